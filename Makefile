@@ -1,0 +1,40 @@
+# The few things done by hand. CI runs .ci/run, which checks more than "check".
+
+GO       ?= go
+TIME     ?= 10s
+BENCH    ?= .
+PKG      ?= ./...
+
+.PHONY: help build test check generate testdata bench fuzz cuda tools
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+build: ## polyscan and polyscand into build/, pure Go
+	CGO_ENABLED=0 $(GO) build -o build/ ./clients/polyscan ./server/cmd/polyscand
+
+test: ## all tests
+	$(GO) test ./...
+
+check: ## formatting, vet, staticcheck, schemas, generated files, modules (no tests)
+	bash .ci/run gofmt vet build staticcheck proto generated modules
+
+generate: tools ## Go code of proto/polyscan, and the schemas in proto/third_party
+	bin/vendorproto -out proto/third_party
+	bin/buf lint
+	bin/buf generate
+
+testdata: ## frames, regions and goldens of testdata/
+	$(GO) run ./testdata/gen
+
+bench: ## benchmarks: make bench PKG=./polygon BENCH=Reduce
+	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem $(PKG)
+
+fuzz: ## every fuzz target for a while: make fuzz TIME=1m
+	FUZZTIME=$(TIME) bash .ci/run fuzz
+
+cuda: ## build/polyscan and build/polyscand with the CUDA backend; needs cgo, a C compiler, CUDA headers 11 or 12 and libcuda
+	CGO_ENABLED=1 $(GO) build -tags cuda -o build/ ./clients/polyscan ./server/cmd/polyscand
+
+tools:
+	@$(GO) build -C tools -o ../bin/ tool ./vendorproto
