@@ -1,0 +1,139 @@
+package kernels
+
+import (
+	"fmt"
+	"unsafe"
+
+	"github.com/polyscan/polyscan/kernels/driver"
+)
+
+// Elem is what buffers hold: plain values without pointers, of the same layout on host and device (little endian).
+type Elem interface {
+	~uint8 | ~uint16 | ~uint32 | ~uint64 | ~int8 | ~int16 | ~int32 | ~int64 | ~float32 | ~float64 |
+		driver.MaskStats | driver.Edge
+}
+
+// Buffer is n elements in device memory. It is a value that can be copied; it owns nothing.
+type Buffer[T Elem] struct {
+	slice driver.Slice
+	n     int
+}
+
+// Len is the number of elements.
+func (b Buffer[T]) Len() int { return b.n }
+
+// Slice is the buffer's memory, to be put in op structs.
+func (b Buffer[T]) Slice() driver.Slice { return b.slice }
+
+// Range is the part [from, to) of the buffer.
+func (b Buffer[T]) Range(from, to int) Buffer[T] {
+	if from < 0 || to < from || to > b.n {
+		panic(fmt.Sprintf("kernels: Range(%d, %d) of a buffer of %d", from, to, b.n))
+	}
+	var z T
+	size := int64(unsafe.Sizeof(z))
+	return Buffer[T]{driver.Slice{Mem: b.slice.Mem, Off: b.slice.Off + int64(from)*size, Len: int64(to-from) * size}, to - from}
+}
+
+// Bytes is what [Alloc] of n elements takes from a job's footprint.
+func Bytes[T Elem](n int) int64 {
+	var z T
+	return roundUp(int64(n) * int64(unsafe.Sizeof(z)))
+}
+
+// Alloc takes n elements from the job's footprint. The content is undefined. The memory goes back when the job ends.
+// An alloc beyond the declared footprint is an error.
+func Alloc[T Elem](q *Queue, n int, label string) (Buffer[T], error) {
+	if n < 0 {
+		return Buffer[T]{}, &ArgError{"Alloc", label, n, "must not be negative"}
+	}
+	need := Bytes[T](n)
+	if q.done || q.used+need > q.arena.len {
+		return Buffer[T]{}, &ArgError{"Alloc", label, need,
+			fmt.Sprintf("exceeds the job's declared footprint (%d of %d bytes taken)", q.used, q.arena.len)}
+	}
+	var z T
+	s := driver.Slice{Mem: q.dev.mem.mem, Off: q.arena.off + q.used, Len: int64(n) * int64(unsafe.Sizeof(z))}
+	q.used += need
+	return Buffer[T]{s, n}, nil
+}
+
+// Kept is device memory that outlives jobs. Free it exactly once, when no job uses it any more.
+type Kept[T Elem] struct {
+	Buffer[T]
+	dev *Device
+	blk block
+}
+
+// Keep allocates n elements beyond the job. It does not wait: where there is no room it returns a
+// [*CapacityError].
+func Keep[T Elem](d *Device, n int, label string) (*Kept[T], error) {
+	if n < 0 {
+		return nil, &ArgError{"Keep", label, n, "must not be negative"}
+	}
+	var z T
+	size := int64(n) * int64(unsafe.Sizeof(z))
+	blk, err := d.mem.tryGet(size, label)
+	if err != nil {
+		return nil, err
+	}
+	return &Kept[T]{Buffer[T]{driver.Slice{Mem: d.mem.mem, Off: blk.off, Len: size}, n}, d, blk}, nil
+}
+
+// Free gives the memory back. A second call panics: it is a bug that would hand the same memory out twice.
+func (k *Kept[T]) Free() {
+	if k.dev == nil {
+		panic("kernels: Kept freed twice")
+	}
+	d := k.dev
+	k.dev = nil
+	d.mem.release(k.blk)
+}
+
+// asBytes views values as the bytes that travel to a device.
+func asBytes[T Elem](v []T) []byte {
+	if len(v) == 0 {
+		return nil
+	}
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(v))), len(v)*int(unsafe.Sizeof(v[0])))
+}
+
+// Upload enqueues a copy of src to dst, of the same length. src must stay untouched until the job has ended or
+// [Queue.Wait] has returned.
+func Upload[T Elem](q *Queue, dst Buffer[T], src []T) error {
+	if len(src) != dst.n {
+		return &ArgError{"Upload", "len(src)", len(src), fmt.Sprintf("the buffer holds %d", dst.n)}
+	}
+	if dst.n == 0 {
+		return nil
+	}
+	return q.stream.Upload(dst.slice, [][]byte{asBytes(src)})
+}
+
+// UploadGather enqueues a copy of the concatenation of src to dst, whose length it must have. The pieces must stay
+// untouched until the job has ended or [Queue.Wait] has returned.
+func UploadGather(q *Queue, dst Buffer[byte], src [][]byte) error {
+	n := 0
+	for _, p := range src {
+		n += len(p)
+	}
+	if n != dst.n {
+		return &ArgError{"UploadGather", "len(src)", n, fmt.Sprintf("the buffer holds %d", dst.n)}
+	}
+	if n == 0 {
+		return nil
+	}
+	return q.stream.Upload(dst.slice, src)
+}
+
+// Download enqueues a copy of src to dst, of the same length. dst holds the values when the job has ended or
+// [Queue.Wait] has returned.
+func Download[T Elem](q *Queue, dst []T, src Buffer[T]) error {
+	if len(dst) != src.n {
+		return &ArgError{"Download", "len(dst)", len(dst), fmt.Sprintf("the buffer holds %d", src.n)}
+	}
+	if src.n == 0 {
+		return nil
+	}
+	return q.stream.Download(asBytes(dst), src.slice)
+}

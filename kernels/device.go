@@ -1,0 +1,184 @@
+package kernels
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/polyscan/polyscan/kernels/driver"
+)
+
+// Config says how much of a device to use. The zero value is fine.
+type Config struct {
+	// Ordinal of the device, from 0.
+	Ordinal int
+	// MemoryBytes to reserve; 0 means 80 % of what is free on a GPU and 1 GiB on the CPU.
+	MemoryBytes int64
+	// Streams is how many jobs may run at the same time; 0 means 4.
+	Streams int
+}
+
+const defaultStreams = 4
+
+// Device is an opened device with its reserved memory. Its methods may be called from several goroutines.
+type Device struct {
+	dev     driver.Device
+	info    driver.Info
+	mem     *memory
+	streams chan driver.Stream
+
+	mu     sync.Mutex
+	closed bool
+	jobs   sync.WaitGroup
+}
+
+// Open opens a device and reserves its memory. Close it after use.
+func Open(d driver.Driver, cfg Config) (*Device, error) {
+	if cfg.MemoryBytes < 0 {
+		return nil, &ArgError{"Open", "Config.MemoryBytes", cfg.MemoryBytes, "must not be negative"}
+	}
+	if cfg.Streams < 0 || cfg.Streams > 256 {
+		return nil, &ArgError{"Open", "Config.Streams", cfg.Streams, "must be 0 to 256"}
+	}
+	if cfg.Streams == 0 {
+		cfg.Streams = defaultStreams
+	}
+	dev, err := d.Open(cfg.Ordinal)
+	if err != nil {
+		return nil, fmt.Errorf("kernels: open %s device %d: %w", d.Name(), cfg.Ordinal, err)
+	}
+	info := dev.Info()
+	if cfg.MemoryBytes == 0 {
+		cfg.MemoryBytes = info.MemoryBytes
+	}
+	mem, err := dev.Alloc(roundUp(cfg.MemoryBytes))
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("kernels: reserve %d bytes on %s: %w", cfg.MemoryBytes, d.Name(), err), dev.Close())
+	}
+	k := &Device{dev: dev, info: info, mem: newMemory(mem), streams: make(chan driver.Stream, cfg.Streams)}
+	for range cfg.Streams {
+		s, err := dev.NewStream(0)
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("kernels: stream on %s: %w", d.Name(), err), k.Close())
+		}
+		k.streams <- s
+	}
+	return k, nil
+}
+
+// Info describes the device. Its MemoryBytes is what was reserved.
+func (d *Device) Info() driver.Info {
+	i := d.info
+	i.MemoryBytes = d.mem.stats.Reserved
+	return i
+}
+
+// Memory returns the state of the memory now.
+func (d *Device) Memory() MemoryStats { return d.mem.snapshot() }
+
+// Close waits for jobs in flight and frees the device. It returns an error that matches [ErrLeak] if kept blocks were
+// not freed. Calls after the first do nothing.
+func (d *Device) Close() error {
+	d.mu.Lock()
+	if d.closed {
+		d.mu.Unlock()
+		return nil
+	}
+	d.closed = true
+	d.mu.Unlock()
+	d.jobs.Wait()
+	var errs []error
+	for {
+		select {
+		case s := <-d.streams:
+			errs = append(errs, s.Close())
+			continue
+		default:
+		}
+		break
+	}
+	errs = append(errs, d.mem.close(), d.dev.Close())
+	return errors.Join(errs...)
+}
+
+// Job is what a unit of work declares before it starts.
+type Job struct {
+	// Label names the work in accounting and errors, such as "reduce".
+	Label string
+	// Footprint is the most bytes that the job allocates with [Alloc]. Sum sizes with [Bytes].
+	Footprint int64
+}
+
+// Do runs fn as a job. It waits, until ctx ends, for Footprint bytes and a stream; runs fn, which allocates and
+// enqueues; and waits until the stream has drained, whatever fn returned. Then the job's memory goes back. Do returns
+// fn's error, or else the first error of an op, or ctx's cause where ctx ended first. A job larger than the
+// device's memory is refused at once with a [*CapacityError].
+func (d *Device) Do(ctx context.Context, job Job, fn func(*Queue) error) error {
+	d.mu.Lock()
+	if d.closed {
+		d.mu.Unlock()
+		return ErrClosed
+	}
+	d.jobs.Add(1)
+	d.mu.Unlock()
+	defer d.jobs.Done()
+
+	if job.Footprint < 0 {
+		return &ArgError{"Do", "Job.Footprint", job.Footprint, "must not be negative"}
+	}
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	start := time.Now()
+	b, err := d.mem.get(ctx, job.Footprint, job.Label)
+	if err != nil {
+		return err
+	}
+	defer d.mem.release(b)
+	var s driver.Stream
+	select {
+	case s = <-d.streams:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	defer func() { d.streams <- s }()
+
+	q := &Queue{ctx: ctx, dev: d, stream: s, arena: b, waited: time.Since(start)}
+	err = func() (err error) {
+		// A panic in fn must not leave the stream busy with memory that goes back.
+		ok := false
+		defer func() {
+			if werr := s.Wait(ctx); ok && err == nil {
+				err = werr
+			}
+			q.done = true
+		}()
+		err = fn(q)
+		ok = true
+		return err
+	}()
+	return err
+}
+
+// Queue is a job's access to the device. It belongs to the job's function and must not be used after it returns,
+// nor from several goroutines at a time.
+type Queue struct {
+	ctx    context.Context
+	dev    *Device
+	stream driver.Stream
+	arena  block
+	used   int64
+	waited time.Duration
+	done   bool
+}
+
+// Device returns the device that runs the job.
+func (q *Queue) Device() *Device { return q.dev }
+
+// Waited is the time that the job waited for memory and a stream.
+func (q *Queue) Waited() time.Duration { return q.waited }
+
+// Wait blocks until what was enqueued so far is done, so that downloads can be read within the job.
+func (q *Queue) Wait() error { return q.stream.Wait(q.ctx) }

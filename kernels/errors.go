@@ -1,0 +1,46 @@
+package kernels
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/polyscan/polyscan/kernels/driver"
+)
+
+// ErrClosed is returned by calls on a closed device.
+var ErrClosed = errors.New("kernels: device is closed")
+
+// ErrLeak is matched by the error of [Device.Close] when memory was still in use.
+var ErrLeak = errors.New("kernels: device memory still in use")
+
+// ArgError says which argument of an op was refused, and why.
+type ArgError struct {
+	Op     string // such as "MaskReduce"
+	Field  string // such as "Frame.Stride"
+	Value  any
+	Reason string
+}
+
+func (e *ArgError) Error() string {
+	return fmt.Sprintf("kernels: %s: %s = %v: %s", e.Op, e.Field, e.Value, e.Reason)
+}
+
+// CapacityError says that a job or a kept block does not fit in the device's memory. It matches
+// [driver.ErrOutOfMemory].
+type CapacityError struct {
+	Label     string
+	Needed    int64 // bytes asked for
+	Available int64 // bytes free at the time
+	Total     int64 // bytes reserved by the device
+}
+
+// Never reports whether waiting can't help, because the need exceeds all there is.
+func (e *CapacityError) Never() bool { return e.Needed > e.Total }
+
+func (e *CapacityError) Error() string {
+	return fmt.Sprintf("kernels: %s needs %d bytes of device memory; %d of %d are available",
+		e.Label, e.Needed, e.Available, e.Total)
+}
+
+// Is makes errors.Is(err, driver.ErrOutOfMemory) true.
+func (e *CapacityError) Is(target error) bool { return target == driver.ErrOutOfMemory }
