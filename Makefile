@@ -37,4 +37,4 @@ cuda: ## build/polyscan and build/polyscand with the CUDA backend; needs cgo, a 
 	CGO_ENABLED=1 $(GO) build -tags cuda -o build/ ./clients/polyscan ./server/cmd/polyscand
 
 tools:
-	@$(GO) build -C tools -o ../bin/ tool ./vendorproto
+	@$(GO) build -C tools -o ../bin/ tool ./vendorproto ./gpureport
