@@ -49,8 +49,9 @@ type Region struct {
 	_         uint32
 }
 
-// MaskRegions is a set of regions in host memory. Edges are closed by construction (for each ring, signs
-// add up to 0 in every row); horizontal edges, which never count, may be left out. |coordinate| <= MaxCoord.
+// MaskRegions is a set of regions in host memory. The edges of a region form closed rings: signs add up to 0 in
+// every row. Horizontal edges never count for a winding number, but they are part of the boundary that TILED measures
+// its distance to, so they must not be left out. |coordinate| <= MaxCoord.
 type MaskRegions struct {
 	Edges   []Edge
 	Regions []Region
