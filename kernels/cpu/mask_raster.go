@@ -1,0 +1,104 @@
+// MaskRaster: prepared regions to an image of the mask or of labels.
+
+package cpu
+
+import (
+	"encoding/binary"
+	"fmt"
+	"sort"
+	"sync/atomic"
+
+	"github.com/polyscan/polyscan/kernels/driver"
+)
+
+func (s *stream) MaskRaster(op driver.MaskRaster) error {
+	return s.enqueue("MaskRaster", func(stop *stopFlag) error { return s.dev.maskRaster(op, stop) })
+}
+
+func (d *device) maskRaster(op driver.MaskRaster, stop *stopFlag) error {
+	blob, err := view(op.Prepared, "Prepared")
+	if err != nil {
+		return err
+	}
+	p, err := openPrepared(blob)
+	if err != nil {
+		return err
+	}
+	if err := p.rangeOf(op.First, op.Count); err != nil {
+		return err
+	}
+	data, err := checkImage(op.Dst, "Dst")
+	if err != nil {
+		return err
+	}
+	im := op.Dst
+	if im.Width != int(p.header.Width) || im.Height != int(p.header.Height) {
+		return fmt.Errorf("Dst: %dx%d: the regions were prepared for %dx%d", im.Width, im.Height, p.header.Width, p.header.Height)
+	}
+	var want driver.PixelFormat
+	switch op.Mode {
+	case driver.RasterMask:
+		want = driver.Gray8
+	case driver.RasterLabels:
+		want = driver.Gray16(16)
+	default:
+		return fmt.Errorf("Mode = %d: %w", op.Mode, driver.ErrNotSupported)
+	}
+	if im.Format != want {
+		return fmt.Errorf("Dst.Format = %v: must be %v", im.Format, want)
+	}
+	// Bands of rows, not regions, are what threads share: regions may overlap, and the last one has to win.
+	bands := min(im.Height, 4*d.threads)
+	var next atomic.Int64
+	return d.share("MaskRaster", min(d.threads, bands), func(*scratch) error {
+		for {
+			b := int(next.Add(1) - 1)
+			if b >= bands {
+				return nil
+			}
+			lo, hi := im.Height*b/bands, im.Height*(b+1)/bands
+			if err := rasterBand(op, p, data, lo, hi, stop); err != nil {
+				return err
+			}
+		}
+	})
+}
+
+func rasterBand(op driver.MaskRaster, p prepared, data []byte, lo, hi int, stop *stopFlag) error {
+	im := op.Dst
+	size := im.Format.PixelBytes()
+	for y := lo; y < hi; y++ {
+		clear(data[y*im.Stride:][:im.Width*size])
+	}
+	for i := op.First; i < op.First+op.Count; i++ {
+		if stop.Load() {
+			return errAborted
+		}
+		if r := p.regions[i]; int(r.Y1) <= lo || int(r.Y0) >= hi {
+			continue
+		}
+		spans, err := p.regionSpans(i)
+		if err != nil {
+			return err
+		}
+		from := sort.Search(len(spans), func(i int) bool { return int(spans[i].Y) >= lo })
+		for _, s := range spans[from:] {
+			if int(s.Y) >= hi {
+				break
+			}
+			if int(s.Y) < lo || s.X0 < 0 || s.X0 >= s.X1 || int(s.X1) > im.Width {
+				return errCorrupt
+			}
+			px := data[int(s.Y)*im.Stride:][int(s.X0)*size : int(s.X1)*size]
+			if op.Mode == driver.RasterMask {
+				fill(px, 255)
+				continue
+			}
+			label := uint16(i - op.First + 1)
+			for o := 0; o < len(px); o += 2 {
+				binary.LittleEndian.PutUint16(px[o:], label)
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,3 @@
+package cpu
+
+func capability() string { return "go" }

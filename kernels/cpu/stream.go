@@ -1,0 +1,240 @@
+// Streams: a goroutine each, that runs ops in the order in which they were enqueued.
+
+package cpu
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+
+	"github.com/polyscan/polyscan/kernels/driver"
+)
+
+var (
+	errAborted = errors.New("cpu: op stopped")
+	errClosed  = errors.New("cpu: stream is closed")
+)
+
+// task is an op with its arguments bound.
+type task struct {
+	name string
+	run  func(stop *stopFlag) error
+}
+
+// stopFlag tells running ops to return early. They look at it between pieces of less than about a millisecond.
+type stopFlag struct{ atomic.Bool }
+
+// stream implements driver.Stream.
+type stream struct {
+	dev  *device
+	stop stopFlag
+
+	mu      sync.Mutex
+	changed *sync.Cond // queue, running or closed changed
+	queue   []task
+	running bool
+	closed  bool
+	err     error         // of the first op that failed since the last Wait
+	done    chan struct{} // closed when the goroutine has returned
+}
+
+func (d *device) NewStream(int) (driver.Stream, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return nil, errors.New("cpu: device is closed")
+	}
+	d.streams++
+	s := &stream{dev: d, done: make(chan struct{})}
+	s.changed = sync.NewCond(&s.mu)
+	go s.loop()
+	return s, nil
+}
+
+func (s *stream) loop() {
+	defer close(s.done)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for {
+		for len(s.queue) == 0 && !s.closed {
+			s.changed.Wait()
+		}
+		if s.closed {
+			return
+		}
+		t := s.queue[0]
+		s.queue[0] = task{}
+		if s.queue = s.queue[1:]; len(s.queue) == 0 {
+			s.queue = nil
+		}
+		if s.err != nil {
+			s.changed.Broadcast()
+			continue
+		}
+		s.running = true
+		s.mu.Unlock()
+		err := guard(t.name, func() error { return t.run(&s.stop) })
+		s.mu.Lock()
+		s.running = false
+		if err != nil && s.err == nil {
+			s.err = fmt.Errorf("cpu: %s: %w", t.name, err)
+		}
+		s.changed.Broadcast()
+	}
+}
+
+// guard turns a panic into an error: a bug in one op must not end the server.
+func guard(name string, f func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic in %s: %v\n%s", name, p, debug.Stack())
+		}
+	}()
+	return f()
+}
+
+func (s *stream) enqueue(name string, run func(*stopFlag) error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return errClosed
+	}
+	s.queue = append(s.queue, task{name, run})
+	s.changed.Broadcast()
+	return nil
+}
+
+func (s *stream) Wait(ctx context.Context) error {
+	var cut, over bool // under mu: ctx ended before the stream had drained; this call has returned
+	quit := context.AfterFunc(ctx, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if !over && (s.running || len(s.queue) > 0) {
+			cut = true
+			s.stop.Store(true)
+			s.queue = nil
+			s.changed.Broadcast()
+		}
+	})
+	defer quit()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for s.running || len(s.queue) > 0 {
+		s.changed.Wait()
+	}
+	over = true
+	err := s.err
+	s.err = nil
+	s.stop.Store(s.closed)
+	if cut {
+		return context.Cause(ctx)
+	}
+	return err
+}
+
+func (s *stream) Close() error {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return nil
+	}
+	s.closed = true
+	s.queue = nil
+	s.stop.Store(true)
+	s.changed.Broadcast()
+	s.mu.Unlock()
+	<-s.done
+	s.dev.mu.Lock()
+	s.dev.streams--
+	s.dev.mu.Unlock()
+	return nil
+}
+
+// copyStep is how many bytes are copied between looks at the stop flag: less than a millisecond.
+const copyStep = 4 << 20
+
+func copyChunked(dst, src []byte, stop *stopFlag) error {
+	for len(src) > 0 {
+		if stop.Load() {
+			return errAborted
+		}
+		n := copy(dst, src[:min(len(src), copyStep)])
+		if n == 0 {
+			return errors.New("destination is too short")
+		}
+		dst, src = dst[n:], src[n:]
+	}
+	return nil
+}
+
+func (s *stream) Upload(dst driver.Slice, src [][]byte) error {
+	return s.enqueue("Upload", func(stop *stopFlag) error {
+		to, err := view(dst, "Dst")
+		if err != nil {
+			return err
+		}
+		n := 0
+		for _, p := range src {
+			n += len(p)
+		}
+		if n != len(to) {
+			return fmt.Errorf("%d bytes for a destination of %d", n, len(to))
+		}
+		for _, p := range src {
+			if err := copyChunked(to, p, stop); err != nil {
+				return err
+			}
+			to = to[len(p):]
+		}
+		return nil
+	})
+}
+
+func (s *stream) Download(dst []byte, src driver.Slice) error {
+	return s.enqueue("Download", func(stop *stopFlag) error {
+		from, err := view(src, "Src")
+		if err != nil {
+			return err
+		}
+		if len(from) != len(dst) {
+			return fmt.Errorf("%d bytes for a destination of %d", len(from), len(dst))
+		}
+		return copyChunked(dst, from, stop)
+	})
+}
+
+func (s *stream) Fill(dst driver.Slice, value byte) error {
+	return s.enqueue("Fill", func(stop *stopFlag) error {
+		to, err := view(dst, "Dst")
+		if err != nil {
+			return err
+		}
+		for len(to) > 0 {
+			if stop.Load() {
+				return errAborted
+			}
+			n := min(len(to), copyStep)
+			fill(to[:n], value)
+			to = to[n:]
+		}
+		return nil
+	})
+}
+
+// fill sets each byte of b. The doubling copy runs at the speed of memory, which a loop over bytes does not.
+func fill(b []byte, v byte) {
+	if v == 0 {
+		clear(b)
+		return
+	}
+	n := min(len(b), 256)
+	for i := range b[:n] {
+		b[i] = v
+	}
+	for n < len(b) {
+		n += copy(b[n:], b[:min(n, 1<<16)])
+	}
+}
