@@ -169,35 +169,43 @@ func (t *tester) uniform(edges []driver.Edge, base int32, fill driver.FillRule, 
 	return ok
 }
 
-// centre is the middle of the centres of the pixels, in 1/256 px: an integer.
-func (r rectangle) centre() (x, y int64) {
-	return (centre(r.x0) + centre(r.x1-1)) / 2, (centre(r.y0) + centre(r.y1-1)) / 2
+// disc is the smallest disc around a tile's centre that holds the centres of its pixels, grown by a margin.
+type disc struct {
+	x, y   int64
+	square float64 // of the radius
 }
 
-// clear reports whether all the edges are farther from the tile's centre than half the diagonal of its pixel centres.
+func (r rectangle) disc() disc {
+	radius := math.Hypot(float64(r.x1-r.x0-1), float64(r.y1-r.y0-1))*driver.Subpixel/2 + 2
+	// The middle of the centres is an integer.
+	return disc{(centre(r.x0) + centre(r.x1-1)) / 2, (centre(r.y0) + centre(r.y1-1)) / 2, radius * radius}
+}
+
+// meets reports whether the edge comes as near to the tile's centre as half the diagonal of its pixel centres.
 //
-// Why one winding number then holds for the tile: with 0 < ε << δ << 1 the rule's winding number of a pixel
-// centre (x, y) is the winding number of the point (x+δ, y+ε), which lies on no edge. (An edge counts for y where it
-// crosses the line at y+ε, and for x where it does so right of x+δ.) Those points of a tile lie within a rectangle,
-// which the disc of that radius around the tile's centre, grown by one unit, contains. No edge meets it, so the
-// winding number is the same everywhere in it.
+// Why one winding number holds for all pixels of a tile that no edge meets: with 0 < ε << δ << 1 the rule's winding
+// number of a pixel centre (x, y) is the winding number of the point (x+δ, y+ε), which lies on no edge. (An edge
+// counts for y where it crosses the line at y+ε, and for x where it does so right of x+δ.) Those points of a tile
+// lie within the rectangle R that they span, and R in the disc of that radius around the tile's centre, grown by one
+// unit. No edge meets it, and edges form closed curves, so the winding number is the same everywhere in R.
 //
 // Distances are computed in float64. Differences of coordinates are exact; the products and their quotient have
 // relative errors below 2^-50, so that a distance is off by less than 2^-50 * 2^32 units. One more unit of margin
 // covers that and the δ above.
-func (t *tester) clear(edges []driver.Edge, r rectangle) (far, ok bool) {
-	cx, cy := r.centre()
-	radius := math.Hypot(float64(r.x1-r.x0-1), float64(r.y1-r.y0-1))*driver.Subpixel/2 + 2
-	limit := radius * radius
+func (c disc) meets(e *driver.Edge) bool {
+	px, py := float64(c.x-int64(e.X0)), float64(c.y-int64(e.Y0))
+	dx, dy := float64(int64(e.X1)-int64(e.X0)), float64(int64(e.Y1)-int64(e.Y0))
+	if l := dx*dx + dy*dy; l > 0 {
+		h := min(max((px*dx+py*dy)/l, 0), 1)
+		px, py = px-h*dx, py-h*dy
+	}
+	return px*px+py*py <= c.square
+}
+
+// far reports whether all edges are farther from the tile than that.
+func (t *tester) far(edges []driver.Edge, c disc) (far, ok bool) {
 	for i := range edges {
-		e := &edges[i]
-		px, py := float64(cx-int64(e.X0)), float64(cy-int64(e.Y0))
-		dx, dy := float64(int64(e.X1)-int64(e.X0)), float64(int64(e.Y1)-int64(e.Y0))
-		if l := dx*dx + dy*dy; l > 0 {
-			h := min(max((px*dx+py*dy)/l, 0), 1)
-			px, py = px-h*dx, py-h*dy
-		}
-		if px*px+py*py <= limit {
+		if c.meets(&edges[i]) {
 			return false, true
 		}
 		if t.left--; t.left <= 0 {
@@ -214,43 +222,51 @@ func (t *tester) clear(edges []driver.Edge, r rectangle) (far, ok bool) {
 // count for all of its pixels.
 //
 // Left out are edges that cross no row of the tile; edges that lie left of the first column's centre or on it, which
-// count for none; and edges right of the last column's centre that cross all rows, which count for all.
-// None of them meets the rectangle of the points (x+δ, y+ε) in the proof of clear, so that the proof holds when
-// only the edges that are left are looked at.
-func (t *tester) filter(kept, edges []driver.Edge, r rectangle) (_ []driver.Edge, base int32, ok bool) {
+// count for none; and edges right of the last column's centre that cross all rows, which count for all. The latter
+// two don't meet the rectangle R in the proof at meets, so it holds without them. An edge that crosses no row
+// may: it may run between two rows. near says whether one does, as far as meets can tell.
+func (t *tester) filter(kept, edges []driver.Edge, r rectangle) (_ []driver.Edge, base int32, near, ok bool) {
 	kept = kept[:0]
+	c := r.disc()
 	for i := range edges {
 		if t.left--; t.left <= 0 {
 			if t.stop.Load() {
-				return kept, 0, false
+				return kept, 0, false, false
 			}
 			t.left = pollTests
 		}
 		e := edges[i]
 		r0, r1 := rowRange(e, r.y0, r.y1)
-		if r0 >= r1 {
-			continue
-		}
 		k0, k1 := columnRange(e)
 		switch {
 		case k1 <= r.x0:
-		case k0 >= r.x1 && r0 == r.y0 && r1 == r.y1:
-			if e.Y1 > e.Y0 {
-				base++
-			} else {
-				base--
+		case k0 >= r.x1:
+			if r0 == r.y0 && r1 == r.y1 {
+				base += direction(e)
+			} else if r0 < r1 {
+				kept = append(kept, e)
 			}
-		default:
+		case r0 < r1:
 			kept = append(kept, e)
+		default:
+			near = near || c.meets(&e)
 		}
 	}
-	return kept, base, true
+	return kept, base, near, true
+}
+
+// direction is the sign with which an edge counts.
+func direction(e driver.Edge) int32 {
+	if e.Y1 > e.Y0 {
+		return 1
+	}
+	return -1
 }
 
 func findTiled(sc *scratch, w *spanWriter, edges []driver.Edge, fill driver.FillRule, width, lo, hi int, stop *stopFlag) error {
 	t := tester{stop: stop, left: pollTests}
 	return bandwise(&sc.tiles, w, edges, width, lo, hi, tileSide, func(r rectangle, set func(y, x0, x1 int)) bool {
-		far, ok := t.clear(edges, r)
+		far, ok := t.far(edges, r.disc())
 		switch {
 		case !ok:
 			return false
@@ -266,7 +282,7 @@ func findEdgeFiltered(sc *scratch, w *spanWriter, edges []driver.Edge, fill driv
 	s := &sc.tiles
 	return bandwise(s, w, edges, width, lo, hi, tileSide, func(r rectangle, set func(y, x0, x1 int)) (ok bool) {
 		var base int32
-		if s.edges, base, ok = t.filter(s.edges, edges, r); !ok {
+		if s.edges, base, _, ok = t.filter(s.edges, edges, r); !ok {
 			return false
 		}
 		return t.tile(s.edges, base, fill, r, set)
@@ -278,10 +294,10 @@ func findTiledEdgeFiltered(sc *scratch, w *spanWriter, edges []driver.Edge, fill
 	s := &sc.tiles
 	return bandwise(s, w, edges, width, lo, hi, tileSide, func(r rectangle, set func(y, x0, x1 int)) (ok bool) {
 		var base int32
-		if s.edges, base, ok = t.filter(s.edges, edges, r); !ok {
-			return false
+		var near, far bool
+		if s.edges, base, near, ok = t.filter(s.edges, edges, r); ok && !near {
+			far, ok = t.far(s.edges, r.disc())
 		}
-		far, ok := t.clear(s.edges, r)
 		switch {
 		case !ok:
 			return false
