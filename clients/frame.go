@@ -1,0 +1,143 @@
+package clients
+
+// Frames: how pixels and image files become messages.
+
+import (
+	"errors"
+	"fmt"
+	"image"
+
+	polyscanv1 "github.com/polyscan/polyscan/proto/polyscan/v1"
+)
+
+// Formats of raw pixels.
+const (
+	Gray8    = polyscanv1.PixelFormat_PIXEL_FORMAT_GRAY8
+	Gray16LE = polyscanv1.PixelFormat_PIXEL_FORMAT_GRAY16LE
+	RGB8     = polyscanv1.PixelFormat_PIXEL_FORMAT_RGB8
+	BGR8     = polyscanv1.PixelFormat_PIXEL_FORMAT_BGR8
+	RGBA8    = polyscanv1.PixelFormat_PIXEL_FORMAT_RGBA8
+)
+
+// PixelBytes is the size of a pixel in memory, 0 for no format.
+func PixelBytes(f polyscanv1.PixelFormat) int {
+	switch f {
+	case Gray8:
+		return 1
+	case Gray16LE:
+		return 2
+	case RGB8, BGR8:
+		return 3
+	case RGBA8:
+		return 4
+	}
+	return 0
+}
+
+// Raw describes raw pixels: rows from top to bottom, Stride bytes apart.
+type Raw struct {
+	Width, Height int
+	Format        polyscanv1.PixelFormat
+	// Stride is the number of bytes from one row to the next; 0 means that rows follow each other without a gap.
+	Stride int
+	// Bits is the number of significant low bits of a Gray16LE sample: 10, 12, 14 or 16; 0 means 16.
+	Bits int
+	// ID is the caller's own name of the frame; it comes back with the result.
+	ID string
+}
+
+// Bytes is how many bytes the pixels take: the last row needs no padding. It is an error where the description can't be a frame;
+// the server checks more.
+func (r Raw) Bytes() (int64, error) {
+	row := int64(r.Width) * int64(PixelBytes(r.Format))
+	stride := int64(r.Stride)
+	switch {
+	case PixelBytes(r.Format) == 0:
+		return 0, fmt.Errorf("pixel format %v: want GRAY8, GRAY16LE, RGB8, BGR8 or RGBA8", r.Format)
+	case r.Width < 1 || r.Width > maxSide:
+		return 0, fmt.Errorf("width %d: must be 1 to %d", r.Width, maxSide)
+	case r.Height < 1 || r.Height > maxSide:
+		return 0, fmt.Errorf("height %d: must be 1 to %d", r.Height, maxSide)
+	case stride == 0:
+		stride = row
+	case stride < row:
+		return 0, fmt.Errorf("stride %d: less than a row of %d bytes (%d pixels of %d)", stride, row, r.Width, PixelBytes(r.Format))
+	case stride > maxStride:
+		return 0, fmt.Errorf("stride %d: more than %d", stride, maxStride)
+	}
+	return stride*int64(r.Height-1) + row, nil
+}
+
+const (
+	maxSide   = 1 << 20
+	maxStride = 1<<31 - 1
+)
+
+// Frame makes the message for pixels that r describes. The data isn't copied.
+func (r Raw) Frame(data []byte) *polyscanv1.Frame {
+	return &polyscanv1.Frame{
+		Layout: &polyscanv1.FrameLayout{
+			Width:           clampUint32(r.Width),
+			Height:          clampUint32(r.Height),
+			PixelFormat:     r.Format,
+			Stride:          clampUint32(r.Stride),
+			SignificantBits: clampUint32(r.Bits),
+		},
+		Encoding: polyscanv1.Encoding_ENCODING_RAW,
+		FrameId:  r.ID,
+		Source:   &polyscanv1.Frame_Data{Data: data},
+	}
+}
+
+// clampUint32 keeps what no frame can be from wrapping around to what one could be.
+func clampUint32(v int) uint32 {
+	if v < 0 || uint64(v) > 1<<32-1 {
+		return 1<<32 - 1
+	}
+	return uint32(v)
+}
+
+// Encoded makes the message for an image file: PNG, JPEG, TIFF or BMP, recognised by the server. The file isn't copied.
+func Encoded(file []byte) *polyscanv1.Frame {
+	return &polyscanv1.Frame{
+		Encoding: polyscanv1.Encoding_ENCODING_AUTO,
+		Source:   &polyscanv1.Frame_Data{Data: file},
+	}
+}
+
+// ErrImage is matched by the error of [FromImage] for an image whose type has no pixel format of the protocol.
+var ErrImage = errors.New("no pixel format of the protocol holds this image")
+
+// FromImage makes the message for an image in memory: *image.Gray, *image.NRGBA and an opaque *image.RGBA without copying
+// the pixels, *image.Gray16 with its bytes swapped. Others match [ErrImage], because converting them would change their values.
+func FromImage(img image.Image) (*polyscanv1.Frame, error) {
+	r := Raw{Width: img.Bounds().Dx(), Height: img.Bounds().Dy()}
+	var pix []byte
+	switch m := img.(type) {
+	case *image.Gray:
+		r.Format, r.Stride, pix = Gray8, m.Stride, m.Pix
+	case *image.NRGBA:
+		r.Format, r.Stride, pix = RGBA8, m.Stride, m.Pix
+	case *image.RGBA:
+		if !m.Opaque() {
+			return nil, fmt.Errorf("%T with transparent pixels has premultiplied samples: %w", img, ErrImage)
+		}
+		r.Format, r.Stride, pix = RGBA8, m.Stride, m.Pix
+	case *image.Gray16:
+		r.Format, r.Stride = Gray16LE, 2*r.Width
+		pix = make([]byte, r.Stride*r.Height)
+		for y := range r.Height {
+			row := m.Pix[m.PixOffset(m.Rect.Min.X, m.Rect.Min.Y+y):][:r.Stride]
+			for x := 0; x < len(row); x += 2 {
+				pix[y*r.Stride+x], pix[y*r.Stride+x+1] = row[x+1], row[x]
+			}
+		}
+	default:
+		return nil, fmt.Errorf("%T: %w", img, ErrImage)
+	}
+	n, err := r.Bytes()
+	if err != nil {
+		return nil, err
+	}
+	return r.Frame(pix[:n]), nil
+}

@@ -1,0 +1,56 @@
+package clients
+
+// Regions and what to compute inside them: short ways to build the messages.
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	polyscanv1 "github.com/polyscan/polyscan/proto/polyscan/v1"
+)
+
+// Polygon is a region of one ring: x0, y0, x1, y1, ... in pixels. More rings and limits are fields of what it returns.
+func Polygon(name string, xy ...float64) *polyscanv1.Region {
+	return &polyscanv1.Region{Name: name, Rings: []*polyscanv1.Ring{{Xy: xy}}}
+}
+
+// UseRegions inspects the given regions. Set the other fields of what it returns, such as Reductions, as needed.
+func UseRegions(regions ...*polyscanv1.Region) *polyscanv1.Inspection {
+	return &polyscanv1.Inspection{
+		Regions: &polyscanv1.Inspection_RegionSet{RegionSet: &polyscanv1.RegionSet{Regions: regions}},
+	}
+}
+
+// UseRecipe inspects what a recipe on the server says; version 0 is its latest.
+func UseRecipe(name string, version uint64) *polyscanv1.Inspection {
+	return &polyscanv1.Inspection{
+		Regions: &polyscanv1.Inspection_Recipe{Recipe: &polyscanv1.RecipeRef{Name: name, Version: version}},
+	}
+}
+
+// AllStatistics asks for everything that the server computes.
+func AllStatistics() *polyscanv1.Reductions {
+	r := &polyscanv1.Reductions{}
+	for s := polyscanv1.Statistic_STATISTIC_COUNT; s <= polyscanv1.Statistic_STATISTIC_CENTROID; s++ {
+		r.Statistics = append(r.Statistics, s)
+	}
+	return r
+}
+
+// ParseRecipeRef reads "name" (the latest version) or "name@version".
+func ParseRecipeRef(s string) (*polyscanv1.RecipeRef, error) {
+	name, version, dated := strings.Cut(s, "@")
+	ref := &polyscanv1.RecipeRef{Name: name}
+	if name == "" {
+		return nil, fmt.Errorf("recipe %q: want NAME or NAME@VERSION", s)
+	}
+	if dated {
+		v, err := strconv.ParseUint(version, 10, 64)
+		if err != nil || v == 0 {
+			return nil, fmt.Errorf("recipe %q: version %q is no number from 1", s, version)
+		}
+		ref.Version = v
+	}
+	return ref, nil
+}
