@@ -2,6 +2,7 @@ package kernels
 
 import (
 	"fmt"
+	"sync/atomic"
 	"unsafe"
 
 	"github.com/polyscan/polyscan/kernels/driver"
@@ -35,10 +36,12 @@ func (b Buffer[T]) Range(from, to int) Buffer[T] {
 	return Buffer[T]{driver.Slice{Mem: b.slice.Mem, Off: b.slice.Off + int64(from)*size, Len: int64(to-from) * size}, to - from}
 }
 
-// Bytes is what [Alloc] of n elements takes from a job's footprint.
+// Bytes is what [Alloc] of n elements takes from a job's footprint: a multiple of [driver.Align], at most 2^60, so that
+// the sizes of a few buffers add up without overflow.
 func Bytes[T Elem](n int) int64 {
 	var z T
-	return roundUp(int64(n) * int64(unsafe.Sizeof(z)))
+	size := int64(unsafe.Sizeof(z))
+	return roundUp(min(int64(n), maxBytes/size) * size)
 }
 
 // Alloc takes n elements from the job's footprint. The content is undefined. The memory goes back when the job ends.
@@ -47,8 +50,11 @@ func Alloc[T Elem](q *Queue, n int, label string) (Buffer[T], error) {
 	if n < 0 {
 		return Buffer[T]{}, &ArgError{"Alloc", label, n, "must not be negative"}
 	}
+	if q.done.Load() {
+		return Buffer[T]{}, ErrEnded
+	}
 	need := Bytes[T](n)
-	if q.done || q.used+need > q.arena.len {
+	if need > q.arena.len-q.used {
 		return Buffer[T]{}, &ArgError{"Alloc", label, need,
 			fmt.Sprintf("exceeds the job's declared footprint (%d of %d bytes taken)", q.used, q.arena.len)}
 	}
@@ -58,10 +64,10 @@ func Alloc[T Elem](q *Queue, n int, label string) (Buffer[T], error) {
 	return Buffer[T]{s, n}, nil
 }
 
-// Kept is device memory that outlives jobs. Free it exactly once, when no job uses it any more.
+// Kept is device memory that outlives jobs. Free it exactly once, when no job uses it any more. It must not be copied.
 type Kept[T Elem] struct {
 	Buffer[T]
-	dev *Device
+	dev atomic.Pointer[Device] // nil when freed
 	blk block
 }
 
@@ -71,23 +77,53 @@ func Keep[T Elem](d *Device, n int, label string) (*Kept[T], error) {
 	if n < 0 {
 		return nil, &ArgError{"Keep", label, n, "must not be negative"}
 	}
-	var z T
-	size := int64(n) * int64(unsafe.Sizeof(z))
-	blk, err := d.mem.tryGet(size, label)
+	blk, err := d.mem.tryGet(Bytes[T](n), label)
 	if err != nil {
 		return nil, err
 	}
-	return &Kept[T]{Buffer[T]{driver.Slice{Mem: d.mem.mem, Off: blk.off, Len: size}, n}, d, blk}, nil
+	var z T
+	s := driver.Slice{Mem: d.mem.mem, Off: blk.off, Len: int64(n) * int64(unsafe.Sizeof(z))}
+	k := &Kept[T]{Buffer: Buffer[T]{s, n}, blk: blk}
+	k.dev.Store(d)
+	return k, nil
 }
 
 // Free gives the memory back. A second call panics: it is a bug that would hand the same memory out twice.
 func (k *Kept[T]) Free() {
-	if k.dev == nil {
-		panic("kernels: Kept freed twice")
+	d := k.dev.Swap(nil)
+	if d == nil {
+		panic(fmt.Sprintf("kernels: kept memory %q freed twice", k.blk.label))
 	}
-	d := k.dev
-	k.dev = nil
+	k.Buffer = Buffer[T]{} // what still uses it gets an error for its length
 	d.mem.release(k.blk)
+}
+
+// check refuses a slice that is not memory of the queue's device, and calls on an ended queue.
+func (q *Queue) check(op, field string, s driver.Slice) error {
+	if q.done.Load() {
+		return ErrEnded
+	}
+	if s.Len == 0 {
+		return nil
+	}
+	if s.Mem != q.dev.mem.mem {
+		return &ArgError{op, field + ".Mem", fmt.Sprintf("%T", s.Mem), "is not memory of the job's device"}
+	}
+	if s.Off < 0 || s.Len < 0 || s.Len > s.Mem.Bytes() || s.Off > s.Mem.Bytes()-s.Len {
+		return &ArgError{op, field, [2]int64{s.Off, s.Len}, fmt.Sprintf("(offset, length) is not inside the memory of %d bytes", s.Mem.Bytes())}
+	}
+	return nil
+}
+
+// checkAligned is check for what holds structures.
+func (q *Queue) checkAligned(op, field string, s driver.Slice) error {
+	if err := q.check(op, field, s); err != nil {
+		return err
+	}
+	if s.Len != 0 && s.Off%driver.Align != 0 {
+		return &ArgError{op, field + ".Off", s.Off, fmt.Sprintf("must be a multiple of %d", driver.Align)}
+	}
+	return nil
 }
 
 // asBytes views values as the bytes that travel to a device.
@@ -104,8 +140,8 @@ func Upload[T Elem](q *Queue, dst Buffer[T], src []T) error {
 	if len(src) != dst.n {
 		return &ArgError{"Upload", "len(src)", len(src), fmt.Sprintf("the buffer holds %d", dst.n)}
 	}
-	if dst.n == 0 {
-		return nil
+	if err := q.check("Upload", "dst", dst.slice); err != nil || dst.n == 0 {
+		return err
 	}
 	return q.stream.Upload(dst.slice, [][]byte{asBytes(src)})
 }
@@ -120,8 +156,8 @@ func UploadGather(q *Queue, dst Buffer[byte], src [][]byte) error {
 	if n != dst.n {
 		return &ArgError{"UploadGather", "len(src)", n, fmt.Sprintf("the buffer holds %d", dst.n)}
 	}
-	if n == 0 {
-		return nil
+	if err := q.check("UploadGather", "dst", dst.slice); err != nil || n == 0 {
+		return err
 	}
 	return q.stream.Upload(dst.slice, src)
 }
@@ -132,8 +168,16 @@ func Download[T Elem](q *Queue, dst []T, src Buffer[T]) error {
 	if len(dst) != src.n {
 		return &ArgError{"Download", "len(dst)", len(dst), fmt.Sprintf("the buffer holds %d", src.n)}
 	}
-	if src.n == 0 {
-		return nil
+	if err := q.check("Download", "src", src.slice); err != nil || src.n == 0 {
+		return err
 	}
 	return q.stream.Download(asBytes(dst), src.slice)
+}
+
+// Fill enqueues setting each byte of dst.
+func Fill[T Elem](q *Queue, dst Buffer[T], value byte) error {
+	if err := q.check("Fill", "dst", dst.slice); err != nil || dst.n == 0 {
+		return err
+	}
+	return q.stream.Fill(dst.slice, value)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/polyscan/polyscan/kernels/driver"
@@ -18,9 +19,16 @@ type Config struct {
 	MemoryBytes int64
 	// Streams is how many jobs may run at the same time; 0 means 4.
 	Streams int
+	// Poison fills a job's memory with 0xA5 before and after it, so that reads of what was never written, or of
+	// what went back, show. For tests.
+	Poison bool
 }
 
-const defaultStreams = 4
+const (
+	defaultStreams = 4
+	maxStreams     = 256
+	poison         = 0xa5
+)
 
 // Device is an opened device with its reserved memory. Its methods may be called from several goroutines.
 type Device struct {
@@ -28,10 +36,12 @@ type Device struct {
 	info    driver.Info
 	mem     *memory
 	streams chan driver.Stream
+	poison  bool
 
-	mu     sync.Mutex
-	closed bool
-	jobs   sync.WaitGroup
+	mu      sync.Mutex
+	closed  bool
+	closing chan struct{} // closed with the device: nobody waits for a stream any more
+	jobs    sync.WaitGroup
 }
 
 // Open opens a device and reserves its memory. Close it after use.
@@ -39,8 +49,8 @@ func Open(d driver.Driver, cfg Config) (*Device, error) {
 	if cfg.MemoryBytes < 0 {
 		return nil, &ArgError{"Open", "Config.MemoryBytes", cfg.MemoryBytes, "must not be negative"}
 	}
-	if cfg.Streams < 0 || cfg.Streams > 256 {
-		return nil, &ArgError{"Open", "Config.Streams", cfg.Streams, "must be 0 to 256"}
+	if cfg.Streams < 0 || cfg.Streams > maxStreams {
+		return nil, &ArgError{"Open", "Config.Streams", cfg.Streams, fmt.Sprintf("must be 0 to %d", maxStreams)}
 	}
 	if cfg.Streams == 0 {
 		cfg.Streams = defaultStreams
@@ -57,7 +67,14 @@ func Open(d driver.Driver, cfg Config) (*Device, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("kernels: reserve %d bytes on %s: %w", cfg.MemoryBytes, d.Name(), err), dev.Close())
 	}
-	k := &Device{dev: dev, info: info, mem: newMemory(mem), streams: make(chan driver.Stream, cfg.Streams)}
+	k := &Device{
+		dev:     dev,
+		info:    info,
+		mem:     newMemory(mem),
+		streams: make(chan driver.Stream, cfg.Streams),
+		poison:  cfg.Poison,
+		closing: make(chan struct{}),
+	}
 	for range cfg.Streams {
 		s, err := dev.NewStream(0)
 		if err != nil {
@@ -78,8 +95,8 @@ func (d *Device) Info() driver.Info {
 // Memory returns the state of the memory now.
 func (d *Device) Memory() MemoryStats { return d.mem.snapshot() }
 
-// Close waits for jobs in flight and frees the device. It returns an error that matches [ErrLeak] if kept blocks were
-// not freed. Calls after the first do nothing.
+// Close waits for the jobs that run, refuses those that still wait with [ErrClosed], and frees the device. It returns
+// an error that matches [ErrLeak] if kept blocks were not freed. Calls after the first do nothing.
 func (d *Device) Close() error {
 	d.mu.Lock()
 	if d.closed {
@@ -88,6 +105,8 @@ func (d *Device) Close() error {
 	}
 	d.closed = true
 	d.mu.Unlock()
+	close(d.closing)
+	d.mem.shut()
 	d.jobs.Wait()
 	var errs []error
 	for {
@@ -107,14 +126,17 @@ func (d *Device) Close() error {
 type Job struct {
 	// Label names the work in accounting and errors, such as "reduce".
 	Label string
-	// Footprint is the most bytes that the job allocates with [Alloc]. Sum sizes with [Bytes].
+	// Footprint is the most bytes that the job allocates with [Alloc]. Sum sizes with [Bytes]. A job of 0 bytes
+	// waits for a stream only.
 	Footprint int64
 }
 
 // Do runs fn as a job. It waits, until ctx ends, for Footprint bytes and a stream; runs fn, which allocates and
 // enqueues; and waits until the stream has drained, whatever fn returned. Then the job's memory goes back. Do returns
 // fn's error, or else the first error of an op, or ctx's cause where ctx ended first. A job larger than the
-// device's memory is refused at once with a [*CapacityError].
+// device's memory is refused at once with a [*CapacityError]; one whose ctx ended while it waited for memory gets an
+// error that matches both ctx's cause and [*CapacityError]. A panic in fn goes on to Do's caller after the stream has
+// drained and the memory is back. fn must not call Do: a job that holds memory and waits for more can wait forever.
 func (d *Device) Do(ctx context.Context, job Job, fn func(*Queue) error) error {
 	d.mu.Lock()
 	if d.closed {
@@ -132,34 +154,55 @@ func (d *Device) Do(ctx context.Context, job Job, fn func(*Queue) error) error {
 		return err
 	}
 	start := time.Now()
-	b, err := d.mem.get(ctx, job.Footprint, job.Label)
-	if err != nil {
-		return err
+	var arena block
+	if job.Footprint > 0 {
+		var err error
+		if arena, err = d.mem.get(ctx, job.Footprint, job.Label); err != nil {
+			return err
+		}
+		defer d.mem.release(arena)
 	}
-	defer d.mem.release(b)
 	var s driver.Stream
 	select {
 	case s = <-d.streams:
 	case <-ctx.Done():
 		return context.Cause(ctx)
+	case <-d.closing:
+		return ErrClosed
 	}
 	defer func() { d.streams <- s }()
+	return (&Queue{ctx: ctx, dev: d, stream: s, arena: arena, waited: time.Since(start)}).run(fn)
+}
 
-	q := &Queue{ctx: ctx, dev: d, stream: s, arena: b, waited: time.Since(start)}
-	err = func() (err error) {
-		// A panic in fn must not leave the stream busy with memory that goes back.
-		ok := false
-		defer func() {
-			if werr := s.Wait(ctx); ok && err == nil {
-				err = werr
+// run calls fn and drains the stream, whatever fn does: it may panic or exit the goroutine, and its memory goes back
+// after this.
+func (q *Queue) run(fn func(*Queue) error) (err error) {
+	defer func() {
+		q.done.Store(true)
+		if werr := q.stream.Wait(q.ctx); err == nil {
+			err = werr
+		}
+		if q.dev.poison {
+			if perr := q.poison(); err == nil {
+				err = perr
 			}
-			q.done = true
-		}()
-		err = fn(q)
-		ok = true
-		return err
+		}
 	}()
-	return err
+	if q.dev.poison {
+		if err := q.poison(); err != nil {
+			return err
+		}
+	}
+	return fn(q)
+}
+
+// poison overwrites the job's memory, and waits, even where the job's context has ended.
+func (q *Queue) poison() error {
+	if q.arena.len == 0 {
+		return nil
+	}
+	fill := q.stream.Fill(driver.Slice{Mem: q.dev.mem.mem, Off: q.arena.off, Len: q.arena.len}, poison)
+	return errors.Join(fill, q.stream.Wait(context.WithoutCancel(q.ctx)))
 }
 
 // Queue is a job's access to the device. It belongs to the job's function and must not be used after it returns,
@@ -171,7 +214,7 @@ type Queue struct {
 	arena  block
 	used   int64
 	waited time.Duration
-	done   bool
+	done   atomic.Bool // set when fn has returned: the stream may be another job's
 }
 
 // Device returns the device that runs the job.
@@ -181,4 +224,9 @@ func (q *Queue) Device() *Device { return q.dev }
 func (q *Queue) Waited() time.Duration { return q.waited }
 
 // Wait blocks until what was enqueued so far is done, so that downloads can be read within the job.
-func (q *Queue) Wait() error { return q.stream.Wait(q.ctx) }
+func (q *Queue) Wait() error {
+	if q.done.Load() {
+		return ErrEnded
+	}
+	return q.stream.Wait(q.ctx)
+}

@@ -10,6 +10,9 @@ import (
 // ErrClosed is returned by calls on a closed device.
 var ErrClosed = errors.New("kernels: device is closed")
 
+// ErrEnded is matched by the error of calls on a [Queue] whose job has ended.
+var ErrEnded = errors.New("kernels: the queue's job has ended")
+
 // ErrLeak is matched by the error of [Device.Close] when memory was still in use.
 var ErrLeak = errors.New("kernels: device memory still in use")
 
@@ -32,14 +35,23 @@ type CapacityError struct {
 	Needed    int64 // bytes asked for
 	Available int64 // bytes free at the time
 	Total     int64 // bytes reserved by the device
+	Largest   int64 // bytes of the largest free block; less than Available where the memory is in pieces
+	Ahead     int   // requests that waited before this one
 }
 
 // Never reports whether waiting can't help, because the need exceeds all there is.
 func (e *CapacityError) Never() bool { return e.Needed > e.Total }
 
 func (e *CapacityError) Error() string {
-	return fmt.Sprintf("kernels: %s needs %d bytes of device memory; %d of %d are available",
+	s := fmt.Sprintf("kernels: %s needs %d bytes of device memory; %d of %d are available",
 		e.Label, e.Needed, e.Available, e.Total)
+	if e.Largest < e.Available {
+		s += fmt.Sprintf(", at most %d in one piece", e.Largest)
+	}
+	if e.Ahead > 0 {
+		s += fmt.Sprintf(", and %d requests are ahead", e.Ahead)
+	}
+	return s
 }
 
 // Is makes errors.Is(err, driver.ErrOutOfMemory) true.

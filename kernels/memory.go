@@ -3,6 +3,7 @@ package kernels
 import (
 	"container/list"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sort"
@@ -17,6 +18,7 @@ type MemoryStats struct {
 	Used      int64            // handed out now
 	HighWater int64            // most ever handed out at once
 	ByLabel   map[string]int64 // in use now; adds up to Used
+	Largest   int64            // bytes of the largest free block: what a request can get without waiting
 	Waiting   int              // requests in the queue
 	Refused   int64            // requests refused so far
 }
@@ -30,7 +32,7 @@ type memory struct {
 	free    []extent // by offset; neighbours are merged
 	waiters list.List
 	stats   MemoryStats
-	closed  bool
+	closed  bool // no more requests
 }
 
 type extent struct{ off, len int64 }
@@ -44,7 +46,13 @@ type block struct {
 type waiter struct {
 	need  int64
 	label string
-	ready chan block // buffered
+	ready chan grant // buffered
+}
+
+// grant is what a waiter gets: a block, or ErrClosed.
+type grant struct {
+	block
+	err error
 }
 
 func newMemory(mem driver.Mem) *memory {
@@ -56,9 +64,13 @@ func newMemory(mem driver.Mem) *memory {
 	}
 }
 
-// roundUp makes n a multiple of the alignment; never 0, so that each block has its own offset.
+// maxBytes bounds every size, so that the sizes of a few buffers add up without overflow. No device has as much.
+const maxBytes = 1 << 60
+
+// roundUp makes n a multiple of the alignment; never 0, so that each block has its own offset, and at most maxBytes.
 func roundUp(n int64) int64 {
-	return max(driver.Align, (n+driver.Align-1)&^(driver.Align-1))
+	n = min(max(n, 1), maxBytes)
+	return (n + driver.Align - 1) &^ (driver.Align - 1)
 }
 
 // get returns a block of at least n bytes, and waits for one until ctx ends. What never fits is refused at once.
@@ -70,8 +82,7 @@ func (m *memory) get(ctx context.Context, n int64, label string) (block, error) 
 		return block{}, ErrClosed
 	}
 	if n > m.stats.Reserved {
-		m.stats.Refused++
-		err := m.refusal(n, label)
+		err := m.refuse(n, label, 0)
 		m.mu.Unlock()
 		return block{}, err
 	}
@@ -81,26 +92,32 @@ func (m *memory) get(ctx context.Context, n int64, label string) (block, error) 
 			return b, nil
 		}
 	}
-	w := &waiter{need: n, label: label, ready: make(chan block, 1)}
+	w := &waiter{need: n, label: label, ready: make(chan grant, 1)}
 	el := m.waiters.PushBack(w)
 	m.mu.Unlock()
 
 	select {
-	case b := <-w.ready:
-		return b, nil
+	case g := <-w.ready:
+		return g.block, g.err
 	case <-ctx.Done():
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	ahead := 0
 	select {
-	case b := <-w.ready: // it came just now; hand it on
-		m.put(b)
+	case g := <-w.ready: // it came just now; hand it on
+		if g.err != nil {
+			return block{}, g.err
+		}
+		m.put(g.block)
 	default:
+		for p := el.Prev(); p != nil; p = p.Prev() {
+			ahead++
+		}
 		m.waiters.Remove(el)
 		m.wake() // those behind may fit
 	}
-	m.stats.Refused++
-	return block{}, fmt.Errorf("%w: %w", context.Cause(ctx), m.refusal(n, label))
+	return block{}, fmt.Errorf("%w: %w", context.Cause(ctx), m.refuse(n, label, ahead))
 }
 
 // tryGet is get without waiting.
@@ -111,17 +128,33 @@ func (m *memory) tryGet(n int64, label string) (block, error) {
 	if m.closed {
 		return block{}, ErrClosed
 	}
-	if m.waiters.Len() == 0 || n <= 0 {
+	if m.waiters.Len() == 0 {
 		if b, ok := m.take(n, label); ok {
 			return b, nil
 		}
 	}
-	m.stats.Refused++
-	return block{}, m.refusal(n, label)
+	return block{}, m.refuse(n, label, m.waiters.Len())
 }
 
-func (m *memory) refusal(n int64, label string) *CapacityError {
-	return &CapacityError{Label: label, Needed: n, Available: m.stats.Reserved - m.stats.Used, Total: m.stats.Reserved}
+// refuse counts and describes a refusal, of a request that had so many before it.
+func (m *memory) refuse(n int64, label string, ahead int) *CapacityError {
+	m.stats.Refused++
+	return &CapacityError{
+		Label:     label,
+		Needed:    n,
+		Available: m.stats.Reserved - m.stats.Used,
+		Total:     m.stats.Reserved,
+		Largest:   m.largest(),
+		Ahead:     ahead,
+	}
+}
+
+func (m *memory) largest() int64 {
+	var n int64
+	for _, e := range m.free {
+		n = max(n, e.len)
+	}
+	return n
 }
 
 // take cuts n bytes from the smallest extent that holds them.
@@ -154,8 +187,13 @@ func (m *memory) release(b block) {
 	m.put(b)
 }
 
+// put inserts a block into the free list. It panics where the block is free already: going on would hand the same
+// bytes to two owners.
 func (m *memory) put(b block) {
 	i := sort.Search(len(m.free), func(i int) bool { return m.free[i].off > b.off })
+	if i > 0 && m.free[i-1].off+m.free[i-1].len > b.off || i < len(m.free) && b.off+b.len > m.free[i].off {
+		panic(fmt.Sprintf("kernels: block %d+%d of %q given back twice", b.off, b.len, b.label))
+	}
 	m.free = slices.Insert(m.free, i, b.extent)
 	if i+1 < len(m.free) && b.off+b.len == m.free[i+1].off {
 		m.free[i].len += m.free[i+1].len
@@ -181,7 +219,17 @@ func (m *memory) wake() {
 			return
 		}
 		m.waiters.Remove(el)
-		w.ready <- b
+		w.ready <- grant{block: b}
+	}
+}
+
+// shut refuses requests from now on, those that wait as well. Blocks can still be given back.
+func (m *memory) shut() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.closed = true
+	for el := m.waiters.Front(); el != nil; el = m.waiters.Front() {
+		m.waiters.Remove(el).(*waiter).ready <- grant{err: ErrClosed}
 	}
 }
 
@@ -190,6 +238,7 @@ func (m *memory) snapshot() MemoryStats {
 	defer m.mu.Unlock()
 	s := m.stats
 	s.Waiting = m.waiters.Len()
+	s.Largest = m.largest()
 	s.ByLabel = make(map[string]int64, len(m.stats.ByLabel))
 	for k, v := range m.stats.ByLabel {
 		s.ByLabel[k] = v
@@ -197,17 +246,13 @@ func (m *memory) snapshot() MemoryStats {
 	return s
 }
 
-// close gives the reservation back. It returns an error that matches ErrLeak where blocks are still out.
+// close gives the reservation back, after shut. It returns an error that matches ErrLeak where blocks are still out.
 func (m *memory) close() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.closed = true
 	var leak error
 	if m.stats.Used != 0 {
 		leak = fmt.Errorf("%w: %d bytes %v", ErrLeak, m.stats.Used, m.stats.ByLabel)
 	}
-	if err := m.mem.Free(); err != nil {
-		return err
-	}
-	return leak
+	return errors.Join(leak, m.mem.Free())
 }

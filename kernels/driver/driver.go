@@ -8,9 +8,7 @@
 // The package imports the standard library only.
 package driver
 
-import (
-	"context"
-)
+import "context"
 
 // Driver opens the devices of one backend.
 type Driver interface {
@@ -27,6 +25,7 @@ type Info struct {
 	ComputeUnits int    // worker threads of the CPU, multiprocessors of a GPU
 	Capability   string // instruction sets in use, or the compute capability
 	MemoryBytes  int64  // memory that can be reserved; on the CPU a suggestion
+	MaskMethod   Method // what MethodDefault stands for
 }
 
 // Device is one opened device. Its methods may be called from several goroutines.
@@ -44,7 +43,7 @@ type Device interface {
 	Close() error
 }
 
-// Mem is a block of device memory.
+// Mem is a block of device memory. Implementations can be compared with ==, and differ where the memory does.
 type Mem interface {
 	Bytes() int64
 	Free() error
@@ -65,7 +64,8 @@ type Slice struct {
 // and host slices alike) has to stay untouched until Wait has returned. An op that fails makes the ops behind it
 // do nothing, and Wait returns its error and clears it. A stream belongs to one goroutine at a time.
 //
-// An op that a backend lacks returns [ErrNotSupported] at once.
+// An op that a backend lacks returns [ErrNotSupported] at once. An op may return other errors at once too; it then
+// has enqueued nothing, leaves what was enqueued before as it is, and Wait does not repeat its error.
 type Stream interface {
 	// Upload copies the concatenation of src to dst. Their lengths add up to dst.Len.
 	Upload(dst Slice, src [][]byte) error

@@ -5,7 +5,7 @@ package driver
 type PixelFormat struct {
 	Channels    uint8    // samples in a pixel, 1 to 4
 	SampleBytes uint8    // 1, or 2 (little endian)
-	Bits        uint8    // significant low bits of a sample, 1 to 8*SampleBytes
+	Bits        uint8    // significant low bits of a sample, 8 to 8*SampleBytes
 	Order       [4]uint8 // Order[c] is the index in memory of channel c, channels counted in the order R, G, B, A
 }
 
@@ -17,8 +17,12 @@ var (
 	RGBA8 = PixelFormat{Channels: 4, SampleBytes: 1, Bits: 8, Order: [4]uint8{0, 1, 2, 3}}
 )
 
-// Gray16 is one little-endian 16-bit sample a pixel, of which the low bits are used.
+// Gray16 is one little-endian 16-bit sample a pixel, of which the low bits are used. It is not [PixelFormat.Valid]
+// unless bits is 8 to 16.
 func Gray16(bits int) PixelFormat {
+	if bits < 0 || bits > 16 {
+		bits = 0
+	}
 	return PixelFormat{Channels: 1, SampleBytes: 2, Bits: uint8(bits)}
 }
 

@@ -7,8 +7,9 @@ package driver
 const (
 	SubpixelBits = 8
 	Subpixel     = 1 << SubpixelBits
-	// MaxCoord bounds the absolute value of a quantised coordinate: 2^22 px. Products of two differences
-	// of coordinates then stay below 2^62, so that the crossing rule is exact in int64.
+	// MaxCoord bounds the absolute value of a quantised coordinate: 2^22 px. A difference of two is 2^31 at most
+	// and needs int64; one of a coordinate and a pixel centre is below 2^30 + 2^28. Their products, and the
+	// difference of two such products, then stay below 2^63, so that the crossing rule is exact in int64.
 	MaxCoord = 1 << (22 + SubpixelBits)
 )
 
@@ -49,8 +50,8 @@ type Region struct {
 	_         uint32
 }
 
-// MaskRegions is a set of regions in host memory. The edges of a region form closed rings: signs add up to 0 in
-// every row. Horizontal edges never count for a winding number, but they are part of the boundary that TILED measures
+// MaskRegions is a set of regions in host memory. The edges of a region form closed rings (in any order: each point
+// starts as many edges as it ends), so that signs add up to 0 in every row. Regions may share edges. Horizontal edges never count for a winding number, but they are part of the boundary that TILED measures
 // its distance to, so they must not be left out. |coordinate| <= MaxCoord.
 type MaskRegions struct {
 	Edges   []Edge
@@ -160,8 +161,11 @@ const (
 //
 // Stats receives Count*Channels [MaskStats], a region's channels beside each other in the order R, G, B, A. Fields
 // that What does not ask for hold what [EmptyMaskStats] has. Hist receives, for the same order, Levels uint32 each;
-// it has length 0 unless What has MaskHistogram. With Accumulate they are merged into what is there; else they
-// are overwritten.
+// it has length 0 unless What has MaskHistogram. With Accumulate they are merged into what is there, which leaves
+// fields that What does not ask for as they are; else they are overwritten.
+//
+// Only the backend can read Prepared: it fails the op where First+Count exceeds the regions there, or Frame and Row0
+// are not rows of the image it was prepared for.
 //
 // A sample of a 16-bit format above Levels-1 is counted in the sums and extrema as it is, and in the histogram
 // under its low Bits; MaskExtrema is set whenever Bits < 16, so that the caller sees it in Max.
@@ -183,12 +187,14 @@ type RasterMode uint8
 const (
 	// RasterMask writes 255 to the pixels of any region, in a Gray8 image.
 	RasterMask RasterMode = iota
-	// RasterLabels writes 1 + the region's index, of the last region that holds the pixel, in a Gray16(16) image.
+	// RasterLabels writes 1 + the region's index in the prepared set, of the last region that holds the pixel, in
+	// a Gray16(16) image. First+Count <= 65535.
 	RasterLabels
 )
 
 // MaskRaster writes the pixels of regions [First, First+Count) of a prepared set to Dst, which has the size that the
-// set was prepared for. Pixels outside all regions become 0.
+// set was prepared for. Pixels outside all regions become 0; bytes between rows stay as they are. A backend fails the
+// op where First+Count or the size of Dst does not fit what Prepared holds.
 type MaskRaster struct {
 	Prepared Slice
 	First    int
