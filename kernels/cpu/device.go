@@ -77,6 +77,7 @@ func (d *device) Info() driver.Info {
 		ComputeUnits: d.threads,
 		Capability:   capability(),
 		MemoryBytes:  suggestedMemory,
+		MaskMethod:   driver.RowSpans,
 	}
 }
 

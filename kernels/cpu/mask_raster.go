@@ -94,7 +94,7 @@ func rasterBand(op driver.MaskRaster, p prepared, data []byte, lo, hi int, stop 
 				fill(px, 255)
 				continue
 			}
-			label := uint16(i - op.First + 1)
+			label := uint16(i + 1)
 			for o := 0; o < len(px); o += 2 {
 				binary.LittleEndian.PutUint16(px[o:], label)
 			}
