@@ -1,0 +1,449 @@
+// Deriving results on the host from the integers that a device returns.
+
+package polygon
+
+import (
+	"fmt"
+	"runtime"
+	"sync"
+
+	"github.com/polyscan/polyscan/kernels/driver"
+)
+
+// geometry is what is known of a region inside a frame of one size without looking at pixels.
+type geometry struct {
+	bounds        Rect
+	coverage      float64
+	coverageKnown bool
+}
+
+// deriver makes the results of one call, batch by batch.
+type deriver struct {
+	*plan
+	res  *Result
+	geo  []geometry // of all regions
+	made bool       // geo is known already, and only read
+
+	coverable []bool // which regions that stick out are within the budget for counting; nil when none sticks out
+}
+
+// Budgets for counting pixels outside the frame, in crossings of edges with rows: a region's own and that of a set. At about
+// 10 ns a crossing they take 0.7 s and 2.7 s.
+const (
+	coverageBudget    = 1 << 26
+	coverageSetBudget = 1 << 28
+)
+
+// newDeriver allocates the results of a call in few pieces. cached is the geometry of an earlier call, or nil.
+func newDeriver(p *plan, cached []geometry) *deriver {
+	n, nc := p.set.Len(), len(p.channels)
+	d := &deriver{plan: p, res: &Result{Regions: make([]RegionResult, n)}, geo: cached, made: cached != nil}
+	if !d.made {
+		d.geo = make([]geometry, n)
+		d.findCoverable()
+	}
+	channels := make([]ChannelStatistics, n*nc)
+	var percentiles []PercentileValue
+	np := len(p.percentiles)
+	if np > 0 {
+		percentiles = make([]PercentileValue, n*nc*np)
+	}
+	var histograms []HistogramCounts
+	var counts []uint64
+	if p.asked.Has(Histogram) {
+		histograms = make([]HistogramCounts, n*nc)
+		counts = make([]uint64, n*nc*p.bins.bins)
+	}
+	var limits []LimitResult
+	if p.set.limitFrom != nil {
+		limits = make([]LimitResult, len(p.set.limits))
+	}
+	for i := range d.res.Regions {
+		r := &d.res.Regions[i]
+		r.Index, r.Name, r.Area = i, p.set.names[i], p.set.areas[i]
+		r.Channels = channels[i*nc : (i+1)*nc : (i+1)*nc]
+		for c := range r.Channels {
+			ch := &r.Channels[c]
+			ch.Channel = p.channels[c]
+			k := i*nc + c
+			if np > 0 {
+				ch.Percentiles = percentiles[k*np : (k+1)*np : (k+1)*np]
+			}
+			if histograms != nil {
+				ch.Histogram = &histograms[k]
+				ch.Histogram.Counts = counts[k*p.bins.bins : (k+1)*p.bins.bins : (k+1)*p.bins.bins]
+			}
+		}
+		if limits != nil {
+			from, to := p.set.limitFrom[i], p.set.limitFrom[i+1]
+			r.Limits = limits[from:to:to]
+		}
+	}
+	return d
+}
+
+// sticksOut says whether region i may have pixels outside the frame.
+func (p *plan) sticksOut(i int) bool {
+	x0, y0, x1, y1 := p.set.boxes[i].pixels()
+	return x0 < x1 && y0 < y1 && (x0 < 0 || y0 < 0 || x1 > p.frame.Width || y1 > p.frame.Height)
+}
+
+// findCoverable spends the budget in the order of the regions, so that it does not depend on threads.
+func (d *deriver) findCoverable() {
+	left := int64(coverageSetBudget)
+	for i := range d.set.regions {
+		if !d.sticksOut(i) {
+			continue
+		}
+		if d.coverable == nil {
+			d.coverable = make([]bool, d.set.Len())
+		}
+		_, y0, _, y1 := d.set.boxes[i].pixels()
+		if n := crossings(d.set.edgesOf(i), y0, y1); n <= coverageBudget && n <= left {
+			left -= n
+			d.coverable[i] = true
+		}
+	}
+}
+
+// parallelRegions is how many regions a goroutine should have to be worth starting; deriving one takes a microsecond or
+// more.
+const parallelRegions = 64
+
+// batch derives regions first to first+len(stats)/channels. hist(i, c) returns the counts of channel c of region i for the
+// values from lo on. stats and the histograms are only read.
+func (d *deriver) batch(first int, stats []driver.MaskStats, hist histogramSource) error {
+	nc := len(d.channels)
+	n := len(stats) / nc
+	workers := min(runtime.GOMAXPROCS(0), (n+parallelRegions-1)/parallelRegions)
+	if workers <= 1 {
+		return d.regions(first, n, stats, hist)
+	}
+	errs := make([]error, workers)
+	var wg sync.WaitGroup
+	for w := range workers {
+		from, to := n*w/workers, n*(w+1)/workers
+		wg.Go(func() {
+			errs[w] = d.regions(first+from, to-from, stats[from*nc:to*nc], hist.from(from*nc))
+		})
+	}
+	wg.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return err // that of the lowest region
+		}
+	}
+	return nil
+}
+
+// scratch is a worker's memory.
+type scratch struct {
+	dist     distribution
+	turns    []turn
+	outcomes []outcome
+}
+
+var scratchPool = sync.Pool{New: func() any { return new(scratch) }}
+
+func (d *deriver) regions(first, n int, stats []driver.MaskStats, hist histogramSource) error {
+	s := scratchPool.Get().(*scratch)
+	defer scratchPool.Put(s)
+	nc := len(d.channels)
+	for k := range n {
+		if err := d.region(s, first+k, stats[k*nc:(k+1)*nc], hist.from(k*nc)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (d *deriver) region(s *scratch, i int, stats []driver.MaskStats, hist histogramSource) error {
+	r := &d.res.Regions[i]
+	r.Count = stats[0].Count
+	if !d.made {
+		d.geo[i] = d.locate(i, r.Count)
+	}
+	g := &d.geo[i]
+	r.Bounds, r.Coverage, r.CoverageKnown = g.bounds, g.coverage, g.coverageKnown
+	if d.asked.Has(Centroid) && r.Count > 0 {
+		r.Centroid = centroid(&stats[0], stats[0].SumX, stats[0].SumY, r.Count)
+		r.HasCentroid = true
+	}
+	limits := d.set.Limits(i)
+	if cap(s.outcomes) < len(limits) {
+		s.outcomes = make([]outcome, MaxLimits)
+	}
+	outcomes := s.outcomes[:len(limits)]
+	clear(outcomes)
+	for k, l := range limits {
+		switch l.quantity {
+		case quantityCount:
+			outcomes[k].see(l, float64(r.Count), NoChannel)
+		case quantityArea:
+			outcomes[k].see(l, r.Area, NoChannel)
+		case quantityCoverage:
+			if r.CoverageKnown {
+				outcomes[k].see(l, r.Coverage, NoChannel)
+			}
+		}
+	}
+	for c := range stats {
+		if err := d.checkSamples(i, &stats[c]); err != nil {
+			return err
+		}
+		d.channel(s, &r.Channels[c], &stats[c], hist.of(c, &stats[c]))
+		for k, l := range limits {
+			if l.quantity.ofRegion() || l.channel != r.Channels[c].Channel &&
+				(l.channel != NoChannel || r.Channels[c].Channel == Alpha) {
+				continue
+			}
+			if v, ok := measure(l, &r.Channels[c], s); ok {
+				outcomes[k].see(l, v, r.Channels[c].Channel)
+			}
+		}
+		r.Channels[c].keep(d.asked)
+	}
+	for k, l := range limits {
+		r.Limits[k] = outcomes[k].result(l)
+		if l.quantity == quantityCoverage && !r.CoverageKnown {
+			r.Limits[k].Reason = "coverage is unknown: the region reaches too far outside the frame"
+		}
+		if r.Limits[k].Verdict == Fail {
+			r.Verdict = Fail
+		} else if r.Verdict == NoVerdict {
+			r.Verdict = Pass
+		}
+	}
+	return nil
+}
+
+// locate finds the geometry of region i, which has count pixels inside the frame.
+func (d *deriver) locate(i int, count uint64) (g geometry) {
+	edges, fill := d.set.edgesOf(i), d.set.regions[i].Fill
+	if count > 0 {
+		g.bounds = boundsOf(edges, fill, d.frame.Width, d.frame.Height)
+	}
+	switch {
+	case !d.sticksOut(i):
+		g.coverage, g.coverageKnown = 1, true
+	case d.coverable[i]:
+		g.coverage, g.coverageKnown = 1, true
+		if all := pixelsOf(edges, fill); all > 0 {
+			g.coverage = float64(count) / float64(all)
+		}
+	}
+	return g
+}
+
+// checkSamples refuses samples beyond the format's bits.
+func (d *deriver) checkSamples(i int, s *driver.MaskStats) error {
+	if d.what&driver.MaskExtrema == 0 || s.Count == 0 {
+		return nil
+	}
+	v, pos := s.Max()
+	if v < uint32(d.frame.Format.Levels()) {
+		return nil
+	}
+	at := d.position(pos)
+	name := ""
+	if n := d.set.names[i]; n != "" {
+		name = " " + quoted(n)
+	}
+	return &InvalidError{Violations: []Violation{{
+		Path:  "frame.data",
+		Value: fmt.Sprint(v),
+		Reason: fmt.Sprintf("the sample at pixel (%d, %d), in region %d%s, is above %d, the most that %d bits hold",
+			at.X, at.Y, i, name, d.frame.Format.Levels()-1, d.frame.Format.Bits),
+	}}}
+}
+
+func (p *plan) position(pos uint32) Position {
+	w := uint32(p.frame.Width)
+	return Position{int(pos % w), int(pos / w)}
+}
+
+// centroid is the mean of pixel centres with the given sums of columns and rows: (2*sum + weight) / (2*weight).
+func centroid(_ *driver.MaskStats, sumX, sumY, weight uint64) Point {
+	mean := func(sum uint64) float64 {
+		hi, lo := sum>>63, sum<<1
+		lo2 := lo + weight
+		if lo2 < lo {
+			hi++
+		}
+		return quotient(hi, lo2, 2*weight)
+	}
+	return Point{mean(sumX), mean(sumY)}
+}
+
+// channel derives the wanted statistics of one channel. hist holds the counts of values from hist.lo on; s.dist is left
+// with the distribution for limits.
+func (d *deriver) channel(s *scratch, c *ChannelStatistics, m *driver.MaskStats, hist counts) {
+	c.Has = d.want & (Count | Sum | SumOfSquares)
+	c.Count, c.Sum, c.SumOfSquares = m.Count, m.Sum, m.SumSq
+	if d.want&needHistogram != 0 {
+		s.dist.load(hist.n, hist.lo)
+		c.Distinct = uint32(len(s.dist.values))
+		c.Has |= d.want & Distinct
+		if d.asked.Has(Histogram) {
+			d.bins.fill(c.Histogram, &s.dist)
+			c.Has |= Histogram
+		}
+	}
+	if m.Count == 0 {
+		c.Percentiles = nil
+		return
+	}
+	if d.want.Has(Mean) {
+		c.Mean = quotient(0, m.Sum, m.Count)
+	}
+	if d.want&(Variance|StdDev) != 0 {
+		c.Variance, c.StdDev = variance(m.Count, m.Sum, m.SumSq)
+	}
+	if d.want&needExtrema != 0 {
+		v, pos := m.Min()
+		c.Min, c.MinAt = v, d.position(pos)
+		v, pos = m.Max()
+		c.Max, c.MaxAt = v, d.position(pos)
+	}
+	c.Has |= d.want & (Mean | Variance | StdDev | Min | Max)
+	if d.want&needHistogram != 0 {
+		c.Mode = s.dist.mode
+		if d.want.Has(Median) {
+			c.Median = s.dist.median()
+		}
+		for k, f := range d.fractions {
+			v := &c.Percentiles[k]
+			v.Percentile = d.percentiles[k]
+			if d.method == Linear {
+				v.Value = f.linear(m.Count, s.dist.at)
+			} else {
+				v.Value = float64(s.dist.at(f.nearestRank(m.Count)))
+			}
+		}
+		c.Has |= d.want & (Mode | Median | Percentiles)
+	}
+	if d.want.Has(Centroid) && m.Sum > 0 {
+		c.WeightedCentroid = centroid(m, m.SumVX, m.SumVY, m.Sum)
+		c.Has |= Centroid
+	}
+}
+
+// measure is the quantity of a limit in one channel.
+func measure(l *Limit, c *ChannelStatistics, s *scratch) (v float64, ok bool) {
+	switch l.quantity {
+	case quantitySum:
+		return float64(c.Sum), true
+	case quantityDistinct:
+		return float64(c.Distinct), true
+	case quantityPixels:
+		return float64(s.dist.within(l.pixels)), true
+	}
+	if c.Count == 0 {
+		return 0, false
+	}
+	switch l.quantity {
+	case quantityMean:
+		v = c.Mean
+	case quantityVariance:
+		v = c.Variance
+	case quantityStdDev:
+		v = c.StdDev
+	case quantityMin:
+		v = float64(c.Min)
+	case quantityMax:
+		v = float64(c.Max)
+	case quantityMedian:
+		v = c.Median
+	case quantityMode:
+		v = float64(c.Mode)
+	case quantityPercentile:
+		v = float64(s.dist.at(l.percent.nearestRank(c.Count)))
+	}
+	return v, true
+}
+
+// keep clears what was computed for limits only.
+func (c *ChannelStatistics) keep(asked Statistics) {
+	c.Has &= asked
+	if asked&Count == 0 {
+		c.Count = 0
+	}
+	if asked&Sum == 0 {
+		c.Sum = 0
+	}
+	if asked&SumOfSquares == 0 {
+		c.SumOfSquares = 0
+	}
+	if asked&Mean == 0 {
+		c.Mean = 0
+	}
+	if asked&Variance == 0 {
+		c.Variance = 0
+	}
+	if asked&StdDev == 0 {
+		c.StdDev = 0
+	}
+	if asked&Min == 0 {
+		c.Min, c.MinAt = 0, Position{}
+	}
+	if asked&Max == 0 {
+		c.Max, c.MaxAt = 0, Position{}
+	}
+	if asked&Median == 0 {
+		c.Median = 0
+	}
+	if asked&Mode == 0 {
+		c.Mode = 0
+	}
+	if asked&Distinct == 0 {
+		c.Distinct = 0
+	}
+}
+
+// finish is the frame's verdict.
+func (d *deriver) finish() {
+	for i := range d.res.Regions {
+		switch d.res.Regions[i].Verdict {
+		case Fail:
+			d.res.Verdict = Fail
+			return
+		case Pass:
+			d.res.Verdict = Pass
+		}
+	}
+}
+
+// counts are those of the values from lo on.
+type counts struct {
+	n  []uint32
+	lo uint32
+}
+
+// histogramSource finds the downloaded histograms of a batch: levels counts for each channel of each region.
+type histogramSource struct {
+	counts []uint32 // nil without histograms
+	levels int
+	ranged bool // only the part between min and max was downloaded
+}
+
+// from skips n histograms.
+func (h histogramSource) from(n int) histogramSource {
+	if h.counts != nil {
+		h.counts = h.counts[n*h.levels:]
+	}
+	return h
+}
+
+// of is histogram c, of samples with these statistics.
+func (h histogramSource) of(c int, s *driver.MaskStats) counts {
+	if h.counts == nil || s.Count == 0 {
+		return counts{}
+	}
+	all := h.counts[c*h.levels : (c+1)*h.levels]
+	if !h.ranged {
+		return counts{all, 0}
+	}
+	lo, _ := s.Min()
+	hi, _ := s.Max()
+	return counts{all[lo : hi+1], lo}
+}

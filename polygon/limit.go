@@ -1,0 +1,249 @@
+// Limits: what must hold for a region, and why it did not.
+
+package polygon
+
+import (
+	"fmt"
+	"math"
+	"strings"
+)
+
+// Verdict is the outcome of limits.
+type Verdict uint8
+
+const (
+	// NoVerdict: there was no limit.
+	NoVerdict Verdict = iota
+	Pass
+	Fail
+)
+
+func (v Verdict) String() string {
+	switch v {
+	case NoVerdict:
+		return "NONE"
+	case Pass:
+		return "PASS"
+	case Fail:
+		return "FAIL"
+	}
+	return fmt.Sprintf("Verdict(%d)", uint8(v))
+}
+
+// LimitResult is the outcome of one limit.
+type LimitResult struct {
+	// Expression as given.
+	Expression string
+	Verdict    Verdict
+	// Value measured; only where Measured.
+	Value float64
+	// Measured is false where the quantity has no value, because the region caught no pixel.
+	Measured bool
+	// Channel whose value decided: of the channels that the limit looks at, the one nearest to failing or farthest
+	// beyond. NoChannel for a quantity of the region itself.
+	Channel Channel
+	// Reason why it failed, for people, such as "mean 143.2 is above 140"; empty for a PASS.
+	Reason string
+}
+
+// Limit is a condition on one quantity of a region, compiled by [ParseLimit]. It is immutable.
+type Limit struct {
+	expr     string
+	channel  Channel // NoChannel: every channel but alpha
+	quantity quantity
+	percent  fraction // of a percentile
+	spelled  string   // the quantity as reasons spell it
+
+	pixels interval // of "count of pixels ..."
+	want   interval
+	op     operator
+}
+
+// quantity is what a limit measures.
+type quantity uint8
+
+const (
+	quantityCount quantity = iota
+	quantityArea
+	quantityCoverage
+	quantitySum
+	quantityMean
+	quantityVariance
+	quantityStdDev
+	quantityMin
+	quantityMax
+	quantityMedian
+	quantityMode
+	quantityDistinct
+	quantityPercentile
+	quantityPixels
+)
+
+// quantities by the names that limits use. "count of pixels" and percentiles are recognised by the parser.
+var quantities = map[string]quantity{
+	"count":    quantityCount,
+	"area":     quantityArea,
+	"coverage": quantityCoverage,
+	"sum":      quantitySum,
+	"mean":     quantityMean,
+	"variance": quantityVariance,
+	"stddev":   quantityStdDev,
+	"min":      quantityMin,
+	"max":      quantityMax,
+	"median":   quantityMedian,
+	"mode":     quantityMode,
+	"distinct": quantityDistinct,
+}
+
+// ofRegion says that the quantity is not of a channel.
+func (q quantity) ofRegion() bool { return q <= quantityCoverage }
+
+// operator compares a value with an interval. The four comparisons are intervals that are open at one end.
+type operator uint8
+
+const (
+	opIn operator = iota
+	opLess
+	opLessEqual
+	opGreater
+	opGreaterEqual
+	opEqual
+	opNotEqual
+)
+
+var operators = map[string]operator{
+	"<": opLess, "<=": opLessEqual, ">": opGreater, ">=": opGreaterEqual, "==": opEqual, "!=": opNotEqual,
+}
+
+// interval from lo to hi, each end in or out.
+type interval struct {
+	lo, hi         float64
+	openLo, openHi bool
+}
+
+func (i interval) contains(v float64) bool {
+	return (v > i.lo || v == i.lo && !i.openLo) && (v < i.hi || v == i.hi && !i.openHi)
+}
+
+// String is the expression as it was given.
+func (l *Limit) String() string { return l.expr }
+
+// needs says which statistics evaluation takes.
+func (l *Limit) needs() Statistics {
+	switch l.quantity {
+	case quantitySum:
+		return Sum
+	case quantityMean:
+		return Mean
+	case quantityVariance:
+		return Variance
+	case quantityStdDev:
+		return StdDev
+	case quantityMin:
+		return Min
+	case quantityMax:
+		return Max
+	case quantityMedian:
+		return Median
+	case quantityMode:
+		return Mode
+	case quantityDistinct:
+		return Distinct
+	case quantityPercentile, quantityPixels:
+		return needDistribution
+	}
+	return 0
+}
+
+// holds says whether v satisfies the limit, and by how much: the distance to the nearest value that fails, negative when
+// it fails itself. Values are compared as float64: a quantity that is exactly 140.1 rounds to what "140.1" reads as, so
+// equality means what it looks like.
+func (l *Limit) holds(v float64) (ok bool, margin float64) {
+	switch l.op {
+	case opNotEqual:
+		return v != l.want.lo, math.Abs(v - l.want.lo)
+	case opEqual:
+		return v == l.want.lo, -math.Abs(v - l.want.lo)
+	}
+	return l.want.contains(v), min(v-l.want.lo, l.want.hi-v)
+}
+
+// noPixel is why limits fail on a region without a value.
+const noPixel = "the region caught no pixel"
+
+// reason says why v fails.
+func (l *Limit) reason(v float64, c Channel) string {
+	var b strings.Builder
+	if c != NoChannel && c != Gray {
+		b.WriteString(c.String())
+		b.WriteByte(' ')
+	}
+	b.WriteString(l.spelled)
+	if l.quantity == quantityPixels {
+		b.WriteByte(':')
+	}
+	b.WriteByte(' ')
+	say := func(relation string, bound float64) string {
+		sv, sb := brief(v, bound)
+		b.WriteString(sv)
+		b.WriteString(relation)
+		b.WriteString(sb)
+		return b.String()
+	}
+	switch {
+	case l.op == opNotEqual:
+		return say(" is the forbidden ", l.want.lo)
+	case l.op == opEqual:
+		return say(" is not ", l.want.lo)
+	case v > l.want.hi:
+		return say(" is above ", l.want.hi)
+	case v < l.want.lo:
+		return say(" is below ", l.want.lo)
+	case v == l.want.hi && l.want.openHi:
+		return say(" is not below ", l.want.hi)
+	}
+	return say(" is not above ", l.want.lo)
+}
+
+// brief writes a value and the bound it is compared with to six digits, or in full where that would make different
+// numbers look alike.
+func brief(v, bound float64) (string, string) {
+	short := func(x float64) string {
+		if x == math.Trunc(x) && math.Abs(x) < 1e15 {
+			return fmt.Sprintf("%.0f", x)
+		}
+		return fmt.Sprintf("%.6g", x)
+	}
+	sv := short(v)
+	if sv == number(bound) && v != bound {
+		sv = number(v)
+	}
+	return sv, number(bound)
+}
+
+// outcome follows one limit over the channels it looks at.
+type outcome struct {
+	measured bool
+	ok       bool
+	margin   float64
+	value    float64
+	channel  Channel
+}
+
+// see takes the value of one channel. Ties stay with the channel that came first.
+func (o *outcome) see(l *Limit, v float64, c Channel) {
+	ok, margin := l.holds(v)
+	if !o.measured || margin < o.margin || o.ok && !ok {
+		*o = outcome{true, ok, margin, v, c}
+	}
+}
+
+func (o *outcome) result(l *Limit) LimitResult {
+	switch {
+	case !o.measured:
+		return LimitResult{Expression: l.expr, Verdict: Fail, Reason: noPixel}
+	case o.ok:
+		return LimitResult{Expression: l.expr, Verdict: Pass, Value: o.value, Measured: true, Channel: o.channel}
+	}
+	return LimitResult{Expression: l.expr, Verdict: Fail, Value: o.value, Measured: true, Channel: o.channel, Reason: l.reason(o.value, o.channel)}
+}

@@ -1,0 +1,381 @@
+// The grammar of limits.
+
+package polygon
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// LimitError says where a limit can't be read, and what was expected there.
+type LimitError struct {
+	Expression string
+	Column     int // in bytes, from 1
+	Expected   string
+	Found      string // the text there, quoted, or "the end"
+}
+
+func (e *LimitError) Error() string {
+	return fmt.Sprintf("polygon: limit %s: %s", quoted(e.Expression), e.reason())
+}
+
+func (e *LimitError) reason() string {
+	if e.Found == "" {
+		return fmt.Sprintf("column %d: %s", e.Column, e.Expected)
+	}
+	return fmt.Sprintf("column %d: expected %s, found %s", e.Column, e.Expected, e.Found)
+}
+
+// MaxLimit is the longest limit expression, in bytes.
+const MaxLimit = 256
+
+// ParseLimit compiles a limit:
+//
+//	limit    = [ channel "." ] quantity ( op number | "in" interval )
+//	channel  = "r" | "g" | "b" | "a" | "red" | "green" | "blue" | "alpha" | "gray" | "grey"
+//	quantity = "count" | "area" | "coverage" | "sum" | "mean" | "variance" | "stddev" | "min" | "max"
+//	         | "median" | "mode" | "distinct" | "p" percent
+//	         | "count" "of" "pixels" ( "below" number | "above" number | "in" interval )
+//	op       = "<" | "<=" | ">" | ">=" | "==" | "!="
+//	interval = ( "[" | "(" ) number "," number ( "]" | ")" )
+//
+// Letters may be of either case, and white space is free between words, numbers and signs. A square bracket takes the
+// end in, a round one leaves it out. "below" and "above" are strict. Percentiles (p50, p99.5) are by nearest rank.
+//
+// Examples: "mean in [90, 140]", "p99 < 200", "r.max <= 250", "count of pixels below 40 <= 25", "coverage == 1".
+//
+// count, area and coverage are of the region and take no channel. The other quantities are of a channel; without one,
+// every channel except alpha has to satisfy the limit. Quantities are rounded to float64 once and compared with the
+// number as it reads.
+//
+// Errors are [*LimitError].
+func ParseLimit(expr string) (Limit, error) {
+	if len(expr) > MaxLimit {
+		return Limit{}, &LimitError{Expression: expr, Column: MaxLimit + 1,
+			Expected: fmt.Sprintf("the expression has %d bytes: the limit is %d", len(expr), MaxLimit)}
+	}
+	p := limitParser{src: expr}
+	p.next()
+	l, err := p.limit()
+	if err != nil {
+		return Limit{}, err
+	}
+	l.expr = expr
+	return l, nil
+}
+
+type tokenKind uint8
+
+const (
+	tokenEnd tokenKind = iota
+	tokenWord
+	tokenNumber
+	tokenSign // operators, brackets, comma, dot
+	tokenBad
+)
+
+type limitParser struct {
+	src  string
+	pos  int // behind the token
+	at   int // where the token starts
+	kind tokenKind
+	text string // lower case for words
+}
+
+func isLetter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }
+func isDigit(c byte) bool  { return c >= '0' && c <= '9' }
+
+// peek is the byte n behind the token's end, or 0.
+func (p *limitParser) peek(n int) byte {
+	if p.pos+n < len(p.src) {
+		return p.src[p.pos+n]
+	}
+	return 0
+}
+
+func (p *limitParser) next() {
+	for strings.IndexByte(" \t\r\n", p.peek(0)) >= 0 {
+		p.pos++
+	}
+	p.at = p.pos
+	c := p.peek(0)
+	switch {
+	case p.pos == len(p.src):
+		p.kind = tokenEnd
+	case isLetter(c):
+		p.kind = tokenWord
+		for isLetter(p.peek(0)) {
+			p.pos++
+		}
+	case isDigit(c), (c == '-' || c == '+') && (isDigit(p.peek(1)) || p.peek(1) == '.' && isDigit(p.peek(2))), c == '.' && isDigit(p.peek(1)):
+		p.kind = tokenNumber
+		p.number()
+	case c == '<' || c == '>' || c == '=' || c == '!':
+		p.kind = tokenSign
+		p.pos++
+		if p.peek(0) == '=' {
+			p.pos++
+		}
+	case strings.IndexByte("[](),.", c) >= 0:
+		p.kind = tokenSign
+		p.pos++
+	default:
+		p.kind = tokenBad
+		p.pos++
+		for p.pos < len(p.src) && p.src[p.pos]&0xC0 == 0x80 { // the rest of a UTF-8 sequence
+			p.pos++
+		}
+	}
+	p.text = strings.ToLower(p.src[p.at:p.pos])
+}
+
+// number moves pos behind a decimal number. strconv would take more (hexadecimal, underscores, infinities).
+func (p *limitParser) number() {
+	if c := p.peek(0); c == '-' || c == '+' {
+		p.pos++
+	}
+	p.decimal()
+	if p.peek(0)|0x20 == 'e' {
+		n := 1
+		if c := p.peek(n); c == '-' || c == '+' {
+			n++
+		}
+		if isDigit(p.peek(n)) {
+			p.pos += n
+			for isDigit(p.peek(0)) {
+				p.pos++
+			}
+		}
+	}
+}
+
+// decimal moves pos behind digits with an optional fraction.
+func (p *limitParser) decimal() {
+	for isDigit(p.peek(0)) {
+		p.pos++
+	}
+	if p.peek(0) == '.' {
+		p.pos++
+		for isDigit(p.peek(0)) {
+			p.pos++
+		}
+	}
+}
+
+func (p *limitParser) fail(expected string) error {
+	found := "the end"
+	if p.kind != tokenEnd {
+		found = strconv.Quote(p.src[p.at:p.pos])
+	}
+	return &LimitError{Expression: p.src, Column: p.at + 1, Expected: expected, Found: found}
+}
+
+func (p *limitParser) failAt(at int, format string, args ...any) error {
+	return &LimitError{Expression: p.src, Column: at + 1, Expected: fmt.Sprintf(format, args...)}
+}
+
+// word takes the word w if it is next.
+func (p *limitParser) word(w string) bool {
+	if p.kind == tokenWord && p.text == w {
+		p.next()
+		return true
+	}
+	return false
+}
+
+func (p *limitParser) sign(s string) bool {
+	if p.kind == tokenSign && p.text == s {
+		p.next()
+		return true
+	}
+	return false
+}
+
+var limitChannels = map[string]Channel{
+	"r": Red, "red": Red, "g": Green, "green": Green, "b": Blue, "blue": Blue, "a": Alpha, "alpha": Alpha,
+	"gray": Gray, "grey": Gray,
+}
+
+const expectedQuantity = "count, area, coverage, sum, mean, variance, stddev, min, max, median, mode, distinct, " +
+	"a percentile such as p99, or count of pixels below, above or in"
+
+func (p *limitParser) limit() (l Limit, err error) {
+	start := p.at
+	if c, ok := limitChannels[p.text]; ok && p.kind == tokenWord {
+		word := *p
+		p.next()
+		if !p.sign(".") {
+			if p.kind == tokenNumber && strings.HasPrefix(p.text, ".") {
+				p.kind, p.text, p.pos = tokenSign, ".", p.at+1
+				p.next()
+			} else {
+				return l, p.fail(fmt.Sprintf("%q behind the channel %s", ".", strconv.Quote(word.src[word.at:word.pos])))
+			}
+		}
+		l.channel = c
+	}
+	if err = p.quantity(&l); err != nil {
+		return l, err
+	}
+	if l.channel != NoChannel && l.quantity.ofRegion() {
+		return l, p.failAt(start, "%s is of the region and has no channel", l.spelled)
+	}
+	if err = p.condition(&l); err != nil {
+		return l, err
+	}
+	if p.kind != tokenEnd {
+		return l, p.fail("the end of the limit")
+	}
+	return l, nil
+}
+
+func (p *limitParser) quantity(l *Limit) error {
+	if p.kind != tokenWord {
+		if l.channel == NoChannel {
+			return p.fail("a quantity (" + expectedQuantity + ") or a channel (r, g, b, a, gray)")
+		}
+		return p.fail("a quantity (" + expectedQuantity + ")")
+	}
+	if p.text == "p" && isDigit(p.peek(0)) {
+		return p.percentile(l)
+	}
+	q, ok := quantities[p.text]
+	if !ok {
+		return p.fail("a quantity (" + expectedQuantity + ")")
+	}
+	l.quantity, l.spelled = q, p.text
+	p.next()
+	if q != quantityCount || !p.word("of") {
+		return nil
+	}
+	if !p.word("pixels") {
+		return p.fail(`"pixels"`)
+	}
+	l.quantity = quantityPixels
+	from := p.at
+	switch {
+	case p.word("below"):
+		v, err := p.value()
+		if err != nil {
+			return err
+		}
+		l.pixels = interval{lo: math.Inf(-1), hi: v, openHi: true}
+	case p.word("above"):
+		v, err := p.value()
+		if err != nil {
+			return err
+		}
+		l.pixels = interval{lo: v, hi: math.Inf(1), openLo: true}
+	case p.word("in"):
+		var err error
+		if l.pixels, err = p.interval(); err != nil {
+			return err
+		}
+	default:
+		return p.fail(`"below", "above" or "in"`)
+	}
+	l.spelled = "count of pixels " + strings.ToLower(strings.TrimSpace(p.src[from:p.at]))
+	return nil
+}
+
+func (p *limitParser) percentile(l *Limit) error {
+	at := p.at
+	from := p.pos
+	p.decimal()
+	text := p.src[from:p.pos]
+	v, err := strconv.ParseFloat(text, 64)
+	if err != nil || v > 100 {
+		return p.failAt(from, "percentile %s is above 100", text)
+	}
+	l.quantity, l.percent = quantityPercentile, percentFraction(v)
+	l.spelled = strings.ToLower(p.src[at:p.pos])
+	p.next()
+	return nil
+}
+
+func (p *limitParser) value() (float64, error) {
+	if p.kind != tokenNumber {
+		return 0, p.fail("a number")
+	}
+	v, err := strconv.ParseFloat(p.text, 64)
+	if err != nil {
+		return 0, p.failAt(p.at, "number %s is out of range", p.text)
+	}
+	p.next()
+	return v + 0, nil
+}
+
+func (p *limitParser) interval() (i interval, err error) {
+	at := p.at
+	switch {
+	case p.sign("["):
+	case p.sign("("):
+		i.openLo = true
+	default:
+		return i, p.fail(`"[" or "("`)
+	}
+	if i.lo, err = p.value(); err != nil {
+		return i, err
+	}
+	if !p.sign(",") {
+		return i, p.fail(`","`)
+	}
+	if i.hi, err = p.value(); err != nil {
+		return i, err
+	}
+	switch {
+	case p.sign("]"):
+	case p.sign(")"):
+		i.openHi = true
+	default:
+		return i, p.fail(`"]" or ")"`)
+	}
+	if i.lo > i.hi || i.lo == i.hi && (i.openLo || i.openHi) {
+		return i, p.failAt(at, "the interval from %s to %s holds no number", number(i.lo), number(i.hi))
+	}
+	return i, nil
+}
+
+func (p *limitParser) condition(l *Limit) (err error) {
+	if p.word("in") {
+		l.op = opIn
+		l.want, err = p.interval()
+		return err
+	}
+	op, ok := operators[p.text]
+	if !ok || p.kind != tokenSign {
+		return p.fail(expectedCondition)
+	}
+	p.next()
+	v, err := p.value()
+	if err != nil {
+		return err
+	}
+	l.op = op
+	switch op {
+	case opLess:
+		l.want = interval{lo: math.Inf(-1), hi: v, openHi: true}
+	case opLessEqual:
+		l.want = interval{lo: math.Inf(-1), hi: v}
+	case opGreater:
+		l.want = interval{lo: v, hi: math.Inf(1), openLo: true}
+	case opGreaterEqual:
+		l.want = interval{lo: v, hi: math.Inf(1)}
+	default:
+		l.want = interval{lo: v, hi: v}
+	}
+	return nil
+}
+
+// expectedCondition lists operators in the order of their constants.
+var expectedCondition = func() string {
+	names := make([]string, 0, len(operators))
+	for name := range operators {
+		names = append(names, name)
+	}
+	slices.SortFunc(names, func(a, b string) int { return int(operators[a]) - int(operators[b]) })
+	return strings.Join(names, ", ") + ` or "in"`
+}()

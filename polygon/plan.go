@@ -1,0 +1,105 @@
+// plan: a request after checking, ready to be run.
+
+package polygon
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/polyscan/polyscan/kernels/driver"
+)
+
+// plan is what one call computes.
+type plan struct {
+	set      *Set
+	frame    Frame
+	channels []Channel
+	asked    Statistics // what is returned
+	want     Statistics // what is computed
+	what     driver.MaskWhat
+
+	percentiles []float64
+	fractions   []fraction // of percentiles
+	method      PercentileMethod
+	bins        binner
+}
+
+const (
+	needExtrema = Min | Max
+	// needHistogram is derived from the distribution of samples.
+	needHistogram = Histogram | Percentiles | Median | Mode | Distinct | needDistribution
+)
+
+func newPlan(s *Set, f Frame, r Reductions) (*plan, error) {
+	var bad violations
+	f.check(&bad)
+	r.check(&bad)
+	if err := bad.err(); err != nil {
+		return nil, err
+	}
+	p := &plan{set: s, frame: f, channels: Channels(f.Format), asked: r.Statistics, method: r.PercentileMethod}
+	if err := p.checkLimits(); err != nil {
+		return nil, err
+	}
+	if p.asked == 0 {
+		p.asked = Basic
+	}
+	p.want = p.asked | s.needs
+	if p.asked.Has(Percentiles) {
+		p.percentiles = slices.Clone(r.Percentiles)
+		if len(p.percentiles) == 0 {
+			p.percentiles = DefaultPercentiles()
+		}
+		p.fractions = make([]fraction, len(p.percentiles))
+		for i, v := range p.percentiles {
+			p.fractions[i] = percentFraction(v)
+		}
+	}
+	if p.asked.Has(Histogram) {
+		p.bins = newBinner(r.Histogram, f.Format.Levels())
+	}
+	p.what = driver.MaskSums
+	if p.want&needHistogram != 0 {
+		p.what |= driver.MaskHistogram
+		if f.Format.Levels() > 256 {
+			p.what |= driver.MaskExtrema // so that only the part of the histogram that is used need be looked at
+		}
+	}
+	if p.want&needExtrema != 0 || f.Format.SampleBytes == 2 && f.Format.Bits < 16 {
+		p.what |= driver.MaskExtrema
+	}
+	if p.want.Has(Centroid) {
+		p.what |= driver.MaskMoments
+	}
+	return p, nil
+}
+
+// checkLimits refuses limits on channels that the frame does not have.
+func (p *plan) checkLimits() error {
+	if p.set.limitFrom == nil {
+		return nil
+	}
+	var have [Alpha + 1]bool
+	have[NoChannel] = true
+	for _, c := range p.channels {
+		have[c] = true
+	}
+	var bad violations
+	for i := range p.set.names {
+		for k, l := range p.set.Limits(i) {
+			if !have[l.channel] && !bad.full() {
+				bad.add(fmt.Sprintf("regions[%d].limits[%d]", i, k), quoted(l.expr), "the frame has no %v channel (%s)",
+					l.channel, formatName(p.frame.Format))
+			}
+		}
+	}
+	return bad.err()
+}
+
+// histogramBytes is the size of a region's histograms on the device; 0 without histograms.
+func (p *plan) histogramBytes() int64 {
+	if p.what&driver.MaskHistogram == 0 {
+		return 0
+	}
+	return int64(len(p.channels)) * int64(p.frame.Format.Levels()) * 4
+}

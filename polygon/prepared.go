@@ -1,0 +1,121 @@
+// Prepared: regions whose pixels have been found for frames of one size, kept on a device.
+
+package polygon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/polyscan/polyscan/kernels"
+	"github.com/polyscan/polyscan/kernels/driver"
+)
+
+// ErrClosed is returned by calls on a closed [Prepared].
+var ErrClosed = errors.New("polygon: prepared regions are closed")
+
+// Prepared is a set prepared for frames of one size on one device. It is safe for concurrent use. Close it after use:
+// it holds device memory.
+type Prepared struct {
+	set           *Set
+	dev           *kernels.Device
+	width, height int
+	method        driver.Method
+	memory        *kernels.Kept[byte]
+	geo           atomic.Pointer[[]geometry] // of the first call that got that far
+
+	mu     sync.Mutex
+	closed bool
+	calls  sync.WaitGroup // Reduce calls in flight
+	free   sync.Once
+}
+
+// Prepare finds the pixels of each region inside frames of the given size and keeps them on dev until
+// [Prepared.Close]. A size out of range is an [*InvalidError]; where the device has no room now the error is a
+// [*kernels.CapacityError]; a method that the backend lacks is [driver.ErrNotSupported].
+func (s *Set) Prepare(ctx context.Context, dev *kernels.Device, width, height int, m driver.Method) (*Prepared, error) {
+	var bad violations
+	checkSize(&bad, "", width, height)
+	if err := bad.err(); err != nil {
+		return nil, err
+	}
+	if err := checkMethod(m); err != nil {
+		return nil, err
+	}
+	size, err := dev.MaskPreparedBytes(s.MaskRegions(), width, height, m)
+	if err != nil {
+		return nil, err
+	}
+	memory, err := kernels.Keep[byte](dev, int(size), "prepared regions")
+	if err != nil {
+		return nil, err
+	}
+	err = dev.Do(ctx, kernels.Job{Label: "prepare"}, func(q *kernels.Queue) error {
+		return q.MaskPrepare(driver.MaskPrepare{
+			Regions: s.MaskRegions(), Width: width, Height: height, Method: m, Dst: memory.Slice(),
+		})
+	})
+	if err != nil {
+		memory.Free()
+		return nil, err
+	}
+	return &Prepared{set: s, dev: dev, width: width, height: height, method: methodUsed(dev, m), memory: memory}, nil
+}
+
+// Set returns the regions.
+func (p *Prepared) Set() *Set { return p.set }
+
+// Size returns the width and height of the frames that it takes.
+func (p *Prepared) Size() (width, height int) { return p.width, p.height }
+
+// Bytes is the device memory that it holds until Close.
+func (p *Prepared) Bytes() int64 { return p.memory.Slice().Len }
+
+// Reduce is [Reduce] for the prepared regions and their method. The frame must have the prepared size. Calls may
+// overlap.
+func (p *Prepared) Reduce(ctx context.Context, f Frame, r Reductions) (*Result, error) {
+	p.mu.Lock()
+	if p.closed {
+		p.mu.Unlock()
+		return nil, ErrClosed
+	}
+	p.calls.Add(1)
+	p.mu.Unlock()
+	defer p.calls.Done()
+
+	if f.Width != p.width || f.Height != p.height {
+		return nil, &InvalidError{Violations: []Violation{{"frame", fmt.Sprintf("%dx%d pixels", f.Width, f.Height),
+			fmt.Sprintf("the regions are prepared for %dx%d", p.width, p.height)}}}
+	}
+	pl, err := newPlan(p.set, f, r)
+	if err != nil {
+		return nil, err
+	}
+	var cached []geometry
+	if g := p.geo.Load(); g != nil {
+		cached = *g
+	}
+	d := newDeriver(pl, cached)
+	err = d.run(ctx, p.dev, 0, func(*kernels.Queue) (driver.Slice, error) { return p.memory.Slice(), nil })
+	if err != nil {
+		return nil, err
+	}
+	if !d.made {
+		p.geo.CompareAndSwap(nil, &d.geo)
+	}
+	d.res.Method = p.method
+	return d.res, nil
+}
+
+// Close waits for calls in flight and gives the device memory back. Later calls of Reduce return [ErrClosed]; later
+// calls of Close do nothing.
+func (p *Prepared) Close() error {
+	p.mu.Lock()
+	p.closed = true
+	p.mu.Unlock()
+	p.calls.Wait()
+	p.free.Do(p.memory.Free)
+	return nil
+}

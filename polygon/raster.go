@@ -1,0 +1,110 @@
+// Raster: the pixels of regions as an image.
+
+package polygon
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/polyscan/polyscan/kernels"
+	"github.com/polyscan/polyscan/kernels/driver"
+)
+
+// Raster is an image of regions.
+type Raster struct {
+	Width, Height int
+	Stride        int // bytes from one row to the next; no gap
+	// Format is GRAY8 for a mask (255 inside any region, 0 elsewhere), and GRAY16LE for labels (1 + the index of the last
+	// region that holds the pixel, 0 elsewhere).
+	Format driver.PixelFormat
+	Pix    []byte
+	// Counts of the pixels inside each region, whether another lies over it or not.
+	Counts         []uint64
+	Backend        string
+	Method         driver.Method
+	Queue, Compute time.Duration // see [Result]
+}
+
+// Rasterize draws the regions of set in an image of the given size, in one job on dev. Labels take at most 65,535 regions.
+// Errors are those of [Reduce].
+func Rasterize(ctx context.Context, dev *kernels.Device, set *Set, width, height int, mode driver.RasterMode, m driver.Method) (*Raster, error) {
+	var bad violations
+	checkSize(&bad, "", width, height)
+	r := &Raster{Width: width, Height: height}
+	switch mode {
+	case driver.RasterMask:
+		r.Format = driver.Gray8
+	case driver.RasterLabels:
+		r.Format = driver.Gray16(16)
+		if set.Len() > math.MaxUint16 {
+			bad.add("regions", fmt.Sprint(set.Len()), "are too many: labels number at most %d regions", math.MaxUint16)
+		}
+	default:
+		bad.add("mode", fmt.Sprint(uint8(mode)), "must be %d (mask) or %d (labels)", driver.RasterMask, driver.RasterLabels)
+	}
+	if err := bad.err(); err != nil {
+		return nil, err
+	}
+	if err := checkMethod(m); err != nil {
+		return nil, err
+	}
+	size, err := dev.MaskPreparedBytes(set.MaskRegions(), width, height, m)
+	if err != nil {
+		return nil, err
+	}
+	r.Stride = width * r.Format.PixelBytes()
+	r.Pix = make([]byte, r.Stride*height)
+	stats := make([]driver.MaskStats, set.Len())
+	footprint := kernels.Bytes[byte](int(size)) + kernels.Bytes[byte](len(r.Pix)) + kernels.Bytes[driver.MaskStats](len(stats))
+	var start time.Time
+	err = dev.Do(ctx, kernels.Job{Label: "rasterize", Footprint: footprint}, func(q *kernels.Queue) error {
+		r.Queue = q.Waited()
+		start = time.Now()
+		prepared, err := kernels.Alloc[byte](q, int(size), "regions")
+		if err != nil {
+			return err
+		}
+		pix, err := kernels.Alloc[byte](q, len(r.Pix), "image")
+		if err != nil {
+			return err
+		}
+		sums, err := kernels.Alloc[driver.MaskStats](q, len(stats), "sums")
+		if err != nil {
+			return err
+		}
+		if err := q.MaskPrepare(driver.MaskPrepare{
+			Regions: set.MaskRegions(), Width: width, Height: height, Method: m, Dst: prepared.Slice(),
+		}); err != nil {
+			return err
+		}
+		image := driver.Image{Data: pix.Slice(), Width: width, Height: height, Stride: r.Stride, Format: r.Format}
+		if err := q.MaskRaster(driver.MaskRaster{
+			Prepared: prepared.Slice(), Count: set.Len(), Mode: mode, Dst: image,
+		}); err != nil {
+			return err
+		}
+		// Counting needs some image of this size, and the one just drawn is at hand.
+		if err := q.MaskReduce(driver.MaskReduce{
+			Prepared: prepared.Slice(), Count: set.Len(), Frame: image, What: driver.MaskSums, Stats: sums.Slice(),
+		}); err != nil {
+			return err
+		}
+		if err := kernels.Download(q, r.Pix, pix); err != nil {
+			return err
+		}
+		return kernels.Download(q, stats, sums)
+	})
+	if err != nil {
+		return nil, err
+	}
+	r.Counts = make([]uint64, len(stats))
+	for i := range stats {
+		r.Counts[i] = stats[i].Count
+	}
+	r.Compute = time.Since(start)
+	r.Backend = dev.Info().Backend
+	r.Method = methodUsed(dev, m)
+	return r, nil
+}

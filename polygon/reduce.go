@@ -1,0 +1,217 @@
+// Reduce: a frame and regions in, numbers out.
+
+package polygon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/polyscan/polyscan/kernels"
+	"github.com/polyscan/polyscan/kernels/driver"
+)
+
+// Reduce computes statistics of the pixels of f inside each region of set, in one job on dev. The prepared form of the
+// regions is scratch of the job; where the same regions meet many frames, [Set.Prepare] once and [Prepared.Reduce] is
+// cheaper.
+//
+// All methods give the same result, bit for bit, as does every backend. Bad frames and reductions give an
+// [*InvalidError] with paths such as "frame.stride", before anything is enqueued; so do limits on channels that the frame does
+// not have, and, after the pixels were looked at, a 16-bit sample inside a region that is above what the format's
+// bits hold. Where the device has no room the error is a [*kernels.CapacityError]; a method that the backend lacks is
+// [driver.ErrNotSupported]. A region that catches no pixel is no error.
+func Reduce(ctx context.Context, dev *kernels.Device, set *Set, f Frame, r Reductions, m driver.Method) (*Result, error) {
+	p, err := newPlan(set, f, r)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkMethod(m); err != nil {
+		return nil, err
+	}
+	size, err := dev.MaskPreparedBytes(set.MaskRegions(), f.Width, f.Height, m)
+	if err != nil {
+		return nil, err
+	}
+	d := newDeriver(p, nil)
+	err = d.run(ctx, dev, kernels.Bytes[byte](int(size)), func(q *kernels.Queue) (driver.Slice, error) {
+		b, err := kernels.Alloc[byte](q, int(size), "regions")
+		if err != nil {
+			return driver.Slice{}, err
+		}
+		return b.Slice(), q.MaskPrepare(driver.MaskPrepare{
+			Regions: set.MaskRegions(), Width: f.Width, Height: f.Height, Method: m, Dst: b.Slice(),
+		})
+	})
+	if err != nil {
+		return nil, err
+	}
+	d.res.Method = methodUsed(dev, m)
+	return d.res, nil
+}
+
+func checkMethod(m driver.Method) error {
+	if m > driver.RowSpans {
+		return &InvalidError{Violations: []Violation{{"method", fmt.Sprint(uint8(m)), fmt.Sprintf("must be 0 to %d", driver.RowSpans)}}}
+	}
+	return nil
+}
+
+// methodUsed names the method that the backend chose where m leaves it open.
+func methodUsed(dev *kernels.Device, m driver.Method) driver.Method {
+	if m == driver.MethodDefault {
+		return dev.Info().MaskMethod
+	}
+	return m
+}
+
+// histogramArena is how much device memory histograms of a batch of regions take at most. It takes 65,536 regions of 256
+// bins, and 256 regions of 65,536; a thousandth of it would do as well, but each batch is a round trip.
+const histogramArena = 64 << 20
+
+// run is the job of both kinds of Reduce: extra bytes are for prepare, which returns the prepared regions.
+func (d *deriver) run(ctx context.Context, dev *kernels.Device, extra int64, prepare func(*kernels.Queue) (driver.Slice, error)) error {
+	n, nc := d.set.Len(), len(d.channels)
+	levels := d.frame.Format.Levels()
+
+	// Only the rows that regions can reach are uploaded.
+	_, y0, _, y1 := d.set.rows.pixels()
+	y0, y1 = max(y0, 0), min(y1, d.frame.Height)
+	if y0 >= y1 {
+		y0, y1 = 0, 1
+	}
+	host := hostPool.Get().(*hostMemory)
+	defer hostPool.Put(host)
+	var size int
+	host.pieces, size = d.frame.rows(host.pieces[:0], y0, y1)
+	defer clear(host.pieces[:cap(host.pieces)])
+
+	perRegion := d.histogramBytes()
+	batch := n
+	if perRegion > 0 {
+		// On a small device histograms get a quarter of what is left beside frame and regions, so that calls can overlap.
+		arena := min(histogramArena, (dev.Info().MemoryBytes-extra-int64(size))/4)
+		batch = int(max(1, min(int64(n), arena/perRegion)))
+	}
+	hlen := 0
+	if perRegion > 0 {
+		hlen = batch * nc * levels
+	}
+	footprint := extra + kernels.Bytes[byte](size) + kernels.Bytes[driver.MaskStats](batch*nc) + kernels.Bytes[uint32](hlen)
+	host.stats = grow(host.stats, batch*nc)
+	host.hist = grow(host.hist, hlen)
+
+	var start time.Time
+	err := dev.Do(ctx, kernels.Job{Label: "reduce", Footprint: footprint}, func(q *kernels.Queue) error {
+		d.res.Queue = q.Waited()
+		start = time.Now()
+		prepared, err := prepare(q)
+		if err != nil {
+			return err
+		}
+		pixels, err := kernels.Alloc[byte](q, size, "frame")
+		if err != nil {
+			return err
+		}
+		stats, err := kernels.Alloc[driver.MaskStats](q, batch*nc, "sums")
+		if err != nil {
+			return err
+		}
+		hist, err := kernels.Alloc[uint32](q, hlen, "histograms")
+		if err != nil {
+			return err
+		}
+		if err := kernels.UploadGather(q, pixels, host.pieces); err != nil {
+			return err
+		}
+		op := driver.MaskReduce{
+			Prepared: prepared,
+			Frame: driver.Image{
+				Data: pixels.Slice(), Width: d.frame.Width, Height: y1 - y0, Stride: d.frame.stride(), Format: d.frame.Format,
+			},
+			Row0: y0,
+			What: d.what,
+		}
+		for first := 0; first < n; first += batch {
+			count := min(batch, n-first)
+			s := stats.Range(0, count*nc)
+			h := hist.Range(0, 0)
+			if perRegion > 0 {
+				h = hist.Range(0, count*nc*levels)
+			}
+			op.First, op.Count, op.Stats, op.Hist = first, count, s.Slice(), h.Slice()
+			if err := q.MaskReduce(op); err != nil {
+				return err
+			}
+			src, err := host.download(q, s, h, levels)
+			if err != nil {
+				return err
+			}
+			if err := d.batch(first, host.stats[:count*nc], src); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	d.finish()
+	d.res.Compute = time.Since(start)
+	d.res.Backend = dev.Info().Backend
+	return nil
+}
+
+// hostMemory is where a call's downloads go. It is pooled: with 65,536 bins it is large.
+type hostMemory struct {
+	pieces [][]byte
+	stats  []driver.MaskStats
+	hist   []uint32
+}
+
+var hostPool = sync.Pool{New: func() any { return new(hostMemory) }}
+
+func grow[T any](s []T, n int) []T {
+	if cap(s) < n {
+		return make([]T, n)
+	}
+	return s[:n]
+}
+
+// rangedLevels is where histograms become so long that the sums are waited for first, and only what lies between min and
+// max is copied.
+const rangedLevels = 4096
+
+// download waits for the results of a batch.
+func (m *hostMemory) download(q *kernels.Queue, s kernels.Buffer[driver.MaskStats], h kernels.Buffer[uint32], levels int) (histogramSource, error) {
+	stats := m.stats[:s.Len()]
+	if err := kernels.Download(q, stats, s); err != nil {
+		return histogramSource{}, err
+	}
+	if h.Len() == 0 {
+		return histogramSource{}, q.Wait()
+	}
+	src := histogramSource{counts: m.hist[:h.Len()], levels: levels, ranged: levels > 256}
+	if levels < rangedLevels {
+		return src, errors.Join(kernels.Download(q, src.counts, h), q.Wait())
+	}
+	if err := q.Wait(); err != nil {
+		return src, err
+	}
+	for i := range stats {
+		if stats[i].Count == 0 {
+			continue
+		}
+		lo, _ := stats[i].Min()
+		hi, _ := stats[i].Max()
+		if int(hi) >= levels {
+			continue // the caller refuses the frame
+		}
+		from, to := i*levels+int(lo), i*levels+int(hi)+1
+		if err := kernels.Download(q, src.counts[from:to], h.Range(from, to)); err != nil {
+			return src, err
+		}
+	}
+	return src, q.Wait()
+}

@@ -1,0 +1,87 @@
+// Regions as callers give them: points, rings, fill rules, and how many there may be.
+
+package polygon
+
+import (
+	"fmt"
+
+	"github.com/polyscan/polyscan/kernels/driver"
+)
+
+// Point is a place in a frame, in pixels. The centre of pixel (i, j) is (i + 0.5, j + 0.5).
+type Point struct{ X, Y float64 }
+
+// Ring is a closed polygon of at least three vertices; the last one joins the first. It may cross itself,
+// repeat vertices and have no area.
+type Ring []Point
+
+// FillRule decides which winding numbers are inside.
+type FillRule uint8
+
+const (
+	// NonZero takes the pixels with any winding number but 0. A hole is a ring of the opposite direction.
+	NonZero FillRule = iota
+	// EvenOdd takes the pixels with odd winding numbers. A hole is any ring inside another.
+	EvenOdd
+)
+
+func (f FillRule) String() string {
+	switch f {
+	case NonZero:
+		return "NON_ZERO"
+	case EvenOdd:
+		return "EVEN_ODD"
+	}
+	return fmt.Sprintf("FillRule(%d)", uint8(f))
+}
+
+// Region is a set of pixels, and what must hold for them.
+type Region struct {
+	// Name comes back in results. At most [MaxName] bytes of UTF-8; need not be unique, and may be empty.
+	Name string
+	// Rings, at least one. Coordinates are in pixels, |v| < [MaxCoordinate].
+	Rings []Ring
+	Fill  FillRule
+	// Limits are expressions such as "mean in [90, 140]"; see [ParseLimit].
+	Limits []string
+}
+
+// Bounds of what [NewSet] accepts. A field of 0 or less has its default.
+type Bounds struct {
+	MaxRegions        int // regions in a set; default 100,000
+	MaxVertices       int // vertices of all regions together; default 8,388,608
+	MaxRegionVertices int // vertices of one region; default 1,048,576
+}
+
+// The defaults of [Bounds].
+const (
+	DefaultMaxRegions        = 100_000
+	DefaultMaxVertices       = 8 << 20
+	DefaultMaxRegionVertices = 1 << 20
+)
+
+// hardMaxVertices is what edges can be counted with in the layouts shared with backends.
+const hardMaxVertices = 1 << 30
+
+// MaxName is the longest name of a region, in bytes.
+const MaxName = 256
+
+// MaxLimits is how many limits a region may have.
+const MaxLimits = 64
+
+// MaxCoordinate bounds coordinates of vertices, in pixels: |v| < MaxCoordinate.
+const MaxCoordinate = driver.MaxCoord / driver.Subpixel
+
+func (b Bounds) withDefaults() Bounds {
+	if b.MaxRegions <= 0 {
+		b.MaxRegions = DefaultMaxRegions
+	}
+	if b.MaxVertices <= 0 {
+		b.MaxVertices = DefaultMaxVertices
+	}
+	if b.MaxRegionVertices <= 0 {
+		b.MaxRegionVertices = DefaultMaxRegionVertices
+	}
+	b.MaxVertices = min(b.MaxVertices, hardMaxVertices)
+	return b
+}

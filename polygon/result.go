@@ -1,0 +1,57 @@
+// Result: what comes back for a frame.
+
+package polygon
+
+import (
+	"time"
+
+	"github.com/polyscan/polyscan/kernels/driver"
+)
+
+// Result holds the numbers of one frame.
+type Result struct {
+	// Regions in the order of the set.
+	Regions []RegionResult
+	// Verdict is Fail when any region failed, Pass when any limit was given and none failed.
+	Verdict Verdict
+	// Backend that computed it, such as "cpu" or "cuda".
+	Backend string
+	// Method that found the pixels; the backend's own choice where the call left it open.
+	Method driver.Method
+	// Queue is how long the call waited for memory and a stream of the device, and Compute how long the work took from
+	// there: copying, finding the pixels, reducing them and deriving the results.
+	Queue, Compute time.Duration
+}
+
+// Rect is the half-open range of columns [X0, X1) and rows [Y0, Y1).
+type Rect struct{ X0, Y0, X1, Y1 int }
+
+// Empty reports whether r holds no pixel.
+func (r Rect) Empty() bool { return r.X0 >= r.X1 || r.Y0 >= r.Y1 }
+
+// RegionResult is what the pixels of a region came to.
+type RegionResult struct {
+	// Index in the set.
+	Index int
+	Name  string
+	// Count of the region's pixels inside the frame.
+	Count uint64
+	// Area as [Set.Area] has it, inside the frame or not, in square pixels.
+	Area float64
+	// Coverage is the share of the region's pixels that lie inside the frame, 0 to 1; 1 for a region without any. It is
+	// unknown, and 0, for a region so tall outside the frame that counting its pixels would take more than 2^26
+	// crossings of edges with rows, or that comes after others which took 2^28 together.
+	Coverage      float64
+	CoverageKnown bool
+	// Bounds is the smallest rectangle that holds the region's pixels inside the frame; empty for a region without any.
+	Bounds Rect
+	// Centroid is the mean of the centres of the region's pixels inside the frame, where HasCentroid: [Centroid] was asked
+	// for, and there are pixels. Correctly rounded.
+	Centroid    Point
+	HasCentroid bool
+	// Channels in the order of [Channels].
+	Channels []ChannelStatistics
+	// Verdict of the region's limits, and their outcomes in order.
+	Verdict Verdict
+	Limits  []LimitResult
+}

@@ -1,0 +1,294 @@
+// Set: regions after validation, in the form that devices take.
+
+package polygon
+
+import (
+	"fmt"
+	"math"
+	"math/bits"
+	"unicode/utf8"
+
+	"github.com/polyscan/polyscan/kernels/driver"
+)
+
+// Set is a list of valid regions, quantised. It is immutable and safe for concurrent use.
+type Set struct {
+	names    []string
+	edges    []driver.Edge // of all regions; none of length 0
+	regions  []driver.Region
+	boxes    []box
+	rows     box // smallest box around all regions
+	areas    []float64
+	vertices int
+
+	limits    []*Limit // of all regions; those of region i are limits[limitFrom[i]:limitFrom[i+1]]
+	limitFrom []int32  // nil where no region has limits
+	needs     Statistics
+}
+
+// box holds the vertices of a region, in 1/256 px, both ends included.
+type box struct{ x0, y0, x1, y1 int32 }
+
+var emptyBox = box{math.MaxInt32, math.MaxInt32, math.MinInt32, math.MinInt32}
+
+func (b box) union(o box) box {
+	return box{min(b.x0, o.x0), min(b.y0, o.y0), max(b.x1, o.x1), max(b.y1, o.y1)}
+}
+
+// firstCentre is the index of the first pixel whose centre is at v or above it, v in 1/256 px.
+func firstCentre(v int32) int {
+	return int((int64(v) + driver.Subpixel/2 - 1) >> driver.SubpixelBits)
+}
+
+// pixels is the range of columns and rows in which a region with this box can have pixels.
+func (b box) pixels() (x0, y0, x1, y1 int) {
+	return firstCentre(b.x0), firstCentre(b.y0), firstCentre(b.x1), firstCentre(b.y1)
+}
+
+// NewSet validates regions, rounds their vertices to the grid and compiles their limits. The regions are not kept.
+//
+// Each coordinate is rounded once, to the nearest multiple of 1/256 px, ties to the even multiple; |v| < 2^22 px.
+// Everything after that is exact integer arithmetic. Edges of no length on the grid are dropped; horizontal ones never
+// count for a row, but stay, because methods that measure the distance to the boundary need all of it.
+//
+// Everything wrong with the regions is reported at once, in an [*InvalidError] with paths such as
+// "regions[3].rings[0].vertices[5].x"; then there is no Set. Geometry that is merely degenerate (no area, repeated or
+// collinear vertices, spikes, rings that cross themselves or lie outside every frame) is legal.
+//
+// It takes O(vertices) time, one slice for all edges, and no allocation for a single region or ring.
+func NewSet(regions []Region, b Bounds) (*Set, error) {
+	b = b.withDefaults()
+	var bad violations
+	switch n := len(regions); {
+	case n == 0:
+		bad.add("regions", "[]", "must hold at least 1 region")
+		return nil, bad.err()
+	case n > b.MaxRegions:
+		bad.add("regions", fmt.Sprint(n), "are too many: the limit is %d regions", b.MaxRegions)
+		return nil, bad.err()
+	}
+	total, limits := 0, 0
+	for i := range regions {
+		for _, ring := range regions[i].Rings {
+			total += len(ring)
+		}
+		limits += len(regions[i].Limits)
+	}
+	if total > b.MaxVertices {
+		bad.add("regions", fmt.Sprintf("%d vertices", total), "are too many: the limit is %d vertices in all regions together", b.MaxVertices)
+		return nil, bad.err()
+	}
+	s := &Set{
+		names:    make([]string, len(regions)),
+		edges:    make([]driver.Edge, 0, total),
+		regions:  make([]driver.Region, len(regions)),
+		boxes:    make([]box, len(regions)),
+		rows:     emptyBox,
+		areas:    make([]float64, len(regions)),
+		vertices: total,
+	}
+	if limits > 0 {
+		s.limits = make([]*Limit, 0, min(limits, len(regions)*MaxLimits))
+		s.limitFrom = make([]int32, len(regions)+1)
+	}
+	known := map[string]*Limit{} // thousands of regions tend to share their limits
+	for i := range regions {
+		r := &regions[i]
+		checkName(&bad, i, r.Name)
+		s.names[i] = r.Name
+		if r.Fill > EvenOdd {
+			bad.add(fmt.Sprintf("regions[%d].fill_rule", i), fmt.Sprint(uint8(r.Fill)), "must be %d (%v) or %d (%v)",
+				NonZero, NonZero, EvenOdd, EvenOdd)
+		}
+		s.addRings(&bad, i, r, b)
+		s.rows = s.rows.union(s.boxes[i])
+		s.addLimits(&bad, i, r.Limits, known)
+	}
+	if err := bad.err(); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+func checkName(bad *violations, i int, name string) {
+	switch {
+	case len(name) > MaxName:
+		if !bad.full() {
+			bad.add(fmt.Sprintf("regions[%d].name", i), quoted(name), "has %d bytes: the limit is %d", len(name), MaxName)
+		}
+	case !utf8.ValidString(name):
+		if !bad.full() {
+			bad.add(fmt.Sprintf("regions[%d].name", i), quoted(name), "must be valid UTF-8")
+		}
+	}
+}
+
+// addRings checks and appends the rings of region i.
+func (s *Set) addRings(bad *violations, i int, r *Region, b Bounds) {
+	if len(r.Rings) == 0 {
+		if !bad.full() {
+			bad.add(fmt.Sprintf("regions[%d].rings", i), "[]", "must hold at least 1 ring")
+		}
+		return
+	}
+	n := 0
+	for _, ring := range r.Rings {
+		n += len(ring)
+	}
+	if n > b.MaxRegionVertices {
+		if !bad.full() {
+			bad.add(fmt.Sprintf("regions[%d].rings", i), fmt.Sprintf("%d vertices", n),
+				"are too many: the limit is %d vertices in a region", b.MaxRegionVertices)
+		}
+		return
+	}
+	first := len(s.edges)
+	box := emptyBox
+	var area twiceArea
+	for k, ring := range r.Rings {
+		if len(ring) < 3 {
+			if !bad.full() {
+				noun := "vertices"
+				if len(ring) == 1 {
+					noun = "vertex"
+				}
+				bad.add(fmt.Sprintf("regions[%d].rings[%d]", i, k), fmt.Sprintf("%d %s", len(ring), noun), "must hold at least 3 vertices")
+			}
+			// Its coordinates are checked all the same.
+			for j, p := range ring {
+				checkPoint(bad, p, i, k, j)
+			}
+			continue
+		}
+		// The edge into vertex 0 comes first: it needs the last vertex, whose check is reported in its turn.
+		x0, y0 := quantise(ring[len(ring)-1].X), quantise(ring[len(ring)-1].Y)
+		for j, p := range ring {
+			if !(math.Abs(p.X) < MaxCoordinate && math.Abs(p.Y) < MaxCoordinate) {
+				checkPoint(bad, p, i, k, j)
+				continue
+			}
+			x1, y1 := quantise(p.X), quantise(p.Y)
+			box.x0, box.x1 = min(box.x0, x1), max(box.x1, x1)
+			box.y0, box.y1 = min(box.y0, y1), max(box.y1, y1)
+			area.add(int64(x0)*int64(y1) - int64(x1)*int64(y0))
+			if x0 != x1 || y0 != y1 {
+				s.edges = append(s.edges, driver.Edge{X0: x0, Y0: y0, X1: x1, Y1: y1})
+			}
+			x0, y0 = x1, y1
+		}
+	}
+	s.regions[i] = driver.Region{
+		FirstEdge: uint32(first),
+		EdgeCount: uint32(len(s.edges) - first),
+		Fill:      driver.FillRule(r.Fill),
+	}
+	s.boxes[i] = box
+	s.areas[i] = area.pixels()
+}
+
+// quantise rounds to 1/256 px, ties to even. The product is exact, so that there is one rounding. What is out of range
+// gives some number or other, and the set is not used.
+func quantise(v float64) int32 { return int32(math.RoundToEven(v * driver.Subpixel)) }
+
+func checkPoint(bad *violations, p Point, region, ring, vertex int) {
+	check := func(axis string, v float64) {
+		if math.Abs(v) < MaxCoordinate || bad.full() {
+			return
+		}
+		path := fmt.Sprintf("regions[%d].rings[%d].vertices[%d].%s", region, ring, vertex, axis)
+		if math.IsNaN(v) || math.IsInf(v, 0) {
+			bad.add(path, number(v), "must be a finite number")
+		} else {
+			bad.add(path, number(v), "must be less than %d px from 0", MaxCoordinate)
+		}
+	}
+	check("x", p.X)
+	check("y", p.Y)
+}
+
+// twiceArea sums cross products: two's complement, 128 bits. A product of two coordinates is below 2^60, a cross product
+// below 2^61, and 2^30 of them stay below 2^91.
+type twiceArea struct{ hi, lo uint64 }
+
+func (a *twiceArea) add(v int64) {
+	var carry uint64
+	a.lo, carry = bits.Add64(a.lo, uint64(v), 0)
+	a.hi, _ = bits.Add64(a.hi, uint64(v>>63), carry)
+}
+
+// pixels is the absolute value in square pixels, correctly rounded.
+func (a twiceArea) pixels() float64 {
+	if int64(a.hi) < 0 {
+		var borrow uint64
+		a.lo, borrow = bits.Sub64(0, a.lo, 0)
+		a.hi, _ = bits.Sub64(0, a.hi, borrow)
+	}
+	return quotient(a.hi, a.lo, 2*driver.Subpixel*driver.Subpixel)
+}
+
+func (s *Set) addLimits(bad *violations, i int, exprs []string, known map[string]*Limit) {
+	if len(exprs) > MaxLimits {
+		if !bad.full() {
+			bad.add(fmt.Sprintf("regions[%d].limits", i), fmt.Sprint(len(exprs)), "are too many: the limit is %d", MaxLimits)
+		}
+		return
+	}
+	for k, expr := range exprs {
+		l := known[expr]
+		if l == nil {
+			p, err := ParseLimit(expr)
+			if err != nil {
+				if !bad.full() {
+					reason := err.Error()
+					if le, ok := err.(*LimitError); ok {
+						reason = le.reason()
+					}
+					bad.add(fmt.Sprintf("regions[%d].limits[%d]", i, k), quoted(expr), "%s", reason)
+				}
+				continue
+			}
+			l = &p
+			known[expr] = l
+		}
+		s.needs |= l.needs()
+		s.limits = append(s.limits, l)
+	}
+	if s.limitFrom != nil {
+		s.limitFrom[i+1] = int32(len(s.limits))
+	}
+}
+
+// Len is the number of regions.
+func (s *Set) Len() int { return len(s.names) }
+
+// Name is the name of region i.
+func (s *Set) Name(i int) string { return s.names[i] }
+
+// Area is the absolute value of the sum of the signed areas of region i's quantised rings, in square pixels, correctly
+// rounded. It is the geometric area where rings don't cross and holes have the opposite direction.
+func (s *Set) Area(i int) float64 { return s.areas[i] }
+
+// Vertices is the number of vertices that the regions were given with.
+func (s *Set) Vertices() int { return s.vertices }
+
+// HasLimits reports whether any region has a limit.
+func (s *Set) HasLimits() bool { return s.limitFrom != nil }
+
+// Limits are the limits of region i, in order.
+func (s *Set) Limits(i int) []*Limit {
+	if s.limitFrom == nil {
+		return nil
+	}
+	return s.limits[s.limitFrom[i]:s.limitFrom[i+1]]
+}
+
+// MaskRegions is the set as ops take it. The slices are the set's own and must not be written to.
+func (s *Set) MaskRegions() driver.MaskRegions {
+	return driver.MaskRegions{Edges: s.edges, Regions: s.regions}
+}
+
+// edgesOf are the edges of region i.
+func (s *Set) edgesOf(i int) []driver.Edge {
+	r := s.regions[i]
+	return s.edges[r.FirstEdge : r.FirstEdge+r.EdgeCount]
+}

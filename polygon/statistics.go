@@ -1,0 +1,183 @@
+// Statistics: what can be asked for, and what comes back for a channel.
+
+package polygon
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/polyscan/polyscan/kernels/driver"
+)
+
+// Statistics is a set of quantities of the pixels inside a region.
+type Statistics uint32
+
+const (
+	Count Statistics = 1 << iota
+	Sum
+	SumOfSquares
+	Mean
+	Variance // population
+	StdDev   // population
+	Min      // with the position of the first such pixel in row-major order
+	Max
+	Histogram
+	Percentiles
+	Median
+	Mode
+	Distinct
+	Centroid // the region's own and the one weighted by intensity
+
+	needDistribution // some count of samples by value, for a limit; never asked for
+
+	// Basic is what no Statistics at all stands for.
+	Basic = Count | Sum | SumOfSquares | Mean | Variance | StdDev | Min | Max
+	// AllStatistics is everything.
+	AllStatistics = needDistribution - 1
+)
+
+var statisticNames = [...]string{"COUNT", "SUM", "SUM_OF_SQUARES", "MEAN", "VARIANCE", "STDDEV", "MIN", "MAX",
+	"HISTOGRAM", "PERCENTILES", "MEDIAN", "MODE", "DISTINCT", "CENTROID"}
+
+// Has reports whether all of x are in s.
+func (s Statistics) Has(x Statistics) bool { return s&x == x }
+
+// String lists the names, such as "COUNT|MEAN".
+func (s Statistics) String() string {
+	var names []string
+	for i, name := range statisticNames {
+		if s&(1<<i) != 0 {
+			names = append(names, name)
+		}
+	}
+	if rest := s &^ AllStatistics; rest != 0 {
+		names = append(names, fmt.Sprintf("%#x", uint32(rest)))
+	}
+	if names == nil {
+		return "0"
+	}
+	return strings.Join(names, "|")
+}
+
+// Reductions says what to compute, all of it in one pass over the pixels. The zero value is [Basic].
+type Reductions struct {
+	Statistics Statistics // 0 means Basic
+	// Percentiles to compute where Statistics has them, each in [0, 100], at most [MaxPercentiles], in any order; empty
+	// means [DefaultPercentiles]. A percentile stands for the shortest decimal that reads as the same float64, so
+	// that p = 99.9 of 1000 pixels is rank 999 exactly.
+	Percentiles      []float64
+	PercentileMethod PercentileMethod
+	// Histogram says how samples are binned; the zero value is one bin a value.
+	Histogram HistogramSpec
+}
+
+// MaxPercentiles is how many percentiles one call may ask for.
+const MaxPercentiles = 1024
+
+// Channel names one of the values that a pixel has.
+type Channel uint8
+
+const (
+	// NoChannel is where no channel is meant.
+	NoChannel Channel = iota
+	Gray
+	Red
+	Green
+	Blue
+	Alpha
+)
+
+var channelNames = [...]string{"none", "gray", "red", "green", "blue", "alpha"}
+
+func (c Channel) String() string {
+	if int(c) < len(channelNames) {
+		return channelNames[c]
+	}
+	return fmt.Sprintf("Channel(%d)", uint8(c))
+}
+
+// Channels are the channels of a format in the order of results: red, green, blue, alpha, whatever the order in memory.
+// One channel is gray, two are gray and alpha.
+func Channels(f driver.PixelFormat) []Channel {
+	switch f.Channels {
+	case 1:
+		return []Channel{Gray}
+	case 2:
+		return []Channel{Gray, Alpha}
+	case 3:
+		return []Channel{Red, Green, Blue}
+	}
+	return []Channel{Red, Green, Blue, Alpha}
+}
+
+// Position is a pixel: column X and row Y, from 0.
+type Position struct{ X, Y int }
+
+// ChannelStatistics are the numbers of one channel inside one region. Has says which fields hold a value: those
+// that were asked for and have one. Of a region that caught no pixel, counts (Count, Distinct, the histogram's) and
+// sums are 0, and nothing else has a value. Fields without a value are zero.
+//
+// Integers are exact. Mean, Variance, StdDev, Median, linear percentiles and WeightedCentroid are the exact values,
+// correctly rounded to float64. So all of it is the same on every backend, with every method and any number of threads.
+type ChannelStatistics struct {
+	Channel      Channel
+	Has          Statistics
+	Count        uint64
+	Sum          uint64
+	SumOfSquares uint64
+	Mean         float64
+	Variance     float64 // population
+	StdDev       float64 // population
+	Min, Max     uint32
+	MinAt, MaxAt Position // the first such pixel in row-major order
+	Median       float64  // the middle sample, or the mean of the two middle ones
+	Mode         uint32   // the most frequent value, the smallest of several
+	Distinct     uint32   // number of different values
+	Percentiles  []PercentileValue
+	Histogram    *HistogramCounts // nil unless Has(Histogram)
+	// WeightedCentroid is the mean of pixel centres weighted by the samples. It has a value (Has(Centroid)) where
+	// their sum is not 0.
+	WeightedCentroid Point
+}
+
+// violationsOf checks the request.
+func (r *Reductions) check(bad *violations) {
+	if rest := r.Statistics &^ AllStatistics; rest != 0 {
+		bad.add("reductions.statistics", fmt.Sprintf("%#x", uint32(rest)), "are no known statistics")
+	}
+	if n := len(r.Percentiles); n > MaxPercentiles {
+		bad.add("reductions.percentiles", fmt.Sprint(n), "are too many: the limit is %d", MaxPercentiles)
+	} else {
+		for i, p := range r.Percentiles {
+			if !(p >= 0 && p <= 100) && !bad.full() {
+				bad.add(fmt.Sprintf("reductions.percentiles[%d]", i), number(p), "must be 0 to 100")
+			}
+		}
+	}
+	if r.PercentileMethod > Linear {
+		bad.add("reductions.percentile_method", fmt.Sprint(uint8(r.PercentileMethod)), "must be %d (%v) or %d (%v)",
+			NearestRank, NearestRank, Linear, Linear)
+	}
+	h := r.Histogram
+	if h.Bins < 0 || h.Bins > MaxBins {
+		bad.add("reductions.histogram.bins", fmt.Sprint(h.Bins), "must be 0 to %d", MaxBins)
+	}
+	finite := func(path string, v float64) bool {
+		if math.IsNaN(v) || math.IsInf(v, 0) {
+			bad.add(path, number(v), "must be a finite number")
+			return false
+		}
+		return true
+	}
+	lower := finite("reductions.histogram.lower", h.Lower)
+	upper := finite("reductions.histogram.upper", h.Upper)
+	if lower && upper && (h.Lower != 0 || h.Upper != 0) {
+		switch {
+		case h.Lower >= h.Upper:
+			bad.add("reductions.histogram.upper", number(h.Upper), "must be above lower, %s", number(h.Lower))
+		case h.Bins == 0:
+			bad.add("reductions.histogram.bins", "0", "must be 1 to %d where lower and upper are given", MaxBins)
+		}
+	}
+}
