@@ -293,7 +293,7 @@ var subjects = []struct {
 	{pkg: "diffusion", later: true},
 	{pkg: "kernels"},
 	{pkg: "kernels/cpu"},
-	{pkg: "kernels/cuda", later: true},
+	{pkg: "kernels/cuda"},
 	{pkg: "kernels/driver"},
 	{pkg: "lowpoly", later: true},
 	{pkg: "polygon"},
