@@ -1,0 +1,105 @@
+// Layouts and device functions that the mask kernels share.
+//
+// Keep in sync: Edge, Region and MaskStats with kernels/driver/mask.go; everything else with kernels/cuda/layout.go.
+// A Go test checks the sizes and offsets of both sides.
+#pragma once
+
+#include <stdint.h>
+
+typedef long long i64;
+typedef unsigned long long u64;
+typedef unsigned int u32;
+
+// A directed edge in 1/256 px.
+struct Edge {
+    int x0, y0, x1, y1;
+};
+static_assert(sizeof(Edge) == 16, "Edge");
+
+// Sums of one channel of one region; see driver.MaskStats.
+struct MaskStats {
+    u64 count, sum, sumsq, min_key, max_key, sum_x, sum_y, sum_vx, sum_vy, pad;
+};
+static_assert(sizeof(MaskStats) == 80, "MaskStats");
+
+// A region of a prepared set. Rows [y0, y1) and columns [x0, x1) bound its pixels inside the frame (x is a bound
+// of the vertices, clipped). Its items take slots [item0, item_end) at most.
+struct PreparedRegion {
+    u32 edge0, edges, fill, pad;
+    int x0, y0, x1, y1;
+    u64 item0, item_end;
+};
+static_assert(sizeof(PreparedRegion) == 48, "PreparedRegion");
+
+// A band is the work of one block of the preparation: up to BAND_ROWS rows of one region.
+struct Band {
+    u32 region;
+    int y;
+};
+
+// An item is a run of at most ITEM_PIXELS pixels of one row: x in bits 0..19, y in 20..39, length in 40..51.
+typedef u64 Item;
+#define ITEM_PIXELS 1024
+
+// Where the parts of a prepared set are. The host makes it from the set's header and passes it by value: a block
+// would otherwise wait for two loads, one after the other, before its first useful one.
+struct View {
+    const Edge *edges;
+    const PreparedRegion *regions;
+    const Band *bands;
+    u32 *counts; // items of each region
+    u64 *prefix; // items of all regions before; regions + 1 of them
+    Item *items;
+    int width, height;
+    u32 region_count, pad;
+};
+static_assert(sizeof(View) == 64, "View");
+
+__device__ __forceinline__ Item make_item(int x, int y, int n) {
+    return (u64)(u32)x | ((u64)(u32)y << 20) | ((u64)(u32)n << 40);
+}
+__device__ __forceinline__ int item_x(Item i) { return (int)(i & 0xfffff); }
+__device__ __forceinline__ int item_y(Item i) { return (int)(i >> 20 & 0xfffff); }
+__device__ __forceinline__ int item_n(Item i) { return (int)(i >> 40); }
+
+__device__ __forceinline__ bool inside(int winding, u32 fill) {
+    return fill ? (winding & 1) != 0 : winding != 0;
+}
+
+// Does the edge count for the row whose centre is yc? Horizontal edges never do.
+__device__ __forceinline__ bool crosses(const Edge &e, int yc) { return (e.y0 <= yc) != (e.y1 <= yc); }
+
+__device__ __forceinline__ int sign_of(const Edge &e) { return e.y1 > e.y0 ? 1 : -1; }
+
+// First column that is not left of the edge's crossing with row centre yc: ceil((X - 128) / 256), clamped to
+// [0, width]. The double estimate is off by one at most, because |X| < 2^31 leaves 21 bits of fraction; the exact
+// remainder in int64 decides (each product stays below 2^63, as DESIGN's bound on coordinates provides).
+__device__ __forceinline__ int crossing(const Edge &e, int yc, int width) {
+    int xa, ya, xb, yb;
+    if (e.y0 < e.y1) {
+        xa = e.x0, ya = e.y0, xb = e.x1, yb = e.y1;
+    } else {
+        xa = e.x1, ya = e.y1, xb = e.x0, yb = e.y0;
+    }
+    i64 d = (i64)yb - ya;
+    i64 num = ((i64)xa - 128) * d + ((i64)yc - ya) * ((i64)xb - xa);
+    i64 den = d << 8;
+    i64 k = (i64)ceil((double)num / (double)den);
+    i64 rest = num - k * den; // wanted: -den < rest <= 0
+    if (rest > 0) k++;
+    if (rest <= -den) k--;
+    return (int)(k < 0 ? 0 : k > width ? width : k);
+}
+
+__device__ __forceinline__ u32 lane_id() { return threadIdx.x & 31; }
+
+// Sums over the lanes of a warp, in every lane.
+__device__ __forceinline__ int warp_sum(int v) {
+#if __CUDA_ARCH__ >= 800
+    return __reduce_add_sync(~0u, v);
+#else
+#pragma unroll
+    for (int o = 16; o; o >>= 1) v += __shfl_xor_sync(~0u, v, o);
+    return v;
+#endif
+}
