@@ -75,7 +75,7 @@ func (d *device) Info() driver.Info {
 		Backend:      Name,
 		Device:       name,
 		ComputeUnits: d.threads,
-		Capability:   capability(),
+		Capability:   simd.String(),
 		MemoryBytes:  suggestedMemory,
 		MaskMethod:   driver.RowSpans,
 	}

@@ -3,10 +3,11 @@
 package cpu
 
 import (
-	"encoding/binary"
+	"bytes"
 	"errors"
 	"fmt"
 	"sort"
+	"sync"
 	"sync/atomic"
 	"unsafe"
 
@@ -15,10 +16,6 @@ import (
 
 func (s *stream) MaskReduce(op driver.MaskReduce) error {
 	return s.enqueue("MaskReduce", func(stop *stopFlag) error { return s.dev.maskReduce(op, stop) })
-}
-
-type reduceScratch struct {
-	_ [0]byte
 }
 
 // checkImage returns the bytes of an image after checking what [driver.Image] says about it.
@@ -42,111 +39,428 @@ func checkImage(im driver.Image, field string) ([]byte, error) {
 
 var errCorrupt = errors.New("Prepared: spans outside of the image")
 
+// reduceScratch is what a worker needs for a chunk of pixels, and to gather a region's histograms where it shares
+// the region with others.
+type reduceScratch struct {
+	packed chunk
+	planes [4]chunk
+	work   [hist8Scratch]byte
+	narrow [4][256]uint32 // by channel; zero between uses
+	wide   []uint32       // for 16-bit samples; likewise
+}
+
+// reduction is an op in progress.
+type reduction struct {
+	driver.MaskReduce
+	prepared prepared
+	frame    []byte
+	geometry geometry
+	stats    []driver.MaskStats
+	hist     []uint32
+	channels int
+	levels   int
+	stop     *stopFlag
+
+	tasks []reduceTask
+	next  atomic.Int64 // first task that nobody has taken
+	mu    sync.Mutex   // held to merge into the stats and histograms of a region that is in several tasks
+}
+
+// reduceTask is either whole regions, first to last, or some of the spans of region first. Regions count from
+// MaskReduce.First.
+type reduceTask struct {
+	first, last int
+	spans       []span
+	part        bool
+}
+
+// Pixels of a task, where an op is split: so many that the cost of a task does not show, and enough tasks that
+// threads finish at about the same time.
+const (
+	minTaskPixels  = 1 << 16
+	tasksPerThread = 8
+)
+
 func (d *device) maskReduce(op driver.MaskReduce, stop *stopFlag) error {
-	blob, err := view(op.Prepared, "Prepared")
+	r := &reduction{MaskReduce: op, stop: stop}
+	if err := r.open(); err != nil {
+		return err
+	}
+	pixels, err := r.plan(d.threads)
 	if err != nil {
 		return err
 	}
-	p, err := openPrepared(blob)
+	// A second thread for less than two tasks' worth costs more than it gives.
+	n := min(d.threads, len(r.tasks), 1+int(pixels/(2*minTaskPixels)))
+	return d.share("MaskReduce", n, func(s *scratch) error { return r.work(&s.reduce) })
+}
+
+// open checks the arguments and makes views of the memory.
+func (r *reduction) open() error {
+	blob, err := view(r.Prepared, "Prepared")
 	if err != nil {
 		return err
 	}
-	if err := p.rangeOf(op.First, op.Count); err != nil {
+	if r.prepared, err = openPrepared(blob); err != nil {
 		return err
 	}
-	data, err := checkImage(op.Frame, "Frame")
-	if err != nil {
+	if err := r.prepared.rangeOf(r.First, r.Count); err != nil {
 		return err
 	}
-	im := op.Frame
-	if im.Width != int(p.header.Width) || op.Row0 < 0 || op.Row0 > int(p.header.Height)-im.Height {
+	if r.frame, err = checkImage(r.Frame, "Frame"); err != nil {
+		return err
+	}
+	im, h := r.Frame, r.prepared.header
+	if im.Width != int(h.Width) || r.Row0 < 0 || r.Row0 > int(h.Height)-im.Height {
 		return fmt.Errorf("Frame: rows [%d, %d+%d) of width %d: the regions were prepared for %dx%d",
-			op.Row0, op.Row0, im.Height, im.Width, p.header.Width, p.header.Height)
+			r.Row0, r.Row0, im.Height, im.Width, h.Width, h.Height)
 	}
-	channels, levels := int(im.Format.Channels), im.Format.Levels()
-	statsBytes, err := view(op.Stats, "Stats")
-	if err != nil {
+	r.geometry = geometry{
+		row0: r.Row0, height: im.Height, width: im.Width,
+		stride: im.Stride, pixel: im.Format.PixelBytes(), safe: len(r.frame) - 63,
+	}
+	r.channels, r.levels = int(im.Format.Channels), im.Format.Levels()
+	n := r.Count * r.channels
+	if r.stats, err = viewAs[driver.MaskStats](r.Stats, "Stats", n); err != nil {
 		return err
 	}
-	n := op.Count * channels
-	if len(statsBytes) != n*int(unsafe.Sizeof(driver.MaskStats{})) || !aligned(statsBytes) {
-		return fmt.Errorf("Stats: %d bytes for %d structs", len(statsBytes), n)
-	}
-	stats := unsafe.Slice((*driver.MaskStats)(unsafe.Pointer(unsafe.SliceData(statsBytes))), n)
-	var hist []uint32
-	if op.What&driver.MaskHistogram != 0 {
-		histBytes, err := view(op.Hist, "Hist")
-		if err != nil {
+	if r.What&driver.MaskHistogram != 0 {
+		if r.hist, err = viewAs[uint32](r.Hist, "Hist", n*r.levels); err != nil {
 			return err
 		}
-		if len(histBytes) != n*levels*4 || !aligned(histBytes) {
-			return fmt.Errorf("Hist: %d bytes for %d histograms of %d", len(histBytes), n, levels)
-		}
-		hist = unsafe.Slice((*uint32)(unsafe.Pointer(unsafe.SliceData(histBytes))), n*levels)
 	}
-	var next atomic.Int64
-	return d.share("MaskReduce", min(d.threads, op.Count), func(*scratch) error {
-		for {
-			i := int(next.Add(1) - 1)
-			if i >= op.Count {
-				return nil
+	return nil
+}
+
+// viewAs makes n values of a slice of device memory of that very size.
+func viewAs[T driver.MaskStats | uint32](s driver.Slice, field string, n int) ([]T, error) {
+	b, err := view(s, field)
+	if err != nil {
+		return nil, err
+	}
+	var z T
+	if len(b) != n*int(unsafe.Sizeof(z)) || !aligned(b) {
+		return nil, fmt.Errorf("%s: %d bytes at %d are not %d values of %d bytes, aligned", field, len(b), s.Off, n, unsafe.Sizeof(z))
+	}
+	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(b))), n), nil
+}
+
+// spansOf returns the spans of a region, counted from First, that are in the frame, and about how many pixels
+// they have.
+func (r *reduction) spansOf(i int) ([]span, uint64, error) {
+	e := &r.prepared.regions[r.First+i]
+	lo, hi := r.Row0, r.Row0+r.Frame.Height
+	if e.Count == 0 || int(e.Y1) <= lo || int(e.Y0) >= hi {
+		return nil, 0, nil
+	}
+	spans, err := r.prepared.regionSpans(r.First + i)
+	if err != nil || int(e.Y0) >= lo && int(e.Y1) <= hi {
+		return spans, e.Pixels, err
+	}
+	above := sort.Search(len(spans), func(k int) bool { return int(spans[k].Y) >= lo })
+	spans = spans[above:]
+	spans = spans[:sort.Search(len(spans), func(k int) bool { return int(spans[k].Y) >= hi })]
+	return spans, uint64(float64(e.Pixels) / float64(e.Count) * float64(len(spans))), nil
+}
+
+// plan makes the tasks and returns about how many pixels they have together.
+func (r *reduction) plan(threads int) (uint64, error) {
+	if threads == 1 {
+		r.tasks = []reduceTask{{first: 0, last: r.Count}}
+		return 0, nil
+	}
+	var total uint64
+	for i := range r.Count {
+		_, n, err := r.spansOf(i)
+		if err != nil {
+			return 0, err
+		}
+		total += n
+	}
+	target := max(minTaskPixels, total/uint64(tasksPerThread*threads))
+	// Regions cost something beside their pixels.
+	const regionPixels = 256
+	group, pixels := 0, uint64(0)
+	for i := range r.Count {
+		spans, n, err := r.spansOf(i)
+		if err != nil {
+			return 0, err
+		}
+		if parts := min(n/target, uint64(len(spans))); parts >= 2 {
+			if group < i {
+				r.tasks = append(r.tasks, reduceTask{first: group, last: i})
 			}
-			spans, err := p.regionSpans(op.First + i)
+			group, pixels = i+1, 0
+			r.begin(i)
+			for k := range parts {
+				from, to := uint64(len(spans))*k/parts, uint64(len(spans))*(k+1)/parts
+				r.tasks = append(r.tasks, reduceTask{first: i, spans: spans[from:to], part: true})
+			}
+			continue
+		}
+		if pixels += n + regionPixels; pixels >= target {
+			r.tasks = append(r.tasks, reduceTask{first: group, last: i + 1})
+			group, pixels = i+1, 0
+		}
+	}
+	if group < r.Count {
+		r.tasks = append(r.tasks, reduceTask{first: group, last: r.Count})
+	}
+	return total, nil
+}
+
+// begin makes the results of a region that parts are merged into.
+func (r *reduction) begin(i int) {
+	if r.Accumulate {
+		return
+	}
+	for c := range r.channels {
+		r.stats[i*r.channels+c] = driver.EmptyMaskStats
+	}
+	clear(r.histograms(i))
+}
+
+// histograms returns the histograms of a region, one channel after the other, or nil.
+func (r *reduction) histograms(i int) []uint32 {
+	if r.hist == nil {
+		return nil
+	}
+	n := r.channels * r.levels
+	return r.hist[i*n : (i+1)*n : (i+1)*n]
+}
+
+// work takes tasks until there are none.
+func (r *reduction) work(s *reduceScratch) error {
+	var a accumulator
+	shared := -1 // the region whose parts a holds
+	defer func() {
+		if shared >= 0 {
+			r.merge(s, &a, shared)
+		}
+	}()
+	for {
+		i := int(r.next.Add(1) - 1)
+		if i >= len(r.tasks) {
+			return nil
+		}
+		t := &r.tasks[i]
+		if t.part {
+			if shared != t.first {
+				if shared >= 0 {
+					r.merge(s, &a, shared)
+				}
+				a.reset()
+				shared = t.first
+				r.private(s, &a)
+			}
+			if err := r.fold(s, &a, t.spans); err != nil {
+				return err
+			}
+			continue
+		}
+		var own accumulator
+		for i := t.first; i < t.last; i++ {
+			spans, _, err := r.spansOf(i)
 			if err != nil {
 				return err
 			}
-			lo := sort.Search(len(spans), func(i int) bool { return int(spans[i].Y) >= op.Row0 })
-			hi := sort.Search(len(spans), func(i int) bool { return int(spans[i].Y) >= op.Row0+im.Height })
-			spans = spans[lo:max(lo, hi)]
-			for c := range channels {
-				at := int(im.Format.Order[c]) * int(im.Format.SampleBytes)
-				st := driver.EmptyMaskStats
-				var h []uint32
-				if hist != nil {
-					h = hist[(i*channels+c)*levels:][:levels]
-					if !op.Accumulate {
-						clear(h)
-					}
+			own.reset()
+			r.begin(i)
+			h := r.histograms(i)
+			for c := range r.channels {
+				if h != nil {
+					own.hist[c] = h[c*r.levels : (c+1)*r.levels]
 				}
-				for _, sp := range spans {
-					if stop.Load() {
-						return errAborted
-					}
-					y := int(sp.Y) - op.Row0
-					if y < 0 || y >= im.Height || sp.X0 < 0 || sp.X0 >= sp.X1 || int(sp.X1) > im.Width {
-						return errCorrupt
-					}
-					row := data[y*im.Stride:]
-					for x := int(sp.X0); x < int(sp.X1); x++ {
-						o := x*im.Format.PixelBytes() + at
-						v := uint64(row[o])
-						if im.Format.SampleBytes == 2 {
-							v = uint64(binary.LittleEndian.Uint16(row[o:]))
-						}
-						st.Count++
-						st.Sum += v
-						st.SumSq += v * v
-						if op.What&driver.MaskExtrema != 0 {
-							pos := uint32(int(sp.Y)*im.Width + x)
-							st.MinKey = min(st.MinKey, v<<32|uint64(pos))
-							st.MaxKey = max(st.MaxKey, v<<32|uint64(^pos))
-						}
-						if op.What&driver.MaskMoments != 0 {
-							st.SumX += uint64(x)
-							st.SumY += uint64(sp.Y)
-							st.SumVX += v * uint64(x)
-							st.SumVY += v * uint64(sp.Y)
-						}
-						if h != nil {
-							h[int(v)&(levels-1)]++
-						}
-					}
-				}
-				if op.Accumulate {
-					st.Merge(stats[i*channels+c])
-				}
-				stats[i*channels+c] = st
+			}
+			if err := r.fold(s, &own, spans); err != nil {
+				return err
+			}
+			for c := range r.channels {
+				r.stats[i*r.channels+c].Merge(own.stats[c])
 			}
 		}
-	})
+	}
+}
+
+// private makes a count into the worker's own histograms.
+func (r *reduction) private(s *reduceScratch, a *accumulator) {
+	if r.hist == nil {
+		return
+	}
+	if r.Frame.Format.SampleBytes == 2 {
+		if s.wide == nil {
+			s.wide = make([]uint32, 1<<16)
+		}
+		a.hist[0] = s.wide[:r.levels]
+		return
+	}
+	for c := range r.channels {
+		a.hist[c] = s.narrow[c][:]
+	}
+}
+
+// merge adds what a worker has of a region it shares.
+func (r *reduction) merge(s *reduceScratch, a *accumulator, i int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	h := r.histograms(i)
+	for c := range r.channels {
+		r.stats[i*r.channels+c].Merge(a.stats[c])
+		if h == nil {
+			continue
+		}
+		lo, hi := int(a.least[c]), int(a.most[c])
+		if hi >= r.levels {
+			lo, hi = 0, r.levels-1 // values that wrapped around
+		}
+		if lo > hi {
+			continue // nothing was counted
+		}
+		to, from := h[c*r.levels:][lo:hi+1], a.hist[c][lo:hi+1]
+		for v, n := range from {
+			to[v] += n
+		}
+		clear(from)
+	}
+}
+
+// accumulator is the sums of a region's pixels by channel.
+type accumulator struct {
+	stats       [4]driver.MaskStats
+	least, most [4]uint32 // values; least > most where there are none
+	hist        [4][]uint32
+}
+
+func (a *accumulator) reset() {
+	for c := range a.stats {
+		a.stats[c] = driver.EmptyMaskStats
+		a.least[c], a.most[c] = 1<<16-1, 0
+	}
+}
+
+// fold adds the pixels of spans. The pixels are packed into chunks that stay in cache, channels are split apart, and
+// then each sum is a loop over plain bytes, however short the spans are.
+func (r *reduction) fold(s *reduceScratch, a *accumulator, spans []span) error {
+	g := &r.geometry
+	room := chunkBytes - chunkBytes%g.pixel
+	skip := 0 // pixels of spans[0] that are done
+	for len(spans) > 0 {
+		if r.stop.Load() {
+			return errAborted
+		}
+		begin, beginSkip := spans, skip
+		n := 0
+		if skip == 0 {
+			var taken int
+			taken, n = pack(&s.packed, room, r.frame, g, spans)
+			spans = spans[taken:]
+		}
+		if len(spans) > 0 && n <= room/4*3 {
+			// A span that is longer than a chunk, at the end of the frame, or wrong.
+			sp := spans[0]
+			y := int(sp.Y) - g.row0
+			if y < 0 || y >= g.height || sp.X0 < 0 || sp.X0 >= sp.X1 || int(sp.X1) > g.width {
+				return errCorrupt
+			}
+			px := min(int(sp.X1-sp.X0)-skip, (room-n)/g.pixel)
+			from := y*g.stride + (int(sp.X0)+skip)*g.pixel
+			n += copy(s.packed[n:n+px*g.pixel], r.frame[from:])
+			if skip += px; skip == int(sp.X1-sp.X0) {
+				spans, skip = spans[1:], 0
+			}
+		}
+		r.chunk(s, a, n/g.pixel, begin, beginSkip)
+	}
+	return nil
+}
+
+// chunk adds the first n packed pixels, which are those of spans without the first skip.
+func (r *reduction) chunk(s *reduceScratch, a *accumulator, n int, spans []span, skip int) {
+	wide := r.Frame.Format.SampleBytes == 2
+	if r.channels > 1 {
+		split(&s.planes, &s.packed, r.channels, n)
+	}
+	for c := range r.channels {
+		plane := &s.packed
+		if r.channels > 1 {
+			plane = &s.planes[r.Frame.Format.Order[c]]
+		}
+		st := &a.stats[c]
+		st.Count += uint64(n)
+		var least, most uint32
+		if wide {
+			sum, sumSq, l, m := sums16(plane, n)
+			st.Sum += sum
+			st.SumSq += sumSq
+			least, most = uint32(l), uint32(m)
+		} else {
+			sum, sumSq, l, m := sums8(plane, n)
+			st.Sum += sum
+			st.SumSq += sumSq
+			least, most = uint32(l), uint32(m)
+		}
+		// Spans come in row-major order, so only a lesser value can be a new minimum. It is looked for once.
+		if r.What&driver.MaskExtrema != 0 {
+			if uint64(least) < st.MinKey>>32 {
+				st.MinKey = uint64(least)<<32 | uint64(r.locate(plane, n, least, spans, skip))
+			}
+			if st.MaxKey == 0 || uint64(most) > st.MaxKey>>32 {
+				st.MaxKey = uint64(most)<<32 | uint64(^r.locate(plane, n, most, spans, skip))
+			}
+		}
+		a.least[c], a.most[c] = min(a.least[c], least), max(a.most[c], most)
+		if r.What&driver.MaskMoments != 0 {
+			r.moments(st, plane, n, spans, skip)
+		}
+		switch {
+		case a.hist[c] == nil:
+		case wide:
+			hist16(plane[:2*n], a.hist[c])
+		default:
+			hist8(plane, n, uint8(least), uint8(most), (*[256]uint32)(a.hist[c]), &s.work)
+		}
+	}
+}
+
+// locate returns the row-major index of the first of n packed pixels that has the value.
+func (r *reduction) locate(plane *chunk, n int, value uint32, spans []span, skip int) uint32 {
+	var at int
+	if r.Frame.Format.SampleBytes == 2 {
+		at = index16(plane, n, uint16(value))
+	} else {
+		at = bytes.IndexByte(plane[:n], byte(value))
+	}
+	at += skip
+	for _, sp := range spans {
+		if n := int(sp.X1 - sp.X0); at >= n {
+			at -= n
+			continue
+		}
+		return uint32(int(sp.Y)*r.Frame.Width + int(sp.X0) + at)
+	}
+	return 0 // not reached: the value is there
+}
+
+// moments adds the sums that depend on where a pixel is. In a span, x is a constant and an index.
+func (r *reduction) moments(st *driver.MaskStats, plane *chunk, n int, spans []span, skip int) {
+	wide := r.Frame.Format.SampleBytes == 2
+	for at := 0; at < n; {
+		sp := spans[0]
+		spans = spans[1:]
+		x, y := uint64(int(sp.X0)+skip), uint64(sp.Y)
+		px := min(int(sp.X1-sp.X0)-skip, n-at)
+		skip = 0
+		var sum, first uint64
+		if wide {
+			sum, first = moments16(plane, at, px)
+		} else {
+			sum, first = moments8(plane, at, px)
+		}
+		k := uint64(px)
+		st.SumX += k*x + k*(k-1)/2
+		st.SumY += k * y
+		st.SumVX += x*sum + first
+		st.SumVY += y * sum
+		at += px
+	}
 }

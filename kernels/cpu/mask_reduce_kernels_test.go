@@ -1,0 +1,255 @@
+package cpu
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+// levels are the instruction sets that this machine can run.
+func levels() []level {
+	var l []level
+	for i := levelGo; i <= bestLevel; i++ {
+		l = append(l, i)
+	}
+	return l
+}
+
+// atLevel runs f with a level in force.
+func atLevel(t testing.TB, l level, f func()) {
+	t.Helper()
+	old := simd
+	simd = l
+	defer func() { simd = old }()
+	f()
+}
+
+// kernelLengths are around the steps of all kernels (8, 16, 32, 64, 128, 512, 4096) and as long as can be.
+func kernelLengths(most int) []int {
+	var l []int
+	for n := range 140 {
+		l = append(l, n)
+	}
+	for _, n := range []int{255, 256, 257, 511, 512, 513, 1023, 1024, 1025, 4095, 4096, 4097, 8191, 8192, 12345} {
+		l = append(l, n)
+	}
+	l = append(l, most-1, most)
+	return slices.DeleteFunc(l, func(n int) bool { return n > most })
+}
+
+// kernelFills are contents that take sums to their limits and histograms through all their branches.
+var kernelFills = map[string]func(rng *rand.Rand, p []byte){
+	"zeros": func(_ *rand.Rand, p []byte) { clear(p) },
+	"ones":  func(_ *rand.Rand, p []byte) { fill(p, 255) },
+	"128":   func(_ *rand.Rand, p []byte) { fill(p, 128) },
+	"noise": func(rng *rand.Rand, p []byte) {
+		for i := range p {
+			p[i] = byte(rng.Uint32())
+		}
+	},
+	"narrow": func(rng *rand.Rand, p []byte) {
+		for i := range p {
+			p[i] = byte(100 + rng.IntN(3))
+		}
+	},
+	"edges": func(rng *rand.Rand, p []byte) {
+		for i := range p {
+			p[i] = byte(255 * rng.IntN(2))
+		}
+	},
+	"dark": func(rng *rand.Rand, p []byte) {
+		for i := range p {
+			p[i] = byte(rng.IntN(2))
+		}
+	},
+}
+
+// dirty fills a chunk with what must not matter, then its first bytes.
+func dirty(rng *rand.Rand, c *chunk, n int, f func(*rand.Rand, []byte)) {
+	for i := range c {
+		c[i] = byte(rng.Uint32())
+	}
+	f(rng, c[:n])
+}
+
+// eachKernelInput calls f with all lengths and contents at each level above Go.
+func eachKernelInput(t *testing.T, most int, f func(t *testing.T, rng *rand.Rand, fill func(*rand.Rand, []byte), n int)) {
+	for _, l := range levels() {
+		for name, fill := range kernelFills {
+			t.Run(fmt.Sprintf("%v/%s", l, name), func(t *testing.T) {
+				rng := rand.New(rand.NewPCG(uint64(l), 11))
+				atLevel(t, l, func() {
+					for _, n := range kernelLengths(most) {
+						f(t, rng, fill, n)
+					}
+				})
+			})
+		}
+	}
+}
+
+func TestSums8(t *testing.T) {
+	c := new(chunk)
+	eachKernelInput(t, chunkBytes, func(t *testing.T, rng *rand.Rand, fill func(*rand.Rand, []byte), n int) {
+		dirty(rng, c, n, fill)
+		s, q, l, m := sums8(c, n)
+		ws, wq, wl, wm := sums8Go(c[:n])
+		if s != ws || q != wq || l != wl || m != wm {
+			t.Errorf("n=%d: %d %d %d %d, want %d %d %d %d", n, s, q, l, m, ws, wq, wl, wm)
+		}
+	})
+}
+
+func TestSums16(t *testing.T) {
+	c := new(chunk)
+	eachKernelInput(t, chunkBytes/2, func(t *testing.T, rng *rand.Rand, fill func(*rand.Rand, []byte), n int) {
+		dirty(rng, c, 2*n, fill)
+		s, q, l, m := sums16(c, n)
+		ws, wq, wl, wm := sums16Go(c[:2*n])
+		if s != ws || q != wq || l != wl || m != wm {
+			t.Errorf("n=%d: %d %d %d %d, want %d %d %d %d", n, s, q, l, m, ws, wq, wl, wm)
+		}
+	})
+}
+
+func TestMoments(t *testing.T) {
+	c := new(chunk)
+	eachKernelInput(t, chunkBytes, func(t *testing.T, rng *rand.Rand, fill func(*rand.Rand, []byte), n int) {
+		dirty(rng, c, n, fill)
+		from := rng.IntN(min(n, 70) + 1)
+		s, q := moments8(c, from, n-from)
+		if ws, wq := moments8Go(c[from:n]); s != ws || q != wq {
+			t.Errorf("8 bit, [%d, %d): %d %d, want %d %d", from, n, s, q, ws, wq)
+		}
+		from /= 2
+		s, q = moments16(c, from, n/2-from)
+		if ws, wq := moments16Go(c[2*from : n/2*2]); s != ws || q != wq {
+			t.Errorf("16 bit, [%d, %d): %d %d, want %d %d", from, n/2, s, q, ws, wq)
+		}
+	})
+}
+
+func TestIndex16(t *testing.T) {
+	c := new(chunk)
+	eachKernelInput(t, chunkBytes/2, func(t *testing.T, rng *rand.Rand, fill func(*rand.Rand, []byte), n int) {
+		dirty(rng, c, 2*n, fill)
+		for range 3 {
+			v := uint16(rng.Uint32())
+			if n > 0 && rng.IntN(3) > 0 {
+				i := rng.IntN(n)
+				v = uint16(c[2*i]) | uint16(c[2*i+1])<<8
+			}
+			if got, want := index16(c, n, v), index16Go(c[:2*n], v); got != want {
+				t.Errorf("n=%d v=%#x: %d, want %d", n, v, got, want)
+			}
+		}
+	})
+}
+
+func TestHist8(t *testing.T) {
+	c, work := new(chunk), new([hist8Scratch]byte)
+	eachKernelInput(t, chunkBytes, func(t *testing.T, rng *rand.Rand, fill func(*rand.Rand, []byte), n int) {
+		if n == 0 {
+			return
+		}
+		dirty(rng, c, n, fill)
+		var want [256]uint32
+		for _, v := range c[:n] {
+			want[v]++
+		}
+		got := [256]uint32{7: 5}
+		want[7] += 5
+		hist8(c, n, slices.Min(c[:n]), slices.Max(c[:n]), &got, work)
+		if got != want {
+			t.Errorf("n=%d: wrong counts: %v, want %v", n, got, want)
+		}
+	})
+}
+
+func TestHist16(t *testing.T) {
+	c := new(chunk)
+	for _, levels := range []int{256, 1024, 1 << 16} {
+		eachKernelInput(t, chunkBytes/2, func(t *testing.T, rng *rand.Rand, fill func(*rand.Rand, []byte), n int) {
+			dirty(rng, c, 2*n, fill)
+			got, want := make([]uint32, levels), make([]uint32, levels)
+			for i := range n {
+				want[(int(c[2*i])|int(c[2*i+1])<<8)%levels]++
+			}
+			hist16(c[:2*n], got)
+			if !slices.Equal(got, want) {
+				t.Errorf("n=%d: wrong counts", n)
+			}
+		})
+	}
+}
+
+func TestSplit(t *testing.T) {
+	src, got, want := new(chunk), new([4]chunk), new([4]chunk)
+	for pixel := 1; pixel <= 4; pixel++ {
+		for _, l := range levels() {
+			atLevel(t, l, func() {
+				rng := rand.New(rand.NewPCG(5, 6))
+				for _, n := range kernelLengths(chunkBytes / pixel) {
+					dirty(rng, src, 0, kernelFills["zeros"])
+					split(got, src, pixel, n)
+					splitGo(want, src, pixel, n)
+					for k := range pixel {
+						if !bytes.Equal(got[k][:n], want[k][:n]) {
+							t.Errorf("%v: %d bytes a pixel, n=%d, plane %d differs", l, pixel, n, k)
+						}
+					}
+				}
+			})
+		}
+	}
+}
+
+func TestPack(t *testing.T) {
+	const width, height, pixel = 300, 9, 3
+	rng := rand.New(rand.NewPCG(8, 9))
+	frame := make([]byte, width*height*pixel)
+	kernelFills["noise"](rng, frame)
+	for _, l := range levels() {
+		atLevel(t, l, func() {
+			for range 3000 {
+				px := 1 + rng.IntN(pixel)
+				g := geometry{row0: rng.IntN(5), height: height, width: width, stride: width * px, pixel: px}
+				data := frame[:g.stride*height]
+				g.safe = len(data) - 63
+				spans := make([]span, rng.IntN(40))
+				for i := range spans {
+					x0 := rng.Int32N(width)
+					x1 := x0 + 1 + rng.Int32N(width-x0)
+					if rng.IntN(2) == 0 {
+						x1 = min(x1, x0+1+rng.Int32N(70))
+					}
+					spans[i] = span{int32(g.row0 + rng.IntN(height)), x0, x1}
+				}
+				if len(spans) > 0 && rng.IntN(2) == 0 {
+					// Something wrong somewhere.
+					s := &spans[rng.IntN(len(spans))]
+					*s = []span{
+						{s.Y, s.X0, s.X0}, {s.Y, s.X1, s.X0}, {s.Y, -1, s.X1}, {s.Y, s.X0, width + 1}, {s.Y, -7, -3},
+						{int32(g.row0 - 1), s.X0, s.X1}, {int32(g.row0 + height), s.X0, s.X1}, {-1 << 31, 0, 1},
+						{s.Y, -1 << 31, 1<<31 - 1}, {s.Y, 1<<31 - 1, -1 << 31}, {1<<31 - 1, 0, 1},
+					}[rng.IntN(11)]
+				}
+				room := rng.IntN(chunkBytes + 1)
+				if rng.IntN(2) == 0 {
+					room = rng.IntN(2000)
+				}
+				got, want := new(chunk), new(chunk)
+				gt, gn := pack(got, room, data, &g, spans)
+				wt, wn := packGo(want, room, data, &g, spans)
+				if gt != wt || gn != wn || !bytes.Equal(got[:gn], want[:wn]) {
+					t.Fatalf("%v: room %d, %+v, %v: %d spans, %d bytes, want %d, %d, or other bytes", l, room, g, spans, gt, gn, wt, wn)
+				}
+				if !bytes.Equal(got[min(room+64, len(got)):], want[min(room+64, len(want)):]) {
+					t.Fatalf("%v: wrote too far", l)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,25 @@
+//go:build purego || !amd64
+
+package cpu
+
+func pack(dst *chunk, room int, frame []byte, g *geometry, spans []span) (taken, bytes int) {
+	return packGo(dst, room, frame, g, spans)
+}
+
+func sums8(c *chunk, n int) (sum, sumSq uint64, least, most uint8) { return sums8Go(c[:n]) }
+
+func sums16(c *chunk, n int) (sum, sumSq uint64, least, most uint16) { return sums16Go(c[:2*n]) }
+
+func moments8(c *chunk, from, n int) (sum, first uint64) { return moments8Go(c[from : from+n]) }
+
+func moments16(c *chunk, from, n int) (sum, first uint64) {
+	return moments16Go(c[2*from : 2*(from+n)])
+}
+
+func index16(c *chunk, n int, v uint16) int { return index16Go(c[:2*n], v) }
+
+func hist8(c *chunk, n int, _, _ uint8, hist *[256]uint32, _ *[hist8Scratch]byte) {
+	hist8Go(c[:n], hist)
+}
+
+func split(planes *[4]chunk, src *chunk, pixel, n int) { splitGo(planes, src, pixel, n) }
