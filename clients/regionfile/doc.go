@@ -1,0 +1,34 @@
+// Package regionfile reads polygon regions from the files people already have.
+//
+// # Formats
+//
+// A file is recognised by its content, never by its extension:
+//
+//   - polyscan's own: a JSON array of {"name", "rings"}, optionally with "fill" and "limits";
+//   - a polyscan recipe: a JSON object with "regions" (the array above) and optionally "name", "description", "fill" and
+//     "reductions";
+//   - LabelMe: a JSON object with "shapes" (polygon, rectangle, oriented_rectangle, circle, mask);
+//   - COCO instances: a JSON object with "annotations" (polygons, bounding boxes, run-length masks, plain or compressed);
+//   - GeoJSON: Feature, FeatureCollection, Polygon, MultiPolygon, GeometryCollection, with pixels for coordinates;
+//   - SVG: path, polygon, polyline, rect, circle and ellipse, with transforms and viewBox.
+//
+// The input is UTF-8, with or without a byte order mark. Each format's file in this package says what is read, what is skipped
+// with a warning and what is an error.
+//
+// # Coordinates
+//
+// All coordinates handed out are pixels: x grows right, y grows down, and pixel (i, j) covers [i, i+1) × [j, j+1). No format is
+// shifted by half a pixel. Each coordinate is finite and its magnitude is below 2^22 ([CoordinateLimit]), the range in which the
+// server can represent it. Rings are closed implicitly: the first vertex isn't repeated at the end unless the file itself
+// does so in a format where that is not the closing rule (see [Region]).
+//
+// # Limits
+//
+// A file is data from a stranger. Its size, the number of its regions and vertices, its nesting and the pixels of its masks are
+// bounded by [Options] and documented constants; time and memory are linear in the file's size (up to the sorting of mask outlines) and in the vertices
+// it describes. Reading never panics on any input.
+//
+// # Errors
+//
+// Errors are of type [*Error]: one line with the file, the element and the reason. [errors.Is] tells the kinds apart.
+package regionfile

@@ -1,0 +1,161 @@
+package regionfile
+
+// polyscan's own formats: the array of regions, and the recipe around it.
+//
+//	[{"name": "U7", "rings": [[[10, 10], [90, 10], [90, 60]]], "fill": "evenodd", "limits": ["mean in [90, 140]"]}, ...]
+//	{"name": "board", "description": "...", "fill": "nonzero", "regions": [...], "reductions": ["mean", ...]}
+//
+// Other keys are ignored. A recipe's fill holds for the regions that don't have their own.
+
+import "strings"
+
+// recipe reads the object.
+func (b *builder) recipe(top *members) *Error {
+	var e *Error
+	if b.file.Name, e = optional(top, "name", (*cursor).stringOrNull); e != nil {
+		return e
+	}
+	if b.file.Description, e = optional(top, "description", (*cursor).stringOrNull); e != nil {
+		return e
+	}
+	if b.file.Reductions, e = optional(top, "reductions", b.strings); e != nil {
+		return e
+	}
+	fill, e := optional(top, "fill", (*cursor).fill)
+	if e != nil {
+		return e
+	}
+	c := top.cursor("regions")
+	if e := c.expect(kindArray); e != nil {
+		return e.within("regions")
+	}
+	return b.regions(c, "regions", fill)
+}
+
+// regions reads the array at the cursor. The name of the array is for messages.
+func (b *builder) regions(c *cursor, array, fill string) *Error {
+	for more := c.enter(); more; more = c.next() {
+		start := c.pos
+		if e := b.region(c, fill); e != nil {
+			// len(Regions) is the element's index because every element becomes a region or an error.
+			return e.within("%s[%d]%s", array, len(b.file.Regions), nameAt(c.s, start, "name"))
+		}
+	}
+	return nil
+}
+
+func (b *builder) region(c *cursor, fill string) *Error {
+	if e := b.room(); e != nil {
+		return e
+	}
+	if e := c.expect(kindObject); e != nil {
+		return e
+	}
+	r := Region{}
+	var seen struct{ name, rings, fill, limits bool }
+	var e *Error
+	for more := c.enter(); more; more = c.next() {
+		key := c.key()
+		twice := false
+		switch key {
+		case "name":
+			twice, seen.name = seen.name, true
+			r.Name, e = c.stringOrNull()
+		case "rings":
+			twice, seen.rings = seen.rings, true
+			r.Rings, e = b.rings(c)
+			if e != nil {
+				return e // its place says rings[i] already
+			}
+		case "fill":
+			twice, seen.fill = seen.fill, true
+			r.Fill, e = c.fill()
+		case "limits":
+			twice, seen.limits = seen.limits, true
+			r.Limits, e = b.strings(c)
+		default:
+			c.skip()
+		}
+		if e != nil {
+			return e.within("%s", key)
+		}
+		if twice {
+			return twiceError(key)
+		}
+	}
+	if !seen.rings {
+		return fail(ErrInvalid, `the key "rings" is missing`)
+	}
+	if r.Fill == FillDefault {
+		r.Fill = fill
+	}
+	return b.add(r)
+}
+
+func (b *builder) rings(c *cursor) ([][][2]float64, *Error) {
+	if e := c.expect(kindArray); e != nil {
+		return nil, e.within("rings")
+	}
+	var rings [][][2]float64
+	for more := c.enter(); more; more = c.next() {
+		e := b.ring(c, false)
+		if e == nil {
+			e = enough(len(b.scratch))
+		}
+		if e != nil {
+			return nil, e.within("rings[%d]", len(rings))
+		}
+		rings = append(rings, b.keep(b.scratch))
+	}
+	if len(rings) == 0 {
+		return nil, fail(ErrInvalid, "no rings, a region needs at least 1").within("rings")
+	}
+	return rings, nil
+}
+
+// fill consumes the name of a fill rule; upper case, '-' and '_' make no difference, null is FillDefault.
+func (c *cursor) fill() (string, *Error) {
+	s, e := c.stringOrNull()
+	if e != nil {
+		return "", e
+	}
+	if s == FillDefault {
+		return FillDefault, nil
+	}
+	switch strings.NewReplacer("-", "", "_", "").Replace(strings.ToLower(s)) {
+	case FillNonZero:
+		return FillNonZero, nil
+	case FillEvenOdd:
+		return FillEvenOdd, nil
+	}
+	return "", fail(ErrInvalid, `unknown fill rule %s, expected "nonzero" or "evenodd"`, quote(s))
+}
+
+// nameAt returns ` "name"` for messages about the object at an offset of a document, from the first of the keys that has a
+// non-empty string or number, and "" if none has.
+func nameAt(doc string, at int, keys ...string) string {
+	c := &cursor{s: doc, pos: at}
+	if c.kind() != kindObject {
+		return ""
+	}
+	found := make([]string, len(keys))
+	for more := c.enter(); more; more = c.next() {
+		k := c.key()
+		at := c.pos
+		c.skip()
+		for i := range keys {
+			if k == keys[i] {
+				v := &cursor{s: doc, pos: at}
+				if s, e := v.scalar(); e == nil {
+					found[i] = s
+				}
+			}
+		}
+	}
+	for _, s := range found {
+		if s != "" {
+			return " " + quote(s)
+		}
+	}
+	return ""
+}
