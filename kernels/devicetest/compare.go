@@ -1,0 +1,108 @@
+// Comparators: where two results differ, precisely.
+
+package devicetest
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/polyscan/polyscan/kernels/driver"
+)
+
+// Difference is the first place at which two results differ. It is an error.
+type Difference struct {
+	Op      string // such as "MaskReduce"
+	Region  int    // its index in the prepared set; -1 for a pixel of an image
+	Channel int
+	Field   string // of MaskStats, "Hist[n]" or "pixel (x, y)"
+	A, B    uint64 // the values; A is what was got where B was wanted
+	Count   int    // how many values differ in all
+}
+
+func (d *Difference) Error() string {
+	where := d.Field
+	if d.Region >= 0 {
+		where = fmt.Sprintf("region %d channel %d %s", d.Region, d.Channel, d.Field)
+	}
+	return fmt.Sprintf("%s: %s is %d (%#x) on one side and %d (%#x) on the other; %d values differ",
+		d.Op, where, d.A, d.A, d.B, d.B, d.Count)
+}
+
+// statsFields are the fields of [driver.MaskStats] that ops write.
+var statsFields = []struct {
+	name string
+	of   func(*driver.MaskStats) *uint64
+}{
+	{"Count", func(s *driver.MaskStats) *uint64 { return &s.Count }},
+	{"Sum", func(s *driver.MaskStats) *uint64 { return &s.Sum }},
+	{"SumSq", func(s *driver.MaskStats) *uint64 { return &s.SumSq }},
+	{"MinKey", func(s *driver.MaskStats) *uint64 { return &s.MinKey }},
+	{"MaxKey", func(s *driver.MaskStats) *uint64 { return &s.MaxKey }},
+	{"SumX", func(s *driver.MaskStats) *uint64 { return &s.SumX }},
+	{"SumY", func(s *driver.MaskStats) *uint64 { return &s.SumY }},
+	{"SumVX", func(s *driver.MaskStats) *uint64 { return &s.SumVX }},
+	{"SumVY", func(s *driver.MaskStats) *uint64 { return &s.SumVY }},
+}
+
+// found is a Difference under construction.
+type found struct{ d *Difference }
+
+func (f *found) add(op string, region, channel int, field func() string, a, b uint64) {
+	if a == b {
+		return
+	}
+	if f.d == nil {
+		f.d = &Difference{Op: op, Region: region, Channel: channel, Field: field(), A: a, B: b}
+	}
+	f.d.Count++
+}
+
+// CompareStats compares sums, of so many channels for each region from first on. It returns nil where they are equal.
+func CompareStats(a, b []driver.MaskStats, first, channels int) *Difference {
+	const op = "MaskReduce"
+	var f found
+	f.add(op, -1, 0, func() string { return "len(Stats)" }, uint64(len(a)), uint64(len(b)))
+	for i := range min(len(a), len(b)) {
+		for _, field := range statsFields {
+			f.add(op, first+i/channels, i%channels, func() string { return field.name }, *field.of(&a[i]), *field.of(&b[i]))
+		}
+	}
+	return f.d
+}
+
+// CompareHist compares histograms of so many levels.
+func CompareHist(a, b []uint32, first, channels, levels int) *Difference {
+	const op = "MaskReduce"
+	var f found
+	f.add(op, -1, 0, func() string { return "len(Hist)" }, uint64(len(a)), uint64(len(b)))
+	for i := range min(len(a), len(b)) {
+		if a[i] != b[i] {
+			f.add(op, first+i/levels/channels, i/levels%channels, func() string { return fmt.Sprintf("Hist[%d]", i%levels) }, uint64(a[i]), uint64(b[i]))
+		}
+	}
+	return f.d
+}
+
+// CompareImage compares the pixels of two images of the given width and strides in bytes, one sample a pixel. Bytes
+// between rows are not looked at.
+func CompareImage(a, b []byte, width, height, strideA, strideB, sampleBytes int) *Difference {
+	const op = "MaskRaster"
+	var f found
+	for y := range height {
+		rowA, rowB := a[y*strideA:], b[y*strideB:]
+		for x := range width {
+			va, vb := sampleAt(rowA, x, sampleBytes), sampleAt(rowB, x, sampleBytes)
+			if va != vb {
+				f.add(op, -1, 0, func() string { return fmt.Sprintf("pixel (%d, %d)", x, y) }, va, vb)
+			}
+		}
+	}
+	return f.d
+}
+
+func sampleAt(row []byte, x, size int) uint64 {
+	if size == 2 {
+		return uint64(binary.LittleEndian.Uint16(row[2*x:]))
+	}
+	return uint64(row[x])
+}

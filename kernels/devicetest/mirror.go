@@ -1,0 +1,242 @@
+// Mirror: two drivers that do the same, compared op by op.
+
+package devicetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/polyscan/polyscan/kernels/driver"
+)
+
+// Mirror returns a driver that does everything on a and on b, and compares what each MaskReduce and MaskRaster wrote.
+// It waits for those ops on both. Where they differ the op fails, as work on a stream does: Wait returns a [*Difference]
+// (errors.As), in which A is a's value and B is b's. Results come from a. Prepared regions are each backend's own and are
+// not compared; they can't be downloaded from one place of a mirror and uploaded to another.
+func Mirror(a, b driver.Driver) driver.Driver { return mirrorDriver{a, b} }
+
+type mirrorDriver struct{ a, b driver.Driver }
+
+func (d mirrorDriver) Name() string { return "mirror(" + d.a.Name() + ", " + d.b.Name() + ")" }
+
+func (d mirrorDriver) Open(ordinal int) (driver.Device, error) {
+	a, err := d.a.Open(ordinal)
+	if err != nil {
+		return nil, err
+	}
+	b, err := d.b.Open(ordinal)
+	if err != nil {
+		return nil, errors.Join(err, a.Close())
+	}
+	return &mirrorDevice{d.Name(), a, b}, nil
+}
+
+type mirrorDevice struct {
+	name string
+	a, b driver.Device
+}
+
+func (d *mirrorDevice) Info() driver.Info {
+	a, b := d.a.Info(), d.b.Info()
+	return driver.Info{
+		Backend:      d.name,
+		Device:       a.Device + ", " + b.Device,
+		ComputeUnits: min(a.ComputeUnits, b.ComputeUnits),
+		Capability:   a.Capability + ", " + b.Capability,
+		MemoryBytes:  min(a.MemoryBytes, b.MemoryBytes),
+		MaskMethod:   a.MaskMethod,
+	}
+}
+
+func (d *mirrorDevice) Alloc(n int64) (driver.Mem, error) {
+	a, err := d.a.Alloc(n)
+	if err != nil {
+		return nil, err
+	}
+	b, err := d.b.Alloc(n)
+	if err != nil {
+		return nil, errors.Join(err, a.Free())
+	}
+	return &mirrorMem{a, b}, nil
+}
+
+type mirrorMem struct{ a, b driver.Mem }
+
+func (m *mirrorMem) Bytes() int64 { return min(m.a.Bytes(), m.b.Bytes()) }
+func (m *mirrorMem) Free() error  { return errors.Join(m.a.Free(), m.b.Free()) }
+
+// split returns the slices of both sides. A slice of something else goes through, for the backends to refuse.
+func split(s driver.Slice) (a, b driver.Slice) {
+	a, b = s, s
+	if m, ok := s.Mem.(*mirrorMem); ok {
+		a.Mem, b.Mem = m.a, m.b
+	}
+	return a, b
+}
+
+func (d *mirrorDevice) NewStream(priority int) (driver.Stream, error) {
+	a, err := d.a.NewStream(priority)
+	if err != nil {
+		return nil, err
+	}
+	b, err := d.b.NewStream(priority)
+	if err != nil {
+		return nil, errors.Join(err, a.Close())
+	}
+	return &mirrorStream{a: a, b: b}, nil
+}
+
+func (d *mirrorDevice) MaskPreparedBytes(r driver.MaskRegions, width, height int, m driver.Method) (int64, error) {
+	a, err := d.a.MaskPreparedBytes(r, width, height, m)
+	if err != nil {
+		return 0, err
+	}
+	b, err := d.b.MaskPreparedBytes(r, width, height, m)
+	return max(a, b), err
+}
+
+func (d *mirrorDevice) Close() error { return errors.Join(d.a.Close(), d.b.Close()) }
+
+type mirrorStream struct {
+	a, b driver.Stream
+	err  error // that Wait has to return; ops behind it do nothing
+}
+
+// both enqueues on both sides. An op that fails at once on the second only has been enqueued on the first: the streams
+// are not the same any more, which Wait says.
+func (s *mirrorStream) both(op string, a, b func() error) error {
+	if s.err != nil {
+		return nil
+	}
+	errA := a()
+	if errA != nil && !errors.Is(errA, driver.ErrNotSupported) {
+		if errB := b(); errB == nil {
+			s.err = fmt.Errorf("mirror: %s failed on the first side only: %w", op, errA)
+			return nil
+		}
+	}
+	if errA != nil {
+		return errA
+	}
+	if errB := b(); errB != nil {
+		if errors.Is(errB, driver.ErrNotSupported) {
+			return errB
+		}
+		s.err = fmt.Errorf("mirror: %s failed on the second side only: %w", op, errB)
+	}
+	return nil
+}
+
+func (s *mirrorStream) Upload(dst driver.Slice, src [][]byte) error {
+	a, b := split(dst)
+	return s.both("Upload", func() error { return s.a.Upload(a, src) }, func() error { return s.b.Upload(b, src) })
+}
+
+// Download downloads from the first side.
+func (s *mirrorStream) Download(dst []byte, src driver.Slice) error {
+	if s.err != nil {
+		return nil
+	}
+	a, _ := split(src)
+	return s.a.Download(dst, a)
+}
+
+func (s *mirrorStream) Fill(dst driver.Slice, value byte) error {
+	a, b := split(dst)
+	return s.both("Fill", func() error { return s.a.Fill(a, value) }, func() error { return s.b.Fill(b, value) })
+}
+
+func (s *mirrorStream) MaskPrepare(op driver.MaskPrepare) error {
+	opA, opB := op, op
+	opA.Dst, opB.Dst = split(op.Dst)
+	return s.both("MaskPrepare", func() error { return s.a.MaskPrepare(opA) }, func() error { return s.b.MaskPrepare(opB) })
+}
+
+func (s *mirrorStream) MaskReduce(op driver.MaskReduce) error {
+	opA, opB := op, op
+	opA.Prepared, opB.Prepared = split(op.Prepared)
+	opA.Frame.Data, opB.Frame.Data = split(op.Frame.Data)
+	opA.Stats, opB.Stats = split(op.Stats)
+	opA.Hist, opB.Hist = split(op.Hist)
+	err := s.both("MaskReduce", func() error { return s.a.MaskReduce(opA) }, func() error { return s.b.MaskReduce(opB) })
+	if err != nil || s.err != nil {
+		return err
+	}
+	nc := int(op.Frame.Format.Channels)
+	statsA, statsB := make([]driver.MaskStats, op.Count*nc), make([]driver.MaskStats, op.Count*nc)
+	histA, histB := make([]uint32, op.Hist.Len/4), make([]uint32, op.Hist.Len/4)
+	s.err = s.fetch(
+		[]transfer{{bytesOf(statsA), opA.Stats}, {bytesOf(histA), opA.Hist}},
+		[]transfer{{bytesOf(statsB), opB.Stats}, {bytesOf(histB), opB.Hist}})
+	if s.err != nil {
+		return nil
+	}
+	if d := CompareStats(statsA, statsB, op.First, nc); d != nil {
+		s.err = d
+	} else if d := CompareHist(histA, histB, op.First, nc, op.Frame.Format.Levels()); d != nil {
+		s.err = d
+	}
+	return nil
+}
+
+func (s *mirrorStream) MaskRaster(op driver.MaskRaster) error {
+	opA, opB := op, op
+	opA.Prepared, opB.Prepared = split(op.Prepared)
+	opA.Dst.Data, opB.Dst.Data = split(op.Dst.Data)
+	err := s.both("MaskRaster", func() error { return s.a.MaskRaster(opA) }, func() error { return s.b.MaskRaster(opB) })
+	if err != nil || s.err != nil {
+		return err
+	}
+	im := op.Dst
+	a, b := make([]byte, im.Data.Len), make([]byte, im.Data.Len)
+	s.err = s.fetch([]transfer{{a, opA.Dst.Data}}, []transfer{{b, opB.Dst.Data}})
+	if s.err != nil {
+		return nil
+	}
+	if d := CompareImage(a, b, im.Width, im.Height, im.Stride, im.Stride, int(im.Format.SampleBytes)); d != nil {
+		s.err = d
+	}
+	return nil
+}
+
+type transfer struct {
+	dst []byte
+	src driver.Slice
+}
+
+// fetch downloads from both sides and waits for both.
+func (s *mirrorStream) fetch(a, b []transfer) error {
+	var errs []error
+	for _, side := range []struct {
+		name   string
+		stream driver.Stream
+		from   []transfer
+	}{{"first", s.a, a}, {"second", s.b, b}} {
+		var err error
+		for _, t := range side.from {
+			if t.src.Len > 0 && err == nil {
+				err = side.stream.Download(t.dst, t.src)
+			}
+		}
+		if err := errors.Join(err, side.stream.Wait(context.Background())); err != nil {
+			errs = append(errs, fmt.Errorf("mirror: %s side: %w", side.name, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (s *mirrorStream) Wait(ctx context.Context) error {
+	// Both are drained, whatever the first says.
+	a, b := s.a.Wait(ctx), s.b.Wait(ctx)
+	err := s.err
+	s.err = nil
+	for _, e := range []error{a, b} {
+		if err == nil {
+			err = e
+		}
+	}
+	return err
+}
+
+func (s *mirrorStream) Close() error { return errors.Join(s.a.Close(), s.b.Close()) }

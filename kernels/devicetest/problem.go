@@ -1,0 +1,70 @@
+// A problem: regions, a frame and what to do with them, as plain data.
+
+package devicetest
+
+import (
+	"unsafe"
+
+	"github.com/polyscan/polyscan/kernels/driver"
+)
+
+// Problem is a set of regions, a frame in host memory and how to reduce it.
+type Problem struct {
+	Regions       driver.MaskRegions
+	Width, Height int
+
+	Format driver.PixelFormat
+	Stride int    // bytes from row to row
+	Pixels []byte // Stride*(Height-1) + Width*PixelBytes
+	Offset int    // of the frame in device memory from a multiple of driver.Align
+
+	What         driver.MaskWhat
+	First, Count int     // the regions to reduce and to draw
+	Strips       []Strip // the rows to reduce, in order of arrival; the second and later ones accumulate
+}
+
+// Strip is rows [Row0, Row0+Height) of the image.
+type Strip struct{ Row0, Height int }
+
+// Traffic is the bytes that ops have to move at least, for benchmarks to relate times to.
+type Traffic struct {
+	Prepare int64 // edges read
+	Reduce  int64 // pixels of the strips read and results written
+	Raster  int64 // pixels of a mask written
+}
+
+// Traffic says what the problem moves.
+func (p *Problem) Traffic() Traffic {
+	var edges, rows int64
+	for _, r := range p.Regions.Regions {
+		edges += int64(r.EdgeCount)
+	}
+	for _, s := range p.Strips {
+		rows += int64(s.Height)
+	}
+	return Traffic{
+		Prepare: edges * int64(unsafe.Sizeof(driver.Edge{})),
+		Reduce:  rows*int64(p.rowBytes()) + p.statsBytes() + p.histBytes(),
+		Raster:  int64(p.Width) * int64(p.Height),
+	}
+}
+
+// Tolerance is by how much a result may differ from the oracle's: nothing, as all are integers whose order of
+// summation does not matter.
+func (*Problem) Tolerance() uint64 { return 0 }
+
+func (p *Problem) rowBytes() int { return p.Width * p.Format.PixelBytes() }
+
+func (p *Problem) statsBytes() int64 {
+	return int64(p.Count) * int64(p.Format.Channels) * int64(unsafe.Sizeof(driver.MaskStats{}))
+}
+
+func (p *Problem) histBytes() int64 {
+	if p.What&driver.MaskHistogram == 0 {
+		return 0
+	}
+	return int64(p.Count) * int64(p.Format.Channels) * int64(p.Format.Levels()) * 4
+}
+
+// wholeStrip is all rows at once.
+func (p *Problem) wholeStrip() []Strip { return []Strip{{0, p.Height}} }

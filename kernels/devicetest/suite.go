@@ -1,0 +1,123 @@
+// The suite: what it runs, and in which order.
+
+package devicetest
+
+import (
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/polyscan/polyscan/kernels/driver"
+)
+
+// Suite is the conformance suite of backends.
+type Suite struct {
+	Driver  driver.Driver
+	Ordinal int    // of the device
+	Seed    uint64 // of what is random in the cases; 0 means 1
+	Random  int    // random cases; 0 means 400, or 60 when Short
+	Short   bool   // leaves out what takes long
+	// Methods to run; nil means all.
+	Methods []driver.Method
+	// Optional are methods that the backend may lack; nil means RowSpans for all but the CPU.
+	Optional []driver.Method
+}
+
+// AllMethods are the methods of [driver.Method].
+var AllMethods = []driver.Method{
+	driver.MethodDefault, driver.Naive, driver.Tiled, driver.EdgeFiltered, driver.TiledEdgeFiltered, driver.RowSpans,
+}
+
+// Run runs the suite over device 0 of d, short where -short is given.
+func Run(t *testing.T, d driver.Driver) {
+	t.Helper()
+	Suite{Driver: d, Short: testing.Short()}.Run(On(t))
+}
+
+// Run runs the suite.
+func (s Suite) Run(t T) {
+	t.Helper()
+	if s.Seed == 0 {
+		s.Seed = 1
+	}
+	if s.Random == 0 {
+		s.Random = 400
+		if s.Short {
+			s.Random = 60
+		}
+	}
+	if s.Methods == nil {
+		s.Methods = AllMethods
+	}
+	if s.Optional == nil && s.Driver.Name() != "cpu" {
+		s.Optional = []driver.Method{driver.RowSpans}
+	}
+	t.Run("open", s.open)
+	t.Run("info", s.on(s.info))
+	t.Run("memory", s.on(s.memory))
+	t.Run("sizes", s.on(s.sizes))
+	t.Run("pieces", s.on(s.manyPieces))
+	t.Run("order", s.on(s.order))
+	t.Run("streams", s.on(s.streams))
+	t.Run("errors", s.on(s.opErrors))
+	t.Run("sticky", s.on(s.sticky))
+	t.Run("cancel", s.on(s.cancel))
+	t.Run("close", s.on(s.closeStream))
+	t.Run("cases", s.on(s.cases))
+	t.Run("again", s.on(s.again))
+	t.Run("moved", s.on(s.moved))
+	t.Run("concurrent", s.on(s.concurrent))
+	t.Run("shared", s.on(s.shared))
+}
+
+// on opens the device around a test, and closes it: what is still in use then is an error.
+func (s Suite) on(f func(T, driver.Device)) func(T) {
+	return func(t T) {
+		dev, err := s.Driver.Open(s.Ordinal)
+		if err != nil {
+			t.Fatalf("Open(%d): %v", s.Ordinal, err)
+		}
+		defer func() {
+			if err := dev.Close(); err != nil {
+				t.Errorf("Close: %v", err)
+			}
+		}()
+		f(t, dev)
+	}
+}
+
+// supported filters the methods by asking the device to prepare something small. A method may be lacking where it is
+// optional; then it is reported.
+func (s Suite) supported(t T, dev driver.Device) []driver.Method {
+	t.Helper()
+	r := newRig(t, dev)
+	defer r.close(t)
+	p := Cases(s.Seed, 0)[0].Problem()
+	return slices.DeleteFunc(slices.Clone(s.Methods), func(m driver.Method) bool {
+		err := s.tryPrepare(t, r, p, m)
+		switch {
+		case err == nil:
+			return false
+		case errors.Is(err, driver.ErrNotSupported) && slices.Contains(s.Optional, m):
+			t.Logf("%s lacks the method %v: %v", s.Driver.Name(), m, err)
+		default:
+			t.Errorf("%v: %v", m, err)
+		}
+		return true
+	})
+}
+
+// tryPrepare prepares p, and returns the error wherever it comes from but for Wait, where "not supported" must not.
+func (s Suite) tryPrepare(t T, r *rig, p *Problem, m driver.Method) error {
+	t.Helper()
+	if _, err := r.dev.MaskPreparedBytes(p.Regions, p.Width, p.Height, m); err != nil {
+		return err
+	}
+	u := r.set(t, p, m)
+	if err := r.prepare(u, m); err != nil {
+		r.wait(t) // an error at once is not repeated
+		return err
+	}
+	r.wait(t)
+	return nil
+}
