@@ -1,0 +1,33 @@
+// budget: a bound on host memory that calls share.
+
+package server
+
+import (
+	"context"
+
+	"golang.org/x/sync/semaphore"
+)
+
+// budget hands out shares of a number of bytes. Those who want more than there is wait, in order.
+type budget struct {
+	sem *semaphore.Weighted
+	cap int64
+}
+
+func newBudget(bytes int64) *budget { return &budget{semaphore.NewWeighted(bytes), bytes} }
+
+// smallShare is what isn't worth counting: every call takes that much.
+const smallShare = 1 << 20
+
+// take waits for n bytes until ctx ends. release gives them back, and must be called once. Who wants more than the whole
+// gets the whole, alone.
+func (b *budget) take(ctx context.Context, n int64) (release func(), err error) {
+	if n <= smallShare {
+		return func() {}, nil
+	}
+	n = min(n, b.cap)
+	if err := b.sem.Acquire(ctx, n); err != nil {
+		return nil, context.Cause(ctx)
+	}
+	return func() { b.sem.Release(n) }, nil
+}

@@ -1,0 +1,165 @@
+// Config: what a server can be told, and the defaults.
+
+package server
+
+import (
+	"fmt"
+	"log/slog"
+	"runtime"
+	"runtime/debug"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/polyscan/polyscan/kernels/driver"
+	"github.com/polyscan/polyscan/polygon"
+)
+
+// Config says how a server runs. The zero value works: the best device of the build, no TLS, no token, recipes in memory.
+// A number of 0 has its default; negative numbers are errors.
+type Config struct {
+	// Device is the backend: "auto" (the default), or one of drivers.Names. Driver, when set, is used instead.
+	Device string
+	Driver driver.Driver
+	// Ordinal of the device, from 0.
+	Ordinal int
+	// Threads that an op of the CPU may use; default GOMAXPROCS.
+	Threads int
+	// MemoryBytes to reserve on the device; default 1 GiB on the CPU, 80 % of what is free on a GPU.
+	MemoryBytes int64
+	// Streams is how many jobs run on the device at the same time; default 4.
+	Streams int
+
+	// Bounds of sets of regions.
+	Bounds polygon.Bounds
+	// MaxMessageBytes bounds a request, and what an image decodes to; default 256 MiB.
+	MaxMessageBytes int64
+	// MaxFramePixels bounds frames and rasterised images; default 2^28.
+	MaxFramePixels int64
+	// MaxStreams bounds the concurrent calls of a connection; default 100.
+	MaxStreams int
+	// MaxConnections bounds the connections of each listener; those beyond wait to be accepted. Default: no bound.
+	MaxConnections int
+	// StreamDepth is how many frames of one StreamFrames call the server holds, from the one that arrives to
+	// the one whose result is being sent; default 3.
+	StreamDepth int
+	// HostBytes is the host memory that may go into decoding image files, rasterised images and large results at the
+	// same time; calls wait for their share. Default 1 GiB, and four times MaxMessageBytes at least.
+	HostBytes int64
+	// PreparedBytes is the device memory in which prepared regions of recipes and streams are kept for the next frame;
+	// default a quarter of the device's memory.
+	PreparedBytes int64
+
+	// RecipeDir is where recipes are stored; "" keeps them in memory. One server at a time may use a directory.
+	RecipeDir string
+	// MaxRecipes bounds the stored versions; default 10,000. MaxRecipeBytes bounds their size together, as messages;
+	// default 1 GiB.
+	MaxRecipes     int
+	MaxRecipeBytes int64
+
+	// TLS is off unless CertFile is set.
+	TLS TLS
+	// TokenFile holds bearer tokens, one a line; empty lines and lines that start with # don't count. Each call but those of
+	// the health service must bring one of them as "authorization: Bearer TOKEN". The file is read again when it
+	// changes. Without TLS tokens travel in the clear: the server warns and serves.
+	TokenFile string
+
+	// NoReflection and NoChannelz leave these services out.
+	NoReflection bool
+	NoChannelz   bool
+
+	// Logger gets what the server has to say; default nothing.
+	Logger *slog.Logger
+	// Registerer gets the metrics; default a registry of the server's own. If it can't gather (a
+	// *prometheus.Registry can), /metrics shows the default gatherer's.
+	Registerer prometheus.Registerer
+	// Version is reported to clients; default the version of the module that was built.
+	Version string
+}
+
+// The defaults of [Config].
+const (
+	DefaultMaxMessageBytes = 256 << 20
+	DefaultMaxFramePixels  = 1 << 28
+	DefaultMaxStreams      = 100
+	DefaultStreamDepth     = 3
+	DefaultHostBytes       = 1 << 30
+	DefaultMaxRecipes      = 10_000
+	DefaultMaxRecipeBytes  = 1 << 30
+)
+
+// withDefaults checks c and fills in what is 0.
+func (c Config) withDefaults() (Config, error) {
+	for _, n := range []struct {
+		name  string
+		value int64
+		max   int64
+	}{
+		{"Ordinal", int64(c.Ordinal), 1 << 16},
+		{"Threads", int64(c.Threads), 1 << 16},
+		{"MemoryBytes", c.MemoryBytes, 1 << 62},
+		{"Streams", int64(c.Streams), 256},
+		{"Bounds.MaxRegions", int64(c.Bounds.MaxRegions), 1 << 31},
+		{"Bounds.MaxVertices", int64(c.Bounds.MaxVertices), 1 << 31},
+		{"Bounds.MaxRegionVertices", int64(c.Bounds.MaxRegionVertices), 1 << 31},
+		{"MaxMessageBytes", c.MaxMessageBytes, 1<<31 - 1}, // protobuf's own
+		{"MaxFramePixels", c.MaxFramePixels, driver.MaxPixels},
+		{"MaxStreams", int64(c.MaxStreams), 1 << 31},
+		{"MaxConnections", int64(c.MaxConnections), 1 << 31},
+		{"StreamDepth", int64(c.StreamDepth), 256},
+		{"HostBytes", c.HostBytes, 1 << 62},
+		{"PreparedBytes", c.PreparedBytes, 1 << 62},
+		{"MaxRecipes", int64(c.MaxRecipes), 1 << 31},
+		{"MaxRecipeBytes", c.MaxRecipeBytes, 1 << 62},
+	} {
+		if n.value < 0 || n.value > n.max {
+			return c, fmt.Errorf("server: Config.%s = %d: must be 0 to %d", n.name, n.value, n.max)
+		}
+	}
+	orElse(&c.Bounds.MaxRegions, polygon.DefaultMaxRegions)
+	orElse(&c.Bounds.MaxVertices, polygon.DefaultMaxVertices)
+	orElse(&c.Bounds.MaxRegionVertices, polygon.DefaultMaxRegionVertices)
+	orElse(&c.MaxMessageBytes, DefaultMaxMessageBytes)
+	orElse(&c.MaxFramePixels, DefaultMaxFramePixels)
+	orElse(&c.MaxStreams, DefaultMaxStreams)
+	orElse(&c.StreamDepth, DefaultStreamDepth)
+	orElse(&c.HostBytes, max(DefaultHostBytes, 4*c.MaxMessageBytes))
+	orElse(&c.MaxRecipes, DefaultMaxRecipes)
+	orElse(&c.MaxRecipeBytes, DefaultMaxRecipeBytes)
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.Version == "" {
+		c.Version = buildVersion()
+	}
+	return c, nil
+}
+
+func orElse[T comparable](v *T, def T) {
+	var zero T
+	if *v == zero {
+		*v = def
+	}
+}
+
+// modulePath is the module that buildVersion looks for.
+const modulePath = "github.com/polyscan/polyscan"
+
+// buildVersion is the module's version as the build recorded it: a tag, a pseudo-version, or "(devel)".
+func buildVersion() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	if info.Main.Path == modulePath {
+		return info.Main.Version
+	}
+	for _, d := range info.Deps {
+		if d.Path == modulePath {
+			return d.Version
+		}
+	}
+	return "unknown"
+}
+
+// goVersion is what the server was built with.
+func goVersion() string { return runtime.Version() }

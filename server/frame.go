@@ -1,0 +1,72 @@
+// Frames: raw pixels, or image files, to what package polygon takes.
+
+package server
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/polyscan/polyscan/polygon"
+	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
+)
+
+// frame is a frame in host memory, ready to be reduced. Its pixels may be those of the message that it came in, which
+// must not be freed before.
+type frame struct {
+	polygon.Frame
+	id      string
+	decode  time.Duration // what decoding the file took
+	release func()        // gives host memory back; to be called once
+}
+
+// newFrame checks a Frame, whose payload is pieces, and decodes it where it is a file. path is where it lies in the
+// request.
+func (s *Server) newFrame(ctx context.Context, m *pb.Frame, pieces [][]byte, path string) (*frame, error) {
+	switch e := m.GetEncoding(); e {
+	case pb.Encoding_ENCODING_UNSPECIFIED, pb.Encoding_ENCODING_RAW:
+		f, err := s.rawFrame(m.GetLayout(), pieces, path)
+		if err != nil {
+			return nil, err
+		}
+		s.metrics.frames.WithLabelValues("raw").Inc()
+		return &frame{Frame: f, id: m.GetFrameId(), release: func() {}}, nil
+	case pb.Encoding_ENCODING_AUTO, pb.Encoding_ENCODING_PNG, pb.Encoding_ENCODING_JPEG, pb.Encoding_ENCODING_TIFF, pb.Encoding_ENCODING_BMP:
+		start := time.Now()
+		f, kind, release, err := s.decodeImage(ctx, m, pieces, path)
+		if err != nil {
+			return nil, err
+		}
+		d := time.Since(start)
+		s.metrics.frames.WithLabelValues(kind.name).Inc()
+		s.metrics.stage("decode", d)
+		return &frame{Frame: f, id: m.GetFrameId(), decode: d, release: release}, nil
+	default:
+		return nil, refuse(path+".encoding", int32(e), "is no encoding")
+	}
+}
+
+// rawFrame checks what package polygon doesn't: the server's own limit, and what the message leaves open.
+func (s *Server) rawFrame(l *pb.FrameLayout, pieces [][]byte, path string) (polygon.Frame, error) {
+	if l == nil {
+		return polygon.Frame{}, refuse(path+".layout", nil, "must be given for raw pixels")
+	}
+	format, err := formatOf(l, path)
+	if err != nil {
+		return polygon.Frame{}, err
+	}
+	if err := s.checkPixels(l.GetWidth(), l.GetHeight(), path+".layout"); err != nil {
+		return polygon.Frame{}, err
+	}
+	return polygon.Frame{
+		Width: int(l.GetWidth()), Height: int(l.GetHeight()), Stride: int(l.GetStride()), Format: format, Data: pieces,
+	}, nil
+}
+
+// checkPixels keeps the limit on pixels. Sides of 0, and those beyond what any device takes, are left to package polygon.
+func (s *Server) checkPixels(width, height uint32, path string) error {
+	if n := pixels(width, height); n > s.cfg.MaxFramePixels {
+		return refuse(path, fmt.Sprintf("%d x %d", width, height), "makes %d pixels: the limit is %d", n, s.cfg.MaxFramePixels)
+	}
+	return nil
+}

@@ -1,0 +1,238 @@
+// InspectionService: Reduce and Rasterize.
+
+package server
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"image"
+	"image/png"
+	"slices"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/mem"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/polyscan/polyscan/kernels/driver"
+	"github.com/polyscan/polyscan/polygon"
+	"github.com/polyscan/polyscan/proto/framecodec"
+	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
+)
+
+// inspectionServer implements pb.InspectionServiceServer for callers inside the process. Over a connection, inspectionDesc
+// leads to the methods below, which take messages whose frames are still in the transport's buffers.
+type inspectionServer struct {
+	pb.UnimplementedInspectionServiceServer
+	*Server
+}
+
+// inspectionDesc is the generated description of the service with handlers that don't copy frames.
+func inspectionDesc() *grpc.ServiceDesc {
+	d := pb.InspectionService_ServiceDesc
+	d.Methods = slices.Clone(d.Methods)
+	for i := range d.Methods {
+		switch d.Methods[i].MethodName {
+		case "Reduce":
+			d.Methods[i].Handler = handleReduce
+		case "Rasterize":
+			d.Methods[i].Handler = handleRasterize
+		}
+	}
+	d.Streams = slices.Clone(d.Streams)
+	for i := range d.Streams {
+		if d.Streams[i].StreamName == "StreamFrames" {
+			d.Streams[i].Handler = func(srv any, stream grpc.ServerStream) error {
+				return srv.(*inspectionServer).streamFrames(stream)
+			}
+		}
+	}
+	return &d
+}
+
+func handleReduce(srv any, ctx context.Context, dec func(any) error, interceptor grpc.UnaryServerInterceptor) (any, error) {
+	req := &pb.ReduceRequest{}
+	in := framecodec.New(req)
+	defer in.Free() // whatever happens: gRPC may have filled it and return an error
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	info := &grpc.UnaryServerInfo{Server: srv, FullMethod: pb.InspectionService_Reduce_FullMethodName}
+	return interceptor(ctx, in, info, func(ctx context.Context, _ any) (any, error) {
+		return srv.(*inspectionServer).reduce(ctx, req, in)
+	})
+}
+
+func handleRasterize(srv any, ctx context.Context, dec func(any) error, interceptor grpc.UnaryServerInterceptor) (any, error) {
+	req := &pb.RasterizeRequest{}
+	if err := dec(req); err != nil {
+		return nil, err
+	}
+	info := &grpc.UnaryServerInfo{Server: srv, FullMethod: pb.InspectionService_Rasterize_FullMethodName}
+	return interceptor(ctx, req, info, func(ctx context.Context, _ any) (any, error) {
+		return srv.(*inspectionServer).rasterize(ctx, req)
+	})
+}
+
+// response is a response on its way to the codec, which measures from start to the end of marshalling.
+type response struct {
+	proto.Message
+	start time.Time
+	// release gives back what the response took of the budget for host memory.
+	release func()
+}
+
+func (s *inspectionServer) reduce(ctx context.Context, req *pb.ReduceRequest, in *framecodec.Message) (*response, error) {
+	what, err := s.newInspection(req.GetInspection(), "inspection", "frame")
+	if err != nil {
+		return nil, err
+	}
+	res, release, err := s.reduceFrame(ctx, what, req.GetFrame(), in)
+	if err != nil {
+		return nil, err
+	}
+	res.Message = &pb.ReduceResponse{Result: res.Message.(*pb.FrameResult)}
+	res.release = release
+	return res, nil
+}
+
+// reduceFrame does the work on one frame, whose payload is in's, and frees the payload as soon as it can. The response
+// holds a FrameResult; release is to be called when it has been marshalled.
+func (s *Server) reduceFrame(ctx context.Context, what *inspection, m *pb.Frame, in *framecodec.Message) (_ *response, release func(), err error) {
+	f, err := s.newFrame(ctx, m, in.Pieces(nil), what.paths.frame)
+	if err != nil {
+		return nil, nil, err
+	}
+	res, release, err := s.run(ctx, what, f.Frame)
+	f.release()
+	in.Free()
+	if err != nil {
+		return nil, nil, err
+	}
+	start := time.Now()
+	s.metrics.reduced(res, f.Width*f.Height)
+	f.Data = nil
+	return &response{Message: frameResult(f.id, f.Frame, res, f.decode), start: start}, release, nil
+}
+
+// Reduce implements pb.InspectionServiceServer.
+func (s *inspectionServer) Reduce(ctx context.Context, req *pb.ReduceRequest) (*pb.ReduceResponse, error) {
+	res, err := s.reduce(ctx, req, framecodec.New(req))
+	if err != nil {
+		return nil, err
+	}
+	res.release()
+	return res.Message.(*pb.ReduceResponse), nil
+}
+
+func (s *inspectionServer) rasterize(ctx context.Context, req *pb.RasterizeRequest) (*response, error) {
+	p := paths{set: "region_set"}
+	var set *polygon.Set
+	var err error
+	switch r := req.GetRegions().(type) {
+	case *pb.RasterizeRequest_RegionSet:
+		set, err = s.newSet(r.RegionSet, p)
+	case *pb.RasterizeRequest_Recipe:
+		var stored *storedRecipe
+		stored, err = s.recipes.get(r.Recipe.GetName(), r.Recipe.GetVersion())
+		if err == nil {
+			set, p.stored, p.ref = stored.set, stored.id(), "recipe"
+		}
+	default:
+		err = refuse("regions", nil, "one of region_set and recipe must be given")
+	}
+	if err != nil {
+		return nil, err
+	}
+	mode, bytes := driver.RasterMask, int64(1)
+	if req.GetMode() == pb.RasterMode_RASTER_MODE_LABELS {
+		mode, bytes = driver.RasterLabels, 2
+	}
+	if err := s.checkPixels(req.GetWidth(), req.GetHeight(), "height"); err != nil {
+		return nil, err
+	}
+	bytes *= pixels(req.GetWidth(), req.GetHeight())
+	if limit := s.cfg.MaxMessageBytes; bytes > limit {
+		return nil, refuse("height", req.GetHeight(), "makes an image of %d bytes with a width of %d: the limit is %d", bytes, req.GetWidth(), limit)
+	}
+	share := bytes
+	if req.GetEncoding() == pb.Encoding_ENCODING_PNG {
+		share *= 2
+	}
+	release, err := s.host.take(ctx, share)
+	if err != nil {
+		return nil, err
+	}
+	res, err := s.rasterizeSet(ctx, req, set, mode, p)
+	if err != nil {
+		release()
+		return nil, err
+	}
+	res.release = release
+	return res, nil
+}
+
+func (s *inspectionServer) rasterizeSet(ctx context.Context, req *pb.RasterizeRequest, set *polygon.Set, mode driver.RasterMode, p paths) (*response, error) {
+	s.prepared.makeRoom(pixels(req.GetWidth(), req.GetHeight()))
+	r, err := polygon.Rasterize(ctx, s.dev, set, int(req.GetWidth()), int(req.GetHeight()), mode, driver.Method(req.GetMethod()))
+	if err != nil {
+		return nil, p.translate(err)
+	}
+	s.metrics.stage("queue", r.Queue)
+	s.metrics.stage("compute", r.Compute)
+	res := &response{start: time.Now()}
+	m := &pb.RasterizeResponse{Counts: r.Counts, Backend: r.Backend}
+	m.Image = &pb.Frame{
+		Layout:   layoutOf(polygon.Frame{Width: r.Width, Height: r.Height, Stride: r.Stride, Format: r.Format}),
+		Encoding: pb.Encoding_ENCODING_RAW,
+	}
+	pix := r.Pix
+	if req.GetEncoding() == pb.Encoding_ENCODING_PNG {
+		m.Image.Encoding = pb.Encoding_ENCODING_PNG
+		if pix, err = encodePNG(r); err != nil {
+			return nil, err
+		}
+	}
+	// The pixels go out from where they are.
+	out := framecodec.New(m)
+	out.SetPayload(mem.BufferSlice{mem.SliceBuffer(pix)})
+	res.Message = out
+	return res, nil
+}
+
+// encodePNG makes a file of a mask (8-bit gray) or of labels (16-bit gray). It spoils the labels.
+func encodePNG(r *polygon.Raster) ([]byte, error) {
+	var img image.Image
+	rect := image.Rect(0, 0, r.Width, r.Height)
+	if r.Format == driver.Gray8 {
+		img = &image.Gray{Pix: r.Pix, Stride: r.Stride, Rect: rect}
+	} else {
+		swapBytes(r.Pix)
+		img = &image.Gray16{Pix: r.Pix, Stride: r.Stride, Rect: rect}
+	}
+	var b bytes.Buffer
+	e := png.Encoder{CompressionLevel: png.BestSpeed}
+	if err := e.Encode(&b, img); err != nil {
+		return nil, fmt.Errorf("encode PNG: %w", err)
+	}
+	return b.Bytes(), nil
+}
+
+// Rasterize implements pb.InspectionServiceServer.
+func (s *inspectionServer) Rasterize(ctx context.Context, req *pb.RasterizeRequest) (*pb.RasterizeResponse, error) {
+	res, err := s.rasterize(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	res.release()
+	out := res.Message.(*framecodec.Message)
+	m := out.Message.(*pb.RasterizeResponse)
+	m.Image.Source = &pb.Frame_Data{Data: slices.Concat(out.Pieces(nil)...)}
+	return m, nil
+}
+
+// StreamFrames implements pb.InspectionServiceServer.
+func (s *inspectionServer) StreamFrames(stream grpc.BidiStreamingServer[pb.StreamFramesRequest, pb.StreamFramesResponse]) error {
+	return s.streamFrames(stream)
+}

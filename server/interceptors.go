@@ -1,0 +1,178 @@
+// What each call goes through, from the outside in: authentication (before the request is read), metrics, logs, errors to
+// statuses, recovery from panics, validation.
+
+package server
+
+import (
+	"context"
+	"log/slog"
+	"runtime/debug"
+	"slices"
+	"time"
+
+	"github.com/grpc-ecosystem/go-grpc-middleware/v2/interceptors/logging"
+	"github.com/grpc-ecosystem/go-grpc-middleware/v2/interceptors/recovery"
+	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/encoding"
+	"google.golang.org/grpc/mem"
+
+	"github.com/polyscan/polyscan/proto/framecodec"
+)
+
+func (s *Server) unaryInterceptors() []grpc.UnaryServerInterceptor {
+	return []grpc.UnaryServerInterceptor{
+		s.metrics.grpc.UnaryServerInterceptor(),
+		func(ctx context.Context, req any, i *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+			g := s.metrics.inFlight.WithLabelValues(i.FullMethod)
+			g.Inc()
+			defer g.Dec()
+			return next(ctx, req)
+		},
+		logging.UnaryServerInterceptor(s.logCall(), loggingOptions...),
+		func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+			res, err := next(ctx, req)
+			if err != nil {
+				return nil, statusOf(ctx, s.log, err).Err()
+			}
+			return res, nil
+		},
+		recovery.UnaryServerInterceptor(recovery.WithRecoveryHandlerContext(s.panicked)),
+		func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+			if err := s.validate(req); err != nil {
+				return nil, err
+			}
+			return next(ctx, req)
+		},
+	}
+}
+
+// streamInterceptors validate nothing: the one stream of ours does that itself, because a bad frame must not end it.
+func (s *Server) streamInterceptors() []grpc.StreamServerInterceptor {
+	return []grpc.StreamServerInterceptor{
+		s.metrics.grpc.StreamServerInterceptor(),
+		func(srv any, stream grpc.ServerStream, i *grpc.StreamServerInfo, next grpc.StreamHandler) error {
+			g := s.metrics.inFlight.WithLabelValues(i.FullMethod)
+			g.Inc()
+			defer g.Dec()
+			return next(srv, stream)
+		},
+		logging.StreamServerInterceptor(s.logCall(), loggingOptions...),
+		func(srv any, stream grpc.ServerStream, i *grpc.StreamServerInfo, next grpc.StreamHandler) error {
+			err := s.authenticate(stream.Context(), i.FullMethod)
+			if err == nil {
+				err = next(srv, stream)
+			}
+			if err != nil {
+				return statusOf(stream.Context(), s.log, err).Err()
+			}
+			return nil
+		},
+		recovery.StreamServerInterceptor(recovery.WithRecoveryHandlerContext(s.panicked)),
+	}
+}
+
+// registrar registers services whose unary calls are authenticated before their request is read, so that nobody without a
+// token can make the server hold a frame. Interceptors would come too late: they run when the request is there.
+type registrar struct {
+	*grpc.Server
+	s *Server
+}
+
+// RegisterService implements grpc.ServiceRegistrar.
+func (r registrar) RegisterService(d *grpc.ServiceDesc, impl any) {
+	c := *d
+	c.Methods = slices.Clone(d.Methods)
+	for i := range c.Methods {
+		next := c.Methods[i].Handler
+		method := "/" + c.ServiceName + "/" + c.Methods[i].MethodName
+		c.Methods[i].Handler = func(srv any, ctx context.Context, dec func(any) error, interceptor grpc.UnaryServerInterceptor) (any, error) {
+			if err := r.s.authenticate(ctx, method); err != nil {
+				// Through the interceptors, so that it is counted and logged.
+				info := &grpc.UnaryServerInfo{Server: srv, FullMethod: method}
+				return interceptor(ctx, nil, info, func(context.Context, any) (any, error) { return nil, err })
+			}
+			return next(srv, ctx, dec, interceptor)
+		}
+	}
+	r.Server.RegisterService(&c, impl)
+}
+
+// panicked turns a panic into an error, and keeps what is known of it.
+func (s *Server) panicked(ctx context.Context, p any) error {
+	s.metrics.panics.Inc()
+	return internal(ctx, s.log, "panic", "panic", p, "stack", string(debug.Stack())).Err()
+}
+
+var loggingOptions = []logging.Option{
+	logging.WithLogOnEvents(logging.FinishCall),
+	logging.WithLevels(logLevel),
+	logging.WithDisableLoggingFields(logging.ComponentFieldKey, logging.SystemTag[0]),
+}
+
+// logLevel keeps calls that went well, and what clients did wrong, out of logs that nobody would read otherwise.
+func logLevel(c codes.Code) logging.Level {
+	switch c {
+	case codes.OK:
+		return logging.LevelDebug
+	case codes.Canceled, codes.InvalidArgument, codes.NotFound, codes.AlreadyExists, codes.Unauthenticated, codes.Aborted,
+		codes.FailedPrecondition, codes.OutOfRange, codes.DeadlineExceeded, codes.Unimplemented:
+		return logging.LevelInfo
+	case codes.ResourceExhausted, codes.PermissionDenied, codes.Unavailable:
+		return logging.LevelWarn
+	}
+	return logging.LevelError
+}
+
+func (s *Server) logCall() logging.Logger {
+	return logging.LoggerFunc(func(ctx context.Context, level logging.Level, msg string, fields ...any) {
+		s.log.Log(ctx, slog.Level(level), msg, fields...)
+	})
+}
+
+// serverCodec is the frame codec with a counter of bytes and a stopwatch.
+type serverCodec struct {
+	encoding.CodecV2
+	received, sent prometheus.Counter
+	s              *Server
+}
+
+func newServerCodec(s *Server) serverCodec {
+	return serverCodec{
+		CodecV2:  framecodec.Codec(),
+		received: s.metrics.bytes.WithLabelValues("received"),
+		sent:     s.metrics.bytes.WithLabelValues("sent"),
+		s:        s,
+	}
+}
+
+// Marshal implements encoding.CodecV2.
+func (c serverCodec) Marshal(v any) (mem.BufferSlice, error) {
+	r, ours := v.(*response)
+	if ours {
+		v = r.Message
+	}
+	out, err := c.CodecV2.Marshal(v)
+	if ours {
+		if r.release != nil {
+			r.release()
+		}
+		c.s.metrics.stage("encode", time.Since(r.start))
+	}
+	if err == nil {
+		c.sent.Add(float64(out.Len()))
+	}
+	return out, err
+}
+
+// Unmarshal implements encoding.CodecV2. It runs before any interceptor, so it takes care of its own panics.
+func (c serverCodec) Unmarshal(data mem.BufferSlice, v any) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = c.s.panicked(context.Background(), p)
+		}
+	}()
+	c.received.Add(float64(data.Len()))
+	return c.CodecV2.Unmarshal(data, v)
+}

@@ -1,0 +1,148 @@
+// RecipeService.
+
+package server
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/polyscan/polyscan/polygon"
+	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
+)
+
+type recipeServer struct {
+	pb.UnimplementedRecipeServiceServer
+	*Server
+}
+
+// compileRecipe checks all of a recipe that can be checked without a frame. path is where it lies in the request.
+func (s *Server) compileRecipe(m *pb.Recipe, path string) (*polygon.Set, error) {
+	p := paths{set: path + "region_set", reductions: path + "reductions"}
+	set, err := s.newSet(m.GetRegionSet(), p)
+	if err != nil {
+		return nil, err
+	}
+	r := reductionsOf(m.GetReductions())
+	if err := r.Validate(); err != nil {
+		return nil, p.translate(err)
+	}
+	return set, nil
+}
+
+func (s *recipeServer) PutRecipe(_ context.Context, req *pb.PutRecipeRequest) (*pb.PutRecipeResponse, error) {
+	in := req.GetRecipe()
+	set, err := s.compileRecipe(in, "recipe.")
+	if err != nil {
+		return nil, err
+	}
+	// The request is ours alone, but a caller inside the process may use its message again.
+	m := &pb.Recipe{
+		Name:        in.GetName(),
+		Description: in.GetDescription(),
+		RegionSet:   proto.CloneOf(in.GetRegionSet()),
+		Reductions:  proto.CloneOf(in.GetReductions()),
+		CreatedAt:   timestamppb.New(time.Now()),
+	}
+	if err := s.recipes.put(m, set, req.ExpectedVersion); err != nil {
+		return nil, err
+	}
+	return &pb.PutRecipeResponse{Recipe: &pb.Recipe{
+		Name: m.GetName(), Version: m.GetVersion(), Description: m.GetDescription(), Reductions: m.GetReductions(), CreatedAt: m.GetCreatedAt(),
+	}}, nil
+}
+
+func (s *recipeServer) GetRecipe(_ context.Context, req *pb.GetRecipeRequest) (*pb.GetRecipeResponse, error) {
+	r, err := s.recipes.get(req.GetRecipe().GetName(), req.GetRecipe().GetVersion())
+	if err != nil {
+		return nil, err
+	}
+	return &pb.GetRecipeResponse{Recipe: r.msg}, nil
+}
+
+const (
+	defaultPageSize = 100
+	maxPageSize     = 1000
+)
+
+func (s *recipeServer) ListRecipes(_ context.Context, req *pb.ListRecipesRequest) (*pb.ListRecipesResponse, error) {
+	size := int(req.GetPageSize())
+	if size == 0 {
+		size = defaultPageSize
+	}
+	size = min(size, maxPageSize)
+	var name string
+	var version uint64
+	if t := req.GetPageToken(); t != "" {
+		var err error
+		if name, version, err = parsePageToken(req); err != nil {
+			return nil, err
+		}
+	}
+	page, more := s.recipes.list(req.GetNamePrefix(), req.GetAllVersions(), name, version, size)
+	res := &pb.ListRecipesResponse{Recipes: make([]*pb.RecipeSummary, len(page))}
+	for i, r := range page {
+		res.Recipes[i] = &pb.RecipeSummary{
+			Name:        r.msg.GetName(),
+			Version:     r.msg.GetVersion(),
+			Description: r.msg.GetDescription(),
+			RegionCount: uint32(r.set.Len()),
+			VertexCount: uint64(r.set.Vertices()),
+			CreatedAt:   r.msg.GetCreatedAt(),
+		}
+	}
+	if more {
+		last := page[len(page)-1].msg
+		res.NextPageToken = pageToken(req, last.GetName(), last.GetVersion())
+	}
+	return res, nil
+}
+
+// pageToken names the last recipe of a page, and the query that it belongs to.
+func pageToken(req *pb.ListRecipesRequest, name string, version uint64) string {
+	text := strings.Join([]string{"1", strconv.FormatBool(req.GetAllVersions()), req.GetNamePrefix(), name, strconv.FormatUint(version, 10)}, "\n")
+	return base64.RawURLEncoding.EncodeToString([]byte(text))
+}
+
+func parsePageToken(req *pb.ListRecipesRequest) (name string, version uint64, err error) {
+	const field = "page_token"
+	token := req.GetPageToken()
+	text, err := base64.RawURLEncoding.DecodeString(token)
+	parts := strings.Split(string(text), "\n")
+	if err != nil || len(parts) != 5 || parts[0] != "1" {
+		return "", 0, refuse(field, strconv.Quote(token), "is no page token of this server")
+	}
+	version, err = strconv.ParseUint(parts[4], 10, 64)
+	if err != nil || pageToken(req, parts[3], version) != token {
+		return "", 0, refuse(field, strconv.Quote(token), "belongs to a query with all_versions = %s and name_prefix = %q", parts[1], parts[2])
+	}
+	return parts[3], version, nil
+}
+
+func (s *recipeServer) DeleteRecipe(_ context.Context, req *pb.DeleteRecipeRequest) (*pb.DeleteRecipeResponse, error) {
+	gone, err := s.recipes.delete(req.GetRecipe().GetName(), req.GetRecipe().GetVersion())
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range gone {
+		s.prepared.drop(r.set)
+	}
+	return &pb.DeleteRecipeResponse{Deleted: uint32(len(gone))}, nil
+}
+
+// recipeError is the error of a recipe read from a file.
+func (s *Server) loadRecipe(m *pb.Recipe) (*polygon.Set, error) {
+	if err := s.validator.Validate(m); err != nil {
+		return nil, validationError(err)
+	}
+	if m.GetVersion() == 0 {
+		return nil, fmt.Errorf("version = 0: versions count from 1")
+	}
+	return s.compileRecipe(m, "")
+}

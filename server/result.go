@@ -1,0 +1,185 @@
+// Results: from package polygon to messages.
+
+package server
+
+import (
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/polyscan/polyscan/polygon"
+	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
+)
+
+// slab hands out values from one allocation after another, because a result has many small ones: thousands of regions
+// have a dozen numbers each that the protocol marks as present by a pointer.
+type slab[T any] struct {
+	free []T
+	size int // of the last allocation
+}
+
+// A slab starts small, for results of one region, and doubles up to largestSlab.
+const (
+	smallestSlab = 4
+	largestSlab  = 1024
+)
+
+func (s *slab[T]) next() *T {
+	if len(s.free) == 0 {
+		s.size = min(max(2*s.size, smallestSlab), largestSlab)
+		s.free = make([]T, s.size)
+	}
+	p := &s.free[0]
+	s.free = s.free[1:]
+	return p
+}
+
+func (s *slab[T]) of(v T) *T {
+	p := s.next()
+	*p = v
+	return p
+}
+
+// resultWriter makes the messages of one result.
+type resultWriter struct {
+	u64       slab[uint64]
+	u32       slab[uint32]
+	f64       slab[float64]
+	points    slab[pb.Point]
+	positions slab[pb.PixelPosition]
+	rects     slab[pb.PixelRect]
+	values    slab[pb.PercentileValue]
+	limits    slab[pb.LimitResult]
+}
+
+// frameResult converts a result. The message shares the histograms' counts with it.
+func frameResult(id string, f polygon.Frame, r *polygon.Result, decode time.Duration) *pb.FrameResult {
+	out := &pb.FrameResult{
+		FrameId: id,
+		Layout:  layoutOf(f),
+		Regions: make([]*pb.RegionResult, len(r.Regions)),
+		Verdict: pb.Verdict(r.Verdict),
+		Backend: r.Backend,
+		Method:  pb.MaskMethod(r.Method),
+		Times: &pb.StageTimes{
+			Decode:  durationpb.New(decode),
+			Queue:   durationpb.New(r.Queue),
+			Compute: durationpb.New(r.Compute),
+		},
+	}
+	regions := make([]pb.RegionResult, len(r.Regions))
+	nc := 0
+	for i := range r.Regions {
+		nc += len(r.Regions[i].Channels)
+	}
+	channels := make([]pb.ChannelStatistics, nc)
+	list := make([]*pb.ChannelStatistics, nc)
+	for i := range list {
+		list[i] = &channels[i]
+	}
+	var w resultWriter
+	for i := range r.Regions {
+		from := &r.Regions[i]
+		n := len(from.Channels)
+		out.Regions[i] = &regions[i]
+		regions[i].Channels, list = list[:n:n], list[n:]
+		w.region(&regions[i], from)
+	}
+	return out
+}
+
+func (w *resultWriter) region(to *pb.RegionResult, r *polygon.RegionResult) {
+	to.Index = uint32(r.Index)
+	to.Name = r.Name
+	to.Count = r.Count
+	to.Area = r.Area
+	to.Verdict = pb.Verdict(r.Verdict)
+	if r.CoverageKnown {
+		to.Coverage = w.f64.of(r.Coverage)
+	}
+	if b := r.Bounds; !b.Empty() {
+		to.Bounds = w.rects.next()
+		to.Bounds.X0, to.Bounds.Y0, to.Bounds.X1, to.Bounds.Y1 = uint32(b.X0), uint32(b.Y0), uint32(b.X1), uint32(b.Y1)
+	}
+	if r.HasCentroid {
+		to.Centroid = w.point(r.Centroid)
+	}
+	for i := range r.Channels {
+		w.channel(to.Channels[i], &r.Channels[i])
+	}
+	if len(r.Limits) > 0 {
+		to.Limits = make([]*pb.LimitResult, len(r.Limits))
+		for i := range r.Limits {
+			from, l := &r.Limits[i], w.limits.next()
+			l.Expression, l.Verdict, l.Channel, l.Reason = from.Expression, pb.Verdict(from.Verdict), pb.Channel(from.Channel), from.Reason
+			if from.Measured {
+				l.Value = w.f64.of(from.Value)
+			}
+			to.Limits[i] = l
+		}
+	}
+}
+
+func (w *resultWriter) channel(to *pb.ChannelStatistics, c *polygon.ChannelStatistics) {
+	to.Channel = pb.Channel(c.Channel)
+	has := c.Has.Has
+	if has(polygon.Count) {
+		to.Count = w.u64.of(c.Count)
+	}
+	if has(polygon.Sum) {
+		to.Sum = w.u64.of(c.Sum)
+	}
+	if has(polygon.SumOfSquares) {
+		to.SumOfSquares = w.u64.of(c.SumOfSquares)
+	}
+	if has(polygon.Mean) {
+		to.Mean = w.f64.of(c.Mean)
+	}
+	if has(polygon.Variance) {
+		to.Variance = w.f64.of(c.Variance)
+	}
+	if has(polygon.StdDev) {
+		to.Stddev = w.f64.of(c.StdDev)
+	}
+	if has(polygon.Min) {
+		to.Min, to.MinAt = w.u32.of(c.Min), w.position(c.MinAt)
+	}
+	if has(polygon.Max) {
+		to.Max, to.MaxAt = w.u32.of(c.Max), w.position(c.MaxAt)
+	}
+	if has(polygon.Median) {
+		to.Median = w.f64.of(c.Median)
+	}
+	if has(polygon.Mode) {
+		to.Mode = w.u32.of(c.Mode)
+	}
+	if has(polygon.Distinct) {
+		to.Distinct = w.u32.of(c.Distinct)
+	}
+	if has(polygon.Percentiles) && len(c.Percentiles) > 0 {
+		to.Percentiles = make([]*pb.PercentileValue, len(c.Percentiles))
+		for i, p := range c.Percentiles {
+			v := w.values.next()
+			v.Percentile, v.Value = p.Percentile, p.Value
+			to.Percentiles[i] = v
+		}
+	}
+	if h := c.Histogram; h != nil {
+		to.Histogram = &pb.Histogram{Lower: h.Lower, Upper: h.Upper, Counts: h.Counts, Below: h.Below, Above: h.Above}
+	}
+	if has(polygon.Centroid) {
+		to.WeightedCentroid = w.point(c.WeightedCentroid)
+	}
+}
+
+func (w *resultWriter) point(p polygon.Point) *pb.Point {
+	to := w.points.next()
+	to.X, to.Y = p.X, p.Y
+	return to
+}
+
+func (w *resultWriter) position(p polygon.Position) *pb.PixelPosition {
+	to := w.positions.next()
+	to.X, to.Y = uint32(p.X), uint32(p.Y)
+	return to
+}

@@ -1,0 +1,229 @@
+// Server: construction, serving, shutdown.
+
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"time"
+
+	"buf.build/go/protovalidate"
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/net/netutil"
+	"google.golang.org/grpc"
+	channelz "google.golang.org/grpc/channelz/service"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/health"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/reflection"
+
+	"github.com/polyscan/polyscan/kernels"
+	"github.com/polyscan/polyscan/kernels/driver"
+	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
+	"github.com/polyscan/polyscan/server/drivers"
+)
+
+// Server answers calls. Make one with [New] and end it with [Server.Shutdown].
+type Server struct {
+	cfg       Config
+	log       *slog.Logger
+	dev       *kernels.Device
+	started   time.Time
+	validator protovalidate.Validator
+	recipes   *recipeStore
+	prepared  *preparedCache
+	host      *budget
+	tokens    *tokens       // nil: no authentication
+	certs     *certificates // nil: no TLS
+	metrics   *metrics
+	gatherer  prometheus.Gatherer
+
+	collectors []prometheus.Collector
+	unregister func()
+
+	grpc   *grpc.Server
+	health *health.Server
+
+	draining   chan struct{} // closed when the server shuts down
+	drain      sync.Once
+	background sync.WaitGroup // goroutines that outlive their call for a moment
+	closing    sync.Once
+	closed     error
+}
+
+// Sizes of HTTP/2, measured on a loopback connection with frames of 5 MB; see BenchmarkReduce.
+const (
+	// Each stream may have this much unread, and all of a connection that. It bounds what connections cost that send and
+	// are not read, and is enough to keep a 10 Gbit/s line busy over 0.8 ms.
+	streamWindow     = 1 << 20
+	connectionWindow = 4 << 20
+	// readBuffer and writeBuffer are the sizes of system calls.
+	readBuffer  = 128 << 10
+	writeBuffer = 64 << 10
+
+	maxHeaderBytes = 64 << 10
+)
+
+// New opens the device, reads recipes, tokens and certificates, and makes a server that is ready to serve.
+func New(cfg Config) (_ *Server, err error) {
+	cfg, err = cfg.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{
+		cfg:      cfg,
+		log:      cfg.Logger,
+		started:  time.Now(),
+		host:     newBudget(cfg.HostBytes),
+		metrics:  newMetrics(),
+		draining: make(chan struct{}),
+	}
+	if s.validator, err = newValidator(); err != nil {
+		return nil, fmt.Errorf("server: field rules: %w", err)
+	}
+	if cfg.TokenFile != "" {
+		if s.tokens, err = newTokens(cfg.TokenFile, s.log); err != nil {
+			return nil, err
+		}
+	}
+	if s.certs, err = newCertificates(cfg.TLS, s.log); err != nil {
+		return nil, err
+	}
+	if s.tokens != nil && s.certs == nil {
+		s.log.Warn("tokens travel in the clear: serve TLS, or where nobody can listen")
+	}
+	// Recipes before the device: what is wrong with a file shows before gigabytes are reserved.
+	s.recipes, err = newRecipeStore(cfg.RecipeDir, cfg.MaxRecipes, cfg.MaxRecipeBytes, s.loadRecipe)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			s.recipes.close()
+		}
+	}()
+	d := cfg.Driver
+	if d == nil {
+		if d, err = drivers.Open(cfg.Device, drivers.Options{Threads: cfg.Threads, Ordinal: cfg.Ordinal}); err != nil {
+			return nil, err
+		}
+	}
+	s.dev, err = kernels.Open(d, kernels.Config{Ordinal: cfg.Ordinal, MemoryBytes: cfg.MemoryBytes, Streams: cfg.Streams})
+	if err != nil {
+		return nil, err
+	}
+	orElse(&cfg.PreparedBytes, s.dev.Info().MemoryBytes/4)
+	s.prepared = newPreparedCache(s.dev, cfg.PreparedBytes)
+	if err := s.register(); err != nil {
+		return nil, errors.Join(fmt.Errorf("server: metrics: %w", err), s.dev.Close())
+	}
+	s.newGRPC()
+	return s, nil
+}
+
+func (s *Server) newGRPC() {
+	options := []grpc.ServerOption{
+		grpc.ForceServerCodecV2(newServerCodec(s)),
+		grpc.MaxRecvMsgSize(int(s.cfg.MaxMessageBytes)),
+		grpc.MaxConcurrentStreams(uint32(s.cfg.MaxStreams)),
+		grpc.MaxHeaderListSize(maxHeaderBytes),
+		grpc.InitialWindowSize(streamWindow),
+		grpc.InitialConnWindowSize(connectionWindow),
+		grpc.ReadBufferSize(readBuffer),
+		grpc.WriteBufferSize(writeBuffer),
+		grpc.SharedWriteBuffer(true),
+		grpc.ConnectionTimeout(20 * time.Second),
+		grpc.KeepaliveParams(keepalive.ServerParameters{Time: time.Minute, Timeout: 20 * time.Second}),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second, PermitWithoutStream: true}),
+		grpc.WaitForHandlers(true),
+		grpc.ChainUnaryInterceptor(s.unaryInterceptors()...),
+		grpc.ChainStreamInterceptor(s.streamInterceptors()...),
+	}
+	if s.certs != nil {
+		options = append(options, grpc.Creds(credentials.NewTLS(s.certs.config())))
+	}
+	s.grpc = grpc.NewServer(options...)
+	r := registrar{s.grpc, s}
+	r.RegisterService(inspectionDesc(), &inspectionServer{Server: s})
+	pb.RegisterRecipeServiceServer(r, &recipeServer{Server: s})
+	pb.RegisterDeviceServiceServer(r, &deviceServer{Server: s})
+	s.health = health.NewServer()
+	for name := range s.grpc.GetServiceInfo() {
+		s.health.SetServingStatus(name, healthpb.HealthCheckResponse_SERVING)
+	}
+	healthpb.RegisterHealthServer(r, s.health)
+	if !s.cfg.NoChannelz {
+		channelz.RegisterChannelzServiceToServer(r)
+	}
+	if !s.cfg.NoReflection {
+		reflection.Register(r)
+	}
+	s.metrics.grpc.InitializeMetrics(s.grpc)
+}
+
+// Serve answers calls that come in over l, until [Server.Shutdown]; then it returns nil. It may be called for several
+// listeners at the same time. It closes l.
+func (s *Server) Serve(l net.Listener) error {
+	if s.cfg.MaxConnections > 0 {
+		l = netutil.LimitListener(l, s.cfg.MaxConnections)
+	}
+	err := s.grpc.Serve(l)
+	select {
+	case <-s.draining:
+		return nil
+	default:
+		return err
+	}
+}
+
+// Reload reads certificates and tokens again. It is for signals: changed files are noticed without it, within a second or
+// so of the next call or connection.
+func (s *Server) Reload() {
+	if s.certs != nil {
+		s.certs.reload()
+	}
+	if s.tokens != nil {
+		s.tokens.reload()
+	}
+}
+
+// Shutdown ends the server. The health service says NOT_SERVING from now on and new calls are refused; those in flight are
+// finished, streams after the frames that they have received; then the device is closed. When ctx ends first, what is
+// still in flight is cancelled, and the error is ctx's cause. Calls after the first wait for it and return the same.
+func (s *Server) Shutdown(ctx context.Context) error {
+	s.drain.Do(func() {
+		close(s.draining)
+		s.health.Shutdown()
+	})
+	s.closing.Do(func() { s.closed = s.shutdown(ctx) })
+	return s.closed
+}
+
+func (s *Server) shutdown(ctx context.Context) error {
+	done := make(chan struct{})
+	go func() {
+		s.grpc.GracefulStop()
+		close(done)
+	}()
+	var err error
+	select {
+	case <-done:
+	case <-ctx.Done():
+		err = fmt.Errorf("server: calls were cancelled: %w", context.Cause(ctx))
+		s.grpc.Stop()
+		<-done
+	}
+	s.background.Wait()
+	s.prepared.close()
+	s.recipes.close()
+	s.unregister()
+	return errors.Join(err, s.dev.Close())
+}
+
+// Device describes what the server computes on.
+func (s *Server) Device() driver.Info { return s.dev.Info() }

@@ -1,0 +1,234 @@
+// InspectionService: StreamFrames.
+
+package server
+
+import (
+	"context"
+	"errors"
+	"io"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+
+	"github.com/polyscan/polyscan/proto/framecodec"
+	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
+)
+
+// A stream holds Config.StreamDepth frames at most, counted from the moment when one is about to be received until its
+// answer has been handed to the transport:
+//
+//	receive --(a goroutine a frame: decode, upload, compute)--> send
+//
+// The handler sends, in the order in which frames came. Receiving is another goroutine's work, because only that way can
+// the stream end while the client is silent. When the client doesn't read answers, sending blocks, nothing more is
+// received, and flow control stops the client.
+
+// frameStream is one call of StreamFrames.
+type frameStream struct {
+	*inspectionServer
+	grpc.ServerStream
+	ctx  context.Context // ends with the handler
+	what *inspection
+	own  bool // the set is of this stream alone
+
+	slots  chan struct{} // one is taken by each frame that is held
+	frames chan *pending // frames in the order in which they came; has room for all that have a slot
+	end    chan error    // why no more come, once frames is closed: io.EOF, or an error for the client
+
+	work  sync.WaitGroup // goroutines of frames
+	users atomic.Int32   // of the handler and the receiver, those that have not ended
+}
+
+// pending is a frame on its way through.
+type pending struct {
+	answer chan answer // one; buffered
+}
+
+// answer is what comes of a frame.
+type answer struct {
+	res     *response // of a FrameResult; nil with err
+	release func()
+	err     error
+}
+
+func (s *inspectionServer) streamFrames(stream grpc.ServerStream) error {
+	what, err := s.receiveOpen(stream)
+	if err != nil {
+		return err
+	}
+	own := !what.keep
+	what.keep = true
+	ctx, cancel := context.WithCancel(stream.Context())
+	fs := &frameStream{
+		inspectionServer: s,
+		ServerStream:     stream,
+		ctx:              ctx,
+		what:             what,
+		own:              own,
+		slots:            make(chan struct{}, s.cfg.StreamDepth),
+		frames:           make(chan *pending, s.cfg.StreamDepth),
+		end:              make(chan error, 1),
+	}
+	fs.users.Store(2)
+	s.background.Add(1)
+	go func() {
+		defer s.background.Done()
+		defer fs.leave()
+		fs.end <- fs.receive()
+		close(fs.frames)
+	}()
+	defer fs.leave()
+	defer cancel()
+	return fs.send()
+}
+
+// leave is called by the handler and by the receiver at their ends. The last one cleans up.
+func (fs *frameStream) leave() {
+	if fs.users.Add(-1) > 0 {
+		return
+	}
+	fs.work.Wait()
+	for p := range fs.frames { // those that nobody waits for any more
+		if a := <-p.answer; a.release != nil {
+			a.release()
+		}
+	}
+	if fs.own {
+		fs.prepared.drop(fs.what.set)
+	}
+}
+
+// send sends the answers in order. It is the handler: what it returns ends the stream.
+func (fs *frameStream) send() error {
+	draining := fs.draining
+	for sequence := uint64(0); ; sequence++ {
+		var p *pending
+		select {
+		case p = <-fs.frames:
+		case <-draining:
+			// What has come is answered.
+			select {
+			case p = <-fs.frames:
+			default:
+				return errShuttingDown
+			}
+		case <-fs.ctx.Done():
+			return context.Cause(fs.ctx)
+		}
+		if p == nil { // closed
+			if err := <-fs.end; !errors.Is(err, io.EOF) {
+				return err
+			}
+			return nil
+		}
+		var a answer
+		select {
+		case a = <-p.answer:
+		case <-fs.ctx.Done():
+			fs.work.Go(func() { // its answer still comes, and what it holds must go back
+				if a := <-p.answer; a.release != nil {
+					a.release()
+				}
+			})
+			return context.Cause(fs.ctx)
+		}
+		err := fs.sendAnswer(sequence, a)
+		<-fs.slots
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// receiveOpen receives the first message, which must be an inspection.
+func (s *inspectionServer) receiveOpen(stream grpc.ServerStream) (*inspection, error) {
+	first := &pb.StreamFramesRequest{}
+	in := framecodec.New(first)
+	defer in.Free()
+	if err := stream.RecvMsg(in); err != nil {
+		if errors.Is(err, io.EOF) {
+			return nil, withDetails(codes.FailedPrecondition, "the stream ended before its open message", info(reasonFrameOutOfOrder)).Err()
+		}
+		return nil, err
+	}
+	if first.GetFrame() != nil {
+		return nil, withDetails(codes.FailedPrecondition, "frame: came before open, which must be the first message", info(reasonFrameOutOfOrder)).Err()
+	}
+	if err := s.validate(first); err != nil {
+		return nil, err
+	}
+	return s.newInspection(first.GetOpen(), "open", "frame")
+}
+
+// receive receives frames and starts the work on them until the stream ends, and says why.
+func (fs *frameStream) receive() error {
+	for {
+		select {
+		case fs.slots <- struct{}{}:
+		case <-fs.ctx.Done():
+			return context.Cause(fs.ctx)
+		}
+		req := &pb.StreamFramesRequest{}
+		in := framecodec.New(req)
+		err := fs.RecvMsg(in)
+		if err == nil {
+			err = protocolError(req)
+		}
+		if err != nil {
+			in.Free()
+			return err
+		}
+		p := &pending{make(chan answer, 1)}
+		fs.work.Go(func() { p.answer <- fs.workOn(req, in) })
+		fs.frames <- p // never blocks
+	}
+}
+
+// protocolError ends a stream whose client does not keep to the order of messages.
+func protocolError(req *pb.StreamFramesRequest) error {
+	switch req.GetMessage().(type) {
+	case *pb.StreamFramesRequest_Open:
+		return withDetails(codes.FailedPrecondition, "open: came a second time; the inspection of a stream does not change", info(reasonSecondOpen)).Err()
+	case *pb.StreamFramesRequest_Frame:
+		return nil
+	}
+	return refuse("message", nil, "one of open and frame must be given")
+}
+
+// workOn computes the answer to one frame.
+func (fs *frameStream) workOn(req *pb.StreamFramesRequest, in *framecodec.Message) (a answer) {
+	fs.metrics.framesInFlight.Inc()
+	defer fs.metrics.framesInFlight.Dec()
+	defer in.Free()
+	defer func() {
+		if p := recover(); p != nil {
+			a = answer{err: fs.panicked(fs.ctx, p)}
+		}
+	}()
+	if err := fs.validate(in); err != nil {
+		return answer{err: err}
+	}
+	res, release, err := fs.reduceFrame(fs.ctx, fs.what, req.GetFrame(), in)
+	return answer{res, release, err}
+}
+
+// sendAnswer sends one answer, and gives back what it holds.
+func (fs *frameStream) sendAnswer(sequence uint64, a answer) error {
+	m := &pb.StreamFramesResponse{Sequence: sequence}
+	out := &response{Message: m, start: time.Now()}
+	if a.err != nil {
+		if fs.ctx.Err() != nil {
+			return context.Cause(fs.ctx) // it is the stream that ends, and nothing is wrong with the frame
+		}
+		st := statusOf(fs.ctx, fs.log, a.err)
+		fs.metrics.frameErrors.WithLabelValues(st.Code().String()).Inc()
+		m.Outcome = &pb.StreamFramesResponse_Error{Error: st.Proto()}
+	} else {
+		m.Outcome = &pb.StreamFramesResponse_Result{Result: a.res.Message.(*pb.FrameResult)}
+		out.start, out.release = a.res.start, a.release
+	}
+	return fs.SendMsg(out)
+}

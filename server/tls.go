@@ -1,0 +1,109 @@
+// TLS: certificates from files that may be replaced while the server runs.
+
+package server
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync/atomic"
+)
+
+// TLS names PEM files. They are read again when they change.
+type TLS struct {
+	// CertFile holds the server's certificate, with those that lead to its authority behind it; KeyFile its key. Both or
+	// neither.
+	CertFile, KeyFile string
+	// ClientCAFile holds the certificates of authorities; each client must then bring a certificate that one of them signed.
+	ClientCAFile string
+}
+
+// certificates is the state of the files.
+type certificates struct {
+	files   TLS
+	log     *slog.Logger
+	watched []*watchedFile
+	current atomic.Pointer[tls.Config]
+}
+
+func newCertificates(files TLS, log *slog.Logger) (*certificates, error) {
+	switch {
+	case files.CertFile == "" && files.KeyFile == "":
+		if files.ClientCAFile != "" {
+			return nil, errors.New("server: TLS: a client CA needs a certificate and a key of the server")
+		}
+		return nil, nil
+	case files.CertFile == "":
+		return nil, errors.New("server: TLS: the key has no certificate")
+	case files.KeyFile == "":
+		return nil, errors.New("server: TLS: the certificate has no key")
+	}
+	c := &certificates{files: files, log: log}
+	for _, f := range []string{files.CertFile, files.KeyFile, files.ClientCAFile} {
+		if f != "" {
+			c.watched = append(c.watched, &watchedFile{path: f})
+		}
+	}
+	if err := c.read(); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+func (c *certificates) read() error {
+	for _, w := range c.watched {
+		w.check()
+	}
+	cert, err := tls.LoadX509KeyPair(c.files.CertFile, c.files.KeyFile)
+	if err != nil {
+		return fmt.Errorf("server: TLS: %s, %s: %w", c.files.CertFile, c.files.KeyFile, err)
+	}
+	cfg := &tls.Config{
+		MinVersion:   tls.VersionTLS12,
+		Certificates: []tls.Certificate{cert},
+		NextProtos:   []string{"h2"},
+	}
+	if c.files.ClientCAFile != "" {
+		pem, err := os.ReadFile(c.files.ClientCAFile)
+		if err != nil {
+			return fmt.Errorf("server: TLS: client CA: %w", err)
+		}
+		cfg.ClientCAs = x509.NewCertPool()
+		if !cfg.ClientCAs.AppendCertsFromPEM(pem) {
+			return fmt.Errorf("server: TLS: client CA: %s: there is no PEM certificate in it", c.files.ClientCAFile)
+		}
+		cfg.ClientAuth = tls.RequireAndVerifyClientCert
+	}
+	c.current.Store(cfg)
+	return nil
+}
+
+// reload reads the files again. Where that fails, the certificates stay what they were.
+func (c *certificates) reload() {
+	if err := c.read(); err != nil {
+		c.log.Error("the certificates stay what they were", "error", err)
+		return
+	}
+	c.log.Info("certificates read again", "file", c.files.CertFile)
+}
+
+// config is for handshakes: each takes the certificates of its time.
+func (c *certificates) config() *tls.Config {
+	return &tls.Config{
+		MinVersion: tls.VersionTLS12,
+		NextProtos: []string{"h2"},
+		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
+			changed := false
+			for _, w := range c.watched {
+				changed = w.changed() || changed
+			}
+			if changed {
+				c.reload()
+			}
+			return c.current.Load(), nil
+		},
+	}
+}
