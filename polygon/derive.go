@@ -3,6 +3,7 @@
 package polygon
 
 import (
+	"context"
 	"fmt"
 	"runtime"
 	"sync"
@@ -20,19 +21,11 @@ type geometry struct {
 // deriver makes the results of one call, batch by batch.
 type deriver struct {
 	*plan
-	res  *Result
-	geo  []geometry // of all regions
-	made bool       // geo is known already, and only read
-
-	coverable []bool // which regions that stick out are within the budget for counting; nil when none sticks out
+	res    *Result
+	geo    []geometry // of all regions
+	made   bool       // geo is known already, and only read
+	totals []int64    // pixels of each region with no frame, -1 where unknown; nil where none sticks out
 }
-
-// Budgets for counting pixels outside the frame, in crossings of edges with rows: a region's own and that of a set. At about
-// 10 ns a crossing they take 0.7 s and 2.7 s.
-const (
-	coverageBudget    = 1 << 26
-	coverageSetBudget = 1 << 28
-)
 
 // newDeriver allocates the results of a call in few pieces. cached is the geometry of an earlier call, or nil.
 func newDeriver(p *plan, cached []geometry) *deriver {
@@ -40,7 +33,6 @@ func newDeriver(p *plan, cached []geometry) *deriver {
 	d := &deriver{plan: p, res: &Result{Regions: make([]RegionResult, n)}, geo: cached, made: cached != nil}
 	if !d.made {
 		d.geo = make([]geometry, n)
-		d.findCoverable()
 	}
 	channels := make([]ChannelStatistics, n*nc)
 	var percentiles []PercentileValue
@@ -88,22 +80,28 @@ func (p *plan) sticksOut(i int) bool {
 	return x0 < x1 && y0 < y1 && (x0 < 0 || y0 < 0 || x1 > p.frame.Width || y1 > p.frame.Height)
 }
 
-// findCoverable spends the budget in the order of the regions, so that it does not depend on threads.
-func (d *deriver) findCoverable() {
-	left := int64(coverageSetBudget)
+// measureExtents counts the pixels of the regions that stick out, in order until the budget is spent, so that the outcome does
+// not depend on threads.
+func (d *deriver) measureExtents(ctx context.Context) error {
+	if d.made {
+		return nil
+	}
+	x := extent{steps: extentBudget}
 	for i := range d.set.regions {
 		if !d.sticksOut(i) {
 			continue
 		}
-		if d.coverable == nil {
-			d.coverable = make([]bool, d.set.Len())
+		if d.totals == nil {
+			d.totals = make([]int64, d.set.Len())
 		}
-		_, y0, _, y1 := d.set.boxes[i].pixels()
-		if n := crossings(d.set.edgesOf(i), y0, y1); n <= coverageBudget && n <= left {
-			left -= n
-			d.coverable[i] = true
+		d.totals[i] = -1
+		if n, ok := x.pixels(ctx, d.set.edgesOf(i), d.set.regions[i].Fill); ok {
+			d.totals[i] = int64(n)
+		} else if ctx.Err() != nil {
+			return context.Cause(ctx)
 		}
 	}
+	return nil
 }
 
 // parallelRegions is how many regions a goroutine should have to be worth starting; deriving one takes a microsecond or
@@ -161,12 +159,12 @@ func (d *deriver) region(s *scratch, i int, stats []driver.MaskStats, hist histo
 	r := &d.res.Regions[i]
 	r.Count = stats[0].Count
 	if !d.made {
-		d.geo[i] = d.locate(i, r.Count)
+		d.geo[i] = d.locate(s, i, r.Count)
 	}
 	g := &d.geo[i]
 	r.Bounds, r.Coverage, r.CoverageKnown = g.bounds, g.coverage, g.coverageKnown
 	if d.asked.Has(Centroid) && r.Count > 0 {
-		r.Centroid = centroid(&stats[0], stats[0].SumX, stats[0].SumY, r.Count)
+		r.Centroid = centroid(stats[0].SumX, stats[0].SumY, r.Count)
 		r.HasCentroid = true
 	}
 	limits := d.set.Limits(i)
@@ -218,19 +216,18 @@ func (d *deriver) region(s *scratch, i int, stats []driver.MaskStats, hist histo
 }
 
 // locate finds the geometry of region i, which has count pixels inside the frame.
-func (d *deriver) locate(i int, count uint64) (g geometry) {
+func (d *deriver) locate(s *scratch, i int, count uint64) (g geometry) {
 	edges, fill := d.set.edgesOf(i), d.set.regions[i].Fill
 	if count > 0 {
-		g.bounds = boundsOf(edges, fill, d.frame.Width, d.frame.Height)
+		g.bounds, s.turns = boundsOf(edges, fill, d.set.boxes[i], d.frame.Width, d.frame.Height, s.turns)
 	}
 	switch {
 	case !d.sticksOut(i):
 		g.coverage, g.coverageKnown = 1, true
-	case d.coverable[i]:
+	case d.totals[i] == 0:
 		g.coverage, g.coverageKnown = 1, true
-		if all := pixelsOf(edges, fill); all > 0 {
-			g.coverage = float64(count) / float64(all)
-		}
+	case d.totals[i] > 0:
+		g.coverage, g.coverageKnown = float64(count)/float64(d.totals[i]), true
 	}
 	return g
 }
@@ -263,7 +260,7 @@ func (p *plan) position(pos uint32) Position {
 }
 
 // centroid is the mean of pixel centres with the given sums of columns and rows: (2*sum + weight) / (2*weight).
-func centroid(_ *driver.MaskStats, sumX, sumY, weight uint64) Point {
+func centroid(sumX, sumY, weight uint64) Point {
 	mean := func(sum uint64) float64 {
 		hi, lo := sum>>63, sum<<1
 		lo2 := lo + weight
@@ -323,7 +320,7 @@ func (d *deriver) channel(s *scratch, c *ChannelStatistics, m *driver.MaskStats,
 		c.Has |= d.want & (Mode | Median | Percentiles)
 	}
 	if d.want.Has(Centroid) && m.Sum > 0 {
-		c.WeightedCentroid = centroid(m, m.SumVX, m.SumVY, m.Sum)
+		c.WeightedCentroid = centroid(m.SumVX, m.SumVY, m.Sum)
 		c.Has |= Centroid
 	}
 }

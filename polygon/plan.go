@@ -55,8 +55,25 @@ func newPlan(s *Set, f Frame, r Reductions) (*plan, error) {
 			p.fractions[i] = percentFraction(v)
 		}
 	}
+	series := int64(s.Len()) * int64(len(p.channels))
+	if n := int64(len(p.fractions)); n*series > MaxResultValues {
+		bad.add("reductions.percentiles", fmt.Sprint(n), "makes %d values for %d regions of %d channels: the limit is %d",
+			n*series, s.Len(), len(p.channels), MaxResultValues)
+	}
 	if p.asked.Has(Histogram) {
-		p.bins = newBinner(r.Histogram, f.Format.Levels())
+		bins := int64(r.Histogram.Bins)
+		if bins == 0 {
+			bins = int64(f.Format.Levels())
+		}
+		if bins*series > MaxResultValues {
+			bad.add("reductions.histogram.bins", fmt.Sprint(bins), "makes %d counts for %d regions of %d channels: the limit is %d",
+				bins*series, s.Len(), len(p.channels), MaxResultValues)
+		} else {
+			p.bins = newBinner(r.Histogram, f.Format.Levels())
+		}
+	}
+	if err := bad.err(); err != nil {
+		return nil, err
 	}
 	p.what = driver.MaskSums
 	if p.want&needHistogram != 0 {
@@ -76,13 +93,16 @@ func newPlan(s *Set, f Frame, r Reductions) (*plan, error) {
 
 // checkLimits refuses limits on channels that the frame does not have.
 func (p *plan) checkLimits() error {
-	if p.set.limitFrom == nil {
-		return nil
-	}
-	var have [Alpha + 1]bool
-	have[NoChannel] = true
+	have := [Alpha + 1]bool{NoChannel: true}
 	for _, c := range p.channels {
 		have[c] = true
+	}
+	missing := false
+	for c, used := range p.set.channels {
+		missing = missing || used && !have[c]
+	}
+	if !missing {
+		return nil
 	}
 	var bad violations
 	for i := range p.set.names {

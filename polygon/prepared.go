@@ -24,6 +24,7 @@ type Prepared struct {
 	width, height int
 	method        driver.Method
 	memory        *kernels.Kept[byte]
+	bytes         int64
 	geo           atomic.Pointer[[]geometry] // of the first call that got that far
 
 	mu     sync.Mutex
@@ -61,7 +62,7 @@ func (s *Set) Prepare(ctx context.Context, dev *kernels.Device, width, height in
 		memory.Free()
 		return nil, err
 	}
-	return &Prepared{set: s, dev: dev, width: width, height: height, method: methodUsed(dev, m), memory: memory}, nil
+	return &Prepared{set: s, dev: dev, width: width, height: height, method: methodUsed(dev, m), memory: memory, bytes: size}, nil
 }
 
 // Set returns the regions.
@@ -71,7 +72,7 @@ func (p *Prepared) Set() *Set { return p.set }
 func (p *Prepared) Size() (width, height int) { return p.width, p.height }
 
 // Bytes is the device memory that it holds until Close.
-func (p *Prepared) Bytes() int64 { return p.memory.Slice().Len }
+func (p *Prepared) Bytes() int64 { return p.bytes }
 
 // Reduce is [Reduce] for the prepared regions and their method. The frame must have the prepared size. Calls may
 // overlap.

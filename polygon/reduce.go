@@ -81,6 +81,9 @@ func (d *deriver) run(ctx context.Context, dev *kernels.Device, extra int64, pre
 	if y0 >= y1 {
 		y0, y1 = 0, 1
 	}
+	if err := d.measureExtents(ctx); err != nil {
+		return err
+	}
 	host := hostPool.Get().(*hostMemory)
 	defer hostPool.Put(host)
 	var size int

@@ -39,8 +39,8 @@ type RegionResult struct {
 	// Area as [Set.Area] has it, inside the frame or not, in square pixels.
 	Area float64
 	// Coverage is the share of the region's pixels that lie inside the frame, 0 to 1; 1 for a region without any. It is
-	// unknown, and 0, for a region so tall outside the frame that counting its pixels would take more than 2^26
-	// crossings of edges with rows, or that comes after others which took 2^28 together.
+	// unknown, and 0, where counting the pixels outside would take too long: more than 2^26 steps for this region and those
+	// before it, a step being an edge in a band of rows that no other edge ends or crosses in.
 	Coverage      float64
 	CoverageKnown bool
 	// Bounds is the smallest rectangle that holds the region's pixels inside the frame; empty for a region without any.

@@ -24,6 +24,7 @@ type Set struct {
 	limits    []*Limit // of all regions; those of region i are limits[limitFrom[i]:limitFrom[i+1]]
 	limitFrom []int32  // nil where no region has limits
 	needs     Statistics
+	channels  [Alpha + 1]bool // that limits name
 }
 
 // box holds the vertices of a region, in 1/256 px, both ends included.
@@ -251,6 +252,7 @@ func (s *Set) addLimits(bad *violations, i int, exprs []string, known map[string
 			known[expr] = l
 		}
 		s.needs |= l.needs()
+		s.channels[l.channel] = true
 		s.limits = append(s.limits, l)
 	}
 	if s.limitFrom != nil {

@@ -75,6 +75,10 @@ type Reductions struct {
 // MaxPercentiles is how many percentiles one call may ask for.
 const MaxPercentiles = 1024
 
+// MaxResultValues is how many histogram counts, and how many percentiles, a result may hold for all regions and channels
+// together. A count has 8 bytes.
+const MaxResultValues = 1 << 27
+
 // Channel names one of the values that a pixel has.
 type Channel uint8
 
@@ -141,7 +145,7 @@ type ChannelStatistics struct {
 	WeightedCentroid Point
 }
 
-// violationsOf checks the request.
+// check collects what is wrong with the request.
 func (r *Reductions) check(bad *violations) {
 	if rest := r.Statistics &^ AllStatistics; rest != 0 {
 		bad.add("reductions.statistics", fmt.Sprintf("%#x", uint32(rest)), "are no known statistics")

@@ -86,9 +86,9 @@ func rowTurns(dst []turn, edges []driver.Edge, y int) []turn {
 	return dst
 }
 
-// sortTurns is an insertion sort for short or nearly sorted rows.
+// sortTurns puts the turns of a row in ascending order.
 func sortTurns(t []turn) {
-	if len(t) > 64 && !slices.IsSortedFunc(t, byPixel) {
+	if len(t) > 32 {
 		slices.SortFunc(t, byPixel)
 		return
 	}
@@ -99,25 +99,25 @@ func sortTurns(t []turn) {
 	}
 }
 
-// crossings is how many turns the rows [y0, y1) have together.
-func crossings(edges []driver.Edge, y0, y1 int) (n int64) {
-	for _, e := range edges {
-		from, to := edgeRows(e)
-		n += int64(max(0, min(to, y1)-max(from, y0)))
-	}
-	return n
-}
-
-// active is an edge that the sweep is at: its turn in the current row is at ceil(q + r/den).
+// active is an edge that the sweep is at: its turn in the current row is at p, the ceiling of q + r/den.
 type active struct {
+	p           int64
 	q, r, den   int64 // 0 <= r < den
 	stepQ, step int64 // added for a row
 	end         int   // first row below the edge
 	sign        int32
 }
 
+func (a *active) turn() {
+	a.p = a.q
+	if a.r > 0 {
+		a.p++
+	}
+}
+
 // sweep calls row for each of the rows [y0, y1) that has turns, from the top, with its turns in ascending order; they
-// are valid until row returns. O(edges*log(edges) + crossings), where rows keep their order.
+// are valid until row returns. Where edges keep their order from row to row, as in a polygon that does not cross itself, it
+// takes O(edges*log(edges) + crossings); never more than a factor of log(edges) beyond that.
 func sweep(edges []driver.Edge, y0, y1 int, row func(y int, turns []turn)) {
 	order := make([]int32, 0, len(edges))
 	for i, e := range edges {
@@ -128,7 +128,7 @@ func sweep(edges []driver.Edge, y0, y1 int, row func(y int, turns []turn)) {
 	top := func(i int32) int32 { return min(edges[i].Y0, edges[i].Y1) }
 	slices.SortFunc(order, func(a, b int32) int { return int(top(a)) - int(top(b)) })
 
-	var live []active
+	var live []active // in the order of the current row
 	var turns []turn
 	y := math.MinInt
 	for len(order) > 0 || len(live) > 0 {
@@ -139,50 +139,72 @@ func sweep(edges []driver.Edge, y0, y1 int, row func(y int, turns []turn)) {
 		if y >= y1 {
 			return
 		}
-		for len(order) > 0 {
+		for ; len(order) > 0; order = order[1:] {
 			e := edges[order[0]]
 			from, to := edgeRows(e)
 			if from > y {
 				break
 			}
-			order = order[1:]
 			if to <= y {
 				continue
 			}
-			num, den := crossingFraction(e, y)
-			a := active{den: den, end: to, sign: signOf(e)}
-			a.q, a.r = floorDiv(num, den)
-			// From row to row the numerator grows by 256*dx, with dy made positive.
-			dx := int64(e.X1) - int64(e.X0)
-			if e.Y1 < e.Y0 {
-				dx = -dx
-			}
-			a.stepQ, a.step = floorDiv(dx<<driver.SubpixelBits, den)
-			live = append(live, a)
+			live = append(live, start(e, y, to))
 		}
+		sortActive(live)
 		turns = turns[:0]
 		keep := live[:0]
 		for _, a := range live {
-			p := int(a.q)
-			if a.r > 0 {
-				p++
-			}
-			turns = append(turns, turn{p, a.sign})
+			turns = append(turns, turn{int(a.p), a.sign})
 			if a.end > y+1 {
 				a.q += a.stepQ
 				if a.r += a.step; a.r >= a.den {
 					a.r -= a.den
 					a.q++
 				}
+				a.turn()
 				keep = append(keep, a)
 			}
 		}
 		live = keep
 		if len(turns) > 0 {
-			sortTurns(turns)
 			row(y, turns)
 		}
 		y++
+	}
+}
+
+// start is edge e in row y.
+func start(e driver.Edge, y, end int) active {
+	num, den := crossingFraction(e, y)
+	a := active{den: den, end: end, sign: signOf(e)}
+	a.q, a.r = floorDiv(num, den)
+	// From row to row the numerator grows by 256*dx, with dy made positive.
+	dx := int64(e.X1) - int64(e.X0)
+	if e.Y1 < e.Y0 {
+		dx = -dx
+	}
+	a.stepQ, a.step = floorDiv(dx<<driver.SubpixelBits, den)
+	a.turn()
+	return a
+}
+
+// sortActive is an insertion sort, because rows are nearly sorted as a rule, until it turns out that this one is not.
+func sortActive(a []active) {
+	moves := 16 * len(a)
+	for i := 1; i < len(a); i++ {
+		if a[i].p >= a[i-1].p {
+			continue
+		}
+		x := a[i]
+		k := i
+		for ; k > 0 && x.p < a[k-1].p; k-- {
+			a[k] = a[k-1]
+		}
+		a[k] = x
+		if moves -= i - k; moves < 0 {
+			slices.SortFunc(a, func(a, b active) int { return int(a.p - b.p) })
+			return
+		}
 	}
 }
 
@@ -193,30 +215,4 @@ func floorDiv(a, b int64) (q, r int64) {
 		r += b
 	}
 	return q, r
-}
-
-// pixelsOf counts the pixels of a region, with no frame around it.
-func pixelsOf(edges []driver.Edge, fill driver.FillRule) (n uint64) {
-	sweep(edges, math.MinInt32, math.MaxInt32, func(_ int, turns []turn) {
-		spans(turns, fill, func(x0, x1 int) { n += uint64(x1 - x0) })
-	})
-	return n
-}
-
-// boundsOf is the smallest rectangle around the pixels of a region inside a frame.
-func boundsOf(edges []driver.Edge, fill driver.FillRule, width, height int) Rect {
-	b := Rect{X0: width, Y0: height}
-	sweep(edges, 0, height, func(y int, turns []turn) {
-		spans(turns, fill, func(x0, x1 int) {
-			x0, x1 = max(x0, 0), min(x1, width)
-			if x0 < x1 {
-				b.X0, b.X1 = min(b.X0, x0), max(b.X1, x1)
-				b.Y0, b.Y1 = min(b.Y0, y), y+1
-			}
-		})
-	})
-	if b.Empty() {
-		return Rect{}
-	}
-	return b
 }
