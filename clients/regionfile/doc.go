@@ -19,14 +19,13 @@
 //
 // All coordinates handed out are pixels: x grows right, y grows down, and pixel (i, j) covers [i, i+1) × [j, j+1). No format is
 // shifted by half a pixel. Each coordinate is finite and its magnitude is below 2^22 ([CoordinateLimit]), the range in which the
-// server can represent it. Rings are closed implicitly: the first vertex isn't repeated at the end unless the file itself
-// does so in a format where that is not the closing rule (see [Region]).
+// server can represent it. Rings are closed implicitly, from the last vertex to the first.
 //
 // # Limits
 //
 // A file is data from a stranger. Its size, the number of its regions and vertices, its nesting and the pixels of its masks are
-// bounded by [Options] and documented constants; time and memory are linear in the file's size (up to the sorting of mask outlines) and in the vertices
-// it describes. Reading never panics on any input.
+// bounded by [Options] and by documented constants. Time and memory are linear in the size of the file and in the vertices that it
+// describes, except that outlining a mask sorts its edges. Nothing panics, on any input.
 //
 // # Errors
 //

@@ -75,10 +75,10 @@ type Region struct {
 	// polyscan's own formats a repeated name also gives a warning.
 	Name string `json:"name"`
 
-	// Rings holds at least one ring; each ring has at least 3 vertices [x, y] in pixels and is closed implicitly. Vertices are
-	// what the file says: repeated or collinear ones are kept in polyscan, LabelMe and COCO polygons. GeoJSON's mandatory closing vertex is
-	// dropped, and in SVG every vertex that equals the one before it, too. The rings of a file share backing arrays but don't overlap, and appending to one never
-	// writes into another.
+	// Rings holds at least one ring; each ring has at least 3 vertices [x, y] in pixels and is closed implicitly. In polyscan,
+	// LabelMe and COCO polygons the vertices are what the file says, repeated and collinear ones included. GeoJSON's mandatory
+	// closing vertex is dropped, and so is every vertex of an SVG outline that equals the one before it. The rings of a file
+	// share backing arrays without overlapping; appending to one never writes into another.
 	Rings [][][2]float64 `json:"rings"`
 
 	// Fill is FillDefault, FillNonZero or FillEvenOdd.
@@ -123,8 +123,8 @@ type Options struct {
 	// Not finding it is an error. Other formats describe one image and ignore this.
 	Image string
 
-	// ImageHint is a path or name of the frame at hand. A COCO file with annotations for several images then takes the one whose file_name has the same
-	// last element; unlike Image, it is no error if none has, as long as the file leaves only one choice.
+	// ImageHint is a path or name of the frame at hand. Of a COCO file with annotations for several images, the one whose
+	// file_name has the same last element is taken. Unlike Image, it doesn't matter when only one image has annotations.
 	ImageHint string
 
 	// Tolerance is the largest distance in pixels between a curve and the polygon that replaces it (SVG curves and arcs,

@@ -88,6 +88,9 @@ func TestLimits(t *testing.T) {
 		{"vertices", two, Options{MaxVertices: 5}, `regions[1] "b": rings[0]: vertex 2: more than 5 vertices in the file, the limit`, ErrLimit},
 		{"bytes", two, Options{MaxBytes: int64(len(two)) - 1}, fmt.Sprintf("%d bytes, the limit for a region file is %d", len(two), len(two)-1), ErrLimit},
 	})
+	many := func(n int) string { return strings.TrimSuffix(strings.Repeat(`"",`, n), ",") }
+	testBad(t, []badFile{{"strings", `{"regions":[{"rings":` + triangle + `,"limits":[` + many(maxStrings/2) + `]}],"reductions":[` + many(maxStrings/2+1) + `]}`,
+		Options{}, `regions[0]: limits: more than 1000000 limits and reductions in the file`, ErrLimit}})
 	// The default limit on regions, one beyond.
 	var b strings.Builder
 	b.WriteString("[")
@@ -277,7 +280,7 @@ func TestInputIsLeftAlone(t *testing.T) {
 
 func fixtures(t testing.TB) []string {
 	t.Helper()
-	names, err := filepath.Glob("testdata/*.*")
+	names, err := filepath.Glob("testdata/*[gn]") // .json, .geojson, .svg
 	if err != nil || len(names) < 7 {
 		t.Fatalf("found only %d fixtures: %v", len(names), err)
 	}

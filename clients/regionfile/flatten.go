@@ -32,7 +32,8 @@ func (m matrix) finite() bool {
 	return true
 }
 
-// norm returns the largest factor by which the linear map with columns (a, b) and (c, d) stretches a vector: its larger singular value.
+// norm returns the largest factor by which the linear map with columns (a, b) and (c, d) stretches a vector: its larger singular
+// value.
 func norm(a, b, c, d float64) float64 {
 	// The singular values of a 2×2 matrix are |p| ± |q|, with p and q its parts that keep and reverse orientation.
 	p := math.Hypot(a+d, b-c)
@@ -49,8 +50,8 @@ func norm(a, b, c, d float64) float64 {
 //	quadratic Bézier:  |B"|  = 2·|P0-2P1+P2|                                   n = ⌈√(|P0-2P1+P2| / 4·tol)⌉
 //	cubic Bézier:      |B"| <= 6·M, M = max(|P0-2P1+P2|, |P1-2P2+P3|)          n = ⌈√(3·M / 4·tol)⌉
 //
-// (the cubic's is known as Wang's formula). An affine image of a circular arc is flattened like the arc on the unit circle: a chord over the
-// angle θ there is 1-cos(θ/2) from the arc, and the map to pixels stretches that by its norm s at most, hence
+// (the cubic's is known as Wang's formula). An affine image of a circular arc is flattened like the arc on the unit circle: a chord
+// over the angle θ there is 1-cos(θ/2) from the arc, and the map to pixels stretches that by its norm s at most, hence
 //
 //	elliptical arc:    n = ⌈Δ / 2·acos(1 - tol/s)⌉ for an arc over the angle Δ
 //
@@ -74,7 +75,7 @@ func newFlattener(b *builder, m matrix) *flattener {
 // emit adds a vertex in pixels, unless it equals the one before it.
 func (f *flattener) emit(p [2]float64) *Error {
 	if !(math.Abs(p[0]) < CoordinateLimit && math.Abs(p[1]) < CoordinateLimit) {
-		return fail(ErrInvalid, "the point (%v, %v) in pixels is out of range, magnitudes must be below %d", p[0], p[1], CoordinateLimit)
+		return outOfRange("point", p)
 	}
 	if n := len(f.ring); n > 0 && f.ring[n-1] == p {
 		return nil
@@ -86,12 +87,16 @@ func (f *flattener) emit(p [2]float64) *Error {
 	return nil
 }
 
+func outOfRange(what string, p [2]float64) *Error {
+	return fail(ErrInvalid, "the %s (%v, %v) in pixels is out of range, magnitudes must be below %d", what, p[0], p[1], CoordinateLimit)
+}
+
 // control maps a control point to pixels. Curves whose control points are out of range are refused like the curves' own points:
 // the number of chords, and the meaning of the bound, depend on them.
 func (f *flattener) control(x, y float64) ([2]float64, *Error) {
 	p := f.m.apply(x, y)
 	if !(math.Abs(p[0]) < CoordinateLimit && math.Abs(p[1]) < CoordinateLimit) {
-		return p, fail(ErrInvalid, "the control point (%v, %v) in pixels is out of range, magnitudes must be below %d", p[0], p[1], CoordinateLimit)
+		return p, outOfRange("control point", p)
 	}
 	return p, nil
 }
@@ -219,8 +224,8 @@ func (f *flattener) chords(n float64) (int, *Error) {
 	return max(1, int(math.Ceil(n))), nil
 }
 
-// arcTo adds SVG's elliptical arc: radii, rotation of the ellipse in degrees, which of the four arcs, and the end. Radii that are too
-// small for the chord are scaled up; a radius of 0 means a line.
+// arcTo adds SVG's elliptical arc: radii, rotation of the ellipse in degrees, which of the four arcs, and the end. Radii that are
+// too small for the chord are scaled up; a radius of 0 means a line.
 func (f *flattener) arcTo(rx, ry, rotation float64, large, sweep bool, x, y float64) *Error {
 	if f.cur == [2]float64{x, y} {
 		return nil // as SVG says: the segment is left out
@@ -298,8 +303,8 @@ func (f *flattener) step(m matrix) float64 {
 	return 4 * math.Asin(math.Sqrt(f.tol/s/2))
 }
 
-// ellipse adds a whole ellipse as a subpath, positive (clockwise on the screen) before any transform, from its rightmost point. It gets at least 8 vertices, so that even
-// a small one is no thin diamond.
+// ellipse adds a whole ellipse as a subpath, from its rightmost point and, before any transform, clockwise on the screen. It gets at
+// least 8 vertices, so that even a small one is no thin diamond.
 func (f *flattener) ellipse(cx, cy, rx, ry float64) *Error {
 	f.finish()
 	unit := matrix{rx, 0, 0, ry, cx, cy}

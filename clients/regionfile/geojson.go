@@ -4,8 +4,9 @@ package regionfile
 //
 //   - Polygon: one region. RFC 7946 asks for a direction of rings, but older writers don't keep it, so the rings are taken under the
 //     even-odd rule, where the direction doesn't matter: the first is the outside, the others are holes.
-//   - MultiPolygon: one region. Its members may overlap, touch, or lie in each other's holes, and their union is meant, which the even-odd
-//     rule wouldn't give. So the outsides are turned to one direction, the holes to the other, and the non-zero rule holds.
+//   - MultiPolygon: one region. Its members may overlap, touch, or lie in each other's holes, and their union is meant, which the
+//     even-odd rule wouldn't give. So the outsides are turned to one direction, the holes to the other, and the non-zero rule
+//     holds. With a single member that isn't empty it is read like a Polygon.
 //   - GeometryCollection: one region per polygon or multipolygon in it.
 //   - Points, lines and empty or missing geometries are skipped with a warning.
 //

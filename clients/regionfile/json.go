@@ -27,8 +27,9 @@ func (b *builder) json(data []byte) *Error {
 		b.file.Format = FormatRegions
 		return b.regions(c, "regions", FillDefault)
 	}
-	top, e := c.members("regions", "shapes", "annotations", "images", "categories", "type", "features", "geometry", "geometries", "coordinates",
-		"name", "description", "fill", "reductions", "imagePath", "imageWidth", "imageHeight", "crs")
+	top, e := c.members("regions", "shapes", "annotations", "images", "categories",
+		"type", "features", "geometry", "geometries", "coordinates",
+		"name", "description", "fill", "reductions", "imagePath", "imageWidth", "imageHeight")
 	if e != nil {
 		return e
 	}

@@ -72,6 +72,7 @@ func TestLabelMeShapes(t *testing.T) {
 		{"oriented rectangle", shapes(`{"label":"a","shape_type":"oriented_rectangle","points":[[0,0],[4,1],[3,5],[-1,4]]}`), 1, nil},
 		{"groups of two labels", shapes(`{"label":"a","group_id":1,` + points + `},{"label":"b","group_id":1,` + points + `}`), 2, nil},
 		{"two groups", shapes(`{"label":"a","group_id":1,` + points + `},{"label":"a","group_id":2,` + points + `}`), 2, nil},
+		{"null size", `{"imageWidth":null,"imageHeight":null,"imagePath":null,` + shapes(`{"label":"a",` + points + `}`)[1:], 1, nil},
 		{"no label", shapes(`{` + points + `}`), 1, nil},
 		{"skipped types", shapes(`{"label":"a",` + points + `},{"label":"b","shape_type":"linestrip"},{"label":"c","shape_type":"point"},{"label":"d","shape_type":"cuboid"}`), 1, []string{
 			`shapes[1] "b": skipped the shape of type "linestrip": it has no area`,

@@ -2,19 +2,19 @@ package regionfile
 
 // SVG: the areas of shapes as regions.
 //
-//   - path, polygon, polyline, rect (with rounded corners), circle and ellipse each give one region, whatever their fill and stroke: an outline
-//     that is only stroked marks a region, too. Subpaths are its rings; open ones are closed, as filling does.
+//   - path, polygon, polyline, rect (with rounded corners), circle and ellipse each give one region, whatever their fill and stroke:
+//     an outline that is only stroked marks a region, too. Subpaths are its rings; open ones are closed, as filling does.
 //   - fill-rule, as an attribute or in a style attribute, own or inherited, is the region's rule; SVG's default is non-zero.
-//   - A region is called by the first that isn't empty of inkscape:label, a <title> child, and id.
-//   - transform attributes on shapes, groups and nested svg elements apply. Coordinates become pixels by the root's width, height and viewBox:
-//     the viewBox is fitted into width × height pixels as preserveAspectRatio says (by default scaled evenly and
-//     centred). Without width and height, or with "100%", the viewBox's own units are pixels and its corner is (0, 0).
-//     Without a viewBox, user units are pixels. Options.IgnoreViewBox skips all of this.
-//   - Lengths have the unit px or none; others and percentages are errors.
-//   - Not drawn, not read: what is inside defs, symbol, clipPath, mask, marker, pattern; display:none; visibility:hidden.
-//   - Not read, with a warning: use, line, text and subpaths without area; clip-path and mask attributes don't clip.
-//   - Style sheets are not applied; one that could change an outline gets a warning, and properties in a style attribute that would move or
-//     reshape the element (transform, d, x, ...) are errors.
+//   - A region is called by the first that isn't empty of inkscape:label, a <title> child, and id. (Editors make up ids.)
+//   - transform attributes on shapes, groups and svg elements apply. The root's width, height and viewBox make pixels of
+//     coordinates: the viewBox is fitted into width × height pixels as preserveAspectRatio says (by default scaled evenly and
+//     centred). Without width and height, or with "100%", the viewBox's own units are pixels and its corner is at (0, 0). Without a
+//     viewBox, user units are pixels. Options.IgnoreViewBox skips all of this.
+//   - Lengths have the unit px or none; others, and percentages, are errors.
+//   - What isn't drawn isn't read: the inside of defs, symbol, clipPath, mask, marker and pattern; display:none; visibility:hidden.
+//   - Not read, with a warning: use, line, text, and subpaths without area. clip-path and mask don't clip, with a warning.
+//   - Style sheets are not applied; one that could change an outline gets a warning. Properties in a style attribute that would
+//     move or reshape the element (transform, d, x and so on) are errors.
 //
 // Curves are flattened to Options.Tolerance in pixels, after all transforms.
 
@@ -34,7 +34,8 @@ import (
 // maxElements bounds the nesting of elements; editors seldom pass thirty.
 const maxElements = 256
 
-// maxEntityBytes bounds the text that a document's own entities expand to, all together. Illustrator abbreviates name spaces with them.
+// maxEntityBytes bounds the text that a document's own entities expand to, all together. Illustrator abbreviates name spaces with
+// them.
 const maxEntityBytes = 1 << 20
 
 const xmlSpace = " \t\r\n"
@@ -110,7 +111,7 @@ func (r *svgReader) syntax(err error) *Error {
 	if errors.As(err, &se) {
 		if se.Msg == "unexpected EOF" {
 			if len(r.stack) > 0 {
-				return fail(ErrSyntax, "malformed XML: the file ends inside of <%s>, it may be truncated", r.stack[len(r.stack)-1].name).within("line %d", se.Line)
+				return fail(ErrSyntax, "malformed XML: the file ends inside of <%s>, it may be truncated", r.top().name).within("line %d", se.Line)
 			}
 			return fail(ErrSyntax, "malformed XML: the file ends in the middle of it, it may be truncated").within("line %d", se.Line)
 		}
@@ -225,7 +226,8 @@ func (r *svgReader) startElement(t xml.StartElement) *Error {
 	switch name {
 	case "use", "line", "text", "foreignObject", "image":
 		a, e := r.presentation(t)
-		if e == nil && !r.top().hidden && a.property("display") != "none" && name != "image" { // an image is the frame that was drawn over
+		// An image is the frame that was drawn over: nobody misses it.
+		if e == nil && name != "image" && !r.top().hidden && a.property("display") != "none" {
 			r.warn("line %d: %s: skipped, only shapes give regions", r.line, a.place())
 		}
 	case "defs", "symbol", "clipPath", "mask", "marker", "pattern", "linearGradient", "radialGradient", "meshgradient", "hatch",
