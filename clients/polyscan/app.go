@@ -1,0 +1,122 @@
+package main
+
+// The command line: its grammar, its help, and how errors leave it.
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/alecthomas/kong"
+	kongcompletion "github.com/jotaen/kong-completion"
+	"github.com/posener/complete"
+)
+
+// app is the grammar; each command is in a file of its name.
+type app struct {
+	Reduce     reduceCmd     `cmd:"" help:"Statistics and verdicts of the regions of one frame."`
+	Stream     streamCmd     `cmd:"" help:"The same for all frames of a folder, over one stream."`
+	Mask       maskCmd       `cmd:"" help:"The pixels of regions as an image."`
+	Recipe     recipeCmd     `cmd:"" help:"Regions and limits that a server keeps under a name."`
+	Serve      serveCmd      `cmd:"" help:"Run a server."`
+	Device     deviceCmd     `cmd:"" help:"What a server computes on, and its limits."`
+	Bench      benchCmd      `cmd:"" help:"Time the device and the server."`
+	Completion completionCmd `cmd:"" help:"Shell completion."`
+	Version    versionCmd    `cmd:"" help:"Version of this build."`
+}
+
+const description = `Reduces frames over polygons: exact statistics of the pixels inside each region, and a verdict where regions have limits.
+
+Examples:
+
+    polyscan reduce testdata/board.png --regions testdata/board.regions.json --overlay overlay.png
+    polyscan stream testdata/conveyor --regions testdata/conveyor/regions.json
+    polyscan COMMAND --help
+`
+
+// exit is what kong's exit function panics with, to come back here.
+type exit int
+
+// run is the whole command. It returns the exit code and leaves nothing running.
+func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) (code int) {
+	e := newEnv(ctx, stdin, stdout, stderr)
+	defer func() {
+		if r := recover(); r != nil {
+			c, ok := r.(exit)
+			if !ok {
+				panic(r)
+			}
+			code = int(c)
+		}
+	}()
+	var a app
+	parser, err := kong.New(&a,
+		kong.Name("polyscan"),
+		kong.Description(description),
+		kong.Writers(stdout, stderr),
+		kong.Exit(func(code int) { panic(exit(code)) }),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 110}),
+		kong.ExplicitGroups([]kong.Group{
+			{Key: "regions", Title: "Regions:"},
+			{Key: "frame", Title: "Frame:"},
+			{Key: "numbers", Title: "Numbers:"},
+			{Key: "output", Title: "Output:"},
+			{Key: "device", Title: "Device (without --addr):"},
+			{Key: "server", Title: "Server:"},
+			{Key: "listen", Title: "Listening:"},
+			{Key: "limits", Title: "Limits:"},
+		}),
+		kong.Bind(e),
+	)
+	if err != nil {
+		panic(err) // the grammar itself is wrong: every run would fail, tests first
+	}
+	kongcompletion.Register(parser, kongcompletion.WithPredictors(predictors()))
+	if len(args) == 0 {
+		// Nothing to do is an error of usage, and the best message for it is the help.
+		parser.Stdout = stderr
+		args = []string{"--help"}
+		parser.Exit = func(int) { panic(exit(exitUsage)) }
+	}
+	k, err := parser.Parse(args)
+	if err != nil {
+		hint := "polyscan --help"
+		var pe *kong.ParseError
+		if errors.As(err, &pe) && pe.Context != nil && pe.Context.Selected() != nil {
+			hint = "polyscan " + pe.Context.Selected().Path() + " --help"
+			hint = strings.Replace(hint, "polyscan polyscan ", "polyscan ", 1)
+		}
+		fmt.Fprintf(stderr, "polyscan: %s (see %s)\n", oneLine(err.Error()), hint)
+		return exitUsage
+	}
+	err = k.Run(e)
+	code = exitCode(err)
+	switch {
+	case err == nil, errors.Is(err, errRejected):
+	case code == exitCanceled:
+		fmt.Fprintln(stderr, "polyscan: interrupted")
+	default:
+		fmt.Fprintf(stderr, "polyscan: %s\n", oneLine(err.Error()))
+	}
+	return code
+}
+
+// predictors complete the values of flags and arguments that carry their names.
+func predictors() map[string]complete.Predictor {
+	names := make([]string, 0, len(statistics)+2)
+	for _, s := range statistics {
+		names = append(names, s.name)
+	}
+	pixel := make([]string, 0, len(formats))
+	for _, f := range formats {
+		pixel = append(pixel, f.name)
+	}
+	return map[string]complete.Predictor{
+		"file":   complete.PredictFiles("*"),
+		"dir":    complete.PredictDirs("*"),
+		"stats":  complete.PredictSet(append(names, "basic", "all")...),
+		"format": complete.PredictSet(pixel...),
+	}
+}

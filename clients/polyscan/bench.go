@@ -1,0 +1,434 @@
+package main
+
+// polyscan bench: how long the device and the server take.
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"net"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/image/vector"
+	"image"
+
+	"github.com/polyscan/polyscan/clients"
+	"github.com/polyscan/polyscan/kernels"
+	"github.com/polyscan/polyscan/kernels/driver"
+	"github.com/polyscan/polyscan/polygon"
+	polyscanv1 "github.com/polyscan/polyscan/proto/polyscan/v1"
+	"github.com/polyscan/polyscan/server"
+	"github.com/polyscan/polyscan/server/drivers"
+)
+
+type benchCmd struct {
+	Size    []string      `help:"Sizes of the frames." default:"2880x1440,10000x4000" placeholder:"WxH"`
+	Regions []string      `help:"Sets of regions: outline (one of 126 vertices that covers two thirds of the frame), small (1000 hexagons)." default:"outline,small" enum:"outline,small" placeholder:"KIND"`
+	Method  []string      `help:"Methods: naive, tiled, edge-filtered, tiled-edge-filtered, row-spans, or auto." default:"tiled,edge-filtered,tiled-edge-filtered,row-spans" enum:"auto,naive,tiled,edge-filtered,tiled-edge-filtered,row-spans" placeholder:"METHOD"`
+	Format  string        `help:"Pixel format: gray8, gray16le, rgb8, bgr8 or rgba8." default:"gray8" enum:"gray8,gray16le,rgb8,bgr8,rgba8" placeholder:"FORMAT" predictor:"format"`
+	Time    time.Duration `help:"Time for each row, at least." default:"300ms" placeholder:"TIME"`
+	JSON    bool          `help:"Print one JSON object." name:"json"`
+	deviceFlags
+}
+
+func (c *benchCmd) Help() string {
+	return `
+Times, on this machine and in one run: preparing regions and reducing frames by each method; whole calls, through the server
+inside this process and over TCP on the loopback interface; and two things to compare with, a copy of the frame, and
+a plain Go program (a mask drawn by golang.org/x/image/vector, then a loop over the pixels). Each row is repeated for
+a while, and shows the median. Bytes are those of the frame; GB/s are bytes over time.
+
+Statistics: "sums" is count, sum, sum of squares, mean, variance, min and max; "all" adds the histogram, and with it
+percentiles, median, mode and the number of distinct values.
+
+Examples:
+
+    polyscan bench
+    polyscan bench --size 4096x3000 --method row-spans --threads 1 --json
+`
+}
+
+// benchReport is what --json prints.
+type benchReport struct {
+	Backend string     `json:"backend"`
+	Device  string     `json:"device"`
+	Threads int        `json:"compute_units"`
+	Isa     string     `json:"capability"`
+	Go      string     `json:"go"`
+	Version string     `json:"version"`
+	Rows    []benchRow `json:"rows"`
+}
+
+type benchRow struct {
+	Op       string  `json:"op"`     // prepare, reduce, call (in-process), call (tcp), memcpy, plain go
+	Method   string  `json:"method"` // empty where it has none
+	Stats    string  `json:"stats"`
+	Regions  string  `json:"regions"`
+	Vertices int     `json:"vertices"`
+	Width    int     `json:"width"`
+	Height   int     `json:"height"`
+	Format   string  `json:"format"`
+	Bytes    int64   `json:"bytes"`
+	Runs     int     `json:"runs"`
+	NsOp     float64 `json:"ns_op"`
+	GBs      float64 `json:"gb_s"`
+}
+
+// maxBenchPixels keeps a frame and its prepared regions well inside the memory of the server's defaults.
+const maxBenchPixels = 1 << 27
+
+func (c *benchCmd) Run(e *env) error {
+	if c.Time < time.Millisecond || c.Time > time.Minute {
+		return usage("--time %v: must be from 1ms to 1m", c.Time)
+	}
+	format, err := parseFormat(c.Format)
+	if err != nil {
+		return usage("--format: %v", err)
+	}
+	type wh struct{ w, h int }
+	var sizes []wh
+	for _, s := range c.Size {
+		w, h, err := parseSize(s)
+		if err != nil {
+			return usage("--size: %v", err)
+		}
+		if w < 16 || h < 16 || w > driver.MaxSide || h > driver.MaxSide || w*h > maxBenchPixels {
+			return usage("--size %s: want from 16x16 to %d pixels", s, maxBenchPixels)
+		}
+		sizes = append(sizes, wh{w, h})
+	}
+	drv, err := drivers.Open(c.Device, drivers.Options{Threads: c.Threads})
+	if errors.Is(err, drivers.ErrUnknown) {
+		return noDevice(c.Device)
+	} else if err != nil {
+		return &inputError{err.Error()}
+	}
+	dev, err := kernels.Open(drv, kernels.Config{})
+	if err != nil {
+		return &inputError{err.Error()}
+	}
+	b := &bench{cmd: c, env: e, dev: dev}
+	info := dev.Info()
+	b.report = benchReport{Backend: info.Backend, Device: info.Device, Threads: info.ComputeUnits, Isa: info.Capability,
+		Go: runtime.Version(), Version: version(), Rows: []benchRow{}}
+	err = func() error {
+		for _, s := range sizes {
+			if err := b.size(e.ctx, s.w, s.h, format); err != nil {
+				return err
+			}
+		}
+		return nil
+	}()
+	if cerr := dev.Close(); err == nil {
+		err = cerr
+	}
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return writeJSON(e.stdout, b.report)
+	}
+	return b.print()
+}
+
+// bench is a run of the command.
+type bench struct {
+	cmd    *benchCmd
+	env    *env
+	dev    *kernels.Device
+	report benchReport
+}
+
+// size times everything for frames of one size.
+func (b *bench) size(ctx context.Context, w, h int, pf polyscanv1.PixelFormat) error {
+	format := driverFormat(pf)
+	pix := benchPixels(w * h * format.PixelBytes())
+	row := benchRow{Width: w, Height: h, Format: b.cmd.Format, Bytes: int64(len(pix))}
+
+	copied := make([]byte, len(pix))
+	r := row
+	r.Op = "memcpy"
+	if err := b.time(ctx, r, func() error { copy(copied, pix); return nil }); err != nil {
+		return err
+	}
+	for _, kind := range b.cmd.Regions {
+		regions := benchRegions(kind, w, h)
+		set, err := polygon.NewSet(regions, polygon.Bounds{})
+		if err != nil {
+			return err
+		}
+		row.Regions, row.Vertices = kind, set.Vertices()
+		if pf == clients.Gray8 {
+			r := row
+			r.Op, r.Stats = "plain go", "all"
+			if err := b.time(ctx, r, func() error { plainGo(regions, pix, w, h); return nil }); err != nil {
+				return err
+			}
+		}
+		f := polygon.Frame{Width: w, Height: h, Format: format, Data: [][]byte{pix}}
+		for _, name := range b.cmd.Method {
+			row := row
+			row.Method = name
+			if err := b.method(ctx, row, set, f, driver.Method(methods[name])); err != nil {
+				return err
+			}
+		}
+		if err := b.calls(ctx, row, regions, pix, pf); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// method times the ops of the device by one method.
+func (b *bench) method(ctx context.Context, row benchRow, set *polygon.Set, f polygon.Frame, m driver.Method) error {
+	row.Op = "prepare"
+	err := b.time(ctx, row, func() error {
+		p, err := set.Prepare(ctx, b.dev, f.Width, f.Height, m)
+		if err != nil {
+			return err
+		}
+		return p.Close()
+	})
+	if errors.Is(err, driver.ErrNotSupported) {
+		return nil // a method of the other backend
+	}
+	if err != nil {
+		return err
+	}
+	p, err := set.Prepare(ctx, b.dev, f.Width, f.Height, m)
+	if err != nil {
+		return err
+	}
+	row.Op = "reduce"
+	for _, s := range []struct {
+		name string
+		what polygon.Statistics
+	}{{"sums", polygon.Basic}, {"all", polygon.AllStatistics}} {
+		row.Stats = s.name
+		if err = b.time(ctx, row, func() error {
+			_, err := p.Reduce(ctx, f, polygon.Reductions{Statistics: s.what})
+			return err
+		}); err != nil {
+			break
+		}
+	}
+	if cerr := p.Close(); err == nil {
+		err = cerr
+	}
+	return err
+}
+
+// calls times Reduce as a client sees it.
+func (b *bench) calls(ctx context.Context, row benchRow, regions []polygon.Region, pix []byte, pf polyscanv1.PixelFormat) error {
+	var msgs []*polyscanv1.Region
+	for _, r := range regions {
+		var xy []float64
+		for _, p := range r.Rings[0] {
+			xy = append(xy, p.X, p.Y)
+		}
+		msgs = append(msgs, clients.Polygon(r.Name, xy...))
+	}
+	frame := clients.Raw{Width: row.Width, Height: row.Height, Format: pf}.Frame(pix)
+	row.Stats = "sums"
+	cfg := server.Config{Device: b.cmd.Device, Threads: b.cmd.Threads}
+	for _, way := range []struct {
+		name string
+		open func(server.Config) (*connection, error)
+	}{{"call (in-process)", inProcess}, {"call (tcp)", loopback}} {
+		conn, err := way.open(cfg)
+		if err != nil {
+			return err
+		}
+		row.Op = way.name
+		err = b.time(ctx, row, func() error {
+			_, err := conn.Reduce(ctx, clients.UseRegions(msgs...), frame)
+			return err
+		})
+		if cerr := conn.close(); err == nil {
+			err = cerr
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// loopback starts a server on a port of the loopback interface and dials it.
+func loopback(cfg server.Config) (*connection, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, fmt.Errorf("listen: %w", err)
+	}
+	s, err := server.New(cfg)
+	if err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	served := make(chan error, 1)
+	go func() { served <- s.Serve(l) }()
+	c, err := clients.Dial(l.Addr().String())
+	stop := func() error {
+		ctx, cancel := context.WithTimeout(context.Background(), closeGrace)
+		defer cancel()
+		return errors.Join(s.Shutdown(ctx), <-served)
+	}
+	if err != nil {
+		return nil, errors.Join(err, stop())
+	}
+	return &connection{Client: c, addr: l.Addr().String(), close: func() error { return errors.Join(c.Close(), stop()) }}, nil
+}
+
+// time repeats fn for a while and keeps the median.
+func (b *bench) time(ctx context.Context, row benchRow, fn func() error) error {
+	if err := fn(); err != nil { // warm up
+		return err
+	}
+	var took []time.Duration
+	for total := time.Duration(0); total < b.cmd.Time && len(took) < 1<<20 || len(took) < 3; {
+		if err := context.Cause(ctx); err != nil {
+			return err
+		}
+		start := time.Now()
+		if err := fn(); err != nil {
+			return err
+		}
+		d := time.Since(start)
+		took = append(took, d)
+		total += d
+	}
+	slices.Sort(took)
+	row.Runs = len(took)
+	row.NsOp = float64(took[len(took)/2].Nanoseconds())
+	if row.NsOp > 0 && row.Op != "prepare" {
+		row.GBs = float64(row.Bytes) / row.NsOp
+	}
+	b.report.Rows = append(b.report.Rows, row)
+	return nil
+}
+
+func (b *bench) print() error {
+	e, r := b.env, b.report
+	if _, err := fmt.Fprintf(e.stdout, "%s: %s, %d compute units, %s; polyscan %s, %s\n\n", r.Backend, r.Device, r.Threads, r.Isa, r.Version, r.Go); err != nil {
+		return err
+	}
+	t := &table{columns: []column{{title: "FRAME"}, {title: "REGIONS"}, {title: "VERTICES", right: true}, {title: "OP"}, {title: "METHOD"},
+		{title: "STATS"}, {title: "TIME", right: true}, {title: "GB/s", right: true}, {title: "RUNS", right: true}}}
+	for _, k := range r.Rows {
+		vertices, rate := "", ""
+		if k.Vertices > 0 {
+			vertices = fmt.Sprint(k.Vertices)
+		}
+		if k.GBs > 0 {
+			rate = digits(k.GBs)
+		}
+		t.add(cell{text: fmt.Sprintf("%dx%d %s", k.Width, k.Height, k.Format)}, cell{text: k.Regions}, cell{text: vertices}, cell{text: k.Op},
+			cell{text: k.Method}, cell{text: k.Stats}, cell{text: pretty(time.Duration(k.NsOp))}, cell{text: rate}, cell{text: fmt.Sprint(k.Runs)})
+	}
+	return t.write(e, e.stdout)
+}
+
+func driverFormat(f polyscanv1.PixelFormat) driver.PixelFormat {
+	switch f {
+	case clients.Gray16LE:
+		return driver.Gray16(16)
+	case clients.RGB8:
+		return driver.RGB8
+	case clients.BGR8:
+		return driver.BGR8
+	case clients.RGBA8:
+		return driver.RGBA8
+	}
+	return driver.Gray8
+}
+
+// benchPixels are bytes without a pattern that a histogram could profit from, the same in each run.
+func benchPixels(n int) []byte {
+	pix := make([]byte, n)
+	x := uint64(0x9e3779b97f4a7c15)
+	for i := range pix {
+		x ^= x << 13
+		x ^= x >> 7
+		x ^= x << 17
+		pix[i] = byte(x >> 32)
+	}
+	return pix
+}
+
+// benchRegions makes a set of regions for a frame.
+func benchRegions(kind string, w, h int) []polygon.Region {
+	ring := func(cx, cy float64, n int, rx, ry func(i int) float64) polygon.Ring {
+		out := make(polygon.Ring, n)
+		for i := range out {
+			a := 2 * math.Pi * float64(i) / float64(n)
+			out[i] = polygon.Point{X: cx + rx(i)*math.Cos(a), Y: cy + ry(i)*math.Sin(a)}
+		}
+		return out
+	}
+	fw, fh := float64(w), float64(h)
+	if strings.EqualFold(kind, "small") {
+		// 40 by 25 hexagons, each a third of its cell.
+		var out []polygon.Region
+		for i := range 1000 {
+			cw, ch := fw/40, fh/25
+			cx, cy := (float64(i%40)+0.5)*cw, (float64(i/40)+0.5)*ch
+			r := min(cw, ch) / 3
+			same := func(int) float64 { return r }
+			out = append(out, polygon.Region{Name: fmt.Sprintf("hexagon %d", i), Rings: []polygon.Ring{ring(cx, cy, 6, same, same)}})
+		}
+		return out
+	}
+	// A wavy outline of 126 vertices.
+	wave := func(r float64) func(int) float64 {
+		return func(i int) float64 { return r * (0.97 - 0.03*float64(i%3)) }
+	}
+	return []polygon.Region{{Name: "outline", Rings: []polygon.Ring{ring(fw/2, fh/2, 126, wave(fw/2), wave(fh/2))}}}
+}
+
+// plainGo is what a Go program would do without polyscan: draw each region with an antialiasing rasteriser, and loop over
+// the pixels that are more in than out. Its masks are not exact. The result keeps the work from being dropped.
+func plainGo(regions []polygon.Region, pix []byte, w, h int) (sum uint64) {
+	for _, r := range regions {
+		x0, y0, x1, y1 := w, h, 0, 0
+		for _, p := range r.Rings[0] {
+			x0, y0 = min(x0, int(p.X)), min(y0, int(p.Y))
+			x1, y1 = max(x1, int(p.X)+1), max(y1, int(p.Y)+1)
+		}
+		x0, y0, x1, y1 = max(x0, 0), max(y0, 0), min(x1, w), min(y1, h)
+		if x0 >= x1 || y0 >= y1 {
+			continue
+		}
+		z := vector.NewRasterizer(x1-x0, y1-y0)
+		for i, p := range r.Rings[0] {
+			x, y := float32(p.X)-float32(x0), float32(p.Y)-float32(y0)
+			if i == 0 {
+				z.MoveTo(x, y)
+			} else {
+				z.LineTo(x, y)
+			}
+		}
+		z.ClosePath()
+		mask := image.NewAlpha(image.Rect(0, 0, x1-x0, y1-y0))
+		z.Draw(mask, mask.Rect, image.Opaque, image.Point{})
+		var hist [256]uint32
+		var sq uint64
+		lo, hi := byte(255), byte(0)
+		for y := y0; y < y1; y++ {
+			in := mask.Pix[(y-y0)*mask.Stride:][:x1-x0]
+			for x, v := range pix[y*w+x0:][:x1-x0] {
+				if in[x] >= 128 {
+					sum += uint64(v)
+					sq += uint64(v) * uint64(v)
+					lo, hi = min(lo, v), max(hi, v)
+					hist[v]++
+				}
+			}
+		}
+		sum += sq + uint64(lo) + uint64(hi) + uint64(hist[0])
+	}
+	return sum
+}

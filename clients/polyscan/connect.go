@@ -1,0 +1,162 @@
+package main
+
+// Connections: to a server over the network, or to one inside this process.
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/test/bufconn"
+
+	"github.com/polyscan/polyscan/clients"
+	"github.com/polyscan/polyscan/kernels/driver"
+	"github.com/polyscan/polyscan/server"
+	"github.com/polyscan/polyscan/server/drivers"
+)
+
+// serverFlags choose the server.
+type serverFlags struct {
+	Addr       string        `help:"Server to talk to: HOST:PORT or unix:PATH. Without it, the same server runs inside this process." placeholder:"ADDR" env:"POLYSCAN_ADDR" group:"server"`
+	TLS        bool          `help:"Encrypt the connection, and check the server's certificate against those of the system." group:"server"`
+	CA         string        `help:"Encrypt the connection, and check the server's certificate against those in FILE (PEM)." placeholder:"FILE" predictor:"file" group:"server"`
+	Cert       string        `help:"Certificate to show to the server (PEM), with --key." placeholder:"FILE" predictor:"file" group:"server"`
+	Key        string        `help:"Key of --cert (PEM)." placeholder:"FILE" predictor:"file" group:"server"`
+	ServerName string        `help:"Name in the server's certificate, if it isn't the host of --addr." placeholder:"NAME" group:"server"`
+	TokenFile  string        `help:"File with the bearer token that the server asks for." placeholder:"FILE" env:"POLYSCAN_TOKEN_FILE" predictor:"file" group:"server"`
+	Timeout    time.Duration `help:"Give up after this long, such as 30s." placeholder:"TIME" group:"server"`
+}
+
+// deviceFlags choose the device of the server inside the process.
+type deviceFlags struct {
+	Device  string `help:"Device: auto, cpu, or cuda in builds that have it." enum:"auto,cpu,cuda" default:"auto" group:"device"`
+	Threads int    `help:"Threads of the CPU (default: all)." placeholder:"N" group:"device"`
+}
+
+// connection is a client with what belongs to it.
+type connection struct {
+	*clients.Client
+	addr  string // empty inside the process
+	ctx   context.Context
+	close func() error
+}
+
+// fail adds to an error what it is about, in the words of the command line.
+func (c *connection) fail(err error, frameName string, r *regions) error {
+	var e *clients.Error
+	if !errors.As(err, &e) {
+		return err
+	}
+	return &serverError{addr: c.addr, err: e, frame: frameName, regions: r}
+}
+
+// connect dials --addr, or starts a server inside the process. recipeDir is where that one keeps recipes.
+func connect(e *env, s *serverFlags, d *deviceFlags, recipeDir string) (*connection, error) {
+	if d.Threads < 0 {
+		return nil, usage("--threads %d: must not be negative", d.Threads)
+	}
+	if s.Timeout < 0 {
+		return nil, usage("--timeout %v: must not be negative", s.Timeout)
+	}
+	var c *connection
+	var err error
+	if s.Addr != "" {
+		if d.Device != "auto" || d.Threads != 0 {
+			return nil, usage("--device and --threads are for the server inside the process; the one at --addr %s has its own", s.Addr)
+		}
+		if recipeDir != "" {
+			return nil, usage("--recipes is for the server inside the process; the one at --addr %s has its own", s.Addr)
+		}
+		c, err = dial(s)
+	} else {
+		if s.TLS || s.CA != "" || s.Cert != "" || s.Key != "" || s.ServerName != "" {
+			return nil, usage("--tls, --ca, --cert, --key and --server-name need --addr")
+		}
+		c, err = inProcess(server.Config{Device: d.Device, Threads: d.Threads, RecipeDir: recipeDir})
+	}
+	if err != nil {
+		return nil, err
+	}
+	c.ctx = e.ctx
+	if s.Timeout > 0 {
+		ctx, cancel := context.WithTimeout(e.ctx, s.Timeout)
+		c.ctx = ctx
+		shut := c.close
+		c.close = func() error {
+			cancel()
+			return shut()
+		}
+	}
+	return c, nil
+}
+
+func dial(s *serverFlags) (*connection, error) {
+	var opts []clients.Option
+	if s.TLS || s.CA != "" || s.Cert != "" || s.Key != "" || s.ServerName != "" {
+		opts = append(opts, clients.WithTLS(clients.TLSFiles{CA: s.CA, Cert: s.Cert, Key: s.Key, ServerName: s.ServerName}))
+	}
+	if s.TokenFile != "" {
+		opts = append(opts, clients.WithTokenFile(s.TokenFile))
+	}
+	client, err := clients.Dial(s.Addr, opts...)
+	if err != nil {
+		return nil, &inputError{err.Error()}
+	}
+	return &connection{Client: client, addr: s.Addr, close: client.Close}, nil
+}
+
+const (
+	// inProcessMemory is what the server inside the process reserves on the device, for frames up to the largest message. On
+	// Unix memory that isn't written to costs nothing; where there is less, the server's default has to do.
+	inProcessMemory = 4 << 30
+	// pipeBytes is how much of a message is on the way between the two ends of the in-memory connection.
+	pipeBytes = 4 << 20
+	// closeGrace is how long calls in flight may take to end when the command does.
+	closeGrace = 5 * time.Second
+)
+
+// noDevice is the error for a device that this build or this machine lacks.
+func noDevice(name string) error {
+	return usage("--device %s: no such device; this build knows %s", name, strings.Join(drivers.Names(), ", "))
+}
+
+// inProcess starts a server behind a connection in memory: the same code and the same checks as over a network.
+func inProcess(cfg server.Config) (*connection, error) {
+	cfg.MaxMessageBytes = 1<<31 - 1
+	cfg.MaxFramePixels = driver.MaxPixels
+	cfg.NoReflection, cfg.NoChannelz = true, true
+	cfg.Version = version()
+	cfg.MemoryBytes = inProcessMemory
+	s, err := server.New(cfg)
+	if errors.Is(err, driver.ErrOutOfMemory) {
+		cfg.MemoryBytes = 0
+		s, err = server.New(cfg)
+	}
+	switch {
+	case errors.Is(err, drivers.ErrUnknown), errors.Is(err, driver.ErrNoDevice):
+		return nil, noDevice(cfg.Device)
+	case err != nil:
+		return nil, &inputError{err.Error()}
+	}
+	l := bufconn.Listen(pipeBytes)
+	served := make(chan error, 1)
+	go func() { served <- s.Serve(l) }()
+	opts := append(clients.DialOptions(),
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return l.DialContext(ctx) }))
+	cc, err := grpc.NewClient("passthrough:///in-process", opts...)
+	if err != nil {
+		return nil, fmt.Errorf("in-process connection: %w", err)
+	}
+	return &connection{Client: clients.New(cc), close: func() error {
+		err := cc.Close()
+		ctx, cancel := context.WithTimeout(context.Background(), closeGrace)
+		defer cancel()
+		return errors.Join(err, s.Shutdown(ctx), <-served)
+	}}, nil
+}

@@ -1,0 +1,158 @@
+package main
+
+// Errors on their way out: one line that says what and where, and the exit code.
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"google.golang.org/grpc/codes"
+
+	"github.com/polyscan/polyscan/clients"
+)
+
+// Exit codes.
+const (
+	exitOK       = 0
+	exitReject   = 1   // a verdict FAIL, with --fail-on-reject
+	exitUsage    = 2   // wrong arguments or bad input
+	exitServer   = 3   // the server, or the way to it
+	exitCanceled = 130 // interrupted, as shells report it
+)
+
+// errRejected ends a command whose frames didn't all pass. It prints nothing: the verdict has been printed.
+var errRejected = errors.New("rejected")
+
+// inputError is an error of the arguments or of a file.
+type inputError struct{ text string }
+
+func (e *inputError) Error() string { return e.text }
+
+// usage is an error of the arguments.
+func usage(format string, args ...any) error {
+	return &inputError{fmt.Sprintf(format, args...)}
+}
+
+// bad is an error of an input: a file, and what is wrong with it.
+func bad(name, format string, args ...any) error {
+	return &inputError{name + ": " + fmt.Sprintf(format, args...)}
+}
+
+// serverError is an error of the server, with the words of the command line for what it is about.
+type serverError struct {
+	addr    string // empty for the server inside the process
+	err     *clients.Error
+	frame   string // name of the frame, empty if there is none
+	regions *regions
+}
+
+func (e *serverError) Unwrap() error { return e.err }
+
+// Error names the file that a refused field came from in place of the field's path in the request.
+func (e *serverError) Error() string {
+	v := e.err.Violations
+	if len(v) == 0 {
+		switch e.err.Code {
+		case codes.InvalidArgument, codes.NotFound, codes.Aborted, codes.OutOfRange, codes.FailedPrecondition, codes.AlreadyExists:
+			return e.err.Reason()
+		case codes.Unavailable, codes.Unauthenticated, codes.PermissionDenied:
+			if e.addr != "" {
+				return e.addr + ": " + tidy(e.err)
+			}
+		}
+		return e.err.Error()
+	}
+	place := e.place(v[0].Field)
+	// The message usually starts with the path of the first field; what follows reads better than its description.
+	if rest, ok := strings.CutPrefix(e.err.Message, v[0].Field); ok && rest != "" && (rest[0] == ' ' || rest[0] == ':') {
+		if place == e.frame {
+			rest = strings.TrimPrefix(rest, " =")
+			if rest[0] == ' ' {
+				rest = ":" + rest
+			}
+		}
+		return place + rest
+	}
+	s := place + ": " + v[0].Description
+	if len(v) > 1 {
+		s += fmt.Sprintf(" (and %d more)", len(v)-1)
+	}
+	return s
+}
+
+// tidy is the text of an error of the connection without gRPC's wrapping of what the system said.
+func tidy(e *clients.Error) string {
+	if _, cause, ok := strings.Cut(e.Message, "Error while dialing: "); ok {
+		return "no connection: " + strings.TrimSuffix(cause, `"`)
+	}
+	return e.Error()
+}
+
+// place translates the path of a field.
+func (e *serverError) place(field string) string {
+	for _, prefix := range []string{"inspection.", "open.", "recipe."} {
+		field = strings.TrimPrefix(field, prefix)
+	}
+	if rest, ok := strings.CutPrefix(field, "frame."); ok && e.frame != "" {
+		// The bytes are the file; the layout is what the user said about it.
+		rest = strings.TrimPrefix(strings.TrimPrefix(rest, "data"), ".")
+		if rest == "" {
+			return e.frame
+		}
+		return e.frame + ": " + rest
+	}
+	if field == "frame" && e.frame != "" {
+		return e.frame
+	}
+	if rest, ok := strings.CutPrefix(field, "region_set."); ok && e.regions != nil {
+		head, tail, _ := strings.Cut(rest, ".")
+		place := e.regions.name + ": " + head
+		if i, ok := index(head); ok && i < len(e.regions.file.Regions) {
+			place += " " + strconv.Quote(e.regions.file.Regions[i].Name)
+		}
+		if tail != "" {
+			place += ": " + tail
+		}
+		return place
+	}
+	return field
+}
+
+// index reads the 3 of "regions[3]".
+func index(s string) (int, bool) {
+	_, s, ok := strings.Cut(s, "[")
+	if !ok {
+		return 0, false
+	}
+	i, err := strconv.Atoi(strings.TrimSuffix(s, "]"))
+	return i, err == nil && i >= 0
+}
+
+// exitCode classifies an error, nil included.
+func exitCode(err error) int {
+	var in *inputError
+	switch e := clients.AsError(err); {
+	case err == nil:
+		return exitOK
+	case errors.Is(err, errRejected):
+		return exitReject
+	case errors.Is(err, context.Canceled):
+		return exitCanceled
+	case errors.As(err, &in):
+		return exitUsage
+	case e != nil:
+		switch e.Code {
+		case codes.InvalidArgument, codes.NotFound, codes.Aborted, codes.OutOfRange, codes.FailedPrecondition, codes.AlreadyExists:
+			return exitUsage
+		}
+	}
+	return exitServer
+}
+
+// oneLine joins what would be several lines.
+func oneLine(s string) string {
+	return printable(strings.Join(strings.Fields(s), " "))
+}

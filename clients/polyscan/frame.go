@@ -1,0 +1,446 @@
+package main
+
+// FRAME arguments: reading files, raw pixels from the command line, and pictures of frames to draw on.
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"image"
+	"image/color"
+	"image/jpeg"
+	"image/png"
+	"io"
+	"io/fs"
+	"os"
+	"strconv"
+	"strings"
+
+	"golang.org/x/image/bmp"
+	"golang.org/x/image/tiff"
+
+	"github.com/polyscan/polyscan/clients"
+	polyscanv1 "github.com/polyscan/polyscan/proto/polyscan/v1"
+)
+
+// frameFlags say how to read a FRAME.
+type frameFlags struct {
+	Raw    rawSpec `help:"The frame is raw pixels: rows from the top, FORMAT one of gray8, gray16le, rgb8, bgr8, rgba8; STRIDE bytes from row to row." placeholder:"WxH:FORMAT[:STRIDE]" group:"frame"`
+	Bits   int     `help:"Significant bits of 16-bit samples: 10, 12, 14 or 16." placeholder:"N" group:"frame"`
+	Format string  `help:"Reduce the image as gray8, gray16le, rgb8, bgr8 or rgba8 instead of what the file holds; never one of less depth or fewer channels." placeholder:"FORMAT" predictor:"format" group:"frame"`
+}
+
+// maxFile is the largest message that protobuf and gRPC carry, less some room for the rest of it.
+const maxFile = 1<<31 - 1<<20
+
+// frame is a FRAME after reading.
+type frame struct {
+	name string
+	data []byte
+	raw  *clients.Raw // nil for an image file
+	bits int
+	conv polyscanv1.PixelFormat
+}
+
+// message is the frame as the server takes it.
+func (f *frame) message() *polyscanv1.Frame {
+	if f.raw != nil {
+		return f.raw.Frame(f.data)
+	}
+	m := clients.Encoded(f.data)
+	if f.bits != 0 || f.conv != 0 {
+		m.Layout = &polyscanv1.FrameLayout{SignificantBits: uint32(f.bits), PixelFormat: f.conv}
+	}
+	return m
+}
+
+// load reads a frame; "-" is standard input.
+func (o *frameFlags) load(e *env, name string) (*frame, error) {
+	if err := o.check(); err != nil {
+		return nil, err
+	}
+	data, err := readInput(e, name, maxFile)
+	if err != nil {
+		return nil, err
+	}
+	return o.frame(inputName(name), data)
+}
+
+// check looks at the flags alone.
+func (o *frameFlags) check() error {
+	switch o.Bits {
+	case 0, 8, 10, 12, 14, 16:
+	default:
+		return usage("--bits %d: must be 10, 12, 14 or 16", o.Bits)
+	}
+	if _, err := parseFormat(o.Format); o.Format != "" && err != nil {
+		return usage("--format %s: %v", printable(o.Format), err)
+	}
+	if o.Raw.set() {
+		if o.Format != "" {
+			return usage("--format %s: it converts image files; raw pixels have the format that --raw says", o.Format)
+		}
+		if _, err := o.Raw.Bytes(); err != nil {
+			return usage("--raw %s: %v", o.Raw, err)
+		}
+		if o.Bits > 8 && o.Raw.Format != clients.Gray16LE {
+			return usage("--bits %d: only gray16le has that many, --raw says %s", o.Bits, formatName(o.Raw.Format))
+		}
+	}
+	return nil
+}
+
+// frame makes a frame of the content of a file, after check.
+func (o *frameFlags) frame(name string, data []byte) (*frame, error) {
+	f := &frame{name: name, data: data, bits: o.Bits}
+	if len(data) == 0 {
+		return nil, bad(name, "the file is empty")
+	}
+	if o.Raw.set() {
+		raw := clients.Raw(o.Raw)
+		raw.Bits = o.Bits
+		need, err := raw.Bytes()
+		if err != nil {
+			return nil, usage("--raw %s: %v", o.Raw, err)
+		}
+		stride := int64(raw.Stride)
+		if stride == 0 {
+			stride = int64(raw.Width) * int64(clients.PixelBytes(raw.Format))
+		}
+		// The last row may come with its padding or without.
+		if n := int64(len(data)); n != need && n != stride*int64(raw.Height) {
+			hint := ""
+			if k := sniff(data); k != "" {
+				hint = fmt.Sprintf("; it looks like a %s file, which needs no --raw", k)
+			}
+			return nil, bad(name, "%d bytes, but --raw %s takes %d%s", n, o.Raw, need, hint)
+		}
+		f.raw, f.data = &raw, data[:need]
+		return f, nil
+	}
+	if o.Format != "" {
+		f.conv, _ = parseFormat(o.Format)
+	}
+	if sniff(data) == "" {
+		return nil, bad(name, "no PNG, JPEG, TIFF or BMP image; for raw pixels say --raw WIDTHxHEIGHT:FORMAT")
+	}
+	return f, nil
+}
+
+// inputName is how messages call an input.
+func inputName(name string) string {
+	if name == "-" {
+		return "standard input"
+	}
+	return name
+}
+
+// readInput reads a file, or standard input for "-". A file larger than limit is refused.
+func readInput(e *env, name string, limit int64) ([]byte, error) {
+	if name == "-" {
+		data, err := readPipe(e, e.stdin, limit)
+		if err != nil && !errors.Is(err, context.Canceled) {
+			err = bad(inputName(name), "%v", reason(err))
+		}
+		return data, err
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, bad(name, "%v", reason(err))
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err != nil {
+		return nil, bad(name, "%v", reason(err))
+	}
+	if st.IsDir() {
+		return nil, bad(name, "it is a folder; for all frames of a folder, see polyscan stream")
+	}
+	var data []byte
+	if st.Mode().IsRegular() {
+		data, err = readAll(f, st.Size(), limit)
+	} else {
+		data, err = readPipe(e, f, limit)
+	}
+	if err != nil && !errors.Is(err, context.Canceled) {
+		err = bad(name, "%v", reason(err))
+	}
+	return data, err
+}
+
+// readPipe reads what may never end, until the command is interrupted. The goroutine that waits for the rest then goes with
+// the process.
+func readPipe(e *env, r io.Reader, limit int64) ([]byte, error) {
+	type result struct {
+		data []byte
+		err  error
+	}
+	done := make(chan result, 1)
+	go func() {
+		data, err := readAll(r, 0, limit)
+		done <- result{data, err}
+	}()
+	select {
+	case d := <-done:
+		return d.data, d.err
+	case <-e.ctx.Done():
+		return nil, e.ctx.Err()
+	}
+}
+
+// readAll reads size bytes, or however many there are, up to limit.
+func readAll(r io.Reader, size, limit int64) ([]byte, error) {
+	if size > limit {
+		return nil, fmt.Errorf("%d bytes, the limit is %d", size, limit)
+	}
+	var b bytes.Buffer
+	b.Grow(int(size) + bytes.MinRead)
+	n, err := b.ReadFrom(io.LimitReader(r, limit+1))
+	if err != nil {
+		return nil, err
+	}
+	if n > limit {
+		return nil, fmt.Errorf("more than %d bytes, the limit", limit)
+	}
+	return b.Bytes(), nil
+}
+
+// reason strips the verb and the path off an error of the operating system; messages have the path already.
+func reason(err error) error {
+	var pe *fs.PathError
+	if errors.As(err, &pe) {
+		return pe.Err
+	}
+	var le *os.LinkError
+	if errors.As(err, &le) {
+		return le.Err
+	}
+	return err
+}
+
+// sniff recognises image files by how they start.
+func sniff(data []byte) string {
+	for _, k := range []struct{ name, magic string }{
+		{"PNG", "\x89PNG\r\n\x1a\n"},
+		{"JPEG", "\xff\xd8\xff"},
+		{"TIFF", "II*\x00"},
+		{"TIFF", "MM\x00*"},
+		{"BMP", "BM"},
+	} {
+		if bytes.HasPrefix(data, []byte(k.magic)) {
+			return k.name
+		}
+	}
+	return ""
+}
+
+// rawSpec is the value of --raw.
+type rawSpec clients.Raw
+
+func (r rawSpec) set() bool { return r != rawSpec{} }
+
+// Bytes is [clients.Raw.Bytes].
+func (r rawSpec) Bytes() (int64, error) { return clients.Raw(r).Bytes() }
+
+func (r rawSpec) String() string {
+	s := fmt.Sprintf("%dx%d:%s", r.Width, r.Height, formatName(r.Format))
+	if r.Stride != 0 {
+		s += ":" + strconv.Itoa(r.Stride)
+	}
+	return s
+}
+
+// UnmarshalText reads WxH:FORMAT[:STRIDE].
+func (r *rawSpec) UnmarshalText(text []byte) error {
+	spec, err := parseRaw(string(text))
+	if err != nil {
+		return err
+	}
+	*r = spec
+	return nil
+}
+
+func parseRaw(s string) (rawSpec, error) {
+	const want = "want WIDTHxHEIGHT:FORMAT or WIDTHxHEIGHT:FORMAT:STRIDE, such as 640x480:gray8"
+	parts := strings.Split(s, ":")
+	if len(parts) < 2 || len(parts) > 3 {
+		return rawSpec{}, fmt.Errorf("%q: %s", s, want)
+	}
+	var r rawSpec
+	var err error
+	if r.Width, r.Height, err = parseSize(parts[0]); err != nil {
+		return rawSpec{}, fmt.Errorf("%q: %v", s, err)
+	}
+	if r.Format, err = parseFormat(parts[1]); err != nil {
+		return rawSpec{}, fmt.Errorf("%q: %v", s, err)
+	}
+	if len(parts) == 3 {
+		if r.Stride, err = positive(parts[2]); err != nil {
+			return rawSpec{}, fmt.Errorf("%q: stride %v", s, err)
+		}
+	}
+	if _, err := r.Bytes(); err != nil {
+		return rawSpec{}, fmt.Errorf("%q: %v", s, err)
+	}
+	return r, nil
+}
+
+// parseSize reads WIDTHxHEIGHT.
+func parseSize(s string) (w, h int, err error) {
+	a, b, ok := strings.Cut(strings.ToLower(s), "x")
+	if !ok {
+		return 0, 0, fmt.Errorf("size %q: want WIDTHxHEIGHT, such as 640x480", s)
+	}
+	if w, err = positive(a); err != nil {
+		return 0, 0, fmt.Errorf("width %v", err)
+	}
+	if h, err = positive(b); err != nil {
+		return 0, 0, fmt.Errorf("height %v", err)
+	}
+	return w, h, nil
+}
+
+// positive reads a number of digits alone, from 1 to what an int32 holds.
+func positive(s string) (int, error) {
+	v, err := strconv.ParseUint(s, 10, 31)
+	if err != nil || v == 0 {
+		return 0, fmt.Errorf("%q: want a whole number from 1 to %d", s, 1<<31-1)
+	}
+	return int(v), nil
+}
+
+var formats = []struct {
+	name   string
+	format polyscanv1.PixelFormat
+}{
+	{"gray8", clients.Gray8},
+	{"gray16le", clients.Gray16LE},
+	{"rgb8", clients.RGB8},
+	{"bgr8", clients.BGR8},
+	{"rgba8", clients.RGBA8},
+}
+
+func parseFormat(s string) (polyscanv1.PixelFormat, error) {
+	low := strings.ToLower(s)
+	for _, f := range formats {
+		if f.name == low || low == "gray16" && f.format == clients.Gray16LE {
+			return f.format, nil
+		}
+	}
+	return 0, fmt.Errorf("format %q: want gray8, gray16le, rgb8, bgr8 or rgba8", s)
+}
+
+func formatName(f polyscanv1.PixelFormat) string {
+	for _, k := range formats {
+		if k.format == f {
+			return k.name
+		}
+	}
+	return "unknown"
+}
+
+// picture decodes a frame that the server has already taken (so that its size is within limits) to draw on it.
+// Samples of more than 8 bits are stretched so that the frame's darkest and brightest pixels are black and white.
+func (f *frame) picture() (image.Image, error) {
+	if f.raw != nil {
+		return f.rawPicture()
+	}
+	r := bytes.NewReader(f.data)
+	var img image.Image
+	var err error
+	switch sniff(f.data) {
+	case "PNG":
+		img, err = png.Decode(r)
+	case "JPEG":
+		img, err = jpeg.Decode(r)
+	case "TIFF":
+		img, err = tiff.Decode(r)
+	case "BMP":
+		img, err = bmp.Decode(r)
+	default:
+		err = errors.New("unknown image format")
+	}
+	if err != nil {
+		return nil, bad(f.name, "%v", err)
+	}
+	if g, ok := img.(*image.Gray16); ok {
+		b := g.Bounds()
+		return stretch(b.Dx(), b.Dy(), func(x, y int) uint16 { return g.Gray16At(b.Min.X+x, b.Min.Y+y).Y }), nil
+	}
+	return img, nil
+}
+
+func (f *frame) rawPicture() (image.Image, error) {
+	w, h, stride := f.raw.Width, f.raw.Height, f.raw.Stride
+	n := clients.PixelBytes(f.raw.Format)
+	if stride == 0 {
+		stride = w * n
+	}
+	at := func(x, y int) []byte { return f.data[y*stride+x*n:][:n] }
+	if f.raw.Format == clients.Gray16LE {
+		return stretch(w, h, func(x, y int) uint16 {
+			p := at(x, y)
+			return uint16(p[0]) | uint16(p[1])<<8
+		}), nil
+	}
+	if f.raw.Format == clients.Gray8 {
+		return &image.Gray{Pix: f.data, Stride: stride, Rect: image.Rect(0, 0, w, h)}, nil
+	}
+	out := image.NewNRGBA(image.Rect(0, 0, w, h))
+	for y := range h {
+		for x := range w {
+			p := at(x, y)
+			c := color.NRGBA{p[0], p[1], p[2], 255}
+			switch f.raw.Format {
+			case clients.BGR8:
+				c.R, c.B = c.B, c.R
+			case clients.RGBA8:
+				c.A = p[3]
+			}
+			out.SetNRGBA(x, y, c)
+		}
+	}
+	return out, nil
+}
+
+// stretch maps samples linearly to 8 bits.
+func stretch(w, h int, at func(x, y int) uint16) *image.Gray {
+	lo, hi := uint32(1<<16), uint32(0)
+	for y := range h {
+		for x := range w {
+			v := uint32(at(x, y))
+			lo, hi = min(lo, v), max(hi, v)
+		}
+	}
+	span := max(hi, lo+1) - lo
+	out := image.NewGray(image.Rect(0, 0, w, h))
+	for y := range h {
+		for x := range w {
+			out.Pix[y*out.Stride+x] = uint8((uint32(at(x, y)) - lo) * 255 / span)
+		}
+	}
+	return out
+}
+
+// size reads the width and height of an image file from its header.
+func (f *frame) size() (w, h int, err error) {
+	r := bytes.NewReader(f.data)
+	var c image.Config
+	switch sniff(f.data) {
+	case "PNG":
+		c, err = png.DecodeConfig(r)
+	case "JPEG":
+		c, err = jpeg.DecodeConfig(r)
+	case "TIFF":
+		c, err = tiff.DecodeConfig(r)
+	case "BMP":
+		c, err = bmp.DecodeConfig(r)
+	default:
+		err = errors.New("unknown image format")
+	}
+	if err != nil {
+		return 0, 0, bad(f.name, "%v", err)
+	}
+	return c.Width, c.Height, nil
+}

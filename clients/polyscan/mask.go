@@ -1,0 +1,118 @@
+package main
+
+// polyscan mask: regions as pixels.
+
+import (
+	"fmt"
+	"io"
+
+	polyscanv1 "github.com/polyscan/polyscan/proto/polyscan/v1"
+)
+
+type maskCmd struct {
+	Frame string `arg:"" optional:"" help:"A frame to take the size of; or give --size." predictor:"file"`
+
+	Size string  `help:"Size of the mask." placeholder:"WxH" group:"frame"`
+	Raw  rawSpec `help:"The frame is raw pixels of this size; the rest of it plays no part." placeholder:"WxH:FORMAT[:STRIDE]" group:"frame"`
+	regionFlags
+	Recipe  string `help:"Regions stored on the server, instead of --regions." placeholder:"NAME[@VERSION]" group:"regions"`
+	Recipes string `help:"Folder in which the server inside the process keeps recipes." placeholder:"DIR" predictor:"dir" group:"regions"`
+	Output  string `help:"The PNG to write; - is standard output." short:"o" required:"" placeholder:"FILE" predictor:"file" group:"output"`
+	Labels  bool   `help:"Write 16-bit labels (1 + the region's index; the last region that holds a pixel) instead of 255 in any region." group:"output"`
+	deviceFlags
+	serverFlags
+}
+
+func (c *maskCmd) Help() string {
+	return `
+Writes the pixels of regions as an image: 8-bit gray with 255 inside any region, or 16-bit labels. It holds the very pixels
+that reduce looks at.
+
+Examples:
+
+    polyscan mask testdata/board.png --regions testdata/board.regions.json -o mask.png
+    polyscan mask --size 640x480 --regions zones.svg --labels -o labels.png
+`
+}
+
+func (c *maskCmd) Run(e *env) (err error) {
+	w, h, err := c.size(e)
+	if err != nil {
+		return err
+	}
+	if c.Output != "-" {
+		if err := checkFolder(c.Output); err != nil {
+			return err
+		}
+	}
+	t, err := c.target(e, c.Recipe, c.Frame)
+	if err != nil {
+		return err
+	}
+	req := &polyscanv1.RasterizeRequest{
+		Width: uint32(w), Height: uint32(h), Method: t.method,
+		Mode: polyscanv1.RasterMode_RASTER_MODE_MASK, Encoding: polyscanv1.Encoding_ENCODING_PNG,
+	}
+	if c.Labels {
+		req.Mode = polyscanv1.RasterMode_RASTER_MODE_LABELS
+	}
+	if t.recipe != nil {
+		req.Regions = &polyscanv1.RasterizeRequest_Recipe{Recipe: t.recipe}
+	} else {
+		req.Regions = &polyscanv1.RasterizeRequest_RegionSet{RegionSet: &polyscanv1.RegionSet{Regions: t.regions.message()}}
+	}
+	conn, err := connect(e, &c.serverFlags, &c.deviceFlags, c.Recipes)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if cerr := conn.close(); err == nil {
+			err = cerr
+		}
+	}()
+	res, err := conn.Rasterize(conn.ctx, req)
+	if err != nil {
+		return conn.fail(err, "", t.regions)
+	}
+	if c.Output == "-" {
+		_, err = e.stdout.Write(res.GetImage().GetData())
+		return err
+	}
+	err = writeFile(c.Output, func(w io.Writer) error {
+		_, err := w.Write(res.GetImage().GetData())
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	total := uint64(0)
+	for _, n := range res.GetCounts() {
+		total += n
+	}
+	_, err = fmt.Fprintf(e.stdout, "%s: %dx%d, %s of %s, by %s\n", c.Output, w, h,
+		plural(int(total), "pixel", "pixels"), plural(len(res.GetCounts()), "region", "regions"), res.GetBackend())
+	return err
+}
+
+// size finds out how large the mask is.
+func (c *maskCmd) size(e *env) (w, h int, err error) {
+	switch {
+	case c.Size != "" && (c.Frame != "" || c.Raw.set()):
+		return 0, 0, usage("--size and a frame: give one of them")
+	case c.Size != "":
+		if w, h, err = parseSize(c.Size); err != nil {
+			return 0, 0, usage("--size: %v", err)
+		}
+		return w, h, nil
+	case c.Raw.set():
+		return c.Raw.Width, c.Raw.Height, nil
+	case c.Frame == "":
+		return 0, 0, usage("the size is missing: give a FRAME or --size WxH")
+	}
+	o := frameFlags{}
+	f, err := o.load(e, c.Frame)
+	if err != nil {
+		return 0, 0, err
+	}
+	return f.size()
+}

@@ -1,0 +1,407 @@
+package main
+
+// polyscan recipe: regions and limits that a server keeps under a name.
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/polyscan/polyscan/clients"
+	polyscanv1 "github.com/polyscan/polyscan/proto/polyscan/v1"
+)
+
+type recipeCmd struct {
+	Put    recipePutCmd    `cmd:"" help:"Store a new version of a recipe."`
+	Get    recipeGetCmd    `cmd:"" help:"Print a recipe as a regions file."`
+	List   recipeListCmd   `cmd:"" help:"List recipes."`
+	Delete recipeDeleteCmd `cmd:"" help:"Delete a version of a recipe, or all of them."`
+}
+
+func (c *recipeCmd) Help() string {
+	return `
+A recipe is a set of regions with limits and the numbers to compute, kept by a server under a name. Each put makes a new
+version, and versions never change.
+
+Examples:
+
+    polyscan recipe put board --regions testdata/board.regions.json --addr inspector:7465
+    polyscan reduce testdata/board.png --recipe board --addr inspector:7465
+    polyscan recipe list --recipes ./recipes
+`
+}
+
+// recipeFlags say where the recipes are.
+type recipeFlags struct {
+	Recipes string `help:"Folder in which the server inside the process keeps recipes, without --addr." placeholder:"DIR" predictor:"dir" group:"server"`
+	serverFlags
+}
+
+func (f *recipeFlags) connect(e *env) (*connection, error) {
+	if f.Addr == "" && f.Recipes == "" {
+		return nil, usage("recipes are on a server: say --addr ADDR, or --recipes DIR for a folder of this machine")
+	}
+	return connect(e, &f.serverFlags, &deviceFlags{Device: "auto"}, f.Recipes)
+}
+
+// with runs a function with a connection.
+func (f *recipeFlags) with(e *env, fn func(*connection) error) error {
+	c, err := f.connect(e)
+	if err != nil {
+		return err
+	}
+	err = fn(c)
+	if cerr := c.close(); err == nil {
+		err = cerr
+	}
+	return err
+}
+
+type recipePutCmd struct {
+	Name        string  `arg:"" optional:"" help:"Name of the recipe; a recipe file has its own."`
+	Description string  `help:"What it is for." placeholder:"TEXT"`
+	Expect      *uint64 `help:"Store only if the latest version is N; 0: if the name is new." placeholder:"N"`
+	Regions     string  `help:"Regions with limits: polyscan's own JSON (an array, or what get prints), LabelMe, COCO, GeoJSON or SVG; - is standard input." short:"r" required:"" placeholder:"FILE" predictor:"file"`
+	Fill        string  `help:"Fill rule of regions that don't say: nonzero or evenodd." enum:"nonzero,evenodd" default:"nonzero"`
+	reductionFlags
+	recipeFlags
+}
+
+func (c *recipePutCmd) Help() string {
+	return `
+Examples:
+
+    polyscan recipe put board --regions board.regions.json --stats basic --percentiles 1,50,99 --addr inspector:7465
+    polyscan recipe get board --addr line1:7465 | polyscan recipe put --regions - --addr line2:7465
+`
+}
+
+func (c *recipePutCmd) Run(e *env) error {
+	o := regionFlags{Regions: c.Regions, Fill: c.Fill}
+	rs, err := o.load(e, "")
+	if err != nil {
+		return err
+	}
+	r := &polyscanv1.Recipe{Name: c.Name, Description: c.Description, RegionSet: &polyscanv1.RegionSet{Regions: rs.message()}}
+	if r.Name == "" {
+		r.Name = rs.file.Name
+	}
+	if r.Name == "" {
+		return usage("the name of the recipe is missing, and %s holds none", rs.name)
+	}
+	if r.Description == "" {
+		r.Description = rs.file.Description
+	}
+	if c.reductionFlags.set() {
+		if r.Reductions, err = c.reductionFlags.message(nil); err != nil {
+			return err
+		}
+	} else if r.Reductions, err = parseReductions(rs.file.Reductions); err != nil {
+		return bad(rs.name, "reductions: %v", err)
+	}
+	return c.with(e, func(conn *connection) error {
+		stored, err := conn.PutRecipe(conn.ctx, r, c.Expect)
+		if err != nil {
+			return conn.fail(err, "", rs)
+		}
+		_, err = fmt.Fprintf(e.stdout, "%s@%d: %s\n", stored.GetName(), stored.GetVersion(), plural(len(rs.file.Regions), "region", "regions"))
+		return err
+	})
+}
+
+type recipeGetCmd struct {
+	Recipe string `arg:"" help:"NAME (the latest version) or NAME@VERSION."`
+	Output string `help:"File to write; standard output by default." short:"o" default:"-" placeholder:"FILE" predictor:"file"`
+	recipeFlags
+}
+
+func (c *recipeGetCmd) Help() string {
+	return `
+Prints JSON that --regions and recipe put read.
+
+Examples:
+
+    polyscan recipe get board@2 --addr inspector:7465 -o board.json
+`
+}
+
+func (c *recipeGetCmd) Run(e *env) error {
+	ref, err := clients.ParseRecipeRef(c.Recipe)
+	if err != nil {
+		return usage("%v", err)
+	}
+	return c.with(e, func(conn *connection) error {
+		r, err := conn.GetRecipe(conn.ctx, ref.GetName(), ref.GetVersion())
+		if err != nil {
+			return conn.fail(err, "", nil)
+		}
+		text, err := recipeJSON(r)
+		if err != nil {
+			return err
+		}
+		if c.Output == "-" {
+			_, err = e.stdout.Write(text)
+			return err
+		}
+		return writeFile(c.Output, func(w io.Writer) error {
+			_, err := w.Write(text)
+			return err
+		})
+	})
+}
+
+type recipeListCmd struct {
+	Prefix string `arg:"" optional:"" help:"Only names that start with it."`
+	All    bool   `help:"All versions instead of the latest of each name."`
+	JSON   bool   `help:"Print a JSON array." name:"json"`
+	recipeFlags
+}
+
+func (c *recipeListCmd) Help() string {
+	return `
+Examples:
+
+    polyscan recipe list --addr inspector:7465
+    polyscan recipe list board --all --json --addr inspector:7465
+`
+}
+
+// recipeSummaryReport is an element of what list --json prints.
+type recipeSummaryReport struct {
+	Name        string `json:"name"`
+	Version     uint64 `json:"version"`
+	Description string `json:"description"`
+	Regions     uint32 `json:"regions"`
+	Vertices    uint64 `json:"vertices"`
+	CreatedAt   string `json:"created_at"`
+}
+
+func (c *recipeListCmd) Run(e *env) error {
+	return c.with(e, func(conn *connection) error {
+		all := []recipeSummaryReport{}
+		t := &table{columns: []column{{title: "RECIPE"}, {title: "VERSION", right: true}, {title: "REGIONS", right: true},
+			{title: "VERTICES", right: true}, {title: "CREATED"}, {title: "DESCRIPTION"}}}
+		for r, err := range conn.Recipes(conn.ctx, c.Prefix, c.All) {
+			if err != nil {
+				return conn.fail(err, "", nil)
+			}
+			at := r.GetCreatedAt().AsTime()
+			all = append(all, recipeSummaryReport{r.GetName(), r.GetVersion(), r.GetDescription(), r.GetRegionCount(), r.GetVertexCount(),
+				at.UTC().Format(time.RFC3339Nano)})
+			t.add(cell{text: r.GetName()}, cell{text: strconv.FormatUint(r.GetVersion(), 10)},
+				cell{text: strconv.Itoa(int(r.GetRegionCount()))}, cell{text: strconv.FormatUint(r.GetVertexCount(), 10)},
+				cell{text: at.Local().Format("2006-01-02 15:04:05")}, cell{text: shorten(printable(r.GetDescription()), 60)})
+		}
+		if c.JSON {
+			return writeJSON(e.stdout, all)
+		}
+		if len(all) == 0 {
+			_, err := fmt.Fprintln(e.stdout, "no recipes")
+			return err
+		}
+		return t.write(e, e.stdout)
+	})
+}
+
+type recipeDeleteCmd struct {
+	Recipe string `arg:"" help:"NAME@VERSION, or NAME with --all."`
+	All    bool   `help:"Delete every version."`
+	recipeFlags
+}
+
+func (c *recipeDeleteCmd) Help() string {
+	return `
+Examples:
+
+    polyscan recipe delete board@1 --addr inspector:7465
+    polyscan recipe delete board --all --addr inspector:7465
+`
+}
+
+func (c *recipeDeleteCmd) Run(e *env) error {
+	ref, err := clients.ParseRecipeRef(c.Recipe)
+	switch {
+	case err != nil:
+		return usage("%v", err)
+	case ref.GetVersion() == 0 && !c.All:
+		return usage("recipe %s: which version? Say %s@VERSION, or --all for every one of them", ref.GetName(), ref.GetName())
+	case ref.GetVersion() != 0 && c.All:
+		return usage("recipe %s: --all deletes every version; leave the version out", c.Recipe)
+	}
+	return c.with(e, func(conn *connection) error {
+		n, err := conn.DeleteRecipe(conn.ctx, ref.GetName(), ref.GetVersion())
+		if err != nil {
+			return conn.fail(err, "", nil)
+		}
+		_, err = fmt.Fprintf(e.stdout, "%s: deleted %s\n", c.Recipe, plural(n, "version", "versions"))
+		return err
+	})
+}
+
+// recipeJSON writes a recipe as a regions file, one region a line.
+func recipeJSON(r *polyscanv1.Recipe) ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	value := func(v any) error {
+		if err := enc.Encode(v); err != nil {
+			return err
+		}
+		b.Truncate(b.Len() - 1) // the encoder ends with a newline
+		return nil
+	}
+	field := func(key string, v any) error {
+		fmt.Fprintf(&b, "%q: ", key)
+		if err := value(v); err != nil {
+			return err
+		}
+		b.WriteString(",\n")
+		return nil
+	}
+	b.WriteString("{\n")
+	fields := []struct {
+		key string
+		v   any
+	}{
+		{"name", r.GetName()},
+		{"version", r.GetVersion()},
+		{"created_at", r.GetCreatedAt().AsTime().UTC().Format(time.RFC3339Nano)},
+		{"description", r.GetDescription()},
+		{"reductions", formatReductions(r.GetReductions())},
+	}
+	for _, f := range fields {
+		if err := field(f.key, f.v); err != nil {
+			return nil, err
+		}
+	}
+	b.WriteString("\"regions\": [\n")
+	regions := fromRecipe(r).file.Regions
+	for i, g := range regions {
+		if err := value(g); err != nil {
+			return nil, err
+		}
+		if i < len(regions)-1 {
+			b.WriteByte(',')
+		}
+		b.WriteByte('\n')
+	}
+	b.WriteString("]\n}\n")
+	return b.Bytes(), nil
+}
+
+// formatReductions writes reductions as a regions file has them: names of statistics, the percentiles and the bins in brackets.
+func formatReductions(r *polyscanv1.Reductions) []string {
+	out := []string{}
+	for _, s := range r.GetStatistics() {
+		text := statisticName(s)
+		switch s {
+		case polyscanv1.Statistic_STATISTIC_PERCENTILES:
+			var args []string
+			for _, p := range r.GetPercentiles() {
+				args = append(args, number(p))
+			}
+			if r.GetPercentileMethod() == polyscanv1.PercentileMethod_PERCENTILE_METHOD_LINEAR {
+				args = append(args, "linear")
+			}
+			text += brackets(args)
+		case polyscanv1.Statistic_STATISTIC_HISTOGRAM:
+			if h := r.GetHistogram(); h.GetBins() != 0 {
+				args := []string{strconv.Itoa(int(h.GetBins()))}
+				if h.GetLower() != 0 || h.GetUpper() != 0 {
+					args = append(args, number(h.GetLower()), number(h.GetUpper()))
+				}
+				text += brackets(args)
+			}
+		}
+		out = append(out, text)
+	}
+	return out
+}
+
+func brackets(args []string) string {
+	if len(args) == 0 {
+		return ""
+	}
+	return "(" + strings.Join(args, ", ") + ")"
+}
+
+// parseReductions reads what formatReductions writes, and nil for none.
+func parseReductions(list []string) (*polyscanv1.Reductions, error) {
+	if len(list) == 0 {
+		return nil, nil
+	}
+	r := &polyscanv1.Reductions{}
+	for _, s := range list {
+		name, rest, bracketed := strings.Cut(s, "(")
+		name = strings.ToLower(strings.TrimSpace(name))
+		if err := addStatistic(r, name); err != nil {
+			return nil, fmt.Errorf("%q is none of the statistics", s)
+		}
+		if !bracketed {
+			continue
+		}
+		inner, ok := strings.CutSuffix(strings.TrimSpace(rest), ")")
+		if !ok {
+			return nil, fmt.Errorf("%q: the bracket isn't closed", s)
+		}
+		args := strings.Split(inner, ",")
+		for i := range args {
+			args[i] = strings.TrimSpace(args[i])
+		}
+		switch name {
+		case "percentiles":
+			if err := percentileArgs(r, args); err != nil {
+				return nil, fmt.Errorf("%q: %v", s, err)
+			}
+		case "histogram":
+			if err := histogramArgs(r, args); err != nil {
+				return nil, fmt.Errorf("%q: %v", s, err)
+			}
+		default:
+			return nil, fmt.Errorf("%q: %s takes no arguments", s, name)
+		}
+	}
+	return r, nil
+}
+
+func percentileArgs(r *polyscanv1.Reductions, args []string) error {
+	if n := len(args); args[n-1] == "linear" {
+		r.PercentileMethod = polyscanv1.PercentileMethod_PERCENTILE_METHOD_LINEAR
+		args = args[:n-1]
+	}
+	r.Percentiles = nil
+	for _, a := range args {
+		p, err := strconv.ParseFloat(a, 64)
+		if err != nil || !(p >= 0 && p <= 100) {
+			return fmt.Errorf("percentile %q: want a number from 0 to 100", a)
+		}
+		r.Percentiles = append(r.Percentiles, p)
+	}
+	return nil
+}
+
+func histogramArgs(r *polyscanv1.Reductions, args []string) error {
+	if len(args) != 1 && len(args) != 3 {
+		return fmt.Errorf("want (BINS) or (BINS, LOWER, UPPER)")
+	}
+	bins, err := strconv.ParseUint(args[0], 10, 32)
+	if err != nil || bins == 0 {
+		return fmt.Errorf("bins %q: want a whole number from 1", args[0])
+	}
+	r.Histogram = &polyscanv1.HistogramSpec{Bins: uint32(bins)}
+	if len(args) == 3 {
+		for i, v := range []*float64{&r.Histogram.Lower, &r.Histogram.Upper} {
+			if *v, err = strconv.ParseFloat(args[i+1], 64); err != nil {
+				return fmt.Errorf("%q is no number", args[i+1])
+			}
+		}
+		if !(r.Histogram.Lower < r.Histogram.Upper) {
+			return fmt.Errorf("the lower end must be less than the upper")
+		}
+	}
+	return nil
+}

@@ -1,0 +1,229 @@
+package main
+
+// polyscan reduce: one frame, many regions.
+
+import (
+	"image"
+	"image/jpeg"
+	"image/png"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	polyscanv1 "github.com/polyscan/polyscan/proto/polyscan/v1"
+)
+
+type reduceCmd struct {
+	Frame string `arg:"" help:"The frame: a PNG, JPEG, TIFF or BMP file, raw pixels with --raw, or - for standard input." predictor:"file"`
+
+	regionFlags
+	Recipe  string `help:"Regions and limits stored on the server, instead of --regions; VERSION defaults to the latest." placeholder:"NAME[@VERSION]" group:"regions"`
+	Recipes string `help:"Folder in which the server inside the process keeps recipes." placeholder:"DIR" predictor:"dir" group:"regions"`
+	frameFlags
+	reductionFlags
+
+	JSON         bool   `help:"Print one JSON object instead of the table." group:"output" name:"json"`
+	Overlay      string `help:"Draw the regions over the frame, coloured by verdict, into this PNG or JPEG." placeholder:"FILE" predictor:"file" group:"output"`
+	OverlaySize  int    `help:"Longest side of the frame in the overlay, in pixels; small frames are enlarged by default." placeholder:"PX" group:"output"`
+	Plot         string `help:"Draw the histograms into this PNG or JPEG." placeholder:"FILE" predictor:"file" group:"output"`
+	FailOnReject bool   `help:"Exit with 1 if the verdict is FAIL." group:"output"`
+
+	deviceFlags
+	serverFlags
+}
+
+func (c *reduceCmd) Help() string {
+	return `
+Prints exact statistics of the pixels inside each region, and a verdict where regions have limits.
+
+Examples:
+
+    polyscan reduce testdata/board.png --regions testdata/board.regions.json
+    polyscan reduce board.png -r labelme.json --json | jq '.regions[0].channels[0].mean'
+    polyscan reduce board.png -r board.svg --overlay board-overlay.png --plot board-plot.png
+    polyscan reduce line.raw --raw 4096x1024:gray16le --bits 12 -r zones.json --percentiles 1,50,99.9
+    polyscan reduce board.png --recipe board@3 --addr inspector:7465 --fail-on-reject
+
+Exit codes: 0 done; 1 the verdict is FAIL and --fail-on-reject was given; 2 wrong arguments or bad input; 3 the server, or the way to it, failed; 130 interrupted.
+`
+}
+
+func (c *reduceCmd) Run(e *env) (err error) {
+	if c.OverlaySize < 0 || c.OverlaySize > maxOverlaySize {
+		return usage("--overlay-size %d: must be 1 to %d", c.OverlaySize, maxOverlaySize)
+	}
+	for _, out := range []struct{ flag, name string }{{"--overlay", c.Overlay}, {"--plot", c.Plot}} {
+		if err := checkPictureName(out.flag, out.name); err != nil {
+			return err
+		}
+	}
+	t, err := c.target(e, c.Recipe, c.Frame)
+	if err != nil {
+		return err
+	}
+	f, err := c.frameFlags.load(e, c.Frame)
+	if err != nil {
+		return err
+	}
+	r, err := c.reductions(t)
+	if err != nil {
+		return err
+	}
+	conn, err := connect(e, &c.serverFlags, &c.deviceFlags, c.Recipes)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if cerr := conn.close(); err == nil {
+			err = cerr
+		}
+	}()
+	drawn := t.regions
+	if c.Overlay != "" && t.recipe != nil {
+		stored, err := conn.GetRecipe(conn.ctx, t.recipe.GetName(), t.recipe.GetVersion())
+		if err != nil {
+			return conn.fail(err, "", nil)
+		}
+		drawn = fromRecipe(stored)
+		t.recipe.Version = stored.GetVersion() // so that what is drawn is what is reduced
+	}
+	start := time.Now()
+	res, err := conn.Reduce(conn.ctx, t.inspection(r), f.message())
+	if err != nil {
+		return conn.fail(err, f.name, t.regions)
+	}
+	total := time.Since(start)
+
+	if c.JSON {
+		err = writeJSON(e.stdout, reportOf(f.name, res, askedPercentiles(r)))
+	} else {
+		if err = writeTable(e, e.stdout, res); err == nil {
+			err = writeSummary(e, e.stdout, f.name, res, total)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	if err := c.pictures(f, drawn, res); err != nil {
+		return err
+	}
+	if c.FailOnReject && res.GetVerdict() == polyscanv1.Verdict_VERDICT_FAIL {
+		return errRejected
+	}
+	return nil
+}
+
+// reductions decides what to ask for: a recipe's own choice where there is one and no flag speaks, and else what
+// the output shows.
+func (c *reduceCmd) reductions(t *target) (*polyscanv1.Reductions, error) {
+	if t.recipe != nil && !c.reductionFlags.set() && c.Plot == "" {
+		return nil, nil
+	}
+	fallback := tableReductions()
+	if c.JSON {
+		fallback = jsonReductions()
+	}
+	r, err := c.reductionFlags.message(fallback)
+	if err != nil {
+		return nil, err
+	}
+	if c.Plot != "" {
+		add(r, polyscanv1.Statistic_STATISTIC_HISTOGRAM)
+	}
+	return r, nil
+}
+
+// pictures draws what was asked for.
+func (c *reduceCmd) pictures(f *frame, regions *regions, res *polyscanv1.FrameResult) error {
+	if c.Overlay != "" {
+		img, err := f.picture()
+		if err != nil {
+			return err
+		}
+		o := &overlay{frame: img, title: filepath.Base(f.name), verdict: res.GetVerdict(), size: c.OverlaySize}
+		for _, g := range res.GetRegions() {
+			r := regions.file.Regions[g.GetIndex()]
+			o.regions = append(o.regions, overlayRegion{r.Name, r.Rings, regions.evenOdd(r), g.GetVerdict()})
+		}
+		out, err := o.draw()
+		if err != nil {
+			return err
+		}
+		if err := writePicture(c.Overlay, out); err != nil {
+			return err
+		}
+	}
+	if c.Plot != "" {
+		out, err := plotHistograms(filepath.Base(f.name), res)
+		if err != nil {
+			return err
+		}
+		return writePicture(c.Plot, out)
+	}
+	return nil
+}
+
+// maxOverlaySize bounds --overlay-size.
+const maxOverlaySize = 16384
+
+// checkPictureName refuses a file that isn't PNG or JPEG by its extension, before anything is computed.
+func checkPictureName(flag, name string) error {
+	if name == "" {
+		return nil
+	}
+	switch strings.ToLower(filepath.Ext(name)) {
+	case ".png", ".jpg", ".jpeg":
+		return checkFolder(name)
+	}
+	return usage("%s %s: want a file name that ends in .png or .jpg", flag, name)
+}
+
+// checkFolder refuses an output whose folder isn't there, before anything is computed.
+func checkFolder(name string) error {
+	st, err := os.Stat(filepath.Dir(name))
+	if err != nil {
+		return bad(name, "%v", reason(err))
+	}
+	if !st.IsDir() {
+		return bad(name, "%s is no folder", filepath.Dir(name))
+	}
+	return nil
+}
+
+// writePicture writes a PNG or JPEG, by the extension.
+func writePicture(name string, img image.Image) error {
+	return writeFile(name, func(w io.Writer) error {
+		if strings.EqualFold(filepath.Ext(name), ".png") {
+			return (&png.Encoder{CompressionLevel: png.DefaultCompression}).Encode(w, img)
+		}
+		return jpeg.Encode(w, img, &jpeg.Options{Quality: 90})
+	})
+}
+
+// writeFile makes a file whole or not at all.
+func writeFile(name string, write func(io.Writer) error) (err error) {
+	f, err := os.CreateTemp(filepath.Dir(name), ".polyscan-*")
+	if err != nil {
+		return bad(name, "%v", reason(err))
+	}
+	defer func() {
+		if err != nil {
+			os.Remove(f.Name())
+			err = bad(name, "%v", reason(err))
+		}
+	}()
+	if err = write(f); err != nil {
+		f.Close()
+		return err
+	}
+	if err = f.Chmod(0o644); err != nil {
+		f.Close()
+		return err
+	}
+	if err = f.Close(); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), name)
+}

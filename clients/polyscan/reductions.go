@@ -1,0 +1,205 @@
+package main
+
+// Which numbers to compute.
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/polyscan/polyscan/clients"
+	polyscanv1 "github.com/polyscan/polyscan/proto/polyscan/v1"
+)
+
+// reductionFlags choose the numbers.
+type reductionFlags struct {
+	Stats            []string  `help:"What to compute, separated by commas: count, sum, sum_sq, mean, variance, stddev, min, max, histogram, percentiles, median, mode, distinct, centroid; or basic, or all. The default is all for --json, and what the table shows otherwise." placeholder:"NAME" predictor:"stats" group:"numbers"`
+	Percentiles      []float64 `help:"Percentiles from 0 to 100 to compute (default 1,5,10,25,50,75,90,95,99)." placeholder:"P" group:"numbers"`
+	PercentileMethod string    `help:"nearest-rank or linear." enum:"nearest-rank,linear" default:"nearest-rank" placeholder:"METHOD" group:"numbers"`
+	Bins             uint32    `help:"Bins of equal width for histograms instead of one for each value." placeholder:"N" group:"numbers"`
+	Range            string    `help:"Values that --bins covers: from LOWER up to but not including UPPER." placeholder:"LOWER,UPPER" group:"numbers"`
+}
+
+var statistics = []struct {
+	name string
+	stat polyscanv1.Statistic
+}{
+	{"count", polyscanv1.Statistic_STATISTIC_COUNT},
+	{"sum", polyscanv1.Statistic_STATISTIC_SUM},
+	{"sum_sq", polyscanv1.Statistic_STATISTIC_SUM_OF_SQUARES},
+	{"mean", polyscanv1.Statistic_STATISTIC_MEAN},
+	{"variance", polyscanv1.Statistic_STATISTIC_VARIANCE},
+	{"stddev", polyscanv1.Statistic_STATISTIC_STDDEV},
+	{"min", polyscanv1.Statistic_STATISTIC_MIN},
+	{"max", polyscanv1.Statistic_STATISTIC_MAX},
+	{"histogram", polyscanv1.Statistic_STATISTIC_HISTOGRAM},
+	{"percentiles", polyscanv1.Statistic_STATISTIC_PERCENTILES},
+	{"median", polyscanv1.Statistic_STATISTIC_MEDIAN},
+	{"mode", polyscanv1.Statistic_STATISTIC_MODE},
+	{"distinct", polyscanv1.Statistic_STATISTIC_DISTINCT},
+	{"centroid", polyscanv1.Statistic_STATISTIC_CENTROID},
+}
+
+// basicStatistics is how many of the first statistics "basic" stands for, the protocol's default.
+const basicStatistics = 8
+
+func statisticName(s polyscanv1.Statistic) string {
+	for _, k := range statistics {
+		if k.stat == s {
+			return k.name
+		}
+	}
+	return "unknown"
+}
+
+// set reports whether any flag asks for particular numbers.
+func (o *reductionFlags) set() bool {
+	return len(o.Stats) > 0 || len(o.Percentiles) > 0 || o.Bins != 0 || o.Range != ""
+}
+
+// message is the flags as the server takes them, with fallback where --stats isn't given. --percentiles, --bins and --range
+// bring in what they are about.
+func (o *reductionFlags) message(fallback *polyscanv1.Reductions) (*polyscanv1.Reductions, error) {
+	r := &polyscanv1.Reductions{
+		Statistics:  fallback.GetStatistics(),
+		Percentiles: fallback.GetPercentiles(),
+		Histogram:   fallback.GetHistogram(),
+	}
+	if len(o.Stats) > 0 {
+		r.Statistics, r.Percentiles = nil, nil
+		for _, name := range o.Stats {
+			if err := addStatistic(r, name); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if o.PercentileMethod == "linear" {
+		r.PercentileMethod = polyscanv1.PercentileMethod_PERCENTILE_METHOD_LINEAR
+	}
+	if len(o.Percentiles) > 0 {
+		for _, p := range o.Percentiles {
+			if !(p >= 0 && p <= 100) {
+				return nil, usage("--percentiles %s: must be 0 to 100", number(p))
+			}
+		}
+		r.Percentiles = o.Percentiles
+		add(r, polyscanv1.Statistic_STATISTIC_PERCENTILES)
+	}
+	if o.Bins != 0 || o.Range != "" {
+		r.Histogram = &polyscanv1.HistogramSpec{Bins: o.Bins}
+		if o.Range != "" {
+			lower, upper, err := parseRange(o.Range)
+			switch {
+			case err != nil:
+				return nil, usage("--range: %v", err)
+			case o.Bins == 0:
+				return nil, usage("--range %s: say how many --bins it has", o.Range)
+			}
+			r.Histogram.Lower, r.Histogram.Upper = lower, upper
+		}
+		add(r, polyscanv1.Statistic_STATISTIC_HISTOGRAM)
+	}
+	return r, nil
+}
+
+// parseRange reads LOWER,UPPER.
+func parseRange(s string) (lower, upper float64, err error) {
+	a, b, ok := strings.Cut(s, ",")
+	if !ok {
+		return 0, 0, fmt.Errorf("%q: want LOWER,UPPER", s)
+	}
+	for _, v := range []struct {
+		text string
+		to   *float64
+	}{{a, &lower}, {b, &upper}} {
+		f, err := strconv.ParseFloat(strings.TrimSpace(v.text), 64)
+		if err != nil || math.IsInf(f, 0) || math.IsNaN(f) {
+			return 0, 0, fmt.Errorf("%q: %q is no number", s, v.text)
+		}
+		*v.to = f
+	}
+	if lower >= upper {
+		return 0, 0, fmt.Errorf("%q: LOWER must be less than UPPER", s)
+	}
+	return lower, upper, nil
+}
+
+func addStatistic(r *polyscanv1.Reductions, name string) error {
+	low := strings.ToLower(strings.TrimSpace(name))
+	switch low {
+	case "all":
+		for _, k := range statistics {
+			add(r, k.stat)
+		}
+		return nil
+	case "basic":
+		for _, k := range statistics[:basicStatistics] {
+			add(r, k.stat)
+		}
+		return nil
+	case "std":
+		low = "stddev"
+	case "sum_of_squares":
+		low = "sum_sq"
+	}
+	for _, k := range statistics {
+		if k.name == low {
+			add(r, k.stat)
+			return nil
+		}
+	}
+	names := make([]string, len(statistics))
+	for i, k := range statistics {
+		names[i] = k.name
+	}
+	return usage("--stats %q: want %s, basic or all", name, strings.Join(names, ", "))
+}
+
+// add asks for one more statistic.
+func add(r *polyscanv1.Reductions, s polyscanv1.Statistic) {
+	for _, have := range r.Statistics {
+		if have == s {
+			return
+		}
+	}
+	r.Statistics = append(r.Statistics, s)
+}
+
+// has reports whether a statistic is asked for.
+func has(r *polyscanv1.Reductions, s polyscanv1.Statistic) bool {
+	for _, have := range r.GetStatistics() {
+		if have == s {
+			return true
+		}
+	}
+	return false
+}
+
+// tableReductions is what the table shows when nobody says otherwise.
+func tableReductions() *polyscanv1.Reductions {
+	return &polyscanv1.Reductions{
+		Statistics: []polyscanv1.Statistic{
+			polyscanv1.Statistic_STATISTIC_COUNT,
+			polyscanv1.Statistic_STATISTIC_MEAN,
+			polyscanv1.Statistic_STATISTIC_STDDEV,
+			polyscanv1.Statistic_STATISTIC_MIN,
+			polyscanv1.Statistic_STATISTIC_MAX,
+			polyscanv1.Statistic_STATISTIC_PERCENTILES,
+		},
+		Percentiles: []float64{50},
+	}
+}
+
+// defaultPercentiles are the keys of "percentiles" in the JSON report.
+var defaultPercentiles = []float64{1, 5, 10, 25, 50, 75, 90, 95, 99}
+
+// jsonReductions is everything.
+func jsonReductions() *polyscanv1.Reductions {
+	r := clients.AllStatistics()
+	r.Percentiles = defaultPercentiles
+	return r
+}
+
+// number writes a float so that it reads back as the same.
+func number(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }

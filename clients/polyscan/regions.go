@@ -1,0 +1,166 @@
+package main
+
+// REGIONS files and recipes: what to look at in a frame.
+
+import (
+	"errors"
+	"path/filepath"
+
+	"github.com/polyscan/polyscan/clients"
+	"github.com/polyscan/polyscan/clients/regionfile"
+	polyscanv1 "github.com/polyscan/polyscan/proto/polyscan/v1"
+)
+
+// regionFlags choose the regions.
+type regionFlags struct {
+	Regions   string  `help:"Regions: polyscan's own JSON, LabelMe, COCO, GeoJSON or SVG, recognised by content; - is standard input." short:"r" placeholder:"FILE" predictor:"file" group:"regions"`
+	Fill      string  `help:"Fill rule of regions that don't say: nonzero or evenodd." enum:"nonzero,evenodd" default:"nonzero" group:"regions"`
+	Image     string  `help:"Which image of a COCO file: its file name or id." placeholder:"NAME" group:"regions"`
+	Tolerance float64 `help:"Largest distance in pixels between a curve of an SVG or LabelMe file and its polygon (default 0.0625)." placeholder:"PX" group:"regions"`
+	Method    string  `help:"How to find the pixels: naive, tiled, edge-filtered, tiled-edge-filtered or row-spans. All give the same numbers." enum:"auto,naive,tiled,edge-filtered,tiled-edge-filtered,row-spans" default:"auto" placeholder:"METHOD" group:"regions"`
+}
+
+// regions is a regions file after reading.
+type regions struct {
+	name string
+	file *regionfile.File
+	fill string
+}
+
+// load reads the file of --regions. hint is the name of the frame, for files that describe several.
+func (o *regionFlags) load(e *env, hint string) (*regions, error) {
+	opts := regionfile.Options{Image: o.Image, ImageHint: hint, Tolerance: o.Tolerance}
+	name := inputName(o.Regions)
+	var file *regionfile.File
+	var err error
+	if o.Regions == "-" {
+		var data []byte
+		if data, err = readInput(e, "-", regionfile.DefaultMaxBytes); err != nil {
+			return nil, err
+		}
+		file, err = regionfile.Parse(name, data, opts)
+	} else {
+		file, err = regionfile.Load(o.Regions, opts)
+	}
+	if err != nil {
+		if errors.Is(err, regionfile.ErrOptions) {
+			return nil, usage("--tolerance %v: must be from %v to %v px", o.Tolerance, regionfile.MinTolerance, regionfile.MaxTolerance)
+		}
+		return nil, &inputError{err.Error()}
+	}
+	return &regions{name: name, file: file, fill: o.Fill}, nil
+}
+
+// evenOdd reports whether a region's fill rule is even-odd.
+func (r *regions) evenOdd(g regionfile.Region) bool {
+	fill := g.Fill
+	if fill == regionfile.FillDefault {
+		fill = r.fill
+	}
+	return fill == regionfile.FillEvenOdd
+}
+
+// message is the regions as the server takes them.
+func (r *regions) message() []*polyscanv1.Region {
+	out := make([]*polyscanv1.Region, len(r.file.Regions))
+	for i, g := range r.file.Regions {
+		m := &polyscanv1.Region{Name: g.Name, Limits: g.Limits, Rings: make([]*polyscanv1.Ring, len(g.Rings))}
+		m.FillRule = polyscanv1.FillRule_FILL_RULE_NON_ZERO
+		if r.evenOdd(g) {
+			m.FillRule = polyscanv1.FillRule_FILL_RULE_EVEN_ODD
+		}
+		for j, ring := range g.Rings {
+			xy := make([]float64, 0, 2*len(ring))
+			for _, p := range ring {
+				xy = append(xy, p[0], p[1])
+			}
+			m.Rings[j] = &polyscanv1.Ring{Xy: xy}
+		}
+		out[i] = m
+	}
+	return out
+}
+
+// fromRecipe is the regions of a stored recipe, to draw them.
+func fromRecipe(r *polyscanv1.Recipe) *regions {
+	f := &regionfile.File{Format: regionfile.FormatRecipe, Name: r.GetName(), Description: r.GetDescription()}
+	for _, m := range r.GetRegionSet().GetRegions() {
+		g := regionfile.Region{Name: m.GetName(), Limits: m.GetLimits(), Fill: regionfile.FillNonZero}
+		if m.GetFillRule() == polyscanv1.FillRule_FILL_RULE_EVEN_ODD {
+			g.Fill = regionfile.FillEvenOdd
+		}
+		for _, ring := range m.GetRings() {
+			xy := ring.GetXy()
+			pts := make([][2]float64, len(xy)/2)
+			for i := range pts {
+				pts[i] = [2]float64{xy[2*i], xy[2*i+1]}
+			}
+			g.Rings = append(g.Rings, pts)
+		}
+		f.Regions = append(f.Regions, g)
+	}
+	return &regions{name: "recipe " + r.GetName(), file: f, fill: regionfile.FillNonZero}
+}
+
+var methods = map[string]polyscanv1.MaskMethod{
+	"auto":                polyscanv1.MaskMethod_MASK_METHOD_UNSPECIFIED,
+	"naive":               polyscanv1.MaskMethod_MASK_METHOD_NAIVE,
+	"tiled":               polyscanv1.MaskMethod_MASK_METHOD_TILED,
+	"edge-filtered":       polyscanv1.MaskMethod_MASK_METHOD_EDGE_FILTERED,
+	"tiled-edge-filtered": polyscanv1.MaskMethod_MASK_METHOD_TILED_EDGE_FILTERED,
+	"row-spans":           polyscanv1.MaskMethod_MASK_METHOD_ROW_SPANS,
+}
+
+func methodName(m polyscanv1.MaskMethod) string {
+	for name, v := range methods {
+		if v == m {
+			return name
+		}
+	}
+	return "unknown"
+}
+
+// target is what to inspect: regions from a file, or a recipe on the server.
+type target struct {
+	regions *regions // nil for a recipe
+	recipe  *polyscanv1.RecipeRef
+	method  polyscanv1.MaskMethod
+}
+
+// target decides between --regions and --recipe.
+func (o *regionFlags) target(e *env, recipe, frameName string) (*target, error) {
+	t := &target{method: methods[o.Method]}
+	switch {
+	case recipe != "" && o.Regions != "":
+		return nil, usage("--regions and --recipe: give one of them")
+	case recipe != "":
+		ref, err := clients.ParseRecipeRef(recipe)
+		if err != nil {
+			return nil, usage("--recipe: %v", err)
+		}
+		t.recipe = ref
+	case o.Regions == "":
+		return nil, usage("--regions FILE or --recipe NAME is missing")
+	case o.Regions == "-" && frameName == "-":
+		return nil, usage("the frame and --regions are both -: standard input holds one of them")
+	default:
+		r, err := o.load(e, filepath.Base(frameName))
+		if err != nil {
+			return nil, err
+		}
+		t.regions = r
+	}
+	return t, nil
+}
+
+// inspection is the target as the server takes it.
+func (t *target) inspection(r *polyscanv1.Reductions) *polyscanv1.Inspection {
+	var in *polyscanv1.Inspection
+	if t.recipe != nil {
+		in = clients.UseRecipe(t.recipe.GetName(), t.recipe.GetVersion())
+	} else {
+		in = clients.UseRegions(t.regions.message()...)
+	}
+	in.Reductions, in.Method = r, t.method
+	return in
+}

@@ -1,0 +1,275 @@
+package main
+
+// The JSON report of a frame.
+
+import (
+	"encoding/json"
+	"io"
+	"strconv"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	polyscanv1 "github.com/polyscan/polyscan/proto/polyscan/v1"
+)
+
+// frameReport is what --json prints. The order of the fields is the order in the output; unset values are null. Later
+// versions may add fields, and never change or remove one.
+type frameReport struct {
+	Backend string         `json:"backend"`
+	Width   uint32         `json:"width"`
+	Height  uint32         `json:"height"`
+	Regions []regionReport `json:"regions"`
+
+	Frame       string      `json:"frame"`
+	PixelFormat string      `json:"pixel_format"`
+	Bits        uint32      `json:"significant_bits"`
+	Method      string      `json:"method"`
+	Verdict     *string     `json:"verdict"`
+	Times       timesReport `json:"times_ms"`
+}
+
+type timesReport struct {
+	Decode  *float64 `json:"decode"`
+	Queue   *float64 `json:"queue"`
+	Compute *float64 `json:"compute"`
+}
+
+type regionReport struct {
+	Name     string          `json:"name"`
+	Channels []channelReport `json:"channels"`
+
+	Index    uint32        `json:"index"`
+	Count    uint64        `json:"count"`
+	Area     float64       `json:"area"`
+	Coverage *float64      `json:"coverage"`
+	Bounds   *[4]uint32    `json:"bounds"` // x0, y0, x1, y1, half-open
+	Centroid *[2]float64   `json:"centroid"`
+	Verdict  *string       `json:"verdict"`
+	Limits   []limitReport `json:"limits"`
+}
+
+type channelReport struct {
+	Count       *uint64       `json:"count"`
+	Sum         *uint64       `json:"sum"`
+	SumSq       *uint64       `json:"sum_sq"`
+	Mean        *float64      `json:"mean"`
+	Variance    *float64      `json:"variance"`
+	StdDev      *float64      `json:"stddev"`
+	Min         *uint32       `json:"min"`
+	Max         *uint32       `json:"max"`
+	MinAt       *[2]uint32    `json:"min_at"`
+	MaxAt       *[2]uint32    `json:"max_at"`
+	Median      *float64      `json:"median"`
+	Mode        *uint32       `json:"mode"`
+	Distinct    *uint32       `json:"distinct"`
+	Percentiles percentileMap `json:"percentiles"`
+	Histogram   []uint64      `json:"histogram"`
+
+	Name     string       `json:"name"`
+	Centroid *[2]float64  `json:"centroid"` // weighted by the samples
+	Range    *rangeReport `json:"histogram_range"`
+}
+
+type rangeReport struct {
+	Lower float64 `json:"lower"`
+	Upper float64 `json:"upper"`
+	Below uint64  `json:"below"`
+	Above uint64  `json:"above"`
+}
+
+type limitReport struct {
+	Expression string   `json:"expression"`
+	Verdict    *string  `json:"verdict"`
+	Value      *float64 `json:"value"`
+	Channel    *string  `json:"channel"`
+	Reason     *string  `json:"reason"`
+}
+
+// percentileMap is an object from percentiles to values. Keys keep the order asked for; those without a value are null.
+type percentileMap []percentileEntry
+
+type percentileEntry struct {
+	p float64
+	v *float64
+}
+
+func (m percentileMap) MarshalJSON() ([]byte, error) {
+	if m == nil {
+		return []byte("null"), nil
+	}
+	b := []byte{'{'}
+	for i, e := range m {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = strconv.AppendQuote(b, number(e.p))
+		b = append(b, ':')
+		v, err := json.Marshal(e.v)
+		if err != nil {
+			return nil, err
+		}
+		b = append(b, v...)
+	}
+	return append(b, '}'), nil
+}
+
+// reportOf translates a result. asked are the percentiles that were asked for, so that a region without pixels shows them.
+func reportOf(name string, res *polyscanv1.FrameResult, asked []float64) *frameReport {
+	r := &frameReport{
+		Backend:     res.GetBackend(),
+		Width:       res.GetLayout().GetWidth(),
+		Height:      res.GetLayout().GetHeight(),
+		Regions:     make([]regionReport, len(res.GetRegions())),
+		Frame:       name,
+		PixelFormat: formatName(res.GetLayout().GetPixelFormat()),
+		Bits:        res.GetLayout().GetSignificantBits(),
+		Method:      methodName(res.GetMethod()),
+		Verdict:     verdictName(res.GetVerdict()),
+		Times: timesReport{
+			Decode:  milliseconds(res.GetTimes().GetDecode()),
+			Queue:   milliseconds(res.GetTimes().GetQueue()),
+			Compute: milliseconds(res.GetTimes().GetCompute()),
+		},
+	}
+	for i, g := range res.GetRegions() {
+		out := regionReport{
+			Name:     g.GetName(),
+			Channels: make([]channelReport, len(g.GetChannels())),
+			Index:    g.GetIndex(),
+			Count:    g.GetCount(),
+			Area:     g.GetArea(),
+			Coverage: g.Coverage,
+			Verdict:  verdictName(g.GetVerdict()),
+			Limits:   make([]limitReport, len(g.GetLimits())),
+		}
+		if b := g.GetBounds(); b != nil {
+			out.Bounds = &[4]uint32{b.GetX0(), b.GetY0(), b.GetX1(), b.GetY1()}
+		}
+		out.Centroid = point(g.GetCentroid())
+		for j, c := range g.GetChannels() {
+			out.Channels[j] = channelOf(c, asked)
+		}
+		for j, l := range g.GetLimits() {
+			out.Limits[j] = limitOf(l)
+		}
+		r.Regions[i] = out
+	}
+	return r
+}
+
+func channelOf(c *polyscanv1.ChannelStatistics, asked []float64) channelReport {
+	out := channelReport{
+		Count:    c.Count,
+		Sum:      c.Sum,
+		SumSq:    c.SumOfSquares,
+		Mean:     c.Mean,
+		Variance: c.Variance,
+		StdDev:   c.Stddev,
+		Min:      c.Min,
+		Max:      c.Max,
+		MinAt:    position(c.GetMinAt()),
+		MaxAt:    position(c.GetMaxAt()),
+		Median:   c.Median,
+		Mode:     c.Mode,
+		Distinct: c.Distinct,
+		Name:     channelName(c.GetChannel()),
+		Centroid: point(c.GetWeightedCentroid()),
+	}
+	if got := c.GetPercentiles(); len(got) > 0 {
+		for _, p := range got {
+			out.Percentiles = append(out.Percentiles, percentileEntry{p.GetPercentile(), &p.Value})
+		}
+	} else {
+		for _, p := range asked {
+			out.Percentiles = append(out.Percentiles, percentileEntry{p, nil})
+		}
+	}
+	if h := c.GetHistogram(); h != nil {
+		out.Histogram = h.GetCounts()
+		out.Range = &rangeReport{h.GetLower(), h.GetUpper(), h.GetBelow(), h.GetAbove()}
+	}
+	return out
+}
+
+func limitOf(l *polyscanv1.LimitResult) limitReport {
+	out := limitReport{Expression: l.GetExpression(), Verdict: verdictName(l.GetVerdict()), Value: l.Value}
+	if l.GetChannel() != polyscanv1.Channel_CHANNEL_UNSPECIFIED {
+		name := channelName(l.GetChannel())
+		out.Channel = &name
+	}
+	if l.GetReason() != "" {
+		reason := l.GetReason()
+		out.Reason = &reason
+	}
+	return out
+}
+
+// writeJSON prints one value on one line.
+func writeJSON(w io.Writer, v any) error {
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false) // limits are full of < and >
+	return enc.Encode(v)
+}
+
+// askedPercentiles is what a percentile object of a region without pixels has for keys.
+func askedPercentiles(r *polyscanv1.Reductions) []float64 {
+	if !has(r, polyscanv1.Statistic_STATISTIC_PERCENTILES) {
+		return nil
+	}
+	if len(r.GetPercentiles()) == 0 {
+		return defaultPercentiles
+	}
+	return r.GetPercentiles()
+}
+
+func position(p *polyscanv1.PixelPosition) *[2]uint32 {
+	if p == nil {
+		return nil
+	}
+	return &[2]uint32{p.GetX(), p.GetY()}
+}
+
+func point(p *polyscanv1.Point) *[2]float64 {
+	if p == nil {
+		return nil
+	}
+	return &[2]float64{p.GetX(), p.GetY()}
+}
+
+func milliseconds(d *durationpb.Duration) *float64 {
+	if d == nil {
+		return nil
+	}
+	v := float64(d.AsDuration().Microseconds()) / 1e3
+	return &v
+}
+
+// verdictName is PASS, FAIL, or nil where no limit was given.
+func verdictName(v polyscanv1.Verdict) *string {
+	var s string
+	switch v {
+	case polyscanv1.Verdict_VERDICT_PASS:
+		s = "PASS"
+	case polyscanv1.Verdict_VERDICT_FAIL:
+		s = "FAIL"
+	default:
+		return nil
+	}
+	return &s
+}
+
+func channelName(c polyscanv1.Channel) string {
+	switch c {
+	case polyscanv1.Channel_CHANNEL_GRAY:
+		return "gray"
+	case polyscanv1.Channel_CHANNEL_RED:
+		return "red"
+	case polyscanv1.Channel_CHANNEL_GREEN:
+		return "green"
+	case polyscanv1.Channel_CHANNEL_BLUE:
+		return "blue"
+	case polyscanv1.Channel_CHANNEL_ALPHA:
+		return "alpha"
+	}
+	return ""
+}

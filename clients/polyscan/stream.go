@@ -1,0 +1,535 @@
+package main
+
+// polyscan stream: the frames of a folder through one stream.
+
+import (
+	"cmp"
+	"context"
+	"encoding/csv"
+	"fmt"
+	"io"
+	"iter"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+
+	"github.com/polyscan/polyscan/clients"
+	polyscanv1 "github.com/polyscan/polyscan/proto/polyscan/v1"
+)
+
+type streamCmd struct {
+	Dir string `arg:"" help:"Folder of frames: all PNG, JPEG, TIFF and BMP files in it, or all .raw and .bin files with --raw; in natural order (frame2 before frame10)." predictor:"dir"`
+
+	regionFlags
+	Recipe  string `help:"Regions and limits stored on the server, instead of --regions." placeholder:"NAME[@VERSION]" group:"regions"`
+	Recipes string `help:"Folder in which the server inside the process keeps recipes." placeholder:"DIR" predictor:"dir" group:"regions"`
+	frameFlags
+	reductionFlags
+
+	Repeat       int    `help:"Send all frames N times." default:"1" placeholder:"N" group:"output"`
+	Window       int    `help:"Frames on the way at most." default:"4" placeholder:"N" group:"output"`
+	JSON         bool   `help:"Print one JSON object for the stream." group:"output" name:"json"`
+	CSV          string `help:"Write a row for each frame, region and channel." placeholder:"FILE" predictor:"file" group:"output" name:"csv"`
+	Quiet        bool   `help:"No progress bar, and no line for each frame that fails." short:"q" group:"output"`
+	FailOnReject bool   `help:"Exit with 1 if any frame is FAIL or was refused." group:"output"`
+
+	deviceFlags
+	serverFlags
+}
+
+func (c *streamCmd) Help() string {
+	return `
+Sends the regions once and then frame after frame, several on the way at a time, and prints how they came out, at what rate,
+and how long each took from being sent to its answer. A file that can't be used is reported, and the stream goes on.
+
+Examples:
+
+    polyscan stream testdata/conveyor --regions testdata/conveyor/regions.json
+    polyscan stream frames/ -r zones.json --csv results.csv --addr inspector:7465
+    polyscan stream dump/ --raw 2048x512:gray8 --recipe belt --addr inspector:7465 --fail-on-reject
+
+Exit codes: 0 done; 1 a frame failed or was refused and --fail-on-reject was given; 2 wrong arguments or bad input; 3 the server, or the way to it, failed; 130 interrupted.
+`
+}
+
+// streamReport is what --json prints. Times are in milliseconds.
+type streamReport struct {
+	Backend   string         `json:"backend"`
+	Frames    int            `json:"frames"`
+	Bytes     int64          `json:"bytes"`
+	Pixels    int64          `json:"pixels"`
+	Seconds   float64        `json:"seconds"`
+	Rate      float64        `json:"frames_per_second"`
+	MBRate    float64        `json:"megabytes_per_second"`
+	Latency   latencyReport  `json:"latency_ms"`
+	Compute   latencyReport  `json:"compute_ms"`
+	Verdicts  verdictsReport `json:"verdicts"`
+	Rejected  []rejectReport `json:"rejected"`
+	Truncated bool           `json:"rejected_truncated"`
+}
+
+type latencyReport struct {
+	Min float64 `json:"min"`
+	P50 float64 `json:"p50"`
+	P90 float64 `json:"p90"`
+	P99 float64 `json:"p99"`
+	Max float64 `json:"max"`
+}
+
+type verdictsReport struct {
+	Pass    int `json:"pass"`
+	Fail    int `json:"fail"`
+	None    int `json:"none"`
+	Refused int `json:"refused"`
+}
+
+// rejectReport is a frame that failed or was refused.
+type rejectReport struct {
+	Sequence uint64   `json:"sequence"`
+	Frame    string   `json:"frame"`
+	Regions  []string `json:"regions"` // that failed
+	Error    *string  `json:"error"`   // why it was refused
+}
+
+// maxRejects is how many of them --json lists.
+const maxRejects = 10_000
+
+// cacheBytes is how much of the frames is kept in memory for --repeat; what is beyond is read again.
+const cacheBytes = 1 << 30
+
+func (c *streamCmd) Run(e *env) (err error) {
+	switch {
+	case c.Repeat < 1 || c.Repeat > 1<<24:
+		return usage("--repeat %d: must be 1 to %d", c.Repeat, 1<<24)
+	case c.Window < 1 || c.Window > 1024:
+		return usage("--window %d: must be 1 to 1024", c.Window)
+	}
+	if err := c.frameFlags.check(); err != nil {
+		return err
+	}
+	names, err := c.list()
+	if err != nil {
+		return err
+	}
+	t, err := c.target(e, c.Recipe, c.Dir)
+	if err != nil {
+		return err
+	}
+	var fallback *polyscanv1.Reductions
+	if t.recipe == nil {
+		fallback = tableReductions()
+	}
+	var r *polyscanv1.Reductions
+	if t.recipe == nil || c.reductionFlags.set() {
+		if r, err = c.reductionFlags.message(fallback); err != nil {
+			return err
+		}
+	}
+	conn, err := connect(e, &c.serverFlags, &c.deviceFlags, c.Recipes)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if cerr := conn.close(); err == nil {
+			err = cerr
+		}
+	}()
+
+	s := &streamRun{cmd: c, env: e, conn: conn, target: t, names: names}
+	if c.CSV != "" {
+		if err := checkFolder(c.CSV); err != nil {
+			return err
+		}
+		return writeFile(c.CSV, func(w io.Writer) error {
+			s.rows = csv.NewWriter(w)
+			if err := s.run(r); err != nil {
+				return err
+			}
+			s.rows.Flush()
+			return s.rows.Error()
+		})
+	}
+	return s.run(r)
+}
+
+// list finds the frames of the folder.
+func (c *streamCmd) list() ([]string, error) {
+	entries, err := os.ReadDir(c.Dir)
+	if err != nil {
+		return nil, bad(c.Dir, "%v", reason(err))
+	}
+	kinds := []string{".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp"}
+	if c.Raw.set() {
+		kinds = []string{".raw", ".bin"}
+	}
+	var names []string
+	for _, f := range entries {
+		if !f.IsDir() && slices.Contains(kinds, strings.ToLower(filepath.Ext(f.Name()))) {
+			names = append(names, f.Name())
+		}
+	}
+	if len(names) == 0 {
+		return nil, bad(c.Dir, "no frames (%s) in this folder", strings.Join(kinds, ", "))
+	}
+	slices.SortFunc(names, natural)
+	return names, nil
+}
+
+// natural orders names so that numbers in them count as numbers: frame2 before frame10.
+func natural(a, b string) int {
+	x, y := a, b
+	for x != "" && y != "" {
+		if isDigit(x[0]) && isDigit(y[0]) {
+			m, n := digitRun(x), digitRun(y)
+			p, q := strings.TrimLeft(m, "0"), strings.TrimLeft(n, "0")
+			if d := cmp.Or(cmp.Compare(len(p), len(q)), strings.Compare(p, q)); d != 0 {
+				return d
+			}
+			x, y = x[len(m):], y[len(n):]
+			continue
+		}
+		if x[0] != y[0] {
+			return cmp.Compare(x[0], y[0])
+		}
+		x, y = x[1:], y[1:]
+	}
+	return cmp.Or(cmp.Compare(len(x), len(y)), strings.Compare(a, b))
+}
+
+func isDigit(c byte) bool { return c >= '0' && c <= '9' }
+
+func digitRun(s string) string {
+	n := 0
+	for n < len(s) && isDigit(s[n]) {
+		n++
+	}
+	return s[:n]
+}
+
+// streamRun is a stream while it runs.
+type streamRun struct {
+	cmd    *streamCmd
+	env    *env
+	conn   *connection
+	target *target
+	names  []string
+	rows   *csv.Writer
+
+	unusable sync.Map // from *polyscanv1.Frame to why it was sent without pixels
+
+	report  streamReport
+	latency []time.Duration
+	compute []time.Duration
+}
+
+func (s *streamRun) run(r *polyscanv1.Reductions) error {
+	e, c := s.env, s.cmd
+	total := len(s.names) * c.Repeat
+	var bar *progressbar.ProgressBar
+	if e.live && !c.Quiet {
+		bar = progressbar.NewOptions(total, progressbar.OptionSetWriter(e.stderr), progressbar.OptionSetDescription("frames"),
+			progressbar.OptionShowCount(), progressbar.OptionShowIts(), progressbar.OptionSetItsString("frames"),
+			progressbar.OptionThrottle(80*time.Millisecond), progressbar.OptionClearOnFinish(), progressbar.OptionFullWidth(),
+			progressbar.OptionUseANSICodes(true))
+	}
+	done := func() {
+		if bar != nil {
+			_ = bar.Clear() // nothing depends on it
+		}
+	}
+	defer done()
+	if s.rows != nil {
+		if err := s.rows.Write(csvHeader); err != nil {
+			return err
+		}
+	}
+
+	ctx, cancel := context.WithCancel(s.conn.ctx)
+	defer cancel()
+	frames := readAhead(ctx, s.frames(), c.Window)
+	start := time.Now()
+	var last *polyscanv1.FrameResult
+	for a, err := range s.conn.StreamFrames(ctx, s.target.inspection(r), frames, clients.StreamOptions{Window: c.Window}) {
+		if err != nil {
+			return s.conn.fail(err, "", s.target.regions)
+		}
+		s.count(a)
+		if a.Result != nil {
+			last = a.Result
+			if err := s.writeRows(a); err != nil {
+				return err
+			}
+		}
+		if bar != nil {
+			_ = bar.Add(1)
+		}
+		if line := s.describe(a); line != "" && !c.Quiet && !c.JSON {
+			done()
+			if _, err := fmt.Fprintln(e.stdout, line); err != nil {
+				return err
+			}
+		}
+	}
+	done()
+	s.report.Seconds = time.Since(start).Seconds()
+	s.report.Rate = float64(s.report.Frames) / s.report.Seconds
+	s.report.MBRate = float64(s.report.Bytes) / 1e6 / s.report.Seconds
+	s.report.Latency, s.report.Compute = quantiles(s.latency), quantiles(s.compute)
+	s.report.Backend = last.GetBackend()
+	if err := s.print(); err != nil {
+		return err
+	}
+	if v := s.report.Verdicts; c.FailOnReject && v.Fail+v.Refused > 0 {
+		return errRejected
+	}
+	return nil
+}
+
+// frames reads the folder. A file that can't be a frame goes out without pixels, so that the server refuses it in its turn
+// and the others keep their numbers; why it can't is kept for the answer.
+func (s *streamRun) frames() iter.Seq2[*polyscanv1.Frame, error] {
+	cached, room := map[string][]byte{}, int64(cacheBytes)
+	return func(yield func(*polyscanv1.Frame, error) bool) {
+		for range s.cmd.Repeat {
+			for _, name := range s.names {
+				data, ok := cached[name]
+				var err error
+				if !ok {
+					data, err = readInput(s.env, filepath.Join(s.cmd.Dir, name), maxFile)
+					if n := int64(len(data)); s.cmd.Repeat > 1 && n <= room {
+						cached[name] = data
+						room -= n
+					}
+				}
+				var f *frame
+				if err == nil {
+					f, err = s.cmd.frame(name, data)
+				}
+				m := clients.Encoded(nil)
+				if err == nil {
+					m = f.message()
+				} else {
+					s.unusable.Store(m, err)
+				}
+				m.FrameId = cut(name, 256)
+				if !yield(m, nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// cut shortens a name to a number of bytes, at its front: the end tells frames apart.
+func cut(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	return strings.ToValidUTF8(s[len(s)-n:], "")
+}
+
+// readAhead runs an iterator in a goroutine of its own, up to n elements ahead.
+func readAhead[T any](ctx context.Context, seq iter.Seq2[T, error], n int) iter.Seq2[T, error] {
+	type item struct {
+		v   T
+		err error
+	}
+	return func(yield func(T, error) bool) {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		ch := make(chan item, n)
+		go func() {
+			defer close(ch)
+			for v, err := range seq {
+				select {
+				case ch <- item{v, err}:
+				case <-ctx.Done():
+					return
+				}
+			}
+		}()
+		for it := range ch {
+			if !yield(it.v, it.err) {
+				break
+			}
+		}
+		cancel()
+		for range ch { // until the goroutine has ended
+		}
+	}
+}
+
+// count adds an answer to the report.
+func (s *streamRun) count(a *clients.Answer) {
+	r := &s.report
+	r.Frames++
+	r.Bytes += int64(len(a.Frame.GetData()))
+	s.latency = append(s.latency, a.Latency)
+	reject := rejectReport{Sequence: a.Sequence, Frame: a.Frame.GetFrameId(), Regions: []string{}}
+	switch {
+	case a.Err != nil:
+		r.Verdicts.Refused++
+		text := s.refusal(a)
+		reject.Error = &text
+	case a.Result.GetVerdict() == polyscanv1.Verdict_VERDICT_FAIL:
+		r.Verdicts.Fail++
+		reject.Regions = failed(a.Result)
+	case a.Result.GetVerdict() == polyscanv1.Verdict_VERDICT_PASS:
+		r.Verdicts.Pass++
+	default:
+		r.Verdicts.None++
+	}
+	if a.Result != nil {
+		l := a.Result.GetLayout()
+		r.Pixels += int64(l.GetWidth()) * int64(l.GetHeight())
+		s.compute = append(s.compute, a.Result.GetTimes().GetCompute().AsDuration())
+	}
+	if reject.Error != nil || len(reject.Regions) > 0 {
+		if len(r.Rejected) < maxRejects {
+			r.Rejected = append(r.Rejected, reject)
+		} else {
+			r.Truncated = true
+		}
+	}
+}
+
+// refusal says why a frame was refused.
+func (s *streamRun) refusal(a *clients.Answer) string {
+	if err, ok := s.unusable.Load(a.Frame); ok {
+		return oneLine(err.(error).Error())
+	}
+	return oneLine(s.conn.fail(a.Err, a.Frame.GetFrameId(), s.target.regions).Error())
+}
+
+func failed(res *polyscanv1.FrameResult) []string {
+	var out []string
+	for _, g := range res.GetRegions() {
+		if g.GetVerdict() == polyscanv1.Verdict_VERDICT_FAIL {
+			out = append(out, g.GetName())
+		}
+	}
+	return out
+}
+
+// describe is the line for a frame that didn't pass.
+func (s *streamRun) describe(a *clients.Answer) string {
+	if a.Err != nil {
+		return s.env.paint(red, "REFUSED") + " " + s.refusal(a)
+	}
+	if a.Result.GetVerdict() != polyscanv1.Verdict_VERDICT_FAIL {
+		return ""
+	}
+	var why []string
+	for _, g := range a.Result.GetRegions() {
+		for _, l := range g.GetLimits() {
+			if l.GetVerdict() == polyscanv1.Verdict_VERDICT_FAIL {
+				why = append(why, g.GetName()+": "+l.GetReason())
+			}
+		}
+	}
+	const most = 3
+	more := ""
+	if len(why) > most {
+		more = fmt.Sprintf(" (and %d more)", len(why)-most)
+		why = why[:most]
+	}
+	return s.env.paint(red, "FAIL") + " " + printable(a.Frame.GetFrameId()+"  "+strings.Join(why, "; ")) + more
+}
+
+// print writes the report.
+func (s *streamRun) print() error {
+	e, r := s.env, s.report
+	if s.cmd.JSON {
+		if r.Rejected == nil {
+			r.Rejected = []rejectReport{}
+		}
+		return writeJSON(e.stdout, r)
+	}
+	v := r.Verdicts
+	parts := []string{}
+	for _, k := range []struct {
+		n     int
+		text  string
+		style style
+	}{{v.Pass, "PASS", green}, {v.Fail, "FAIL", red}, {v.None, "no limits", plain}, {v.Refused, "refused", red}} {
+		if k.n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", k.n, e.paint(k.style, k.text)))
+		}
+	}
+	ms := func(v float64) string { return pretty(time.Duration(v * float64(time.Millisecond))) }
+	if len(s.compute) == 0 {
+		_, err := fmt.Fprintf(e.stdout, "%s: %s\n", plural(r.Frames, "frame", "frames"), strings.Join(parts, ", "))
+		return err
+	}
+	_, err := fmt.Fprintf(e.stdout, "%s in %s by %s: %s\n%s frames/s, %s MB/s, %s Mpixel/s\nlatency p50 %s, p90 %s, p99 %s, max %s; compute p50 %s\n",
+		plural(r.Frames, "frame", "frames"), pretty(time.Duration(r.Seconds*float64(time.Second))), r.Backend, strings.Join(parts, ", "),
+		digits(r.Rate), digits(r.MBRate), digits(float64(r.Pixels)/1e6/r.Seconds),
+		ms(r.Latency.P50), ms(r.Latency.P90), ms(r.Latency.P99), ms(r.Latency.Max), ms(r.Compute.P50))
+	return err
+}
+
+// quantiles of durations by nearest rank, in milliseconds.
+func quantiles(d []time.Duration) latencyReport {
+	if len(d) == 0 {
+		return latencyReport{}
+	}
+	d = slices.Clone(d)
+	slices.Sort(d)
+	at := func(p float64) float64 {
+		i := max(int(math.Ceil(p/100*float64(len(d)))), 1) - 1
+		return float64(d[i].Nanoseconds()) / 1e6
+	}
+	return latencyReport{Min: at(0), P50: at(50), P90: at(90), P99: at(99), Max: at(100)}
+}
+
+// csvHeader names the columns of --csv: a row for each frame, region and channel. Unset values are empty.
+var csvHeader = []string{"sequence", "frame", "frame_verdict", "region", "verdict", "channel", "count", "sum", "mean", "stddev", "min", "p50", "max", "reason", "latency_ms"}
+
+func (s *streamRun) writeRows(a *clients.Answer) error {
+	if s.rows == nil {
+		return nil
+	}
+	name := func(v polyscanv1.Verdict) string {
+		if n := verdictName(v); n != nil {
+			return *n
+		}
+		return ""
+	}
+	float := func(v *float64) string {
+		if v == nil {
+			return ""
+		}
+		return number(*v)
+	}
+	for _, g := range a.Result.GetRegions() {
+		var reasons []string
+		for _, l := range g.GetLimits() {
+			if l.GetReason() != "" {
+				reasons = append(reasons, l.GetReason())
+			}
+		}
+		for _, ch := range g.GetChannels() {
+			p50 := ""
+			for _, p := range ch.GetPercentiles() {
+				if p.GetPercentile() == 50 {
+					p50 = number(p.GetValue())
+				}
+			}
+			row := []string{strconv.FormatUint(a.Sequence, 10), a.Frame.GetFrameId(), name(a.Result.GetVerdict()), g.GetName(),
+				name(g.GetVerdict()), channelName(ch.GetChannel()), strconv.FormatUint(g.GetCount(), 10), integer(ch.Sum),
+				float(ch.Mean), float(ch.Stddev), integer(ch.Min), p50, integer(ch.Max), strings.Join(reasons, "; "),
+				strconv.FormatFloat(float64(a.Latency.Microseconds())/1e3, 'f', 3, 64)}
+			if err := s.rows.Write(row); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,268 @@
+package main
+
+// The table of a frame, and the line under it.
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"time"
+
+	polyscanv1 "github.com/polyscan/polyscan/proto/polyscan/v1"
+)
+
+// maxReasons is how many failed limits are listed under a table; the JSON report has them all.
+const maxReasons = 50
+
+// maxNameColumns keeps a long region name from pushing the numbers off the screen.
+const maxNameColumns = 40
+
+// statisticColumns turn a channel's numbers into cells. A column is shown when some channel of the frame has its number.
+var statisticColumns = []struct {
+	title string
+	get   func(c *polyscanv1.ChannelStatistics) string
+}{
+	{"COUNT", func(c *polyscanv1.ChannelStatistics) string { return integer(c.Count) }},
+	{"SUM", func(c *polyscanv1.ChannelStatistics) string { return integer(c.Sum) }},
+	{"SUM_SQ", func(c *polyscanv1.ChannelStatistics) string { return integer(c.SumOfSquares) }},
+	{"MEAN", func(c *polyscanv1.ChannelStatistics) string { return decimal(c.Mean) }},
+	{"VAR", func(c *polyscanv1.ChannelStatistics) string { return decimal(c.Variance) }},
+	{"STD", func(c *polyscanv1.ChannelStatistics) string { return decimal(c.Stddev) }},
+	{"MIN", func(c *polyscanv1.ChannelStatistics) string { return integer(c.Min) }},
+	{"P", nil}, // one column for each percentile
+	{"MAX", func(c *polyscanv1.ChannelStatistics) string { return integer(c.Max) }},
+	{"MEDIAN", func(c *polyscanv1.ChannelStatistics) string { return short(c.Median) }},
+	{"MODE", func(c *polyscanv1.ChannelStatistics) string { return integer(c.Mode) }},
+	{"DISTINCT", func(c *polyscanv1.ChannelStatistics) string { return integer(c.Distinct) }},
+	{"CENTROID", func(c *polyscanv1.ChannelStatistics) string {
+		if p := c.GetWeightedCentroid(); p != nil {
+			return fmt.Sprintf("%.2f,%.2f", p.GetX(), p.GetY())
+		}
+		return ""
+	}},
+}
+
+// writeTable prints the regions of a frame, a row for each channel, and why limits failed.
+func writeTable(e *env, w io.Writer, res *polyscanv1.FrameResult) error {
+	colour := res.GetLayout().GetPixelFormat() != polyscanv1.PixelFormat_PIXEL_FORMAT_GRAY8 &&
+		res.GetLayout().GetPixelFormat() != polyscanv1.PixelFormat_PIXEL_FORMAT_GRAY16LE
+	var percentiles []float64
+	for _, g := range res.GetRegions() {
+		for _, c := range g.GetChannels() {
+			if len(c.GetPercentiles()) > 0 && percentiles == nil {
+				for _, p := range c.GetPercentiles() {
+					percentiles = append(percentiles, p.GetPercentile())
+				}
+			}
+		}
+	}
+
+	t := &table{columns: []column{{title: "REGION"}}}
+	var cells []func(c *polyscanv1.ChannelStatistics) string
+	if colour {
+		t.columns = append(t.columns, column{title: "CH"})
+		cells = append(cells, func(c *polyscanv1.ChannelStatistics) string { return channelLetter(c.GetChannel()) })
+	}
+	anyHas := func(get func(c *polyscanv1.ChannelStatistics) string) bool {
+		for _, g := range res.GetRegions() {
+			for _, c := range g.GetChannels() {
+				if get(c) != "" {
+					return true
+				}
+			}
+		}
+		return false
+	}
+	for _, k := range statisticColumns {
+		if k.get == nil {
+			for i, p := range percentiles {
+				t.columns = append(t.columns, column{"P" + number(p), true})
+				cells = append(cells, func(c *polyscanv1.ChannelStatistics) string {
+					if i < len(c.GetPercentiles()) {
+						return short(&c.GetPercentiles()[i].Value)
+					}
+					return ""
+				})
+			}
+			continue
+		}
+		if anyHas(k.get) {
+			t.columns = append(t.columns, column{k.title, true})
+			cells = append(cells, k.get)
+		}
+	}
+	judged := res.GetVerdict() != polyscanv1.Verdict_VERDICT_UNSPECIFIED
+	if judged {
+		t.columns = append(t.columns, column{title: "VERDICT"})
+	}
+
+	for _, g := range res.GetRegions() {
+		for j, c := range g.GetChannels() {
+			row := []cell{{}}
+			if j == 0 {
+				row[0].text = shorten(printable(g.GetName()), maxNameColumns)
+			}
+			for _, get := range cells {
+				text := get(c)
+				if text == "" {
+					text = "-"
+				}
+				row = append(row, cell{text: text})
+			}
+			if judged {
+				v := cell{}
+				if j == 0 {
+					v = verdictCell(g.GetVerdict())
+				}
+				row = append(row, v)
+			}
+			t.add(row...)
+		}
+	}
+	if err := t.write(e, w); err != nil {
+		return err
+	}
+	return writeReasons(e, w, res)
+}
+
+// writeReasons lists the limits that failed.
+func writeReasons(e *env, w io.Writer, res *polyscanv1.FrameResult) error {
+	t := &table{columns: []column{{title: "FAILED"}, {title: "LIMIT"}, {title: "BECAUSE"}}}
+	more := 0
+	for _, g := range res.GetRegions() {
+		for _, l := range g.GetLimits() {
+			if l.GetVerdict() != polyscanv1.Verdict_VERDICT_FAIL {
+				continue
+			}
+			if len(t.rows) == maxReasons {
+				more++
+				continue
+			}
+			t.add(cell{shorten(printable(g.GetName()), maxNameColumns), red},
+				cell{text: printable(l.GetExpression())}, cell{text: printable(l.GetReason())})
+		}
+	}
+	if len(t.rows) == 0 {
+		return nil
+	}
+	if _, err := io.WriteString(w, "\n"); err != nil {
+		return err
+	}
+	if err := t.write(e, w); err != nil {
+		return err
+	}
+	if more > 0 {
+		if _, err := fmt.Fprintf(w, "and %d more failed limits; --json lists them all\n", more); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// writeSummary prints the line under the table.
+func writeSummary(e *env, w io.Writer, name string, res *polyscanv1.FrameResult, total time.Duration) error {
+	l := res.GetLayout()
+	format := formatName(l.GetPixelFormat())
+	if b := l.GetSignificantBits(); b > 8 {
+		format += fmt.Sprintf(" (%d bits)", b)
+	}
+	_, err := fmt.Fprintf(w, "\n%s: %dx%d %s, %s, %s %s, compute %s of %s: %s\n",
+		printable(name), l.GetWidth(), l.GetHeight(), format,
+		plural(len(res.GetRegions()), "region", "regions"), res.GetBackend(), methodName(res.GetMethod()),
+		pretty(res.GetTimes().GetCompute().AsDuration()), pretty(total), verdictText(e, res))
+	return err
+}
+
+// verdictText says how the frame came out.
+func verdictText(e *env, res *polyscanv1.FrameResult) string {
+	failed, judged := 0, 0
+	for _, g := range res.GetRegions() {
+		switch g.GetVerdict() {
+		case polyscanv1.Verdict_VERDICT_FAIL:
+			failed++
+			judged++
+		case polyscanv1.Verdict_VERDICT_PASS:
+			judged++
+		}
+	}
+	switch res.GetVerdict() {
+	case polyscanv1.Verdict_VERDICT_PASS:
+		return e.paint(green, "PASS") + fmt.Sprintf(" (%s with limits)", plural(judged, "region", "regions"))
+	case polyscanv1.Verdict_VERDICT_FAIL:
+		return e.paint(red, "FAIL") + fmt.Sprintf(" (%d of %s with limits)", failed, plural(judged, "region", "regions"))
+	}
+	return "no limits"
+}
+
+func verdictCell(v polyscanv1.Verdict) cell {
+	switch v {
+	case polyscanv1.Verdict_VERDICT_PASS:
+		return cell{"PASS", green}
+	case polyscanv1.Verdict_VERDICT_FAIL:
+		return cell{"FAIL", red}
+	}
+	return cell{"-", dim}
+}
+
+func channelLetter(c polyscanv1.Channel) string {
+	switch c {
+	case polyscanv1.Channel_CHANNEL_RED:
+		return "R"
+	case polyscanv1.Channel_CHANNEL_GREEN:
+		return "G"
+	case polyscanv1.Channel_CHANNEL_BLUE:
+		return "B"
+	case polyscanv1.Channel_CHANNEL_ALPHA:
+		return "A"
+	}
+	return ""
+}
+
+// integer is empty for an unset value, as are the others.
+func integer[T uint32 | uint64](v *T) string {
+	if v == nil {
+		return ""
+	}
+	return strconv.FormatUint(uint64(*v), 10)
+}
+
+func decimal(v *float64) string {
+	if v == nil {
+		return ""
+	}
+	return strconv.FormatFloat(*v, 'f', 2, 64)
+}
+
+// short is a whole number as such, and two decimals otherwise.
+func short(v *float64) string {
+	if v == nil {
+		return ""
+	}
+	if *v == math.Trunc(*v) {
+		return strconv.FormatFloat(*v, 'f', 0, 64)
+	}
+	return decimal(v)
+}
+
+// pretty is a duration to about three digits.
+func pretty(d time.Duration) string {
+	v, unit := float64(d)/float64(time.Microsecond), "µs"
+	if d >= time.Second {
+		v, unit = d.Seconds(), "s"
+	} else if d >= time.Millisecond {
+		v, unit = float64(d)/float64(time.Millisecond), "ms"
+	}
+	return digits(v) + " " + unit
+}
+
+// digits writes a positive number with two decimals below 10, one below 100 and none above.
+func digits(v float64) string {
+	switch {
+	case v < 10:
+		return strconv.FormatFloat(v, 'f', 2, 64)
+	case v < 100:
+		return strconv.FormatFloat(v, 'f', 1, 64)
+	}
+	return strconv.FormatFloat(v, 'f', 0, 64)
+}
