@@ -113,6 +113,14 @@ func (w *spanWriter) put(y, x0, x1 int32) bool {
 	return true
 }
 
+// extend lengthens the last span.
+func (w *spanWriter) extend(x1 int32) {
+	s := &w.out[w.n-1]
+	w.pixels += uint64(x1 - s.X1)
+	s.X1 = x1
+	w.x1 = max(w.x1, x1)
+}
+
 // part is a piece of the work: rows [r0, r1) of a region.
 type part struct {
 	region int
