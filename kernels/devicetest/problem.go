@@ -49,6 +49,23 @@ func (p *Problem) Traffic() Traffic {
 	}
 }
 
+// tests is how often [driver.Naive] would test a pixel against an edge within the bounds of each region.
+func (p *Problem) tests() int64 {
+	var n int64
+	for _, r := range p.Regions.Regions {
+		x0, y0, x1, y1 := p.Width, p.Height, 0, 0
+		for _, e := range p.Regions.Edges[r.FirstEdge:][:r.EdgeCount] {
+			x0, x1 = min(x0, int(e.X0)/driver.Subpixel), max(x1, int(e.X0)/driver.Subpixel)
+			y0, y1 = min(y0, int(e.Y0)/driver.Subpixel), max(y1, int(e.Y0)/driver.Subpixel)
+		}
+		x0, y0, x1, y1 = max(x0, 0), max(y0, 0), min(x1, p.Width), min(y1, p.Height)
+		if x0 < x1 && y0 < y1 {
+			n += int64(x1-x0) * int64(y1-y0) * int64(r.EdgeCount)
+		}
+	}
+	return n
+}
+
 // Tolerance is by how much a result may differ from the oracle's: nothing, as all are integers whose order of
 // summation does not matter.
 func (*Problem) Tolerance() uint64 { return 0 }

@@ -172,13 +172,18 @@ func (r *rig) set(t T, p *Problem, m driver.Method) *setup {
 	u.hist = r.slice(t, p.histBytes(), 0)
 	u.mask = driver.Image{Data: r.slice(t, maskBytes, p.Offset%5), Width: p.Width, Height: p.Height, Stride: maskStride, Format: driver.Gray8}
 	u.labels = driver.Image{Data: r.slice(t, labelBytes, p.Offset%3*2), Width: p.Width, Height: p.Height, Stride: labelStride, Format: driver.Gray16(16)}
-	for _, s := range []driver.Slice{u.prepared, u.stats, u.hist, u.mask.Data, u.labels.Data} {
-		if s.Len > 0 {
-			r.fill(t, s, dirtyByte)
-		}
-	}
+	r.fill(t, u.prepared, dirtyByte)
+	r.dirty(t, u)
 	r.upload(t, u.frame, pieces(p.Pixels)...)
 	return u
+}
+
+// dirty overwrites the results, so that those of an earlier run can't be taken for new ones.
+func (r *rig) dirty(t T, u *setup) {
+	t.Helper()
+	for _, s := range []driver.Slice{u.stats, u.hist, u.mask.Data, u.labels.Data} {
+		r.fill(t, s, dirtyByte)
+	}
 }
 
 // pieces cuts b into a few uneven parts, one of them empty.

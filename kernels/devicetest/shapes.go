@@ -222,8 +222,8 @@ var shapes = []shape{
 			add(m, driver.NonZero, regular(x, y, 0.3+2*g.Float64(), 3+g.IntN(6), 1, g.Float64()))
 		}
 	}},
-	{name: "ring of thousands", width: 160, height: 120, draw: func(g *rand.Rand, m *driver.MaskRegions) {
-		addBoth(m, jagged(g, 80, 60, 5, 80, 5000))
+	{name: "ring of thousands", width: 100, height: 80, draw: func(g *rand.Rand, m *driver.MaskRegions) {
+		addBoth(m, jagged(g, 50, 40, 5, 50, 5000))
 	}},
 }
 

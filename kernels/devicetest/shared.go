@@ -301,7 +301,7 @@ func (s Suite) shared(t T, dev driver.Device) {
 	r := newRig(t, dev)
 	defer r.close(t)
 	for _, c := range cs {
-		if c.Heavy && s.Short {
+		if c.Heavy && s.Short || s.only != nil && !s.only(c.Case) {
 			continue
 		}
 		t.Run(c.Name, func(t T) {

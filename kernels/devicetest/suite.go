@@ -21,6 +21,15 @@ type Suite struct {
 	Methods []driver.Method
 	// Optional are methods that the backend may lack; nil means RowSpans for all but the CPU.
 	Optional []driver.Method
+	// Tests is how many tests of a pixel against an edge Naive and Tiled may take in a case; larger cases are left to
+	// the other methods, and that is reported. 0 means 2^30, or 2^27 when Short.
+	Tests int64
+
+	// For tests of the suite: the only part to run, the only cases, and small problems where large ones only pass
+	// the time.
+	part  string
+	only  func(Case) bool
+	small bool
 }
 
 // AllMethods are the methods of [driver.Method].
@@ -46,33 +55,51 @@ func (s Suite) Run(t T) {
 			s.Random = 60
 		}
 	}
+	if s.Tests == 0 {
+		s.Tests = 1 << 30
+		if s.Short {
+			s.Tests = 1 << 27
+		}
+	}
 	if s.Methods == nil {
 		s.Methods = AllMethods
 	}
 	if s.Optional == nil && s.Driver.Name() != "cpu" {
 		s.Optional = []driver.Method{driver.RowSpans}
 	}
-	t.Run("open", s.open)
-	t.Run("info", s.on(s.info))
-	t.Run("memory", s.on(s.memory))
-	t.Run("sizes", s.on(s.sizes))
-	t.Run("pieces", s.on(s.manyPieces))
-	t.Run("order", s.on(s.order))
-	t.Run("streams", s.on(s.streams))
-	t.Run("errors", s.on(s.opErrors))
-	t.Run("sticky", s.on(s.sticky))
-	t.Run("cancel", s.on(s.cancel))
-	t.Run("close", s.on(s.closeStream))
-	t.Run("cases", s.on(s.cases))
-	t.Run("again", s.on(s.again))
-	t.Run("moved", s.on(s.moved))
-	t.Run("concurrent", s.on(s.concurrent))
-	t.Run("shared", s.on(s.shared))
+	for _, p := range parts {
+		if s.part == "" || s.part == p.name {
+			t.Run(p.name, func(t T) { p.run(s, t) })
+		}
+	}
 }
 
-// on opens the device around a test, and closes it: what is still in use then is an error.
-func (s Suite) on(f func(T, driver.Device)) func(T) {
-	return func(t T) {
+// parts are the subtests of the suite.
+var parts = []struct {
+	name string
+	run  func(Suite, T)
+}{
+	{"open", Suite.open},
+	{"info", on(Suite.info)},
+	{"memory", on(Suite.memory)},
+	{"sizes", on(Suite.sizes)},
+	{"pieces", on(Suite.manyPieces)},
+	{"order", on(Suite.order)},
+	{"streams", on(Suite.streams)},
+	{"errors", on(Suite.opErrors)},
+	{"sticky", on(Suite.sticky)},
+	{"cancel", on(Suite.cancel)},
+	{"close", on(Suite.closeStream)},
+	{"cases", on(Suite.cases)},
+	{"again", on(Suite.again)},
+	{"moved", on(Suite.moved)},
+	{"concurrent", on(Suite.concurrent)},
+	{"shared", on(Suite.shared)},
+}
+
+// on opens the device around a part, and closes it: what is still in use then is an error.
+func on(f func(Suite, T, driver.Device)) func(Suite, T) {
+	return func(s Suite, t T) {
 		dev, err := s.Driver.Open(s.Ordinal)
 		if err != nil {
 			t.Fatalf("Open(%d): %v", s.Ordinal, err)
@@ -82,7 +109,7 @@ func (s Suite) on(f func(T, driver.Device)) func(T) {
 				t.Errorf("Close: %v", err)
 			}
 		}()
-		f(t, dev)
+		f(s, t, dev)
 	}
 }
 

@@ -259,7 +259,10 @@ func (s Suite) streams(t T, dev driver.Device) {
 func (s Suite) cancel(t T, dev driver.Device) {
 	g := rand.New(rand.NewPCG(s.Seed, 3))
 	side, repeat := 1024, 24
-	if s.Short {
+	switch {
+	case s.small:
+		side = 100
+	case s.Short:
 		side = 512
 	}
 	p := frameOf(g, side, side, driver.Gray16(12), 0, noise)
@@ -320,6 +323,7 @@ func (s Suite) cancel(t T, dev driver.Device) {
 		if err := r.prepare(u, driver.MethodDefault); err != nil {
 			t.Fatalf("MaskPrepare: %v", err)
 		}
+		r.dirty(t, u)
 		r.reduce(t, u)
 		r.raster(t, u)
 		again := r.results(t, u)

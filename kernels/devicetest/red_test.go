@@ -1,0 +1,620 @@
+// That everything here can fail: drivers that are wrong in one way each, and what has to notice.
+
+package devicetest
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/polyscan/polyscan/kernels/driver"
+)
+
+// broken is a driver whose device or streams are replaced.
+type broken struct {
+	driver.Driver
+	open   func(int) (driver.Device, error)
+	device func(*brokenDevice)
+	stream func(*brokenStream)
+}
+
+func (b broken) Open(n int) (driver.Device, error) {
+	if b.open != nil {
+		return b.open(n)
+	}
+	d, err := b.Driver.Open(n)
+	if err != nil {
+		return nil, err
+	}
+	x := &brokenDevice{Device: d, b: b}
+	if b.device != nil {
+		b.device(x)
+	}
+	return x, nil
+}
+
+type brokenDevice struct {
+	driver.Device
+	b         broken
+	streams   int
+	info      func(driver.Info) driver.Info
+	alloc     func(int64) (driver.Mem, error)
+	newStream func(priority int) (driver.Stream, error)
+}
+
+func (d *brokenDevice) Info() driver.Info {
+	if d.info != nil {
+		return d.info(d.Device.Info())
+	}
+	return d.Device.Info()
+}
+
+func (d *brokenDevice) Alloc(n int64) (driver.Mem, error) {
+	if d.alloc != nil {
+		return d.alloc(n)
+	}
+	return d.Device.Alloc(n)
+}
+
+func (d *brokenDevice) NewStream(p int) (driver.Stream, error) {
+	if d.newStream != nil {
+		return d.newStream(p)
+	}
+	s, err := d.Device.NewStream(p)
+	if err != nil {
+		return nil, err
+	}
+	x := &brokenStream{Stream: s}
+	if d.b.stream != nil {
+		d.b.stream(x)
+	}
+	return x, nil
+}
+
+type brokenStream struct {
+	driver.Stream
+	upload   func(driver.Slice, [][]byte) error
+	download func([]byte, driver.Slice) error
+	fill     func(driver.Slice, byte) error
+	prepare  func(driver.MaskPrepare) error
+	reduce   func(driver.MaskReduce) error
+	raster   func(driver.MaskRaster) error
+	wait     func(context.Context) error
+	closed   func() error
+}
+
+func (s *brokenStream) Upload(dst driver.Slice, src [][]byte) error {
+	if s.upload != nil {
+		return s.upload(dst, src)
+	}
+	return s.Stream.Upload(dst, src)
+}
+
+func (s *brokenStream) Download(dst []byte, src driver.Slice) error {
+	if s.download != nil {
+		return s.download(dst, src)
+	}
+	return s.Stream.Download(dst, src)
+}
+
+func (s *brokenStream) Fill(dst driver.Slice, v byte) error {
+	if s.fill != nil {
+		return s.fill(dst, v)
+	}
+	return s.Stream.Fill(dst, v)
+}
+
+func (s *brokenStream) MaskPrepare(op driver.MaskPrepare) error {
+	if s.prepare != nil {
+		return s.prepare(op)
+	}
+	return s.Stream.MaskPrepare(op)
+}
+
+func (s *brokenStream) MaskReduce(op driver.MaskReduce) error {
+	if s.reduce != nil {
+		return s.reduce(op)
+	}
+	return s.Stream.MaskReduce(op)
+}
+
+func (s *brokenStream) MaskRaster(op driver.MaskRaster) error {
+	if s.raster != nil {
+		return s.raster(op)
+	}
+	return s.Stream.MaskRaster(op)
+}
+
+func (s *brokenStream) Wait(ctx context.Context) error {
+	if s.wait != nil {
+		return s.wait(ctx)
+	}
+	return s.Stream.Wait(ctx)
+}
+
+func (s *brokenStream) Close() error {
+	if s.closed != nil {
+		return s.closed()
+	}
+	return s.Stream.Close()
+}
+
+// A mistake and the part of the suite that has to find it.
+type mistake struct {
+	part  string
+	name  string
+	drv   driver.Driver
+	says  string // part of a message
+	cases []string
+	racy  bool // by intent
+}
+
+func onStream(f func(*brokenStream)) driver.Driver { return broken{Driver: Oracle(), stream: f} }
+func onDevice(f func(*brokenDevice)) driver.Driver { return broken{Driver: Oracle(), device: f} }
+
+var threeRegions = []string{"shape winding numbers"}
+
+func mistakes() []mistake {
+	ms := []mistake{
+		{part: "open", name: "any ordinal is fine", says: "Open(-1): no error", drv: broken{Driver: Oracle(), open: func(int) (driver.Device, error) { return Oracle().Open(0) }}},
+		{part: "open", name: "untyped error", says: "ErrNoDevice", drv: broken{Driver: Oracle(), open: func(n int) (driver.Device, error) { return nil, errors.New("no") }}},
+		{part: "info", name: "another backend's name", says: "Backend", drv: onDevice(func(d *brokenDevice) {
+			d.info = func(i driver.Info) driver.Info { i.Backend = "x"; return i }
+		})},
+		{part: "info", name: "no compute units", says: "ComputeUnits:0", drv: onDevice(func(d *brokenDevice) {
+			d.info = func(i driver.Info) driver.Info { i.ComputeUnits = 0; return i }
+		})},
+		{part: "info", name: "the default method is the default", says: "MaskMethod is DEFAULT", drv: onDevice(func(d *brokenDevice) {
+			d.info = func(i driver.Info) driver.Info { i.MaskMethod = driver.MethodDefault; return i }
+		})},
+		{part: "info", name: "free memory as it is now", says: "the second", drv: onDevice(func(d *brokenDevice) {
+			n := int64(1 << 30)
+			d.info = func(i driver.Info) driver.Info { n--; i.MemoryBytes = n; return i }
+		})},
+		{part: "memory", name: "untyped out of memory", says: "ErrOutOfMemory", drv: onDevice(func(d *brokenDevice) {
+			d.alloc = func(n int64) (driver.Mem, error) {
+				if n > 1<<40 {
+					return nil, errors.New("no")
+				}
+				return d.Device.Alloc(n)
+			}
+		})},
+		{part: "memory", name: "a block is handed out twice", says: "what another block got", drv: onDevice(func(d *brokenDevice) {
+			var shared *hostMem
+			d.alloc = func(n int64) (driver.Mem, error) {
+				if n > 1<<40 {
+					return nil, driver.ErrOutOfMemory
+				}
+				if shared == nil {
+					m, err := d.Device.Alloc(8 << 20)
+					if err != nil {
+						return nil, err
+					}
+					shared = m.(*hostMem)
+				}
+				return &hostMem{dev: shared.dev, data: shared.data[:n]}, nil
+			}
+		})},
+		{part: "memory", name: "memory leaks", says: "Close: oracle: closed", drv: onDevice(func(d *brokenDevice) {
+			d.alloc = func(n int64) (driver.Mem, error) {
+				m, err := d.Device.Alloc(n)
+				if err != nil {
+					return nil, err
+				}
+				return keptMem{m}, nil
+			}
+		})},
+		{part: "sizes", name: "an upload stops short of the last odd byte", says: "came back changed", drv: onStream(func(s *brokenStream) {
+			s.upload = func(dst driver.Slice, src [][]byte) error {
+				if n := len(src[0]); n%2 == 1 {
+					dst.Len--
+					src = [][]byte{src[0][:n-1]}
+				}
+				return s.Stream.Upload(dst, src)
+			}
+		})},
+		{part: "sizes", name: "a fill goes on to a multiple of 4", says: "outside of what the ops were given", drv: onStream(func(s *brokenStream) {
+			s.fill = func(dst driver.Slice, v byte) error {
+				if v == 0x3b {
+					dst.Len = (dst.Len + 3) &^ 3
+				}
+				return s.Stream.Fill(dst, v)
+			}
+		})},
+		{part: "sizes", name: "a download ignores the offset", says: "came back changed", drv: onStream(func(s *brokenStream) {
+			s.download = func(dst []byte, src driver.Slice) error { src.Off &^= 15; return s.Stream.Download(dst, src) }
+		})},
+		{part: "pieces", name: "an empty piece ends an upload", says: "came back changed", drv: onStream(func(s *brokenStream) {
+			s.upload = func(dst driver.Slice, src [][]byte) error {
+				if i := slices.IndexFunc(src, func(p []byte) bool { return len(p) == 0 }); i >= 0 {
+					src = src[:i]
+					dst.Len = 0
+					for _, p := range src {
+						dst.Len += int64(len(p))
+					}
+				}
+				return s.Stream.Upload(dst, src)
+			}
+		})},
+		{part: "pieces", name: "an upload uses its source as scratch", says: "was changed", drv: onStream(func(s *brokenStream) {
+			s.upload = func(dst driver.Slice, src [][]byte) error {
+				err := s.Stream.Upload(dst, slices.Clone(src))
+				clear(src)
+				return err
+			}
+		})},
+		{part: "order", name: "downloads overtake", says: "did not see what was enqueued before it", drv: onStream(func(s *brokenStream) {
+			var held []func() error
+			s.upload = func(dst driver.Slice, src [][]byte) error {
+				held = append(held, func() error { return s.Stream.Upload(dst, src) })
+				return nil
+			}
+			s.wait = func(ctx context.Context) error {
+				for _, f := range held {
+					if err := f(); err != nil {
+						return err
+					}
+				}
+				held = nil
+				return s.Stream.Wait(ctx)
+			}
+		})},
+		{part: "streams", name: "priorities are refused", says: "stream 1", drv: onDevice(func(d *brokenDevice) {
+			d.newStream = func(p int) (driver.Stream, error) {
+				if p != 0 {
+					return nil, errors.New("no")
+				}
+				return d.Device.NewStream(p)
+			}
+		})},
+		{part: "streams", name: "streams after the first lose uploads", says: "memory changed under the stream", drv: onDevice(func(d *brokenDevice) {
+			var made atomic.Int64
+			d.newStream = func(p int) (driver.Stream, error) {
+				s, err := d.Device.NewStream(p)
+				x := &brokenStream{Stream: s}
+				if made.Add(1) > 1 {
+					x.upload = func(driver.Slice, [][]byte) error { return nil }
+				}
+				return x, err
+			}
+		})},
+		{part: "errors", name: "errors are lost", says: "no error", drv: onStream(func(s *brokenStream) {
+			s.wait = func(ctx context.Context) error { _ = s.Stream.Wait(ctx); return nil }
+		})},
+		{part: "errors", name: "an error stays", says: "Wait:", drv: onStream(func(s *brokenStream) {
+			var stuck error
+			s.wait = func(ctx context.Context) error {
+				if err := s.Stream.Wait(ctx); stuck == nil {
+					stuck = err
+				}
+				return stuck
+			}
+		})},
+		{part: "sticky", name: "ops behind one that failed run", says: "an op behind it ran", drv: onStream(func(s *brokenStream) {
+			var failed error
+			step := func(err error) error {
+				if err == nil {
+					err = s.Stream.Wait(context.Background())
+				}
+				if failed == nil {
+					failed = err
+				}
+				return nil
+			}
+			s.fill = func(dst driver.Slice, v byte) error { return step(s.Stream.Fill(dst, v)) }
+			s.reduce = func(op driver.MaskReduce) error { return step(s.Stream.MaskReduce(op)) }
+			s.raster = func(op driver.MaskRaster) error { return step(s.Stream.MaskRaster(op)) }
+			s.wait = func(ctx context.Context) error {
+				err := failed
+				failed = nil
+				return errors.Join(err, s.Stream.Wait(ctx))
+			}
+		})},
+		{part: "sticky", name: "an error at once comes again", says: "again from Wait", drv: onStream(func(s *brokenStream) {
+			s.reduce = func(op driver.MaskReduce) error {
+				if err := s.Stream.MaskReduce(op); err != nil || op.First == 0 {
+					return err
+				}
+				return errors.New("First")
+			}
+		})},
+		{part: "sticky", name: "an error at once stops the stream", says: "enqueued after it did not run", drv: onStream(func(s *brokenStream) {
+			stopped := false
+			s.reduce = func(op driver.MaskReduce) error {
+				if op.First > 0 {
+					stopped = true
+					return errors.New("First")
+				}
+				return s.Stream.MaskReduce(op)
+			}
+			s.fill = func(dst driver.Slice, v byte) error {
+				if stopped {
+					return nil
+				}
+				return s.Stream.Fill(dst, v)
+			}
+			s.wait = func(ctx context.Context) error { stopped = false; return s.Stream.Wait(ctx) }
+		})},
+		{part: "cancel", name: "ctx's error and not its cause", says: "want ctx's cause", drv: onStream(func(s *brokenStream) {
+			s.wait = func(ctx context.Context) error {
+				err := s.Stream.Wait(ctx)
+				if ctx.Err() != nil {
+					return ctx.Err()
+				}
+				return err
+			}
+		})},
+		{part: "cancel", name: "dropped work is no error", says: "bytes of the last download are missing", drv: onStream(func(s *brokenStream) {
+			s.wait = func(ctx context.Context) error {
+				if err := s.Stream.Wait(ctx); ctx.Err() == nil {
+					return err
+				}
+				return nil
+			}
+		})},
+		{part: "cancel", name: "the stream is dead after", says: "after a Wait that was cancelled", drv: onStream(func(s *brokenStream) {
+			dead := false
+			s.reduce = func(op driver.MaskReduce) error {
+				if dead {
+					op.Count, op.Stats.Len, op.Hist.Len = 1, op.Stats.Len/int64(op.Count), op.Hist.Len/int64(op.Count)
+				}
+				return s.Stream.MaskReduce(op)
+			}
+			s.wait = func(ctx context.Context) error {
+				dead = dead || ctx.Err() != nil
+				return s.Stream.Wait(ctx)
+			}
+		})},
+		{part: "cancel", name: "Wait returns before the stream has drained", racy: true, says: "was written after Wait had returned", drv: onStream(func(s *brokenStream) {
+			var late func()
+			s.download = func(dst []byte, src driver.Slice) error {
+				late = func() { time.Sleep(time.Millisecond); dst[0] = 1 }
+				return s.Stream.Download(dst, src)
+			}
+			s.wait = func(ctx context.Context) error {
+				err := s.Stream.Wait(ctx)
+				if ctx.Done() != nil && late != nil { // only where it can be cancelled
+					go late()
+				}
+				return err
+			}
+		})},
+		{part: "close", name: "not twice", says: "Close of a closed stream", drv: onStream(func(s *brokenStream) {
+			n := 0
+			s.closed = func() error {
+				if n++; n > 1 {
+					return errors.New("twice")
+				}
+				return s.Stream.Close()
+			}
+		})},
+		{part: "close", name: "closed streams take work", says: "Fill on a closed stream: no error", drv: onStream(func(s *brokenStream) {
+			s.fill = func(dst driver.Slice, v byte) error { _ = s.Stream.Fill(dst, v); return nil }
+		})},
+		{part: "cases", name: "a method is missing", says: "TILED: not supported", cases: threeRegions, drv: onStream(func(s *brokenStream) {
+			s.prepare = func(op driver.MaskPrepare) error {
+				if op.Method == driver.Tiled {
+					return driver.ErrNotSupported
+				}
+				return s.Stream.MaskPrepare(op)
+			}
+		})},
+		{part: "cases", name: "strips overwrite", says: "MaskReduce", cases: []string{"strips of [7]"}, drv: onStream(func(s *brokenStream) {
+			s.reduce = func(op driver.MaskReduce) error { op.Accumulate = false; return s.Stream.MaskReduce(op) }
+		})},
+		{part: "cases", name: "whole frames accumulate", says: "MaskReduce", cases: threeRegions, drv: onStream(func(s *brokenStream) {
+			s.reduce = func(op driver.MaskReduce) error { op.Accumulate = true; return s.Stream.MaskReduce(op) }
+		})},
+		{part: "cases", name: "parts that are not asked for are computed", says: "MaskReduce", cases: []string{"what 0x1 1x8 [0]"}, drv: onStream(func(s *brokenStream) {
+			s.reduce = func(op driver.MaskReduce) error { op.What |= driver.MaskMoments; return s.Stream.MaskReduce(op) }
+		})},
+		{part: "cases", name: "channels as they lie in memory", says: "MaskReduce", cases: []string{"format 3x8 [2 1 0] pad 0"}, drv: onStream(func(s *brokenStream) {
+			s.reduce = func(op driver.MaskReduce) error {
+				op.Frame.Format.Order = [4]uint8{0, 1, 2, 3}
+				return s.Stream.MaskReduce(op)
+			}
+		})},
+		{part: "cases", name: "labels from 1 whatever the first", says: "MaskRaster", cases: []string{"part of the regions 0", "part of the regions 1", "part of the regions 2"}, drv: Perturb(Oracle(), Perturbation{
+			Raster: func(op driver.MaskRaster, pix []byte) {
+				if op.Mode == driver.RasterLabels {
+					eachPixel(op, pix, func(v uint16) uint16 { return v - uint16(min(int(v), op.First)) })
+				}
+			}})},
+		{part: "cases", name: "gaps between rows are cleared", says: "behind row", cases: threeRegions, drv: Perturb(Oracle(), Perturbation{
+			Raster: func(op driver.MaskRaster, pix []byte) {
+				for y := range op.Dst.Height - 1 {
+					pix[(y+1)*op.Dst.Stride-1] = 0
+				}
+			}})},
+		{part: "cases", name: "a write behind the results", says: "outside of what the ops were given", cases: threeRegions, drv: onStream(func(s *brokenStream) {
+			s.reduce = func(op driver.MaskReduce) error {
+				behind := op.Stats
+				behind.Off, behind.Len = behind.Off+behind.Len, 4
+				return errors.Join(s.Stream.MaskReduce(op), s.Stream.Fill(behind, 0))
+			}
+		})},
+		{part: "again", name: "results depend on the run", says: "differs from the first", drv: func() driver.Driver {
+			var n atomic.Int64
+			return Perturb(Oracle(), Perturbation{Stats: func(_ driver.MaskReduce, s []driver.MaskStats) {
+				if n.Add(1)%3 == 0 {
+					s[0].SumVX++
+				}
+			}})
+		}()},
+		{part: "moved", name: "prepared regions hold their place", says: "moved", drv: onStream(func(s *brokenStream) {
+			var home driver.Slice
+			s.prepare = func(op driver.MaskPrepare) error { home = op.Dst; return s.Stream.MaskPrepare(op) }
+			s.reduce = func(op driver.MaskReduce) error {
+				if op.Prepared.Mem != home.Mem {
+					op.What = 0
+				}
+				return s.Stream.MaskReduce(op)
+			}
+		})},
+		{part: "concurrent", name: "the second stream is wrong", says: "stream 0 of 4", drv: onDevice(func(d *brokenDevice) {
+			var made atomic.Int64
+			d.newStream = func(p int) (driver.Stream, error) {
+				s, err := d.Device.NewStream(p)
+				x := &brokenStream{Stream: s}
+				if made.Add(1) > 1 {
+					x.reduce = func(op driver.MaskReduce) error { op.What = 0; return s.MaskReduce(op) }
+				}
+				return x, err
+			}
+		})},
+	}
+	// Every value that ops write, off by one bit.
+	for name, p := range perturbations() {
+		ms = append(ms, mistake{part: "cases", name: name, drv: Perturb(Oracle(), p), says: "differ", cases: threeRegions})
+	}
+	if _, ok := SharedDir(); ok {
+		ms = append(ms, mistake{part: "shared", name: "one more", says: "Count", cases: []string{"sample hole"},
+			drv: Perturb(Oracle(), Perturbation{Stats: func(_ driver.MaskReduce, s []driver.MaskStats) { s[0].Count++ }})})
+	}
+	return ms
+}
+
+// keptMem is memory that Free does not free.
+type keptMem struct{ driver.Mem }
+
+func (keptMem) Free() error { return nil }
+
+// perturbations change one value each of what ops write.
+func perturbations() map[string]Perturbation {
+	ps := map[string]Perturbation{
+		"a bin of the histogram": {Hist: func(_ driver.MaskReduce, h []uint32) { h[len(h)/2+17]++ }},
+		"the last bin":           {Hist: func(_ driver.MaskReduce, h []uint32) { h[len(h)-1] ^= 1 << 31 }},
+		"the order of regions": {Stats: func(_ driver.MaskReduce, s []driver.MaskStats) {
+			s[0], s[1] = s[1], s[0]
+		}},
+		"a pixel of the mask": {Raster: func(op driver.MaskRaster, pix []byte) {
+			if op.Mode == driver.RasterMask {
+				pix[3*op.Dst.Stride+7] ^= 255
+			}
+		}},
+		"the last pixel of the mask": {Raster: func(op driver.MaskRaster, pix []byte) {
+			if op.Mode == driver.RasterMask {
+				pix[(op.Dst.Height-1)*op.Dst.Stride+op.Dst.Width-1] ^= 1
+			}
+		}},
+		"a label": {Raster: func(op driver.MaskRaster, pix []byte) {
+			if op.Mode == driver.RasterLabels {
+				pix[20*op.Dst.Stride+2*30+1] ^= 1
+			}
+		}},
+	}
+	for i, f := range statsFields {
+		ps["the field "+f.name] = Perturbation{Stats: func(_ driver.MaskReduce, s []driver.MaskStats) {
+			*f.of(&s[(i*3)%len(s)]) ^= 1 << (7 * i)
+		}}
+	}
+	return ps
+}
+
+func eachPixel(op driver.MaskRaster, pix []byte, f func(uint16) uint16) {
+	for y := range op.Dst.Height {
+		for x := range op.Dst.Width {
+			p := pix[y*op.Dst.Stride+2*x:]
+			v := f(uint16(p[0]) | uint16(p[1])<<8)
+			p[0], p[1] = byte(v), byte(v>>8)
+		}
+	}
+}
+
+// Each mistake turns the part of the suite red that is there for it, and the same part over the driver without the
+// mistake is green.
+func TestSuiteFindsMistakes(t *testing.T) {
+	byPart := map[string]int{}
+	for _, m := range mistakes() {
+		byPart[m.part]++
+		t.Run(m.part+"/"+m.name, func(t *testing.T) {
+			if m.racy && raceDetector {
+				t.Skip("the mistake is a data race")
+			}
+			// Priorities and RowSpans: the oracle has all.
+			s := Suite{Driver: m.drv, Short: true, Random: 1, Optional: []driver.Method{driver.RowSpans}, part: m.part, small: true}
+			if m.cases != nil {
+				s.only = func(c Case) bool { return slices.Contains(m.cases, c.Name) }
+			}
+			if m.name != "a method is missing" {
+				s.Methods = []driver.Method{driver.MethodDefault}
+			}
+			r := Watch(s.Run)
+			if !r.FailedUnder(m.part) {
+				t.Fatalf("the suite passed; it ran %v", r.Ran)
+			}
+			if !strings.Contains(strings.Join(r.Messages, "\n"), m.says) {
+				t.Errorf("no message has %q:\n%s", m.says, strings.Join(r.Messages, "\n"))
+			}
+			s.Driver = Oracle()
+			if r := Watch(s.Run); len(r.Failed) > 0 {
+				t.Errorf("it fails without the mistake too:\n%s", strings.Join(r.Messages, "\n"))
+			}
+		})
+	}
+	for _, p := range parts {
+		if _, ok := SharedDir(); byPart[p.name] == 0 && (p.name != "shared" || ok) {
+			t.Errorf("no mistake is tried on the part %q", p.name)
+		}
+	}
+}
+
+// A GPU may lack RowSpans, and nothing else.
+func TestSuiteTakesMissingRowSpans(t *testing.T) {
+	lacks := func(missing driver.Method) driver.Driver {
+		return onStream(func(s *brokenStream) {
+			s.prepare = func(op driver.MaskPrepare) error {
+				if op.Method == missing {
+					return driver.ErrNotSupported
+				}
+				return s.Stream.MaskPrepare(op)
+			}
+		})
+	}
+	run := func(m driver.Method) *Report {
+		return Watch(Suite{Driver: lacks(m), Short: true, Random: 1, part: "cases", only: func(c Case) bool { return c.Name == "size 1x1" }}.Run)
+	}
+	r := run(driver.RowSpans)
+	if len(r.Failed) > 0 {
+		t.Errorf("without RowSpans: %v", r.Messages)
+	}
+	if !strings.Contains(strings.Join(r.Logs, "\n"), "lacks the method ROW_SPANS") {
+		t.Errorf("it is not reported: %v", r.Logs)
+	}
+	if r := run(driver.Naive); !r.FailedUnder("cases") {
+		t.Errorf("without Naive the suite passes")
+	}
+}
+
+func TestWatch(t *testing.T) {
+	r := Watch(func(t T) {
+		t.Logf("a log")
+		t.Run("fine", func(t T) {
+			if t.Run("inner", func(T) {}) == false {
+				t.Errorf("Run says false")
+			}
+		})
+		t.Run("bad", func(t T) {
+			t.Run("worse", func(t T) { t.Fatalf("no %d", 1); t.Errorf("unreached") })
+			t.Run("panics", func(t T) { panic("oh") })
+			t.Errorf("and %s", "no")
+			t.Errorf("again")
+		})
+	})
+	if want := []string{"fine", "fine/inner", "bad", "bad/worse", "bad/panics"}; !slices.Equal(r.Ran, want) {
+		t.Errorf("ran %v", r.Ran)
+	}
+	if want := []string{"bad/worse", "bad/panics", "bad"}; !slices.Equal(r.Failed, want) {
+		t.Errorf("failed %v", r.Failed)
+	}
+	if len(r.Messages) != 4 || r.Messages[0] != "bad/worse: no 1" || !strings.HasPrefix(r.Messages[1], "bad/panics: panic: oh") || len(r.Logs) != 1 {
+		t.Errorf("%q %q", r.Messages, r.Logs)
+	}
+	if !r.FailedUnder("bad") || r.FailedUnder("fine") || r.FailedUnder("ba") {
+		t.Errorf("FailedUnder")
+	}
+}
