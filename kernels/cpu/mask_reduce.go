@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math"
 	"sort"
 	"sync"
 	"sync/atomic"
@@ -117,7 +118,7 @@ func (r *reduction) open() error {
 	}
 	r.geometry = geometry{
 		row0: r.Row0, height: im.Height, width: im.Width,
-		stride: im.Stride, pixel: im.Format.PixelBytes(), safe: len(r.frame) - 63,
+		stride: im.Stride, pixel: im.Format.PixelBytes(), safe: len(r.frame) - wideReads(),
 	}
 	r.channels, r.levels = int(im.Format.Channels), im.Format.Levels()
 	n := r.Count * r.channels
@@ -309,12 +310,12 @@ func (r *reduction) merge(s *reduceScratch, a *accumulator, i int) {
 		if h == nil {
 			continue
 		}
+		if a.least[c] > a.most[c] {
+			continue // nothing was counted
+		}
 		lo, hi := int(a.least[c]), int(a.most[c])
 		if hi >= r.levels {
 			lo, hi = 0, r.levels-1 // values that wrapped around
-		}
-		if lo > hi {
-			continue // nothing was counted
 		}
 		to, from := h[c*r.levels:][lo:hi+1], a.hist[c][lo:hi+1]
 		for v, n := range from {
@@ -327,14 +328,14 @@ func (r *reduction) merge(s *reduceScratch, a *accumulator, i int) {
 // accumulator is the sums of a region's pixels by channel.
 type accumulator struct {
 	stats       [4]driver.MaskStats
-	least, most [4]uint32 // values; least > most where there are none
+	least, most [4]uint64 // values; least > most where there are none
 	hist        [4][]uint32
 }
 
 func (a *accumulator) reset() {
 	for c := range a.stats {
 		a.stats[c] = driver.EmptyMaskStats
-		a.least[c], a.most[c] = 1<<16-1, 0
+		a.least[c], a.most[c] = math.MaxUint64, 0
 	}
 }
 
@@ -342,119 +343,142 @@ func (a *accumulator) reset() {
 // then each sum is a loop over plain bytes, however short the spans are.
 func (r *reduction) fold(s *reduceScratch, a *accumulator, spans []span) error {
 	g := &r.geometry
+	gray8 := g.pixel == 1
 	room := chunkBytes - chunkBytes%g.pixel
 	skip := 0 // pixels of spans[0] that are done
 	for len(spans) > 0 {
 		if r.stop.Load() {
 			return errAborted
 		}
-		begin, beginSkip := spans, skip
-		n := 0
+		pixels := packedPixels{plane: &s.packed, spans: spans, skip: skip}
+		n, taken, sum := 0, 0, noSums
 		if skip == 0 {
-			var taken int
-			taken, n = pack(&s.packed, room, r.frame, g, spans)
+			if gray8 {
+				taken, n, sum = gather8(&s.packed, room, r.frame, g, spans)
+			} else {
+				taken, n = pack(&s.packed, room, r.frame, g, spans)
+			}
 			spans = spans[taken:]
 		}
 		if len(spans) > 0 && n <= room/4*3 {
 			// A span that is longer than a chunk, at the end of the frame, or wrong.
-			sp := spans[0]
-			y := int(sp.Y) - g.row0
-			if y < 0 || y >= g.height || sp.X0 < 0 || sp.X0 >= sp.X1 || int(sp.X1) > g.width {
-				return errCorrupt
+			p, err := r.pixelsOf(spans[0])
+			if err != nil {
+				return err
 			}
-			px := min(int(sp.X1-sp.X0)-skip, (room-n)/g.pixel)
-			from := y*g.stride + (int(sp.X0)+skip)*g.pixel
-			n += copy(s.packed[n:n+px*g.pixel], r.frame[from:])
-			if skip += px; skip == int(sp.X1-sp.X0) {
+			more := copy(s.packed[n:room], p[skip*g.pixel:])
+			if gray8 {
+				sum.add(sums8(&s.packed, n, more))
+			}
+			n += more
+			if skip += more / g.pixel; skip == len(p)/g.pixel {
 				spans, skip = spans[1:], 0
 			}
 		}
-		r.chunk(s, a, n/g.pixel, begin, beginSkip)
+		pixels.n = n / g.pixel
+		if gray8 {
+			r.chunk(s, a, 0, pixels, sum)
+			continue
+		}
+		if r.channels > 1 {
+			split(&s.planes, &s.packed, r.channels, pixels.n)
+		}
+		for c := range r.channels {
+			if r.channels > 1 {
+				pixels.plane = &s.planes[r.Frame.Format.Order[c]]
+			}
+			if r.Frame.Format.SampleBytes == 2 {
+				sum = sums16(pixels.plane, pixels.n)
+			} else {
+				sum = sums8(pixels.plane, 0, pixels.n)
+			}
+			r.chunk(s, a, c, pixels, sum)
+		}
 	}
 	return nil
 }
 
-// chunk adds the first n packed pixels, which are those of spans without the first skip.
-func (r *reduction) chunk(s *reduceScratch, a *accumulator, n int, spans []span, skip int) {
-	wide := r.Frame.Format.SampleBytes == 2
-	if r.channels > 1 {
-		split(&s.planes, &s.packed, r.channels, n)
+// pixelsOf returns the bytes of a span after checking it.
+func (r *reduction) pixelsOf(s span) ([]byte, error) {
+	g := r.geometry
+	g.safe = len(r.frame)
+	p := g.pixels(r.frame, s)
+	if p == nil {
+		return nil, errCorrupt
 	}
-	for c := range r.channels {
-		plane := &s.packed
-		if r.channels > 1 {
-			plane = &s.planes[r.Frame.Format.Order[c]]
+	return p, nil
+}
+
+// packedPixels are n samples beside each other. They are those of spans, from the first one without skip pixels.
+type packedPixels struct {
+	plane *chunk
+	n     int
+	spans []span
+	skip  int
+}
+
+// chunk adds the samples of a channel, whose sums are known.
+func (r *reduction) chunk(s *reduceScratch, a *accumulator, c int, p packedPixels, sum sums) {
+	wide := r.Frame.Format.SampleBytes == 2
+	st := &a.stats[c]
+	// Spans come in row-major order, so only a lesser value can be a new minimum; then it is looked for.
+	if r.What&driver.MaskExtrema != 0 {
+		if sum.least < st.MinKey>>32 {
+			st.MinKey = sum.least<<32 | uint64(r.locate(p, sum.least))
 		}
-		st := &a.stats[c]
-		st.Count += uint64(n)
-		var least, most uint32
-		if wide {
-			sum, sumSq, l, m := sums16(plane, n)
-			st.Sum += sum
-			st.SumSq += sumSq
-			least, most = uint32(l), uint32(m)
-		} else {
-			sum, sumSq, l, m := sums8(plane, n)
-			st.Sum += sum
-			st.SumSq += sumSq
-			least, most = uint32(l), uint32(m)
+		if st.Count == 0 || sum.most > st.MaxKey>>32 {
+			st.MaxKey = sum.most<<32 | uint64(^r.locate(p, sum.most))
 		}
-		// Spans come in row-major order, so only a lesser value can be a new minimum. It is looked for once.
-		if r.What&driver.MaskExtrema != 0 {
-			if uint64(least) < st.MinKey>>32 {
-				st.MinKey = uint64(least)<<32 | uint64(r.locate(plane, n, least, spans, skip))
-			}
-			if st.MaxKey == 0 || uint64(most) > st.MaxKey>>32 {
-				st.MaxKey = uint64(most)<<32 | uint64(^r.locate(plane, n, most, spans, skip))
-			}
-		}
-		a.least[c], a.most[c] = min(a.least[c], least), max(a.most[c], most)
-		if r.What&driver.MaskMoments != 0 {
-			r.moments(st, plane, n, spans, skip)
-		}
-		switch {
-		case a.hist[c] == nil:
-		case wide:
-			hist16(plane[:2*n], a.hist[c])
-		default:
-			hist8(plane, n, uint8(least), uint8(most), (*[256]uint32)(a.hist[c]), &s.work)
-		}
+	}
+	st.Count += uint64(p.n)
+	st.Sum += sum.sum
+	st.SumSq += sum.sumSq
+	a.least[c], a.most[c] = min(a.least[c], sum.least), max(a.most[c], sum.most)
+	if r.What&driver.MaskMoments != 0 {
+		r.moments(st, p)
+	}
+	switch {
+	case a.hist[c] == nil:
+	case wide:
+		hist16(p.plane[:2*p.n], a.hist[c])
+	default:
+		hist8(p.plane, p.n, sum.least, sum.most, (*[256]uint32)(a.hist[c]), &s.work)
 	}
 }
 
-// locate returns the row-major index of the first of n packed pixels that has the value.
-func (r *reduction) locate(plane *chunk, n int, value uint32, spans []span, skip int) uint32 {
+// locate returns the row-major index of the first pixel that has the value, which is there.
+func (r *reduction) locate(p packedPixels, value uint64) uint32 {
 	var at int
 	if r.Frame.Format.SampleBytes == 2 {
-		at = index16(plane, n, uint16(value))
+		at = index16(p.plane, p.n, value)
 	} else {
-		at = bytes.IndexByte(plane[:n], byte(value))
+		at = bytes.IndexByte(p.plane[:p.n], byte(value))
 	}
-	at += skip
-	for _, sp := range spans {
-		if n := int(sp.X1 - sp.X0); at >= n {
-			at -= n
-			continue
+	at += p.skip
+	for _, sp := range p.spans {
+		n := int(sp.X1 - sp.X0)
+		if at < n {
+			return uint32(int(sp.Y)*r.Frame.Width + int(sp.X0) + at)
 		}
-		return uint32(int(sp.Y)*r.Frame.Width + int(sp.X0) + at)
+		at -= n
 	}
-	return 0 // not reached: the value is there
+	return 0
 }
 
 // moments adds the sums that depend on where a pixel is. In a span, x is a constant and an index.
-func (r *reduction) moments(st *driver.MaskStats, plane *chunk, n int, spans []span, skip int) {
+func (r *reduction) moments(st *driver.MaskStats, p packedPixels) {
 	wide := r.Frame.Format.SampleBytes == 2
-	for at := 0; at < n; {
-		sp := spans[0]
-		spans = spans[1:]
+	skip := p.skip
+	for at, i := 0, 0; at < p.n; i++ {
+		sp := p.spans[i]
 		x, y := uint64(int(sp.X0)+skip), uint64(sp.Y)
-		px := min(int(sp.X1-sp.X0)-skip, n-at)
+		px := min(int(sp.X1-sp.X0)-skip, p.n-at)
 		skip = 0
 		var sum, first uint64
 		if wide {
-			sum, first = moments16(plane, at, px)
+			sum, first = moments16(p.plane, at, px)
 		} else {
-			sum, first = moments8(plane, at, px)
+			sum, first = moments8(p.plane, at, px)
 		}
 		k := uint64(px)
 		st.SumX += k*x + k*(k-1)/2

@@ -38,7 +38,7 @@ func index16AVX2(p *byte, n int, v uint64) int
 //go:noescape
 func hist8AVX512(p *byte, n int, least, most uint64, hist *[256]uint32, scratch *[hist8Scratch]byte)
 
-// Writes up to 31 bytes past dst[room].
+// Writes up to 31 bytes past dst[room], and reads as many past a span.
 //
 //go:noescape
 func packAVX2(dst *byte, room int, frame *byte, where *geometry, spans *span, n int) (taken, bytes int)
@@ -47,6 +47,11 @@ func packAVX2(dst *byte, room int, frame *byte, where *geometry, spans *span, n 
 //
 //go:noescape
 func packAVX512(dst *byte, room int, frame *byte, where *geometry, spans *span, n int) (taken, bytes int)
+
+// Writes up to 63 bytes past dst[room].
+//
+//go:noescape
+func gather8AVX512(dst *byte, room int, frame *byte, where *geometry, spans *span, n int) (taken, bytes int, sum, sumSq, least, most uint64)
 
 // n > 0; read and write whole steps of 32 pixels, so up to 31 pixels past the end.
 //
@@ -58,6 +63,14 @@ func split3AVX2(a, b, c, src *byte, n int)
 
 //go:noescape
 func split4AVX2(a, b, c, d, src *byte, n int)
+
+// wideReads is how far beyond a span pack may read.
+func wideReads() int {
+	if simd == levelAVX2 {
+		return 31
+	}
+	return 0
+}
 
 func pack(dst *chunk, room int, frame []byte, g *geometry, spans []span) (taken, bytes int) {
 	if len(spans) == 0 || len(frame) == 0 || uint(room) > chunkBytes {
@@ -72,25 +85,36 @@ func pack(dst *chunk, room int, frame []byte, g *geometry, spans []span) (taken,
 	return packGo(dst, room, frame, g, spans)
 }
 
-func sums8(c *chunk, n int) (sum, sumSq uint64, least, most uint8) {
-	p := c[:min(n, chunkBytes)]
-	var l, m uint64
-	switch simd {
-	case levelAVX512:
-		sum, sumSq, l, m = sums8AVX512(&c[0], len(p))
-		return sum, sumSq, uint8(l), uint8(m)
-	case levelAVX2:
-		sum, sumSq, l, m = sums8AVX2(&c[0], len(p))
-		return sum, sumSq, uint8(l), uint8(m)
+// gather8 is pack and sums8 in one pass, for spans of one byte a pixel.
+func gather8(dst *chunk, room int, frame []byte, g *geometry, spans []span) (taken, bytes int, s sums) {
+	if simd < levelAVX512 || len(spans) == 0 || len(frame) == 0 || uint(room) > chunkBytes {
+		taken, bytes = pack(dst, room, frame, g, spans)
+		return taken, bytes, sums8(dst, 0, bytes)
 	}
-	return sums8Go(p)
+	taken, bytes, s.sum, s.sumSq, s.least, s.most = gather8AVX512(&dst[0], room, &frame[0], g, &spans[0], len(spans))
+	return taken, bytes, s
 }
 
-func sums16(c *chunk, n int) (sum, sumSq uint64, least, most uint16) {
+func sums8(c *chunk, from, n int) (s sums) {
+	p := c[:chunkBytes][from : from+n]
+	switch {
+	case n == 0:
+		return noSums
+	case simd >= levelAVX512:
+		s.sum, s.sumSq, s.least, s.most = sums8AVX512(&p[0], n)
+	case simd == levelAVX2:
+		s.sum, s.sumSq, s.least, s.most = sums8AVX2(&p[0], n)
+	default:
+		s = sums8Go(p)
+	}
+	return s
+}
+
+func sums16(c *chunk, n int) (s sums) {
 	p := c[:2*min(n, chunkBytes/2)]
 	if simd >= levelAVX2 {
-		sum, sumSq, l, m := sums16AVX2(&c[0], len(p)/2)
-		return sum, sumSq, uint16(l), uint16(m)
+		s.sum, s.sumSq, s.least, s.most = sums16AVX2(&c[0], len(p)/2)
+		return s
 	}
 	return sums16Go(p)
 }
@@ -111,20 +135,20 @@ func moments16(c *chunk, from, n int) (sum, first uint64) {
 	return moments16Go(p)
 }
 
-func index16(c *chunk, n int, v uint16) int {
+func index16(c *chunk, n int, v uint64) int {
 	p := c[:2*min(n, chunkBytes/2)]
 	if simd >= levelAVX2 {
-		return index16AVX2(&c[0], len(p)/2, uint64(v))
+		return index16AVX2(&c[0], len(p)/2, v)
 	}
-	return index16Go(p, v)
+	return index16Go(p, uint16(v))
 }
 
 // hist8 may change the bytes after the first n. least and most are those of the pixels.
-func hist8(c *chunk, n int, least, most uint8, hist *[256]uint32, scratch *[hist8Scratch]byte) {
+func hist8(c *chunk, n int, least, most uint64, hist *[256]uint32, scratch *[hist8Scratch]byte) {
 	p := c[:min(n, chunkBytes)]
 	// Below, filling up a group of 512 costs more than counting.
 	if simd >= levelAVX512 && n >= 256 {
-		hist8AVX512(&c[0], len(p), uint64(least), uint64(most), hist, scratch)
+		hist8AVX512(&c[0], len(p), least, most, hist, scratch)
 		return
 	}
 	hist8Go(p, hist)

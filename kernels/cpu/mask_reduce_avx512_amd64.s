@@ -27,147 +27,256 @@
 	VPADDQ tx, x, x         \
 	VMOVQ x, r
 
-// func sums8AVX512(p *byte, n int) (sum, sumSq, least, most uint64)
+// LOCATE loads the span at BX: its row in the frame in AX, its first column in R10 and its pixels in R11. It goes to done
+// where there is no span before R8, or it is not within the frame. DX points to the geometry. Comparisons are of
+// unsigned numbers, so that they refuse negative ones too.
+#define LOCATE(done) \
+	CMPQ BX, R8                     \
+	JAE done                        \
+	MOVLQSX 0(BX), AX               \
+	MOVL 4(BX), R10                 \
+	MOVL 8(BX), R11                 \
+	SUBQ geometry_row0(DX), AX      \
+	CMPQ AX, geometry_height(DX)    \
+	JAE done                        \
+	CMPQ R11, geometry_width(DX)    \
+	JA done                         \
+	SUBQ R10, R11                   \
+	JLE done                        \
+	IMULQ geometry_stride(DX), AX
+
+// SUMS8 adds the bytes of v to the sums in least, most, sum (uint64) and prod (int32). Z30 is 128s, Z31 is 0; s and t are spoiled.
 //
-// With s = v - 128, which is a signed byte, v*v = v*s + 128*v, and VPDPBUSD adds up four v*s at a time in an int32, each at
-// most 255*127. It overflows beyond 16577 steps.
+// With s = v - 128, which is a signed byte, v*v = v*s + 128*v, and VPDPBUSD adds up four v*s at a time, each at most
+// 255*127. All of 66312 pixels may go to the same int32, where spans are short, before it overflows.
+#define SUMS8(v, s, t, sum, prod) \
+	VPMINUB v, Z20, Z20        \
+	VPMAXUB v, Z21, Z21        \
+	VPXORQ Z30, v, s           \
+	VPSADBW Z31, v, t          \
+	VPADDQ t, sum, sum         \
+	VPDPBUSD s, v, prod
+
+// SUMS8MASKED is SUMS8 of the bytes that K1 selects; the others are 0.
+#define SUMS8MASKED(v, s, t, sum, prod) \
+	VPMINUB v, Z20, K1, Z20    \
+	VPMAXUB v, Z21, Z21        \
+	VPXORQ Z30, v, s           \
+	VPSADBW Z31, v, t          \
+	VPADDQ t, sum, sum         \
+	VPDPBUSD s, v, prod
+
+#define SUMS8START \
+	VPXORQ Z31, Z31, Z31         \
+	VPTERNLOGQ $0xff, Z20, Z20, Z20 \
+	VPXORQ Z21, Z21, Z21         \
+	VPXORQ Z22, Z22, Z22         \
+	VPXORQ Z23, Z23, Z23         \
+	VPXORQ Z24, Z24, Z24         \
+	VPXORQ Z25, Z25, Z25         \
+	MOVL $0x80808080, AX         \
+	VPBROADCASTD AX, Z30
+
+// SUMS8END leaves sum in R9, sum of squares in R10, least in R11, most in R12. The most is the complement's least.
+#define SUMS8END \
+	VPADDQ Z24, Z22, Z0                 \
+	VPTERNLOGQ $0x55, Z21, Z21, Z1      \
+	VMOVDQA64 Z20, Z2                   \
+	VEXTRACTI64X4 $1, Z23, Y4           \
+	VEXTRACTI64X4 $1, Z25, Y5           \
+	VPMOVSXDQ Y23, Z6                   \
+	VPMOVSXDQ Y25, Z7                   \
+	VPMOVSXDQ Y4, Z4                    \
+	VPMOVSXDQ Y5, Z5                    \
+	VPADDQ Z5, Z4, Z4                   \
+	VPADDQ Z7, Z6, Z6                   \
+	VPADDQ Z6, Z4, Z4                   \
+	TOTAL(Z0, Y0, X0, Y6, X6, R9)       \
+	TOTAL(Z4, Y4, X4, Y6, X6, R10)      \
+	LEAST(Z2, Y2, X2, Y6, X6, R11)      \
+	LEAST(Z1, Y1, X1, Y6, X6, R12)      \
+	XORQ $0xff, R12                     \
+	MOVQ R9, AX                         \
+	SHLQ $7, AX                         \
+	ADDQ AX, R10
+
+// MASK sets K1 to the first n bits, n up to 64. R12 is all ones; t is spoiled.
+#define MASK(n, t) \
+	BZHIQ n, R12, t \
+	KMOVQ t, K1
+
+// func sums8AVX512(p *byte, n int) (sum, sumSq, least, most uint64)
 TEXT ·sums8AVX512(SB), NOSPLIT, $0-48
 	MOVQ p+0(FP), SI
 	MOVQ n+8(FP), CX
-	VPXORQ Z15, Z15, Z15            // 0
-	VPTERNLOGQ $0xff, Z0, Z0, Z0    // least
-	VPXORQ Z1, Z1, Z1               // most
-	VPXORQ Z2, Z2, Z2               // sum
-	VPXORQ Z3, Z3, Z3
-	VPXORQ Z4, Z4, Z4               // v*s, int32
-	VPXORQ Z5, Z5, Z5
-	MOVL $0x80808080, AX
-	VPBROADCASTD AX, Z14
+	MOVQ $-1, R12
+	SUMS8START
 	SUBQ $128, CX
-	JLT single
+	JLE single
 
 pair:
-	VMOVDQU64 (SI), Z6
-	VMOVDQU64 64(SI), Z7
-	VPXORQ Z14, Z6, Z8
-	VPXORQ Z14, Z7, Z9
-	VPMINUB Z6, Z0, Z0
-	VPMAXUB Z6, Z1, Z1
-	VPSADBW Z15, Z6, Z10
-	VPADDQ Z10, Z2, Z2
-	VPDPBUSD Z8, Z6, Z4
-	VPMINUB Z7, Z0, Z0
-	VPMAXUB Z7, Z1, Z1
-	VPSADBW Z15, Z7, Z11
-	VPADDQ Z11, Z3, Z3
-	VPDPBUSD Z9, Z7, Z5
+	VMOVDQU64 (SI), Z0
+	VMOVDQU64 64(SI), Z1
+	SUMS8(Z0, Z2, Z3, Z22, Z23)
+	SUMS8(Z1, Z4, Z5, Z24, Z25)
 	SUBQ $-128, SI
 	SUBQ $128, CX
-	JGE pair
+	JGT pair
 
 single:
-	ADDQ $128, CX
-	JZ done
-	MOVQ $-1, AX                    // ones for the bytes that count
-	CMPQ CX, $64
-	JGE whole
-	BZHIQ CX, AX, AX
-
-whole:
-	KMOVQ AX, K1
-	VMOVDQU8.Z (SI), K1, Z6
-	VPXORQ Z14, Z6, Z8
-	VPMINUB Z6, Z0, K1, Z0
-	VPMAXUB Z6, Z1, Z1
-	VPSADBW Z15, Z6, Z10
-	VPADDQ Z10, Z2, Z2
-	VPDPBUSD Z8, Z6, Z4
+	ADDQ $64, CX                    // what is left, less 64
+	JLE last
+	VMOVDQU64 (SI), Z0
+	SUMS8(Z0, Z2, Z3, Z22, Z23)
 	ADDQ $64, SI
-	SUBQ $192, CX                   // what is left, less 128
-	CMPQ CX, $-128
-	JGT single
+	SUBQ $64, CX
+
+last:
+	ADDQ $64, CX
+	JLE done
+	MASK(CX, AX)
+	VMOVDQU8.Z (SI), K1, Z0
+	SUMS8MASKED(Z0, Z2, Z3, Z24, Z25)
 
 done:
-	VPADDQ Z3, Z2, Z2
-	TOTAL(Z2, Y2, X2, Y10, X10, BX)
-	VEXTRACTI64X4 $1, Z4, Y10
-	VEXTRACTI64X4 $1, Z5, Y11
-	VPMOVSXDQ Y4, Z4
-	VPMOVSXDQ Y5, Z5
-	VPMOVSXDQ Y10, Z10
-	VPMOVSXDQ Y11, Z11
-	VPADDQ Z5, Z4, Z4
-	VPADDQ Z11, Z10, Z10
-	VPADDQ Z10, Z4, Z4
-	TOTAL(Z4, Y4, X4, Y10, X10, AX)
-	MOVQ BX, sum+16(FP)
-	SHLQ $7, BX
-	ADDQ BX, AX
-	MOVQ AX, sumSq+24(FP)
-	VPTERNLOGQ $0x0f, Z1, Z1, Z1    // the most is the complement's least
-	LEAST(Z0, Y0, X0, Y10, X10, AX)
-	LEAST(Z1, Y1, X1, Y10, X10, BX)
-	XORQ $0xff, BX
-	MOVQ AX, least+32(FP)
-	MOVQ BX, most+40(FP)
+	SUMS8END
+	MOVQ R9, sum+16(FP)
+	MOVQ R10, sumSq+24(FP)
+	MOVQ R11, least+32(FP)
+	MOVQ R12, most+40(FP)
 	VZEROUPPER
 	RET
 
+// SPANS loads the arguments of functions over spans: the end of dst in R9, of the spans in R8, and the bytes of eight
+// rows in R14. The pixels of a span that far below are fetched while one is copied, because the processor does
+// not guess where short spans go on.
+#define SPANS(dst, room, frame, where, spans, n) \
+	MOVQ dst, DI                    \
+	MOVQ DI, R9                     \
+	ADDQ room, R9                   \
+	MOVQ frame, SI                  \
+	MOVQ where, DX                  \
+	MOVQ geometry_stride(DX), R14   \
+	SHLQ $3, R14                    \
+	MOVQ spans, BX                  \
+	MOVQ n, R8                      \
+	LEAQ (R8)(R8*2), R8             \
+	LEAQ (BX)(R8*4), R8             \
+	MOVQ $-1, R12
+
+// TAKEN leaves in CX how many spans were taken.
+#define TAKEN(spans) \
+	MOVQ BX, AX                     \
+	SUBQ spans, AX                  \
+	XORL DX, DX                     \
+	MOVQ $span__size, CX            \
+	DIVQ CX                         \
+	MOVQ AX, CX
+
 // func packAVX512(dst *byte, room int, frame *byte, where *geometry, spans *span, n int) (taken, bytes int)
 //
-// As packAVX2, in steps of 64 bytes.
+// The last store of a span reaches past it; the next span overwrites that.
 TEXT ·packAVX512(SB), NOSPLIT, $0-64
-	MOVQ dst+0(FP), DI
-	MOVQ frame+16(FP), SI
-	MOVQ where+24(FP), DX
-	MOVQ spans+32(FP), BX
-	XORQ R8, R8
-	MOVQ DI, R9
-	ADDQ room+8(FP), R9
+	SPANS(dst+0(FP), room+8(FP), frame+16(FP), where+24(FP), spans+32(FP), n+40(FP))
 
 next:
-	CMPQ R8, n+40(FP)
-	JGE done
-	MOVLQSX 0(BX), AX
-	MOVL 4(BX), R10
-	MOVL 8(BX), R11
-	SUBQ geometry_row0(DX), AX
-	CMPQ AX, geometry_height(DX)
-	JAE done
-	CMPQ R11, geometry_width(DX)
-	JA done
-	SUBQ R10, R11
-	JLE done
-	IMULQ geometry_stride(DX), AX
-	MOVQ geometry_pixel(DX), R12
-	IMULQ R12, R10
-	IMULQ R12, R11
-	ADDQ R10, AX
-	LEAQ (AX)(R11*1), R12
-	CMPQ R12, geometry_safe(DX)
-	JG done
+	LOCATE(done)
+	IMULQ geometry_pixel(DX), R10
+	IMULQ geometry_pixel(DX), R11
 	LEAQ (DI)(R11*1), R13
 	CMPQ R13, R9
 	JA done
+	ADDQ R10, AX
 	ADDQ SI, AX
+	PREFETCHT0 (AX)(R14*1)
+	CMPQ R11, $64
+	JLE last
 
 copy:
 	VMOVDQU64 (AX), Z0
 	VMOVDQU64 Z0, (DI)
 	ADDQ $64, AX
 	ADDQ $64, DI
-	CMPQ DI, R13
-	JB copy
+	SUBQ $64, R11
+	CMPQ R11, $64
+	JGT copy
 
+last:
+	MASK(R11, R10)
+	VMOVDQU8.Z (AX), K1, Z0
+	VMOVDQU64 Z0, (DI)
 	MOVQ R13, DI
-	ADDQ $12, BX
-	INCQ R8
+	ADDQ $span__size, BX
 	JMP next
 
 done:
+	TAKEN(spans+32(FP))
 	SUBQ dst+0(FP), DI
-	MOVQ R8, taken+48(FP)
+	MOVQ CX, taken+48(FP)
 	MOVQ DI, bytes+56(FP)
+	VZEROUPPER
+	RET
+
+// func gather8AVX512(dst *byte, room int, frame *byte, where *geometry, spans *span, n int) (taken, bytes int, sum, sumSq, least, most uint64)
+TEXT ·gather8AVX512(SB), NOSPLIT, $0-96
+	SUMS8START
+	SPANS(dst+0(FP), room+8(FP), frame+16(FP), where+24(FP), spans+32(FP), n+40(FP))
+
+next:
+	LOCATE(done)
+	LEAQ (DI)(R11*1), R13
+	CMPQ R13, R9
+	JA done
+	ADDQ R10, AX
+	ADDQ SI, AX
+	PREFETCHT0 (AX)(R14*1)
+	CMPQ R11, $64
+	JLE last
+	SUBQ $128, R11
+	JLE single
+
+pair:
+	VMOVDQU64 (AX), Z0
+	VMOVDQU64 64(AX), Z1
+	VMOVDQU64 Z0, (DI)
+	VMOVDQU64 Z1, 64(DI)
+	SUMS8(Z0, Z2, Z3, Z22, Z23)
+	SUMS8(Z1, Z4, Z5, Z24, Z25)
+	SUBQ $-128, AX
+	SUBQ $-128, DI
+	SUBQ $128, R11
+	JGT pair
+
+single:
+	ADDQ $128, R11                  // 1 to 128
+	CMPQ R11, $64
+	JLE last
+	VMOVDQU64 (AX), Z0
+	VMOVDQU64 Z0, (DI)
+	SUMS8(Z0, Z2, Z3, Z22, Z23)
+	ADDQ $64, AX
+	ADDQ $64, DI
+	SUBQ $64, R11
+
+last:
+	MASK(R11, R10)
+	VMOVDQU8.Z (AX), K1, Z0
+	VMOVDQU64 Z0, (DI)
+	SUMS8MASKED(Z0, Z2, Z3, Z24, Z25)
+	MOVQ R13, DI
+	ADDQ $span__size, BX
+	JMP next
+
+done:
+	TAKEN(spans+32(FP))
+	SUBQ dst+0(FP), DI
+	MOVQ CX, taken+48(FP)
+	MOVQ DI, bytes+56(FP)
+	SUMS8END
+	MOVQ R9, sum+64(FP)
+	MOVQ R10, sumSq+72(FP)
+	MOVQ R11, least+80(FP)
+	MOVQ R12, most+88(FP)
 	VZEROUPPER
 	RET
 

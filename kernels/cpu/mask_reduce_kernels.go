@@ -5,6 +5,7 @@ package cpu
 
 import (
 	"encoding/binary"
+	"math"
 	"math/bits"
 )
 
@@ -28,50 +29,94 @@ type geometry struct {
 	width  int
 	stride int
 	pixel  int // bytes of a pixel
-	safe   int // offset in the frame up to which a read may end that reaches 63 bytes too far
+	safe   int // length of the frame, less what wide reads need
+}
+
+// pixels returns the bytes of a span, or nil where it is not within the frame up to safe.
+func (g *geometry) pixels(frame []byte, s span) []byte {
+	y := int(s.Y) - g.row0
+	if y < 0 || y >= g.height || int(s.X1) > g.width || s.X0 < 0 || s.X0 >= s.X1 {
+		return nil
+	}
+	row := y * g.stride
+	from, to := row+int(s.X0)*g.pixel, row+int(s.X1)*g.pixel
+	if to > g.safe {
+		return nil
+	}
+	return frame[from:to:to]
 }
 
 // pack copies the pixels of spans to dst, one after the other, as long as they fit in room bytes. It stops at a span
 // that does not fit, that is not within the frame, or that is too close to the frame's end for wide loads.
 func packGo(dst *chunk, room int, frame []byte, g *geometry, spans []span) (taken, bytes int) {
 	for _, s := range spans {
-		y := int(s.Y) - g.row0
-		if y < 0 || y >= g.height || int(s.X1) > g.width || s.X0 < 0 || s.X0 >= s.X1 {
+		p := g.pixels(frame, s)
+		if p == nil || bytes+len(p) > room {
 			break
 		}
-		from, n := y*g.stride+int(s.X0)*g.pixel, int(s.X1-s.X0)*g.pixel
-		if from+n > g.safe || bytes+n > room {
-			break
-		}
-		bytes += copy(dst[bytes:bytes+n], frame[from:from+n])
+		bytes += copy(dst[bytes:], p)
 		taken++
 	}
 	return taken, bytes
 }
 
-// sums8 adds up bytes. least and most are 255 and 0 where there are none.
-func sums8Go(p []byte) (sum, sumSq uint64, least, most uint8) {
-	least = 255
-	for _, v := range p {
-		sum += uint64(v)
-		sumSq += uint64(v) * uint64(v)
-		least = min(least, v)
-		most = max(most, v)
+// sums are of the samples v of some pixels.
+type sums struct {
+	sum, sumSq  uint64
+	least, most uint64 // of v; least > most where there are no pixels
+}
+
+var noSums = sums{least: math.MaxUint64}
+
+func (s *sums) add(o sums) {
+	s.sum += o.sum
+	s.sumSq += o.sumSq
+	s.least = min(s.least, o.least)
+	s.most = max(s.most, o.most)
+}
+
+// sums8 adds up bytes.
+func sums8Go(p []byte) sums {
+	if len(p) == 0 {
+		return noSums
 	}
-	return sum, sumSq, least, most
+	// Two of each, so that a step does not wait for the one before.
+	var sum0, sum1, sq0, sq1 uint64
+	least0, most0 := uint64(p[0]), uint64(p[0])
+	least1, most1 := least0, most0
+	for ; len(p) >= 8; p = p[8:] {
+		x := binary.LittleEndian.Uint64(p)
+		for range 4 {
+			v, w := x&0xff, x>>8&0xff
+			x >>= 16
+			sum0 += v
+			sum1 += w
+			sq0 += v * v
+			sq1 += w * w
+			least0, most0 = min(least0, v), max(most0, v)
+			least1, most1 = min(least1, w), max(most1, w)
+		}
+	}
+	for _, b := range p {
+		v := uint64(b)
+		sum0 += v
+		sq0 += v * v
+		least0, most0 = min(least0, v), max(most0, v)
+	}
+	return sums{sum0 + sum1, sq0 + sq1, min(least0, least1), max(most0, most1)}
 }
 
 // sums16 adds up little-endian 16-bit samples.
-func sums16Go(p []byte) (sum, sumSq uint64, least, most uint16) {
-	least = 1<<16 - 1
+func sums16Go(p []byte) sums {
+	s := noSums
 	for ; len(p) >= 2; p = p[2:] {
-		v := binary.LittleEndian.Uint16(p)
-		sum += uint64(v)
-		sumSq += uint64(v) * uint64(v)
-		least = min(least, v)
-		most = max(most, v)
+		v := uint64(binary.LittleEndian.Uint16(p))
+		s.sum += v
+		s.sumSq += v * v
+		s.least = min(s.least, v)
+		s.most = max(s.most, v)
 	}
-	return sum, sumSq, least, most
+	return s
 }
 
 // moments8 returns the sum of p[i] and the sum of i*p[i].

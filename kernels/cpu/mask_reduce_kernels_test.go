@@ -94,10 +94,9 @@ func TestSums8(t *testing.T) {
 	c := new(chunk)
 	eachKernelInput(t, chunkBytes, func(t *testing.T, rng *rand.Rand, fill func(*rand.Rand, []byte), n int) {
 		dirty(rng, c, n, fill)
-		s, q, l, m := sums8(c, n)
-		ws, wq, wl, wm := sums8Go(c[:n])
-		if s != ws || q != wq || l != wl || m != wm {
-			t.Errorf("n=%d: %d %d %d %d, want %d %d %d %d", n, s, q, l, m, ws, wq, wl, wm)
+		from := rng.IntN(min(n, 70) + 1)
+		if got, want := sums8(c, from, n-from), sums8Go(c[from:n]); got != want {
+			t.Fatalf("[%d, %d): %+v, want %+v", from, n, got, want)
 		}
 	})
 }
@@ -106,10 +105,12 @@ func TestSums16(t *testing.T) {
 	c := new(chunk)
 	eachKernelInput(t, chunkBytes/2, func(t *testing.T, rng *rand.Rand, fill func(*rand.Rand, []byte), n int) {
 		dirty(rng, c, 2*n, fill)
-		s, q, l, m := sums16(c, n)
-		ws, wq, wl, wm := sums16Go(c[:2*n])
-		if s != ws || q != wq || l != wl || m != wm {
-			t.Errorf("n=%d: %d %d %d %d, want %d %d %d %d", n, s, q, l, m, ws, wq, wl, wm)
+		got, want := sums16(c, n), sums16Go(c[:2*n])
+		if n == 0 {
+			got.least, got.most, want = 0, 0, sums{} // not asked for
+		}
+		if got != want {
+			t.Fatalf("n=%d: %+v, want %+v", n, got, want)
 		}
 	})
 }
@@ -121,12 +122,12 @@ func TestMoments(t *testing.T) {
 		from := rng.IntN(min(n, 70) + 1)
 		s, q := moments8(c, from, n-from)
 		if ws, wq := moments8Go(c[from:n]); s != ws || q != wq {
-			t.Errorf("8 bit, [%d, %d): %d %d, want %d %d", from, n, s, q, ws, wq)
+			t.Fatalf("8 bit, [%d, %d): %d %d, want %d %d", from, n, s, q, ws, wq)
 		}
 		from /= 2
 		s, q = moments16(c, from, n/2-from)
 		if ws, wq := moments16Go(c[2*from : n/2*2]); s != ws || q != wq {
-			t.Errorf("16 bit, [%d, %d): %d %d, want %d %d", from, n/2, s, q, ws, wq)
+			t.Fatalf("16 bit, [%d, %d): %d %d, want %d %d", from, n/2, s, q, ws, wq)
 		}
 	})
 }
@@ -136,13 +137,13 @@ func TestIndex16(t *testing.T) {
 	eachKernelInput(t, chunkBytes/2, func(t *testing.T, rng *rand.Rand, fill func(*rand.Rand, []byte), n int) {
 		dirty(rng, c, 2*n, fill)
 		for range 3 {
-			v := uint16(rng.Uint32())
+			v := uint64(rng.Uint32N(1 << 16))
 			if n > 0 && rng.IntN(3) > 0 {
 				i := rng.IntN(n)
-				v = uint16(c[2*i]) | uint16(c[2*i+1])<<8
+				v = uint64(c[2*i]) | uint64(c[2*i+1])<<8
 			}
-			if got, want := index16(c, n, v), index16Go(c[:2*n], v); got != want {
-				t.Errorf("n=%d v=%#x: %d, want %d", n, v, got, want)
+			if got, want := index16(c, n, v), index16Go(c[:2*n], uint16(v)); got != want {
+				t.Fatalf("n=%d v=%#x: %d, want %d", n, v, got, want)
 			}
 		}
 	})
@@ -161,9 +162,9 @@ func TestHist8(t *testing.T) {
 		}
 		got := [256]uint32{7: 5}
 		want[7] += 5
-		hist8(c, n, slices.Min(c[:n]), slices.Max(c[:n]), &got, work)
+		hist8(c, n, uint64(slices.Min(c[:n])), uint64(slices.Max(c[:n])), &got, work)
 		if got != want {
-			t.Errorf("n=%d: wrong counts: %v, want %v", n, got, want)
+			t.Fatalf("n=%d: wrong counts: %v, want %v", n, got, want)
 		}
 	})
 }
@@ -179,7 +180,7 @@ func TestHist16(t *testing.T) {
 			}
 			hist16(c[:2*n], got)
 			if !slices.Equal(got, want) {
-				t.Errorf("n=%d: wrong counts", n)
+				t.Fatalf("n=%d: wrong counts", n)
 			}
 		})
 	}
@@ -197,7 +198,7 @@ func TestSplit(t *testing.T) {
 					splitGo(want, src, pixel, n)
 					for k := range pixel {
 						if !bytes.Equal(got[k][:n], want[k][:n]) {
-							t.Errorf("%v: %d bytes a pixel, n=%d, plane %d differs", l, pixel, n, k)
+							t.Fatalf("%v: %d bytes a pixel, n=%d, plane %d differs", l, pixel, n, k)
 						}
 					}
 				}
@@ -217,7 +218,7 @@ func TestPack(t *testing.T) {
 				px := 1 + rng.IntN(pixel)
 				g := geometry{row0: rng.IntN(5), height: height, width: width, stride: width * px, pixel: px}
 				data := frame[:g.stride*height]
-				g.safe = len(data) - 63
+				g.safe = len(data) - wideReads()
 				spans := make([]span, rng.IntN(40))
 				for i := range spans {
 					x0 := rng.Int32N(width)
@@ -248,6 +249,16 @@ func TestPack(t *testing.T) {
 				}
 				if !bytes.Equal(got[min(room+64, len(got)):], want[min(room+64, len(want)):]) {
 					t.Fatalf("%v: wrote too far", l)
+				}
+				if px > 1 {
+					continue
+				}
+				var sum sums
+				*got = chunk{}
+				gt, gn, sum = gather8(got, room, data, &g, spans)
+				if gt != wt || gn != wn || !bytes.Equal(got[:gn], want[:wn]) || gn > 0 && sum != sums8Go(want[:wn]) {
+					t.Fatalf("%v: gather8, room %d, %+v, %v: %d spans, %d bytes, %+v, want %d, %d, %+v",
+						l, room, g, spans, gt, gn, sum, wt, wn, sums8Go(want[:wn]))
 				}
 			}
 		})

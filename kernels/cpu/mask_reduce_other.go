@@ -6,9 +6,16 @@ func pack(dst *chunk, room int, frame []byte, g *geometry, spans []span) (taken,
 	return packGo(dst, room, frame, g, spans)
 }
 
-func sums8(c *chunk, n int) (sum, sumSq uint64, least, most uint8) { return sums8Go(c[:n]) }
+func wideReads() int { return 0 }
 
-func sums16(c *chunk, n int) (sum, sumSq uint64, least, most uint16) { return sums16Go(c[:2*n]) }
+func gather8(dst *chunk, room int, frame []byte, g *geometry, spans []span) (taken, bytes int, s sums) {
+	taken, bytes = packGo(dst, room, frame, g, spans)
+	return taken, bytes, sums8Go(dst[:bytes])
+}
+
+func sums8(c *chunk, from, n int) sums { return sums8Go(c[from : from+n]) }
+
+func sums16(c *chunk, n int) sums { return sums16Go(c[:2*n]) }
 
 func moments8(c *chunk, from, n int) (sum, first uint64) { return moments8Go(c[from : from+n]) }
 
@@ -16,9 +23,9 @@ func moments16(c *chunk, from, n int) (sum, first uint64) {
 	return moments16Go(c[2*from : 2*(from+n)])
 }
 
-func index16(c *chunk, n int, v uint16) int { return index16Go(c[:2*n], v) }
+func index16(c *chunk, n int, v uint64) int { return index16Go(c[:2*n], uint16(v)) }
 
-func hist8(c *chunk, n int, _, _ uint8, hist *[256]uint32, _ *[hist8Scratch]byte) {
+func hist8(c *chunk, n int, _, _ uint64, hist *[256]uint32, _ *[hist8Scratch]byte) {
 	hist8Go(c[:n], hist)
 }
 
