@@ -1,0 +1,204 @@
+// What host and kernels agree on: the structs that both read, the parameters of kernels, and the constants that the
+// host sizes grids and tables by. A test reads kernels/cu and compares.
+
+package cuda
+
+import "github.com/polyscan/polyscan/kernels/driver"
+
+// Constants of the kernels, by the names they have there.
+const (
+	threads      = 256  // a block; prefixThreads for mask_prepare_prefix
+	bandRows     = 8    // rows of a band: BAND_ROWS, which is WARPS
+	itemPixels   = 1024 // ITEM_PIXELS
+	rasterRows   = 4    // rows of a block of mask_raster_row_spans: RASTER_ROWS
+	tileWidth    = 32   // TILE_W
+	tileHeight   = 8    // TILE_H, which is WARPS
+	sharedLevels = 4096 // SHARED_LEVELS: histograms of at most so many bins are collected on chip
+	replicas     = 8    // REPLICAS: copies of an 8-bit histogram on chip
+
+	prefixThreads = 1024
+)
+
+// ownResults is the bit of reduceArgs.What that lets a block which has all items of a region store its results, which
+// nothing was accumulated in before, without atomics.
+const ownResults = 1 << 31
+
+// preparedRegion is PreparedRegion of common.cuh.
+type preparedRegion struct {
+	Edge0, Edges, Fill, _ uint32
+	X0, Y0, X1, Y1        int32 // rows, and columns that bound the pixels
+	Item0, ItemEnd        uint64
+}
+
+// band is Band of common.cuh.
+type band struct {
+	Region uint32
+	Y      int32
+}
+
+// item is Item of common.cuh: a run of pixels in a row.
+type item uint64
+
+func (i item) x() int { return int(i & 0xfffff) }
+func (i item) y() int { return int(i >> 20 & 0xfffff) }
+func (i item) n() int { return int(i >> 40) }
+
+// view is View of common.cuh. Its pointers are addresses on the device.
+type view struct {
+	Edges, Regions, Bands, Counts, Prefix, Items uint64
+	Width, Height                                int32
+	RegionCount, _                               uint32
+}
+
+// reduceArgs is ReduceArgs of mask_reduce.cu.
+type reduceArgs struct {
+	P                                    view
+	Frame, Stats, Hist, Stride           uint64
+	First, Count                         uint32
+	Row0, Rows                           int32
+	Channels, Order, Levels, What, Whole uint32
+	_                                    uint32
+}
+
+// Parameters of kernels, as they lie in the buffer that a launch takes.
+type (
+	prepareParams struct{ P view }
+
+	reduceParams struct{ G reduceArgs }
+
+	clearParams struct{ Stats, N, Hist, HistVecs uint64 }
+
+	rasterParams struct {
+		P           view
+		R           preparedRegion
+		Dst, Stride uint64
+	}
+
+	rasterItemsParams struct {
+		P            view
+		First, Count uint32
+		Dst, Stride  uint64
+		Labels, _    uint32
+	}
+)
+
+// rasterItemsBytes is the size of the parameters of mask_raster_items, which end before the struct does.
+const rasterItemsBytes = 92
+
+// A kernel is one of those in the fatbins.
+type kernel uint8
+
+const (
+	prepareRowSpans kernel = iota
+	prepareNaive
+	prepareTiled
+	prepareEdgeFiltered
+	prepareTiledEdgeFiltered
+	preparePrefix
+	rasterRowSpans
+	rasterNaive
+	rasterTiled
+	rasterEdgeFiltered
+	rasterTiledEdgeFiltered
+	rasterItems
+	reduceClear
+	reduceGray8 // then _m, _h, _hm, and the same for the other kinds: see reduceKernel
+	reduceGray8M
+	reduceGray8H
+	reduceGray8HM
+	reduceGray16
+	reduceGray16M
+	reduceGray16H
+	reduceGray16HM
+	reduceAny8
+	reduceAny8M
+	reduceAny8H
+	reduceAny8HM
+	reduceEach // the first of those, in the same order, that give each region a block
+
+	kernels = reduceEach + reduceEach - reduceGray8 // how many there are
+)
+
+// kernelNames says what a kernel is called and in which fatbin, and so which source, it is.
+var kernelNames = func() (at [kernels]kernelName) {
+	copy(at[:], listedKernels[:])
+	for k := reduceGray8; k < reduceEach; k++ {
+		at[k+reduceEach-reduceGray8] = kernelName{at[k].file, at[k].name + "_each"}
+	}
+	return at
+}()
+
+type kernelName struct{ file, name string }
+
+var listedKernels = [reduceEach]kernelName{
+	prepareRowSpans:          {"mask_prepare", "mask_prepare_row_spans"},
+	prepareNaive:             {"mask_prepare", "mask_prepare_naive"},
+	prepareTiled:             {"mask_prepare", "mask_prepare_tiled"},
+	prepareEdgeFiltered:      {"mask_prepare", "mask_prepare_edge_filtered"},
+	prepareTiledEdgeFiltered: {"mask_prepare", "mask_prepare_tiled_edge_filtered"},
+	preparePrefix:            {"mask_prepare", "mask_prepare_prefix"},
+	rasterRowSpans:           {"mask_raster", "mask_raster_row_spans"},
+	rasterNaive:              {"mask_raster", "mask_raster_naive"},
+	rasterTiled:              {"mask_raster", "mask_raster_tiled"},
+	rasterEdgeFiltered:       {"mask_raster", "mask_raster_edge_filtered"},
+	rasterTiledEdgeFiltered:  {"mask_raster", "mask_raster_tiled_edge_filtered"},
+	rasterItems:              {"mask_raster", "mask_raster_items"},
+	reduceClear:              {"mask_reduce", "mask_reduce_clear"},
+	reduceGray8:              {"mask_reduce", "mask_reduce_gray8"},
+	reduceGray8M:             {"mask_reduce", "mask_reduce_gray8_m"},
+	reduceGray8H:             {"mask_reduce", "mask_reduce_gray8_h"},
+	reduceGray8HM:            {"mask_reduce", "mask_reduce_gray8_hm"},
+	reduceGray16:             {"mask_reduce", "mask_reduce_gray16"},
+	reduceGray16M:            {"mask_reduce", "mask_reduce_gray16_m"},
+	reduceGray16H:            {"mask_reduce", "mask_reduce_gray16_h"},
+	reduceGray16HM:           {"mask_reduce", "mask_reduce_gray16_hm"},
+	reduceAny8:               {"mask_reduce", "mask_reduce_any8"},
+	reduceAny8M:              {"mask_reduce", "mask_reduce_any8_m"},
+	reduceAny8H:              {"mask_reduce", "mask_reduce_any8_h"},
+	reduceAny8HM:             {"mask_reduce", "mask_reduce_any8_hm"},
+}
+
+// reduceKernel is the kernel for a format and what is asked for, and the shared memory that its histogram takes. each is
+// whether the regions are small, and whether the kernel is one that gives each region a block.
+func reduceKernel(f driver.PixelFormat, what driver.MaskWhat, small bool) (k kernel, shared int, each bool) {
+	k, copies := reduceAny8, replicas
+	switch {
+	case f.SampleBytes == 2:
+		k, copies = reduceGray16, 1
+	case f.Channels == 1:
+		k = reduceGray8
+	}
+	if what&driver.MaskMoments != 0 {
+		k += reduceGray8M - reduceGray8
+	}
+	each = small
+	if what&driver.MaskHistogram != 0 {
+		k += reduceGray8H - reduceGray8
+		if f.Levels() <= sharedLevels {
+			shared = f.Levels() * copies * 4
+		} else {
+			each = false // it writes histograms that it has on chip
+		}
+	}
+	if each {
+		k += reduceEach - reduceGray8
+	}
+	return k, shared, each
+}
+
+// methodKernels are the kernels of a method. ok is false where there is no such method.
+func methodKernels(m driver.Method) (prepare, raster kernel, ok bool) {
+	switch m {
+	case driver.MethodDefault, driver.RowSpans:
+		return prepareRowSpans, rasterRowSpans, true
+	case driver.Naive:
+		return prepareNaive, rasterNaive, true
+	case driver.Tiled:
+		return prepareTiled, rasterTiled, true
+	case driver.EdgeFiltered:
+		return prepareEdgeFiltered, rasterEdgeFiltered, true
+	case driver.TiledEdgeFiltered:
+		return prepareTiledEdgeFiltered, rasterTiledEdgeFiltered, true
+	}
+	return 0, 0, false
+}

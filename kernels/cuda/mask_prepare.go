@@ -1,0 +1,130 @@
+//go:build cuda
+
+// MaskPrepare: the host makes the tables and uploads them with the edges; kernels find the items. And the way back: the
+// set that is at a place in device memory.
+
+package cuda
+
+import (
+	"fmt"
+	"slices"
+	"unsafe"
+
+	"github.com/polyscan/polyscan/kernels/driver"
+)
+
+func (s *stream) MaskPrepare(op driver.MaskPrepare) error {
+	return s.enqueue("MaskPrepare", func() error { return s.maskPrepare(op) })
+}
+
+func (s *stream) maskPrepare(op driver.MaskPrepare) error {
+	dst, err := s.dev.structs(op.Dst, "Dst")
+	if err != nil {
+		return err
+	}
+	p, err := newSet(op.Regions, op.Width, op.Height, op.Method)
+	if err != nil {
+		return err
+	}
+	if dst.n < p.lay.bytes {
+		return fmt.Errorf("Dst: %d bytes, %d are needed", dst.n, p.lay.bytes)
+	}
+	dst.overwritten()
+	base := dst.at()
+	edges := bytesOf(op.Regions.Edges)
+	if len(edges) > slotBytes {
+		// The upload may be stopped half way, and what was there before must not be taken for what was to come.
+		if err := s.fill(base, 0, headerBytes); err != nil {
+			return err
+		}
+	}
+	// Edges first, because they are the part that may be stopped; from the header on nothing is, so that a set with a
+	// header is whole.
+	if err := s.send(base+uint64(p.lay.edges), &gather{pieces: [][]byte{edges}}, int64(len(edges)), s.stop.Load); err != nil {
+		return err
+	}
+	s.head = slices.Grow(s.head[:0], int(p.lay.edges))[:p.lay.edges]
+	p.writeHead(s.head)
+	if err := s.send(base, &gather{pieces: [][]byte{s.head}}, p.lay.edges, nil); err != nil {
+		return err
+	}
+	k, _, _ := methodKernels(driver.Method(p.head.Method))
+	args := prepareParams{p.view(base)}
+	if err := s.launch(k, int(p.head.Bands), 1, threads, 0, unsafe.Pointer(&args), unsafe.Sizeof(args)); err != nil {
+		return err
+	}
+	if err := s.launch(preparePrefix, 1, 1, prefixThreads, 0, unsafe.Pointer(&args), unsafe.Sizeof(args)); err != nil {
+		return err
+	}
+	dst.mem.remember(dst.off, p)
+	return nil
+}
+
+// prepared finds the set at a place. One that the host does not know, because it was moved as bytes, is read back and
+// checked in full once: the time that takes is that of downloading it.
+func (s *stream) prepared(at driver.Slice) (*set, uint64, error) {
+	from, err := s.dev.structs(at, "Prepared")
+	if err != nil {
+		return nil, 0, err
+	}
+	if from.mem == nil {
+		return nil, 0, errNotPrepared
+	}
+	p := from.mem.find(from.off)
+	if p == nil {
+		if p, err = s.readSet(from); err != nil {
+			return nil, 0, err
+		}
+		from.mem.remember(from.off, p)
+	}
+	if p.lay.bytes > from.n {
+		return nil, 0, errNotPrepared
+	}
+	return p, from.at(), nil
+}
+
+func (s *stream) readSet(from span) (*set, error) {
+	var p *set
+	err := s.fetch(from.at(), min(from.n, headerBytes), func(b []byte) (err error) {
+		p, err = openHeader(b, from.n)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if p == nil { // a slice of no bytes
+		return nil, errNotPrepared
+	}
+	read := func(off, n int64) ([]byte, error) {
+		all := make([]byte, 0, n)
+		err := s.fetch(from.at()+uint64(off), n, func(b []byte) error {
+			all = append(all, b...)
+			return nil
+		})
+		return all, err
+	}
+	n := int64(p.head.Regions)
+	regions, err := read(p.lay.regions, n*regionBytes)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.setRegions(regions); err != nil {
+		return nil, err
+	}
+	counts, err := read(p.lay.counts, n*4)
+	if err != nil {
+		return nil, err
+	}
+	prefix, err := read(p.lay.prefix, (n+1)*8)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.checkCounts(valuesOf[uint32](counts), valuesOf[uint64](prefix)); err != nil {
+		return nil, err
+	}
+	check := itemCheck{set: p, counts: valuesOf[uint32](counts)}
+	err = s.fetch(from.at()+uint64(p.lay.items), int64(p.head.Items)*itemBytes, func(b []byte) error {
+		return check.next(valuesOf[item](b))
+	})
+	return p, err
+}

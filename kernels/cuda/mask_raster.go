@@ -1,0 +1,82 @@
+//go:build cuda
+
+// MaskRaster: one region goes from its edges to pixels, by the method that it was prepared with; several are written from
+// their items over a cleared image.
+
+package cuda
+
+import (
+	"fmt"
+	"unsafe"
+
+	"gorgonia.org/cu"
+
+	"github.com/polyscan/polyscan/kernels/driver"
+)
+
+// rasterItemsBlocks is how many blocks a multiprocessor gets of mask_raster_items, where there are as many regions.
+const rasterItemsBlocks = 8
+
+func (s *stream) MaskRaster(op driver.MaskRaster) error {
+	return s.enqueue("MaskRaster", func() error { return s.maskRaster(op) })
+}
+
+func (s *stream) maskRaster(op driver.MaskRaster) error {
+	p, base, err := s.prepared(op.Prepared)
+	if err != nil {
+		return err
+	}
+	if err := p.rangeOf(op.First, op.Count); err != nil {
+		return err
+	}
+	dst, err := s.dev.image(op.Dst, "Dst")
+	if err != nil {
+		return err
+	}
+	im := op.Dst
+	if im.Width != int(p.head.Width) || im.Height != int(p.head.Height) {
+		return fmt.Errorf("Dst: %dx%d: the regions were prepared for %dx%d", im.Width, im.Height, p.head.Width, p.head.Height)
+	}
+	var want driver.PixelFormat
+	switch op.Mode {
+	case driver.RasterMask:
+		want = driver.Gray8
+	case driver.RasterLabels:
+		want = driver.Gray16(16)
+	default:
+		return fmt.Errorf("Mode = %d: %w", op.Mode, driver.ErrNotSupported)
+	}
+	if im.Format != want {
+		return fmt.Errorf("Dst.Format = %v: must be %v", im.Format, want)
+	}
+	dst.overwritten()
+	v := p.view(base)
+
+	if op.Mode == driver.RasterMask && op.Count == 1 {
+		_, k, _ := methodKernels(driver.Method(p.head.Method))
+		args := rasterParams{P: v, R: p.regions[op.First], Dst: dst.at(), Stride: uint64(im.Stride)}
+		gx, gy := (im.Width+tileWidth-1)/tileWidth, (im.Height+tileHeight-1)/tileHeight
+		if k == rasterRowSpans {
+			gx, gy = (im.Height+rasterRows-1)/rasterRows, 1
+		}
+		return s.launch(k, gx, gy, threads, 0, unsafe.Pointer(&args), unsafe.Sizeof(args))
+	}
+
+	// The bytes between rows are not ours.
+	row := int64(im.Width) * int64(im.Format.PixelBytes())
+	if row == int64(im.Stride) || im.Height == 1 {
+		err = s.fill(dst.at(), 0, row*int64(im.Height))
+	} else {
+		s.dirty = true
+		err = s.dev.check("cuMemsetD2D8Async", cu.MemsetD2D8Async(cu.DevicePtr(dst.at()), int64(im.Stride), 0, row, int64(im.Height), s.cu))
+	}
+	if err != nil || op.Count == 0 {
+		return err
+	}
+	args := rasterItemsParams{P: v, First: uint32(op.First), Count: uint32(op.Count), Dst: dst.at(), Stride: uint64(im.Stride)}
+	if op.Mode == driver.RasterLabels {
+		args.Labels = 1
+	}
+	blocks := min(op.Count, s.dev.info.ComputeUnits*rasterItemsBlocks)
+	return s.launch(rasterItems, blocks, 1, threads, 0, unsafe.Pointer(&args), rasterItemsBytes)
+}

@@ -1,0 +1,110 @@
+//go:build cuda
+
+// MaskReduce: one kernel takes all regions. Where a block has each to itself it writes the results; where blocks share
+// regions the results are first set to those of no pixel. Neither is so where strips accumulate.
+
+package cuda
+
+import (
+	"fmt"
+	"unsafe"
+
+	"github.com/polyscan/polyscan/kernels/driver"
+)
+
+const (
+	// blocksPerUnit is how many blocks of mask_reduce a multiprocessor holds; see the kernel's launch bounds.
+	blocksPerUnit = 4
+	// eachSlots is how much room for items the largest region has where each region gets a block: a block takes 32 items
+	// at a time, so that it goes round eight times. Larger regions are shared by blocks.
+	eachSlots = 256
+
+	clearThreads = 256
+	// maxClearBlocks is enough for the clearing of results to be bound by memory.
+	maxClearBlocks = 1024
+	statsBytes     = int64(unsafe.Sizeof(driver.MaskStats{}))
+)
+
+func (s *stream) MaskReduce(op driver.MaskReduce) error {
+	return s.enqueue("MaskReduce", func() error { return s.maskReduce(op) })
+}
+
+func (s *stream) maskReduce(op driver.MaskReduce) error {
+	p, base, err := s.prepared(op.Prepared)
+	if err != nil {
+		return err
+	}
+	if err := p.rangeOf(op.First, op.Count); err != nil {
+		return err
+	}
+	frame, err := s.dev.image(op.Frame, "Frame")
+	if err != nil {
+		return err
+	}
+	im := op.Frame
+	if im.Width != int(p.head.Width) || op.Row0 < 0 || op.Row0 > int(p.head.Height)-im.Height {
+		return fmt.Errorf("Frame: rows [%d, %d+%d) of width %d: the regions were prepared for %dx%d",
+			op.Row0, op.Row0, im.Height, im.Width, p.head.Width, p.head.Height)
+	}
+	stats, err := s.dev.structs(op.Stats, "Stats")
+	if err != nil {
+		return err
+	}
+	channels, levels := int64(im.Format.Channels), int64(im.Format.Levels())
+	n := int64(op.Count) * channels
+	if stats.n != n*statsBytes {
+		return fmt.Errorf("Stats: %d bytes for %d structs of %d", stats.n, n, statsBytes)
+	}
+	var hist span
+	if op.What&driver.MaskHistogram != 0 {
+		if hist, err = s.dev.structs(op.Hist, "Hist"); err != nil {
+			return err
+		}
+		if hist.n != n*levels*4 {
+			return fmt.Errorf("Hist: %d bytes for %d histograms of %d counts", hist.n, n, levels)
+		}
+	}
+	if n == 0 {
+		return nil
+	}
+	stats.overwritten()
+	hist.overwritten()
+	k, shared, each := reduceKernel(im.Format, op.What, p.largest <= eachSlots)
+	if !op.Accumulate && !each {
+		args := clearParams{stats.at(), uint64(n), hist.at(), uint64(hist.n / 16)}
+		words := max(n*(statsBytes/8), hist.n/16)
+		blocks := int(min((words+clearThreads-1)/clearThreads, maxClearBlocks))
+		if err := s.launch(reduceClear, blocks, 1, clearThreads, 0, unsafe.Pointer(&args), unsafe.Sizeof(args)); err != nil {
+			return err
+		}
+	}
+	args := reduceParams{reduceArgs{
+		P:        p.view(base),
+		Frame:    frame.at(),
+		Stats:    stats.at(),
+		Hist:     hist.at(),
+		Stride:   uint64(im.Stride),
+		First:    uint32(op.First),
+		Count:    uint32(op.Count),
+		Row0:     int32(op.Row0),
+		Rows:     int32(im.Height),
+		Channels: uint32(channels),
+		Levels:   uint32(levels),
+		What:     uint32(op.What),
+	}}
+	for c, at := range im.Format.Order[:channels] {
+		args.G.Order |= uint32(at) << (8 * c)
+	}
+	if !op.Accumulate {
+		args.G.What |= ownResults
+	}
+	if op.Row0 == 0 && im.Height == int(p.head.Height) {
+		args.G.Whole = 1
+	}
+	blocks := op.Count
+	if !each {
+		// No more blocks than there can be items: those without any would only be in the way.
+		blocks = int(min(uint64(s.dev.info.ComputeUnits*blocksPerUnit), p.slots(op.First, op.Count)))
+	}
+	return s.launch(k, blocks, 1, threads, shared, unsafe.Pointer(&args), unsafe.Sizeof(args))
+}

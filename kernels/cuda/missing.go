@@ -1,0 +1,84 @@
+//go:build cuda
+
+// The driver calls that the binding lacks, and nothing else. They return CUresult as a number, 0 for success.
+
+package cuda
+
+/*
+#cgo LDFLAGS: -lcuda
+#cgo linux CFLAGS: -I/usr/local/cuda/include
+#cgo linux LDFLAGS: -L/usr/local/cuda/lib64/stubs -L/usr/lib/x86_64-linux-gnu -L/usr/lib/aarch64-linux-gnu
+#cgo noescape polyscan_launch
+#cgo nocallback polyscan_launch
+
+#include <stdlib.h>
+#include <cuda.h>
+
+// The binding's Launch takes parameters of 8 bytes; ours are structs. The driver copies the buffer before it returns.
+static CUresult polyscan_launch(CUfunction f, unsigned gx, unsigned gy, unsigned threads, unsigned shared, CUstream s,
+                                void *params, size_t bytes) {
+	void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, params, CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes, CU_LAUNCH_PARAM_END};
+	return cuLaunchKernel(f, gx, gy, 1, threads, 1, 1, shared, s, NULL, extra);
+}
+*/
+import "C"
+
+import (
+	"fmt"
+	"unsafe"
+
+	"gorgonia.org/cu"
+)
+
+// The binding keeps handles in structs of one pointer, and exports that of streams only.
+func functionHandle(f cu.Function) C.CUfunction { return *(*C.CUfunction)(unsafe.Pointer(&f)) }
+func streamHandle(s cu.Stream) C.CUstream       { return C.CUstream(unsafe.Pointer(s.C())) }
+
+// The build fails where a struct of the binding is no longer one pointer.
+var _ [unsafe.Sizeof(cu.Function{})]byte = [unsafe.Sizeof(C.CUfunction(nil))]byte{}
+
+// errorName is CUDA's name of a result, such as "CUDA_ERROR_ILLEGAL_ADDRESS".
+func errorName(code int) string {
+	var name *C.char
+	if C.cuGetErrorName(C.CUresult(code), &name) != C.CUDA_SUCCESS || name == nil {
+		return fmt.Sprintf("CUDA error %d", code)
+	}
+	return C.GoString(name)
+}
+
+// launch runs a kernel on a grid of gx*gy blocks. params points to the parameters as they lie in memory.
+func launch(f cu.Function, gx, gy, threads, shared int, s cu.Stream, params unsafe.Pointer, bytes uintptr) int {
+	return int(C.polyscan_launch(functionHandle(f), C.uint(gx), C.uint(gy), C.uint(threads), C.uint(shared), streamHandle(s), params, C.size_t(bytes)))
+}
+
+// hostAlloc reserves page-locked host memory that every context may copy from and to.
+func hostAlloc(n int) ([]byte, int) {
+	var p unsafe.Pointer
+	if code := C.cuMemHostAlloc(&p, C.size_t(n), C.CU_MEMHOSTALLOC_PORTABLE); code != C.CUDA_SUCCESS {
+		return nil, int(code)
+	}
+	return unsafe.Slice((*byte)(p), n), 0
+}
+
+func hostFree(b []byte) int { return int(C.cuMemFreeHost(unsafe.Pointer(unsafe.SliceData(b)))) }
+
+// beginCapture makes a stream record what is enqueued instead of running it. Other threads are not restricted by it.
+func beginCapture(s cu.Stream) int {
+	return int(C.cuStreamBeginCapture(streamHandle(s), C.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL))
+}
+
+// graph is what was captured, ready to run.
+type graph struct{ exec C.CUgraphExec }
+
+// endCapture ends a capture and makes it runnable.
+func endCapture(s cu.Stream) (g graph, code int) {
+	var recorded C.CUgraph
+	if code := C.cuStreamEndCapture(streamHandle(s), &recorded); code != C.CUDA_SUCCESS {
+		return graph{}, int(code)
+	}
+	defer C.cuGraphDestroy(recorded)
+	return g, int(C.cuGraphInstantiateWithFlags(&g.exec, recorded, 0))
+}
+
+func (g graph) launch(s cu.Stream) int { return int(C.cuGraphLaunch(g.exec, streamHandle(s))) }
+func (g graph) destroy()               { C.cuGraphExecDestroy(g.exec) }
