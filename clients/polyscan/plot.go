@@ -29,7 +29,7 @@ const (
 	panelWidth  = 300 // in pixels, which are points at 72 dpi
 	panelHeight = 190
 	plotMargin  = 14
-	plotHeader  = 44
+	plotHeader  = 42
 )
 
 var (
@@ -139,7 +139,7 @@ func panel(g *polyscanv1.RegionResult) (*plot.Plot, error) {
 	p := plot.New()
 	p.Title.Text = shorten(printable(g.GetName()), 30) + "   n = " + strconv.FormatUint(g.GetCount(), 10)
 	p.Title.TextStyle = textStyle(11.5, true, plotInk)
-	p.Title.TextStyle.XAlign = draw.XCenter
+	p.Title.TextStyle.XAlign, p.Title.TextStyle.YAlign = draw.XCenter, draw.YTop
 	p.Title.Padding = 5
 	switch g.GetVerdict() {
 	case polyscanv1.Verdict_VERDICT_FAIL:

@@ -1,0 +1,282 @@
+package main
+
+// What a new user gets wrong, and the one line that says so.
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"hash/crc32"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// pngHeader is a PNG that claims a size and holds nothing of it.
+func pngHeader(w, h uint32) string {
+	chunk := func(kind string, data []byte) []byte {
+		b := binary.BigEndian.AppendUint32(nil, uint32(len(data)))
+		b = append(append(b, kind...), data...)
+		return binary.BigEndian.AppendUint32(b, crc32.ChecksumIEEE(b[4:]))
+	}
+	ihdr := binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(nil, w), h)
+	ihdr = append(ihdr, 8, 0, 0, 0, 0)
+	return "\x89PNG\r\n\x1a\n" + string(chunk("IHDR", ihdr)) + string(chunk("IDAT", []byte{0x78, 0x9c, 3, 0, 0, 0, 0, 1})) + string(chunk("IEND", nil))
+}
+
+func TestBadInput(t *testing.T) {
+	board, err := os.ReadFile(frames + "board.png")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	t.Chdir(dir)
+	for name, content := range map[string]string{
+		"board.png": string(board),
+		"cut.png":   string(board[:len(board)/2]),
+		"empty.png": "",
+		"text.txt":  "hello",
+		"huge.png":  pngHeader(46341, 46341),
+		"wide.png":  pngHeader(1<<31-1, 1),
+		"f.raw":     strings.Repeat("\xf0", 640*480),
+		"ok.json":   `[{"name":"a","rings":[[[1,1],[9,2],[5,9]]]}]`,
+		"two.json":  `[{"name":"fine","rings":[[[1,1],[9,2],[5,9]]]},{"name":"U7","rings":[[[1,1],[2,2]]]}]`,
+		"far.json":  `[{"name":"a","rings":[[[1,1],[9,2],[5,4194304]]]}]`,
+		"lim.json":  `[{"name":"a","rings":[[[1,1],[9,2],[5,9]]],"limits":["mean in [5, 3]"]}]`,
+		"none.json": `[]`,
+		"red.json":  `{"name":"r","reductions":["meen"],"regions":[{"name":"a","rings":[[[1,1],[9,2],[5,9]]]}]}`,
+	} {
+		if err := os.WriteFile(name, []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Mkdir("nothing", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	closed := closedPort(t)
+	root := filepath.ToSlash(dir)
+
+	for _, tt := range []struct {
+		args string
+		code int
+		want string // all that stderr says
+	}{
+		// Frames.
+		{"reduce nope.png -r ok.json", 2, "nope.png: no such file or directory"},
+		{"reduce empty.png -r ok.json", 2, "empty.png: the file is empty"},
+		{"reduce . -r ok.json", 2, ".: it is a folder; for all frames of a folder, see polyscan stream"},
+		{"reduce cut.png -r ok.json", 2, "cut.png: PNG file of ~: can't be decoded: png: invalid format: not enough pixel data"},
+		{"reduce text.txt -r ok.json", 2, "text.txt: no PNG, JPEG, TIFF or BMP image; for raw pixels say --raw WIDTHxHEIGHT:FORMAT"},
+		{"reduce huge.png -r ok.json", 2, "huge.png: PNG file of ~46341 x 46341 pixels~"},
+		{"reduce wide.png -r ok.json", 2, "wide.png: PNG file of ~2147483647 x 1 pixels~"},
+		{"reduce board.png -r ok.json --format gray8", 2, "board.png: layout.pixel_format = GRAY8: but the file holds 8-bit colour, RGB8"},
+		{"reduce METAL16 -r ok.json --format gray8", 2, "METAL16: layout.pixel_format = GRAY8: but the file holds 16-bit gray, GRAY16LE"},
+		{"reduce METAL16 -r METAL16.json --bits 10", 2, `METAL16: 3258: the sample at pixel (104, 163), in region 0 "sheet left", is above 1023, the most that 10 bits hold`},
+		{"reduce METAL16 -r ok.json --bits 11", 2, "--bits 11: must be 10, 12, 14 or 16"},
+		{"reduce board.png -r ok.json --format rgb16", 2, `--format rgb16: format "rgb16": want gray8, gray16le, rgb8, bgr8 or rgba8`},
+		// Raw pixels.
+		{"reduce f.raw -r ok.json", 2, "f.raw: no PNG, JPEG, TIFF or BMP image; for raw pixels say --raw WIDTHxHEIGHT:FORMAT"},
+		{"reduce f.raw --raw 640x480:gray8:639 -r ok.json", 2, `--raw: "640x480:gray8:639": stride 639: less than a row of 640 bytes (640 pixels of 1) (see polyscan reduce --help)`},
+		{"reduce f.raw --raw 640x481:gray8 -r ok.json", 2, "f.raw: 307200 bytes, but --raw 640x481:gray8 takes 307840"},
+		{"reduce board.png --raw 640x480:gray8 -r ok.json", 2, "board.png: ~ bytes, but --raw 640x480:gray8 takes 307200; it looks like a PNG file, which needs no --raw"},
+		{"reduce f.raw --raw 640x480:gray9 -r ok.json", 2, `--raw: "640x480:gray9": format "gray9": want gray8, gray16le, rgb8, bgr8 or rgba8 (see polyscan reduce --help)`},
+		{"reduce f.raw --raw 640x480 -r ok.json", 2, `--raw: "640x480": want WIDTHxHEIGHT:FORMAT or WIDTHxHEIGHT:FORMAT:STRIDE, such as 640x480:gray8 (see polyscan reduce --help)`},
+		{"reduce f.raw --raw 640:gray8 -r ok.json", 2, `--raw: "640:gray8": size "640": want WIDTHxHEIGHT, such as 640x480 (see polyscan reduce --help)`},
+		{"reduce f.raw --raw 0x480:gray8 -r ok.json", 2, `--raw: "0x480:gray8": width "0": want a whole number from 1 to 2147483647 (see polyscan reduce --help)`},
+		{"reduce f.raw --raw 640x480:gray8 --bits 12 -r ok.json", 2, "--bits 12: only gray16le has that many, --raw says gray8"},
+		{"reduce f.raw --raw 640x480:gray8 --format rgb8 -r ok.json", 2, "--format rgb8: it converts image files; raw pixels have the format that --raw says"},
+		{"reduce f.raw --raw 320x480:gray16le --bits 12 -r ok.json", 2, `f.raw: 61680: the sample at pixel (1, 1), in region 0 "a", is above 4095, the most that 12 bits hold`},
+		// Regions.
+		{"reduce board.png -r nope.json", 2, "nope.json: no such file or directory"},
+		{"reduce board.png -r .", 2, ".: is a directory, not a region file"},
+		{"reduce board.png -r text.txt", 2, `text.txt: the file looks like text, starting with "hello"; accepted are ~`},
+		{"reduce board.png -r empty.png", 2, "empty.png: the file is empty; accepted are ~"},
+		{"reduce board.png -r two.json", 2, `two.json: regions[1] "U7": rings[0]: 2 vertices, a ring needs at least 3`},
+		{"reduce board.png -r far.json", 2, `far.json: regions[0] "a": rings[0]~4194304~`},
+		{"reduce board.png -r none.json", 2, `none.json: no regions in this polyscan regions file`},
+		{"reduce board.png -r lim.json", 2, `lim.json: regions[0] "a": limits[0] = "mean in [5, 3]": column 9: the interval from 5 to 3 holds no number`},
+		{"reduce board.png", 2, "--regions FILE or --recipe NAME is missing"},
+		{"reduce - -r -", 2, "the frame and --regions are both -: standard input holds one of them"},
+		{"reduce board.png -r ok.json --recipe x", 2, "--regions and --recipe: give one of them"},
+		{"reduce board.png -r ok.json --tolerance 99", 2, "--tolerance 99: must be from 0.0009765625 to 16 px"},
+		// Numbers.
+		{"reduce board.png -r ok.json --stats mean,men", 2, `--stats "men": want count, ~, basic or all`},
+		{"reduce board.png -r ok.json --percentiles 101", 2, "--percentiles 101: must be 0 to 100"},
+		{"reduce board.png -r ok.json --percentiles NaN", 2, "--percentiles NaN: must be 0 to 100"},
+		{"reduce board.png -r ok.json --range 0,256", 2, "--range 0,256: say how many --bins it has"},
+		{"reduce board.png -r ok.json --bins 8 --range 9,3", 2, `--range: "9,3": LOWER must be less than UPPER`},
+		{"reduce board.png -r ok.json --bins 8 --range 9", 2, `--range: "9": want LOWER,UPPER`},
+		{"reduce board.png -r ok.json --bins 65537", 2, "reductions.histogram.bins = 65537: ~65536"},
+		// Output.
+		{"reduce board.png -r ok.json --overlay gone/x.png", 2, "gone/x.png: no such file or directory"},
+		{"reduce board.png -r ok.json --overlay x.gif", 2, "--overlay x.gif: want a file name that ends in .png or .jpg"},
+		{"reduce board.png -r ok.json --plot x", 2, "--plot x: want a file name that ends in .png or .jpg"},
+		{"reduce board.png -r ok.json --overlay-size=-3", 2, "--overlay-size -3: must be 1 to 16384"},
+		{"stream nothing -r ok.json", 2, "nothing: no frames (.png, .jpg, .jpeg, .tif, .tiff, .bmp) in this folder"},
+		{"stream gone -r ok.json", 2, "gone: no such file or directory"},
+		{"stream . -r ok.json --repeat 0", 2, "--repeat 0: must be 1 to 16777216"},
+		{"stream . -r ok.json --window 0", 2, "--window 0: must be 1 to 1024"},
+		{"stream . -r ok.json --csv gone/x.csv", 2, "gone/x.csv: no such file or directory"},
+		{"mask -r ok.json -o x.png", 2, "the size is missing: give a FRAME or --size WxH"},
+		{"mask board.png --size 3x3 -r ok.json -o x.png", 2, "--size and a frame: give one of them"},
+		{"mask --size 10 -r ok.json -o x.png", 2, `--size: size "10": want WIDTHxHEIGHT, such as 640x480`},
+		{"mask --size 100000x100000 -r ok.json -o x.png", 2, "height = 100000 x 100000: makes 10000000000 pixels: the limit is 536870912"},
+		{"mask --size 10x10 -r ok.json -o gone/x.png", 2, "gone/x.png: no such file or directory"},
+		{"mask cut.png -r ok.json", 2, "missing flags: --output=FILE (see polyscan mask --help)"},
+		// Recipes.
+		{"recipe list", 2, "recipes are on a server: say --addr ADDR, or --recipes DIR for a folder of this machine"},
+		{"recipe put -r ok.json --recipes r", 2, "the name of the recipe is missing, and ok.json holds none"},
+		{"recipe put -r red.json --recipes r", 2, `red.json: reductions: "meen" is none of the statistics`},
+		{"recipe put no/slash -r ok.json --recipes r", 2, "name = ~"},
+		{"recipe put a -r lim.json --recipes r", 2, `lim.json: regions[0] "a": limits[0] = "mean in [5, 3]": column 9: the interval from 5 to 3 holds no number`},
+		{"recipe get gone --recipes r", 2, `recipe "gone": not stored`},
+		{"recipe get gone@0 --recipes r", 2, `recipe "gone@0": version "0" is no number from 1`},
+		{"recipe delete gone --recipes r", 2, "recipe gone: which version? Say gone@VERSION, or --all for every one of them"},
+		{"recipe delete gone@1 --all --recipes r", 2, "recipe gone@1: --all deletes every version; leave the version out"},
+		{"reduce board.png --recipe gone --recipes r", 2, `recipe "gone": not stored`},
+		// The server and the device.
+		{"reduce board.png -r ok.json --addr " + closed, 3, closed + ": no connection: dial tcp " + closed + ": connect: connection refused"},
+		{"reduce board.png -r ok.json --addr a:b:c", 2, `clients: dial "a:b:c": no address: ~`},
+		{"reduce board.png -r ok.json --addr h:1 --ca gone.pem", 2, "clients: dial h:1: CA certificates: open gone.pem: no such file or directory"},
+		{"reduce board.png -r ok.json --addr h:1 --token-file ok.json", 2, "clients: dial h:1: a token would travel in plain text; use TLS"},
+		{"reduce board.png -r ok.json --addr h:1 --threads 3", 2, "--device and --threads are for the server inside the process; the one at --addr h:1 has its own"},
+		{"reduce board.png -r ok.json --ca x.pem", 2, "--tls, --ca, --cert, --key and --server-name need --addr"},
+		{"reduce board.png -r ok.json --threads=-1", 2, "--threads -1: must not be negative"},
+		{"reduce board.png -r ok.json --timeout 1ns", 3, "DEADLINE_EXCEEDED: ~"},
+		{"reduce board.png -r ok.json --device tpu", 2, `--device must be one of "auto","cpu","cuda" but got "tpu" (see polyscan reduce --help)`},
+		{"serve --cert gone.pem --listen 127.0.0.1:0", 2, "server: TLS: the certificate has no key"},
+		{"serve --listen nowhere", 2, "listen on nowhere: address nowhere: missing port in address"},
+		{"bench --size 1x1", 2, "--size 1x1: want from 16x16 to 134217728 pixels"},
+		{"bench --time 0s", 2, "--time 0s: must be from 1ms to 1m"},
+		// The command line itself.
+		{"frobnicate", 2, "unexpected argument frobnicate (see polyscan --help)"},
+		{"reduce", 2, `expected "<frame>" (see polyscan reduce --help)`},
+		{"reduce board.png -r ok.json --colour", 2, "unknown flag --colour (see polyscan reduce --help)"},
+		{"recipe", 2, `expected one of "put", "get", "list", "delete" (see polyscan recipe --help)`},
+		{"completion tcsh", 2, `<shell> must be one of "bash","zsh","fish" but got "tcsh" (see polyscan completion --help)`},
+	} {
+		t.Run(tt.args, func(t *testing.T) {
+			expand := strings.NewReplacer("METAL16.json", absolute(t, root, "metal16.regions.json"), "METAL16", absolute(t, root, "metal16.png"))
+			args := strings.Fields(expand.Replace(tt.args))
+			stdout, stderr, code := polyscan(t, args...)
+			want := "polyscan: " + expand.Replace(tt.want) + "\n"
+			if code != tt.code || stdout != "" || !like(stderr, want) {
+				t.Errorf("exit %d, want %d\nstdout %q\nstderr %q\nwant   %q", code, tt.code, stdout, stderr, want)
+			}
+			if strings.Count(stderr, "\n") != 1 {
+				t.Errorf("%d lines, want one", strings.Count(stderr, "\n"))
+			}
+		})
+	}
+	if _, err := os.Stat("x.png"); err == nil {
+		t.Error("a failed command left its output")
+	}
+}
+
+// source is where the test was started.
+var source, _ = os.Getwd()
+
+// absolute is the path of a frame of the repository.
+func absolute(t *testing.T, _, name string) string {
+	t.Helper()
+	return filepath.Join(source, frames, name)
+}
+
+// like compares a text with a pattern in which ~ stands for anything.
+func like(s, pattern string) bool {
+	parts := strings.Split(pattern, "~")
+	if !strings.HasPrefix(s, parts[0]) {
+		return false
+	}
+	s = s[len(parts[0]):]
+	for i, p := range parts[1:] {
+		if i == len(parts)-2 {
+			return strings.HasSuffix(s, p)
+		}
+		j := strings.Index(s, p)
+		if j < 0 {
+			return false
+		}
+		s = s[j+len(p):]
+	}
+	return s == ""
+}
+
+func TestLike(t *testing.T) {
+	for _, tt := range []struct {
+		s, p string
+		want bool
+	}{{"abc", "abc", true}, {"abc", "ab", false}, {"abc", "a~", true}, {"abc", "a~c", true}, {"abc", "a~d", false}, {"abcd", "a~c~", true}, {"abcd", "a~x~d", false}} {
+		if got := like(tt.s, tt.p); got != tt.want {
+			t.Errorf("like(%q, %q) = %v", tt.s, tt.p, got)
+		}
+	}
+}
+
+// TestInterrupted: the context ends while the command waits for standard input, and while a stream runs.
+func TestInterrupted(t *testing.T) {
+	for _, args := range [][]string{
+		{"reduce", "-", "-r", frames + "board.regions.json"},
+		{"stream", frames + "conveyor", "-r", frames + "conveyor/regions.json", "--repeat", "100000"},
+	} {
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(100*time.Millisecond, cancel)
+		r, w := io.Pipe() // nothing ever comes
+		start := time.Now()
+		_, stderr, code := polyscanIn(t, ctx, r, args...)
+		w.Close()
+		if code != exitCanceled || stderr != "polyscan: interrupted\n" {
+			t.Errorf("%s: exit %d, %q", args[0], code, stderr)
+		}
+		if d := time.Since(start); d > 5*time.Second {
+			t.Errorf("%s: took %v to stop", args[0], d)
+		}
+	}
+}
+
+// TestWriteFile: a file appears whole or not at all.
+func TestWriteFile(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "out")
+	if err := os.WriteFile(path, []byte("old"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	err := writeFile(path, func(w io.Writer) error {
+		if _, err := w.Write([]byte("half")); err != nil {
+			return err
+		}
+		return io.ErrShortWrite
+	})
+	if err == nil || !strings.Contains(err.Error(), path+": short write") {
+		t.Errorf("error %v", err)
+	}
+	if data, err := os.ReadFile(path); err != nil || string(data) != "old" {
+		t.Errorf("the file holds %q, %v", data, err)
+	}
+	if err := writeFile(path, func(w io.Writer) error { _, err := w.Write([]byte("new")); return err }); err != nil {
+		t.Fatal(err)
+	}
+	if data, err := os.ReadFile(path); err != nil || string(data) != "new" {
+		t.Errorf("the file holds %q, %v", data, err)
+	}
+	if list, err := os.ReadDir(dir); err != nil || len(list) != 1 {
+		t.Errorf("left behind: %v, %v", list, err)
+	}
+}
+
+// TestEndlessInput: a source without end is refused at the limit, not read into memory.
+func TestEndlessInput(t *testing.T) {
+	if _, err := readAll(zeros{}, 0, 1<<20); err == nil || !strings.Contains(err.Error(), "1048576") {
+		t.Errorf("error %v", err)
+	}
+	if _, err := readAll(bytes.NewReader(nil), 1<<40, 1<<20); err == nil {
+		t.Error("a claim above the limit: no error")
+	}
+}
+
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
