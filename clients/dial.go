@@ -119,8 +119,8 @@ func WithToken(token string) Option {
 	}
 }
 
-// WithTokenFile is [WithToken] with the token in a file: its content, without the white space around it. The file is looked at
-// again every few seconds, so that a token can be replaced while clients run.
+// WithTokenFile is [WithToken] with the token in a file: the first line that isn't empty and doesn't start with #, so that a
+// server's own file will do. The file is looked at again every few seconds, so that a token can be replaced while clients run.
 func WithTokenFile(path string) Option {
 	return func(d *dialer) error {
 		f := &tokenFile{path: path}
@@ -247,12 +247,18 @@ func (f *tokenFile) read() (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("token file: %w", err)
 	}
-	token := strings.TrimSpace(string(data))
+	token := ""
+	for line := range strings.Lines(string(data)) {
+		if line = strings.TrimSpace(line); line != "" && line[0] != '#' {
+			token = line
+			break
+		}
+	}
 	if token == "" {
-		return "", fmt.Errorf("token file: %s: it is empty", f.path)
+		return "", fmt.Errorf("token file: %s: no token in it", f.path)
 	}
 	if strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return "", fmt.Errorf("token file: %s: a token is printable ASCII on one line", f.path)
+		return "", fmt.Errorf("token file: %s: a token is printable ASCII without spaces", f.path)
 	}
 	f.token, f.until = token, now.Add(tokenLifetime)
 	return token, nil

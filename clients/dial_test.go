@@ -82,7 +82,7 @@ func TestToken(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	write("  secret\n")
+	write("# for the inspector\n\n  secret\nother\n")
 	for name, o := range map[string]Option{"value": WithToken("secret"), "file": WithTokenFile(path)} {
 		c, err := Dial(target, o)
 		if err != nil {
@@ -103,7 +103,7 @@ func TestToken(t *testing.T) {
 		t.Errorf("without a token: %v", err)
 	}
 
-	for _, content := range []string{"", " \n", "two\nlines", "caf\u00e9"} {
+	for _, content := range []string{"", " \n", "# comment\n", "two words", "caf\u00e9"} {
 		write(content)
 		if _, err := Dial(target, WithTokenFile(path)); err == nil || !strings.Contains(err.Error(), path) {
 			t.Errorf("token file %q: error %v, want one that names the file", content, err)

@@ -91,6 +91,9 @@ func (c *Client) OpenStream(ctx context.Context, in *polyscanv1.Inspection, o St
 // Send sends a frame. It waits while the window is full, and while the server can't take more. The frame and its bytes must not
 // change until its [Answer] has come.
 func (s *Stream) Send(f *polyscanv1.Frame) error {
+	if s.ctx.Err() != nil { // the select below would choose by chance
+		return ErrStreamEnded
+	}
 	select {
 	case s.window <- struct{}{}:
 	case <-s.rpc.Context().Done():

@@ -18,15 +18,16 @@ import (
 )
 
 type serveCmd struct {
-	Listen    []string      `help:"Addresses for gRPC: HOST:PORT, or unix:PATH." default:"127.0.0.1:7465" placeholder:"ADDR" group:"listen"`
-	HTTP      string        `help:"Address for metrics, health and readiness over HTTP; none by default." placeholder:"HOST:PORT" group:"listen" name:"http"`
-	Cert      string        `help:"Certificate of the server (PEM); with --key, connections are encrypted." placeholder:"FILE" predictor:"file" group:"listen"`
-	Key       string        `help:"Key of --cert (PEM)." placeholder:"FILE" predictor:"file" group:"listen"`
-	ClientCA  string        `help:"Clients must show a certificate that one of these authorities signed (PEM)." placeholder:"FILE" predictor:"file" group:"listen"`
-	TokenFile string        `help:"Calls must bring one of the bearer tokens in this file, one a line." placeholder:"FILE" predictor:"file" group:"listen"`
-	Recipes   string        `help:"Folder in which recipes are kept; without it they are gone with the server." placeholder:"DIR" predictor:"dir"`
-	Grace     time.Duration `help:"How long calls in flight may take to finish after the first signal." default:"30s" placeholder:"TIME"`
-	Quiet     bool          `help:"Log warnings and errors only." short:"q"`
+	Listen      []string `help:"Addresses for gRPC: HOST:PORT, or unix:PATH." default:"localhost:7465" placeholder:"ADDR" group:"listen"`
+	HTTP        string   `help:"Address for metrics, health and readiness over HTTP; none by default." placeholder:"HOST:PORT" group:"listen" name:"http"`
+	TLSCert     string   `help:"Certificate of the server (PEM); with --tls-key, connections are encrypted." placeholder:"FILE" predictor:"file" group:"listen"`
+	TLSKey      string   `help:"Key of --tls-cert (PEM)." placeholder:"FILE" predictor:"file" group:"listen"`
+	TLSClientCA string   `help:"Clients must show a certificate that one of these authorities signed (PEM)." placeholder:"FILE" predictor:"file" group:"listen"`
+	TokenFile   string   `help:"Calls must bring one of the bearer tokens in this file, one a line." placeholder:"FILE" predictor:"file" group:"listen"`
+
+	Recipes         string        `help:"Folder in which recipes are kept; without it they are gone with the server." placeholder:"DIR" predictor:"dir"`
+	ShutdownTimeout time.Duration `help:"How long calls in flight may take to finish after the first signal." default:"30s" placeholder:"TIME"`
+	Quiet           bool          `help:"Log warnings and errors only." short:"q"`
 
 	MaxMessage int64 `help:"Largest request in bytes (default 256 MiB)." placeholder:"BYTES" group:"limits"`
 	MaxPixels  int64 `help:"Largest frame in pixels (default 2^28)." placeholder:"N" group:"limits"`
@@ -37,12 +38,13 @@ type serveCmd struct {
 
 func (c *serveCmd) Help() string {
 	return `
-Answers calls until it is interrupted, and then finishes those in flight. polyscand is the same server with all its settings.
+Answers calls until it is interrupted, and then finishes those in flight. polyscand (server/cmd/polyscand) is the same server
+with all its settings.
 
 Examples:
 
     polyscan serve
-    polyscan serve --listen :7465 --http :9465 --recipes ./recipes --cert server.pem --key server.key --token-file tokens
+    polyscan serve --listen :7465 --http :9465 --recipes ./recipes --tls-cert server.pem --tls-key server.key --token-file tokens
     polyscan serve --listen unix:/run/polyscan.sock
 `
 }
@@ -56,7 +58,7 @@ func (c *serveCmd) Run(e *env) error {
 	s, err := server.New(server.Config{
 		Device: c.Device, Threads: c.Threads, MemoryBytes: c.Memory,
 		MaxMessageBytes: c.MaxMessage, MaxFramePixels: c.MaxPixels,
-		RecipeDir: c.Recipes, TLS: server.TLS{CertFile: c.Cert, KeyFile: c.Key, ClientCAFile: c.ClientCA}, TokenFile: c.TokenFile,
+		RecipeDir: c.Recipes, TLS: server.TLS{CertFile: c.TLSCert, KeyFile: c.TLSKey, ClientCAFile: c.TLSClientCA}, TokenFile: c.TokenFile,
 		Logger: log, Version: version(),
 	})
 	switch {
@@ -96,7 +98,7 @@ func (c *serveCmd) serve(e *env, s *server.Server, log *slog.Logger) error {
 	ended := make(chan error, len(listeners)+1)
 	for _, l := range listeners {
 		go func() { ended <- s.Serve(l) }()
-		log.Info("serving", "address", l.Addr().String(), "device", s.Device().Backend, "tls", c.Cert != "")
+		log.Info("serving", "address", l.Addr().String(), "device", s.Device().Backend, "tls", c.TLSCert != "")
 	}
 	running := len(listeners)
 	var site *http.Server
@@ -115,11 +117,11 @@ func (c *serveCmd) serve(e *env, s *server.Server, log *slog.Logger) error {
 	var first error
 	select {
 	case <-e.ctx.Done():
-		log.Info("stopping; calls in flight are finished", "grace", c.Grace)
+		log.Info("stopping; calls in flight are finished", "within", c.ShutdownTimeout)
 	case first = <-ended:
 		running--
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), c.Grace)
+	ctx, cancel := context.WithTimeout(context.Background(), c.ShutdownTimeout)
 	defer cancel()
 	first = errors.Join(first, s.Shutdown(ctx))
 	if site != nil {
