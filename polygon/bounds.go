@@ -6,8 +6,8 @@ import (
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 
-// boundsTries is how many rows are looked at one by one, each in O(edges), before all are swept. Polygons take four to six;
-// what takes more has long spikes that catch no pixel.
+// boundsTries is how many rows are looked at one by one, each in O(edges), before it is considered to sweep all of them.
+// Polygons take four to six; what takes more has spikes that catch no pixel.
 const boundsTries = 32
 
 // boundsFinder grows the rectangle around what it has seen of a region.
@@ -115,5 +115,48 @@ func (f *boundsFinder) find(b box) bool {
 	if rightRow >= 0 && rightRow != leftRow {
 		f.row(rightRow)
 	}
-	return f.seen.X0 <= max(left, 0) && f.seen.X1 >= min(right, f.width)
+	if f.seen.X0 <= max(left, 0) && f.seen.X1 >= min(right, f.width) {
+		return true
+	}
+	return f.settle(top, bottom)
+}
+
+// settle looks at all rows in which a turn lies outside what was seen, unless a sweep of all rows is cheaper.
+func (f *boundsFinder) settle(top, bottom int) bool {
+	// A sweep takes some ten times as long for a turn as a row does for an edge.
+	var turns int
+	for _, e := range f.edges {
+		from, to := edgeRows(e)
+		turns += max(0, min(to, bottom)-max(from, top))
+	}
+	f.tries += 10 * turns / len(f.edges)
+	for _, e := range f.edges {
+		x0, x1 := e.X0, e.X1
+		y0, y1 := e.Y0, e.Y1
+		if x0 > x1 {
+			x0, x1, y0, y1 = x1, x0, y1, y0
+		}
+		if !(firstCentre(x0) < f.seen.X0 && f.seen.X0 > 0) && !(firstCentre(x1) > f.seen.X1 && f.seen.X1 < f.width) {
+			continue
+		}
+		from, to := edgeRows(e)
+		from, to = max(from, top), min(to, bottom)
+		first, last, down := from, to-1, 1 // from left to right
+		if y0 > y1 {
+			first, last, down = last, first, -1
+		}
+		for k, y := 0, first; k < to-from && f.seen.X0 > 0 && crossing(e, y) < f.seen.X0; k, y = k+1, y+down {
+			if f.tries <= 0 {
+				return false
+			}
+			f.row(y)
+		}
+		for k, y := 0, last; k < to-from && f.seen.X1 < f.width && crossing(e, y) > f.seen.X1; k, y = k+1, y-down {
+			if f.tries <= 0 {
+				return false
+			}
+			f.row(y)
+		}
+	}
+	return true
 }

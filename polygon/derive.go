@@ -104,16 +104,20 @@ func (d *deriver) measureExtents(ctx context.Context) error {
 	return nil
 }
 
-// parallelRegions is how many regions a goroutine should have to be worth starting; deriving one takes a microsecond or
-// more.
-const parallelRegions = 64
+// parallelWork is how much a goroutine should have to do to be worth starting, in regions of 256 levels and one channel, each
+// of which takes half a microsecond or more.
+const parallelWork = 64
 
 // batch derives regions first to first+len(stats)/channels. hist(i, c) returns the counts of channel c of region i for the
 // values from lo on. stats and the histograms are only read.
 func (d *deriver) batch(first int, stats []driver.MaskStats, hist histogramSource) error {
 	nc := len(d.channels)
 	n := len(stats) / nc
-	workers := min(runtime.GOMAXPROCS(0), (n+parallelRegions-1)/parallelRegions)
+	work := n
+	if d.want&needHistogram != 0 {
+		work += n * nc * (d.frame.Format.Levels() / 256)
+	}
+	workers := min(runtime.GOMAXPROCS(0), n, work/parallelWork)
 	if workers <= 1 {
 		return d.regions(first, n, stats, hist)
 	}

@@ -170,21 +170,40 @@ type distribution struct {
 
 // load takes the counts of the values from lo to lo+len(hist)-1.
 func (d *distribution) load(hist []uint32, lo uint32) {
-	d.values, d.cumulative = d.values[:0], d.cumulative[:0]
+	d.values, d.cumulative = grow(d.values, len(hist)), grow(d.cumulative, len(hist))
 	var n uint64
 	var most uint32
-	for i, c := range hist {
-		if c == 0 {
-			continue
+	k := 0
+	add := func(part []uint32, v uint32) {
+		values, cumulative := d.values[k:k+len(part)], d.cumulative[k:k+len(part)]
+		at := 0
+		for i, c := range part {
+			// Written whether it counts or not, and overwritten if not: which places are empty can't be predicted.
+			n += uint64(c)
+			values[at], cumulative[at] = v+uint32(i), n
+			if c > most {
+				most, d.mode = c, v+uint32(i)
+			}
+			if c != 0 {
+				at++
+			}
 		}
-		v := lo + uint32(i)
-		n += uint64(c)
-		d.values = append(d.values, v)
-		d.cumulative = append(d.cumulative, n)
-		if c > most {
-			most, d.mode = c, v
-		}
+		k += at
 	}
+	if len(hist) <= 256 {
+		add(hist, lo)
+	} else {
+		// A small region leaves most of 65,536 places empty: go over eight at a time.
+		i := 0
+		for ; i+8 <= len(hist); i += 8 {
+			h := hist[i : i+8 : i+8]
+			if h[0]|h[1]|h[2]|h[3]|h[4]|h[5]|h[6]|h[7] != 0 {
+				add(h, lo+uint32(i))
+			}
+		}
+		add(hist[i:], lo+uint32(i))
+	}
+	d.values, d.cumulative = d.values[:k], d.cumulative[:k]
 }
 
 // count is the number of samples.

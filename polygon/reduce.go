@@ -66,9 +66,10 @@ func methodUsed(dev *kernels.Device, m driver.Method) driver.Method {
 	return m
 }
 
-// histogramArena is how much device memory histograms of a batch of regions take at most. It takes 65,536 regions of 256
-// bins, and 256 regions of 65,536; a thousandth of it would do as well, but each batch is a round trip.
-const histogramArena = 64 << 20
+// histogramArena is how much device memory histograms of a batch of regions take at most: those of 16,384 regions of 256
+// levels, or 64 regions of 65,536. BenchmarkReduce/gray16/1000-small is slower with 64 MiB (out of the caches) and with 4
+// (too little in a round trip).
+const histogramArena = 16 << 20
 
 // run is the job of both kinds of Reduce: extra bytes are for prepare, which returns the prepared regions.
 func (d *deriver) run(ctx context.Context, dev *kernels.Device, extra int64, prepare func(*kernels.Queue) (driver.Slice, error)) error {

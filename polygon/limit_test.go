@@ -1,0 +1,503 @@
+package polygon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/polyscan/polyscan/kernels"
+	"github.com/polyscan/polyscan/kernels/driver"
+)
+
+func TestParseLimitRefuses(t *testing.T) {
+	quantity := "expected a quantity (" + expectedQuantity + ")"
+	first := quantity + " or a channel (r, g, b, a, gray)"
+	condition := `expected <, <=, >, >=, ==, != or "in"`
+	for expr, want := range map[string]string{
+		"":                                    "column 1: " + first + ", found the end",
+		"   ":                                 "column 4: " + first + ", found the end",
+		"< 3":                                 "column 1: " + first + `, found "<"`,
+		"avg < 3":                             "column 1: " + quantity + `, found "avg"`,
+		"mean":                                "column 5: " + condition + ", found the end",
+		"mean = 3":                            "column 6: " + condition + `, found "="`,
+		"mean ! 3":                            "column 6: " + condition + `, found "!"`,
+		"mean 3":                              "column 6: " + condition + `, found "3"`,
+		"mean <":                              "column 7: expected a number, found the end",
+		"mean < x":                            `column 8: expected a number, found "x"`,
+		"mean < - 3":                          `column 8: expected a number, found "-"`,
+		"mean < inf":                          `column 8: expected a number, found "inf"`,
+		"mean < NaN":                          `column 8: expected a number, found "NaN"`,
+		"mean < 0x10":                         `column 9: expected the end of the limit, found "x"`,
+		"mean < 1_000":                        `column 9: expected the end of the limit, found "_"`,
+		"mean < 1e999":                        "column 8: number 1e999 is out of range",
+		"mean < 3 4":                          `column 10: expected the end of the limit, found "4"`,
+		"mean < 3;":                           `column 9: expected the end of the limit, found ";"`,
+		"mean ≤ 3":                            "column 6: " + condition + `, found "≤"`,
+		"mean < 3, max < 4":                   `column 9: expected the end of the limit, found ","`,
+		"mean in 3":                           `column 9: expected "[" or "(", found "3"`,
+		"mean in [3":                          `column 11: expected ",", found the end`,
+		"mean in [3 4]":                       `column 12: expected ",", found "4"`,
+		"mean in [3,":                         "column 12: expected a number, found the end",
+		"mean in [3,]":                        `column 12: expected a number, found "]"`,
+		"mean in [3,4":                        `column 13: expected "]" or ")", found the end`,
+		"mean in [3,4}":                       `column 13: expected "]" or ")", found "}"`,
+		"mean in [4, 3]":                      "column 9: the interval from 4 to 3 holds no number",
+		"mean in [3, 3)":                      "column 9: the interval from 3 to 3 holds no number",
+		"mean in (3, 3]":                      "column 9: the interval from 3 to 3 holds no number",
+		"mean in [3, 4] x":                    `column 16: expected the end of the limit, found "x"`,
+		"r mean < 3":                          `column 3: expected "." behind the channel "r", found "mean"`,
+		"Red < 3":                             `column 5: expected "." behind the channel "Red", found "<"`,
+		"r. < 3":                              "column 4: " + quantity + `, found "<"`,
+		"r.5 < 3":                             "column 3: " + quantity + `, found "5"`,
+		"r.r.mean < 3":                        "column 3: " + quantity + `, found "r"`,
+		"x.mean < 3":                          "column 1: " + quantity + `, found "x"`,
+		"r.count < 3":                         "column 1: count is of the region and has no channel",
+		" gray.area < 3":                      "column 2: area is of the region and has no channel",
+		"a.coverage == 1":                     "column 1: coverage is of the region and has no channel",
+		"p < 3":                               "column 1: " + quantity + `, found "p"`,
+		"p 99 < 3":                            "column 1: " + quantity + `, found "p"`,
+		"p101 < 3":                            "column 2: percentile 101 is above 100",
+		"p100.1 < 3":                          "column 2: percentile 100.1 is above 100",
+		"p99x < 3":                            "column 4: " + condition + `, found "x"`,
+		"p-1 < 3":                             "column 1: " + quantity + `, found "p"`,
+		"count of":                            `column 9: expected "pixels", found the end`,
+		"count of pixel below 3 < 4":          `column 10: expected "pixels", found "pixel"`,
+		"count of pixels < 4":                 `column 17: expected "below", "above" or "in", found "<"`,
+		"count of pixels below < 4":           `column 23: expected a number, found "<"`,
+		"count of pixels below 40":            "column 25: " + condition + ", found the end",
+		"count of pixels in [1, 2":            `column 25: expected "]" or ")", found the end`,
+		"count of pixels in [2, 1] < 3":       "column 20: the interval from 2 to 1 holds no number",
+		"mean of pixels below 3 < 4":          "column 6: " + condition + `, found "of"`,
+		"mean < 3\x00":                        `column 9: expected the end of the limit, found "\x00"`,
+		"\xff":                                "column 1: " + first + `, found "\xff"`,
+		strings.Repeat(" ", 250) + "mean < 3": "column 257: the expression has 258 bytes: the limit is 256",
+	} {
+		_, err := ParseLimit(expr)
+		var bad *LimitError
+		if !errors.As(err, &bad) {
+			t.Errorf("%q: error %v", expr, err)
+			continue
+		}
+		if bad.reason() != want {
+			t.Errorf("%q:\n got %s\nwant %s", expr, bad.reason(), want)
+		}
+		if full := "polygon: limit " + quoted(expr) + ": " + want; err.Error() != full || bad.Expression != expr || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%q: error is %q, want %q", expr, err, full)
+		}
+	}
+}
+
+// measuredFrame is 10x1 with samples 10, 20, ..., 100 in each channel that colour has, less the channel's number.
+func measuredFrame(format driver.PixelFormat) Frame {
+	data := make([]byte, 10*format.PixelBytes())
+	for x := range 10 {
+		for c := range int(format.Channels) {
+			data[x*format.PixelBytes()+int(format.Order[c])*int(format.SampleBytes)] = byte(10*(x+1) - c)
+		}
+	}
+	return Frame{Width: 10, Height: 1, Format: format, Data: [][]byte{data}}
+}
+
+// rectangle holds w by h pixels from (x, y) on.
+func rectangle(x, y, w, h float64) Ring {
+	return Ring{{x, y}, {x + w, y}, {x + w, y + h}, {x, y + h}}
+}
+
+func TestLimits(t *testing.T) {
+	dev := openCPU(t, kernels.Config{})
+	all := rectangle(0, 0, 10, 1)
+	for _, c := range []struct {
+		expr    string
+		format  driver.PixelFormat
+		ring    Ring
+		value   float64 // NaN for none
+		channel Channel
+		reason  string
+	}{
+		{"mean in [50, 60]", driver.Gray8, all, 55, Gray, ""},
+		{"mean in [55, 55]", driver.Gray8, all, 55, Gray, ""},
+		{"mean in (55, 60]", driver.Gray8, all, 55, Gray, "mean 55 is not above 55"},
+		{"mean in [50, 55)", driver.Gray8, all, 55, Gray, "mean 55 is not below 55"},
+		{"mean in (50, 55.5)", driver.Gray8, all, 55, Gray, ""},
+		{"mean in [60, 90]", driver.Gray8, all, 55, Gray, "mean 55 is below 60"},
+		{"mean in [-90, 54.999999999]", driver.Gray8, all, 55, Gray, "mean 55 is above 54.999999999"},
+		{"MEAN<56", driver.Gray8, all, 55, Gray, ""},
+		{"mean < 55", driver.Gray8, all, 55, Gray, "mean 55 is not below 55"},
+		{"mean < 54", driver.Gray8, all, 55, Gray, "mean 55 is above 54"},
+		{"mean <= 55", driver.Gray8, all, 55, Gray, ""},
+		{"mean <= +5.4e1", driver.Gray8, all, 55, Gray, "mean 55 is above 54"},
+		{"mean > 54", driver.Gray8, all, 55, Gray, ""},
+		{"mean > 55", driver.Gray8, all, 55, Gray, "mean 55 is not above 55"},
+		{"mean >= 55", driver.Gray8, all, 55, Gray, ""},
+		{"mean >= 55.5", driver.Gray8, all, 55, Gray, "mean 55 is below 55.5"},
+		{"mean == 55", driver.Gray8, all, 55, Gray, ""},
+		{"mean == 54", driver.Gray8, all, 55, Gray, "mean 55 is not 54"},
+		{"mean != 54", driver.Gray8, all, 55, Gray, ""},
+		{"mean != 55", driver.Gray8, all, 55, Gray, "mean 55 is the forbidden 55"},
+		{"count >= 10", driver.Gray8, all, 10, NoChannel, ""},
+		{"count < 10", driver.Gray8, all, 10, NoChannel, "count 10 is not below 10"},
+		{"area in [1, 9.5]", driver.Gray8, all, 10, NoChannel, "area 10 is above 9.5"},
+		{"coverage == 1", driver.Gray8, all, 1, NoChannel, ""},
+		{"coverage == 1", driver.Gray8, rectangle(-10, 0, 15, 1), 1.0 / 3, NoChannel, "coverage 0.333333 is not 1"},
+		{"sum <= 549", driver.Gray8, all, 550, Gray, "sum 550 is above 549"},
+		{"variance < 825", driver.Gray8, all, 825, Gray, "variance 825 is not below 825"},
+		{"stddev > 29", driver.Gray8, all, math.Sqrt(825), Gray, "stddev 28.7228 is below 29"},
+		{"min >= 11", driver.Gray8, all, 10, Gray, "min 10 is below 11"},
+		{"max <= 99", driver.Gray8, all, 100, Gray, "max 100 is above 99"},
+		{"median == 55", driver.Gray8, all, 55, Gray, ""},
+		{"mode == 20", driver.Gray8, all, 10, Gray, "mode 10 is not 20"},
+		{"distinct > 10", driver.Gray8, all, 10, Gray, "distinct 10 is not above 10"},
+		{"p50 < 50", driver.Gray8, all, 50, Gray, "p50 50 is not below 50"},
+		{"P99.5 < 50", driver.Gray8, all, 100, Gray, "p99.5 100 is above 50"},
+		{"p0 == 10", driver.Gray8, all, 10, Gray, ""},
+		{"p100 == 100", driver.Gray8, all, 100, Gray, ""},
+		{"p90.0 == 90", driver.Gray8, all, 90, Gray, ""},
+		{"count of pixels below 40 <= 25", driver.Gray8, all, 3, Gray, ""},
+		{"count of pixels below 40 <= 2", driver.Gray8, all, 3, Gray, "count of pixels below 40: 3 is above 2"},
+		{"Count  OF Pixels ABOVE 40 in [7,9]", driver.Gray8, all, 6, Gray, "count of pixels above 40: 6 is below 7"},
+		{"count of pixels in [20, 40) == 3", driver.Gray8, all, 2, Gray, "count of pixels in [20, 40): 2 is not 3"},
+		{"count of pixels in(20,40]in[0,1]", driver.Gray8, all, 2, Gray, "count of pixels in(20,40]: 2 is above 1"},
+		{"count of pixels above -1 == 10", driver.Gray8, all, 10, Gray, ""},
+		{"count of pixels above 1e9 == 0", driver.Gray8, all, 0, Gray, ""},
+		{"count of pixels below 1e9 == 10", driver.Gray8, all, 10, Gray, ""},
+		{"count of pixels in [-5, -1] == 0", driver.Gray8, all, 0, Gray, ""},
+		{"count of pixels in [10.5, 20.5] == 1", driver.Gray8, all, 1, Gray, ""},
+		{"gray.mean < 50", driver.Gray16(12), all, 55, Gray, "mean 55 is above 50"},
+
+		// Colour: all channels but alpha, and the one that comes nearest to failing, or goes farthest beyond, decides.
+		{"mean <= 55", driver.RGB8, all, 55, Red, ""},
+		{"mean >= 53", driver.BGR8, all, 53, Blue, ""},
+		{"mean >= 54", driver.RGBA8, all, 53, Blue, "blue mean 53 is below 54"},
+		{"mean < 54", driver.RGBA8, all, 55, Red, "red mean 55 is above 54"},
+		{"mean in [53, 56]", driver.RGBA8, all, 53, Blue, ""},
+		{"mean != 54", driver.RGBA8, all, 54, Green, "green mean 54 is the forbidden 54"},
+		{"a.mean > 52", driver.RGBA8, all, 52, Alpha, "alpha mean 52 is not above 52"},
+		{"alpha . mean == 52", driver.RGBA8, all, 52, Alpha, ""},
+		{"g.p50 < 49", driver.BGR8, all, 49, Green, "green p50 49 is not below 49"},
+		{"Blue.max <= 98", driver.BGR8, all, 98, Blue, ""},
+		{"r.count of pixels below 40 <= 2", driver.RGB8, all, 3, Red, "red count of pixels below 40: 3 is above 2"},
+		{"grey.min == 10", driver.Gray8, all, 10, Gray, ""},
+
+		// No pixel: what has a value all the same, and what has not.
+		{"count == 0", driver.Gray8, rectangle(20, 0, 5, 5), 0, NoChannel, ""},
+		{"count > 0", driver.Gray8, rectangle(20, 0, 5, 5), 0, NoChannel, "count 0 is not above 0"},
+		{"area == 25", driver.Gray8, rectangle(20, 0, 5, 5), 25, NoChannel, ""},
+		{"coverage > 0", driver.Gray8, rectangle(20, 0, 5, 5), 0, NoChannel, "coverage 0 is not above 0"},
+		{"coverage == 1", driver.Gray8, Ring{{0, 0}, {0, 0}, {0, 0}}, 1, NoChannel, ""},
+		{"sum == 0", driver.Gray8, rectangle(20, 0, 5, 5), 0, Gray, ""},
+		{"distinct == 0", driver.Gray8, rectangle(20, 0, 5, 5), 0, Gray, ""},
+		{"count of pixels below 9 == 0", driver.Gray8, rectangle(20, 0, 5, 5), 0, Gray, ""},
+		{"mean != 3", driver.Gray8, rectangle(20, 0, 5, 5), nan, NoChannel, "the region caught no pixel"},
+		{"variance >= 0", driver.Gray8, rectangle(20, 0, 5, 5), nan, NoChannel, "the region caught no pixel"},
+		{"stddev >= 0", driver.Gray8, rectangle(20, 0, 5, 5), nan, NoChannel, "the region caught no pixel"},
+		{"min >= 0", driver.RGB8, rectangle(20, 0, 5, 5), nan, NoChannel, "the region caught no pixel"},
+		{"max >= 0", driver.Gray8, rectangle(20, 0, 5, 5), nan, NoChannel, "the region caught no pixel"},
+		{"median >= 0", driver.Gray8, rectangle(20, 0, 5, 5), nan, NoChannel, "the region caught no pixel"},
+		{"mode >= 0", driver.Gray8, rectangle(20, 0, 5, 5), nan, NoChannel, "the region caught no pixel"},
+		{"p50 >= 0", driver.Gray8, rectangle(20, 0, 5, 5), nan, NoChannel, "the region caught no pixel"},
+	} {
+		s := mustSet(t, Region{Rings: []Ring{c.ring}, Limits: []string{c.expr}})
+		res, err := Reduce(context.Background(), dev, s, measuredFrame(c.format), Reductions{Statistics: Count}, driver.MethodDefault)
+		if err != nil {
+			t.Errorf("%s: %v", c.expr, err)
+			continue
+		}
+		want := LimitResult{Expression: c.expr, Verdict: Pass, Value: c.value, Measured: true, Channel: c.channel, Reason: c.reason}
+		if c.reason != "" {
+			want.Verdict = Fail
+		}
+		if math.IsNaN(c.value) {
+			want.Value, want.Measured = 0, false
+		}
+		r := res.Regions[0]
+		if len(r.Limits) != 1 || r.Limits[0] != want {
+			t.Errorf("%s:\n got %+v\nwant %+v", c.expr, r.Limits, want)
+		}
+		if r.Verdict != want.Verdict || res.Verdict != want.Verdict {
+			t.Errorf("%s: region %v, frame %v, want %v", c.expr, r.Verdict, res.Verdict, want.Verdict)
+		}
+		// What the limit took is not returned.
+		for _, ch := range r.Channels {
+			if want := (ChannelStatistics{Channel: ch.Channel, Has: Count, Count: r.Count}); fmt.Sprint(ch) != fmt.Sprint(want) {
+				t.Errorf("%s: returns %+v, want %+v", c.expr, ch, want)
+			}
+		}
+		if s.Limits(0)[0].String() != c.expr || !s.HasLimits() {
+			t.Errorf("%s is kept as %q", c.expr, s.Limits(0)[0])
+		}
+	}
+}
+
+func TestVerdicts(t *testing.T) {
+	dev := openCPU(t, kernels.Config{})
+	all := []Ring{rectangle(0, 0, 10, 1)}
+	for _, c := range []struct {
+		limits  [][]string
+		regions []Verdict
+		frame   Verdict
+	}{
+		{[][]string{nil, nil}, []Verdict{NoVerdict, NoVerdict}, NoVerdict},
+		{[][]string{nil, {"mean < 99"}}, []Verdict{NoVerdict, Pass}, Pass},
+		{[][]string{{"mean < 99", "mean > 1"}, nil, {"max == 100"}}, []Verdict{Pass, NoVerdict, Pass}, Pass},
+		{[][]string{{"mean < 9", "mean > 1"}, nil, {"max == 100"}}, []Verdict{Fail, NoVerdict, Pass}, Fail},
+		{[][]string{nil, {"max == 100"}, {"mean > 1", "mean < 9"}}, []Verdict{NoVerdict, Pass, Fail}, Fail},
+	} {
+		var regions []Region
+		for _, l := range c.limits {
+			regions = append(regions, Region{Rings: all, Limits: l})
+		}
+		res, err := Reduce(context.Background(), dev, mustSet(t, regions...), measuredFrame(driver.Gray8), Reductions{}, driver.MethodDefault)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, r := range res.Regions {
+			if r.Verdict != c.regions[i] || len(r.Limits) != len(c.limits[i]) {
+				t.Errorf("%v: region %d is %v", c.limits, i, r.Verdict)
+			}
+		}
+		if res.Verdict != c.frame {
+			t.Errorf("%v: frame is %v", c.limits, res.Verdict)
+		}
+	}
+}
+
+func TestLimitsOnMissingChannels(t *testing.T) {
+	dev := openCPU(t, kernels.Config{})
+	s := mustSet(t,
+		Region{Rings: []Ring{triangle}, Limits: []string{"mean < 3", "r.mean < 3"}},
+		Region{Rings: []Ring{triangle}, Limits: []string{"a.max > 3", "gray.max > 3"}})
+	for format, want := range map[driver.PixelFormat]string{
+		driver.Gray8:      `[regions[0].limits[1] = "r.mean < 3": the frame has no red channel (GRAY8) regions[1].limits[0] = "a.max > 3": the frame has no alpha channel (GRAY8)]`,
+		driver.Gray16(12): `[regions[0].limits[1] = "r.mean < 3": the frame has no red channel (GRAY16LE with 12 bits) regions[1].limits[0] = "a.max > 3": the frame has no alpha channel (GRAY16LE with 12 bits)]`,
+		driver.BGR8:       `[regions[1].limits[0] = "a.max > 3": the frame has no alpha channel (BGR8) regions[1].limits[1] = "gray.max > 3": the frame has no gray channel (BGR8)]`,
+		driver.RGBA8:      `[regions[1].limits[1] = "gray.max > 3": the frame has no gray channel (RGBA8)]`,
+	} {
+		_, err := Reduce(context.Background(), dev, s, measuredFrame(format), Reductions{}, driver.MethodDefault)
+		var bad *InvalidError
+		if !errors.As(err, &bad) || fmt.Sprint(bad.Violations) != want {
+			t.Errorf("%s: %v, want %s", formatName(format), err, want)
+		}
+	}
+}
+
+// TestRandomLimits compares outcomes with the oracle's numbers.
+func TestRandomLimits(t *testing.T) {
+	dev := openCPU(t, kernels.Config{})
+	n := 3000
+	if testing.Short() {
+		n = 500
+	}
+	verdicts := map[Verdict]int{}
+	for seed := range n {
+		rng := rand.New(rand.NewPCG(uint64(seed), 77))
+		tc := randomCase(rng)
+		tc.request = Reductions{Statistics: Count}
+		type check struct {
+			region int
+			holds  bool
+			known  bool
+			expr   string
+		}
+		var checks []check
+		for i := range tc.regions {
+			o := oracle(tc.regions[i], tc.frame)
+			for range rng.IntN(4) {
+				expr, holds, known := randomLimit(rng, &o, tc.frame)
+				tc.regions[i].Limits = append(tc.regions[i].Limits, expr)
+				checks = append(checks, check{i, holds, known, expr})
+			}
+		}
+		res, err := Reduce(context.Background(), dev, mustSet(t, tc.regions...), tc.frame, tc.request, driver.MethodDefault)
+		if err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+		next := map[int]int{}
+		for _, c := range checks {
+			got := res.Regions[c.region].Limits[next[c.region]]
+			next[c.region]++
+			want := Fail
+			if c.holds && c.known {
+				want = Pass
+			}
+			verdicts[want]++
+			if got.Verdict != want || got.Measured != c.known || got.Expression != c.expr || (got.Reason == "") != (want == Pass) {
+				t.Fatalf("seed %d: %q: got %+v, want %v, known %v", seed, c.expr, got, want, c.known)
+			}
+		}
+	}
+	if verdicts[Pass] < n/4 || verdicts[Fail] < n/4 {
+		t.Errorf("verdicts %v: one of them is hardly tried", verdicts)
+	}
+}
+
+// randomLimit writes a limit and evaluates it by itself.
+func randomLimit(rng *rand.Rand, o *oracleRegion, f Frame) (expr string, holds, known bool) {
+	channels := []int{0}
+	prefix := ""
+	if n := len(o.channels); n > 1 {
+		channels = []int{0, 1, 2}
+		if rng.IntN(2) == 0 {
+			c := rng.IntN(n)
+			channels = []int{c}
+			prefix = []string{"r.", "Green.", "b . ", "alpha."}[c]
+		}
+	} else if rng.IntN(3) == 0 {
+		prefix = "gray."
+	}
+	known = o.count > 0
+	values := func(get func(*oracleChannel) float64) (v []float64) {
+		for _, c := range channels {
+			if known {
+				v = append(v, get(&o.channels[c]))
+			}
+		}
+		return v
+	}
+	always := func() { known = true }
+	var vs []float64
+	var name string
+	bound := float64(rng.IntN(f.Format.Levels()))
+	switch rng.IntN(13) {
+	case 0:
+		name, prefix = "count", ""
+		always()
+		vs = []float64{float64(o.count)}
+	case 1:
+		name, prefix = "area", ""
+		always()
+		vs = []float64{o.area}
+	case 2:
+		name = "sum"
+		always()
+		vs = values(func(c *oracleChannel) float64 { return float64(c.sum.Int64()) })
+	case 3:
+		name = "mean"
+		vs = values((*oracleChannel).mean)
+	case 4:
+		name = "variance"
+		vs = values(func(c *oracleChannel) float64 { v, _ := c.spread(); return v })
+	case 5:
+		name = "stddev"
+		vs = values(func(c *oracleChannel) float64 { _, s := c.spread(); return s })
+	case 6:
+		name = "min"
+		vs = values(func(c *oracleChannel) float64 { return float64(c.min) })
+	case 7:
+		name = "max"
+		vs = values(func(c *oracleChannel) float64 { return float64(c.max) })
+	case 8:
+		name = "median"
+		vs = values((*oracleChannel).median)
+	case 9:
+		name = "mode"
+		vs = values(func(c *oracleChannel) float64 { return float64(c.mode()) })
+	case 10:
+		name = "distinct"
+		always()
+		vs = values(func(c *oracleChannel) float64 { return float64(len(c.counts())) })
+	case 11:
+		p := float64(rng.IntN(1001)) / 10
+		name = fmt.Sprintf("p%v", p)
+		vs = values(func(c *oracleChannel) float64 { return c.nearestRank(p) })
+	case 12:
+		always()
+		count := func(in func(v float64) bool) {
+			vs = values(func(c *oracleChannel) float64 {
+				n := 0
+				for _, v := range c.sorted {
+					if in(float64(v)) {
+						n++
+					}
+				}
+				return float64(n)
+			})
+		}
+		switch rng.IntN(3) {
+		case 0:
+			name = fmt.Sprintf("count of pixels below %v", bound)
+			count(func(v float64) bool { return v < bound })
+		case 1:
+			name = fmt.Sprintf("count of pixels above %v", bound)
+			count(func(v float64) bool { return v > bound })
+		case 2:
+			name = fmt.Sprintf("count of pixels in (%v, %v]", bound, 2*bound+1)
+			count(func(v float64) bool { return v > bound && v <= 2*bound+1 })
+		}
+	}
+	// Compare with a number near one of the values, and often equal.
+	x := float64(rng.IntN(300))
+	if len(vs) > 0 {
+		x = vs[rng.IntN(len(vs))] + []float64{0, 0, 0.5, -0.5, 7}[rng.IntN(5)]
+	}
+	every := func(test func(v float64) bool) bool {
+		return !slices.ContainsFunc(vs, func(v float64) bool { return !test(v) })
+	}
+	switch rng.IntN(8) {
+	case 0:
+		return fmt.Sprintf("%s%s < %v", prefix, name, x), every(func(v float64) bool { return v < x }), known
+	case 1:
+		return fmt.Sprintf("%s%s<=%v", prefix, name, x), every(func(v float64) bool { return v <= x }), known
+	case 2:
+		return fmt.Sprintf(" %s%s > %v ", prefix, name, x), every(func(v float64) bool { return v > x }), known
+	case 3:
+		return fmt.Sprintf("%s%s >=%v", prefix, name, x), every(func(v float64) bool { return v >= x }), known
+	case 4:
+		return fmt.Sprintf("%s%s==%v", prefix, name, x), every(func(v float64) bool { return v == x }), known
+	case 5:
+		return fmt.Sprintf("%s%s != %v", prefix, name, x), every(func(v float64) bool { return v != x }), known
+	case 6:
+		return fmt.Sprintf("%s%s in [%v, %v)", prefix, name, x, x+3), every(func(v float64) bool { return v >= x && v < x+3 }), known
+	}
+	return fmt.Sprintf("%s%s IN(%v,%v]", prefix, name, x-3, x), every(func(v float64) bool { return v > x-3 && v <= x }), known
+}
+
+func FuzzParseLimit(f *testing.F) {
+	for _, s := range []string{"mean in [90, 140]", "p99 < 200", "r.max <= 250", "count of pixels below 40 <= 25", "gray . p99.5!=-1e-3",
+		"count of pixels in(1,2]in[3,4)", "", "mean <", "\xffmean", "r.5", "p1e5 < 3", "mean < 1e999"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, expr string) {
+		l, err := ParseLimit(expr)
+		if err != nil {
+			var bad *LimitError
+			if !errors.As(err, &bad) || bad.Column < 1 || bad.Column > len(expr)+1 || bad.Expected == "" || strings.ContainsAny(err.Error(), "\n\r") {
+				t.Errorf("%q: error %q", expr, err)
+			}
+			return
+		}
+		if l.String() != expr {
+			t.Errorf("%q is kept as %q", expr, &l)
+		}
+		// Letter case and space around signs carry no meaning.
+		for _, same := range []string{strings.ToUpper(expr), " " + expr + "\t", strings.ReplaceAll(expr, ",", " , ")} {
+			if len(same) > MaxLimit {
+				continue
+			}
+			m, err := ParseLimit(same)
+			if err != nil {
+				t.Errorf("%q is a limit, and %q is not: %v", expr, same, err)
+				continue
+			}
+			m.expr, m.spelled = l.expr, l.spelled
+			if m != l {
+				t.Errorf("%q is %+v, and %q is %+v", expr, l, same, m)
+			}
+		}
+		for _, v := range []float64{0, -1, 55, 1e300, l.want.lo, l.want.hi} {
+			if math.IsInf(v, 0) {
+				continue
+			}
+			o := outcome{}
+			o.see(&l, v, Red)
+			r := o.result(&l)
+			if (r.Verdict == Pass) != (r.Reason == "") || r.Verdict == NoVerdict {
+				t.Errorf("%q of %v: %+v", expr, v, r)
+			}
+		}
+	})
+}

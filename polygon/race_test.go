@@ -1,0 +1,5 @@
+//go:build race
+
+package polygon
+
+const raceEnabled = true
