@@ -9,7 +9,8 @@
 //
 // Bytes moved: each covered pixel once, 8 bytes an item, results once a block and region. Complexity: covered pixels.
 // Items have 1024 pixels at most, so that the shares of 132 * 4 blocks of a 10240x4096 frame (about 20,000 items)
-// differ by a few percent; eight lanes, because regions of 64 pixels would leave most of a warp idle.
+// differ by a few percent. Eight lanes take an item, four where all regions are small: rows of 64 pixels would leave more
+// of them idle (1000 regions took 24 us with eight, 19 us with four, on an H200).
 
 #include <cuda_fp16.h>
 
@@ -17,8 +18,6 @@
 
 #define THREADS 256
 #define WARPS (THREADS / 32)
-#define GROUP 8
-#define GROUPS (THREADS / GROUP)
 #define SHARED_LEVELS 4096 // 16 KB: 16-bit formats of up to 12 bits collect their histogram on chip
 #define REPLICAS 8         // copies of an 8-bit histogram, side by side: 8 KB; 32 of them were 10 % slower to merge
 
@@ -55,10 +54,36 @@ struct Sums {
     }
 };
 
-__device__ __forceinline__ u64 shfl_down64(u64 v, int o) { return __shfl_down_sync(~0u, v, o); }
+// Sum and least of a value a lane. Machines of compute capability 8 add 32 bits in one instruction: a sum then goes in
+// pieces of 27 bits, which 32 lanes can't overflow. (Their instruction for the least of unsigned values, as nvcc 11.8
+// emits it for sm_90, was seen to pass over zeros on an H200.)
+__device__ __forceinline__ u64 sum_warp(u64 v) {
+#if __CUDA_ARCH__ >= 800
+    const u32 mask = (1u << 27) - 1;
+    return (u64)__reduce_add_sync(~0u, (u32)v & mask) + ((u64)__reduce_add_sync(~0u, (u32)(v >> 27) & mask) << 27) +
+           ((u64)__reduce_add_sync(~0u, (u32)(v >> 54)) << 54);
+#else
+#pragma unroll
+    for (int o = 16; o; o >>= 1) v += __shfl_xor_sync(~0u, v, o);
+    return v;
+#endif
+}
 
-// Bytes [0, n) of a word, where n may be below 0 or above 4.
-__device__ __forceinline__ u32 low_bytes(int n) { return n <= 0 ? 0u : n >= 4 ? ~0u : (1u << (8 * n)) - 1; }
+__device__ __forceinline__ u64 min_warp(u64 v) {
+#pragma unroll
+    for (int o = 16; o; o >>= 1) {
+        const u64 w = __shfl_xor_sync(~0u, v, o);
+        v = w < v ? w : v;
+    }
+    return v;
+}
+
+// Bytes [0, n) of a word, where n may be below 0 or above 4: PTX shifts by more than 31 give 0.
+__device__ __forceinline__ u32 low_bytes(int n) {
+    u32 high;
+    asm("shl.b32 %0, %1, %2;" : "=r"(high) : "r"(~0u), "r"(8 * max(n, 0)));
+    return ~high;
+}
 
 // Finds the pixel of an extremum in the item that has it (which of the two: 0 the least, 1 the greatest), by a warp;
 // part[0] gets the exact key. The item's bytes are read at once: one wait, not one a pixel.
@@ -105,12 +130,8 @@ __device__ __forceinline__ void flush(Sums &a, MaskStats *out, bool own, const R
 #pragma unroll
     for (int k = 0; k < 9; k++) {
         if (k >= 5 && !moments) break;
-#pragma unroll
-        for (int o = 16; o; o >>= 1) {
-            u64 w = shfl_down64(v[k], o);
-            v[k] = k == 3 ? (w < v[k] ? w : v[k]) : k == 4 ? (w > v[k] ? w : v[k]) : v[k] + w;
-        }
-        if (lane == 0) part[warp][k] = v[k];
+        const u64 t = k == 3 ? min_warp(v[k]) : k == 4 ? ~min_warp(~v[k]) : sum_warp(v[k]);
+        if (lane == 0) part[warp][k] = t;
     }
     __syncthreads();
     if (near && warp < 2 && (what & WHAT_EXTREMA)) resolve(part, warp, g);
@@ -231,7 +252,7 @@ __device__ __forceinline__ void vector8(ItemSums &t, const uint4 &raw, int from,
 enum Kind { GRAY8, GRAY16, ANY8 };
 
 // One item by GROUP lanes; channel c of ANY8 is at byte `offset` of the pixel.
-template <int KIND, bool HIST, bool MOMENTS>
+template <int GROUP, int KIND, bool HIST, bool MOMENTS>
 __device__ __forceinline__ void reduce_item(Sums &a, const ReduceArgs &g, Item it, int width, u32 *hist, u32 offset) {
     const int x0 = item_x(it), y = item_y(it), n = item_n(it), l = lane_id() & (GROUP - 1);
     if (!g.whole && (y < g.row0 || y >= g.row0 + g.rows)) return;
@@ -316,7 +337,7 @@ __device__ __forceinline__ void reduce_item(Sums &a, const ReduceArgs &g, Item i
 
 // Items [at, at + n) of region r, by the block. ON_CHIP is a compile-time choice so that the atomics are known to be
 // those of shared memory.
-template <int KIND, bool HIST, bool MOMENTS, bool ON_CHIP>
+template <int GROUP, int KIND, bool HIST, bool MOMENTS, bool ON_CHIP>
 __device__ __forceinline__ void reduce_run(const ReduceArgs &g, u32 r, u64 at, u32 n, bool own, u32 *bins) {
     const Item *mine = g.p.items + g.p.regions[g.first + r].item0 + at;
     const u32 replicas = KIND == GRAY16 ? 1 : REPLICAS;
@@ -325,8 +346,8 @@ __device__ __forceinline__ void reduce_run(const ReduceArgs &g, u32 r, u64 at, u
         a.clear();
         const u64 slot = (u64)r * g.channels + c;
         u32 *out = HIST ? g.hist + slot * g.levels : 0;
-        for (u32 j = threadIdx.x / GROUP; j < n; j += GROUPS)
-            reduce_item<KIND, HIST, MOMENTS>(a, g, mine[j], g.p.width,
+        for (u32 j = threadIdx.x / GROUP; j < n; j += THREADS / GROUP)
+            reduce_item<GROUP, KIND, HIST, MOMENTS>(a, g, mine[j], g.p.width,
                                              ON_CHIP ? bins + (KIND == GRAY16 ? 0 : lane_id() & (REPLICAS - 1)) : out,
                                              g.order >> (8 * c) & 255);
         if (ON_CHIP) {
@@ -376,7 +397,7 @@ template <int KIND, bool HIST, bool MOMENTS, bool ON_CHIP> __device__ __forceinl
         const u64 from = prefix[r], to = prefix[r + 1], stop = to < end ? to : end;
         if (from == to) continue;
         const bool own = i == from && stop == to && g.what >> 31;
-        reduce_run<KIND, HIST, MOMENTS, ON_CHIP>(g, r, i - from, (u32)(stop - i), own, bins);
+        reduce_run<8, KIND, HIST, MOMENTS, ON_CHIP>(g, r, i - from, (u32)(stop - i), own, bins);
         i = stop;
     }
 }
@@ -391,7 +412,7 @@ __device__ __forceinline__ void reduce_each(const ReduceArgs &g) {
         __syncthreads();
     }
     for (u32 r = blockIdx.x; r < g.count; r += gridDim.x)
-        reduce_run<KIND, HIST, MOMENTS, ON_CHIP>(g, r, 0, g.p.counts[g.first + r], g.what >> 31, bins);
+        reduce_run<4, KIND, HIST, MOMENTS, ON_CHIP>(g, r, 0, g.p.counts[g.first + r], g.what >> 31, bins);
 }
 
 // Four blocks a multiprocessor, measured on an H200 at 10240x4096: two take 10 % longer, eight 20 %.
