@@ -2,10 +2,11 @@
 // histograms, in one pass.
 //
 // Phases: mask_reduce_clear sets the results to those of no pixel (not when strips accumulate, nor before the kernels
-// named _each, which give every region, small ones, a block of its own). Then persistent blocks divide the items of all regions evenly, whichever region they belong to: a block walks over its share region by
-// region, eight lanes an item (128 bytes at a time, four loads in flight), keeps sums in registers and the histogram in
-// shared memory, and merges once for each region it touches: by plain stores where the region is its own, by atomics
-// where blocks share it. Integer sums and keyed extrema do not depend on the order.
+// named _each, which give every region, small ones, a block of its own). Then persistent blocks divide the items of all
+// regions evenly, whichever region they belong to: a block walks over its share region by region, eight lanes an item
+// (128 bytes at a time, four loads in flight), keeps sums in registers and the histogram in shared memory, and merges
+// once for each region it touches: by plain stores where the region is its own, by atomics where blocks share it.
+// Integer sums and keyed extrema do not depend on the order.
 //
 // Bytes moved: each covered pixel once, 8 bytes an item, results once a block and region. Complexity: covered pixels.
 // Items have 1024 pixels at most, so that the shares of 132 * 4 blocks of a 10240x4096 frame (about 20,000 items)
