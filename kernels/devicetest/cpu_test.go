@@ -1,11 +1,10 @@
-package devicetest_test
+package devicetest
 
 import (
 	"fmt"
 	"testing"
 
 	"github.com/polyscan/polyscan/kernels/cpu"
-	"github.com/polyscan/polyscan/kernels/devicetest"
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 
@@ -13,8 +12,11 @@ import (
 // large data.
 func TestCPU(t *testing.T) {
 	for _, threads := range []int{2, 1, 3} {
+		if raceDetector && threads != 3 {
+			continue
+		}
 		t.Run(fmt.Sprintf("threads=%d", threads), func(t *testing.T) {
-			s := devicetest.Suite{
+			s := Suite{
 				Driver: cpu.New(cpu.Options{Threads: threads}),
 				Short:  testing.Short() || threads != 2,
 				Seed:   uint64(threads),
@@ -22,20 +24,28 @@ func TestCPU(t *testing.T) {
 			if s.Short && threads != 2 {
 				s.Random = 20
 			}
-			s.Run(devicetest.On(t))
+			forRace(&s).Run(On(t))
 		})
 	}
 }
 
+// forRace leaves out what is about pixels and not about threads, where the race detector makes it slow.
+func forRace(s *Suite) *Suite {
+	if raceDetector {
+		s.Short, s.Random, s.Tests, s.only = true, 3, 1<<20, smallCases
+	}
+	return s
+}
+
 // The CPU beside the oracle, through a mirror.
 func TestMirrorOfCPUAndOracle(t *testing.T) {
-	if testing.Short() {
+	if testing.Short() || raceDetector {
 		t.Skip("the oracle takes some seconds")
 	}
-	devicetest.Suite{
-		Driver:  devicetest.Mirror(cpu.New(cpu.Options{Threads: 2}), devicetest.Oracle()),
+	Suite{
+		Driver:  Mirror(cpu.New(cpu.Options{Threads: 2}), Oracle()),
 		Short:   true,
 		Random:  40,
 		Methods: []driver.Method{driver.MethodDefault, driver.TiledEdgeFiltered},
-	}.Run(devicetest.On(t))
+	}.Run(On(t))
 }

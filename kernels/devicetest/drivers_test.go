@@ -112,7 +112,7 @@ func caseNamed(t *testing.T, name string) *Problem {
 func TestMirrorOfEqualDrivers(t *testing.T) {
 	s := Suite{Driver: Mirror(Oracle(), Oracle()), Short: true, Random: 3, Methods: []driver.Method{driver.MethodDefault}, small: true}
 	s.only = smallCases
-	s.Run(On(t))
+	forRace(&s).Run(On(t))
 }
 
 // A mirror finds every kind of wrong value, on either side, and says where it is.
@@ -405,14 +405,11 @@ func TestWrappersAreTransparent(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := Suite{Driver: d, Short: true, Random: 2, Methods: []driver.Method{driver.MethodDefault}, only: smallCases, small: true}
 			for _, p := range parts {
-				if p.name == "again" || p.name == "concurrent" {
-					continue // these take long, and say nothing about a wrapper that the others don't
-				}
 				if name == "waiting" && p.name == "sticky" {
 					continue // its errors come at once, after the op has been enqueued
 				}
 				s.part = p.name
-				s.Run(On(t))
+				forRace(&s).Run(On(t))
 			}
 		})
 	}

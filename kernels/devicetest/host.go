@@ -297,14 +297,14 @@ func (s *hostStream) MaskReduce(op driver.MaskReduce) error {
 		e := p.Expect()
 		stats, err := s.dev.view(op.Stats, driver.Align)
 		if err != nil {
-			return fmt.Errorf("Stats: %w", err)
+			return fmt.Errorf("stats: %w", err)
 		}
 		hist, err := s.dev.view(op.Hist, driver.Align)
 		if err != nil {
-			return fmt.Errorf("Hist: %w", err)
+			return fmt.Errorf("hist: %w", err)
 		}
 		if len(stats) != len(e.Stats)*int(unsafe.Sizeof(driver.MaskStats{})) || len(hist) != 4*len(e.Hist) {
-			return fmt.Errorf("Stats and Hist of %d and %d bytes for %d and %d values", len(stats), len(hist), len(e.Stats), len(e.Hist))
+			return fmt.Errorf("stats and hist of %d and %d bytes for %d and %d values", len(stats), len(hist), len(e.Stats), len(e.Hist))
 		}
 		for i := range e.Stats {
 			to := stats[i*int(unsafe.Sizeof(driver.MaskStats{})):]
@@ -367,10 +367,10 @@ func (s *hostStream) MaskRaster(op driver.MaskRaster) error {
 		}
 		dst, err := s.dev.view(op.Dst.Data, int64(size))
 		if err != nil {
-			return fmt.Errorf("Dst: %w", err)
+			return fmt.Errorf("dst: %w", err)
 		}
 		if need := p.Stride*(p.Height-1) + p.rowBytes(); len(dst) < need {
-			return fmt.Errorf("Dst: %d bytes for %d", len(dst), need)
+			return fmt.Errorf("dst: %d bytes for %d", len(dst), need)
 		}
 		e := p.Expect()
 		for y := range p.Height {

@@ -115,7 +115,7 @@ func TestCases(t *testing.T) {
 			t.Errorf("two cases are named %q", c.Name)
 		}
 		seen[c.Name] = true
-		if c.Heavy && testing.Short() {
+		if c.Heavy && (testing.Short() || raceDetector) {
 			continue
 		}
 		p, q := c.Problem(), c.Problem()

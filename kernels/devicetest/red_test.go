@@ -40,7 +40,6 @@ func (b broken) Open(n int) (driver.Device, error) {
 type brokenDevice struct {
 	driver.Device
 	b         broken
-	streams   int
 	info      func(driver.Info) driver.Info
 	alloc     func(int64) (driver.Mem, error)
 	newStream func(priority int) (driver.Stream, error)

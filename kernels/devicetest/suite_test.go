@@ -1,13 +1,12 @@
-package devicetest_test
+package devicetest
 
 import (
 	"testing"
 
-	"github.com/polyscan/polyscan/kernels/devicetest"
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 
 func TestOracleDriver(t *testing.T) {
 	oneMethod := []driver.Method{driver.MethodDefault} // it has but one
-	devicetest.Suite{Driver: devicetest.Oracle(), Short: true, Random: 20, Methods: oneMethod}.Run(devicetest.On(t))
+	forRace(&Suite{Driver: Oracle(), Short: true, Random: 20, Methods: oneMethod, small: true}).Run(On(t))
 }
