@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"reflect"
 	"runtime"
+	"slices"
 	"sync"
 	"testing"
 
@@ -73,11 +74,9 @@ func randomRegion(c choices, w, h int) Region {
 
 func reversed(ring Ring, really bool) Ring {
 	out := make(Ring, len(ring))
-	for i, p := range ring {
-		out[i] = p
-		if really {
-			out[len(ring)-1-i] = p
-		}
+	copy(out, ring)
+	if really {
+		slices.Reverse(out)
 	}
 	return out
 }

@@ -160,7 +160,7 @@ func TestOracleSample(t *testing.T) {
 			}
 		}
 		for _, m := range methods {
-			if testing.Short() && m == driver.Naive && f.Width > 600 {
+			if testing.Short() && (m == driver.Naive || m == driver.Tiled) && f.Width > 600 {
 				continue // 10^9 tests of a pixel against an edge
 			}
 			name := fmt.Sprintf("%s, %v", c.Name, m)
@@ -175,12 +175,14 @@ func TestOracleSample(t *testing.T) {
 			if sum := sha256.Sum256(ones); hex.EncodeToString(sum[:]) != want.MaskSHA256 {
 				t.Errorf("%s: the mask differs", name)
 			}
-			eo, err := Reduce(ctx, dev, odd, f, Reductions{Statistics: Count}, m)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if n := eo.Regions[0].Count; n != want.CountEvenOdd {
-				t.Errorf("%s: %d pixels by even-odd, want %d", name, n, want.CountEvenOdd)
+			if m != driver.Naive || f.Width < 600 { // seconds
+				eo, err := Reduce(ctx, dev, odd, f, Reductions{Statistics: Count}, m)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if n := eo.Regions[0].Count; n != want.CountEvenOdd {
+					t.Errorf("%s: %d pixels by even-odd, want %d", name, n, want.CountEvenOdd)
+				}
 			}
 			prepared, err := set.Prepare(ctx, dev, f.Width, f.Height, m)
 			if err != nil {
@@ -251,24 +253,46 @@ func TestSharedPolygons(t *testing.T) {
 			s := sharedPolygons(t, name)
 			set := mustSet(t, s.regions...)
 			dev := openCPU(t, kernels.Config{MemoryBytes: 512 << 20})
-			var first *Raster
-			for _, m := range methods[1:] {
-				if testing.Short() && (m == driver.Naive || m == driver.Tiled) {
-					continue // minutes of edges times pixels
-				}
-				if m == driver.Naive && name == "countries50m_fit.json" {
-					continue // 10^11 tests of a pixel against an edge
-				}
-				r, err := Rasterize(context.Background(), dev, set, s.width, s.height, driver.RasterLabels, m)
+			ctx := context.Background()
+			draw := func(set *Set, scale int, m driver.Method) *Raster {
+				r, err := Rasterize(ctx, dev, set, s.width/scale, s.height/scale, driver.RasterLabels, m)
 				if err != nil {
 					t.Fatal(err)
 				}
-				if first == nil {
-					first = r
-					continue
+				return r
+			}
+			first := draw(set, 1, driver.RowSpans)
+			// NAIVE takes up to 10^11 tests of a pixel against an edge at full size, and TILED half of that.
+			scale := max(1, s.width/2048)
+			if name == "countries50m_fit.json" {
+				scale = 8
+			}
+			if testing.Short() {
+				scale *= 2
+			}
+			var small []Region
+			for _, r := range s.regions {
+				to := Region{Name: r.Name}
+				for _, ring := range r.Rings {
+					half := make(Ring, len(ring))
+					for i, p := range ring {
+						half[i] = Point{p.X / float64(scale), p.Y / float64(scale)}
+					}
+					to.Rings = append(to.Rings, half)
 				}
-				if !slices.Equal(r.Pix, first.Pix) || !slices.Equal(r.Counts, first.Counts) {
-					t.Errorf("%v and %v differ", m, first.Method)
+				small = append(small, to)
+			}
+			smallSet := mustSet(t, small...)
+			firstSmall := draw(smallSet, scale, driver.RowSpans)
+			for _, m := range []driver.Method{driver.Naive, driver.Tiled, driver.EdgeFiltered, driver.TiledEdgeFiltered} {
+				r, want := (*Raster)(nil), first
+				if m == driver.Naive || m == driver.Tiled {
+					r, want = draw(smallSet, scale, m), firstSmall
+				} else {
+					r = draw(set, 1, m)
+				}
+				if !slices.Equal(r.Pix, want.Pix) || !slices.Equal(r.Counts, want.Counts) {
+					t.Errorf("%v and %v differ", m, want.Method)
 				}
 			}
 			for i := range s.regions {
