@@ -85,6 +85,9 @@ func (c *maskCmd) Run(e *env) (err error) {
 	if err != nil {
 		return err
 	}
+	if t.regions != nil {
+		t.regions.checkSize(e, "the mask", uint32(w), uint32(h))
+	}
 	total := uint64(0)
 	for _, n := range res.GetCounts() {
 		total += n

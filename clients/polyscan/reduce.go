@@ -95,6 +95,9 @@ func (c *reduceCmd) Run(e *env) (err error) {
 		return conn.fail(err, f.name, t.regions)
 	}
 	total := time.Since(start)
+	if t.regions != nil {
+		t.regions.checkSize(e, f.name, res.GetLayout().GetWidth(), res.GetLayout().GetHeight())
+	}
 
 	if c.JSON {
 		err = writeJSON(e.stdout, reportOf(f.name, res, askedPercentiles(r)))

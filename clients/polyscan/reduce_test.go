@@ -580,3 +580,19 @@ func TestFailOnReject(t *testing.T) {
 		}
 	}
 }
+
+// TestWarnings: what a regions file leaves out is said, and doesn't get in the way of the numbers.
+func TestWarnings(t *testing.T) {
+	regions := write(t, "labelme.json", `{"version":"5","imagePath":"x.png","imageWidth":100,"imageHeight":50,"shapes":[
+		{"label":"a","shape_type":"polygon","points":[[10,10],[20,10],[20,20]]},{"label":"b","shape_type":"point","points":[[1,1]]}]}`)
+	stdout, stderr, code := polyscan(t, "reduce", frames+"metal.png", "-r", regions, "--json")
+	var r report
+	if err := json.Unmarshal([]byte(stdout), &r); code != 0 || err != nil || len(r.Regions) != 1 {
+		t.Fatalf("exit %d, %v: %s", code, err, stderr)
+	}
+	lines := strings.Split(strings.TrimSuffix(stderr, "\n"), "\n")
+	if len(lines) != 2 || !strings.HasPrefix(lines[0], "polyscan: warning: "+regions+": ") || !strings.Contains(lines[0], "point") ||
+		lines[1] != "polyscan: warning: "+regions+": its regions were drawn on 100x50 pixels, but "+frames+"metal.png has 1024x512" {
+		t.Errorf("stderr %q", stderr)
+	}
+}

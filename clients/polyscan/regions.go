@@ -17,6 +17,7 @@ type regionFlags struct {
 	Fill      string  `help:"Fill rule of regions that don't say: nonzero or evenodd." enum:"nonzero,evenodd" default:"nonzero" group:"regions"`
 	Image     string  `help:"Which image of a COCO file: its file name or id." placeholder:"NAME" group:"regions"`
 	Tolerance float64 `help:"Largest distance in pixels between a curve of an SVG or LabelMe file and its polygon (default 0.0625)." placeholder:"PX" group:"regions"`
+	NoViewBox bool    `help:"Take an SVG's coordinates as pixels, whatever its width, height and viewBox say." group:"regions" name:"ignore-viewbox"`
 	Method    string  `help:"How to find the pixels: naive, tiled, edge-filtered, tiled-edge-filtered or row-spans. All give the same numbers." enum:"auto,naive,tiled,edge-filtered,tiled-edge-filtered,row-spans" default:"auto" placeholder:"METHOD" group:"regions"`
 }
 
@@ -29,7 +30,7 @@ type regions struct {
 
 // load reads the file of --regions. hint is the name of the frame, for files that describe several.
 func (o *regionFlags) load(e *env, hint string) (*regions, error) {
-	opts := regionfile.Options{Image: o.Image, ImageHint: hint, Tolerance: o.Tolerance}
+	opts := regionfile.Options{Image: o.Image, ImageHint: hint, Tolerance: o.Tolerance, IgnoreViewBox: o.NoViewBox}
 	name := inputName(o.Regions)
 	var file *regionfile.File
 	var err error
@@ -48,7 +49,17 @@ func (o *regionFlags) load(e *env, hint string) (*regions, error) {
 		}
 		return nil, &inputError{err.Error()}
 	}
+	for _, w := range file.Warnings {
+		e.warn("%s: %s", name, w)
+	}
 	return &regions{name: name, file: file, fill: o.Fill}, nil
+}
+
+// checkSize warns where the file says that its regions were drawn on a frame of another size.
+func (r *regions) checkSize(e *env, frame string, w, h uint32) {
+	if fw, fh := r.file.ImageWidth, r.file.ImageHeight; fw > 0 && fh > 0 && (uint32(fw) != w || uint32(fh) != h) {
+		e.warn("%s: its regions were drawn on %dx%d pixels, but %s has %dx%d", r.name, fw, fh, frame, w, h)
+	}
 }
 
 // evenOdd reports whether a region's fill rule is even-odd.

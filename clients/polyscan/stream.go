@@ -262,6 +262,9 @@ func (s *streamRun) run(r *polyscanv1.Reductions) error {
 		}
 		s.count(a)
 		if a.Result != nil {
+			if last == nil && s.target.regions != nil {
+				s.target.regions.checkSize(e, a.Frame.GetFrameId(), a.Result.GetLayout().GetWidth(), a.Result.GetLayout().GetHeight())
+			}
 			last = a.Result
 			if err := s.writeRows(a); err != nil {
 				return err

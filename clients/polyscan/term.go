@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"os"
 	"strconv"
@@ -41,6 +42,11 @@ func newEnv(ctx context.Context, stdin io.Reader, stdout, stderr io.Writer) *env
 func isTerminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// warn prints a line about what may not be what was meant.
+func (e *env) warn(format string, args ...any) {
+	fmt.Fprintf(e.stderr, "polyscan: warning: %s\n", oneLine(fmt.Sprintf(format, args...)))
 }
 
 // style is an SGR sequence.
