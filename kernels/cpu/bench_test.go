@@ -241,3 +241,39 @@ func BenchmarkKernels(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkManyEdges tells up to how many edges active edges are the better way.
+func BenchmarkManyEdges(b *testing.B) {
+	const width, height = 2048, 2048
+	for _, n := range []int{16, 100, 1000, 10_000, 100_000} {
+		for _, shape := range []string{"smooth", "spiky", "comb"} {
+			rng := rand.New(rand.NewPCG(3, uint64(n)))
+			pts := star(rng, n, width/2, height/2, 0.49*width, 0.49*height)
+			for i := range pts {
+				switch shape {
+				case "smooth":
+					sin, cos := math.Sincos(2 * math.Pi * float64(i) / float64(n))
+					pts[i] = point{int32((width/2 + 0.45*width*cos) * 256), int32((height/2 + 0.45*height*sin) * 256)}
+				case "comb":
+					pts[i] = point{int32(float64(i) / float64(n) * width * 256), int32((i & 1) * height * 256)}
+				}
+			}
+			if shape == "comb" && n > 1000 {
+				continue
+			}
+			regions := one(driver.NonZero, ring(nil, pts...))
+			for _, most := range []int{0, 1 << 30} {
+				b.Run(fmt.Sprintf("%s/%d/active=%v", shape, n, most > 0), func(b *testing.B) {
+					defer func(old int) { activeEdges = old }(activeEdges)
+					activeEdges = most
+					f := newFixture(b, 1, 512<<20)
+					loop(b, func() {
+						f.reset()
+						f.prepare(regions, width, height, driver.RowSpans)
+						f.wait()
+					})
+				})
+			}
+		}
+	}
+}

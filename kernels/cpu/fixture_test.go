@@ -12,13 +12,27 @@ import (
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 
-// bench is a device with one stream and memory that is handed out upwards.
+// raceDetector is set where tests have to do with fewer cases.
+var raceDetector bool
+
+// fixture is a device with one stream and memory that is handed out upwards.
 type fixture struct {
 	t    testing.TB
 	dev  driver.Device
 	s    driver.Stream
 	mem  driver.Mem
 	used int64
+}
+
+// cases is how many of n random cases to run.
+func cases(n int) int {
+	switch {
+	case raceDetector:
+		return n / 50
+	case testing.Short():
+		return n / 15
+	}
+	return n
 }
 
 func newFixture(t testing.TB, threads int, bytes int64) *fixture {

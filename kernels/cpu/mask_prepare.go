@@ -4,7 +4,6 @@
 package cpu
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"sync/atomic"
@@ -16,27 +15,38 @@ func (s *stream) MaskPrepare(op driver.MaskPrepare) error {
 	return s.enqueue("MaskPrepare", func(stop *stopFlag) error { return s.dev.maskPrepare(op, stop) })
 }
 
-// MaskPreparedBytes bounds the number of spans in time linear in the number of edges.
+// MaskPreparedBytes takes time linear in the number of edges. The methods need the same.
 func (d *device) MaskPreparedBytes(r driver.MaskRegions, width, height int, _ driver.Method) (int64, error) {
+	if err := checkSides(width, height); err != nil {
+		return 0, fmt.Errorf("cpu: MaskPreparedBytes: %w", err)
+	}
 	var spans int64
 	for i := range r.Regions {
 		edges, err := regionEdges(r, i)
 		if err != nil {
-			return 0, err
+			return 0, fmt.Errorf("cpu: MaskPreparedBytes: %w", err)
 		}
 		spans += boundSpans(edges, width, 0, height).spans
 	}
-	if width < 1 || width > driver.MaxSide || height < 1 || height > driver.MaxSide {
-		return 0, fmt.Errorf("cpu: regions for an image of %dx%d: sides must be 1 to %d", width, height, driver.MaxSide)
+	n, err := preparedBytes(len(r.Regions), spans)
+	if err != nil {
+		return 0, fmt.Errorf("cpu: MaskPreparedBytes: %w", err)
 	}
-	return preparedBytes(len(r.Regions), spans)
+	return n, nil
+}
+
+func checkSides(width, height int) error {
+	if width < 1 || width > driver.MaxSide || height < 1 || height > driver.MaxSide {
+		return fmt.Errorf("Width, Height = %d, %d: must be 1 to %d", width, height, driver.MaxSide)
+	}
+	return nil
 }
 
 func regionEdges(r driver.MaskRegions, i int) ([]driver.Edge, error) {
 	g := r.Regions[i]
 	first, count, n := uint64(g.FirstEdge), uint64(g.EdgeCount), uint64(len(r.Edges))
 	if first > n || count > n-first {
-		return nil, fmt.Errorf("cpu: Regions[%d] reaches past the %d edges", i, n)
+		return nil, fmt.Errorf("Regions[%d]: edges [%d, %d+%d) reach past the %d there are", i, first, first, count, n)
 	}
 	return r.Edges[first : first+count : first+count], nil
 }
@@ -90,127 +100,196 @@ func boundSpans(edges []driver.Edge, width, lo, hi int) bound {
 	return b
 }
 
-var errOpen = errors.New("Regions: edges do not form closed rings")
-
-// spanWriter takes the spans of a region's part in row-major order.
-type spanWriter struct {
-	out    []span
-	n      int
-	pixels uint64
-	x0, x1 int32
-}
-
-// put appends [x0, x1) of row y. It returns false where there is no room, which closed rings can't cause.
-func (w *spanWriter) put(y, x0, x1 int32) bool {
-	if w.n >= len(w.out) {
-		return false
-	}
-	w.out[w.n] = span{y, x0, x1}
-	w.n++
-	w.pixels += uint64(x1 - x0)
-	w.x0 = min(w.x0, x0)
-	w.x1 = max(w.x1, x1)
-	return true
-}
-
-// extend lengthens the last span.
-func (w *spanWriter) extend(x1 int32) {
-	s := &w.out[w.n-1]
-	w.pixels += uint64(x1 - s.X1)
-	s.X1 = x1
-	w.x1 = max(w.x1, x1)
-}
-
-// part is a piece of the work: rows [r0, r1) of a region.
-type part struct {
-	region int
-	r0, r1 int
-	first  int64 // where its spans may be written
-	room   int64
-	w      spanWriter
-}
-
-func (d *device) maskPrepare(op driver.MaskPrepare, stop *stopFlag) error {
-	dst, err := view(op.Dst, "Dst")
-	if err != nil {
-		return err
-	}
-	if op.Width < 1 || op.Width > driver.MaxSide || op.Height < 1 || op.Height > driver.MaxSide {
-		return fmt.Errorf("Width, Height = %d, %d: must be 1 to %d", op.Width, op.Height, driver.MaxSide)
-	}
-	find, err := finder(op.Method)
-	if err != nil {
-		return err
-	}
-	parts := make([]part, 0, len(op.Regions.Regions))
-	var total int64
-	for i := range op.Regions.Regions {
-		edges, err := regionEdges(op.Regions, i)
-		if err != nil {
-			return err
-		}
-		b := boundSpans(edges, op.Width, 0, op.Height)
-		parts = append(parts, part{region: i, r0: b.r0, r1: b.r1, first: total, room: b.spans})
-		total += b.spans
-	}
-	p, err := layPrepared(dst, op.Width, op.Height, len(op.Regions.Regions), total)
-	if err != nil {
-		return err
-	}
-	var next atomic.Int64
-	err = d.share("MaskPrepare", min(d.threads, len(parts)), func(s *scratch) error {
-		for {
-			i := int(next.Add(1) - 1)
-			if i >= len(parts) {
-				return nil
-			}
-			if stop.Load() {
-				return errAborted
-			}
-			t := &parts[i]
-			edges, err := regionEdges(op.Regions, t.region)
-			if err != nil {
-				return err
-			}
-			t.w = spanWriter{out: p.spans[t.first : t.first+t.room], x0: math.MaxInt32, x1: math.MinInt32}
-			if t.r0 < t.r1 {
-				if err := find(s, &t.w, edges, op.Regions.Regions[t.region].Fill, op.Width, t.r0, t.r1, stop); err != nil {
-					return fmt.Errorf("Regions[%d]: %w", t.region, err)
-				}
-			}
-		}
-	})
-	if err != nil {
-		return err
-	}
-	for i := range parts {
-		t := &parts[i]
-		r := preparedRegion{First: uint64(t.first), Count: uint64(t.w.n), Pixels: t.w.pixels}
-		if t.w.n > 0 {
-			r.X0, r.X1 = t.w.x0, t.w.x1
-			r.Y0, r.Y1 = t.w.out[0].Y, t.w.out[t.w.n-1].Y+1
-		}
-		p.regions[t.region] = r
-	}
-	p.header.Magic = preparedMagic
-	return nil
+// finder is a method: how it finds spans, and what that costs.
+type finder struct {
+	find findSpans
+	// cost of a region's rows, in some unit of about a nanosecond.
+	cost func(b bound, edges, width int) int64
 }
 
 // A findSpans writes the spans of rows [r0, r1) of a region, in an image of the given width.
 type findSpans func(s *scratch, w *spanWriter, edges []driver.Edge, fill driver.FillRule, width, r0, r1 int, stop *stopFlag) error
 
-func finder(m driver.Method) (findSpans, error) {
-	switch m {
-	case driver.MethodDefault, driver.RowSpans:
-		return findByRows, nil
-	case driver.Naive:
-		return findNaive, nil
-	case driver.Tiled:
-		return findTiled, nil
-	case driver.EdgeFiltered:
-		return findEdgeFiltered, nil
-	case driver.TiledEdgeFiltered:
-		return findTiledEdgeFiltered, nil
+var finders = map[driver.Method]finder{
+	driver.MethodDefault:     {findByRows, rowCost},
+	driver.RowSpans:          {findByRows, rowCost},
+	driver.Naive:             {findNaive, pixelCost},
+	driver.Tiled:             {findTiled, pixelCost},
+	driver.EdgeFiltered:      {findEdgeFiltered, pixelCost},
+	driver.TiledEdgeFiltered: {findTiledEdgeFiltered, pixelCost},
+}
+
+func rowCost(b bound, edges, _ int) int64 { return 4*b.crossings + 16*int64(edges) }
+
+// pixelCost is far from right for most methods, but on the safe side: their regions are split more than need be.
+func pixelCost(b bound, edges, width int) int64 {
+	return int64(b.r1-b.r0)*int64(width) + 16*int64(edges)
+}
+
+// partCost is the least cost of a part of a region that is split, and of what a second thread is started for. A
+// variable, so that tests split small regions.
+var partCost int64 = 10_000
+
+// part is rows [r0, r1) of a region that is split between threads.
+type part struct {
+	region int
+	r0, r1 int
+	first  uint64 // where its spans may be written
+	room   uint64
+	w      spanWriter
+}
+
+// partsPerThread is how many parts are made of a region for each thread, so that all end at about the same time.
+const partsPerThread = 4
+
+// preparation is an op in progress.
+type preparation struct {
+	driver.MaskPrepare
+	finder
+	blob  prepared
+	stop  *stopFlag
+	total int64 // cost of all regions
+
+	parts []part // by region, then by row
+	next  atomic.Int64
+	batch int
+}
+
+func (d *device) maskPrepare(op driver.MaskPrepare, stop *stopFlag) error {
+	if err := checkSides(op.Width, op.Height); err != nil {
+		return err
 	}
-	return nil, fmt.Errorf("Method = %d: %w", m, driver.ErrNotSupported)
+	p := &preparation{MaskPrepare: op, stop: stop}
+	var ok bool
+	if p.finder, ok = finders[op.Method]; !ok {
+		return fmt.Errorf("Method = %d: %w", op.Method, driver.ErrNotSupported)
+	}
+	dst, err := view(op.Dst, "Dst")
+	if err != nil {
+		return err
+	}
+	if p.blob, err = layPrepared(dst, op.Width, op.Height, len(op.Regions.Regions)); err != nil {
+		return err
+	}
+	if err := p.plan(d.threads); err != nil {
+		return err
+	}
+	n := int(min(int64(d.threads), 1+p.total/(2*partCost)))
+	if err := d.share("MaskPrepare", n, p.work); err != nil {
+		return err
+	}
+	p.join()
+	p.blob.header.Magic = preparedMagic
+	return nil
+}
+
+// Marks of directory entries, in X0, while the op is in progress. Count is then the room for spans, and Y0 and Y1 the
+// rows to be looked at.
+const (
+	whole = iota
+	inParts
+)
+
+// plan gives each region room for its spans, and makes parts of large ones.
+func (p *preparation) plan(threads int) error {
+	var spans int64
+	for i := range p.Regions.Regions {
+		edges, err := regionEdges(p.Regions, i)
+		if err != nil {
+			return err
+		}
+		b := boundSpans(edges, p.Width, 0, p.Height)
+		r := &p.blob.regions[i]
+		*r = preparedRegion{First: uint64(spans), Count: uint64(b.spans), Y0: int32(b.r0), Y1: int32(b.r1)}
+		spans += b.spans
+		cost := p.cost(b, len(edges), p.Width)
+		p.total += cost
+		n := min(cost/partCost, int64(partsPerThread*threads), int64(b.r1-b.r0))
+		if threads == 1 || n < 2 {
+			continue
+		}
+		r.X0 = inParts
+		first := r.First
+		for k := range n {
+			t := part{region: i, r0: b.r0 + int(int64(b.r1-b.r0)*k/n), r1: b.r0 + int(int64(b.r1-b.r0)*(k+1)/n), first: first}
+			t.room = uint64(boundSpans(edges, p.Width, t.r0, t.r1).spans)
+			first += t.room
+			p.parts = append(p.parts, t)
+		}
+		if first > r.First+r.Count {
+			return fmt.Errorf("Regions[%d]: %w", i, errOpen)
+		}
+	}
+	// Few small regions at a time, but one large part.
+	p.batch = 1
+	if len(p.parts) == 0 {
+		p.batch = 1 + len(p.Regions.Regions)/(16*threads)
+	}
+	return p.blob.reserve(spans)
+}
+
+// work takes parts and then regions until there are none.
+func (p *preparation) work(s *scratch) error {
+	n := len(p.parts) + len(p.Regions.Regions)
+	for {
+		i := int(p.next.Add(int64(p.batch))) - p.batch
+		if i >= n {
+			return nil
+		}
+		for end := min(i+p.batch, n); i < end; i++ {
+			if p.stop.Load() {
+				return errAborted
+			}
+			if err := p.one(s, i); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// one does the part or region number i.
+func (p *preparation) one(s *scratch, i int) error {
+	if i < len(p.parts) {
+		t := &p.parts[i]
+		var err error
+		t.w, err = p.rows(s, t.region, t.first, t.room, t.r0, t.r1)
+		return err
+	}
+	i -= len(p.parts)
+	r := &p.blob.regions[i]
+	if r.X0 == inParts {
+		return nil
+	}
+	w, err := p.rows(s, i, r.First, r.Count, int(r.Y0), int(r.Y1))
+	if err != nil {
+		return err
+	}
+	w.describe(r)
+	return nil
+}
+
+// rows finds the spans of some rows of a region.
+func (p *preparation) rows(s *scratch, region int, first, room uint64, r0, r1 int) (spanWriter, error) {
+	w := newSpanWriter(p.blob.spans[first : first+room : first+room])
+	edges, err := regionEdges(p.Regions, region)
+	if err == nil && r0 < r1 {
+		err = p.find(s, &w, edges, p.Regions.Regions[region].Fill, p.Width, r0, r1, p.stop)
+	}
+	if err != nil {
+		return w, fmt.Errorf("Regions[%d]: %w", region, err)
+	}
+	return w, nil
+}
+
+// join moves the spans of parts together.
+func (p *preparation) join() {
+	for i := 0; i < len(p.parts); {
+		region := p.parts[i].region
+		r := &p.blob.regions[region]
+		all := newSpanWriter(p.blob.spans[r.First : r.First+r.Count])
+		for ; i < len(p.parts) && p.parts[i].region == region; i++ {
+			all.append(&p.parts[i].w)
+		}
+		all.describe(r)
+	}
 }

@@ -5,6 +5,7 @@ package cpu
 import (
 	"encoding/binary"
 	"fmt"
+	"math"
 	"sort"
 	"sync/atomic"
 
@@ -46,6 +47,9 @@ func (d *device) maskRaster(op driver.MaskRaster, stop *stopFlag) error {
 	}
 	if im.Format != want {
 		return fmt.Errorf("Dst.Format = %v: must be %v", im.Format, want)
+	}
+	if n := op.First + op.Count; op.Mode == driver.RasterLabels && n > math.MaxUint16 {
+		return fmt.Errorf("First + Count = %d: labels go up to %d", n, math.MaxUint16)
 	}
 	// Bands of rows, not regions, are what threads share: regions may overlap, and the last one has to win.
 	bands := min(im.Height, 4*d.threads)

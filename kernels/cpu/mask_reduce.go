@@ -75,12 +75,12 @@ type reduceTask struct {
 	part        bool
 }
 
-// Pixels of a task, where an op is split: so many that the cost of a task does not show, and enough tasks that
-// threads finish at about the same time.
-const (
-	minTaskPixels  = 1 << 16
-	tasksPerThread = 8
-)
+// minTaskPixels is the least number of pixels of a task where an op is split, so many that its cost does not show.
+// A variable, so that tests split small regions.
+var minTaskPixels uint64 = 1 << 16
+
+// tasksPerThread makes threads finish at about the same time.
+const tasksPerThread = 8
 
 func (d *device) maskReduce(op driver.MaskReduce, stop *stopFlag) error {
 	r := &reduction{MaskReduce: op, stop: stop}

@@ -14,5 +14,6 @@ func reserve(n int) ([]byte, func() error, error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	adviseHuge(data)
 	return data, func() error { return unix.Munmap(data) }, nil
 }

@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"math"
 	"unsafe"
-
-	"github.com/polyscan/polyscan/kernels/driver"
 )
 
 const (
@@ -58,6 +56,7 @@ type prepared struct {
 	header  *preparedHeader
 	regions []preparedRegion
 	spans   []span
+	rest    []byte // from the spans on
 }
 
 var errNotPrepared = errors.New("Prepared: the memory does not hold regions prepared by the cpu backend")
@@ -66,53 +65,58 @@ func aligned(b []byte) bool {
 	return uintptr(unsafe.Pointer(unsafe.SliceData(b)))%unsafe.Alignof(preparedHeader{}) == 0
 }
 
-// layPrepared makes a view of b with room for so many regions and spans. The magic number is cleared.
-func layPrepared(b []byte, width, height, regions int, spans int64) (prepared, error) {
-	need, err := preparedBytes(regions, spans)
+// layPrepared begins a blob in b. The magic number is cleared.
+func layPrepared(b []byte, width, height, regions int) (prepared, error) {
+	need, err := preparedBytes(regions, 0)
 	if err != nil {
 		return prepared{}, err
 	}
 	if int64(len(b)) < need {
-		return prepared{}, fmt.Errorf("Dst: %d bytes, %d are needed", len(b), need)
+		return prepared{}, fmt.Errorf("Dst: %d bytes, at least %d are needed", len(b), need)
 	}
 	if !aligned(b) {
 		return prepared{}, errors.New("Dst: is not aligned")
 	}
 	h := (*preparedHeader)(unsafe.Pointer(unsafe.SliceData(b)))
-	*h = preparedHeader{
-		Version: preparedVersion, Width: uint32(width), Height: uint32(height),
-		Regions: uint32(regions), Spans: uint64(spans),
-	}
+	*h = preparedHeader{Version: preparedVersion, Width: uint32(width), Height: uint32(height), Regions: uint32(regions)}
 	return viewPrepared(b, h), nil
 }
 
+// reserve makes room for so many spans.
+func (p *prepared) reserve(spans int64) error {
+	if have := int64(len(p.rest)) / spanBytes; spans > have {
+		return fmt.Errorf("Dst: has room for %d spans, %d are needed", have, spans)
+	}
+	p.header.Spans = uint64(spans)
+	p.spans = unsafe.Slice((*span)(unsafe.Pointer(unsafe.SliceData(p.rest))), spans)
+	return nil
+}
+
 // openPrepared makes a view of a finished blob. Nothing in it is trusted beyond what is checked here and in
-// [prepared.region]; users of spans check those as they go.
+// [prepared.regionSpans]; users of spans check those as they go.
 func openPrepared(b []byte) (prepared, error) {
 	if int64(len(b)) < headerBytes || !aligned(b) {
 		return prepared{}, errNotPrepared
 	}
 	h := (*preparedHeader)(unsafe.Pointer(unsafe.SliceData(b)))
-	if h.Magic != preparedMagic || h.Version != preparedVersion {
-		return prepared{}, errNotPrepared
-	}
-	if h.Width < 1 || h.Width > driver.MaxSide || h.Height < 1 || h.Height > driver.MaxSide || h.Spans > math.MaxInt64 {
+	if h.Magic != preparedMagic || h.Version != preparedVersion || h.Spans > math.MaxInt64 ||
+		checkSides(int(h.Width), int(h.Height)) != nil {
 		return prepared{}, errNotPrepared
 	}
 	need, err := preparedBytes(int(h.Regions), int64(h.Spans))
 	if err != nil || int64(len(b)) < need {
 		return prepared{}, errNotPrepared
 	}
-	return viewPrepared(b, h), nil
+	p := viewPrepared(b, h)
+	return p, p.reserve(int64(h.Spans))
 }
 
 func viewPrepared(b []byte, h *preparedHeader) prepared {
 	dir := b[headerBytes:]
-	run := dir[int64(h.Regions)*regionBytes:]
 	return prepared{
 		header:  h,
 		regions: unsafe.Slice((*preparedRegion)(unsafe.Pointer(unsafe.SliceData(dir))), h.Regions),
-		spans:   unsafe.Slice((*span)(unsafe.Pointer(unsafe.SliceData(run))), h.Spans),
+		rest:    dir[int64(h.Regions)*regionBytes:],
 	}
 }
 
@@ -132,4 +136,57 @@ func (p prepared) rangeOf(first, count int) error {
 		return fmt.Errorf("First, Count = %d, %d: only %d regions are prepared", first, count, n)
 	}
 	return nil
+}
+
+// spanWriter takes spans in row-major order.
+type spanWriter struct {
+	out    []span
+	n      int
+	pixels uint64
+	x0, x1 int32
+}
+
+func newSpanWriter(out []span) spanWriter {
+	return spanWriter{out: out, x0: math.MaxInt32, x1: math.MinInt32}
+}
+
+// errOpen is returned where spans exceed the room that closed rings can need.
+var errOpen = errors.New("edges do not form closed rings")
+
+// put appends [x0, x1) of row y. It returns false where there is no room.
+func (w *spanWriter) put(y, x0, x1 int32) bool {
+	if w.n >= len(w.out) {
+		return false
+	}
+	w.out[w.n] = span{y, x0, x1}
+	w.n++
+	w.pixels += uint64(x1 - x0)
+	w.x0 = min(w.x0, x0)
+	w.x1 = max(w.x1, x1)
+	return true
+}
+
+// extend lengthens the last span.
+func (w *spanWriter) extend(x1 int32) {
+	s := &w.out[w.n-1]
+	w.pixels += uint64(x1 - s.X1)
+	s.X1 = x1
+	w.x1 = max(w.x1, x1)
+}
+
+// append moves the spans of the rows that follow to the end of w, in the same memory.
+func (w *spanWriter) append(o *spanWriter) {
+	w.n += copy(w.out[w.n:], o.out[:o.n])
+	w.pixels += o.pixels
+	w.x0 = min(w.x0, o.x0)
+	w.x1 = max(w.x1, o.x1)
+}
+
+// describe writes what was written to the directory.
+func (w *spanWriter) describe(r *preparedRegion) {
+	*r = preparedRegion{First: r.First, Count: uint64(w.n), Pixels: w.pixels}
+	if w.n > 0 {
+		r.X0, r.X1 = w.x0, w.x1
+		r.Y0, r.Y1 = w.out[0].Y, w.out[w.n-1].Y+1
+	}
 }
