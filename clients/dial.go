@@ -42,7 +42,6 @@ func DialOptions() []grpc.DialOption {
 		grpc.WithInitialConnWindowSize(windowBytes),
 		grpc.WithReadBufferSize(bufferBytes),
 		grpc.WithWriteBufferSize(bufferBytes),
-		grpc.WithSharedWriteBuffer(true),
 		grpc.WithDefaultCallOptions(
 			grpc.MaxCallRecvMsgSize(maxReceiveBytes),
 			grpc.MaxCallSendMsgSize(maxReceiveBytes),

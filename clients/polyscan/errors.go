@@ -85,10 +85,16 @@ func (e *serverError) Error() string {
 
 // tidy is the text of an error of the connection without gRPC's wrapping of what the system said.
 func tidy(e *clients.Error) string {
-	if _, cause, ok := strings.Cut(e.Message, "Error while dialing: "); ok {
-		return "no connection: " + strings.TrimSuffix(cause, `"`)
+	_, cause, ok := strings.Cut(e.Message, `connection error: desc = "`)
+	if !ok {
+		return e.Error()
 	}
-	return e.Error()
+	cause = strings.TrimSuffix(cause, `"`)
+	if text, err := strconv.Unquote(`"` + cause + `"`); err == nil {
+		cause = text
+	}
+	cause = strings.TrimPrefix(strings.TrimPrefix(cause, "transport: "), "Error while dialing: ")
+	return "no connection: " + cause
 }
 
 // place translates the path of a field.

@@ -4,11 +4,17 @@ package main
 
 import (
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
 	"encoding/csv"
 	"encoding/json"
+	"encoding/pem"
 	"fmt"
 	"image"
 	"io"
+	"math/big"
 	"net"
 	"net/http"
 	"os"
@@ -77,6 +83,59 @@ func TestAddr(t *testing.T) {
 	_, stderr, code := polyscan(t, append([]string{"reduce"}, args...)...)
 	if code != exitServer || !strings.HasPrefix(stderr, "polyscan: "+addr+": UNAUTHENTICATED: ") {
 		t.Errorf("without the token: exit %d, %s", code, stderr)
+	}
+}
+
+// TestAddrTLS: certificates on both sides, and what is said when one side doesn't speak TLS.
+func TestAddrTLS(t *testing.T) {
+	dir := t.TempDir()
+	crt, key := filepath.Join(dir, "crt.pem"), filepath.Join(dir, "key.pem")
+	selfSigned(t, crt, key)
+	plain := startServer(t, server.Config{})
+	secure := startServer(t, server.Config{TLS: server.TLS{CertFile: crt, KeyFile: key, ClientCAFile: crt}})
+	args := []string{"device", "--timeout", "20s", "--addr"}
+	if got := succeed(t, append(args, secure, "--ca", crt, "--cert", crt, "--key", key)...); !strings.Contains(got, "backend ") {
+		t.Errorf("device over TLS:\n%s", got)
+	}
+	for _, tt := range []struct {
+		args []string
+		want string
+	}{
+		{append(args, plain, "--ca", crt), plain + ": no connection: authentication handshake failed: ~"},
+		{append(args, secure), secure + ": no connection: error reading server preface: ~"},
+		{append(args, secure, "--tls"), secure + ": no connection: authentication handshake failed: tls: failed to verify certificate: ~"},
+		{append(args, secure, "--ca", crt), secure + ": ~"},
+		{append(args, secure, "--ca", crt, "--server-name", "elsewhere"), secure + ": no connection: authentication handshake failed: tls: failed to verify certificate: ~elsewhere~"},
+	} {
+		stdout, stderr, code := polyscan(t, tt.args...)
+		if code != exitServer || stdout != "" || !like(stderr, "polyscan: "+tt.want+"\n") || strings.Count(stderr, "\n") != 1 {
+			t.Errorf("%v: exit %d\n%swant %s", tt.args, code, stderr, tt.want)
+		}
+	}
+}
+
+// selfSigned writes a certificate for 127.0.0.1 that is its own authority.
+func selfSigned(t *testing.T, crt, key string) {
+	t.Helper()
+	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tpl := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}
+	der, err := x509.CreateCertificate(rand.Reader, tpl, tpl, &k.PublicKey, k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := x509.MarshalPKCS8PrivateKey(k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, b := range map[string]*pem.Block{crt: {Type: "CERTIFICATE", Bytes: der}, key: {Type: "PRIVATE KEY", Bytes: raw}} {
+		if err := os.WriteFile(path, pem.EncodeToMemory(b), 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 

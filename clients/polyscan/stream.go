@@ -281,6 +281,7 @@ func (s *streamRun) run(r *polyscanv1.Reductions) error {
 		}
 	}
 	done()
+	bar = nil
 	s.report.Seconds = time.Since(start).Seconds()
 	s.report.Rate = float64(s.report.Frames) / s.report.Seconds
 	s.report.MBRate = float64(s.report.Bytes) / 1e6 / s.report.Seconds
