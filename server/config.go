@@ -7,11 +7,13 @@ import (
 	"log/slog"
 	"runtime"
 	"runtime/debug"
+	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/polyscan/polyscan/kernels/driver"
 	"github.com/polyscan/polyscan/polygon"
+	"github.com/polyscan/polyscan/server/drivers"
 )
 
 // Config says how a server runs. The zero value works: the best device of the build, no TLS, no token, recipes in memory.
@@ -163,3 +165,8 @@ func buildVersion() string {
 
 // goVersion is what the server was built with.
 func goVersion() string { return runtime.Version() }
+
+// Version says what this build of the server is: its version, that of Go, and its backends.
+func Version() string {
+	return fmt.Sprintf("polyscan %s, %s, backends %s", buildVersion(), goVersion(), strings.Join(drivers.Names(), ", "))
+}

@@ -85,8 +85,12 @@ type imageHeader struct {
 	samples       samples
 	// scratch is the host memory that decoding takes, in bytes: at worst, and with the decoded image.
 	scratch int64
+	// least is the number of bytes that a file has at least which holds so many pixels; 0 where that can't be said.
+	least int64
 	// premultiplied says that colours are multiplied by alpha.
 	premultiplied bool
+
+	config image.Config
 }
 
 // decodeImage decodes a file. What its header claims is checked first: size, memory, and the layout that the request
@@ -109,6 +113,9 @@ func (s *Server) decodeImage(ctx context.Context, m *pb.Frame, pieces [][]byte, 
 	if err := s.checkPixels(clampUint32(h.width), clampUint32(h.height), path+".data"); err != nil {
 		return fail("pixels", err)
 	}
+	if err := protect(func() error { return k.inspect(src, h.config, h) }); err != nil {
+		return fail("header", fileError(ctx, path, file, err))
+	}
 	format, err := agree(m.GetLayout(), h, path)
 	if err != nil {
 		return fail("layout", err)
@@ -116,6 +123,9 @@ func (s *Server) decodeImage(ctx context.Context, m *pb.Frame, pieces [][]byte, 
 	bytes := int64(h.width) * int64(h.height) * int64(format.PixelBytes())
 	if limit := s.cfg.MaxMessageBytes; bytes > limit {
 		return fail("bytes", refuse(path+".data", file, "%d x %d pixels decode to %d bytes: the limit is %d", h.width, h.height, bytes, limit))
+	}
+	if src.size() < h.least {
+		return fail("content", fileError(ctx, path, file, fmt.Errorf("%w: %d x %d pixels take %d bytes at least", errCutOff, h.width, h.height, h.least)))
 	}
 	giveBack, err := s.host.take(ctx, h.scratch+bytes)
 	if err != nil {
@@ -156,7 +166,7 @@ func (s *Server) kindOf(src *source, want pb.Encoding, path string) (*imageKind,
 	return nil, refuse(path+".data", fmt.Sprintf("%d bytes that start with % x", src.size(), head), "is no %s file", what)
 }
 
-// errFile is what decoders' errors are wrapped in where they say nothing of use.
+// errCutOff takes the place of decoders' errors that say "unexpected EOF".
 var errCutOff = errors.New("the file is cut off")
 
 func readHeader(src *source, k *imageKind) (h *imageHeader, err error) {
@@ -166,7 +176,7 @@ func readHeader(src *source, k *imageKind) (h *imageHeader, err error) {
 		if err != nil {
 			return err
 		}
-		h = &imageHeader{width: cfg.Width, height: cfg.Height}
+		h = &imageHeader{width: cfg.Width, height: cfg.Height, config: cfg}
 		if cfg.Width < 1 || cfg.Height < 1 {
 			return fmt.Errorf("the image has %d x %d pixels", cfg.Width, cfg.Height)
 		}
@@ -187,7 +197,7 @@ func readHeader(src *source, k *imageKind) (h *imageHeader, err error) {
 				h.samples = samplesColor
 			}
 		}
-		return k.inspect(src, cfg, h)
+		return nil
 	})
 	return h, err
 }
@@ -309,9 +319,7 @@ func inspectPNG(src *source, cfg image.Config, h *imageHeader) error {
 	depth, colorType, interlace := head[16], head[17], head[20]
 	channels := map[byte]int64{0: 1, 2: 3, 3: 1, 4: 2, 6: 4}[colorType]
 	row := (int64(cfg.Width)*channels*int64(depth)+7)/8 + 1
-	if raw := row * int64(cfg.Height); raw/maxDeflate > src.size() {
-		return fmt.Errorf("%d x %d pixels can't be in so few bytes", cfg.Width, cfg.Height)
-	}
+	h.least = row * int64(cfg.Height) / maxDeflate
 	for off := int64(8); ; {
 		chunk := src.at(off, 8)
 		if len(chunk) < 8 || string(chunk[4:]) == "IDAT" {
@@ -441,7 +449,7 @@ func inspectTIFF(src *source, cfg image.Config, h *imageHeader) error {
 	return nil
 }
 
-// inspectBMP tells files with an alpha channel from those with padding, and finds out whether the pixels are all there.
+// inspectBMP tells files with an alpha channel from those with padding.
 func inspectBMP(src *source, cfg image.Config, h *imageHeader) error {
 	head := src.at(0, 30)
 	if len(head) < 30 {
@@ -453,9 +461,7 @@ func inspectBMP(src *source, cfg image.Config, h *imageHeader) error {
 		h.samples = samplesAlpha
 	}
 	row := (int64(cfg.Width)*bits + 31) / 32 * 4
-	if int64(binary.LittleEndian.Uint32(head[10:]))+row*int64(cfg.Height) > src.size() {
-		return io.ErrUnexpectedEOF
-	}
+	h.least = int64(binary.LittleEndian.Uint32(head[10:])) + row*int64(cfg.Height)
 	h.scratch = int64(cfg.Width) * int64(cfg.Height) * decodedBytes(cfg, h)
 	return nil
 }

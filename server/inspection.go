@@ -174,7 +174,7 @@ func (s *inspectionServer) rasterize(ctx context.Context, req *pb.RasterizeReque
 }
 
 func (s *inspectionServer) rasterizeSet(ctx context.Context, req *pb.RasterizeRequest, set *polygon.Set, mode driver.RasterMode, p paths) (*response, error) {
-	s.prepared.makeRoom(pixels(req.GetWidth(), req.GetHeight()))
+	defer s.prepared.relieve()()
 	r, err := polygon.Rasterize(ctx, s.dev, set, int(req.GetWidth()), int(req.GetHeight()), mode, driver.Method(req.GetMethod()))
 	if err != nil {
 		return nil, p.translate(err)

@@ -6,7 +6,9 @@ import (
 	"container/list"
 	"context"
 	"errors"
+	"math"
 	"sync"
+	"time"
 
 	"github.com/polyscan/polyscan/kernels"
 	"github.com/polyscan/polyscan/kernels/driver"
@@ -98,7 +100,7 @@ func (c *preparedCache) make(ctx context.Context, key preparedKey) (*polygon.Pre
 		}
 	}()
 	p, err := key.set.Prepare(ctx, c.dev, key.width, key.height, key.method)
-	if errors.Is(err, driver.ErrOutOfMemory) && c.evict(func() bool { return true }) > 0 {
+	if errors.Is(err, driver.ErrOutOfMemory) && c.evict(math.MaxInt, -1) > 0 {
 		p, err = key.set.Prepare(ctx, c.dev, key.width, key.height, key.method)
 	}
 	if err != nil {
@@ -114,7 +116,7 @@ func (c *preparedCache) make(ctx context.Context, key preparedKey) (*polygon.Pre
 		c.bytes += p.Bytes()
 	}
 	c.mu.Unlock()
-	c.evict(func() bool { return c.bytes > c.limit })
+	c.evict(math.MaxInt, c.limit)
 	return p, func() { c.release(e) }, nil
 }
 
@@ -163,11 +165,12 @@ func (c *preparedCache) remove(e *preparedEntry) *polygon.Prepared {
 	return e.p
 }
 
-// evict closes entries that nobody uses, those used longest ago first, while more says so. It returns how many went.
-func (c *preparedCache) evict(more func() bool) int {
+// evict closes entries that nobody uses, those used longest ago first: at most n, and while more than so many bytes are kept.
+// It returns how many went.
+func (c *preparedCache) evict(n int, bytes int64) int {
 	var close []*polygon.Prepared
 	c.mu.Lock()
-	for el := c.order.Back(); el != nil && more(); {
+	for el := c.order.Back(); el != nil && len(close) < n && c.bytes > bytes; {
 		e := el.Value.(*preparedEntry)
 		el = el.Prev()
 		if e.users == 0 {
@@ -182,21 +185,47 @@ func (c *preparedCache) evict(more func() bool) int {
 	return len(close)
 }
 
-// makeRoom evicts until the device has n bytes in one piece, or nothing is left to evict. What is kept must not starve
-// what is waited for.
-func (c *preparedCache) makeRoom(n int64) {
-	for c.kept() > 0 && c.dev.Memory().Largest < n {
-		once := true
-		if c.evict(func() bool { defer func() { once = false }(); return once }) == 0 {
-			return
-		}
-	}
+// relief gives the device memory that nobody uses, for as long as some job waits for memory. What is kept for speed must not
+// starve what has to run: without it a job that doesn't fit beside idle regions would wait for ever.
+type relief struct {
+	cache *preparedCache
+
+	mu      sync.Mutex
+	timer   *time.Timer
+	stopped bool
 }
 
-func (c *preparedCache) kept() int64 {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.bytes
+// reliefInterval is how long a job waits before room is made for it. Jobs usually wait for others, which are done sooner.
+const reliefInterval = 10 * time.Millisecond
+
+// relieve starts looking after the jobs that wait. stop is to be called when the caller's own is done.
+func (c *preparedCache) relieve() (stop func()) {
+	r := &relief{cache: c}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.timer = time.AfterFunc(reliefInterval, r.tick)
+	return r.stop
+}
+
+func (r *relief) tick() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.stopped {
+		return
+	}
+	for r.cache.dev.Memory().Waiting > 0 {
+		if r.cache.evict(1, -1) == 0 {
+			break
+		}
+	}
+	r.timer.Reset(reliefInterval)
+}
+
+func (r *relief) stop() {
+	r.timer.Stop()
+	r.mu.Lock()
+	r.stopped = true
+	r.mu.Unlock()
 }
 
 // drop forgets all that was prepared of a set.

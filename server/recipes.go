@@ -136,10 +136,10 @@ func (s *recipeServer) DeleteRecipe(_ context.Context, req *pb.DeleteRecipeReque
 	return &pb.DeleteRecipeResponse{Deleted: uint32(len(gone))}, nil
 }
 
-// recipeError is the error of a recipe read from a file.
+// loadRecipe checks a recipe that was read from a file.
 func (s *Server) loadRecipe(m *pb.Recipe) (*polygon.Set, error) {
 	if err := s.validator.Validate(m); err != nil {
-		return nil, validationError(err)
+		return nil, validationError(m, err)
 	}
 	if m.GetVersion() == 0 {
 		return nil, fmt.Errorf("version = 0: versions count from 1")

@@ -191,6 +191,7 @@ func (s *Server) run(ctx context.Context, in *inspection, f polygon.Frame) (_ *p
 			release()
 		}
 	}()
+	defer s.prepared.relieve()()
 	var res *polygon.Result
 	if in.keep && frameFits(f) {
 		p, done, err := s.prepared.get(ctx, in.set, f.Width, f.Height, in.method)
@@ -199,12 +200,10 @@ func (s *Server) run(ctx context.Context, in *inspection, f polygon.Frame) (_ *p
 		}
 		if p != nil {
 			defer done()
-			s.prepared.makeRoom(frameBytes(f))
 			res, err = p.Reduce(ctx, f, in.reductions)
 			return res, release, in.paths.translate(err)
 		}
 	}
-	s.prepared.makeRoom(frameBytes(f))
 	res, err = polygon.Reduce(ctx, s.dev, in.set, f, in.reductions, in.method)
 	return res, release, in.paths.translate(err)
 }
@@ -215,14 +214,6 @@ func frameFits(f polygon.Frame) bool {
 		return false
 	}
 	return int64(f.Width)*int64(f.Height) <= driver.MaxPixels
-}
-
-func frameBytes(f polygon.Frame) int64 {
-	n := int64(0)
-	for _, p := range f.Data {
-		n += int64(len(p))
-	}
-	return n
 }
 
 // formatOf is the format of raw pixels.

@@ -53,7 +53,7 @@ type testServer struct {
 	inspection pb.InspectionServiceClient
 	recipe     pb.RecipeServiceClient
 	device     pb.DeviceServiceClient
-	log        *logBuffer
+	logs       *logBuffer
 
 	dial  func() (net.Conn, error)
 	serve chan error
@@ -74,7 +74,7 @@ func start(t testing.TB, cfg Config, opts ...grpc.DialOption) *testServer {
 		t.Fatal(err)
 	}
 	l := bufconn.Listen(1 << 20)
-	ts := &testServer{Server: s, log: log, serve: make(chan error, 1)}
+	ts := &testServer{Server: s, logs: log, serve: make(chan error, 1)}
 	ts.dial = func() (net.Conn, error) { return l.Dial() }
 	go func() { ts.serve <- s.Serve(l) }()
 	ts.conn = ts.connect(t, opts...)

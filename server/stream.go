@@ -31,8 +31,8 @@ type frameStream struct {
 	*inspectionServer
 	grpc.ServerStream
 	ctx  context.Context // ends with the handler
-	what *inspection
-	own  bool // the set is of this stream alone
+	what *inspection     // the receiver's, and at the end that of who leaves last; nil before the open message
+	own  bool            // the set is of this stream alone
 
 	slots  chan struct{} // one is taken by each frame that is held
 	frames chan *pending // frames in the order in which they came; has room for all that have a slot
@@ -55,19 +55,11 @@ type answer struct {
 }
 
 func (s *inspectionServer) streamFrames(stream grpc.ServerStream) error {
-	what, err := s.receiveOpen(stream)
-	if err != nil {
-		return err
-	}
-	own := !what.keep
-	what.keep = true
 	ctx, cancel := context.WithCancel(stream.Context())
 	fs := &frameStream{
 		inspectionServer: s,
 		ServerStream:     stream,
 		ctx:              ctx,
-		what:             what,
-		own:              own,
 		slots:            make(chan struct{}, s.cfg.StreamDepth),
 		frames:           make(chan *pending, s.cfg.StreamDepth),
 		end:              make(chan error, 1),
@@ -96,7 +88,7 @@ func (fs *frameStream) leave() {
 			a.release()
 		}
 	}
-	if fs.own {
+	if fs.own && fs.what != nil {
 		fs.prepared.drop(fs.what.set)
 	}
 }
@@ -143,28 +135,16 @@ func (fs *frameStream) send() error {
 	}
 }
 
-// receiveOpen receives the first message, which must be an inspection.
-func (s *inspectionServer) receiveOpen(stream grpc.ServerStream) (*inspection, error) {
-	first := &pb.StreamFramesRequest{}
-	in := framecodec.New(first)
-	defer in.Free()
-	if err := stream.RecvMsg(in); err != nil {
-		if errors.Is(err, io.EOF) {
-			return nil, withDetails(codes.FailedPrecondition, "the stream ended before its open message", info(reasonFrameOutOfOrder)).Err()
+// receive receives the inspection and then frames, and starts the work on them, until the stream ends, and says why.
+func (fs *frameStream) receive() (err error) {
+	defer func() {
+		if p := recover(); p != nil { // nobody else would: this is a goroutine of its own
+			err = fs.panicked(fs.ctx, p)
 		}
-		return nil, err
+	}()
+	if err := fs.receiveOpen(); err != nil {
+		return err
 	}
-	if first.GetFrame() != nil {
-		return nil, withDetails(codes.FailedPrecondition, "frame: came before open, which must be the first message", info(reasonFrameOutOfOrder)).Err()
-	}
-	if err := s.validate(first); err != nil {
-		return nil, err
-	}
-	return s.newInspection(first.GetOpen(), "open", "frame")
-}
-
-// receive receives frames and starts the work on them until the stream ends, and says why.
-func (fs *frameStream) receive() error {
 	for {
 		select {
 		case fs.slots <- struct{}{}:
@@ -185,6 +165,33 @@ func (fs *frameStream) receive() error {
 		fs.work.Go(func() { p.answer <- fs.workOn(req, in) })
 		fs.frames <- p // never blocks
 	}
+}
+
+// receiveOpen receives the first message, which must be an inspection.
+func (fs *frameStream) receiveOpen() error {
+	first := &pb.StreamFramesRequest{}
+	in := framecodec.New(first)
+	defer in.Free()
+	if err := fs.RecvMsg(in); err != nil {
+		if errors.Is(err, io.EOF) {
+			return withDetails(codes.FailedPrecondition, "the stream ended before its open message", info(reasonFrameOutOfOrder)).Err()
+		}
+		return err
+	}
+	if first.GetFrame() != nil {
+		return withDetails(codes.FailedPrecondition, "frame: came before open, which must be the first message", info(reasonFrameOutOfOrder)).Err()
+	}
+	if err := fs.validate(first); err != nil {
+		return err
+	}
+	what, err := fs.newInspection(first.GetOpen(), "open", "frame")
+	if err != nil {
+		return err
+	}
+	fs.own = !what.keep
+	what.keep = true
+	fs.what = what
+	return nil
 }
 
 // protocolError ends a stream whose client does not keep to the order of messages.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 
+	"buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
 	"buf.build/go/protovalidate"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -34,11 +35,11 @@ func (s *Server) validate(req any) error {
 	if err == nil {
 		return nil
 	}
-	return validationError(err)
+	return validationError(m, err)
 }
 
 // validationError turns violations of rules into refusals of fields. Errors of the rules themselves stay what they are.
-func validationError(err error) error {
+func validationError(m proto.Message, err error) error {
 	var invalid *protovalidate.ValidationError
 	if !errors.As(err, &invalid) {
 		return err
@@ -50,10 +51,7 @@ func validationError(err error) error {
 			break
 		}
 		field := protovalidate.FieldPathString(v.Proto.GetField())
-		value := ""
-		if v.FieldDescriptor != nil && v.FieldValue.IsValid() {
-			value = shortValue(v.FieldDescriptor, v.FieldValue)
-		}
+		value := valueAt(m.ProtoReflect(), v.Proto.GetField())
 		reason := v.Proto.GetMessage()
 		if reason == "" {
 			reason = v.Proto.GetRuleId()
@@ -65,23 +63,46 @@ func validationError(err error) error {
 	return e
 }
 
-// shortValue is a scalar as an error has it; messages, lists and bytes say nothing that fits a line.
-func shortValue(fd protoreflect.FieldDescriptor, v protoreflect.Value) string {
-	const most = 64
-	var s string
+// valueAt is the scalar at a path, as an error has it; "" for what is not there, and for messages, lists and bytes, which
+// say nothing that fits a line.
+func valueAt(m protoreflect.Message, path *validate.FieldPath) string {
+	var fd protoreflect.FieldDescriptor
+	var v protoreflect.Value
+	for i, e := range path.GetElements() {
+		if i > 0 {
+			if fd.Message() == nil || fd.IsMap() {
+				return ""
+			}
+			m = v.Message()
+		}
+		if fd = m.Descriptor().Fields().ByNumber(protoreflect.FieldNumber(e.GetFieldNumber())); fd == nil {
+			return "" // a oneof
+		}
+		v = m.Get(fd)
+		if fd.IsList() {
+			if _, ok := e.GetSubscript().(*validate.FieldPathElement_Index); !ok || e.GetIndex() >= uint64(v.List().Len()) {
+				return ""
+			}
+			v = v.List().Get(int(e.GetIndex()))
+		}
+	}
+	if fd == nil {
+		return ""
+	}
 	switch x := v.Interface().(type) {
 	case string:
+		const most = 64
 		if len(x) > most {
-			return fmt.Sprintf("%q…", x[:most])
+			return fmt.Sprintf("%q and more, %d bytes", x[:most], len(x))
 		}
-		s = fmt.Sprintf("%q", x)
+		return fmt.Sprintf("%q", x)
 	case protoreflect.EnumNumber:
-		s = fmt.Sprint(x)
 		if d := fd.Enum().Values().ByNumber(x); d != nil {
-			s = string(d.Name())
+			return string(d.Name())
 		}
+		return fmt.Sprint(x)
 	case bool, int32, int64, uint32, uint64, float32, float64:
-		s = fmt.Sprint(x)
+		return fmt.Sprint(x)
 	}
-	return s
+	return ""
 }

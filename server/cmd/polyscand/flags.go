@@ -1,0 +1,141 @@
+// The flags. Each can also be given as an environment variable: --max-message is POLYSCAN_MAX_MESSAGE.
+
+package main
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/polyscan/polyscan/polygon"
+	"github.com/polyscan/polyscan/server"
+	"github.com/polyscan/polyscan/server/drivers"
+)
+
+type flags struct {
+	Listen []string `help:"Address to serve gRPC on: host:port, or unix:/path. May be given more than once." default:"localhost:7465" placeholder:"ADDR"`
+	HTTP   string   `name:"http" help:"Address to serve /metrics, /healthz and /readyz on, in plain HTTP. Off by default." placeholder:"ADDR"`
+
+	Device  string   `help:"What computes: ${devices}." default:"auto" group:"Device"`
+	Ordinal int      `help:"Which of several GPUs, from 0." group:"Device"`
+	Threads int      `help:"Threads of the CPU that one operation may use. 0 means all." group:"Device"`
+	Memory  byteSize `help:"Memory of the device to reserve, such as 2GiB. Default: 1GiB on the CPU, 80% of what is free on a GPU." placeholder:"SIZE" group:"Device"`
+	Streams int      `help:"Jobs that run on the device at the same time. 0 means 4." group:"Device"`
+
+	MaxMessage     byteSize `help:"Largest request, and largest frame that an image file may decode to. Default: 256MiB." default:"256MiB" placeholder:"SIZE" group:"Limits"`
+	MaxPixels      int64    `help:"Most pixels of a frame." default:"${maxPixels}" group:"Limits"`
+	MaxRegions     int      `help:"Most regions of a request or recipe." default:"${maxRegions}" group:"Limits"`
+	MaxVertices    int      `help:"Most vertices of a request or recipe." default:"${maxVertices}" group:"Limits"`
+	MaxStreams     int      `help:"Most concurrent calls of one connection." default:"${maxStreams}" group:"Limits"`
+	MaxConnections int      `help:"Most connections of each listener. 0 means any number." group:"Limits"`
+	StreamDepth    int      `help:"Frames of one stream that are held at the same time." default:"${streamDepth}" group:"Limits"`
+	HostMemory     byteSize `help:"Memory for decoding image files and for large results. Default: 1GiB, and 4 times --max-message at least." placeholder:"SIZE" group:"Limits"`
+	PreparedMemory byteSize `help:"Memory of the device that keeps regions prepared from frame to frame. Default: a quarter." placeholder:"SIZE" group:"Limits"`
+
+	Recipes string `help:"Directory that keeps recipes. By default they are lost when the server ends." placeholder:"DIR" type:"path" group:"Recipes"`
+
+	TLSCert     string `name:"tls-cert" help:"Certificate of the server, PEM. Read again when it changes, and on SIGHUP; so are the files below." placeholder:"FILE" type:"path" group:"Security"`
+	TLSKey      string `name:"tls-key" help:"Key of the certificate, PEM." placeholder:"FILE" type:"path" group:"Security"`
+	TLSClientCA string `name:"tls-client-ca" help:"Authorities that must have signed the certificates of clients, PEM." placeholder:"FILE" type:"path" group:"Security"`
+	TokenFile   string `help:"Bearer tokens, one a line; each call but health checks must bring one of them. Use TLS with it: without, tokens travel in the clear." placeholder:"FILE" type:"path" group:"Security"`
+	Reflection  bool   `help:"Serve reflection, for grpcurl and the like." default:"true" negatable:"" group:"Security"`
+	Channelz    bool   `help:"Serve channelz, for a look at connections." default:"true" negatable:"" group:"Security"`
+
+	LogFormat string `help:"Form of logs: ${enum}." enum:"text,json" default:"text" group:"Logs"`
+	LogLevel  string `help:"Least severe level of logs: ${enum}. Calls that went well are logged at debug." enum:"debug,info,warn,error" default:"info" group:"Logs"`
+
+	ShutdownTimeout time.Duration `help:"How long calls in flight may take after SIGTERM or SIGINT before they are cancelled. A second signal cancels at once." default:"30s"`
+	Version         bool          `help:"Print the version and exit." short:"v" env:"-"`
+}
+
+// options are for kong.
+func options() []kong.Option {
+	return []kong.Option{
+		kong.Name("polyscand"),
+		kong.Description("polyscand takes camera frames and polygons over gRPC and answers with exact statistics of the pixels inside them, and with verdicts.\n\n" +
+			"Each flag can be given as an environment variable: --max-message is POLYSCAN_MAX_MESSAGE.\n\n" +
+			"Examples:\n" +
+			"  polyscand\n" +
+			"  polyscand --listen :7465 --http :7466 --recipes ./recipes\n" +
+			"  polyscand --listen unix:/run/polyscan.sock --threads 4\n" +
+			"  polyscand --listen :7465 --tls-cert cert.pem --tls-key key.pem --token-file tokens"),
+		kong.DefaultEnvars("POLYSCAN"),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
+		kong.Vars{
+			"devices":     drivers.Auto + ", " + strings.Join(drivers.Names(), ", "),
+			"maxPixels":   strconv.Itoa(server.DefaultMaxFramePixels),
+			"maxRegions":  strconv.Itoa(polygon.DefaultMaxRegions),
+			"maxVertices": strconv.Itoa(polygon.DefaultMaxVertices),
+			"maxStreams":  strconv.Itoa(server.DefaultMaxStreams),
+			"streamDepth": strconv.Itoa(server.DefaultStreamDepth),
+		},
+	}
+}
+
+func (f flags) config(log *slog.Logger) server.Config {
+	return server.Config{
+		Device: f.Device, Ordinal: f.Ordinal, Threads: f.Threads, MemoryBytes: int64(f.Memory), Streams: f.Streams,
+		Bounds:          polygon.Bounds{MaxRegions: f.MaxRegions, MaxVertices: f.MaxVertices},
+		MaxMessageBytes: int64(f.MaxMessage),
+		MaxFramePixels:  f.MaxPixels,
+		MaxStreams:      f.MaxStreams,
+		MaxConnections:  f.MaxConnections,
+		StreamDepth:     f.StreamDepth,
+		HostBytes:       int64(f.HostMemory),
+		PreparedBytes:   int64(f.PreparedMemory),
+		RecipeDir:       f.Recipes,
+		TLS:             server.TLS{CertFile: f.TLSCert, KeyFile: f.TLSKey, ClientCAFile: f.TLSClientCA},
+		TokenFile:       f.TokenFile,
+		NoReflection:    !f.Reflection,
+		NoChannelz:      !f.Channelz,
+		Logger:          log,
+	}
+}
+
+func (f flags) logger(w io.Writer) *slog.Logger {
+	var level slog.Level
+	level.UnmarshalText([]byte(f.LogLevel)) // kong has checked it
+	o := &slog.HandlerOptions{Level: level}
+	if f.LogFormat == "json" {
+		return slog.New(slog.NewJSONHandler(w, o))
+	}
+	return slog.New(slog.NewTextHandler(w, o))
+}
+
+// byteSize is a number of bytes, with a unit or without.
+type byteSize int64
+
+var units = []struct {
+	suffix string
+	bytes  float64
+}{
+	{"kib", 1 << 10}, {"mib", 1 << 20}, {"gib", 1 << 30}, {"tib", 1 << 40},
+	{"kb", 1e3}, {"mb", 1e6}, {"gb", 1e9}, {"tb", 1e12},
+	{"k", 1 << 10}, {"m", 1 << 20}, {"g", 1 << 30}, {"t", 1 << 40},
+	{"b", 1},
+}
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (b *byteSize) UnmarshalText(text []byte) error {
+	s := strings.ToLower(strings.TrimSpace(string(text)))
+	unit := 1.0
+	for _, u := range units {
+		if rest, ok := strings.CutSuffix(s, u.suffix); ok {
+			s, unit = strings.TrimSpace(rest), u.bytes
+			break
+		}
+	}
+	v, err := strconv.ParseFloat(s, 64)
+	v *= unit
+	if err != nil || !(v >= 0) || v > math.MaxInt64/2 {
+		return fmt.Errorf("%q is no size; want a number with KiB, MiB, GiB, KB, MB, GB or nothing behind it", text)
+	}
+	*b = byteSize(v)
+	return nil
+}

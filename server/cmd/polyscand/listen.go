@@ -1,0 +1,63 @@
+// Listening on addresses as users write them.
+
+package main
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"strings"
+	"time"
+)
+
+// listenAll listens on all addresses, or on none.
+func listenAll(addresses []string) ([]net.Listener, error) {
+	var out []net.Listener
+	for _, a := range addresses {
+		l, err := listen(a)
+		if err != nil {
+			for _, l := range out {
+				l.Close()
+			}
+			return nil, fmt.Errorf("--listen: %w", err)
+		}
+		out = append(out, l)
+	}
+	return out, nil
+}
+
+// listen takes host:port and unix:/path. A socket that a server left behind is taken over; one that is in use is not.
+func listen(address string) (net.Listener, error) {
+	path, ok := strings.CutPrefix(address, "unix:")
+	if !ok {
+		if _, _, err := net.SplitHostPort(address); err != nil {
+			return nil, fmt.Errorf("%q is no address: want host:port or unix:/path", address)
+		}
+		return net.Listen("tcp", address)
+	}
+	path = strings.TrimPrefix(path, "//") // unix:///path is the URL form
+	if path == "" {
+		return nil, fmt.Errorf("%q is no address: the path is missing", address)
+	}
+	if fi, err := os.Stat(path); err == nil {
+		if fi.Mode().Type() != os.ModeSocket {
+			return nil, fmt.Errorf("%s: the file exists and is no socket", path)
+		}
+		if c, err := net.DialTimeout("unix", path, time.Second); err == nil {
+			c.Close()
+			return nil, fmt.Errorf("%s: another server listens there", path)
+		}
+		if err := os.Remove(path); err != nil {
+			return nil, err
+		}
+	}
+	return net.Listen("unix", path)
+}
+
+// where is the address of a listener as clients dial it.
+func where(l net.Listener) string {
+	if l.Addr().Network() == "unix" {
+		return "unix:" + l.Addr().String()
+	}
+	return l.Addr().String()
+}

@@ -1,0 +1,300 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+
+	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// output is written by the command and read by the test.
+type output struct {
+	mu sync.Mutex
+	b  strings.Builder
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.b.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.b.String()
+}
+
+// daemon is a running command.
+type daemon struct {
+	stdout, stderr output
+	signals        chan os.Signal
+	exit           chan int
+}
+
+func startDaemon(t *testing.T, args ...string) *daemon {
+	t.Helper()
+	d := &daemon{signals: make(chan os.Signal, 4), exit: make(chan int, 1)}
+	go func() { d.exit <- run(append([]string{"--memory", "64MiB"}, args...), &d.stdout, &d.stderr, d.signals) }()
+	for deadline := time.Now().Add(10 * time.Second); !strings.Contains(d.stdout.String(), "ready"); {
+		select {
+		case code := <-d.exit:
+			t.Fatalf("exit code %d before it was ready: %s", code, d.stderr.String())
+		case <-time.After(5 * time.Millisecond):
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("not ready: %s", d.stdout.String())
+		}
+	}
+	return d
+}
+
+func (d *daemon) wait(t *testing.T) int {
+	t.Helper()
+	select {
+	case code := <-d.exit:
+		return code
+	case <-time.After(10 * time.Second):
+		t.Fatal("it does not end")
+		return -1
+	}
+}
+
+// find returns what the pattern's group matches in what was printed.
+func (d *daemon) find(t *testing.T, pattern string) string {
+	t.Helper()
+	m := regexp.MustCompile(pattern).FindStringSubmatch(d.stdout.String())
+	if m == nil {
+		t.Fatalf("%q is not in %q", pattern, d.stdout.String())
+	}
+	return m[1]
+}
+
+func dial(t *testing.T, target string) *grpc.ClientConn {
+	t.Helper()
+	conn, err := grpc.NewClient(target, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	return conn
+}
+
+func get(t *testing.T, url string) (int, string) {
+	t.Helper()
+	c := http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 5 * time.Second}
+	res, err := c.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res.StatusCode, string(body)
+}
+
+func TestServesAndStops(t *testing.T) {
+	sock := filepath.Join(t.TempDir(), "s")
+	// A socket that a server left behind.
+	stale, err := net.ListenUnix("unix", &net.UnixAddr{Name: sock, Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stale.SetUnlinkOnClose(false)
+	stale.Close()
+
+	d := startDaemon(t, "--listen", "127.0.0.1:0", "--listen", "unix:"+sock, "--http", "127.0.0.1:0", "--log-format", "json")
+	for _, target := range []string{d.find(t, `listening on (127\S+)`), "unix:" + sock} {
+		conn := dial(t, target)
+		res, err := pb.NewDeviceServiceClient(conn).GetDevice(t.Context(), &pb.GetDeviceRequest{})
+		if err != nil || res.Backend != "cpu" || res.Memory.ReservedBytes != 64<<20 {
+			t.Errorf("%s: %v, %v", target, res, err)
+		}
+		h, err := healthpb.NewHealthClient(conn).Check(t.Context(), &healthpb.HealthCheckRequest{Service: "polyscan.v1.InspectionService"})
+		if err != nil || h.Status != healthpb.HealthCheckResponse_SERVING {
+			t.Errorf("%s: health %v, %v", target, h, err)
+		}
+	}
+	web := strings.TrimSuffix(d.find(t, `metrics on (\S+)`), "/metrics")
+	for path, want := range map[string]string{"/metrics": "polyscan_build_info", "/healthz": "ok", "/readyz": "ready", "/": "polyscan"} {
+		if code, body := get(t, web+path); code != 200 || !strings.Contains(body, want) {
+			t.Errorf("%s: %d %q", path, code, body)
+		}
+	}
+	if code, _ := get(t, web+"/nothing"); code != 404 {
+		t.Errorf("/nothing: %d", code)
+	}
+	d.signals <- syscall.SIGHUP // reads nothing again here, and must not stop it
+	d.signals <- syscall.SIGTERM
+	if code := d.wait(t); code != exitOK {
+		t.Errorf("exit code %d: %s", code, d.stderr.String())
+	}
+	line, _, _ := strings.Cut(d.stderr.String(), "\n")
+	var log map[string]any
+	if err := json.Unmarshal([]byte(line), &log); err != nil || log["msg"] != "shutting down" {
+		t.Errorf("log %q: %v", line, err)
+	}
+	if _, err := os.Stat(sock); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the socket is still there: %v", err)
+	}
+}
+
+// hang starts a call whose request never comes.
+func hang(t *testing.T, d *daemon) {
+	t.Helper()
+	conn := dial(t, d.find(t, `listening on (\S+)`))
+	_, err := conn.NewStream(context.Background(), &grpc.StreamDesc{ClientStreams: true}, pb.InspectionService_Reduce_FullMethodName)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// A connection starts calls in order: once this one is answered the other has begun.
+	if _, err := pb.NewDeviceServiceClient(conn).GetDevice(t.Context(), &pb.GetDeviceRequest{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestSecondSignalForces(t *testing.T) {
+	d := startDaemon(t, "--listen", "127.0.0.1:0", "--shutdown-timeout", "1h")
+	hang(t, d)
+	d.signals <- syscall.SIGTERM
+	select {
+	case code := <-d.exit:
+		t.Fatalf("exit code %d while a call is in flight", code)
+	case <-time.After(100 * time.Millisecond):
+	}
+	d.signals <- syscall.SIGINT
+	if code := d.wait(t); code != exitFailed || !strings.Contains(d.stderr.String(), "cancelled") {
+		t.Errorf("exit code %d: %s", code, d.stderr.String())
+	}
+}
+
+func TestShutdownTimeout(t *testing.T) {
+	d := startDaemon(t, "--listen", "127.0.0.1:0", "--shutdown-timeout", "50ms")
+	hang(t, d)
+	d.signals <- syscall.SIGTERM
+	if code := d.wait(t); code != exitFailed || !strings.Contains(d.stderr.String(), "longer than 50ms") {
+		t.Errorf("exit code %d: %s", code, d.stderr.String())
+	}
+}
+
+func TestRefuses(t *testing.T) {
+	busy, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer busy.Close()
+	dir := t.TempDir()
+	file := filepath.Join(dir, "file")
+	if err := os.WriteFile(file, []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		args string
+		code int
+		want string
+	}{
+		{"--nonsense", exitUsage, "nonsense"},
+		{"argument", exitUsage, "argument"},
+		{"--memory lots", exitUsage, `"lots" is no size`},
+		{"--log-level loud", exitUsage, "loud"},
+		{"--threads many", exitUsage, "threads"},
+		{"--device gpu", exitFailed, `"gpu"`},
+		{"--threads=-1", exitFailed, "Threads = -1"},
+		{"--max-pixels 999999999999", exitFailed, "MaxFramePixels"},
+		{"--listen nowhere", exitFailed, `"nowhere" is no address`},
+		{"--listen unix:", exitFailed, "the path is missing"},
+		{"--listen unix:" + file, exitFailed, "is no socket"},
+		{"--listen " + busy.Addr().String(), exitFailed, "in use"},
+		{"--listen 127.0.0.1:0 --http " + busy.Addr().String(), exitFailed, "--http"},
+		{"--listen 127.0.0.1:0 --token-file " + dir + "/none", exitFailed, "token file"},
+		{"--listen 127.0.0.1:0 --tls-cert " + file, exitFailed, "the certificate has no key"},
+		{"--listen 127.0.0.1:0 --tls-cert " + file + " --tls-key " + file, exitFailed, "TLS"},
+		{"--listen 127.0.0.1:0 --recipes " + file, exitFailed, "recipes"},
+	} {
+		var stdout, stderr output
+		code := run(strings.Fields(c.args), &stdout, &stderr, nil)
+		if code != c.code || !strings.Contains(stderr.String(), c.want) {
+			t.Errorf("%s: exit code %d, want %d; %q lacks %q", c.args, code, c.code, stderr.String(), c.want)
+		}
+		if lines := strings.Count(stderr.String(), "\n"); lines > 2 {
+			t.Errorf("%s: %d lines: %s", c.args, lines, stderr.String())
+		}
+		if stdout.String() != "" {
+			t.Errorf("%s: printed %q", c.args, stdout.String())
+		}
+	}
+}
+
+// One that is alive is not taken over.
+func TestSocketInUse(t *testing.T) {
+	sock := filepath.Join(t.TempDir(), "s")
+	d := startDaemon(t, "--listen", "unix:"+sock)
+	var stdout, stderr output
+	if code := run([]string{"--listen", "unix:" + sock}, &stdout, &stderr, nil); code != exitFailed || !strings.Contains(stderr.String(), "another server") {
+		t.Errorf("exit code %d: %s", code, stderr.String())
+	}
+	d.signals <- syscall.SIGINT
+	if code := d.wait(t); code != exitOK {
+		t.Errorf("exit code %d: %s", code, d.stderr.String())
+	}
+}
+
+func TestHelpAndVersion(t *testing.T) {
+	for args, want := range map[string]string{"--help": "Examples", "--version": "backends cpu"} {
+		var stdout, stderr output
+		if code := run([]string{args}, &stdout, &stderr, nil); code != exitOK || !strings.Contains(stdout.String(), want) || stderr.String() != "" {
+			t.Errorf("%s: exit code %d, %q, %q", args, code, stdout.String(), stderr.String())
+		}
+	}
+}
+
+func TestEnvironment(t *testing.T) {
+	t.Setenv("POLYSCAN_LISTEN", "127.0.0.1:0")
+	t.Setenv("POLYSCAN_MAX_MESSAGE", "1MB")
+	d := startDaemon(t)
+	res, err := pb.NewDeviceServiceClient(dial(t, d.find(t, `listening on (127\S+)`))).GetDevice(t.Context(), &pb.GetDeviceRequest{})
+	if err != nil || res.Limits.MaxMessageBytes != 1_000_000 {
+		t.Errorf("%v, %v", res, err)
+	}
+	d.signals <- syscall.SIGTERM
+	d.wait(t)
+}
+
+func TestByteSize(t *testing.T) {
+	for text, want := range map[string]byteSize{
+		"0": 0, "1": 1, "1b": 1, "2KiB": 2048, "2 kib": 2048, "1.5MiB": 3 << 19, "3g": 3 << 30, "2GB": 2_000_000_000, "1TiB": 1 << 40,
+	} {
+		var b byteSize
+		if err := b.UnmarshalText([]byte(text)); err != nil || b != want {
+			t.Errorf("%q = %d, %v, want %d", text, b, err, want)
+		}
+	}
+	for _, text := range []string{"", "x", "-1", "1XB", "MiB", "NaN", "Inf", "1e30", "1 2"} {
+		var b byteSize
+		if err := b.UnmarshalText([]byte(text)); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("%q", text)) {
+			t.Errorf("%q = %d, %v, want an error that names it", text, b, err)
+		}
+	}
+}

@@ -1,0 +1,179 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/polyscan/polyscan/kernels"
+	"github.com/polyscan/polyscan/kernels/driver"
+	"github.com/polyscan/polyscan/polygon"
+	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
+)
+
+func TestStatusOf(t *testing.T) {
+	capacity := &kernels.CapacityError{Label: "reduce", Needed: 100, Available: 50, Total: 200}
+	never := &kernels.CapacityError{Label: "reduce", Needed: 300, Available: 50, Total: 200}
+	for _, c := range []struct {
+		err    error
+		code   codes.Code
+		reason string
+		words  []string
+	}{
+		{refuse("frame.layout.stride", 3, "is less than a row of %d bytes", 4), codes.InvalidArgument, reasonInvalidField, []string{"frame.layout.stride = 3: is less than a row of 4 bytes"}},
+		{fmt.Errorf("wrapped: %w", refuse("a", nil, "must be given")), codes.InvalidArgument, reasonInvalidField, []string{"a: must be given"}},
+		{context.Canceled, codes.Canceled, "", []string{"cancelled"}},
+		{fmt.Errorf("x: %w", context.DeadlineExceeded), codes.DeadlineExceeded, "", []string{"deadline"}},
+		{fmt.Errorf("%w: %w", context.DeadlineExceeded, capacity), codes.DeadlineExceeded, reasonDeadline, []string{"100 bytes", "50 of 200"}},
+		{fmt.Errorf("%w: %w", context.Canceled, capacity), codes.Canceled, "", nil},
+		{capacity, codes.ResourceExhausted, reasonNoRoom, []string{"reduce", "100 bytes", "50 of 200"}},
+		{never, codes.ResourceExhausted, reasonNoRoom, []string{"300 bytes"}},
+		{driver.ErrOutOfMemory, codes.ResourceExhausted, reasonNoRoom, nil},
+		{&quotaError{reasonResultTooLarge, "result", "too large"}, codes.ResourceExhausted, reasonResultTooLarge, []string{"result: too large"}},
+		{&recipeNotFound{"board", 3}, codes.NotFound, reasonUnknownRecipe, []string{`"board"`, "3"}},
+		{&recipeNotFound{"board", 0}, codes.NotFound, reasonUnknownRecipe, []string{`"board"`}},
+		{&versionConflict{"board", 3, 5}, codes.Aborted, reasonVersionConflict, []string{`"board"`, "3", "5"}},
+		{&versionConflict{"board", 3, 0}, codes.Aborted, reasonVersionConflict, []string{`"board"`, "not stored"}},
+		{fmt.Errorf("op: %w", driver.ErrDeviceLost), codes.Unavailable, reasonDeviceLost, []string{"lost"}},
+		{kernels.ErrClosed, codes.Unavailable, reasonShuttingDown, nil},
+		{errShuttingDown, codes.Unavailable, reasonShuttingDown, nil},
+		{driver.ErrNotSupported, codes.Unimplemented, reasonNotSupported, nil},
+		{status.Error(codes.OutOfRange, "its own"), codes.OutOfRange, "", []string{"its own"}},
+		{&kernels.ArgError{Op: "MaskReduce", Field: "secret", Value: 1, Reason: "?"}, codes.Internal, reasonInternal, []string{"id "}},
+		{errors.New("secret: /etc/password"), codes.Internal, reasonInternal, []string{"id "}},
+	} {
+		log := &logBuffer{}
+		err := statusOf(t.Context(), log.logger(), c.err).Err()
+		d := detailsOf(t, err)
+		if d.status.Code() != c.code {
+			t.Errorf("%v: code %v, want %v", c.err, d.status.Code(), c.code)
+		}
+		if (d.info == nil) != (c.reason == "") || d.info != nil && (d.info.Reason != c.reason || d.info.Domain != "polyscan") {
+			t.Errorf("%v: ErrorInfo %v, want reason %q", c.err, d.info, c.reason)
+		}
+		msg := d.status.Message()
+		for _, w := range c.words {
+			if !strings.Contains(msg, w) {
+				t.Errorf("%v: message %q lacks %q", c.err, msg, w)
+			}
+		}
+		if strings.Contains(msg, "secret") || strings.Contains(msg, "\n") {
+			t.Errorf("%v: message %q says too much", c.err, msg)
+		}
+		if c.code == codes.Internal {
+			if id := d.info.Metadata["id"]; len(id) != 8 || !strings.Contains(msg, id) || !strings.Contains(log.String(), id) || !strings.Contains(log.String(), "secret") {
+				t.Errorf("%v: message %q, log %q: want the same id, and the log the rest", c.err, msg, log)
+			}
+		}
+		// Details by code.
+		if got, want := d.bad != nil, c.code == codes.InvalidArgument; got != want {
+			t.Errorf("%v: BadRequest %v", c.err, d.bad)
+		}
+		if got, want := d.res != nil, c.code == codes.NotFound; got != want {
+			t.Errorf("%v: ResourceInfo %v", c.err, d.res)
+		}
+		if got, want := d.quota != nil, c.code == codes.ResourceExhausted || c.reason == reasonDeadline; got != want {
+			t.Errorf("%v: QuotaFailure %v", c.err, d.quota)
+		}
+		if got, want := d.retry != nil, c.err == capacity || c.reason == reasonShuttingDown; got != want {
+			t.Errorf("%v: RetryInfo %v", c.err, d.retry)
+		}
+	}
+}
+
+func TestFieldErrorListsMore(t *testing.T) {
+	e := &fieldError{more: 5}
+	for i := range 3 {
+		e.violations = append(e.violations, violation{fmt.Sprintf("f[%d]", i), "x\ny", "is bad"})
+	}
+	d := detailsOf(t, statusOf(t.Context(), slog.New(slog.DiscardHandler), e).Err())
+	if len(d.bad.FieldViolations) != 3 || !strings.Contains(d.status.Message(), "(and 7 more)") || strings.Contains(d.status.Message(), "\n") {
+		t.Errorf("%v", d.status)
+	}
+}
+
+func TestPaths(t *testing.T) {
+	plain := paths{root: "inspection.", set: "inspection.region_set", reductions: "inspection.reductions", frame: "frame"}
+	recipe := plain
+	recipe.stored, recipe.ref, recipe.storedReductions = "board@3", "inspection.recipe", true
+	for _, c := range []struct {
+		p          paths
+		path, want string
+	}{
+		{plain, "regions", "inspection.region_set.regions"},
+		{plain, "regions[3].rings[0].vertices[5].x", "inspection.region_set.regions[3].rings[0].xy[10]"},
+		{plain, "regions[3].rings[0].vertices[5].y", "inspection.region_set.regions[3].rings[0].xy[11]"},
+		{plain, "regions[3].rings[0]", "inspection.region_set.regions[3].rings[0]"},
+		{plain, "regions[2].limits[1]", "inspection.region_set.regions[2].limits[1]"},
+		{plain, "reductions.percentiles[2]", "inspection.reductions.percentiles[2]"},
+		{plain, "frame.width", "frame.layout.width"},
+		{plain, "frame.height", "frame.layout.height"},
+		{plain, "frame.stride", "frame.layout.stride"},
+		{plain, "frame.format", "frame.layout.pixel_format"},
+		{plain, "frame.data", "frame.data"},
+		{plain, "frame", "frame"},
+		{plain, "method", "inspection.method"},
+		{paths{}, "width", "width"},
+		{recipe, "regions[2].limits[1]", "inspection.recipe"},
+		{recipe, "reductions.percentiles[2]", "inspection.recipe"},
+		{recipe, "frame.width", "frame.layout.width"},
+	} {
+		err := c.p.translate(fmt.Errorf("wrapped: %w", &polygon.InvalidError{Violations: []polygon.Violation{{Path: c.path, Value: "7", Reason: "is bad"}}, More: 2}))
+		var e *fieldError
+		if !errors.As(err, &e) || e.violations[0].path != c.want || e.more != 2 {
+			t.Errorf("%s: %v, want %s", c.path, err, c.want)
+		} else if strings.HasPrefix(c.want, "inspection.recipe") && !strings.Contains(err.Error(), "board@3: "+c.path+" = 7") {
+			t.Errorf("%s: %v does not say where in the recipe", c.path, err)
+		}
+	}
+	if err := plain.translate(driver.ErrDeviceLost); err != driver.ErrDeviceLost {
+		t.Errorf("other errors stay: %v", err)
+	}
+}
+
+// Numbers of enums that are converted by arithmetic.
+func TestEnumsAgree(t *testing.T) {
+	for s, want := range map[pb.Statistic]polygon.Statistics{
+		pb.Statistic_STATISTIC_COUNT: polygon.Count, pb.Statistic_STATISTIC_SUM: polygon.Sum,
+		pb.Statistic_STATISTIC_SUM_OF_SQUARES: polygon.SumOfSquares, pb.Statistic_STATISTIC_MEAN: polygon.Mean,
+		pb.Statistic_STATISTIC_VARIANCE: polygon.Variance, pb.Statistic_STATISTIC_STDDEV: polygon.StdDev,
+		pb.Statistic_STATISTIC_MIN: polygon.Min, pb.Statistic_STATISTIC_MAX: polygon.Max,
+		pb.Statistic_STATISTIC_HISTOGRAM: polygon.Histogram, pb.Statistic_STATISTIC_PERCENTILES: polygon.Percentiles,
+		pb.Statistic_STATISTIC_MEDIAN: polygon.Median, pb.Statistic_STATISTIC_MODE: polygon.Mode,
+		pb.Statistic_STATISTIC_DISTINCT: polygon.Distinct, pb.Statistic_STATISTIC_CENTROID: polygon.Centroid,
+	} {
+		if got := reductionsOf(&pb.Reductions{Statistics: []pb.Statistic{s}}).Statistics; got != want {
+			t.Errorf("%v = %v, want %v", s, got, want)
+		}
+	}
+	if n := len(pb.Statistic_name) - 1; polygon.AllStatistics != 1<<n-1 {
+		t.Errorf("%d statistics in the protocol, %v in package polygon", n, polygon.AllStatistics)
+	}
+	same := func(name string, a, b int) {
+		if a != b {
+			t.Errorf("%s: %d in the protocol, %d in Go", name, a, b)
+		}
+	}
+	same("UNSPECIFIED", int(pb.MaskMethod_MASK_METHOD_UNSPECIFIED), int(driver.MethodDefault))
+	same("NAIVE", int(pb.MaskMethod_MASK_METHOD_NAIVE), int(driver.Naive))
+	same("TILED", int(pb.MaskMethod_MASK_METHOD_TILED), int(driver.Tiled))
+	same("EDGE_FILTERED", int(pb.MaskMethod_MASK_METHOD_EDGE_FILTERED), int(driver.EdgeFiltered))
+	same("TILED_EDGE_FILTERED", int(pb.MaskMethod_MASK_METHOD_TILED_EDGE_FILTERED), int(driver.TiledEdgeFiltered))
+	same("ROW_SPANS", int(pb.MaskMethod_MASK_METHOD_ROW_SPANS), int(driver.RowSpans))
+	same("methods", len(pb.MaskMethod_name), int(driver.RowSpans)+1)
+	same("no verdict", int(pb.Verdict_VERDICT_UNSPECIFIED), int(polygon.NoVerdict))
+	same("PASS", int(pb.Verdict_VERDICT_PASS), int(polygon.Pass))
+	same("FAIL", int(pb.Verdict_VERDICT_FAIL), int(polygon.Fail))
+	same("no channel", int(pb.Channel_CHANNEL_UNSPECIFIED), int(polygon.NoChannel))
+	same("GRAY", int(pb.Channel_CHANNEL_GRAY), int(polygon.Gray))
+	same("RED", int(pb.Channel_CHANNEL_RED), int(polygon.Red))
+	same("GREEN", int(pb.Channel_CHANNEL_GREEN), int(polygon.Green))
+	same("BLUE", int(pb.Channel_CHANNEL_BLUE), int(polygon.Blue))
+	same("ALPHA", int(pb.Channel_CHANNEL_ALPHA), int(polygon.Alpha))
+}
