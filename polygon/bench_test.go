@@ -55,6 +55,7 @@ func BenchmarkReduce(b *testing.B) {
 		regions []Region
 		request Reductions
 	}{
+		{"64x64", 64, 64, driver.Gray8, manyRegions(1, 12, 64, 64), everything}, // what a call costs without pixels
 		{"2880x1440", 2880, 1440, driver.Gray8, manyRegions(1, 126, 2880, 1440), everything},
 		{"2880x1440/basic", 2880, 1440, driver.Gray8, manyRegions(1, 126, 2880, 1440), Reductions{}},
 		{"10000x4000", 10000, 4000, driver.Gray8, manyRegions(1, 126, 10000, 4000), everything},

@@ -25,12 +25,13 @@ type deriver struct {
 	geo    []geometry // of all regions
 	made   bool       // geo is known already, and only read
 	totals []int64    // pixels of each region with no frame, -1 where unknown; nil where none sticks out
+	steps  int64      // that counting them may take
 }
 
 // newDeriver allocates the results of a call in few pieces. cached is the geometry of an earlier call, or nil.
 func newDeriver(p *plan, cached []geometry) *deriver {
 	n, nc := p.set.Len(), len(p.channels)
-	d := &deriver{plan: p, res: &Result{Regions: make([]RegionResult, n)}, geo: cached, made: cached != nil}
+	d := &deriver{plan: p, res: &Result{Regions: make([]RegionResult, n)}, geo: cached, made: cached != nil, steps: extentBudget}
 	if !d.made {
 		d.geo = make([]geometry, n)
 	}
@@ -86,7 +87,7 @@ func (d *deriver) measureExtents(ctx context.Context) error {
 	if d.made {
 		return nil
 	}
-	x := extent{steps: extentBudget}
+	x := extent{steps: d.steps}
 	for i := range d.set.regions {
 		if !d.sticksOut(i) {
 			continue

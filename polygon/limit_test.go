@@ -49,6 +49,8 @@ func TestParseLimitRefuses(t *testing.T) {
 		"mean in [4, 3]":                      "column 9: the interval from 4 to 3 holds no number",
 		"mean in [3, 3)":                      "column 9: the interval from 3 to 3 holds no number",
 		"mean in (3, 3]":                      "column 9: the interval from 3 to 3 holds no number",
+		"count of pixels above":               "column 22: expected a number, found the end",
+		"mean in [x, 4]":                      `column 10: expected a number, found "x"`,
 		"mean in [3, 4] x":                    `column 16: expected the end of the limit, found "x"`,
 		"r mean < 3":                          `column 3: expected "." behind the channel "r", found "mean"`,
 		"Red < 3":                             `column 5: expected "." behind the channel "Red", found "<"`,
@@ -167,6 +169,8 @@ func TestLimits(t *testing.T) {
 		{"count of pixels below 1e9 == 10", driver.Gray8, all, 10, Gray, ""},
 		{"count of pixels in [-5, -1] == 0", driver.Gray8, all, 0, Gray, ""},
 		{"count of pixels in [10.5, 20.5] == 1", driver.Gray8, all, 1, Gray, ""},
+		{"count of pixels in [20, 20] == 1", driver.Gray8, all, 1, Gray, ""},
+		{"stddev == 28.7228", driver.Gray8, all, math.Sqrt(825), Gray, "stddev 28.722813232690143 is not 28.7228"},
 		{"gray.mean < 50", driver.Gray16(12), all, 55, Gray, "mean 55 is above 50"},
 
 		// Colour: all channels but alpha, and the one that comes nearest to failing, or goes farthest beyond, decides.
@@ -230,6 +234,20 @@ func TestLimits(t *testing.T) {
 		if s.Limits(0)[0].String() != c.expr || !s.HasLimits() {
 			t.Errorf("%s is kept as %q", c.expr, s.Limits(0)[0])
 		}
+	}
+}
+
+func TestNames(t *testing.T) {
+	for got, want := range map[fmt.Stringer]string{
+		NoVerdict: "NONE", Pass: "PASS", Fail: "FAIL", Verdict(9): "Verdict(9)", Alpha: "alpha", Channel(9): "Channel(9)",
+		NonZero: "NON_ZERO", FillRule(9): "FillRule(9)", Linear: "LINEAR", PercentileMethod(9): "PercentileMethod(9)",
+	} {
+		if got.String() != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+	if got, want := quoted(strings.Repeat("x", 63)+"ä"), `"`+strings.Repeat("x", 63)+`…"`; got != want {
+		t.Errorf("cut to %s, want %s", got, want)
 	}
 }
 
@@ -339,14 +357,19 @@ func TestRandomLimits(t *testing.T) {
 func randomLimit(rng *rand.Rand, o *oracleRegion, f Frame) (expr string, holds, known bool) {
 	channels := []int{0}
 	prefix := ""
-	if n := len(o.channels); n > 1 {
+	switch n := len(o.channels); {
+	case n == 2: // gray and alpha
+		if rng.IntN(2) == 0 {
+			channels, prefix = []int{1}, "a."
+		}
+	case n > 2:
 		channels = []int{0, 1, 2}
 		if rng.IntN(2) == 0 {
 			c := rng.IntN(n)
 			channels = []int{c}
 			prefix = []string{"r.", "Green.", "b . ", "alpha."}[c]
 		}
-	} else if rng.IntN(3) == 0 {
+	case rng.IntN(3) == 0:
 		prefix = "gray."
 	}
 	known = o.count > 0

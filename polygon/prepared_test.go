@@ -12,6 +12,7 @@ import (
 
 	"github.com/polyscan/polyscan/kernels"
 	"github.com/polyscan/polyscan/kernels/cpu"
+	"github.com/polyscan/polyscan/kernels/devicetest"
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 
@@ -320,6 +321,105 @@ func TestSteadyStateAllocations(t *testing.T) {
 		runtime.ReadMemStats(&after)
 		if n := (after.TotalAlloc - before.TotalAlloc) / calls; n > 24<<10 {
 			t.Errorf("%s: %d bytes a call", name, n)
+		}
+	}
+}
+
+// TestUnknownCoverage: where counting outside the frame takes too long, coverage is unknown, all else is there, and a limit on it fails.
+func TestUnknownCoverage(t *testing.T) {
+	dev := openCPU(t, kernels.Config{})
+	ctx := context.Background()
+	region := func(x float64) Region {
+		return Region{Rings: []Ring{rectangle(x, 0, 8, 4)}, Limits: []string{"coverage > 0", "count > 0"}}
+	}
+	set := mustSet(t, region(0), region(-4), region(4), region(-2))
+	p, err := newPlan(set, noise(8, 8, driver.Gray8), Reductions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := newDeriver(p, nil)
+	d.steps = 4 // a rectangle takes two
+	memory, err := set.Prepare(ctx, dev, 8, 8, driver.MethodDefault)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer memory.Close()
+	if err := d.run(ctx, dev, 0, func(*kernels.Queue) (driver.Slice, error) { return memory.memory.Slice(), nil }); err != nil {
+		t.Fatal(err)
+	}
+	const reason = "coverage is unknown: the region reaches too far outside the frame"
+	for i, want := range []struct {
+		coverage float64
+		known    bool
+		verdict  Verdict
+		reason   string
+	}{{1, true, Pass, ""}, {0.5, true, Pass, ""}, {0.5, true, Pass, ""}, {0, false, Fail, reason}} {
+		r := d.res.Regions[i]
+		if r.Coverage != want.coverage || r.CoverageKnown != want.known || r.Verdict != want.verdict || r.Limits[0].Reason != want.reason ||
+			r.Limits[0].Measured != want.known || r.Limits[1].Verdict != Pass {
+			t.Errorf("region %d: %+v", i, r)
+		}
+	}
+}
+
+// TestFailures makes each event of the driver fail in turn: the error comes out, no memory stays in use, and the next call works.
+func TestFailures(t *testing.T) {
+	for _, inWait := range []bool{false, true} {
+		broken := errors.New("the device smells of smoke")
+		faulty := devicetest.Fault(cpu.Driver, devicetest.Failure{})
+		dev, err := kernels.Open(faulty, kernels.Config{MemoryBytes: 8 << 20, Poison: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx := context.Background()
+		set := mustSet(t, manyRegions(20, 5, 40, 40)...)
+		f := noise(40, 40, driver.Gray16(16)) // several batches, sums waited for
+		prepared, err := set.Prepare(ctx, dev, 40, 40, driver.MethodDefault)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, call := range map[string]func() (any, error){
+			"Reduce": func() (any, error) {
+				return Reduce(ctx, dev, set, f, Reductions{Statistics: Median}, driver.MethodDefault)
+			},
+			"Prepared.Reduce": func() (any, error) { return prepared.Reduce(ctx, f, Reductions{Statistics: Median}) },
+			"Rasterize": func() (any, error) {
+				return Rasterize(ctx, dev, set, 40, 40, driver.RasterMask, driver.MethodDefault)
+			},
+			"Prepare": func() (any, error) {
+				p, err := set.Prepare(ctx, dev, 40, 40, driver.MethodDefault)
+				if err == nil {
+					err = p.Close()
+				}
+				return nil, err
+			},
+		} {
+			for n := 1; ; n++ {
+				before := dev.Memory().Used
+				faulty.Arm(devicetest.Failure{N: n, Err: broken, InWait: inWait})
+				_, err := call()
+				event, fired := faulty.Fired()
+				faulty.Arm(devicetest.Failure{})
+				if used := dev.Memory().Used; used != before {
+					t.Errorf("%s: %d bytes stay in use after a failure of %v", name, used-before, event)
+				}
+				if !fired {
+					if err != nil || n < 2 {
+						t.Errorf("%s, %d events: %v", name, n-1, err)
+					}
+					break
+				}
+				if !errors.Is(err, broken) {
+					t.Errorf("%s: error %v after a failure of %v", name, err, event)
+				}
+				if _, err := call(); err != nil {
+					t.Errorf("%s: the call after a failure of %v: %v", name, event, err)
+				}
+			}
+		}
+		prepared.Close()
+		if err := dev.Close(); err != nil {
+			t.Error(err)
 		}
 	}
 }

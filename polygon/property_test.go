@@ -265,7 +265,13 @@ func TestExtents(t *testing.T) {
 		rng := rand.New(rand.NewPCG(uint64(seed), 6))
 		const w, h = 300, 200
 		var r Region
-		switch rng.IntN(3) {
+		switch rng.IntN(4) {
+		case 3: // all edges from top to bottom, in another order there
+			ring := make(Ring, 201)
+			for i := range ring {
+				ring[i] = Point{rng.Float64() * w, float64(1+i%2*(h-3)) + rng.Float64()}
+			}
+			r = Region{Rings: []Ring{ring}, Fill: FillRule(rng.IntN(2))}
 		case 0: // spikes
 			r = Region{Rings: []Ring{blob(rng, 3+rng.IntN(400), Point{150, 100}, 20+rng.Float64()*120)}, Fill: FillRule(rng.IntN(2))}
 		case 1: // edges that cross each other all over

@@ -151,7 +151,8 @@ func randomFrame(c choices) Frame {
 	f := Frame{
 		Width:  1 + c.IntN(14),
 		Height: 1 + c.IntN(12),
-		Format: pick(c, driver.Gray8, driver.Gray8, driver.RGB8, driver.BGR8, driver.RGBA8, driver.Gray16(10), driver.Gray16(12), driver.Gray16(14), driver.Gray16(16)),
+		Format: pick(c, driver.Gray8, driver.Gray8, driver.RGB8, driver.BGR8, driver.RGBA8, driver.Gray16(10), driver.Gray16(12), driver.Gray16(14), driver.Gray16(16),
+			driver.PixelFormat{Channels: 2, SampleBytes: 1, Bits: 8, Order: [4]uint8{1, 0}}, driver.PixelFormat{Channels: 4, SampleBytes: 1, Bits: 8, Order: [4]uint8{2, 1, 0, 3}}),
 	}
 	if c.IntN(40) == 0 {
 		f.Width = pick(c, 31, 32, 33, 64, 65)
@@ -355,6 +356,9 @@ func TestRandomCases(t *testing.T) {
 	n := 12000
 	if testing.Short() {
 		n = 1500
+	}
+	if raceEnabled {
+		n /= 5
 	}
 	dev := openCPU(t, kernels.Config{Poison: true})
 	workers := runtime.GOMAXPROCS(0)

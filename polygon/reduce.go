@@ -82,9 +82,6 @@ func (d *deriver) run(ctx context.Context, dev *kernels.Device, extra int64, pre
 	if y0 >= y1 {
 		y0, y1 = 0, 1
 	}
-	if err := d.measureExtents(ctx); err != nil {
-		return err
-	}
 	host := hostPool.Get().(*hostMemory)
 	defer hostPool.Put(host)
 	var size int
@@ -127,6 +124,9 @@ func (d *deriver) run(ctx context.Context, dev *kernels.Device, extra int64, pre
 			return err
 		}
 		if err := kernels.UploadGather(q, pixels, host.pieces); err != nil {
+			return err
+		}
+		if err := d.measureExtents(ctx); err != nil { // while the device prepares and copies
 			return err
 		}
 		op := driver.MaskReduce{

@@ -102,28 +102,16 @@ func shiftLeft192(w *[3]uint64, n int) {
 	}
 }
 
-// sqrt128 is the floor of the square root of hi:lo, which is below 2^122, and whether it is exact.
+// sqrt128 is the floor of the square root of hi:lo, from 2^110 to 2^122, and whether it is exact.
 func sqrt128(hi, lo uint64) (root uint64, exact bool) {
-	// The seed is within 2^-52 of it relatively; one Newton step squares that.
+	// The seed is within 2^-52 of it relatively. One Newton step squares that, and never ends below the floor, because
+	// (x + n/x)/2 >= sqrt(n).
 	x := uint64(math.Sqrt(math.Ldexp(float64(hi), 64) + float64(lo)))
-	if x == 0 {
-		return 0, hi == 0 && lo == 0
-	}
 	q, _ := bits.Div64(hi, lo, x) // hi < x, because hi:lo is about x^2 and x < 2^62
-	x = (x + q) / 2
-	for {
+	for x = (x + q) / 2; ; x-- {
 		shi, slo := bits.Mul64(x, x)
-		if shi > hi || shi == hi && slo > lo {
-			x--
-			continue
+		if shi < hi || shi == hi && slo <= lo {
+			return x, shi == hi && slo == lo
 		}
-		// x^2 <= n; is (x+1)^2 = x^2 + 2x + 1 too?
-		dlo, borrow := bits.Sub64(lo, slo, 0)
-		dhi, _ := bits.Sub64(hi, shi, borrow)
-		if dhi != 0 || dlo > 2*x {
-			x++
-			continue
-		}
-		return x, dhi == 0 && dlo == 0
 	}
 }

@@ -160,7 +160,7 @@ func TestOracleSample(t *testing.T) {
 			}
 		}
 		for _, m := range methods {
-			if testing.Short() && (m == driver.Naive || m == driver.Tiled) && f.Width > 600 {
+			if (testing.Short() || raceEnabled) && (m == driver.Naive || m == driver.Tiled) && f.Width > 100 {
 				continue // 10^9 tests of a pixel against an edge
 			}
 			name := fmt.Sprintf("%s, %v", c.Name, m)
@@ -270,6 +270,9 @@ func TestSharedPolygons(t *testing.T) {
 			if testing.Short() {
 				scale *= 2
 			}
+			if raceEnabled {
+				scale *= 4
+			}
 			var small []Region
 			for _, r := range s.regions {
 				to := Region{Name: r.Name}
@@ -285,6 +288,9 @@ func TestSharedPolygons(t *testing.T) {
 			smallSet := mustSet(t, small...)
 			firstSmall := draw(smallSet, scale, driver.RowSpans)
 			for _, m := range []driver.Method{driver.Naive, driver.Tiled, driver.EdgeFiltered, driver.TiledEdgeFiltered} {
+				if raceEnabled && m == driver.EdgeFiltered && s.width > 2048 {
+					continue
+				}
 				r, want := (*Raster)(nil), first
 				if m == driver.Naive || m == driver.Tiled {
 					r, want = draw(smallSet, scale, m), firstSmall
