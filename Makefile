@@ -5,7 +5,7 @@ TIME     ?= 10s
 BENCH    ?= .
 PKG      ?= ./...
 
-.PHONY: help build test check generate testdata bench fuzz cuda tools
+.PHONY: help build test check generate testdata bench fuzz cuda kernels gputest tools
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -35,6 +35,12 @@ fuzz: ## every fuzz target for a while: make fuzz TIME=1m
 
 cuda: ## build/polyscan and build/polyscand with the CUDA backend; needs cgo, a C compiler, CUDA headers 11 or 12 and libcuda
 	CGO_ENABLED=1 $(GO) build -tags cuda -o build/ ./clients/polyscan ./server/cmd/polyscand
+
+kernels: ## kernels/cuda/fatbin from kernels/cu; needs nvcc 11.8 (kernels/cu/install-nvcc.sh)
+	bash kernels/cu/build.sh
+
+gputest: ## build/cuda.test, the GPU suite; on a machine with a GPU run: build/cuda.test -report kernels/cuda/testdata/gpu_report.json
+	CGO_ENABLED=1 $(GO) test -c -tags cuda -o build/cuda.test ./kernels/cuda
 
 tools:
 	@$(GO) build -C tools -o ../bin/ tool ./vendorproto ./gpureport

@@ -101,7 +101,7 @@ func (d *device) open() error {
 		return failed("cuCtxCreate", err)
 	}
 	d.has = true
-	defer cu.PopCurrentCtx() //nolint:errcheck // the context that was pushed is on top
+	defer cu.PopCurrentCtx() // the context that was pushed is on top
 	var free int64
 	if free, d.total, err = cu.MemInfo(); err != nil {
 		return failed("cuMemGetInfo", err)
@@ -168,7 +168,7 @@ func (d *device) do(f func() error) error {
 	if err := cu.PushCurrentCtx(d.ctx); err != nil {
 		return d.check("cuCtxPushCurrent", err)
 	}
-	defer cu.PopCurrentCtx() //nolint:errcheck // the context that was pushed is on top
+	defer cu.PopCurrentCtx() // the context that was pushed is on top
 	return f()
 }
 

@@ -6,7 +6,7 @@ package cuda
 
 import "embed"
 
-//go:embed fatbin/*.fatbin
+//go:embed fatbin/*.fatbin fatbin/BUILD
 var fatbins embed.FS
 
 // fatbin returns a compiled source file.

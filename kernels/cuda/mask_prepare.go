@@ -60,27 +60,44 @@ func (s *stream) maskPrepare(op driver.MaskPrepare) error {
 	return nil
 }
 
+// preparedSet is a set and where it is.
+type preparedSet struct {
+	*set
+	span // of the set's own size
+}
+
+func (p *preparedSet) view() view { return p.set.view(p.at()) }
+
+// apart checks that what an op writes is not the set that it reads: kernels would follow what they wrote.
+func (p *preparedSet) apart(to span, field string) error {
+	if to.mem == p.mem && to.n > 0 && to.off < p.off+p.n && p.off < to.off+to.n {
+		return fmt.Errorf("%s overlaps Prepared", field)
+	}
+	return nil
+}
+
 // prepared finds the set at a place. One that the host does not know, because it was moved as bytes, is read back and
 // checked in full once: the time that takes is that of downloading it.
-func (s *stream) prepared(at driver.Slice) (*set, uint64, error) {
+func (s *stream) prepared(at driver.Slice) (*preparedSet, error) {
 	from, err := s.dev.structs(at, "Prepared")
 	if err != nil {
-		return nil, 0, err
+		return nil, err
 	}
 	if from.mem == nil {
-		return nil, 0, errNotPrepared
+		return nil, errNotPrepared
 	}
 	p := from.mem.find(from.off)
 	if p == nil {
 		if p, err = s.readSet(from); err != nil {
-			return nil, 0, err
+			return nil, err
 		}
 		from.mem.remember(from.off, p)
 	}
 	if p.lay.bytes > from.n {
-		return nil, 0, errNotPrepared
+		return nil, errNotPrepared
 	}
-	return p, from.at(), nil
+	from.n = p.lay.bytes
+	return &preparedSet{p, from}, nil
 }
 
 func (s *stream) readSet(from span) (*set, error) {

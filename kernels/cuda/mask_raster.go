@@ -22,7 +22,7 @@ func (s *stream) MaskRaster(op driver.MaskRaster) error {
 }
 
 func (s *stream) maskRaster(op driver.MaskRaster) error {
-	p, base, err := s.prepared(op.Prepared)
+	p, err := s.prepared(op.Prepared)
 	if err != nil {
 		return err
 	}
@@ -49,8 +49,11 @@ func (s *stream) maskRaster(op driver.MaskRaster) error {
 	if im.Format != want {
 		return fmt.Errorf("Dst.Format = %v: must be %v", im.Format, want)
 	}
+	if err := p.apart(dst, "Dst"); err != nil {
+		return err
+	}
 	dst.overwritten()
-	v := p.view(base)
+	v := p.view()
 
 	if op.Mode == driver.RasterMask && op.Count == 1 {
 		_, k, _ := methodKernels(driver.Method(p.head.Method))

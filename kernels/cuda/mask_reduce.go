@@ -6,6 +6,7 @@
 package cuda
 
 import (
+	"cmp"
 	"fmt"
 	"unsafe"
 
@@ -30,7 +31,7 @@ func (s *stream) MaskReduce(op driver.MaskReduce) error {
 }
 
 func (s *stream) maskReduce(op driver.MaskReduce) error {
-	p, base, err := s.prepared(op.Prepared)
+	p, err := s.prepared(op.Prepared)
 	if err != nil {
 		return err
 	}
@@ -67,6 +68,9 @@ func (s *stream) maskReduce(op driver.MaskReduce) error {
 	if n == 0 {
 		return nil
 	}
+	if err := cmp.Or(p.apart(stats, "Stats"), p.apart(hist, "Hist")); err != nil {
+		return err
+	}
 	stats.overwritten()
 	hist.overwritten()
 	k, shared, each := reduceKernel(im.Format, op.What, p.largest <= eachSlots)
@@ -79,7 +83,7 @@ func (s *stream) maskReduce(op driver.MaskReduce) error {
 		}
 	}
 	args := reduceParams{reduceArgs{
-		P:        p.view(base),
+		P:        p.view(),
 		Frame:    frame.at(),
 		Stats:    stats.at(),
 		Hist:     hist.at(),

@@ -92,7 +92,7 @@ func (s *stream) replay(ctx context.Context, g graph, n int, took func(time.Dura
 		if err != nil {
 			return s.dev.check("cuEventCreate", err)
 		}
-		defer cu.DestroyEvent(&e) //nolint:errcheck // nothing depends on it any more
+		defer cu.DestroyEvent(&e) // nothing depends on it any more
 		at[i] = e
 	}
 	if err := s.dev.checkCode("cuGraphLaunch", g.launch(s.cu)); err != nil {
