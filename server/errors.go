@@ -36,6 +36,7 @@ const (
 	reasonRecipesFull     = "RECIPE_STORE_FULL"    // QuotaFailure
 	reasonNoRoom          = "DEVICE_MEMORY"        // QuotaFailure, and RetryInfo where waiting helps
 	reasonResultTooLarge  = "RESULT_TOO_LARGE"     // QuotaFailure
+	reasonRequestTooLarge = "REQUEST_TOO_LARGE"    // QuotaFailure
 	reasonDeviceLost      = "DEVICE_LOST"          //
 	reasonShuttingDown    = "SHUTTING_DOWN"        // RetryInfo
 	reasonNotSupported    = "NOT_SUPPORTED"        // by this backend

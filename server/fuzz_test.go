@@ -1,9 +1,14 @@
 package server
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
+	"log/slog"
+	"math"
+	"math/rand/v2"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +19,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/polyscan/polyscan/polygon"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
@@ -48,6 +54,7 @@ func wantCanonical(t *testing.T, err error) {
 }
 
 var fuzzConfig = Config{
+	Logger:      slog.New(slog.DiscardHandler),
 	MemoryBytes: 64 << 20, MaxFramePixels: 1 << 18, MaxMessageBytes: 1 << 20,
 	Bounds: polygon.Bounds{MaxRegions: 100, MaxVertices: 10_000, MaxRegionVertices: 1000},
 }
@@ -89,6 +96,118 @@ func chain(all []grpc.UnaryServerInterceptor) grpc.UnaryServerInterceptor {
 	}
 }
 
+// decisions makes messages of bytes. Bytes that were mutated are hardly ever protobuf; decisions that were mutated always
+// make a message, and most of them reach the reduction.
+type decisions []byte
+
+func (d *decisions) next() byte {
+	if len(*d) == 0 {
+		return 0
+	}
+	b := (*d)[0]
+	*d = (*d)[1:]
+	return b
+}
+
+// fill sets fields of a message.
+func (d *decisions) fill(m protoreflect.Message) {
+	fields := m.Descriptor().Fields()
+	for i := range fields.Len() {
+		fd := fields.Get(i)
+		switch {
+		case d.next()%16 == 15: // leave it out
+		case fd.ContainingOneof() != nil && m.WhichOneof(fd.ContainingOneof()) != nil && d.next()%4 != 0:
+		case fd.IsList():
+			list := m.Mutable(fd).List()
+			n := 1 + d.next()%4
+			if fd.Name() == "xy" && d.next()%32 != 31 {
+				n = 4 + 2*n
+			}
+			for range n {
+				if fd.Message() != nil {
+					v := list.NewElement()
+					d.fill(v.Message())
+					list.Append(v)
+				} else {
+					list.Append(d.scalar(fd))
+				}
+			}
+		case fd.Message() != nil:
+			d.fill(m.Mutable(fd).Message())
+		default:
+			m.Set(fd, d.scalar(fd))
+		}
+	}
+}
+
+// scalar is a good value mostly, and one in sixteen is anything.
+func (d *decisions) scalar(fd protoreflect.FieldDescriptor) protoreflect.Value {
+	b := d.next()
+	bad := d.next()%16 == 15
+	switch fd.Kind() {
+	case protoreflect.EnumKind:
+		n := protoreflect.EnumNumber(fd.Enum().Values().Len())
+		v := protoreflect.EnumNumber(b) % n
+		if fd.IsList() {
+			v = max(v, 1)
+		}
+		if bad {
+			v = protoreflect.EnumNumber(b)
+		}
+		return protoreflect.ValueOfEnum(v)
+	case protoreflect.Uint32Kind:
+		if fd.Name() == "significant_bits" && !bad {
+			return protoreflect.ValueOfUint32(0)
+		}
+		return protoreflect.ValueOfUint32(uint32(b) % 33)
+	case protoreflect.Uint64Kind:
+		return protoreflect.ValueOfUint64(uint64(b) % 2)
+	case protoreflect.DoubleKind:
+		special := []float64{math.NaN(), math.Inf(1), -1e300, 1 << 22, 1<<22 - 1, -0.0, 1e-300, 101}
+		switch {
+		case bad:
+			return protoreflect.ValueOfFloat64(special[b%8])
+		case fd.Name() == "lower":
+			return protoreflect.ValueOfFloat64(0)
+		}
+		return protoreflect.ValueOfFloat64(float64(b) / 8)
+	case protoreflect.StringKind:
+		all := []string{"", "board", "nonsense", "\n", "a b"}
+		if !bad {
+			all = map[protoreflect.Name][]string{
+				"name":   {"board"},
+				"limits": {"mean in [0, 200]", "p99 < 3", "max <= 9", "count of pixels below 4 <= 2", "count > 0"},
+			}[fd.Name()]
+		}
+		if len(all) == 0 {
+			return protoreflect.ValueOfString("id")
+		}
+		return protoreflect.ValueOfString(all[int(b)%len(all)])
+	case protoreflect.BytesKind:
+		return protoreflect.ValueOfBytes(bytes.Repeat([]byte{b, d.next()}, int(d.next())))
+	}
+	panic(fd.Kind())
+}
+
+// request makes a request whose raw pixels mostly have the length that they should.
+func (d *decisions) request() *pb.ReduceRequest {
+	m := &pb.ReduceRequest{}
+	d.fill(m.ProtoReflect())
+	if l := m.GetFrame().GetLayout(); l != nil && d.next()%8 != 7 {
+		m.Frame.Encoding %= 2
+		l.PixelFormat = l.PixelFormat%5 + 1
+		if l.PixelFormat != gray16 || l.SignificantBits%2 != 0 {
+			l.SignificantBits = 0
+		}
+		row := l.Width * uint32(pixelBytes[l.PixelFormat])
+		if l.Stride > 0 {
+			l.Stride += row
+		}
+		m.Frame.Source = &pb.Frame_Data{Data: bytes.Repeat([]byte{d.next(), d.next(), d.next()}, int(max(row, l.Stride)*l.Height+2)/3)[:max(row, l.Stride)*l.Height]}
+	}
+	return m
+}
+
 // FuzzReduceRequest takes bytes through codec, interceptors and handler, as the transport would.
 func FuzzReduceRequest(f *testing.F) {
 	for _, m := range fuzzSeeds(f) {
@@ -96,15 +215,25 @@ func FuzzReduceRequest(f *testing.F) {
 		if err != nil {
 			f.Fatal(err)
 		}
-		f.Add(b, uint16(0))
-		f.Add(b, uint16(5))
+		f.Add(b, uint16(0), false)
+		f.Add(b, uint16(5), true)
+	}
+	for range 20 {
+		f.Add(randomBytes(400), uint16(100), true)
 	}
 	s := start(f, fuzzConfig)
 	if _, err := s.recipe.PutRecipe(f.Context(), &pb.PutRecipeRequest{Recipe: &pb.Recipe{Name: "board", RegionSet: inspect(rect("r", 0, 0, 1, 1)).GetRegionSet()}}); err != nil {
 		f.Fatal(err)
 	}
 	srv, codec, interceptor := &inspectionServer{Server: s.Server}, newServerCodec(s.Server), chain(s.unaryInterceptors())
-	f.Fuzz(func(t *testing.T, wire []byte, cut uint16) {
+	f.Fuzz(func(t *testing.T, wire []byte, cut uint16, decide bool) {
+		if decide {
+			var err error
+			d := decisions(wire)
+			if wire, err = proto.Marshal(d.request()); err != nil {
+				t.Fatal(err)
+			}
+		}
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 		defer cancel()
 		var data mem.BufferSlice
@@ -221,4 +350,46 @@ func FuzzStreamFrames(f *testing.F) {
 			}
 		}
 	})
+}
+
+// Thousands of requests that decisions make, and a look at whether they get anywhere.
+func TestRandomRequests(t *testing.T) {
+	s := start(t, fuzzConfig)
+	s.put(t, "board", rect("r", 0, 0, 1, 1))
+	srv, codec, interceptor := &inspectionServer{Server: s.Server}, newServerCodec(s.Server), chain(s.unaryInterceptors())
+	n := 20_000
+	if testing.Short() {
+		n = 2000
+	}
+	outcomes := map[string]int{}
+	for range n {
+		d := decisions(randomBytes(100 + rand.IntN(500)))
+		wire, err := proto.Marshal(d.request())
+		if err != nil {
+			t.Fatal(err)
+		}
+		res, err := handleReduce(srv, t.Context(), func(v any) error { return codec.Unmarshal(mem.BufferSlice{mem.SliceBuffer(wire)}, v) }, interceptor)
+		if err != nil {
+			wantCanonical(t, err)
+			field := ""
+			if d := detailsOf(t, err); d.bad != nil {
+				field = d.bad.FieldViolations[0].Field
+			}
+			outcomes[strings.Trim(regexp.MustCompile(`[0-9]+`).ReplaceAllString(field, "i")+" "+status.Code(err).String(), " ")]++
+			continue
+		}
+		outcomes["OK"]++
+		out, err := codec.Marshal(res)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out.Free()
+	}
+	t.Log(outcomes)
+	if outcomes["OK"] < n/50 || len(outcomes) < 15 {
+		t.Errorf("of %d requests %d came to a result, in %d different outcomes: %v", n, outcomes["OK"], len(outcomes), outcomes)
+	}
+	if m := s.dev.Memory(); m.Used != s.prepared.stats().bytes && m.Used > 1<<20 {
+		t.Errorf("%v", m)
+	}
 }

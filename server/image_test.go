@@ -9,6 +9,7 @@ import (
 	"image/color"
 	"image/jpeg"
 	"image/png"
+	"log/slog"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -514,7 +515,7 @@ func FuzzImageDecode(f *testing.F) {
 	}
 	f.Add(claimPNG(1<<31-1, 1, 1, 0), byte(1))
 	f.Add(claimJPEG(f, 65535, 65535), byte(2))
-	s := start(f, Config{MaxFramePixels: 1 << 20, MaxMessageBytes: 4 << 20})
+	s := start(f, Config{MaxFramePixels: 1 << 20, MaxMessageBytes: 4 << 20, Logger: slog.New(slog.DiscardHandler)})
 	f.Fuzz(func(t *testing.T, file []byte, ask byte) {
 		m := fileFrame(nil)
 		m.Layout = &pb.FrameLayout{PixelFormat: pb.PixelFormat(ask % 6)}

@@ -18,7 +18,9 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/encoding"
 	"google.golang.org/grpc/mem"
+	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/polyscan/polyscan/kernels/driver"
@@ -741,4 +743,77 @@ func TestPayloadIsFreed(t *testing.T) {
 	if freed != 1 {
 		t.Errorf("freed %d times", freed)
 	}
+}
+
+// Two bytes a region on the wire, and a hundred in memory: refused before they are there, in every call.
+func TestRequestTooLarge(t *testing.T) {
+	s := start(t, Config{Bounds: polygon.Bounds{MaxRegions: 1000, MaxVertices: 10_000}})
+	set := make([]byte, 0, 2<<20)
+	for range 1 << 20 {
+		set = append(set, 0x0a, 0)
+	}
+	field := func(inner []byte, numbers ...protowire.Number) []byte {
+		for i := len(numbers) - 1; i >= 0; i-- {
+			inner = protowire.AppendBytes(protowire.AppendTag(nil, numbers[i], protowire.BytesType), inner)
+		}
+		return inner
+	}
+	check := func(what string, err error) {
+		t.Helper()
+		if d := detailsOf(t, err); d.status.Code() != codes.ResourceExhausted || d.info.GetReason() != reasonRequestTooLarge || d.quota == nil {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	for method, wire := range map[string][]byte{
+		pb.InspectionService_Reduce_FullMethodName:    field(set, 1, 1),
+		pb.InspectionService_Rasterize_FullMethodName: field(set, 1),
+		pb.RecipeService_PutRecipe_FullMethodName:     field(set, 1, 4),
+	} {
+		check(method, s.conn.Invoke(t.Context(), method, wire, &pb.GetDeviceResponse{}, grpc.ForceCodecV2(bytesCodec{framecodec.Codec()})))
+	}
+	if got := metric(t, s, "grpc_server_handled_total", "grpc_code", "ResourceExhausted"); got != 3 {
+		t.Errorf("%v refusals are counted", got)
+	}
+	for name, messages := range map[string][][]byte{
+		"open":  {field(set, 1, 1)},
+		"later": {mustMarshal(t, &pb.StreamFramesRequest{Message: &pb.StreamFramesRequest_Open{Open: inspect(rect("r", 0, 0, 1, 1))}}), field(set, 1, 1)},
+	} {
+		stream, err := s.conn.NewStream(t.Context(), &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, pb.InspectionService_StreamFrames_FullMethodName, grpc.ForceCodecV2(bytesCodec{framecodec.Codec()}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range messages {
+			if err := stream.SendMsg(m); err != nil {
+				t.Fatal(err)
+			}
+		}
+		check(name, stream.RecvMsg(&pb.StreamFramesResponse{}))
+	}
+	// The largest that is allowed passes.
+	in := inspect()
+	for range 1000 {
+		in.GetRegionSet().Regions = append(in.GetRegionSet().Regions, rect("a region with a long name, so that the request is large", 0, 0, 1, 1, slices.Repeat([]string{"mean in [0, 200.000000000]"}, polygon.MaxLimits)...))
+	}
+	if _, err := s.inspection.Reduce(t.Context(), &pb.ReduceRequest{Inspection: in, Frame: smallFrame(1)}); err != nil {
+		t.Error(err)
+	}
+}
+
+// bytesCodec sends bytes as they are.
+type bytesCodec struct{ encoding.CodecV2 }
+
+func (c bytesCodec) Marshal(v any) (mem.BufferSlice, error) {
+	if b, ok := v.([]byte); ok {
+		return mem.BufferSlice{mem.SliceBuffer(b)}, nil
+	}
+	return c.CodecV2.Marshal(v)
+}
+
+func mustMarshal(t testing.TB, m proto.Message) []byte {
+	t.Helper()
+	b, err := proto.Marshal(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
 }

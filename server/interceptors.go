@@ -5,10 +5,12 @@ package server
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"runtime/debug"
 	"slices"
 	"time"
+	"unsafe"
 
 	"github.com/grpc-ecosystem/go-grpc-middleware/v2/interceptors/logging"
 	"github.com/grpc-ecosystem/go-grpc-middleware/v2/interceptors/recovery"
@@ -17,8 +19,11 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/encoding"
 	"google.golang.org/grpc/mem"
+	"google.golang.org/protobuf/proto"
 
+	"github.com/polyscan/polyscan/polygon"
 	"github.com/polyscan/polyscan/proto/framecodec"
+	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
 )
 
 func (s *Server) unaryInterceptors() []grpc.UnaryServerInterceptor {
@@ -93,7 +98,21 @@ func (r registrar) RegisterService(d *grpc.ServiceDesc, impl any) {
 				info := &grpc.UnaryServerInfo{Server: srv, FullMethod: method}
 				return interceptor(ctx, nil, info, func(context.Context, any) (any, error) { return nil, err })
 			}
-			return next(srv, ctx, dec, interceptor)
+			// A request that is refused for what it would take in memory goes the same way.
+			var refused error
+			res, err := next(srv, ctx, func(v any) error {
+				g := &guarded{v: v}
+				if err := dec(g); err != nil {
+					return err
+				}
+				refused = g.err
+				return g.err
+			}, interceptor)
+			if refused != nil {
+				info := &grpc.UnaryServerInfo{Server: srv, FullMethod: method}
+				return interceptor(ctx, nil, info, func(context.Context, any) (any, error) { return nil, refused })
+			}
+			return res, err
 		}
 	}
 	r.Server.RegisterService(&c, impl)
@@ -173,6 +192,37 @@ func (c serverCodec) Unmarshal(data mem.BufferSlice, v any) (err error) {
 			err = c.s.panicked(context.Background(), p)
 		}
 	}()
-	c.received.Add(float64(data.Len()))
-	return c.CodecV2.Unmarshal(data, v)
+	n := data.Len()
+	c.received.Add(float64(n))
+	g, ok := v.(*guarded)
+	if !ok {
+		return c.CodecV2.Unmarshal(data, v)
+	}
+	if m, ok := g.v.(proto.Message); ok && n > smallMessage {
+		if limit := c.s.overheadLimit; framecodec.Overhead(data, m, limit) > limit {
+			g.err = &quotaError{reasonRequestTooLarge, "request", fmt.Sprintf(
+				"its regions, rings and limits would take more than %d bytes of memory, which is what the most regions and vertices take that are allowed", limit)}
+			return nil
+		}
+	}
+	return c.CodecV2.Unmarshal(data, g.v)
+}
+
+// guarded is a request on its way into v. The codec puts into err why it left v alone: the error that it could return
+// itself would reach the client as one of the server.
+type guarded struct {
+	v   any
+	err error
+}
+
+// smallMessage is how large a message is whose structs are not worth a look.
+const smallMessage = 1 << 20
+
+// overheadOf is what the structs of the largest request take that keeps to the bounds.
+func overheadOf(b polygon.Bounds) int64 {
+	const (
+		limit   = polygon.MaxLimits * int64(unsafe.Sizeof(""))
+		pointer = int64(unsafe.Sizeof(uintptr(0)))
+	)
+	return int64(b.MaxRegions)*(int64(unsafe.Sizeof(pb.Region{}))+pointer+limit) + int64(b.MaxVertices/3+1)*(int64(unsafe.Sizeof(pb.Ring{}))+pointer) + smallMessage
 }

@@ -38,10 +38,12 @@ type Server struct {
 	recipes   *recipeStore
 	prepared  *preparedCache
 	host      *budget
-	tokens    *tokens       // nil: no authentication
-	certs     *certificates // nil: no TLS
-	metrics   *metrics
-	gatherer  prometheus.Gatherer
+
+	overheadLimit int64         // of a request's structs
+	tokens        *tokens       // nil: no authentication
+	certs         *certificates // nil: no TLS
+	metrics       *metrics
+	gatherer      prometheus.Gatherer
 
 	collectors []prometheus.Collector
 	unregister func()
@@ -82,6 +84,8 @@ func New(cfg Config) (_ *Server, err error) {
 		host:     newBudget(cfg.HostBytes),
 		metrics:  newMetrics(),
 		draining: make(chan struct{}),
+
+		overheadLimit: overheadOf(cfg.Bounds),
 	}
 	if s.validator, err = newValidator(); err != nil {
 		return nil, fmt.Errorf("server: field rules: %w", err)

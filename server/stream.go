@@ -153,7 +153,7 @@ func (fs *frameStream) receive() (err error) {
 		}
 		req := &pb.StreamFramesRequest{}
 		in := framecodec.New(req)
-		err := fs.RecvMsg(in)
+		err := fs.receiveMessage(in)
 		if err == nil {
 			err = protocolError(req)
 		}
@@ -167,12 +167,21 @@ func (fs *frameStream) receive() (err error) {
 	}
 }
 
+// receiveMessage is RecvMsg with a look at what the message would take in memory.
+func (fs *frameStream) receiveMessage(in *framecodec.Message) error {
+	g := &guarded{v: in}
+	if err := fs.RecvMsg(g); err != nil {
+		return err
+	}
+	return g.err
+}
+
 // receiveOpen receives the first message, which must be an inspection.
 func (fs *frameStream) receiveOpen() error {
 	first := &pb.StreamFramesRequest{}
 	in := framecodec.New(first)
 	defer in.Free()
-	if err := fs.RecvMsg(in); err != nil {
+	if err := fs.receiveMessage(in); err != nil {
 		if errors.Is(err, io.EOF) {
 			return withDetails(codes.FailedPrecondition, "the stream ended before its open message", info(reasonFrameOutOfOrder)).Err()
 		}
