@@ -4,6 +4,7 @@ package polygon
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"sync"
@@ -194,7 +195,14 @@ func (d *deriver) region(s *scratch, i int, stats []driver.MaskStats, hist histo
 		if err := d.checkSamples(i, &stats[c]); err != nil {
 			return err
 		}
-		d.channel(s, &r.Channels[c], &stats[c], hist.of(c, &stats[c]))
+		if d.want&needHistogram != 0 {
+			h := hist.of(c, &stats[c])
+			s.dist.load(h.n, h.lo)
+		}
+		if err := d.checkSums(s, i, c, stats); err != nil {
+			return err
+		}
+		d.channel(s, &r.Channels[c], &stats[c])
 		for k, l := range limits {
 			if l.quantity.ofRegion() || l.channel != r.Channels[c].Channel &&
 				(l.channel != NoChannel || r.Channels[c].Channel == Alpha) {
@@ -277,13 +285,35 @@ func centroid(sumX, sumY, weight uint64) Point {
 	return Point{mean(sumX), mean(sumY)}
 }
 
-// channel derives the wanted statistics of one channel. hist holds the counts of values from hist.lo on; s.dist is left
-// with the distribution for limits.
-func (d *deriver) channel(s *scratch, c *ChannelStatistics, m *driver.MaskStats, hist counts) {
+// ErrInconsistent is matched by the error of a reduction whose device returned numbers that contradict each other: a
+// histogram that does not add up to the sums beside it, or channels with different numbers of pixels. Backends compute them
+// by different instructions, so that this is what faulty memory or a broken kernel looks like; no verdict comes of it.
+var ErrInconsistent = errors.New("polygon: the device returned numbers that contradict each other")
+
+// checkSums compares what the device computed in more than one way.
+func (d *deriver) checkSums(s *scratch, i, c int, stats []driver.MaskStats) error {
+	m := &stats[c]
+	if m.Count != stats[0].Count {
+		return fmt.Errorf("%w: region %d has %d pixels in %v and %d in %v", ErrInconsistent, i,
+			stats[0].Count, d.channels[0], m.Count, d.channels[c])
+	}
+	if d.want&needHistogram == 0 {
+		return nil
+	}
+	if n := s.dist.count(); n != m.Count {
+		return fmt.Errorf("%w: region %d, %v: the histogram holds %d samples of %d", ErrInconsistent, i, d.channels[c], n, m.Count)
+	}
+	if sum := s.dist.sum(); sum != m.Sum {
+		return fmt.Errorf("%w: region %d, %v: the histogram's samples sum to %d, the sum is %d", ErrInconsistent, i, d.channels[c], sum, m.Sum)
+	}
+	return nil
+}
+
+// channel derives the wanted statistics of one channel. s.dist holds its distribution, for limits too.
+func (d *deriver) channel(s *scratch, c *ChannelStatistics, m *driver.MaskStats) {
 	c.Has = d.want & (Count | Sum | SumOfSquares)
 	c.Count, c.Sum, c.SumOfSquares = m.Count, m.Sum, m.SumSq
 	if d.want&needHistogram != 0 {
-		s.dist.load(hist.n, hist.lo)
 		c.Distinct = uint32(len(s.dist.values))
 		c.Has |= d.want & Distinct
 		if d.asked.Has(Histogram) {

@@ -206,6 +206,16 @@ func (d *distribution) load(hist []uint32, lo uint32) {
 	d.values, d.cumulative = d.values[:k], d.cumulative[:k]
 }
 
+// sum is that of the samples.
+func (d *distribution) sum() (sum uint64) {
+	before := uint64(0)
+	for i, n := range d.cumulative {
+		sum += uint64(d.values[i]) * (n - before)
+		before = n
+	}
+	return sum
+}
+
 // count is the number of samples.
 func (d *distribution) count() uint64 {
 	if len(d.cumulative) == 0 {
