@@ -108,7 +108,7 @@ type finder struct {
 }
 
 // A findSpans writes the spans of rows [r0, r1) of a region, in an image of the given width.
-type findSpans func(s *scratch, w *spanWriter, edges []driver.Edge, fill driver.FillRule, width, r0, r1 int, stop *stopFlag) error
+type findSpans func(s *scratch, w *spanWriter, edges []driver.Edge, fill driver.FillRule, width, r0, r1 int) error
 
 var finders = map[driver.Method]finder{
 	driver.MethodDefault:     {findByRows, rowCost},
@@ -147,7 +147,6 @@ type preparation struct {
 	driver.MaskPrepare
 	finder
 	blob  prepared
-	stop  *stopFlag
 	total int64 // cost of all regions
 
 	parts []part // by region, then by row
@@ -159,7 +158,7 @@ func (d *device) maskPrepare(op driver.MaskPrepare, stop *stopFlag) error {
 	if err := checkSides(op.Width, op.Height); err != nil {
 		return err
 	}
-	p := &preparation{MaskPrepare: op, stop: stop}
+	p := &preparation{MaskPrepare: op}
 	var ok bool
 	if p.finder, ok = finders[op.Method]; !ok {
 		return fmt.Errorf("Method = %d: %w", op.Method, driver.ErrNotSupported)
@@ -171,11 +170,11 @@ func (d *device) maskPrepare(op driver.MaskPrepare, stop *stopFlag) error {
 	if p.blob, err = layPrepared(dst, op.Width, op.Height, len(op.Regions.Regions)); err != nil {
 		return err
 	}
-	if err := p.plan(d.threads); err != nil {
+	if err := p.plan(d.threads, &pace{stop: stop, left: paceNs}); err != nil {
 		return err
 	}
 	n := int(min(int64(d.threads), 1+p.total/(2*partCost)))
-	if err := d.share("MaskPrepare", n, p.work); err != nil {
+	if err := d.share("MaskPrepare", n, stop, p.work); err != nil {
 		return err
 	}
 	p.join()
@@ -191,12 +190,15 @@ const (
 )
 
 // plan gives each region room for its spans, and makes parts of large ones.
-func (p *preparation) plan(threads int) error {
+func (p *preparation) plan(threads int, pace *pace) error {
 	var spans int64
 	for i := range p.Regions.Regions {
 		edges, err := regionEdges(p.Regions, i)
 		if err != nil {
 			return err
+		}
+		if pace.spend(10 + 2*len(edges)) {
+			return errAborted
 		}
 		b := boundSpans(edges, p.Width, 0, p.Height)
 		r := &p.blob.regions[i]
@@ -237,7 +239,7 @@ func (p *preparation) work(s *scratch) error {
 			return nil
 		}
 		for end := min(i+p.batch, n); i < end; i++ {
-			if p.stop.Load() {
+			if s.pace.spend(100) {
 				return errAborted
 			}
 			if err := p.one(s, i); err != nil {
@@ -273,7 +275,7 @@ func (p *preparation) rows(s *scratch, region int, first, room uint64, r0, r1 in
 	w := newSpanWriter(p.blob.spans[first : first+room : first+room])
 	edges, err := regionEdges(p.Regions, region)
 	if err == nil && r0 < r1 {
-		err = p.find(s, &w, edges, p.Regions.Regions[region].Fill, p.Width, r0, r1, p.stop)
+		err = p.find(s, &w, edges, p.Regions.Regions[region].Fill, p.Width, r0, r1)
 	}
 	if err != nil {
 		return w, fmt.Errorf("Regions[%d]: %w", region, err)

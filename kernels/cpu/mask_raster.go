@@ -54,28 +54,31 @@ func (d *device) maskRaster(op driver.MaskRaster, stop *stopFlag) error {
 	// Bands of rows, not regions, are what threads share: regions may overlap, and the last one has to win.
 	bands := min(im.Height, 4*d.threads)
 	var next atomic.Int64
-	return d.share("MaskRaster", min(d.threads, bands), func(*scratch) error {
+	return d.share("MaskRaster", min(d.threads, bands), stop, func(s *scratch) error {
 		for {
 			b := int(next.Add(1) - 1)
 			if b >= bands {
 				return nil
 			}
 			lo, hi := im.Height*b/bands, im.Height*(b+1)/bands
-			if err := rasterBand(op, p, data, lo, hi, stop); err != nil {
+			if err := rasterBand(op, p, data, lo, hi, &s.pace); err != nil {
 				return err
 			}
 		}
 	})
 }
 
-func rasterBand(op driver.MaskRaster, p prepared, data []byte, lo, hi int, stop *stopFlag) error {
+func rasterBand(op driver.MaskRaster, p prepared, data []byte, lo, hi int, pace *pace) error {
 	im := op.Dst
 	size := im.Format.PixelBytes()
 	for y := lo; y < hi; y++ {
+		if pace.spend(20 + im.Width*size/16) {
+			return errAborted
+		}
 		clear(data[y*im.Stride:][:im.Width*size])
 	}
 	for i := op.First; i < op.First+op.Count; i++ {
-		if stop.Load() {
+		if pace.spend(10) {
 			return errAborted
 		}
 		if r := p.regions[i]; int(r.Y1) <= lo || int(r.Y0) >= hi {
@@ -92,6 +95,9 @@ func rasterBand(op driver.MaskRaster, p prepared, data []byte, lo, hi int, stop 
 			}
 			if int(s.Y) < lo || s.X0 < 0 || s.X0 >= s.X1 || int(s.X1) > im.Width {
 				return errCorrupt
+			}
+			if pace.spend(10 + int(s.X1-s.X0)*size/8) {
+				return errAborted
 			}
 			px := data[int(s.Y)*im.Stride:][int(s.X0)*size : int(s.X1)*size]
 			if op.Mode == driver.RasterMask {

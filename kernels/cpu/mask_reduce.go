@@ -60,7 +60,6 @@ type reduction struct {
 	hist     []uint32
 	channels int
 	levels   int
-	stop     *stopFlag
 
 	tasks []reduceTask
 	next  atomic.Int64 // first task that nobody has taken
@@ -83,7 +82,7 @@ var minTaskPixels uint64 = 1 << 16
 const tasksPerThread = 8
 
 func (d *device) maskReduce(op driver.MaskReduce, stop *stopFlag) error {
-	r := &reduction{MaskReduce: op, stop: stop}
+	r := &reduction{MaskReduce: op}
 	if err := r.open(); err != nil {
 		return err
 	}
@@ -93,7 +92,7 @@ func (d *device) maskReduce(op driver.MaskReduce, stop *stopFlag) error {
 	}
 	// A second thread for less than two tasks' worth costs more than it gives.
 	n := min(d.threads, len(r.tasks), 1+int(pixels/(2*minTaskPixels)))
-	return d.share("MaskReduce", n, func(s *scratch) error { return r.work(&s.reduce) })
+	return d.share("MaskReduce", n, stop, r.work)
 }
 
 // open checks the arguments and makes views of the memory.
@@ -231,7 +230,8 @@ func (r *reduction) histograms(i int) []uint32 {
 }
 
 // work takes tasks until there are none.
-func (r *reduction) work(s *reduceScratch) error {
+func (r *reduction) work(sc *scratch) error {
+	s := &sc.reduce
 	var a accumulator
 	shared := -1 // the region whose parts a holds
 	defer func() {
@@ -254,7 +254,7 @@ func (r *reduction) work(s *reduceScratch) error {
 				shared = t.first
 				r.private(s, &a)
 			}
-			if err := r.fold(s, &a, t.spans); err != nil {
+			if err := r.fold(sc, &a, t.spans); err != nil {
 				return err
 			}
 			continue
@@ -273,7 +273,7 @@ func (r *reduction) work(s *reduceScratch) error {
 					own.hist[c] = h[c*r.levels : (c+1)*r.levels]
 				}
 			}
-			if err := r.fold(s, &own, spans); err != nil {
+			if err := r.fold(sc, &own, spans); err != nil {
 				return err
 			}
 			for c := range r.channels {
@@ -341,13 +341,14 @@ func (a *accumulator) reset() {
 
 // fold adds the pixels of spans. The pixels are packed into chunks that stay in cache, channels are split apart, and
 // then each sum is a loop over plain bytes, however short the spans are.
-func (r *reduction) fold(s *reduceScratch, a *accumulator, spans []span) error {
+func (r *reduction) fold(sc *scratch, a *accumulator, spans []span) error {
+	s := &sc.reduce
 	g := &r.geometry
 	gray8 := g.pixel == 1
 	room := chunkBytes - chunkBytes%g.pixel
 	skip := 0 // pixels of spans[0] that are done
 	for len(spans) > 0 {
-		if r.stop.Load() {
+		if sc.pace.spend(chunkBytes / 4) {
 			return errAborted
 		}
 		pixels := packedPixels{plane: &s.packed, spans: spans, skip: skip}

@@ -1,5 +1,5 @@
-// The methods that test pixels: every pixel against every edge, and the seed's two ways to test fewer.
-// They set bits, which become spans at the end of each band of rows.
+// The methods that test pixels: every pixel against every edge, and the seed's ways to test fewer. They are here to be
+// compared with; row spans are faster. Tiles set bits, which become spans at the end of each band of rows.
 
 package cpu
 
@@ -13,55 +13,111 @@ import (
 // tileSide is the side of a tile in pixels.
 const tileSide = 32
 
-// pollTests is the number of tests of a pixel against an edge between looks at the stop flag, about 0.1 ms.
-const pollTests = 1 << 16
-
 type tileScratch struct {
-	mask  []uint64 // tileSide rows of words
-	edges []driver.Edge
+	mask []uint64      // tileSide rows of bits
+	band []driver.Edge // edges that matter to the band
+	kept []driver.Edge // edges that matter to the tile
 }
 
-// crossing returns the sign with which an edge counts for the point (x, y), or 0. See [driver.Edge].
-func crossing(e *driver.Edge, x, y int64) int32 {
-	xa, ya, xb, yb := int64(e.X0), int64(e.Y0), int64(e.X1), int64(e.Y1)
-	sign := int32(1)
-	if ya > yb {
-		xa, ya, xb, yb = xb, yb, xa, ya
-		sign = -1
-	}
-	if y < ya || y >= yb || (x-xa)*(yb-ya) >= (y-ya)*(xb-xa) {
-		return 0
-	}
-	return sign
+// tiler finds the spans of a region, a band of tiles after the other.
+type tiler struct {
+	*tileScratch
+	*pace
+	fill  driver.FillRule
+	words int // of a row of mask
+	y0    int // first row of the band
 }
 
-// tester counts tests and looks at the stop flag.
-type tester struct {
-	stop *stopFlag
-	left int
+// rectangle of pixels.
+type rectangle struct{ x0, y0, x1, y1 int }
+
+// A tileTest sets the bits of a tile.
+type tileTest func(t *tiler, edges []driver.Edge, r rectangle) error
+
+func findNaive(sc *scratch, w *spanWriter, edges []driver.Edge, fill driver.FillRule, width, lo, hi int) error {
+	return findByTiles(sc, w, edges, fill, width, lo, hi, false, func(t *tiler, edges []driver.Edge, r rectangle) error {
+		return t.each(edges, 0, r)
+	})
 }
 
-// winding is the winding number of the point (x, y). It is undefined after ok is false, which means stop.
-func (t *tester) winding(edges []driver.Edge, x, y int64) (wind int32, ok bool) {
-	for {
-		n := min(len(edges), t.left)
-		for i := range edges[:n] {
-			wind += crossing(&edges[i], x, y)
+func findTiled(sc *scratch, w *spanWriter, edges []driver.Edge, fill driver.FillRule, width, lo, hi int) error {
+	return findByTiles(sc, w, edges, fill, width, lo, hi, false, func(t *tiler, edges []driver.Edge, r rectangle) error {
+		near, err := t.near(edges, r)
+		if err != nil {
+			return err
 		}
-		t.left -= n
-		if edges = edges[n:]; len(edges) == 0 {
-			return wind, true
+		if near {
+			return t.each(edges, 0, r)
 		}
-		if t.stop.Load() {
-			return 0, false
-		}
-		t.left = pollTests
-	}
+		return t.uniform(edges, 0, r)
+	})
 }
 
+func findEdgeFiltered(sc *scratch, w *spanWriter, edges []driver.Edge, fill driver.FillRule, width, lo, hi int) error {
+	return findByTiles(sc, w, edges, fill, width, lo, hi, true, func(t *tiler, edges []driver.Edge, r rectangle) error {
+		base, _, err := t.filter(edges, r)
+		if err != nil {
+			return err
+		}
+		return t.each(t.kept, base, r)
+	})
+}
+
+func findTiledEdgeFiltered(sc *scratch, w *spanWriter, edges []driver.Edge, fill driver.FillRule, width, lo, hi int) error {
+	return findByTiles(sc, w, edges, fill, width, lo, hi, true, func(t *tiler, edges []driver.Edge, r rectangle) error {
+		base, near, err := t.filter(edges, r)
+		if err == nil && !near {
+			near, err = t.near(t.kept, r)
+		}
+		if err != nil {
+			return err
+		}
+		if near {
+			return t.each(t.kept, base, r)
+		}
+		return t.uniform(t.kept, base, r)
+	})
+}
+
+// findByTiles calls test for the tiles that the region's bounds meet. With filter it only gets the edges that reach into
+// the rows of the band.
+func findByTiles(sc *scratch, w *spanWriter, edges []driver.Edge, fill driver.FillRule, width, lo, hi int, filter bool, test tileTest) error {
+	x0, x1 := columns(edges, width)
+	if x0 >= x1 {
+		return nil
+	}
+	t := &tiler{tileScratch: &sc.tiles, pace: &sc.pace, fill: fill, words: (width + 63) / 64}
+	t.mask = grow(t.mask, t.words*tileSide)
+	for y0 := lo; y0 < hi; y0 += tileSide {
+		y1 := min(y0+tileSide, hi)
+		t.y0 = y0
+		clear(t.mask)
+		band := edges
+		if filter {
+			if t.spend(2 * len(edges)) {
+				return errAborted
+			}
+			t.band = appendBand(t.band[:0], edges, centre(y0), centre(y1-1))
+			band = t.band
+		}
+		for x := x0; x < x1; x += tileSide {
+			if err := test(t, band, rectangle{x, y0, min(x+tileSide, x1), y1}); err != nil {
+				return err
+			}
+		}
+		for y := y0; y < y1; y++ {
+			if !putBits(w, t.row(y), int32(y)) {
+				return errOpen
+			}
+		}
+	}
+	return nil
+}
+
+// centre is the coordinate of a pixel's centre.
 func centre(i int) int64 { return int64(i)*driver.Subpixel + driver.Subpixel/2 }
 
-// columns returns the columns [x0, x1) within the image outside of which no pixel is inside.
+// columns returns the columns [x0, x1) of the image outside of which no pixel is inside.
 func columns(edges []driver.Edge, width int) (x0, x1 int) {
 	x0, x1 = width, 0
 	for i := range edges {
@@ -71,37 +127,21 @@ func columns(edges []driver.Edge, width int) (x0, x1 int) {
 	return max(x0, 0), min(x1, width)
 }
 
-// rectangle of pixels.
-type rectangle struct{ x0, y0, x1, y1 int }
-
-// bandwise calls fill for tiles of up to side x rows pixels, left to right, one band of rows after the other, and
-// writes the spans of the bits that it sets.
-func bandwise(s *tileScratch, w *spanWriter, edges []driver.Edge, width, lo, hi, side int, test func(r rectangle, set func(y, x0, x1 int)) bool) error {
-	x0, x1 := columns(edges, width)
-	if x0 >= x1 {
-		return nil
-	}
-	words := (width + 63) / 64
-	s.mask = grow(s.mask, words*min(side, tileSide))
-	for y0 := lo; y0 < hi; y0 += min(side, tileSide) {
-		y1 := min(y0+min(side, tileSide), hi)
-		clear(s.mask)
-		set := func(y, a, b int) { setBits(s.mask[(y-y0)*words:(y-y0+1)*words], a, b) }
-		for x := x0; x < x1; x += side {
-			if !test(rectangle{x, y0, min(x+side, x1), y1}, set) {
-				return errAborted
-			}
-		}
-		for y := y0; y < y1; y++ {
-			if !putBits(w, s.mask[(y-y0)*words:(y-y0+1)*words], int32(y)) {
-				return errOpen
-			}
+// appendBand appends the edges that have a point between two heights, both included.
+func appendBand(band, edges []driver.Edge, top, bottom int64) []driver.Edge {
+	for _, e := range edges {
+		if int64(max(e.Y0, e.Y1)) >= top && int64(min(e.Y0, e.Y1)) <= bottom {
+			band = append(band, e)
 		}
 	}
-	return nil
+	return band
 }
 
-func setBits(row []uint64, a, b int) {
+func (t *tiler) row(y int) []uint64 { return t.mask[(y-t.y0)*t.words:][:t.words] }
+
+// set sets the bits of pixels [a, b) of a row.
+func (t *tiler) set(y, a, b int) {
+	row := t.row(y)
 	for a < b {
 		n := min(b, a|63+1) - a
 		row[a/64] |= (^uint64(0) >> (64 - n)) << (a % 64)
@@ -133,40 +173,66 @@ func putBits(w *spanWriter, row []uint64, y int32) bool {
 	return true
 }
 
-// findNaive tests every pixel of the region's bounds against every edge.
-func findNaive(sc *scratch, w *spanWriter, edges []driver.Edge, fill driver.FillRule, width, lo, hi int, stop *stopFlag) error {
-	t := tester{stop: stop, left: pollTests}
-	return bandwise(&sc.tiles, w, edges, width, lo, hi, tileSide, func(r rectangle, set func(y, x0, x1 int)) bool {
-		return t.tile(edges, 0, fill, r, set)
-	})
+// crossing returns the sign with which an edge counts for the point (x, y), or 0. See [driver.Edge].
+func crossing(e *driver.Edge, x, y int64) int32 {
+	xa, ya, xb, yb := int64(e.X0), int64(e.Y0), int64(e.X1), int64(e.Y1)
+	sign := int32(1)
+	if ya > yb {
+		xa, ya, xb, yb = xb, yb, xa, ya
+		sign = -1
+	}
+	if y < ya || y >= yb || (x-xa)*(yb-ya) >= (y-ya)*(xb-xa) {
+		return 0
+	}
+	return sign
 }
 
-// tile tests every pixel of r against the edges given; base is the winding number that others contribute.
-func (t *tester) tile(edges []driver.Edge, base int32, fill driver.FillRule, r rectangle, set func(y, x0, x1 int)) bool {
+// testStep is how many tests are done between looks at the clock: 0.1 ms.
+const testStep = 1 << 16
+
+// inside tests a pixel against edges; base is the winding number that others contribute.
+func (t *tiler) inside(edges []driver.Edge, base int32, x, y int) (bool, error) {
+	cx, cy := centre(x), centre(y)
+	for {
+		n := min(len(edges), testStep)
+		for i := range edges[:n] {
+			base += crossing(&edges[i], cx, cy)
+		}
+		if t.spend(2 + 3*n/2) {
+			return false, errAborted
+		}
+		if edges = edges[n:]; len(edges) == 0 {
+			return t.fill.Inside(base), nil
+		}
+	}
+}
+
+// each tests every pixel of a tile.
+func (t *tiler) each(edges []driver.Edge, base int32, r rectangle) error {
 	for y := r.y0; y < r.y1; y++ {
 		for x := r.x0; x < r.x1; x++ {
-			wind, ok := t.winding(edges, centre(x), centre(y))
-			if !ok {
-				return false
+			inside, err := t.inside(edges, base, x, y)
+			if err != nil {
+				return err
 			}
-			if fill.Inside(base + wind) {
-				set(y, x, x+1)
+			if inside {
+				t.set(y, x, x+1)
 			}
 		}
 	}
-	return true
+	return nil
 }
 
-// uniform decides a tile by the winding number of one pixel. It takes the one next to the tile's centre; the centre
-// itself may lie between two rows, where filtered edges say nothing.
-func (t *tester) uniform(edges []driver.Edge, base int32, fill driver.FillRule, r rectangle, set func(y, x0, x1 int)) bool {
-	wind, ok := t.winding(edges, centre((r.x0+r.x1)/2), centre((r.y0+r.y1)/2))
-	if ok && fill.Inside(base+wind) {
+// uniform decides a tile by one pixel. It takes the one next to the tile's centre; the centre itself may lie between
+// two rows, where filtered edges say nothing.
+func (t *tiler) uniform(edges []driver.Edge, base int32, r rectangle) error {
+	inside, err := t.inside(edges, base, (r.x0+r.x1)/2, (r.y0+r.y1)/2)
+	if inside {
 		for y := r.y0; y < r.y1; y++ {
-			set(y, r.x0, r.x1)
+			t.set(y, r.x0, r.x1)
 		}
 	}
-	return ok
+	return err
 }
 
 // disc is the smallest disc around a tile's centre that holds the centres of its pixels, grown by a margin.
@@ -202,57 +268,47 @@ func (c disc) meets(e *driver.Edge) bool {
 	return px*px+py*py <= c.square
 }
 
-// far reports whether all edges are farther from the tile than that.
-func (t *tester) far(edges []driver.Edge, c disc) (far, ok bool) {
+// near reports whether any edge meets the tile.
+func (t *tiler) near(edges []driver.Edge, r rectangle) (bool, error) {
+	c := r.disc()
 	for i := range edges {
 		if c.meets(&edges[i]) {
-			return false, true
+			return true, nil
 		}
-		if t.left--; t.left <= 0 {
-			if t.stop.Load() {
-				return false, false
-			}
-			t.left = pollTests
+		if t.spend(3) {
+			return false, errAborted
 		}
 	}
-	return true, true
+	return false, nil
 }
 
-// filter collects the edges that can change a winding number within the tile, and adds up the signs of those that
-// count for all of its pixels.
+// filter keeps the edges that can change a winding number within the tile, and adds up the signs of those that count
+// for all of its pixels.
 //
 // Left out are edges that cross no row of the tile; edges that lie left of the first column's centre or on it, which
 // count for none; and edges right of the last column's centre that cross all rows, which count for all. The latter
 // two don't meet the rectangle R in the proof at meets, so it holds without them. An edge that crosses no row
 // may: it may run between two rows. near says whether one does, as far as meets can tell.
-func (t *tester) filter(kept, edges []driver.Edge, r rectangle) (_ []driver.Edge, base int32, near, ok bool) {
-	kept = kept[:0]
+func (t *tiler) filter(edges []driver.Edge, r rectangle) (base int32, near bool, err error) {
+	t.kept = t.kept[:0]
 	c := r.disc()
-	for i := range edges {
-		if t.left--; t.left <= 0 {
-			if t.stop.Load() {
-				return kept, 0, false, false
-			}
-			t.left = pollTests
+	for _, e := range edges {
+		if t.spend(3) {
+			return 0, false, errAborted
 		}
-		e := edges[i]
 		r0, r1 := rowRange(e, r.y0, r.y1)
 		k0, k1 := columnRange(e)
 		switch {
 		case k1 <= r.x0:
-		case k0 >= r.x1:
-			if r0 == r.y0 && r1 == r.y1 {
-				base += direction(e)
-			} else if r0 < r1 {
-				kept = append(kept, e)
-			}
+		case k0 >= r.x1 && r0 == r.y0 && r1 == r.y1:
+			base += direction(e)
 		case r0 < r1:
-			kept = append(kept, e)
-		default:
+			t.kept = append(t.kept, e)
+		case k0 < r.x1:
 			near = near || c.meets(&e)
 		}
 	}
-	return kept, base, near, true
+	return base, near, nil
 }
 
 // direction is the sign with which an edge counts.
@@ -261,49 +317,4 @@ func direction(e driver.Edge) int32 {
 		return 1
 	}
 	return -1
-}
-
-func findTiled(sc *scratch, w *spanWriter, edges []driver.Edge, fill driver.FillRule, width, lo, hi int, stop *stopFlag) error {
-	t := tester{stop: stop, left: pollTests}
-	return bandwise(&sc.tiles, w, edges, width, lo, hi, tileSide, func(r rectangle, set func(y, x0, x1 int)) bool {
-		far, ok := t.far(edges, r.disc())
-		switch {
-		case !ok:
-			return false
-		case far:
-			return t.uniform(edges, 0, fill, r, set)
-		}
-		return t.tile(edges, 0, fill, r, set)
-	})
-}
-
-func findEdgeFiltered(sc *scratch, w *spanWriter, edges []driver.Edge, fill driver.FillRule, width, lo, hi int, stop *stopFlag) error {
-	t := tester{stop: stop, left: pollTests}
-	s := &sc.tiles
-	return bandwise(s, w, edges, width, lo, hi, tileSide, func(r rectangle, set func(y, x0, x1 int)) (ok bool) {
-		var base int32
-		if s.edges, base, _, ok = t.filter(s.edges, edges, r); !ok {
-			return false
-		}
-		return t.tile(s.edges, base, fill, r, set)
-	})
-}
-
-func findTiledEdgeFiltered(sc *scratch, w *spanWriter, edges []driver.Edge, fill driver.FillRule, width, lo, hi int, stop *stopFlag) error {
-	t := tester{stop: stop, left: pollTests}
-	s := &sc.tiles
-	return bandwise(s, w, edges, width, lo, hi, tileSide, func(r rectangle, set func(y, x0, x1 int)) (ok bool) {
-		var base int32
-		var near, far bool
-		if s.edges, base, near, ok = t.filter(s.edges, edges, r); ok && !near {
-			far, ok = t.far(s.edges, r.disc())
-		}
-		switch {
-		case !ok:
-			return false
-		case far:
-			return t.uniform(s.edges, base, fill, r, set)
-		}
-		return t.tile(s.edges, base, fill, r, set)
-	})
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
@@ -24,8 +25,27 @@ type task struct {
 	run  func(stop *stopFlag) error
 }
 
-// stopFlag tells running ops to return early. They look at it between pieces of less than about a millisecond.
+// stopFlag tells running ops to return early.
 type stopFlag struct{ atomic.Bool }
+
+// pace is kept by whoever works on an op for long. It counts work and, each fifth of a millisecond, lets other
+// goroutines run (the one that a deadline wakes may otherwise wait 10 ms for a processor) and looks at the flag.
+type pace struct {
+	stop *stopFlag
+	left int // ns
+}
+
+const paceNs = 200_000
+
+// spend says that work of about so many nanoseconds was done or is about to be. It returns true when to stop.
+func (p *pace) spend(ns int) bool {
+	if p.left -= ns; p.left > 0 {
+		return false
+	}
+	p.left = paceNs
+	runtime.Gosched()
+	return p.stop.Load()
+}
 
 // stream implements driver.Stream.
 type stream struct {
@@ -153,19 +173,17 @@ func (s *stream) Close() error {
 	return nil
 }
 
-// copyStep is how many bytes are copied between looks at the stop flag: less than a millisecond.
-const copyStep = 4 << 20
+// copyStep is how many bytes are copied at a time, in about the time of a pace.
+const copyStep = 2 << 20
 
 func copyChunked(dst, src []byte, stop *stopFlag) error {
+	p := pace{stop: stop, left: paceNs}
 	for len(src) > 0 {
-		if stop.Load() {
+		n := copy(dst, src[:min(len(src), copyStep)])
+		dst, src = dst[n:], src[n:]
+		if len(src) > 0 && p.spend(paceNs) {
 			return errAborted
 		}
-		n := copy(dst, src[:min(len(src), copyStep)])
-		if n == 0 {
-			return errors.New("destination is too short")
-		}
-		dst, src = dst[n:], src[n:]
 	}
 	return nil
 }
@@ -212,13 +230,13 @@ func (s *stream) Fill(dst driver.Slice, value byte) error {
 		if err != nil {
 			return err
 		}
+		p := pace{stop: stop, left: paceNs}
 		for len(to) > 0 {
-			if stop.Load() {
-				return errAborted
-			}
 			n := min(len(to), copyStep)
 			fill(to[:n], value)
-			to = to[n:]
+			if to = to[n:]; len(to) > 0 && p.spend(paceNs) {
+				return errAborted
+			}
 		}
 		return nil
 	})

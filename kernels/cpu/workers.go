@@ -12,6 +12,7 @@ type scratch struct {
 	reduce reduceScratch // first, so that it is aligned as the allocation is
 	rows   rowScratch
 	tiles  tileScratch
+	pace   pace
 }
 
 func (d *device) lease() *scratch {
@@ -36,7 +37,7 @@ func (d *device) giveBack(s *scratch) {
 // share runs work on the calling goroutine and on up to n-1 helpers, and waits for all. Each call of work takes
 // pieces of the op from where it finds them until none is left; whoever comes late finds none. It returns the
 // first error; a panic in work becomes an error.
-func (d *device) share(name string, n int, work func(*scratch) error) error {
+func (d *device) share(name string, n int, stop *stopFlag, work func(*scratch) error) error {
 	var (
 		wg    sync.WaitGroup
 		mu    sync.Mutex
@@ -44,6 +45,7 @@ func (d *device) share(name string, n int, work func(*scratch) error) error {
 	)
 	one := func() {
 		s := d.lease()
+		s.pace = pace{stop: stop, left: paceNs}
 		err := guard(name, func() error { return work(s) })
 		if err == nil {
 			// After an error the scratch may hold anything; the next worker starts with a fresh one.
