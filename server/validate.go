@@ -27,9 +27,12 @@ func newValidator() (protovalidate.Validator, error) {
 
 // validate checks a request of ours. Messages of other packages (health, reflection) have no rules.
 func (s *Server) validate(req any) error {
+	if req == nil {
+		return nil // the call is refused before its request is read
+	}
 	m, ok := req.(proto.Message)
 	if !ok {
-		return nil // no request: the call was refused before it was read
+		return fmt.Errorf("request of type %T can't be validated", req)
 	}
 	err := s.validator.Validate(m)
 	if err == nil {

@@ -155,7 +155,10 @@ const (
 	Encoding_ENCODING_UNSPECIFIED Encoding = 0
 	// Rows of pixels, top to bottom, Frame.stride bytes apart.
 	Encoding_ENCODING_RAW Encoding = 1
-	// An image file, recognised by its content: PNG, JPEG, TIFF or BMP.
+	// An image file, recognised by its content: PNG, JPEG, TIFF or BMP. What it holds follows from its structure,
+	// not from its pixels: gray of 8 bits or less is GRAY8 (fewer bits are spread over 0 to 255), 16-bit gray
+	// GRAY16LE, colour RGB8, anything with transparency RGBA8. Palettes are looked up; one of nothing but grays is
+	// GRAY8. Colours of 16 bits a channel are refused. JPEG is decoded without interpolation of chroma.
 	Encoding_ENCODING_AUTO Encoding = 2
 	Encoding_ENCODING_PNG  Encoding = 3
 	Encoding_ENCODING_JPEG Encoding = 4
@@ -298,8 +301,9 @@ func (x *FrameLayout) GetSignificantBits() uint32 {
 type Frame struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Needed for raw pixels. For an encoded image the file says it all, and a field that is set here must
-	// agree with the file (pixel_format may ask for another one of the same depth: RGB8 for a gray file,
-	// GRAY8 never for a colour one).
+	// agree with the file. pixel_format may ask for another one of the same depth: colour for a gray file, another
+	// order, alpha added (255) or dropped; never GRAY8 for a colour file or a 16-bit one. significant_bits says how
+	// many of a 16-bit file's bits are used. stride can only be that of rows without a gap.
 	Layout   *FrameLayout `protobuf:"bytes,1,opt,name=layout,proto3" json:"layout,omitempty"`
 	Encoding Encoding     `protobuf:"varint,2,opt,name=encoding,proto3,enum=polyscan.v1.Encoding" json:"encoding,omitempty"`
 	// The client's own name or number of the frame; comes back in the result. At most 256 bytes.

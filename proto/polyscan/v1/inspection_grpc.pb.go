@@ -32,9 +32,11 @@ const (
 //
 // InspectionService reduces frames over polygon masks.
 //
-// Errors: INVALID_ARGUMENT with google.rpc.BadRequest and the path of each bad field; NOT_FOUND for an
-// unknown recipe; RESOURCE_EXHAUSTED with google.rpc.QuotaFailure and RetryInfo where the device has no room;
-// DEADLINE_EXCEEDED and CANCELLED as the client asked; UNAUTHENTICATED without the server's token.
+// Errors: INVALID_ARGUMENT with google.rpc.BadRequest and the path of each bad field; NOT_FOUND with ResourceInfo
+// for an unknown recipe; RESOURCE_EXHAUSTED with QuotaFailure where the device has no room (and RetryInfo where
+// waiting helps) or a request or its result is too large; DEADLINE_EXCEEDED and CANCELLED as the client asked;
+// UNAUTHENTICATED without the server's token; UNAVAILABLE while the server shuts down, or where its device was
+// lost; UNIMPLEMENTED for what the backend lacks. Each comes with ErrorInfo, domain "polyscan".
 type InspectionServiceClient interface {
 	// Reduce computes the statistics of many regions over one frame.
 	Reduce(ctx context.Context, in *ReduceRequest, opts ...grpc.CallOption) (*ReduceResponse, error)
@@ -42,7 +44,8 @@ type InspectionServiceClient interface {
 	Rasterize(ctx context.Context, in *RasterizeRequest, opts ...grpc.CallOption) (*RasterizeResponse, error)
 	// StreamFrames takes the regions once and then frame after frame, and answers each frame in order. The
 	// server holds a few frames at most and then stops reading, so that a fast sender is slowed by flow control.
-	// A frame that can't be used is answered with its status, and the stream goes on.
+	// A frame that can't be used is answered with its status, and the stream goes on. A frame before the open
+	// message, or a second open, ends it with FAILED_PRECONDITION.
 	StreamFrames(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[StreamFramesRequest, StreamFramesResponse], error)
 }
 
@@ -93,9 +96,11 @@ type InspectionService_StreamFramesClient = grpc.BidiStreamingClient[StreamFrame
 //
 // InspectionService reduces frames over polygon masks.
 //
-// Errors: INVALID_ARGUMENT with google.rpc.BadRequest and the path of each bad field; NOT_FOUND for an
-// unknown recipe; RESOURCE_EXHAUSTED with google.rpc.QuotaFailure and RetryInfo where the device has no room;
-// DEADLINE_EXCEEDED and CANCELLED as the client asked; UNAUTHENTICATED without the server's token.
+// Errors: INVALID_ARGUMENT with google.rpc.BadRequest and the path of each bad field; NOT_FOUND with ResourceInfo
+// for an unknown recipe; RESOURCE_EXHAUSTED with QuotaFailure where the device has no room (and RetryInfo where
+// waiting helps) or a request or its result is too large; DEADLINE_EXCEEDED and CANCELLED as the client asked;
+// UNAUTHENTICATED without the server's token; UNAVAILABLE while the server shuts down, or where its device was
+// lost; UNIMPLEMENTED for what the backend lacks. Each comes with ErrorInfo, domain "polyscan".
 type InspectionServiceServer interface {
 	// Reduce computes the statistics of many regions over one frame.
 	Reduce(context.Context, *ReduceRequest) (*ReduceResponse, error)
@@ -103,7 +108,8 @@ type InspectionServiceServer interface {
 	Rasterize(context.Context, *RasterizeRequest) (*RasterizeResponse, error)
 	// StreamFrames takes the regions once and then frame after frame, and answers each frame in order. The
 	// server holds a few frames at most and then stops reading, so that a fast sender is slowed by flow control.
-	// A frame that can't be used is answered with its status, and the stream goes on.
+	// A frame that can't be used is answered with its status, and the stream goes on. A frame before the open
+	// message, or a second open, ends it with FAILED_PRECONDITION.
 	StreamFrames(grpc.BidiStreamingServer[StreamFramesRequest, StreamFramesResponse]) error
 	mustEmbedUnimplementedInspectionServiceServer()
 }
