@@ -92,6 +92,9 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	code := m.Run()
+	if len(rows) > 0 {
+		fmt.Print(table(rows))
+	}
 	if *reportPath != "" {
 		r := gpuReport{
 			Device: info.Device, Driver: driverVersion(), CUDA: fmt.Sprintf("%d.%d", cu.Version()/1000, cu.Version()%1000/10),

@@ -443,8 +443,6 @@ func TestBenchmarks(t *testing.T) {
 		b.reduction("16-bit, sums and extrema, 10240x4096", sums, 0)
 		b.reduction("16-bit, sums, extrema, 65536 bins, 10240x4096", sumsBin, 60)
 	})
-
-	t.Log("\n" + table(rows))
 }
 
 // copies adds the peers: what copies and launches take by themselves.
