@@ -110,9 +110,16 @@ func checkRun(op string, first, count int) error {
 
 // MaskPreparedBytes says how many bytes [Queue.MaskPrepare] writes.
 func (d *Device) MaskPreparedBytes(r driver.MaskRegions, width, height int, method driver.Method) (int64, error) {
+	d.mu.Lock()
+	closed := d.closed
+	d.mu.Unlock()
+	if closed {
+		return 0, ErrClosed
+	}
 	return d.maskPreparedBytes("MaskPreparedBytes", r, width, height, method)
 }
 
+// maskPreparedBytes is also for jobs that run while the device is being closed.
 func (d *Device) maskPreparedBytes(op string, r driver.MaskRegions, width, height int, method driver.Method) (int64, error) {
 	if method > driver.RowSpans {
 		return 0, &ArgError{op, "Method", uint8(method), "is no method"}
