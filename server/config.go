@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/grpc"
 
 	"github.com/polyscan/polyscan/kernels/driver"
 	"github.com/polyscan/polyscan/polygon"
@@ -76,6 +77,8 @@ type Config struct {
 	Registerer prometheus.Registerer
 	// Version is reported to clients; default the version of the module that was built.
 	Version string
+
+	grpcOptions []grpc.ServerOption // of tests
 }
 
 // The defaults of [Config].

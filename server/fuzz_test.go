@@ -163,7 +163,7 @@ func (d *decisions) scalar(fd protoreflect.FieldDescriptor) protoreflect.Value {
 	case protoreflect.Uint64Kind:
 		return protoreflect.ValueOfUint64(uint64(b) % 2)
 	case protoreflect.DoubleKind:
-		special := []float64{math.NaN(), math.Inf(1), -1e300, 1 << 22, 1<<22 - 1, -0.0, 1e-300, 101}
+		special := []float64{math.NaN(), math.Inf(1), -1e300, 1 << 22, 1<<22 - 1, math.Copysign(0, -1), 1e-300, 101}
 		switch {
 		case bad:
 			return protoreflect.ValueOfFloat64(special[b%8])

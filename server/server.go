@@ -150,7 +150,7 @@ func (s *Server) newGRPC() {
 	if s.certs != nil {
 		options = append(options, grpc.Creds(credentials.NewTLS(s.certs.config())))
 	}
-	s.grpc = grpc.NewServer(options...)
+	s.grpc = grpc.NewServer(append(options, s.cfg.grpcOptions...)...)
 	r := registrar{s.grpc, s}
 	r.RegisterService(inspectionDesc(), &inspectionServer{Server: s})
 	pb.RegisterRecipeServiceServer(r, &recipeServer{Server: s})
