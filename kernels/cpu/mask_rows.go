@@ -67,13 +67,9 @@ func (c *crossings) start(e driver.Edge, r0 int) (sign int32) {
 	slope := float64(dx) / float64(d)
 	step := int64(slope)
 	rest := dx - step*d
-	for rest < 0 {
+	for rest < 0 { // never d or more: rounding reaches the next integer at most, and truncating goes towards 0
 		rest += d
 		step--
-	}
-	for rest >= d {
-		rest -= d
-		step++
 	}
 	k := int64((float64(xa-driver.Subpixel/2) + float64(t)*slope) * (1. / driver.Subpixel))
 	left := k*full - num
