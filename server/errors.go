@@ -21,6 +21,7 @@ import (
 
 	"github.com/polyscan/polyscan/kernels"
 	"github.com/polyscan/polyscan/kernels/driver"
+	"github.com/polyscan/polyscan/polygon"
 )
 
 // errorDomain is the domain of the reasons below.
@@ -38,6 +39,7 @@ const (
 	reasonResultTooLarge  = "RESULT_TOO_LARGE"     // QuotaFailure
 	reasonRequestTooLarge = "REQUEST_TOO_LARGE"    // QuotaFailure
 	reasonDeviceLost      = "DEVICE_LOST"          //
+	reasonInconsistent    = "DEVICE_INCONSISTENT"  // metadata: id, which the log has
 	reasonShuttingDown    = "SHUTTING_DOWN"        // RetryInfo
 	reasonNotSupported    = "NOT_SUPPORTED"        // by this backend
 	reasonInternal        = "INTERNAL"             // metadata: id, which the log has
@@ -177,6 +179,8 @@ func statusOf(ctx context.Context, log *slog.Logger, err error) *status.Status {
 	case errors.Is(err, driver.ErrDeviceLost):
 		log.ErrorContext(ctx, "device lost", "error", err)
 		return withDetails(codes.Unavailable, "the device was lost; the server has to be started again", info(reasonDeviceLost))
+	case errors.Is(err, polygon.ErrInconsistent):
+		return logged(ctx, log, codes.DataLoss, "the device returned numbers that contradict each other", reasonInconsistent, "error", err)
 	case errors.Is(err, kernels.ErrClosed), errors.Is(err, errShuttingDown):
 		return withDetails(codes.Unavailable, errShuttingDown.Error(), info(reasonShuttingDown),
 			&errdetails.RetryInfo{RetryDelay: durationpb.New(time.Second)})
@@ -186,13 +190,19 @@ func statusOf(ctx context.Context, log *slog.Logger, err error) *status.Status {
 	return internal(ctx, log, "unexpected error", "error", err)
 }
 
-// internal is the status for what is our own fault. The client gets a number; the log has the same number and the rest.
+// internal is the status for what is our own fault.
 func internal(ctx context.Context, log *slog.Logger, msg string, args ...any) *status.Status {
+	return logged(ctx, log, codes.Internal, "internal error", reasonInternal, append([]any{"cause", msg}, args...)...)
+}
+
+// logged is the status for what only the log has the details of. The client gets a number; the log has the same number and
+// the rest.
+func logged(ctx context.Context, log *slog.Logger, code codes.Code, msg, reason string, args ...any) *status.Status {
 	var b [4]byte
 	rand.Read(b[:]) // never fails
 	id := hex.EncodeToString(b[:])
 	log.ErrorContext(ctx, msg, append(args, "id", id)...)
-	return withDetails(codes.Internal, "internal error; the server's log has it under id "+id, info(reasonInternal, "id", id))
+	return withDetails(code, msg+"; the server's log has it under id "+id, info(reason, "id", id))
 }
 
 // capacityText is the error without the name of the package.

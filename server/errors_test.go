@@ -41,6 +41,7 @@ func TestStatusOf(t *testing.T) {
 		{&versionConflict{"board", 3, 5}, codes.Aborted, reasonVersionConflict, []string{`"board"`, "3", "5"}},
 		{&versionConflict{"board", 3, 0}, codes.Aborted, reasonVersionConflict, []string{`"board"`, "not stored"}},
 		{fmt.Errorf("op: %w", driver.ErrDeviceLost), codes.Unavailable, reasonDeviceLost, []string{"lost"}},
+		{fmt.Errorf("op: %w", polygon.ErrInconsistent), codes.DataLoss, reasonInconsistent, []string{"contradict", "the server's log has it under id"}},
 		{kernels.ErrClosed, codes.Unavailable, reasonShuttingDown, nil},
 		{errShuttingDown, codes.Unavailable, reasonShuttingDown, nil},
 		{driver.ErrNotSupported, codes.Unimplemented, reasonNotSupported, nil},

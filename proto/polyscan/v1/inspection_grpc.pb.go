@@ -36,7 +36,8 @@ const (
 // for an unknown recipe; RESOURCE_EXHAUSTED with QuotaFailure where the device has no room (and RetryInfo where
 // waiting helps) or a request or its result is too large; DEADLINE_EXCEEDED and CANCELLED as the client asked;
 // UNAUTHENTICATED without the server's token; UNAVAILABLE while the server shuts down, or where its device was
-// lost; UNIMPLEMENTED for what the backend lacks. Each comes with ErrorInfo, domain "polyscan".
+// lost; DATA_LOSS where the device returned numbers that contradict each other; UNIMPLEMENTED for what the backend
+// lacks. Each comes with ErrorInfo, domain "polyscan".
 type InspectionServiceClient interface {
 	// Reduce computes the statistics of many regions over one frame.
 	Reduce(ctx context.Context, in *ReduceRequest, opts ...grpc.CallOption) (*ReduceResponse, error)
@@ -100,7 +101,8 @@ type InspectionService_StreamFramesClient = grpc.BidiStreamingClient[StreamFrame
 // for an unknown recipe; RESOURCE_EXHAUSTED with QuotaFailure where the device has no room (and RetryInfo where
 // waiting helps) or a request or its result is too large; DEADLINE_EXCEEDED and CANCELLED as the client asked;
 // UNAUTHENTICATED without the server's token; UNAVAILABLE while the server shuts down, or where its device was
-// lost; UNIMPLEMENTED for what the backend lacks. Each comes with ErrorInfo, domain "polyscan".
+// lost; DATA_LOSS where the device returned numbers that contradict each other; UNIMPLEMENTED for what the backend
+// lacks. Each comes with ErrorInfo, domain "polyscan".
 type InspectionServiceServer interface {
 	// Reduce computes the statistics of many regions over one frame.
 	Reduce(context.Context, *ReduceRequest) (*ReduceResponse, error)

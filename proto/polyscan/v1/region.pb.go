@@ -79,7 +79,7 @@ func (FillRule) EnumDescriptor() ([]byte, []int) {
 type MaskMethod int32
 
 const (
-	// The default: TILED_EDGE_FILTERED on a GPU, ROW_SPANS on the CPU.
+	// The backend's fastest, which is ROW_SPANS on the CPU and on CUDA; results say what it was.
 	MaskMethod_MASK_METHOD_UNSPECIFIED MaskMethod = 0
 	// Every pixel against every edge.
 	MaskMethod_MASK_METHOD_NAIVE MaskMethod = 1
@@ -88,7 +88,7 @@ const (
 	// Each tile looks only at the edges that can change a winding number inside it.
 	MaskMethod_MASK_METHOD_EDGE_FILTERED       MaskMethod = 3
 	MaskMethod_MASK_METHOD_TILED_EDGE_FILTERED MaskMethod = 4
-	// Sorted crossings per row; the CPU only.
+	// Sorted crossings per row.
 	MaskMethod_MASK_METHOD_ROW_SPANS MaskMethod = 5
 )
 
@@ -1038,8 +1038,8 @@ type RegionResult struct {
 	// Absolute value of the sum of the signed areas of the quantised rings, in square pixels, inside the frame
 	// or not. It is the region's geometric area where rings do not cross and holes have the opposite direction.
 	Area float64 `protobuf:"fixed64,4,opt,name=area,proto3" json:"area,omitempty"`
-	// Share of the region's pixels that lie inside the frame, 0 to 1; 1 for a region without any pixel. Unset for a
-	// region that reaches so far outside that counting its pixels would take more than 2^26 crossings.
+	// Share of the region's pixels that lie inside the frame, 0 to 1; 1 for a region without any pixel. Unset where the
+	// regions of a call reach so far outside that counting their pixels would take more than 2^26 steps in all.
 	Coverage *float64 `protobuf:"fixed64,5,opt,name=coverage,proto3,oneof" json:"coverage,omitempty"`
 	// Smallest rectangle of pixels that holds the region inside the frame; unset for an empty one.
 	Bounds *PixelRect `protobuf:"bytes,6,opt,name=bounds,proto3" json:"bounds,omitempty"`
