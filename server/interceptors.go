@@ -205,11 +205,14 @@ func (c serverCodec) Unmarshal(data mem.BufferSlice, v any) (err error) {
 			return nil
 		}
 	}
-	return c.CodecV2.Unmarshal(data, g.v)
+	if err := c.CodecV2.Unmarshal(data, g.v); err != nil {
+		g.err = refuse("request", nil, "the message can't be read: %v", err)
+	}
+	return nil
 }
 
-// guarded is a request on its way into v. The codec puts into err why it left v alone: the error that it could return
-// itself would reach the client as one of the server.
+// guarded is a request on its way into v. The codec puts into err what is wrong with it: an error that it returned itself
+// would reach the client as one of the server.
 type guarded struct {
 	v   any
 	err error
