@@ -12,6 +12,8 @@ import (
 	"github.com/alecthomas/kong"
 	kongcompletion "github.com/jotaen/kong-completion"
 	"github.com/posener/complete"
+
+	"github.com/polyscan/polyscan/server/daemon"
 )
 
 // app is the grammar; each command is in a file of its name.
@@ -58,6 +60,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		kong.Writers(stdout, stderr),
 		kong.Exit(func(code int) { panic(exit(code)) }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 110}),
+		daemon.Vars(),
 		kong.ExplicitGroups([]kong.Group{
 			{Key: "regions", Title: "Regions:"},
 			{Key: "frame", Title: "Frame:"},

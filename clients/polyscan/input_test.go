@@ -148,7 +148,7 @@ func TestBadInput(t *testing.T) {
 		{"reduce board.png -r ok.json --timeout 1ns", 3, "DEADLINE_EXCEEDED: ~"},
 		{"reduce board.png -r ok.json --device tpu", 2, `--device must be one of "auto","cpu","cuda" but got "tpu" (see polyscan reduce --help)`},
 		{"serve --tls-cert gone.pem --listen 127.0.0.1:0", 2, "server: TLS: the certificate has no key"},
-		{"serve --listen nowhere", 2, "listen on nowhere: address nowhere: missing port in address"},
+		{"serve --listen nowhere", 2, `--listen: "nowhere" is no address: want host:port or unix:/path`},
 		{"bench --size 1x1", 2, "--size 1x1: want from 16x16 to 134217728 pixels"},
 		{"bench --time 0s", 2, "--time 0s: must be from 1ms to 1m"},
 		// The command line itself.

@@ -408,13 +408,13 @@ func TestServe(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	type result struct {
-		stderr string
-		code   int
+		stdout, stderr string
+		code           int
 	}
 	done := make(chan result, 1)
 	go func() {
-		_, stderr, code := polyscanIn(t, ctx, nil, "serve", "--listen", "unix:"+socket, "--listen", "127.0.0.1:0", "--http", web)
-		done <- result{stderr, code}
+		stdout, stderr, code := polyscanIn(t, ctx, nil, "serve", "--listen", "unix:"+socket, "--listen", "127.0.0.1:0", "--http", web)
+		done <- result{stdout, stderr, code}
 	}()
 	get := func(path string) (string, error) {
 		res, err := http.Get("http://" + web + path)
@@ -438,7 +438,7 @@ func TestServe(t *testing.T) {
 		t.Error("other numbers over the socket")
 	}
 	// The address is taken now.
-	if _, stderr, code := polyscan(t, "serve", "--listen", "127.0.0.1:0", "--http", web, "--memory", "1048576"); code != exitUsage || !strings.Contains(stderr, "listen on "+web+": ") {
+	if _, stderr, code := polyscan(t, "serve", "--listen", "127.0.0.1:0", "--http", web, "--memory", "1048576"); code != exitUsage || !strings.Contains(stderr, "--http: listen tcp "+web+": ") {
 		t.Errorf("a second server on the same port: exit %d, %s", code, stderr)
 	}
 	if body, err := get("/metrics"); err != nil || !strings.Contains(body, "polyscan_") {
@@ -448,8 +448,8 @@ func TestServe(t *testing.T) {
 	cancel()
 	select {
 	case r := <-done:
-		if r.code != exitOK || !strings.Contains(r.stderr, "level=INFO msg=serving") || !strings.Contains(r.stderr, "stopping") {
-			t.Errorf("exit %d\n%s", r.code, r.stderr)
+		if r.code != exitOK || !strings.Contains(r.stdout, "listening on unix:"+socket) || !strings.Contains(r.stdout, "ready") || !strings.Contains(r.stderr, "shutting down") {
+			t.Errorf("exit %d\n%s\n%s", r.code, r.stdout, r.stderr)
 		}
 	case <-time.After(20 * time.Second):
 		t.Fatal("the server doesn't stop")

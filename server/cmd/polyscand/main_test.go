@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -45,16 +44,16 @@ func (o *output) String() string {
 	return o.b.String()
 }
 
-// daemon is a running command.
-type daemon struct {
+// process is a running command.
+type process struct {
 	stdout, stderr output
 	signals        chan os.Signal
 	exit           chan int
 }
 
-func startDaemon(t *testing.T, args ...string) *daemon {
+func startDaemon(t *testing.T, args ...string) *process {
 	t.Helper()
-	d := &daemon{signals: make(chan os.Signal, 4), exit: make(chan int, 1)}
+	d := &process{signals: make(chan os.Signal, 4), exit: make(chan int, 1)}
 	go func() { d.exit <- run(append([]string{"--memory", "64MiB"}, args...), &d.stdout, &d.stderr, d.signals) }()
 	for deadline := time.Now().Add(10 * time.Second); !strings.Contains(d.stdout.String(), "ready"); {
 		select {
@@ -69,7 +68,7 @@ func startDaemon(t *testing.T, args ...string) *daemon {
 	return d
 }
 
-func (d *daemon) wait(t *testing.T) int {
+func (d *process) wait(t *testing.T) int {
 	t.Helper()
 	select {
 	case code := <-d.exit:
@@ -81,7 +80,7 @@ func (d *daemon) wait(t *testing.T) int {
 }
 
 // find returns what the pattern's group matches in what was printed.
-func (d *daemon) find(t *testing.T, pattern string) string {
+func (d *process) find(t *testing.T, pattern string) string {
 	t.Helper()
 	m := regexp.MustCompile(pattern).FindStringSubmatch(d.stdout.String())
 	if m == nil {
@@ -162,7 +161,7 @@ func TestServesAndStops(t *testing.T) {
 }
 
 // hang starts a call whose request never comes.
-func hang(t *testing.T, d *daemon) {
+func hang(t *testing.T, d *process) {
 	t.Helper()
 	conn := dial(t, d.find(t, `listening on (\S+)`))
 	_, err := conn.NewStream(context.Background(), &grpc.StreamDesc{ClientStreams: true}, pb.InspectionService_Reduce_FullMethodName)
@@ -280,21 +279,4 @@ func TestEnvironment(t *testing.T) {
 	}
 	d.signals <- syscall.SIGTERM
 	d.wait(t)
-}
-
-func TestByteSize(t *testing.T) {
-	for text, want := range map[string]byteSize{
-		"0": 0, "1": 1, "1b": 1, "2KiB": 2048, "2 kib": 2048, "1.5MiB": 3 << 19, "3g": 3 << 30, "2GB": 2_000_000_000, "1TiB": 1 << 40,
-	} {
-		var b byteSize
-		if err := b.UnmarshalText([]byte(text)); err != nil || b != want {
-			t.Errorf("%q = %d, %v, want %d", text, b, err, want)
-		}
-	}
-	for _, text := range []string{"", "x", "-1", "1XB", "MiB", "NaN", "Inf", "1e30", "1 2"} {
-		var b byteSize
-		if err := b.UnmarshalText([]byte(text)); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("%q", text)) {
-			t.Errorf("%q = %d, %v, want an error that names it", text, b, err)
-		}
-	}
 }

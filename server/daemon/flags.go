@@ -1,6 +1,6 @@
-// The flags. Each can also be given as an environment variable: --max-message is POLYSCAN_MAX_MESSAGE.
+// The settings, as flags for kong.
 
-package main
+package daemon
 
 import (
 	"fmt"
@@ -18,7 +18,8 @@ import (
 	"github.com/polyscan/polyscan/server/drivers"
 )
 
-type flags struct {
+// Flags are the settings of a server, to be embedded in the flags of a command. They need [Vars].
+type Flags struct {
 	Listen []string `help:"Address to serve gRPC on: host:port, or unix:/path. May be given more than once." default:"localhost:7465" placeholder:"ADDR"`
 	HTTP   string   `name:"http" help:"Address to serve /metrics, /healthz and /readyz on, in plain HTTP. Off by default." placeholder:"ADDR"`
 
@@ -51,34 +52,21 @@ type flags struct {
 	LogLevel  string `help:"Least severe level of logs: ${enum}. Calls that went well are logged at debug." enum:"debug,info,warn,error" default:"info" group:"Logs"`
 
 	ShutdownTimeout time.Duration `help:"How long calls in flight may take after SIGTERM or SIGINT before they are cancelled. A second signal cancels at once." default:"30s"`
-	Version         bool          `help:"Print the version and exit." short:"v" env:"-"`
 }
 
-// options are for kong.
-func options() []kong.Option {
-	return []kong.Option{
-		kong.Name("polyscand"),
-		kong.Description("polyscand takes camera frames and polygons over gRPC and answers with exact statistics of the pixels inside them, and with verdicts.\n\n" +
-			"Each flag can be given as an environment variable: --max-message is POLYSCAN_MAX_MESSAGE.\n\n" +
-			"Examples:\n" +
-			"  polyscand\n" +
-			"  polyscand --listen :7465 --http :7466 --recipes ./recipes\n" +
-			"  polyscand --listen unix:/run/polyscan.sock --threads 4\n" +
-			"  polyscand --listen :7465 --tls-cert cert.pem --tls-key key.pem --token-file tokens"),
-		kong.DefaultEnvars("POLYSCAN"),
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
-		kong.Vars{
-			"devices":     drivers.Auto + ", " + strings.Join(drivers.Names(), ", "),
-			"maxPixels":   strconv.Itoa(server.DefaultMaxFramePixels),
-			"maxRegions":  strconv.Itoa(polygon.DefaultMaxRegions),
-			"maxVertices": strconv.Itoa(polygon.DefaultMaxVertices),
-			"maxStreams":  strconv.Itoa(server.DefaultMaxStreams),
-			"streamDepth": strconv.Itoa(server.DefaultStreamDepth),
-		},
+// Vars are what the help texts of [Flags] and their defaults refer to.
+func Vars() kong.Vars {
+	return kong.Vars{
+		"devices":     drivers.Auto + ", " + strings.Join(drivers.Names(), ", "),
+		"maxPixels":   strconv.Itoa(server.DefaultMaxFramePixels),
+		"maxRegions":  strconv.Itoa(polygon.DefaultMaxRegions),
+		"maxVertices": strconv.Itoa(polygon.DefaultMaxVertices),
+		"maxStreams":  strconv.Itoa(server.DefaultMaxStreams),
+		"streamDepth": strconv.Itoa(server.DefaultStreamDepth),
 	}
 }
 
-func (f flags) config(log *slog.Logger) server.Config {
+func (f *Flags) config(log *slog.Logger) server.Config {
 	return server.Config{
 		Device: f.Device, Ordinal: f.Ordinal, Threads: f.Threads, MemoryBytes: int64(f.Memory), Streams: f.Streams,
 		Bounds:          polygon.Bounds{MaxRegions: f.MaxRegions, MaxVertices: f.MaxVertices},
@@ -98,7 +86,7 @@ func (f flags) config(log *slog.Logger) server.Config {
 	}
 }
 
-func (f flags) logger(w io.Writer) *slog.Logger {
+func (f *Flags) logger(w io.Writer) *slog.Logger {
 	var level slog.Level
 	level.UnmarshalText([]byte(f.LogLevel)) // kong has checked it
 	o := &slog.HandlerOptions{Level: level}

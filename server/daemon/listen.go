@@ -1,6 +1,6 @@
 // Listening on addresses as users write them.
 
-package main
+package daemon
 
 import (
 	"fmt"

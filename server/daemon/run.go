@@ -1,0 +1,144 @@
+// Package daemon runs a server as a process: its settings as flags, its addresses, its signals. polyscand is nothing
+// else, and polyscan serve is the same.
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/polyscan/polyscan/server"
+)
+
+// Run runs a server until ctx ends or a signal comes: SIGHUP reads files again, the first other one lets calls in flight
+// finish, for as long as ShutdownTimeout says, and a second one cancels them. It tells stdout, under the name of the command,
+// where the server listens and when it is ready, and logs to stderr. The error matches [ErrStart] where the server did not
+// get that far.
+func Run(ctx context.Context, name string, f *Flags, stdout, stderr io.Writer, signals <-chan os.Signal) (err error) {
+	started := false
+	defer func() {
+		if err != nil && !started {
+			err = &startError{err}
+		}
+	}()
+	log := f.logger(stderr)
+	listeners, err := listenAll(f.Listen)
+	if err != nil {
+		return err
+	}
+	closeAll := func() {
+		for _, l := range listeners {
+			l.Close()
+		}
+	}
+	var web net.Listener
+	if f.HTTP != "" {
+		if web, err = listen(f.HTTP); err != nil {
+			closeAll()
+			return fmt.Errorf("--http: %w", err)
+		}
+	}
+	s, err := server.New(f.config(log))
+	if err != nil {
+		closeAll()
+		if web != nil {
+			web.Close()
+		}
+		return err
+	}
+
+	failed := make(chan error, len(listeners)+1)
+	var running sync.WaitGroup
+	for _, l := range listeners {
+		running.Go(func() {
+			if err := s.Serve(l); err != nil {
+				failed <- fmt.Errorf("%s: %w", l.Addr(), err)
+			}
+		})
+	}
+	httpServer := &http.Server{
+		Handler: s.Handler(), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 1 << 16,
+		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn),
+	}
+	if web != nil {
+		running.Go(func() {
+			if err := httpServer.Serve(web); !errors.Is(err, http.ErrServerClosed) {
+				failed <- fmt.Errorf("%s: %w", web.Addr(), err)
+			}
+		})
+	}
+
+	i := s.Device()
+	for _, l := range listeners {
+		fmt.Fprintf(stdout, "%s: listening on %s\n", name, where(l))
+	}
+	if web != nil {
+		fmt.Fprintf(stdout, "%s: metrics on http://%s/metrics\n", name, web.Addr())
+	}
+	fmt.Fprintf(stdout, "%s: ready; %s on %s\n", name, i.Backend, i.Device)
+	started = true
+
+	for err == nil {
+		select {
+		case err = <-failed:
+			log.Error("shutting down", "error", err)
+		case <-ctx.Done():
+			log.Info("shutting down", "cause", context.Cause(ctx), "within", f.ShutdownTimeout)
+			err = errStopped
+		case sig := <-signals:
+			if sig == syscall.SIGHUP {
+				s.Reload()
+				continue
+			}
+			log.Info("shutting down", "signal", sig.String(), "within", f.ShutdownTimeout)
+			err = errStopped
+		}
+	}
+	if errors.Is(err, errStopped) {
+		err = nil
+	}
+
+	grace, cancel := context.WithTimeoutCause(context.Background(), f.ShutdownTimeout, fmt.Errorf("they took longer than %v", f.ShutdownTimeout))
+	defer cancel()
+	grace, force := context.WithCancelCause(grace)
+	done := make(chan struct{})
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		for {
+			select {
+			case sig := <-signals:
+				if sig != syscall.SIGHUP {
+					force(fmt.Errorf("a second %v came", sig))
+				}
+			case <-done:
+				return
+			}
+		}
+	})
+	err = errors.Join(err, s.Shutdown(grace))
+	close(done)
+	watching.Wait()
+	force(nil)
+	httpServer.Close() // last, so that /readyz says what goes on
+	running.Wait()
+	return err
+}
+
+// errStopped is why Run ends when it is told to.
+var errStopped = errors.New("stopped")
+
+// ErrStart is matched by errors of [Run] that kept the server from starting: its settings, its files, its addresses.
+var ErrStart = errors.New("the server could not start")
+
+type startError struct{ error }
+
+func (e *startError) Is(target error) bool { return target == ErrStart }
+func (e *startError) Unwrap() error        { return e.error }
