@@ -1,0 +1,64 @@
+package regionfile
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"testing"
+)
+
+// Regions files of random bytes, and good ones with a few bytes changed, give a good file or an error of one line. It
+// takes half a million bytes, or what POLYSCAN_RANDOM_BYTES says.
+func TestRandomBytes(t *testing.T) {
+	budget := 500_000
+	if testing.Short() {
+		budget = 50_000
+	}
+	if s := os.Getenv("POLYSCAN_RANDOM_BYTES"); s != "" {
+		n, err := strconv.Atoi(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		budget = n
+	}
+	var good [][]byte
+	for _, name := range fixtures(t) {
+		data, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		good = append(good, data)
+	}
+	parsed, refused := 0, 0
+	for budget > 0 {
+		data := bytes.Clone(good[rand.IntN(len(good))])
+		if rand.IntN(4) == 0 {
+			data = data[:rand.IntN(len(data)+1)]
+			for i := range data {
+				data[i] = byte(rand.Uint32())
+			}
+		} else {
+			for range 1 + rand.IntN(6) {
+				data[rand.IntN(len(data))] = byte(rand.Uint32())
+			}
+		}
+		budget -= len(data) + 1
+		file, err := Parse("f", data, fuzzOptions[rand.IntN(len(fuzzOptions))])
+		if err != nil {
+			if problem := badMessage(err, "f"); problem != "" {
+				t.Fatal(problem)
+			}
+			refused++
+			continue
+		}
+		if problem := broken(file); problem != "" {
+			t.Fatal(problem)
+		}
+		parsed++
+	}
+	t.Logf("%d parsed, %d refused", parsed, refused)
+	if parsed == 0 || refused == 0 {
+		t.Errorf("%d files were parsed and %d refused", parsed, refused)
+	}
+}

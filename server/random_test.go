@@ -1,0 +1,134 @@
+package server
+
+import (
+	"bytes"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"testing"
+
+	"google.golang.org/grpc/mem"
+	"google.golang.org/protobuf/proto"
+
+	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
+)
+
+// randomBudget is how many random bytes a test spends: half a million, or what POLYSCAN_RANDOM_BYTES says.
+func randomBudget(t *testing.T) int {
+	if s := os.Getenv("POLYSCAN_RANDOM_BYTES"); s != "" {
+		n, err := strconv.Atoi(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	if testing.Short() {
+		return 50_000
+	}
+	return 500_000
+}
+
+// spoil returns random bytes, or one of the seeds with some of its bytes changed, moved, or cut off.
+func spoil(seeds [][]byte) []byte {
+	b := bytes.Clone(seeds[rand.IntN(len(seeds))])
+	if len(b) == 0 || rand.IntN(4) == 0 {
+		return randomBytes(rand.IntN(600))
+	}
+	for range 1 + rand.IntN(8) {
+		i := rand.IntN(len(b))
+		switch rand.IntN(5) {
+		case 0:
+			b = b[:i]
+		case 1:
+			b = append(b[:i:i], append(randomBytes(rand.IntN(20)), b[i:]...)...)
+		case 2:
+			copy(b[i:], b[rand.IntN(len(b)):])
+		default:
+			b[i] = byte(rand.Uint32())
+		}
+		if len(b) == 0 {
+			break
+		}
+	}
+	return b
+}
+
+// Requests of random bytes are answered, or refused by an error that a client can act on.
+func TestRandomBytesAsRequests(t *testing.T) {
+	s := start(t, fuzzConfig)
+	srv, codec, interceptor := &inspectionServer{Server: s.Server}, newServerCodec(s.Server), chain(s.unaryInterceptors())
+	var seeds [][]byte
+	for _, m := range fuzzSeeds(t) {
+		wire, err := proto.Marshal(m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		seeds = append(seeds, wire)
+	}
+	answered, refused := 0, 0
+	for budget := randomBudget(t); budget > 0; {
+		wire := spoil(seeds)
+		budget -= len(wire) + 1
+		g := &guarded{}
+		res, err := handleReduce(srv, t.Context(), func(v any) error {
+			g.v = v
+			if err := codec.Unmarshal(mem.BufferSlice{mem.SliceBuffer(wire)}, g); err != nil {
+				return err
+			}
+			return g.err
+		}, interceptor)
+		if g.err != nil { // the registrar hands it to the interceptors
+			err = statusOf(t.Context(), s.log, g.err).Err()
+		}
+		if err != nil {
+			wantCanonical(t, err)
+			refused++
+			continue
+		}
+		out, err := codec.Marshal(res)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out.Free()
+		answered++
+	}
+	t.Logf("%d answered, %d refused", answered, refused)
+	if answered == 0 || refused == 0 {
+		t.Errorf("%d requests were answered and %d refused", answered, refused)
+	}
+}
+
+// Image files of random bytes are decoded, or refused likewise.
+func TestRandomBytesAsImages(t *testing.T) {
+	s := start(t, Config{MaxFramePixels: 1 << 20, MaxMessageBytes: 4 << 20, Logger: slog.New(slog.DiscardHandler)})
+	all := pictures(9, 5)
+	var seeds [][]byte
+	for kind, names := range map[string][]string{
+		"png": {"gray", "gray16", "opaque", "nrgba", "palette"}, "jpeg": {"gray", "opaque"},
+		"tiff": {"gray", "gray16", "nrgba"}, "tiff deflate": {"gray"}, "bmp": {"gray", "opaque", "nrgba"},
+	} {
+		for _, name := range names {
+			seeds = append(seeds, encodePicture(t, kind, all[name]))
+		}
+	}
+	decoded, refused := 0, 0
+	for budget := randomBudget(t); budget > 0; {
+		file := spoil(seeds)
+		budget -= len(file) + 1
+		m := fileFrame(nil)
+		m.Layout = &pb.FrameLayout{PixelFormat: pb.PixelFormat(rand.IntN(6))}
+		_, _, release, err := s.decodeImage(t.Context(), m, cutUp(file, 100), "frame")
+		if err != nil {
+			wantCanonical(t, statusOf(t.Context(), s.log, err).Err())
+			refused++
+			continue
+		}
+		release()
+		decoded++
+	}
+	t.Logf("%d decoded, %d refused", decoded, refused)
+	if decoded == 0 || refused == 0 {
+		t.Errorf("%d files were decoded and %d refused", decoded, refused)
+	}
+}
