@@ -47,9 +47,9 @@ func (d cpuDriver) Open(ordinal int) (driver.Device, error) {
 	if n == 0 {
 		n = runtime.GOMAXPROCS(0)
 	}
-	dev := &device{threads: n, helpers: make(chan struct{}, n-1)}
+	dev := &device{threads: n, crew: crew{tokens: make(chan struct{}, n-1)}}
 	for range n - 1 {
-		dev.helpers <- struct{}{}
+		dev.crew.tokens <- struct{}{}
 	}
 	return dev, nil
 }
@@ -57,7 +57,7 @@ func (d cpuDriver) Open(ordinal int) (driver.Device, error) {
 // device implements driver.Device.
 type device struct {
 	threads int
-	helpers chan struct{} // a token for each helper that may be started
+	crew    crew
 
 	mu      sync.Mutex
 	idle    []*scratch // working memory of workers that are not running
@@ -83,14 +83,16 @@ func (d *device) Info() driver.Info {
 
 func (d *device) Close() error {
 	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.closed {
-		return nil
-	}
+	closed, streams, mems := d.closed, d.streams, d.mems
 	d.closed = true
 	d.idle = nil
-	if d.streams != 0 || d.mems != 0 {
-		return fmt.Errorf("cpu: device closed with %d streams and %d blocks of memory in use", d.streams, d.mems)
+	d.mu.Unlock()
+	if closed {
+		return nil
+	}
+	d.crew.running.Wait()
+	if streams != 0 || mems != 0 {
+		return fmt.Errorf("cpu: device closed with %d streams and %d blocks of memory in use", streams, mems)
 	}
 	return nil
 }

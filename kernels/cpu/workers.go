@@ -3,7 +3,10 @@
 package cpu
 
 import (
+	"runtime"
 	"sync"
+	"sync/atomic"
+	"time"
 )
 
 // scratch is the working memory of one worker. It is kept by the device between ops, so that ops allocate nothing in
@@ -34,43 +37,105 @@ func (d *device) giveBack(s *scratch) {
 	}
 }
 
+// crew is the helpers of a device: goroutines that take part in ops besides those of the streams.
+type crew struct {
+	tokens    chan struct{}            // one for each helper that may be started
+	open      atomic.Pointer[sharedOp] // an op that more hands are welcome to
+	lingering atomic.Int32             // helpers that look for one
+	running   sync.WaitGroup
+}
+
+// linger is how long a helper without work looks for more. To wake a sleeping thread can take 0.1 ms on a virtual
+// machine, which is as long as many an op; ops mostly come one behind the other.
+const linger = 50 * time.Microsecond
+
+// sharedOp is an op in which several workers take part.
+type sharedOp struct {
+	dev  *device
+	name string
+	stop *stopFlag
+	work func(*scratch) error
+
+	mu     sync.Mutex
+	closed bool // nobody else may join
+	first  error
+	hands  sync.WaitGroup
+}
+
 // share runs work on the calling goroutine and on up to n-1 helpers, and waits for all. Each call of work takes
 // pieces of the op from where it finds them until none is left; whoever comes late finds none. It returns the
 // first error; a panic in work becomes an error.
 func (d *device) share(name string, n int, stop *stopFlag, work func(*scratch) error) error {
-	var (
-		wg    sync.WaitGroup
-		mu    sync.Mutex
-		first error
-	)
-	one := func() {
-		s := d.lease()
-		s.pace = pace{stop: stop, left: paceNs}
-		err := guard(name, func() error { return work(s) })
-		if err == nil {
-			// After an error the scratch may hold anything; the next worker starts with a fresh one.
-			d.giveBack(s)
+	j := &sharedOp{dev: d, name: name, stop: stop, work: work}
+	if n > 1 {
+		c := &d.crew
+		want := n - 1
+		if c.open.CompareAndSwap(nil, j) {
+			defer c.open.CompareAndSwap(j, nil)
+			want -= int(c.lingering.Load())
+		}
+		for range want {
+			select {
+			case <-c.tokens:
+				c.running.Go(func() { d.help(j) })
+				continue
+			default:
+			}
+			break
+		}
+	}
+	j.hands.Add(1)
+	j.do()
+	j.mu.Lock()
+	j.closed = true
+	j.mu.Unlock()
+	j.hands.Wait()
+	return j.first
+}
+
+// help takes part in a job, and in others that come soon.
+func (d *device) help(j *sharedOp) {
+	c := &d.crew
+	defer func() { c.tokens <- struct{}{} }()
+	for {
+		if j.join() {
+			j.do()
+		}
+		c.lingering.Add(1)
+		j = nil
+		for start := time.Now(); j == nil && time.Since(start) < linger; j = c.open.Load() {
+			runtime.Gosched()
+		}
+		c.lingering.Add(-1)
+		if j == nil {
 			return
 		}
-		mu.Lock()
-		defer mu.Unlock()
-		if first == nil {
-			first = err
-		}
 	}
-	for range n - 1 {
-		select {
-		case <-d.helpers:
-			wg.Go(func() {
-				defer func() { d.helpers <- struct{}{} }()
-				one()
-			})
-			continue
-		default:
-		}
-		break
+}
+
+// join reports whether the job still goes on; then do must follow.
+func (j *sharedOp) join() bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if !j.closed {
+		j.hands.Add(1)
 	}
-	one()
-	wg.Wait()
-	return first
+	return !j.closed
+}
+
+func (j *sharedOp) do() {
+	defer j.hands.Done()
+	s := j.dev.lease()
+	s.pace = pace{stop: j.stop, left: paceNs}
+	err := guard(j.name, func() error { return j.work(s) })
+	if err == nil {
+		// After an error the scratch may hold anything; the next worker starts with a fresh one.
+		j.dev.giveBack(s)
+		return
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.first == nil {
+		j.first = err
+	}
 }
