@@ -3,7 +3,6 @@
 package cpu
 
 import (
-	"encoding/binary"
 	"fmt"
 	"math"
 	"sort"
@@ -104,10 +103,7 @@ func rasterBand(op driver.MaskRaster, p prepared, data []byte, lo, hi int, pace 
 				fill(px, 255)
 				continue
 			}
-			label := uint16(i + 1)
-			for o := 0; o < len(px); o += 2 {
-				binary.LittleEndian.PutUint16(px[o:], label)
-			}
+			fill16(px, uint16(i+1))
 		}
 	}
 	return nil

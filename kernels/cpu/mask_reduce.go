@@ -360,6 +360,7 @@ func (r *reduction) fold(sc *scratch, a *accumulator, spans []span) error {
 				taken, n = pack(&s.packed, room, r.frame, g, spans)
 			}
 			spans = spans[taken:]
+			pixels.whole = taken
 		}
 		if len(spans) > 0 && n <= room/4*3 {
 			// A span that is longer than a chunk, at the end of the frame, or wrong.
@@ -372,7 +373,8 @@ func (r *reduction) fold(sc *scratch, a *accumulator, spans []span) error {
 				sum.add(sums8(&s.packed, n, more))
 			}
 			n += more
-			if skip += more / g.pixel; skip == len(p)/g.pixel {
+			pixels.rest = more / g.pixel
+			if skip += pixels.rest; skip == len(p)/g.pixel {
 				spans, skip = spans[1:], 0
 			}
 		}
@@ -410,11 +412,14 @@ func (r *reduction) pixelsOf(s span) ([]byte, error) {
 	return p, nil
 }
 
-// packedPixels are n samples beside each other. They are those of spans, from the first one without skip pixels.
+// packedPixels are n samples beside each other: those of the first whole ones of spans, and then rest samples of the next,
+// of which skip were left out. One of whole and skip is 0.
 type packedPixels struct {
 	plane *chunk
 	n     int
 	spans []span
+	whole int
+	rest  int
 	skip  int
 }
 
@@ -466,26 +471,33 @@ func (r *reduction) locate(p packedPixels, value uint64) uint32 {
 	return 0
 }
 
-// moments adds the sums that depend on where a pixel is. In a span, x is a constant and an index.
+// moments adds the sums that depend on where a pixel is.
 func (r *reduction) moments(st *driver.MaskStats, p packedPixels) {
 	wide := r.Frame.Format.SampleBytes == 2
-	skip := p.skip
-	for at, i := 0, 0; at < p.n; i++ {
-		sp := p.spans[i]
-		x, y := uint64(int(sp.X0)+skip), uint64(sp.Y)
-		px := min(int(sp.X1-sp.X0)-skip, p.n-at)
-		skip = 0
+	var m moments
+	if !wide {
+		m = moments8Spans(p.plane, p.spans[:p.whole])
+	} else {
+		at := 0
+		for _, sp := range p.spans[:p.whole] {
+			n := int(sp.X1 - sp.X0)
+			sum, first := moments16(p.plane, at, n)
+			m.add(sp.Y, sp.X0, n, sum, first)
+			at += n
+		}
+	}
+	if n := p.rest; n > 0 {
+		sp := p.spans[p.whole]
 		var sum, first uint64
 		if wide {
-			sum, first = moments16(p.plane, at, px)
+			sum, first = moments16(p.plane, p.n-n, n)
 		} else {
-			sum, first = moments8(p.plane, at, px)
+			sum, first = moments8(p.plane, p.n-n, n)
 		}
-		k := uint64(px)
-		st.SumX += k*x + k*(k-1)/2
-		st.SumY += k * y
-		st.SumVX += x*sum + first
-		st.SumVY += y * sum
-		at += px
+		m.add(sp.Y, sp.X0+int32(p.skip), n, sum, first)
 	}
+	st.SumX += m.x
+	st.SumY += m.y
+	st.SumVX += m.vx
+	st.SumVY += m.vy
 }

@@ -23,6 +23,11 @@ func sums16AVX2(p *byte, n int) (sum, sumSq, least, most uint64)
 //go:noescape
 func moments8AVX2(p *byte, n int) (sum, first uint64)
 
+// The spans have at most chunkBytes pixels in all, which are beside each other at p.
+//
+//go:noescape
+func moments8SpansAVX512(p *byte, spans *span, n int) (sumX, sumY, sumVX, sumVY uint64)
+
 // n at most chunkBytes/2; reads up to 15 bytes past the end.
 //
 //go:noescape
@@ -117,6 +122,22 @@ func sums16(c *chunk, n int) (s sums) {
 		return s
 	}
 	return sums16Go(p)
+}
+
+// moments8Spans is moments8 for the pixels of spans at the beginning of a chunk, summed up.
+func moments8Spans(c *chunk, spans []span) (m moments) {
+	if simd >= levelAVX512 && len(spans) > 0 {
+		m.x, m.y, m.vx, m.vy = moments8SpansAVX512(&c[0], &spans[0], len(spans))
+		return m
+	}
+	at := 0
+	for _, s := range spans {
+		n := int(s.X1 - s.X0)
+		sum, first := moments8(c, at, n)
+		m.add(s.Y, s.X0, n, sum, first)
+		at += n
+	}
+	return m
 }
 
 func moments8(c *chunk, from, n int) (sum, first uint64) {

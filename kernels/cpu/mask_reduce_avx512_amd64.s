@@ -285,6 +285,117 @@ done:
 	VZEROUPPER
 	RET
 
+// The weights 0 to 63.
+DATA iota<>+0(SB)/8, $0x0706050403020100
+DATA iota<>+8(SB)/8, $0x0f0e0d0c0b0a0908
+DATA iota<>+16(SB)/8, $0x1716151413121110
+DATA iota<>+24(SB)/8, $0x1f1e1d1c1b1a1918
+DATA iota<>+32(SB)/8, $0x2726252423222120
+DATA iota<>+40(SB)/8, $0x2f2e2d2c2b2a2928
+DATA iota<>+48(SB)/8, $0x3736353433323130
+DATA iota<>+56(SB)/8, $0x3f3e3d3c3b3a3938
+GLOBL iota<>(SB), RODATA|NOPTR, $64
+
+// func moments8SpansAVX512(p *byte, spans *span, n int) (sumX, sumY, sumVX, sumVY uint64)
+//
+// A pixel's column is x0 + 64*b + j, with b its block in the span and j its place in the block. With s_b the sum of block b
+// and m blocks, adding up the running sums of s_b gives sum((m-b)*s_b), so that the sum of v*x is
+// (x0+64*m)*sum(s_b) - 64*sum((m-b)*s_b) + sum(v*j). All but the last, which is in int32, are eight uint64 side by side.
+TEXT ·moments8SpansAVX512(SB), NOSPLIT, $0-56
+	MOVQ p+0(FP), SI
+	MOVQ spans+8(FP), BX
+	MOVQ n+16(FP), R8
+	VMOVDQU64 iota<>(SB), Z30
+	VPXORQ Z31, Z31, Z31
+	VPXORQ Z20, Z20, Z20            // v*x without j
+	VPXORQ Z21, Z21, Z21            // v*y
+	VPXORQ Z22, Z22, Z22            // v*j, int32
+	XORL R9, R9                     // 2*x
+	XORL R10, R10                   // y
+	MOVQ $-1, R12
+	TESTQ R8, R8
+	JLE done
+
+next:
+	MOVL 0(BX), DX                  // y
+	MOVL 4(BX), AX                  // x0
+	MOVL 8(BX), R11                 // x1, then pixels
+	LEAQ -1(AX)(R11*1), DI
+	SUBQ AX, R11
+	IMULQ R11, DI
+	ADDQ DI, R9
+	MOVQ R11, DI
+	IMULQ DX, DI
+	ADDQ DI, R10
+	VPBROADCASTQ DX, Z5
+	CMPQ R11, $64
+	JG long
+	MASK(R11, DI)
+	VMOVDQU8.Z (SI), K1, Z0
+	VPBROADCASTQ AX, Z4
+	VPSADBW Z31, Z0, Z1
+	VPDPBUSD Z30, Z0, Z22
+	VPMULUDQ Z4, Z1, Z2
+	VPMULUDQ Z5, Z1, Z3
+	VPADDQ Z2, Z20, Z20
+	VPADDQ Z3, Z21, Z21
+	ADDQ R11, SI
+	ADDQ $span__size, BX
+	DECQ R8
+	JNZ next
+	JMP done
+
+long:
+	VPXORQ Z1, Z1, Z1               // sum of s_b
+	VPXORQ Z6, Z6, Z6               // its running sums
+
+block:
+	VMOVDQU64 (SI), Z0
+	VPSADBW Z31, Z0, Z2
+	VPADDQ Z2, Z1, Z1
+	VPADDQ Z1, Z6, Z6
+	VPDPBUSD Z30, Z0, Z22
+	ADDQ $64, SI
+	ADDQ $64, AX
+	SUBQ $64, R11
+	CMPQ R11, $64
+	JG block
+	MASK(R11, DI)
+	VMOVDQU8.Z (SI), K1, Z0
+	VPSADBW Z31, Z0, Z2
+	VPADDQ Z2, Z1, Z1
+	VPADDQ Z1, Z6, Z6
+	VPDPBUSD Z30, Z0, Z22
+	ADDQ R11, SI
+	ADDQ $64, AX
+	VPBROADCASTQ AX, Z4
+	VPSLLQ $6, Z6, Z6
+	VPMULUDQ Z4, Z1, Z2
+	VPMULUDQ Z5, Z1, Z3
+	VPADDQ Z2, Z20, Z20
+	VPSUBQ Z6, Z20, Z20
+	VPADDQ Z3, Z21, Z21
+	ADDQ $span__size, BX
+	DECQ R8
+	JNZ next
+
+done:
+	VEXTRACTI64X4 $1, Z22, Y1
+	VPMOVZXDQ Y22, Z0
+	VPMOVZXDQ Y1, Z1
+	VPADDQ Z0, Z20, Z0
+	VPADDQ Z1, Z0, Z0
+	VMOVDQA64 Z21, Z1
+	TOTAL(Z0, Y0, X0, Y2, X2, AX)
+	TOTAL(Z1, Y1, X1, Y2, X2, DX)
+	SHRQ $1, R9
+	MOVQ R9, sumX+24(FP)
+	MOVQ R10, sumY+32(FP)
+	MOVQ AX, sumVX+40(FP)
+	MOVQ DX, sumVY+48(FP)
+	VZEROUPPER
+	RET
+
 // Byte b of each qword q to byte q of qword b.
 DATA planes<>+0(SB)/8, $0x3830282018100800
 DATA planes<>+8(SB)/8, $0x3931292119110901

@@ -129,6 +129,30 @@ func moments8Go(p []byte) (sum, first uint64) {
 	return sum, first
 }
 
+// moments are sums over pixels of their column x, their row y, and each times the sample v.
+type moments struct{ x, y, vx, vy uint64 }
+
+// add adds n pixels from (x, y) rightwards, whose samples add up to sum, and times their index to first.
+func (m *moments) add(y, x int32, n int, sum, first uint64) {
+	k := uint64(n)
+	m.x += k*uint64(x) + k*(k-1)/2
+	m.y += k * uint64(y)
+	m.vx += uint64(x)*sum + first
+	m.vy += uint64(y) * sum
+}
+
+// moments8Spans adds up the moments of spans, whose pixels are beside each other at the beginning of a chunk.
+func moments8SpansGo(c *chunk, spans []span) (m moments) {
+	at := 0
+	for _, s := range spans {
+		n := int(s.X1 - s.X0)
+		sum, first := moments8Go(c[at : at+n])
+		m.add(s.Y, s.X0, n, sum, first)
+		at += n
+	}
+	return m
+}
+
 // moments16 is moments8 of little-endian 16-bit samples.
 func moments16Go(p []byte) (sum, first uint64) {
 	for i := range len(p) / 2 {

@@ -132,6 +132,28 @@ func TestMoments(t *testing.T) {
 	})
 }
 
+func TestMomentsSpans(t *testing.T) {
+	c := new(chunk)
+	eachKernelInput(t, chunkBytes, func(t *testing.T, rng *rand.Rand, fill func(*rand.Rand, []byte), n int) {
+		dirty(rng, c, n, fill)
+		for _, longest := range []int32{1, 70, 200, chunkBytes} {
+			var spans []span
+			for left := int32(n); left > 0; {
+				k := min(left, 1+rng.Int32N(longest))
+				x := rng.Int32N(1<<20 - k)
+				if rng.IntN(8) == 0 {
+					x = 1<<20 - k
+				}
+				spans = append(spans, span{rng.Int32N(1 << 20), x, x + k})
+				left -= k
+			}
+			if got, want := moments8Spans(c, spans), moments8SpansGo(c, spans); got != want {
+				t.Fatalf("%d pixels in %d spans: %+v, want %+v", n, len(spans), got, want)
+			}
+		}
+	})
+}
+
 func TestIndex16(t *testing.T) {
 	c := new(chunk)
 	eachKernelInput(t, chunkBytes/2, func(t *testing.T, rng *rand.Rand, fill func(*rand.Rand, []byte), n int) {

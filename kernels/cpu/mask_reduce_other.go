@@ -17,6 +17,8 @@ func sums8(c *chunk, from, n int) sums { return sums8Go(c[from : from+n]) }
 
 func sums16(c *chunk, n int) sums { return sums16Go(c[:2*n]) }
 
+func moments8Spans(c *chunk, spans []span) moments { return moments8SpansGo(c, spans) }
+
 func moments8(c *chunk, from, n int) (sum, first uint64) { return moments8Go(c[from : from+n]) }
 
 func moments16(c *chunk, from, n int) (sum, first uint64) {

@@ -4,6 +4,7 @@ package cpu
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"runtime"
@@ -242,17 +243,31 @@ func (s *stream) Fill(dst driver.Slice, value byte) error {
 	})
 }
 
-// fill sets each byte of b. The doubling copy runs at the speed of memory, which a loop over bytes does not.
+// fill sets each byte of b.
 func fill(b []byte, v byte) {
 	if v == 0 {
 		clear(b)
 		return
 	}
-	n := min(len(b), 256)
+	n := min(len(b), 64)
 	for i := range b[:n] {
 		b[i] = v
 	}
+	repeat(b, n)
+}
+
+// fill16 sets each 16-bit sample of b, little endian.
+func fill16(b []byte, v uint16) {
+	n := min(len(b)&^1, 64)
+	for i := 0; i < n; i += 2 {
+		binary.LittleEndian.PutUint16(b[i:], v)
+	}
+	repeat(b, n)
+}
+
+// repeat fills b with its first n bytes. Doubling copies run at the speed of memory, which a loop over bytes does not.
+func repeat(b []byte, n int) {
 	for n < len(b) {
-		n += copy(b[n:], b[:min(n, 1<<16)])
+		n += copy(b[n:], b[:min(n, 1<<14)])
 	}
 }
