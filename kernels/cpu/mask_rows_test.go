@@ -54,9 +54,9 @@ func TestCrossings(t *testing.T) {
 		if sign := c.start(e, r0); sign != direction(e) {
 			t.Fatalf("%+v counts %d", e, sign)
 		}
-		a, b := e, driver.Edge{X0: e.X1, Y0: e.Y1, X1: e.X0, Y1: e.Y0}
+		a := e
 		if a.Y0 > a.Y1 {
-			a, b = b, a
+			a = driver.Edge{X0: e.X1, Y0: e.Y1, X1: e.X0, Y1: e.Y0}
 		}
 		d, dx := big.NewInt(int64(a.Y1)-int64(a.Y0)), big.NewInt(int64(a.X1)-int64(a.X0))
 		full := new(big.Int).Mul(d, big.NewInt(256))
