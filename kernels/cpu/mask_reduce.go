@@ -446,7 +446,7 @@ func (r *reduction) chunk(s *reduceScratch, a *accumulator, c int, p packedPixel
 	switch {
 	case a.hist[c] == nil:
 	case wide:
-		hist16(p.plane[:2*p.n], a.hist[c])
+		hist16(p.plane, p.n, a.hist[c])
 	default:
 		hist8(p.plane, p.n, sum.least, sum.most, (*[256]uint32)(a.hist[c]), &s.work)
 	}

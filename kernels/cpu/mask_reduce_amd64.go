@@ -38,6 +38,14 @@ func moments16AVX2(p *byte, n int) (sum, first uint64)
 //go:noescape
 func index16AVX2(p *byte, n int, v uint64) int
 
+//go:noescape
+func hist8AVX2(p *byte, n int, hist *[256]uint32, scratch *[hist8Scratch]byte)
+
+// hist has mask+1 elements, a power of two.
+//
+//go:noescape
+func hist16AVX2(p *byte, n int, hist *uint32, mask uint64)
+
 // n > 0; least and most are those of the pixels; writes up to 512 bytes past the end.
 //
 //go:noescape
@@ -124,11 +132,15 @@ func sums16(c *chunk, n int) (s sums) {
 	return sums16Go(p)
 }
 
-// moments8Spans is moments8 for the pixels of spans at the beginning of a chunk, summed up.
 func moments8Spans(c *chunk, spans []span) (m moments) {
-	if simd >= levelAVX512 && len(spans) > 0 {
+	switch {
+	case len(spans) == 0:
+		return m
+	case simd >= levelAVX512:
 		m.x, m.y, m.vx, m.vy = moments8SpansAVX512(&c[0], &spans[0], len(spans))
 		return m
+	case simd == levelGo:
+		return moments8SpansGo(c, spans)
 	}
 	at := 0
 	for _, s := range spans {
@@ -167,12 +179,25 @@ func index16(c *chunk, n int, v uint64) int {
 // hist8 may change the bytes after the first n. least and most are those of the pixels.
 func hist8(c *chunk, n int, least, most uint64, hist *[256]uint32, scratch *[hist8Scratch]byte) {
 	p := c[:min(n, chunkBytes)]
-	// Below, filling up a group of 512 costs more than counting.
-	if simd >= levelAVX512 && n >= 256 {
+	switch {
+	// With fewer pixels, filling up a group of 512 costs more than counting, and so do the tables.
+	case simd >= levelAVX512 && n >= 256:
 		hist8AVX512(&c[0], len(p), least, most, hist, scratch)
+	case simd == levelAVX2 && n >= 512:
+		hist8AVX2(&c[0], len(p), hist, scratch)
+	default:
+		hist8Go(p, hist)
+	}
+}
+
+// hist16 needs a power of two of bins.
+func hist16(c *chunk, n int, hist []uint32) {
+	p := c[:2*min(n, chunkBytes/2)]
+	if levels := len(hist); simd >= levelAVX2 && levels > 0 && levels&(levels-1) == 0 {
+		hist16AVX2(&c[0], len(p)/2, &hist[0], uint64(levels-1))
 		return
 	}
-	hist8Go(p, hist)
+	hist16Go(p, hist)
 }
 
 func split(planes *[4]chunk, src *chunk, pixel, n int) {

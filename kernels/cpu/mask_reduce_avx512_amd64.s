@@ -453,8 +453,8 @@ GLOBL planes<>(SB), RODATA|NOPTR, $64
 // Pixels are turned into bit planes, a vector of 512 pixels for each of the eight bits. Products of the planes of the
 // four high bits, or their complements, tell which pixels have a given high digit, and likewise for the low digit. The
 // count of a value is the number of ones in the product of both. So the cost is in the number of high digits that
-// occur, and not, as with counters in memory, in each pixel's load and store: measured 1.6 to 5 times as fast as
-// four tables of counters.
+// occur, and not, as with counters in memory, in each pixel's load and store. Measured on Zen 5, it is 1.6 times (with
+// all values) to 4 times (with 64) as fast as four tables of counters.
 //
 // A block is up to eight groups of 512 pixels. The last group is filled up with the least value, which is then
 // subtracted.

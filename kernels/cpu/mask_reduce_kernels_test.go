@@ -90,12 +90,56 @@ func eachKernelInput(t *testing.T, most int, f func(t *testing.T, rng *rand.Rand
 	}
 }
 
+// samples16 are the 16-bit samples of p.
+func samples16(p []byte) []uint64 {
+	var v []uint64
+	for i := 0; i+1 < len(p); i += 2 {
+		v = append(v, uint64(p[i])|uint64(p[i+1])<<8)
+	}
+	return v
+}
+
+func samples8(p []byte) []uint64 {
+	var v []uint64
+	for _, b := range p {
+		v = append(v, uint64(b))
+	}
+	return v
+}
+
+// wantSums and wantMoments say what kernels compute, in the plainest way.
+func wantSums(v []uint64) sums {
+	if len(v) == 0 {
+		return noSums
+	}
+	s := sums{least: v[0]}
+	for _, v := range v {
+		s.sum += v
+		s.sumSq += v * v
+		if v < s.least {
+			s.least = v
+		}
+		if v > s.most {
+			s.most = v
+		}
+	}
+	return s
+}
+
+func wantMoments(v []uint64) (sum, first uint64) {
+	for i, v := range v {
+		sum += v
+		first += uint64(i) * v
+	}
+	return sum, first
+}
+
 func TestSums8(t *testing.T) {
 	c := new(chunk)
 	eachKernelInput(t, chunkBytes, func(t *testing.T, rng *rand.Rand, fill func(*rand.Rand, []byte), n int) {
 		dirty(rng, c, n, fill)
 		from := rng.IntN(min(n, 70) + 1)
-		if got, want := sums8(c, from, n-from), sums8Go(c[from:n]); got != want {
+		if got, want := sums8(c, from, n-from), wantSums(samples8(c[from:n])); got != want {
 			t.Fatalf("[%d, %d): %+v, want %+v", from, n, got, want)
 		}
 	})
@@ -105,7 +149,7 @@ func TestSums16(t *testing.T) {
 	c := new(chunk)
 	eachKernelInput(t, chunkBytes/2, func(t *testing.T, rng *rand.Rand, fill func(*rand.Rand, []byte), n int) {
 		dirty(rng, c, 2*n, fill)
-		got, want := sums16(c, n), sums16Go(c[:2*n])
+		got, want := sums16(c, n), wantSums(samples16(c[:2*n]))
 		if n == 0 {
 			got.least, got.most, want = 0, 0, sums{} // not asked for
 		}
@@ -121,12 +165,12 @@ func TestMoments(t *testing.T) {
 		dirty(rng, c, n, fill)
 		from := rng.IntN(min(n, 70) + 1)
 		s, q := moments8(c, from, n-from)
-		if ws, wq := moments8Go(c[from:n]); s != ws || q != wq {
+		if ws, wq := wantMoments(samples8(c[from:n])); s != ws || q != wq {
 			t.Fatalf("8 bit, [%d, %d): %d %d, want %d %d", from, n, s, q, ws, wq)
 		}
 		from /= 2
 		s, q = moments16(c, from, n/2-from)
-		if ws, wq := moments16Go(c[2*from : n/2*2]); s != ws || q != wq {
+		if ws, wq := wantMoments(samples16(c[2*from : n/2*2])); s != ws || q != wq {
 			t.Fatalf("16 bit, [%d, %d): %d %d, want %d %d", from, n/2, s, q, ws, wq)
 		}
 	})
@@ -147,7 +191,17 @@ func TestMomentsSpans(t *testing.T) {
 				spans = append(spans, span{rng.Int32N(1 << 20), x, x + k})
 				left -= k
 			}
-			if got, want := moments8Spans(c, spans), moments8SpansGo(c, spans); got != want {
+			var want moments
+			at := 0
+			for _, s := range spans {
+				for x := uint64(s.X0); x < uint64(s.X1); x++ {
+					v := uint64(c[at])
+					want.x, want.y = want.x+x, want.y+uint64(s.Y)
+					want.vx, want.vy = want.vx+v*x, want.vy+v*uint64(s.Y)
+					at++
+				}
+			}
+			if got := moments8Spans(c, spans); got != want {
 				t.Fatalf("%d pixels in %d spans: %+v, want %+v", n, len(spans), got, want)
 			}
 		}
@@ -164,7 +218,7 @@ func TestIndex16(t *testing.T) {
 				i := rng.IntN(n)
 				v = uint64(c[2*i]) | uint64(c[2*i+1])<<8
 			}
-			if got, want := index16(c, n, v), index16Go(c[:2*n], uint16(v)); got != want {
+			if got, want := index16(c, n, v), slices.Index(samples16(c[:2*n]), v); got != want {
 				t.Fatalf("n=%d v=%#x: %d, want %d", n, v, got, want)
 			}
 		}
@@ -200,7 +254,7 @@ func TestHist16(t *testing.T) {
 			for i := range n {
 				want[(int(c[2*i])|int(c[2*i+1])<<8)%levels]++
 			}
-			hist16(c[:2*n], got)
+			hist16(c, n, got)
 			if !slices.Equal(got, want) {
 				t.Fatalf("n=%d: wrong counts", n)
 			}
@@ -217,7 +271,9 @@ func TestSplit(t *testing.T) {
 				for _, n := range kernelLengths(chunkBytes / pixel) {
 					dirty(rng, src, 0, kernelFills["zeros"])
 					split(got, src, pixel, n)
-					splitGo(want, src, pixel, n)
+					for k := range pixel * n {
+						want[k%pixel][k/pixel] = src[k]
+					}
 					for k := range pixel {
 						if !bytes.Equal(got[k][:n], want[k][:n]) {
 							t.Fatalf("%v: %d bytes a pixel, n=%d, plane %d differs", l, pixel, n, k)
@@ -278,9 +334,9 @@ func TestPack(t *testing.T) {
 				var sum sums
 				*got = chunk{}
 				gt, gn, sum = gather8(got, room, data, &g, spans)
-				if gt != wt || gn != wn || !bytes.Equal(got[:gn], want[:wn]) || gn > 0 && sum != sums8Go(want[:wn]) {
+				if gt != wt || gn != wn || !bytes.Equal(got[:gn], want[:wn]) || gn > 0 && sum != wantSums(samples8(want[:wn])) {
 					t.Fatalf("%v: gather8, room %d, %+v, %v: %d spans, %d bytes, %+v, want %d, %d, %+v",
-						l, room, g, spans, gt, gn, sum, wt, wn, sums8Go(want[:wn]))
+						l, room, g, spans, gt, gn, sum, wt, wn, wantSums(samples8(want[:wn])))
 				}
 			}
 		})

@@ -31,4 +31,6 @@ func hist8(c *chunk, n int, _, _ uint64, hist *[256]uint32, _ *[hist8Scratch]byt
 	hist8Go(c[:n], hist)
 }
 
+func hist16(c *chunk, n int, hist []uint32) { hist16Go(c[:2*n], hist) }
+
 func split(planes *[4]chunk, src *chunk, pixel, n int) { splitGo(planes, src, pixel, n) }

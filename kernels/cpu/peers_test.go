@@ -34,9 +34,11 @@ func TestPeers(t *testing.T) {
 			if os.Getenv("POLYSCAN_PEERS_WHAT") == "histogram" {
 				what |= driver.MaskHistogram
 			}
-			for threads, name := range []string{1: "polyscan", 2: "polyscan/2threads"} {
-				if name != "" {
-					timePeer(t, sc, what, threads, name, repeats)
+			timePeer(t, sc, what, 1, "polyscan", repeats)
+			timePeer(t, sc, what, 2, "polyscan/2threads", repeats)
+			for _, l := range levels() {
+				if l != bestLevel {
+					atLevel(t, l, func() { timePeer(t, sc, what, 1, "polyscan/"+l.String(), repeats) })
 				}
 			}
 		}

@@ -24,10 +24,14 @@ func TestPreparedBytes(t *testing.T) {
 	if n, err := preparedBytes(3, 5); err != nil || n != 64+3*40+5*12 {
 		t.Errorf("%d, %v", n, err)
 	}
+	many := math.MaxInt // more than 32 bits hold, where int has more
+	if many == math.MaxInt32 {
+		many = -1
+	}
 	for _, c := range []struct {
 		regions int
 		spans   int64
-	}{{1, -1}, {1, math.MaxInt64}, {1, math.MaxInt64 / 12}, {math.MaxUint32 + 1, 0}} {
+	}{{1, -1}, {1, math.MaxInt64}, {1, math.MaxInt64 / 12}, {many, 0}} {
 		if n, err := preparedBytes(c.regions, c.spans); err == nil {
 			t.Errorf("%d regions and %d spans have %d bytes", c.regions, c.spans, n)
 		}
