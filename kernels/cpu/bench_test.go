@@ -277,3 +277,27 @@ func BenchmarkManyEdges(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkUpload copies a frame in pieces, as it comes from the network.
+func BenchmarkUpload(b *testing.B) {
+	for _, size := range []int{64 << 10, 2880 * 1440, 10000 * 4000} {
+		for _, piece := range []int{16 << 10, size} {
+			for _, threads := range []int{1, 2} {
+				b.Run(fmt.Sprintf("%d/pieces=%d/threads=%d", size, piece, threads), func(b *testing.B) {
+					f := newFixture(b, threads, 256<<20)
+					data := texture(size)
+					var src [][]byte
+					for rest := data; len(rest) > 0; rest = rest[min(piece, len(rest)):] {
+						src = append(src, rest[:min(piece, len(rest))])
+					}
+					dst := f.slice(int64(size))
+					b.SetBytes(int64(size))
+					loop(b, func() {
+						f.ok(f.s.Upload(dst, src))
+						f.wait()
+					})
+				})
+			}
+		}
+	}
+}

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
+	"sort"
 	"sync"
 	"sync/atomic"
 
@@ -174,41 +175,13 @@ func (s *stream) Close() error {
 	return nil
 }
 
-// copyStep is how many bytes are copied at a time, in about the time of a pace.
-const copyStep = 2 << 20
-
-func copyChunked(dst, src []byte, stop *stopFlag) error {
-	p := pace{stop: stop, left: paceNs}
-	for len(src) > 0 {
-		n := copy(dst, src[:min(len(src), copyStep)])
-		dst, src = dst[n:], src[n:]
-		if len(src) > 0 && p.spend(paceNs) {
-			return errAborted
-		}
-	}
-	return nil
-}
-
 func (s *stream) Upload(dst driver.Slice, src [][]byte) error {
 	return s.enqueue("Upload", func(stop *stopFlag) error {
 		to, err := view(dst, "Dst")
 		if err != nil {
 			return err
 		}
-		n := 0
-		for _, p := range src {
-			n += len(p)
-		}
-		if n != len(to) {
-			return fmt.Errorf("%d bytes for a destination of %d", n, len(to))
-		}
-		for _, p := range src {
-			if err := copyChunked(to, p, stop); err != nil {
-				return err
-			}
-			to = to[len(p):]
-		}
-		return nil
+		return s.dev.gather(to, src, "Upload", stop)
 	})
 }
 
@@ -218,10 +191,48 @@ func (s *stream) Download(dst []byte, src driver.Slice) error {
 		if err != nil {
 			return err
 		}
-		if len(from) != len(dst) {
-			return fmt.Errorf("%d bytes for a destination of %d", len(from), len(dst))
+		return s.dev.gather(dst, [][]byte{from}, "Download", stop)
+	})
+}
+
+const (
+	// copyStep is how many bytes are copied at a time. The runtime copies more than some hundred KiB past the caches,
+	// from which the next op would then have to fetch them again.
+	copyStep = 128 << 10
+	// copyBlock is how many bytes of a copy a thread takes at a time.
+	copyBlock = 1 << 20
+)
+
+// gather copies the concatenation of src to dst.
+func (d *device) gather(dst []byte, src [][]byte, name string, stop *stopFlag) error {
+	ends := make([]int, len(src)) // where each piece ends in dst
+	n := 0
+	for i, p := range src {
+		n += len(p)
+		ends[i] = n
+	}
+	if n != len(dst) {
+		return fmt.Errorf("%d bytes for a destination of %d", n, len(dst))
+	}
+	var next atomic.Int64
+	return d.share(name, min(d.threads, n/copyBlock), stop, func(s *scratch) error {
+		for {
+			from := int(next.Add(1)-1) * copyBlock
+			if from >= n {
+				return nil
+			}
+			to := min(from+copyBlock, n)
+			for i := sort.SearchInts(ends, from+1); from < to; {
+				p := src[i][len(src[i])-(ends[i]-from):]
+				k := copy(dst[from:min(to, from+copyStep)], p)
+				if from += k; from == ends[i] {
+					i++
+				}
+				if s.pace.spend(10 + k/16) {
+					return errAborted
+				}
+			}
 		}
-		return copyChunked(dst, from, stop)
 	})
 }
 
@@ -235,7 +246,7 @@ func (s *stream) Fill(dst driver.Slice, value byte) error {
 		for len(to) > 0 {
 			n := min(len(to), copyStep)
 			fill(to[:n], value)
-			if to = to[n:]; len(to) > 0 && p.spend(paceNs) {
+			if to = to[n:]; p.spend(n / 16) {
 				return errAborted
 			}
 		}

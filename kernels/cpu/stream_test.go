@@ -134,17 +134,28 @@ func (otherMem) Bytes() int64 { return 1 << 20 }
 func (otherMem) Free() error  { return nil }
 
 func TestCopies(t *testing.T) {
-	f := newFixture(t, 1, 64<<20)
+	f := newFixture(t, 2, 64<<20)
 	rng := rand.New(rand.NewPCG(1, 1))
-	for _, n := range []int{0, 1, 255, 256, 257, 70_000, copyStep - 1, copyStep, 2*copyStep + 3} {
+	for _, n := range []int{0, 1, 255, 256, 257, 70_000, copyStep - 1, copyStep, 2*copyStep + 3, copyBlock, 3*copyBlock + 5} {
 		f.reset()
 		src := make([]byte, n)
 		kernelFills["noise"](rng, src)
 		s := f.slice(int64(n))
-		cut := rng.IntN(n + 1)
-		f.ok(f.s.Upload(s, [][]byte{src[:cut], nil, src[cut:]}))
-		if got := download[byte](f, s); !bytes.Equal(got, src) {
-			t.Errorf("%d bytes came back otherwise", n)
+		for _, longest := range []int{n, 100, copyStep, copyBlock + 1} {
+			if longest == 100 && n > 100_000 {
+				continue
+			}
+			pieces := [][]byte{nil}
+			for rest := src; len(rest) > 0; {
+				k := rng.IntN(min(longest, len(rest)) + 1)
+				pieces = append(pieces, rest[:k])
+				rest = rest[k:]
+			}
+			f.ok(f.s.Fill(s, 0x5a))
+			f.ok(f.s.Upload(s, append(pieces, nil)))
+			if got := download[byte](f, s); !bytes.Equal(got, src) {
+				t.Errorf("%d bytes in pieces of up to %d came back otherwise", n, longest)
+			}
 		}
 		for _, v := range []byte{0, 7} {
 			f.ok(f.s.Fill(s, v))
