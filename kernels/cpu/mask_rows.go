@@ -17,8 +17,8 @@ type rowScratch struct {
 	order  []uint64     // first row<<32 | index of an edge
 	act    []uint32     // the edges that cross the current row, by index
 	bounds []uint32     // those of them at which spans begin and end
-	ends   []int32      // by row of the part: crossings up to and including it, then where to put the next one
-	base   []int32      // by row: winding number left of all columns, then up to which it is known
+	ends   []int32      // by row: the number of crossings, at first as differences; then where to put the next one
+	base   []int32      // by row: the sum of the signs of edges right of column 0, at first as differences
 	keys   []uint32     // crossings by row: column<<1 | 1 where the sign is +1
 	delta  []int32      // by column, zero between uses
 	set    []uint64     // bit by column, zero between uses

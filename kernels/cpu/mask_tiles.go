@@ -13,6 +13,9 @@ import (
 // tileSide is the side of a tile in pixels.
 const tileSide = 32
 
+// keepEdges is how many edges scratch is kept for between ops: 1 MiB.
+const keepEdges = 1 << 16
+
 type tileScratch struct {
 	mask []uint64      // tileSide rows of bits
 	band []driver.Edge // edges that matter to the band
@@ -87,6 +90,9 @@ func findByTiles(sc *scratch, w *spanWriter, edges []driver.Edge, fill driver.Fi
 		return nil
 	}
 	t := &tiler{tileScratch: &sc.tiles, pace: &sc.pace, fill: fill, words: (width + 63) / 64}
+	if len(edges) > keepEdges {
+		defer func() { t.band, t.kept = nil, nil }()
+	}
 	t.mask = grow(t.mask, t.words*tileSide)
 	for y0 := lo; y0 < hi; y0 += tileSide {
 		y1 := min(y0+tileSide, hi)

@@ -7,9 +7,10 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"runtime"
-	"runtime/debug"
 	"sort"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -112,10 +113,28 @@ func (s *stream) loop() {
 func guard(name string, f func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = fmt.Errorf("panic in %s: %v\n%s", name, p, debug.Stack())
+			err = fmt.Errorf("panic in %s: %v (%s)", name, p, panicSite())
 		}
 	}()
 	return f()
+}
+
+// panicSite says where the panic that is being recovered from happened.
+func panicSite() string {
+	pcs := make([]uintptr, 32)
+	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs)])
+	panicked := false
+	for {
+		f, more := frames.Next()
+		inRuntime := strings.HasPrefix(f.Function, "runtime.")
+		if panicked && !inRuntime {
+			return fmt.Sprintf("%s:%d", filepath.Base(f.File), f.Line)
+		}
+		panicked = panicked || inRuntime
+		if !more {
+			return "unknown place"
+		}
+	}
 }
 
 func (s *stream) enqueue(name string, run func(*stopFlag) error) error {

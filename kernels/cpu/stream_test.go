@@ -202,7 +202,13 @@ func TestPanic(t *testing.T) {
 	f := newFixture(t, 2, 4096)
 	s := f.s.(*stream)
 	f.ok(s.enqueue("Test", func(*stopFlag) error { panic("oh") }))
-	if err := s.Wait(t.Context()); err == nil || !strings.Contains(err.Error(), "Test") || !strings.Contains(err.Error(), "oh") {
+	err := s.Wait(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "panic in Test: oh (stream_test.go:") || strings.Contains(err.Error(), "\n") {
+		t.Errorf("the error is %v", err)
+	}
+	var none []int
+	f.ok(s.enqueue("Test", func(*stopFlag) error { none[len(none)]++; return nil }))
+	if err := s.Wait(t.Context()); err == nil || !strings.Contains(err.Error(), "out of range") || !strings.Contains(err.Error(), "stream_test.go:") {
 		t.Errorf("the error is %v", err)
 	}
 	f.ok(s.enqueue("Test", func(*stopFlag) error {
