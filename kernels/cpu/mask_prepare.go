@@ -253,8 +253,10 @@ func (p *preparation) work(s *scratch) error {
 func (p *preparation) one(s *scratch, i int) error {
 	if i < len(p.parts) {
 		t := &p.parts[i]
-		var err error
-		t.w, err = p.rows(s, t.region, t.first, t.room, t.r0, t.r1)
+		w, err := p.rows(s, t.region, t.first, t.room, t.r0, t.r1)
+		if err == nil {
+			t.w = *w
+		}
 		return err
 	}
 	i -= len(p.parts)
@@ -270,15 +272,16 @@ func (p *preparation) one(s *scratch, i int) error {
 	return nil
 }
 
-// rows finds the spans of some rows of a region.
-func (p *preparation) rows(s *scratch, region int, first, room uint64, r0, r1 int) (spanWriter, error) {
-	w := newSpanWriter(p.blob.spans[first : first+room : first+room])
+// rows finds the spans of some rows of a region. The writer that it returns is the scratch's.
+func (p *preparation) rows(s *scratch, region int, first, room uint64, r0, r1 int) (*spanWriter, error) {
+	w := &s.writer
+	*w = newSpanWriter(p.blob.spans[first : first+room : first+room])
 	edges, err := regionEdges(p.Regions, region)
 	if err == nil && r0 < r1 {
-		err = p.find(s, &w, edges, p.Regions.Regions[region].Fill, p.Width, r0, r1)
+		err = p.find(s, w, edges, p.Regions.Regions[region].Fill, p.Width, r0, r1)
 	}
 	if err != nil {
-		return w, fmt.Errorf("Regions[%d]: %w", region, err)
+		return nil, fmt.Errorf("Regions[%d]: %w", region, err)
 	}
 	return w, nil
 }

@@ -15,6 +15,7 @@ type scratch struct {
 	reduce reduceScratch // first, so that it is aligned as the allocation is
 	rows   rowScratch
 	tiles  tileScratch
+	writer spanWriter
 	pace   pace
 }
 
