@@ -311,6 +311,8 @@ type Frame struct {
 	// Types that are valid to be assigned to Source:
 	//
 	//	*Frame_Data
+	//	*Frame_Shared
+	//	*Frame_Resident
 	Source        isFrame_Source `protobuf_oneof:"source"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -383,6 +385,24 @@ func (x *Frame) GetData() []byte {
 	return nil
 }
 
+func (x *Frame) GetShared() *SharedPixels {
+	if x != nil {
+		if x, ok := x.Source.(*Frame_Shared); ok {
+			return x.Shared
+		}
+	}
+	return nil
+}
+
+func (x *Frame) GetResident() string {
+	if x != nil {
+		if x, ok := x.Source.(*Frame_Resident); ok {
+			return x.Resident
+		}
+	}
+	return ""
+}
+
 type isFrame_Source interface {
 	isFrame_Source()
 }
@@ -393,7 +413,86 @@ type Frame_Data struct {
 	Data []byte `protobuf:"bytes,15,opt,name=data,proto3,oneof"`
 }
 
+type Frame_Shared struct {
+	// Raw pixels in memory that the client has leased, see SharedMemoryService. The client must leave them as they
+	// are until the frame has been answered.
+	Shared *SharedPixels `protobuf:"bytes,16,opt,name=shared,proto3,oneof"`
+}
+
+type Frame_Resident struct {
+	// A frame that the server keeps, by the name that FrameService gave it. layout and encoding must be unset.
+	Resident string `protobuf:"bytes,17,opt,name=resident,proto3,oneof"`
+}
+
 func (*Frame_Data) isFrame_Source() {}
+
+func (*Frame_Shared) isFrame_Source() {}
+
+func (*Frame_Resident) isFrame_Source() {}
+
+// SharedPixels is a range of bytes of a lease.
+type SharedPixels struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// As LeaseResponse.lease_id has it.
+	LeaseId uint64 `protobuf:"varint,1,opt,name=lease_id,json=leaseId,proto3" json:"lease_id,omitempty"`
+	// Of the first byte, from the start of the lease.
+	Offset uint64 `protobuf:"varint,2,opt,name=offset,proto3" json:"offset,omitempty"`
+	// How many bytes: what the layout takes.
+	Length        uint64 `protobuf:"varint,3,opt,name=length,proto3" json:"length,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SharedPixels) Reset() {
+	*x = SharedPixels{}
+	mi := &file_polyscan_v1_frame_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SharedPixels) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SharedPixels) ProtoMessage() {}
+
+func (x *SharedPixels) ProtoReflect() protoreflect.Message {
+	mi := &file_polyscan_v1_frame_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SharedPixels.ProtoReflect.Descriptor instead.
+func (*SharedPixels) Descriptor() ([]byte, []int) {
+	return file_polyscan_v1_frame_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *SharedPixels) GetLeaseId() uint64 {
+	if x != nil {
+		return x.LeaseId
+	}
+	return 0
+}
+
+func (x *SharedPixels) GetOffset() uint64 {
+	if x != nil {
+		return x.Offset
+	}
+	return 0
+}
+
+func (x *SharedPixels) GetLength() uint64 {
+	if x != nil {
+		return x.Length
+	}
+	return 0
+}
 
 // PixelPosition is the index of a pixel: column x and row y, from 0.
 type PixelPosition struct {
@@ -406,7 +505,7 @@ type PixelPosition struct {
 
 func (x *PixelPosition) Reset() {
 	*x = PixelPosition{}
-	mi := &file_polyscan_v1_frame_proto_msgTypes[2]
+	mi := &file_polyscan_v1_frame_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -418,7 +517,7 @@ func (x *PixelPosition) String() string {
 func (*PixelPosition) ProtoMessage() {}
 
 func (x *PixelPosition) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_frame_proto_msgTypes[2]
+	mi := &file_polyscan_v1_frame_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -431,7 +530,7 @@ func (x *PixelPosition) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PixelPosition.ProtoReflect.Descriptor instead.
 func (*PixelPosition) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_frame_proto_rawDescGZIP(), []int{2}
+	return file_polyscan_v1_frame_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *PixelPosition) GetX() uint32 {
@@ -459,7 +558,7 @@ type Point struct {
 
 func (x *Point) Reset() {
 	*x = Point{}
-	mi := &file_polyscan_v1_frame_proto_msgTypes[3]
+	mi := &file_polyscan_v1_frame_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -471,7 +570,7 @@ func (x *Point) String() string {
 func (*Point) ProtoMessage() {}
 
 func (x *Point) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_frame_proto_msgTypes[3]
+	mi := &file_polyscan_v1_frame_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -484,7 +583,7 @@ func (x *Point) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Point.ProtoReflect.Descriptor instead.
 func (*Point) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_frame_proto_rawDescGZIP(), []int{3}
+	return file_polyscan_v1_frame_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Point) GetX() float64 {
@@ -514,7 +613,7 @@ type PixelRect struct {
 
 func (x *PixelRect) Reset() {
 	*x = PixelRect{}
-	mi := &file_polyscan_v1_frame_proto_msgTypes[4]
+	mi := &file_polyscan_v1_frame_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -526,7 +625,7 @@ func (x *PixelRect) String() string {
 func (*PixelRect) ProtoMessage() {}
 
 func (x *PixelRect) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_frame_proto_msgTypes[4]
+	mi := &file_polyscan_v1_frame_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -539,7 +638,7 @@ func (x *PixelRect) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PixelRect.ProtoReflect.Descriptor instead.
 func (*PixelRect) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_frame_proto_rawDescGZIP(), []int{4}
+	return file_polyscan_v1_frame_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *PixelRect) GetX0() uint32 {
@@ -581,13 +680,19 @@ const file_polyscan_v1_frame_proto_rawDesc = "" +
 	"\fpixel_format\x18\x03 \x01(\x0e2\x18.polyscan.v1.PixelFormatB\b\xbaH\x05\x82\x01\x02\x10\x01R\vpixelFormat\x12\x16\n" +
 	"\x06stride\x18\x04 \x01(\rR\x06stride\x12<\n" +
 	"\x10significant_bits\x18\x05 \x01(\rB\x11\xbaH\x0e*\f0\x000\b0\n" +
-	"0\f0\x0e0\x10R\x0fsignificantBits\"\xbb\x01\n" +
+	"0\f0\x0e0\x10R\x0fsignificantBits\"\x98\x02\n" +
 	"\x05Frame\x120\n" +
 	"\x06layout\x18\x01 \x01(\v2\x18.polyscan.v1.FrameLayoutR\x06layout\x12;\n" +
 	"\bencoding\x18\x02 \x01(\x0e2\x15.polyscan.v1.EncodingB\b\xbaH\x05\x82\x01\x02\x10\x01R\bencoding\x12#\n" +
 	"\bframe_id\x18\x03 \x01(\tB\b\xbaH\x05r\x03(\x80\x02R\aframeId\x12\x14\n" +
-	"\x04data\x18\x0f \x01(\fH\x00R\x04dataB\b\n" +
-	"\x06source\"+\n" +
+	"\x04data\x18\x0f \x01(\fH\x00R\x04data\x123\n" +
+	"\x06shared\x18\x10 \x01(\v2\x19.polyscan.v1.SharedPixelsH\x00R\x06shared\x12&\n" +
+	"\bresident\x18\x11 \x01(\tB\b\xbaH\x05r\x03(\x80\x01H\x00R\bresidentB\b\n" +
+	"\x06source\"Y\n" +
+	"\fSharedPixels\x12\x19\n" +
+	"\blease_id\x18\x01 \x01(\x04R\aleaseId\x12\x16\n" +
+	"\x06offset\x18\x02 \x01(\x04R\x06offset\x12\x16\n" +
+	"\x06length\x18\x03 \x01(\x04R\x06length\"+\n" +
 	"\rPixelPosition\x12\f\n" +
 	"\x01x\x18\x01 \x01(\rR\x01x\x12\f\n" +
 	"\x01y\x18\x02 \x01(\rR\x01y\"#\n" +
@@ -635,26 +740,28 @@ func file_polyscan_v1_frame_proto_rawDescGZIP() []byte {
 }
 
 var file_polyscan_v1_frame_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_polyscan_v1_frame_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
+var file_polyscan_v1_frame_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
 var file_polyscan_v1_frame_proto_goTypes = []any{
 	(PixelFormat)(0),      // 0: polyscan.v1.PixelFormat
 	(Channel)(0),          // 1: polyscan.v1.Channel
 	(Encoding)(0),         // 2: polyscan.v1.Encoding
 	(*FrameLayout)(nil),   // 3: polyscan.v1.FrameLayout
 	(*Frame)(nil),         // 4: polyscan.v1.Frame
-	(*PixelPosition)(nil), // 5: polyscan.v1.PixelPosition
-	(*Point)(nil),         // 6: polyscan.v1.Point
-	(*PixelRect)(nil),     // 7: polyscan.v1.PixelRect
+	(*SharedPixels)(nil),  // 5: polyscan.v1.SharedPixels
+	(*PixelPosition)(nil), // 6: polyscan.v1.PixelPosition
+	(*Point)(nil),         // 7: polyscan.v1.Point
+	(*PixelRect)(nil),     // 8: polyscan.v1.PixelRect
 }
 var file_polyscan_v1_frame_proto_depIdxs = []int32{
 	0, // 0: polyscan.v1.FrameLayout.pixel_format:type_name -> polyscan.v1.PixelFormat
 	3, // 1: polyscan.v1.Frame.layout:type_name -> polyscan.v1.FrameLayout
 	2, // 2: polyscan.v1.Frame.encoding:type_name -> polyscan.v1.Encoding
-	3, // [3:3] is the sub-list for method output_type
-	3, // [3:3] is the sub-list for method input_type
-	3, // [3:3] is the sub-list for extension type_name
-	3, // [3:3] is the sub-list for extension extendee
-	0, // [0:3] is the sub-list for field type_name
+	5, // 3: polyscan.v1.Frame.shared:type_name -> polyscan.v1.SharedPixels
+	4, // [4:4] is the sub-list for method output_type
+	4, // [4:4] is the sub-list for method input_type
+	4, // [4:4] is the sub-list for extension type_name
+	4, // [4:4] is the sub-list for extension extendee
+	0, // [0:4] is the sub-list for field type_name
 }
 
 func init() { file_polyscan_v1_frame_proto_init() }
@@ -664,6 +771,8 @@ func file_polyscan_v1_frame_proto_init() {
 	}
 	file_polyscan_v1_frame_proto_msgTypes[1].OneofWrappers = []any{
 		(*Frame_Data)(nil),
+		(*Frame_Shared)(nil),
+		(*Frame_Resident)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -671,7 +780,7 @@ func file_polyscan_v1_frame_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_polyscan_v1_frame_proto_rawDesc), len(file_polyscan_v1_frame_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   5,
+			NumMessages:   6,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -26,6 +26,59 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// WorkClass says how urgent a call is. A class runs before the classes behind it; line-scan streams run before all.
+type WorkClass int32
+
+const (
+	// The same as WORK_CLASS_INTERACTIVE.
+	WorkClass_WORK_CLASS_UNSPECIFIED WorkClass = 0
+	// Someone waits for it.
+	WorkClass_WORK_CLASS_INTERACTIVE WorkClass = 1
+	// It may take as long as it takes; cut into pieces that let others through, and shed first under overload.
+	WorkClass_WORK_CLASS_BATCH WorkClass = 2
+)
+
+// Enum value maps for WorkClass.
+var (
+	WorkClass_name = map[int32]string{
+		0: "WORK_CLASS_UNSPECIFIED",
+		1: "WORK_CLASS_INTERACTIVE",
+		2: "WORK_CLASS_BATCH",
+	}
+	WorkClass_value = map[string]int32{
+		"WORK_CLASS_UNSPECIFIED": 0,
+		"WORK_CLASS_INTERACTIVE": 1,
+		"WORK_CLASS_BATCH":       2,
+	}
+)
+
+func (x WorkClass) Enum() *WorkClass {
+	p := new(WorkClass)
+	*p = x
+	return p
+}
+
+func (x WorkClass) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (WorkClass) Descriptor() protoreflect.EnumDescriptor {
+	return file_polyscan_v1_inspection_proto_enumTypes[0].Descriptor()
+}
+
+func (WorkClass) Type() protoreflect.EnumType {
+	return &file_polyscan_v1_inspection_proto_enumTypes[0]
+}
+
+func (x WorkClass) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use WorkClass.Descriptor instead.
+func (WorkClass) EnumDescriptor() ([]byte, []int) {
+	return file_polyscan_v1_inspection_proto_rawDescGZIP(), []int{0}
+}
+
 // RasterMode says what the pixels of a rasterised image hold.
 type RasterMode int32
 
@@ -63,11 +116,11 @@ func (x RasterMode) String() string {
 }
 
 func (RasterMode) Descriptor() protoreflect.EnumDescriptor {
-	return file_polyscan_v1_inspection_proto_enumTypes[0].Descriptor()
+	return file_polyscan_v1_inspection_proto_enumTypes[1].Descriptor()
 }
 
 func (RasterMode) Type() protoreflect.EnumType {
-	return &file_polyscan_v1_inspection_proto_enumTypes[0]
+	return &file_polyscan_v1_inspection_proto_enumTypes[1]
 }
 
 func (x RasterMode) Number() protoreflect.EnumNumber {
@@ -76,7 +129,7 @@ func (x RasterMode) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use RasterMode.Descriptor instead.
 func (RasterMode) EnumDescriptor() ([]byte, []int) {
-	return file_polyscan_v1_inspection_proto_rawDescGZIP(), []int{0}
+	return file_polyscan_v1_inspection_proto_rawDescGZIP(), []int{1}
 }
 
 // Inspection is what to do with a frame.
@@ -91,7 +144,9 @@ type Inspection struct {
 	// is returned.
 	Reductions *Reductions `protobuf:"bytes,3,opt,name=reductions,proto3" json:"reductions,omitempty"`
 	// How to find the pixels.
-	Method        MaskMethod `protobuf:"varint,4,opt,name=method,proto3,enum=polyscan.v1.MaskMethod" json:"method,omitempty"`
+	Method MaskMethod `protobuf:"varint,4,opt,name=method,proto3,enum=polyscan.v1.MaskMethod" json:"method,omitempty"`
+	// How urgent it is. ScanLines takes no other than unspecified.
+	WorkClass     WorkClass `protobuf:"varint,5,opt,name=work_class,json=workClass,proto3,enum=polyscan.v1.WorkClass" json:"work_class,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -163,6 +218,13 @@ func (x *Inspection) GetMethod() MaskMethod {
 		return x.Method
 	}
 	return MaskMethod_MASK_METHOD_UNSPECIFIED
+}
+
+func (x *Inspection) GetWorkClass() WorkClass {
+	if x != nil {
+		return x.WorkClass
+	}
+	return WorkClass_WORK_CLASS_UNSPECIFIED
 }
 
 type isInspection_Regions interface {
@@ -797,7 +859,7 @@ var File_polyscan_v1_inspection_proto protoreflect.FileDescriptor
 
 const file_polyscan_v1_inspection_proto_rawDesc = "" +
 	"\n" +
-	"\x1cpolyscan/v1/inspection.proto\x12\vpolyscan.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x17google/rpc/status.proto\x1a\x17polyscan/v1/frame.proto\x1a\x18polyscan/v1/recipe.proto\x1a\x18polyscan/v1/region.proto\"\xfd\x01\n" +
+	"\x1cpolyscan/v1/inspection.proto\x12\vpolyscan.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x17google/rpc/status.proto\x1a\x17polyscan/v1/frame.proto\x1a\x18polyscan/v1/recipe.proto\x1a\x18polyscan/v1/region.proto\"\xbe\x02\n" +
 	"\n" +
 	"Inspection\x127\n" +
 	"\n" +
@@ -806,7 +868,9 @@ const file_polyscan_v1_inspection_proto_rawDesc = "" +
 	"\n" +
 	"reductions\x18\x03 \x01(\v2\x17.polyscan.v1.ReductionsR\n" +
 	"reductions\x129\n" +
-	"\x06method\x18\x04 \x01(\x0e2\x17.polyscan.v1.MaskMethodB\b\xbaH\x05\x82\x01\x02\x10\x01R\x06methodB\x10\n" +
+	"\x06method\x18\x04 \x01(\x0e2\x17.polyscan.v1.MaskMethodB\b\xbaH\x05\x82\x01\x02\x10\x01R\x06method\x12?\n" +
+	"\n" +
+	"work_class\x18\x05 \x01(\x0e2\x16.polyscan.v1.WorkClassB\b\xbaH\x05\x82\x01\x02\x10\x01R\tworkClassB\x10\n" +
 	"\aregions\x12\x05\xbaH\x02\b\x01\"\x82\x01\n" +
 	"\rReduceRequest\x12?\n" +
 	"\n" +
@@ -850,7 +914,11 @@ const file_polyscan_v1_inspection_proto_rawDesc = "" +
 	"\bsequence\x18\x01 \x01(\x04R\bsequence\x122\n" +
 	"\x06result\x18\x02 \x01(\v2\x18.polyscan.v1.FrameResultH\x00R\x06result\x12*\n" +
 	"\x05error\x18\x03 \x01(\v2\x12.google.rpc.StatusH\x00R\x05errorB\t\n" +
-	"\aoutcome*W\n" +
+	"\aoutcome*Y\n" +
+	"\tWorkClass\x12\x1a\n" +
+	"\x16WORK_CLASS_UNSPECIFIED\x10\x00\x12\x1a\n" +
+	"\x16WORK_CLASS_INTERACTIVE\x10\x01\x12\x14\n" +
+	"\x10WORK_CLASS_BATCH\x10\x02*W\n" +
 	"\n" +
 	"RasterMode\x12\x1b\n" +
 	"\x17RASTER_MODE_UNSPECIFIED\x10\x00\x12\x14\n" +
@@ -873,68 +941,70 @@ func file_polyscan_v1_inspection_proto_rawDescGZIP() []byte {
 	return file_polyscan_v1_inspection_proto_rawDescData
 }
 
-var file_polyscan_v1_inspection_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
+var file_polyscan_v1_inspection_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
 var file_polyscan_v1_inspection_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
 var file_polyscan_v1_inspection_proto_goTypes = []any{
-	(RasterMode)(0),              // 0: polyscan.v1.RasterMode
-	(*Inspection)(nil),           // 1: polyscan.v1.Inspection
-	(*ReduceRequest)(nil),        // 2: polyscan.v1.ReduceRequest
-	(*FrameResult)(nil),          // 3: polyscan.v1.FrameResult
-	(*StageTimes)(nil),           // 4: polyscan.v1.StageTimes
-	(*ReduceResponse)(nil),       // 5: polyscan.v1.ReduceResponse
-	(*RasterizeRequest)(nil),     // 6: polyscan.v1.RasterizeRequest
-	(*RasterizeResponse)(nil),    // 7: polyscan.v1.RasterizeResponse
-	(*StreamFramesRequest)(nil),  // 8: polyscan.v1.StreamFramesRequest
-	(*StreamFramesResponse)(nil), // 9: polyscan.v1.StreamFramesResponse
-	(*RegionSet)(nil),            // 10: polyscan.v1.RegionSet
-	(*RecipeRef)(nil),            // 11: polyscan.v1.RecipeRef
-	(*Reductions)(nil),           // 12: polyscan.v1.Reductions
-	(MaskMethod)(0),              // 13: polyscan.v1.MaskMethod
-	(*Frame)(nil),                // 14: polyscan.v1.Frame
-	(*FrameLayout)(nil),          // 15: polyscan.v1.FrameLayout
-	(*RegionResult)(nil),         // 16: polyscan.v1.RegionResult
-	(Verdict)(0),                 // 17: polyscan.v1.Verdict
-	(*durationpb.Duration)(nil),  // 18: google.protobuf.Duration
-	(Encoding)(0),                // 19: polyscan.v1.Encoding
-	(*status.Status)(nil),        // 20: google.rpc.Status
+	(WorkClass)(0),               // 0: polyscan.v1.WorkClass
+	(RasterMode)(0),              // 1: polyscan.v1.RasterMode
+	(*Inspection)(nil),           // 2: polyscan.v1.Inspection
+	(*ReduceRequest)(nil),        // 3: polyscan.v1.ReduceRequest
+	(*FrameResult)(nil),          // 4: polyscan.v1.FrameResult
+	(*StageTimes)(nil),           // 5: polyscan.v1.StageTimes
+	(*ReduceResponse)(nil),       // 6: polyscan.v1.ReduceResponse
+	(*RasterizeRequest)(nil),     // 7: polyscan.v1.RasterizeRequest
+	(*RasterizeResponse)(nil),    // 8: polyscan.v1.RasterizeResponse
+	(*StreamFramesRequest)(nil),  // 9: polyscan.v1.StreamFramesRequest
+	(*StreamFramesResponse)(nil), // 10: polyscan.v1.StreamFramesResponse
+	(*RegionSet)(nil),            // 11: polyscan.v1.RegionSet
+	(*RecipeRef)(nil),            // 12: polyscan.v1.RecipeRef
+	(*Reductions)(nil),           // 13: polyscan.v1.Reductions
+	(MaskMethod)(0),              // 14: polyscan.v1.MaskMethod
+	(*Frame)(nil),                // 15: polyscan.v1.Frame
+	(*FrameLayout)(nil),          // 16: polyscan.v1.FrameLayout
+	(*RegionResult)(nil),         // 17: polyscan.v1.RegionResult
+	(Verdict)(0),                 // 18: polyscan.v1.Verdict
+	(*durationpb.Duration)(nil),  // 19: google.protobuf.Duration
+	(Encoding)(0),                // 20: polyscan.v1.Encoding
+	(*status.Status)(nil),        // 21: google.rpc.Status
 }
 var file_polyscan_v1_inspection_proto_depIdxs = []int32{
-	10, // 0: polyscan.v1.Inspection.region_set:type_name -> polyscan.v1.RegionSet
-	11, // 1: polyscan.v1.Inspection.recipe:type_name -> polyscan.v1.RecipeRef
-	12, // 2: polyscan.v1.Inspection.reductions:type_name -> polyscan.v1.Reductions
-	13, // 3: polyscan.v1.Inspection.method:type_name -> polyscan.v1.MaskMethod
-	1,  // 4: polyscan.v1.ReduceRequest.inspection:type_name -> polyscan.v1.Inspection
-	14, // 5: polyscan.v1.ReduceRequest.frame:type_name -> polyscan.v1.Frame
-	15, // 6: polyscan.v1.FrameResult.layout:type_name -> polyscan.v1.FrameLayout
-	16, // 7: polyscan.v1.FrameResult.regions:type_name -> polyscan.v1.RegionResult
-	17, // 8: polyscan.v1.FrameResult.verdict:type_name -> polyscan.v1.Verdict
-	13, // 9: polyscan.v1.FrameResult.method:type_name -> polyscan.v1.MaskMethod
-	4,  // 10: polyscan.v1.FrameResult.times:type_name -> polyscan.v1.StageTimes
-	18, // 11: polyscan.v1.StageTimes.decode:type_name -> google.protobuf.Duration
-	18, // 12: polyscan.v1.StageTimes.queue:type_name -> google.protobuf.Duration
-	18, // 13: polyscan.v1.StageTimes.compute:type_name -> google.protobuf.Duration
-	3,  // 14: polyscan.v1.ReduceResponse.result:type_name -> polyscan.v1.FrameResult
-	10, // 15: polyscan.v1.RasterizeRequest.region_set:type_name -> polyscan.v1.RegionSet
-	11, // 16: polyscan.v1.RasterizeRequest.recipe:type_name -> polyscan.v1.RecipeRef
-	0,  // 17: polyscan.v1.RasterizeRequest.mode:type_name -> polyscan.v1.RasterMode
-	13, // 18: polyscan.v1.RasterizeRequest.method:type_name -> polyscan.v1.MaskMethod
-	19, // 19: polyscan.v1.RasterizeRequest.encoding:type_name -> polyscan.v1.Encoding
-	14, // 20: polyscan.v1.RasterizeResponse.image:type_name -> polyscan.v1.Frame
-	1,  // 21: polyscan.v1.StreamFramesRequest.open:type_name -> polyscan.v1.Inspection
-	14, // 22: polyscan.v1.StreamFramesRequest.frame:type_name -> polyscan.v1.Frame
-	3,  // 23: polyscan.v1.StreamFramesResponse.result:type_name -> polyscan.v1.FrameResult
-	20, // 24: polyscan.v1.StreamFramesResponse.error:type_name -> google.rpc.Status
-	2,  // 25: polyscan.v1.InspectionService.Reduce:input_type -> polyscan.v1.ReduceRequest
-	6,  // 26: polyscan.v1.InspectionService.Rasterize:input_type -> polyscan.v1.RasterizeRequest
-	8,  // 27: polyscan.v1.InspectionService.StreamFrames:input_type -> polyscan.v1.StreamFramesRequest
-	5,  // 28: polyscan.v1.InspectionService.Reduce:output_type -> polyscan.v1.ReduceResponse
-	7,  // 29: polyscan.v1.InspectionService.Rasterize:output_type -> polyscan.v1.RasterizeResponse
-	9,  // 30: polyscan.v1.InspectionService.StreamFrames:output_type -> polyscan.v1.StreamFramesResponse
-	28, // [28:31] is the sub-list for method output_type
-	25, // [25:28] is the sub-list for method input_type
-	25, // [25:25] is the sub-list for extension type_name
-	25, // [25:25] is the sub-list for extension extendee
-	0,  // [0:25] is the sub-list for field type_name
+	11, // 0: polyscan.v1.Inspection.region_set:type_name -> polyscan.v1.RegionSet
+	12, // 1: polyscan.v1.Inspection.recipe:type_name -> polyscan.v1.RecipeRef
+	13, // 2: polyscan.v1.Inspection.reductions:type_name -> polyscan.v1.Reductions
+	14, // 3: polyscan.v1.Inspection.method:type_name -> polyscan.v1.MaskMethod
+	0,  // 4: polyscan.v1.Inspection.work_class:type_name -> polyscan.v1.WorkClass
+	2,  // 5: polyscan.v1.ReduceRequest.inspection:type_name -> polyscan.v1.Inspection
+	15, // 6: polyscan.v1.ReduceRequest.frame:type_name -> polyscan.v1.Frame
+	16, // 7: polyscan.v1.FrameResult.layout:type_name -> polyscan.v1.FrameLayout
+	17, // 8: polyscan.v1.FrameResult.regions:type_name -> polyscan.v1.RegionResult
+	18, // 9: polyscan.v1.FrameResult.verdict:type_name -> polyscan.v1.Verdict
+	14, // 10: polyscan.v1.FrameResult.method:type_name -> polyscan.v1.MaskMethod
+	5,  // 11: polyscan.v1.FrameResult.times:type_name -> polyscan.v1.StageTimes
+	19, // 12: polyscan.v1.StageTimes.decode:type_name -> google.protobuf.Duration
+	19, // 13: polyscan.v1.StageTimes.queue:type_name -> google.protobuf.Duration
+	19, // 14: polyscan.v1.StageTimes.compute:type_name -> google.protobuf.Duration
+	4,  // 15: polyscan.v1.ReduceResponse.result:type_name -> polyscan.v1.FrameResult
+	11, // 16: polyscan.v1.RasterizeRequest.region_set:type_name -> polyscan.v1.RegionSet
+	12, // 17: polyscan.v1.RasterizeRequest.recipe:type_name -> polyscan.v1.RecipeRef
+	1,  // 18: polyscan.v1.RasterizeRequest.mode:type_name -> polyscan.v1.RasterMode
+	14, // 19: polyscan.v1.RasterizeRequest.method:type_name -> polyscan.v1.MaskMethod
+	20, // 20: polyscan.v1.RasterizeRequest.encoding:type_name -> polyscan.v1.Encoding
+	15, // 21: polyscan.v1.RasterizeResponse.image:type_name -> polyscan.v1.Frame
+	2,  // 22: polyscan.v1.StreamFramesRequest.open:type_name -> polyscan.v1.Inspection
+	15, // 23: polyscan.v1.StreamFramesRequest.frame:type_name -> polyscan.v1.Frame
+	4,  // 24: polyscan.v1.StreamFramesResponse.result:type_name -> polyscan.v1.FrameResult
+	21, // 25: polyscan.v1.StreamFramesResponse.error:type_name -> google.rpc.Status
+	3,  // 26: polyscan.v1.InspectionService.Reduce:input_type -> polyscan.v1.ReduceRequest
+	7,  // 27: polyscan.v1.InspectionService.Rasterize:input_type -> polyscan.v1.RasterizeRequest
+	9,  // 28: polyscan.v1.InspectionService.StreamFrames:input_type -> polyscan.v1.StreamFramesRequest
+	6,  // 29: polyscan.v1.InspectionService.Reduce:output_type -> polyscan.v1.ReduceResponse
+	8,  // 30: polyscan.v1.InspectionService.Rasterize:output_type -> polyscan.v1.RasterizeResponse
+	10, // 31: polyscan.v1.InspectionService.StreamFrames:output_type -> polyscan.v1.StreamFramesResponse
+	29, // [29:32] is the sub-list for method output_type
+	26, // [26:29] is the sub-list for method input_type
+	26, // [26:26] is the sub-list for extension type_name
+	26, // [26:26] is the sub-list for extension extendee
+	0,  // [0:26] is the sub-list for field type_name
 }
 
 func init() { file_polyscan_v1_inspection_proto_init() }
@@ -966,7 +1036,7 @@ func file_polyscan_v1_inspection_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_polyscan_v1_inspection_proto_rawDesc), len(file_polyscan_v1_inspection_proto_rawDesc)),
-			NumEnums:      1,
+			NumEnums:      2,
 			NumMessages:   9,
 			NumExtensions: 0,
 			NumServices:   1,
