@@ -667,7 +667,7 @@ func TestErrors(t *testing.T) {
 func TestPanic(t *testing.T) {
 	counted(t)
 	s := newStream(t, open(t, Driver)).(*stream)
-	if err := errors.Join(s.enqueue("Bug", func() error { panic("planted") }), s.Wait(t.Context())); err == nil || !strings.Contains(err.Error(), "panic in Bug: planted") {
+	if err := errors.Join(s.enqueue("Bug", 0, func() error { panic("planted") }), s.Wait(t.Context())); err == nil || !strings.Contains(err.Error(), "panic in Bug: planted") {
 		t.Errorf("%v", err)
 	}
 	if err := s.Wait(t.Context()); err != nil {
@@ -675,8 +675,8 @@ func TestPanic(t *testing.T) {
 	}
 }
 
-// Measure gives times, leaves results as the ops do, and refuses what can't be captured without harm to the stream.
-func TestMeasure(t *testing.T) {
+// TimeDevice gives times, leaves results as the ops do, and refuses what can't be captured without harm to the stream.
+func TestTimeDevice(t *testing.T) {
 	counted(t)
 	dev := open(t, Driver)
 	s := newStream(t, dev).(*stream)
@@ -691,7 +691,7 @@ func TestMeasure(t *testing.T) {
 	if err := errors.Join(s.Upload(w.frame.Data, [][]byte{p.Pixels}), s.Wait(t.Context())); err != nil {
 		t.Fatal(err)
 	}
-	times, err := s.Measure(t.Context(), 3, 5, func(int) error {
+	times, err := s.TimeDevice(t.Context(), 3, 5, func(int) error {
 		return errors.Join(s.MaskPrepare(w.prepare(driver.MethodDefault)), s.MaskReduce(w.reduce(devicetest.Strip{Height: p.Height}, false)))
 	})
 	if err != nil || len(times) != 5 || slices.Min(times) <= 0 || slices.Max(times) > time.Second {
@@ -705,20 +705,20 @@ func TestMeasure(t *testing.T) {
 	if d := devicetest.CompareStats(stats, want.Stats, p.First, int(p.Format.Channels)); d != nil {
 		t.Error(d)
 	}
-	if _, err := s.Measure(t.Context(), 1, 1, func(int) error { return s.Download(make([]byte, 8), part(block, 0, 8)) }); !errors.Is(err, driver.ErrNotSupported) {
+	if _, err := s.TimeDevice(t.Context(), 1, 1, func(int) error { return s.Download(make([]byte, 8), part(block, 0, 8)) }); !errors.Is(err, driver.ErrNotSupported) {
 		t.Errorf("a download: %v", err)
 	}
 	planted := errors.New("planted")
-	if _, err := s.Measure(t.Context(), 1, 1, func(int) error { return planted }); !errors.Is(err, planted) {
+	if _, err := s.TimeDevice(t.Context(), 1, 1, func(int) error { return planted }); !errors.Is(err, planted) {
 		t.Errorf("an error of fn: %v", err)
 	}
 	big := make([]byte, slotBytes*slotCount+1)
-	if _, err := s.Measure(t.Context(), 1, 1, func(int) error {
+	if _, err := s.TimeDevice(t.Context(), 1, 1, func(int) error {
 		return s.Upload(driver.Slice{Mem: block.Mem, Len: int64(len(big))}, [][]byte{big})
 	}); err == nil {
 		t.Error("an upload beyond the staging memory, or the block: no error")
 	}
-	if _, err := s.Measure(t.Context(), 0, 1, nil); err == nil {
+	if _, err := s.TimeDevice(t.Context(), 0, 1, nil); err == nil {
 		t.Error("no copies: no error")
 	}
 	if err := newSolver(t, dev).solve(t, p, driver.MethodDefault); err != nil {
@@ -765,7 +765,7 @@ func TestDeviceLost(t *testing.T) {
 		args := clearParams{Stats: 0x100, N: 1}
 		return s.launch(reduceClear, 1, 1, clearThreads, 0, unsafe.Pointer(&args), unsafe.Sizeof(args))
 	}
-	err = errors.Join(s.enqueue("Planted", bad), s.Wait(t.Context()))
+	err = errors.Join(s.enqueue("Planted", 0, bad), s.Wait(t.Context()))
 	if !errors.Is(err, driver.ErrDeviceLost) || !strings.Contains(err.Error(), "CUDA_ERROR_ILLEGAL_ADDRESS (700)") || !strings.Contains(err.Error(), "Planted") {
 		t.Errorf("Wait: %v", err)
 	}

@@ -50,8 +50,6 @@ var kinds = map[int]error{
 	999: driver.ErrDeviceLost,   // UNKNOWN
 }
 
-const codeNotReady = 600 // CUDA_ERROR_NOT_READY
-
 // codeOf is the CUresult in an error of the binding, whose type is an integer that it does not export.
 func codeOf(err error) int {
 	if v := reflect.ValueOf(err); v.CanInt() {

@@ -14,7 +14,7 @@ import (
 )
 
 func (s *stream) MaskPrepare(op driver.MaskPrepare) error {
-	return s.enqueue("MaskPrepare", func() error { return s.maskPrepare(op) })
+	return s.enqueue("MaskPrepare", int64(len(op.Regions.Edges))*edgeBytes, func() error { return s.maskPrepare(op) })
 }
 
 func (s *stream) maskPrepare(op driver.MaskPrepare) error {

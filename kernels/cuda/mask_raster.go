@@ -18,7 +18,7 @@ import (
 const rasterItemsBlocks = 8
 
 func (s *stream) MaskRaster(op driver.MaskRaster) error {
-	return s.enqueue("MaskRaster", func() error { return s.maskRaster(op) })
+	return s.enqueue("MaskRaster", 0, func() error { return s.maskRaster(op) })
 }
 
 func (s *stream) maskRaster(op driver.MaskRaster) error {

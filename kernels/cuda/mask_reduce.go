@@ -27,7 +27,7 @@ const (
 )
 
 func (s *stream) MaskReduce(op driver.MaskReduce) error {
-	return s.enqueue("MaskReduce", func() error { return s.maskReduce(op) })
+	return s.enqueue("MaskReduce", 0, func() error { return s.maskReduce(op) })
 }
 
 func (s *stream) maskReduce(op driver.MaskReduce) error {

@@ -6,75 +6,57 @@ package cuda
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"runtime"
 	"time"
+	"unsafe"
 
 	"gorgonia.org/cu"
 
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 
-// Measure returns how long the device takes for what fn enqueues on the stream. It calls fn copies times, with
-// 0 <= i < copies, and captures what is enqueued as a graph instead of running it; it runs the graph once, and then
-// replays times between events. Each result is the time between two events, divided by copies. With several copies the
-// gaps between graphs don't count, and fn can vary the memory by i so that caches don't serve it.
-//
-// fn may enqueue MaskPrepare, MaskReduce, MaskRaster, Fill and Upload (8 MiB in all that are not page-locked); what was
-// prepared must have been so on this device, and not been moved. The stream must have drained before, as after Wait, and
-// has drained after.
-func (s *stream) Measure(ctx context.Context, copies, replays int, fn func(i int) error) ([]time.Duration, error) {
-	if copies < 1 || replays < 1 {
-		return nil, fmt.Errorf("cuda: Measure: copies, replays = %d, %d: must be at least 1", copies, replays)
+// TimeDevice implements driver.Timer. What is enqueued is captured as a graph, which is run once and then between events.
+// It can't be a Download, nor an op on regions that were prepared on another device or moved since; uploads from memory that
+// is not page-locked are 8 MiB at most in all.
+func (s *stream) TimeDevice(ctx context.Context, copies, repeats int, enqueue func(i int) error) ([]time.Duration, error) {
+	if copies < 1 || repeats < 1 {
+		return nil, fmt.Errorf("cuda: TimeDevice: copies, repeats = %d, %d: must be at least 1", copies, repeats)
 	}
-	begin := func() error {
-		// Not a driver's wait but ours, so that the ring is free from its start.
-		if err := s.drain(false); err != nil {
-			return err
-		}
-		if err := s.dev.checkCode("cuStreamBeginCapture", beginCapture(s.cu)); err != nil {
-			return err
-		}
-		s.capturing = true
-		return nil
-	}
-	if err := s.enqueue("Measure", begin); err != nil {
+	// So that the ring is free from its start.
+	if err := s.Wait(ctx); err != nil {
 		return nil, err
 	}
-	var fnErr error
-	for i := range copies {
-		if fnErr = fn(i); fnErr != nil {
-			break
-		}
+	runtime.LockOSThread() // a capture ends on the thread on which it began
+	defer runtime.UnlockOSThread()
+	err := s.dev.do(func() error { return s.dev.checkCode("cuStreamBeginCapture", beginCapture(s.cu)) })
+	if err != nil {
+		return nil, fmt.Errorf("cuda: TimeDevice: %w", err)
 	}
-	times := make([]time.Duration, 0, replays)
-	end := func() error {
-		if !s.capturing {
-			return nil
-		}
-		s.capturing = false
+	s.capturing = true
+	var failed error
+	for i := 0; i < copies && failed == nil; i++ {
+		failed = enqueue(i)
+	}
+	s.capturing = false
+	times := make([]time.Duration, 0, repeats)
+	err = s.dev.do(func() error {
 		g, code := endCapture(s.cu)
 		if err := s.dev.checkCode("cuStreamEndCapture", code); err != nil {
 			return err
 		}
 		defer g.destroy()
-		if fnErr != nil || s.failedBefore() {
+		if failed != nil || s.failedBefore() {
 			return nil
 		}
-		return s.replay(ctx, g, replays, func(d time.Duration) { times = append(times, d/time.Duration(copies)) })
-	}
-	if err := s.put(task{name: "Measure", run: end, always: true}); err != nil {
+		return s.replay(ctx, g, repeats, func(d time.Duration) { times = append(times, d/time.Duration(copies)) })
+	})
+	s.fail("TimeDevice", err)
+	if err := errors.Join(failed, s.Wait(ctx)); err != nil {
 		return nil, err
 	}
-	if err := s.Wait(ctx); err != nil {
-		return nil, err
-	}
-	return times, fnErr
-}
-
-func (s *stream) failedBefore() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.err != nil
+	return times, nil
 }
 
 // replay runs a graph once, and then n times with a look at the clock of the GPU before and after.
@@ -123,4 +105,35 @@ func (s *stream) replay(ctx context.Context, g graph, n int, took func(time.Dura
 	return nil
 }
 
-var _ driver.Stream = (*stream)(nil)
+// Copy implements driver.Timer.
+func (s *stream) Copy(dst, src driver.Slice) error {
+	return s.enqueue("Copy", 0, func() error {
+		to, err := s.dev.span(dst, "Dst")
+		if err != nil {
+			return err
+		}
+		from, err := s.dev.span(src, "Src")
+		if err != nil {
+			return err
+		}
+		if from.n != to.n {
+			return fmt.Errorf("%d bytes for a destination of %d", from.n, to.n)
+		}
+		if to.n == 0 {
+			return nil
+		}
+		to.overwritten()
+		s.dirty = true
+		return s.dev.check("cuMemcpyDtoDAsync", cu.MemcpyDtoDAsync(cu.DevicePtr(to.at()), cu.DevicePtr(from.at()), to.n, s.cu))
+	})
+}
+
+// Launch implements driver.Timer: it clears the results of no region.
+func (s *stream) Launch() error {
+	return s.enqueue("Launch", 0, func() error {
+		var args clearParams
+		return s.launch(reduceClear, 1, 1, clearThreads, 0, unsafe.Pointer(&args), unsafe.Sizeof(args))
+	})
+}
+
+var _ driver.Timer = (*stream)(nil)

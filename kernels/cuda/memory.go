@@ -198,9 +198,10 @@ func rangeOfBytes(b []byte) pinnedRange {
 	return pinnedRange{from, from + uintptr(len(b))}
 }
 
+var _ driver.HostAllocator = (*device)(nil)
+
 // AllocHost returns page-locked host memory, aligned to pages. Uploads from it and downloads to it go without the copy
-// that others take on the way. It is slow, the memory does not move and counts against what the system can page out:
-// for frames that are written again and again. Give it back with FreeHost before the device is closed.
+// that others take on the way.
 func (d *device) AllocHost(bytes int) ([]byte, error) {
 	if bytes < 1 || bytes > math.MaxInt-driver.Align {
 		return nil, fmt.Errorf("cuda: host memory of %d bytes: %w", bytes, driver.ErrOutOfMemory)
@@ -219,7 +220,7 @@ func (d *device) AllocHost(bytes int) ([]byte, error) {
 	return b, nil
 }
 
-// FreeHost gives back what AllocHost returned, whole. No op may still use it.
+// FreeHost implements driver.HostAllocator.
 func (d *device) FreeHost(b []byte) error {
 	r := rangeOfBytes(b[:cap(b)])
 	d.mu.Lock()

@@ -10,8 +10,10 @@ package cuda
 #cgo linux LDFLAGS: -L/usr/local/cuda/lib64/stubs -L/usr/lib/x86_64-linux-gnu -L/usr/lib/aarch64-linux-gnu
 #cgo noescape polyscan_launch
 #cgo nocallback polyscan_launch
+#cgo nocallback polyscan_await
 
 #include <stdlib.h>
+#include <time.h>
 #include <cuda.h>
 
 // The binding's Launch takes parameters of 8 bytes; ours are structs. The driver copies the buffer before it returns.
@@ -20,11 +22,25 @@ static CUresult polyscan_launch(CUfunction f, unsigned gx, unsigned gy, unsigned
 	void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, params, CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes, CU_LAUNCH_PARAM_END};
 	return cuLaunchKernel(f, gx, gy, 1, threads, 1, 1, shared, s, NULL, extra);
 }
+
+// Asks for an event for so many nanoseconds, then sleeps until it has come. A loop in Go would allocate an error a turn.
+static CUresult polyscan_await(CUevent e, long long spin) {
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	const long long until = t.tv_sec * 1000000000ll + t.tv_nsec + spin;
+	do {
+		CUresult r = cuEventQuery(e);
+		if (r != CUDA_ERROR_NOT_READY) return r;
+		clock_gettime(CLOCK_MONOTONIC, &t);
+	} while (t.tv_sec * 1000000000ll + t.tv_nsec < until);
+	return cuEventSynchronize(e);
+}
 */
 import "C"
 
 import (
 	"fmt"
+	"time"
 	"unsafe"
 
 	"gorgonia.org/cu"
@@ -32,10 +48,14 @@ import (
 
 // The binding keeps handles in structs of one pointer, and exports that of streams only.
 func functionHandle(f cu.Function) C.CUfunction { return *(*C.CUfunction)(unsafe.Pointer(&f)) }
+func eventHandle(e cu.Event) C.CUevent          { return *(*C.CUevent)(unsafe.Pointer(&e)) }
 func streamHandle(s cu.Stream) C.CUstream       { return C.CUstream(unsafe.Pointer(s.C())) }
 
 // The build fails where a struct of the binding is no longer one pointer.
-var _ [unsafe.Sizeof(cu.Function{})]byte = [unsafe.Sizeof(C.CUfunction(nil))]byte{}
+var (
+	_ [unsafe.Sizeof(cu.Function{})]byte = [unsafe.Sizeof(C.CUfunction(nil))]byte{}
+	_ [unsafe.Sizeof(cu.Event{})]byte    = [unsafe.Sizeof(C.CUevent(nil))]byte{}
+)
 
 // errorName is CUDA's name of a result, such as "CUDA_ERROR_ILLEGAL_ADDRESS".
 func errorName(code int) string {
@@ -51,6 +71,11 @@ func launch(f cu.Function, gx, gy, threads, shared int, s cu.Stream, params unsa
 	return int(C.polyscan_launch(functionHandle(f), C.uint(gx), C.uint(gy), C.uint(threads), C.uint(shared), streamHandle(s), params, C.size_t(bytes)))
 }
 
+// awaitEvent waits for an event: awake for a while, then asleep where the event was made so.
+func awaitEvent(e cu.Event, spin time.Duration) int {
+	return int(C.polyscan_await(eventHandle(e), C.longlong(spin.Nanoseconds())))
+}
+
 // hostAlloc reserves page-locked host memory that every context may copy from and to.
 func hostAlloc(n int) ([]byte, int) {
 	var p unsafe.Pointer
@@ -62,7 +87,8 @@ func hostAlloc(n int) ([]byte, int) {
 
 func hostFree(b []byte) int { return int(C.cuMemFreeHost(unsafe.Pointer(unsafe.SliceData(b)))) }
 
-// beginCapture makes a stream record what is enqueued instead of running it. Other threads are not restricted by it.
+// beginCapture makes a stream record what is enqueued instead of running it. It restricts the calling thread until the
+// capture ends there, and no other.
 func beginCapture(s cu.Stream) int {
 	return int(C.cuStreamBeginCapture(streamHandle(s), C.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL))
 }

@@ -222,7 +222,13 @@ func (s *stream) copyOut(b []byte, from uint64) error {
 }
 
 func (s *stream) Upload(dst driver.Slice, src [][]byte) error {
-	return s.enqueue("Upload", func() error {
+	var staged int64
+	for _, p := range src {
+		if !s.dev.isPinned(p) {
+			staged += int64(len(p))
+		}
+	}
+	return s.enqueue("Upload", staged, func() error {
 		to, err := s.dev.span(dst, "Dst")
 		if err != nil {
 			return err
@@ -267,7 +273,8 @@ func (s *stream) Upload(dst driver.Slice, src [][]byte) error {
 }
 
 func (s *stream) Download(dst []byte, src driver.Slice) error {
-	return s.enqueue("Download", func() error {
+	// A copy that fits the ring only has to be started.
+	return s.enqueue("Download", int64(len(dst)), func() error {
 		from, err := s.dev.span(src, "Src")
 		if err != nil {
 			return err
@@ -305,7 +312,7 @@ func (s *stream) Download(dst []byte, src driver.Slice) error {
 }
 
 func (s *stream) Fill(dst driver.Slice, value byte) error {
-	return s.enqueue("Fill", func() error {
+	return s.enqueue("Fill", 0, func() error {
 		to, err := s.dev.span(dst, "Dst")
 		if err != nil || to.n == 0 {
 			return err

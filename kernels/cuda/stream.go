@@ -1,7 +1,7 @@
 //go:build cuda
 
-// Streams: a goroutine each, on a thread of its own with the context current, that hands ops to a CUDA stream in the
-// order in which they were enqueued.
+// Streams: CUDA streams that ops are enqueued on by the goroutine that calls them, or by a worker where they keep the
+// host busy for long.
 
 package cuda
 
@@ -21,55 +21,48 @@ import (
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 
-// How long a thread looks again and again before it goes to sleep. Waking a sleeping thread takes 5 to 50 µs, as much as
-// many ops do; so each wait begins with a spin that covers the short ones, and long ones burn no more than that.
 const (
-	spinGPU   = 200 * time.Microsecond // for the GPU: then the driver blocks until an interrupt
-	spinQueue = 20 * time.Microsecond  // of the worker for the next op
-	spinWait  = 60 * time.Microsecond  // of Wait for the worker
+	// spinGPU is how long a thread asks for an event again and again before it sleeps until an interrupt: waking it takes
+	// 10 to 50 µs, as much as many ops do.
+	spinGPU = 200 * time.Microsecond
+	// inlineBytes is how much an op may copy on the host for the goroutine that calls it to do so: half a ring, some
+	// 300 µs. More goes to the worker, where it can be stopped.
+	inlineBytes = slotCount / 2 * slotBytes
 )
 
-// spinning is off where threads have to share few cores: whoever spins then keeps the one that it waits for from running.
-var spinning = runtime.NumCPU() >= 4
-
-// task is an op with its arguments bound, or a call of Wait.
+// task is an op with its arguments bound.
 type task struct {
-	name   string
-	run    func() error
-	always bool // runs after an op that failed, too
-	wait   *waiter
-}
-
-// waiter is a call of Wait.
-type waiter struct {
-	over atomic.Bool // set with done, for spinning
-	done chan struct{}
-	err  error
-	cut  bool // under mu: ctx ended before the stream had drained
+	name string
+	run  func() error
 }
 
 // stream implements driver.Stream.
+//
+// Most ops take a few microseconds to hand to the GPU, and a goroutine that has to be woken for that some 100: so the
+// goroutine that calls an op runs it, on whatever thread it is, with the context made current. Large copies go to the
+// worker, a goroutine on a thread of its own, and so does all that is enqueued behind one until it has been handed over.
+// What is below "of whoever runs" is the worker's while it has tasks, and else of the goroutine that the stream belongs to.
 type stream struct {
 	dev      *device
 	priority int
-	stop     atomic.Bool // running ops return early; they look at it between copies
-	queued   atomic.Int32
+	stop     atomic.Bool  // running ops return early; they look at it between copies
+	pending  atomic.Int32 // tasks that the worker was given and has not ended; it goes up by the stream's owner only
 
 	mu      sync.Mutex
-	changed *sync.Cond // queue or closed changed
+	changed *sync.Cond // queue or closed changed, or pending came to 0
 	queue   []task
-	fresh   bool // something was enqueued since the last Wait
 	closed  bool
 	err     error         // of the first op that failed since the last Wait
-	done    chan struct{} // closed when the goroutine has returned
+	done    chan struct{} // closed when the worker has returned
 	freed   error         // what went wrong when it ended
 
-	// Of the goroutine.
+	// Of whoever runs.
 	cu        cu.Stream
 	drained   cu.Event
 	ring      ring
 	head      []byte // what MaskPrepare writes of a set
 	last      string // the op that was enqueued last
+	fresh     bool   // something was enqueued since the last Wait
 	dirty     bool   // the GPU was given something since it was waited for
 	capturing bool
 }
@@ -100,7 +93,7 @@ func (s *stream) left() {
 	s.dev.mu.Unlock()
 }
 
-// loop is the goroutine. Its thread ends with it, so that no other goroutine finds the context current.
+// loop is the worker. Its thread ends with it, so that no other goroutine finds the context current.
 func (s *stream) loop(ready chan<- error) {
 	defer close(s.done)
 	runtime.LockOSThread()
@@ -115,40 +108,36 @@ func (s *stream) loop(ready chan<- error) {
 		if !ok {
 			break
 		}
-		if t.wait != nil {
-			s.answer(t.wait)
-			continue
+		if err := s.dev.alive(); err != nil {
+			s.fail(t.name, err)
+		} else {
+			s.perform(t)
 		}
-		s.mu.Lock()
-		skip := s.err != nil && !t.always
-		s.mu.Unlock()
-		if skip {
-			continue
-		}
-		err := s.dev.alive()
-		if err == nil || t.always {
-			s.last = t.name
-			err = guard(t.name, t.run)
-		}
-		s.fail(t.name, err)
+		s.ended(1)
 	}
-	// Nobody may be left waiting, and what the GPU still has must be over before its memory goes back.
-	s.mu.Lock()
-	left := s.queue
-	s.queue = nil
-	s.mu.Unlock()
-	for _, t := range left {
-		if t.wait != nil {
-			s.fail("Wait", errClosed)
-			s.answer(t.wait)
-		}
-	}
+	s.pending.Store(0) // what has not begun never will
+	// What the GPU still has must be over before its memory goes back.
 	if err := s.drain(true); err != nil {
 		s.freed = err
 	}
 	if err := s.free(); s.freed == nil {
 		s.freed = err
 	}
+}
+
+// perform runs a task with the context current, unless one before it failed.
+func (s *stream) perform(t task) {
+	if s.failedBefore() {
+		return
+	}
+	s.last = t.name
+	s.fail(t.name, guard(t.name, t.run))
+}
+
+func (s *stream) failedBefore() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.err != nil
 }
 
 // fail notes the first error.
@@ -205,10 +194,6 @@ func (s *stream) free() error {
 
 // next waits for the next task. ok is false when the stream is closed.
 func (s *stream) next() (t task, ok bool) {
-	if spinning && s.queued.Load() == 0 {
-		for start := time.Now(); s.queued.Load() == 0 && time.Since(start) < spinQueue; {
-		}
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for len(s.queue) == 0 && !s.closed {
@@ -222,8 +207,16 @@ func (s *stream) next() (t task, ok bool) {
 	if s.queue = s.queue[1:]; len(s.queue) == 0 {
 		s.queue = nil
 	}
-	s.queued.Store(int32(len(s.queue)))
 	return t, true
+}
+
+// ended counts tasks that are over.
+func (s *stream) ended(n int) {
+	if s.pending.Add(int32(-n)) == 0 {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.changed.Broadcast()
+	}
 }
 
 // guard turns a panic into an error: a bug in one op must not end the server.
@@ -236,37 +229,33 @@ func guard(name string, f func() error) (err error) {
 	return f()
 }
 
-func (s *stream) enqueue(name string, run func() error) error {
-	return s.put(task{name: name, run: run})
-}
-
-func (s *stream) put(t task) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
+// enqueue runs an op, or hands it to the worker where it copies too many bytes on the host, or the worker has not ended what
+// it was given before.
+func (s *stream) enqueue(name string, hostBytes int64, run func() error) error {
+	if s.isClosed() {
 		return errClosed
 	}
+	t := task{name, run}
+	s.fresh = true
+	if s.pending.Load() == 0 && (hostBytes <= inlineBytes || s.capturing) {
+		err := s.dev.do(func() error {
+			s.perform(t)
+			return nil
+		})
+		s.fail(name, err)
+		return nil
+	}
+	s.pending.Add(1)
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.queue = append(s.queue, t)
-	s.queued.Store(int32(len(s.queue)))
-	s.fresh = t.wait == nil
-	s.changed.Signal()
+	s.changed.Broadcast()
 	return nil
 }
 
 // await waits for an event: awake first, then asleep.
 func (s *stream) await(e cu.Event) error {
-	for start := time.Now(); ; {
-		err := e.Query()
-		if err == nil {
-			return nil
-		}
-		if codeOf(err) != codeNotReady {
-			return s.dev.check("cuEventQuery", err)
-		}
-		if time.Since(start) > spinGPU {
-			return s.dev.check("cuEventSynchronize", e.Synchronize())
-		}
-	}
+	return s.dev.checkCode("cuEventSynchronize", awaitEvent(e, spinGPU))
 }
 
 // drain waits until the GPU has done all it was given. Then it hands on what was downloaded, or drops it. The GPU of a
@@ -286,66 +275,72 @@ func (s *stream) drain(drop bool) error {
 	return err
 }
 
-// answer ends a Wait: the worker has handed everything before it to the GPU.
-func (s *stream) answer(w *waiter) {
-	s.mu.Lock()
-	bad := s.err != nil || w.cut
-	s.mu.Unlock()
-	if err := s.drain(bad); err != nil {
-		s.fail("Wait after "+s.last, err)
-	}
-	s.mu.Lock()
-	w.err, s.err = s.err, nil
-	w.over.Store(true) // under mu, so that ctx's end comes before or after
-	s.stop.Store(s.closed)
-	s.mu.Unlock()
-	close(w.done)
+// abandon forgets what was enqueued on a device that was lost.
+func (s *stream) abandon() {
+	s.dirty = false
+	s.ring.finish(true)
 }
 
-func (s *stream) Wait(ctx context.Context) error {
-	s.mu.Lock()
-	idle := !s.fresh
-	s.mu.Unlock()
-	if idle {
-		return nil
+// settle waits until the worker has ended what it was given. When ctx ends first it drops what has not begun.
+func (s *stream) settle(ctx context.Context) {
+	if s.pending.Load() == 0 {
+		return
 	}
-	w := &waiter{done: make(chan struct{})}
+	over := false // under mu
 	cut := func() {
 		s.mu.Lock()
-		defer s.mu.Unlock()
-		if w.over.Load() {
-			return
+		n := 0
+		if !over {
+			s.stop.Store(true)
+			n = len(s.queue)
+			s.queue = nil
 		}
-		w.cut = true
-		s.stop.Store(true)
-		// Drop what has not begun, but for what ends a capture and for this call.
-		keep := s.queue[:0]
-		for _, t := range s.queue {
-			if t.wait != nil || t.always {
-				keep = append(keep, t)
-			}
+		s.mu.Unlock()
+		if n > 0 {
+			s.ended(n)
 		}
-		clear(s.queue[len(keep):])
-		s.queue = keep
-		s.queued.Store(int32(len(keep)))
 	}
 	if ctx.Err() != nil {
 		cut()
 	} else {
 		defer context.AfterFunc(ctx, cut)()
 	}
-	if err := s.put(task{name: "Wait", wait: w}); err != nil {
-		return err
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for s.pending.Load() != 0 {
+		s.changed.Wait()
 	}
-	if spinning {
-		for start := time.Now(); !w.over.Load() && time.Since(start) < spinWait; {
-		}
+	over = true
+	s.stop.Store(false)
+}
+
+func (s *stream) Wait(ctx context.Context) error {
+	if s.isClosed() {
+		return errClosed
 	}
-	<-w.done
-	if w.cut { // nobody writes it any more
+	if !s.fresh {
+		return nil
+	}
+	s.fresh = false
+	s.settle(ctx)
+	err := s.dev.do(func() error { return s.drain(ctx.Err() != nil || s.failedBefore()) })
+	if err != nil {
+		s.abandon()
+		s.fail("Wait after "+s.last, err)
+	}
+	s.mu.Lock()
+	err, s.err = s.err, nil
+	s.mu.Unlock()
+	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	return w.err
+	return err
+}
+
+func (s *stream) isClosed() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.closed
 }
 
 func (s *stream) Close() error {
@@ -357,8 +352,7 @@ func (s *stream) Close() error {
 	}
 	s.closed = true
 	s.stop.Store(true)
-	s.queued.Store(1) // whoever spins stops
-	s.changed.Signal()
+	s.changed.Broadcast()
 	s.mu.Unlock()
 	<-s.done
 	s.left()

@@ -14,9 +14,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-	"unsafe"
-
-	"gorgonia.org/cu"
 
 	"github.com/polyscan/polyscan/kernels/cpu"
 	"github.com/polyscan/polyscan/kernels/devicetest"
@@ -277,7 +274,7 @@ func (b *bench) timed(name string, bytes int64, goal float64, copies int, device
 		if testing.Short() {
 			replays = 2
 		}
-		times, err := b.s.Measure(b.t.Context(), copies, replays, device)
+		times, err := b.s.TimeDevice(b.t.Context(), copies, replays, device)
 		if err != nil {
 			b.t.Errorf("%s: %v", name, err)
 			return
@@ -448,53 +445,20 @@ func TestBenchmarks(t *testing.T) {
 // copies adds the peers: what copies and launches take by themselves.
 func (b *bench) copies() {
 	n := b.frames[0].Len
-	raw := func(f func() error) func(int) error {
-		return func(int) error { return b.s.enqueue("raw", f) }
+	b.timed("device copy of 10240x4096, read and written", 2*n, 0, 20, func(int) error { return b.s.Copy(b.frames[0], b.frames[1]) }, nil)
+	b.timed("empty launch", 0, 0, 50, func(int) error { return b.s.Launch() }, nil)
+	const launches = 500
+	b.must(b.s.Launch(), b.s.Wait(b.t.Context()))
+	start := time.Now()
+	for range launches {
+		b.must(b.s.Launch())
 	}
-	b.timed("device copy of 10240x4096, read and written", 2*n, 0, 20, raw(func() error {
-		b.s.dirty = true
-		from, err := b.dev.span(b.frames[1], "from")
-		if err != nil {
-			return err
-		}
-		to, err := b.dev.span(b.frames[0], "to")
-		if err != nil {
-			return err
-		}
-		return b.dev.check("cuMemcpyDtoDAsync", cu.MemcpyDtoDAsync(cu.DevicePtr(to.at()), cu.DevicePtr(from.at()), n, b.s.cu))
-	}), nil)
-
-	// On the stream's own thread: what a launch costs the host, and a launch with waiting.
-	empty := func() error {
-		args := clearParams{Stats: uint64(b.w.stats.Mem.(*mem).ptr) + uint64(b.w.stats.Off), N: 1}
-		return b.s.launch(reduceClear, 1, 1, clearThreads, 0, unsafe.Pointer(&args), unsafe.Sizeof(args))
-	}
-	for _, c := range []struct {
-		name  string
-		times int
-		each  func() error
-	}{
-		{"launch, time of the host", 500, empty},
-		{"launch and synchronise, time of the host", 200, func() error { return errors.Join(empty(), b.s.drain(false)) }},
-	} {
-		var took time.Duration
-		b.must(b.s.enqueue("raw", func() error {
-			if err := errors.Join(empty(), b.s.drain(false)); err != nil {
-				return err
-			}
-			start := time.Now()
-			for range c.times {
-				if err := c.each(); err != nil {
-					return err
-				}
-			}
-			took = time.Since(start)
-			return nil
-		}), b.s.Wait(b.t.Context()))
-		rows = append(rows, row{Name: c.name, CallUS: float64(took) / float64(time.Microsecond) / float64(c.times)})
-	}
+	took := time.Since(start)
+	b.must(b.s.Wait(b.t.Context()))
+	rows = append(rows, row{Name: "empty launch, time of the host", CallUS: float64(took) / float64(time.Microsecond) / launches})
+	b.timed("empty launch and Wait", 0, 0, 1, nil, func(int) error { return b.s.Launch() })
 	small := part(b.w.stats, 0, 80)
-	b.timed("one op and Wait", 80, 0, 1, nil, func(int) error { return b.s.Fill(small, 0) })
+	b.timed("Fill of 80 bytes and Wait", 80, 0, 1, nil, func(int) error { return b.s.Fill(small, 0) })
 }
 
 // strips adds the whole way of a strip: from host memory to results on the host.
