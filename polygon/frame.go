@@ -1,4 +1,4 @@
-// Frame: the pixels in host memory that a call reads.
+// Frame: the pixels that a call reads.
 
 package polygon
 
@@ -6,10 +6,11 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/polyscan/polyscan/kernels"
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 
-// Frame is pixels in host memory: Height rows of Width pixels, top to bottom, Stride bytes apart.
+// Frame is pixels in host memory, or on the device already: Height rows of Width pixels, top to bottom, Stride bytes apart.
 type Frame struct {
 	Width, Height int
 	// Stride is the number of bytes from one row to the next, at least that of a row, and even for 16-bit samples;
@@ -19,6 +20,9 @@ type Frame struct {
 	// Data holds the bytes in one piece or several, cut anywhere. Together they are Stride*Height bytes; the gap behind
 	// the last row may be missing. They are only read, and only during the call.
 	Data [][]byte
+	// Resident, where it isn't empty, holds the bytes in memory of the device that computes, and Data isn't looked at:
+	// nothing is copied. Whoever made it keeps it, and doesn't write to it, during the call.
+	Resident kernels.Buffer[byte]
 }
 
 // row is the number of bytes of a row's pixels.
@@ -95,9 +99,12 @@ func (f *Frame) check(bad *violations) {
 		bad.add("frame.stride", fmt.Sprint(f.Stride), "must be even for 16-bit samples")
 		return
 	}
-	var have int64
+	field, have := "frame.data", int64(0)
 	for _, p := range f.Data {
 		have += int64(len(p))
+	}
+	if n := f.Resident.Len(); n > 0 {
+		field, have = "frame.resident", int64(n)
 	}
 	stride := int64(f.stride())
 	most := stride * int64(f.Height)
@@ -107,7 +114,7 @@ func (f *Frame) check(bad *violations) {
 		if least != most {
 			need += fmt.Sprintf(" (or %d without the gap behind the last row)", least)
 		}
-		bad.add("frame.data", fmt.Sprintf("%d bytes", have), "must hold %s: %d rows of %s with %d pixels, %d bytes apart",
+		bad.add(field, fmt.Sprintf("%d bytes", have), "must hold %s: %d rows of %s with %d pixels, %d bytes apart",
 			need, f.Height, formatName(f.Format), f.Width, stride)
 	}
 }

@@ -269,6 +269,23 @@ func mustSet(t testing.TB, regions ...Region) *Set {
 	return s
 }
 
+// upload returns f with its pixels on the device and nowhere else. free takes them away.
+func upload(ctx context.Context, dev *kernels.Device, f Frame) (_ Frame, free func(), err error) {
+	data := slices.Concat(f.Data...)
+	memory, err := kernels.Keep[byte](dev, len(data), "frame")
+	if err != nil {
+		return f, nil, err
+	}
+	f.Data, f.Resident = nil, memory.Buffer
+	err = dev.Do(ctx, kernels.Job{Label: "upload"}, func(q *kernels.Queue) error {
+		return kernels.Upload(q, memory.Buffer, data)
+	})
+	if err != nil {
+		memory.Free()
+	}
+	return f, memory.Free, err
+}
+
 // checkCase reduces a case by every method, at once and prepared, and compares each result with the oracle.
 func checkCase(dev *kernels.Device, tc testCase) error {
 	ctx := context.Background()
@@ -311,8 +328,13 @@ func checkCase(dev *kernels.Device, tc testCase) error {
 		return err
 	}
 	defer p.Close()
-	for pass := range 2 { // the second one has the geometry from the first
-		res, err := p.Reduce(ctx, tc.frame, tc.request)
+	resident, free, err := upload(ctx, dev, tc.frame)
+	if err != nil {
+		return err
+	}
+	defer free()
+	for pass, f := range []Frame{tc.frame, tc.frame, resident} { // the second one has the geometry from the first
+		res, err := p.Reduce(ctx, f, tc.request)
 		if err != nil {
 			return fmt.Errorf("prepared: %w", err)
 		}

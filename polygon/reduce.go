@@ -84,9 +84,15 @@ func (d *deriver) run(ctx context.Context, dev *kernels.Device, extra int64, pre
 	}
 	host := hostPool.Get().(*hostMemory)
 	defer hostPool.Put(host)
-	var size int
-	host.pieces, size = d.frame.rows(host.pieces[:0], y0, y1)
-	defer clear(host.pieces[:cap(host.pieces)])
+	size, uploaded := d.frame.Resident.Len(), 0
+	if size > 0 {
+		y0, y1 = 0, d.frame.Height
+		host.pieces = host.pieces[:0]
+	} else {
+		host.pieces, size = d.frame.rows(host.pieces[:0], y0, y1)
+		defer clear(host.pieces[:cap(host.pieces)])
+		uploaded = size
+	}
 
 	perRegion := d.histogramBytes()
 	batch := n
@@ -99,7 +105,7 @@ func (d *deriver) run(ctx context.Context, dev *kernels.Device, extra int64, pre
 	if perRegion > 0 {
 		hlen = batch * nc * levels
 	}
-	footprint := extra + kernels.Bytes[byte](size) + kernels.Bytes[driver.MaskStats](batch*nc) + kernels.Bytes[uint32](hlen)
+	footprint := extra + kernels.Bytes[byte](uploaded) + kernels.Bytes[driver.MaskStats](batch*nc) + kernels.Bytes[uint32](hlen)
 	host.stats = grow(host.stats, batch*nc)
 	host.hist = grow(host.hist, hlen)
 
@@ -111,7 +117,7 @@ func (d *deriver) run(ctx context.Context, dev *kernels.Device, extra int64, pre
 		if err != nil {
 			return err
 		}
-		pixels, err := kernels.Alloc[byte](q, size, "frame")
+		pixels, err := kernels.Alloc[byte](q, uploaded, "frame")
 		if err != nil {
 			return err
 		}
@@ -125,6 +131,9 @@ func (d *deriver) run(ctx context.Context, dev *kernels.Device, extra int64, pre
 		}
 		if err := kernels.UploadGather(q, pixels, host.pieces); err != nil {
 			return err
+		}
+		if uploaded == 0 {
+			pixels = d.frame.Resident
 		}
 		if err := d.measureExtents(ctx); err != nil { // while the device prepares and copies
 			return err

@@ -38,6 +38,11 @@ func pieces(n ...int) (p [][]byte) {
 func TestBadRequests(t *testing.T) {
 	dev := openCPU(t, kernels.Config{})
 	s := mustSet(t, Region{Rings: []Ring{triangle}})
+	kept, err := kernels.Keep[byte](dev, 12, "frame")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer kept.Free()
 	good := Frame{Width: 4, Height: 3, Format: driver.Gray8, Data: pieces(12)}
 	frame := func(change func(*Frame)) Frame {
 		f := good
@@ -75,6 +80,8 @@ func TestBadRequests(t *testing.T) {
 			"frame.data = 13 bytes: must hold 12 bytes: 3 rows of GRAY8 with 4 pixels, 4 bytes apart"}},
 		{"a gap too long", frame(func(f *Frame) { f.Stride, f.Data = 6, pieces(19) }), Reductions{}, 0, []string{
 			"frame.data = 19 bytes: must hold 18 bytes (or 16 without the gap behind the last row): 3 rows of GRAY8 with 4 pixels, 6 bytes apart"}},
+		{"resident too short", frame(func(f *Frame) { f.Resident = kept.Range(0, 11) }), Reductions{}, 0, []string{
+			"frame.resident = 11 bytes: must hold 12 bytes: 3 rows of GRAY8 with 4 pixels, 4 bytes apart"}},
 		{"16 bits as 8", frame(func(f *Frame) { f.Data = pieces(24) }), Reductions{}, 0, []string{
 			"frame.data = 24 bytes: must hold 12 bytes: 3 rows of GRAY8 with 4 pixels, 4 bytes apart"}},
 		{"8 bits as 16", frame(func(f *Frame) { f.Format = driver.Gray16(12) }), Reductions{}, 0, []string{
