@@ -77,7 +77,7 @@ func Keep[T Elem](d *Device, n int, label string) (*Kept[T], error) {
 	if n < 0 {
 		return nil, &ArgError{"Keep", label, n, "must not be negative"}
 	}
-	blk, err := d.mem.tryGet(Bytes[T](n), label)
+	blk, err := d.sched.keep(Bytes[T](n), label)
 	if err != nil {
 		return nil, err
 	}

@@ -32,16 +32,15 @@ const (
 
 // Device is an opened device with its reserved memory. Its methods may be called from several goroutines.
 type Device struct {
-	dev     driver.Device
-	info    driver.Info
-	mem     *memory
-	streams chan driver.Stream
-	poison  bool
+	dev    driver.Device
+	info   driver.Info
+	mem    *memory
+	sched  sched
+	poison bool
 
-	mu      sync.Mutex
-	closed  bool
-	closing chan struct{} // closed with the device: nobody waits for a stream any more
-	jobs    sync.WaitGroup
+	mu     sync.Mutex
+	closed bool
+	jobs   sync.WaitGroup
 }
 
 // Open opens a device and reserves its memory. Close it after use.
@@ -68,19 +67,20 @@ func Open(d driver.Driver, cfg Config) (*Device, error) {
 		return nil, errors.Join(fmt.Errorf("kernels: reserve %d bytes on %s: %w", cfg.MemoryBytes, d.Name(), err), dev.Close())
 	}
 	k := &Device{
-		dev:     dev,
-		info:    info,
-		mem:     newMemory(mem),
-		streams: make(chan driver.Stream, cfg.Streams),
-		poison:  cfg.Poison,
-		closing: make(chan struct{}),
+		dev:    dev,
+		info:   info,
+		mem:    newMemory(mem),
+		poison: cfg.Poison,
 	}
+	k.sched.mem = k.mem
+	k.mem.onFree = k.sched.memoryFreed
 	for range cfg.Streams {
 		s, err := dev.NewStream(0)
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("kernels: stream on %s: %w", d.Name(), err), k.Close())
 		}
-		k.streams <- s
+		k.sched.idle = append(k.sched.idle, s)
+		k.sched.streams++
 	}
 	return k, nil
 }
@@ -93,7 +93,13 @@ func (d *Device) Info() driver.Info {
 }
 
 // Memory returns the state of the memory now.
-func (d *Device) Memory() MemoryStats { return d.mem.snapshot() }
+func (d *Device) Memory() MemoryStats {
+	s := d.mem.snapshot()
+	d.sched.mu.Lock()
+	defer d.sched.mu.Unlock()
+	s.Waiting = d.sched.forMemory()
+	return s
+}
 
 // Close waits for the jobs that run, refuses those that still wait with [ErrClosed], and frees the device. It returns
 // an error that matches [ErrLeak] if kept blocks were not freed. Calls after the first do nothing.
@@ -105,18 +111,11 @@ func (d *Device) Close() error {
 	}
 	d.closed = true
 	d.mu.Unlock()
-	close(d.closing)
-	d.mem.shut()
+	d.sched.shut()
 	d.jobs.Wait()
 	var errs []error
-	for {
-		select {
-		case s := <-d.streams:
-			errs = append(errs, s.Close())
-			continue
-		default:
-		}
-		break
+	for _, s := range d.sched.idle {
+		errs = append(errs, s.Close())
 	}
 	errs = append(errs, d.mem.close(), d.dev.Close())
 	return errors.Join(errs...)
@@ -154,24 +153,12 @@ func (d *Device) Do(ctx context.Context, job Job, fn func(*Queue) error) error {
 		return err
 	}
 	start := time.Now()
-	var arena block
-	if job.Footprint > 0 {
-		var err error
-		if arena, err = d.mem.get(ctx, job.Footprint, job.Label); err != nil {
-			return err
-		}
-		defer d.mem.release(arena)
+	g, err := d.sched.acquire(ctx, job)
+	if err != nil {
+		return err
 	}
-	var s driver.Stream
-	select {
-	case s = <-d.streams:
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-d.closing:
-		return ErrClosed
-	}
-	defer func() { d.streams <- s }()
-	return (&Queue{ctx: ctx, dev: d, stream: s, arena: arena, waited: time.Since(start)}).run(fn)
+	defer d.sched.release(g)
+	return (&Queue{ctx: ctx, dev: d, stream: g.stream, arena: g.arena, waited: time.Since(start)}).run(fn)
 }
 
 // run calls fn and drains the stream, whatever fn does: it may panic or exit the goroutine, and its memory goes back

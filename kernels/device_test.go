@@ -43,8 +43,8 @@ func idle(t *testing.T, d *Device) {
 	if m := d.Memory(); m.Used != 0 || m.Waiting != 0 || len(m.ByLabel) != 0 || m.Largest != m.Reserved {
 		t.Errorf("memory after the jobs: %+v", m)
 	}
-	if n := len(d.streams); n != cap(d.streams) {
-		t.Errorf("%d of %d streams came back", n, cap(d.streams))
+	if n := len(d.sched.idle); n != d.sched.streams {
+		t.Errorf("%d of %d streams came back", n, d.sched.streams)
 	}
 }
 
@@ -92,14 +92,14 @@ func TestInfoAndDefaults(t *testing.T) {
 	if i := d.Info(); i.MemoryBytes != 1<<20 || i.ComputeUnits != 7 || i.Backend != "fake" || i.MaskMethod != driver.Tiled {
 		t.Errorf("%+v", i)
 	}
-	if n := cap(d.streams); n != 4 {
+	if n := d.sched.streams; n != 4 {
 		t.Errorf("%d streams", n)
 	}
 	d = openFake(t, &fakeDriver{}, Config{MemoryBytes: 1000, Streams: 2})
 	if i := d.Info(); i.MemoryBytes != 1024 || d.Memory().Reserved != 1024 {
 		t.Errorf("1000 bytes: %+v", i)
 	}
-	if n := cap(d.streams); n != 2 {
+	if n := d.sched.streams; n != 2 {
 		t.Errorf("%d streams", n)
 	}
 }
@@ -682,11 +682,8 @@ func TestCloseWithJobs(t *testing.T) {
 	waiting := make(chan error, 2)
 	never := func(*Queue) error { t.Error("the job ran"); return nil }
 	go func() { waiting <- d.Do(context.Background(), Job{"for a stream", 256}, never) }()
-	for d.Memory().ByLabel["for a stream"] == 0 {
-		time.Sleep(100 * time.Microsecond)
-	}
 	go func() { waiting <- d.Do(context.Background(), Job{"for memory", 4096}, never) }()
-	for d.Memory().Waiting == 0 {
+	for d.Memory().Waiting < 2 {
 		time.Sleep(100 * time.Microsecond)
 	}
 	closed := make(chan error, 1)

@@ -1,8 +1,6 @@
 package kernels
 
 import (
-	"container/list"
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -19,20 +17,21 @@ type MemoryStats struct {
 	HighWater int64            // most ever handed out at once
 	ByLabel   map[string]int64 // in use now; adds up to Used
 	Largest   int64            // bytes of the largest free block: what a request can get without waiting
-	Waiting   int              // requests in the queue
+	Waiting   int              // jobs in the queue that need memory
 	Refused   int64            // requests refused so far
 }
 
-// memory hands out blocks of one reservation. Requests that can't be met wait in order of arrival, so that a large
-// one is not starved by small ones behind it.
+// memory hands out blocks of one reservation. It reserves or refuses; who wants to wait for memory does so in the
+// device's queue (see sched).
 type memory struct {
 	mem driver.Mem
+	// onFree is called, with no lock held, after bytes came free. [memory.reserve] must not call it: the queue calls
+	// that with its own lock held.
+	onFree func()
 
-	mu      sync.Mutex
-	free    []extent // by offset; neighbours are merged
-	waiters list.List
-	stats   MemoryStats
-	closed  bool // no more requests
+	mu    sync.Mutex
+	free  []extent // by offset; neighbours are merged
+	stats MemoryStats
 }
 
 type extent struct{ off, len int64 }
@@ -41,18 +40,6 @@ type extent struct{ off, len int64 }
 type block struct {
 	extent
 	label string
-}
-
-type waiter struct {
-	need  int64
-	label string
-	ready chan grant // buffered
-}
-
-// grant is what a waiter gets: a block, or ErrClosed.
-type grant struct {
-	block
-	err error
 }
 
 func newMemory(mem driver.Mem) *memory {
@@ -73,80 +60,36 @@ func roundUp(n int64) int64 {
 	return (n + driver.Align - 1) &^ (driver.Align - 1)
 }
 
-// get returns a block of at least n bytes, and waits for one until ctx ends. What never fits is refused at once.
-func (m *memory) get(ctx context.Context, n int64, label string) (block, error) {
-	n = roundUp(n)
-	m.mu.Lock()
-	if m.closed {
-		m.mu.Unlock()
-		return block{}, ErrClosed
-	}
-	if n > m.stats.Reserved {
-		err := m.refuse(n, label, 0)
-		m.mu.Unlock()
-		return block{}, err
-	}
-	if m.waiters.Len() == 0 {
-		if b, ok := m.take(n, label); ok {
-			m.mu.Unlock()
-			return b, nil
-		}
-	}
-	w := &waiter{need: n, label: label, ready: make(chan grant, 1)}
-	el := m.waiters.PushBack(w)
-	m.mu.Unlock()
-
-	select {
-	case g := <-w.ready:
-		return g.block, g.err
-	case <-ctx.Done():
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	ahead := 0
-	select {
-	case g := <-w.ready: // it came just now; hand it on
-		if g.err != nil {
-			return block{}, g.err
-		}
-		m.put(g.block)
-	default:
-		for p := el.Prev(); p != nil; p = p.Prev() {
-			ahead++
-		}
-		m.waiters.Remove(el)
-		m.wake() // those behind may fit
-	}
-	return block{}, fmt.Errorf("%w: %w", context.Cause(ctx), m.refuse(n, label, ahead))
-}
-
-// tryGet is get without waiting.
-func (m *memory) tryGet(n int64, label string) (block, error) {
+// reserve returns a block of at least n bytes, or else a [*CapacityError]. It does not wait.
+func (m *memory) reserve(n int64, label string) (block, error) {
 	n = roundUp(n)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.closed {
-		return block{}, ErrClosed
+	if b, ok := m.take(n, label); ok {
+		return b, nil
 	}
-	if m.waiters.Len() == 0 {
-		if b, ok := m.take(n, label); ok {
-			return b, nil
-		}
-	}
-	return block{}, m.refuse(n, label, m.waiters.Len())
+	return block{}, m.lack(n, label)
 }
 
-// refuse counts and describes a refusal, of a request that had so many before it.
-func (m *memory) refuse(n int64, label string, ahead int) *CapacityError {
-	m.stats.Refused++
+// lack describes what there is too little of.
+func (m *memory) lack(n int64, label string) *CapacityError {
 	return &CapacityError{
 		Label:     label,
 		Needed:    n,
 		Available: m.stats.Reserved - m.stats.Used,
 		Total:     m.stats.Reserved,
 		Largest:   m.largest(),
-		Ahead:     ahead,
 	}
+}
+
+// refuse counts and describes the refusal, for good, of a request that had so many before it.
+func (m *memory) refuse(n int64, label string, ahead int) *CapacityError {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.stats.Refused++
+	c := m.lack(roundUp(n), label)
+	c.Ahead = ahead
+	return c
 }
 
 func (m *memory) largest() int64 {
@@ -181,10 +124,16 @@ func (m *memory) take(n int64, label string) (block, bool) {
 	return b, true
 }
 
+// release gives a block back.
 func (m *memory) release(b block) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.put(b)
+	func() {
+		m.mu.Lock()
+		defer m.mu.Unlock() // put may panic
+		m.put(b)
+	}()
+	if m.onFree != nil {
+		m.onFree()
+	}
 }
 
 // put inserts a block into the free list. It panics where the block is free already: going on would hand the same
@@ -207,37 +156,12 @@ func (m *memory) put(b block) {
 	if m.stats.ByLabel[b.label] -= b.len; m.stats.ByLabel[b.label] == 0 {
 		delete(m.stats.ByLabel, b.label)
 	}
-	m.wake()
-}
-
-// wake serves waiters from the front as long as they fit.
-func (m *memory) wake() {
-	for el := m.waiters.Front(); el != nil; el = m.waiters.Front() {
-		w := el.Value.(*waiter)
-		b, ok := m.take(w.need, w.label)
-		if !ok {
-			return
-		}
-		m.waiters.Remove(el)
-		w.ready <- grant{block: b}
-	}
-}
-
-// shut refuses requests from now on, those that wait as well. Blocks can still be given back.
-func (m *memory) shut() {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.closed = true
-	for el := m.waiters.Front(); el != nil; el = m.waiters.Front() {
-		m.waiters.Remove(el).(*waiter).ready <- grant{err: ErrClosed}
-	}
 }
 
 func (m *memory) snapshot() MemoryStats {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	s := m.stats
-	s.Waiting = m.waiters.Len()
 	s.Largest = m.largest()
 	s.ByLabel = make(map[string]int64, len(m.stats.ByLabel))
 	for k, v := range m.stats.ByLabel {
@@ -246,7 +170,7 @@ func (m *memory) snapshot() MemoryStats {
 	return s
 }
 
-// close gives the reservation back, after shut. It returns an error that matches ErrLeak where blocks are still out.
+// close gives the reservation back. It returns an error that matches ErrLeak where blocks are still out.
 func (m *memory) close() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -1,7 +1,6 @@
 package kernels
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -52,30 +51,14 @@ func TestBytes(t *testing.T) {
 	}
 }
 
-// A waiting request of the model.
-type pending struct {
-	need   int64
-	label  string
-	cancel context.CancelCauseFunc
-	done   chan result
-}
-
-type result struct {
-	block
-	err error
-}
-
-var errLate = errors.New("too late")
-
-// model is what memory has to behave like: a set of used blocks, and a queue.
+// model is what memory has to behave like: a set of used blocks.
 type model struct {
-	t       *rapid.T
-	m       *memory
-	size    int64
-	used    []block
-	queue   []*pending
-	high    int64
-	refused int64
+	t    *rapid.T
+	m    *memory
+	size int64
+	used []block
+	high int64
+	free int // how often onFree was called
 }
 
 // gaps returns the free ranges, in order.
@@ -120,40 +103,14 @@ func (d *model) got(b block, need int64, label string) {
 	d.high = max(d.high, d.inUse())
 }
 
-// serve expects memory to have served the queue from the front as far as it fits, and nobody behind.
-func (d *model) serve() {
-	for len(d.queue) > 0 && d.largest() >= d.queue[0].need {
-		p := d.queue[0]
-		d.queue = d.queue[1:]
-		select {
-		case r := <-p.done:
-			if r.err != nil {
-				d.t.Fatalf("request for %d: %v", p.need, r.err)
-			}
-			d.got(r.block, p.need, p.label)
-		case <-time.After(10 * time.Second):
-			d.t.Fatalf("a request for %d bytes waits, with %v free and nobody ahead", p.need, d.gaps())
-		}
-		p.cancel(nil)
-	}
-}
-
 func (d *model) check(*rapid.T) {
 	s := d.m.snapshot()
 	byLabel := map[string]int64{}
 	for _, b := range d.used {
 		byLabel[b.label] += b.len
 	}
-	if s.Reserved != d.size || s.Used != d.inUse() || s.HighWater != d.high || s.Waiting != len(d.queue) ||
-		s.Largest != d.largest() || s.Refused != d.refused || !maps.Equal(s.ByLabel, byLabel) {
-		d.t.Fatalf("%+v: used %d %v, high %d, largest %d, waiting %d, refused %d", s, d.inUse(), byLabel, d.high, d.largest(), len(d.queue), d.refused)
-	}
-	for i, p := range d.queue {
-		select {
-		case r := <-p.done:
-			d.t.Fatalf("request %d of the queue, for %d bytes, was answered out of turn: %+v", i, p.need, r)
-		default:
-		}
+	if s.Reserved != d.size || s.Used != d.inUse() || s.HighWater != d.high || s.Largest != d.largest() || !maps.Equal(s.ByLabel, byLabel) {
+		d.t.Fatalf("%+v: used %d %v, high %d, largest %d", s, d.inUse(), byLabel, d.high, d.largest())
 	}
 	d.m.mu.Lock()
 	defer d.m.mu.Unlock()
@@ -167,99 +124,49 @@ func (d *model) checkRefusal(err error, need int64, label string) {
 	if !errors.As(err, &c) || !errors.Is(err, driver.ErrOutOfMemory) {
 		d.t.Fatalf("refusal of %d bytes: %v", need, err)
 	}
-	if c.Label != label || c.Needed != need || c.Total != d.size || c.Never() != (need > d.size) {
+	if c.Label != label || c.Needed != need || c.Total != d.size || c.Available != d.size-d.inUse() || c.Largest != d.largest() ||
+		c.Never() != (need > d.size) {
 		d.t.Fatalf("refusal of %d bytes of %q: %+v", need, label, c)
 	}
-	d.refused++
 }
 
 func TestMemoryAgainstModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := &model{t: t, size: driver.Align * rapid.Int64Range(1, 40).Draw(t, "size")}
 		d.m = newMemory(plainMem(d.size + rapid.Int64Range(0, driver.Align-1).Draw(t, "tail")))
+		d.m.onFree = func() {
+			d.free++
+			d.m.snapshot() // no lock is held
+		}
 		size := rapid.OneOf(rapid.Int64Range(0, 3000), rapid.Int64Range(0, d.size+1000))
 		label := rapid.SampledFrom([]string{"frame", "regions", "scratch"})
 		t.Repeat(map[string]func(*rapid.T){
-			"get": func(t *rapid.T) {
+			"reserve": func(t *rapid.T) {
 				n, l := size.Draw(t, "n"), label.Draw(t, "label")
-				need := roundUp(n)
-				ctx, cancel := context.WithCancelCause(context.Background())
-				p := &pending{need, l, cancel, make(chan result, 1)}
-				now := need > d.size || len(d.queue) == 0 && d.largest() >= need
-				if now {
-					b, err := d.m.get(ctx, n, l)
-					cancel(nil)
-					if need > d.size {
-						d.checkRefusal(err, need, l)
-					} else if err != nil {
-						t.Fatalf("get(%d) with %v free: %v", n, d.gaps(), err)
-					} else {
-						d.got(b, need, l)
-					}
-					return
-				}
-				go func() {
-					b, err := d.m.get(ctx, n, l)
-					p.done <- result{b, err}
-				}()
-				d.queue = append(d.queue, p)
-				for end := time.Now().Add(10 * time.Second); d.m.snapshot().Waiting < len(d.queue); {
-					if time.Now().After(end) {
-						t.Fatalf("get(%d) with %v free and %d ahead does not wait", n, d.gaps(), len(d.queue)-1)
-					}
-					time.Sleep(10 * time.Microsecond)
-				}
-			},
-			"try": func(t *rapid.T) {
-				n, l := size.Draw(t, "n"), label.Draw(t, "label")
-				b, err := d.m.tryGet(n, l)
-				if need := roundUp(n); len(d.queue) > 0 || d.largest() < need {
+				b, err := d.m.reserve(n, l)
+				if need := roundUp(n); d.largest() < need {
 					d.checkRefusal(err, need, l)
 				} else if err != nil {
-					t.Fatalf("tryGet(%d) with %v free: %v", n, d.gaps(), err)
+					t.Fatalf("reserve(%d) with %v free: %v", n, d.gaps(), err)
 				} else {
 					d.got(b, need, l)
 				}
 			},
-			"put": func(t *rapid.T) {
+			"release": func(t *rapid.T) {
 				if len(d.used) == 0 {
 					t.Skip("nothing to give back")
 				}
 				i := rapid.IntRange(0, len(d.used)-1).Draw(t, "i")
 				b := d.used[i]
 				d.used = slices.Delete(d.used, i, i+1)
-				d.m.release(b)
-				d.serve()
-			},
-			"cancel": func(t *rapid.T) {
-				if len(d.queue) == 0 {
-					t.Skip("nobody waits")
+				was := d.free
+				if d.m.release(b); d.free != was+1 {
+					t.Fatalf("onFree was called %d times", d.free-was)
 				}
-				i := rapid.IntRange(0, len(d.queue)-1).Draw(t, "i")
-				p := d.queue[i]
-				d.queue = slices.Delete(d.queue, i, i+1)
-				p.cancel(errLate)
-				r := <-p.done
-				if !errors.Is(r.err, errLate) {
-					t.Fatalf("cancelled: %v", r.err)
-				}
-				d.checkRefusal(r.err, p.need, p.label)
-				var c *CapacityError
-				if errors.As(r.err, &c); c.Ahead != i {
-					t.Fatalf("%d were ahead: %+v", i, c)
-				}
-				d.serve()
 			},
 			"": d.check,
 		})
 		// At the end everything goes back and is one piece.
-		for len(d.queue) > 0 {
-			p := d.queue[len(d.queue)-1]
-			d.queue = d.queue[:len(d.queue)-1]
-			p.cancel(errLate)
-			d.checkRefusal((<-p.done).err, p.need, p.label)
-			d.serve()
-		}
 		for len(d.used) > 0 {
 			b := d.used[0]
 			d.used = d.used[1:]
@@ -272,63 +179,22 @@ func TestMemoryAgainstModel(t *testing.T) {
 	})
 }
 
-// A large request is served before smaller ones that came later, however many there are.
-func TestMemoryDoesNotStarveLargeRequests(t *testing.T) {
-	m := newMemory(plainMem(10 * 256))
-	var small []block
-	for range 10 {
-		b, err := m.tryGet(256, "small")
-		if err != nil {
-			t.Fatal(err)
-		}
-		small = append(small, b)
-	}
-	large := make(chan block)
-	go func() {
-		b, _ := m.get(context.Background(), 8*256, "large")
-		large <- b
-	}()
-	for m.snapshot().Waiting == 0 {
-		time.Sleep(time.Millisecond)
-	}
-	if _, err := m.tryGet(1, "late"); err == nil {
-		t.Errorf("a request that does not wait went ahead")
-	}
-	for i, b := range small[:8] {
-		// Freed now, wanted again at once, but by one who came later.
-		m.release(b)
-		if i < 7 {
-			if _, err := m.tryGet(256, "late"); err == nil {
-				t.Fatalf("a later small request was served with the large one waiting")
-			}
-		}
-	}
-	b := <-large
-	if b.len != 8*256 {
-		t.Errorf("large: %+v", b)
-	}
-}
-
-// Goroutines that get, put and give up never own the same bytes, and leave one free piece.
+// Goroutines that reserve and release never own the same bytes, and leave one free piece.
 func TestMemoryConcurrently(t *testing.T) {
 	const units = 64
 	m := newMemory(plainMem(units * 256))
 	var owner [units]atomic.Int32
 	var wg sync.WaitGroup
-	var served, late atomic.Int64
+	var served atomic.Int64
 	for id := range 12 {
 		wg.Go(func() {
 			g := rand.New(rand.NewPCG(uint64(id), 9))
 			for range 300 {
-				n := int64(1 + g.IntN(20)*256)
-				ctx, cancel := context.WithTimeout(context.Background(), time.Duration(g.IntN(300))*time.Microsecond)
-				b, err := m.get(ctx, n, fmt.Sprint(id%3))
-				cancel()
+				b, err := m.reserve(int64(1+g.IntN(20)*256), fmt.Sprint(id%3))
 				if err != nil {
-					if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, driver.ErrOutOfMemory) {
-						t.Errorf("get: %v", err)
+					if !errors.Is(err, driver.ErrOutOfMemory) {
+						t.Errorf("reserve: %v", err)
 					}
-					late.Add(1)
 					continue
 				}
 				served.Add(1)
@@ -349,8 +215,8 @@ func TestMemoryConcurrently(t *testing.T) {
 	}
 	wg.Wait()
 	s := m.snapshot()
-	if s.Used != 0 || len(s.ByLabel) != 0 || s.Waiting != 0 || s.Refused != late.Load() || !slices.Equal(m.free, []extent{{0, units * 256}}) {
-		t.Errorf("%+v, free %v, %d gave up", s, m.free, late.Load())
+	if s.Used != 0 || len(s.ByLabel) != 0 || !slices.Equal(m.free, []extent{{0, units * 256}}) {
+		t.Errorf("%+v, free %v", s, m.free)
 	}
 	if served.Load() == 0 {
 		t.Errorf("nobody was served")
@@ -359,8 +225,8 @@ func TestMemoryConcurrently(t *testing.T) {
 
 func TestMemoryBlockGivenBackTwice(t *testing.T) {
 	m := newMemory(plainMem(4 * 256))
-	a, _ := m.tryGet(256, "a")
-	b, _ := m.tryGet(512, "b")
+	a, _ := m.reserve(256, "a")
+	b, _ := m.reserve(512, "b")
 	m.release(a)
 	for _, twice := range []block{a, {extent{0, 512}, "c"}, {extent{0, 4 * 256}, "d"}, {extent{3 * 256, 256}, "e"}} {
 		func() {
@@ -375,37 +241,6 @@ func TestMemoryBlockGivenBackTwice(t *testing.T) {
 	m.release(b)
 	if !slices.Equal(m.free, []extent{{0, 4 * 256}}) {
 		t.Errorf("free: %v", m.free)
-	}
-}
-
-func TestMemoryShut(t *testing.T) {
-	m := newMemory(plainMem(256))
-	b, _ := m.tryGet(1, "a")
-	errs := make(chan error)
-	for range 3 {
-		go func() {
-			_, err := m.get(context.Background(), 1, "b")
-			errs <- err
-		}()
-	}
-	for m.snapshot().Waiting < 3 {
-		time.Sleep(time.Millisecond)
-	}
-	m.shut()
-	for range 3 {
-		if err := <-errs; !errors.Is(err, ErrClosed) {
-			t.Errorf("who waited got %v", err)
-		}
-	}
-	if _, err := m.get(context.Background(), 1, "c"); !errors.Is(err, ErrClosed) {
-		t.Errorf("get: %v", err)
-	}
-	if _, err := m.tryGet(1, "c"); !errors.Is(err, ErrClosed) {
-		t.Errorf("tryGet: %v", err)
-	}
-	m.release(b)
-	if err := m.close(); err != nil {
-		t.Errorf("close: %v", err)
 	}
 }
 

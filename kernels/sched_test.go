@@ -1,0 +1,91 @@
+package kernels
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/polyscan/polyscan/kernels/driver"
+)
+
+// A large job is admitted before smaller ones that came later, however many there are.
+func TestLargeJobsAreNotStarved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := openFake(t, &fakeDriver{}, Config{MemoryBytes: 10 * 256, Streams: 16})
+		end := make(chan struct{})
+		results := make(chan error, 20)
+		var mu sync.Mutex
+		var order []string
+		ran := func(name string) func(*Queue) error {
+			return func(*Queue) error {
+				mu.Lock()
+				defer mu.Unlock()
+				order = append(order, name)
+				return nil
+			}
+		}
+		small := func(*Queue) error { <-end; return nil }
+		for range 10 {
+			go func() { results <- d.Do(t.Context(), Job{"small", 256}, small) }()
+		}
+		synctest.Wait()
+		go func() { results <- d.Do(t.Context(), Job{"large", 8 * 256}, ran("large")) }()
+		synctest.Wait()
+		for range 9 {
+			go func() { results <- d.Do(t.Context(), Job{"late", 256}, ran("late")) }()
+			synctest.Wait()
+		}
+		if _, err := Keep[byte](d, 1, "kept"); !errors.Is(err, driver.ErrOutOfMemory) {
+			t.Errorf("Keep: %v", err)
+		}
+		for range 7 {
+			end <- struct{}{} // freed, and wanted at once, but by those who came later
+			synctest.Wait()
+			if len(order) != 0 {
+				t.Fatalf("%v went ahead", order)
+			}
+		}
+		if _, err := Keep[byte](d, 1, "kept"); !errors.Is(err, driver.ErrOutOfMemory) {
+			t.Errorf("Keep went ahead: %v", err)
+		}
+		close(end)
+		for range 20 {
+			if err := <-results; err != nil {
+				t.Error(err)
+			}
+		}
+		if len(order) != 10 || order[0] != "large" {
+			t.Errorf("%v", order)
+		}
+		idle(t, d)
+	})
+}
+
+// A job that gives up makes way for those behind it.
+func TestCancelledHeadMakesWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := openFake(t, &fakeDriver{}, Config{MemoryBytes: 10 * 256})
+		k, err := Keep[byte](d, 256, "kept")
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancelCause(t.Context())
+		errs := make(chan error)
+		go func() { errs <- d.Do(ctx, Job{"head", 10 * 256}, func(*Queue) error { return nil }) }()
+		synctest.Wait()
+		go func() { errs <- d.Do(t.Context(), Job{"next", 256}, func(*Queue) error { return nil }) }()
+		synctest.Wait()
+		if n := d.Memory().Waiting; n != 2 {
+			t.Errorf("%d wait", n)
+		}
+		cancel(errCause)
+		a, b := <-errs, <-errs
+		if err := errors.Join(a, b); a != nil && b != nil || !errors.Is(err, errCause) || !errors.Is(err, driver.ErrOutOfMemory) {
+			t.Errorf("%v and %v", a, b)
+		}
+		k.Free()
+		idle(t, d)
+	})
+}
