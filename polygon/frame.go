@@ -73,6 +73,36 @@ func checkSize(bad *violations, prefix string, width, height int) bool {
 }
 
 func (f *Frame) check(bad *violations) {
+	if !f.checkLayout(bad) {
+		return
+	}
+	field, have := "frame.data", int64(0)
+	for _, p := range f.Data {
+		have += int64(len(p))
+	}
+	if n := f.Resident.Len(); n > 0 {
+		field, have = "frame.resident", int64(n)
+	}
+	least, most := f.sizes()
+	if have < least || have > most {
+		need := fmt.Sprintf("%d bytes", most)
+		if least != most {
+			need += fmt.Sprintf(" (or %d without the gap behind the last row)", least)
+		}
+		bad.add(field, fmt.Sprintf("%d bytes", have), "must hold %s: %d rows of %s with %d pixels, %d bytes apart",
+			need, f.Height, formatName(f.Format), f.Width, f.stride())
+	}
+}
+
+// sizes are the least and the most bytes that the pixels take: without the gap behind the last row, and with it.
+func (f *Frame) sizes() (least, most int64) {
+	stride := int64(f.stride())
+	most = stride * int64(f.Height)
+	return most - stride + int64(f.row()), most
+}
+
+// checkLayout checks all but the data.
+func (f *Frame) checkLayout(bad *violations) bool {
 	sized := checkSize(bad, "frame.", f.Width, f.Height)
 	if !f.Format.Valid() {
 		switch {
@@ -83,40 +113,23 @@ func (f *Frame) check(bad *violations) {
 		default:
 			bad.add("frame.format", formatName(f.Format), "is no known pixel format")
 		}
-		return
+		return false
 	}
 	if !sized {
-		return
+		return false
 	}
 	switch row := f.row(); {
 	case f.Stride < 0 || f.Stride != 0 && f.Stride < row:
 		bad.add("frame.stride", fmt.Sprint(f.Stride), "is less than a row of %d bytes (%d pixels of %s)", row, f.Width, formatName(f.Format))
-		return
+		return false
 	case f.Stride > math.MaxInt32:
 		bad.add("frame.stride", fmt.Sprint(f.Stride), "must be at most %d", math.MaxInt32)
-		return
+		return false
 	case f.Stride%int(f.Format.SampleBytes) != 0:
 		bad.add("frame.stride", fmt.Sprint(f.Stride), "must be even for 16-bit samples")
-		return
+		return false
 	}
-	field, have := "frame.data", int64(0)
-	for _, p := range f.Data {
-		have += int64(len(p))
-	}
-	if n := f.Resident.Len(); n > 0 {
-		field, have = "frame.resident", int64(n)
-	}
-	stride := int64(f.stride())
-	most := stride * int64(f.Height)
-	least := most - stride + int64(f.row())
-	if have < least || have > most {
-		need := fmt.Sprintf("%d bytes", most)
-		if least != most {
-			need += fmt.Sprintf(" (or %d without the gap behind the last row)", least)
-		}
-		bad.add(field, fmt.Sprintf("%d bytes", have), "must hold %s: %d rows of %s with %d pixels, %d bytes apart",
-			need, f.Height, formatName(f.Format), f.Width, stride)
-	}
+	return true
 }
 
 // rows returns the pieces of rows [y0, y1) and their number of bytes; the gap behind the last of them is left out. The

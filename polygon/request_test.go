@@ -140,6 +140,29 @@ func TestBadRequests(t *testing.T) {
 	}
 }
 
+// TestFrameValidate: a frame is refused for the same reasons without regions, and its sizes are the bounds of what it takes.
+func TestFrameValidate(t *testing.T) {
+	f := Frame{Width: 4, Height: 3, Stride: 6, Format: driver.Gray8}
+	least, most, err := f.Sizes()
+	if least != 16 || most != 18 || err != nil {
+		t.Errorf("%d to %d bytes, %v", least, most, err)
+	}
+	for n := range 21 {
+		f.Data = pieces(n)
+		if err := f.Validate(); (err == nil) != (n >= 16 && n <= 18) {
+			t.Errorf("%d bytes: %v", n, err)
+		}
+	}
+	f.Stride = 3
+	want := "polygon: frame.stride = 3: is less than a row of 4 bytes (4 pixels of GRAY8)"
+	if err := f.Validate(); err == nil || err.Error() != want {
+		t.Errorf("%v", err)
+	}
+	if _, _, err := f.Sizes(); err == nil || err.Error() != want {
+		t.Errorf("%v", err)
+	}
+}
+
 func TestResultsAreBounded(t *testing.T) {
 	dev := openCPU(t, kernels.Config{})
 	s := mustSet(t, manyRegions(3000, 3, 100, 100)...)
