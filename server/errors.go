@@ -38,7 +38,7 @@ const (
 	reasonNoRoom          = "DEVICE_MEMORY"        // QuotaFailure, and RetryInfo where waiting helps
 	reasonResultTooLarge  = "RESULT_TOO_LARGE"     // QuotaFailure
 	reasonRequestTooLarge = "REQUEST_TOO_LARGE"    // QuotaFailure
-	reasonDeviceLost      = "DEVICE_LOST"          //
+	reasonDeviceLost      = "DEVICE_LOST"          // RetryInfo
 	reasonInconsistent    = "DEVICE_INCONSISTENT"  // metadata: id, which the log has
 	reasonShuttingDown    = "SHUTTING_DOWN"        // RetryInfo
 	reasonNotSupported    = "NOT_SUPPORTED"        // by this backend
@@ -177,8 +177,11 @@ func statusOf(ctx context.Context, log *slog.Logger, err error) *status.Status {
 			info(reasonNoRoom), quotaFailure("device memory", "the driver has no more"))
 
 	case errors.Is(err, driver.ErrDeviceLost):
-		log.ErrorContext(ctx, "device lost", "error", err)
-		return withDetails(codes.Unavailable, "the device was lost; the server has to be started again", info(reasonDeviceLost))
+		if !errors.Is(err, errDeviceLost) { // a job's, which names the op
+			log.ErrorContext(ctx, "a job failed on a lost device", "error", err)
+		}
+		return withDetails(codes.Unavailable, "the device was lost; the server opens it again", info(reasonDeviceLost),
+			&errdetails.RetryInfo{RetryDelay: durationpb.New(time.Second)})
 	case errors.Is(err, polygon.ErrInconsistent):
 		return logged(ctx, log, codes.DataLoss, "the device returned numbers that contradict each other", reasonInconsistent, "error", err)
 	case errors.Is(err, kernels.ErrClosed), errors.Is(err, errShuttingDown):

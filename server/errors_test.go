@@ -82,7 +82,7 @@ func TestStatusOf(t *testing.T) {
 		if got, want := d.quota != nil, c.code == codes.ResourceExhausted || c.reason == reasonDeadline; got != want {
 			t.Errorf("%v: QuotaFailure %v", c.err, d.quota)
 		}
-		if got, want := d.retry != nil, c.err == capacity || c.reason == reasonShuttingDown; got != want {
+		if got, want := d.retry != nil, c.err == capacity || c.code == codes.Unavailable; got != want {
 			t.Errorf("%v: RetryInfo %v", c.err, d.retry)
 		}
 	}

@@ -29,6 +29,10 @@ func (s *Server) Handler() http.Handler {
 		case <-s.draining:
 			text(w, http.StatusServiceUnavailable, "shutting down")
 		default:
+			if !s.dev.available() {
+				text(w, http.StatusServiceUnavailable, "the device was lost")
+				return
+			}
 			text(w, http.StatusOK, "ready")
 		}
 	})

@@ -100,11 +100,16 @@ func (s *inspectionServer) reduce(ctx context.Context, req *pb.ReduceRequest, in
 // reduceFrame does the work on one frame, whose payload is in's, and frees the payload as soon as it can. The response
 // holds a FrameResult; release is to be called when it has been marshalled.
 func (s *Server) reduceFrame(ctx context.Context, what *inspection, m *pb.Frame, in *framecodec.Message) (_ *response, release func(), err error) {
+	dev, err := s.dev.acquire()
+	if err != nil {
+		return nil, nil, err
+	}
+	defer dev.end()
 	f, err := s.newFrame(ctx, m, in.Pieces(nil), what.paths.frame)
 	if err != nil {
 		return nil, nil, err
 	}
-	res, release, err := s.run(ctx, what, f.Frame)
+	res, release, err := s.run(ctx, dev, what, f.Frame)
 	f.release()
 	in.Free()
 	if err != nil {
@@ -174,8 +179,13 @@ func (s *inspectionServer) rasterize(ctx context.Context, req *pb.RasterizeReque
 }
 
 func (s *inspectionServer) rasterizeSet(ctx context.Context, req *pb.RasterizeRequest, set *polygon.Set, mode driver.RasterMode, p paths) (*response, error) {
-	defer s.prepared.relieve()()
-	r, err := polygon.Rasterize(ctx, s.dev, set, int(req.GetWidth()), int(req.GetHeight()), mode, driver.Method(req.GetMethod()))
+	dev, err := s.dev.acquire()
+	if err != nil {
+		return nil, err
+	}
+	defer dev.end()
+	defer s.prepared.relieve(dev)()
+	r, err := polygon.Rasterize(ctx, dev.Device, set, int(req.GetWidth()), int(req.GetHeight()), mode, driver.Method(req.GetMethod()))
 	if err != nil {
 		return nil, p.translate(err)
 	}

@@ -9,7 +9,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
-	"github.com/polyscan/polyscan/kernels"
 	"github.com/polyscan/polyscan/polygon"
 )
 
@@ -111,7 +110,7 @@ func (m *metrics) reduced(r *polygon.Result, pixels int) {
 
 // stateCollector reads what others count: the device's memory, prepared regions, recipes.
 type stateCollector struct {
-	dev      *kernels.Device
+	dev      *deviceKeeper
 	prepared *preparedCache
 	recipes  *recipeStore
 
@@ -119,7 +118,7 @@ type stateCollector struct {
 	preparedBytes, hits, misses, evictions, recipesStored *prometheus.Desc
 }
 
-func newStateCollector(dev *kernels.Device, prepared *preparedCache, recipes *recipeStore) *stateCollector {
+func newStateCollector(dev *deviceKeeper, prepared *preparedCache, recipes *recipeStore) *stateCollector {
 	desc := func(name, help string, labels ...string) *prometheus.Desc {
 		return prometheus.NewDesc("polyscan_"+name, help, labels, nil)
 	}

@@ -17,7 +17,6 @@ import (
 
 // preparedCache keeps prepared sets, those used last, within a number of bytes. What is in use is never closed.
 type preparedCache struct {
-	dev   *kernels.Device
 	limit int64
 
 	mu      sync.Mutex
@@ -47,19 +46,19 @@ type preparedEntry struct {
 	place *list.Element // in order
 }
 
-func newPreparedCache(dev *kernels.Device, limit int64) *preparedCache {
-	return &preparedCache{dev: dev, limit: limit, entries: map[preparedKey]*preparedEntry{}}
+func newPreparedCache(limit int64) *preparedCache {
+	return &preparedCache{limit: limit, entries: map[preparedKey]*preparedEntry{}}
 }
 
 // get returns the set prepared for frames of a size, and done, which the caller has to call after use. It returns nil
 // without an error where the device has no room to keep it: then a reduction brings its own scratch, and can wait for it.
-func (c *preparedCache) get(ctx context.Context, set *polygon.Set, width, height int, m driver.Method) (_ *polygon.Prepared, done func(), err error) {
+func (c *preparedCache) get(ctx context.Context, dev lease, set *polygon.Set, width, height int, m driver.Method) (_ *polygon.Prepared, done func(), err error) {
 	key := preparedKey{set, width, height, m}
 	for {
 		c.mu.Lock()
 		e := c.entries[key]
 		if e == nil {
-			return c.make(ctx, key) // unlocks
+			return c.make(ctx, dev, key) // unlocks
 		}
 		e.users++
 		c.hits++
@@ -85,7 +84,7 @@ func (c *preparedCache) get(ctx context.Context, set *polygon.Set, width, height
 }
 
 // make prepares the set for this caller and those who come meanwhile. c.mu is held.
-func (c *preparedCache) make(ctx context.Context, key preparedKey) (*polygon.Prepared, func(), error) {
+func (c *preparedCache) make(ctx context.Context, dev lease, key preparedKey) (*polygon.Prepared, func(), error) {
 	c.misses++
 	e := &preparedEntry{key: key, ready: make(chan struct{}), users: 1, out: c.closed}
 	if !c.closed {
@@ -99,9 +98,9 @@ func (c *preparedCache) make(ctx context.Context, key preparedKey) (*polygon.Pre
 			c.fail(e)
 		}
 	}()
-	p, err := key.set.Prepare(ctx, c.dev, key.width, key.height, key.method)
+	p, err := key.set.Prepare(ctx, dev.Device, key.width, key.height, key.method)
 	if errors.Is(err, driver.ErrOutOfMemory) && c.evict(math.MaxInt, -1) > 0 {
-		p, err = key.set.Prepare(ctx, c.dev, key.width, key.height, key.method)
+		p, err = key.set.Prepare(ctx, dev.Device, key.width, key.height, key.method)
 	}
 	if err != nil {
 		e.err = err
@@ -189,6 +188,7 @@ func (c *preparedCache) evict(n int, bytes int64) int {
 // starve what has to run: without it a job that doesn't fit beside idle regions would wait for ever.
 type relief struct {
 	cache *preparedCache
+	dev   *kernels.Device
 
 	mu      sync.Mutex
 	timer   *time.Timer
@@ -199,8 +199,8 @@ type relief struct {
 const reliefInterval = 10 * time.Millisecond
 
 // relieve starts looking after the jobs that wait. stop is to be called when the caller's own is done.
-func (c *preparedCache) relieve() (stop func()) {
-	r := &relief{cache: c}
+func (c *preparedCache) relieve(dev lease) (stop func()) {
+	r := &relief{cache: c, dev: dev.Device}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.timer = time.AfterFunc(reliefInterval, r.tick)
@@ -213,7 +213,7 @@ func (r *relief) tick() {
 	if r.stopped {
 		return
 	}
-	for r.cache.dev.Memory().Waiting > 0 {
+	for r.dev.Memory().Waiting > 0 {
 		if r.cache.evict(1, -1) == 0 {
 			break
 		}
@@ -233,12 +233,15 @@ func (c *preparedCache) drop(set *polygon.Set) {
 	c.removeAll(func(e *preparedEntry) bool { return e.key.set == set })
 }
 
+// clear forgets everything.
+func (c *preparedCache) clear() { c.removeAll(func(*preparedEntry) bool { return true }) }
+
 // close forgets everything; what is prepared from now on is closed after use.
 func (c *preparedCache) close() {
 	c.mu.Lock()
 	c.closed = true
 	c.mu.Unlock()
-	c.removeAll(func(*preparedEntry) bool { return true })
+	c.clear()
 }
 
 func (c *preparedCache) removeAll(which func(*preparedEntry) bool) {

@@ -176,7 +176,7 @@ func (in *inspection) results(f driver.PixelFormat) int64 {
 
 // run reduces a frame. Memory of the result is budgeted with that of decoded images: release gives it back, and
 // must be called when the result has been sent, unless there is an error.
-func (s *Server) run(ctx context.Context, in *inspection, f polygon.Frame) (_ *polygon.Result, release func(), err error) {
+func (s *Server) run(ctx context.Context, dev lease, in *inspection, f polygon.Frame) (_ *polygon.Result, release func(), err error) {
 	bytes := 8 * in.results(f.Format)
 	if limit := s.cfg.MaxMessageBytes; bytes > limit {
 		return nil, nil, &quotaError{reasonResultTooLarge, "result", fmt.Sprintf(
@@ -191,10 +191,10 @@ func (s *Server) run(ctx context.Context, in *inspection, f polygon.Frame) (_ *p
 			release()
 		}
 	}()
-	defer s.prepared.relieve()()
+	defer s.prepared.relieve(dev)()
 	var res *polygon.Result
 	if in.keep && frameFits(f) {
-		p, done, err := s.prepared.get(ctx, in.set, f.Width, f.Height, in.method)
+		p, done, err := s.prepared.get(ctx, dev, in.set, f.Width, f.Height, in.method)
 		if err != nil {
 			return nil, nil, in.paths.translate(err)
 		}
@@ -204,7 +204,7 @@ func (s *Server) run(ctx context.Context, in *inspection, f polygon.Frame) (_ *p
 			return res, release, in.paths.translate(err)
 		}
 	}
-	res, err = polygon.Reduce(ctx, s.dev, in.set, f, in.reductions, in.method)
+	res, err = polygon.Reduce(ctx, dev.Device, in.set, f, in.reductions, in.method)
 	return res, release, in.paths.translate(err)
 }
 

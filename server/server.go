@@ -32,7 +32,7 @@ import (
 type Server struct {
 	cfg       Config
 	log       *slog.Logger
-	dev       *kernels.Device
+	dev       *deviceKeeper
 	started   time.Time
 	validator protovalidate.Validator
 	recipes   *recipeStore
@@ -117,16 +117,19 @@ func New(cfg Config) (_ *Server, err error) {
 			return nil, err
 		}
 	}
-	s.dev, err = kernels.Open(d, kernels.Config{Ordinal: cfg.Ordinal, MemoryBytes: cfg.MemoryBytes, Streams: cfg.Streams})
+	s.dev, err = openDevice(func() (*kernels.Device, error) {
+		return kernels.Open(d, kernels.Config{Ordinal: cfg.Ordinal, MemoryBytes: cfg.MemoryBytes, Streams: cfg.Streams})
+	}, s.log)
 	if err != nil {
 		return nil, err
 	}
 	orElse(&cfg.PreparedBytes, s.dev.Info().MemoryBytes/4)
-	s.prepared = newPreparedCache(s.dev, cfg.PreparedBytes)
+	s.prepared = newPreparedCache(cfg.PreparedBytes)
 	if err := s.register(); err != nil {
-		return nil, errors.Join(fmt.Errorf("server: metrics: %w", err), s.dev.Close())
+		return nil, errors.Join(fmt.Errorf("server: metrics: %w", err), s.dev.close())
 	}
 	s.newGRPC()
+	s.dev.watch(s)
 	return s, nil
 }
 
@@ -156,9 +159,7 @@ func (s *Server) newGRPC() {
 	pb.RegisterRecipeServiceServer(r, &recipeServer{Server: s})
 	pb.RegisterDeviceServiceServer(r, &deviceServer{Server: s})
 	s.health = health.NewServer()
-	for name := range s.grpc.GetServiceInfo() {
-		s.health.SetServingStatus(name, healthpb.HealthCheckResponse_SERVING)
-	}
+	s.setHealth(healthpb.HealthCheckResponse_SERVING)
 	healthpb.RegisterHealthServer(r, s.health)
 	if !s.cfg.NoChannelz {
 		channelz.RegisterChannelzServiceToServer(r)
@@ -225,7 +226,7 @@ func (s *Server) shutdown(ctx context.Context) error {
 	s.prepared.close()
 	s.recipes.close()
 	s.unregister()
-	return errors.Join(err, s.dev.Close())
+	return errors.Join(err, s.dev.close())
 }
 
 // Device describes what the server computes on.
