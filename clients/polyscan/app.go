@@ -54,13 +54,12 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		}
 	}()
 	var a app
-	parser, err := kong.New(&a,
+	parser, err := kong.New(&a, append(daemon.Options("serve"),
 		kong.Name("polyscan"),
 		kong.Description(description),
 		kong.Writers(stdout, stderr),
 		kong.Exit(func(code int) { panic(exit(code)) }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 110}),
-		daemon.Vars(),
 		kong.ExplicitGroups([]kong.Group{
 			{Key: "regions", Title: "Regions:"},
 			{Key: "frame", Title: "Frame:"},
@@ -72,7 +71,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 			{Key: "limits", Title: "Limits:"},
 		}),
 		kong.Bind(e),
-	)
+	)...)
 	if err != nil {
 		panic(err) // the grammar itself is wrong: every run would fail, tests first
 	}

@@ -1,4 +1,4 @@
-// The settings, as flags for kong.
+// The settings, as flags for kong. Their help is the reference of the file and of the environment as well.
 
 package daemon
 
@@ -18,8 +18,11 @@ import (
 	"github.com/polyscan/polyscan/server/drivers"
 )
 
-// Flags are the settings of a server, to be embedded in the flags of a command. They need [Vars].
+// Flags are the settings of a server, to be embedded in the flags of a command. They need [Options].
 type Flags struct {
+	Config      configPath  `help:"File of settings, YAML: a key for each flag below, named as the flag is. The command line goes before the environment, that before the file, and that before the defaults." short:"c" placeholder:"FILE" type:"path" default:""`
+	PrintConfig printConfig `help:"Print the settings as such a file, each with where it comes from, and exit." env:"-"`
+
 	Listen []string `help:"Address to serve gRPC on: host:port, or unix:/path. May be given more than once." default:"localhost:7465" placeholder:"ADDR"`
 	HTTP   string   `name:"http" help:"Address to serve /metrics, /healthz and /readyz on, in plain HTTP. Off by default." placeholder:"ADDR"`
 
@@ -39,12 +42,12 @@ type Flags struct {
 	HostMemory     byteSize `help:"Memory for decoding image files and for large results. Default: 1GiB, and 4 times --max-message at least." placeholder:"SIZE" group:"Limits"`
 	PreparedMemory byteSize `help:"Memory of the device that keeps regions prepared from frame to frame. Default: a quarter." placeholder:"SIZE" group:"Limits"`
 
-	Recipes string `help:"Directory that keeps recipes. By default they are lost when the server ends." placeholder:"DIR" type:"path" group:"Recipes"`
+	Recipes string `help:"Directory that keeps recipes. By default they are lost when the server ends." placeholder:"DIR" type:"path" default:"" group:"Recipes"`
 
-	TLSCert     string `name:"tls-cert" help:"Certificate of the server, PEM. Read again when it changes, and on SIGHUP; so are the files below." placeholder:"FILE" type:"path" group:"Security"`
-	TLSKey      string `name:"tls-key" help:"Key of the certificate, PEM." placeholder:"FILE" type:"path" group:"Security"`
-	TLSClientCA string `name:"tls-client-ca" help:"Authorities that must have signed the certificates of clients, PEM." placeholder:"FILE" type:"path" group:"Security"`
-	TokenFile   string `help:"Bearer tokens, one a line; each call but health checks must bring one of them. Use TLS with it: without, tokens travel in the clear." placeholder:"FILE" type:"path" group:"Security"`
+	TLSCert     string `name:"tls-cert" help:"Certificate of the server, PEM. Read again when it changes, and on SIGHUP; so are the files below." placeholder:"FILE" type:"path" default:"" group:"Security"`
+	TLSKey      string `name:"tls-key" help:"Key of the certificate, PEM." placeholder:"FILE" type:"path" default:"" group:"Security"`
+	TLSClientCA string `name:"tls-client-ca" help:"Authorities that must have signed the certificates of clients, PEM." placeholder:"FILE" type:"path" default:"" group:"Security"`
+	TokenFile   string `help:"Bearer tokens, one a line; each call but health checks must bring one of them. Use TLS with it: without, tokens travel in the clear." placeholder:"FILE" type:"path" default:"" group:"Security"`
 	Reflection  bool   `help:"Serve reflection, for grpcurl and the like." default:"true" negatable:"" group:"Security"`
 	Channelz    bool   `help:"Serve channelz, for a look at connections." default:"true" negatable:"" group:"Security"`
 
@@ -54,8 +57,8 @@ type Flags struct {
 	ShutdownTimeout time.Duration `help:"How long calls in flight may take after SIGTERM or SIGINT before they are cancelled. A second signal cancels at once." default:"30s"`
 }
 
-// Vars are what the help texts of [Flags] and their defaults refer to.
-func Vars() kong.Vars {
+// vars are what the help texts of [Flags] and their defaults refer to.
+func vars() kong.Vars {
 	return kong.Vars{
 		"devices":     drivers.Auto + ", " + strings.Join(drivers.Names(), ", "),
 		"maxPixels":   strconv.Itoa(server.DefaultMaxFramePixels),
@@ -107,6 +110,19 @@ var units = []struct {
 	{"kb", 1e3}, {"mb", 1e6}, {"gb", 1e9}, {"tb", 1e12},
 	{"k", 1 << 10}, {"m", 1 << 20}, {"g", 1 << 30}, {"t", 1 << 40},
 	{"b", 1},
+}
+
+// MarshalText implements encoding.TextMarshaler. It writes what UnmarshalText reads.
+func (b byteSize) MarshalText() ([]byte, error) {
+	for _, unit := range []struct {
+		name  string
+		shift int
+	}{{"TiB", 40}, {"GiB", 30}, {"MiB", 20}, {"KiB", 10}} {
+		if n := b >> unit.shift; b != 0 && n<<unit.shift == b {
+			return fmt.Appendf(nil, "%d%s", n, unit.name), nil
+		}
+	}
+	return strconv.AppendInt(nil, int64(b), 10), nil
 }
 
 // UnmarshalText implements encoding.TextUnmarshaler.

@@ -34,19 +34,18 @@ type flags struct {
 }
 
 func options() []kong.Option {
-	return []kong.Option{
+	return append(daemon.Options(""),
 		kong.Name("polyscand"),
-		kong.Description("polyscand takes camera frames and polygons over gRPC and answers with exact statistics of the pixels inside them, and with verdicts.\n\n" +
-			"Each flag can be given as an environment variable: --max-message is POLYSCAN_MAX_MESSAGE.\n\n" +
-			"Examples:\n" +
-			"  polyscand\n" +
-			"  polyscand --listen :7465 --http :7466 --recipes ./recipes\n" +
-			"  polyscand --listen unix:/run/polyscan.sock --threads 4\n" +
+		kong.Description("polyscand takes camera frames and polygons over gRPC and answers with exact statistics of the pixels inside them, and with verdicts.\n\n"+
+			"Each setting can be given as a flag, in the environment (--max-message is POLYSCAN_MAX_MESSAGE), or in the file that --config names, in this order of precedence.\n\n"+
+			"Examples:\n"+
+			"  polyscand\n"+
+			"  polyscand --listen :7465 --http :7466 --recipes ./recipes\n"+
+			"  polyscand --listen unix:/run/polyscan.sock --threads 4\n"+
+			"  polyscand --config polyscand.yaml --print-config\n"+
 			"  polyscand --listen :7465 --tls-cert cert.pem --tls-key key.pem --token-file tokens"),
-		kong.DefaultEnvars("POLYSCAN"),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
-		daemon.Vars(),
-	}
+	)
 }
 
 // run is the command, from its flags to its exit code. It ends when signals says so.
@@ -60,7 +59,7 @@ func run(args []string, stdout, stderr io.Writer, signals <-chan os.Signal) int 
 	}
 	_, err = parser.Parse(args)
 	switch {
-	case exit >= 0: // --help
+	case exit >= 0: // --help, --print-config
 		return exit
 	case err != nil:
 		fmt.Fprintf(stderr, "polyscand: %v\nTry \"polyscand --help\".\n", err)

@@ -1,0 +1,238 @@
+// Where settings come from: the command line, the environment, a file, or the default, the first that has one.
+
+package daemon
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/alecthomas/kong"
+	"go.yaml.in/yaml/v3"
+)
+
+// Options are what kong needs for [Flags]: those of the subcommand of that name, or of the program itself where command
+// is "". A setting is each of its flags that isn't tagged `env:"-"`. It has a variable in the environment, POLYSCAN_MAX_MESSAGE
+// for --max-message, and a key in the file that --config names, max-message.
+func Options(command string) []kong.Option {
+	return []kong.Option{
+		vars(),
+		kong.Bind(&file{}), // which --config fills
+		kong.PostBuild(func(k *kong.Kong) error {
+			node := k.Model.Node
+			if command != "" {
+				i := slices.IndexFunc(node.Children, func(n *kong.Node) bool { return n.Name == command })
+				if i < 0 {
+					return fmt.Errorf("daemon: no command %q", command)
+				}
+				node = node.Children[i]
+			}
+			for _, f := range node.Flags {
+				switch {
+				case f.Name == "help":
+				case slices.Equal(f.Envs, []string{"-"}):
+					setEnv(f)
+				default:
+					setEnv(f, "POLYSCAN_"+strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_")))
+				}
+			}
+			return nil
+		}),
+	}
+}
+
+func setEnv(f *kong.Flag, names ...string) { f.Envs, f.Tag.Envs = names, names }
+
+// settings are the flags that a file may set.
+func settings(flags []*kong.Flag) []*kong.Flag {
+	return slices.DeleteFunc(slices.Clone(flags), func(f *kong.Flag) bool {
+		return len(f.Envs) == 0 || f.Target.Type() == reflect.TypeFor[configPath]()
+	})
+}
+
+// flagsBeside are the flags of the command that f belongs to, or nil where another command runs.
+func flagsBeside(ctx *kong.Context, f *kong.Flag) []*kong.Flag {
+	for _, p := range ctx.Path {
+		if slices.Contains(p.Flags, f) {
+			return p.Flags
+		}
+	}
+	return nil
+}
+
+// configPath is the flag that names a file of settings.
+type configPath string
+
+// BeforeResolve reads the file. kong calls it once the flag and the environment have been looked at.
+func (configPath) BeforeResolve(ctx *kong.Context, trace *kong.Path, f *file) error {
+	name := string(ctx.FlagValue(trace.Flag).(configPath))
+	flags := flagsBeside(ctx, trace.Flag)
+	if name == "" || flags == nil {
+		return nil
+	}
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return fmt.Errorf("--config: %w", err)
+	}
+	if err := f.parse(name, text, settings(flags)); err != nil {
+		return err
+	}
+	ctx.AddResolver(f)
+	return nil
+}
+
+// file holds the settings of a file, by name. It implements kong.Resolver.
+type file struct {
+	name   string
+	values map[string]fileValue
+}
+
+type fileValue struct {
+	text string // as on the command line
+	line int
+}
+
+// parse reads one YAML mapping of settings. Its errors name file, line and key.
+func (f *file) parse(name string, text []byte, flags []*kong.Flag) error {
+	f.name, f.values = name, map[string]fileValue{}
+	at := func(n *yaml.Node, format string, args ...any) error {
+		return fmt.Errorf("%s:%d: %s", name, n.Line, fmt.Sprintf(format, args...))
+	}
+	var doc yaml.Node
+	d := yaml.NewDecoder(bytes.NewReader(text))
+	if err := d.Decode(&doc); errors.Is(err, io.EOF) {
+		return nil // nothing but comments
+	} else if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	var second yaml.Node
+	if err := d.Decode(&second); err == nil {
+		return at(&second, "a second document; want one mapping of settings to values")
+	} else if !errors.Is(err, io.EOF) {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	root := doc.Content[0]
+	if root.Kind != yaml.MappingNode {
+		return at(root, "want a mapping of settings to values, such as \"max-message: 64MiB\"")
+	}
+	for i := 0; i < len(root.Content); i += 2 {
+		key, value := root.Content[i], root.Content[i+1]
+		i := slices.IndexFunc(flags, func(f *kong.Flag) bool { return f.Name == key.Value })
+		if i < 0 {
+			return at(key, "%q is no setting", key.Value)
+		}
+		if first, ok := f.values[key.Value]; ok {
+			return at(key, "%s is set a second time, first in line %d", key.Value, first.line)
+		}
+		v, err := decode(value, flags[i])
+		if err != nil {
+			return at(key, "%s: %v", key.Value, err)
+		}
+		f.values[key.Value] = fileValue{v, key.Line}
+	}
+	return nil
+}
+
+// decode turns a node into what the flag takes, and checks that it does.
+func decode(n *yaml.Node, f *kong.Flag) (string, error) {
+	var items []string
+	switch {
+	case n.Kind == yaml.ScalarNode && n.Tag == "!!null":
+		return "", errors.New("the value is missing")
+	case n.Kind == yaml.ScalarNode:
+		items = []string{n.Value}
+	case n.Kind == yaml.SequenceNode && f.IsSlice():
+		for _, item := range n.Content {
+			if item.Kind != yaml.ScalarNode || item.Tag == "!!null" {
+				return "", fmt.Errorf("item %d is no plain value", len(items)+1)
+			}
+			items = append(items, item.Value)
+		}
+		if len(items) == 0 {
+			return "", errors.New("the list is empty")
+		}
+	default:
+		want := "one value"
+		if f.IsSlice() {
+			want = "a value, or a list of values"
+		}
+		return "", fmt.Errorf("want %s", want)
+	}
+	text := items[0]
+	if f.IsSlice() {
+		text = kong.JoinEscaped(items, f.Tag.Sep)
+	}
+	if enum := f.EnumSlice(); f.Enum != "" && !slices.Contains(enum, text) {
+		return "", fmt.Errorf("%q is not one of %s", text, strings.Join(enum, ", "))
+	}
+	scan := kong.Scan().PushTyped(text, kong.FlagValueToken)
+	return text, f.Mapper.Decode(&kong.DecodeContext{Value: f.Value, Scan: scan}, reflect.New(f.Target.Type()).Elem())
+}
+
+// Validate implements kong.Resolver. The file was checked when it was read.
+func (f *file) Validate(*kong.Application) error { return nil }
+
+// Resolve implements kong.Resolver.
+func (f *file) Resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
+	if envOf(flag) != "" {
+		return nil, nil // kong would have the file win
+	}
+	if v, ok := f.values[flag.Name]; ok {
+		return v.text, nil
+	}
+	return nil, nil
+}
+
+// envOf is the variable that sets a flag, or "".
+func envOf(f *kong.Flag) string {
+	for _, name := range f.Envs {
+		if _, ok := os.LookupEnv(name); ok {
+			return name
+		}
+	}
+	return ""
+}
+
+// printConfig is the flag that prints the settings instead of running.
+type printConfig bool
+
+// AfterApply prints them, as a file that --config takes, with the origin of each as a comment.
+func (printConfig) AfterApply(k *kong.Kong, ctx *kong.Context, trace *kong.Path, f *file) error {
+	doc := yaml.Node{Kind: yaml.MappingNode}
+	for _, s := range settings(flagsBeside(ctx, trace.Flag)) {
+		var value yaml.Node
+		if err := value.Encode(s.Target.Interface()); err != nil {
+			return fmt.Errorf("--print-config: %s: %w", s.Name, err)
+		}
+		value.Style |= yaml.FlowStyle
+		value.LineComment = f.origin(ctx, s)
+		doc.Content = append(doc.Content, &yaml.Node{Kind: yaml.ScalarNode, Value: s.Name}, &value)
+	}
+	e := yaml.NewEncoder(k.Stdout)
+	if err := errors.Join(e.Encode(&doc), e.Close()); err != nil {
+		return fmt.Errorf("--print-config: %w", err)
+	}
+	k.Exit(0)
+	return nil
+}
+
+// origin says where the value of a setting comes from.
+func (f *file) origin(ctx *kong.Context, s *kong.Flag) string {
+	for _, p := range ctx.Path {
+		if p.Flag == s && !p.Resolved {
+			return "flag --" + s.Name
+		}
+	}
+	if env := envOf(s); env != "" {
+		return "environment " + env
+	}
+	if v, ok := f.values[s.Name]; ok {
+		return fmt.Sprintf("file %s:%d", f.name, v.line)
+	}
+	return "default"
+}
