@@ -19,9 +19,9 @@ import (
 )
 
 // Run runs a server until ctx ends or a signal comes: SIGHUP reads files again, the first other one lets calls in flight
-// finish, for as long as ShutdownTimeout says, and a second one cancels them. It tells stdout, under the name of the command,
-// where the server listens and when it is ready, and logs to stderr. The error matches [ErrStart] where the server did not
-// get that far.
+// finish, for as long as ShutdownTimeout says, and a second one cancels them. It ends, too, when the device is lost for good,
+// with that error. It tells stdout, under the name of the command, where the server listens and when it is ready, systemd the
+// same where that listens, and logs to stderr. The error matches [ErrStart] where the server did not get that far.
 func Run(ctx context.Context, name string, f *Flags, stdout, stderr io.Writer, signals <-chan os.Signal) (err error) {
 	started := false
 	defer func() {
@@ -85,10 +85,17 @@ func Run(ctx context.Context, name string, f *Flags, stdout, stderr io.Writer, s
 	}
 	fmt.Fprintf(stdout, "%s: ready; %s on %s\n", name, i.Backend, i.Device)
 	started = true
+	systemd := newSupervisor(log)
+	defer systemd.close()
+	systemd.ready(fmt.Sprintf("%s on %s", i.Backend, i.Device))
 
 	for err == nil {
 		select {
+		case <-systemd.due():
+			systemd.alive()
 		case err = <-failed:
+			log.Error("shutting down", "error", err)
+		case err = <-s.Failed():
 			log.Error("shutting down", "error", err)
 		case <-ctx.Done():
 			log.Info("shutting down", "cause", context.Cause(ctx), "within", f.ShutdownTimeout)
@@ -106,6 +113,7 @@ func Run(ctx context.Context, name string, f *Flags, stdout, stderr io.Writer, s
 		err = nil
 	}
 
+	systemd.stopping(f.ShutdownTimeout)
 	grace, cancel := context.WithTimeoutCause(context.Background(), f.ShutdownTimeout, fmt.Errorf("they took longer than %v", f.ShutdownTimeout))
 	defer cancel()
 	grace, force := context.WithCancelCause(grace)
@@ -114,6 +122,8 @@ func Run(ctx context.Context, name string, f *Flags, stdout, stderr io.Writer, s
 	watching.Go(func() {
 		for {
 			select {
+			case <-systemd.due():
+				systemd.alive()
 			case sig := <-signals:
 				if sig != syscall.SIGHUP {
 					force(fmt.Errorf("a second %v came", sig))

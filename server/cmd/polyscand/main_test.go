@@ -24,7 +24,15 @@ import (
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// asDaemon makes the test's own binary run the command instead of tests.
+const asDaemon = "POLYSCAND_TEST_RUN_MAIN"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asDaemon) != "" {
+		main()
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // output is written by the command and read by the test.
 type output struct {
