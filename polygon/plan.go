@@ -33,6 +33,11 @@ const (
 func newPlan(s *Set, f Frame, r Reductions) (*plan, error) {
 	var bad violations
 	f.check(&bad)
+	return makePlan(bad, s, f, r)
+}
+
+// makePlan goes on where bad says what is wrong with the frame.
+func makePlan(bad violations, s *Set, f Frame, r Reductions) (*plan, error) {
 	r.check(&bad)
 	if err := bad.err(); err != nil {
 		return nil, err

@@ -1,0 +1,893 @@
+// Scanner: strips of lines in, the numbers of parts out.
+
+package polygon
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"runtime"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/polyscan/polyscan/kernels"
+	"github.com/polyscan/polyscan/kernels/driver"
+)
+
+// ScanConfig says what a [Scanner] does with the lines of a camera.
+type ScanConfig struct {
+	// Width of a line, in pixels, and their format.
+	Width  int
+	Format driver.PixelFormat
+	// PartLines is how many lines a part has.
+	PartLines int
+	// Reductions of each part.
+	Reductions Reductions
+	Method     driver.Method
+	// Parts is how many parts have device memory from the start, and MaxParts how many may be open at the same time;
+	// memory for those beyond Parts is taken when they start, and kept. MaxParts of 0 means Parts, and both 0 mean 1.
+	Parts, MaxParts int
+}
+
+// ErrTooManyParts is matched by the error of [Scanner.Start] where [ScanConfig.MaxParts] are open.
+var ErrTooManyParts = errors.New("polygon: too many parts are open")
+
+// Scanner reduces the parts that pass under a line-scan camera. A part is a window of lines, to which the regions of a set
+// are relative; parts may overlap. [Scanner.Start] opens a part, [Scanner.Strip] takes lines, and a part comes back as
+// soon as the last line that any of its regions needs has been taken, or is known to be lost. Its numbers are those of
+// [Reduce] over the frame of its lines, bit for bit.
+//
+// Sums accumulate on the device. A strip is one job, which uploads the lines that open parts need, reduces them for each
+// part and the regions that have pixels in them, and downloads the regions that are complete. The regions and the sums of
+// open parts are memory that is kept until [Scanner.Close], accounted for as "line-scan regions" and "line-scan sums".
+//
+// Strips may come in any order, since sums don't depend on it, as long as the parts that need them are open. Close a
+// Scanner after use. Its methods must not be called at the same time.
+type Scanner struct {
+	*plan
+	dev    *kernels.Device
+	method driver.Method
+	width  int
+	height int // of a part
+
+	// Regions by their first line; the set's index, and the lines that hold pixels.
+	order []scanRegion
+	ends  []int32 // places in order, by the last line
+	need  lineSet // lines that any region needs
+	geo   []geometry
+	// What ops take: the set's regions in that order.
+	regions  driver.MaskRegions
+	prepared *kernels.Kept[byte] // nil after a failed Reset
+	align    int                 // ops begin at a multiple of so many regions
+
+	parts   []*scanPart // open, as they were started
+	free    []*sums
+	max     int
+	settled uint64 // no line below comes any more
+	closed  bool
+
+	// For the strip that is being taken.
+	steps []scanStep
+	ready []scanReady
+	host  hostMemory
+	empty []driver.MaskStats
+}
+
+type scanRegion struct {
+	index  int
+	y0, y1 int // lines with pixels; none where equal
+}
+
+// sums is the device memory of a part.
+type sums struct {
+	stats *kernels.Kept[driver.MaskStats]
+	hist  *kernels.Kept[uint32] // nil without histograms
+}
+
+func (s *sums) release() {
+	s.stats.Free()
+	if s.hist != nil {
+		s.hist.Free()
+	}
+}
+
+// scanPart is an open part.
+type scanPart struct {
+	number, first uint64
+	sums          *sums
+	have          lineSet // lines in the sums of the regions that need them
+	begun         int     // regions whose sums are in use: a prefix of the order
+	done          []bool  // by place in the order
+	left          int     // regions that are not done
+	live, ended   int     // so many at the start of the order, and of ends, are done
+	d             *deriver
+
+	mu    sync.Mutex
+	err   error // of the region with the lowest index
+	errAt int
+
+	// For the strip that is being taken.
+	begin   int // begun afterwards
+	touched bool
+}
+
+// ScannedPart is a part that is done.
+type ScannedPart struct {
+	// Number as it was given to Start, and first line.
+	Number, FirstLine uint64
+	// Result as that of [Reduce] over the part's lines. Bounds and coverage are those of the regions in the window, whichever
+	// lines came. Nil with Err.
+	Result *Result
+	// Err is what [Reduce] returns for the part's pixels: an [*InvalidError] for a 16-bit sample beyond the format's bits, or
+	// [ErrInconsistent].
+	Err error
+	// MissingLines is how many lines the regions need that did not come; the result is of the others.
+	MissingLines int
+}
+
+// ScanStrip is lines on their way to a [Scanner].
+type ScanStrip struct {
+	// FirstLine is the number of the frame's first row.
+	FirstLine uint64
+	// Frame has the scanner's width and format, and any number of rows and stride.
+	Frame Frame
+	// Settled says that no line below it comes after this strip. It can't go back; 0 says nothing new.
+	Settled uint64
+}
+
+// NewScanner prepares the regions for parts on dev, and takes device memory for ScanConfig.Parts parts. Errors are
+// those of [Set.Prepare] and [Reduce].
+func (s *Set) NewScanner(ctx context.Context, dev *kernels.Device, cfg ScanConfig) (*Scanner, error) {
+	cfg.Parts = max(cfg.Parts, 0)
+	cfg.MaxParts = max(cfg.MaxParts, cfg.Parts, 1)
+	var bad violations
+	f := Frame{Width: cfg.Width, Height: cfg.PartLines, Format: cfg.Format}
+	f.checkLayout(&bad)
+	p, err := makePlan(bad, s, f, cfg.Reductions)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkMethod(cfg.Method); err != nil {
+		return nil, err
+	}
+	c := &Scanner{plan: p, method: cfg.Method, width: cfg.Width, height: cfg.PartLines, max: cfg.MaxParts}
+	if err := c.measure(ctx); err != nil {
+		return nil, err
+	}
+	c.align = driver.Align / gcd(driver.Align, len(p.channels)*int(statsSize))
+	if err := c.Reset(ctx, dev); err != nil {
+		return nil, err
+	}
+	for range max(cfg.Parts, 1) {
+		a, err := c.newSums()
+		if err != nil {
+			c.Close()
+			return nil, err
+		}
+		c.free = append(c.free, a)
+	}
+	return c, nil
+}
+
+// statsSize is what a channel's sums take on the device.
+const statsSize = 80
+
+func gcd(a, b int) int {
+	for b != 0 {
+		a, b = b, a%b
+	}
+	return a
+}
+
+// measure finds what depends on the regions alone: their order, the lines they need, their geometry.
+func (c *Scanner) measure(ctx context.Context) error {
+	d := newDeriver(c.plan, nil)
+	if err := d.measureExtents(ctx); err != nil {
+		return err
+	}
+	s := scratchPool.Get().(*scratch)
+	defer scratchPool.Put(s)
+	c.order = make([]scanRegion, c.set.Len())
+	for i := range c.order {
+		if err := context.Cause(ctx); err != nil {
+			return err
+		}
+		d.geo[i] = d.locate(s, i, c.pixelsInside(s, i))
+		b := d.geo[i].bounds
+		c.order[i] = scanRegion{i, b.Y0, b.Y1}
+	}
+	c.geo = d.geo
+	slices.SortStableFunc(c.order, func(a, b scanRegion) int { return cmp.Or(cmp.Compare(a.y0, b.y0), cmp.Compare(a.y1, b.y1)) })
+	c.regions = driver.MaskRegions{Edges: c.set.edges, Regions: make([]driver.Region, len(c.order))}
+	c.ends = make([]int32, len(c.order))
+	for k, r := range c.order {
+		c.regions.Regions[k] = c.set.regions[r.index]
+		c.ends[k] = int32(k)
+		c.need.add(r.y0, r.y1)
+	}
+	slices.SortStableFunc(c.ends, func(a, b int32) int { return cmp.Compare(c.order[a].y1, c.order[b].y1) })
+	return nil
+}
+
+// pixelsInside counts the pixels of region i in a part; where none of them is outside, only whether there are any.
+func (c *Scanner) pixelsInside(s *scratch, i int) (n uint64) {
+	edges, fill := c.set.edgesOf(i), c.set.regions[i].Fill
+	if len(edges) == 0 {
+		return 0
+	}
+	var b Rect
+	if b, s.turns = boundsOf(edges, fill, c.set.boxes[i], c.width, c.height, s.turns); b.Empty() {
+		return 0
+	}
+	if !c.sticksOut(i) {
+		return 1
+	}
+	sweep(edges, b.Y0, b.Y1, func(_ int, turns []turn) {
+		spans(turns, fill, func(x0, x1 int) {
+			if x0, x1 = max(x0, 0), min(x1, c.width); x0 < x1 {
+				n += uint64(x1 - x0)
+			}
+		})
+	})
+	return n
+}
+
+// Reset goes on with dev, which may be another device than before: one that was lost. Open parts start anew with no line,
+// and those that they had count as missing. Where it fails, the scanner has no device until another Reset succeeds, and
+// Strip fails with [ErrClosed].
+func (c *Scanner) Reset(ctx context.Context, dev *kernels.Device) error {
+	c.releaseMemory()
+	c.dev = dev
+	for _, p := range c.parts {
+		c.spoil(p)
+		p.sums = nil
+	}
+	size, err := dev.MaskPreparedBytes(c.regions, c.width, c.height, c.method)
+	if err != nil {
+		return err
+	}
+	memory, err := kernels.Keep[byte](dev, int(size), "line-scan regions")
+	if err != nil {
+		return err
+	}
+	err = dev.Do(ctx, kernels.Job{Label: "prepare"}, func(q *kernels.Queue) error {
+		return q.MaskPrepare(driver.MaskPrepare{
+			Regions: c.regions, Width: c.width, Height: c.height, Method: c.method, Dst: memory.Slice(),
+		})
+	})
+	if err != nil {
+		memory.Free()
+		return err
+	}
+	c.prepared = memory
+	for _, p := range c.parts {
+		if p.sums, err = c.newSums(); err != nil {
+			c.releaseMemory()
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *Scanner) newSums() (*sums, error) {
+	n := len(c.order) * len(c.channels)
+	stats, err := kernels.Keep[driver.MaskStats](c.dev, n, "line-scan sums")
+	if err != nil {
+		return nil, err
+	}
+	a := &sums{stats: stats}
+	if c.what&driver.MaskHistogram != 0 {
+		if a.hist, err = kernels.Keep[uint32](c.dev, n*c.frame.Format.Levels(), "line-scan sums"); err != nil {
+			stats.Free()
+			return nil, err
+		}
+	}
+	return a, nil
+}
+
+// SumsBytes is the device memory that an open part takes.
+func (c *Scanner) SumsBytes() int64 {
+	n := len(c.order) * len(c.channels)
+	b := kernels.Bytes[driver.MaskStats](n)
+	if c.what&driver.MaskHistogram != 0 {
+		b += kernels.Bytes[uint32](n * c.frame.Format.Levels())
+	}
+	return b
+}
+
+// Needed is the smallest range of a part's lines that its regions need, counted from its first; both 0 where they
+// have no pixel.
+func (c *Scanner) Needed() (from, to int) {
+	if len(c.need) == 0 {
+		return 0, 0
+	}
+	return c.need[0].from, c.need[len(c.need)-1].to
+}
+
+// Open is how many parts are open.
+func (c *Scanner) Open() int { return len(c.parts) }
+
+// Close ends open parts without a result and gives all device memory back. Later calls fail with [ErrClosed]; later
+// calls of Close do nothing.
+func (c *Scanner) Close() {
+	c.closed = true
+	c.releaseMemory()
+	c.parts = nil
+}
+
+func (c *Scanner) releaseMemory() {
+	for _, a := range c.free {
+		a.release()
+	}
+	c.free = nil
+	for _, p := range c.parts {
+		if p.sums != nil {
+			p.sums.release()
+			p.sums = nil
+		}
+	}
+	if c.prepared != nil {
+		c.prepared.Free()
+		c.prepared = nil
+	}
+}
+
+// Start opens the part whose first line is line, before any of its lines are taken. number comes back with it. Where
+// ScanConfig.MaxParts are open the error matches [ErrTooManyParts], and where the device has no room for its sums it is a
+// [*kernels.CapacityError]; nothing has happened then.
+func (c *Scanner) Start(number, line uint64) error {
+	switch {
+	case c.closed || c.prepared == nil:
+		return ErrClosed
+	case line < c.settled:
+		return invalid("start", fmt.Sprint(line), "must not be below %d, where lines are settled", c.settled)
+	case line > math.MaxUint64-uint64(c.height):
+		return invalid("start", fmt.Sprint(line), "must be at most %d", uint64(math.MaxUint64)-uint64(c.height))
+	case len(c.parts) >= c.max:
+		return fmt.Errorf("%w: the limit is %d", ErrTooManyParts, c.max)
+	}
+	var a *sums
+	if n := len(c.free); n > 0 {
+		a, c.free = c.free[n-1], c.free[:n-1]
+	} else {
+		var err error
+		if a, err = c.newSums(); err != nil {
+			return err
+		}
+	}
+	c.parts = append(c.parts, &scanPart{
+		number: number, first: line, sums: a, done: make([]bool, len(c.order)), left: len(c.order), d: newDeriver(c.plan, c.geo),
+	})
+	return nil
+}
+
+func invalid(path, value, format string, args ...any) error {
+	return &InvalidError{Violations: []Violation{{path, value, fmt.Sprintf(format, args...)}}}
+}
+
+// Strip takes lines and returns the parts that are done with them, those that were started first in front. A strip that
+// can't be used is an [*InvalidError] with paths such as "frame.data" or "first_line", as is one with lines that an open
+// part has already; nothing has happened then. After any other error its lines are missing, and where the job had begun, so
+// are the lines before it of the regions that are not complete in the parts that it touches: their sums may hold some of it.
+func (c *Scanner) Strip(ctx context.Context, s ScanStrip) ([]*ScannedPart, error) {
+	if c.closed || c.prepared == nil {
+		return nil, ErrClosed
+	}
+	if err := c.checkStrip(&s); err != nil {
+		return nil, err
+	}
+	c.settled = max(c.settled, s.Settled)
+	return c.advance(ctx, &s)
+}
+
+// Settle says that no line below line comes any more, and returns the parts that are done then.
+func (c *Scanner) Settle(ctx context.Context, line uint64) ([]*ScannedPart, error) {
+	if c.closed || c.prepared == nil {
+		return nil, ErrClosed
+	}
+	c.settled = max(c.settled, line)
+	return c.advance(ctx, nil)
+}
+
+func (c *Scanner) checkStrip(s *ScanStrip) error {
+	var bad violations
+	f := &s.Frame
+	f.check(&bad)
+	if err := bad.err(); err != nil {
+		return err
+	}
+	lines := uint64(f.Height)
+	switch {
+	case f.Width != c.width:
+		return invalid("frame.width", fmt.Sprint(f.Width), "must be %d, that of the scan", c.width)
+	case f.Format != c.frame.Format:
+		return invalid("frame.format", formatName(f.Format), "must be %s, that of the scan", formatName(c.frame.Format))
+	case s.FirstLine > math.MaxUint64-lines:
+		return invalid("first_line", fmt.Sprint(s.FirstLine), "must be at most %d", math.MaxUint64-lines)
+	case s.FirstLine < c.settled:
+		return invalid("first_line", fmt.Sprint(s.FirstLine), "must not be below %d, where lines are settled", c.settled)
+	}
+	for _, p := range c.parts {
+		if from, to := c.rows(p, s); p.have.overlaps(from, to) {
+			return invalid("first_line", fmt.Sprint(s.FirstLine), "and the lines after it have come before")
+		}
+	}
+	return nil
+}
+
+// rows is the range of lines of a part that are in the strip.
+func (c *Scanner) rows(p *scanPart, s *ScanStrip) (from, to int) {
+	if s == nil {
+		return 0, 0
+	}
+	end := s.FirstLine + uint64(s.Frame.Height)
+	if end <= p.first || s.FirstLine >= p.first+uint64(c.height) {
+		return 0, 0
+	}
+	if s.FirstLine > p.first {
+		from = int(s.FirstLine - p.first)
+	}
+	return from, int(min(end-p.first, uint64(c.height)))
+}
+
+// settledIn is how many of a part's lines are settled.
+func (c *Scanner) settledIn(p *scanPart) int {
+	if c.settled <= p.first {
+		return 0
+	}
+	return int(min(c.settled-p.first, uint64(c.height)))
+}
+
+// advance takes a strip, or none, and finishes what is complete.
+func (c *Scanner) advance(ctx context.Context, s *ScanStrip) ([]*ScannedPart, error) {
+	c.steps, c.ready = c.steps[:0], c.ready[:0]
+	for _, p := range c.parts {
+		from, to := c.rows(p, s)
+		p.have.add(from, to)
+		c.plot(p, from, to)
+	}
+	sums := false // have been written to
+	err := c.run(ctx, s, &sums)
+	if err != nil {
+		for _, p := range c.parts {
+			if from, to := c.rows(p, s); sums && p.touched {
+				c.spoil(p)
+			} else {
+				c.lose(p, from, to)
+			}
+		}
+	}
+	clear(c.steps)
+	clear(c.ready)
+	if err != nil {
+		return nil, err
+	}
+	return c.collect(), nil
+}
+
+// scanStep is a part, and regions [first, end) of the order that are to be reduced over its lines [from, to).
+type scanStep struct {
+	part       *scanPart
+	from, to   int
+	first, end int
+}
+
+// scanReady is a region that will be complete, or settled.
+type scanReady struct {
+	part  *scanPart
+	place int32 // in the order
+}
+
+// idleRegions is how many regions without pixels in the strip an op may go through before another op is worth it.
+const idleRegions = 64
+
+// plot finds what lines [from, to) of a part, which it has just got, are for.
+func (c *Scanner) plot(p *scanPart, from, to int) {
+	for p.live < len(p.done) && p.done[p.live] {
+		p.live++
+	}
+	settled := c.settledIn(p)
+	steps, ready := len(c.steps), len(c.ready)
+	// The regions that begin above to.
+	begin, _ := slices.BinarySearchFunc(c.order, to, func(r scanRegion, y int) int { return cmp.Compare(r.y0, y) })
+	for k := p.live; k < begin && from < to; k++ {
+		r := &c.order[k]
+		if p.done[k] || r.y1 <= from {
+			continue
+		}
+		if r.y1 > settled && p.have.contains(r.y0, r.y1) {
+			c.ready = append(c.ready, scanReady{p, int32(k)})
+		}
+		lo, hi := max(r.y0, from), min(r.y1, to)
+		if n := len(c.steps); n > steps && k-c.steps[n-1].end <= idleRegions {
+			st := &c.steps[n-1]
+			st.end, st.from, st.to = k+1, min(st.from, lo), max(st.to, hi)
+		} else {
+			c.steps = append(c.steps, scanStep{p, lo, hi, k - k%c.align, k + 1})
+		}
+	}
+	if len(c.steps) > steps {
+		p.begin = max(p.begun, begin)
+	}
+	for _, k := range c.ends[p.ended:] {
+		if c.order[k].y1 > settled {
+			break
+		}
+		if p.done[k] {
+			p.ended++
+		} else {
+			c.ready = append(c.ready, scanReady{p, k})
+		}
+	}
+	p.touched = len(c.steps) > steps || len(c.ready) > ready
+}
+
+// run is the job of a strip: it uploads, reduces, downloads and derives. sums is set when memory that outlives the job may
+// have been written to.
+func (c *Scanner) run(ctx context.Context, s *ScanStrip, sums *bool) error {
+	wanted := len(c.steps) > 0
+	for _, r := range c.ready {
+		wanted = wanted || int(r.place) < r.part.begun
+	}
+	if !wanted { // regions without pixels, or of which nothing came
+		return c.finish(nil)
+	}
+	pieces, size, y0 := c.pieces(s)
+	defer clear(c.host.pieces[:cap(c.host.pieces)])
+	job := kernels.Job{Label: "scan strip"}
+	if pieces != nil {
+		job.Footprint = kernels.Bytes[byte](size)
+	}
+	var start time.Time
+	return c.dev.Do(ctx, job, func(q *kernels.Queue) error {
+		waited := q.Waited()
+		start = time.Now()
+		if size > 0 {
+			pixels := s.Frame.Resident
+			if pieces != nil {
+				var err error
+				if pixels, err = kernels.Alloc[byte](q, size, "strip"); err != nil {
+					return err
+				}
+				if err := kernels.UploadGather(q, pixels, pieces); err != nil {
+					return err
+				}
+			}
+			*sums = true
+			if err := c.reduce(q, s, pixels, y0); err != nil {
+				return err
+			}
+		}
+		if err := c.finish(q); err != nil {
+			return err
+		}
+		for _, r := range c.ready {
+			r.part.d.res.Queue, r.part.d.res.Compute = waited, time.Since(start)
+		}
+		return nil
+	})
+}
+
+// pieces are the rows of the strip that are needed, from y0 on, and their bytes.
+func (c *Scanner) pieces(s *ScanStrip) (pieces [][]byte, size, y0 int) {
+	if len(c.steps) == 0 {
+		return nil, 0, 0
+	}
+	if n := s.Frame.Resident.Len(); n > 0 {
+		return nil, n, 0
+	}
+	lo, hi := s.Frame.Height, 0
+	for _, st := range c.steps {
+		// Lines of the part to rows of the strip.
+		shift := int(int64(st.part.first - s.FirstLine))
+		lo, hi = min(lo, st.from+shift), max(hi, st.to+shift)
+	}
+	c.host.pieces, size = s.Frame.rows(c.host.pieces[:0], lo, hi)
+	return c.host.pieces, size, lo
+}
+
+// reduce enqueues the steps; pixels are the rows of the strip from y0 on.
+func (c *Scanner) reduce(q *kernels.Queue, s *ScanStrip, pixels kernels.Buffer[byte], y0 int) error {
+	nc, levels := len(c.channels), c.frame.Format.Levels()
+	stride, row := s.Frame.stride(), s.Frame.row()
+	for _, st := range c.steps {
+		p := st.part
+		if p.begun < p.begin {
+			if err := c.begin(q, p); err != nil {
+				return err
+			}
+		}
+		top := st.from + int(int64(p.first-s.FirstLine)) - y0
+		op := driver.MaskReduce{
+			Prepared: c.prepared.Slice(),
+			Frame: driver.Image{
+				Data:  pixels.Range(top*stride, top*stride+(st.to-st.from-1)*stride+row).Slice(),
+				Width: c.width, Height: st.to - st.from, Stride: stride, Format: c.frame.Format,
+			},
+			Row0:       st.from,
+			What:       c.what,
+			Accumulate: true,
+			First:      st.first,
+			Count:      st.end - st.first,
+			Stats:      p.sums.stats.Range(st.first*nc, st.end*nc).Slice(),
+		}
+		if p.sums.hist != nil {
+			op.Hist = p.sums.hist.Range(st.first*nc*levels, st.end*nc*levels).Slice()
+		}
+		if err := q.MaskReduce(op); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// begin enqueues the sums over nothing for the regions up to p.begin.
+func (c *Scanner) begin(q *kernels.Queue, p *scanPart) error {
+	nc, levels := len(c.channels), c.frame.Format.Levels()
+	from, to := p.begun*nc, p.begin*nc
+	for len(c.empty) < to-from {
+		c.empty = append(c.empty, driver.EmptyMaskStats)
+	}
+	p.begun = p.begin
+	if err := kernels.Upload(q, p.sums.stats.Range(from, to), c.empty[:to-from]); err != nil || p.sums.hist == nil {
+		return err
+	}
+	return kernels.Fill(q, p.sums.hist.Range(from*levels, to*levels), 0)
+}
+
+// finish downloads and derives the regions that are ready, in batches that bound the memory for histograms. q is nil
+// where nothing has to be downloaded.
+func (c *Scanner) finish(q *kernels.Queue) error {
+	batch := len(c.ready)
+	if n := c.histogramBytes(); n > 0 {
+		batch = int(max(1, min(int64(batch), histogramArena/n)))
+	}
+	for from := 0; from < len(c.ready); from += batch {
+		ready := c.ready[from:min(from+batch, len(c.ready))]
+		hist, err := c.download(q, ready)
+		if err != nil {
+			return err
+		}
+		c.derive(ready, hist)
+	}
+	return nil
+}
+
+// download gets the sums of regions into host.stats and the histograms, and waits for them.
+func (c *Scanner) download(q *kernels.Queue, ready []scanReady) (histogramSource, error) {
+	nc, levels := len(c.channels), c.frame.Format.Levels()
+	c.host.stats = grow(c.host.stats, len(ready)*nc)
+	src := histogramSource{levels: levels, ranged: levels > 256}
+	if c.what&driver.MaskHistogram != 0 {
+		c.host.hist = grow(c.host.hist, len(ready)*nc*levels)
+		src.counts = c.host.hist
+	}
+	late := src.counts != nil && levels >= rangedLevels // after the sums
+	for i := 0; i < len(ready); {
+		p, k := ready[i].part, int(ready[i].place)
+		if k >= p.begun {
+			for n := range nc {
+				c.host.stats[i*nc+n] = driver.EmptyMaskStats
+			}
+			i++
+			continue
+		}
+		n := 1 // neighbours
+		for i+n < len(ready) && ready[i+n].part == p && int(ready[i+n].place) == k+n && k+n < p.begun {
+			n++
+		}
+		if err := kernels.Download(q, c.host.stats[i*nc:(i+n)*nc], p.sums.stats.Range(k*nc, (k+n)*nc)); err != nil {
+			return src, err
+		}
+		if src.counts != nil && !late {
+			at, m := i*nc*levels, n*nc*levels
+			if err := kernels.Download(q, src.counts[at:at+m], p.sums.hist.Range(k*nc*levels, k*nc*levels+m)); err != nil {
+				return src, err
+			}
+		}
+		i += n
+	}
+	if q == nil {
+		return src, nil
+	}
+	if err := q.Wait(); err != nil || !late {
+		return src, err
+	}
+	for i := range c.host.stats {
+		st := &c.host.stats[i]
+		if st.Count == 0 {
+			continue
+		}
+		lo, _ := st.Min()
+		hi, _ := st.Max()
+		if int(hi) >= levels {
+			continue // refused when it is derived
+		}
+		r := ready[i/nc]
+		from := (int(r.place)*nc + i%nc) * levels
+		if err := kernels.Download(q, src.counts[i*levels+int(lo):i*levels+int(hi)+1], r.part.sums.hist.Range(from+int(lo), from+int(hi)+1)); err != nil {
+			return src, err
+		}
+	}
+	return src, q.Wait()
+}
+
+// derive makes the results of downloaded regions, with several threads where they have enough to do.
+func (c *Scanner) derive(ready []scanReady, hist histogramSource) {
+	work := len(ready)
+	if c.want&needHistogram != 0 {
+		work += work * len(c.channels) * (c.frame.Format.Levels() / 256)
+	}
+	workers := min(runtime.GOMAXPROCS(0), len(ready), work/parallelWork)
+	if workers <= 1 {
+		c.deriveRun(ready, 0, len(ready), hist)
+	} else {
+		var wg sync.WaitGroup
+		for w := range workers {
+			wg.Go(func() { c.deriveRun(ready, len(ready)*w/workers, len(ready)*(w+1)/workers, hist) })
+		}
+		wg.Wait()
+	}
+	for _, r := range ready {
+		r.part.done[r.place] = true
+		r.part.left--
+	}
+}
+
+func (c *Scanner) deriveRun(ready []scanReady, from, to int, hist histogramSource) {
+	s := scratchPool.Get().(*scratch)
+	defer scratchPool.Put(s)
+	nc := len(c.channels)
+	for i := from; i < to; i++ {
+		p, index := ready[i].part, c.order[ready[i].place].index
+		if err := p.d.region(s, index, c.host.stats[i*nc:(i+1)*nc], hist.from(i*nc)); err != nil {
+			p.fail(index, err)
+		}
+	}
+}
+
+// fail keeps the error of the region with the lowest index, as Reduce does.
+func (p *scanPart) fail(index int, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.err == nil || index < p.errAt {
+		p.err, p.errAt = err, index
+	}
+}
+
+// spoil empties the sums of a part: what they hold isn't known.
+func (c *Scanner) spoil(p *scanPart) {
+	p.begun = 0
+	c.lose(p, 0, c.height)
+}
+
+// lose says that of lines [from, to) of a part, those that regions need which are not done are not in its sums.
+func (c *Scanner) lose(p *scanPart, from, to int) {
+	var lost lineSet
+	for k, r := range c.order {
+		if r.y0 >= to {
+			break
+		}
+		if !p.done[k] {
+			lost.add(max(r.y0, from), min(r.y1, to))
+		}
+	}
+	for _, l := range lost {
+		p.have.subtract(l.from, l.to)
+	}
+}
+
+// collect takes the parts out that are done.
+func (c *Scanner) collect() (out []*ScannedPart) {
+	c.parts = slices.DeleteFunc(c.parts, func(p *scanPart) bool {
+		if p.left > 0 {
+			return false
+		}
+		c.free = append(c.free, p.sums)
+		s := &ScannedPart{Number: p.number, FirstLine: p.first, Err: p.err, MissingLines: c.need.size() - c.need.common(p.have)}
+		if p.err == nil {
+			p.d.finish()
+			p.d.res.Backend, p.d.res.Method = c.dev.Info().Backend, methodUsed(c.dev, c.method)
+			s.Result = p.d.res
+		}
+		out = append(out, s)
+		return true
+	})
+	return out
+}
+
+// lineSet is a set of lines of a part: ranges in order, apart from each other.
+type lineSet []lineRange
+
+type lineRange struct{ from, to int }
+
+// at is the first range that ends at line or behind it.
+func (s lineSet) at(line int) int {
+	if n := len(s); n > 0 && s[n-1].from <= line { // as a rule
+		if s[n-1].to < line {
+			return n
+		}
+		return n - 1
+	}
+	i, _ := slices.BinarySearchFunc(s, line, func(r lineRange, line int) int { return cmp.Compare(r.to, line) })
+	return i
+}
+
+// add adds lines [from, to).
+func (s *lineSet) add(from, to int) {
+	if from >= to {
+		return
+	}
+	i := s.at(from)
+	k := i
+	for k < len(*s) && (*s)[k].from <= to {
+		from, to = min(from, (*s)[k].from), max(to, (*s)[k].to)
+		k++
+	}
+	*s = slices.Replace(*s, i, k, lineRange{from, to})
+}
+
+// subtract takes lines [from, to) out.
+func (s *lineSet) subtract(from, to int) {
+	if from >= to {
+		return
+	}
+	i := s.at(from)
+	k := i
+	var keep [2]lineRange
+	n := 0
+	for k < len(*s) && (*s)[k].from < to {
+		if r := (*s)[k]; r.from < from {
+			keep[n] = lineRange{r.from, min(r.to, from)}
+			n++
+		}
+		if r := (*s)[k]; r.to > to {
+			keep[n] = lineRange{to, r.to}
+			n++
+		}
+		k++
+	}
+	*s = slices.Replace(*s, i, k, keep[:n]...)
+}
+
+// overlaps reports whether any of the lines [from, to) is in s.
+func (s lineSet) overlaps(from, to int) bool {
+	if from >= to {
+		return false
+	}
+	i := s.at(from + 1)
+	return i < len(s) && s[i].from < to
+}
+
+// contains reports whether all of the lines [from, to) are in s.
+func (s lineSet) contains(from, to int) bool {
+	if from >= to {
+		return true
+	}
+	i := s.at(to)
+	return i < len(s) && s[i].from <= from && s[i].to >= to
+}
+
+// size is the number of lines.
+func (s lineSet) size() (n int) {
+	for _, r := range s {
+		n += r.to - r.from
+	}
+	return n
+}
+
+// common is the number of lines in both sets.
+func (s lineSet) common(o lineSet) (n int) {
+	for i, k := 0, 0; i < len(s) && k < len(o); {
+		n += max(0, min(s[i].to, o[k].to)-max(s[i].from, o[k].from))
+		if s[i].to < o[k].to {
+			i++
+		} else {
+			k++
+		}
+	}
+	return n
+}
