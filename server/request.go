@@ -182,13 +182,13 @@ func (s *Server) run(ctx context.Context, dev lease, in *inspection, f polygon.F
 		return nil, nil, &quotaError{reasonResultTooLarge, "result", fmt.Sprintf(
 			"histograms, percentiles and limits of %d regions would take %d bytes; the limit is %d", in.set.Len(), bytes, limit)}
 	}
-	release, err = s.host.take(ctx, bytes)
+	giveBack, err := s.host.take(ctx, bytes)
 	if err != nil {
 		return nil, nil, err
 	}
 	defer func() {
 		if err != nil {
-			release()
+			giveBack()
 		}
 	}()
 	defer s.prepared.relieve(dev)()
@@ -201,11 +201,11 @@ func (s *Server) run(ctx context.Context, dev lease, in *inspection, f polygon.F
 		if p != nil {
 			defer done()
 			res, err = p.Reduce(ctx, f, in.reductions)
-			return res, release, in.paths.translate(err)
+			return res, giveBack, in.paths.translate(err)
 		}
 	}
 	res, err = polygon.Reduce(ctx, dev.Device, in.set, f, in.reductions, in.method)
-	return res, release, in.paths.translate(err)
+	return res, giveBack, in.paths.translate(err)
 }
 
 // frameFits says that a frame has a size for which regions can be prepared; if not, Reduce says what is wrong.

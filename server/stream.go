@@ -151,6 +151,11 @@ func (fs *frameStream) receive() (err error) {
 		case <-fs.ctx.Done():
 			return context.Cause(fs.ctx)
 		}
+		select {
+		case <-fs.draining: // or a client that always has another frame would keep the server from ending
+			return errShuttingDown
+		default:
+		}
 		req := &pb.StreamFramesRequest{}
 		in := framecodec.New(req)
 		err := fs.receiveMessage(in)

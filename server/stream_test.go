@@ -6,6 +6,7 @@ import (
 	"io"
 	"runtime"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -13,6 +14,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/polyscan/polyscan/kernels/driver"
+	"github.com/polyscan/polyscan/polygon"
 	"github.com/polyscan/polyscan/proto/framecodec"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
 )
@@ -349,4 +352,69 @@ func TestStreamRecipe(t *testing.T) {
 		t.Errorf("%v", r)
 	}
 	st.end(nil)
+}
+
+// A client that always has another frame doesn't keep the server from ending: what has come is answered, and no more is taken.
+func TestShutdownEndsEndlessStream(t *testing.T) {
+	h := newHooked()
+	s := start(t, Config{Driver: h, StreamDepth: 2})
+	st := s.open(t, inspect(rect("r", 0, 0, 2, 1)))
+	entered, leave := make(chan struct{}, 1<<10), make(chan struct{})
+	h.set(func() error {
+		entered <- struct{}{}
+		<-leave
+		time.Sleep(time.Millisecond) // so that the next frame is there when this one is done
+		return nil
+	})
+	var sending sync.WaitGroup
+	defer sending.Wait()
+	sending.Go(func() {
+		for st.Send(&pb.StreamFramesRequest{Message: &pb.StreamFramesRequest_Frame{Frame: smallFrame(1)}}) == nil {
+		}
+	})
+	<-entered
+	shutdown := make(chan error, 1)
+	go func() { shutdown <- s.Shutdown(context.Background()) }()
+	<-s.draining
+	close(leave)
+	answers := 0
+	for {
+		r, err := st.Recv()
+		if err != nil {
+			if status.Code(err) != codes.Unavailable {
+				t.Errorf("the end: %v", err)
+			}
+			break
+		}
+		if answers++; r.GetResult() == nil || answers > 10 {
+			t.Fatalf("answer %d: %v", answers, r)
+		}
+	}
+	if answers < 1 || answers > 4 { // as many as the server holds, and those that were just coming
+		t.Errorf("%d answers after the shutdown began", answers)
+	}
+	if err := <-shutdown; err != nil {
+		t.Error(err)
+	}
+}
+
+// A call that ends while its regions are being prepared is no bug.
+func TestPrepareCanceled(t *testing.T) {
+	s := start(t, Config{})
+	what, err := s.newInspection(inspect(rect("r", 0, 0, 2, 1)), "open", "frame")
+	if err != nil {
+		t.Fatal(err)
+	}
+	what.keep = true
+	dev, err := s.dev.acquire()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dev.end()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	f := polygon.Frame{Width: 2, Height: 1, Format: driver.Gray8, Data: [][]byte{{1, 2}}}
+	if res, _, err := s.run(ctx, dev, what, f); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v, %v", res, err)
+	}
 }

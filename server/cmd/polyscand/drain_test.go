@@ -31,9 +31,10 @@ import (
 // spawn starts polyscand as a process and returns it with the address it listens on.
 func spawn(t *testing.T, args ...string) (*exec.Cmd, string) {
 	t.Helper()
+	stderr := &output{}
 	cmd := exec.Command(os.Args[0], append([]string{"--listen", "127.0.0.1:0", "--memory", "64MiB", "--device", "cpu"}, args...)...)
 	cmd.Env = append(os.Environ(), asDaemon+"=1")
-	cmd.Stderr = t.Output()
+	cmd.Stderr = io.MultiWriter(stderr, t.Output())
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -45,6 +46,9 @@ func spawn(t *testing.T, args ...string) (*exec.Cmd, string) {
 		if cmd.ProcessState == nil {
 			cmd.Process.Kill()
 			cmd.Wait()
+		}
+		if strings.Contains(stderr.String(), "internal error") {
+			t.Error("it logged an internal error")
 		}
 	})
 	addr := ""
@@ -61,20 +65,23 @@ func spawn(t *testing.T, args ...string) (*exec.Cmd, string) {
 	return nil, ""
 }
 
-func inspection() *pb.Inspection {
-	return &pb.Inspection{Regions: &pb.Inspection_RegionSet{RegionSet: regionSet()}}
+// inspection is of so many regions, each a square from the origin.
+func inspection(regions int, side float64) *pb.Inspection {
+	return &pb.Inspection{Regions: &pb.Inspection_RegionSet{RegionSet: regionSet(regions, side)}}
 }
 
-func regionSet() *pb.RegionSet {
-	return &pb.RegionSet{Regions: []*pb.Region{{
-		Name: "r", Rings: []*pb.Ring{{Xy: []float64{0, 0, 64, 0, 64, 64, 0, 64}}},
-	}}}
+func regionSet(regions int, side float64) *pb.RegionSet {
+	s := &pb.RegionSet{}
+	for range regions {
+		s.Regions = append(s.Regions, &pb.Region{Rings: []*pb.Ring{{Xy: []float64{0, 0, side, 0, side, side, 0, side}}}})
+	}
+	return s
 }
 
-func frame() *pb.Frame {
+func frame(side int) *pb.Frame {
 	return &pb.Frame{
-		Layout: &pb.FrameLayout{Width: 64, Height: 64, PixelFormat: pb.PixelFormat_PIXEL_FORMAT_GRAY8},
-		Source: &pb.Frame_Data{Data: make([]byte, 64*64)},
+		Layout: &pb.FrameLayout{Width: uint32(side), Height: uint32(side), PixelFormat: pb.PixelFormat_PIXEL_FORMAT_GRAY8},
+		Source: &pb.Frame_Data{Data: make([]byte, side*side)},
 	}
 }
 
@@ -98,7 +105,7 @@ func TestTerminateUnderLoad(t *testing.T) {
 	for range 3 {
 		load.Go(func() {
 			for {
-				res, err := api.Reduce(ctx, &pb.ReduceRequest{Inspection: inspection(), Frame: frame()})
+				res, err := api.Reduce(ctx, &pb.ReduceRequest{Inspection: inspection(1, 64), Frame: frame(64)})
 				if refused(err) {
 					return
 				}
@@ -117,11 +124,12 @@ func TestTerminateUnderLoad(t *testing.T) {
 				t.Error(err)
 				return
 			}
-			if err := s.Send(&pb.StreamFramesRequest{Message: &pb.StreamFramesRequest_Open{Open: inspection()}}); err != nil {
+			if err := s.Send(&pb.StreamFramesRequest{Message: &pb.StreamFramesRequest_Open{Open: inspection(200, 1024)}}); err != nil {
 				t.Error(err)
 			}
-			load.Go(func() { // without an end of its own
-				for s.Send(&pb.StreamFramesRequest{Message: &pb.StreamFramesRequest_Frame{Frame: frame()}}) == nil {
+			load.Go(func() { // without an end of its own, and faster than answers come
+				f := frame(1024)
+				for s.Send(&pb.StreamFramesRequest{Message: &pb.StreamFramesRequest_Frame{Frame: f}}) == nil {
 				}
 			})
 			for next := uint64(0); ; next++ {
@@ -140,7 +148,7 @@ func TestTerminateUnderLoad(t *testing.T) {
 	load.Go(func() {
 		recipes := pb.NewRecipeServiceClient(conn)
 		for {
-			res, err := recipes.PutRecipe(ctx, &pb.PutRecipeRequest{Recipe: &pb.Recipe{Name: "load", RegionSet: regionSet()}})
+			res, err := recipes.PutRecipe(ctx, &pb.PutRecipeRequest{Recipe: &pb.Recipe{Name: "load", RegionSet: regionSet(1, 64)}})
 			if refused(err) {
 				return
 			}
@@ -152,7 +160,7 @@ func TestTerminateUnderLoad(t *testing.T) {
 			busy <- struct{}{}
 		}
 	})
-	for range 500 {
+	for range 100 {
 		<-busy
 	}
 	for stored.Load() < 3 {
