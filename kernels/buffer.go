@@ -2,6 +2,7 @@ package kernels
 
 import (
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"unsafe"
 
@@ -53,37 +54,81 @@ func Alloc[T Elem](q *Queue, n int, label string) (Buffer[T], error) {
 	if q.done.Load() {
 		return Buffer[T]{}, ErrEnded
 	}
+	if q.scratch == nil {
+		q.scratch = heaps.Get().(*heap)
+		q.scratch.reset(q.arena.room())
+	}
 	need := Bytes[T](n)
-	if need > q.arena.len-q.used {
-		return Buffer[T]{}, &ArgError{"Alloc", label, need,
-			fmt.Sprintf("exceeds the job's declared footprint (%d of %d bytes taken)", q.used, q.arena.len)}
+	off, ok := q.scratch.alloc(need, false)
+	if !ok {
+		reason := fmt.Sprintf("exceeds the job's declared footprint (%d of %d bytes taken", q.scratch.size-q.scratch.avail, q.scratch.size)
+		if most := q.scratch.largest(); most < q.scratch.avail {
+			reason += fmt.Sprintf(", at most %d free in one piece", most)
+		}
+		return Buffer[T]{}, &ArgError{"Alloc", label, need, reason + ")"}
 	}
 	var z T
-	s := driver.Slice{Mem: q.dev.mem.mem, Off: q.arena.off + q.used, Len: int64(n) * int64(unsafe.Sizeof(z))}
-	q.used += need
+	s := driver.Slice{Mem: q.dev.mem.mem, Off: q.arena.off + off, Len: int64(n) * int64(unsafe.Sizeof(z))}
 	return Buffer[T]{s, n}, nil
 }
 
-// Kept is device memory that outlives jobs. Free it exactly once, when no job uses it any more. It must not be copied.
+// Free gives what [Alloc] returned, whole, back to the job, whose later allocs may get the same bytes. It takes its turn on
+// the stream: what was enqueued before still has the memory, and what is enqueued behind it must not use it. A job that
+// frees in the reverse order of its allocs, or frees and allocates equal sizes, never takes more than it holds at
+// once; in another order pieces may be left between, and its footprint has to allow for them.
+func Free[T Elem](q *Queue, b Buffer[T]) error {
+	if q.done.Load() {
+		return ErrEnded
+	}
+	off := b.slice.Off - q.arena.off
+	if q.scratch == nil || b.slice.Mem != q.dev.mem.mem || q.scratch.live[off] == nil || q.scratch.live[off].len != roundUp(b.slice.Len) {
+		return &ArgError{"Free", "b", [2]int64{b.slice.Off, b.slice.Len}, "(offset, length) is not what Alloc returned, or it is free already"}
+	}
+	if q.dev.poison {
+		if err := q.stream.Fill(driver.Slice{Mem: b.slice.Mem, Off: b.slice.Off, Len: roundUp(b.slice.Len)}, poison); err != nil {
+			return err
+		}
+	}
+	q.scratch.free(off)
+	return nil
+}
+
+// heaps are those of jobs that ended.
+var heaps = sync.Pool{New: func() any { return newHeap(0) }}
+
+// reserve allocates memory beyond a job.
+func reserve[T Elem](d *Device, n int, t tenant, op, label string) (block, Buffer[T], error) {
+	if n < 0 {
+		return block{}, Buffer[T]{}, &ArgError{op, label, n, "must not be negative"}
+	}
+	var z T
+	size := int64(unsafe.Sizeof(z))
+	blk, err := d.sched.keep(min(int64(n), maxBytes/size)*size, t, label)
+	if err != nil {
+		return block{}, Buffer[T]{}, err
+	}
+	if err := d.mem.poisoner.prepare(blk); err != nil {
+		d.mem.release(blk)
+		return block{}, Buffer[T]{}, err
+	}
+	return blk, Buffer[T]{driver.Slice{Mem: d.mem.mem, Off: blk.off, Len: blk.bytes}, n}, nil
+}
+
+// Kept is device memory that outlives jobs, as the state of a session does. It is never evicted. Free it exactly once, when no job uses it any more. It must not be copied.
 type Kept[T Elem] struct {
 	Buffer[T]
 	dev atomic.Pointer[Device] // nil when freed
 	blk block
 }
 
-// Keep allocates n elements beyond the job. It does not wait: where there is no room it returns a
-// [*CapacityError].
+// Keep allocates n elements beyond the job, of undefined content. It does not wait: where there is no room, even without
+// the residents that nobody holds, or where jobs wait for memory, it returns a [*CapacityError].
 func Keep[T Elem](d *Device, n int, label string) (*Kept[T], error) {
-	if n < 0 {
-		return nil, &ArgError{"Keep", label, n, "must not be negative"}
-	}
-	blk, err := d.sched.keep(Bytes[T](n), label)
+	blk, buf, err := reserve[T](d, n, session, "Keep", label)
 	if err != nil {
 		return nil, err
 	}
-	var z T
-	s := driver.Slice{Mem: d.mem.mem, Off: blk.off, Len: int64(n) * int64(unsafe.Sizeof(z))}
-	k := &Kept[T]{Buffer: Buffer[T]{s, n}, blk: blk}
+	k := &Kept[T]{Buffer: buf, blk: blk}
 	k.dev.Store(d)
 	return k, nil
 }

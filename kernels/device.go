@@ -19,15 +19,15 @@ type Config struct {
 	MemoryBytes int64
 	// Streams is how many jobs may run at the same time; 0 means 4.
 	Streams int
-	// Poison fills a job's memory with 0xA5 before and after it, so that reads of what was never written, or of
-	// what went back, show. For tests.
+	// Poison fills memory with 0xA5 before and after its use, so that reads of what was never written, or of what
+	// went back, show, and adds a guard behind each block that makes writes beyond its end show: see [ErrOverrun].
+	// For tests.
 	Poison bool
 }
 
 const (
 	defaultStreams = 4
 	maxStreams     = 256
-	poison         = 0xa5
 )
 
 // Device is an opened device with its reserved memory. Its methods may be called from several goroutines.
@@ -74,6 +74,13 @@ func Open(d driver.Driver, cfg Config) (*Device, error) {
 	}
 	k.sched.mem = k.mem
 	k.mem.onFree = k.sched.memoryFreed
+	if cfg.Poison {
+		s, err := dev.NewStream(0)
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("kernels: stream on %s: %w", d.Name(), err), k.Close())
+		}
+		k.mem.poisoner = &poisoner{mem: mem, stream: s}
+	}
 	for range cfg.Streams {
 		s, err := dev.NewStream(0)
 		if err != nil {
@@ -169,27 +176,22 @@ func (q *Queue) run(fn func(*Queue) error) (err error) {
 		if werr := q.stream.Wait(q.ctx); err == nil {
 			err = werr
 		}
-		if q.dev.poison {
-			if perr := q.poison(); err == nil {
+		if q.scratch != nil {
+			heaps.Put(q.scratch)
+		}
+		if q.dev.poison && q.arena.len > 0 {
+			perr := inspect(q.stream, q.dev.mem.mem, q.arena)
+			if perr = errors.Join(perr, overwrite(q.stream, q.dev.mem.mem, q.arena)); err == nil {
 				err = perr
 			}
 		}
 	}()
-	if q.dev.poison {
-		if err := q.poison(); err != nil {
+	if q.dev.poison && q.arena.len > 0 {
+		if err := overwrite(q.stream, q.dev.mem.mem, q.arena); err != nil {
 			return err
 		}
 	}
 	return fn(q)
-}
-
-// poison overwrites the job's memory, and waits, even where the job's context has ended.
-func (q *Queue) poison() error {
-	if q.arena.len == 0 {
-		return nil
-	}
-	fill := q.stream.Fill(driver.Slice{Mem: q.dev.mem.mem, Off: q.arena.off, Len: q.arena.len}, poison)
-	return errors.Join(fill, q.stream.Wait(context.WithoutCancel(q.ctx)))
 }
 
 // Queue is a job's access to the device. It belongs to the job's function and must not be used after it returns,
@@ -199,9 +201,10 @@ type Queue struct {
 	dev    *Device
 	stream driver.Stream
 	arena  block
-	used   int64
-	waited time.Duration
-	done   atomic.Bool // set when fn has returned: the stream may be another job's
+	// scratch is what Alloc hands out of the arena; nil before the first.
+	scratch *heap
+	waited  time.Duration
+	done    atomic.Bool // set when fn has returned: the stream may be another job's
 }
 
 // Device returns the device that runs the job.

@@ -3,6 +3,7 @@ package kernels
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/polyscan/polyscan/kernels/driver"
 )
@@ -16,6 +17,10 @@ var ErrEnded = errors.New("kernels: the queue's job has ended")
 // ErrLeak is matched by the error of [Device.Close] when memory was still in use.
 var ErrLeak = errors.New("kernels: device memory still in use")
 
+// ErrOverrun is matched by the error of [Device.Do], for the job's memory, and of [Device.Close], for kept memory and
+// residents, when [Config.Poison] found that something wrote beyond the end.
+var ErrOverrun = errors.New("kernels: device memory written beyond its end")
+
 // ArgError says which argument of an op was refused, and why.
 type ArgError struct {
 	Op     string // such as "MaskReduce"
@@ -28,15 +33,19 @@ func (e *ArgError) Error() string {
 	return fmt.Sprintf("kernels: %s: %s = %v: %s", e.Op, e.Field, e.Value, e.Reason)
 }
 
-// CapacityError says that a job or a kept block does not fit in the device's memory. It matches
+// CapacityError says that a job, a kept block or a resident does not fit in the device's memory. It matches
 // [driver.ErrOutOfMemory].
 type CapacityError struct {
 	Label     string
 	Needed    int64 // bytes asked for
 	Available int64 // bytes free at the time
+	Evictable int64 // bytes of residents that nobody held; evicting them would not have helped
 	Total     int64 // bytes reserved by the device
 	Largest   int64 // bytes of the largest free block; less than Available where the memory is in pieces
 	Ahead     int   // requests that waited before this one
+	// RetryAfter is when what is missing is likely to be back, from how fast memory came back lately; 0 where waiting
+	// can't help.
+	RetryAfter time.Duration
 }
 
 // Never reports whether waiting can't help, because the need exceeds all there is.
@@ -45,11 +54,17 @@ func (e *CapacityError) Never() bool { return e.Needed > e.Total }
 func (e *CapacityError) Error() string {
 	s := fmt.Sprintf("kernels: %s needs %d bytes of device memory; %d of %d are available",
 		e.Label, e.Needed, e.Available, e.Total)
+	if e.Evictable > 0 {
+		s += fmt.Sprintf(" and %d evictable", e.Evictable)
+	}
 	if e.Largest < e.Available {
 		s += fmt.Sprintf(", at most %d in one piece", e.Largest)
 	}
 	if e.Ahead > 0 {
 		s += fmt.Sprintf(", and %d requests are ahead", e.Ahead)
+	}
+	if e.RetryAfter > 0 {
+		s += fmt.Sprintf("; try again in %v", e.RetryAfter.Round(time.Millisecond))
 	}
 	return s
 }

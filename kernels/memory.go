@@ -3,51 +3,91 @@ package kernels
 import (
 	"errors"
 	"fmt"
-	"slices"
-	"sort"
+	"maps"
+	"math"
 	"sync"
+	"time"
 
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 
-// MemoryStats is the state of a device's memory, in bytes.
+// MemoryStats is the state of a device's memory, in bytes. Used is what blocks take, padding to [driver.Align] included.
 type MemoryStats struct {
 	Reserved  int64            // taken from the driver at Open
 	Used      int64            // handed out now
 	HighWater int64            // most ever handed out at once
 	ByLabel   map[string]int64 // in use now; adds up to Used
-	Largest   int64            // bytes of the largest free block: what a request can get without waiting
-	Waiting   int              // jobs in the queue that need memory
-	Refused   int64            // requests refused so far
+	ByTenant  TenantBytes      // in use now; adds up to Used
+	Evictable int64            // part of Used that goes when it is needed: residents that nobody holds
+	Largest   int64            // bytes of the largest free block: what a request can get without eviction
+	// Fragmentation is the part of the free bytes that is outside of the largest free block, 0 to 1.
+	Fragmentation float64
+	Waiting       int   // jobs in the queue that need memory
+	Refused       int64 // requests refused so far
+	Evictions     int64 // residents evicted so far
 }
 
-// memory hands out blocks of one reservation. It reserves or refuses; who wants to wait for memory does so in the
-// device's queue (see sched).
+// TenantBytes is memory by what it is for.
+type TenantBytes struct {
+	Scratch  int64 // of jobs: goes back when they end
+	Session  int64 // kept until it is freed: see [Keep]
+	Resident int64 // kept while there is room: see [Store]
+}
+
+// tenant is what a block is for.
+type tenant uint8
+
+const (
+	scratch tenant = iota
+	session
+	cached
+)
+
+func (t *TenantBytes) of(x tenant) *int64 {
+	return [...]*int64{scratch: &t.Scratch, session: &t.Session, cached: &t.Resident}[x]
+}
+
+// memory hands out blocks of one reservation to its three tenants, and counts them. It reserves or refuses; who wants to
+// wait for memory does so in the device's queue (see sched).
 type memory struct {
 	mem driver.Mem
-	// onFree is called, with no lock held, after bytes came free. [memory.reserve] must not call it: the queue calls
-	// that with its own lock held.
+	// onFree is called, with no lock held, after bytes came free or a resident was let go. [memory.reserve] must not
+	// call it: the queue calls that with its own lock held.
 	onFree func()
+	// poisoner overwrites what is handed out and comes back; nil but in tests.
+	poisoner *poisoner
 
-	mu    sync.Mutex
-	free  []extent // by offset; neighbours are merged
-	stats MemoryStats
+	mu        sync.Mutex
+	heap      *heap
+	stats     MemoryStats         // but for what snapshot computes
+	residents map[int64]*resident // that can be had, by offset
+	lettings  uint64              // how often a resident was let go
+	returns   returns
 }
-
-type extent struct{ off, len int64 }
 
 // block is what memory hands out.
 type block struct {
-	extent
-	label string
+	off, len int64
+	bytes    int64 // asked for; the rest is padding
+	label    string
+	tenant   tenant
+}
+
+// room is how many bytes [Alloc] may hand out of an arena.
+func (b block) room() int64 {
+	if b.len == 0 {
+		return 0
+	}
+	return roundUp(b.bytes)
 }
 
 func newMemory(mem driver.Mem) *memory {
 	size := mem.Bytes() &^ (driver.Align - 1)
 	return &memory{
-		mem:   mem,
-		free:  []extent{{0, size}},
-		stats: MemoryStats{Reserved: size, ByLabel: map[string]int64{}},
+		mem:       mem,
+		heap:      newHeap(size),
+		stats:     MemoryStats{Reserved: size, ByLabel: map[string]int64{}},
+		residents: map[int64]*resident{},
 	}
 }
 
@@ -60,26 +100,62 @@ func roundUp(n int64) int64 {
 	return (n + driver.Align - 1) &^ (driver.Align - 1)
 }
 
-// reserve returns a block of at least n bytes, or else a [*CapacityError]. It does not wait.
-func (m *memory) reserve(n int64, label string) (block, error) {
-	n = roundUp(n)
+// padded is how long the block for n bytes is. Where there is a poisoner a guard comes behind it, unless that would make
+// what fits alone fit no more.
+func (m *memory) padded(n int64) int64 {
+	p := roundUp(n)
+	if m.poisoner != nil && p+driver.Align <= m.stats.Reserved {
+		p += driver.Align
+	}
+	return p
+}
+
+// reserve returns a block of at least n bytes, or else a [*CapacityError]. It does not wait. Where no free block is large
+// enough it evicts residents that nobody holds, if that makes one: see [heap.victims] for which.
+func (m *memory) reserve(n int64, t tenant, label string) (block, error) {
+	b := block{len: m.padded(n), bytes: n, label: label, tenant: t}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if b, ok := m.take(n, label); ok {
-		return b, nil
+	for {
+		var ok bool
+		if b.off, ok = m.heap.alloc(b.len, t != scratch); ok {
+			m.stats.Used += b.len
+			m.stats.HighWater = max(m.stats.HighWater, m.stats.Used)
+			m.stats.ByLabel[label] += b.len
+			*m.stats.ByTenant.of(t) += b.len
+			return b, nil
+		}
+		if m.heap.avail+m.stats.Evictable < b.len {
+			break
+		}
+		victims := m.heap.victims(b.len, m.lastUse)
+		if victims == nil {
+			break
+		}
+		m.evict(victims)
 	}
 	return block{}, m.lack(n, label)
 }
 
 // lack describes what there is too little of.
 func (m *memory) lack(n int64, label string) *CapacityError {
-	return &CapacityError{
+	need := m.padded(n)
+	c := &CapacityError{
 		Label:     label,
-		Needed:    n,
-		Available: m.stats.Reserved - m.stats.Used,
+		Needed:    need,
+		Available: m.heap.avail,
+		Evictable: m.stats.Evictable,
 		Total:     m.stats.Reserved,
-		Largest:   m.largest(),
+		Largest:   m.heap.largest(),
 	}
+	if !c.Never() {
+		missing := need - c.Available - c.Evictable
+		if missing <= 0 { // there is enough, but not in one piece
+			missing = need - c.Largest
+		}
+		c.RetryAfter = m.returns.wait(missing, time.Now())
+	}
+	return c
 }
 
 // refuse counts and describes the refusal, for good, of a request that had so many before it.
@@ -87,96 +163,107 @@ func (m *memory) refuse(n int64, label string, ahead int) *CapacityError {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.stats.Refused++
-	c := m.lack(roundUp(n), label)
+	c := m.lack(n, label)
 	c.Ahead = ahead
 	return c
 }
 
-func (m *memory) largest() int64 {
-	var n int64
-	for _, e := range m.free {
-		n = max(n, e.len)
-	}
-	return n
-}
-
-// take cuts n bytes from the smallest extent that holds them.
-func (m *memory) take(n int64, label string) (block, bool) {
-	best := -1
-	for i, e := range m.free {
-		if e.len >= n && (best < 0 || e.len < m.free[best].len) {
-			best = i
-		}
-	}
-	if best < 0 {
-		return block{}, false
-	}
-	e := &m.free[best]
-	b := block{extent{e.off, n}, label}
-	e.off += n
-	e.len -= n
-	if e.len == 0 {
-		m.free = slices.Delete(m.free, best, best+1)
-	}
-	m.stats.Used += n
-	m.stats.HighWater = max(m.stats.HighWater, m.stats.Used)
-	m.stats.ByLabel[label] += n
-	return b, true
-}
-
-// release gives a block back.
+// release gives a block back. It panics where the block is free already: going on would hand the same bytes to two
+// owners.
 func (m *memory) release(b block) {
+	if b.tenant != scratch { // jobs do it on their own stream
+		m.poisoner.bury(b)
+	}
 	func() {
 		m.mu.Lock()
 		defer m.mu.Unlock() // put may panic
 		m.put(b)
 	}()
+	m.freed()
+}
+
+func (m *memory) freed() {
 	if m.onFree != nil {
 		m.onFree()
 	}
 }
 
-// put inserts a block into the free list. It panics where the block is free already: going on would hand the same
-// bytes to two owners.
+// put takes a block back. m.mu is held.
 func (m *memory) put(b block) {
-	i := sort.Search(len(m.free), func(i int) bool { return m.free[i].off > b.off })
-	if i > 0 && m.free[i-1].off+m.free[i-1].len > b.off || i < len(m.free) && b.off+b.len > m.free[i].off {
+	if n, ok := m.heap.free(b.off); !ok || n != b.len {
 		panic(fmt.Sprintf("kernels: block %d+%d of %q given back twice", b.off, b.len, b.label))
 	}
-	m.free = slices.Insert(m.free, i, b.extent)
-	if i+1 < len(m.free) && b.off+b.len == m.free[i+1].off {
-		m.free[i].len += m.free[i+1].len
-		m.free = slices.Delete(m.free, i+1, i+2)
-	}
-	if i > 0 && m.free[i-1].off+m.free[i-1].len == b.off {
-		m.free[i-1].len += m.free[i].len
-		m.free = slices.Delete(m.free, i, i+1)
-	}
 	m.stats.Used -= b.len
+	*m.stats.ByTenant.of(b.tenant) -= b.len
 	if m.stats.ByLabel[b.label] -= b.len; m.stats.ByLabel[b.label] == 0 {
 		delete(m.stats.ByLabel, b.label)
 	}
+	m.returns.add(b.len, time.Now())
 }
 
 func (m *memory) snapshot() MemoryStats {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	s := m.stats
-	s.Largest = m.largest()
-	s.ByLabel = make(map[string]int64, len(m.stats.ByLabel))
-	for k, v := range m.stats.ByLabel {
-		s.ByLabel[k] = v
+	s.Largest = m.heap.largest()
+	if m.heap.avail > 0 {
+		s.Fragmentation = 1 - float64(s.Largest)/float64(m.heap.avail)
 	}
+	s.ByLabel = maps.Clone(m.stats.ByLabel)
 	return s
 }
 
-// close gives the reservation back. It returns an error that matches ErrLeak where blocks are still out.
+// close gives the reservation back, with the residents that nobody holds. It returns an error that matches ErrLeak where
+// blocks are still out.
 func (m *memory) close() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	var idle []int64
+	for off, r := range m.residents {
+		if r.holders == 0 {
+			idle = append(idle, off)
+		}
+	}
+	m.evict(idle)
 	var leak error
 	if m.stats.Used != 0 {
 		leak = fmt.Errorf("%w: %d bytes %v", ErrLeak, m.stats.Used, m.stats.ByLabel)
 	}
-	return errors.Join(leak, m.mem.Free())
+	return errors.Join(leak, m.poisoner.close(), m.mem.Free())
+}
+
+// returns is how fast memory came back lately: bytes, each counted less the longer ago that was.
+type returns struct {
+	bytes float64
+	at    time.Time
+}
+
+const (
+	// returnsMemory is after how long a byte that came back counts 1/e. Frames take milliseconds and batch jobs
+	// seconds: both have a say.
+	returnsMemory = 5 * time.Second
+
+	minRetry = 10 * time.Millisecond // sooner is not worth a round trip
+	maxRetry = 30 * time.Second
+	// quietRetry is for when nothing came back lately.
+	quietRetry = time.Second
+)
+
+// decayed is what counts at a time.
+func (r *returns) decayed(now time.Time) float64 {
+	return r.bytes * math.Exp(-float64(now.Sub(r.at))/float64(returnsMemory))
+}
+
+func (r *returns) add(n int64, now time.Time) {
+	r.bytes, r.at = r.decayed(now)+float64(n), now
+}
+
+// wait estimates how long n bytes take to come back, n > 0.
+func (r *returns) wait(n int64, now time.Time) time.Duration {
+	lately := r.decayed(now) // in returnsMemory
+	if lately < 1 {
+		return quietRetry
+	}
+	d := float64(n) / lately * float64(returnsMemory)
+	return time.Duration(min(max(d, float64(minRetry)), float64(maxRetry)))
 }

@@ -3,9 +3,10 @@ package kernels
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"math"
 	"math/rand/v2"
+	"reflect"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -51,71 +52,146 @@ func TestBytes(t *testing.T) {
 	}
 }
 
-// model is what memory has to behave like: a set of used blocks.
+// model is what memory has to behave like: a set of blocks, some of them of residents.
 type model struct {
-	t    *rapid.T
-	m    *memory
-	size int64
-	used []block
-	high int64
-	free int // how often onFree was called
+	t         *rapid.T
+	m         *memory
+	size      int64
+	used      []block // scratch and session
+	residents []*modelResident
+	high      int64
+	lettings  uint64
+	evictions int64
+	free      int // how often onFree was called
 }
 
-// gaps returns the free ranges, in order.
-func (d *model) gaps() []extent {
-	slices.SortFunc(d.used, func(a, b block) int { return int(a.off - b.off) })
-	var out []extent
-	at := int64(0)
-	for _, b := range append(slices.Clone(d.used), block{extent: extent{d.size, 0}}) {
-		if b.off > at {
-			out = append(out, extent{at, b.off - at})
-		}
-		at = b.off + b.len
+type modelResident struct {
+	*resident
+	holders int
+	last    uint64
+	gone    bool // dropped, and still held
+}
+
+// out returns all blocks, in order.
+func (d *model) out() []block {
+	out := slices.Clone(d.used)
+	for _, r := range d.residents {
+		out = append(out, r.block)
 	}
+	slices.SortFunc(out, func(a, b block) int { return int(a.off - b.off) })
 	return out
 }
 
-func (d *model) largest() int64 {
-	var n int64
-	for _, g := range d.gaps() {
-		n = max(n, g.len)
+// heap is the model of the heap.
+func (d *model) heap() *heapModel {
+	h := &heapModel{size: d.size}
+	for _, b := range d.out() {
+		h.out = append(h.out, extent{b.off, b.len})
 	}
-	return n
+	return h
 }
 
 func (d *model) inUse() (n int64) {
-	for _, b := range d.used {
+	for _, b := range d.out() {
 		n += b.len
 	}
 	return n
 }
 
-// got takes note of a block that memory handed out.
-func (d *model) got(b block, need int64, label string) {
-	if b.len != need || b.label != label || b.off%driver.Align != 0 {
+func (d *model) evictable() (n int64) {
+	for _, r := range d.residents {
+		if r.holders == 0 {
+			n += r.len
+		}
+	}
+	return n
+}
+
+// helps reports whether n bytes are free in one piece without the residents that nobody holds.
+func (d *model) helps(n int64) bool {
+	h := d.heap()
+	for _, r := range d.residents {
+		if r.holders == 0 {
+			h.out = slices.DeleteFunc(h.out, func(b extent) bool { return b.off == r.off })
+		}
+	}
+	return h.largest() >= n
+}
+
+// reserve calls reserve and takes note of what it handed out and evicted.
+func (d *model) reserve(n int64, t tenant, label string) (block, bool) {
+	need := roundUp(n)
+	fits, helps := d.heap().largest() >= need, d.helps(need)
+	b, err := d.m.reserve(n, t, label)
+	if !helps {
+		d.checkRefusal(err, need, label)
+		return b, false
+	}
+	if err != nil {
+		d.t.Fatalf("reserve(%d) with %v free, or to be had: %v", n, d.heap().gaps(), err)
+	}
+	// Who went is who was let go longest ago, and nobody where there was room.
+	var gone []*modelResident
+	d.residents = slices.DeleteFunc(d.residents, func(r *modelResident) bool {
+		if r.gone || !r.resident.gone {
+			return false
+		}
+		gone = append(gone, r)
+		return true
+	})
+	d.evictions += int64(len(gone))
+	if fits && len(gone) > 0 {
+		d.t.Fatalf("%d residents evicted for %d bytes that were free", len(gone), need)
+	}
+	for _, r := range gone {
+		if r.holders > 0 {
+			d.t.Fatalf("resident %+v evicted with %d holders", r.block, r.holders)
+		}
+	}
+	if b.len != need || b.bytes != n || b.label != label || b.tenant != t || b.off%driver.Align != 0 {
 		d.t.Fatalf("block %+v for %d bytes of %q", b, need, label)
 	}
-	fits := slices.DeleteFunc(d.gaps(), func(g extent) bool { return g.len < need })
-	if !slices.ContainsFunc(fits, func(g extent) bool { return g.off <= b.off && b.off+b.len <= g.off+g.len }) {
-		d.t.Fatalf("block %+v overlaps another or the end: free were %v", b, d.gaps())
+	if gaps := d.heap().gaps(); !slices.ContainsFunc(gaps, func(g extent) bool { return g.off <= b.off && b.off+b.len <= g.off+g.len }) {
+		d.t.Fatalf("block %+v overlaps another or the end: free were %v", b, gaps)
 	}
-	d.used = append(d.used, b)
-	d.high = max(d.high, d.inUse())
+	return b, true
 }
 
 func (d *model) check(*rapid.T) {
+	d.high = max(d.high, d.inUse())
 	s := d.m.snapshot()
-	byLabel := map[string]int64{}
-	for _, b := range d.used {
-		byLabel[b.label] += b.len
+	var want MemoryStats
+	want.ByLabel = map[string]int64{}
+	for _, b := range d.out() {
+		want.ByLabel[b.label] += b.len
+		switch b.tenant {
+		case scratch:
+			want.ByTenant.Scratch += b.len
+		case session:
+			want.ByTenant.Session += b.len
+		case cached:
+			want.ByTenant.Resident += b.len
+		}
 	}
-	if s.Reserved != d.size || s.Used != d.inUse() || s.HighWater != d.high || s.Largest != d.largest() || !maps.Equal(s.ByLabel, byLabel) {
-		d.t.Fatalf("%+v: used %d %v, high %d, largest %d", s, d.inUse(), byLabel, d.high, d.largest())
+	want.Reserved, want.Used, want.HighWater, want.Largest = d.size, d.inUse(), d.high, d.heap().largest()
+	want.Evictable, want.Evictions = d.evictable(), d.evictions
+	if free := want.Reserved - want.Used; free > 0 {
+		want.Fragmentation = 1 - float64(want.Largest)/float64(free)
+	}
+	if !reflect.DeepEqual(s, want) {
+		d.t.Fatalf("%+v, want %+v", s, want)
 	}
 	d.m.mu.Lock()
 	defer d.m.mu.Unlock()
-	if !slices.Equal(d.m.free, d.gaps()) {
-		d.t.Fatalf("free list %v, gaps %v", d.m.free, d.gaps())
+	d.heap().check(d.t, d.m.heap)
+	n := 0
+	for _, r := range d.residents {
+		if !r.gone {
+			n++
+		}
+	}
+	if len(d.m.residents) != n {
+		d.t.Fatalf("%d residents, want %d", len(d.m.residents), n)
 	}
 }
 
@@ -124,9 +200,18 @@ func (d *model) checkRefusal(err error, need int64, label string) {
 	if !errors.As(err, &c) || !errors.Is(err, driver.ErrOutOfMemory) {
 		d.t.Fatalf("refusal of %d bytes: %v", need, err)
 	}
-	if c.Label != label || c.Needed != need || c.Total != d.size || c.Available != d.size-d.inUse() || c.Largest != d.largest() ||
-		c.Never() != (need > d.size) {
+	never := need > d.size
+	if c.Label != label || c.Needed != need || c.Total != d.size || c.Available != d.size-d.inUse() || c.Evictable != d.evictable() ||
+		c.Largest != d.heap().largest() || c.Never() != never || never != (c.RetryAfter == 0) || c.RetryAfter < 0 || c.RetryAfter > maxRetry {
 		d.t.Fatalf("refusal of %d bytes of %q: %+v", need, label, c)
+	}
+}
+
+// calls expects so many calls of onFree in f.
+func (d *model) calls(want int, f func()) {
+	was := d.free
+	if f(); d.free != was+want {
+		d.t.Fatalf("onFree was called %d times, want %d", d.free-was, want)
 	}
 }
 
@@ -140,17 +225,40 @@ func TestMemoryAgainstModel(t *testing.T) {
 		}
 		size := rapid.OneOf(rapid.Int64Range(0, 3000), rapid.Int64Range(0, d.size+1000))
 		label := rapid.SampledFrom([]string{"frame", "regions", "scratch"})
+		resident := func(t *rapid.T) *modelResident {
+			if len(d.residents) == 0 {
+				t.Skip("no residents")
+			}
+			return d.residents[rapid.IntRange(0, len(d.residents)-1).Draw(t, "i")]
+		}
+		remove := func(r *modelResident) {
+			d.residents = slices.DeleteFunc(d.residents, func(x *modelResident) bool { return x == r })
+		}
+		release := func(r *modelResident) {
+			r.holders--
+			if d.lettings++; r.gone {
+				d.lettings--
+				if r.holders == 0 {
+					remove(r)
+				}
+			} else if r.holders > 0 {
+				d.lettings--
+			}
+			calls := 0
+			if r.holders == 0 {
+				calls = 1
+			}
+			r.last = d.lettings
+			d.calls(calls, func() { d.m.letGo(r.resident) })
+		}
 		t.Repeat(map[string]func(*rapid.T){
 			"reserve": func(t *rapid.T) {
-				n, l := size.Draw(t, "n"), label.Draw(t, "label")
-				b, err := d.m.reserve(n, l)
-				if need := roundUp(n); d.largest() < need {
-					d.checkRefusal(err, need, l)
-				} else if err != nil {
-					t.Fatalf("reserve(%d) with %v free: %v", n, d.gaps(), err)
-				} else {
-					d.got(b, need, l)
-				}
+				tenant := rapid.SampledFrom([]tenant{scratch, session}).Draw(t, "tenant")
+				d.calls(0, func() {
+					if b, ok := d.reserve(size.Draw(t, "n"), tenant, label.Draw(t, "label")); ok {
+						d.used = append(d.used, b)
+					}
+				})
 			},
 			"release": func(t *rapid.T) {
 				if len(d.used) == 0 {
@@ -159,10 +267,37 @@ func TestMemoryAgainstModel(t *testing.T) {
 				i := rapid.IntRange(0, len(d.used)-1).Draw(t, "i")
 				b := d.used[i]
 				d.used = slices.Delete(d.used, i, i+1)
-				was := d.free
-				if d.m.release(b); d.free != was+1 {
-					t.Fatalf("onFree was called %d times", d.free-was)
+				d.calls(1, func() { d.m.release(b) })
+			},
+			"store": func(t *rapid.T) {
+				if b, ok := d.reserve(size.Draw(t, "n"), cached, label.Draw(t, "label")); ok {
+					d.residents = append(d.residents, &modelResident{resident: d.m.store(b), holders: 1})
 				}
+			},
+			"acquire": func(t *rapid.T) {
+				r := resident(t)
+				if ok := d.m.acquire(r.resident); ok == r.gone {
+					t.Fatalf("acquire is %v", ok)
+				} else if ok {
+					r.holders++
+				}
+			},
+			"let go": func(t *rapid.T) {
+				r := resident(t)
+				if r.holders == 0 {
+					t.Skip("nobody holds it")
+				}
+				release(r)
+			},
+			"drop": func(t *rapid.T) {
+				r := resident(t)
+				calls := 0
+				if r.holders == 0 {
+					remove(r)
+					calls = 1
+				}
+				r.gone = true
+				d.calls(calls, func() { d.m.drop(r.resident) })
 			},
 			"": d.check,
 		})
@@ -172,10 +307,17 @@ func TestMemoryAgainstModel(t *testing.T) {
 			d.used = d.used[1:]
 			d.m.release(b)
 		}
-		d.check(t)
-		if !slices.Equal(d.m.free, []extent{{0, d.size}}) {
-			t.Fatalf("free at the end: %v of %d", d.m.free, d.size)
+		for _, r := range slices.Clone(d.residents) {
+			for r.holders > 0 {
+				release(r)
+			}
 		}
+		d.check(t)
+		d.residents = nil
+		if err := d.m.close(); err != nil {
+			t.Fatalf("close: %v", err)
+		}
+		d.heap().check(t, d.m.heap)
 	})
 }
 
@@ -184,13 +326,21 @@ func TestMemoryConcurrently(t *testing.T) {
 	const units = 64
 	m := newMemory(plainMem(units * 256))
 	var owner [units]atomic.Int32
+	own := func(b block, was, is int) {
+		for u := b.off / 256; u < (b.off+b.len)/256; u++ {
+			if got := owner[u].Swap(int32(is)); got != int32(was) {
+				t.Errorf("unit %d belongs to %d, not to %d", u, got, was)
+			}
+		}
+	}
 	var wg sync.WaitGroup
-	var served atomic.Int64
+	var served, evicted atomic.Int64
 	for id := range 12 {
 		wg.Go(func() {
 			g := rand.New(rand.NewPCG(uint64(id), 9))
 			for range 300 {
-				b, err := m.reserve(int64(1+g.IntN(20)*256), fmt.Sprint(id%3))
+				kind := tenant(g.IntN(3))
+				b, err := m.reserve(int64(1+g.IntN(20)*256), kind, fmt.Sprint(id%3))
 				if err != nil {
 					if !errors.Is(err, driver.ErrOutOfMemory) {
 						t.Errorf("reserve: %v", err)
@@ -198,37 +348,50 @@ func TestMemoryConcurrently(t *testing.T) {
 					continue
 				}
 				served.Add(1)
-				for u := b.off / 256; u < (b.off+b.len)/256; u++ {
-					if was := owner[u].Swap(int32(id + 1)); was != 0 {
-						t.Errorf("unit %d belongs to %d and to %d", u, was, id+1)
-					}
-				}
+				own(b, 0, id+1)
 				if g.IntN(4) == 0 {
-					time.Sleep(time.Duration(g.IntN(100)) * time.Microsecond)
+					runtime.Gosched()
 				}
-				for u := b.off / 256; u < (b.off+b.len)/256; u++ {
-					owner[u].Store(0)
+				if kind != cached {
+					own(b, id+1, 0)
+					m.release(b)
+					continue
 				}
-				m.release(b)
+				r := m.store(b)
+				for range g.IntN(3) {
+					own(b, id+1, 0)
+					m.letGo(r)
+					if runtime.Gosched(); !m.acquire(r) {
+						evicted.Add(1)
+						r = nil
+						break
+					}
+					own(b, 0, id+1)
+				}
+				if r != nil {
+					own(b, id+1, 0)
+					m.drop(r)
+					m.letGo(r)
+				}
 			}
 		})
 	}
 	wg.Wait()
 	s := m.snapshot()
-	if s.Used != 0 || len(s.ByLabel) != 0 || !slices.Equal(m.free, []extent{{0, units * 256}}) {
-		t.Errorf("%+v, free %v", s, m.free)
+	if s.Used != 0 || len(s.ByLabel) != 0 || s.ByTenant != (TenantBytes{}) || s.Evictable != 0 || s.Largest != s.Reserved || s.Evictions != evicted.Load() {
+		t.Errorf("%+v; %d evicted", s, evicted.Load())
 	}
-	if served.Load() == 0 {
-		t.Errorf("nobody was served")
+	if served.Load() == 0 || evicted.Load() == 0 {
+		t.Errorf("%d served, %d evicted", served.Load(), evicted.Load())
 	}
 }
 
 func TestMemoryBlockGivenBackTwice(t *testing.T) {
 	m := newMemory(plainMem(4 * 256))
-	a, _ := m.reserve(256, "a")
-	b, _ := m.reserve(512, "b")
+	a, _ := m.reserve(256, scratch, "a")
+	b, _ := m.reserve(512, session, "b")
 	m.release(a)
-	for _, twice := range []block{a, {extent{0, 512}, "c"}, {extent{0, 4 * 256}, "d"}, {extent{3 * 256, 256}, "e"}} {
+	for _, twice := range []block{a, {off: 0, len: 512}, {off: 0, len: 4 * 256}, {off: 3 * 256, len: 256}} {
 		func() {
 			defer func() {
 				if recover() == nil {
@@ -239,8 +402,41 @@ func TestMemoryBlockGivenBackTwice(t *testing.T) {
 		}()
 	}
 	m.release(b)
-	if !slices.Equal(m.free, []extent{{0, 4 * 256}}) {
-		t.Errorf("free: %v", m.free)
+	if s := m.snapshot(); s.Largest != s.Reserved {
+		t.Errorf("%+v", s)
+	}
+}
+
+// When to retry follows how fast memory came back.
+func TestReturns(t *testing.T) {
+	var r returns
+	now := time.Now()
+	if d := r.wait(1<<20, now); d != quietRetry {
+		t.Errorf("nothing came back: %v", d)
+	}
+	for range 2000 { // 100 MB/s, for long
+		now = now.Add(10 * time.Millisecond)
+		r.add(1e6, now)
+	}
+	for _, c := range []struct {
+		n        int64
+		min, max time.Duration
+	}{
+		{1, minRetry, minRetry},
+		{50e6, 480 * time.Millisecond, 520 * time.Millisecond},
+		{1e9, 9600 * time.Millisecond, 10400 * time.Millisecond},
+		{1e12, maxRetry, maxRetry},
+		{math.MaxInt64, maxRetry, maxRetry},
+	} {
+		if d := r.wait(c.n, now); d < c.min || d > c.max {
+			t.Errorf("%d bytes: %v, want %v to %v", c.n, d, c.min, c.max)
+		}
+	}
+	if d := r.wait(50e6, now.Add(5*time.Second)); d < time.Second || d > 2*time.Second {
+		t.Errorf("after a pause: %v", d)
+	}
+	if d := r.wait(50e6, now.Add(time.Hour)); d != quietRetry {
+		t.Errorf("after an hour: %v", d)
 	}
 }
 
@@ -253,6 +449,8 @@ func TestCapacityErrorSaysWhy(t *testing.T) {
 			"kernels: reduce needs 512 bytes of device memory; 256 of 1024 are available"},
 		{CapacityError{Label: "reduce", Needed: 512, Available: 768, Total: 1024, Largest: 256},
 			"kernels: reduce needs 512 bytes of device memory; 768 of 1024 are available, at most 256 in one piece"},
+		{CapacityError{Label: "reduce", Needed: 768, Available: 512, Evictable: 256, Total: 1024, Largest: 256, RetryAfter: 1500100 * time.Microsecond},
+			"kernels: reduce needs 768 bytes of device memory; 512 of 1024 are available and 256 evictable, at most 256 in one piece; try again in 1.5s"},
 		{CapacityError{Label: "regions", Needed: 256, Available: 256, Total: 1024, Largest: 256, Ahead: 3},
 			"kernels: regions needs 256 bytes of device memory; 256 of 1024 are available, and 3 requests are ahead"},
 	} {

@@ -89,7 +89,7 @@ func (s *sched) dispatch() {
 		var g grant
 		if w.job.Footprint > 0 {
 			var err error
-			if g.arena, err = s.mem.reserve(w.job.Footprint, w.job.Label); err != nil {
+			if g.arena, err = s.mem.reserve(w.job.Footprint, scratch, w.job.Label); err != nil {
 				return
 			}
 		}
@@ -120,7 +120,7 @@ func (s *sched) memoryFreed() {
 }
 
 // keep reserves memory at once, unless jobs wait for some.
-func (s *sched) keep(n int64, label string) (block, error) {
+func (s *sched) keep(n int64, t tenant, label string) (block, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
@@ -128,7 +128,7 @@ func (s *sched) keep(n int64, label string) (block, error) {
 	}
 	ahead := s.forMemory()
 	if ahead == 0 {
-		if b, err := s.mem.reserve(n, label); err == nil {
+		if b, err := s.mem.reserve(n, t, label); err == nil {
 			return b, nil
 		}
 	}

@@ -1,0 +1,91 @@
+// Poison: memory is overwritten before and after its use, and has a guard behind it, so that tests see who reads what was
+// never written, uses what went back, or writes beyond the end.
+
+package kernels
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/polyscan/polyscan/kernels/driver"
+)
+
+// poison fills memory and guards.
+const poison = 0xa5
+
+// poisoner looks after kept blocks and residents, whose memory comes and goes outside of jobs. A nil one does nothing.
+type poisoner struct {
+	mem driver.Mem
+
+	mu       sync.Mutex
+	stream   driver.Stream // nil when closed
+	overruns []error
+}
+
+// prepare overwrites a block that is about to be used.
+func (p *poisoner) prepare(b block) error {
+	if p == nil {
+		return nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.stream == nil {
+		return ErrClosed
+	}
+	return overwrite(p.stream, p.mem, b)
+}
+
+// bury overwrites a block that was used, after a look at its guard: what that shows, close returns. Who gives memory back
+// gets no error: where the stream fails the block goes back as it is.
+func (p *poisoner) bury(b block) {
+	if p == nil {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.stream == nil {
+		return
+	}
+	if err := inspect(p.stream, p.mem, b); errors.Is(err, ErrOverrun) {
+		p.overruns = append(p.overruns, err)
+	}
+	_ = overwrite(p.stream, p.mem, b)
+}
+
+// close returns the overruns.
+func (p *poisoner) close() error {
+	if p == nil {
+		return nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	err := errors.Join(append(p.overruns, p.stream.Close())...)
+	p.stream = nil
+	return err
+}
+
+// overwrite fills a block and its guard, and waits.
+func overwrite(s driver.Stream, mem driver.Mem, b block) error {
+	fill := s.Fill(driver.Slice{Mem: mem, Off: b.off, Len: b.len}, poison)
+	return errors.Join(fill, s.Wait(context.Background()))
+}
+
+// inspect looks at the guard of a block. Its error matches [ErrOverrun] where somebody wrote there.
+func inspect(s driver.Stream, mem driver.Mem, b block) error {
+	guard := make([]byte, b.len-b.bytes)
+	if len(guard) == 0 {
+		return nil
+	}
+	read := s.Download(guard, driver.Slice{Mem: mem, Off: b.off + b.bytes, Len: int64(len(guard))})
+	if err := errors.Join(read, s.Wait(context.Background())); err != nil {
+		return err
+	}
+	for i, v := range guard {
+		if v != poison {
+			return fmt.Errorf("%w: %q of %d bytes: byte %d was written", ErrOverrun, b.label, b.bytes, b.bytes+int64(i))
+		}
+	}
+	return nil
+}
