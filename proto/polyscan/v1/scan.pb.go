@@ -38,7 +38,7 @@ const (
 	ScanEventKind_SCAN_EVENT_KIND_DUPLICATE ScanEventKind = 2
 	// A strip came after a later one. It was taken in, or dropped where that was too late.
 	ScanEventKind_SCAN_EVENT_KIND_OUT_OF_ORDER ScanEventKind = 3
-	// A strip could not be used. Its lines count as lost.
+	// A strip could not be used, and its lines count as lost; or, where used is set, a part that it starts could not be begun.
 	ScanEventKind_SCAN_EVENT_KIND_BAD_STRIP ScanEventKind = 4
 	// Results are not being read. The stream ends with RESOURCE_EXHAUSTED if that goes on.
 	ScanEventKind_SCAN_EVENT_KIND_SLOW_CONSUMER ScanEventKind = 5
@@ -121,7 +121,7 @@ type ScanOpen struct {
 	// How many strips that follow a missing one are taken in before its lines are given up. 0 gives them up at once;
 	// a strip that comes later than that is reported and dropped.
 	ReorderStrips uint32 `protobuf:"varint,8,opt,name=reorder_strips,json=reorderStrips,proto3" json:"reorder_strips,omitempty"`
-	// The client's own name of the camera; a label of metrics and logs.
+	// The client's own name of the camera, for the server's log.
 	CameraId      string `protobuf:"bytes,9,opt,name=camera_id,json=cameraId,proto3" json:"camera_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -539,7 +539,9 @@ type ScanOpened struct {
 	// The sequence number of the strip that the server wants next, and the line after the last one that it has.
 	NextSequence uint64 `protobuf:"varint,2,opt,name=next_sequence,json=nextSequence,proto3" json:"next_sequence,omitempty"`
 	NextLine     uint64 `protobuf:"varint,3,opt,name=next_line,json=nextLine,proto3" json:"next_line,omitempty"`
-	// How many lines, from next_line on, may be sent before an ack raises credit_line.
+	// Lines below it may be sent before an ack raises it. A client whose strips are all acknowledged may send one more
+	// whatever its lines, so that a gap in the count of lines stops nobody. One that has more lines under way than it was
+	// given is cut off with RESOURCE_EXHAUSTED.
 	CreditLine uint64 `protobuf:"varint,4,opt,name=credit_line,json=creditLine,proto3" json:"credit_line,omitempty"`
 	// How long a session outlives its connection.
 	ResumeWindow *durationpb.Duration `protobuf:"bytes,5,opt,name=resume_window,json=resumeWindow,proto3" json:"resume_window,omitempty"`
@@ -749,7 +751,7 @@ func (x *PartTimes) GetLatency() *durationpb.Duration {
 	return nil
 }
 
-// PartResult is what a part's pixels came to.
+// PartResult is what a part's pixels came to. A part of which no line came has none; the event of the gap tells.
 type PartResult struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Results are numbered from 0 within a session, in the order in which they are sent.
@@ -771,6 +773,9 @@ type PartResult struct {
 	CapturedAt *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=captured_at,json=capturedAt,proto3" json:"captured_at,omitempty"`
 	// Sequence number of that strip.
 	StripSequence uint64 `protobuf:"varint,11,opt,name=strip_sequence,json=stripSequence,proto3" json:"strip_sequence,omitempty"`
+	// The part's pixels gave no result: INVALID_ARGUMENT for samples above the significant bits, DATA_LOSS where the device
+	// contradicts itself. There are no regions then.
+	Error         *status.Status `protobuf:"bytes,12,opt,name=error,proto3" json:"error,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -880,6 +885,13 @@ func (x *PartResult) GetStripSequence() uint64 {
 		return x.StripSequence
 	}
 	return 0
+}
+
+func (x *PartResult) GetError() *status.Status {
+	if x != nil {
+		return x.Error
+	}
+	return nil
 }
 
 // ScanEvent reports one.
@@ -1151,7 +1163,7 @@ const file_polyscan_v1_scan_proto_rawDesc = "" +
 	"\x05queue\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\x05queue\x123\n" +
 	"\acompute\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\acompute\x12-\n" +
 	"\x04send\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x04send\x123\n" +
-	"\alatency\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\alatency\"\xc1\x03\n" +
+	"\alatency\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\alatency\"\xeb\x03\n" +
 	"\n" +
 	"PartResult\x12#\n" +
 	"\rresult_number\x18\x01 \x01(\x04R\fresultNumber\x12\x1f\n" +
@@ -1170,7 +1182,8 @@ const file_polyscan_v1_scan_proto_rawDesc = "" +
 	"\vcaptured_at\x18\n" +
 	" \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"capturedAt\x12%\n" +
-	"\x0estrip_sequence\x18\v \x01(\x04R\rstripSequence\"\xfd\x01\n" +
+	"\x0estrip_sequence\x18\v \x01(\x04R\rstripSequence\x12(\n" +
+	"\x05error\x18\f \x01(\v2\x12.google.rpc.StatusR\x05error\"\xfd\x01\n" +
 	"\tScanEvent\x12.\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x1a.polyscan.v1.ScanEventKindR\x04kind\x12%\n" +
 	"\x0efirst_sequence\x18\x02 \x01(\x04R\rfirstSequence\x12!\n" +
@@ -1253,19 +1266,20 @@ var file_polyscan_v1_scan_proto_depIdxs = []int32{
 	18, // 15: polyscan.v1.PartResult.verdict:type_name -> polyscan.v1.Verdict
 	8,  // 16: polyscan.v1.PartResult.times:type_name -> polyscan.v1.PartTimes
 	15, // 17: polyscan.v1.PartResult.captured_at:type_name -> google.protobuf.Timestamp
-	0,  // 18: polyscan.v1.ScanEvent.kind:type_name -> polyscan.v1.ScanEventKind
-	19, // 19: polyscan.v1.ScanEvent.error:type_name -> google.rpc.Status
-	6,  // 20: polyscan.v1.ScanLinesResponse.opened:type_name -> polyscan.v1.ScanOpened
-	7,  // 21: polyscan.v1.ScanLinesResponse.ack:type_name -> polyscan.v1.ScanAck
-	9,  // 22: polyscan.v1.ScanLinesResponse.part:type_name -> polyscan.v1.PartResult
-	10, // 23: polyscan.v1.ScanLinesResponse.event:type_name -> polyscan.v1.ScanEvent
-	5,  // 24: polyscan.v1.LineScanService.ScanLines:input_type -> polyscan.v1.ScanLinesRequest
-	11, // 25: polyscan.v1.LineScanService.ScanLines:output_type -> polyscan.v1.ScanLinesResponse
-	25, // [25:26] is the sub-list for method output_type
-	24, // [24:25] is the sub-list for method input_type
-	24, // [24:24] is the sub-list for extension type_name
-	24, // [24:24] is the sub-list for extension extendee
-	0,  // [0:24] is the sub-list for field type_name
+	19, // 18: polyscan.v1.PartResult.error:type_name -> google.rpc.Status
+	0,  // 19: polyscan.v1.ScanEvent.kind:type_name -> polyscan.v1.ScanEventKind
+	19, // 20: polyscan.v1.ScanEvent.error:type_name -> google.rpc.Status
+	6,  // 21: polyscan.v1.ScanLinesResponse.opened:type_name -> polyscan.v1.ScanOpened
+	7,  // 22: polyscan.v1.ScanLinesResponse.ack:type_name -> polyscan.v1.ScanAck
+	9,  // 23: polyscan.v1.ScanLinesResponse.part:type_name -> polyscan.v1.PartResult
+	10, // 24: polyscan.v1.ScanLinesResponse.event:type_name -> polyscan.v1.ScanEvent
+	5,  // 25: polyscan.v1.LineScanService.ScanLines:input_type -> polyscan.v1.ScanLinesRequest
+	11, // 26: polyscan.v1.LineScanService.ScanLines:output_type -> polyscan.v1.ScanLinesResponse
+	26, // [26:27] is the sub-list for method output_type
+	25, // [25:26] is the sub-list for method input_type
+	25, // [25:25] is the sub-list for extension type_name
+	25, // [25:25] is the sub-list for extension extendee
+	0,  // [0:25] is the sub-list for field type_name
 }
 
 func init() { file_polyscan_v1_scan_proto_init() }
