@@ -235,16 +235,19 @@ func (c *Scanner) pixelsInside(s *scratch, i int) (n uint64) {
 	return n
 }
 
-// Reset goes on with dev, which may be another device than before: one that was lost. Open parts start anew with no line,
-// and those that they had count as missing. Where it fails, the scanner has no device until another Reset succeeds, and
-// Strip fails with [ErrClosed].
-func (c *Scanner) Reset(ctx context.Context, dev *kernels.Device) error {
+// Detach gives all device memory back, for a device that was lost. Open parts lose the lines that they had, which count as
+// missing. Until [Scanner.Reset], other methods fail with [ErrClosed].
+func (c *Scanner) Detach() {
 	c.releaseMemory()
-	c.dev = dev
 	for _, p := range c.parts {
 		c.spoil(p)
-		p.sums = nil
 	}
+}
+
+// Reset goes on with dev, which may be another device than before, after Detach. Where it fails, the scanner stays detached.
+func (c *Scanner) Reset(ctx context.Context, dev *kernels.Device) error {
+	c.Detach()
+	c.dev = dev
 	size, err := dev.MaskPreparedBytes(c.regions, c.width, c.height, c.method)
 	if err != nil {
 		return err
