@@ -73,6 +73,13 @@ func (x *fakeDevice) MaskPreparedBytes(r driver.MaskRegions, w, h int, m driver.
 	return 1000, nil
 }
 
+func (x *fakeDevice) TriangulateScratch(n int) (int64, error) {
+	if n < 0 || n > driver.MaxPoints {
+		x.d.promise("TriangulateScratch", fmt.Errorf("N = %d", n))
+	}
+	return 1000, nil
+}
+
 func (x *fakeDevice) Close() error { x.d.count(&x.d.devices, -1); return nil }
 
 type fakeMem struct {
@@ -205,6 +212,21 @@ func (s *fakeStream) MaskRaster(op driver.MaskRaster) error {
 		kept = errors.Join(kept, fmt.Errorf("mode %d", op.Mode))
 	}
 	return s.op("MaskRaster", kept)
+}
+
+func (s *fakeStream) Triangulate(op driver.Triangulate) error {
+	var kept error
+	if op.N < 0 || op.N > driver.MaxPoints {
+		kept = fmt.Errorf("N = %d", op.N)
+	}
+	n := int64(op.N)
+	if op.Points.Len != 8*n || op.Triangles.Len != 24*n || op.Count.Len != 4 || op.Scratch.Len < 1000 {
+		kept = errors.Join(kept, fmt.Errorf("lengths %d, %d, %d, %d", op.Points.Len, op.Triangles.Len, op.Count.Len, op.Scratch.Len))
+	}
+	for _, x := range []driver.Slice{op.Points, op.Triangles, op.Count, op.Scratch} {
+		kept = errors.Join(kept, s.inside(x, driver.Align))
+	}
+	return s.op("Triangulate", kept)
 }
 
 // inside checks that a slice is memory of the device, aligned, or empty.

@@ -3,8 +3,10 @@
 package devicetest
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
+	"slices"
 
 	"github.com/polyscan/polyscan/kernels/driver"
 )
@@ -68,6 +70,40 @@ func CompareStats(a, b []driver.MaskStats, first, channels int) *Difference {
 		}
 	}
 	return f.d
+}
+
+// CompareTriangles compares sets of triangles, whatever their order. It returns nil where they are equal, and else the first
+// triangle in the order of its indices that one side lacks.
+func CompareTriangles(a, b []driver.Triangle) *Difference {
+	const op = "Triangulate"
+	a, b = slices.SortedFunc(slices.Values(a), orderTriangles), slices.SortedFunc(slices.Values(b), orderTriangles)
+	var f found
+	for len(a) > 0 || len(b) > 0 {
+		c := 0
+		switch {
+		case len(b) == 0:
+			c = -1
+		case len(a) == 0:
+			c = 1
+		default:
+			c = orderTriangles(a[0], b[0])
+		}
+		switch {
+		case c < 0:
+			f.add(op, -1, 0, func() string { return fmt.Sprintf("number of triangles %v", a[0]) }, 1, 0)
+			a = a[1:]
+		case c > 0:
+			f.add(op, -1, 0, func() string { return fmt.Sprintf("number of triangles %v", b[0]) }, 0, 1)
+			b = b[1:]
+		default:
+			a, b = a[1:], b[1:]
+		}
+	}
+	return f.d
+}
+
+func orderTriangles(a, b driver.Triangle) int {
+	return cmp.Or(cmp.Compare(a.A, b.A), cmp.Compare(a.B, b.B), cmp.Compare(a.C, b.C))
 }
 
 // CompareHist compares histograms of so many levels.

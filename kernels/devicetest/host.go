@@ -203,6 +203,38 @@ func (*hostDevice) MaskPreparedBytes(r driver.MaskRegions, width, height int, me
 	return hostHeader + int64(len(r.Regions))*12 + int64(len(r.Edges))*16, nil
 }
 
+func (*hostDevice) TriangulateScratch(int) (int64, error) { return 0, nil }
+
+func (s *hostStream) Triangulate(op driver.Triangulate) error {
+	if op.N > MaxOraclePoints {
+		return fmt.Errorf("oracle: Triangulate: N = %d: takes at most %d: %w", op.N, MaxOraclePoints, driver.ErrNotSupported)
+	}
+	return s.enqueue("Triangulate", func() error {
+		var views [3][]byte
+		for i, x := range []driver.Slice{op.Points, op.Triangles, op.Count} {
+			v, err := s.dev.view(x, driver.Align)
+			if err != nil {
+				return err
+			}
+			views[i] = v
+		}
+		if len(views[0]) != 8*op.N || len(views[1]) != 24*op.N || len(views[2]) != 4 {
+			return fmt.Errorf("%d, %d and %d bytes for %d points", len(views[0]), len(views[1]), len(views[2]), op.N)
+		}
+		points := make([]driver.Point, op.N)
+		copy(bytesOf(points), views[0])
+		for i, p := range points {
+			if p.X < -driver.MaxPoint || p.X > driver.MaxPoint || p.Y < -driver.MaxPoint || p.Y > driver.MaxPoint {
+				return fmt.Errorf("point %d is %v", i, p)
+			}
+		}
+		triangles := Delaunay(points)
+		copy(views[1], bytesOf(triangles))
+		binary.LittleEndian.PutUint32(views[2], uint32(len(triangles)))
+		return nil
+	})
+}
+
 func (s *hostStream) MaskPrepare(op driver.MaskPrepare) error {
 	return s.enqueue("MaskPrepare", func() error {
 		p := Problem{Regions: op.Regions, Width: op.Width, Height: op.Height, Format: driver.Gray8, Stride: op.Width}

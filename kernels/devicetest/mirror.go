@@ -96,6 +96,15 @@ func (d *mirrorDevice) MaskPreparedBytes(r driver.MaskRegions, width, height int
 	return max(a, b), err
 }
 
+func (d *mirrorDevice) TriangulateScratch(n int) (int64, error) {
+	a, err := d.a.TriangulateScratch(n)
+	if err != nil {
+		return 0, err
+	}
+	b, err := d.b.TriangulateScratch(n)
+	return max(a, b), err
+}
+
 func (d *mirrorDevice) Close() error { return errors.Join(d.a.Close(), d.b.Close()) }
 
 type mirrorStream struct {
@@ -195,6 +204,31 @@ func (s *mirrorStream) MaskRaster(op driver.MaskRaster) error {
 		return nil
 	}
 	if d := CompareImage(a, b, im.Width, im.Height, im.Stride, im.Stride, int(im.Format.SampleBytes)); d != nil {
+		s.err = d
+	}
+	return nil
+}
+
+func (s *mirrorStream) Triangulate(op driver.Triangulate) error {
+	opA, opB := op, op
+	for _, f := range []struct{ a, b *driver.Slice }{
+		{&opA.Points, &opB.Points}, {&opA.Triangles, &opB.Triangles}, {&opA.Count, &opB.Count}, {&opA.Scratch, &opB.Scratch},
+	} {
+		*f.a, *f.b = split(*f.a)
+	}
+	err := s.both("Triangulate", func() error { return s.a.Triangulate(opA) }, func() error { return s.b.Triangulate(opB) })
+	if err != nil || s.err != nil {
+		return err
+	}
+	a, b := make([]driver.Triangle, 2*op.N), make([]driver.Triangle, 2*op.N)
+	var countA, countB [1]uint32
+	s.err = s.fetch(
+		[]transfer{{bytesOf(a), opA.Triangles}, {bytesOf(countA[:]), opA.Count}},
+		[]transfer{{bytesOf(b), opB.Triangles}, {bytesOf(countB[:]), opB.Count}})
+	if s.err != nil {
+		return nil
+	}
+	if d := CompareTriangles(a[:min(int(countA[0]), len(a))], b[:min(int(countB[0]), len(b))]); d != nil {
 		s.err = d
 	}
 	return nil

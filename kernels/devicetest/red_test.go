@@ -82,8 +82,11 @@ type brokenStream struct {
 	prepare  func(driver.MaskPrepare) error
 	reduce   func(driver.MaskReduce) error
 	raster   func(driver.MaskRaster) error
-	wait     func(context.Context) error
-	closed   func() error
+
+	triangulate func(driver.Triangulate) error
+
+	wait   func(context.Context) error
+	closed func() error
 }
 
 func (s *brokenStream) Upload(dst driver.Slice, src [][]byte) error {
@@ -126,6 +129,13 @@ func (s *brokenStream) MaskRaster(op driver.MaskRaster) error {
 		return s.raster(op)
 	}
 	return s.Stream.MaskRaster(op)
+}
+
+func (s *brokenStream) Triangulate(op driver.Triangulate) error {
+	if s.triangulate != nil {
+		return s.triangulate(op)
+	}
+	return s.Stream.Triangulate(op)
 }
 
 func (s *brokenStream) Wait(ctx context.Context) error {
@@ -394,6 +404,22 @@ func mistakes() []mistake {
 		{part: "close", name: "closed streams take work", says: "Fill on a closed stream: no error", drv: onStream(func(s *brokenStream) {
 			s.fill = func(dst driver.Slice, v byte) error { _ = s.Stream.Fill(dst, v); return nil }
 		})},
+		{part: "triangulate", name: "a triangle is lost", says: "have", drv: spoilTriangles(func(v []driver.Triangle) []driver.Triangle {
+			return v[:max(0, len(v)-1)]
+		})},
+		{part: "triangulate", name: "a triangle turns the wrong way", says: "turns the wrong way", drv: spoilTriangles(func(v []driver.Triangle) []driver.Triangle {
+			if len(v) > 1 {
+				v[1].B, v[1].C = v[1].C, v[1].B
+			}
+			return v
+		})},
+		{part: "triangulate", name: "a triangle is there twice", says: "two on the same side", drv: spoilTriangles(func(v []driver.Triangle) []driver.Triangle {
+			if len(v) > 1 {
+				v[1] = v[0]
+			}
+			return v
+		})},
+		{part: "triangulate", name: "ties are broken another way", says: "is not Delaunay", drv: spoilTriangles(otherDiagonal)},
 		{part: "cases", name: "a method is missing", says: "TILED: not supported", cases: threeRegions, drv: onStream(func(s *brokenStream) {
 			s.prepare = func(op driver.MaskPrepare) error {
 				if op.Method == driver.Tiled {
@@ -616,4 +642,53 @@ func TestWatch(t *testing.T) {
 	if !r.FailedUnder("bad") || r.FailedUnder("fine") || r.FailedUnder("ba") {
 		t.Errorf("FailedUnder")
 	}
+}
+
+// spoilTriangles is the oracle with its triangles changed by f.
+func spoilTriangles(f func([]driver.Triangle) []driver.Triangle) driver.Driver {
+	return onStream(func(s *brokenStream) {
+		s.triangulate = func(op driver.Triangulate) error {
+			v := make([]driver.Triangle, 2*op.N)
+			var n [1]uint32
+			if err := errors.Join(
+				s.Stream.Triangulate(op),
+				s.Stream.Download(bytesOf(v), op.Triangles),
+				s.Stream.Download(bytesOf(n[:]), op.Count),
+				s.Stream.Wait(context.Background()),
+			); err != nil {
+				return err
+			}
+			w := f(v[:n[0]])
+			n[0] = uint32(len(w))
+			return errors.Join(
+				s.Stream.Upload(op.Triangles, [][]byte{bytesOf(v)}),
+				s.Stream.Upload(op.Count, [][]byte{bytesOf(n[:])}),
+				s.Stream.Wait(context.Background()),
+			)
+		}
+	})
+}
+
+// otherDiagonal flips the edge between the two triangles of a square.
+func otherDiagonal(v []driver.Triangle) []driver.Triangle {
+	if len(v) != 2 {
+		return v
+	}
+	in := func(t driver.Triangle, p uint32) bool { return t.A == p || t.B == p || t.C == p }
+	a := v[0]
+	for in(v[1], a.A) {
+		a.A, a.B, a.C = a.B, a.C, a.A
+	}
+	d := v[1].A
+	for in(v[0], d) {
+		v[1].A, v[1].B, v[1].C = v[1].B, v[1].C, v[1].A
+		d = v[1].A
+	}
+	v[0], v[1] = driver.Triangle{A: a.A, B: a.B, C: d}, driver.Triangle{A: d, B: a.C, C: a.A}
+	for i := range v {
+		for v[i].A > v[i].B || v[i].A > v[i].C {
+			v[i].A, v[i].B, v[i].C = v[i].B, v[i].C, v[i].A
+		}
+	}
+	return v
 }

@@ -95,6 +95,7 @@ var parts = []struct {
 	{"moved", on(Suite.moved)},
 	{"concurrent", on(Suite.concurrent)},
 	{"shared", on(Suite.shared)},
+	{"triangulate", on(Suite.triangulate)},
 }
 
 // on opens the device around a part, and closes it: what is still in use then is an error.

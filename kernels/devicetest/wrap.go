@@ -148,6 +148,11 @@ func (s *wrappedStream) MaskRaster(op driver.MaskRaster) error {
 	return s.op(Event{Op: "MaskRaster", Bytes: n, Args: op}, func() error { return s.Stream.MaskRaster(op) })
 }
 
+func (s *wrappedStream) Triangulate(op driver.Triangulate) error {
+	n := op.Points.Len + op.Triangles.Len
+	return s.op(Event{Op: "Triangulate", Bytes: n, Args: op}, func() error { return s.Stream.Triangulate(op) })
+}
+
 func (s *wrappedStream) Wait(ctx context.Context) error {
 	start := time.Now()
 	err := s.Stream.Wait(ctx)

@@ -39,6 +39,9 @@ type Device interface {
 	NewStream(priority int) (Stream, error)
 	// MaskPreparedBytes says how large the Dst of a [MaskPrepare] with these arguments has to be.
 	MaskPreparedBytes(r MaskRegions, width, height int, method Method) (int64, error)
+	// TriangulateScratch says how large the Scratch of a [Triangulate] of n points has to be. It returns an error
+	// that matches [ErrNotSupported] where the backend lacks the op.
+	TriangulateScratch(n int) (int64, error)
 	// Close frees the device. All streams must have been closed and all memory freed.
 	Close() error
 }
@@ -77,6 +80,8 @@ type Stream interface {
 	MaskPrepare(MaskPrepare) error
 	MaskReduce(MaskReduce) error
 	MaskRaster(MaskRaster) error
+
+	Triangulate(Triangulate) error
 
 	// Wait blocks until everything enqueued is done. When ctx ends first, work that has not begun is dropped,
 	// work that can stop early does, and Wait returns ctx's cause; but it never returns before the stream has
