@@ -108,6 +108,7 @@ func reserve[T Elem](d *Device, n int, t tenant, op, label string) (block, Buffe
 		return block{}, Buffer[T]{}, err
 	}
 	if err := d.mem.poisoner.prepare(blk); err != nil {
+		blk.bytes = blk.len // it has no guard
 		d.mem.release(blk)
 		return block{}, Buffer[T]{}, err
 	}
@@ -122,7 +123,7 @@ type Kept[T Elem] struct {
 }
 
 // Keep allocates n elements beyond the job, of undefined content. It does not wait: where there is no room, even without
-// the residents that nobody holds, or where jobs wait for memory, it returns a [*CapacityError].
+// the residents that nobody holds, it returns a [*CapacityError].
 func Keep[T Elem](d *Device, n int, label string) (*Kept[T], error) {
 	blk, buf, err := reserve[T](d, n, session, "Keep", label)
 	if err != nil {

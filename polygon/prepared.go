@@ -1,4 +1,4 @@
-// Prepared: regions whose pixels have been found for frames of one size, kept on a device.
+// Prepared: regions whose pixels have been found for frames of one size, kept on a device while it has room.
 
 package polygon
 
@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"sync/atomic"
 
 	"github.com/polyscan/polyscan/kernels"
@@ -16,25 +15,25 @@ import (
 // ErrClosed is returned by calls on a closed [Prepared].
 var ErrClosed = errors.New("polygon: prepared regions are closed")
 
+// ErrEvicted is returned by [Prepared.Reduce] when the device needed the memory for something else while no call used it.
+// The regions have to be prepared again.
+var ErrEvicted = errors.New("polygon: prepared regions were evicted from the device's memory")
+
 // Prepared is a set prepared for frames of one size on one device. It is safe for concurrent use. Close it after use:
-// it holds device memory.
+// it takes device memory, which the device may take back while no call uses it.
 type Prepared struct {
 	set           *Set
 	dev           *kernels.Device
 	width, height int
 	method        driver.Method
-	memory        *kernels.Kept[byte]
+	memory        *kernels.Resident[byte]
 	bytes         int64
 	geo           atomic.Pointer[[]geometry] // of the first call that got that far
-
-	mu     sync.Mutex
-	closed bool
-	calls  sync.WaitGroup // Reduce calls in flight
-	free   sync.Once
+	closed        atomic.Bool
 }
 
 // Prepare finds the pixels of each region inside frames of the given size and keeps them on dev until
-// [Prepared.Close]. A size out of range is an [*InvalidError]; where the device has no room now the error is a
+// [Prepared.Close] or eviction. A size out of range is an [*InvalidError]; where the device has no room now the error is a
 // [*kernels.CapacityError]; a method that the backend lacks is [driver.ErrNotSupported].
 func (s *Set) Prepare(ctx context.Context, dev *kernels.Device, width, height int, m driver.Method) (*Prepared, error) {
 	var bad violations
@@ -49,17 +48,18 @@ func (s *Set) Prepare(ctx context.Context, dev *kernels.Device, width, height in
 	if err != nil {
 		return nil, err
 	}
-	memory, err := kernels.Keep[byte](dev, int(size), "prepared regions")
+	memory, err := kernels.Store[byte](dev, int(size), "prepared regions")
 	if err != nil {
 		return nil, err
 	}
+	defer memory.Release()
 	err = dev.Do(ctx, kernels.Job{Label: "prepare"}, func(q *kernels.Queue) error {
 		return q.MaskPrepare(driver.MaskPrepare{
-			Regions: s.MaskRegions(), Width: width, Height: height, Method: m, Dst: memory.Slice(),
+			Regions: s.MaskRegions(), Width: width, Height: height, Method: m, Dst: memory.Buffer().Slice(),
 		})
 	})
 	if err != nil {
-		memory.Free()
+		memory.Drop()
 		return nil, err
 	}
 	return &Prepared{set: s, dev: dev, width: width, height: height, method: methodUsed(dev, m), memory: memory, bytes: size}, nil
@@ -71,20 +71,24 @@ func (p *Prepared) Set() *Set { return p.set }
 // Size returns the width and height of the frames that it takes.
 func (p *Prepared) Size() (width, height int) { return p.width, p.height }
 
-// Bytes is the device memory that it holds until Close.
+// Bytes is the device memory that it takes until Close or eviction.
 func (p *Prepared) Bytes() int64 { return p.bytes }
+
+// Gone reports whether it was evicted or closed.
+func (p *Prepared) Gone() bool { return p.memory.Gone() }
 
 // Reduce is [Reduce] for the prepared regions and their method. The frame must have the prepared size. Calls may
 // overlap.
 func (p *Prepared) Reduce(ctx context.Context, f Frame, r Reductions) (*Result, error) {
-	p.mu.Lock()
-	if p.closed {
-		p.mu.Unlock()
+	prepared, ok := p.memory.Acquire()
+	switch {
+	case ok:
+		defer p.memory.Release()
+	case p.closed.Load():
 		return nil, ErrClosed
+	default:
+		return nil, ErrEvicted
 	}
-	p.calls.Add(1)
-	p.mu.Unlock()
-	defer p.calls.Done()
 
 	if f.Width != p.width || f.Height != p.height {
 		return nil, &InvalidError{Violations: []Violation{{"frame", fmt.Sprintf("%dx%d pixels", f.Width, f.Height),
@@ -99,7 +103,7 @@ func (p *Prepared) Reduce(ctx context.Context, f Frame, r Reductions) (*Result, 
 		cached = *g
 	}
 	d := newDeriver(pl, cached)
-	err = d.run(ctx, p.dev, 0, func(*kernels.Queue) (driver.Slice, error) { return p.memory.Slice(), nil })
+	err = d.run(ctx, p.dev, 0, func(*kernels.Queue) (driver.Slice, error) { return prepared.Slice(), nil })
 	if err != nil {
 		return nil, err
 	}
@@ -110,13 +114,10 @@ func (p *Prepared) Reduce(ctx context.Context, f Frame, r Reductions) (*Result, 
 	return d.res, nil
 }
 
-// Close waits for calls in flight and gives the device memory back. Later calls of Reduce return [ErrClosed]; later
+// Close gives the device memory back, once the calls in flight are done. Later calls of Reduce return [ErrClosed]; later
 // calls of Close do nothing.
 func (p *Prepared) Close() error {
-	p.mu.Lock()
-	p.closed = true
-	p.mu.Unlock()
-	p.calls.Wait()
-	p.free.Do(p.memory.Free)
+	p.closed.Store(true)
+	p.memory.Drop()
 	return nil
 }

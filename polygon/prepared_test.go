@@ -8,7 +8,6 @@ import (
 	"runtime"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/polyscan/polyscan/kernels"
 	"github.com/polyscan/polyscan/kernels/cpu"
@@ -117,9 +116,9 @@ func (s slowStream) MaskReduce(op driver.MaskReduce) error {
 	return s.Stream.MaskReduce(op)
 }
 
-// TestCloseWaits: Close does not take the memory away under a call in flight, refuses later calls at once, and returns when
-// the memory is free.
-func TestCloseWaits(t *testing.T) {
+// TestCloseSpares: Close does not take the memory away under a call in flight, and refuses later calls at once; the memory is
+// free when the call is done.
+func TestCloseSpares(t *testing.T) {
 	d := &slow{cpu.Driver, make(chan struct{}), make(chan struct{})}
 	dev, err := kernels.Open(d, kernels.Config{MemoryBytes: 1 << 20, Poison: true})
 	if err != nil {
@@ -141,24 +140,11 @@ func TestCloseWaits(t *testing.T) {
 		done <- outcome{res, err}
 	}()
 	<-d.begun
-	closed := make(chan error)
-	go func() { closed <- p.Close() }()
-	for { // until Close has begun
-		p.mu.Lock()
-		begun := p.closed
-		p.mu.Unlock()
-		if begun {
-			break
-		}
-		time.Sleep(time.Millisecond)
+	if err := p.Close(); err != nil || !p.Gone() {
+		t.Errorf("%v, gone: %v", err, p.Gone())
 	}
 	if _, err := p.Reduce(ctx, noise(8, 8, driver.Gray8), Reductions{}); !errors.Is(err, ErrClosed) {
-		t.Errorf("Reduce while closing: %v", err)
-	}
-	select {
-	case <-closed:
-		t.Error("Close returned with a call in flight")
-	case <-time.After(20 * time.Millisecond):
+		t.Errorf("Reduce after Close: %v", err)
 	}
 	if dev.Memory().ByLabel["prepared regions"] == 0 {
 		t.Error("the memory went back with a call in flight")
@@ -167,11 +153,58 @@ func TestCloseWaits(t *testing.T) {
 	if o := <-done; o.err != nil || o.res.Regions[0].Count != 16 {
 		t.Errorf("the call in flight: %+v, %v", o.res, o.err)
 	}
-	if err := <-closed; err != nil {
+	if n := dev.Memory().Used; n != 0 {
+		t.Errorf("%d bytes in use after the last call", n)
+	}
+}
+
+// TestEviction: prepared regions that no call uses give way to what needs their room, and say so; those in use don't.
+func TestEviction(t *testing.T) {
+	d := &slow{cpu.Driver, make(chan struct{}, 1), make(chan struct{}, 1)}
+	const memory = 1 << 16
+	dev, err := kernels.Open(d, kernels.Config{MemoryBytes: memory, Poison: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dev.Close()
+	ctx := context.Background()
+	set := mustSet(t, Region{Rings: []Ring{rectangle(0, 0, 4, 4)}})
+	p, err := set.Prepare(ctx, dev, 8, 8, driver.MethodDefault)
+	if err != nil {
+		t.Fatal(err)
+	}
+	everything := func() error {
+		return dev.Do(ctx, kernels.Job{Label: "large", Footprint: memory}, func(*kernels.Queue) error { return nil })
+	}
+	done, large := make(chan error), make(chan error)
+	go func() {
+		_, err := p.Reduce(ctx, noise(8, 8, driver.Gray8), Reductions{})
+		done <- err
+	}()
+	<-d.begun
+	go func() { large <- everything() }()
+	for dev.Memory().Waiting == 0 {
+		runtime.Gosched()
+	}
+	if p.Gone() {
+		t.Error("evicted in use")
+	}
+	d.goOn <- struct{}{}
+	if err := <-done; err != nil {
+		t.Errorf("the call in flight: %v", err)
+	}
+	if err := <-large; err != nil {
 		t.Error(err)
 	}
-	if n := dev.Memory().Used; n != 0 {
-		t.Errorf("%d bytes in use after Close", n)
+	if !p.Gone() || dev.Memory().Used != 0 {
+		t.Errorf("gone: %v, %d bytes in use", p.Gone(), dev.Memory().Used)
+	}
+	if _, err := p.Reduce(ctx, noise(8, 8, driver.Gray8), Reductions{}); !errors.Is(err, ErrEvicted) {
+		t.Errorf("Reduce after eviction: %v", err)
+	}
+	p.Close()
+	if _, err := p.Reduce(ctx, noise(8, 8, driver.Gray8), Reductions{}); !errors.Is(err, ErrClosed) {
+		t.Errorf("Reduce after Close: %v", err)
 	}
 }
 
@@ -344,7 +377,7 @@ func TestUnknownCoverage(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer memory.Close()
-	if err := d.run(ctx, dev, 0, func(*kernels.Queue) (driver.Slice, error) { return memory.memory.Slice(), nil }); err != nil {
+	if err := d.run(ctx, dev, 0, func(*kernels.Queue) (driver.Slice, error) { return memory.memory.Buffer().Slice(), nil }); err != nil {
 		t.Fatal(err)
 	}
 	const reason = "coverage is unknown: the region reaches too far outside the frame"
@@ -389,6 +422,7 @@ func TestFailures(t *testing.T) {
 			"Prepare": func() (any, error) {
 				p, err := set.Prepare(ctx, dev, 40, 40, driver.MethodDefault)
 				if err == nil {
+					faulty.Arm(devicetest.Failure{}) // Close fills the memory, which can't fail for its caller
 					err = p.Close()
 				}
 				return nil, err
