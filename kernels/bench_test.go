@@ -16,7 +16,7 @@ func BenchmarkDo(b *testing.B) {
 	defer d.Close()
 	b.ReportAllocs()
 	for b.Loop() {
-		err := d.Do(context.Background(), Job{"bench", 1 << 20}, func(q *Queue) error {
+		err := d.Do(context.Background(), Job{Label: "bench", Footprint: 1 << 20}, func(q *Queue) error {
 			_, err := Alloc[byte](q, 1000, "x")
 			return err
 		})

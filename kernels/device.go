@@ -17,8 +17,19 @@ type Config struct {
 	Ordinal int
 	// MemoryBytes to reserve; 0 means 80 % of what is free on a GPU and 1 GiB on the CPU.
 	MemoryBytes int64
-	// Streams is how many jobs may run at the same time; 0 means 4.
+	// Streams is how many interactive jobs may run at the same time; 0 means 4.
 	Streams int
+	// LineScanStreams is how many line-scan jobs may run at the same time, beside those; 0 means 4. With one for each
+	// line-scan session no strip ever waits for a stream.
+	LineScanStreams int
+	// BatchStreams is how many batch jobs may run at the same time, beside those; 0 means 2.
+	BatchStreams int
+	// MaxWaiting bounds the queue; 0 means 256. Beyond it the batch job that would be served last is refused, with an
+	// [*OverloadError], or, where no batch job waits, the last interactive one. Line-scan jobs count, but are never
+	// refused.
+	MaxWaiting int
+	// Observe, unless nil, is called at the end of each [Device.Do], on its goroutine and before it returns.
+	Observe func(JobEvent)
 	// Poison fills memory with 0xA5 before and after its use, so that reads of what was never written, or of what
 	// went back, show, and adds a guard behind each block that makes writes beyond its end show: see [ErrOverrun].
 	// For tests.
@@ -26,17 +37,23 @@ type Config struct {
 }
 
 const (
-	defaultStreams = 4
-	maxStreams     = 256
+	defaultStreams         = 4
+	defaultLineScanStreams = 4
+	defaultBatchStreams    = 2
+	maxStreams             = 256
+	defaultMaxWaiting      = 256
 )
 
 // Device is an opened device with its reserved memory. Its methods may be called from several goroutines.
 type Device struct {
-	dev    driver.Device
-	info   driver.Info
-	mem    *memory
-	sched  sched
-	poison bool
+	dev     driver.Device
+	info    driver.Info
+	mem     *memory
+	sched   sched
+	poison  bool
+	lost    chan struct{}
+	lose    sync.Once
+	observe func(JobEvent)
 
 	mu     sync.Mutex
 	closed bool
@@ -48,11 +65,27 @@ func Open(d driver.Driver, cfg Config) (*Device, error) {
 	if cfg.MemoryBytes < 0 {
 		return nil, &ArgError{"Open", "Config.MemoryBytes", cfg.MemoryBytes, "must not be negative"}
 	}
-	if cfg.Streams < 0 || cfg.Streams > maxStreams {
-		return nil, &ArgError{"Open", "Config.Streams", cfg.Streams, fmt.Sprintf("must be 0 to %d", maxStreams)}
+	if cfg.MaxWaiting < 0 {
+		return nil, &ArgError{"Open", "Config.MaxWaiting", cfg.MaxWaiting, "must not be negative"}
 	}
-	if cfg.Streams == 0 {
-		cfg.Streams = defaultStreams
+	if cfg.MaxWaiting == 0 {
+		cfg.MaxWaiting = defaultMaxWaiting
+	}
+	var streams [numClasses]int
+	for c, f := range [numClasses]struct {
+		field  string
+		n, std int
+	}{
+		LineScan:    {"Config.LineScanStreams", cfg.LineScanStreams, defaultLineScanStreams},
+		Interactive: {"Config.Streams", cfg.Streams, defaultStreams},
+		Batch:       {"Config.BatchStreams", cfg.BatchStreams, defaultBatchStreams},
+	} {
+		if f.n < 0 || f.n > maxStreams {
+			return nil, &ArgError{"Open", f.field, f.n, fmt.Sprintf("must be 0 to %d", maxStreams)}
+		}
+		if streams[c] = f.n; f.n == 0 {
+			streams[c] = f.std
+		}
 	}
 	dev, err := d.Open(cfg.Ordinal)
 	if err != nil {
@@ -67,12 +100,16 @@ func Open(d driver.Driver, cfg Config) (*Device, error) {
 		return nil, errors.Join(fmt.Errorf("kernels: reserve %d bytes on %s: %w", cfg.MemoryBytes, d.Name(), err), dev.Close())
 	}
 	k := &Device{
-		dev:    dev,
-		info:   info,
-		mem:    newMemory(mem),
-		poison: cfg.Poison,
+		dev:     dev,
+		info:    info,
+		mem:     newMemory(mem),
+		poison:  cfg.Poison,
+		lost:    make(chan struct{}),
+		observe: cfg.Observe,
 	}
 	k.sched.mem = k.mem
+	k.sched.maxWaiting = cfg.MaxWaiting
+	k.sched.jobs, k.sched.chunks = costs{}, costs{}
 	k.mem.onFree = k.sched.memoryFreed
 	if cfg.Poison {
 		s, err := dev.NewStream(0)
@@ -81,13 +118,16 @@ func Open(d driver.Driver, cfg Config) (*Device, error) {
 		}
 		k.mem.poisoner = &poisoner{mem: mem, stream: s}
 	}
-	for range cfg.Streams {
-		s, err := dev.NewStream(0)
-		if err != nil {
-			return nil, errors.Join(fmt.Errorf("kernels: stream on %s: %w", d.Name(), err), k.Close())
+	for _, c := range byUrgency {
+		q := &k.sched.classes[c]
+		for range streams[c] {
+			s, err := dev.NewStream(c.urgency())
+			if err != nil {
+				return nil, errors.Join(fmt.Errorf("kernels: stream on %s: %w", d.Name(), err), k.Close())
+			}
+			q.idle = append(q.idle, s)
+			q.streams++
 		}
-		k.sched.idle = append(k.sched.idle, s)
-		k.sched.streams++
 	}
 	return k, nil
 }
@@ -118,32 +158,55 @@ func (d *Device) Close() error {
 	}
 	d.closed = true
 	d.mu.Unlock()
-	d.sched.shut()
+	d.sched.shut(ErrClosed, false)
 	d.jobs.Wait()
 	var errs []error
-	for _, s := range d.sched.idle {
-		errs = append(errs, s.Close())
+	for c := range d.sched.classes {
+		for _, s := range d.sched.classes[c].idle {
+			errs = append(errs, s.Close())
+		}
 	}
 	errs = append(errs, d.mem.close(), d.dev.Close())
 	return errors.Join(errs...)
 }
 
+// Lost returns a channel that is closed when an op has reported [driver.ErrDeviceLost]. Jobs are refused with that from then
+// on, and those that wait as well. The device is to be closed, and another one opened.
+func (d *Device) Lost() <-chan struct{} { return d.lost }
+
 // Job is what a unit of work declares before it starts.
 type Job struct {
-	// Label names the work in accounting and errors, such as "reduce".
+	// Label names the work in accounting, estimates and errors, such as "reduce".
 	Label string
 	// Footprint is the most bytes that the job allocates with [Alloc]. Sum sizes with [Bytes]. A job of 0 bytes
 	// waits for a stream only.
 	Footprint int64
+	// Units is what the job's time grows with, such as pixels: jobs of a label are taken to need a fixed time and one for each
+	// unit, both measured.
+	Units int64
 }
 
 // Do runs fn as a job. It waits, until ctx ends, for Footprint bytes and a stream; runs fn, which allocates and
-// enqueues; and waits until the stream has drained, whatever fn returned. Then the job's memory goes back. Do returns
-// fn's error, or else the first error of an op, or ctx's cause where ctx ended first. A job larger than the
-// device's memory is refused at once with a [*CapacityError]; one whose ctx ended while it waited for memory gets an
-// error that matches both ctx's cause and [*CapacityError]. A panic in fn goes on to Do's caller after the stream has
-// drained and the memory is back. fn must not call Do: a job that holds memory and waits for more can wait forever.
-func (d *Device) Do(ctx context.Context, job Job, fn func(*Queue) error) error {
+// enqueues; and waits until the stream has drained, whatever fn returned. Then the job's memory goes back.
+//
+// Class and deadline are ctx's: see [WithClass] and [WithDeadline]. Jobs wait by class, in a class by deadline, the
+// earliest first, and then by arrival; those without a deadline are ordered as if they were due 10 s after they came. Each
+// class has streams of its own ([Config]), which have the class's priority on the device. A job that holds little memory
+// of its own, and works on what was kept, waits for nobody's memory: that is what line-scan jobs should be.
+//
+// Do returns fn's error, or else the first error of an op, or ctx's cause where ctx ended first. Refused before fn is
+// called are
+//   - a job larger than the device's memory, with a [*CapacityError];
+//   - a job that can't make its deadline, by what its label took before and what is ahead of it, with a
+//     [*DeadlineError], but never a line-scan job;
+//   - a job for which the queue has no room, with an [*OverloadError], but never a line-scan job;
+//   - a job whose ctx ended while it waited, with ctx's cause, and where it waited for memory an error that also matches
+//     [*CapacityError];
+//   - all jobs after the device was lost, with an error that matches [driver.ErrDeviceLost].
+//
+// A panic in fn goes on to Do's caller after the stream has drained and the memory is back. fn must not call Do: a job that
+// holds memory and waits for more can wait forever.
+func (d *Device) Do(ctx context.Context, job Job, fn func(*Queue) error) (err error) {
 	d.mu.Lock()
 	if d.closed {
 		d.mu.Unlock()
@@ -156,16 +219,48 @@ func (d *Device) Do(ctx context.Context, job Job, fn func(*Queue) error) error {
 	if job.Footprint < 0 {
 		return &ArgError{"Do", "Job.Footprint", job.Footprint, "must not be negative"}
 	}
+	if job.Units < 0 {
+		return &ArgError{"Do", "Job.Units", job.Units, "must not be negative"}
+	}
+	plan := scheduleOf(ctx)
+	if plan.class >= numClasses {
+		return &ArgError{"Do", "the context's class", uint8(plan.class), "is no class"}
+	}
+	q := &Queue{ctx: ctx, dev: d, ticket: ticket{
+		job: job, class: plan.class, deadline: deadlineOf(ctx, plan), arrived: time.Now(),
+	}}
+	if d.observe != nil {
+		defer func() { d.observe(q.event(time.Now(), err)) }()
+	}
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}
-	start := time.Now()
-	g, err := d.sched.acquire(ctx, job)
-	if err != nil {
+	if err := d.sched.acquire(ctx, &q.ticket); err != nil {
 		return err
 	}
-	defer d.sched.release(g)
-	return (&Queue{ctx: ctx, dev: d, stream: g.stream, arena: g.arena, waited: time.Since(start)}).run(fn)
+	err = ErrEnded // for where fn panics
+	defer func() {
+		if errors.Is(err, driver.ErrDeviceLost) {
+			d.lose.Do(func() {
+				d.sched.shut(fmt.Errorf("kernels: the device is of no use since: %w", err), true)
+				close(d.lost)
+			})
+		}
+		d.sched.release(&q.ticket, err)
+	}()
+	return q.run(fn)
+}
+
+// event is what came of the job.
+func (t *ticket) event(now time.Time, err error) JobEvent {
+	e := JobEvent{Label: t.job.Label, Class: t.class, Units: t.job.Units, Waited: now.Sub(t.arrived), Err: err}
+	if t.begun() {
+		e.Waited, e.Ran, e.Paused = t.began.Sub(t.arrived), t.ran(now), t.away
+	}
+	if !t.deadline.IsZero() {
+		e.Late = max(now.Sub(t.deadline), 0)
+	}
+	return e
 }
 
 // run calls fn and drains the stream, whatever fn does: it may panic or exit the goroutine, and its memory goes back
@@ -173,13 +268,15 @@ func (d *Device) Do(ctx context.Context, job Job, fn func(*Queue) error) error {
 func (q *Queue) run(fn func(*Queue) error) (err error) {
 	defer func() {
 		q.done.Store(true)
-		if werr := q.stream.Wait(q.ctx); err == nil {
-			err = werr
+		if q.stream != nil { // it may have been lost in Yield
+			if werr := q.stream.Wait(q.ctx); err == nil {
+				err = werr
+			}
 		}
 		if q.scratch != nil {
 			heaps.Put(q.scratch)
 		}
-		if q.dev.poison && q.arena.len > 0 {
+		if q.dev.poison && q.arena.len > 0 && q.stream != nil {
 			perr := inspect(q.stream, q.dev.mem.mem, q.arena)
 			if perr = errors.Join(perr, overwrite(q.stream, q.dev.mem.mem, q.arena)); err == nil {
 				err = perr
@@ -197,21 +294,20 @@ func (q *Queue) run(fn func(*Queue) error) (err error) {
 // Queue is a job's access to the device. It belongs to the job's function and must not be used after it returns,
 // nor from several goroutines at a time.
 type Queue struct {
-	ctx    context.Context
-	dev    *Device
-	stream driver.Stream
-	arena  block
+	ctx context.Context
+	dev *Device
+	ticket
 	// scratch is what Alloc hands out of the arena; nil before the first.
 	scratch *heap
-	waited  time.Duration
 	done    atomic.Bool // set when fn has returned: the stream may be another job's
+	chunk   chunk
 }
 
 // Device returns the device that runs the job.
 func (q *Queue) Device() *Device { return q.dev }
 
 // Waited is the time that the job waited for memory and a stream.
-func (q *Queue) Waited() time.Duration { return q.waited }
+func (q *Queue) Waited() time.Duration { return q.began.Sub(q.arrived) }
 
 // Wait blocks until what was enqueued so far is done, so that downloads can be read within the job.
 func (q *Queue) Wait() error {
@@ -219,4 +315,58 @@ func (q *Queue) Wait() error {
 		return ErrEnded
 	}
 	return q.stream.Wait(q.ctx)
+}
+
+// chunkTime is how long a job should keep others waiting at most.
+const chunkTime = time.Millisecond
+
+// firstChunk is the units of a chunk when nothing has been measured.
+const firstChunk = 1 << 20
+
+// chunk is work between two calls of Yield.
+type chunk struct {
+	label string // empty: it is not measured
+	units int64
+	began time.Time
+}
+
+// Chunk begins a chunk of long work, which [Queue.Yield] ends: it returns how many units of it take about a millisecond, by
+// what chunks of the same label took before, at least 1 and at most left. Units are what the time grows with, such as
+// pixels. Line-scan jobs, which nobody is to go before, get all that is left. left must not be 0.
+func (q *Queue) Chunk(label string, left int64) int64 {
+	if q.class == LineScan {
+		return left
+	}
+	q.chunk = chunk{label, q.dev.sched.chunkUnits(label, left), time.Now()}
+	return q.chunk.units
+}
+
+// Yield waits for what was enqueued so far, as Wait does, and then lets other jobs go first. Long work is to call it about every
+// millisecond of the device's time.
+//   - It pauses while jobs of more urgent classes are there that came before the call, 10 ms at most. Those that wait for
+//     memory don't count.
+//   - Where a job of the same class that is due earlier waits for a stream, it gets this one's, and Yield waits for another.
+//
+// The job keeps its memory. Yield returns ctx's cause when ctx has ended, or the first error of an op; after that the queue
+// is of no more use.
+func (q *Queue) Yield() error {
+	if err := q.Wait(); err != nil {
+		return err
+	}
+	ctx := q.ctx
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	if q.class == LineScan {
+		return nil
+	}
+	if q.dev.poison {
+		ctx = context.WithoutCancel(ctx) // so that there is a stream in the end, to overwrite the memory with
+	}
+	err := q.dev.sched.yield(ctx, &q.ticket, q.chunk)
+	q.chunk = chunk{}
+	if err != nil {
+		q.done.Store(true)
+	}
+	return err
 }

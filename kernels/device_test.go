@@ -43,8 +43,17 @@ func idle(t *testing.T, d *Device) {
 	if m := d.Memory(); m.Used != 0 || m.Waiting != 0 || len(m.ByLabel) != 0 || m.Largest != m.Reserved {
 		t.Errorf("memory after the jobs: %+v", m)
 	}
-	if n := len(d.sched.idle); n != d.sched.streams {
-		t.Errorf("%d of %d streams came back", n, d.sched.streams)
+	s := &d.sched
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.waiting != 0 || len(s.pauses) != 0 {
+		t.Errorf("%d jobs wait, and %d pause", s.waiting, len(s.pauses))
+	}
+	for c := range s.classes {
+		q := &s.classes[c]
+		if len(q.idle) != q.streams || len(q.running) != 0 || len(q.waiting) != 0 {
+			t.Errorf("%v: %d of %d streams came back, %d jobs run, %d wait", Class(c), len(q.idle), q.streams, len(q.running), len(q.waiting))
+		}
 	}
 }
 
@@ -53,7 +62,7 @@ func works(t *testing.T, d *Device) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	err := d.Do(ctx, Job{"next", 512}, func(q *Queue) error {
+	err := d.Do(ctx, Job{Label: "next", Footprint: 512}, func(q *Queue) error {
 		b, err := Alloc[byte](q, 300, "x")
 		if err != nil {
 			return err
@@ -66,6 +75,24 @@ func works(t *testing.T, d *Device) {
 	idle(t, d)
 }
 
+// isLost checks that a device was lost, and that it says so at once.
+func isLost(t *testing.T, d *Device) {
+	t.Helper()
+	select {
+	case <-d.Lost():
+	default:
+		t.Error("the device was lost, and does not say so")
+	}
+	err := d.Do(context.Background(), Job{Label: "next"}, func(*Queue) error { t.Error("a job ran"); return nil })
+	if !errors.Is(err, driver.ErrDeviceLost) {
+		t.Errorf("the next job: %v", err)
+	}
+	if _, err := Keep[byte](d, 1, "next"); !errors.Is(err, driver.ErrDeviceLost) {
+		t.Errorf("Keep: %v", err)
+	}
+	idle(t, d)
+}
+
 func TestOpenChecksItsConfig(t *testing.T) {
 	for _, c := range []struct {
 		cfg   Config
@@ -74,6 +101,9 @@ func TestOpenChecksItsConfig(t *testing.T) {
 		{Config{MemoryBytes: -1}, "Config.MemoryBytes"},
 		{Config{Streams: -1}, "Config.Streams"},
 		{Config{Streams: 257}, "Config.Streams"},
+		{Config{LineScanStreams: -1}, "Config.LineScanStreams"},
+		{Config{BatchStreams: 257}, "Config.BatchStreams"},
+		{Config{MaxWaiting: -1}, "Config.MaxWaiting"},
 	} {
 		d := &fakeDriver{}
 		_, err := Open(d, c.cfg)
@@ -92,14 +122,14 @@ func TestInfoAndDefaults(t *testing.T) {
 	if i := d.Info(); i.MemoryBytes != 1<<20 || i.ComputeUnits != 7 || i.Backend != "fake" || i.MaskMethod != driver.Tiled {
 		t.Errorf("%+v", i)
 	}
-	if n := d.sched.streams; n != 4 {
+	if n := d.sched.classes[Interactive].streams; n != 4 {
 		t.Errorf("%d streams", n)
 	}
 	d = openFake(t, &fakeDriver{}, Config{MemoryBytes: 1000, Streams: 2})
 	if i := d.Info(); i.MemoryBytes != 1024 || d.Memory().Reserved != 1024 {
 		t.Errorf("1000 bytes: %+v", i)
 	}
-	if n := d.sched.streams; n != 2 {
+	if n := d.sched.classes[Interactive].streams; n != 2 {
 		t.Errorf("%d streams", n)
 	}
 }
@@ -125,7 +155,7 @@ func TestEveryFault(t *testing.T) {
 			continue
 		}
 		_, fired := f.Fired()
-		err = dev.Do(context.Background(), Job{"work", 1 << 15}, func(q *Queue) error {
+		err = dev.Do(context.Background(), Job{Label: "work", Footprint: 1 << 15}, func(q *Queue) error {
 			var steps []error
 			pixels, err := Alloc[byte](q, 100, "pixels")
 			steps = append(steps, err)
@@ -153,7 +183,11 @@ func TestEveryFault(t *testing.T) {
 		if _, ok := f.Fired(); !ok {
 			f.Arm(devicetest.Failure{}) // all is visited: what follows is not to fail
 		}
-		works(t, dev)
+		if errors.Is(err, driver.ErrDeviceLost) {
+			isLost(t, dev)
+		} else {
+			works(t, dev)
+		}
 		if err := dev.Close(); err != nil {
 			t.Errorf("%+v: Close: %v", fails, err)
 		}
@@ -167,11 +201,11 @@ func TestDoRefusesBadJobs(t *testing.T) {
 	d := openFake(t, &fakeDriver{}, Config{MemoryBytes: 1 << 16})
 	never := func(*Queue) error { t.Error("the job ran"); return nil }
 	var a *ArgError
-	if err := d.Do(context.Background(), Job{"x", -1}, never); !errors.As(err, &a) || a.Field != "Job.Footprint" {
+	if err := d.Do(context.Background(), Job{Label: "x", Footprint: -1}, never); !errors.As(err, &a) || a.Field != "Job.Footprint" {
 		t.Errorf("a negative footprint: %v", err)
 	}
 	for _, n := range []int64{1<<16 + 1, math.MaxInt64 - 1, math.MaxInt64} {
-		err := d.Do(context.Background(), Job{"big", n}, never)
+		err := d.Do(context.Background(), Job{Label: "big", Footprint: n}, never)
 		var c *CapacityError
 		if !errors.As(err, &c) || !c.Never() || !errors.Is(err, driver.ErrOutOfMemory) || c.Label != "big" || c.Total != 1<<16 || c.Needed <= 1<<16 {
 			t.Errorf("a footprint of %d: %v", n, err)
@@ -211,7 +245,7 @@ func TestDoCancelled(t *testing.T) {
 		d := openFake(t, &fakeDriver{}, Config{})
 		ctx, cancel := context.WithCancelCause(context.Background())
 		cancel(errCause)
-		if err := d.Do(ctx, Job{"x", 1}, never); !errors.Is(err, errCause) {
+		if err := d.Do(ctx, Job{Label: "x", Footprint: 1}, never); !errors.Is(err, errCause) {
 			t.Error(err)
 		}
 		works(t, d)
@@ -229,7 +263,7 @@ func TestDoCancelled(t *testing.T) {
 			}
 			cancel(errCause)
 		}()
-		err = d.Do(ctx, Job{"late", 1000}, never)
+		err = d.Do(ctx, Job{Label: "late", Footprint: 1000}, never)
 		var c *CapacityError
 		if !errors.Is(err, errCause) || !errors.As(err, &c) || c.Never() || c.Available != 256 || c.Label != "late" {
 			t.Error(err)
@@ -243,12 +277,12 @@ func TestDoCancelled(t *testing.T) {
 		running := make(chan struct{})
 		first := make(chan error)
 		go func() {
-			first <- d.Do(context.Background(), Job{"first", 1}, func(*Queue) error { close(running); return nil })
+			first <- d.Do(context.Background(), Job{Label: "first", Footprint: 1}, func(*Queue) error { close(running); return nil })
 		}()
 		<-running
 		ctx, cancel := context.WithCancelCause(context.Background())
 		time.AfterFunc(5*time.Millisecond, func() { cancel(errCause) })
-		if err := d.Do(ctx, Job{"second", 1}, never); !errors.Is(err, errCause) {
+		if err := d.Do(ctx, Job{Label: "second", Footprint: 1}, never); !errors.Is(err, errCause) {
 			t.Error(err)
 		}
 		if m := d.Memory(); m.ByLabel["second"] != 0 || m.ByLabel["first"] != 256 {
@@ -264,7 +298,7 @@ func TestDoCancelled(t *testing.T) {
 		f := &fakeDriver{}
 		d := openFake(t, f, Config{})
 		ctx, cancel := context.WithCancelCause(context.Background())
-		err := d.Do(ctx, Job{"x", 1000}, func(q *Queue) error {
+		err := d.Do(ctx, Job{Label: "x", Footprint: 1000}, func(q *Queue) error {
 			b, err := Alloc[byte](q, 10, "x")
 			if err != nil {
 				return err
@@ -290,7 +324,7 @@ func TestDoCancelled(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(context.Background())
 		done := make(chan error)
 		go func() {
-			done <- d.Do(ctx, Job{"x", 1000}, func(q *Queue) error { cancel(errCause); return nil })
+			done <- d.Do(ctx, Job{Label: "x", Footprint: 1000}, func(q *Queue) error { cancel(errCause); return nil })
 		}()
 		<-ctx.Done()
 		time.Sleep(5 * time.Millisecond)
@@ -362,7 +396,7 @@ func TestDoPanics(t *testing.T) {
 				t.Errorf("the panic that came out is %v", p)
 			}
 		}()
-		_ = d.Do(context.Background(), Job{"x", 1000}, job(func() { panic("a bug") }))
+		_ = d.Do(context.Background(), Job{Label: "x", Footprint: 1000}, job(func() { panic("a bug") }))
 		t.Error("Do returned")
 	}()
 	if inWait != 1024 {
@@ -372,7 +406,7 @@ func TestDoPanics(t *testing.T) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		_ = d.Do(context.Background(), Job{"x", 1000}, job(runtime.Goexit))
+		_ = d.Do(context.Background(), Job{Label: "x", Footprint: 1000}, job(runtime.Goexit))
 		t.Error("Do returned")
 	}()
 	<-done
@@ -382,7 +416,7 @@ func TestDoPanics(t *testing.T) {
 func TestAllocWithinTheFootprint(t *testing.T) {
 	d := openFake(t, &fakeDriver{}, Config{MemoryBytes: 1 << 16})
 	footprint := Bytes[byte](300) + Bytes[driver.MaskStats](3) + Bytes[uint32](0)
-	err := d.Do(context.Background(), Job{"x", footprint}, func(q *Queue) error {
+	err := d.Do(context.Background(), Job{Label: "x", Footprint: footprint}, func(q *Queue) error {
 		a, err1 := Alloc[byte](q, 300, "a")
 		b, err2 := Alloc[driver.MaskStats](q, 3, "b")
 		c, err3 := Alloc[uint32](q, 0, "c")
@@ -421,7 +455,7 @@ func TestAllocWithinTheFootprint(t *testing.T) {
 
 func TestRange(t *testing.T) {
 	d := openFake(t, &fakeDriver{}, Config{})
-	err := d.Do(context.Background(), Job{"x", 4096}, func(q *Queue) error {
+	err := d.Do(context.Background(), Job{Label: "x", Footprint: 4096}, func(q *Queue) error {
 		b, err := Alloc[uint32](q, 100, "b")
 		if err != nil {
 			return err
@@ -456,7 +490,7 @@ func TestQueueAfterItsJob(t *testing.T) {
 	d := openFake(t, f, Config{})
 	var q *Queue
 	var b Buffer[byte]
-	if err := d.Do(context.Background(), Job{"x", 4096}, func(x *Queue) (err error) {
+	if err := d.Do(context.Background(), Job{Label: "x", Footprint: 4096}, func(x *Queue) (err error) {
 		q = x
 		b, err = Alloc[byte](q, 1000, "b")
 		return err
@@ -499,7 +533,7 @@ func TestJobsRunConcurrently(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range 30 {
 		wg.Go(func() {
-			err := d.Do(context.Background(), Job{fmt.Sprint(i % 4), int64(i) * 1000}, func(q *Queue) error {
+			err := d.Do(context.Background(), Job{Label: fmt.Sprint(i % 4), Footprint: int64(i) * 1000}, func(q *Queue) error {
 				mu.Lock()
 				if on[q.stream] {
 					t.Error("two jobs on one stream")
@@ -671,7 +705,7 @@ func TestCloseWithJobs(t *testing.T) {
 	release, running := make(chan struct{}), make(chan struct{})
 	first := make(chan error, 1)
 	go func() {
-		first <- d.Do(context.Background(), Job{"first", 1024}, func(q *Queue) error {
+		first <- d.Do(context.Background(), Job{Label: "first", Footprint: 1024}, func(q *Queue) error {
 			close(running)
 			<-release
 			b, err := Alloc[byte](q, 10, "x")
@@ -681,8 +715,8 @@ func TestCloseWithJobs(t *testing.T) {
 	<-running
 	waiting := make(chan error, 2)
 	never := func(*Queue) error { t.Error("the job ran"); return nil }
-	go func() { waiting <- d.Do(context.Background(), Job{"for a stream", 256}, never) }()
-	go func() { waiting <- d.Do(context.Background(), Job{"for memory", 4096}, never) }()
+	go func() { waiting <- d.Do(context.Background(), Job{Label: "for a stream", Footprint: 256}, never) }()
+	go func() { waiting <- d.Do(context.Background(), Job{Label: "for memory", Footprint: 4096}, never) }()
 	for d.Memory().Waiting < 2 {
 		time.Sleep(100 * time.Microsecond)
 	}
@@ -721,7 +755,7 @@ func TestCopies(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	err = d.Do(context.Background(), Job{"copies", 1 << 16}, func(q *Queue) error {
+	err = d.Do(context.Background(), Job{Label: "copies", Footprint: 1 << 16}, func(q *Queue) error {
 		a, err := Alloc[uint16](q, 333, "a")
 		if err != nil {
 			return err

@@ -63,11 +63,44 @@ func (e *CapacityError) Error() string {
 	if e.Ahead > 0 {
 		s += fmt.Sprintf(", and %d requests are ahead", e.Ahead)
 	}
-	if e.RetryAfter > 0 {
-		s += fmt.Sprintf("; try again in %v", e.RetryAfter.Round(time.Millisecond))
-	}
-	return s
+	return s + tryAgain(e.RetryAfter)
 }
 
 // Is makes errors.Is(err, driver.ErrOutOfMemory) true.
 func (e *CapacityError) Is(target error) bool { return target == driver.ErrOutOfMemory }
+
+// DeadlineError says that a job can't make its deadline, by what such jobs took before and by those ahead of it. It is
+// refused before it is uploaded.
+type DeadlineError struct {
+	Label     string
+	Class     Class
+	Estimate  time.Duration // until it would be done
+	Remaining time.Duration // until its deadline
+	// RetryAfter is when those ahead are likely to be done; 0 where none are: only a later deadline helps.
+	RetryAfter time.Duration
+}
+
+func (e *DeadlineError) Error() string {
+	s := fmt.Sprintf("kernels: %s (%v) would be done in %v, and its deadline is in %v",
+		e.Label, e.Class, e.Estimate.Round(time.Microsecond), e.Remaining.Round(time.Microsecond))
+	return s + tryAgain(e.RetryAfter)
+}
+
+// OverloadError says that a job was refused because too many wait, and others go before it.
+type OverloadError struct {
+	Label      string
+	Class      Class
+	Waiting    int           // jobs in the queue, without it
+	RetryAfter time.Duration // when those of its class are likely to be done
+}
+
+func (e *OverloadError) Error() string {
+	return fmt.Sprintf("kernels: no room for %s (%v): %d jobs wait%s", e.Label, e.Class, e.Waiting, tryAgain(e.RetryAfter))
+}
+
+func tryAgain(d time.Duration) string {
+	if d <= 0 {
+		return ""
+	}
+	return fmt.Sprintf("; try again in %v", d.Round(time.Millisecond))
+}

@@ -19,7 +19,7 @@ const statsBytes = int64(unsafe.Sizeof(driver.MaskStats{}))
 func maskJob(t *testing.T, f *fakeDriver, fn func(q *Queue, all driver.Slice)) {
 	t.Helper()
 	d := openFake(t, f, Config{MemoryBytes: 1 << 20})
-	err := d.Do(context.Background(), Job{"mask", 1 << 19}, func(q *Queue) error {
+	err := d.Do(context.Background(), Job{Label: "mask", Footprint: 1 << 19}, func(q *Queue) error {
 		b, err := Alloc[byte](q, 1<<19, "all")
 		if err != nil {
 			return err

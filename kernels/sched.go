@@ -1,132 +1,501 @@
 package kernels
 
 import (
-	"container/list"
 	"context"
 	"fmt"
+	"slices"
 	"sync"
+	"time"
 
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 
-// sched admits jobs: it hands out memory and a stream together, to those that wait in order of arrival, so that a large
-// job is not starved by small ones behind it, and no job waits for a stream with memory in its hands.
+const (
+	// patience is when a job without a deadline is taken to be due, counted from its arrival, so that others with
+	// deadlines don't keep it waiting for ever. A job that runs has as long before it makes way for those of its class
+	// that have waited so long.
+	patience = 10 * time.Second
+	// longestPause bounds how long a job pauses in [Queue.Yield] for more urgent ones: one of those may have work on the
+	// host to do, with the device idle.
+	longestPause = 10 * time.Millisecond
+)
+
+// sched admits jobs: it hands out memory and a stream together, so that no job waits for one with the other in its
+// hands. Jobs wait by class, the most urgent first, and in a class by deadline and then by arrival.
 //
-// Its lock may be held while that of memory is taken, not the other way round.
+//   - Each class has streams of its own, so that no job waits for a stream that one of another class has.
+//   - Where the first job of a class has to wait for memory, jobs behind it that need memory wait too, in its class and in
+//     those less urgent, so that small jobs don't starve large ones. Those of more urgent classes, and those that need no
+//     memory, go ahead.
+//
+// The lock may be held while that of memory is taken, not the other way round.
 type sched struct {
-	mem *memory
+	mem        *memory
+	maxWaiting int
 
-	mu      sync.Mutex
+	mu       sync.Mutex
+	refusing error // why no job is admitted any more
+	arrivals uint64
+	waiting  int // jobs in all queues that have not begun
+	classes  [numClasses]classQueue
+	pauses   []*pause
+	jobs     costs           // how long jobs take, by label
+	chunks   costs           // and their chunks: see Queue.Chunk
+	ends     []time.Duration // of startOf, to be used again
+}
+
+// classQueue is the part of the scheduler that a class has of its own.
+type classQueue struct {
+	streams int // idle and leased
 	idle    []driver.Stream
-	streams int       // idle and leased
-	waiting list.List // of *waiter
-	closed  bool
+	waiting []*ticket // in order
+	running []*ticket // that have begun and not ended
+	stats   ClassStats
 }
 
-// waiter is a job in the queue.
-type waiter struct {
-	job   Job
-	ready chan grant // buffered
+// missed counts a job that ends after its deadline.
+func (q *classQueue) missed(t *ticket, now time.Time) {
+	if !t.deadline.IsZero() && now.After(t.deadline) {
+		q.stats.Missed++
+	}
 }
 
-// grant is what a job needs to run, or why it won't.
-type grant struct {
+// ticket is a job in the scheduler, from its arrival to its end.
+type ticket struct {
+	job      Job
+	class    Class
+	deadline time.Time // zero: none
+	due      time.Time // what it is ordered by
+	arrival  uint64
+	expect   time.Duration // how long it runs, as far as known
+
+	arrived time.Time
+	began   time.Time     // zero: it has not
+	left    time.Time     // when it gave up its stream or paused; zero: it did not
+	away    time.Duration // how long it did, in all
+
 	arena  block
-	stream driver.Stream
+	stream driver.Stream // nil while it waits
+	short  bool          // it waits for memory
+	ready  chan struct{} // closed when it has a stream, or err says why it won't get one; nil where nobody waits
 	err    error
 }
 
-// acquire returns what the job needs to run, and waits for it until ctx ends. What never fits is refused at once.
-func (s *sched) acquire(ctx context.Context, job Job) (grant, error) {
-	s.mu.Lock()
-	if s.closed {
-		s.mu.Unlock()
-		return grant{}, ErrClosed
+// before reports whether t goes before o, which is of the same class.
+func (t *ticket) before(o *ticket) bool {
+	if c := t.due.Compare(o.due); c != 0 {
+		return c < 0
 	}
-	if job.Footprint > s.mem.stats.Reserved { // which does not change
-		s.mu.Unlock()
-		return grant{}, s.mem.refuse(job.Footprint, job.Label, 0)
-	}
-	w := &waiter{job: job, ready: make(chan grant, 1)}
-	el := s.waiting.PushBack(w)
-	s.dispatch()
-	s.mu.Unlock()
+	return t.arrival < o.arrival
+}
 
+// begun reports whether the job has run. Then, where it waits, it gave up its stream for a while, and is neither shed nor
+// refused.
+func (t *ticket) begun() bool { return !t.began.IsZero() }
+
+// ran is how long the job has had the device.
+func (t *ticket) ran(now time.Time) time.Duration {
+	if !t.begun() {
+		return 0
+	}
+	d := now.Sub(t.began) - t.away
+	if !t.left.IsZero() {
+		d -= now.Sub(t.left)
+	}
+	return d
+}
+
+// remaining is how long the job still runs, as far as known.
+func (t *ticket) remaining(now time.Time) time.Duration { return max(t.expect-t.ran(now), 0) }
+
+// settle ends the waiting of a ticket that is in no queue any more.
+func (t *ticket) settle(err error) {
+	t.err = err
+	if t.ready != nil {
+		close(t.ready)
+	}
+}
+
+// acquire gets a new ticket what its job needs to run, and waits for it until ctx ends.
+func (s *sched) acquire(ctx context.Context, t *ticket) error {
+	s.mu.Lock()
+	if err := s.submit(t); err != nil {
+		s.mu.Unlock()
+		return err
+	}
+	if t.stream != nil {
+		s.mu.Unlock()
+		return nil
+	}
+	t.ready = make(chan struct{})
+	s.shed()
+	s.mu.Unlock()
+	err := s.wait(ctx, t)
+	if err != nil && t.stream != nil {
+		s.release(t, err)
+	}
+	return err
+}
+
+// submit puts a new ticket into its queue and serves the queues, or refuses it at once.
+func (s *sched) submit(t *ticket) error {
+	switch {
+	case s.refusing != nil:
+		return s.refusing
+	case t.job.Footprint > s.mem.stats.Reserved: // which does not change
+		s.classes[t.class].stats.Refused++
+		return s.mem.refuse(t.job.Footprint, t.job.Label, 0)
+	}
+	s.arrivals++
+	t.arrival = s.arrivals
+	t.expect = s.jobs.estimate(t.job.Label, t.job.Units)
+	if t.due = t.deadline; t.due.IsZero() {
+		t.due = t.arrived.Add(patience)
+	}
+	if err := s.tooLate(t, t.arrived, s.startOf(t)); err != nil {
+		return err
+	}
+	s.enqueue(t)
+	s.waiting++
+	s.dispatch(t.arrived)
+	return nil
+}
+
+// startOf estimates when a new ticket gets a stream, counted from its arrival: when those of its class have run that are
+// ahead of it. What those of other classes, and waiting for memory, add to that is unknown, so it is a lower bound.
+func (s *sched) startOf(t *ticket) time.Duration {
+	q := &s.classes[t.class]
+	if t.deadline.IsZero() || len(q.idle) > 0 && len(q.waiting) == 0 {
+		return 0
+	}
+	s.ends = s.ends[:0]
+	for range q.idle {
+		s.ends = append(s.ends, 0)
+	}
+	for _, r := range q.running {
+		if r.stream != nil {
+			s.ends = append(s.ends, r.remaining(t.arrived))
+		}
+	}
+	first := func() *time.Duration {
+		i := 0
+		for k, e := range s.ends {
+			if e < s.ends[i] {
+				i = k
+			}
+		}
+		return &s.ends[i]
+	}
+	for _, w := range q.waiting {
+		if t.before(w) {
+			break
+		}
+		*first() += w.remaining(t.arrived)
+	}
+	return *first()
+}
+
+// tooLate refuses a job that can't make its deadline if it starts after so long.
+func (s *sched) tooLate(t *ticket, now time.Time, start time.Duration) error {
+	if t.deadline.IsZero() || t.class == LineScan {
+		return nil
+	}
+	remaining := t.deadline.Sub(now)
+	if start+t.expect <= remaining {
+		return nil
+	}
+	if t.expect > remaining {
+		s.jobs.doubt(t.job.Label)
+	}
+	s.classes[t.class].stats.Refused++
+	e := &DeadlineError{Label: t.job.Label, Class: t.class, Estimate: start + t.expect, Remaining: remaining}
+	if start > 0 {
+		e.RetryAfter = retryAfter(start)
+	}
+	return e
+}
+
+func retryAfter(d time.Duration) time.Duration { return min(max(d, minRetry), maxRetry) }
+
+// enqueue puts a ticket into its queue.
+func (s *sched) enqueue(t *ticket) {
+	q := &s.classes[t.class]
+	i, _ := slices.BinarySearchFunc(q.waiting, t, func(a, b *ticket) int {
+		if a.before(b) {
+			return -1
+		}
+		return 1
+	})
+	q.waiting = slices.Insert(q.waiting, i, t)
+}
+
+// remove takes ticket i out of a queue.
+func (s *sched) remove(q *classQueue, i int) *ticket {
+	t := q.waiting[i]
+	q.waiting = slices.Delete(q.waiting, i, i+1)
+	if !t.begun() {
+		s.waiting--
+	}
+	return t
+}
+
+// dispatch serves the queues as far as there are streams and memory.
+func (s *sched) dispatch(now time.Time) {
+	short := false // a job ahead waits for memory
+	for _, c := range byUrgency {
+		q := &s.classes[c]
+		for i := 0; i < len(q.waiting) && len(q.idle) > 0; {
+			t := q.waiting[i]
+			if !t.begun() {
+				if err := s.tooLate(t, now, 0); err != nil {
+					s.remove(q, i).settle(err)
+					continue
+				}
+				if t.job.Footprint > 0 {
+					if !short {
+						var err error
+						t.arena, err = s.mem.reserve(t.job.Footprint, scratch, t.job.Label)
+						short = err != nil
+					}
+					if t.short = short; short {
+						i++
+						continue
+					}
+				}
+			}
+			s.grant(q, s.remove(q, i), now)
+		}
+	}
+	s.endPauses()
+}
+
+// grant gives a ticket one of the idle streams.
+func (s *sched) grant(q *classQueue, t *ticket, now time.Time) {
+	t.stream = q.idle[len(q.idle)-1]
+	q.idle = q.idle[:len(q.idle)-1]
+	if t.begun() {
+		t.back(now)
+	} else {
+		t.began = now
+		q.running = append(q.running, t)
+		q.stats.Admitted++
+		q.stats.Waited += now.Sub(t.arrived)
+		if t.deadline.IsZero() {
+			t.due = now.Add(patience)
+		}
+	}
+	t.settle(nil)
+}
+
+// back ends the time for which the ticket gave up its stream or paused.
+func (t *ticket) back(now time.Time) {
+	t.away += now.Sub(t.left)
+	t.left = time.Time{}
+}
+
+// wait waits until the ticket has a stream or won't get one.
+func (s *sched) wait(ctx context.Context, t *ticket) error {
 	select {
-	case g := <-w.ready:
-		return g, g.err
+	case <-t.ready:
+		return t.err
 	case <-ctx.Done():
 	}
 	s.mu.Lock()
-	select {
-	case g := <-w.ready: // it came just now; hand it on
-		s.mu.Unlock()
-		if g.err == nil {
-			s.release(g)
-			g.err = context.Cause(ctx)
-		}
-		return grant{}, g.err
-	default:
-	}
 	defer s.mu.Unlock()
-	ahead := 0
-	for p := el.Prev(); p != nil; p = p.Prev() {
-		ahead++
-	}
-	s.waiting.Remove(el)
-	s.dispatch() // those behind may fit
 	err := context.Cause(ctx)
-	if job.Footprint > 0 && len(s.idle) > 0 { // it was memory that it waited for
-		err = fmt.Errorf("%w: %w", err, s.mem.refuse(job.Footprint, job.Label, ahead))
-	}
-	return grant{}, err
-}
-
-// dispatch serves the queue from the front as long as there is room. s.mu is held.
-func (s *sched) dispatch() {
-	for el := s.waiting.Front(); el != nil && len(s.idle) > 0; el = s.waiting.Front() {
-		w := el.Value.(*waiter)
-		var g grant
-		if w.job.Footprint > 0 {
-			var err error
-			if g.arena, err = s.mem.reserve(w.job.Footprint, scratch, w.job.Label); err != nil {
-				return
-			}
+	q := &s.classes[t.class]
+	i := slices.Index(q.waiting, t)
+	if i < 0 { // the answer came just now
+		if t.err != nil {
+			return t.err
 		}
-		g.stream = s.idle[len(s.idle)-1]
-		s.idle = s.idle[:len(s.idle)-1]
-		s.waiting.Remove(el)
-		w.ready <- g
+		return err
 	}
+	now := time.Now()
+	s.remove(q, i)
+	if !t.begun() {
+		q.missed(t, now)
+	}
+	if t.short {
+		err = fmt.Errorf("%w: %w", err, s.mem.refuse(t.job.Footprint, t.job.Label, i))
+	}
+	s.dispatch(now) // those behind may fit
+	return err
 }
 
-// release takes back what a job was granted.
-func (s *sched) release(g grant) {
-	s.mu.Lock()
-	s.idle = append(s.idle, g.stream)
-	s.mu.Unlock()
-	if g.arena.len > 0 {
-		s.mem.release(g.arena) // and then looks at the queue
+// shed drops a job if too many wait: a batch job if there is one, or else an interactive one, and of those the one that would be
+// served last.
+func (s *sched) shed() {
+	if s.waiting <= s.maxWaiting {
 		return
 	}
-	s.memoryFreed()
+	for _, c := range []Class{Batch, Interactive} {
+		q := &s.classes[c]
+		for i := len(q.waiting) - 1; i >= 0; i-- {
+			if q.waiting[i].begun() {
+				continue
+			}
+			q.stats.Shed++
+			e := &OverloadError{Label: q.waiting[i].job.Label, Class: c, Waiting: s.waiting - 1, RetryAfter: s.drained(q)}
+			s.remove(q, i).settle(e)
+			return
+		}
+	}
 }
 
-// memoryFreed looks at the queue again.
+// drained estimates when those of a class that wait have been served.
+func (s *sched) drained(q *classQueue) time.Duration {
+	var d time.Duration
+	for _, t := range q.waiting {
+		d += t.expect
+	}
+	return retryAfter(d / time.Duration(q.streams))
+}
+
+// release takes back what a job had, which ended with err.
+func (s *sched) release(t *ticket, err error) {
+	now := time.Now()
+	s.mu.Lock()
+	q := &s.classes[t.class]
+	if i := slices.Index(q.running, t); i >= 0 {
+		q.running = slices.Delete(q.running, i, i+1)
+	}
+	if t.stream != nil {
+		q.idle = append(q.idle, t.stream)
+		t.stream = nil
+	}
+	q.stats.Done++
+	q.missed(t, now)
+	if err == nil {
+		s.jobs.observe(t.job.Label, t.job.Units, t.ran(now))
+	}
+	if t.arena.len == 0 {
+		s.dispatch(now)
+	}
+	s.mu.Unlock()
+	if t.arena.len > 0 {
+		s.mem.release(t.arena) // which calls memoryFreed
+	}
+}
+
+// memoryFreed serves the queues again.
 func (s *sched) memoryFreed() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.dispatch()
+	s.dispatch(time.Now())
 }
 
-// keep reserves memory at once, unless jobs wait for some.
+// pause is a job that lets more urgent ones go first.
+type pause struct {
+	class   Class
+	arrival uint64        // of the last one that it waits for
+	over    chan struct{} // closed when all of them are done
+}
+
+// yield lets others have the device for a while, as [Queue.Yield] says. The stream has drained.
+func (s *sched) yield(ctx context.Context, t *ticket, c chunk) error {
+	now := time.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c.label != "" {
+		s.chunks.observe(c.label, c.units, now.Sub(c.began))
+	}
+	if p := (&pause{t.class, s.arrivals, nil}); s.moreUrgent(p) {
+		p.over = make(chan struct{})
+		s.pauses = append(s.pauses, p)
+		t.left = now
+		s.mu.Unlock()
+		timer := time.NewTimer(longestPause)
+		select {
+		case <-p.over:
+		case <-timer.C:
+		case <-ctx.Done():
+		}
+		timer.Stop()
+		now = time.Now()
+		s.mu.Lock()
+		s.pauses = slices.DeleteFunc(s.pauses, func(x *pause) bool { return x == p })
+		t.back(now)
+		if err := context.Cause(ctx); err != nil {
+			return err
+		}
+	}
+	q := &s.classes[t.class]
+	if len(q.waiting) == 0 {
+		return nil
+	}
+	if t.deadline.IsZero() && now.After(t.due) {
+		t.due = now.Add(patience)
+	}
+	if i := slices.IndexFunc(q.waiting, func(w *ticket) bool { return !w.short }); i < 0 || t.before(q.waiting[i]) {
+		return nil
+	}
+	q.idle = append(q.idle, t.stream)
+	t.stream, t.left = nil, now
+	t.ready = make(chan struct{})
+	s.enqueue(t)
+	s.dispatch(now)
+	s.mu.Unlock()
+	err := s.wait(ctx, t)
+	s.mu.Lock()
+	return err
+}
+
+// chunkUnits is how many of the units that are left a chunk is to have. Chunks of the rest are equally large.
+func (s *sched) chunkUnits(label string, left int64) int64 {
+	most := float64(firstChunk)
+	s.mu.Lock()
+	if c := s.chunks[label]; c != nil {
+		most = c.units(chunkTime)
+	}
+	s.mu.Unlock()
+	if most >= float64(left) {
+		return left
+	}
+	n := int64(max(most, 1))
+	parts := (left + n - 1) / n
+	return (left + parts - 1) / parts
+}
+
+// moreUrgent reports whether there are jobs that p waits for. Those that wait for memory are not among them: it may be that of
+// the job that pauses.
+func (s *sched) moreUrgent(p *pause) bool {
+	counts := func(t *ticket) bool { return t.arrival <= p.arrival && !t.short }
+	for _, c := range byUrgency {
+		if c == p.class {
+			break
+		}
+		q := &s.classes[c]
+		if slices.ContainsFunc(q.running, counts) || slices.ContainsFunc(q.waiting, counts) {
+			return true
+		}
+	}
+	return false
+}
+
+// endPauses wakes those who wait for nobody any more.
+func (s *sched) endPauses() {
+	for i := 0; i < len(s.pauses); {
+		if p := s.pauses[i]; !s.moreUrgent(p) {
+			s.pauses = slices.Delete(s.pauses, i, i+1)
+			close(p.over)
+			continue
+		}
+		i++
+	}
+}
+
+// keep reserves memory at once. What may be evicted later does not get any while jobs wait for some.
 func (s *sched) keep(n int64, t tenant, label string) (block, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed {
-		return block{}, ErrClosed
+	if s.refusing != nil {
+		return block{}, s.refusing
 	}
-	ahead := s.forMemory()
+	ahead := 0
+	if t == cached {
+		ahead = s.forMemory()
+	}
 	if ahead == 0 {
 		if b, err := s.mem.reserve(n, t, label); err == nil {
 			return b, nil
@@ -137,20 +506,33 @@ func (s *sched) keep(n int64, t tenant, label string) (block, error) {
 
 // forMemory counts the jobs in the queue that need memory.
 func (s *sched) forMemory() (n int) {
-	for el := s.waiting.Front(); el != nil; el = el.Next() {
-		if el.Value.(*waiter).job.Footprint > 0 {
-			n++
+	for c := range s.classes {
+		for _, t := range s.classes[c].waiting {
+			if !t.begun() && t.job.Footprint > 0 {
+				n++
+			}
 		}
 	}
 	return n
 }
 
-// shut refuses jobs from now on, those that wait as well.
-func (s *sched) shut() {
+// shut refuses jobs with err from now on, those that wait as well. With abort, those that gave up their streams are
+// refused one too.
+func (s *sched) shut(err error, abort bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.closed = true
-	for el := s.waiting.Front(); el != nil; el = s.waiting.Front() {
-		s.waiting.Remove(el).(*waiter).ready <- grant{err: ErrClosed}
+	if s.refusing == nil {
+		s.refusing = err
 	}
+	for c := range s.classes {
+		q := &s.classes[c]
+		for i := 0; i < len(q.waiting); {
+			if q.waiting[i].begun() && !abort {
+				i++
+				continue
+			}
+			s.remove(q, i).settle(err)
+		}
+	}
+	s.endPauses()
 }

@@ -28,17 +28,17 @@ func TestLargeJobsAreNotStarved(t *testing.T) {
 		}
 		small := func(*Queue) error { <-end; return nil }
 		for range 10 {
-			go func() { results <- d.Do(t.Context(), Job{"small", 256}, small) }()
+			go func() { results <- d.Do(t.Context(), Job{Label: "small", Footprint: 256}, small) }()
 		}
 		synctest.Wait()
-		go func() { results <- d.Do(t.Context(), Job{"large", 8 * 256}, ran("large")) }()
+		go func() { results <- d.Do(t.Context(), Job{Label: "large", Footprint: 8 * 256}, ran("large")) }()
 		synctest.Wait()
 		for range 9 {
-			go func() { results <- d.Do(t.Context(), Job{"late", 256}, ran("late")) }()
+			go func() { results <- d.Do(t.Context(), Job{Label: "late", Footprint: 256}, ran("late")) }()
 			synctest.Wait()
 		}
-		if _, err := Keep[byte](d, 1, "kept"); !errors.Is(err, driver.ErrOutOfMemory) {
-			t.Errorf("Keep: %v", err)
+		if _, err := Store[byte](d, 1, "stored"); !errors.Is(err, driver.ErrOutOfMemory) {
+			t.Errorf("Store: %v", err)
 		}
 		for range 7 {
 			end <- struct{}{} // freed, and wanted at once, but by those who came later
@@ -47,8 +47,8 @@ func TestLargeJobsAreNotStarved(t *testing.T) {
 				t.Fatalf("%v went ahead", order)
 			}
 		}
-		if _, err := Keep[byte](d, 1, "kept"); !errors.Is(err, driver.ErrOutOfMemory) {
-			t.Errorf("Keep went ahead: %v", err)
+		if _, err := Store[byte](d, 1, "stored"); !errors.Is(err, driver.ErrOutOfMemory) {
+			t.Errorf("Store went ahead: %v", err)
 		}
 		close(end)
 		for range 20 {
@@ -73,9 +73,9 @@ func TestCancelledHeadMakesWay(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancelCause(t.Context())
 		errs := make(chan error)
-		go func() { errs <- d.Do(ctx, Job{"head", 10 * 256}, func(*Queue) error { return nil }) }()
+		go func() { errs <- d.Do(ctx, Job{Label: "head", Footprint: 10 * 256}, func(*Queue) error { return nil }) }()
 		synctest.Wait()
-		go func() { errs <- d.Do(t.Context(), Job{"next", 256}, func(*Queue) error { return nil }) }()
+		go func() { errs <- d.Do(t.Context(), Job{Label: "next", Footprint: 256}, func(*Queue) error { return nil }) }()
 		synctest.Wait()
 		if n := d.Memory().Waiting; n != 2 {
 			t.Errorf("%d wait", n)

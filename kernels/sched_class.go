@@ -1,0 +1,89 @@
+// Classes of jobs, and how they and their deadlines travel with contexts.
+
+package kernels
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// Class says how urgent a job is. Jobs of a class go before all jobs of the classes behind it: line-scan first, then
+// interactive, then batch.
+type Class uint8
+
+const (
+	// Interactive is a frame that someone waits for.
+	Interactive Class = iota
+	// LineScan is a strip of a conveyor, which doesn't wait. Such jobs are never shed and never refused for lateness.
+	LineScan
+	// Batch is work that may take as long as it takes.
+	Batch
+
+	numClasses
+)
+
+func (c Class) String() string {
+	switch c {
+	case Interactive:
+		return "interactive"
+	case LineScan:
+		return "line-scan"
+	case Batch:
+		return "batch"
+	}
+	return fmt.Sprintf("Class(%d)", uint8(c))
+}
+
+// byUrgency is the classes in order, the most urgent first.
+var byUrgency = [numClasses]Class{LineScan, Interactive, Batch}
+
+// urgency is the greater the more urgent the class is. It is the priority of the class's streams.
+func (c Class) urgency() int {
+	switch c {
+	case LineScan:
+		return 2
+	case Interactive:
+		return 1
+	}
+	return 0
+}
+
+// schedule is what a context says about jobs.
+type schedule struct {
+	class    Class
+	deadline time.Time // the soft one; zero where there is none
+}
+
+type scheduleKey struct{}
+
+func scheduleOf(ctx context.Context) schedule {
+	s, _ := ctx.Value(scheduleKey{}).(schedule)
+	return s
+}
+
+// WithClass makes jobs under the context ones of class c.
+func WithClass(ctx context.Context, c Class) context.Context {
+	s := scheduleOf(ctx)
+	s.class = c
+	return context.WithValue(ctx, scheduleKey{}, s)
+}
+
+// ClassOf is the class of jobs under the context: [Interactive] unless [WithClass] said otherwise.
+func ClassOf(ctx context.Context) Class { return scheduleOf(ctx).class }
+
+// WithDeadline gives jobs under the context a deadline that orders and admits them, and is counted when it is missed, but does
+// not end them as that of [context.WithDeadline] does. Where a context has both, the earlier one counts.
+func WithDeadline(ctx context.Context, t time.Time) context.Context {
+	s := scheduleOf(ctx)
+	s.deadline = t
+	return context.WithValue(ctx, scheduleKey{}, s)
+}
+
+// deadlineOf is the deadline that jobs under the context are ordered by; zero where there is none.
+func deadlineOf(ctx context.Context, s schedule) time.Time {
+	if hard, ok := ctx.Deadline(); ok && (s.deadline.IsZero() || hard.Before(s.deadline)) {
+		return hard
+	}
+	return s.deadline
+}
