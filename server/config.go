@@ -5,9 +5,11 @@ package server
 import (
 	"fmt"
 	"log/slog"
+	"math"
 	"runtime"
 	"runtime/debug"
 	"strings"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
@@ -52,6 +54,19 @@ type Config struct {
 	// default a quarter of the device's memory.
 	PreparedBytes int64
 
+	// MaxFrames bounds the resident frames; default 10,000. FrameBytes bounds the device memory that they take together;
+	// default half of the device's memory. The device evicts those that nobody uses when it needs it.
+	MaxFrames  int
+	FrameBytes int64
+	// FrameIdleTimeout is after how long without use a resident frame goes whose client did not say; default 10 minutes.
+	// MaxFrameIdleTimeout is the most that clients may ask for; default 24 hours.
+	FrameIdleTimeout, MaxFrameIdleTimeout time.Duration
+	// FrameCopyBytes is the host memory for copies of resident frames, from which they are put back when the device was lost
+	// and has been opened again; frames that find no room there are lost with it. Default FrameBytes, and none on the CPU,
+	// which isn't lost. NoFrameCopies makes it none anywhere.
+	FrameCopyBytes int64
+	NoFrameCopies  bool
+
 	// RecipeDir is where recipes are stored; "" keeps them in memory. One server at a time may use a directory.
 	RecipeDir string
 	// MaxRecipes bounds the stored versions; default 10,000. MaxRecipeBytes bounds their size together, as messages;
@@ -88,8 +103,15 @@ const (
 	DefaultMaxStreams      = 100
 	DefaultStreamDepth     = 3
 	DefaultHostBytes       = 1 << 30
+	DefaultMaxFrames       = 10_000
 	DefaultMaxRecipes      = 10_000
 	DefaultMaxRecipeBytes  = 1 << 30
+)
+
+// The defaults of [Config] that are times.
+const (
+	DefaultFrameIdleTimeout    = 10 * time.Minute
+	DefaultMaxFrameIdleTimeout = 24 * time.Hour
 )
 
 // withDefaults checks c and fills in what is 0.
@@ -113,6 +135,11 @@ func (c Config) withDefaults() (Config, error) {
 		{"StreamDepth", int64(c.StreamDepth), 256},
 		{"HostBytes", c.HostBytes, 1 << 62},
 		{"PreparedBytes", c.PreparedBytes, 1 << 62},
+		{"MaxFrames", int64(c.MaxFrames), 1 << 31},
+		{"FrameBytes", c.FrameBytes, 1 << 62},
+		{"FrameIdleTimeout", int64(c.FrameIdleTimeout), math.MaxInt64},
+		{"MaxFrameIdleTimeout", int64(c.MaxFrameIdleTimeout), math.MaxInt64},
+		{"FrameCopyBytes", c.FrameCopyBytes, 1 << 62},
 		{"MaxRecipes", int64(c.MaxRecipes), 1 << 31},
 		{"MaxRecipeBytes", c.MaxRecipeBytes, 1 << 62},
 	} {
@@ -128,6 +155,12 @@ func (c Config) withDefaults() (Config, error) {
 	orElse(&c.MaxStreams, DefaultMaxStreams)
 	orElse(&c.StreamDepth, DefaultStreamDepth)
 	orElse(&c.HostBytes, max(DefaultHostBytes, 4*c.MaxMessageBytes))
+	orElse(&c.MaxFrames, DefaultMaxFrames)
+	orElse(&c.MaxFrameIdleTimeout, max(DefaultMaxFrameIdleTimeout, c.FrameIdleTimeout))
+	orElse(&c.FrameIdleTimeout, min(DefaultFrameIdleTimeout, c.MaxFrameIdleTimeout))
+	if c.FrameIdleTimeout > c.MaxFrameIdleTimeout {
+		return c, fmt.Errorf("server: Config.FrameIdleTimeout = %v: must be at most MaxFrameIdleTimeout, %v", c.FrameIdleTimeout, c.MaxFrameIdleTimeout)
+	}
 	orElse(&c.MaxRecipes, DefaultMaxRecipes)
 	orElse(&c.MaxRecipeBytes, DefaultMaxRecipeBytes)
 	if c.Logger == nil {
@@ -137,6 +170,21 @@ func (c Config) withDefaults() (Config, error) {
 		c.Version = buildVersion()
 	}
 	return c, nil
+}
+
+// frameLimits are the bounds of resident frames on a device.
+func (c Config) frameLimits(dev driver.Info) frameLimits {
+	orElse(&c.FrameBytes, dev.MemoryBytes/2)
+	switch {
+	case c.NoFrameCopies:
+		c.FrameCopyBytes = 0
+	case dev.Backend != "cpu":
+		orElse(&c.FrameCopyBytes, c.FrameBytes)
+	}
+	return frameLimits{
+		frameTotals: frameTotals{count: c.MaxFrames, bytes: c.FrameBytes, copies: c.FrameCopyBytes},
+		idle:        c.FrameIdleTimeout, maxIdle: c.MaxFrameIdleTimeout,
+	}
 }
 
 func orElse[T comparable](v *T, def T) {

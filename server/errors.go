@@ -38,6 +38,13 @@ const (
 	reasonNoRoom          = "DEVICE_MEMORY"        // QuotaFailure, and RetryInfo where waiting helps
 	reasonResultTooLarge  = "RESULT_TOO_LARGE"     // QuotaFailure
 	reasonRequestTooLarge = "REQUEST_TOO_LARGE"    // QuotaFailure
+	reasonUnknownFrame    = "UNKNOWN_FRAME"        // ResourceInfo says which; so it does for the next four
+	reasonFrameReleased   = "FRAME_RELEASED"       // by a client
+	reasonFrameExpired    = "FRAME_EXPIRED"        // idle for too long
+	reasonFrameEvicted    = "FRAME_EVICTED"        // the device needed its memory
+	reasonFrameLost       = "FRAME_LOST"           // with the device, and there was no copy
+	reasonFramesFull      = "FRAME_STORE_FULL"     // QuotaFailure
+	reasonUploadStalled   = "UPLOAD_STALLED"       // no pixels came for a while
 	reasonDeviceLost      = "DEVICE_LOST"          // RetryInfo
 	reasonInconsistent    = "DEVICE_INCONSISTENT"  // metadata: id, which the log has
 	reasonShuttingDown    = "SHUTTING_DOWN"        // RetryInfo
@@ -137,6 +144,7 @@ func statusOf(ctx context.Context, log *slog.Logger, err error) *status.Status {
 		fields   *fieldError
 		capacity *kernels.CapacityError
 		missing  *recipeNotFound
+		frame    *frameNotFound
 		conflict *versionConflict
 		quota    *quotaError
 	)
@@ -160,6 +168,11 @@ func statusOf(ctx context.Context, log *slog.Logger, err error) *status.Status {
 		}
 		return withDetails(codes.NotFound, missing.Error(), info(reasonUnknownRecipe),
 			&errdetails.ResourceInfo{ResourceType: "polyscan.v1.Recipe", ResourceName: name, Description: missing.Error()})
+	case errors.As(err, &frame):
+		return withDetails(codes.NotFound, frame.Error(), info(goneReasons[frame.why].reason),
+			&errdetails.ResourceInfo{ResourceType: "polyscan.v1.ResidentFrame", ResourceName: frame.name, Description: frame.Error()})
+	case errors.Is(err, errStalled):
+		return withDetails(codes.Aborted, fmt.Sprintf("no pixels came for %v", uploadStall), info(reasonUploadStalled))
 	case errors.As(err, &conflict):
 		return withDetails(codes.Aborted, conflict.Error(), info(reasonVersionConflict,
 			"expected", strconv.FormatUint(conflict.expected, 10), "latest", strconv.FormatUint(conflict.latest, 10)))

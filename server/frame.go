@@ -20,9 +20,12 @@ type frame struct {
 	release func()        // gives host memory back; to be called once
 }
 
-// newFrame checks a Frame, whose payload is pieces, and decodes it where it is a file. path is where it lies in the
-// request.
+// newFrame finds a Frame that is resident, or checks one, whose payload is pieces, and decodes it where it is a file. path is
+// where it lies in the request.
 func (s *Server) newFrame(ctx context.Context, m *pb.Frame, pieces [][]byte, path string) (*frame, error) {
+	if _, ok := m.GetSource().(*pb.Frame_Resident); ok {
+		return s.residentFrame(m, path)
+	}
 	switch e := m.GetEncoding(); e {
 	case pb.Encoding_ENCODING_UNSPECIFIED, pb.Encoding_ENCODING_RAW:
 		f, err := s.rawFrame(m.GetLayout(), pieces, path)

@@ -109,8 +109,8 @@ func (s *Server) reduceFrame(ctx context.Context, what *inspection, m *pb.Frame,
 	if err != nil {
 		return nil, nil, err
 	}
+	defer f.release()
 	res, release, err := s.run(ctx, dev, what, f.Frame)
-	f.release()
 	in.Free()
 	if err != nil {
 		return nil, nil, err
@@ -184,7 +184,6 @@ func (s *inspectionServer) rasterizeSet(ctx context.Context, req *pb.RasterizeRe
 		return nil, err
 	}
 	defer dev.end()
-	defer s.prepared.relieve(dev)()
 	r, err := polygon.Rasterize(ctx, dev.Device, set, int(req.GetWidth()), int(req.GetHeight()), mode, driver.Method(req.GetMethod()))
 	if err != nil {
 		return nil, p.translate(err)

@@ -75,10 +75,19 @@ func (s *Server) setHealth(to healthpb.HealthCheckResponse_ServingStatus) {
 }
 
 // detach implements deviceUser.
-func (s *Server) detach() { s.prepared.clear() }
+func (s *Server) detach() {
+	s.prepared.clear()
+	s.frames.detach()
+}
 
 // restore implements deviceUser. Regions are prepared again when they are needed.
-func (s *Server) restore(ctx context.Context, dev *kernels.Device) error { return nil }
+func (s *Server) restore(ctx context.Context, dev *kernels.Device) error {
+	lost, err := s.frames.restore(ctx, dev)
+	if lost > 0 {
+		s.log.Warn("resident frames were lost with the device", "frames", lost)
+	}
+	return err
+}
 
 // Failed delivers the reason, once, when the server has lost its device for good. It goes on refusing calls with UNAVAILABLE
 // then, until it is shut down; another process may have more luck.

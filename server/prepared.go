@@ -6,16 +6,14 @@ import (
 	"container/list"
 	"context"
 	"errors"
-	"math"
 	"sync"
-	"time"
 
-	"github.com/polyscan/polyscan/kernels"
 	"github.com/polyscan/polyscan/kernels/driver"
 	"github.com/polyscan/polyscan/polygon"
 )
 
-// preparedCache keeps prepared sets, those used last, within a number of bytes. What is in use is never closed.
+// preparedCache keeps prepared sets, those used last, within a number of bytes. The device may evict them besides, when it
+// needs the memory.
 type preparedCache struct {
 	limit int64
 
@@ -41,8 +39,7 @@ type preparedEntry struct {
 	err   error
 
 	// Under the cache's mu.
-	users int
-	out   bool          // no longer in the cache: the last user closes it
+	out   bool          // no longer in the cache
 	place *list.Element // in order
 }
 
@@ -50,17 +47,22 @@ func newPreparedCache(limit int64) *preparedCache {
 	return &preparedCache{limit: limit, entries: map[preparedKey]*preparedEntry{}}
 }
 
-// get returns the set prepared for frames of a size, and done, which the caller has to call after use. It returns nil
-// without an error where the device has no room to keep it: then a reduction brings its own scratch, and can wait for it.
-func (c *preparedCache) get(ctx context.Context, dev lease, set *polygon.Set, width, height int, m driver.Method) (_ *polygon.Prepared, done func(), err error) {
+// get returns the set prepared for frames of a size, which may be evicted or closed before the caller gets to use it. It
+// returns nil without an error where the device has no room to keep it: then a reduction brings its own scratch, and can
+// wait for it.
+func (c *preparedCache) get(ctx context.Context, dev lease, set *polygon.Set, width, height int, m driver.Method) (*polygon.Prepared, error) {
 	key := preparedKey{set, width, height, m}
 	for {
 		c.mu.Lock()
 		e := c.entries[key]
+		if e != nil && e.place != nil && e.p.Gone() {
+			c.remove(e)
+			c.evictions++
+			e = nil
+		}
 		if e == nil {
 			return c.make(ctx, dev, key) // unlocks
 		}
-		e.users++
 		c.hits++
 		if e.place != nil {
 			c.order.MoveToFront(e.place)
@@ -69,163 +71,83 @@ func (c *preparedCache) get(ctx context.Context, dev lease, set *polygon.Set, wi
 		select {
 		case <-e.ready:
 		case <-ctx.Done():
-			c.release(e)
-			return nil, nil, context.Cause(ctx)
+			return nil, context.Cause(ctx)
 		}
-		if e.err == nil {
-			return e.p, func() { c.release(e) }, nil
-		}
-		c.release(e)
 		if errors.Is(e.err, context.Canceled) || errors.Is(e.err, context.DeadlineExceeded) {
 			continue // the call that prepared it ended; this one has not
 		}
-		return result(e)
+		return e.result()
 	}
 }
 
 // make prepares the set for this caller and those who come meanwhile. c.mu is held.
-func (c *preparedCache) make(ctx context.Context, dev lease, key preparedKey) (*polygon.Prepared, func(), error) {
+func (c *preparedCache) make(ctx context.Context, dev lease, key preparedKey) (*polygon.Prepared, error) {
 	c.misses++
-	e := &preparedEntry{key: key, ready: make(chan struct{}), users: 1, out: c.closed}
+	e := &preparedEntry{key: key, ready: make(chan struct{}), out: c.closed}
 	if !c.closed {
 		c.entries[key] = e
 	}
 	c.mu.Unlock()
 
-	defer func() {
-		if e.p == nil && e.err == nil { // a panic; those who wait must not wait for ever
-			e.err = errors.New("server: preparing regions panicked")
-			c.fail(e)
-		}
-	}()
-	p, err := key.set.Prepare(ctx, dev.Device, key.width, key.height, key.method)
-	if errors.Is(err, driver.ErrOutOfMemory) && c.evict(math.MaxInt, -1) > 0 {
-		p, err = key.set.Prepare(ctx, dev.Device, key.width, key.height, key.method)
-	}
-	if err != nil {
-		e.err = err
-		c.fail(e)
-		return result(e)
-	}
-	e.p = p
-	close(e.ready)
-	c.mu.Lock()
-	if !e.out {
-		e.place = c.order.PushFront(e)
-		c.bytes += p.Bytes()
-	}
-	c.mu.Unlock()
-	c.evict(math.MaxInt, c.limit)
-	return p, func() { c.release(e) }, nil
+	e.err = errors.New("server: preparing regions panicked") // unless it doesn't; those who wait must not wait for ever
+	defer close(e.ready)
+	defer c.add(e)
+	e.p, e.err = key.set.Prepare(ctx, dev.Device, key.width, key.height, key.method)
+	return e.result()
 }
 
-// result is what get returns for an entry that could not be made.
-func result(e *preparedEntry) (*polygon.Prepared, func(), error) {
+// result is what get returns for an entry that is ready.
+func (e *preparedEntry) result() (*polygon.Prepared, error) {
 	if errors.Is(e.err, driver.ErrOutOfMemory) {
-		return nil, nil, nil
+		return nil, nil
 	}
-	return nil, nil, e.err
+	return e.p, e.err
 }
 
-func (c *preparedCache) fail(e *preparedEntry) {
+// add gives an entry that is about to be ready its place, and makes room for it.
+func (c *preparedCache) add(e *preparedEntry) {
 	c.mu.Lock()
-	if !e.out {
-		e.out = true
-		delete(c.entries, e.key)
+	defer c.mu.Unlock()
+	switch {
+	case e.p == nil:
+		if !e.out {
+			c.remove(e)
+		}
+	case e.out:
+		e.p.Close()
+	default:
+		e.place = c.order.PushFront(e)
+		c.bytes += e.p.Bytes()
+		c.sweep()
+		for c.bytes > c.limit && c.order.Len() > 1 { // one that is larger than the limit is there alone
+			c.remove(c.order.Back().Value.(*preparedEntry))
+			c.evictions++
+		}
 	}
-	e.users--
-	c.mu.Unlock()
-	close(e.ready)
 }
 
-func (c *preparedCache) release(e *preparedEntry) {
-	c.mu.Lock()
-	e.users--
-	last := e.users == 0 && e.out && e.p != nil
-	c.mu.Unlock()
-	if last {
-		e.p.Close() // never fails
+// sweep removes what the device has evicted. c.mu is held.
+func (c *preparedCache) sweep() {
+	for el := c.order.Back(); el != nil; {
+		e := el.Value.(*preparedEntry)
+		el = el.Prev()
+		if e.p.Gone() {
+			c.remove(e)
+			c.evictions++
+		}
 	}
 }
 
-// remove takes an entry out of the cache. The result is to be closed where it isn't nil; else its last user does it.
-// c.mu is held.
-func (c *preparedCache) remove(e *preparedEntry) *polygon.Prepared {
+// remove takes an entry out of the cache. Calls that use it finish. c.mu is held.
+func (c *preparedCache) remove(e *preparedEntry) {
 	e.out = true
 	delete(c.entries, e.key)
 	if e.place != nil {
 		c.order.Remove(e.place)
 		e.place = nil
 		c.bytes -= e.p.Bytes()
+		e.p.Close() // never fails
 	}
-	if e.users > 0 {
-		return nil
-	}
-	return e.p
-}
-
-// evict closes entries that nobody uses, those used longest ago first: at most n, and while more than so many bytes are kept.
-// It returns how many went.
-func (c *preparedCache) evict(n int, bytes int64) int {
-	var close []*polygon.Prepared
-	c.mu.Lock()
-	for el := c.order.Back(); el != nil && len(close) < n && c.bytes > bytes; {
-		e := el.Value.(*preparedEntry)
-		el = el.Prev()
-		if e.users == 0 {
-			close = append(close, c.remove(e))
-			c.evictions++
-		}
-	}
-	c.mu.Unlock()
-	for _, p := range close {
-		p.Close()
-	}
-	return len(close)
-}
-
-// relief gives the device memory that nobody uses, for as long as some job waits for memory. What is kept for speed must not
-// starve what has to run: without it a job that doesn't fit beside idle regions would wait for ever.
-type relief struct {
-	cache *preparedCache
-	dev   *kernels.Device
-
-	mu      sync.Mutex
-	timer   *time.Timer
-	stopped bool
-}
-
-// reliefInterval is how long a job waits before room is made for it. Jobs usually wait for others, which are done sooner.
-const reliefInterval = 10 * time.Millisecond
-
-// relieve starts looking after the jobs that wait. stop is to be called when the caller's own is done.
-func (c *preparedCache) relieve(dev lease) (stop func()) {
-	r := &relief{cache: c, dev: dev.Device}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.timer = time.AfterFunc(reliefInterval, r.tick)
-	return r.stop
-}
-
-func (r *relief) tick() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.stopped {
-		return
-	}
-	for r.dev.Memory().Waiting > 0 {
-		if r.cache.evict(1, -1) == 0 {
-			break
-		}
-	}
-	r.timer.Reset(reliefInterval)
-}
-
-func (r *relief) stop() {
-	r.timer.Stop()
-	r.mu.Lock()
-	r.stopped = true
-	r.mu.Unlock()
 }
 
 // drop forgets all that was prepared of a set.
@@ -236,7 +158,7 @@ func (c *preparedCache) drop(set *polygon.Set) {
 // clear forgets everything.
 func (c *preparedCache) clear() { c.removeAll(func(*preparedEntry) bool { return true }) }
 
-// close forgets everything; what is prepared from now on is closed after use.
+// close forgets everything, and keeps nothing from now on.
 func (c *preparedCache) close() {
 	c.mu.Lock()
 	c.closed = true
@@ -245,19 +167,12 @@ func (c *preparedCache) close() {
 }
 
 func (c *preparedCache) removeAll(which func(*preparedEntry) bool) {
-	var close []*polygon.Prepared
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	for _, e := range c.entries {
-		if !which(e) {
-			continue
+		if which(e) {
+			c.remove(e)
 		}
-		if p := c.remove(e); p != nil {
-			close = append(close, p)
-		}
-	}
-	c.mu.Unlock()
-	for _, p := range close {
-		p.Close()
 	}
 }
 
@@ -270,5 +185,6 @@ type preparedStats struct {
 func (c *preparedCache) stats() preparedStats {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.sweep()
 	return preparedStats{c.bytes, c.order.Len(), c.hits, c.misses, c.evictions}
 }

@@ -347,14 +347,15 @@ func TestPreparedEviction(t *testing.T) {
 	if now := s.prepared.stats(); now.hits != p.hits+1 {
 		t.Errorf("the one used last was evicted: %+v", now)
 	}
-	// A frame that takes nearly everything.
-	_, err := s.inspection.Reduce(t.Context(), &pb.ReduceRequest{Inspection: inspect(rect("r", 0, 0, 2880, 2880)), Frame: rawFrame(2880, 2880, gray8, make([]byte, 2880*2880))})
+	// A frame that takes all but a little.
+	_, err := s.inspection.Reduce(t.Context(), &pb.ReduceRequest{Inspection: inspect(rect("r", 0, 0, 2048, 4060)), Frame: rawFrame(2048, 4090, gray8, make([]byte, 2048*4090))})
 	if err != nil {
 		t.Error(err)
 	}
-	if p := s.prepared.stats(); p.entries != 0 {
-		t.Errorf("%+v", p)
+	if now := s.prepared.stats(); now.entries >= p.entries || now.evictions <= p.evictions {
+		t.Errorf("%+v, then %+v", p, now)
 	}
+	reduce("r19", 1000, 1000)
 }
 
 // Many calls at the same time prepare once.

@@ -4,6 +4,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/bits"
 	"unsafe"
@@ -191,17 +192,17 @@ func (s *Server) run(ctx context.Context, dev lease, in *inspection, f polygon.F
 			giveBack()
 		}
 	}()
-	defer s.prepared.relieve(dev)()
 	var res *polygon.Result
 	if in.keep && frameFits(f) {
-		p, done, err := s.prepared.get(ctx, dev, in.set, f.Width, f.Height, in.method)
+		p, err := s.prepared.get(ctx, dev, in.set, f.Width, f.Height, in.method)
 		if err != nil {
 			return nil, nil, in.paths.translate(err)
 		}
 		if p != nil {
-			defer done()
 			res, err = p.Reduce(ctx, f, in.reductions)
-			return res, giveBack, in.paths.translate(err)
+			if !errors.Is(err, polygon.ErrEvicted) && !errors.Is(err, polygon.ErrClosed) { // just now
+				return res, giveBack, in.paths.translate(err)
+			}
 		}
 	}
 	res, err = polygon.Reduce(ctx, dev.Device, in.set, f, in.reductions, in.method)

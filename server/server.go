@@ -37,6 +37,7 @@ type Server struct {
 	validator protovalidate.Validator
 	recipes   *recipeStore
 	prepared  *preparedCache
+	frames    *frameStore
 	host      *budget
 
 	overheadLimit int64         // of a request's structs
@@ -125,6 +126,7 @@ func New(cfg Config) (_ *Server, err error) {
 	}
 	orElse(&cfg.PreparedBytes, s.dev.Info().MemoryBytes/4)
 	s.prepared = newPreparedCache(cfg.PreparedBytes)
+	s.frames = newFrameStore(cfg.frameLimits(s.dev.Info()))
 	if err := s.register(); err != nil {
 		return nil, errors.Join(fmt.Errorf("server: metrics: %w", err), s.dev.close())
 	}
@@ -156,6 +158,7 @@ func (s *Server) newGRPC() {
 	s.grpc = grpc.NewServer(append(options, s.cfg.grpcOptions...)...)
 	r := registrar{s.grpc, s}
 	r.RegisterService(inspectionDesc(), &inspectionServer{Server: s})
+	r.RegisterService(frameDesc(), &frameServer{Server: s})
 	pb.RegisterRecipeServiceServer(r, &recipeServer{Server: s})
 	pb.RegisterDeviceServiceServer(r, &deviceServer{Server: s})
 	s.health = health.NewServer()
@@ -224,6 +227,7 @@ func (s *Server) shutdown(ctx context.Context) error {
 	}
 	s.background.Wait()
 	s.prepared.close()
+	s.frames.close()
 	s.recipes.close()
 	s.unregister()
 	return errors.Join(err, s.dev.close())

@@ -158,7 +158,7 @@ func (fs *frameStream) receive() (err error) {
 		}
 		req := &pb.StreamFramesRequest{}
 		in := framecodec.New(req)
-		err := fs.receiveMessage(in)
+		err := receiveMessage(fs, in)
 		if err == nil {
 			err = protocolError(req)
 		}
@@ -173,9 +173,9 @@ func (fs *frameStream) receive() (err error) {
 }
 
 // receiveMessage is RecvMsg with a look at what the message would take in memory.
-func (fs *frameStream) receiveMessage(in *framecodec.Message) error {
+func receiveMessage(stream grpc.ServerStream, in *framecodec.Message) error {
 	g := &guarded{v: in}
-	if err := fs.RecvMsg(g); err != nil {
+	if err := stream.RecvMsg(g); err != nil {
 		return err
 	}
 	return g.err
@@ -186,7 +186,7 @@ func (fs *frameStream) receiveOpen() error {
 	first := &pb.StreamFramesRequest{}
 	in := framecodec.New(first)
 	defer in.Free()
-	if err := fs.receiveMessage(in); err != nil {
+	if err := receiveMessage(fs, in); err != nil {
 		if errors.Is(err, io.EOF) {
 			return withDetails(codes.FailedPrecondition, "the stream ended before its open message", info(reasonFrameOutOfOrder)).Err()
 		}

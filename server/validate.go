@@ -22,6 +22,7 @@ func newValidator() (protovalidate.Validator, error) {
 		&pb.ReduceRequest{}, &pb.RasterizeRequest{}, &pb.StreamFramesRequest{},
 		&pb.PutRecipeRequest{}, &pb.GetRecipeRequest{}, &pb.ListRecipesRequest{}, &pb.DeleteRecipeRequest{},
 		&pb.GetDeviceRequest{},
+		&pb.PutFrameRequest{}, &pb.UploadFrameRequest{}, &pb.GetFrameRequest{}, &pb.ListFramesRequest{}, &pb.ReleaseFrameRequest{},
 	))
 }
 

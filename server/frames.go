@@ -1,0 +1,326 @@
+// FrameService.
+
+package server
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"io"
+	"slices"
+	"strconv"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/polyscan/polyscan/proto/framecodec"
+	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
+)
+
+// frameServer implements pb.FrameServiceServer for callers inside the process. Over a connection, frameDesc leads to the
+// methods below, which take messages whose frames are still in the transport's buffers.
+type frameServer struct {
+	pb.UnimplementedFrameServiceServer
+	*Server
+}
+
+// frameDesc is the generated description of the service with handlers that don't copy frames.
+func frameDesc() *grpc.ServiceDesc {
+	d := pb.FrameService_ServiceDesc
+	d.Methods = slices.Clone(d.Methods)
+	for i := range d.Methods {
+		if d.Methods[i].MethodName == "PutFrame" {
+			d.Methods[i].Handler = handlePutFrame
+		}
+	}
+	d.Streams = slices.Clone(d.Streams)
+	for i := range d.Streams {
+		if d.Streams[i].StreamName == "UploadFrame" {
+			d.Streams[i].Handler = func(srv any, stream grpc.ServerStream) error {
+				return srv.(*frameServer).uploadFrame(stream)
+			}
+		}
+	}
+	return &d
+}
+
+func handlePutFrame(srv any, ctx context.Context, dec func(any) error, interceptor grpc.UnaryServerInterceptor) (any, error) {
+	req := &pb.PutFrameRequest{}
+	in := framecodec.New(req)
+	defer in.Free() // whatever happens: gRPC may have filled it and return an error
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	info := &grpc.UnaryServerInfo{Server: srv, FullMethod: pb.FrameService_PutFrame_FullMethodName}
+	return interceptor(ctx, in, info, func(ctx context.Context, _ any) (any, error) {
+		return srv.(*frameServer).putFrame(ctx, req, in)
+	})
+}
+
+// PutFrame implements pb.FrameServiceServer.
+func (s *frameServer) PutFrame(ctx context.Context, req *pb.PutFrameRequest) (*pb.PutFrameResponse, error) {
+	return s.putFrame(ctx, req, framecodec.New(req))
+}
+
+// putFrame keeps one frame, whose payload is in's.
+func (s *frameServer) putFrame(ctx context.Context, req *pb.PutFrameRequest, in *framecodec.Message) (*pb.PutFrameResponse, error) {
+	if _, ok := req.GetFrame().GetSource().(*pb.Frame_Resident); ok {
+		return nil, refuse("frame.resident", nil, "is kept already")
+	}
+	idle, err := s.idleTimeout(req.GetIdleTimeout())
+	if err != nil {
+		return nil, err
+	}
+	dev, err := s.dev.acquire()
+	if err != nil {
+		return nil, err
+	}
+	defer dev.end()
+	f, err := s.newFrame(ctx, req.GetFrame(), in.Pieces(nil), "frame")
+	if err != nil {
+		return nil, err
+	}
+	defer f.release()
+	p := paths{frame: "frame"}
+	if err := f.Validate(); err != nil {
+		return nil, p.translate(err)
+	}
+	u, err := s.frames.begin(dev.Device, f.Frame, f.id, idle)
+	if err != nil {
+		return nil, p.translate(err)
+	}
+	if err := u.write(ctx, f.Data); err != nil {
+		u.abort()
+		return nil, err
+	}
+	kept, err := s.keep(ctx, u)
+	if err != nil {
+		return nil, err
+	}
+	return &pb.PutFrameResponse{Frame: kept}, nil
+}
+
+// keep ends an upload whose pixels have come. A frame that nobody will learn the name of isn't kept.
+func (s *frameServer) keep(ctx context.Context, u *upload) (*pb.ResidentFrame, error) {
+	err := u.complete()
+	if err == nil && ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	if err != nil {
+		u.abort()
+		return nil, err
+	}
+	return u.keep(), nil
+}
+
+// idleTimeout is the one asked for, or the default.
+func (s *frameServer) idleTimeout(d *durationpb.Duration) (time.Duration, error) {
+	const field = "idle_timeout"
+	if d == nil {
+		return s.frames.limits.idle, nil
+	}
+	if err := d.CheckValid(); err != nil {
+		return 0, refuse(field, nil, "is no duration")
+	}
+	t := d.AsDuration()
+	if most := s.frames.limits.maxIdle; t <= 0 || t > most {
+		return 0, refuse(field, t, "must be more than 0s and at most %v", most)
+	}
+	return t, nil
+}
+
+// UploadFrame implements pb.FrameServiceServer.
+func (s *frameServer) UploadFrame(stream grpc.ClientStreamingServer[pb.UploadFrameRequest, pb.UploadFrameResponse]) error {
+	return s.uploadFrame(stream)
+}
+
+// errStalled ends an upload of which nothing comes.
+var errStalled = errors.New("the upload stalled")
+
+// uploadStall is how long an upload may bring no pixels. It holds memory of the device.
+const uploadStall = time.Minute
+
+// uploaded is what a stream of pieces comes to.
+type uploaded struct {
+	u   *upload // nil with err
+	err error
+}
+
+// uploadFrame is the handler. Another goroutine receives, because only that way can the stream end while the client is
+// silent.
+func (s *frameServer) uploadFrame(stream grpc.ServerStream) error {
+	ctx, cancel := context.WithCancelCause(stream.Context())
+	defer cancel(nil)
+	dev, err := s.dev.acquire()
+	if err != nil {
+		return err
+	}
+	stall := time.AfterFunc(uploadStall, func() { cancel(errStalled) })
+	defer stall.Stop()
+	done := make(chan uploaded, 1)
+	s.background.Add(1)
+	go func() {
+		defer s.background.Done()
+		u, err := s.receiveUpload(ctx, dev, stream, stall)
+		done <- uploaded{u, err}
+	}()
+	select {
+	case r := <-done:
+		defer dev.end()
+		if r.err != nil {
+			return r.err
+		}
+		kept, err := s.keep(ctx, r.u)
+		if err != nil {
+			return err
+		}
+		return stream.SendMsg(&pb.UploadFrameResponse{Frame: kept})
+	case <-s.draining:
+		err = errShuttingDown
+	case <-lostOf(dev.Device):
+		err = errDeviceLost
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+	}
+	cancel(err)
+	s.background.Go(func() { // the receiver notices that the handler has left
+		if r := <-done; r.u != nil {
+			r.u.abort()
+		}
+		dev.end()
+	})
+	return err
+}
+
+// receiveUpload receives a frame in pieces, each of which is on the device before the next is asked for.
+func (s *frameServer) receiveUpload(ctx context.Context, dev lease, stream grpc.ServerStream, stall *time.Timer) (u *upload, err error) {
+	defer func() {
+		if p := recover(); p != nil { // nobody else would: this is a goroutine of its own
+			err = s.panicked(ctx, p)
+		}
+		if err != nil && u != nil {
+			u.abort()
+			u = nil
+		}
+	}()
+	for {
+		req := &pb.UploadFrameRequest{}
+		in := framecodec.New(req)
+		err := receiveMessage(stream, in)
+		if errors.Is(err, io.EOF) {
+			in.Free()
+			if u == nil {
+				err = refuse("frame", nil, "must come in the first message, but the stream ended without one")
+			} else {
+				err = nil
+			}
+			return u, err
+		}
+		if err == nil {
+			u, err = s.receivePiece(ctx, dev, u, req, in)
+		}
+		if n := in.Len(); n > 0 {
+			stall.Reset(uploadStall)
+		}
+		in.Free()
+		if err != nil {
+			return u, err
+		}
+	}
+}
+
+// receivePiece does what is to be done with one message. The first one, for which u is nil, begins the upload.
+func (s *frameServer) receivePiece(ctx context.Context, dev lease, u *upload, req *pb.UploadFrameRequest, in *framecodec.Message) (*upload, error) {
+	if err := s.validate(in); err != nil {
+		return u, err
+	}
+	m := req.GetFrame()
+	switch m.GetSource().(type) {
+	case nil, *pb.Frame_Data:
+	default:
+		return u, refuse("frame.source", nil, "must be data: pixels come in pieces")
+	}
+	if e := m.GetEncoding(); e != pb.Encoding_ENCODING_UNSPECIFIED && e != pb.Encoding_ENCODING_RAW {
+		return u, refuse("frame.encoding", encodingName(e), "must be RAW: PutFrame takes image files")
+	}
+	if u == nil {
+		idle, err := s.idleTimeout(req.GetIdleTimeout())
+		if err != nil {
+			return nil, err
+		}
+		f, err := s.rawFrame(m.GetLayout(), nil, "frame")
+		if err != nil {
+			return nil, err
+		}
+		if u, err = s.frames.begin(dev.Device, f, m.GetFrameId(), idle); err != nil {
+			return nil, paths{frame: "frame"}.translate(err)
+		}
+		s.metrics.frames.WithLabelValues("raw").Inc()
+	} else {
+		switch {
+		case m.GetLayout() != nil:
+			return u, refuse("frame.layout", nil, "came a second time")
+		case m.GetFrameId() != "":
+			return u, refuse("frame.frame_id", strconv.Quote(m.GetFrameId()), "belongs in the first message")
+		case req.GetIdleTimeout() != nil:
+			return u, refuse("idle_timeout", req.GetIdleTimeout().AsDuration(), "belongs in the first message")
+		}
+	}
+	return u, u.write(ctx, in.Pieces(nil))
+}
+
+// GetFrame implements pb.FrameServiceServer.
+func (s *frameServer) GetFrame(_ context.Context, req *pb.GetFrameRequest) (*pb.GetFrameResponse, error) {
+	f, err := s.frames.get(req.GetName(), req.GetTouch())
+	if err != nil {
+		return nil, err
+	}
+	return &pb.GetFrameResponse{Frame: f}, nil
+}
+
+// ListFrames implements pb.FrameServiceServer.
+func (s *frameServer) ListFrames(_ context.Context, req *pb.ListFramesRequest) (*pb.ListFramesResponse, error) {
+	size := int(req.GetPageSize())
+	if size == 0 {
+		size = defaultPageSize
+	}
+	// The token is the last name of a page. A frame that has gone since is no error.
+	after, err := base64.RawURLEncoding.DecodeString(req.GetPageToken())
+	if err != nil {
+		return nil, refuse("page_token", strconv.Quote(req.GetPageToken()), "is no page token of this server")
+	}
+	page, more := s.frames.list(string(after), min(size, maxPageSize))
+	res := &pb.ListFramesResponse{Frames: page}
+	if more {
+		res.NextPageToken = base64.RawURLEncoding.EncodeToString([]byte(page[len(page)-1].GetName()))
+	}
+	return res, nil
+}
+
+// ReleaseFrame implements pb.FrameServiceServer.
+func (s *frameServer) ReleaseFrame(_ context.Context, req *pb.ReleaseFrameRequest) (*pb.ReleaseFrameResponse, error) {
+	if err := s.frames.release(req.GetName()); err != nil {
+		return nil, err
+	}
+	return &pb.ReleaseFrameResponse{}, nil
+}
+
+// residentFrame is the frame that m names. The caller holds a lease of the device until it has released the frame.
+func (s *Server) residentFrame(m *pb.Frame, path string) (*frame, error) {
+	switch {
+	case m.GetLayout() != nil:
+		return nil, refuse(path+".layout", nil, "must not be given with resident: the frame has one")
+	case m.GetEncoding() != pb.Encoding_ENCODING_UNSPECIFIED:
+		return nil, refuse(path+".encoding", encodingName(m.GetEncoding()), "must not be given with resident")
+	}
+	f, id, release, err := s.frames.use(m.GetResident())
+	if err != nil {
+		return nil, err
+	}
+	if m.GetFrameId() != "" {
+		id = m.GetFrameId()
+	}
+	s.metrics.frames.WithLabelValues("resident").Inc()
+	return &frame{Frame: f, id: id, release: release}, nil
+}

@@ -1,0 +1,498 @@
+// frameStore: frames that stay on the device from call to call.
+
+package server
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/polyscan/polyscan/kernels"
+	"github.com/polyscan/polyscan/polygon"
+	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
+)
+
+// frameStore keeps frames by name until they are released, expire, or are evicted by the device's memory manager, which
+// doesn't tell: that shows when they are used next. It remembers for a while why a frame went.
+type frameStore struct {
+	limits frameLimits
+
+	mu     sync.Mutex
+	frames map[string]*residentFrame
+	used   frameTotals // of frames, and of uploads that have not ended
+	gone   map[string]goneFrame
+	order  []string // of gone, a ring: oldest at next
+	next   int
+	stats  frameStats
+}
+
+// frameLimits bound what a store keeps.
+type frameLimits struct {
+	frameTotals
+	idle, maxIdle time.Duration // of frames that say nothing, and of those that do
+}
+
+// frameTotals are sums over frames.
+type frameTotals struct {
+	count  int
+	bytes  int64 // on the device
+	copies int64 // in host memory
+}
+
+// frameStats is what a store has seen, and what it holds.
+type frameStats struct {
+	frameTotals
+	kept uint64
+	went [len(goneReasons)]uint64
+}
+
+// goneReason says why a frame is not kept any more.
+type goneReason uint8
+
+const (
+	goneUnknown goneReason = iota // it never was, or went too long ago
+	goneReleased
+	goneExpired
+	goneEvicted
+	goneLost
+)
+
+var goneReasons = [...]struct{ name, reason, text string }{
+	goneUnknown:  {"unknown", reasonUnknownFrame, "there is no such frame, and none went lately"},
+	goneReleased: {"released", reasonFrameReleased, "was released"},
+	goneExpired:  {"expired", reasonFrameExpired, "expired: nobody used it for its idle timeout"},
+	goneEvicted:  {"evicted", reasonFrameEvicted, "was evicted: the device needed its memory while nobody used it"},
+	goneLost:     {"lost", reasonFrameLost, "was lost with the device"},
+}
+
+type goneFrame struct {
+	why  goneReason
+	when time.Time
+}
+
+// rememberGone is how many frames that went are remembered.
+const rememberGone = 4096
+
+// residentFrame is a frame that is kept.
+type residentFrame struct {
+	name, id string
+	frame    polygon.Frame // without pixels
+	size     int           // of the pixels, in bytes
+	idle     time.Duration
+	created  time.Time
+	copy     []byte // of the pixels; nil without one
+
+	// Under the store's mu.
+	pixels *kernels.Resident[byte] // nil while the device is lost
+	users  int
+	used   time.Time   // when the last use ended
+	timer  *time.Timer // runs where nobody uses it
+	out    bool        // of the store
+}
+
+// bytes is what it takes of the device's memory.
+func (e *residentFrame) bytes() int64 { return kernels.Bytes[byte](e.size) }
+
+// totals is what it adds to the store's.
+func (e *residentFrame) totals() frameTotals { return frameTotals{1, e.bytes(), int64(cap(e.copy))} }
+
+func (t *frameTotals) add(o frameTotals, sign int) {
+	t.count += sign * o.count
+	t.bytes += int64(sign) * o.bytes
+	t.copies += int64(sign) * o.copies
+}
+
+// frameNotFound is the error for a frame that is not kept.
+type frameNotFound struct {
+	name string
+	goneFrame
+}
+
+func (e *frameNotFound) Error() string {
+	s := fmt.Sprintf("frame %q: %s", e.name, goneReasons[e.why].text)
+	if e.why != goneUnknown {
+		s += fmt.Sprintf(" (%v ago)", time.Since(e.when).Round(time.Millisecond))
+	}
+	return s
+}
+
+func newFrameStore(l frameLimits) *frameStore {
+	return &frameStore{limits: l, frames: map[string]*residentFrame{}, gone: map[string]goneFrame{}}
+}
+
+// find returns a frame that is kept and has not been evicted. st.mu is held.
+func (st *frameStore) find(name string) (*residentFrame, error) {
+	e := st.frames[name]
+	if e == nil {
+		return nil, &frameNotFound{name, st.gone[name]}
+	}
+	if e.pixels != nil && e.pixels.Gone() {
+		st.remove(e, goneEvicted)
+		return nil, &frameNotFound{name, st.gone[name]}
+	}
+	return e, nil
+}
+
+// remove forgets a frame. Calls that use it finish. st.mu is held.
+func (st *frameStore) remove(e *residentFrame, why goneReason) {
+	delete(st.frames, e.name)
+	e.out = true
+	e.timer.Stop()
+	if e.pixels != nil {
+		e.pixels.Drop()
+	}
+	st.used.add(e.totals(), -1)
+	st.stats.went[why]++
+	if len(st.order) < rememberGone {
+		st.order = append(st.order, e.name)
+	} else {
+		delete(st.gone, st.order[st.next])
+		st.order[st.next] = e.name
+		st.next = (st.next + 1) % rememberGone
+	}
+	st.gone[e.name] = goneFrame{why, time.Now()}
+}
+
+// sweep removes what was evicted. st.mu is held.
+func (st *frameStore) sweep() {
+	for _, e := range st.frames {
+		if e.pixels != nil && e.pixels.Gone() {
+			st.remove(e, goneEvicted)
+		}
+	}
+}
+
+// use returns a frame with its pixels on the device, and the client's own name of it. The caller holds a lease of the
+// device, and calls release before that ends.
+func (st *frameStore) use(name string) (f polygon.Frame, id string, release func(), err error) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	e, err := st.find(name)
+	if err != nil {
+		return f, "", nil, err
+	}
+	pixels := e.pixels
+	f = e.frame
+	var ok bool
+	if f.Resident, ok = pixels.Acquire(); !ok { // just now
+		st.remove(e, goneEvicted)
+		return f, "", nil, &frameNotFound{name, st.gone[name]}
+	}
+	e.users++
+	e.timer.Stop()
+	return f, e.id, func() {
+		pixels.Release()
+		st.mu.Lock()
+		defer st.mu.Unlock()
+		if e.users--; e.users == 0 {
+			st.touch(e)
+		}
+	}, nil
+}
+
+// touch starts the time until a frame expires. st.mu is held.
+func (st *frameStore) touch(e *residentFrame) {
+	e.used = time.Now()
+	if e.users == 0 && !e.out {
+		e.timer.Reset(e.idle)
+	}
+}
+
+// expire is called by a frame's timer, which may have been too late to stop.
+func (st *frameStore) expire(e *residentFrame) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if !e.out && e.users == 0 && time.Since(e.used) >= e.idle {
+		st.remove(e, goneExpired)
+	}
+}
+
+// get describes a frame, and counts that as a use where touch is set.
+func (st *frameStore) get(name string, touch bool) (*pb.ResidentFrame, error) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	e, err := st.find(name)
+	if err != nil {
+		return nil, err
+	}
+	if touch {
+		if e.pixels != nil {
+			if _, ok := e.pixels.Acquire(); ok { // it is the one used last for the memory manager, too
+				e.pixels.Release()
+			}
+		}
+		st.touch(e)
+	}
+	return e.describe(), nil
+}
+
+// describe is called with the store's mu held.
+func (e *residentFrame) describe() *pb.ResidentFrame {
+	used := e.used
+	if e.users > 0 {
+		used = time.Now()
+	}
+	return &pb.ResidentFrame{
+		Name:      e.name,
+		FrameId:   e.id,
+		Layout:    layoutOf(e.frame),
+		Bytes:     uint64(e.bytes()),
+		CreatedAt: timestamppb.New(e.created),
+		UsedAt:    timestamppb.New(used),
+		ExpiresAt: timestamppb.New(used.Add(e.idle)),
+	}
+}
+
+// list describes the first n frames behind a name, in order, and says whether more follow.
+func (st *frameStore) list(after string, n int) (page []*pb.ResidentFrame, more bool) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	st.sweep()
+	names := slices.Sorted(maps.Keys(st.frames))
+	from, found := slices.BinarySearch(names, after)
+	if found {
+		from++
+	}
+	names = names[from:]
+	more = len(names) > n
+	page = make([]*pb.ResidentFrame, min(len(names), n))
+	for i := range page {
+		page[i] = st.frames[names[i]].describe()
+	}
+	return page, more
+}
+
+// release forgets a frame.
+func (st *frameStore) release(name string) error {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	e, err := st.find(name)
+	if err != nil {
+		return err
+	}
+	st.remove(e, goneReleased)
+	return nil
+}
+
+// upload is a frame on its way into the store: it has its place, and its pixels are coming. It ends with keep or abort.
+type upload struct {
+	st          *frameStore
+	dev         *kernels.Device
+	e           *residentFrame
+	least, most int64 // bytes that come
+	got         int64
+}
+
+// begin makes room for a frame, whose pixels are yet to come. The caller holds a lease of the device until the upload has
+// ended.
+func (st *frameStore) begin(dev *kernels.Device, f polygon.Frame, id string, idle time.Duration) (*upload, error) {
+	f.Data = nil
+	least, most, err := f.Sizes()
+	if err != nil {
+		return nil, err
+	}
+	e := &residentFrame{id: id, frame: f, size: int(least), idle: idle}
+	if err := st.reserve(e); err != nil {
+		return nil, err
+	}
+	if e.pixels, err = kernels.Store[byte](dev, e.size, "resident frames"); err != nil {
+		st.unreserve(e)
+		return nil, err
+	}
+	return &upload{st: st, dev: dev, e: e, least: least, most: most}, nil
+}
+
+// reserve counts a frame that is coming, and decides whether it gets a copy.
+func (st *frameStore) reserve(e *residentFrame) error {
+	full := func(format string, args ...any) error {
+		return &quotaError{reasonFramesFull, "resident frames", fmt.Sprintf(format, args...)}
+	}
+	l, n := st.limits, e.bytes()
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if n > l.bytes {
+		return full("the frame takes %d bytes; the limit for all together is %d", n, l.bytes)
+	}
+	if st.used.count >= l.count || n > l.bytes-st.used.bytes {
+		st.sweep()
+	}
+	switch {
+	case st.used.count >= l.count:
+		return full("%d are kept, which is the limit; release those that are done with", st.used.count)
+	case n > l.bytes-st.used.bytes:
+		return full("the frame takes %d bytes, and %d of %d are taken; release those that are done with", n, st.used.bytes, l.bytes)
+	}
+	if int64(e.size) <= l.copies-st.used.copies {
+		e.copy = make([]byte, 0, e.size)
+	}
+	st.used.add(e.totals(), 1)
+	return nil
+}
+
+func (st *frameStore) unreserve(e *residentFrame) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	st.used.add(e.totals(), -1)
+}
+
+// write brings the next pixels to the device. They may be freed when it returns.
+func (u *upload) write(ctx context.Context, pieces [][]byte) error {
+	var n int64
+	for _, p := range pieces {
+		n += int64(len(p))
+	}
+	if u.got+n > u.most {
+		return refuse("frame.data", fmt.Sprintf("%d bytes", u.got+n), "are too many: the layout takes %d", u.most)
+	}
+	from := min(u.got, u.least)
+	u.got += n
+	to := min(u.got, u.least)
+	if from == to {
+		return nil
+	}
+	if over := u.got - u.least; over > 0 { // the gap behind the last row
+		pieces = slices.Clone(pieces)
+		for over > 0 {
+			last := &pieces[len(pieces)-1]
+			cut := min(over, int64(len(*last)))
+			*last = (*last)[:int64(len(*last))-cut]
+			over -= cut
+			if len(*last) == 0 {
+				pieces = pieces[:len(pieces)-1]
+			}
+		}
+	}
+	err := u.dev.Do(ctx, kernels.Job{Label: "upload"}, func(q *kernels.Queue) error {
+		return kernels.UploadGather(q, u.e.pixels.Buffer().Range(int(from), int(to)), pieces)
+	})
+	if err == nil && u.e.copy != nil {
+		for _, p := range pieces {
+			u.e.copy = append(u.e.copy, p...)
+		}
+	}
+	return err
+}
+
+// complete says what is missing.
+func (u *upload) complete() error {
+	if u.got < u.least {
+		return refuse("frame.data", fmt.Sprintf("%d bytes", u.got), "are too few: the layout takes %d", u.least)
+	}
+	return nil
+}
+
+// keep puts the frame into the store.
+func (u *upload) keep() *pb.ResidentFrame {
+	st, e := u.st, u.e
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	e.name = rand.Text() // 130 bits
+	e.created = time.Now()
+	e.timer = time.AfterFunc(e.idle, func() { st.expire(e) })
+	st.touch(e)
+	st.frames[e.name] = e
+	st.stats.kept++
+	e.pixels.Release()
+	return e.describe()
+}
+
+// abort leaves nothing.
+func (u *upload) abort() {
+	u.e.pixels.Drop()
+	u.e.pixels.Release()
+	u.st.unreserve(u.e)
+}
+
+// detach drops all pixels. No lease of the device is out.
+func (st *frameStore) detach() {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	st.sweep()
+	for _, e := range st.frames {
+		if e.pixels != nil {
+			e.pixels.Drop()
+			e.pixels = nil
+		}
+	}
+}
+
+// restore brings the pixels of all frames to another device, those used last first. Frames without a copy, and those that
+// find no room, are lost; it returns how many. An error means that the device is of no use.
+func (st *frameStore) restore(ctx context.Context, dev *kernels.Device) (lost int, err error) {
+	st.mu.Lock()
+	frames := slices.SortedFunc(maps.Values(st.frames), func(a, b *residentFrame) int {
+		return cmp.Or(b.used.Compare(a.used), cmp.Compare(a.name, b.name))
+	})
+	st.mu.Unlock()
+	for _, e := range frames {
+		pixels, err := e.putBack(ctx, dev)
+		var capacity *kernels.CapacityError
+		if err != nil && !errors.As(err, &capacity) {
+			return lost, err
+		}
+		st.mu.Lock()
+		switch {
+		case e.out: // released or expired meanwhile
+			if pixels != nil {
+				pixels.Drop()
+			}
+		case pixels == nil:
+			st.remove(e, goneLost)
+			lost++
+		default:
+			e.pixels = pixels
+		}
+		st.mu.Unlock()
+		if pixels != nil {
+			pixels.Release()
+		}
+	}
+	return lost, nil
+}
+
+// putBack returns the pixels on dev, held once, or nil where there is no copy.
+func (e *residentFrame) putBack(ctx context.Context, dev *kernels.Device) (*kernels.Resident[byte], error) {
+	if e.copy == nil {
+		return nil, nil
+	}
+	pixels, err := kernels.Store[byte](dev, e.size, "resident frames")
+	if err != nil {
+		return nil, err
+	}
+	err = dev.Do(ctx, kernels.Job{Label: "upload"}, func(q *kernels.Queue) error {
+		return kernels.Upload(q, pixels.Buffer(), e.copy)
+	})
+	if err != nil {
+		pixels.Drop()
+		pixels.Release()
+		return nil, err
+	}
+	return pixels, nil
+}
+
+// close forgets everything. No call uses a frame.
+func (st *frameStore) close() {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	for _, e := range st.frames {
+		st.remove(e, goneReleased)
+	}
+}
+
+// totals counts what is kept, and what went.
+func (st *frameStore) totals() frameStats {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	st.sweep()
+	s := st.stats
+	s.frameTotals = st.used
+	return s
+}
