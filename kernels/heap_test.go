@@ -2,6 +2,7 @@ package kernels
 
 import (
 	"encoding/binary"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -311,4 +312,28 @@ func TestHeapVictims(t *testing.T) {
 			t.Fatalf("%d bytes are not free without %v", n, got)
 		}
 	})
+}
+
+// What an alloc and a free take does not depend on how many blocks are out.
+func BenchmarkHeap(b *testing.B) {
+	for _, live := range []int{100, 10_000, 100_000} {
+		b.Run(fmt.Sprint("live=", live), func(b *testing.B) {
+			g := rand.New(rand.NewPCG(1, 2))
+			size := func() int64 { return driver.Align * (1 + int64(g.ExpFloat64()*200)) }
+			h := newHeap(int64(live) * 400 * driver.Align)
+			out := make([]int64, live)
+			for i := range out {
+				out[i], _ = h.alloc(size(), g.IntN(2) == 0)
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				i := g.IntN(live)
+				h.free(out[i])
+				var ok bool
+				if out[i], ok = h.alloc(size(), g.IntN(2) == 0); !ok {
+					b.Fatal("no room")
+				}
+			}
+		})
+	}
 }
