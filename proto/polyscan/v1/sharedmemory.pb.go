@@ -75,8 +75,9 @@ type LeaseResponse struct {
 	LeaseId uint64 `protobuf:"varint,1,opt,name=lease_id,json=leaseId,proto3" json:"lease_id,omitempty"`
 	// How much it is.
 	Bytes uint64 `protobuf:"varint,2,opt,name=bytes,proto3" json:"bytes,omitempty"`
-	// Where to get the file descriptor: connect to this unix socket, send token, and receive one byte with the
-	// descriptor beside it (SCM_RIGHTS). It can be had once, within ten seconds.
+	// Where to get the file descriptor: connect to this unix socket, send token, and receive one byte: 0 with the
+	// descriptor beside it (SCM_RIGHTS), 1 for a token that is not known (any more), 2 for a user who may not have memory.
+	// It can be had once, within ten seconds. Keep the connection: a second byte says that the content is about to go.
 	SocketPath    string `protobuf:"bytes,3,opt,name=socket_path,json=socketPath,proto3" json:"socket_path,omitempty"`
 	Token         []byte `protobuf:"bytes,4,opt,name=token,proto3" json:"token,omitempty"`
 	unknownFields protoimpl.UnknownFields

@@ -35,7 +35,8 @@ const (
 // QuotaFailure where there is no room for another lease.
 type SharedMemoryServiceClient interface {
 	// Lease leases memory for as long as the stream is open. One response comes, and then nothing; when the call ends,
-	// however it ends, the lease ends with it. Calls that are reading the memory finish.
+	// however it ends, the lease ends with it. Calls that are reading the memory finish. Its content is left alone for a
+	// few seconds more while the client keeps the connection to the socket, unless the room is needed.
 	Lease(ctx context.Context, in *LeaseRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[LeaseResponse], error)
 }
 
@@ -77,7 +78,8 @@ type SharedMemoryService_LeaseClient = grpc.ServerStreamingClient[LeaseResponse]
 // QuotaFailure where there is no room for another lease.
 type SharedMemoryServiceServer interface {
 	// Lease leases memory for as long as the stream is open. One response comes, and then nothing; when the call ends,
-	// however it ends, the lease ends with it. Calls that are reading the memory finish.
+	// however it ends, the lease ends with it. Calls that are reading the memory finish. Its content is left alone for a
+	// few seconds more while the client keeps the connection to the socket, unless the room is needed.
 	Lease(*LeaseRequest, grpc.ServerStreamingServer[LeaseResponse]) error
 	mustEmbedUnimplementedSharedMemoryServiceServer()
 }
