@@ -118,6 +118,10 @@ func rights(oob []byte) (fds []int, err error) {
 		return nil, fmt.Errorf("control message: %w", err)
 	}
 	for i := range messages {
+		if len(messages[i].Data)%4 != 0 { // ParseUnixRights would panic
+			err = errors.New("control message: part of a descriptor")
+			continue
+		}
 		more, e := unix.ParseUnixRights(&messages[i])
 		fds = append(fds, more...)
 		if e != nil && err == nil {
