@@ -494,7 +494,7 @@ func (s *sched) keep(n int64, t tenant, label string) (block, error) {
 	}
 	ahead := 0
 	if t == cached {
-		ahead = s.forMemory()
+		ahead = s.starved()
 	}
 	if ahead == 0 {
 		if b, err := s.mem.reserve(n, t, label); err == nil {
@@ -502,6 +502,21 @@ func (s *sched) keep(n int64, t tenant, label string) (block, error) {
 		}
 	}
 	return block{}, s.mem.refuse(n, label, ahead)
+}
+
+// starved counts the jobs in the queue that wait for nothing but memory: there are streams for them.
+func (s *sched) starved() (n int) {
+	for c := range s.classes {
+		if len(s.classes[c].idle) == 0 {
+			continue
+		}
+		for _, t := range s.classes[c].waiting {
+			if !t.begun() && t.job.Footprint > 0 {
+				n++
+			}
+		}
+	}
+	return n
 }
 
 // forMemory counts the jobs in the queue that need memory.

@@ -3,9 +3,12 @@ package kernels
 import (
 	"context"
 	"errors"
+	"runtime"
 	"sync"
 	"testing"
 	"testing/synctest"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/polyscan/polyscan/kernels/driver"
 )
@@ -75,7 +78,9 @@ func TestCancelledHeadMakesWay(t *testing.T) {
 		errs := make(chan error)
 		go func() { errs <- d.Do(ctx, Job{Label: "head", Footprint: 10 * 256}, func(*Queue) error { return nil }) }()
 		synctest.Wait()
-		go func() { errs <- d.Do(t.Context(), Job{Label: "next", Footprint: 256}, func(*Queue) error { return nil }) }()
+		go func() {
+			errs <- d.Do(t.Context(), Job{Label: "next", Footprint: 256}, func(*Queue) error { return nil })
+		}()
 		synctest.Wait()
 		if n := d.Memory().Waiting; n != 2 {
 			t.Errorf("%d wait", n)
@@ -88,4 +93,66 @@ func TestCancelledHeadMakesWay(t *testing.T) {
 		k.Free()
 		idle(t, d)
 	})
+}
+
+// TestStoreBesideBusyStreams: jobs that wait for a stream don't keep residents from memory that there is plenty of; those that
+// wait for memory do.
+func TestStoreBesideBusyStreams(t *testing.T) {
+	dev, err := Open(&fakeDriver{}, Config{MemoryBytes: 1 << 20, Streams: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dev.Close()
+	store := func() error {
+		r, err := Store[byte](dev, 100, "r")
+		if err == nil {
+			r.Drop()
+			r.Release()
+		}
+		return err
+	}
+	run := func(footprint int64, entered chan<- struct{}, leave <-chan struct{}) func() error {
+		return func() error {
+			return dev.Do(t.Context(), Job{Label: "j", Footprint: footprint}, func(*Queue) error {
+				entered <- struct{}{}
+				<-leave
+				return nil
+			})
+		}
+	}
+	entered, leave := make(chan struct{}), make(chan struct{})
+	var jobs errgroup.Group
+	jobs.Go(run(256, entered, leave))
+	<-entered
+	jobs.Go(run(256, entered, leave)) // waits for the stream
+	for dev.Memory().Waiting == 0 {
+		runtime.Gosched()
+	}
+	if err := store(); err != nil {
+		t.Errorf("beside a busy stream: %v", err)
+	}
+	leave <- struct{}{}
+	<-entered
+	leave <- struct{}{}
+	if err := jobs.Wait(); err != nil {
+		t.Error(err)
+	}
+
+	kept, err := Keep[byte](dev, 1<<19, "kept")
+	if err != nil {
+		t.Fatal(err)
+	}
+	jobs.Go(run(1<<20, entered, leave)) // waits for memory
+	for dev.Memory().Waiting == 0 {
+		runtime.Gosched()
+	}
+	if err := store(); !errors.Is(err, driver.ErrOutOfMemory) {
+		t.Errorf("beside a job that waits for memory: %v", err)
+	}
+	kept.Free()
+	<-entered
+	leave <- struct{}{}
+	if err := jobs.Wait(); err != nil {
+		t.Error(err)
+	}
 }
