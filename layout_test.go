@@ -295,7 +295,7 @@ var subjects = []struct {
 	{pkg: "kernels/cpu"},
 	{pkg: "kernels/cuda"},
 	{pkg: "kernels/driver"},
-	{pkg: "lowpoly", later: true},
+	{pkg: "lowpoly"},
 	{pkg: "polygon"},
 	{pkg: "proto/polyscan/v1"},
 	{pkg: "server"},
