@@ -178,7 +178,7 @@ func (s *frameServer) uploadFrame(stream grpc.ServerStream) error {
 		return stream.SendMsg(&pb.UploadFrameResponse{Frame: kept})
 	case <-s.draining:
 		err = errShuttingDown
-	case <-lostOf(dev.Device):
+	case <-dev.Lost():
 		err = errDeviceLost
 	case <-ctx.Done():
 		err = context.Cause(ctx)

@@ -370,7 +370,7 @@ func (u *upload) write(ctx context.Context, pieces [][]byte) error {
 			}
 		}
 	}
-	err := u.dev.Do(ctx, kernels.Job{Label: "upload"}, func(q *kernels.Queue) error {
+	err := u.dev.Do(ctx, kernels.Job{Label: "upload", Units: to - from}, func(q *kernels.Queue) error {
 		return kernels.UploadGather(q, u.e.pixels.Buffer().Range(int(from), int(to)), pieces)
 	})
 	if err == nil && u.e.copy != nil {
@@ -467,7 +467,7 @@ func (e *residentFrame) putBack(ctx context.Context, dev *kernels.Device) (*kern
 	if err != nil {
 		return nil, err
 	}
-	err = dev.Do(ctx, kernels.Job{Label: "upload"}, func(q *kernels.Queue) error {
+	err = dev.Do(ctx, kernels.Job{Label: "upload", Units: int64(e.size)}, func(q *kernels.Queue) error {
 		return kernels.Upload(q, pixels.Buffer(), e.copy)
 	})
 	if err != nil {

@@ -549,6 +549,9 @@ func TestDriverErrors(t *testing.T) {
 		if !strings.Contains(s.logs.String(), c.log) {
 			t.Errorf("the log lacks %q", c.log)
 		}
+		if c.code == codes.Unavailable {
+			waitFor(t, "the device to be back", func() bool { return s.dev.regained() == 1 })
+		}
 		if c.code == codes.Internal && !strings.Contains(s.logs.String(), d.info.Metadata["id"]) {
 			t.Errorf("the log lacks the id %v", d.info)
 		}

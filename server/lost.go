@@ -22,6 +22,7 @@ import (
 // the server has to be started anew: failed has the error then.
 type deviceKeeper struct {
 	open func() (*kernels.Device, error)
+	soon time.Duration // soonAgain
 	log  *slog.Logger
 	user deviceUser
 
@@ -99,7 +100,7 @@ func openDevice(open func() (*kernels.Device, error), log *slog.Logger) (*device
 	if err != nil {
 		return nil, err
 	}
-	k := &deviceKeeper{open: open, log: log, dev: dev, failed: make(chan error, 1)}
+	k := &deviceKeeper{open: open, soon: soonAgain, log: log, dev: dev, failed: make(chan error, 1)}
 	k.ctx, k.stop = context.WithCancel(context.Background())
 	return k, nil
 }
@@ -169,7 +170,7 @@ func (k *deviceKeeper) watch(u deviceUser) {
 			select {
 			case <-k.ctx.Done():
 				return
-			case <-lostOf(k.current()):
+			case <-k.current().Lost():
 			}
 			err := k.reopen(back)
 			if k.ctx.Err() != nil {
@@ -201,7 +202,7 @@ func (k *deviceKeeper) reopen(back time.Time) error {
 	k.log.Error("device lost: jobs fail until it is open again", "backend", info.Backend, "device", info.Device)
 	k.user.deviceLost()
 
-	if lived := time.Since(back); lived < soonAgain {
+	if lived := time.Since(back); lived < k.soon {
 		return fmt.Errorf("%w again, %v after it was opened again", errDeviceLost, lived.Round(time.Millisecond))
 	}
 	patience := time.NewTimer(leasePatience)
@@ -239,11 +240,4 @@ func (k *deviceKeeper) close() error {
 	k.stop()
 	k.watcher.Wait()
 	return k.current().Close()
-}
-
-func lostOf(d *kernels.Device) <-chan struct{} {
-	if l, ok := any(d).(interface{ Lost() <-chan struct{} }); ok {
-		return l.Lost()
-	}
-	return nil
 }
