@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"net"
 	"runtime"
 	"runtime/debug"
 	"strings"
@@ -67,6 +68,17 @@ type Config struct {
 	FrameCopyBytes int64
 	NoFrameCopies  bool
 
+	// SharedMemoryListener is a unix socket, on Linux, over which clients on the same host get memory to put frames into;
+	// see pb.SharedMemoryService. Default: there is none. New takes it over, and sets its mode: 0600, or 0666 with
+	// SharedMemoryUIDs. Clients must see it under the path that it has here, so a container needs the same path outside.
+	SharedMemoryListener *net.UnixListener
+	// SharedMemoryBytes bounds all leases of it together; it is taken from the system only when it is leased. Default
+	// 1 GiB.
+	SharedMemoryBytes int64
+	// SharedMemoryUIDs are the users whose programs may have some, by the credentials of their connection to the socket.
+	// The user of this process and root may anyway.
+	SharedMemoryUIDs []uint32
+
 	// RecipeDir is where recipes are stored; "" keeps them in memory. One server at a time may use a directory.
 	RecipeDir string
 	// MaxRecipes bounds the stored versions; default 10,000. MaxRecipeBytes bounds their size together, as messages;
@@ -98,14 +110,15 @@ type Config struct {
 
 // The defaults of [Config].
 const (
-	DefaultMaxMessageBytes = 256 << 20
-	DefaultMaxFramePixels  = 1 << 28
-	DefaultMaxStreams      = 100
-	DefaultStreamDepth     = 3
-	DefaultHostBytes       = 1 << 30
-	DefaultMaxFrames       = 10_000
-	DefaultMaxRecipes      = 10_000
-	DefaultMaxRecipeBytes  = 1 << 30
+	DefaultMaxMessageBytes   = 256 << 20
+	DefaultMaxFramePixels    = 1 << 28
+	DefaultMaxStreams        = 100
+	DefaultStreamDepth       = 3
+	DefaultHostBytes         = 1 << 30
+	DefaultSharedMemoryBytes = 1 << 30
+	DefaultMaxFrames         = 10_000
+	DefaultMaxRecipes        = 10_000
+	DefaultMaxRecipeBytes    = 1 << 30
 )
 
 // The defaults of [Config] that are times.
@@ -140,6 +153,7 @@ func (c Config) withDefaults() (Config, error) {
 		{"FrameIdleTimeout", int64(c.FrameIdleTimeout), math.MaxInt64},
 		{"MaxFrameIdleTimeout", int64(c.MaxFrameIdleTimeout), math.MaxInt64},
 		{"FrameCopyBytes", c.FrameCopyBytes, 1 << 62},
+		{"SharedMemoryBytes", c.SharedMemoryBytes, 1 << 62},
 		{"MaxRecipes", int64(c.MaxRecipes), 1 << 31},
 		{"MaxRecipeBytes", c.MaxRecipeBytes, 1 << 62},
 	} {
@@ -161,6 +175,7 @@ func (c Config) withDefaults() (Config, error) {
 	if c.FrameIdleTimeout > c.MaxFrameIdleTimeout {
 		return c, fmt.Errorf("server: Config.FrameIdleTimeout = %v: must be at most MaxFrameIdleTimeout, %v", c.FrameIdleTimeout, c.MaxFrameIdleTimeout)
 	}
+	orElse(&c.SharedMemoryBytes, DefaultSharedMemoryBytes)
 	orElse(&c.MaxRecipes, DefaultMaxRecipes)
 	orElse(&c.MaxRecipeBytes, DefaultMaxRecipeBytes)
 	if c.Logger == nil {

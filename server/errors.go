@@ -47,6 +47,11 @@ const (
 	reasonUploadStalled   = "UPLOAD_STALLED"       // no pixels came for a while
 	reasonDeviceLost      = "DEVICE_LOST"          // RetryInfo
 	reasonInconsistent    = "DEVICE_INCONSISTENT"  // metadata: id, which the log has
+	reasonNoSharedSocket  = "SHARED_MEMORY_OFF"    // the server has no socket for it
+	reasonNoSharedMemory  = "SHARED_MEMORY"        // QuotaFailure, and RetryInfo where waiting helps
+	reasonUnknownLease    = "UNKNOWN_LEASE"        // ResourceInfo says which
+	reasonDamagedLease    = "LEASE_DAMAGED"        // its client has removed pages
+	reasonLeaseNotFetched = "LEASE_NOT_FETCHED"    // nobody came for the descriptor
 	reasonShuttingDown    = "SHUTTING_DOWN"        // RetryInfo
 	reasonNotSupported    = "NOT_SUPPORTED"        // by this backend
 	reasonInternal        = "INTERNAL"             // metadata: id, which the log has

@@ -12,7 +12,7 @@ import (
 )
 
 // frame is a frame in host memory, ready to be reduced. Its pixels may be those of the message that it came in, which
-// must not be freed before.
+// must not be freed before, or lie in shared memory: they may change at any time then, and are to be read once.
 type frame struct {
 	polygon.Frame
 	id      string
@@ -20,8 +20,8 @@ type frame struct {
 	release func()        // gives host memory back; to be called once
 }
 
-// newFrame finds a Frame that is resident, or checks one, whose payload is pieces, and decodes it where it is a file. path is
-// where it lies in the request.
+// newFrame finds a Frame that is resident, or checks one, whose payload is pieces, finds its pixels where they are in shared memory, and decodes it where
+// it is a file. path is where it lies in the request.
 func (s *Server) newFrame(ctx context.Context, m *pb.Frame, pieces [][]byte, path string) (*frame, error) {
 	if _, ok := m.GetSource().(*pb.Frame_Resident); ok {
 		return s.residentFrame(m, path)
@@ -32,9 +32,18 @@ func (s *Server) newFrame(ctx context.Context, m *pb.Frame, pieces [][]byte, pat
 		if err != nil {
 			return nil, err
 		}
+		release := func() {}
+		if p := m.GetShared(); p != nil {
+			if release, err = s.shared.place(&f, p, path+".shared"); err != nil {
+				return nil, err
+			}
+		}
 		s.metrics.frames.WithLabelValues("raw").Inc()
-		return &frame{Frame: f, id: m.GetFrameId(), release: func() {}}, nil
+		return &frame{Frame: f, id: m.GetFrameId(), release: release}, nil
 	case pb.Encoding_ENCODING_AUTO, pb.Encoding_ENCODING_PNG, pb.Encoding_ENCODING_JPEG, pb.Encoding_ENCODING_TIFF, pb.Encoding_ENCODING_BMP:
+		if m.GetShared() != nil {
+			return nil, refuse(path+".encoding", e, "must be raw for pixels in shared memory")
+		}
 		start := time.Now()
 		f, kind, release, err := s.decodeImage(ctx, m, pieces, path)
 		if err != nil {

@@ -79,10 +79,12 @@ func (s *Server) setHealth(to healthpb.HealthCheckResponse_ServingStatus) {
 func (s *Server) detach() {
 	s.prepared.clear()
 	s.frames.detach()
+	s.shared.detach()
 }
 
 // restore implements deviceUser. Regions are prepared again when they are needed.
 func (s *Server) restore(ctx context.Context, dev *kernels.Device) error {
+	s.shared.restore(dev)
 	lost, err := s.frames.restore(ctx, dev)
 	if lost > 0 {
 		s.log.Warn("resident frames were lost with the device", "frames", lost)

@@ -188,7 +188,7 @@ func (s *Server) register() error {
 		ConstLabels: prometheus.Labels{"version": s.cfg.Version, "go_version": goVersion(), "backend": i.Backend, "device": i.Device},
 	})
 	build.Set(1)
-	s.collectors = append(s.metrics.collectors(), newStateCollector(s.dev, s.prepared, s.recipes), build)
+	s.collectors = append(s.metrics.collectors(), newStateCollector(s.dev, s.prepared, s.recipes), s.shared, build)
 	for i, c := range s.collectors {
 		if err := reg.Register(c); err != nil {
 			for _, c := range s.collectors[:i] {

@@ -39,6 +39,7 @@ type Server struct {
 	prepared  *preparedCache
 	frames    *frameStore
 	host      *budget
+	shared    *sharedMemory // nil: off
 
 	overheadLimit int64         // of a request's structs
 	tokens        *tokens       // nil: no authentication
@@ -127,8 +128,11 @@ func New(cfg Config) (_ *Server, err error) {
 	orElse(&cfg.PreparedBytes, s.dev.Info().MemoryBytes/4)
 	s.prepared = newPreparedCache(cfg.PreparedBytes)
 	s.frames = newFrameStore(cfg.frameLimits(s.dev.Info()))
+	if s.shared, err = newSharedMemory(cfg, s.dev); err != nil {
+		return nil, errors.Join(err, s.dev.close())
+	}
 	if err := s.register(); err != nil {
-		return nil, errors.Join(fmt.Errorf("server: metrics: %w", err), s.dev.close())
+		return nil, errors.Join(fmt.Errorf("server: metrics: %w", err), s.shared.close(), s.dev.close())
 	}
 	s.newGRPC()
 	s.dev.watch(s)
@@ -158,6 +162,7 @@ func (s *Server) newGRPC() {
 	s.grpc = grpc.NewServer(append(options, s.cfg.grpcOptions...)...)
 	r := registrar{s.grpc, s}
 	r.RegisterService(inspectionDesc(), &inspectionServer{Server: s})
+	r.RegisterService(sharedMemoryDesc(), &sharedMemoryServer{Server: s})
 	r.RegisterService(frameDesc(), &frameServer{Server: s})
 	pb.RegisterRecipeServiceServer(r, &recipeServer{Server: s})
 	pb.RegisterDeviceServiceServer(r, &deviceServer{Server: s})
@@ -230,7 +235,7 @@ func (s *Server) shutdown(ctx context.Context) error {
 	s.frames.close()
 	s.recipes.close()
 	s.unregister()
-	return errors.Join(err, s.dev.close())
+	return errors.Join(err, s.shared.close(), s.dev.close())
 }
 
 // Device describes what the server computes on.

@@ -21,7 +21,7 @@ func newValidator() (protovalidate.Validator, error) {
 	return protovalidate.New(protovalidate.WithMessages(
 		&pb.ReduceRequest{}, &pb.RasterizeRequest{}, &pb.StreamFramesRequest{},
 		&pb.PutRecipeRequest{}, &pb.GetRecipeRequest{}, &pb.ListRecipesRequest{}, &pb.DeleteRecipeRequest{},
-		&pb.GetDeviceRequest{},
+		&pb.GetDeviceRequest{}, &pb.LeaseRequest{},
 		&pb.PutFrameRequest{}, &pb.UploadFrameRequest{}, &pb.GetFrameRequest{}, &pb.ListFramesRequest{}, &pb.ReleaseFrameRequest{},
 	))
 }

@@ -1,0 +1,614 @@
+// Shared memory: what clients on the same host have leased, and the frames that lie in it.
+
+package server
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/subtle"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/protoadapt"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/polyscan/polyscan/kernels"
+	"github.com/polyscan/polyscan/polygon"
+	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
+	"github.com/polyscan/polyscan/proto/sharedmem"
+)
+
+// The memory is the server's, so that a client that dies leaves nothing behind; it is sealed, so that one that means harm can't
+// take it away under a job. What remains to such a client is to change pixels while they are read, and to remove pages.
+// Each byte is read once, when it is copied to the device, and nothing but pixels is: checks look at the copy or at the
+// request. A lease with pages removed is refused from the next frame on; a job that is reading it gets zeros, or, where the
+// system has no page to spare, an error.
+
+const (
+	// takeBackAfter is how long the content of a lease that has ended is left to a client that is still there, and may
+	// want to copy it to another lease because its connection broke.
+	takeBackAfter = 5 * time.Second
+	// fetchTimeout is how long the descriptor of a lease waits for its client.
+	fetchTimeout = 10 * time.Second
+	// tokenTimeout is how long a connection to the socket may take to send its token, and maxFetches how many may be at
+	// it; more wait to be accepted.
+	tokenTimeout = 2 * time.Second
+	maxFetches   = 128
+	// maxLeases bounds file descriptors: each lease has two.
+	maxLeases = 1024
+)
+
+// sharedMemory is the leases of a server.
+type sharedMemory struct {
+	socket *net.UnixListener
+	path   string
+	limit  int64
+	uids   []uint32 // that may have memory
+	log    *slog.Logger
+
+	takeBackAfter, fetchTimeout time.Duration // as the constants say, but in tests
+
+	dev *deviceKeeper
+
+	ctx     context.Context // ends with the server
+	cancel  context.CancelFunc
+	running sync.WaitGroup // goroutines of the socket
+
+	mu     sync.Mutex
+	used   int64 // bytes; those of leases that have ended count until nobody uses them
+	leases []*memoryLease
+	ended  map[*memoryLease]*net.UnixConn // leases whose content a client may still want
+	freed  chan struct{}                  // closed, and replaced, when bytes came free
+
+	granted, refused, unfetched, read uint64 // read: bytes of frames
+
+	// registering is held by those who tell the device of memory, which takes longer than mu should be held.
+	registering sync.Mutex
+}
+
+// memoryLease is memory of one client.
+type memoryLease struct {
+	id      uint64
+	memory  *sharedmem.Memory
+	token   sharedmem.Token
+	fetched chan struct{} // closed when the token is used
+
+	unregister func() error // from the device, of sharedMemory.registering; nil where the device does not know the memory
+
+	// Of sharedMemory.mu:
+	users   int           // jobs that read it, the connection that it was fetched over, and 1 until it ends
+	waiting bool          // for its token
+	conn    *net.UnixConn // that it was fetched over; nil before, and when the client has closed it
+}
+
+// newSharedMemory starts to hand out memory over the socket of the configuration, and takes it over. It returns nil where
+// there is none.
+func newSharedMemory(cfg Config, dev *deviceKeeper) (*sharedMemory, error) {
+	l := cfg.SharedMemoryListener
+	if l == nil {
+		return nil, nil
+	}
+	if runtime.GOOS != "linux" {
+		return nil, fmt.Errorf("server: %w", sharedmem.ErrUnsupported)
+	}
+	m := &sharedMemory{
+		socket: l, path: l.Addr().String(), limit: cfg.SharedMemoryBytes, log: cfg.Logger, dev: dev, takeBackAfter: takeBackAfter, fetchTimeout: fetchTimeout,
+		ended: map[*memoryLease]*net.UnixConn{}, freed: make(chan struct{}),
+		uids: append([]uint32{0, uint32(os.Geteuid())}, cfg.SharedMemoryUIDs...),
+	}
+	if !strings.HasPrefix(m.path, "@") { // which has no file
+		var err error
+		if m.path, err = filepath.Abs(m.path); err != nil {
+			return nil, fmt.Errorf("server: shared memory: %w", err)
+		}
+		mode := os.FileMode(0o600)
+		if len(cfg.SharedMemoryUIDs) > 0 {
+			mode = 0o666 // credentials decide
+		}
+		if err := os.Chmod(m.path, mode); err != nil {
+			return nil, fmt.Errorf("server: shared memory: %w", err)
+		}
+	}
+	m.ctx, m.cancel = context.WithCancel(context.Background())
+	m.running.Go(m.accept)
+	return m, nil
+}
+
+// close ends everything. No call may be in flight.
+func (m *sharedMemory) close() error {
+	if m == nil {
+		return nil
+	}
+	m.cancel()
+	err := m.socket.Close()
+	m.running.Wait()
+	m.mu.Lock()
+	leases := slices.Clone(m.leases)
+	m.mu.Unlock()
+	for _, l := range leases {
+		m.end(l)
+	}
+	if errors.Is(err, net.ErrClosed) {
+		return nil
+	}
+	return err
+}
+
+// open makes a lease. end is to be called.
+func (m *sharedMemory) open(ctx context.Context, bytes uint64) (_ *memoryLease, err error) {
+	size, err := m.reserve(ctx, bytes)
+	if err != nil {
+		return nil, err
+	}
+	l := &memoryLease{fetched: make(chan struct{}), users: 1, waiting: true, token: sharedmem.NewToken()}
+	defer func() {
+		if err != nil {
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			m.used -= size
+			m.refused++
+		}
+	}()
+	if l.memory, err = sharedmem.Create(ctx, size); err != nil {
+		if cause := context.Cause(ctx); cause != nil {
+			return nil, cause
+		}
+		m.log.WarnContext(ctx, "no shared memory", "bytes", size, "error", err)
+		return nil, noSharedMemory(true, fmt.Sprintf("%d bytes: the system has none to give", size))
+	}
+	if dev, err := m.dev.acquire(); err == nil { // a lost one is told when it is back
+		m.register(dev.Device, l)
+		dev.end()
+	}
+	var id [8]byte
+	rand.Read(id[:]) // never fails
+	l.id = binary.LittleEndian.Uint64(id[:])
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.leases = append(m.leases, l)
+	m.granted++
+	return l, nil
+}
+
+// reserve takes bytes, in whole pages, of the limit. Where there is no room it takes back what has ended.
+func (m *sharedMemory) reserve(ctx context.Context, bytes uint64) (int64, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	size, err := int64(0), error(nil)
+	if bytes <= uint64(m.limit) {
+		size, err = sharedmem.RoundUp(int64(bytes))
+	}
+	switch {
+	case err != nil:
+		return 0, err
+	case size == 0 || size > m.limit:
+		m.refused++
+		return 0, noSharedMemory(false, fmt.Sprintf("%d bytes wanted: the limit of all leases together is %d", bytes, m.limit))
+	}
+	for size > m.limit-m.used && len(m.ended) > 0 {
+		for _, c := range m.ended {
+			c.SetReadDeadline(time.Unix(1, 0))
+		}
+		freed := m.freed
+		m.mu.Unlock()
+		select {
+		case <-freed:
+		case <-ctx.Done():
+		}
+		m.mu.Lock()
+		if err := context.Cause(ctx); err != nil {
+			return 0, err
+		}
+	}
+	switch {
+	case size > m.limit-m.used:
+		m.refused++
+		return 0, noSharedMemory(true, fmt.Sprintf("%d bytes wanted: %d of %d are free", size, m.limit-m.used, m.limit))
+	case len(m.leases)+len(m.ended) >= maxLeases:
+		m.refused++
+		return 0, noSharedMemory(true, fmt.Sprintf("%d leases are open, the most that may be", maxLeases))
+	}
+	m.used += size
+	return size, nil
+}
+
+func noSharedMemory(retry bool, text string) error {
+	details := []protoadapt.MessageV1{info(reasonNoSharedMemory), quotaFailure("shared memory", text)}
+	if retry {
+		details = append(details, &errdetails.RetryInfo{RetryDelay: durationpb.New(time.Second)})
+	}
+	return withDetails(codes.ResourceExhausted, "shared memory: "+text, details...).Err()
+}
+
+// end ends a lease: no frame can refer to it any more. Its memory goes back when nobody uses it.
+func (m *sharedMemory) end(l *memoryLease) {
+	m.mu.Lock()
+	m.leases = slices.DeleteFunc(m.leases, func(o *memoryLease) bool { return o == l })
+	l.waiting = false
+	if l.conn != nil {
+		m.ended[l] = l.conn
+		l.conn.SetReadDeadline(time.Now().Add(m.takeBackAfter))
+	}
+	m.mu.Unlock()
+	m.release(l)
+}
+
+// release ends one use.
+func (m *sharedMemory) release(l *memoryLease) {
+	m.mu.Lock()
+	l.users--
+	last := l.users == 0
+	m.mu.Unlock()
+	if !last {
+		return
+	}
+	m.unregister(l)
+	size := int64(len(l.memory.Data()))
+	// A server that shuts down leaves clients what they have. One that goes on can't: they could have any amount.
+	if err := l.memory.Free(m.ctx.Err() == nil); err != nil {
+		m.log.Error("shared memory is not freed", "bytes", size, "error", err)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.used -= size
+	close(m.freed)
+	m.freed = make(chan struct{})
+}
+
+// register tells a device of a lease.
+func (m *sharedMemory) register(dev *kernels.Device, l *memoryLease) {
+	m.registering.Lock()
+	defer m.registering.Unlock()
+	var err error
+	if l.unregister, err = dev.RegisterHost(l.memory.Data()); err != nil {
+		m.log.Warn("the device does not take to shared memory: copies will be slower", "bytes", len(l.memory.Data()), "error", err)
+	}
+}
+
+func (m *sharedMemory) unregister(l *memoryLease) {
+	m.registering.Lock()
+	defer m.registering.Unlock()
+	if l.unregister == nil {
+		return
+	}
+	if err := l.unregister(); err != nil {
+		m.log.Warn("the device does not let go of shared memory", "bytes", len(l.memory.Data()), "error", err)
+	}
+	l.unregister = nil
+}
+
+// detach makes the device forget all leases. No job runs.
+func (m *sharedMemory) detach() { m.each(m.unregister) }
+
+// restore tells another device of them.
+func (m *sharedMemory) restore(dev *kernels.Device) {
+	m.each(func(l *memoryLease) { m.register(dev, l) })
+}
+
+// each calls f for all leases, those that have ended included, whose memory stays meanwhile.
+func (m *sharedMemory) each(f func(*memoryLease)) {
+	if m == nil {
+		return
+	}
+	m.mu.Lock()
+	leases := slices.AppendSeq(slices.Clone(m.leases), maps.Keys(m.ended))
+	for _, l := range leases {
+		l.users++
+	}
+	m.mu.Unlock()
+	for _, l := range leases {
+		f(l)
+		m.release(l)
+	}
+}
+
+// withdraw makes a token useless that nobody came for. It reports false where somebody has.
+func (m *sharedMemory) withdraw(l *memoryLease) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !l.waiting {
+		return false
+	}
+	l.waiting = false
+	m.unfetched++
+	return true
+}
+
+// take uses a token up, on behalf of a connection that is to leave the lease that it returns; nil where the token is not
+// known. The time does not depend on how much of a token is right.
+func (m *sharedMemory) take(t sharedmem.Token, c *net.UnixConn) *memoryLease {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var found *memoryLease
+	for _, l := range m.leases {
+		if subtle.ConstantTimeCompare(l.token[:], t[:]) == 1 && l.waiting {
+			found = l
+		}
+	}
+	if found != nil {
+		found.waiting = false
+		found.users++
+		found.conn = c
+		close(found.fetched)
+	}
+	return found
+}
+
+// leave is called when a connection ends.
+func (m *sharedMemory) leave(l *memoryLease) {
+	m.mu.Lock()
+	l.conn = nil
+	delete(m.ended, l)
+	m.mu.Unlock()
+	m.release(l)
+}
+
+// accept lets clients fetch memory until the socket is closed.
+func (m *sharedMemory) accept() {
+	places := make(chan struct{}, maxFetches)
+	for {
+		c, err := m.socket.AcceptUnix()
+		if err != nil {
+			if m.ctx.Err() != nil || errors.Is(err, net.ErrClosed) {
+				return
+			}
+			m.log.Warn("shared memory: accept", "error", err) // mostly too many open files
+			select {
+			case <-time.After(100 * time.Millisecond):
+			case <-m.ctx.Done():
+			}
+			continue
+		}
+		select {
+		case places <- struct{}{}:
+		case <-m.ctx.Done():
+			c.Close()
+			return
+		}
+		m.running.Go(func() {
+			defer c.Close()
+			defer context.AfterFunc(m.ctx, func() { c.Close() })()
+			l := m.handOver(c)
+			<-places
+			if l == nil {
+				return
+			}
+			sharedmem.Await(c)
+			if m.ctx.Err() == nil {
+				sharedmem.TakeBack(c)
+			}
+			m.leave(l)
+		})
+	}
+}
+
+// handOver hands a lease to a connection, and returns it for the connection to leave; nil where it was refused.
+func (m *sharedMemory) handOver(c *net.UnixConn) *memoryLease {
+	c.SetDeadline(time.Now().Add(tokenTimeout))
+	uid, err := sharedmem.PeerUID(c)
+	if err != nil {
+		m.log.Warn("shared memory: connection refused", "error", err)
+		return nil
+	}
+	token, err := sharedmem.ReceiveToken(c) // of anybody: who has not been heard does not hear the answer
+	if err != nil {
+		m.log.Info("shared memory: connection without a token", "uid", uid, "error", err)
+		return nil
+	}
+	if !slices.Contains(m.uids, uid) {
+		m.log.Warn("shared memory: connection refused", "uid", uid)
+		sharedmem.Refuse(c, sharedmem.RefusedUser)
+		return nil
+	}
+	l := m.take(token, c)
+	if l == nil {
+		m.log.Warn("shared memory: unknown token", "uid", uid)
+		sharedmem.Refuse(c, sharedmem.RefusedToken)
+		return nil
+	}
+	if err := l.memory.Send(c); err != nil {
+		m.log.Info("shared memory: client is gone", "uid", uid, "error", err)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.ended[l] == nil { // else it has a deadline already
+		c.SetDeadline(time.Time{})
+	}
+	return l
+}
+
+// find returns a lease, to be released; nil where it is not known. The time does not depend on how much of an id is right.
+func (m *sharedMemory) find(id uint64) *memoryLease {
+	var want, have [8]byte
+	binary.LittleEndian.PutUint64(want[:], id)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var found *memoryLease
+	for _, l := range m.leases {
+		binary.LittleEndian.PutUint64(have[:], l.id)
+		if subtle.ConstantTimeCompare(have[:], want[:]) == 1 {
+			found = l
+		}
+	}
+	if found != nil {
+		found.users++
+	}
+	return found
+}
+
+// place makes f's pixels those that p refers to; path is where p lies in the request. They stay mapped until release is called,
+// once.
+func (m *sharedMemory) place(f *polygon.Frame, p *pb.SharedPixels, path string) (release func(), err error) {
+	if m == nil {
+		return nil, errNoSharedMemory()
+	}
+	// What else is wrong with the frame is left to package polygon.
+	if least, most, err := f.Sizes(); err == nil && (p.GetLength() < uint64(least) || p.GetLength() > uint64(most)) {
+		return nil, refuse(path+".length", p.GetLength(), "the layout takes %d bytes", least)
+	}
+	l := m.find(p.GetLeaseId())
+	if l == nil {
+		text := fmt.Sprintf("%s.lease_id = %d: there is no such lease (any more)", path, p.GetLeaseId())
+		return nil, withDetails(codes.NotFound, text, info(reasonUnknownLease), &errdetails.ResourceInfo{
+			ResourceType: "polyscan.v1.Lease", ResourceName: strconv.FormatUint(p.GetLeaseId(), 10), Description: text,
+		}).Err()
+	}
+	defer func() {
+		if err != nil {
+			m.release(l)
+		}
+	}()
+	data := l.memory.Data()
+	if err := checkRange(p.GetOffset(), p.GetLength(), uint64(len(data)), path); err != nil {
+		return nil, err
+	}
+	if err := l.memory.Whole(); err != nil {
+		return nil, withDetails(codes.FailedPrecondition, fmt.Sprintf("%s.lease_id = %d: %v", path, p.GetLeaseId(), err), info(reasonDamagedLease)).Err()
+	}
+	m.mu.Lock()
+	m.read += p.GetLength()
+	m.mu.Unlock()
+	from, to := p.GetOffset(), p.GetOffset()+p.GetLength()
+	f.Data = [][]byte{data[from:to:to]}
+	return func() { m.release(l) }, nil
+}
+
+// checkRange checks that [offset, offset+length) is a range of a lease of so many bytes, and not empty.
+func checkRange(offset, length, size uint64, path string) error {
+	switch {
+	case length == 0:
+		return refuse(path+".length", length, "must be what the layout takes")
+	case offset >= size:
+		return refuse(path+".offset", offset, "is not within the lease of %d bytes", size)
+	case length > size-offset:
+		return refuse(path+".length", length, "is more than the %d bytes from offset %d to the end of the lease of %d", size-offset, offset, size)
+	}
+	return nil
+}
+
+func errNoSharedMemory() error {
+	return withDetails(codes.FailedPrecondition, "shared memory: this server has none", info(reasonNoSharedSocket)).Err()
+}
+
+// sharedMemoryServer implements pb.SharedMemoryServiceServer.
+type sharedMemoryServer struct {
+	pb.UnimplementedSharedMemoryServiceServer
+	*Server
+}
+
+// sharedMemoryDesc is the generated description of the service with a handler that refuses requests as the others do.
+func sharedMemoryDesc() *grpc.ServiceDesc {
+	d := pb.SharedMemoryService_ServiceDesc
+	d.Streams = slices.Clone(d.Streams)
+	d.Streams[0].Handler = func(srv any, stream grpc.ServerStream) error {
+		req := &pb.LeaseRequest{}
+		g := &guarded{v: req}
+		if err := stream.RecvMsg(g); err != nil {
+			return err
+		}
+		if g.err != nil {
+			return g.err
+		}
+		return srv.(*sharedMemoryServer).Lease(req, &grpc.GenericServerStream[pb.LeaseRequest, pb.LeaseResponse]{ServerStream: stream})
+	}
+	return &d
+}
+
+// Lease implements pb.SharedMemoryServiceServer.
+func (s *sharedMemoryServer) Lease(req *pb.LeaseRequest, stream grpc.ServerStreamingServer[pb.LeaseResponse]) error {
+	if err := s.validate(req); err != nil {
+		return err
+	}
+	m := s.shared
+	if m == nil {
+		return errNoSharedMemory()
+	}
+	ctx := stream.Context()
+	l, err := m.open(ctx, req.GetBytes())
+	if err != nil {
+		return err
+	}
+	keep := false
+	defer func() {
+		if !keep {
+			m.end(l)
+		}
+	}()
+	err = stream.Send(&pb.LeaseResponse{
+		LeaseId: l.id, Bytes: uint64(len(l.memory.Data())), SocketPath: m.path, Token: l.token[:],
+	})
+	if err != nil {
+		return err
+	}
+	late := time.NewTimer(m.fetchTimeout)
+	defer late.Stop()
+	select {
+	case <-l.fetched:
+	case <-late.C:
+		if m.withdraw(l) {
+			return withDetails(codes.DeadlineExceeded, fmt.Sprintf(
+				"shared memory: nobody came to %s for the descriptor within %v; the client must be on the server's host", m.path, m.fetchTimeout),
+				info(reasonLeaseNotFetched)).Err()
+		}
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-s.draining:
+	}
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-s.draining:
+		// Frames that have been received are still answered: the memory stays until the server has shut down.
+		keep = true
+		return errShuttingDown
+	}
+}
+
+var (
+	sharedBytesDesc  = prometheus.NewDesc("polyscan_shared_memory_bytes", "Memory that clients on this host may lease: limit, leased.", []string{"kind"}, nil)
+	sharedLeasesDesc = prometheus.NewDesc("polyscan_shared_memory_leases", "Leases of shared memory that are open.", nil, nil)
+	sharedEndsDesc   = prometheus.NewDesc("polyscan_shared_memory_requests_total", "Leases of shared memory by outcome: granted, refused; unfetched are those granted that nobody came for.", []string{"outcome"}, nil)
+	sharedReadDesc   = prometheus.NewDesc("polyscan_shared_memory_read_bytes_total", "Bytes of frames in shared memory.", nil, nil)
+)
+
+// Describe implements prometheus.Collector.
+func (m *sharedMemory) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{sharedBytesDesc, sharedLeasesDesc, sharedEndsDesc, sharedReadDesc} {
+		ch <- d
+	}
+}
+
+// Collect implements prometheus.Collector. It takes nil for a server without shared memory.
+func (m *sharedMemory) Collect(ch chan<- prometheus.Metric) {
+	if m == nil {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	send := func(d *prometheus.Desc, t prometheus.ValueType, v float64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, t, v, labels...)
+	}
+	send(sharedBytesDesc, prometheus.GaugeValue, float64(m.limit), "limit")
+	send(sharedBytesDesc, prometheus.GaugeValue, float64(m.used), "leased")
+	send(sharedLeasesDesc, prometheus.GaugeValue, float64(len(m.leases)))
+	send(sharedEndsDesc, prometheus.CounterValue, float64(m.granted), "granted")
+	send(sharedEndsDesc, prometheus.CounterValue, float64(m.refused), "refused")
+	send(sharedEndsDesc, prometheus.CounterValue, float64(m.unfetched), "unfetched")
+	send(sharedReadDesc, prometheus.CounterValue, float64(m.read))
+}
