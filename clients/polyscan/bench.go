@@ -37,11 +37,17 @@ type benchCmd struct {
 
 func (c *benchCmd) Help() string {
 	return `
-Times, on this machine and in one run: preparing regions and reducing frames by each method; whole calls, through the server
-inside this process and over TCP on the loopback interface; and two things to compare with, a copy of the frame, and
-a plain Go program (a mask drawn by golang.org/x/image/vector, then a loop over the pixels). Each row is repeated for
-a while, and shows the median and the fastest run; the two are far apart on a machine that does other things, too. GB/s are
-the bytes of the whole frame over the median.
+Times, on this machine and in one run: preparing regions, drawing their mask, and reducing frames by each method, frames that
+are copied to the device and frames that are there ("resident"); whole calls, through the server inside this process and over
+TCP on the loopback interface; and what to compare with: clearing as many bytes as the frame has ("memset"), copying them on the
+device, on the host ("memcpy") and from there to the device ("upload"), a launch of nothing, and
+a plain Go program (a mask drawn by golang.org/x/image/vector, then a loop over the pixels).
+
+Each row is repeated for a while, and shows the median and the fastest run; the two are far apart on a machine that does
+other things, too. DEVICE is the median of the device's part, without copies from and to the host: on a GPU by its own
+clock, with several frames in turn so that its cache doesn't hold them; on the CPU the time inside the operations. GB/s are
+the bytes that the row names over the device's time where there is one, and else over the median: those of the whole frame, and
+for copies on the device twice that.
 
 Statistics: "sums" is count, sum, sum of squares, mean, variance, min and max; "all" adds the histogram, and with it
 percentiles, median, mode and the number of distinct values.
@@ -49,6 +55,7 @@ percentiles, median, mode and the number of distinct values.
 Examples:
 
     polyscan bench
+    polyscan bench --device cuda --regions outline --json
     polyscan bench --size 4096x3000 --method row-spans --threads 1 --json
 `
 }
@@ -65,7 +72,7 @@ type benchReport struct {
 }
 
 type benchRow struct {
-	Op       string  `json:"op"`     // prepare, reduce, call (in-process), call (tcp), memcpy, plain go
+	Op       string  `json:"op"`     // see Help
 	Method   string  `json:"method"` // empty where it has none
 	Stats    string  `json:"stats"`
 	Regions  string  `json:"regions"`
@@ -75,8 +82,9 @@ type benchRow struct {
 	Format   string  `json:"format"`
 	Bytes    int64   `json:"bytes"`
 	Runs     int     `json:"runs"`
-	NsOp     float64 `json:"ns_op"`  // median
-	NsMin    float64 `json:"ns_min"` // fastest
+	NsOp     float64 `json:"ns_op"`     // median
+	NsMin    float64 `json:"ns_min"`    // fastest
+	DeviceNs float64 `json:"device_ns"` // median of the device's time; 0 where it has no part
 	GBs      float64 `json:"gb_s"`
 }
 
@@ -109,11 +117,14 @@ func (c *benchCmd) Run(e *env) error {
 	} else if err != nil {
 		return &inputError{err.Error()}
 	}
-	dev, err := kernels.Open(drv, kernels.Config{})
-	if err != nil {
+	watch := &stopwatch{Driver: drv}
+	dev, err := kernels.Open(watch, kernels.Config{})
+	if errors.Is(err, driver.ErrNoDevice) {
+		return noDevice(c.Device)
+	} else if err != nil {
 		return &inputError{err.Error()}
 	}
-	b := &bench{cmd: c, env: e, dev: dev}
+	b := &bench{cmd: c, env: e, dev: dev, watch: watch}
 	info := dev.Info()
 	b.report = benchReport{Backend: info.Backend, Device: info.Device, Threads: info.ComputeUnits, Isa: info.Capability,
 		Go: runtime.Version(), Version: version(), Rows: []benchRow{}}
@@ -142,6 +153,7 @@ type bench struct {
 	cmd    *benchCmd
 	env    *env
 	dev    *kernels.Device
+	watch  *stopwatch
 	report benchReport
 }
 
@@ -151,10 +163,7 @@ func (b *bench) size(ctx context.Context, w, h int, pf polyscanv1.PixelFormat) e
 	pix := benchPixels(w * h * format.PixelBytes())
 	row := benchRow{Width: w, Height: h, Format: b.cmd.Format, Bytes: int64(len(pix))}
 
-	copied := make([]byte, len(pix))
-	r := row
-	r.Op = "memcpy"
-	if err := b.time(ctx, r, func() error { copy(copied, pix); return nil }); err != nil {
+	if err := b.peers(ctx, row, pix); err != nil {
 		return err
 	}
 	for _, kind := range b.cmd.Regions {
@@ -186,10 +195,66 @@ func (b *bench) size(ctx context.Context, w, h int, pf polyscanv1.PixelFormat) e
 	return nil
 }
 
+// peers times what the rows of frames of this size are compared with.
+func (b *bench) peers(ctx context.Context, row benchRow, pix []byte) (err error) {
+	copied := make([]byte, len(pix))
+	row.Op = "memcpy"
+	if err := b.time(ctx, row, func() error { copy(copied, pix); return nil }); err != nil {
+		return err
+	}
+	n := row.Bytes
+	m, err := b.watch.device.Alloc(2 * n)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, m.Free()) }()
+	s, err := b.watch.device.NewStream(0)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	dst, src := driver.Slice{Mem: m, Len: n}, driver.Slice{Mem: m, Off: n, Len: n}
+	timer, _ := s.(driver.Timer)
+	type peer struct {
+		op      string
+		bytes   int64
+		enqueue func() error
+	}
+	peers := []peer{
+		{"upload", n, func() error { return s.Upload(dst, [][]byte{pix}) }},
+		{"memset", n, func() error { return s.Fill(dst, 0) }},
+	}
+	if timer != nil {
+		peers = append(peers,
+			peer{"device copy", 2 * n, func() error { return timer.Copy(dst, src) }},
+			peer{"launch", 0, timer.Launch})
+	}
+	for _, p := range peers {
+		row.Op, row.Bytes = p.op, p.bytes
+		device := time.Duration(0)
+		if timer != nil && p.op != "upload" { // which is the host's work as well
+			times, err := timer.TimeDevice(ctx, timedCopies, timedRepeats, func(int) error { return p.enqueue() })
+			if err != nil {
+				return err
+			}
+			device = median(times)
+		}
+		if err := b.timeWith(ctx, row, device, func() error {
+			if err := p.enqueue(); err != nil {
+				return err
+			}
+			return s.Wait(ctx)
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // method times the ops of the device by one method.
-func (b *bench) method(ctx context.Context, row benchRow, set *polygon.Set, f polygon.Frame, m driver.Method) error {
+func (b *bench) method(ctx context.Context, row benchRow, set *polygon.Set, f polygon.Frame, m driver.Method) (err error) {
 	row.Op = "prepare"
-	err := b.time(ctx, row, func() error {
+	err = b.timeBoth(ctx, row, func() error {
 		p, err := set.Prepare(ctx, b.dev, f.Width, f.Height, m)
 		if err != nil {
 			return err
@@ -202,27 +267,63 @@ func (b *bench) method(ctx context.Context, row benchRow, set *polygon.Set, f po
 	if err != nil {
 		return err
 	}
+	row.Op = "mask"
+	err = b.timeBoth(ctx, row, func() error {
+		_, err := polygon.Rasterize(ctx, b.dev, set, f.Width, f.Height, driver.RasterMask, m)
+		return err
+	})
+	if err != nil {
+		return err
+	}
 	p, err := set.Prepare(ctx, b.dev, f.Width, f.Height, m)
 	if err != nil {
 		return err
 	}
-	row.Op = "reduce"
-	for _, s := range []struct {
-		name string
-		what polygon.Statistics
-	}{{"sums", polygon.Basic}, {"all", polygon.AllStatistics}} {
-		row.Stats = s.name
-		if err = b.time(ctx, row, func() error {
-			_, err := p.Reduce(ctx, f, polygon.Reductions{Statistics: s.what})
-			return err
-		}); err != nil {
-			break
+	defer func() { err = errors.Join(err, p.Close()) }()
+	resident, err := b.store(ctx, f)
+	if err != nil {
+		return err
+	}
+	defer resident.Drop()
+	defer resident.Release()
+	there := f
+	there.Data, there.Resident = nil, resident.Buffer()
+	for _, op := range []struct {
+		name  string
+		frame polygon.Frame
+	}{{"reduce", f}, {"reduce resident", there}} {
+		for _, s := range []struct {
+			name string
+			what polygon.Statistics
+		}{{"sums", polygon.Basic}, {"all", polygon.AllStatistics}} {
+			row.Op, row.Stats = op.name, s.name
+			err := b.timeBoth(ctx, row, func() error {
+				_, err := p.Reduce(ctx, op.frame, polygon.Reductions{Statistics: s.what})
+				return err
+			})
+			if err != nil {
+				return err
+			}
 		}
 	}
-	if cerr := p.Close(); err == nil {
-		err = cerr
+	return nil
+}
+
+// store puts a frame on the device.
+func (b *bench) store(ctx context.Context, f polygon.Frame) (*kernels.Resident[byte], error) {
+	r, err := kernels.Store[byte](b.dev, len(f.Data[0]), "frame")
+	if err != nil {
+		return nil, err
 	}
-	return err
+	err = b.dev.Do(ctx, kernels.Job{Label: "upload"}, func(q *kernels.Queue) error {
+		return kernels.Upload(q, r.Buffer(), f.Data[0])
+	})
+	if err != nil {
+		r.Release()
+		r.Drop()
+		return nil, err
+	}
+	return r, nil
 }
 
 // calls times Reduce as a client sees it.
@@ -285,33 +386,74 @@ func loopback(cfg server.Config) (*connection, error) {
 	return &connection{Client: c, addr: l.Addr().String(), close: func() error { return errors.Join(c.Close(), stop()) }}, nil
 }
 
-// time repeats fn for a while and keeps the median.
-func (b *bench) time(ctx context.Context, row benchRow, fn func() error) error {
-	if err := fn(); err != nil { // warm up
+// timeBoth times fn, and then the device's part of it.
+func (b *bench) timeBoth(ctx context.Context, row benchRow, fn func() error) error {
+	took, err := b.repeat(ctx, fn)
+	if err != nil {
 		return err
+	}
+	const laps = 3 // each is a median already where the device has a clock
+	var device []time.Duration
+	for begun := time.Now(); len(device) < laps || !b.watch.hasClock && time.Since(begun) < b.cmd.Time; {
+		b.watch.start()
+		err := fn()
+		device = append(device, b.watch.stop())
+		if err != nil {
+			return err
+		}
+	}
+	b.add(row, took, median(device))
+	return nil
+}
+
+// time times fn.
+func (b *bench) time(ctx context.Context, row benchRow, fn func() error) error {
+	return b.timeWith(ctx, row, 0, fn)
+}
+
+// timeWith times fn, whose part on the device is known.
+func (b *bench) timeWith(ctx context.Context, row benchRow, device time.Duration, fn func() error) error {
+	took, err := b.repeat(ctx, fn)
+	if err != nil {
+		return err
+	}
+	b.add(row, took, device)
+	return nil
+}
+
+// add adds a row.
+func (b *bench) add(row benchRow, took []time.Duration, device time.Duration) {
+	row.NsOp, row.NsMin, row.Runs = float64(median(took)), float64(slices.Min(took)), len(took)
+	row.DeviceNs = float64(device)
+	over := row.DeviceNs
+	if device == 0 {
+		over = row.NsOp
+	}
+	if over > 0 && row.Op != "prepare" {
+		row.GBs = float64(row.Bytes) / over
+	}
+	b.report.Rows = append(b.report.Rows, row)
+}
+
+// repeat runs fn for a while and returns how long each run took.
+func (b *bench) repeat(ctx context.Context, fn func() error) ([]time.Duration, error) {
+	if err := fn(); err != nil { // warm up
+		return nil, err
 	}
 	var took []time.Duration
 	for total := time.Duration(0); total < b.cmd.Time && len(took) < 1<<20 || len(took) < 3; {
 		if err := context.Cause(ctx); err != nil {
-			return err
+			return nil, err
 		}
 		start := time.Now()
 		if err := fn(); err != nil {
-			return err
+			return nil, err
 		}
 		d := time.Since(start)
 		took = append(took, d)
 		total += d
 	}
-	slices.Sort(took)
-	row.Runs = len(took)
-	row.NsOp = float64(took[len(took)/2].Nanoseconds())
-	row.NsMin = float64(took[0].Nanoseconds())
-	if row.NsOp > 0 && row.Op != "prepare" {
-		row.GBs = float64(row.Bytes) / row.NsOp
-	}
-	b.report.Rows = append(b.report.Rows, row)
-	return nil
+	return took, nil
 }
 
 func (b *bench) print() error {
@@ -320,17 +462,20 @@ func (b *bench) print() error {
 		return err
 	}
 	t := &table{columns: []column{{title: "FRAME"}, {title: "REGIONS"}, {title: "VERTICES", right: true}, {title: "OP"}, {title: "METHOD"},
-		{title: "STATS"}, {title: "MEDIAN", right: true}, {title: "BEST", right: true}, {title: "GB/s", right: true}, {title: "RUNS", right: true}}}
+		{title: "STATS"}, {title: "DEVICE", right: true}, {title: "MEDIAN", right: true}, {title: "BEST", right: true}, {title: "GB/s", right: true}, {title: "RUNS", right: true}}}
 	for _, k := range r.Rows {
-		vertices, rate := "", ""
+		vertices, device, rate := "", "", ""
 		if k.Vertices > 0 {
 			vertices = fmt.Sprint(k.Vertices)
+		}
+		if k.DeviceNs > 0 {
+			device = pretty(time.Duration(k.DeviceNs))
 		}
 		if k.GBs > 0 {
 			rate = digits(k.GBs)
 		}
 		t.add(cell{text: fmt.Sprintf("%dx%d %s", k.Width, k.Height, k.Format)}, cell{text: k.Regions}, cell{text: vertices}, cell{text: k.Op},
-			cell{text: k.Method}, cell{text: k.Stats}, cell{text: pretty(time.Duration(k.NsOp))}, cell{text: pretty(time.Duration(k.NsMin))}, cell{text: rate}, cell{text: fmt.Sprint(k.Runs)})
+			cell{text: k.Method}, cell{text: k.Stats}, cell{text: device}, cell{text: pretty(time.Duration(k.NsOp))}, cell{text: pretty(time.Duration(k.NsMin))}, cell{text: rate}, cell{text: fmt.Sprint(k.Runs)})
 	}
 	return t.write(e, e.stdout)
 }
