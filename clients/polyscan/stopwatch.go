@@ -102,7 +102,7 @@ func (s *timedStream) MaskReduce(op driver.MaskReduce) error {
 		return s.time(func() error { return s.Stream.MaskReduce(op) })
 	}
 	align := func(n int64) int64 { return (n + driver.Align - 1) &^ (driver.Align - 1) }
-	frame, stats := max(align(op.Frame.Data.Len), driver.Align), align(op.Stats.Len)
+	frame, stats := align(op.Frame.Data.Len), align(op.Stats.Len)
 	frames := min(max(rotateBytes/frame, 1), timedCopies)
 	m, err := s.watch.device.Alloc(frames*frame + stats + align(op.Hist.Len))
 	if err != nil {
