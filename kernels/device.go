@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -283,6 +284,8 @@ func (t *ticket) event(now time.Time, err error) JobEvent {
 // run calls fn and drains the stream, whatever fn does: it may panic or exit the goroutine, and its memory goes back
 // after this.
 func (q *Queue) run(fn func(*Queue) error) (err error) {
+	// Backends may copy on this goroutine, from host memory that another process can take away: a panic, and not the end.
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		q.done.Store(true)
 		if q.stream != nil { // it may have been lost in Yield

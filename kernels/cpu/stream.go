@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
 	"sort"
 	"strings"
 	"sync"
@@ -109,8 +110,10 @@ func (s *stream) loop() {
 	}
 }
 
-// guard turns a panic into an error: a bug in one op must not end the server.
+// guard turns a panic into an error: a bug in one op must not end the server. Nor must host memory that is shared with
+// another process, which can take its pages away.
 func guard(name string, f func() error) (err error) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("panic in %s: %v (%s)", name, p, panicSite())
