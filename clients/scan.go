@@ -47,7 +47,7 @@ type ScanOptions struct {
 	// calls this a slow consumer; 0 means [DefaultScanUpdates].
 	Updates int
 	// SharedMemory puts the strips into memory that the server maps, too, so that pixels don't travel. The server
-	// must be on this host. See [Client.LeaseMemory].
+	// must be on this host. See [SharedMemory].
 	SharedMemory bool
 	// Outage is how long a broken connection is tried anew before the stream ends; 0 means as long as the server keeps the
 	// session. Negative means not at all.
@@ -81,8 +81,10 @@ type Strip struct {
 	CapturedAt time.Time
 }
 
-// ScanUpdate is one thing that the stream reports. One of its pointers is set.
+// ScanUpdate is one thing that the stream reports. One of its messages is set.
 type ScanUpdate struct {
+	// At is when it came.
+	At time.Time
 	// Part is the result of a part. Each comes once, in the order of their numbers.
 	Part *polyscanv1.PartResult
 	// Latency is the time from the call of Send for the strip that completed the part to the arrival of the result; 0 if
@@ -127,6 +129,9 @@ var ErrScanEnded = errors.New("clients: the line-scan stream has ended")
 
 // ErrStalled is the cause of a [Reconnected] after the server owed an acknowledgement for too long.
 var ErrStalled = errors.New("the server does not answer")
+
+// errWiped says that what was in a lease is lost with it.
+var errWiped = fmt.Errorf("clients: %w, and the server has taken it back before the strips in it could be saved", ErrLeaseEnded)
 
 // Scan is a line-scan session: a camera that sends strips, and the results of its parts.
 //
@@ -350,11 +355,17 @@ func (s *Scan) Send(ctx context.Context, st Strip) (sequence uint64, err error) 
 		return 0, ErrScanEnded
 	}
 	i := int(s.head % uint64(len(s.slots)))
-	if mem := s.memory.slot(i); &mem[0] != &s.buffer[0] {
-		copy(mem, s.buffer[:n]) // the lease ended since Buffer handed it out
-		s.dropRetired()
-	}
+	buffer := s.buffer
 	s.buffer = nil
+	if mem := s.memory.slot(i); &mem[0] != &buffer[0] {
+		// The lease ended since Buffer handed it out.
+		copy(mem, buffer[:n])
+		kept := s.retired[0].kept()
+		s.dropRetired()
+		if !kept {
+			return 0, errWiped
+		}
+	}
 	slot := &s.slots[i]
 	first := s.line + uint64(st.Lost)
 	frame := &polyscanv1.Frame{Encoding: polyscanv1.Encoding_ENCODING_RAW}
@@ -489,7 +500,7 @@ func (s *Scan) run(conn *scanConn) {
 		s.stats.Reconnects++
 		s.stats.Resent += uint64(again.Resent)
 		s.mu.Unlock()
-		if !s.deliver(&ScanUpdate{Reconnected: again}) {
+		if !s.deliver(&ScanUpdate{At: time.Now(), Reconnected: again}) {
 			conn.cancel(nil)
 			err = context.Cause(s.ctx)
 			break
@@ -516,7 +527,7 @@ func (s *Scan) retryable(err error) bool {
 	if s.ctx.Err() != nil || s.opts.Outage < 0 {
 		return false
 	}
-	if errors.Is(err, ErrStalled) {
+	if errors.Is(err, ErrStalled) || errors.Is(err, ErrLeaseEnded) && !errors.Is(err, errWiped) {
 		return true
 	}
 	e := AsError(err)
@@ -594,7 +605,7 @@ func (s *Scan) reconnect(cause error) (*scanConn, *Reconnected, error) {
 
 // attempt makes one connection, and leases memory anew where the lease is over.
 func (s *Scan) attempt() (*scanConn, error) {
-	if s.memory.lost() {
+	if s.memory.lost() != nil {
 		m, err := s.newMemory()
 		if err != nil {
 			return nil, err
@@ -603,6 +614,11 @@ func (s *Scan) attempt() (*scanConn, error) {
 		for n := s.acked; n < s.head; n++ {
 			i := int(n % uint64(len(s.slots)))
 			copy(m.slot(i), s.memory.slot(i)[:s.slots[i].bytes])
+		}
+		if s.head > s.acked && !s.memory.kept() {
+			s.mu.Unlock()
+			m.close()
+			return nil, errWiped
 		}
 		s.retired = append(s.retired, s.memory)
 		s.memory = m

@@ -120,7 +120,7 @@ func (s *Scan) receive(c *scanConn) error {
 				return context.Cause(s.ctx)
 			}
 		case *polyscanv1.ScanLinesResponse_Event:
-			if !s.deliver(&ScanUpdate{Event: m.Event}) {
+			if !s.deliver(&ScanUpdate{At: time.Now(), Event: m.Event}) {
 				return context.Cause(s.ctx)
 			}
 		default:
@@ -179,7 +179,7 @@ func (s *Scan) part(p *polyscanv1.PartResult) (*ScanUpdate, error) {
 		return nil, fmt.Errorf("clients: result %d came: want %d; %d results are lost", n, s.next, n-s.next)
 	}
 	s.next++
-	u := &ScanUpdate{Part: p}
+	u := &ScanUpdate{At: now, Part: p}
 	if st := s.stamps[p.GetStripSequence()%uint64(len(s.stamps))]; st.sequence == p.GetStripSequence() && !st.at.IsZero() {
 		u.Latency = now.Sub(st.at)
 	}
@@ -189,6 +189,10 @@ func (s *Scan) part(p *polyscanv1.PartResult) (*ScanUpdate, error) {
 // sendStrips sends what has been handed over, as far as credit goes.
 func (s *Scan) sendStrips(c *scanConn) {
 	for {
+		if err := s.memory.lost(); err != nil {
+			c.cancel(err)
+			return
+		}
 		req, slot, pixels, end := s.nextStrip()
 		switch {
 		case end:
@@ -233,7 +237,8 @@ func (s *Scan) nextStrip() (req *polyscanv1.ScanLinesRequest, slot *scanSlot, pi
 	}
 	i := int(s.sent % uint64(len(s.slots)))
 	slot = &s.slots[i]
-	if slot.end > s.credit {
+	// One strip may go whatever its lines: the number of the next line may be far ahead where lines were lost.
+	if slot.end > s.credit && s.sent > s.acked {
 		return nil, nil, nil, false
 	}
 	strip := slot.strip

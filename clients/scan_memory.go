@@ -3,6 +3,8 @@ package clients
 // Where a line-scan stream keeps its strips: memory of this process, or a lease that the server reads.
 
 import (
+	"fmt"
+
 	polyscanv1 "github.com/polyscan/polyscan/proto/polyscan/v1"
 )
 
@@ -12,14 +14,31 @@ type stripMemory interface {
 	slot(i int) []byte
 	// shared says where the first n bytes of slot i are for the server; nil if they have to travel.
 	shared(i, n int) *polyscanv1.SharedPixels
-	// lost reports whether the server can't read it any more.
-	lost() bool
+	// lost is nil while the server can read it, and then says why it can't.
+	lost() error
+	// kept reports whether what was written is still there.
+	kept() bool
 	close()
 }
 
 // newMemory makes the memory that the options ask for.
 func (s *Scan) newMemory() (stripMemory, error) {
-	return &heapMemory{size: s.bytes(s.height), slots: make([][]byte, len(s.slots))}, nil
+	size := s.bytes(s.height)
+	if !s.opts.SharedMemory {
+		return &heapMemory{size: size, slots: make([][]byte, len(s.slots))}, nil
+	}
+	m, err := s.client.LeaseSharedMemory(s.ctx, len(s.slots), size)
+	if err != nil {
+		return nil, err
+	}
+	l := &leasedMemory{memory: m, slots: make([]*Slot, len(s.slots))}
+	for i := range l.slots {
+		if l.slots[i], err = m.Slot(s.ctx); err != nil {
+			l.close()
+			return nil, fmt.Errorf("clients: shared memory: slot %d: %w", i, err)
+		}
+	}
+	return l, nil
 }
 
 // heapMemory is memory of the process, allocated when it is first needed.
@@ -36,5 +55,29 @@ func (m *heapMemory) slot(i int) []byte {
 }
 
 func (m *heapMemory) shared(int, int) *polyscanv1.SharedPixels { return nil }
-func (m *heapMemory) lost() bool                               { return false }
+func (m *heapMemory) lost() error                              { return nil }
+func (m *heapMemory) kept() bool                               { return true }
 func (m *heapMemory) close()                                   {}
+
+// leasedMemory is a lease all of whose slots are in use: which of them are free is known from acknowledgements.
+type leasedMemory struct {
+	memory *SharedMemory
+	slots  []*Slot
+}
+
+func (m *leasedMemory) slot(i int) []byte { return m.slots[i].Bytes() }
+
+func (m *leasedMemory) shared(i, n int) *polyscanv1.SharedPixels { return m.slots[i].Pixels(n) }
+
+func (m *leasedMemory) lost() error { return m.memory.Err() }
+
+func (m *leasedMemory) kept() bool { return m.memory.Kept() }
+
+func (m *leasedMemory) close() {
+	for _, s := range m.slots {
+		if s != nil {
+			s.Release()
+		}
+	}
+	_ = m.memory.Close() // unmaps, which can't fail for a whole mapping
+}

@@ -1,0 +1,180 @@
+package main
+
+// The command line: its grammar, its help, and how errors leave it.
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/polyscan/polyscan/clients"
+)
+
+// app is the grammar.
+type app struct {
+	Play   playCmd   `cmd:"" default:"withargs" help:"Play frames or synthetic parts, and report. The default."`
+	Soak   soakCmd   `cmd:"" help:"Measure the capacity, and then run at a share of it, with faults, checking every part."`
+	Server serverCmd `cmd:"" hidden:""`
+}
+
+const description = `Plays a folder of frames, or synthetic parts, into a polyscan server as line-scan cameras would, and says how fast and how right
+the answers were. Without --addr it starts a server of its own.
+
+Examples:
+
+    conveyor --line-rate 20000 --verify
+    conveyor testdata/conveyor --regions testdata/conveyor/regions.json --line-rate 2000 --duration 10s
+    conveyor --cameras 4 --batch-load 4 --duration 30s --plot latency.svg
+    conveyor --fault kill:0.001 --fault reorder:0.01 --verify --duration 1m
+    conveyor --find-capacity
+    conveyor soak --duration 30m --json soak.json
+`
+
+// Exit codes.
+const (
+	exitOK       = 0
+	exitFail     = 1   // a result was wrong, missing or silently late
+	exitUsage    = 2   // wrong arguments or bad input
+	exitVoid     = 3   // too slow, or not checked: the run proves nothing
+	exitServer   = 4   // the server, or the way to it
+	exitCanceled = 130 // interrupted before anything was played
+)
+
+// The errors of a run that was reported.
+var (
+	errFailed = errors.New("failed")
+	errVoid   = errors.New("void")
+)
+
+// inputError is an error of the arguments or of a file.
+type inputError struct{ text string }
+
+func (e *inputError) Error() string { return e.text }
+
+func usage(format string, args ...any) error { return &inputError{fmt.Sprintf(format, args...)} }
+
+// exit is what kong's exit function panics with, to come back here.
+type exit int
+
+// run is the whole command. It returns the exit code and leaves nothing running.
+func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) (code int) {
+	defer func() {
+		if r := recover(); r != nil {
+			c, ok := r.(exit)
+			if !ok {
+				panic(r)
+			}
+			code = int(c)
+		}
+	}()
+	var a app
+	e := newEnv(ctx, stdin, stdout, stderr)
+	parser, err := kong.New(&a,
+		kong.Name("conveyor"),
+		kong.Description(description),
+		kong.Writers(stdout, stderr),
+		kong.Exit(func(code int) { panic(exit(code)) }),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 110}),
+		kong.ExplicitGroups([]kong.Group{
+			{Key: "parts", Title: "Parts:"},
+			{Key: "camera", Title: "Cameras:"},
+			{Key: "load", Title: "Load and faults:"},
+			{Key: "check", Title: "Checks:"},
+			{Key: "output", Title: "Output:"},
+			{Key: "server", Title: "Server:"},
+		}),
+		kong.Bind(e),
+	)
+	if err != nil {
+		panic(err) // the grammar itself is wrong: every run would fail, tests first
+	}
+	k, err := parser.Parse(args)
+	if err != nil {
+		fmt.Fprintf(stderr, "conveyor: %s (see conveyor --help)\n", oneLine(err.Error()))
+		return exitUsage
+	}
+	err = k.Run(e)
+	switch code = exitCode(err); {
+	case err == nil, errors.Is(err, errFailed), errors.Is(err, errVoid):
+	case code == exitCanceled:
+		fmt.Fprintln(stderr, "conveyor: interrupted")
+	default:
+		fmt.Fprintf(stderr, "conveyor: %s\n", oneLine(err.Error()))
+	}
+	return code
+}
+
+// exitCode classifies an error, nil included.
+func exitCode(err error) int {
+	var in *inputError
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.Is(err, errFailed):
+		return exitFail
+	case errors.Is(err, errVoid):
+		return exitVoid
+	case errors.As(err, &in):
+		return exitUsage
+	case errors.Is(err, context.Canceled):
+		return exitCanceled
+	}
+	return exitServer
+}
+
+// serverFlags choose the server.
+type serverFlags struct {
+	Addr       string `help:"Server to talk to: HOST:PORT or unix:PATH. Without it a server is started as another process." placeholder:"ADDR" env:"POLYSCAN_ADDR" group:"server"`
+	Transport  string `help:"How pixels travel: tcp, unix (a socket), or shm (memory that the server maps; it must be on this host). The kind of --addr decides between tcp and unix." enum:"auto,tcp,unix,shm" default:"auto" group:"server"`
+	TLS        bool   `help:"Encrypt the connection, and check the server's certificate against those of the system." group:"server"`
+	CA         string `help:"Encrypt the connection, and check the server's certificate against those in FILE (PEM)." placeholder:"FILE" group:"server"`
+	Cert       string `help:"Certificate to show to the server (PEM), with --key." placeholder:"FILE" group:"server"`
+	Key        string `help:"Key of --cert (PEM)." placeholder:"FILE" group:"server"`
+	ServerName string `help:"Name in the server's certificate, if it isn't the host of --addr." placeholder:"NAME" group:"server"`
+	TokenFile  string `help:"File with the bearer token that the server asks for." placeholder:"FILE" env:"POLYSCAN_TOKEN_FILE" group:"server"`
+	Device     string `help:"Device of the server that is started: auto, cpu, or cuda in builds that have it." enum:"auto,cpu,cuda" default:"auto" group:"server"`
+	Threads    int    `help:"Threads of the CPU of the server that is started (default: all)." placeholder:"N" group:"server"`
+}
+
+// target finds the server, or starts it.
+func (s *serverFlags) target() (*target, error) {
+	secure := s.TLS || s.CA != "" || s.Cert != "" || s.Key != "" || s.ServerName != ""
+	if s.Addr == "" {
+		if secure || s.TokenFile != "" {
+			return nil, usage("--tls, --ca, --cert, --key, --server-name and --token-file need --addr")
+		}
+		if s.Threads < 0 {
+			return nil, usage("--threads %d: must not be negative", s.Threads)
+		}
+		if s.Transport == "auto" {
+			s.Transport = "tcp"
+		}
+		return startServer(s.Transport, s.Device, s.Threads)
+	}
+	if s.Device != "auto" || s.Threads != 0 {
+		return nil, usage("--device and --threads are for the server that is started; the one at --addr %s has its own", s.Addr)
+	}
+	kind := "tcp"
+	if isUnix(s.Addr) {
+		kind = "unix"
+	}
+	switch s.Transport {
+	case "auto":
+		s.Transport = kind
+	case "tcp", "unix":
+		if s.Transport != kind {
+			return nil, usage("--transport %s: --addr %s is of %s", s.Transport, s.Addr, kind)
+		}
+	}
+	t := &target{addr: s.Addr, close: func() error { return nil }}
+	if secure {
+		t.options = append(t.options, clients.WithTLS(clients.TLSFiles{CA: s.CA, Cert: s.Cert, Key: s.Key, ServerName: s.ServerName}))
+	}
+	if s.TokenFile != "" {
+		t.options = append(t.options, clients.WithTokenFile(s.TokenFile))
+	}
+	return t, nil
+}

@@ -1,0 +1,256 @@
+package main
+
+// One camera: it takes lines off the belt at its pace, hands them over, and follows what comes back.
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/polyscan/polyscan/clients"
+	polyscanv1 "github.com/polyscan/polyscan/proto/polyscan/v1"
+)
+
+// scene is what all cameras of a run look at.
+type scene struct {
+	belt       *belt
+	inspection *polyscanv1.Inspection
+	regions    []*polyscanv1.Region // of inspection, or of its recipe
+	stripLines int
+	partLines  int
+	every      int // 0: parts are marked
+	budget     time.Duration
+}
+
+// disturbance is how long after a fault, or the end of an outage, results count as disturbed.
+const disturbance = time.Second
+
+// drainTime is how long results may take to come when the last strip has been sent.
+const drainTime = 30 * time.Second
+
+// camera plays a scene into one session.
+type camera struct {
+	id      int
+	scene   *scene
+	load    *load
+	pacer   *pacer
+	tally   *tally
+	plan    faultPlan
+	checker *checker
+
+	scan *clients.Scan
+
+	mu        sync.Mutex
+	ready     [1 << 14]readyStrip // when strips were in the camera's memory
+	disturbed time.Time           // until then
+}
+
+type readyStrip struct {
+	sequence uint64
+	at       time.Time
+}
+
+// open is the first message of the camera's session.
+func (c *camera) open() *polyscanv1.ScanOpen {
+	s := c.scene
+	open := &polyscanv1.ScanOpen{
+		Inspection: s.inspection,
+		Layout: &polyscanv1.FrameLayout{
+			Width: uint32(s.belt.width), Height: uint32(s.stripLines), PixelFormat: s.belt.format, SignificantBits: uint32(s.belt.bits),
+		},
+		LineRate:      c.pacer.profile.rate,
+		PartLines:     uint32(s.partLines),
+		LatencyBudget: durationpb.New(s.budget),
+		CameraId:      fmt.Sprintf("conveyor-%d", c.id),
+		Trigger:       &polyscanv1.ScanOpen_Marked{Marked: &polyscanv1.MarkedTrigger{}},
+	}
+	if s.every > 0 {
+		open.Trigger = &polyscanv1.ScanOpen_EveryLines{EveryLines: uint32(s.every)}
+	}
+	if reorders(c.plan.faults) {
+		open.ReorderStrips = 1
+	}
+	return open
+}
+
+// dial makes the camera's own connection, which its faults can reach.
+func (c *camera) dial() (*clients.Client, error) {
+	var opts []clients.Option
+	if len(c.plan.faults) > 0 {
+		s := newSaboteur(c.plan, c.fault)
+		opts = append(opts, clients.WithDialOptions(s.options(func(ctx context.Context) (net.Conn, error) {
+			return dialTransport(ctx, c.load.target.addr)
+		})...))
+	}
+	return c.load.target.dial(opts...)
+}
+
+func (c *camera) fault(k faultKind, sequence uint64) {
+	c.tally.fault(k)
+	until := time.Now().Add(disturbance)
+	for _, f := range c.plan.faults {
+		if f.kind == faultStall && k == faultStall {
+			until = until.Add(f.time)
+		}
+	}
+	c.disturb(until)
+}
+
+func (c *camera) disturb(until time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if until.After(c.disturbed) {
+		c.disturbed = until
+	}
+}
+
+// run plays until the belt ends or stop does, and then waits for the last results.
+func (c *camera) run(ctx, stop context.Context, duration time.Duration) (err error) {
+	client, err := c.dial()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, client.Close()) }()
+	scan, err := client.OpenScan(ctx, c.open(), clients.ScanOptions{SharedMemory: c.load.shared, Strips: c.load.buffer})
+	if err != nil {
+		return fmt.Errorf("camera %d: %w", c.id, err)
+	}
+	defer scan.Close()
+	c.mu.Lock()
+	c.scan = scan
+	c.mu.Unlock()
+
+	received := make(chan error, 1)
+	go func() { received <- c.receive() }()
+	sent := c.play(ctx, stop, duration)
+	c.scan.CloseSend()
+	timeout := time.NewTimer(drainTime)
+	defer timeout.Stop()
+	select {
+	case err = <-received:
+	case <-timeout.C:
+		c.scan.Close()
+		err = <-received
+		err = fmt.Errorf("camera %d: results are missing %v after the last strip: %w", c.id, drainTime, err)
+	}
+	c.tally.repeated(c.scan.Stats().Repeated)
+	switch {
+	case err != nil:
+		return err
+	case errors.Is(sent, clients.ErrScanEnded), errors.Is(sent, context.Canceled) && ctx.Err() == nil:
+		return nil
+	}
+	return sent
+}
+
+// play hands strips over.
+func (c *camera) play(ctx, stop context.Context, duration time.Duration) error {
+	s := c.scene
+	var runs []stretch
+	var starts []int
+	var marks []uint64
+	held := map[*byte]string{} // what a piece of shared memory holds already
+	row := s.belt.rowBytes()
+	nextPart := uint64(0)
+	period := c.pacer.profile.due(float64(s.stripLines))
+	for n := uint64(0); ; n++ {
+		first := n * uint64(s.stripLines)
+		lines := s.stripLines
+		if s.belt.end > 0 {
+			if first >= s.belt.end {
+				return nil
+			}
+			lines = int(min(uint64(lines), s.belt.end-first))
+		}
+		if duration > 0 && c.pacer.profile.strip(n, s.stripLines) > duration {
+			return nil
+		}
+		// The pixels are in place before the strip is due: a camera's are written by its hardware.
+		buf, err := c.scan.Buffer(stop)
+		if err != nil {
+			return err
+		}
+		runs = s.belt.runs(runs[:0], first, lines)
+		if c.load.shared {
+			// And where the same lines are there already, it would cost nothing to write them.
+			key := fmt.Sprint(runs)
+			if held[&buf[0]] != key {
+				s.belt.copy(buf, runs)
+				held[&buf[0]] = key
+			}
+		} else {
+			s.belt.copy(buf, runs)
+		}
+		starts, marks = starts[:0], marks[:0]
+		if s.every == 0 {
+			for ; ; nextPart++ {
+				at, _ := s.belt.part(nextPart)
+				if at >= first+uint64(lines) {
+					break
+				}
+				starts, marks = append(starts, int(at-first)), append(marks, at)
+			}
+		}
+		ready, late, err := c.pacer.wait(stop)
+		if err != nil {
+			return err
+		}
+		c.mu.Lock()
+		c.ready[n%uint64(len(c.ready))] = readyStrip{n, ready}
+		c.checker.sent(first, lines, marks, c.plan.dropped(n))
+		c.mu.Unlock()
+		if _, err := c.scan.Send(ctx, clients.Strip{Lines: lines, PartStarts: starts, CapturedAt: ready}); err != nil {
+			return err
+		}
+		c.tally.strip(lines, lines*row, late > period)
+		if duration > 0 && c.pacer.clock.Now().Sub(c.pacer.start) > duration {
+			return nil
+		}
+	}
+}
+
+// receive follows what comes back until the session's end.
+func (c *camera) receive() error {
+	for {
+		u, err := c.scan.Recv()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("camera %d: %w", c.id, err)
+		}
+		now := u.At
+		switch {
+		case u.Part != nil:
+			p := u.Part
+			var latency time.Duration
+			c.mu.Lock()
+			// A part that did not come whole was waited for, or flushed at the end.
+			if r := c.ready[p.GetStripSequence()%uint64(len(c.ready))]; !p.GetIncomplete() && r.sequence == p.GetStripSequence() && !r.at.IsZero() {
+				latency = now.Sub(r.at)
+			}
+			disturbed := now.Before(c.disturbed)
+			claim := c.checker.take(p)
+			c.mu.Unlock()
+			c.tally.part(p, latency, disturbed)
+			c.checker.judge(claim)
+		case u.Event != nil:
+			c.tally.event(u.Event)
+		case u.Reconnected != nil:
+			c.tally.reconnected(u.Reconnected)
+			c.disturb(now.Add(disturbance))
+		}
+	}
+}
+
+// eventName is DUPLICATE for SCAN_EVENT_KIND_DUPLICATE.
+func eventName(k polyscanv1.ScanEventKind) string {
+	return strings.TrimPrefix(k.String(), "SCAN_EVENT_KIND_")
+}

@@ -1,0 +1,137 @@
+package main
+
+// --find-capacity: the highest line rate at which nothing is late.
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// capacityReport is the outcome of the search.
+type capacityReport struct {
+	Lines float64        `json:"lines_per_second"` // of each camera
+	Bytes float64        `json:"bytes_per_second"` // of all cameras
+	Steps []capacityStep `json:"steps"`
+}
+
+type capacityStep struct {
+	Lines    float64 `json:"lines_per_second"`
+	Achieved float64 `json:"achieved"`
+	P99      float64 `json:"p99_ms"`
+	Late     int64   `json:"late"`
+	Parts    int64   `json:"parts"`
+	OK       bool    `json:"ok"`
+}
+
+// The search.
+const (
+	capacityStepTime = 2 * time.Second
+	// capacityHalvings is how often the interval between a rate that works and one that doesn't is halved: to 1/16 of it.
+	capacityHalvings = 4
+	// capacityDoublings bounds how far up the search goes.
+	capacityDoublings = 12
+	// lateShare is how many of the results may be late for all that: the machine does other things, too.
+	lateShare = 0.01
+)
+
+// sustained reports whether a run at a rate was kept up.
+func sustained(o *outcome, rate float64, cameras int) bool {
+	achieved := float64(o.counts.Lines) / o.elapsed.Seconds() / float64(cameras)
+	return len(o.failures) == 0 && o.wrong == 0 && o.counts.Parts > 0 && achieved >= 0.97*rate &&
+		float64(o.counts.Late) <= lateShare*float64(o.counts.Parts) && float64(o.counts.HeldUp) <= lateShare*float64(o.counts.Strips)
+}
+
+// search finds the highest rate at which try is true, from a rate to start at: up or down by factors of two to an interval, and then
+// by halves. 0 if there is none.
+func search(from float64, try func(rate float64) (bool, error)) (float64, error) {
+	good, bad := 0.0, 0.0
+	for rate, n := from, 0; n < capacityDoublings; n++ {
+		ok, err := try(rate)
+		if err != nil {
+			return 0, err
+		}
+		if ok {
+			good = rate
+		} else {
+			bad = rate
+		}
+		if good > 0 && bad > 0 {
+			break
+		}
+		if ok {
+			rate *= 2
+		} else {
+			rate /= 2
+		}
+	}
+	if good == 0 || bad == 0 {
+		return good, nil
+	}
+	for range capacityHalvings {
+		middle := (good + bad) / 2
+		ok, err := try(middle)
+		if err != nil {
+			return 0, err
+		}
+		if ok {
+			good = middle
+		} else {
+			bad = middle
+		}
+	}
+	return good, nil
+}
+
+// measureCapacity searches from the load's own line rate.
+func measureCapacity(ctx context.Context, e *env, l *load) (*capacityReport, *outcome, error) {
+	step := *l
+	step.duration, step.faults, step.batch, step.watch, step.verify = capacityStepTime, nil, 0, nil, false
+	r := &capacityReport{}
+	var best *outcome
+	rate, err := search(l.profile.rate, func(rate float64) (bool, error) {
+		step.profile = profile{rate: rate}
+		o, err := step.run(ctx)
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err != nil {
+			return false, err
+		}
+		s := capacityStep{rate, float64(o.counts.Lines) / o.elapsed.Seconds() / float64(l.cameras), o.latency.P99, o.counts.Late, o.counts.Parts, sustained(o, rate, l.cameras)}
+		r.Steps = append(r.Steps, s)
+		if l.watch != nil {
+			word := e.paint(green, "kept up")
+			if !s.OK {
+				word = e.paint(yellow, "too fast")
+			}
+			fmt.Fprintf(e.stdout, "%s lines/s: %s (%s late of %s parts, p99 %s ms)\n", thousands(int64(rate)), word, thousands(s.Late), thousands(s.Parts), short(s.P99))
+		}
+		if s.OK || best == nil {
+			best = o
+		}
+		return s.OK, nil
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	r.Lines = rate
+	r.Bytes = rate * float64(l.cameras*l.scene.belt.rowBytes())
+	return r, best, nil
+}
+
+// findCapacity is a run of its own; what it reports is that of the fastest step that was kept up.
+func findCapacity(ctx context.Context, e *env, l *load) (*report, error) {
+	c, o, err := measureCapacity(ctx, e, l)
+	if err != nil {
+		return nil, err
+	}
+	step := *l
+	step.profile = profile{rate: c.Lines}
+	r := newReport(&step, o, 0)
+	r.Capacity = c
+	if c.Lines == 0 && r.Verdict == verdictPass {
+		r.Verdict, r.Reasons = verdictVoid, []string{"no line rate was kept up"}
+	}
+	return r, nil
+}

@@ -1,0 +1,399 @@
+package main
+
+// conveyor: one run, from flags to report.
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"net"
+	"os"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/polyscan/polyscan/clients"
+	"github.com/polyscan/polyscan/clients/regionfile"
+	polyscanv1 "github.com/polyscan/polyscan/proto/polyscan/v1"
+)
+
+// sceneFlags say what the cameras see, and how.
+type sceneFlags struct {
+	Frames string `arg:"" optional:"" help:"Folder of frames to play, one behind the other in the order of their names. Without it synthetic parts are made." placeholder:"DIR"`
+
+	Regions     string  `help:"Regions of a part: polyscan's own JSON, LabelMe, COCO, GeoJSON or SVG. Synthetic parts have their own." short:"r" placeholder:"FILE" group:"parts"`
+	Recipe      string  `help:"Recipe of the server in place of --regions: NAME or NAME@VERSION." placeholder:"NAME" group:"parts"`
+	Repeat      int     `help:"How often the frames pass, or how many synthetic parts do. 0: until --duration is over." group:"parts"`
+	PartLines   int     `help:"Lines of a part (default: the height of a frame; 512 for synthetic parts)." placeholder:"N" group:"parts"`
+	Every       int     `help:"Lines from the start of a part to that of the next one, with --trigger every (default: as they lie on the belt)." placeholder:"N" group:"parts"`
+	Trigger     string  `help:"Who says where parts start: every (a number of lines) or marked (the camera)." enum:"every,marked" default:"every" group:"parts"`
+	Width       int     `help:"Pixels of a line, of synthetic parts." default:"4096" group:"parts"`
+	RegionCount int     `help:"Regions of a synthetic part." default:"50" group:"parts"`
+	Gap         int     `help:"Lines of bare belt behind a synthetic part. With --trigger marked up to as many more lie before it, at random." placeholder:"N" group:"parts"`
+	Defects     float64 `help:"Share of synthetic parts with a defect, 0 to 1." default:"0.05" group:"parts"`
+	Seed        uint64  `help:"Of everything random: parts, gaps and faults." default:"1" group:"parts"`
+
+	StripLines int           `help:"Lines of a strip." default:"128" group:"camera"`
+	LineRate   float64       `help:"Lines a second, of each camera." default:"20000" group:"camera"`
+	Cameras    int           `help:"How many cameras." default:"1" group:"camera"`
+	Budget     time.Duration `help:"Latency that a result may have before the server marks it late." default:"5ms" group:"camera"`
+	Buffer     int           `help:"Strips that a camera holds until they are acknowledged (default: 64, or 64 MiB)." placeholder:"N" group:"camera"`
+}
+
+// playFlags are those of a plain run.
+type playFlags struct {
+	Duration     time.Duration `help:"How long. 0: until the frames end, or an interrupt." default:"10s" group:"camera"`
+	Ramp         string        `help:"Line rate that changes evenly, in place of --line-rate." placeholder:"FROM:TO:TIME" group:"load"`
+	Burst        int           `help:"Hand strips over in groups of so many, at the same rate on average." placeholder:"N" group:"load"`
+	Fault        []string      `help:"Something that goes wrong with a share of the strips: stall:RATE[:TIME], kill:RATE (the connection is reset), duplicate:RATE, reorder:RATE or drop:RATE. May be given more than once. Which strips is decided by --seed." placeholder:"KIND:RATE" group:"load"`
+	BatchLoad    int           `help:"In the second half of the run, keep so many large batch jobs running beside the cameras, and compare latencies." placeholder:"N" group:"load"`
+	FindCapacity bool          `help:"Find the highest line rate at which nothing is late, instead of playing at one." group:"load"`
+	Verify       bool          `help:"Check the numbers and verdicts of every part against an oracle in this process." group:"check"`
+	MinRate      float64       `help:"Lines a second of each camera below which the run is void." placeholder:"RATE" group:"check"`
+}
+
+// outputFlags say where results go.
+type outputFlags struct {
+	JSON       string `help:"Write the report as JSON; - is standard output, which gets nothing else then." name:"json" placeholder:"FILE" group:"output"`
+	Plot       string `help:"Draw the latencies into an .svg or .png file." placeholder:"FILE" group:"output"`
+	Quiet      bool   `help:"Show nothing while it runs." short:"q" group:"output"`
+	RSSPid     int    `help:"Process whose resident memory is watched; that of a server that was started is." name:"rss-pid" placeholder:"PID" group:"output"`
+	MetricsURL string `help:"Where the server's metrics are, to read its resident memory there." placeholder:"URL" group:"output"`
+}
+
+type playCmd struct {
+	sceneFlags
+	playFlags
+	outputFlags
+	serverFlags
+}
+
+// The defaults of synthetic parts.
+const syntheticPartLines = 512
+
+// What the flags may be.
+const (
+	maxWidth   = 1 << 16
+	maxLines   = 1 << 16
+	maxCameras = 1024
+)
+
+func (c *playCmd) Run(e *env) error {
+	p, err := c.profile()
+	if err != nil {
+		return err
+	}
+	faults, err := parseFaults(c.Fault)
+	if err != nil {
+		return err
+	}
+	for _, n := range []struct {
+		name  string
+		value float64
+		max   float64
+	}{{"--burst", float64(c.Burst), 1 << 16}, {"--batch-load", float64(c.BatchLoad), 256}, {"--min-rate", c.MinRate, math.MaxFloat64}} {
+		if !(n.value >= 0 && n.value <= n.max) {
+			return usage("%s %v: must be 0 to %v", n.name, n.value, n.max)
+		}
+	}
+	if c.Duration < 0 {
+		return usage("--duration %v: must not be negative", c.Duration)
+	}
+	if c.BatchLoad > 0 && c.Duration == 0 {
+		return usage("--batch-load: it fills the second half of --duration, which is 0")
+	}
+	if c.FindCapacity && (c.Ramp != "" || c.Burst > 1 || len(faults) > 0 || c.BatchLoad > 0) {
+		return usage("--find-capacity: --ramp, --burst, --fault and --batch-load don't go with it")
+	}
+	return c.outputFlags.with(e, &c.sceneFlags, &c.serverFlags, func(ctx context.Context, l *load) (*report, error) {
+		l.profile, l.faults, l.duration, l.verify, l.batch = p, faults, c.Duration, c.Verify, c.BatchLoad
+		if c.FindCapacity {
+			return findCapacity(ctx, e, l)
+		}
+		o, err := l.run(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return newReport(l, o, c.MinRate), nil
+	})
+}
+
+// profile is the line rate over time.
+func (c *playCmd) profile() (profile, error) {
+	p := profile{rate: c.LineRate}
+	if c.Ramp != "" {
+		var err error
+		if p, err = parseRamp(c.Ramp); err != nil {
+			return p, err
+		}
+	}
+	p.burst = c.Burst
+	return p, nil
+}
+
+func parseFaults(texts []string) ([]fault, error) {
+	var out []fault
+	for _, s := range texts {
+		f, err := parseFault(s)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, f)
+	}
+	return out, nil
+}
+
+// with sets a run up, plays it, and writes its report wherever it is wanted.
+func (c *outputFlags) with(e *env, sf *sceneFlags, sv *serverFlags, play func(context.Context, *load) (*report, error)) (err error) {
+	format := ""
+	if c.Plot != "" {
+		if format, err = plotFormat(c.Plot); err != nil {
+			return err
+		}
+	}
+	if err := sf.check(); err != nil {
+		return err
+	}
+	b, err := sf.belt()
+	if err != nil {
+		return err
+	}
+	t, err := sv.target()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, t.close()) }()
+	backend, device, err := t.check(e.ctx)
+	if err != nil {
+		return err
+	}
+	s, err := sf.scene(e.ctx, b, t)
+	if err != nil {
+		return err
+	}
+	l := &load{
+		target: t, scene: s, cameras: sf.Cameras, profile: profile{rate: sf.LineRate}, seed: sf.Seed, shared: sv.Transport == "shm", buffer: sf.Buffer,
+		pid: t.pid, metrics: c.MetricsURL, clock: systemClock{}, interval: 250 * time.Millisecond,
+	}
+	if c.RSSPid != 0 {
+		l.pid = c.RSSPid
+	}
+	d := &display{e: e}
+	if !c.Quiet && c.JSON != "-" {
+		l.watch = d.show
+	}
+	started := time.Now()
+	r, err := play(e.ctx, l)
+	d.clear()
+	if err != nil {
+		return err
+	}
+	r.Version, r.Started = version(), started.UTC().Format(time.RFC3339)
+	r.Server = serverInfo{t.addr, backend, device}
+	r.Setup.Transport = sv.Transport
+	if err := c.write(e, r, format); err != nil {
+		return err
+	}
+	switch r.Verdict {
+	case verdictFail:
+		return errFailed
+	case verdictVoid:
+		return errVoid
+	}
+	return nil
+}
+
+// write puts the report where it belongs.
+func (c *outputFlags) write(e *env, r *report, format string) error {
+	if c.JSON != "" {
+		data, err := r.json()
+		if err != nil {
+			return err
+		}
+		if c.JSON == "-" {
+			_, err = e.stdout.Write(data)
+		} else {
+			err = os.WriteFile(c.JSON, data, 0o644)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if c.Plot != "" {
+		data, err := plotLatency(r, format)
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(c.Plot, data, 0o644); err != nil {
+			return err
+		}
+	}
+	if c.JSON == "-" {
+		return nil
+	}
+	return r.write(e, e.stdout)
+}
+
+// check holds the flags against their bounds.
+func (f *sceneFlags) check() error {
+	for _, n := range []struct {
+		name     string
+		value    int
+		min, max int
+	}{
+		{"--width", f.Width, 1, maxWidth},
+		{"--strip-lines", f.StripLines, 1, maxLines},
+		{"--part-lines", f.PartLines, 0, maxLines},
+		{"--every", f.Every, 0, maxLines},
+		{"--gap", f.Gap, 0, maxLines},
+		{"--region-count", f.RegionCount, 1, 100_000},
+		{"--cameras", f.Cameras, 1, maxCameras},
+		{"--repeat", f.Repeat, 0, 1 << 30},
+		{"--buffer", f.Buffer, 0, 1 << 16},
+	} {
+		if n.value < n.min || n.value > n.max {
+			return usage("%s %d: must be %d to %d", n.name, n.value, n.min, n.max)
+		}
+	}
+	switch {
+	case !(f.LineRate > 0) || f.LineRate > 1e9:
+		return usage("--line-rate %v: must be above 0, and 1e9 at most", f.LineRate)
+	case !(f.Defects >= 0 && f.Defects <= 1):
+		return usage("--defects %v: must be 0 to 1", f.Defects)
+	case f.Budget <= 0:
+		return usage("--budget %v: must be above 0", f.Budget)
+	case f.Trigger == "marked" && f.Every != 0:
+		return usage("--every: parts are marked")
+	case f.Regions != "" && f.Recipe != "":
+		return usage("--regions and --recipe: give one of them")
+	case f.Frames != "" && f.Regions == "" && f.Recipe == "":
+		return usage("%s: --regions FILE or --recipe NAME is missing", f.Frames)
+	case f.Frames == "" && f.Width*max(f.PartLines, syntheticPartLines) > pictureBytes/2:
+		return usage("--width %d, --part-lines %d: a part takes more than %d MiB", f.Width, f.PartLines, pictureBytes>>21)
+	}
+	return nil
+}
+
+// synthetic describes the parts that are made where no frames are given.
+func (f *sceneFlags) synthetic() synthetic {
+	s := synthetic{width: f.Width, partLines: f.PartLines, gap: f.Gap, regions: f.RegionCount, defects: f.Defects, seed: f.Seed, repeat: f.Repeat}
+	if s.partLines == 0 {
+		s.partLines = syntheticPartLines
+	}
+	if f.Trigger == "marked" {
+		s.jitter = f.Gap
+	}
+	return s
+}
+
+// belt makes or reads the pictures.
+func (f *sceneFlags) belt() (*belt, error) {
+	if f.Frames == "" {
+		return f.synthetic().belt()
+	}
+	return frameBelt(f.Frames, f.Repeat)
+}
+
+// scene puts together what the cameras look at; recipes come from the server.
+func (f *sceneFlags) scene(ctx context.Context, b *belt, t *target) (_ *scene, err error) {
+	s := &scene{belt: b, stripLines: f.StripLines, partLines: f.PartLines, every: f.Every, budget: f.Budget}
+	if f.Frames == "" {
+		s.partLines = f.synthetic().partLines
+	} else if s.partLines == 0 {
+		s.partLines = b.pictures[0].rows
+	}
+	if s.every == 0 && f.Trigger == "every" {
+		s.every = b.pictures[0].rows
+		if f.Frames == "" {
+			s.every = int(f.synthetic().pitch())
+		}
+	}
+	switch {
+	case f.Recipe != "":
+		ref, err := clients.ParseRecipeRef(f.Recipe)
+		if err != nil {
+			return nil, usage("--recipe: %v", err)
+		}
+		c, err := t.dial()
+		if err != nil {
+			return nil, err
+		}
+		defer func() { err = errors.Join(err, c.Close()) }()
+		r, err := c.GetRecipe(ctx, ref.GetName(), ref.GetVersion())
+		if err != nil {
+			return nil, err
+		}
+		s.inspection, s.regions = clients.UseRecipe(r.GetName(), r.GetVersion()), r.GetRegionSet().GetRegions()
+	case f.Regions != "":
+		file, err := regionfile.Load(f.Regions, regionfile.Options{})
+		if err != nil {
+			return nil, usage("%v", err)
+		}
+		s.regions = messages(file)
+		s.inspection = clients.UseRegions(s.regions...)
+	default:
+		s.regions = f.synthetic().inspection()
+		s.inspection = clients.UseRegions(s.regions...)
+	}
+	// What the oracle checks, whatever a recipe asks for.
+	s.inspection.Reductions = &polyscanv1.Reductions{Statistics: []polyscanv1.Statistic{
+		polyscanv1.Statistic_STATISTIC_COUNT, polyscanv1.Statistic_STATISTIC_SUM, polyscanv1.Statistic_STATISTIC_SUM_OF_SQUARES,
+		polyscanv1.Statistic_STATISTIC_MEAN, polyscanv1.Statistic_STATISTIC_VARIANCE, polyscanv1.Statistic_STATISTIC_STDDEV,
+		polyscanv1.Statistic_STATISTIC_MIN, polyscanv1.Statistic_STATISTIC_MAX,
+	}}
+	return s, nil
+}
+
+// messages are the regions of a file as the server takes them.
+func messages(file *regionfile.File) []*polyscanv1.Region {
+	out := make([]*polyscanv1.Region, len(file.Regions))
+	for i, g := range file.Regions {
+		m := &polyscanv1.Region{Name: g.Name, Limits: g.Limits, FillRule: polyscanv1.FillRule_FILL_RULE_NON_ZERO}
+		if g.Fill == regionfile.FillEvenOdd {
+			m.FillRule = polyscanv1.FillRule_FILL_RULE_EVEN_ODD
+		}
+		for _, ring := range g.Rings {
+			r := &polyscanv1.Ring{}
+			for _, p := range ring {
+				r.Xy = append(r.Xy, p[0], p[1])
+			}
+			m.Rings = append(m.Rings, r)
+		}
+		out[i] = m
+	}
+	return out
+}
+
+// isUnix reports whether an address is of a socket in the file system.
+func isUnix(addr string) bool { return strings.HasPrefix(addr, "unix:") }
+
+// dialTransport connects to an address without gRPC.
+func dialTransport(ctx context.Context, addr string) (net.Conn, error) {
+	d := &net.Dialer{}
+	if path, ok := strings.CutPrefix(addr, "unix:"); ok {
+		return d.DialContext(ctx, "unix", strings.TrimPrefix(path, "//"))
+	}
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		host, port = strings.Trim(addr, "[]"), clients.DefaultPort
+	}
+	return d.DialContext(ctx, "tcp", net.JoinHostPort(host, port))
+}
+
+// version is the module's version, or the commit it was built from.
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	if v := info.Main.Version; v != "" && v != "(devel)" {
+		return v
+	}
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" {
+			return fmt.Sprintf("devel-%.12s", s.Value)
+		}
+	}
+	return "devel"
+}

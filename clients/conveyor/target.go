@@ -1,0 +1,140 @@
+package main
+
+// The server of a run: one at an address, or one of its own.
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"github.com/polyscan/polyscan/clients"
+	"github.com/polyscan/polyscan/server"
+)
+
+// target is a server, and how to reach it.
+type target struct {
+	addr    string
+	options []clients.Option
+	pid     int // of a server of our own; 0: somebody else's
+	close   func() error
+}
+
+func (t *target) dial(extra ...clients.Option) (*clients.Client, error) {
+	return clients.Dial(t.addr, append(append([]clients.Option{}, t.options...), extra...)...)
+}
+
+// serverCmd is the server that a run without --addr starts as another process, so that its memory and its garbage are its own. It
+// ends with its standard input.
+type serverCmd struct {
+	Listen  string `required:"" placeholder:"ADDR"`
+	Device  string `default:"auto"`
+	Threads int
+}
+
+// The words that the two processes say to each other.
+const listeningOn = "listening on "
+
+func (c *serverCmd) Run(e *env) error {
+	s, err := server.New(server.Config{Device: c.Device, Threads: c.Threads})
+	if err != nil {
+		return err
+	}
+	network, addr := "tcp", c.Listen
+	if path, ok := strings.CutPrefix(c.Listen, "unix:"); ok {
+		network, addr = "unix", path
+	}
+	l, err := net.Listen(network, addr)
+	if err != nil {
+		return errors.Join(err, s.Shutdown(context.Background()))
+	}
+	served := make(chan error, 1)
+	go func() { served <- s.Serve(l) }()
+	fmt.Fprintln(e.stdout, listeningOn+l.Addr().String())
+	_, err = io.Copy(io.Discard, e.stdin)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	return errors.Join(err, s.Shutdown(ctx), <-served)
+}
+
+// childEnvironment is what the server's process gets beside this one's environment; tests set it.
+var childEnvironment []string
+
+// startServer starts a server of our own.
+func startServer(transport, device string, threads int) (_ *target, err error) {
+	exe, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	dir := ""
+	listen := "127.0.0.1:0"
+	if transport != "tcp" {
+		if dir, err = os.MkdirTemp("", "conveyor"); err != nil {
+			return nil, err
+		}
+		listen = "unix:" + filepath.Join(dir, "server")
+	}
+	cmd := exec.Command(exe, "server", "--listen", listen, "--device", device, "--threads", fmt.Sprint(threads))
+	cmd.Env = append(os.Environ(), childEnvironment...)
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	t := &target{pid: cmd.Process.Pid}
+	t.close = func() error {
+		err := errors.Join(in.Close(), cmd.Wait())
+		if dir != "" {
+			err = errors.Join(err, os.RemoveAll(dir))
+		}
+		if err != nil {
+			return fmt.Errorf("server: %w", err)
+		}
+		return nil
+	}
+	line, err := bufio.NewReader(out).ReadString('\n')
+	addr, ok := strings.CutPrefix(strings.TrimSpace(line), listeningOn)
+	if !ok {
+		return nil, errors.Join(fmt.Errorf("server: it did not start: %w", err), t.close())
+	}
+	if dir != "" {
+		addr = "unix:" + addr
+	}
+	t.addr = addr
+	return t, nil
+}
+
+// connectTimeout is how long the first answer of the server may take.
+const connectTimeout = 10 * time.Second
+
+// check asks the server what it is.
+func (t *target) check(ctx context.Context) (backend, device string, err error) {
+	c, err := t.dial(clients.WithDialOptions(grpc.WithDefaultCallOptions(grpc.WaitForReady(true))))
+	if err != nil {
+		return "", "", usage("%v", err)
+	}
+	defer func() { err = errors.Join(err, c.Close()) }()
+	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
+	defer cancel()
+	d, err := c.GetDevice(ctx)
+	if err != nil {
+		return "", "", err
+	}
+	return d.GetBackend(), d.GetDeviceName(), nil
+}
