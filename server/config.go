@@ -69,8 +69,8 @@ type Config struct {
 	NoFrameCopies  bool
 
 	// SharedMemoryListener is a unix socket, on Linux, over which clients on the same host get memory to put frames into;
-	// see pb.SharedMemoryService. Default: there is none. New takes it over, and sets its mode: 0600, or 0666 with
-	// SharedMemoryUIDs. Clients must see it under the path that it has here, so a container needs the same path outside.
+	// see pb.SharedMemoryService. Default: there is none. New sets its mode, 0600, or 0666 with SharedMemoryUIDs; Shutdown
+	// closes it. Clients must see it under the path that it has here, so a container needs the same path outside.
 	SharedMemoryListener *net.UnixListener
 	// SharedMemoryBytes bounds all leases of it together; it is taken from the system only when it is leased. Default
 	// 1 GiB.

@@ -42,6 +42,10 @@ type Flags struct {
 	HostMemory     byteSize `help:"Memory for decoding image files and for large results. Default: 1GiB, and 4 times --max-message at least." placeholder:"SIZE" group:"Limits"`
 	PreparedMemory byteSize `help:"Memory of the device that keeps regions prepared from frame to frame. Default: a quarter." placeholder:"SIZE" group:"Limits"`
 
+	ShmSocket   string   `help:"Unix socket over which programs on this host get memory to put frames into, so that pixels need not travel (Linux). Off by default." placeholder:"FILE" type:"path" default:"" group:"Shared memory"`
+	ShmMemory   byteSize `help:"Most of it for all programs together; taken when they ask for it. Default: 1GiB." placeholder:"SIZE" group:"Shared memory"`
+	ShmAllowUID userIDs  `name:"shm-allow-uid" help:"Numbers of users whose programs may have it, beside the server's own user and root, such as 1000,1001." default:"" placeholder:"UID,..." group:"Shared memory"`
+
 	Recipes string `help:"Directory that keeps recipes. By default they are lost when the server ends." placeholder:"DIR" type:"path" default:"" group:"Recipes"`
 
 	TLSCert     string `name:"tls-cert" help:"Certificate of the server, PEM. Read again when it changes, and on SIGHUP; so are the files below." placeholder:"FILE" type:"path" default:"" group:"Security"`
@@ -72,6 +76,7 @@ func vars() kong.Vars {
 func (f *Flags) config(log *slog.Logger) server.Config {
 	return server.Config{
 		Device: f.Device, Ordinal: f.Ordinal, Threads: f.Threads, MemoryBytes: int64(f.Memory), Streams: f.Streams,
+		SharedMemoryBytes: int64(f.ShmMemory), SharedMemoryUIDs: f.ShmAllowUID.list,
 		Bounds:          polygon.Bounds{MaxRegions: f.MaxRegions, MaxVertices: f.MaxVertices},
 		MaxMessageBytes: int64(f.MaxMessage),
 		MaxFramePixels:  f.MaxPixels,
@@ -97,6 +102,37 @@ func (f *Flags) logger(w io.Writer) *slog.Logger {
 		return slog.New(slog.NewJSONHandler(w, o))
 	}
 	return slog.New(slog.NewTextHandler(w, o))
+}
+
+// userIDs are numbers of users with commas between them.
+type userIDs struct{ list []uint32 }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (u *userIDs) UnmarshalText(text []byte) error {
+	u.list = nil
+	if len(text) == 0 {
+		return nil
+	}
+	for id := range strings.SplitSeq(string(text), ",") {
+		n, err := strconv.ParseUint(strings.TrimSpace(id), 10, 32)
+		if err != nil {
+			return fmt.Errorf("%q is no number of a user; want 0 to %d", id, math.MaxUint32)
+		}
+		u.list = append(u.list, uint32(n))
+	}
+	return nil
+}
+
+// MarshalText implements encoding.TextMarshaler. It writes what UnmarshalText reads.
+func (u userIDs) MarshalText() ([]byte, error) {
+	var text []byte
+	for i, id := range u.list {
+		if i > 0 {
+			text = append(text, ',')
+		}
+		text = strconv.AppendUint(text, uint64(id), 10)
+	}
+	return text, nil
 }
 
 // byteSize is a number of bytes, with a unit or without.

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -19,6 +20,27 @@ func TestByteSize(t *testing.T) {
 		var b byteSize
 		if err := b.UnmarshalText([]byte(text)); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("%q", text)) {
 			t.Errorf("%q = %d, %v, want an error that names it", text, b, err)
+		}
+	}
+}
+
+func TestUserIDs(t *testing.T) {
+	for text, want := range map[string][]uint32{
+		"": nil, "0": {0}, "1000": {1000}, "1000,1001": {1000, 1001}, "7, 8": {7, 8}, "4294967295": {1<<32 - 1},
+	} {
+		var u userIDs
+		if err := u.UnmarshalText([]byte(text)); err != nil || !slices.Equal(u.list, want) {
+			t.Errorf("%q = %v, %v, want %v", text, u.list, err, want)
+		}
+		written, err := u.MarshalText()
+		if err != nil || string(written) != strings.ReplaceAll(text, " ", "") {
+			t.Errorf("%q is written as %q, %v", text, written, err)
+		}
+	}
+	for _, text := range []string{"x", "-1", "4294967296", "1,", "1 2", "root"} {
+		var u userIDs
+		if err := u.UnmarshalText([]byte(text)); err == nil {
+			t.Errorf("%q = %v, want an error", text, u.list)
 		}
 	}
 }

@@ -46,7 +46,20 @@ func Run(ctx context.Context, name string, f *Flags, stdout, stderr io.Writer, s
 			return fmt.Errorf("--http: %w", err)
 		}
 	}
-	s, err := server.New(f.config(log))
+	cfg := f.config(log)
+	if f.ShmSocket != "" {
+		l, err := listen("unix:" + f.ShmSocket)
+		if err != nil {
+			closeAll()
+			if web != nil {
+				web.Close()
+			}
+			return fmt.Errorf("--shm-socket: %w", err)
+		}
+		cfg.SharedMemoryListener = l.(*net.UnixListener)
+		defer l.Close() // where New or Shutdown has not
+	}
+	s, err := server.New(cfg)
 	if err != nil {
 		closeAll()
 		if web != nil {

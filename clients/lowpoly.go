@@ -1,0 +1,97 @@
+package clients
+
+// Triangulation.
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	polyscanv1 "github.com/polyscan/polyscan/proto/polyscan/v1"
+)
+
+// Point is a place on the grid of whole numbers, |coordinate| <= 2^28. x points right, y down.
+type Point struct{ X, Y int32 }
+
+// Triangle is three indices into the points: the least first, and from there in the turn from the x axis towards the y axis.
+type Triangle [3]uint32
+
+// Triangulation is what the server made of points.
+type Triangulation struct {
+	// Triangles in an order that the server's backend chooses, always the same. As a set they are unique.
+	Triangles []Triangle
+	// Backend that computed it, such as "cpu" or "cuda".
+	Backend string
+	// Queue is how long the server waited for memory and its device, Compute how long it worked.
+	Queue, Compute time.Duration
+}
+
+// pointsInPiece is how many points a message carries: half a megabyte.
+const pointsInPiece = 1 << 16
+
+// Triangulate computes the exact Delaunay triangulation of points. They travel in pieces, so there may be more than fit in a
+// message. Of equal points the first is used; points that are all on one line have no triangles. points are only read,
+// and only during the call.
+func (c *Client) Triangulate(ctx context.Context, points []Point, class polyscanv1.WorkClass) (*Triangulation, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	rpc, err := c.LowPoly.Triangulate(ctx)
+	if err != nil {
+		return nil, wrap(err)
+	}
+	req := &polyscanv1.TriangulateRequest{WorkClass: class}
+	for piece := range slices.Chunk(points, pointsInPiece) {
+		req.Points = make([]byte, 0, 8*len(piece))
+		for _, p := range piece {
+			req.Points = binary.LittleEndian.AppendUint32(req.Points, uint32(p.X))
+			req.Points = binary.LittleEndian.AppendUint32(req.Points, uint32(p.Y))
+		}
+		if err := rpc.Send(req); err != nil {
+			break // Recv says why
+		}
+		req = &polyscanv1.TriangulateRequest{}
+	}
+	if err := rpc.CloseSend(); err != nil {
+		return nil, wrap(err)
+	}
+	res, err := rpc.Recv()
+	if err != nil {
+		return nil, wrap(err)
+	}
+	s := res.GetSummary()
+	if s == nil || s.GetPoints() != uint64(len(points)) || s.GetTriangles() > 2*uint64(len(points)) {
+		return nil, fmt.Errorf("clients: Triangulate: the answer starts with %d triangles of %d points; %d points were sent",
+			s.GetTriangles(), s.GetPoints(), len(points))
+	}
+	t := &Triangulation{
+		Triangles: make([]Triangle, 0, s.GetTriangles()),
+		Backend:   s.GetBackend(),
+		Queue:     s.GetQueue().AsDuration(),
+		Compute:   s.GetCompute().AsDuration(),
+	}
+	for {
+		res, err := rpc.Recv()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return nil, wrap(err)
+		}
+		b := res.GetTriangles()
+		if len(b)%12 != 0 || len(b)/12 > cap(t.Triangles)-len(t.Triangles) {
+			return nil, fmt.Errorf("clients: Triangulate: a piece of %d bytes behind %d of %d triangles", len(b), len(t.Triangles), cap(t.Triangles))
+		}
+		for ; len(b) > 0; b = b[12:] {
+			t.Triangles = append(t.Triangles, Triangle{
+				binary.LittleEndian.Uint32(b), binary.LittleEndian.Uint32(b[4:]), binary.LittleEndian.Uint32(b[8:]),
+			})
+		}
+	}
+	if len(t.Triangles) != cap(t.Triangles) {
+		return nil, fmt.Errorf("clients: Triangulate: %d of %d triangles came", len(t.Triangles), cap(t.Triangles))
+	}
+	return t, nil
+}

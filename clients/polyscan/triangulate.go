@@ -1,0 +1,162 @@
+package main
+
+// polyscan triangulate: points to triangles.
+
+import (
+	"bufio"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/sbinet/npyio/npy"
+
+	"github.com/polyscan/polyscan/clients"
+	polyscanv1 "github.com/polyscan/polyscan/proto/polyscan/v1"
+)
+
+type triangulateCmd struct {
+	Points string `arg:"" help:"NumPy file of points: int32, N rows of x and y." predictor:"file"`
+
+	Output string `help:"NumPy file to write: uint32, M rows of three indices of points. - is standard output." short:"o" required:"" placeholder:"FILE" predictor:"file" group:"output"`
+	Batch  bool   `help:"Let everything more urgent on the server go first." group:"server"`
+	deviceFlags
+	serverFlags
+}
+
+func (c *triangulateCmd) Help() string {
+	return `
+Computes the Delaunay triangulation of points: exact, covering their convex hull, and unique, so that every device gives the
+same triangles. Where more than three points lie on a circle, the polygon that they span becomes a fan around its point of
+least x, then least y. Of equal points the first is used. Points that are all on one line have no triangles.
+
+Each triangle starts with its least index and turns from the x axis towards the y axis, which looks clockwise on a screen,
+whose y points down. Coordinates go from -268435456 to 268435456.
+
+Examples:
+
+    polyscan triangulate points.npy -o triangles.npy
+`
+}
+
+// pointMemory is what a point takes of the device's memory, and a little more.
+const pointMemory = 160
+
+func (c *triangulateCmd) Run(e *env) (err error) {
+	points, err := readPoints(c.Points)
+	if err != nil {
+		return err
+	}
+	if c.Output != "-" {
+		if err := checkFolder(c.Output); err != nil {
+			return err
+		}
+	}
+	// A million points and more don't fit in what a server inside the process reserves unless it is told.
+	if need := int64(len(points)) * pointMemory; need > 1<<30 {
+		c.memory = need
+	}
+	c.points = len(points)
+	conn, err := connect(e, &c.serverFlags, &c.deviceFlags, "")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if cerr := conn.close(); err == nil {
+			err = cerr
+		}
+	}()
+	class := polyscanv1.WorkClass_WORK_CLASS_INTERACTIVE
+	if c.Batch {
+		class = polyscanv1.WorkClass_WORK_CLASS_BATCH
+	}
+	res, err := conn.Triangulate(conn.ctx, points, class)
+	if err != nil {
+		return conn.fail(err, c.Points, nil)
+	}
+	write := func(w io.Writer) error { return writeTriangles(w, res.Triangles) }
+	if c.Output == "-" {
+		return write(e.stdout)
+	}
+	if err := writeFile(c.Output, write); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(e.stdout, "%s: %s of %s, in %s by %s\n", c.Output,
+		plural(len(res.Triangles), "triangle", "triangles"), plural(len(points), "point", "points"),
+		pretty(res.Compute), res.Backend)
+	return err
+}
+
+// readPoints reads a NumPy file of int32 pairs. What the header promises is held against the size of the file before it
+// is believed.
+func readPoints(name string) ([]clients.Point, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, bad(name, "%v", reason(err))
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, bad(name, "%v", reason(err))
+	}
+	r, err := npyHeader(bufio.NewReaderSize(f, 1<<20))
+	if err != nil {
+		return nil, bad(name, "is no NumPy file that can be read: %v", err)
+	}
+	d := r.Header.Descr
+	switch {
+	case d.Type != "<i4" && d.Type != ">i4":
+		return nil, bad(name, "has values of type %q; points are int32", d.Type)
+	case len(d.Shape) != 2 || d.Shape[1] != 2 || d.Shape[0] < 0:
+		return nil, bad(name, "has the shape %v; points are N rows of x and y", d.Shape)
+	case int64(d.Shape[0]) > info.Size()/8:
+		return nil, bad(name, "promises %d points and has %d bytes", d.Shape[0], info.Size())
+	}
+	n := d.Shape[0]
+	v := make([]int32, 0, 2*n)
+	if n > 0 {
+		if err := r.Read(&v); err != nil {
+			return nil, bad(name, "ends before its %d points do", n)
+		}
+	}
+	points := make([]clients.Point, n)
+	for i := range points {
+		if d.Fortran { // all x, then all y
+			points[i] = clients.Point{X: v[i], Y: v[n+i]}
+		} else {
+			points[i] = clients.Point{X: v[2*i], Y: v[2*i+1]}
+		}
+	}
+	return points, nil
+}
+
+// npyHeader reads what is in front of the values. The library panics on some headers that nobody writes.
+func npyHeader(r io.Reader) (n *npy.Reader, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("%v", p)
+		}
+	}()
+	return npy.NewReader(r)
+}
+
+// writeTriangles writes a NumPy file. The library that reads them would write an array without rows as one without columns,
+// too.
+func writeTriangles(w io.Writer, triangles []clients.Triangle) error {
+	head := fmt.Sprintf("{'descr': '<u4', 'fortran_order': False, 'shape': (%d, 3), }", len(triangles))
+	const before = 10 // magic, version and length; with them the header is a multiple of 64 bytes, and ends a line
+	head += strings.Repeat(" ", 63-(before+len(head))%64) + "\n"
+	b := bufio.NewWriterSize(w, 1<<20)
+	b.WriteString("\x93NUMPY\x01\x00")
+	b.Write(binary.LittleEndian.AppendUint16(nil, uint16(len(head))))
+	b.WriteString(head)
+	var row [12]byte
+	for _, t := range triangles {
+		for i, v := range t {
+			binary.LittleEndian.PutUint32(row[4*i:], v)
+		}
+		b.Write(row[:])
+	}
+	return b.Flush() // with the first error
+}
