@@ -19,6 +19,7 @@ type Client struct {
 	Inspection polyscanv1.InspectionServiceClient
 	Recipe     polyscanv1.RecipeServiceClient
 	Device     polyscanv1.DeviceServiceClient
+	LowPoly    polyscanv1.LowPolyServiceClient
 
 	cc     grpc.ClientConnInterface
 	closer io.Closer
@@ -34,6 +35,7 @@ func New(cc grpc.ClientConnInterface) *Client {
 		Inspection: polyscanv1.NewInspectionServiceClient(cc),
 		Recipe:     polyscanv1.NewRecipeServiceClient(cc),
 		Device:     polyscanv1.NewDeviceServiceClient(cc),
+		LowPoly:    polyscanv1.NewLowPolyServiceClient(cc),
 		cc:         cc,
 	}
 }

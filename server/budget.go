@@ -31,3 +31,11 @@ func (b *budget) take(ctx context.Context, n int64) (release func(), err error) 
 	}
 	return func() { b.sem.Release(n) }, nil
 }
+
+// try is take without waiting, for calls that hold some already.
+func (b *budget) try(n int64) (release func(), ok bool) {
+	if !b.sem.TryAcquire(n) {
+		return nil, false
+	}
+	return func() { b.sem.Release(n) }, true
+}

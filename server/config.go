@@ -81,6 +81,8 @@ type Config struct {
 
 	// RecipeDir is where recipes are stored; "" keeps them in memory. One server at a time may use a directory.
 	RecipeDir string
+	// MaxPoints bounds the points of a triangulation; default 10,000,000. On the device each takes about 150 bytes.
+	MaxPoints int
 	// MaxRecipes bounds the stored versions; default 10,000. MaxRecipeBytes bounds their size together, as messages;
 	// default 1 GiB.
 	MaxRecipes     int
@@ -117,6 +119,7 @@ const (
 	DefaultHostBytes         = 1 << 30
 	DefaultSharedMemoryBytes = 1 << 30
 	DefaultMaxFrames         = 10_000
+	DefaultMaxPoints         = 10_000_000
 	DefaultMaxRecipes        = 10_000
 	DefaultMaxRecipeBytes    = 1 << 30
 )
@@ -154,6 +157,7 @@ func (c Config) withDefaults() (Config, error) {
 		{"MaxFrameIdleTimeout", int64(c.MaxFrameIdleTimeout), math.MaxInt64},
 		{"FrameCopyBytes", c.FrameCopyBytes, 1 << 62},
 		{"SharedMemoryBytes", c.SharedMemoryBytes, 1 << 62},
+		{"MaxPoints", int64(c.MaxPoints), driver.MaxPoints},
 		{"MaxRecipes", int64(c.MaxRecipes), 1 << 31},
 		{"MaxRecipeBytes", c.MaxRecipeBytes, 1 << 62},
 	} {
@@ -176,6 +180,7 @@ func (c Config) withDefaults() (Config, error) {
 		return c, fmt.Errorf("server: Config.FrameIdleTimeout = %v: must be at most MaxFrameIdleTimeout, %v", c.FrameIdleTimeout, c.MaxFrameIdleTimeout)
 	}
 	orElse(&c.SharedMemoryBytes, DefaultSharedMemoryBytes)
+	orElse(&c.MaxPoints, DefaultMaxPoints)
 	orElse(&c.MaxRecipes, DefaultMaxRecipes)
 	orElse(&c.MaxRecipeBytes, DefaultMaxRecipeBytes)
 	if c.Logger == nil {

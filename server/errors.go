@@ -34,6 +34,7 @@ const (
 	reasonSecondOpen      = "SECOND_OPEN"          // StreamFrames
 	reasonUnknownRecipe   = "UNKNOWN_RECIPE"       // ResourceInfo says which
 	reasonVersionConflict = "VERSION_CONFLICT"     // metadata: expected, latest
+	reasonHostMemory      = "HOST_MEMORY"          // QuotaFailure
 	reasonRecipesFull     = "RECIPE_STORE_FULL"    // QuotaFailure
 	reasonNoRoom          = "DEVICE_MEMORY"        // QuotaFailure, and RetryInfo where waiting helps
 	reasonResultTooLarge  = "RESULT_TOO_LARGE"     // QuotaFailure

@@ -18,15 +18,16 @@ import (
 
 // app is the grammar; each command is in a file of its name.
 type app struct {
-	Reduce     reduceCmd     `cmd:"" help:"Statistics and verdicts of the regions of one frame."`
-	Stream     streamCmd     `cmd:"" help:"The same for all frames of a folder, over one stream."`
-	Mask       maskCmd       `cmd:"" help:"The pixels of regions as an image."`
-	Recipe     recipeCmd     `cmd:"" help:"Regions and limits that a server keeps under a name."`
-	Serve      serveCmd      `cmd:"" help:"Run a server."`
-	Device     deviceCmd     `cmd:"" help:"What a server computes on, and its limits."`
-	Bench      benchCmd      `cmd:"" help:"Time the device and the server."`
-	Completion completionCmd `cmd:"" help:"Shell completion."`
-	Version    versionCmd    `cmd:"" help:"Version of this build."`
+	Reduce      reduceCmd      `cmd:"" help:"Statistics and verdicts of the regions of one frame."`
+	Stream      streamCmd      `cmd:"" help:"The same for all frames of a folder, over one stream."`
+	Mask        maskCmd        `cmd:"" help:"The pixels of regions as an image."`
+	Recipe      recipeCmd      `cmd:"" help:"Regions and limits that a server keeps under a name."`
+	Triangulate triangulateCmd `cmd:"" help:"Exact Delaunay triangles of points."`
+	Serve       serveCmd       `cmd:"" help:"Run a server."`
+	Device      deviceCmd      `cmd:"" help:"What a server computes on, and its limits."`
+	Bench       benchCmd       `cmd:"" help:"Time the device and the server."`
+	Completion  completionCmd  `cmd:"" help:"Shell completion."`
+	Version     versionCmd     `cmd:"" help:"Version of this build."`
 }
 
 const description = `Reduces frames over polygons: exact statistics of the pixels inside each region, and a verdict where regions have limits.

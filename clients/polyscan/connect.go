@@ -36,6 +36,9 @@ type serverFlags struct {
 type deviceFlags struct {
 	Device  string `help:"Device: auto, cpu, or cuda in builds that have it." enum:"auto,cpu,cuda" default:"auto" group:"device"`
 	Threads int    `help:"Threads of the CPU (default: all)." placeholder:"N" group:"device"`
+
+	memory int64 // of the device to reserve; 0: the default
+	points int   // the most of a triangulation; likewise
 }
 
 // connection is a client with what belongs to it.
@@ -77,7 +80,9 @@ func connect(e *env, s *serverFlags, d *deviceFlags, recipeDir string) (*connect
 		if s.TLS || s.CA != "" || s.Cert != "" || s.Key != "" || s.ServerName != "" {
 			return nil, usage("--tls, --ca, --cert, --key and --server-name need --addr")
 		}
-		c, err = inProcess(server.Config{Device: d.Device, Threads: d.Threads, RecipeDir: recipeDir})
+		c, err = inProcess(server.Config{
+			Device: d.Device, Threads: d.Threads, RecipeDir: recipeDir, MemoryBytes: d.memory, MaxPoints: d.points,
+		})
 	}
 	if err != nil {
 		return nil, err

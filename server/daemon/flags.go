@@ -36,6 +36,7 @@ type Flags struct {
 	MaxPixels      int64    `help:"Most pixels of a frame." default:"${maxPixels}" group:"Limits"`
 	MaxRegions     int      `help:"Most regions of a request or recipe." default:"${maxRegions}" group:"Limits"`
 	MaxVertices    int      `help:"Most vertices of a request or recipe." default:"${maxVertices}" group:"Limits"`
+	MaxPoints      int      `help:"Most points of a triangulation. Each takes 150 bytes of the device's memory." default:"${maxPoints}" group:"Limits"`
 	MaxStreams     int      `help:"Most concurrent calls of one connection." default:"${maxStreams}" group:"Limits"`
 	MaxConnections int      `help:"Most connections of each listener. 0 means any number." group:"Limits"`
 	StreamDepth    int      `help:"Frames of one stream that are held at the same time." default:"${streamDepth}" group:"Limits"`
@@ -67,6 +68,7 @@ func vars() kong.Vars {
 		"devices":     drivers.Auto + ", " + strings.Join(drivers.Names(), ", "),
 		"maxPixels":   strconv.Itoa(server.DefaultMaxFramePixels),
 		"maxRegions":  strconv.Itoa(polygon.DefaultMaxRegions),
+		"maxPoints":   strconv.Itoa(server.DefaultMaxPoints),
 		"maxVertices": strconv.Itoa(polygon.DefaultMaxVertices),
 		"maxStreams":  strconv.Itoa(server.DefaultMaxStreams),
 		"streamDepth": strconv.Itoa(server.DefaultStreamDepth),
@@ -80,6 +82,7 @@ func (f *Flags) config(log *slog.Logger) server.Config {
 		Bounds:          polygon.Bounds{MaxRegions: f.MaxRegions, MaxVertices: f.MaxVertices},
 		MaxMessageBytes: int64(f.MaxMessage),
 		MaxFramePixels:  f.MaxPixels,
+		MaxPoints:       f.MaxPoints,
 		MaxStreams:      f.MaxStreams,
 		MaxConnections:  f.MaxConnections,
 		StreamDepth:     f.StreamDepth,
