@@ -1,0 +1,212 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"image/png"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	polyscanv1 "github.com/polyscan/polyscan/proto/polyscan/v1"
+)
+
+// asProgram makes the test binary the program, for the server that it starts.
+const asProgram = "CONVEYOR_TEST_AS_PROGRAM=1"
+
+func TestMain(m *testing.M) {
+	name, value, _ := strings.Cut(asProgram, "=")
+	if os.Getenv(name) == value {
+		main()
+	}
+	childEnvironment = []string{asProgram}
+	os.Unsetenv("POLYSCAN_ADDR")
+	goleak.VerifyTestMain(m)
+}
+
+// conveyor runs the command.
+func conveyor(t *testing.T, args ...string) (stdout, stderr string, code int) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	code = run(t.Context(), args, strings.NewReader(""), &out, &errs)
+	return out.String(), errs.String(), code
+}
+
+// small are the flags of a quick run: 40 parts of 32 lines, half of them with a defect.
+func small(addr string, more ...string) []string {
+	return append([]string{"--addr", addr, "--width", "256", "--strip-lines", "16", "--part-lines", "32", "--region-count", "4", "--defects", "0.5",
+		"--line-rate", "40000", "--repeat", "40", "--duration", "0"}, more...)
+}
+
+func TestExitCodes(t *testing.T) {
+	wrongSum := func(p *polyscanv1.PartResult) bool {
+		if p.GetPartNumber() == 7 {
+			*p.Regions[2].Channels[0].Sum++
+		}
+		return true
+	}
+	for _, tt := range []struct {
+		name  string
+		spoil func(*polyscanv1.PartResult) bool
+		args  []string
+		code  int
+		want  string
+	}{
+		{"right", nil, []string{"--verify"}, exitOK, "40 against the oracle, 0 of them incomplete"},
+		{"not verified", wrongSum, nil, exitOK, "only that every part came back"},
+		{"wrong sum", wrongSum, []string{"--verify"}, exitFail, `camera 0: part at line 224: region "cell 2": sum is`},
+		{"lost result", func(p *polyscanv1.PartResult) bool { return p.GetPartNumber() != 9 }, nil, exitFail, "part 9 at line 288: no result"},
+		{"a part too many", func(p *polyscanv1.PartResult) bool {
+			if p.GetPartNumber() == 5 {
+				p.FirstLine++
+			}
+			return true
+		}, nil, exitFail, "part 5 at line 161: no such part is open"},
+		{"misnumbered", func(p *polyscanv1.PartResult) bool {
+			if p.GetPartNumber() == 5 {
+				p.PartNumber = 6
+			}
+			return true
+		}, nil, exitFail, "part at line 160 has number 6: want 5"},
+		{"incomplete without a reason", func(p *polyscanv1.PartResult) bool {
+			if p.GetPartNumber() == 5 {
+				p.Incomplete, p.MissingLines = true, 3
+			}
+			return true
+		}, []string{"--verify"}, exitFail, "part at line 160: incomplete true, 3 missing lines: 0 that its regions need were lost"},
+		{"silently late", func(p *polyscanv1.PartResult) bool {
+			if p.GetPartNumber() == 3 {
+				p.Times.Latency = durationpb.New(time.Second)
+			}
+			return true
+		}, nil, exitFail, "1 result took longer than the budget without being marked late"},
+		{"too slow", nil, []string{"--min-rate", "1e9"}, exitVoid, "under the minimum rate of 1000000000"},
+		{"wrong and too slow", wrongSum, []string{"--verify", "--min-rate", "1e9"}, exitFail, "under the minimum rate"},
+		{"nothing inspected", func(*polyscanv1.PartResult) bool { return false }, nil, exitFail, "no part was inspected"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			out, errs, code := conveyor(t, small(serveFake(t, tt.spoil), tt.args...)...)
+			if code != tt.code || !strings.Contains(out, tt.want) || errs != "" {
+				t.Errorf("exit %d, want %d with %q:\n%s%s", code, tt.code, tt.want, out, errs)
+			}
+		})
+	}
+}
+
+// TestBrokenSession: what ended the session is said, and it isn't a pass.
+func TestBrokenSession(t *testing.T) {
+	out, _, code := conveyor(t, small(serveFake(t, nil), "--fault", "kill:0.05", "--verify")...)
+	if code != exitFail || !strings.Contains(out, "could not be resumed: NOT_FOUND: no sessions are kept") {
+		t.Errorf("exit %d:\n%s", code, out)
+	}
+}
+
+func TestUsage(t *testing.T) {
+	none := "unix:" + filepath.Join(t.TempDir(), "none")
+	for _, tt := range []struct {
+		args []string
+		code int
+		want string
+	}{
+		{[]string{"--line-rate", "0"}, exitUsage, "--line-rate 0: must be above 0"},
+		{[]string{"--width=-1"}, exitUsage, "--width -1: must be 1 to 65536"},
+		{[]string{"--width", "65536", "--part-lines", "65536"}, exitUsage, "a part takes more than 128 MiB"},
+		{[]string{"--cameras", "0"}, exitUsage, "--cameras 0: must be 1 to 1024"},
+		{[]string{"--defects", "2"}, exitUsage, "--defects 2: must be 0 to 1"},
+		{[]string{"--budget", "0s"}, exitUsage, "--budget 0s: must be above 0"},
+		{[]string{"--trigger", "marked", "--every", "3"}, exitUsage, "--every: parts are marked"},
+		{[]string{"--regions", "x", "--recipe", "y"}, exitUsage, "give one of them"},
+		{[]string{"../../testdata/conveyor"}, exitUsage, "--regions FILE or --recipe NAME is missing"},
+		{[]string{"--plot", "x.gif"}, exitUsage, "--plot x.gif: want a name that ends in .svg or .png"},
+		{[]string{"--ramp", "1:2"}, exitUsage, "--ramp"},
+		{[]string{"--fault", "fire:1"}, exitUsage, "--fault"},
+		{[]string{"--batch-load", "2", "--duration", "0"}, exitUsage, "--batch-load"},
+		{[]string{"--find-capacity", "--burst", "3"}, exitUsage, "--find-capacity"},
+		{[]string{"--min-rate=-1"}, exitUsage, "--min-rate -1"},
+		{[]string{"--duration=-1s"}, exitUsage, "--duration -1s"},
+		{[]string{"--token-file", "x"}, exitUsage, "need --addr"},
+		{[]string{"--addr", none, "--threads", "2"}, exitUsage, "--device and --threads"},
+		{[]string{"--addr", none, "--transport", "tcp"}, exitUsage, "--transport tcp: --addr " + none + " is of unix"},
+		{[]string{"--region-count", "100000"}, exitUsage, "--region-count 100000: cells of"},
+		{[]string{"--colour"}, exitUsage, "unknown flag --colour"},
+		{[]string{"soak", "--share", "2"}, exitUsage, "--share 2: must be above 0, and 1 at most"},
+		{[]string{"soak", "--duration", "0s"}, exitUsage, "--duration 0s: must be above 0"},
+		{[]string{"--addr", none + ":bad", "--token-file", "/does/not/exist"}, exitUsage, "token file"},
+	} {
+		if out, errs, code := conveyor(t, tt.args...); code != tt.code || !strings.HasPrefix(errs, "conveyor: ") || !strings.Contains(errs, tt.want) || strings.Count(errs, "\n") != 1 || out != "" {
+			t.Errorf("%v: exit %d, want %d with %q: %s%s", tt.args, code, tt.code, tt.want, errs, out)
+		}
+	}
+	for _, args := range [][]string{{"--help"}, {"soak", "--help"}} {
+		if out, errs, code := conveyor(t, args...); code != exitOK || errs != "" || strings.Contains(out, "server --listen") {
+			t.Errorf("%v: exit %d, %s%s", args, code, out, errs)
+		}
+	}
+}
+
+// TestOutputs looks at what a run leaves behind.
+func TestOutputs(t *testing.T) {
+	dir := t.TempDir()
+	addr := serveFake(t, nil)
+	for _, ext := range []string{"svg", "png"} {
+		plot, data := filepath.Join(dir, "latency."+ext), filepath.Join(dir, "report.json")
+		if _, errs, code := conveyor(t, small(addr, "--verify", "--plot", plot, "--json", data, "--cameras", "2", "--quiet")...); code != exitOK {
+			t.Fatalf("exit %d: %s", code, errs)
+		}
+		text, err := os.ReadFile(data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var r report
+		d := json.NewDecoder(bytes.NewReader(text))
+		d.DisallowUnknownFields()
+		if err := d.Decode(&r); err != nil {
+			t.Fatal(err)
+		}
+		if c := r.Counts; r.Verdict != verdictPass || c.Parts != 80 || c.Lines != 2*40*32 || c.Bytes != c.Lines*256 || c.Verdicts.Pass+c.Verdicts.Fail != 80 ||
+			c.Verdicts.Fail < 10 || r.Check.Checked != 80 || r.Latency.All.Count != 80 || len(r.Spectrum) == 0 || len(r.History) == 0 || r.Server.Backend != "fake" {
+			t.Errorf("%s", text)
+		}
+		f, err := os.Open(plot)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		if ext == "png" {
+			img, err := png.Decode(f)
+			if err != nil || img.Bounds().Dx() < plotWidth {
+				t.Errorf("%v, %v", img.Bounds(), err)
+			}
+			continue
+		}
+		var svg bytes.Buffer
+		if _, err := svg.ReadFrom(f); err != nil || !strings.Contains(svg.String(), "<svg") || !strings.Contains(svg.String(), "budget") {
+			t.Errorf("%.200s, %v", svg.String(), err)
+		}
+	}
+	out, _, code := conveyor(t, small(addr, "--json", "-")...)
+	var r report
+	if err := json.Unmarshal([]byte(out), &r); err != nil || code != exitOK {
+		t.Errorf("exit %d, %v: %s", code, err, out)
+	}
+}
+
+// TestInterrupt: the cameras stop, their last results come, and there is a report.
+func TestInterrupt(t *testing.T) {
+	addr := serveFake(t, nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	var out, errs bytes.Buffer
+	time.AfterFunc(300*time.Millisecond, cancel)
+	args := append(small(addr, "--verify", "--repeat", "0"), "--line-rate", "4000")
+	if code := run(ctx, args, strings.NewReader(""), &out, &errs); code != exitOK && code != exitCanceled {
+		t.Errorf("exit %d:\n%s%s", code, out.String(), errs.String())
+	} else if code == exitOK && !strings.Contains(out.String(), "verdict     PASS") {
+		t.Errorf("%s", out.String())
+	}
+}
