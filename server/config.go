@@ -192,6 +192,9 @@ func (c Config) withDefaults() (Config, error) {
 	return c, nil
 }
 
+// uploadStall is how long an upload of a frame may bring no pixels.
+const uploadStall = time.Minute
+
 // frameLimits are the bounds of resident frames on a device.
 func (c Config) frameLimits(dev driver.Info) frameLimits {
 	orElse(&c.FrameBytes, dev.MemoryBytes/2)
@@ -204,6 +207,7 @@ func (c Config) frameLimits(dev driver.Info) frameLimits {
 	return frameLimits{
 		frameTotals: frameTotals{count: c.MaxFrames, bytes: c.FrameBytes, copies: c.FrameCopyBytes},
 		idle:        c.FrameIdleTimeout, maxIdle: c.MaxFrameIdleTimeout,
+		stall: uploadStall,
 	}
 }
 

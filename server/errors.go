@@ -178,7 +178,7 @@ func statusOf(ctx context.Context, log *slog.Logger, err error) *status.Status {
 		return withDetails(codes.NotFound, frame.Error(), info(goneReasons[frame.why].reason),
 			&errdetails.ResourceInfo{ResourceType: "polyscan.v1.ResidentFrame", ResourceName: frame.name, Description: frame.Error()})
 	case errors.Is(err, errStalled):
-		return withDetails(codes.Aborted, fmt.Sprintf("no pixels came for %v", uploadStall), info(reasonUploadStalled))
+		return withDetails(codes.Aborted, err.Error(), info(reasonUploadStalled))
 	case errors.As(err, &conflict):
 		return withDetails(codes.Aborted, conflict.Error(), info(reasonVersionConflict,
 			"expected", strconv.FormatUint(conflict.expected, 10), "latest", strconv.FormatUint(conflict.latest, 10)))

@@ -136,10 +136,7 @@ func (s *frameServer) UploadFrame(stream grpc.ClientStreamingServer[pb.UploadFra
 }
 
 // errStalled ends an upload of which nothing comes.
-var errStalled = errors.New("the upload stalled")
-
-// uploadStall is how long an upload may bring no pixels. It holds memory of the device.
-const uploadStall = time.Minute
+var errStalled = errors.New("the upload stalled: it brought no pixels for too long")
 
 // uploaded is what a stream of pieces comes to.
 type uploaded struct {
@@ -156,7 +153,7 @@ func (s *frameServer) uploadFrame(stream grpc.ServerStream) error {
 	if err != nil {
 		return err
 	}
-	stall := time.AfterFunc(uploadStall, func() { cancel(errStalled) })
+	stall := time.AfterFunc(s.frames.limits.stall, func() { cancel(errStalled) })
 	defer stall.Stop()
 	done := make(chan uploaded, 1)
 	s.background.Add(1)
@@ -221,7 +218,7 @@ func (s *frameServer) receiveUpload(ctx context.Context, dev lease, stream grpc.
 			u, err = s.receivePiece(ctx, dev, u, req, in)
 		}
 		if n := in.Len(); n > 0 {
-			stall.Reset(uploadStall)
+			stall.Reset(s.frames.limits.stall)
 		}
 		in.Free()
 		if err != nil {

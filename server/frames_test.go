@@ -1,11 +1,22 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"image"
 	"io"
 	"math/rand/v2"
+	"slices"
+	"strings"
 	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
 )
@@ -87,4 +98,338 @@ func noisyFrame(w, h int, seed uint64) *pb.Frame {
 		data[i] = byte(rng.Uint32())
 	}
 	return rawFrame(w, h, gray8, data)
+}
+
+// A frame that is kept serves calls and streams with the numbers of one that is sent, and is described as it is.
+func TestResidentFrame(t *testing.T) {
+	s := start(t, Config{FrameIdleTimeout: time.Hour}, frameCodec())
+	c := s.frameClient()
+	pix := image.NewGray(image.Rect(0, 0, 40, 30))
+	for i := range pix.Pix {
+		pix.Pix[i] = byte(i * 13)
+	}
+	gap := rawFrame(20, 30, gray8, noisyFrame(25, 30, 3).GetData()[:25*30-3])
+	gap.Layout.Stride = 25
+	deep := rawFrame(20, 30, pb.PixelFormat_PIXEL_FORMAT_GRAY16LE, noisyFrame(40, 30, 4).GetData())
+	in := inspect(rect("a", 0, 0, 20, 30), rect("b", 3, 25, 9, 30), star("c", 9, 10, 10, 8))
+	in.Reductions = &pb.Reductions{Statistics: []pb.Statistic{
+		pb.Statistic_STATISTIC_SUM, pb.Statistic_STATISTIC_MIN, pb.Statistic_STATISTIC_MEDIAN, pb.Statistic_STATISTIC_CENTROID,
+	}}
+	for name, f := range map[string]*pb.Frame{
+		"gray": noisyFrame(20, 30, 1), "gap": gap, "16 bits": deep, "PNG": fileFrame(encodePicture(t, "png", pix)),
+		"colour": rawFrame(20, 30, pb.PixelFormat_PIXEL_FORMAT_BGR8, noisyFrame(60, 30, 2).GetData()),
+	} {
+		f.FrameId = name
+		sent, err := s.inspection.Reduce(t.Context(), &pb.ReduceRequest{Inspection: in, Frame: f})
+		if err != nil {
+			t.Fatal(err)
+		}
+		before := time.Now()
+		kept := c.put(t, f)
+		l := sent.GetResult().GetLayout()
+		if kept.GetFrameId() != name || !proto.Equal(kept.GetLayout(), l) {
+			t.Errorf("%s: %v, want %v", name, kept, l)
+		}
+		size := l.GetStride()*(l.GetHeight()-1) + l.GetWidth()*uint32(formats[l.GetPixelFormat()].PixelBytes())
+		if l.GetPixelFormat() == pb.PixelFormat_PIXEL_FORMAT_GRAY16LE {
+			size = 2 * 20 * 30
+		}
+		if b := kept.GetBytes(); b != uint64(size+255)/256*256 {
+			t.Errorf("%s: %d bytes, want %d", name, b, size)
+		}
+		if created := kept.GetCreatedAt().AsTime(); created.Before(before) || created.After(time.Now()) ||
+			kept.GetExpiresAt().AsTime().Sub(kept.GetUsedAt().AsTime()) != time.Hour {
+			t.Errorf("%s: %v", name, kept)
+		}
+		for _, id := range []string{"", "other"} {
+			m := keptFrame(kept.GetName())
+			m.FrameId = id
+			res, err := s.inspection.Reduce(t.Context(), &pb.ReduceRequest{Inspection: in, Frame: m})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if want := cmp.Or(id, name); res.GetResult().GetFrameId() != want || !sameNumbers(res.GetResult(), sent.GetResult()) {
+				t.Errorf("%s: %v, want %v", name, res.GetResult(), sent.GetResult())
+			}
+		}
+		stream := s.open(t, in)
+		stream.send(keptFrame(kept.GetName()))
+		stream.send(f)
+		for range 2 {
+			if r := stream.recv().GetResult(); !sameNumbers(r, sent.GetResult()) {
+				t.Errorf("%s in a stream: %v", name, r)
+			}
+		}
+		stream.end(nil)
+		c.release(t, kept.GetName())
+		_, err = s.inspection.Reduce(t.Context(), &pb.ReduceRequest{Inspection: in, Frame: keptFrame(kept.GetName())})
+		if d := detailsOf(t, err); d.status.Code() != codes.NotFound || d.info.Reason != reasonFrameReleased || d.res.ResourceName != kept.GetName() {
+			t.Errorf("%s, released: %v", name, err)
+		}
+	}
+	if m := s.dev.Memory(); m.ByLabel["resident frames"] != 0 {
+		t.Errorf("%v", m)
+	}
+}
+
+func TestFrameRequestsRefused(t *testing.T) {
+	s := start(t, Config{MaxFrames: 2, FrameBytes: 1000, MaxFramePixels: 10_000, MaxFrameIdleTimeout: time.Hour})
+	c := s.frameClient()
+	name := c.put(t, noisyFrame(10, 10, 1)).GetName()
+	put := func(f *pb.Frame, idle *durationpb.Duration) error {
+		_, err := c.PutFrame(t.Context(), &pb.PutFrameRequest{Frame: f, IdleTimeout: idle})
+		return err
+	}
+	reduce := func(change func(*pb.Frame)) error {
+		f := keptFrame(name)
+		change(f)
+		_, err := s.inspection.Reduce(t.Context(), &pb.ReduceRequest{Inspection: inspect(rect("r", 0, 0, 2, 2)), Frame: f})
+		return err
+	}
+	get := func(name string) error {
+		_, err := c.GetFrame(t.Context(), &pb.GetFrameRequest{Name: name})
+		return err
+	}
+	for _, x := range []struct {
+		err    error
+		code   codes.Code
+		reason string
+		words  string
+	}{
+		{put(keptFrame(name), nil), codes.InvalidArgument, reasonInvalidField, "frame.resident: is kept already"},
+		{put(nil, nil), codes.InvalidArgument, reasonInvalidField, "frame: is required"},
+		{put(rawFrame(10, 10, gray8, make([]byte, 99)), nil), codes.InvalidArgument, reasonInvalidField, "frame.data = 99 bytes: must hold 100 bytes"},
+		{put(rawFrame(0, 10, gray8, nil), nil), codes.InvalidArgument, reasonInvalidField, "frame.layout.width = 0: must be 1 to"},
+		{put(rawFrame(1000, 11, gray8, nil), nil), codes.InvalidArgument, reasonInvalidField, "makes 11000 pixels: the limit is 10000"},
+		{put(fileFrame([]byte("GIF89a")), nil), codes.InvalidArgument, reasonInvalidField, "is no PNG, JPEG, TIFF or BMP"},
+		{put(smallFrame(1), durationpb.New(2*time.Hour)), codes.InvalidArgument, reasonInvalidField, "idle_timeout = 2h0m0s: must be more than 0s and at most 1h0m0s"},
+		{put(smallFrame(1), durationpb.New(0)), codes.InvalidArgument, reasonInvalidField, "idle_timeout = 0s: must be more"},
+		{put(smallFrame(1), &durationpb.Duration{Seconds: 1 << 60}), codes.InvalidArgument, reasonInvalidField, "idle_timeout"},
+		{put(noisyFrame(100, 90, 1), nil), codes.ResourceExhausted, reasonFramesFull, "the frame takes 9216 bytes; the limit for all together is 1000"},
+		{put(noisyFrame(10, 90, 1), nil), codes.ResourceExhausted, reasonFramesFull, "the frame takes 1024 bytes; the limit for all together is 1000"},
+		{put(noisyFrame(10, 76, 1), nil), codes.ResourceExhausted, reasonFramesFull, "the frame takes 768 bytes, and 256 of 1000 are taken"},
+		{reduce(func(f *pb.Frame) { f.Layout = &pb.FrameLayout{Width: 10} }), codes.InvalidArgument, reasonInvalidField, "frame.layout: must not be given with resident"},
+		{reduce(func(f *pb.Frame) { f.Encoding = pb.Encoding_ENCODING_RAW }), codes.InvalidArgument, reasonInvalidField, "frame.encoding = RAW: must not be given with resident"},
+		{get("nobody"), codes.NotFound, reasonUnknownFrame, `frame "nobody": there is no such frame`},
+		{get(""), codes.NotFound, reasonUnknownFrame, "no such frame"},
+		{get(strings.Repeat("x", 129)), codes.InvalidArgument, reasonInvalidField, "name"},
+	} {
+		d := detailsOf(t, x.err)
+		if d.status.Code() != x.code || d.info.GetReason() != x.reason || !strings.Contains(d.status.Message(), x.words) {
+			t.Errorf("%v, want %v, %s, %s", x.err, x.code, x.reason, x.words)
+		}
+		if (x.code == codes.ResourceExhausted) != (d.quota != nil) {
+			t.Errorf("%v: %v", x.err, d.quota)
+		}
+	}
+	c.put(t, smallFrame(1))
+	if err := put(smallFrame(2), nil); !strings.Contains(fmt.Sprint(err), "2 are kept, which is the limit") {
+		t.Error(err)
+	}
+	for _, token := range []string{"!", "=="} {
+		if _, err := c.ListFrames(t.Context(), &pb.ListFramesRequest{PageToken: token}); status.Code(err) != codes.InvalidArgument {
+			t.Errorf("page token %q: %v", token, err)
+		}
+	}
+	if l := c.list(t); len(l) != 2 {
+		t.Errorf("%v", l)
+	}
+}
+
+// Pages have every frame once, in order, whatever their size.
+func TestListFrames(t *testing.T) {
+	s := start(t, Config{})
+	c := s.frameClient()
+	var want []string
+	for range 7 {
+		want = append(want, c.put(t, smallFrame(1)).GetName())
+	}
+	slices.Sort(want)
+	for size := uint32(0); size < 9; size++ {
+		var got []string
+		for req := (&pb.ListFramesRequest{PageSize: size}); ; {
+			res, err := c.ListFrames(t.Context(), req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n := len(res.GetFrames()); size > 0 && n > int(size) {
+				t.Errorf("%d on a page of %d", n, size)
+			}
+			for _, f := range res.GetFrames() {
+				got = append(got, f.GetName())
+			}
+			if req.PageToken = res.GetNextPageToken(); req.PageToken == "" {
+				break
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("pages of %d: %v, want %v", size, got, want)
+		}
+	}
+}
+
+// Pressure takes frames that nobody uses, and says so; those in use stay.
+func TestFrameEviction(t *testing.T) {
+	h := newHooked()
+	s := start(t, Config{Driver: h, MemoryBytes: 1 << 20, FrameBytes: 1 << 20})
+	c := s.frameClient()
+	in := inspect(rect("r", 0, 0, 400, 600))
+	held := c.put(t, noisyFrame(400, 600, 1)).GetName()
+	idle := c.put(t, noisyFrame(400, 600, 2)).GetName()
+	entered, leave := make(chan struct{}), make(chan struct{})
+	h.set(func() error { close(entered); <-leave; return nil })
+	call := make(chan *pb.FrameResult, 1)
+	go func() {
+		res, err := s.inspection.Reduce(context.Background(), &pb.ReduceRequest{Inspection: in, Frame: keptFrame(held)})
+		if err != nil {
+			t.Error(err)
+		}
+		call <- res.GetResult()
+	}()
+	<-entered
+	h.set(func() error { return nil })
+	res, err := s.inspection.Reduce(t.Context(), &pb.ReduceRequest{Inspection: inspect(rect("r", 0, 0, 700, 900)), Frame: noisyFrame(700, 900, 3)})
+	if err != nil {
+		t.Fatal(err, res)
+	}
+	_, err = c.GetFrame(t.Context(), &pb.GetFrameRequest{Name: idle})
+	if d := detailsOf(t, err); d.status.Code() != codes.NotFound || d.info.Reason != reasonFrameEvicted {
+		t.Errorf("the idle one: %v", err)
+	}
+	// Released in use: the call finishes, and the memory goes back after it.
+	c.release(t, held)
+	if m := s.dev.Memory(); m.ByLabel["resident frames"] != 240128 {
+		t.Errorf("%v", m)
+	}
+	close(leave)
+	want := uint64(0)
+	for _, v := range noisyFrame(400, 600, 1).GetData() {
+		want += uint64(v)
+	}
+	if got := (<-call).GetRegions()[0].GetChannels()[0].GetSum(); got != want {
+		t.Errorf("sum %d, want %d", got, want)
+	}
+	waitFor(t, "the memory", func() bool { return s.dev.Memory().Used == 0 })
+	if st := s.frames.totals(); st.frameTotals != (frameTotals{}) || st.kept != 2 || st.went[goneEvicted] != 1 || st.went[goneReleased] != 1 {
+		t.Errorf("%+v", st)
+	}
+}
+
+// Uploads that end in another way than with all their pixels leave nothing.
+func TestUploadFrameEnds(t *testing.T) {
+	s := start(t, Config{MemoryBytes: 16 << 20})
+	c := s.frameClient()
+	const w, h = 300, 200
+	f := noisyFrame(w, h, 1)
+	data := f.GetData()
+	empty := func() bool {
+		return s.frames.totals().frameTotals == frameTotals{} && s.dev.Memory().Used == 0
+	}
+	for _, piece := range []int{1000, 7, w * h, w*h - 1} {
+		if piece < 100 { // many messages
+			f = noisyFrame(30, 20, 1)
+		} else {
+			f = rawFrame(w, h, gray8, data)
+		}
+		name, err := c.upload(t.Context(), f, piece)
+		if err != nil {
+			t.Fatalf("pieces of %d bytes: %v", piece, err)
+		}
+		want := uint64(0)
+		for _, v := range f.GetData() {
+			want += uint64(v)
+		}
+		res, err := s.inspection.Reduce(t.Context(), &pb.ReduceRequest{Inspection: inspect(rect("r", 0, 0, w, h)), Frame: keptFrame(name)})
+		if err != nil || res.GetResult().GetRegions()[0].GetChannels()[0].GetSum() != want {
+			t.Errorf("pieces of %d bytes: %v, %v", piece, res, err)
+		}
+		c.release(t, name)
+	}
+	layout := f.GetLayout()
+	piece := func(l *pb.FrameLayout, n int) *pb.UploadFrameRequest {
+		return &pb.UploadFrameRequest{Frame: &pb.Frame{Layout: l, Source: &pb.Frame_Data{Data: data[:n]}}}
+	}
+	with := func(m *pb.UploadFrameRequest, change func(*pb.UploadFrameRequest)) *pb.UploadFrameRequest {
+		change(m)
+		return m
+	}
+	for name, x := range map[string]struct {
+		messages []*pb.UploadFrameRequest
+		words    string
+	}{
+		"nothing":         {nil, "must come in the first message"},
+		"no layout":       {[]*pb.UploadFrameRequest{piece(nil, 100)}, "frame.layout: must be given"},
+		"too few":         {[]*pb.UploadFrameRequest{piece(layout, 100), piece(nil, 100)}, "frame.data = 200 bytes: are too few: the layout takes 60000"},
+		"too many":        {[]*pb.UploadFrameRequest{piece(layout, w*h), piece(nil, 1)}, "frame.data = 60001 bytes: are too many: the layout takes 60000"},
+		"second layout":   {[]*pb.UploadFrameRequest{piece(layout, 1), piece(layout, 1)}, "frame.layout: came a second time"},
+		"late name":       {[]*pb.UploadFrameRequest{piece(layout, 1), with(piece(nil, 1), func(m *pb.UploadFrameRequest) { m.Frame.FrameId = "x" })}, "frame.frame_id"},
+		"late timeout":    {[]*pb.UploadFrameRequest{piece(layout, 1), with(piece(nil, 1), func(m *pb.UploadFrameRequest) { m.IdleTimeout = durationpb.New(1) })}, "idle_timeout"},
+		"bad timeout":     {[]*pb.UploadFrameRequest{with(piece(layout, 1), func(m *pb.UploadFrameRequest) { m.IdleTimeout = durationpb.New(-1) })}, "idle_timeout"},
+		"a file":          {[]*pb.UploadFrameRequest{with(piece(layout, 1), func(m *pb.UploadFrameRequest) { m.Frame.Encoding = pb.Encoding_ENCODING_PNG })}, "frame.encoding = PNG: must be RAW"},
+		"another frame":   {[]*pb.UploadFrameRequest{with(piece(layout, 1), func(m *pb.UploadFrameRequest) { m.Frame.Source = &pb.Frame_Resident{Resident: "x"} })}, "frame.source: must be data"},
+		"empty message":   {[]*pb.UploadFrameRequest{{}}, "frame: is required"},
+		"larger than all": {[]*pb.UploadFrameRequest{piece(&pb.FrameLayout{Width: 4000, Height: 4000, PixelFormat: gray8}, 1)}, "the limit for all together is 8388608"},
+	} {
+		stream, err := c.UploadFrame(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range x.messages {
+			if err := stream.Send(m); err != nil && !errors.Is(err, io.EOF) {
+				t.Fatal(err)
+			}
+		}
+		_, err = stream.CloseAndRecv()
+		d := detailsOf(t, err)
+		if c := d.status.Code(); c != codes.InvalidArgument && c != codes.ResourceExhausted || !strings.Contains(d.status.Message(), x.words) {
+			t.Errorf("%s: %v, want %s", name, err, x.words)
+		}
+		waitFor(t, name, empty)
+	}
+	// Cancelled, and when the server ends.
+	for _, end := range []string{"cancel", "shutdown"} {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		stream, err := c.UploadFrame(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := stream.Send(piece(layout, 100)); err != nil {
+			t.Fatal(err)
+		}
+		waitFor(t, "the upload to begin", func() bool { return s.frames.totals().count == 1 })
+		if end == "cancel" {
+			cancel()
+		} else {
+			s.stop(t)
+			_, err := stream.CloseAndRecv()
+			if d := detailsOf(t, err); d.status.Code() != codes.Unavailable || d.info.Reason != reasonShuttingDown {
+				t.Errorf("shutdown: %v", err)
+			}
+		}
+		waitFor(t, end, empty)
+	}
+}
+
+// An upload that brings nothing for a while is ended, and leaves nothing.
+func TestUploadFrameStalls(t *testing.T) {
+	s := start(t, Config{})
+	s.frames.limits.stall = 10 * time.Millisecond
+	c := s.frameClient()
+	for _, first := range []*pb.UploadFrameRequest{nil, {Frame: noisyFrame(30, 20, 1)}} {
+		stream, err := c.UploadFrame(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if first != nil {
+			if err := stream.Send(first); err != nil {
+				t.Fatal(err)
+			}
+		}
+		err = stream.RecvMsg(&pb.UploadFrameResponse{})
+		if d := detailsOf(t, err); d.status.Code() != codes.Aborted || d.info.Reason != reasonUploadStalled {
+			t.Errorf("%v", err)
+		}
+		waitFor(t, "the upload to go", func() bool { return s.frames.totals().frameTotals == frameTotals{} && s.dev.Memory().Used == 0 })
+	}
 }

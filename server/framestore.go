@@ -38,6 +38,7 @@ type frameStore struct {
 type frameLimits struct {
 	frameTotals
 	idle, maxIdle time.Duration // of frames that say nothing, and of those that do
+	stall         time.Duration // how long an upload may bring no pixels: it holds memory of the device
 }
 
 // frameTotals are sums over frames.
