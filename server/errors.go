@@ -3,6 +3,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -37,6 +38,8 @@ const (
 	reasonHostMemory      = "HOST_MEMORY"          // QuotaFailure
 	reasonRecipesFull     = "RECIPE_STORE_FULL"    // QuotaFailure
 	reasonNoRoom          = "DEVICE_MEMORY"        // QuotaFailure, and RetryInfo where waiting helps
+	reasonOverloaded      = "OVERLOADED"           // QuotaFailure, RetryInfo; metadata: class
+	reasonUnreachable     = "DEADLINE_UNREACHABLE" // QuotaFailure, and RetryInfo where others are ahead; metadata: class
 	reasonResultTooLarge  = "RESULT_TOO_LARGE"     // QuotaFailure
 	reasonRequestTooLarge = "REQUEST_TOO_LARGE"    // QuotaFailure
 	reasonUnknownFrame    = "UNKNOWN_FRAME"        // ResourceInfo says which; so it does for the next four
@@ -153,6 +156,8 @@ func statusOf(ctx context.Context, log *slog.Logger, err error) *status.Status {
 		frame    *frameNotFound
 		conflict *versionConflict
 		quota    *quotaError
+		overload *kernels.OverloadError
+		late     *kernels.DeadlineError
 	)
 	noRoom := errors.As(err, &capacity)
 	switch {
@@ -160,9 +165,9 @@ func statusOf(ctx context.Context, log *slog.Logger, err error) *status.Status {
 		return withDetails(codes.InvalidArgument, fields.Error(), info(reasonInvalidField), badRequest(fields))
 
 	case errors.Is(err, context.DeadlineExceeded) && noRoom:
-		return withDetails(codes.DeadlineExceeded, "the deadline passed while the call waited for device memory: "+capacityText(capacity),
-			info(reasonDeadline), quotaFailure("device memory", capacityText(capacity)))
-	case errors.Is(err, context.DeadlineExceeded):
+		return withDetails(codes.DeadlineExceeded, "the deadline passed while the call waited for device memory: "+kernelsText(capacity),
+			info(reasonDeadline), quotaFailure("device memory", kernelsText(capacity)))
+	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &late) && late.Remaining <= 0:
 		return status.New(codes.DeadlineExceeded, "the deadline passed before the call was done")
 	case errors.Is(err, context.Canceled):
 		return status.New(codes.Canceled, "the call was cancelled")
@@ -184,11 +189,22 @@ func statusOf(ctx context.Context, log *slog.Logger, err error) *status.Status {
 			"expected", strconv.FormatUint(conflict.expected, 10), "latest", strconv.FormatUint(conflict.latest, 10)))
 
 	case noRoom:
-		details := []protoadapt.MessageV1{info(reasonNoRoom), quotaFailure("device memory", capacityText(capacity))}
+		details := []protoadapt.MessageV1{info(reasonNoRoom), quotaFailure("device memory", kernelsText(capacity))}
 		if !capacity.Never() {
-			details = append(details, &errdetails.RetryInfo{RetryDelay: durationpb.New(retryDelay)})
+			details = append(details, &errdetails.RetryInfo{RetryDelay: durationpb.New(cmp.Or(capacity.RetryAfter, retryDelay))})
 		}
-		return withDetails(codes.ResourceExhausted, capacityText(capacity), details...)
+		return withDetails(codes.ResourceExhausted, kernelsText(capacity), details...)
+	case errors.As(err, &overload):
+		text := kernelsText(overload)
+		return withDetails(codes.ResourceExhausted, text, info(reasonOverloaded, "class", overload.Class.String()), quotaFailure("device time", text),
+			&errdetails.RetryInfo{RetryDelay: durationpb.New(cmp.Or(overload.RetryAfter, retryDelay))})
+	case errors.As(err, &late):
+		text := kernelsText(late)
+		details := []protoadapt.MessageV1{info(reasonUnreachable, "class", late.Class.String()), quotaFailure("device time", text)}
+		if late.RetryAfter > 0 {
+			details = append(details, &errdetails.RetryInfo{RetryDelay: durationpb.New(late.RetryAfter)})
+		}
+		return withDetails(codes.ResourceExhausted, text, details...)
 	case errors.As(err, &quota):
 		return withDetails(codes.ResourceExhausted, quota.Error(), info(quota.reason), quotaFailure(quota.subject, quota.text))
 	case errors.Is(err, driver.ErrOutOfMemory):
@@ -227,8 +243,8 @@ func logged(ctx context.Context, log *slog.Logger, code codes.Code, msg, reason 
 	return withDetails(code, msg+"; the server's log has it under id "+id, info(reason, "id", id))
 }
 
-// capacityText is the error without the name of the package.
-func capacityText(e *kernels.CapacityError) string { return strings.TrimPrefix(e.Error(), "kernels: ") }
+// kernelsText is the error without the name of the package.
+func kernelsText(err error) string { return strings.TrimPrefix(err.Error(), "kernels: ") }
 
 func withDetails(c codes.Code, msg string, details ...protoadapt.MessageV1) *status.Status {
 	s := status.New(c, oneLine(msg))

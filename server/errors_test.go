@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -34,6 +35,12 @@ func TestStatusOf(t *testing.T) {
 		{fmt.Errorf("%w: %w", context.Canceled, capacity), codes.Canceled, "", nil},
 		{capacity, codes.ResourceExhausted, reasonNoRoom, []string{"reduce", "100 bytes", "50 of 200"}},
 		{never, codes.ResourceExhausted, reasonNoRoom, []string{"300 bytes"}},
+		{&kernels.OverloadError{Label: "reduce", Class: kernels.Batch, Waiting: 7}, codes.ResourceExhausted, reasonOverloaded, []string{"reduce", "batch", "7 jobs"}},
+		{&kernels.DeadlineError{Label: "reduce", Estimate: 3e6, Remaining: 2e6}, codes.ResourceExhausted, reasonUnreachable, []string{"reduce", "3ms", "2ms"}},
+		{&kernels.DeadlineError{Label: "reduce", Remaining: -1}, codes.DeadlineExceeded, "", []string{"deadline"}},
+		{&frameNotFound{"XYZ", goneFrame{}}, codes.NotFound, reasonUnknownFrame, []string{`"XYZ"`, "no such frame"}},
+		{&frameNotFound{"XYZ", goneFrame{goneExpired, time.Now()}}, codes.NotFound, reasonFrameExpired, []string{`"XYZ"`, "expired", "ago"}},
+		{errStalled, codes.Aborted, reasonUploadStalled, []string{"no pixels"}},
 		{driver.ErrOutOfMemory, codes.ResourceExhausted, reasonNoRoom, nil},
 		{&quotaError{reasonResultTooLarge, "result", "too large"}, codes.ResourceExhausted, reasonResultTooLarge, []string{"result: too large"}},
 		{&recipeNotFound{"board", 3}, codes.NotFound, reasonUnknownRecipe, []string{`"board"`, "3"}},
@@ -82,7 +89,7 @@ func TestStatusOf(t *testing.T) {
 		if got, want := d.quota != nil, c.code == codes.ResourceExhausted || c.reason == reasonDeadline; got != want {
 			t.Errorf("%v: QuotaFailure %v", c.err, d.quota)
 		}
-		if got, want := d.retry != nil, c.err == capacity || c.code == codes.Unavailable; got != want {
+		if got, want := d.retry != nil, c.err == capacity || c.code == codes.Unavailable || c.reason == reasonOverloaded; got != want {
 			t.Errorf("%v: RetryInfo %v", c.err, d.retry)
 		}
 	}
