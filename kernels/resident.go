@@ -46,6 +46,14 @@ func (r *Resident[T]) Acquire() (Buffer[T], bool) {
 // Buffer is the memory, for who holds it.
 func (r *Resident[T]) Buffer() Buffer[T] { return r.buf }
 
+// Gone reports whether the memory was evicted or dropped: nobody can acquire it any more.
+func (r *Resident[T]) Gone() bool {
+	m := r.dev.mem
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return r.r.gone
+}
+
 // Release lets go of the memory once. No job of the caller's may still use it. Releasing what nobody holds panics.
 func (r *Resident[T]) Release() { r.dev.mem.letGo(r.r) }
 
@@ -60,14 +68,6 @@ func (m *memory) store(b block) *resident {
 	r := &resident{block: b, holders: 1}
 	m.residents[b.off] = r
 	return r
-}
-
-// Gone reports whether the memory was evicted or dropped. It is no use of it.
-func (r *Resident[T]) Gone() bool {
-	m := r.dev.mem
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return r.r.gone
 }
 
 // acquire adds a holder, unless the resident is gone.
