@@ -80,6 +80,18 @@ func (x *fakeDevice) TriangulateScratch(n int) (int64, error) {
 	return 1000, nil
 }
 
+func (x *fakeDevice) VoronoiScratch(n, w, h int, m driver.VoronoiMethod) (int64, error) {
+	x.d.promise("VoronoiScratch", voronoiKept(n, w, h, m))
+	return 1000, nil
+}
+
+func voronoiKept(n, w, h int, m driver.VoronoiMethod) error {
+	if n < 0 || n > driver.MaxPoints || w < 1 || h < 1 || w > driver.MaxSide || h > driver.MaxSide || w*h > driver.MaxPixels || m > driver.Banding {
+		return fmt.Errorf("%d sites, %dx%d, method %d", n, w, h, m)
+	}
+	return nil
+}
+
 func (x *fakeDevice) Close() error { x.d.count(&x.d.devices, -1); return nil }
 
 type fakeMem struct {
@@ -227,6 +239,17 @@ func (s *fakeStream) Triangulate(op driver.Triangulate) error {
 		kept = errors.Join(kept, s.inside(x, driver.Align))
 	}
 	return s.op("Triangulate", kept)
+}
+
+func (s *fakeStream) Voronoi(op driver.Voronoi) error {
+	kept := voronoiKept(op.N, op.Width, op.Height, op.Method)
+	if op.Sites.Len != 8*int64(op.N) || op.Labels.Len != 4*int64(op.Width)*int64(op.Height) || op.Scratch.Len < 1000 {
+		kept = errors.Join(kept, fmt.Errorf("lengths %d, %d, %d", op.Sites.Len, op.Labels.Len, op.Scratch.Len))
+	}
+	for _, x := range []driver.Slice{op.Sites, op.Labels, op.Scratch} {
+		kept = errors.Join(kept, s.inside(x, driver.Align))
+	}
+	return s.op("Voronoi", kept)
 }
 
 // inside checks that a slice is memory of the device, aligned, or empty.

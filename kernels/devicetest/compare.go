@@ -72,6 +72,17 @@ func CompareStats(a, b []driver.MaskStats, first, channels int) *Difference {
 	return f.d
 }
 
+// CompareLabels compares Voronoi diagrams of a width.
+func CompareLabels(a, b []uint32, width int) *Difference {
+	const op = "Voronoi"
+	var f found
+	f.add(op, -1, 0, func() string { return "len(Labels)" }, uint64(len(a)), uint64(len(b)))
+	for i := range min(len(a), len(b)) {
+		f.add(op, -1, 0, func() string { return fmt.Sprintf("pixel (%d, %d)", i%width, i/width) }, uint64(a[i]), uint64(b[i]))
+	}
+	return f.d
+}
+
 // CompareTriangles compares sets of triangles, whatever their order. It returns nil where they are equal, and else the first
 // triangle in the order of its indices that one side lacks.
 func CompareTriangles(a, b []driver.Triangle) *Difference {

@@ -203,6 +203,39 @@ func (*hostDevice) MaskPreparedBytes(r driver.MaskRegions, width, height int, me
 	return hostHeader + int64(len(r.Regions))*12 + int64(len(r.Edges))*16, nil
 }
 
+// VoronoiScratch takes all methods for the same exact one, and so lacks the one that isn't exact.
+func (*hostDevice) VoronoiScratch(_, _, _ int, m driver.VoronoiMethod) (int64, error) {
+	if m == driver.JumpFlood {
+		return 0, fmt.Errorf("oracle: %v: %w", m, driver.ErrNotSupported)
+	}
+	return 0, nil
+}
+
+func (s *hostStream) Voronoi(op driver.Voronoi) error {
+	return s.enqueue("Voronoi", func() error {
+		sites, err := s.dev.view(op.Sites, driver.Align)
+		if err != nil {
+			return err
+		}
+		labels, err := s.dev.view(op.Labels, driver.Align)
+		if err != nil {
+			return err
+		}
+		if len(sites) != 8*op.N || len(labels) != 4*op.Width*op.Height {
+			return fmt.Errorf("%d and %d bytes for %d sites and %dx%d pixels", len(sites), len(labels), op.N, op.Width, op.Height)
+		}
+		points := make([]driver.Point, op.N)
+		copy(bytesOf(points), sites)
+		for i, p := range points {
+			if p.X < 0 || int(p.X) >= op.Width || p.Y < 0 || int(p.Y) >= op.Height {
+				return fmt.Errorf("site %d is %v", i, p)
+			}
+		}
+		copy(labels, bytesOf(NearestSites(points, op.Width, op.Height)))
+		return nil
+	})
+}
+
 func (*hostDevice) TriangulateScratch(int) (int64, error) { return 0, nil }
 
 func (s *hostStream) Triangulate(op driver.Triangulate) error {

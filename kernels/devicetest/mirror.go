@@ -105,6 +105,15 @@ func (d *mirrorDevice) TriangulateScratch(n int) (int64, error) {
 	return max(a, b), err
 }
 
+func (d *mirrorDevice) VoronoiScratch(n, width, height int, m driver.VoronoiMethod) (int64, error) {
+	a, err := d.a.VoronoiScratch(n, width, height, m)
+	if err != nil {
+		return 0, err
+	}
+	b, err := d.b.VoronoiScratch(n, width, height, m)
+	return max(a, b), err
+}
+
 func (d *mirrorDevice) Close() error { return errors.Join(d.a.Close(), d.b.Close()) }
 
 type mirrorStream struct {
@@ -229,6 +238,25 @@ func (s *mirrorStream) Triangulate(op driver.Triangulate) error {
 		return nil
 	}
 	if d := CompareTriangles(a[:min(int(countA[0]), len(a))], b[:min(int(countB[0]), len(b))]); d != nil {
+		s.err = d
+	}
+	return nil
+}
+
+func (s *mirrorStream) Voronoi(op driver.Voronoi) error {
+	opA, opB := op, op
+	opA.Sites, opB.Sites = split(op.Sites)
+	opA.Labels, opB.Labels = split(op.Labels)
+	opA.Scratch, opB.Scratch = split(op.Scratch)
+	err := s.both("Voronoi", func() error { return s.a.Voronoi(opA) }, func() error { return s.b.Voronoi(opB) })
+	if err != nil || s.err != nil {
+		return err
+	}
+	a, b := make([]uint32, op.Width*op.Height), make([]uint32, op.Width*op.Height)
+	if s.err = s.fetch([]transfer{{bytesOf(a), opA.Labels}}, []transfer{{bytesOf(b), opB.Labels}}); s.err != nil {
+		return nil
+	}
+	if d := CompareLabels(a, b, op.Width); d != nil {
 		s.err = d
 	}
 	return nil

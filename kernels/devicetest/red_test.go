@@ -84,6 +84,7 @@ type brokenStream struct {
 	raster   func(driver.MaskRaster) error
 
 	triangulate func(driver.Triangulate) error
+	voronoi     func(driver.Voronoi) error
 
 	wait   func(context.Context) error
 	closed func() error
@@ -136,6 +137,13 @@ func (s *brokenStream) Triangulate(op driver.Triangulate) error {
 		return s.triangulate(op)
 	}
 	return s.Stream.Triangulate(op)
+}
+
+func (s *brokenStream) Voronoi(op driver.Voronoi) error {
+	if s.voronoi != nil {
+		return s.voronoi(op)
+	}
+	return s.Stream.Voronoi(op)
 }
 
 func (s *brokenStream) Wait(ctx context.Context) error {
@@ -420,6 +428,31 @@ func mistakes() []mistake {
 			return v
 		})},
 		{part: "triangulate", name: "ties are broken another way", says: "is not Delaunay", drv: spoilTriangles(otherDiagonal)},
+		{part: "voronoi", name: "a label is another", says: "pixel", drv: onStream(func(s *brokenStream) {
+			s.voronoi = func(op driver.Voronoi) error {
+				one := op.Labels
+				one.Len = 1
+				return errors.Join(s.Stream.Voronoi(op), s.Stream.Fill(one, 0xee))
+			}
+		})},
+		{part: "voronoi", name: "ties go to the greatest index", says: "pixel", drv: onStream(func(s *brokenStream) {
+			s.voronoi = func(op driver.Voronoi) error {
+				sites, labels := make([]driver.Point, op.N), make([]uint32, op.Width*op.Height)
+				err := errors.Join(s.Stream.Voronoi(op), s.Stream.Download(bytesOf(sites), op.Sites),
+					s.Stream.Download(bytesOf(labels), op.Labels), s.Stream.Wait(context.Background()))
+				if err != nil {
+					return err
+				}
+				for i, l := range labels {
+					for j, p := range sites {
+						if squared(p, i%op.Width, i/op.Width) == squared(sites[l], i%op.Width, i/op.Width) {
+							labels[i] = uint32(j)
+						}
+					}
+				}
+				return errors.Join(s.Stream.Upload(op.Labels, [][]byte{bytesOf(labels)}), s.Stream.Wait(context.Background()))
+			}
+		})},
 		{part: "cases", name: "a method is missing", says: "TILED: not supported", cases: threeRegions, drv: onStream(func(s *brokenStream) {
 			s.prepare = func(op driver.MaskPrepare) error {
 				if op.Method == driver.Tiled {

@@ -96,6 +96,7 @@ var parts = []struct {
 	{"concurrent", on(Suite.concurrent)},
 	{"shared", on(Suite.shared)},
 	{"triangulate", on(Suite.triangulate)},
+	{"voronoi", on(Suite.voronoi)},
 }
 
 // on opens the device around a part, and closes it: what is still in use then is an error.

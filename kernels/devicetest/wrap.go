@@ -175,6 +175,11 @@ func (s *wrappedStream) Triangulate(op driver.Triangulate) error {
 	return s.op(Event{Op: "Triangulate", Bytes: n, Args: op}, func() error { return s.Stream.Triangulate(op) })
 }
 
+func (s *wrappedStream) Voronoi(op driver.Voronoi) error {
+	n := op.Sites.Len + op.Labels.Len
+	return s.op(Event{Op: "Voronoi", Bytes: n, Args: op}, func() error { return s.Stream.Voronoi(op) })
+}
+
 func (s *wrappedStream) Wait(ctx context.Context) error {
 	start := time.Now()
 	err := s.Stream.Wait(ctx)

@@ -42,6 +42,9 @@ type Device interface {
 	// TriangulateScratch says how large the Scratch of a [Triangulate] of n points has to be. It returns an error
 	// that matches [ErrNotSupported] where the backend lacks the op.
 	TriangulateScratch(n int) (int64, error)
+	// VoronoiScratch says how large the Scratch of a [Voronoi] with these arguments has to be. It returns an error that
+	// matches [ErrNotSupported] where the backend lacks the op or the method.
+	VoronoiScratch(n, width, height int, m VoronoiMethod) (int64, error)
 	// Close frees the device. All streams must have been closed and all memory freed.
 	Close() error
 }
@@ -82,6 +85,7 @@ type Stream interface {
 	MaskRaster(MaskRaster) error
 
 	Triangulate(Triangulate) error
+	Voronoi(Voronoi) error
 
 	// Wait blocks until everything enqueued is done. When ctx ends first, work that has not begun is dropped,
 	// work that can stop early does, and Wait returns ctx's cause; but it never returns before the stream has

@@ -1,0 +1,156 @@
+// The suite: Voronoi diagrams.
+
+package devicetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+
+	"github.com/polyscan/polyscan/kernels/driver"
+)
+
+// Diagram is what a Voronoi diagram is made of.
+type Diagram struct {
+	Name          string
+	Sites         []driver.Point
+	Width, Height int
+}
+
+// Diagrams are what Voronoi diagrams are tested on: no sites, one, all pixels, lines, corners, lattices with ties everywhere,
+// images of one row or column, and random ones, of n pixels at most.
+func Diagrams(seed uint64, random, n int) []Diagram {
+	r := rand.New(rand.NewPCG(seed, 11))
+	var out []Diagram
+	add := func(name string, w, h int, p ...driver.Point) { out = append(out, Diagram{name, p, w, h}) }
+	at := func(x, y int) driver.Point { return driver.Point{X: int32(x), Y: int32(y)} }
+	add("no sites", 7, 5)
+	add("no sites in one pixel", 1, 1)
+	add("one pixel", 1, 1, at(0, 0))
+	add("one pixel, three sites", 1, 1, at(0, 0), at(0, 0), at(0, 0))
+	add("one site", 33, 17, at(5, 16))
+	add("corners", 64, 64, at(63, 63), at(0, 63), at(63, 0), at(0, 0))
+	add("twice the same", 9, 9, at(4, 4), at(1, 1), at(4, 4), at(1, 1))
+	add("three that tie in one pixel, the middle one first", 21, 12, at(10, 11), at(1, 9), at(19, 9))
+	var all, column, row, diagonal, lattice []driver.Point
+	for i := range 20 * 13 {
+		all = append(all, at(i%20, i/20))
+	}
+	for i := range 40 {
+		column, row, diagonal = append(column, at(17, i)), append(row, at(i, 17)), append(diagonal, at(i, 39-i))
+	}
+	for i := range 49 {
+		lattice = append(lattice, at(i%7*6+2, i/7*6+2))
+	}
+	for _, p := range [][]driver.Point{all, column, row, diagonal, lattice} {
+		r.Shuffle(len(p), func(i, j int) { p[i], p[j] = p[j], p[i] })
+	}
+	add("all pixels", 20, 13, all...)
+	add("column", 40, 40, column...)
+	add("row", 40, 40, row...)
+	add("diagonal", 40, 40, diagonal...)
+	add("lattice", 44, 44, lattice...)
+	for i := range random {
+		w, h := 1+r.IntN(100), 1+r.IntN(100)
+		switch i % 8 {
+		case 0:
+			w, h = 1, 1+r.IntN(1000)
+		case 1:
+			w, h = 1+r.IntN(1000), 1
+		}
+		if w*h > n {
+			w, h = n, 1
+		}
+		p := make([]driver.Point, 1+r.IntN(1<<(i%9)))
+		wide := max(1, w>>(i%3)) // some leave parts of the image empty
+		for j := range p {
+			p[j] = at(r.IntN(wide), r.IntN(h))
+		}
+		add(fmt.Sprintf("random %d: %d sites in %dx%d", i, len(p), w, h), w, h, p...)
+	}
+	return out
+}
+
+// voronoi checks each method against the oracle; what floods may be wrong in some pixels, but nowhere without a reason.
+func (s Suite) voronoi(t T, dev driver.Device) {
+	methods := []driver.VoronoiMethod{driver.VoronoiDefault, driver.BruteForce, driver.Grid, driver.JumpFlood, driver.Banding}
+	if _, err := dev.VoronoiScratch(1, 1, 1, driver.VoronoiDefault); errors.Is(err, driver.ErrNotSupported) {
+		t.Logf("%s lacks the op: %v", s.Driver.Name(), err)
+		return
+	}
+	r := newRig(t, dev)
+	defer r.close(t)
+	for _, m := range methods {
+		if _, err := dev.VoronoiScratch(1, 1, 1, m); m == driver.JumpFlood && errors.Is(err, driver.ErrNotSupported) {
+			t.Logf("%s lacks the method %v: %v", s.Driver.Name(), m, err)
+			continue
+		}
+		pixels, wrong := 0, 0
+		for _, d := range Diagrams(s.Seed, s.Random, 4000) {
+			got, err := r.labels(t, d, m)
+			if err != nil {
+				t.Errorf("%v: %s: %v", m, d.Name, err)
+				continue
+			}
+			want := NearestSites(d.Sites, d.Width, d.Height)
+			if m != driver.JumpFlood {
+				if diff := CompareLabels(got, want, d.Width); diff != nil {
+					t.Errorf("%v: %s: %v", m, d.Name, diff)
+				}
+				continue
+			}
+			for i, l := range got {
+				pixels++
+				if l == want[i] {
+					continue
+				}
+				wrong++
+				if int(l) >= len(d.Sites) {
+					t.Errorf("%v: %s: pixel (%d, %d) has the label %d of %d", m, d.Name, i%d.Width, i/d.Width, l, len(d.Sites))
+					break
+				}
+			}
+			for i, p := range d.Sites {
+				if l := got[int(p.Y)*d.Width+int(p.X)]; int(l) > i || d.Sites[l] != p {
+					t.Errorf("%v: %s: site %d at %v has the label %d", m, d.Name, i, p, l)
+				}
+			}
+		}
+		if m == driver.JumpFlood && wrong*50 > pixels {
+			t.Errorf("%v: %d of %d pixels are wrong, more than 2 %%", m, wrong, pixels)
+		}
+		for _, p := range []driver.Point{{X: -1}, {X: 5}, {Y: -1}, {Y: 4}} {
+			if _, err := r.labels(t, Diagram{Sites: []driver.Point{{}, p}, Width: 5, Height: 4}, m); err == nil {
+				t.Errorf("%v: a site at %v of 5x4: no error", m, p)
+			}
+		}
+	}
+}
+
+// labels runs one Voronoi.
+func (r *rig) labels(t T, d Diagram, m driver.VoronoiMethod) ([]uint32, error) {
+	t.Helper()
+	n := len(d.Sites)
+	scratch, err := r.dev.VoronoiScratch(n, d.Width, d.Height, m)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]uint32, d.Width*d.Height)
+	r.reserve(t, 3, int64(n)*8+int64(len(out))*4+scratch)
+	op := driver.Voronoi{N: n, Width: d.Width, Height: d.Height, Method: m}
+	op.Sites = r.slice(t, int64(n)*8, 0)
+	op.Labels = r.slice(t, int64(len(out))*4, 0)
+	op.Scratch = r.slice(t, scratch, 0)
+	r.upload(t, op.Sites, bytesOf(d.Sites))
+	r.fill(t, op.Labels, dirtyByte)
+	r.fill(t, op.Scratch, dirtyByte)
+	r.wait(t)
+	if err := errors.Join(r.stream.Voronoi(op), r.stream.Wait(context.Background())); err != nil {
+		return nil, err
+	}
+	r.download(t, bytesOf(out), op.Labels)
+	r.wait(t)
+	r.checkGuards(t)
+	return out, nil
+}
