@@ -5,8 +5,10 @@ package server
 import (
 	"context"
 
+	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/polyscan/polyscan/kernels"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
 	"github.com/polyscan/polyscan/server/drivers"
 )
@@ -17,22 +19,14 @@ type deviceServer struct {
 }
 
 func (s *deviceServer) GetDevice(context.Context, *pb.GetDeviceRequest) (*pb.GetDeviceResponse, error) {
-	i, m := s.dev.Info(), s.dev.Memory()
-	memory := &pb.MemoryStatus{
-		ReservedBytes:    uint64(m.Reserved),
-		UsedBytes:        uint64(m.Used),
-		HighWaterBytes:   uint64(m.HighWater),
-		UsedBytesByLabel: make(map[string]uint64, len(m.ByLabel)),
-	}
-	for label, n := range m.ByLabel {
-		memory.UsedBytesByLabel[label] = uint64(n)
-	}
+	dev := s.dev.current()
+	i := dev.Info()
 	return &pb.GetDeviceResponse{
 		Backend:       i.Backend,
 		DeviceName:    i.Device,
 		ComputeUnits:  uint32(i.ComputeUnits),
 		Capability:    i.Capability,
-		Memory:        memory,
+		Memory:        memoryStatus(dev.Memory()),
 		ServerVersion: s.cfg.Version,
 		GoVersion:     goVersion(),
 		StartedAt:     timestamppb.New(s.started),
@@ -44,5 +38,47 @@ func (s *deviceServer) GetDevice(context.Context, *pb.GetDeviceRequest) (*pb.Get
 			MaxVertices:             uint64(s.cfg.Bounds.MaxVertices),
 			MaxStreamsPerConnection: uint32(s.cfg.MaxStreams),
 		},
+		Scheduler:      schedulerStatus(dev.Sched()),
+		ResidentFrames: s.frames.status(),
+		DeviceLosses:   s.dev.regained(),
 	}, nil
+}
+
+func memoryStatus(m kernels.MemoryStats) *pb.MemoryStatus {
+	out := &pb.MemoryStatus{
+		ReservedBytes:    uint64(m.Reserved),
+		UsedBytes:        uint64(m.Used),
+		HighWaterBytes:   uint64(m.HighWater),
+		UsedBytesByLabel: make(map[string]uint64, len(m.ByLabel)),
+		ScratchBytes:     uint64(m.ByTenant.Scratch),
+		SessionBytes:     uint64(m.ByTenant.Session),
+		ResidentBytes:    uint64(m.ByTenant.Resident),
+		EvictableBytes:   uint64(m.Evictable),
+		LargestFreeBytes: uint64(m.Largest),
+		Evictions:        uint64(m.Evictions),
+		Refusals:         uint64(m.Refused),
+		Waiting:          uint32(m.Waiting),
+	}
+	for label, n := range m.ByLabel {
+		out.UsedBytesByLabel[label] = uint64(n)
+	}
+	return out
+}
+
+func schedulerStatus(s kernels.SchedStats) []*pb.ClassStatus {
+	var out []*pb.ClassStatus
+	for _, c := range []kernels.Class{kernels.LineScan, kernels.Interactive, kernels.Batch} {
+		out = append(out, &pb.ClassStatus{
+			Name:            c.String(),
+			Running:         uint32(s[c].Running),
+			Waiting:         uint32(s[c].Waiting),
+			Admitted:        uint64(s[c].Admitted),
+			Waited:          durationpb.New(s[c].Waited),
+			Done:            uint64(s[c].Done),
+			MissedDeadlines: uint64(s[c].Missed),
+			Shed:            uint64(s[c].Shed),
+			Refused:         uint64(s[c].Refused),
+		})
+	}
+	return out
 }

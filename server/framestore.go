@@ -497,3 +497,22 @@ func (st *frameStore) totals() frameStats {
 	s.frameTotals = st.used
 	return s
 }
+
+// status describes the store.
+func (st *frameStore) status() *pb.ResidentStatus {
+	t := st.totals()
+	out := &pb.ResidentStatus{
+		Frames:    uint64(t.count),
+		Bytes:     uint64(t.bytes),
+		CopyBytes: uint64(t.copies),
+		MaxFrames: uint64(st.limits.count),
+		MaxBytes:  uint64(st.limits.bytes),
+		Gone:      map[string]uint64{},
+	}
+	for why, n := range t.went {
+		if n > 0 {
+			out.Gone[goneReasons[why].name] = n
+		}
+	}
+	return out
+}

@@ -9,6 +9,7 @@ import (
 	"math/bits"
 	"unsafe"
 
+	"github.com/polyscan/polyscan/kernels"
 	"github.com/polyscan/polyscan/kernels/driver"
 	"github.com/polyscan/polyscan/polygon"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
@@ -19,6 +20,7 @@ type inspection struct {
 	set        *polygon.Set
 	reductions polygon.Reductions
 	method     driver.Method
+	class      kernels.Class
 	keep       bool // the set meets more frames: its prepared form is worth keeping
 	paths      paths
 }
@@ -27,6 +29,7 @@ type inspection struct {
 func (s *Server) newInspection(in *pb.Inspection, path, frame string) (*inspection, error) {
 	out := &inspection{
 		method: driver.Method(in.GetMethod()),
+		class:  classOf(in.GetWorkClass()),
 		paths:  paths{root: path + ".", set: path + ".region_set", reductions: path + ".reductions", frame: frame},
 	}
 	reductions := in.GetReductions()
@@ -192,6 +195,7 @@ func (s *Server) run(ctx context.Context, dev lease, in *inspection, f polygon.F
 			giveBack()
 		}
 	}()
+	ctx = kernels.WithClass(ctx, in.class)
 	var res *polygon.Result
 	if in.keep && frameFits(f) {
 		p, err := s.prepared.get(ctx, dev, in.set, f.Width, f.Height, in.method)

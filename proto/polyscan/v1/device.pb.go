@@ -11,6 +11,7 @@ package polyscanv1
 import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	durationpb "google.golang.org/protobuf/types/known/durationpb"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
@@ -76,8 +77,13 @@ type GetDeviceResponse struct {
 	GoVersion     string                 `protobuf:"bytes,7,opt,name=go_version,json=goVersion,proto3" json:"go_version,omitempty"`
 	StartedAt     *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=started_at,json=startedAt,proto3" json:"started_at,omitempty"`
 	// Backends that this build has.
-	Drivers       []string      `protobuf:"bytes,9,rep,name=drivers,proto3" json:"drivers,omitempty"`
-	Limits        *ServerLimits `protobuf:"bytes,10,opt,name=limits,proto3" json:"limits,omitempty"`
+	Drivers []string      `protobuf:"bytes,9,rep,name=drivers,proto3" json:"drivers,omitempty"`
+	Limits  *ServerLimits `protobuf:"bytes,10,opt,name=limits,proto3" json:"limits,omitempty"`
+	// By class, the most urgent first.
+	Scheduler      []*ClassStatus  `protobuf:"bytes,11,rep,name=scheduler,proto3" json:"scheduler,omitempty"`
+	ResidentFrames *ResidentStatus `protobuf:"bytes,12,opt,name=resident_frames,json=residentFrames,proto3" json:"resident_frames,omitempty"`
+	// How often the device was lost and opened again. What memory and scheduler count starts anew then.
+	DeviceLosses  uint64 `protobuf:"varint,13,opt,name=device_losses,json=deviceLosses,proto3" json:"device_losses,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -182,6 +188,27 @@ func (x *GetDeviceResponse) GetLimits() *ServerLimits {
 	return nil
 }
 
+func (x *GetDeviceResponse) GetScheduler() []*ClassStatus {
+	if x != nil {
+		return x.Scheduler
+	}
+	return nil
+}
+
+func (x *GetDeviceResponse) GetResidentFrames() *ResidentStatus {
+	if x != nil {
+		return x.ResidentFrames
+	}
+	return nil
+}
+
+func (x *GetDeviceResponse) GetDeviceLosses() uint64 {
+	if x != nil {
+		return x.DeviceLosses
+	}
+	return 0
+}
+
 // MemoryStatus is the state of the device memory manager, in bytes.
 type MemoryStatus struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
@@ -190,8 +217,23 @@ type MemoryStatus struct {
 	HighWaterBytes uint64                 `protobuf:"varint,3,opt,name=high_water_bytes,json=highWaterBytes,proto3" json:"high_water_bytes,omitempty"`
 	// In use by purpose; adds up to used_bytes.
 	UsedBytesByLabel map[string]uint64 `protobuf:"bytes,4,rep,name=used_bytes_by_label,json=usedBytesByLabel,proto3" json:"used_bytes_by_label,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// In use by tenant; adds up to used_bytes: scratch of running jobs, state of sessions, and residents (frames and prepared
+	// regions), which are kept while there is room.
+	ScratchBytes  uint64 `protobuf:"varint,5,opt,name=scratch_bytes,json=scratchBytes,proto3" json:"scratch_bytes,omitempty"`
+	SessionBytes  uint64 `protobuf:"varint,6,opt,name=session_bytes,json=sessionBytes,proto3" json:"session_bytes,omitempty"`
+	ResidentBytes uint64 `protobuf:"varint,7,opt,name=resident_bytes,json=residentBytes,proto3" json:"resident_bytes,omitempty"`
+	// Of residents that nobody uses: goes when the memory is needed.
+	EvictableBytes uint64 `protobuf:"varint,8,opt,name=evictable_bytes,json=evictableBytes,proto3" json:"evictable_bytes,omitempty"`
+	// The largest free block, which is what can be had without eviction.
+	LargestFreeBytes uint64 `protobuf:"varint,9,opt,name=largest_free_bytes,json=largestFreeBytes,proto3" json:"largest_free_bytes,omitempty"`
+	// Residents evicted so far.
+	Evictions uint64 `protobuf:"varint,10,opt,name=evictions,proto3" json:"evictions,omitempty"`
+	// Requests refused for want of memory so far.
+	Refusals uint64 `protobuf:"varint,11,opt,name=refusals,proto3" json:"refusals,omitempty"`
+	// Jobs that wait and need memory.
+	Waiting       uint32 `protobuf:"varint,12,opt,name=waiting,proto3" json:"waiting,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *MemoryStatus) Reset() {
@@ -252,6 +294,264 @@ func (x *MemoryStatus) GetUsedBytesByLabel() map[string]uint64 {
 	return nil
 }
 
+func (x *MemoryStatus) GetScratchBytes() uint64 {
+	if x != nil {
+		return x.ScratchBytes
+	}
+	return 0
+}
+
+func (x *MemoryStatus) GetSessionBytes() uint64 {
+	if x != nil {
+		return x.SessionBytes
+	}
+	return 0
+}
+
+func (x *MemoryStatus) GetResidentBytes() uint64 {
+	if x != nil {
+		return x.ResidentBytes
+	}
+	return 0
+}
+
+func (x *MemoryStatus) GetEvictableBytes() uint64 {
+	if x != nil {
+		return x.EvictableBytes
+	}
+	return 0
+}
+
+func (x *MemoryStatus) GetLargestFreeBytes() uint64 {
+	if x != nil {
+		return x.LargestFreeBytes
+	}
+	return 0
+}
+
+func (x *MemoryStatus) GetEvictions() uint64 {
+	if x != nil {
+		return x.Evictions
+	}
+	return 0
+}
+
+func (x *MemoryStatus) GetRefusals() uint64 {
+	if x != nil {
+		return x.Refusals
+	}
+	return 0
+}
+
+func (x *MemoryStatus) GetWaiting() uint32 {
+	if x != nil {
+		return x.Waiting
+	}
+	return 0
+}
+
+// ClassStatus is the part of the scheduler that looks after one class of work. Counts are of jobs; a call makes one or more.
+type ClassStatus struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// "line-scan", "interactive" or "batch".
+	Name    string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Running uint32 `protobuf:"varint,2,opt,name=running,proto3" json:"running,omitempty"`
+	Waiting uint32 `protobuf:"varint,3,opt,name=waiting,proto3" json:"waiting,omitempty"`
+	// That have begun so far, and how long they waited for it in all.
+	Admitted uint64               `protobuf:"varint,4,opt,name=admitted,proto3" json:"admitted,omitempty"`
+	Waited   *durationpb.Duration `protobuf:"bytes,5,opt,name=waited,proto3" json:"waited,omitempty"`
+	Done     uint64               `protobuf:"varint,6,opt,name=done,proto3" json:"done,omitempty"`
+	// Whose deadline passed before they were done.
+	MissedDeadlines uint64 `protobuf:"varint,7,opt,name=missed_deadlines,json=missedDeadlines,proto3" json:"missed_deadlines,omitempty"`
+	// Refused because there was too much to do.
+	Shed uint64 `protobuf:"varint,8,opt,name=shed,proto3" json:"shed,omitempty"`
+	// Refused because they would have come too late, or can never fit.
+	Refused       uint64 `protobuf:"varint,9,opt,name=refused,proto3" json:"refused,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ClassStatus) Reset() {
+	*x = ClassStatus{}
+	mi := &file_polyscan_v1_device_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ClassStatus) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ClassStatus) ProtoMessage() {}
+
+func (x *ClassStatus) ProtoReflect() protoreflect.Message {
+	mi := &file_polyscan_v1_device_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ClassStatus.ProtoReflect.Descriptor instead.
+func (*ClassStatus) Descriptor() ([]byte, []int) {
+	return file_polyscan_v1_device_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *ClassStatus) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ClassStatus) GetRunning() uint32 {
+	if x != nil {
+		return x.Running
+	}
+	return 0
+}
+
+func (x *ClassStatus) GetWaiting() uint32 {
+	if x != nil {
+		return x.Waiting
+	}
+	return 0
+}
+
+func (x *ClassStatus) GetAdmitted() uint64 {
+	if x != nil {
+		return x.Admitted
+	}
+	return 0
+}
+
+func (x *ClassStatus) GetWaited() *durationpb.Duration {
+	if x != nil {
+		return x.Waited
+	}
+	return nil
+}
+
+func (x *ClassStatus) GetDone() uint64 {
+	if x != nil {
+		return x.Done
+	}
+	return 0
+}
+
+func (x *ClassStatus) GetMissedDeadlines() uint64 {
+	if x != nil {
+		return x.MissedDeadlines
+	}
+	return 0
+}
+
+func (x *ClassStatus) GetShed() uint64 {
+	if x != nil {
+		return x.Shed
+	}
+	return 0
+}
+
+func (x *ClassStatus) GetRefused() uint64 {
+	if x != nil {
+		return x.Refused
+	}
+	return 0
+}
+
+// ResidentStatus is what FrameService keeps.
+type ResidentStatus struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Frames uint64                 `protobuf:"varint,1,opt,name=frames,proto3" json:"frames,omitempty"`
+	// Of device memory.
+	Bytes uint64 `protobuf:"varint,2,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	// Of host memory, in copies for when the device is lost.
+	CopyBytes uint64 `protobuf:"varint,3,opt,name=copy_bytes,json=copyBytes,proto3" json:"copy_bytes,omitempty"`
+	MaxFrames uint64 `protobuf:"varint,4,opt,name=max_frames,json=maxFrames,proto3" json:"max_frames,omitempty"`
+	MaxBytes  uint64 `protobuf:"varint,5,opt,name=max_bytes,json=maxBytes,proto3" json:"max_bytes,omitempty"`
+	// Frames that went so far, by how: released, expired, evicted, lost.
+	Gone          map[string]uint64 `protobuf:"bytes,6,rep,name=gone,proto3" json:"gone,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResidentStatus) Reset() {
+	*x = ResidentStatus{}
+	mi := &file_polyscan_v1_device_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResidentStatus) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResidentStatus) ProtoMessage() {}
+
+func (x *ResidentStatus) ProtoReflect() protoreflect.Message {
+	mi := &file_polyscan_v1_device_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResidentStatus.ProtoReflect.Descriptor instead.
+func (*ResidentStatus) Descriptor() ([]byte, []int) {
+	return file_polyscan_v1_device_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *ResidentStatus) GetFrames() uint64 {
+	if x != nil {
+		return x.Frames
+	}
+	return 0
+}
+
+func (x *ResidentStatus) GetBytes() uint64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+func (x *ResidentStatus) GetCopyBytes() uint64 {
+	if x != nil {
+		return x.CopyBytes
+	}
+	return 0
+}
+
+func (x *ResidentStatus) GetMaxFrames() uint64 {
+	if x != nil {
+		return x.MaxFrames
+	}
+	return 0
+}
+
+func (x *ResidentStatus) GetMaxBytes() uint64 {
+	if x != nil {
+		return x.MaxBytes
+	}
+	return 0
+}
+
+func (x *ResidentStatus) GetGone() map[string]uint64 {
+	if x != nil {
+		return x.Gone
+	}
+	return nil
+}
+
 // ServerLimits are the bounds that requests must keep.
 type ServerLimits struct {
 	state                   protoimpl.MessageState `protogen:"open.v1"`
@@ -266,7 +566,7 @@ type ServerLimits struct {
 
 func (x *ServerLimits) Reset() {
 	*x = ServerLimits{}
-	mi := &file_polyscan_v1_device_proto_msgTypes[3]
+	mi := &file_polyscan_v1_device_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -278,7 +578,7 @@ func (x *ServerLimits) String() string {
 func (*ServerLimits) ProtoMessage() {}
 
 func (x *ServerLimits) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_device_proto_msgTypes[3]
+	mi := &file_polyscan_v1_device_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -291,7 +591,7 @@ func (x *ServerLimits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ServerLimits.ProtoReflect.Descriptor instead.
 func (*ServerLimits) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_device_proto_rawDescGZIP(), []int{3}
+	return file_polyscan_v1_device_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *ServerLimits) GetMaxMessageBytes() uint64 {
@@ -333,8 +633,8 @@ var File_polyscan_v1_device_proto protoreflect.FileDescriptor
 
 const file_polyscan_v1_device_proto_rawDesc = "" +
 	"\n" +
-	"\x18polyscan/v1/device.proto\x12\vpolyscan.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\x12\n" +
-	"\x10GetDeviceRequest\"\x94\x03\n" +
+	"\x18polyscan/v1/device.proto\x12\vpolyscan.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x12\n" +
+	"\x10GetDeviceRequest\"\xb7\x04\n" +
 	"\x11GetDeviceResponse\x12\x18\n" +
 	"\abackend\x18\x01 \x01(\tR\abackend\x12\x1f\n" +
 	"\vdevice_name\x18\x02 \x01(\tR\n" +
@@ -351,14 +651,48 @@ const file_polyscan_v1_device_proto_rawDesc = "" +
 	"started_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\tstartedAt\x12\x18\n" +
 	"\adrivers\x18\t \x03(\tR\adrivers\x121\n" +
 	"\x06limits\x18\n" +
-	" \x01(\v2\x19.polyscan.v1.ServerLimitsR\x06limits\"\xa3\x02\n" +
+	" \x01(\v2\x19.polyscan.v1.ServerLimitsR\x06limits\x126\n" +
+	"\tscheduler\x18\v \x03(\v2\x18.polyscan.v1.ClassStatusR\tscheduler\x12D\n" +
+	"\x0fresident_frames\x18\f \x01(\v2\x1b.polyscan.v1.ResidentStatusR\x0eresidentFrames\x12#\n" +
+	"\rdevice_losses\x18\r \x01(\x04R\fdeviceLosses\"\xbf\x04\n" +
 	"\fMemoryStatus\x12%\n" +
 	"\x0ereserved_bytes\x18\x01 \x01(\x04R\rreservedBytes\x12\x1d\n" +
 	"\n" +
 	"used_bytes\x18\x02 \x01(\x04R\tusedBytes\x12(\n" +
 	"\x10high_water_bytes\x18\x03 \x01(\x04R\x0ehighWaterBytes\x12^\n" +
-	"\x13used_bytes_by_label\x18\x04 \x03(\v2/.polyscan.v1.MemoryStatus.UsedBytesByLabelEntryR\x10usedBytesByLabel\x1aC\n" +
+	"\x13used_bytes_by_label\x18\x04 \x03(\v2/.polyscan.v1.MemoryStatus.UsedBytesByLabelEntryR\x10usedBytesByLabel\x12#\n" +
+	"\rscratch_bytes\x18\x05 \x01(\x04R\fscratchBytes\x12#\n" +
+	"\rsession_bytes\x18\x06 \x01(\x04R\fsessionBytes\x12%\n" +
+	"\x0eresident_bytes\x18\a \x01(\x04R\rresidentBytes\x12'\n" +
+	"\x0fevictable_bytes\x18\b \x01(\x04R\x0eevictableBytes\x12,\n" +
+	"\x12largest_free_bytes\x18\t \x01(\x04R\x10largestFreeBytes\x12\x1c\n" +
+	"\tevictions\x18\n" +
+	" \x01(\x04R\tevictions\x12\x1a\n" +
+	"\brefusals\x18\v \x01(\x04R\brefusals\x12\x18\n" +
+	"\awaiting\x18\f \x01(\rR\awaiting\x1aC\n" +
 	"\x15UsedBytesByLabelEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\"\x91\x02\n" +
+	"\vClassStatus\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
+	"\arunning\x18\x02 \x01(\rR\arunning\x12\x18\n" +
+	"\awaiting\x18\x03 \x01(\rR\awaiting\x12\x1a\n" +
+	"\badmitted\x18\x04 \x01(\x04R\badmitted\x121\n" +
+	"\x06waited\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\x06waited\x12\x12\n" +
+	"\x04done\x18\x06 \x01(\x04R\x04done\x12)\n" +
+	"\x10missed_deadlines\x18\a \x01(\x04R\x0fmissedDeadlines\x12\x12\n" +
+	"\x04shed\x18\b \x01(\x04R\x04shed\x12\x18\n" +
+	"\arefused\x18\t \x01(\x04R\arefused\"\x8d\x02\n" +
+	"\x0eResidentStatus\x12\x16\n" +
+	"\x06frames\x18\x01 \x01(\x04R\x06frames\x12\x14\n" +
+	"\x05bytes\x18\x02 \x01(\x04R\x05bytes\x12\x1d\n" +
+	"\n" +
+	"copy_bytes\x18\x03 \x01(\x04R\tcopyBytes\x12\x1d\n" +
+	"\n" +
+	"max_frames\x18\x04 \x01(\x04R\tmaxFrames\x12\x1b\n" +
+	"\tmax_bytes\x18\x05 \x01(\x04R\bmaxBytes\x129\n" +
+	"\x04gone\x18\x06 \x03(\v2%.polyscan.v1.ResidentStatus.GoneEntryR\x04gone\x1a7\n" +
+	"\tGoneEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\"\xe5\x01\n" +
 	"\fServerLimits\x12*\n" +
@@ -383,27 +717,35 @@ func file_polyscan_v1_device_proto_rawDescGZIP() []byte {
 	return file_polyscan_v1_device_proto_rawDescData
 }
 
-var file_polyscan_v1_device_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
+var file_polyscan_v1_device_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
 var file_polyscan_v1_device_proto_goTypes = []any{
 	(*GetDeviceRequest)(nil),      // 0: polyscan.v1.GetDeviceRequest
 	(*GetDeviceResponse)(nil),     // 1: polyscan.v1.GetDeviceResponse
 	(*MemoryStatus)(nil),          // 2: polyscan.v1.MemoryStatus
-	(*ServerLimits)(nil),          // 3: polyscan.v1.ServerLimits
-	nil,                           // 4: polyscan.v1.MemoryStatus.UsedBytesByLabelEntry
-	(*timestamppb.Timestamp)(nil), // 5: google.protobuf.Timestamp
+	(*ClassStatus)(nil),           // 3: polyscan.v1.ClassStatus
+	(*ResidentStatus)(nil),        // 4: polyscan.v1.ResidentStatus
+	(*ServerLimits)(nil),          // 5: polyscan.v1.ServerLimits
+	nil,                           // 6: polyscan.v1.MemoryStatus.UsedBytesByLabelEntry
+	nil,                           // 7: polyscan.v1.ResidentStatus.GoneEntry
+	(*timestamppb.Timestamp)(nil), // 8: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 9: google.protobuf.Duration
 }
 var file_polyscan_v1_device_proto_depIdxs = []int32{
 	2, // 0: polyscan.v1.GetDeviceResponse.memory:type_name -> polyscan.v1.MemoryStatus
-	5, // 1: polyscan.v1.GetDeviceResponse.started_at:type_name -> google.protobuf.Timestamp
-	3, // 2: polyscan.v1.GetDeviceResponse.limits:type_name -> polyscan.v1.ServerLimits
-	4, // 3: polyscan.v1.MemoryStatus.used_bytes_by_label:type_name -> polyscan.v1.MemoryStatus.UsedBytesByLabelEntry
-	0, // 4: polyscan.v1.DeviceService.GetDevice:input_type -> polyscan.v1.GetDeviceRequest
-	1, // 5: polyscan.v1.DeviceService.GetDevice:output_type -> polyscan.v1.GetDeviceResponse
-	5, // [5:6] is the sub-list for method output_type
-	4, // [4:5] is the sub-list for method input_type
-	4, // [4:4] is the sub-list for extension type_name
-	4, // [4:4] is the sub-list for extension extendee
-	0, // [0:4] is the sub-list for field type_name
+	8, // 1: polyscan.v1.GetDeviceResponse.started_at:type_name -> google.protobuf.Timestamp
+	5, // 2: polyscan.v1.GetDeviceResponse.limits:type_name -> polyscan.v1.ServerLimits
+	3, // 3: polyscan.v1.GetDeviceResponse.scheduler:type_name -> polyscan.v1.ClassStatus
+	4, // 4: polyscan.v1.GetDeviceResponse.resident_frames:type_name -> polyscan.v1.ResidentStatus
+	6, // 5: polyscan.v1.MemoryStatus.used_bytes_by_label:type_name -> polyscan.v1.MemoryStatus.UsedBytesByLabelEntry
+	9, // 6: polyscan.v1.ClassStatus.waited:type_name -> google.protobuf.Duration
+	7, // 7: polyscan.v1.ResidentStatus.gone:type_name -> polyscan.v1.ResidentStatus.GoneEntry
+	0, // 8: polyscan.v1.DeviceService.GetDevice:input_type -> polyscan.v1.GetDeviceRequest
+	1, // 9: polyscan.v1.DeviceService.GetDevice:output_type -> polyscan.v1.GetDeviceResponse
+	9, // [9:10] is the sub-list for method output_type
+	8, // [8:9] is the sub-list for method input_type
+	8, // [8:8] is the sub-list for extension type_name
+	8, // [8:8] is the sub-list for extension extendee
+	0, // [0:8] is the sub-list for field type_name
 }
 
 func init() { file_polyscan_v1_device_proto_init() }
@@ -417,7 +759,7 @@ func file_polyscan_v1_device_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_polyscan_v1_device_proto_rawDesc), len(file_polyscan_v1_device_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   5,
+			NumMessages:   8,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
