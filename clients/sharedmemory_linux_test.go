@@ -24,8 +24,8 @@ import (
 type lender struct {
 	polyscanv1.UnimplementedSharedMemoryServiceServer
 	t      *testing.T
-	path   string       // of sockets, before their number
-	calls  atomic.Int64 // an earlier one may not have ended
+	path   string                                // of sockets, before their number
+	calls  atomic.Int64                          // an earlier one may not have ended
 	change func(*polyscanv1.LeaseResponse) error // what the client gets
 	end    chan error                            // ends leases
 	memory chan *sharedmem.Memory                // those that were leased
