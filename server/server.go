@@ -120,7 +120,9 @@ func New(cfg Config) (_ *Server, err error) {
 		}
 	}
 	s.dev, err = openDevice(func() (*kernels.Device, error) {
-		return kernels.Open(d, kernels.Config{Ordinal: cfg.Ordinal, MemoryBytes: cfg.MemoryBytes, Streams: cfg.Streams})
+		return kernels.Open(d, kernels.Config{
+			Ordinal: cfg.Ordinal, MemoryBytes: cfg.MemoryBytes, Streams: cfg.Streams, Observe: s.metrics.jobs.observe,
+		})
 	}, s.log)
 	if err != nil {
 		return nil, err

@@ -1,0 +1,169 @@
+// Metrics of what is there now, and of what others count, read when they are asked for.
+
+package server
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/polyscan/polyscan/kernels"
+)
+
+// stateCollector reads the state of a server.
+type stateCollector struct{ s *Server }
+
+// state is read at one time, so that what adds up does so in the metrics.
+type state struct {
+	available bool
+	reopened  uint64
+	memory    kernels.MemoryStats
+	jobs      kernels.SchedStats
+	staging   kernels.StagingStats
+	prepared  preparedStats
+	frames    frameStats
+	recipes   int
+}
+
+// stateMetric is a metric of the state. collect calls emit for each series, with the values of its labels.
+type stateMetric struct {
+	desc    *prometheus.Desc
+	typ     prometheus.ValueType
+	collect func(st *state, emit func(v float64, labels ...string))
+}
+
+// maxLabels bounds the series of a metric whose label is made elsewhere: the largest have their own, the rest is "other".
+const maxLabels = 32
+
+var stateMetrics = func() (all []stateMetric) {
+	add := func(typ prometheus.ValueType, name, help string, labels []string, collect func(*state, func(float64, ...string))) {
+		all = append(all, stateMetric{prometheus.NewDesc("polyscan_"+name, help, labels, nil), typ, collect})
+	}
+	gauge := func(name, help string, v func(*state) float64) {
+		add(prometheus.GaugeValue, name, help, nil, func(st *state, emit func(float64, ...string)) { emit(v(st)) })
+	}
+	counter := func(name, help string, v func(*state) float64) {
+		add(prometheus.CounterValue, name, help, nil, func(st *state, emit func(float64, ...string)) { emit(v(st)) })
+	}
+	gauges := func(name, help, label string, collect func(*state, func(float64, ...string))) {
+		add(prometheus.GaugeValue, name, help, []string{label}, collect)
+	}
+
+	gauge("device_available", "1 while the device computes, 0 while it is lost.", func(st *state) float64 {
+		if st.available {
+			return 1
+		}
+		return 0
+	})
+	counter("device_reopened_total", "Times that a lost device was opened again. What the device counts begins at 0 then.",
+		func(st *state) float64 { return float64(st.reopened) })
+	gauges("device_jobs_waiting", "Jobs that wait for memory or a stream of the device.", "class", func(st *state, emit func(float64, ...string)) {
+		for c, class := range classNames {
+			emit(float64(st.jobs[c].Waiting), class)
+		}
+	})
+	gauges("device_jobs_running", "Jobs that have begun and not ended.", "class", func(st *state, emit func(float64, ...string)) {
+		for c, class := range classNames {
+			emit(float64(st.jobs[c].Running), class)
+		}
+	})
+
+	gauges("device_memory_bytes", "Memory of the device: reserved, used, high_water (most used at once), evictable (used, and goes when it is needed), largest_free.", "kind",
+		func(st *state, emit func(float64, ...string)) {
+			emit(float64(st.memory.Reserved), "reserved")
+			emit(float64(st.memory.Used), "used")
+			emit(float64(st.memory.HighWater), "high_water")
+			emit(float64(st.memory.Evictable), "evictable")
+			emit(float64(st.memory.Largest), "largest_free")
+		})
+	gauges("device_memory_used_bytes", "Memory of the device in use, by purpose; adds up to what is used.", "label", func(st *state, emit func(float64, ...string)) {
+		for label, n := range capped(st.memory.ByLabel, maxLabels) {
+			emit(float64(n), label)
+		}
+	})
+	gauges("device_memory_tenant_bytes", "Memory of the device in use, by kind of owner: scratch of jobs, session, resident; adds up to what is used.", "tenant",
+		func(st *state, emit func(float64, ...string)) {
+			emit(float64(st.memory.ByTenant.Scratch), "scratch")
+			emit(float64(st.memory.ByTenant.Session), "session")
+			emit(float64(st.memory.ByTenant.Resident), "resident")
+		})
+	gauge("device_memory_fragmentation_ratio", "Part of the free memory of the device that is outside of its largest free block.",
+		func(st *state) float64 { return st.memory.Fragmentation })
+	gauge("device_memory_waiting", "Jobs in the queue that need memory of the device.", func(st *state) float64 { return float64(st.memory.Waiting) })
+	counter("device_memory_refused_total", "Requests for memory of the device that were refused.", func(st *state) float64 { return float64(st.memory.Refused) })
+	counter("device_memory_evictions_total", "Residents of the device's memory that made room for others.",
+		func(st *state) float64 { return float64(st.memory.Evictions) })
+
+	gauges("staging_buffers", "Host buffers for copies to and from the device: total, allocated, leased, high_water (most leased at once).", "kind",
+		func(st *state, emit func(float64, ...string)) {
+			emit(float64(st.staging.Buffers), "total")
+			emit(float64(st.staging.Allocated), "allocated")
+			emit(float64(st.staging.Leased), "leased")
+			emit(float64(st.staging.HighWater), "high_water")
+		})
+	gauge("staging_waiting", "Those who wait for a host buffer.", func(st *state) float64 { return float64(st.staging.Waiting) })
+
+	gauge("prepared_regions_bytes", "Memory of the device that holds prepared regions of recipes and streams.", func(st *state) float64 { return float64(st.prepared.bytes) })
+	counter("prepared_regions_hits_total", "Frames that found their regions prepared.", func(st *state) float64 { return float64(st.prepared.hits) })
+	counter("prepared_regions_misses_total", "Frames whose regions had to be prepared.", func(st *state) float64 { return float64(st.prepared.misses) })
+	counter("prepared_regions_evictions_total", "Prepared regions that made room for others.", func(st *state) float64 { return float64(st.prepared.evictions) })
+
+	gauge("resident_frames", "Frames that are kept on the device, those being uploaded included.", func(st *state) float64 { return float64(st.frames.count) })
+	gauges("resident_frames_bytes", "Memory of the frames that are kept: device, and host (their copies).", "memory", func(st *state, emit func(float64, ...string)) {
+		emit(float64(st.frames.bytes), "device")
+		emit(float64(st.frames.copies), "host")
+	})
+	counter("resident_frames_kept_total", "Frames that were uploaded to be kept.", func(st *state) float64 { return float64(st.frames.kept) })
+	add(prometheus.CounterValue, "resident_frames_gone_total", "Frames that are kept no more, by reason: released, expired, evicted, lost (with the device).", []string{"reason"},
+		func(st *state, emit func(float64, ...string)) {
+			for why := goneReleased; int(why) < len(goneReasons); why++ {
+				emit(float64(st.frames.went[why]), goneReasons[why].name)
+			}
+		})
+	gauge("recipes_stored", "Versions of recipes that are stored.", func(st *state) float64 { return float64(st.recipes) })
+	return all
+}()
+
+// capped is sums by label with at most n labels: those with the largest sums, and "other".
+func capped(sums map[string]int64, n int) map[string]int64 {
+	if len(sums) <= n {
+		return sums
+	}
+	labels := slices.SortedFunc(maps.Keys(sums), func(a, b string) int {
+		return cmp.Or(cmp.Compare(sums[b], sums[a]), cmp.Compare(a, b))
+	})
+	out := make(map[string]int64, n)
+	for i, label := range labels {
+		to := label
+		if i >= n-1 {
+			to = "other"
+		}
+		out[to] += sums[label]
+	}
+	return out
+}
+
+// Describe implements prometheus.Collector.
+func (c stateCollector) Describe(ch chan<- *prometheus.Desc) {
+	for _, m := range stateMetrics {
+		ch <- m.desc
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (c stateCollector) Collect(ch chan<- prometheus.Metric) {
+	dev := c.s.dev.current()
+	n, _ := c.s.recipes.size()
+	st := &state{
+		available: c.s.dev.available(), reopened: c.s.dev.regained(),
+		memory: dev.Memory(), jobs: dev.Sched(), staging: dev.Staging().Stats(),
+		prepared: c.s.prepared.stats(), frames: c.s.frames.totals(), recipes: n,
+	}
+	for _, m := range stateMetrics {
+		m.collect(st, func(v float64, labels ...string) {
+			ch <- prometheus.MustNewConstMetric(m.desc, m.typ, v, labels...)
+		})
+	}
+}
