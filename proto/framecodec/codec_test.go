@@ -19,6 +19,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
 )
@@ -106,6 +107,7 @@ func whole(m *Message) proto.Message {
 
 var messages = []proto.Message{
 	&pb.ReduceRequest{}, &pb.StreamFramesRequest{}, &pb.RasterizeResponse{}, &pb.Frame{}, &pb.RecipeRef{},
+	&pb.PutFrameRequest{}, &pb.UploadFrameRequest{},
 }
 
 // checkUnmarshal unmarshals wire with both codecs and fails where they differ. It returns whether the payload stayed
@@ -203,6 +205,8 @@ func TestUnmarshalKeepsPayloadApart(t *testing.T) {
 				&pb.ReduceRequest{Frame: &pb.Frame{Source: &pb.Frame_Data{Data: random(n)}}},
 				&pb.StreamFramesRequest{Message: &pb.StreamFramesRequest_Frame{Frame: frame("", random(n))}},
 				&pb.RasterizeResponse{Counts: []uint64{1, 1 << 60}, Backend: "cpu", Image: frame("x", random(n))},
+				&pb.PutFrameRequest{Frame: frame("p", random(n)), IdleTimeout: durationpb.New(1e9)},
+				&pb.UploadFrameRequest{Frame: &pb.Frame{Source: &pb.Frame_Data{Data: random(n)}}},
 				frame("f", random(n)),
 			} {
 				empty := m.ProtoReflect().New().Interface()
@@ -238,6 +242,8 @@ func TestUnmarshalFallsBack(t *testing.T) {
 		{"two frames merge", field(field(nil, reduceFrame, data("abc")), reduceFrame, field(nil, 3, []byte("id"))), req, false},
 		{"frame, then open", field(field(nil, streamFrame, data("abc")), streamOpen, nil), str, false},
 		{"open, then frame", field(field(nil, streamOpen, nil), streamFrame, data("abc")), str, false},
+		{"data, then resident", field(nil, reduceFrame, append(data("abc"), field(nil, 17, []byte("name"))...)), req, false},
+		{"resident, then data", field(nil, reduceFrame, append(field(nil, 17, []byte("name")), data("abc")...)), req, false},
 		{"group beside", group(field(nil, reduceFrame, data("abc"))), req, false},
 		{"group inside", field(nil, reduceFrame, group(data("abc"))), req, false},
 		{"data as varint", field(nil, reduceFrame, append(protowire.AppendVarint(tag(nil, 15, protowire.VarintType), 7), data("abc")...)), req, false},
