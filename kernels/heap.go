@@ -3,10 +3,10 @@
 package kernels
 
 import (
+	"iter"
 	"math"
 	"math/bits"
 	"slices"
-	"sort"
 
 	"github.com/polyscan/polyscan/kernels/driver"
 )
@@ -252,81 +252,97 @@ func (h *heap) discard(s *span) {
 	h.spare = s
 }
 
-// victims chooses blocks to free so that n bytes come free in one piece. Age tells for the block at an offset when it was
-// used last, and whether it may go. It returns nil where freeing all that may go would not help.
+// victims chooses blocks to free so that n bytes come free in one piece. oldest yields the offsets of the blocks that may
+// go, the one that was used longest ago first. It returns nil where freeing all of them would not help.
 //
 // No choice spares a block that was used longer ago for one that was used later: the youngest victim is as old as can
-// be. Of the choices that this leaves, it takes the one of the fewest bytes, the lowest of them. It takes O(s log s) time
-// in the number of spans.
-func (h *heap) victims(n int64, age func(off int64) (used uint64, ok bool)) []int64 {
-	var pieces []piece
-	var ages []uint64
-	for s := h.first; s != nil; s = s.next {
-		p := piece{s, 0}
-		if !s.free {
-			p.used = math.MaxUint64
-			if used, ok := age(s.off); ok {
-				p.used = used
-				ages = append(ages, used)
-			}
+// be. Of the choices that this leaves, it takes the one of the fewest bytes, the lowest of them. It takes O(1) time for each
+// block down to the youngest victim.
+func (h *heap) victims(n int64, oldest iter.Seq[int64]) []int64 {
+	// ends finds runs of blocks that may go, with the free spans between them, by the blocks at both ends. Blocks within a
+	// run stay in ends: they are older, and no more looked at.
+	ends := map[*span]*run{}
+	for off := range oldest {
+		s := h.live[off]
+		r := &run{s, s, s.len}
+		if left := ends[r.above()]; left != nil {
+			r.len += left.len + r.before()
+			r.first = left.first
 		}
-		pieces = append(pieces, p)
-	}
-	// runs calls f for each shortest run of pieces of at least n bytes, none used after limit, with the bytes that it frees.
-	runs := func(limit uint64, f func(run []piece, freed int64)) {
-		from, sum, freed := 0, int64(0), int64(0)
-		for to, p := range pieces {
-			if p.used > limit {
-				from, sum, freed = to+1, 0, 0
-				continue
-			}
-			sum += p.len
-			freed += p.taken()
-			for sum-pieces[from].len >= n {
-				sum -= pieces[from].len
-				freed -= pieces[from].taken()
-				from++
-			}
-			if sum >= n {
-				f(pieces[from:to+1], freed)
-			}
+		if right := ends[r.below()]; right != nil {
+			r.len += right.len + r.behind()
+			r.last = right.last
+		}
+		ends[r.first], ends[r.last] = r, r
+		if r.before()+r.len+r.behind() >= n {
+			return r.cheapest(n)
 		}
 	}
-	slices.Sort(ages)
-	youngest := sort.Search(len(ages), func(i int) bool {
-		helps := false
-		runs(ages[i], func([]piece, int64) { helps = true })
-		return helps
-	})
-	if youngest == len(ages) {
-		return nil
-	}
-	var best []piece
-	least := int64(math.MaxInt64)
-	runs(ages[youngest], func(run []piece, freed int64) {
-		if freed < least {
-			best, least = run, freed
-		}
-	})
-	var out []int64
-	for _, p := range best {
-		if !p.free {
-			out = append(out, p.off)
-		}
-	}
-	return out
+	return nil
 }
 
-// piece is a span as victims sees it.
-type piece struct {
-	*span
-	used uint64 // 0 where free, the maximum where it has to stay
+// run is neighbours from one block to another.
+type run struct {
+	first, last *span
+	len         int64
 }
 
-// taken is how many bytes freeing the piece gives.
-func (p piece) taken() int64 {
-	if p.free {
+// before and behind are the lengths of the free spans around the run.
+func (r *run) before() int64 { return freeLen(r.first.prev) }
+func (r *run) behind() int64 { return freeLen(r.last.next) }
+
+func freeLen(s *span) int64 {
+	if s == nil || !s.free {
 		return 0
 	}
-	return p.len
+	return s.len
+}
+
+// above and below are the blocks next to the run, nil where it reaches the end of the range.
+func (r *run) above() *span {
+	s := r.first.prev
+	if s != nil && s.free {
+		s = s.prev
+	}
+	return s
+}
+
+func (r *run) below() *span {
+	s := r.last.next
+	if s != nil && s.free {
+		s = s.next
+	}
+	return s
+}
+
+// cheapest returns the blocks of the part of the run, and of the free spans around it, that has n bytes and the fewest of them
+// in blocks.
+func (r *run) cheapest(n int64) []int64 {
+	from, end := r.first, r.last.next
+	if r.before() > 0 {
+		from = from.prev
+	}
+	if r.behind() > 0 {
+		end = end.next
+	}
+	var first, last *span
+	least, sum, taken := int64(math.MaxInt64), int64(0), int64(0)
+	for to := from; to != end; to = to.next {
+		sum += to.len
+		taken += to.len - freeLen(to)
+		for ; sum-from.len >= n; from = from.next {
+			sum -= from.len
+			taken -= from.len - freeLen(from)
+		}
+		if sum >= n && taken < least {
+			first, last, least = from, to, taken
+		}
+	}
+	var offs []int64
+	for s := first; s != last.next; s = s.next {
+		if !s.free {
+			offs = append(offs, s.off)
+		}
+	}
+	return offs
 }

@@ -256,19 +256,21 @@ func TestHeapVictims(t *testing.T) {
 				m.alloc(t, h, driver.Align*rapid.Int64Range(1, 12).Draw(t, "units"), rapid.Bool().Draw(t, "long"))
 			}
 		}
-		used := map[int64]uint64{}
+		used := map[int64]int{} // by offset, those that may go
+		var oldest []int64
 		for i, v := range rapid.Permutation(m.out).Draw(t, "order") {
 			if rapid.IntRange(0, 3).Draw(t, "held") > 0 {
-				used[v.off] = uint64(i + 1)
+				used[v.off] = i
+				oldest = append(oldest, v.off)
 			}
 		}
 		n := m.largest() + driver.Align*rapid.Int64Range(1, 20).Draw(t, "more")
-		got := h.victims(n, func(off int64) (uint64, bool) { u, ok := used[off]; return u, ok })
+		got := h.victims(n, slices.Values(oldest))
 		m.check(t, h)
 
 		// All runs of neighbours that may go, with the free ranges around them.
 		type choice struct {
-			youngest  uint64
+			youngest  int
 			bytes, at int64
 			offs      []int64
 		}

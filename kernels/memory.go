@@ -1,10 +1,12 @@
 package kernels
 
 import (
+	"container/list"
 	"errors"
 	"fmt"
 	"maps"
 	"math"
+	"slices"
 	"sync"
 	"time"
 
@@ -61,7 +63,7 @@ type memory struct {
 	heap      *heap
 	stats     MemoryStats         // but for what snapshot computes
 	residents map[int64]*resident // that can be had, by offset
-	lettings  uint64              // how often a resident was let go
+	idle      list.List           // of those that nobody holds; the one let go longest ago in front
 	returns   returns
 }
 
@@ -128,7 +130,7 @@ func (m *memory) reserve(n int64, t tenant, label string) (block, error) {
 		if m.heap.avail+m.stats.Evictable < b.len {
 			break
 		}
-		victims := m.heap.victims(b.len, m.lastUse)
+		victims := m.heap.victims(b.len, m.oldest)
 		if victims == nil {
 			break
 		}
@@ -218,13 +220,7 @@ func (m *memory) snapshot() MemoryStats {
 func (m *memory) close() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	var idle []int64
-	for off, r := range m.residents {
-		if r.holders == 0 {
-			idle = append(idle, off)
-		}
-	}
-	m.evict(idle)
+	m.evict(slices.Collect(m.oldest))
 	var leak error
 	if m.stats.Used != 0 {
 		leak = fmt.Errorf("%w: %d bytes %v", ErrLeak, m.stats.Used, m.stats.ByLabel)

@@ -60,7 +60,6 @@ type model struct {
 	used      []block // scratch and session
 	residents []*modelResident
 	high      int64
-	lettings  uint64
 	evictions int64
 	free      int // how often onFree was called
 }
@@ -68,7 +67,6 @@ type model struct {
 type modelResident struct {
 	*resident
 	holders int
-	last    uint64
 	gone    bool // dropped, and still held
 }
 
@@ -130,7 +128,7 @@ func (d *model) reserve(n int64, t tenant, label string) (block, bool) {
 	if err != nil {
 		d.t.Fatalf("reserve(%d) with %v free, or to be had: %v", n, d.heap().gaps(), err)
 	}
-	// Who went is who was let go longest ago, and nobody where there was room.
+	// Nobody goes where there is room, and nobody who is held. Which of the others do is what TestHeapVictims is about.
 	var gone []*modelResident
 	d.residents = slices.DeleteFunc(d.residents, func(r *modelResident) bool {
 		if r.gone || !r.resident.gone {
@@ -236,19 +234,13 @@ func TestMemoryAgainstModel(t *testing.T) {
 		}
 		release := func(r *modelResident) {
 			r.holders--
-			if d.lettings++; r.gone {
-				d.lettings--
-				if r.holders == 0 {
-					remove(r)
-				}
-			} else if r.holders > 0 {
-				d.lettings--
+			if r.gone && r.holders == 0 {
+				remove(r)
 			}
 			calls := 0
 			if r.holders == 0 {
 				calls = 1
 			}
-			r.last = d.lettings
 			d.calls(calls, func() { d.m.letGo(r.resident) })
 		}
 		t.Repeat(map[string]func(*rapid.T){

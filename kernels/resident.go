@@ -2,7 +2,10 @@
 
 package kernels
 
-import "fmt"
+import (
+	"container/list"
+	"fmt"
+)
 
 // Resident is n elements of device memory that outlive jobs and that the device takes back when it needs the room. Who
 // uses the memory holds it: [Store] and [Resident.Acquire] hold it once each, until [Resident.Release]. What nobody
@@ -17,8 +20,8 @@ type Resident[T Elem] struct {
 type resident struct {
 	block
 	holders int
-	last    uint64 // number of the letting go that was its last
-	gone    bool   // evicted or dropped: nobody gets it any more
+	idle    *list.Element // where nobody holds it
+	gone    bool          // evicted or dropped: nobody gets it any more
 }
 
 // Store allocates n elements, of undefined content, and holds them once for the caller. It does not wait: where there
@@ -77,9 +80,7 @@ func (m *memory) acquire(r *resident) bool {
 	if r.gone {
 		return false
 	}
-	if r.holders == 0 {
-		m.stats.Evictable -= r.len
-	}
+	m.busy(r)
 	r.holders++
 	return true
 }
@@ -94,8 +95,7 @@ func (m *memory) letGo(r *resident) {
 	r.holders--
 	last := r.holders == 0
 	if last && !r.gone {
-		m.lettings++
-		r.last = m.lettings
+		r.idle = m.idle.PushBack(r)
 		m.stats.Evictable += r.len
 	}
 	gone := r.gone
@@ -127,18 +127,22 @@ func (m *memory) drop(r *resident) {
 func (m *memory) forget(r *resident) {
 	r.gone = true
 	delete(m.residents, r.off)
-	if r.holders == 0 {
+	m.busy(r)
+}
+
+// busy takes a resident off the idle ones. m.mu is held.
+func (m *memory) busy(r *resident) {
+	if r.idle != nil {
+		m.idle.Remove(r.idle)
+		r.idle = nil
 		m.stats.Evictable -= r.len
 	}
 }
 
-// lastUse says when a block was let go last. ok is false for what can't be evicted. m.mu is held.
-func (m *memory) lastUse(off int64) (at uint64, ok bool) {
-	r := m.residents[off]
-	if r == nil || r.holders > 0 {
-		return 0, false
+// oldest yields the offsets of the residents that nobody holds. m.mu is held.
+func (m *memory) oldest(yield func(int64) bool) {
+	for el := m.idle.Front(); el != nil && yield(el.Value.(*resident).off); el = el.Next() {
 	}
-	return r.last, true
 }
 
 // evict takes the memory of residents that nobody holds. m.mu is held; it is let go of while the memory is poisoned.

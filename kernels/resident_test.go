@@ -251,3 +251,26 @@ func TestResidentsConcurrently(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// What a Store costs that evicts the oldest of many.
+func BenchmarkEviction(b *testing.B) {
+	for _, residents := range []int{100, 1000, 10_000} {
+		b.Run(fmt.Sprint("residents=", residents), func(b *testing.B) {
+			m := newMemory(plainMem(residents * 1024))
+			store := func() {
+				blk, err := m.reserve(1024, cached, "frame")
+				if err != nil {
+					b.Fatal(err)
+				}
+				m.letGo(m.store(blk))
+			}
+			for range residents {
+				store()
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				store()
+			}
+		})
+	}
+}
