@@ -361,6 +361,9 @@ func (q *Queue) Chunk(label string, left int64) int64 {
 	return q.chunk.units
 }
 
+// Spent says how many units the chunk has, where that is not what [Queue.Chunk] returned.
+func (q *Queue) Spent(units int64) { q.chunk.units = units }
+
 // Yield waits for what was enqueued so far, as Wait does, and then lets other jobs go first. Long work is to call it about every
 // millisecond of the device's time.
 //   - It pauses while jobs of more urgent classes are there that came before the call, 10 ms at most. Those that wait for

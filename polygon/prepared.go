@@ -53,7 +53,7 @@ func (s *Set) Prepare(ctx context.Context, dev *kernels.Device, width, height in
 		return nil, err
 	}
 	defer memory.Release()
-	err = dev.Do(ctx, kernels.Job{Label: "prepare"}, func(q *kernels.Queue) error {
+	err = dev.Do(ctx, kernels.Job{Label: "prepare", Units: int64(len(s.edges))}, func(q *kernels.Queue) error {
 		return q.MaskPrepare(driver.MaskPrepare{
 			Regions: s.MaskRegions(), Width: width, Height: height, Method: m, Dst: memory.Buffer().Slice(),
 		})

@@ -59,7 +59,8 @@ func Rasterize(ctx context.Context, dev *kernels.Device, set *Set, width, height
 	stats := make([]driver.MaskStats, set.Len())
 	footprint := kernels.Bytes[byte](int(size)) + kernels.Bytes[byte](len(r.Pix)) + kernels.Bytes[driver.MaskStats](len(stats))
 	var start time.Time
-	err = dev.Do(ctx, kernels.Job{Label: "rasterize", Footprint: footprint}, func(q *kernels.Queue) error {
+	work := int64(len(r.Pix)) + set.work(0, set.Len(), width, 0, height, r.Format.PixelBytes())
+	err = dev.Do(ctx, kernels.Job{Label: "rasterize", Footprint: footprint, Units: work}, func(q *kernels.Queue) error {
 		r.Queue = q.Waited()
 		start = time.Now()
 		prepared, err := kernels.Alloc[byte](q, int(size), "regions")
@@ -85,13 +86,18 @@ func Rasterize(ctx context.Context, dev *kernels.Device, set *Set, width, height
 		}); err != nil {
 			return err
 		}
-		// Counting needs some image of this size, and the one just drawn is at hand.
-		if err := q.MaskReduce(driver.MaskReduce{
-			Prepared: prepared.Slice(), Count: set.Len(), Frame: image, What: driver.MaskSums, Stats: sums.Slice(),
-		}); err != nil {
+		if err := q.Yield(); err != nil {
 			return err
 		}
-		if err := kernels.Download(q, r.Pix, pix); err != nil {
+		// Counting needs some image of this size, and the one just drawn is at hand.
+		count := driver.MaskReduce{Prepared: prepared.Slice(), Count: set.Len(), Frame: image, What: driver.MaskSums}
+		if err := set.reduce(q, count, sums, kernels.Buffer[uint32]{}); err != nil {
+			return err
+		}
+		if err := q.Yield(); err != nil {
+			return err
+		}
+		if err := downloadChunks(q, r.Pix, pix); err != nil {
 			return err
 		}
 		return kernels.Download(q, stats, sums)

@@ -110,7 +110,8 @@ func (d *deriver) run(ctx context.Context, dev *kernels.Device, extra int64, pre
 	host.hist = grow(host.hist, hlen)
 
 	var start time.Time
-	err := dev.Do(ctx, kernels.Job{Label: "reduce", Footprint: footprint}, func(q *kernels.Queue) error {
+	work := int64(uploaded) + d.set.work(0, n, d.frame.Width, y0, y1, d.frame.Format.PixelBytes())
+	err := dev.Do(ctx, kernels.Job{Label: "reduce", Footprint: footprint, Units: work}, func(q *kernels.Queue) error {
 		d.res.Queue = q.Waited()
 		start = time.Now()
 		prepared, err := prepare(q)
@@ -129,7 +130,7 @@ func (d *deriver) run(ctx context.Context, dev *kernels.Device, extra int64, pre
 		if err != nil {
 			return err
 		}
-		if err := kernels.UploadGather(q, pixels, host.pieces); err != nil {
+		if err := uploadChunks(q, pixels, host.pieces); err != nil {
 			return err
 		}
 		if uploaded == 0 {
@@ -153,8 +154,13 @@ func (d *deriver) run(ctx context.Context, dev *kernels.Device, extra int64, pre
 			if perRegion > 0 {
 				h = hist.Range(0, count*nc*levels)
 			}
-			op.First, op.Count, op.Stats, op.Hist = first, count, s.Slice(), h.Slice()
-			if err := q.MaskReduce(op); err != nil {
+			if first > 0 {
+				if err := q.Yield(); err != nil {
+					return err
+				}
+			}
+			op.First, op.Count = first, count
+			if err := d.set.reduce(q, op, s, h); err != nil {
 				return err
 			}
 			src, err := host.download(q, s, h, levels)

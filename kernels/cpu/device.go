@@ -22,7 +22,8 @@ const suggestedMemory = 1 << 30
 // Options configure a driver. The zero value is fine.
 type Options struct {
 	// Threads is how many threads one op may use; 0 means GOMAXPROCS at the time of Open. Ops of concurrent
-	// streams share Threads-1 helpers, so that the device as a whole does not exceed its streams plus those.
+	// streams of one priority share Threads-1 helpers; those of lower priority pause meanwhile. So as many threads work at
+	// a time as there are streams of one priority, and those.
 	Threads int
 }
 
@@ -47,9 +48,14 @@ func (d cpuDriver) Open(ordinal int) (driver.Device, error) {
 	if n == 0 {
 		n = runtime.GOMAXPROCS(0)
 	}
-	dev := &device{threads: n, crew: crew{tokens: make(chan struct{}, n-1)}}
-	for range n - 1 {
-		dev.crew.tokens <- struct{}{}
+	dev := &device{threads: n}
+	dev.turns.changed.L = &dev.turns.mu
+	for l := range dev.crews {
+		c := &dev.crews[l]
+		c.tokens = make(chan struct{}, n-1)
+		for range n - 1 {
+			c.tokens <- struct{}{}
+		}
 	}
 	return dev, nil
 }
@@ -57,7 +63,8 @@ func (d cpuDriver) Open(ordinal int) (driver.Device, error) {
 // device implements driver.Device.
 type device struct {
 	threads int
-	crew    crew
+	turns   turns
+	crews   [priorities]crew
 
 	mu      sync.Mutex
 	idle    []*scratch // working memory of workers that are not running
@@ -90,7 +97,9 @@ func (d *device) Close() error {
 	if closed {
 		return nil
 	}
-	d.crew.running.Wait()
+	for l := range d.crews {
+		d.crews[l].running.Wait()
+	}
 	if streams != 0 || mems != 0 {
 		return fmt.Errorf("cpu: device closed with %d streams and %d blocks of memory in use", streams, mems)
 	}

@@ -170,7 +170,8 @@ func (d *device) maskPrepare(op driver.MaskPrepare, stop *stopFlag) error {
 	if p.blob, err = layPrepared(dst, op.Width, op.Height, len(op.Regions.Regions)); err != nil {
 		return err
 	}
-	if err := p.plan(d.threads, &pace{stop: stop, left: paceNs}); err != nil {
+	pace := newPace(stop)
+	if err := p.plan(d.threads, &pace); err != nil {
 		return err
 	}
 	n := int(min(int64(d.threads), 1+p.total/(2*partCost)))

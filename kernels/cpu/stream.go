@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/polyscan/polyscan/kernels/driver"
 )
@@ -29,25 +30,46 @@ type task struct {
 	run  func(stop *stopFlag) error
 }
 
-// stopFlag tells running ops to return early.
-type stopFlag struct{ atomic.Bool }
-
-// pace is kept by whoever works on an op for long. It counts work and, each fifth of a millisecond, lets other
-// goroutines run (the one that a deadline wakes may otherwise wait 10 ms for a processor) and looks at the flag.
-type pace struct {
-	stop *stopFlag
-	left int // ns
+// stopFlag is what ops are told while they run: to return early, and how urgent they are. The zero value is for ops of the
+// lowest priority.
+type stopFlag struct {
+	atomic.Bool
+	level int
+	turns *turns // nil: nobody goes before
 }
 
-const paceNs = 200_000
+// pace is kept by whoever works on an op for long. It counts work and, each tenth of a millisecond, lets other
+// goroutines run (the one that a deadline wakes may otherwise wait 10 ms for a processor), and all ops of higher
+// priority, and looks at the flag.
+type pace struct {
+	stop *stopFlag
+	left int       // ns, of those that spend is told
+	last time.Time // when left was set
+	size int       // to what
+}
+
+// paceNs is how long a piece of work is to take between two looks. Memory that others use as well, and slow processors, can
+// make the nanoseconds that spend is told ten times too few, so they are measured against the clock.
+const paceNs = 100_000
+
+func newPace(stop *stopFlag) pace { return pace{stop: stop, left: paceNs / 8} }
 
 // spend says that work of about so many nanoseconds was done or is about to be. It returns true when to stop.
 func (p *pace) spend(ns int) bool {
 	if p.left -= ns; p.left > 0 {
 		return false
 	}
-	p.left = paceNs
+	if p.last.IsZero() {
+		p.size = paceNs
+	} else if took := int(time.Since(p.last)); took > 0 {
+		p.size = min(max(p.size*paceNs/took, p.size/4, paceNs/32), 2*p.size, paceNs)
+	}
+	p.left = p.size
 	runtime.Gosched()
+	if p.stop.turns != nil {
+		p.stop.turns.wait(p.stop)
+	}
+	p.last = time.Now()
 	return p.stop.Load()
 }
 
@@ -60,12 +82,14 @@ type stream struct {
 	changed *sync.Cond // queue, running or closed changed
 	queue   []task
 	running bool
+	busy    bool // as turns knows it
 	closed  bool
 	err     error         // of the first op that failed since the last Wait
 	done    chan struct{} // closed when the goroutine has returned
 }
 
-func (d *device) NewStream(int) (driver.Stream, error) {
+// NewStream implements driver.Device. There are priorities from 0 to 2; others count as the nearest one.
+func (d *device) NewStream(priority int) (driver.Stream, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.closed {
@@ -73,6 +97,7 @@ func (d *device) NewStream(int) (driver.Stream, error) {
 	}
 	d.streams++
 	s := &stream{dev: d, done: make(chan struct{})}
+	s.stop.level, s.stop.turns = min(max(priority, 0), priorities-1), &d.turns
 	s.changed = sync.NewCond(&s.mu)
 	go s.loop()
 	return s, nil
@@ -95,7 +120,7 @@ func (s *stream) loop() {
 			s.queue = nil
 		}
 		if s.err != nil {
-			s.changed.Broadcast()
+			s.progress()
 			continue
 		}
 		s.running = true
@@ -106,8 +131,22 @@ func (s *stream) loop() {
 		if err != nil && s.err == nil {
 			s.err = fmt.Errorf("cpu: %s: %w", t.name, err)
 		}
-		s.changed.Broadcast()
+		s.progress()
 	}
+}
+
+// progress tells everyone who waits for a change. s.mu is held. Who waits for the stream comes last: whoever is woken last
+// runs first.
+func (s *stream) progress() {
+	if busy := s.running || len(s.queue) > 0; busy != s.busy {
+		s.busy = busy
+		if busy {
+			s.dev.turns.begin(s.stop.level)
+		} else {
+			s.dev.turns.end(s.stop.level)
+		}
+	}
+	s.changed.Broadcast()
 }
 
 // guard turns a panic into an error: a bug in one op must not end the server. Nor must host memory that is shared with
@@ -147,8 +186,16 @@ func (s *stream) enqueue(name string, run func(*stopFlag) error) error {
 		return errClosed
 	}
 	s.queue = append(s.queue, task{name, run})
-	s.changed.Broadcast()
+	s.progress()
 	return nil
+}
+
+// halt drops what has not begun and stops what has. s.mu is held.
+func (s *stream) halt() {
+	s.stop.Store(true)
+	s.queue = nil
+	s.progress()
+	s.dev.turns.wake()
 }
 
 func (s *stream) Wait(ctx context.Context) error {
@@ -158,9 +205,7 @@ func (s *stream) Wait(ctx context.Context) error {
 		defer s.mu.Unlock()
 		if !over && (s.running || len(s.queue) > 0) {
 			cut = true
-			s.stop.Store(true)
-			s.queue = nil
-			s.changed.Broadcast()
+			s.halt()
 		}
 	})
 	defer quit()
@@ -186,9 +231,7 @@ func (s *stream) Close() error {
 		return nil
 	}
 	s.closed = true
-	s.queue = nil
-	s.stop.Store(true)
-	s.changed.Broadcast()
+	s.halt()
 	s.mu.Unlock()
 	<-s.done
 	s.dev.mu.Lock()
@@ -264,7 +307,7 @@ func (s *stream) Fill(dst driver.Slice, value byte) error {
 		if err != nil {
 			return err
 		}
-		p := pace{stop: stop, left: paceNs}
+		p := newPace(stop)
 		for len(to) > 0 {
 			n := min(len(to), copyStep)
 			fill(to[:n], value)

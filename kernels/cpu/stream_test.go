@@ -221,8 +221,8 @@ func TestPanic(t *testing.T) {
 		t.Errorf("the error is %v", err)
 	}
 	f.wait()
-	s.dev.crew.running.Wait()
-	if n := len(s.dev.crew.tokens); n != 1 {
+	s.dev.crews[0].running.Wait()
+	if n := len(s.dev.crews[0].tokens); n != 1 {
 		t.Errorf("%d helpers may be started, want 1", n)
 	}
 }

@@ -38,7 +38,62 @@ func (d *device) giveBack(s *scratch) {
 	}
 }
 
-// crew is the helpers of a device: goroutines that take part in ops besides those of the streams.
+// priorities is how many priorities there are.
+const priorities = 3
+
+// turns lets ops of higher priority go first: the workers of others pause between pieces of about [paceNs] as long as a stream
+// of higher priority has work. So an op has all threads within about that time, however many ops of lower priority run.
+type turns struct {
+	busy   [priorities]atomic.Int32 // streams that have work
+	paused atomic.Int32             // workers
+
+	mu      sync.Mutex
+	changed sync.Cond
+}
+
+func (t *turns) begin(level int) { t.busy[level].Add(1) }
+
+func (t *turns) end(level int) {
+	if t.busy[level].Add(-1) == 0 && level > 0 {
+		t.wake()
+	}
+}
+
+// outranked reports whether there is work of higher priority.
+func (t *turns) outranked(level int) bool {
+	for l := level + 1; l < priorities; l++ {
+		if t.busy[l].Load() > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// wait pauses while there is work of higher priority and the op is not to stop.
+func (t *turns) wait(stop *stopFlag) {
+	if !t.outranked(stop.level) {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.paused.Add(1) // before the look at busy, as wake has it the other way round
+	defer t.paused.Add(-1)
+	for t.outranked(stop.level) && !stop.Load() {
+		t.changed.Wait()
+	}
+}
+
+// wake has those who wait look again.
+func (t *turns) wake() {
+	if t.paused.Load() == 0 {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.changed.Broadcast()
+}
+
+// crew is the helpers of the ops of one priority: goroutines that take part in ops besides those of the streams.
 type crew struct {
 	tokens    chan struct{}            // one for each helper that may be started
 	open      atomic.Pointer[sharedOp] // an op that more hands are welcome to
@@ -69,7 +124,7 @@ type sharedOp struct {
 func (d *device) share(name string, n int, stop *stopFlag, work func(*scratch) error) error {
 	j := &sharedOp{dev: d, name: name, stop: stop, work: work}
 	if n > 1 {
-		c := &d.crew
+		c := &d.crews[stop.level]
 		want := n - 1
 		if c.open.CompareAndSwap(nil, j) {
 			defer c.open.CompareAndSwap(j, nil)
@@ -78,7 +133,7 @@ func (d *device) share(name string, n int, stop *stopFlag, work func(*scratch) e
 		for range want {
 			select {
 			case <-c.tokens:
-				c.running.Go(func() { d.help(j) })
+				c.running.Go(func() { c.help(j) })
 				continue
 			default:
 			}
@@ -95,8 +150,7 @@ func (d *device) share(name string, n int, stop *stopFlag, work func(*scratch) e
 }
 
 // help takes part in a job, and in others that come soon.
-func (d *device) help(j *sharedOp) {
-	c := &d.crew
+func (c *crew) help(j *sharedOp) {
 	defer func() { c.tokens <- struct{}{} }()
 	for {
 		if j.join() {
@@ -127,7 +181,7 @@ func (j *sharedOp) join() bool {
 func (j *sharedOp) do() {
 	defer j.hands.Done()
 	s := j.dev.lease()
-	s.pace = pace{stop: j.stop, left: paceNs}
+	s.pace = newPace(j.stop)
 	err := guard(j.name, func() error { return j.work(s) })
 	if err == nil {
 		// After an error the scratch may hold anything; the next worker starts with a fresh one.
