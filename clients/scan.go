@@ -122,6 +122,8 @@ type ScanStats struct {
 	Reconnects, Resent uint64
 	// Waiting is how many updates wait to be received.
 	Waiting int
+	// Leases is how often shared memory was leased: what an earlier one held isn't in a later one.
+	Leases int
 }
 
 // ErrScanEnded is returned by [Scan.Send] after [Scan.CloseSend], and when the stream has ended; then [Scan.Recv] says why.
@@ -182,7 +184,7 @@ type scanSlot struct {
 	end   uint64 // the line after its last one
 	bytes int    // of its pixels
 	// inUse is how many messages on their way refer to the pixels.
-	inUse atomic.Int32
+	inUse *atomic.Int32
 }
 
 type stamp struct {
@@ -206,6 +208,9 @@ func (c *Client) OpenScan(ctx context.Context, open *polyscanv1.ScanOpen, o Scan
 	}
 	if s.memory, err = s.newMemory(); err != nil {
 		return fail(err)
+	}
+	if o.SharedMemory {
+		s.stats.Leases++
 	}
 	conn, err := s.connect(o.Resume != nil)
 	if err != nil {
@@ -249,6 +254,9 @@ func newScan(ctx context.Context, c *Client, open *polyscanv1.ScanOpen, o ScanOp
 		updates: make(chan *ScanUpdate, o.Updates), done: make(chan struct{}),
 		room: make(chan struct{}, 1), work: make(chan struct{}, 1),
 		slots: make([]scanSlot, o.Strips), start: time.Now(),
+	}
+	for i := range s.slots {
+		s.slots[i].inUse = new(atomic.Int32)
 	}
 	if s.stride == 0 {
 		s.stride = s.row
@@ -622,6 +630,7 @@ func (s *Scan) attempt() (*scanConn, error) {
 		}
 		s.retired = append(s.retired, s.memory)
 		s.memory = m
+		s.stats.Leases++
 		if s.buffer == nil {
 			s.dropRetired()
 		}
@@ -644,6 +653,13 @@ func (s *Scan) resume(opened *polyscanv1.ScanOpened) int {
 		}
 	}
 	s.opened = opened
+	// A transport that broke down may never say that it is done with a message, and may still be reading it.
+	for i := range s.slots {
+		if s.slots[i].inUse.Load() > 0 {
+			s.memory.renew(i)
+			s.slots[i].inUse = new(atomic.Int32)
+		}
+	}
 	s.acked, s.sent = next, next
 	s.credit = opened.GetCreditLine()
 	wake(s.room)

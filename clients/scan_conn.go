@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -193,7 +194,7 @@ func (s *Scan) sendStrips(c *scanConn) {
 			c.cancel(err)
 			return
 		}
-		req, slot, pixels, end := s.nextStrip()
+		req, pixels, inUse, end := s.nextStrip()
 		switch {
 		case end:
 			if err := c.rpc.CloseSend(); err != nil {
@@ -211,7 +212,7 @@ func (s *Scan) sendStrips(c *scanConn) {
 		m := framecodec.New(req)
 		if pixels != nil {
 			m.SetPayload(mem.BufferSlice{framecodec.NewBuffer(pixels, func() {
-				slot.inUse.Add(-1)
+				inUse.Add(-1)
 				wake(s.room)
 			})})
 		}
@@ -227,16 +228,16 @@ func (s *Scan) sendStrips(c *scanConn) {
 	}
 }
 
-// nextStrip takes the next strip to send; end says that there will be none. pixels, where they travel in the message, are in use
-// until released.
-func (s *Scan) nextStrip() (req *polyscanv1.ScanLinesRequest, slot *scanSlot, pixels []byte, end bool) {
+// nextStrip takes the next strip to send; end says that there will be none. Where pixels travel in the message they are counted as
+// in use.
+func (s *Scan) nextStrip() (req *polyscanv1.ScanLinesRequest, pixels []byte, inUse *atomic.Int32, end bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.sent == s.head {
 		return nil, nil, nil, s.closing
 	}
 	i := int(s.sent % uint64(len(s.slots)))
-	slot = &s.slots[i]
+	slot := &s.slots[i]
 	// One strip may go whatever its lines: the number of the next line may be far ahead where lines were lost.
 	if slot.end > s.credit && s.sent > s.acked {
 		return nil, nil, nil, false
@@ -253,11 +254,12 @@ func (s *Scan) nextStrip() (req *polyscanv1.ScanLinesRequest, slot *scanSlot, pi
 	} else {
 		strip.Frame.Source = &polyscanv1.Frame_Data{Data: []byte{}}
 		pixels = s.memory.slot(i)[:slot.bytes]
-		slot.inUse.Add(1)
+		inUse = slot.inUse
+		inUse.Add(1)
 	}
 	s.sent++
 	s.most = max(s.most, s.sent)
-	return &polyscanv1.ScanLinesRequest{Message: &polyscanv1.ScanLinesRequest_Strip{Strip: strip}}, slot, pixels, false
+	return &polyscanv1.ScanLinesRequest{Message: &polyscanv1.ScanLinesRequest_Strip{Strip: strip}}, pixels, inUse, false
 }
 
 // watch ends a connection over which the server owes an acknowledgement for too long.

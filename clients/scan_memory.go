@@ -3,6 +3,7 @@ package clients
 // Where a line-scan stream keeps its strips: memory of this process, or a lease that the server reads.
 
 import (
+	"bytes"
 	"fmt"
 
 	polyscanv1 "github.com/polyscan/polyscan/proto/polyscan/v1"
@@ -10,8 +11,10 @@ import (
 
 // stripMemory is room for a number of strips of the same size.
 type stripMemory interface {
-	// slot is the memory of strip i; it is the same at every call.
+	// slot is the memory of slot i; it is the same at every call but for renew.
 	slot(i int) []byte
+	// renew moves slot i to other memory, and leaves the old to whoever reads it.
+	renew(i int)
 	// shared says where the first n bytes of slot i are for the server; nil if they have to travel.
 	shared(i, n int) *polyscanv1.SharedPixels
 	// lost is nil while the server can read it, and then says why it can't.
@@ -54,6 +57,8 @@ func (m *heapMemory) slot(i int) []byte {
 	return m.slots[i]
 }
 
+func (m *heapMemory) renew(i int) { m.slots[i] = bytes.Clone(m.slots[i]) }
+
 func (m *heapMemory) shared(int, int) *polyscanv1.SharedPixels { return nil }
 func (m *heapMemory) lost() error                              { return nil }
 func (m *heapMemory) kept() bool                               { return true }
@@ -66,6 +71,8 @@ type leasedMemory struct {
 }
 
 func (m *leasedMemory) slot(i int) []byte { return m.slots[i].Bytes() }
+
+func (m *leasedMemory) renew(int) {} // it doesn't travel in messages
 
 func (m *leasedMemory) shared(i, n int) *polyscanv1.SharedPixels { return m.slots[i].Pixels(n) }
 

@@ -96,7 +96,7 @@ type scanTB interface {
 	Fatal(...any)
 }
 
-func serveScan(t scanTB, script func(call int, s *scanCall) error) *Client {
+func serveScan(t scanTB, script func(call int, s *scanCall) error, opts ...Option) *Client {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -106,7 +106,7 @@ func serveScan(t scanTB, script func(call int, s *scanCall) error) *Client {
 	polyscanv1.RegisterLineScanServiceServer(server, &scanFake{script: script})
 	done := make(chan error, 1)
 	go func() { done <- server.Serve(l) }()
-	c, err := Dial(l.Addr().String())
+	c, err := Dial(l.Addr().String(), opts...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -569,6 +569,77 @@ func TestScanSlowConsumer(t *testing.T) {
 	}
 	if got != n {
 		t.Errorf("%d results of %d strips", got, n)
+	}
+}
+
+// TestScanKilled resets the connection under strips that are being written: their memory comes back all the same.
+func TestScanKilled(t *testing.T) {
+	const width, lines, strips = 4096, 512, 6
+	conns := make(chan net.Conn, 10)
+	dialer := WithDialOptions(grpc.WithContextDialer(func(ctx context.Context, addr string) (net.Conn, error) {
+		conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", addr)
+		if err == nil {
+			conns <- conn
+		}
+		return conn, err
+	}))
+	c := serveScan(t, func(call int, c *scanCall) error {
+		if err := c.begin(); err != nil {
+			return err
+		}
+		for n := uint64(0); ; n++ {
+			if call == 0 {
+				return waitFor(c) // without reading: what doesn't fit into the windows waits on the other side
+			}
+			st, err := c.strip()
+			if errors.Is(err, io.EOF) {
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+			if want := bytes.Repeat([]byte{byte(n)}, width*lines); !bytes.Equal(st.GetFrame().GetData(), want) {
+				return status.Errorf(codes.InvalidArgument, "strip %d has other pixels", n)
+			}
+			if err := errors.Join(c.result(n, n), c.ack(n+1, 1<<40)); err != nil {
+				return err
+			}
+		}
+	}, dialer)
+	open := scanOpen()
+	open.Layout.Width, open.Layout.Height = width, lines
+	s, err := c.OpenScan(t.Context(), open, ScanOptions{Strips: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	var sending sync.WaitGroup
+	sending.Go(func() {
+		defer s.CloseSend()
+		for n := range strips {
+			if _, err := s.Send(t.Context(), Strip{Pixels: bytes.Repeat([]byte{byte(n)}, width*lines)}); err != nil {
+				t.Errorf("strip %d: %v", n, err)
+				return
+			}
+			if n == 1 {
+				if err := (<-conns).Close(); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+	})
+	results := 0
+	for u, err := range s.Updates() {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if u.Part != nil {
+			results++
+		}
+	}
+	sending.Wait()
+	if results != strips {
+		t.Errorf("%d results of %d strips", results, strips)
 	}
 }
 

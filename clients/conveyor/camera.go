@@ -150,13 +150,19 @@ func (c *camera) run(ctx, stop context.Context, duration time.Duration) (err err
 	return sent
 }
 
+// place is a piece of leased memory.
+type place struct {
+	lease int
+	first *byte
+}
+
 // play hands strips over.
 func (c *camera) play(ctx, stop context.Context, duration time.Duration) error {
 	s := c.scene
 	var runs []stretch
 	var starts []int
 	var marks []uint64
-	held := map[*byte]string{} // what a piece of shared memory holds already
+	held := map[place]string{} // what shared memory holds already
 	row := s.belt.rowBytes()
 	nextPart := uint64(0)
 	period := c.pacer.profile.due(float64(s.stripLines))
@@ -179,11 +185,11 @@ func (c *camera) play(ctx, stop context.Context, duration time.Duration) error {
 		}
 		runs = s.belt.runs(runs[:0], first, lines)
 		if c.load.shared {
-			// And where the same lines are there already, it would cost nothing to write them.
-			key := fmt.Sprint(runs)
-			if held[&buf[0]] != key {
+			// And where the same lines are there already, it needn't cost anything.
+			at, key := place{c.scan.Stats().Leases, &buf[0]}, fmt.Sprint(runs)
+			if held[at] != key {
 				s.belt.copy(buf, runs)
-				held[&buf[0]] = key
+				held[at] = key
 			}
 		} else {
 			s.belt.copy(buf, runs)

@@ -37,15 +37,27 @@ func (t *target) dial(extra ...clients.Option) (*clients.Client, error) {
 // ends with its standard input.
 type serverCmd struct {
 	Listen  string `required:"" placeholder:"ADDR"`
+	Shared  string `placeholder:"PATH"` // socket of shared memory; empty: none
 	Device  string `default:"auto"`
 	Threads int
 }
+
+// sharedBytes is how much memory cameras may lease in all; what nobody leases isn't taken.
+const sharedBytes = 8 << 30
 
 // The words that the two processes say to each other.
 const listeningOn = "listening on "
 
 func (c *serverCmd) Run(e *env) error {
-	s, err := server.New(server.Config{Device: c.Device, Threads: c.Threads})
+	cfg := server.Config{Device: c.Device, Threads: c.Threads}
+	if c.Shared != "" {
+		l, err := net.ListenUnix("unix", &net.UnixAddr{Name: c.Shared, Net: "unix"})
+		if err != nil {
+			return err
+		}
+		cfg.SharedMemoryListener, cfg.SharedMemoryBytes = l, sharedBytes
+	}
+	s, err := server.New(cfg)
 	if err != nil {
 		return err
 	}
@@ -83,7 +95,11 @@ func startServer(transport, device string, threads int) (_ *target, err error) {
 		}
 		listen = "unix:" + filepath.Join(dir, "server")
 	}
-	cmd := exec.Command(exe, "server", "--listen", listen, "--device", device, "--threads", fmt.Sprint(threads))
+	args := []string{"server", "--listen", listen, "--device", device, "--threads", fmt.Sprint(threads)}
+	if transport == "shm" {
+		args = append(args, "--shared", filepath.Join(dir, "memory"))
+	}
+	cmd := exec.Command(exe, args...)
 	cmd.Env = append(os.Environ(), childEnvironment...)
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
