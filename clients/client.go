@@ -19,6 +19,7 @@ type Client struct {
 	Inspection polyscanv1.InspectionServiceClient
 	Recipe     polyscanv1.RecipeServiceClient
 	Device     polyscanv1.DeviceServiceClient
+	Frame      polyscanv1.FrameServiceClient
 	LowPoly    polyscanv1.LowPolyServiceClient
 
 	cc     grpc.ClientConnInterface
@@ -35,6 +36,7 @@ func New(cc grpc.ClientConnInterface) *Client {
 		Inspection: polyscanv1.NewInspectionServiceClient(cc),
 		Recipe:     polyscanv1.NewRecipeServiceClient(cc),
 		Device:     polyscanv1.NewDeviceServiceClient(cc),
+		Frame:      polyscanv1.NewFrameServiceClient(cc),
 		LowPoly:    polyscanv1.NewLowPolyServiceClient(cc),
 		cc:         cc,
 	}
