@@ -49,6 +49,13 @@ type connection struct {
 	close func() error
 }
 
+// end closes the connection when a command returns. What goes wrong is the command's error, unless that has one.
+func (c *connection) end(err *error) {
+	if cerr := c.close(); *err == nil {
+		*err = cerr
+	}
+}
+
 // fail adds to an error what it is about, in the words of the command line.
 func (c *connection) fail(err error, frameName string, r *regions) error {
 	var e *clients.Error

@@ -55,11 +55,7 @@ func (c *deviceCmd) Run(e *env) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() {
-		if cerr := conn.close(); err == nil {
-			err = cerr
-		}
-	}()
+	defer conn.end(&err)
 	d, err := conn.GetDevice(conn.ctx)
 	if err != nil {
 		return conn.fail(err, "", nil)

@@ -65,11 +65,7 @@ func (c *maskCmd) Run(e *env) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() {
-		if cerr := conn.close(); err == nil {
-			err = cerr
-		}
-	}()
+	defer conn.end(&err)
 	res, err := conn.Rasterize(conn.ctx, req)
 	if err != nil {
 		return conn.fail(err, "", t.regions)

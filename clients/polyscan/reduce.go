@@ -75,11 +75,7 @@ func (c *reduceCmd) Run(e *env) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() {
-		if cerr := conn.close(); err == nil {
-			err = cerr
-		}
-	}()
+	defer conn.end(&err)
 	drawn := t.regions
 	if c.Overlay != "" && t.recipe != nil {
 		stored, err := conn.GetRecipe(conn.ctx, t.recipe.GetName(), t.recipe.GetVersion())

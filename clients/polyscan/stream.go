@@ -136,11 +136,7 @@ func (c *streamCmd) Run(e *env) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() {
-		if cerr := conn.close(); err == nil {
-			err = cerr
-		}
-	}()
+	defer conn.end(&err)
 
 	s := &streamRun{cmd: c, env: e, conn: conn, target: t, names: names}
 	if c.CSV != "" {

@@ -62,11 +62,7 @@ func (c *triangulateCmd) Run(e *env) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() {
-		if cerr := conn.close(); err == nil {
-			err = cerr
-		}
-	}()
+	defer conn.end(&err)
 	class := polyscanv1.WorkClass_WORK_CLASS_INTERACTIVE
 	if c.Batch {
 		class = polyscanv1.WorkClass_WORK_CLASS_BATCH

@@ -78,46 +78,25 @@ func makeShape(m protoreflect.Message) *shape {
 // measure adds up the fields before end. It reports false where there is nothing more to be learned.
 func measure(c *cursor, end int, s *shape, total *int64, limit int64) bool {
 	for c.pos < end {
-		tag, ok := c.uvarint()
+		f, ok := c.field(end)
 		if !ok {
 			return false
 		}
-		number, typ := protowire.DecodeTag(tag)
-		n := 0
-		switch typ {
-		case protowire.VarintType:
-			_, ok = c.uvarint()
-		case protowire.Fixed32Type:
-			n = 4
-		case protowire.Fixed64Type:
-			n = 8
-		case protowire.BytesType:
-			var u uint64
-			u, ok = c.uvarint()
-			if !ok || c.pos > end || u > uint64(end-c.pos) {
-				return false
-			}
-			n = int(u)
-			if inner := s.messages[number]; inner != nil {
+		if f.typ == protowire.BytesType { // groups have the fields of an unknown one
+			if inner := s.messages[f.number]; inner != nil {
 				*total += inner.size
-				if *total > limit || !measure(c, c.pos+n, inner, total, limit) {
+				if *total > limit || !measure(c, c.pos+f.n, inner, total, limit) {
 					return false
 				}
 				continue
 			}
-			if _, ok := s.headers[number]; ok {
+			if _, ok := s.headers[f.number]; ok {
 				if *total += int64(unsafe.Sizeof("")); *total > limit {
 					return false
 				}
 			}
-		case protowire.StartGroupType, protowire.EndGroupType: // their fields are unknown ones
-		default:
-			ok = false
 		}
-		if !ok || c.pos > end || n > end-c.pos {
-			return false
-		}
-		c.skip(n)
+		c.skip(f.n)
 	}
 	return true
 }

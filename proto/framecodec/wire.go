@@ -42,47 +42,18 @@ func scan(data mem.BufferSlice, start, end int, fd protoreflect.FieldDescriptor)
 	found := false
 	c := cursorAt(data, start)
 	for c.pos < end {
-		tag, ok := c.uvarint()
-		if !ok {
+		f, ok := c.field(end)
+		if !ok || !f.number.IsValid() || f.group() || sibling(fd, f.number) && f.number != fd.Number() {
 			return l, false
 		}
-		number, typ := protowire.DecodeTag(tag)
-		if !number.IsValid() || sibling(fd, number) && number != fd.Number() {
-			return l, false
-		}
-		n := 0
-		switch typ {
-		case protowire.VarintType:
-			_, ok = c.uvarint()
-		case protowire.Fixed32Type:
-			n = 4
-		case protowire.Fixed64Type:
-			n = 8
-		case protowire.BytesType:
-			size := c.pos
-			var u uint64
-			u, ok = c.uvarint()
-			if ok && (c.pos > end || u > uint64(end-c.pos)) {
+		if f.number == fd.Number() {
+			if found || f.typ != protowire.BytesType { // of another type it is an unknown field to protobuf
 				return l, false
 			}
-			n = int(u)
-			if number == fd.Number() {
-				if found {
-					return l, false
-				}
-				found = true
-				l.size, l.inner, l.innerEnd = size, c.pos, c.pos+n
-			}
-		default:
-			ok = false
+			found = true
+			l.size, l.inner, l.innerEnd = f.size, c.pos, c.pos+f.n
 		}
-		if typ != protowire.BytesType && number == fd.Number() {
-			return l, false // an unknown field to protobuf
-		}
-		if !ok || c.pos > end || n > end-c.pos {
-			return l, false
-		}
-		c.skip(n)
+		c.skip(f.n)
 	}
 	return l, found
 }
@@ -180,6 +151,47 @@ func (c *cursor) skip(n int) {
 		c.cur, c.rest = c.rest[0].ReadOnlyData(), c.rest[1:]
 	}
 	c.cur = c.cur[n:]
+}
+
+// field is the head of a field: what comes before its bytes.
+type field struct {
+	number protowire.Number
+	typ    protowire.Type
+	size   int // where the length is, of those that have one
+	n      int // bytes that follow; 0 for a varint, which has been read, and for the ends of a group
+}
+
+// group reports whether the field begins or ends a group.
+func (f field) group() bool {
+	return f.typ == protowire.StartGroupType || f.typ == protowire.EndGroupType
+}
+
+// field reads the head of a field of a message that ends at end. It reports false where the field isn't whole.
+func (c *cursor) field(end int) (f field, ok bool) {
+	tag, ok := c.uvarint()
+	if !ok {
+		return f, false
+	}
+	f.number, f.typ = protowire.DecodeTag(tag)
+	f.size = c.pos
+	switch f.typ {
+	case protowire.VarintType:
+		_, ok = c.uvarint()
+	case protowire.Fixed32Type:
+		f.n = 4
+	case protowire.Fixed64Type:
+		f.n = 8
+	case protowire.BytesType:
+		var n uint64
+		if n, ok = c.uvarint(); n > uint64(max(end-c.pos, 0)) {
+			return f, false
+		}
+		f.n = int(n)
+	case protowire.StartGroupType, protowire.EndGroupType:
+	default:
+		return f, false
+	}
+	return f, ok && f.n <= end-c.pos
 }
 
 // uvarint reads a varint as protowire does: at most ten bytes, the tenth no more than 1.
