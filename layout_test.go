@@ -408,16 +408,7 @@ func TestScan(t *testing.T) {
 func scan(root fs.FS) (graph, error) {
 	g := graph{ours: map[string]bool{}}
 	fset := token.NewFileSet()
-	err := fs.WalkDir(root, ".", func(name string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		if d.IsDir() {
-			if skipped(name) {
-				return fs.SkipDir
-			}
-			return nil
-		}
+	err := walkFiles(root, func(name string) error {
 		if path.Ext(name) != ".go" {
 			return nil
 		}
@@ -453,9 +444,20 @@ func scan(root fs.FS) (graph, error) {
 	return g, err
 }
 
-// skipped names the folders that hold nothing of the repository.
-func skipped(dir string) bool {
-	return dir == ".git" || dir == "bin" || dir == "build"
+// walkFiles calls visit for each file below the root, in lexical order, but for
+// those in folders that hold nothing of the repository.
+func walkFiles(root fs.FS, visit func(name string) error) error {
+	return fs.WalkDir(root, ".", func(name string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case !d.IsDir():
+			return visit(name)
+		case name == ".git" || name == "bin" || name == "build":
+			return fs.SkipDir
+		}
+		return nil
+	})
 }
 
 // parseGraph reads "importer path + importer path".

@@ -83,16 +83,7 @@ func findWords(t *testing.T, root fs.FS) []string {
 	t.Helper()
 	re := matcher()
 	found := []string{}
-	err := fs.WalkDir(root, ".", func(name string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		if d.IsDir() {
-			if skipped(name) {
-				return fs.SkipDir
-			}
-			return nil
-		}
+	err := walkFiles(root, func(name string) error {
 		text, err := fs.ReadFile(root, name)
 		if err != nil {
 			return err
