@@ -2,6 +2,7 @@ package kernels
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"unsafe"
@@ -69,6 +70,9 @@ func Alloc[T Elem](q *Queue, n int, label string) (Buffer[T], error) {
 	}
 	var z T
 	s := driver.Slice{Mem: q.dev.mem.mem, Off: q.arena.off + off, Len: int64(n) * int64(unsafe.Sizeof(z))}
+	if q.dev.poison && s.Len < need {
+		q.padded = append(q.padded, block{off: s.Off, len: need, bytes: s.Len, label: label})
+	}
 	return Buffer[T]{s, n}, nil
 }
 
@@ -88,6 +92,7 @@ func Free[T Elem](q *Queue, b Buffer[T]) error {
 		if err := q.stream.Fill(driver.Slice{Mem: b.slice.Mem, Off: b.slice.Off, Len: roundUp(b.slice.Len)}, poison); err != nil {
 			return err
 		}
+		q.padded = slices.DeleteFunc(q.padded, func(p block) bool { return p.off == b.slice.Off })
 	}
 	q.scratch.free(off)
 	return nil

@@ -296,17 +296,14 @@ func (q *Queue) run(fn func(*Queue) error) (err error) {
 		if q.scratch != nil {
 			heaps.Put(q.scratch)
 		}
-		if q.dev.poison && q.arena.len > 0 && q.stream != nil {
-			perr := inspect(q.stream, q.dev.mem.mem, q.arena)
-			if perr = errors.Join(perr, overwrite(q.stream, q.dev.mem.mem, q.arena)); err == nil {
+		if q.stream != nil {
+			if perr := q.buryArena(); err == nil {
 				err = perr
 			}
 		}
 	}()
-	if q.dev.poison && q.arena.len > 0 {
-		if err := overwrite(q.stream, q.dev.mem.mem, q.arena); err != nil {
-			return err
-		}
+	if err := q.poisonArena(); err != nil {
+		return err
 	}
 	return fn(q)
 }
@@ -319,6 +316,7 @@ type Queue struct {
 	ticket
 	// scratch is what Alloc hands out of the arena; nil before the first.
 	scratch *heap
+	padded  []block     // what Alloc handed out with padding behind it; only with Config.Poison
 	done    atomic.Bool // set when fn has returned: the stream may be another job's
 	chunk   chunk
 }

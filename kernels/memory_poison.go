@@ -89,3 +89,23 @@ func inspect(s driver.Stream, mem driver.Mem, b block) error {
 	}
 	return nil
 }
+
+// poisonArena overwrites the job's memory before its function runs.
+func (q *Queue) poisonArena() error {
+	if !q.dev.poison || q.arena.len == 0 {
+		return nil
+	}
+	return overwrite(q.stream, q.dev.mem.mem, q.arena)
+}
+
+// buryArena looks at what lies behind the job's buffers and its memory, which it then overwrites. The stream has drained.
+func (q *Queue) buryArena() error {
+	if !q.dev.poison || q.arena.len == 0 {
+		return nil
+	}
+	var errs []error
+	for _, b := range append(q.padded, q.arena) {
+		errs = append(errs, inspect(q.stream, q.dev.mem.mem, b))
+	}
+	return errors.Join(append(errs, overwrite(q.stream, q.dev.mem.mem, q.arena))...)
+}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -164,13 +165,19 @@ func TestOverrun(t *testing.T) {
 	beyond := func(q *Queue, s driver.Slice, by int64) error {
 		return q.stream.Fill(driver.Slice{Mem: s.Mem, Off: s.Off + s.Len + by, Len: 1}, 0)
 	}
-	for _, by := range []int64{0, 23, 24, 279} { // 1000 bytes are 24 short of 1024, and 256 are guard
+	for _, by := range []int64{0, 23, 24, 255} { // 1000 bytes are 24 short of 1024, and 256 are guard
 		d, done := openPoisoned(t, 1<<16)
 		err := d.Do(context.Background(), Job{Label: "job", Footprint: 1000}, func(q *Queue) error {
 			b, err := Alloc[byte](q, 1000, "b")
 			return errors.Join(err, beyond(q, b.Slice(), by))
 		})
-		if !errors.Is(err, ErrOverrun) || !strings.Contains(err.Error(), `"job" of 1000 bytes`) {
+		want := `"job" of 1000 bytes: byte 1255 was written`
+		if by < 24 { // the job's own buffer and the job's memory end there
+			want = fmt.Sprintf("\"b\" of 1000 bytes: byte %d was written", 1000+by)
+		} else if by == 24 {
+			want = `"job" of 1000 bytes: byte 1024 was written`
+		}
+		if !errors.Is(err, ErrOverrun) || !strings.Contains(err.Error(), want) {
 			t.Errorf("job, %d beyond: %v", by, err)
 		}
 		k, err1 := Keep[byte](d, 1000, "kept")
@@ -194,6 +201,34 @@ func TestOverrun(t *testing.T) {
 			!strings.Contains(err.Error(), `"kept"`) || !strings.Contains(err.Error(), `"resident"`) || !strings.Contains(err.Error(), `"evicted"`) {
 			t.Errorf("kept, %d beyond: %v", by, err)
 		}
+	}
+}
+
+// A buffer that writes into the next one of its job is caught where it is padded, and not once it is free.
+func TestOverrunWithinAJob(t *testing.T) {
+	d, done := openPoisoned(t, 1<<16)
+	for _, free := range []bool{false, true} {
+		err := d.Do(context.Background(), Job{Label: "job", Footprint: 2048}, func(q *Queue) error {
+			a, err1 := Alloc[byte](q, 1000, "a")
+			b, err2 := Alloc[byte](q, 1024, "b")
+			if err := errors.Join(err1, err2, Fill(q, b, 0)); err != nil {
+				return err
+			}
+			if free {
+				if err := Free(q, a); err != nil {
+					return err
+				}
+				c, err := Alloc[byte](q, 1024, "c")
+				return errors.Join(err, Fill(q, c, 0))
+			}
+			return q.stream.Fill(driver.Slice{Mem: a.slice.Mem, Off: a.slice.Off, Len: 1010}, 0)
+		})
+		if free && err != nil || !free && (!errors.Is(err, ErrOverrun) || !strings.Contains(err.Error(), `"a" of 1000 bytes: byte 1000 was written`)) {
+			t.Errorf("freed %v: %v", free, err)
+		}
+	}
+	if err := done(); err != nil {
+		t.Error(err)
 	}
 }
 
