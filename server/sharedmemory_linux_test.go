@@ -130,6 +130,13 @@ func TestSharedFrames(t *testing.T) {
 	direct, err := (&inspectionServer{Server: s.Server}).Reduce(t.Context(), &pb.ReduceRequest{Inspection: all3, Frame: f})
 	check("without a transport", direct.GetResult(), err)
 
+	kept, err := pb.NewFrameServiceClient(s.conn).PutFrame(t.Context(), &pb.PutFrameRequest{Frame: f})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err = c.Reduce(t.Context(), all3, &pb.Frame{Source: &pb.Frame_Resident{Resident: kept.Frame.Name}})
+	check("PutFrame", r, err)
+
 	// With gaps between rows, and a gap behind the last.
 	gaps := clients.Raw{Width: 2, Height: 2, Stride: 4, Format: clients.Gray8}
 	f, err = slot.Frame(gaps)
@@ -143,7 +150,7 @@ func TestSharedFrames(t *testing.T) {
 			t.Errorf("%v, %v", r, err)
 		}
 	}
-	if n := metric(t, s, "polyscan_shared_memory_read_bytes_total"); n != 4*9+6+8 {
+	if n := metric(t, s, "polyscan_shared_memory_read_bytes_total"); n != 5*9+6+8 {
 		t.Errorf("%v bytes read", n)
 	}
 }
