@@ -540,7 +540,7 @@ func (c *Scanner) run(ctx context.Context, s *ScanStrip, sums *bool) error {
 	}
 	pieces, size, y0 := c.pieces(s)
 	defer clear(c.host.pieces[:cap(c.host.pieces)])
-	job := kernels.Job{Label: "scan strip"}
+	job := kernels.Job{Label: "scan strip", Units: int64(size)}
 	if pieces != nil {
 		job.Footprint = kernels.Bytes[byte](size)
 	}

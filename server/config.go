@@ -79,6 +79,22 @@ type Config struct {
 	// The user of this process and root may anyway.
 	SharedMemoryUIDs []uint32
 
+	// ScanSessions bounds the line-scan sessions, those between two connections included; default 256.
+	ScanSessions int
+	// ScanCreditBytes is how many bytes of strips a line-scan client may have under way; default 4 MiB, and four strips at
+	// least, beside those that wait for a missing one.
+	ScanCreditBytes int
+	// ScanUnreadBytes is how much results and events take that a line-scan client has not read, or may ask for again after
+	// its connection broke; default 512 KiB. A client that leaves more than that is cut off.
+	ScanUnreadBytes int
+	// ScanParts bounds the parts of a session that are under way at the same time; default 1,024.
+	ScanParts int
+	// ScanResumeWindow is how long a line-scan session outlives its connection; default 30 s.
+	ScanResumeWindow time.Duration
+	// ScanDrainTime is how long line-scan clients may go on when the server shuts down; then what they have sent is
+	// finished. Default 2 s.
+	ScanDrainTime time.Duration
+
 	// RecipeDir is where recipes are stored; "" keeps them in memory. One server at a time may use a directory.
 	RecipeDir string
 	// MaxPoints bounds the points of a triangulation; default 10,000,000. On the device each takes about 150 bytes.
@@ -120,6 +136,12 @@ const (
 	DefaultSharedMemoryBytes = 1 << 30
 	DefaultMaxFrames         = 10_000
 	DefaultMaxPoints         = 10_000_000
+	DefaultScanSessions      = 256
+	DefaultScanCreditBytes   = 4 << 20
+	DefaultScanUnreadBytes   = 512 << 10
+	DefaultScanParts         = 1024
+	DefaultScanResumeWindow  = 30 * time.Second
+	DefaultScanDrainTime     = 2 * time.Second
 	DefaultMaxRecipes        = 10_000
 	DefaultMaxRecipeBytes    = 1 << 30
 )
@@ -158,6 +180,12 @@ func (c Config) withDefaults() (Config, error) {
 		{"FrameCopyBytes", c.FrameCopyBytes, 1 << 62},
 		{"SharedMemoryBytes", c.SharedMemoryBytes, 1 << 62},
 		{"MaxPoints", int64(c.MaxPoints), driver.MaxPoints},
+		{"ScanSessions", int64(c.ScanSessions), 1 << 20},
+		{"ScanCreditBytes", int64(c.ScanCreditBytes), 1<<31 - 1},
+		{"ScanUnreadBytes", int64(c.ScanUnreadBytes), 1<<31 - 1},
+		{"ScanParts", int64(c.ScanParts), 1 << 16},
+		{"ScanResumeWindow", int64(c.ScanResumeWindow), int64(24 * time.Hour)},
+		{"ScanDrainTime", int64(c.ScanDrainTime), int64(time.Hour)},
 		{"MaxRecipes", int64(c.MaxRecipes), 1 << 31},
 		{"MaxRecipeBytes", c.MaxRecipeBytes, 1 << 62},
 	} {
@@ -181,6 +209,12 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	orElse(&c.SharedMemoryBytes, DefaultSharedMemoryBytes)
 	orElse(&c.MaxPoints, DefaultMaxPoints)
+	orElse(&c.ScanSessions, DefaultScanSessions)
+	orElse(&c.ScanCreditBytes, DefaultScanCreditBytes)
+	orElse(&c.ScanUnreadBytes, DefaultScanUnreadBytes)
+	orElse(&c.ScanParts, DefaultScanParts)
+	orElse(&c.ScanResumeWindow, DefaultScanResumeWindow)
+	orElse(&c.ScanDrainTime, DefaultScanDrainTime)
 	orElse(&c.MaxRecipes, DefaultMaxRecipes)
 	orElse(&c.MaxRecipeBytes, DefaultMaxRecipeBytes)
 	if c.Logger == nil {

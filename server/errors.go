@@ -56,6 +56,13 @@ const (
 	reasonUnknownLease    = "UNKNOWN_LEASE"        // ResourceInfo says which
 	reasonDamagedLease    = "LEASE_DAMAGED"        // its client has removed pages
 	reasonLeaseNotFetched = "LEASE_NOT_FETCHED"    // nobody came for the descriptor
+	reasonUnknownSession  = "UNKNOWN_SESSION"      // ScanLines: of a resume
+	reasonTakenOver       = "SESSION_TAKEN_OVER"   // ScanLines: another call has resumed it
+	reasonResultsGone     = "RESULTS_GONE"         // ScanLines: a resume wants results that are not kept
+	reasonTooManySessions = "TOO_MANY_SESSIONS"    // QuotaFailure
+	reasonTooManyParts    = "TOO_MANY_PARTS"       // QuotaFailure
+	reasonCredit          = "CREDIT_EXCEEDED"      // QuotaFailure
+	reasonSlowConsumer    = "SLOW_CONSUMER"        // QuotaFailure
 	reasonShuttingDown    = "SHUTTING_DOWN"        // RetryInfo
 	reasonNotSupported    = "NOT_SUPPORTED"        // by this backend
 	reasonInternal        = "INTERNAL"             // metadata: id, which the log has

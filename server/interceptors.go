@@ -168,6 +168,11 @@ func newServerCodec(s *Server) serverCodec {
 
 // Marshal implements encoding.CodecV2.
 func (c serverCodec) Marshal(v any) (mem.BufferSlice, error) {
+	if e, ok := v.(encoded); ok {
+		out := mem.BufferSlice(e)
+		c.sent.Add(float64(out.Len()))
+		return out, nil
+	}
 	r, ours := v.(*response)
 	if ours {
 		v = r.Message

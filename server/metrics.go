@@ -28,6 +28,7 @@ type metrics struct {
 	frameErrors    *prometheus.CounterVec // of streams, by code
 	decodeRefused  *prometheus.CounterVec // by reason
 	panics         prometheus.Counter
+	scan           *scanMetrics
 	jobs           *jobMetrics
 
 	observers map[string]prometheus.Observer // of stages; looking them up by label takes longer
@@ -76,6 +77,7 @@ func newMetrics() *metrics {
 		decodeRefused: counters("decode_refused_total", "Image files refused, by reason: kind, header, pixels, layout, bytes, content.", "reason"),
 		panics:        counter("panics_total", "Calls that ended in a panic of the server. Each is a bug."),
 		jobs:          newJobMetrics(),
+		scan:          newScanMetrics(),
 		observers:     map[string]prometheus.Observer{},
 	}
 	for _, s := range stageNames {
@@ -95,7 +97,7 @@ func newMetrics() *metrics {
 }
 
 func (m *metrics) collectors() []prometheus.Collector {
-	return append(m.jobs.collectors(),
+	return append(append(m.jobs.collectors(), m.scan.collectors()...),
 		m.grpc, m.inFlight, m.framesInFlight, m.stages, m.bytes, m.frames, m.pixels, m.regions, m.verdicts, m.frameErrors,
 		m.decodeRefused, m.panics,
 	)

@@ -54,10 +54,10 @@ type resultWriter struct {
 
 // frameResult converts a result. The message shares the histograms' counts with it.
 func frameResult(id string, f polygon.Frame, r *polygon.Result, decode time.Duration) *pb.FrameResult {
-	out := &pb.FrameResult{
+	return &pb.FrameResult{
 		FrameId: id,
 		Layout:  layoutOf(f),
-		Regions: make([]*pb.RegionResult, len(r.Regions)),
+		Regions: regionResults(r),
 		Verdict: pb.Verdict(r.Verdict),
 		Backend: r.Backend,
 		Method:  pb.MaskMethod(r.Method),
@@ -67,6 +67,11 @@ func frameResult(id string, f polygon.Frame, r *polygon.Result, decode time.Dura
 			Compute: durationpb.New(r.Compute),
 		},
 	}
+}
+
+// regionResults converts the regions of a result, in few allocations.
+func regionResults(r *polygon.Result) []*pb.RegionResult {
+	out := make([]*pb.RegionResult, len(r.Regions))
 	regions := make([]pb.RegionResult, len(r.Regions))
 	nc := 0
 	for i := range r.Regions {
@@ -81,7 +86,7 @@ func frameResult(id string, f polygon.Frame, r *polygon.Result, decode time.Dura
 	for i := range r.Regions {
 		from := &r.Regions[i]
 		n := len(from.Channels)
-		out.Regions[i] = &regions[i]
+		out[i] = &regions[i]
 		regions[i].Channels, list = list[:n:n], list[n:]
 		w.region(&regions[i], from)
 	}

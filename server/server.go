@@ -39,6 +39,7 @@ type Server struct {
 	prepared  *preparedCache
 	frames    *frameStore
 	host      *budget
+	scans     *scanSessions
 	shared    *sharedMemory // nil: off
 
 	overheadLimit int64         // of a request's structs
@@ -136,6 +137,7 @@ func New(cfg Config) (_ *Server, err error) {
 	if err := s.register(); err != nil {
 		return nil, errors.Join(fmt.Errorf("server: metrics: %w", err), s.shared.close(), s.dev.close())
 	}
+	s.scans = newScanSessions(s)
 	s.newGRPC()
 	s.dev.watch(s)
 	return s, nil
@@ -164,6 +166,7 @@ func (s *Server) newGRPC() {
 	s.grpc = grpc.NewServer(append(options, s.cfg.grpcOptions...)...)
 	r := registrar{s.grpc, s}
 	r.RegisterService(inspectionDesc(), &inspectionServer{Server: s})
+	r.RegisterService(lineScanDesc(), &lineScanServer{Server: s})
 	r.RegisterService(sharedMemoryDesc(), &sharedMemoryServer{Server: s})
 	r.RegisterService(frameDesc(), &frameServer{Server: s})
 	pb.RegisterRecipeServiceServer(r, &recipeServer{Server: s})
@@ -208,7 +211,8 @@ func (s *Server) Reload() {
 }
 
 // Shutdown ends the server. The health service says NOT_SERVING from now on and new calls are refused; those in flight are
-// finished, streams after the frames that they have received; then the device is closed. When ctx ends first, what is
+// finished, streams after the frames that they have received, line-scan streams once their clients have half-closed or
+// Config.ScanDrainTime is over; then the device is closed. When ctx ends first, what is
 // still in flight is cancelled, and the error is ctx's cause. Calls after the first wait for it and return the same.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.drain.Do(func() {
@@ -233,6 +237,7 @@ func (s *Server) shutdown(ctx context.Context) error {
 		s.grpc.Stop()
 		<-done
 	}
+	s.scans.close()
 	s.background.Wait()
 	s.prepared.close()
 	s.frames.close()

@@ -19,7 +19,7 @@ import (
 // compiled shows at the start. The rules leave out the regions themselves, which package polygon checks in one pass.
 func newValidator() (protovalidate.Validator, error) {
 	return protovalidate.New(protovalidate.WithMessages(
-		&pb.ReduceRequest{}, &pb.RasterizeRequest{}, &pb.StreamFramesRequest{},
+		&pb.ReduceRequest{}, &pb.RasterizeRequest{}, &pb.StreamFramesRequest{}, &pb.ScanLinesRequest{},
 		&pb.PutRecipeRequest{}, &pb.GetRecipeRequest{}, &pb.ListRecipesRequest{}, &pb.DeleteRecipeRequest{},
 		&pb.GetDeviceRequest{}, &pb.LeaseRequest{},
 		&pb.PutFrameRequest{}, &pb.UploadFrameRequest{}, &pb.GetFrameRequest{}, &pb.ListFramesRequest{}, &pb.ReleaseFrameRequest{},

@@ -1,0 +1,278 @@
+// LineScanService: calls of ScanLines, which come and go while the session stays.
+
+package server
+
+import (
+	"context"
+	"errors"
+	"io"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/mem"
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/polyscan/polyscan/proto/framecodec"
+	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
+)
+
+// lineScanServer implements pb.LineScanServiceServer.
+type lineScanServer struct {
+	pb.UnimplementedLineScanServiceServer
+	*Server
+}
+
+// lineScanDesc is the generated description of the service with a handler that doesn't copy strips.
+func lineScanDesc() *grpc.ServiceDesc {
+	d := pb.LineScanService_ServiceDesc
+	d.Streams = slices.Clone(d.Streams)
+	for i := range d.Streams {
+		if d.Streams[i].StreamName == "ScanLines" {
+			d.Streams[i].Handler = func(srv any, stream grpc.ServerStream) error {
+				return srv.(*lineScanServer).scanLines(stream)
+			}
+		}
+	}
+	return &d
+}
+
+// ScanLines implements pb.LineScanServiceServer.
+func (s *lineScanServer) ScanLines(stream grpc.BidiStreamingServer[pb.ScanLinesRequest, pb.ScanLinesResponse]) error {
+	return s.scanLines(stream)
+}
+
+// A call has three goroutines, and its session has one of its own:
+//
+//	receive --(queue)--> session: upload, compute --(outbox)--> send
+//
+// The handler waits for what ends the call: so it can be ended while the client neither sends nor reads. Receiving never
+// waits for anything behind it, because the queue is bounded by the client's credit and the outbox by what a client may
+// leave unread; a client that goes beyond either is cut off.
+
+// scanConn is a call of ScanLines.
+type scanConn struct {
+	*Server
+	grpc.ServerStream
+	ctx    context.Context // ends with the handler
+	cancel context.CancelFunc
+
+	attached chan *scanSession // the session, once; buffered
+	gone     atomic.Bool       // the handler has returned
+	wake     chan struct{}     // there may be something to send; buffered
+	end      chan error        // what the call ends with; buffered, the first one counts
+	once     sync.Once
+	sending  atomic.Int64 // when the message was handed over that the transport has not taken; 0 where there is none
+	heard    atomic.Int64 // when the last strip came
+}
+
+const (
+	// slowNotice is how long the transport may refuse a message before the client is called slow, and slowLimit before it
+	// is cut off.
+	slowNotice = time.Second
+	slowLimit  = 10 * time.Second
+	slowCheck  = 100 * time.Millisecond
+	// cutOffQuiet is how long a client that was cut off must have been silent before its call ends.
+	cutOffQuiet = 200 * time.Millisecond
+)
+
+func (s *lineScanServer) scanLines(stream grpc.ServerStream) error {
+	c := &scanConn{
+		Server: s.Server, ServerStream: stream,
+		attached: make(chan *scanSession, 1), wake: make(chan struct{}, 1), end: make(chan error, 1),
+	}
+	c.ctx, c.cancel = context.WithCancel(stream.Context())
+	s.background.Go(func() {
+		defer c.recover()
+		if err := c.receive(); err != nil {
+			c.finish(err)
+		}
+	})
+	err := c.wait()
+	c.cancel()
+	c.gone.Store(true)
+	if ss := c.session(); ss != nil {
+		ss.detach(c, err == nil || errors.Is(err, errShuttingDown))
+	}
+	return err
+}
+
+// finish ends the call. The first error counts; nil ends it well.
+func (c *scanConn) finish(err error) { c.once.Do(func() { c.end <- err }) }
+
+// recover is deferred by the goroutines of the call.
+func (c *scanConn) recover() {
+	if p := recover(); p != nil {
+		c.finish(c.panicked(c.ctx, p))
+	}
+}
+
+// wait waits for the end of the call.
+func (c *scanConn) wait() error {
+	tick := time.NewTicker(slowCheck)
+	defer tick.Stop()
+	draining := c.draining
+	var grace <-chan time.Time
+	last := false
+	for {
+		select {
+		case err := <-c.end:
+			return err
+		case <-c.ctx.Done():
+			return context.Cause(c.ctx)
+		case <-draining:
+			draining = nil
+			ss := c.session()
+			if ss == nil {
+				return errShuttingDown
+			}
+			ss.report(&pb.ScanEvent{Kind: pb.ScanEventKind_SCAN_EVENT_KIND_DRAINING, Used: true})
+			grace = time.After(c.cfg.ScanDrainTime)
+		case <-grace:
+			if last {
+				return errShuttingDown
+			}
+			// The client goes on. What has come is finished, in as much time again.
+			last = true
+			c.session().close(errShuttingDown)
+			grace = time.After(c.cfg.ScanDrainTime)
+		case now := <-tick.C:
+			if ss := c.session(); ss != nil && now.UnixNano()-c.heard.Load() > int64(cutOffQuiet) {
+				if err := ss.cutOffError(c); err != nil {
+					return err
+				}
+			}
+			since := c.sending.Load()
+			if since == 0 {
+				continue
+			}
+			switch blocked := now.UnixNano() - since; {
+			case blocked > int64(slowLimit):
+				c.session().cutOff(c, errSlowConsumer)
+			case blocked > int64(slowNotice):
+				c.session().tellSlow()
+			}
+		}
+	}
+}
+
+// session is that of the call, or nil before there is one.
+func (c *scanConn) session() *scanSession {
+	select {
+	case ss := <-c.attached:
+		c.attached <- ss
+		return ss
+	default:
+		return nil
+	}
+}
+
+// receive receives until the client has nothing more to say, or an error ends the call.
+func (c *scanConn) receive() error {
+	ss, opened, err := c.receiveFirst()
+	if err != nil {
+		return err
+	}
+	c.attached <- ss
+	if c.gone.Load() {
+		ss.detach(c, false)
+		return nil
+	}
+	c.background.Go(func() {
+		defer c.recover()
+		c.send(ss, opened)
+	})
+	for {
+		req := &pb.ScanLinesRequest{}
+		in := framecodec.New(req)
+		err := receiveMessage(c, in)
+		if err == nil && req.GetStrip() == nil {
+			err = withDetails(codes.FailedPrecondition, "message: must be a strip: the session is open", info(reasonSecondOpen)).Err()
+		}
+		if err != nil {
+			in.Free()
+			if errors.Is(err, io.EOF) {
+				ss.closeBy(c)
+				return nil
+			}
+			return err
+		}
+		arrived := time.Now()
+		c.heard.Store(arrived.UnixNano())
+		if ss.cutOffError(c) != nil {
+			in.Free()
+			time.Sleep(discardPause)
+			continue
+		}
+		ss.arrive(c, ss.newStrip(c.ctx, req, in, arrived))
+	}
+}
+
+// discardPause is what dropping a strip of a client that was cut off takes at least, so that it costs little.
+const discardPause = time.Millisecond
+
+// receiveFirst opens or resumes a session and makes this its call.
+func (c *scanConn) receiveFirst() (*scanSession, *pb.ScanOpened, error) {
+	req := &pb.ScanLinesRequest{}
+	in := framecodec.New(req)
+	defer in.Free()
+	if err := receiveMessage(c, in); err != nil {
+		if errors.Is(err, io.EOF) {
+			return nil, nil, withDetails(codes.FailedPrecondition, "the stream ended before open or resume", info(reasonFrameOutOfOrder)).Err()
+		}
+		return nil, nil, err
+	}
+	if req.GetStrip() != nil {
+		return nil, nil, withDetails(codes.FailedPrecondition, "strip: came before open or resume, one of which must be the first message", info(reasonFrameOutOfOrder)).Err()
+	}
+	if err := c.validate(req); err != nil {
+		return nil, nil, err
+	}
+	if resume := req.GetResume(); resume != nil {
+		ss := c.scans.find(resume.GetSessionToken())
+		if ss == nil {
+			return nil, nil, errUnknownSession
+		}
+		opened, err := ss.attach(c, resume.GetNextResult())
+		return ss, opened, err
+	}
+	ss, err := c.openScan(c.ctx, req.GetOpen())
+	if err != nil {
+		return nil, nil, err
+	}
+	opened, err := ss.attach(c, 0)
+	if err != nil {
+		ss.drop()
+	}
+	return ss, opened, err
+}
+
+// send sends what the session has for the client.
+func (c *scanConn) send(ss *scanSession, opened *pb.ScanOpened) {
+	var m any = &pb.ScanLinesResponse{Message: &pb.ScanLinesResponse_Opened{Opened: opened}}
+	for {
+		c.sending.Store(time.Now().UnixNano())
+		err := c.SendMsg(m)
+		c.sending.Store(0)
+		if err != nil {
+			c.finish(err)
+			return
+		}
+		if m = ss.next(c); m == nil {
+			return
+		}
+	}
+}
+
+// encoded is a message that was marshalled before.
+type encoded mem.BufferSlice
+
+// encodedPart is a ScanLinesResponse with a part result, which is the concatenation of head and tail.
+func encodedPart(head, tail []byte) encoded {
+	b := protowire.AppendTag(nil, 3, protowire.BytesType)
+	b = protowire.AppendVarint(b, uint64(len(head)+len(tail)))
+	return encoded{mem.SliceBuffer(b), mem.SliceBuffer(head), mem.SliceBuffer(tail)}
+}

@@ -1,0 +1,95 @@
+// The line-scan sessions that there are.
+
+package server
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"sync"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+
+	"github.com/polyscan/polyscan/kernels"
+)
+
+// scanSessions finds sessions by their tokens. What ends a session takes it out first.
+type scanSessions struct {
+	s *Server
+
+	mu       sync.Mutex
+	sessions map[string]*scanSession
+	closed   bool
+	workers  sync.WaitGroup
+}
+
+func newScanSessions(s *Server) *scanSessions {
+	return &scanSessions{s: s, sessions: map[string]*scanSession{}}
+}
+
+var errUnknownSession = withDetails(codes.NotFound, "resume.session_token: there is no such session (any more)", info(reasonUnknownSession),
+	&errdetails.ResourceInfo{ResourceType: "polyscan.v1.ScanSession", Description: "ended, or never begun"}).Err()
+
+// newScanToken makes a token that nobody guesses.
+func newScanToken() string {
+	var b [32]byte
+	rand.Read(b[:]) // never fails
+	return string(b[:])
+}
+
+// add makes room for a session, which can't be found yet.
+func (r *scanSessions) add(ss *scanSession) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		return errShuttingDown
+	}
+	if n := r.s.cfg.ScanSessions; len(r.sessions) >= n {
+		return &quotaError{reasonTooManySessions, "line-scan sessions", fmt.Sprintf("the limit is %d", n)}
+	}
+	r.sessions[ss.token] = nil
+	return nil
+}
+
+// start starts a session's worker, and makes it one that can be found. It returns false where the server has ended.
+func (r *scanSessions) start(ss *scanSession) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		return false
+	}
+	r.sessions[ss.token] = ss
+	r.workers.Go(ss.work)
+	return true
+}
+
+func (r *scanSessions) find(token []byte) *scanSession {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.sessions[string(token)]
+}
+
+func (r *scanSessions) remove(ss *scanSession) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.sessions, ss.token)
+}
+
+// close ends all sessions and waits for their workers.
+func (r *scanSessions) close() {
+	r.mu.Lock()
+	r.closed = true
+	for _, ss := range r.sessions {
+		if ss != nil {
+			ss.stop()
+		}
+	}
+	r.mu.Unlock()
+	r.workers.Wait()
+}
+
+// scanContext makes jobs those of the class that goes first.
+func scanContext(ctx context.Context) context.Context {
+	return kernels.WithClass(ctx, kernels.LineScan)
+}
