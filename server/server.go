@@ -174,7 +174,7 @@ func (s *Server) newGRPC() {
 	pb.RegisterDeviceServiceServer(r, &deviceServer{Server: s})
 	s.health = health.NewServer()
 	s.setHealth(healthpb.HealthCheckResponse_SERVING)
-	healthpb.RegisterHealthServer(r, s.health)
+	healthpb.RegisterHealthServer(r, healthServer{s.health, s.draining})
 	if !s.cfg.NoChannelz {
 		channelz.RegisterChannelzServiceToServer(r)
 	}

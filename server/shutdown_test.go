@@ -81,7 +81,9 @@ func TestShutdownFinishes(t *testing.T) {
 	if err := <-call; err != nil {
 		t.Errorf("the call in flight: %v", err)
 	}
-	s.conn.Close() // the watch has no end of its own
+	if _, err := watch.Recv(); status.Code(err) != codes.Unavailable {
+		t.Errorf("the watch ends with %v", err)
+	}
 	if err := <-shutdown; err != nil {
 		t.Error(err)
 	}
@@ -284,6 +286,35 @@ func TestRefusesConfig(t *testing.T) {
 			t.Errorf("%s: no error", want)
 		} else if !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%q lacks %q, or has more than one line", err, want)
+		}
+	}
+}
+
+// Watches of services that aren't there, or were down before, are no exception.
+func TestShutdownEndsWatches(t *testing.T) {
+	s := start(t, Config{})
+	s.health.SetServingStatus("down", healthpb.HealthCheckResponse_NOT_SERVING)
+	var watches []healthpb.Health_WatchClient
+	for _, service := range []string{"", "down", "unknown"} {
+		w, err := healthpb.NewHealthClient(s.conn).Watch(t.Context(), &healthpb.HealthCheckRequest{Service: service})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.Recv(); err != nil {
+			t.Fatal(err)
+		}
+		watches = append(watches, w)
+	}
+	if err := s.Shutdown(t.Context()); err != nil {
+		t.Error(err)
+	}
+	for _, w := range watches {
+		var err error
+		for err == nil {
+			_, err = w.Recv()
+		}
+		if status.Code(err) != codes.Unavailable {
+			t.Errorf("%v", err)
 		}
 	}
 }
