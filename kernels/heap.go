@@ -37,6 +37,11 @@ type heap struct {
 	heads [heapClasses]*span         // free, by class
 	some  [heapClasses/64 + 1]uint64 // bit c: heads[c] is not nil
 	spare *span                      // structs to use again, linked by next
+
+	// Of victims: blocks that may go and are neighbours, with the free spans between them. The blocks at both ends of a run
+	// have its index. Those within have an old one; nobody looks at them again.
+	search uint64 // number of the call
+	runs   []run
 }
 
 // span is a part of the range, free or handed out.
@@ -45,6 +50,8 @@ type span struct {
 	prev, next *span // neighbours
 	up, down   *span // in the list of the class, where free
 	free       bool
+	search     uint64 // the last in which it was the end of a run
+	run        int
 }
 
 const (
@@ -259,26 +266,36 @@ func (h *heap) discard(s *span) {
 // be. Of the choices that this leaves, it takes the one of the fewest bytes, the lowest of them. It takes O(1) time for each
 // block down to the youngest victim.
 func (h *heap) victims(n int64, oldest iter.Seq[int64]) []int64 {
-	// ends finds runs of blocks that may go, with the free spans between them, by the blocks at both ends. Blocks within a
-	// run stay in ends: they are older, and no more looked at.
-	ends := map[*span]*run{}
+	h.search++
+	h.runs = h.runs[:0]
 	for off := range oldest {
 		s := h.live[off]
-		r := &run{s, s, s.len}
-		if left := ends[r.above()]; left != nil {
+		r := run{s, s, s.len}
+		if left := h.runOf(r.above()); left != nil {
 			r.len += left.len + r.before()
 			r.first = left.first
 		}
-		if right := ends[r.below()]; right != nil {
+		if right := h.runOf(r.below()); right != nil {
 			r.len += right.len + r.behind()
 			r.last = right.last
 		}
-		ends[r.first], ends[r.last] = r, r
+		h.runs = append(h.runs, r)
+		for _, end := range []*span{r.first, r.last} {
+			end.search, end.run = h.search, len(h.runs)-1
+		}
 		if r.before()+r.len+r.behind() >= n {
 			return r.cheapest(n)
 		}
 	}
 	return nil
+}
+
+// runOf is the run that a block is the end of, in this search.
+func (h *heap) runOf(s *span) *run {
+	if s == nil || s.search != h.search {
+		return nil
+	}
+	return &h.runs[s.run]
 }
 
 // run is neighbours from one block to another.

@@ -274,3 +274,27 @@ func BenchmarkEviction(b *testing.B) {
 		})
 	}
 }
+
+// What a refusal costs where many could go and none helps: every second is held.
+func BenchmarkEvictionInVain(b *testing.B) {
+	for _, residents := range []int{100, 1000, 10_000} {
+		b.Run(fmt.Sprint("residents=", residents), func(b *testing.B) {
+			m := newMemory(plainMem(residents * 1024))
+			for i := range residents {
+				blk, err := m.reserve(1024, cached, "frame")
+				if err != nil {
+					b.Fatal(err)
+				}
+				if r := m.store(blk); i%2 == 0 {
+					m.letGo(r)
+				}
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := m.reserve(2048, scratch, "job"); err == nil {
+					b.Fatal("no refusal")
+				}
+			}
+		})
+	}
+}
