@@ -13,6 +13,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/polyscan/polyscan/kernels/devicetest"
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 
@@ -78,7 +79,12 @@ func TestStagingConfig(t *testing.T) {
 // The memory is the backend's, comes when it is leased first, is leased again, and goes back at the end.
 func TestStaging(t *testing.T) {
 	f := &hostDriver{out: map[*byte]int{}}
-	d, err := Open(f, Config{StagingBuffers: 2, StagingBytes: 1000})
+	testStaging(t, f, f)
+	testStaging(t, f, devicetest.Trace(f, false)) // wrappers hand on what the device has
+}
+
+func testStaging(t *testing.T, f *hostDriver, over driver.Driver) {
+	d, err := Open(over, Config{StagingBuffers: 2, StagingBytes: 1000})
 	if err != nil {
 		t.Fatal(err)
 	}
