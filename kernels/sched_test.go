@@ -36,8 +36,8 @@ func TestLargeJobsAreNotStarved(t *testing.T) {
 		synctest.Wait()
 		go func() { results <- d.Do(t.Context(), Job{Label: "large", Footprint: 8 * 256}, ran("large")) }()
 		synctest.Wait()
-		for range 9 {
-			go func() { results <- d.Do(t.Context(), Job{Label: "late", Footprint: 256}, ran("late")) }()
+		for range 9 { // of a size that does not run beside the large one, so that the order of the two can be seen
+			go func() { results <- d.Do(t.Context(), Job{Label: "late", Footprint: 3 * 256}, ran("late")) }()
 			synctest.Wait()
 		}
 		if _, err := Store[byte](d, 1, "stored"); !errors.Is(err, driver.ErrOutOfMemory) {
