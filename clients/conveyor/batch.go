@@ -28,11 +28,21 @@ type batchReport struct {
 }
 
 // runBatch keeps n jobs running until ctx ends.
-func runBatch(ctx context.Context, t *target, n int, seed uint64) (*batchReport, error) {
+func runBatch(ctx context.Context, t *target, n int, seed uint64) (_ *batchReport, err error) {
 	s := synthetic{width: batchSide, partLines: batchSide, regions: 64, seed: seed}
 	pix := make([]byte, batchSide*batchSide)
 	s.noise(pix, 0, 0, 256)
-	frame := clients.Raw{Width: batchSide, Height: batchSide, Format: clients.Gray8}.Frame(pix)
+	c, err := t.dial()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, c.Close()) }()
+	// The frame stays on the device: what is to be measured is who may compute, and not who may copy.
+	kept, err := c.PutFrame(ctx, clients.Raw{Width: batchSide, Height: batchSide, Format: clients.Gray8}.Frame(pix), 0)
+	if err != nil {
+		return nil, fmt.Errorf("frame of batch jobs: %w", err)
+	}
+	frame := clients.Resident(kept.GetName())
 	in := clients.UseRegions(append(s.inspection(), clients.Polygon("all", 0, 0, batchSide, 0, batchSide, batchSide, 0, batchSide))...)
 	in.Reductions = clients.AllStatistics()
 	in.WorkClass = polyscanv1.WorkClass_WORK_CLASS_BATCH
@@ -44,12 +54,6 @@ func runBatch(ctx context.Context, t *target, n int, seed uint64) (*batchReport,
 	var running sync.WaitGroup
 	for i := range n {
 		running.Go(func() {
-			c, err := t.dial()
-			if err != nil {
-				errs[i] = err
-				return
-			}
-			defer c.Close()
 			for ctx.Err() == nil {
 				_, err := c.Reduce(ctx, in, frame)
 				e := clients.AsError(err)
@@ -73,5 +77,5 @@ func runBatch(ctx context.Context, t *target, n int, seed uint64) (*batchReport,
 	running.Wait()
 	r.Done, r.Refused = done.Load(), refused.Load()
 	r.Rate = float64(r.Done) / time.Since(start).Seconds()
-	return r, errors.Join(errs...)
+	return r, errors.Join(append(errs, c.ReleaseFrame(context.WithoutCancel(ctx), kept.GetName()))...)
 }

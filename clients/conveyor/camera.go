@@ -29,8 +29,12 @@ type scene struct {
 	budget     time.Duration
 }
 
-// disturbance is how long after a fault, or the end of an outage, results count as disturbed.
-const disturbance = time.Second
+// After a fault, and after the outage that it makes, results count as disturbed for a while: as long as it may take to catch up where
+// nothing went through, and for a few strips where some came in another order or not at all.
+const (
+	longDisturbance  = time.Second
+	shortDisturbance = 50 * time.Millisecond
+)
 
 // drainTime is how long results may take to come when the last strip has been sent.
 const drainTime = 30 * time.Second
@@ -92,15 +96,16 @@ func (c *camera) dial() (*clients.Client, error) {
 	return c.load.target.dial(opts...)
 }
 
-func (c *camera) fault(k faultKind, sequence uint64) {
-	c.tally.fault(k)
-	until := time.Now().Add(disturbance)
-	for _, f := range c.plan.faults {
-		if f.kind == faultStall && k == faultStall {
-			until = until.Add(f.time)
-		}
+func (c *camera) fault(f fault) {
+	c.tally.fault(f.kind)
+	switch f.kind {
+	case faultStall:
+		c.disturb(time.Now().Add(f.time + longDisturbance))
+	case faultKill:
+		c.disturb(time.Now().Add(longDisturbance))
+	default:
+		c.disturb(time.Now().Add(shortDisturbance))
 	}
-	c.disturb(until)
 }
 
 func (c *camera) disturb(until time.Time) {
@@ -204,7 +209,7 @@ func (c *camera) play(ctx, stop context.Context, duration time.Duration) error {
 				starts, marks = append(starts, int(at-first)), append(marks, at)
 			}
 		}
-		ready, late, err := c.pacer.wait(stop)
+		ready, late, slip, err := c.pacer.wait(stop)
 		if err != nil {
 			return err
 		}
@@ -215,7 +220,7 @@ func (c *camera) play(ctx, stop context.Context, duration time.Duration) error {
 		if _, err := c.scan.Send(ctx, clients.Strip{Lines: lines, PartStarts: starts, CapturedAt: ready}); err != nil {
 			return err
 		}
-		c.tally.strip(lines, lines*row, late > period)
+		c.tally.strip(lines, lines*row, late > period, slip)
 		if duration > 0 && c.pacer.clock.Now().Sub(c.pacer.start) > duration {
 			return nil
 		}
@@ -251,7 +256,7 @@ func (c *camera) receive() error {
 			c.tally.event(u.Event)
 		case u.Reconnected != nil:
 			c.tally.reconnected(u.Reconnected)
-			c.disturb(now.Add(disturbance))
+			c.disturb(now.Add(longDisturbance))
 		}
 	}
 }

@@ -26,7 +26,7 @@ type capacityStep struct {
 
 // The search.
 const (
-	capacityStepTime = 2 * time.Second
+	capacityStepTime = 2 * time.Second // of a plain run
 	// capacityHalvings is how often the interval between a rate that works and one that doesn't is halved: to 1/16 of it.
 	capacityHalvings = 4
 	// capacityDoublings bounds how far up the search goes.
@@ -84,9 +84,9 @@ func search(from float64, try func(rate float64) (bool, error)) (float64, error)
 }
 
 // measureCapacity searches from the load's own line rate.
-func measureCapacity(ctx context.Context, e *env, l *load) (*capacityReport, *outcome, error) {
+func measureCapacity(ctx context.Context, e *env, l *load, stepTime time.Duration) (*capacityReport, *outcome, error) {
 	step := *l
-	step.duration, step.faults, step.batch, step.watch, step.verify = capacityStepTime, nil, 0, nil, false
+	step.duration, step.faults, step.batch, step.watch, step.verify = stepTime, nil, 0, nil, false
 	r := &capacityReport{}
 	var best *outcome
 	rate, err := search(l.profile.rate, func(rate float64) (bool, error) {
@@ -121,14 +121,14 @@ func measureCapacity(ctx context.Context, e *env, l *load) (*capacityReport, *ou
 }
 
 // findCapacity is a run of its own; what it reports is that of the fastest step that was kept up.
-func findCapacity(ctx context.Context, e *env, l *load) (*report, error) {
-	c, o, err := measureCapacity(ctx, e, l)
+func findCapacity(ctx context.Context, e *env, l *load, step time.Duration) (*report, error) {
+	c, o, err := measureCapacity(ctx, e, l, step)
 	if err != nil {
 		return nil, err
 	}
-	step := *l
-	step.profile = profile{rate: c.Lines}
-	r := newReport(&step, o, 0)
+	best := *l
+	best.profile = profile{rate: c.Lines}
+	r := newReport(&best, o, 0)
 	r.Capacity = c
 	if c.Lines == 0 && r.Verdict == verdictPass {
 		r.Verdict, r.Reasons = verdictVoid, []string{"no line rate was kept up"}

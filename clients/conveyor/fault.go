@@ -94,7 +94,7 @@ func (p faultPlan) dropped(sequence uint64) bool {
 type saboteur struct {
 	plan faultPlan
 	// happened is called for each fault, once for each strip.
-	happened func(k faultKind, sequence uint64)
+	happened func(fault)
 
 	mu    sync.Mutex
 	conns map[*trackedConn]struct{}
@@ -102,7 +102,7 @@ type saboteur struct {
 	until atomic.Int64
 }
 
-func newSaboteur(p faultPlan, happened func(faultKind, uint64)) *saboteur {
+func newSaboteur(p faultPlan, happened func(fault)) *saboteur {
 	return &saboteur{plan: p, happened: happened, conns: map[*trackedConn]struct{}{}}
 }
 
@@ -209,7 +209,7 @@ func (c *sabotaged) SendMsg(m any) error {
 	f, hit := c.s.plan.of(seq)
 	first := hit && c.s.first(seq)
 	if first {
-		c.s.happened(f.kind, seq)
+		c.s.happened(f)
 	}
 	switch {
 	case hit && f.kind == faultDrop:

@@ -50,6 +50,7 @@ type outcome struct {
 	elapsed  time.Duration
 	latency  quantiles
 	calm     quantiles
+	slips    quantiles
 	phases   [phases]quantiles
 	stages   [4]quantiles
 	spectrum []spectrumPoint
@@ -161,7 +162,7 @@ func (l *load) run(ctx context.Context) (*outcome, error) {
 		out.failures = append(out.failures, batchErr)
 	}
 	out.counts, out.latency = t.snapshot()
-	out.calm = t.calm.quantiles()
+	out.calm, out.slips = t.calm.quantiles(), t.slips.quantiles()
 	for i := range out.phases {
 		out.phases[i] = t.phases[i].quantiles()
 	}

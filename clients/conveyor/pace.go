@@ -90,17 +90,18 @@ type pacer struct {
 }
 
 // wait sleeps until the next strip is due. ready is when it was in the camera's memory: now, if the camera was asleep, so that
-// the sleep's inaccuracy isn't the server's; and the time it was due, if the camera came late because something held it
-// up. late is how late the camera is.
-func (p *pacer) wait(ctx context.Context) (ready time.Time, late time.Duration, err error) {
+// the sleep's inaccuracy, which is slip, isn't the server's; and the time it was due, if the camera came late because
+// something held it up. late is how late it came.
+func (p *pacer) wait(ctx context.Context) (ready time.Time, late, slip time.Duration, err error) {
 	if p.start.IsZero() {
 		p.start = p.clock.Now()
 	}
 	due := p.start.Add(p.profile.strip(p.next, p.lines))
 	p.next++
 	if now := p.clock.Now(); !due.After(now) {
-		return due, now.Sub(due), context.Cause(ctx)
+		return due, now.Sub(due), 0, context.Cause(ctx)
 	}
 	err = p.clock.Sleep(ctx, due)
-	return p.clock.Now(), 0, err
+	ready = p.clock.Now()
+	return ready, 0, ready.Sub(due), err
 }

@@ -36,8 +36,8 @@ func TestPacer(t *testing.T) {
 	p := &pacer{clock: clock, profile: profile{rate: 20000}, lines: 128}
 	const strip = 6400 * time.Microsecond
 	for n := range 10 {
-		ready, late, err := p.wait(t.Context())
-		if want := start.Add(time.Duration(n+1)*strip + clock.over); err != nil || late != 0 || !ready.Equal(want) {
+		ready, late, slip, err := p.wait(t.Context())
+		if want := start.Add(time.Duration(n+1)*strip + clock.over); err != nil || late != 0 || slip != clock.over || !ready.Equal(want) {
 			t.Fatalf("strip %d: ready %v, late %v, %v; want %v", n, ready.Sub(start), late, err, want.Sub(start))
 		}
 	}
@@ -45,20 +45,20 @@ func TestPacer(t *testing.T) {
 	clock.now = clock.now.Add(3*strip + strip/2)
 	for n := 10; n < 13; n++ {
 		slept := clock.slept
-		ready, late, err := p.wait(t.Context())
+		ready, late, slip, err := p.wait(t.Context())
 		due := start.Add(time.Duration(n+1) * strip)
-		if err != nil || !ready.Equal(due) || late != clock.now.Sub(due) || late <= 0 || clock.slept != slept {
+		if err != nil || !ready.Equal(due) || late != clock.now.Sub(due) || late <= 0 || slip != 0 || clock.slept != slept {
 			t.Fatalf("strip %d: ready %v, late %v, %v", n, ready.Sub(start), late, err)
 		}
 	}
 	// And the pace is kept: nothing is lost of the time.
-	if ready, late, _ := p.wait(t.Context()); !ready.Equal(start.Add(14*strip+clock.over)) || late != 0 {
+	if ready, late, _, _ := p.wait(t.Context()); !ready.Equal(start.Add(14*strip+clock.over)) || late != 0 {
 		t.Errorf("after catching up: ready %v, late %v", ready.Sub(start), late)
 	}
 	ctx, cancel := context.WithCancelCause(t.Context())
 	stop := errors.New("stop")
 	cancel(stop)
-	if _, _, err := p.wait(ctx); !errors.Is(err, stop) {
+	if _, _, _, err := p.wait(ctx); !errors.Is(err, stop) {
 		t.Errorf("%v", err)
 	}
 }

@@ -109,7 +109,7 @@ func (c *playCmd) Run(e *env) error {
 	return c.outputFlags.with(e, &c.sceneFlags, &c.serverFlags, func(ctx context.Context, l *load) (*report, error) {
 		l.profile, l.faults, l.duration, l.verify, l.batch = p, faults, c.Duration, c.Verify, c.BatchLoad
 		if c.FindCapacity {
-			return findCapacity(ctx, e, l)
+			return findCapacity(ctx, e, l, capacityStepTime)
 		}
 		o, err := l.run(ctx)
 		if err != nil {

@@ -70,6 +70,8 @@ type latencyInfo struct {
 	All   quantiles            `json:"all"`
 	Calm  *quantiles           `json:"undisturbed,omitempty"` // with faults
 	Stage map[string]quantiles `json:"server_stages"`
+	// Pacing is by how much cameras that slept until a strip was due woke up late. It is not in the other figures.
+	Pacing quantiles `json:"pacing"`
 }
 
 type checkInfo struct {
@@ -139,7 +141,7 @@ func newReport(l *load, o *outcome, least float64) *report {
 		},
 		Seconds:  o.elapsed.Seconds(),
 		Counts:   o.counts,
-		Latency:  latencyInfo{All: o.latency, Stage: map[string]quantiles{}},
+		Latency:  latencyInfo{All: o.latency, Pacing: o.slips, Stage: map[string]quantiles{}},
 		Outage:   ms(o.counts.Outage),
 		Check:    checkInfo{l.verify, o.checked, o.partial, o.wrong, o.lost, append([]string{}, o.problems...)},
 		Memory:   o.memory,
@@ -188,13 +190,14 @@ func (r *report) write(e *env, w io.Writer) error {
 	line("parts", "%s: %s PASS, %s FAIL, %s without a verdict; %s incomplete", thousands(r.Counts.Parts), thousands(v.Pass), thousands(v.Fail), thousands(v.None), thousands(v.Incomplete))
 	line("latency", "%s", r.Latency.All)
 	if r.Latency.Calm != nil {
-		line("  calm", "%s (without the %s within a second of a fault)", *r.Latency.Calm, thousands(r.Counts.Disturbed))
+		line("  calm", "%s (without the %s soon after a fault)", *r.Latency.Calm, thousands(r.Counts.Disturbed))
 	}
 	for _, name := range stageNames {
 		if q := r.Latency.Stage[name]; q.Count > 0 {
 			line("  "+name, "%s", q)
 		}
 	}
+	line("pacing", "late by %s", r.Latency.Pacing)
 	line("late", "%s over the budget of %s ms; %s silently; the camera was held up at %s strips", thousands(r.Counts.Late), short(r.Setup.Budget),
 		thousands(r.Counts.LateSilently), thousands(r.Counts.HeldUp))
 	if r.Load != nil {

@@ -48,7 +48,7 @@ func sample(t *testing.T) *report {
 		}
 		a.setPhase(phase(i / 500))
 		a.part(p, d, i%50 == 0)
-		a.strip(50, 50*640, i%300 == 0)
+		a.strip(50, 50*640, i%300 == 0, time.Duration(50+i/10)*time.Microsecond)
 		if i%250 == 249 {
 			a.mark(start.Add(time.Duration(i/250+1) * 10 * time.Second))
 		}
@@ -61,7 +61,7 @@ func sample(t *testing.T) *report {
 	a.reconnected(&clients.Reconnected{Outage: 12345 * time.Microsecond, Attempts: 2, Resent: 3})
 	a.repeated(2)
 	o := &outcome{
-		elapsed: 40 * time.Second, calm: a.calm.quantiles(), spectrum: a.all.spectrum(), history: a.history,
+		elapsed: 40 * time.Second, calm: a.calm.quantiles(), slips: a.slips.quantiles(), spectrum: a.all.spectrum(), history: a.history,
 		checked: 1000, partial: 4, wrong: 2, lost: 1,
 		problems: []string{"camera 1: part at line 400: region \"cell\x1b[2J 2\": sum is 3: want 4", "camera 0: part 7 at line 1400: no result"},
 		batch:    &batchReport{Jobs: 4, Done: 100, Refused: 1, Rate: 5},

@@ -13,6 +13,7 @@ type soakCmd struct {
 	Duration time.Duration `help:"How long, after the capacity is known." default:"30m" group:"camera"`
 	Share    float64       `help:"Share of the measured capacity to run at." default:"0.8" group:"load"`
 	Capacity float64       `help:"Lines a second of each camera to take for the capacity, instead of measuring it." placeholder:"RATE" group:"load"`
+	Step     time.Duration `help:"How long each step of the measurement takes." default:"2s" group:"load"`
 	Fault    []string      `help:"As for a plain run; these replace the ones of the soak." placeholder:"KIND:RATE" group:"load"`
 	MinRate  float64       `help:"Lines a second of each camera below which the run is void (default: 90% of what it should be)." placeholder:"RATE" group:"check"`
 	MaxRSS   float64       `help:"By how many MiB the server's memory may grow after the warm-up." name:"max-rss-growth" default:"10" group:"check"`
@@ -56,6 +57,8 @@ func (c *soakCmd) Run(e *env) error {
 		return usage("--share %v: must be above 0, and 1 at most", c.Share)
 	case !(c.Capacity >= 0 && c.Capacity <= 1e9):
 		return usage("--capacity %v: must be 0 to 1e9", c.Capacity)
+	case c.Step <= 0:
+		return usage("--step %v: must be above 0", c.Step)
 	case !(c.MinRate >= 0):
 		return usage("--min-rate %v: must not be negative", c.MinRate)
 	}
@@ -63,7 +66,7 @@ func (c *soakCmd) Run(e *env) error {
 		capacity := &capacityReport{Lines: c.Capacity}
 		if c.Capacity == 0 {
 			var err error
-			if capacity, _, err = measureCapacity(ctx, e, l); err != nil {
+			if capacity, _, err = measureCapacity(ctx, e, l, c.Step); err != nil {
 				return nil, err
 			}
 			if capacity.Lines == 0 {

@@ -89,7 +89,7 @@ type counters struct {
 
 	Late         int64 `json:"late"`          // by the server's own account
 	LateSilently int64 `json:"late_silently"` // took longer than the budget, and not marked
-	Disturbed    int64 `json:"disturbed"`     // results within a while of a fault
+	Disturbed    int64 `json:"disturbed"`     // results soon after a fault
 
 	Events     map[string]int64 `json:"events"`
 	Faults     map[string]int64 `json:"faults"`
@@ -110,6 +110,7 @@ type tally struct {
 	phase   phase
 	phases  [phases]latencies
 	stages  [4]latencies // queue, compute, send, latency: the server's own account
+	slips   latencies    // of cameras that woke up late by themselves
 	last    latencies    // since the last point
 	lastAt  time.Time
 	lastSum counters
@@ -120,7 +121,7 @@ type tally struct {
 var stageNames = [4]string{"queue", "compute", "send", "server"}
 
 func newTally(budget time.Duration, now time.Time) *tally {
-	t := &tally{budget: budget, all: newLatencies(), calm: newLatencies(), last: newLatencies(), lastAt: now, start: now}
+	t := &tally{budget: budget, all: newLatencies(), calm: newLatencies(), last: newLatencies(), slips: newLatencies(), lastAt: now, start: now}
 	t.counts.Events, t.counts.Faults = map[string]int64{}, map[string]int64{}
 	for i := range t.phases {
 		t.phases[i] = newLatencies()
@@ -137,10 +138,13 @@ func (t *tally) setPhase(p phase) {
 	t.mu.Unlock()
 }
 
-// strip counts a strip that was handed over.
-func (t *tally) strip(lines, bytes int, heldUp bool) {
+// strip counts a strip that was handed over, and by how much its camera's clock had slipped.
+func (t *tally) strip(lines, bytes int, heldUp bool, slip time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if slip > 0 {
+		t.slips.record(slip)
+	}
 	t.counts.Strips++
 	t.counts.Lines += int64(lines)
 	t.counts.Bytes += int64(bytes)
