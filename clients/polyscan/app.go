@@ -21,6 +21,7 @@ type app struct {
 	Reduce      reduceCmd      `cmd:"" help:"Statistics and verdicts of the regions of one frame."`
 	Stream      streamCmd      `cmd:"" help:"The same for all frames of a folder, over one stream."`
 	Mask        maskCmd        `cmd:"" help:"The pixels of regions as an image."`
+	Frames      framesCmd      `cmd:"" help:"Frames that a server keeps on its device."`
 	Recipe      recipeCmd      `cmd:"" help:"Regions and limits that a server keeps under a name."`
 	Triangulate triangulateCmd `cmd:"" help:"Exact Delaunay triangles of points."`
 	Serve       serveCmd       `cmd:"" help:"Run a server."`

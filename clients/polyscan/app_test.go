@@ -80,7 +80,7 @@ var times = regexp.MustCompile(`[0-9.]+ (µs|ms|s)\b`)
 func timeless(s string) string { return times.ReplaceAllString(s, "TIME") }
 
 func TestHelp(t *testing.T) {
-	commands := []string{"", "reduce", "stream", "mask", "recipe", "recipe put", "recipe get", "recipe list", "recipe delete",
+	commands := []string{"", "reduce", "stream", "mask", "frames", "frames put", "frames list", "frames release", "recipe", "recipe put", "recipe get", "recipe list", "recipe delete",
 		"serve", "device", "bench", "completion", "version"}
 	for _, c := range commands {
 		args := append(strings.Fields(c), "--help")
@@ -109,7 +109,7 @@ func TestHelp(t *testing.T) {
 // TestHelpExamples parses every example of every help text, so that none names a flag that is gone.
 func TestHelpExamples(t *testing.T) {
 	n := 0
-	for _, c := range []string{"", "reduce", "stream", "mask", "recipe", "recipe put", "recipe get", "recipe list", "recipe delete",
+	for _, c := range []string{"", "reduce", "stream", "mask", "frames", "frames put", "frames list", "frames release", "recipe", "recipe put", "recipe get", "recipe list", "recipe delete",
 		"serve", "device", "bench", "version"} {
 		for line := range strings.Lines(succeed(t, append(strings.Fields(c), "--help")...)) {
 			for part := range strings.SplitSeq(line, "|") {

@@ -20,7 +20,8 @@ type deviceCmd struct {
 
 func (c *deviceCmd) Help() string {
 	return `
-Says what a server computes on, how much of its memory is in use, and which limits requests must keep.
+Says what a server computes on, how much of its memory is in use and by what, what its scheduler has done so far, and which
+limits requests must keep.
 
 Examples:
 
@@ -36,6 +37,9 @@ type deviceReport struct {
 	ComputeUnits uint32            `json:"compute_units"`
 	Capability   string            `json:"capability"`
 	Memory       memoryReport      `json:"memory"`
+	Scheduler    []classReport     `json:"scheduler"`
+	Frames       framesReport      `json:"resident_frames"`
+	Losses       uint64            `json:"device_losses"`
 	Server       string            `json:"server_version"`
 	Go           string            `json:"go_version"`
 	StartedAt    string            `json:"started_at"`
@@ -44,10 +48,40 @@ type deviceReport struct {
 }
 
 type memoryReport struct {
-	Reserved  uint64            `json:"reserved"`
-	Used      uint64            `json:"used"`
-	HighWater uint64            `json:"high_water"`
-	ByLabel   map[string]uint64 `json:"used_by_label"`
+	Reserved    uint64            `json:"reserved"`
+	Used        uint64            `json:"used"`
+	HighWater   uint64            `json:"high_water"`
+	ByLabel     map[string]uint64 `json:"used_by_label"`
+	Scratch     uint64            `json:"scratch"`
+	Session     uint64            `json:"session"`
+	Resident    uint64            `json:"resident"`
+	Evictable   uint64            `json:"evictable"`
+	LargestFree uint64            `json:"largest_free"`
+	Evictions   uint64            `json:"evictions"`
+	Refusals    uint64            `json:"refusals"`
+	Waiting     uint32            `json:"waiting"`
+}
+
+// classReport counts jobs of a class of work.
+type classReport struct {
+	Class    string  `json:"class"`
+	Running  uint32  `json:"running"`
+	Waiting  uint32  `json:"waiting"`
+	Admitted uint64  `json:"admitted"`
+	Waited   float64 `json:"waited_s"`
+	Done     uint64  `json:"done"`
+	Missed   uint64  `json:"missed_deadlines"`
+	Shed     uint64  `json:"shed"`
+	Refused  uint64  `json:"refused"`
+}
+
+type framesReport struct {
+	Frames    uint64            `json:"frames"`
+	Bytes     uint64            `json:"bytes"`
+	CopyBytes uint64            `json:"copy_bytes"`
+	MaxFrames uint64            `json:"max_frames"`
+	MaxBytes  uint64            `json:"max_bytes"`
+	Gone      map[string]uint64 `json:"gone"`
 }
 
 func (c *deviceCmd) Run(e *env) (err error) {
@@ -75,6 +109,32 @@ func (c *deviceCmd) Run(e *env) (err error) {
 		rows = append(rows, [2]string{"  " + label, size(m.GetUsedBytesByLabel()[label])})
 	}
 	rows = append(rows,
+		[2]string{"  by tenant", fmt.Sprintf("%s scratch of jobs, %s state of sessions, %s resident (%s evictable)",
+			size(m.GetScratchBytes()), size(m.GetSessionBytes()), size(m.GetResidentBytes()), size(m.GetEvictableBytes()))},
+		[2]string{"  free", fmt.Sprintf("at most %s in one piece; %s, %s so far", size(m.GetLargestFreeBytes()),
+			plural(int(m.GetEvictions()), "eviction", "evictions"), plural(int(m.GetRefusals()), "refusal", "refusals"))})
+	if f := d.GetResidentFrames(); f.GetMaxFrames() > 0 {
+		rows = append(rows, [2]string{"frames", fmt.Sprintf("%d of %d kept, %s of %s", f.GetFrames(), f.GetMaxFrames(), size(f.GetBytes()), size(f.GetMaxBytes()))})
+	}
+	for _, s := range d.GetScheduler() {
+		text := fmt.Sprintf("%d running, %d waiting, %d done", s.GetRunning(), s.GetWaiting(), s.GetDone())
+		if n := s.GetAdmitted(); n > 0 {
+			text += fmt.Sprintf(", %s mean wait", pretty(s.GetWaited().AsDuration()/time.Duration(n)))
+		}
+		for _, k := range []struct {
+			n    uint64
+			text string
+		}{{s.GetMissedDeadlines(), "late"}, {s.GetShed(), "shed"}, {s.GetRefused(), "refused"}} {
+			if k.n > 0 {
+				text += fmt.Sprintf(", %d %s", k.n, k.text)
+			}
+		}
+		rows = append(rows, [2]string{s.GetName(), text})
+	}
+	if n := d.GetDeviceLosses(); n > 0 {
+		rows = append(rows, [2]string{"lost", fmt.Sprintf("%d times, and opened again", n)})
+	}
+	rows = append(rows,
 		[2]string{"server", d.GetServerVersion() + ", " + d.GetGoVersion()},
 		[2]string{"drivers", strings.Join(d.GetDrivers(), ", ")},
 		[2]string{"started", d.GetStartedAt().AsTime().Local().Format(time.RFC3339)},
@@ -90,14 +150,22 @@ func (c *deviceCmd) Run(e *env) (err error) {
 
 func reportDevice(d *polyscanv1.GetDeviceResponse) deviceReport {
 	m, l := d.GetMemory(), d.GetLimits()
-	labels := m.GetUsedBytesByLabel()
-	if labels == nil {
-		labels = map[string]uint64{}
+	labels := orEmpty(m.GetUsedBytesByLabel())
+	f := d.GetResidentFrames()
+	classes := []classReport{}
+	for _, s := range d.GetScheduler() {
+		classes = append(classes, classReport{s.GetName(), s.GetRunning(), s.GetWaiting(), s.GetAdmitted(), s.GetWaited().AsDuration().Seconds(),
+			s.GetDone(), s.GetMissedDeadlines(), s.GetShed(), s.GetRefused()})
 	}
 	return deviceReport{
 		Backend: d.GetBackend(), Device: d.GetDeviceName(), ComputeUnits: d.GetComputeUnits(), Capability: d.GetCapability(),
-		Memory: memoryReport{m.GetReservedBytes(), m.GetUsedBytes(), m.GetHighWaterBytes(), labels},
-		Server: d.GetServerVersion(), Go: d.GetGoVersion(), StartedAt: d.GetStartedAt().AsTime().UTC().Format(time.RFC3339Nano),
+		Memory: memoryReport{m.GetReservedBytes(), m.GetUsedBytes(), m.GetHighWaterBytes(), labels,
+			m.GetScratchBytes(), m.GetSessionBytes(), m.GetResidentBytes(), m.GetEvictableBytes(), m.GetLargestFreeBytes(),
+			m.GetEvictions(), m.GetRefusals(), m.GetWaiting()},
+		Scheduler: classes,
+		Frames:    framesReport{f.GetFrames(), f.GetBytes(), f.GetCopyBytes(), f.GetMaxFrames(), f.GetMaxBytes(), orEmpty(f.GetGone())},
+		Losses:    d.GetDeviceLosses(),
+		Server:    d.GetServerVersion(), Go: d.GetGoVersion(), StartedAt: d.GetStartedAt().AsTime().UTC().Format(time.RFC3339Nano),
 		Drivers: d.GetDrivers(),
 		Limits: map[string]uint64{
 			"max_message_bytes": l.GetMaxMessageBytes(), "max_frame_pixels": l.GetMaxFramePixels(),
@@ -105,6 +173,14 @@ func reportDevice(d *polyscanv1.GetDeviceResponse) deviceReport {
 			"max_streams_per_connection": uint64(l.GetMaxStreamsPerConnection()),
 		},
 	}
+}
+
+// orEmpty makes JSON of no map {} instead of null.
+func orEmpty(m map[string]uint64) map[string]uint64 {
+	if m == nil {
+		return map[string]uint64{}
+	}
+	return m
 }
 
 // size is a number of bytes to about three digits.

@@ -36,15 +36,19 @@ const maxFile = 1<<31 - 1<<20
 
 // frame is a FRAME after reading.
 type frame struct {
-	name string
-	data []byte
-	raw  *clients.Raw // nil for an image file
-	bits int
-	conv polyscanv1.PixelFormat
+	name     string
+	data     []byte
+	raw      *clients.Raw // nil for an image file
+	bits     int
+	conv     polyscanv1.PixelFormat
+	resident string // name of a frame that the server has; then there is nothing else
 }
 
 // message is the frame as the server takes it.
 func (f *frame) message() *polyscanv1.Frame {
+	if f.resident != "" {
+		return clients.Resident(f.resident)
+	}
 	if f.raw != nil {
 		return f.raw.Frame(f.data)
 	}

@@ -153,7 +153,7 @@ func TestBadInput(t *testing.T) {
 		{"bench --time 0s", 2, "--time 0s: must be from 1ms to 1m"},
 		// The command line itself.
 		{"frobnicate", 2, "unexpected argument frobnicate (see polyscan --help)"},
-		{"reduce", 2, `expected "<frame>" (see polyscan reduce --help)`},
+		{"reduce", 2, `FRAME or --frame NAME is missing`},
 		{"reduce board.png -r ok.json --colour", 2, "unknown flag --colour (see polyscan reduce --help)"},
 		{"recipe", 2, `expected one of "put", "get", "list", "delete" (see polyscan recipe --help)`},
 		{"completion tcsh", 2, `<shell> must be one of "bash","zsh","fish" but got "tcsh" (see polyscan completion --help)`},

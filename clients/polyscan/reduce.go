@@ -16,7 +16,8 @@ import (
 )
 
 type reduceCmd struct {
-	Frame string `arg:"" help:"The frame: a PNG, JPEG, TIFF or BMP file, raw pixels with --raw, or - for standard input." predictor:"file"`
+	Frame    string `arg:"" optional:"" help:"The frame: a PNG, JPEG, TIFF or BMP file, raw pixels with --raw, or - for standard input." predictor:"file"`
+	Resident string `help:"Instead of FRAME: one that the server keeps, by the name that frames put printed." name:"frame" placeholder:"NAME" group:"frame"`
 
 	regionFlags
 	Recipe  string `help:"Regions and limits stored on the server, instead of --regions; VERSION defaults to the latest." placeholder:"NAME[@VERSION]" group:"regions"`
@@ -45,6 +46,7 @@ Examples:
     polyscan reduce board.png -r board.svg --overlay board-overlay.png --plot board-plot.png
     polyscan reduce line.raw --raw 4096x1024:gray16le --bits 12 -r zones.json --percentiles 1,50,99.9
     polyscan reduce board.png --recipe board@3 --addr inspector:7465 --fail-on-reject
+    polyscan reduce --frame NAME --recipe board --addr inspector:7465
 
 Exit codes: 0 done; 1 the verdict is FAIL and --fail-on-reject was given; 2 wrong arguments or bad input; 3 the server, or the way to it, failed; 130 interrupted.
 `
@@ -59,11 +61,14 @@ func (c *reduceCmd) Run(e *env) (err error) {
 			return err
 		}
 	}
+	if c.Frame == "" && c.Resident == "" {
+		return usage("FRAME or --frame NAME is missing")
+	}
 	t, err := c.target(e, c.Recipe, c.Frame)
 	if err != nil {
 		return err
 	}
-	f, err := c.frameFlags.load(e, c.Frame)
+	f, err := c.source(e)
 	if err != nil {
 		return err
 	}
@@ -91,6 +96,9 @@ func (c *reduceCmd) Run(e *env) (err error) {
 		return conn.fail(err, f.name, t.regions)
 	}
 	total := time.Since(start)
+	if f.resident != "" && res.GetFrameId() != "" {
+		f.name = res.GetFrameId()
+	}
 	if t.regions != nil {
 		t.regions.checkSize(e, f.name, res.GetLayout().GetWidth(), res.GetLayout().GetHeight())
 	}
@@ -112,6 +120,23 @@ func (c *reduceCmd) Run(e *env) (err error) {
 		return errRejected
 	}
 	return nil
+}
+
+// source is the frame that FRAME or --frame says.
+func (c *reduceCmd) source(e *env) (*frame, error) {
+	switch {
+	case c.Resident == "":
+		return c.frameFlags.load(e, c.Frame)
+	case c.Frame != "":
+		return nil, usage("FRAME and --frame: give one of them")
+	case c.Addr == "":
+		return nil, usage("--frame %s: frames are kept by a server: say --addr ADDR", printable(c.Resident))
+	case c.frameFlags != frameFlags{}:
+		return nil, usage("--raw, --bits and --format are for a FRAME that is sent; --frame names one that the server has")
+	case c.Overlay != "":
+		return nil, usage("--overlay needs the frame's pixels, and with --frame only the server has them")
+	}
+	return &frame{name: "frame", resident: c.Resident}, nil
 }
 
 // reductions decides what to ask for: a recipe's own choice where there is one and no flag speaks, and else what
