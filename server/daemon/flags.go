@@ -32,22 +32,39 @@ type Flags struct {
 	Memory  byteSize `help:"Memory of the device to reserve, such as 2GiB. Default: 1GiB on the CPU, 80% of what is free on a GPU." placeholder:"SIZE" group:"Device"`
 	Streams int      `help:"Jobs that run on the device at the same time. 0 means 4." group:"Device"`
 
-	MaxMessage     byteSize `help:"Largest request, and largest frame that an image file may decode to. Default: 256MiB." default:"256MiB" placeholder:"SIZE" group:"Limits"`
-	MaxPixels      int64    `help:"Most pixels of a frame." default:"${maxPixels}" group:"Limits"`
-	MaxRegions     int      `help:"Most regions of a request or recipe." default:"${maxRegions}" group:"Limits"`
-	MaxVertices    int      `help:"Most vertices of a request or recipe." default:"${maxVertices}" group:"Limits"`
-	MaxPoints      int      `help:"Most points of a triangulation. Each takes 150 bytes of the device's memory." default:"${maxPoints}" group:"Limits"`
-	MaxStreams     int      `help:"Most concurrent calls of one connection." default:"${maxStreams}" group:"Limits"`
-	MaxConnections int      `help:"Most connections of each listener. 0 means any number." group:"Limits"`
-	StreamDepth    int      `help:"Frames of one stream that are held at the same time." default:"${streamDepth}" group:"Limits"`
-	HostMemory     byteSize `help:"Memory for decoding image files and for large results. Default: 1GiB, and 4 times --max-message at least." placeholder:"SIZE" group:"Limits"`
-	PreparedMemory byteSize `help:"Memory of the device that keeps regions prepared from frame to frame. Default: a quarter." placeholder:"SIZE" group:"Limits"`
+	MaxMessage        byteSize `help:"Largest request, and largest frame that an image file may decode to. Default: 256MiB." default:"256MiB" placeholder:"SIZE" group:"Limits"`
+	MaxPixels         int64    `help:"Most pixels of a frame." default:"${maxPixels}" group:"Limits"`
+	MaxRegions        int      `help:"Most regions of a request or recipe." default:"${maxRegions}" group:"Limits"`
+	MaxVertices       int      `help:"Most vertices of a request or recipe." default:"${maxVertices}" group:"Limits"`
+	MaxRegionVertices int      `help:"Most vertices of a region." default:"${maxRegionVertices}" group:"Limits"`
+	MaxPoints         int      `help:"Most points of a triangulation. Each takes 150 bytes of the device's memory." default:"${maxPoints}" group:"Limits"`
+	MaxStreams        int      `help:"Most concurrent calls of one connection." default:"${maxStreams}" group:"Limits"`
+	MaxConnections    int      `help:"Most connections of each listener. 0 means any number." group:"Limits"`
+	StreamDepth       int      `help:"Frames of one stream that are held at the same time." default:"${streamDepth}" group:"Limits"`
+	HostMemory        byteSize `help:"Memory for decoding image files and for large results. Default: 1GiB, and 4 times --max-message at least." placeholder:"SIZE" group:"Limits"`
+	PreparedMemory    byteSize `help:"Memory of the device that keeps regions prepared from frame to frame. Default: a quarter." placeholder:"SIZE" group:"Limits"`
+
+	MaxFrames       int           `help:"Most frames that clients may keep on the device." default:"${maxFrames}" group:"Resident frames"`
+	FrameMemory     byteSize      `help:"Memory of the device for them. Default: half." placeholder:"SIZE" group:"Resident frames"`
+	FrameIdle       time.Duration `help:"Time without use after which a frame goes whose client did not say." default:"${frameIdle}" placeholder:"TIME" group:"Resident frames"`
+	MaxFrameIdle    time.Duration `help:"Most that clients may ask for." default:"${maxFrameIdle}" placeholder:"TIME" group:"Resident frames"`
+	FrameCopies     bool          `help:"Keep copies in host memory, from which frames are put back when the device was lost. The CPU isn't lost and needs none." default:"true" negatable:"" group:"Resident frames"`
+	FrameCopyMemory byteSize      `help:"Most host memory for copies. Default: as much as --frame-memory." placeholder:"SIZE" group:"Resident frames"`
+
+	ScanSessions int           `help:"Most line-scan sessions, those between two connections included." default:"${scanSessions}" group:"Line-scan"`
+	ScanCredit   byteSize      `help:"Strips that a line-scan client may have under way." default:"${scanCredit}" placeholder:"SIZE" group:"Line-scan"`
+	ScanUnread   byteSize      `help:"Results that a line-scan client may leave unread before it is cut off." default:"${scanUnread}" placeholder:"SIZE" group:"Line-scan"`
+	ScanParts    int           `help:"Most parts of a session that are under way at the same time." default:"${scanParts}" group:"Line-scan"`
+	ScanResume   time.Duration `help:"How long a session outlives its connection." default:"${scanResume}" placeholder:"TIME" group:"Line-scan"`
+	ScanDrain    time.Duration `help:"How long line-scan clients may go on when the server shuts down, before what they have sent is finished." default:"${scanDrain}" placeholder:"TIME" group:"Line-scan"`
 
 	ShmSocket   string   `help:"Unix socket over which programs on this host get memory to put frames into, so that pixels need not travel (Linux). Off by default." placeholder:"FILE" type:"path" default:"" group:"Shared memory"`
 	ShmMemory   byteSize `help:"Most of it for all programs together; taken when they ask for it. Default: 1GiB." placeholder:"SIZE" group:"Shared memory"`
 	ShmAllowUID userIDs  `name:"shm-allow-uid" help:"Numbers of users whose programs may have it, beside the server's own user and root, such as 1000,1001." default:"" placeholder:"UID,..." group:"Shared memory"`
 
-	Recipes string `help:"Directory that keeps recipes. By default they are lost when the server ends." placeholder:"DIR" type:"path" default:"" group:"Recipes"`
+	Recipes      string   `help:"Directory that keeps recipes. By default they are lost when the server ends." placeholder:"DIR" type:"path" default:"" group:"Recipes"`
+	MaxRecipes   int      `help:"Most versions of recipes." default:"${maxRecipes}" group:"Recipes"`
+	RecipeMemory byteSize `help:"Most memory for them." default:"${recipeMemory}" placeholder:"SIZE" group:"Recipes"`
 
 	TLSCert     string `name:"tls-cert" help:"Certificate of the server, PEM. Read again when it changes, and on SIGHUP; so are the files below." placeholder:"FILE" type:"path" default:"" group:"Security"`
 	TLSKey      string `name:"tls-key" help:"Key of the certificate, PEM." placeholder:"FILE" type:"path" default:"" group:"Security"`
@@ -64,14 +81,30 @@ type Flags struct {
 
 // vars are what the help texts of [Flags] and their defaults refer to.
 func vars() kong.Vars {
+	size := func(n int64) string {
+		text, _ := byteSize(n).MarshalText() // never fails
+		return string(text)
+	}
 	return kong.Vars{
-		"devices":     drivers.Auto + ", " + strings.Join(drivers.Names(), ", "),
-		"maxPixels":   strconv.Itoa(server.DefaultMaxFramePixels),
-		"maxRegions":  strconv.Itoa(polygon.DefaultMaxRegions),
-		"maxPoints":   strconv.Itoa(server.DefaultMaxPoints),
-		"maxVertices": strconv.Itoa(polygon.DefaultMaxVertices),
-		"maxStreams":  strconv.Itoa(server.DefaultMaxStreams),
-		"streamDepth": strconv.Itoa(server.DefaultStreamDepth),
+		"maxFrames":         strconv.Itoa(server.DefaultMaxFrames),
+		"frameIdle":         server.DefaultFrameIdleTimeout.String(),
+		"maxFrameIdle":      server.DefaultMaxFrameIdleTimeout.String(),
+		"scanSessions":      strconv.Itoa(server.DefaultScanSessions),
+		"scanCredit":        size(server.DefaultScanCreditBytes),
+		"scanUnread":        size(server.DefaultScanUnreadBytes),
+		"scanParts":         strconv.Itoa(server.DefaultScanParts),
+		"scanResume":        server.DefaultScanResumeWindow.String(),
+		"scanDrain":         server.DefaultScanDrainTime.String(),
+		"maxRecipes":        strconv.Itoa(server.DefaultMaxRecipes),
+		"recipeMemory":      size(server.DefaultMaxRecipeBytes),
+		"maxRegionVertices": strconv.Itoa(polygon.DefaultMaxRegionVertices),
+		"devices":           drivers.Auto + ", " + strings.Join(drivers.Names(), ", "),
+		"maxPixels":         strconv.Itoa(server.DefaultMaxFramePixels),
+		"maxRegions":        strconv.Itoa(polygon.DefaultMaxRegions),
+		"maxPoints":         strconv.Itoa(server.DefaultMaxPoints),
+		"maxVertices":       strconv.Itoa(polygon.DefaultMaxVertices),
+		"maxStreams":        strconv.Itoa(server.DefaultMaxStreams),
+		"streamDepth":       strconv.Itoa(server.DefaultStreamDepth),
 	}
 }
 
@@ -79,7 +112,7 @@ func (f *Flags) config(log *slog.Logger) server.Config {
 	return server.Config{
 		Device: f.Device, Ordinal: f.Ordinal, Threads: f.Threads, MemoryBytes: int64(f.Memory), Streams: f.Streams,
 		SharedMemoryBytes: int64(f.ShmMemory), SharedMemoryUIDs: f.ShmAllowUID.list,
-		Bounds:          polygon.Bounds{MaxRegions: f.MaxRegions, MaxVertices: f.MaxVertices},
+		Bounds:          polygon.Bounds{MaxRegions: f.MaxRegions, MaxVertices: f.MaxVertices, MaxRegionVertices: f.MaxRegionVertices},
 		MaxMessageBytes: int64(f.MaxMessage),
 		MaxFramePixels:  f.MaxPixels,
 		MaxPoints:       f.MaxPoints,
@@ -88,12 +121,16 @@ func (f *Flags) config(log *slog.Logger) server.Config {
 		StreamDepth:     f.StreamDepth,
 		HostBytes:       int64(f.HostMemory),
 		PreparedBytes:   int64(f.PreparedMemory),
-		RecipeDir:       f.Recipes,
-		TLS:             server.TLS{CertFile: f.TLSCert, KeyFile: f.TLSKey, ClientCAFile: f.TLSClientCA},
-		TokenFile:       f.TokenFile,
-		NoReflection:    !f.Reflection,
-		NoChannelz:      !f.Channelz,
-		Logger:          log,
+		MaxFrames:       f.MaxFrames, FrameBytes: int64(f.FrameMemory), FrameIdleTimeout: f.FrameIdle, MaxFrameIdleTimeout: f.MaxFrameIdle,
+		NoFrameCopies: !f.FrameCopies, FrameCopyBytes: int64(f.FrameCopyMemory),
+		ScanSessions: f.ScanSessions, ScanCreditBytes: int(f.ScanCredit), ScanUnreadBytes: int(f.ScanUnread), ScanParts: f.ScanParts,
+		ScanResumeWindow: f.ScanResume, ScanDrainTime: f.ScanDrain,
+		RecipeDir: f.Recipes, MaxRecipes: f.MaxRecipes, MaxRecipeBytes: int64(f.RecipeMemory),
+		TLS:          server.TLS{CertFile: f.TLSCert, KeyFile: f.TLSKey, ClientCAFile: f.TLSClientCA},
+		TokenFile:    f.TokenFile,
+		NoReflection: !f.Reflection,
+		NoChannelz:   !f.Channelz,
+		Logger:       log,
 	}
 }
 

@@ -2,6 +2,8 @@ package daemon
 
 import (
 	"fmt"
+	"log/slog"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -41,6 +43,44 @@ func TestUserIDs(t *testing.T) {
 		var u userIDs
 		if err := u.UnmarshalText([]byte(text)); err == nil {
 			t.Errorf("%q = %v, want an error", text, u.list)
+		}
+	}
+}
+
+// Each setting of the server can be given, but for those that are not for users: a flag each, all of them unlike the default.
+func TestEveryConfigFieldIsSet(t *testing.T) {
+	var f Flags
+	fill(reflect.ValueOf(&f).Elem())
+	f.ShmAllowUID = userIDs{list: []uint32{1}}
+	f.Reflection, f.Channelz, f.FrameCopies = false, false, false
+	cfg := reflect.ValueOf(f.config(slog.New(slog.DiscardHandler)))
+	program := []string{"Driver", "Registerer", "Version", "SharedMemoryListener"}
+	var check func(name string, v reflect.Value)
+	check = func(name string, v reflect.Value) {
+		for i := range v.NumField() {
+			field := v.Type().Field(i)
+			switch at := name + field.Name; {
+			case !field.IsExported() || slices.Contains(program, at):
+			case field.Type.Kind() == reflect.Struct:
+				check(at+".", v.Field(i))
+			case v.Field(i).IsZero():
+				t.Errorf("no flag sets Config.%s", at)
+			}
+		}
+	}
+	check("", cfg)
+}
+
+// fill sets the fields of a struct to something.
+func fill(v reflect.Value) {
+	for i := range v.NumField() {
+		switch f := v.Field(i); f.Kind() {
+		case reflect.String:
+			f.SetString("x")
+		case reflect.Bool:
+			f.SetBool(true)
+		case reflect.Int, reflect.Int64:
+			f.SetInt(7)
 		}
 	}
 }
