@@ -23,7 +23,7 @@ import (
 //   - where only its own class can serve a request, all of that class is searched: alloc fails only where no free span
 //     is large enough;
 //   - blocks that live long are cut from the high end of a span and others from the low end, so that short-lived ones
-//     leave large holes.
+//     leave large holes: BenchmarkReplay needs less room for it.
 //
 // Cost: alloc and free are O(1): a class list is looked at up to heapProbe spans. Only an alloc that nothing but the end
 // of its own class's list may serve takes time in the number of spans there. No block is larger than was asked for, so
@@ -55,7 +55,8 @@ type span struct {
 }
 
 const (
-	// heapProbe is how many spans of a class alloc compares for the best.
+	// heapProbe is how many spans of a class alloc compares for the best. BenchmarkReplay loses as much between blocks with 1
+	// and with 1000; BenchmarkHeap takes up to 1.5 times as long with 1, and 3 to 5 times with 1000.
 	heapProbe = 16
 	// heapClasses is above the class of maxBytes.
 	heapClasses = 800
@@ -262,9 +263,8 @@ func (h *heap) discard(s *span) {
 // victims chooses blocks to free so that n bytes come free in one piece. oldest yields the offsets of the blocks that may
 // go, the one that was used longest ago first. It returns nil where freeing all of them would not help.
 //
-// No choice spares a block that was used longer ago for one that was used later: the youngest victim is as old as can
-// be. Of the choices that this leaves, it takes the one of the fewest bytes, the lowest of them. It takes O(1) time for each
-// block down to the youngest victim.
+// The youngest victim is as old as can be; blocks that don't help stay, however old they are. Of the choices that this leaves,
+// it takes the one of the fewest bytes, the lowest of them. It takes O(1) time for each block up to the youngest victim.
 func (h *heap) victims(n int64, oldest iter.Seq[int64]) []int64 {
 	h.search++
 	h.runs = h.runs[:0]
