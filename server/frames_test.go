@@ -10,14 +10,18 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/experimental"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/polyscan/polyscan/proto/framecodec"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
 )
 
@@ -431,5 +435,83 @@ func TestUploadFrameStalls(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 		waitFor(t, "the upload to go", func() bool { return s.frames.totals().frameTotals == frameTotals{} && s.dev.Memory().Used == 0 })
+	}
+}
+
+// BenchmarkReduceResident is one call over TCP on a frame of 5 MB that is sent with it, or that the server keeps. The recipe's
+// regions are prepared.
+func BenchmarkReduceResident(b *testing.B) {
+	for _, kept := range []bool{false, true} {
+		b.Run(map[bool]string{false: "sent", true: "kept"}[kept], func(b *testing.B) {
+			s := start(b, Config{})
+			conn := listen(b, s, "tcp")
+			req := benchRequest()
+			s.put(b, "star", req.Inspection.GetRegionSet().GetRegions()[0])
+			req.Inspection.Regions = byRecipe("star").Regions
+			if kept {
+				res, err := pb.NewFrameServiceClient(conn).PutFrame(b.Context(), &pb.PutFrameRequest{Frame: req.Frame})
+				if err != nil {
+					b.Fatal(err)
+				}
+				req.Frame = keptFrame(res.GetFrame().GetName())
+			}
+			m := framecodec.New(req)
+			b.ResetTimer()
+			for b.Loop() {
+				err := conn.Invoke(b.Context(), pb.InspectionService_Reduce_FullMethodName, m, &pb.ReduceResponse{}, grpc.ForceCodecV2(framecodec.Codec()))
+				if err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// Buffers of the transport go back once, and not before the pixels are on the device.
+func TestFrameBuffersFreedOnce(t *testing.T) {
+	pool := &poisonPool{out: map[*byte]bool{}}
+	s := start(t, Config{MemoryBytes: 16 << 20, grpcOptions: []grpc.ServerOption{experimental.BufferPool(pool)}}, frameCodec())
+	c := s.frameClient()
+	const w, h = 500, 400
+	var wg sync.WaitGroup
+	for i := range 4 {
+		wg.Go(func() {
+			for k := range 6 {
+				f := noisyFrame(w, h, uint64(10*i+k))
+				want := uint64(0)
+				for _, v := range f.GetData() {
+					want += uint64(v)
+				}
+				name, err := c.upload(t.Context(), f, 70_000)
+				if k%2 == 0 {
+					var res *pb.PutFrameResponse
+					res, err = c.PutFrame(t.Context(), &pb.PutFrameRequest{Frame: f})
+					name = res.GetFrame().GetName()
+				}
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				res, err := s.inspection.Reduce(t.Context(), &pb.ReduceRequest{Inspection: inspect(rect("all", 0, 0, w, h)), Frame: keptFrame(name)})
+				if err != nil || res.GetResult().GetRegions()[0].GetChannels()[0].GetSum() != want {
+					t.Errorf("%v, %v, want %d: a buffer was freed too early", res, err, want)
+				}
+				c.release(t, name)
+				// Refused.
+				f.Layout.Width++
+				if _, err := c.PutFrame(t.Context(), &pb.PutFrameRequest{Frame: f}); status.Code(err) != codes.InvalidArgument {
+					t.Error(err)
+				}
+				f.Layout.Width -= 2
+				if _, err := c.upload(t.Context(), f, 70_000); status.Code(err) != codes.InvalidArgument {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	s.stop(t)
+	if gets, out, twice := pool.state(); gets < 100 || out != 0 || twice != 0 {
+		t.Errorf("%d buffers, %d did not come back, %d came back twice", gets, out, twice)
 	}
 }
