@@ -252,6 +252,9 @@ func TestLeaseErrors(t *testing.T) {
 			t.Errorf("%v, want %q, %v", err, e.want, e.is)
 		}
 	}
+	if err := fetchError("/x", sharedmem.RefusedUser); !strings.Contains(err.Error(), fmt.Sprintf("/x: the server must be told to allow user id %d", os.Geteuid())) {
+		t.Errorf("%v", err)
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	l.change = func(*polyscanv1.LeaseResponse) error { cancel(); return nil }
 	if _, err := c.LeaseSharedMemory(ctx, 1, 1); !errors.Is(err, context.Canceled) {

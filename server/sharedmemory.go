@@ -406,14 +406,14 @@ func (m *sharedMemory) handOver(c *net.UnixConn) *memoryLease {
 		m.log.Warn("shared memory: connection refused", "error", err)
 		return nil
 	}
-	token, err := sharedmem.ReceiveToken(c) // of anybody: who has not been heard does not hear the answer
-	if err != nil {
-		m.log.Info("shared memory: connection without a token", "uid", uid, "error", err)
-		return nil
-	}
 	if !slices.Contains(m.uids, uid) {
 		m.log.Warn("shared memory: connection refused", "uid", uid)
 		sharedmem.Refuse(c, sharedmem.RefusedUser)
+		return nil
+	}
+	token, err := sharedmem.ReceiveToken(c)
+	if err != nil {
+		m.log.Info("shared memory: connection without a token", "uid", uid, "error", err)
 		return nil
 	}
 	l := m.take(token, c)

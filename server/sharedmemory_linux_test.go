@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"math"
 	"math/big"
 	"net"
@@ -463,20 +464,39 @@ func TestLeaseTokens(t *testing.T) {
 	}
 }
 
-// Users who are not among those of the configuration get nothing, and are told who they are.
+// Users who are not among those of the configuration get nothing, and are told so without being heard.
 func TestLeaseUsers(t *testing.T) {
-	s, c := startShared(t, Config{SharedMemoryUIDs: []uint32{1234}})
-	if mode := socketMode(t, s); mode != 0o666 {
-		t.Errorf("mode %o with a user allowed", mode)
+	path := filepath.Join(t.TempDir(), "s")
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
 	}
-	s.shared.uids = []uint32{1234}
-	_, err := c.LeaseSharedMemory(t.Context(), 1, 1)
-	if !errors.Is(err, sharedmem.RefusedUser) || !strings.Contains(err.Error(), fmt.Sprint("user id ", os.Geteuid())) {
-		t.Errorf("another user: %v", err)
+	defer l.Close()
+	fetched := make(chan error, 1)
+	go func() {
+		_, err := sharedmem.Fetch(t.Context(), path, make([]byte, sharedmem.TokenBytes), 1)
+		fetched <- err
+	}()
+	conn, err := l.AcceptUnix()
+	if err != nil {
+		t.Fatal(err)
 	}
-	s, _ = startShared(t, Config{})
+	m := &sharedMemory{uids: []uint32{uint32(os.Geteuid()) + 1}, log: slog.New(slog.DiscardHandler)}
+	if m.handOver(conn) != nil {
+		t.Error("handed over")
+	}
+	conn.Close()
+	if err := <-fetched; !errors.Is(err, sharedmem.RefusedUser) {
+		t.Errorf("%v", err)
+	}
+
+	s, _ := startShared(t, Config{})
 	if mode := socketMode(t, s); mode != 0o600 {
 		t.Errorf("mode %o", mode)
+	}
+	s, _ = startShared(t, Config{SharedMemoryUIDs: []uint32{1234}})
+	if mode := socketMode(t, s); mode != 0o666 {
+		t.Errorf("mode %o with a user allowed", mode)
 	}
 }
 
@@ -622,6 +642,9 @@ func TestContentIsKeptForAWhile(t *testing.T) {
 	}
 	if _, err := m.Slot(t.Context()); !errors.Is(err, clients.ErrLeaseEnded) {
 		t.Errorf("%v", err)
+	}
+	for metric(t, s, "polyscan_shared_memory_leases") != 0 { // the server hears of it a moment later
+		time.Sleep(time.Millisecond)
 	}
 	second := leaseMemory(t, c, 1, page)
 	if b := slot.Bytes()[0]; b != 7 || !m.Kept() {

@@ -3,6 +3,7 @@
 package sharedmem
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -84,14 +85,12 @@ func (m *Mapping) Close() error {
 
 // exchange sends the token and receives the descriptor.
 func exchange(c *net.UnixConn, token []byte) (fd int, err error) {
-	if _, err := c.Write(token); err != nil {
-		return -1, err
-	}
+	_, sent := c.Write(token) // an owner that refuses the user doesn't wait for it
 	answer := make([]byte, 1)
 	oob := make([]byte, unix.CmsgSpace(4))
 	n, oobn, _, _, err := c.ReadMsgUnix(answer, oob) // close-on-exec
 	if err != nil {
-		return -1, err
+		return -1, cmp.Or(sent, err)
 	}
 	fds, err := rights(oob[:oobn])
 	switch {

@@ -28,15 +28,15 @@ func create(t testing.TB, n int64) *Memory {
 	return m
 }
 
-// listenAt answers one connection with f, and returns the path of the socket.
-func listenAt(t testing.TB, f func(*net.UnixConn)) string {
+// listenAt answers one connection with f, and returns the path of the socket. answered waits until f has returned.
+func listenAt(t testing.TB, f func(*net.UnixConn)) (path string, answered func()) {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "s")
+	path = filepath.Join(t.TempDir(), "s")
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	done := make(chan struct{})
+	done, called := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
 		c, err := l.AcceptUnix()
@@ -45,13 +45,14 @@ func listenAt(t testing.TB, f func(*net.UnixConn)) string {
 		}
 		defer c.Close()
 		f(c)
+		close(called)
 		Await(c) // a peer that is still sending would lose the answer
 	}()
 	t.Cleanup(func() {
 		l.Close()
 		<-done
 	})
-	return path
+	return path, func() { <-called }
 }
 
 func files(t testing.TB) int {
@@ -70,7 +71,7 @@ func TestHandOver(t *testing.T) {
 		t.Errorf("%d bytes", n)
 	}
 	token := NewToken()
-	path := listenAt(t, func(c *net.UnixConn) {
+	path, answered := listenAt(t, func(c *net.UnixConn) {
 		if uid, err := PeerUID(c); err != nil || uid != uint32(os.Geteuid()) {
 			t.Errorf("peer %d, %v", uid, err)
 		}
@@ -96,6 +97,7 @@ func TestHandOver(t *testing.T) {
 	if err := m.Whole(); err != nil {
 		t.Error(err)
 	}
+	answered()
 	if err := m.Free(true); err != nil {
 		t.Error(err)
 	}
@@ -114,13 +116,14 @@ func TestHandOver(t *testing.T) {
 // Memory that is not wiped lives on with its peer.
 func TestFreeWithoutWiping(t *testing.T) {
 	m := create(t, 1)
-	path := listenAt(t, func(c *net.UnixConn) { m.Send(c) })
+	path, answered := listenAt(t, func(c *net.UnixConn) { m.Send(c) })
 	p, err := Fetch(t.Context(), path, make([]byte, TokenBytes), 1)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer p.Close()
 	p.Data[0] = 7
+	answered()
 	if err := m.Free(false); err != nil {
 		t.Error(err)
 	}
@@ -131,7 +134,7 @@ func TestFreeWithoutWiping(t *testing.T) {
 
 func TestTakeBack(t *testing.T) {
 	m := create(t, 1)
-	path := listenAt(t, func(c *net.UnixConn) {
+	path, answered := listenAt(t, func(c *net.UnixConn) {
 		m.Send(c)
 		TakeBack(c)
 	})
@@ -143,6 +146,7 @@ func TestTakeBack(t *testing.T) {
 	for p.Kept() {
 		time.Sleep(time.Millisecond)
 	}
+	answered()
 	m.Free(true)
 }
 
@@ -236,6 +240,10 @@ func TestFetchRefuses(t *testing.T) {
 		{"nothing", "EOF", func(c *net.UnixConn) { c.CloseWrite() }},
 		{"token", RefusedToken.Error(), send(1)},
 		{"user", RefusedUser.Error(), send(2)},
+		{"user, unheard", RefusedUser.Error(), func(c *net.UnixConn) {
+			Refuse(c, RefusedUser)
+			c.Close()
+		}},
 		{"unknown code", "code 77", send(77)},
 		{"refused with a descriptor", RefusedToken.Error(), send(1, good)},
 		{"no descriptor", "0 descriptors", send(0)},
@@ -245,7 +253,7 @@ func TestFetchRefuses(t *testing.T) {
 		{"no memory", "seals", send(0, int(devNull.Fd()))},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			path := listenAt(t, c.answer)
+			path, _ := listenAt(t, c.answer)
 			before := files(t)
 			p, err := Fetch(t.Context(), path, make([]byte, TokenBytes), 4096)
 			if err == nil {
@@ -271,7 +279,7 @@ func TestFetchRefuses(t *testing.T) {
 // A context that ends while the owner says nothing ends Fetch.
 func TestFetchWaitsNoLongerThanItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	path := listenAt(t, func(c *net.UnixConn) {
+	path, _ := listenAt(t, func(c *net.UnixConn) {
 		ReceiveToken(c)
 		cancel()
 	})
