@@ -35,11 +35,7 @@ func newScanMetrics() *scanMetrics {
 		return prometheus.NewCounterVec(prometheus.CounterOpts(name(n, help)), []string{label})
 	}
 	histogram := func(n, help string) prometheus.Histogram {
-		return prometheus.NewHistogram(prometheus.HistogramOpts{
-			Namespace: "polyscan", Subsystem: "scan", Name: n, Help: help,
-			Buckets: latencyBuckets, NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 160,
-			NativeHistogramMinResetDuration: time.Hour,
-		})
+		return prometheus.NewHistogram(timeHistogram("scan_"+n, help))
 	}
 	m := &scanMetrics{
 		sessions:   prometheus.NewGauge(prometheus.GaugeOpts(name("sessions", "Line-scan sessions, those between two connections included."))),

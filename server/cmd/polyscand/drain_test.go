@@ -88,16 +88,77 @@ func frame(side int) *pb.Frame {
 // refused says that a call was not begun, or its connection was closed before the server took it on.
 func refused(err error) bool { return status.Code(err) == codes.Unavailable }
 
-// While calls, streams and puts go on, SIGTERM ends the process with exit code 0 and within the bound, each call is answered
-// or refused, each answer to a stream is the next one, and each recipe whose put was answered is there afterwards.
+// scanUntilDrained sends strips of 16 lines, as many as it may, and ends the session when the server says that it shuts down. Each
+// part of 64 lines must have come then, complete.
+func scanUntilDrained(t *testing.T, ctx context.Context, conn *grpc.ClientConn, busy chan<- struct{}) {
+	const width, stripLines, partLines = 256, 16, 64
+	s, err := pb.NewLineScanServiceClient(conn).ScanLines(ctx)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	err = s.Send(&pb.ScanLinesRequest{Message: &pb.ScanLinesRequest_Open{Open: &pb.ScanOpen{
+		Inspection: inspection(1, partLines), PartLines: partLines, Trigger: &pb.ScanOpen_EveryLines{EveryLines: partLines},
+		Layout: &pb.FrameLayout{Width: width, Height: stripLines, PixelFormat: pb.PixelFormat_PIXEL_FORMAT_GRAY8},
+	}}})
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	var sent, credit, parts uint64 // lines, lines, and what has come
+	for draining := false; ; {
+		for !draining && sent+stripLines <= credit {
+			err := s.Send(&pb.ScanLinesRequest{Message: &pb.ScanLinesRequest_Strip{Strip: &pb.Strip{
+				Sequence: sent / stripLines, FirstLine: sent, NextResult: parts,
+				Frame: &pb.Frame{Layout: &pb.FrameLayout{Height: stripLines}, Source: &pb.Frame_Data{Data: make([]byte, width*stripLines)}},
+			}}})
+			if err != nil {
+				break // Recv has the error
+			}
+			sent += stripLines
+		}
+		m, err := s.Recv()
+		if err != nil {
+			if !errors.Is(err, io.EOF) || !draining || parts < sent/partLines {
+				t.Errorf("ScanLines: %v after %d parts of %d lines (draining: %v)", err, parts, sent, draining)
+			}
+			return
+		}
+		switch m := m.Message.(type) {
+		case *pb.ScanLinesResponse_Opened:
+			credit = m.Opened.CreditLine
+		case *pb.ScanLinesResponse_Ack:
+			credit = m.Ack.CreditLine
+		case *pb.ScanLinesResponse_Part:
+			if p := m.Part; p.Error != nil || p.PartNumber != parts || p.Incomplete && p.MissingLines == 0 || p.Incomplete && !draining {
+				t.Errorf("ScanLines: part %v, want number %d, whole", p, parts)
+			}
+			parts++
+			busy <- struct{}{}
+		case *pb.ScanLinesResponse_Event:
+			if m.Event.Kind != pb.ScanEventKind_SCAN_EVENT_KIND_DRAINING {
+				t.Errorf("ScanLines: %v", m.Event)
+				continue
+			}
+			draining = true
+			if err := s.CloseSend(); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
+
+// While calls, streams, line-scan sessions and puts go on, SIGTERM ends the process with exit code 0 and within the bound, each call is answered
+// or refused, each answer to a stream is the next one, each strip counts, and each recipe whose put was answered is there afterwards.
 func TestTerminateUnderLoad(t *testing.T) {
 	dir := t.TempDir()
 	const bound = 20 * time.Second
 	cmd, addr := spawn(t, "--recipes", dir, "--shutdown-timeout", bound.String())
 	conn := dial(t, addr)
 	api := pb.NewInspectionServiceClient(conn)
-	ctx, cancel := context.WithTimeout(t.Context(), 2*bound)
+	ctx, cancel := context.WithCancel(t.Context()) // without a deadline: it would count for the server, too
 	defer cancel()
+	defer time.AfterFunc(2*bound, cancel).Stop()
 
 	var load sync.WaitGroup
 	busy := make(chan struct{}, 1<<16) // one for each answer
@@ -145,6 +206,7 @@ func TestTerminateUnderLoad(t *testing.T) {
 			}
 		})
 	}
+	load.Go(func() { scanUntilDrained(t, ctx, conn, busy) })
 	load.Go(func() {
 		recipes := pb.NewRecipeServiceClient(conn)
 		for {
