@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/mem"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/polyscan/polyscan/proto/framecodec"
@@ -207,7 +208,26 @@ func (c *scanConn) receive() error {
 			time.Sleep(discardPause)
 			continue
 		}
-		ss.arrive(c, ss.newStrip(c.ctx, req, in, arrived))
+		x := ss.newStrip(c.ctx, req, in, arrived)
+		if status.Code(x.err) == codes.NotFound && c.endsWithin(leaseGrace) {
+			// Its shared memory went with the connection. It counts as not received, and comes again when the session is resumed.
+			x.free()
+			return context.Cause(c.ctx)
+		}
+		ss.arrive(c, x)
+	}
+}
+
+// leaseGrace is how long a call may outlive the lease that its strips lie in where both go with their connection.
+const leaseGrace = 20 * time.Millisecond
+
+// endsWithin waits for the end of the call, for so long.
+func (c *scanConn) endsWithin(d time.Duration) bool {
+	select {
+	case <-c.ctx.Done():
+		return true
+	case <-time.After(d):
+		return false
 	}
 }
 
