@@ -1,6 +1,7 @@
 package kernels
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"sync"
@@ -149,10 +150,13 @@ func (k *Kept[T]) Free() {
 	d.mem.release(k.blk)
 }
 
-// check refuses a slice that is not memory of the queue's device, and calls on an ended queue.
+// check refuses a slice that is not memory of the queue's device, and calls on a queue that has ended or whose context has.
 func (q *Queue) check(op, field string, s driver.Slice) error {
 	if q.done.Load() {
 		return ErrEnded
+	}
+	if q.ctx.Err() != nil {
+		return context.Cause(q.ctx)
 	}
 	if s.Len == 0 {
 		return nil

@@ -264,7 +264,7 @@ func (d *Device) Do(ctx context.Context, job Job, fn func(*Queue) error) (err er
 				close(d.lost)
 			})
 		}
-		d.sched.release(&q.ticket, err)
+		d.sched.release(&q.ticket, err, time.Now())
 	}()
 	return q.run(fn)
 }

@@ -171,6 +171,7 @@ func TestEveryFault(t *testing.T) {
 				q.MaskReduce(driver.MaskReduce{Prepared: prepared.Slice(), Count: 1, Frame: image, Stats: stats.Slice()}),
 				q.MaskRaster(driver.MaskRaster{Prepared: prepared.Slice(), Count: 1, Dst: image}),
 				Fill(q, pixels, 1),
+				q.Yield(),
 				Download(q, make([]driver.MaskStats, 1), stats),
 				q.Wait())
 			return errors.Join(steps...)

@@ -24,8 +24,8 @@ const (
 // hands. Jobs wait by class, the most urgent first, and in a class by deadline and then by arrival.
 //
 //   - Each class has streams of its own, so that no job waits for a stream that one of another class has.
-//   - Where the first job of a class has to wait for memory, jobs behind it that need memory wait too, in its class and in
-//     those less urgent, so that small jobs don't starve large ones. Those of more urgent classes, and those that need no
+//   - Where the first job of a class has to wait for memory, with a stream to be had, jobs behind it that need memory wait
+//     too, in its class and in those less urgent, so that small jobs don't starve large ones. Those of more urgent classes, and those that need no
 //     memory, go ahead.
 //
 // The lock may be held while that of memory is taken, not the other way round.
@@ -128,11 +128,11 @@ func (s *sched) acquire(ctx context.Context, t *ticket) error {
 		return nil
 	}
 	t.ready = make(chan struct{})
-	s.shed()
+	s.shed(t.arrived)
 	s.mu.Unlock()
 	err := s.wait(ctx, t)
 	if err != nil && t.stream != nil {
-		s.release(t, err)
+		s.release(t, err, time.Now())
 	}
 	return err
 }
@@ -204,7 +204,7 @@ func (s *sched) tooLate(t *ticket, now time.Time, start time.Duration) error {
 	if start+t.expect <= remaining {
 		return nil
 	}
-	if t.expect > remaining {
+	if remaining > 0 && t.expect > remaining {
 		s.jobs.doubt(t.job.Label)
 	}
 	s.classes[t.class].stats.Refused++
@@ -244,6 +244,7 @@ func (s *sched) dispatch(now time.Time) {
 	short := false // a job ahead waits for memory
 	for _, c := range byUrgency {
 		q := &s.classes[c]
+		shortBefore := short
 		for i := 0; i < len(q.waiting) && len(q.idle) > 0; {
 			t := q.waiting[i]
 			if !t.begun() {
@@ -264,6 +265,9 @@ func (s *sched) dispatch(now time.Time) {
 				}
 			}
 			s.grant(q, s.remove(q, i), now)
+		}
+		if len(q.idle) == 0 { // memory alone would be of no use to those who wait
+			short = shortBefore
 		}
 	}
 	s.endPauses()
@@ -325,7 +329,7 @@ func (s *sched) wait(ctx context.Context, t *ticket) error {
 
 // shed drops a job if too many wait: a batch job if there is one, or else an interactive one, and of those the one that would be
 // served last.
-func (s *sched) shed() {
+func (s *sched) shed(now time.Time) {
 	if s.waiting <= s.maxWaiting {
 		return
 	}
@@ -338,6 +342,7 @@ func (s *sched) shed() {
 			q.stats.Shed++
 			e := &OverloadError{Label: q.waiting[i].job.Label, Class: c, Waiting: s.waiting - 1, RetryAfter: s.drained(q)}
 			s.remove(q, i).settle(e)
+			s.dispatch(now) // those behind may fit
 			return
 		}
 	}
@@ -353,8 +358,7 @@ func (s *sched) drained(q *classQueue) time.Duration {
 }
 
 // release takes back what a job had, which ended with err.
-func (s *sched) release(t *ticket, err error) {
-	now := time.Now()
+func (s *sched) release(t *ticket, err error, now time.Time) {
 	s.mu.Lock()
 	q := &s.classes[t.class]
 	if i := slices.Index(q.running, t); i >= 0 {
@@ -430,15 +434,21 @@ func (s *sched) yield(ctx context.Context, t *ticket, c chunk) error {
 	if i := slices.IndexFunc(q.waiting, func(w *ticket) bool { return !w.short }); i < 0 || t.before(q.waiting[i]) {
 		return nil
 	}
+	s.giveUp(t, now)
+	s.mu.Unlock()
+	err := s.wait(ctx, t)
+	s.mu.Lock()
+	return err
+}
+
+// giveUp has a job that runs wait for a stream again, behind those that are due earlier.
+func (s *sched) giveUp(t *ticket, now time.Time) {
+	q := &s.classes[t.class]
 	q.idle = append(q.idle, t.stream)
 	t.stream, t.left = nil, now
 	t.ready = make(chan struct{})
 	s.enqueue(t)
 	s.dispatch(now)
-	s.mu.Unlock()
-	err := s.wait(ctx, t)
-	s.mu.Lock()
-	return err
 }
 
 // chunkUnits is how many of the units that are left a chunk is to have. Chunks of the rest are equally large.

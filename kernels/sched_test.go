@@ -34,7 +34,7 @@ func TestLargeJobsAreNotStarved(t *testing.T) {
 			go func() { results <- d.Do(t.Context(), Job{Label: "small", Footprint: 256}, small) }()
 		}
 		synctest.Wait()
-		go func() { results <- d.Do(t.Context(), Job{Label: "large", Footprint: 8 * 256}, ran("large")) }()
+		go func() { results <- d.Do(t.Context(), Job{Label: "large", Footprint: 10 * 256}, ran("large")) }()
 		synctest.Wait()
 		for range 9 { // of a size that does not run beside the large one, so that the order of the two can be seen
 			go func() { results <- d.Do(t.Context(), Job{Label: "late", Footprint: 3 * 256}, ran("late")) }()
