@@ -983,3 +983,58 @@ func FuzzSocket(f *testing.F) {
 		}
 	})
 }
+
+// A line-scan stream whose strips lie in shared memory: each is copied to the device before it is acknowledged, or else the next
+// one in its slot would change sums.
+func TestSharedStrips(t *testing.T) {
+	s, c := startShared(t, Config{})
+	const width, lines, parts = 64, 16, 40
+	scan, err := c.OpenScan(t.Context(), &pb.ScanOpen{
+		Inspection: inspect(rect("all", 0, 0, width, 2*lines)),
+		Layout:     &pb.FrameLayout{Width: width, Height: lines, PixelFormat: gray8},
+		PartLines:  2 * lines,
+		Trigger:    &pb.ScanOpen_EveryLines{EveryLines: 2 * lines},
+	}, clients.ScanOptions{SharedMemory: true, Strips: 4})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer scan.Close()
+	go func() {
+		for i := range 2 * parts {
+			b, err := scan.Buffer(t.Context())
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			copy(b, bytes.Repeat([]byte{byte(i)}, width*lines))
+			if _, err := scan.Send(t.Context(), clients.Strip{}); err != nil {
+				t.Error(err)
+				return
+			}
+		}
+		scan.CloseSend()
+	}()
+	got := 0
+	for u, err := range scan.Updates() {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if u.Part == nil {
+			t.Errorf("%v", u)
+			continue
+		}
+		want := uint64(width*lines) * uint64(4*got+1)
+		if sum := u.Part.Regions[0].Channels[0].GetSum(); sum != want || u.Part.Incomplete {
+			t.Errorf("part %d: sum %d, want %d", got, sum, want)
+		}
+		got++
+	}
+	if got != parts {
+		t.Errorf("%d parts, want %d", got, parts)
+	}
+	scan.Close()
+	s.wantUsed(t, 0)
+	if n := metric(t, s, "polyscan_shared_memory_read_bytes_total"); n < 2*parts*width*lines {
+		t.Errorf("%v bytes were read in shared memory", n)
+	}
+}
