@@ -1,0 +1,133 @@
+package cpu
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/polyscan/polyscan/kernels/driver"
+)
+
+// newStreams makes a stream of each priority.
+func newStreams(t *testing.T, f *fixture) (s [priorities]*stream) {
+	t.Helper()
+	for p := range s {
+		x, err := f.dev.NewStream(p)
+		f.ok(err)
+		s[p] = x.(*stream)
+		t.Cleanup(func() { f.ok(x.Close()) })
+	}
+	return s
+}
+
+// spin counts pieces of work until it is told to stop.
+type spin struct{ pieces, workers atomic.Int64 }
+
+func (w *spin) on(t *testing.T, s *stream, threads int, until *atomic.Bool) {
+	t.Helper()
+	if err := s.enqueue("Test", func(stop *stopFlag) error {
+		return s.dev.share("Test", threads, stop, func(sc *scratch) error {
+			w.workers.Add(1)
+			for !until.Load() {
+				if sc.pace.spend(paceNs) {
+					return errAborted
+				}
+				w.pieces.Add(1)
+			}
+			return nil
+		})
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func eventually(t *testing.T, what string, f func() bool) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); !f(); runtime.Gosched() {
+		if time.Now().After(end) {
+			t.Fatalf("%s: never", what)
+		}
+	}
+}
+
+// Workers of an op pause while an op of higher priority runs, which gets as many helpers as it would have alone.
+func TestHigherPriorityGoesFirst(t *testing.T) {
+	f := newFixture(t, 2, 1<<20)
+	s := newStreams(t, f)
+	turns := &s[0].dev.turns
+	var low, middle, high spin
+	var endLow, endMiddle, endHigh atomic.Bool
+	low.on(t, s[0], 2, &endLow)
+	eventually(t, "two workers on the lowest", func() bool { return low.workers.Load() == 2 && low.pieces.Load() > 10 })
+	middle.on(t, s[1], 2, &endMiddle)
+	eventually(t, "two workers in the middle", func() bool { return middle.workers.Load() == 2 && turns.paused.Load() == 2 })
+	high.on(t, s[2], 2, &endHigh)
+	eventually(t, "two workers on the highest", func() bool { return high.workers.Load() == 2 && turns.paused.Load() == 4 })
+	at, m := low.pieces.Load(), middle.pieces.Load()
+	n := high.pieces.Load()
+	eventually(t, "the highest goes on", func() bool { return high.pieces.Load() > n+100 })
+	if low.pieces.Load() != at || middle.pieces.Load() != m {
+		t.Error("others went on too")
+	}
+	endHigh.Store(true)
+	f.ok(s[2].Wait(t.Context()))
+	eventually(t, "the middle goes on", func() bool { return middle.pieces.Load() > m+10 })
+	if low.pieces.Load() != at {
+		t.Error("the lowest went on too")
+	}
+	endMiddle.Store(true)
+	f.ok(s[1].Wait(t.Context()))
+	eventually(t, "the lowest goes on", func() bool { return low.pieces.Load() > at+10 })
+	endLow.Store(true)
+	f.ok(s[0].Wait(t.Context()))
+	for p := range turns.busy {
+		if n := turns.busy[p].Load(); n != 0 {
+			t.Errorf("%d streams of priority %d are busy", n, p)
+		}
+	}
+}
+
+// An op that pauses can be stopped.
+func TestStopWhilePaused(t *testing.T) {
+	f := newFixture(t, 2, 1<<20)
+	s := newStreams(t, f)
+	var low, high spin
+	var never, endHigh atomic.Bool
+	high.on(t, s[2], 1, &endHigh)
+	low.on(t, s[0], 2, &never)
+	eventually(t, "the lower one pauses", func() bool { return s[0].dev.turns.paused.Load() > 0 })
+	cause := errors.New("enough")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(cause)
+	if err := s[0].Wait(ctx); !errors.Is(err, cause) {
+		t.Error(err)
+	}
+	low.on(t, s[0], 2, &never)
+	eventually(t, "the lower one pauses again", func() bool { return s[0].dev.turns.paused.Load() > 0 })
+	f.ok(s[0].Close())
+	endHigh.Store(true)
+	f.ok(s[2].Wait(t.Context()))
+}
+
+// Streams are busy as long as they have work, whatever becomes of it.
+func TestBusy(t *testing.T) {
+	f := newFixture(t, 1, 1<<20)
+	s := newStreams(t, f)[1]
+	busy := func() int32 { return s.dev.turns.busy[1].Load() }
+	release := make(chan struct{})
+	f.ok(s.enqueue("Test", func(*stopFlag) error { <-release; return errors.New("broken") }))
+	f.ok(s.Fill(driver.Slice{}, 0))
+	if n := busy(); n != 1 {
+		t.Errorf("%d are busy", n)
+	}
+	close(release)
+	if err := s.Wait(t.Context()); err == nil {
+		t.Error("no error")
+	}
+	if n := busy(); n != 0 {
+		t.Errorf("%d are busy", n)
+	}
+}
