@@ -106,7 +106,7 @@ func whole(m *Message) proto.Message {
 }
 
 var messages = []proto.Message{
-	&pb.ReduceRequest{}, &pb.StreamFramesRequest{}, &pb.RasterizeResponse{}, &pb.Frame{}, &pb.RecipeRef{},
+	&pb.ReduceRequest{}, &pb.StreamFramesRequest{}, &pb.ScanLinesRequest{}, &pb.RasterizeResponse{}, &pb.Frame{}, &pb.RecipeRef{},
 	&pb.PutFrameRequest{}, &pb.UploadFrameRequest{},
 }
 
@@ -167,6 +167,12 @@ func frame(id string, data []byte) *pb.Frame {
 	}
 }
 
+func strip(data []byte) *pb.ScanLinesRequest {
+	return &pb.ScanLinesRequest{Message: &pb.ScanLinesRequest_Strip{Strip: &pb.Strip{
+		Sequence: 7, FirstLine: 1 << 40, PartStarts: []uint64{1<<40 + 1}, NextResult: 3, Frame: frame("", data),
+	}}}
+}
+
 func inspection() *pb.Inspection {
 	return &pb.Inspection{
 		Regions: &pb.Inspection_RegionSet{RegionSet: &pb.RegionSet{Regions: []*pb.Region{
@@ -204,6 +210,7 @@ func TestUnmarshalKeepsPayloadApart(t *testing.T) {
 				&pb.ReduceRequest{Inspection: inspection(), Frame: frame("id", random(n))},
 				&pb.ReduceRequest{Frame: &pb.Frame{Source: &pb.Frame_Data{Data: random(n)}}},
 				&pb.StreamFramesRequest{Message: &pb.StreamFramesRequest_Frame{Frame: frame("", random(n))}},
+				strip(random(n)),
 				&pb.RasterizeResponse{Counts: []uint64{1, 1 << 60}, Backend: "cpu", Image: frame("x", random(n))},
 				&pb.PutFrameRequest{Frame: frame("p", random(n)), IdleTimeout: durationpb.New(1e9)},
 				&pb.UploadFrameRequest{Frame: &pb.Frame{Source: &pb.Frame_Data{Data: random(n)}}},
@@ -226,7 +233,8 @@ func TestUnmarshalFallsBack(t *testing.T) {
 	}
 	data := func(v string) []byte { return field(nil, 15, []byte(v)) }
 	const reduceFrame, streamOpen, streamFrame = 2, 1, 2
-	req, str := &pb.ReduceRequest{}, &pb.StreamFramesRequest{}
+	const scanResume, scanStrip, stripFrame = 2, 3, 15
+	req, str, scan := &pb.ReduceRequest{}, &pb.StreamFramesRequest{}, &pb.ScanLinesRequest{}
 	group := func(b []byte) []byte {
 		return tag(tag(b, 99, protowire.StartGroupType), 99, protowire.EndGroupType)
 	}
@@ -244,6 +252,11 @@ func TestUnmarshalFallsBack(t *testing.T) {
 		{"open, then frame", field(field(nil, streamOpen, nil), streamFrame, data("abc")), str, false},
 		{"data, then resident", field(nil, reduceFrame, append(data("abc"), field(nil, 17, []byte("name"))...)), req, false},
 		{"resident, then data", field(nil, reduceFrame, append(field(nil, 17, []byte("name")), data("abc")...)), req, false},
+		{"strip, then resume", field(field(nil, scanStrip, field(nil, stripFrame, data("abc"))), scanResume, nil), scan, false},
+		{"two strips merge", field(field(nil, scanStrip, field(nil, stripFrame, data("abc"))), scanStrip, field(nil, stripFrame, nil)), scan, false},
+		{"strip with its frame twice", field(nil, scanStrip, field(field(nil, stripFrame, data("abc")), stripFrame, data("de"))), scan, false},
+		{"strip in shared memory", field(nil, scanStrip, field(nil, stripFrame, field(nil, 16, []byte{8, 1}))), scan, false},
+		{"data, then shared memory", field(nil, scanStrip, field(nil, stripFrame, field(data("abc"), 16, []byte{8, 1}))), scan, false},
 		{"group beside", group(field(nil, reduceFrame, data("abc"))), req, false},
 		{"group inside", field(nil, reduceFrame, group(data("abc"))), req, false},
 		{"data as varint", field(nil, reduceFrame, append(protowire.AppendVarint(tag(nil, 15, protowire.VarintType), 7), data("abc")...)), req, false},
@@ -254,6 +267,7 @@ func TestUnmarshalFallsBack(t *testing.T) {
 		{"varint beyond 64 bits", append(field(nil, reduceFrame, data("abc")), 8, 255, 255, 255, 255, 255, 255, 255, 255, 255, 2), req, false},
 		{"invalid UTF-8", field(nil, reduceFrame, append(field(nil, 3, []byte{0xff}), data("abc")...)), req, false},
 
+		{"strip with its frame first", field(nil, scanStrip, append(field(nil, stripFrame, data("abc")), 8, 7)), scan, true},
 		{"unknown fields around", field(field(field(nil, 77, []byte("x")), reduceFrame, field(append(field(nil, 99, []byte("y")), data("abc")...), 98, nil)), 78, []byte("z")), req, true},
 		{"data first", field(field(nil, reduceFrame, append(data("abc"), field(nil, 3, []byte("id"))...)), 1, nil), req, true},
 		{"lengths that take more bytes than needed", []byte{reduceFrame<<3 | 2, 0x87, 0, 15<<3 | 2, 0x83, 0x80, 0, 'a', 'b', 'c'}, req, true},
@@ -279,6 +293,9 @@ func TestMarshalIsTheDefaultWire(t *testing.T) {
 		&pb.ReduceRequest{Inspection: inspection(), Frame: frame("id", random(100000))},
 		&pb.StreamFramesRequest{Message: &pb.StreamFramesRequest_Open{Open: inspection()}},
 		&pb.StreamFramesRequest{Message: &pb.StreamFramesRequest_Frame{Frame: frame("", random(127))}},
+		&pb.ScanLinesRequest{Message: &pb.ScanLinesRequest_Open{Open: &pb.ScanOpen{Inspection: inspection(), PartLines: 4}}},
+		&pb.ScanLinesRequest{Message: &pb.ScanLinesRequest_Resume{Resume: &pb.ScanResume{SessionToken: random(32)}}},
+		strip(random(1000)),
 		&pb.RasterizeResponse{Counts: []uint64{5}, Backend: "cpu", Image: frame("", random(128))},
 		&pb.RecipeRef{Name: "n"},
 		unknown,
