@@ -47,8 +47,8 @@ func TestDeviceStatus(t *testing.T) {
 			t.Errorf("%v", c)
 		}
 	}
-	// Two uploads, and one preparation besides: by which of the calls is open.
-	if done["line-scan"] != 0 || done["batch"] < 3 || done["interactive"] < 5 || done["batch"]+done["interactive"] != 9 {
+	// Two uploads with copies, and one preparation besides: by which of the calls is open.
+	if done["line-scan"] != 0 || done["batch"] < 3 || done["interactive"] < 7 || done["batch"]+done["interactive"] != 11 {
 		t.Errorf("%v", done)
 	}
 }

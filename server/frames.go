@@ -103,7 +103,7 @@ func (s *frameServer) putFrame(ctx context.Context, req *pb.PutFrameRequest, in 
 
 // keep ends an upload whose pixels have come. A frame that nobody will learn the name of isn't kept.
 func (s *frameServer) keep(ctx context.Context, u *upload) (*pb.ResidentFrame, error) {
-	err := u.complete()
+	err := u.complete(ctx)
 	if err == nil && ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
@@ -172,7 +172,11 @@ func (s *frameServer) uploadFrame(stream grpc.ServerStream) error {
 		if err != nil {
 			return err
 		}
-		return stream.SendMsg(&pb.UploadFrameResponse{Frame: kept})
+		if err := stream.SendMsg(&pb.UploadFrameResponse{Frame: kept}); err != nil {
+			_ = s.frames.release(kept.GetName()) // nobody has learnt the name
+			return err
+		}
+		return nil
 	case <-s.draining:
 		err = errShuttingDown
 	case <-dev.Lost():

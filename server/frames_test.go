@@ -438,6 +438,40 @@ func TestUploadFrameStalls(t *testing.T) {
 	}
 }
 
+// An upload whose answer can't be sent leaves nothing: nobody has the name.
+func TestUploadFrameUnanswered(t *testing.T) {
+	s := start(t, Config{})
+	broken := errors.New("the connection is gone")
+	stream := &deafStream{ctx: t.Context(), messages: []*pb.UploadFrameRequest{{Frame: noisyFrame(30, 20, 1)}}, err: broken}
+	if err := (&frameServer{Server: s.Server}).uploadFrame(stream); !errors.Is(err, broken) {
+		t.Error(err)
+	}
+	if st := s.frames.totals(); st.kept != 1 || st.frameTotals != (frameTotals{}) || s.dev.Memory().Used != 0 {
+		t.Errorf("%+v", st)
+	}
+}
+
+// deafStream is a stream that brings messages and takes none.
+type deafStream struct {
+	grpc.ServerStream
+	ctx      context.Context
+	messages []*pb.UploadFrameRequest
+	err      error
+}
+
+func (s *deafStream) Context() context.Context { return s.ctx }
+
+func (s *deafStream) RecvMsg(m any) error {
+	if len(s.messages) == 0 {
+		return io.EOF
+	}
+	proto.Merge(m.(*guarded).v.(*framecodec.Message).Message, s.messages[0])
+	s.messages = s.messages[1:]
+	return nil
+}
+
+func (s *deafStream) SendMsg(any) error { return s.err }
+
 // BenchmarkReduceResident is one call over TCP on a frame of 5 MB that is sent with it, or that the server keeps. The recipe's
 // regions are prepared.
 func BenchmarkReduceResident(b *testing.B) {

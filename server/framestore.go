@@ -89,7 +89,8 @@ type residentFrame struct {
 	size     int           // of the pixels, in bytes
 	idle     time.Duration
 	created  time.Time
-	copy     []byte // of the pixels; nil without one
+	copied   int    // bytes of the copy in host memory: size, or 0 without one
+	copy     []byte // what the device got, once all is there
 
 	// Under the store's mu.
 	pixels *kernels.Resident[byte] // nil while the device is lost
@@ -103,7 +104,7 @@ type residentFrame struct {
 func (e *residentFrame) bytes() int64 { return kernels.Bytes[byte](e.size) }
 
 // totals is what it adds to the store's.
-func (e *residentFrame) totals() frameTotals { return frameTotals{1, e.bytes(), int64(cap(e.copy))} }
+func (e *residentFrame) totals() frameTotals { return frameTotals{1, e.bytes(), int64(e.copied)} }
 
 func (t *frameTotals) add(o frameTotals, sign int) {
 	t.count += sign * o.count
@@ -332,7 +333,7 @@ func (st *frameStore) reserve(e *residentFrame) error {
 		return full("the frame takes %d bytes, and %d of %d are taken; release those that are done with", n, st.used.bytes, l.bytes)
 	}
 	if int64(e.size) <= l.copies-st.used.copies {
-		e.copy = make([]byte, 0, e.size)
+		e.copied = e.size
 	}
 	st.used.add(e.totals(), 1)
 	return nil
@@ -371,23 +372,24 @@ func (u *upload) write(ctx context.Context, pieces [][]byte) error {
 			}
 		}
 	}
-	err := u.dev.Do(ctx, kernels.Job{Label: "upload", Units: to - from}, func(q *kernels.Queue) error {
+	return u.dev.Do(ctx, kernels.Job{Label: "upload", Units: to - from}, func(q *kernels.Queue) error {
 		return kernels.UploadGather(q, u.e.pixels.Buffer().Range(int(from), int(to)), pieces)
 	})
-	if err == nil && u.e.copy != nil {
-		for _, p := range pieces {
-			u.e.copy = append(u.e.copy, p...)
-		}
-	}
-	return err
 }
 
-// complete says what is missing.
-func (u *upload) complete() error {
+// complete says what is missing, and makes the copy. It is taken from the device, because pixels in shared memory are to be
+// read once.
+func (u *upload) complete(ctx context.Context) error {
 	if u.got < u.least {
 		return refuse("frame.data", fmt.Sprintf("%d bytes", u.got), "are too few: the layout takes %d", u.least)
 	}
-	return nil
+	if u.e.copied == 0 {
+		return nil
+	}
+	u.e.copy = make([]byte, u.e.copied)
+	return u.dev.Do(ctx, kernels.Job{Label: "download", Units: u.least}, func(q *kernels.Queue) error {
+		return kernels.Download(q, u.e.copy, u.e.pixels.Buffer())
+	})
 }
 
 // keep puts the frame into the store.

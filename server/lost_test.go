@@ -132,9 +132,7 @@ func TestLostByEachOp(t *testing.T) {
 			if m := s.dev.Memory(); m.Used != 0 {
 				t.Errorf("in use after %d losses: %v", losses, m)
 			}
-			if s.healthOf(t, "") != healthpb.HealthCheckResponse_SERVING {
-				t.Error("not serving")
-			}
+			waitFor(t, "health", func() bool { return s.healthOf(t, "") == healthpb.HealthCheckResponse_SERVING })
 			select {
 			case err := <-s.Failed():
 				t.Errorf("failed: %v", err)
