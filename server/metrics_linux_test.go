@@ -18,10 +18,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/VictoriaMetrics/metricsql"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	dto "github.com/prometheus/client_model/go"
-	"github.com/prometheus/prometheus/promql/parser"
 	"go.yaml.in/yaml/v3"
 	"pgregory.net/rapid"
 
@@ -279,63 +279,83 @@ func (g gathered) check(expr string) (problems []string) {
 	for v, by := range map[string]string{"$__rate_interval": "1m", "$__range": "1h", "$interval": "1m"} {
 		expr = strings.ReplaceAll(expr, v, by)
 	}
-	e, err := parser.ParseExpr(expr)
+	e, err := metricsql.Parse(expr)
 	if err != nil {
 		return []string{err.Error()}
 	}
 	bad := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
 	outside := []string{"instance", "job"} // Prometheus adds them
-	// labelsOf are the labels that series below a node have before anything is aggregated.
-	labelsOf := func(n parser.Node) map[string]bool {
-		out := map[string]bool{}
-		parser.Inspect(n, func(n parser.Node, _ []parser.Node) error {
-			if v, ok := n.(*parser.VectorSelector); ok {
-				for l := range g.of(v.Name).labels {
-					out[l] = true
-				}
-				out["le"] = out["le"] || strings.HasSuffix(v.Name, "_bucket")
-			}
-			return nil
-		})
-		for _, l := range outside {
-			out[l] = true
-		}
-		return out
-	}
 	selectors := 0
-	parser.Inspect(e, func(n parser.Node, _ []parser.Node) error {
-		switch n := n.(type) {
-		case *parser.VectorSelector:
+	metricsql.VisitAll(e, func(e metricsql.Expr) {
+		switch e := e.(type) {
+		case *metricsql.MetricExpr:
 			selectors++
-			m := g.of(n.Name)
+			name, m := g.selected(e)
 			if m.MetricFamily == nil {
-				bad("no metric %q", n.Name)
-				return nil
+				bad("no metric %q", name)
+				return
 			}
-			for _, match := range n.LabelMatchers {
-				if match.Name == "__name__" || slices.Contains(outside, match.Name) {
+			for _, f := range e.LabelFilterss[0][1:] {
+				if slices.Contains(outside, f.Label) {
 					continue
 				}
-				values, ok := m.labels[match.Name]
+				values, ok := m.labels[f.Label]
 				if !ok {
-					bad("%s has no label %q", n.Name, match.Name)
-				} else if !slices.ContainsFunc(values, match.Matches) {
-					bad("%s has no series with %s; there are %q", n.Name, match, values)
+					bad("%s has no label %q", name, f.Label)
+				} else if !slices.ContainsFunc(values, func(v string) bool { return matches(f, v) }) {
+					bad("%s has no series with %s; there are %q", name, f.AppendString(nil), values)
 				}
 			}
-		case *parser.AggregateExpr:
-			for _, l := range n.Grouping {
-				if !labelsOf(n.Expr)[l] {
-					bad("nothing in %s has the label %q", n.Expr, l)
+		case *metricsql.FuncExpr:
+			if !metricsql.IsRollupFunc(e.Name) {
+				return
+			}
+			// MetricsQL would take a range of its own choice.
+			if r, ok := e.Args[metricsql.GetRollupArgIdx(e)].(*metricsql.RollupExpr); !ok || r.Window == nil {
+				bad("%s wants a range", e.AppendString(nil))
+			}
+		case *metricsql.AggrFuncExpr:
+			have := slices.Clone(outside)
+			for _, arg := range e.Args {
+				metricsql.VisitAll(arg, func(e metricsql.Expr) {
+					if e, ok := e.(*metricsql.MetricExpr); ok {
+						name, m := g.selected(e)
+						have = slices.AppendSeq(have, maps.Keys(m.labels))
+						if strings.HasSuffix(name, "_bucket") {
+							have = append(have, "le")
+						}
+					}
+				})
+			}
+			for _, l := range e.Modifier.Args {
+				if !slices.Contains(have, l) {
+					bad("nothing in %s has the label %q", e.AppendString(nil), l)
 				}
 			}
 		}
-		return nil
 	})
 	if selectors == 0 {
 		bad("it asks for no metric")
 	}
 	return problems
+}
+
+// selected is the metric of a selector, and the name by which it is asked for.
+func (g gathered) selected(e *metricsql.MetricExpr) (string, gatheredMetric) {
+	if len(e.LabelFilterss) != 1 || len(e.LabelFilterss[0]) == 0 || e.LabelFilterss[0][0].Label != "__name__" {
+		return string(e.AppendString(nil)), gatheredMetric{}
+	}
+	name := e.LabelFilterss[0][0].Value
+	return name, g.of(name)
+}
+
+// matches applies a filter to a value of its label.
+func matches(f metricsql.LabelFilter, value string) bool {
+	if !f.IsRegexp {
+		return (f.Value == value) != f.IsNegative
+	}
+	re, err := metricsql.CompileRegexpAnchored(f.Value)
+	return err == nil && re.MatchString(value) != f.IsNegative
 }
 
 // of finds a metric, also by the names that classic histograms have in Prometheus.
@@ -361,8 +381,9 @@ func TestCheckExpr(t *testing.T) {
 		{`polyscan_device_jobs_running{class=~"bulk|x"}`, "no series with class"},
 		{"sum by (klass) (polyscan_device_jobs_running)", `the label "klass"`},
 		{"sum by (le) (polyscan_device_jobs_running)", `the label "le"`},
-		{"rate(polyscan_frames_total)", "range vector"},
-		{"sum(", "parse error"},
+		{"rate(polyscan_frames_total)", "wants a range"},
+		{"sum(", "unexpected"},
+		{`polyscan_device_jobs_running{class="batch" or class="x"}`, "no metric"},
 		{"1 + 1", "no metric"},
 	} {
 		if p := strings.Join(g.check(c.expr), "\n"); !strings.Contains(p, c.want) {
