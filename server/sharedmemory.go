@@ -23,7 +23,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/protoadapt"
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -46,10 +45,6 @@ const (
 	takeBackAfter = 5 * time.Second
 	// fetchTimeout is how long the descriptor of a lease waits for its client.
 	fetchTimeout = 10 * time.Second
-	// tokenTimeout is how long a connection to the socket may take to send its token, and maxFetches how many may be at
-	// it; more wait to be accepted.
-	tokenTimeout = 2 * time.Second
-	maxFetches   = 128
 	// maxLeases bounds file descriptors: each lease has two.
 	maxLeases = 1024
 )
@@ -61,10 +56,9 @@ type sharedMemory struct {
 	limit  int64
 	uids   []uint32 // that may have memory
 	log    *slog.Logger
+	dev    *deviceKeeper
 
 	takeBackAfter, fetchTimeout time.Duration // as the constants say, but in tests
-
-	dev *deviceKeeper
 
 	ctx     context.Context // ends with the server
 	cancel  context.CancelFunc
@@ -108,9 +102,10 @@ func newSharedMemory(cfg Config, dev *deviceKeeper) (*sharedMemory, error) {
 		return nil, fmt.Errorf("server: %w", sharedmem.ErrUnsupported)
 	}
 	m := &sharedMemory{
-		socket: l, path: l.Addr().String(), limit: cfg.SharedMemoryBytes, log: cfg.Logger, dev: dev, takeBackAfter: takeBackAfter, fetchTimeout: fetchTimeout,
+		socket: l, path: l.Addr().String(), limit: cfg.SharedMemoryBytes, log: cfg.Logger, dev: dev,
+		uids:          append([]uint32{0, uint32(os.Geteuid())}, cfg.SharedMemoryUIDs...),
+		takeBackAfter: takeBackAfter, fetchTimeout: fetchTimeout,
 		ended: map[*memoryLease]*net.UnixConn{}, freed: make(chan struct{}),
-		uids: append([]uint32{0, uint32(os.Geteuid())}, cfg.SharedMemoryUIDs...),
 	}
 	if !strings.HasPrefix(m.path, "@") { // which has no file
 		var err error
@@ -318,121 +313,6 @@ func (m *sharedMemory) each(f func(*memoryLease)) {
 	}
 }
 
-// withdraw makes a token useless that nobody came for. It reports false where somebody has.
-func (m *sharedMemory) withdraw(l *memoryLease) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if !l.waiting {
-		return false
-	}
-	l.waiting = false
-	m.unfetched++
-	return true
-}
-
-// take uses a token up, on behalf of a connection that is to leave the lease that it returns; nil where the token is not
-// known. The time does not depend on how much of a token is right.
-func (m *sharedMemory) take(t sharedmem.Token, c *net.UnixConn) *memoryLease {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	var found *memoryLease
-	for _, l := range m.leases {
-		if subtle.ConstantTimeCompare(l.token[:], t[:]) == 1 && l.waiting {
-			found = l
-		}
-	}
-	if found != nil {
-		found.waiting = false
-		found.users++
-		found.conn = c
-		close(found.fetched)
-	}
-	return found
-}
-
-// leave is called when a connection ends.
-func (m *sharedMemory) leave(l *memoryLease) {
-	m.mu.Lock()
-	l.conn = nil
-	delete(m.ended, l)
-	m.mu.Unlock()
-	m.release(l)
-}
-
-// accept lets clients fetch memory until the socket is closed.
-func (m *sharedMemory) accept() {
-	places := make(chan struct{}, maxFetches)
-	for {
-		c, err := m.socket.AcceptUnix()
-		if err != nil {
-			if m.ctx.Err() != nil || errors.Is(err, net.ErrClosed) {
-				return
-			}
-			m.log.Warn("shared memory: accept", "error", err) // mostly too many open files
-			select {
-			case <-time.After(100 * time.Millisecond):
-			case <-m.ctx.Done():
-			}
-			continue
-		}
-		select {
-		case places <- struct{}{}:
-		case <-m.ctx.Done():
-			c.Close()
-			return
-		}
-		m.running.Go(func() {
-			defer c.Close()
-			defer context.AfterFunc(m.ctx, func() { c.Close() })()
-			l := m.handOver(c)
-			<-places
-			if l == nil {
-				return
-			}
-			sharedmem.Await(c)
-			if m.ctx.Err() == nil {
-				sharedmem.TakeBack(c)
-			}
-			m.leave(l)
-		})
-	}
-}
-
-// handOver hands a lease to a connection, and returns it for the connection to leave; nil where it was refused.
-func (m *sharedMemory) handOver(c *net.UnixConn) *memoryLease {
-	c.SetDeadline(time.Now().Add(tokenTimeout))
-	uid, err := sharedmem.PeerUID(c)
-	if err != nil {
-		m.log.Warn("shared memory: connection refused", "error", err)
-		return nil
-	}
-	if !slices.Contains(m.uids, uid) {
-		m.log.Warn("shared memory: connection refused", "uid", uid)
-		sharedmem.Refuse(c, sharedmem.RefusedUser)
-		return nil
-	}
-	token, err := sharedmem.ReceiveToken(c)
-	if err != nil {
-		m.log.Info("shared memory: connection without a token", "uid", uid, "error", err)
-		return nil
-	}
-	l := m.take(token, c)
-	if l == nil {
-		m.log.Warn("shared memory: unknown token", "uid", uid)
-		sharedmem.Refuse(c, sharedmem.RefusedToken)
-		return nil
-	}
-	if err := l.memory.Send(c); err != nil {
-		m.log.Info("shared memory: client is gone", "uid", uid, "error", err)
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.ended[l] == nil { // else it has a deadline already
-		c.SetDeadline(time.Time{})
-	}
-	return l
-}
-
 // find returns a lease, to be released; nil where it is not known. The time does not depend on how much of an id is right.
 func (m *sharedMemory) find(id uint64) *memoryLease {
 	var want, have [8]byte
@@ -500,84 +380,6 @@ func checkRange(offset, length, size uint64, path string) error {
 		return refuse(path+".length", length, "is more than the %d bytes from offset %d to the end of the lease of %d", size-offset, offset, size)
 	}
 	return nil
-}
-
-func errNoSharedMemory() error {
-	return withDetails(codes.FailedPrecondition, "shared memory: this server has none", info(reasonNoSharedSocket)).Err()
-}
-
-// sharedMemoryServer implements pb.SharedMemoryServiceServer.
-type sharedMemoryServer struct {
-	pb.UnimplementedSharedMemoryServiceServer
-	*Server
-}
-
-// sharedMemoryDesc is the generated description of the service with a handler that refuses requests as the others do.
-func sharedMemoryDesc() *grpc.ServiceDesc {
-	d := pb.SharedMemoryService_ServiceDesc
-	d.Streams = slices.Clone(d.Streams)
-	d.Streams[0].Handler = func(srv any, stream grpc.ServerStream) error {
-		req := &pb.LeaseRequest{}
-		g := &guarded{v: req}
-		if err := stream.RecvMsg(g); err != nil {
-			return err
-		}
-		if g.err != nil {
-			return g.err
-		}
-		return srv.(*sharedMemoryServer).Lease(req, &grpc.GenericServerStream[pb.LeaseRequest, pb.LeaseResponse]{ServerStream: stream})
-	}
-	return &d
-}
-
-// Lease implements pb.SharedMemoryServiceServer.
-func (s *sharedMemoryServer) Lease(req *pb.LeaseRequest, stream grpc.ServerStreamingServer[pb.LeaseResponse]) error {
-	if err := s.validate(req); err != nil {
-		return err
-	}
-	m := s.shared
-	if m == nil {
-		return errNoSharedMemory()
-	}
-	ctx := stream.Context()
-	l, err := m.open(ctx, req.GetBytes())
-	if err != nil {
-		return err
-	}
-	keep := false
-	defer func() {
-		if !keep {
-			m.end(l)
-		}
-	}()
-	err = stream.Send(&pb.LeaseResponse{
-		LeaseId: l.id, Bytes: uint64(len(l.memory.Data())), SocketPath: m.path, Token: l.token[:],
-	})
-	if err != nil {
-		return err
-	}
-	late := time.NewTimer(m.fetchTimeout)
-	defer late.Stop()
-	select {
-	case <-l.fetched:
-	case <-late.C:
-		if m.withdraw(l) {
-			return withDetails(codes.DeadlineExceeded, fmt.Sprintf(
-				"shared memory: nobody came to %s for the descriptor within %v; the client must be on the server's host", m.path, m.fetchTimeout),
-				info(reasonLeaseNotFetched)).Err()
-		}
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-s.draining:
-	}
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-s.draining:
-		// Frames that have been received are still answered: the memory stays until the server has shut down.
-		keep = true
-		return errShuttingDown
-	}
 }
 
 var (

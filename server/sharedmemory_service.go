@@ -1,0 +1,93 @@
+// SharedMemoryService.
+
+package server
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+
+	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
+)
+
+func errNoSharedMemory() error {
+	return withDetails(codes.FailedPrecondition, "shared memory: this server has none", info(reasonNoSharedSocket)).Err()
+}
+
+// sharedMemoryServer implements pb.SharedMemoryServiceServer.
+type sharedMemoryServer struct {
+	pb.UnimplementedSharedMemoryServiceServer
+	*Server
+}
+
+// sharedMemoryDesc is the generated description of the service with a handler that refuses requests as the others do.
+func sharedMemoryDesc() *grpc.ServiceDesc {
+	d := pb.SharedMemoryService_ServiceDesc
+	d.Streams = slices.Clone(d.Streams)
+	d.Streams[0].Handler = func(srv any, stream grpc.ServerStream) error {
+		req := &pb.LeaseRequest{}
+		g := &guarded{v: req}
+		if err := stream.RecvMsg(g); err != nil {
+			return err
+		}
+		if g.err != nil {
+			return g.err
+		}
+		return srv.(*sharedMemoryServer).Lease(req, &grpc.GenericServerStream[pb.LeaseRequest, pb.LeaseResponse]{ServerStream: stream})
+	}
+	return &d
+}
+
+// Lease implements pb.SharedMemoryServiceServer.
+func (s *sharedMemoryServer) Lease(req *pb.LeaseRequest, stream grpc.ServerStreamingServer[pb.LeaseResponse]) error {
+	if err := s.validate(req); err != nil {
+		return err
+	}
+	m := s.shared
+	if m == nil {
+		return errNoSharedMemory()
+	}
+	ctx := stream.Context()
+	l, err := m.open(ctx, req.GetBytes())
+	if err != nil {
+		return err
+	}
+	keep := false
+	defer func() {
+		if !keep {
+			m.end(l)
+		}
+	}()
+	err = stream.Send(&pb.LeaseResponse{
+		LeaseId: l.id, Bytes: uint64(len(l.memory.Data())), SocketPath: m.path, Token: l.token[:],
+	})
+	if err != nil {
+		return err
+	}
+	late := time.NewTimer(m.fetchTimeout)
+	defer late.Stop()
+	select {
+	case <-l.fetched:
+	case <-late.C:
+		if m.withdraw(l) {
+			return withDetails(codes.DeadlineExceeded, fmt.Sprintf(
+				"shared memory: nobody came to %s for the descriptor within %v; the client must be on the server's host", m.path, m.fetchTimeout),
+				info(reasonLeaseNotFetched)).Err()
+		}
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-s.draining:
+	}
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-s.draining:
+		// Frames that have been received are still answered: the memory stays until the server has shut down.
+		keep = true
+		return errShuttingDown
+	}
+}
