@@ -10,8 +10,8 @@ PKG      ?= ./...
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-build: ## polyscan and polyscand into build/, pure Go
-	CGO_ENABLED=0 $(GO) build -o build/ ./clients/polyscan ./server/cmd/polyscand
+build: ## polyscan, polyscand and conveyor into build/, pure Go
+	CGO_ENABLED=0 $(GO) build -o build/ ./clients/polyscan ./clients/conveyor ./server/cmd/polyscand
 
 test: ## all tests
 	$(GO) test ./...

@@ -150,6 +150,27 @@ func TestUsage(t *testing.T) {
 	}
 }
 
+// TestReadme: what the README says to type can be typed.
+func TestReadme(t *testing.T) {
+	text, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for line := range strings.Lines(string(text) + description) {
+		if !strings.HasPrefix(line, "    conveyor ") {
+			continue
+		}
+		n++
+		if _, errs, code := conveyor(t, append(strings.Fields(line)[1:], "--help")...); code != exitOK {
+			t.Errorf("%s: exit %d, %s", strings.TrimSpace(line), code, errs)
+		}
+	}
+	if n < 12 {
+		t.Errorf("%d commands found", n)
+	}
+}
+
 // TestOutputs looks at what a run leaves behind.
 func TestOutputs(t *testing.T) {
 	dir := t.TempDir()

@@ -113,6 +113,13 @@ func addLine(p *plot.Plot, name string, xy plotter.XYs, c color.Color, dashed bo
 	return nil
 }
 
+// addBudget draws the budget over the whole width, and leaves room above everything.
+func addBudget(p *plot.Plot, r *report) error {
+	err := addLine(p, "budget", plotter.XYs{{X: 0, Y: r.Setup.Budget}, {X: p.X.Max, Y: r.Setup.Budget}}, budgetColour, true)
+	p.Y.Max *= 1.06
+	return err
+}
+
 func overTime(r *report) (*plot.Plot, error) {
 	p := newPanel(fmt.Sprintf("Latency from a part's last line to its result: %s", r.Latency.All), "seconds")
 	curves := make([]plotter.XYs, 3)
@@ -135,7 +142,7 @@ func overTime(r *report) (*plot.Plot, error) {
 		}
 	}
 	p.X.Min, p.X.Max = 0, end
-	return p, addLine(p, "budget", plotter.XYs{{X: 0, Y: r.Setup.Budget}, {X: end, Y: r.Setup.Budget}}, budgetColour, true)
+	return p, addBudget(p, r)
 }
 
 // percentilePlot has 90 %, 99 %, 99.9 % at equal distances.
@@ -161,5 +168,5 @@ func percentilePlot(r *report) (*plot.Plot, error) {
 		}
 		return ticks
 	})
-	return p, addLine(p, "budget", plotter.XYs{{X: 0, Y: r.Setup.Budget}, {X: math.Ceil(top), Y: r.Setup.Budget}}, budgetColour, true)
+	return p, addBudget(p, r)
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"testing"
 )
 
@@ -72,15 +73,23 @@ func TestPlay(t *testing.T) {
 
 // TestFaults: whatever goes wrong on the way, every part comes back, with the numbers of the lines that did.
 func TestFaults(t *testing.T) {
-	for _, tt := range []struct {
-		fault string
-		event string
+	kinds := []struct {
+		fault     string
+		event     string
+		transport string
 	}{
-		{"duplicate:0.05", "DUPLICATE"}, {"reorder:0.05", "OUT_OF_ORDER"}, {"drop:0.03", "GAP"}, {"kill:0.02", ""}, {"stall:0.01:20ms", ""},
-	} {
-		t.Run(tt.fault, func(t *testing.T) {
+		{"duplicate:0.05", "DUPLICATE", "tcp"}, {"reorder:0.05", "OUT_OF_ORDER", "tcp"}, {"drop:0.03", "GAP", "unix"}, {"kill:0.02", "", "tcp"}, {"stall:0.01:20ms", "", "unix"},
+	}
+	if slices.Contains(transports(), "shm") {
+		kinds = append(kinds, kinds[0], kinds[1], kinds[3]) // also where strips stay in place
+		for i := range 3 {
+			kinds[len(kinds)-1-i].transport = "shm"
+		}
+	}
+	for _, tt := range kinds {
+		t.Run(tt.fault+" "+tt.transport, func(t *testing.T) {
 			r := playJSON(t, exitOK, "--width", "512", "--strip-lines", "32", "--part-lines", "128", "--region-count", "9", "--line-rate", "40000",
-				"--duration", "0", "--repeat", "100", "--verify", "--fault", tt.fault)
+				"--duration", "0", "--repeat", "100", "--verify", "--fault", tt.fault, "--transport", tt.transport)
 			c := r.Counts
 			if len(c.Faults) != 1 || r.Check.Checked != int(c.Parts) || c.Parts < 99 {
 				t.Errorf("%+v %+v", c, r.Check)
