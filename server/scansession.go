@@ -365,6 +365,7 @@ func (ss *scanSession) leave() {
 	if x := ss.inWork; x != nil { // its results come
 		ss.nextSequence, ss.nextLine = x.GetSequence()+1, x.end
 	}
+	ss.lost.cut(ss.nextSequence)
 }
 
 // expire starts the resume window. mu is held.
@@ -970,6 +971,14 @@ func (s *sequenceSet) add(from, to uint64) {
 	if n := len(*s) - mostLost; n > 0 {
 		*s = slices.Delete(*s, 0, n)
 	}
+}
+
+// cut takes the numbers from n on out.
+func (s *sequenceSet) cut(n uint64) {
+	for i := range *s {
+		(*s)[i].to = min((*s)[i].to, n)
+	}
+	*s = slices.DeleteFunc(*s, func(r sequenceRange) bool { return r.from >= r.to })
 }
 
 // take takes a number out, and says whether it was there.
