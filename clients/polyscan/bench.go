@@ -40,14 +40,14 @@ func (c *benchCmd) Help() string {
 Times, on this machine and in one run: preparing regions, drawing their mask, and reducing frames by each method, frames that
 are copied to the device and frames that are there ("resident"); whole calls, through the server inside this process and over
 TCP on the loopback interface; and what to compare with: clearing as many bytes as the frame has ("memset"), copying them on the
-device, on the host ("memcpy") and from there to the device ("upload"), a launch of nothing, and
+device, on the host ("memcpy") and from there to the device ("upload"), launching nothing and waiting for it, and
 a plain Go program (a mask drawn by golang.org/x/image/vector, then a loop over the pixels).
 
 Each row is repeated for a while, and shows the median and the fastest run; the two are far apart on a machine that does
 other things, too. DEVICE is the median of the device's part, without copies from and to the host: on a GPU by its own
 clock, with several frames in turn so that its cache doesn't hold them; on the CPU the time inside the operations. GB/s are
-the bytes that the row names over the device's time where there is one, and else over the median: those of the whole frame, and
-for copies on the device twice that.
+bytes over the device's time where there is one, and else over the median: the bytes of the whole frame or mask, and twice that
+for copies on the device.
 
 Statistics: "sums" is count, sum, sum of squares, mean, variance, min and max; "all" adds the histogram, and with it
 percentiles, median, mode and the number of distinct values.
@@ -267,8 +267,9 @@ func (b *bench) method(ctx context.Context, row benchRow, set *polygon.Set, f po
 	if err != nil {
 		return err
 	}
-	row.Op = "mask"
-	err = b.timeBoth(ctx, row, func() error {
+	drawn := row
+	drawn.Op, drawn.Bytes = "mask", int64(f.Width*f.Height)
+	err = b.timeBoth(ctx, drawn, func() error {
 		_, err := polygon.Rasterize(ctx, b.dev, set, f.Width, f.Height, driver.RasterMask, m)
 		return err
 	})
