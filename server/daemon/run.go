@@ -59,7 +59,7 @@ func Run(ctx context.Context, name string, f *Flags, stdout, stderr io.Writer, s
 		cfg.SharedMemoryListener = l.(*net.UnixListener)
 		defer l.Close() // where New or Shutdown has not
 	}
-	s, err := server.New(cfg)
+	s, err := newServer(cfg)
 	if err != nil {
 		closeAll()
 		if web != nil {
@@ -154,6 +154,9 @@ func Run(ctx context.Context, name string, f *Flags, stdout, stderr io.Writer, s
 	running.Wait()
 	return err
 }
+
+// newServer is replaced by tests that need a device with faults.
+var newServer = server.New
 
 // errStopped is why Run ends when it is told to.
 var errStopped = errors.New("stopped")
