@@ -69,15 +69,25 @@ func (t *turns) outranked(level int) bool {
 	return false
 }
 
+// pauseAwake is how long a worker that pauses keeps its thread awake: longer than it takes to reduce a strip. A thread that is
+// woken from sleep often starts on the processor of the one that woke it, though another is idle, and the two take turns of
+// 4 ms until the system moves one: see BenchmarkStripLatency in package polygon.
+const pauseAwake = 600 * time.Microsecond
+
 // wait pauses while there is work of higher priority and the op is not to stop.
 func (t *turns) wait(stop *stopFlag) {
 	if !t.outranked(stop.level) {
 		return
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
 	t.paused.Add(1) // before the look at busy, as wake has it the other way round
 	defer t.paused.Add(-1)
+	for start := time.Now(); time.Since(start) < pauseAwake; runtime.Gosched() {
+		if !t.outranked(stop.level) || stop.Load() {
+			return
+		}
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	for t.outranked(stop.level) && !stop.Load() {
 		t.changed.Wait()
 	}
@@ -139,6 +149,9 @@ func (d *device) share(name string, n int, stop *stopFlag, work func(*scratch) e
 			}
 			break
 		}
+	}
+	if n > 1 && d.turns.paused.Load() > 0 {
+		runtime.Gosched() // the threads of those who pause are awake, and take what can run, but not what is next on this one
 	}
 	j.hands.Add(1)
 	j.do()
