@@ -434,7 +434,7 @@ func FuzzUploadFrame(f *testing.F) {
 				for k := range pix {
 					value++
 					pix[k] = value
-					if at := total + k; at%(w+gap) < w && at < h*(w+gap) {
+					if at := total + k; at < h*(w+gap) && at%(w+gap) < w {
 						sum += uint64(value)
 					}
 				}

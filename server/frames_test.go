@@ -240,6 +240,34 @@ func TestFrameRequestsRefused(t *testing.T) {
 	}
 }
 
+// Many calls share one frame, and none of them brings another copy of it to the device.
+func TestResidentFrameShared(t *testing.T) {
+	s := start(t, Config{MemoryBytes: 1 << 20, FrameBytes: 1 << 20, Streams: 4})
+	c := s.frameClient()
+	f := noisyFrame(600, 1000, 1) // more than half of the memory
+	name := c.put(t, f).GetName()
+	want := uint64(0)
+	for _, v := range f.GetData() {
+		want += uint64(v)
+	}
+	var wg sync.WaitGroup
+	for range 16 {
+		wg.Go(func() {
+			for range 10 {
+				res, err := s.inspection.Reduce(t.Context(), &pb.ReduceRequest{Inspection: inspect(rect("r", 0, 0, 600, 1000)), Frame: keptFrame(name)})
+				if err != nil || res.GetResult().GetRegions()[0].GetChannels()[0].GetSum() != want {
+					t.Errorf("%v, %v, want %d", res, err, want)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	c.release(t, name)
+	if m := s.dev.Memory(); m.Used != 0 || m.Evictions != 0 {
+		t.Errorf("%+v", m)
+	}
+}
+
 // Pages have every frame once, in order, whatever their size.
 func TestListFrames(t *testing.T) {
 	s := start(t, Config{})

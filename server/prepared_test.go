@@ -1,0 +1,45 @@
+package server
+
+import (
+	"testing"
+
+	"github.com/polyscan/polyscan/kernels"
+	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
+)
+
+// What the device evicts is counted out at once, and prepared again when it is needed.
+func TestPreparedAgain(t *testing.T) {
+	s := start(t, Config{MemoryBytes: 1 << 20})
+	s.put(t, "star", star("s", 60, 100, 100, 90))
+	reduce := func() *pb.FrameResult {
+		t.Helper()
+		res, err := s.inspection.Reduce(t.Context(), &pb.ReduceRequest{Inspection: byRecipe("star"), Frame: noisyFrame(200, 200, 1)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return res.GetResult()
+	}
+	first := reduce()
+	if p := s.prepared.stats(); p.misses != 1 || p.entries != 1 || p.bytes == 0 {
+		t.Errorf("%+v", p)
+	}
+	dev, err := s.dev.acquire()
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = dev.Do(t.Context(), kernels.Job{Label: "all", Footprint: 1 << 20}, func(*kernels.Queue) error { return nil })
+	dev.end()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p := s.prepared.stats(); p.entries != 0 || p.bytes != 0 || p.evictions != 1 {
+		t.Errorf("evicted: %+v", p)
+	}
+	if again := reduce(); !sameNumbers(again, first) {
+		t.Errorf("%v, want %v", again, first)
+	}
+	reduce()
+	if p := s.prepared.stats(); p.misses != 2 || p.hits != 1 || p.entries != 1 {
+		t.Errorf("prepared again: %+v", p)
+	}
+}
