@@ -758,11 +758,19 @@ func TestScanSlowConsumer(t *testing.T) {
 		in.GetRegionSet().Regions = append(in.GetRegionSet().Regions, rect("region", 0, 0, 8, 10))
 	}
 	b := newBelt(8, 8, 10)
-	call := s.scan(t, scanOpen(in, 8, 10, 10, 10))
+	// Windows that don't grow.
+	conn := s.connectCleanly(t, frameCodec(), grpc.WithInitialWindowSize(64<<10), grpc.WithInitialConnWindowSize(64<<10))
+	call := scanOver(t, conn).begin(openRequest(scanOpen(in, 8, 10, 10, 10)))
 	// Results of 10 KB each, beyond what fits the windows of the connection. Strips that come later are dropped.
 	for n := uint64(0); n < 200; n++ {
 		call.strip(&pb.Strip{Sequence: n, FirstLine: 10 * n, Frame: &pb.Frame{Source: &pb.Frame_Data{Data: b.lines(0, 10)}}})
 	}
+	ss := s.scans.find(call.opened.GetSessionToken())
+	waitFor(t, "the client to be cut off", func() bool {
+		ss.mu.Lock()
+		defer ss.mu.Unlock()
+		return ss.flush != nil
+	})
 	got, err := call.rest(false)
 	if d := detailsOf(t, err); d.status.Code() != codes.ResourceExhausted || d.info.GetReason() != reasonSlowConsumer {
 		t.Errorf("the call ended with %v", err)

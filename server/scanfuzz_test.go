@@ -20,7 +20,6 @@ type scanModel struct {
 	waiting      []modelStrip
 	lost         map[int]bool // sequence numbers that were given up
 	came         map[int]bool // lines
-	last         int          // line after the last one that was used
 	events       []string
 	begun        []int // first lines of parts, in order
 	sum          func(line int) uint64
