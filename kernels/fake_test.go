@@ -252,6 +252,14 @@ func (s *fakeStream) Voronoi(op driver.Voronoi) error {
 	return s.op("Voronoi", kept)
 }
 
+func (s *fakeStream) Edges(op driver.Edges) error {
+	kept := errors.Join(s.imageKept(op.Src, 0), s.inside(op.Dst, driver.Align))
+	if op.Dst.Len != 2*int64(op.Src.Width)*int64(op.Src.Height) {
+		kept = errors.Join(kept, fmt.Errorf("Dst of %d bytes", op.Dst.Len))
+	}
+	return s.op("Edges", kept)
+}
+
 // inside checks that a slice is memory of the device, aligned, or empty.
 func (s *fakeStream) inside(x driver.Slice, align int64) error {
 	if x.Len == 0 {

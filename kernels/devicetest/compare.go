@@ -74,9 +74,17 @@ func CompareStats(a, b []driver.MaskStats, first, channels int) *Difference {
 
 // CompareLabels compares Voronoi diagrams of a width.
 func CompareLabels(a, b []uint32, width int) *Difference {
-	const op = "Voronoi"
+	return comparePixels("Voronoi", "len(Labels)", a, b, width)
+}
+
+// CompareEdges compares what [driver.Edges] wrote for images of a width.
+func CompareEdges(a, b []uint16, width int) *Difference {
+	return comparePixels("Edges", "len(Dst)", a, b, width)
+}
+
+func comparePixels[E uint16 | uint32](op, length string, a, b []E, width int) *Difference {
 	var f found
-	f.add(op, -1, 0, func() string { return "len(Labels)" }, uint64(len(a)), uint64(len(b)))
+	f.add(op, -1, 0, func() string { return length }, uint64(len(a)), uint64(len(b)))
 	for i := range min(len(a), len(b)) {
 		f.add(op, -1, 0, func() string { return fmt.Sprintf("pixel (%d, %d)", i%width, i/width) }, uint64(a[i]), uint64(b[i]))
 	}

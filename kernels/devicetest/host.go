@@ -236,6 +236,24 @@ func (s *hostStream) Voronoi(op driver.Voronoi) error {
 	})
 }
 
+func (s *hostStream) Edges(op driver.Edges) error {
+	return s.enqueue("Edges", func() error {
+		src, err := s.dev.view(op.Src.Data, int64(op.Src.Format.SampleBytes))
+		if err != nil {
+			return err
+		}
+		dst, err := s.dev.view(op.Dst, driver.Align)
+		if err != nil {
+			return err
+		}
+		p := Picture{Width: op.Src.Width, Height: op.Src.Height, Stride: op.Src.Stride, Format: op.Src.Format, Pixels: src}
+		if out := bytesOf(p.Edges()); len(out) != copy(dst, out) || len(out) != len(dst) {
+			return fmt.Errorf("%d bytes for %dx%d pixels", len(dst), p.Width, p.Height)
+		}
+		return nil
+	})
+}
+
 func (*hostDevice) TriangulateScratch(int) (int64, error) { return 0, nil }
 
 func (s *hostStream) Triangulate(op driver.Triangulate) error {

@@ -262,6 +262,25 @@ func (s *mirrorStream) Voronoi(op driver.Voronoi) error {
 	return nil
 }
 
+func (s *mirrorStream) Edges(op driver.Edges) error {
+	opA, opB := op, op
+	opA.Src.Data, opB.Src.Data = split(op.Src.Data)
+	opA.Dst, opB.Dst = split(op.Dst)
+	err := s.both("Edges", func() error { return s.a.Edges(opA) }, func() error { return s.b.Edges(opB) })
+	if err != nil || s.err != nil {
+		return err
+	}
+	n := op.Src.Width * op.Src.Height
+	a, b := make([]uint16, n), make([]uint16, n)
+	if s.err = s.fetch([]transfer{{bytesOf(a), opA.Dst}}, []transfer{{bytesOf(b), opB.Dst}}); s.err != nil {
+		return nil
+	}
+	if d := CompareEdges(a, b, op.Src.Width); d != nil {
+		s.err = d
+	}
+	return nil
+}
+
 type transfer struct {
 	dst []byte
 	src driver.Slice

@@ -85,6 +85,7 @@ type brokenStream struct {
 
 	triangulate func(driver.Triangulate) error
 	voronoi     func(driver.Voronoi) error
+	edges       func(driver.Edges) error
 
 	wait   func(context.Context) error
 	closed func() error
@@ -144,6 +145,13 @@ func (s *brokenStream) Voronoi(op driver.Voronoi) error {
 		return s.voronoi(op)
 	}
 	return s.Stream.Voronoi(op)
+}
+
+func (s *brokenStream) Edges(op driver.Edges) error {
+	if s.edges != nil {
+		return s.edges(op)
+	}
+	return s.Stream.Edges(op)
 }
 
 func (s *brokenStream) Wait(ctx context.Context) error {
@@ -451,6 +459,36 @@ func mistakes() []mistake {
 					}
 				}
 				return errors.Join(s.Stream.Upload(op.Labels, [][]byte{bytesOf(labels)}), s.Stream.Wait(context.Background()))
+			}
+		})},
+		{part: "edges", name: "pixels beyond the image are those on its other side", says: "pixel", drv: onStream(func(s *brokenStream) {
+			s.edges = func(op driver.Edges) error {
+				p := Picture{Width: op.Src.Width, Height: op.Src.Height, Stride: op.Src.Stride, Format: op.Src.Format, Pixels: make([]byte, op.Src.Data.Len)}
+				if err := errors.Join(s.Stream.Download(p.Pixels, op.Src.Data), s.Stream.Wait(context.Background())); err != nil {
+					return err
+				}
+				out := p.Edges()
+				for i := range out {
+					if x := i % p.Width; x == 0 {
+						left, right := p.luminance(p.Width-1, i/p.Width), p.luminance(1, i/p.Width)
+						out[i] = uint16(2 * max(right-left, left-right))
+					}
+				}
+				return errors.Join(s.Stream.Upload(op.Dst, [][]byte{bytesOf(out)}), s.Stream.Wait(context.Background()))
+			}
+		})},
+		{part: "edges", name: "the last pixel is left out", says: "pixel", drv: onStream(func(s *brokenStream) {
+			s.edges = func(op driver.Edges) error {
+				last := op.Dst
+				last.Off, last.Len = last.Off+last.Len-2, 2
+				return errors.Join(s.Stream.Edges(op), s.Stream.Fill(last, 0xee))
+			}
+		})},
+		{part: "edges", name: "what is behind the output is written", says: "outside of what the ops were given", drv: onStream(func(s *brokenStream) {
+			s.edges = func(op driver.Edges) error {
+				behind := op.Dst
+				behind.Off, behind.Len = behind.Off+behind.Len, 2
+				return errors.Join(s.Stream.Edges(op), s.Stream.Fill(behind, 0))
 			}
 		})},
 		{part: "cases", name: "a method is missing", says: "TILED: not supported", cases: threeRegions, drv: onStream(func(s *brokenStream) {

@@ -97,6 +97,7 @@ var parts = []struct {
 	{"shared", on(Suite.shared)},
 	{"triangulate", on(Suite.triangulate)},
 	{"voronoi", on(Suite.voronoi)},
+	{"edges", on(Suite.edges)},
 }
 
 // on opens the device around a part, and closes it: what is still in use then is an error.

@@ -180,6 +180,11 @@ func (s *wrappedStream) Voronoi(op driver.Voronoi) error {
 	return s.op(Event{Op: "Voronoi", Bytes: n, Args: op}, func() error { return s.Stream.Voronoi(op) })
 }
 
+func (s *wrappedStream) Edges(op driver.Edges) error {
+	n := int64(op.Src.Width)*int64(op.Src.Height)*int64(op.Src.Format.PixelBytes()) + op.Dst.Len
+	return s.op(Event{Op: "Edges", Bytes: n, Args: op}, func() error { return s.Stream.Edges(op) })
+}
+
 func (s *wrappedStream) Wait(ctx context.Context) error {
 	start := time.Now()
 	err := s.Stream.Wait(ctx)

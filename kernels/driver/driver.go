@@ -86,6 +86,7 @@ type Stream interface {
 
 	Triangulate(Triangulate) error
 	Voronoi(Voronoi) error
+	Edges(Edges) error
 
 	// Wait blocks until everything enqueued is done. When ctx ends first, work that has not begun is dropped,
 	// work that can stop early does, and Wait returns ctx's cause; but it never returns before the stream has
