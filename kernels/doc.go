@@ -9,6 +9,11 @@
 // uploaded once, is a [Resident] of [Store]: it stays while there is room, and is evicted when nobody holds it and others
 // need the memory. [HostRing] is the host's side of copies.
 //
+// Jobs have a [Class] and a deadline, which travel in their contexts: see [WithClass] and [WithDeadline]. They wait by
+// class, and in a class by deadline; those that can't be in time are refused before anything is uploaded, and when too many
+// wait batch jobs are refused first, then interactive ones, and line-scan jobs never. Long jobs are cut into chunks
+// ([Queue.Chunk]) and let others go first between them ([Queue.Yield]).
+//
 // Argument checks, the byte budget, pooling of streams, deadlines and accounting are here, once, for all backends;
 // the backends trust them.
 package kernels
