@@ -27,9 +27,21 @@ const (
 	costFloor = 20e-6
 )
 
-// estimate is how long work of so many units takes; 0 when nothing is known.
+// estimate is how long work of so many units takes; 0 when nothing is known. Jobs are refused for it, so while all
+// measurements have the same units it says no more of larger jobs than that they take as long: with one size measured, all
+// of the time may be fixed.
 func (c *cost) estimate(units int64) time.Duration {
-	return time.Duration(c.seconds(float64(units)) * 1e9)
+	u := float64(units)
+	if c.w > 0 && !c.spread() {
+		u = min(u, c.u/c.w)
+	}
+	return time.Duration(c.seconds(u) * 1e9)
+}
+
+// spread reports whether the measurements have different units.
+func (c *cost) spread() bool {
+	u := c.u / c.w
+	return c.uu/c.w-u*u > 1e-3*u*u
 }
 
 func (c *cost) seconds(units float64) float64 {
@@ -48,8 +60,8 @@ func (c *cost) fit() (fixed, slope float64) {
 	}
 	most := t / u // leaves nothing for the fixed part
 	slope = most  // while all measurements have the same units, time is taken to be in proportion
-	if spread := c.uu/c.w - u*u; spread > 1e-3*u*u {
-		slope = min(max((c.ut/c.w-u*t)/spread, 0), most)
+	if c.spread() {
+		slope = min(max((c.ut/c.w-u*t)/(c.uu/c.w-u*u), 0), most)
 	}
 	return t - slope*u, slope
 }

@@ -48,14 +48,18 @@ func TestCostFitsALine(t *testing.T) {
 	}
 }
 
-// Where all jobs are alike, others are taken to be in proportion; and where time does not grow with units it is constant.
+// Where all jobs are alike, smaller ones are taken to be in proportion, and larger ones to take no longer, for what is known;
+// and where time does not grow with units it is constant.
 func TestCostWithoutSpread(t *testing.T) {
 	c := &cost{}
 	for range 10 {
 		c.observe(1000, time.Millisecond)
 	}
-	if d := c.estimate(3000); !near(d, 3*time.Millisecond, 0.01) {
+	if d := c.estimate(3000); !near(d, time.Millisecond, 0.01) {
 		t.Errorf("three times as much takes %v", d)
+	}
+	if d := c.estimate(500); !near(d, time.Millisecond/2, 0.01) {
+		t.Errorf("half as much takes %v", d)
 	}
 	c = &cost{}
 	for range 10 {

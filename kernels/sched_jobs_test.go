@@ -173,8 +173,9 @@ func TestMemoryByClass(t *testing.T) {
 func TestDeadlineThatCantBeMade(t *testing.T) {
 	inBubble(t, Config{Streams: 2}, func(b *bench) {
 		ctx := b.Context()
-		for range 5 { // 1 s for each unit
-			b.start(ctx, Job{Label: "x", Units: 2}, takes(2*time.Second))
+		for i := range 6 { // 1 s for each unit
+			u := int64(1 + i%2)
+			b.start(ctx, Job{Label: "x", Units: u}, takes(time.Duration(u)*time.Second))
 		}
 		b.wg.Wait()
 		never := func(*Queue) error { b.Error("the job ran"); return nil }
