@@ -11,17 +11,17 @@ import (
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
 )
 
-// frame is a frame in host memory, ready to be reduced. Its pixels may be those of the message that it came in, which
+// frame is a frame in host memory or on the device, ready to be reduced. Its pixels may be those of the message that it came in, which
 // must not be freed before, or lie in shared memory: they may change at any time then, and are to be read once.
 type frame struct {
 	polygon.Frame
 	id      string
 	decode  time.Duration // what decoding the file took
-	release func()        // gives host memory back; to be called once
+	release func()        // gives memory back; to be called once
 }
 
-// newFrame finds a Frame that is resident, or checks one, whose payload is pieces, finds its pixels where they are in shared memory, and decodes it where
-// it is a file. path is where it lies in the request.
+// newFrame finds a Frame that is resident. It checks any other, whose payload is pieces, finds its pixels where they are in
+// shared memory, and decodes it where it is a file. path is where it lies in the request. The caller holds a lease of the device.
 func (s *Server) newFrame(ctx context.Context, m *pb.Frame, pieces [][]byte, path string) (*frame, error) {
 	if _, ok := m.GetSource().(*pb.Frame_Resident); ok {
 		return s.residentFrame(m, path)

@@ -360,21 +360,24 @@ func (u *upload) write(ctx context.Context, pieces [][]byte) error {
 	if from == to {
 		return nil
 	}
-	if over := u.got - u.least; over > 0 { // the gap behind the last row
-		pieces = slices.Clone(pieces)
-		for over > 0 {
-			last := &pieces[len(pieces)-1]
-			cut := min(over, int64(len(*last)))
-			*last = (*last)[:int64(len(*last))-cut]
-			over -= cut
-			if len(*last) == 0 {
-				pieces = pieces[:len(pieces)-1]
-			}
-		}
-	}
+	pieces = head(pieces, int(to-from)) // without the gap behind the last row
 	return u.dev.Do(ctx, kernels.Job{Label: "upload", Units: to - from}, func(q *kernels.Queue) error {
 		return kernels.UploadGather(q, u.e.pixels.Buffer().Range(int(from), int(to)), pieces)
 	})
+}
+
+// head is the first n bytes of pieces.
+func head(pieces [][]byte, n int) [][]byte {
+	for i, p := range pieces {
+		switch {
+		case n == 0:
+			return pieces[:i]
+		case n < len(p):
+			return append(slices.Clone(pieces[:i]), p[:n])
+		}
+		n -= len(p)
+	}
+	return pieces
 }
 
 // complete says what is missing, and makes the copy. It is taken from the device, because pixels in shared memory are to be

@@ -35,13 +35,16 @@ const (
 // FrameService keeps frames on the device, so that one upload serves many calls: Frame.resident names them.
 //
 // A frame goes when it is released, when it expires, or when the device needs its memory for something else and no call
-// is using it; those used longest ago go first. Errors: NOT_FOUND with ResourceInfo for a name that is not kept (any
-// more; ErrorInfo says whether it was evicted), RESOURCE_EXHAUSTED with QuotaFailure where there is no room, and those
-// of InspectionService for what is wrong with a frame.
+// is using it; those used longest ago go first. Errors: NOT_FOUND with ResourceInfo for a name that is not kept (ErrorInfo
+// says why: FRAME_RELEASED, FRAME_EXPIRED, FRAME_EVICTED, FRAME_LOST with the device, or UNKNOWN_FRAME where there was none
+// lately), RESOURCE_EXHAUSTED with QuotaFailure where there is no room (FRAME_STORE_FULL, DEVICE_MEMORY), and those of
+// InspectionService for what is wrong with a frame.
 type FrameServiceClient interface {
 	// PutFrame keeps one frame.
 	PutFrame(ctx context.Context, in *PutFrameRequest, opts ...grpc.CallOption) (*PutFrameResponse, error)
-	// UploadFrame is PutFrame for frames that do not fit in a message: the pixels come in pieces.
+	// UploadFrame is PutFrame for frames that do not fit in a message: the pixels come in pieces, cut anywhere, and are on the
+	// device before the next piece is read. The gap behind the last row may be missing. An upload that ends early, or of which
+	// nothing comes for a minute (ABORTED), leaves nothing.
 	UploadFrame(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[UploadFrameRequest, UploadFrameResponse], error)
 	// GetFrame describes a frame that is kept, and postpones its end where asked to.
 	GetFrame(ctx context.Context, in *GetFrameRequest, opts ...grpc.CallOption) (*GetFrameResponse, error)
@@ -119,13 +122,16 @@ func (c *frameServiceClient) ReleaseFrame(ctx context.Context, in *ReleaseFrameR
 // FrameService keeps frames on the device, so that one upload serves many calls: Frame.resident names them.
 //
 // A frame goes when it is released, when it expires, or when the device needs its memory for something else and no call
-// is using it; those used longest ago go first. Errors: NOT_FOUND with ResourceInfo for a name that is not kept (any
-// more; ErrorInfo says whether it was evicted), RESOURCE_EXHAUSTED with QuotaFailure where there is no room, and those
-// of InspectionService for what is wrong with a frame.
+// is using it; those used longest ago go first. Errors: NOT_FOUND with ResourceInfo for a name that is not kept (ErrorInfo
+// says why: FRAME_RELEASED, FRAME_EXPIRED, FRAME_EVICTED, FRAME_LOST with the device, or UNKNOWN_FRAME where there was none
+// lately), RESOURCE_EXHAUSTED with QuotaFailure where there is no room (FRAME_STORE_FULL, DEVICE_MEMORY), and those of
+// InspectionService for what is wrong with a frame.
 type FrameServiceServer interface {
 	// PutFrame keeps one frame.
 	PutFrame(context.Context, *PutFrameRequest) (*PutFrameResponse, error)
-	// UploadFrame is PutFrame for frames that do not fit in a message: the pixels come in pieces.
+	// UploadFrame is PutFrame for frames that do not fit in a message: the pixels come in pieces, cut anywhere, and are on the
+	// device before the next piece is read. The gap behind the last row may be missing. An upload that ends early, or of which
+	// nothing comes for a minute (ABORTED), leaves nothing.
 	UploadFrame(grpc.ClientStreamingServer[UploadFrameRequest, UploadFrameResponse]) error
 	// GetFrame describes a frame that is kept, and postpones its end where asked to.
 	GetFrame(context.Context, *GetFrameRequest) (*GetFrameResponse, error)
