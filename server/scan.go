@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/mem"
@@ -209,26 +210,27 @@ func (c *scanConn) receive() error {
 			continue
 		}
 		x := ss.newStrip(c.ctx, req, in, arrived)
-		if status.Code(x.err) == codes.NotFound && c.endsWithin(leaseGrace) {
-			// Its shared memory went with the connection. It counts as not received, and comes again when the session is resumed.
-			x.free()
-			return context.Cause(c.ctx)
+		if isUnknownLease(x.err) {
+			// As a rule the connection is breaking, and the lease has gone first. The client has the pixels yet, and sends them
+			// again when it resumes, with another lease.
+			return withDetails(codes.Unavailable, status.Convert(x.err).Message(), info(reasonUnknownLease)).Err()
 		}
 		ss.arrive(c, x)
 	}
 }
 
-// leaseGrace is how long a call may outlive the lease that its strips lie in where both go with their connection.
-const leaseGrace = 20 * time.Millisecond
-
-// endsWithin waits for the end of the call, for so long.
-func (c *scanConn) endsWithin(d time.Duration) bool {
-	select {
-	case <-c.ctx.Done():
-		return true
-	case <-time.After(d):
+// isUnknownLease says that pixels were to be in shared memory that is not leased, or not any more.
+func isUnknownLease(err error) bool {
+	s, ok := status.FromError(err)
+	if !ok || s.Code() != codes.NotFound {
 		return false
 	}
+	for _, d := range s.Details() {
+		if i, ok := d.(*errdetails.ErrorInfo); ok && i.GetReason() == reasonUnknownLease {
+			return true
+		}
+	}
+	return false
 }
 
 // discardPause is what dropping a strip of a client that was cut off takes at least, so that it costs little.

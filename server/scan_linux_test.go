@@ -1,0 +1,54 @@
+package server
+
+import (
+	"testing"
+
+	"google.golang.org/grpc/codes"
+
+	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
+)
+
+// Strips in shared memory. One whose lease has ended is not counted as received, and comes again in another lease.
+func TestScanSharedMemory(t *testing.T) {
+	s, c := startShared(t, Config{})
+	const width, lines = 8, 10
+	strip := func(n uint64) (*pb.Strip, func()) {
+		m := leaseMemory(t, c, 1, width*lines)
+		slot := takeSlot(t, m)
+		for i := range slot.Bytes() {
+			slot.Bytes()[i] = byte(n + 1)
+		}
+		return &pb.Strip{Sequence: n, FirstLine: lines * n, Frame: &pb.Frame{Source: &pb.Frame_Shared{Shared: slot.Pixels(width * lines)}}}, func() { slot.Release(); m.Close(); s.wantUsed(t, 0) }
+	}
+	call := s.scan(t, scanOpen(inspect(rect("r", 0, 0, width, lines)), width, lines, lines, lines))
+	first, free := strip(0)
+	call.strip(first)
+	got := call.acked(1)
+	free()
+	second, free := strip(1)
+	free()
+	call.strip(second)
+	_, err := call.rest(false)
+	if d := detailsOf(t, err); d.status.Code() != codes.Unavailable || d.info.GetReason() != reasonUnknownLease {
+		t.Errorf("a lease that has ended: %v", err)
+	}
+	call = scanOver(t, s.conn).begin(resumeRequest(call.opened.GetSessionToken(), 1))
+	if call.opened.GetNextSequence() != 1 {
+		t.Errorf("%v", call.opened)
+	}
+	second, free = strip(1)
+	call.strip(second)
+	rest := call.finish()
+	free()
+	wantEvents(t, got, "")
+	wantEvents(t, rest, "")
+	for i, p := range append(got.parts, rest.parts...) {
+		if p.GetPartNumber() != uint64(i) || p.GetRegions()[0].GetChannels()[0].GetSum() != uint64((i+1)*width*lines) {
+			t.Errorf("part %d: %v", i, p)
+		}
+	}
+	if len(got.parts)+len(rest.parts) != 2 {
+		t.Errorf("%v, %v", got.parts, rest.parts)
+	}
+	s.idle(t)
+}
