@@ -21,6 +21,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/polyscan/polyscan/kernels/driver"
 	"github.com/polyscan/polyscan/proto/framecodec"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
 )
@@ -440,6 +441,38 @@ func TestUploadFrameEnds(t *testing.T) {
 			}
 		}
 		waitFor(t, end, empty)
+	}
+}
+
+// Copies are for devices that can be lost, and timeouts keep their order.
+func TestFrameLimits(t *testing.T) {
+	cpu, gpu := driver.Info{Backend: "cpu", MemoryBytes: 1000}, driver.Info{Backend: "cuda", MemoryBytes: 1000}
+	for _, x := range []struct {
+		cfg           Config
+		dev           driver.Info
+		bytes, copies int64
+		idle, maxIdle time.Duration
+	}{
+		{Config{}, cpu, 500, 0, DefaultFrameIdleTimeout, DefaultMaxFrameIdleTimeout},
+		{Config{}, gpu, 500, 500, DefaultFrameIdleTimeout, DefaultMaxFrameIdleTimeout},
+		{Config{NoFrameCopies: true}, gpu, 500, 0, DefaultFrameIdleTimeout, DefaultMaxFrameIdleTimeout},
+		{Config{FrameBytes: 300, FrameCopyBytes: 100}, gpu, 300, 100, DefaultFrameIdleTimeout, DefaultMaxFrameIdleTimeout},
+		{Config{FrameCopyBytes: 100}, cpu, 500, 100, DefaultFrameIdleTimeout, DefaultMaxFrameIdleTimeout},
+		{Config{FrameIdleTimeout: 48 * time.Hour}, cpu, 500, 0, 48 * time.Hour, 48 * time.Hour},
+		{Config{MaxFrameIdleTimeout: time.Minute}, cpu, 500, 0, time.Minute, time.Minute},
+	} {
+		cfg, err := x.cfg.withDefaults()
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := cfg.frameLimits(x.dev)
+		if l.bytes != x.bytes || l.copies != x.copies || l.idle != x.idle || l.maxIdle != x.maxIdle || l.count != DefaultMaxFrames {
+			t.Errorf("%+v on %s: %+v", x.cfg, x.dev.Backend, l)
+		}
+	}
+	_, err := New(Config{FrameIdleTimeout: 2 * time.Hour, MaxFrameIdleTimeout: time.Hour})
+	if err == nil || !strings.Contains(err.Error(), "Config.FrameIdleTimeout = 2h0m0s: must be at most MaxFrameIdleTimeout, 1h0m0s") {
+		t.Error(err)
 	}
 }
 
