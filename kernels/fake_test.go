@@ -92,6 +92,28 @@ func voronoiKept(n, w, h int, m driver.VoronoiMethod) error {
 	return nil
 }
 
+func (x *fakeDevice) SelectVerticesScratch(n, w, h int, r driver.VertexRule) (int64, error) {
+	x.d.promise("SelectVerticesScratch", verticesKept(n, w, h, r))
+	return 1000, nil
+}
+
+func verticesKept(n, w, h int, r driver.VertexRule) error {
+	if w < 1 || h < 1 || w > driver.MaxSide || h > driver.MaxSide || w*h > driver.MaxPixels ||
+		r.Floor < 1 || r.Floor > driver.MaxVertexFloor || r.Spacing < 0 || r.Spacing > driver.MaxVertexSpacing ||
+		r.Border < 1 || r.Border > driver.MaxSide || r.Cell < 0 || r.Cell > driver.MaxSide || r.Cell > 0 && r.Cell <= r.Spacing ||
+		r.Strength < 0 || r.Strength > driver.MaxVertexStrength {
+		return fmt.Errorf("%dx%d by %+v", w, h, r)
+	}
+	least := 2 * ((w-1)/r.Border + (h-1)/r.Border + 2)
+	if r.Cell > 0 {
+		least += ((w-1)/r.Cell + 1) * ((h-1)/r.Cell + 1)
+	}
+	if n < least || n > driver.MaxPoints {
+		return fmt.Errorf("N = %d, at least %d are needed", n, least)
+	}
+	return nil
+}
+
 func (x *fakeDevice) Close() error { x.d.count(&x.d.devices, -1); return nil }
 
 type fakeMem struct {
@@ -258,6 +280,18 @@ func (s *fakeStream) Edges(op driver.Edges) error {
 		kept = errors.Join(kept, fmt.Errorf("Dst of %d bytes", op.Dst.Len))
 	}
 	return s.op("Edges", kept)
+}
+
+func (s *fakeStream) SelectVertices(op driver.SelectVertices) error {
+	kept := verticesKept(op.N, op.Width, op.Height, op.VertexRule)
+	if op.Edges.Len != 2*int64(op.Width)*int64(op.Height) || op.NPrevious < 0 || op.Previous.Len != 8*int64(op.NPrevious) ||
+		op.Points.Len != 8*int64(op.N) || op.Count.Len != 4 || op.Scratch.Len < 1000 {
+		kept = errors.Join(kept, fmt.Errorf("lengths %d, %d, %d, %d, %d", op.Edges.Len, op.Previous.Len, op.Points.Len, op.Count.Len, op.Scratch.Len))
+	}
+	for _, x := range []driver.Slice{op.Edges, op.Previous, op.Points, op.Count, op.Scratch} {
+		kept = errors.Join(kept, s.inside(x, driver.Align))
+	}
+	return s.op("SelectVertices", kept)
 }
 
 // inside checks that a slice is memory of the device, aligned, or empty.

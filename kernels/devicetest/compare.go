@@ -82,6 +82,18 @@ func CompareEdges(a, b []uint16, width int) *Difference {
 	return comparePixels("Edges", "len(Dst)", a, b, width)
 }
 
+// CompareVertices compares what [driver.SelectVertices] wrote.
+func CompareVertices(a, b []driver.Point) *Difference {
+	const op = "SelectVertices"
+	var f found
+	for i := range min(len(a), len(b)) {
+		f.add(op, -1, 0, func() string { return fmt.Sprintf("x of vertex %d", i) }, uint64(a[i].X), uint64(b[i].X))
+		f.add(op, -1, 0, func() string { return fmt.Sprintf("y of vertex %d", i) }, uint64(a[i].Y), uint64(b[i].Y))
+	}
+	f.add(op, -1, 0, func() string { return "Count" }, uint64(len(a)), uint64(len(b)))
+	return f.d
+}
+
 func comparePixels[E uint16 | uint32](op, length string, a, b []E, width int) *Difference {
 	var f found
 	f.add(op, -1, 0, func() string { return length }, uint64(len(a)), uint64(len(b)))

@@ -254,6 +254,33 @@ func (s *hostStream) Edges(op driver.Edges) error {
 	})
 }
 
+func (*hostDevice) SelectVerticesScratch(int, int, int, driver.VertexRule) (int64, error) {
+	return 0, nil
+}
+
+func (s *hostStream) SelectVertices(op driver.SelectVertices) error {
+	return s.enqueue("SelectVertices", func() error {
+		var views [4][]byte
+		for i, x := range []driver.Slice{op.Edges, op.Previous, op.Points, op.Count} {
+			v, err := s.dev.view(x, driver.Align)
+			if err != nil {
+				return err
+			}
+			views[i] = v
+		}
+		if len(views[0]) != 2*op.Width*op.Height || len(views[1]) != 8*op.NPrevious || len(views[2]) != 8*op.N || len(views[3]) != 4 {
+			return fmt.Errorf("%d, %d, %d and %d bytes for %d of %dx%d pixels", len(views[0]), len(views[1]), len(views[2]), len(views[3]), op.N, op.Width, op.Height)
+		}
+		edges, previous := make([]uint16, op.Width*op.Height), make([]driver.Point, op.NPrevious)
+		copy(bytesOf(edges), views[0])
+		copy(bytesOf(previous), views[1])
+		chosen := ChooseVertices(edges, op.Width, op.Height, op.N, op.VertexRule, previous)
+		copy(views[2], bytesOf(chosen))
+		binary.LittleEndian.PutUint32(views[3], uint32(len(chosen)))
+		return nil
+	})
+}
+
 func (*hostDevice) TriangulateScratch(int) (int64, error) { return 0, nil }
 
 func (s *hostStream) Triangulate(op driver.Triangulate) error {

@@ -114,6 +114,15 @@ func (d *mirrorDevice) VoronoiScratch(n, width, height int, m driver.VoronoiMeth
 	return max(a, b), err
 }
 
+func (d *mirrorDevice) SelectVerticesScratch(n, width, height int, rule driver.VertexRule) (int64, error) {
+	a, err := d.a.SelectVerticesScratch(n, width, height, rule)
+	if err != nil {
+		return 0, err
+	}
+	b, err := d.b.SelectVerticesScratch(n, width, height, rule)
+	return max(a, b), err
+}
+
 func (d *mirrorDevice) Close() error { return errors.Join(d.a.Close(), d.b.Close()) }
 
 type mirrorStream struct {
@@ -276,6 +285,31 @@ func (s *mirrorStream) Edges(op driver.Edges) error {
 		return nil
 	}
 	if d := CompareEdges(a, b, op.Src.Width); d != nil {
+		s.err = d
+	}
+	return nil
+}
+
+func (s *mirrorStream) SelectVertices(op driver.SelectVertices) error {
+	opA, opB := op, op
+	for _, f := range []struct{ a, b *driver.Slice }{
+		{&opA.Edges, &opB.Edges}, {&opA.Previous, &opB.Previous}, {&opA.Points, &opB.Points}, {&opA.Count, &opB.Count}, {&opA.Scratch, &opB.Scratch},
+	} {
+		*f.a, *f.b = split(*f.a)
+	}
+	err := s.both("SelectVertices", func() error { return s.a.SelectVertices(opA) }, func() error { return s.b.SelectVertices(opB) })
+	if err != nil || s.err != nil {
+		return err
+	}
+	a, b := make([]driver.Point, op.N), make([]driver.Point, op.N)
+	var countA, countB [1]uint32
+	s.err = s.fetch(
+		[]transfer{{bytesOf(a), opA.Points}, {bytesOf(countA[:]), opA.Count}},
+		[]transfer{{bytesOf(b), opB.Points}, {bytesOf(countB[:]), opB.Count}})
+	if s.err != nil {
+		return nil
+	}
+	if d := CompareVertices(a[:min(int(countA[0]), len(a))], b[:min(int(countB[0]), len(b))]); d != nil {
 		s.err = d
 	}
 	return nil

@@ -86,6 +86,7 @@ type brokenStream struct {
 	triangulate func(driver.Triangulate) error
 	voronoi     func(driver.Voronoi) error
 	edges       func(driver.Edges) error
+	vertices    func(driver.SelectVertices) error
 
 	wait   func(context.Context) error
 	closed func() error
@@ -152,6 +153,13 @@ func (s *brokenStream) Edges(op driver.Edges) error {
 		return s.edges(op)
 	}
 	return s.Stream.Edges(op)
+}
+
+func (s *brokenStream) SelectVertices(op driver.SelectVertices) error {
+	if s.vertices != nil {
+		return s.vertices(op)
+	}
+	return s.Stream.SelectVertices(op)
 }
 
 func (s *brokenStream) Wait(ctx context.Context) error {
@@ -491,6 +499,24 @@ func mistakes() []mistake {
 				return errors.Join(s.Stream.Edges(op), s.Stream.Fill(behind, 0))
 			}
 		})},
+		{part: "vertices", name: "one fewer than wanted", says: "Count", drv: onStream(func(s *brokenStream) {
+			s.vertices = func(op driver.SelectVertices) error {
+				return errors.Join(s.Stream.SelectVertices(op), s.Stream.Wait(context.Background()),
+					rewrite(s.Stream, op.Count, func(n []uint32) { n[0]-- }))
+			}
+		})},
+		{part: "vertices", name: "two in another order", says: "of vertex 0", drv: onStream(func(s *brokenStream) {
+			s.vertices = func(op driver.SelectVertices) error {
+				return errors.Join(s.Stream.SelectVertices(op), s.Stream.Wait(context.Background()),
+					rewrite(s.Stream, op.Points, func(p []driver.Point) { p[0], p[1] = p[1], p[0] }))
+			}
+		})},
+		{part: "vertices", name: "the seed is ignored", says: "of vertex", drv: spoilRule(func(r *driver.VertexRule) { r.Seed = 0 })},
+		{part: "vertices", name: "the floor is ignored", says: "of vertex", drv: spoilRule(func(r *driver.VertexRule) { r.Floor = 1 })},
+		{part: "vertices", name: "the spacing is less by one", says: "of vertex", drv: spoilRule(func(r *driver.VertexRule) { r.Spacing = max(0, r.Spacing-1) })},
+		{part: "vertices", name: "there are no cells", says: "of vertex", drv: spoilRule(func(r *driver.VertexRule) { r.Cell = 0 })},
+		{part: "vertices", name: "those before don't matter", says: "of vertex", drv: spoilRule(func(r *driver.VertexRule) { r.Strength = 0 })},
+		{part: "vertices", name: "the border is cut elsewhere", says: "vertex", drv: spoilRule(func(r *driver.VertexRule) { r.Border++ })},
 		{part: "cases", name: "a method is missing", says: "TILED: not supported", cases: threeRegions, drv: onStream(func(s *brokenStream) {
 			s.prepare = func(op driver.MaskPrepare) error {
 				if op.Method == driver.Tiled {
@@ -736,6 +762,16 @@ func spoilTriangles(f func([]driver.Triangle) []driver.Triangle) driver.Driver {
 				s.Stream.Upload(op.Count, [][]byte{bytesOf(n[:])}),
 				s.Stream.Wait(context.Background()),
 			)
+		}
+	})
+}
+
+// spoilRule is the oracle that chooses vertices by another rule.
+func spoilRule(f func(*driver.VertexRule)) driver.Driver {
+	return onStream(func(s *brokenStream) {
+		s.vertices = func(op driver.SelectVertices) error {
+			f(&op.VertexRule)
+			return s.Stream.SelectVertices(op)
 		}
 	})
 }

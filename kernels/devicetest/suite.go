@@ -98,6 +98,7 @@ var parts = []struct {
 	{"triangulate", on(Suite.triangulate)},
 	{"voronoi", on(Suite.voronoi)},
 	{"edges", on(Suite.edges)},
+	{"vertices", on(Suite.vertices)},
 }
 
 // on opens the device around a part, and closes it: what is still in use then is an error.

@@ -185,6 +185,11 @@ func (s *wrappedStream) Edges(op driver.Edges) error {
 	return s.op(Event{Op: "Edges", Bytes: n, Args: op}, func() error { return s.Stream.Edges(op) })
 }
 
+func (s *wrappedStream) SelectVertices(op driver.SelectVertices) error {
+	n := op.Edges.Len + op.Previous.Len + op.Points.Len
+	return s.op(Event{Op: "SelectVertices", Bytes: n, Args: op}, func() error { return s.Stream.SelectVertices(op) })
+}
+
 func (s *wrappedStream) Wait(ctx context.Context) error {
 	start := time.Now()
 	err := s.Stream.Wait(ctx)

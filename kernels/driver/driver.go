@@ -45,6 +45,9 @@ type Device interface {
 	// VoronoiScratch says how large the Scratch of a [Voronoi] with these arguments has to be. It returns an error that
 	// matches [ErrNotSupported] where the backend lacks the op or the method.
 	VoronoiScratch(n, width, height int, m VoronoiMethod) (int64, error)
+	// SelectVerticesScratch says how large the Scratch of a [SelectVertices] with these arguments has to be. It returns an
+	// error that matches [ErrNotSupported] where the backend lacks the op.
+	SelectVerticesScratch(n, width, height int, rule VertexRule) (int64, error)
 	// Close frees the device. All streams must have been closed and all memory freed.
 	Close() error
 }
@@ -87,6 +90,7 @@ type Stream interface {
 	Triangulate(Triangulate) error
 	Voronoi(Voronoi) error
 	Edges(Edges) error
+	SelectVertices(SelectVertices) error
 
 	// Wait blocks until everything enqueued is done. When ctx ends first, work that has not begun is dropped,
 	// work that can stop early does, and Wait returns ctx's cause; but it never returns before the stream has
