@@ -30,6 +30,9 @@ type ScanConfig struct {
 	// Parts is how many parts have device memory from the start, and MaxParts how many may be open at the same time;
 	// memory for those beyond Parts is taken when they start, and kept. MaxParts of 0 means Parts, and both 0 mean 1.
 	Parts, MaxParts int
+	// StripBytes is how large the memory is that is kept for the rows of a strip. Strips that fit in it wait for nobody's
+	// memory; others bring their own, and wait for it. 0 keeps none.
+	StripBytes int
 }
 
 // ErrTooManyParts is matched by the error of [Scanner.Start] where [ScanConfig.MaxParts] are open.
@@ -42,7 +45,8 @@ var ErrTooManyParts = errors.New("polygon: too many parts are open")
 //
 // Sums accumulate on the device. A strip is one job, which uploads the lines that open parts need, reduces them for each
 // part and the regions that have pixels in them, and downloads the regions that are complete. The regions and the sums of
-// open parts are memory that is kept until [Scanner.Close], accounted for as "line-scan regions" and "line-scan sums".
+// open parts are memory that is kept until [Scanner.Close], as is that of ScanConfig.StripBytes; they are accounted for as
+// "line-scan regions", "line-scan sums" and "line-scan strips".
 //
 // Strips may come in any order, since sums don't depend on it, as long as the parts that need them are open. Close a
 // Scanner after use. Its methods must not be called at the same time.
@@ -61,13 +65,15 @@ type Scanner struct {
 	// What ops take: the set's regions in that order.
 	regions  driver.MaskRegions
 	prepared *kernels.Kept[byte] // nil after a failed Reset
+	strip    *kernels.Kept[byte] // nil where stripBytes is 0, and after a failed Reset
 	align    int                 // ops begin at a multiple of so many regions
 
-	parts   []*scanPart // open, as they were started
-	free    []*sums
-	max     int
-	settled uint64 // no line below comes any more
-	closed  bool
+	parts      []*scanPart // open, as they were started
+	free       []*sums
+	max        int
+	stripBytes int
+	settled    uint64 // no line below comes any more
+	closed     bool
 
 	// For the strip that is being taken.
 	steps []scanStep
@@ -153,7 +159,7 @@ func (s *Set) NewScanner(ctx context.Context, dev *kernels.Device, cfg ScanConfi
 	if err := checkMethod(cfg.Method); err != nil {
 		return nil, err
 	}
-	c := &Scanner{plan: p, method: cfg.Method, width: cfg.Width, height: cfg.PartLines, max: cfg.MaxParts}
+	c := &Scanner{plan: p, method: cfg.Method, width: cfg.Width, height: cfg.PartLines, max: cfg.MaxParts, stripBytes: max(cfg.StripBytes, 0)}
 	if err := c.measure(ctx); err != nil {
 		return nil, err
 	}
@@ -266,6 +272,12 @@ func (c *Scanner) Reset(ctx context.Context, dev *kernels.Device) error {
 		return err
 	}
 	c.prepared = memory
+	if c.stripBytes > 0 {
+		if c.strip, err = kernels.Keep[byte](dev, c.stripBytes, "line-scan strips"); err != nil {
+			c.releaseMemory()
+			return err
+		}
+	}
 	for _, p := range c.parts {
 		if p.sums, err = c.newSums(); err != nil {
 			c.releaseMemory()
@@ -332,9 +344,11 @@ func (c *Scanner) releaseMemory() {
 			p.sums = nil
 		}
 	}
-	if c.prepared != nil {
-		c.prepared.Free()
-		c.prepared = nil
+	for _, kept := range []**kernels.Kept[byte]{&c.prepared, &c.strip} {
+		if *kept != nil {
+			(*kept).Free()
+			*kept = nil
+		}
 	}
 }
 
@@ -541,7 +555,8 @@ func (c *Scanner) run(ctx context.Context, s *ScanStrip, sums *bool) error {
 	pieces, size, y0 := c.pieces(s)
 	defer clear(c.host.pieces[:cap(c.host.pieces)])
 	job := kernels.Job{Label: "scan strip", Units: int64(size)}
-	if pieces != nil {
+	own := c.strip == nil || size > c.strip.Len()
+	if pieces != nil && own {
 		job.Footprint = kernels.Bytes[byte](size)
 	}
 	var start time.Time
@@ -551,9 +566,13 @@ func (c *Scanner) run(ctx context.Context, s *ScanStrip, sums *bool) error {
 		if size > 0 {
 			pixels := s.Frame.Resident
 			if pieces != nil {
-				var err error
-				if pixels, err = kernels.Alloc[byte](q, size, "strip"); err != nil {
-					return err
+				if own {
+					var err error
+					if pixels, err = kernels.Alloc[byte](q, size, "strip"); err != nil {
+						return err
+					}
+				} else {
+					pixels = c.strip.Range(0, size)
 				}
 				if err := kernels.UploadGather(q, pixels, pieces); err != nil {
 					return err

@@ -8,7 +8,9 @@ import (
 	"math/rand/v2"
 	"reflect"
 	"slices"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/polyscan/polyscan/kernels"
 	"github.com/polyscan/polyscan/kernels/cpu"
@@ -181,7 +183,7 @@ func (s *scanCase) run(c choices, dev *kernels.Device, set *Set, m driver.Method
 	ctx := context.Background()
 	scan, err := set.NewScanner(ctx, dev, ScanConfig{
 		Width: s.belt.width, Format: s.belt.format, PartLines: s.height, Reductions: s.request, Method: m,
-		Parts: c.IntN(2), MaxParts: len(s.starts),
+		Parts: c.IntN(2), MaxParts: len(s.starts), StripBytes: c.IntN(3) * 1000, // none, some strips, most
 	})
 	if err != nil {
 		return nil, err
@@ -519,6 +521,55 @@ func TestScanRefuses(t *testing.T) {
 	}
 	if n := dev.Memory().Used; n != 0 {
 		t.Errorf("%d bytes in use after Close", n)
+	}
+}
+
+// A strip that fits in the memory kept for strips goes ahead while jobs hold all other memory; one that doesn't has to wait.
+func TestScanStripsWaitForNoMemory(t *testing.T) {
+	dev := openCPU(t, kernels.Config{MemoryBytes: 1 << 20})
+	set := mustSet(t, Region{Rings: []Ring{rectangle(0, 0, 8, 10)}})
+	for kept, waits := range map[int]bool{0: true, 8*10 - 1: true, 8 * 10: false} {
+		scan, err := set.NewScanner(t.Context(), dev, ScanConfig{Width: 8, Format: driver.Gray8, PartLines: 10, StripBytes: kept})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := scan.Start(0, 0); err != nil {
+			t.Fatal(err)
+		}
+		holding, done := make(chan struct{}), make(chan struct{})
+		var holder sync.WaitGroup
+		holder.Go(func() {
+			err := dev.Do(t.Context(), kernels.Job{Label: "all of it", Footprint: dev.Memory().Largest}, func(*kernels.Queue) error {
+				close(holding)
+				<-done
+				return nil
+			})
+			if err != nil {
+				t.Error(err)
+				close(holding)
+			}
+		})
+		<-holding
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		if waits {
+			cancel()
+			ctx, cancel = context.WithTimeout(t.Context(), time.Millisecond)
+		}
+		parts, err := scan.Strip(ctx, ScanStrip{Frame: noise(8, 10, driver.Gray8)})
+		cancel()
+		var capacity *kernels.CapacityError
+		switch {
+		case waits && !errors.As(err, &capacity):
+			t.Errorf("%d bytes kept: %v, want an error for want of memory", kept, err)
+		case !waits && (err != nil || len(parts) != 1 || parts[0].MissingLines != 0):
+			t.Errorf("%d bytes kept: %v, %v", kept, parts, err)
+		}
+		close(done)
+		holder.Wait()
+		scan.Close()
+	}
+	if n := dev.Memory().Used; n != 0 {
+		t.Errorf("%d bytes in use", n)
 	}
 }
 

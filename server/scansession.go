@@ -162,7 +162,7 @@ func (s *Server) openScan(ctx context.Context, open *pb.ScanOpen) (_ *scanSessio
 
 	cfg := polygon.ScanConfig{
 		Width: f.Width, Format: f.Format, PartLines: int(open.GetPartLines()), Reductions: what.reductions, Method: what.method,
-		Parts: 1, MaxParts: s.cfg.ScanParts,
+		Parts: 1, MaxParts: s.cfg.ScanParts, StripBytes: int(row) * f.Height,
 	}
 	if every := open.GetEveryLines(); every > 0 {
 		// Parts that a strip can touch at the same time.
