@@ -32,8 +32,13 @@ type Config struct {
 	Threads int
 	// MemoryBytes to reserve on the device; default 1 GiB on the CPU, 80 % of what is free on a GPU.
 	MemoryBytes int64
-	// Streams is how many jobs run on the device at the same time; default 4.
-	Streams int
+	// Streams is how many interactive jobs run on the device at the same time; default 4. LineScanStreams and BatchStreams
+	// are that for line-scan sessions (default 4) and batch jobs (default 2), which run beside those: no job waits for
+	// a stream that one of another class has.
+	Streams, LineScanStreams, BatchStreams int
+	// MaxWaiting is how many jobs may wait for the device; beyond that it refuses batch jobs, then interactive ones. Default
+	// 256.
+	MaxWaiting int
 
 	// Bounds of sets of regions.
 	Bounds polygon.Bounds
@@ -163,6 +168,9 @@ func (c Config) withDefaults() (Config, error) {
 		{"Threads", int64(c.Threads), 1 << 16},
 		{"MemoryBytes", c.MemoryBytes, 1 << 62},
 		{"Streams", int64(c.Streams), 256},
+		{"LineScanStreams", int64(c.LineScanStreams), 256},
+		{"BatchStreams", int64(c.BatchStreams), 256},
+		{"MaxWaiting", int64(c.MaxWaiting), 1 << 20},
 		{"Bounds.MaxRegions", int64(c.Bounds.MaxRegions), 1 << 31},
 		{"Bounds.MaxVertices", int64(c.Bounds.MaxVertices), 1 << 31},
 		{"Bounds.MaxRegionVertices", int64(c.Bounds.MaxRegionVertices), 1 << 31},

@@ -122,7 +122,9 @@ func New(cfg Config) (_ *Server, err error) {
 	}
 	s.dev, err = openDevice(func() (*kernels.Device, error) {
 		return kernels.Open(d, kernels.Config{
-			Ordinal: cfg.Ordinal, MemoryBytes: cfg.MemoryBytes, Streams: cfg.Streams, Observe: s.metrics.jobs.observe,
+			Ordinal: cfg.Ordinal, MemoryBytes: cfg.MemoryBytes,
+			Streams: cfg.Streams, LineScanStreams: cfg.LineScanStreams, BatchStreams: cfg.BatchStreams, MaxWaiting: cfg.MaxWaiting,
+			Observe: s.metrics.jobs.observe,
 		})
 	}, s.log)
 	if err != nil {

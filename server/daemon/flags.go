@@ -26,11 +26,14 @@ type Flags struct {
 	Listen []string `help:"Address to serve gRPC on: host:port, or unix:/path. May be given more than once." default:"localhost:7465" placeholder:"ADDR"`
 	HTTP   string   `name:"http" help:"Address to serve /metrics, /healthz and /readyz on, in plain HTTP. Off by default." placeholder:"ADDR"`
 
-	Device  string   `help:"What computes: ${devices}." default:"auto" group:"Device"`
-	Ordinal int      `help:"Which of several GPUs, from 0." group:"Device"`
-	Threads int      `help:"Threads of the CPU that one operation may use. 0 means all." group:"Device"`
-	Memory  byteSize `help:"Memory of the device to reserve, such as 2GiB. Default: 1GiB on the CPU, 80% of what is free on a GPU." placeholder:"SIZE" group:"Device"`
-	Streams int      `help:"Jobs that run on the device at the same time. 0 means 4." group:"Device"`
+	Device          string   `help:"What computes: ${devices}." default:"auto" group:"Device"`
+	Ordinal         int      `help:"Which of several GPUs, from 0." group:"Device"`
+	Threads         int      `help:"Threads of the CPU that one operation may use. 0 means all." group:"Device"`
+	Memory          byteSize `help:"Memory of the device to reserve, such as 2GiB. Default: 1GiB on the CPU, 80% of what is free on a GPU." placeholder:"SIZE" group:"Device"`
+	Streams         int      `help:"Interactive jobs that run on the device at the same time. 0 means 4." group:"Device"`
+	LineScanStreams int      `help:"Strips of line-scan sessions that run beside those. 0 means 4." group:"Device"`
+	BatchStreams    int      `help:"Batch jobs that run beside those. 0 means 2." group:"Device"`
+	MaxWaiting      int      `help:"Jobs that may wait for the device. Beyond that batch jobs are refused, then interactive ones. 0 means 256." group:"Device"`
 
 	MaxMessage        byteSize `help:"Largest request, and largest frame that an image file may decode to. Default: 256MiB." default:"256MiB" placeholder:"SIZE" group:"Limits"`
 	MaxPixels         int64    `help:"Most pixels of a frame." default:"${maxPixels}" group:"Limits"`
@@ -111,6 +114,7 @@ func vars() kong.Vars {
 func (f *Flags) config(log *slog.Logger) server.Config {
 	return server.Config{
 		Device: f.Device, Ordinal: f.Ordinal, Threads: f.Threads, MemoryBytes: int64(f.Memory), Streams: f.Streams,
+		LineScanStreams: f.LineScanStreams, BatchStreams: f.BatchStreams, MaxWaiting: f.MaxWaiting,
 		SharedMemoryBytes: int64(f.ShmMemory), SharedMemoryUIDs: f.ShmAllowUID.list,
 		Bounds:          polygon.Bounds{MaxRegions: f.MaxRegions, MaxVertices: f.MaxVertices, MaxRegionVertices: f.MaxRegionVertices},
 		MaxMessageBytes: int64(f.MaxMessage),
