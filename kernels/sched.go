@@ -431,7 +431,7 @@ func (s *sched) yield(ctx context.Context, t *ticket, c chunk) error {
 	if t.deadline.IsZero() && now.After(t.due) {
 		t.due = now.Add(patience)
 	}
-	if i := slices.IndexFunc(q.waiting, func(w *ticket) bool { return !w.short }); i < 0 || t.before(q.waiting[i]) {
+	if t.before(q.waiting[0]) {
 		return nil
 	}
 	s.giveUp(t, now)
@@ -441,7 +441,8 @@ func (s *sched) yield(ctx context.Context, t *ticket, c chunk) error {
 	return err
 }
 
-// giveUp has a job that runs wait for a stream again, behind those that are due earlier.
+// giveUp has a job that runs wait for a stream again, behind those that are due earlier. Where none of them has what it needs
+// the job gets its stream back at once.
 func (s *sched) giveUp(t *ticket, now time.Time) {
 	q := &s.classes[t.class]
 	q.idle = append(q.idle, t.stream)

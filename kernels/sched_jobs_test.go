@@ -346,6 +346,26 @@ func TestYieldToEarlierDeadline(t *testing.T) {
 	})
 }
 
+// What had no room at one yield is asked again at the next: memory may have come free where no stream was to be had.
+func TestYieldAsksForMemoryAgain(t *testing.T) {
+	inBubble(t, Config{BatchStreams: 1, MemoryBytes: 4096}, func(b *bench) {
+		ctx := WithClass(b.Context(), Batch)
+		b.start(b.Context(), Job{Label: "holds memory", Footprint: 2048}, takes(3*time.Second))
+		b.start(ctx, Job{Label: "long", Footprint: 1024}, func(q *Queue) error {
+			for range 10 {
+				time.Sleep(time.Second)
+				if err := q.Yield(); err != nil {
+					return err
+				}
+			}
+			b.note("long is done")
+			return nil
+		})
+		b.start(due(ctx, 8*time.Second), Job{Label: "in 8 s", Footprint: 2048}, takes(time.Second))
+		b.expect("holds memory", "long", "in 8 s", "long is done")
+	})
+}
+
 // The context ends while a job is without its stream, or pauses.
 func TestYieldCancelled(t *testing.T) {
 	for _, poisoned := range []bool{false, true} {
