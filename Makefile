@@ -5,7 +5,7 @@ TIME     ?= 10s
 BENCH    ?= .
 PKG      ?= ./...
 
-.PHONY: help build test check generate testdata bench fuzz cuda kernels gputest tools
+.PHONY: help build test check generate testdata bench fuzz cuda kernels gputest sanitize tools
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -41,6 +41,9 @@ kernels: ## kernels/cuda/fatbin from kernels/cu; needs nvcc 11.8 (kernels/cu/ins
 
 gputest: ## build/cuda.test, the GPU suite; on a machine with a GPU run: build/cuda.test -report kernels/cuda/testdata/gpu_report.json
 	CGO_ENABLED=1 $(GO) test -c -tags cuda -o build/cuda.test ./kernels/cuda
+
+sanitize: ## the GPU suite under compute-sanitizer: memcheck, racecheck, initcheck; needs a GPU
+	bash kernels/cu/sanitize.sh
 
 tools:
 	@$(GO) build -C tools -o ../bin/ tool ./vendorproto ./gpureport

@@ -32,6 +32,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) mask_prepare_row_spans(Vie
     __shared__ BandShared s;
     __shared__ int need[WARPS], dense[WARPS];
     __shared__ u32 base;
+    after_prior();
     const Band band = p.bands[blockIdx.x];
     const PreparedRegion r = p.regions[band.region];
     const Edge *edges = p.edges + r.edge0;
@@ -92,6 +93,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) mask_prepare_row_spans(Vie
 // Sums counts into prefix[0 .. regions], by one block.
 extern "C" __global__ void __launch_bounds__(1024) mask_prepare_prefix(View p) {
     __shared__ u64 warp_sum64[32];
+    after_prior();
     const u32 n = p.region_count, lane = lane_id(), warp = threadIdx.x >> 5;
     u64 carry = 0;
     if (threadIdx.x == 0) p.prefix[0] = 0;
@@ -121,6 +123,7 @@ extern "C" __global__ void __launch_bounds__(1024) mask_prepare_prefix(View p) {
 // The seed's methods: a warp takes a row of the band and walks along its tiles; a ballot gives 32 pixels at a time.
 template <bool TILED, bool FILTERED> __device__ __forceinline__ void prepare_tiles(const View &p) {
     __shared__ TileShared s;
+    after_prior();
     const Band band = p.bands[blockIdx.x];
     const PreparedRegion r = p.regions[band.region];
     const Edge *edges = p.edges + r.edge0;

@@ -5,16 +5,14 @@
 // written from their items over an image that was cleared before: 255 where any has the pixel, or the greatest label.
 //
 // Bytes moved: one a pixel written, 16 an edge and block it is read by (from L2). Complexity: pixels/16 stores, and
-// edges*rows/RASTER_ROWS tests. RASTER_ROWS is 4: with 8 a frame of 1440 rows makes 180 blocks for 132
-// multiprocessors, with 2 the edges are read twice as often; two warps then share a row.
+// edges*rows/RASTER_ROWS tests. RASTER_ROWS is 4, so that two warps share a row: with 8 a frame of 1440 rows makes 180
+// blocks for 132 multiprocessors, with 2 the edges are read twice as often.
 //
 // The seed's four methods write the same bytes from a grid of tiles. Source: seeds/004 (Berényi).
 
 #include "tiles.cuh"
 
-#ifndef RASTER_ROWS
 #define RASTER_ROWS 4
-#endif
 #define WARPS_PER_ROW (WARPS / RASTER_ROWS)
 
 // 16 bits to 16 bytes of 0 or 255.
@@ -41,6 +39,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) mask_raster_row_spans(View
                                                                             unsigned char *dst, u64 stride) {
     __shared__ BandShared s;
     __shared__ int dense[RASTER_ROWS];
+    after_prior();
     const Edge *edges = p.edges + r.edge0;
     const int width = p.width, warp = threadIdx.x >> 5, lane = lane_id();
     const int row = warp / WARPS_PER_ROW, part = warp % WARPS_PER_ROW;
@@ -80,29 +79,42 @@ extern "C" __global__ void __launch_bounds__(THREADS) mask_raster_row_spans(View
     }
 }
 
-// Writes regions [first, first+count) from their items; label is 0 for a mask. The image is cleared before.
+// Raises a label: the greater one wins, whatever the order.
+__device__ __forceinline__ void raise_label(unsigned short *at, u32 label) {
+#if __CUDA_ARCH__ >= 700
+    for (unsigned short old = *at; old < label;) {
+        const unsigned short seen = atomicCAS(at, old, (unsigned short)label);
+        if (seen == old) break;
+        old = seen;
+    }
+#else
+    u32 *word = (u32 *)((u64)at & ~3ull);
+    const u32 shift = ((u64)at & 2) * 8;
+    for (u32 old = *word; (old >> shift & 0xffff) < label;) {
+        const u32 seen = atomicCAS(word, old, (old & ~(0xffffu << shift)) | label << shift);
+        if (seen == old) break;
+        old = seen;
+    }
+#endif
+}
+
+// Writes regions [first, first+count) from their items, a region by the blocks of a column of the grid; labels is 0 for a
+// mask. The image is cleared before.
 extern "C" __global__ void __launch_bounds__(THREADS)
     mask_raster_items(View p, u32 first, u32 count, unsigned char *dst, u64 stride, u32 labels) {
+    after_prior();
     const u32 lane = lane_id();
     for (u32 g = first + blockIdx.x; g < first + count; g += gridDim.x) {
-        for (u32 i = threadIdx.x >> 5; i < p.counts[g]; i += WARPS) {
-            Item it = p.items[p.regions[g].item0 + i];
+        const Item *items = p.items + p.regions[g].item0;
+        const u32 n = p.counts[g];
+        for (u32 i = blockIdx.y * WARPS + (threadIdx.x >> 5); i < n; i += gridDim.y * WARPS) {
+            const Item it = items[i];
             unsigned char *row = dst + (u64)item_y(it) * stride;
             for (int x = item_x(it) + lane, end = item_x(it) + item_n(it); x < end; x += 32) {
-                if (!labels) {
+                if (labels)
+                    raise_label((unsigned short *)row + x, g + 1);
+                else
                     row[x] = 255;
-                    continue;
-                }
-                // The greater label wins, whatever the order: 16-bit maximum by compare and swap of its word.
-                u64 at = (u64)(row + 2 * (u64)x);
-                u32 *word = (u32 *)(at & ~3ull);
-                const u32 shift = (at & 2) * 8, label = g + 1;
-                u32 old = *word;
-                while ((old >> shift & 0xffff) < label) {
-                    u32 seen = atomicCAS(word, old, (old & ~(0xffffu << shift)) | label << shift);
-                    if (seen == old) break;
-                    old = seen;
-                }
             }
         }
     }
@@ -112,6 +124,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 template <bool TILED, bool FILTERED>
 __device__ __forceinline__ void raster_tiles(const View &p, const PreparedRegion &r, unsigned char *dst, u64 stride) {
     __shared__ TileShared s;
+    after_prior();
     const Edge *edges = p.edges + r.edge0;
     const int tx = blockIdx.x * TILE_W, ty = blockIdx.y * TILE_H;
     const int x = tx + lane_id(), y = ty + (threadIdx.x >> 5);

@@ -19,15 +19,9 @@ struct TileShared {
 // Does the edge's crossing lie strictly right of the pixel centre (xc, yc) in 1/256 px?
 __device__ __forceinline__ int winding_of(const Edge &e, int xc, int yc) {
     if (!crosses(e, yc)) return 0;
-    int xa, ya, xb, yb;
-    if (e.y0 < e.y1) {
-        xa = e.x0, ya = e.y0, xb = e.x1, yb = e.y1;
-    } else {
-        xa = e.x1, ya = e.y1, xb = e.x0, yb = e.y0;
-    }
-    // (X - xc) * d with X = xa + (yc-ya)*(xb-xa)/d
-    i64 d = (i64)yb - ya;
-    i64 v = ((i64)xa - xc) * d + ((i64)yc - ya) * ((i64)xb - xa);
+    // (X - xc) * d, where X is the crossing with the row and d the edge's height.
+    const Edge a = downward(e);
+    i64 v = ((i64)a.x0 - xc) * ((i64)a.y1 - a.y0) + ((i64)yc - a.y0) * ((i64)a.x1 - a.x0);
     return v > 0 ? sign_of(e) : 0;
 }
 

@@ -28,7 +28,7 @@ var everyMethod = []driver.Method{driver.MethodDefault, driver.Naive, driver.Til
 
 func TestConformance(t *testing.T) {
 	counted(t)
-	devicetest.Suite{Driver: Driver, Short: testing.Short(), Optional: []driver.Method{}}.Run(counting{t})
+	devicetest.Suite{Driver: Driver, Short: testing.Short()}.Run(counting{t})
 }
 
 // TestMirror runs the GPU beside the CPU, op by op: random cases beyond those that the oracle has the time for, and the
@@ -353,6 +353,95 @@ func TestPageLocked(t *testing.T) {
 	}
 }
 
+// Host memory of others that the device was told of goes without staging too, also where it is mapped for reading only.
+func TestRegisterHost(t *testing.T) {
+	counted(t)
+	dev := open(t, Driver)
+	s := newStream(t, dev)
+	d := dev.(*device)
+	const n = 3<<20 + 4096
+	host := make([]byte, n)
+	for i := range host {
+		host[i] = byte(i * 7)
+	}
+	want := slices.Clone(host)
+	unregister, err := d.RegisterHost(host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !d.isPinned(host[5:n]) {
+		t.Error("registered memory is not known")
+	}
+	dst, got := alloc(t, dev, n), make([]byte, n)
+	if err := errors.Join(s.Upload(dst, [][]byte{host}), s.Download(got, dst), s.Wait(t.Context())); err != nil || !bytes.Equal(got, want) {
+		t.Errorf("an upload from registered memory: %v", err)
+	}
+	if err := unregister(); err != nil {
+		t.Error(err)
+	}
+	if d.isPinned(host) || unregister() == nil {
+		t.Error("unregistered memory is still known, or can be unregistered twice")
+	}
+	if _, err := d.RegisterHost(nil); err == nil {
+		t.Error("RegisterHost(nil): no error")
+	}
+	if err := errors.Join(s.Upload(dst, [][]byte{host}), s.Wait(t.Context())); err != nil {
+		t.Error(err)
+	}
+}
+
+// Kernels that begin while the one before them ends see all that it wrote: masks drawn over each other, each reduced at once.
+func TestKernelsInTurn(t *testing.T) {
+	counted(t)
+	dev := open(t, Driver)
+	s := newStream(t, dev)
+	const w, h, rounds = 640, 480, 200
+	var m driver.MaskRegions
+	star(&m, 200, 200, 190, 40, 1, 1)
+	star(&m, 400, 260, 210, 900, 1, 2)
+	p := &devicetest.Problem{Regions: m, Width: w, Height: h, Format: driver.Gray8, Stride: w, Pixels: make([]byte, w*h), What: everything, Count: 2}
+	n, err := dev.MaskPreparedBytes(p.Regions, w, h, driver.MethodDefault)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, size := placeWork(p, n, nil)
+	wk, _ := placeWork(p, n, alloc(t, dev, size).Mem)
+	if err := errors.Join(s.MaskPrepare(wk.prepare(driver.MethodDefault)), s.Wait(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	one := func(first int) (driver.MaskRaster, driver.MaskReduce) {
+		draw, sum := wk.raster(driver.RasterMask), wk.reduce(devicetest.Strip{Height: h}, false)
+		draw.First, draw.Count = first, 1
+		sum.Frame = wk.mask
+		return draw, sum
+	}
+	results := alloc(t, dev, rounds*2*alignUp(2*statsBytes))
+	got := make([]driver.MaskStats, 2*rounds)
+	for i := range rounds {
+		draw, sum := one(i % 2)
+		sum.Stats = part(results, int64(i)*alignUp(2*statsBytes), 2*statsBytes)
+		if err := errors.Join(s.MaskRaster(draw), s.MaskReduce(sum)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range rounds {
+		if err := s.Download(bytesOf(got[2*i:2*i+2]), part(results, int64(i)*alignUp(2*statsBytes), 2*statsBytes)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Wait(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for i := range rounds {
+		if in := got[2*i+i%2]; in.Count == 0 || in.Sum != 255*in.Count {
+			t.Fatalf("round %d: region %d has %d pixels that add up to %d in the mask of itself", i, i%2, in.Count, in.Sum)
+		}
+		if out := got[2*i+1-i%2]; out.Sum >= 255*out.Count {
+			t.Fatalf("round %d: region %d is all in the mask of the other", i, 1-i%2)
+		}
+	}
+}
+
 // A set that something was written over is not used: not from the host's memory of it, nor from what is left on the
 // device.
 func TestOverwrittenSet(t *testing.T) {
@@ -605,6 +694,65 @@ func TestStreamsAndDevices(t *testing.T) {
 	}
 	if _, err := Driver.Open(99); !errors.Is(err, driver.ErrNoDevice) {
 		t.Errorf("Open(99): %v", err)
+	}
+}
+
+// Higher priority runs first: an op enqueued while the device has milliseconds of blocks to begin, all of lower priority, is
+// done before those are.
+func TestPriority(t *testing.T) {
+	counted(t)
+	dev := open(t, Driver)
+	p := benchProblem(8192, 4096, driver.Gray8, driver.MaskRegions{})
+	star(&p.Regions, 4096, 2048, 2000, 126, 2, 3)
+	n, err := dev.MaskPreparedBytes(p.Regions, p.Width, p.Height, driver.Naive)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, size := placeWork(p, n, nil)
+	w, _ := placeWork(p, n, alloc(t, dev, size).Mem)
+	low, err := dev.NewStream(-1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := low.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	high, err := dev.NewStream(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := high.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	small := alloc(t, dev, 256)
+	ping := func() error {
+		return errors.Join(high.(driver.Timer).Launch(), high.Fill(small, 1), high.Wait(t.Context()))
+	}
+	if err := errors.Join(low.MaskPrepare(w.prepare(driver.Naive)), low.Wait(t.Context()), ping()); err != nil {
+		t.Fatal(err)
+	}
+	for range 20 { // some 2 ms each on an H200
+		if err := low.MaskRaster(w.raster(driver.RasterMask)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := ping(); err != nil {
+		t.Fatal(err)
+	}
+	var busy bool
+	err = dev.(*device).do(func() error {
+		busy = low.(*stream).cu.Query() != nil // not ready
+		return nil
+	})
+	if err = errors.Join(err, low.Wait(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	if !busy {
+		t.Error("an op of high priority waited for 20 kernels of low priority")
 	}
 }
 

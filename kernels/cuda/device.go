@@ -50,16 +50,18 @@ func (cudaDriver) Open(ordinal int) (driver.Device, error) {
 
 // device implements driver.Device.
 type device struct {
-	ordinal int
-	dev     cu.Device
-	info    driver.Info
-	total   int64 // bytes of memory
-	ctx     cu.CUContext
-	has     bool // ctx is there
-	modules []cu.Module
-	kernels [kernels]cu.Function
-	least   int // stream priorities: least is the lowest and the greater number
-	most    int
+	ordinal     int
+	dev         cu.Device
+	info        driver.Info
+	total       int64 // bytes of memory
+	ctx         cu.CUContext
+	has         bool // ctx is there
+	modules     []cu.Module
+	kernels     [kernels]cu.Function
+	sharedBytes int  // of dynamic shared memory that a block of mask_reduce_wide can have
+	early       bool // kernels may begin while the one before them ends; they wait for it themselves (after_prior of common.cuh)
+	least       int  // stream priorities: least is the lowest and the greater number
+	most        int
 
 	lost  atomic.Pointer[lostError]
 	ended atomic.Bool // the context is gone
@@ -112,6 +114,7 @@ func (d *device) open() error {
 	if err := d.load(); err != nil {
 		return err
 	}
+	d.early = major >= 9
 	d.info = driver.Info{
 		Backend:      Name,
 		Device:       name,
@@ -144,6 +147,15 @@ func (d *device) load() error {
 			return failed("cuModuleGetFunction "+at.name, err)
 		}
 		d.kernels[k] = f
+	}
+	most, code := sharedBytes(d.dev)
+	if err := failedCode("cuDeviceGetAttribute", code); err != nil {
+		return err
+	}
+	for _, k := range []kernel{reduceWideH, reduceWideHM} {
+		if d.sharedBytes, code = reserveShared(d.kernels[k], most); code != 0 {
+			return failedCode("cuFuncSetAttribute "+kernelNames[k].name, code)
+		}
 	}
 	return nil
 }

@@ -7,21 +7,21 @@ import "github.com/polyscan/polyscan/kernels/driver"
 
 // Constants of the kernels, by the names they have there.
 const (
-	threads      = 256  // a block; prefixThreads for mask_prepare_prefix
+	threads      = 256  // a block of mask_prepare and mask_raster
 	bandRows     = 8    // rows of a band: BAND_ROWS, which is WARPS
 	itemPixels   = 1024 // ITEM_PIXELS
 	rasterRows   = 4    // rows of a block of mask_raster_row_spans: RASTER_ROWS
 	tileWidth    = 32   // TILE_W
 	tileHeight   = 8    // TILE_H, which is WARPS
-	sharedLevels = 4096 // SHARED_LEVELS: histograms of at most so many bins are collected on chip
+	sharedLevels = 4096 // SHARED_LEVELS: histograms of at most so many bins are collected in counters of 32 bits on chip
 	replicas     = 8    // REPLICAS: copies of an 8-bit histogram on chip
+	eachReplicas = 1    // EACH_REPLICAS: those of a block that has a region of its own
 
 	prefixThreads = 1024
+	reduceThreads = 512  // THREADS of mask_reduce.cu: a block of most of its kernels
+	eachThreads   = 128  // EACH_THREADS: of those that give each region a block
+	wideThreads   = 1024 // WIDE_THREADS: of those for histograms of more than sharedLevels bins
 )
-
-// ownResults is the bit of reduceArgs.What that lets a block which has all items of a region store its results, which
-// nothing was accumulated in before, without atomics.
-const ownResults = 1 << 31
 
 // preparedRegion is PreparedRegion of common.cuh.
 type preparedRegion struct {
@@ -52,12 +52,13 @@ type view struct {
 
 // reduceArgs is ReduceArgs of mask_reduce.cu.
 type reduceArgs struct {
-	P                                    view
-	Frame, Stats, Hist, Stride           uint64
-	First, Count                         uint32
-	Row0, Rows                           int32
-	Channels, Order, Levels, What, Whole uint32
-	_                                    uint32
+	P                             view
+	Frame, FrameEnd               uint64
+	Stats, Hist, Stride, Item0    uint64
+	First, Count                  uint32
+	Row0, Rows                    int32
+	Channels, Order, Levels, What uint32
+	Whole, Cleared                uint32
 }
 
 // Parameters of kernels, as they lie in the buffer that a launch takes.
@@ -102,7 +103,7 @@ const (
 	rasterTiledEdgeFiltered
 	rasterItems
 	reduceClear
-	reduceGray8 // then _m, _h, _hm, and the same for the other kinds: see reduceKernel
+	reduceGray8 // then _m, _h, _hm, and the same for the other kinds: see reductionFor
 	reduceGray8M
 	reduceGray8H
 	reduceGray8HM
@@ -116,7 +117,12 @@ const (
 	reduceAny8HM
 	reduceEach // the first of those, in the same order, that give each region a block
 
-	kernels = reduceEach + reduceEach - reduceGray8 // how many there are
+	reduceWideH = iota - 1 + reduceEach - reduceGray8 // then _hm
+	reduceWideHM
+	reduceGlobalH
+	reduceGlobalHM
+
+	kernels // how many there are
 )
 
 // kernelNames says what a kernel is called and in which fatbin, and so which source, it is.
@@ -125,6 +131,10 @@ var kernelNames = func() (at [kernels]kernelName) {
 	for k := reduceGray8; k < reduceEach; k++ {
 		at[k+reduceEach-reduceGray8] = kernelName{at[k].file, at[k].name + "_each"}
 	}
+	at[reduceWideH] = kernelName{"mask_reduce", "mask_reduce_wide_h"}
+	at[reduceWideHM] = kernelName{"mask_reduce", "mask_reduce_wide_hm"}
+	at[reduceGlobalH] = kernelName{"mask_reduce", "mask_reduce_global_h"}
+	at[reduceGlobalHM] = kernelName{"mask_reduce", "mask_reduce_global_hm"}
 	return at
 }()
 
@@ -158,32 +168,59 @@ var listedKernels = [reduceEach]kernelName{
 	reduceAny8HM:             {"mask_reduce", "mask_reduce_any8_hm"},
 }
 
-// reduceKernel is the kernel for a format and what is asked for, and the shared memory that its histogram takes. each is
-// whether the regions are small, and whether the kernel is one that gives each region a block.
-func reduceKernel(f driver.PixelFormat, what driver.MaskWhat, small bool) (k kernel, shared int, each bool) {
-	k, copies := reduceAny8, replicas
+// smallRegions decides whether each of so many regions gets a block, where the largest has room for so many items, rather
+// than all blocks sharing all items. Measured on an H200, with 40 to 1000 regions of 12 edges: 40 with room for 250 take
+// 6.5 µs with a block each and 8.6 shared, with room for 500 12.6 and 9.8; 300 with 500 take 19 and 27, with 1000 54 and 43;
+// 1000 with 1600 take 137 and 192.
+func smallRegions(largest uint64, count, units int) bool {
+	return largest <= max(256, 256*uint64(count)/uint64(max(units, 1)))
+}
+
+// reduction is how a reduction is launched.
+type reduction struct {
+	kernel  kernel
+	threads int  // of a block
+	shared  int  // bytes of dynamic shared memory
+	each    bool // each region has a block
+}
+
+// reductionFor chooses the kernel for a format and what is asked for. small is whether the regions are small enough for a
+// block each, and most is how much shared memory a block can have.
+func reductionFor(f driver.PixelFormat, what driver.MaskWhat, small bool, most int) reduction {
+	moments, levels := what&driver.MaskMoments != 0, f.Levels()
+	if what&driver.MaskHistogram != 0 && levels > sharedLevels {
+		r := reduction{kernel: reduceWideH, threads: wideThreads, shared: levels * 2}
+		if r.shared > most {
+			r.kernel, r.shared = reduceGlobalH, 0
+		}
+		if moments {
+			r.kernel++
+		}
+		return r
+	}
+	r := reduction{kernel: reduceAny8, threads: reduceThreads}
+	copies := replicas
+	if small {
+		copies = eachReplicas
+	}
 	switch {
 	case f.SampleBytes == 2:
-		k, copies = reduceGray16, 1
+		r.kernel, copies = reduceGray16, 1
 	case f.Channels == 1:
-		k = reduceGray8
+		r.kernel = reduceGray8
 	}
-	if what&driver.MaskMoments != 0 {
-		k += reduceGray8M - reduceGray8
+	if moments {
+		r.kernel += reduceGray8M - reduceGray8
 	}
-	each = small
 	if what&driver.MaskHistogram != 0 {
-		k += reduceGray8H - reduceGray8
-		if f.Levels() <= sharedLevels {
-			shared = f.Levels() * copies * 4
-		} else {
-			each = false // it writes histograms that it has on chip
-		}
+		r.kernel += reduceGray8H - reduceGray8
+		r.shared = levels * copies * 4
 	}
-	if each {
-		k += reduceEach - reduceGray8
+	if small {
+		r.kernel += reduceEach - reduceGray8
+		r.threads, r.each = eachThreads, true
 	}
-	return k, shared, each
+	return r
 }
 
 // methodKernels are the kernels of a method. ok is false where there is no such method.

@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"math/bits"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -294,9 +293,12 @@ func TestConstants(t *testing.T) {
 		{"mask_raster.cu", "RASTER_ROWS", rasterRows},
 		{"tiles.cuh", "TILE_W", tileWidth},
 		{"tiles.cuh", "TILE_H", tileHeight},
-		{"mask_reduce.cu", "THREADS", threads},
+		{"mask_reduce.cu", "THREADS", reduceThreads},
+		{"mask_reduce.cu", "EACH_THREADS", eachThreads},
+		{"mask_reduce.cu", "WIDE_THREADS", wideThreads},
 		{"mask_reduce.cu", "SHARED_LEVELS", sharedLevels},
 		{"mask_reduce.cu", "REPLICAS", replicas},
+		{"mask_reduce.cu", "EACH_REPLICAS", eachReplicas},
 	} {
 		text := src[c.file]
 		value := ""
@@ -323,11 +325,9 @@ func TestConstants(t *testing.T) {
 	}
 	for _, want := range []struct{ file, text string }{
 		{"mask_prepare.cu", fmt.Sprintf("__launch_bounds__(%d) mask_prepare_prefix", prefixThreads)},
-		{"mask_reduce.cu", "__launch_bounds__(THREADS, 4)"},
 		{"mask_reduce.cu", "#define WHAT_EXTREMA 2u"},
 		{"mask_reduce.cu", "#define WHAT_MOMENTS 4u"},
 		{"mask_reduce.cu", "#define WHAT_HISTOGRAM 8u"},
-		{"mask_reduce.cu", fmt.Sprintf("g.what >> %d", bits.TrailingZeros32(ownResults))},
 	} {
 		if !strings.Contains(src[want.file], want.text) {
 			t.Errorf("%s: no %q, which the host counts on", want.file, want.text)
@@ -346,7 +346,7 @@ func TestItem(t *testing.T) {
 	}
 }
 
-func TestReduceKernel(t *testing.T) {
+func TestReductionFor(t *testing.T) {
 	const all = driver.MaskSums | driver.MaskExtrema | driver.MaskMoments | driver.MaskHistogram
 	for _, c := range []struct {
 		format driver.PixelFormat
@@ -358,18 +358,38 @@ func TestReduceKernel(t *testing.T) {
 		{driver.Gray8, driver.MaskSums, false, "mask_reduce_gray8", 0},
 		{driver.Gray8, driver.MaskExtrema | driver.MaskMoments, false, "mask_reduce_gray8_m", 0},
 		{driver.Gray8, driver.MaskHistogram, false, "mask_reduce_gray8_h", 256 * 4 * replicas},
-		{driver.Gray8, all, true, "mask_reduce_gray8_hm_each", 256 * 4 * replicas},
+		{driver.Gray8, all, true, "mask_reduce_gray8_hm_each", 256 * 4 * eachReplicas},
 		{driver.BGR8, driver.MaskSums, false, "mask_reduce_any8", 0},
-		{driver.RGBA8, all, true, "mask_reduce_any8_hm_each", 256 * 4 * replicas},
+		{driver.RGBA8, all, true, "mask_reduce_any8_hm_each", 256 * 4 * eachReplicas},
 		{driver.Gray16(8), driver.MaskHistogram, false, "mask_reduce_gray16_h", 1024},
 		{driver.Gray16(12), all, true, "mask_reduce_gray16_hm_each", 16384},
-		{driver.Gray16(13), all, true, "mask_reduce_gray16_hm", 0},
+		{driver.Gray16(13), all, true, "mask_reduce_wide_hm", 16384},
+		{driver.Gray16(15), driver.MaskHistogram, false, "mask_reduce_wide_h", 65536},
+		{driver.Gray16(16), driver.MaskHistogram, true, "mask_reduce_global_h", 0},
 		{driver.Gray16(16), driver.MaskMoments, true, "mask_reduce_gray16_m_each", 0},
 	} {
-		k, shared, each := reduceKernel(c.format, c.what, c.small)
-		if kernelNames[k].name != c.name || shared != c.shared || each != strings.HasSuffix(c.name, "_each") {
-			t.Errorf("%v, what %d: %s with %d bytes, want %s with %d", c.format, c.what, kernelNames[k].name, shared, c.name, c.shared)
+		r := reductionFor(c.format, c.what, c.small, 99<<10)
+		if kernelNames[r.kernel].name != c.name || r.shared != c.shared || r.each != strings.HasSuffix(c.name, "_each") {
+			t.Errorf("%v, what %d: %s with %d bytes, want %s with %d", c.format, c.what, kernelNames[r.kernel].name, r.shared, c.name, c.shared)
 		}
+	}
+}
+
+func TestSmallRegions(t *testing.T) {
+	const units = 132
+	for _, c := range []struct {
+		largest uint64
+		count   int
+		want    bool
+	}{
+		{0, 1, true}, {256, 1, true}, {257, 1, false}, {494, 40, false}, {506, 300, true}, {1000, 300, false}, {1588, 1000, true}, {1 << 40, 1000, false},
+	} {
+		if got := smallRegions(c.largest, c.count, units); got != c.want {
+			t.Errorf("%d regions, the largest with room for %d items: %v", c.count, c.largest, got)
+		}
+	}
+	if smallRegions(1000, 1000, 0) != true {
+		t.Error("a device that doesn't say how many multiprocessors it has")
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 
-// rasterItemsBlocks is how many blocks a multiprocessor gets of mask_raster_items, where there are as many regions.
+// rasterItemsBlocks is how many blocks a multiprocessor gets of mask_raster_items.
 const rasterItemsBlocks = 8
 
 func (s *stream) MaskRaster(op driver.MaskRaster) error {
@@ -70,7 +70,7 @@ func (s *stream) maskRaster(op driver.MaskRaster) error {
 	if row == int64(im.Stride) || im.Height == 1 {
 		err = s.fill(dst.at(), 0, row*int64(im.Height))
 	} else {
-		s.dirty = true
+		s.dirty, s.kernelLast = true, false
 		err = s.dev.check("cuMemsetD2D8Async", cu.MemsetD2D8Async(cu.DevicePtr(dst.at()), int64(im.Stride), 0, row, int64(im.Height), s.cu))
 	}
 	if err != nil || op.Count == 0 {
@@ -80,6 +80,9 @@ func (s *stream) maskRaster(op driver.MaskRaster) error {
 	if op.Mode == driver.RasterLabels {
 		args.Labels = 1
 	}
-	blocks := min(op.Count, s.dev.info.ComputeUnits*rasterItemsBlocks)
-	return s.launch(rasterItems, blocks, 1, threads, 0, unsafe.Pointer(&args), rasterItemsBytes)
+	// A column of the grid for each region, and as many blocks in it as there are left and warps for items.
+	most := s.dev.info.ComputeUnits * rasterItemsBlocks
+	gx := min(op.Count, most)
+	gy := int(min(uint64(most/gx), max(p.largest/(threads/32), 1)))
+	return s.launch(rasterItems, gx, gy, threads, 0, unsafe.Pointer(&args), rasterItemsBytes)
 }

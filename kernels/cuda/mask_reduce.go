@@ -14,12 +14,6 @@ import (
 )
 
 const (
-	// blocksPerUnit is how many blocks of mask_reduce a multiprocessor holds; see the kernel's launch bounds.
-	blocksPerUnit = 4
-	// eachSlots is how much room for items the largest region has where each region gets a block: a block takes 32 items
-	// at a time, so that it goes round eight times. Larger regions are shared by blocks.
-	eachSlots = 256
-
 	clearThreads = 256
 	// maxClearBlocks is enough for the clearing of results to be bound by memory.
 	maxClearBlocks = 1024
@@ -73,8 +67,8 @@ func (s *stream) maskReduce(op driver.MaskReduce) error {
 	}
 	stats.overwritten()
 	hist.overwritten()
-	k, shared, each := reduceKernel(im.Format, op.What, p.largest <= eachSlots)
-	if !op.Accumulate && !each {
+	r := reductionFor(im.Format, op.What, smallRegions(p.largest, op.Count, s.dev.info.ComputeUnits), s.dev.sharedBytes)
+	if !op.Accumulate && !r.each {
 		args := clearParams{stats.at(), uint64(n), hist.at(), uint64(hist.n / 16)}
 		words := max(n*(statsBytes/8), hist.n/16)
 		blocks := int(min((words+clearThreads-1)/clearThreads, maxClearBlocks))
@@ -85,9 +79,11 @@ func (s *stream) maskReduce(op driver.MaskReduce) error {
 	args := reduceParams{reduceArgs{
 		P:        p.view(),
 		Frame:    frame.at(),
+		FrameEnd: frame.at() + uint64(frame.n),
 		Stats:    stats.at(),
 		Hist:     hist.at(),
 		Stride:   uint64(im.Stride),
+		Item0:    p.regions[op.First].Item0,
 		First:    uint32(op.First),
 		Count:    uint32(op.Count),
 		Row0:     int32(op.Row0),
@@ -100,15 +96,15 @@ func (s *stream) maskReduce(op driver.MaskReduce) error {
 		args.G.Order |= uint32(at) << (8 * c)
 	}
 	if !op.Accumulate {
-		args.G.What |= ownResults
+		args.G.Cleared = 1
 	}
 	if op.Row0 == 0 && im.Height == int(p.head.Height) {
 		args.G.Whole = 1
 	}
 	blocks := op.Count
-	if !each {
-		// No more blocks than there can be items: those without any would only be in the way.
-		blocks = int(min(uint64(s.dev.info.ComputeUnits*blocksPerUnit), p.slots(op.First, op.Count)))
+	if !r.each {
+		// A block a multiprocessor, and no more than there can be items: those without any would only be in the way.
+		blocks = int(min(uint64(s.dev.info.ComputeUnits), p.slots(op.First, op.Count)))
 	}
-	return s.launch(k, blocks, 1, threads, shared, unsafe.Pointer(&args), unsafe.Sizeof(args))
+	return s.launch(r.kernel, blocks, 1, r.threads, r.shared, unsafe.Pointer(&args), unsafe.Sizeof(args))
 }

@@ -61,7 +61,7 @@ func (s *stream) TimeDevice(ctx context.Context, copies, repeats int, enqueue fu
 
 // replay runs a graph once, and then n times with a look at the clock of the GPU before and after.
 func (s *stream) replay(ctx context.Context, g graph, n int, took func(time.Duration)) (err error) {
-	s.dirty = true
+	s.dirty, s.kernelLast = true, false
 	defer func() {
 		// The graph reads staging memory and is destroyed next: it must have ended, whatever happened.
 		if e := s.drain(false); err == nil {
@@ -123,7 +123,7 @@ func (s *stream) Copy(dst, src driver.Slice) error {
 			return nil
 		}
 		to.overwritten()
-		s.dirty = true
+		s.dirty, s.kernelLast = true, false
 		return s.dev.check("cuMemcpyDtoDAsync", cu.MemcpyDtoDAsync(cu.DevicePtr(to.at()), cu.DevicePtr(from.at()), to.n, s.cu))
 	})
 }

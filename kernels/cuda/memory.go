@@ -210,31 +210,66 @@ func (d *device) AllocHost(bytes int) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cuda: host memory of %d bytes: %w", bytes, err)
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	r := rangeOfBytes(b)
-	i := sort.Search(len(d.pinned), func(i int) bool { return d.pinned[i].from > r.from })
-	d.pinned = append(d.pinned, pinnedRange{})
-	copy(d.pinned[i+1:], d.pinned[i:])
-	d.pinned[i] = r
+	d.addPinned(rangeOfBytes(b))
 	return b, nil
 }
 
 // FreeHost implements driver.HostAllocator.
 func (d *device) FreeHost(b []byte) error {
-	r := rangeOfBytes(b[:cap(b)])
-	d.mu.Lock()
-	i := sort.Search(len(d.pinned), func(i int) bool { return d.pinned[i].from >= r.from })
-	if i == len(d.pinned) || d.pinned[i] != r {
-		d.mu.Unlock()
+	if !d.dropPinned(rangeOfBytes(b[:cap(b)])) {
 		return errors.New("cuda: FreeHost of memory that AllocHost did not return")
 	}
-	d.pinned = append(d.pinned[:i], d.pinned[i+1:]...)
-	d.mu.Unlock()
 	if err := d.unlockHost(b); err != nil {
 		return fmt.Errorf("cuda: %w", err)
 	}
 	return nil
+}
+
+var _ driver.HostRegistrar = (*device)(nil)
+
+// RegisterHost implements driver.HostRegistrar.
+func (d *device) RegisterHost(b []byte) (unregister func() error, err error) {
+	if len(b) == 0 {
+		return nil, errors.New("cuda: RegisterHost of no bytes")
+	}
+	if err := d.do(func() error { return d.checkCode("cuMemHostRegister", hostRegister(b)) }); err != nil {
+		return nil, fmt.Errorf("cuda: host memory of %d bytes: %w", len(b), err)
+	}
+	r := rangeOfBytes(b)
+	d.addPinned(r)
+	return func() error {
+		if !d.dropPinned(r) {
+			return errors.New("cuda: host memory is not registered any more")
+		}
+		if d.lost.Load() != nil {
+			return nil // it went with the context
+		}
+		if err := d.do(func() error { return d.checkCode("cuMemHostUnregister", hostUnregister(b)) }); err != nil {
+			return fmt.Errorf("cuda: host memory of %d bytes: %w", len(b), err)
+		}
+		return nil
+	}, nil
+}
+
+// addPinned notes a range that the device can copy from, and dropPinned forgets one that was noted.
+func (d *device) addPinned(r pinnedRange) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	i := sort.Search(len(d.pinned), func(i int) bool { return d.pinned[i].from > r.from })
+	d.pinned = append(d.pinned, pinnedRange{})
+	copy(d.pinned[i+1:], d.pinned[i:])
+	d.pinned[i] = r
+}
+
+func (d *device) dropPinned(r pinnedRange) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	i := sort.Search(len(d.pinned), func(i int) bool { return d.pinned[i].from >= r.from })
+	if i == len(d.pinned) || d.pinned[i] != r {
+		return false
+	}
+	d.pinned = append(d.pinned[:i], d.pinned[i+1:]...)
+	return true
 }
 
 // isPinned reports whether the device can copy from and to b by itself.

@@ -17,9 +17,18 @@ package cuda
 #include <cuda.h>
 
 // The binding's Launch takes parameters of 8 bytes; ours are structs. The driver copies the buffer before it returns.
+// early lets the kernel begin while the one before it in the stream ends, and wait for that itself.
 static CUresult polyscan_launch(CUfunction f, unsigned gx, unsigned gy, unsigned threads, unsigned shared, CUstream s,
-                                void *params, size_t bytes) {
+                                int early, void *params, size_t bytes) {
 	void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, params, CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes, CU_LAUNCH_PARAM_END};
+#if CUDA_VERSION >= 11080
+	if (early) {
+		CUlaunchAttribute a = {.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION};
+		a.value.programmaticStreamSerializationAllowed = 1;
+		CUlaunchConfig c = {gx, gy, 1, threads, 1, 1, shared, s, &a, 1};
+		return cuLaunchKernelEx(&c, f, NULL, extra);
+	}
+#endif
 	return cuLaunchKernel(f, gx, gy, 1, threads, 1, 1, shared, s, NULL, extra);
 }
 
@@ -67,8 +76,30 @@ func errorName(code int) string {
 }
 
 // launch runs a kernel on a grid of gx*gy blocks. params points to the parameters as they lie in memory.
-func launch(f cu.Function, gx, gy, threads, shared int, s cu.Stream, params unsafe.Pointer, bytes uintptr) int {
-	return int(C.polyscan_launch(functionHandle(f), C.uint(gx), C.uint(gy), C.uint(threads), C.uint(shared), streamHandle(s), params, C.size_t(bytes)))
+func launch(f cu.Function, gx, gy, threads, shared int, s cu.Stream, early bool, params unsafe.Pointer, bytes uintptr) int {
+	var e C.int
+	if early {
+		e = 1
+	}
+	return int(C.polyscan_launch(functionHandle(f), C.uint(gx), C.uint(gy), C.uint(threads), C.uint(shared), streamHandle(s), e, params, C.size_t(bytes)))
+}
+
+// sharedBytes is how much shared memory a block can have where its kernel asked for more than is usual.
+func sharedBytes(d cu.Device) (int, int) {
+	var n C.int
+	code := C.cuDeviceGetAttribute(&n, C.CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, C.CUdevice(d))
+	return int(n), int(code)
+}
+
+// reserveShared lets a kernel's blocks have as much dynamic shared memory as most leaves beside what it declares. It
+// returns how much that is.
+func reserveShared(f cu.Function, most int) (int, int) {
+	var declared C.int
+	if code := C.cuFuncGetAttribute(&declared, C.CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, functionHandle(f)); code != C.CUDA_SUCCESS {
+		return 0, int(code)
+	}
+	n := most - int(declared)
+	return n, int(C.cuFuncSetAttribute(functionHandle(f), C.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, C.int(n)))
 }
 
 // awaitEvent waits for an event: awake for a while, then asleep where the event was made so.
@@ -86,6 +117,21 @@ func hostAlloc(n int) ([]byte, int) {
 }
 
 func hostFree(b []byte) int { return int(C.cuMemFreeHost(unsafe.Pointer(unsafe.SliceData(b)))) }
+
+// hostRegister page-locks memory that is there, which may be mapped for reading only.
+func hostRegister(b []byte) int {
+	p, n := unsafe.Pointer(unsafe.SliceData(b)), C.size_t(len(b))
+	code := C.cuMemHostRegister(p, n, C.CU_MEMHOSTREGISTER_PORTABLE)
+	if code != C.CUDA_SUCCESS {
+		const readOnly = 0x08 // CU_MEMHOSTREGISTER_READ_ONLY, which old headers lack
+		code = C.cuMemHostRegister(p, n, C.CU_MEMHOSTREGISTER_PORTABLE|readOnly)
+	}
+	return int(code)
+}
+
+func hostUnregister(b []byte) int {
+	return int(C.cuMemHostUnregister(unsafe.Pointer(unsafe.SliceData(b))))
+}
 
 // beginCapture makes a stream record what is enqueued instead of running it. It restricts the calling thread until the
 // capture ends there, and no other.

@@ -211,13 +211,13 @@ func (s *stream) send(to uint64, g *gather, n int64, stop func() bool) error {
 
 // copyIn enqueues a copy from page-locked memory.
 func (s *stream) copyIn(to uint64, b []byte) error {
-	s.dirty = true
+	s.dirty, s.kernelLast = true, false
 	return s.dev.check("cuMemcpyHtoDAsync", cu.MemcpyHtoDAsync(cu.DevicePtr(to), unsafe.Pointer(unsafe.SliceData(b)), int64(len(b)), s.cu))
 }
 
 // copyOut enqueues a copy to page-locked memory.
 func (s *stream) copyOut(b []byte, from uint64) error {
-	s.dirty = true
+	s.dirty, s.kernelLast = true, false
 	return s.dev.check("cuMemcpyDtoHAsync", cu.MemcpyDtoHAsync(unsafe.Pointer(unsafe.SliceData(b)), cu.DevicePtr(from), int64(len(b)), s.cu))
 }
 
@@ -323,7 +323,7 @@ func (s *stream) Fill(dst driver.Slice, value byte) error {
 }
 
 func (s *stream) fill(at uint64, value byte, n int64) error {
-	s.dirty = true
+	s.dirty, s.kernelLast = true, false
 	return s.dev.check("cuMemsetD8Async", cu.MemsetD8Async(cu.DevicePtr(at), value, n, s.cu))
 }
 

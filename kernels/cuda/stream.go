@@ -57,14 +57,15 @@ type stream struct {
 	freed   error         // what went wrong when it ended
 
 	// Of whoever runs.
-	cu        cu.Stream
-	drained   cu.Event
-	ring      ring
-	head      []byte // what MaskPrepare writes of a set
-	last      string // the op that was enqueued last
-	fresh     bool   // something was enqueued since the last Wait
-	dirty     bool   // the GPU was given something since it was waited for
-	capturing bool
+	cu         cu.Stream
+	drained    cu.Event
+	ring       ring
+	head       []byte // what MaskPrepare writes of a set
+	last       string // the op that was enqueued last
+	fresh      bool   // something was enqueued since the last Wait
+	dirty      bool   // the GPU was given something since it was waited for
+	kernelLast bool   // and a kernel was the last of that
+	capturing  bool
 }
 
 func (d *device) NewStream(priority int) (driver.Stream, error) {
@@ -367,6 +368,7 @@ func (s *stream) launch(k kernel, gx, gy, threads, shared int, params unsafe.Poi
 	if gx == 0 || gy == 0 {
 		return nil
 	}
-	s.dirty = true
-	return s.dev.checkCode(kernelNames[k].name, launch(s.dev.kernels[k], gx, gy, threads, shared, s.cu, params, bytes))
+	early := s.kernelLast && s.dev.early
+	s.dirty, s.kernelLast = true, true
+	return s.dev.checkCode(kernelNames[k].name, launch(s.dev.kernels[k], gx, gy, threads, shared, s.cu, early, params, bytes))
 }

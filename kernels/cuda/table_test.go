@@ -476,6 +476,12 @@ func (b *bench) strips(rows int) {
 	first := op
 	first.Accumulate = false
 	stats, hist := make([]driver.MaskStats, 1), make([]uint32, 256)
+	b.must(b.s.MaskReduce(first))
+	b.timed("all, strip of 10240x256 on the device", n, 0, 40, func(i int) error {
+		o := op
+		o.Frame.Data = part(b.frames[i%len(b.frames)], int64(row0)*int64(p.Stride), n)
+		return b.s.MaskReduce(o)
+	}, nil)
 	for _, c := range []struct {
 		name string
 		src  []byte

@@ -657,8 +657,7 @@ func TestSuiteFindsMistakes(t *testing.T) {
 			if m.racy && raceDetector {
 				t.Skip("the mistake is a data race")
 			}
-			// Priorities and RowSpans: the oracle has all.
-			s := Suite{Driver: m.drv, Short: true, Random: 1, Optional: []driver.Method{driver.RowSpans}, part: m.part, small: true}
+			s := Suite{Driver: m.drv, Short: true, Random: 1, part: m.part, small: true}
 			if m.cases != nil {
 				s.only = func(c Case) bool { return slices.Contains(m.cases, c.Name) }
 			}
@@ -685,10 +684,10 @@ func TestSuiteFindsMistakes(t *testing.T) {
 	}
 }
 
-// A GPU may lack RowSpans, and nothing else.
-func TestSuiteTakesMissingRowSpans(t *testing.T) {
-	lacks := func(missing driver.Method) driver.Driver {
-		return onStream(func(s *brokenStream) {
+// A backend has all methods.
+func TestSuiteWantsAllMethods(t *testing.T) {
+	for _, missing := range AllMethods {
+		lacks := onStream(func(s *brokenStream) {
 			s.prepare = func(op driver.MaskPrepare) error {
 				if op.Method == missing {
 					return driver.ErrNotSupported
@@ -696,19 +695,10 @@ func TestSuiteTakesMissingRowSpans(t *testing.T) {
 				return s.Stream.MaskPrepare(op)
 			}
 		})
-	}
-	run := func(m driver.Method) *Report {
-		return Watch(Suite{Driver: lacks(m), Short: true, Random: 1, part: "cases", only: func(c Case) bool { return c.Name == "size 1x1" }}.Run)
-	}
-	r := run(driver.RowSpans)
-	if len(r.Failed) > 0 {
-		t.Errorf("without RowSpans: %v", r.Messages)
-	}
-	if !strings.Contains(strings.Join(r.Logs, "\n"), "lacks the method ROW_SPANS") {
-		t.Errorf("it is not reported: %v", r.Logs)
-	}
-	if r := run(driver.Naive); !r.FailedUnder("cases") {
-		t.Errorf("without Naive the suite passes")
+		r := Watch(Suite{Driver: lacks, Short: true, Random: 1, part: "cases", only: func(c Case) bool { return c.Name == "size 1x1" }}.Run)
+		if !r.FailedUnder("cases") {
+			t.Errorf("without %v the suite passes", missing)
+		}
 	}
 }
 

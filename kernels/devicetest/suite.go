@@ -3,7 +3,6 @@
 package devicetest
 
 import (
-	"errors"
 	"slices"
 	"testing"
 
@@ -19,8 +18,6 @@ type Suite struct {
 	Short   bool   // leaves out what takes long
 	// Methods to run; nil means all.
 	Methods []driver.Method
-	// Optional are methods that the backend may lack; nil means RowSpans for all but the CPU.
-	Optional []driver.Method
 	// Tests is how many tests of a pixel against an edge Naive and Tiled may take in a case; larger cases are left to
 	// the other methods, and that is reported. 0 means 2^30, or 2^27 when Short.
 	Tests int64
@@ -63,9 +60,6 @@ func (s Suite) Run(t T) {
 	}
 	if s.Methods == nil {
 		s.Methods = AllMethods
-	}
-	if s.Optional == nil && s.Driver.Name() != "cpu" {
-		s.Optional = []driver.Method{driver.RowSpans}
 	}
 	for _, p := range parts {
 		if s.part == "" || s.part == p.name {
@@ -117,8 +111,7 @@ func on(f func(Suite, T, driver.Device)) func(Suite, T) {
 	}
 }
 
-// supported filters the methods by asking the device to prepare something small. A method may be lacking where it is
-// optional; then it is reported.
+// supported filters the methods by asking the device to prepare something small. It is an error to lack one.
 func (s Suite) supported(t T, dev driver.Device) []driver.Method {
 	t.Helper()
 	r := newRig(t, dev)
@@ -126,15 +119,10 @@ func (s Suite) supported(t T, dev driver.Device) []driver.Method {
 	p := Cases(s.Seed, 0)[0].Problem()
 	return slices.DeleteFunc(slices.Clone(s.Methods), func(m driver.Method) bool {
 		err := s.tryPrepare(t, r, p, m)
-		switch {
-		case err == nil:
-			return false
-		case errors.Is(err, driver.ErrNotSupported) && slices.Contains(s.Optional, m):
-			t.Logf("%s lacks the method %v: %v", s.Driver.Name(), m, err)
-		default:
+		if err != nil {
 			t.Errorf("%v: %v", m, err)
 		}
-		return true
+		return err != nil
 	})
 }
 
