@@ -114,6 +114,18 @@ func verticesKept(n, w, h int, r driver.VertexRule) error {
 	return nil
 }
 
+func (x *fakeDevice) ShadeScratch(n, w, h int, m driver.ShadeMethod) (int64, error) {
+	x.d.promise("ShadeScratch", shadeKept(n, w, h, m))
+	return 1000, nil
+}
+
+func shadeKept(n, w, h int, m driver.ShadeMethod) error {
+	if n < 0 || n > 2*driver.MaxPoints || w < 1 || h < 1 || w > driver.MaxSide || h > driver.MaxSide || w*h > driver.MaxPixels || m > driver.PerTile {
+		return fmt.Errorf("%d triangles, %dx%d, method %d", n, w, h, m)
+	}
+	return nil
+}
+
 func (x *fakeDevice) Close() error { x.d.count(&x.d.devices, -1); return nil }
 
 type fakeMem struct {
@@ -292,6 +304,23 @@ func (s *fakeStream) SelectVertices(op driver.SelectVertices) error {
 		kept = errors.Join(kept, s.inside(x, driver.Align))
 	}
 	return s.op("SelectVertices", kept)
+}
+
+func (s *fakeStream) Shade(op driver.Shade) error {
+	kept := errors.Join(s.imageKept(op.Src, 0), s.imageKept(op.Dst, 0), shadeKept(op.Max, op.Src.Width, op.Src.Height, op.Method))
+	a, b := op.Src.Data, op.Dst.Data
+	if op.Src.Width != op.Dst.Width || op.Src.Height != op.Dst.Height || op.Src.Format != op.Dst.Format ||
+		a.Off+a.Len > b.Off && b.Off+b.Len > a.Off || op.Color > driver.CentroidColor {
+		kept = errors.Join(kept, fmt.Errorf("%+v", op))
+	}
+	if op.N < 0 || op.N > driver.MaxPoints || op.Points.Len != 8*int64(op.N) || op.Triangles.Len != 12*int64(op.Max) || op.Count.Len != 4 ||
+		op.Colors.Len != int64(op.Max)*int64(op.Src.Format.PixelBytes()) || op.Scratch.Len < 1000 {
+		kept = errors.Join(kept, fmt.Errorf("lengths %d, %d, %d, %d, %d", op.Points.Len, op.Triangles.Len, op.Count.Len, op.Colors.Len, op.Scratch.Len))
+	}
+	for _, x := range []driver.Slice{op.Points, op.Triangles, op.Count, op.Colors, op.Scratch} {
+		kept = errors.Join(kept, s.inside(x, driver.Align))
+	}
+	return s.op("Shade", kept)
 }
 
 // inside checks that a slice is memory of the device, aligned, or empty.

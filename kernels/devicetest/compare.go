@@ -94,6 +94,20 @@ func CompareVertices(a, b []driver.Point) *Difference {
 	return f.d
 }
 
+// CompareShade compares the memory of two images of the same layout. What is between rows counts, too.
+func CompareShade(a, b []byte, layout *Picture) *Difference {
+	const op = "Shade"
+	var f found
+	f.add(op, -1, 0, func() string { return "len(Dst)" }, uint64(len(a)), uint64(len(b)))
+	for i := range min(len(a), len(b)) {
+		f.add(op, -1, 0, func() string {
+			x, y, n := i%layout.Stride, i/layout.Stride, layout.Format.PixelBytes()
+			return fmt.Sprintf("byte %d of pixel (%d, %d)", x%n, x/n, y)
+		}, uint64(a[i]), uint64(b[i]))
+	}
+	return f.d
+}
+
 func comparePixels[E uint16 | uint32](op, length string, a, b []E, width int) *Difference {
 	var f found
 	f.add(op, -1, 0, func() string { return length }, uint64(len(a)), uint64(len(b)))

@@ -281,6 +281,49 @@ func (s *hostStream) SelectVertices(op driver.SelectVertices) error {
 	})
 }
 
+func (*hostDevice) ShadeScratch(int, int, int, driver.ShadeMethod) (int64, error) { return 0, nil }
+
+func (s *hostStream) Shade(op driver.Shade) error {
+	return s.enqueue("Shade", func() error {
+		var views [6][]byte
+		for i, x := range []driver.Slice{op.Src.Data, op.Dst.Data, op.Points, op.Triangles, op.Count, op.Colors} {
+			align := int64(driver.Align)
+			if i < 2 {
+				align = int64(op.Src.Format.SampleBytes)
+			}
+			v, err := s.dev.view(x, align)
+			if err != nil {
+				return err
+			}
+			views[i] = v
+		}
+		picture := func(im driver.Image, pixels []byte) Picture {
+			return Picture{Width: im.Width, Height: im.Height, Stride: im.Stride, Format: im.Format, Pixels: pixels}
+		}
+		p, dst := Painting{Picture: picture(op.Src, views[0])}, picture(op.Dst, views[1])
+		count := binary.LittleEndian.Uint32(views[4])
+		if len(views[2]) != 8*op.N || len(views[3]) != 12*op.Max || count > uint32(op.Max) {
+			return fmt.Errorf("%d of %d triangles in %d bytes, %d points in %d", count, op.Max, len(views[3]), op.N, len(views[2]))
+		}
+		p.Points, p.Triangles = make([]driver.Point, op.N), make([]driver.Triangle, count)
+		copy(bytesOf(p.Points), views[2])
+		copy(bytesOf(p.Triangles), views[3])
+		for i, v := range p.Points {
+			if v.X < 0 || int(v.X) > p.Width || v.Y < 0 || int(v.Y) > p.Height {
+				return fmt.Errorf("point %d is %v", i, v)
+			}
+		}
+		for i, v := range p.Triangles {
+			if max(v.A, v.B, v.C) >= uint32(op.N) {
+				return fmt.Errorf("triangle %d is %v", i, v)
+			}
+		}
+		colors, err := p.Shade(op.Color, &dst)
+		copy(views[5], colors)
+		return err
+	})
+}
+
 func (*hostDevice) TriangulateScratch(int) (int64, error) { return 0, nil }
 
 func (s *hostStream) Triangulate(op driver.Triangulate) error {

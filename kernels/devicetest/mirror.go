@@ -123,6 +123,15 @@ func (d *mirrorDevice) SelectVerticesScratch(n, width, height int, rule driver.V
 	return max(a, b), err
 }
 
+func (d *mirrorDevice) ShadeScratch(n, width, height int, m driver.ShadeMethod) (int64, error) {
+	a, err := d.a.ShadeScratch(n, width, height, m)
+	if err != nil {
+		return 0, err
+	}
+	b, err := d.b.ShadeScratch(n, width, height, m)
+	return max(a, b), err
+}
+
 func (d *mirrorDevice) Close() error { return errors.Join(d.a.Close(), d.b.Close()) }
 
 type mirrorStream struct {
@@ -310,6 +319,29 @@ func (s *mirrorStream) SelectVertices(op driver.SelectVertices) error {
 		return nil
 	}
 	if d := CompareVertices(a[:min(int(countA[0]), len(a))], b[:min(int(countB[0]), len(b))]); d != nil {
+		s.err = d
+	}
+	return nil
+}
+
+func (s *mirrorStream) Shade(op driver.Shade) error {
+	opA, opB := op, op
+	for _, f := range []struct{ a, b *driver.Slice }{
+		{&opA.Src.Data, &opB.Src.Data}, {&opA.Points, &opB.Points}, {&opA.Triangles, &opB.Triangles}, {&opA.Count, &opB.Count},
+		{&opA.Dst.Data, &opB.Dst.Data}, {&opA.Colors, &opB.Colors}, {&opA.Scratch, &opB.Scratch},
+	} {
+		*f.a, *f.b = split(*f.a)
+	}
+	err := s.both("Shade", func() error { return s.a.Shade(opA) }, func() error { return s.b.Shade(opB) })
+	if err != nil || s.err != nil {
+		return err
+	}
+	a, b := make([]byte, op.Dst.Data.Len), make([]byte, op.Dst.Data.Len)
+	if s.err = s.fetch([]transfer{{a, opA.Dst.Data}}, []transfer{{b, opB.Dst.Data}}); s.err != nil {
+		return nil
+	}
+	im := op.Dst
+	if d := CompareShade(a, b, &Picture{Width: im.Width, Height: im.Height, Stride: im.Stride, Format: im.Format}); d != nil {
 		s.err = d
 	}
 	return nil

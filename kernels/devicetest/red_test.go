@@ -87,6 +87,7 @@ type brokenStream struct {
 	voronoi     func(driver.Voronoi) error
 	edges       func(driver.Edges) error
 	vertices    func(driver.SelectVertices) error
+	shade       func(driver.Shade) error
 
 	wait   func(context.Context) error
 	closed func() error
@@ -160,6 +161,13 @@ func (s *brokenStream) SelectVertices(op driver.SelectVertices) error {
 		return s.vertices(op)
 	}
 	return s.Stream.SelectVertices(op)
+}
+
+func (s *brokenStream) Shade(op driver.Shade) error {
+	if s.shade != nil {
+		return s.shade(op)
+	}
+	return s.Stream.Shade(op)
 }
 
 func (s *brokenStream) Wait(ctx context.Context) error {
@@ -517,6 +525,37 @@ func mistakes() []mistake {
 		{part: "vertices", name: "there are no cells", says: "of vertex", drv: spoilRule(func(r *driver.VertexRule) { r.Cell = 0 })},
 		{part: "vertices", name: "those before don't matter", says: "of vertex", drv: spoilRule(func(r *driver.VertexRule) { r.Strength = 0 })},
 		{part: "vertices", name: "the border is cut elsewhere", says: "vertex", drv: spoilRule(func(r *driver.VertexRule) { r.Border++ })},
+		{part: "shade", name: "a triangle is left out", says: "pixel", drv: spoilShade(func(op *driver.Shade, v []driver.Triangle) {
+			v[0].C = v[0].A
+		})},
+		{part: "shade", name: "the centroid's colour in place of the mean", says: "pixel", drv: spoilShade(func(op *driver.Shade, v []driver.Triangle) {
+			op.Color = driver.CentroidColor
+		})},
+		{part: "shade", name: "the mean in place of the centroid's colour", says: "pixel", drv: spoilShade(func(op *driver.Shade, v []driver.Triangle) {
+			op.Color = driver.MeanColor
+		})},
+		{part: "shade", name: "triangles that turn the other way cover nothing", says: "pixel", drv: spoilShade(func(op *driver.Shade, v []driver.Triangle) {
+			for i := range v {
+				if v[i].A > v[i].C {
+					v[i].C = v[i].A
+				}
+			}
+		})},
+		{part: "shade", name: "what no triangle covers is black", says: "is 0 (0x0) on one side and 205", drv: onStream(func(s *brokenStream) {
+			s.shade = func(op driver.Shade) error {
+				return errors.Join(s.Stream.Fill(op.Dst.Data, 0), s.Stream.Shade(op))
+			}
+		})},
+		{part: "shade", name: "a colour is another", says: "the colours of the triangles are", drv: onStream(func(s *brokenStream) {
+			s.shade = func(op driver.Shade) error {
+				return errors.Join(s.Stream.Shade(op), s.Stream.Wait(context.Background()), rewrite(s.Stream, op.Colors, func(b []byte) { b[0]++ }))
+			}
+		})},
+		{part: "shade", name: "errors are lost", says: "no error", drv: onStream(func(s *brokenStream) {
+			s.shade = func(op driver.Shade) error {
+				return errors.Join(s.Stream.Shade(op), func() error { s.Stream.Wait(context.Background()); return nil }())
+			}
+		})},
 		{part: "cases", name: "a method is missing", says: "TILED: not supported", cases: threeRegions, drv: onStream(func(s *brokenStream) {
 			s.prepare = func(op driver.MaskPrepare) error {
 				if op.Method == driver.Tiled {
@@ -762,6 +801,20 @@ func spoilRule(f func(*driver.VertexRule)) driver.Driver {
 		s.vertices = func(op driver.SelectVertices) error {
 			f(&op.VertexRule)
 			return s.Stream.SelectVertices(op)
+		}
+	})
+}
+
+// spoilShade is the oracle that shades other triangles, or in another way.
+func spoilShade(f func(*driver.Shade, []driver.Triangle)) driver.Driver {
+	return onStream(func(s *brokenStream) {
+		s.shade = func(op driver.Shade) error {
+			if op.Triangles.Len > 0 {
+				if err := rewrite(s.Stream, op.Triangles, func(v []driver.Triangle) { f(&op, v) }); err != nil {
+					return err
+				}
+			}
+			return s.Stream.Shade(op)
 		}
 	})
 }

@@ -93,6 +93,7 @@ var parts = []struct {
 	{"voronoi", on(Suite.voronoi)},
 	{"edges", on(Suite.edges)},
 	{"vertices", on(Suite.vertices)},
+	{"shade", on(Suite.shade)},
 }
 
 // on opens the device around a part, and closes it: what is still in use then is an error.

@@ -190,6 +190,11 @@ func (s *wrappedStream) SelectVertices(op driver.SelectVertices) error {
 	return s.op(Event{Op: "SelectVertices", Bytes: n, Args: op}, func() error { return s.Stream.SelectVertices(op) })
 }
 
+func (s *wrappedStream) Shade(op driver.Shade) error {
+	n := 2*int64(op.Src.Width)*int64(op.Src.Height)*int64(op.Src.Format.PixelBytes()) + op.Points.Len + op.Triangles.Len + op.Colors.Len
+	return s.op(Event{Op: "Shade", Bytes: n, Args: op}, func() error { return s.Stream.Shade(op) })
+}
+
 func (s *wrappedStream) Wait(ctx context.Context) error {
 	start := time.Now()
 	err := s.Stream.Wait(ctx)

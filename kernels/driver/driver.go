@@ -48,6 +48,9 @@ type Device interface {
 	// SelectVerticesScratch says how large the Scratch of a [SelectVertices] with these arguments has to be. It returns an
 	// error that matches [ErrNotSupported] where the backend lacks the op.
 	SelectVerticesScratch(n, width, height int, rule VertexRule) (int64, error)
+	// ShadeScratch says how large the Scratch of a [Shade] of up to n triangles has to be. It returns an error that matches
+	// [ErrNotSupported] where the backend lacks the op or the method.
+	ShadeScratch(n, width, height int, m ShadeMethod) (int64, error)
 	// Close frees the device. All streams must have been closed and all memory freed.
 	Close() error
 }
@@ -91,6 +94,7 @@ type Stream interface {
 	Voronoi(Voronoi) error
 	Edges(Edges) error
 	SelectVertices(SelectVertices) error
+	Shade(Shade) error
 
 	// Wait blocks until everything enqueued is done. When ctx ends first, work that has not begun is dropped,
 	// work that can stop early does, and Wait returns ctx's cause; but it never returns before the stream has

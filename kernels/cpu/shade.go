@@ -1,0 +1,392 @@
+// Shade: triangles in one colour each.
+
+package cpu
+
+import (
+	"encoding/binary"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/polyscan/polyscan/kernels/driver"
+)
+
+func (s *stream) Shade(op driver.Shade) error {
+	return s.enqueue("Shade", func(stop *stopFlag) error { return s.dev.shade(op, stop) })
+}
+
+// shading is a Shade in progress.
+type shading struct {
+	driver.Shade
+	src, dst, colors []byte
+	points           []driver.Point
+	triangles        []driver.Triangle
+	pixel            int // bytes
+
+	// Of PerTile.
+	columns, rows int      // of tiles
+	totals        []totals // of triangles
+	starts        []uint32 // where the list of each tile begins, and where the last one ends
+	list          []uint32 // of triangles
+	end           int64    // of the scratch memory
+}
+
+// totals is what a triangle covers: pixels, and sums over them of the samples in the order of memory.
+type totals struct {
+	pixels uint64
+	sums   [4]uint64
+}
+
+// shadeTile is the side of a tile, in pixels.
+const shadeTile = 64
+
+func (v *shading) plan(scratch []byte) {
+	if v.Method != driver.PerTile {
+		return
+	}
+	v.columns, v.rows = (v.Src.Width+shadeTile-1)/shadeTile, (v.Src.Height+shadeTile-1)/shadeTile
+	v.totals = carve[totals](scratch, &v.end, v.Max)
+	v.starts = carve[uint32](scratch, &v.end, v.columns*v.rows+1)
+	// A triangle is in no more lists than there are tiles. Most are in one or two.
+	v.list = carve[uint32](scratch, &v.end, 2*v.Max+v.columns*v.rows)
+}
+
+func (d *device) ShadeScratch(n, width, height int, m driver.ShadeMethod) (int64, error) {
+	switch {
+	case n < 0 || n > 2*driver.MaxPoints:
+		return 0, fmt.Errorf("cpu: Shade: Max = %d: must be 0 to %d", n, 2*driver.MaxPoints)
+	case width < 1 || width > driver.MaxSide || height < 1 || height > driver.MaxSide || width*height > driver.MaxPixels:
+		return 0, fmt.Errorf("cpu: Shade: Width, Height = %d, %d: sides must be 1 to %d, and no more than %d pixels", width, height, driver.MaxSide, driver.MaxPixels)
+	case m > driver.PerTile:
+		return 0, fmt.Errorf("cpu: Shade: Method = %d: %w", m, driver.ErrNotSupported)
+	}
+	v := shading{Shade: driver.Shade{Src: driver.Image{Width: width, Height: height}, Max: n, Method: m}}
+	v.plan(nil)
+	return v.end, nil
+}
+
+func (d *device) shade(op driver.Shade, stop *stopFlag) error {
+	need, err := d.ShadeScratch(op.Max, op.Src.Width, op.Src.Height, op.Method)
+	if err != nil {
+		return err
+	}
+	v := &shading{Shade: op, pixel: op.Src.Format.PixelBytes()}
+	if v.src, err = checkImage(op.Src, "Src"); err != nil {
+		return err
+	}
+	if v.dst, err = checkImage(op.Dst, "Dst"); err != nil {
+		return err
+	}
+	if op.Dst.Width != op.Src.Width || op.Dst.Height != op.Src.Height || op.Dst.Format != op.Src.Format {
+		return fmt.Errorf("Dst: %dx%d, %v: must be as Src, %dx%d, %v", op.Dst.Width, op.Dst.Height, op.Dst.Format, op.Src.Width, op.Src.Height, op.Src.Format)
+	}
+	if v.points, err = viewAs[driver.Point](op.Points, "Points", op.N); err != nil {
+		return err
+	}
+	if v.triangles, err = viewAs[driver.Triangle](op.Triangles, "Triangles", op.Max); err != nil {
+		return err
+	}
+	count, err := viewAs[uint32](op.Count, "Count", 1)
+	if err != nil {
+		return err
+	}
+	if v.colors, err = view(op.Colors, "Colors"); err != nil {
+		return err
+	}
+	if len(v.colors) != op.Max*v.pixel {
+		return fmt.Errorf("Colors: %d bytes are not %d pixels of %d", len(v.colors), op.Max, v.pixel)
+	}
+	scratch, err := view(op.Scratch, "Scratch")
+	if err != nil {
+		return err
+	}
+	if int64(len(scratch)) < need || need > 0 && !aligned(scratch) {
+		return fmt.Errorf("Scratch: %d bytes at %d are not %d, aligned", len(scratch), op.Scratch.Off, need)
+	}
+	if int64(count[0]) > int64(op.Max) {
+		return fmt.Errorf("Count = %d: is more than Max, %d", count[0], op.Max)
+	}
+	v.triangles = v.triangles[:count[0]]
+	if err := v.check(); err != nil {
+		return err
+	}
+	if op.Method == driver.PerTile {
+		v.plan(scratch)
+		return d.shadeTiles(v, stop)
+	}
+	return d.eachTriangle(v, 0, len(v.triangles), stop, v.triangle)
+}
+
+func (v *shading) check() error {
+	for i, p := range v.points {
+		if p.X < 0 || int(p.X) > v.Src.Width || p.Y < 0 || int(p.Y) > v.Src.Height {
+			return fmt.Errorf("Points[%d] = (%d, %d): is beyond an image of %dx%d", i, p.X, p.Y, v.Src.Width, v.Src.Height)
+		}
+	}
+	for i, t := range v.triangles {
+		if n := uint32(len(v.points)); t.A >= n || t.B >= n || t.C >= n {
+			return fmt.Errorf("Triangles[%d] = %d, %d, %d: there are %d points", i, t.A, t.B, t.C, n)
+		}
+	}
+	return nil
+}
+
+// eachTriangle runs f on triangles [from, to), on as many threads as there are. f returns how many pixels it touched.
+func (d *device) eachTriangle(v *shading, from, to int, stop *stopFlag, f func(i int) int) error {
+	const step = 32
+	return d.pieces("Shade", (to-from+step-1)/step, stop, func(k int) int {
+		n := 0
+		for i := from + k*step; i < min(from+(k+1)*step, to); i++ {
+			n += 100 + f(i)
+		}
+		return n
+	})
+}
+
+// triangle does one of PerTriangle.
+func (v *shading) triangle(i int) int {
+	var t totals
+	if v.Color == driver.MeanColor {
+		for y, s := range v.spans(i, 0, v.Src.Height) {
+			t.add(v.src[y*v.Src.Stride+s.lo*v.pixel:][:(s.hi-s.lo)*v.pixel], v.Src.Format)
+		}
+	}
+	p := newPattern(v.color(i, &t))
+	for y, s := range v.spans(i, 0, v.Src.Height) {
+		p.paint(v.dst[y*v.Dst.Stride+s.lo*v.pixel:][:(s.hi-s.lo)*v.pixel])
+	}
+	return int(t.pixels)
+}
+
+// color computes the colour of a triangle into its place, and returns it.
+func (v *shading) color(i int, t *totals) []byte {
+	out := v.colors[i*v.pixel:][:v.pixel]
+	switch {
+	case t.pixels == 0:
+		a, b, c := v.corners(i)
+		x := min((int(a.X)+int(b.X)+int(c.X))/3, v.Src.Width-1)
+		y := min((int(a.Y)+int(b.Y)+int(c.Y))/3, v.Src.Height-1)
+		copy(out, v.src[y*v.Src.Stride+x*v.pixel:])
+	case v.Src.Format.SampleBytes == 2:
+		binary.LittleEndian.PutUint16(out, uint16((t.sums[0]+t.pixels/2)/t.pixels))
+	default:
+		for c := range out {
+			out[c] = uint8((t.sums[c] + t.pixels/2) / t.pixels)
+		}
+	}
+	return out
+}
+
+func (v *shading) corners(i int) (a, b, c driver.Point) {
+	t := v.triangles[i]
+	return v.points[t.A], v.points[t.B], v.points[t.C]
+}
+
+// add counts the pixels of a part of a row.
+func (t *totals) add(row []byte, f driver.PixelFormat) {
+	switch n := f.PixelBytes(); {
+	case f.SampleBytes == 2:
+		for x := 0; x+1 < len(row); x += 2 {
+			t.sums[0] += uint64(binary.LittleEndian.Uint16(row[x:]))
+		}
+		t.pixels += uint64(len(row) / 2)
+	case n == 3:
+		var r, g, b uint64
+		for x := 0; x+2 < len(row); x += 3 {
+			r += uint64(row[x])
+			g += uint64(row[x+1])
+			b += uint64(row[x+2])
+		}
+		t.sums[0] += r
+		t.sums[1] += g
+		t.sums[2] += b
+		t.pixels += uint64(len(row) / 3)
+	default:
+		for c := range n {
+			sum := uint64(0)
+			for x := c; x < len(row); x += n {
+				sum += uint64(row[x])
+			}
+			t.sums[c] += sum
+		}
+		t.pixels += uint64(len(row) / n)
+	}
+}
+
+// pattern is a pixel many times over.
+type pattern struct {
+	bytes [64]byte
+	n     int // as many of them as are whole pixels
+}
+
+func newPattern(color []byte) (p pattern) {
+	for p.n+len(color) <= len(p.bytes) {
+		p.n += copy(p.bytes[p.n:], color)
+	}
+	return p
+}
+
+func (p *pattern) paint(row []byte) {
+	for len(row) > 0 {
+		row = row[copy(row, p.bytes[:p.n]):]
+	}
+}
+
+// columnSpan is columns [lo, hi) of a row.
+type columnSpan struct{ lo, hi int }
+
+// spans yields the rows of triangle i in [y0, y1), and what it covers of each; that may be nothing.
+func (v *shading) spans(i, y0, y1 int) func(yield func(y int, s columnSpan) bool) {
+	return func(yield func(int, columnSpan) bool) {
+		a, b, c := v.corners(i)
+		if a.Y > b.Y {
+			a, b = b, a
+		}
+		if b.Y > c.Y {
+			b, c = c, b
+			if a.Y > b.Y {
+				a, b = b, a
+			}
+		}
+		for _, e := range [2][2]driver.Point{{a, b}, {b, c}} {
+			from, to := max(int(e[0].Y), y0), min(int(e[1].Y), y1)
+			if from >= to {
+				continue
+			}
+			long, short := walk(a, c, from), walk(e[0], e[1], from)
+			for y := from; y < to; y++ {
+				if !yield(y, columnSpan{min(long.x, short.x), max(long.x, short.x)}) {
+					return
+				}
+				long.next()
+				short.next()
+			}
+		}
+	}
+}
+
+// walker goes down an edge row by row: x is the first column whose centre is not left of where the edge crosses the row of
+// centres, and rest how much that is to the right of it, in units of 1/den pixel.
+type walker struct{ x, rest, den, step, part int }
+
+// walk begins at row y of the edge from a down to b, which must be lower.
+func walk(a, b driver.Point, y int) walker {
+	dx, dy := int(b.X-a.X), int(b.Y-a.Y)
+	// It crosses the row at a.X + dx (y + 1/2 - a.Y) / dy, and the centre of column x is at x + 1/2.
+	num := dx*(2*(y-int(a.Y))+1) - dy
+	w := walker{den: 2 * dy}
+	k := int(ceilDiv(int64(num), int64(w.den)))
+	w.x, w.rest = int(a.X)+k, k*w.den-num
+	w.step = dx / dy
+	if w.part = 2*dx - w.step*w.den; w.part < 0 {
+		w.step--
+		w.part += w.den
+	}
+	return w
+}
+
+func (w *walker) next() {
+	w.x += w.step
+	if w.rest -= w.part; w.rest < 0 {
+		w.rest += w.den
+		w.x++
+	}
+}
+
+// shadeTiles does PerTile. Triangles are taken in runs whose lists have room.
+func (d *device) shadeTiles(v *shading, stop *stopFlag) error {
+	for from := 0; from < len(v.triangles); {
+		to := v.sort(from)
+		clear(v.totals[from:to])
+		tiles := func(f func(tile int) int) error { return d.pieces("Shade", v.columns*v.rows, stop, f) }
+		if v.Color == driver.MeanColor {
+			if err := tiles(v.sumTile); err != nil {
+				return err
+			}
+		}
+		err := d.eachTriangle(v, from, to, stop, func(i int) int {
+			v.color(i, &v.totals[i])
+			return 0
+		})
+		if err != nil {
+			return err
+		}
+		if err := tiles(v.paintTile); err != nil {
+			return err
+		}
+		from = to
+	}
+	return nil
+}
+
+// sort puts triangles from one on into the lists of the tiles that they may touch, and returns where it stopped.
+func (v *shading) sort(from int) (to int) {
+	clear(v.starts)
+	n, to := 0, from
+	for ; to < len(v.triangles); to++ {
+		x0, y0, x1, y1 := v.tilesOf(to)
+		if n += (x1 - x0) * (y1 - y0); n > len(v.list) {
+			break
+		}
+		for y := y0; y < y1; y++ {
+			for x := x0; x < x1; x++ {
+				v.starts[y*v.columns+x]++
+			}
+		}
+	}
+	sum := uint32(0)
+	for i, k := range v.starts {
+		sum += k
+		v.starts[i] = sum
+	}
+	for i := from; i < to; i++ {
+		x0, y0, x1, y1 := v.tilesOf(i)
+		for y := y0; y < y1; y++ {
+			for x := x0; x < x1; x++ {
+				s := &v.starts[y*v.columns+x]
+				*s--
+				v.list[*s] = uint32(i)
+			}
+		}
+	}
+	return to
+}
+
+// tilesOf is the columns and rows of tiles that triangle i may touch.
+func (v *shading) tilesOf(i int) (x0, y0, x1, y1 int) {
+	a, b, c := v.corners(i)
+	return int(min(a.X, b.X, c.X)) / shadeTile, int(min(a.Y, b.Y, c.Y)) / shadeTile,
+		(int(max(a.X, b.X, c.X)) + shadeTile - 1) / shadeTile, (int(max(a.Y, b.Y, c.Y)) + shadeTile - 1) / shadeTile
+}
+
+func (v *shading) sumTile(tile int) int {
+	x0, y0 := tile%v.columns*shadeTile, tile/v.columns*shadeTile
+	for _, i := range v.list[v.starts[tile]:v.starts[tile+1]] {
+		var t totals
+		for y, s := range v.spans(int(i), y0, y0+shadeTile) {
+			if lo, hi := max(s.lo, x0), min(s.hi, x0+shadeTile); lo < hi {
+				t.add(v.src[y*v.Src.Stride+lo*v.pixel:][:(hi-lo)*v.pixel], v.Src.Format)
+			}
+		}
+		if t.pixels > 0 {
+			sum := &v.totals[i]
+			atomic.AddUint64(&sum.pixels, t.pixels)
+			for c := range t.sums {
+				atomic.AddUint64(&sum.sums[c], t.sums[c])
+			}
+		}
+	}
+	return shadeTile * shadeTile * 3
+}
+
+func (v *shading) paintTile(tile int) int {
+	x0, y0 := tile%v.columns*shadeTile, tile/v.columns*shadeTile
+	for _, i := range v.list[v.starts[tile]:v.starts[tile+1]] {
+		p := newPattern(v.colors[int(i)*v.pixel:][:v.pixel])
+		for y, s := range v.spans(int(i), y0, y0+shadeTile) {
+			if lo, hi := max(s.lo, x0), min(s.hi, x0+shadeTile); lo < hi {
+				p.paint(v.dst[y*v.Dst.Stride+lo*v.pixel:][:(hi-lo)*v.pixel])
+			}
+		}
+	}
+	return shadeTile * shadeTile * 3
+}

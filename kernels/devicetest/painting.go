@@ -1,0 +1,122 @@
+// Paintings, and the oracle of shading.
+
+package devicetest
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+
+	"github.com/polyscan/polyscan/kernels/driver"
+)
+
+// Painting is a picture, and triangles that are to be painted on it.
+type Painting struct {
+	Picture
+	Points    []driver.Point
+	Triangles []driver.Triangle
+}
+
+// Paintings are what shading is tested on: [Pictures] with triangulations that cover all of them, and with some that don't; no
+// triangles, and such without area.
+func Paintings(seed uint64, random int) []Painting {
+	r := rand.New(rand.NewPCG(seed, 19))
+	var out []Painting
+	for i, p := range Pictures(seed, random) {
+		x := Painting{Picture: p}
+		w, h := int32(p.Width), int32(p.Height)
+		for range r.IntN(9) {
+			x.Points = append(x.Points, driver.Point{X: r.Int32N(w + 1), Y: r.Int32N(h + 1)})
+		}
+		kind := "inside"
+		if i%4 != 3 {
+			kind = "all over"
+			x.Points = append(x.Points, driver.Point{}, driver.Point{X: w}, driver.Point{Y: h}, driver.Point{X: w, Y: h})
+		}
+		r.Shuffle(len(x.Points), func(i, j int) { x.Points[i], x.Points[j] = x.Points[j], x.Points[i] })
+		x.Triangles = Delaunay(x.Points)
+		for j, t := range x.Triangles {
+			if r.IntN(2) == 0 {
+				x.Triangles[j] = driver.Triangle{A: t.C, B: t.B, C: t.A}
+			}
+		}
+		if n := uint32(len(x.Points)); i%3 == 0 && n > 0 {
+			k := r.Uint32N(n)
+			x.Triangles = append(x.Triangles, driver.Triangle{A: k, B: k, C: k}, driver.Triangle{A: r.Uint32N(n), B: k, C: k})
+		}
+		x.Name = fmt.Sprintf("%d triangles %s of %s", len(x.Triangles), kind, p.Name)
+		out = append(out, x)
+	}
+	return out
+}
+
+// covers reports whether the triangle covers a pixel, by the crossing rule as it is written.
+func covers(corners [3]driver.Point, x, y int) bool {
+	inside := false
+	for i, a := range corners {
+		b := corners[(i+1)%3]
+		if a.Y > b.Y {
+			a, b = b, a
+		}
+		if int(a.Y) > y || int(b.Y) <= y { // y + 1/2 is between two whole numbers
+			continue
+		}
+		// Where it crosses, a.X + (b.X-a.X) (y + 1/2 - a.Y) / (b.Y-a.Y), is right of x + 1/2.
+		if (2*x+1-2*int(a.X))*int(b.Y-a.Y) < int(b.X-a.X)*(2*y+1-2*int(a.Y)) {
+			inside = !inside
+		}
+	}
+	return inside
+}
+
+// put writes a sample where [Picture.sample] reads it.
+func (p *Picture) put(x, y, c, v int) {
+	at := p.Pixels[y*p.Stride+x*p.Format.PixelBytes():]
+	if p.Format.SampleBytes == 2 {
+		binary.LittleEndian.PutUint16(at, uint16(v))
+	} else {
+		at[p.Format.Order[c]] = byte(v)
+	}
+}
+
+// Shade paints the triangles on dst, a picture of the same size and format, and returns their colours, pixels one behind the
+// other. It is an error where two cover the same pixel.
+func (p *Painting) Shade(color driver.ShadeColor, dst *Picture) ([]byte, error) {
+	colors := Picture{Width: len(p.Triangles), Height: 1, Format: p.Format}
+	colors.Pixels = make([]byte, len(p.Triangles)*p.Format.PixelBytes())
+	covered := map[[2]int]int{}
+	for i, t := range p.Triangles {
+		corners := [3]driver.Point{p.Points[t.A], p.Points[t.B], p.Points[t.C]}
+		var pixels [][2]int
+		for y := range p.Height {
+			for x := range p.Width {
+				if covers(corners, x, y) {
+					if j, ok := covered[[2]int{x, y}]; ok {
+						return nil, fmt.Errorf("triangles %d and %d both cover (%d, %d)", j, i, x, y)
+					}
+					covered[[2]int{x, y}] = i
+					pixels = append(pixels, [2]int{x, y})
+				}
+			}
+		}
+		from := pixels
+		if color == driver.CentroidColor || len(pixels) == 0 {
+			from = [][2]int{{
+				min(int(corners[0].X+corners[1].X+corners[2].X)/3, p.Width-1),
+				min(int(corners[0].Y+corners[1].Y+corners[2].Y)/3, p.Height-1),
+			}}
+		}
+		for c := range int(p.Format.Channels) {
+			sum := 0
+			for _, at := range from {
+				sum += p.sample(at[0], at[1], c)
+			}
+			v := (2*sum + len(from)) / (2 * len(from))
+			colors.put(i, 0, c, v)
+			for _, at := range pixels {
+				dst.put(at[0], at[1], c, v)
+			}
+		}
+	}
+	return colors.Pixels, nil
+}
