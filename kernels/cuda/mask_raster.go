@@ -37,18 +37,6 @@ func (s *stream) maskRaster(op driver.MaskRaster) error {
 	if im.Width != int(p.head.Width) || im.Height != int(p.head.Height) {
 		return fmt.Errorf("Dst: %dx%d: the regions were prepared for %dx%d", im.Width, im.Height, p.head.Width, p.head.Height)
 	}
-	var want driver.PixelFormat
-	switch op.Mode {
-	case driver.RasterMask:
-		want = driver.Gray8
-	case driver.RasterLabels:
-		want = driver.Gray16(16)
-	default:
-		return fmt.Errorf("Mode = %d: %w", op.Mode, driver.ErrNotSupported)
-	}
-	if im.Format != want {
-		return fmt.Errorf("Dst.Format = %v: must be %v", im.Format, want)
-	}
 	if err := p.apart(dst, "Dst"); err != nil {
 		return err
 	}
