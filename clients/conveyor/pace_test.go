@@ -141,6 +141,22 @@ func TestSearch(t *testing.T) {
 			t.Errorf("from %v with a limit of %v: %v in %d tries, %v", tt.from, tt.limit, got, tries, err)
 		}
 	}
+	for _, tt := range []struct {
+		o    outcome
+		want bool
+	}{
+		{outcome{elapsed: time.Second, counts: counters{Lines: 2000, Parts: 10, Strips: 100, Late: 2, HeldUp: 2}}, true},
+		{outcome{elapsed: time.Second, counts: counters{Lines: 2000, Parts: 10, Strips: 100, Late: 3}}, false},
+		{outcome{elapsed: time.Second, counts: counters{Lines: 2000, Parts: 1000, Strips: 1000, Late: 10, HeldUp: 10}}, true},
+		{outcome{elapsed: time.Second, counts: counters{Lines: 2000, Parts: 1000, Strips: 1000, HeldUp: 11}}, false},
+		{outcome{elapsed: time.Second, counts: counters{Lines: 1900, Parts: 10, Strips: 100}}, false},
+		{outcome{elapsed: time.Second, counts: counters{Lines: 2000, Strips: 100}}, false},
+		{outcome{elapsed: time.Second, counts: counters{Lines: 2000, Parts: 10, Strips: 100}, wrong: 1}, false},
+	} {
+		if got := sustained(&tt.o, 1000, 2); got != tt.want {
+			t.Errorf("%+v: kept up: %v", tt.o.counts, got)
+		}
+	}
 	boom := errors.New("boom")
 	if _, err := search(1, func(float64) (bool, error) { return false, boom }); !errors.Is(err, boom) {
 		t.Error(err)
