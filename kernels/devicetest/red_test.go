@@ -89,6 +89,9 @@ type brokenStream struct {
 	vertices    func(driver.SelectVertices) error
 	shade       func(driver.Shade) error
 
+	diffuse   func(driver.DiffusionSolve) error
+	diffuseUp func(driver.DiffusionSetup) error
+
 	wait   func(context.Context) error
 	closed func() error
 }
@@ -636,7 +639,7 @@ func mistakes() []mistake {
 		ms = append(ms, mistake{part: "shared", name: "one more", says: "Count", cases: []string{"sample hole"},
 			drv: Perturb(Oracle(), Perturbation{Stats: func(_ driver.MaskReduce, s []driver.MaskStats) { s[0].Count++ }})})
 	}
-	return ms
+	return append(ms, diffusionMistakes()...)
 }
 
 // keptMem is memory that Free does not free.

@@ -91,6 +91,7 @@ var parts = []struct {
 	{"shared", on(Suite.shared)},
 	{"triangulate", on(Suite.triangulate)},
 	{"voronoi", on(Suite.voronoi)},
+	{"diffusion", on(Suite.diffusion)},
 	{"edges", on(Suite.edges)},
 	{"vertices", on(Suite.vertices)},
 	{"shade", on(Suite.shade)},

@@ -195,6 +195,16 @@ func (s *wrappedStream) Shade(op driver.Shade) error {
 	return s.op(Event{Op: "Shade", Bytes: n, Args: op}, func() error { return s.Stream.Shade(op) })
 }
 
+func (s *wrappedStream) DiffusionSetup(op driver.DiffusionSetup) error {
+	n := op.Flags.Len + op.Dst.Len + op.Counts.Len
+	return s.op(Event{Op: "DiffusionSetup", Bytes: n, Args: op}, func() error { return s.Stream.DiffusionSetup(op) })
+}
+
+func (s *wrappedStream) DiffusionSolve(op driver.DiffusionSolve) error {
+	n := op.Setup.Len + op.Colours.Len + op.X.Len + op.Status.Len
+	return s.op(Event{Op: "DiffusionSolve", Bytes: n, Args: op}, func() error { return s.Stream.DiffusionSolve(op) })
+}
+
 func (s *wrappedStream) Wait(ctx context.Context) error {
 	start := time.Now()
 	err := s.Stream.Wait(ctx)

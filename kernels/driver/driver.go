@@ -51,6 +51,11 @@ type Device interface {
 	// ShadeScratch says how large the Scratch of a [Shade] of up to n triangles has to be. It returns an error that matches
 	// [ErrNotSupported] where the backend lacks the op or the method.
 	ShadeScratch(n, width, height int, m ShadeMethod) (int64, error)
+	// DiffusionSetupBytes says how large the Dst of a [DiffusionSetup] has to be. It returns an error that matches
+	// [ErrNotSupported] where the backend lacks the ops, or lacks them for such a grid.
+	DiffusionSetupBytes(g DiffusionGrid) (int64, error)
+	// DiffusionStateBytes says how large the State of a [DiffusionSolve] has to be.
+	DiffusionStateBytes(g DiffusionGrid, channels int) (int64, error)
 	// Close frees the device. All streams must have been closed and all memory freed.
 	Close() error
 }
@@ -95,6 +100,9 @@ type Stream interface {
 	Edges(Edges) error
 	SelectVertices(SelectVertices) error
 	Shade(Shade) error
+
+	DiffusionSetup(DiffusionSetup) error
+	DiffusionSolve(DiffusionSolve) error
 
 	// Wait blocks until everything enqueued is done. When ctx ends first, work that has not begun is dropped,
 	// work that can stop early does, and Wait returns ctx's cause; but it never returns before the stream has

@@ -1,0 +1,222 @@
+package cpu
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/polyscan/polyscan/kernels/devicetest"
+	"github.com/polyscan/polyscan/kernels/driver"
+)
+
+// diffusionFixture is a scene on a device.
+type diffusionFixture struct {
+	*fixture
+	setup  driver.DiffusionSetup
+	solve  driver.DiffusionSolve
+	pixels int
+}
+
+func newDiffusion(t testing.TB, threads int, s *devicetest.Scene, tolerance float32) *diffusionFixture {
+	t.Helper()
+	x := &device{threads: threads}
+	g := s.Grid()
+	setup, err := x.DiffusionSetupBytes(g)
+	if err != nil {
+		t.Fatal(err)
+	}
+	state, err := x.DiffusionStateBytes(g, s.Channels)
+	if err != nil {
+		t.Fatal(err)
+	}
+	planes := 4 * int64(len(s.Colours))
+	f := newFixture(t, threads, int64(len(s.Flags))+2*planes+setup+state+10*driver.Align)
+	d := &diffusionFixture{fixture: f, pixels: len(s.Flags)}
+	flags := f.upload(s.Flags)
+	d.setup = driver.DiffusionSetup{Grid: g, Flags: flags, Dst: f.slice(setup), Counts: f.slice(8)}
+	d.solve = driver.DiffusionSolve{
+		Grid: g, Channels: s.Channels, Cycles: 50, Tolerance: tolerance, Flags: flags, Setup: d.setup.Dst,
+		Colours: f.upload(bytesOf(s.Colours)), X: f.slice(planes), State: f.slice(state), Status: f.slice(32),
+	}
+	return d
+}
+
+func (d *diffusionFixture) run() ([]float32, driver.DiffusionStatus) {
+	d.t.Helper()
+	d.ok(d.s.DiffusionSetup(d.setup))
+	d.ok(d.s.DiffusionSolve(d.solve))
+	d.wait()
+	return download[float32](d.fixture, d.solve.X), download[driver.DiffusionStatus](d.fixture, d.solve.Status)[0]
+}
+
+const grayLevel = 1.0 / 255 // of an 8-bit channel
+
+// The suite has all scenes, at a size at which its oracle is quick; here are the larger ones.
+func TestDiffusionExact(t *testing.T) {
+	small, large := devicetest.Scenes(1, 140), devicetest.Scenes(1, 256)
+	for _, s := range append(small[1:7], large[0], large[5]) {
+		t.Run(s.Name, func(t *testing.T) {
+			t.Parallel()
+			compareWithExact(t, s)
+		})
+	}
+}
+
+// compareWithExact solves a scene to a quarter of a level and compares it with the exact solution, and what the status says with
+// that.
+func compareWithExact(t *testing.T, s *devicetest.Scene) {
+	x, status := newDiffusion(t, 2, s, grayLevel/4).run()
+	worst, exact := 0.0, s.Exact()
+	for i := range x {
+		worst = max(worst, math.Abs(float64(x[i])-exact[i]))
+	}
+	t.Logf("error %.4f/255, estimate %.4f/255, ratio %.3f, residual %.2g, %d cycles", worst/grayLevel, status.Estimate/grayLevel, status.Ratio, status.Residual, status.Cycles)
+	if !(worst <= grayLevel/2) || status.Converged != 1 || worst > 2*float64(status.Estimate)+devicetest.DiffusionRounding {
+		t.Errorf("off by %.3f of a level; the status is %+v", worst/grayLevel, status)
+	}
+}
+
+// Threads share rows as they come, and the bits are the same.
+func TestDiffusionThreads(t *testing.T) {
+	s := devicetest.Scenes(2, 200)[0]
+	want, status := newDiffusion(t, 1, s, grayLevel/4).run()
+	for _, threads := range []int{2, 3, 7} {
+		got, st := newDiffusion(t, threads, s, grayLevel/4).run()
+		if d := devicetest.CompareDiffusion(got, want, s.Width, 0); d != nil || st != status {
+			t.Errorf("%d threads: %+v instead of %+v: %v", threads, st, status, d)
+		}
+	}
+}
+
+// A solve that begins with the solution ends with it after a cycle; one that begins with that of other colours gets there, too.
+func TestDiffusionFromX(t *testing.T) {
+	s := devicetest.Scenes(3, 120)[0]
+	d := newDiffusion(t, 2, s, grayLevel/4)
+	_, cold := d.run()
+	d.solve.Start = driver.DiffusionFromX
+	d.ok(d.s.DiffusionSolve(d.solve))
+	if st := download[driver.DiffusionStatus](d.fixture, d.solve.Status)[0]; st.Cycles != 1 || st.Converged != 1 {
+		t.Errorf("from the solution: %+v", st)
+	}
+	for i := range s.Colours {
+		if i%7 == 0 {
+			s.Colours[i] *= 0.9
+		}
+	}
+	d.ok(d.s.Upload(d.solve.Colours, [][]byte{bytesOf(s.Colours)}))
+	d.ok(d.s.DiffusionSolve(d.solve))
+	x := download[float32](d.fixture, d.solve.X)
+	st := download[driver.DiffusionStatus](d.fixture, d.solve.Status)[0]
+	if diff := devicetest.CompareDiffusion(x, s.Exact(), s.Width, grayLevel/2); diff != nil || st.Converged != 1 || st.Cycles > cold.Cycles {
+		t.Errorf("after an edit, from the old solution: %+v (%d cycles from nothing): %v", st, cold.Cycles, diff)
+	}
+}
+
+// A solve that is not wanted any more ends between pieces of work.
+func TestDiffusionStops(t *testing.T) {
+	s := devicetest.Scenes(1, 256)[0]
+	d := newDiffusion(t, 2, s, 1e-30) // never
+	d.solve.Cycles = 1 << 30
+	d.ok(d.s.DiffusionSetup(d.setup))
+	d.wait()
+	d.ok(d.s.DiffusionSolve(d.solve))
+	ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
+	defer cancel()
+	if err := d.s.Wait(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("Wait: %v", err)
+	}
+}
+
+func TestDiffusionRefuses(t *testing.T) {
+	s := devicetest.Scenes(1, 20)[0]
+	for name, spoil := range map[string]func(*diffusionFixture){
+		"Grid":           func(d *diffusionFixture) { d.setup.Grid.Width = 0 },
+		"Flags":          func(d *diffusionFixture) { d.setup.Grid.Height++ },
+		"Dst":            func(d *diffusionFixture) { d.setup.Dst.Len = 300 },
+		"Counts":         func(d *diffusionFixture) { d.setup.Counts.Len = 4 },
+		"Flags: ":        func(d *diffusionFixture) { d.solve.Flags.Len-- },
+		"Setup":          func(d *diffusionFixture) { d.solve.Setup.Len-- },
+		"Channels":       func(d *diffusionFixture) { d.solve.Channels = 5 },
+		"Colours":        func(d *diffusionFixture) { d.solve.Channels = 2 },
+		"X":              func(d *diffusionFixture) { d.solve.X.Len -= 4 },
+		"State":          func(d *diffusionFixture) { d.solve.State.Len /= 2 },
+		"State to":       func(d *diffusionFixture) { d.solve.Start = driver.DiffusionContinue },
+		"Status":         func(d *diffusionFixture) { d.solve.Status.Len = 8 },
+		"Cycles":         func(d *diffusionFixture) { d.solve.Cycles = 0 },
+		"Tolerance":      func(d *diffusionFixture) { d.solve.Tolerance = -1 },
+		"Start":          func(d *diffusionFixture) { d.solve.Start = 9 },
+		"Grid.Barriers:": func(d *diffusionFixture) { d.setup.Grid.Barriers = true },
+	} {
+		d := newDiffusion(t, 1, s, grayLevel/4)
+		d.ok(d.s.Fill(d.solve.State, 0))
+		spoil(d)
+		err := errors.Join(d.s.DiffusionSetup(d.setup), d.s.DiffusionSolve(d.solve), d.s.Wait(context.Background()))
+		if err == nil || !strings.Contains(err.Error(), strings.TrimSpace(name)) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// Arbitrary flags are solved, or refused.
+func FuzzDiffusion(f *testing.F) {
+	f.Add([]byte{0, 1, 0, 0, 1, 0}, uint8(3))
+	f.Add([]byte{1}, uint8(1))
+	f.Add([]byte{0, 0, 2, 4, 6, 7, 1, 0, 0}, uint8(3))
+	f.Add(make([]byte, 300), uint8(17))
+	f.Fuzz(func(t *testing.T, b []byte, w uint8) {
+		width := int(w%40) + 1
+		height := min(len(b)/width, 40)
+		if height < 1 {
+			return
+		}
+		s := devicetest.NewScene("fuzz", width, height, 1)
+		for i := range s.Flags {
+			if b[i]&driver.DiffusionFixed != 0 {
+				s.Fix(i%width, i/width, float32(b[i]>>3)/32)
+			}
+			s.Flags[i] |= b[i] & driver.DiffusionAllFlags
+		}
+		if s.Barriers() {
+			return
+		}
+		x, status := newDiffusion(t, 2, s, grayLevel/4).run()
+		if d := devicetest.CompareDiffusion(x, s.Exact(), width, grayLevel/2); d != nil || status.Converged != 1 {
+			t.Errorf("%dx%d: %+v: %v", width, height, status, d)
+		}
+	})
+}
+
+// BenchmarkDiffusion is a megapixel, RGB, from nothing to a quarter of a level: the set-up, the solve, and both.
+func BenchmarkDiffusion(b *testing.B) {
+	for _, s := range devicetest.Scenes(1, 1024)[:7] {
+		if s.Channels != 3 || s.Name[0] == 'f' && s.Name[1] == 'e' {
+			continue
+		}
+		for _, threads := range []int{1, 2} {
+			b.Run(fmt.Sprintf("%s/threads=%d", strings.ReplaceAll(s.Name, " ", "_"), threads), func(b *testing.B) {
+				d := newDiffusion(b, threads, s, grayLevel/4)
+				d.wait()
+				b.SetBytes(int64(len(s.Colours)))
+				var setup, solve time.Duration
+				for b.Loop() {
+					start := time.Now()
+					d.ok(d.s.DiffusionSetup(d.setup))
+					d.wait()
+					setup += time.Since(start)
+					start = time.Now()
+					d.ok(d.s.DiffusionSolve(d.solve))
+					d.wait()
+					solve += time.Since(start)
+				}
+				n := float64(b.N) * float64(time.Millisecond)
+				b.ReportMetric(float64(setup)/n, "setup-ms/op")
+				b.ReportMetric(float64(solve)/n, "solve-ms/op")
+				b.ReportMetric(float64(download[driver.DiffusionStatus](d.fixture, d.solve.Status)[0].Cycles), "cycles")
+			})
+		}
+	}
+}

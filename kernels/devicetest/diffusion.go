@@ -1,0 +1,379 @@
+// The oracle of diffusion, and the scenes that it is tested on.
+
+package devicetest
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+
+	"github.com/polyscan/polyscan/kernels/driver"
+)
+
+// Scene is constraints of a diffusion.
+type Scene struct {
+	Name          string
+	Width, Height int
+	Channels      int
+	Flags         []byte
+	Colours       []float32 // in planes; NaN where pixels are not fixed, as nobody may look at them there
+}
+
+// Barriers reports whether the scene blocks edges.
+func (s *Scene) Barriers() bool {
+	for _, f := range s.Flags {
+		if f&^driver.DiffusionFixed != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// Grid is the scene's.
+func (s *Scene) Grid() driver.DiffusionGrid {
+	return driver.DiffusionGrid{Width: s.Width, Height: s.Height, Barriers: s.Barriers()}
+}
+
+// NewScene returns one without constraints.
+func NewScene(name string, width, height, channels int) *Scene {
+	s := &Scene{Name: name, Width: width, Height: height, Channels: channels,
+		Flags: make([]byte, width*height), Colours: make([]float32, channels*width*height)}
+	for i := range s.Colours {
+		s.Colours[i] = float32(math.NaN())
+	}
+	return s
+}
+
+// Fix gives a pixel a colour; outside of the image it does nothing.
+func (s *Scene) Fix(x, y int, colour ...float32) {
+	if x < 0 || y < 0 || x >= s.Width || y >= s.Height {
+		return
+	}
+	i := y*s.Width + x
+	s.Flags[i] |= driver.DiffusionFixed
+	for c := range s.Channels {
+		s.Colours[c*s.Width*s.Height+i] = colour[c%len(colour)]
+	}
+}
+
+func randomColour(r *rand.Rand) []float32 { return []float32{r.Float32(), r.Float32(), r.Float32()} }
+
+// bezier is a random curve: about length long, bent.
+func bezier(r *rand.Rand, w, h int, length float64) (at, along func(t float64) (x, y float64)) {
+	var px, py [4]float64
+	px[0], py[0] = r.Float64()*float64(w), r.Float64()*float64(h)
+	a := r.Float64() * 2 * math.Pi
+	for k := 1; k < 4; k++ {
+		a += 0.7 * r.NormFloat64()
+		px[k], py[k] = px[k-1]+length/3*math.Cos(a), py[k-1]+length/3*math.Sin(a)
+	}
+	at = func(t float64) (float64, float64) {
+		u := 1 - t
+		b := [4]float64{u * u * u, 3 * u * u * t, 3 * u * t * t, t * t * t}
+		return b[0]*px[0] + b[1]*px[1] + b[2]*px[2] + b[3]*px[3], b[0]*py[0] + b[1]*py[1] + b[2]*py[2] + b[3]*py[3]
+	}
+	along = func(t float64) (float64, float64) {
+		u := 1 - t
+		b := [3]float64{u * u, 2 * u * t, t * t}
+		return b[0]*(px[1]-px[0]) + b[1]*(px[2]-px[1]) + b[2]*(px[3]-px[2]), b[0]*(py[1]-py[0]) + b[1]*(py[2]-py[1]) + b[2]*(py[3]-py[2])
+	}
+	return at, along
+}
+
+// Curves adds n curves with a colour along each side, lo to hi pixels long in an image of 1024x1024.
+func (s *Scene) Curves(r *rand.Rand, n int, lo, hi float64) {
+	scale := float64(max(s.Width, s.Height)) / 1024
+	for range n {
+		length := (lo + (hi-lo)*r.Float64()) * scale
+		at, along := bezier(r, s.Width, s.Height, length)
+		steps := int(6*length) + 8
+		for _, side := range []float64{0.71, -0.71} {
+			from, to := randomColour(r), randomColour(r)
+			for i := range steps {
+				t := float64(i) / float64(steps-1)
+				x, y := at(t)
+				dx, dy := along(t)
+				d := math.Hypot(dx, dy) + 1e-9
+				var colour []float32
+				for c := range from {
+					colour = append(colour, from[c]*float32(1-t)+to[c]*float32(t))
+				}
+				s.Fix(int(math.Floor(x-side*dy/d)), int(math.Floor(y+side*dx/d)), colour...)
+			}
+		}
+	}
+}
+
+// Frame fixes what is around the image, with waves of colour.
+func (s *Scene) Frame() {
+	for y := range s.Height {
+		for x := range s.Width {
+			if x == 0 || y == 0 || x == s.Width-1 || y == s.Height-1 {
+				s.Fix(x, y, 0.5+0.5*float32(math.Sin(float64(x+2*y)/9)), float32(x)/float32(s.Width), 0.25)
+			}
+		}
+	}
+}
+
+// Holes fixes all but n ellipses.
+func (s *Scene) Holes(r *rand.Rand, n int) {
+	w, h := float64(s.Width), float64(s.Height)
+	free := make([]bool, s.Width*s.Height)
+	for range n {
+		cx, cy := r.Float64(), r.Float64()
+		a, b := 0.01+0.13*r.Float64(), 0.01+0.13*r.Float64()
+		sin, cos := math.Sincos(3.14 * r.Float64())
+		for i := range free {
+			x, y := float64(i%s.Width)/w-cx, float64(i/s.Width)/h-cy
+			u, v := (x*cos+y*sin)/a, (y*cos-x*sin)/b
+			free[i] = free[i] || u*u+v*v < 1
+		}
+	}
+	for i := range free {
+		if !free[i] {
+			x, y := i%s.Width, i/s.Width
+			s.Fix(x, y, 0.55+0.1*float32(x)/float32(s.Width)+0.03*r.Float32(), 0.3+0.03*r.Float32(), 0.9-0.5*float32(y)/float32(s.Height))
+		}
+	}
+}
+
+// Scenes are what diffusion is tested on without barriers: curves, single pixels, holes, a frame, checkers, and the extremes,
+// in images of about so many pixels a side.
+func Scenes(seed uint64, side int) []*Scene {
+	r := rand.New(rand.NewPCG(seed, 23))
+	var out []*Scene
+	add := func(name string, w, h, channels int) *Scene {
+		s := NewScene(fmt.Sprintf("%s %dx%d", name, w, h), w, h, channels)
+		out = append(out, s)
+		return s
+	}
+	add("many curves", side, side, 3).Curves(r, 300, 80, 600)
+	add("few curves", side+side/3, side-3, 3).Curves(r, 40, 100, 700)
+	points := add("points", side-1, side, 3)
+	for range 16 {
+		points.Fix(r.IntN(points.Width), r.IntN(points.Height), randomColour(r)...)
+	}
+	add("one point", side/2+1, side/2, 1).Fix(3, 5, 0.75)
+	pair := add("two points in corners", side, side/3, 1)
+	pair.Fix(0, 0, 0)
+	pair.Fix(pair.Width-1, pair.Height-1, 1)
+	add("holes", side, side-7, 3).Holes(r, 60)
+	add("frame", side+1, side+1, 3).Frame()
+	checkers := add("checkers", 33, 31, 2)
+	for i := range checkers.Flags {
+		if x, y := i%33, i/33; (x+y)%2 == 0 {
+			checkers.Fix(x, y, r.Float32(), r.Float32())
+		}
+	}
+	sparse := add("every third", 50, 47, 4)
+	for i := range sparse.Flags {
+		if r.IntN(3) == 0 {
+			sparse.Fix(i%50, i/50, r.Float32(), r.Float32(), -r.Float32(), 100*r.Float32())
+		}
+	}
+	row := add("row", 301, 1, 1)
+	row.Fix(0, 0, -1)
+	row.Fix(200, 0, 1)
+	column := add("column", 1, 77, 3)
+	column.Fix(0, 76, 1, 2, 3)
+	column.Fix(0, 33, 0, 0, 0)
+	add("one pixel", 1, 1, 1).Fix(0, 0, 0.5)
+	for _, d := range [][2]int{{2, 2}, {3, 2}, {2, 5}, {3, 3}, {4, 4}, {5, 9}, {17, 2}} {
+		s := add("small", d[0], d[1], 2)
+		s.Fix(0, d[1]-1, 1, 0)
+		s.Fix(d[0]-1, 0, 0, 3)
+	}
+	full := add("all fixed", 6, 7, 1)
+	for i := range full.Flags {
+		full.Fix(i%6, i/6, r.Float32())
+	}
+	return out
+}
+
+// Open reports whether something flows between pixel (x, y) and the one at its right, or below it where down is set.
+func (s *Scene) Open(x, y int, down bool) bool {
+	f := s.Flags[y*s.Width+x]
+	if down {
+		return y+1 < s.Height && f&driver.DiffusionBlockDown == 0
+	}
+	return x+1 < s.Width && f&driver.DiffusionBlockRight == 0
+}
+
+// around lists the neighbours across open edges.
+func (s *Scene) around(i int, list []int) []int {
+	x, y := i%s.Width, i/s.Width
+	list = list[:0]
+	if s.Open(x, y, false) {
+		list = append(list, i+1)
+	}
+	if x > 0 && s.Open(x-1, y, false) {
+		list = append(list, i-1)
+	}
+	if s.Open(x, y, true) {
+		list = append(list, i+s.Width)
+	}
+	if y > 0 && s.Open(x, y-1, true) {
+		list = append(list, i-s.Width)
+	}
+	return list
+}
+
+// Void marks the pixels from which no open path leads to a fixed one, by flooding from those.
+func (s *Scene) Void() []bool {
+	void := make([]bool, len(s.Flags))
+	var queue, list []int
+	for i, f := range s.Flags {
+		if void[i] = f&driver.DiffusionFixed == 0; !void[i] {
+			queue = append(queue, i)
+		}
+	}
+	for len(queue) > 0 {
+		i := queue[len(queue)-1]
+		queue = queue[:len(queue)-1]
+		for _, j := range s.around(i, list) {
+			if void[j] {
+				void[j] = false
+				queue = append(queue, j)
+			}
+		}
+	}
+	return void
+}
+
+// Exact is the solution of the equations, by conjugate gradients in double precision with the diagonal as preconditioner, until the
+// residual is rounding; void pixels are the mean of the fixed ones.
+func (s *Scene) Exact() []float64 {
+	n := len(s.Flags)
+	void := s.Void()
+	fixed := 0
+	for _, f := range s.Flags {
+		fixed += int(f & driver.DiffusionFixed)
+	}
+	// The unknowns, and for each the neighbours.
+	var unknown []int
+	for i, f := range s.Flags {
+		if f&driver.DiffusionFixed == 0 && !void[i] {
+			unknown = append(unknown, i)
+		}
+	}
+	at := make([]int32, n) // of an unknown among them, and -1
+	for i := range at {
+		at[i] = -1
+	}
+	for k, i := range unknown {
+		at[i] = int32(k)
+	}
+	next := make([][4]int32, len(unknown)) // unknown, or -1
+	degree := make([]float64, len(unknown))
+	var list []int
+	for k, i := range unknown {
+		list = s.around(i, list)
+		degree[k] = float64(len(list))
+		next[k] = [4]int32{-1, -1, -1, -1}
+		for m, j := range list {
+			next[k][m] = at[j]
+		}
+	}
+	out := make([]float64, s.Channels*n)
+	for c := range s.Channels {
+		given, x := s.Colours[c*n:][:n], out[c*n:][:n]
+		mean := 0.0
+		for i, f := range s.Flags {
+			if f&driver.DiffusionFixed != 0 {
+				x[i] = float64(given[i])
+				mean += x[i] / float64(fixed)
+			}
+		}
+		for i := range x {
+			if void[i] {
+				x[i] = mean
+			}
+		}
+		r, p, q := make([]float64, len(unknown)), make([]float64, len(unknown)), make([]float64, len(unknown))
+		v := make([]float64, len(unknown))
+		start, rho := 0.0, 0.0
+		for k, i := range unknown {
+			v[k] = mean
+			list = s.around(i, list)
+			for _, j := range list {
+				if at[j] < 0 {
+					r[k] += x[j] - mean
+				}
+			}
+			start = max(start, math.Abs(r[k]))
+			p[k] = r[k] / degree[k]
+			rho += r[k] * p[k]
+		}
+		for steps := 0; rho > 0 && steps < 100*(s.Width+s.Height); steps++ {
+			pq, largest := 0.0, 0.0
+			for k := range unknown {
+				a := degree[k] * p[k]
+				for _, j := range next[k] {
+					if j >= 0 {
+						a -= p[j]
+					}
+				}
+				q[k] = a
+				pq += p[k] * a
+			}
+			alpha, old := rho/pq, rho
+			rho = 0
+			for k := range unknown {
+				v[k] += alpha * p[k]
+				r[k] -= alpha * q[k]
+				rho += r[k] * r[k] / degree[k]
+				largest = max(largest, math.Abs(r[k]))
+			}
+			if largest <= 1e-11*start {
+				break
+			}
+			beta := rho / old
+			for k := range unknown {
+				p[k] = r[k]/degree[k] + beta*p[k]
+			}
+		}
+		for k, i := range unknown {
+			x[i] = v[k]
+		}
+	}
+	return out
+}
+
+// CompareDiffusion says where solutions differ by more than a tolerance, or are no numbers.
+func CompareDiffusion[A, B float32 | float64](a []A, b []B, width int, tolerance float64) *Difference {
+	const op = "DiffusionSolve"
+	var f found
+	f.add(op, -1, 0, func() string { return "len(X)" }, uint64(len(a)), uint64(len(b)))
+	for i := range min(len(a), len(b)) {
+		if math.Abs(float64(a[i])-float64(b[i])) <= tolerance {
+			continue
+		}
+		// The bits differ even where both are NaN.
+		f.add(op, -1, 0, func() string {
+			return fmt.Sprintf("value %d (width %d; %v and %v, %v allowed)", i, width, a[i], b[i], tolerance)
+		}, math.Float64bits(float64(a[i])), ^math.Float64bits(float64(b[i])))
+	}
+	return f.d
+}
+
+// DiffusionRounding is by how much converged solutions of two backends may differ besides what their estimates say, for values up to 1:
+// a twentieth of a level of 8 bits.
+const DiffusionRounding = 0.05 / 255
+
+// magnitude is the largest absolute value, and 1 at least.
+func magnitude(v []float32) float64 {
+	m := 1.0
+	for _, x := range v {
+		m = max(m, math.Abs(float64(x)))
+	}
+	return m
+}
+
+// CompareCounts compares what set-ups found.
+func CompareCounts(a, b driver.DiffusionCounts) *Difference {
+	const op = "DiffusionSetup"
+	var f found
+	f.add(op, -1, 0, func() string { return "Fixed" }, uint64(a.Fixed), uint64(b.Fixed))
+	f.add(op, -1, 0, func() string { return "Void" }, uint64(a.Void), uint64(b.Void))
+	return f.d
+}

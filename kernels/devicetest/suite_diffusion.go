@@ -1,0 +1,141 @@
+// The suite: diffusion.
+
+package devicetest
+
+import (
+	"context"
+	"errors"
+
+	"github.com/polyscan/polyscan/kernels/driver"
+)
+
+const (
+	diffusionSide      = 28         // of the suite's images
+	diffusionTolerance = 0.25 / 255 // of values up to 1
+	diffusionAllowed   = 0.5 / 255
+)
+
+// diffusion solves the scenes from nothing, cut into single cycles, and again from the solution, and compares each with the exact
+// solution and with what the status says.
+func (s Suite) diffusion(t T, dev driver.Device) {
+	if _, err := dev.DiffusionSetupBytes(driver.DiffusionGrid{Width: 1, Height: 1}); errors.Is(err, driver.ErrNotSupported) {
+		t.Logf("%s lacks the op: %v", s.Driver.Name(), err)
+		return
+	}
+	r := newRig(t, dev)
+	defer r.close(t)
+	for _, scene := range Scenes(s.Seed, diffusionSide) {
+		if _, err := dev.DiffusionSetupBytes(scene.Grid()); errors.Is(err, driver.ErrNotSupported) {
+			t.Logf("%s lacks the op for %s: %v", s.Driver.Name(), scene.Name, err)
+			continue
+		}
+		exact := scene.Exact()
+		whole, first, err := r.diffuse(t, scene, 60)
+		if err != nil {
+			t.Errorf("%s: %v", scene.Name, err)
+			continue
+		}
+		size := magnitude(whole)
+		if d := CompareDiffusion(whole, exact, scene.Width, diffusionAllowed); d != nil {
+			t.Errorf("%s: %v", scene.Name, d)
+		}
+		if st := first; st.Cycles < 1 || st.Cycles > 60 || st.Converged != 1 || !(st.Estimate <= diffusionTolerance) || !(st.Update >= 0) || !(st.Residual >= 0) {
+			t.Errorf("%s: after up to 60 cycles: %+v", scene.Name, st)
+		}
+		// Whatever the estimate, the error is no more than twice that.
+		parts, status, err := r.diffuse(t, scene, 1)
+		if err != nil {
+			t.Errorf("%s: in parts: %v", scene.Name, err)
+			continue
+		}
+		if d := CompareDiffusion(parts, whole, scene.Width, 0); d != nil || status != first {
+			t.Errorf("%s: in parts, %+v instead of %+v: %v", scene.Name, status, first, d)
+		}
+		if d := CompareDiffusion(whole, exact, scene.Width, 2*float64(first.Estimate)+DiffusionRounding*size); d != nil {
+			t.Errorf("%s: the estimate is %v: %v", scene.Name, first.Estimate, d)
+		}
+	}
+	r.diffusionErrors(t)
+}
+
+// diffusionErrors looks for what has to be refused.
+func (r *rig) diffusionErrors(t T) {
+	scene := NewScene("flags", 5, 4, 1)
+	scene.Fix(1, 1, 1)
+	scene.Flags[7] |= 0x80
+	if _, _, err := r.diffuse(t, scene, 1); err == nil {
+		t.Errorf("a flag that means nothing: no error")
+	}
+	scene.Flags[7] = 0
+	if _, _, err := r.diffuse(t, scene, 1, func(up *driver.DiffusionSetup) { r.fill(t, up.Dst, dirtyByte) }); err == nil {
+		t.Errorf("a set-up that was overwritten: no error")
+	}
+}
+
+// diffuse solves a scene by ops of so many cycles, with what is not to be looked at dirty, until it has converged, or 60 times.
+// Between the set-up and the solve it calls what it is given.
+func (r *rig) diffuse(t T, s *Scene, cycles int, between ...func(*driver.DiffusionSetup)) ([]float32, driver.DiffusionStatus, error) {
+	t.Helper()
+	g := s.Grid()
+	none := driver.DiffusionStatus{}
+	setup, err := r.dev.DiffusionSetupBytes(g)
+	if err != nil {
+		return nil, none, err
+	}
+	state, err := r.dev.DiffusionStateBytes(g, s.Channels)
+	if err != nil {
+		return nil, none, err
+	}
+	planes := 4 * int64(len(s.Colours))
+	r.reserve(t, 7, int64(len(s.Flags))+2*planes+setup+state+8+32)
+	flags, colours, x := r.slice(t, int64(len(s.Flags)), 0), r.slice(t, planes, 0), r.slice(t, planes, 0)
+	up := driver.DiffusionSetup{Grid: g, Flags: flags, Dst: r.slice(t, setup, 0), Counts: r.slice(t, 8, 0)}
+	op := driver.DiffusionSolve{Grid: g, Channels: s.Channels, Cycles: cycles, Tolerance: diffusionTolerance, Flags: flags, Setup: up.Dst,
+		Colours: colours, X: x, State: r.slice(t, state, 0), Status: r.slice(t, 32, 0)}
+	r.upload(t, flags, s.Flags)
+	r.upload(t, colours, bytesOf(s.Colours))
+	for _, dst := range []driver.Slice{x, up.Dst, up.Counts, op.State, op.Status} {
+		r.fill(t, dst, dirtyByte)
+	}
+	r.wait(t)
+	if err := errors.Join(r.stream.DiffusionSetup(up), r.stream.Wait(context.Background())); err != nil {
+		return nil, none, err
+	}
+	for _, f := range between {
+		f(&up)
+	}
+	var status [1]driver.DiffusionStatus
+	for i := 0; i < 60 && status[0].Converged == 0; i++ {
+		if i > 0 {
+			op.Start = driver.DiffusionContinue
+		}
+		if err := errors.Join(r.stream.DiffusionSolve(op), r.stream.Wait(context.Background())); err != nil {
+			return nil, none, err
+		}
+		r.download(t, bytesOf(status[:]), op.Status)
+		r.wait(t)
+		if n := int(status[0].Cycles); n < i+1 || n > (i+1)*cycles {
+			t.Errorf("%s: %d cycles after %d ops of up to %d", s.Name, n, i+1, cycles)
+			break
+		}
+	}
+	var counts [1]driver.DiffusionCounts
+	out := make([]float32, len(s.Colours))
+	r.download(t, bytesOf(out), x)
+	r.download(t, bytesOf(counts[:]), up.Counts)
+	r.wait(t)
+	r.checkGuards(t)
+	var want driver.DiffusionCounts
+	for _, f := range s.Flags {
+		want.Fixed += uint32(f & driver.DiffusionFixed)
+	}
+	for _, v := range s.Void() {
+		if v {
+			want.Void++
+		}
+	}
+	if d := CompareCounts(counts[0], want); d != nil {
+		t.Errorf("%s: %v", s.Name, d)
+	}
+	return out, status[0], nil
+}

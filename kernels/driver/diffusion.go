@@ -1,0 +1,102 @@
+// The ops of diffusion: images from pixels whose values are given.
+
+package driver
+
+// DiffusionFlags say what is known of a pixel.
+type DiffusionFlags = uint8
+
+const (
+	// DiffusionFixed marks a pixel whose value is given (a Dirichlet constraint).
+	DiffusionFixed DiffusionFlags = 1 << iota
+	// DiffusionBlockRight blocks the edge between a pixel and its right neighbour (a Neumann constraint): nothing flows across,
+	// either way. In the last column it says nothing, as the border of the image is no edge anyway.
+	DiffusionBlockRight
+	// DiffusionBlockDown blocks the edge between a pixel and the one below it.
+	DiffusionBlockDown
+	// DiffusionAllFlags are all that mean something.
+	DiffusionAllFlags = DiffusionFixed | DiffusionBlockRight | DiffusionBlockDown
+)
+
+// DiffusionGrid is what the ops of one problem have in common.
+type DiffusionGrid struct {
+	Width, Height int  // sides up to MaxSide, and MaxPixels in all
+	Barriers      bool // whether edges may be blocked. Where flags block edges without it, the set-up fails
+}
+
+// MaxDiffusionChannels is how many channels a [DiffusionSolve] can have.
+const MaxDiffusionChannels = 4
+
+// DiffusionCounts is what a [DiffusionSetup] found.
+type DiffusionCounts struct {
+	Fixed uint32 // pixels whose value is given
+	Void  uint32 // pixels that no open path connects with one of those
+}
+
+// DiffusionSetup prepares a multigrid solver for a set of constraints. It depends on where they are, not on their values, and
+// serves any number of [DiffusionSolve] ops.
+//
+// Flags are Width*Height bytes in row-major order. Dst has the bytes that Device.DiffusionSetupBytes says, and Counts receives
+// one DiffusionCounts. What is in Dst is the backend's own. Flags outside of [DiffusionAllFlags] fail the op.
+//
+// Complexity: grows with the pixels. Source: Dendy, Black box multigrid, 1982; with barriers, aggregation of what is connected
+// within small blocks (Notay, An aggregation-based algebraic multigrid method, 2010).
+type DiffusionSetup struct {
+	Grid   DiffusionGrid
+	Flags  Slice
+	Dst    Slice
+	Counts Slice
+}
+
+// DiffusionStart says what a [DiffusionSolve] begins with.
+type DiffusionStart uint8
+
+const (
+	// DiffusionFromMean begins with the mean of the given values in all pixels that have none.
+	DiffusionFromMean DiffusionStart = iota
+	// DiffusionFromX begins with what is in X, such as the solution before an edit.
+	DiffusionFromX
+	// DiffusionContinue goes on where the op before stopped, with the same arguments.
+	DiffusionContinue
+)
+
+// DiffusionStatus says how far a solve has come. The numbers are the maximum over all pixels and channels.
+//
+// Mirrored on devices: 32 bytes.
+type DiffusionStatus struct {
+	Cycles    uint32  // since the start
+	Converged uint32  // 1 where Estimate is at most the tolerance
+	Update    float32 // by how much the last cycle changed a value
+	Ratio     float32 // of that and the update before, 0.5 for the first cycle, and at most 0.99
+	Estimate  float32 // of the error: Update / (1 - Ratio), of what it was before the last cycle; not a bound where edges are blocked
+	Residual  float32 // sum over the open edges of a pixel of the differences across; 0 where the solution is exact
+	_, _      uint32
+}
+
+// DiffusionSolve solves for the pixels that are not fixed: each is to be the mean of its neighbours across open edges. The
+// border of the image is no edge. Pixels that no open path connects with a fixed one (void) become the mean of all fixed
+// ones; nothing else depends on them, and no error is counted there.
+//
+// It runs cycles until the estimate of the error is at most Tolerance, or Cycles of them. So long solves can be cut: the ops
+// that follow say [DiffusionContinue].
+//
+// Setup is what [DiffusionSetup] made of Flags on the same grid. Colours are float32 in planes of Width*Height, one for each
+// channel; pixels that are not fixed are not looked at, the others are finite. X, of the same size, receives the solution, with
+// the colours where pixels are fixed. State has the bytes that Device.DiffusionStateBytes says; it is the solver's memory
+// between ops. Status receives one DiffusionStatus.
+//
+// The arithmetic is float32; backends differ by rounding. One backend gives the same bits whatever its number of threads.
+// Complexity: a cycle grows with the pixels; how many are needed hardly depends on them. Source: seeds/003 (Warren) for the
+// problem.
+type DiffusionSolve struct {
+	Grid      DiffusionGrid
+	Channels  int // 1 to MaxDiffusionChannels
+	Start     DiffusionStart
+	Cycles    int     // 1 or more
+	Tolerance float32 // more than 0
+	Flags     Slice
+	Setup     Slice
+	Colours   Slice
+	X         Slice
+	State     Slice
+	Status    Slice
+}
