@@ -162,7 +162,10 @@ func (d *device) selectVertices(op driver.SelectVertices, stop *stopFlag) error 
 	if err := d.pieces("SelectVertices", v.blockRows, stop, v.keepDistance); err != nil {
 		return err
 	}
-	v.choose()
+	pace := newPace(stop)
+	if !v.choose(&pace) {
+		return errAborted
+	}
 	return nil
 }
 
@@ -331,8 +334,8 @@ func (v *selection) isFirst(r rank, c, b int) bool {
 	return true
 }
 
-// choose writes the vertices.
-func (v *selection) choose() {
+// choose writes the vertices. It returns false where it was told to stop.
+func (v *selection) choose(p *pace) bool {
 	stay := v.stay[:0]
 	for _, r := range v.stay {
 		if r != noRank {
@@ -362,10 +365,14 @@ func (v *selection) choose() {
 		}
 	}
 	*v.out = uint32(len(chosen))
-	chosen, _ = radixSort(chosen, v.other[:len(chosen)], uint(bits.Len(uint((v.Width+1)*(v.Height+1)))))
+	chosen, _, ok := radixSort(chosen, v.other[:len(chosen)], uint(bits.Len(uint((v.Width+1)*(v.Height+1)))), p)
+	if !ok {
+		return false
+	}
 	for i, k := range chosen {
 		v.points[i] = driver.Point{X: int32(k.key % uint64(v.Width+1)), Y: int32(k.key / uint64(v.Width+1))}
 	}
+	return true
 }
 
 // nth is number n of different ranks in their order, from 0. spare has room for all of them.

@@ -56,9 +56,11 @@ func newPace(stop *stopFlag) pace { return pace{stop: stop, left: paceNs / 8} }
 
 // spend says that work of about so many nanoseconds was done or is about to be. It returns true when to stop.
 func (p *pace) spend(ns int) bool {
-	if p.left -= ns; p.left > 0 {
-		return false
-	}
+	p.left -= ns
+	return p.left <= 0 && p.look() // in two functions, so that this one is inlined
+}
+
+func (p *pace) look() bool {
 	if p.last.IsZero() {
 		p.size = paceNs
 	} else if took := int(time.Since(p.last)); took > 0 {

@@ -16,7 +16,7 @@ import (
 	"errors"
 	"fmt"
 	"math/bits"
-	"sync/atomic"
+	"slices"
 	"unsafe"
 
 	"github.com/polyscan/polyscan/kernels/driver"
@@ -128,7 +128,8 @@ func (d *device) triangulate(op driver.Triangulate, stop *stopFlag) error {
 		spare:  sliceAt[keyed](scratch, l.spare, op.N),
 		out:    out,
 	}
-	if err := t.sort(points); err != nil {
+	pace := newPace(stop)
+	if err := t.sort(points, &pace); err != nil {
 		return err
 	}
 	n := len(t.sorted)
@@ -144,11 +145,11 @@ func (d *device) triangulate(op driver.Triangulate, stop *stopFlag) error {
 		t.cuts[i] = int(int64(n) * int64(i) / int64(strips))
 	}
 	t.parts = make([]submesh, strips)
-	if err := d.pieces("Triangulate", strips, stop, t.strip); err != nil {
+	if err := d.longPieces("Triangulate", strips, stop, t.strip); err != nil {
 		return err
 	}
 	for len(t.parts) > 1 {
-		if err := d.pieces("Triangulate", len(t.parts)/2, stop, t.join); err != nil {
+		if err := d.longPieces("Triangulate", len(t.parts)/2, stop, t.join); err != nil {
 			return err
 		}
 		half := t.parts[:0]
@@ -160,22 +161,6 @@ func (d *device) triangulate(op driver.Triangulate, stop *stopFlag) error {
 	found, err := d.collect(t, stop)
 	count[0] = uint32(found)
 	return err
-}
-
-// pieces runs f on 0 to n-1, on as many threads as there are. f returns about how many nanoseconds it took.
-func (d *device) pieces(name string, n int, stop *stopFlag, f func(i int) int) error {
-	var next atomic.Int64
-	return d.share(name, min(d.threads, n), stop, func(s *scratch) error {
-		for {
-			i := int(next.Add(1) - 1)
-			if i >= n {
-				return nil
-			}
-			if s.pace.spend(f(i)) {
-				return errAborted
-			}
-		}
-	})
 }
 
 func sliceAt[T any](b []byte, off int64, n int) []T {
@@ -190,12 +175,20 @@ func isqrt(n int) int {
 	return r
 }
 
+// sortStep is how many points are looked at between two looks at the clock.
+const sortStep = 1 << 13
+
 // sort sorts the distinct points by X, then Y.
-func (t *triangulation) sort(points []driver.Point) error {
+func (t *triangulation) sort(points []driver.Point, p *pace) error {
 	low, high := points[0], points[0]
-	for _, p := range points {
-		low.X, low.Y = min(low.X, p.X), min(low.Y, p.Y)
-		high.X, high.Y = max(high.X, p.X), max(high.Y, p.Y)
+	for part := range slices.Chunk(points, sortStep) {
+		for _, p := range part {
+			low.X, low.Y = min(low.X, p.X), min(low.Y, p.Y)
+			high.X, high.Y = max(high.X, p.X), max(high.Y, p.Y)
+		}
+		if p.spend(len(part)) {
+			return errAborted
+		}
 	}
 	if low.X < -driver.MaxPoint || low.Y < -driver.MaxPoint || high.X > driver.MaxPoint || high.Y > driver.MaxPoint {
 		return errPointRange
@@ -203,47 +196,72 @@ func (t *triangulation) sort(points []driver.Point) error {
 	t.low = low
 	t.xBits = uint(bits.Len32(uint32(high.X - low.X)))
 	t.yBits = uint(bits.Len32(uint32(high.Y - low.Y)))
-	for i, p := range points {
-		t.sorted[i] = keyed{uint64(p.X-low.X)<<t.yBits | uint64(p.Y-low.Y), uint32(i)}
+	n := 0
+	for part := range slices.Chunk(points, sortStep) {
+		for i, p := range part {
+			t.sorted[n+i] = keyed{uint64(p.X-low.X)<<t.yBits | uint64(p.Y-low.Y), uint32(n + i)}
+		}
+		if n += len(part); p.spend(2 * len(part)) {
+			return errAborted
+		}
 	}
-	t.sorted, t.spare = radixSort(t.sorted, t.spare, t.xBits+t.yBits)
-	n := 1
-	for _, k := range t.sorted[1:] { // the sort is stable: the first of equal points has the least index
-		if k.key != t.sorted[n-1].key {
-			t.sorted[n] = k
-			n++
+	var ok bool
+	if t.sorted, t.spare, ok = radixSort(t.sorted, t.spare, t.xBits+t.yBits, p); !ok {
+		return errAborted
+	}
+	n = 1
+	for part := range slices.Chunk(t.sorted[1:], sortStep) {
+		for _, k := range part { // the sort is stable: the first of equal points has the least index
+			if k.key != t.sorted[n-1].key {
+				t.sorted[n] = k
+				n++
+			}
+		}
+		if p.spend(2 * len(part)) {
+			return errAborted
 		}
 	}
 	t.sorted = t.sorted[:n]
 	return nil
 }
 
-// radixSort sorts by the low bits of the keys, stably. It returns the sorted one of the two slices, and the other.
-func radixSort(a, b []keyed, bits uint) (sorted, other []keyed) {
+// radixSort sorts by the low bits of the keys, stably. It returns the sorted one of the two slices, and the other; ok is
+// false where it was told to stop.
+func radixSort(a, b []keyed, bits uint, p *pace) (sorted, other []keyed, ok bool) {
 	const digit = 11 // its counters fit in the first-level cache
 	var counts [1 << digit]uint32
 	for shift := uint(0); shift < bits; shift += digit {
 		clear(counts[:])
-		for _, k := range a {
-			counts[k.key>>shift&(1<<digit-1)]++
+		for part := range slices.Chunk(a, sortStep) {
+			for _, k := range part {
+				counts[k.key>>shift&(1<<digit-1)]++
+			}
+			if p.spend(len(part)) {
+				return nil, nil, false
+			}
 		}
 		sum := uint32(0)
 		for i, c := range counts {
 			counts[i] = sum
 			sum += c
 		}
-		for _, k := range a {
-			c := &counts[k.key>>shift&(1<<digit-1)]
-			b[*c] = k
-			*c++
+		for part := range slices.Chunk(a, sortStep) {
+			for _, k := range part {
+				c := &counts[k.key>>shift&(1<<digit-1)]
+				b[*c] = k
+				*c++
+			}
+			if p.spend(5 * len(part)) {
+				return nil, nil, false
+			}
 		}
 		a, b = b, a
 	}
-	return a, b
+	return a, b, true
 }
 
 // strip triangulates strip i.
-func (t *triangulation) strip(i int) int {
+func (t *triangulation) strip(i int, p *pace) bool {
 	lo, hi := t.cuts[i], t.cuts[i+1]
 	in := t.sorted[lo:hi]
 	// Along Y, then against X: the order along X, then Y, turned by a quarter.
@@ -252,7 +270,10 @@ func (t *triangulation) strip(i int) int {
 	for j, k := range in {
 		in[j].key = k.key&(1<<t.yBits-1)<<width | (last - k.key>>t.yBits)
 	}
-	in, _ = radixSort(in, t.spare[lo:hi], t.yBits+width)
+	in, _, ok := radixSort(in, t.spare[lo:hi], t.yBits+width, p)
+	if !ok {
+		return false
+	}
 	for j, k := range in {
 		t.points[lo+j] = driver.Point{
 			X: t.low.X + int32(last-k.key&(1<<width-1)),
@@ -261,26 +282,42 @@ func (t *triangulation) strip(i int) int {
 		t.index[lo+j] = k.index
 	}
 	if hi-lo < 2 { // only where there are no other strips
-		return 0
+		return true
 	}
-	t.parts[i] = t.turn(t.build(uint32(lo), uint32(hi)))
-	return (hi - lo) * 300
+	part, ok := t.build(uint32(lo), uint32(hi), p)
+	if ok {
+		t.parts[i] = t.turn(part)
+	}
+	return ok
 }
 
 // join merges parts 2i and 2i+1.
-func (t *triangulation) join(i int) int {
-	t.parts[2*i] = t.merge(t.parts[2*i], t.parts[2*i+1])
-	return 200_000
+func (t *triangulation) join(i int, p *pace) bool {
+	var ok bool
+	t.parts[2*i], ok = t.merge(t.parts[2*i], t.parts[2*i+1], p)
+	return ok
 }
 
-// build triangulates points [lo, hi), at least two, which are sorted in the direction of the merges.
-func (m *mesh) build(lo, hi uint32) submesh {
+// build triangulates points [lo, hi), at least two, which are sorted in the direction of the merges. ok is false where it was
+// told to stop.
+func (m *mesh) build(lo, hi uint32, pace *pace) (p submesh, ok bool) {
 	n := hi - lo
 	if n > 3 {
 		mid := lo + n/2
-		return m.merge(m.build(lo, mid), m.build(mid, hi))
+		l, ok := m.build(lo, mid, pace)
+		if !ok {
+			return submesh{}, false
+		}
+		r, ok := m.build(mid, hi, pace)
+		if !ok {
+			return submesh{}, false
+		}
+		return m.merge(l, r, pace)
 	}
-	p := submesh{head: 6 * lo, tail: 6*hi - 2}
+	if pace.spend(50) {
+		return submesh{}, false
+	}
+	p = submesh{head: 6 * lo, tail: 6*hi - 2}
 	for e := p.head; e <= p.tail; e += 2 {
 		m.edges[e] = halfEdge{org: noHalf, next: e + 2}
 	}
@@ -288,7 +325,7 @@ func (m *mesh) build(lo, hi uint32) submesh {
 	a := p.add(m, lo, lo+1)
 	if n == 2 {
 		p.first, p.last = a, a^1
-		return p
+		return p, true
 	}
 	b := p.add(m, lo+1, lo+2)
 	m.splice(a^1, b)
@@ -300,16 +337,24 @@ func (m *mesh) build(lo, hi uint32) submesh {
 		c := p.connect(m, b, a)
 		p.first, p.last = c^1, c
 	}
-	return p
+	return p, true
 }
 
-// merge joins two parts; all points of l are before all of r in the direction of the merge. Names are those of the paper.
-func (m *mesh) merge(l, r submesh) submesh {
-	p := l
+// mergeStep is about how many nanoseconds a step of a merge takes. A merge takes few steps where points are even, and as many as
+// there are points where they are not.
+const mergeStep = 25
+
+// merge joins two parts; all points of l are before all of r in the direction of the merge. Names are those of the paper. ok
+// is false where it was told to stop.
+func (m *mesh) merge(l, r submesh, pace *pace) (p submesh, ok bool) {
+	p = l
 	m.edges[l.tail].next = r.head
 	p.tail = r.tail
 	ldo, ldi, rdi, rdo := l.first, l.last, r.first, r.last
 	for { // down to the lower common tangent
+		if pace.spend(mergeStep) {
+			return submesh{}, false
+		}
 		if m.ccw(m.edges[rdi].org, m.edges[ldi].org, m.dest(ldi)) {
 			ldi = m.leftNext(ldi)
 		} else if m.ccw(m.edges[ldi].org, m.dest(rdi), m.edges[rdi].org) {
@@ -326,6 +371,9 @@ func (m *mesh) merge(l, r submesh) submesh {
 		rdo = base
 	}
 	for { // up
+		if pace.spend(2 * mergeStep) {
+			return submesh{}, false
+		}
 		right, left := m.points[m.edges[base].org], m.points[m.dest(base)]
 		lc := m.edges[base^1].next
 		lp := m.points[m.dest(lc)]
@@ -336,7 +384,9 @@ func (m *mesh) merge(l, r submesh) submesh {
 			if !inCircle(left, right, lp, q) {
 				break
 			}
-			p.remove(m, lc)
+			if p.remove(m, lc); pace.spend(mergeStep) {
+				return submesh{}, false
+			}
 			lc, lp = e, q
 		}
 		rc := m.edges[base].prev
@@ -348,13 +398,15 @@ func (m *mesh) merge(l, r submesh) submesh {
 			if !inCircle(left, right, rp, q) {
 				break
 			}
-			p.remove(m, rc)
+			if p.remove(m, rc); pace.spend(mergeStep) {
+				return submesh{}, false
+			}
 			rc, rp = e, q
 		}
 		switch {
 		case !lok && !rok:
 			p.first, p.last = ldo, rdo
-			return p
+			return p, true
 		case !lok || rok && inCircle(lp, left, right, rp):
 			base = p.connect(m, rc, base^1)
 		default:

@@ -5,6 +5,7 @@ package cpu
 import (
 	"fmt"
 	"math"
+	"math/bits"
 	"slices"
 	"sync"
 
@@ -73,39 +74,64 @@ func (d *device) voronoi(op driver.Voronoi, stop *stopFlag) error {
 	if int64(len(raw)) < need || need > 0 && !aligned(raw) {
 		return fmt.Errorf("Scratch: %d bytes at %d are not %d, aligned", len(raw), op.Scratch.Off, need)
 	}
+	pace := newPace(stop)
 	for i, p := range v.sites {
 		if p.X < 0 || int(p.X) >= v.width || p.Y < 0 || int(p.Y) >= v.height {
 			return fmt.Errorf("Sites[%d] = (%d, %d): is no pixel of %dx%d", i, p.X, p.Y, v.width, v.height)
 		}
+		if pace.spend(1) {
+			return errAborted
+		}
 	}
 	if op.N == 0 {
-		return d.rows("Voronoi", v.height, v.width, stop, func(y int) {
-			for i := range v.row(y) {
-				v.row(y)[i] = driver.NoSite
-			}
-		})
+		return d.clearLabels(v.labels, stop)
 	}
 	switch op.Method {
 	case driver.BruteForce:
-		return d.rows("Voronoi", v.height, v.width*op.N, stop, v.bruteForceRow)
+		return d.runs(v, stop, v.bruteForce)
 	case driver.Grid:
-		return d.voronoiGrid(v, sliceAt[uint32](raw, 0, int(need/4)), stop)
+		return d.voronoiGrid(v, sliceAt[uint32](raw, 0, int(need/4)), &pace)
 	case driver.JumpFlood:
-		return d.voronoiJump(v, sliceAt[uint32](raw, 0, v.width*v.height), stop)
+		return d.voronoiJump(v, sliceAt[uint32](raw, 0, v.width*v.height), &pace)
 	}
-	return d.voronoiBanding(v, stop)
+	return d.voronoiBanding(v, &pace)
 }
 
 func (v *diagram) row(y int) []uint32 { return v.labels[y*v.width:][:v.width] }
 
-// rows runs f on each row, of about so many steps, on as many threads as there are.
-func (d *device) rows(name string, rows, steps int, stop *stopFlag, f func(y int)) error {
-	band := max(1, min(1<<15/max(steps, 1), rows/(4*d.threads)))
-	return d.pieces(name, (rows+band-1)/band, stop, func(i int) int {
-		for y := i * band; y < min((i+1)*band, rows); y++ {
-			f(y)
+// labelStep is how many labels are cleared at a time.
+const labelStep = 1 << 16
+
+func (d *device) clearLabels(labels []uint32, stop *stopFlag) error {
+	return d.pieces("Voronoi", (len(labels)+labelStep-1)/labelStep, stop, func(i int) int {
+		part := labels[i*labelStep : min((i+1)*labelStep, len(labels))]
+		for j := range part {
+			part[j] = driver.NoSite
 		}
-		return band * steps
+		return len(part) / 4
+	})
+}
+
+// place labels the pixels of the sites. It returns false where it was told to stop.
+func (v *diagram) place(labels []uint32, p *pace) bool {
+	for i, s := range slices.Backward(v.sites) { // of equal sites the least index stays
+		labels[int(s.Y)*v.width+int(s.X)] = uint32(i)
+		if p.spend(5) {
+			return false
+		}
+	}
+	return true
+}
+
+// runPixels is how many neighbouring pixels of a row a thread takes at a time.
+const runPixels = 1 << 10
+
+// runs calls f for runs of pixels [x0, x1) of row y, which are all the pixels. f returns false where it was told to stop.
+func (d *device) runs(v *diagram, stop *stopFlag, f func(x0, x1, y int, p *pace) bool) error {
+	n := (v.width + runPixels - 1) / runPixels
+	return d.longPieces("Voronoi", n*v.height, stop, func(i int, p *pace) bool {
+		x := i % n * runPixels
+		return f(x, min(x+runPixels, v.width), i/n, p)
 	})
 }
 
@@ -114,116 +140,127 @@ func (v *diagram) distance(i uint32, x, y int) int64 {
 	return dx*dx + dy*dy
 }
 
-func (v *diagram) bruteForceRow(y int) {
-	for x := range v.row(y) {
+// siteStep is how many sites are looked at between two looks at the clock.
+const siteStep = 1 << 14
+
+func (v *diagram) bruteForce(x0, x1, y int, p *pace) bool {
+	row := v.row(y)
+	for x := x0; x < x1; x++ {
 		best, least := uint32(0), int64(math.MaxInt64)
-		for i := range v.sites {
-			if d := v.distance(uint32(i), x, y); d < least {
-				best, least = uint32(i), d
+		for from := 0; from < len(v.sites); from += siteStep {
+			to := min(from+siteStep, len(v.sites))
+			for i := from; i < to; i++ {
+				if d := v.distance(uint32(i), x, y); d < least {
+					best, least = uint32(i), d
+				}
+			}
+			if p.spend(to - from) {
+				return false
 			}
 		}
-		v.row(y)[x] = best
+		row[x] = best
 	}
+	return true
 }
 
-// voronoiGrid sorts the sites into cells: starts[c] is where those of cell c begin in list.
-func (d *device) voronoiGrid(v *diagram, scratch []uint32, stop *stopFlag) error {
-	cell := voronoiCell(len(v.sites), v.width, v.height)
-	columns, rows := (v.width+cell-1)/cell, (v.height+cell-1)/cell
-	starts, list := scratch[:columns*rows+1], scratch[columns*rows+1:]
-	clear(starts)
-	at := func(p driver.Point) int { return int(p.Y)/cell*columns + int(p.X)/cell }
-	for _, p := range v.sites {
-		starts[at(p)]++
+// siteGrid has the sites sorted into cells: those of cell c are list[starts[c]:starts[c+1]], in the order of their indices.
+type siteGrid struct {
+	*diagram
+	cell, columns, rows int
+	starts, list        []uint32
+}
+
+func (d *device) voronoiGrid(v *diagram, scratch []uint32, p *pace) error {
+	g := siteGrid{diagram: v, cell: voronoiCell(len(v.sites), v.width, v.height)}
+	g.columns, g.rows = (v.width+g.cell-1)/g.cell, (v.height+g.cell-1)/g.cell
+	g.starts, g.list = scratch[:g.columns*g.rows+1], scratch[g.columns*g.rows+1:]
+	clear(g.starts)
+	at := func(p driver.Point) int { return int(p.Y)/g.cell*g.columns + int(p.X)/g.cell }
+	for _, s := range v.sites {
+		if g.starts[at(s)]++; p.spend(5) {
+			return errAborted
+		}
 	}
 	sum := uint32(0)
-	for c, n := range starts {
+	for c, n := range g.starts {
 		sum += n
-		starts[c] = sum
+		if g.starts[c] = sum; p.spend(1) {
+			return errAborted
+		}
 	}
-	for i, p := range slices.Backward(v.sites) { // so that a cell's are in the order of their indices
-		c := at(p)
-		starts[c]--
-		list[starts[c]] = uint32(i)
+	for i, s := range slices.Backward(v.sites) {
+		c := at(s)
+		g.starts[c]--
+		if g.list[g.starts[c]] = uint32(i); p.spend(10) {
+			return errAborted
+		}
 	}
-	return d.rows("Voronoi", v.height, 30*v.width, stop, func(y int) {
-		cy := y / cell
-		for x := range v.row(y) {
-			cx := x / cell
-			best, least := uint32(driver.NoSite), int64(math.MaxInt64)
-			look := func(c int) {
-				for _, i := range list[starts[c]:starts[c+1]] {
-					if d := v.distance(i, x, y); d < least || d == least && i < best {
-						best, least = i, d
-					}
-				}
+	return d.runs(v, p.stop, g.label)
+}
+
+func (g *siteGrid) label(x0, x1, y int, p *pace) bool {
+	row, cy := g.row(y), y/g.cell
+	for x := x0; x < x1; x++ {
+		cx := x / g.cell
+		best, least := uint32(driver.NoSite), int64(math.MaxInt64)
+		for r := 0; r < max(g.columns, g.rows); r++ {
+			// Cells of ring r are at least this far away.
+			if gap := int64((r-1)*g.cell + 1); r > 0 && gap*gap > least {
+				break
 			}
-			for r := 0; r < max(columns, rows); r++ {
-				// Cells of ring r are at least this far away.
-				if gap := int64((r-1)*cell + 1); r > 0 && gap*gap > least {
-					break
+			for j := max(cy-r, 0); j <= min(cy+r, g.rows-1); j++ {
+				step := 1
+				if j != cy-r && j != cy+r {
+					step = max(2*r, 1) // the sides of the ring only
 				}
-				for j := max(cy-r, 0); j <= min(cy+r, rows-1); j++ {
-					step := 1
-					if j != cy-r && j != cy+r {
-						step = max(2*r, 1) // the sides of the ring only
+				if p.spend(2 * (2*r/step + 1)) {
+					return false
+				}
+				for i := cx - r; i <= cx+r; i += step {
+					if i < 0 || i >= g.columns {
+						continue
 					}
-					for i := cx - r; i <= cx+r; i += step {
-						if i >= 0 && i < columns {
-							look(j*columns + i)
+					c := j*g.columns + i
+					for list := g.list[g.starts[c]:g.starts[c+1]]; len(list) > 0; {
+						n := min(len(list), siteStep)
+						for _, s := range list[:n] {
+							if d := g.distance(s, x, y); d < least || d == least && s < best {
+								best, least = s, d
+							}
+						}
+						if list = list[n:]; p.spend(2 * n) {
+							return false
 						}
 					}
 				}
 			}
-			v.row(y)[x] = best
 		}
-	})
+		row[x] = best
+	}
+	return true
 }
 
 // voronoiJump floods from one buffer into the other; the last step writes the labels.
-func (d *device) voronoiJump(v *diagram, spare []uint32, stop *stopFlag) error {
+func (d *device) voronoiJump(v *diagram, spare []uint32, p *pace) error {
 	first := 1
 	for first < max(v.width, v.height) {
 		first *= 2
 	}
 	first = max(first/2, 1)
-	steps := 0
-	for k := first; k >= 1; k /= 2 {
-		steps++
-	}
 	from, to := v.labels, spare
-	if steps%2 == 1 {
+	if bits.Len(uint(first))%2 == 1 { // as many steps
 		from, to = to, from
 	}
-	for i := range from {
-		from[i] = driver.NoSite
+	if err := d.clearLabels(from, p.stop); err != nil {
+		return err
 	}
-	for i, p := range slices.Backward(v.sites) { // of equal sites the least index stays
-		from[int(p.Y)*v.width+int(p.X)] = uint32(i)
+	if !v.place(from, p) {
+		return errAborted
 	}
 	for k := first; k >= 1; k /= 2 {
-		err := d.rows("Voronoi", v.height, 30*v.width, stop, func(y int) {
-			for x := range v.width {
-				best, least := uint32(driver.NoSite), int64(math.MaxInt64)
-				for j := y - k; j <= y+k; j += k {
-					if j < 0 || j >= v.height {
-						continue
-					}
-					for i := x - k; i <= x+k; i += k {
-						if i < 0 || i >= v.width {
-							continue
-						}
-						s := from[j*v.width+i]
-						if s == driver.NoSite {
-							continue
-						}
-						if d := v.distance(s, x, y); d < least || d == least && s < best {
-							best, least = s, d
-						}
-					}
-				}
-				to[y*v.width+x] = best
-			}
+		err := d.runs(v, p.stop, func(x0, x1, y int, p *pace) bool {
+			v.jump(to[y*v.width:], from, k, x0, x1, y)
+			return !p.spend(30 * (x1 - x0))
 		})
 		if err != nil {
 			return err
@@ -233,59 +270,86 @@ func (d *device) voronoiJump(v *diagram, spare []uint32, stop *stopFlag) error {
 	return nil
 }
 
+// jump has pixels [x0, x1) of row y ask others at distance k, and writes to that row.
+func (v *diagram) jump(row, from []uint32, k, x0, x1, y int) {
+	for x := x0; x < x1; x++ {
+		best, least := uint32(driver.NoSite), int64(math.MaxInt64)
+		for j := y - k; j <= y+k; j += k {
+			if j < 0 || j >= v.height {
+				continue
+			}
+			for i := x - k; i <= x+k; i += k {
+				if i < 0 || i >= v.width {
+					continue
+				}
+				s := from[j*v.width+i]
+				if s == driver.NoSite {
+					continue
+				}
+				if d := v.distance(s, x, y); d < least || d == least && s < best {
+					best, least = s, d
+				}
+			}
+		}
+		row[x] = best
+	}
+}
+
 // bandColumns is how many columns a thread takes at a time: 2 KiB of a row.
 const bandColumns = 512
 
 // voronoiBanding is exact and independent of the sites: a sweep down and one up find the nearest site within each column, and
 // then each row is the lower envelope of the parabolas over its columns' sites (Meijster and others, A general algorithm for
 // computing distance transforms in linear time, 2000).
-func (d *device) voronoiBanding(v *diagram, stop *stopFlag) error {
-	err := d.rows("Voronoi", v.height, v.width/4, stop, func(y int) {
-		row := v.row(y)
-		for i := range row {
-			row[i] = driver.NoSite
-		}
-	})
+func (d *device) voronoiBanding(v *diagram, p *pace) error {
+	if err := d.clearLabels(v.labels, p.stop); err != nil {
+		return err
+	}
+	if !v.place(v.labels, p) {
+		return errAborted
+	}
+	err := d.longPieces("Voronoi", (v.width+bandColumns-1)/bandColumns, p.stop, v.sweepBand)
 	if err != nil {
 		return err
 	}
-	for i, p := range slices.Backward(v.sites) { // of equal sites the least index stays
-		v.labels[int(p.Y)*v.width+int(p.X)] = uint32(i)
-	}
-	bands := (v.width + bandColumns - 1) / bandColumns
-	err = d.pieces("Voronoi", bands, stop, func(b int) int {
-		lo, hi := b*bandColumns, min((b+1)*bandColumns, v.width)
-		for y := 1; y < v.height; y++ {
-			above, row := v.row(y - 1)[lo:hi], v.row(y)[lo:hi]
-			for i, s := range row {
-				if s == driver.NoSite {
-					row[i] = above[i]
-				}
+	return d.longPieces("Voronoi", v.height, p.stop, v.envelopeRow)
+}
+
+// sweepBand finds the nearest site within each column of band b.
+func (v *diagram) sweepBand(b int, p *pace) bool {
+	lo, hi := b*bandColumns, min((b+1)*bandColumns, v.width)
+	for y := 1; y < v.height; y++ {
+		above, row := v.row(y - 1)[lo:hi], v.row(y)[lo:hi]
+		for i, s := range row {
+			if s == driver.NoSite {
+				row[i] = above[i]
 			}
 		}
-		for y := v.height - 2; y >= 0; y-- {
-			below, row := v.row(y + 1)[lo:hi], v.row(y)[lo:hi]
-			for i, s := range row {
-				t := below[i]
-				if t == s || t == driver.NoSite {
-					continue
-				}
-				if s == driver.NoSite {
-					row[i] = t
-					continue
-				}
-				up, down := int32(y)-v.sites[s].Y, v.sites[t].Y-int32(y)
-				if down < up || down == up && t < s {
-					row[i] = t
-				}
+		if p.spend(hi - lo) {
+			return false
+		}
+	}
+	for y := v.height - 2; y >= 0; y-- {
+		below, row := v.row(y + 1)[lo:hi], v.row(y)[lo:hi]
+		for i, s := range row {
+			t := below[i]
+			if t == s || t == driver.NoSite {
+				continue
+			}
+			if s == driver.NoSite {
+				row[i] = t
+				continue
+			}
+			up, down := int32(y)-v.sites[s].Y, v.sites[t].Y-int32(y)
+			if down < up || down == up && t < s {
+				row[i] = t
 			}
 		}
-		return v.height * (hi - lo) * 2
-	})
-	if err != nil {
-		return err
+		if p.spend(2 * (hi - lo)) {
+			return false
+		}
 	}
-	return d.rows("Voronoi", v.height, 10*v.width, stop, v.envelopeRow)
+	return true
 }
 
 // parabola is the squared distance to a site along a row.
@@ -300,14 +364,17 @@ type parabola struct {
 var envelopes = sync.Pool{New: func() any { return new([]parabola) }}
 
 // envelopeRow replaces the sites within columns by the nearest ones. Parabolas that touch the envelope in one pixel stay in it,
-// because they may have the least index there.
-func (v *diagram) envelopeRow(y int) {
+// because they may have the least index there. It returns false where it was told to stop.
+func (v *diagram) envelopeRow(y int, pace *pace) bool {
 	row := v.row(y)
 	memory := envelopes.Get().(*[]parabola)
 	defer envelopes.Put(memory)
 	hull := (*memory)[:0]
 	defer func() { *memory = hull }()
 	for x, s := range row {
+		if pace.spend(5) {
+			return false
+		}
 		if s == driver.NoSite {
 			continue
 		}
@@ -327,11 +394,14 @@ func (v *diagram) envelopeRow(y int) {
 		hull = append(hull, p)
 	}
 	if len(hull) == 0 {
-		return
+		return true
 	}
 	k := 0
 	at := func(i int, x int64) int64 { return (x-hull[i].x)*(x-hull[i].x) + hull[i].g }
 	for x := range row {
+		if pace.spend(5) {
+			return false
+		}
 		best, least := hull[k].site, at(k, int64(x))
 		for k+1 < len(hull) && hull[k+1].from <= int64(x) {
 			k++
@@ -343,6 +413,7 @@ func (v *diagram) envelopeRow(y int) {
 		}
 		row[x] = best
 	}
+	return true
 }
 
 // ceilDiv is a/b rounded up, for b > 0.

@@ -162,6 +162,27 @@ func (d *device) share(name string, n int, stop *stopFlag, work func(*scratch) e
 	return j.first
 }
 
+// pieces runs f on 0 to n-1, on as many threads as there are. f returns about how many nanoseconds it took: few times [paceNs].
+func (d *device) pieces(name string, n int, stop *stopFlag, f func(i int) int) error {
+	return d.longPieces(name, n, stop, func(i int, p *pace) bool { return !p.spend(f(i)) })
+}
+
+// longPieces is pieces for such as may take long and keep the pace themselves. f returns false where it was told to stop.
+func (d *device) longPieces(name string, n int, stop *stopFlag, f func(i int, p *pace) bool) error {
+	var next atomic.Int64
+	return d.share(name, min(d.threads, n), stop, func(s *scratch) error {
+		for {
+			i := int(next.Add(1) - 1)
+			if i >= n {
+				return nil
+			}
+			if !f(i, &s.pace) {
+				return errAborted
+			}
+		}
+	})
+}
+
 // help takes part in a job, and in others that come soon.
 func (c *crew) help(j *sharedOp) {
 	defer func() { c.tokens <- struct{}{} }()

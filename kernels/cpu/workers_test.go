@@ -112,6 +112,53 @@ func TestStopWhilePaused(t *testing.T) {
 	f.ok(s[2].Wait(t.Context()))
 }
 
+// Each piece of an op that can take long looks up from its work: it ends when it is to stop, and so pauses for others.
+func TestLongPiecesLookUp(t *testing.T) {
+	const n = 100_000
+	row := &diagram{sites: make([]driver.Point, n), width: n, height: 1, labels: make([]uint32, n)}
+	column := &diagram{sites: row.sites, width: 1, height: n, labels: row.labels}
+	grid := &siteGrid{row, n, 1, 1, []uint32{0, n}, make([]uint32, n)}
+	lines := make([]driver.Point, n) // two: merging them takes as many steps as there are points
+	for i := range lines {
+		lines[i] = driver.Point{X: int32(i / (n / 2)), Y: int32(i % (n / 2))}
+	}
+	newTriangulation := func() *triangulation {
+		return &triangulation{
+			sorted: make([]keyed, n), spare: make([]keyed, n), cuts: []int{0, n}, parts: make([]submesh, 1),
+			mesh: mesh{points: make([]driver.Point, n), index: make([]uint32, n), edges: make([]halfEdge, 6*n)},
+		}
+	}
+	run := func(f func(p *pace) bool) (ok bool) {
+		stop := new(stopFlag)
+		stop.Store(true)
+		p := newPace(stop)
+		return f(&p)
+	}
+	for name, f := range map[string]func(p *pace) bool{
+		"sites":                func(p *pace) bool { return row.place(row.labels, p) },
+		"brute force":          func(p *pace) bool { return row.bruteForce(0, 1, 0, p) },
+		"sites in one cell":    func(p *pace) bool { return grid.label(0, 1, 0, p) },
+		"columns":              func(p *pace) bool { return column.sweepBand(0, p) },
+		"the envelope":         func(p *pace) bool { return row.envelopeRow(0, p) },
+		"the order of points":  func(p *pace) bool { return newTriangulation().sort(lines, p) == nil },
+		"a strip":              func(p *pace) bool { return newTriangulation().strip(0, p) },
+		"a triangulated strip": func(p *pace) bool { _, ok := newTriangulation().build(0, n, p); return ok },
+		"a merge": func(p *pace) bool {
+			x := newTriangulation()
+			copy(x.points, lines)
+			never := newPace(new(stopFlag))
+			l, _ := x.build(0, n/2, &never)
+			r, _ := x.build(n/2, n, &never)
+			_, ok := x.merge(l, r, p)
+			return ok
+		},
+	} {
+		if run(f) {
+			t.Errorf("%s: does not look up", name)
+		}
+	}
+}
+
 // Streams are busy as long as they have work, whatever becomes of it.
 func TestBusy(t *testing.T) {
 	f := newFixture(t, 1, 1<<20)
