@@ -49,7 +49,7 @@ func (d cpuDriver) Open(ordinal int) (driver.Device, error) {
 		n = runtime.GOMAXPROCS(0)
 	}
 	dev := &device{threads: n}
-	dev.turns.changed.L = &dev.turns.mu
+	dev.turns.init(n)
 	for l := range dev.crews {
 		c := &dev.crews[l]
 		c.tokens = make(chan struct{}, n-1)
@@ -100,6 +100,7 @@ func (d *device) Close() error {
 	for l := range d.crews {
 		d.crews[l].running.Wait()
 	}
+	d.turns.close()
 	if streams != 0 || mems != 0 {
 		return fmt.Errorf("cpu: device closed with %d streams and %d blocks of memory in use", streams, mems)
 	}

@@ -43,19 +43,95 @@ const priorities = 3
 
 // turns lets ops of higher priority go first: the workers of others pause between pieces of about [paceNs] as long as a stream
 // of higher priority has work. So an op has all threads within about that time, however many ops of lower priority run.
+//
+// And it keeps one thread free for work of the highest priority that is still to come: for a while after the last of it, all
+// but one may work on anything else. A program whose threads all compute looks at its connections every 10 ms only (the Go
+// runtime polls when a thread has nothing else to do), which is longer than a strip may take in all.
 type turns struct {
-	busy   [priorities]atomic.Int32 // streams that have work
-	paused atomic.Int32             // workers
+	busy    [priorities]atomic.Int32 // streams that have work
+	paused  atomic.Int32             // workers
+	working atomic.Int32             // workers below the highest priority that don't pause
+	most    int32                    // of them, while a thread is kept free
+
+	epoch time.Time
+	until atomic.Int64 // ns since epoch: until then a thread is kept free
 
 	mu      sync.Mutex
 	changed sync.Cond
+	over    *time.Timer // wakes those who wait when until has come; nil before the first time
+}
+
+const (
+	highest = priorities - 1
+	// keptFree is how long a thread is kept free for more: strips come several times a second.
+	keptFree = time.Second
+)
+
+func (t *turns) init(threads int) {
+	t.changed.L = &t.mu
+	t.most = int32(max(threads-1, 1))
+	t.epoch = time.Now()
 }
 
 func (t *turns) begin(level int) { t.busy[level].Add(1) }
 
 func (t *turns) end(level int) {
-	if t.busy[level].Add(-1) == 0 && level > 0 {
+	if t.busy[level].Add(-1) > 0 || level == 0 {
+		return
+	}
+	if level == highest {
+		t.until.Store(int64(time.Since(t.epoch) + keptFree))
+		t.mu.Lock()
+		if t.over == nil {
+			t.over = time.AfterFunc(keptFree, t.wake)
+		} else {
+			t.over.Reset(keptFree)
+		}
+		t.mu.Unlock()
+	}
+	t.wake()
+}
+
+// close is called when there are no streams any more.
+func (t *turns) close() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.over != nil {
+		t.over.Stop()
+	}
+}
+
+// enter begins to count a worker. It waits where a thread is kept free and all others work, until the op is to stop.
+func (t *turns) enter(stop *stopFlag) {
+	if stop.level == highest {
+		return
+	}
+	for !t.room(t.working.Add(1)) && !stop.Load() {
+		t.working.Add(-1)
+		t.paused.Add(1) // before the look at what there is room for, as wake has it the other way round
+		t.sleep(func() bool { return t.room(t.working.Load()+1) || stop.Load() })
+		t.paused.Add(-1)
+	}
+}
+
+// leave ends what enter began.
+func (t *turns) leave(stop *stopFlag) {
+	if stop.level < highest && !t.room(t.working.Add(-1)+1) {
 		t.wake()
+	}
+}
+
+// room reports whether so many may work.
+func (t *turns) room(n int32) bool {
+	return n <= t.most || t.busy[highest].Load() == 0 && int64(time.Since(t.epoch)) >= t.until.Load()
+}
+
+// sleep waits until it is over, which is looked at again after each wake.
+func (t *turns) sleep(over func() bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for !over() {
+		t.changed.Wait()
 	}
 }
 
@@ -74,11 +150,13 @@ func (t *turns) outranked(level int) bool {
 // 4 ms until the system moves one: see BenchmarkStripLatency in package polygon.
 const pauseAwake = 600 * time.Microsecond
 
-// wait pauses while there is work of higher priority and the op is not to stop.
+// wait pauses a worker while there is work of higher priority, or no room for it, and the op is not to stop.
 func (t *turns) wait(stop *stopFlag) {
-	if !t.outranked(stop.level) {
+	if !t.outranked(stop.level) && (stop.level == highest || t.room(t.working.Load())) {
 		return
 	}
+	t.leave(stop)
+	defer t.enter(stop)
 	t.paused.Add(1) // before the look at busy, as wake has it the other way round
 	defer t.paused.Add(-1)
 	for start := time.Now(); time.Since(start) < pauseAwake; runtime.Gosched() {
@@ -86,11 +164,7 @@ func (t *turns) wait(stop *stopFlag) {
 			return
 		}
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for t.outranked(stop.level) && !stop.Load() {
-		t.changed.Wait()
-	}
+	t.sleep(func() bool { return !t.outranked(stop.level) || stop.Load() })
 }
 
 // wake has those who wait look again.
@@ -214,6 +288,9 @@ func (j *sharedOp) join() bool {
 
 func (j *sharedOp) do() {
 	defer j.hands.Done()
+	t := &j.dev.turns
+	t.enter(j.stop)
+	defer t.leave(j.stop)
 	s := j.dev.lease()
 	s.pace = newPace(j.stop)
 	err := guard(j.name, func() error { return j.work(s) })

@@ -3,6 +3,7 @@ package cpu
 import (
 	"context"
 	"errors"
+	"math"
 	"runtime"
 	"sync/atomic"
 	"testing"
@@ -87,6 +88,62 @@ func TestHigherPriorityGoesFirst(t *testing.T) {
 		if n := turns.busy[p].Load(); n != 0 {
 			t.Errorf("%d streams of priority %d are busy", n, p)
 		}
+	}
+}
+
+// After work of the highest priority, others leave a thread free for a while, and then take it.
+func TestOneThreadIsKeptFree(t *testing.T) {
+	f := newFixture(t, 2, 1<<20)
+	s := newStreams(t, f)
+	turns := &s[0].dev.turns
+	before := time.Since(turns.epoch)
+	f.ok(s[2].Fill(driver.Slice{}, 0))
+	f.ok(s[2].Wait(t.Context()))
+	if until := time.Duration(turns.until.Load()); until < before+keptFree || until > time.Since(turns.epoch)+keptFree {
+		t.Errorf("it is kept free until %v, and the work was done between %v and %v", until, before, time.Since(turns.epoch))
+	}
+	turns.until.Store(math.MaxInt64) // however slow this machine is
+	var low, middle spin
+	var end atomic.Bool
+	low.on(t, s[0], 2, &end)
+	eventually(t, "the lowest works", func() bool { return low.pieces.Load() > 100 })
+	if n := low.workers.Load(); n != 1 {
+		t.Errorf("%d workers on it", n)
+	}
+	middle.on(t, s[1], 2, &end)
+	// So do the second workers of both, which there is no room for.
+	eventually(t, "the lowest pauses", func() bool { return middle.workers.Load() == 1 && turns.paused.Load() == 3 })
+	at, m := low.pieces.Load(), middle.pieces.Load()
+	eventually(t, "the middle works", func() bool { return middle.pieces.Load() > m+100 })
+	if n := middle.workers.Load(); n != 1 {
+		t.Errorf("%d workers in the middle", n)
+	}
+	if n := low.pieces.Load(); n != at {
+		t.Errorf("%d pieces on the lowest meanwhile", n-at)
+	}
+	turns.until.Store(0)
+	turns.wake()
+	eventually(t, "two work in the middle", func() bool { return middle.workers.Load() == 2 })
+	end.Store(true)
+	f.ok(s[1].Wait(t.Context()))
+	f.ok(s[0].Wait(t.Context()))
+	if n := turns.working.Load(); n != 0 {
+		t.Errorf("%d are counted as working", n)
+	}
+
+	// Who waits for room can be stopped.
+	turns.until.Store(math.MaxInt64)
+	var never atomic.Bool
+	low, middle = spin{}, spin{}
+	middle.on(t, s[1], 2, &never)
+	eventually(t, "the middle works", func() bool { return middle.pieces.Load() > 10 })
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := s[1].Wait(ctx); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	if n := turns.working.Load(); n != 0 {
+		t.Errorf("%d are counted as working", n)
 	}
 }
 
