@@ -29,8 +29,6 @@ type Config struct {
 	// [*OverloadError], or, where no batch job waits, the last interactive one. Line-scan jobs count, but are never
 	// refused.
 	MaxWaiting int
-	// StagingBuffers and StagingBytes are how many host buffers [Device.Staging] has, and how large; 0 means 8 and 4 MiB.
-	StagingBuffers, StagingBytes int
 	// Observe, unless nil, is called at the end of each [Device.Do], on its goroutine and before it returns.
 	Observe func(JobEvent)
 	// Poison fills memory with 0xA5 before and after its use, so that reads of what was never written, or of what
@@ -52,7 +50,6 @@ type Device struct {
 	dev     driver.Device
 	info    driver.Info
 	mem     *memory
-	staging *HostRing
 	sched   sched
 	poison  bool
 	lost    chan struct{}
@@ -74,18 +71,6 @@ func Open(d driver.Driver, cfg Config) (*Device, error) {
 	}
 	if cfg.MaxWaiting == 0 {
 		cfg.MaxWaiting = defaultMaxWaiting
-	}
-	if cfg.StagingBuffers < 0 || cfg.StagingBuffers > maxStagingBuffers {
-		return nil, &ArgError{"Open", "Config.StagingBuffers", cfg.StagingBuffers, fmt.Sprintf("must be 0 to %d", maxStagingBuffers)}
-	}
-	if cfg.StagingBytes < 0 {
-		return nil, &ArgError{"Open", "Config.StagingBytes", cfg.StagingBytes, "must not be negative"}
-	}
-	if cfg.StagingBuffers == 0 {
-		cfg.StagingBuffers = defaultStagingBuffers
-	}
-	if cfg.StagingBytes == 0 {
-		cfg.StagingBytes = defaultStagingBytes
 	}
 	var streams [numClasses]int
 	for c, f := range [numClasses]struct {
@@ -119,7 +104,6 @@ func Open(d driver.Driver, cfg Config) (*Device, error) {
 		dev:     dev,
 		info:    info,
 		mem:     newMemory(mem),
-		staging: newHostRing(dev, cfg),
 		poison:  cfg.Poison,
 		lost:    make(chan struct{}),
 		observe: cfg.Observe,
@@ -166,7 +150,7 @@ func (d *Device) Memory() MemoryStats {
 }
 
 // Close waits for the jobs that run, refuses those that still wait with [ErrClosed], and frees the device. It returns
-// an error that matches [ErrLeak] if kept blocks were not freed, or residents or staging buffers are held. Calls after the first do nothing.
+// an error that matches [ErrLeak] if kept blocks were not freed or residents are held. Calls after the first do nothing.
 func (d *Device) Close() error {
 	d.mu.Lock()
 	if d.closed {
@@ -176,7 +160,6 @@ func (d *Device) Close() error {
 	d.closed = true
 	d.mu.Unlock()
 	d.sched.shut(ErrClosed, false)
-	d.staging.shut()
 	d.jobs.Wait()
 	var errs []error
 	for c := range d.sched.classes {
@@ -184,7 +167,7 @@ func (d *Device) Close() error {
 			errs = append(errs, s.Close())
 		}
 	}
-	errs = append(errs, d.staging.close(), d.mem.close(), d.dev.Close())
+	errs = append(errs, d.mem.close(), d.dev.Close())
 	return errors.Join(errs...)
 }
 

@@ -7,7 +7,10 @@
 // Memory has three kinds of tenants. What a job allocates goes back with it, or before with [Free]. State of sessions is
 // allocated with [Keep] and stays until [Kept.Free]. What can be made again, such as prepared regions and frames that were
 // uploaded once, is a [Resident] of [Store]: it stays while there is room, and is evicted when nobody holds it and others
-// need the memory. [HostRing] is the host's side of copies.
+// need the memory.
+//
+// Copies take host memory of any kind. A backend that needs it page-locked copies by way of buffers of its own, but for what
+// [Device.RegisterHost] told it of.
 //
 // Jobs have a [Class] and a deadline, which travel in their contexts: see [WithClass] and [WithDeadline]. They wait by
 // class, and in a class by deadline; those that can't be in time are refused before anything is uploaded, and when too many

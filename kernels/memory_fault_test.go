@@ -24,7 +24,7 @@ func TestEveryFaultOfMemory(t *testing.T) {
 func faultOfMemory(t *testing.T, f *devicetest.Faulty, poisoning bool) {
 	t.Helper()
 	fails := f.Failure()
-	dev, err := Open(f, Config{MemoryBytes: 1 << 14, Streams: 1, LineScanStreams: 1, BatchStreams: 1, StagingBuffers: 1, StagingBytes: 4096, Poison: poisoning})
+	dev, err := Open(f, Config{MemoryBytes: 1 << 14, Streams: 1, LineScanStreams: 1, BatchStreams: 1, Poison: poisoning})
 	if err != nil {
 		if _, fired := f.Fired(); !fired || !errors.Is(err, fails.Err) {
 			t.Errorf("%+v: Open: %v", fails, err)
@@ -49,9 +49,6 @@ func faultOfMemory(t *testing.T, f *devicetest.Faulty, poisoning bool) {
 		f.Arm(devicetest.Failure{}) // all is visited: what follows is not to fail
 	}
 	idle(t, dev)
-	if s := dev.Staging().Stats(); s.Leased != 0 {
-		t.Errorf("%+v: %+v", fails, s)
-	}
 	select {
 	case <-dev.Lost():
 		isLost(t, dev)
@@ -74,19 +71,15 @@ type memoryWork struct {
 	kept     *Kept[byte]
 	resident *Resident[byte]
 	held     bool
-	staging  *HostBuffer
 }
 
 func (w *memoryWork) run() (err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	if w.staging, err = w.dev.Staging().Lease(ctx, 2000, "frame"); err != nil {
-		return err
+	frame := make([]byte, 2000)
+	for i := range frame {
+		frame[i] = byte(i * 7)
 	}
-	for i, b := 0, w.staging.Bytes(); i < len(b); i++ {
-		b[i] = byte(i * 7)
-	}
-	want := bytes.Clone(w.staging.Bytes())
 	if w.kept, err = Keep[byte](w.dev, 500, "state"); err != nil {
 		return err
 	}
@@ -95,7 +88,7 @@ func (w *memoryWork) run() (err error) {
 	}
 	w.held = true
 	if err := w.dev.Do(ctx, Job{Label: "upload"}, func(q *Queue) error {
-		return Upload(q, w.resident.Buffer(), w.staging.Bytes())
+		return Upload(q, w.resident.Buffer(), frame)
 	}); err != nil {
 		return err
 	}
@@ -119,13 +112,13 @@ func (w *memoryWork) run() (err error) {
 		return errors.New("the frame is gone, with room for it")
 	}
 	w.held = true
-	state := make([]byte, 500)
+	back, state := make([]byte, 2000), make([]byte, 500)
 	if err := w.dev.Do(ctx, Job{Label: "read"}, func(q *Queue) error {
-		return errors.Join(Download(q, w.staging.Bytes(), buf), Download(q, state, w.kept.Buffer))
+		return errors.Join(Download(q, back, buf), Download(q, state, w.kept.Buffer))
 	}); err != nil {
 		return err
 	}
-	if !bytes.Equal(w.staging.Bytes(), want) || !bytes.Equal(state, bytes.Repeat([]byte{3}, 500)) {
+	if !bytes.Equal(back, frame) || !bytes.Equal(state, bytes.Repeat([]byte{3}, 500)) {
 		return errors.New("what was kept has changed")
 	}
 	w.resident.Release()
@@ -142,9 +135,6 @@ func (w *memoryWork) run() (err error) {
 
 // end gives back what run got.
 func (w *memoryWork) end() {
-	if w.staging != nil {
-		w.staging.Release()
-	}
 	if w.kept != nil {
 		w.kept.Free()
 	}

@@ -21,7 +21,6 @@ type state struct {
 	reopened  uint64
 	memory    kernels.MemoryStats
 	jobs      kernels.SchedStats
-	staging   kernels.StagingStats
 	prepared  preparedStats
 	frames    frameStats
 	recipes   int
@@ -96,15 +95,6 @@ var stateMetrics = func() (all []stateMetric) {
 	counter("device_memory_evictions_total", "Residents of the device's memory that made room for others.",
 		func(st *state) float64 { return float64(st.memory.Evictions) })
 
-	gauges("staging_buffers", "Host buffers for copies to and from the device: total, allocated, leased, high_water (most leased at once).", "kind",
-		func(st *state, emit func(float64, ...string)) {
-			emit(float64(st.staging.Buffers), "total")
-			emit(float64(st.staging.Allocated), "allocated")
-			emit(float64(st.staging.Leased), "leased")
-			emit(float64(st.staging.HighWater), "high_water")
-		})
-	gauge("staging_waiting", "Those who wait for a host buffer.", func(st *state) float64 { return float64(st.staging.Waiting) })
-
 	gauge("prepared_regions_bytes", "Memory of the device that holds prepared regions of recipes and streams.", func(st *state) float64 { return float64(st.prepared.bytes) })
 	counter("prepared_regions_hits_total", "Frames that found their regions prepared.", func(st *state) float64 { return float64(st.prepared.hits) })
 	counter("prepared_regions_misses_total", "Frames whose regions had to be prepared.", func(st *state) float64 { return float64(st.prepared.misses) })
@@ -158,7 +148,7 @@ func (c stateCollector) Collect(ch chan<- prometheus.Metric) {
 	n, _ := c.s.recipes.size()
 	st := &state{
 		available: c.s.dev.available(), reopened: c.s.dev.regained(),
-		memory: dev.Memory(), jobs: dev.Sched(), staging: dev.Staging().Stats(),
+		memory: dev.Memory(), jobs: dev.Sched(),
 		prepared: c.s.prepared.stats(), frames: c.s.frames.totals(), recipes: n,
 	}
 	for _, m := range stateMetrics {

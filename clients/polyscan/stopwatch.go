@@ -40,14 +40,7 @@ func (w *stopwatch) Open(ordinal int) (driver.Device, error) {
 		return nil, err
 	}
 	w.device = d
-	t := timedDevice{d, w}
-	if a, ok := d.(driver.HostAllocator); ok {
-		return struct {
-			timedDevice
-			driver.HostAllocator
-		}{t, a}, nil
-	}
-	return t, nil
+	return timedDevice{d, w}, nil
 }
 
 func (w *stopwatch) start() {

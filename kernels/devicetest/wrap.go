@@ -13,7 +13,7 @@ import (
 
 // Event is a call that a wrapped driver saw.
 type Event struct {
-	Op     string // "Open", "Alloc", "AllocHost", "NewStream", "Upload", "Download", "Fill", "MaskPrepare", "MaskReduce", "MaskRaster" or "Wait"
+	Op     string // "Open", "Alloc", "NewStream", "Upload", "Download", "Fill", "MaskPrepare", "MaskReduce", "MaskRaster" or "Wait"
 	Stream int    // number of the stream, from 1; 0 where there is none
 	Bytes  int64  // asked for, or moved: see [Record]
 	Args   any    // the op struct of mask ops
@@ -81,28 +81,6 @@ func (d *wrappedDevice) Alloc(n int64) (driver.Mem, error) {
 		return err
 	})
 	return m, err
-}
-
-// AllocHost implements [driver.HostAllocator], with ordinary memory where the device has none of its own.
-func (d *wrappedDevice) AllocHost(n int) ([]byte, error) {
-	var b []byte
-	err := call(d.drv.hooks, Event{Op: "AllocHost", Bytes: int64(n)}, nil, func() (err error) {
-		if a, ok := d.Device.(driver.HostAllocator); ok {
-			b, err = a.AllocHost(n)
-			return err
-		}
-		b = make([]byte, n)
-		return nil
-	})
-	return b, err
-}
-
-// FreeHost implements [driver.HostAllocator].
-func (d *wrappedDevice) FreeHost(b []byte) error {
-	if a, ok := d.Device.(driver.HostAllocator); ok {
-		return a.FreeHost(b)
-	}
-	return nil
 }
 
 func (d *wrappedDevice) NewStream(priority int) (driver.Stream, error) {
