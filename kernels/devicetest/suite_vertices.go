@@ -66,7 +66,7 @@ func (s Suite) vertices(t T, dev driver.Device) {
 	}
 	r := newRig(t, dev)
 	defer r.close(t)
-	for _, c := range Choices(s.Seed, s.Random) {
+	for _, c := range Choices(s.Seed, s.Random/4) {
 		got, err := r.vertices(t, c)
 		if err != nil {
 			t.Errorf("%s: %v", c.Name, err)

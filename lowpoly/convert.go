@@ -1,0 +1,277 @@
+package lowpoly
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"image/color"
+	"slices"
+	"time"
+
+	"github.com/polyscan/polyscan/kernels"
+	"github.com/polyscan/polyscan/kernels/driver"
+)
+
+// Picture is what [Convert] made of an image.
+type Picture struct {
+	// Pixels in Format, rows of the mesh's Width without a gap. Format is that of the image, unless the stage says another.
+	Pixels []byte
+	Format driver.PixelFormat
+	Mesh   Mesh
+	// Backend that computed it, such as "cpu" or "cuda".
+	Backend string
+	// Queue is how long the call waited for memory and a stream of the device, and Compute how long the work took from there.
+	Queue, Compute time.Duration
+}
+
+// Convert makes a low-poly picture of an image, in one job on dev. What it doesn't take is an [*InvalidError]; where the device has
+// no room the error is a [*kernels.CapacityError]. Time grows with the pixels, and hardly with the vertices.
+//
+// Vertices are corners of pixels, those of the image among them, so the triangles cover all of it, and each pixel has the
+// colour of one. Samples of all channels are treated alike, alpha too. An image without edges has vertices all over.
+//
+// It takes device memory for the image twice, or for the image and 6 bytes a pixel, and some 200 bytes a vertex. Between
+// steps, jobs of more urgent classes go first.
+func Convert(ctx context.Context, dev *kernels.Device, im Image, opt Options) (*Picture, error) {
+	if err := im.check(); err != nil {
+		return nil, err
+	}
+	rule, n, err := opt.rule(im.Width, im.Height)
+	if err != nil {
+		return nil, err
+	}
+	c := &conversion{Image: im, opt: opt, rule: rule, n: n, out: &Picture{Backend: dev.Info().Backend}}
+	if err := c.plan(dev); err != nil {
+		return nil, err
+	}
+	err = dev.Do(ctx, kernels.Job{Label: "lowpoly", Footprint: c.footprint(), Units: int64(im.Width) * int64(im.Height)}, c.run)
+	if err != nil {
+		return nil, err
+	}
+	return c.out, nil
+}
+
+// conversion is a Convert in progress.
+type conversion struct {
+	Image
+	opt  Options
+	rule driver.VertexRule
+	n    int // vertices wanted
+	out  *Picture
+
+	// Scratch bytes of the ops, and of the Voronoi stage.
+	choosing, triangulating, shading, labelling int64
+
+	image  driver.Image
+	points kernels.Buffer[driver.Point] // room for n; when they are chosen, those that there are
+	edges  []uint16                     // of stages that show them
+}
+
+func (c *conversion) plan(dev *kernels.Device) (err error) {
+	if c.choosing, err = dev.SelectVerticesScratch(c.n, c.Width, c.Height, c.rule); err != nil {
+		return err
+	}
+	if c.triangulating, err = dev.TriangulateScratch(c.n); err != nil {
+		return err
+	}
+	if c.shading, err = dev.ShadeScratch(2*c.n, c.Width, c.Height, c.opt.Method); err != nil {
+		return err
+	}
+	if c.opt.Stage == Voronoi {
+		c.labelling, err = dev.VoronoiScratch(c.n, c.Width, c.Height, driver.VoronoiDefault)
+	}
+	return err
+}
+
+// footprint is what run allocates at most. It frees in the reverse order of its allocs, so steps count one by one.
+func (c *conversion) footprint() int64 {
+	pixels, scratch := c.Width*c.Height, func(n int64) int64 { return kernels.Bytes[byte](int(n)) }
+	choose := kernels.Bytes[uint16](pixels) + kernels.Bytes[driver.Point](len(c.opt.Previous)) + kernels.Bytes[uint32](1) + scratch(c.choosing)
+	mesh := kernels.Bytes[driver.Triangle](2*c.n) + kernels.Bytes[uint32](1)
+	shade := scratch(int64(pixels)*int64(c.Format.PixelBytes())) + scratch(2*int64(c.n)*int64(c.Format.PixelBytes())) + scratch(c.shading)
+	steps := max(choose, mesh+max(scratch(c.triangulating), shade))
+	if c.opt.Stage == Voronoi {
+		steps = max(steps, kernels.Bytes[driver.Point](c.n)+kernels.Bytes[uint32](pixels)+scratch(c.labelling))
+	}
+	return kernels.Bytes[byte](int(c.bytes())) + kernels.Bytes[driver.Point](c.n) + steps
+}
+
+func (c *conversion) run(q *kernels.Queue) error {
+	c.out.Queue = q.Waited()
+	start := time.Now()
+	s := &stack{q: q}
+	src := take[byte](s, int(c.bytes()), "image")
+	points := take[driver.Point](s, c.n, "points")
+	if s.err != nil {
+		return s.err
+	}
+	if err := kernels.UploadGather(q, src, c.Data); err != nil {
+		return err
+	}
+	c.image = driver.Image{Data: src.Slice(), Width: c.Width, Height: c.Height, Stride: c.stride(), Format: c.Format}
+	c.points = points
+	if err := c.choose(q); err != nil {
+		return err
+	}
+	if err := c.shade(q); err != nil {
+		return err
+	}
+	var err error
+	switch c.opt.Stage {
+	case Edges, Points:
+		c.showEdges()
+	case Voronoi:
+		err = c.showVoronoi(q)
+	case Wireframe:
+		c.showWireframe()
+	}
+	c.out.Compute = time.Since(start)
+	return err
+}
+
+// stack is the memory of a step, to be given back in the reverse order.
+type stack struct {
+	q     *kernels.Queue
+	err   error // the first one of take
+	frees []func() error
+}
+
+// take is kernels.Alloc.
+func take[T kernels.Elem](s *stack, n int, label string) (b kernels.Buffer[T]) {
+	if s.err == nil && n > 0 {
+		b, s.err = kernels.Alloc[T](s.q, n, label)
+		s.frees = append(s.frees, func() error { return kernels.Free(s.q, b) })
+	}
+	return b
+}
+
+func (s *stack) free() error {
+	for _, f := range slices.Backward(s.frees) {
+		if err := f(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// choose is the steps from the image to the vertices.
+func (c *conversion) choose(q *kernels.Queue) error {
+	s := &stack{q: q}
+	edges := take[uint16](s, c.Width*c.Height, "edges")
+	previous := take[driver.Point](s, len(c.opt.Previous), "previous")
+	count := take[uint32](s, 1, "count")
+	scratch := take[byte](s, int(c.choosing), "scratch")
+	if s.err != nil {
+		return s.err
+	}
+	if len(c.opt.Previous) > 0 {
+		if err := kernels.Upload(q, previous, c.opt.Previous); err != nil {
+			return err
+		}
+	}
+	if err := q.Edges(driver.Edges{Src: c.image, Dst: edges.Slice()}); err != nil {
+		return err
+	}
+	if err := q.Yield(); err != nil {
+		return err
+	}
+	if err := q.SelectVertices(driver.SelectVertices{
+		Edges: edges.Slice(), Width: c.Width, Height: c.Height, VertexRule: c.rule, N: c.n,
+		Previous: previous.Slice(), NPrevious: previous.Len(),
+		Points: c.points.Slice(), Count: count.Slice(), Scratch: scratch.Slice(),
+	}); err != nil {
+		return err
+	}
+	var found [1]uint32
+	if err := kernels.Download(q, found[:], count); err != nil {
+		return err
+	}
+	if c.opt.Stage == Edges || c.opt.Stage == Points {
+		c.edges = make([]uint16, edges.Len())
+		if err := kernels.Download(q, c.edges, edges); err != nil {
+			return err
+		}
+	}
+	if err := q.Yield(); err != nil {
+		return err
+	}
+	if int64(found[0]) > int64(c.n) {
+		return fmt.Errorf("lowpoly: the device chose %d vertices, %d were wanted", found[0], c.n)
+	}
+	c.points = c.points.Range(0, int(found[0]))
+	c.out.Mesh = Mesh{Width: c.Width, Height: c.Height, Points: make([]driver.Point, found[0])}
+	if err := kernels.Download(q, c.out.Mesh.Points, c.points); err != nil {
+		return err
+	}
+	return s.free()
+}
+
+// shade is the steps from the vertices to the picture.
+func (c *conversion) shade(q *kernels.Queue) error {
+	s := &stack{q: q}
+	n := c.points.Len()
+	triangles := take[driver.Triangle](s, 2*n, "triangles")
+	count := take[uint32](s, 1, "count")
+	work := &stack{q: q}
+	scratch := take[byte](work, int(c.triangulating), "scratch")
+	if err := cmp.Or(s.err, work.err); err != nil {
+		return err
+	}
+	if err := q.Triangulate(driver.Triangulate{
+		Points: c.points.Slice(), N: n, Triangles: triangles.Slice(), Count: count.Slice(), Scratch: scratch.Slice(),
+	}); err != nil {
+		return err
+	}
+	if err := q.Yield(); err != nil {
+		return err
+	}
+	if err := work.free(); err != nil {
+		return err
+	}
+	size := c.Format.PixelBytes()
+	dst := take[byte](s, c.Width*c.Height*size, "picture")
+	colors := take[byte](s, 2*n*size, "colours")
+	scratch = take[byte](s, int(c.shading), "scratch")
+	if s.err != nil {
+		return s.err
+	}
+	if err := q.Shade(driver.Shade{
+		Src: c.image, Points: c.points.Slice(), N: n, Triangles: triangles.Slice(), Count: count.Slice(), Max: 2 * n,
+		Color: c.opt.Color, Method: c.opt.Method,
+		Dst:    driver.Image{Data: dst.Slice(), Width: c.Width, Height: c.Height, Stride: c.Width * size, Format: c.Format},
+		Colors: colors.Slice(), Scratch: scratch.Slice(),
+	}); err != nil {
+		return err
+	}
+	c.out.Pixels, c.out.Format = make([]byte, dst.Len()), c.Format
+	if err := kernels.Download(q, c.out.Pixels, dst); err != nil {
+		return err
+	}
+	var found [1]uint32
+	if err := kernels.Download(q, found[:], count); err != nil {
+		return err
+	}
+	if err := q.Yield(); err != nil {
+		return err
+	}
+	if int64(found[0]) > int64(2*n) {
+		return fmt.Errorf("lowpoly: the device returned %d triangles of %d points", found[0], n)
+	}
+	m := &c.out.Mesh
+	m.Triangles = make([]driver.Triangle, found[0])
+	pixels := make([]byte, len(m.Triangles)*size)
+	if err := kernels.Download(q, m.Triangles, triangles.Range(0, len(m.Triangles))); err != nil {
+		return err
+	}
+	if err := kernels.Download(q, pixels, colors.Range(0, len(pixels))); err != nil {
+		return err
+	}
+	if err := q.Wait(); err != nil {
+		return err
+	}
+	m.Colors = make([]color.NRGBA, len(m.Triangles))
+	for i := range m.Colors {
+		m.Colors[i] = colorOf(pixels[i*size:][:size], c.Format)
+	}
+	return s.free()
+}

@@ -1,0 +1,5 @@
+//go:build !race
+
+package lowpoly_test
+
+const raceEnabled = false
