@@ -1,11 +1,11 @@
-// Diffusion: what all solvers have in common. diffusion_box.go is the one for problems without barriers.
+// Diffusion: what all solvers have in common. diffusion_box.go has the solver for problems without barriers,
+// diffusion_graph.go that for others.
 
 package cpu
 
 import (
 	"errors"
 	"fmt"
-	"math"
 	"unsafe"
 
 	"github.com/polyscan/polyscan/kernels/driver"
@@ -26,6 +26,7 @@ const setupMagic = 0x5e7d1ff5
 type setupHeader struct {
 	Magic         uint64
 	Width, Height uint32
+	Barriers      bool
 	Counts        driver.DiffusionCounts
 }
 
@@ -34,9 +35,10 @@ type solveHeader struct {
 	Channels, Cycles uint32
 	Update           float32 // of the last cycle
 	_                uint32
+	Rho              [driver.MaxDiffusionChannels]float64 // of the conjugate gradients
 }
 
-// headerRoom is what a header takes.
+// diffusionHeaderBytes is the room of a header.
 const diffusionHeaderBytes = driver.Align
 
 // arena hands out parts of a block, in the order in which they are asked for; with a nil block it counts.
@@ -59,7 +61,11 @@ func (d *device) DiffusionSetupBytes(g driver.DiffusionGrid) (int64, error) {
 		return 0, fmt.Errorf("cpu: DiffusionSetup: %w", err)
 	}
 	a := arena{end: diffusionHeaderBytes}
-	layBox(&a, g.Width, g.Height)
+	if g.Barriers {
+		layGraph(&a, g.Width, g.Height)
+	} else {
+		layBox(&a, g.Width, g.Height)
+	}
 	return a.end, nil
 }
 
@@ -72,17 +78,17 @@ func (d *device) DiffusionStateBytes(g driver.DiffusionGrid, channels int) (int6
 		return 0, fmt.Errorf("cpu: DiffusionSolve: %w", err)
 	}
 	a := arena{end: diffusionHeaderBytes}
-	laySolve(&a, g, channels)
-	layBoxState(&a, g.Width, g.Height, channels)
+	if g.Barriers {
+		layGraphState(&a, g.Width, g.Height, channels)
+	} else {
+		layBoxState(&a, g.Width, g.Height, channels)
+	}
 	return a.end, nil
 }
 
 func checkDiffusion(g driver.DiffusionGrid) error {
-	switch {
-	case g.Width < 1 || g.Width > driver.MaxSide || g.Height < 1 || g.Height > driver.MaxSide || g.Width*g.Height > driver.MaxPixels:
+	if g.Width < 1 || g.Width > driver.MaxSide || g.Height < 1 || g.Height > driver.MaxSide || g.Width*g.Height > driver.MaxPixels {
 		return fmt.Errorf("Grid = %dx%d: sides must be 1 to %d, and no more than %d pixels", g.Width, g.Height, driver.MaxSide, driver.MaxPixels)
-	case g.Barriers:
-		return fmt.Errorf("Grid.Barriers: %w", driver.ErrNotSupported)
 	}
 	return nil
 }
@@ -127,47 +133,49 @@ func (d *device) diffusionSetup(op driver.DiffusionSetup, stop *stopFlag) error 
 	}
 	w, h := op.Grid.Width, op.Grid.Height
 	head := (*setupHeader)(unsafe.Pointer(&dst[0]))
-	*head = setupHeader{Width: uint32(w), Height: uint32(h)}
-	for y := range h {
-		for x, f := range flags[y*w:][:w] {
-			if f == driver.DiffusionFixed {
-				head.Counts.Fixed++
-			} else if f != 0 {
-				return fmt.Errorf("Flags: pixel (%d, %d) has %#x: without barriers it must be 0 or %#x", x, y, f, driver.DiffusionFixed)
-			}
-		}
+	*head = setupHeader{Width: uint32(w), Height: uint32(h), Barriers: op.Grid.Barriers}
+	means := driver.DiffusionFixed
+	if op.Grid.Barriers {
+		means = driver.DiffusionAllFlags
 	}
-	if head.Counts.Fixed == 0 {
-		head.Counts.Void = uint32(w * h)
+	for i, f := range flags {
+		if f&^means != 0 {
+			return fmt.Errorf("Flags: pixel (%d, %d) has %#x: may have %#x", i%w, i/w, f, means)
+		}
+		head.Counts.Fixed += uint32(f & driver.DiffusionFixed)
 	}
 	a := arena{b: dst, end: diffusionHeaderBytes}
-	box := layBox(&a, w, h)
-	box.dev, box.stop = d, stop
-	if err := box.setUp(flags, head.Counts.Fixed == 0); err != nil {
-		return err
+	if op.Grid.Barriers {
+		g := layGraph(&a, w, h)
+		g.dev, g.stop = d, stop
+		void, err := g.setUp(flags)
+		if err != nil {
+			return err
+		}
+		head.Counts.Void = uint32(void)
+	} else {
+		b := layBox(&a, w, h)
+		b.dev, b.stop = d, stop
+		if head.Counts.Fixed == 0 {
+			head.Counts.Void = uint32(w * h)
+		}
+		if err := b.setUp(flags, head.Counts.Fixed == 0); err != nil {
+			return err
+		}
 	}
 	head.Magic = setupMagic
 	out[0] = head.Counts
 	return nil
 }
 
-// diffusionSolve is a solve under way.
-type diffusionSolve struct {
-	dev      *device
-	stop     *stopFlag
-	w, h     int
-	channels int
-	flags    []byte
-	x        []float32 // planes
-	old      []float32 // x before the cycle
-	rowMax   []float32 // of each row
-}
-
-func laySolve(a *arena, g driver.DiffusionGrid, channels int) (s diffusionSolve) {
-	s.w, s.h, s.channels = g.Width, g.Height, channels
-	s.old = a.floats(g.Width * g.Height * channels)
-	s.rowMax = a.floats(g.Height)
-	return s
+// diffuser solves for the pixels of planes that are not fixed, by cycles.
+type diffuser interface {
+	// begin is called once, when x has its first values.
+	begin(x []float32) error
+	// cycle returns about how large the error was before it, or is after it.
+	cycle(x []float32) (float32, error)
+	// residual is the largest one.
+	residual(x []float32) (float32, error)
 }
 
 var errNotSetUp = errors.New("Setup: is not what a DiffusionSetup made for this grid")
@@ -221,38 +229,45 @@ func (d *device) diffusionSolve(op driver.DiffusionSolve, stop *stopFlag) error 
 		return fmt.Errorf("Start = %d: is none", op.Start)
 	}
 	made := (*setupHeader)(unsafe.Pointer(&setup[0]))
-	if made.Magic != setupMagic || int(made.Width) != g.Width || int(made.Height) != g.Height {
+	if made.Magic != setupMagic || int(made.Width) != g.Width || int(made.Height) != g.Height || made.Barriers != g.Barriers {
 		return errNotSetUp
 	}
-	a := arena{b: state, end: diffusionHeaderBytes}
-	s := laySolve(&a, g, op.Channels)
-	s.dev, s.stop, s.flags, s.x = d, stop, flags, x
 	head := (*solveHeader)(unsafe.Pointer(&state[0]))
+	sa, a := arena{b: setup, end: diffusionHeaderBytes}, arena{b: state, end: diffusionHeaderBytes}
+	var solver diffuser
+	var inv []float32
+	if g.Barriers {
+		s := layGraph(&sa, g.Width, g.Height)
+		s.dev, s.stop = d, stop
+		vectors := layGraphState(&a, g.Width, g.Height, op.Channels)
+		vectors.head = head
+		s.open(vectors, op.Channels)
+		solver, inv = s, s.inv
+	} else {
+		s := layBox(&sa, g.Width, g.Height)
+		s.dev, s.stop = d, stop
+		s.open(layBoxState(&a, g.Width, g.Height, op.Channels), op.Channels)
+		solver, inv = s, s.inv
+	}
 	if op.Start == driver.DiffusionContinue {
 		if int(head.Channels) != op.Channels {
 			return errors.New("Start: there is nothing in State to continue with")
 		}
 	} else {
 		*head = solveHeader{}
-		if err := s.begin(colours, op.Start); err != nil {
+		for c := range op.Channels {
+			if err := d.fillIn(x[c*n:][:n], colours[c*n:][:n], flags, inv, g, op.Start, stop); err != nil {
+				return err
+			}
+		}
+		if err := solver.begin(x); err != nil {
 			return err
 		}
 		head.Channels = uint32(op.Channels)
 	}
-
-	sa := arena{b: setup, end: diffusionHeaderBytes}
-	box := layBox(&sa, g.Width, g.Height)
-	box.dev, box.stop = d, stop
-	box.layVectors(layBoxState(&a, g.Width, g.Height, op.Channels), op.Channels)
 	var res driver.DiffusionStatus
 	for range op.Cycles {
-		if err := s.keep(); err != nil {
-			return err
-		}
-		if err := box.cycle(x); err != nil {
-			return err
-		}
-		if res.Update, err = s.change(); err != nil {
+		if res.Update, err = solver.cycle(x); err != nil {
 			return err
 		}
 		res.Ratio = firstRatio
@@ -267,7 +282,7 @@ func (d *device) diffusionSolve(op driver.DiffusionSolve, stop *stopFlag) error 
 		}
 	}
 	res.Cycles = head.Cycles
-	if res.Residual, err = box.residual(x, s.rowMax); err != nil {
+	if res.Residual, err = solver.residual(x); err != nil {
 		return err
 	}
 	out[0] = res
@@ -285,73 +300,32 @@ func (d *device) bands(name string, rows, ns int, stop *stopFlag, f func(from, t
 	})
 }
 
-// begin sets X: the colours where they are given, and elsewhere what the start is to be.
-func (s *diffusionSolve) begin(colours []float32, start driver.DiffusionStart) error {
-	n := s.w * s.h
-	for c := range s.channels {
-		from, to := colours[c*n:][:n], s.x[c*n:][:n]
-		// The sum of each row goes by itself, so that it does not depend on who computes it.
-		err := s.dev.bands("DiffusionSolve", s.h, s.w, s.stop, func(y0, y1 int) {
-			for y := y0; y < y1; y++ {
-				sum := float32(0)
-				for i := y * s.w; i < (y+1)*s.w; i++ {
-					if s.flags[i]&driver.DiffusionFixed != 0 {
-						sum += from[i]
-					}
-				}
-				s.rowMax[y] = sum
+// fillIn sets a plane: the colours where they are given, and elsewhere what the start is to be, or their mean where there is no
+// equation.
+func (d *device) fillIn(x, colours []float32, flags []byte, inv []float32, g driver.DiffusionGrid, start driver.DiffusionStart, stop *stopFlag) error {
+	pace := newPace(stop)
+	sum, count := 0.0, 0
+	for y := range g.Height {
+		for i := y * g.Width; i < (y+1)*g.Width; i++ {
+			if flags[i]&driver.DiffusionFixed != 0 {
+				sum += float64(colours[i])
+				count++
 			}
-		})
-		if err != nil {
-			return err
 		}
-		sum, count := 0.0, 0
-		for _, v := range s.rowMax {
-			sum += float64(v)
-		}
-		for _, f := range s.flags {
-			count += int(f & driver.DiffusionFixed)
-		}
-		mean := float32(sum / math.Max(float64(count), 1))
-		err = s.dev.bands("DiffusionSolve", s.h, s.w, s.stop, func(y0, y1 int) {
-			for i := y0 * s.w; i < y1*s.w; i++ {
-				if s.flags[i]&driver.DiffusionFixed != 0 {
-					to[i] = from[i]
-				} else if start == driver.DiffusionFromMean || count == 0 {
-					to[i] = mean
-				}
-			}
-		})
-		if err != nil {
-			return err
+		if pace.spend(g.Width) {
+			return errAborted
 		}
 	}
-	return nil
-}
-
-func (s *diffusionSolve) keep() error {
-	return s.dev.bands("DiffusionSolve", len(s.x)/s.w, s.w/4, s.stop, func(y0, y1 int) {
-		copy(s.old[y0*s.w:y1*s.w], s.x[y0*s.w:y1*s.w])
-	})
-}
-
-// change is by how much a pixel has changed at most since keep.
-func (s *diffusionSolve) change() (float32, error) {
-	n := s.w * s.h
-	err := s.dev.bands("DiffusionSolve", s.h, s.w*s.channels, s.stop, func(y0, y1 int) {
-		for y := y0; y < y1; y++ {
-			m := float32(0)
-			for c := range s.channels {
-				a, b := s.x[c*n+y*s.w:][:s.w], s.old[c*n+y*s.w:][:s.w]
-				for i, v := range a {
-					v -= b[i]
-					m = max(m, v, -v)
-				}
+	mean := float32(sum / float64(max(count, 1)))
+	return d.bands("DiffusionSolve", g.Height, g.Width, stop, func(y0, y1 int) {
+		for i := y0 * g.Width; i < y1*g.Width; i++ {
+			if flags[i]&driver.DiffusionFixed != 0 {
+				x[i] = colours[i]
+			} else if start == driver.DiffusionFromMean || inv[i] == 0 {
+				x[i] = mean
 			}
-			s.rowMax[y] = m
 		}
 	})
-	return largest(s.rowMax), err
 }
 
 func largest(v []float32) (m float32) {

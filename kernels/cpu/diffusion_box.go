@@ -40,6 +40,7 @@ type box struct {
 	w, h   int
 	inv    []float32 // 1/neighbours; 0 where there is no equation
 	levels []boxLevel
+	state  boxState
 }
 
 func layBox(a *arena, w, h int) *box {
@@ -55,17 +56,28 @@ func layBox(a *arena, w, h int) *box {
 	return b
 }
 
-// layBoxState returns the memory of the levels' vectors.
-func layBoxState(a *arena, w, h, channels int) []float32 {
+// boxState is what a solve keeps.
+type boxState struct {
+	old    []float32 // the image before the cycle
+	rows   []float32 // a number for each row
+	levels []float32 // the levels' vectors
+}
+
+func layBoxState(a *arena, w, h, channels int) (s boxState) {
+	s.old, s.rows = a.floats(w*h*channels), a.floats(h)
 	n := 0
 	for w > 2 || h > 2 {
 		w, h = (w+1)/2, (h+1)/2
 		n += 2 * channels * (w + 2) * (h + 2)
 	}
-	return a.floats(n)
+	s.levels = a.floats(n)
+	return s
 }
 
-func (b *box) layVectors(v []float32, channels int) {
+// open makes the levels of a set-up usable, with memory for their vectors.
+func (b *box) open(s boxState, channels int) {
+	b.state = s
+	v := s.levels
 	for k := range b.levels {
 		l := &b.levels[k]
 		n := l.points()
@@ -401,8 +413,36 @@ func (l *boxLevel) invert(from, to int) {
 	}
 }
 
-// cycle is one V-cycle on the image.
-func (b *box) cycle(x []float32) error {
+func (*box) begin([]float32) error { return nil }
+
+// cycle is one V-cycle on the image. It returns by how much a pixel has changed at most.
+func (b *box) cycle(x []float32) (float32, error) {
+	if err := b.bands(len(x)/b.w, b.w/4, func(y0, y1 int) {
+		copy(b.state.old[y0*b.w:y1*b.w], x[y0*b.w:y1*b.w])
+	}); err != nil {
+		return 0, err
+	}
+	if err := b.correct(x); err != nil {
+		return 0, err
+	}
+	n := b.w * b.h
+	err := b.bands(b.h, len(x)/b.h, func(y0, y1 int) {
+		for y := y0; y < y1; y++ {
+			m := float32(0)
+			for p := y * b.w; p < len(x); p += n {
+				was := b.state.old[p:][:b.w]
+				for i, v := range x[p:][:b.w] {
+					v -= was[i]
+					m = max(m, v, -v)
+				}
+			}
+			b.state.rows[y] = m
+		}
+	})
+	return largest(b.state.rows), err
+}
+
+func (b *box) correct(x []float32) error {
 	for range boxSmooth {
 		if err := b.sweep(x, 0, 1); err != nil {
 			return err
@@ -510,7 +550,7 @@ func (b *box) residualRow(dst, plane []float32, y int) {
 }
 
 // residual is the largest one.
-func (b *box) residual(x, rowMax []float32) (float32, error) {
+func (b *box) residual(x []float32) (float32, error) {
 	n := b.w * b.h
 	err := b.bands(b.h, 2*len(x)/b.h, func(from, to int) {
 		r := make([]float32, b.w)
@@ -522,10 +562,10 @@ func (b *box) residual(x, rowMax []float32) (float32, error) {
 					m = max(m, v, -v)
 				}
 			}
-			rowMax[y] = m
+			b.state.rows[y] = m
 		}
 	})
-	return largest(rowMax), err
+	return largest(b.state.rows), err
 }
 
 // restrictFinest makes the right-hand side of the first coarse level of the residual of the image.

@@ -58,7 +58,7 @@ const grayLevel = 1.0 / 255 // of an 8-bit channel
 // The suite has all scenes, at a size at which its oracle is quick; here are the larger ones.
 func TestDiffusionExact(t *testing.T) {
 	small, large := devicetest.Scenes(1, 140), devicetest.Scenes(1, 256)
-	for _, s := range append(small[1:7], large[0], large[5]) {
+	for _, s := range append(append(small[1:7], large[0], large[5]), devicetest.BarrierScenes(1, 140)...) {
 		t.Run(s.Name, func(t *testing.T) {
 			t.Parallel()
 			compareWithExact(t, s)
@@ -80,14 +80,40 @@ func compareWithExact(t *testing.T, s *devicetest.Scene) {
 	}
 }
 
+// A set-up is for the grid that it was made for.
+func TestDiffusionOtherSetup(t *testing.T) {
+	plain, walls := devicetest.NewScene("", 12, 10, 1), devicetest.NewScene("", 12, 10, 1)
+	plain.Fix(3, 3, 1)
+	walls.Fix(3, 3, 1)
+	walls.Block(5, 5, true)
+	d := newDiffusion(t, 1, walls, grayLevel)
+	d.ok(d.s.DiffusionSetup(d.setup))
+	d.wait()
+	d.solve.Grid.Barriers = false
+	if err := errors.Join(d.s.DiffusionSolve(d.solve), d.s.Wait(context.Background())); err == nil || !strings.Contains(err.Error(), "Setup: is not") {
+		t.Errorf("a set-up with barriers, a solve without: %v", err)
+	}
+	d.setup.Grid.Barriers = false
+	if err := errors.Join(d.s.DiffusionSetup(d.setup), d.s.Wait(context.Background())); err == nil || !strings.Contains(err.Error(), "pixel (5, 5)") {
+		t.Errorf("a set-up without barriers of flags that have some: %v", err)
+	}
+	p := newDiffusion(t, 1, plain, grayLevel)
+	p.solve.Grid.Width, p.solve.Grid.Height = 10, 12
+	p.ok(p.s.DiffusionSetup(p.setup))
+	if err := errors.Join(p.s.DiffusionSolve(p.solve), p.s.Wait(context.Background())); err == nil || !strings.Contains(err.Error(), "Setup: is not") {
+		t.Errorf("a set-up of 12x10, a solve of 10x12: %v", err)
+	}
+}
+
 // Threads share rows as they come, and the bits are the same.
 func TestDiffusionThreads(t *testing.T) {
-	s := devicetest.Scenes(2, 200)[0]
-	want, status := newDiffusion(t, 1, s, grayLevel/4).run()
-	for _, threads := range []int{2, 3, 7} {
-		got, st := newDiffusion(t, threads, s, grayLevel/4).run()
-		if d := devicetest.CompareDiffusion(got, want, s.Width, 0); d != nil || st != status {
-			t.Errorf("%d threads: %+v instead of %+v: %v", threads, st, status, d)
+	for _, s := range []*devicetest.Scene{devicetest.Scenes(2, 200)[0], devicetest.BarrierScenes(2, 200)[1]} {
+		want, status := newDiffusion(t, 1, s, grayLevel/4).run()
+		for _, threads := range []int{2, 3, 7} {
+			got, st := newDiffusion(t, threads, s, grayLevel/4).run()
+			if d := devicetest.CompareDiffusion(got, want, s.Width, 0); d != nil || st != status {
+				t.Errorf("%s, %d threads: %+v instead of %+v: %v", s.Name, threads, st, status, d)
+			}
 		}
 	}
 }
@@ -134,22 +160,21 @@ func TestDiffusionStops(t *testing.T) {
 func TestDiffusionRefuses(t *testing.T) {
 	s := devicetest.Scenes(1, 20)[0]
 	for name, spoil := range map[string]func(*diffusionFixture){
-		"Grid":           func(d *diffusionFixture) { d.setup.Grid.Width = 0 },
-		"Flags":          func(d *diffusionFixture) { d.setup.Grid.Height++ },
-		"Dst":            func(d *diffusionFixture) { d.setup.Dst.Len = 300 },
-		"Counts":         func(d *diffusionFixture) { d.setup.Counts.Len = 4 },
-		"Flags: ":        func(d *diffusionFixture) { d.solve.Flags.Len-- },
-		"Setup":          func(d *diffusionFixture) { d.solve.Setup.Len-- },
-		"Channels":       func(d *diffusionFixture) { d.solve.Channels = 5 },
-		"Colours":        func(d *diffusionFixture) { d.solve.Channels = 2 },
-		"X":              func(d *diffusionFixture) { d.solve.X.Len -= 4 },
-		"State":          func(d *diffusionFixture) { d.solve.State.Len /= 2 },
-		"State to":       func(d *diffusionFixture) { d.solve.Start = driver.DiffusionContinue },
-		"Status":         func(d *diffusionFixture) { d.solve.Status.Len = 8 },
-		"Cycles":         func(d *diffusionFixture) { d.solve.Cycles = 0 },
-		"Tolerance":      func(d *diffusionFixture) { d.solve.Tolerance = -1 },
-		"Start":          func(d *diffusionFixture) { d.solve.Start = 9 },
-		"Grid.Barriers:": func(d *diffusionFixture) { d.setup.Grid.Barriers = true },
+		"Grid":      func(d *diffusionFixture) { d.setup.Grid.Width = 0 },
+		"Flags":     func(d *diffusionFixture) { d.setup.Grid.Height++ },
+		"Dst":       func(d *diffusionFixture) { d.setup.Dst.Len = 300 },
+		"Counts":    func(d *diffusionFixture) { d.setup.Counts.Len = 4 },
+		"Flags: ":   func(d *diffusionFixture) { d.solve.Flags.Len-- },
+		"Setup":     func(d *diffusionFixture) { d.solve.Setup.Len-- },
+		"Channels":  func(d *diffusionFixture) { d.solve.Channels = 5 },
+		"Colours":   func(d *diffusionFixture) { d.solve.Channels = 2 },
+		"X":         func(d *diffusionFixture) { d.solve.X.Len -= 4 },
+		"State":     func(d *diffusionFixture) { d.solve.State.Len /= 2 },
+		"State to":  func(d *diffusionFixture) { d.solve.Start = driver.DiffusionContinue },
+		"Status":    func(d *diffusionFixture) { d.solve.Status.Len = 8 },
+		"Cycles":    func(d *diffusionFixture) { d.solve.Cycles = 0 },
+		"Tolerance": func(d *diffusionFixture) { d.solve.Tolerance = -1 },
+		"Start":     func(d *diffusionFixture) { d.solve.Start = 9 },
 	} {
 		d := newDiffusion(t, 1, s, grayLevel/4)
 		d.ok(d.s.Fill(d.solve.State, 0))
@@ -180,9 +205,6 @@ func FuzzDiffusion(f *testing.F) {
 			}
 			s.Flags[i] |= b[i] & driver.DiffusionAllFlags
 		}
-		if s.Barriers() {
-			return
-		}
 		x, status := newDiffusion(t, 2, s, grayLevel/4).run()
 		if d := devicetest.CompareDiffusion(x, s.Exact(), width, grayLevel/2); d != nil || status.Converged != 1 {
 			t.Errorf("%dx%d: %+v: %v", width, height, status, d)
@@ -192,10 +214,7 @@ func FuzzDiffusion(f *testing.F) {
 
 // BenchmarkDiffusion is a megapixel, RGB, from nothing to a quarter of a level: the set-up, the solve, and both.
 func BenchmarkDiffusion(b *testing.B) {
-	for _, s := range devicetest.Scenes(1, 1024)[:7] {
-		if s.Channels != 3 || s.Name[0] == 'f' && s.Name[1] == 'e' {
-			continue
-		}
+	for _, s := range append(devicetest.Scenes(1, 1024)[:7], devicetest.BarrierScenes(1, 1024)[:5]...) {
 		for _, threads := range []int{1, 2} {
 			b.Run(fmt.Sprintf("%s/threads=%d", strings.ReplaceAll(s.Name, " ", "_"), threads), func(b *testing.B) {
 				d := newDiffusion(b, threads, s, grayLevel/4)

@@ -190,6 +190,179 @@ func Scenes(seed uint64, side int) []*Scene {
 	return out
 }
 
+// Block blocks the edge between pixel (x, y) and the one at its right, or below it where down is set; outside of the image it does
+// nothing.
+func (s *Scene) Block(x, y int, down bool) {
+	if x < 0 || y < 0 || x >= s.Width || y >= s.Height {
+		return
+	}
+	f := driver.DiffusionBlockRight
+	if down {
+		f = driver.DiffusionBlockDown
+	}
+	s.Flags[y*s.Width+x] |= f
+}
+
+// Walls adds n curves of blocked edges, lo to hi pixels long in an image of 1024x1024.
+func (s *Scene) Walls(r *rand.Rand, n int, lo, hi float64) {
+	scale := float64(max(s.Width, s.Height)) / 1024
+	for range n {
+		length := (lo + (hi-lo)*r.Float64()) * scale
+		at, _ := bezier(r, s.Width, s.Height, length)
+		steps := int(8*length) + 8
+		x0, y0 := at(0)
+		px, py := int(math.Floor(x0)), int(math.Floor(y0)) // the corner at the top left of a pixel
+		for i := range steps {
+			fx, fy := at(float64(i+1) / float64(steps))
+			x, y := int(math.Floor(fx)), int(math.Floor(fy))
+			for k := min(px, x); k < max(px, x); k++ {
+				s.Block(k, py-1, true)
+			}
+			for k := min(py, y); k < max(py, y); k++ {
+				s.Block(x-1, k, false)
+			}
+			px, py = x, y
+		}
+	}
+}
+
+// Snake makes one corridor, so many pixels wide, of the image, from 0 at its begin to 1 at its end.
+func (s *Scene) Snake(wide int) {
+	last := 0
+	for k, y := 0, wide; y < s.Height; k, y = k+1, y+wide {
+		for x := range s.Width {
+			if gap := k%2 == 0 && x >= s.Width-wide || k%2 == 1 && x < wide; !gap {
+				s.Block(x, y-1, true)
+			}
+		}
+		last = y
+	}
+	for y := range min(wide, s.Height) {
+		s.Fix(0, y, 0)
+	}
+	x := s.Width - 1
+	if last/wide%2 == 1 {
+		x = 0
+	}
+	for y := last; y < s.Height; y++ {
+		s.Fix(x, y, 1)
+	}
+}
+
+// Maze makes a maze of corridors one pixel wide, with one way between any two pixels, by depth-first search.
+func (s *Scene) Maze(r *rand.Rand) {
+	for i := range s.Flags {
+		s.Flags[i] |= driver.DiffusionBlockRight | driver.DiffusionBlockDown
+	}
+	seen := make([]bool, len(s.Flags))
+	stack := []int{0}
+	seen[0] = true
+	for len(stack) > 0 {
+		i := stack[len(stack)-1]
+		x, y := i%s.Width, i/s.Width
+		ways := make([]int, 0, 4)
+		for k, d := range [4][2]int{{1, 0}, {0, 1}, {-1, 0}, {0, -1}} {
+			if a, b := x+d[0], y+d[1]; a >= 0 && b >= 0 && a < s.Width && b < s.Height && !seen[b*s.Width+a] {
+				ways = append(ways, k)
+			}
+		}
+		if len(ways) == 0 {
+			stack = stack[:len(stack)-1]
+			continue
+		}
+		j := i
+		switch ways[r.IntN(len(ways))] {
+		case 0:
+			s.Flags[i] &^= driver.DiffusionBlockRight
+			j = i + 1
+		case 1:
+			s.Flags[i] &^= driver.DiffusionBlockDown
+			j = i + s.Width
+		case 2:
+			j = i - 1
+			s.Flags[j] &^= driver.DiffusionBlockRight
+		case 3:
+			j = i - s.Width
+			s.Flags[j] &^= driver.DiffusionBlockDown
+		}
+		seen[j] = true
+		stack = append(stack, j)
+	}
+}
+
+// Rooms blocks every so many rows and columns, so that closed rooms are left.
+func (s *Scene) Rooms(side int) {
+	for i := range s.Flags {
+		x, y := i%s.Width, i/s.Width
+		if x%side == side-1 {
+			s.Block(x, y, false)
+		}
+		if y%side == side-1 {
+			s.Block(x, y, true)
+		}
+	}
+}
+
+// BarrierScenes are what diffusion is tested on with barriers: strokes and walls, a corridor, mazes, closed rooms of which some
+// hold nothing fixed, and flags at random.
+func BarrierScenes(seed uint64, side int) []*Scene {
+	r := rand.New(rand.NewPCG(seed, 29))
+	var out []*Scene
+	add := func(name string, w, h, channels int) *Scene {
+		s := NewScene(fmt.Sprintf("%s %dx%d", name, w, h), w, h, channels)
+		out = append(out, s)
+		return s
+	}
+	few := add("few walls", side, side, 3)
+	few.Curves(r, 60, 30, 300)
+	few.Walls(r, 30, 100, 600)
+	many := add("many walls", side+5, side-2, 3)
+	many.Curves(r, 60, 30, 200)
+	many.Walls(r, 200, 100, 700)
+	mixed := add("curves and walls", side-3, side, 3)
+	mixed.Curves(r, 150, 60, 400)
+	mixed.Walls(r, 60, 100, 600)
+	add("corridor", side, side, 1).Snake(max(2, side/16))
+	maze := add("maze", side/2+1, side/2, 1)
+	maze.Maze(r)
+	maze.Fix(0, 0, 0)
+	maze.Fix(maze.Width-1, maze.Height-1, 1)
+	for range side / 4 {
+		maze.Fix(r.IntN(maze.Width), r.IntN(maze.Height), r.Float32())
+	}
+	rooms := add("rooms", side-1, side/2, 2)
+	rooms.Rooms(7)
+	for range side {
+		rooms.Fix(r.IntN(rooms.Width), r.IntN(rooms.Height), r.Float32(), r.Float32())
+	}
+	flags := add("any flags", side/2, side/2+3, 2)
+	for i := range flags.Flags {
+		if r.IntN(20) == 0 {
+			flags.Fix(i%flags.Width, i/flags.Width, r.Float32(), r.Float32())
+		}
+		x, y := i%flags.Width, i/flags.Width
+		if r.IntN(4) == 0 {
+			flags.Block(x, y, false)
+		}
+		if r.IntN(4) == 0 {
+			flags.Block(x, y, true)
+		}
+	}
+	open := add("walls around nothing", 2, 3, 1)
+	open.Fix(0, 0, 0.25)
+	open.Block(1, 2, false)
+	closed := add("a closed pixel", 3, 3, 1)
+	closed.Fix(0, 0, 0.25)
+	closed.Fix(2, 2, 0.75)
+	closed.Block(1, 1, false)
+	closed.Block(1, 1, true)
+	closed.Block(0, 1, false)
+	closed.Block(1, 0, true)
+	void := add("nothing fixed", 9, 4, 1)
+	void.Block(3, 2, true)
+	return out
+}
+
 // Open reports whether something flows between pixel (x, y) and the one at its right, or below it where down is set.
 func (s *Scene) Open(x, y int, down bool) bool {
 	f := s.Flags[y*s.Width+x]
