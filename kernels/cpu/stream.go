@@ -127,7 +127,9 @@ func (s *stream) loop() {
 		}
 		s.running = true
 		s.mu.Unlock()
+		s.dev.turns.enter(&s.stop)
 		err := guard(t.name, func() error { return t.run(&s.stop) })
+		s.dev.turns.leave(&s.stop)
 		s.mu.Lock()
 		s.running = false
 		if err != nil && s.err == nil {

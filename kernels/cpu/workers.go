@@ -4,6 +4,7 @@ package cpu
 
 import (
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -52,6 +53,7 @@ type turns struct {
 	paused  atomic.Int32             // workers
 	working atomic.Int32             // workers below the highest priority that don't pause
 	most    int32                    // of them, while a thread is kept free
+	inLine  [highest]atomic.Int32    // how many are in line
 
 	epoch time.Time
 	until atomic.Int64 // ns since epoch: until then a thread is kept free
@@ -59,7 +61,11 @@ type turns struct {
 	mu      sync.Mutex
 	changed sync.Cond
 	over    *time.Timer // wakes those who wait when until has come; nil before the first time
+	line    []*place    // of workers that wait for room, in order of arrival
 }
+
+// place is one in the line, of a worker of an op that is told so.
+type place struct{ stop *stopFlag }
 
 const (
 	highest = priorities - 1
@@ -101,22 +107,67 @@ func (t *turns) close() {
 	}
 }
 
-// enter begins to count a worker. It waits where a thread is kept free and all others work, until the op is to stop.
+// enter begins to count a worker. Where a thread is kept free and all others work it waits in line, until the op is to stop.
 func (t *turns) enter(stop *stopFlag) {
-	if stop.level == highest {
+	if t.tryEnter(stop.level) {
 		return
 	}
-	for !t.room(t.working.Add(1)) && !stop.Load() {
-		t.working.Add(-1)
-		t.paused.Add(1) // before the look at what there is room for, as wake has it the other way round
-		t.sleep(func() bool { return t.room(t.working.Load()+1) || stop.Load() })
-		t.paused.Add(-1)
+	me := &place{stop}
+	t.paused.Add(1)
+	defer t.paused.Add(-1)
+	t.inLine[stop.level].Add(1)
+	t.mu.Lock()
+	t.line = append(t.line, me)
+	t.mu.Unlock()
+	t.sleep(func() bool { return stop.Load() || t.next() == me && t.room(t.working.Load()+1) }, func() {
+		t.working.Add(1)
+		t.line = slices.DeleteFunc(t.line, func(p *place) bool { return p == me })
+		t.inLine[stop.level].Add(-1)
+		t.changed.Broadcast() // there may be room for the next one, too
+	})
+}
+
+// tryEnter is enter for who doesn't wait. It returns false, and counts nobody, where there is no room or a line.
+func (t *turns) tryEnter(level int) bool {
+	if level == highest {
+		return true
 	}
+	for {
+		n := t.working.Load()
+		if t.inLine[level].Load() > 0 || !t.room(n+1) {
+			return false
+		}
+		if t.working.CompareAndSwap(n, n+1) {
+			return true
+		}
+	}
+}
+
+// next is the first in line: of those of the highest priority the one that has waited longest. t.mu is held.
+func (t *turns) next() *place {
+	first := t.line[0]
+	for _, p := range t.line {
+		if p.stop.level > first.stop.level {
+			first = p
+		}
+	}
+	return first
+}
+
+// othersInLine reports whether there are workers of other ops of the priority in line.
+func (t *turns) othersInLine(stop *stopFlag) bool {
+	if t.inLine[stop.level].Load() == 0 {
+		return false
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.ContainsFunc(t.line, func(p *place) bool { return p.stop != stop && p.stop.level == stop.level })
 }
 
 // leave ends what enter began.
 func (t *turns) leave(stop *stopFlag) {
-	if stop.level < highest && !t.room(t.working.Add(-1)+1) {
+	if stop.level < highest {
+		t.working.Add(-1)
 		t.wake()
 	}
 }
@@ -126,13 +177,15 @@ func (t *turns) room(n int32) bool {
 	return n <= t.most || t.busy[highest].Load() == 0 && int64(time.Since(t.epoch)) >= t.until.Load()
 }
 
-// sleep waits until it is over, which is looked at again after each wake.
-func (t *turns) sleep(over func() bool) {
+// sleep waits until it is over, which is looked at again after each wake, and then calls then. t.mu is held during the calls,
+// and the caller is counted in paused already, as wake looks at that behind what it tells of.
+func (t *turns) sleep(over func() bool, then func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for !over() {
 		t.changed.Wait()
 	}
+	then()
 }
 
 // outranked reports whether there is work of higher priority.
@@ -150,21 +203,22 @@ func (t *turns) outranked(level int) bool {
 // 4 ms until the system moves one: see BenchmarkStripLatency in package polygon.
 const pauseAwake = 600 * time.Microsecond
 
-// wait pauses a worker while there is work of higher priority, or no room for it, and the op is not to stop.
+// wait pauses a worker while there is work of higher priority, or no room for it, and the op is not to stop. Other
+// ops of its priority that wait for room get its place.
 func (t *turns) wait(stop *stopFlag) {
-	if !t.outranked(stop.level) && (stop.level == highest || t.room(t.working.Load())) {
+	if stop.level == highest || !t.outranked(stop.level) && !t.othersInLine(stop) && t.room(t.working.Load()) {
 		return
 	}
 	t.leave(stop)
 	defer t.enter(stop)
-	t.paused.Add(1) // before the look at busy, as wake has it the other way round
+	t.paused.Add(1)
 	defer t.paused.Add(-1)
 	for start := time.Now(); time.Since(start) < pauseAwake; runtime.Gosched() {
 		if !t.outranked(stop.level) || stop.Load() {
 			return
 		}
 	}
-	t.sleep(func() bool { return !t.outranked(stop.level) || stop.Load() })
+	t.sleep(func() bool { return !t.outranked(stop.level) || stop.Load() }, func() {})
 }
 
 // wake has those who wait look again.
@@ -202,7 +256,7 @@ type sharedOp struct {
 	hands  sync.WaitGroup
 }
 
-// share runs work on the calling goroutine and on up to n-1 helpers, and waits for all. Each call of work takes
+// share runs work on the calling goroutine, the stream's, and on up to n-1 helpers, and waits for all. Each call of work takes
 // pieces of the op from where it finds them until none is left; whoever comes late finds none. It returns the
 // first error; a panic in work becomes an error.
 func (d *device) share(name string, n int, stop *stopFlag, work func(*scratch) error) error {
@@ -232,7 +286,9 @@ func (d *device) share(name string, n int, stop *stopFlag, work func(*scratch) e
 	j.mu.Lock()
 	j.closed = true
 	j.mu.Unlock()
+	d.turns.leave(stop) // so that helpers get room that wait for some, to go on or to see that it is over
 	j.hands.Wait()
+	d.turns.enter(stop)
 	return j.first
 }
 
@@ -261,8 +317,11 @@ func (d *device) longPieces(name string, n int, stop *stopFlag, f func(i int, p 
 func (c *crew) help(j *sharedOp) {
 	defer func() { c.tokens <- struct{}{} }()
 	for {
-		if j.join() {
-			j.do()
+		if t := &j.dev.turns; t.enterHelper(j) {
+			if j.join() {
+				j.do()
+			}
+			t.leave(j.stop)
 		}
 		c.lingering.Add(1)
 		j = nil
@@ -274,6 +333,31 @@ func (c *crew) help(j *sharedOp) {
 			return
 		}
 	}
+}
+
+// enterHelper is enter for a helper, which takes no place in line and waits only as long as the job goes on. It returns false
+// where it is not counted.
+func (t *turns) enterHelper(j *sharedOp) (ok bool) {
+	if t.tryEnter(j.stop.level) {
+		return true
+	}
+	t.paused.Add(1)
+	defer t.paused.Add(-1)
+	t.sleep(func() bool {
+		if j.over() {
+			return true
+		}
+		ok = t.tryEnter(j.stop.level)
+		return ok
+	}, func() {})
+	return ok
+}
+
+// over reports whether nobody may join any more.
+func (j *sharedOp) over() bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.closed
 }
 
 // join reports whether the job still goes on; then do must follow.
@@ -288,9 +372,6 @@ func (j *sharedOp) join() bool {
 
 func (j *sharedOp) do() {
 	defer j.hands.Done()
-	t := &j.dev.turns
-	t.enter(j.stop)
-	defer t.leave(j.stop)
 	s := j.dev.lease()
 	s.pace = newPace(j.stop)
 	err := guard(j.name, func() error { return j.work(s) })

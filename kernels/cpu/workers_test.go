@@ -127,9 +127,7 @@ func TestOneThreadIsKeptFree(t *testing.T) {
 	end.Store(true)
 	f.ok(s[1].Wait(t.Context()))
 	f.ok(s[0].Wait(t.Context()))
-	if n := turns.working.Load(); n != 0 {
-		t.Errorf("%d are counted as working", n)
-	}
+	eventually(t, "nobody is counted as working", func() bool { return turns.working.Load() == 0 })
 
 	// Who waits for room can be stopped.
 	turns.until.Store(math.MaxInt64)
@@ -142,9 +140,91 @@ func TestOneThreadIsKeptFree(t *testing.T) {
 	if err := s[1].Wait(ctx); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
-	if n := turns.working.Load(); n != 0 {
-		t.Errorf("%d are counted as working", n)
+	eventually(t, "nobody is counted as working", func() bool { return turns.working.Load() == 0 })
+}
+
+// Who waits for room gets it when it comes free, and from one of its own priority that works on.
+func TestRoomIsHandedOn(t *testing.T) {
+	var turns turns
+	turns.init(2)
+	turns.until.Store(math.MaxInt64)
+	a, b := new(stopFlag), new(stopFlag)
+	for _, goesOn := range []bool{false, true, true} {
+		turns.enter(a)
+		in, out := make(chan bool), make(chan bool)
+		go func() {
+			turns.enter(b)
+			in <- true
+			<-out
+			turns.leave(b)
+			in <- false
+		}()
+		eventually(t, "the other one waits", func() bool { return turns.inLine[0].Load() == 1 && turns.paused.Load() == 1 })
+		if !goesOn {
+			turns.leave(a)
+			<-in
+			out <- true
+			<-in
+			continue
+		}
+		on := make(chan bool)
+		go func() {
+			for !turns.othersInLine(a) {
+				runtime.Gosched()
+			}
+			turns.wait(a)
+			turns.leave(a)
+			close(on)
+		}()
+		<-in
+		eventually(t, "the first one waits", func() bool { return turns.inLine[0].Load() == 1 && turns.paused.Load() == 1 })
+		select {
+		case <-on:
+			t.Error("there was room for both")
+		default:
+		}
+		out <- true
+		<-in
+		<-on
 	}
+	if n := turns.working.Load(); n != 0 || len(turns.line) != 0 {
+		t.Errorf("%d are counted as working, %d are in line", n, len(turns.line))
+	}
+}
+
+// While a thread is kept free, ops of one priority take turns, in parts that no helper has a hand in, too.
+func TestOpsTakeTurns(t *testing.T) {
+	f := newFixture(t, 2, 1<<20)
+	s := newStreams(t, f)
+	other, err := f.dev.NewStream(0)
+	f.ok(err)
+	defer func() { f.ok(other.Close()) }()
+	turns := &s[0].dev.turns
+	turns.until.Store(math.MaxInt64)
+	var alone atomic.Int64
+	var a spin
+	var end atomic.Bool
+	f.ok(s[0].enqueue("Test", func(stop *stopFlag) error {
+		for p := newPace(stop); !end.Load(); alone.Add(1) {
+			if p.spend(paceNs) {
+				return errAborted
+			}
+		}
+		return nil
+	}))
+	eventually(t, "one works", func() bool { return alone.Load() > 10 })
+	a.on(t, other.(*stream), 2, &end)
+	for range 5 {
+		x, y := alone.Load(), a.pieces.Load()
+		eventually(t, "both go on", func() bool { return alone.Load() > x+10 && a.pieces.Load() > y+10 })
+		if n := turns.working.Load(); n > 1 {
+			t.Errorf("%d work at a time", n)
+		}
+	}
+	end.Store(true)
+	f.ok(s[0].Wait(t.Context()))
+	f.ok(other.Wait(t.Context()))
+	eventually(t, "nobody is counted as working", func() bool { return turns.working.Load() == 0 })
 }
 
 // An op that pauses can be stopped.
