@@ -290,7 +290,7 @@ var subjects = []struct {
 	later bool
 }{
 	{pkg: "clients"},
-	{pkg: "diffusion", later: true},
+	{pkg: "diffusion"},
 	{pkg: "kernels"},
 	{pkg: "kernels/cpu"},
 	{pkg: "kernels/cuda"},

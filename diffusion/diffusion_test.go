@@ -1,0 +1,421 @@
+package diffusion_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+	"pgregory.net/rapid"
+
+	"github.com/polyscan/polyscan/diffusion"
+	"github.com/polyscan/polyscan/kernels"
+	"github.com/polyscan/polyscan/kernels/cpu"
+	"github.com/polyscan/polyscan/kernels/devicetest"
+	"github.com/polyscan/polyscan/kernels/driver"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func openCPU(t testing.TB, bytes int64) *kernels.Device {
+	t.Helper()
+	d, err := kernels.Open(cpu.New(cpu.Options{}), kernels.Config{MemoryBytes: bytes, Poison: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if m := d.Memory(); m.Used != m.Evictable {
+			t.Errorf("%d bytes are in use in the end, %d of them evictable", m.Used, m.Evictable)
+		}
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return d
+}
+
+func problem(s *devicetest.Scene) *diffusion.Problem {
+	return &diffusion.Problem{
+		Constraints: diffusion.Constraints{Width: s.Width, Height: s.Height, Flags: s.Flags}, Channels: s.Channels, Values: s.Colours,
+	}
+}
+
+// check compares a solution with the exact one, and with what it says of itself.
+func check(t *testing.T, s *devicetest.Scene, got *diffusion.Solution) {
+	t.Helper()
+	if d := devicetest.CompareDiffusion(got.Values, s.Exact(), s.Width, 0.5/255); d != nil {
+		t.Errorf("%s: %v", s.Name, d)
+	}
+	fixed, void := 0, 0
+	for _, f := range s.Flags {
+		fixed += int(f & diffusion.Fixed)
+	}
+	for _, v := range s.Void() {
+		if v {
+			void++
+		}
+	}
+	if !got.Converged || got.Cycles < 1 || got.Estimate > diffusion.DefaultTolerance || got.FixedPixels != fixed || got.VoidPixels != void || got.Backend != "cpu" {
+		got.Values = nil
+		t.Errorf("%s: %+v; %d pixels are fixed, %d void", s.Name, got, fixed, void)
+	}
+}
+
+func solvable(s *devicetest.Scene) bool {
+	return slices.ContainsFunc(s.Flags, func(f byte) bool { return f&diffusion.Fixed != 0 })
+}
+
+func TestSolve(t *testing.T) {
+	d := openCPU(t, 64<<20)
+	for _, s := range append(devicetest.Scenes(5, 60), devicetest.BarrierScenes(5, 60)...) {
+		if !solvable(s) {
+			continue
+		}
+		got, err := diffusion.Solve(context.Background(), d, problem(s), nil)
+		if err != nil {
+			t.Errorf("%s: %v", s.Name, err)
+			continue
+		}
+		check(t, s, got)
+	}
+}
+
+// Prepared constraints give the same bits, for any colours, also at once; and a solution is a good start.
+func TestPrepared(t *testing.T) {
+	d := openCPU(t, 64<<20)
+	for _, s := range []*devicetest.Scene{devicetest.Scenes(6, 80)[0], devicetest.BarrierScenes(6, 60)[0]} {
+		want, err := diffusion.Solve(context.Background(), d, problem(s), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := diffusion.Prepare(context.Background(), d, problem(s).Constraints)
+		if err != nil {
+			t.Fatal(err)
+		}
+		type answer struct {
+			s   *diffusion.Solution
+			err error
+		}
+		answers := make(chan answer)
+		for range 3 {
+			go func() {
+				s, err := p.Solve(context.Background(), s.Channels, s.Colours, nil)
+				answers <- answer{s, err}
+			}()
+		}
+		for range 3 {
+			a := <-answers
+			if a.err != nil || !slices.Equal(a.s.Values, want.Values) || a.s.FixedPixels != want.FixedPixels || a.s.VoidPixels != want.VoidPixels {
+				t.Errorf("%s: %v, or other values", s.Name, a.err)
+			}
+		}
+		again, err := p.Solve(context.Background(), s.Channels, s.Colours, &diffusion.Options{Start: want.Values})
+		if err != nil {
+			t.Fatal(err)
+		}
+		check(t, s, again)
+		if again.Cycles >= want.Cycles {
+			t.Errorf("%s: %d cycles from the solution, %d from nothing", s.Name, again.Cycles, want.Cycles)
+		}
+		for i := range s.Colours {
+			s.Colours[i] = 1 - s.Colours[i]
+		}
+		other, err := p.Solve(context.Background(), s.Channels, s.Colours, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		check(t, s, other)
+		if err := p.Close(); err != nil {
+			t.Error(err)
+		}
+		if _, err := p.Solve(context.Background(), s.Channels, s.Colours, nil); !errors.Is(err, diffusion.ErrClosed) {
+			t.Errorf("after Close: %v", err)
+		}
+		if err := p.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestEvicted(t *testing.T) {
+	d := openCPU(t, 1<<20)
+	s := devicetest.Scenes(1, 60)[0]
+	p, err := diffusion.Prepare(context.Background(), d, problem(s).Constraints)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	err = d.Do(context.Background(), kernels.Job{Footprint: 1 << 20}, func(*kernels.Queue) error { return nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.Solve(context.Background(), s.Channels, s.Colours, nil); !errors.Is(err, diffusion.ErrEvicted) {
+		t.Errorf("after eviction: %v", err)
+	}
+}
+
+// Values lie between the least and the greatest given ones, and the problem is linear, whatever the constraints.
+func TestSolveProperties(t *testing.T) {
+	d := openCPU(t, 16<<20)
+	rapid.Check(t, func(t *rapid.T) {
+		w, h := rapid.IntRange(1, 24).Draw(t, "width"), rapid.IntRange(1, 24).Draw(t, "height")
+		s := devicetest.NewScene("random", w, h, 1)
+		flags := rapid.SliceOfN(rapid.SampledFrom([]uint8{0, 0, 0, 0, 0, 0, 1, 2, 4, 6}), w*h, w*h).Draw(t, "flags")
+		walls := rapid.Bool().Draw(t, "walls")
+		values := rapid.SliceOfN(rapid.Float32Range(0, 1), w*h, w*h).Draw(t, "values")
+		s.Fix(w/2, h/2, 0.5)
+		for i, f := range flags {
+			if f == diffusion.Fixed {
+				s.Fix(i%w, i/w, values[i])
+			} else if walls {
+				s.Flags[i] |= f
+			}
+		}
+		least, greatest := float32(1), float32(0)
+		for i, f := range s.Flags {
+			if f&diffusion.Fixed != 0 {
+				least, greatest = min(least, s.Colours[i]), max(greatest, s.Colours[i])
+			}
+		}
+		const tight = 1e-5
+		opts := &diffusion.Options{Tolerance: tight}
+		got, err := diffusion.Solve(context.Background(), d, problem(s), opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, v := range got.Values {
+			if s.Flags[i]&diffusion.Fixed != 0 && v != s.Colours[i] {
+				t.Fatalf("pixel %d is %v, and was fixed at %v", i, v, s.Colours[i])
+			}
+			if !(v >= least-3*tight && v <= greatest+3*tight) {
+				t.Fatalf("pixel %d is %v, outside of [%v, %v]", i, v, least, greatest)
+			}
+			s.Colours[i] = 2*s.Colours[i] - 1
+		}
+		twice, err := diffusion.Solve(context.Background(), d, problem(s), opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, v := range twice.Values {
+			if math.Abs(float64(v-(2*got.Values[i]-1))) > 8*tight {
+				t.Fatalf("pixel %d: %v of 2x-1, and %v of x", i, v, got.Values[i])
+			}
+		}
+	})
+}
+
+func TestRefusals(t *testing.T) {
+	d := openCPU(t, 1<<20)
+	nan, inf := float32(math.NaN()), float32(math.Inf(1))
+	for _, x := range []struct {
+		says  string
+		spoil func(p *diffusion.Problem, o *diffusion.Options)
+	}{
+		{"width = 0: must be 1 to 1048576", func(p *diffusion.Problem, _ *diffusion.Options) { p.Width = 0 }},
+		{"height = -1: must be", func(p *diffusion.Problem, _ *diffusion.Options) { p.Height = -1 }},
+		{"height = 1048576: makes more than", func(p *diffusion.Problem, _ *diffusion.Options) { p.Width, p.Height = 1<<20, 1<<20 }},
+		{"flags = 12 values: must be 16", func(p *diffusion.Problem, _ *diffusion.Options) { p.Height = 4 }},
+		{"flags[5] = 0x9: has bits other than", func(p *diffusion.Problem, _ *diffusion.Options) { p.Flags[5] = 9 }},
+		{"flags = no pixel fixed: at least one", func(p *diffusion.Problem, _ *diffusion.Options) { clear(p.Flags) }},
+		{"channels = 0: must be 1 to 4", func(p *diffusion.Problem, _ *diffusion.Options) { p.Channels = 0 }},
+		{"channels = 5: must be 1 to 4", func(p *diffusion.Problem, _ *diffusion.Options) { p.Channels = 5 }},
+		{"values = 23 values: must be 24", func(p *diffusion.Problem, _ *diffusion.Options) { p.Values = p.Values[1:] }},
+		{"values[channel 1, pixel (3, 2)] = NaN: must be finite", func(p *diffusion.Problem, _ *diffusion.Options) { p.Values[23] = nan }},
+		{"values[channel 0, pixel (0, 0)] = +Inf: must be finite", func(p *diffusion.Problem, _ *diffusion.Options) { p.Values[0] = inf }},
+		{"tolerance = -1: must be more than 0", func(_ *diffusion.Problem, o *diffusion.Options) { o.Tolerance = -1 }},
+		{"tolerance = NaN: must be", func(_ *diffusion.Problem, o *diffusion.Options) { o.Tolerance = nan }},
+		{"max cycles = -1: must be 1 to", func(_ *diffusion.Problem, o *diffusion.Options) { o.MaxCycles = -1 }},
+		{"start = 3 values: must be 24", func(_ *diffusion.Problem, o *diffusion.Options) { o.Start = make([]float32, 3) }},
+		{"start[7] = NaN: must be finite", func(_ *diffusion.Problem, o *diffusion.Options) { o.Start = make([]float32, 24); o.Start[7] = nan }},
+	} {
+		p := &diffusion.Problem{
+			Constraints: diffusion.Constraints{Width: 4, Height: 3, Flags: make([]uint8, 12)}, Channels: 2, Values: make([]float32, 24),
+		}
+		p.Flags[0], p.Flags[11] = diffusion.Fixed, diffusion.Fixed
+		var o diffusion.Options
+		x.spoil(p, &o)
+		_, err := diffusion.Solve(context.Background(), d, p, &o)
+		var bad *diffusion.InvalidError
+		if !errors.As(err, &bad) || !strings.Contains(err.Error(), x.says) {
+			t.Errorf("%v, want %q", err, x.says)
+		}
+	}
+	if _, err := diffusion.Prepare(context.Background(), d, diffusion.Constraints{Width: 2, Height: 2}); err == nil {
+		t.Error("Prepare without flags: no error")
+	}
+	big := devicetest.Scenes(1, 500)[0]
+	var full *kernels.CapacityError
+	if _, err := diffusion.Solve(context.Background(), d, problem(big), nil); !errors.As(err, &full) {
+		t.Errorf("a scene larger than the device: %v", err)
+	}
+	if _, err := diffusion.Prepare(context.Background(), d, problem(big).Constraints); !errors.As(err, &full) {
+		t.Errorf("constraints larger than the device: %v", err)
+	}
+}
+
+// What does not converge in the cycles allowed says so, and how far it is.
+func TestMaxCycles(t *testing.T) {
+	d := openCPU(t, 16<<20)
+	s := devicetest.Scenes(1, 60)[0]
+	got, err := diffusion.Solve(context.Background(), d, problem(s), &diffusion.Options{MaxCycles: 2, Tolerance: 1e-6})
+	if err != nil || got.Converged || got.Cycles != 2 || !(got.Estimate > 1e-6) || !(got.Residual > 0) {
+		t.Errorf("%v, %+v", err, got)
+	}
+}
+
+func TestCancel(t *testing.T) {
+	d := openCPU(t, 64<<20)
+	s := devicetest.Scenes(1, 200)[0]
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, err := diffusion.Solve(ctx, d, problem(s), nil); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled before: %v", err)
+	}
+	if _, err := diffusion.Prepare(ctx, d, problem(s).Constraints); !errors.Is(err, context.Canceled) {
+		t.Errorf("Prepare, cancelled before: %v", err)
+	}
+}
+
+// Each op in turn fails; the next call works.
+func TestFaults(t *testing.T) {
+	s := devicetest.NewScene("", 6, 5, 1)
+	s.Fix(0, 0, 1)
+	s.Fix(5, 4, 0)
+	tried := 0
+	for f := range devicetest.Faults(cpu.New(cpu.Options{}), driver.ErrOutOfMemory, driver.ErrDeviceLost) {
+		tried++
+		d, err := kernels.Open(f, kernels.Config{MemoryBytes: 1 << 20})
+		if err != nil {
+			if !errors.Is(err, f.Failure().Err) {
+				t.Errorf("Open: %v", err)
+			}
+			continue
+		}
+		run := func() error {
+			p, err := diffusion.Prepare(context.Background(), d, problem(s).Constraints)
+			if err != nil {
+				return err
+			}
+			defer p.Close()
+			if _, err = p.Solve(context.Background(), 1, s.Colours, nil); err != nil {
+				return err
+			}
+			got, err := diffusion.Solve(context.Background(), d, problem(s), nil)
+			if err == nil {
+				check(t, s, got)
+			}
+			return err
+		}
+		err = run()
+		if err != nil && !errors.Is(err, f.Failure().Err) {
+			t.Errorf("%+v: %v", f.Failure(), err)
+		}
+		if m := d.Memory(); m.Used != 0 {
+			t.Errorf("%+v: %d bytes are in use after it", f.Failure(), m.Used)
+		}
+		if err != nil && !errors.Is(err, driver.ErrDeviceLost) {
+			if err := run(); err != nil {
+				t.Errorf("%+v: the next call: %v", f.Failure(), err)
+			}
+		}
+		if err := d.Close(); err != nil && !errors.Is(err, f.Failure().Err) {
+			t.Errorf("%+v: Close: %v", f.Failure(), err)
+		}
+	}
+	if tried < 10 {
+		t.Errorf("%d faults were tried", tried)
+	}
+}
+
+// gradient is a picture whose values are linear, so that each is the mean of its neighbours inside.
+func gradient(w, h int) *diffusion.Picture {
+	p := &diffusion.Picture{Width: w, Height: h, Channels: 2, Values: make([]float32, 2*w*h)}
+	for i := range w * h {
+		p.Values[i] = float32(i%w) / float32(w)
+		p.Values[w*h+i] = 1 - float32(i/w)/float32(h)
+	}
+	return p
+}
+
+// A hole in a linear picture is filled with what was there; a defect is all of the residual.
+func TestFillAndBackground(t *testing.T) {
+	d := openCPU(t, 16<<20)
+	const w, h = 70, 51
+	whole, p := gradient(w, h), gradient(w, h)
+	mask := make([]uint8, w*h)
+	for i := range mask {
+		if x, y := i%w-30, i/w-20; x*x+y*y < 150 {
+			mask[i] = uint8(1 + i%255)
+			p.Values[i] += 0.25
+		}
+	}
+	r, err := diffusion.Background(context.Background(), d, p, mask, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := devicetest.CompareDiffusion(r.Background.Values, whole.Values, w, 0.5/255); diff != nil {
+		t.Error(diff)
+	}
+	for i, v := range r.Values {
+		want := 0.0
+		if i < w*h && mask[i] != 0 {
+			want = 0.25
+		}
+		if math.Abs(float64(v)-want) > 0.5/255 || mask[i%(w*h)] == 0 && v != 0 {
+			t.Fatalf("the residual of value %d is %v, want %v", i, v, want)
+		}
+	}
+	for i := range p.Values {
+		if mask[i%(w*h)] != 0 {
+			p.Values[i] = float32(math.NaN())
+		}
+	}
+	s, err := diffusion.Fill(context.Background(), d, p, mask, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(s.Values, r.Background.Values) {
+		t.Error("Fill and Background differ")
+	}
+	same, err := diffusion.Fill(context.Background(), d, whole, make([]uint8, w*h), nil)
+	if err != nil || !slices.Equal(same.Values, whole.Values) {
+		t.Errorf("a mask of nothing: %v, or another picture", err)
+	}
+
+	var bad *diffusion.InvalidError
+	for i := range mask {
+		mask[i] = 1
+	}
+	if _, err := diffusion.Fill(context.Background(), d, whole, mask, nil); !errors.As(err, &bad) || bad.Field != "mask" {
+		t.Errorf("a mask of everything: %v", err)
+	}
+	if _, err := diffusion.Fill(context.Background(), d, whole, mask[1:], nil); !errors.As(err, &bad) || bad.Field != "mask" {
+		t.Errorf("a mask of another size: %v", err)
+	}
+	if _, err := diffusion.Background(context.Background(), d, p, mask, nil); !errors.As(err, &bad) || !strings.HasPrefix(bad.Field, "values[") {
+		t.Errorf("a background of NaN: %v", err)
+	}
+}
+
+func ExampleSolve() {
+	dev, err := kernels.Open(cpu.New(cpu.Options{}), kernels.Config{MemoryBytes: 1 << 20})
+	if err != nil {
+		panic(err)
+	}
+	defer dev.Close()
+	p := &diffusion.Problem{
+		Constraints: diffusion.Constraints{Width: 5, Height: 1, Flags: []uint8{diffusion.Fixed, 0, 0, 0, diffusion.Fixed}},
+		Channels:    1,
+		Values:      []float32{0, 0, 0, 0, 1},
+	}
+	s, err := diffusion.Solve(context.Background(), dev, p, nil)
+	if err != nil {
+		panic(err)
+	}
+	fmt.Printf("%.2f\n", s.Values)
+	// Output: [0.00 0.25 0.50 0.75 1.00]
+}

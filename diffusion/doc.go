@@ -1,0 +1,19 @@
+// Package diffusion solves for images of which only some pixels are given: each other pixel becomes the mean of its neighbours.
+// That draws diffusion images from constraints, fills holes, and estimates a background from what lies around defects.
+//
+// [Solve] takes a [Problem] to a [Solution]; [Prepare] does once what depends only on where constraints are, so that others with
+// the same ones but other colours take less; [Fill] and [Background] are for pictures.
+//
+// # Conventions
+//
+// Pixels are float32 values in planes, one for each channel: value c of pixel (x, y) is at (c*Height+y)*Width + x. Any scale will
+// do; the default tolerance is for values from 0 to 1. A pixel has up to four neighbours: right, left, below and above. The border
+// of the image is a missing edge, as is an edge that a flag blocks: nothing flows across.
+//
+// # Accuracy
+//
+// The exact solution is that of the linear equations, not of a continuous problem. Results come with an estimate of how far the
+// values may be from it. Without blocked edges it is a bound in practice, several times above the error; with them it may be up to
+// two times too low. Pixels that no open path connects with a given one are void: they become the mean of the given ones, and are
+// counted.
+package diffusion

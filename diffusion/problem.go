@@ -1,0 +1,155 @@
+// Problem: what is given, and the checks of it.
+
+package diffusion
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/polyscan/polyscan/kernels/driver"
+)
+
+// Flags of pixels. They can be combined.
+const (
+	// Fixed marks a pixel whose values are given (a Dirichlet constraint).
+	Fixed = driver.DiffusionFixed
+	// BlockRight blocks the edge between a pixel and its right neighbour, both ways (a Neumann constraint).
+	BlockRight = driver.DiffusionBlockRight
+	// BlockDown blocks the edge between a pixel and the one below.
+	BlockDown = driver.DiffusionBlockDown
+)
+
+// MaxChannels is how many channels an image can have.
+const MaxChannels = driver.MaxDiffusionChannels
+
+// InvalidError says what was wrong with the input of a call. Nothing was computed.
+type InvalidError struct {
+	Field   string // such as "flags[3]"
+	Value   string
+	Problem string // what should have been, with the limit
+}
+
+func (e *InvalidError) Error() string {
+	return fmt.Sprintf("diffusion: %s = %s: %s", e.Field, e.Value, e.Problem)
+}
+
+func invalid(field string, value any, format string, args ...any) error {
+	return &InvalidError{field, fmt.Sprint(value), fmt.Sprintf(format, args...)}
+}
+
+// Constraints say where values are given and where nothing flows.
+type Constraints struct {
+	Width, Height int     // 1 to driver.MaxSide, and driver.MaxPixels in all
+	Flags         []uint8 // of each pixel, in row-major order; at least one is Fixed
+}
+
+// Problem is constraints with values.
+type Problem struct {
+	Constraints
+	Channels int       // 1 to MaxChannels
+	Values   []float32 // planes; finite where pixels are fixed, and not looked at elsewhere
+}
+
+// grid checks the constraints.
+func (c *Constraints) grid() (driver.DiffusionGrid, error) {
+	g := driver.DiffusionGrid{Width: c.Width, Height: c.Height}
+	switch {
+	case c.Width < 1 || c.Width > driver.MaxSide:
+		return g, invalid("width", c.Width, "must be 1 to %d", driver.MaxSide)
+	case c.Height < 1 || c.Height > driver.MaxSide:
+		return g, invalid("height", c.Height, "must be 1 to %d", driver.MaxSide)
+	case int64(c.Width)*int64(c.Height) > driver.MaxPixels:
+		return g, invalid("height", c.Height, "makes more than %d pixels with a width of %d", driver.MaxPixels, c.Width)
+	case len(c.Flags) != c.Width*c.Height:
+		return g, invalid("flags", fmt.Sprintf("%d values", len(c.Flags)), "must be %d, one for each pixel of %dx%d", c.Width*c.Height, c.Width, c.Height)
+	}
+	all := uint8(0)
+	for _, f := range c.Flags {
+		all |= f
+	}
+	if all&^driver.DiffusionAllFlags != 0 {
+		for i, f := range c.Flags {
+			if f&^driver.DiffusionAllFlags != 0 {
+				return g, invalid(fmt.Sprintf("flags[%d]", i), fmt.Sprintf("%#x", f), "has bits other than %#x", driver.DiffusionAllFlags)
+			}
+		}
+	}
+	if all&Fixed == 0 {
+		return g, invalid("flags", "no pixel fixed", "at least one must be, or nothing is known of the image")
+	}
+	g.Barriers = all&^Fixed != 0
+	return g, nil
+}
+
+// checkValues checks the values of a problem with such constraints.
+func (c *Constraints) checkValues(channels int, values []float32) error {
+	n := len(c.Flags)
+	switch {
+	case channels < 1 || channels > MaxChannels:
+		return invalid("channels", channels, "must be 1 to %d", MaxChannels)
+	case len(values) != n*channels:
+		return invalid("values", fmt.Sprintf("%d values", len(values)), "must be %d, in %d planes of %dx%d", n*channels, channels, c.Width, c.Height)
+	}
+	for i, v := range values {
+		if c.Flags[i%n]&Fixed != 0 && !finite(v) {
+			return invalid(c.place(i), v, "must be finite, as the pixel is fixed")
+		}
+	}
+	return nil
+}
+
+// place says where a value is.
+func (c *Constraints) place(i int) string {
+	n := len(c.Flags)
+	return fmt.Sprintf("values[channel %d, pixel (%d, %d)]", i/n, i%n%c.Width, i%n/c.Width)
+}
+
+func finite(v float32) bool { return math.Abs(float64(v)) <= math.MaxFloat32 }
+
+const (
+	// DefaultTolerance is a quarter of a level of an 8-bit channel, for values from 0 to 1.
+	DefaultTolerance = 0.25 / 255
+	// DefaultMaxCycles is far more than any scene that we know of takes.
+	DefaultMaxCycles = 500
+	maxCycles        = 1 << 20
+)
+
+// Options of a solve. The zero value, and nil, are the defaults.
+type Options struct {
+	// Tolerance is when to stop: once the estimated error of all values is at most this. 0 is [DefaultTolerance].
+	Tolerance float32
+	// MaxCycles is when to stop at the latest. 0 is [DefaultMaxCycles].
+	MaxCycles int
+	// Start is what to begin with in pixels that are not fixed, in planes, such as the solution before an edit. nil begins with
+	// the mean of the values given. All of it is finite.
+	Start []float32
+}
+
+// settled returns the options with defaults, for so many values.
+func (o *Options) settled(values int) (Options, error) {
+	out := Options{Tolerance: DefaultTolerance, MaxCycles: DefaultMaxCycles}
+	if o == nil {
+		return out, nil
+	}
+	if o.Tolerance != 0 {
+		if out.Tolerance = o.Tolerance; !(o.Tolerance > 0) || !finite(o.Tolerance) {
+			return out, invalid("tolerance", o.Tolerance, "must be more than 0, and finite")
+		}
+	}
+	if o.MaxCycles != 0 {
+		if out.MaxCycles = o.MaxCycles; o.MaxCycles < 0 || o.MaxCycles > maxCycles {
+			return out, invalid("max cycles", o.MaxCycles, "must be 1 to %d", maxCycles)
+		}
+	}
+	if out.Start = o.Start; o.Start != nil {
+		if len(o.Start) != values {
+			return out, invalid("start", fmt.Sprintf("%d values", len(o.Start)), "must be %d", values)
+		}
+		for i, v := range o.Start {
+			if !finite(v) {
+				return out, invalid(fmt.Sprintf("start[%d]", i), v, "must be finite")
+			}
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,318 @@
+// Solving: jobs on a device.
+
+package diffusion
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"github.com/polyscan/polyscan/kernels"
+	"github.com/polyscan/polyscan/kernels/driver"
+)
+
+// Solution is what became of a problem.
+type Solution struct {
+	// Values in planes, as they were given where pixels are fixed.
+	Values []float32
+	// Cycles of the solver, and whether the estimated error came down to the tolerance.
+	Cycles    int
+	Converged bool
+	// Estimate is about how far values may be from the exact solution, and Residual how far pixels are from solving their
+	// equation: the sum of the differences to their neighbours. Both are the maximum over all.
+	Estimate, Residual float32
+	// FixedPixels and VoidPixels are how many there are: see the package's comment.
+	FixedPixels, VoidPixels int
+	// Backend that computed it, such as "cpu" or "cuda".
+	Backend string
+	// Queue is how long the call waited for memory and a stream of the device, and Compute how long the work took from there.
+	Queue, Compute time.Duration
+}
+
+// Solve computes the values of the pixels that are not fixed, in one job on dev. p is only read, and only during the call; opts may
+// be nil. The job lets more urgent ones go first about every millisecond of the device's time. A solution that has not converged in
+// the cycles allowed is no error. Bad input is an [*InvalidError]; where the device has no room the error is a
+// [*kernels.CapacityError].
+func Solve(ctx context.Context, dev *kernels.Device, p *Problem, opts *Options) (*Solution, error) {
+	g, err := p.grid()
+	if err != nil {
+		return nil, err
+	}
+	s, err := newSolve(dev, &p.Constraints, g, p.Channels, p.Values, opts)
+	if err != nil {
+		return nil, err
+	}
+	s.job.Footprint += kernels.Bytes[uint8](len(p.Flags)) + kernels.Bytes[byte](s.setupBytes) + kernels.Bytes[driver.DiffusionCounts](1)
+	return s.do(ctx, func(q *kernels.Queue) (flags kernels.Buffer[uint8], setup kernels.Buffer[byte], err error) {
+		if flags, err = kernels.Alloc[uint8](q, len(p.Flags), "flags"); err != nil {
+			return flags, setup, err
+		}
+		if setup, err = kernels.Alloc[byte](q, s.setupBytes, "set-up"); err != nil {
+			return flags, setup, err
+		}
+		counts, err := kernels.Alloc[driver.DiffusionCounts](q, 1, "counts")
+		if err != nil {
+			return flags, setup, err
+		}
+		s.counts, err = prepare(q, g, p.Flags, flags, setup, counts)
+		return flags, setup, err
+	})
+}
+
+// prepare makes a set-up, and yields.
+func prepare(q *kernels.Queue, g driver.DiffusionGrid, from []uint8, flags kernels.Buffer[uint8], setup kernels.Buffer[byte], counts kernels.Buffer[driver.DiffusionCounts]) (driver.DiffusionCounts, error) {
+	var found [1]driver.DiffusionCounts
+	if err := upload(q, flags, from); err != nil {
+		return found[0], err
+	}
+	err := q.DiffusionSetup(driver.DiffusionSetup{Grid: g, Flags: flags.Slice(), Dst: setup.Slice(), Counts: counts.Slice()})
+	if err == nil {
+		err = kernels.Download(q, found[:], counts)
+	}
+	if err == nil {
+		err = q.Yield()
+	}
+	return found[0], err
+}
+
+// solve is a solve to come, or under way.
+type solve struct {
+	dev        *kernels.Device
+	grid       driver.DiffusionGrid
+	channels   int
+	values     []float32
+	opts       Options
+	setupBytes int
+	stateBytes int
+	job        kernels.Job
+	counts     driver.DiffusionCounts
+}
+
+func newSolve(dev *kernels.Device, c *Constraints, g driver.DiffusionGrid, channels int, values []float32, opts *Options) (*solve, error) {
+	if err := c.checkValues(channels, values); err != nil {
+		return nil, err
+	}
+	o, err := opts.settled(len(values))
+	if err != nil {
+		return nil, err
+	}
+	setup, err := dev.DiffusionSetupBytes(g)
+	if err != nil {
+		return nil, err
+	}
+	state, err := dev.DiffusionStateBytes(g, channels)
+	if err != nil {
+		return nil, err
+	}
+	s := &solve{dev: dev, grid: g, channels: channels, values: values, opts: o, setupBytes: int(setup), stateBytes: int(state)}
+	label := "diffuse"
+	if g.Barriers {
+		label = "diffuse with barriers"
+	}
+	s.job = kernels.Job{
+		Label:     label,
+		Footprint: 2*kernels.Bytes[float32](len(values)) + kernels.Bytes[byte](s.stateBytes) + kernels.Bytes[driver.DiffusionStatus](1),
+		Units:     int64(len(values)),
+	}
+	return s, nil
+}
+
+// do runs the job. setUp says where flags and the set-up are.
+func (s *solve) do(ctx context.Context, setUp func(*kernels.Queue) (kernels.Buffer[uint8], kernels.Buffer[byte], error)) (*Solution, error) {
+	out := &Solution{Values: make([]float32, len(s.values)), Backend: s.dev.Info().Backend}
+	err := s.dev.Do(ctx, s.job, func(q *kernels.Queue) error {
+		out.Queue = q.Waited()
+		start := time.Now()
+		flags, setup, err := setUp(q)
+		if err != nil {
+			return err
+		}
+		status, err := s.run(q, flags, setup, out.Values)
+		out.Cycles, out.Converged = int(status.Cycles), status.Converged != 0
+		out.Estimate, out.Residual = status.Estimate, status.Residual
+		out.FixedPixels, out.VoidPixels = int(s.counts.Fixed), int(s.counts.Void)
+		out.Compute = time.Since(start)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// run solves, and copies the solution to dst.
+func (s *solve) run(q *kernels.Queue, flags kernels.Buffer[uint8], setup kernels.Buffer[byte], dst []float32) (driver.DiffusionStatus, error) {
+	var status [1]driver.DiffusionStatus
+	n := len(s.values)
+	values, err := kernels.Alloc[float32](q, n, "values")
+	if err != nil {
+		return status[0], err
+	}
+	x, err := kernels.Alloc[float32](q, n, "solution")
+	if err != nil {
+		return status[0], err
+	}
+	state, err := kernels.Alloc[byte](q, s.stateBytes, "solver")
+	if err != nil {
+		return status[0], err
+	}
+	result, err := kernels.Alloc[driver.DiffusionStatus](q, 1, "status")
+	if err != nil {
+		return status[0], err
+	}
+	if err := upload(q, values, s.values); err != nil {
+		return status[0], err
+	}
+	op := driver.DiffusionSolve{
+		Grid: s.grid, Channels: s.channels, Tolerance: s.opts.Tolerance, Flags: flags.Slice(), Setup: setup.Slice(),
+		Colours: values.Slice(), X: x.Slice(), State: state.Slice(), Status: result.Slice(),
+	}
+	if s.opts.Start != nil {
+		op.Start = driver.DiffusionFromX
+		if err := upload(q, x, s.opts.Start); err != nil {
+			return status[0], err
+		}
+	}
+	for left := s.opts.MaxCycles; left > 0 && status[0].Converged == 0; left -= op.Cycles {
+		// A cycle is the smallest piece there is.
+		op.Cycles = max(1, int(q.Chunk(s.job.Label, int64(left)*int64(n))/int64(n)))
+		q.Spent(int64(op.Cycles) * int64(n))
+		if err := q.DiffusionSolve(op); err != nil {
+			return status[0], err
+		}
+		if err := kernels.Download(q, status[:], result); err != nil {
+			return status[0], err
+		}
+		if err := q.Yield(); err != nil {
+			return status[0], err
+		}
+		op.Start = driver.DiffusionContinue
+	}
+	return status[0], download(q, dst, x)
+}
+
+// upload copies src to dst in chunks, and yields after each.
+func upload[T kernels.Elem](q *kernels.Queue, dst kernels.Buffer[T], src []T) error {
+	return inChunks(q, "upload", len(src), func(from, to int) error {
+		return kernels.Upload(q, dst.Range(from, to), src[from:to])
+	})
+}
+
+// download copies src to dst in chunks, and yields after each.
+func download[T kernels.Elem](q *kernels.Queue, dst []T, src kernels.Buffer[T]) error {
+	return inChunks(q, "download", len(dst), func(from, to int) error {
+		return kernels.Download(q, dst[from:to], src.Range(from, to))
+	})
+}
+
+func inChunks(q *kernels.Queue, label string, n int, f func(from, to int) error) error {
+	for at := 0; at < n; {
+		k := int(q.Chunk(label, int64(n-at)))
+		if err := f(at, at+k); err != nil {
+			return err
+		}
+		if err := q.Yield(); err != nil {
+			return err
+		}
+		at += k
+	}
+	return nil
+}
+
+// ErrClosed is returned by calls on a closed [Prepared].
+var ErrClosed = errors.New("diffusion: prepared constraints are closed")
+
+// ErrEvicted is returned by [Prepared.Solve] when the device needed the memory for something else while no call used it. The
+// constraints have to be prepared again.
+var ErrEvicted = errors.New("diffusion: prepared constraints were evicted from the device's memory")
+
+// Prepared is constraints that a device has been set up for. It is safe for concurrent use. Close it after use: it takes device
+// memory, which the device may take back while no call uses it.
+type Prepared struct {
+	dev         *kernels.Device
+	constraints Constraints
+	grid        driver.DiffusionGrid
+	counts      driver.DiffusionCounts
+	flags       *kernels.Resident[uint8]
+	setup       *kernels.Resident[byte]
+	closed      atomic.Bool
+}
+
+// Prepare does what depends on the constraints only, and keeps it on dev until [Prepared.Close] or eviction. It keeps c.Flags, which
+// must not change until then. Bad input is an [*InvalidError]; where the device has no room now the error is a
+// [*kernels.CapacityError].
+func Prepare(ctx context.Context, dev *kernels.Device, c Constraints) (*Prepared, error) {
+	g, err := c.grid()
+	if err != nil {
+		return nil, err
+	}
+	size, err := dev.DiffusionSetupBytes(g)
+	if err != nil {
+		return nil, err
+	}
+	p := &Prepared{dev: dev, constraints: c, grid: g}
+	if p.flags, err = kernels.Store[uint8](dev, len(c.Flags), "diffusion flags"); err != nil {
+		return nil, err
+	}
+	defer p.flags.Release()
+	if p.setup, err = kernels.Store[byte](dev, int(size), "diffusion set-up"); err != nil {
+		p.flags.Drop()
+		return nil, err
+	}
+	defer p.setup.Release()
+	job := kernels.Job{Label: "prepare diffusion", Footprint: kernels.Bytes[driver.DiffusionCounts](1), Units: int64(len(c.Flags))}
+	err = dev.Do(ctx, job, func(q *kernels.Queue) error {
+		counts, err := kernels.Alloc[driver.DiffusionCounts](q, 1, "counts")
+		if err != nil {
+			return err
+		}
+		p.counts, err = prepare(q, g, c.Flags, p.flags.Buffer(), p.setup.Buffer(), counts)
+		return err
+	})
+	if err != nil {
+		p.flags.Drop()
+		p.setup.Drop()
+		return nil, err
+	}
+	return p, nil
+}
+
+// Solve is [Solve] of the constraints with values.
+func (p *Prepared) Solve(ctx context.Context, channels int, values []float32, opts *Options) (*Solution, error) {
+	if p.closed.Load() {
+		return nil, ErrClosed
+	}
+	flags, ok := p.flags.Acquire()
+	if !ok {
+		return nil, p.gone()
+	}
+	defer p.flags.Release()
+	setup, ok := p.setup.Acquire()
+	if !ok {
+		return nil, p.gone()
+	}
+	defer p.setup.Release()
+	s, err := newSolve(p.dev, &p.constraints, p.grid, channels, values, opts)
+	if err != nil {
+		return nil, err
+	}
+	s.counts = p.counts
+	return s.do(ctx, func(*kernels.Queue) (kernels.Buffer[uint8], kernels.Buffer[byte], error) { return flags, setup, nil })
+}
+
+// gone says why there is no memory.
+func (p *Prepared) gone() error {
+	if p.closed.Load() {
+		return ErrClosed
+	}
+	return ErrEvicted
+}
+
+// Close gives the memory back, at once or when the last call that uses it ends. Calls after the first do nothing.
+func (p *Prepared) Close() error {
+	p.closed.Store(true)
+	p.flags.Drop()
+	p.setup.Drop()
+	return nil
+}
