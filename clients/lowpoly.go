@@ -1,6 +1,6 @@
 package clients
 
-// Triangulation.
+// Low-poly pictures, and triangulation.
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/polyscan/polyscan/proto/framecodec"
 	polyscanv1 "github.com/polyscan/polyscan/proto/polyscan/v1"
 )
 
@@ -94,4 +95,14 @@ func (c *Client) Triangulate(ctx context.Context, points []Point, class polyscan
 		return nil, fmt.Errorf("clients: Triangulate: %d of %d triangles came", len(t.Triangles), cap(t.Triangles))
 	}
 	return t, nil
+}
+
+// Convert makes a low-poly picture of a frame.
+func (c *Client) Convert(ctx context.Context, req *polyscanv1.ConvertRequest) (*polyscanv1.ConvertResponse, error) {
+	in := framecodec.New(req)
+	res := &polyscanv1.ConvertResponse{}
+	if err := c.cc.Invoke(ctx, polyscanv1.LowPolyService_Convert_FullMethodName, in, res, frames); err != nil {
+		return nil, wrap(err)
+	}
+	return res, nil
 }

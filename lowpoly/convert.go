@@ -30,7 +30,7 @@ type Picture struct {
 // Vertices are corners of pixels, those of the image among them, so the triangles cover all of it, and each pixel has the
 // colour of one. Samples of all channels are treated alike, alpha too. An image without edges has vertices all over.
 //
-// It takes device memory for the image twice, or for the image and 6 bytes a pixel, and some 200 bytes a vertex. Between
+// It takes device memory for the image twice (once, where it is there already), or for the image and 6 bytes a pixel, and some 200 bytes a vertex. Between
 // steps, jobs of more urgent classes go first.
 func Convert(ctx context.Context, dev *kernels.Device, im Image, opt Options) (*Picture, error) {
 	if err := im.check(); err != nil {
@@ -62,7 +62,8 @@ type conversion struct {
 	// Scratch bytes of the ops, and of the Voronoi stage.
 	choosing, triangulating, shading, labelling int64
 
-	image  driver.Image
+	pixels kernels.Buffer[byte]
+	image  driver.Image                 // of them
 	points kernels.Buffer[driver.Point] // room for n; when they are chosen, those that there are
 	edges  []uint16                     // of stages that show them
 }
@@ -93,23 +94,35 @@ func (c *conversion) footprint() int64 {
 	if c.opt.Stage == Voronoi {
 		steps = max(steps, kernels.Bytes[driver.Point](c.n)+kernels.Bytes[uint32](pixels)+scratch(c.labelling))
 	}
-	return kernels.Bytes[byte](int(c.bytes())) + kernels.Bytes[driver.Point](c.n) + steps
+	return scratch(int64(c.uploaded())) + kernels.Bytes[driver.Point](c.n) + steps
+}
+
+// uploaded is the bytes of an image that isn't on the device yet.
+func (c *conversion) uploaded() int {
+	if c.Resident.Len() > 0 {
+		return 0
+	}
+	return int(c.bytes())
 }
 
 func (c *conversion) run(q *kernels.Queue) error {
 	c.out.Queue = q.Waited()
 	start := time.Now()
 	s := &stack{q: q}
-	src := take[byte](s, int(c.bytes()), "image")
-	points := take[driver.Point](s, c.n, "points")
+	c.pixels = c.Resident
+	if c.uploaded() > 0 {
+		c.pixels = take[byte](s, c.uploaded(), "image")
+	}
+	c.points = take[driver.Point](s, c.n, "points")
 	if s.err != nil {
 		return s.err
 	}
-	if err := kernels.UploadGather(q, src, c.Data); err != nil {
-		return err
+	if c.uploaded() > 0 {
+		if err := kernels.UploadGather(q, c.pixels, c.Data); err != nil {
+			return err
+		}
 	}
-	c.image = driver.Image{Data: src.Slice(), Width: c.Width, Height: c.Height, Stride: c.stride(), Format: c.Format}
-	c.points = points
+	c.image = driver.Image{Data: c.pixels.Slice(), Width: c.Width, Height: c.Height, Stride: c.stride(), Format: c.Format}
 	if err := c.choose(q); err != nil {
 		return err
 	}

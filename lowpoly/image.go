@@ -5,6 +5,7 @@ package lowpoly
 import (
 	"fmt"
 
+	"github.com/polyscan/polyscan/kernels"
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 
@@ -18,6 +19,9 @@ type Image struct {
 	// Data holds the bytes in one piece or several, cut anywhere. Together they are Stride*Height bytes; the gap behind
 	// the last row may be missing. They are only read, and only during the call.
 	Data [][]byte
+	// Resident, where it isn't empty, holds the bytes in memory of the device that computes, and Data isn't looked at:
+	// nothing is copied. Whoever made it keeps it, and doesn't write to it, during the call.
+	Resident kernels.Buffer[byte]
 }
 
 // stride is Stride with its default.
@@ -30,7 +34,10 @@ func (m *Image) stride() int {
 
 // bytes is how many there are.
 func (m *Image) bytes() int64 {
-	n := int64(0)
+	n := int64(m.Resident.Len())
+	if n > 0 {
+		return n
+	}
 	for _, p := range m.Data {
 		n += int64(len(p))
 	}

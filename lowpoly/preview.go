@@ -55,39 +55,22 @@ func (c *conversion) showVoronoi(q *kernels.Queue) error {
 	}); err != nil {
 		return err
 	}
-	nearest := make([]uint32, labels.Len())
+	nearest, pixels := make([]uint32, labels.Len()), make([]byte, c.pixels.Len())
 	if err := kernels.Download(q, nearest, labels); err != nil {
+		return err
+	}
+	if err := kernels.Download(q, pixels, c.pixels); err != nil {
 		return err
 	}
 	if err := q.Wait(); err != nil {
 		return err
 	}
 	size := c.Format.PixelBytes()
-	colors := make([]byte, 0, len(sites)*size)
-	for _, p := range sites {
-		colors = c.appendPixel(colors, int(p.X), int(p.Y))
-	}
 	for i, l := range nearest {
-		copy(c.out.Pixels[i*size:], colors[int(l)*size:][:size])
+		p := sites[l]
+		copy(c.out.Pixels[i*size:], pixels[int(p.Y)*c.stride()+int(p.X)*size:][:size])
 	}
 	return s.free()
-}
-
-// appendPixel appends one of the image, whose bytes may lie in several pieces.
-func (m *Image) appendPixel(b []byte, x, y int) []byte {
-	at, left := y*m.stride()+x*m.Format.PixelBytes(), m.Format.PixelBytes()
-	for _, p := range m.Data {
-		if at < len(p) {
-			n := min(left, len(p)-at)
-			b = append(b, p[at:at+n]...)
-			if left -= n; left == 0 {
-				break
-			}
-			at += n
-		}
-		at -= len(p)
-	}
-	return b
 }
 
 // showWireframe draws the edges of the triangles on the picture, the opaque way.

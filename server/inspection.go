@@ -220,6 +220,10 @@ func encodePNG(r *polygon.Raster) ([]byte, error) {
 		swapBytes(r.Pix)
 		img = &image.Gray16{Pix: r.Pix, Stride: r.Stride, Rect: rect}
 	}
+	return pngFile(img)
+}
+
+func pngFile(img image.Image) ([]byte, error) {
 	var b bytes.Buffer
 	e := png.Encoder{CompressionLevel: png.BestSpeed}
 	if err := e.Encode(&b, img); err != nil {

@@ -111,12 +111,7 @@ func (s *lowPolyServer) Triangulate(stream grpc.BidiStreamingServer[pb.Triangula
 		if err != nil {
 			break
 		}
-		b := make([]byte, 0, len(piece)*triangleBytes)
-		for _, t := range piece {
-			b = binary.LittleEndian.AppendUint32(b, t.A)
-			b = binary.LittleEndian.AppendUint32(b, t.B)
-			b = binary.LittleEndian.AppendUint32(b, t.C)
-		}
+		b := appendTriangles(make([]byte, 0, len(piece)*triangleBytes), piece)
 		err = stream.Send(&pb.TriangulateResponse{Message: &pb.TriangulateResponse_Triangles{Triangles: b}})
 	}
 	return err

@@ -172,7 +172,7 @@ func (s *Server) newGRPC() {
 	r.RegisterService(sharedMemoryDesc(), &sharedMemoryServer{Server: s})
 	r.RegisterService(frameDesc(), &frameServer{Server: s})
 	pb.RegisterRecipeServiceServer(r, &recipeServer{Server: s})
-	pb.RegisterLowPolyServiceServer(r, &lowPolyServer{Server: s})
+	r.RegisterService(lowPolyDesc(), &lowPolyServer{Server: s})
 	pb.RegisterDeviceServiceServer(r, &deviceServer{Server: s})
 	s.health = health.NewServer()
 	s.setHealth(healthpb.HealthCheckResponse_SERVING)

@@ -23,6 +23,7 @@ type app struct {
 	Mask        maskCmd        `cmd:"" help:"The pixels of regions as an image."`
 	Frames      framesCmd      `cmd:"" help:"Frames that a server keeps on its device."`
 	Recipe      recipeCmd      `cmd:"" help:"Regions and limits that a server keeps under a name."`
+	Lowpoly     lowpolyCmd     `cmd:"" help:"Pictures of triangles."`
 	Triangulate triangulateCmd `cmd:"" help:"Exact Delaunay triangles of points."`
 	Serve       serveCmd       `cmd:"" help:"Run a server."`
 	Device      deviceCmd      `cmd:"" help:"What a server computes on, and its limits."`
@@ -66,6 +67,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 			{Key: "regions", Title: "Regions:"},
 			{Key: "frame", Title: "Frame:"},
 			{Key: "numbers", Title: "Numbers:"},
+			{Key: "triangles", Title: "Triangles:"},
 			{Key: "output", Title: "Output:"},
 			{Key: "device", Title: "Device (without --addr):"},
 			{Key: "server", Title: "Server:"},

@@ -1,0 +1,221 @@
+package main
+
+// polyscan lowpoly: pictures of triangles.
+
+import (
+	"encoding/binary"
+	"fmt"
+	"image/color"
+	"io"
+	"path/filepath"
+	"strings"
+
+	"github.com/polyscan/polyscan/kernels/driver"
+	"github.com/polyscan/polyscan/lowpoly"
+	polyscanv1 "github.com/polyscan/polyscan/proto/polyscan/v1"
+)
+
+type lowpolyCmd struct {
+	Image string `arg:"" help:"The image to convert: PNG, JPEG, TIFF or BMP; - is standard input." predictor:"file"`
+	frameFlags
+
+	Points  int    `help:"Vertices, with those on the border." default:"2500" placeholder:"N" group:"triangles"`
+	Seed    uint64 `help:"Of the random choice of vertices: the same one gives the same picture." placeholder:"S" group:"triangles"`
+	Floor   int    `help:"Weight of places without edges, 1 to 65536; the strongest edge has 8160. Large values spread vertices evenly (default: 16)." placeholder:"N" group:"triangles"`
+	Spacing int    `help:"Pixels that vertices are farther apart than; --spacing=-1: none (default: by their number)." placeholder:"N" group:"triangles"`
+	Border  int    `help:"Most pixels between vertices on the border (default: by their number)." placeholder:"N" group:"triangles"`
+	Cell    int    `help:"Side of squares that have a vertex each, so that flat areas have small triangles, too; --cell=-1: none (default: by their number)." placeholder:"N" group:"triangles"`
+	Color   string `help:"Colour of a triangle: the mean of its pixels, or that of the pixel at its centroid." enum:"mean,centroid" default:"mean" group:"triangles"`
+	Stage   string `help:"What the picture shows: shaded, or what it comes from: edges, points, voronoi, wireframe." enum:"shaded,edges,points,voronoi,wireframe" default:"shaded" group:"triangles"`
+
+	Output string `help:"The PNG to write; - is standard output." short:"o" placeholder:"FILE" predictor:"file" group:"output"`
+	SVG    string `help:"Write the triangles as an SVG drawing." placeholder:"FILE" predictor:"file" group:"output"`
+	Mesh   string `help:"Write the triangles as a mesh: PLY or JSON, by the name of the file." placeholder:"FILE" predictor:"file" group:"output"`
+	Batch  bool   `help:"Let everything more urgent on the server go first." group:"server"`
+	deviceFlags
+	serverFlags
+}
+
+func (c *lowpolyCmd) Help() string {
+	return `
+Makes a picture of triangles: vertices where the image has edges, more than a few pixels apart and nowhere too few, their
+Delaunay triangulation, and one colour for each triangle. Triangles cover the whole image. The same image, options and seed
+give the same picture on every device.
+
+A mesh has x to the right, 0 to the width of the image, and y down. PLY files are binary, with the colours of faces; JSON files
+have width, height, points, triangles and colors.
+
+Examples:
+
+    polyscan lowpoly photo.jpg -o lowpoly.png
+    polyscan lowpoly photo.jpg -o lowpoly.png --points 20000 --seed 7 --svg lowpoly.svg --mesh lowpoly.ply
+    polyscan lowpoly photo.jpg -o edges.png --stage edges
+`
+}
+
+// imageMemory is what a pixel takes of the device's memory, and a little more.
+const imageMemory = 16
+
+// check looks at the flags alone.
+func (c *lowpolyCmd) check() error {
+	for _, f := range []struct {
+		flag            string
+		value, from, to int
+	}{
+		{"points", c.Points, 4, driver.MaxPoints},
+		{"floor", c.Floor, 0, driver.MaxVertexFloor},
+		{"spacing", c.Spacing, -1, driver.MaxVertexSpacing},
+		{"border", c.Border, 0, driver.MaxSide},
+		{"cell", c.Cell, -1, driver.MaxSide},
+	} {
+		if f.value < f.from || f.value > f.to {
+			return usage("--%s %d: must be %d to %d", f.flag, f.value, f.from, f.to)
+		}
+	}
+	if c.Output == "" && c.SVG == "" && c.Mesh == "" {
+		return usage("nothing to write: give --output, --svg or --mesh")
+	}
+	if _, err := c.meshWriter(); err != nil {
+		return err
+	}
+	for _, name := range []string{c.Output, c.SVG, c.Mesh} {
+		if name != "" && name != "-" {
+			if err := checkFolder(name); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// meshWriter is how the mesh is written, by the name of its file.
+func (c *lowpolyCmd) meshWriter() (func(*lowpoly.Mesh, io.Writer) error, error) {
+	switch ext := strings.ToLower(filepath.Ext(c.Mesh)); {
+	case c.Mesh == "", ext == ".ply":
+		return (*lowpoly.Mesh).WritePLY, nil
+	case ext == ".json":
+		return (*lowpoly.Mesh).WriteJSON, nil
+	}
+	return nil, usage("--mesh %s: the name must end in .ply or .json", printable(c.Mesh))
+}
+
+func (c *lowpolyCmd) Run(e *env) (err error) {
+	if err := c.check(); err != nil {
+		return err
+	}
+	f, err := c.load(e, c.Image)
+	if err != nil {
+		return err
+	}
+	var width, height int
+	if f.raw != nil {
+		width, height = f.raw.Width, f.raw.Height
+	} else if width, height, err = f.size(); err != nil {
+		return err
+	}
+	// Large images don't fit in what a server inside the process reserves unless it is told.
+	if need := int64(width)*int64(height)*imageMemory + int64(c.Points)*pointMemory*2; need > 1<<30 {
+		c.memory = need
+	}
+	conn, err := connect(e, &c.serverFlags, &c.deviceFlags, "")
+	if err != nil {
+		return err
+	}
+	defer conn.end(&err)
+	res, err := conn.Convert(conn.ctx, c.request(f))
+	if err != nil {
+		return conn.fail(err, c.Image, nil)
+	}
+	return c.write(e, res)
+}
+
+func (c *lowpolyCmd) request(f *frame) *polyscanv1.ConvertRequest {
+	req := &polyscanv1.ConvertRequest{
+		WorkClass: polyscanv1.WorkClass_WORK_CLASS_INTERACTIVE,
+		Options: &polyscanv1.ConvertOptions{
+			Vertices: uint32(c.Points), Seed: c.Seed, Floor: uint32(c.Floor), Spacing: int32(c.Spacing), Border: uint32(c.Border), Cell: int32(c.Cell),
+			Color: polyscanv1.TriangleColor(polyscanv1.TriangleColor_value["TRIANGLE_COLOR_"+strings.ToUpper(c.Color)]),
+			Stage: polyscanv1.ConvertStage(polyscanv1.ConvertStage_value["CONVERT_STAGE_"+strings.ToUpper(c.Stage)]),
+		},
+		Encoding: polyscanv1.Encoding_ENCODING_PNG, NoPicture: c.Output == "", Svg: c.SVG != "", Mesh: c.Mesh != "",
+		Frame: f.message(),
+	}
+	if c.Batch {
+		req.WorkClass = polyscanv1.WorkClass_WORK_CLASS_BATCH
+	}
+	return req
+}
+
+// write writes what was asked for. What doesn't go to standard output is reported there, unless the picture is.
+func (c *lowpolyCmd) write(e *env, res *polyscanv1.ConvertResponse) error {
+	if c.Mesh != "" {
+		mesh, err := meshOf(res)
+		if err != nil {
+			return err
+		}
+		write, err := c.meshWriter()
+		if err != nil {
+			return err
+		}
+		if err := writeFile(c.Mesh, func(w io.Writer) error { return write(mesh, w) }); err != nil {
+			return err
+		}
+	}
+	for _, out := range []struct {
+		name string
+		data []byte
+	}{{c.SVG, res.GetSvg()}, {c.Output, res.GetPicture().GetData()}} {
+		write := func(w io.Writer) error {
+			_, err := w.Write(out.data)
+			return err
+		}
+		var err error
+		switch out.name {
+		case "":
+		case "-":
+			err = write(e.stdout)
+		default:
+			err = writeFile(out.name, write)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if c.Output == "-" || c.SVG == "-" {
+		return nil
+	}
+	name := c.Output
+	if name == "" {
+		name = c.Image
+	}
+	_, err := fmt.Fprintf(e.stdout, "%s: %s, %s, in %s by %s\n", name, plural(int(res.GetVertices()), "vertex", "vertices"),
+		plural(int(res.GetTriangles()), "triangle", "triangles"), pretty(res.GetCompute().AsDuration()), res.GetBackend())
+	return err
+}
+
+// meshOf reads a mesh out of a message.
+func meshOf(res *polyscanv1.ConvertResponse) (*lowpoly.Mesh, error) {
+	m := res.GetMesh()
+	points, triangles, colors := m.GetPoints(), m.GetTriangles(), m.GetColors()
+	n, k := len(points)/8, len(triangles)/12
+	if len(points) != 8*n || len(triangles) != 12*k || len(colors) != 4*k {
+		return nil, fmt.Errorf("the server's mesh has %d, %d and %d bytes of points, triangles and colours", len(points), len(triangles), len(colors))
+	}
+	out := &lowpoly.Mesh{Points: make([]driver.Point, n), Triangles: make([]driver.Triangle, k), Colors: make([]color.NRGBA, k)}
+	at := func(b []byte, i int) uint32 { return binary.LittleEndian.Uint32(b[4*i:]) }
+	for i := range out.Points {
+		p := driver.Point{X: int32(at(points, 2*i)), Y: int32(at(points, 2*i+1))}
+		out.Points[i] = p
+		out.Width, out.Height = max(out.Width, int(p.X)), max(out.Height, int(p.Y)) // the corners are among them
+	}
+	for i := range out.Triangles {
+		t := driver.Triangle{A: at(triangles, 3*i), B: at(triangles, 3*i+1), C: at(triangles, 3*i+2)}
+		if int64(max(t.A, t.B, t.C)) >= int64(n) {
+			return nil, fmt.Errorf("triangle %d of the server's mesh has the corners %d, %d and %d; there are %d points", i, t.A, t.B, t.C, n)
+		}
+		out.Triangles[i] = t
+		c := colors[4*i:]
+		out.Colors[i] = color.NRGBA{R: c[0], G: c[1], B: c[2], A: c[3]}
+	}
+	return out, nil
+}

@@ -1,0 +1,163 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"image"
+	"image/color"
+	"image/png"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/polyscan/polyscan/kernels/devicetest"
+	"github.com/polyscan/polyscan/kernels/driver"
+	polyscanv1 "github.com/polyscan/polyscan/proto/polyscan/v1"
+)
+
+func TestLowpoly(t *testing.T) {
+	dir := t.TempDir()
+	in := func(name string) string { return filepath.Join(dir, name) }
+	args := []string{"lowpoly", frames + "metal.png", "--points", "300", "--seed", "5"}
+	stdout := succeed(t, append(args, "-o", in("a.png"), "--svg", in("a.svg"), "--mesh", in("a.json"))...)
+	b, err := os.ReadFile(in("a.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var mesh struct {
+		Width, Height int
+		Points        [][2]int32
+		Triangles     [][3]uint32
+		Colors        []string
+	}
+	if err := json.Unmarshal(b, &mesh); err != nil {
+		t.Fatal(err)
+	}
+	picture := readPNG(t, in("a.png"))
+	if s := picture.Bounds().Size(); s.X != mesh.Width || s.Y != mesh.Height || s != readPNG(t, frames+"metal.png").Bounds().Size() || len(mesh.Points) != 300 {
+		t.Errorf("%v, a mesh of %dx%d with %d points", s, mesh.Width, mesh.Height, len(mesh.Points))
+	}
+	if want := fmt.Sprintf("%s: 300 vertices, %d triangles, in TIME by cpu\n", in("a.png"), len(mesh.Triangles)); timeless(stdout) != want {
+		t.Errorf("it says %q, want %q", stdout, want)
+	}
+	var points []driver.Point
+	for _, p := range mesh.Points {
+		points = append(points, driver.Point{X: p[0], Y: p[1]})
+	}
+	var triangles []driver.Triangle
+	for i, v := range mesh.Triangles {
+		triangles = append(triangles, driver.Triangle{A: v[0], B: v[1], C: v[2]})
+		// The picture has the triangle's colour at its centroid, unless that lies on an edge: where it is thin.
+		x, y := (points[v[0]].X+points[v[1]].X+points[v[2]].X)/3, (points[v[0]].Y+points[v[1]].Y+points[v[2]].Y)/3
+		if doubled := (points[v[1]].X-points[v[0]].X)*(points[v[2]].Y-points[v[0]].Y) - (points[v[1]].Y-points[v[0]].Y)*(points[v[2]].X-points[v[0]].X); doubled < 400 {
+			continue
+		}
+		c := color.NRGBAModel.Convert(picture.At(int(x), int(y))).(color.NRGBA)
+		if got := fmt.Sprintf("#%02x%02x%02x", c.R, c.G, c.B); got != mesh.Colors[i] {
+			t.Errorf("triangle %d at (%d, %d) is %s in the picture, %s in the mesh", i, x, y, got, mesh.Colors[i])
+		}
+	}
+	if err := devicetest.CheckTriangles(points, triangles); err != nil {
+		t.Error(err)
+	}
+	svg, err := os.ReadFile(in("a.svg"))
+	if err != nil || bytes.Count(svg, []byte("<path ")) != len(triangles) || !bytes.HasSuffix(svg, []byte("</svg>\n")) {
+		t.Errorf("the drawing has %d paths, %v", bytes.Count(svg, []byte("<path ")), err)
+	}
+
+	// The same again, on one thread, to standard output; and another seed.
+	a, err := os.ReadFile(in("a.png"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again := succeed(t, append(args, "-o", "-", "--threads", "1", "--batch")...); again != string(a) {
+		t.Error("the same once more is another file")
+	}
+	args[len(args)-1] = "6"
+	if other := succeed(t, append(args, "-o", "-")...); other == string(a) {
+		t.Error("with another seed it is the same file")
+	}
+	succeed(t, append(args, "--mesh", in("a.ply"))...)
+	if b, err := os.ReadFile(in("a.ply")); err != nil || !bytes.HasPrefix(b, []byte("ply\n")) {
+		t.Errorf("%.20q, %v", b, err)
+	}
+	seen := map[string]string{}
+	for _, stage := range []string{"shaded", "edges", "points", "voronoi", "wireframe"} {
+		out := succeed(t, append(args, "-o", "-", "--stage", stage)...)
+		if _, err := png.Decode(strings.NewReader(out)); err != nil {
+			t.Errorf("%s: %v", stage, err)
+		}
+		if other, ok := seen[out]; ok {
+			t.Errorf("%s is the same as %s", stage, other)
+		}
+		seen[out] = stage
+	}
+}
+
+// Images of every shape and kind have an answer.
+func TestLowpolyDegenerate(t *testing.T) {
+	for _, size := range []image.Point{{1, 1}, {1, 40}, {40, 1}, {2, 2}, {30, 20}} {
+		for name, im := range map[string]interface {
+			image.Image
+			Set(x, y int, c color.Color)
+		}{
+			"gray": image.NewGray(image.Rectangle{Max: size}), "gray16": image.NewGray16(image.Rectangle{Max: size}), "alpha": image.NewNRGBA(image.Rectangle{Max: size}),
+		} {
+			im.Set(0, 0, color.NRGBA{R: 200, G: 100, B: 50, A: 128})
+			var b bytes.Buffer
+			if err := png.Encode(&b, im); err != nil {
+				t.Fatal(err)
+			}
+			out, err := png.Decode(strings.NewReader(succeed(t, "lowpoly", write(t, "in.png", b.String()), "-o", "-")))
+			if err != nil || out.Bounds().Size() != size {
+				t.Errorf("%s of %v: %v", name, size, err)
+			}
+		}
+	}
+}
+
+func TestLowpolyRefuses(t *testing.T) {
+	dir := t.TempDir()
+	out := filepath.Join(dir, "out.png")
+	board := frames + "metal.png"
+	for _, x := range []struct {
+		args []string
+		code int
+		says string
+	}{
+		{[]string{board}, exitUsage, "nothing to write"},
+		{[]string{board, "-o", out, "--points", "3"}, exitUsage, "--points 3: must be 4 to"},
+		{[]string{board, "-o", out, "--spacing", "256"}, exitUsage, "--spacing 256: must be -1 to 255"},
+		{[]string{board, "-o", out, "--floor=-1"}, exitUsage, "--floor -1"},
+		{[]string{board, "-o", out, "--border=-1"}, exitUsage, "--border -1"},
+		{[]string{board, "-o", out, "--cell=-2"}, exitUsage, "--cell -2"},
+		{[]string{board, "-o", out, "--stage", "none"}, exitUsage, "--stage"},
+		{[]string{board, "-o", out, "--mesh", "a.obj"}, exitUsage, "--mesh a.obj: the name must end in .ply or .json"},
+		{[]string{board, "-o", filepath.Join(dir, "none", "x.png")}, 0, "none"},
+		{[]string{board, "-o", out, "--cell", "3", "--spacing", "5"}, 0, "must be more than the spacing, 5"},
+		{[]string{write(t, "x.png", "no image"), "-o", out}, 0, "no PNG, JPEG, TIFF or BMP image"},
+	} {
+		_, stderr, code := polyscan(t, append([]string{"lowpoly"}, x.args...)...)
+		if code == 0 || x.code != 0 && code != x.code || !strings.Contains(stderr, x.says) || strings.Count(stderr, "\n") != 1 {
+			t.Errorf("%v: exit %d, %q, want one line with %q", x.args, code, stderr, x.says)
+		}
+		if _, err := os.Stat(out); err == nil {
+			t.Fatalf("%v: a file was written", x.args)
+		}
+	}
+}
+
+func TestMeshOfRefuses(t *testing.T) {
+	for name, m := range map[string]*polyscanv1.Mesh{
+		"half a point":             {Points: make([]byte, 12)},
+		"half a triangle":          {Points: make([]byte, 8), Triangles: make([]byte, 8)},
+		"no colours":               {Points: make([]byte, 8), Triangles: make([]byte, 12)},
+		"an index beyond the rest": {Triangles: make([]byte, 12), Colors: make([]byte, 4)},
+	} {
+		if mesh, err := meshOf(&polyscanv1.ConvertResponse{Mesh: m}); err == nil {
+			t.Errorf("%s: %v", name, mesh)
+		}
+	}
+}

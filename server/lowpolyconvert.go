@@ -1,0 +1,273 @@
+// LowPolyService: Convert.
+
+package server
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"image"
+	"slices"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/mem"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/polyscan/polyscan/kernels"
+	"github.com/polyscan/polyscan/kernels/driver"
+	"github.com/polyscan/polyscan/lowpoly"
+	"github.com/polyscan/polyscan/polygon"
+	"github.com/polyscan/polyscan/proto/framecodec"
+	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
+)
+
+// lowPolyDesc is the generated description of the service with a handler of Convert that doesn't copy frames.
+func lowPolyDesc() *grpc.ServiceDesc {
+	d := pb.LowPolyService_ServiceDesc
+	d.Methods = slices.Clone(d.Methods)
+	for i := range d.Methods {
+		if d.Methods[i].MethodName == "Convert" {
+			d.Methods[i].Handler = handleConvert
+		}
+	}
+	return &d
+}
+
+func handleConvert(srv any, ctx context.Context, dec func(any) error, interceptor grpc.UnaryServerInterceptor) (any, error) {
+	req := &pb.ConvertRequest{}
+	in := framecodec.New(req)
+	defer in.Free() // whatever happens: gRPC may have filled it and return an error
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	info := &grpc.UnaryServerInfo{Server: srv, FullMethod: pb.LowPolyService_Convert_FullMethodName}
+	return interceptor(ctx, in, info, func(ctx context.Context, _ any) (any, error) {
+		return srv.(*lowPolyServer).convert(ctx, req, in)
+	})
+}
+
+// Convert implements pb.LowPolyServiceServer, for callers inside the process.
+func (s *lowPolyServer) Convert(ctx context.Context, req *pb.ConvertRequest) (*pb.ConvertResponse, error) {
+	res, err := s.convert(ctx, req, framecodec.New(req))
+	if err != nil {
+		return nil, err
+	}
+	res.release()
+	out := res.Message.(*framecodec.Message)
+	m := out.Message.(*pb.ConvertResponse)
+	if m.Picture != nil {
+		m.Picture.Source = &pb.Frame_Data{Data: slices.Concat(out.Pieces(nil)...)}
+	}
+	return m, nil
+}
+
+func (s *lowPolyServer) convert(ctx context.Context, req *pb.ConvertRequest, in *framecodec.Message) (*response, error) {
+	dev, err := s.dev.acquire()
+	if err != nil {
+		return nil, err
+	}
+	defer dev.end()
+	f, err := s.newFrame(ctx, req.GetFrame(), in.Pieces(nil), "frame")
+	if err != nil {
+		return nil, err
+	}
+	defer f.release()
+	opt, err := s.convertOptions(req.GetOptions())
+	if err != nil {
+		return nil, err
+	}
+	share, err := s.convertShare(req, f.Frame, &opt)
+	if err != nil {
+		return nil, err
+	}
+	release, err := s.host.take(ctx, share)
+	if err != nil {
+		return nil, err
+	}
+	im := lowpoly.Image{Width: f.Width, Height: f.Height, Stride: f.Stride, Format: f.Format, Data: f.Data, Resident: f.Resident}
+	p, err := lowpoly.Convert(kernels.WithClass(ctx, classOf(req.GetWorkClass())), dev.Device, im, opt)
+	in.Free()
+	if err != nil {
+		release()
+		return nil, convertError(err)
+	}
+	s.metrics.stage("queue", p.Queue)
+	s.metrics.stage("compute", p.Compute)
+	res, err := convertResponse(req, p)
+	if err != nil {
+		release()
+		return nil, err
+	}
+	m := res.Message.(*framecodec.Message).Message.(*pb.ConvertResponse)
+	m.Decode = durationpb.New(f.decode)
+	if m.Picture != nil {
+		m.Picture.FrameId = f.id
+	}
+	res.release = release
+	return res, nil
+}
+
+// convertOptions translates options. What package lowpoly checks is left to it.
+func (s *Server) convertOptions(o *pb.ConvertOptions) (lowpoly.Options, error) {
+	opt := lowpoly.Options{
+		Seed: o.GetSeed(), Floor: int(o.GetFloor()), Spacing: int(o.GetSpacing()), Border: int(o.GetBorder()), Cell: int(o.GetCell()),
+		Method: driver.ShadeMethod(o.GetMethod()), Strength: int(o.GetStrength()),
+	}
+	opt.Vertices = lowpoly.DefaultVertices
+	if v := o.GetVertices(); v != 0 {
+		opt.Vertices = int(v)
+	}
+	if opt.Vertices > s.cfg.MaxPoints {
+		return opt, refuse("options.vertices", opt.Vertices, "are more than the server's limit of %d", s.cfg.MaxPoints)
+	}
+	if o.GetColor() == pb.TriangleColor_TRIANGLE_COLOR_CENTROID {
+		opt.Color = driver.CentroidColor
+	}
+	if v := o.GetStage(); v != pb.ConvertStage_CONVERT_STAGE_UNSPECIFIED {
+		opt.Stage = lowpoly.Stage(v - pb.ConvertStage_CONVERT_STAGE_SHADED)
+	}
+	b := o.GetPrevious()
+	if len(b)%pointBytes != 0 || len(b)/pointBytes > s.cfg.MaxPoints {
+		return opt, refuse("options.previous", len(b), "must be a multiple of %d bytes, for up to %d points", pointBytes, s.cfg.MaxPoints)
+	}
+	for ; len(b) > 0; b = b[pointBytes:] {
+		opt.Previous = append(opt.Previous, driver.Point{
+			X: int32(binary.LittleEndian.Uint32(b)), Y: int32(binary.LittleEndian.Uint32(b[4:])),
+		})
+	}
+	return opt, nil
+}
+
+// What a vertex and its two triangles take of host memory, about: in the mesh, in the message, and as a drawing.
+const (
+	vertexShare    = pointBytes + 2*(triangleBytes+2*4)
+	vertexSVGShare = 2 * 2 * 80 // the buffer of a file grows by doubling
+)
+
+// convertShare is the host memory that a picture takes, with what belongs to it. A picture that no message can carry is refused.
+func (s *Server) convertShare(req *pb.ConvertRequest, f polygon.Frame, opt *lowpoly.Options) (int64, error) {
+	n := int64(f.Width) * int64(f.Height)
+	size := n * int64(f.Format.PixelBytes())
+	if limit := s.cfg.MaxMessageBytes; size > limit && !req.GetNoPicture() {
+		return 0, refuse("frame", [2]int{f.Width, f.Height}, "makes a picture of %d bytes: the limit is %d", size, limit)
+	}
+	share := size
+	switch opt.Stage {
+	case lowpoly.Edges, lowpoly.Points:
+		share += 3 * n
+	case lowpoly.Voronoi:
+		share += 4*n + size
+	}
+	if req.GetEncoding() == pb.Encoding_ENCODING_PNG {
+		share += 4*n + size
+	}
+	each := int64(vertexShare)
+	if req.GetMesh() {
+		each *= 2
+	}
+	if req.GetSvg() {
+		each += vertexSVGShare
+	}
+	return share + each*min(int64(opt.Vertices), int64(f.Width+1)*int64(f.Height+1)), nil
+}
+
+// convertError turns an *InvalidError into a *fieldError and leaves other errors alone.
+func convertError(err error) error {
+	var invalid *lowpoly.InvalidError
+	if !errors.As(err, &invalid) {
+		return err
+	}
+	path := "options." + invalid.Field
+	if rest, ok := strings.CutPrefix(invalid.Field, "image"); ok {
+		path = "frame" + framePath(rest)
+	}
+	return refuse(path, invalid.Value, "%s", invalid.Problem)
+}
+
+// convertResponse makes the message of a picture, whose pixels go out from where they are.
+func convertResponse(req *pb.ConvertRequest, p *lowpoly.Picture) (*response, error) {
+	res := &response{start: time.Now()}
+	mesh := &p.Mesh
+	m := &pb.ConvertResponse{
+		Backend: p.Backend, Queue: durationpb.New(p.Queue), Compute: durationpb.New(p.Compute),
+		Vertices: uint64(len(mesh.Points)), Triangles: uint64(len(mesh.Triangles)),
+	}
+	if req.GetMesh() {
+		m.Mesh = meshMessage(mesh)
+	}
+	if req.GetSvg() {
+		var b bytes.Buffer
+		if err := mesh.WriteSVG(&b); err != nil {
+			return nil, err
+		}
+		m.Svg = b.Bytes()
+	}
+	out := framecodec.New(m)
+	if !req.GetNoPicture() {
+		m.Picture = &pb.Frame{
+			Layout:   layoutOf(polygon.Frame{Width: mesh.Width, Height: mesh.Height, Format: p.Format}),
+			Encoding: pb.Encoding_ENCODING_RAW,
+		}
+		pixels := p.Pixels
+		if req.GetEncoding() == pb.Encoding_ENCODING_PNG {
+			m.Picture.Encoding = pb.Encoding_ENCODING_PNG
+			var err error
+			if pixels, err = pngFile(pictureImage(p)); err != nil {
+				return nil, err
+			}
+		}
+		out.SetPayload(mem.BufferSlice{mem.SliceBuffer(pixels)})
+	}
+	res.Message = out
+	return res, nil
+}
+
+func meshMessage(mesh *lowpoly.Mesh) *pb.Mesh {
+	m := &pb.Mesh{
+		Points:    make([]byte, 0, len(mesh.Points)*pointBytes),
+		Triangles: appendTriangles(make([]byte, 0, len(mesh.Triangles)*triangleBytes), mesh.Triangles),
+		Colors:    make([]byte, 0, 4*len(mesh.Colors)),
+	}
+	for _, p := range mesh.Points {
+		m.Points = binary.LittleEndian.AppendUint32(m.Points, uint32(p.X))
+		m.Points = binary.LittleEndian.AppendUint32(m.Points, uint32(p.Y))
+	}
+	for _, c := range mesh.Colors {
+		m.Colors = append(m.Colors, c.R, c.G, c.B, c.A)
+	}
+	return m
+}
+
+// appendTriangles appends triangles as messages have them.
+func appendTriangles(b []byte, triangles []driver.Triangle) []byte {
+	for _, t := range triangles {
+		b = binary.LittleEndian.AppendUint32(b, t.A)
+		b = binary.LittleEndian.AppendUint32(b, t.B)
+		b = binary.LittleEndian.AppendUint32(b, t.C)
+	}
+	return b
+}
+
+// pictureImage is a picture as encoders take it. It spoils 16-bit pixels.
+func pictureImage(p *lowpoly.Picture) image.Image {
+	w, h := p.Mesh.Width, p.Mesh.Height
+	rect := image.Rect(0, 0, w, h)
+	switch f := p.Format; {
+	case f.SampleBytes == 2:
+		swapBytes(p.Pixels)
+		return &image.Gray16{Pix: p.Pixels, Stride: 2 * w, Rect: rect}
+	case f.Channels == 1:
+		return &image.Gray{Pix: p.Pixels, Stride: w, Rect: rect}
+	case f == driver.RGBA8:
+		return &image.NRGBA{Pix: p.Pixels, Stride: 4 * w, Rect: rect}
+	default:
+		out := make([]byte, 0, 4*w*h)
+		for pixel := range slices.Chunk(p.Pixels, f.PixelBytes()) {
+			out = append(out, pixel[f.Order[0]], pixel[f.Order[1]], pixel[f.Order[2]], 255)
+		}
+		return &image.NRGBA{Pix: out, Stride: 4 * w, Rect: rect}
+	}
+}
