@@ -173,8 +173,11 @@ func (t *turns) leave(stop *stopFlag) {
 }
 
 // room reports whether so many may work.
-func (t *turns) room(n int32) bool {
-	return n <= t.most || t.busy[highest].Load() == 0 && int64(time.Since(t.epoch)) >= t.until.Load()
+func (t *turns) room(n int32) bool { return n <= t.most || !t.keeping() }
+
+// keeping reports whether a thread is kept free.
+func (t *turns) keeping() bool {
+	return t.busy[highest].Load() > 0 || int64(time.Since(t.epoch)) < t.until.Load()
 }
 
 // sleep waits until it is over, which is looked at again after each wake, and then calls then. t.mu is held during the calls,
@@ -206,7 +209,13 @@ const pauseAwake = 600 * time.Microsecond
 // wait pauses a worker while there is work of higher priority, or no room for it, and the op is not to stop. Other
 // ops of its priority that wait for room get its place.
 func (t *turns) wait(stop *stopFlag) {
-	if stop.level == highest || !t.outranked(stop.level) && !t.othersInLine(stop) && t.room(t.working.Load()) {
+	if stop.level == highest {
+		return
+	}
+	if t.keeping() {
+		yieldProcessor()
+	}
+	if !t.outranked(stop.level) && !t.othersInLine(stop) && t.room(t.working.Load()) {
 		return
 	}
 	t.leave(stop)
