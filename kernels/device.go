@@ -256,7 +256,8 @@ func (d *Device) Do(ctx context.Context, job Job, fn func(*Queue) error) (err er
 func (t *ticket) event(now time.Time, err error) JobEvent {
 	e := JobEvent{Label: t.job.Label, Class: t.class, Units: t.job.Units, Waited: now.Sub(t.arrived), Err: err}
 	if t.begun() {
-		e.Waited, e.Ran, e.Paused = t.began.Sub(t.arrived), t.ran(now), t.away
+		e.Waited, e.Ran = t.began.Sub(t.arrived), t.ran(now)
+		e.Paused = now.Sub(t.began) - e.Ran
 	}
 	if !t.deadline.IsZero() {
 		e.Late = max(now.Sub(t.deadline), 0)

@@ -145,7 +145,8 @@ func (m *memory) oldest(yield func(int64) bool) {
 	}
 }
 
-// evict takes the memory of residents that nobody holds. m.mu is held; it is let go of while the memory is poisoned.
+// evict takes the memory of residents that nobody holds. m.mu is held; it is let go of while the memory is poisoned. The
+// scheduler's lock is not: with [Config.Poison] no job begins or ends meanwhile. The ops that go on need none of these locks.
 func (m *memory) evict(offs []int64) {
 	var out []*resident
 	for _, off := range offs {

@@ -366,6 +366,25 @@ func TestYieldAsksForMemoryAgain(t *testing.T) {
 	})
 }
 
+// What is told of a job that ends without its stream adds up.
+func TestEventOfJobWithoutStream(t *testing.T) {
+	var got JobEvent
+	inBubble(t, Config{BatchStreams: 1, Observe: func(e JobEvent) {
+		if e.Label == "long" {
+			got = e
+		}
+	}}, func(b *bench) {
+		ctx, cancel := context.WithTimeout(WithClass(b.Context(), Batch), 20*time.Second)
+		defer cancel()
+		b.start(ctx, Job{Label: "long"}, func(q *Queue) error { time.Sleep(time.Second); return q.Yield() })
+		b.start(due(WithClass(b.Context(), Batch), 5*time.Second), Job{Label: "other"}, takes(time.Minute))
+		b.wg.Wait()
+	})
+	if got.Ran != time.Second || got.Paused != 19*time.Second || !errors.Is(got.Err, context.DeadlineExceeded) {
+		t.Errorf("%+v", got)
+	}
+}
+
 // The context ends while a job is without its stream, or pauses.
 func TestYieldCancelled(t *testing.T) {
 	for _, poisoned := range []bool{false, true} {
