@@ -305,9 +305,6 @@ type Queue struct {
 	chunk   chunk
 }
 
-// Device returns the device that runs the job.
-func (q *Queue) Device() *Device { return q.dev }
-
 // Waited is the time that the job waited for memory and a stream.
 func (q *Queue) Waited() time.Duration { return q.began.Sub(q.arrived) }
 

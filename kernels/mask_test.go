@@ -157,10 +157,10 @@ func TestMaskPrepareChecks(t *testing.T) {
 			t.Error(err)
 		}
 		f.needed = func(driver.MaskRegions) (int64, error) { return 12345, nil }
-		if n, err := q.Device().MaskPreparedBytes(square(), 10, 10, driver.Tiled); n != 12345 || err != nil {
+		if n, err := q.dev.MaskPreparedBytes(square(), 10, 10, driver.Tiled); n != 12345 || err != nil {
 			t.Errorf("%d, %v", n, err)
 		}
-		_, err := q.Device().MaskPreparedBytes(square(), 10, -10, driver.Tiled)
+		_, err := q.dev.MaskPreparedBytes(square(), 10, -10, driver.Tiled)
 		refusal{"Height", "Height = -10: must be 1 to 1048576"}.check(t, "MaskPreparedBytes", err)
 	})
 }

@@ -62,15 +62,12 @@ func scheduleOf(ctx context.Context) schedule {
 	return s
 }
 
-// WithClass makes jobs under the context ones of class c.
+// WithClass makes jobs under the context ones of class c; without it they are [Interactive].
 func WithClass(ctx context.Context, c Class) context.Context {
 	s := scheduleOf(ctx)
 	s.class = c
 	return context.WithValue(ctx, scheduleKey{}, s)
 }
-
-// ClassOf is the class of jobs under the context: [Interactive] unless [WithClass] said otherwise.
-func ClassOf(ctx context.Context) Class { return scheduleOf(ctx).class }
 
 // WithDeadline gives jobs under the context a deadline that orders and admits them, and is counted when it is missed, but does
 // not end them as that of [context.WithDeadline] does. Where a context has both, the earlier one counts.

@@ -72,12 +72,12 @@ func due(ctx context.Context, d time.Duration) context.Context {
 
 func TestClassTravelsWithContext(t *testing.T) {
 	ctx := t.Context()
-	if c := ClassOf(ctx); c != Interactive {
+	if c := scheduleOf(ctx).class; c != Interactive {
 		t.Errorf("%v without a word", c)
 	}
 	soon, late := time.Now().Add(time.Second), time.Now().Add(time.Hour)
 	ctx = WithDeadline(WithClass(ctx, LineScan), late)
-	if c := ClassOf(ctx); c != LineScan {
+	if c := scheduleOf(ctx).class; c != LineScan {
 		t.Errorf("%v", c)
 	}
 	if d := deadlineOf(ctx, scheduleOf(ctx)); !d.Equal(late) {
