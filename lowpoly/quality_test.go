@@ -6,6 +6,7 @@ import (
 	"image/draw"
 	_ "image/jpeg"
 	_ "image/png"
+	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -21,50 +22,71 @@ import (
 // photos are the shared ones, scaled down so that no side is longer than most.
 func photos(t *testing.T, most int) map[string]*devicetest.Picture {
 	t.Helper()
-	dir, ok := devicetest.SharedDir()
-	if !ok {
-		t.Skip("there are no shared photos here")
-	}
-	files, err := filepath.Glob(filepath.Join(dir, "images/photo/*"))
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no photos in %s: %v", dir, err)
-	}
 	out := map[string]*devicetest.Picture{}
-	for _, name := range files {
-		f, err := os.Open(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		im, _, err := image.Decode(f)
-		f.Close()
-		if err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
-		b := im.Bounds()
-		by := (max(b.Dx(), b.Dy()) + most - 1) / most
-		p := &devicetest.Picture{Width: b.Dx() / by, Height: b.Dy() / by, Format: driver.RGB8}
-		p.Stride = 3 * p.Width
-		rgba := image.NewRGBA(b)
-		draw.Draw(rgba, b, im, b.Min, draw.Src)
-		for y := range p.Height {
-			for x := range p.Width {
-				var sum [3]int
-				for j := range by {
-					for i := range by {
-						at := rgba.Pix[rgba.PixOffset(b.Min.X+x*by+i, b.Min.Y+y*by+j):]
-						for c := range sum {
-							sum[c] += int(at[c])
-						}
-					}
-				}
-				for _, s := range sum {
-					p.Pixels = append(p.Pixels, byte((s+by*by/2)/(by*by)))
-				}
-			}
-		}
-		out[filepath.Base(name)] = p
+	for _, name := range sharedImages(t, "photo") {
+		out[filepath.Base(name)] = readImage(t, name, most)
 	}
 	return out
+}
+
+// sequence is the shared one, of a camera that doesn't move.
+func sequence(t *testing.T) (frames []*devicetest.Picture) {
+	t.Helper()
+	for _, name := range sharedImages(t, "sequence") {
+		frames = append(frames, readImage(t, name, math.MaxInt32))
+	}
+	return frames
+}
+
+// sharedImages are the files of a folder of shared images.
+func sharedImages(t *testing.T, folder string) []string {
+	t.Helper()
+	dir, ok := devicetest.SharedDir()
+	if !ok {
+		t.Skip("there are no shared images here")
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "images", folder, "*"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no images in %s of %s: %v", folder, dir, err)
+	}
+	return files
+}
+
+// readImage decodes a file to RGB8, scaled down so that no side is longer than most.
+func readImage(t *testing.T, name string, most int) *devicetest.Picture {
+	t.Helper()
+	f, err := os.Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	im, _, err := image.Decode(f)
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	b := im.Bounds()
+	by := (max(b.Dx(), b.Dy()) + most - 1) / most
+	p := &devicetest.Picture{Width: b.Dx() / by, Height: b.Dy() / by, Format: driver.RGB8}
+	p.Stride = 3 * p.Width
+	rgba := image.NewRGBA(b)
+	draw.Draw(rgba, b, im, b.Min, draw.Src)
+	for y := range p.Height {
+		for x := range p.Width {
+			var sum [3]int
+			for j := range by {
+				for i := range by {
+					at := rgba.Pix[rgba.PixOffset(b.Min.X+x*by+i, b.Min.Y+y*by+j):]
+					for c := range sum {
+						sum[c] += int(at[c])
+					}
+				}
+			}
+			for _, s := range sum {
+				p.Pixels = append(p.Pixels, byte((s+by*by/2)/(by*by)))
+			}
+		}
+	}
+	return p
 }
 
 // colorError is the mean absolute difference of samples.
