@@ -161,8 +161,10 @@ type Scan struct {
 	delivering atomic.Bool  // the receiver waits for Recv
 	start      time.Time
 
+	sending sync.Mutex // held by Send
+
 	mu      sync.Mutex
-	memory  stripMemory
+	memory  stripMemory   // nil when it was given back
 	retired []stripMemory // leases that are over, of which Buffer may have handed out memory
 	slots   []scanSlot    // strip n is in slot n modulo their number
 	buffer  []byte        // handed out by Buffer
@@ -272,8 +274,9 @@ func newScan(ctx context.Context, c *Client, open *polyscanv1.ScanOpen, o ScanOp
 func (s *Scan) bytes(lines int) int { return s.stride*(lines-1) + s.row }
 
 // Buffer waits until there is room for a strip, and returns the memory for its pixels, which is that of a strip of as many lines
-// as the session's layout says. Write to it, and call Send with Pixels nil. The memory is the same until then, and not
-// to be touched after. With shared memory these are the bytes that the server reads.
+// as the session's layout says. Write to it, and call Send with Pixels nil. The memory is there until Send has returned or Close
+// is called, even if the stream ends before that, and not to be touched after. With shared memory these are the bytes
+// that the server reads.
 func (s *Scan) Buffer(ctx context.Context) ([]byte, error) {
 	for {
 		s.mu.Lock()
@@ -339,6 +342,8 @@ func (s *Scan) Send(ctx context.Context, st Strip) (sequence uint64, err error) 
 			return 0, fmt.Errorf("clients: strip: part start %d is %d: must be 0 to %d, and ascend", i, p, st.Lines-1)
 		}
 	}
+	s.sending.Lock()
+	defer s.sending.Unlock()
 	if st.Pixels == nil {
 		s.mu.Lock()
 		none := s.buffer == nil && !s.ended()
@@ -360,6 +365,8 @@ func (s *Scan) Send(ctx context.Context, st Strip) (sequence uint64, err error) 
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ended() {
+		s.buffer = nil
+		s.freeMemory()
 		return 0, ErrScanEnded
 	}
 	i := int(s.head % uint64(len(s.slots)))
@@ -444,6 +451,12 @@ func (s *Scan) Updates() iter.Seq2[*ScanUpdate, error] {
 func (s *Scan) Close() {
 	s.cancel(context.Canceled)
 	<-s.done
+	s.sending.Lock() // it doesn't write any more
+	defer s.sending.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.buffer = nil
+	s.freeMemory()
 }
 
 // Session returns what another process needs to go on with the session.
@@ -524,10 +537,23 @@ func (s *Scan) run(conn *scanConn) {
 	s.cancel(nil)
 	close(s.done)
 	s.mu.Lock()
-	s.buffer = nil
+	s.freeMemory()
+	s.mu.Unlock()
+}
+
+// freeMemory gives the memory back once the stream has ended and nobody has the buffer. mu is held.
+func (s *Scan) freeMemory() {
+	select {
+	case <-s.done:
+	default:
+		return
+	}
+	if s.buffer != nil || s.memory == nil {
+		return
+	}
 	s.dropRetired()
 	s.memory.close()
-	s.mu.Unlock()
+	s.memory = nil
 }
 
 // retryable reports whether err is of the connection and not of the session.
@@ -581,8 +607,9 @@ func (s *Scan) reconnect(cause error) (*scanConn, *Reconnected, error) {
 			r.Resent = s.resume(conn.opened)
 			if r.Resent < 0 {
 				conn.cancel(nil)
+				st := s.Stats()
 				return nil, nil, fmt.Errorf("clients: resumed session: the server wants strip %d; this side has strips %d to %d",
-					conn.opened.GetNextSequence(), s.acked, s.head)
+					conn.opened.GetNextSequence(), st.Acked, st.Handed)
 			}
 			return conn, r, nil
 		}

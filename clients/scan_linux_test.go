@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"net"
+	"os"
 	"path/filepath"
+	"runtime/debug"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -16,19 +19,19 @@ import (
 	"github.com/polyscan/polyscan/server"
 )
 
-// TestScanSharedMemory resets the connection, and the lease with it, while strips are on the way and while a buffer is being written: the
-// stream leases memory anew and takes the strips along.
-func TestScanSharedMemory(t *testing.T) {
+// startShared starts a server that leases memory, and returns the path of its socket.
+func startShared(t *testing.T) (s *server.Server, path string) {
+	t.Helper()
 	dir := t.TempDir()
 	handover, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(dir, "memory"), Net: "unix"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := server.New(server.Config{Device: "cpu", SharedMemoryListener: handover})
-	if err != nil {
+	if s, err = server.New(server.Config{Device: "cpu", SharedMemoryListener: handover}); err != nil {
 		t.Fatal(err)
 	}
-	l, err := net.Listen("unix", filepath.Join(dir, "server"))
+	path = filepath.Join(dir, "server")
+	l, err := net.Listen("unix", path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,15 +42,12 @@ func TestScanSharedMemory(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	var mu sync.Mutex
-	var conn net.Conn
-	c, err := clients.Dial("unix:"+filepath.Join(dir, "server"), clients.WithDialOptions(grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
-		dialled, err := (&net.Dialer{}).DialContext(ctx, "unix", filepath.Join(dir, "server"))
-		mu.Lock()
-		conn = dialled
-		mu.Unlock()
-		return dialled, err
-	})))
+	return s, path
+}
+
+func dialShared(t *testing.T, path string, opts ...clients.Option) *clients.Client {
+	t.Helper()
+	c, err := clients.Dial("unix:"+path, opts...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,14 +56,93 @@ func TestScanSharedMemory(t *testing.T) {
 			t.Error(err)
 		}
 	})
+	return c
+}
+
+// wholeStrips is a session each strip of which is a part.
+func wholeStrips(width, lines int) *polyscanv1.ScanOpen {
+	w, h := float64(width), float64(lines)
+	return &polyscanv1.ScanOpen{
+		Inspection: clients.UseRegions(clients.Polygon("all", 0, 0, w, 0, w, h, 0, h)),
+		Layout:     &polyscanv1.FrameLayout{Width: uint32(width), Height: uint32(lines), PixelFormat: clients.Gray8},
+		PartLines:  uint32(lines),
+		Trigger:    &polyscanv1.ScanOpen_EveryLines{EveryLines: uint32(lines)},
+	}
+}
+
+// A stream may end while its caller writes into the buffer: the memory is there until the buffer is given back.
+func TestScanEndsUnderBuffer(t *testing.T) {
+	_, path := startShared(t)
+	c := dialShared(t, path)
+	for _, give := range []struct {
+		name string
+		back func(*clients.Scan) error
+	}{
+		{"Send", func(s *clients.Scan) error { _, err := s.Send(t.Context(), clients.Strip{}); return err }},
+		{"Close", func(s *clients.Scan) error { s.Close(); return clients.ErrScanEnded }},
+	} {
+		t.Run(give.name, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			scan, err := c.OpenScan(ctx, wholeStrips(8, 4), clients.ScanOptions{Strips: 4, SharedMemory: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer scan.Close()
+			b, err := scan.Buffer(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			cancel()
+			if u, err := scan.Recv(); !errors.Is(err, context.Canceled) {
+				t.Fatalf("%v, %v", u, err)
+			}
+			defer debug.SetPanicOnFault(debug.SetPanicOnFault(true)) // where it isn't
+			for range 100 {
+				time.Sleep(100 * time.Microsecond) // unmapping came behind the error
+				clear(b)
+			}
+			if err := give.back(scan); !errors.Is(err, clients.ErrScanEnded) {
+				t.Errorf("%v", err)
+			}
+			if n := mappings(t); n != 0 {
+				t.Errorf("%d mappings of shared memory are left", n)
+			}
+		})
+	}
+}
+
+// mappings counts those of the client: the server's are for reading.
+func mappings(t *testing.T) int {
+	t.Helper()
+	b, err := os.ReadFile("/proc/self/maps")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for line := range strings.Lines(string(b)) {
+		if strings.Contains(line, "memfd:polyscan") && strings.Contains(line, " rw-s ") {
+			n++
+		}
+	}
+	return n
+}
+
+// TestScanSharedMemory resets the connection, and the lease with it, while strips are on the way and while a buffer is being written: the
+// stream leases memory anew and takes the strips along.
+func TestScanSharedMemory(t *testing.T) {
+	_, path := startShared(t)
+	var mu sync.Mutex
+	var conn net.Conn
+	c := dialShared(t, path, clients.WithDialOptions(grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
+		dialled, err := (&net.Dialer{}).DialContext(ctx, "unix", path)
+		mu.Lock()
+		conn = dialled
+		mu.Unlock()
+		return dialled, err
+	})))
 
 	const width, lines, strips = 128, 16, 60
-	scan, err := c.OpenScan(t.Context(), &polyscanv1.ScanOpen{
-		Inspection: clients.UseRegions(clients.Polygon("all", 0, 0, width, 0, width, lines, 0, lines)),
-		Layout:     &polyscanv1.FrameLayout{Width: width, Height: lines, PixelFormat: clients.Gray8},
-		PartLines:  lines,
-		Trigger:    &polyscanv1.ScanOpen_EveryLines{EveryLines: lines},
-	}, clients.ScanOptions{Strips: 4, SharedMemory: true})
+	scan, err := c.OpenScan(t.Context(), wholeStrips(width, lines), clients.ScanOptions{Strips: 4, SharedMemory: true})
 	if err != nil {
 		t.Fatal(err)
 	}
