@@ -84,6 +84,25 @@ func TestSolve(t *testing.T) {
 	}
 }
 
+// The methods of the seed come to about the same.
+func TestMethods(t *testing.T) {
+	d := openCPU(t, 16<<20)
+	s := devicetest.Scenes(7, 40)[0]
+	exact := s.Exact()
+	for m := diffusion.Naive; m <= diffusion.VariableStencil; m++ {
+		p := problem(s)
+		p.Method = m
+		got, err := diffusion.Solve(context.Background(), d, p, nil)
+		if err != nil {
+			t.Errorf("%v: %v", m, err)
+			continue
+		}
+		if diff := devicetest.CompareDiffusion(got.Values, exact, s.Width, 2.0/255); diff != nil || !got.Converged {
+			t.Errorf("%v: converged: %v, %v", m, got.Converged, diff)
+		}
+	}
+}
+
 // Prepared constraints give the same bits, for any colours, also at once; and a solution is a good start.
 func TestPrepared(t *testing.T) {
 	d := openCPU(t, 64<<20)
@@ -221,6 +240,11 @@ func TestRefusals(t *testing.T) {
 		{"flags = 12 values: must be 16", func(p *diffusion.Problem, _ *diffusion.Options) { p.Height = 4 }},
 		{"flags[5] = 0x9: has bits other than", func(p *diffusion.Problem, _ *diffusion.Options) { p.Flags[5] = 9 }},
 		{"flags = no pixel fixed: at least one", func(p *diffusion.Problem, _ *diffusion.Options) { clear(p.Flags) }},
+		{"method = 5: must be 0 to", func(p *diffusion.Problem, _ *diffusion.Options) { p.Method = 5 }},
+		{"method = VARIABLE_STENCIL: looks across edges", func(p *diffusion.Problem, _ *diffusion.Options) {
+			p.Method = diffusion.VariableStencil
+			p.Flags[3] |= diffusion.BlockDown
+		}},
 		{"channels = 0: must be 1 to 4", func(p *diffusion.Problem, _ *diffusion.Options) { p.Channels = 0 }},
 		{"channels = 5: must be 1 to 4", func(p *diffusion.Problem, _ *diffusion.Options) { p.Channels = 5 }},
 		{"values = 23 values: must be 24", func(p *diffusion.Problem, _ *diffusion.Options) { p.Values = p.Values[1:] }},

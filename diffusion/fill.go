@@ -33,7 +33,7 @@ func Fill(ctx context.Context, dev *kernels.Device, p *Picture, mask []uint8, op
 	if !outside && len(mask) > 0 {
 		return nil, invalid("mask", "all pixels", "must leave out at least one, or there is nothing to fill with")
 	}
-	return Solve(ctx, dev, &Problem{Constraints{p.Width, p.Height, flags}, p.Channels, p.Values}, opts)
+	return Solve(ctx, dev, &Problem{Constraints{Width: p.Width, Height: p.Height, Flags: flags}, p.Channels, p.Values}, opts)
 }
 
 // Residual is a picture without its background: 0 outside of the holes.

@@ -37,10 +37,25 @@ func invalid(field string, value any, format string, args ...any) error {
 	return &InvalidError{field, fmt.Sprint(value), fmt.Sprintf(format, args...)}
 }
 
+// Method says how a problem is solved. See [driver.DiffusionMethod].
+type Method = driver.DiffusionMethod
+
+const (
+	// Multigrid is the default, and the only one whose estimates hold.
+	Multigrid = driver.DiffusionMultigrid
+	// Naive, PyramidCautious, PyramidGreedy and VariableStencil are for comparison: a thousand times slower. VariableStencil is not
+	// for blocked edges.
+	Naive           = driver.DiffusionNaive
+	PyramidCautious = driver.DiffusionPyramidCautious
+	PyramidGreedy   = driver.DiffusionPyramidGreedy
+	VariableStencil = driver.DiffusionVariableStencil
+)
+
 // Constraints say where values are given and where nothing flows.
 type Constraints struct {
 	Width, Height int     // 1 to driver.MaxSide, and driver.MaxPixels in all
 	Flags         []uint8 // of each pixel, in row-major order; at least one is Fixed
+	Method        Method
 }
 
 // Problem is constraints with values.
@@ -52,7 +67,7 @@ type Problem struct {
 
 // grid checks the constraints.
 func (c *Constraints) grid() (driver.DiffusionGrid, error) {
-	g := driver.DiffusionGrid{Width: c.Width, Height: c.Height}
+	g := driver.DiffusionGrid{Width: c.Width, Height: c.Height, Method: c.Method}
 	switch {
 	case c.Width < 1 || c.Width > driver.MaxSide:
 		return g, invalid("width", c.Width, "must be 1 to %d", driver.MaxSide)
@@ -60,6 +75,8 @@ func (c *Constraints) grid() (driver.DiffusionGrid, error) {
 		return g, invalid("height", c.Height, "must be 1 to %d", driver.MaxSide)
 	case int64(c.Width)*int64(c.Height) > driver.MaxPixels:
 		return g, invalid("height", c.Height, "makes more than %d pixels with a width of %d", driver.MaxPixels, c.Width)
+	case c.Method > VariableStencil:
+		return g, invalid("method", uint8(c.Method), "must be 0 to %d", VariableStencil)
 	case len(c.Flags) != c.Width*c.Height:
 		return g, invalid("flags", fmt.Sprintf("%d values", len(c.Flags)), "must be %d, one for each pixel of %dx%d", c.Width*c.Height, c.Width, c.Height)
 	}
@@ -77,7 +94,9 @@ func (c *Constraints) grid() (driver.DiffusionGrid, error) {
 	if all&Fixed == 0 {
 		return g, invalid("flags", "no pixel fixed", "at least one must be, or nothing is known of the image")
 	}
-	g.Barriers = all&^Fixed != 0
+	if g.Barriers = all&^Fixed != 0; g.Barriers && c.Method == VariableStencil {
+		return g, invalid("method", c.Method, "looks across edges, and some are blocked")
+	}
 	return g, nil
 }
 

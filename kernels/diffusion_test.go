@@ -32,6 +32,8 @@ func TestDiffusionChecks(t *testing.T) {
 		{"Dst.Off", func(o *ops) { o.setup.Dst.Off += 8 }},
 		{"Counts", func(o *ops) { o.setup.Counts.Len = 4 }},
 		{"Counts.Mem", func(o *ops) { o.setup.Counts.Mem = nil }},
+		{"", func(o *ops) { o.setup.Grid.Method = driver.DiffusionVariableStencil }},
+		{"Grid.Method", func(o *ops) { o.setup.Grid.Method = driver.DiffusionVariableStencil + 1 }},
 		{"Grid.Width", func(o *ops) { o.solve.Grid.Width = -1 }},
 		{"Grid.Height", func(o *ops) { o.solve.Grid.Height = 0 }},
 		{"Channels", func(o *ops) { o.solve.Channels = 0 }},

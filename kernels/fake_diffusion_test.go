@@ -20,7 +20,7 @@ func (x *fakeDevice) DiffusionStateBytes(g driver.DiffusionGrid, channels int) (
 }
 
 func diffusionKept(g driver.DiffusionGrid, channels int) error {
-	if g.Width < 1 || g.Height < 1 || g.Width > driver.MaxSide || g.Height > driver.MaxSide || g.Width*g.Height > driver.MaxPixels || channels < 1 || channels > driver.MaxDiffusionChannels {
+	if g.Width < 1 || g.Height < 1 || g.Width > driver.MaxSide || g.Height > driver.MaxSide || g.Width*g.Height > driver.MaxPixels || channels < 1 || channels > driver.MaxDiffusionChannels || g.Method > driver.DiffusionVariableStencil {
 		return fmt.Errorf("%v, %d channels", g, channels)
 	}
 	return nil

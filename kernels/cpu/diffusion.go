@@ -1,5 +1,6 @@
 // Diffusion: what all solvers have in common. diffusion_box.go has the solver for problems without barriers,
-// diffusion_graph.go that for others.
+// diffusion_graph.go that for others,
+// diffusion_sweeps.go has those of the seed.
 
 package cpu
 
@@ -27,6 +28,7 @@ type setupHeader struct {
 	Magic         uint64
 	Width, Height uint32
 	Barriers      bool
+	Method        driver.DiffusionMethod
 	Counts        driver.DiffusionCounts
 }
 
@@ -61,9 +63,12 @@ func (d *device) DiffusionSetupBytes(g driver.DiffusionGrid) (int64, error) {
 		return 0, fmt.Errorf("cpu: DiffusionSetup: %w", err)
 	}
 	a := arena{end: diffusionHeaderBytes}
-	if g.Barriers {
+	switch {
+	case g.Method != driver.DiffusionMultigrid:
+		laySweeper(&a, g)
+	case g.Barriers:
 		layGraph(&a, g.Width, g.Height)
-	} else {
+	default:
 		layBox(&a, g.Width, g.Height)
 	}
 	return a.end, nil
@@ -78,9 +83,12 @@ func (d *device) DiffusionStateBytes(g driver.DiffusionGrid, channels int) (int6
 		return 0, fmt.Errorf("cpu: DiffusionSolve: %w", err)
 	}
 	a := arena{end: diffusionHeaderBytes}
-	if g.Barriers {
+	switch {
+	case g.Method != driver.DiffusionMultigrid:
+		laySweeperState(&a, g, channels)
+	case g.Barriers:
 		layGraphState(&a, g.Width, g.Height, channels)
-	} else {
+	default:
 		layBoxState(&a, g.Width, g.Height, channels)
 	}
 	return a.end, nil
@@ -89,6 +97,12 @@ func (d *device) DiffusionStateBytes(g driver.DiffusionGrid, channels int) (int6
 func checkDiffusion(g driver.DiffusionGrid) error {
 	if g.Width < 1 || g.Width > driver.MaxSide || g.Height < 1 || g.Height > driver.MaxSide || g.Width*g.Height > driver.MaxPixels {
 		return fmt.Errorf("Grid = %dx%d: sides must be 1 to %d, and no more than %d pixels", g.Width, g.Height, driver.MaxSide, driver.MaxPixels)
+	}
+	if g.Method > driver.DiffusionVariableStencil {
+		return fmt.Errorf("Grid.Method = %d: %w", g.Method, driver.ErrNotSupported)
+	}
+	if g.Method == driver.DiffusionVariableStencil && g.Barriers {
+		return fmt.Errorf("Grid.Barriers: %w by %v: it looks across them", driver.ErrNotSupported, g.Method)
 	}
 	return nil
 }
@@ -133,7 +147,7 @@ func (d *device) diffusionSetup(op driver.DiffusionSetup, stop *stopFlag) error 
 	}
 	w, h := op.Grid.Width, op.Grid.Height
 	head := (*setupHeader)(unsafe.Pointer(&dst[0]))
-	*head = setupHeader{Width: uint32(w), Height: uint32(h), Barriers: op.Grid.Barriers}
+	*head = setupHeader{Width: uint32(w), Height: uint32(h), Barriers: op.Grid.Barriers, Method: op.Grid.Method}
 	means := driver.DiffusionFixed
 	if op.Grid.Barriers {
 		means = driver.DiffusionAllFlags
@@ -145,7 +159,16 @@ func (d *device) diffusionSetup(op driver.DiffusionSetup, stop *stopFlag) error 
 		head.Counts.Fixed += uint32(f & driver.DiffusionFixed)
 	}
 	a := arena{b: dst, end: diffusionHeaderBytes}
-	if op.Grid.Barriers {
+	switch {
+	case op.Grid.Method != driver.DiffusionMultigrid:
+		w := laySweeper(&a, op.Grid)
+		w.dev, w.stop = d, stop
+		void, err := w.setUp(flags)
+		if err != nil {
+			return err
+		}
+		head.Counts.Void = uint32(void)
+	case op.Grid.Barriers:
 		g := layGraph(&a, w, h)
 		g.dev, g.stop = d, stop
 		void, err := g.setUp(flags)
@@ -153,7 +176,7 @@ func (d *device) diffusionSetup(op driver.DiffusionSetup, stop *stopFlag) error 
 			return err
 		}
 		head.Counts.Void = uint32(void)
-	} else {
+	default:
 		b := layBox(&a, w, h)
 		b.dev, b.stop = d, stop
 		if head.Counts.Fixed == 0 {
@@ -181,8 +204,9 @@ type diffuser interface {
 var errNotSetUp = errors.New("Setup: is not what a DiffusionSetup made for this grid")
 
 const (
-	firstRatio = 0.5  // assumed before there are two updates
-	mostRatio  = 0.99 // so that estimates are finite
+	sweepRatio = 0.9      // of sweeps at least: they take away what is rough first, and an update shows little of the rest
+	firstRatio = 0.5      // assumed before there are two updates
+	mostRatio  = 1 - 1e-5 // so that estimates are finite
 )
 
 func (d *device) diffusionSolve(op driver.DiffusionSolve, stop *stopFlag) error {
@@ -229,21 +253,27 @@ func (d *device) diffusionSolve(op driver.DiffusionSolve, stop *stopFlag) error 
 		return fmt.Errorf("Start = %d: is none", op.Start)
 	}
 	made := (*setupHeader)(unsafe.Pointer(&setup[0]))
-	if made.Magic != setupMagic || int(made.Width) != g.Width || int(made.Height) != g.Height || made.Barriers != g.Barriers {
+	if made.Magic != setupMagic || int(made.Width) != g.Width || int(made.Height) != g.Height || made.Barriers != g.Barriers || made.Method != g.Method {
 		return errNotSetUp
 	}
 	head := (*solveHeader)(unsafe.Pointer(&state[0]))
 	sa, a := arena{b: setup, end: diffusionHeaderBytes}, arena{b: state, end: diffusionHeaderBytes}
 	var solver diffuser
 	var inv []float32
-	if g.Barriers {
+	switch {
+	case g.Method != driver.DiffusionMultigrid:
+		s := laySweeper(&sa, g)
+		s.dev, s.stop, s.head = d, stop, head
+		s.open(laySweeperState(&a, g, op.Channels), flags, op)
+		solver, inv = s, s.levels[0].inv
+	case g.Barriers:
 		s := layGraph(&sa, g.Width, g.Height)
 		s.dev, s.stop = d, stop
 		vectors := layGraphState(&a, g.Width, g.Height, op.Channels)
 		vectors.head = head
 		s.open(vectors, op.Channels)
 		solver, inv = s, s.inv
-	} else {
+	default:
 		s := layBox(&sa, g.Width, g.Height)
 		s.dev, s.stop = d, stop
 		s.open(layBoxState(&a, g.Width, g.Height, op.Channels), op.Channels)
@@ -273,6 +303,9 @@ func (d *device) diffusionSolve(op driver.DiffusionSolve, stop *stopFlag) error 
 		res.Ratio = firstRatio
 		if head.Cycles > 0 && head.Update > 0 {
 			res.Ratio = min(res.Update/head.Update, mostRatio)
+		}
+		if g.Method != driver.DiffusionMultigrid {
+			res.Ratio = max(res.Ratio, sweepRatio)
 		}
 		head.Update = res.Update
 		head.Cycles++

@@ -42,11 +42,7 @@ const graphLevels = 24 // enough for sides of 2^20
 
 // graph is the preconditioner and the image's operator.
 type graph struct {
-	dev    *device
-	stop   *stopFlag
-	w, h   int
-	inv    []float32 // 1/open neighbours; 0 where there is no equation
-	e, s   []float32 // 1 where the edge to the right and down is open, whether or not there is an equation
+	lattice
 	parent []int32
 	pool   graphPool
 	table  *[graphLevels]graphTable
@@ -77,7 +73,7 @@ func graphNodes(pixels int) int { return 3*pixels + graphLevels }
 
 func layGraph(a *arena, w, h int) *graph {
 	n := w * h
-	g := &graph{w: w, h: h, inv: a.floats(n), e: a.floats(n), s: a.floats(n), parent: a.ints(n)}
+	g := &graph{lattice: layLattice(a, w, h), parent: a.ints(n)}
 	nodes, edges := graphNodes(n), 4*n
 	at := a.end
 	a.floats(3 * graphLevels)
@@ -139,64 +135,10 @@ func (g *graph) open(s graphState, channels int) {
 
 // setUp computes the operators, and returns how many pixels are void.
 func (g *graph) setUp(flags []byte) (void int, err error) {
+	if void, err = g.operator(flags, g.pool.root); err != nil {
+		return 0, err
+	}
 	pace := newPace(g.stop)
-	w, n := g.w, g.w*g.h
-	for i, f := range flags {
-		x := i % w
-		g.e[i], g.s[i] = 0, 0
-		if x+1 < w && f&driver.DiffusionBlockRight == 0 {
-			g.e[i] = 1
-		}
-		if i+w < n && f&driver.DiffusionBlockDown == 0 {
-			g.s[i] = 1
-		}
-		if x == 0 && pace.spend(3*w) {
-			return 0, errAborted
-		}
-	}
-	// Pixels that an open path connects with a fixed one, by a search from those.
-	reached, stack := g.inv, g.pool.root[:0]
-	for i, f := range flags {
-		reached[i] = 0
-		if f&driver.DiffusionFixed != 0 {
-			reached[i] = 1
-			stack = append(stack, int32(i))
-		}
-	}
-	for len(stack) > 0 {
-		i := int(stack[len(stack)-1])
-		stack = stack[:len(stack)-1]
-		for _, j := range g.around(i) {
-			if j >= 0 && reached[j] == 0 {
-				reached[j] = 1
-				stack = append(stack, int32(j))
-			}
-		}
-		if pace.spend(10) {
-			return 0, errAborted
-		}
-	}
-	for i, f := range flags {
-		if reached[i] == 0 {
-			void++
-			continue
-		}
-		if g.inv[i] = 0; f&driver.DiffusionFixed != 0 {
-			continue
-		}
-		open := 0
-		for _, j := range g.around(i) {
-			if j >= 0 {
-				open++
-			}
-		}
-		if open > 0 {
-			g.inv[i] = 1 / float32(open)
-		}
-		if i%w == 0 && pace.spend(10*w) {
-			return 0, errAborted
-		}
-	}
 	*g.table = [graphLevels]graphTable{}
 	if err := g.coarsen(0, finestGraph{g}, g.parent, &pace); err != nil {
 		return 0, err
@@ -212,24 +154,6 @@ func (g *graph) setUp(flags []byte) (void int, err error) {
 		}
 	}
 	return void, nil
-}
-
-// around lists the pixels right of, left of, below and above pixel i across open edges; -1 stands for none.
-func (g *graph) around(i int) [4]int {
-	out := [4]int{-1, -1, -1, -1}
-	if g.e[i] != 0 {
-		out[0] = i + 1
-	}
-	if i > 0 && g.e[i-1] != 0 { // the last column has no edge to the right
-		out[1] = i - 1
-	}
-	if g.s[i] != 0 {
-		out[2] = i + g.w
-	}
-	if i >= g.w && g.s[i-g.w] != 0 {
-		out[3] = i - g.w
-	}
-	return out
 }
 
 // fineGraph is what a level is made of.
@@ -433,10 +357,6 @@ func (g *graph) coarsen(k int, from fineGraph, parent []int32, pace *pace) error
 	return nil
 }
 
-func (g *graph) bands(rows, ns int, f func(from, to int)) error {
-	return g.dev.bands("Diffusion", rows, ns, g.stop, f)
-}
-
 // apply computes q = A p for planes, where p is 0 wherever there is no equation, and the products p q of each row.
 func (g *graph) apply(q, p, rows []float32) error {
 	return g.each(len(p)/len(g.inv), rows, 8, func(c, y, from, to int) float32 {
@@ -453,25 +373,6 @@ func (g *graph) apply(q, p, rows []float32) error {
 		}
 		return float32(sum)
 	})
-}
-
-// flow is the sum of the differences across the open edges of pixel i.
-func (g *graph) flow(x []float32, i int) float32 {
-	v := x[i]
-	s := float32(0)
-	if g.e[i] != 0 {
-		s += x[i+1] - v
-	}
-	if i > 0 && g.e[i-1] != 0 {
-		s += x[i-1] - v
-	}
-	if g.s[i] != 0 {
-		s += x[i+g.w] - v
-	}
-	if i >= g.w && g.s[i-g.w] != 0 {
-		s += x[i-g.w] - v
-	}
-	return s
 }
 
 // each runs f on the rows of all planes and keeps what it returns: row y of channel c in rows[c*h+y].

@@ -107,7 +107,9 @@ func TestDiffusionOtherSetup(t *testing.T) {
 
 // Threads share rows as they come, and the bits are the same.
 func TestDiffusionThreads(t *testing.T) {
-	for _, s := range []*devicetest.Scene{devicetest.Scenes(2, 200)[0], devicetest.BarrierScenes(2, 200)[1]} {
+	greedy, stencil := devicetest.BarrierScenes(2, 40)[0], devicetest.Scenes(2, 40)[0]
+	greedy.Method, stencil.Method = driver.DiffusionPyramidGreedy, driver.DiffusionVariableStencil
+	for _, s := range []*devicetest.Scene{devicetest.Scenes(2, 200)[0], devicetest.BarrierScenes(2, 200)[1], greedy, stencil} {
 		want, status := newDiffusion(t, 1, s, grayLevel/4).run()
 		for _, threads := range []int{2, 3, 7} {
 			got, st := newDiffusion(t, threads, s, grayLevel/4).run()
@@ -237,5 +239,37 @@ func BenchmarkDiffusion(b *testing.B) {
 				b.ReportMetric(float64(download[driver.DiffusionStatus](d.fixture, d.solve.Status)[0].Cycles), "cycles")
 			})
 		}
+	}
+}
+
+// BenchmarkDiffusionMethods is the seed's table, with the true error, in levels of 8 bits, beside each time: a scene of curves, RGB,
+// after up to 500 cycles.
+func BenchmarkDiffusionMethods(b *testing.B) {
+	for _, side := range []int{128, 256, 512} {
+		s := devicetest.Scenes(1, side)[0]
+		exact, _ := newDiffusion(b, 2, s, 1e-6).run()
+		for m := driver.DiffusionMultigrid; m <= driver.DiffusionVariableStencil; m++ {
+			for _, cycles := range []int{1, 500} {
+				b.Run(fmt.Sprintf("%v/side=%d/cycles=%d", m, side, cycles), func(b *testing.B) {
+					s.Method = m
+					d := newDiffusion(b, 2, s, grayLevel/4)
+					d.solve.Cycles = cycles
+					var x []float32
+					var status driver.DiffusionStatus
+					for b.Loop() {
+						x, status = d.run()
+					}
+					worst := float32(0)
+					for i, v := range x {
+						v -= exact[i]
+						worst = max(worst, v, -v)
+					}
+					b.ReportMetric(float64(worst)/grayLevel, "error/255")
+					b.ReportMetric(float64(status.Estimate)/grayLevel, "estimate/255")
+					b.ReportMetric(float64(status.Cycles), "cycles")
+				})
+			}
+		}
+		s.Method = driver.DiffusionMultigrid
 	}
 }

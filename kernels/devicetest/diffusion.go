@@ -16,6 +16,7 @@ type Scene struct {
 	Width, Height int
 	Channels      int
 	Flags         []byte
+	Method        driver.DiffusionMethod
 	Colours       []float32 // in planes; NaN where pixels are not fixed, as nobody may look at them there
 }
 
@@ -31,7 +32,7 @@ func (s *Scene) Barriers() bool {
 
 // Grid is the scene's.
 func (s *Scene) Grid() driver.DiffusionGrid {
-	return driver.DiffusionGrid{Width: s.Width, Height: s.Height, Barriers: s.Barriers()}
+	return driver.DiffusionGrid{Width: s.Width, Height: s.Height, Barriers: s.Barriers(), Method: s.Method}
 }
 
 // NewScene returns one without constraints.

@@ -13,6 +13,7 @@ const (
 	diffusionSide      = 28         // of the suite's images
 	diffusionTolerance = 0.25 / 255 // of values up to 1
 	diffusionAllowed   = 0.5 / 255
+	diffusionSlack     = 2.5 / 255 // of the methods whose estimate is a guess
 )
 
 // diffusion solves the scenes from nothing, cut into single cycles, and again from the solution, and compares each with the exact
@@ -55,7 +56,37 @@ func (s Suite) diffusion(t T, dev driver.Device) {
 			t.Errorf("%s: the estimate is %v: %v", scene.Name, first.Estimate, d)
 		}
 	}
+	for m := driver.DiffusionNaive; m <= driver.DiffusionVariableStencil; m++ {
+		r.diffusionMethod(t, s.Driver.Name(), m, append(Scenes(s.Seed+1, diffusionSide), BarrierScenes(s.Seed+1, diffusionSide)...))
+	}
 	r.diffusionErrors(t)
+}
+
+// diffusionMethod solves scenes by one of the slow methods: they reach the same solution, as far as they can tell. What converges too
+// slowly for a test need only say so.
+func (r *rig) diffusionMethod(t T, name string, m driver.DiffusionMethod, scenes []*Scene) {
+	done, lacks := 0, 0
+	for _, scene := range scenes {
+		scene.Method = m
+		if _, err := r.dev.DiffusionSetupBytes(scene.Grid()); errors.Is(err, driver.ErrNotSupported) {
+			lacks++
+			continue
+		}
+		x, status, err := r.diffuse(t, scene, 60)
+		if err != nil {
+			t.Errorf("%v: %s: %v", m, scene.Name, err)
+			continue
+		}
+		if status.Converged == 0 {
+			t.Logf("%v: %s: %+v", m, scene.Name, status)
+			continue
+		}
+		done++
+		if d := CompareDiffusion(x, scene.Exact(), scene.Width, diffusionSlack); d != nil {
+			t.Errorf("%v: %s: %+v: %v", m, scene.Name, status, d)
+		}
+	}
+	t.Logf("%s has solved %d of %d scenes by %v, and lacks it for %d", name, done, len(scenes), m, lacks)
 }
 
 // diffusionErrors looks for what has to be refused.

@@ -17,10 +17,41 @@ const (
 	DiffusionAllFlags = DiffusionFixed | DiffusionBlockRight | DiffusionBlockDown
 )
 
+// DiffusionMethod says how a diffusion is solved. All but the first are of the seed, for comparison: they are slow, and approach the
+// same solution as far as float32 lets them, which is a level or two of 8 bits away where a way to a fixed pixel is hundreds of
+// pixels long. Their estimate is a guess: the slowest errors hardly show in an update. Source: seeds/003 (Warren).
+type DiffusionMethod uint8
+
+const (
+	// DiffusionMultigrid is the default: a cycle takes the error down by about the same factor whatever the size.
+	DiffusionMultigrid DiffusionMethod = iota
+	// DiffusionNaive replaces all pixels at once by the mean of their neighbours (Jacobi), 64 times a cycle.
+	DiffusionNaive
+	// DiffusionPyramidCautious begins with the naive solution of an image of half the sides, and so on. There a pixel is fixed
+	// where at least three of four are, and an edge blocked where both are. DiffusionFromX does without.
+	DiffusionPyramidCautious
+	// DiffusionPyramidGreedy is the same, but one pixel or edge suffices.
+	DiffusionPyramidGreedy
+	// DiffusionVariableStencil looks as far as the nearest fixed pixel in four directions (Jeschke and others, A GPU Laplacian solver
+	// for diffusion curves and Poisson image editing, 2009), and half as far from cycle to cycle, until it is naive. It is not
+	// for barriers.
+	DiffusionVariableStencil
+)
+
+var diffusionNames = [...]string{"MULTIGRID", "NAIVE", "PYRAMID_CAUTIOUS", "PYRAMID_GREEDY", "VARIABLE_STENCIL"}
+
+func (m DiffusionMethod) String() string {
+	if int(m) < len(diffusionNames) {
+		return diffusionNames[m]
+	}
+	return "INVALID"
+}
+
 // DiffusionGrid is what the ops of one problem have in common.
 type DiffusionGrid struct {
 	Width, Height int  // sides up to MaxSide, and MaxPixels in all
 	Barriers      bool // whether edges may be blocked. Where flags block edges without it, the set-up fails
+	Method        DiffusionMethod
 }
 
 // MaxDiffusionChannels is how many channels a [DiffusionSolve] can have.
@@ -32,7 +63,7 @@ type DiffusionCounts struct {
 	Void  uint32 // pixels that no open path connects with one of those
 }
 
-// DiffusionSetup prepares a multigrid solver for a set of constraints. It depends on where they are, not on their values, and
+// DiffusionSetup prepares a solver for a set of constraints. It depends on where they are, not on their values, and
 // serves any number of [DiffusionSolve] ops.
 //
 // Flags are Width*Height bytes in row-major order. Dst has the bytes that Device.DiffusionSetupBytes says, and Counts receives
@@ -66,7 +97,7 @@ type DiffusionStatus struct {
 	Cycles    uint32  // since the start
 	Converged uint32  // 1 where Estimate is at most the tolerance
 	Update    float32 // by how much the last cycle changed a value; with barriers, twice the correction that the next would begin with
-	Ratio     float32 // of that and the update before, 0.5 for the first cycle, and at most 0.99
+	Ratio     float32 // of that and the update before, 0.5 for the first cycle, and less than 1; of the methods of the seed at least 0.9
 	Estimate  float32 // of the error: Update / (1 - Ratio). Without barriers it is that before the last cycle, and so a bound; with them it is none
 	Residual  float32 // sum over the open edges of a pixel of the differences across; 0 where the solution is exact
 	_, _      uint32
