@@ -29,6 +29,7 @@ type deviceKeeper struct {
 	mu      sync.Mutex
 	dev     *kernels.Device // the lost one until there is another
 	lost    bool
+	back    chan struct{} // closed when there is another; nil unless lost
 	leases  int
 	idle    chan struct{} // closed when the last lease ends; nil where nobody waits for that
 	regains uint64        // how often a lost device was opened again
@@ -118,11 +119,46 @@ type lease struct {
 func (k *deviceKeeper) acquire() (lease, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	return k.lease()
+}
+
+// wait is acquire for those who can wait until the device is back. Its only error is ctx's cause.
+func (k *deviceKeeper) wait(ctx context.Context) (lease, error) {
+	for {
+		k.mu.Lock()
+		l, err := k.lease()
+		back := k.back
+		k.mu.Unlock()
+		if err == nil {
+			return l, nil
+		}
+		select {
+		case <-back:
+		case <-ctx.Done():
+			return lease{}, context.Cause(ctx)
+		}
+	}
+}
+
+// lease is acquire with mu held.
+func (k *deviceKeeper) lease() (lease, error) {
+	select {
+	case <-k.dev.Lost(): // as reopen will notice
+		k.lose()
+	default:
+	}
 	if k.lost {
 		return lease{}, errDeviceLost
 	}
 	k.leases++
 	return lease{k.dev, k}, nil
+}
+
+// lose begins the time without a device. mu is held.
+func (k *deviceKeeper) lose() {
+	if !k.lost {
+		k.lost, k.back = true, make(chan struct{})
+	}
 }
 
 // end gives the lease back. To be called once.
@@ -191,7 +227,7 @@ func (k *deviceKeeper) watch(u deviceUser) {
 // reopen gets over the loss of a device that was opened, or opened again, at back.
 func (k *deviceKeeper) reopen(back time.Time) error {
 	k.mu.Lock()
-	k.lost = true
+	k.lose()
 	idle := make(chan struct{})
 	if k.leases == 0 {
 		close(idle)
@@ -230,6 +266,8 @@ func (k *deviceKeeper) reopen(back time.Time) error {
 	}
 	k.mu.Lock()
 	k.dev, k.lost = dev, false
+	close(k.back)
+	k.back = nil
 	k.regains++
 	k.mu.Unlock()
 	k.log.Warn("the device is open again", "backend", info.Backend, "device", info.Device)

@@ -882,6 +882,31 @@ func TestScanDeviceLost(t *testing.T) {
 	s.idle(t)
 }
 
+// A device that is lost when the last parts are finished: they lack the lines that were there, and the call ends well.
+func TestScanDeviceLostAtTheEnd(t *testing.T) {
+	faulty := devicetest.Fault(cpu.New(cpu.Options{Threads: 2}), devicetest.Failure{})
+	s := start(t, Config{Driver: faulty})
+	b := newBelt(9, 8, 1000)
+	call := s.scan(t, scanOpen(inspect(rect("r", 0, 0, 8, 20)), 8, 10, 20, 20))
+	call.strip(b.strip(0, 0, 10))
+	call.acked(1)
+	faulty.Arm(devicetest.Failure{N: 1, Err: driver.ErrDeviceLost})
+	if err := call.CloseSend(); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, "the loss", func() bool { _, fired := faulty.Fired(); return fired })
+	faulty.Arm(devicetest.Failure{})
+	got, err := call.rest(false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantEvents(t, got, "DEVICE_LOST strips 0-0 lines 0-0")
+	if len(got.parts) != 1 || got.parts[0].GetMissingLines() != 20 {
+		t.Errorf("%v", got.parts)
+	}
+	s.idle(t)
+}
+
 // Failures that are no loss of the device cost the lines of a strip, and the next strips work.
 func TestScanFaults(t *testing.T) {
 	broken := errors.New("the device smells of smoke")

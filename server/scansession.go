@@ -657,7 +657,7 @@ func (ss *scanSession) step() bool {
 		ss.outstanding -= x.lines
 		x.free()
 	} else {
-		ss.finished = true
+		ss.finished = !errors.Is(err, driver.ErrDeviceLost) // else once more on the next one
 	}
 	for _, i := range items {
 		ss.push(i)
@@ -734,10 +734,10 @@ func (ss *scanSession) startError(line uint64, err error) error {
 func (ss *scanSession) settle() ([]*scanItem, error) {
 	start := time.Now()
 	parts, err := ss.scanner.Settle(ss.ctx, math.MaxUint64)
-	if err != nil { // once more: the sums are still there
+	if err != nil && !errors.Is(err, driver.ErrDeviceLost) { // once more: the sums are still there
 		parts, err = ss.scanner.Settle(ss.ctx, math.MaxUint64)
 	}
-	if err != nil {
+	if err != nil && !errors.Is(err, driver.ErrDeviceLost) {
 		ss.fail(err)
 	}
 	return ss.partItems(parts, &scanStrip{Strip: &pb.Strip{Sequence: max(ss.doneSequence, 1) - 1}, arrived: start}, start), err
@@ -791,17 +791,10 @@ func (ss *scanSession) regain() {
 	ss.scanner.Detach()
 	ss.dev.end()
 	ss.dev = lease{}
-	tick := time.NewTicker(regainInterval)
-	defer tick.Stop()
 	for {
-		select {
-		case <-ss.ctx.Done():
-			return
-		case <-tick.C:
-		}
-		dev, err := ss.Server.dev.acquire()
+		dev, err := ss.Server.dev.wait(ss.ctx)
 		if err != nil {
-			continue
+			return
 		}
 		if err = ss.scanner.Reset(ss.ctx, dev.Device); err == nil {
 			ss.dev = dev
@@ -816,9 +809,6 @@ func (ss *scanSession) regain() {
 	ss.report(&pb.ScanEvent{Kind: pb.ScanEventKind_SCAN_EVENT_KIND_DEVICE_LOST})
 	signal(ss.wake)
 }
-
-// regainInterval is how often a session looks for the device when it is lost.
-const regainInterval = 20 * time.Millisecond
 
 // report is an event for the client.
 func (ss *scanSession) report(e *pb.ScanEvent) {
