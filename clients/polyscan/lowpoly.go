@@ -16,7 +16,8 @@ import (
 )
 
 type lowpolyCmd struct {
-	Image string `arg:"" help:"The image to convert: PNG, JPEG, TIFF or BMP; - is standard input." predictor:"file"`
+	Image string `arg:"" optional:"" help:"The image to convert: PNG, JPEG, TIFF or BMP; - is standard input." predictor:"file"`
+	Video string `help:"Frames to convert, instead of an image: a folder of them, in natural order, or an animated GIF. --output is a folder then." placeholder:"DIR|FILE.gif" predictor:"file" group:"frame"`
 	frameFlags
 
 	Points  int    `help:"Vertices, with those on the border." default:"2500" placeholder:"N" group:"triangles"`
@@ -28,9 +29,12 @@ type lowpolyCmd struct {
 	Color   string `help:"Colour of a triangle: the mean of its pixels, or that of the pixel at its centroid." enum:"mean,centroid" default:"mean" group:"triangles"`
 	Stage   string `help:"What the picture shows: shaded, or what it comes from: edges, points, voronoi, wireframe." enum:"shaded,edges,points,voronoi,wireframe" default:"shaded" group:"triangles"`
 
-	Output string `help:"The PNG to write; - is standard output." short:"o" placeholder:"FILE" predictor:"file" group:"output"`
+	Strength int `help:"How much the vertices of a video stay where they were, 0 to 63: places of vertices have 1 + N times the weight in the next frame." default:"3" placeholder:"N" group:"triangles"`
+
+	Output string `help:"The PNG to write; - is standard output. Of a video, the folder for frame_00001.png and so on." short:"o" placeholder:"FILE" predictor:"file" group:"output"`
 	SVG    string `help:"Write the triangles as an SVG drawing." placeholder:"FILE" predictor:"file" group:"output"`
 	Mesh   string `help:"Write the triangles as a mesh: PLY or JSON, by the name of the file." placeholder:"FILE" predictor:"file" group:"output"`
+	Quiet  bool   `help:"No progress bar." short:"q" group:"output"`
 	Batch  bool   `help:"Let everything more urgent on the server go first." group:"server"`
 	deviceFlags
 	serverFlags
@@ -50,6 +54,7 @@ Examples:
     polyscan lowpoly photo.jpg -o lowpoly.png
     polyscan lowpoly photo.jpg -o lowpoly.png --points 20000 --seed 7 --svg lowpoly.svg --mesh lowpoly.ply
     polyscan lowpoly photo.jpg -o edges.png --stage edges
+    polyscan lowpoly --video frames/ -o lowpoly/ --points 4000
 `
 }
 
@@ -67,16 +72,27 @@ func (c *lowpolyCmd) check() error {
 		{"spacing", c.Spacing, -1, driver.MaxVertexSpacing},
 		{"border", c.Border, 0, driver.MaxSide},
 		{"cell", c.Cell, -1, driver.MaxSide},
+		{"strength", c.Strength, 0, driver.MaxVertexStrength},
 	} {
 		if f.value < f.from || f.value > f.to {
 			return usage("--%s %d: must be %d to %d", f.flag, f.value, f.from, f.to)
 		}
 	}
-	if c.Output == "" && c.SVG == "" && c.Mesh == "" {
+	switch {
+	case (c.Image == "") == (c.Video == ""):
+		return usage("give an image, or a --video")
+	case c.Video != "" && (c.SVG != "" || c.Mesh != ""):
+		return usage("--svg and --mesh are for an image, not for a --video")
+	case c.Video != "" && (c.Output == "" || c.Output == "-"):
+		return usage("--video needs a folder to write to: --output DIR")
+	case c.Output == "" && c.SVG == "" && c.Mesh == "":
 		return usage("nothing to write: give --output, --svg or --mesh")
 	}
 	if _, err := c.meshWriter(); err != nil {
 		return err
+	}
+	if c.Video != "" {
+		c.Output = filepath.Clean(c.Output) // without a slash, behind which there is nothing yet
 	}
 	for _, name := range []string{c.Output, c.SVG, c.Mesh} {
 		if name != "" && name != "-" {
@@ -103,21 +119,14 @@ func (c *lowpolyCmd) Run(e *env) (err error) {
 	if err := c.check(); err != nil {
 		return err
 	}
+	if c.Video != "" {
+		return c.video(e)
+	}
 	f, err := c.load(e, c.Image)
 	if err != nil {
 		return err
 	}
-	var width, height int
-	if f.raw != nil {
-		width, height = f.raw.Width, f.raw.Height
-	} else if width, height, err = f.size(); err != nil {
-		return err
-	}
-	// Large images don't fit in what a server inside the process reserves unless it is told.
-	if need := int64(width)*int64(height)*imageMemory + int64(c.Points)*pointMemory*2; need > 1<<30 {
-		c.memory = need
-	}
-	conn, err := connect(e, &c.serverFlags, &c.deviceFlags, "")
+	conn, err := c.connect(e, f)
 	if err != nil {
 		return err
 	}
@@ -127,6 +136,21 @@ func (c *lowpolyCmd) Run(e *env) (err error) {
 		return conn.fail(err, c.Image, nil)
 	}
 	return c.write(e, res)
+}
+
+// connect makes a connection for frames like f.
+func (c *lowpolyCmd) connect(e *env, f *frame) (_ *connection, err error) {
+	var width, height int
+	if f.raw != nil {
+		width, height = f.raw.Width, f.raw.Height
+	} else if width, height, err = f.size(); err != nil {
+		return nil, err
+	}
+	// Large images don't fit in what a server inside the process reserves unless it is told.
+	if need := int64(width)*int64(height)*imageMemory + int64(c.Points)*pointMemory*2; need > 1<<30 {
+		c.memory = need
+	}
+	return connect(e, &c.serverFlags, &c.deviceFlags, "")
 }
 
 func (c *lowpolyCmd) request(f *frame) *polyscanv1.ConvertRequest {

@@ -230,10 +230,7 @@ func (s *streamRun) run(r *polyscanv1.Reductions) error {
 	total := len(s.names) * c.Repeat
 	var bar *progressbar.ProgressBar
 	if e.live && !c.Quiet {
-		bar = progressbar.NewOptions(total, progressbar.OptionSetWriter(e.stderr), progressbar.OptionSetDescription("frames"),
-			progressbar.OptionShowCount(), progressbar.OptionShowIts(), progressbar.OptionSetItsString("frames"),
-			progressbar.OptionThrottle(80*time.Millisecond), progressbar.OptionClearOnFinish(), progressbar.OptionFullWidth(),
-			progressbar.OptionUseANSICodes(true))
+		bar = frameBar(e, total)
 	}
 	done := func() {
 		if bar != nil {
