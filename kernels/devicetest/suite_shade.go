@@ -91,7 +91,8 @@ func (r *rig) shade(t T, p *Painting, m driver.ShadeMethod, color driver.ShadeCo
 	if len(p.Points) > 0 {
 		r.upload(t, op.Points, bytesOf(p.Points))
 	}
-	if k := min(most, len(p.Triangles)); k > 0 {
+	k := min(most, len(p.Triangles)) // more are to be an error
+	if k > 0 {
 		r.upload(t, driver.Slice{Mem: op.Triangles.Mem, Off: op.Triangles.Off, Len: 12 * int64(k)}, bytesOf(p.Triangles[:k]))
 	}
 	r.upload(t, op.Count, bytesOf([]uint32{uint32(len(p.Triangles))}))
@@ -104,10 +105,10 @@ func (r *rig) shade(t T, p *Painting, m driver.ShadeMethod, color driver.ShadeCo
 	r.download(t, colors, op.Colors)
 	r.wait(t)
 	r.checkGuards(t)
-	for _, b := range colors[n*len(p.Triangles):] {
+	for _, b := range colors[n*k:] {
 		if b != dirtyByte {
 			return nil, nil, errors.New("a colour beyond the triangles was written")
 		}
 	}
-	return pixels, colors[:n*len(p.Triangles)], nil
+	return pixels, colors[:n*k], nil
 }
