@@ -21,6 +21,7 @@ type Client struct {
 	Device     polyscanv1.DeviceServiceClient
 	Frame      polyscanv1.FrameServiceClient
 	LowPoly    polyscanv1.LowPolyServiceClient
+	Diffusion  polyscanv1.DiffusionServiceClient
 
 	cc     grpc.ClientConnInterface
 	closer io.Closer
@@ -38,6 +39,7 @@ func New(cc grpc.ClientConnInterface) *Client {
 		Device:     polyscanv1.NewDeviceServiceClient(cc),
 		Frame:      polyscanv1.NewFrameServiceClient(cc),
 		LowPoly:    polyscanv1.NewLowPolyServiceClient(cc),
+		Diffusion:  polyscanv1.NewDiffusionServiceClient(cc),
 		cc:         cc,
 	}
 }

@@ -173,6 +173,7 @@ func (s *Server) newGRPC() {
 	r.RegisterService(frameDesc(), &frameServer{Server: s})
 	pb.RegisterRecipeServiceServer(r, &recipeServer{Server: s})
 	r.RegisterService(lowPolyDesc(), &lowPolyServer{Server: s})
+	r.RegisterService(diffusionDesc(), &diffusionServer{Server: s})
 	pb.RegisterDeviceServiceServer(r, &deviceServer{Server: s})
 	s.health = health.NewServer()
 	s.setHealth(healthpb.HealthCheckResponse_SERVING)

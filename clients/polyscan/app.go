@@ -24,6 +24,8 @@ type app struct {
 	Frames      framesCmd      `cmd:"" help:"Frames that a server keeps on its device."`
 	Recipe      recipeCmd      `cmd:"" help:"Regions and limits that a server keeps under a name."`
 	Lowpoly     lowpolyCmd     `cmd:"" help:"Pictures of triangles."`
+	Diffuse     diffuseCmd     `cmd:"" help:"Pictures from pixels that are given."`
+	Fill        fillCmd        `cmd:"" help:"Holes of pictures, filled from their borders."`
 	Triangulate triangulateCmd `cmd:"" help:"Exact Delaunay triangles of points."`
 	Serve       serveCmd       `cmd:"" help:"Run a server."`
 	Device      deviceCmd      `cmd:"" help:"What a server computes on, and its limits."`
@@ -68,6 +70,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 			{Key: "frame", Title: "Frame:"},
 			{Key: "numbers", Title: "Numbers:"},
 			{Key: "triangles", Title: "Triangles:"},
+			{Key: "diffusion", Title: "Diffusion:"},
 			{Key: "output", Title: "Output:"},
 			{Key: "device", Title: "Device (without --addr):"},
 			{Key: "server", Title: "Server:"},

@@ -1,0 +1,280 @@
+package main
+
+// polyscan diffuse and polyscan fill: the pixels of pictures that are not given.
+
+import (
+	"bytes"
+	"fmt"
+	"image"
+	"image/color"
+	"image/draw"
+	"image/png"
+	"io"
+	"math"
+	"strings"
+
+	"github.com/polyscan/polyscan/clients"
+	"github.com/polyscan/polyscan/kernels/driver"
+	polyscanv1 "github.com/polyscan/polyscan/proto/polyscan/v1"
+)
+
+// solveFlags say how to solve.
+type solveFlags struct {
+	Solver    string  `help:"How to solve. All but multigrid are for comparison, and slow: naive, pyramid-cautious, pyramid-greedy, variable-stencil." enum:"multigrid,naive,pyramid-cautious,pyramid-greedy,variable-stencil" default:"multigrid" placeholder:"METHOD" group:"diffusion"`
+	Accuracy  float64 `help:"Stop when the estimated error is at most so many levels of 8 bits." default:"0.25" placeholder:"LEVELS" group:"diffusion"`
+	MaxCycles int     `help:"Stop after so many cycles, whatever the error." default:"500" placeholder:"N" group:"diffusion"`
+
+	Output string `help:"The PNG to write; - is standard output." short:"o" required:"" placeholder:"FILE" predictor:"file" group:"output"`
+	Batch  bool   `help:"Let everything more urgent on the server go first." group:"server"`
+	deviceFlags
+	serverFlags
+}
+
+// solveMemory is what a pixel takes of the device's memory, and a little more.
+const solveMemory = 120
+
+func (c *solveFlags) check() error {
+	if !(c.Accuracy > 0 && c.Accuracy <= 255) {
+		return usage("--accuracy %v: must be more than 0, and at most 255", c.Accuracy)
+	}
+	if c.MaxCycles < 1 || c.MaxCycles > 100000 {
+		return usage("--max-cycles %d: must be 1 to 100000", c.MaxCycles)
+	}
+	if c.Output != "-" {
+		return checkFolder(c.Output)
+	}
+	return nil
+}
+
+// room makes a server inside the process reserve enough for an image.
+func (c *solveFlags) room(width, height int) {
+	if need := int64(width) * int64(height) * solveMemory; need > 1<<30 {
+		c.memory = need
+	}
+}
+
+func (c *solveFlags) request(f *polyscanv1.Frame, encoding polyscanv1.Encoding) *polyscanv1.SolveRequest {
+	method := strings.ToUpper(strings.ReplaceAll(c.Solver, "-", "_"))
+	req := &polyscanv1.SolveRequest{
+		WorkClass: polyscanv1.WorkClass_WORK_CLASS_INTERACTIVE,
+		Options: &polyscanv1.DiffusionOptions{
+			Tolerance: float32(c.Accuracy), MaxCycles: uint32(c.MaxCycles),
+			Method: polyscanv1.DiffusionMethod(polyscanv1.DiffusionMethod_value["DIFFUSION_METHOD_"+method]),
+		},
+		Encoding: encoding,
+		Frame:    f,
+	}
+	if c.Batch {
+		req.WorkClass = polyscanv1.WorkClass_WORK_CLASS_BATCH
+	}
+	return req
+}
+
+// finish writes the PNG, and what is to say of it.
+func (c *solveFlags) finish(e *env, file []byte, what string, res *polyscanv1.SolveResponse) error {
+	if !res.GetConverged() {
+		e.warn("%s: stopped after %s with an estimated error of %.2g levels", c.Output, plural(int(res.GetCycles()), "cycle", "cycles"), res.GetEstimate())
+	}
+	if c.Output == "-" {
+		_, err := e.stdout.Write(file)
+		return err
+	}
+	err := writeFile(c.Output, func(w io.Writer) error {
+		_, err := w.Write(file)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(e.stdout, "%s: %s, %s, in %s by %s\n", c.Output, what, plural(int(res.GetCycles()), "cycle", "cycles"),
+		pretty(res.GetCompute().AsDuration()), res.GetBackend())
+	return err
+}
+
+type diffuseCmd struct {
+	Constraints string `arg:"" help:"The pixels that are given: a PNG or TIFF with transparency; - is standard input." predictor:"file"`
+	solveFlags
+}
+
+func (c *diffuseCmd) Help() string {
+	return `
+Makes a picture of constraints: opaque pixels are given, and each other one becomes the mean of its neighbours. Pixels that are
+partly transparent are not given. The picture is within a fraction of a level of the exact solution, and rounded.
+
+Examples:
+
+    polyscan diffuse constraints.png -o picture.png
+    polyscan diffuse constraints.png -o picture.png --solver pyramid-greedy --max-cycles 1
+`
+}
+
+func (c *diffuseCmd) Run(e *env) (err error) {
+	if err := c.check(); err != nil {
+		return err
+	}
+	f, err := (&frameFlags{}).load(e, c.Constraints)
+	if err != nil {
+		return err
+	}
+	w, h, err := f.size()
+	if err != nil {
+		return err
+	}
+	c.room(w, h)
+	conn, err := connect(e, &c.serverFlags, &c.deviceFlags, "")
+	if err != nil {
+		return err
+	}
+	defer conn.end(&err)
+	m := f.message()
+	m.Layout = &polyscanv1.FrameLayout{PixelFormat: polyscanv1.PixelFormat_PIXEL_FORMAT_RGBA8}
+	res, err := conn.Solve(conn.ctx, c.request(m, polyscanv1.Encoding_ENCODING_PNG))
+	if err != nil {
+		return conn.fail(err, c.Constraints, nil)
+	}
+	given := fmt.Sprintf("%.2g %% of %dx%d pixels given", 100*float64(res.GetGivenPixels())/float64(w*h), w, h)
+	return c.finish(e, res.GetPicture().GetData(), given, res)
+}
+
+type fillCmd struct {
+	Frame string `arg:"" help:"The picture with holes: PNG, JPEG, TIFF or BMP; - is standard input." predictor:"file"`
+	regionFlags
+	Mask string `help:"An image of the same size, instead of --regions: what is not black and not transparent is a hole." placeholder:"FILE" predictor:"file" group:"regions"`
+	solveFlags
+}
+
+func (c *fillCmd) Help() string {
+	return `
+Fills holes of a picture from their borders: each pixel of a hole becomes the mean of its neighbours. All other pixels stay as they
+are; transparency is dropped, and 16 bits are stretched to 8. Holes are the pixels that a mask, or any region, holds.
+
+Examples:
+
+    polyscan fill board.png --regions defects.json -o clean.png
+    polyscan fill board.png --mask defects.png -o clean.png
+`
+}
+
+func (c *fillCmd) Run(e *env) (err error) {
+	if err := c.check(); err != nil {
+		return err
+	}
+	if (c.Mask == "") == (c.Regions == "") {
+		return usage("holes: give one of --regions and --mask")
+	}
+	if c.Mask == "-" && c.Frame == "-" {
+		return usage("the frame and --mask are both -: standard input holds one of them")
+	}
+	picture, err := loadPicture(e, c.Frame)
+	if err != nil {
+		return err
+	}
+	b := picture.Bounds()
+	c.room(b.Dx(), b.Dy())
+	var mask image.Image
+	var t *target
+	if c.Mask != "" {
+		if mask, err = loadPicture(e, c.Mask); err != nil {
+			return err
+		}
+		if m := mask.Bounds(); m.Dx() != b.Dx() || m.Dy() != b.Dy() {
+			return bad(c.Mask, "is %dx%d; the picture is %dx%d", m.Dx(), m.Dy(), b.Dx(), b.Dy())
+		}
+	} else if t, err = c.target(e, "", c.Frame); err != nil {
+		return err
+	}
+	conn, err := connect(e, &c.serverFlags, &c.deviceFlags, "")
+	if err != nil {
+		return err
+	}
+	defer conn.end(&err)
+	if t != nil {
+		t.regions.checkSize(e, inputName(c.Frame), uint32(b.Dx()), uint32(b.Dy()))
+		if mask, err = c.rasterize(conn, t, b.Dx(), b.Dy()); err != nil {
+			return err
+		}
+	}
+	im, holes := cutOut(picture, mask)
+	raw := &clients.Raw{Width: b.Dx(), Height: b.Dy(), Format: clients.RGBA8}
+	res, err := conn.Solve(conn.ctx, c.request(raw.Frame(im.Pix), polyscanv1.Encoding_ENCODING_RAW))
+	if err != nil {
+		return conn.fail(err, c.Frame, nil)
+	}
+	_, gray := picture.(*image.Gray)
+	file, err := encodeRGB(res.GetPicture().GetData(), b.Dx(), b.Dy(), gray)
+	if err != nil {
+		return err
+	}
+	return c.finish(e, file, plural(holes, "pixel", "pixels")+" filled", res)
+}
+
+// loadPicture reads and decodes an image file.
+func loadPicture(e *env, name string) (image.Image, error) {
+	f, err := (&frameFlags{}).load(e, name)
+	if err != nil {
+		return nil, err
+	}
+	w, h, err := f.size()
+	if err != nil {
+		return nil, err
+	}
+	if int64(w)*int64(h) > driver.MaxPixels {
+		return nil, bad(f.name, "has %dx%d pixels, more than %d", w, h, driver.MaxPixels)
+	}
+	return f.picture()
+}
+
+// rasterize asks the server for the pixels of the regions.
+func (c *fillCmd) rasterize(conn *connection, t *target, w, h int) (image.Image, error) {
+	res, err := conn.Rasterize(conn.ctx, &polyscanv1.RasterizeRequest{
+		Width: uint32(w), Height: uint32(h), Method: t.method, Mode: polyscanv1.RasterMode_RASTER_MODE_MASK,
+		Encoding: polyscanv1.Encoding_ENCODING_PNG,
+		Regions:  &polyscanv1.RasterizeRequest_RegionSet{RegionSet: &polyscanv1.RegionSet{Regions: t.regions.message()}},
+	})
+	if err != nil {
+		return nil, conn.fail(err, "", t.regions)
+	}
+	return png.Decode(bytes.NewReader(res.GetImage().GetData()))
+}
+
+// cutOut is a picture whose pixels are transparent where the mask is neither black nor transparent, and opaque elsewhere; and how many
+// those are.
+func cutOut(picture, mask image.Image) (im *image.NRGBA, holes int) {
+	b, m := picture.Bounds(), mask.Bounds()
+	im = image.NewNRGBA(image.Rect(0, 0, b.Dx(), b.Dy()))
+	if p, ok := picture.(*image.NRGBA); ok { // drawing would lose the colours of transparent pixels
+		for y := range b.Dy() {
+			copy(im.Pix[y*im.Stride:], p.Pix[p.PixOffset(b.Min.X, b.Min.Y+y):][:im.Stride])
+		}
+	} else {
+		draw.Draw(im, im.Rect, picture, b.Min, draw.Src)
+	}
+	for y := range b.Dy() {
+		for x := range b.Dx() {
+			alpha := &im.Pix[im.PixOffset(x, y)+3]
+			*alpha = math.MaxUint8
+			if r, g, b, a := mask.At(m.Min.X+x, m.Min.Y+y).RGBA(); a != 0 && r|g|b != 0 {
+				*alpha = 0
+				holes++
+			}
+		}
+	}
+	return im, holes
+}
+
+// encodeRGB makes a PNG of pixels of three bytes, in gray where they are.
+func encodeRGB(pixels []byte, w, h int, gray bool) ([]byte, error) {
+	if len(pixels) != 3*w*h {
+		return nil, fmt.Errorf("the server's picture has %d bytes for %dx%d pixels", len(pixels), w, h)
+	}
+	var im draw.Image = image.NewNRGBA(image.Rect(0, 0, w, h))
+	if gray {
+		im = image.NewGray(im.Bounds())
+	}
+	for i := range w * h {
+		im.Set(i%w, i/w, color.NRGBA{pixels[3*i], pixels[3*i+1], pixels[3*i+2], 255})
+	}
+	var b bytes.Buffer
+	err := png.Encode(&b, im)
+	return b.Bytes(), err
+}

@@ -1,0 +1,165 @@
+package main
+
+import (
+	"image"
+	"image/color"
+	"image/png"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func writePNG(t *testing.T, name string, im image.Image) {
+	t.Helper()
+	f, err := os.Create(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := png.Encode(f, im); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Two columns are given: what comes is the ramp between them, by every solver.
+func TestDiffuse(t *testing.T) {
+	dir := t.TempDir()
+	in, out := filepath.Join(dir, "in.png"), filepath.Join(dir, "out.png")
+	given := image.NewNRGBA(image.Rect(0, 0, 31, 9))
+	for y := range 9 {
+		given.SetNRGBA(0, y, color.NRGBA{R: 250, G: 10, A: 255})
+		given.SetNRGBA(30, y, color.NRGBA{R: 100, G: 10, B: 60, A: 255})
+		given.SetNRGBA(15, y, color.NRGBA{R: 77, G: 77, B: 77, A: 254}) // not given
+	}
+	writePNG(t, in, given)
+	for _, solver := range []string{"multigrid", "naive", "pyramid-cautious", "pyramid-greedy", "variable-stencil"} {
+		stdout := succeed(t, "diffuse", in, "-o", out, "--solver", solver, "--accuracy", "0.1")
+		if !strings.HasPrefix(stdout, out+": 6.5 % of 31x9 pixels given, ") || !strings.HasSuffix(stdout, " by cpu\n") {
+			t.Errorf("%s says %q", solver, stdout)
+		}
+		im := readPNG(t, out)
+		for x := range 31 {
+			got := color.NRGBAModel.Convert(im.At(x, 4)).(color.NRGBA)
+			if r, b := 250-5*x, 2*x; abs(int(got.R)-r) > 1 || got.G != 10 || abs(int(got.B)-b) > 1 || got.A != 255 {
+				t.Errorf("%s: column %d is %v, want %d and %d", solver, x, got, r, b)
+			}
+		}
+	}
+	file, err := os.ReadFile(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again := succeed(t, "diffuse", in, "-o", "-", "--solver", "variable-stencil", "--accuracy", "0.1", "--batch", "--threads", "1"); again != string(file) {
+		t.Error("to standard output, on one thread, it is another file")
+	}
+}
+
+func abs(x int) int { return max(x, -x) }
+
+// A hole in a ramp is filled with the ramp, and nothing else changes; a gray picture stays one.
+func TestFill(t *testing.T) {
+	dir := t.TempDir()
+	in := func(name string) string { return filepath.Join(dir, name) }
+	const w, h = 60, 40
+	gray, colour, mask := image.NewGray(image.Rect(0, 0, w, h)), image.NewNRGBA(image.Rect(0, 0, w, h)), image.NewGray(image.Rect(0, 0, w, h))
+	inside := func(x, y int) bool { return x >= 20 && x < 35 && y >= 10 && y < 30 }
+	for y := range h {
+		for x := range w {
+			gray.SetGray(x, y, color.Gray{Y: uint8(4 * x)})
+			colour.SetNRGBA(x, y, color.NRGBA{uint8(4 * x), uint8(6 * y), 99, uint8(1 + x)})
+			if inside(x, y) {
+				mask.SetGray(x, y, color.Gray{Y: 1})
+				gray.SetGray(x, y, color.Gray{})
+				colour.SetNRGBA(x, y, color.NRGBA{})
+			}
+		}
+	}
+	writePNG(t, in("gray.png"), gray)
+	writePNG(t, in("colour.png"), colour)
+	writePNG(t, in("mask.png"), mask)
+	square := `{"version": 1, "regions": [{"name": "hole", "rings": [[[20, 10], [35, 10], [35, 30], [20, 30]]]}]}`
+	if err := os.WriteFile(in("hole.json"), []byte(square), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, holes := range [][]string{{"--mask", in("mask.png")}, {"--regions", in("hole.json")}} {
+		stdout := succeed(t, append([]string{"fill", in("gray.png"), "-o", in("out.png")}, holes...)...)
+		if !strings.HasPrefix(stdout, in("out.png")+": 300 pixels filled, ") {
+			t.Errorf("%v: it says %q", holes, stdout)
+		}
+		filled, ok := readPNG(t, in("out.png")).(*image.Gray)
+		if !ok {
+			t.Fatalf("%v: a gray picture became another kind", holes)
+		}
+		for y := range h {
+			for x := range w {
+				if got := int(filled.GrayAt(x, y).Y); abs(got-4*x) > 1 || !inside(x, y) && got != 4*x {
+					t.Fatalf("%v: (%d, %d) is %d, want %d", holes, x, y, got, 4*x)
+				}
+			}
+		}
+		succeed(t, append([]string{"fill", in("colour.png"), "-o", in("out.png")}, holes...)...)
+		im := readPNG(t, in("out.png"))
+		for y := range h {
+			for x := range w {
+				c := color.NRGBAModel.Convert(im.At(x, y)).(color.NRGBA)
+				if abs(int(c.R)-4*x) > 1 || abs(int(c.G)-6*y) > 1 || c.B != 99 || c.A != 255 {
+					t.Fatalf("%v: (%d, %d) is %v", holes, x, y, c)
+				}
+			}
+		}
+	}
+}
+
+func TestDiffuseAndFillRefuse(t *testing.T) {
+	dir := t.TempDir()
+	out := filepath.Join(dir, "out.png")
+	board, regions := frames+"metal.png", frames+"metal.regions.json"
+	small, clear := filepath.Join(dir, "small.png"), filepath.Join(dir, "clear.png")
+	writePNG(t, small, image.NewGray(image.Rect(0, 0, 3, 3)))
+	writePNG(t, clear, image.NewNRGBA(image.Rect(0, 0, 3, 3)))
+	white := image.NewGray(image.Rect(0, 0, 3, 3))
+	for i := range white.Pix {
+		white.Pix[i] = 255
+	}
+	whole := filepath.Join(dir, "whole.png")
+	writePNG(t, whole, white)
+	for _, x := range []struct {
+		args []string
+		code int
+		says string
+	}{
+		{[]string{"diffuse", small}, exitUsage, "--output"},
+		{[]string{"diffuse", small, "-o", out, "--accuracy", "0"}, exitUsage, "--accuracy 0: must be more than 0"},
+		{[]string{"diffuse", small, "-o", out, "--accuracy", "NaN"}, exitUsage, "--accuracy NaN: must be"},
+		{[]string{"diffuse", small, "-o", out, "--max-cycles", "0"}, exitUsage, "--max-cycles 0: must be 1 to 100000"},
+		{[]string{"diffuse", small, "-o", out, "--solver", "best"}, exitUsage, "--solver"},
+		{[]string{"diffuse", clear, "-o", out}, 0, "at least one must be given"},
+		{[]string{"diffuse", small, "-o", filepath.Join(dir, "none", "x.png")}, 0, "none"},
+		{[]string{"diffuse", write(t, "x.png", "no image"), "-o", out}, 0, "x.png"},
+		{[]string{"fill", board, "-o", out}, exitUsage, "give one of --regions and --mask"},
+		{[]string{"fill", board, "-o", out, "--mask", small, "--regions", regions}, exitUsage, "give one of --regions and --mask"},
+		{[]string{"fill", "-", "-o", out, "--mask", "-"}, exitUsage, "standard input holds one of them"},
+		{[]string{"fill", board, "-o", out, "--mask", small}, 0, "small.png: is 3x3; the picture is"},
+		{[]string{"fill", small, "-o", out, "--mask", whole}, 0, "at least one must be given"},
+		{[]string{"fill", small, "-o", out, "--mask", filepath.Join(dir, "none.png")}, 0, "none.png"},
+	} {
+		_, stderr, code := polyscan(t, x.args...)
+		if code == 0 || x.code != 0 && code != x.code || !strings.Contains(stderr, x.says) || strings.Count(stderr, "\n") != 1 {
+			t.Errorf("%v: exit %d, %q, want one line with %q", x.args, code, stderr, x.says)
+		}
+		if _, err := os.Stat(out); err == nil {
+			t.Fatalf("%v: a file was written", x.args)
+		}
+	}
+	// What stops before it has converged is written, with a warning.
+	constraints := image.NewNRGBA(image.Rect(0, 0, 100, 80))
+	constraints.SetNRGBA(3, 3, color.NRGBA{R: 255, A: 255})
+	constraints.SetNRGBA(90, 70, color.NRGBA{B: 255, A: 255})
+	writePNG(t, clear, constraints)
+	_, stderr, code := polyscan(t, "diffuse", clear, "-o", out, "--max-cycles", "1")
+	if code != exitOK || !strings.Contains(stderr, "stopped after 1 cycle with an estimated error of ") {
+		t.Errorf("one cycle: exit %d, %q", code, stderr)
+	}
+	readPNG(t, out)
+}
