@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"time"
 
@@ -45,11 +46,7 @@ func (c *Client) Triangulate(ctx context.Context, points []Point, class polyscan
 	}
 	req := &polyscanv1.TriangulateRequest{WorkClass: class}
 	for piece := range slices.Chunk(points, pointsInPiece) {
-		req.Points = make([]byte, 0, 8*len(piece))
-		for _, p := range piece {
-			req.Points = binary.LittleEndian.AppendUint32(req.Points, uint32(p.X))
-			req.Points = binary.LittleEndian.AppendUint32(req.Points, uint32(p.Y))
-		}
+		req.Points = appendPoints(nil, piece)
 		if err := rpc.Send(req); err != nil {
 			break // Recv says why
 		}
@@ -105,4 +102,48 @@ func (c *Client) Convert(ctx context.Context, req *polyscanv1.ConvertRequest) (*
 		return nil, wrap(err)
 	}
 	return res, nil
+}
+
+// Diagram is a discrete Voronoi diagram.
+type Diagram struct {
+	// Labels of the pixels, rows from the top: the index of the nearest site; 1<<32 - 1 where there are no sites.
+	Labels []uint32
+	// Backend that computed it, such as "cpu" or "cuda".
+	Backend string
+	// Queue is how long the server waited for memory and its device, Compute how long it worked.
+	Queue, Compute time.Duration
+}
+
+// Voronoi labels the pixels of an image of a size with their nearest sites, which are pixels. sites are only read, and only
+// during the call.
+func (c *Client) Voronoi(ctx context.Context, sites []Point, width, height int, method polyscanv1.VoronoiMethod, class polyscanv1.WorkClass) (*Diagram, error) {
+	if width < 0 || height < 0 || int64(max(width, height)) > math.MaxUint32 {
+		return nil, fmt.Errorf("clients: Voronoi: %dx%d is no size of an image", width, height)
+	}
+	res, err := c.LowPoly.Voronoi(ctx, &polyscanv1.VoronoiRequest{
+		WorkClass: class, Width: uint32(width), Height: uint32(height), Method: method, Sites: appendPoints(nil, sites),
+	})
+	if err != nil {
+		return nil, wrap(err)
+	}
+	b := res.GetLabels()
+	if len(b) != 4*width*height {
+		return nil, fmt.Errorf("clients: Voronoi: %d bytes of labels came for %dx%d pixels", len(b), width, height)
+	}
+	d := &Diagram{
+		Labels: make([]uint32, width*height), Backend: res.GetBackend(), Queue: res.GetQueue().AsDuration(), Compute: res.GetCompute().AsDuration(),
+	}
+	for i := range d.Labels {
+		d.Labels[i] = binary.LittleEndian.Uint32(b[4*i:])
+	}
+	return d, nil
+}
+
+func appendPoints(b []byte, points []Point) []byte {
+	b = slices.Grow(b, 8*len(points))
+	for _, p := range points {
+		b = binary.LittleEndian.AppendUint32(b, uint32(p.X))
+		b = binary.LittleEndian.AppendUint32(b, uint32(p.Y))
+	}
+	return b
 }

@@ -78,7 +78,7 @@ func (c *conversion) plan(dev *kernels.Device) (err error) {
 	if c.shading, err = dev.ShadeScratch(2*c.n, c.Width, c.Height, c.opt.Method); err != nil {
 		return err
 	}
-	if c.opt.Stage == Voronoi {
+	if c.opt.Stage == StageVoronoi {
 		c.labelling, err = dev.VoronoiScratch(c.n, c.Width, c.Height, driver.VoronoiDefault)
 	}
 	return err
@@ -91,7 +91,7 @@ func (c *conversion) footprint() int64 {
 	mesh := kernels.Bytes[driver.Triangle](2*c.n) + kernels.Bytes[uint32](1)
 	shade := scratch(int64(pixels)*int64(c.Format.PixelBytes())) + scratch(2*int64(c.n)*int64(c.Format.PixelBytes())) + scratch(c.shading)
 	steps := max(choose, mesh+max(scratch(c.triangulating), shade))
-	if c.opt.Stage == Voronoi {
+	if c.opt.Stage == StageVoronoi {
 		steps = max(steps, kernels.Bytes[driver.Point](c.n)+kernels.Bytes[uint32](pixels)+scratch(c.labelling))
 	}
 	return scratch(int64(c.uploaded())) + kernels.Bytes[driver.Point](c.n) + steps
@@ -131,11 +131,11 @@ func (c *conversion) run(q *kernels.Queue) error {
 	}
 	var err error
 	switch c.opt.Stage {
-	case Edges, Points:
+	case StageEdges, StagePoints:
 		c.showEdges()
-	case Voronoi:
+	case StageVoronoi:
 		err = c.showVoronoi(q)
-	case Wireframe:
+	case StageWireframe:
 		c.showWireframe()
 	}
 	c.out.Compute = time.Since(start)
@@ -199,7 +199,7 @@ func (c *conversion) choose(q *kernels.Queue) error {
 	if err := kernels.Download(q, found[:], count); err != nil {
 		return err
 	}
-	if c.opt.Stage == Edges || c.opt.Stage == Points {
+	if c.opt.Stage == StageEdges || c.opt.Stage == StagePoints {
 		c.edges = make([]uint16, edges.Len())
 		if err := kernels.Download(q, c.edges, edges); err != nil {
 			return err

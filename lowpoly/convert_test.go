@@ -143,17 +143,17 @@ func TestConvertStages(t *testing.T) {
 		}
 		return got
 	}
-	shaded := run(lowpoly.Shaded)
+	shaded := run(lowpoly.StageShaded)
 	mesh := shaded.Mesh
 	pixel := func(v driver.Point) int { return min(int(v.Y), p.Height-1)*p.Width + min(int(v.X), p.Width-1) }
 
-	edges := run(lowpoly.Edges)
+	edges := run(lowpoly.StageEdges)
 	for i, e := range p.Edges() {
 		if edges.Format != driver.Gray8 || edges.Pixels[i] != byte(e/8) {
 			t.Fatalf("edges: pixel %d is %d, the edge is %d", i, edges.Pixels[i], e)
 		}
 	}
-	points := run(lowpoly.Points)
+	points := run(lowpoly.StagePoints)
 	white := bytes.Count(points.Pixels, []byte{255})
 	for _, v := range mesh.Points {
 		if points.Pixels[pixel(v)] != 255 {
@@ -165,7 +165,7 @@ func TestConvertStages(t *testing.T) {
 	}
 
 	size := p.Format.PixelBytes()
-	voronoi := run(lowpoly.Voronoi)
+	voronoi := run(lowpoly.StageVoronoi)
 	var sites []driver.Point
 	for _, v := range mesh.Points {
 		sites = append(sites, driver.Point{X: int32(pixel(v) % p.Width), Y: int32(pixel(v) / p.Width)})
@@ -177,7 +177,7 @@ func TestConvertStages(t *testing.T) {
 		}
 	}
 
-	wire := run(lowpoly.Wireframe)
+	wire := run(lowpoly.StageWireframe)
 	black := 0
 	for i := range p.Width * p.Height {
 		if bytes.Equal(wire.Pixels[i*size:][:size], shaded.Pixels[i*size:][:size]) {
@@ -198,7 +198,7 @@ func TestConvertStages(t *testing.T) {
 			t.Errorf("wireframe: %v isn't black", v)
 		}
 	}
-	for s := lowpoly.Shaded; s <= lowpoly.Wireframe; s++ {
+	for s := lowpoly.StageShaded; s <= lowpoly.StageWireframe; s++ {
 		if got := run(s); !slices.Equal(got.Mesh.Points, mesh.Points) || !slices.Equal(got.Mesh.Triangles, mesh.Triangles) {
 			t.Errorf("%v: the mesh is another", s)
 		}
@@ -258,7 +258,7 @@ func TestConvertRefuses(t *testing.T) {
 		"cell":         func(_ *lowpoly.Image, o *lowpoly.Options) { o.Cell = 2; o.Spacing = 2 },
 		"color":        func(_ *lowpoly.Image, o *lowpoly.Options) { o.Color = 2 },
 		"method":       func(_ *lowpoly.Image, o *lowpoly.Options) { o.Method = 3 },
-		"stage":        func(_ *lowpoly.Image, o *lowpoly.Options) { o.Stage = lowpoly.Wireframe + 1 },
+		"stage":        func(_ *lowpoly.Image, o *lowpoly.Options) { o.Stage = lowpoly.StageWireframe + 1 },
 		"strength":     func(_ *lowpoly.Image, o *lowpoly.Options) { o.Strength = driver.MaxVertexStrength + 1 },
 	} {
 		im, opt := good()
@@ -296,7 +296,7 @@ func TestConvertRefuses(t *testing.T) {
 // Each op in turn fails; the next call works.
 func TestConvertFaults(t *testing.T) {
 	im := lowpoly.Image{Width: 12, Height: 10, Format: driver.Gray8, Data: [][]byte{make([]byte, 120)}}
-	opt := lowpoly.Options{Vertices: 20, Stage: lowpoly.Voronoi}
+	opt := lowpoly.Options{Vertices: 20, Stage: lowpoly.StageVoronoi}
 	tried := 0
 	for f := range devicetest.Faults(cpu.New(cpu.Options{}), driver.ErrOutOfMemory, driver.ErrDeviceLost) {
 		tried++

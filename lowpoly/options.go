@@ -14,16 +14,16 @@ import (
 type Stage uint8
 
 const (
-	// Shaded is the result: triangles in their colours, in the format of the image.
-	Shaded Stage = iota
-	// Edges is what vertices go by: the magnitude of the gradient, an eighth of [driver.Edges], in GRAY8.
-	Edges
-	// Points is the vertices, white squares of 3 by 3 pixels on the edges at half their brightness, in GRAY8.
-	Points
-	// Voronoi is the image in which each pixel has the colour of the pixel at its nearest vertex.
-	Voronoi
-	// Wireframe is the result with the edges of the triangles drawn in black.
-	Wireframe
+	// StageShaded is the result: triangles in their colours, in the format of the image.
+	StageShaded Stage = iota
+	// StageEdges is what vertices go by: the magnitude of the gradient, an eighth of [driver.Edges], in GRAY8.
+	StageEdges
+	// StagePoints is the vertices, white squares of 3 by 3 pixels on the edges at half their brightness, in GRAY8.
+	StagePoints
+	// StageVoronoi is the image in which each pixel has the colour of the pixel at its nearest vertex.
+	StageVoronoi
+	// StageWireframe is the result with the edges of the triangles drawn in black.
+	StageWireframe
 )
 
 var stageNames = [...]string{"SHADED", "EDGES", "POINTS", "VORONOI", "WIREFRAME"}
@@ -99,7 +99,7 @@ func (o *Options) rule(width, height int) (rule driver.VertexRule, n int, err er
 		{"cell", o.Cell, Off, driver.MaxSide},
 		{"color", int(o.Color), 0, int(driver.CentroidColor)},
 		{"method", int(o.Method), 0, int(driver.PerTile)},
-		{"stage", int(o.Stage), 0, int(Wireframe)},
+		{"stage", int(o.Stage), 0, int(StageWireframe)},
 		{"strength", o.Strength, 0, driver.MaxVertexStrength},
 		{"previous", len(o.Previous), 0, driver.MaxPoints},
 	} {

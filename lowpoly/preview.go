@@ -12,12 +12,12 @@ func (c *conversion) showEdges() {
 	out := make([]byte, len(c.edges))
 	for i, e := range c.edges {
 		out[i] = byte(e / 8)
-		if c.opt.Stage == Points {
+		if c.opt.Stage == StagePoints {
 			out[i] /= 2
 		}
 	}
 	c.out.Pixels, c.out.Format = out, driver.Gray8
-	if c.opt.Stage == Edges {
+	if c.opt.Stage == StageEdges {
 		return
 	}
 	for _, p := range c.out.Mesh.Points {

@@ -102,7 +102,8 @@ type Config struct {
 
 	// RecipeDir is where recipes are stored; "" keeps them in memory. One server at a time may use a directory.
 	RecipeDir string
-	// MaxPoints bounds the points of a triangulation; default 10,000,000. On the device each takes about 150 bytes.
+	// MaxPoints bounds the points of a triangulation, the vertices of a conversion and the sites of a Voronoi diagram;
+	// default 10,000,000. On the device each takes about 150 bytes.
 	MaxPoints int
 	// MaxRecipes bounds the stored versions; default 10,000. MaxRecipeBytes bounds their size together, as messages;
 	// default 1 GiB.

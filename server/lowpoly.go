@@ -3,7 +3,6 @@
 package server
 
 import (
-	"encoding/binary"
 	"errors"
 	"io"
 	"slices"
@@ -83,12 +82,7 @@ func (s *lowPolyServer) Triangulate(stream grpc.BidiStreamingServer[pb.Triangula
 			defer release()
 			share += more
 		}
-		points = slices.Grow(points, n-len(points))
-		for ; len(b) > 0; b = b[pointBytes:] {
-			points = append(points, driver.Point{
-				X: int32(binary.LittleEndian.Uint32(b)), Y: int32(binary.LittleEndian.Uint32(b[4:])),
-			})
-		}
+		points = appendPoints(slices.Grow(points, n-len(points)), b)
 	}
 	dev, err := s.dev.acquire()
 	if err != nil {

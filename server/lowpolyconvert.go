@@ -24,13 +24,17 @@ import (
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
 )
 
-// lowPolyDesc is the generated description of the service with a handler of Convert that doesn't copy frames.
+// lowPolyDesc is the generated description of the service with handlers that don't copy frames, and give memory of answers back
+// when they are written.
 func lowPolyDesc() *grpc.ServiceDesc {
 	d := pb.LowPolyService_ServiceDesc
 	d.Methods = slices.Clone(d.Methods)
 	for i := range d.Methods {
-		if d.Methods[i].MethodName == "Convert" {
+		switch d.Methods[i].MethodName {
+		case "Convert":
 			d.Methods[i].Handler = handleConvert
+		case "Voronoi":
+			d.Methods[i].Handler = handleVoronoi
 		}
 	}
 	return &d
@@ -129,16 +133,26 @@ func (s *Server) convertOptions(o *pb.ConvertOptions) (lowpoly.Options, error) {
 	if v := o.GetStage(); v != pb.ConvertStage_CONVERT_STAGE_UNSPECIFIED {
 		opt.Stage = lowpoly.Stage(v - pb.ConvertStage_CONVERT_STAGE_SHADED)
 	}
-	b := o.GetPrevious()
+	var err error
+	opt.Previous, err = s.pointsOf(o.GetPrevious(), "options.previous")
+	return opt, err
+}
+
+// pointsOf reads points as messages have them.
+func (s *Server) pointsOf(b []byte, path string) ([]driver.Point, error) {
 	if len(b)%pointBytes != 0 || len(b)/pointBytes > s.cfg.MaxPoints {
-		return opt, refuse("options.previous", len(b), "must be a multiple of %d bytes, for up to %d points", pointBytes, s.cfg.MaxPoints)
+		return nil, refuse(path, len(b), "must be a multiple of %d bytes, for up to %d points", pointBytes, s.cfg.MaxPoints)
 	}
+	return appendPoints(make([]driver.Point, 0, len(b)/pointBytes), b), nil
+}
+
+func appendPoints(points []driver.Point, b []byte) []driver.Point {
 	for ; len(b) > 0; b = b[pointBytes:] {
-		opt.Previous = append(opt.Previous, driver.Point{
+		points = append(points, driver.Point{
 			X: int32(binary.LittleEndian.Uint32(b)), Y: int32(binary.LittleEndian.Uint32(b[4:])),
 		})
 	}
-	return opt, nil
+	return points
 }
 
 // What a vertex and its two triangles take of host memory, about: in the mesh, in the message, and as a drawing.
@@ -156,9 +170,9 @@ func (s *Server) convertShare(req *pb.ConvertRequest, f polygon.Frame, opt *lowp
 	}
 	share := size
 	switch opt.Stage {
-	case lowpoly.Edges, lowpoly.Points:
+	case lowpoly.StageEdges, lowpoly.StagePoints:
 		share += 3 * n
-	case lowpoly.Voronoi:
+	case lowpoly.StageVoronoi:
 		share += 4*n + size
 	}
 	if req.GetEncoding() == pb.Encoding_ENCODING_PNG {

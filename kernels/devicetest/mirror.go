@@ -10,7 +10,7 @@ import (
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 
-// Mirror returns a driver that does everything on a and on b, and compares what each MaskReduce and MaskRaster wrote.
+// Mirror returns a driver that does everything on a and on b, and compares what each op wrote, but for prepared regions.
 // It waits for those ops on both. Where they differ the op fails, as work on a stream does: Wait returns a [*Difference]
 // (errors.As), in which A is a's value and B is b's. Results come from a. Prepared regions are each backend's own and are
 // not compared; they can't be downloaded from one place of a mirror and uploaded to another.

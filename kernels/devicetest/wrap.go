@@ -13,7 +13,7 @@ import (
 
 // Event is a call that a wrapped driver saw.
 type Event struct {
-	Op     string // "Open", "Alloc", "NewStream", "Upload", "Download", "Fill", "MaskPrepare", "MaskReduce", "MaskRaster" or "Wait"
+	Op     string // "Open", "Alloc", "NewStream", "Upload", "Download", "Fill", "Wait", or the name of an op's method
 	Stream int    // number of the stream, from 1; 0 where there is none
 	Bytes  int64  // asked for, or moved: see [Record]
 	Args   any    // the op struct of mask ops

@@ -25,6 +25,67 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// VoronoiMethod is how nearest sites are found. All but JUMP_FLOOD are exact, and give the same labels.
+type VoronoiMethod int32
+
+const (
+	// What is fastest on the device, and exact.
+	VoronoiMethod_VORONOI_METHOD_UNSPECIFIED VoronoiMethod = 0
+	// Each pixel against each site: no more than 2^36 pairs.
+	VoronoiMethod_VORONOI_METHOD_BRUTE_FORCE VoronoiMethod = 1
+	// The sites in the cells of a grid around the pixel.
+	VoronoiMethod_VORONOI_METHOD_GRID VoronoiMethod = 2
+	// Pixels that ask others about their sites, in steps that halve. Some labels are wrong, on all devices the same ones.
+	VoronoiMethod_VORONOI_METHOD_JUMP_FLOOD VoronoiMethod = 3
+	// The nearest site within each column, and from those the nearest along each row.
+	VoronoiMethod_VORONOI_METHOD_BANDING VoronoiMethod = 4
+)
+
+// Enum value maps for VoronoiMethod.
+var (
+	VoronoiMethod_name = map[int32]string{
+		0: "VORONOI_METHOD_UNSPECIFIED",
+		1: "VORONOI_METHOD_BRUTE_FORCE",
+		2: "VORONOI_METHOD_GRID",
+		3: "VORONOI_METHOD_JUMP_FLOOD",
+		4: "VORONOI_METHOD_BANDING",
+	}
+	VoronoiMethod_value = map[string]int32{
+		"VORONOI_METHOD_UNSPECIFIED": 0,
+		"VORONOI_METHOD_BRUTE_FORCE": 1,
+		"VORONOI_METHOD_GRID":        2,
+		"VORONOI_METHOD_JUMP_FLOOD":  3,
+		"VORONOI_METHOD_BANDING":     4,
+	}
+)
+
+func (x VoronoiMethod) Enum() *VoronoiMethod {
+	p := new(VoronoiMethod)
+	*p = x
+	return p
+}
+
+func (x VoronoiMethod) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (VoronoiMethod) Descriptor() protoreflect.EnumDescriptor {
+	return file_polyscan_v1_lowpoly_proto_enumTypes[0].Descriptor()
+}
+
+func (VoronoiMethod) Type() protoreflect.EnumType {
+	return &file_polyscan_v1_lowpoly_proto_enumTypes[0]
+}
+
+func (x VoronoiMethod) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use VoronoiMethod.Descriptor instead.
+func (VoronoiMethod) EnumDescriptor() ([]byte, []int) {
+	return file_polyscan_v1_lowpoly_proto_rawDescGZIP(), []int{0}
+}
+
 // TriangleColor is which colour a triangle gets.
 type TriangleColor int32
 
@@ -62,11 +123,11 @@ func (x TriangleColor) String() string {
 }
 
 func (TriangleColor) Descriptor() protoreflect.EnumDescriptor {
-	return file_polyscan_v1_lowpoly_proto_enumTypes[0].Descriptor()
+	return file_polyscan_v1_lowpoly_proto_enumTypes[1].Descriptor()
 }
 
 func (TriangleColor) Type() protoreflect.EnumType {
-	return &file_polyscan_v1_lowpoly_proto_enumTypes[0]
+	return &file_polyscan_v1_lowpoly_proto_enumTypes[1]
 }
 
 func (x TriangleColor) Number() protoreflect.EnumNumber {
@@ -75,7 +136,7 @@ func (x TriangleColor) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use TriangleColor.Descriptor instead.
 func (TriangleColor) EnumDescriptor() ([]byte, []int) {
-	return file_polyscan_v1_lowpoly_proto_rawDescGZIP(), []int{0}
+	return file_polyscan_v1_lowpoly_proto_rawDescGZIP(), []int{1}
 }
 
 // ShadeMethod is how the pixels of triangles are found. All give the same pixels.
@@ -113,11 +174,11 @@ func (x ShadeMethod) String() string {
 }
 
 func (ShadeMethod) Descriptor() protoreflect.EnumDescriptor {
-	return file_polyscan_v1_lowpoly_proto_enumTypes[1].Descriptor()
+	return file_polyscan_v1_lowpoly_proto_enumTypes[2].Descriptor()
 }
 
 func (ShadeMethod) Type() protoreflect.EnumType {
-	return &file_polyscan_v1_lowpoly_proto_enumTypes[1]
+	return &file_polyscan_v1_lowpoly_proto_enumTypes[2]
 }
 
 func (x ShadeMethod) Number() protoreflect.EnumNumber {
@@ -126,7 +187,7 @@ func (x ShadeMethod) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ShadeMethod.Descriptor instead.
 func (ShadeMethod) EnumDescriptor() ([]byte, []int) {
-	return file_polyscan_v1_lowpoly_proto_rawDescGZIP(), []int{1}
+	return file_polyscan_v1_lowpoly_proto_rawDescGZIP(), []int{2}
 }
 
 // ConvertStage is the step that the picture shows. The mesh is the same with all.
@@ -178,11 +239,11 @@ func (x ConvertStage) String() string {
 }
 
 func (ConvertStage) Descriptor() protoreflect.EnumDescriptor {
-	return file_polyscan_v1_lowpoly_proto_enumTypes[2].Descriptor()
+	return file_polyscan_v1_lowpoly_proto_enumTypes[3].Descriptor()
 }
 
 func (ConvertStage) Type() protoreflect.EnumType {
-	return &file_polyscan_v1_lowpoly_proto_enumTypes[2]
+	return &file_polyscan_v1_lowpoly_proto_enumTypes[3]
 }
 
 func (x ConvertStage) Number() protoreflect.EnumNumber {
@@ -191,7 +252,7 @@ func (x ConvertStage) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ConvertStage.Descriptor instead.
 func (ConvertStage) EnumDescriptor() ([]byte, []int) {
-	return file_polyscan_v1_lowpoly_proto_rawDescGZIP(), []int{2}
+	return file_polyscan_v1_lowpoly_proto_rawDescGZIP(), []int{3}
 }
 
 // ConvertOptions say how to convert. Distances are in pixels. The mean distance of vertices is the square root of the pixels
@@ -826,6 +887,157 @@ func (*TriangulateResponse_Summary) isTriangulateResponse_Message() {}
 
 func (*TriangulateResponse_Triangles) isTriangulateResponse_Message() {}
 
+// VoronoiRequest is sites in an image.
+type VoronoiRequest struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	WorkClass WorkClass              `protobuf:"varint,1,opt,name=work_class,json=workClass,proto3,enum=polyscan.v1.WorkClass" json:"work_class,omitempty"`
+	// Of the image.
+	Width  uint32        `protobuf:"varint,2,opt,name=width,proto3" json:"width,omitempty"`
+	Height uint32        `protobuf:"varint,3,opt,name=height,proto3" json:"height,omitempty"`
+	Method VoronoiMethod `protobuf:"varint,4,opt,name=method,proto3,enum=polyscan.v1.VoronoiMethod" json:"method,omitempty"`
+	// Pairs of x and y, 4-byte signed integers, little endian: pixels of the image. There may be none.
+	Sites         []byte `protobuf:"bytes,5,opt,name=sites,proto3" json:"sites,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *VoronoiRequest) Reset() {
+	*x = VoronoiRequest{}
+	mi := &file_polyscan_v1_lowpoly_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *VoronoiRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*VoronoiRequest) ProtoMessage() {}
+
+func (x *VoronoiRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_polyscan_v1_lowpoly_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use VoronoiRequest.ProtoReflect.Descriptor instead.
+func (*VoronoiRequest) Descriptor() ([]byte, []int) {
+	return file_polyscan_v1_lowpoly_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *VoronoiRequest) GetWorkClass() WorkClass {
+	if x != nil {
+		return x.WorkClass
+	}
+	return WorkClass_WORK_CLASS_UNSPECIFIED
+}
+
+func (x *VoronoiRequest) GetWidth() uint32 {
+	if x != nil {
+		return x.Width
+	}
+	return 0
+}
+
+func (x *VoronoiRequest) GetHeight() uint32 {
+	if x != nil {
+		return x.Height
+	}
+	return 0
+}
+
+func (x *VoronoiRequest) GetMethod() VoronoiMethod {
+	if x != nil {
+		return x.Method
+	}
+	return VoronoiMethod_VORONOI_METHOD_UNSPECIFIED
+}
+
+func (x *VoronoiRequest) GetSites() []byte {
+	if x != nil {
+		return x.Sites
+	}
+	return nil
+}
+
+type VoronoiResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The backend that computed it, such as "cpu" or "cuda".
+	Backend string `protobuf:"bytes,1,opt,name=backend,proto3" json:"backend,omitempty"`
+	// Waiting for memory and the device, and computing.
+	Queue   *durationpb.Duration `protobuf:"bytes,2,opt,name=queue,proto3" json:"queue,omitempty"`
+	Compute *durationpb.Duration `protobuf:"bytes,3,opt,name=compute,proto3" json:"compute,omitempty"`
+	// The index of the nearest site of each pixel, rows from the top, 4-byte unsigned integers, little endian; 4294967295
+	// where there are no sites.
+	Labels        []byte `protobuf:"bytes,4,opt,name=labels,proto3" json:"labels,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *VoronoiResponse) Reset() {
+	*x = VoronoiResponse{}
+	mi := &file_polyscan_v1_lowpoly_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *VoronoiResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*VoronoiResponse) ProtoMessage() {}
+
+func (x *VoronoiResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_polyscan_v1_lowpoly_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use VoronoiResponse.ProtoReflect.Descriptor instead.
+func (*VoronoiResponse) Descriptor() ([]byte, []int) {
+	return file_polyscan_v1_lowpoly_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *VoronoiResponse) GetBackend() string {
+	if x != nil {
+		return x.Backend
+	}
+	return ""
+}
+
+func (x *VoronoiResponse) GetQueue() *durationpb.Duration {
+	if x != nil {
+		return x.Queue
+	}
+	return nil
+}
+
+func (x *VoronoiResponse) GetCompute() *durationpb.Duration {
+	if x != nil {
+		return x.Compute
+	}
+	return nil
+}
+
+func (x *VoronoiResponse) GetLabels() []byte {
+	if x != nil {
+		return x.Labels
+	}
+	return nil
+}
+
 var File_polyscan_v1_lowpoly_proto protoreflect.FileDescriptor
 
 const file_polyscan_v1_lowpoly_proto_rawDesc = "" +
@@ -882,7 +1094,25 @@ const file_polyscan_v1_lowpoly_proto_rawDesc = "" +
 	"\x13TriangulateResponse\x12;\n" +
 	"\asummary\x18\x01 \x01(\v2\x1f.polyscan.v1.TriangulateSummaryH\x00R\asummary\x12\x1e\n" +
 	"\ttriangles\x18\x02 \x01(\fH\x00R\ttrianglesB\t\n" +
-	"\amessage*e\n" +
+	"\amessage\"\xe9\x01\n" +
+	"\x0eVoronoiRequest\x12?\n" +
+	"\n" +
+	"work_class\x18\x01 \x01(\x0e2\x16.polyscan.v1.WorkClassB\b\xbaH\x05\x82\x01\x02\x10\x01R\tworkClass\x12\x1f\n" +
+	"\x05width\x18\x02 \x01(\rB\t\xbaH\x06*\x04\x18\x80\x80@R\x05width\x12!\n" +
+	"\x06height\x18\x03 \x01(\rB\t\xbaH\x06*\x04\x18\x80\x80@R\x06height\x12<\n" +
+	"\x06method\x18\x04 \x01(\x0e2\x1a.polyscan.v1.VoronoiMethodB\b\xbaH\x05\x82\x01\x02\x10\x01R\x06method\x12\x14\n" +
+	"\x05sites\x18\x05 \x01(\fR\x05sites\"\xa9\x01\n" +
+	"\x0fVoronoiResponse\x12\x18\n" +
+	"\abackend\x18\x01 \x01(\tR\abackend\x12/\n" +
+	"\x05queue\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x05queue\x123\n" +
+	"\acompute\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\acompute\x12\x16\n" +
+	"\x06labels\x18\x04 \x01(\fR\x06labels*\xa3\x01\n" +
+	"\rVoronoiMethod\x12\x1e\n" +
+	"\x1aVORONOI_METHOD_UNSPECIFIED\x10\x00\x12\x1e\n" +
+	"\x1aVORONOI_METHOD_BRUTE_FORCE\x10\x01\x12\x17\n" +
+	"\x13VORONOI_METHOD_GRID\x10\x02\x12\x1d\n" +
+	"\x19VORONOI_METHOD_JUMP_FLOOD\x10\x03\x12\x1a\n" +
+	"\x16VORONOI_METHOD_BANDING\x10\x04*e\n" +
 	"\rTriangleColor\x12\x1e\n" +
 	"\x1aTRIANGLE_COLOR_UNSPECIFIED\x10\x00\x12\x17\n" +
 	"\x13TRIANGLE_COLOR_MEAN\x10\x01\x12\x1b\n" +
@@ -897,10 +1127,11 @@ const file_polyscan_v1_lowpoly_proto_rawDesc = "" +
 	"\x13CONVERT_STAGE_EDGES\x10\x02\x12\x18\n" +
 	"\x14CONVERT_STAGE_POINTS\x10\x03\x12\x19\n" +
 	"\x15CONVERT_STAGE_VORONOI\x10\x04\x12\x1b\n" +
-	"\x17CONVERT_STAGE_WIREFRAME\x10\x052\xac\x01\n" +
+	"\x17CONVERT_STAGE_WIREFRAME\x10\x052\xf2\x01\n" +
 	"\x0eLowPolyService\x12D\n" +
 	"\aConvert\x12\x1b.polyscan.v1.ConvertRequest\x1a\x1c.polyscan.v1.ConvertResponse\x12T\n" +
-	"\vTriangulate\x12\x1f.polyscan.v1.TriangulateRequest\x1a .polyscan.v1.TriangulateResponse(\x010\x01B;Z9github.com/polyscan/polyscan/proto/polyscan/v1;polyscanv1b\x06proto3"
+	"\vTriangulate\x12\x1f.polyscan.v1.TriangulateRequest\x1a .polyscan.v1.TriangulateResponse(\x010\x01\x12D\n" +
+	"\aVoronoi\x12\x1b.polyscan.v1.VoronoiRequest\x1a\x1c.polyscan.v1.VoronoiResponseB;Z9github.com/polyscan/polyscan/proto/polyscan/v1;polyscanv1b\x06proto3"
 
 var (
 	file_polyscan_v1_lowpoly_proto_rawDescOnce sync.Once
@@ -914,50 +1145,59 @@ func file_polyscan_v1_lowpoly_proto_rawDescGZIP() []byte {
 	return file_polyscan_v1_lowpoly_proto_rawDescData
 }
 
-var file_polyscan_v1_lowpoly_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_polyscan_v1_lowpoly_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
+var file_polyscan_v1_lowpoly_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
+var file_polyscan_v1_lowpoly_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
 var file_polyscan_v1_lowpoly_proto_goTypes = []any{
-	(TriangleColor)(0),          // 0: polyscan.v1.TriangleColor
-	(ShadeMethod)(0),            // 1: polyscan.v1.ShadeMethod
-	(ConvertStage)(0),           // 2: polyscan.v1.ConvertStage
-	(*ConvertOptions)(nil),      // 3: polyscan.v1.ConvertOptions
-	(*ConvertRequest)(nil),      // 4: polyscan.v1.ConvertRequest
-	(*Mesh)(nil),                // 5: polyscan.v1.Mesh
-	(*ConvertResponse)(nil),     // 6: polyscan.v1.ConvertResponse
-	(*TriangulateRequest)(nil),  // 7: polyscan.v1.TriangulateRequest
-	(*TriangulateSummary)(nil),  // 8: polyscan.v1.TriangulateSummary
-	(*TriangulateResponse)(nil), // 9: polyscan.v1.TriangulateResponse
-	(WorkClass)(0),              // 10: polyscan.v1.WorkClass
-	(Encoding)(0),               // 11: polyscan.v1.Encoding
-	(*Frame)(nil),               // 12: polyscan.v1.Frame
-	(*durationpb.Duration)(nil), // 13: google.protobuf.Duration
+	(VoronoiMethod)(0),          // 0: polyscan.v1.VoronoiMethod
+	(TriangleColor)(0),          // 1: polyscan.v1.TriangleColor
+	(ShadeMethod)(0),            // 2: polyscan.v1.ShadeMethod
+	(ConvertStage)(0),           // 3: polyscan.v1.ConvertStage
+	(*ConvertOptions)(nil),      // 4: polyscan.v1.ConvertOptions
+	(*ConvertRequest)(nil),      // 5: polyscan.v1.ConvertRequest
+	(*Mesh)(nil),                // 6: polyscan.v1.Mesh
+	(*ConvertResponse)(nil),     // 7: polyscan.v1.ConvertResponse
+	(*TriangulateRequest)(nil),  // 8: polyscan.v1.TriangulateRequest
+	(*TriangulateSummary)(nil),  // 9: polyscan.v1.TriangulateSummary
+	(*TriangulateResponse)(nil), // 10: polyscan.v1.TriangulateResponse
+	(*VoronoiRequest)(nil),      // 11: polyscan.v1.VoronoiRequest
+	(*VoronoiResponse)(nil),     // 12: polyscan.v1.VoronoiResponse
+	(WorkClass)(0),              // 13: polyscan.v1.WorkClass
+	(Encoding)(0),               // 14: polyscan.v1.Encoding
+	(*Frame)(nil),               // 15: polyscan.v1.Frame
+	(*durationpb.Duration)(nil), // 16: google.protobuf.Duration
 }
 var file_polyscan_v1_lowpoly_proto_depIdxs = []int32{
-	0,  // 0: polyscan.v1.ConvertOptions.color:type_name -> polyscan.v1.TriangleColor
-	1,  // 1: polyscan.v1.ConvertOptions.method:type_name -> polyscan.v1.ShadeMethod
-	2,  // 2: polyscan.v1.ConvertOptions.stage:type_name -> polyscan.v1.ConvertStage
-	10, // 3: polyscan.v1.ConvertRequest.work_class:type_name -> polyscan.v1.WorkClass
-	3,  // 4: polyscan.v1.ConvertRequest.options:type_name -> polyscan.v1.ConvertOptions
-	11, // 5: polyscan.v1.ConvertRequest.encoding:type_name -> polyscan.v1.Encoding
-	12, // 6: polyscan.v1.ConvertRequest.frame:type_name -> polyscan.v1.Frame
-	13, // 7: polyscan.v1.ConvertResponse.decode:type_name -> google.protobuf.Duration
-	13, // 8: polyscan.v1.ConvertResponse.queue:type_name -> google.protobuf.Duration
-	13, // 9: polyscan.v1.ConvertResponse.compute:type_name -> google.protobuf.Duration
-	5,  // 10: polyscan.v1.ConvertResponse.mesh:type_name -> polyscan.v1.Mesh
-	12, // 11: polyscan.v1.ConvertResponse.picture:type_name -> polyscan.v1.Frame
-	10, // 12: polyscan.v1.TriangulateRequest.work_class:type_name -> polyscan.v1.WorkClass
-	13, // 13: polyscan.v1.TriangulateSummary.queue:type_name -> google.protobuf.Duration
-	13, // 14: polyscan.v1.TriangulateSummary.compute:type_name -> google.protobuf.Duration
-	8,  // 15: polyscan.v1.TriangulateResponse.summary:type_name -> polyscan.v1.TriangulateSummary
-	4,  // 16: polyscan.v1.LowPolyService.Convert:input_type -> polyscan.v1.ConvertRequest
-	7,  // 17: polyscan.v1.LowPolyService.Triangulate:input_type -> polyscan.v1.TriangulateRequest
-	6,  // 18: polyscan.v1.LowPolyService.Convert:output_type -> polyscan.v1.ConvertResponse
-	9,  // 19: polyscan.v1.LowPolyService.Triangulate:output_type -> polyscan.v1.TriangulateResponse
-	18, // [18:20] is the sub-list for method output_type
-	16, // [16:18] is the sub-list for method input_type
-	16, // [16:16] is the sub-list for extension type_name
-	16, // [16:16] is the sub-list for extension extendee
-	0,  // [0:16] is the sub-list for field type_name
+	1,  // 0: polyscan.v1.ConvertOptions.color:type_name -> polyscan.v1.TriangleColor
+	2,  // 1: polyscan.v1.ConvertOptions.method:type_name -> polyscan.v1.ShadeMethod
+	3,  // 2: polyscan.v1.ConvertOptions.stage:type_name -> polyscan.v1.ConvertStage
+	13, // 3: polyscan.v1.ConvertRequest.work_class:type_name -> polyscan.v1.WorkClass
+	4,  // 4: polyscan.v1.ConvertRequest.options:type_name -> polyscan.v1.ConvertOptions
+	14, // 5: polyscan.v1.ConvertRequest.encoding:type_name -> polyscan.v1.Encoding
+	15, // 6: polyscan.v1.ConvertRequest.frame:type_name -> polyscan.v1.Frame
+	16, // 7: polyscan.v1.ConvertResponse.decode:type_name -> google.protobuf.Duration
+	16, // 8: polyscan.v1.ConvertResponse.queue:type_name -> google.protobuf.Duration
+	16, // 9: polyscan.v1.ConvertResponse.compute:type_name -> google.protobuf.Duration
+	6,  // 10: polyscan.v1.ConvertResponse.mesh:type_name -> polyscan.v1.Mesh
+	15, // 11: polyscan.v1.ConvertResponse.picture:type_name -> polyscan.v1.Frame
+	13, // 12: polyscan.v1.TriangulateRequest.work_class:type_name -> polyscan.v1.WorkClass
+	16, // 13: polyscan.v1.TriangulateSummary.queue:type_name -> google.protobuf.Duration
+	16, // 14: polyscan.v1.TriangulateSummary.compute:type_name -> google.protobuf.Duration
+	9,  // 15: polyscan.v1.TriangulateResponse.summary:type_name -> polyscan.v1.TriangulateSummary
+	13, // 16: polyscan.v1.VoronoiRequest.work_class:type_name -> polyscan.v1.WorkClass
+	0,  // 17: polyscan.v1.VoronoiRequest.method:type_name -> polyscan.v1.VoronoiMethod
+	16, // 18: polyscan.v1.VoronoiResponse.queue:type_name -> google.protobuf.Duration
+	16, // 19: polyscan.v1.VoronoiResponse.compute:type_name -> google.protobuf.Duration
+	5,  // 20: polyscan.v1.LowPolyService.Convert:input_type -> polyscan.v1.ConvertRequest
+	8,  // 21: polyscan.v1.LowPolyService.Triangulate:input_type -> polyscan.v1.TriangulateRequest
+	11, // 22: polyscan.v1.LowPolyService.Voronoi:input_type -> polyscan.v1.VoronoiRequest
+	7,  // 23: polyscan.v1.LowPolyService.Convert:output_type -> polyscan.v1.ConvertResponse
+	10, // 24: polyscan.v1.LowPolyService.Triangulate:output_type -> polyscan.v1.TriangulateResponse
+	12, // 25: polyscan.v1.LowPolyService.Voronoi:output_type -> polyscan.v1.VoronoiResponse
+	23, // [23:26] is the sub-list for method output_type
+	20, // [20:23] is the sub-list for method input_type
+	20, // [20:20] is the sub-list for extension type_name
+	20, // [20:20] is the sub-list for extension extendee
+	0,  // [0:20] is the sub-list for field type_name
 }
 
 func init() { file_polyscan_v1_lowpoly_proto_init() }
@@ -976,8 +1216,8 @@ func file_polyscan_v1_lowpoly_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_polyscan_v1_lowpoly_proto_rawDesc), len(file_polyscan_v1_lowpoly_proto_rawDesc)),
-			NumEnums:      3,
-			NumMessages:   7,
+			NumEnums:      4,
+			NumMessages:   9,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

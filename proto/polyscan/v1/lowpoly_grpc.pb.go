@@ -23,6 +23,7 @@ const _ = grpc.SupportPackageIsVersion9
 const (
 	LowPolyService_Convert_FullMethodName     = "/polyscan.v1.LowPolyService/Convert"
 	LowPolyService_Triangulate_FullMethodName = "/polyscan.v1.LowPolyService/Triangulate"
+	LowPolyService_Voronoi_FullMethodName     = "/polyscan.v1.LowPolyService/Voronoi"
 )
 
 // LowPolyServiceClient is the client API for LowPolyService service.
@@ -45,6 +46,9 @@ type LowPolyServiceClient interface {
 	// lie on a circle that holds no other, the polygon that they span is cut into a fan around the one of least x, of those
 	// the one of least y; so the set of triangles is unique. Points that are all on one line have no triangles.
 	Triangulate(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[TriangulateRequest, TriangulateResponse], error)
+	// Voronoi labels each pixel of an image with its nearest site: least Euclidean distance from pixel to pixel, of several
+	// equally near sites the first.
+	Voronoi(ctx context.Context, in *VoronoiRequest, opts ...grpc.CallOption) (*VoronoiResponse, error)
 }
 
 type lowPolyServiceClient struct {
@@ -78,6 +82,16 @@ func (c *lowPolyServiceClient) Triangulate(ctx context.Context, opts ...grpc.Cal
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type LowPolyService_TriangulateClient = grpc.BidiStreamingClient[TriangulateRequest, TriangulateResponse]
 
+func (c *lowPolyServiceClient) Voronoi(ctx context.Context, in *VoronoiRequest, opts ...grpc.CallOption) (*VoronoiResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(VoronoiResponse)
+	err := c.cc.Invoke(ctx, LowPolyService_Voronoi_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // LowPolyServiceServer is the server API for LowPolyService service.
 // All implementations must embed UnimplementedLowPolyServiceServer
 // for forward compatibility.
@@ -98,6 +112,9 @@ type LowPolyServiceServer interface {
 	// lie on a circle that holds no other, the polygon that they span is cut into a fan around the one of least x, of those
 	// the one of least y; so the set of triangles is unique. Points that are all on one line have no triangles.
 	Triangulate(grpc.BidiStreamingServer[TriangulateRequest, TriangulateResponse]) error
+	// Voronoi labels each pixel of an image with its nearest site: least Euclidean distance from pixel to pixel, of several
+	// equally near sites the first.
+	Voronoi(context.Context, *VoronoiRequest) (*VoronoiResponse, error)
 	mustEmbedUnimplementedLowPolyServiceServer()
 }
 
@@ -113,6 +130,9 @@ func (UnimplementedLowPolyServiceServer) Convert(context.Context, *ConvertReques
 }
 func (UnimplementedLowPolyServiceServer) Triangulate(grpc.BidiStreamingServer[TriangulateRequest, TriangulateResponse]) error {
 	return status.Error(codes.Unimplemented, "method Triangulate not implemented")
+}
+func (UnimplementedLowPolyServiceServer) Voronoi(context.Context, *VoronoiRequest) (*VoronoiResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Voronoi not implemented")
 }
 func (UnimplementedLowPolyServiceServer) mustEmbedUnimplementedLowPolyServiceServer() {}
 func (UnimplementedLowPolyServiceServer) testEmbeddedByValue()                        {}
@@ -160,6 +180,24 @@ func _LowPolyService_Triangulate_Handler(srv interface{}, stream grpc.ServerStre
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type LowPolyService_TriangulateServer = grpc.BidiStreamingServer[TriangulateRequest, TriangulateResponse]
 
+func _LowPolyService_Voronoi_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(VoronoiRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(LowPolyServiceServer).Voronoi(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: LowPolyService_Voronoi_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(LowPolyServiceServer).Voronoi(ctx, req.(*VoronoiRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // LowPolyService_ServiceDesc is the grpc.ServiceDesc for LowPolyService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -170,6 +208,10 @@ var LowPolyService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Convert",
 			Handler:    _LowPolyService_Convert_Handler,
+		},
+		{
+			MethodName: "Voronoi",
+			Handler:    _LowPolyService_Voronoi_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

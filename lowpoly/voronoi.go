@@ -1,0 +1,90 @@
+package lowpoly
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/polyscan/polyscan/kernels"
+	"github.com/polyscan/polyscan/kernels/driver"
+)
+
+// Diagram is a discrete Voronoi diagram.
+type Diagram struct {
+	// Labels of the pixels, rows from the top: the index of the nearest site, of several equally near ones the least;
+	// [driver.NoSite] where there are no sites.
+	Labels []uint32
+	// Backend that computed it, such as "cpu" or "cuda".
+	Backend string
+	// Queue is how long the call waited for memory and a stream of the device, and Compute how long the work took from there.
+	Queue, Compute time.Duration
+}
+
+// Voronoi labels the pixels of an image of a size with their nearest sites, which are pixels, in one job on dev. Methods are those of
+// [driver.VoronoiMethod]; the default is exact. sites are only read, and only during the call. What it doesn't take is an
+// [*InvalidError]; where the device has no room the error is a [*kernels.CapacityError].
+func Voronoi(ctx context.Context, dev *kernels.Device, sites []driver.Point, width, height int, method driver.VoronoiMethod) (*Diagram, error) {
+	switch {
+	case width < 1 || width > driver.MaxSide:
+		return nil, invalid("width", width, "must be 1 to %d", driver.MaxSide)
+	case height < 1 || height > driver.MaxSide:
+		return nil, invalid("height", height, "must be 1 to %d", driver.MaxSide)
+	case int64(width)*int64(height) > driver.MaxPixels:
+		return nil, invalid("height", height, "makes more than %d pixels with a width of %d", driver.MaxPixels, width)
+	case len(sites) > driver.MaxPoints:
+		return nil, invalid("sites", len(sites), "are more than %d", driver.MaxPoints)
+	case method > driver.Banding:
+		return nil, invalid("method", uint8(method), "is no method")
+	}
+	for i, p := range sites {
+		if p.X < 0 || int(p.X) >= width {
+			return nil, invalid(fmt.Sprintf("sites[%d].x", i), p.X, "must be 0 to %d", width-1)
+		}
+		if p.Y < 0 || int(p.Y) >= height {
+			return nil, invalid(fmt.Sprintf("sites[%d].y", i), p.Y, "must be 0 to %d", height-1)
+		}
+	}
+	size, err := dev.VoronoiScratch(len(sites), width, height, method)
+	if err != nil {
+		return nil, err
+	}
+	pixels := width * height
+	job := kernels.Job{
+		Label:     "voronoi",
+		Footprint: kernels.Bytes[driver.Point](len(sites)) + kernels.Bytes[uint32](pixels) + kernels.Bytes[byte](int(size)),
+		Units:     int64(pixels),
+	}
+	out := &Diagram{Backend: dev.Info().Backend}
+	err = dev.Do(ctx, job, func(q *kernels.Queue) error {
+		out.Queue = q.Waited()
+		start := time.Now()
+		s := &stack{q: q}
+		in := take[driver.Point](s, len(sites), "sites")
+		labels := take[uint32](s, pixels, "labels")
+		scratch := take[byte](s, int(size), "scratch")
+		if s.err != nil {
+			return s.err
+		}
+		if len(sites) > 0 {
+			if err := kernels.Upload(q, in, sites); err != nil {
+				return err
+			}
+		}
+		if err := q.Voronoi(driver.Voronoi{
+			Sites: in.Slice(), N: len(sites), Width: width, Height: height, Method: method, Labels: labels.Slice(), Scratch: scratch.Slice(),
+		}); err != nil {
+			return err
+		}
+		out.Labels = make([]uint32, pixels)
+		if err := kernels.Download(q, out.Labels, labels); err != nil {
+			return err
+		}
+		err := q.Wait()
+		out.Compute = time.Since(start)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}

@@ -1,0 +1,94 @@
+// LowPolyService: Voronoi.
+
+package server
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/polyscan/polyscan/kernels"
+	"github.com/polyscan/polyscan/kernels/driver"
+	"github.com/polyscan/polyscan/lowpoly"
+	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
+)
+
+const (
+	labelBytes = 4
+	// maxPairs bounds the pixels times sites of BRUTE_FORCE: about a minute of a CPU.
+	maxPairs = 1 << 36
+)
+
+func handleVoronoi(srv any, ctx context.Context, dec func(any) error, interceptor grpc.UnaryServerInterceptor) (any, error) {
+	req := &pb.VoronoiRequest{}
+	if err := dec(req); err != nil {
+		return nil, err
+	}
+	info := &grpc.UnaryServerInfo{Server: srv, FullMethod: pb.LowPolyService_Voronoi_FullMethodName}
+	return interceptor(ctx, req, info, func(ctx context.Context, _ any) (any, error) {
+		return srv.(*lowPolyServer).voronoi(ctx, req)
+	})
+}
+
+// Voronoi implements pb.LowPolyServiceServer.
+func (s *lowPolyServer) Voronoi(ctx context.Context, req *pb.VoronoiRequest) (*pb.VoronoiResponse, error) {
+	res, err := s.voronoi(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	res.release()
+	return res.Message.(*pb.VoronoiResponse), nil
+}
+
+func (s *lowPolyServer) voronoi(ctx context.Context, req *pb.VoronoiRequest) (_ *response, err error) {
+	if err := s.checkPixels(req.GetWidth(), req.GetHeight(), "height"); err != nil {
+		return nil, err
+	}
+	n := pixels(req.GetWidth(), req.GetHeight())
+	if limit := s.cfg.MaxMessageBytes; labelBytes*n > limit {
+		return nil, refuse("height", req.GetHeight(), "makes %d bytes of labels with a width of %d: the limit is %d", labelBytes*n, req.GetWidth(), limit)
+	}
+	if k := int64(len(req.GetSites()) / pointBytes); req.GetMethod() == pb.VoronoiMethod_VORONOI_METHOD_BRUTE_FORCE && k > maxPairs/max(n, 1) {
+		return nil, refuse("method", req.GetMethod(), "would compare %d pixels with %d sites: the limit is %d pairs", n, k, int64(maxPairs))
+	}
+	release, err := s.host.take(ctx, 2*labelBytes*n+int64(len(req.GetSites())))
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			release()
+		}
+	}()
+	sites, err := s.pointsOf(req.GetSites(), "sites")
+	if err != nil {
+		return nil, err
+	}
+	dev, err := s.dev.acquire()
+	if err != nil {
+		return nil, err
+	}
+	defer dev.end()
+	d, err := lowpoly.Voronoi(kernels.WithClass(ctx, classOf(req.GetWorkClass())), dev.Device, sites,
+		int(req.GetWidth()), int(req.GetHeight()), driver.VoronoiMethod(req.GetMethod()))
+	var invalid *lowpoly.InvalidError
+	if errors.As(err, &invalid) {
+		return nil, refuse(invalid.Field, invalid.Value, "%s", invalid.Problem)
+	}
+	if err != nil {
+		return nil, err
+	}
+	s.metrics.stage("queue", d.Queue)
+	s.metrics.stage("compute", d.Compute)
+	res := &response{start: time.Now(), release: release}
+	labels := make([]byte, 0, labelBytes*len(d.Labels))
+	for _, l := range d.Labels {
+		labels = binary.LittleEndian.AppendUint32(labels, l)
+	}
+	res.Message = &pb.VoronoiResponse{Backend: d.Backend, Queue: durationpb.New(d.Queue), Compute: durationpb.New(d.Compute), Labels: labels}
+	return res, nil
+}
