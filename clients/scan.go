@@ -36,12 +36,13 @@ const (
 	DefaultScanOutage = 30 * time.Second
 
 	minScanStrips = 4
+	maxScanStrips = 4096 // more a server doesn't take
 )
 
 // ScanOptions adjust a line-scan stream. The zero value is fine.
 type ScanOptions struct {
 	// Strips is how many strips the stream holds at the most: those that wait for credit, and those that the server has not
-	// acknowledged and may want again. It bounds the memory of the stream; 0 has a default.
+	// acknowledged and may want again. It bounds the memory of the stream. At most 4096; 0 has a default.
 	Strips int
 	// Updates is how many updates wait to be received. When they are full nothing more is read, and the server
 	// calls this a slow consumer; 0 means [DefaultScanUpdates].
@@ -235,11 +236,11 @@ func newScan(ctx context.Context, c *Client, open *polyscanv1.ScanOpen, o ScanOp
 		return nil, fmt.Errorf("clients: open.layout: %w", err)
 	}
 	for _, n := range []struct {
-		name  string
-		value int
-	}{{"Strips", o.Strips}, {"Updates", o.Updates}} {
-		if n.value < 0 || n.value > 1<<20 {
-			return nil, fmt.Errorf("clients: ScanOptions.%s is %d: must be 0 to %d", n.name, n.value, 1<<20)
+		name        string
+		value, most int
+	}{{"Strips", o.Strips, maxScanStrips}, {"Updates", o.Updates, 1 << 20}} {
+		if n.value < 0 || n.value > n.most {
+			return nil, fmt.Errorf("clients: ScanOptions.%s is %d: must be 0 to %d", n.name, n.value, n.most)
 		}
 	}
 	if o.Strips == 0 {

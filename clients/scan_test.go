@@ -501,7 +501,7 @@ func TestScanRefused(t *testing.T) {
 	}{
 		{bad, ScanOptions{}, "clients: open.layout: stride 4: less than a row of 8 bytes"},
 		{&polyscanv1.ScanOpen{}, ScanOptions{}, "clients: open.layout: pixel format"},
-		{scanOpen(), ScanOptions{Strips: -1}, "clients: ScanOptions.Strips is -1: must be 0 to 1048576"},
+		{scanOpen(), ScanOptions{Strips: -1}, "clients: ScanOptions.Strips is -1: must be 0 to 4096"},
 		{scanOpen(), ScanOptions{Updates: -1}, "clients: ScanOptions.Updates is -1: must be 0 to 1048576"},
 	} {
 		if _, err := c.OpenScan(t.Context(), tt.open, tt.opts); err == nil || !strings.HasPrefix(err.Error(), tt.want) {

@@ -53,7 +53,7 @@ func (s *Server) unaryInterceptors() []grpc.UnaryServerInterceptor {
 	}
 }
 
-// streamInterceptors validate nothing: the one stream of ours does that itself, because a bad frame must not end it.
+// streamInterceptors validate nothing: streams do that themselves, because not each bad message ends them.
 func (s *Server) streamInterceptors() []grpc.StreamServerInterceptor {
 	return []grpc.StreamServerInterceptor{
 		s.metrics.grpc.StreamServerInterceptor(),

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
 )
@@ -51,4 +52,24 @@ func TestScanSharedMemory(t *testing.T) {
 		t.Errorf("%v, %v", got.parts, rest.parts)
 	}
 	s.idle(t)
+}
+
+// A strip that a panic ends gives its memory back.
+func TestScanPanic(t *testing.T) {
+	h := newHooked()
+	s, c := startShared(t, Config{Driver: h})
+	m := leaseMemory(t, c, 1, 80)
+	call := s.scan(t, scanOpen(inspect(rect("r", 0, 0, 8, 10)), 8, 10, 10, 10))
+	h.set(func() error { panic("on purpose") })
+	slot := takeSlot(t, m)
+	call.strip(&pb.Strip{Frame: &pb.Frame{Source: &pb.Frame_Shared{Shared: slot.Pixels(80)}}})
+	if _, err := call.rest(false); status.Code(err) != codes.Internal {
+		t.Errorf("%v", err)
+	}
+	s.idle(t)
+	slot.Release()
+	if err := m.Close(); err != nil {
+		t.Error(err)
+	}
+	s.wantUsed(t, 0)
 }

@@ -345,6 +345,26 @@ func TestScanIncompleteVerdict(t *testing.T) {
 	}
 }
 
+// Parts that a gap ends make room for those behind it.
+func TestScanGapMakesRoom(t *testing.T) {
+	s := start(t, Config{ScanParts: 5})
+	b := newBelt(1, 8, 100)
+	call := s.scan(t, scanOpen(inspect(rect("r", 0, 0, 8, 10)), 8, 5, 10, 3))
+	call.strip(b.strip(0, 0, 5), b.strip(1, 5, 10), b.strip(2, 10, 15), b.strip(3, 40, 45), b.strip(4, 45, 50))
+	got := call.finish()
+	wantEvents(t, got, "GAP strips 3-3 lines 15-40")
+	for _, p := range got.parts {
+		first := int(p.GetFirstLine())
+		lines := max(0, 15-first) + max(0, min(first+10, 50)-max(first, 40))
+		if n := p.GetRegions()[0].GetCount(); n != uint64(8*min(lines, 10)) {
+			t.Errorf("part at %d: %d pixels", first, n)
+		}
+	}
+	if len(got.parts) != 11 { // from 0 to 12, and from 33 to 48
+		t.Errorf("%d parts", len(got.parts))
+	}
+}
+
 // Samples above the significant bits: the part has an error, and the next one doesn't.
 func TestScanPartError(t *testing.T) {
 	s := start(t, Config{})
@@ -693,6 +713,53 @@ func TestScanCredit(t *testing.T) {
 		t.Errorf("%v: the strip in work was not finished", again.opened)
 	}
 	again.finish()
+}
+
+// Strips that count no lines, because they can't be used, pile up no more than others.
+func TestScanManyStrips(t *testing.T) {
+	h := newHooked()
+	s := start(t, Config{Driver: h})
+	b := newBelt(6, 8, 10)
+	call := s.scan(t, scanOpen(inspect(rect("r", 0, 0, 8, 10)), 8, 10, 10, 10))
+	leave := make(chan struct{})
+	h.set(func() error { <-leave; return nil })
+	ended := make(chan error, 1)
+	go func() { // events are read
+		_, err := call.rest(false)
+		ended <- err
+	}()
+	call.strip(b.strip(0, 0, 10))
+	for n := uint64(1); n < mostStrips+10; n++ {
+		call.request(&pb.ScanLinesRequest{Message: &pb.ScanLinesRequest_Strip{Strip: &pb.Strip{Sequence: n, Frame: &pb.Frame{}}}})
+	}
+	if err := call.CloseSend(); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, "the strips to arrive", func() bool { return metric(t, s, "polyscan_scan_events_total") >= mostStrips-1 })
+	close(leave)
+	err := <-ended
+	if d := detailsOf(t, err); d.status.Code() != codes.ResourceExhausted || d.info.GetReason() != reasonCredit || !strings.Contains(d.status.Message(), "4096") {
+		t.Errorf("%v", err)
+	}
+	if n := metric(t, s, "polyscan_scan_events_total"); n > mostStrips+2 { // one more of them was in work, perhaps
+		t.Errorf("%v events", n)
+	}
+}
+
+// The log has the client's name of the camera.
+func TestScanLog(t *testing.T) {
+	s := start(t, Config{})
+	open := scanOpen(inspect(rect("r", 0, 0, 8, 10)), 8, 10, 10, 10)
+	open.CameraId = "gate 7"
+	call := s.scan(t, open)
+	call.strip(newBelt(1, 8, 10).strip(0, 0, 10))
+	call.finish()
+	s.idle(t)
+	for _, words := range []string{`"line-scan session begins" camera="gate 7" width=8 part_lines=10`, `"line-scan session ends" camera="gate 7" strips=1 lines=10 results=1`} {
+		if !strings.Contains(s.logs.String(), words) {
+			t.Errorf("no %s in\n%s", words, s.logs)
+		}
+	}
 }
 
 // Late results say so, and are there.

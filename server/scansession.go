@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math"
 	"slices"
 	"sync"
@@ -15,6 +16,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/polyscan/polyscan/kernels"
 	"github.com/polyscan/polyscan/kernels/driver"
@@ -27,12 +29,16 @@ import (
 // lease of the device, takes strips in the order of their sequence numbers, and ends when ctx does; that gives everything back.
 type scanSession struct {
 	*Server
-	token  string
-	open   *pb.ScanOpen
-	what   *inspection
-	budget time.Duration
-	credit int // lines that the client may have under way
-	unread int // bytes of results and events that may wait for it
+	token   string
+	log     *slog.Logger // with the client's name of the camera
+	what    *inspection
+	layout  *pb.FrameLayout // of strips
+	lines   uint64          // of a part
+	every   uint64          // lines from part to part; 0 where strips have marks
+	reorder int             // strips that wait for a missing one
+	budget  time.Duration
+	credit  int // lines that the client may have under way
+	unread  int // bytes of results and events that may wait for it
 
 	ctx  context.Context
 	stop context.CancelFunc
@@ -76,7 +82,7 @@ type scanSession struct {
 	attempt  int // counts calls, so that the timer of an earlier one does nothing
 }
 
-// scanStrip is a strip that has come.
+// scanStrip is a strip that has come. Of its message it has what is needed, and nothing else that a client may have put there.
 type scanStrip struct {
 	*pb.Strip
 	lines   int
@@ -116,8 +122,12 @@ func (i *scanItem) size() int {
 var (
 	errSlowConsumer = &quotaError{reasonSlowConsumer, "results", "they are not being read"}
 	errCredit       = &quotaError{reasonCredit, "strips", "more lines are under way than credit_line allows"}
+	errStrips       = &quotaError{reasonCredit, "strips", fmt.Sprintf("more than %d are under way", mostStrips)}
 	errTakenOver    = withDetails(codes.Aborted, "the session was resumed by another call", info(reasonTakenOver)).Err()
 )
+
+// mostStrips is how many strips a client may have under way, however few lines they have.
+const mostStrips = 4096
 
 // defaultLatencyBudget is what ScanOpen.latency_budget says.
 const defaultLatencyBudget = 5 * time.Millisecond
@@ -147,8 +157,13 @@ func (s *Server) openScan(ctx context.Context, open *pb.ScanOpen) (_ *scanSessio
 			"histograms, percentiles and limits of %d regions would take %d bytes; the limit is %d", what.set.Len(), bytes, limit)}
 	}
 	ss := &scanSession{
-		Server: s, open: open, what: what, budget: defaultLatencyBudget, unread: s.cfg.ScanUnreadBytes,
-		wake: make(chan struct{}, 1),
+		Server: s, log: s.log.With("camera", open.GetCameraId()), what: what,
+		layout: &pb.FrameLayout{
+			Width: layout.GetWidth(), Height: layout.GetHeight(), PixelFormat: layout.GetPixelFormat(),
+			Stride: layout.GetStride(), SignificantBits: layout.GetSignificantBits(),
+		},
+		lines: uint64(open.GetPartLines()), every: uint64(open.GetEveryLines()), reorder: int(open.GetReorderStrips()),
+		budget: defaultLatencyBudget, unread: s.cfg.ScanUnreadBytes, wake: make(chan struct{}, 1),
 	}
 	if b := open.GetLatencyBudget(); b != nil {
 		if err := b.CheckValid(); err != nil || b.AsDuration() <= 0 {
@@ -207,6 +222,7 @@ func (ss *scanSession) begin(ctx context.Context, cfg polygon.ScanConfig) error 
 		return errShuttingDown
 	}
 	ss.metrics.scan.sessions.Inc()
+	ss.log.InfoContext(ctx, "line-scan session begins", "width", cfg.Width, "part_lines", cfg.PartLines)
 	return nil
 }
 
@@ -400,13 +416,21 @@ func (ss *scanSession) newStrip(ctx context.Context, req *pb.ScanLinesRequest, i
 		x.free()
 		x.lines = 0
 	}
+	x.Strip = &pb.Strip{Sequence: x.GetSequence(), FirstLine: x.GetFirstLine(), NextResult: x.GetNextResult()}
+	if at := req.GetStrip().GetCapturedAt(); at != nil {
+		x.CapturedAt = &timestamppb.Timestamp{Seconds: at.GetSeconds(), Nanos: at.GetNanos()}
+	}
+	if x.err == nil {
+		x.PartStarts = req.GetStrip().GetPartStarts()
+	}
+	in.Message = nil // it is there for its buffers
 	return x
 }
 
 // checkStrip completes the strip's layout by the session's, and finds its pixels.
 func (ss *scanSession) checkStrip(ctx context.Context, x *scanStrip) error {
 	const path = "strip.frame"
-	want := ss.open.GetLayout()
+	want := ss.layout
 	l := x.GetFrame().GetLayout()
 	switch e := x.GetFrame().GetEncoding(); {
 	case e != pb.Encoding_ENCODING_UNSPECIFIED && e != pb.Encoding_ENCODING_RAW:
@@ -430,10 +454,9 @@ func (ss *scanSession) checkStrip(ctx context.Context, x *scanStrip) error {
 	}
 	x.lines = int(full.GetHeight())
 	end := x.GetFirstLine() + uint64(x.lines)
-	marked := ss.open.GetMarked() != nil
 	for i, at := range x.GetPartStarts() {
 		switch {
-		case !marked:
+		case ss.every != 0:
 			return refuse("strip.part_starts", len(x.GetPartStarts()), "must be empty: the session's trigger is every_lines")
 		case at < x.GetFirstLine() || at >= end:
 			return refuse(fmt.Sprintf("strip.part_starts[%d]", i), at, "must be %d to %d, a line of the strip", x.GetFirstLine(), end-1)
@@ -476,6 +499,10 @@ func (ss *scanSession) arrive(c *scanConn, x *scanStrip) {
 		x.free()
 		ss.cut(c, errCredit)
 		return
+	case len(ss.queue)+len(ss.held) >= mostStrips:
+		x.free()
+		ss.cut(c, errStrips)
+		return
 	}
 	ss.outstanding += x.lines
 	if at < len(ss.held) {
@@ -483,7 +510,7 @@ func (ss *scanSession) arrive(c *scanConn, x *scanStrip) {
 		ss.push(&scanItem{event: event})
 	}
 	ss.held = slices.Insert(ss.held, at, x)
-	ss.release(int(ss.open.GetReorderStrips()))
+	ss.release(ss.reorder)
 }
 
 // release moves strips to the queue whose turn has come, giving up missing ones before them where more than so many wait.
@@ -598,8 +625,13 @@ func (ss *scanSession) ended() {
 	if ss.conn != nil {
 		ss.conn.finish(errShuttingDown)
 	}
+	if ss.inWork != nil { // it panicked
+		ss.inWork.free()
+		ss.inWork = nil
+	}
 	ss.leave()
 	ss.gone = true
+	ss.log.Info("line-scan session ends", "strips", ss.doneSequence, "lines", ss.doneLine, "results", ss.results)
 	ss.outbox, ss.sent = nil, nil
 	if ss.busy != nil {
 		close(ss.busy)
@@ -682,25 +714,33 @@ func (ss *scanSession) scan(x *scanStrip) (items []*scanItem, err error) {
 		return nil, nil
 	}
 	start := time.Now()
+	ctx := kernels.WithDeadline(ss.ctx, x.arrived.Add(ss.budget))
+	var done []*polygon.ScannedPart
 	for number, line := range ss.starts(x) {
-		if err := ss.scanner.Start(number, line); err != nil {
+		err := ss.scanner.Start(number, line)
+		if errors.Is(err, polygon.ErrTooManyParts) {
+			// Behind a gap those that it ended make room. If that fails they are done with the strip.
+			if ended, e := ss.scanner.Settle(ctx, min(line, x.GetFirstLine())); e == nil {
+				done = append(done, ended...)
+				err = ss.scanner.Start(number, line)
+			}
+		}
+		if err != nil {
 			items = append(items, &scanItem{event: ss.badStrip(x, ss.startError(line, err), true)})
 		}
 	}
-	ctx := kernels.WithDeadline(ss.ctx, x.arrived.Add(ss.budget))
 	parts, err := ss.scanner.Strip(ctx, polygon.ScanStrip{FirstLine: x.GetFirstLine(), Frame: x.frame.Frame, Settled: x.end})
 	if err != nil {
 		items = append(items, &scanItem{event: ss.badStrip(x, ss.what.paths.translate(err), false)})
 	}
 	ss.metrics.scan.strip(x.lines, time.Since(x.arrived))
-	return append(items, ss.partItems(parts, x, start)...), err
+	return append(items, ss.partItems(append(done, parts...), x, start)...), err
 }
 
 // starts are the parts that start before the strip's end and have lines in it or after it.
 func (ss *scanSession) starts(x *scanStrip) func(yield func(number, line uint64) bool) {
 	return func(yield func(number, line uint64) bool) {
-		every := uint64(ss.open.GetEveryLines())
-		if every == 0 {
+		if ss.every == 0 {
 			for _, at := range x.GetPartStarts() {
 				ss.nextPart++
 				if !yield(ss.nextPart-1, at) {
@@ -709,13 +749,12 @@ func (ss *scanSession) starts(x *scanStrip) func(yield func(number, line uint64)
 			}
 			return
 		}
-		lines := uint64(ss.open.GetPartLines())
-		if first := x.GetFirstLine(); first >= lines {
-			ss.nextPart = max(ss.nextPart, (first-lines)/every+1)
+		if first := x.GetFirstLine(); first >= ss.lines {
+			ss.nextPart = max(ss.nextPart, (first-ss.lines)/ss.every+1)
 		}
-		for ss.nextPart*every < x.end {
+		for ss.nextPart*ss.every < x.end {
 			ss.nextPart++
-			if !yield(ss.nextPart-1, (ss.nextPart-1)*every) {
+			if !yield(ss.nextPart-1, (ss.nextPart-1)*ss.every) {
 				return
 			}
 		}

@@ -250,7 +250,7 @@ func (f *sceneFlags) check() error {
 		{"--region-count", f.RegionCount, 1, 100_000},
 		{"--cameras", f.Cameras, 1, maxCameras},
 		{"--repeat", f.Repeat, 0, 1 << 30},
-		{"--buffer", f.Buffer, 0, 1 << 16},
+		{"--buffer", f.Buffer, 0, 4096},
 	} {
 		if n.value < n.min || n.value > n.max {
 			return usage("%s %d: must be %d to %d", n.name, n.value, n.min, n.max)

@@ -541,7 +541,7 @@ type ScanOpened struct {
 	NextLine     uint64 `protobuf:"varint,3,opt,name=next_line,json=nextLine,proto3" json:"next_line,omitempty"`
 	// Lines below it may be sent before an ack raises it. A client whose strips are all acknowledged may send one more
 	// whatever its lines, so that a gap in the count of lines stops nobody. One that has more lines under way than it was
-	// given is cut off with RESOURCE_EXHAUSTED.
+	// given, or more than 4096 strips, is cut off with RESOURCE_EXHAUSTED.
 	CreditLine uint64 `protobuf:"varint,4,opt,name=credit_line,json=creditLine,proto3" json:"credit_line,omitempty"`
 	// How long a session outlives its connection.
 	ResumeWindow *durationpb.Duration `protobuf:"bytes,5,opt,name=resume_window,json=resumeWindow,proto3" json:"resume_window,omitempty"`
