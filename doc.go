@@ -3,7 +3,7 @@
 //
 //	clients          dial a server, send frames, stream
 //	polygon          regions and masked reductions
-//	lowpoly          triangulation of images and points
+//	lowpoly          pictures of triangles, triangulations, Voronoi diagrams
 //	diffusion        images from constraints
 //	kernels          device, queue, buffers, memory, deadlines
 //	kernels/driver   what a backend implements

@@ -58,8 +58,7 @@ type Options struct {
 	// 4*[driver.MaxEdge]. 0 means DefaultFloor.
 	Floor int
 	// Spacing is the distance in pixels, by columns or rows, that vertices are to be farther apart than: up to
-	// [driver.MaxVertexSpacing], or Off. 0 means a fifth of the mean distance, or
-	// less in images that are narrow.
+	// [driver.MaxVertexSpacing], or Off. 0 means a fifth of the mean distance, or less in images that are narrow.
 	Spacing int
 	// Border is the largest distance of vertices along the border, up to [driver.MaxSide]. 0 means twice the mean distance,
 	// or more where that would put more than half of the vertices there and the others have places inside.
