@@ -98,6 +98,9 @@ func checkDiffusion(g driver.DiffusionGrid) error {
 	if g.Width < 1 || g.Width > driver.MaxSide || g.Height < 1 || g.Height > driver.MaxSide || g.Width*g.Height > driver.MaxPixels {
 		return fmt.Errorf("Grid = %dx%d: sides must be 1 to %d, and no more than %d pixels", g.Width, g.Height, driver.MaxSide, driver.MaxPixels)
 	}
+	if g.Barriers && g.Width*g.Height > maxGraphPixels {
+		return fmt.Errorf("Grid = %dx%d: %w with barriers: no more than %d pixels", g.Width, g.Height, driver.ErrNotSupported, maxGraphPixels)
+	}
 	if g.Method > driver.DiffusionVariableStencil {
 		return fmt.Errorf("Grid.Method = %d: %w", g.Method, driver.ErrNotSupported)
 	}

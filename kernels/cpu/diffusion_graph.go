@@ -40,6 +40,9 @@ type graphTable struct{ Nodes, Even, Edges uint32 }
 
 const graphLevels = 24 // enough for sides of 2^20
 
+// maxGraphPixels keeps the numbers of edges, up to four a pixel, within int32.
+const maxGraphPixels = 1 << 28
+
 // graph is the preconditioner and the image's operator.
 type graph struct {
 	lattice

@@ -11,6 +11,7 @@ func TestLayouts(t *testing.T) {
 		e Edge
 		r Region
 		s MaskStats
+		d DiffusionStatus
 	)
 	for _, l := range []struct {
 		name      string
@@ -35,6 +36,15 @@ func TestLayouts(t *testing.T) {
 		{"MaskStats.SumY", unsafe.Offsetof(s.SumY), 48},
 		{"MaskStats.SumVX", unsafe.Offsetof(s.SumVX), 56},
 		{"MaskStats.SumVY", unsafe.Offsetof(s.SumVY), 64},
+		{"DiffusionCounts", unsafe.Sizeof(DiffusionCounts{}), 8},
+		{"DiffusionCounts.Void", unsafe.Offsetof(DiffusionCounts{}.Void), 4},
+		{"DiffusionStatus", unsafe.Sizeof(d), 32},
+		{"DiffusionStatus.Cycles", unsafe.Offsetof(d.Cycles), 0},
+		{"DiffusionStatus.Converged", unsafe.Offsetof(d.Converged), 4},
+		{"DiffusionStatus.Update", unsafe.Offsetof(d.Update), 8},
+		{"DiffusionStatus.Ratio", unsafe.Offsetof(d.Ratio), 12},
+		{"DiffusionStatus.Estimate", unsafe.Offsetof(d.Estimate), 16},
+		{"DiffusionStatus.Residual", unsafe.Offsetof(d.Residual), 20},
 	} {
 		if l.got != l.want {
 			t.Errorf("%s is %d, want %d", l.name, l.got, l.want)
