@@ -718,7 +718,7 @@ func TestScanCredit(t *testing.T) {
 // Strips that count no lines, because they can't be used, pile up no more than others.
 func TestScanManyStrips(t *testing.T) {
 	h := newHooked()
-	s := start(t, Config{Driver: h})
+	s := start(t, Config{Driver: h, ScanUnreadBytes: 64 << 20})
 	b := newBelt(6, 8, 10)
 	call := s.scan(t, scanOpen(inspect(rect("r", 0, 0, 8, 10)), 8, 10, 10, 10))
 	leave := make(chan struct{})
