@@ -141,7 +141,7 @@ func (r *boxRow) finest(flags []byte, w, h, y int) {
 	clear(r.sink[w+1:])
 }
 
-// coarse is row y of a level, from -1 to its height.
+// row is row y of a level, from -1 to its height.
 func (l *boxLevel) row(y int) boxRow {
 	at := (y + 1) * l.stride
 	return boxRow{l.e[at:], l.s[at:], l.se[at:], l.sw[at:], l.sink[at:]}
