@@ -26,6 +26,7 @@ type app struct {
 	Lowpoly     lowpolyCmd     `cmd:"" help:"Pictures of triangles."`
 	Diffuse     diffuseCmd     `cmd:"" help:"Pictures from pixels that are given."`
 	Fill        fillCmd        `cmd:"" help:"Holes of pictures, filled from their borders."`
+	Background  backgroundCmd  `cmd:"" help:"Pictures without what regions hold, and what that was."`
 	Triangulate triangulateCmd `cmd:"" help:"Exact Delaunay triangles of points."`
 	Serve       serveCmd       `cmd:"" help:"Run a server."`
 	Device      deviceCmd      `cmd:"" help:"What a server computes on, and its limits."`

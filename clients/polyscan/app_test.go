@@ -81,7 +81,7 @@ func timeless(s string) string { return times.ReplaceAllString(s, "TIME") }
 
 func TestHelp(t *testing.T) {
 	commands := []string{"", "reduce", "stream", "mask", "frames", "frames put", "frames list", "frames release", "recipe", "recipe put", "recipe get", "recipe list", "recipe delete",
-		"lowpoly", "diffuse", "fill", "triangulate", "serve", "device", "bench", "completion", "version"}
+		"lowpoly", "diffuse", "fill", "background", "triangulate", "serve", "device", "bench", "completion", "version"}
 	for _, c := range commands {
 		args := append(strings.Fields(c), "--help")
 		stdout := succeed(t, args...)
@@ -110,7 +110,7 @@ func TestHelp(t *testing.T) {
 func TestHelpExamples(t *testing.T) {
 	n := 0
 	for _, c := range []string{"", "reduce", "stream", "mask", "frames", "frames put", "frames list", "frames release", "recipe", "recipe put", "recipe get", "recipe list", "recipe delete",
-		"lowpoly", "diffuse", "fill", "triangulate", "serve", "device", "bench", "version"} {
+		"lowpoly", "diffuse", "fill", "background", "triangulate", "serve", "device", "bench", "version"} {
 		for line := range strings.Lines(succeed(t, append(strings.Fields(c), "--help")...)) {
 			for part := range strings.SplitSeq(line, "|") {
 				args := strings.Fields(part)

@@ -1,6 +1,6 @@
 package main
 
-// polyscan diffuse and polyscan fill: the pixels of pictures that are not given.
+// polyscan diffuse, fill and background: the pixels of pictures that are not given.
 
 import (
 	"bytes"
@@ -70,8 +70,8 @@ func (c *solveFlags) request(f *polyscanv1.Frame, encoding polyscanv1.Encoding) 
 	return req
 }
 
-// finish writes the PNG, and what is to say of it.
-func (c *solveFlags) finish(e *env, file []byte, what string, res *polyscanv1.SolveResponse) error {
+// finish writes the PNG, and to report what is to say of it.
+func (c *solveFlags) finish(e *env, report io.Writer, file []byte, what string, res *polyscanv1.SolveResponse) error {
 	if !res.GetConverged() {
 		e.warn("%s: stopped after %s with an estimated error of %.2g levels", c.Output, plural(int(res.GetCycles()), "cycle", "cycles"), res.GetEstimate())
 	}
@@ -86,7 +86,7 @@ func (c *solveFlags) finish(e *env, file []byte, what string, res *polyscanv1.So
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(e.stdout, "%s: %s, %s, in %s by %s\n", c.Output, what, plural(int(res.GetCycles()), "cycle", "cycles"),
+	_, err = fmt.Fprintf(report, "%s: %s, %s, in %s by %s\n", c.Output, what, plural(int(res.GetCycles()), "cycle", "cycles"),
 		pretty(res.GetCompute().AsDuration()), res.GetBackend())
 	return err
 }
@@ -133,14 +133,22 @@ func (c *diffuseCmd) Run(e *env) (err error) {
 		return conn.fail(err, c.Constraints, nil)
 	}
 	given := fmt.Sprintf("%.2g %% of %dx%d pixels given", 100*float64(res.GetGivenPixels())/float64(w*h), w, h)
-	return c.finish(e, res.GetPicture().GetData(), given, res)
+	return c.finish(e, e.stdout, res.GetPicture().GetData(), given, res)
 }
 
-type fillCmd struct {
+// holeFlags are a picture and where it has holes.
+type holeFlags struct {
 	Frame string `arg:"" help:"The picture with holes: PNG, JPEG, TIFF or BMP; - is standard input." predictor:"file"`
 	regionFlags
 	Mask string `help:"An image of the same size, instead of --regions: what is not black and not transparent is a hole." placeholder:"FILE" predictor:"file" group:"regions"`
 	solveFlags
+}
+
+type fillCmd struct{ holeFlags }
+
+type backgroundCmd struct {
+	holeFlags
+	Residual string `help:"Write what the picture has over its background, as a PNG: 128 where they are the same." placeholder:"FILE" predictor:"file" group:"output"`
 }
 
 func (c *fillCmd) Help() string {
@@ -155,19 +163,94 @@ Examples:
 `
 }
 
-func (c *fillCmd) Run(e *env) (err error) {
-	if err := c.check(); err != nil {
+func (c *fillCmd) Run(e *env) error {
+	f, err := c.fill(e)
+	if err != nil {
 		return err
 	}
+	return c.finish(e, e.stdout, f.file, plural(f.holes, "pixel", "pixels")+" filled", f.res)
+}
+
+func (c *backgroundCmd) Help() string {
+	return `
+Estimates the background of a picture: what it would be without the pixels that a mask, or any region, holds. Those become the mean
+of their neighbours, from the border of the region inwards; all others stay as they are, so a part or a defect is to lie inside as a
+whole. The residual is the picture less its background plus 128, within 0 to 255.
+
+Examples:
+
+    polyscan background board.png --regions parts.json -o background.png --residual parts.png
+`
+}
+
+func (c *backgroundCmd) Run(e *env) error {
+	if c.Residual == "-" && c.Output == "-" {
+		return usage("--output and --residual are both -: standard output holds one of them")
+	}
+	if c.Residual != "" && c.Residual != "-" {
+		if err := checkFolder(c.Residual); err != nil {
+			return err
+		}
+	}
+	f, err := c.fill(e)
+	if err != nil {
+		return err
+	}
+	report := e.stdout
+	if c.Residual != "" {
+		file, err := f.residual()
+		if err != nil {
+			return err
+		}
+		write := func(w io.Writer) error {
+			_, err := w.Write(file)
+			return err
+		}
+		if c.Residual == "-" {
+			report = io.Discard
+			err = write(e.stdout)
+		} else {
+			err = writeFile(c.Residual, write)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return c.finish(e, report, f.file, plural(f.holes, "pixel", "pixels")+" estimated", f.res)
+}
+
+// filled is a picture whose holes were filled.
+type filled struct {
+	picture *image.NRGBA // as it was, but for alpha
+	gray    bool
+	holes   int // pixels
+	res     *polyscanv1.SolveResponse
+	file    []byte // the PNG
+}
+
+// residual is a PNG of what the picture has over what it was filled with.
+func (f *filled) residual() ([]byte, error) {
+	pixels := f.res.GetPicture().GetData()
+	out := make([]byte, len(pixels))
+	for i, v := range pixels {
+		out[i] = uint8(min(max(128+int(f.picture.Pix[i/3*4+i%3])-int(v), 0), 255))
+	}
+	return encodeRGB(out, f.picture.Rect.Dx(), f.picture.Rect.Dy(), f.gray)
+}
+
+func (c *holeFlags) fill(e *env) (_ *filled, err error) {
+	if err := c.check(); err != nil {
+		return nil, err
+	}
 	if (c.Mask == "") == (c.Regions == "") {
-		return usage("holes: give one of --regions and --mask")
+		return nil, usage("holes: give one of --regions and --mask")
 	}
 	if c.Mask == "-" && c.Frame == "-" {
-		return usage("the frame and --mask are both -: standard input holds one of them")
+		return nil, usage("the frame and --mask are both -: standard input holds one of them")
 	}
 	picture, err := loadPicture(e, c.Frame)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	b := picture.Bounds()
 	c.room(b.Dx(), b.Dy())
@@ -175,37 +258,37 @@ func (c *fillCmd) Run(e *env) (err error) {
 	var t *target
 	if c.Mask != "" {
 		if mask, err = loadPicture(e, c.Mask); err != nil {
-			return err
+			return nil, err
 		}
 		if m := mask.Bounds(); m.Dx() != b.Dx() || m.Dy() != b.Dy() {
-			return bad(c.Mask, "is %dx%d; the picture is %dx%d", m.Dx(), m.Dy(), b.Dx(), b.Dy())
+			return nil, bad(c.Mask, "is %dx%d; the picture is %dx%d", m.Dx(), m.Dy(), b.Dx(), b.Dy())
 		}
 	} else if t, err = c.target(e, "", c.Frame); err != nil {
-		return err
+		return nil, err
 	}
 	conn, err := connect(e, &c.serverFlags, &c.deviceFlags, "")
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer conn.end(&err)
 	if t != nil {
 		t.regions.checkSize(e, inputName(c.Frame), uint32(b.Dx()), uint32(b.Dy()))
 		if mask, err = c.rasterize(conn, t, b.Dx(), b.Dy()); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	im, holes := cutOut(picture, mask)
 	raw := &clients.Raw{Width: b.Dx(), Height: b.Dy(), Format: clients.RGBA8}
 	res, err := conn.Solve(conn.ctx, c.request(raw.Frame(im.Pix), polyscanv1.Encoding_ENCODING_RAW))
 	if err != nil {
-		return conn.fail(err, c.Frame, nil)
+		return nil, conn.fail(err, c.Frame, nil)
 	}
 	_, gray := picture.(*image.Gray)
 	file, err := encodeRGB(res.GetPicture().GetData(), b.Dx(), b.Dy(), gray)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return c.finish(e, file, plural(holes, "pixel", "pixels")+" filled", res)
+	return &filled{im, gray, holes, res, file}, nil
 }
 
 // loadPicture reads and decodes an image file.
@@ -225,7 +308,7 @@ func loadPicture(e *env, name string) (image.Image, error) {
 }
 
 // rasterize asks the server for the pixels of the regions.
-func (c *fillCmd) rasterize(conn *connection, t *target, w, h int) (image.Image, error) {
+func (c *holeFlags) rasterize(conn *connection, t *target, w, h int) (image.Image, error) {
 	res, err := conn.Rasterize(conn.ctx, &polyscanv1.RasterizeRequest{
 		Width: uint32(w), Height: uint32(h), Method: t.method, Mode: polyscanv1.RasterMode_RASTER_MODE_MASK,
 		Encoding: polyscanv1.Encoding_ENCODING_PNG,

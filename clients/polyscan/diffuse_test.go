@@ -111,6 +111,58 @@ func TestFill(t *testing.T) {
 	}
 }
 
+// What lies on a ramp is the residual, and the ramp the background.
+func TestBackground(t *testing.T) {
+	dir := t.TempDir()
+	in := func(name string) string { return filepath.Join(dir, name) }
+	const w, h = 40, 30
+	picture, mask := image.NewNRGBA(image.Rect(0, 0, w, h)), image.NewGray(image.Rect(0, 0, w, h))
+	inside := func(x, y int) bool { return x >= 12 && x < 22 && y >= 10 && y < 20 }
+	for y := range h {
+		for x := range w {
+			c := color.NRGBA{uint8(50 + 2*x), uint8(90 + y), 250, 255}
+			if inside(x, y) {
+				c.R, c.G, c.B = c.R+70, c.G-80, 0
+				mask.SetGray(x, y, color.Gray{Y: 255})
+			}
+			picture.SetNRGBA(x, y, c)
+		}
+	}
+	writePNG(t, in("in.png"), picture)
+	writePNG(t, in("mask.png"), mask)
+	args := []string{"background", in("in.png"), "--mask", in("mask.png"), "-o", in("out.png")}
+	stdout := succeed(t, append(args, "--residual", in("r.png"))...)
+	if !strings.HasPrefix(stdout, in("out.png")+": 100 pixels estimated, ") {
+		t.Errorf("it says %q", stdout)
+	}
+	background, residual := readPNG(t, in("out.png")), readPNG(t, in("r.png"))
+	for y := range h {
+		for x := range w {
+			c, r := color.NRGBAModel.Convert(background.At(x, y)).(color.NRGBA), color.NRGBAModel.Convert(residual.At(x, y)).(color.NRGBA)
+			if abs(int(c.R)-50-2*x) > 1 || abs(int(c.G)-90-y) > 1 || c.B != 250 {
+				t.Fatalf("the background of (%d, %d) is %v", x, y, c)
+			}
+			want := color.NRGBA{128, 128, 128, 255}
+			if inside(x, y) {
+				want = color.NRGBA{198, 48, 0, 255}
+			}
+			if abs(int(r.R)-int(want.R)) > 1 || abs(int(r.G)-int(want.G)) > 1 || r.B != want.B || !inside(x, y) && r != want {
+				t.Fatalf("the residual of (%d, %d) is %v, want %v", x, y, r, want)
+			}
+		}
+	}
+	file, err := os.ReadFile(in("r.png"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out := succeed(t, append(args, "--residual", "-")...); out != string(file) {
+		t.Error("to standard output it is another file")
+	}
+	if same := succeed(t, "background", in("in.png"), "--mask", in("mask.png"), "-o", "-"); same != succeed(t, "fill", in("in.png"), "--mask", in("mask.png"), "-o", "-") {
+		t.Error("the background is not what fill makes")
+	}
+}
+
 func TestDiffuseAndFillRefuse(t *testing.T) {
 	dir := t.TempDir()
 	out := filepath.Join(dir, "out.png")
@@ -142,6 +194,8 @@ func TestDiffuseAndFillRefuse(t *testing.T) {
 		{[]string{"fill", "-", "-o", out, "--mask", "-"}, exitUsage, "standard input holds one of them"},
 		{[]string{"fill", board, "-o", out, "--mask", small}, 0, "small.png: is 3x3; the picture is"},
 		{[]string{"fill", small, "-o", out, "--mask", whole}, 0, "at least one must be given"},
+		{[]string{"background", small, "-o", "-", "--mask", whole, "--residual", "-"}, exitUsage, "--output and --residual are both -"},
+		{[]string{"background", small, "-o", out, "--mask", whole, "--residual", filepath.Join(dir, "none", "r.png")}, 0, "none"},
 		{[]string{"fill", small, "-o", out, "--mask", filepath.Join(dir, "none.png")}, 0, "none.png"},
 	} {
 		_, stderr, code := polyscan(t, x.args...)
