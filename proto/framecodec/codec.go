@@ -20,8 +20,8 @@
 // before it reports an error.
 //
 // A Message that is sent keeps its own references; the transport takes others and drops them when the bytes are
-// written, or never will be, which may be after the call has returned. Memory that is to be used again has to come in
-// a counted buffer, see [NewBuffer] and [Message.SetPayload].
+// written, or never will be, which may be after the call has returned, or not happen at all where the connection dies.
+// Memory that is to be used again has to come in a counted buffer, see [NewBuffer] and [Message.SetPayload].
 package framecodec
 
 import (
