@@ -13,8 +13,8 @@ import (
 
 const (
 	// graphCaution is what the largest correction is multiplied by to say how large the error is. Without it estimates were up to
-	// 1.93 times too low (a maze in TestDiffusionExact).
-	graphCaution = 2
+	// four times too low, in mazes.
+	graphCaution = 4
 	// graphSmooth is how many sweeps go before and after the coarse correction.
 	graphSmooth = 2
 	// graphStiffness is what couplings of coarse nodes are multiplied by. Corrections that are constant within nodes of two
