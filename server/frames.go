@@ -164,6 +164,7 @@ func (s *frameServer) uploadFrame(stream grpc.ServerStream) error {
 	}()
 	select {
 	case r := <-done:
+		stall.Stop()
 		defer dev.end()
 		if r.err != nil {
 			return r.err
@@ -218,10 +219,14 @@ func (s *frameServer) receiveUpload(ctx context.Context, dev lease, stream grpc.
 			}
 			return u, err
 		}
+		pixels := in.Len() > 0
+		if pixels {
+			stall.Stop() // the client waits for the device now
+		}
 		if err == nil {
 			u, err = s.receivePiece(ctx, dev, u, req, in)
 		}
-		if n := in.Len(); n > 0 {
+		if pixels {
 			stall.Reset(s.frames.limits.stall)
 		}
 		in.Free()

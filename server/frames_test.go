@@ -515,6 +515,31 @@ func TestUploadFrameStalls(t *testing.T) {
 	}
 }
 
+// An upload that waits for the device doesn't stall.
+func TestUploadFrameWaits(t *testing.T) {
+	h := newHooked()
+	s := start(t, Config{Driver: h, Streams: 1})
+	s.frames.limits.stall = 250 * time.Millisecond
+	entered, leave := make(chan struct{}), make(chan struct{})
+	h.set(func() error { close(entered); <-leave; return nil })
+	reduced := make(chan error, 1)
+	go func() {
+		_, err := s.inspection.Reduce(t.Context(), &pb.ReduceRequest{Inspection: inspect(rect("r", 0, 0, 2, 1)), Frame: smallFrame(1)})
+		reduced <- err
+	}()
+	<-entered
+	go func() {
+		time.Sleep(300 * time.Millisecond)
+		close(leave)
+	}()
+	if _, err := s.frameClient().upload(t.Context(), noisyFrame(30, 20, 1), 600); err != nil {
+		t.Error(err)
+	}
+	if err := <-reduced; err != nil {
+		t.Error(err)
+	}
+}
+
 // An upload whose answer can't be sent leaves nothing: nobody has the name.
 func TestUploadFrameUnanswered(t *testing.T) {
 	s := start(t, Config{})
