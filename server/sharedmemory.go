@@ -65,8 +65,9 @@ type sharedMemory struct {
 	running sync.WaitGroup // goroutines of the socket
 
 	mu     sync.Mutex
-	used   int64 // bytes; those of leases that have ended count until nobody uses them
-	leases []*memoryLease
+	used   int64                          // bytes; those of leases that have ended count until nobody uses them
+	all    map[*memoryLease]struct{}      // that have memory, in use or not
+	leases []*memoryLease                 // that frames can refer to
 	ended  map[*memoryLease]*net.UnixConn // leases whose content a client may still want
 	freed  chan struct{}                  // closed, and replaced, when bytes came free
 
@@ -105,7 +106,7 @@ func newSharedMemory(cfg Config, dev *deviceKeeper) (*sharedMemory, error) {
 		socket: l, path: l.Addr().String(), limit: cfg.SharedMemoryBytes, log: cfg.Logger, dev: dev,
 		uids:          append([]uint32{0, uint32(os.Geteuid())}, cfg.SharedMemoryUIDs...),
 		takeBackAfter: takeBackAfter, fetchTimeout: fetchTimeout,
-		ended: map[*memoryLease]*net.UnixConn{}, freed: make(chan struct{}),
+		all: map[*memoryLease]struct{}{}, ended: map[*memoryLease]*net.UnixConn{}, freed: make(chan struct{}),
 	}
 	if !strings.HasPrefix(m.path, "@") { // which has no file
 		var err error
@@ -167,6 +168,9 @@ func (m *sharedMemory) open(ctx context.Context, bytes uint64) (_ *memoryLease, 
 		m.log.WarnContext(ctx, "no shared memory", "bytes", size, "error", err)
 		return nil, noSharedMemory(true, fmt.Sprintf("%d bytes: the system has none to give", size))
 	}
+	m.mu.Lock()
+	m.all[l] = struct{}{}
+	m.mu.Unlock()
 	if dev, err := m.dev.acquire(); err == nil { // a lost one is told when it is back
 		m.register(dev.Device, l)
 		dev.end()
@@ -249,6 +253,9 @@ func (m *sharedMemory) release(l *memoryLease) {
 	m.mu.Lock()
 	l.users--
 	last := l.users == 0
+	if last {
+		delete(m.all, l)
+	}
 	m.mu.Unlock()
 	if !last {
 		return
@@ -270,6 +277,9 @@ func (m *sharedMemory) release(l *memoryLease) {
 func (m *sharedMemory) register(dev *kernels.Device, l *memoryLease) {
 	m.registering.Lock()
 	defer m.registering.Unlock()
+	if l.unregister != nil { // by restore, which came between
+		return
+	}
 	var err error
 	if l.unregister, err = dev.RegisterHost(l.memory.Data()); err != nil {
 		m.log.Warn("the device does not take to shared memory: copies will be slower", "bytes", len(l.memory.Data()), "error", err)
@@ -296,13 +306,13 @@ func (m *sharedMemory) restore(dev *kernels.Device) {
 	m.each(func(l *memoryLease) { m.register(dev, l) })
 }
 
-// each calls f for all leases, those that have ended included, whose memory stays meanwhile.
+// each calls f for all leases, those that have ended and are in use included, whose memory stays meanwhile.
 func (m *sharedMemory) each(f func(*memoryLease)) {
 	if m == nil {
 		return
 	}
 	m.mu.Lock()
-	leases := slices.AppendSeq(slices.Clone(m.leases), maps.Keys(m.ended))
+	leases := slices.Collect(maps.Keys(m.all))
 	for _, l := range leases {
 		l.users++
 	}

@@ -30,6 +30,7 @@ import (
 	"github.com/polyscan/polyscan/clients"
 	"github.com/polyscan/polyscan/kernels/cpu"
 	"github.com/polyscan/polyscan/kernels/driver"
+	"github.com/polyscan/polyscan/polygon"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
 	"github.com/polyscan/polyscan/proto/sharedmem"
 )
@@ -926,8 +927,25 @@ func TestLeasesAreRegistered(t *testing.T) {
 	if n := count(); n != 1 || !strings.Contains(s.logs.String(), "too much") {
 		t.Errorf("%d known; the log: %s", n, s.logs)
 	}
+	// One that has ended, and of which a job still reads.
+	slot := takeSlot(t, m)
+	read, err := s.shared.place(&polygon.Frame{Width: 1, Height: 1, Format: driver.Gray8}, slot.Pixels(1), "frame.shared")
+	if err != nil {
+		t.Fatal(err)
+	}
+	slot.Release()
 	m.Close()
 	large.Close()
+	s.wantUsed(t, 4096)
+	s.shared.detach()
+	if n := count(); n != 0 {
+		t.Errorf("%d known to a device that is gone, of a lease that is read", n)
+	}
+	s.shared.restore(s.dev.current())
+	if n := count(); n != 1 {
+		t.Errorf("%d known to the next device, of a lease that is read", n)
+	}
+	read()
 	s.wantUsed(t, 0)
 	if n := count(); n != 0 {
 		t.Errorf("%d known after the end", n)
