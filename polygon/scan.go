@@ -303,25 +303,6 @@ func (c *Scanner) newSums() (*sums, error) {
 	return a, nil
 }
 
-// SumsBytes is the device memory that an open part takes.
-func (c *Scanner) SumsBytes() int64 {
-	n := len(c.order) * len(c.channels)
-	b := kernels.Bytes[driver.MaskStats](n)
-	if c.what&driver.MaskHistogram != 0 {
-		b += kernels.Bytes[uint32](n * c.frame.Format.Levels())
-	}
-	return b
-}
-
-// Needed is the smallest range of a part's lines that its regions need, counted from its first; both 0 where they
-// have no pixel.
-func (c *Scanner) Needed() (from, to int) {
-	if len(c.need) == 0 {
-		return 0, 0
-	}
-	return c.need[0].from, c.need[len(c.need)-1].to
-}
-
 // Open is how many parts are open.
 func (c *Scanner) Open() int { return len(c.parts) }
 

@@ -418,8 +418,8 @@ func TestScanSoon(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer scan.Close()
-	if from, to := scan.Needed(); from != 2 || to != 7 {
-		t.Errorf("lines [%d, %d) are needed", from, to)
+	if want := (lineSet{{2, 7}}); !slices.Equal(scan.need, want) {
+		t.Errorf("lines %v are needed, want %v", scan.need, want)
 	}
 	b := randomBelt(rand.New(rand.NewPCG(1, 1)), 8, 40, driver.Gray8)
 	for i := range 2 {
@@ -507,7 +507,7 @@ func TestScanRefuses(t *testing.T) {
 	wantError("settled", strip(1, 1, nil), "polygon: first_line = 1: must not be below 3, where lines are settled")
 	wantError("start", scan.Start(3, 2), "polygon: start = 2: must not be below 3, where lines are settled")
 	wantError("far start", scan.Start(3, 1<<64-1), "polygon: start = 18446744073709551615: must be at most 18446744073709551605")
-	if label := dev.Memory().ByLabel; label["line-scan sums"] != 2*scan.SumsBytes() || label["line-scan regions"] == 0 {
+	if label := dev.Memory().ByLabel; label["line-scan sums"] != 2*kernels.Bytes[driver.MaskStats](scan.set.Len()) || label["line-scan regions"] == 0 {
 		t.Errorf("in use: %v", label)
 	}
 	for range 2 {
