@@ -155,7 +155,7 @@ func (c *scanConn) wait() error {
 			case blocked > int64(slowLimit):
 				c.session().cutOff(c, errSlowConsumer)
 			case blocked > int64(slowNotice):
-				c.session().tellSlow()
+				c.session().tellSlow(c)
 			}
 		}
 	}

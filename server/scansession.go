@@ -893,14 +893,16 @@ func (ss *scanSession) forget() {
 	ss.sent = slices.Delete(ss.sent, 0, n)
 }
 
-// tellSlow says that the client doesn't read.
-func (ss *scanSession) tellSlow() {
+// tellSlow tells c's client that it doesn't read.
+func (ss *scanSession) tellSlow(c *scanConn) {
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
-	ss.slow()
+	if ss.conn == c {
+		ss.slow()
+	}
 }
 
-// slow is tellSlow with mu held. The event goes in front: those behind are what is not read.
+// slow is tellSlow with mu held, for the call that there is. The event goes in front: those behind are what is not read.
 func (ss *scanSession) slow() {
 	if ss.told || ss.conn == nil {
 		return
