@@ -219,7 +219,7 @@ func (m *sharedMemory) reserve(ctx context.Context, bytes uint64) (int64, error)
 	case size > m.limit-m.used:
 		m.refused++
 		return 0, noSharedMemory(true, fmt.Sprintf("%d bytes wanted: %d of %d are free", size, m.limit-m.used, m.limit))
-	case len(m.leases)+len(m.ended) >= maxLeases:
+	case len(m.all) >= maxLeases:
 		m.refused++
 		return 0, noSharedMemory(true, fmt.Sprintf("%d leases are open, the most that may be", maxLeases))
 	}
