@@ -496,6 +496,7 @@ func TestScanRefuses(t *testing.T) {
 		{"parts too large", change(func(o *pb.ScanOpen) { o.Layout.Width, o.PartLines = 1<<20, 1<<20 }), "open.part_lines", []string{"pixels"}},
 		{"overlap", change(func(o *pb.ScanOpen) { o.Trigger = &pb.ScanOpen_EveryLines{EveryLines: 5} }), "open.every_lines", []string{"5", "limit is 4"}},
 		{"class", change(func(o *pb.ScanOpen) { o.Inspection = proto.Clone(in).(*pb.Inspection); o.Inspection.WorkClass = 2 }), "open.inspection.work_class", nil},
+		{"strips that wait", change(func(o *pb.ScanOpen) { o.Layout.Width, o.Layout.Height, o.ReorderStrips = 1<<14, 1<<13, 5 }), "open.reorder_strips", []string{"9 strips of 134217728 bytes"}},
 		{"no budget", change(func(o *pb.ScanOpen) { o.LatencyBudget = durationpb.New(0) }), "open.latency_budget", nil},
 		{"a limit on another channel", change(func(o *pb.ScanOpen) { o.Inspection = inspect(rect("r", 0, 0, 1, 1, "red.mean < 3")) }), "open.inspection.region_set.regions[0].limits[0]", nil},
 		{"bad regions", change(func(o *pb.ScanOpen) { o.Inspection = inspect(rect("r", 0, 0, 1, 1, "mean <")) }), "open.inspection.region_set.regions[0].limits[0]", nil},

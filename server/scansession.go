@@ -173,7 +173,11 @@ func (s *Server) openScan(ctx context.Context, open *pb.ScanOpen) (_ *scanSessio
 	}
 	row := max(int64(layout.GetStride()), int64(layout.GetWidth())*int64(f.Format.PixelBytes()))
 	// Room for a few strips, and for those that wait for a missing one.
-	ss.credit = int(min(max(int64(s.cfg.ScanCreditBytes)/row, int64(f.Height)*int64(minScanStrips+open.GetReorderStrips())), math.MaxInt32))
+	strips := minScanStrips + int64(open.GetReorderStrips())
+	if bytes, limit := row*int64(f.Height), s.cfg.HostBytes; bytes > limit/strips {
+		return nil, refuse("open.reorder_strips", open.GetReorderStrips(), "makes room for %d strips of %d bytes necessary: the limit is %d bytes", strips, bytes, limit)
+	}
+	ss.credit = int(min(max(int64(s.cfg.ScanCreditBytes)/row, int64(f.Height)*strips), math.MaxInt32))
 
 	cfg := polygon.ScanConfig{
 		Width: f.Width, Format: f.Format, PartLines: int(open.GetPartLines()), Reductions: what.reductions, Method: what.method,
