@@ -46,6 +46,9 @@ type Config struct {
 	MaxMessageBytes int64
 	// MaxFramePixels bounds frames and rasterised images; default 2^28.
 	MaxFramePixels int64
+	// MaxPoints bounds the points of a triangulation, the vertices of a conversion and the sites of a Voronoi diagram;
+	// default 10,000,000. On the device each takes about 150 bytes.
+	MaxPoints int
 	// MaxStreams bounds the concurrent calls of a connection; default 100.
 	MaxStreams int
 	// MaxConnections bounds the connections of each listener; those beyond wait to be accepted. Default: no bound.
@@ -54,7 +57,8 @@ type Config struct {
 	// the one whose result is being sent; default 3.
 	StreamDepth int
 	// HostBytes is the host memory that may go into decoding image files, rasterised images and large results at the
-	// same time; calls wait for their share. Default 1 GiB, and four times MaxMessageBytes at least.
+	// same time; calls wait for their share. A line-scan session whose strips under way could take more is refused. Default
+	// 1 GiB, and four times MaxMessageBytes at least.
 	HostBytes int64
 	// PreparedBytes is the device memory in which prepared regions of recipes and streams are kept for the next frame;
 	// default a quarter of the device's memory.
@@ -102,9 +106,6 @@ type Config struct {
 
 	// RecipeDir is where recipes are stored; "" keeps them in memory. One server at a time may use a directory.
 	RecipeDir string
-	// MaxPoints bounds the points of a triangulation, the vertices of a conversion and the sites of a Voronoi diagram;
-	// default 10,000,000. On the device each takes about 150 bytes.
-	MaxPoints int
 	// MaxRecipes bounds the stored versions; default 10,000. MaxRecipeBytes bounds their size together, as messages;
 	// default 1 GiB.
 	MaxRecipes     int
