@@ -179,6 +179,9 @@ func TestSlots(t *testing.T) {
 			t.Errorf("%v: %v, want %q", r, err, want)
 		}
 	}
+	for _, slot := range []*Slot{slots[0], again, slots[2]} { // else the memory stays mapped
+		slot.Release()
+	}
 }
 
 // Memory stays where it is until nobody has a slot, whoever ends the lease, and only then goes.
