@@ -82,6 +82,7 @@ func TestScanEndsUnderBuffer(t *testing.T) {
 		{"Close", func(s *clients.Scan) error { s.Close(); return clients.ErrScanEnded }},
 	} {
 		t.Run(give.name, func(t *testing.T) {
+			others := mappings(t) // that earlier tests broke the connections of: the transport may never let go of its payloads
 			ctx, cancel := context.WithCancel(t.Context())
 			scan, err := c.OpenScan(ctx, wholeStrips(8, 4), clients.ScanOptions{Strips: 4, SharedMemory: true})
 			if err != nil {
@@ -104,9 +105,9 @@ func TestScanEndsUnderBuffer(t *testing.T) {
 			if err := give.back(scan); !errors.Is(err, clients.ErrScanEnded) {
 				t.Errorf("%v", err)
 			}
-			for end := time.Now().Add(20 * time.Second); mappings(t) != 0; time.Sleep(time.Millisecond) {
+			for end := time.Now().Add(20 * time.Second); mappings(t) > others; time.Sleep(time.Millisecond) {
 				if time.Now().After(end) {
-					t.Fatalf("%d mappings of shared memory are left", mappings(t))
+					t.Fatalf("%d mappings of shared memory are left, and %d were there before", mappings(t), others)
 				}
 			}
 		})
