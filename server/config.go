@@ -236,7 +236,7 @@ func (c Config) withDefaults() (Config, error) {
 	return c, nil
 }
 
-// uploadStall is how long an upload of a frame may bring no pixels.
+// uploadStall is how long an upload of a frame may bring no pixels, and one of points no points.
 const uploadStall = time.Minute
 
 // frameLimits are the bounds of resident frames on a device.

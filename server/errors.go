@@ -48,7 +48,7 @@ const (
 	reasonFrameEvicted    = "FRAME_EVICTED"        // the device needed its memory
 	reasonFrameLost       = "FRAME_LOST"           // with the device, and there was no copy
 	reasonFramesFull      = "FRAME_STORE_FULL"     // QuotaFailure
-	reasonUploadStalled   = "UPLOAD_STALLED"       // no pixels came for a while
+	reasonUploadStalled   = "UPLOAD_STALLED"       // no pixels, or no points, came for a while
 	reasonDeviceLost      = "DEVICE_LOST"          // RetryInfo
 	reasonInconsistent    = "DEVICE_INCONSISTENT"  // metadata: id, which the log has
 	reasonNoSharedSocket  = "SHARED_MEMORY_OFF"    // the server has no socket for it

@@ -40,7 +40,7 @@ func TestStatusOf(t *testing.T) {
 		{&kernels.DeadlineError{Label: "reduce", Remaining: -1}, codes.DeadlineExceeded, "", []string{"deadline"}},
 		{&frameNotFound{"XYZ", goneFrame{}}, codes.NotFound, reasonUnknownFrame, []string{`"XYZ"`, "no such frame"}},
 		{&frameNotFound{"XYZ", goneFrame{goneExpired, time.Now()}}, codes.NotFound, reasonFrameExpired, []string{`"XYZ"`, "expired", "ago"}},
-		{errStalled, codes.Aborted, reasonUploadStalled, []string{"no pixels"}},
+		{errStalled, codes.Aborted, reasonUploadStalled, []string{"nothing came"}},
 		{driver.ErrOutOfMemory, codes.ResourceExhausted, reasonNoRoom, nil},
 		{&quotaError{reasonResultTooLarge, "result", "too large"}, codes.ResourceExhausted, reasonResultTooLarge, []string{"result: too large"}},
 		{&recipeNotFound{"board", 3}, codes.NotFound, reasonUnknownRecipe, []string{`"board"`, "3"}},

@@ -135,8 +135,8 @@ func (s *frameServer) UploadFrame(stream grpc.ClientStreamingServer[pb.UploadFra
 	return s.uploadFrame(stream)
 }
 
-// errStalled ends an upload of which nothing comes.
-var errStalled = errors.New("the upload stalled: it brought no pixels for too long")
+// errStalled ends an upload, of a frame or of points, of which nothing comes.
+var errStalled = errors.New("the upload stalled: nothing came for too long")
 
 // uploaded is what a stream of pieces comes to.
 type uploaded struct {

@@ -3,9 +3,11 @@
 package server
 
 import (
+	"context"
 	"errors"
 	"io"
 	"slices"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -41,54 +43,113 @@ func classOf(c pb.WorkClass) kernels.Class {
 // Triangulate implements pb.LowPolyServiceServer.
 func (s *lowPolyServer) Triangulate(stream grpc.BidiStreamingServer[pb.TriangulateRequest, pb.TriangulateResponse]) error {
 	ctx := stream.Context()
-	var (
-		points []driver.Point
-		class  kernels.Class
-		share  int // points that host memory was taken for
-	)
+	stalled := make(chan struct{}, 1)
+	stall := time.AfterFunc(s.frames.limits.stall, func() { stalled <- struct{}{} })
+	defer stall.Stop()
+	come := make(chan points, 1)
+	s.background.Go(func() { come <- s.receivePoints(stream, stall) }) // so that the call can end while its client is silent
+	var err error
+	select {
+	case p := <-come:
+		stall.Stop()
+		defer p.release()
+		if p.err != nil {
+			return p.err
+		}
+		return s.triangulate(ctx, stream, p)
+	case <-s.draining:
+		err = errShuttingDown
+	case <-stalled:
+		err = errStalled
+	}
+	s.background.Go(func() { // the receiver notices that the handler has left
+		p := <-come
+		p.release()
+	})
+	return err
+}
+
+// points are those of a call of Triangulate, with the host memory that is taken for them.
+type points struct {
+	list     []driver.Point
+	class    kernels.Class
+	share    int // points that memory was taken for
+	releases []func()
+	err      error
+}
+
+func (p *points) release() {
+	for _, f := range p.releases {
+		f()
+	}
+}
+
+// receivePoints receives points until the client half-closes. Each piece puts the stall off.
+func (s *lowPolyServer) receivePoints(stream grpc.BidiStreamingServer[pb.TriangulateRequest, pb.TriangulateResponse], stall *time.Timer) (p points) {
+	defer func() {
+		if r := recover(); r != nil { // nobody else would: this is a goroutine of its own
+			p.err = s.panicked(stream.Context(), r)
+		}
+	}()
 	for first := true; ; first = false {
 		req, err := stream.Recv()
 		if errors.Is(err, io.EOF) {
-			break
+			return p
+		}
+		if err == nil {
+			err = s.addPoints(&p, req, first)
 		}
 		if err != nil {
-			return err
+			p.err = err
+			return p
 		}
-		if err := s.validate(req); err != nil {
-			return err
+		if len(req.GetPoints()) > 0 {
+			stall.Reset(s.frames.limits.stall)
 		}
-		switch {
-		case first:
-			class = classOf(req.GetWorkClass())
-		case req.GetWorkClass() != pb.WorkClass_WORK_CLASS_UNSPECIFIED:
-			return refuse("work_class", req.GetWorkClass(), "belongs in the first message")
-		}
-		b := req.GetPoints()
-		if len(b)%pointBytes != 0 {
-			return refuse("points", len(b), "must be a multiple of %d bytes", pointBytes)
-		}
-		n := len(points) + len(b)/pointBytes
-		if n > s.cfg.MaxPoints {
-			return refuse("points", n, "are more than the server's limit of %d", s.cfg.MaxPoints)
-		}
-		for n > share {
-			// Twice as many at a time, and without waiting: calls that wait for more while they hold some could wait for each
-			// other.
-			more := max(share, 1<<16)
-			release, ok := s.host.try(int64(more) * pointShare)
-			if !ok {
-				return &quotaError{reasonHostMemory, "host memory", "other calls have what these points and their triangles take"}
-			}
-			defer release()
-			share += more
-		}
-		points = appendPoints(slices.Grow(points, n-len(points)), b)
 	}
+}
+
+// addPoints adds a piece.
+func (s *lowPolyServer) addPoints(p *points, req *pb.TriangulateRequest, first bool) error {
+	if err := s.validate(req); err != nil {
+		return err
+	}
+	switch {
+	case first:
+		p.class = classOf(req.GetWorkClass())
+	case req.GetWorkClass() != pb.WorkClass_WORK_CLASS_UNSPECIFIED:
+		return refuse("work_class", req.GetWorkClass(), "belongs in the first message")
+	}
+	b := req.GetPoints()
+	if len(b)%pointBytes != 0 {
+		return refuse("points", len(b), "must be a multiple of %d bytes", pointBytes)
+	}
+	n := len(p.list) + len(b)/pointBytes
+	if n > s.cfg.MaxPoints {
+		return refuse("points", n, "are more than the server's limit of %d", s.cfg.MaxPoints)
+	}
+	for n > p.share {
+		// Twice as many at a time, and without waiting: calls that wait for more while they hold some could wait for each
+		// other.
+		more := max(p.share, 1<<16)
+		release, ok := s.host.try(int64(more) * pointShare)
+		if !ok {
+			return &quotaError{reasonHostMemory, "host memory", "other calls have what these points and their triangles take"}
+		}
+		p.releases = append(p.releases, release)
+		p.share += more
+	}
+	p.list = appendPoints(slices.Grow(p.list, n-len(p.list)), b)
+	return nil
+}
+
+// triangulate computes and sends the answer.
+func (s *lowPolyServer) triangulate(ctx context.Context, stream grpc.BidiStreamingServer[pb.TriangulateRequest, pb.TriangulateResponse], p points) error {
 	dev, err := s.dev.acquire()
 	if err != nil {
 		return err
 	}
-	res, err := lowpoly.Triangulate(kernels.WithClass(ctx, class), dev.Device, points)
+	res, err := lowpoly.Triangulate(kernels.WithClass(ctx, p.class), dev.Device, p.list)
 	dev.end()
 	var invalid *lowpoly.InvalidError
 	if errors.As(err, &invalid) {
@@ -98,7 +159,7 @@ func (s *lowPolyServer) Triangulate(stream grpc.BidiStreamingServer[pb.Triangula
 		return err
 	}
 	err = stream.Send(&pb.TriangulateResponse{Message: &pb.TriangulateResponse_Summary{Summary: &pb.TriangulateSummary{
-		Points: uint64(len(points)), Triangles: uint64(len(res.Triangles)), Backend: res.Backend,
+		Points: uint64(len(p.list)), Triangles: uint64(len(res.Triangles)), Backend: res.Backend,
 		Queue: durationpb.New(res.Queue), Compute: durationpb.New(res.Compute),
 	}}})
 	for piece := range slices.Chunk(res.Triangles, trianglesInPiece) {

@@ -8,7 +8,9 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+	"time"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -122,4 +124,44 @@ func TestTriangulateHostMemory(t *testing.T) {
 	} else {
 		release()
 	}
+}
+
+// A client that falls silent in the middle of its points is cut off, and so it is where the server shuts down; what it held
+// comes back.
+func TestTriangulateSilence(t *testing.T) {
+	silent := func(t *testing.T, ts *testServer) grpc.BidiStreamingClient[pb.TriangulateRequest, pb.TriangulateResponse] {
+		stream, err := pb.NewLowPolyServiceClient(ts.conn).Triangulate(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := stream.Send(&pb.TriangulateRequest{Points: make([]byte, 8*100_000)}); err != nil {
+			t.Fatal(err)
+		}
+		return stream
+	}
+	t.Run("stall", func(t *testing.T) {
+		ts := start(t, Config{})
+		ts.frames.limits.stall = 20 * time.Millisecond
+		if _, err := silent(t, ts).Recv(); status.Code(err) != codes.Aborted || !strings.Contains(err.Error(), "nothing came") {
+			t.Error(err)
+		}
+		ts.background.Wait()
+		release, err := ts.host.take(t.Context(), ts.host.cap)
+		if err != nil {
+			t.Fatal(err)
+		}
+		release()
+	})
+	t.Run("drain", func(t *testing.T) {
+		ts := start(t, Config{})
+		stream := silent(t, ts)
+		ended := make(chan error, 1)
+		go func() { ended <- ts.Shutdown(t.Context()) }()
+		if _, err := stream.Recv(); status.Code(err) != codes.Unavailable {
+			t.Error(err)
+		}
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
 }
