@@ -30,27 +30,9 @@ type diffusionServer struct {
 
 // diffusionDesc is the generated description of the service with a handler that doesn't copy frames.
 func diffusionDesc() *grpc.ServiceDesc {
-	d := pb.DiffusionService_ServiceDesc
-	d.Methods = slices.Clone(d.Methods)
-	for i := range d.Methods {
-		if d.Methods[i].MethodName == "Solve" {
-			d.Methods[i].Handler = handleSolve
-		}
-	}
-	return &d
-}
-
-func handleSolve(srv any, ctx context.Context, dec func(any) error, interceptor grpc.UnaryServerInterceptor) (any, error) {
-	req := &pb.SolveRequest{}
-	in := framecodec.New(req)
-	defer in.Free() // whatever happens: gRPC may have filled it and return an error
-	if err := dec(in); err != nil {
-		return nil, err
-	}
-	info := &grpc.UnaryServerInfo{Server: srv, FullMethod: pb.DiffusionService_Solve_FullMethodName}
-	return interceptor(ctx, in, info, func(ctx context.Context, _ any) (any, error) {
-		return srv.(*diffusionServer).solve(ctx, req, in)
-	})
+	return withHandlers(pb.DiffusionService_ServiceDesc, map[string]grpc.MethodHandler{
+		"Solve": frameHandler(pb.DiffusionService_Solve_FullMethodName, (*diffusionServer).solve),
+	}, nil)
 }
 
 // Solve implements pb.DiffusionServiceServer, for callers inside the process.

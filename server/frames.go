@@ -7,7 +7,6 @@ import (
 	"encoding/base64"
 	"errors"
 	"io"
-	"slices"
 	"strconv"
 	"time"
 
@@ -27,34 +26,10 @@ type frameServer struct {
 
 // frameDesc is the generated description of the service with handlers that don't copy frames.
 func frameDesc() *grpc.ServiceDesc {
-	d := pb.FrameService_ServiceDesc
-	d.Methods = slices.Clone(d.Methods)
-	for i := range d.Methods {
-		if d.Methods[i].MethodName == "PutFrame" {
-			d.Methods[i].Handler = handlePutFrame
-		}
-	}
-	d.Streams = slices.Clone(d.Streams)
-	for i := range d.Streams {
-		if d.Streams[i].StreamName == "UploadFrame" {
-			d.Streams[i].Handler = func(srv any, stream grpc.ServerStream) error {
-				return srv.(*frameServer).uploadFrame(stream)
-			}
-		}
-	}
-	return &d
-}
-
-func handlePutFrame(srv any, ctx context.Context, dec func(any) error, interceptor grpc.UnaryServerInterceptor) (any, error) {
-	req := &pb.PutFrameRequest{}
-	in := framecodec.New(req)
-	defer in.Free() // whatever happens: gRPC may have filled it and return an error
-	if err := dec(in); err != nil {
-		return nil, err
-	}
-	info := &grpc.UnaryServerInfo{Server: srv, FullMethod: pb.FrameService_PutFrame_FullMethodName}
-	return interceptor(ctx, in, info, func(ctx context.Context, _ any) (any, error) {
-		return srv.(*frameServer).putFrame(ctx, req, in)
+	return withHandlers(pb.FrameService_ServiceDesc, map[string]grpc.MethodHandler{
+		"PutFrame": frameHandler(pb.FrameService_PutFrame_FullMethodName, (*frameServer).putFrame),
+	}, map[string]grpc.StreamHandler{
+		"UploadFrame": func(srv any, stream grpc.ServerStream) error { return srv.(*frameServer).uploadFrame(stream) },
 	})
 }
 

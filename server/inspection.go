@@ -28,50 +28,16 @@ type inspectionServer struct {
 	*Server
 }
 
+// handleReduce is also what tests send bytes to.
+var handleReduce = frameHandler(pb.InspectionService_Reduce_FullMethodName, (*inspectionServer).reduce)
+
 // inspectionDesc is the generated description of the service with handlers that don't copy frames.
 func inspectionDesc() *grpc.ServiceDesc {
-	d := pb.InspectionService_ServiceDesc
-	d.Methods = slices.Clone(d.Methods)
-	for i := range d.Methods {
-		switch d.Methods[i].MethodName {
-		case "Reduce":
-			d.Methods[i].Handler = handleReduce
-		case "Rasterize":
-			d.Methods[i].Handler = handleRasterize
-		}
-	}
-	d.Streams = slices.Clone(d.Streams)
-	for i := range d.Streams {
-		if d.Streams[i].StreamName == "StreamFrames" {
-			d.Streams[i].Handler = func(srv any, stream grpc.ServerStream) error {
-				return srv.(*inspectionServer).streamFrames(stream)
-			}
-		}
-	}
-	return &d
-}
-
-func handleReduce(srv any, ctx context.Context, dec func(any) error, interceptor grpc.UnaryServerInterceptor) (any, error) {
-	req := &pb.ReduceRequest{}
-	in := framecodec.New(req)
-	defer in.Free() // whatever happens: gRPC may have filled it and return an error
-	if err := dec(in); err != nil {
-		return nil, err
-	}
-	info := &grpc.UnaryServerInfo{Server: srv, FullMethod: pb.InspectionService_Reduce_FullMethodName}
-	return interceptor(ctx, in, info, func(ctx context.Context, _ any) (any, error) {
-		return srv.(*inspectionServer).reduce(ctx, req, in)
-	})
-}
-
-func handleRasterize(srv any, ctx context.Context, dec func(any) error, interceptor grpc.UnaryServerInterceptor) (any, error) {
-	req := &pb.RasterizeRequest{}
-	if err := dec(req); err != nil {
-		return nil, err
-	}
-	info := &grpc.UnaryServerInfo{Server: srv, FullMethod: pb.InspectionService_Rasterize_FullMethodName}
-	return interceptor(ctx, req, info, func(ctx context.Context, _ any) (any, error) {
-		return srv.(*inspectionServer).rasterize(ctx, req)
+	return withHandlers(pb.InspectionService_ServiceDesc, map[string]grpc.MethodHandler{
+		"Reduce":    handleReduce,
+		"Rasterize": plainHandler(pb.InspectionService_Rasterize_FullMethodName, (*inspectionServer).rasterize),
+	}, map[string]grpc.StreamHandler{
+		"StreamFrames": func(srv any, stream grpc.ServerStream) error { return srv.(*inspectionServer).streamFrames(stream) },
 	})
 }
 

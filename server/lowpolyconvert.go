@@ -27,30 +27,10 @@ import (
 // lowPolyDesc is the generated description of the service with handlers that don't copy frames, and give memory of answers back
 // when they are written.
 func lowPolyDesc() *grpc.ServiceDesc {
-	d := pb.LowPolyService_ServiceDesc
-	d.Methods = slices.Clone(d.Methods)
-	for i := range d.Methods {
-		switch d.Methods[i].MethodName {
-		case "Convert":
-			d.Methods[i].Handler = handleConvert
-		case "Voronoi":
-			d.Methods[i].Handler = handleVoronoi
-		}
-	}
-	return &d
-}
-
-func handleConvert(srv any, ctx context.Context, dec func(any) error, interceptor grpc.UnaryServerInterceptor) (any, error) {
-	req := &pb.ConvertRequest{}
-	in := framecodec.New(req)
-	defer in.Free() // whatever happens: gRPC may have filled it and return an error
-	if err := dec(in); err != nil {
-		return nil, err
-	}
-	info := &grpc.UnaryServerInfo{Server: srv, FullMethod: pb.LowPolyService_Convert_FullMethodName}
-	return interceptor(ctx, in, info, func(ctx context.Context, _ any) (any, error) {
-		return srv.(*lowPolyServer).convert(ctx, req, in)
-	})
+	return withHandlers(pb.LowPolyService_ServiceDesc, map[string]grpc.MethodHandler{
+		"Convert": frameHandler(pb.LowPolyService_Convert_FullMethodName, (*lowPolyServer).convert),
+		"Voronoi": plainHandler(pb.LowPolyService_Voronoi_FullMethodName, (*lowPolyServer).voronoi),
+	}, nil)
 }
 
 // Convert implements pb.LowPolyServiceServer, for callers inside the process.

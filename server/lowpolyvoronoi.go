@@ -8,7 +8,6 @@ import (
 	"errors"
 	"time"
 
-	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/polyscan/polyscan/kernels"
@@ -22,17 +21,6 @@ const (
 	// maxPairs bounds the pixels times sites of BRUTE_FORCE: about a minute of a CPU.
 	maxPairs = 1 << 36
 )
-
-func handleVoronoi(srv any, ctx context.Context, dec func(any) error, interceptor grpc.UnaryServerInterceptor) (any, error) {
-	req := &pb.VoronoiRequest{}
-	if err := dec(req); err != nil {
-		return nil, err
-	}
-	info := &grpc.UnaryServerInfo{Server: srv, FullMethod: pb.LowPolyService_Voronoi_FullMethodName}
-	return interceptor(ctx, req, info, func(ctx context.Context, _ any) (any, error) {
-		return srv.(*lowPolyServer).voronoi(ctx, req)
-	})
-}
 
 // Voronoi implements pb.LowPolyServiceServer.
 func (s *lowPolyServer) Voronoi(ctx context.Context, req *pb.VoronoiRequest) (*pb.VoronoiResponse, error) {

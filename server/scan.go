@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -30,16 +29,9 @@ type lineScanServer struct {
 
 // lineScanDesc is the generated description of the service with a handler that doesn't copy strips.
 func lineScanDesc() *grpc.ServiceDesc {
-	d := pb.LineScanService_ServiceDesc
-	d.Streams = slices.Clone(d.Streams)
-	for i := range d.Streams {
-		if d.Streams[i].StreamName == "ScanLines" {
-			d.Streams[i].Handler = func(srv any, stream grpc.ServerStream) error {
-				return srv.(*lineScanServer).scanLines(stream)
-			}
-		}
-	}
-	return &d
+	return withHandlers(pb.LineScanService_ServiceDesc, nil, map[string]grpc.StreamHandler{
+		"ScanLines": func(srv any, stream grpc.ServerStream) error { return srv.(*lineScanServer).scanLines(stream) },
+	})
 }
 
 // ScanLines implements pb.LineScanServiceServer.

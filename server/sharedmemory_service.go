@@ -5,7 +5,6 @@ package server
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"google.golang.org/grpc"
@@ -26,20 +25,19 @@ type sharedMemoryServer struct {
 
 // sharedMemoryDesc is the generated description of the service with a handler that refuses requests as the others do.
 func sharedMemoryDesc() *grpc.ServiceDesc {
-	d := pb.SharedMemoryService_ServiceDesc
-	d.Streams = slices.Clone(d.Streams)
-	d.Streams[0].Handler = func(srv any, stream grpc.ServerStream) error {
-		req := &pb.LeaseRequest{}
-		g := &guarded{v: req}
-		if err := stream.RecvMsg(g); err != nil {
-			return err
-		}
-		if g.err != nil {
-			return g.err
-		}
-		return srv.(*sharedMemoryServer).Lease(req, &grpc.GenericServerStream[pb.LeaseRequest, pb.LeaseResponse]{ServerStream: stream})
-	}
-	return &d
+	return withHandlers(pb.SharedMemoryService_ServiceDesc, nil, map[string]grpc.StreamHandler{
+		"Lease": func(srv any, stream grpc.ServerStream) error {
+			req := &pb.LeaseRequest{}
+			g := &guarded{v: req}
+			if err := stream.RecvMsg(g); err != nil {
+				return err
+			}
+			if g.err != nil {
+				return g.err
+			}
+			return srv.(*sharedMemoryServer).Lease(req, &grpc.GenericServerStream[pb.LeaseRequest, pb.LeaseResponse]{ServerStream: stream})
+		},
+	})
 }
 
 // Lease implements pb.SharedMemoryServiceServer.
