@@ -48,7 +48,8 @@ func checkImage(op, field string, im driver.Image) error {
 	return nil
 }
 
-func checkMaskShape(op string, r driver.MaskRegions, width, height int) error {
+// checkSize checks the Width and Height of an op.
+func checkSize(op string, width, height int) error {
 	switch {
 	case width < 1 || width > driver.MaxSide:
 		return &ArgError{op, "Width", width, fmt.Sprintf("must be 1 to %d", driver.MaxSide)}
@@ -56,6 +57,15 @@ func checkMaskShape(op string, r driver.MaskRegions, width, height int) error {
 		return &ArgError{op, "Height", height, fmt.Sprintf("must be 1 to %d", driver.MaxSide)}
 	case int64(width)*int64(height) > driver.MaxPixels:
 		return &ArgError{op, "Width, Height", fmt.Sprintf("%dx%d", width, height), fmt.Sprintf("have more than %d pixels", driver.MaxPixels)}
+	}
+	return nil
+}
+
+func checkMaskShape(op string, r driver.MaskRegions, width, height int) error {
+	if err := checkSize(op, width, height); err != nil {
+		return err
+	}
+	switch {
 	case int64(len(r.Edges)) > math.MaxInt32:
 		return &ArgError{op, "Regions.Edges", len(r.Edges), fmt.Sprintf("are more than %d", math.MaxInt32)}
 	case int64(len(r.Regions)) > maxRegions:

@@ -15,16 +15,13 @@ func (d *Device) ShadeScratch(n, width, height int, m driver.ShadeMethod) (int64
 }
 
 func (d *Device) shadeScratch(op string, n, width, height int, m driver.ShadeMethod) (int64, error) {
-	switch {
-	case n < 0 || n > 2*driver.MaxPoints:
+	if n < 0 || n > 2*driver.MaxPoints {
 		return 0, &ArgError{op, "Max", n, fmt.Sprintf("must be 0 to %d", 2*driver.MaxPoints)}
-	case width < 1 || width > driver.MaxSide:
-		return 0, &ArgError{op, "Width", width, fmt.Sprintf("must be 1 to %d", driver.MaxSide)}
-	case height < 1 || height > driver.MaxSide:
-		return 0, &ArgError{op, "Height", height, fmt.Sprintf("must be 1 to %d", driver.MaxSide)}
-	case int64(width)*int64(height) > driver.MaxPixels:
-		return 0, &ArgError{op, "Width, Height", fmt.Sprintf("%dx%d", width, height), fmt.Sprintf("have more than %d pixels", driver.MaxPixels)}
-	case m > driver.PerTile:
+	}
+	if err := checkSize(op, width, height); err != nil {
+		return 0, err
+	}
+	if m > driver.PerTile {
 		return 0, &ArgError{op, "Method", uint8(m), "is no method"}
 	}
 	return d.dev.ShadeScratch(n, width, height, m)

@@ -15,16 +15,13 @@ func (d *Device) VoronoiScratch(n, width, height int, m driver.VoronoiMethod) (i
 }
 
 func (d *Device) voronoiScratch(op string, n, width, height int, m driver.VoronoiMethod) (int64, error) {
-	switch {
-	case n < 0 || n > driver.MaxPoints:
+	if n < 0 || n > driver.MaxPoints {
 		return 0, &ArgError{op, "N", n, fmt.Sprintf("must be 0 to %d", driver.MaxPoints)}
-	case width < 1 || width > driver.MaxSide:
-		return 0, &ArgError{op, "Width", width, fmt.Sprintf("must be 1 to %d", driver.MaxSide)}
-	case height < 1 || height > driver.MaxSide:
-		return 0, &ArgError{op, "Height", height, fmt.Sprintf("must be 1 to %d", driver.MaxSide)}
-	case int64(width)*int64(height) > driver.MaxPixels:
-		return 0, &ArgError{op, "Width, Height", fmt.Sprintf("%dx%d", width, height), fmt.Sprintf("have more than %d pixels", driver.MaxPixels)}
-	case m > driver.Banding:
+	}
+	if err := checkSize(op, width, height); err != nil {
+		return 0, err
+	}
+	if m > driver.Banding {
 		return 0, &ArgError{op, "Method", uint8(m), "is no method"}
 	}
 	return d.dev.VoronoiScratch(n, width, height, m)
