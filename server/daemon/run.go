@@ -11,10 +11,12 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"runtime"
 	"sync"
 	"syscall"
 	"time"
 
+	"github.com/polyscan/polyscan/kernels/cpu"
 	"github.com/polyscan/polyscan/server"
 )
 
@@ -90,6 +92,11 @@ func Run(ctx context.Context, name string, f *Flags, stdout, stderr io.Writer, s
 	}
 
 	i := s.Device()
+	if i.Backend == cpu.Name {
+		// The device has its threads by now; this is one more for connections. What a call does to its pixels on the way to the device
+		// and back would else keep them all busy together with an op, and the runtime looks at connections every 10 ms then.
+		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + 1))
+	}
 	for _, l := range listeners {
 		fmt.Fprintf(stdout, "%s: listening on %s\n", name, where(l))
 	}
