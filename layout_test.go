@@ -451,9 +451,14 @@ func walkFiles(root fs.FS, visit func(name string) error) error {
 		switch {
 		case err != nil:
 			return err
+		case name == ".git": // a file in a second working tree
+			if d.IsDir() {
+				return fs.SkipDir
+			}
+			return nil
 		case !d.IsDir():
 			return visit(name)
-		case name == ".git" || name == "bin" || name == "build":
+		case name == "bin" || name == "build":
 			return fs.SkipDir
 		}
 		return nil

@@ -57,10 +57,10 @@ type device struct {
 	ctx         cu.CUContext
 	has         bool // ctx is there
 	modules     []cu.Module
-	kernels     [kernels]cu.Function
-	sharedBytes int  // of dynamic shared memory that a block of mask_reduce_wide can have
-	early       bool // kernels may begin while the one before them ends; they wait for it themselves (after_prior of common.cuh)
-	least       int  // stream priorities: least is the lowest and the greater number
+	kernels     []cu.Function // by kernel
+	sharedBytes int           // of dynamic shared memory that a block of mask_reduce_wide can have
+	early       bool          // kernels may begin while the one before them ends; they wait for it themselves (after_prior of common.cuh)
+	least       int           // stream priorities: least is the lowest and the greater number
 	most        int
 
 	lost  atomic.Pointer[lostError]
@@ -129,6 +129,7 @@ func (d *device) open() error {
 // load loads the kernels into the current context.
 func (d *device) load() error {
 	modules := map[string]cu.Module{}
+	d.kernels = make([]cu.Function, len(kernelNames))
 	for k, at := range kernelNames {
 		m, ok := modules[at.file]
 		if !ok {

@@ -3,7 +3,11 @@
 
 package cuda
 
-import "github.com/polyscan/polyscan/kernels/driver"
+import (
+	"reflect"
+
+	"github.com/polyscan/polyscan/kernels/driver"
+)
 
 // Constants of the kernels, by the names they have there.
 const (
@@ -87,7 +91,7 @@ type (
 const rasterItemsBytes = 92
 
 // A kernel is one of those in the fatbins.
-type kernel uint8
+type kernel uint16
 
 const (
 	prepareRowSpans kernel = iota
@@ -122,50 +126,65 @@ const (
 	reduceGlobalH
 	reduceGlobalHM
 
-	kernels // how many there are
+	maskKernels // how many of them are for masks
 )
 
-// kernelNames says what a kernel is called and in which fatbin, and so which source, it is.
-var kernelNames = func() (at [kernels]kernelName) {
-	copy(at[:], listedKernels[:])
+// kernelNames says what a kernel is called and in which fatbin, and so which source, it is: those for masks, and then those
+// that the files of other ops list.
+var kernelNames = func() []kernelName {
+	at := make([]kernelName, maskKernels)
+	copy(at, listedKernels[:])
 	for k := reduceGray8; k < reduceEach; k++ {
-		at[k+reduceEach-reduceGray8] = kernelName{at[k].file, at[k].name + "_each"}
+		at[k+reduceEach-reduceGray8] = kernelName{file: at[k].file, name: at[k].name + "_each"}
 	}
-	at[reduceWideH] = kernelName{"mask_reduce", "mask_reduce_wide_h"}
-	at[reduceWideHM] = kernelName{"mask_reduce", "mask_reduce_wide_hm"}
-	at[reduceGlobalH] = kernelName{"mask_reduce", "mask_reduce_global_h"}
-	at[reduceGlobalHM] = kernelName{"mask_reduce", "mask_reduce_global_hm"}
+	at[reduceWideH] = kernelName{file: "mask_reduce", name: "mask_reduce_wide_h"}
+	at[reduceWideHM] = kernelName{file: "mask_reduce", name: "mask_reduce_wide_hm"}
+	at[reduceGlobalH] = kernelName{file: "mask_reduce", name: "mask_reduce_global_h"}
+	at[reduceGlobalHM] = kernelName{file: "mask_reduce", name: "mask_reduce_global_hm"}
 	return at
 }()
 
-type kernelName struct{ file, name string }
+type kernelName struct {
+	file, name string
+	params     reflect.Type // of what listKernel lists
+}
+
+// A kernelFor is a kernel whose parameters are a P.
+type kernelFor[P any] struct{ kernel }
+
+// listKernel adds a kernel of a source file to those that each device loads, for a variable of a file of an op. P holds its
+// parameters as they lie in memory.
+func listKernel[P any](file, name string) kernelFor[P] {
+	kernelNames = append(kernelNames, kernelName{file, name, reflect.TypeFor[P]()})
+	return kernelFor[P]{kernel(len(kernelNames) - 1)}
+}
 
 var listedKernels = [reduceEach]kernelName{
-	prepareRowSpans:          {"mask_prepare", "mask_prepare_row_spans"},
-	prepareNaive:             {"mask_prepare", "mask_prepare_naive"},
-	prepareTiled:             {"mask_prepare", "mask_prepare_tiled"},
-	prepareEdgeFiltered:      {"mask_prepare", "mask_prepare_edge_filtered"},
-	prepareTiledEdgeFiltered: {"mask_prepare", "mask_prepare_tiled_edge_filtered"},
-	preparePrefix:            {"mask_prepare", "mask_prepare_prefix"},
-	rasterRowSpans:           {"mask_raster", "mask_raster_row_spans"},
-	rasterNaive:              {"mask_raster", "mask_raster_naive"},
-	rasterTiled:              {"mask_raster", "mask_raster_tiled"},
-	rasterEdgeFiltered:       {"mask_raster", "mask_raster_edge_filtered"},
-	rasterTiledEdgeFiltered:  {"mask_raster", "mask_raster_tiled_edge_filtered"},
-	rasterItems:              {"mask_raster", "mask_raster_items"},
-	reduceClear:              {"mask_reduce", "mask_reduce_clear"},
-	reduceGray8:              {"mask_reduce", "mask_reduce_gray8"},
-	reduceGray8M:             {"mask_reduce", "mask_reduce_gray8_m"},
-	reduceGray8H:             {"mask_reduce", "mask_reduce_gray8_h"},
-	reduceGray8HM:            {"mask_reduce", "mask_reduce_gray8_hm"},
-	reduceGray16:             {"mask_reduce", "mask_reduce_gray16"},
-	reduceGray16M:            {"mask_reduce", "mask_reduce_gray16_m"},
-	reduceGray16H:            {"mask_reduce", "mask_reduce_gray16_h"},
-	reduceGray16HM:           {"mask_reduce", "mask_reduce_gray16_hm"},
-	reduceAny8:               {"mask_reduce", "mask_reduce_any8"},
-	reduceAny8M:              {"mask_reduce", "mask_reduce_any8_m"},
-	reduceAny8H:              {"mask_reduce", "mask_reduce_any8_h"},
-	reduceAny8HM:             {"mask_reduce", "mask_reduce_any8_hm"},
+	prepareRowSpans:          {file: "mask_prepare", name: "mask_prepare_row_spans"},
+	prepareNaive:             {file: "mask_prepare", name: "mask_prepare_naive"},
+	prepareTiled:             {file: "mask_prepare", name: "mask_prepare_tiled"},
+	prepareEdgeFiltered:      {file: "mask_prepare", name: "mask_prepare_edge_filtered"},
+	prepareTiledEdgeFiltered: {file: "mask_prepare", name: "mask_prepare_tiled_edge_filtered"},
+	preparePrefix:            {file: "mask_prepare", name: "mask_prepare_prefix"},
+	rasterRowSpans:           {file: "mask_raster", name: "mask_raster_row_spans"},
+	rasterNaive:              {file: "mask_raster", name: "mask_raster_naive"},
+	rasterTiled:              {file: "mask_raster", name: "mask_raster_tiled"},
+	rasterEdgeFiltered:       {file: "mask_raster", name: "mask_raster_edge_filtered"},
+	rasterTiledEdgeFiltered:  {file: "mask_raster", name: "mask_raster_tiled_edge_filtered"},
+	rasterItems:              {file: "mask_raster", name: "mask_raster_items"},
+	reduceClear:              {file: "mask_reduce", name: "mask_reduce_clear"},
+	reduceGray8:              {file: "mask_reduce", name: "mask_reduce_gray8"},
+	reduceGray8M:             {file: "mask_reduce", name: "mask_reduce_gray8_m"},
+	reduceGray8H:             {file: "mask_reduce", name: "mask_reduce_gray8_h"},
+	reduceGray8HM:            {file: "mask_reduce", name: "mask_reduce_gray8_hm"},
+	reduceGray16:             {file: "mask_reduce", name: "mask_reduce_gray16"},
+	reduceGray16M:            {file: "mask_reduce", name: "mask_reduce_gray16_m"},
+	reduceGray16H:            {file: "mask_reduce", name: "mask_reduce_gray16_h"},
+	reduceGray16HM:           {file: "mask_reduce", name: "mask_reduce_gray16_hm"},
+	reduceAny8:               {file: "mask_reduce", name: "mask_reduce_any8"},
+	reduceAny8M:              {file: "mask_reduce", name: "mask_reduce_any8_m"},
+	reduceAny8H:              {file: "mask_reduce", name: "mask_reduce_any8_h"},
+	reduceAny8HM:             {file: "mask_reduce", name: "mask_reduce_any8_hm"},
 }
 
 // smallRegions decides whether each of so many regions gets a block, where the largest has room for so many items, rather

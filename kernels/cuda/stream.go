@@ -372,3 +372,8 @@ func (s *stream) launch(k kernel, gx, gy, threads, shared int, params unsafe.Poi
 	s.dirty, s.kernelLast = true, true
 	return s.dev.checkCode(kernelNames[k].name, launch(s.dev.kernels[k], gx, gy, threads, shared, s.cu, early, params, bytes))
 }
+
+// launch enqueues the kernel on a grid of gx*gy blocks of so many threads, with so many bytes of dynamic shared memory.
+func (k kernelFor[P]) launch(s *stream, gx, gy, threads, shared int, params *P) error {
+	return s.launch(k.kernel, gx, gy, threads, shared, unsafe.Pointer(params), unsafe.Sizeof(*params))
+}
