@@ -28,6 +28,7 @@ const (
 	// inlineBytes is how much an op may copy on the host for the goroutine that calls it to do so: half a ring, some
 	// 300 µs. More goes to the worker, where it can be stopped.
 	inlineBytes = slotCount / 2 * slotBytes
+	faultBytes  = 8
 )
 
 // task is an op with its arguments bound.
@@ -60,6 +61,7 @@ type stream struct {
 	cu         cu.Stream
 	drained    cu.Event
 	ring       ring
+	faults     []byte // page-locked: where kernels report a fault, 8 bytes
 	head       []byte // what MaskPrepare writes of a set
 	last       string // the op that was enqueued last
 	fresh      bool   // something was enqueued since the last Wait
@@ -171,12 +173,42 @@ func (s *stream) open() error {
 		s.drained = cu.Event{}
 		return s.dev.check("cuEventCreate", err)
 	}
-	return s.ring.open(s)
+	if err := s.ring.open(s); err != nil {
+		return err
+	}
+	b, code := hostAlloc(faultBytes)
+	if err := s.dev.checkCode("cuMemHostAlloc", code); err != nil {
+		return err
+	}
+	s.faults = b
+	*s.fault() = 0
+	return nil
+}
+
+// fault is where kernels report what they find wrong, and faultAt its address for them.
+func (s *stream) fault() *fault   { return (*fault)(unsafe.Pointer(unsafe.SliceData(s.faults))) }
+func (s *stream) faultAt() uint64 { return uint64(uintptr(unsafe.Pointer(s.fault()))) }
+
+// failFaulty notes the fault that kernels reported, if they did, of a stream that has drained.
+func (s *stream) failFaulty() (found bool) {
+	f := *s.fault()
+	if f == 0 {
+		return false
+	}
+	*s.fault() = 0
+	s.fail(f.op(), f)
+	return true
 }
 
 // free gives back what open made. In a lost context it can't, and what is there goes with the context.
 func (s *stream) free() error {
 	err := s.ring.close()
+	if s.faults != nil {
+		if e := failedCode("cuMemFreeHost", hostFree(s.faults)); err == nil {
+			err = e
+		}
+		s.faults = nil
+	}
 	if s.drained != (cu.Event{}) {
 		if e := failed("cuEventDestroy", cu.DestroyEvent(&s.drained)); err == nil {
 			err = e
@@ -259,8 +291,9 @@ func (s *stream) await(e cu.Event) error {
 	return s.dev.checkCode("cuEventSynchronize", awaitEvent(e, spinGPU))
 }
 
-// drain waits until the GPU has done all it was given. Then it hands on what was downloaded, or drops it. The GPU of a
-// lost device does nothing any more.
+// drain waits until the GPU has done all it was given. Then it hands on what was downloaded, or drops it, which it also does
+// where a kernel reported a fault: what was enqueued behind that ran all the same, on whatever was there. The GPU of a lost
+// device does nothing any more.
 func (s *stream) drain(drop bool) error {
 	var err error
 	if s.dirty {
@@ -271,6 +304,9 @@ func (s *stream) drain(drop bool) error {
 			}
 		}
 		s.dirty = false
+		if err == nil && s.failFaulty() {
+			drop = true
+		}
 	}
 	s.ring.finish(drop || err != nil)
 	return err

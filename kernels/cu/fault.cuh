@@ -1,0 +1,15 @@
+// Faults: how kernels tell the host that what an op was given is wrong where only the device can see it, without anybody
+// waiting for the answer. Keep the codes in sync with kernels/cuda/fault_layout.go; a Go test compares them.
+#pragma once
+
+#include "common.cuh"
+
+#define FAULT_SHADE_COUNT 1
+#define FAULT_SHADE_POINT 2
+#define FAULT_SHADE_TRIANGLE 3
+
+// report writes which entry is wrong to the stream's place for it, which is memory of the host: the device reads it never.
+// Of several reports any one stays. A kernel that reports goes on, or ends, without touching what it must not.
+__device__ __forceinline__ void report(u64 *fault, u32 code, u64 index) {
+    *(volatile u64 *)fault = (u64)code << 48 | (index & 0xffffffffffffull);
+}

@@ -1,0 +1,43 @@
+package cuda
+
+import "fmt"
+
+// A fault is what a kernel found wrong with what an op was given: a code in the high 16 bits, and below it which entry. 0 is
+// none. See fault.cuh.
+type fault uint64
+
+// Codes of faults, by the names they have there. Code 0 is none.
+const (
+	faultShadeCount = 1 + iota
+	faultShadePoint
+	faultShadeTriangle
+)
+
+// faultOps says which op reports a code, and faultTexts what is wrong, with the number of the entry.
+var (
+	faultOps   = [...]string{faultShadeCount: "Shade", faultShadePoint: "Shade", faultShadeTriangle: "Shade"}
+	faultTexts = [...]string{
+		faultShadeCount:    "Count = %d: is more than Max",
+		faultShadePoint:    "Points[%d]: is beyond the image",
+		faultShadeTriangle: "Triangles[%d]: has a corner that is no point",
+	}
+)
+
+// split is the code and the entry.
+func (f fault) split() (code int, index uint64) { return int(f >> 48), uint64(f & (1<<48 - 1)) }
+
+// op is the one that reported it.
+func (f fault) op() string {
+	if code, _ := f.split(); code < len(faultOps) {
+		return faultOps[code]
+	}
+	return "kernel"
+}
+
+func (f fault) Error() string {
+	code, index := f.split()
+	if code == 0 || code >= len(faultTexts) {
+		return fmt.Sprintf("unknown fault %#x", uint64(f))
+	}
+	return fmt.Sprintf(faultTexts[code], index)
+}
