@@ -6,7 +6,7 @@
 // [Driver] opens devices. A device has a CUDA context of its own, so that one that was lost can be closed and opened
 // again. A stream is a CUDA stream and a worker, a goroutine on an OS thread of its own. Ops enqueue copies and kernels on
 // the goroutine that calls them, or on the worker where they keep the host busy, and Wait waits for the GPU. Copies go
-// through page-locked memory that belongs to the stream, unless the host memory is page-locked itself (AllocHost). Nothing
+// through page-locked memory that belongs to the stream, unless the host memory is page-locked itself (RegisterHost). Nothing
 // is allocated on the device or page-locked by an op. Streams tell how long the GPU takes (driver.Timer).
 //
 // All results are integers and do not depend on how the work was spread over the GPU.

@@ -7,7 +7,6 @@ package cuda
 import (
 	"errors"
 	"fmt"
-	"math"
 	"sort"
 	"sync"
 	"sync/atomic"
@@ -198,33 +197,6 @@ func rangeOfBytes(b []byte) pinnedRange {
 	return pinnedRange{from, from + uintptr(len(b))}
 }
 
-var _ driver.HostAllocator = (*device)(nil)
-
-// AllocHost returns page-locked host memory, aligned to pages. Uploads from it and downloads to it go without the copy
-// that others take on the way.
-func (d *device) AllocHost(bytes int) ([]byte, error) {
-	if bytes < 1 || bytes > math.MaxInt-driver.Align {
-		return nil, fmt.Errorf("cuda: host memory of %d bytes: %w", bytes, driver.ErrOutOfMemory)
-	}
-	b, err := d.lockHost(bytes)
-	if err != nil {
-		return nil, fmt.Errorf("cuda: host memory of %d bytes: %w", bytes, err)
-	}
-	d.addPinned(rangeOfBytes(b))
-	return b, nil
-}
-
-// FreeHost implements driver.HostAllocator.
-func (d *device) FreeHost(b []byte) error {
-	if !d.dropPinned(rangeOfBytes(b[:cap(b)])) {
-		return errors.New("cuda: FreeHost of memory that AllocHost did not return")
-	}
-	if err := d.unlockHost(b); err != nil {
-		return fmt.Errorf("cuda: %w", err)
-	}
-	return nil
-}
-
 var _ driver.HostRegistrar = (*device)(nil)
 
 // RegisterHost implements driver.HostRegistrar.
@@ -282,22 +254,4 @@ func (d *device) isPinned(b []byte) bool {
 	r := rangeOfBytes(b)
 	i := sort.Search(len(d.pinned), func(i int) bool { return d.pinned[i].to >= r.to })
 	return i < len(d.pinned) && d.pinned[i].from <= r.from
-}
-
-// lockHost and unlockHost reserve and free page-locked host memory.
-func (d *device) lockHost(bytes int) (b []byte, err error) {
-	err = d.do(func() error {
-		var code int
-		b, code = hostAlloc(bytes)
-		return d.checkCode("cuMemHostAlloc", code)
-	})
-	return b, err
-}
-
-// unlockHost frees page-locked memory. That of a lost device goes with its context.
-func (d *device) unlockHost(b []byte) error {
-	if d.lost.Load() != nil {
-		return nil
-	}
-	return d.do(func() error { return d.checkCode("cuMemFreeHost", hostFree(b)) })
 }

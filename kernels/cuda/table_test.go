@@ -467,9 +467,8 @@ func (b *bench) strips(rows int) {
 	n, row0 := int64(p.Stride)*int64(rows), p.Height/4
 	dst := part(b.frames[0], int64(row0)*int64(p.Stride), n)
 	src := p.Pixels[row0*p.Stride:][:n]
-	pinned, err := b.dev.AllocHost(int(n))
-	b.must(err)
-	defer func() { b.must(b.dev.FreeHost(pinned)) }()
+	pinned, unlock := pageLocked(b.t, b.dev, int(n))
+	defer func() { b.must(unlock()) }()
 	copy(pinned, src)
 	op := b.w.reduce(devicetest.Strip{Row0: row0, Height: rows}, true)
 	op.Frame.Data = dst

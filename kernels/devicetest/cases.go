@@ -73,12 +73,15 @@ func Cases(seed uint64, n int) []Case {
 			}, "what %#x %s", uint32(what), formatName(f))
 		}
 	}
-	for _, heights := range [][]int{{1}, {1, 0}, {7}, {32, 1}, {33, 31}} {
+	for _, c := range []struct {
+		rows    int
+		heights []int
+	}{{24, []int{1}}, {100, []int{1, 0}}, {100, []int{7}}, {100, []int{32, 1}}, {100, []int{33, 31}}} {
 		put(false, func(g *rand.Rand) *Problem {
-			p := frame(g, 70, 100, driver.RGB8, someContent)
+			p := frame(g, 70, c.rows, driver.RGB8, someContent)
 			scribbles(g, p, 3)
-			return p.all().cut(g, heights)
-		}, "strips of %v", heights)
+			return p.all().cut(g, c.heights)
+		}, "strips of %v", c.heights)
 	}
 	for i := range 6 {
 		put(false, func(g *rand.Rand) *Problem {

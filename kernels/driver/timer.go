@@ -25,13 +25,3 @@ type Timer interface {
 	// Launch has the device do nothing: what handing something to it costs.
 	Launch() error
 }
-
-// HostAllocator is implemented by devices that copy faster from and to host memory of their own, such as page-locked memory.
-// Find it with a type assertion on a [Device].
-type HostAllocator interface {
-	// AllocHost reserves host memory for use in Upload and Download, whole or in parts. It is slow, and counts against
-	// what the system can page out: for frames that are written again and again.
-	AllocHost(bytes int) ([]byte, error)
-	// FreeHost gives back what AllocHost returned, whole, before the device is closed. No op may still use it.
-	FreeHost(b []byte) error
-}
