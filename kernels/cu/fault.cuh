@@ -7,6 +7,9 @@
 #define FAULT_SHADE_COUNT 1
 #define FAULT_SHADE_POINT 2
 #define FAULT_SHADE_TRIANGLE 3
+#define FAULT_DIFFUSION_SETUP_FLAGS 4
+#define FAULT_DIFFUSION_SOLVE_SETUP 5
+#define FAULT_DIFFUSION_SOLVE_START 6
 
 // report writes which entry is wrong to the stream's place for it, which is memory of the host: the device reads it never.
 // Of several reports any one stays. A kernel that reports goes on, or ends, without touching what it must not.

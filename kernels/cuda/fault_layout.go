@@ -11,15 +11,22 @@ const (
 	faultShadeCount = 1 + iota
 	faultShadePoint
 	faultShadeTriangle
+	faultDiffusionSetupFlags
+	faultDiffusionSolveSetup
+	faultDiffusionSolveStart
 )
 
 // faultOps says which op reports a code, and faultTexts what is wrong, with the number of the entry.
 var (
-	faultOps   = [...]string{faultShadeCount: "Shade", faultShadePoint: "Shade", faultShadeTriangle: "Shade"}
+	faultOps = [...]string{faultShadeCount: "Shade", faultShadePoint: "Shade", faultShadeTriangle: "Shade",
+		faultDiffusionSetupFlags: "DiffusionSetup", faultDiffusionSolveSetup: "DiffusionSolve", faultDiffusionSolveStart: "DiffusionSolve"}
 	faultTexts = [...]string{
-		faultShadeCount:    "Count = %d: is more than Max",
-		faultShadePoint:    "Points[%d]: is beyond the image",
-		faultShadeTriangle: "Triangles[%d]: has a corner that is no point",
+		faultShadeCount:          "Count = %d: is more than Max",
+		faultShadePoint:          "Points[%d]: is beyond the image",
+		faultShadeTriangle:       "Triangles[%d]: has a corner that is no point",
+		faultDiffusionSetupFlags: "Flags[%d]: mean nothing, or need Grid.Barriers",
+		faultDiffusionSolveSetup: "Setup: is not what a DiffusionSetup made for this grid (its magic is %d)",
+		faultDiffusionSolveStart: "Start: there is nothing in State to continue with (its magic is %d)",
 	}
 )
 

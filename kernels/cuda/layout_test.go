@@ -185,6 +185,8 @@ func parseAll(t *testing.T, src map[string]string) *parser {
 		{"common.cuh", "Band", band{}},
 		{"common.cuh", "View", view{}},
 		{"mask_reduce.cu", "ReduceArgs", reduceArgs{}},
+		{"diffusion.cuh", "DiffusionHeader", diffusionHeader{}},
+		{"diffusion.cuh", "DiffusionStatus", driver.DiffusionStatus{}},
 	} {
 		c := p.readStruct(t, src[s.file], s.name)
 		if err := differ(c, reflect.TypeOf(s.twin), c.size); err != nil {

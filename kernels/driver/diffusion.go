@@ -100,7 +100,7 @@ type DiffusionStatus struct {
 	Ratio     float32 // of that and the update before, 0.5 for the first cycle, and less than 1; of the methods of the seed at least 0.9
 	Estimate  float32 // of the error: Update / (1 - Ratio). Without barriers it is that before the last cycle, and so a bound; with them it is none
 	Residual  float32 // sum over the open edges of a pixel of the differences across; 0 where the solution is exact
-	_, _      uint32
+	_         uint64
 }
 
 // DiffusionSolve solves for the pixels that are not fixed: each is to be the mean of its neighbours across open edges. The
