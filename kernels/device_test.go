@@ -512,6 +512,8 @@ func TestQueueAfterItsJob(t *testing.T) {
 		"MaskRaster":   q.MaskRaster(driver.MaskRaster{Prepared: b.Slice(), Dst: im}),
 		"Triangulate":  q.Triangulate(driver.Triangulate{Count: b.Range(0, 4).Slice(), Scratch: b.Slice()}),
 		"Voronoi":      q.Voronoi(driver.Voronoi{Width: 1, Height: 1, Labels: b.Range(0, 4).Slice(), Scratch: b.Slice()}),
+		"CurveRaster":  q.CurveRaster(driver.CurveRaster{Width: 1, Height: 1, Channels: 1, Flags: b.Range(0, 1).Slice(), Values: b.Range(0, 4).Slice(), Scratch: b.Slice()}),
+		"Blur":         q.Blur(driver.Blur{Width: 1, Height: 1, Channels: 1, Scale: 1, Src: b.Range(0, 4).Slice(), Sigma: b.Range(0, 4).Slice(), Dst: b.Range(256, 260).Slice(), Scratch: b.Slice()}),
 		"Free":         Free(q, b),
 		"Wait":         q.Wait(),
 		"Yield":        q.Yield(),

@@ -91,6 +91,8 @@ type brokenStream struct {
 
 	diffuse   func(driver.DiffusionSolve) error
 	diffuseUp func(driver.DiffusionSetup) error
+	curves    func(driver.CurveRaster) error
+	blur      func(driver.Blur) error
 
 	wait   func(context.Context) error
 	closed func() error
@@ -639,7 +641,7 @@ func mistakes() []mistake {
 		ms = append(ms, mistake{part: "shared", name: "one more", says: "Count", cases: []string{"sample hole"},
 			drv: Perturb(Oracle(), Perturbation{Stats: func(_ driver.MaskReduce, s []driver.MaskStats) { s[0].Count++ }})})
 	}
-	return append(ms, diffusionMistakes()...)
+	return append(append(ms, diffusionMistakes()...), curveMistakes()...)
 }
 
 // keptMem is memory that Free does not free.

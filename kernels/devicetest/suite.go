@@ -92,6 +92,8 @@ var parts = []struct {
 	{"triangulate", on(Suite.triangulate)},
 	{"voronoi", on(Suite.voronoi)},
 	{"diffusion", on(Suite.diffusion)},
+	{"curves", on(Suite.curves)},
+	{"blur", on(Suite.blur)},
 	{"edges", on(Suite.edges)},
 	{"vertices", on(Suite.vertices)},
 	{"shade", on(Suite.shade)},

@@ -183,6 +183,16 @@ func (s *wrappedStream) DiffusionSolve(op driver.DiffusionSolve) error {
 	return s.op(Event{Op: "DiffusionSolve", Bytes: n, Args: op}, func() error { return s.Stream.DiffusionSolve(op) })
 }
 
+func (s *wrappedStream) CurveRaster(op driver.CurveRaster) error {
+	n := op.Flags.Len + op.Values.Len
+	return s.op(Event{Op: "CurveRaster", Bytes: n, Args: op}, func() error { return s.Stream.CurveRaster(op) })
+}
+
+func (s *wrappedStream) Blur(op driver.Blur) error {
+	n := op.Src.Len + op.Sigma.Len + op.Dst.Len
+	return s.op(Event{Op: "Blur", Bytes: n, Args: op}, func() error { return s.Stream.Blur(op) })
+}
+
 func (s *wrappedStream) Wait(ctx context.Context) error {
 	start := time.Now()
 	err := s.Stream.Wait(ctx)

@@ -103,6 +103,8 @@ type Stream interface {
 
 	DiffusionSetup(DiffusionSetup) error
 	DiffusionSolve(DiffusionSolve) error
+	CurveRaster(CurveRaster) error
+	Blur(Blur) error
 
 	// Wait blocks until everything enqueued is done. When ctx ends first, work that has not begun is dropped,
 	// work that can stop early does, and Wait returns ctx's cause; but it never returns before the stream has

@@ -1,0 +1,193 @@
+// Blur: a pyramid of means, and mixes of its levels. Each product is converted to float32 before it is added to, which keeps the
+// compiler from fusing the two: the result is the same on every machine, and on other backends, which keep to the same order.
+
+package cpu
+
+import (
+	"fmt"
+
+	"github.com/polyscan/polyscan/kernels/driver"
+)
+
+func (s *stream) Blur(op driver.Blur) error {
+	return s.enqueue("Blur", func(stop *stopFlag) error { return s.dev.blur(op, stop) })
+}
+
+// blurKernels is how many kernels are mixed: three of the image itself, and the levels.
+const blurKernels = 3 + driver.BlurLevels
+
+// blurVariance are their variances.
+var blurVariance = func() (v [blurKernels]float32) {
+	v[1], v[2] = 0.5, 1
+	for l := 1; l <= driver.BlurLevels; l++ {
+		v[2+l] = float32(float64(int(2)<<(2*l)-1) / 3)
+	}
+	return v
+}()
+
+// plane is a plane of values.
+type plane struct {
+	v    []float32
+	w, h int
+}
+
+// at clamps.
+func (p *plane) at(x, y int) float32 {
+	return p.v[min(max(y, 0), p.h-1)*p.w+min(max(x, 0), p.w-1)]
+}
+
+func mean5(a, b, c, d, e float32) float32 {
+	return ((a + e) + 4*(b+d) + float32(6*c)) * (1.0 / 16)
+}
+
+func mean3(a, b, c float32) float32 { return ((a + c) + 2*b) * (1.0 / 4) }
+
+// mean5x5 is that around a pixel: of rows, and of those a column.
+func (p *plane) mean5x5(x, y int) float32 {
+	var r [5]float32
+	for k := range r {
+		y := y + k - 2
+		r[k] = mean5(p.at(x-2, y), p.at(x-1, y), p.at(x, y), p.at(x+1, y), p.at(x+2, y))
+	}
+	return mean5(r[0], r[1], r[2], r[3], r[4])
+}
+
+func (p *plane) mean3x3(x, y int) float32 {
+	var r [3]float32
+	for k := range r {
+		y := y + k - 1
+		r[k] = mean3(p.at(x-1, y), p.at(x, y), p.at(x+1, y))
+	}
+	return mean3(r[0], r[1], r[2])
+}
+
+// splineWeights are 6*8^l times those of a cubic B-spline, (x mod 2^l)/2^l of a pixel of the level behind the second: whole numbers
+// below 2^24.
+func splineWeights(x, l int) [4]float32 {
+	n := int32(1) << l
+	m := int32(x) & (n - 1)
+	k := n - m
+	return [4]float32{
+		float32(k * k * k),
+		float32(3*m*m*m - 6*n*m*m + 4*n*n*n),
+		float32(3*k*k*k - 6*n*k*k + 4*n*n*n),
+		float32(m * m * m),
+	}
+}
+
+func dot4(w *[4]float32, a, b, c, d float32) float32 {
+	return float32(w[0]*a) + float32(w[1]*b) + float32(w[2]*c) + float32(w[3]*d)
+}
+
+// spline is level l at pixel (x, y) of the image.
+func (p *plane) spline(x, y, l int) float32 {
+	wx, wy := splineWeights(x, l), splineWeights(y, l)
+	scale := 1 / float32(int32(6)<<(3*l))
+	x, y = x>>l, y>>l
+	var r [4]float32
+	for k := range r {
+		y := y + k - 1
+		r[k] = dot4(&wx, p.at(x-1, y), p.at(x, y), p.at(x+1, y), p.at(x+2, y)) * scale
+	}
+	return dot4(&wy, r[0], r[1], r[2], r[3]) * scale
+}
+
+func (d *device) blur(op driver.Blur, stop *stopFlag) error {
+	n := op.Width * op.Height
+	src, err := viewAs[float32](op.Src, "Src", n*op.Channels)
+	if err != nil {
+		return err
+	}
+	sigma, err := floatsAt(op.Sigma, "Sigma", n)
+	if err != nil {
+		return err
+	}
+	dst, err := viewAs[float32](op.Dst, "Dst", n*op.Channels)
+	if err != nil {
+		return err
+	}
+	scratch, err := room(op.Scratch, "Scratch", op.ScratchBytes())
+	if err != nil {
+		return err
+	}
+	// Levels of each channel, the image first.
+	var planes [driver.MaxDiffusionChannels][driver.BlurLevels + 1]plane
+	for c := range op.Channels {
+		planes[c][0] = plane{src[c*n:][:n], op.Width, op.Height}
+	}
+	off := int64(0)
+	for l := 1; l <= driver.BlurLevels; l++ {
+		w, h := (planes[0][l-1].w+1)/2, (planes[0][l-1].h+1)/2
+		for c := range op.Channels {
+			planes[c][l] = plane{sliceAt[float32](scratch, off+int64(4*c*w*h), w*h), w, h}
+		}
+		off += (int64(4*op.Channels*w*h) + driver.Align - 1) &^ (driver.Align - 1)
+		err := d.bands("Blur", h, 30*w*op.Channels, stop, func(from, to int) {
+			for c := range op.Channels {
+				p := &planes[c][l-1]
+				for y := from; y < to; y++ {
+					for x := range w {
+						planes[c][l].v[y*w+x] = p.mean5x5(2*x, 2*y)
+					}
+				}
+			}
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return d.bands("Blur", op.Height, 60*op.Width*op.Channels, stop, func(from, to int) {
+		for y := from; y < to; y++ {
+			for x := range op.Width {
+				i := y*op.Width + x
+				k, f := blurMix(sigma[i], op.Scale)
+				for c := range op.Channels {
+					if f == 0 && k == 0 {
+						dst[c*n+i] = src[c*n+i]
+						continue
+					}
+					a, b := blurred(&planes[c], k, x, y), blurred(&planes[c], k+1, x, y)
+					dst[c*n+i] = a + float32((b-a)*f)
+				}
+			}
+		}
+	})
+}
+
+// blurMix says how far to go from kernel k to the next.
+func blurMix(sigma, scale float32) (k int, f float32) {
+	s := float32(sigma * scale)
+	if !(s > 0) {
+		return 0, 0
+	}
+	s = min(s, driver.MaxBlurSigma)
+	v := float32(s * s)
+	for k = 0; v >= blurVariance[k+1]; k++ {
+	}
+	return k, (v - blurVariance[k]) / (blurVariance[k+1] - blurVariance[k])
+}
+
+// blurred is what kernel k makes of a pixel.
+func blurred(levels *[driver.BlurLevels + 1]plane, k, x, y int) float32 {
+	switch k {
+	case 0:
+		return levels[0].at(x, y)
+	case 1:
+		return levels[0].mean3x3(x, y)
+	case 2:
+		return levels[0].mean5x5(x, y)
+	}
+	return levels[k-2].spline(x, y, k-2)
+}
+
+// floatsAt views a slice that starts at a whole float32.
+func floatsAt(s driver.Slice, field string, n int) ([]float32, error) {
+	b, err := view(s, field)
+	if err != nil {
+		return nil, err
+	}
+	if len(b) != 4*n || s.Off%4 != 0 {
+		return nil, fmt.Errorf("%s: %d bytes at %d are not %d values", field, len(b), s.Off, n)
+	}
+	return sliceAt[float32](b, 0, n), nil
+}
