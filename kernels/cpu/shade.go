@@ -70,30 +70,8 @@ func (d *device) shade(op driver.Shade, stop *stopFlag) error {
 		return err
 	}
 	v := &shading{Shade: op, pixel: op.Src.Format.PixelBytes()}
-	if v.src, err = checkImage(op.Src, "Src"); err != nil {
+	if err := v.view(op.Src, "Src", op.Dst, op.Points, op.N, op.Triangles, op.Max, op.Count, op.Colors); err != nil {
 		return err
-	}
-	if v.dst, err = checkImage(op.Dst, "Dst"); err != nil {
-		return err
-	}
-	if op.Dst.Width != op.Src.Width || op.Dst.Height != op.Src.Height || op.Dst.Format != op.Src.Format {
-		return fmt.Errorf("Dst: %dx%d, %v: must be as Src, %dx%d, %v", op.Dst.Width, op.Dst.Height, op.Dst.Format, op.Src.Width, op.Src.Height, op.Src.Format)
-	}
-	if v.points, err = viewAs[driver.Point](op.Points, "Points", op.N); err != nil {
-		return err
-	}
-	if v.triangles, err = viewAs[driver.Triangle](op.Triangles, "Triangles", op.Max); err != nil {
-		return err
-	}
-	count, err := viewAs[uint32](op.Count, "Count", 1)
-	if err != nil {
-		return err
-	}
-	if v.colors, err = view(op.Colors, "Colors"); err != nil {
-		return err
-	}
-	if len(v.colors) != op.Max*v.pixel {
-		return fmt.Errorf("Colors: %d bytes are not %d pixels of %d", len(v.colors), op.Max, v.pixel)
 	}
 	scratch, err := view(op.Scratch, "Scratch")
 	if err != nil {
@@ -102,18 +80,47 @@ func (d *device) shade(op driver.Shade, stop *stopFlag) error {
 	if int64(len(scratch)) < need || need > 0 && !aligned(scratch) {
 		return fmt.Errorf("Scratch: %d bytes at %d are not %d, aligned", len(scratch), op.Scratch.Off, need)
 	}
-	if int64(count[0]) > int64(op.Max) {
-		return fmt.Errorf("Count = %d: is more than Max, %d", count[0], op.Max)
-	}
-	v.triangles = v.triangles[:count[0]]
-	if err := v.check(); err != nil {
-		return err
-	}
 	if op.Method == driver.PerTile {
 		v.plan(scratch)
 		return d.shadeTiles(v, stop)
 	}
 	return d.eachTriangle(v, 0, len(v.triangles), stop, v.triangle)
+}
+
+// view looks at the memory of what is read and written, and checks the triangles.
+func (v *shading) view(
+	src driver.Image, name string, dst driver.Image, points driver.Slice, n int, triangles driver.Slice, most int, count, colors driver.Slice,
+) (err error) {
+	if v.src, err = checkImage(src, name); err != nil {
+		return err
+	}
+	if v.dst, err = checkImage(dst, "Dst"); err != nil {
+		return err
+	}
+	if dst.Width != src.Width || dst.Height != src.Height || dst.Format != src.Format {
+		return fmt.Errorf("Dst: %dx%d, %v: must be as %s, %dx%d, %v", dst.Width, dst.Height, dst.Format, name, src.Width, src.Height, src.Format)
+	}
+	if v.points, err = viewAs[driver.Point](points, "Points", n); err != nil {
+		return err
+	}
+	if v.triangles, err = viewAs[driver.Triangle](triangles, "Triangles", most); err != nil {
+		return err
+	}
+	number, err := viewAs[uint32](count, "Count", 1)
+	if err != nil {
+		return err
+	}
+	if v.colors, err = view(colors, "Colors"); err != nil {
+		return err
+	}
+	if len(v.colors) != most*v.pixel {
+		return fmt.Errorf("Colors: %d bytes are not %d pixels of %d", len(v.colors), most, v.pixel)
+	}
+	if int64(number[0]) > int64(most) {
+		return fmt.Errorf("Count = %d: is more than Max, %d", number[0], most)
+	}
+	v.triangles = v.triangles[:number[0]]
+	return v.check()
 }
 
 func (v *shading) check() error {
@@ -167,10 +174,10 @@ func (v *shading) color(i int, t *totals) []byte {
 		y := min((int(a.Y)+int(b.Y)+int(c.Y))/3, v.Src.Height-1)
 		copy(out, v.src[y*v.Src.Stride+x*v.pixel:])
 	case v.Src.Format.SampleBytes == 2:
-		binary.LittleEndian.PutUint16(out, uint16((t.sums[0]+t.pixels/2)/t.pixels))
+		binary.LittleEndian.PutUint16(out, uint16(t.mean(0)))
 	default:
 		for c := range out {
-			out[c] = uint8((t.sums[c] + t.pixels/2) / t.pixels)
+			out[c] = uint8(t.mean(c))
 		}
 	}
 	return out
@@ -180,6 +187,9 @@ func (v *shading) corners(i int) (a, b, c driver.Point) {
 	t := v.triangles[i]
 	return v.points[t.A], v.points[t.B], v.points[t.C]
 }
+
+// mean is that of a channel, rounded, halves up.
+func (t *totals) mean(c int) uint64 { return (t.sums[c] + t.pixels/2) / t.pixels }
 
 // add counts the pixels of a part of a row.
 func (t *totals) add(row []byte, f driver.PixelFormat) {

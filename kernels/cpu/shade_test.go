@@ -27,7 +27,7 @@ func newShading(t testing.TB, threads int, p *devicetest.Picture, points []drive
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := newFixture(t, threads, int64(2*len(p.Pixels)+(32+2*k)*n)+scratch+triangulation+8*driver.Align)
+	f := newFixture(t, threads, int64(3*len(p.Pixels)+(32+2*k)*n)+scratch+triangulation+9*driver.Align) // with room for a picture more
 	op := driver.Shade{
 		Src: p.Image(f.upload(p.Pixels)), Dst: p.Image(f.slice(int64(len(p.Pixels)))), Points: f.upload(bytesOf(points)), N: n,
 		Triangles: f.slice(24 * int64(n)), Count: f.slice(4), Max: 2 * n, Colors: f.slice(2 * int64(n*k)), Method: m, Scratch: f.slice(scratch),
@@ -144,7 +144,7 @@ func FuzzShade(f *testing.F) {
 			x, op := newShading(t, 2, &p.Picture, p.Points, m)
 			op.Color = color
 			x.ok(x.s.Shade(op))
-			if d := devicetest.CompareShade(download[byte](x, op.Dst.Data), want.Pixels, &want); d != nil {
+			if d := devicetest.ComparePainted("Shade", download[byte](x, op.Dst.Data), want.Pixels, &want); d != nil {
 				t.Fatalf("%v: %v", m, d)
 			}
 		}

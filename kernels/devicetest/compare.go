@@ -94,9 +94,8 @@ func CompareVertices(a, b []driver.Point) *Difference {
 	return f.d
 }
 
-// CompareShade compares the memory of two images of the same layout. What is between rows counts, too.
-func CompareShade(a, b []byte, layout *Picture) *Difference {
-	const op = "Shade"
+// ComparePainted compares the memory of two images of the same layout that an op painted on. What is between rows counts, too.
+func ComparePainted(op string, a, b []byte, layout *Picture) *Difference {
 	var f found
 	f.add(op, -1, 0, func() string { return "len(Dst)" }, uint64(len(a)), uint64(len(b)))
 	for i := range min(len(a), len(b)) {

@@ -285,43 +285,64 @@ func (*hostDevice) ShadeScratch(int, int, int, driver.ShadeMethod) (int64, error
 
 func (s *hostStream) Shade(op driver.Shade) error {
 	return s.enqueue("Shade", func() error {
-		var views [6][]byte
-		for i, x := range []driver.Slice{op.Src.Data, op.Dst.Data, op.Points, op.Triangles, op.Count, op.Colors} {
-			align := int64(driver.Align)
-			if i < 2 {
-				align = int64(op.Src.Format.SampleBytes)
-			}
-			v, err := s.dev.view(x, align)
-			if err != nil {
-				return err
-			}
-			views[i] = v
+		p, dst, colors, err := s.painting(op.Src, op.Dst, op.Points, op.N, op.Triangles, op.Max, op.Count, op.Colors)
+		if err != nil {
+			return err
 		}
-		picture := func(im driver.Image, pixels []byte) Picture {
-			return Picture{Width: im.Width, Height: im.Height, Stride: im.Stride, Format: im.Format, Pixels: pixels}
-		}
-		p, dst := Painting{Picture: picture(op.Src, views[0])}, picture(op.Dst, views[1])
-		count := binary.LittleEndian.Uint32(views[4])
-		if len(views[2]) != 8*op.N || len(views[3]) != 12*op.Max || count > uint32(op.Max) {
-			return fmt.Errorf("%d of %d triangles in %d bytes, %d points in %d", count, op.Max, len(views[3]), op.N, len(views[2]))
-		}
-		p.Points, p.Triangles = make([]driver.Point, op.N), make([]driver.Triangle, count)
-		copy(bytesOf(p.Points), views[2])
-		copy(bytesOf(p.Triangles), views[3])
-		for i, v := range p.Points {
-			if v.X < 0 || int(v.X) > p.Width || v.Y < 0 || int(v.Y) > p.Height {
-				return fmt.Errorf("point %d is %v", i, v)
-			}
-		}
-		for i, v := range p.Triangles {
-			if max(v.A, v.B, v.C) >= uint32(op.N) {
-				return fmt.Errorf("triangle %d is %v", i, v)
-			}
-		}
-		colors, err := p.Shade(op.Color, &dst)
-		copy(views[5], colors)
+		painted, err := p.Shade(op.Color, dst)
+		copy(colors, painted)
 		return err
 	})
+}
+
+func (s *hostStream) Hold(op driver.Hold) error {
+	return s.enqueue("Hold", func() error {
+		p, dst, colors, err := s.painting(op.Before, op.Dst, op.Points, op.N, op.Triangles, op.Max, op.Count, op.Colors)
+		if err != nil {
+			return err
+		}
+		p.Hold(op.Limit, dst, colors)
+		return nil
+	})
+}
+
+// painting is the triangles of an op on a picture, with the memory of what it paints on and of its colours.
+func (s *hostStream) painting(
+	src, dst driver.Image, points driver.Slice, n int, triangles driver.Slice, most int, count, colors driver.Slice,
+) (p *Painting, to *Picture, out []byte, err error) {
+	var views [6][]byte
+	for i, x := range []driver.Slice{src.Data, dst.Data, points, triangles, count, colors} {
+		align := int64(driver.Align)
+		if i < 2 {
+			align = int64(src.Format.SampleBytes)
+		}
+		if views[i], err = s.dev.view(x, align); err != nil {
+			return nil, nil, nil, err
+		}
+	}
+	p = &Painting{Picture: *pictureOf(src, views[0])}
+	k := binary.LittleEndian.Uint32(views[4])
+	if len(views[2]) != 8*n || len(views[3]) != 12*most || k > uint32(most) {
+		return nil, nil, nil, fmt.Errorf("%d of %d triangles in %d bytes, %d points in %d", k, most, len(views[3]), n, len(views[2]))
+	}
+	p.Points, p.Triangles = make([]driver.Point, n), make([]driver.Triangle, k)
+	copy(bytesOf(p.Points), views[2])
+	copy(bytesOf(p.Triangles), views[3])
+	for i, v := range p.Points {
+		if v.X < 0 || int(v.X) > p.Width || v.Y < 0 || int(v.Y) > p.Height {
+			return nil, nil, nil, fmt.Errorf("point %d is %v", i, v)
+		}
+	}
+	for i, v := range p.Triangles {
+		if max(v.A, v.B, v.C) >= uint32(n) {
+			return nil, nil, nil, fmt.Errorf("triangle %d is %v", i, v)
+		}
+	}
+	return p, pictureOf(dst, views[1]), views[5], nil
+}
+
+func pictureOf(im driver.Image, pixels []byte) *Picture {
+	return &Picture{Width: im.Width, Height: im.Height, Stride: im.Stride, Format: im.Format, Pixels: pixels}
 }
 
 func (*hostDevice) TriangulateScratch(int) (int64, error) { return 0, nil }

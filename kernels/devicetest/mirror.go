@@ -340,8 +340,29 @@ func (s *mirrorStream) Shade(op driver.Shade) error {
 	if s.err = s.fetch([]transfer{{a, opA.Dst.Data}}, []transfer{{b, opB.Dst.Data}}); s.err != nil {
 		return nil
 	}
-	im := op.Dst
-	if d := CompareShade(a, b, &Picture{Width: im.Width, Height: im.Height, Stride: im.Stride, Format: im.Format}); d != nil {
+	if d := ComparePainted("Shade", a, b, pictureOf(op.Dst, nil)); d != nil {
+		s.err = d
+	}
+	return nil
+}
+
+func (s *mirrorStream) Hold(op driver.Hold) error {
+	opA, opB := op, op
+	for _, f := range []struct{ a, b *driver.Slice }{
+		{&opA.Before.Data, &opB.Before.Data}, {&opA.Points, &opB.Points}, {&opA.Triangles, &opB.Triangles}, {&opA.Count, &opB.Count},
+		{&opA.Dst.Data, &opB.Dst.Data}, {&opA.Colors, &opB.Colors},
+	} {
+		*f.a, *f.b = split(*f.a)
+	}
+	err := s.both("Hold", func() error { return s.a.Hold(opA) }, func() error { return s.b.Hold(opB) })
+	if err != nil || s.err != nil {
+		return err
+	}
+	a, b := make([]byte, op.Dst.Data.Len), make([]byte, op.Dst.Data.Len)
+	if s.err = s.fetch([]transfer{{a, opA.Dst.Data}}, []transfer{{b, opB.Dst.Data}}); s.err != nil {
+		return nil
+	}
+	if d := ComparePainted("Hold", a, b, pictureOf(op.Dst, nil)); d != nil {
 		s.err = d
 	}
 	return nil

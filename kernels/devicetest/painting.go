@@ -79,6 +79,28 @@ func (p *Picture) put(x, y, c, v int) {
 	}
 }
 
+// pixels are those that a triangle covers, row by row.
+func (p *Painting) pixels(t driver.Triangle) (out [][2]int) {
+	corners := [3]driver.Point{p.Points[t.A], p.Points[t.B], p.Points[t.C]}
+	for y := range p.Height {
+		for x := range p.Width {
+			if covers(corners, x, y) {
+				out = append(out, [2]int{x, y})
+			}
+		}
+	}
+	return out
+}
+
+// mean is that of a channel over pixels, rounded, halves up.
+func (p *Picture) mean(pixels [][2]int, c int) int {
+	sum := 0
+	for _, at := range pixels {
+		sum += p.sample(at[0], at[1], c)
+	}
+	return (2*sum + len(pixels)) / (2 * len(pixels))
+}
+
 // Shade paints the triangles on dst, a picture of the same size and format, and returns their colours, pixels one behind the
 // other. It is an error where two cover the same pixel.
 func (p *Painting) Shade(color driver.ShadeColor, dst *Picture) ([]byte, error) {
@@ -86,32 +108,20 @@ func (p *Painting) Shade(color driver.ShadeColor, dst *Picture) ([]byte, error) 
 	colors.Pixels = make([]byte, len(p.Triangles)*p.Format.PixelBytes())
 	covered := map[[2]int]int{}
 	for i, t := range p.Triangles {
-		corners := [3]driver.Point{p.Points[t.A], p.Points[t.B], p.Points[t.C]}
-		var pixels [][2]int
-		for y := range p.Height {
-			for x := range p.Width {
-				if covers(corners, x, y) {
-					if j, ok := covered[[2]int{x, y}]; ok {
-						return nil, fmt.Errorf("triangles %d and %d both cover (%d, %d)", j, i, x, y)
-					}
-					covered[[2]int{x, y}] = i
-					pixels = append(pixels, [2]int{x, y})
-				}
+		pixels := p.pixels(t)
+		for _, at := range pixels {
+			if j, ok := covered[at]; ok {
+				return nil, fmt.Errorf("triangles %d and %d both cover (%d, %d)", j, i, at[0], at[1])
 			}
+			covered[at] = i
 		}
 		from := pixels
 		if color == driver.CentroidColor || len(pixels) == 0 {
-			from = [][2]int{{
-				min(int(corners[0].X+corners[1].X+corners[2].X)/3, p.Width-1),
-				min(int(corners[0].Y+corners[1].Y+corners[2].Y)/3, p.Height-1),
-			}}
+			a, b, c := p.Points[t.A], p.Points[t.B], p.Points[t.C]
+			from = [][2]int{{min(int(a.X+b.X+c.X)/3, p.Width-1), min(int(a.Y+b.Y+c.Y)/3, p.Height-1)}}
 		}
 		for c := range int(p.Format.Channels) {
-			sum := 0
-			for _, at := range from {
-				sum += p.sample(at[0], at[1], c)
-			}
-			v := (2*sum + len(from)) / (2 * len(from))
+			v := p.mean(from, c)
 			colors.put(i, 0, c, v)
 			for _, at := range pixels {
 				dst.put(at[0], at[1], c, v)
@@ -119,4 +129,31 @@ func (p *Painting) Shade(color driver.ShadeColor, dst *Picture) ([]byte, error) 
 		}
 	}
 	return colors.Pixels, nil
+}
+
+// Hold does what [driver.Hold] says, where p is the picture before.
+func (p *Painting) Hold(limit int, dst *Picture, colors []byte) {
+	shaded := Picture{Width: len(p.Triangles), Height: 1, Format: p.Format, Pixels: colors}
+	for i, t := range p.Triangles {
+		pixels := p.pixels(t)
+		if len(pixels) == 0 {
+			continue
+		}
+		for c := range int(p.Format.Channels) {
+			before, m := p.mean(pixels, c), shaded.sample(i, 0, c)
+			v := before
+			switch {
+			case before > m+2*limit || before < m-2*limit:
+				v = m
+			case before > m+limit:
+				v = m + limit
+			case before < m-limit:
+				v = m - limit
+			}
+			shaded.put(i, 0, c, v)
+			for _, at := range pixels {
+				dst.put(at[0], at[1], c, v)
+			}
+		}
+	}
 }

@@ -88,6 +88,7 @@ type brokenStream struct {
 	edges       func(driver.Edges) error
 	vertices    func(driver.SelectVertices) error
 	shade       func(driver.Shade) error
+	hold        func(driver.Hold) error
 
 	diffuse   func(driver.DiffusionSolve) error
 	diffuseUp func(driver.DiffusionSetup) error
@@ -173,6 +174,13 @@ func (s *brokenStream) Shade(op driver.Shade) error {
 		return s.shade(op)
 	}
 	return s.Stream.Shade(op)
+}
+
+func (s *brokenStream) Hold(op driver.Hold) error {
+	if s.hold != nil {
+		return s.hold(op)
+	}
+	return s.Stream.Hold(op)
 }
 
 func (s *brokenStream) Wait(ctx context.Context) error {
@@ -559,6 +567,31 @@ func mistakes() []mistake {
 		{part: "shade", name: "errors are lost", says: "no error", drv: onStream(func(s *brokenStream) {
 			s.shade = func(op driver.Shade) error {
 				return errors.Join(s.Stream.Shade(op), func() error { s.Stream.Wait(context.Background()); return nil }())
+			}
+		})},
+		{part: "hold", name: "the limit is less by one", says: "pixel", drv: onStream(func(s *brokenStream) {
+			s.hold = func(op driver.Hold) error {
+				op.Limit = max(0, op.Limit-1)
+				return s.Stream.Hold(op)
+			}
+		})},
+		{part: "hold", name: "colours stay without a limit", says: "pixel", drv: onStream(func(s *brokenStream) {
+			s.hold = func(op driver.Hold) error {
+				op.Limit = 65535
+				return s.Stream.Hold(op)
+			}
+		})},
+		{part: "hold", name: "nothing is held", says: "pixel", drv: onStream(func(s *brokenStream) {
+			s.hold = func(driver.Hold) error { return nil }
+		})},
+		{part: "hold", name: "a colour is another", says: "the colours of the triangles are", drv: onStream(func(s *brokenStream) {
+			s.hold = func(op driver.Hold) error {
+				return errors.Join(s.Stream.Hold(op), s.Stream.Wait(context.Background()), rewrite(s.Stream, op.Colors, func(b []byte) { b[0]++ }))
+			}
+		})},
+		{part: "hold", name: "errors are lost", says: "no error", drv: onStream(func(s *brokenStream) {
+			s.hold = func(op driver.Hold) error {
+				return errors.Join(s.Stream.Hold(op), func() error { s.Stream.Wait(context.Background()); return nil }())
 			}
 		})},
 		{part: "cases", name: "a method is missing", says: "TILED: not supported", cases: threeRegions, drv: onStream(func(s *brokenStream) {

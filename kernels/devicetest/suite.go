@@ -97,6 +97,7 @@ var parts = []struct {
 	{"edges", on(Suite.edges)},
 	{"vertices", on(Suite.vertices)},
 	{"shade", on(Suite.shade)},
+	{"hold", on(Suite.hold)},
 }
 
 // on opens the device around a part, and closes it: what is still in use then is an error.

@@ -34,7 +34,7 @@ func (s Suite) shade(t T, dev driver.Device) {
 				t.Errorf("%s: %v", name, err)
 				continue
 			}
-			if d := CompareShade(got, want.Pixels, want); d != nil {
+			if d := ComparePainted("Shade", got, want.Pixels, want); d != nil {
 				t.Errorf("%s: %v", name, d)
 			}
 			if !bytes.Equal(colors, wantColors) {

@@ -173,6 +173,11 @@ func (s *wrappedStream) Shade(op driver.Shade) error {
 	return s.op(Event{Op: "Shade", Bytes: n, Args: op}, func() error { return s.Stream.Shade(op) })
 }
 
+func (s *wrappedStream) Hold(op driver.Hold) error {
+	n := 2*int64(op.Dst.Width)*int64(op.Dst.Height)*int64(op.Dst.Format.PixelBytes()) + op.Points.Len + op.Triangles.Len + 2*op.Colors.Len
+	return s.op(Event{Op: "Hold", Bytes: n, Args: op}, func() error { return s.Stream.Hold(op) })
+}
+
 func (s *wrappedStream) DiffusionSetup(op driver.DiffusionSetup) error {
 	n := op.Flags.Len + op.Dst.Len + op.Counts.Len
 	return s.op(Event{Op: "DiffusionSetup", Bytes: n, Args: op}, func() error { return s.Stream.DiffusionSetup(op) })

@@ -100,6 +100,7 @@ type Stream interface {
 	Edges(Edges) error
 	SelectVertices(SelectVertices) error
 	Shade(Shade) error
+	Hold(Hold) error
 
 	DiffusionSetup(DiffusionSetup) error
 	DiffusionSolve(DiffusionSolve) error
