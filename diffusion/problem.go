@@ -67,37 +67,54 @@ type Problem struct {
 
 // grid checks the constraints.
 func (c *Constraints) grid() (driver.DiffusionGrid, error) {
-	g := driver.DiffusionGrid{Width: c.Width, Height: c.Height, Method: c.Method}
-	switch {
-	case c.Width < 1 || c.Width > driver.MaxSide:
-		return g, invalid("width", c.Width, "must be 1 to %d", driver.MaxSide)
-	case c.Height < 1 || c.Height > driver.MaxSide:
-		return g, invalid("height", c.Height, "must be 1 to %d", driver.MaxSide)
-	case int64(c.Width)*int64(c.Height) > driver.MaxPixels:
-		return g, invalid("height", c.Height, "makes more than %d pixels with a width of %d", driver.MaxPixels, c.Width)
-	case c.Method > VariableStencil:
-		return g, invalid("method", uint8(c.Method), "must be 0 to %d", VariableStencil)
-	case len(c.Flags) != c.Width*c.Height:
-		return g, invalid("flags", fmt.Sprintf("%d values", len(c.Flags)), "must be %d, one for each pixel of %dx%d", c.Width*c.Height, c.Width, c.Height)
+	if err := checkCanvas(c.Width, c.Height); err != nil {
+		return driver.DiffusionGrid{}, err
 	}
-	all := uint8(0)
-	for _, f := range c.Flags {
-		all |= f
-	}
-	if all&^driver.DiffusionAllFlags != 0 {
-		for i, f := range c.Flags {
-			if f&^driver.DiffusionAllFlags != 0 {
-				return g, invalid(fmt.Sprintf("flags[%d]", i), fmt.Sprintf("%#x", f), "has bits other than %#x", driver.DiffusionAllFlags)
-			}
-		}
+	all, err := c.checkFlags()
+	if err != nil {
+		return driver.DiffusionGrid{}, err
 	}
 	if all&Fixed == 0 {
-		return g, invalid("flags", "no pixel fixed", "at least one must be, or nothing is known of the image")
+		return driver.DiffusionGrid{}, invalid("flags", "no pixel fixed", "at least one must be, or nothing is known of the image")
 	}
-	if g.Barriers = all&^Fixed != 0; g.Barriers && c.Method == VariableStencil {
-		return g, invalid("method", c.Method, "looks across edges, and some are blocked")
+	return gridOf(c.Width, c.Height, c.Method, all&^Fixed != 0)
+}
+
+// gridOf checks the method. barriers is whether edges may be blocked.
+func gridOf(width, height int, m Method, barriers bool) (driver.DiffusionGrid, error) {
+	g := driver.DiffusionGrid{Width: width, Height: height, Barriers: barriers, Method: m}
+	switch {
+	case m > VariableStencil:
+		return g, invalid("method", uint8(m), "must be 0 to %d", VariableStencil)
+	case barriers && m == VariableStencil:
+		return g, invalid("method", m, "looks across edges, and some are blocked")
 	}
 	return g, nil
+}
+
+func checkCanvas(width, height int) error {
+	switch {
+	case width < 1 || width > driver.MaxSide:
+		return invalid("width", width, "must be 1 to %d", driver.MaxSide)
+	case height < 1 || height > driver.MaxSide:
+		return invalid("height", height, "must be 1 to %d", driver.MaxSide)
+	case int64(width)*int64(height) > driver.MaxPixels:
+		return invalid("height", height, "makes more than %d pixels with a width of %d", driver.MaxPixels, width)
+	}
+	return nil
+}
+
+// checkFlags returns all flags that there are.
+func (c *Constraints) checkFlags() (all uint8, _ error) {
+	if len(c.Flags) != c.Width*c.Height {
+		return 0, invalid("flags", fmt.Sprintf("%d values", len(c.Flags)), "must be %d, one for each pixel of %dx%d", c.Width*c.Height, c.Width, c.Height)
+	}
+	for i, f := range c.Flags {
+		if all |= f; f&^driver.DiffusionAllFlags != 0 {
+			return 0, invalid(fmt.Sprintf("flags[%d]", i), fmt.Sprintf("%#x", f), "has bits other than %#x", driver.DiffusionAllFlags)
+		}
+	}
+	return all, nil
 }
 
 // checkValues checks the values of a problem with such constraints.

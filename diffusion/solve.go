@@ -43,29 +43,43 @@ func Solve(ctx context.Context, dev *kernels.Device, p *Problem, opts *Options) 
 	if err != nil {
 		return nil, err
 	}
-	s.job.Footprint += kernels.Bytes[uint8](len(p.Flags)) + kernels.Bytes[byte](s.setupBytes) + kernels.Bytes[driver.DiffusionCounts](1)
-	return s.do(ctx, func(q *kernels.Queue) (flags kernels.Buffer[uint8], setup kernels.Buffer[byte], err error) {
-		if flags, err = kernels.Alloc[uint8](q, len(p.Flags), "flags"); err != nil {
-			return flags, setup, err
+	s.job.Footprint += kernels.Bytes[uint8](len(p.Flags)) + s.setupFootprint()
+	return s.do(ctx, func(q *kernels.Queue) (in given, err error) {
+		if in.flags, err = kernels.Alloc[uint8](q, len(p.Flags), "flags"); err != nil {
+			return in, err
 		}
-		if setup, err = kernels.Alloc[byte](q, s.setupBytes, "set-up"); err != nil {
-			return flags, setup, err
+		if err = upload(q, in.flags, p.Flags); err != nil {
+			return in, err
 		}
-		counts, err := kernels.Alloc[driver.DiffusionCounts](q, 1, "counts")
-		if err != nil {
-			return flags, setup, err
+		if err = s.setUp(q, &in); err != nil {
+			return in, err
 		}
-		s.counts, err = prepare(q, g, p.Flags, flags, setup, counts)
-		return flags, setup, err
+		in.values, err = s.uploadValues(q)
+		return in, err
 	})
 }
 
-// prepare makes a set-up, and yields.
-func prepare(q *kernels.Queue, g driver.DiffusionGrid, from []uint8, flags kernels.Buffer[uint8], setup kernels.Buffer[byte], counts kernels.Buffer[driver.DiffusionCounts]) (driver.DiffusionCounts, error) {
-	var found [1]driver.DiffusionCounts
-	if err := upload(q, flags, from); err != nil {
-		return found[0], err
+// setUp makes a set-up of flags, and yields.
+func (s *solve) setUp(q *kernels.Queue, in *given) (err error) {
+	if in.setup, err = kernels.Alloc[byte](q, s.setupBytes, "set-up"); err != nil {
+		return err
 	}
+	counts, err := kernels.Alloc[driver.DiffusionCounts](q, 1, "counts")
+	if err != nil {
+		return err
+	}
+	s.counts, err = prepare(q, s.grid, in.flags, in.setup, counts)
+	return err
+}
+
+// setupFootprint is what setUp takes.
+func (s *solve) setupFootprint() int64 {
+	return kernels.Bytes[byte](s.setupBytes) + kernels.Bytes[driver.DiffusionCounts](1)
+}
+
+// prepare makes a set-up of flags, and yields.
+func prepare(q *kernels.Queue, g driver.DiffusionGrid, flags kernels.Buffer[uint8], setup kernels.Buffer[byte], counts kernels.Buffer[driver.DiffusionCounts]) (driver.DiffusionCounts, error) {
+	var found [1]driver.DiffusionCounts
 	err := q.DiffusionSetup(driver.DiffusionSetup{Grid: g, Flags: flags.Slice(), Dst: setup.Slice(), Counts: counts.Slice()})
 	if err == nil {
 		err = kernels.Download(q, found[:], counts)
@@ -74,6 +88,13 @@ func prepare(q *kernels.Queue, g driver.DiffusionGrid, from []uint8, flags kerne
 		err = q.Yield()
 	}
 	return found[0], err
+}
+
+// given is what a solve works with, in device memory.
+type given struct {
+	flags  kernels.Buffer[uint8]
+	setup  kernels.Buffer[byte]
+	values kernels.Buffer[float32]
 }
 
 // solve is a solve to come, or under way.
@@ -87,13 +108,26 @@ type solve struct {
 	stateBytes int
 	job        kernels.Job
 	counts     driver.DiffusionCounts
+	// finish, where it is not nil, turns the solution into what is asked for.
+	finish func(q *kernels.Queue, x kernels.Buffer[float32]) (kernels.Buffer[float32], error)
 }
 
 func newSolve(dev *kernels.Device, c *Constraints, g driver.DiffusionGrid, channels int, values []float32, opts *Options) (*solve, error) {
 	if err := c.checkValues(channels, values); err != nil {
 		return nil, err
 	}
-	o, err := opts.settled(len(values))
+	s, err := newSolveOf(dev, g, channels, opts)
+	if err != nil {
+		return nil, err
+	}
+	s.values = values
+	return s, nil
+}
+
+// newSolveOf is newSolve for values that are in device memory.
+func newSolveOf(dev *kernels.Device, g driver.DiffusionGrid, channels int, opts *Options) (*solve, error) {
+	n := g.Width * g.Height * channels
+	o, err := opts.settled(n)
 	if err != nil {
 		return nil, err
 	}
@@ -105,35 +139,47 @@ func newSolve(dev *kernels.Device, c *Constraints, g driver.DiffusionGrid, chann
 	if err != nil {
 		return nil, err
 	}
-	s := &solve{dev: dev, grid: g, channels: channels, values: values, opts: o, setupBytes: int(setup), stateBytes: int(state)}
+	s := &solve{dev: dev, grid: g, channels: channels, opts: o, setupBytes: int(setup), stateBytes: int(state)}
 	label := "diffuse"
 	if g.Barriers {
 		label = "diffuse with barriers"
 	}
 	s.job = kernels.Job{
 		Label:     label,
-		Footprint: 2*kernels.Bytes[float32](len(values)) + kernels.Bytes[byte](s.stateBytes) + kernels.Bytes[driver.DiffusionStatus](1),
-		Units:     int64(len(values)),
+		Footprint: 2*kernels.Bytes[float32](n) + kernels.Bytes[byte](s.stateBytes) + kernels.Bytes[driver.DiffusionStatus](1),
+		Units:     int64(n),
 	}
 	return s, nil
 }
 
-// do runs the job. setUp says where flags and the set-up are.
-func (s *solve) do(ctx context.Context, setUp func(*kernels.Queue) (kernels.Buffer[uint8], kernels.Buffer[byte], error)) (*Solution, error) {
-	out := &Solution{Values: make([]float32, len(s.values)), Backend: s.dev.Info().Backend}
+// do runs the job. begin says where flags, the set-up and values are.
+func (s *solve) do(ctx context.Context, begin func(*kernels.Queue) (given, error)) (*Solution, error) {
+	out := &Solution{Backend: s.dev.Info().Backend}
 	err := s.dev.Do(ctx, s.job, func(q *kernels.Queue) error {
 		out.Queue = q.Waited()
 		start := time.Now()
-		flags, setup, err := setUp(q)
+		in, err := begin(q)
 		if err != nil {
 			return err
 		}
-		status, err := s.run(q, flags, setup, out.Values)
+		x, status, err := s.run(q, in)
+		if err != nil {
+			return err
+		}
+		if s.finish != nil {
+			if x, err = s.finish(q, x); err != nil {
+				return err
+			}
+		}
+		out.Values = make([]float32, x.Len())
+		if err := download(q, out.Values, x); err != nil {
+			return err
+		}
 		out.Cycles, out.Converged = int(status.Cycles), status.Converged != 0
 		out.Estimate, out.Residual = status.Estimate, status.Residual
 		out.FixedPixels, out.VoidPixels = int(s.counts.Fixed), int(s.counts.Void)
 		out.Compute = time.Since(start)
-		return err
+		return nil
 	})
 	if err != nil {
 		return nil, err
@@ -141,37 +187,38 @@ func (s *solve) do(ctx context.Context, setUp func(*kernels.Queue) (kernels.Buff
 	return out, nil
 }
 
-// run solves, and copies the solution to dst.
-func (s *solve) run(q *kernels.Queue, flags kernels.Buffer[uint8], setup kernels.Buffer[byte], dst []float32) (driver.DiffusionStatus, error) {
-	var status [1]driver.DiffusionStatus
-	n := len(s.values)
-	values, err := kernels.Alloc[float32](q, n, "values")
+func (s *solve) uploadValues(q *kernels.Queue) (kernels.Buffer[float32], error) {
+	values, err := kernels.Alloc[float32](q, len(s.values), "values")
 	if err != nil {
-		return status[0], err
+		return values, err
 	}
+	return values, upload(q, values, s.values)
+}
+
+// run solves.
+func (s *solve) run(q *kernels.Queue, in given) (x kernels.Buffer[float32], _ driver.DiffusionStatus, _ error) {
+	var status [1]driver.DiffusionStatus
+	n := in.values.Len()
 	x, err := kernels.Alloc[float32](q, n, "solution")
 	if err != nil {
-		return status[0], err
+		return x, status[0], err
 	}
 	state, err := kernels.Alloc[byte](q, s.stateBytes, "solver")
 	if err != nil {
-		return status[0], err
+		return x, status[0], err
 	}
 	result, err := kernels.Alloc[driver.DiffusionStatus](q, 1, "status")
 	if err != nil {
-		return status[0], err
-	}
-	if err := upload(q, values, s.values); err != nil {
-		return status[0], err
+		return x, status[0], err
 	}
 	op := driver.DiffusionSolve{
-		Grid: s.grid, Channels: s.channels, Tolerance: s.opts.Tolerance, Flags: flags.Slice(), Setup: setup.Slice(),
-		Colours: values.Slice(), X: x.Slice(), State: state.Slice(), Status: result.Slice(),
+		Grid: s.grid, Channels: s.channels, Tolerance: s.opts.Tolerance, Flags: in.flags.Slice(), Setup: in.setup.Slice(),
+		Colours: in.values.Slice(), X: x.Slice(), State: state.Slice(), Status: result.Slice(),
 	}
 	if s.opts.Start != nil {
 		op.Start = driver.DiffusionFromX
 		if err := upload(q, x, s.opts.Start); err != nil {
-			return status[0], err
+			return x, status[0], err
 		}
 	}
 	for left := s.opts.MaxCycles; left > 0 && status[0].Converged == 0; left -= op.Cycles {
@@ -179,17 +226,17 @@ func (s *solve) run(q *kernels.Queue, flags kernels.Buffer[uint8], setup kernels
 		op.Cycles = max(1, int(q.Chunk(s.job.Label, int64(left)*int64(n))/int64(n)))
 		q.Spent(int64(op.Cycles) * int64(n))
 		if err := q.DiffusionSolve(op); err != nil {
-			return status[0], err
+			return x, status[0], err
 		}
 		if err := kernels.Download(q, status[:], result); err != nil {
-			return status[0], err
+			return x, status[0], err
 		}
 		if err := q.Yield(); err != nil {
-			return status[0], err
+			return x, status[0], err
 		}
 		op.Start = driver.DiffusionContinue
 	}
-	return status[0], download(q, dst, x)
+	return x, status[0], nil
 }
 
 // upload copies src to dst in chunks, and yields after each.
@@ -267,7 +314,10 @@ func Prepare(ctx context.Context, dev *kernels.Device, c Constraints) (*Prepared
 		if err != nil {
 			return err
 		}
-		p.counts, err = prepare(q, g, c.Flags, p.flags.Buffer(), p.setup.Buffer(), counts)
+		if err := upload(q, p.flags.Buffer(), c.Flags); err != nil {
+			return err
+		}
+		p.counts, err = prepare(q, g, p.flags.Buffer(), p.setup.Buffer(), counts)
 		return err
 	})
 	if err != nil {
@@ -298,7 +348,10 @@ func (p *Prepared) Solve(ctx context.Context, channels int, values []float32, op
 		return nil, err
 	}
 	s.counts = p.counts
-	return s.do(ctx, func(*kernels.Queue) (kernels.Buffer[uint8], kernels.Buffer[byte], error) { return flags, setup, nil })
+	return s.do(ctx, func(q *kernels.Queue) (given, error) {
+		values, err := s.uploadValues(q)
+		return given{flags, setup, values}, err
+	})
 }
 
 // gone says why there is no memory.
