@@ -327,14 +327,14 @@ func (s *fakeStream) Hold(op driver.Hold) error {
 	kept := errors.Join(s.imageKept(op.Before, 0), s.imageKept(op.Dst, 0))
 	a, b := op.Before.Data, op.Dst.Data
 	if op.Before.Width != op.Dst.Width || op.Before.Height != op.Dst.Height || op.Before.Format != op.Dst.Format ||
-		a.Off+a.Len > b.Off && b.Off+b.Len > a.Off || op.Limit < 0 || op.Limit > 65535 {
+		a.Off+a.Len > b.Off && b.Off+b.Len > a.Off || op.Limit < 0 || op.Limit > op.Jump || op.Jump > 65535 {
 		kept = errors.Join(kept, fmt.Errorf("%+v", op))
 	}
 	if op.N < 0 || op.N > driver.MaxPoints || op.Max < 0 || op.Max > 2*driver.MaxPoints || op.Points.Len != 8*int64(op.N) ||
-		op.Triangles.Len != 12*int64(op.Max) || op.Count.Len != 4 || op.Colors.Len != int64(op.Max)*int64(op.Dst.Format.PixelBytes()) {
+		op.Triangles.Len != 12*int64(op.Max) || op.Count.Len != 4 || op.Changed.Len != 4 || op.Colors.Len != int64(op.Max)*int64(op.Dst.Format.PixelBytes()) {
 		kept = errors.Join(kept, fmt.Errorf("lengths %d, %d, %d, %d", op.Points.Len, op.Triangles.Len, op.Count.Len, op.Colors.Len))
 	}
-	for _, x := range []driver.Slice{op.Points, op.Triangles, op.Count, op.Colors} {
+	for _, x := range []driver.Slice{op.Points, op.Triangles, op.Count, op.Colors, op.Changed} {
 		kept = errors.Join(kept, s.inside(x, driver.Align))
 	}
 	return s.op("Hold", kept)

@@ -23,8 +23,10 @@ func (q *Queue) Hold(op driver.Hold) error {
 		return &ArgError{name, "Dst.Height", op.Dst.Height, fmt.Sprintf("must be that of Before, %d", op.Before.Height)}
 	case op.Dst.Format != op.Before.Format:
 		return &ArgError{name, "Dst.Format", op.Dst.Format, fmt.Sprintf("must be that of Before, %v", op.Before.Format)}
-	case op.Limit < 0 || op.Limit > math.MaxUint16:
-		return &ArgError{name, "Limit", op.Limit, fmt.Sprintf("must be 0 to %d", math.MaxUint16)}
+	case op.Jump < 0 || op.Jump > math.MaxUint16:
+		return &ArgError{name, "Jump", op.Jump, fmt.Sprintf("must be 0 to %d", math.MaxUint16)}
+	case op.Limit < 0 || op.Limit > op.Jump:
+		return &ArgError{name, "Limit", op.Limit, fmt.Sprintf("must be 0 to Jump, %d", op.Jump)}
 	case op.N < 0 || op.N > driver.MaxPoints:
 		return &ArgError{name, "N", op.N, fmt.Sprintf("must be 0 to %d", driver.MaxPoints)}
 	case op.Max < 0 || op.Max > 2*driver.MaxPoints:
@@ -38,6 +40,7 @@ func (q *Queue) Hold(op driver.Hold) error {
 		{"Points", op.Points, 8 * int64(op.N)},
 		{"Triangles", op.Triangles, 12 * int64(op.Max)},
 		{"Count", op.Count, 4},
+		{"Changed", op.Changed, 4},
 		{"Colors", op.Colors, int64(op.Dst.Format.PixelBytes()) * int64(op.Max)},
 	} {
 		if s.slice.Len != s.need {
@@ -51,6 +54,7 @@ func (q *Queue) Hold(op driver.Hold) error {
 		q.checkAligned(name, "Triangles", op.Triangles),
 		q.checkAligned(name, "Count", op.Count),
 		q.checkAligned(name, "Colors", op.Colors),
+		q.checkAligned(name, "Changed", op.Changed),
 	); err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"sync/atomic"
 
 	"github.com/polyscan/polyscan/kernels/driver"
 )
@@ -16,8 +17,12 @@ func (s *stream) Hold(op driver.Hold) error {
 }
 
 func (d *device) hold(op driver.Hold, stop *stopFlag) error {
-	if op.Limit < 0 || op.Limit > math.MaxUint16 {
-		return fmt.Errorf("Limit = %d: must be 0 to %d", op.Limit, math.MaxUint16)
+	if op.Limit < 0 || op.Limit > op.Jump || op.Jump > math.MaxUint16 {
+		return fmt.Errorf("Limit, Jump = %d, %d: must be 0 to %d, the first no more than the second", op.Limit, op.Jump, math.MaxUint16)
+	}
+	changed, err := viewAs[uint32](op.Changed, "Changed", 1)
+	if err != nil {
+		return err
 	}
 	// What a triangle covers, and the mean over it, are those of shading the picture before.
 	v := &shading{
@@ -27,26 +32,37 @@ func (d *device) hold(op driver.Hold, stop *stopFlag) error {
 	if err := v.view(op.Before, "Before", op.Dst, op.Points, op.N, op.Triangles, op.Max, op.Count, op.Colors); err != nil {
 		return err
 	}
-	return d.eachTriangle(v, 0, len(v.triangles), stop, func(i int) int { return v.hold(i, op.Limit) })
+	changed[0] = 0
+	return d.eachTriangle(v, 0, len(v.triangles), stop, func(i int) int {
+		n, jumped := v.hold(i, op.Limit, op.Jump)
+		if jumped {
+			atomic.AddUint32(&changed[0], uint32(n))
+		}
+		return n
+	})
 }
 
-// hold does one triangle of Hold.
-func (v *shading) hold(i, limit int) int {
+// hold does one triangle of Hold, which has n pixels.
+func (v *shading) hold(i, limit, jump int) (n int, jumped bool) {
 	var t totals
 	for y, s := range v.spans(i, 0, v.Src.Height) {
 		t.add(v.src[y*v.Src.Stride+s.lo*v.pixel:][:(s.hi-s.lo)*v.pixel], v.Src.Format)
 	}
 	if t.pixels == 0 {
-		return 0
+		return 0, false
 	}
 	color := v.colors[i*v.pixel:][:v.pixel]
 	var old [4]byte
 	copy(old[:], color)
 	if v.Src.Format.SampleBytes == 2 {
-		binary.LittleEndian.PutUint16(color, uint16(held(int(t.mean(0)), int(binary.LittleEndian.Uint16(color)), limit)))
+		var m int
+		m, jumped = held(int(t.mean(0)), int(binary.LittleEndian.Uint16(color)), limit, jump)
+		binary.LittleEndian.PutUint16(color, uint16(m))
 	} else {
 		for c, m := range color {
-			color[c] = uint8(held(int(t.mean(c)), int(m), limit))
+			m, far := held(int(t.mean(c)), int(m), limit, jump)
+			color[c] = uint8(m)
+			jumped = jumped || far
 		}
 	}
 	if !bytes.Equal(color, old[:v.pixel]) {
@@ -55,13 +71,13 @@ func (v *shading) hold(i, limit int) int {
 			p.paint(v.dst[y*v.Dst.Stride+s.lo*v.pixel:][:(s.hi-s.lo)*v.pixel])
 		}
 	}
-	return int(t.pixels)
+	return int(t.pixels), jumped
 }
 
 // held is a sample of a triangle, m, that was before.
-func held(before, m, limit int) int {
-	if d := before - m; max(d, -d) > 2*limit {
-		return m
+func held(before, m, limit, jump int) (v int, jumped bool) {
+	if d := before - m; max(d, -d) > jump {
+		return m, true
 	}
-	return min(max(before, m-limit), m+limit)
+	return min(max(before, m-limit), m+limit), false
 }

@@ -11,9 +11,9 @@ import (
 )
 
 // holding is a Hold on what was shaded from p, with the picture before.
-func holding(x *fixture, shade driver.Shade, before *devicetest.Picture, limit int) driver.Hold {
+func holding(x *fixture, shade driver.Shade, before *devicetest.Picture, limit, jump int) driver.Hold {
 	return driver.Hold{
-		Before: before.Image(x.upload(before.Pixels)), Limit: limit, Points: shade.Points, N: shade.N,
+		Before: before.Image(x.upload(before.Pixels)), Limit: limit, Jump: jump, Changed: x.slice(4), Points: shade.Points, N: shade.N,
 		Triangles: shade.Triangles, Count: shade.Count, Max: shade.Max, Dst: shade.Dst, Colors: shade.Colors,
 	}
 }
@@ -22,14 +22,18 @@ func holding(x *fixture, shade driver.Shade, before *devicetest.Picture, limit i
 func TestHeld(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		before, m, limit := rapid.IntRange(0, 65535).Draw(t, "before"), rapid.IntRange(0, 65535).Draw(t, "m"), rapid.IntRange(0, 65535).Draw(t, "limit")
-		v := held(before, m, limit)
+		jump := rapid.IntRange(limit, 65535).Draw(t, "jump")
+		v, jumped := held(before, m, limit, jump)
+		again, _ := held(v, m, limit, jump)
 		switch {
 		case max(v-m, m-v) > limit, v < min(before, m), v > max(before, m):
 			t.Fatalf("%d", v)
 		case max(before-m, m-before) <= limit && v != before:
 			t.Fatalf("%d is not what was before", v)
-		case held(v, m, limit) != v:
-			t.Fatalf("%d, and then %d", v, held(v, m, limit))
+		case again != v:
+			t.Fatalf("%d, and then %d", v, again)
+		case jumped && v != m:
+			t.Fatalf("it jumped to %d", v)
 		}
 	})
 }
@@ -43,7 +47,7 @@ func TestHoldThreads(t *testing.T) {
 	var want []byte
 	for threads := 1; threads < 4; threads++ {
 		x, shade := newShading(t, threads, p, scattered(400, 300, 200), driver.PerTriangle)
-		op := holding(x, shade, before, 6)
+		op := holding(x, shade, before, 6, 12)
 		x.ok(x.s.Shade(shade))
 		x.ok(x.s.Hold(op))
 		got := download[byte](x, op.Dst.Data)
@@ -57,10 +61,11 @@ func TestHoldThreads(t *testing.T) {
 }
 
 func FuzzHold(f *testing.F) {
-	f.Add([]byte{0, 0, 40, 0, 0, 30, 40, 30, 7, 9, 11, 11}, uint8(40), uint8(30), uint8(0), uint8(7), uint16(6))
-	f.Add([]byte{3, 3, 3, 9, 9, 3}, uint8(9), uint8(9), uint8(5), uint8(0), uint16(300))
-	f.Add([]byte{}, uint8(1), uint8(1), uint8(11), uint8(1), uint16(0))
-	f.Fuzz(func(t *testing.T, b []byte, w, h, how, add uint8, limit uint16) {
+	f.Add([]byte{0, 0, 40, 0, 0, 30, 40, 30, 7, 9, 11, 11}, uint8(40), uint8(30), uint8(0), uint8(7), uint16(6), uint16(12))
+	f.Add([]byte{3, 3, 3, 9, 9, 3}, uint8(9), uint8(9), uint8(5), uint8(0), uint16(300), uint16(300))
+	f.Add([]byte{}, uint8(1), uint8(1), uint8(11), uint8(1), uint16(0), uint16(9))
+	f.Fuzz(func(t *testing.T, b []byte, w, h, how, add uint8, limit, jump uint16) {
+		jump = max(jump, limit)
 		formats := devicetest.PictureFormats()
 		p := devicetest.Painting{Picture: *photo(1+int(w)%64, 1+int(h)%64, formats[int(how)%len(formats)])}
 		for i := 0; i+1 < min(len(b), 24); i += 2 {
@@ -79,12 +84,16 @@ func FuzzHold(f *testing.F) {
 				before.Pixels[i] += add
 			}
 		}
-		before.Hold(int(limit), &want, colors)
+		changed := before.Hold(int(limit), int(jump), &want, colors)
 		x, shade := newShading(t, 2, &p.Picture, p.Points, driver.PerTriangle)
 		x.ok(x.s.Shade(shade))
-		x.ok(x.s.Hold(holding(x, shade, &before.Picture, int(limit))))
+		op := holding(x, shade, &before.Picture, int(limit), int(jump))
+		x.ok(x.s.Hold(op))
 		if d := devicetest.ComparePainted("Hold", download[byte](x, shade.Dst.Data), want.Pixels, &want); d != nil {
 			t.Fatal(d)
+		}
+		if n := download[uint32](x, op.Changed)[0]; int(n) != changed {
+			t.Fatalf("%d pixels have changed, want %d", n, changed)
 		}
 	})
 }

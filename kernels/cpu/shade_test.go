@@ -27,7 +27,7 @@ func newShading(t testing.TB, threads int, p *devicetest.Picture, points []drive
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := newFixture(t, threads, int64(3*len(p.Pixels)+(32+2*k)*n)+scratch+triangulation+9*driver.Align) // with room for a picture more
+	f := newFixture(t, threads, int64(3*len(p.Pixels)+(32+2*k)*n)+scratch+triangulation+10*driver.Align) // with room for a Hold of it
 	op := driver.Shade{
 		Src: p.Image(f.upload(p.Pixels)), Dst: p.Image(f.slice(int64(len(p.Pixels)))), Points: f.upload(bytesOf(points)), N: n,
 		Triangles: f.slice(24 * int64(n)), Count: f.slice(4), Max: 2 * n, Colors: f.slice(2 * int64(n*k)), Method: m, Scratch: f.slice(scratch),

@@ -301,7 +301,11 @@ func (s *hostStream) Hold(op driver.Hold) error {
 		if err != nil {
 			return err
 		}
-		p.Hold(op.Limit, dst, colors)
+		changed, err := s.dev.view(op.Changed, driver.Align)
+		if err != nil || len(changed) != 4 {
+			return fmt.Errorf("Changed of %d bytes: %w", len(changed), err)
+		}
+		binary.LittleEndian.PutUint32(changed, uint32(p.Hold(op.Limit, op.Jump, dst, colors)))
 		return nil
 	})
 }

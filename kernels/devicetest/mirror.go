@@ -4,6 +4,7 @@ package devicetest
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 
@@ -350,7 +351,7 @@ func (s *mirrorStream) Hold(op driver.Hold) error {
 	opA, opB := op, op
 	for _, f := range []struct{ a, b *driver.Slice }{
 		{&opA.Before.Data, &opB.Before.Data}, {&opA.Points, &opB.Points}, {&opA.Triangles, &opB.Triangles}, {&opA.Count, &opB.Count},
-		{&opA.Dst.Data, &opB.Dst.Data}, {&opA.Colors, &opB.Colors},
+		{&opA.Dst.Data, &opB.Dst.Data}, {&opA.Colors, &opB.Colors}, {&opA.Changed, &opB.Changed},
 	} {
 		*f.a, *f.b = split(*f.a)
 	}
@@ -364,6 +365,14 @@ func (s *mirrorStream) Hold(op driver.Hold) error {
 	}
 	if d := ComparePainted("Hold", a, b, pictureOf(op.Dst, nil)); d != nil {
 		s.err = d
+		return nil
+	}
+	a, b = make([]byte, 4), make([]byte, 4)
+	if s.err = s.fetch([]transfer{{a, opA.Changed}}, []transfer{{b, opB.Changed}}); s.err != nil {
+		return nil
+	}
+	if a, b := uint64(binary.LittleEndian.Uint32(a)), uint64(binary.LittleEndian.Uint32(b)); a != b {
+		s.err = &Difference{Op: "Hold", Region: -1, Field: "Changed", A: a, B: b, Count: 1}
 	}
 	return nil
 }

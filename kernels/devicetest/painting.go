@@ -131,20 +131,21 @@ func (p *Painting) Shade(color driver.ShadeColor, dst *Picture) ([]byte, error) 
 	return colors.Pixels, nil
 }
 
-// Hold does what [driver.Hold] says, where p is the picture before.
-func (p *Painting) Hold(limit int, dst *Picture, colors []byte) {
+// Hold does what [driver.Hold] says, where p is the picture before, and returns how many pixels have changed.
+func (p *Painting) Hold(limit, jump int, dst *Picture, colors []byte) (changed int) {
 	shaded := Picture{Width: len(p.Triangles), Height: 1, Format: p.Format, Pixels: colors}
 	for i, t := range p.Triangles {
 		pixels := p.pixels(t)
 		if len(pixels) == 0 {
 			continue
 		}
+		jumped := false
 		for c := range int(p.Format.Channels) {
 			before, m := p.mean(pixels, c), shaded.sample(i, 0, c)
 			v := before
 			switch {
-			case before > m+2*limit || before < m-2*limit:
-				v = m
+			case before > m+jump || before < m-jump:
+				v, jumped = m, true
 			case before > m+limit:
 				v = m + limit
 			case before < m-limit:
@@ -155,5 +156,9 @@ func (p *Painting) Hold(limit int, dst *Picture, colors []byte) {
 				dst.put(at[0], at[1], c, v)
 			}
 		}
+		if jumped {
+			changed += len(pixels)
+		}
 	}
+	return changed
 }

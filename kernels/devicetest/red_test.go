@@ -577,7 +577,7 @@ func mistakes() []mistake {
 		})},
 		{part: "hold", name: "colours stay without a limit", says: "pixel", drv: onStream(func(s *brokenStream) {
 			s.hold = func(op driver.Hold) error {
-				op.Limit = 65535
+				op.Limit, op.Jump = 65535, 65535
 				return s.Stream.Hold(op)
 			}
 		})},
@@ -587,6 +587,17 @@ func mistakes() []mistake {
 		{part: "hold", name: "a colour is another", says: "the colours of the triangles are", drv: onStream(func(s *brokenStream) {
 			s.hold = func(op driver.Hold) error {
 				return errors.Join(s.Stream.Hold(op), s.Stream.Wait(context.Background()), rewrite(s.Stream, op.Colors, func(b []byte) { b[0]++ }))
+			}
+		})},
+		{part: "hold", name: "colours jump at the limit", says: "pixel", drv: onStream(func(s *brokenStream) {
+			s.hold = func(op driver.Hold) error {
+				op.Jump = op.Limit
+				return s.Stream.Hold(op)
+			}
+		})},
+		{part: "hold", name: "changes aren't counted", says: "pixels have changed", drv: onStream(func(s *brokenStream) {
+			s.hold = func(op driver.Hold) error {
+				return errors.Join(s.Stream.Hold(op), s.Stream.Fill(op.Changed, 0))
 			}
 		})},
 		{part: "hold", name: "errors are lost", says: "no error", drv: onStream(func(s *brokenStream) {

@@ -20,6 +20,7 @@ func (s Suite) hold(t T, dev driver.Device) {
 	for i, p := range Paintings(s.Seed, s.Random/2) {
 		// Most colours are near those before.
 		limit, top := []int{0, 1, 6, 40, 65535}[i%5], 256
+		jump := min(2*limit+i%3, 65535)
 		if p.Format.SampleBytes == 2 {
 			top = 1 << p.Format.Bits
 		}
@@ -29,7 +30,7 @@ func (s Suite) hold(t T, dev driver.Device) {
 			for c := range int(p.Format.Channels) {
 				m := random.IntN(top)
 				if len(pixels) > 0 && limit < top && random.IntN(4) > 0 {
-					m = p.mean(pixels, c) + random.IntN(5*limit+3) - 5*limit/2 - 1
+					m = p.mean(pixels, c) + random.IntN(5*limit+9) - 5*limit/2 - 4
 				}
 				colors.put(k, 0, c, min(max(m, 0), top-1))
 			}
@@ -45,8 +46,8 @@ func (s Suite) hold(t T, dev driver.Device) {
 		}
 		want, wantColors := *dst, bytes.Clone(colors.Pixels)
 		want.Pixels = bytes.Clone(dst.Pixels)
-		p.Hold(limit, &want, wantColors)
-		got, gotColors, err := r.hold(t, &p, limit, dst, colors.Pixels, len(p.Triangles)+i%3)
+		wantChanged := p.Hold(limit, jump, &want, wantColors)
+		got, gotColors, changed, err := r.hold(t, &p, limit, jump, dst, colors.Pixels, len(p.Triangles)+i%3)
 		if errors.Is(err, driver.ErrNotSupported) {
 			t.Logf("%s lacks the op: %v", s.Driver.Name(), err)
 			return
@@ -61,6 +62,9 @@ func (s Suite) hold(t T, dev driver.Device) {
 		if !bytes.Equal(gotColors, wantColors) {
 			t.Errorf("%s, limit %d: the colours of the triangles are % x, want % x", p.Name, limit, gotColors, wantColors)
 		}
+		if changed != wantChanged {
+			t.Errorf("%s, limit %d: %d pixels have changed, want %d", p.Name, limit, changed, wantChanged)
+		}
 	}
 	p := Painting{Picture: Pictures(s.Seed, 0)[12], Points: []driver.Point{{}, {X: 1}, {Y: 1}}, Triangles: []driver.Triangle{{A: 0, B: 1, C: 2}}}
 	for name, spoil := range map[string]func(*Painting){
@@ -72,27 +76,28 @@ func (s Suite) hold(t T, dev driver.Device) {
 		bad := p
 		bad.Points, bad.Triangles = slices.Clone(p.Points), slices.Clone(p.Triangles)
 		spoil(&bad)
-		if _, _, err := r.hold(t, &bad, 1, p.dirty(), make([]byte, p.Format.PixelBytes()), 1); err == nil {
+		if _, _, _, err := r.hold(t, &bad, 1, 2, p.dirty(), make([]byte, p.Format.PixelBytes()), 1); err == nil {
 			t.Errorf("%s: no error", name)
 		}
 	}
 }
 
-// hold runs one Hold, with room for most triangles, and returns the image and the colours.
-func (r *rig) hold(t T, p *Painting, limit int, dst *Picture, colors []byte, most int) (pixels, held []byte, err error) {
+// hold runs one Hold, with room for most triangles, and returns the image, the colours, and how many pixels have changed.
+func (r *rig) hold(t T, p *Painting, limit, jump int, dst *Picture, colors []byte, most int) (pixels, held []byte, changed int, err error) {
 	t.Helper()
 	n := p.Format.PixelBytes()
-	r.reserve(t, 6, int64(len(p.Pixels)+len(dst.Pixels)+8*len(p.Points)+(12+n)*most+4))
-	op := driver.Hold{Limit: limit, N: len(p.Points), Max: most}
+	r.reserve(t, 7, int64(len(p.Pixels)+len(dst.Pixels)+8*len(p.Points)+(12+n)*most+8))
+	op := driver.Hold{Limit: limit, Jump: jump, N: len(p.Points), Max: most}
 	op.Before = p.Image(r.slice(t, int64(len(p.Pixels)), int(p.Format.SampleBytes)))
 	op.Dst = dst.Image(r.slice(t, int64(len(dst.Pixels)), 0))
 	op.Points = r.slice(t, 8*int64(len(p.Points)), 0)
 	op.Triangles = r.slice(t, 12*int64(most), 0)
 	op.Count = r.slice(t, 4, 0)
 	op.Colors = r.slice(t, int64(n*most), 0)
+	op.Changed = r.slice(t, 4, 0)
 	r.upload(t, op.Before.Data, p.Pixels)
 	r.upload(t, op.Dst.Data, dst.Pixels)
-	for _, dirty := range []driver.Slice{op.Triangles, op.Colors} {
+	for _, dirty := range []driver.Slice{op.Triangles, op.Colors, op.Changed} {
 		r.fill(t, dirty, dirtyByte)
 	}
 	part := func(s driver.Slice, n int) driver.Slice { return driver.Slice{Mem: s.Mem, Off: s.Off, Len: int64(n)} }
@@ -108,17 +113,19 @@ func (r *rig) hold(t T, p *Painting, limit int, dst *Picture, colors []byte, mos
 	r.upload(t, op.Count, bytesOf([]uint32{uint32(len(p.Triangles))}))
 	r.wait(t)
 	if err := errors.Join(r.stream.Hold(op), r.stream.Wait(context.Background())); err != nil {
-		return nil, nil, err
+		return nil, nil, 0, err
 	}
 	pixels, held = make([]byte, op.Dst.Data.Len), make([]byte, op.Colors.Len)
 	r.download(t, pixels, op.Dst.Data)
 	r.download(t, held, op.Colors)
+	var number [1]uint32
+	r.download(t, bytesOf(number[:]), op.Changed)
 	r.wait(t)
 	r.checkGuards(t)
 	for _, b := range held[n*k:] {
 		if b != dirtyByte {
-			return nil, nil, errors.New("a colour beyond the triangles was written")
+			return nil, nil, 0, errors.New("a colour beyond the triangles was written")
 		}
 	}
-	return pixels, held[:n*k], nil
+	return pixels, held[:n*k], int(number[0]), nil
 }
