@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"image/color"
 	"slices"
 	"time"
 
@@ -40,12 +39,8 @@ func Convert(ctx context.Context, dev *kernels.Device, im Image, opt Options) (*
 	if err != nil {
 		return nil, err
 	}
-	c := &conversion{Image: im, opt: opt, rule: rule, n: n, out: &Picture{Backend: dev.Info().Backend}}
-	if err := c.plan(dev); err != nil {
-		return nil, err
-	}
-	err = dev.Do(ctx, kernels.Job{Label: "lowpoly", Footprint: c.footprint(), Units: int64(im.Width) * int64(im.Height)}, c.run)
-	if err != nil {
+	c := &conversion{Image: im, opt: opt, rule: rule, n: n, out: &Picture{}}
+	if err := c.do(ctx, dev); err != nil {
 		return nil, err
 	}
 	return c.out, nil
@@ -54,19 +49,35 @@ func Convert(ctx context.Context, dev *kernels.Device, im Image, opt Options) (*
 // conversion is a Convert in progress.
 type conversion struct {
 	Image
-	opt  Options
-	rule driver.VertexRule
-	n    int // vertices wanted
-	out  *Picture
+	opt   Options
+	rule  driver.VertexRule
+	n     int // vertices wanted
+	out   *Picture
+	video *film // nil for an image
+	alone bool  // it doesn't follow the frame before
 
 	// Scratch bytes of the ops, and of the Voronoi stage.
 	choosing, triangulating, shading, labelling int64
 
 	pixels kernels.Buffer[byte]
 	image  driver.Image                 // of them
-	points kernels.Buffer[driver.Point] // room for n; when they are chosen, those that there are
+	room   kernels.Buffer[driver.Point] // for n points
+	points kernels.Buffer[driver.Point] // those that there are
 	edges  []uint16                     // of stages that show them
+	colors []byte                       // of triangles
 }
+
+// do computes out, whose memory is used where there is enough.
+func (c *conversion) do(ctx context.Context, dev *kernels.Device) error {
+	if err := c.plan(dev); err != nil {
+		return err
+	}
+	c.out.Backend = dev.Info().Backend
+	return dev.Do(ctx, kernels.Job{Label: "lowpoly", Footprint: c.footprint(), Units: int64(c.Width) * int64(c.Height)}, c.run)
+}
+
+// resize is s with n elements of any content.
+func resize[T any](s []T, n int) []T { return slices.Grow(s[:0], n)[:n] }
 
 func (c *conversion) plan(dev *kernels.Device) (err error) {
 	if c.choosing, err = dev.SelectVerticesScratch(c.n, c.Width, c.Height, c.rule); err != nil {
@@ -89,7 +100,12 @@ func (c *conversion) footprint() int64 {
 	pixels, scratch := c.Width*c.Height, func(n int64) int64 { return kernels.Bytes[byte](int(n)) }
 	choose := kernels.Bytes[uint16](pixels) + kernels.Bytes[driver.Point](len(c.opt.Previous)) + kernels.Bytes[uint32](1) + scratch(c.choosing)
 	mesh := kernels.Bytes[driver.Triangle](2*c.n) + kernels.Bytes[uint32](1)
-	shade := scratch(int64(pixels)*int64(c.Format.PixelBytes())) + scratch(2*int64(c.n)*int64(c.Format.PixelBytes())) + scratch(c.shading)
+	shade := scratch(2*int64(c.n)*int64(c.Format.PixelBytes())) + scratch(c.shading)
+	if c.video == nil {
+		shade += scratch(int64(pixels) * int64(c.Format.PixelBytes()))
+	} else {
+		shade += kernels.Bytes[uint32](1)
+	}
 	steps := max(choose, mesh+max(scratch(c.triangulating), shade))
 	if c.opt.Stage == StageVoronoi {
 		steps = max(steps, kernels.Bytes[driver.Point](c.n)+kernels.Bytes[uint32](pixels)+scratch(c.labelling))
@@ -113,7 +129,7 @@ func (c *conversion) run(q *kernels.Queue) error {
 	if c.uploaded() > 0 {
 		c.pixels = take[byte](s, c.uploaded(), "image")
 	}
-	c.points = take[driver.Point](s, c.n, "points")
+	c.room = take[driver.Point](s, c.n, "points")
 	if s.err != nil {
 		return s.err
 	}
@@ -123,11 +139,14 @@ func (c *conversion) run(q *kernels.Queue) error {
 		}
 	}
 	c.image = driver.Image{Data: c.pixels.Slice(), Width: c.Width, Height: c.Height, Stride: c.stride(), Format: c.Format}
-	if err := c.choose(q); err != nil {
+	if err := c.triangles(q); err != nil {
 		return err
 	}
-	if err := c.shade(q); err != nil {
-		return err
+	if c.video.cut() {
+		c.alone, c.opt.Previous = true, nil
+		if err := c.triangles(q); err != nil {
+			return err
+		}
 	}
 	var err error
 	switch c.opt.Stage {
@@ -140,6 +159,14 @@ func (c *conversion) run(q *kernels.Queue) error {
 	}
 	c.out.Compute = time.Since(start)
 	return err
+}
+
+// triangles is the steps from the image to the picture of triangles.
+func (c *conversion) triangles(q *kernels.Queue) error {
+	if err := c.choose(q); err != nil {
+		return err
+	}
+	return c.shade(q)
 }
 
 // stack is the memory of a step, to be given back in the reverse order.
@@ -191,7 +218,7 @@ func (c *conversion) choose(q *kernels.Queue) error {
 	if err := q.SelectVertices(driver.SelectVertices{
 		Edges: edges.Slice(), Width: c.Width, Height: c.Height, VertexRule: c.rule, N: c.n,
 		Previous: previous.Slice(), NPrevious: previous.Len(),
-		Points: c.points.Slice(), Count: count.Slice(), Scratch: scratch.Slice(),
+		Points: c.room.Slice(), Count: count.Slice(), Scratch: scratch.Slice(),
 	}); err != nil {
 		return err
 	}
@@ -200,7 +227,7 @@ func (c *conversion) choose(q *kernels.Queue) error {
 		return err
 	}
 	if c.opt.Stage == StageEdges || c.opt.Stage == StagePoints {
-		c.edges = make([]uint16, edges.Len())
+		c.edges = resize(c.edges, edges.Len())
 		if err := kernels.Download(q, c.edges, edges); err != nil {
 			return err
 		}
@@ -211,9 +238,10 @@ func (c *conversion) choose(q *kernels.Queue) error {
 	if int64(found[0]) > int64(c.n) {
 		return fmt.Errorf("lowpoly: the device chose %d vertices, %d were wanted", found[0], c.n)
 	}
-	c.points = c.points.Range(0, int(found[0]))
-	c.out.Mesh = Mesh{Width: c.Width, Height: c.Height, Points: make([]driver.Point, found[0])}
-	if err := kernels.Download(q, c.out.Mesh.Points, c.points); err != nil {
+	c.points = c.room.Range(0, int(found[0]))
+	m := &c.out.Mesh
+	m.Width, m.Height, m.Points = c.Width, c.Height, resize(m.Points, c.points.Len())
+	if err := kernels.Download(q, m.Points, c.points); err != nil {
 		return err
 	}
 	return s.free()
@@ -242,21 +270,41 @@ func (c *conversion) shade(q *kernels.Queue) error {
 		return err
 	}
 	size := c.Format.PixelBytes()
-	dst := take[byte](s, c.Width*c.Height*size, "picture")
+	dst := c.video.after()
+	if c.video == nil {
+		dst = take[byte](s, c.Width*c.Height*size, "picture")
+	}
 	colors := take[byte](s, 2*n*size, "colours")
 	scratch = take[byte](s, int(c.shading), "scratch")
 	if s.err != nil {
 		return s.err
 	}
+	picture := func(b kernels.Buffer[byte]) driver.Image {
+		return driver.Image{Data: b.Slice(), Width: c.Width, Height: c.Height, Stride: c.Width * size, Format: c.Format}
+	}
 	if err := q.Shade(driver.Shade{
 		Src: c.image, Points: c.points.Slice(), N: n, Triangles: triangles.Slice(), Count: count.Slice(), Max: 2 * n,
-		Color: c.opt.Color, Method: c.opt.Method,
-		Dst:    driver.Image{Data: dst.Slice(), Width: c.Width, Height: c.Height, Stride: c.Width * size, Format: c.Format},
-		Colors: colors.Slice(), Scratch: scratch.Slice(),
+		Color: c.opt.Color, Method: c.opt.Method, Dst: picture(dst), Colors: colors.Slice(), Scratch: scratch.Slice(),
 	}); err != nil {
 		return err
 	}
-	c.out.Pixels, c.out.Format = make([]byte, dst.Len()), c.Format
+	if before, ok := c.video.before(); ok && !c.alone {
+		changed := take[uint32](s, 1, "count")
+		if s.err != nil {
+			return s.err
+		}
+		limit, jump := c.limits()
+		if err := q.Hold(driver.Hold{
+			Before: picture(before), Limit: limit, Jump: jump, Points: c.points.Slice(), N: n,
+			Triangles: triangles.Slice(), Count: count.Slice(), Max: 2 * n, Dst: picture(dst), Colors: colors.Slice(), Changed: changed.Slice(),
+		}); err != nil {
+			return err
+		}
+		if err := kernels.Download(q, c.video.changed[:], changed); err != nil {
+			return err
+		}
+	}
+	c.out.Pixels, c.out.Format = resize(c.out.Pixels, dst.Len()), c.Format
 	if err := kernels.Download(q, c.out.Pixels, dst); err != nil {
 		return err
 	}
@@ -271,20 +319,20 @@ func (c *conversion) shade(q *kernels.Queue) error {
 		return fmt.Errorf("lowpoly: the device returned %d triangles of %d points", found[0], n)
 	}
 	m := &c.out.Mesh
-	m.Triangles = make([]driver.Triangle, found[0])
-	pixels := make([]byte, len(m.Triangles)*size)
+	m.Triangles = resize(m.Triangles, int(found[0]))
+	c.colors = resize(c.colors, len(m.Triangles)*size)
 	if err := kernels.Download(q, m.Triangles, triangles.Range(0, len(m.Triangles))); err != nil {
 		return err
 	}
-	if err := kernels.Download(q, pixels, colors.Range(0, len(pixels))); err != nil {
+	if err := kernels.Download(q, c.colors, colors.Range(0, len(c.colors))); err != nil {
 		return err
 	}
 	if err := q.Wait(); err != nil {
 		return err
 	}
-	m.Colors = make([]color.NRGBA, len(m.Triangles))
+	m.Colors = resize(m.Colors, len(m.Triangles))
 	for i := range m.Colors {
-		m.Colors[i] = colorOf(pixels[i*size:][:size], c.Format)
+		m.Colors[i] = colorOf(c.colors[i*size:][:size], c.Format)
 	}
 	return s.free()
 }

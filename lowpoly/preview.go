@@ -9,7 +9,7 @@ import (
 
 // showEdges draws the edges, and for the stage of points these.
 func (c *conversion) showEdges() {
-	out := make([]byte, len(c.edges))
+	out := resize(c.out.Pixels, len(c.edges))
 	for i, e := range c.edges {
 		out[i] = byte(e / 8)
 		if c.opt.Stage == StagePoints {
