@@ -1,47 +1,68 @@
-// Diffusion with barriers: conjugate gradients, preconditioned by multigrid on graphs. The pixels of a 2x2 block that open edges
+// Diffusion with barriers: conjugate gradients, preconditioned by smoothed aggregation. The pixels of a 2x2 block that open edges
 // connect within the block become one node of a coarser graph, and so on: pixels on two sides of a barrier are never one node
 // before a way around it is.
+//
+// A level's operator is kept as off-diagonal weights w and sinks s: row i is s x_i + sum of w (x_i - x_j), whose digits don't cancel
+// where little flows away. P, from a level to the finer one, is constant on nodes, then smoothed by a step of Jacobi; the coarser operator
+// is P' A P. Where P is left constant, as it was here once, couplings of coarse nodes are too stiff by a factor that differs from
+// place to place, and mazes take ten times as many iterations.
 
 package cpu
 
 import (
-	"errors"
 	"math"
 
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 
+// The constants are those that took the fewest iterations in scenes of devicetest: 4 to 5 in most, 10 in mazes.
 const (
-	// graphCaution is what the largest correction is multiplied by to say how large the error is. Without it estimates were up to
-	// four times too low, in mazes.
-	graphCaution = 4
-	// graphSmooth is how many sweeps go before and after the coarse correction.
-	graphSmooth = 2
-	// graphStiffness is what couplings of coarse nodes are multiplied by. Corrections that are constant within nodes of two
-	// pixels a side make couplings twice as stiff as smooth ones would, in the plane as well as along a corridor.
-	graphStiffness = 0.5
+	// graphCaution is what the largest correction is multiplied by to say how large the error is. With 2 estimates were up to 1.9 times too
+	// low in mazes, and 1.4 times elsewhere.
+	graphCaution = 2.5
+	// graphStrong is how large a weight is at least, without its sign, that joins nodes, as a part of the geometric mean of the diagonals. With
+	// less, rows become long.
+	graphStrong = 0.04
+	// graphSmooth damps the step that smooths P.
+	graphSmooth = 2.0 / 3
+	// graphJacobi damps the steps before and after the coarse correction: one each.
+	graphJacobi = 0.8
+	// graphBottom is how many steps the coarsest level gets.
+	graphBottom = 8
 )
 
-// graphLevel is a coarse graph. Its nodes are numbered so that those of even blocks come first; blocks are coloured like a
-// chequerboard, and edges lead from one colour to the other only.
+// graphLevel is a coarse graph. Its nodes are in the order of the cells that they lie in, squares of 2^level pixels.
 type graphLevel struct {
-	n, even int
+	n, w, h int
+	cell    []int32   // of the nodes of each cell, w*h+1
 	start   []int32   // of the edges of each node, n+1
 	to      []int32   // where each edge leads; each is there twice
 	weight  []float32 // of edges
 	sink    []float32
-	inv     []float32 // 1/(sum of weights + sink)
-	parent  []int32   // the node of the next level, or -1: it has no edge there
-	x, b    []float32 // channels values a node
+	inv     []float32 // 1/(sum of weights + sink), or less where weights are negative
+	parent  []int32   // the node of the next level, or -1: it has no edge
+	pStart  []int32   // of the nodes of the next level that it takes corrections from, n+1
+	pTo     []int32
+	pWeight []float32
+	rStart  []int32 // of the nodes of the level before that it takes residuals from, n+1; not of the first level
+	rTo     []int32
+	rWeight []float32
+	x, b, r []float32 // channels values a node
 }
 
 // graphTable is where a level's parts begin, as it is kept in the set-up.
-type graphTable struct{ Nodes, Even, Edges uint32 }
+type graphTable struct{ Nodes, Edges, Prolong uint32 }
 
 const graphLevels = 24 // enough for sides of 2^20
 
-// maxGraphPixels keeps the numbers of edges, up to four a pixel, within int32.
-const maxGraphPixels = 1 << 28
+// maxGraphPixels keeps the numbers of edges, up to graphEdges a pixel, within int32.
+const maxGraphPixels = 1 << 27
+
+// Room for nodes, for edges and for the entries of P of all levels. In scenes of devicetest there are at most 0.9 nodes, 5.8 edges and 2.4
+// entries a pixel. Where there are more, levels end early, and iterations become more.
+func graphNodes(pixels int) int   { return 2*pixels + 64 }
+func graphEdges(pixels int) int   { return 8*pixels + 64 }
+func graphProlong(pixels int) int { return 3*pixels + 64 }
 
 // graph is the preconditioner and the image's operator.
 type graph struct {
@@ -53,14 +74,15 @@ type graph struct {
 	state  graphState
 }
 
-// graphPool is the memory of all levels. At level k, edges cross the lines between blocks of 2^k pixels, of which there are
-// less than 2N/2^k, and each node has at least one: so there are less than 4N/2^k nodes, and never more than a level before.
+// graphPool is the memory of all levels.
 type graphPool struct {
-	start, to, parent []int32
-	weight, sink, inv []float32
-	x, y              []int32 // blocks of nodes, while levels are made
-	// While levels are made:
-	root, first, member, mark []int32
+	cell, start, pStart, rStart, parent []int32
+	sink, inv                           []float32
+	to, pTo, rTo                        []int32
+	weight, pWeight, rWeight            []float32
+	// While levels are made: the node that stands for a component, who last looked at a node, the diagonal, and the sums of rows of P.
+	root, seen     []int32
+	diagonal, sums []float32
 }
 
 func (a *arena) ints(n int) []int32 {
@@ -72,22 +94,26 @@ func (a *arena) ints(n int) []int32 {
 	return sliceAt[int32](a.b, at, n)
 }
 
-func graphNodes(pixels int) int { return 3*pixels + graphLevels }
-
 func layGraph(a *arena, w, h int) *graph {
 	n := w * h
 	g := &graph{lattice: layLattice(a, w, h), parent: a.ints(n)}
-	nodes, edges := graphNodes(n), 4*n
 	at := a.end
 	a.floats(3 * graphLevels)
 	if a.b != nil {
 		g.table = &sliceAt[[graphLevels]graphTable](a.b, at, 1)[0]
 	}
+	cells := 0
+	for x, y := w, h; x > 1 || y > 1; cells += x*y + 1 {
+		x, y = (x+1)/2, (y+1)/2
+	}
+	nodes, edges, prolong := graphNodes(n), graphEdges(n), graphProlong(n)
 	p := &g.pool
-	p.start, p.parent, p.x, p.y = a.ints(nodes), a.ints(nodes), a.ints(nodes), a.ints(nodes)
+	p.cell, p.start, p.pStart, p.rStart, p.parent = a.ints(cells), a.ints(nodes+graphLevels), a.ints(nodes+graphLevels), a.ints(nodes+graphLevels), a.ints(nodes)
 	p.sink, p.inv = a.floats(nodes), a.floats(nodes)
 	p.to, p.weight = a.ints(edges), a.floats(edges)
-	p.root, p.first, p.member, p.mark = a.ints(n), a.ints(n+1), a.ints(n), a.ints(n)
+	p.pTo, p.pWeight = a.ints(prolong), a.floats(prolong)
+	p.rTo, p.rWeight = a.ints(prolong), a.floats(prolong)
+	p.root, p.seen, p.diagonal, p.sums = a.ints(n), a.ints(n), a.floats(n), a.floats(n)
 	return g
 }
 
@@ -103,24 +129,31 @@ func layGraphState(a *arena, w, h, channels int) (s graphState) {
 	n := w * h * channels
 	s.r, s.p, s.z, s.q = a.floats(n), a.floats(n), a.floats(n), a.floats(n)
 	s.rows = a.floats(h * channels)
-	s.nodes = a.floats(2 * channels * graphNodes(w*h))
+	s.nodes = a.floats(3 * channels * graphNodes(w*h))
 	return s
 }
 
-var errGraphRoom = errors.New("the graph has more edges than there can be")
-
-// level cuts level k out of the pools, after those before it.
+// level cuts level k out of the pools, after those before it. Parts that are not filled in yet are as long as there is room.
 func (g *graph) level(k int) graphLevel {
-	node, edge := 0, 0
-	for _, t := range g.table[:k] {
-		node += int(t.Nodes) + 1 // of start there is one more
+	node, edge, prolong, restrict, cell := 0, 0, 0, 0, 0
+	w, h := (g.w+1)/2, (g.h+1)/2
+	for i, t := range g.table[:k] {
+		node += int(t.Nodes)
 		edge += int(t.Edges)
+		prolong += int(t.Prolong)
+		if i > 0 {
+			restrict += int(g.table[i-1].Prolong)
+		}
+		cell += w*h + 1
+		w, h = (w+1)/2, (h+1)/2
 	}
-	t, p := g.table[k], &g.pool
-	n, m := int(t.Nodes), int(t.Edges)
+	p := &g.pool
 	return graphLevel{
-		n: n, even: int(t.Even), start: p.start[node:][:n+1], parent: p.parent[node:][:n],
-		sink: p.sink[node:][:n], inv: p.inv[node:][:n], to: p.to[edge:][:m], weight: p.weight[edge:][:m],
+		n: int(g.table[k].Nodes), w: w, h: h, cell: p.cell[cell:][:w*h+1],
+		start: p.start[node+k:], sink: p.sink[node:], inv: p.inv[node:], parent: p.parent[node:],
+		to: p.to[edge:], weight: p.weight[edge:],
+		pStart: p.pStart[node+k:], pTo: p.pTo[prolong:], pWeight: p.pWeight[prolong:],
+		rStart: p.rStart[node+k:], rTo: p.rTo[restrict:], rWeight: p.rWeight[restrict:],
 	}
 }
 
@@ -130,49 +163,78 @@ func (g *graph) open(s graphState, channels int) {
 	nodes := s.nodes
 	for k := 0; k < graphLevels && g.table[k].Nodes > 0; k++ {
 		l := g.level(k)
-		l.x, l.b = nodes[:l.n*channels], nodes[l.n*channels:][:l.n*channels]
-		nodes = nodes[2*l.n*channels:]
+		m := l.n * channels
+		l.x, l.b, l.r, nodes = nodes[:m], nodes[m:][:m], nodes[2*m:][:m], nodes[3*m:]
 		g.levels = append(g.levels, l)
 	}
 }
 
 // setUp computes the operators, and returns how many pixels are void.
 func (g *graph) setUp(flags []byte) (void int, err error) {
-	if void, err = g.operator(flags, g.pool.root); err != nil {
+	if void, err = g.operator(flags, g.parent); err != nil {
 		return 0, err
 	}
-	pace := newPace(g.stop)
 	*g.table = [graphLevels]graphTable{}
-	if err := g.coarsen(0, finestGraph{g}, g.parent, &pace); err != nil {
-		return 0, err
-	}
-	for k := 0; k+1 < graphLevels && g.table[k].Nodes > 1; k++ {
-		l := g.level(k)
-		node := 0
-		for _, t := range g.table[:k] {
-			node += int(t.Nodes) + 1
+	pace := newPace(g.stop)
+	room := graphNodes(g.w * g.h)
+	for k := range graphLevels {
+		// The P of pixels is not kept. It has the room that others get later.
+		c := coarsener{pool: &g.pool, pace: &pace, from: finestGraph{g}, parent: g.parent, first: true, pTo: g.pool.pTo, pWeight: g.pool.pWeight}
+		if k > 0 {
+			l := g.level(k - 1)
+			c.from, c.parent, c.first, c.pTo, c.pWeight, c.pStart = &l, l.parent, false, l.pTo, l.pWeight, l.pStart
 		}
-		if err := g.coarsen(k+1, coarseGraph{&l, g.pool.x[node:], g.pool.y[node:]}, l.parent, &pace); err != nil {
+		if w, h := c.from.size(); w*h == 1 {
+			c.orphan()
+			return void, nil
+		}
+		c.next = g.level(k)
+		if err := c.join(room); err != nil || c.next.n == 0 {
+			return void, err
+		}
+		entries, ok, err := c.smooth()
+		if err != nil {
 			return 0, err
 		}
+		edges := 0
+		if ok {
+			edges, ok, err = c.multiply()
+		}
+		if err != nil {
+			return 0, err
+		}
+		if !ok {
+			c.orphan()
+			return void, nil
+		}
+		if k > 0 {
+			g.table[k-1].Prolong = uint32(entries)
+		}
+		g.table[k] = graphTable{Nodes: uint32(c.next.n), Edges: uint32(edges)}
+		room -= c.next.n
 	}
 	return void, nil
 }
 
 // fineGraph is what a level is made of.
 type fineGraph interface {
-	size() int
-	at(i int) (x, y int32)
-	sink(i int) float32
-	edges(i int, f func(j int, weight float32))
+	size() (w, h int)   // of the cells
+	begin(cell int) int // the first node of a cell, or of one after it
+	row(i int, list []graphEdge) []graphEdge
+	drain(i int) float32 // the sink
+}
+
+type graphEdge struct {
+	to     int32
+	weight float32
 }
 
 type finestGraph struct{ *graph }
 
-func (g finestGraph) size() int             { return g.w * g.h }
-func (g finestGraph) at(i int) (x, y int32) { return int32(i % g.w), int32(i / g.w) }
+func (g finestGraph) size() (w, h int)   { return g.w, g.h }
+func (g finestGraph) begin(cell int) int { return cell }
 
-func (g finestGraph) sink(i int) (sum float32) {
+func (g finestGraph) drain(i int) (sum float32) {
 	if g.inv[i] != 0 {
 		for _, j := range g.around(i) {
 			if j >= 0 && g.inv[j] == 0 {
@@ -183,39 +245,64 @@ func (g finestGraph) sink(i int) (sum float32) {
 	return sum
 }
 
-func (g finestGraph) edges(i int, f func(j int, weight float32)) {
+func (g finestGraph) row(i int, list []graphEdge) []graphEdge {
 	if g.inv[i] == 0 {
-		return
+		return list
 	}
 	for _, j := range g.around(i) {
 		if j >= 0 && g.inv[j] != 0 {
-			f(j, 1)
+			list = append(list, graphEdge{int32(j), 1})
 		}
 	}
+	return list
 }
 
-type coarseGraph struct {
-	l    *graphLevel
-	x, y []int32
-}
+func (l *graphLevel) size() (w, h int)    { return l.w, l.h }
+func (l *graphLevel) begin(cell int) int  { return int(l.cell[cell]) }
+func (l *graphLevel) drain(i int) float32 { return l.sink[i] }
 
-func (g coarseGraph) size() int             { return g.l.n }
-func (g coarseGraph) at(i int) (x, y int32) { return g.x[i], g.y[i] }
-func (g coarseGraph) sink(i int) float32    { return g.l.sink[i] }
-
-func (g coarseGraph) edges(i int, f func(j int, weight float32)) {
-	for k := g.l.start[i]; k < g.l.start[i+1]; k++ {
-		f(int(g.l.to[k]), g.l.weight[k])
+func (l *graphLevel) row(i int, list []graphEdge) []graphEdge {
+	for e := l.start[i]; e < l.start[i+1]; e++ {
+		list = append(list, graphEdge{l.to[e], l.weight[e]})
 	}
+	return list
 }
 
-// coarsen makes level k of the one before it, and fills in which of its nodes those become.
-func (g *graph) coarsen(k int, from fineGraph, parent []int32, pace *pace) error {
-	n := from.size()
-	root := g.pool.root[:n]
-	for i := range root {
-		root[i] = int32(i)
+// coarsener makes a level.
+type coarsener struct {
+	pool    *graphPool
+	pace    *pace
+	from    fineGraph
+	parent  []int32 // of the nodes of from
+	first   bool    // from is the image: rows of P are three entries long, the first of which is the own node
+	pStart  []int32
+	pTo     []int32
+	pWeight []float32
+	next    graphLevel
+
+	list, others []graphEdge
+}
+
+// block is the nodes of two rows of cells that lie in a block: those from a to b, and from c to d.
+func (c *coarsener) block(x, y int) (a, b, c2, d int) {
+	w, h := c.from.size()
+	x0, x1 := 2*x, min(2*x+2, w)
+	a, b = c.from.begin(2*y*w+x0), c.from.begin(2*y*w+x1)
+	if 2*y+1 < h {
+		c2, d = c.from.begin((2*y+1)*w+x0), c.from.begin((2*y+1)*w+x1)
 	}
+	return a, b, c2, d
+}
+
+// strong reports whether an edge of node i joins. Those of positive weight smooth, too.
+func (c *coarsener) strong(i int, e graphEdge) bool {
+	return e.weight*e.weight > graphStrong*graphStrong*c.pool.diagonal[i]*c.pool.diagonal[e.to]
+}
+
+// join makes nodes of what strong edges connect within blocks, and says which they are: parent and next.cell. Nodes without edges are
+// part of none. Where there is no room next.n is 0.
+func (c *coarsener) join(room int) error {
+	root := c.pool.root
 	find := func(i int32) int32 {
 		for root[i] != i {
 			root[i] = root[root[i]]
@@ -223,141 +310,265 @@ func (g *graph) coarsen(k int, from fineGraph, parent []int32, pace *pace) error
 		}
 		return i
 	}
-	// Join what is connected within a block; the least index is the root. mark: it has an edge that leaves the block.
-	mark := g.pool.mark[:n]
-	clear(mark)
-	for i := range n {
-		x, y := from.at(i)
-		from.edges(i, func(j int, _ float32) {
-			xj, yj := from.at(j)
-			if xj>>1 != x>>1 || yj>>1 != y>>1 {
-				mark[i] = 1
-				return
+	w, h := c.from.size()
+	for i := range c.from.begin(w * h) {
+		sum := c.from.drain(i)
+		c.list = c.from.row(i, c.list[:0])
+		for _, e := range c.list {
+			sum += e.weight
+		}
+		c.pool.diagonal[i] = sum
+	}
+	count := int32(0)
+	for y := range c.next.h {
+		for x := range c.next.w {
+			c.next.cell[y*c.next.w+x] = count
+			a, b, a2, b2 := c.block(x, y)
+			for i := a; i < b; i++ {
+				root[i] = int32(i)
 			}
-			a, b := find(int32(i)), find(int32(j))
-			root[max(a, b)] = min(a, b)
-		})
-		if pace.spend(30) {
-			return errAborted
-		}
-	}
-	for i := range n {
-		if mark[i] != 0 {
-			mark[find(int32(i))] = 1
-		}
-	}
-	// Number the roots, even blocks first.
-	node := 0
-	for _, t := range g.table[:k] {
-		node += int(t.Nodes) + 1
-	}
-	blockX, blockY := g.pool.x[node:], g.pool.y[node:]
-	count, even := 0, 0
-	for colour := range int32(2) {
-		for i := range n {
-			x, y := from.at(i)
-			if root[i] != int32(i) || (x>>1+y>>1)&1 != colour {
-				continue
+			for i := a2; i < b2; i++ {
+				root[i] = int32(i)
 			}
-			if parent[i] = -1; mark[i] != 0 {
-				if count >= len(blockX) {
-					return errGraphRoom
-				}
-				parent[i] = int32(count)
-				blockX[count], blockY[count] = x>>1, y>>1
-				count++
-			}
-		}
-		if colour == 0 {
-			even = count
-		}
-	}
-	for i := range n {
-		parent[i] = parent[find(int32(i))]
-	}
-	if pace.spend(20 * n) {
-		return errAborted
-	}
-	if count == 0 {
-		return nil
-	}
-	// The members of each.
-	first, member := g.pool.first[:count+1], g.pool.member[:n]
-	clear(first)
-	for _, p := range parent[:n] {
-		if p >= 0 {
-			first[p+1]++
-		}
-	}
-	for i := range count {
-		first[i+1] += first[i]
-	}
-	for i := n - 1; i >= 0; i-- { // so that first ends where it belongs, after being counted down from the end of each
-		if p := parent[i]; p >= 0 {
-			first[p+1]--
-			member[first[p+1]] = int32(i)
-		}
-	}
-	// Now first[p+1] is where the members of p begin, and where those of p+1 begin is what follows.
-	begins := first[1:]
-	total := 0
-	for _, p := range parent[:n] {
-		if p >= 0 {
-			total++
-		}
-	}
-	g.table[k] = graphTable{Nodes: uint32(count), Even: uint32(even)}
-	edge := 0
-	for _, t := range g.table[:k] {
-		edge += int(t.Edges)
-	}
-	to, weight := g.pool.to[edge:], g.pool.weight[edge:]
-	start, sink, inv := g.pool.start[node:], g.pool.sink[node:], g.pool.inv[node:]
-	where := mark[:count] // of the edge to a node, if not less than where the edges of this one begin
-	for i := range where {
-		where[i] = -1
-	}
-	m, full := int32(0), false
-	for c := range count {
-		start[c] = m
-		end := total
-		if c+1 < count {
-			end = int(begins[c+1])
-		}
-		sum := float32(0)
-		for _, i := range member[begins[c]:end] {
-			sum += from.sink(int(i))
-			from.edges(int(i), func(j int, v float32) {
-				p := parent[j]
-				if p == int32(c) {
-					return
-				}
-				if where[p] < start[c] {
-					if full = int(m) == len(to); full {
-						return
+			for _, r := range [2][2]int{{a, b}, {a2, b2}} {
+				for i := r[0]; i < r[1]; i++ {
+					c.list = c.from.row(i, c.list[:0])
+					for _, e := range c.list {
+						if j := int(e.to); (j >= a && j < b || j >= a2 && j < b2) && c.strong(i, e) {
+							p, q := find(int32(i)), find(e.to)
+							root[max(p, q)] = min(p, q)
+						}
 					}
-					where[p] = m
-					to[m], weight[m] = p, 0
-					m++
+					if c.parent[i] = 0; len(c.list) == 0 {
+						c.parent[i] = -1
+					}
 				}
-				weight[where[p]] += graphStiffness * v
-			})
-			if pace.spend(40) {
+			}
+			for _, r := range [2][2]int{{a, b}, {a2, b2}} {
+				for i := r[0]; i < r[1]; i++ {
+					if c.parent[i] < 0 {
+						continue
+					}
+					if p := find(int32(i)); p != int32(i) {
+						c.parent[i] = c.parent[p] // which is less, and has been numbered
+						continue
+					}
+					c.parent[i] = count
+					count++
+				}
+			}
+			if c.pace.spend(60 * (b - a + b2 - a2)) {
 				return errAborted
 			}
-			if full {
-				return errGraphRoom
+		}
+	}
+	c.next.cell[c.next.w*c.next.h] = count
+	if c.next.n = int(count); c.next.n > room {
+		c.next.n = 0
+		c.orphan()
+	}
+	return nil
+}
+
+// orphan makes from the last level.
+func (c *coarsener) orphan() {
+	w, h := c.from.size()
+	for i := range c.from.begin(w * h) {
+		c.parent[i] = -1
+	}
+}
+
+// smooth makes P, and the sums of its rows; it reports whether there was room, and how many entries there are.
+func (c *coarsener) smooth() (entries int, ok bool, err error) {
+	w, h := c.from.size()
+	for i := range c.from.begin(w * h) {
+		at := entries
+		if c.first {
+			at = 3 * i
+			c.pTo[at], c.pTo[at+1], c.pTo[at+2] = -1, -1, -1
+		} else {
+			c.pStart[i], c.pStart[i+1] = int32(at), int32(at)
+		}
+		own := c.parent[i]
+		if own < 0 {
+			continue
+		}
+		sink := c.from.drain(i)
+		diagonal := sink
+		c.others = c.others[:0]
+		c.list = c.from.row(i, c.list[:0])
+		for _, e := range c.list {
+			if e.weight < 0 || !c.strong(i, e) {
+				continue
+			}
+			diagonal += e.weight
+			if p := c.parent[e.to]; p != own {
+				k := 0
+				for k < len(c.others) && c.others[k].to != p {
+					k++
+				}
+				if k == len(c.others) {
+					c.others = append(c.others, graphEdge{to: p})
+				}
+				c.others[k].weight += e.weight
 			}
 		}
-		sink[c] = sum
-		for e := start[c]; e < m; e++ {
-			sum += weight[e]
+		if at+len(c.others)+1 > len(c.pTo) {
+			return 0, false, nil
 		}
-		inv[c] = 1 / sum
+		c.pool.sums[i] = 1
+		rest := float32(1)
+		if diagonal > sink { // or there is no strong edge
+			rest -= graphSmooth * sink / diagonal
+			c.pool.sums[i] = rest
+		}
+		for k, o := range c.others {
+			v := graphSmooth * o.weight / diagonal
+			c.pTo[at+1+k], c.pWeight[at+1+k] = o.to, v
+			rest -= v
+		}
+		c.pTo[at], c.pWeight[at] = own, rest
+		if entries = at + len(c.others) + 1; !c.first {
+			c.pStart[i+1] = int32(entries)
+		}
+		if c.pace.spend(60) {
+			return 0, false, errAborted
+		}
 	}
-	start[count] = m
-	g.table[k].Edges = uint32(m)
-	return nil
+	return entries, true, nil
+}
+
+// p is a row of P.
+func (c *coarsener) p(i int) ([]int32, []float32) {
+	if !c.first {
+		from, to := c.pStart[i], c.pStart[i+1]
+		return c.pTo[from:to], c.pWeight[from:to]
+	}
+	n := 0
+	for n < 3 && c.pTo[3*i+n] >= 0 {
+		n++
+	}
+	return c.pTo[3*i:][:n], c.pWeight[3*i:][:n]
+}
+
+// multiply makes P' and P' A P, row by row; it reports whether there was room, and how many edges there are.
+func (c *coarsener) multiply() (edges int, ok bool, err error) {
+	l := &c.next
+	seen, where := c.pool.seen, c.pool.root // by whom each fine node, and where the edge to each coarse node is, plus 1
+	w, h := c.from.size()
+	n := c.from.begin(w * h)
+	for i := range n {
+		seen[i] = -1
+	}
+	clear(where[:l.n])
+	var support []int
+	var sums []float64 // of the edges of a node
+	restrict := 0
+	for y := range l.h {
+		for x := range l.w {
+			a, b, a2, b2 := c.block(x, y)
+			for k := l.cell[y*l.w+x]; k < l.cell[y*l.w+x+1]; k++ {
+				// Who takes corrections from node k: its members, and those around them.
+				support = support[:0]
+				for _, r := range [2][2]int{{a, b}, {a2, b2}} {
+					for i := r[0]; i < r[1]; i++ {
+						if c.parent[i] != k {
+							continue
+						}
+						if seen[i] != k {
+							seen[i] = k
+							support = append(support, i)
+						}
+						c.list = c.from.row(i, c.list[:0])
+						for _, e := range c.list {
+							if seen[e.to] != k && e.weight > 0 && c.strong(i, e) {
+								seen[e.to] = k
+								support = append(support, int(e.to))
+							}
+						}
+					}
+				}
+				l.start[k], l.rStart[k] = int32(edges), int32(restrict)
+				sums = sums[:0]
+				add := func(to int32, v float64) {
+					if to == k {
+						return
+					}
+					if where[to] == 0 {
+						if edges+len(sums) == len(l.to) {
+							ok = false
+							return
+						}
+						l.to[edges+len(sums)] = to
+						sums = append(sums, 0)
+						where[to] = int32(len(sums))
+					}
+					sums[where[to]-1] += v
+				}
+				ok = true
+				sink := 0.0
+				for _, i := range support {
+					to, weight := c.p(i)
+					at := 0
+					for at < len(to) && to[at] != k {
+						at++
+					}
+					if at == len(to) {
+						continue // the edge was strong, the node without one
+					}
+					share := float64(weight[at])
+					if !c.first {
+						l.rTo[restrict], l.rWeight[restrict] = int32(i), weight[at]
+						restrict++
+					}
+					// -(P' A)[k, i], in differences, and of the sums of P's rows, that the sink is 0 where it should be.
+					own := float64(c.from.drain(i))
+					diagonal := own
+					sum := float64(c.pool.sums[i])
+					own *= sum
+					c.list = c.from.row(i, c.list[:0])
+					for _, e := range c.list {
+						v := float64(e.weight)
+						diagonal += v
+						own += v * (sum - float64(c.pool.sums[e.to]))
+						to, weight := c.p(int(e.to))
+						for m, j := range to {
+							add(j, share*v*float64(weight[m]))
+						}
+					}
+					for m, j := range to {
+						add(j, -share*diagonal*float64(weight[m]))
+					}
+					sink += share * own
+				}
+				if !ok {
+					return 0, false, nil
+				}
+				sum, size := sink, sink
+				kept := edges
+				for m, v := range sums {
+					to := l.to[edges+m]
+					where[to] = 0
+					if v32 := float32(v); v32 != 0 {
+						l.to[kept], l.weight[kept] = to, v32
+						kept++
+						sum += v
+						size += math.Abs(v)
+					}
+				}
+				edges = kept
+				l.sink[k], l.inv[k] = float32(sink), 0
+				if sum > 0 {
+					l.inv[k] = float32(1 / max(sum, (sum+size)/2))
+				}
+				if c.pace.spend(100 * len(support)) {
+					return 0, false, errAborted
+				}
+			}
+		}
+	}
+	l.start[l.n], l.rStart[l.n] = int32(edges), int32(restrict)
+	return edges, true, nil
 }
 
 // apply computes q = A p for planes, where p is 0 wherever there is no equation, and the products p q of each row.
@@ -414,7 +625,7 @@ func (g *graph) begin(x []float32) error {
 	}); err != nil {
 		return err
 	}
-	if err := g.precondition(s.z, s.r, channels); err != nil {
+	if err := g.precondition(s.z, s.r, s.q, channels); err != nil {
 		return err
 	}
 	err := g.each(channels, s.rows, 2, func(c, y, from, to int) float32 {
@@ -463,7 +674,7 @@ func (g *graph) cycle(x []float32) (float32, error) {
 	}); err != nil {
 		return 0, err
 	}
-	if err := g.precondition(s.z, s.r, channels); err != nil {
+	if err := g.precondition(s.z, s.r, s.q, channels); err != nil {
 		return 0, err
 	}
 	if err := g.each(channels, s.rows, 2, func(c, y, from, to int) float32 {
@@ -506,114 +717,151 @@ func (g *graph) residual(x []float32) (float32, error) {
 	return largest(s.rows), err
 }
 
-// precondition computes z, about the solution of A z = r, by a symmetric multigrid cycle from 0.
-func (g *graph) precondition(z, r []float32, channels int) error {
+// precondition computes z, about the solution of A z = r, by a symmetric multigrid cycle from 0. q is overwritten.
+func (g *graph) precondition(z, r, q []float32, channels int) error {
 	n := len(g.inv)
-	clear(z)
-	for range graphSmooth {
-		if err := g.sweep(z, r, channels, 0, 1); err != nil {
-			return err
-		}
+	if err := g.planes(channels, 1, func(c, i int) { z[c*n+i] = graphJacobi * g.inv[i] * r[c*n+i] }); err != nil {
+		return err
 	}
 	if len(g.levels) > 0 {
+		if err := g.planes(channels, 5, func(c, i int) {
+			q[c*n+i] = 0
+			if g.inv[i] != 0 {
+				q[c*n+i] = r[c*n+i] + g.flow(z[c*n:][:n], i)
+			}
+		}); err != nil {
+			return err
+		}
 		l := &g.levels[0]
-		// Pixels are in the order of rows, nodes are not: so this is one thread's.
-		clear(l.b)
-		for c := range channels {
-			zc, rc := z[c*n:][:n], r[c*n:][:n]
-			for i, p := range g.parent {
-				if p >= 0 {
-					l.b[int(p)*channels+c] += rc[i] + g.flow(zc, i)
+		// Rows of blocks have nodes of their own.
+		if err := g.bands(l.h, 15*g.w*channels, func(y0, y1 int) {
+			clear(l.b[int(l.cell[y0*l.w])*channels : int(l.cell[y1*l.w])*channels])
+			for i := 2 * y0 * g.w; i < min(2*y1, g.h)*g.w; i++ {
+				if p := int(g.parent[i]); p >= 0 {
+					for c := range channels {
+						l.b[p*channels+c] += q[c*n+i] + graphSmooth*g.scaledFlow(q[c*n:][:n], i)
+					}
 				}
 			}
+		}); err != nil {
+			return err
 		}
 		if err := g.coarse(0, channels); err != nil {
 			return err
 		}
-		if err := g.bands(g.h, 3*g.w*channels, func(y0, y1 int) {
+		if err := g.planes(channels, 2, func(c, i int) {
+			q[c*n+i] = 0
+			if p := int(g.parent[i]); p >= 0 {
+				q[c*n+i] = l.x[p*channels+c]
+			}
+		}); err != nil {
+			return err
+		}
+		if err := g.planes(channels, 5, func(c, i int) {
+			if g.parent[i] >= 0 {
+				z[c*n+i] += q[c*n+i] + graphSmooth*g.inv[i]*g.flow(q[c*n:][:n], i)
+			}
+		}); err != nil {
+			return err
+		}
+	}
+	if err := g.planes(channels, 5, func(c, i int) {
+		q[c*n+i] = 0
+		if inv := g.inv[i]; inv != 0 {
+			q[c*n+i] = z[c*n+i] + graphJacobi*inv*(r[c*n+i]+g.flow(z[c*n:][:n], i))
+		}
+	}); err != nil {
+		return err
+	}
+	return g.planes(channels, 1, func(c, i int) { z[c*n+i] = q[c*n+i] })
+}
+
+// planes runs f for all pixels and channels.
+func (g *graph) planes(channels, ns int, f func(c, i int)) error {
+	return g.bands(g.h, ns*g.w*channels, func(y0, y1 int) {
+		for c := range channels {
 			for i := y0 * g.w; i < y1*g.w; i++ {
-				if p := int(g.parent[i]); p >= 0 {
-					for c := range channels {
-						z[c*n+i] += l.x[p*channels+c]
-					}
-				}
+				f(c, i)
 			}
-		}); err != nil {
-			return err
 		}
-	}
-	for range graphSmooth {
-		if err := g.sweep(z, r, channels, 1, 0); err != nil {
-			return err
-		}
-	}
-	return nil
+	})
 }
 
-// sweep relaxes the pixels of one colour, then of the other.
-func (g *graph) sweep(z, r []float32, channels int, colours ...int) error {
-	n := len(g.inv)
-	for _, colour := range colours {
-		if err := g.bands(g.h, 4*g.w*channels, func(y0, y1 int) {
-			for y := y0; y < y1; y++ {
-				for c := range channels {
-					zc, rc := z[c*n:][:n], r[c*n:][:n]
-					for i := y*g.w + (y+colour)&1; i < (y+1)*g.w; i += 2 {
-						if inv := g.inv[i]; inv != 0 {
-							zc[i] += inv * (rc[i] + g.flow(zc, i))
-						}
-					}
-				}
-			}
-		}); err != nil {
-			return err
-		}
+// scaledFlow is the flow of x times inv.
+func (g *lattice) scaledFlow(x []float32, i int) float32 {
+	v := x[i] * g.inv[i]
+	s := float32(0)
+	if g.e[i] != 0 {
+		s += x[i+1]*g.inv[i+1] - v
 	}
-	return nil
+	if i > 0 && g.e[i-1] != 0 {
+		s += x[i-1]*g.inv[i-1] - v
+	}
+	if g.s[i] != 0 {
+		s += x[i+g.w]*g.inv[i+g.w] - v
+	}
+	if i >= g.w && g.s[i-g.w] != 0 {
+		s += x[i-g.w]*g.inv[i-g.w] - v
+	}
+	return s
 }
 
-// coarse solves level k by cycles from 0.
+// coarse solves level k for l.b by a cycle from 0, into l.x.
 func (g *graph) coarse(k, channels int) error {
 	l := &g.levels[k]
-	clear(l.x)
-	for range graphSmooth {
-		if err := g.relax(l, channels, false); err != nil {
-			return err
-		}
+	for i, b := range l.b {
+		l.x[i] = graphJacobi * l.inv[i/channels] * b
 	}
 	if k+1 < len(g.levels) {
 		next := &g.levels[k+1]
-		clear(next.b)
-		var r [driver.MaxDiffusionChannels]float32
-		for i, p := range l.parent {
-			if p >= 0 {
-				l.residual(i, channels, &r)
-				for c := range channels {
-					next.b[int(p)*channels+c] += r[c]
-				}
+		if err := g.bands(l.n, 20*channels, func(from, to int) {
+			for i := from; i < to; i++ {
+				l.residual(i, l.r[i*channels:][:channels])
 			}
+		}); err != nil {
+			return err
+		}
+		if err := g.bands(next.n, 20*channels, func(from, to int) {
+			gather(next.b, l.r, next.rStart, next.rTo, next.rWeight, channels, from, to, true)
+		}); err != nil {
+			return err
 		}
 		if err := g.coarse(k+1, channels); err != nil {
 			return err
 		}
-		for i, p := range l.parent {
-			if p >= 0 {
-				for c := range channels {
-					l.x[i*channels+c] += next.x[int(p)*channels+c]
-				}
-			}
+		if err := g.bands(l.n, 8*channels, func(from, to int) {
+			gather(l.x, next.x, l.pStart, l.pTo, l.pWeight, channels, from, to, false)
+		}); err != nil {
+			return err
 		}
+		return g.relax(l, channels)
 	}
-	for range graphSmooth {
-		if err := g.relax(l, channels, true); err != nil {
+	for range graphBottom {
+		if err := g.relax(l, channels); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
+// gather adds to rows of a those of b that a sparse matrix says, or sets them to their sum.
+func gather(a, b []float32, start, to []int32, weight []float32, channels, from, end int, set bool) {
+	for i := from; i < end; i++ {
+		row := a[i*channels:][:channels]
+		if set {
+			clear(row)
+		}
+		for e := start[i]; e < start[i+1]; e++ {
+			for c, v := range b[int(to[e])*channels:][:channels] {
+				row[c] += weight[e] * v
+			}
+		}
+	}
+}
+
 // residual computes b - A x at node i.
-func (l *graphLevel) residual(i, channels int, r *[driver.MaxDiffusionChannels]float32) {
+func (l *graphLevel) residual(i int, r []float32) {
+	channels := len(r)
 	own := l.x[i*channels:][:channels]
 	for c, v := range own {
 		r[c] = l.b[i*channels+c] - l.sink[i]*v
@@ -626,24 +874,18 @@ func (l *graphLevel) residual(i, channels int, r *[driver.MaxDiffusionChannels]f
 	}
 }
 
-// relax solves for the nodes of one colour, then for those of the other.
-func (g *graph) relax(l *graphLevel, channels int, reverse bool) error {
-	for i := range 2 {
-		from, to := 0, l.even
-		if (i == 1) != reverse {
-			from, to = l.even, l.n
+// relax takes a step of Jacobi.
+func (g *graph) relax(l *graphLevel, channels int) error {
+	if err := g.bands(l.n, 20*channels, func(from, to int) {
+		for i := from; i < to; i++ {
+			l.residual(i, l.r[i*channels:][:channels])
 		}
-		if err := g.bands(to-from, 10*channels, func(a, b int) {
-			var r [driver.MaxDiffusionChannels]float32
-			for i := from + a; i < from+b; i++ {
-				l.residual(i, channels, &r)
-				for c := range channels {
-					l.x[i*channels+c] += l.inv[i] * r[c]
-				}
-			}
-		}); err != nil {
-			return err
-		}
+	}); err != nil {
+		return err
 	}
-	return nil
+	return g.bands(l.n, 2*channels, func(from, to int) {
+		for i := from * channels; i < to*channels; i++ {
+			l.x[i] += graphJacobi * l.inv[i/channels] * l.r[i]
+		}
+	})
 }

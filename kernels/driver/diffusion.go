@@ -69,8 +69,8 @@ type DiffusionCounts struct {
 // Flags are Width*Height bytes in row-major order. Dst has the bytes that Device.DiffusionSetupBytes says, and Counts receives
 // one DiffusionCounts. What is in Dst is the backend's own. Flags outside of [DiffusionAllFlags] fail the op.
 //
-// Complexity: grows with the pixels. Source: Dendy, Black box multigrid, 1982; with barriers, conjugate gradients preconditioned by
-// multigrid on graphs, whose nodes are what open edges connect within blocks.
+// Complexity: grows with the pixels. Source: Dendy, Black box multigrid, 1982; with barriers, Vaněk and others, Algebraic multigrid by
+// smoothed aggregation, 1996, where aggregates are what open edges connect within blocks.
 type DiffusionSetup struct {
 	Grid   DiffusionGrid
 	Flags  Slice
@@ -96,7 +96,7 @@ const (
 type DiffusionStatus struct {
 	Cycles    uint32  // since the start
 	Converged uint32  // 1 where Estimate is at most the tolerance
-	Update    float32 // by how much the last cycle changed a value; with barriers, four times the correction that the next would begin with
+	Update    float32 // by how much the last cycle changed a value; with barriers, some times the correction that the next would begin with
 	Ratio     float32 // of that and the update before, 0.5 for the first cycle, and less than 1; of the methods of the seed at least 0.9
 	Estimate  float32 // of the error: Update / (1 - Ratio). Without barriers it is that before the last cycle, and so a bound; with them it is none
 	Residual  float32 // sum over the open edges of a pixel of the differences across; 0 where the solution is exact
