@@ -5,8 +5,11 @@ package server
 import (
 	"context"
 	"errors"
+	"fmt"
 	"image"
+	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"google.golang.org/grpc"
@@ -63,29 +66,42 @@ func (s *diffusionServer) solve(ctx context.Context, req *pb.SolveRequest, in *f
 		return nil, err
 	}
 	defer dev.end()
-	f, err := s.newFrame(ctx, req.GetFrame(), in.Pieces(nil), "frame")
-	if err != nil {
-		return nil, err
+	f := &frame{release: func() {}}
+	switch {
+	case req.GetFrame() != nil:
+		if f, err = s.newFrame(ctx, req.GetFrame(), in.Pieces(nil), "frame"); err != nil {
+			return nil, err
+		}
+		if err = s.checkSolvable(f.Frame); err == nil {
+			err = sameSize(req.GetDrawing(), f)
+		}
+	case req.GetDrawing() != nil:
+		f.Width, f.Height = int(req.GetDrawing().GetWidth()), int(req.GetDrawing().GetHeight())
+	default:
+		err = refuse("frame", nil, "or a drawing must be there")
 	}
 	defer f.release()
-	if err := s.checkSolvable(f.Frame); err != nil {
+	if err == nil {
+		err = s.checkCanvas(f.Width, f.Height, len(req.GetEdges()))
+	}
+	if err != nil {
 		return nil, err
 	}
 	release, err := s.host.take(ctx, solvePixelShare*int64(f.Width)*int64(f.Height))
 	if err != nil {
 		return nil, err
 	}
-	p := problemOf(f.Frame)
+	p := drawingOf(req, f)
 	in.Free()
 	o := req.GetOptions()
 	if m := o.GetMethod(); m != pb.DiffusionMethod_DIFFUSION_METHOD_UNSPECIFIED {
 		p.Method = diffusion.Method(m - pb.DiffusionMethod_DIFFUSION_METHOD_MULTIGRID)
 	}
 	opts := &diffusion.Options{Tolerance: o.GetTolerance() / 255, MaxCycles: int(o.GetMaxCycles())}
-	sol, err := diffusion.Solve(kernels.WithClass(ctx, classOf(req.GetWorkClass())), dev.Device, p, opts)
+	sol, err := diffusion.SolveDrawing(kernels.WithClass(ctx, classOf(req.GetWorkClass())), dev.Device, p, opts)
 	if err != nil {
 		release()
-		return nil, solveError(err)
+		return nil, solveError(req, err)
 	}
 	s.metrics.stage("queue", sol.Queue)
 	s.metrics.stage("compute", sol.Compute)
@@ -138,19 +154,43 @@ func (s *Server) checkSolvable(f polygon.Frame) error {
 	case have < need || have > stride*f.Height:
 		return refuse("frame.data", have, "must be %d bytes for %d x %d pixels, %d bytes from row to row", stride*f.Height, f.Width, f.Height, stride)
 	}
-	if limit := s.cfg.MaxMessageBytes; int64(solveChannels)*int64(f.Width)*int64(f.Height) > limit {
-		return refuse("frame", size, "makes a picture of %d bytes: the limit is %d", solveChannels*f.Width*f.Height, limit)
+	return nil
+}
+
+// sameSize checks a drawing over a frame.
+func sameSize(d *pb.Drawing, f *frame) error {
+	if size := [2]int{f.Width, f.Height}; d != nil && [2]int{int(d.GetWidth()), int(d.GetHeight())} != size {
+		return refuse("drawing", [2]uint32{d.GetWidth(), d.GetHeight()}, "must be %v, the size of the frame", size)
 	}
 	return nil
 }
 
-// problemOf reads a frame, each byte once.
-func problemOf(f polygon.Frame) *diffusion.Problem {
-	n := f.Width * f.Height
-	p := &diffusion.Problem{
-		Constraints: diffusion.Constraints{Width: f.Width, Height: f.Height, Flags: make([]uint8, n)},
-		Channels:    solveChannels, Values: make([]float32, solveChannels*n),
+// checkCanvas checks the size of a picture to come, and the number of its edges.
+func (s *Server) checkCanvas(width, height, edges int) error {
+	if width < 1 || height < 1 || width > driver.MaxSide || height > driver.MaxSide {
+		return refuse("drawing", [2]int{width, height}, "must have sides of 1 to %d", driver.MaxSide)
 	}
+	n := int64(width) * int64(height)
+	if limit := s.cfg.MaxMessageBytes; solveChannels*n > limit {
+		return refuse("drawing", [2]int{width, height}, "makes a picture of %d bytes: the limit is %d", solveChannels*n, limit)
+	}
+	if edges != 0 && int64(edges) != n {
+		return refuse("edges", edges, "must be %d bytes, one for each pixel, or none", n)
+	}
+	return nil
+}
+
+// drawingOf reads a request. Of a frame it reads each byte once.
+func drawingOf(req *pb.SolveRequest, f *frame) *diffusion.Drawing {
+	d := &diffusion.Drawing{Width: f.Width, Height: f.Height, Channels: solveChannels}
+	for _, c := range req.GetDrawing().GetCurves() {
+		d.Curves = append(d.Curves, curveOf(c))
+	}
+	if req.GetFrame() == nil && len(req.GetEdges()) == 0 {
+		return d
+	}
+	n := f.Width * f.Height
+	d.Flags, d.Values = make([]uint8, n), make([]float32, solveChannels*n)
 	stride := f.Stride
 	if stride == 0 {
 		stride = 4 * f.Width
@@ -161,15 +201,43 @@ func problemOf(f polygon.Frame) *diffusion.Problem {
 			if column := at % stride; column < 4*f.Width {
 				i := at/stride*f.Width + column/4
 				if c := column % 4; c < solveChannels {
-					p.Values[c*n+i] = float32(b) / 255
+					d.Values[c*n+i] = float32(b) / 255
 				} else if b == 255 {
-					p.Flags[i] = diffusion.Fixed
+					d.Flags[i] = diffusion.Fixed
 				}
 			}
 			at++
 		}
 	}
-	return p
+	for i, e := range req.GetEdges() {
+		d.Flags[i] |= e &^ diffusion.Fixed
+	}
+	return d
+}
+
+func curveOf(c *pb.Curve) diffusion.Curve {
+	out := diffusion.Curve{Points: make([]diffusion.Point, (len(c.GetXy())+1)/2), Left: stopsOf(c.GetLeft()), Right: stopsOf(c.GetRight()), Barrier: c.GetBarrier()}
+	for i, v := range c.GetXy() {
+		if i%2 == 0 {
+			out.Points[i/2] = diffusion.Point{X: v, Y: math.NaN()} // of a number without a partner
+		} else {
+			out.Points[i/2].Y = v
+		}
+	}
+	for _, s := range c.GetBlur() {
+		out.Blur = append(out.Blur, diffusion.BlurStop{At: s.GetAt(), Sigma: float64(s.GetSigma())})
+	}
+	return out
+}
+
+func stopsOf(stops []*pb.ColorStop) []diffusion.Stop {
+	out := make([]diffusion.Stop, len(stops))
+	values := make([]float32, 0, solveChannels*len(stops))
+	for i, s := range stops {
+		values = append(values, s.GetRed()/255, s.GetGreen()/255, s.GetBlue()/255)
+		out[i] = diffusion.Stop{At: s.GetAt(), Values: values[solveChannels*i:]}
+	}
+	return out
 }
 
 // solvedPixels rounds planes of values to pixels of 3 or, with alpha, 4 bytes.
@@ -188,16 +256,39 @@ func solvedPixels(values []float32, size int) []byte {
 }
 
 // solveError turns an *InvalidError into a *fieldError and leaves other errors alone.
-func solveError(err error) error {
+func solveError(req *pb.SolveRequest, err error) error {
 	var invalid *diffusion.InvalidError
 	if !errors.As(err, &invalid) {
 		return err
 	}
-	switch invalid.Field {
-	case "tolerance", "method":
-		return refuse("options."+invalid.Field, invalid.Value, "%s", invalid.Problem)
-	case "flags":
+	field := invalid.Field
+	switch {
+	case field == "tolerance" || field == "method":
+		return refuse("options."+field, invalid.Value, "%s", invalid.Problem)
+	case field == "curves" && req.GetDrawing() == nil:
 		return refuse("frame.data", "no pixel of alpha 255", "at least one must be given")
+	case strings.HasPrefix(field, "curves"):
+		return refuse("drawing."+curveField(field), invalid.Value, "%s", invalid.Problem)
+	case strings.HasPrefix(field, "flags["):
+		return refuse("edges"+strings.TrimPrefix(field, "flags"), invalid.Value, "has bits other than 2 and 4")
 	}
 	return refuse("frame", invalid.Value, "%s", invalid.Problem)
+}
+
+// curveField is what a message calls a field of a drawing.
+func curveField(field string) string {
+	curve, rest, ok := strings.Cut(field, ".")
+	if !ok {
+		return field
+	}
+	var k int
+	var axis string
+	if n, _ := fmt.Sscanf(rest, "points[%d].%s", &k, &axis); n == 2 {
+		k *= 2
+		if axis == "y" {
+			k++
+		}
+		return fmt.Sprintf("%s.xy[%d]", curve, k)
+	}
+	return curve + "." + strings.NewReplacer("points", "xy", "values[0]", "red", "values[1]", "green", "values[2]", "blue").Replace(rest)
 }

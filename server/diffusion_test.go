@@ -5,6 +5,7 @@ import (
 	"context"
 	"image"
 	"image/png"
+	"math"
 	"strings"
 	"testing"
 
@@ -95,6 +96,99 @@ func TestSolve(t *testing.T) {
 				t.Fatalf("%s: pixel %d of the file differs", s.Name, k)
 			}
 		}
+	}
+}
+
+// drawing is a curve from top to bottom of a canvas, with a colour on the left side, which is that of larger x.
+func drawing(x float64, left ...*pb.ColorStop) *pb.Drawing {
+	return &pb.Drawing{Width: 12, Height: 9, Curves: []*pb.Curve{{Id: "a", Xy: []float64{x, -1, x, 3, x, 6, x, 10}, Left: left}}}
+}
+
+// Curves, pixels and blocked edges make one picture.
+func TestSolveDrawing(t *testing.T) {
+	ts := start(t, Config{})
+	c := clients.New(ts.conn)
+	req := &pb.SolveRequest{Drawing: drawing(6, &pb.ColorStop{Red: 200, Green: 10, Blue: 300})}
+	check := func(name string, given uint64, want func(x, y int) [3]int) {
+		t.Helper()
+		got, err := c.Solve(context.Background(), req)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if pix := got.Picture.GetData(); len(pix) != 12*9*3 || !got.Converged || got.GivenPixels != given || got.Picture.Layout.Width != 12 {
+			t.Fatalf("%s: %d bytes; %d pixels given", name, len(pix), got.GivenPixels)
+		}
+		for i := range 12 * 9 {
+			w := want(i%12, i/12)
+			for k, v := range got.Picture.GetData()[3*i:][:3] {
+				if int(v) > w[k]+1 || int(v) < w[k]-1 {
+					t.Fatalf("%s: pixel (%d, %d) is %v, want %v", name, i%12, i/12, got.Picture.GetData()[3*i:][:3], w)
+				}
+			}
+		}
+	}
+	check("one curve", 9, func(int, int) [3]int { return [3]int{200, 10, 255} })
+	pix := make([]byte, 12*9*4)
+	copy(pix, []byte{50, 50, 50, 255})
+	req.Frame = &pb.Frame{
+		Layout: &pb.FrameLayout{Width: 12, Height: 9, PixelFormat: pb.PixelFormat_PIXEL_FORMAT_RGBA8}, Source: &pb.Frame_Data{Data: pix},
+	}
+	req.Edges = make([]byte, 12*9)
+	for y := range 9 {
+		req.Edges[y*12+5] = 2
+	}
+	check("a pixel behind a wall", 10, func(x, _ int) [3]int {
+		if x < 6 {
+			return [3]int{50, 50, 50}
+		}
+		return [3]int{200, 10, 255}
+	})
+	req.Frame, req.Edges = nil, nil
+	req.Drawing.Curves[0].Right = []*pb.ColorStop{{At: 0.5}}
+	req.Drawing.Curves[0].Blur = []*pb.BlurStop{{Sigma: 50}}
+	got, err := c.Solve(context.Background(), req)
+	if err != nil || got.Picture.GetData()[0] < 60 || got.Picture.GetData()[3*11] > 140 {
+		t.Errorf("blurred far: %v, %v", got.GetPicture().GetData()[:3*12], err)
+	}
+}
+
+func TestSolveRefusesDrawings(t *testing.T) {
+	ts := start(t, Config{})
+	c := clients.New(ts.conn)
+	for says, spoil := range map[string]func(*pb.SolveRequest){
+		"drawing = [0 9]: must have sides":      func(r *pb.SolveRequest) { r.Drawing.Width = 0 },
+		"drawing = [4294967295 9]: must have":   func(r *pb.SolveRequest) { r.Drawing.Width = 1<<32 - 1 },
+		"drawing = [1048576 1048576]: makes a":  func(r *pb.SolveRequest) { r.Drawing.Width, r.Drawing.Height = 1<<20, 1<<20 },
+		"drawing = [12 9]: must be [2 2]":       func(r *pb.SolveRequest) { r.Frame = fourPixels() },
+		"edges = 3: must be 108 bytes":          func(r *pb.SolveRequest) { r.Edges = make([]byte, 3) },
+		"edges[5] = 0x8: has bits":              func(r *pb.SolveRequest) { r.Edges = make([]byte, 108); r.Edges[5] = 8 },
+		"drawing.curves = 0 of them":            func(r *pb.SolveRequest) { r.Drawing.Curves = nil },
+		"drawing.curves[0] = no stops":          func(r *pb.SolveRequest) { r.Drawing.Curves[0].Left = nil },
+		"drawing.curves[0].xy[3] = NaN":         func(r *pb.SolveRequest) { r.Drawing.Curves[0].Xy[3] = math.NaN() },
+		"drawing.curves[0].xy[6] = +Inf":        func(r *pb.SolveRequest) { r.Drawing.Curves[0].Xy[6] = math.Inf(1) },
+		"drawing.curves[0].xy[7] = NaN":         func(r *pb.SolveRequest) { r.Drawing.Curves[0].Xy = r.Drawing.Curves[0].Xy[:7] },
+		"drawing.curves[0].xy = 3 points":       func(r *pb.SolveRequest) { r.Drawing.Curves[0].Xy = r.Drawing.Curves[0].Xy[:6] },
+		"drawing.curves[0].xy = between":        func(r *pb.SolveRequest) { r.Drawing.Width = 5 },
+		"drawing.curves[0].left[0].green = NaN": func(r *pb.SolveRequest) { r.Drawing.Curves[0].Left[0].Green = float32(math.NaN()) },
+		"drawing.curves[0].left[0].at = 2":      func(r *pb.SolveRequest) { r.Drawing.Curves[0].Left[0].At = 2 },
+		"drawing.curves[0].blur[0].sigma = -1":  func(r *pb.SolveRequest) { r.Drawing.Curves[0].Blur = []*pb.BlurStop{{Sigma: -1}} },
+		"options.method": func(r *pb.SolveRequest) {
+			r.Options, r.Drawing.Curves[0].Barrier = &pb.DiffusionOptions{Method: 5}, true
+		},
+	} {
+		req := &pb.SolveRequest{Drawing: drawing(6, &pb.ColorStop{Red: 200, Green: 10})}
+		spoil(req)
+		_, err := c.Solve(context.Background(), req)
+		if status.Code(err) != codes.InvalidArgument || !strings.Contains(err.Error(), says) {
+			t.Errorf("%v, want %q", err, says)
+		}
+	}
+}
+
+// fourPixels are all given.
+func fourPixels() *pb.Frame {
+	return &pb.Frame{
+		Layout: &pb.FrameLayout{Width: 2, Height: 2, PixelFormat: pb.PixelFormat_PIXEL_FORMAT_RGBA8}, Source: &pb.Frame_Data{Data: bytes.Repeat([]byte{255}, 16)},
 	}
 }
 

@@ -21,7 +21,7 @@ func newValidator() (protovalidate.Validator, error) {
 	return protovalidate.New(protovalidate.WithMessages(
 		&pb.ReduceRequest{}, &pb.RasterizeRequest{}, &pb.StreamFramesRequest{}, &pb.ScanLinesRequest{},
 		&pb.PutRecipeRequest{}, &pb.GetRecipeRequest{}, &pb.ListRecipesRequest{}, &pb.DeleteRecipeRequest{},
-		&pb.GetDeviceRequest{}, &pb.LeaseRequest{}, &pb.ConvertRequest{}, &pb.TriangulateRequest{}, &pb.VoronoiRequest{},
+		&pb.GetDeviceRequest{}, &pb.LeaseRequest{}, &pb.ConvertRequest{}, &pb.TriangulateRequest{}, &pb.VoronoiRequest{}, &pb.SolveRequest{},
 		&pb.PutFrameRequest{}, &pb.UploadFrameRequest{}, &pb.GetFrameRequest{}, &pb.ListFramesRequest{}, &pb.ReleaseFrameRequest{},
 	))
 }

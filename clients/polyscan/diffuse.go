@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/polyscan/polyscan/clients"
+	"github.com/polyscan/polyscan/clients/curvefile"
 	"github.com/polyscan/polyscan/kernels/driver"
 	polyscanv1 "github.com/polyscan/polyscan/proto/polyscan/v1"
 )
@@ -92,18 +93,22 @@ func (c *solveFlags) finish(e *env, report io.Writer, file []byte, what string, 
 }
 
 type diffuseCmd struct {
-	Constraints string `arg:"" help:"The pixels that are given: a PNG or TIFF with transparency; - is standard input." predictor:"file"`
+	Constraints string `arg:"" help:"What is given: curves in JSON or XML, or a PNG or TIFF with transparency; - is standard input." predictor:"file"`
 	solveFlags
 }
 
 func (c *diffuseCmd) Help() string {
 	return `
-Makes a picture of constraints: opaque pixels are given, and each other one becomes the mean of its neighbours. Pixels that are
-partly transparent are not given. The picture is within a fraction of a level of the exact solution, and rounded.
+Makes a picture of constraints: some pixels are given, and each other one becomes the mean of its neighbours. Given are the opaque
+pixels of an image (pixels that are partly transparent are not), or those along both sides of diffusion curves, whose blur is then
+applied. The picture is within a fraction of a level of the exact solution, and rounded.
+
+A file of curves is polyscan's JSON, as the README has it, or the XML of Orzan and others.
 
 Examples:
 
     polyscan diffuse constraints.png -o picture.png
+    polyscan diffuse zephyr.xml -o picture.png
     polyscan diffuse constraints.png -o picture.png --solver pyramid-greedy --max-cycles 1
 `
 }
@@ -112,11 +117,7 @@ func (c *diffuseCmd) Run(e *env) (err error) {
 	if err := c.check(); err != nil {
 		return err
 	}
-	f, err := (&frameFlags{}).load(e, c.Constraints)
-	if err != nil {
-		return err
-	}
-	w, h, err := f.size()
+	req, w, h, err := c.load(e)
 	if err != nil {
 		return err
 	}
@@ -126,14 +127,40 @@ func (c *diffuseCmd) Run(e *env) (err error) {
 		return err
 	}
 	defer conn.end(&err)
-	m := f.message()
-	m.Layout = &polyscanv1.FrameLayout{PixelFormat: polyscanv1.PixelFormat_PIXEL_FORMAT_RGBA8}
-	res, err := conn.Solve(conn.ctx, c.request(m, polyscanv1.Encoding_ENCODING_PNG))
+	res, err := conn.Solve(conn.ctx, req)
 	if err != nil {
 		return conn.fail(err, c.Constraints, nil)
 	}
 	given := fmt.Sprintf("%.2g %% of %dx%d pixels given", 100*float64(res.GetGivenPixels())/float64(w*h), w, h)
 	return c.finish(e, e.stdout, res.GetPicture().GetData(), given, res)
+}
+
+// load makes a request of curves or of a picture.
+func (c *diffuseCmd) load(e *env) (req *polyscanv1.SolveRequest, w, h int, err error) {
+	name := inputName(c.Constraints)
+	data, err := readInput(e, c.Constraints, maxFile)
+	if err != nil {
+		return nil, 0, 0, err
+	}
+	if curvefile.Is(data) {
+		d, err := curvefile.Parse(name, data, curvefile.Options{})
+		if err != nil {
+			return nil, 0, 0, &inputError{err.Error()}
+		}
+		req = c.request(nil, polyscanv1.Encoding_ENCODING_PNG)
+		req.Drawing = d
+		return req, int(d.Width), int(d.Height), nil
+	}
+	f, err := (&frameFlags{}).frame(name, data)
+	if err != nil {
+		return nil, 0, 0, err
+	}
+	if w, h, err = f.size(); err != nil {
+		return nil, 0, 0, err
+	}
+	m := f.message()
+	m.Layout = &polyscanv1.FrameLayout{PixelFormat: polyscanv1.PixelFormat_PIXEL_FORMAT_RGBA8}
+	return c.request(m, polyscanv1.Encoding_ENCODING_PNG), w, h, nil
 }
 
 // holeFlags are a picture and where it has holes.

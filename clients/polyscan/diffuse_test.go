@@ -55,6 +55,61 @@ func TestDiffuse(t *testing.T) {
 	}
 }
 
+// Curves in either format make the same picture; on each side of one without blur are the colours of that side.
+func TestDiffuseCurves(t *testing.T) {
+	dir := t.TempDir()
+	in := func(name, text string) string {
+		name = filepath.Join(dir, name)
+		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return name
+	}
+	out := filepath.Join(dir, "out.png")
+	fromJSON := in("a.json", `{"version": 1, "width": 40, "height": 30, "curves": [
+		{"points": [[20, -1], [20, 10], [20, 20], [20, 31]], "left": [[0, 250, 20, 0]], "right": [[0, 0, 0, 100], [1, 0, 200, 100]]}]}`)
+	fromXML := in("a.xml", `<!DOCTYPE CurveSetXML>
+		<curve_set image_width="40" image_height="30" nb_curves="1"><curve>
+		<control_points_set><control_point x="-1" y="20"/><control_point x="10" y="20"/><control_point x="20" y="20"/><control_point x="31" y="20"/></control_points_set>
+		<left_colors_set><left_color R="0" G="20" B="250" globalID="0"/></left_colors_set>
+		<right_colors_set><right_color R="100" G="0" B="0" globalID="0"/><right_color R="100" G="200" B="0" globalID="10"/></right_colors_set>
+		</curve></curve_set>`)
+	stdout := succeed(t, "diffuse", fromJSON, "-o", out)
+	if !strings.HasPrefix(stdout, out+": 5 % of 40x30 pixels given, ") {
+		t.Errorf("it says %q", stdout)
+	}
+	im := readPNG(t, out)
+	for y := range 30 {
+		for x := range 40 {
+			c := color.NRGBAModel.Convert(im.At(x, y)).(color.NRGBA)
+			if x >= 20 && c != (color.NRGBA{250, 20, 0, 255}) || x < 20 && (c.R != 0 || c.B != 100 || x == 19 && abs(int(c.G)-200*(2*y+3)/64) > 1) {
+				t.Fatalf("(%d, %d) is %v", x, y, c)
+			}
+		}
+	}
+	file, err := os.ReadFile(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if other := succeed(t, "diffuse", fromXML, "-o", "-"); other != string(file) {
+		t.Error("the XML makes another picture")
+	}
+	for says, text := range map[string]string{
+		"bad.json: line 1 column 14: version: 3: this reads version 1": `{"version": 3}`,
+		"bad.json: curves[0].xy: lie outside of the canvas of 9x9": `{"version": 1, "width": 9, "height": 9, "curves": [
+			{"points": [[20, 1], [20, 10], [20, 20], [20, 31]], "left": [[0, 250, 20, 0]]}]}`,
+	} {
+		_, stderr, code := polyscan(t, "diffuse", in("bad.json", text), "-o", out)
+		if code != exitUsage {
+			t.Errorf("%s: exit %d", says, code)
+		}
+		head, tail, _ := strings.Cut(says, "xy: ")
+		if !strings.Contains(stderr, head) || !strings.Contains(stderr, tail) {
+			t.Errorf("%s: %q", says, stderr)
+		}
+	}
+}
+
 func abs(x int) int { return max(x, -x) }
 
 // A hole in a ramp is filled with the ramp, and nothing else changes; a gray picture stays one.

@@ -110,7 +110,10 @@ func (e *serverError) place(field string) string {
 		}
 		return e.frame + ": " + rest
 	}
-	if field == "frame" && e.frame != "" {
+	if rest, ok := strings.CutPrefix(field, "drawing."); ok && e.frame != "" {
+		return e.frame + ": " + rest
+	}
+	if (field == "frame" || field == "drawing") && e.frame != "" {
 		return e.frame
 	}
 	if rest, ok := strings.CutPrefix(field, "region_set."); ok && e.regions != nil {

@@ -117,7 +117,7 @@ func (d *device) blur(op driver.Blur, stop *stopFlag) error {
 	}
 	off := int64(0)
 	for l := 1; l <= driver.BlurLevels; l++ {
-		w, h := (planes[0][l-1].w+1)/2, (planes[0][l-1].h+1)/2
+		w, h := planes[0][l-1].w/2+1, planes[0][l-1].h/2+1
 		for c := range op.Channels {
 			planes[c][l] = plane{sliceAt[float32](scratch, off+int64(4*c*w*h), w*h), w, h}
 		}

@@ -74,7 +74,7 @@ func (p *Focus) Exact() []float64 {
 		level, w, h := src, p.Width, p.Height
 		for l := 1; l <= driver.BlurLevels; l++ {
 			mean := weighted(level, 1.0/16, 0.25, 0.375, 0.25, 1.0/16)
-			w, h = (w+1)/2, (h+1)/2
+			w, h = w/2+1, h/2+1
 			level = stored(w, h, func(x, y int) float64 { return mean(2*x, 2*y) })
 			here, size := level, math.Exp2(float64(l))
 			kernels = append(kernels, func(x, y int) (sum float64) {

@@ -15,8 +15,8 @@ const (
 //
 // The kernel is a mix of two from a row of kernels whose variances are 0, 1/2, 1 and (2*4^l - 1)/3, l from 1 to BlurLevels, weighted so
 // that the variance comes out. Those are: the pixel itself; 1 2 1 and 1 4 6 4 1, each along rows and then along columns; and what level
-// l of a pyramid has there. A pixel (x, y) of a level is the 1 4 6 4 1 mean around (2x, 2y) of the level before, and has half of the
-// sides, rounded up; between its pixels it is interpolated by cubic B-splines.
+// l of a pyramid has there. A pixel (x, y) of a level is the 1 4 6 4 1 mean around (2x, 2y) of the level before; a level has half of the
+// sides, rounded down, and one pixel more, so that it reaches both borders. Between its pixels it is interpolated by cubic B-splines.
 //
 // Source planes, of Width*Height float32 each, are finite. Dst gets as many, and overlaps nothing else. The order of operations is
 // fixed, each rounded to float32 (see kernels/cpu/blur.go), so that all backends give the same bits.
@@ -37,7 +37,7 @@ type Blur struct {
 func (op *Blur) ScratchBytes() int64 {
 	n, w, h := int64(0), int64(op.Width), int64(op.Height)
 	for range BlurLevels {
-		w, h = (w+1)/2, (h+1)/2
+		w, h = w/2+1, h/2+1
 		n += (4*int64(op.Channels)*w*h + Align - 1) / Align * Align
 	}
 	return n

@@ -154,15 +154,301 @@ func (x *DiffusionOptions) GetMethod() DiffusionMethod {
 	return DiffusionMethod_DIFFUSION_METHOD_UNSPECIFIED
 }
 
-// SolveRequest is a picture of which some pixels are given.
+// ColorStop is the colour of a curve's side at a place along it. Between stops colours are interpolated, before the first and behind
+// the last they are those; at a place of several stops, in order, the last holds.
+type ColorStop struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// 0 at the first point of the curve, 1 at the end of its first segment, and so on. Not less than that of the stop before.
+	At float64 `protobuf:"fixed64,1,opt,name=at,proto3" json:"at,omitempty"`
+	// 0 to 255; what is beyond is solved for as it is, and cut off in the picture.
+	Red           float32 `protobuf:"fixed32,2,opt,name=red,proto3" json:"red,omitempty"`
+	Green         float32 `protobuf:"fixed32,3,opt,name=green,proto3" json:"green,omitempty"`
+	Blue          float32 `protobuf:"fixed32,4,opt,name=blue,proto3" json:"blue,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ColorStop) Reset() {
+	*x = ColorStop{}
+	mi := &file_polyscan_v1_diffusion_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ColorStop) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ColorStop) ProtoMessage() {}
+
+func (x *ColorStop) ProtoReflect() protoreflect.Message {
+	mi := &file_polyscan_v1_diffusion_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ColorStop.ProtoReflect.Descriptor instead.
+func (*ColorStop) Descriptor() ([]byte, []int) {
+	return file_polyscan_v1_diffusion_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *ColorStop) GetAt() float64 {
+	if x != nil {
+		return x.At
+	}
+	return 0
+}
+
+func (x *ColorStop) GetRed() float32 {
+	if x != nil {
+		return x.Red
+	}
+	return 0
+}
+
+func (x *ColorStop) GetGreen() float32 {
+	if x != nil {
+		return x.Green
+	}
+	return 0
+}
+
+func (x *ColorStop) GetBlue() float32 {
+	if x != nil {
+		return x.Blue
+	}
+	return 0
+}
+
+// BlurStop is how much the picture is blurred at a place along a curve, once it is solved.
+type BlurStop struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// As of a ColorStop.
+	At float64 `protobuf:"fixed64,1,opt,name=at,proto3" json:"at,omitempty"`
+	// Standard deviation in pixels, 0 to 100.
+	Sigma         float32 `protobuf:"fixed32,2,opt,name=sigma,proto3" json:"sigma,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BlurStop) Reset() {
+	*x = BlurStop{}
+	mi := &file_polyscan_v1_diffusion_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BlurStop) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BlurStop) ProtoMessage() {}
+
+func (x *BlurStop) ProtoReflect() protoreflect.Message {
+	mi := &file_polyscan_v1_diffusion_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BlurStop.ProtoReflect.Descriptor instead.
+func (*BlurStop) Descriptor() ([]byte, []int) {
+	return file_polyscan_v1_diffusion_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *BlurStop) GetAt() float64 {
+	if x != nil {
+		return x.At
+	}
+	return 0
+}
+
+func (x *BlurStop) GetSigma() float32 {
+	if x != nil {
+		return x.Sigma
+	}
+	return 0
+}
+
+// Curve is cubic Béziers in a row with colours along both sides: a diffusion curve. It is drawn as two unbroken rows of given pixels, one
+// on each side. Of several curves that claim a pixel the nearest one wins, and of those equally near the last.
+type Curve struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What messages that change a canvas call it, at most 64 bytes. No part of a picture.
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// x0, y0, x1, y1, ... in pixels, of 3n+1 control points for n segments; |coordinate| <= 2^20, rounded to 1/256 px. They are not all
+	// the same, and not all to one side of the canvas.
+	Xy []float64 `protobuf:"fixed64,2,rep,packed,name=xy,proto3" json:"xy,omitempty"`
+	// Colours to the left and to the right of who walks along the curve on a screen. A side may have none; a curve that has none on
+	// both must be a barrier.
+	Left  []*ColorStop `protobuf:"bytes,3,rep,name=left,proto3" json:"left,omitempty"`
+	Right []*ColorStop `protobuf:"bytes,4,rep,name=right,proto3" json:"right,omitempty"`
+	// Between curves the blur is solved for as colours are. None leaves a curve sharp.
+	Blur []*BlurStop `protobuf:"bytes,5,rep,name=blur,proto3" json:"blur,omitempty"`
+	// Blocks the edges that the curve crosses: nothing flows from one side to the other.
+	Barrier       bool `protobuf:"varint,6,opt,name=barrier,proto3" json:"barrier,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Curve) Reset() {
+	*x = Curve{}
+	mi := &file_polyscan_v1_diffusion_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Curve) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Curve) ProtoMessage() {}
+
+func (x *Curve) ProtoReflect() protoreflect.Message {
+	mi := &file_polyscan_v1_diffusion_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Curve.ProtoReflect.Descriptor instead.
+func (*Curve) Descriptor() ([]byte, []int) {
+	return file_polyscan_v1_diffusion_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *Curve) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *Curve) GetXy() []float64 {
+	if x != nil {
+		return x.Xy
+	}
+	return nil
+}
+
+func (x *Curve) GetLeft() []*ColorStop {
+	if x != nil {
+		return x.Left
+	}
+	return nil
+}
+
+func (x *Curve) GetRight() []*ColorStop {
+	if x != nil {
+		return x.Right
+	}
+	return nil
+}
+
+func (x *Curve) GetBlur() []*BlurStop {
+	if x != nil {
+		return x.Blur
+	}
+	return nil
+}
+
+func (x *Curve) GetBarrier() bool {
+	if x != nil {
+		return x.Barrier
+	}
+	return false
+}
+
+// Drawing is curves on a canvas.
+type Drawing struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// In pixels.
+	Width         uint32   `protobuf:"varint,1,opt,name=width,proto3" json:"width,omitempty"`
+	Height        uint32   `protobuf:"varint,2,opt,name=height,proto3" json:"height,omitempty"`
+	Curves        []*Curve `protobuf:"bytes,3,rep,name=curves,proto3" json:"curves,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Drawing) Reset() {
+	*x = Drawing{}
+	mi := &file_polyscan_v1_diffusion_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Drawing) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Drawing) ProtoMessage() {}
+
+func (x *Drawing) ProtoReflect() protoreflect.Message {
+	mi := &file_polyscan_v1_diffusion_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Drawing.ProtoReflect.Descriptor instead.
+func (*Drawing) Descriptor() ([]byte, []int) {
+	return file_polyscan_v1_diffusion_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *Drawing) GetWidth() uint32 {
+	if x != nil {
+		return x.Width
+	}
+	return 0
+}
+
+func (x *Drawing) GetHeight() uint32 {
+	if x != nil {
+		return x.Height
+	}
+	return 0
+}
+
+func (x *Drawing) GetCurves() []*Curve {
+	if x != nil {
+		return x.Curves
+	}
+	return nil
+}
+
+// SolveRequest is what is given of a picture: pixels of a frame, curves over them, or both of the same size; at least one pixel.
 type SolveRequest struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	WorkClass WorkClass              `protobuf:"varint,1,opt,name=work_class,json=workClass,proto3,enum=polyscan.v1.WorkClass" json:"work_class,omitempty"`
 	Options   *DiffusionOptions      `protobuf:"bytes,2,opt,name=options,proto3" json:"options,omitempty"`
 	// Of the picture that comes back: raw (the default) or PNG.
 	Encoding Encoding `protobuf:"varint,3,opt,name=encoding,proto3,enum=polyscan.v1.Encoding" json:"encoding,omitempty"`
-	// In RGBA8; ask for that in the layout of a file that may have no transparency. Pixels of alpha 255 are given, at least one; of all
-	// others colour and alpha play no part. Not a resident frame.
+	Drawing  *Drawing `protobuf:"bytes,4,opt,name=drawing,proto3" json:"drawing,omitempty"`
+	// Edges that are blocked, so that nothing flows across: empty, or one byte for each pixel in row-major order, of which 2 blocks the
+	// edge to its right neighbour, 4 that to the one below, 6 both, and 0 none.
+	Edges []byte `protobuf:"bytes,5,opt,name=edges,proto3" json:"edges,omitempty"`
+	// In RGBA8; ask for that in the layout of a file that may have no transparency. Pixels of alpha 255 are given; of all others colour
+	// and alpha play no part. Not a resident frame.
 	Frame         *Frame `protobuf:"bytes,15,opt,name=frame,proto3" json:"frame,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -170,7 +456,7 @@ type SolveRequest struct {
 
 func (x *SolveRequest) Reset() {
 	*x = SolveRequest{}
-	mi := &file_polyscan_v1_diffusion_proto_msgTypes[1]
+	mi := &file_polyscan_v1_diffusion_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -182,7 +468,7 @@ func (x *SolveRequest) String() string {
 func (*SolveRequest) ProtoMessage() {}
 
 func (x *SolveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_diffusion_proto_msgTypes[1]
+	mi := &file_polyscan_v1_diffusion_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -195,7 +481,7 @@ func (x *SolveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SolveRequest.ProtoReflect.Descriptor instead.
 func (*SolveRequest) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_diffusion_proto_rawDescGZIP(), []int{1}
+	return file_polyscan_v1_diffusion_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *SolveRequest) GetWorkClass() WorkClass {
@@ -217,6 +503,20 @@ func (x *SolveRequest) GetEncoding() Encoding {
 		return x.Encoding
 	}
 	return Encoding_ENCODING_UNSPECIFIED
+}
+
+func (x *SolveRequest) GetDrawing() *Drawing {
+	if x != nil {
+		return x.Drawing
+	}
+	return nil
+}
+
+func (x *SolveRequest) GetEdges() []byte {
+	if x != nil {
+		return x.Edges
+	}
+	return nil
 }
 
 func (x *SolveRequest) GetFrame() *Frame {
@@ -242,7 +542,7 @@ type SolveResponse struct {
 	// times the number of those: the maximum over all, in levels of 8 bits.
 	Estimate float32 `protobuf:"fixed32,7,opt,name=estimate,proto3" json:"estimate,omitempty"`
 	Residual float32 `protobuf:"fixed32,8,opt,name=residual,proto3" json:"residual,omitempty"`
-	// Pixels that were given.
+	// Pixels that were given, those of curves included.
 	GivenPixels uint64 `protobuf:"varint,9,opt,name=given_pixels,json=givenPixels,proto3" json:"given_pixels,omitempty"`
 	// The picture in RGB8, with frame_id and layout.
 	Picture       *Frame `protobuf:"bytes,15,opt,name=picture,proto3" json:"picture,omitempty"`
@@ -252,7 +552,7 @@ type SolveResponse struct {
 
 func (x *SolveResponse) Reset() {
 	*x = SolveResponse{}
-	mi := &file_polyscan_v1_diffusion_proto_msgTypes[2]
+	mi := &file_polyscan_v1_diffusion_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -264,7 +564,7 @@ func (x *SolveResponse) String() string {
 func (*SolveResponse) ProtoMessage() {}
 
 func (x *SolveResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_diffusion_proto_msgTypes[2]
+	mi := &file_polyscan_v1_diffusion_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -277,7 +577,7 @@ func (x *SolveResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SolveResponse.ProtoReflect.Descriptor instead.
 func (*SolveResponse) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_diffusion_proto_rawDescGZIP(), []int{2}
+	return file_polyscan_v1_diffusion_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *SolveResponse) GetBackend() string {
@@ -361,13 +661,34 @@ const file_polyscan_v1_diffusion_proto_rawDesc = "" +
 	"\x1d\x00\x00\x7fC-\x00\x00\x00\x00R\ttolerance\x12(\n" +
 	"\n" +
 	"max_cycles\x18\x02 \x01(\rB\t\xbaH\x06*\x04\x18\xa0\x8d\x06R\tmaxCycles\x12>\n" +
-	"\x06method\x18\x03 \x01(\x0e2\x1c.polyscan.v1.DiffusionMethodB\b\xbaH\x05\x82\x01\x02\x10\x01R\x06method\"\xfb\x01\n" +
+	"\x06method\x18\x03 \x01(\x0e2\x1c.polyscan.v1.DiffusionMethodB\b\xbaH\x05\x82\x01\x02\x10\x01R\x06method\"W\n" +
+	"\tColorStop\x12\x0e\n" +
+	"\x02at\x18\x01 \x01(\x01R\x02at\x12\x10\n" +
+	"\x03red\x18\x02 \x01(\x02R\x03red\x12\x14\n" +
+	"\x05green\x18\x03 \x01(\x02R\x05green\x12\x12\n" +
+	"\x04blue\x18\x04 \x01(\x02R\x04blue\"0\n" +
+	"\bBlurStop\x12\x0e\n" +
+	"\x02at\x18\x01 \x01(\x01R\x02at\x12\x14\n" +
+	"\x05sigma\x18\x02 \x01(\x02R\x05sigma\"\xc6\x01\n" +
+	"\x05Curve\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x0e\n" +
+	"\x02xy\x18\x02 \x03(\x01R\x02xy\x12*\n" +
+	"\x04left\x18\x03 \x03(\v2\x16.polyscan.v1.ColorStopR\x04left\x12,\n" +
+	"\x05right\x18\x04 \x03(\v2\x16.polyscan.v1.ColorStopR\x05right\x12)\n" +
+	"\x04blur\x18\x05 \x03(\v2\x15.polyscan.v1.BlurStopR\x04blur\x12\x18\n" +
+	"\abarrier\x18\x06 \x01(\bR\abarrier\"c\n" +
+	"\aDrawing\x12\x14\n" +
+	"\x05width\x18\x01 \x01(\rR\x05width\x12\x16\n" +
+	"\x06height\x18\x02 \x01(\rR\x06height\x12*\n" +
+	"\x06curves\x18\x03 \x03(\v2\x12.polyscan.v1.CurveR\x06curves\"\xb9\x02\n" +
 	"\fSolveRequest\x12?\n" +
 	"\n" +
 	"work_class\x18\x01 \x01(\x0e2\x16.polyscan.v1.WorkClassB\b\xbaH\x05\x82\x01\x02\x10\x01R\tworkClass\x127\n" +
 	"\aoptions\x18\x02 \x01(\v2\x1d.polyscan.v1.DiffusionOptionsR\aoptions\x12?\n" +
-	"\bencoding\x18\x03 \x01(\x0e2\x15.polyscan.v1.EncodingB\f\xbaH\t\x82\x01\x06\x18\x00\x18\x01\x18\x03R\bencoding\x120\n" +
-	"\x05frame\x18\x0f \x01(\v2\x12.polyscan.v1.FrameB\x06\xbaH\x03\xc8\x01\x01R\x05frame\"\x81\x03\n" +
+	"\bencoding\x18\x03 \x01(\x0e2\x15.polyscan.v1.EncodingB\f\xbaH\t\x82\x01\x06\x18\x00\x18\x01\x18\x03R\bencoding\x12.\n" +
+	"\adrawing\x18\x04 \x01(\v2\x14.polyscan.v1.DrawingR\adrawing\x12\x14\n" +
+	"\x05edges\x18\x05 \x01(\fR\x05edges\x12(\n" +
+	"\x05frame\x18\x0f \x01(\v2\x12.polyscan.v1.FrameR\x05frame\"\x81\x03\n" +
 	"\rSolveResponse\x12\x18\n" +
 	"\abackend\x18\x01 \x01(\tR\abackend\x121\n" +
 	"\x06decode\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x06decode\x12/\n" +
@@ -402,34 +723,43 @@ func file_polyscan_v1_diffusion_proto_rawDescGZIP() []byte {
 }
 
 var file_polyscan_v1_diffusion_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_polyscan_v1_diffusion_proto_msgTypes = make([]protoimpl.MessageInfo, 3)
+var file_polyscan_v1_diffusion_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
 var file_polyscan_v1_diffusion_proto_goTypes = []any{
 	(DiffusionMethod)(0),        // 0: polyscan.v1.DiffusionMethod
 	(*DiffusionOptions)(nil),    // 1: polyscan.v1.DiffusionOptions
-	(*SolveRequest)(nil),        // 2: polyscan.v1.SolveRequest
-	(*SolveResponse)(nil),       // 3: polyscan.v1.SolveResponse
-	(WorkClass)(0),              // 4: polyscan.v1.WorkClass
-	(Encoding)(0),               // 5: polyscan.v1.Encoding
-	(*Frame)(nil),               // 6: polyscan.v1.Frame
-	(*durationpb.Duration)(nil), // 7: google.protobuf.Duration
+	(*ColorStop)(nil),           // 2: polyscan.v1.ColorStop
+	(*BlurStop)(nil),            // 3: polyscan.v1.BlurStop
+	(*Curve)(nil),               // 4: polyscan.v1.Curve
+	(*Drawing)(nil),             // 5: polyscan.v1.Drawing
+	(*SolveRequest)(nil),        // 6: polyscan.v1.SolveRequest
+	(*SolveResponse)(nil),       // 7: polyscan.v1.SolveResponse
+	(WorkClass)(0),              // 8: polyscan.v1.WorkClass
+	(Encoding)(0),               // 9: polyscan.v1.Encoding
+	(*Frame)(nil),               // 10: polyscan.v1.Frame
+	(*durationpb.Duration)(nil), // 11: google.protobuf.Duration
 }
 var file_polyscan_v1_diffusion_proto_depIdxs = []int32{
 	0,  // 0: polyscan.v1.DiffusionOptions.method:type_name -> polyscan.v1.DiffusionMethod
-	4,  // 1: polyscan.v1.SolveRequest.work_class:type_name -> polyscan.v1.WorkClass
-	1,  // 2: polyscan.v1.SolveRequest.options:type_name -> polyscan.v1.DiffusionOptions
-	5,  // 3: polyscan.v1.SolveRequest.encoding:type_name -> polyscan.v1.Encoding
-	6,  // 4: polyscan.v1.SolveRequest.frame:type_name -> polyscan.v1.Frame
-	7,  // 5: polyscan.v1.SolveResponse.decode:type_name -> google.protobuf.Duration
-	7,  // 6: polyscan.v1.SolveResponse.queue:type_name -> google.protobuf.Duration
-	7,  // 7: polyscan.v1.SolveResponse.compute:type_name -> google.protobuf.Duration
-	6,  // 8: polyscan.v1.SolveResponse.picture:type_name -> polyscan.v1.Frame
-	2,  // 9: polyscan.v1.DiffusionService.Solve:input_type -> polyscan.v1.SolveRequest
-	3,  // 10: polyscan.v1.DiffusionService.Solve:output_type -> polyscan.v1.SolveResponse
-	10, // [10:11] is the sub-list for method output_type
-	9,  // [9:10] is the sub-list for method input_type
-	9,  // [9:9] is the sub-list for extension type_name
-	9,  // [9:9] is the sub-list for extension extendee
-	0,  // [0:9] is the sub-list for field type_name
+	2,  // 1: polyscan.v1.Curve.left:type_name -> polyscan.v1.ColorStop
+	2,  // 2: polyscan.v1.Curve.right:type_name -> polyscan.v1.ColorStop
+	3,  // 3: polyscan.v1.Curve.blur:type_name -> polyscan.v1.BlurStop
+	4,  // 4: polyscan.v1.Drawing.curves:type_name -> polyscan.v1.Curve
+	8,  // 5: polyscan.v1.SolveRequest.work_class:type_name -> polyscan.v1.WorkClass
+	1,  // 6: polyscan.v1.SolveRequest.options:type_name -> polyscan.v1.DiffusionOptions
+	9,  // 7: polyscan.v1.SolveRequest.encoding:type_name -> polyscan.v1.Encoding
+	5,  // 8: polyscan.v1.SolveRequest.drawing:type_name -> polyscan.v1.Drawing
+	10, // 9: polyscan.v1.SolveRequest.frame:type_name -> polyscan.v1.Frame
+	11, // 10: polyscan.v1.SolveResponse.decode:type_name -> google.protobuf.Duration
+	11, // 11: polyscan.v1.SolveResponse.queue:type_name -> google.protobuf.Duration
+	11, // 12: polyscan.v1.SolveResponse.compute:type_name -> google.protobuf.Duration
+	10, // 13: polyscan.v1.SolveResponse.picture:type_name -> polyscan.v1.Frame
+	6,  // 14: polyscan.v1.DiffusionService.Solve:input_type -> polyscan.v1.SolveRequest
+	7,  // 15: polyscan.v1.DiffusionService.Solve:output_type -> polyscan.v1.SolveResponse
+	15, // [15:16] is the sub-list for method output_type
+	14, // [14:15] is the sub-list for method input_type
+	14, // [14:14] is the sub-list for extension type_name
+	14, // [14:14] is the sub-list for extension extendee
+	0,  // [0:14] is the sub-list for field type_name
 }
 
 func init() { file_polyscan_v1_diffusion_proto_init() }
@@ -445,7 +775,7 @@ func file_polyscan_v1_diffusion_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_polyscan_v1_diffusion_proto_rawDesc), len(file_polyscan_v1_diffusion_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   3,
+			NumMessages:   7,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -33,8 +33,8 @@ const (
 // Errors are those of InspectionService.
 type DiffusionServiceClient interface {
 	// Solve makes each pixel that is not given the mean of its neighbours: right, left, below and above, as far as there are some. So
-	// constraints become a picture, and holes in a picture are filled from their borders. Channels are solved one by one, to a
-	// fraction of a level of the exact solution, and rounded.
+	// constraints become a picture, and holes in a picture are filled from their borders. Constraints are pixels, curves, and blocked
+	// edges. Channels are solved one by one, to a fraction of a level of the exact solution, and rounded.
 	Solve(ctx context.Context, in *SolveRequest, opts ...grpc.CallOption) (*SolveResponse, error)
 }
 
@@ -65,8 +65,8 @@ func (c *diffusionServiceClient) Solve(ctx context.Context, in *SolveRequest, op
 // Errors are those of InspectionService.
 type DiffusionServiceServer interface {
 	// Solve makes each pixel that is not given the mean of its neighbours: right, left, below and above, as far as there are some. So
-	// constraints become a picture, and holes in a picture are filled from their borders. Channels are solved one by one, to a
-	// fraction of a level of the exact solution, and rounded.
+	// constraints become a picture, and holes in a picture are filled from their borders. Constraints are pixels, curves, and blocked
+	// edges. Channels are solved one by one, to a fraction of a level of the exact solution, and rounded.
 	Solve(context.Context, *SolveRequest) (*SolveResponse, error)
 	mustEmbedUnimplementedDiffusionServiceServer()
 }
