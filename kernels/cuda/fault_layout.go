@@ -14,12 +14,14 @@ const (
 	faultDiffusionSetupFlags
 	faultDiffusionSolveSetup
 	faultDiffusionSolveStart
+	faultTriangulatePoint
 )
 
 // faultOps says which op reports a code, and faultTexts what is wrong, with the number of the entry.
 var (
 	faultOps = [...]string{faultShadeCount: "Shade", faultShadePoint: "Shade", faultShadeTriangle: "Shade",
-		faultDiffusionSetupFlags: "DiffusionSetup", faultDiffusionSolveSetup: "DiffusionSolve", faultDiffusionSolveStart: "DiffusionSolve"}
+		faultDiffusionSetupFlags: "DiffusionSetup", faultDiffusionSolveSetup: "DiffusionSolve", faultDiffusionSolveStart: "DiffusionSolve",
+		faultTriangulatePoint: "Triangulate"}
 	faultTexts = [...]string{
 		faultShadeCount:          "Count = %d: is more than Max",
 		faultShadePoint:          "Points[%d]: is beyond the image",
@@ -27,6 +29,7 @@ var (
 		faultDiffusionSetupFlags: "Flags[%d]: mean nothing, or need Grid.Barriers",
 		faultDiffusionSolveSetup: "Setup: is not what a DiffusionSetup made for this grid (its magic is %d)",
 		faultDiffusionSolveStart: "Start: there is nothing in State to continue with (its magic is %d)",
+		faultTriangulatePoint:    "Points[%d]: a coordinate is out of range",
 	}
 )
 

@@ -185,6 +185,7 @@ func parseAll(t *testing.T, src map[string]string) *parser {
 		{"common.cuh", "Band", band{}},
 		{"common.cuh", "View", view{}},
 		{"mask_reduce.cu", "ReduceArgs", reduceArgs{}},
+		{"triangulate.cu", "Delaunay", delaunayArgs{}},
 		{"diffusion.cuh", "DiffusionHeader", diffusionHeader{}},
 		{"diffusion.cuh", "DiffusionStatus", driver.DiffusionStatus{}},
 	} {
@@ -304,6 +305,13 @@ func TestConstants(t *testing.T) {
 		{"mask_reduce.cu", "SHARED_LEVELS", sharedLevels},
 		{"mask_reduce.cu", "REPLICAS", replicas},
 		{"mask_reduce.cu", "EACH_REPLICAS", eachReplicas},
+		{"triangulate.cu", "THREADS", triangulateThreads},
+		{"triangulate.cu", "SORT_ITEMS", sortItems},
+		{"triangulate.cu", "UNIQUE_ITEMS", uniqueItems},
+		{"triangulate.cu", "EMIT_ITEMS", emitItems},
+		{"triangulate.cu", "STAR_WARPS", starWarps},
+		{"triangulate.cu", "LEAF", treeLeaf},
+		{"triangulate.cu", "SLOTS", pointSlots},
 	} {
 		text := src[c.file]
 		value := ""
@@ -330,6 +338,8 @@ func TestConstants(t *testing.T) {
 	}
 	for _, want := range []struct{ file, text string }{
 		{"mask_prepare.cu", fmt.Sprintf("__launch_bounds__(%d) mask_prepare_prefix", prefixThreads)},
+		{"triangulate.cu", fmt.Sprintf("__launch_bounds__(%d) triangulate_tree", treeThreads)},
+		{"triangulate.cu", fmt.Sprintf("sizeof(TriangulateState) == %d", stateBytes)},
 		{"mask_reduce.cu", "#define WHAT_EXTREMA 2u"},
 		{"mask_reduce.cu", "#define WHAT_MOMENTS 4u"},
 		{"mask_reduce.cu", "#define WHAT_HISTOGRAM 8u"},

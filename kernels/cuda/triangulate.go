@@ -1,5 +1,9 @@
 //go:build cuda
 
+// Triangulate: a sort along a curve, a tree over it, and each point's triangles by itself. Sizes that only the device learns
+// (how many distinct points there are, digits of keys) are bounded by N, and kernels that have nothing to do end at once, so
+// that nobody waits for the device.
+
 package cuda
 
 import (
@@ -8,10 +12,85 @@ import (
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 
-func (d *device) TriangulateScratch(int) (int64, error) {
-	return 0, fmt.Errorf("cuda: Triangulate: %w", driver.ErrNotSupported)
+const (
+	// pointBlocks is how many blocks a multiprocessor gets of the kernels that go over all points, and farBlocks how many of
+	// triangulate_far, which take tasks until there are none.
+	pointBlocks = 8
+	farBlocks   = 6
+)
+
+func (d *device) TriangulateScratch(n int) (int64, error) { return triangulateScratch(n) }
+
+func (s *stream) Triangulate(op driver.Triangulate) error {
+	return s.enqueue("Triangulate", 0, func() error { return s.triangulate(op) })
 }
 
-func (s *stream) Triangulate(driver.Triangulate) error {
-	return fmt.Errorf("cuda: Triangulate: %w", driver.ErrNotSupported)
+func (s *stream) triangulate(op driver.Triangulate) error {
+	need, err := triangulateScratch(op.N)
+	if err != nil {
+		return err
+	}
+	var spans [4]span
+	for i, f := range []struct {
+		field string
+		slice driver.Slice
+		bytes int64
+	}{
+		{"Points", op.Points, pointBytes * int64(op.N)},
+		{"Triangles", op.Triangles, 2 * triangleBytes * int64(op.N)},
+		{"Count", op.Count, 4},
+		{"Scratch", op.Scratch, need},
+	} {
+		if spans[i], err = s.dev.structs(f.slice, f.field); err != nil {
+			return err
+		}
+		if spans[i].n < f.bytes {
+			return fmt.Errorf("%s: %d bytes, %d are needed", f.field, spans[i].n, f.bytes)
+		}
+	}
+	points, triangles, count, scratch := spans[0], spans[1], spans[2], spans[3]
+	for _, to := range spans[1:] {
+		to.overwritten()
+	}
+	if op.N < 3 {
+		return s.fill(count.at(), 0, 4)
+	}
+	l := layoutTriangulate(op.N)
+	if err := s.fill(scratch.at()+uint64(l.state), 0, l.zeroed-l.state); err != nil {
+		return err
+	}
+	args := delaunayParams{l.args(scratch.at(), op.N)}
+	args.D.Points, args.D.Triangles, args.D.Count, args.D.Fault = points.at(), triangles.at(), count.at(), s.faultAt()
+	blocks := func(items int) int { return ceilDiv(op.N, triangulateThreads*items) }
+	units := s.dev.info.ComputeUnits
+	all := min(units*pointBlocks, blocks(1))
+	if err := triangulateBounds.launch(s, all, 1, triangulateThreads, 0, &args); err != nil {
+		return err
+	}
+	if err := triangulateKeys.launch(s, all, 1, triangulateThreads, 0, &args); err != nil {
+		return err
+	}
+	for pass := range uint32(keyDigits) {
+		sort := delaunaySortParams{D: args.D, Pass: pass}
+		if err := triangulateSort.launch(s, blocks(sortItems), 1, triangulateThreads, 0, &sort); err != nil {
+			return err
+		}
+	}
+	for _, k := range []struct {
+		kernel  kernelFor[delaunayParams]
+		blocks  int
+		threads int
+	}{
+		{triangulateUnique, blocks(uniqueItems), triangulateThreads},
+		{triangulateBoxes, blocks(treeLeaf), triangulateThreads},
+		{triangulateTree, 1, treeThreads},
+		{triangulateStars, ceilDiv(op.N, starWarps*32), starWarps * 32},
+		{triangulateFar, units * farBlocks, starWarps * 32},
+		{triangulateEmit, blocks(emitItems), triangulateThreads},
+	} {
+		if err := k.kernel.launch(s, k.blocks, 1, k.threads, 0, &args); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -1,0 +1,865 @@
+// triangulate computes exact Delaunay triangulations; see driver.Triangulate.
+//
+// Every point finds the triangles around it by itself, from the points near it, without looking at what others find: the
+// predicates are exact and ties are broken by a symbolic perturbation, so that all agree. A triangle is written by the
+// corner with the greatest angle, of two such the one of lesser number. That angle is above 60 degrees (a triangle of
+// three equal sides has no corners on a grid), so that a point writes five triangles at most, however many it has.
+//
+// Phases, a kernel each: bounds; keys along a Hilbert curve; radix sort (a launch a digit; those beyond the bits that the
+// bounds need end at once); numbering of distinct points, the first of equal ones; a tree of bounding boxes over runs of
+// 8, 256, ... points in that order; stars; far; emit.
+//
+// stars: a warp takes 32 points that follow each other on the curve. It gathers the points in a box around them into
+// shared memory, and then each lane wraps its point: the nearest neighbour comes first, and from each neighbour the next
+// one around the point is that whose circle with the two holds no other. That is found by two scans of the
+// gathered points: one for the least cotangent in float, and one that proves the circle empty, in float with a bound of
+// its error, behind which exact tests decide. A circle that reaches beyond the box asks for a larger one.
+//
+// far: what remains (points of the hull, of huge circles, of more than MAX_STAR neighbours). A triangle that a point writes
+// holds one of six directions from it, 60 degrees apart. A warp takes a point and a direction, and finds the triangle there
+// as a linear program by the dual simplex method, two corners at a time, whose pivots are found in the tree.
+//
+// Bytes moved, for n points with keys of k digits: 8n for the bounds, 20n + 32kn for keys and sort, about 40n for the
+// numbering and the tree, 16n and 1.7 reads of neighbours (from L2) for the stars, 24n for their triangles, and as much
+// again and 24n to write the result. Time is that of the instructions of stars, some thousands a warp and neighbour;
+// n log n but for far, which visits the boxes that the boundary of each circle meets.
+//
+// Sources: seeds/002; Ray, Sokolov, Lefebvre, Lévy: Meshless Voronoi on the GPU (2018) for the idea of independent cells;
+// Merrill and Garland: Single-pass parallel prefix scan with decoupled look-back (2016), and Adinets and Merrill: Onesweep
+// (2022) for the sort; Edelsbrunner and Mücke: Simulation of simplicity (1990) for ties.
+
+#include "fault.cuh"
+
+#define THREADS 256
+#define SORT_ITEMS 16   // keys of a thread: a tile's 4096 make runs of 16 a digit, and 64 registers hold them
+#define UNIQUE_ITEMS 8  // points of a thread of triangulate_unique
+#define EMIT_ITEMS 4    // of triangulate_emit
+#define STAR_WARPS 4    // warps of a block of triangulate_stars and triangulate_far
+#define LEAF 8          // points of a leaf of the tree
+#define NEAR 384        // points that a warp gathers at most
+#define FRONT 128       // nodes of a level of the tree that it finds on the way at most
+#define MAX_STAR 48     // neighbours after which a point is left to triangulate_far
+#define ROUNDS 4        // boxes that are tried before points are left to it
+#define MARGIN 1.8f     // of the first box, in distances between points
+#define WIDEST 4        // radius of circles that a box grows for, in sides of it
+#define SLOTS 6         // triangles that a point has room for: one a direction
+#define MAX_POINT (1 << 28)
+
+struct Triangle {
+    u32 a, b, c;
+};
+
+// What kernels tell each other. All of it is 0 at first.
+struct TriangulateState {
+    u32 min_x, min_y, max_x, max_y; // of the coordinates + 2^31; min_x and min_y hold the complements
+    u32 bad;                        // a coordinate is out of range
+    u32 n;                          // distinct points
+    u32 solid;                      // they are not on a line
+    u32 far, far_done;              // tasks of triangulate_far: points that were given to it, and how many tasks were taken
+    u32 unique_tiles, emit_tiles;   // tiles that were taken
+    u32 pad;
+    u32 sort_tiles[8];
+    u32 digits[8][256]; // keys by digit
+};
+static_assert(sizeof(TriangulateState) == 8272, "TriangulateState");
+
+// Keep in sync with delaunayArgs of kernels/cuda/triangulate_layout.go.
+struct Delaunay {
+    const int2 *points;
+    Triangle *triangles;
+    u32 *count;
+    TriangulateState *state;
+    u32 *unique_status, *emit_status, *sort_status; // of tiles; the last for two passes, 256 a tile, of which the first is 0
+    u64 *keys0, *keys1;
+    u32 *ids0, *ids1;
+    int2 *xy;                               // distinct points along the curve
+    u32 *id;                                // their numbers in points
+    int4 *box0, *box1, *box2, *box3, *box4; // the tree: least and greatest coordinates of 8 * 32^level points
+    uint2 *pairs;                           // the other corners of triangles: SLOTS times n
+    unsigned char *masks;                   // which slots of a point are taken
+    u32 *far;                               // points for triangulate_far
+    u64 *fault;
+    u32 n, pad;
+};
+
+// Exact predicates. Points are relative to one that is (0, 0); coordinates are below 2^30, and of differences of points
+// at most 2^29, so that crosses and squares are below 2^60 and their products below 2^120.
+
+__device__ __forceinline__ i64 cross(int2 a, int2 b) { return (i64)a.x * b.y - (i64)a.y * b.x; }
+__device__ __forceinline__ i64 dot(int2 a, int2 b) { return (i64)a.x * b.x + (i64)a.y * b.y; }
+__device__ __forceinline__ int2 minus(int2 a, int2 b) { return make_int2(a.x - b.x, a.y - b.y); }
+__device__ __forceinline__ bool before(int2 a, int2 b) { return a.x < b.x || (a.x == b.x && a.y < b.y); }
+
+// The sign of the sum of three products.
+__device__ __forceinline__ int sign_of_sum(i64 a1, i64 b1, i64 a2, i64 b2, i64 a3, i64 b3) {
+    u64 lo = (u64)a1 * (u64)b1, more = (u64)a2 * (u64)b2;
+    i64 hi = __mul64hi(a1, b1) + __mul64hi(a2, b2);
+    lo += more, hi += lo < more;
+    more = (u64)a3 * (u64)b3;
+    hi += __mul64hi(a3, b3);
+    lo += more, hi += lo < more;
+    return hi < 0 ? -1 : (hi | lo) != 0;
+}
+
+// Is r inside the circle through (0, 0), a and b, where a x b > 0? On the circle it is as if the first of the four in
+// lexicographic order lay inside a little: that one's height on the paraboloid sinks, and the sign is that of its cofactor.
+__device__ __noinline__ bool inside(int2 a, int2 b, int2 r) {
+    const i64 al = dot(a, a), bl = dot(b, b), rl = dot(r, r);
+    const i64 br = cross(b, r), ra = cross(r, a), ab = cross(a, b);
+    int s;
+    if ((al | bl | rl) < 1 << 30) { // so are the crosses, and the sum is below 2^62
+        const i64 d = al * br + bl * ra + rl * ab;
+        s = d < 0 ? -1 : d > 0;
+    } else {
+        s = sign_of_sum(al, br, bl, ra, rl, ab);
+    }
+    if (s) return s < 0;
+    int2 first = make_int2(0, 0);
+    bool in = br + ra + ab < 0;
+    if (before(a, first)) first = a, in = br > 0;
+    if (before(b, first)) first = b, in = ra > 0;
+    if (before(r, first)) in = true;
+    return in;
+}
+
+// Does (0, 0), which is point i, write its triangle with points ia at a and ib at b? See above.
+__device__ __forceinline__ bool writes(u32 i, int2 a, u32 ia, int2 b, u32 ib) {
+    const int2 e = minus(b, a);
+    const i64 al = dot(a, a), bl = dot(b, b), el = dot(e, e);
+    return (el > al || (el == al && i < ib)) && (el > bl || (el == bl && i < ia));
+}
+
+__device__ __forceinline__ u32 key_bits(const TriangulateState *s) {
+    const u32 w = s->max_x - ~s->min_x, h = s->max_y - ~s->min_y;
+    return 32 - __clz(w > h ? w : h);
+}
+// Digits of 8 bits of a key, which is 2 bits a bit of a coordinate.
+__device__ __forceinline__ u32 key_digits(const TriangulateState *s) { return (2 * key_bits(s) + 7) / 8; }
+
+__device__ __forceinline__ u32 warp_max(u32 v) {
+#pragma unroll
+    for (int o = 16; o; o >>= 1) v = max(v, __shfl_xor_sync(~0u, v, o));
+    return v;
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS) triangulate_bounds(Delaunay d) {
+    __shared__ u32 part[THREADS / 32][4];
+    after_prior();
+    u32 v[4] = {0, 0, 0, 0};
+    bool bad = false;
+    for (u32 i = blockIdx.x * THREADS + threadIdx.x; i < d.n; i += gridDim.x * THREADS) {
+        const int2 p = d.points[i];
+        if (p.x < -MAX_POINT || p.x > MAX_POINT || p.y < -MAX_POINT || p.y > MAX_POINT) {
+            bad = true;
+            report(d.fault, FAULT_TRIANGULATE_POINT, i);
+        }
+        const u32 x = (u32)p.x ^ 0x80000000u, y = (u32)p.y ^ 0x80000000u;
+        v[0] = max(v[0], ~x), v[1] = max(v[1], ~y), v[2] = max(v[2], x), v[3] = max(v[3], y);
+    }
+    if (bad) d.state->bad = 1;
+#pragma unroll
+    for (int k = 0; k < 4; k++) {
+        v[k] = warp_max(v[k]);
+        if (lane_id() == 0) part[threadIdx.x >> 5][k] = v[k];
+    }
+    __syncthreads();
+    if (threadIdx.x < 4) {
+        u32 m = 0;
+        for (int w = 0; w < THREADS / 32; w++) m = max(m, part[w][threadIdx.x]);
+        atomicMax(&d.state->min_x + threadIdx.x, m);
+    }
+}
+
+// The number of a cell on the Hilbert curve through 2^bits by 2^bits of them.
+__device__ __forceinline__ u64 hilbert(u32 x, u32 y, u32 bits) {
+    u64 key = 0;
+    for (int b = (int)bits - 1; b >= 0; b--) {
+        const u32 rx = x >> b & 1, ry = y >> b & 1;
+        key = key << 2 | ((3 * rx) ^ ry);
+        if (!ry) {
+            if (rx) x = ~x, y = ~y;
+            const u32 t = x;
+            x = y, y = t;
+        }
+    }
+    return key;
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS) triangulate_keys(Delaunay d) {
+    __shared__ u32 digits[8][256];
+    after_prior();
+    TriangulateState *s = d.state;
+    if (s->bad) return;
+    const u32 bits = key_bits(s), passes = key_digits(s), x0 = ~s->min_x ^ 0x80000000u, y0 = ~s->min_y ^ 0x80000000u;
+    for (u32 k = 0; k < passes; k++) digits[k][threadIdx.x] = 0;
+    __syncthreads();
+    for (u32 i = blockIdx.x * THREADS + threadIdx.x; i < d.n; i += gridDim.x * THREADS) {
+        const int2 p = d.points[i];
+        const u64 key = hilbert((u32)p.x - x0, (u32)p.y - y0, bits);
+        d.keys0[i] = key, d.ids0[i] = i;
+        for (u32 k = 0; k < passes; k++) atomicAdd(&digits[k][key >> 8 * k & 255], 1);
+    }
+    __syncthreads();
+    for (u32 k = 0; k < passes; k++)
+        if (digits[k][threadIdx.x]) atomicAdd(&s->digits[k][threadIdx.x], digits[k][threadIdx.x]);
+}
+
+// Sums of the threads before, and the sum of all in *total.
+__device__ __forceinline__ u32 block_scan(u32 v, u32 *total) {
+    __shared__ u32 sums[THREADS / 32];
+    u32 in = v;
+#pragma unroll
+    for (int o = 1; o < 32; o *= 2) {
+        const u32 u = __shfl_up_sync(~0u, in, o);
+        if (lane_id() >= (u32)o) in += u;
+    }
+    __syncthreads(); // sums may be in use
+    if (lane_id() == 31) sums[threadIdx.x >> 5] = in;
+    __syncthreads();
+    u32 head = 0, all = 0;
+#pragma unroll
+    for (int w = 0; w < THREADS / 32; w++) {
+        if (w == (int)(threadIdx.x >> 5)) head = all;
+        all += sums[w];
+    }
+    *total = all;
+    return head + in - v;
+}
+
+// Status of tiles, for prefix sums in one pass: the sum of a tile, or of it and all before. 0 is that it is not known yet.
+#define STATUS_SUM (1u << 30)
+#define STATUS_PREFIX (2u << 30)
+#define STATUS_VALUE ((1u << 30) - 1)
+
+__device__ __forceinline__ u32 status_read(const u32 *at) { return *(const volatile u32 *)at; }
+__device__ __forceinline__ void status_write(u32 *at, u32 v) { *(volatile u32 *)at = v; }
+
+// The sum of all tiles before. Called by a whole warp. Tiles are taken in order, so that those before are under way.
+__device__ __forceinline__ u32 look_back(u32 *status, u32 tile, u32 sum) {
+    const int lane = lane_id();
+    if (lane == 0) status_write(status + tile, (tile ? STATUS_SUM : STATUS_PREFIX) | sum);
+    u32 prefix = 0;
+    for (int at = (int)tile - 1; at >= 0; at -= 32) {
+        u32 v;
+        do v = at >= lane ? status_read(status + at - lane) : STATUS_PREFIX;
+        while (__any_sync(~0u, v == 0));
+        const u32 known = __ballot_sync(~0u, v & STATUS_PREFIX);
+        const int last = known ? __ffs(known) - 1 : 31;
+        prefix += warp_sum(lane <= last ? v & STATUS_VALUE : 0);
+        if (known) break;
+    }
+    if (lane == 0 && tile) status_write(status + tile, STATUS_PREFIX | (prefix + sum));
+    return prefix;
+}
+
+__device__ __forceinline__ u32 take_tile(u32 *counter) {
+    __shared__ u32 tile;
+    if (threadIdx.x == 0) tile = atomicAdd(counter, 1);
+    __syncthreads();
+    return tile;
+}
+
+// One digit of the sort, stable. A warp ranks its keys among themselves by ballots, then warps among each other, then
+// the tile behind those before it.
+extern "C" __global__ void __launch_bounds__(THREADS) triangulate_sort(Delaunay d, u32 pass, u32 pad) {
+    __shared__ u32 counts[THREADS / 32][256], places[256];
+    after_prior();
+    TriangulateState *s = d.state;
+    if (s->bad || pass >= key_digits(s)) return;
+    const u64 *from = pass & 1 ? d.keys1 : d.keys0;
+    const u32 *from_id = pass & 1 ? d.ids1 : d.ids0;
+    u64 *to = pass & 1 ? d.keys0 : d.keys1;
+    u32 *to_id = pass & 1 ? d.ids0 : d.ids1;
+    const u32 t = threadIdx.x, lane = lane_id(), warp = t >> 5, tiles = gridDim.x;
+    for (int w = 0; w < THREADS / 32; w++) counts[w][t] = 0;
+    const u32 tile = take_tile(&s->sort_tiles[pass]);
+    u32 *status = d.sort_status + (u64)(pass & 1) * tiles * 256, *next = d.sort_status + (u64)(~pass & 1) * tiles * 256;
+    next[(u64)tile * 256 + t] = 0; // for the next pass; the one before is done with it
+
+    u64 key[SORT_ITEMS];
+    u32 place[SORT_ITEMS];
+    const u32 first = tile * THREADS * SORT_ITEMS + warp * 32 * SORT_ITEMS + lane;
+#pragma unroll
+    for (int k = 0; k < SORT_ITEMS; k++) key[k] = first + k * 32 < d.n ? from[first + k * 32] : ~0ull;
+#pragma unroll
+    for (int k = 0; k < SORT_ITEMS; k++) {
+        const u32 digit = (u32)(key[k] >> 8 * pass) & 255;
+        u32 same = ~0u;
+#pragma unroll
+        for (int b = 0; b < 8; b++) {
+            const u32 set = __ballot_sync(~0u, digit >> b & 1);
+            same &= digit >> b & 1 ? set : ~set;
+        }
+        const u32 ahead = counts[warp][digit];
+        __syncwarp();
+        if (same >> lane == 1) counts[warp][digit] = ahead + __popc(same);
+        __syncwarp();
+        place[k] = ahead + __popc(same & ((1u << lane) - 1));
+    }
+    __syncthreads();
+    u32 sum = 0; // of digit t
+    for (int w = 0; w < THREADS / 32; w++) {
+        const u32 c = counts[w][t];
+        counts[w][t] = sum;
+        sum += c;
+    }
+    status_write(status + (u64)tile * 256 + t, (tile ? STATUS_SUM : STATUS_PREFIX) | sum);
+    u32 ahead = 0; // of digit t in tiles before
+    for (u32 at = tile; at-- > 0;) {
+        u32 v;
+        while ((v = status_read(status + (u64)at * 256 + t)) == 0);
+        ahead += v & STATUS_VALUE;
+        if (v & STATUS_PREFIX) break;
+    }
+    if (tile) status_write(status + (u64)tile * 256 + t, STATUS_PREFIX | (ahead + sum));
+    u32 total;
+    places[t] = block_scan(s->digits[pass][t], &total) + ahead;
+    __syncthreads();
+#pragma unroll
+    for (int k = 0; k < SORT_ITEMS; k++) {
+        const u32 i = first + k * 32;
+        if (i >= d.n) continue;
+        const u32 digit = (u32)(key[k] >> 8 * pass) & 255, p = places[digit] + counts[warp][digit] + place[k];
+        to[p] = key[k], to_id[p] = from_id[i];
+    }
+}
+
+// Numbers the distinct points, of equal ones that of least index, which is the first: the sort is stable.
+extern "C" __global__ void __launch_bounds__(THREADS) triangulate_unique(Delaunay d) {
+    __shared__ u32 start;
+    after_prior();
+    TriangulateState *s = d.state;
+    if (s->bad) return;
+    const u32 passes = key_digits(s);
+    const u64 *keys = passes & 1 ? d.keys1 : d.keys0;
+    const u32 *ids = passes & 1 ? d.ids1 : d.ids0;
+    const u32 tile = take_tile(&s->unique_tiles), first = (tile * THREADS + threadIdx.x) * UNIQUE_ITEMS;
+    u64 prior = first > 0 && first <= d.n ? keys[first - 1] : ~0ull; // no key is ~0
+    u32 fresh = 0;
+#pragma unroll
+    for (int k = 0; k < UNIQUE_ITEMS; k++) {
+        if (first + k >= d.n) break;
+        const u64 key = keys[first + k];
+        if (key != prior) fresh |= 1u << k;
+        prior = key;
+    }
+    u32 total;
+    const u32 before_me = block_scan(__popc(fresh), &total);
+    if (threadIdx.x < 32) {
+        const u32 prefix = look_back(d.unique_status, tile, total);
+        if (threadIdx.x == 0) {
+            start = prefix;
+            if (tile == gridDim.x - 1) s->n = prefix + total;
+        }
+    }
+    __syncthreads();
+    u32 at = start + before_me;
+#pragma unroll
+    for (int k = 0; k < UNIQUE_ITEMS; k++) {
+        if (!(fresh >> k & 1)) continue;
+        const u32 i = ids[first + k];
+        d.id[at] = i, d.xy[at] = d.points[i];
+        at++;
+    }
+}
+
+// The tree. Nodes of a level cover 32 of the level below, those of level 0 LEAF points.
+__device__ __forceinline__ u32 nodes(u32 n, int level) { return ((n - 1) >> (3 + 5 * level)) + 1; }
+__device__ __forceinline__ int4 *boxes(const Delaunay &d, int level) {
+    return level == 0 ? d.box0 : level == 1 ? d.box1 : level == 2 ? d.box2 : level == 3 ? d.box3 : d.box4;
+}
+__device__ __forceinline__ int top_level(u32 n) {
+    int top = 0;
+    while (nodes(n, top) > 32) top++;
+    return top;
+}
+__device__ __forceinline__ int4 no_box() { return make_int4(0x7fffffff, 0x7fffffff, -0x7fffffff, -0x7fffffff); }
+__device__ __forceinline__ int4 join(int4 a, int4 b) {
+    return make_int4(min(a.x, b.x), min(a.y, b.y), max(a.z, b.z), max(a.w, b.w));
+}
+__device__ __forceinline__ int4 warp_join(int4 b) {
+#pragma unroll
+    for (int o = 16; o; o >>= 1) {
+        int4 c;
+        c.x = __shfl_xor_sync(~0u, b.x, o), c.y = __shfl_xor_sync(~0u, b.y, o);
+        c.z = __shfl_xor_sync(~0u, b.z, o), c.w = __shfl_xor_sync(~0u, b.w, o);
+        b = join(b, c);
+    }
+    return b;
+}
+
+// Levels 0 and 1, a warp for each node of the latter. Looks for a point beside the line through the first two as well.
+extern "C" __global__ void __launch_bounds__(THREADS) triangulate_boxes(Delaunay d) {
+    after_prior();
+    TriangulateState *s = d.state;
+    const u32 n = s->n, node = (blockIdx.x * THREADS + threadIdx.x) >> 5, leaf = node * 32 + lane_id();
+    if (n < 3 || node * 32 * LEAF >= n) return;
+    const int2 o = d.xy[0], line = minus(d.xy[1], o);
+    bool solid = false;
+    int4 b = no_box();
+    for (u32 i = leaf * LEAF; i < min((leaf + 1) * LEAF, n); i++) {
+        const int2 p = d.xy[i];
+        b = join(b, make_int4(p.x, p.y, p.x, p.y));
+        solid |= cross(line, minus(p, o)) != 0;
+    }
+    if (leaf < nodes(n, 0)) d.box0[leaf] = b;
+    b = warp_join(b);
+    if (__any_sync(~0u, solid) && lane_id() == 0) s->solid = 1;
+    if (lane_id() == 0) d.box1[node] = b;
+}
+
+// The levels above, by one block.
+extern "C" __global__ void __launch_bounds__(1024) triangulate_tree(Delaunay d) {
+    after_prior();
+    const u32 n = d.state->n;
+    if (n < 3) return;
+    const int top = top_level(n);
+    for (int level = 2; level <= top; level++) {
+        const int4 *from = boxes(d, level - 1);
+        const u32 count = nodes(n, level), below = nodes(n, level - 1);
+        for (u32 node = threadIdx.x >> 5; node < count; node += 32) {
+            const u32 child = node * 32 + lane_id();
+            const int4 b = warp_join(child < below ? from[child] : no_box());
+            if (lane_id() == 0) boxes(d, level)[node] = b;
+        }
+        __syncthreads();
+    }
+}
+
+// What a warp of triangulate_stars has gathered.
+struct Patch {
+    float2 at[NEAR];
+    u32 id[NEAR];
+    u32 front[2][FRONT];
+    int self[32]; // where the warp's own points are
+};
+
+__device__ __forceinline__ bool meets(int4 a, int4 b) { return a.x <= b.z && b.x <= a.z && a.y <= b.w && b.y <= a.w; }
+
+// Gathers the points in a box, relative to o, and returns how many there are: -1 where they are too many.
+__device__ __forceinline__ int gather(const Delaunay &d, u32 n, int4 box, int2 o, u32 first, Patch &s) {
+    const u32 lane = lane_id(), lower = (1u << lane) - 1;
+    const int top = top_level(n);
+    u32 *from = s.front[0], *to = s.front[1];
+    u32 m = 1;
+    if (lane == 0) from[0] = 0;
+    __syncwarp();
+    for (int level = top; level >= 0; level--) {
+        const int4 *b = boxes(d, level);
+        const u32 count = nodes(n, level);
+        u32 k = 0;
+        for (u32 i = 0; i < m; i++) {
+            const u32 child = from[i] * 32 + lane;
+            const bool hit = child < count && meets(b[child], box);
+            const u32 hits = __ballot_sync(~0u, hit);
+            if (k + __popc(hits) > FRONT) return -1;
+            if (hit) to[k + __popc(hits & lower)] = child;
+            k += __popc(hits);
+        }
+        __syncwarp();
+        u32 *t = from;
+        from = to, to = t, m = k;
+    }
+    int total = 0;
+    for (u32 i = 0; i < m * LEAF; i += 32) {
+        const u32 slot = i + lane, j = slot < m * LEAF ? from[slot / LEAF] * LEAF + slot % LEAF : n;
+        int2 p = o;
+        if (j < n) p = d.xy[j];
+        const bool in = j < n && p.x >= box.x && p.y >= box.y && p.x <= box.z && p.y <= box.w;
+        const u32 ins = __ballot_sync(~0u, in);
+        if (total + __popc(ins) > NEAR) return -1;
+        if (in) {
+            const int at = total + __popc(ins & lower);
+            s.at[at] = make_float2((float)(p.x - o.x), (float)(p.y - o.y));
+            s.id[at] = j;
+            if (j - first < 32) s.self[j - first] = at;
+        }
+        total += __popc(ins);
+    }
+    __syncwarp();
+    return total;
+}
+
+__device__ __forceinline__ int2 whole(float x, float y) { return make_int2((int)x, (int)y); }
+
+// The circle through (0, 0), a and b as a linear test: r is inside where r.x*x + r.y*y + |r|^2*z < 0. z is 0 for a
+// half-plane.
+struct Circle {
+    double x, y, z;
+};
+__device__ __forceinline__ Circle circle(double ax, double ay, double bx, double by) {
+    const double al = ax * ax + ay * ay, bl = bx * bx + by * by;
+    Circle c;
+    c.x = ay * bl - al * by, c.y = al * bx - ax * bl, c.z = ax * by - ay * bx;
+    return c;
+}
+
+// The test in float. What exceeds margin is outside. With m = radius^2 * z, points in the circle have terms of 4m and, in
+// sum, 5.7m (|r| is at most the diameter), and rounding x, y, z, |r|^2 and the sum itself errs by 5 * 2^-24 of those. Where m is
+// below 2^20 all terms are whole numbers below 2^24, and nothing is rounded.
+struct Test {
+    float x, y, z, margin, cx, cy, radius;
+};
+__device__ __forceinline__ Test test_of(Circle c) {
+    Test t;
+    const double half = -0.5 / c.z, cx = c.x * half, cy = c.y * half, rr = cx * cx + cy * cy;
+    const float m = (float)(rr * c.z);
+    t.x = (float)c.x, t.y = (float)c.y, t.z = (float)c.z;
+    t.margin = m < 1 << 20 ? 0.5f : m * (1.f / (1 << 18));
+    t.cx = (float)cx, t.cy = (float)cy, t.radius = sqrtf((float)rr);
+    return t;
+}
+
+// What a lane is about.
+enum { FIRST, WRAP, DONE, FAR };
+
+extern "C" __global__ void __launch_bounds__(STAR_WARPS * 32) triangulate_stars(Delaunay d) {
+    __shared__ Patch patches[STAR_WARPS];
+    after_prior();
+    TriangulateState *state = d.state;
+    const u32 n = state->n, lane = lane_id(), first = (blockIdx.x * STAR_WARPS + (threadIdx.x >> 5)) * 32;
+    if (n < 3 || !state->solid || first >= n) return;
+    Patch &s = patches[threadIdx.x >> 5];
+    const u32 ip = min(first + lane, n - 1);
+    const int2 p = d.xy[ip];
+    int4 box = warp_join(make_int4(p.x, p.y, p.x, p.y));
+    const int2 o = make_int2(box.x, box.y);
+    const float px = (float)(p.x - o.x), py = (float)(p.y - o.y);
+    const int4 all = make_int4(~state->min_x ^ 0x80000000u, ~state->min_y ^ 0x80000000u, state->max_x ^ 0x80000000u,
+                               state->max_y ^ 0x80000000u);
+    {
+        // Points are about this far apart: a run on the curve fills some two thirds of its box.
+        const float w = (float)(box.z - box.x), h = (float)(box.w - box.y);
+        const float apart = fmaxf(sqrtf(w * h / 32), fmaxf(w, h) / 32) + 1;
+        const int by = (int)fminf(apart * MARGIN, (float)MAX_POINT);
+        box = make_int4(box.x - by, box.y - by, box.z + by, box.w + by);
+    }
+
+    int phase = first + lane < n ? FIRST : DONE;
+    float ax = 0, ay = 0; // the neighbour that the next one is looked for from, relative to p
+    u32 ia = 0, begin = 0, slots = 0, steps = 0;
+    for (int round = 0;; round++) {
+        if ((i64)box.z - box.x >= 1 << 24 || (i64)box.w - box.y >= 1 << 24) break; // floats would be rounded
+        const int count = gather(d, n, box, o, first, s);
+        if (count < 0) break;
+        // How far all points are known, relative to p.
+        const float known_x0 = box.x <= all.x ? -1e30f : (float)(box.x - p.x), known_x1 = box.z >= all.z ? 1e30f : (float)(box.z - p.x);
+        const float known_y0 = box.y <= all.y ? -1e30f : (float)(box.y - p.y), known_y1 = box.w >= all.w ? 1e30f : (float)(box.w - p.y);
+        float4 need = make_float4(1e30f, 1e30f, -1e30f, -1e30f);
+        const int self = s.self[lane];
+        int cur = -1;
+        bool paused = false;
+        if (__any_sync(~0u, phase == WRAP))
+            for (int i = 0; i < count; i++)
+                if (s.id[i] == ia) cur = i;
+
+        if (__any_sync(~0u, phase == FIRST)) {
+            // The nearest point is a neighbour: the circle with the two as ends of a diameter is empty.
+            int best = -1;
+            float least = 1e30f;
+            for (int i = 0; i < count; i++) {
+                const float x = s.at[i].x - px, y = s.at[i].y - py, l = x * x + y * y;
+                if (l < least && i != self) least = l, best = i;
+            }
+            if (__any_sync(~0u, phase == FIRST && least >= 1 << 24)) { // else squares were whole numbers
+                double exact = 1e30;
+                const float around = least * (1 + 1.f / (1 << 20));
+                for (int i = 0; i < count; i++) {
+                    const float x = s.at[i].x - px, y = s.at[i].y - py;
+                    if (x * x + y * y <= around && i != self) {
+                        const double l = (double)x * x + (double)y * y;
+                        if (l < exact) exact = l, best = i;
+                    }
+                }
+            }
+            if (phase == FIRST) {
+                const float r = sqrtf(least) * (1 + 1.f / (1 << 18)) + 1;
+                if (best < 0) {
+                    phase = FAR;
+                } else if (-r > known_x0 && r < known_x1 && -r > known_y0 && r < known_y1) {
+                    ax = s.at[best].x - px, ay = s.at[best].y - py;
+                    cur = best, ia = begin = s.id[best];
+                    phase = WRAP;
+                } else {
+                    need = make_float4(-r, -r, r, r);
+                    paused = true;
+                }
+            }
+        }
+
+        while (__any_sync(~0u, phase == WRAP && !paused)) {
+            const bool active = phase == WRAP && !paused;
+            // The next neighbour is left of a, where the angle to p and a is the greatest: its cotangent is num / den.
+            float num = 1, den = 0;
+            int best = -1;
+            for (int i = 0; i < count; i++) {
+                const float x = s.at[i].x - px, y = s.at[i].y - py;
+                const float dn = ax * y - ay * x, nm = x * x + y * y - (ax * x + ay * y);
+                if (dn > 0 && nm * den < num * dn && i != cur) num = nm, den = dn, best = i;
+            }
+            float bx = 0, by = 0;
+            Test t;
+            t.x = t.y = t.z = 0, t.margin = -1, t.cx = t.cy = t.radius = 0;
+            bool ok = false;
+            if (active) {
+                if (best >= 0) {
+                    bx = s.at[best].x - px, by = s.at[best].y - py;
+                    const Circle c = circle(ax, ay, bx, by);
+                    ok = c.z > 0;
+                    if (ok) t = test_of(c);
+                }
+                if (!ok) {
+                    phase = FAR; // nothing on the left, as far as floats can tell
+                    t.margin = -1;
+                } else {
+                    const float r = t.radius * (1 + 1.f / (1 << 18)) + 1;
+                    if (!(t.cx - r > known_x0 && t.cx + r < known_x1 && t.cy - r > known_y0 && t.cy + r < known_y1)) {
+                        ok = false, t.margin = -1;
+                        t.x = t.y = t.z = 0;
+                        if (r < WIDEST * (float)max(box.z - box.x, box.w - box.y)) {
+                            need = make_float4(t.cx - r, t.cy - r, t.cx + r, t.cy + r);
+                            paused = true;
+                        } else {
+                            phase = FAR;
+                        }
+                    }
+                }
+            }
+            if (!__any_sync(~0u, ok)) continue;
+            for (int i = 0; i < count; i++) {
+                const float x = s.at[i].x - px, y = s.at[i].y - py;
+                if (x * t.x + y * t.y + (x * x + y * y) * t.z < t.margin && i != cur && i != best && i != self) {
+                    const int2 a = whole(ax, ay), r = whole(x, y);
+                    if (cross(a, r) > 0 && inside(a, whole(bx, by), r)) {
+                        best = i, bx = x, by = y;
+                        t = test_of(circle(ax, ay, bx, by));
+                    }
+                }
+            }
+            if (ok) {
+                const u32 ib = s.id[best];
+                if (writes(ip, whole(ax, ay), ia, whole(bx, by), ib)) {
+                    d.pairs[(u64)slots * d.n + ip] = make_uint2(ia, ib);
+                    slots++;
+                }
+                ax = bx, ay = by, ia = ib, cur = best;
+                if (ib == begin)
+                    phase = DONE;
+                else if (++steps == MAX_STAR)
+                    phase = FAR;
+            }
+        }
+        const u32 waiting = __ballot_sync(~0u, paused);
+        if (!waiting || round == ROUNDS) break;
+        // A greater box, for those who need it.
+        int4 more = no_box();
+        if (paused)
+            more = make_int4((int)floorf(need.x) - 1 + p.x, (int)floorf(need.y) - 1 + p.y, (int)ceilf(need.z) + 1 + p.x, (int)ceilf(need.w) + 1 + p.y);
+        box = join(box, warp_join(more));
+    }
+    if (phase != DONE) phase = FAR, slots = 0;
+    const u32 far = __ballot_sync(~0u, phase == FAR);
+    if (far) {
+        u32 at = 0;
+        if (lane == 0) at = atomicAdd(&state->far, __popc(far));
+        at = __shfl_sync(~0u, at, 0) + __popc(far & ((1u << lane) - 1));
+        if (phase == FAR) d.far[at] = ip;
+    }
+    if (first + lane < n) d.masks[ip] = (unsigned char)((1u << slots) - 1);
+}
+
+// Directions of triangulate_far: 0, 60, ... 300 degrees, turned counter-clockwise by less than any angle between points.
+// side is positive where r is left of direction k, and negative where it is right of it.
+__device__ __forceinline__ int side(int k, int2 r) {
+    if (k == 0 || k == 3) {
+        const int x = k ? -r.x : r.x, y = k ? -r.y : r.y;
+        return y ? y : x > 0 ? -1 : 1;
+    }
+    // u + v * sqrt(3), which is not 0: compared as squares.
+    const i64 u = k == 2 || k == 4 ? -(i64)r.y : r.y, v = k < 3 ? -(i64)r.x : r.x;
+    if (u >= 0 && v >= 0) return 1;
+    if (u <= 0 && v <= 0) return -1;
+    return (u * u > 3 * v * v) == (u > 0) ? 1 : -1;
+}
+
+// A basis of the linear program: the triangle of (0, 0) and up to two corners, a right of the direction and b left of it. Where one
+// is missing it is infinitely far, and the circle is the half-plane beyond the other.
+struct Basis {
+    int2 a, b;
+    u32 ia, ib;
+    bool has_a, has_b;
+    int2 h; // r is in the half-plane where h . r < 0
+    Circle c;
+    Circle sums; // of the absolute terms of c, which bound its rounding: corners may nearly be in line, and c small
+};
+
+// How much the value of the circle may be off at (x, y): 2^-53 for each of a few operations.
+__device__ __forceinline__ double slack(const Basis &s, double x, double y) {
+    return (fabs(x) * s.sums.x + fabs(y) * s.sums.y + (x * x + y * y) * s.sums.z) * (1. / (1ll << 48));
+}
+
+// Is r inside the circle? In a half-plane the edge belongs to it as far as the corner.
+__device__ __forceinline__ bool violates(const Basis &s, int2 r) {
+    if (s.has_a && s.has_b) {
+        const double x = r.x, y = r.y, f = x * s.c.x + y * s.c.y + (x * x + y * y) * s.c.z;
+        if (fabs(f) > slack(s, x, y)) return f < 0;
+        return inside(s.a, s.b, r);
+    }
+    const int2 e = s.has_a ? s.a : s.b;
+    const i64 f = dot(s.h, r);
+    return f < 0 || (f == 0 && dot(r, e) > 0 && dot(r, r) < dot(e, e));
+}
+
+// Can there be a point in the box that violates the basis? The box is relative to the point.
+__device__ __forceinline__ bool may_violate(const Basis &s, int4 b) {
+    if (s.has_a && s.has_b) { // the least value over the box, where both coordinates count for themselves
+        const double px = s.c.x * (-0.5 / s.c.z), py = s.c.y * (-0.5 / s.c.z);
+        const double x = fmin(fmax(px, (double)b.x), (double)b.z), y = fmin(fmax(py, (double)b.y), (double)b.w);
+        const double f = x * s.c.x + x * x * s.c.z + y * s.c.y + y * y * s.c.z;
+        return f <= slack(s, max(abs(b.x), abs(b.z)), max(abs(b.y), abs(b.w)));
+    }
+    const i64 f = (i64)s.h.x * (s.h.x > 0 ? b.x : b.z) + (i64)s.h.y * (s.h.y > 0 ? b.y : b.w);
+    const int2 e = s.has_a ? s.a : s.b;
+    return f < 0 || (f == 0 && meets(b, make_int4(min(e.x, 0), min(e.y, 0), max(e.x, 0), max(e.y, 0))));
+}
+
+// Lets each lane offer a point r, which is j, until none of them violates the basis. Returns whether it changed. The one to
+// enter is the farthest beyond the line of the two corners in the picture that inversion at (0, 0) makes, where neighbours
+// are the corners of a convex hull: so it is a neighbour among the points that are offered.
+__device__ __forceinline__ bool improve(Basis &s, int direction, bool offered, int2 r, u32 j) {
+    bool changed = false;
+    for (;;) {
+        const bool some = s.has_a || s.has_b, in = offered && (!some || violates(s, r));
+        const u32 ins = __ballot_sync(~0u, in);
+        if (!ins) return changed;
+        const double l = (double)r.x * r.x + (double)r.y * r.y;
+        double key = !in ? 1e300 : some ? ((double)r.x * s.c.x + (double)r.y * s.c.y) / l : -1 / l;
+        int best = lane_id();
+#pragma unroll
+        for (int o = 16; o; o >>= 1) {
+            const double k = __shfl_xor_sync(~0u, key, o);
+            const int from = __shfl_xor_sync(~0u, best, o);
+            if (k < key || (k == key && from < best)) key = k, best = from;
+        }
+        const int2 e = make_int2(__shfl_sync(~0u, r.x, best), __shfl_sync(~0u, r.y, best));
+        const u32 ie = __shfl_sync(~0u, j, best);
+        if (side(direction, e) > 0)
+            s.b = e, s.ib = ie, s.has_b = true;
+        else
+            s.a = e, s.ia = ie, s.has_a = true;
+        if (s.has_a && s.has_b) {
+            s.c = circle(s.a.x, s.a.y, s.b.x, s.b.y);
+            s.c.z = (double)cross(s.a, s.b);
+            const double al = (double)dot(s.a, s.a), bl = (double)dot(s.b, s.b);
+            s.sums.x = abs(s.a.y) * bl + al * abs(s.b.y), s.sums.y = abs(s.a.x) * bl + al * abs(s.b.x), s.sums.z = s.c.z;
+        } else {
+            s.h = s.has_b ? make_int2(-s.b.y, s.b.x) : make_int2(s.a.y, -s.a.x);
+            s.c.x = s.h.x, s.c.y = s.h.y, s.c.z = 0;
+        }
+        changed = true;
+    }
+}
+
+// Nodes that are still to be visited: a level in the upper 8 bits. Each leaves at most 32 behind, of the level below.
+#define STACK 192
+
+extern "C" __global__ void __launch_bounds__(STAR_WARPS * 32) triangulate_far(Delaunay d) {
+    __shared__ u32 stacks[STAR_WARPS][STACK];
+    after_prior();
+    TriangulateState *state = d.state;
+    const u32 n = state->n, tasks = state->far * SLOTS, lane = lane_id();
+    if (!tasks) return;
+    const int top = top_level(n);
+    u32 *stack = stacks[threadIdx.x >> 5];
+    for (;;) {
+        u32 task = 0;
+        if (lane == 0) task = atomicAdd(&state->far_done, 1);
+        task = __shfl_sync(~0u, task, 0);
+        if (task >= tasks) return;
+        const int k = task % SLOTS;
+        const u32 ip = d.far[task / SLOTS];
+        const int2 p = d.xy[ip];
+        Basis s;
+        s.has_a = s.has_b = false;
+        s.a = s.b = s.h = make_int2(0, 0), s.ia = s.ib = 0;
+        s.c.x = s.c.y = s.c.z = 0;
+        {
+            const u32 j = max(min(ip + 16, n), 32u) - 32 + lane;
+            const bool real = j < n && j != ip;
+            improve(s, k, real, real ? minus(d.xy[j], p) : make_int2(1, 1), j);
+        }
+        for (bool changed = true; changed;) {
+            changed = false;
+            u32 depth = 1;
+            if (lane == 0) stack[0] = (u32)(top + 1) << 24;
+            __syncwarp();
+            while (depth) {
+                const u32 top_node = stack[--depth], node = top_node & 0xffffff;
+                const int level = (int)(top_node >> 24) - 1; // of its children
+                const u32 child = node * 32 + lane;
+                bool hit = child < nodes(n, level);
+                if (hit) {
+                    const int4 b = boxes(d, level)[child];
+                    hit = may_violate(s, make_int4(b.x - p.x, b.y - p.y, b.z - p.x, b.w - p.y));
+                }
+                u32 hits = __ballot_sync(~0u, hit);
+                if (level > 0) {
+                    if (hit) stack[depth + __popc(hits & ((1u << lane) - 1))] = (u32)level << 24 | child;
+                    depth += __popc(hits);
+                    __syncwarp();
+                    continue;
+                }
+                while (hits) { // 4 leaves at a time
+                    u32 mine = hits;
+                    for (u32 q = 0; q < lane / LEAF; q++) mine &= mine - 1;
+                    for (int q = 0; q < 32 / LEAF; q++) hits &= hits - 1;
+                    const u32 j = mine ? (node * 32 + __ffs(mine) - 1) * LEAF + lane % LEAF : n;
+                    const bool real = j < n && j != ip;
+                    changed |= improve(s, k, real, real ? minus(d.xy[j], p) : make_int2(1, 1), j);
+                }
+            }
+        }
+        if (lane != 0 || !s.has_a || !s.has_b) continue;
+        const int prior = (k + SLOTS - 1) % SLOTS; // the triangle is that of its first direction
+        if (side(prior, s.a) < 0 && side(prior, s.b) > 0) continue;
+        if (!writes(ip, s.a, s.ia, s.b, s.ib)) continue;
+        d.pairs[(u64)k * d.n + ip] = make_uint2(s.ia, s.ib);
+        atomicOr((u32 *)d.masks + ip / 4, 1u << (ip % 4 * 8 + k));
+    }
+}
+
+// Writes the triangles in the order of the points along the curve.
+extern "C" __global__ void __launch_bounds__(THREADS) triangulate_emit(Delaunay d) {
+    __shared__ u32 start;
+    after_prior();
+    TriangulateState *s = d.state;
+    const u32 n = s->solid ? s->n : 0, tile = take_tile(&s->emit_tiles), first = (tile * THREADS + threadIdx.x) * EMIT_ITEMS;
+    u32 masks = 0, total;
+    if (first < n) masks = *(const u32 *)(d.masks + first);
+    if (first + 4 > n && first < n) masks &= (1u << 8 * (n - first)) - 1;
+    const u32 ahead = block_scan(__popc(masks), &total);
+    if (threadIdx.x < 32) {
+        const u32 prefix = look_back(d.emit_status, tile, total);
+        if (threadIdx.x == 0) {
+            start = prefix;
+            if (tile == gridDim.x - 1) *d.count = prefix + total;
+        }
+    }
+    __syncthreads();
+    u32 at = start + ahead;
+    for (u32 k = 0; k < EMIT_ITEMS; k++) {
+        u32 mask = masks >> 8 * k & 255;
+        if (!mask) continue;
+        const u32 i = first + k, id = d.id[i];
+        for (; mask; mask &= mask - 1) {
+            const uint2 e = d.pairs[(u64)(__ffs(mask) - 1) * d.n + i];
+            Triangle t;
+            t.a = id, t.b = d.id[e.x], t.c = d.id[e.y];
+            while (t.a > t.b || t.a > t.c) {
+                const u32 a = t.a;
+                t.a = t.b, t.b = t.c, t.c = a;
+            }
+            d.triangles[at++] = t;
+        }
+    }
+}
