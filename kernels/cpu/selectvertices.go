@@ -220,15 +220,13 @@ func (v *selection) keyBlocks(b int) int {
 		}
 		for c := range first {
 			lo := c * v.block
-			least, where := ^uint32(0), -1
+			least, where := keys[lo], 0
 			for i, k := range keys[lo:min(lo+v.block, v.columns)] {
 				if k < least {
 					least, where = k, i
 				}
 			}
-			if where >= 0 {
-				first[c] = min(first[c], v.rank(lo+where, j, least))
-			}
+			first[c] = min(first[c], v.rank(lo+where, j, least))
 		}
 	}
 	return (to - from) * v.columns * 6
@@ -372,6 +370,7 @@ func (v *selection) choose(p *pace) bool {
 	for i, k := range chosen {
 		v.points[i] = driver.Point{X: int32(k.key % uint64(v.Width+1)), Y: int32(k.key / uint64(v.Width+1))}
 	}
+	clear(v.points[len(chosen):])
 	return true
 }
 

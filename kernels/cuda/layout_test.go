@@ -188,6 +188,8 @@ func parseAll(t *testing.T, src map[string]string) *parser {
 		{"triangulate.cu", "Delaunay", delaunayArgs{}},
 		{"diffusion.cuh", "DiffusionHeader", diffusionHeader{}},
 		{"diffusion.cuh", "DiffusionStatus", driver.DiffusionStatus{}},
+		{"selectvertices.cu", "Selection", selection{}},
+		{"shade.cu", "Shading", shading{}},
 	} {
 		c := p.readStruct(t, src[s.file], s.name)
 		if err := differ(c, reflect.TypeOf(s.twin), c.size); err != nil {
@@ -312,6 +314,16 @@ func TestConstants(t *testing.T) {
 		{"triangulate.cu", "STAR_WARPS", starWarps},
 		{"triangulate.cu", "LEAF", treeLeaf},
 		{"triangulate.cu", "SLOTS", pointSlots},
+		{"edges.cu", "THREADS", edgeThreads},
+		{"edges.cu", "EDGE_COLUMNS", edgeColumns},
+		{"edges.cu", "EDGE_HEIGHT", edgeHeight},
+		{"selectvertices.cu", "THREADS", selectThreads},
+		{"selectvertices.cu", "SEGMENT", selectSegment},
+		{"selectvertices.cu", "STATE_WORDS", selectState},
+		{"shade.cu", "THREADS", shadeThreads},
+		{"shade.cu", "TILE", shadeTile},
+		{"shade.cu", "STATE_BYTES", shadeState},
+		{"shade.cu", "SPLIT_BYTES", shadeSplit},
 	} {
 		text := src[c.file]
 		value := ""

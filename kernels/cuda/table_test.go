@@ -431,6 +431,15 @@ func TestBenchmarks(t *testing.T) {
 		})
 	}
 
+	for _, c := range []struct {
+		w, h, n int
+		goal    float64
+	}{
+		{1920, 1080, 2500, 600}, {1920, 1080, 20000, 600}, {15360, 8640, 2500, 15000}, {15360, 8640, 20000, 15000},
+	} {
+		t.Run(fmt.Sprintf("low-poly %dx%d %d", c.w, c.h, c.n), func(t *testing.T) { lowPolyRows(t, dev, c.w/small, c.h/small, c.n/small, c.goal) })
+	}
+
 	t.Run("16-bit", func(t *testing.T) {
 		counted(t)
 		var regions driver.MaskRegions

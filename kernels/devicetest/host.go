@@ -275,7 +275,7 @@ func (s *hostStream) SelectVertices(op driver.SelectVertices) error {
 		copy(bytesOf(edges), views[0])
 		copy(bytesOf(previous), views[1])
 		chosen := ChooseVertices(edges, op.Width, op.Height, op.N, op.VertexRule, previous)
-		copy(views[2], bytesOf(chosen))
+		clear(views[2][copy(views[2], bytesOf(chosen)):])
 		binary.LittleEndian.PutUint32(views[3], uint32(len(chosen)))
 		return nil
 	})

@@ -321,6 +321,8 @@ func (s *mirrorStream) SelectVertices(op driver.SelectVertices) error {
 	}
 	if d := CompareVertices(a[:min(int(countA[0]), len(a))], b[:min(int(countB[0]), len(b))]); d != nil {
 		s.err = d
+	} else if d := CompareVertices(a, b); d != nil { // what is behind them
+		s.err = d
 	}
 	return nil
 }

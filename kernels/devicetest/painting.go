@@ -47,7 +47,24 @@ func Paintings(seed uint64, random int) []Painting {
 		x.Name = fmt.Sprintf("%d triangles %s of %s", len(x.Triangles), kind, p.Name)
 		out = append(out, x)
 	}
-	return out
+	return append(out, slivers(300, 70))
+}
+
+// slivers is an image that is cut into triangles a pixel wide and as high as it is: more parts of triangles than there can be of
+// such as are found in pictures.
+func slivers(w, h int) Painting {
+	x := Painting{Picture: Picture{Width: w, Height: h, Stride: 3 * w, Format: driver.RGB8, Pixels: make([]byte, 3*w*h)}}
+	for i := range x.Pixels {
+		x.Pixels[i] = byte(i * i >> 3)
+	}
+	for i := range w + 1 {
+		x.Points = append(x.Points, driver.Point{X: int32(i)}, driver.Point{X: int32(i), Y: int32(h)})
+	}
+	for i := range uint32(w) {
+		x.Triangles = append(x.Triangles, driver.Triangle{A: 2 * i, B: 2*i + 2, C: 2*i + 1}, driver.Triangle{A: 2*i + 1, B: 2*i + 2, C: 2*i + 3})
+	}
+	x.Name = fmt.Sprintf("%d slivers of %dx%d", 2*w, w, h)
+	return x
 }
 
 // covers reports whether the triangle covers a pixel, by the crossing rule as it is written.
@@ -81,10 +98,10 @@ func (p *Picture) put(x, y, c, v int) {
 
 // pixels are those that a triangle covers, row by row.
 func (p *Painting) pixels(t driver.Triangle) (out [][2]int) {
-	corners := [3]driver.Point{p.Points[t.A], p.Points[t.B], p.Points[t.C]}
-	for y := range p.Height {
-		for x := range p.Width {
-			if covers(corners, x, y) {
+	a, b, c := p.Points[t.A], p.Points[t.B], p.Points[t.C]
+	for y := int(min(a.Y, b.Y, c.Y)); y < int(max(a.Y, b.Y, c.Y)); y++ {
+		for x := int(min(a.X, b.X, c.X)); x < int(max(a.X, b.X, c.X)); x++ {
+			if covers([3]driver.Point{a, b, c}, x, y) {
 				out = append(out, [2]int{x, y})
 			}
 		}

@@ -64,6 +64,9 @@ func Pictures(seed uint64, random int) []Picture {
 	add("step", 40, 20, func(x, _, _ int) int { return x / 20 * 0xffff })
 	add("checker", 20, 40, func(x, y, _ int) int { return (x + y) % 2 * 0xffff })
 	add("ramp", 50, 41, func(x, y, c int) int { return x*900 + y*3 + c*40 })
+	// Longer than what backends do in one go.
+	add("noise", 700, 9, noise)
+	add("noise", 9, 500, noise)
 	for i := range random {
 		w, h := 1+r.IntN(80), 1+r.IntN(80)
 		cx, cy, size := r.IntN(w), r.IntN(h), 1+r.IntN(30)

@@ -532,6 +532,17 @@ func mistakes() []mistake {
 					rewrite(s.Stream, op.Points, func(p []driver.Point) { p[0], p[1] = p[1], p[0] }))
 			}
 		})},
+		{part: "vertices", name: "the room that is left keeps what was there", says: "behind the vertices", drv: onStream(func(s *brokenStream) {
+			s.vertices = func(op driver.SelectVertices) error {
+				var count [1]uint32
+				return errors.Join(s.Stream.SelectVertices(op), s.Stream.Download(bytesOf(count[:]), op.Count), s.Stream.Wait(context.Background()),
+					rewrite(s.Stream, op.Points, func(p []driver.Point) {
+						if n := int(count[0]); n < len(p) {
+							p[n].X = -1
+						}
+					}))
+			}
+		})},
 		{part: "vertices", name: "the seed is ignored", says: "of vertex", drv: spoilRule(func(r *driver.VertexRule) { r.Seed = 0 })},
 		{part: "vertices", name: "the floor is ignored", says: "of vertex", drv: spoilRule(func(r *driver.VertexRule) { r.Floor = 1 })},
 		{part: "vertices", name: "the spacing is less by one", says: "of vertex", drv: spoilRule(func(r *driver.VertexRule) { r.Spacing = max(0, r.Spacing-1) })},

@@ -22,7 +22,8 @@ func orderCandidates(a, b candidate) int {
 // orderRows is the order of rows, and of places in a row.
 func orderRows(a, b driver.Point) int { return cmp.Or(cmp.Compare(a.Y, b.Y), cmp.Compare(a.X, b.X)) }
 
-// ChooseVertices chooses as [driver.SelectVertices] does, by its definition: it looks at each two candidates.
+// ChooseVertices chooses as [driver.SelectVertices] does, by its definition: it looks at each two candidates that are near
+// each other.
 func ChooseVertices(edges []uint16, width, height, n int, rule driver.VertexRule, previous []driver.Point) []driver.Point {
 	pixel := func(x, y int) int { return min(int(edges[y*width+x]), driver.MaxEdge) }
 	var all []candidate
@@ -59,11 +60,24 @@ func ChooseVertices(edges []uint16, width, height, n int, rule driver.VertexRule
 			all[i].key = 0
 		}
 	}
+	at := make([]*candidate, (width+1)*(height+1))
+	for i, c := range all {
+		at[int(c.Y)*(width+1)+int(c.X)] = &all[i]
+	}
+	// Candidates are more than rule.Spacing from the border.
+	first := func(c candidate) bool {
+		for y := int(c.Y) - rule.Spacing; y <= int(c.Y)+rule.Spacing; y++ {
+			for _, o := range at[y*(width+1)+int(c.X)-rule.Spacing:][:2*rule.Spacing+1] {
+				if o != nil && orderCandidates(*o, c) < 0 {
+					return false
+				}
+			}
+		}
+		return true
+	}
 	var stay []candidate
 	for _, c := range all {
-		if !slices.ContainsFunc(all, func(o candidate) bool {
-			return apart(c.Point, o.Point) <= rule.Spacing && orderCandidates(o, c) < 0
-		}) {
+		if first(c) {
 			stay = append(stay, c)
 		}
 	}
@@ -93,11 +107,6 @@ func ChooseVertices(edges []uint16, width, height, n int, rule driver.VertexRule
 	}
 	slices.SortFunc(out, orderRows)
 	return out
-}
-
-// apart is how many columns or rows are between two points, whichever is more.
-func apart(a, b driver.Point) int {
-	return int(max(a.X-b.X, b.X-a.X, a.Y-b.Y, b.Y-a.Y))
 }
 
 // splitMix is the finaliser of SplitMix64 (Steele and others, Fast splittable pseudorandom number generators, 2014).

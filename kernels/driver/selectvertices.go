@@ -32,8 +32,9 @@ const (
 // vertices are more than Spacing apart in x or in y. The first N of them, less those of the border, are chosen: all, where
 // fewer stay.
 //
-// Points receives the vertices by y, then x; there is room for N. Count receives their number, a uint32. Scratch has at least
-// Device.SelectVerticesScratch bytes. Corners of Previous that are no candidates don't matter.
+// Points receives the vertices by y, then x; there is room for N, and what is left of it becomes copies of the first one,
+// (0, 0): so all N can be triangulated, which equal points don't change, by who doesn't know the number. Count receives it, a
+// uint32. Scratch has at least Device.SelectVerticesScratch bytes. Corners of Previous that are no candidates don't matter.
 //
 // All of it is integers, the same on every backend. Time grows with the pixels, and the number of vertices hardly matters.
 // Source: seeds/000, seeds/001, where each pixel is chosen or not by itself: the number is random, and neighbours are chosen.

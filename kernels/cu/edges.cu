@@ -1,0 +1,131 @@
+// edges computes the magnitude of the gradient of an image's luminance: |gx| + |gy| after Sobel, the border clamped.
+//
+// A warp goes down EDGE_ROWS rows of 128 columns, 4 a lane, of which it writes the inner 120: lanes get the columns beside
+// theirs from their neighbours by shuffles. Pixels are read as words at multiples of 4 and shifted into place, as rows begin
+// anywhere. Three rows of luminance stay in registers. The warps of a block lie one below the other, so that the two rows
+// more that each reads come from the cache.
+//
+// Bytes moved: those of the pixels, and 2 a pixel written. Complexity: some 25 instructions a pixel, with which an H200 is
+// about as busy as with the bytes of RGB. EDGE_ROWS is 8: with 16 a picture of 1920x1080 has too few warps for the chip, and
+// the rows more are a quarter either way at most.
+//
+// Source: seeds/000, seeds/001.
+
+#include "common.cuh"
+
+#define THREADS 256
+#define EDGE_ROWS 8      // of a warp
+#define EDGE_COLUMNS 120 // that a warp writes
+#define EDGE_HEIGHT 64   // rows of a block
+static_assert(EDGE_HEIGHT == THREADS / 32 * EDGE_ROWS, "EDGE_HEIGHT");
+
+// Kinds of pixels: how their luminance comes from their bytes.
+#define KIND_CHANNEL 0 // one of their bytes
+#define KIND_COLOR 1   // three of their bytes, with weights
+#define KIND_WIDE 2    // the high 8 bits of 16
+
+struct Luminance {
+    u32 weights; // of the bytes of a pixel, in the order of memory
+    u32 shift;   // of what is wanted of the pixel
+};
+
+template <int KIND> __device__ __forceinline__ int luminance(u32 pixel, const Luminance &l) {
+    if (KIND == KIND_CHANNEL) return (int)(pixel >> l.shift & 255);
+    if (KIND == KIND_COLOR) return (int)(__dp4a(pixel, l.weights, 128u) >> 8);
+    return min((int)((pixel & 0xffff) >> l.shift), 255);
+}
+
+// The luminance of the pixels x to x+3 of a row, of BYTES each; those beyond the image have that of the nearest in it.
+template <int BYTES, int KIND>
+__device__ __forceinline__ void luminance4(int v[4], const unsigned char *row, int x, int width, const Luminance &l) {
+    if (x >= 0 && x + 4 <= width) {
+        const u64 at = (u64)row + (u64)x * BYTES;
+        const u32 *words = (const u32 *)(at & ~3ull), mis = (u32)(at & 3) * 8;
+        u32 w[BYTES + 1];
+#pragma unroll
+        for (int i = 0; i < BYTES; i++) w[i] = words[i];
+        w[BYTES] = mis ? words[BYTES] : 0; // it holds bytes of the last pixel, or is not read
+#pragma unroll
+        for (int i = 0; i < BYTES; i++) w[i] = __funnelshift_r(w[i], w[i + 1], mis);
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            const int word = i * BYTES / 4, bits = i * BYTES % 4 * 8;
+            v[i] = luminance<KIND>(bits ? __funnelshift_r(w[word], w[word + 1 < BYTES ? word + 1 : word], bits) : w[word], l);
+        }
+        return;
+    }
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        const unsigned char *p = row + (u64)min(max(x + i, 0), width - 1) * BYTES;
+        u32 pixel = 0;
+#pragma unroll
+        for (int c = 0; c < BYTES; c++) pixel |= (u32)p[c] << 8 * c;
+        v[i] = luminance<KIND>(pixel, l);
+    }
+}
+
+// 4 values to 8 bytes at a row's column x; ends of rows are cut, and rows begin at any multiple of 2.
+__device__ __forceinline__ void store4(unsigned short *row, int x, int width, const int e[4]) {
+    if (x + 4 <= width) {
+        const u32 lo = (u32)e[0] | (u32)e[1] << 16, hi = (u32)e[2] | (u32)e[3] << 16;
+        if (((u64)(row + x) & 7) == 0) {
+            *(uint2 *)(row + x) = make_uint2(lo, hi);
+            return;
+        }
+        if (((u64)(row + x) & 3) == 0) {
+            *(u32 *)(row + x) = lo, *(u32 *)(row + x + 2) = hi;
+            return;
+        }
+    }
+#pragma unroll
+    for (int i = 0; i < 4; i++)
+        if (x + i < width) row[x + i] = (unsigned short)e[i];
+}
+
+template <int BYTES, int KIND>
+__device__ __forceinline__ void sobel(const unsigned char *src, u64 stride, unsigned short *dst, int width, int height,
+                                      const Luminance &l) {
+    const int lane = lane_id();
+    const int x = (int)blockIdx.x * EDGE_COLUMNS - 4 + lane * 4;
+    const int y0 = ((int)blockIdx.y * (THREADS / 32) + (int)(threadIdx.x >> 5)) * EDGE_ROWS;
+    if (y0 >= height) return;
+    int above[4], here[4], below[4];
+    luminance4<BYTES, KIND>(above, src + (u64)max(y0 - 1, 0) * stride, x, width, l);
+    luminance4<BYTES, KIND>(here, src + (u64)y0 * stride, x, width, l);
+    const int rows = min(EDGE_ROWS, height - y0);
+#pragma unroll
+    for (int r = 0; r < EDGE_ROWS; r++) {
+        if (r >= rows) break;
+        const int y = y0 + r;
+        luminance4<BYTES, KIND>(below, src + (u64)min(y + 1, height - 1) * stride, x, width, l);
+        // Sums and differences of columns: of those to the left, of the 4 here, and of those to the right.
+        int s[6], d[6];
+#pragma unroll
+        for (int i = 0; i < 4; i++) s[i + 1] = above[i] + 2 * here[i] + below[i], d[i + 1] = below[i] - above[i];
+        const int left = __shfl_up_sync(~0u, s[4] << 16 | (d[4] & 0xffff), 1);
+        const int right = __shfl_down_sync(~0u, s[1] << 16 | (d[1] & 0xffff), 1);
+        s[0] = left >> 16, d[0] = (short)left, s[5] = right >> 16, d[5] = (short)right;
+        int e[4];
+#pragma unroll
+        for (int i = 0; i < 4; i++) e[i] = abs(s[i + 2] - s[i]) + abs(d[i] + 2 * d[i + 1] + d[i + 2]);
+        if (lane > 0 && lane < 31 && x < width) store4(dst + (u64)y * width, x, width, e);
+#pragma unroll
+        for (int i = 0; i < 4; i++) above[i] = here[i], here[i] = below[i];
+    }
+}
+
+// kind is the bytes of a pixel, and 16 where they are one sample.
+extern "C" __global__ void __launch_bounds__(THREADS)
+    edges_sobel(const unsigned char *src, u64 stride, unsigned short *dst, int width, int height, u32 kind, u32 weights,
+                u32 shift, u32 pad) {
+    after_prior();
+    Luminance l;
+    l.weights = weights, l.shift = shift;
+    switch (kind) {
+    case 1: return sobel<1, KIND_CHANNEL>(src, stride, dst, width, height, l);
+    case 2: return sobel<2, KIND_CHANNEL>(src, stride, dst, width, height, l);
+    case 3: return sobel<3, KIND_COLOR>(src, stride, dst, width, height, l);
+    case 4: return sobel<4, KIND_COLOR>(src, stride, dst, width, height, l);
+    default: return sobel<2, KIND_WIDE>(src, stride, dst, width, height, l);
+    }
+}
