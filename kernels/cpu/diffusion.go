@@ -122,11 +122,11 @@ func room(s driver.Slice, field string, need int64) ([]byte, error) {
 	return b, nil
 }
 
-// diffusionFlags are the flags of a grid.
-func diffusionFlags(s driver.Slice, g driver.DiffusionGrid) ([]byte, error) {
-	b, err := view(s, "Flags")
-	if err == nil && len(b) != g.Width*g.Height {
-		err = fmt.Errorf("Flags: %d bytes are not %dx%d", len(b), g.Width, g.Height)
+// pixelBytes views a byte for each of w*h pixels.
+func pixelBytes(s driver.Slice, field string, w, h int) ([]byte, error) {
+	b, err := view(s, field)
+	if err == nil && len(b) != w*h {
+		err = fmt.Errorf("%s: %d bytes are not %dx%d", field, len(b), w, h)
 	}
 	return b, err
 }
@@ -136,7 +136,7 @@ func (d *device) diffusionSetup(op driver.DiffusionSetup, stop *stopFlag) error 
 	if err != nil {
 		return err
 	}
-	flags, err := diffusionFlags(op.Flags, op.Grid)
+	flags, err := pixelBytes(op.Flags, "Flags", op.Grid.Width, op.Grid.Height)
 	if err != nil {
 		return err
 	}
@@ -222,7 +222,7 @@ func (d *device) diffusionSolve(op driver.DiffusionSolve, stop *stopFlag) error 
 	if err != nil {
 		return err
 	}
-	flags, err := diffusionFlags(op.Flags, g)
+	flags, err := pixelBytes(op.Flags, "Flags", g.Width, g.Height)
 	if err != nil {
 		return err
 	}

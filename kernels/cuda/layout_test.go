@@ -186,6 +186,7 @@ func parseAll(t *testing.T, src map[string]string) *parser {
 		{"common.cuh", "View", view{}},
 		{"mask_reduce.cu", "ReduceArgs", reduceArgs{}},
 		{"triangulate.cu", "Delaunay", delaunayArgs{}},
+		{"pack.cu", "PackImage", packImage{}},
 		{"diffusion.cuh", "DiffusionHeader", diffusionHeader{}},
 		{"diffusion.cuh", "DiffusionStatus", driver.DiffusionStatus{}},
 		{"selectvertices.cu", "Selection", selection{}},

@@ -94,6 +94,8 @@ type brokenStream struct {
 	diffuseUp func(driver.DiffusionSetup) error
 	curves    func(driver.CurveRaster) error
 	blur      func(driver.Blur) error
+	unpack    func(driver.Unpack) error
+	pack      func(driver.Pack) error
 
 	wait   func(context.Context) error
 	closed func() error
@@ -153,6 +155,20 @@ func (s *brokenStream) Voronoi(op driver.Voronoi) error {
 		return s.voronoi(op)
 	}
 	return s.Stream.Voronoi(op)
+}
+
+func (s *brokenStream) Unpack(op driver.Unpack) error {
+	if s.unpack != nil {
+		return s.unpack(op)
+	}
+	return s.Stream.Unpack(op)
+}
+
+func (s *brokenStream) Pack(op driver.Pack) error {
+	if s.pack != nil {
+		return s.pack(op)
+	}
+	return s.Stream.Pack(op)
 }
 
 func (s *brokenStream) Edges(op driver.Edges) error {
@@ -518,6 +534,30 @@ func mistakes() []mistake {
 				behind := op.Dst
 				behind.Off, behind.Len = behind.Off+behind.Len, 2
 				return errors.Join(s.Stream.Edges(op), s.Stream.Fill(behind, 0))
+			}
+		})},
+		{part: "pack", name: "a number is one bit off", says: "bits of channel", drv: onStream(func(s *brokenStream) {
+			s.unpack = func(op driver.Unpack) error {
+				return errors.Join(s.Stream.Unpack(op), s.Stream.Wait(context.Background()),
+					rewrite(s.Stream, op.Planes, func(v []uint32) { v[len(v)-1] ^= 1 }))
+			}
+		})},
+		{part: "pack", name: "the mask is not looked at", says: "Flags of pixel", drv: onStream(func(s *brokenStream) {
+			s.unpack = func(op driver.Unpack) error {
+				op.Mask = driver.Slice{}
+				return s.Stream.Unpack(op)
+			}
+		})},
+		{part: "pack", name: "pixels that are given are rounded as well", says: "Pack", drv: onStream(func(s *brokenStream) {
+			s.pack = func(op driver.Pack) error {
+				op.Flags = driver.Slice{}
+				return s.Stream.Pack(op)
+			}
+		})},
+		{part: "pack", name: "no residual", says: "residual", drv: onStream(func(s *brokenStream) {
+			s.pack = func(op driver.Pack) error {
+				op.Residual = driver.Image{}
+				return s.Stream.Pack(op)
 			}
 		})},
 		{part: "vertices", name: "one fewer than wanted", says: "Count", drv: onStream(func(s *brokenStream) {

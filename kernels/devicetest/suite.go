@@ -94,6 +94,7 @@ var parts = []struct {
 	{"diffusion", on(Suite.diffusion)},
 	{"curves", on(Suite.curves)},
 	{"blur", on(Suite.blur)},
+	{"pack", on(Suite.pack)},
 	{"edges", on(Suite.edges)},
 	{"vertices", on(Suite.vertices)},
 	{"shade", on(Suite.shade)},

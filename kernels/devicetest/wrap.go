@@ -193,6 +193,16 @@ func (s *wrappedStream) CurveRaster(op driver.CurveRaster) error {
 	return s.op(Event{Op: "CurveRaster", Bytes: n, Args: op}, func() error { return s.Stream.CurveRaster(op) })
 }
 
+func (s *wrappedStream) Unpack(op driver.Unpack) error {
+	n := op.Mask.Len + op.Flags.Len + op.Planes.Len + int64(op.Src.Width)*int64(op.Src.Height)*int64(op.Src.Format.PixelBytes())
+	return s.op(Event{Op: "Unpack", Bytes: n, Args: op}, func() error { return s.Stream.Unpack(op) })
+}
+
+func (s *wrappedStream) Pack(op driver.Pack) error {
+	n := op.Planes.Len + op.Flags.Len + int64(op.Dst.Width)*int64(op.Dst.Height)*int64(op.Dst.Format.PixelBytes())
+	return s.op(Event{Op: "Pack", Bytes: n, Args: op}, func() error { return s.Stream.Pack(op) })
+}
+
 func (s *wrappedStream) Blur(op driver.Blur) error {
 	n := op.Src.Len + op.Sigma.Len + op.Dst.Len
 	return s.op(Event{Op: "Blur", Bytes: n, Args: op}, func() error { return s.Stream.Blur(op) })

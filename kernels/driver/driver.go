@@ -106,6 +106,8 @@ type Stream interface {
 	DiffusionSolve(DiffusionSolve) error
 	CurveRaster(CurveRaster) error
 	Blur(Blur) error
+	Unpack(Unpack) error
+	Pack(Pack) error
 
 	// Wait blocks until everything enqueued is done. When ctx ends first, work that has not begun is dropped,
 	// work that can stop early does, and Wait returns ctx's cause; but it never returns before the stream has
