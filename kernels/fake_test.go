@@ -85,6 +85,26 @@ func (x *fakeDevice) VoronoiScratch(n, w, h int, m driver.VoronoiMethod) (int64,
 	return 1000, nil
 }
 
+func (x *fakeDevice) IslandsScratch(n, w, h int) (int64, error) {
+	x.d.promise("IslandsScratch", voronoiKept(n, w, h, 0))
+	return 1000, nil
+}
+
+func (x *fakeDevice) DualTrianglesScratch(n, w, h int) (int64, error) {
+	x.d.promise("DualTrianglesScratch", voronoiKept(n, w, h, 0))
+	return 1000, nil
+}
+
+func (x *fakeDevice) HullCompletionScratch(n, w, h int) (int64, error) {
+	x.d.promise("HullCompletionScratch", voronoiKept(n, w, h, 0))
+	return 1000, nil
+}
+
+func (x *fakeDevice) FlipsScratch(n int) (int64, error) {
+	x.d.promise("FlipsScratch", voronoiKept(n, 1, 1, 0))
+	return 1000, nil
+}
+
 func voronoiKept(n, w, h int, m driver.VoronoiMethod) error {
 	if n < 0 || n > driver.MaxPoints || w < 1 || h < 1 || w > driver.MaxSide || h > driver.MaxSide || w*h > driver.MaxPixels || m > driver.Banding {
 		return fmt.Errorf("%d sites, %dx%d, method %d", n, w, h, m)
@@ -284,6 +304,45 @@ func (s *fakeStream) Voronoi(op driver.Voronoi) error {
 		kept = errors.Join(kept, s.inside(x, driver.Align))
 	}
 	return s.op("Voronoi", kept)
+}
+
+func (s *fakeStream) Islands(op driver.Islands) error {
+	return s.op("Islands", errors.Join(voronoiKept(op.N, op.Width, op.Height, 0), s.slotsKept(
+		op.Sites, 8*int64(op.N), op.Labels, 4*int64(op.Width)*int64(op.Height), op.Count, int64(4), op.Scratch, int64(-1000))))
+}
+
+func (s *fakeStream) DualTriangles(op driver.DualTriangles) error {
+	return s.op("DualTriangles", errors.Join(voronoiKept(op.N, op.Width, op.Height, 0), s.slotsKept(
+		op.Sites, 8*int64(op.N), op.Labels, 4*int64(op.Width)*int64(op.Height),
+		op.Triangles, 24*int64(op.N), op.Counts, int64(16), op.Scratch, int64(-1000))))
+}
+
+func (s *fakeStream) HullCompletion(op driver.HullCompletion) error {
+	return s.op("HullCompletion", errors.Join(voronoiKept(op.N, op.Width, op.Height, 0), s.slotsKept(
+		op.Sites, 8*int64(op.N), op.Labels, 4*int64(op.Width)*int64(op.Height),
+		op.Triangles, 24*int64(op.N), op.Counts, int64(16), op.Scratch, int64(-1000))))
+}
+
+func (s *fakeStream) Flips(op driver.Flips) error {
+	kept := voronoiKept(op.N, 1, 1, 0)
+	if op.Rounds < 1 || op.Rounds > driver.MaxFlipRounds {
+		kept = errors.Join(kept, fmt.Errorf("Rounds = %d", op.Rounds))
+	}
+	return s.op("Flips", errors.Join(kept, s.slotsKept(
+		op.Points, 8*int64(op.N), op.Triangles, 24*int64(op.N), op.Counts, int64(16), op.Status, int64(32), op.Scratch, int64(-1000))))
+}
+
+// slotsKept takes pairs of a slice and its length; where that is negative the slice may be longer.
+func (s *fakeStream) slotsKept(pairs ...any) error {
+	var kept error
+	for i := 0; i < len(pairs); i += 2 {
+		x, n := pairs[i].(driver.Slice), pairs[i+1].(int64)
+		if n >= 0 && x.Len != n || n < 0 && x.Len < -n {
+			kept = errors.Join(kept, fmt.Errorf("slice %d of %d bytes", i/2, x.Len))
+		}
+		kept = errors.Join(kept, s.inside(x, driver.Align))
+	}
+	return kept
 }
 
 func (s *fakeStream) Edges(op driver.Edges) error {

@@ -3,7 +3,6 @@
 package kernels
 
 import (
-	"cmp"
 	"fmt"
 
 	"github.com/polyscan/polyscan/kernels/driver"
@@ -28,28 +27,39 @@ func (q *Queue) Triangulate(op driver.Triangulate) error {
 		return err
 	}
 	n := int64(op.N)
-	for _, f := range []struct {
-		field string
-		slice driver.Slice
-		need  int64
-		exact bool
-	}{
-		{"Points", op.Points, 8 * n, true},
-		{"Triangles", op.Triangles, 2 * 12 * n, true},
-		{"Count", op.Count, 4, true},
-		{"Scratch", op.Scratch, scratch, false},
-	} {
-		if f.slice.Len < f.need || f.exact && f.slice.Len != f.need {
-			return &ArgError{name, f.field, f.slice.Len, fmt.Sprintf("must be %d bytes", f.need)}
-		}
-	}
-	if err := cmp.Or(
-		q.checkAligned(name, "Points", op.Points),
-		q.checkAligned(name, "Triangles", op.Triangles),
-		q.checkAligned(name, "Count", op.Count),
-		q.checkAligned(name, "Scratch", op.Scratch),
+	if err := q.checkSlices(name,
+		slot{"Points", op.Points, 8 * n, false},
+		slot{"Triangles", op.Triangles, 2 * 12 * n, false},
+		slot{"Count", op.Count, 4, false},
+		slot{"Scratch", op.Scratch, scratch, true},
 	); err != nil {
 		return err
 	}
 	return q.stream.Triangulate(op)
+}
+
+// slot is a slice of an op's, and its length.
+type slot struct {
+	field string
+	slice driver.Slice
+	need  int64
+	more  bool // it may be longer
+}
+
+// checkSlices checks the lengths of an op's slices, and then that they are aligned memory of the device.
+func (q *Queue) checkSlices(op string, slots ...slot) error {
+	for _, s := range slots {
+		switch {
+		case s.more && s.slice.Len < s.need:
+			return &ArgError{op, s.field, s.slice.Len, fmt.Sprintf("is less than the %d bytes needed", s.need)}
+		case !s.more && s.slice.Len != s.need:
+			return &ArgError{op, s.field, s.slice.Len, fmt.Sprintf("must be %d bytes", s.need)}
+		}
+	}
+	for _, s := range slots {
+		if err := q.checkAligned(op, s.field, s.slice); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -3,7 +3,6 @@
 package kernels
 
 import (
-	"cmp"
 	"fmt"
 
 	"github.com/polyscan/polyscan/kernels/driver"
@@ -15,10 +14,7 @@ func (d *Device) VoronoiScratch(n, width, height int, m driver.VoronoiMethod) (i
 }
 
 func (d *Device) voronoiScratch(op string, n, width, height int, m driver.VoronoiMethod) (int64, error) {
-	if n < 0 || n > driver.MaxPoints {
-		return 0, &ArgError{op, "N", n, fmt.Sprintf("must be 0 to %d", driver.MaxPoints)}
-	}
-	if err := checkSize(op, width, height); err != nil {
+	if err := checkDiagram(op, n, width, height); err != nil {
 		return 0, err
 	}
 	if m > driver.Banding {
@@ -34,21 +30,20 @@ func (q *Queue) Voronoi(op driver.Voronoi) error {
 	if err != nil {
 		return err
 	}
-	if need := 8 * int64(op.N); op.Sites.Len != need {
-		return &ArgError{name, "Sites", op.Sites.Len, fmt.Sprintf("must be %d bytes", need)}
-	}
-	if need := 4 * int64(op.Width) * int64(op.Height); op.Labels.Len != need {
-		return &ArgError{name, "Labels", op.Labels.Len, fmt.Sprintf("must be %d bytes", need)}
-	}
-	if op.Scratch.Len < scratch {
-		return &ArgError{name, "Scratch", op.Scratch.Len, fmt.Sprintf("is less than the %d bytes needed", scratch)}
-	}
-	if err := cmp.Or(
-		q.checkAligned(name, "Sites", op.Sites),
-		q.checkAligned(name, "Labels", op.Labels),
-		q.checkAligned(name, "Scratch", op.Scratch),
+	if err := q.checkSlices(name,
+		slot{"Sites", op.Sites, 8 * int64(op.N), false},
+		slot{"Labels", op.Labels, 4 * int64(op.Width) * int64(op.Height), false},
+		slot{"Scratch", op.Scratch, scratch, true},
 	); err != nil {
 		return err
 	}
 	return q.stream.Voronoi(op)
+}
+
+// checkDiagram checks the size of a Voronoi diagram of n sites.
+func checkDiagram(op string, n, width, height int) error {
+	if n < 0 || n > driver.MaxPoints {
+		return &ArgError{op, "N", n, fmt.Sprintf("must be 0 to %d", driver.MaxPoints)}
+	}
+	return checkSize(op, width, height)
 }

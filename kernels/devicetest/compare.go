@@ -77,6 +77,16 @@ func CompareLabels(a, b []uint32, width int) *Difference {
 	return comparePixels("Voronoi", "len(Labels)", a, b, width)
 }
 
+// CompareIslands compares Voronoi diagrams of a width, and the numbers of pixels that were given away.
+func CompareIslands(a, b []uint32, width int, countA, countB uint32) *Difference {
+	if d := comparePixels("Islands", "len(Labels)", a, b, width); d != nil {
+		return d
+	}
+	var f found
+	f.add("Islands", -1, 0, func() string { return "Count" }, uint64(countA), uint64(countB))
+	return f.d
+}
+
 // CompareEdges compares what [driver.Edges] wrote for images of a width.
 func CompareEdges(a, b []uint16, width int) *Difference {
 	return comparePixels("Edges", "len(Dst)", a, b, width)
@@ -143,6 +153,41 @@ func CompareTriangles(a, b []driver.Triangle) *Difference {
 			a, b = a[1:], b[1:]
 		}
 	}
+	return f.d
+}
+
+// CompareMesh compares what an op that makes a mesh wrote: the triangles in their order, and the counts.
+func CompareMesh(op string, a, b []driver.Triangle, countsA, countsB driver.MeshCounts) *Difference {
+	var f found
+	add := func(name string, a, b uint32) {
+		f.add(op, -1, 0, func() string { return name }, uint64(a), uint64(b))
+	}
+	add("Counts.Triangles", countsA.Triangles, countsB.Triangles)
+	add("Counts.Sites", countsA.Sites, countsB.Sites)
+	add("Counts.Border", countsA.Border, countsB.Border)
+	add("Counts.Hull", countsA.Hull, countsB.Hull)
+	for i := range min(len(a), len(b)) {
+		field := func(corner string) func() string {
+			return func() string { return fmt.Sprintf("%s of triangle %d", corner, i) }
+		}
+		f.add(op, -1, 0, field("A"), uint64(a[i].A), uint64(b[i].A))
+		f.add(op, -1, 0, field("B"), uint64(a[i].B), uint64(b[i].B))
+		f.add(op, -1, 0, field("C"), uint64(a[i].C), uint64(b[i].C))
+	}
+	return f.d
+}
+
+// CompareFlaws compares what [driver.Flips] says about the mesh that it was given. How it went on is the backend's.
+func CompareFlaws(a, b driver.FlipStatus) *Difference {
+	var f found
+	add := func(name string, a, b uint32) {
+		f.add("Flips", -1, 0, func() string { return name }, uint64(a), uint64(b))
+	}
+	add("Status.Inverted", a.Inverted, b.Inverted)
+	add("Status.Double", a.Double, b.Double)
+	add("Status.Concave", a.Concave, b.Concave)
+	add("Status.Rings", a.Rings, b.Rings)
+	add("Status.Missing", a.Missing, b.Missing)
 	return f.d
 }
 

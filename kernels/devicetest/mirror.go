@@ -115,6 +115,42 @@ func (d *mirrorDevice) VoronoiScratch(n, width, height int, m driver.VoronoiMeth
 	return max(a, b), err
 }
 
+func (d *mirrorDevice) IslandsScratch(n, width, height int) (int64, error) {
+	a, err := d.a.IslandsScratch(n, width, height)
+	if err != nil {
+		return 0, err
+	}
+	b, err := d.b.IslandsScratch(n, width, height)
+	return max(a, b), err
+}
+
+func (d *mirrorDevice) DualTrianglesScratch(n, width, height int) (int64, error) {
+	a, err := d.a.DualTrianglesScratch(n, width, height)
+	if err != nil {
+		return 0, err
+	}
+	b, err := d.b.DualTrianglesScratch(n, width, height)
+	return max(a, b), err
+}
+
+func (d *mirrorDevice) HullCompletionScratch(n, width, height int) (int64, error) {
+	a, err := d.a.HullCompletionScratch(n, width, height)
+	if err != nil {
+		return 0, err
+	}
+	b, err := d.b.HullCompletionScratch(n, width, height)
+	return max(a, b), err
+}
+
+func (d *mirrorDevice) FlipsScratch(n int) (int64, error) {
+	a, err := d.a.FlipsScratch(n)
+	if err != nil {
+		return 0, err
+	}
+	b, err := d.b.FlipsScratch(n)
+	return max(a, b), err
+}
+
 func (d *mirrorDevice) SelectVerticesScratch(n, width, height int, rule driver.VertexRule) (int64, error) {
 	a, err := d.a.SelectVerticesScratch(n, width, height, rule)
 	if err != nil {

@@ -85,6 +85,10 @@ type brokenStream struct {
 
 	triangulate func(driver.Triangulate) error
 	voronoi     func(driver.Voronoi) error
+	islands     func(driver.Islands) error
+	dual        func(driver.DualTriangles) error
+	hull        func(driver.HullCompletion) error
+	flips       func(driver.Flips) error
 	edges       func(driver.Edges) error
 	vertices    func(driver.SelectVertices) error
 	shade       func(driver.Shade) error
@@ -169,6 +173,34 @@ func (s *brokenStream) Pack(op driver.Pack) error {
 		return s.pack(op)
 	}
 	return s.Stream.Pack(op)
+}
+
+func (s *brokenStream) Islands(op driver.Islands) error {
+	if s.islands != nil {
+		return s.islands(op)
+	}
+	return s.Stream.Islands(op)
+}
+
+func (s *brokenStream) DualTriangles(op driver.DualTriangles) error {
+	if s.dual != nil {
+		return s.dual(op)
+	}
+	return s.Stream.DualTriangles(op)
+}
+
+func (s *brokenStream) HullCompletion(op driver.HullCompletion) error {
+	if s.hull != nil {
+		return s.hull(op)
+	}
+	return s.Stream.HullCompletion(op)
+}
+
+func (s *brokenStream) Flips(op driver.Flips) error {
+	if s.flips != nil {
+		return s.flips(op)
+	}
+	return s.Stream.Flips(op)
 }
 
 func (s *brokenStream) Edges(op driver.Edges) error {
@@ -486,6 +518,49 @@ func mistakes() []mistake {
 				one := op.Labels
 				one.Len = 1
 				return errors.Join(s.Stream.Voronoi(op), s.Stream.Fill(one, 0xee))
+			}
+		})},
+		{part: "meshes", name: "an island stays", says: "Islands: ", drv: onStream(func(s *brokenStream) {
+			s.islands = func(op driver.Islands) error { return s.Stream.Fill(op.Count, 0) }
+		})},
+		{part: "meshes", name: "a pixel of an island goes to another", says: "Islands: pixel (0, 0)", drv: onStream(func(s *brokenStream) {
+			s.islands = func(op driver.Islands) error {
+				one := op.Labels
+				one.Len = 1
+				return errors.Join(s.Stream.Islands(op), s.Stream.Fill(one, 0xee))
+			}
+		})},
+		{part: "meshes", name: "a triangle of the dual is another", says: "DualTriangles: ", drv: onStream(func(s *brokenStream) {
+			s.dual = func(op driver.DualTriangles) error {
+				return errors.Join(s.Stream.DualTriangles(op), spoilMesh(s.Stream, op.Triangles, op.Counts, func(v []driver.Triangle) { v[0].B++ }))
+			}
+		})},
+		{part: "meshes", name: "a site is not counted", says: "Counts.Sites", drv: onStream(func(s *brokenStream) {
+			s.dual = func(op driver.DualTriangles) error {
+				return errors.Join(s.Stream.DualTriangles(op), rewrite(s.Stream, op.Counts, func(v []driver.MeshCounts) { v[0].Sites-- }))
+			}
+		})},
+		{part: "meshes", name: "the hull is left open", says: "HullCompletion: ", drv: onStream(func(s *brokenStream) {
+			s.hull = func(op driver.HullCompletion) error { return nil }
+		})},
+		{part: "meshes", name: "a triangle of the hull is another", says: "HullCompletion: ", drv: onStream(func(s *brokenStream) {
+			s.hull = func(op driver.HullCompletion) error {
+				return errors.Join(s.Stream.HullCompletion(op), spoilMesh(s.Stream, op.Triangles, op.Counts, func(v []driver.Triangle) { v[len(v)-1].C++ }))
+			}
+		})},
+		{part: "meshes", name: "nothing is flipped", says: "is not Delaunay", drv: onStream(func(s *brokenStream) {
+			s.flips = func(op driver.Flips) error {
+				return rewrite(s.Stream, op.Status, func(v []driver.FlipStatus) { v[0] = driver.FlipStatus{Rings: 1} })
+			}
+		})},
+		{part: "meshes", name: "a flaw is passed over", says: "Status.", drv: onStream(func(s *brokenStream) {
+			s.flips = func(op driver.Flips) error {
+				return errors.Join(s.Stream.Flips(op), rewrite(s.Stream, op.Status, func(v []driver.FlipStatus) { v[0].Missing = 0 }))
+			}
+		})},
+		{part: "meshes", name: "a triangle is turned at the end", says: "turns the wrong way", drv: onStream(func(s *brokenStream) {
+			s.flips = func(op driver.Flips) error {
+				return errors.Join(s.Stream.Flips(op), spoilMesh(s.Stream, op.Triangles, op.Counts, func(v []driver.Triangle) { v[0].B, v[0].C = v[0].C, v[0].B }))
 			}
 		})},
 		{part: "voronoi", name: "ties go to the greatest index", says: "pixel", drv: onStream(func(s *brokenStream) {
@@ -893,6 +968,15 @@ func spoilTriangles(f func([]driver.Triangle) []driver.Triangle) driver.Driver {
 			)
 		}
 	})
+}
+
+// spoilMesh changes the triangles that counts says there are.
+func spoilMesh(s driver.Stream, triangles, counts driver.Slice, f func([]driver.Triangle)) error {
+	var n [1]driver.MeshCounts
+	if err := errors.Join(s.Download(bytesOf(n[:]), counts), s.Wait(context.Background())); err != nil || n[0].Triangles == 0 {
+		return err
+	}
+	return rewrite(s, triangles, func(v []driver.Triangle) { f(v[:n[0].Triangles]) })
 }
 
 // spoilRule is the oracle that chooses vertices by another rule.

@@ -91,6 +91,7 @@ var parts = []struct {
 	{"shared", on(Suite.shared)},
 	{"triangulate", on(Suite.triangulate)},
 	{"voronoi", on(Suite.voronoi)},
+	{"meshes", on(Suite.meshes)},
 	{"diffusion", on(Suite.diffusion)},
 	{"curves", on(Suite.curves)},
 	{"blur", on(Suite.blur)},

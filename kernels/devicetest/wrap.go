@@ -158,6 +158,26 @@ func (s *wrappedStream) Voronoi(op driver.Voronoi) error {
 	return s.op(Event{Op: "Voronoi", Bytes: n, Args: op}, func() error { return s.Stream.Voronoi(op) })
 }
 
+func (s *wrappedStream) Islands(op driver.Islands) error {
+	n := op.Sites.Len + 2*op.Labels.Len
+	return s.op(Event{Op: "Islands", Bytes: n, Args: op}, func() error { return s.Stream.Islands(op) })
+}
+
+func (s *wrappedStream) DualTriangles(op driver.DualTriangles) error {
+	n := op.Sites.Len + op.Labels.Len + op.Triangles.Len
+	return s.op(Event{Op: "DualTriangles", Bytes: n, Args: op}, func() error { return s.Stream.DualTriangles(op) })
+}
+
+func (s *wrappedStream) HullCompletion(op driver.HullCompletion) error {
+	n := op.Sites.Len + op.Labels.Len + op.Triangles.Len
+	return s.op(Event{Op: "HullCompletion", Bytes: n, Args: op}, func() error { return s.Stream.HullCompletion(op) })
+}
+
+func (s *wrappedStream) Flips(op driver.Flips) error {
+	n := op.Points.Len + 2*op.Triangles.Len
+	return s.op(Event{Op: "Flips", Bytes: n, Args: op}, func() error { return s.Stream.Flips(op) })
+}
+
 func (s *wrappedStream) Edges(op driver.Edges) error {
 	n := int64(op.Src.Width)*int64(op.Src.Height)*int64(op.Src.Format.PixelBytes()) + op.Dst.Len
 	return s.op(Event{Op: "Edges", Bytes: n, Args: op}, func() error { return s.Stream.Edges(op) })

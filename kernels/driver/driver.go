@@ -45,6 +45,15 @@ type Device interface {
 	// VoronoiScratch says how large the Scratch of a [Voronoi] with these arguments has to be. It returns an error that
 	// matches [ErrNotSupported] where the backend lacks the op or the method.
 	VoronoiScratch(n, width, height int, m VoronoiMethod) (int64, error)
+	// IslandsScratch says how large the Scratch of an [Islands] has to be. It returns an error that matches [ErrNotSupported]
+	// where the backend lacks the op; so do the three that follow.
+	IslandsScratch(n, width, height int) (int64, error)
+	// DualTrianglesScratch says how large the Scratch of a [DualTriangles] has to be.
+	DualTrianglesScratch(n, width, height int) (int64, error)
+	// HullCompletionScratch says how large the Scratch of a [HullCompletion] has to be.
+	HullCompletionScratch(n, width, height int) (int64, error)
+	// FlipsScratch says how large the Scratch of a [Flips] of n points has to be.
+	FlipsScratch(n int) (int64, error)
 	// SelectVerticesScratch says how large the Scratch of a [SelectVertices] with these arguments has to be. It returns an
 	// error that matches [ErrNotSupported] where the backend lacks the op.
 	SelectVerticesScratch(n, width, height int, rule VertexRule) (int64, error)
@@ -97,6 +106,10 @@ type Stream interface {
 
 	Triangulate(Triangulate) error
 	Voronoi(Voronoi) error
+	Islands(Islands) error
+	DualTriangles(DualTriangles) error
+	HullCompletion(HullCompletion) error
+	Flips(Flips) error
 	Edges(Edges) error
 	SelectVertices(SelectVertices) error
 	Shade(Shade) error
