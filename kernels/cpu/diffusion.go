@@ -207,6 +207,7 @@ type diffuser interface {
 var errNotSetUp = errors.New("Setup: is not what a DiffusionSetup made for this grid")
 
 const (
+	boxRatio   = 0.2      // of cycles of box at least: the ratio varies from one to the next
 	sweepRatio = 0.9      // of sweeps at least: they take away what is rough first, and an update shows little of the rest
 	firstRatio = 0.5      // assumed before there are two updates
 	mostRatio  = 1 - 1e-5 // so that estimates are finite
@@ -307,12 +308,17 @@ func (d *device) diffusionSolve(op driver.DiffusionSolve, stop *stopFlag) error 
 		if head.Cycles > 0 && head.Update > 0 {
 			res.Ratio = min(res.Update/head.Update, mostRatio)
 		}
-		if g.Method != driver.DiffusionMultigrid {
+		left := res.Update // about what is left of the error, or was there before the cycle
+		switch {
+		case g.Method != driver.DiffusionMultigrid:
 			res.Ratio = max(res.Ratio, sweepRatio)
+		case !g.Barriers:
+			res.Ratio = max(res.Ratio, boxRatio)
+			left *= res.Ratio
 		}
 		head.Update = res.Update
 		head.Cycles++
-		if res.Estimate = res.Update / (1 - res.Ratio); res.Estimate <= op.Tolerance {
+		if res.Estimate = left / (1 - res.Ratio); res.Estimate <= op.Tolerance {
 			res.Converged = 1
 			break
 		}

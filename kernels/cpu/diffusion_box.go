@@ -3,13 +3,17 @@
 
 package cpu
 
-import "github.com/polyscan/polyscan/kernels/driver"
+import (
+	"iter"
 
-// boxSmooth is how many sweeps go before and after the coarse correction, as many as there are after.
+	"github.com/polyscan/polyscan/kernels/driver"
+)
+
+// boxSmooth is how many sweeps of a coarse level go before the correction by the level below it, as many as there are after.
 const boxSmooth = 2
 
-// boxCoarsest is how many sweeps solve the coarsest level, which has no more than 2x2 points.
-const boxCoarsest = 12
+// boxCoarsest is how long the sides of the coarsest level are at most. It is solved by the inverse of its operator.
+const boxCoarsest = 8
 
 // boxLevel is a coarse level. Points have a border of one all around, where everything is 0; point (x, y) is at
 // (y+1)*stride + x+1.
@@ -34,24 +38,44 @@ func (l *boxLevel) operator() []*[]float32 {
 }
 
 // box is the solver's levels. The finest is the image itself, without a border, and has no more of an operator than inv.
+//
+// Between cycles the image is the result of a relaxation of the pixels of colour 1 of a chequerboard. A cycle is a correction by the levels
+// and five more such half sweeps: the first of them forgets what the pixels of colour 1 were before.
 type box struct {
-	dev    *device
-	stop   *stopFlag
-	w, h   int
-	inv    []float32 // 1/neighbours; 0 where there is no equation
-	levels []boxLevel
-	state  boxState
+	dev     *device
+	stop    *stopFlag
+	w, h    int
+	inv     []float32 // 1/neighbours; 0 where there is no equation
+	levels  []boxLevel
+	inverse []float32 // of the last level's operator; points are in row-major order
+	state   boxState
+}
+
+// boxSides yields the sides of the levels of an image: half those of the one before, until 8x8 points or fewer are left. Images as
+// small as that have one level, and those of up to 2x2 pixels none.
+func boxSides(w, h int) iter.Seq2[int, int] {
+	return func(yield func(w, h int) bool) {
+		for last := max(w, h) <= 2; !last; last = max(w, h) <= boxCoarsest {
+			w, h = (w+1)/2, (h+1)/2
+			if !yield(w, h) {
+				return
+			}
+		}
+	}
 }
 
 func layBox(a *arena, w, h int) *box {
 	b := &box{w: w, h: h, inv: a.floats(w * h)}
-	for w > 2 || h > 2 {
-		w, h = (w+1)/2, (h+1)/2
+	for w, h := range boxSides(w, h) {
 		l := boxLevel{w: w, h: h, stride: w + 2}
 		for _, p := range l.operator() {
 			*p = a.floats(l.points())
 		}
 		b.levels = append(b.levels, l)
+	}
+	if n := len(b.levels); n > 0 {
+		points := b.levels[n-1].w * b.levels[n-1].h
+		b.inverse = a.floats(points * points)
 	}
 	return b
 }
@@ -66,8 +90,7 @@ type boxState struct {
 func layBoxState(a *arena, w, h, channels int) (s boxState) {
 	s.old, s.rows = a.floats(w*h*channels), a.floats(h)
 	n := 0
-	for w > 2 || h > 2 {
-		w, h = (w+1)/2, (h+1)/2
+	for w, h := range boxSides(w, h) {
 		n += 2 * channels * (w + 2) * (h + 2)
 	}
 	s.levels = a.floats(n)
@@ -248,6 +271,9 @@ func (b *box) setUp(flags []byte, void bool) error {
 			return err
 		}
 	}
+	if n := len(b.levels); n > 0 {
+		b.levels[n-1].invertWhole(b.inverse)
+	}
 	return nil
 }
 
@@ -413,7 +439,47 @@ func (l *boxLevel) invert(from, to int) {
 	}
 }
 
-func (*box) begin([]float32) error { return nil }
+// invertWhole computes the inverse of the operator, by Gauss and Jordan without pivots: it is symmetric and positive definite. Rows of points
+// without an equation are 0 but for a 1 of their own.
+func (l *boxLevel) invertWhole(m []float32) {
+	n := l.w * l.h
+	clear(m)
+	for p := range n {
+		i := (p/l.w+1)*l.stride + p%l.w + 1
+		if l.inv[i] == 0 {
+			m[p*n+p] = 1
+			continue
+		}
+		m[p*n+p] = 1 / l.inv[i]
+		for _, next := range [...]struct {
+			to, at int // of the neighbour, among all and among those of the level
+			by     float32
+		}{{p + 1, i + 1, l.e[i]}, {p + l.w, i + l.stride, l.s[i]}, {p + l.w + 1, i + l.stride + 1, l.se[i]}, {p + l.w - 1, i + l.stride - 1, l.sw[i]}} {
+			if l.inv[next.at] != 0 { // which it has beyond the border
+				m[p*n+next.to], m[next.to*n+p] = -next.by, -next.by
+			}
+		}
+	}
+	for k := range n {
+		pivot := m[k*n:][:n]
+		inv := 1 / pivot[k]
+		pivot[k] = 1
+		for i := range pivot {
+			pivot[i] *= inv
+		}
+		for p := range n {
+			row := m[p*n:][:n]
+			if f := row[k]; p != k && f != 0 {
+				row[k] = 0
+				for i, v := range pivot {
+					row[i] -= f * v
+				}
+			}
+		}
+	}
+}
+
+func (b *box) begin(x []float32) error { return b.sweep(x, 1, 0, 1) }
 
 // cycle is one V-cycle on the image. It returns by how much a pixel has changed at most.
 func (b *box) cycle(x []float32) (float32, error) {
@@ -443,11 +509,6 @@ func (b *box) cycle(x []float32) (float32, error) {
 }
 
 func (b *box) correct(x []float32) error {
-	for range boxSmooth {
-		if err := b.sweep(x, 0, 1); err != nil {
-			return err
-		}
-	}
 	if len(b.levels) > 0 {
 		if err := b.restrictFinest(x); err != nil {
 			return err
@@ -459,12 +520,7 @@ func (b *box) correct(x []float32) error {
 			return err
 		}
 	}
-	for range boxSmooth {
-		if err := b.sweep(x, 1, 0); err != nil {
-			return err
-		}
-	}
-	return nil
+	return b.sweep(x, 1, 0, 1, 0, 1)
 }
 
 // neighbours returns row y of a plane and the rows above and below. Where there is none it is the row itself, to which there is
@@ -482,7 +538,7 @@ func (b *box) neighbours(plane []float32, y int) (up, row, down []float32) {
 	return up, row, down
 }
 
-// sweep relaxes the pixels of one colour of a chequerboard, then those of the other.
+// sweep relaxes the pixels of colours of a chequerboard, one after the other.
 func (b *box) sweep(x []float32, colours ...int) error {
 	n := b.w * b.h
 	for _, colour := range colours {
@@ -620,9 +676,14 @@ func (b *box) coarse(k int) error {
 		clear(l.x[c])
 	}
 	if k == len(b.levels)-1 {
-		for i := range boxCoarsest {
-			if err := b.sweepCoarse(l, i%2 == 1); err != nil {
-				return err
+		n := l.w * l.h
+		for c, x := range l.x {
+			for p := range n {
+				sum := float32(0)
+				for i, v := range b.inverse[p*n:][:n] {
+					sum += v * l.b[c][(i/l.w+1)*l.stride+i%l.w+1]
+				}
+				x[(p/l.w+1)*l.stride+p%l.w+1] = sum
 			}
 		}
 		return nil

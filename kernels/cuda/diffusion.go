@@ -179,16 +179,3 @@ func (s *stream) diffusionSolve(op driver.DiffusionSolve) error {
 	}
 	return solver.solve(s, &o)
 }
-
-// arena hands out addresses of parts of a block, in the order in which they are asked for; from address 0 on it counts bytes.
-type arena struct{ end uint64 }
-
-// take is the address of so many bytes, a multiple of driver.Align.
-func (a *arena) take(bytes int64) uint64 {
-	at := a.end
-	a.end += uint64(alignUp(bytes))
-	return at
-}
-
-// floats is the address of so many float32.
-func (a *arena) floats(n int) uint64 { return a.take(4 * int64(n)) }

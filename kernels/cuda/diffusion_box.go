@@ -1,15 +1,139 @@
 //go:build cuda
 
+// Diffusion without barriers: black box multigrid. See diffusion_box.cu.
+
 package cuda
 
 import "github.com/polyscan/polyscan/kernels/driver"
 
-// boxDiffuser solves problems without barriers by black box multigrid.
+// boxDiffuser solves problems without barriers.
 type boxDiffuser struct{}
 
-func (boxDiffuser) setupBytes(driver.DiffusionGrid) (int64, error) { return 0, driver.ErrNotSupported }
-func (boxDiffuser) stateBytes(driver.DiffusionGrid, int) (int64, error) {
-	return 0, driver.ErrNotSupported
+func (boxDiffuser) setupBytes(g driver.DiffusionGrid) (int64, error) {
+	var a arena
+	layBox(&a, g)
+	return int64(a.end), nil
 }
-func (boxDiffuser) setUp(*stream, *diffusionSetup) error { return driver.ErrNotSupported }
-func (boxDiffuser) solve(*stream, *diffusionSolve) error { return driver.ErrNotSupported }
+
+func (boxDiffuser) stateBytes(g driver.DiffusionGrid, channels int) (int64, error) {
+	var setup, a arena
+	b := layBox(&setup, g)
+	layBoxState(&a, g, &b, channels)
+	return int64(a.end), nil
+}
+
+// A multiprocessor gets so many blocks of kernels that go over all pixels with a grid of any size.
+const boxBlocksPerUnit = 4
+
+// setUp enqueues a kernel for each level.
+func (boxDiffuser) setUp(s *stream, op *diffusionSetup) error {
+	b := layBox(&arena{op.Dst}, op.DiffusionGrid)
+	if err := s.fill(b.head, 0, diffusionHeaderBytes); err != nil {
+		return err
+	}
+	n := op.Width * op.Height
+	check := boxCheckParams{Flags: op.Flags, N: uint64(n), Head: b.head, Counts: op.Counts, Fault: s.faultAt()}
+	blocks := min((n+boxFlagsPerThread*boxCheckThreads-1)/(boxFlagsPerThread*boxCheckThreads), boxBlocksPerUnit*s.dev.info.ComputeUnits)
+	if err := boxCheck.launch(s, blocks, 1, boxCheckThreads, 0, &check); err != nil {
+		return err
+	}
+	invert := boxInvertParams{Inverse: b.inverse, Head: b.head, Width: uint32(op.Width), Height: uint32(op.Height)}
+	for i, l := range b.levels {
+		_, blocks := tiles(int(l.Width), int(l.Height), boxCoarsenWidth, boxCoarsenHeight)
+		var err error
+		if i == 0 {
+			args := boxCoarsenFlagsParams{Flags: op.Flags, Width: int32(op.Width), Height: int32(op.Height), To: l}
+			err = boxCoarsenFlags.launch(s, blocks, 1, boxCoarsenWidth*boxCoarsenHeight, 0, &args)
+		} else {
+			err = boxCoarsen.launch(s, blocks, 1, boxCoarsenWidth*boxCoarsenHeight, 0, &boxCoarsenParams{From: b.levels[i-1], To: l})
+		}
+		if err != nil {
+			return err
+		}
+		invert.L = l
+	}
+	return boxInvert.launch(s, 1, 1, boxInvertThreads, 0, &invert)
+}
+
+// solve enqueues cycles.
+func (boxDiffuser) solve(s *stream, op *diffusionSolve) error {
+	g := op.DiffusionGrid
+	c := boxCycle{s: s, channels: op.Channels, setup: layBox(&arena{op.Setup}, g)}
+	c.state = layBoxState(&arena{op.State}, g, &c.setup, op.Channels)
+	p := boxSolve{
+		Flags: op.Flags, Head: c.setup.head, Colours: op.Colours, X: op.X, Y: c.state.y, State: c.state.head, Sums: c.state.sums, Fault: s.faultAt(),
+		Width: int32(g.Width), Height: int32(g.Height), Channels: int32(op.Channels), Start: int32(op.Start), Tolerance: op.Tolerance,
+	}
+	c.fine = boxFineParams{P: p}
+	if len(c.setup.levels) > 0 {
+		c.fine.L, c.fine.E, c.fine.B = c.setup.levels[0], c.state.vectors[0].E, c.state.vectors[0].B
+	}
+	_, c.tiles = tiles(g.Width, g.Height, boxFineWidth, boxFineHeight)
+	c.tiles *= op.Channels
+	if op.Start != driver.DiffusionContinue {
+		if err := s.fill(c.state.head, 0, diffusionHeaderBytes); err != nil {
+			return err
+		}
+	}
+	blocks := 1
+	if op.Start == driver.DiffusionFromMean {
+		blocks = boxMeanBlocks
+	}
+	if err := boxBegin.launch(s, blocks, 1, boxMeanThreads, 0, &boxBeginParams{p}); err != nil {
+		return err
+	}
+	if op.Start != driver.DiffusionContinue {
+		if err := boxStart.launch(s, c.tiles, 1, boxFineThreads, 0, &c.fine); err != nil {
+			return err
+		}
+	}
+	for range op.Cycles {
+		if err := c.enqueue(); err != nil {
+			return err
+		}
+	}
+	blocks = min((g.Width*g.Height*op.Channels/4+boxEndThreads-1)/boxEndThreads, boxBlocksPerUnit*s.dev.info.ComputeUnits)
+	return boxEnd.launch(s, max(blocks, 1), 1, boxEndThreads, 0, &boxEndParams{P: p, Status: op.Status})
+}
+
+// boxCycle is what the kernels of a cycle are launched with.
+type boxCycle struct {
+	s        *stream
+	channels int
+	setup    boxSetup
+	state    boxState
+	fine     boxFineParams
+	tiles    int // of the image, for all channels
+}
+
+// enqueue enqueues a cycle: down to the levels that one block does, up from there, and the image.
+func (c *boxCycle) enqueue() error {
+	levels, vectors := c.setup.levels, c.state.vectors
+	if len(levels) > 0 {
+		bottom := c.setup.bottom()
+		for i, l := range levels[:bottom] {
+			x, all := tiles(int(l.Width), int(l.Height), boxDownWidth, boxDownHeight)
+			args := boxDownParams{State: c.state.head, L: l, Next: levels[i+1], B: vectors[i].B, X: vectors[i].X, NextB: vectors[i+1].B, TilesX: uint32(x), Channels: uint32(c.channels)}
+			if err := boxDown.launch(c.s, all*c.channels, 1, boxTileThreads, 0, &args); err != nil {
+				return err
+			}
+		}
+		args := boxBottomParams{State: c.state.head, P: boxBottom{Inverse: c.setup.inverse, B: vectors[bottom].B, E: vectors[bottom].E}}
+		for i, l := range levels[bottom:] {
+			*[...]*boxLevel{&args.P.L0, &args.P.L1, &args.P.L2, &args.P.L3}[i] = l
+			args.P.Levels++
+		}
+		if err := boxBottomUp.launch(c.s, c.channels, 1, boxBottomThreads, 0, &args); err != nil {
+			return err
+		}
+		for i := bottom - 1; i >= 0; i-- {
+			l := levels[i]
+			x, all := tiles(int(l.Width), int(l.Height), boxUpWidth, boxUpHeight)
+			args := boxUpParams{State: c.state.head, L: l, Next: levels[i+1], B: vectors[i].B, X: vectors[i].X, NextE: vectors[i+1].E, E: vectors[i].E, TilesX: uint32(x), Channels: uint32(c.channels)}
+			if err := boxUp.launch(c.s, all*c.channels, 1, boxTileThreads, 0, &args); err != nil {
+				return err
+			}
+		}
+	}
+	return boxFine.launch(c.s, c.tiles, 1, boxFineThreads, 0, &c.fine)
+}

@@ -191,6 +191,9 @@ func parseAll(t *testing.T, src map[string]string) *parser {
 		{"diffusion.cuh", "DiffusionStatus", driver.DiffusionStatus{}},
 		{"selectvertices.cu", "Selection", selection{}},
 		{"shade.cu", "Shading", shading{}},
+		{"diffusion_box.cu", "BoxLevel", boxLevel{}},
+		{"diffusion_box.cu", "BoxSolve", boxSolve{}},
+		{"diffusion_box.cu", "BoxBottom", boxBottom{}},
 	} {
 		c := p.readStruct(t, src[s.file], s.name)
 		if err := differ(c, reflect.TypeOf(s.twin), c.size); err != nil {
@@ -325,6 +328,23 @@ func TestConstants(t *testing.T) {
 		{"shade.cu", "TILE", shadeTile},
 		{"shade.cu", "STATE_BYTES", shadeState},
 		{"shade.cu", "SPLIT_BYTES", shadeSplit},
+		{"diffusion_box.cu", "CHECK_THREADS", boxCheckThreads},
+		{"diffusion_box.cu", "COARSEN_W", boxCoarsenWidth},
+		{"diffusion_box.cu", "COARSEN_H", boxCoarsenHeight},
+		{"diffusion_box.cu", "COARSEST", boxCoarsest},
+		{"diffusion_box.cu", "INVERT_THREADS", boxInvertThreads},
+		{"diffusion_box.cu", "MEAN_THREADS", boxMeanThreads},
+		{"diffusion_box.cu", "MEAN_BLOCKS", boxMeanBlocks},
+		{"diffusion_box.cu", "FINE_THREADS", boxFineThreads},
+		{"diffusion_box.cu", "FINE_W", boxFineWidth},
+		{"diffusion_box.cu", "FINE_H", boxFineHeight},
+		{"diffusion_box.cu", "TILE_THREADS", boxTileThreads},
+		{"diffusion_box.cu", "DOWN_W", boxDownWidth},
+		{"diffusion_box.cu", "DOWN_H", boxDownHeight},
+		{"diffusion_box.cu", "UP_W", boxUpWidth},
+		{"diffusion_box.cu", "UP_H", boxUpHeight},
+		{"diffusion_box.cu", "BOTTOM_THREADS", boxBottomThreads},
+		{"diffusion_box.cu", "END_THREADS", boxEndThreads},
 	} {
 		text := src[c.file]
 		value := ""

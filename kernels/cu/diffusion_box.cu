@@ -1,0 +1,1107 @@
+// diffusion_box solves diffusion without barriers by black box multigrid: coarse operators of nine points by Galerkin's rule, and
+// interpolation made of the operators themselves (Dendy, Black box multigrid, Journal of Computational Physics 48, 1982). It is
+// the twin of kernels/cpu/diffusion_box.go: the same steps in the same order, with other rounding.
+//
+// A cycle is: the residual of the image, restricted; a V-cycle on the levels from there; its result, interpolated, added to the image;
+// five half sweeps over the image, in the colours of a chequerboard. The image is always the result of a half sweep of colour 1,
+// so that there the residual is 0; and as the first after the correction is of colour 1 as well, only pixels of colour 0 need one.
+//
+//   diffusion_box_check    counts fixed pixels, and checks the flags
+//   diffusion_box_coarsen  makes the interpolation from a level and the operator of that level: of flags, or of an operator
+//   diffusion_box_invert   inverts the coarsest operator, of up to 8x8 points
+//   diffusion_box_begin    checks set-up and state, and finds the mean of the fixed pixels
+//   diffusion_box_start    fills in the image, and computes the first restricted residual
+//   diffusion_box_down     smooths a level from 0, and restricts its residual
+//   diffusion_box_bottom   does levels of up to 64x64 points, and all below them, in a block a channel
+//   diffusion_box_up       adds the correction of the level below, and smooths
+//   diffusion_box_fine     the same for the image, and at once the restricted residual for the next cycle
+//   diffusion_box_end      writes the status, and puts the image where it belongs
+//
+// All work on tiles with a margin as wide as the steps that a kernel does at once reach: the margin is computed by several blocks,
+// and what has been read once is written once. The image goes back and forth between two places, as neighbours need what was there
+// before. A cycle moves 2 images, and of each level about 26 times 4 bytes a point and channel: 1024x1024 in colour stays in the L2
+// cache of large machines. Complexity: grows with the pixels.
+//
+// Kernels that are enqueued ahead do nothing once State says that the solve has ended.
+
+#include <stddef.h>
+
+#include "diffusion.cuh"
+
+#define DEAD_POINT 1e-6f // the largest sum of couplings that is none: what rounding leaves of couplings of about 1
+#define LEAST_RATIO 0.2f // assumed at least: the reduction varies from cycle to cycle
+
+// What a solve knows between kernels; it begins State.
+struct BoxState {
+    u32 magic, channels, stop, cycles;
+    u32 side;              // 0: the image is in X; 1: it is in Y
+    u32 done;              // blocks of a kernel that have ended
+    u32 most, most_left;   // bits of the largest update and residual so far
+    float update, ratio, estimate, residual;
+    u32 converged, pad;
+    float mean[4];
+};
+static_assert(sizeof(BoxState) <= 256, "BoxState");
+
+// A level but for its vectors. Point (x, y) is at y*stride + x. Its operator is sum over neighbours of coupling*(own value - theirs) +
+// sink*(own value); couplings are e, s, se and sw, kept at the one of two points from which they lead right or down. The weights are
+// those by which points of the level above are interpolated: what is added to the point right of that which has the same place as
+// this one from it and the next, to the point below, and to the one diagonally below.
+struct BoxLevel {
+    int width, height, stride, pad;
+    float4 *couplings;
+    float *sink;
+    float4 *sides;   // h0, h1, v0, v1
+    float4 *centres; // c0 to c3
+};
+static_assert(sizeof(BoxLevel) == 48, "BoxLevel");
+
+// The vectors of a level: right-hand side, solution after the way down, and after the way up.
+struct BoxVectors {
+    float *b, *x, *e;
+};
+
+__device__ __forceinline__ bool within(const BoxLevel &l, int x, int y) { return (u32)x < (u32)l.width && (u32)y < (u32)l.height; }
+
+__device__ __forceinline__ float4 couplings(const BoxLevel &l, int x, int y) {
+    return within(l, x, y) ? l.couplings[(size_t)y * l.stride + x] : make_float4(0, 0, 0, 0);
+}
+
+// Of a float4 of couplings.
+#define E(c) (c).x
+#define S(c) (c).y
+#define SE(c) (c).z
+#define SW(c) (c).w
+
+// ---- set-up
+
+#define CHECK_THREADS 256
+
+// Counts, 16 flags at a time. The header has been cleared.
+extern "C" __global__ void __launch_bounds__(CHECK_THREADS)
+    diffusion_box_check(const u8 *flags, u64 n, DiffusionHeader *head, u32 *counts, u64 *fault) {
+    __shared__ u32 sums[CHECK_THREADS / 32];
+    after_prior();
+    u32 fixed = 0;
+    bool bad = false;
+    const u64 step = (u64)gridDim.x * CHECK_THREADS * 16;
+    for (u64 at = ((u64)blockIdx.x * CHECK_THREADS + threadIdx.x) * 16; at < n; at += step) {
+        u32 v[4] = {0, 0, 0, 0};
+        if (at + 16 <= n) {
+            const uint4 q = *(const uint4 *)(flags + at);
+            v[0] = q.x, v[1] = q.y, v[2] = q.z, v[3] = q.w;
+        } else
+            for (u64 i = at; i < n; i++) v[(i - at) >> 2] |= (u32)flags[i] << 8 * ((i - at) & 3);
+        for (int i = 0; i < 4; i++) {
+            fixed += __popc(v[i] & 0x01010101);
+            if (v[i] & 0xfefefefe) {
+                bad = true;
+                u64 first = at + 4 * i;
+                for (u32 m = v[i] & 0xfefefefe; !(m & 0xff); m >>= 8) first++;
+                report(fault, FAULT_DIFFUSION_SETUP_FLAGS, first);
+            }
+        }
+    }
+    fixed = warp_sum(fixed);
+    if (lane_id() == 0) sums[threadIdx.x >> 5] = fixed;
+    const bool any = __syncthreads_or(bad);
+    if (threadIdx.x != 0) return;
+    for (int i = 1; i < CHECK_THREADS / 32; i++) fixed += sums[i];
+    if (any) atomicExch(&head->pad, 1);
+    if (fixed) atomicAdd(&head->fixed, fixed);
+    __threadfence();
+    if (atomicAdd(&head->magic, 1) != gridDim.x - 1) return;
+    head->magic = 0;
+    const u32 all = atomicAdd(&head->fixed, 0);
+    head->void_pixels = all ? 0 : (u32)n;
+    counts[0] = all;
+    counts[1] = head->void_pixels;
+}
+
+// The operator of an image, whose pixels are coupled by 1 where both are free.
+struct FlagsOperator {
+    const u8 *flags;
+    int width, height;
+    __device__ bool in(int x, int y) const { return (u32)x < (u32)width && (u32)y < (u32)height; }
+    __device__ int at(int x, int y) const { return in(x, y) ? flags[(size_t)y * width + x] & FIXED : 2; } // 2: outside
+    __device__ float4 couplings(int x, int y) const {
+        const bool free = at(x, y) == 0;
+        return make_float4(free && at(x + 1, y) == 0, free && at(x, y + 1) == 0, 0, 0);
+    }
+    __device__ float sink(int x, int y) const {
+        return at(x, y) == 0 ? (float)((at(x + 1, y) & 1) + (at(x - 1, y) & 1) + (at(x, y + 1) & 1) + (at(x, y - 1) & 1)) : 0;
+    }
+};
+
+// That of a level.
+struct LevelOperator {
+    BoxLevel l;
+    __device__ float4 couplings(int x, int y) const { return ::couplings(l, x, y); }
+    __device__ float sink(int x, int y) const { return within(l, x, y) ? l.sink[(size_t)y * l.stride + x] : 0; }
+};
+
+#define COARSEN_W 32 // points of the coarse level of a block
+#define COARSEN_H 8
+#define COARSEN_THREADS (COARSEN_W * COARSEN_H)
+
+// The nine couplings of a point, and its sink.
+struct Star {
+    float e, w, s, n, se, sw, ne, nw, sink;
+};
+
+template <class Operator> __device__ __forceinline__ Star star_at(const Operator &a, int x, int y) {
+    const float4 o = a.couplings(x, y), l = a.couplings(x - 1, y), u = a.couplings(x, y - 1);
+    Star r;
+    r.e = E(o), r.s = S(o), r.se = SE(o), r.sw = SW(o);
+    r.w = E(l), r.n = S(u);
+    r.nw = SE(a.couplings(x - 1, y - 1)), r.ne = SW(a.couplings(x + 1, y - 1));
+    r.sink = a.sink(x, y);
+    return r;
+}
+
+// In shared memory for a cell of 2x2 points of the level above: the weights, and what the cell contributes to others than the point
+// that it is of.
+struct CoarsenShared {
+    float4 sides[COARSEN_H + 3][COARSEN_W + 3], centres[COARSEN_H + 3][COARSEN_W + 3];
+    float right_s[COARSEN_H + 1][COARSEN_W + 1], right_sw[COARSEN_H + 1][COARSEN_W + 1], right_sink[COARSEN_H + 1][COARSEN_W + 1];
+    float below_e[COARSEN_H + 1][COARSEN_W + 1], below_sink[COARSEN_H + 1][COARSEN_W + 1], diagonal_sink[COARSEN_H + 1][COARSEN_W + 1];
+};
+
+__device__ __forceinline__ float sum(const float4 &v) { return (v.x + v.y) + (v.z + v.w); }
+
+template <class Operator> __device__ __forceinline__ void coarsen(const Operator &a, const BoxLevel &to) {
+    __shared__ CoarsenShared s;
+    after_prior();
+    const u32 blocks_x = (to.width + COARSEN_W - 1) / COARSEN_W;
+    const int X = (int)(blockIdx.x % blocks_x) * COARSEN_W, Y = (int)(blockIdx.x / blocks_x) * COARSEN_H;
+    // Points between two: the equation at the point, with what lies across taken for as large as the point, and what lies beside a
+    // coarse point for as large as that. Cells from -2 on.
+    for (int i = threadIdx.x; i < (COARSEN_W + 3) * (COARSEN_H + 3); i += COARSEN_THREADS) {
+        const int cx = i % (COARSEN_W + 3), cy = i / (COARSEN_W + 3), x = 2 * (X + cx - 2), y = 2 * (Y + cy - 2);
+        float4 v = make_float4(0, 0, 0, 0);
+        const Star h = star_at(a, x + 1, y);
+        const float west = h.w + h.nw + h.sw, east = h.e + h.ne + h.se, all = west + east + h.sink;
+        if (all > DEAD_POINT) v.x = west / all, v.y = east / all;
+        const Star d = star_at(a, x, y + 1);
+        const float north = d.n + d.nw + d.ne, south = d.s + d.sw + d.se, sum = north + south + d.sink;
+        if (sum > DEAD_POINT) v.z = north / sum, v.w = south / sum;
+        s.sides[cy][cx] = v;
+    }
+    __syncthreads();
+    // Points between four: the equation at the point, with the points between two as they were interpolated.
+    for (int i = threadIdx.x; i < (COARSEN_W + 2) * (COARSEN_H + 2); i += COARSEN_THREADS) {
+        const int cx = i % (COARSEN_W + 2), cy = i / (COARSEN_W + 2), x = 2 * (X + cx - 2) + 1, y = 2 * (Y + cy - 2) + 1;
+        const Star c = star_at(a, x, y);
+        const float4 o = s.sides[cy][cx], below = s.sides[cy + 1][cx], right = s.sides[cy][cx + 1];
+        float4 v = make_float4(0, 0, 0, 0);
+        const float all = c.nw + c.n + c.ne + c.w + c.e + c.sw + c.s + c.se + c.sink;
+        if (all > DEAD_POINT) {
+            const float inv = 1 / all;
+            v.x = inv * (c.nw + c.n * o.x + c.w * o.z);
+            v.y = inv * (c.ne + c.n * o.y + c.e * right.z);
+            v.z = inv * (c.sw + c.s * below.x + c.w * o.w);
+            v.w = inv * (c.se + c.s * below.y + c.e * right.w);
+        }
+        s.centres[cy][cx] = v;
+    }
+    __syncthreads();
+    // What the four points of a cell contribute to the coarse operator: those of the cells from -1 on. The sinks are summed as
+    // differences from 1, of which little is lost by rounding where there are few constraints.
+    float4 own = make_float4(0, 0, 0, 0);
+    float own_sink = 0;
+    for (int i = threadIdx.x; i < (COARSEN_W + 1) * (COARSEN_H + 1); i += COARSEN_THREADS) {
+        // The block's own points come first, so that each thread keeps its own.
+        int cx, cy;
+        if (i < COARSEN_THREADS)
+            cx = i % COARSEN_W + 1, cy = i / COARSEN_W + 1;
+        else if (i < COARSEN_THREADS + COARSEN_W + 1)
+            cx = i - COARSEN_THREADS, cy = 0;
+        else
+            cx = 0, cy = i - COARSEN_THREADS - COARSEN_W;
+        const int x = 2 * (X + cx - 1), y = 2 * (Y + cy - 1);
+        const float4 sd = s.sides[cy + 1][cx + 1], ct = s.centres[cy + 1][cx + 1];
+        const float4 up = s.sides[cy][cx + 1], left = s.sides[cy + 1][cx], right = s.sides[cy + 1][cx + 2], below = s.sides[cy + 2][cx + 1];
+        const float4 c_up = s.centres[cy][cx + 1], c_left = s.centres[cy + 1][cx];
+        const float h0 = sd.x, h1 = sd.y, v0 = sd.z, v1 = sd.w, c0 = ct.x, c1 = ct.y, c2 = ct.z, c3 = ct.w;
+        const float uNW = sum(s.centres[cy][cx]), uN = up.z + up.w, uNE = sum(c_up), uN2 = s.sides[cy][cx + 2].z + s.sides[cy][cx + 2].w;
+        const float uW = left.x + left.y, uSW = sum(c_left), uE2 = right.z + right.w, uS2 = below.x + below.y;
+        const float uSW2 = s.sides[cy + 2][cx].x + s.sides[cy + 2][cx].y;
+        const float uH = h0 + h1, uV = v0 + v1, uC = sum(ct);
+
+        // The coarse point itself.
+        Star p = star_at(a, x, y);
+        float ue = p.e * h1 + p.se * c1 + p.ne * c_up.w;
+        float us = p.s * v1 + p.se * c2 + p.sw * c_left.w;
+        float use = p.se * c3;
+        float usw = p.sw * c_left.z;
+        float sink = p.sink + p.e * (1 - uH) + p.w * (1 - uW) + p.s * (1 - uV) + p.n * (1 - uN) + p.se * (1 - uC) + p.sw * (1 - uSW) + p.ne * (1 - uNE) + p.nw * (1 - uNW);
+
+        // The point at its right.
+        p = star_at(a, x + 1, y);
+        float d = p.e + p.w + p.s + p.n + p.se + p.sw + p.ne + p.nw + p.sink;
+        const float tR = p.e - d * h1 + p.n * c_up.w + p.s * c1 + p.ne * s.sides[cy][cx + 2].w + p.se * right.z;
+        float t01 = p.s * c2 + p.sw * v1, t11 = p.s * c3 + p.se * right.w;
+        float v = p.sink * uH + (p.e + p.w) * (uH - 1) + p.s * (uH - uC) + p.n * (uH - uNE) + p.se * (uH - uE2) + p.sw * (uH - uV) + p.ne * (uH - uN2) + p.nw * (uH - uN);
+        ue += h0 * tR, us += h0 * t01, use += h0 * t11, sink += h0 * v;
+        s.right_s[cy][cx] = h1 * t11;
+        s.right_sw[cy][cx] = h1 * t01;
+        float right_sink = h1 * v;
+
+        // The centre.
+        p = star_at(a, x + 1, y + 1);
+        d = p.e + p.w + p.s + p.n + p.se + p.sw + p.ne + p.nw + p.sink;
+        float t10 = p.ne - d * c1 + p.n * h1 + p.e * right.z;
+        t01 = p.sw - d * c2 + p.w * v1 + p.s * below.x;
+        t11 = p.se - d * c3 + p.e * right.w + p.s * below.y;
+        v = p.sink * uC + (p.se + p.sw + p.ne + p.nw) * (uC - 1) + p.e * (uC - uE2) + p.w * (uC - uV) + p.n * (uC - uH) + p.s * (uC - uS2);
+        ue += c0 * t10, us += c0 * t01, use += c0 * t11, sink += c0 * v;
+        s.right_s[cy][cx] += c1 * t11;
+        s.right_sw[cy][cx] += c1 * t01;
+        right_sink += c1 * v;
+        float below_e = c2 * t11, below_sink = c2 * v;
+        s.diagonal_sink[cy][cx] = c3 * v;
+
+        // The point below.
+        p = star_at(a, x, y + 1);
+        d = p.e + p.w + p.s + p.n + p.se + p.sw + p.ne + p.nw + p.sink;
+        t10 = p.e * c1 + p.ne * h1;
+        const float tD = p.s - d * v1 + p.e * c2 + p.w * c_left.w + p.se * below.x + p.sw * s.sides[cy + 2][cx].y;
+        t11 = p.e * c3 + p.se * below.y;
+        const float tL = p.w * c_left.z + p.sw * s.sides[cy + 2][cx].x;
+        v = p.sink * uV + (p.s + p.n) * (uV - 1) + p.e * (uV - uC) + p.w * (uV - uSW) + p.se * (uV - uS2) + p.sw * (uV - uSW2) + p.ne * (uV - uH) + p.nw * (uV - uW);
+        ue += v0 * t10, us += v0 * tD, use += v0 * t11, usw += v0 * tL, sink += v0 * v;
+        s.right_sink[cy][cx] = right_sink;
+        s.below_e[cy][cx] = below_e + v1 * t11;
+        s.below_sink[cy][cx] = below_sink + v1 * v;
+        if (i < COARSEN_THREADS) own = make_float4(ue, us, use, usw), own_sink = sink;
+    }
+    __syncthreads();
+    const int cx = threadIdx.x % COARSEN_W + 1, cy = threadIdx.x / COARSEN_W + 1, x = X + cx - 1, y = Y + cy - 1;
+    if (x >= to.width || y >= to.height) return;
+    const size_t i = (size_t)y * to.stride + x;
+    own.x += s.below_e[cy - 1][cx];
+    own.y += s.right_s[cy][cx - 1];
+    own.w += s.right_sw[cy][cx - 1];
+    own_sink += s.right_sink[cy][cx - 1] + s.below_sink[cy - 1][cx] + s.diagonal_sink[cy - 1][cx - 1];
+    to.couplings[i] = own;
+    to.sink[i] = own_sink;
+    if (to.sides) {
+        to.sides[i] = s.sides[cy + 1][cx + 1];
+        to.centres[i] = s.centres[cy + 1][cx + 1];
+    }
+}
+
+// The first level.
+extern "C" __global__ void __launch_bounds__(COARSEN_THREADS) diffusion_box_coarsen_flags(const u8 *flags, int width, int height, BoxLevel to) {
+    FlagsOperator a = {flags, width, height};
+    coarsen(a, to);
+}
+
+// The others.
+extern "C" __global__ void __launch_bounds__(COARSEN_THREADS) diffusion_box_coarsen(BoxLevel from, BoxLevel to) {
+    LevelOperator a = {from};
+    coarsen(a, to);
+}
+
+#define COARSEST 8 // sides of the coarsest level
+#define COARSEST_POINTS (COARSEST * COARSEST)
+#define INVERT_THREADS 256
+
+__device__ __forceinline__ bool dead(const Star &p) { return p.e + p.w + p.s + p.n + p.se + p.sw + p.ne + p.nw + p.sink <= DEAD_POINT; }
+
+// Inverts the coarsest operator by Gauss and Jordan, without pivots: it is symmetric and positive definite. Rows of points without
+// an equation are 0 but for their own 1. A level of no points has none. At last it says that the set-up is whole.
+extern "C" __global__ void __launch_bounds__(INVERT_THREADS)
+    diffusion_box_invert(BoxLevel l, float *inverse, DiffusionHeader *head, u32 width, u32 height) {
+    __shared__ float m[COARSEST_POINTS][COARSEST_POINTS + 1];
+    __shared__ float pivot_row[COARSEST_POINTS], pivot_column[COARSEST_POINTS];
+    after_prior();
+    const int n = l.width * l.height;
+    LevelOperator a = {l};
+    for (int i = threadIdx.x; i < n * n; i += INVERT_THREADS) {
+        const int p = i / n, q = i % n, x = p % l.width, y = p / l.width, dx = q % l.width - x, dy = q / l.width - y;
+        Star c = star_at(a, x, y);
+        float v = 0;
+        if (dead(c))
+            v = p == q;
+        else if (p == q)
+            v = c.e + c.w + c.s + c.n + c.se + c.sw + c.ne + c.nw + c.sink;
+        else if (dx >= -1 && dx <= 1 && dy >= -1 && dy <= 1 && !dead(star_at(a, x + dx, y + dy)))
+            v = -(dy == 0 ? (dx > 0 ? c.e : c.w) : dy > 0 ? (dx == 0 ? c.s : dx > 0 ? c.se : c.sw) : (dx == 0 ? c.n : dx > 0 ? c.ne : c.nw));
+        m[p][q] = v;
+    }
+    __syncthreads();
+    for (int k = 0; k < n; k++) {
+        for (int i = threadIdx.x; i < n; i += INVERT_THREADS) {
+            const float inv = 1 / m[k][k];
+            pivot_row[i] = i == k ? inv : m[k][i] * inv;
+            pivot_column[i] = m[i][k];
+        }
+        __syncthreads();
+        for (int i = threadIdx.x; i < n * n; i += INVERT_THREADS) {
+            const int p = i / n, q = i % n;
+            m[p][q] = p == k ? pivot_row[q] : (q == k ? 0 : m[p][q]) - pivot_column[p] * pivot_row[q];
+        }
+        __syncthreads();
+    }
+    for (int i = threadIdx.x; i < n * n; i += INVERT_THREADS) inverse[i] = m[i / n][i % n];
+    if (threadIdx.x == 0 && !head->pad) {
+        head->width = width, head->height = height, head->barriers = 0, head->method = 0;
+        head->magic = DIFFUSION_MAGIC;
+    }
+}
+
+// ---- solve
+
+// What the kernels of a solve have in common. Colours, x and y have a plane a channel.
+struct BoxSolve {
+    const u8 *flags;
+    const DiffusionHeader *head;
+    const float *colours;
+    float *x, *y;
+    BoxState *state;
+    double *sums; // MEAN_BLOCKS times 4
+    u64 *fault;
+    int width, height, channels, start; // driver.DiffusionStart
+    float tolerance;
+    u32 pad;
+};
+static_assert(sizeof(BoxSolve) == 88, "BoxSolve");
+
+#define FROM_MEAN 0
+#define CONTINUE 2
+
+#define STATE_MAGIC 0x5e7d1ff6
+
+#define MEAN_THREADS 256
+#define MEAN_BLOCKS 264 // two for each multiprocessor of the largest machines; the sums do not depend on where they run
+
+// Looks whether set-up and state are what they have to be, and sums the fixed pixels where the mean is wanted: then it has MEAN_BLOCKS
+// blocks, and else one. Block sums are added up in order, so that the mean is the same each time.
+extern "C" __global__ void __launch_bounds__(MEAN_THREADS) diffusion_box_begin(BoxSolve p) {
+    __shared__ double part[MEAN_THREADS / 32][4];
+    after_prior();
+    BoxState *st = p.state;
+    const bool whole = p.head->magic == DIFFUSION_MAGIC && p.head->width == (u32)p.width && p.head->height == (u32)p.height &&
+                       p.head->barriers == 0 && p.head->method == 0;
+    if (!whole || (p.start == CONTINUE && (st->magic != STATE_MAGIC || st->channels != (u32)p.channels))) {
+        if (blockIdx.x == 0 && threadIdx.x == 0) {
+            if (!whole)
+                report(p.fault, FAULT_DIFFUSION_SOLVE_SETUP, p.head->magic);
+            else
+                report(p.fault, FAULT_DIFFUSION_SOLVE_START, st->magic);
+            st->magic = 0;
+            st->stop = 1;
+        }
+        return;
+    }
+    if (p.start == CONTINUE) {
+        if (threadIdx.x == 0) st->stop = st->side = 0; // the op before left the image in X
+        return;
+    }
+    double sum[4] = {0, 0, 0, 0};
+    const u64 n = (u64)p.width * p.height;
+    if (p.start == FROM_MEAN) {
+        const u64 step = (u64)MEAN_BLOCKS * MEAN_THREADS;
+        for (u64 i = (u64)blockIdx.x * MEAN_THREADS + threadIdx.x; 4 * i < n; i += step) {
+            u32 f = 0;
+            if (4 * i + 4 <= n)
+                f = *(const u32 *)(p.flags + 4 * i);
+            else
+                for (u64 k = 4 * i; k < n; k++) f |= (u32)p.flags[k] << 8 * (k & 3);
+            if (!(f & 0x01010101)) continue;
+#pragma unroll
+            for (int c = 0; c < 4; c++) {
+                if (c >= p.channels) break;
+                const float *at = p.colours + c * n + 4 * i;
+                float v = 0;
+                if ((f & 0x01010101) == 0x01010101 && (n & 3) == 0) {
+                    const float4 q = *(const float4 *)at;
+                    v = (q.x + q.y) + (q.z + q.w);
+                } else
+                    for (int k = 0; k < 4; k++)
+                        if (f >> 8 * k & FIXED) v += at[k];
+                sum[c] += v;
+            }
+        }
+    }
+#pragma unroll
+    for (int c = 0; c < 4; c++) {
+        for (int o = 16; o; o >>= 1) sum[c] += __shfl_xor_sync(~0u, sum[c], o);
+        if (lane_id() == 0) part[threadIdx.x >> 5][c] = sum[c];
+    }
+    __syncthreads();
+    if (threadIdx.x >= 4) return;
+    // The first four threads are one warp: each has a channel.
+    double all = 0;
+    for (int i = 0; i < MEAN_THREADS / 32; i++) all += part[i][threadIdx.x];
+    p.sums[4 * blockIdx.x + threadIdx.x] = all;
+    __threadfence();
+    __syncwarp(15);
+    u32 turn = 0;
+    if (threadIdx.x == 0) turn = atomicAdd(&st->done, 1);
+    if (__shfl_sync(15, turn, 0) != gridDim.x - 1) return;
+    __threadfence();
+    all = 0;
+    for (u32 i = 0; i < gridDim.x; i++) all += __ldcg(p.sums + 4 * i + threadIdx.x);
+    st->mean[threadIdx.x] = (float)(all / (p.head->fixed ? p.head->fixed : 1));
+    if (threadIdx.x != 0) return;
+    st->magic = STATE_MAGIC;
+    st->channels = p.channels;
+    st->stop = st->cycles = st->side = st->done = st->most = st->most_left = st->converged = 0;
+    st->update = 0;
+}
+
+// Tiles of the image: a warp has 128 pixels of ROWS rows, a lane 4 of each. MARGIN pixels all around are of other blocks: five half
+// sweeps, the residual and its restriction reach 7 far, and tiles begin at even places.
+#define FINE_WARPS 8
+#define FINE_THREADS 256
+#define ROWS 8
+#define MARGIN 8
+#define FINE_W 112
+#define FINE_H 48
+static_assert(FINE_THREADS == FINE_WARPS * 32 && FINE_W == 128 - 2 * MARGIN && FINE_H == FINE_WARPS * ROWS - 2 * MARGIN, "tiles of the image");
+
+struct FineShared {
+    float4 rows[2][2][FINE_WARPS][32]; // first and last row of each warp, twice
+    float4 hand[FINE_WARPS][32];
+    u32 free[FINE_WARPS][32];
+    float most[2][FINE_WARPS];
+};
+
+// A thread's part of a tile. Bit 4*r + j of masks stands for pixel j of row r.
+struct Fine {
+    float x[ROWS][4];
+    float4 up, down; // rows before and behind
+    u32 free;        // pixels with an equation
+    u32 free_left, free_right, free_up, free_down; // those whose neighbour has one
+    u32 left, right, above, below;                 // those who have a neighbour
+    int warp, lane, turn;
+};
+
+__device__ __forceinline__ u32 bit(u32 m, int r, int j) { return m >> (4 * r + j) & 1; }
+
+// 1/n of 1 to 4.
+__device__ __forceinline__ float part_of(u32 n) { return n == 4 ? 0.25f : n == 3 ? 1.f / 3 : n == 2 ? 0.5f : 1; }
+
+template <bool EDGE> __device__ __forceinline__ u32 neighbours(const Fine &t, int r, int j) {
+    return EDGE ? bit(t.left, r, j) + bit(t.right, r, j) + bit(t.above, r, j) + bit(t.below, r, j) : 4;
+}
+
+// The sum of the differences to the neighbours.
+template <bool EDGE> __device__ __forceinline__ float flow(const Fine &t, int r, int j, float v, float l, float g, float u, float d) {
+    if (!EDGE) return ((l - v) + (g - v)) + ((u - v) + (d - v));
+    return ((bit(t.left, r, j) ? l - v : 0) + (bit(t.right, r, j) ? g - v : 0)) +
+           ((bit(t.above, r, j) ? u - v : 0) + (bit(t.below, r, j) ? d - v : 0));
+}
+
+// Pixel j of row r, whose neighbours at the sides are given, as flow.
+template <bool EDGE> __device__ __forceinline__ float flow_at(const Fine &t, int r, int j, float l, float g) {
+    const float u = r ? t.x[r - 1][j] : j == 0 ? t.up.x : j == 1 ? t.up.y : j == 2 ? t.up.z : t.up.w;
+    const float d = r < ROWS - 1 ? t.x[r + 1][j] : j == 0 ? t.down.x : j == 1 ? t.down.y : j == 2 ? t.down.z : t.down.w;
+    return flow<EDGE>(t, r, j, t.x[r][j], l, g, u, d);
+}
+
+template <bool EDGE> __device__ __forceinline__ void relax(Fine &t, int r, int j, float l, float g) {
+    const float s = flow_at<EDGE>(t, r, j, l, g);
+    if (bit(t.free, r, j)) t.x[r][j] += part_of(neighbours<EDGE>(t, r, j)) * s;
+}
+
+// Makes the pixels of a colour the mean of their neighbours.
+template <bool EDGE, int COLOUR> __device__ __forceinline__ void half_sweep(Fine &t) {
+#pragma unroll
+    for (int r = 0; r < ROWS; r++) {
+        if (((COLOUR ^ r) & 1) == 0) {
+            const float l = __shfl_up_sync(~0u, t.x[r][3], 1);
+            relax<EDGE>(t, r, 0, l, t.x[r][1]);
+            relax<EDGE>(t, r, 2, t.x[r][1], t.x[r][3]);
+        } else {
+            const float g = __shfl_down_sync(~0u, t.x[r][0], 1);
+            relax<EDGE>(t, r, 1, t.x[r][0], t.x[r][2]);
+            relax<EDGE>(t, r, 3, t.x[r][2], g);
+        }
+    }
+}
+
+// Gets the rows of the warps above and below.
+__device__ __forceinline__ void exchange(Fine &t, FineShared &s) {
+    s.rows[t.turn][0][t.warp][t.lane] = make_float4(t.x[0][0], t.x[0][1], t.x[0][2], t.x[0][3]);
+    s.rows[t.turn][1][t.warp][t.lane] = make_float4(t.x[ROWS - 1][0], t.x[ROWS - 1][1], t.x[ROWS - 1][2], t.x[ROWS - 1][3]);
+    __syncthreads();
+    t.up = s.rows[t.turn][1][t.warp ? t.warp - 1 : 0][t.lane];
+    t.down = s.rows[t.turn][0][t.warp < FINE_WARPS - 1 ? t.warp + 1 : t.warp][t.lane];
+    t.turn ^= 1;
+}
+
+// How much is divided among the neighbours of a pixel between two, or among the fixed ones.
+template <bool EDGE> __device__ __forceinline__ float side_part(const Fine &t, int r, int j, bool upright) {
+    const u32 l = bit(t.free_left, r, j), g = bit(t.free_right, r, j), u = bit(t.free_up, r, j), d = bit(t.free_down, r, j);
+    return part_of(neighbours<EDGE>(t, r, j) - (upright ? l + g : u + d));
+}
+
+// Adds what the correction of the first level is on pixels of colour 0; those of colour 1 are relaxed next, and forget what they were.
+template <bool EDGE> __device__ __forceinline__ void prolong(Fine &t, FineShared &s, const BoxLevel &l, const float *e, int x0, int y0) {
+    float c[ROWS / 2 + 1][3];
+    const int cx = x0 >> 1, cy = y0 >> 1;
+#pragma unroll
+    for (int i = 0; i <= ROWS / 2; i++) {
+        const bool row = (u32)(cy + i) < (u32)l.height;
+        const float *at = e + (ptrdiff_t)(cy + i) * l.stride + cx;
+        c[i][0] = row && (u32)cx < (u32)l.width ? at[0] : 0;
+        c[i][1] = row && (u32)(cx + 1) < (u32)l.width ? at[1] : 0;
+        c[i][2] = __shfl_down_sync(~0u, c[i][0], 1);
+    }
+    float h[ROWS / 2][2], v[ROWS / 2][2];
+#pragma unroll
+    for (int i = 0; i < ROWS / 2; i++)
+#pragma unroll
+        for (int k = 0; k < 2; k++) {
+            int r = 2 * i, j = 2 * k + 1;
+            h[i][k] = bit(t.free, r, j) ? ((bit(t.free_left, r, j) ? c[i][k] : 0) + (bit(t.free_right, r, j) ? c[i][k + 1] : 0)) * side_part<EDGE>(t, r, j, false) : 0;
+            r = 2 * i + 1, j = 2 * k;
+            v[i][k] = bit(t.free, r, j) ? ((bit(t.free_up, r, j) ? c[i][k] : 0) + (bit(t.free_down, r, j) ? c[i + 1][k] : 0)) * side_part<EDGE>(t, r, j, true) : 0;
+        }
+    s.hand[t.warp][t.lane] = make_float4(h[0][0], h[0][1], 0, 0);
+    __syncthreads();
+    const float4 next = s.hand[t.warp < FINE_WARPS - 1 ? t.warp + 1 : t.warp][t.lane];
+#pragma unroll
+    for (int i = 0; i < ROWS / 2; i++) {
+        if (bit(t.free, 2 * i, 0)) t.x[2 * i][0] += c[i][0];
+        if (bit(t.free, 2 * i, 2)) t.x[2 * i][2] += c[i][1];
+        const float right = __shfl_down_sync(~0u, v[i][0], 1);
+#pragma unroll
+        for (int k = 0; k < 2; k++) {
+            const int r = 2 * i + 1, j = 2 * k + 1;
+            const float below = i < ROWS / 2 - 1 ? h[i + 1][k] : k ? next.y : next.x;
+            if (bit(t.free, r, j)) t.x[r][j] += part_of(neighbours<EDGE>(t, r, j)) * ((h[i][k] + below) + (v[i][k] + (k ? right : v[i][1])));
+        }
+    }
+}
+
+// The right-hand side of the first level: the residual, restricted. It returns the largest one of the thread's pixels.
+template <bool EDGE> __device__ __forceinline__ float restrict_residual(Fine &t, FineShared &s, const BoxLevel &l, float *b, int x0, int y0, bool own) {
+    float most = 0;
+    float centre[ROWS / 2][2], h[ROWS / 2][2], v[ROWS / 2][2];
+    // Between four: each of the points around it gets a part.
+#pragma unroll
+    for (int i = 0; i < ROWS / 2; i++) {
+        const int r = 2 * i + 1;
+        const float g = __shfl_down_sync(~0u, t.x[r][0], 1);
+#pragma unroll
+        for (int k = 0; k < 2; k++) {
+            const int j = 2 * k + 1;
+            const float f = bit(t.free, r, j) ? flow_at<EDGE>(t, r, j, t.x[r][j - 1], k ? g : t.x[r][2]) : 0;
+            most = fmaxf(most, fabsf(f));
+            centre[i][k] = f * part_of(neighbours<EDGE>(t, r, j));
+        }
+        const float left = __shfl_up_sync(~0u, centre[i][1], 1);
+#pragma unroll
+        for (int k = 0; k < 2; k++)
+            v[i][k] = bit(t.free, r, 2 * k) ? ((k ? centre[i][0] : left) + centre[i][k]) * side_part<EDGE>(t, r, 2 * k, true) : 0;
+    }
+    s.hand[t.warp][t.lane] = make_float4(centre[ROWS / 2 - 1][0], centre[ROWS / 2 - 1][1], v[ROWS / 2 - 1][0], v[ROWS / 2 - 1][1]);
+    __syncthreads();
+    const float4 prior = s.hand[t.warp ? t.warp - 1 : 0][t.lane];
+    const int cx = x0 >> 1, cy = y0 >> 1;
+#pragma unroll
+    for (int i = 0; i < ROWS / 2; i++) {
+        const int r = 2 * i;
+#pragma unroll
+        for (int k = 0; k < 2; k++) {
+            const float above = i ? centre[i - 1][k] : k ? prior.y : prior.x;
+            h[i][k] = bit(t.free, r, 2 * k + 1) ? (above + centre[i][k]) * side_part<EDGE>(t, r, 2 * k + 1, false) : 0;
+        }
+        const float left = __shfl_up_sync(~0u, h[i][1], 1), l3 = __shfl_up_sync(~0u, t.x[r][3], 1);
+        float out[2];
+#pragma unroll
+        for (int k = 0; k < 2; k++) {
+            const int j = 2 * k;
+            const float f = bit(t.free, r, j) ? flow_at<EDGE>(t, r, j, k ? t.x[r][1] : l3, t.x[r][j + 1]) : 0;
+            most = fmaxf(most, fabsf(f));
+            const float above = i ? v[i - 1][k] : k ? prior.w : prior.z;
+            out[k] = bit(t.free, r, j) ? f + (((k ? h[i][0] : left) + h[i][k]) + (above + v[i][k])) : 0;
+        }
+        if (own && (u32)(cy + i) < (u32)l.height) {
+            float *at = b + (size_t)(cy + i) * l.stride + cx;
+            if ((u32)cx < (u32)l.width) at[0] = out[0];
+            if ((u32)(cx + 1) < (u32)l.width) at[1] = out[1];
+        }
+    }
+    return most;
+}
+
+template <bool START, bool EDGE>
+__device__ __forceinline__ void fine_tile(const BoxSolve &p, const BoxLevel &l, const float *e, float *b, FineShared &s, int tx, int ty, const float *colours, float mean, const float *from, float *to) {
+    Fine t;
+    t.warp = threadIdx.x >> 5, t.lane = lane_id(), t.turn = 0;
+    const int w = p.width, h = p.height;
+    const int x0 = tx + 4 * t.lane, y0 = ty + t.warp * ROWS;
+    const bool wide = (w & 3) == 0; // then rows of four begin at multiples of 16 bytes, and end within the image or not at all
+    const bool some = p.head->fixed != 0;
+    t.free = 0;
+#pragma unroll
+    for (int r = 0; r < ROWS; r++) {
+        const int y = y0 + r;
+        const size_t at = (size_t)y * w + x0;
+        u32 f = 0x08080808; // outside
+        if ((u32)y < (u32)h) {
+            if (wide && (u32)x0 < (u32)w)
+                f = *(const u32 *)(p.flags + at);
+            else if (!wide) {
+                f = 0;
+                for (int j = 0; j < 4; j++) f |= ((u32)(x0 + j) < (u32)w ? (u32)p.flags[at + j] : 8) << 8 * j;
+            }
+        }
+        const bool row = (u32)y < (u32)h;
+        if (!START) {
+            if (wide && row && (u32)x0 < (u32)w) {
+                const float4 v = *(const float4 *)(from + at);
+                t.x[r][0] = v.x, t.x[r][1] = v.y, t.x[r][2] = v.z, t.x[r][3] = v.w;
+            } else
+                for (int j = 0; j < 4; j++) t.x[r][j] = row && !wide && (u32)(x0 + j) < (u32)w ? from[at + j] : 0;
+        } else
+            for (int j = 0; j < 4; j++) {
+                const u32 k = f >> 8 * j & 0xff;
+                t.x[r][j] = k & 8 ? 0 : k & FIXED ? colours[at + j] : p.start == FROM_MEAN || !some ? mean : from[at + j];
+            }
+        const u32 free = ~f & (~f >> 3) & 0x01010101; // neither fixed nor outside
+        if (some) t.free |= (free | free >> 7 | free >> 14 | free >> 21) % 16 << 4 * r;
+    }
+    s.free[t.warp][t.lane] = t.free;
+    t.left = t.right = t.above = t.below = ~0u;
+    if (EDGE) {
+        u32 lm = 0, rm = 0;
+        for (int j = 0; j < 4; j++) lm |= (u32)(x0 + j > 0) << j, rm |= (u32)(x0 + j < w - 1) << j;
+        t.left = lm * 0x11111111, t.right = rm * 0x11111111;
+        t.above = t.below = 0;
+        for (int r = 0; r < ROWS; r++) t.above |= (y0 + r > 0 ? 15u : 0u) << 4 * r, t.below |= (y0 + r < h - 1 ? 15u : 0u) << 4 * r;
+    }
+    __syncthreads();
+    const u32 prior = t.warp ? s.free[t.warp - 1][t.lane] : 0, next = t.warp < FINE_WARPS - 1 ? s.free[t.warp + 1][t.lane] : 0;
+    t.free_up = t.free << 4 | prior >> 28;
+    t.free_down = t.free >> 4 | next << 28;
+    t.free_left = (t.free << 1 & 0xeeeeeeee) | (__shfl_up_sync(~0u, t.free, 1) >> 3 & 0x11111111);
+    t.free_right = (t.free >> 1 & 0x77777777) | (__shfl_down_sync(~0u, t.free, 1) << 3 & 0x88888888);
+
+    if (!START && l.width) prolong<EDGE>(t, s, l, e, x0, y0);
+    exchange(t, s);
+    half_sweep<EDGE, 1>(t);
+    exchange(t, s);
+#pragma unroll 1
+    for (int i = 0; i < (START ? 1 : 2); i++) {
+        half_sweep<EDGE, 0>(t);
+        exchange(t, s);
+        half_sweep<EDGE, 1>(t);
+        exchange(t, s);
+    }
+
+    const bool own = t.lane >= MARGIN / 4 && t.lane < 32 - MARGIN / 4 && t.warp >= MARGIN / ROWS && t.warp < FINE_WARPS - MARGIN / ROWS;
+    float left = restrict_residual<EDGE>(t, s, l, b, x0, y0, own), most = 0;
+    if (own) {
+#pragma unroll
+        for (int r = 0; r < ROWS; r++) {
+            const int y = y0 + r;
+            const size_t at = (size_t)y * w + x0;
+            if ((u32)y >= (u32)h) break;
+            if (wide) {
+                if ((u32)x0 >= (u32)w) break;
+                if (!START) {
+                    const float4 o = *(const float4 *)(from + at);
+                    most = fmaxf(fmaxf(fmaxf(most, fabsf(t.x[r][0] - o.x)), fmaxf(fabsf(t.x[r][1] - o.y), fabsf(t.x[r][2] - o.z))), fabsf(t.x[r][3] - o.w));
+                }
+                *(float4 *)(to + at) = make_float4(t.x[r][0], t.x[r][1], t.x[r][2], t.x[r][3]);
+            } else
+                for (int j = 0; j < 4 && x0 + j < w; j++) {
+                    if (!START) most = fmaxf(most, fabsf(t.x[r][j] - from[at + j]));
+                    to[at + j] = t.x[r][j];
+                }
+        }
+    } else
+        left = 0;
+    for (int o = 16; o; o >>= 1) most = fmaxf(most, __shfl_xor_sync(~0u, most, o)), left = fmaxf(left, __shfl_xor_sync(~0u, left, o));
+    if (t.lane == 0) s.most[0][t.warp] = most, s.most[1][t.warp] = left;
+}
+
+template <bool START> __device__ __forceinline__ void fine(const BoxSolve &p, const BoxLevel &l, const float *e, float *b) {
+    __shared__ FineShared s;
+    after_prior();
+    BoxState *st = p.state;
+    if (st->stop) return;
+    const size_t n = (size_t)p.width * p.height, vector = (size_t)l.stride * l.height;
+    const u32 tiles_x = (p.width + FINE_W - 1) / FINE_W, channel = blockIdx.x % p.channels, tile = blockIdx.x / p.channels;
+    const float *from = (!START && st->side ? p.y : p.x) + channel * n, *colours = p.colours + channel * n;
+    float *to = (!START && st->side ? p.x : p.y) + channel * n; // start goes to Y as well: neighbours read X
+    const float mean = st->mean[channel];
+    e += channel * vector, b += channel * vector;
+    const int tx = (int)(tile % tiles_x) * FINE_W - MARGIN, ty = (int)(tile / tiles_x) * FINE_H - MARGIN;
+    if (tx < 0 || ty < 0 || tx + 128 > p.width || ty + FINE_WARPS * ROWS > p.height)
+        fine_tile<START, true>(p, l, e, b, s, tx, ty, colours, mean, from, to);
+    else
+        fine_tile<START, false>(p, l, e, b, s, tx, ty, colours, mean, from, to);
+    __syncthreads();
+    if (threadIdx.x != 0) return;
+    float most = 0, left = 0;
+    for (int i = 0; i < FINE_WARPS; i++) most = fmaxf(most, s.most[0][i]), left = fmaxf(left, s.most[1][i]);
+    // Of numbers that are not negative the bits are in the same order.
+    if (most > 0) atomicMax(&st->most, __float_as_uint(most));
+    if (left > 0) atomicMax(&st->most_left, __float_as_uint(left));
+    __threadfence();
+    if (atomicAdd(&st->done, 1) != gridDim.x - 1) return;
+    // All others have ended, as far as it matters.
+    most = __uint_as_float(atomicExch(&st->most, 0));
+    st->residual = __uint_as_float(atomicExch(&st->most_left, 0));
+    st->done = 0;
+    st->side ^= 1;
+    if (START) return;
+    float ratio = FIRST_RATIO;
+    if (st->cycles > 0 && st->update > 0) ratio = fmaxf(fminf(most / st->update, MOST_RATIO), LEAST_RATIO);
+    st->update = most;
+    st->ratio = ratio;
+    st->cycles++;
+    st->estimate = ratio * most / (1 - ratio);
+    st->converged = st->estimate <= p.tolerance;
+    st->stop = st->converged;
+}
+
+extern "C" __global__ void __launch_bounds__(FINE_THREADS) diffusion_box_start(BoxSolve p, BoxLevel l, const float *e, float *b) {
+    fine<true>(p, l, e, b);
+}
+
+extern "C" __global__ void __launch_bounds__(FINE_THREADS) diffusion_box_fine(BoxSolve p, BoxLevel l, const float *e, float *b) {
+    fine<false>(p, l, e, b);
+}
+
+// ---- levels
+
+// Tiles of levels: a thread has a cell of 2x2 points and all couplings that they have. They are relaxed in four colours, so that two
+// sweeps reach 8 far along rows and 4 across; from 0, with the residual and its restriction, 9 and 5.
+#define TILE_CELLS 32 // of a row
+#define PITCH (TILE_CELLS + 2)
+#define DOWN_X 10
+#define DOWN_Y 6
+#define UP_X 8
+#define UP_Y 4
+#define TILE_ROWS 32 // rows of cells of a tile
+#define TILE_THREADS 1024
+#define DOWN_W 44
+#define DOWN_H 52
+#define UP_W 48
+#define UP_H 56
+static_assert(TILE_THREADS == TILE_CELLS * TILE_ROWS && DOWN_W == 2 * (TILE_CELLS - DOWN_X) && DOWN_H == 2 * (TILE_ROWS - DOWN_Y) &&
+                  UP_W == 2 * (TILE_CELLS - UP_X) && UP_H == 2 * (TILE_ROWS - UP_Y), "tiles of levels");
+
+// A cell's points are a b in its first row, and c d below. Couplings are those kept at them, and those of the cells around (w, n, e and
+// so on, with the point of that cell) that lead here.
+struct Cell {
+    float4 a, b, c, d;
+    float e_wb, e_wd, s_nc, s_nd, se_nwd, se_nc, se_wb, sw_nd, sw_nec, sw_ea;
+    float inv_a, inv_b, inv_c, inv_d; // 1/(sum of couplings + sink); 0 where there is no equation
+    float sink_a, sink_b, sink_c;
+};
+
+__device__ __forceinline__ float inverse_of(float all) { return all > DEAD_POINT ? 1 / all : 0; }
+
+__device__ __forceinline__ Cell cell_at(const BoxLevel &l, int x, int y) {
+    Cell c;
+    c.a = couplings(l, x, y), c.b = couplings(l, x + 1, y), c.c = couplings(l, x, y + 1), c.d = couplings(l, x + 1, y + 1);
+    const float4 w = couplings(l, x - 1, y), n = couplings(l, x, y - 1), ne = couplings(l, x + 1, y - 1);
+    c.e_wb = E(w), c.se_wb = SE(w), c.e_wd = E(couplings(l, x - 1, y + 1));
+    c.s_nc = S(n), c.se_nc = SE(n), c.s_nd = S(ne), c.sw_nd = SW(ne);
+    c.se_nwd = SE(couplings(l, x - 1, y - 1)), c.sw_nec = SW(couplings(l, x + 2, y - 1)), c.sw_ea = SW(couplings(l, x + 2, y));
+    const size_t at = (size_t)y * l.stride + x;
+    c.sink_a = within(l, x, y) ? l.sink[at] : 0, c.sink_b = within(l, x + 1, y) ? l.sink[at + 1] : 0;
+    c.sink_c = within(l, x, y + 1) ? l.sink[at + l.stride] : 0;
+    const float sink_d = within(l, x + 1, y + 1) ? l.sink[at + l.stride + 1] : 0;
+    c.inv_a = inverse_of(E(c.a) + c.e_wb + S(c.a) + c.s_nc + SE(c.a) + c.se_nwd + SW(c.a) + c.sw_nd + c.sink_a);
+    c.inv_b = inverse_of(E(c.b) + E(c.a) + S(c.b) + c.s_nd + SE(c.b) + c.se_nc + SW(c.b) + c.sw_nec + c.sink_b);
+    c.inv_c = inverse_of(E(c.c) + c.e_wd + S(c.c) + S(c.a) + SE(c.c) + c.se_wb + SW(c.c) + SW(c.b) + c.sink_c);
+    c.inv_d = inverse_of(E(c.d) + E(c.c) + S(c.d) + S(c.b) + SE(c.d) + SE(c.a) + SW(c.d) + c.sw_ea + sink_d);
+    return c;
+}
+
+// Values of cells in shared memory, a plane for each of the four points, with a cell of 0 all around.
+struct Planes {
+    float *a, *b, *c, *d;
+    int pitch, o; // o is the thread's cell
+};
+
+// The sums over the neighbours of coupling*(their value - v).
+__device__ __forceinline__ float sum_a(const Cell &k, const Planes &p, const float4 &x, float v) {
+    return (E(k.a) * (x.y - v) + k.e_wb * (p.b[p.o - 1] - v)) + (S(k.a) * (x.z - v) + k.s_nc * (p.c[p.o - p.pitch] - v)) +
+           (SE(k.a) * (x.w - v) + k.se_nwd * (p.d[p.o - p.pitch - 1] - v)) + (SW(k.a) * (p.d[p.o - 1] - v) + k.sw_nd * (p.d[p.o - p.pitch] - v));
+}
+__device__ __forceinline__ float sum_b(const Cell &k, const Planes &p, const float4 &x, float v) {
+    return (E(k.b) * (p.a[p.o + 1] - v) + E(k.a) * (x.x - v)) + (S(k.b) * (x.w - v) + k.s_nd * (p.d[p.o - p.pitch] - v)) +
+           (SE(k.b) * (p.c[p.o + 1] - v) + k.se_nc * (p.c[p.o - p.pitch] - v)) + (SW(k.b) * (x.z - v) + k.sw_nec * (p.c[p.o - p.pitch + 1] - v));
+}
+__device__ __forceinline__ float sum_c(const Cell &k, const Planes &p, const float4 &x, float v) {
+    return (E(k.c) * (x.w - v) + k.e_wd * (p.d[p.o - 1] - v)) + (S(k.c) * (p.a[p.o + p.pitch] - v) + S(k.a) * (x.x - v)) +
+           (SE(k.c) * (p.b[p.o + p.pitch] - v) + k.se_wb * (p.b[p.o - 1] - v)) + (SW(k.c) * (p.b[p.o + p.pitch - 1] - v) + SW(k.b) * (x.y - v));
+}
+__device__ __forceinline__ float sum_d(const Cell &k, const Planes &p, const float4 &x, float v) {
+    return (E(k.d) * (p.c[p.o + 1] - v) + E(k.c) * (x.z - v)) + (S(k.d) * (p.b[p.o + p.pitch] - v) + S(k.b) * (x.y - v)) +
+           (SE(k.d) * (p.a[p.o + p.pitch + 1] - v) + SE(k.a) * (x.x - v)) + (SW(k.d) * (p.a[p.o + p.pitch] - v) + k.sw_ea * (p.a[p.o + 1] - v));
+}
+
+// Two sweeps in the order of rows; backwards in the other. Threads without a cell come along for the barriers.
+__device__ __forceinline__ void sweeps(const Cell &k, const Planes &p, const float4 &b, float4 &x, bool mine) {
+#pragma unroll 1
+    for (int i = 0; i < 2; i++) {
+        if (mine) p.a[p.o] = x.x = k.inv_a * (b.x + sum_a(k, p, x, 0));
+        __syncthreads();
+        if (mine) p.b[p.o] = x.y = k.inv_b * (b.y + sum_b(k, p, x, 0));
+        __syncthreads();
+        if (mine) p.c[p.o] = x.z = k.inv_c * (b.z + sum_c(k, p, x, 0));
+        __syncthreads();
+        if (mine) p.d[p.o] = x.w = k.inv_d * (b.w + sum_d(k, p, x, 0));
+        __syncthreads();
+    }
+}
+__device__ __forceinline__ void sweeps_back(const Cell &k, const Planes &p, const float4 &b, float4 &x, bool mine) {
+#pragma unroll 1
+    for (int i = 0; i < 2; i++) {
+        if (mine) p.d[p.o] = x.w = k.inv_d * (b.w + sum_d(k, p, x, 0));
+        __syncthreads();
+        if (mine) p.c[p.o] = x.z = k.inv_c * (b.z + sum_c(k, p, x, 0));
+        __syncthreads();
+        if (mine) p.b[p.o] = x.y = k.inv_b * (b.y + sum_b(k, p, x, 0));
+        __syncthreads();
+        if (mine) p.a[p.o] = x.x = k.inv_a * (b.x + sum_a(k, p, x, 0));
+        __syncthreads();
+    }
+}
+
+// A vector at the points of a cell; 0 beyond the level.
+__device__ __forceinline__ float4 load_cell(const BoxLevel &l, const float *v, int x, int y) {
+    const float *at = v + (ptrdiff_t)y * l.stride + x;
+    float4 r = make_float4(0, 0, 0, 0);
+    if (within(l, x, y)) r.x = at[0];
+    if (within(l, x + 1, y)) r.y = at[1];
+    if (within(l, x, y + 1)) r.z = at[l.stride];
+    if (within(l, x + 1, y + 1)) r.w = at[l.stride + 1];
+    return r;
+}
+
+__device__ __forceinline__ void store_cell(const BoxLevel &l, float *v, int x, int y, const float4 &r) {
+    float *at = v + (ptrdiff_t)y * l.stride + x;
+    if (within(l, x, y)) at[0] = r.x;
+    if (within(l, x + 1, y)) at[1] = r.y;
+    if (within(l, x, y + 1)) at[l.stride] = r.z;
+    if (within(l, x + 1, y + 1)) at[l.stride + 1] = r.w;
+}
+
+__device__ __forceinline__ float4 weights(const BoxLevel &l, const float4 *w, int x, int y) {
+    return within(l, x, y) ? w[(size_t)y * l.stride + x] : make_float4(0, 0, 0, 0);
+}
+
+// What a cell adds to the right-hand side of the points of the level below at its place, right of that, and below. The residual at d,
+// which was relaxed last, is 0.
+__device__ __forceinline__ void restrict_cell(const Cell &k, const Planes &p, const float4 &b, const float4 &x, const float4 &w, float &own, float &right, float &below) {
+    const float ra = k.inv_a > 0 ? b.x - k.sink_a * x.x + sum_a(k, p, x, x.x) : 0;
+    const float rb = k.inv_b > 0 ? b.y - k.sink_b * x.y + sum_b(k, p, x, x.y) : 0;
+    const float rc = k.inv_c > 0 ? b.z - k.sink_c * x.z + sum_c(k, p, x, x.z) : 0;
+    own = ra + w.x * rb + w.z * rc;
+    right = w.y * rb;
+    below = w.w * rc;
+}
+
+// Adds to a cell what the level below has at its place, right of that, below, and diagonally below.
+__device__ __forceinline__ void prolong_cell(float4 &x, const float4 &sides, const float4 &centres, float e0, float e1, float e2, float e3) {
+    x.x += e0;
+    x.y += sides.x * e0 + sides.y * e1;
+    x.z += sides.z * e0 + sides.w * e2;
+    x.w += centres.x * e0 + centres.y * e1 + centres.z * e2 + centres.w * e3;
+}
+
+struct TileShared {
+    float planes[4][(TILE_ROWS + 2) * PITCH];
+};
+
+__device__ __forceinline__ Planes tile_planes(TileShared &s) {
+    for (int i = threadIdx.x; i < (int)(sizeof s / 4); i += TILE_THREADS) ((float *)&s)[i] = 0;
+    __syncthreads();
+    Planes p = {s.planes[0], s.planes[1], s.planes[2], s.planes[3], PITCH, (int)(threadIdx.x / TILE_CELLS + 1) * PITCH + (int)(threadIdx.x % TILE_CELLS) + 1};
+    return p;
+}
+
+// A block does a tile of a channel; those of a tile follow each other.
+extern "C" __global__ void __launch_bounds__(TILE_THREADS)
+    diffusion_box_down(const BoxState *state, BoxLevel l, BoxLevel next, const float *b, float *x, float *next_b, u32 tiles_x, u32 channels) {
+    __shared__ TileShared s;
+    __shared__ float below[TILE_ROWS][TILE_CELLS];
+    after_prior();
+    if (state->stop) return;
+    const int lane = threadIdx.x % TILE_CELLS, row = threadIdx.x / TILE_CELLS;
+    const u32 channel = blockIdx.x % channels, tile = blockIdx.x / channels;
+    const int X = (int)(tile % tiles_x) * DOWN_W - DOWN_X + 2 * lane, Y = (int)(tile / tiles_x) * DOWN_H - DOWN_Y + 2 * row;
+    const size_t vector = (size_t)l.stride * l.height, next_vector = (size_t)next.stride * next.height;
+    const Planes p = tile_planes(s);
+    const float4 rhs = load_cell(l, b + channel * vector, X, Y);
+    const Cell k = cell_at(l, X, Y);
+    float4 v = make_float4(0, 0, 0, 0);
+    sweeps(k, p, rhs, v, true);
+    const int cx = X >> 1, cy = Y >> 1;
+    float own, right, down;
+    restrict_cell(k, p, rhs, v, weights(next, next.sides, cx, cy), own, right, down);
+    below[row][lane] = down;
+    const float left = __shfl_up_sync(~0u, right, 1);
+    __syncthreads();
+    if (lane < DOWN_X / 2 || lane >= TILE_CELLS - DOWN_X / 2 || row < DOWN_Y / 2 || row >= TILE_ROWS - DOWN_Y / 2) return;
+    store_cell(l, x + channel * vector, X, Y, v);
+    if (within(next, cx, cy)) next_b[channel * next_vector + (size_t)cy * next.stride + cx] = own + (left + below[row - 1][lane]);
+}
+
+extern "C" __global__ void __launch_bounds__(TILE_THREADS)
+    diffusion_box_up(const BoxState *state, BoxLevel l, BoxLevel next, const float *b, const float *x, const float *next_e, float *e, u32 tiles_x, u32 channels) {
+    __shared__ TileShared s;
+    after_prior();
+    if (state->stop) return;
+    const int lane = threadIdx.x % TILE_CELLS, row = threadIdx.x / TILE_CELLS;
+    const u32 channel = blockIdx.x % channels, tile = blockIdx.x / channels;
+    const int X = (int)(tile % tiles_x) * UP_W - UP_X + 2 * lane, Y = (int)(tile / tiles_x) * UP_H - UP_Y + 2 * row;
+    const size_t vector = (size_t)l.stride * l.height, next_vector = (size_t)next.stride * next.height;
+    const Planes p = tile_planes(s);
+    const float4 rhs = load_cell(l, b + channel * vector, X, Y);
+    float4 v = load_cell(l, x + channel * vector, X, Y);
+    const int cx = X >> 1, cy = Y >> 1;
+    const float4 g = load_cell(next, next_e + channel * next_vector, cx, cy);
+    prolong_cell(v, weights(next, next.sides, cx, cy), weights(next, next.centres, cx, cy), g.x, g.y, g.z, g.w);
+    const Cell k = cell_at(l, X, Y);
+    p.a[p.o] = v.x, p.b[p.o] = v.y, p.c[p.o] = v.z, p.d[p.o] = v.w;
+    __syncthreads();
+    sweeps_back(k, p, rhs, v, true);
+    if (lane < UP_X / 2 || lane >= TILE_CELLS - UP_X / 2 || row < UP_Y / 2 || row >= TILE_ROWS - UP_Y / 2) return;
+    store_cell(l, e + channel * vector, X, Y, v);
+}
+
+// The levels that a block does alone, the largest first: of up to 64x64, 32x32, 16x16 and 8x8 points; the last of them by the inverse
+// of its operator. First is where the largest is among these.
+#define BOTTOM_THREADS 1024
+
+struct BoxBottom {
+    BoxLevel l0, l1, l2, l3;
+    const float *inverse;
+    const float *b;
+    float *e;
+    u32 levels, pad;
+};
+static_assert(sizeof(BoxBottom) == 224, "BoxBottom");
+
+struct BottomShared {
+    float planes0[4][34 * 34], planes1[4][18 * 18], planes2[4][10 * 10];
+    float4 b1[16 * 16], b2[8 * 8];
+    float right[32 * 32], below[32 * 32]; // all before them begins as 0
+    float b3[COARSEST_POINTS], e3[COARSEST_POINTS];
+};
+
+__device__ __forceinline__ Planes bottom_planes(BottomShared &s, u32 i) {
+    Planes p;
+    const int n = i == 0 ? 34 * 34 : i == 1 ? 18 * 18 : 10 * 10;
+    p.a = i == 0 ? s.planes0[0] : i == 1 ? s.planes1[0] : s.planes2[0];
+    p.b = p.a + n, p.c = p.b + n, p.d = p.c + n;
+    p.pitch = i == 0 ? 34 : i == 1 ? 18 : 10;
+    p.o = 0;
+    return p;
+}
+
+extern "C" __global__ void __launch_bounds__(BOTTOM_THREADS) diffusion_box_bottom(const BoxState *state, BoxBottom p) {
+    __shared__ BottomShared s;
+    after_prior();
+    if (state->stop) return;
+    const int t = threadIdx.x;
+    const size_t vector = (size_t)p.l0.stride * p.l0.height;
+    const float *b0 = p.b + blockIdx.x * vector;
+    float *e0 = p.e + blockIdx.x * vector;
+    for (int i = t; i < (int)(offsetof(BottomShared, right) / 4); i += BOTTOM_THREADS) ((float *)&s)[i] = 0;
+    const u32 last = p.levels - 1;
+    if (last == 0 && t < p.l0.width * p.l0.height) s.b3[t] = b0[t / p.l0.width * p.l0.stride + t % p.l0.width];
+    __syncthreads();
+#pragma unroll 1
+    for (u32 i = 0; i < last; i++) {
+        const BoxLevel &l = i == 0 ? p.l0 : i == 1 ? p.l1 : p.l2, &next = i == 0 ? p.l1 : i == 1 ? p.l2 : p.l3;
+        const int cells_x = (l.width + 1) / 2, cells_y = (l.height + 1) / 2, cx = t % cells_x, cy = t / cells_x;
+        const bool mine = cy < cells_y;
+        Planes q = bottom_planes(s, i);
+        q.o = (cy + 1) * q.pitch + cx + 1;
+        Cell k;
+        float4 rhs = make_float4(0, 0, 0, 0), v = rhs;
+        if (mine) {
+            k = cell_at(l, 2 * cx, 2 * cy);
+            rhs = i == 0 ? load_cell(l, b0, 2 * cx, 2 * cy) : (i == 1 ? s.b1 : s.b2)[t];
+        }
+        sweeps(k, q, rhs, v, mine);
+        float own = 0;
+        if (mine) restrict_cell(k, q, rhs, v, weights(next, next.sides, cx, cy), own, s.right[t], s.below[t]);
+        __syncthreads();
+        if (mine) {
+            if (cx) own += s.right[t - 1];
+            if (cy) own += s.below[t - cells_x];
+            if (i + 1 == last)
+                s.b3[t] = own;
+            else
+                ((float *)(i == 0 ? s.b1 : s.b2))[4 * ((cy >> 1) * ((cells_x + 1) / 2) + (cx >> 1)) + (cy & 1) * 2 + (cx & 1)] = own;
+        }
+        __syncthreads();
+    }
+    // The coarsest: 16 threads a row.
+    const BoxLevel &c = last == 0 ? p.l0 : last == 1 ? p.l1 : last == 2 ? p.l2 : p.l3;
+    const int n = c.width * c.height, row = t / 16;
+    float sum = 0;
+    if (row < n)
+        for (int i = t % 16; i < n; i += 16) sum += p.inverse[row * n + i] * s.b3[i];
+    for (int o = 8; o; o >>= 1) sum += __shfl_xor_sync(~0u, sum, o);
+    if (row < n && t % 16 == 0) {
+        s.e3[row] = sum;
+        if (last == 0) e0[row / c.width * c.stride + row % c.width] = sum;
+    }
+    __syncthreads();
+#pragma unroll 1
+    for (u32 i = last; i-- > 0;) {
+        const BoxLevel &l = i == 0 ? p.l0 : i == 1 ? p.l1 : p.l2, &next = i == 0 ? p.l1 : i == 1 ? p.l2 : p.l3;
+        const int cells_x = (l.width + 1) / 2, cells_y = (l.height + 1) / 2, cx = t % cells_x, cy = t / cells_x;
+        const bool mine = cy < cells_y;
+        Planes q = bottom_planes(s, i);
+        q.o = (cy + 1) * q.pitch + cx + 1;
+        Cell k;
+        float4 rhs = make_float4(0, 0, 0, 0), v = rhs;
+        if (mine) {
+            k = cell_at(l, 2 * cx, 2 * cy);
+            rhs = i == 0 ? load_cell(l, b0, 2 * cx, 2 * cy) : (i == 1 ? s.b1 : s.b2)[t];
+            v = make_float4(q.a[q.o], q.b[q.o], q.c[q.o], q.d[q.o]);
+            float e[4];
+            for (int j = 0; j < 4; j++) {
+                const int x = cx + (j & 1), y = cy + (j >> 1);
+                if (i + 1 == last)
+                    e[j] = within(next, x, y) ? s.e3[y * next.width + x] : 0;
+                else {
+                    const Planes g = bottom_planes(s, i + 1);
+                    e[j] = g.a[((y & 1) * 2 + (x & 1)) * (g.b - g.a) + ((y >> 1) + 1) * g.pitch + (x >> 1) + 1];
+                }
+            }
+            prolong_cell(v, weights(next, next.sides, cx, cy), weights(next, next.centres, cx, cy), e[0], e[1], e[2], e[3]);
+            q.a[q.o] = v.x, q.b[q.o] = v.y, q.c[q.o] = v.z, q.d[q.o] = v.w;
+        }
+        __syncthreads();
+        sweeps_back(k, q, rhs, v, mine);
+        if (i == 0 && mine) store_cell(l, e0, 2 * cx, 2 * cy, v);
+    }
+}
+
+#define END_THREADS 256
+
+// Copies the image to X where it is in Y, and writes the status.
+extern "C" __global__ void __launch_bounds__(END_THREADS) diffusion_box_end(BoxSolve p, DiffusionStatus *status) {
+    after_prior();
+    const BoxState *st = p.state;
+    if (st->magic != STATE_MAGIC) return;
+    if (st->side) {
+        const u64 n = (u64)p.width * p.height * p.channels, step = (u64)gridDim.x * END_THREADS;
+        const u64 first = (u64)blockIdx.x * END_THREADS + threadIdx.x;
+        for (u64 i = first; i < n / 4; i += step) ((float4 *)p.x)[i] = ((const float4 *)p.y)[i];
+        if (first < n % 4) p.x[n - 1 - first] = p.y[n - 1 - first];
+    }
+    if (blockIdx.x == 0 && threadIdx.x == 0) {
+        DiffusionStatus r = {st->cycles, st->converged, st->update, st->ratio, st->estimate, st->residual, 0};
+        *status = r;
+    }
+}

@@ -1,0 +1,127 @@
+//go:build cuda
+
+package cuda
+
+// The benchmark table: diffusion. Each solution is compared with the exact one, by multigrid in double precision.
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"testing"
+	"unsafe"
+
+	"github.com/polyscan/polyscan/kernels/devicetest"
+	"github.com/polyscan/polyscan/kernels/driver"
+)
+
+const grayLevel = 1.0 / 255 // of an 8-bit channel
+
+// diffusionBench is a scene on the device.
+type diffusionBench struct {
+	*bench
+	scene *devicetest.Scene
+	up    driver.DiffusionSetup
+	op    driver.DiffusionSolve
+}
+
+// newDiffusionBench is for solves to half a level.
+func newDiffusionBench(t *testing.T, dev driver.Device, s *devicetest.Scene) *diffusionBench {
+	t.Helper()
+	b := &diffusionBench{bench: &bench{t: t, dev: dev.(*device), s: newStream(t, dev).(*stream)}, scene: s}
+	g := s.Grid()
+	setup, err := dev.DiffusionSetupBytes(g)
+	b.must(err)
+	state, err := dev.DiffusionStateBytes(g, s.Channels)
+	b.must(err)
+	planes := 4 * int64(len(s.Colours))
+	b.up = driver.DiffusionSetup{Grid: g, Flags: alloc(t, dev, int64(len(s.Flags))), Dst: alloc(t, dev, setup), Counts: alloc(t, dev, int64(unsafe.Sizeof(driver.DiffusionCounts{})))}
+	b.op = driver.DiffusionSolve{
+		Grid: g, Channels: s.Channels, Cycles: 8, Tolerance: grayLevel / 2, Flags: b.up.Flags, Setup: b.up.Dst,
+		Colours: alloc(t, dev, planes), X: alloc(t, dev, planes), State: alloc(t, dev, state), Status: alloc(t, dev, int64(unsafe.Sizeof(driver.DiffusionStatus{}))),
+	}
+	b.upload(s)
+	return b
+}
+
+// upload changes the scene to one of the same size.
+func (b *diffusionBench) upload(s *devicetest.Scene) {
+	b.t.Helper()
+	b.scene = s
+	b.must(b.s.Upload(b.up.Flags, [][]byte{s.Flags}), b.s.Upload(b.op.Colours, [][]byte{bytesOf(s.Colours)}), b.s.Wait(b.t.Context()))
+}
+
+func (b *diffusionBench) setUp(int) error  { return b.s.DiffusionSetup(b.up) }
+func (b *diffusionBench) solve(int) error  { return b.s.DiffusionSolve(b.op) }
+func (b *diffusionBench) both(i int) error { return errors.Join(b.setUp(i), b.solve(i)) }
+
+// check compares the solution with the exact one, and says in the name of a row how far it is off.
+func (b *diffusionBench) check(name string) string {
+	b.t.Helper()
+	x, status := make([]float32, len(b.scene.Colours)), make([]driver.DiffusionStatus, 1)
+	b.must(b.s.Download(bytesOf(x), b.op.X), b.s.Download(bytesOf(status), b.op.Status), b.s.Wait(b.t.Context()))
+	worst := 0.0
+	for i, v := range b.scene.Refine(x) {
+		if d := math.Abs(v - float64(x[i])); !(d <= worst) {
+			worst = d
+		}
+	}
+	st := status[0]
+	if !(worst <= grayLevel/2) || st.Converged != 1 || worst > 2*float64(st.Estimate)+devicetest.DiffusionRounding {
+		b.t.Errorf("%s: off by %.3f/255; the status is %+v", name, worst/grayLevel, st)
+	}
+	return fmt.Sprintf("%s (%d cycles, off by %.3f/255, estimate %.3f/255)", name, st.Cycles, worst/grayLevel, st.Estimate/grayLevel)
+}
+
+// TestDiffusionBenchmarks makes the table's part. When short it tries that all of it works, on small images.
+func TestDiffusionBenchmarks(t *testing.T) {
+	counted(t)
+	dev := open(t, Driver)
+	small := 1
+	if testing.Short() {
+		small = 16
+	}
+	for _, c := range []struct {
+		side, scene    int // of devicetest.Scenes
+		both, recolour float64
+	}{
+		{1024, 0, 500, 300}, // curves
+		{1024, 1, 0, 0},     // few curves
+		{1024, 2, 0, 0},     // points
+		{1024, 6, 0, 0},     // a frame
+		{4096, 0, 4000, 0},
+		{4096, 5, 3000, 0}, // holes
+	} {
+		s := devicetest.Scenes(1, c.side/small)[c.scene]
+		t.Run(s.Name, func(t *testing.T) {
+			counted(t)
+			b := newDiffusionBench(t, dev, s)
+			n := int64(len(s.Flags)) + 8*int64(len(s.Colours)) // flags and colours read, values written
+			b.must(b.both(0))
+			name := b.check(s.Name + ", to half a level")
+			b.timed("set-up of "+s.Name, int64(len(s.Flags)), 0, 10, b.setUp, nil)
+			b.timed("solve of "+s.Name+", set-up kept", n, c.recolour, 10, b.solve, b.solve)
+			b.timed("set-up and solve of "+name, n, c.both, 10, b.both, nil)
+			if c.side == 1024 && c.scene == 0 {
+				b.edit()
+			}
+		})
+	}
+}
+
+// edit adds rows for changes by a user: from the edit to the image on the host.
+func (b *diffusionBench) edit() {
+	more := devicetest.Scenes(1, b.scene.Width)[0]
+	for i := range b.scene.Width / 4 {
+		more.Fix(b.scene.Width/3+i, b.scene.Height/3+i/2, 1, 0.5, 0)
+	}
+	b.upload(more)
+	x, unlock := pageLocked(b.t, b.dev, 4*len(more.Colours))
+	defer func() { b.must(unlock()) }()
+	b.op.Start = driver.DiffusionFromX
+	b.must(b.both(0))
+	name := b.check("edit of " + more.Name + " to image on the host, 2000 are 500 a second")
+	b.timed(name, 4*int64(len(more.Colours)), 2000, 1, nil, func(i int) error {
+		return errors.Join(b.both(i), b.s.Download(x, b.op.X))
+	})
+}
