@@ -61,10 +61,10 @@ type conversion struct {
 
 	pixels kernels.Buffer[byte]
 	image  driver.Image                 // of them
-	room   kernels.Buffer[driver.Point] // for n points
-	points kernels.Buffer[driver.Point] // those that there are
+	points kernels.Buffer[driver.Point] // n; behind those that were chosen are copies of the first
 	edges  []uint16                     // of stages that show them
 	colors []byte                       // of triangles
+	found  struct{ points, triangles [1]uint32 }
 }
 
 // do computes out, whose memory is used where there is enough.
@@ -129,12 +129,12 @@ func (c *conversion) run(q *kernels.Queue) error {
 	if c.uploaded() > 0 {
 		c.pixels = take[byte](s, c.uploaded(), "image")
 	}
-	c.room = take[driver.Point](s, c.n, "points")
+	c.points = take[driver.Point](s, c.n, "points")
 	if s.err != nil {
 		return s.err
 	}
 	if c.uploaded() > 0 {
-		if err := kernels.UploadGather(q, c.pixels, c.Data); err != nil {
+		if err := kernels.UploadChunks(q, c.pixels, c.Data); err != nil {
 			return err
 		}
 	}
@@ -161,12 +161,61 @@ func (c *conversion) run(q *kernels.Queue) error {
 	return err
 }
 
-// triangles is the steps from the image to the picture of triangles.
+// triangles is the steps from the image to the picture of triangles, one behind the other: what one finds the next reads on the
+// device.
 func (c *conversion) triangles(q *kernels.Queue) error {
-	if err := c.choose(q); err != nil {
+	p := newPace(q, int64(c.Width)*int64(c.Height), steps)
+	if err := c.choose(p); err != nil {
 		return err
 	}
-	return c.shade(q)
+	if err := c.shade(p); err != nil {
+		return err
+	}
+	if err := q.Wait(); err != nil {
+		return err
+	}
+	m := &c.out.Mesh
+	points, triangles := int(c.found.points[0]), int(c.found.triangles[0])
+	if points > c.n || triangles > len(m.Triangles) {
+		return fmt.Errorf("lowpoly: the device chose %d vertices of %d, and returned %d triangles", points, c.n, triangles)
+	}
+	m.Width, m.Height, m.Points, m.Triangles = c.Width, c.Height, m.Points[:points], m.Triangles[:triangles]
+	m.Colors = resize(m.Colors, triangles)
+	size := c.Format.PixelBytes()
+	for i := range m.Colors {
+		m.Colors[i] = colorOf(c.colors[i*size:][:size], c.Format)
+	}
+	return nil
+}
+
+// steps is how many of triangles take time: edges, vertices, triangulation and shading.
+const steps = 4
+
+// pace cuts the steps into chunks of about a millisecond: small pictures are one, and of large ones each step is.
+type pace struct {
+	*kernels.Queue
+	step, left  int64 // units: of a step, and of those that are left
+	quota, done int64 // of the chunk
+}
+
+func newPace(q *kernels.Queue, pixels int64, steps int) *pace {
+	p := &pace{Queue: q, step: pixels, left: pixels * int64(steps)}
+	p.quota = q.Chunk("lowpoly", p.left)
+	return p
+}
+
+// next is called behind each step.
+func (p *pace) next() error {
+	p.done += p.step
+	if p.left -= p.step; p.left == 0 || p.done+p.step <= p.quota {
+		return nil
+	}
+	p.Spent(p.done)
+	if err := p.Yield(); err != nil {
+		return err
+	}
+	p.quota, p.done = p.Chunk("lowpoly", p.left), 0
+	return nil
 }
 
 // stack is the memory of a step, to be given back in the reverse order.
@@ -195,7 +244,8 @@ func (s *stack) free() error {
 }
 
 // choose is the steps from the image to the vertices.
-func (c *conversion) choose(q *kernels.Queue) error {
+func (c *conversion) choose(p *pace) error {
+	q := p.Queue
 	s := &stack{q: q}
 	edges := take[uint16](s, c.Width*c.Height, "edges")
 	previous := take[driver.Point](s, len(c.opt.Previous), "previous")
@@ -212,18 +262,22 @@ func (c *conversion) choose(q *kernels.Queue) error {
 	if err := q.Edges(driver.Edges{Src: c.image, Dst: edges.Slice()}); err != nil {
 		return err
 	}
-	if err := q.Yield(); err != nil {
+	if err := p.next(); err != nil {
 		return err
 	}
 	if err := q.SelectVertices(driver.SelectVertices{
 		Edges: edges.Slice(), Width: c.Width, Height: c.Height, VertexRule: c.rule, N: c.n,
 		Previous: previous.Slice(), NPrevious: previous.Len(),
-		Points: c.room.Slice(), Count: count.Slice(), Scratch: scratch.Slice(),
+		Points: c.points.Slice(), Count: count.Slice(), Scratch: scratch.Slice(),
 	}); err != nil {
 		return err
 	}
-	var found [1]uint32
-	if err := kernels.Download(q, found[:], count); err != nil {
+	m := &c.out.Mesh
+	m.Points = resize(m.Points, c.n)
+	if err := kernels.Download(q, m.Points, c.points); err != nil {
+		return err
+	}
+	if err := kernels.Download(q, c.found.points[:], count); err != nil {
 		return err
 	}
 	if c.opt.Stage == StageEdges || c.opt.Stage == StagePoints {
@@ -232,25 +286,17 @@ func (c *conversion) choose(q *kernels.Queue) error {
 			return err
 		}
 	}
-	if err := q.Yield(); err != nil {
-		return err
-	}
-	if int64(found[0]) > int64(c.n) {
-		return fmt.Errorf("lowpoly: the device chose %d vertices, %d were wanted", found[0], c.n)
-	}
-	c.points = c.room.Range(0, int(found[0]))
-	m := &c.out.Mesh
-	m.Width, m.Height, m.Points = c.Width, c.Height, resize(m.Points, c.points.Len())
-	if err := kernels.Download(q, m.Points, c.points); err != nil {
+	if err := p.next(); err != nil {
 		return err
 	}
 	return s.free()
 }
 
 // shade is the steps from the vertices to the picture.
-func (c *conversion) shade(q *kernels.Queue) error {
+func (c *conversion) shade(p *pace) error {
+	q := p.Queue
 	s := &stack{q: q}
-	n := c.points.Len()
+	n := c.n
 	triangles := take[driver.Triangle](s, 2*n, "triangles")
 	count := take[uint32](s, 1, "count")
 	work := &stack{q: q}
@@ -263,7 +309,7 @@ func (c *conversion) shade(q *kernels.Queue) error {
 	}); err != nil {
 		return err
 	}
-	if err := q.Yield(); err != nil {
+	if err := p.next(); err != nil {
 		return err
 	}
 	if err := work.free(); err != nil {
@@ -304,35 +350,21 @@ func (c *conversion) shade(q *kernels.Queue) error {
 			return err
 		}
 	}
-	c.out.Pixels, c.out.Format = resize(c.out.Pixels, dst.Len()), c.Format
-	if err := kernels.Download(q, c.out.Pixels, dst); err != nil {
-		return err
-	}
-	var found [1]uint32
-	if err := kernels.Download(q, found[:], count); err != nil {
-		return err
-	}
-	if err := q.Yield(); err != nil {
-		return err
-	}
-	if int64(found[0]) > int64(2*n) {
-		return fmt.Errorf("lowpoly: the device returned %d triangles of %d points", found[0], n)
-	}
 	m := &c.out.Mesh
-	m.Triangles = resize(m.Triangles, int(found[0]))
-	c.colors = resize(c.colors, len(m.Triangles)*size)
-	if err := kernels.Download(q, m.Triangles, triangles.Range(0, len(m.Triangles))); err != nil {
+	m.Triangles, c.colors = resize(m.Triangles, triangles.Len()), resize(c.colors, colors.Len())
+	if err := cmp.Or(
+		kernels.Download(q, m.Triangles, triangles),
+		kernels.Download(q, c.found.triangles[:], count),
+		kernels.Download(q, c.colors, colors),
+	); err != nil {
 		return err
 	}
-	if err := kernels.Download(q, c.colors, colors.Range(0, len(c.colors))); err != nil {
+	if err := p.next(); err != nil {
 		return err
 	}
-	if err := q.Wait(); err != nil {
+	c.out.Pixels, c.out.Format = resize(c.out.Pixels, dst.Len()), c.Format
+	if err := kernels.DownloadChunks(q, c.out.Pixels, dst); err != nil {
 		return err
-	}
-	m.Colors = resize(m.Colors, len(m.Triangles))
-	for i := range m.Colors {
-		m.Colors[i] = colorOf(c.colors[i*size:][:size], c.Format)
 	}
 	return s.free()
 }

@@ -37,7 +37,7 @@ func (c *conversion) pixelAt(p driver.Point) driver.Point {
 
 func (c *conversion) showVoronoi(q *kernels.Queue) error {
 	s := &stack{q: q}
-	sites := make([]driver.Point, c.points.Len())
+	sites := make([]driver.Point, len(c.out.Mesh.Points))
 	for i, p := range c.out.Mesh.Points {
 		sites[i] = c.pixelAt(p)
 	}

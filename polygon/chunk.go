@@ -9,50 +9,6 @@ import (
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 
-// uploadChunks copies the concatenation of pieces to dst. Its last chunk is still under way when it returns. It cuts pieces where chunks
-// end.
-func uploadChunks(q *kernels.Queue, dst kernels.Buffer[byte], pieces [][]byte) error {
-	for at := 0; at < dst.Len(); {
-		n := int(q.Chunk("upload", int64(dst.Len()-at)))
-		end, k := 0, 0 // of the pieces up to k
-		for ; end < n; k++ {
-			end += len(pieces[k])
-		}
-		last := pieces[k-1]
-		keep := len(last) - (end - n)
-		pieces[k-1] = last[:keep]
-		if err := kernels.UploadGather(q, dst.Range(at, at+n), pieces[:k]); err != nil {
-			return err
-		}
-		if at += n; at == dst.Len() {
-			break
-		}
-		if err := q.Yield(); err != nil {
-			return err
-		}
-		pieces = pieces[k-1:]
-		pieces[0] = last[keep:]
-	}
-	return nil
-}
-
-// downloadChunks copies src to dst. Its last chunk is still under way when it returns.
-func downloadChunks(q *kernels.Queue, dst []byte, src kernels.Buffer[byte]) error {
-	for at := 0; at < len(dst); {
-		n := int(q.Chunk("download", int64(len(dst)-at)))
-		if err := kernels.Download(q, dst[at:at+n], src.Range(at, at+n)); err != nil {
-			return err
-		}
-		if at += n; at == len(dst) {
-			break
-		}
-		if err := q.Yield(); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // regionCost is what a region costs beside its pixels, in bytes of those.
 const regionCost = 1024
 

@@ -97,7 +97,7 @@ func Rasterize(ctx context.Context, dev *kernels.Device, set *Set, width, height
 		if err := q.Yield(); err != nil {
 			return err
 		}
-		if err := downloadChunks(q, r.Pix, pix); err != nil {
+		if err := kernels.DownloadChunks(q, r.Pix, pix); err != nil {
 			return err
 		}
 		return kernels.Download(q, stats, sums)

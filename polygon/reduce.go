@@ -130,7 +130,7 @@ func (d *deriver) run(ctx context.Context, dev *kernels.Device, extra int64, pre
 		if err != nil {
 			return err
 		}
-		if err := uploadChunks(q, pixels, host.pieces); err != nil {
+		if err := kernels.UploadChunks(q, pixels, host.pieces); err != nil {
 			return err
 		}
 		if uploaded == 0 {
