@@ -20,7 +20,7 @@ const blurKernels = 3 + driver.BlurLevels
 var blurVariance = func() (v [blurKernels]float32) {
 	v[1], v[2] = 0.5, 1
 	for l := 1; l <= driver.BlurLevels; l++ {
-		v[2+l] = float32(float64(int(2)<<(2*l)-1) / 3)
+		v[2+l] = float32(int(2)<<(2*l)-1) / 3
 	}
 	return v
 }()

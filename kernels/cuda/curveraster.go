@@ -1,17 +1,94 @@
 //go:build cuda
 
+// CurveRaster: the curves go up, all pixels' claims are cleared, and two kernels draw and resolve.
+
 package cuda
 
 import (
+	"errors"
 	"fmt"
+	"math"
+	"slices"
 
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 
-func (s *stream) CurveRaster(driver.CurveRaster) error {
-	return fmt.Errorf("cuda: CurveRaster: %w", driver.ErrNotSupported)
+func (s *stream) CurveRaster(op driver.CurveRaster) error {
+	return s.enqueue("CurveRaster", op.ScratchBytes()-8*int64(op.Width)*int64(op.Height), func() error { return s.curveRaster(op) })
 }
 
-func (s *stream) Blur(driver.Blur) error {
-	return fmt.Errorf("cuda: Blur: %w", driver.ErrNotSupported)
+func (s *stream) curveRaster(op driver.CurveRaster) error {
+	n := int64(op.Width) * int64(op.Height)
+	flags, err := s.dev.structs(op.Flags, "Flags")
+	if err != nil {
+		return err
+	}
+	values, err := s.dev.structs(op.Values, "Values")
+	if err != nil {
+		return err
+	}
+	scratch, err := s.dev.structs(op.Scratch, "Scratch")
+	if err != nil {
+		return err
+	}
+	if flags.n != n || values.n != 4*n*int64(op.Channels) || scratch.n < op.ScratchBytes() {
+		return fmt.Errorf("Flags, Values and Scratch have %d, %d and %d bytes for %d channels of %dx%d", flags.n, values.n, scratch.n, op.Channels, op.Width, op.Height)
+	}
+	if len(op.Segments) == 0 {
+		return nil
+	}
+	if len(op.Curves) == 0 {
+		return errors.New("Curves: there are none")
+	}
+	// Where each segment's lines begin, behind one another.
+	s.head = slices.Grow(s.head[:0], 4*(len(op.Segments)+1))[:4*(len(op.Segments)+1)]
+	firsts, pieces := valuesOf[uint32](s.head), uint64(0)
+	for i, g := range op.Segments {
+		firsts[i] = uint32(pieces)
+		pieces += 1 << g.LogPieces
+	}
+	if pieces > math.MaxInt32 {
+		return fmt.Errorf("Segments: %d lines: at most %d are %w", pieces, math.MaxInt32, driver.ErrNotSupported)
+	}
+	firsts[len(op.Segments)] = uint32(pieces)
+
+	flags.overwritten()
+	values.overwritten()
+	scratch.overwritten()
+	claims := scratch.at()
+	at := claims + uint64(alignUp(8*n))
+	var g gather
+	total := int64(0)
+	put := func(b []byte) uint64 { // the address that it will have
+		to := at + uint64(total)
+		size := alignUp(int64(len(b)))
+		g.pieces = append(g.pieces, b, gap[:size-int64(len(b))])
+		total += size
+		return to
+	}
+	segments, curves := put(bytesOf(op.Segments)), put(bytesOf(op.Curves))
+	lines, stops := put(s.head), put(bytesOf(op.Stops))
+	if err := s.send(at, &g, total, s.stop.Load); err != nil {
+		return err
+	}
+	if err := s.fill(claims, 0xff, 8*n); err != nil {
+		return err
+	}
+	draw := drawParams{
+		Segments: segments, Firsts: lines, Curves: curves, Claims: claims, Flags: flags.at(), Count: uint32(len(op.Segments)),
+		Pieces: uint32(pieces), Width: int32(op.Width), Height: int32(op.Height),
+	}
+	if err := curveDraw.launch(s, blocks(int64(pieces), curveThreads), 1, curveThreads, 0, &draw); err != nil {
+		return err
+	}
+	resolve := resolveParams{
+		Segments: segments, Curves: curves, Stops: stops, Claims: claims, Flags: flags.at(), Values: values.at(), Pixels: uint64(n), Channels: uint32(op.Channels),
+	}
+	return curveResolve.launch(s, blocks(n, 2*curveThreads), 1, curveThreads, 0, &resolve)
 }
+
+// gap is what lies between what is aligned.
+var gap [driver.Align]byte
+
+// blocks is how many blocks of so many there are in n.
+func blocks(n, each int64) int { return int((n + each - 1) / each) }

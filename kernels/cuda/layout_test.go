@@ -106,6 +106,7 @@ func (p *parser) lay(decls []string) (cStruct, error) {
 		for _, v := range strings.Split(m[2], ",") {
 			v = strings.TrimSpace(v)
 			name, pointer := strings.CutPrefix(v, "*")
+			name, length, array := strings.Cut(strings.TrimSuffix(name, "]"), "[")
 			typ := m[1]
 			if pointer {
 				typ += "*"
@@ -113,6 +114,13 @@ func (p *parser) lay(decls []string) (cStruct, error) {
 			size, align, ok := p.typeSize(typ)
 			if !ok {
 				return s, fmt.Errorf("unknown type in %q", d)
+			}
+			if array {
+				n, err := strconv.Atoi(length)
+				if err != nil {
+					return s, fmt.Errorf("length of an array in %q", d)
+				}
+				size *= n
 			}
 			s.size = (s.size + align - 1) / align * align
 			s.fields = append(s.fields, cField{name, s.size, size})
@@ -187,6 +195,10 @@ func parseAll(t *testing.T, src map[string]string) *parser {
 		{"mask_reduce.cu", "ReduceArgs", reduceArgs{}},
 		{"triangulate.cu", "Delaunay", delaunayArgs{}},
 		{"pack.cu", "PackImage", packImage{}},
+		{"curveraster.cu", "CurveStops", driver.CurveStops{}},
+		{"curveraster.cu", "Curve", driver.Curve{}},
+		{"curveraster.cu", "CurveSegment", driver.CurveSegment{}},
+		{"curveraster.cu", "CurveStop", driver.CurveStop{}},
 		{"diffusion.cuh", "DiffusionHeader", diffusionHeader{}},
 		{"diffusion.cuh", "DiffusionStatus", driver.DiffusionStatus{}},
 		{"selectvertices.cu", "Selection", selection{}},
@@ -310,6 +322,10 @@ func TestConstants(t *testing.T) {
 		{"mask_reduce.cu", "WIDE_THREADS", wideThreads},
 		{"mask_reduce.cu", "SHARED_LEVELS", sharedLevels},
 		{"mask_reduce.cu", "REPLICAS", replicas},
+		{"curveraster.cu", "THREADS", curveThreads},
+		{"blur.cu", "TILE_W", blurTileW},
+		{"blur.cu", "TILE_H", blurTileH},
+		{"blur.cu", "BLUR_LEVELS", driver.BlurLevels},
 		{"mask_reduce.cu", "EACH_REPLICAS", eachReplicas},
 		{"triangulate.cu", "THREADS", triangulateThreads},
 		{"triangulate.cu", "SORT_ITEMS", sortItems},
