@@ -47,8 +47,8 @@ func (s *stream) curveRaster(op driver.CurveRaster) error {
 		firsts[i] = uint32(pieces)
 		pieces += 1 << g.LogPieces
 	}
-	if pieces > math.MaxInt32 {
-		return fmt.Errorf("Segments: %d lines: at most %d are %w", pieces, math.MaxInt32, driver.ErrNotSupported)
+	if pieces > math.MaxInt32/curveLanes {
+		return fmt.Errorf("Segments: %d lines: more than %d: %w", pieces, math.MaxInt32/curveLanes, driver.ErrNotSupported)
 	}
 	firsts[len(op.Segments)] = uint32(pieces)
 
@@ -78,7 +78,7 @@ func (s *stream) curveRaster(op driver.CurveRaster) error {
 		Segments: segments, Firsts: lines, Curves: curves, Claims: claims, Flags: flags.at(), Count: uint32(len(op.Segments)),
 		Pieces: uint32(pieces), Width: int32(op.Width), Height: int32(op.Height),
 	}
-	if err := curveDraw.launch(s, blocks(int64(pieces), curveThreads), 1, curveThreads, 0, &draw); err != nil {
+	if err := curveDraw.launch(s, blocks(int64(pieces), curveThreads/curveLanes), 1, curveThreads, 0, &draw); err != nil {
 		return err
 	}
 	resolve := resolveParams{

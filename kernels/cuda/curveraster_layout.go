@@ -5,6 +5,7 @@ package cuda
 // Constants of curveraster.cu and blur.cu.
 const (
 	curveThreads = 128 // THREADS
+	curveLanes   = 16  // LANES: threads for each line
 	blurTileW    = 32  // TILE_W
 	blurTileH    = 8   // TILE_H
 )

@@ -323,6 +323,7 @@ func TestConstants(t *testing.T) {
 		{"mask_reduce.cu", "SHARED_LEVELS", sharedLevels},
 		{"mask_reduce.cu", "REPLICAS", replicas},
 		{"curveraster.cu", "THREADS", curveThreads},
+		{"curveraster.cu", "LANES", curveLanes},
 		{"blur.cu", "TILE_W", blurTileW},
 		{"blur.cu", "TILE_H", blurTileH},
 		{"blur.cu", "BLUR_LEVELS", driver.BlurLevels},
