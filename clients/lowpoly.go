@@ -29,6 +29,14 @@ type Triangulation struct {
 	Backend string
 	// Queue is how long the server waited for memory and its device, Compute how long it worked.
 	Queue, Compute time.Duration
+	// Steps is what the steps of TRIANGULATE_ROUTE_VORONOI found; nil with others.
+	Steps *polyscanv1.VoronoiSteps
+}
+
+// TriangulateOptions say how to triangulate. The zero value is fine.
+type TriangulateOptions struct {
+	Class polyscanv1.WorkClass
+	Route polyscanv1.TriangulateRoute
 }
 
 // pointsInPiece is how many points a message carries: half a megabyte.
@@ -37,14 +45,14 @@ const pointsInPiece = 1 << 16
 // Triangulate computes the exact Delaunay triangulation of points. They travel in pieces, so there may be more than fit in a
 // message. Of equal points the first is used; points that are all on one line have no triangles. points are only read,
 // and only during the call.
-func (c *Client) Triangulate(ctx context.Context, points []Point, class polyscanv1.WorkClass) (*Triangulation, error) {
+func (c *Client) Triangulate(ctx context.Context, points []Point, opt TriangulateOptions) (*Triangulation, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	rpc, err := c.LowPoly.Triangulate(ctx)
 	if err != nil {
 		return nil, wrap(err)
 	}
-	req := &polyscanv1.TriangulateRequest{WorkClass: class}
+	req := &polyscanv1.TriangulateRequest{WorkClass: opt.Class, Route: opt.Route}
 	for piece := range slices.Chunk(points, pointsInPiece) {
 		req.Points = appendPoints(nil, piece)
 		if err := rpc.Send(req); err != nil {
@@ -69,6 +77,7 @@ func (c *Client) Triangulate(ctx context.Context, points []Point, class polyscan
 		Backend:   s.GetBackend(),
 		Queue:     s.GetQueue().AsDuration(),
 		Compute:   s.GetCompute().AsDuration(),
+		Steps:     s.GetSteps(),
 	}
 	for {
 		res, err := rpc.Recv()

@@ -56,15 +56,20 @@ type conversion struct {
 	video *film // nil for an image
 	alone bool  // it doesn't follow the frame before
 
-	// Scratch bytes of the ops, and of the Voronoi stage.
-	choosing, triangulating, shading, labelling int64
+	mesher mesher
+
+	// Scratch bytes of the other ops, and of the Voronoi stage.
+	choosing, shading, labelling int64
 
 	pixels kernels.Buffer[byte]
 	image  driver.Image                 // of them
 	points kernels.Buffer[driver.Point] // n; behind those that were chosen are copies of the first
 	edges  []uint16                     // of stages that show them
 	colors []byte                       // of triangles
-	found  struct{ points, triangles [1]uint32 }
+	found  struct {
+		points    [1]uint32
+		triangles [1]driver.MeshCounts
+	}
 }
 
 // do computes out, whose memory is used where there is enough.
@@ -83,7 +88,7 @@ func (c *conversion) plan(dev *kernels.Device) (err error) {
 	if c.choosing, err = dev.SelectVerticesScratch(c.n, c.Width, c.Height, c.rule); err != nil {
 		return err
 	}
-	if c.triangulating, err = dev.TriangulateScratch(c.n); err != nil {
+	if c.mesher, err = newMesher(dev, c.opt.Route, c.n, c.Width+1, c.Height+1); err != nil {
 		return err
 	}
 	if c.shading, err = dev.ShadeScratch(2*c.n, c.Width, c.Height, c.opt.Method); err != nil {
@@ -99,14 +104,14 @@ func (c *conversion) plan(dev *kernels.Device) (err error) {
 func (c *conversion) footprint() int64 {
 	pixels, scratch := c.Width*c.Height, func(n int64) int64 { return kernels.Bytes[byte](int(n)) }
 	choose := kernels.Bytes[uint16](pixels) + kernels.Bytes[driver.Point](len(c.opt.Previous)) + kernels.Bytes[uint32](1) + scratch(c.choosing)
-	mesh := kernels.Bytes[driver.Triangle](2*c.n) + kernels.Bytes[uint32](1)
+	mesh := kernels.Bytes[driver.Triangle](2*c.n) + kernels.Bytes[driver.MeshCounts](1)
 	shade := scratch(2*int64(c.n)*int64(c.Format.PixelBytes())) + scratch(c.shading)
 	if c.video == nil {
 		shade += scratch(int64(pixels) * int64(c.Format.PixelBytes()))
 	} else {
 		shade += kernels.Bytes[uint32](1)
 	}
-	steps := max(choose, mesh+max(scratch(c.triangulating), shade))
+	steps := max(choose, mesh+max(c.mesher.footprint(), shade))
 	if c.opt.Stage == StageVoronoi {
 		steps = max(steps, kernels.Bytes[driver.Point](c.n)+kernels.Bytes[uint32](pixels)+scratch(c.labelling))
 	}
@@ -175,7 +180,7 @@ func (c *conversion) triangles(q *kernels.Queue) error {
 		return err
 	}
 	m := &c.out.Mesh
-	points, triangles := int(c.found.points[0]), int(c.found.triangles[0])
+	points, triangles := int(c.found.points[0]), int(c.found.triangles[0].Triangles)
 	if points > c.n || triangles > len(m.Triangles) {
 		return fmt.Errorf("lowpoly: the device chose %d vertices of %d, and returned %d triangles", points, c.n, triangles)
 	}
@@ -298,21 +303,14 @@ func (c *conversion) shade(p *pace) error {
 	s := &stack{q: q}
 	n := c.n
 	triangles := take[driver.Triangle](s, 2*n, "triangles")
-	count := take[uint32](s, 1, "count")
-	work := &stack{q: q}
-	scratch := take[byte](work, int(c.triangulating), "scratch")
-	if err := cmp.Or(s.err, work.err); err != nil {
-		return err
+	counts := take[driver.MeshCounts](s, 1, "count")
+	if s.err != nil {
+		return s.err
 	}
-	if err := q.Triangulate(driver.Triangulate{
-		Points: c.points.Slice(), N: n, Triangles: triangles.Slice(), Count: count.Slice(), Scratch: scratch.Slice(),
-	}); err != nil {
+	if err := c.mesher.run(q, c.points, triangles, counts); err != nil {
 		return err
 	}
 	if err := p.next(); err != nil {
-		return err
-	}
-	if err := work.free(); err != nil {
 		return err
 	}
 	size := c.Format.PixelBytes()
@@ -321,7 +319,7 @@ func (c *conversion) shade(p *pace) error {
 		dst = take[byte](s, c.Width*c.Height*size, "picture")
 	}
 	colors := take[byte](s, 2*n*size, "colours")
-	scratch = take[byte](s, int(c.shading), "scratch")
+	scratch := take[byte](s, int(c.shading), "scratch")
 	if s.err != nil {
 		return s.err
 	}
@@ -329,7 +327,7 @@ func (c *conversion) shade(p *pace) error {
 		return driver.Image{Data: b.Slice(), Width: c.Width, Height: c.Height, Stride: c.Width * size, Format: c.Format}
 	}
 	if err := q.Shade(driver.Shade{
-		Src: c.image, Points: c.points.Slice(), N: n, Triangles: triangles.Slice(), Count: count.Slice(), Max: 2 * n,
+		Src: c.image, Points: c.points.Slice(), N: n, Triangles: triangles.Slice(), Count: countOf(counts), Max: 2 * n,
 		Color: c.opt.Color, Method: c.opt.Method, Dst: picture(dst), Colors: colors.Slice(), Scratch: scratch.Slice(),
 	}); err != nil {
 		return err
@@ -342,7 +340,7 @@ func (c *conversion) shade(p *pace) error {
 		limit, jump := c.limits()
 		if err := q.Hold(driver.Hold{
 			Before: picture(before), Limit: limit, Jump: jump, Points: c.points.Slice(), N: n,
-			Triangles: triangles.Slice(), Count: count.Slice(), Max: 2 * n, Dst: picture(dst), Colors: colors.Slice(), Changed: changed.Slice(),
+			Triangles: triangles.Slice(), Count: countOf(counts), Max: 2 * n, Dst: picture(dst), Colors: colors.Slice(), Changed: changed.Slice(),
 		}); err != nil {
 			return err
 		}
@@ -354,7 +352,7 @@ func (c *conversion) shade(p *pace) error {
 	m.Triangles, c.colors = resize(m.Triangles, triangles.Len()), resize(c.colors, colors.Len())
 	if err := cmp.Or(
 		kernels.Download(q, m.Triangles, triangles),
-		kernels.Download(q, c.found.triangles[:], count),
+		kernels.Download(q, c.found.triangles[:], counts),
 		kernels.Download(q, c.colors, colors),
 	); err != nil {
 		return err

@@ -74,6 +74,8 @@ type Options struct {
 	// Color is what colours triangles have, Method how they are painted.
 	Color  driver.ShadeColor
 	Method driver.ShadeMethod
+	// Route is how the vertices are triangulated.
+	Route Route
 	// Stage is what the picture shows.
 	Stage Stage
 	// Previous is the vertices of the frame before, in a video: places among them have 1 + Strength times the weight, so that
@@ -105,6 +107,7 @@ func (o *Options) rule(width, height int) (rule driver.VertexRule, n int, err er
 		{"cell", o.Cell, Off, driver.MaxSide},
 		{"color", int(o.Color), 0, int(driver.CentroidColor)},
 		{"method", int(o.Method), 0, int(driver.PerTile)},
+		{"route", int(o.Route), 0, int(RouteVoronoi)},
 		{"stage", int(o.Stage), 0, int(StageWireframe)},
 		{"strength", o.Strength, 0, driver.MaxVertexStrength},
 		{"hold", o.Hold, 0, 255},

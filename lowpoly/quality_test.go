@@ -167,7 +167,7 @@ func TestColorError(t *testing.T) {
 // shadeMesh shades any points.
 func shadeMesh(t *testing.T, dev *kernels.Device, p *devicetest.Picture, points []driver.Point, color driver.ShadeColor) []byte {
 	t.Helper()
-	mesh, err := lowpoly.Triangulate(context.Background(), dev, points)
+	mesh, err := lowpoly.Triangulate(context.Background(), dev, points, lowpoly.RouteDirect)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,6 +3,7 @@ package lowpoly
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/polyscan/polyscan/kernels"
@@ -24,6 +25,8 @@ func (e *InvalidError) Error() string {
 type Triangulation struct {
 	// Triangles as [driver.Triangulate] describes them: a unique set, in an order that the backend chooses, always the same.
 	Triangles []driver.Triangle
+	// Detour is what the steps of RouteVoronoi found; nil with RouteDirect.
+	Detour *Detour
 	// Backend that computed it, such as "cpu" or "cuda".
 	Backend string
 	// Queue is how long the call waited for memory and a stream of the device, and Compute how long the work took from there.
@@ -51,72 +54,95 @@ func CheckPoints(points []driver.Point) error {
 }
 
 // Triangulate computes the Delaunay triangulation of points, in one job on dev. points are only read, and only during the
-// call. It takes about 150 bytes of device memory a point, and time that grows a little faster than their number. What is
-// special about a set (none, equal points, all on a line, a lattice) is no error; see [driver.Triangulate] for what comes
-// of it. Points out of range are an [*InvalidError]; where the device has no room the error is a [*kernels.CapacityError].
-func Triangulate(ctx context.Context, dev *kernels.Device, points []driver.Point) (*Triangulation, error) {
+// call. RouteDirect takes about 150 bytes of device memory a point, and time that grows a little faster than their number;
+// RouteVoronoi about 170, and 8 bytes for each pixel of the rectangle that the points span, which has limits, see [driver.MaxSide] and
+// [driver.MaxPixels]. What is special about a set (none, equal points, all on a line, a lattice) is no error; see
+// [driver.Triangulate] for what comes of it. What it doesn't take is an [*InvalidError]; where the device has no room the error is
+// a [*kernels.CapacityError].
+func Triangulate(ctx context.Context, dev *kernels.Device, points []driver.Point, route Route) (*Triangulation, error) {
 	if err := CheckPoints(points); err != nil {
 		return nil, err
 	}
+	if route > RouteVoronoi {
+		return nil, invalid("route", uint8(route), "is no route")
+	}
 	n := len(points)
-	size, err := dev.TriangulateScratch(n)
+	low, width, height := span(points)
+	mesh, err := newMesher(dev, route, n, width, height)
 	if err != nil {
 		return nil, err
 	}
+	if route == RouteVoronoi && low != (driver.Point{}) {
+		points = slices.Clone(points)
+		for i, p := range points {
+			points[i] = driver.Point{X: p.X - low.X, Y: p.Y - low.Y}
+		}
+	}
 	job := kernels.Job{
 		Label: "triangulate",
-		Footprint: kernels.Bytes[driver.Point](n) + kernels.Bytes[driver.Triangle](2*n) + kernels.Bytes[uint32](1) +
-			kernels.Bytes[byte](int(size)),
+		Footprint: kernels.Bytes[driver.Point](n) + kernels.Bytes[driver.Triangle](2*n) + kernels.Bytes[driver.MeshCounts](1) +
+			mesh.footprint(),
 		Units: int64(n),
 	}
 	res := &Triangulation{Backend: dev.Info().Backend}
 	err = dev.Do(ctx, job, func(q *kernels.Queue) error {
 		res.Queue = q.Waited()
 		start := time.Now()
-		in, err := kernels.Alloc[driver.Point](q, n, "points")
-		if err != nil {
+		s := &stack{q: q}
+		in := take[driver.Point](s, n, "points")
+		out := take[driver.Triangle](s, 2*n, "triangles")
+		counts := take[driver.MeshCounts](s, 1, "count")
+		if s.err != nil {
+			return s.err
+		}
+		if n > 0 {
+			if err := kernels.Upload(q, in, points); err != nil {
+				return err
+			}
+		}
+		if err := mesh.run(q, in, out, counts); err != nil {
 			return err
 		}
-		out, err := kernels.Alloc[driver.Triangle](q, 2*n, "triangles")
-		if err != nil {
-			return err
-		}
-		count, err := kernels.Alloc[uint32](q, 1, "count")
-		if err != nil {
-			return err
-		}
-		scratch, err := kernels.Alloc[byte](q, int(size), "scratch")
-		if err != nil {
-			return err
-		}
-		if err := kernels.Upload(q, in, points); err != nil {
-			return err
-		}
-		if err := q.Triangulate(driver.Triangulate{
-			Points: in.Slice(), N: n, Triangles: out.Slice(), Count: count.Slice(), Scratch: scratch.Slice(),
-		}); err != nil {
-			return err
-		}
-		var found [1]uint32
-		if err := kernels.Download(q, found[:], count); err != nil {
+		var count [1]driver.MeshCounts
+		if err := kernels.Download(q, count[:], counts); err != nil {
 			return err
 		}
 		if err := q.Wait(); err != nil {
 			return err
 		}
-		if int64(found[0]) > 2*int64(n) {
-			return fmt.Errorf("lowpoly: the device returned %d triangles of %d points", found[0], n)
+		points = nil // a copy of them may go where the triangles come
+		found := int(count[0].Triangles)
+		if found > 2*n {
+			return fmt.Errorf("lowpoly: the device returned %d triangles of %d points", found, n)
 		}
-		res.Triangles = make([]driver.Triangle, found[0])
-		if err := kernels.Download(q, res.Triangles, out.Range(0, len(res.Triangles))); err != nil {
-			return err
+		res.Triangles = make([]driver.Triangle, found)
+		if found > 0 {
+			if err := kernels.Download(q, res.Triangles, out.Range(0, found)); err != nil {
+				return err
+			}
 		}
-		err = q.Wait()
+		err := q.Wait()
 		res.Compute = time.Since(start)
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
+	if route == RouteVoronoi {
+		res.Detour = &mesh.detour
+	}
 	return res, nil
+}
+
+// span is the least coordinates of points, and the size of the image of which they are pixels: at least one.
+func span(points []driver.Point) (low driver.Point, width, height int) {
+	if len(points) == 0 {
+		return low, 1, 1
+	}
+	low, high := points[0], points[0]
+	for _, p := range points {
+		low.X, low.Y = min(low.X, p.X), min(low.Y, p.Y)
+		high.X, high.Y = max(high.X, p.X), max(high.Y, p.Y)
+	}
+	return low, int(high.X) - int(low.X) + 1, int(high.Y) - int(low.Y) + 1
 }

@@ -34,7 +34,7 @@ func openCPU(t testing.TB, bytes int64) *kernels.Device {
 func TestTriangulateSets(t *testing.T) {
 	d := openCPU(t, 64<<20)
 	for _, set := range devicetest.PointSets(2, 50, 5000) {
-		got, err := lowpoly.Triangulate(context.Background(), d, set.Points)
+		got, err := lowpoly.Triangulate(context.Background(), d, set.Points, lowpoly.RouteDirect)
 		if err != nil {
 			t.Errorf("%s: %v", set.Name, err)
 			continue
@@ -53,7 +53,7 @@ func TestTriangulateSymmetries(t *testing.T) {
 	d := openCPU(t, 16<<20)
 	// corners is the set of triangles as coordinates, in an order of its own.
 	corners := func(t *rapid.T, points []driver.Point, back func(driver.Point) driver.Point) map[string]bool {
-		r, err := lowpoly.Triangulate(context.Background(), d, points)
+		r, err := lowpoly.Triangulate(context.Background(), d, points, lowpoly.RouteDirect)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -105,19 +105,19 @@ func TestTriangulateRefuses(t *testing.T) {
 	for field, p := range map[string]driver.Point{
 		"points[2].x": {X: driver.MaxPoint + 1}, "points[2].y": {Y: -driver.MaxPoint - 1},
 	} {
-		_, err := lowpoly.Triangulate(context.Background(), d, []driver.Point{{}, {X: 1}, p})
+		_, err := lowpoly.Triangulate(context.Background(), d, []driver.Point{{}, {X: 1}, p}, lowpoly.RouteDirect)
 		var invalid *lowpoly.InvalidError
 		if !errors.As(err, &invalid) || invalid.Field != field || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%v: %v, want an error about %s", p, err, field)
 		}
 	}
 	var capacity *kernels.CapacityError
-	if _, err := lowpoly.Triangulate(context.Background(), d, make([]driver.Point, 100_000)); !errors.As(err, &capacity) {
+	if _, err := lowpoly.Triangulate(context.Background(), d, make([]driver.Point, 100_000), lowpoly.RouteDirect); !errors.As(err, &capacity) {
 		t.Errorf("100,000 points in a device of 1 MiB: %v", err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if _, err := lowpoly.Triangulate(ctx, d, make([]driver.Point, 10)); !errors.Is(err, context.Canceled) {
+	if _, err := lowpoly.Triangulate(ctx, d, make([]driver.Point, 10), lowpoly.RouteDirect); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
 	if m := d.Memory(); m.Used != 0 {
@@ -127,6 +127,12 @@ func TestTriangulateRefuses(t *testing.T) {
 
 // Each op in turn fails; the next call works.
 func TestTriangulateFaults(t *testing.T) {
+	for _, route := range []lowpoly.Route{lowpoly.RouteDirect, lowpoly.RouteVoronoi} {
+		t.Run(route.String(), func(t *testing.T) { triangulateFaults(t, route) })
+	}
+}
+
+func triangulateFaults(t *testing.T, route lowpoly.Route) {
 	points := []driver.Point{{X: 0, Y: 0}, {X: 9, Y: 0}, {X: 4, Y: 7}, {X: 4, Y: 3}}
 	tried := 0
 	for f := range devicetest.Faults(cpu.New(cpu.Options{}), driver.ErrOutOfMemory, driver.ErrDeviceLost) {
@@ -138,7 +144,7 @@ func TestTriangulateFaults(t *testing.T) {
 			}
 			continue
 		}
-		res, err := lowpoly.Triangulate(context.Background(), d, points)
+		res, err := lowpoly.Triangulate(context.Background(), d, points, route)
 		if err != nil && !errors.Is(err, f.Failure().Err) {
 			t.Errorf("%+v: %v", f.Failure(), err)
 		}
@@ -149,7 +155,7 @@ func TestTriangulateFaults(t *testing.T) {
 			t.Errorf("%+v: %d bytes are in use after it", f.Failure(), m.Used)
 		}
 		if err != nil && !errors.Is(err, driver.ErrDeviceLost) {
-			if res, err := lowpoly.Triangulate(context.Background(), d, points); err != nil || len(res.Triangles) != 3 {
+			if res, err := lowpoly.Triangulate(context.Background(), d, points, route); err != nil || len(res.Triangles) != 3 {
 				t.Errorf("%+v: the next call: %v", f.Failure(), err)
 			}
 		}
@@ -175,7 +181,7 @@ func ExampleTriangulate() {
 	}
 	defer dev.Close()
 	square := []driver.Point{{X: 0, Y: 0}, {X: 10, Y: 0}, {X: 10, Y: 10}, {X: 0, Y: 10}}
-	r, err := lowpoly.Triangulate(context.Background(), dev, square)
+	r, err := lowpoly.Triangulate(context.Background(), dev, square, lowpoly.RouteDirect)
 	if err != nil {
 		panic(err)
 	}
@@ -199,7 +205,7 @@ func BenchmarkTriangulate(b *testing.B) {
 		points[i] = driver.Point{X: r.Int32N(1 << 14), Y: r.Int32N(1 << 14)}
 	}
 	for b.Loop() {
-		if _, err := lowpoly.Triangulate(context.Background(), d, points); err != nil {
+		if _, err := lowpoly.Triangulate(context.Background(), d, points, lowpoly.RouteDirect); err != nil {
 			b.Fatal(err)
 		}
 	}

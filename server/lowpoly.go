@@ -40,6 +40,13 @@ func classOf(c pb.WorkClass) kernels.Class {
 	return kernels.Interactive
 }
 
+func routeOf(r pb.TriangulateRoute) lowpoly.Route {
+	if r == pb.TriangulateRoute_TRIANGULATE_ROUTE_VORONOI {
+		return lowpoly.RouteVoronoi
+	}
+	return lowpoly.RouteDirect
+}
+
 // Triangulate implements pb.LowPolyServiceServer.
 func (s *lowPolyServer) Triangulate(stream grpc.BidiStreamingServer[pb.TriangulateRequest, pb.TriangulateResponse]) error {
 	ctx := stream.Context()
@@ -73,6 +80,7 @@ func (s *lowPolyServer) Triangulate(stream grpc.BidiStreamingServer[pb.Triangula
 type points struct {
 	list     []driver.Point
 	class    kernels.Class
+	route    lowpoly.Route
 	share    int // points that memory was taken for
 	releases []func()
 	err      error
@@ -117,8 +125,11 @@ func (s *lowPolyServer) addPoints(p *points, req *pb.TriangulateRequest, first b
 	switch {
 	case first:
 		p.class = classOf(req.GetWorkClass())
+		p.route = routeOf(req.GetRoute())
 	case req.GetWorkClass() != pb.WorkClass_WORK_CLASS_UNSPECIFIED:
 		return refuse("work_class", req.GetWorkClass(), "belongs in the first message")
+	case req.GetRoute() != pb.TriangulateRoute_TRIANGULATE_ROUTE_UNSPECIFIED:
+		return refuse("route", req.GetRoute(), "belongs in the first message")
 	}
 	b := req.GetPoints()
 	if len(b)%pointBytes != 0 {
@@ -149,7 +160,7 @@ func (s *lowPolyServer) triangulate(ctx context.Context, stream grpc.BidiStreami
 	if err != nil {
 		return err
 	}
-	res, err := lowpoly.Triangulate(kernels.WithClass(ctx, p.class), dev.Device, p.list)
+	res, err := lowpoly.Triangulate(kernels.WithClass(ctx, p.class), dev.Device, p.list, p.route)
 	dev.end()
 	var invalid *lowpoly.InvalidError
 	if errors.As(err, &invalid) {
@@ -158,10 +169,17 @@ func (s *lowPolyServer) triangulate(ctx context.Context, stream grpc.BidiStreami
 	if err != nil {
 		return err
 	}
-	err = stream.Send(&pb.TriangulateResponse{Message: &pb.TriangulateResponse_Summary{Summary: &pb.TriangulateSummary{
+	summary := &pb.TriangulateSummary{
 		Points: uint64(len(p.list)), Triangles: uint64(len(res.Triangles)), Backend: res.Backend,
 		Queue: durationpb.New(res.Queue), Compute: durationpb.New(res.Compute),
-	}}})
+	}
+	if d := res.Detour; d != nil {
+		summary.Steps = &pb.VoronoiSteps{
+			Islands: uint64(d.Islands), BorderEdges: uint64(d.Border), HullEdges: uint64(d.Hull),
+			Flips: uint64(d.Flips), Rounds: uint64(d.Rounds), Direct: d.Direct,
+		}
+	}
+	err = stream.Send(&pb.TriangulateResponse{Message: &pb.TriangulateResponse_Summary{Summary: summary}})
 	for piece := range slices.Chunk(res.Triangles, trianglesInPiece) {
 		if err != nil {
 			break

@@ -30,7 +30,7 @@ func TestTriangulate(t *testing.T) {
 		for i, p := range set.Points {
 			points[i] = clients.Point(p)
 		}
-		got, err := c.Triangulate(context.Background(), points, pb.WorkClass_WORK_CLASS_BATCH)
+		got, err := c.Triangulate(context.Background(), points, clients.TriangulateOptions{Class: pb.WorkClass_WORK_CLASS_BATCH})
 		if err != nil {
 			t.Errorf("%s: %v", set.Name, err)
 			continue
@@ -42,9 +42,36 @@ func TestTriangulate(t *testing.T) {
 		if err := devicetest.CheckTriangles(set.Points, triangles); err != nil {
 			t.Errorf("%s: %v", set.Name, err)
 		}
-		if got.Backend != "cpu" {
-			t.Errorf("%s: backend %q", set.Name, got.Backend)
+		if got.Backend != "cpu" || got.Steps != nil {
+			t.Errorf("%s: backend %q, steps %v", set.Name, got.Backend, got.Steps)
 		}
+	}
+}
+
+// By way of a Voronoi diagram the triangles are the same, and the steps are told of.
+func TestTriangulateByVoronoi(t *testing.T) {
+	ts := start(t, Config{})
+	c := clients.New(ts.conn)
+	r := rand.New(rand.NewPCG(8, 1))
+	var points []clients.Point
+	var plain []driver.Point
+	for range 3000 {
+		p := driver.Point{X: 1_000_000 + r.Int32N(400), Y: r.Int32N(300) - 150}
+		points, plain = append(points, clients.Point(p)), append(plain, p)
+	}
+	got, err := c.Triangulate(context.Background(), points, clients.TriangulateOptions{Route: pb.TriangulateRoute_TRIANGULATE_ROUTE_VORONOI})
+	if err != nil {
+		t.Fatal(err)
+	}
+	triangles := make([]driver.Triangle, len(got.Triangles))
+	for i, v := range got.Triangles {
+		triangles[i] = driver.Triangle{A: v[0], B: v[1], C: v[2]}
+	}
+	if err := devicetest.CheckTriangles(plain, triangles); err != nil {
+		t.Error(err)
+	}
+	if s := got.Steps; s.GetDirect() || s.GetFlips() == 0 || s.GetRounds() == 0 || s.GetHullEdges() == 0 || s.GetBorderEdges() < s.GetHullEdges() {
+		t.Errorf("steps %v", s)
 	}
 }
 
@@ -54,6 +81,8 @@ func TestTriangulateRefuses(t *testing.T) {
 	points := func(n int) []byte { return make([]byte, 8*n) }
 	far := points(3)
 	binary.LittleEndian.PutUint32(far[20:], driver.MaxPoint+1)
+	wide := points(3)
+	binary.LittleEndian.PutUint32(wide[8:], driver.MaxSide)
 	for _, x := range []struct {
 		name string
 		sent []*pb.TriangulateRequest
@@ -62,6 +91,9 @@ func TestTriangulateRefuses(t *testing.T) {
 	}{
 		{"half a point", []*pb.TriangulateRequest{{Points: points(2)}, {Points: make([]byte, 12)}}, codes.InvalidArgument, "points = 12: must be a multiple of 8"},
 		{"a class in the middle", []*pb.TriangulateRequest{{}, {WorkClass: pb.WorkClass_WORK_CLASS_BATCH}}, codes.InvalidArgument, "work_class"},
+		{"a route in the middle", []*pb.TriangulateRequest{{}, {Route: pb.TriangulateRoute_TRIANGULATE_ROUTE_VORONOI}}, codes.InvalidArgument, "route"},
+		{"no route", []*pb.TriangulateRequest{{Route: 77}}, codes.InvalidArgument, "route"},
+		{"too far apart for a diagram", []*pb.TriangulateRequest{{Points: wide, Route: pb.TriangulateRoute_TRIANGULATE_ROUTE_VORONOI}}, codes.InvalidArgument, "route = VORONOI: is for sides up to"},
 		{"no class", []*pb.TriangulateRequest{{WorkClass: 77}}, codes.InvalidArgument, "work_class"},
 		{"too many points", []*pb.TriangulateRequest{{Points: points(60_000)}, {Points: points(40_001)}}, codes.InvalidArgument, "points = 100001: are more than the server's limit of 100000"},
 		{"out of range", []*pb.TriangulateRequest{{Points: far}}, codes.InvalidArgument, "points[2].y = 268435457: must be"},
@@ -82,7 +114,7 @@ func TestTriangulateRefuses(t *testing.T) {
 			t.Errorf("%s: %v, want %v with %q", x.name, err, x.code, x.says)
 		}
 	}
-	if got, err := clients.New(ts.conn).Triangulate(context.Background(), []clients.Point{{X: 0}, {X: 5}, {Y: 5}}, 0); err != nil || len(got.Triangles) != 1 {
+	if got, err := clients.New(ts.conn).Triangulate(context.Background(), []clients.Point{{X: 0}, {X: 5}, {Y: 5}}, clients.TriangulateOptions{}); err != nil || len(got.Triangles) != 1 {
 		t.Errorf("after all that: %+v, %v", got, err)
 	}
 }

@@ -98,7 +98,7 @@ func (s *lowPolyServer) convert(ctx context.Context, req *pb.ConvertRequest, in 
 func (s *Server) convertOptions(o *pb.ConvertOptions) (lowpoly.Options, error) {
 	opt := lowpoly.Options{
 		Seed: o.GetSeed(), Floor: int(o.GetFloor()), Spacing: int(o.GetSpacing()), Border: int(o.GetBorder()), Cell: int(o.GetCell()),
-		Method: driver.ShadeMethod(o.GetMethod()), Strength: int(o.GetStrength()),
+		Method: driver.ShadeMethod(o.GetMethod()), Route: routeOf(o.GetRoute()), Strength: int(o.GetStrength()),
 	}
 	opt.Vertices = lowpoly.DefaultVertices
 	if v := o.GetVertices(); v != 0 {

@@ -20,6 +20,7 @@ type triangulateCmd struct {
 	Points string `arg:"" help:"NumPy file of points: int32, N rows of x and y." predictor:"file"`
 
 	Output string `help:"NumPy file to write: uint32, M rows of three indices of points. - is standard output." short:"o" required:"" placeholder:"FILE" predictor:"file" group:"output"`
+	Route  string `help:"Way to the triangles, which are the same: direct, or voronoi (by way of a discrete Voronoi diagram, and flips)." enum:"direct,voronoi" default:"direct"`
 	Batch  bool   `help:"Let everything more urgent on the server go first." group:"server"`
 	deviceFlags
 	serverFlags
@@ -54,7 +55,11 @@ func (c *triangulateCmd) Run(e *env) (err error) {
 		}
 	}
 	// A million points and more don't fit in what a server inside the process reserves unless it is told.
-	if need := int64(len(points)) * pointMemory; need > 1<<30 {
+	need := int64(len(points)) * pointMemory
+	if c.route() == polyscanv1.TriangulateRoute_TRIANGULATE_ROUTE_VORONOI {
+		need += 9 * pixelsAround(points)
+	}
+	if need > 1<<30 {
 		c.memory = need
 	}
 	c.points = len(points)
@@ -63,11 +68,11 @@ func (c *triangulateCmd) Run(e *env) (err error) {
 		return err
 	}
 	defer conn.end(&err)
-	class := polyscanv1.WorkClass_WORK_CLASS_INTERACTIVE
+	opt := clients.TriangulateOptions{Class: polyscanv1.WorkClass_WORK_CLASS_INTERACTIVE, Route: c.route()}
 	if c.Batch {
-		class = polyscanv1.WorkClass_WORK_CLASS_BATCH
+		opt.Class = polyscanv1.WorkClass_WORK_CLASS_BATCH
 	}
-	res, err := conn.Triangulate(conn.ctx, points, class)
+	res, err := conn.Triangulate(conn.ctx, points, opt)
 	if err != nil {
 		return conn.fail(err, c.Points, nil)
 	}
@@ -81,7 +86,32 @@ func (c *triangulateCmd) Run(e *env) (err error) {
 	_, err = fmt.Fprintf(e.stdout, "%s: %s of %s, in %s by %s\n", c.Output,
 		plural(len(res.Triangles), "triangle", "triangles"), plural(len(points), "point", "points"),
 		pretty(res.Compute), res.Backend)
+	if s := res.Steps; s != nil && err == nil {
+		_, err = fmt.Fprintf(e.stdout, "By way of a Voronoi diagram: %s in islands, %d edges around the triangles between cells and %d around all, %s in %s\n",
+			plural(int(s.GetIslands()), "pixel", "pixels"), s.GetBorderEdges(), s.GetHullEdges(), plural(int(s.GetFlips()), "flip", "flips"),
+			plural(int(s.GetRounds()), "round", "rounds"))
+	}
 	return err
+}
+
+func (c *triangulateCmd) route() polyscanv1.TriangulateRoute {
+	if c.Route == "voronoi" {
+		return polyscanv1.TriangulateRoute_TRIANGULATE_ROUTE_VORONOI
+	}
+	return polyscanv1.TriangulateRoute_TRIANGULATE_ROUTE_DIRECT
+}
+
+// pixelsAround is how many pixels the rectangle around points has; no more than a server takes.
+func pixelsAround(points []clients.Point) int64 {
+	if len(points) == 0 {
+		return 0
+	}
+	low, high := points[0], points[0]
+	for _, p := range points {
+		low.X, low.Y = min(low.X, p.X), min(low.Y, p.Y)
+		high.X, high.Y = max(high.X, p.X), max(high.Y, p.Y)
+	}
+	return min((int64(high.X)-int64(low.X)+1)*(int64(high.Y)-int64(low.Y)+1), 1<<29)
 }
 
 // readPoints reads a NumPy file of int32 pairs. What the header promises is held against the size of the file before it

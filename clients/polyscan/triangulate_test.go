@@ -91,6 +91,13 @@ func TestTriangulate(t *testing.T) {
 		}
 	}
 	points := write(t, "points.npy", npyFile("<i4", false, "(3, 2)", int32s(binary.LittleEndian, 0, 0, 9, 0, 0, 9)))
+	byVoronoi := readTriangles(t, []byte(succeed(t, "triangulate", points, "-o", "-", "--route", "voronoi")))
+	if direct := readTriangles(t, []byte(succeed(t, "triangulate", points, "-o", "-"))); devicetest.CompareTriangles(byVoronoi, direct) != nil {
+		t.Errorf("by way of a Voronoi diagram: %v, directly: %v", byVoronoi, direct)
+	}
+	if out := succeed(t, "triangulate", points, "-o", filepath.Join(t.TempDir(), "t.npy"), "--route", "voronoi"); !strings.Contains(out, "By way of a Voronoi diagram: ") {
+		t.Errorf("output %q", out)
+	}
 	got := readTriangles(t, []byte(succeed(t, "triangulate", points, "-o", "-", "--batch")))
 	if len(got) != 1 || got[0] != (driver.Triangle{A: 0, B: 1, C: 2}) {
 		t.Errorf("on standard output: %v", got)

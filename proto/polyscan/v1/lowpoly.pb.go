@@ -86,6 +86,60 @@ func (VoronoiMethod) EnumDescriptor() ([]byte, []int) {
 	return file_polyscan_v1_lowpoly_proto_rawDescGZIP(), []int{0}
 }
 
+// TriangulateRoute is the way to a triangulation. All lead to the same triangles.
+type TriangulateRoute int32
+
+const (
+	// The same as TRIANGULATE_ROUTE_DIRECT.
+	TriangulateRoute_TRIANGULATE_ROUTE_UNSPECIFIED TriangulateRoute = 0
+	TriangulateRoute_TRIANGULATE_ROUTE_DIRECT      TriangulateRoute = 1
+	// By way of a discrete Voronoi diagram: its labels, the triangles between cells and those up to the convex hull, and
+	// flips until all are Delaunay. Takes 8 bytes of device memory for each pixel of the rectangle that the points span: sides
+	// up to 2^20, and 2^29 pixels in all.
+	TriangulateRoute_TRIANGULATE_ROUTE_VORONOI TriangulateRoute = 2
+)
+
+// Enum value maps for TriangulateRoute.
+var (
+	TriangulateRoute_name = map[int32]string{
+		0: "TRIANGULATE_ROUTE_UNSPECIFIED",
+		1: "TRIANGULATE_ROUTE_DIRECT",
+		2: "TRIANGULATE_ROUTE_VORONOI",
+	}
+	TriangulateRoute_value = map[string]int32{
+		"TRIANGULATE_ROUTE_UNSPECIFIED": 0,
+		"TRIANGULATE_ROUTE_DIRECT":      1,
+		"TRIANGULATE_ROUTE_VORONOI":     2,
+	}
+)
+
+func (x TriangulateRoute) Enum() *TriangulateRoute {
+	p := new(TriangulateRoute)
+	*p = x
+	return p
+}
+
+func (x TriangulateRoute) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (TriangulateRoute) Descriptor() protoreflect.EnumDescriptor {
+	return file_polyscan_v1_lowpoly_proto_enumTypes[1].Descriptor()
+}
+
+func (TriangulateRoute) Type() protoreflect.EnumType {
+	return &file_polyscan_v1_lowpoly_proto_enumTypes[1]
+}
+
+func (x TriangulateRoute) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use TriangulateRoute.Descriptor instead.
+func (TriangulateRoute) EnumDescriptor() ([]byte, []int) {
+	return file_polyscan_v1_lowpoly_proto_rawDescGZIP(), []int{1}
+}
+
 // TriangleColor is which colour a triangle gets.
 type TriangleColor int32
 
@@ -123,11 +177,11 @@ func (x TriangleColor) String() string {
 }
 
 func (TriangleColor) Descriptor() protoreflect.EnumDescriptor {
-	return file_polyscan_v1_lowpoly_proto_enumTypes[1].Descriptor()
+	return file_polyscan_v1_lowpoly_proto_enumTypes[2].Descriptor()
 }
 
 func (TriangleColor) Type() protoreflect.EnumType {
-	return &file_polyscan_v1_lowpoly_proto_enumTypes[1]
+	return &file_polyscan_v1_lowpoly_proto_enumTypes[2]
 }
 
 func (x TriangleColor) Number() protoreflect.EnumNumber {
@@ -136,7 +190,7 @@ func (x TriangleColor) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use TriangleColor.Descriptor instead.
 func (TriangleColor) EnumDescriptor() ([]byte, []int) {
-	return file_polyscan_v1_lowpoly_proto_rawDescGZIP(), []int{1}
+	return file_polyscan_v1_lowpoly_proto_rawDescGZIP(), []int{2}
 }
 
 // ShadeMethod is how the pixels of triangles are found. All give the same pixels.
@@ -174,11 +228,11 @@ func (x ShadeMethod) String() string {
 }
 
 func (ShadeMethod) Descriptor() protoreflect.EnumDescriptor {
-	return file_polyscan_v1_lowpoly_proto_enumTypes[2].Descriptor()
+	return file_polyscan_v1_lowpoly_proto_enumTypes[3].Descriptor()
 }
 
 func (ShadeMethod) Type() protoreflect.EnumType {
-	return &file_polyscan_v1_lowpoly_proto_enumTypes[2]
+	return &file_polyscan_v1_lowpoly_proto_enumTypes[3]
 }
 
 func (x ShadeMethod) Number() protoreflect.EnumNumber {
@@ -187,7 +241,7 @@ func (x ShadeMethod) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ShadeMethod.Descriptor instead.
 func (ShadeMethod) EnumDescriptor() ([]byte, []int) {
-	return file_polyscan_v1_lowpoly_proto_rawDescGZIP(), []int{2}
+	return file_polyscan_v1_lowpoly_proto_rawDescGZIP(), []int{3}
 }
 
 // ConvertStage is the step that the picture shows. The mesh is the same with all.
@@ -239,11 +293,11 @@ func (x ConvertStage) String() string {
 }
 
 func (ConvertStage) Descriptor() protoreflect.EnumDescriptor {
-	return file_polyscan_v1_lowpoly_proto_enumTypes[3].Descriptor()
+	return file_polyscan_v1_lowpoly_proto_enumTypes[4].Descriptor()
 }
 
 func (ConvertStage) Type() protoreflect.EnumType {
-	return &file_polyscan_v1_lowpoly_proto_enumTypes[3]
+	return &file_polyscan_v1_lowpoly_proto_enumTypes[4]
 }
 
 func (x ConvertStage) Number() protoreflect.EnumNumber {
@@ -252,7 +306,7 @@ func (x ConvertStage) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ConvertStage.Descriptor instead.
 func (ConvertStage) EnumDescriptor() ([]byte, []int) {
-	return file_polyscan_v1_lowpoly_proto_rawDescGZIP(), []int{3}
+	return file_polyscan_v1_lowpoly_proto_rawDescGZIP(), []int{4}
 }
 
 // ConvertOptions say how to convert. Distances are in pixels. The mean distance of vertices is the square root of the pixels
@@ -276,7 +330,9 @@ type ConvertOptions struct {
 	Cell   int32         `protobuf:"zigzag32,6,opt,name=cell,proto3" json:"cell,omitempty"`
 	Color  TriangleColor `protobuf:"varint,7,opt,name=color,proto3,enum=polyscan.v1.TriangleColor" json:"color,omitempty"`
 	Method ShadeMethod   `protobuf:"varint,8,opt,name=method,proto3,enum=polyscan.v1.ShadeMethod" json:"method,omitempty"`
-	Stage  ConvertStage  `protobuf:"varint,9,opt,name=stage,proto3,enum=polyscan.v1.ConvertStage" json:"stage,omitempty"`
+	// How the vertices are triangulated.
+	Route TriangulateRoute `protobuf:"varint,14,opt,name=route,proto3,enum=polyscan.v1.TriangulateRoute" json:"route,omitempty"`
+	Stage ConvertStage     `protobuf:"varint,9,opt,name=stage,proto3,enum=polyscan.v1.ConvertStage" json:"stage,omitempty"`
 	// Vertices of the frame before, in a video, as Mesh.points has them: places among them have 1 + strength times the weight, so
 	// that vertices stay where they are unless the picture changes.
 	Previous []byte `protobuf:"bytes,10,opt,name=previous,proto3" json:"previous,omitempty"`
@@ -370,6 +426,13 @@ func (x *ConvertOptions) GetMethod() ShadeMethod {
 		return x.Method
 	}
 	return ShadeMethod_SHADE_METHOD_UNSPECIFIED
+}
+
+func (x *ConvertOptions) GetRoute() TriangulateRoute {
+	if x != nil {
+		return x.Route
+	}
+	return TriangulateRoute_TRIANGULATE_ROUTE_UNSPECIFIED
 }
 
 func (x *ConvertOptions) GetStage() ConvertStage {
@@ -673,7 +736,9 @@ type TriangulateRequest struct {
 	// In the first: how urgent it is.
 	WorkClass WorkClass `protobuf:"varint,1,opt,name=work_class,json=workClass,proto3,enum=polyscan.v1.WorkClass" json:"work_class,omitempty"`
 	// Pairs of x and y, 4-byte signed integers, little endian; |coordinate| <= 2^28. Whole points.
-	Points        []byte `protobuf:"bytes,2,opt,name=points,proto3" json:"points,omitempty"`
+	Points []byte `protobuf:"bytes,2,opt,name=points,proto3" json:"points,omitempty"`
+	// In the first.
+	Route         TriangulateRoute `protobuf:"varint,3,opt,name=route,proto3,enum=polyscan.v1.TriangulateRoute" json:"route,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -722,6 +787,103 @@ func (x *TriangulateRequest) GetPoints() []byte {
 	return nil
 }
 
+func (x *TriangulateRequest) GetRoute() TriangulateRoute {
+	if x != nil {
+		return x.Route
+	}
+	return TriangulateRoute_TRIANGULATE_ROUTE_UNSPECIFIED
+}
+
+// VoronoiSteps is what came of the steps by way of a Voronoi diagram.
+type VoronoiSteps struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Pixels that had to go to another site, because theirs could not be reached from them.
+	Islands uint64 `protobuf:"varint,1,opt,name=islands,proto3" json:"islands,omitempty"`
+	// Edges around the triangles between cells, and around all.
+	BorderEdges uint64 `protobuf:"varint,2,opt,name=border_edges,json=borderEdges,proto3" json:"border_edges,omitempty"`
+	HullEdges   uint64 `protobuf:"varint,3,opt,name=hull_edges,json=hullEdges,proto3" json:"hull_edges,omitempty"`
+	// Flips, and the rounds that they took.
+	Flips  uint64 `protobuf:"varint,4,opt,name=flips,proto3" json:"flips,omitempty"`
+	Rounds uint64 `protobuf:"varint,5,opt,name=rounds,proto3" json:"rounds,omitempty"`
+	// Whether the triangles are those of TRIANGULATE_ROUTE_DIRECT after all, because those between cells had a flaw. No points
+	// are known for which they have one.
+	Direct        bool `protobuf:"varint,6,opt,name=direct,proto3" json:"direct,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *VoronoiSteps) Reset() {
+	*x = VoronoiSteps{}
+	mi := &file_polyscan_v1_lowpoly_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *VoronoiSteps) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*VoronoiSteps) ProtoMessage() {}
+
+func (x *VoronoiSteps) ProtoReflect() protoreflect.Message {
+	mi := &file_polyscan_v1_lowpoly_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use VoronoiSteps.ProtoReflect.Descriptor instead.
+func (*VoronoiSteps) Descriptor() ([]byte, []int) {
+	return file_polyscan_v1_lowpoly_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *VoronoiSteps) GetIslands() uint64 {
+	if x != nil {
+		return x.Islands
+	}
+	return 0
+}
+
+func (x *VoronoiSteps) GetBorderEdges() uint64 {
+	if x != nil {
+		return x.BorderEdges
+	}
+	return 0
+}
+
+func (x *VoronoiSteps) GetHullEdges() uint64 {
+	if x != nil {
+		return x.HullEdges
+	}
+	return 0
+}
+
+func (x *VoronoiSteps) GetFlips() uint64 {
+	if x != nil {
+		return x.Flips
+	}
+	return 0
+}
+
+func (x *VoronoiSteps) GetRounds() uint64 {
+	if x != nil {
+		return x.Rounds
+	}
+	return 0
+}
+
+func (x *VoronoiSteps) GetDirect() bool {
+	if x != nil {
+		return x.Direct
+	}
+	return false
+}
+
 // TriangulateSummary is what came of the points.
 type TriangulateSummary struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
@@ -730,15 +892,17 @@ type TriangulateSummary struct {
 	// The backend that computed it, such as "cpu" or "cuda".
 	Backend string `protobuf:"bytes,3,opt,name=backend,proto3" json:"backend,omitempty"`
 	// Waiting for memory and the device, and computing.
-	Queue         *durationpb.Duration `protobuf:"bytes,4,opt,name=queue,proto3" json:"queue,omitempty"`
-	Compute       *durationpb.Duration `protobuf:"bytes,5,opt,name=compute,proto3" json:"compute,omitempty"`
+	Queue   *durationpb.Duration `protobuf:"bytes,4,opt,name=queue,proto3" json:"queue,omitempty"`
+	Compute *durationpb.Duration `protobuf:"bytes,5,opt,name=compute,proto3" json:"compute,omitempty"`
+	// With TRIANGULATE_ROUTE_VORONOI.
+	Steps         *VoronoiSteps `protobuf:"bytes,6,opt,name=steps,proto3" json:"steps,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *TriangulateSummary) Reset() {
 	*x = TriangulateSummary{}
-	mi := &file_polyscan_v1_lowpoly_proto_msgTypes[5]
+	mi := &file_polyscan_v1_lowpoly_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -750,7 +914,7 @@ func (x *TriangulateSummary) String() string {
 func (*TriangulateSummary) ProtoMessage() {}
 
 func (x *TriangulateSummary) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_lowpoly_proto_msgTypes[5]
+	mi := &file_polyscan_v1_lowpoly_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -763,7 +927,7 @@ func (x *TriangulateSummary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TriangulateSummary.ProtoReflect.Descriptor instead.
 func (*TriangulateSummary) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_lowpoly_proto_rawDescGZIP(), []int{5}
+	return file_polyscan_v1_lowpoly_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *TriangulateSummary) GetPoints() uint64 {
@@ -801,6 +965,13 @@ func (x *TriangulateSummary) GetCompute() *durationpb.Duration {
 	return nil
 }
 
+func (x *TriangulateSummary) GetSteps() *VoronoiSteps {
+	if x != nil {
+		return x.Steps
+	}
+	return nil
+}
+
 type TriangulateResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Types that are valid to be assigned to Message:
@@ -814,7 +985,7 @@ type TriangulateResponse struct {
 
 func (x *TriangulateResponse) Reset() {
 	*x = TriangulateResponse{}
-	mi := &file_polyscan_v1_lowpoly_proto_msgTypes[6]
+	mi := &file_polyscan_v1_lowpoly_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -826,7 +997,7 @@ func (x *TriangulateResponse) String() string {
 func (*TriangulateResponse) ProtoMessage() {}
 
 func (x *TriangulateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_lowpoly_proto_msgTypes[6]
+	mi := &file_polyscan_v1_lowpoly_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -839,7 +1010,7 @@ func (x *TriangulateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TriangulateResponse.ProtoReflect.Descriptor instead.
 func (*TriangulateResponse) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_lowpoly_proto_rawDescGZIP(), []int{6}
+	return file_polyscan_v1_lowpoly_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *TriangulateResponse) GetMessage() isTriangulateResponse_Message {
@@ -903,7 +1074,7 @@ type VoronoiRequest struct {
 
 func (x *VoronoiRequest) Reset() {
 	*x = VoronoiRequest{}
-	mi := &file_polyscan_v1_lowpoly_proto_msgTypes[7]
+	mi := &file_polyscan_v1_lowpoly_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -915,7 +1086,7 @@ func (x *VoronoiRequest) String() string {
 func (*VoronoiRequest) ProtoMessage() {}
 
 func (x *VoronoiRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_lowpoly_proto_msgTypes[7]
+	mi := &file_polyscan_v1_lowpoly_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -928,7 +1099,7 @@ func (x *VoronoiRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VoronoiRequest.ProtoReflect.Descriptor instead.
 func (*VoronoiRequest) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_lowpoly_proto_rawDescGZIP(), []int{7}
+	return file_polyscan_v1_lowpoly_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *VoronoiRequest) GetWorkClass() WorkClass {
@@ -982,7 +1153,7 @@ type VoronoiResponse struct {
 
 func (x *VoronoiResponse) Reset() {
 	*x = VoronoiResponse{}
-	mi := &file_polyscan_v1_lowpoly_proto_msgTypes[8]
+	mi := &file_polyscan_v1_lowpoly_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -994,7 +1165,7 @@ func (x *VoronoiResponse) String() string {
 func (*VoronoiResponse) ProtoMessage() {}
 
 func (x *VoronoiResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_lowpoly_proto_msgTypes[8]
+	mi := &file_polyscan_v1_lowpoly_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1007,7 +1178,7 @@ func (x *VoronoiResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VoronoiResponse.ProtoReflect.Descriptor instead.
 func (*VoronoiResponse) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_lowpoly_proto_rawDescGZIP(), []int{8}
+	return file_polyscan_v1_lowpoly_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *VoronoiResponse) GetBackend() string {
@@ -1042,7 +1213,7 @@ var File_polyscan_v1_lowpoly_proto protoreflect.FileDescriptor
 
 const file_polyscan_v1_lowpoly_proto_rawDesc = "" +
 	"\n" +
-	"\x19polyscan/v1/lowpoly.proto\x12\vpolyscan.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x17polyscan/v1/frame.proto\x1a\x1cpolyscan/v1/inspection.proto\"\xc0\x03\n" +
+	"\x19polyscan/v1/lowpoly.proto\x12\vpolyscan.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x17polyscan/v1/frame.proto\x1a\x1cpolyscan/v1/inspection.proto\"\xff\x03\n" +
 	"\x0eConvertOptions\x12\x1a\n" +
 	"\bvertices\x18\x01 \x01(\rR\bvertices\x12\x12\n" +
 	"\x04seed\x18\x02 \x01(\x04R\x04seed\x12\x1f\n" +
@@ -1052,7 +1223,8 @@ const file_polyscan_v1_lowpoly_proto_rawDesc = "" +
 	"\x06border\x18\x05 \x01(\rB\t\xbaH\x06*\x04\x18\x80\x80@R\x06border\x12 \n" +
 	"\x04cell\x18\x06 \x01(\x11B\f\xbaH\t:\a\x18\x80\x80\x80\x01(\x01R\x04cell\x12:\n" +
 	"\x05color\x18\a \x01(\x0e2\x1a.polyscan.v1.TriangleColorB\b\xbaH\x05\x82\x01\x02\x10\x01R\x05color\x12:\n" +
-	"\x06method\x18\b \x01(\x0e2\x18.polyscan.v1.ShadeMethodB\b\xbaH\x05\x82\x01\x02\x10\x01R\x06method\x129\n" +
+	"\x06method\x18\b \x01(\x0e2\x18.polyscan.v1.ShadeMethodB\b\xbaH\x05\x82\x01\x02\x10\x01R\x06method\x12=\n" +
+	"\x05route\x18\x0e \x01(\x0e2\x1d.polyscan.v1.TriangulateRouteB\b\xbaH\x05\x82\x01\x02\x10\x01R\x05route\x129\n" +
 	"\x05stage\x18\t \x01(\x0e2\x19.polyscan.v1.ConvertStageB\b\xbaH\x05\x82\x01\x02\x10\x01R\x05stage\x12\x1a\n" +
 	"\bprevious\x18\n" +
 	" \x01(\fR\bprevious\x12#\n" +
@@ -1080,17 +1252,27 @@ const file_polyscan_v1_lowpoly_proto_rawDesc = "" +
 	"\ttriangles\x18\x06 \x01(\x04R\ttriangles\x12%\n" +
 	"\x04mesh\x18\a \x01(\v2\x11.polyscan.v1.MeshR\x04mesh\x12\x10\n" +
 	"\x03svg\x18\b \x01(\fR\x03svg\x12,\n" +
-	"\apicture\x18\x0f \x01(\v2\x12.polyscan.v1.FrameR\apicture\"m\n" +
+	"\apicture\x18\x0f \x01(\v2\x12.polyscan.v1.FrameR\apicture\"\xac\x01\n" +
 	"\x12TriangulateRequest\x12?\n" +
 	"\n" +
 	"work_class\x18\x01 \x01(\x0e2\x16.polyscan.v1.WorkClassB\b\xbaH\x05\x82\x01\x02\x10\x01R\tworkClass\x12\x16\n" +
-	"\x06points\x18\x02 \x01(\fR\x06points\"\xca\x01\n" +
+	"\x06points\x18\x02 \x01(\fR\x06points\x12=\n" +
+	"\x05route\x18\x03 \x01(\x0e2\x1d.polyscan.v1.TriangulateRouteB\b\xbaH\x05\x82\x01\x02\x10\x01R\x05route\"\xb0\x01\n" +
+	"\fVoronoiSteps\x12\x18\n" +
+	"\aislands\x18\x01 \x01(\x04R\aislands\x12!\n" +
+	"\fborder_edges\x18\x02 \x01(\x04R\vborderEdges\x12\x1d\n" +
+	"\n" +
+	"hull_edges\x18\x03 \x01(\x04R\thullEdges\x12\x14\n" +
+	"\x05flips\x18\x04 \x01(\x04R\x05flips\x12\x16\n" +
+	"\x06rounds\x18\x05 \x01(\x04R\x06rounds\x12\x16\n" +
+	"\x06direct\x18\x06 \x01(\bR\x06direct\"\xfb\x01\n" +
 	"\x12TriangulateSummary\x12\x16\n" +
 	"\x06points\x18\x01 \x01(\x04R\x06points\x12\x1c\n" +
 	"\ttriangles\x18\x02 \x01(\x04R\ttriangles\x12\x18\n" +
 	"\abackend\x18\x03 \x01(\tR\abackend\x12/\n" +
 	"\x05queue\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\x05queue\x123\n" +
-	"\acompute\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\acompute\"}\n" +
+	"\acompute\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\acompute\x12/\n" +
+	"\x05steps\x18\x06 \x01(\v2\x19.polyscan.v1.VoronoiStepsR\x05steps\"}\n" +
 	"\x13TriangulateResponse\x12;\n" +
 	"\asummary\x18\x01 \x01(\v2\x1f.polyscan.v1.TriangulateSummaryH\x00R\asummary\x12\x1e\n" +
 	"\ttriangles\x18\x02 \x01(\fH\x00R\ttrianglesB\t\n" +
@@ -1112,7 +1294,11 @@ const file_polyscan_v1_lowpoly_proto_rawDesc = "" +
 	"\x1aVORONOI_METHOD_BRUTE_FORCE\x10\x01\x12\x17\n" +
 	"\x13VORONOI_METHOD_GRID\x10\x02\x12\x1d\n" +
 	"\x19VORONOI_METHOD_JUMP_FLOOD\x10\x03\x12\x1a\n" +
-	"\x16VORONOI_METHOD_BANDING\x10\x04*e\n" +
+	"\x16VORONOI_METHOD_BANDING\x10\x04*r\n" +
+	"\x10TriangulateRoute\x12!\n" +
+	"\x1dTRIANGULATE_ROUTE_UNSPECIFIED\x10\x00\x12\x1c\n" +
+	"\x18TRIANGULATE_ROUTE_DIRECT\x10\x01\x12\x1d\n" +
+	"\x19TRIANGULATE_ROUTE_VORONOI\x10\x02*e\n" +
 	"\rTriangleColor\x12\x1e\n" +
 	"\x1aTRIANGLE_COLOR_UNSPECIFIED\x10\x00\x12\x17\n" +
 	"\x13TRIANGLE_COLOR_MEAN\x10\x01\x12\x1b\n" +
@@ -1145,59 +1331,64 @@ func file_polyscan_v1_lowpoly_proto_rawDescGZIP() []byte {
 	return file_polyscan_v1_lowpoly_proto_rawDescData
 }
 
-var file_polyscan_v1_lowpoly_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_polyscan_v1_lowpoly_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
+var file_polyscan_v1_lowpoly_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
+var file_polyscan_v1_lowpoly_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
 var file_polyscan_v1_lowpoly_proto_goTypes = []any{
 	(VoronoiMethod)(0),          // 0: polyscan.v1.VoronoiMethod
-	(TriangleColor)(0),          // 1: polyscan.v1.TriangleColor
-	(ShadeMethod)(0),            // 2: polyscan.v1.ShadeMethod
-	(ConvertStage)(0),           // 3: polyscan.v1.ConvertStage
-	(*ConvertOptions)(nil),      // 4: polyscan.v1.ConvertOptions
-	(*ConvertRequest)(nil),      // 5: polyscan.v1.ConvertRequest
-	(*Mesh)(nil),                // 6: polyscan.v1.Mesh
-	(*ConvertResponse)(nil),     // 7: polyscan.v1.ConvertResponse
-	(*TriangulateRequest)(nil),  // 8: polyscan.v1.TriangulateRequest
-	(*TriangulateSummary)(nil),  // 9: polyscan.v1.TriangulateSummary
-	(*TriangulateResponse)(nil), // 10: polyscan.v1.TriangulateResponse
-	(*VoronoiRequest)(nil),      // 11: polyscan.v1.VoronoiRequest
-	(*VoronoiResponse)(nil),     // 12: polyscan.v1.VoronoiResponse
-	(WorkClass)(0),              // 13: polyscan.v1.WorkClass
-	(Encoding)(0),               // 14: polyscan.v1.Encoding
-	(*Frame)(nil),               // 15: polyscan.v1.Frame
-	(*durationpb.Duration)(nil), // 16: google.protobuf.Duration
+	(TriangulateRoute)(0),       // 1: polyscan.v1.TriangulateRoute
+	(TriangleColor)(0),          // 2: polyscan.v1.TriangleColor
+	(ShadeMethod)(0),            // 3: polyscan.v1.ShadeMethod
+	(ConvertStage)(0),           // 4: polyscan.v1.ConvertStage
+	(*ConvertOptions)(nil),      // 5: polyscan.v1.ConvertOptions
+	(*ConvertRequest)(nil),      // 6: polyscan.v1.ConvertRequest
+	(*Mesh)(nil),                // 7: polyscan.v1.Mesh
+	(*ConvertResponse)(nil),     // 8: polyscan.v1.ConvertResponse
+	(*TriangulateRequest)(nil),  // 9: polyscan.v1.TriangulateRequest
+	(*VoronoiSteps)(nil),        // 10: polyscan.v1.VoronoiSteps
+	(*TriangulateSummary)(nil),  // 11: polyscan.v1.TriangulateSummary
+	(*TriangulateResponse)(nil), // 12: polyscan.v1.TriangulateResponse
+	(*VoronoiRequest)(nil),      // 13: polyscan.v1.VoronoiRequest
+	(*VoronoiResponse)(nil),     // 14: polyscan.v1.VoronoiResponse
+	(WorkClass)(0),              // 15: polyscan.v1.WorkClass
+	(Encoding)(0),               // 16: polyscan.v1.Encoding
+	(*Frame)(nil),               // 17: polyscan.v1.Frame
+	(*durationpb.Duration)(nil), // 18: google.protobuf.Duration
 }
 var file_polyscan_v1_lowpoly_proto_depIdxs = []int32{
-	1,  // 0: polyscan.v1.ConvertOptions.color:type_name -> polyscan.v1.TriangleColor
-	2,  // 1: polyscan.v1.ConvertOptions.method:type_name -> polyscan.v1.ShadeMethod
-	3,  // 2: polyscan.v1.ConvertOptions.stage:type_name -> polyscan.v1.ConvertStage
-	13, // 3: polyscan.v1.ConvertRequest.work_class:type_name -> polyscan.v1.WorkClass
-	4,  // 4: polyscan.v1.ConvertRequest.options:type_name -> polyscan.v1.ConvertOptions
-	14, // 5: polyscan.v1.ConvertRequest.encoding:type_name -> polyscan.v1.Encoding
-	15, // 6: polyscan.v1.ConvertRequest.frame:type_name -> polyscan.v1.Frame
-	16, // 7: polyscan.v1.ConvertResponse.decode:type_name -> google.protobuf.Duration
-	16, // 8: polyscan.v1.ConvertResponse.queue:type_name -> google.protobuf.Duration
-	16, // 9: polyscan.v1.ConvertResponse.compute:type_name -> google.protobuf.Duration
-	6,  // 10: polyscan.v1.ConvertResponse.mesh:type_name -> polyscan.v1.Mesh
-	15, // 11: polyscan.v1.ConvertResponse.picture:type_name -> polyscan.v1.Frame
-	13, // 12: polyscan.v1.TriangulateRequest.work_class:type_name -> polyscan.v1.WorkClass
-	16, // 13: polyscan.v1.TriangulateSummary.queue:type_name -> google.protobuf.Duration
-	16, // 14: polyscan.v1.TriangulateSummary.compute:type_name -> google.protobuf.Duration
-	9,  // 15: polyscan.v1.TriangulateResponse.summary:type_name -> polyscan.v1.TriangulateSummary
-	13, // 16: polyscan.v1.VoronoiRequest.work_class:type_name -> polyscan.v1.WorkClass
-	0,  // 17: polyscan.v1.VoronoiRequest.method:type_name -> polyscan.v1.VoronoiMethod
-	16, // 18: polyscan.v1.VoronoiResponse.queue:type_name -> google.protobuf.Duration
-	16, // 19: polyscan.v1.VoronoiResponse.compute:type_name -> google.protobuf.Duration
-	5,  // 20: polyscan.v1.LowPolyService.Convert:input_type -> polyscan.v1.ConvertRequest
-	8,  // 21: polyscan.v1.LowPolyService.Triangulate:input_type -> polyscan.v1.TriangulateRequest
-	11, // 22: polyscan.v1.LowPolyService.Voronoi:input_type -> polyscan.v1.VoronoiRequest
-	7,  // 23: polyscan.v1.LowPolyService.Convert:output_type -> polyscan.v1.ConvertResponse
-	10, // 24: polyscan.v1.LowPolyService.Triangulate:output_type -> polyscan.v1.TriangulateResponse
-	12, // 25: polyscan.v1.LowPolyService.Voronoi:output_type -> polyscan.v1.VoronoiResponse
-	23, // [23:26] is the sub-list for method output_type
-	20, // [20:23] is the sub-list for method input_type
-	20, // [20:20] is the sub-list for extension type_name
-	20, // [20:20] is the sub-list for extension extendee
-	0,  // [0:20] is the sub-list for field type_name
+	2,  // 0: polyscan.v1.ConvertOptions.color:type_name -> polyscan.v1.TriangleColor
+	3,  // 1: polyscan.v1.ConvertOptions.method:type_name -> polyscan.v1.ShadeMethod
+	1,  // 2: polyscan.v1.ConvertOptions.route:type_name -> polyscan.v1.TriangulateRoute
+	4,  // 3: polyscan.v1.ConvertOptions.stage:type_name -> polyscan.v1.ConvertStage
+	15, // 4: polyscan.v1.ConvertRequest.work_class:type_name -> polyscan.v1.WorkClass
+	5,  // 5: polyscan.v1.ConvertRequest.options:type_name -> polyscan.v1.ConvertOptions
+	16, // 6: polyscan.v1.ConvertRequest.encoding:type_name -> polyscan.v1.Encoding
+	17, // 7: polyscan.v1.ConvertRequest.frame:type_name -> polyscan.v1.Frame
+	18, // 8: polyscan.v1.ConvertResponse.decode:type_name -> google.protobuf.Duration
+	18, // 9: polyscan.v1.ConvertResponse.queue:type_name -> google.protobuf.Duration
+	18, // 10: polyscan.v1.ConvertResponse.compute:type_name -> google.protobuf.Duration
+	7,  // 11: polyscan.v1.ConvertResponse.mesh:type_name -> polyscan.v1.Mesh
+	17, // 12: polyscan.v1.ConvertResponse.picture:type_name -> polyscan.v1.Frame
+	15, // 13: polyscan.v1.TriangulateRequest.work_class:type_name -> polyscan.v1.WorkClass
+	1,  // 14: polyscan.v1.TriangulateRequest.route:type_name -> polyscan.v1.TriangulateRoute
+	18, // 15: polyscan.v1.TriangulateSummary.queue:type_name -> google.protobuf.Duration
+	18, // 16: polyscan.v1.TriangulateSummary.compute:type_name -> google.protobuf.Duration
+	10, // 17: polyscan.v1.TriangulateSummary.steps:type_name -> polyscan.v1.VoronoiSteps
+	11, // 18: polyscan.v1.TriangulateResponse.summary:type_name -> polyscan.v1.TriangulateSummary
+	15, // 19: polyscan.v1.VoronoiRequest.work_class:type_name -> polyscan.v1.WorkClass
+	0,  // 20: polyscan.v1.VoronoiRequest.method:type_name -> polyscan.v1.VoronoiMethod
+	18, // 21: polyscan.v1.VoronoiResponse.queue:type_name -> google.protobuf.Duration
+	18, // 22: polyscan.v1.VoronoiResponse.compute:type_name -> google.protobuf.Duration
+	6,  // 23: polyscan.v1.LowPolyService.Convert:input_type -> polyscan.v1.ConvertRequest
+	9,  // 24: polyscan.v1.LowPolyService.Triangulate:input_type -> polyscan.v1.TriangulateRequest
+	13, // 25: polyscan.v1.LowPolyService.Voronoi:input_type -> polyscan.v1.VoronoiRequest
+	8,  // 26: polyscan.v1.LowPolyService.Convert:output_type -> polyscan.v1.ConvertResponse
+	12, // 27: polyscan.v1.LowPolyService.Triangulate:output_type -> polyscan.v1.TriangulateResponse
+	14, // 28: polyscan.v1.LowPolyService.Voronoi:output_type -> polyscan.v1.VoronoiResponse
+	26, // [26:29] is the sub-list for method output_type
+	23, // [23:26] is the sub-list for method input_type
+	23, // [23:23] is the sub-list for extension type_name
+	23, // [23:23] is the sub-list for extension extendee
+	0,  // [0:23] is the sub-list for field type_name
 }
 
 func init() { file_polyscan_v1_lowpoly_proto_init() }
@@ -1207,7 +1398,7 @@ func file_polyscan_v1_lowpoly_proto_init() {
 	}
 	file_polyscan_v1_frame_proto_init()
 	file_polyscan_v1_inspection_proto_init()
-	file_polyscan_v1_lowpoly_proto_msgTypes[6].OneofWrappers = []any{
+	file_polyscan_v1_lowpoly_proto_msgTypes[7].OneofWrappers = []any{
 		(*TriangulateResponse_Summary)(nil),
 		(*TriangulateResponse_Triangles)(nil),
 	}
@@ -1216,8 +1407,8 @@ func file_polyscan_v1_lowpoly_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_polyscan_v1_lowpoly_proto_rawDesc), len(file_polyscan_v1_lowpoly_proto_rawDesc)),
-			NumEnums:      4,
-			NumMessages:   9,
+			NumEnums:      5,
+			NumMessages:   10,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
