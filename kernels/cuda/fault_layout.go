@@ -15,13 +15,14 @@ const (
 	faultDiffusionSolveSetup
 	faultDiffusionSolveStart
 	faultTriangulatePoint
+	faultVoronoiSite
 )
 
 // faultOps says which op reports a code, and faultTexts what is wrong, with the number of the entry.
 var (
 	faultOps = [...]string{faultShadeCount: "Shade", faultShadePoint: "Shade", faultShadeTriangle: "Shade",
 		faultDiffusionSetupFlags: "DiffusionSetup", faultDiffusionSolveSetup: "DiffusionSolve", faultDiffusionSolveStart: "DiffusionSolve",
-		faultTriangulatePoint: "Triangulate"}
+		faultTriangulatePoint: "Triangulate", faultVoronoiSite: "Voronoi"}
 	faultTexts = [...]string{
 		faultShadeCount:          "Count = %d: is more than Max",
 		faultShadePoint:          "Points[%d]: is beyond the image",
@@ -30,6 +31,7 @@ var (
 		faultDiffusionSolveSetup: "Setup: is not what a DiffusionSetup made for this grid (its magic is %d)",
 		faultDiffusionSolveStart: "Start: there is nothing in State to continue with (its magic is %d)",
 		faultTriangulatePoint:    "Points[%d]: a coordinate is out of range",
+		faultVoronoiSite:         "Sites[%d]: is no pixel of the image",
 	}
 )
 

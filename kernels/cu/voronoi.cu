@@ -1,0 +1,847 @@
+// voronoi labels each pixel with the index of its nearest site (driver/voronoi.go). All methods but jump flooding are exact
+// in integers, and of equally near sites the least index wins.
+//
+// GRID and BANDING share how sites are found. A word holds 32 pixels of a column, one bit each; a strip is a row of words, and
+// 32 neighbouring words of it are a cell of 32x32 pixels, 128 bytes. voronoi_mark sets the bits of the sites, voronoi_rank
+// counts those of each cell and gives each distinct site an entry, cell by cell and column by column, and voronoi_least finds
+// the least index of each. So sites in the same pixel cost nothing later, and a cell has 1024 sites at most. Bytes moved: an
+// eighth of a byte a pixel three times, and some 60 a site, at random.
+//
+// GRID: a warp labels a tile of 32x32 pixels. The nearest cells with sites bound how far a nearest site can be, and of the
+// sites in the cells within reach it keeps those that beat q, a site near the centre of the tile, somewhere in the tile: by
+// the linear form |s-p|^2 - |q-p|^2, exactly. The same again for quarters of the tile, and where these still have more than 32
+// candidates for their quarters; what is left is compared for each pixel, with two instructions for a pixel and a
+// candidate. That takes about as long whether sites are many or few, and dense or sparse: a tile far from all sites looks for
+// them in a bitmap of the cells. Up to DIRECT_SITES sites are taken without cells. Bytes moved: 4 a pixel.
+//
+// BANDING: voronoi_strips and voronoi_columns find the nearest site within each column, and voronoi_rows the nearest of these
+// along each row. The columns where pixels of a row find their sites ascend with the pixels, so that every pixel has to look
+// only between those of two others that have been found before: the pixels in the middle between such, until there are none.
+// Complexity: pixels * log(SEGMENT), whatever the sites. Bytes moved: 12 a pixel. Source: Cao and others, Parallel banding
+// algorithm (2010), for the two phases, and Aggarwal and others, Geometric applications of a matrix-searching algorithm
+// (1987), for the second.
+//
+// BRUTE_FORCE: pixels times sites, with sites in shared memory. JUMP_FLOOD: a launch a step; see driver/voronoi.go.
+
+#include "fault.cuh"
+
+#define NO_SITE 0xffffffffu
+#define THREADS 256
+#define CELL 32
+
+// Where things are. Keep in sync with voronoiArgs of kernels/cuda/voronoi_layout.go.
+struct VoronoiArgs {
+    const int2 *sites;
+    u32 *labels; // width*height
+    u64 *fault;
+    u32 *words;      // pitch for each strip: bit y%32 of the word at (y/32)*pitch + x is the pixel's
+    u32 *occupied;   // occupied_pitch for each strip: bit cx%32 of the word at cy*occupied_pitch + cx/32 is the cell's
+    u32 *next;       // how many entries there are
+    u32 *ranks;      // for each word with sites, the entry of its first
+    uint2 *heads;    // of each cell its first entry, and how many it has
+    uint2 *entries;  // index of a site, and its place in its cell: x + 32 y
+    u32 *plane;      // width*height: of the nearest site within the column, its distance * 4 + which way, see voronoi_columns
+    int *above;      // for each word, the last row above its strip with a site in that column, or -1
+    int *below;      // and the first one below, or NO_ROW
+    u32 n;
+    int width, height, pitch;
+    int cells, occupied_pitch; // cells in a row, and words of their bitmap
+    int step;                  // of jump flooding, in pixels
+    u32 pad;
+};
+
+__device__ __forceinline__ u64 word_of(const VoronoiArgs &g, int x, int y) { return (u64)(y >> 5) * g.pitch + x; }
+
+// The site of a thread; false where there is none, or it is no pixel.
+__device__ __forceinline__ bool site_of(const VoronoiArgs &g, u32 i, int2 *p) {
+    if (i >= g.n) return false;
+    *p = g.sites[i];
+    return (u32)p->x < (u32)g.width && (u32)p->y < (u32)g.height;
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS) voronoi_mark(VoronoiArgs g) {
+    after_prior();
+    const u32 i = blockIdx.x * THREADS + threadIdx.x;
+    int2 p;
+    if (!site_of(g, i, &p)) {
+        if (i < g.n) report(g.fault, FAULT_VORONOI_SITE, i);
+        return;
+    }
+    u32 *word = g.words + word_of(g, p.x, p.y);
+    const u32 bit = 1u << (p.y & 31);
+    if (!(__ldcg(word) & bit)) atomicOr(word, bit); // many in the same place would wait for each other
+}
+
+__device__ __forceinline__ int inclusive_scan(int v) {
+    const int lane = lane_id();
+#pragma unroll
+    for (int o = 1; o < 32; o <<= 1) {
+        const int u = __shfl_up_sync(~0u, v, o);
+        if (lane >= o) v += u;
+    }
+    return v;
+}
+
+// A warp a cell. Entries are in any order of blocks: nothing depends on it.
+extern "C" __global__ void __launch_bounds__(THREADS) voronoi_rank(VoronoiArgs g) {
+    __shared__ u32 sums[THREADS / 32], base;
+    after_prior();
+    const u32 warp = threadIdx.x >> 5, lane = lane_id();
+    const u32 strips = (g.height + CELL - 1) / CELL, cell = blockIdx.x * (THREADS / 32) + warp;
+    const bool is = cell < strips * g.cells;
+    const u64 at = (u64)cell * 32 + lane;
+    u32 word = is ? g.words[at] : 0;
+    const int own = __popc(word), upto = inclusive_scan(own);
+    const u32 total = __shfl_sync(~0u, upto, 31);
+    if (lane == 0) sums[warp] = total;
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        u32 sum = 0;
+        for (int i = 0; i < THREADS / 32; i++) {
+            const u32 v = sums[i];
+            sums[i] = sum;
+            sum += v;
+        }
+        base = sum ? atomicAdd(g.next, sum) : 0;
+    }
+    __syncthreads();
+    if (!is) return;
+    if (lane == 0) {
+        g.heads[cell] = make_uint2(base + sums[warp], total);
+        if (total) atomicOr(g.occupied + (u64)(cell / g.cells) * g.occupied_pitch + (cell % g.cells >> 5), 1u << (cell % g.cells & 31));
+    }
+    if (!total) return;
+    u32 rank = base + sums[warp] + upto - own;
+    g.ranks[at] = rank;
+    for (; word; word &= word - 1) g.entries[rank++] = make_uint2(NO_SITE, lane | (__ffs(word) - 1) << 5);
+}
+
+// The entry of a pixel that has a site.
+__device__ __forceinline__ u32 entry_of(const VoronoiArgs &g, int x, int y) {
+    const u64 at = word_of(g, x, y);
+    return g.ranks[at] + __popc(g.words[at] & ((1u << (y & 31)) - 1));
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS) voronoi_least(VoronoiArgs g) {
+    after_prior();
+    const u32 i = blockIdx.x * THREADS + threadIdx.x;
+    int2 p;
+    if (!site_of(g, i, &p)) return;
+    u32 *index = &g.entries[entry_of(g, p.x, p.y)].x;
+    if (__ldcg(index) > i) atomicMin(index, i);
+}
+
+// --- Grid ---------------------------------------------------------------------------------------------------------------
+
+// A block has TILE_WARPS tiles. LIST is how many candidates a tile can have before it is taken in quarters from the start, and
+// quarters of quarters: where all pixels are sites, these have some 300. 4 warps with it have 27 KB, which 8 blocks of a
+// multiprocessor share.
+#define TILE_WARPS 4
+#define LIST 384
+
+struct TileShared {
+    int4 line[32];  // of up to 32 candidates: the form of eval, and the label
+    int2 at[LIST];  // candidates of the tile, relative to its first pixel
+    u32 label[LIST];
+    unsigned short half[LIST], quarter[LIST]; // those of a quarter, and of its quarter
+};
+
+// Pixels, relative to the tile's first: both ends belong to it.
+struct Box {
+    int x0, y0, x1, y1;
+};
+
+struct Tile {
+    int x, y;               // first pixel
+    Box box;                // its pixels within the image
+    int cx0, cy0, cx1, cy1; // a square of cells beyond which none is within reach
+    u32 nearest;            // a cell with sites
+    bool near;              // the square is a lane's each
+    int lane;
+};
+
+__device__ __forceinline__ int warp_least(int v) {
+#if __CUDA_ARCH__ >= 800
+    return __reduce_min_sync(~0u, v);
+#else
+#pragma unroll
+    for (int o = 16; o; o >>= 1) v = min(v, __shfl_xor_sync(~0u, v, o));
+    return v;
+#endif
+}
+
+__device__ __forceinline__ u64 warp_least64(u64 v) {
+#pragma unroll
+    for (int o = 16; o; o >>= 1) {
+        const u64 u = __shfl_xor_sync(~0u, v, o);
+        v = u < v ? u : v;
+    }
+    return v;
+}
+
+// Squared distances between pixels of two boxes: I is int where these are small.
+template <typename I> __device__ __forceinline__ I least_distance(const Box &a, const Box &b) {
+    const I dx = max(max(a.x0 - b.x1, b.x0 - a.x1), 0), dy = max(max(a.y0 - b.y1, b.y0 - a.y1), 0);
+    return dx * dx + dy * dy;
+}
+template <typename I> __device__ __forceinline__ I greatest_distance(const Box &a, const Box &b) {
+    const I dx = max(a.x1 - b.x0, b.x1 - a.x0), dy = max(a.y1 - b.y0, b.y1 - a.y0);
+    return dx * dx + dy * dy;
+}
+
+__device__ __forceinline__ Box cell_box(const VoronoiArgs &g, const Tile &t, int cx, int cy) {
+    Box b;
+    b.x0 = cx * CELL - t.x, b.y0 = cy * CELL - t.y;
+    b.x1 = min(b.x0 + CELL, g.width - t.x) - 1, b.y1 = min(b.y0 + CELL, g.height - t.y) - 1;
+    return b;
+}
+
+__device__ __forceinline__ int2 entry_at(const VoronoiArgs &g, const Tile &t, u32 cell, u32 place) {
+    const int cy = cell / g.cells, cx = cell - cy * g.cells;
+    return make_int2(cx * CELL - t.x + (int)(place & 31), cy * CELL - t.y + (int)(place >> 5));
+}
+
+// How near a site is to the centre of a box, roughly: q need not be the nearest one.
+__device__ __forceinline__ float centrality(const Box &b, int2 s) {
+    const float x = (float)(2 * s.x - b.x0 - b.x1), y = (float)(2 * s.y - b.y0 - b.y1);
+    return x * x + y * y;
+}
+
+// The site of the lane with the least value (at least 0; of lanes that differ by a few millionths any).
+__device__ __forceinline__ int2 most_central(float v, int2 s) {
+    const int least = warp_least((__float_as_int(v) & ~31) | (int)lane_id()) & 31;
+    return make_int2(__shfl_sync(~0u, s.x, least), __shfl_sync(~0u, s.y, least));
+}
+
+// Is s as near as q somewhere in the box? |s-p|^2 - |q-p|^2 is linear in p, so that its least is in a corner: what it is in
+// the centre, less |dx| and |dy| times half the sides, doubled.
+template <typename I> __device__ __forceinline__ bool competes(const Box &b, int2 q, int2 s) {
+    const I dx = s.x - q.x, dy = s.y - q.y;
+    const I centre = dx * (I)(s.x + q.x - b.x0 - b.x1) + dy * (I)(s.y + q.y - b.y0 - b.y1);
+    return centre <= (dx < 0 ? -dx : dx) * (I)(b.x1 - b.x0) + (dy < 0 ? -dy : dy) * (I)(b.y1 - b.y0);
+}
+
+// Word i of the bitmap of cells that the tile's square has, without the cells outside. *first is its first cell.
+__device__ __forceinline__ u32 occupied_word(const VoronoiArgs &g, const Tile &t, u32 i, int2 *first) {
+    const int w0 = t.cx0 >> 5, words = (t.cx1 >> 5) - w0 + 1;
+    const int cy = t.cy0 + i / words, w = w0 + i % words;
+    *first = make_int2(w * 32, cy);
+    if (cy > t.cy1) return 0;
+    u32 bits = g.occupied[(u64)cy * g.occupied_pitch + w];
+    if (w * 32 < t.cx0) bits &= ~0u << (t.cx0 - w * 32);
+    if (w * 32 + 31 > t.cx1) bits &= ~0u >> (w * 32 + 31 - t.cx1);
+    return bits;
+}
+__device__ __forceinline__ u32 occupied_words(const Tile &t) {
+    return (u32)((t.cx1 >> 5) - (t.cx0 >> 5) + 1) * (t.cy1 - t.cy0 + 1);
+}
+
+__device__ __forceinline__ void set_square(const VoronoiArgs &g, Tile &t, int r) {
+    t.cx0 = max(t.x / CELL - r, 0), t.cx1 = min(t.x / CELL + r, g.cells - 1);
+    t.cy0 = max(t.y / CELL - r, 0), t.cy1 = min(t.y / CELL + r, (g.height - 1) / CELL);
+}
+
+__device__ __forceinline__ bool is_whole(const VoronoiArgs &g, const Tile &t) {
+    return t.cx0 == 0 && t.cy0 == 0 && t.cx1 == g.cells - 1 && t.cy1 == (g.height - 1) / CELL;
+}
+
+// The cell of a lane in the square around a tile that is near sites.
+__device__ __forceinline__ int2 near_cell(const Tile &t) {
+    return make_int2(t.x / CELL + t.lane % 5 - 2, t.y / CELL + t.lane / 5 - 2);
+}
+__device__ __forceinline__ bool in_square(const Tile &t, int2 c) {
+    return t.lane < 25 && c.x >= t.cx0 && c.x <= t.cx1 && c.y >= t.cy0 && c.y <= t.cy1;
+}
+
+// Bounds the cells that can have nearest sites. False where there are no sites at all.
+template <typename I> __device__ __forceinline__ bool find_cells(const VoronoiArgs &g, Tile &t) {
+    // Most tiles need not look beyond their neighbours' neighbours, which are a lane each.
+    set_square(g, t, 2);
+    t.near = true;
+    const int2 c = near_cell(t);
+    const u32 cell = (u32)c.y * g.cells + c.x;
+    int reach = 0x7fffffff;
+    if (in_square(t, c) && g.heads[cell].y) reach = greatest_distance<int>(t.box, cell_box(g, t, c.x, c.y));
+    const int least_reach = warp_least(reach);
+    if (least_reach < (2 * CELL + 1) * (2 * CELL + 1) || least_reach != 0x7fffffff && is_whole(g, t)) {
+        t.nearest = __shfl_sync(~0u, cell, __ffs(__ballot_sync(~0u, reach == least_reach)) - 1);
+        return true;
+    }
+    t.near = false;
+    for (int r = 6;; r *= 3) {
+        set_square(g, t, r);
+        u64 least = ~0ull;
+        for (u32 i = t.lane, n = occupied_words(t); i < n; i += 32) {
+            int2 first;
+            for (u32 bits = occupied_word(g, t, i, &first); bits; bits &= bits - 1) {
+                const int x = first.x + __ffs(bits) - 1;
+                const u64 d = (u64)greatest_distance<I>(t.box, cell_box(g, t, x, first.y));
+                // Distances have 42 bits, and there are fewer than 2^20 cells.
+                least = min(least, d << 20 | ((u64)first.y * g.cells + x));
+            }
+        }
+        least = warp_least64(least);
+        if (least != ~0ull) {
+            t.nearest = (u32)(least & 0xfffff);
+            set_square(g, t, (int)(sqrtf((float)(least >> 20)) / CELL) + 2);
+            return true;
+        }
+        if (is_whole(g, t)) return false;
+    }
+}
+
+// Where a warp takes sites from: all of them, or the cells within reach.
+template <bool DIRECT> struct Source;
+
+template <> struct Source<true> {
+    const VoronoiArgs &g;
+    const Tile &t;
+
+    __device__ __forceinline__ int2 site(u32 i) const {
+        const int2 p = g.sites[i];
+        return make_int2(p.x - t.x, p.y - t.y);
+    }
+
+    // A site near the centre of a box, and f(site, index) in each lane for some sites, by all lanes for all that may compete
+    // with it. All lanes come along: there says whether it is one.
+    template <typename I> __device__ __forceinline__ int2 central(const Box &b) const {
+        float least = 3e38f;
+        int2 best = site(0);
+        for (u32 i = t.lane; i < g.n; i += 32) {
+            const int2 s = site(i);
+            const float v = centrality(b, s);
+            if (v < least) least = v, best = s;
+        }
+        return most_central(least, best);
+    }
+    template <typename I, typename F> __device__ __forceinline__ void each(const Box &, int2, F f) const {
+        for (u32 from = 0; from < g.n; from += 32) {
+            const u32 i = min(from + t.lane, g.n - 1);
+            f(site(i), i, from + t.lane < g.n);
+        }
+    }
+};
+
+template <> struct Source<false> {
+    const VoronoiArgs &g;
+    const Tile &t;
+
+    __device__ __forceinline__ int2 site(int2 c, u32 place) const {
+        return make_int2(c.x * CELL - t.x + (int)(place & 31), c.y * CELL - t.y + (int)(place >> 5));
+    }
+
+    template <typename I> __device__ __forceinline__ int2 central(const Box &b) const {
+        const uint2 head = g.heads[t.nearest];
+        const int2 c = make_int2(t.nearest % g.cells, t.nearest / g.cells);
+        float least = 3e38f;
+        int2 best = make_int2(0, 0);
+        for (u32 i = t.lane; i < head.y; i += 32) {
+            const int2 s = site(c, g.entries[head.x + i].y);
+            const float v = centrality(b, s);
+            if (v < least) least = v, best = s;
+        }
+        return most_central(least, best);
+    }
+
+    // Takes the entries of a cell each lane one after the other, so that lanes are busy where cells have few.
+    template <typename I, typename F> __device__ __forceinline__ void cells(const Box &b, I reach, int2 c, bool is, F f) const {
+        uint2 head = make_uint2(0, 0);
+        if (is && least_distance<I>(b, cell_box(g, t, c.x, c.y)) <= reach) head = g.heads[(u32)c.y * g.cells + c.x];
+        const int upto = inclusive_scan(head.y), all = __shfl_sync(~0u, upto, 31);
+        const u32 first = head.x - (upto - head.y);
+        for (int k0 = 0; k0 < all; k0 += 32) {
+            const int k = min(k0 + t.lane, all - 1);
+            int l = 0; // how many lanes' cells end before
+#pragma unroll
+            for (int step = 16; step; step >>= 1)
+                if (__shfl_sync(~0u, upto, l + step - 1) <= k) l += step;
+            const uint2 e = g.entries[__shfl_sync(~0u, first, l) + k];
+            f(site(make_int2(__shfl_sync(~0u, c.x, l), __shfl_sync(~0u, c.y, l)), e.y), e.x, k0 + t.lane < all);
+        }
+    }
+    template <typename I, typename F> __device__ __forceinline__ void each(const Box &b, int2 q, F f) const {
+        Box at;
+        at.x0 = at.x1 = q.x, at.y0 = at.y1 = q.y;
+        const I reach = greatest_distance<I>(b, at);
+        u32 i = 0, bits = 0;
+        const u32 words = t.near ? 0 : occupied_words(t);
+        int2 c = near_cell(t), first;
+        for (bool is = t.near && in_square(t, c);;) {
+            cells<I>(b, reach, c, is, f);
+            while (!__any_sync(~0u, bits) && i < words) bits = occupied_word(g, t, i + t.lane, &first), i += 32;
+            if (!__any_sync(~0u, bits)) return;
+            is = bits != 0;
+            c = make_int2(first.x + __ffs(bits) - 1, first.y);
+            bits &= bits - 1;
+        }
+    }
+};
+
+// Appends to a list in the order of lanes.
+__device__ __forceinline__ int place_of(bool keep, int *n) {
+    const u32 mask = __ballot_sync(~0u, keep);
+    const int i = *n + __popc(mask & ((1u << lane_id()) - 1));
+    *n += __popc(mask);
+    return i;
+}
+
+// Lists the candidates of a box, and returns how many there are, even where that is more than LIST.
+template <typename I, bool DIRECT>
+__device__ __forceinline__ int candidates(const Source<DIRECT> &from, TileShared &s, const Box &b) {
+    const int2 q = from.template central<I>(b);
+    int n = 0;
+    from.template each<I>(b, q, [&](int2 at, u32 label, bool there) {
+        const bool keep = there && competes<I>(b, q, at);
+        const int i = place_of(keep, &n);
+        if (keep && i < LIST) s.at[i] = at, s.label[i] = label;
+    });
+    __syncwarp();
+    return n;
+}
+
+// Those of n candidates (of a list, or all that there are) that are ones of a box within theirs.
+template <typename I>
+__device__ __forceinline__ int narrow(const TileShared &s, const unsigned short *from, int n, const Box &b, unsigned short *to, int2 *central) {
+    const int lane = lane_id();
+    float least = 3e38f;
+    int2 best = s.at[0];
+    for (int i = lane; i < n; i += 32) {
+        const int2 at = s.at[from ? from[i] : i];
+        const float v = centrality(b, at);
+        if (v < least) least = v, best = at;
+    }
+    const int2 q = *central = most_central(least, best);
+    int kept = 0;
+    for (int i0 = 0; i0 < n; i0 += 32) {
+        const int i = min(i0 + lane, n - 1), c = from ? from[i] : i;
+        const bool keep = i0 + lane < n && competes<I>(b, q, s.at[c]);
+        const int k = place_of(keep, &kept);
+        if (keep) to[k] = c;
+    }
+    __syncwarp();
+    return kept;
+}
+
+// Writes the labels of neighbouring pixels of a row, those that the image has.
+template <int N> __device__ __forceinline__ void store(const VoronoiArgs &g, const Tile &t, int x, int y, const u32 *v) {
+    if (y > t.box.y1) return;
+    u32 *to = g.labels + (u64)(t.y + y) * g.width + t.x + x;
+    if (N == 4 && x + 3 <= t.box.x1 && !(g.width & 3)) {
+        *(uint4 *)to = make_uint4(v[0], v[1], v[2], v[3]);
+    } else if (N == 2 && x + 1 <= t.box.x1 && !(g.width & 1)) {
+        *(uint2 *)to = make_uint2(v[0], v[1]);
+    } else {
+#pragma unroll
+        for (int i = 0; i < N; i++)
+            if (x + i <= t.box.x1) to[i] = v[i];
+    }
+}
+
+// Labels SIDExSIDE pixels from x0, y0 on, which have up to 32 candidates. With q near the centre, |s-p|^2 - |q-p|^2 is
+// c + ax + by; what competes is 0 or less somewhere in the box, and q about the nearest in its centre, so that |c + ax + by|
+// stays below 32 (|dx| + |dy|), and with sides up to 2^20 of 2^29 pixels below 2^26: times 32, and with the place of the
+// candidate among all by index, it fits an int. The least of these is the nearest site of least index.
+template <typename I, int SIDE>
+__device__ __forceinline__ void eval(const VoronoiArgs &g, const Tile &t, TileShared &s, const unsigned short *list, int n, const Box &b, int2 q) {
+    const int lane = t.lane, i = list[min(lane, n - 1)];
+    const u32 label = s.label[i];
+    const int2 at = s.at[i];
+    int place = 0;
+    for (int k = 0; k < n; k++) place += __shfl_sync(~0u, label, k) < label;
+    if (lane < n) {
+        const I dx = at.x - q.x, dy = at.y - q.y;
+        const int c = (int)(dx * (I)(at.x + q.x - 2 * b.x0) + dy * (I)(at.y + q.y - 2 * b.y0));
+        s.line[place] = make_int4(-64 * (int)dx, -64 * (int)dy, c * 32 + place, (int)label);
+    }
+    __syncwarp();
+    // A lane has WIDE pixels of a row, in each of ROWS rows.
+    const int WIDE = SIDE / 4, ROWS = SIDE / 8;
+    const int x = lane % 4 * WIDE, y = lane / 4;
+    int best[ROWS][WIDE];
+#pragma unroll
+    for (int r = 0; r < ROWS; r++)
+#pragma unroll
+        for (int j = 0; j < WIDE; j++) best[r][j] = 0x7fffffff;
+    for (int k = 0; k < n; k++) {
+        const int4 l = s.line[k];
+#pragma unroll
+        for (int r = 0; r < ROWS; r++) {
+            int v = l.z + l.x * x + l.y * (y + r * 8);
+#pragma unroll
+            for (int j = 0; j < WIDE; j++, v += l.x) best[r][j] = min(best[r][j], v);
+        }
+    }
+#pragma unroll
+    for (int r = 0; r < ROWS; r++) {
+        u32 v[WIDE];
+#pragma unroll
+        for (int j = 0; j < WIDE; j++) v[j] = (u32)s.line[best[r][j] & 31].w;
+        store<WIDE>(g, t, b.x0 + x, b.y0 + y + r * 8, v);
+    }
+    __syncwarp();
+}
+
+// The nearest of what two pixels of a lane were offered.
+template <typename I> struct Pair {
+    I least[2];
+    u32 label[2];
+
+    __device__ __forceinline__ void offer(int x, int y, int2 at, u32 l) {
+        const I dy = at.y - y;
+#pragma unroll
+        for (int j = 0; j < 2; j++) {
+            const I dx = at.x - x - j, d = dx * dx + dy * dy;
+            if (label[j] == NO_SITE || d < least[j] || d == least[j] && l < label[j]) least[j] = d, label[j] = l;
+        }
+    }
+};
+
+// Labels up to 8x8 pixels that have any number of candidates: those of a list, or where that has no room all of them.
+template <typename I, bool DIRECT>
+__device__ __noinline__ void eval_many(const VoronoiArgs &g, const Tile &t, TileShared &s, const Source<DIRECT> &from, const unsigned short *list, int n, const Box &b) {
+    const int x = b.x0 + t.lane % 4 * 2, y = b.y0 + t.lane / 4;
+    Pair<I> p;
+    p.label[0] = p.label[1] = NO_SITE;
+    if (list) {
+        for (int k = 0; k < n; k++) p.offer(x, y, s.at[list[k]], s.label[list[k]]);
+    } else {
+        const int2 q = from.template central<I>(b);
+        from.template each<I>(b, q, [&](int2 at, u32 label, bool there) {
+            for (u32 mask = __ballot_sync(~0u, there && competes<I>(b, q, at)); mask; mask &= mask - 1) {
+                const int l = __ffs(mask) - 1;
+                p.offer(x, y, make_int2(__shfl_sync(~0u, at.x, l), __shfl_sync(~0u, at.y, l)), __shfl_sync(~0u, label, l));
+            }
+        });
+    }
+    store<2>(g, t, x, y, p.label);
+    __syncwarp();
+}
+
+// The part of a tile from x, y on, of a side.
+__device__ __forceinline__ bool part_of(const Tile &t, int x, int y, int side, Box *b) {
+    b->x0 = x, b->y0 = y;
+    b->x1 = min(x + side - 1, t.box.x1), b->y1 = min(y + side - 1, t.box.y1);
+    return x <= b->x1 && y <= b->y1;
+}
+
+template <typename I, bool DIRECT> __device__ __forceinline__ void label_tile(const VoronoiArgs &g) {
+    __shared__ TileShared shared[TILE_WARPS];
+    TileShared &s = shared[threadIdx.x >> 5];
+    const u32 columns = (g.width + CELL - 1) / CELL, tile = blockIdx.x * TILE_WARPS + (threadIdx.x >> 5);
+    Tile t;
+    t.lane = lane_id();
+    t.x = tile % columns * CELL, t.y = tile / columns * CELL;
+    if (t.y >= g.height) return;
+    t.box.x0 = t.box.y0 = 0;
+    t.box.x1 = min(CELL, g.width - t.x) - 1, t.box.y1 = min(CELL, g.height - t.y) - 1;
+    if (!DIRECT && !find_cells<I>(g, t)) {
+        if (t.lane <= t.box.x1)
+            for (int y = 0; y <= t.box.y1; y++) g.labels[(u64)(t.y + y) * g.width + t.x + t.lane] = NO_SITE;
+        return;
+    }
+    const Source<DIRECT> from = {g, t};
+    const int all = candidates<I>(from, s, t.box);
+    if (all == 1) {
+        if (t.lane <= t.box.x1)
+            for (int y = 0; y <= t.box.y1; y++) g.labels[(u64)(t.y + y) * g.width + t.x + t.lane] = s.label[0];
+        return;
+    }
+    for (int h = 0; h < 4; h++) {
+        Box half, quarter;
+        if (!part_of(t, h % 2 * (CELL / 2), h / 2 * (CELL / 2), CELL / 2, &half)) continue;
+        int2 q;
+        int n = all, m = LIST + 1;
+        if (n > LIST) n = candidates<I>(from, s, half);
+        if (n <= LIST) m = narrow<I>(s, 0, n, half, s.half, &q);
+        if (m <= 32) {
+            eval<I, 16>(g, t, s, s.half, m, half, q);
+            continue;
+        }
+        for (int k = 0; k < 4; k++) {
+            if (!part_of(t, half.x0 + k % 2 * (CELL / 4), half.y0 + k / 2 * (CELL / 4), CELL / 4, &quarter)) continue;
+            const unsigned short *list = s.half;
+            int c = m;
+            if (m > LIST) list = 0, c = candidates<I>(from, s, quarter);
+            if (c <= LIST) {
+                c = narrow<I>(s, list, c, quarter, s.quarter, &q);
+                list = s.quarter;
+            }
+            if (c <= 32)
+                eval<I, 8>(g, t, s, list, c, quarter, q);
+            else
+                eval_many<I, DIRECT>(g, t, s, from, list, c, quarter);
+        }
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(TILE_WARPS * 32) voronoi_tiles(VoronoiArgs g) {
+    after_prior();
+    label_tile<int, false>(g);
+}
+extern "C" __global__ void __launch_bounds__(TILE_WARPS * 32) voronoi_tiles_wide(VoronoiArgs g) {
+    after_prior();
+    label_tile<i64, false>(g);
+}
+
+// Every tile looks at all sites, and the first one says which are no pixels.
+__device__ __forceinline__ void check_sites(const VoronoiArgs &g) {
+    if (blockIdx.x == 0)
+        for (u32 i = threadIdx.x; i < g.n; i += blockDim.x) {
+            int2 p;
+            if (!site_of(g, i, &p)) report(g.fault, FAULT_VORONOI_SITE, i);
+        }
+}
+
+extern "C" __global__ void __launch_bounds__(TILE_WARPS * 32) voronoi_few(VoronoiArgs g) {
+    after_prior();
+    check_sites(g);
+    label_tile<int, true>(g);
+}
+extern "C" __global__ void __launch_bounds__(TILE_WARPS * 32) voronoi_few_wide(VoronoiArgs g) {
+    after_prior();
+    check_sites(g);
+    label_tile<i64, true>(g);
+}
+
+// --- Banding ------------------------------------------------------------------------------------------------------------
+
+#define NO_ROW 0x7fffffff
+#define SEGMENT 1024 // pixels of a row for a block of voronoi_rows
+
+// A thread a column: the sites next to each strip.
+extern "C" __global__ void __launch_bounds__(THREADS) voronoi_strips(VoronoiArgs g) {
+    after_prior();
+    const int x = blockIdx.x * THREADS + threadIdx.x, strips = (g.height + CELL - 1) / CELL;
+    if (x >= g.pitch) return;
+    int last = -1, next = NO_ROW;
+#pragma unroll 8
+    for (int s = 0; s < strips; s++) {
+        const u64 at = (u64)s * g.pitch + x;
+        const u32 word = g.words[at];
+        g.above[at] = last;
+        if (word) last = s * CELL + 31 - __clz(word);
+    }
+#pragma unroll 8
+    for (int s = strips - 1; s >= 0; s--) {
+        const u64 at = (u64)s * g.pitch + x;
+        const u32 word = g.words[at];
+        g.below[at] = next;
+        if (word) next = s * CELL + __ffs(word) - 1;
+    }
+}
+
+#define EMPTY 0xffffffffu // of a column without sites
+#define UP 0
+#define DOWN 1
+#define BOTH 2
+
+// A thread for the 32 pixels of a word: how far the nearest site within the column is, times 4, and which way.
+extern "C" __global__ void __launch_bounds__(THREADS) voronoi_columns(VoronoiArgs g) {
+    after_prior();
+    const u32 blocks = (g.width + THREADS - 1) / THREADS;
+    const int x = blockIdx.x % blocks * THREADS + threadIdx.x, s = blockIdx.x / blocks;
+    if (x >= g.width) return;
+    const u64 at = (u64)s * g.pitch + x;
+    const u32 word = g.words[at];
+    const int above = g.above[at], below = g.below[at];
+    for (int j = 0, y = s * CELL; j < CELL && y < g.height; j++, y++) {
+        const u32 upto = word & (~0u >> (31 - j)), from = word >> j;
+        const int a = upto ? s * CELL + 31 - __clz(upto) : above, b = from ? y + __ffs(from) - 1 : below;
+        const u32 up = a < 0 ? EMPTY : (u32)(y - a), down = b == NO_ROW ? EMPTY : (u32)(b - y);
+        const u32 v = up == EMPTY && down == EMPTY ? EMPTY
+                      : up == down && up           ? up << 2 | BOTH
+                                                   : min(up, down) << 2 | (up <= down ? UP : DOWN);
+        g.plane[(u64)y * g.width + x] = v;
+    }
+}
+
+// The least index of the nearest sites of pixel (x, y) within its column.
+__device__ __forceinline__ u32 column_label(const VoronoiArgs &g, int x, int y) {
+    const u32 v = g.plane[(u64)y * g.width + x], way = v & 3;
+    const int d = (int)(v >> 2);
+    u32 label = NO_SITE;
+    if (way != DOWN) label = g.entries[entry_of(g, x, y - d)].x;
+    if (way != UP) label = min(label, g.entries[entry_of(g, x, y + d)].x);
+    return label;
+}
+
+// The nearest column of a pixel so far, and where several are equally near one of them, with the least index of all; else
+// that is NO_SITE still. D is u32 where squared distances fit.
+template <typename D> struct Column {
+    D least;
+    int x;
+    u32 label;
+
+    __device__ __forceinline__ void clear() { least = ~(D)0, x = -1, label = NO_SITE; }
+
+    __device__ __forceinline__ void offer(const VoronoiArgs &g, int px, int y, int cx) {
+        const u32 v = g.plane[(u64)y * g.width + cx];
+        if (v == EMPTY) return;
+        const D dx = (D)abs(cx - px), dy = v >> 2, d = dx * dx + dy * dy;
+        if (d < least) {
+            least = d, x = cx, label = NO_SITE;
+        } else if (d == least) {
+            if (label == NO_SITE) label = column_label(g, x, y);
+            label = min(label, column_label(g, cx, y));
+        }
+    }
+
+    // Of what so many neighbouring lanes have, in all of them.
+    __device__ __forceinline__ void merge(const VoronoiArgs &g, int y, int lanes) {
+        D d = least;
+        for (int o = lanes / 2; o; o >>= 1) {
+            const D u = __shfl_xor_sync(~0u, d, o);
+            d = u < d ? u : d;
+        }
+        if (least == d && x >= 0) {
+            if (label == NO_SITE) label = column_label(g, x, y);
+        } else {
+            x = -1, label = NO_SITE;
+        }
+        least = d;
+        for (int o = lanes / 2; o; o >>= 1) {
+            x = max(x, __shfl_xor_sync(~0u, x, o));
+            label = min(label, __shfl_xor_sync(~0u, label, o));
+        }
+    }
+};
+
+// A block a segment of a row. Ends are looked for from where they are outwards, by all threads.
+template <typename D> __device__ __forceinline__ void label_segment(const VoronoiArgs &g) {
+    __shared__ int column[SEGMENT]; // where each pixel's nearest site is
+    __shared__ Column<D> merged[THREADS / 32];
+    after_prior();
+    const u32 segments = (g.width + SEGMENT - 1) / SEGMENT;
+    const int x0 = blockIdx.x % segments * SEGMENT, y = blockIdx.x / segments, n = min(SEGMENT, g.width - x0);
+    const int warp = threadIdx.x >> 5, lane = lane_id();
+    u32 *labels = g.labels + (u64)y * g.width + x0;
+
+    for (int end = 0; end < 2; end++) {
+        const int i = end ? n - 1 : 0, x = x0 + i;
+        Column<D> c;
+        c.clear();
+        for (int off = threadIdx.x, steps = 1;; steps *= 2) {
+            for (int k = 0; k < steps; k++, off += THREADS) {
+                if (off <= x) c.offer(g, x, y, x - off);
+                if (off && x + off < g.width) c.offer(g, x, y, x + off);
+            }
+            // What no thread has looked at is at least this far away.
+            const int gap = off - (int)threadIdx.x;
+            const bool over = gap > max(x, g.width - 1 - x) || c.x >= 0 && (D)gap * gap > c.least;
+            if (__syncthreads_or(over)) break;
+        }
+        c.merge(g, y, 32);
+        if (lane == 0) merged[warp] = c;
+        __syncthreads();
+        if (warp == 0) {
+            c.clear();
+            if (lane < THREADS / 32) c = merged[lane];
+            c.merge(g, y, 32);
+            if (lane == 0) column[i] = c.x, labels[i] = c.label;
+        }
+        __syncthreads();
+    }
+    if (column[0] < 0) { // no sites at all
+        for (int i = threadIdx.x; i < n; i += THREADS) labels[i] = NO_SITE;
+        return;
+    }
+    for (int step = SEGMENT / 2; step; step /= 2) {
+        // As many lanes look for a pixel's as there are, up to a warp.
+        const int pixels = SEGMENT / 2 / step, lanes = max(min(THREADS / pixels, 32), 1), part = threadIdx.x % lanes;
+        for (int k0 = 0; k0 < pixels; k0 += THREADS / lanes) {
+            const int k = k0 + threadIdx.x / lanes, i = step * (2 * k + 1);
+            const bool is = k < pixels && i < n - 1;
+            Column<D> c;
+            c.clear();
+            if (is)
+                for (int x = column[i - step] + part, last = column[min(i + step, n - 1)]; x <= last; x += lanes) c.offer(g, x0 + i, y, x);
+            c.merge(g, y, lanes);
+            if (is && part == 0) column[i] = c.x, labels[i] = c.label;
+        }
+        __syncthreads();
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS) voronoi_rows(VoronoiArgs g) { label_segment<u32>(g); }
+extern "C" __global__ void __launch_bounds__(THREADS) voronoi_rows_wide(VoronoiArgs g) { label_segment<u64>(g); }
+
+// --- Brute force --------------------------------------------------------------------------------------------------------
+
+#define BRUTE_PIXELS 4  // of a thread
+#define BRUTE_SITES 512 // at a time
+
+extern "C" __global__ void __launch_bounds__(THREADS) voronoi_brute(VoronoiArgs g) {
+    __shared__ int2 sites[BRUTE_SITES];
+    after_prior();
+    check_sites(g);
+    const u32 pixels = (u32)g.width * g.height;
+    int x[BRUTE_PIXELS], y[BRUTE_PIXELS];
+    u64 least[BRUTE_PIXELS];
+    u32 label[BRUTE_PIXELS];
+#pragma unroll
+    for (int k = 0; k < BRUTE_PIXELS; k++) {
+        const u32 i = (blockIdx.x * BRUTE_PIXELS + k) * THREADS + threadIdx.x;
+        x[k] = i % g.width, y[k] = i / g.width;
+        least[k] = ~0ull, label[k] = NO_SITE;
+    }
+    for (u32 from = 0; from < g.n; from += BRUTE_SITES) {
+        const int n = min(g.n - from, (u32)BRUTE_SITES);
+        __syncthreads();
+        for (int i = threadIdx.x; i < n; i += THREADS) sites[i] = g.sites[from + i];
+        __syncthreads();
+        for (int i = 0; i < n; i++) {
+            const int2 s = sites[i];
+#pragma unroll
+            for (int k = 0; k < BRUTE_PIXELS; k++) {
+                const int dx = s.x - x[k], dy = s.y - y[k];
+                const u64 d = (u64)((i64)dx * dx) + (u64)((i64)dy * dy);
+                if (d < least[k]) least[k] = d, label[k] = from + i;
+            }
+        }
+    }
+#pragma unroll
+    for (int k = 0; k < BRUTE_PIXELS; k++) {
+        const u32 i = (blockIdx.x * BRUTE_PIXELS + k) * THREADS + threadIdx.x;
+        if (i < pixels) g.labels[i] = label[k];
+    }
+}
+
+// --- Jump flooding ------------------------------------------------------------------------------------------------------
+
+// Labels the sites' own pixels of a plane that has NO_SITE everywhere.
+extern "C" __global__ void __launch_bounds__(THREADS) voronoi_seed(VoronoiArgs g) {
+    after_prior();
+    const u32 i = blockIdx.x * THREADS + threadIdx.x;
+    int2 p;
+    if (!site_of(g, i, &p)) {
+        if (i < g.n) report(g.fault, FAULT_VORONOI_SITE, i);
+        return;
+    }
+    u32 *at = g.plane + (u64)p.y * g.width + p.x;
+    if (__ldcg(at) > i) atomicMin(at, i);
+}
+
+// A step, from the plane to the labels.
+extern "C" __global__ void __launch_bounds__(THREADS) voronoi_jump(VoronoiArgs g) {
+    after_prior();
+    const u32 i = blockIdx.x * THREADS + threadIdx.x;
+    const int x = i % g.width, y = i / g.width;
+    if (y >= g.height) return;
+    u64 least = ~0ull;
+    u32 label = NO_SITE;
+#pragma unroll
+    for (int dy = -1; dy <= 1; dy++) {
+#pragma unroll
+        for (int dx = -1; dx <= 1; dx++) {
+            const int u = x + dx * g.step, v = y + dy * g.step;
+            if (u < 0 || u >= g.width || v < 0 || v >= g.height) continue;
+            const u32 l = g.plane[(u64)v * g.width + u];
+            if (l == NO_SITE || l == label) continue;
+            const int2 s = g.sites[l];
+            const i64 ex = s.x - x, ey = s.y - y;
+            const u64 d = (u64)(ex * ex + ey * ey);
+            if (d < least || d == least && l < label) least = d, label = l;
+        }
+    }
+    g.labels[(u64)y * g.width + x] = label;
+}

@@ -1,0 +1,98 @@
+//lint:file-ignore U1000 launched under the tag cuda
+
+// What the kernels of Voronoi share with the host. Keep in sync with kernels/cu/voronoi.cu.
+
+package cuda
+
+import "github.com/polyscan/polyscan/kernels/driver"
+
+// Constants of the kernels, by the names they have there but for the prefix.
+const (
+	voronoiCell        = 32   // CELL: the side of a cell, and of a warp's tile
+	voronoiTileWarps   = 4    // TILE_WARPS
+	voronoiSegment     = 1024 // SEGMENT: pixels of a row for a block of voronoi_rows
+	voronoiBrutePixels = 4    // BRUTE_PIXELS of a thread
+)
+
+// voronoiArgs is VoronoiArgs.
+type voronoiArgs struct {
+	Sites, Labels, Fault       uint64
+	Words, Occupied, Next      uint64
+	Ranks, Heads, Entries      uint64
+	Plane, Above, Below        uint64
+	N                          uint32
+	Width, Height, Pitch       int32
+	Cells, OccupiedPitch, Step int32
+	_                          uint32
+}
+
+type voronoiParams struct{ G voronoiArgs }
+
+var (
+	voronoiMark      = listKernel[voronoiParams]("voronoi", "voronoi_mark")
+	voronoiRank      = listKernel[voronoiParams]("voronoi", "voronoi_rank")
+	voronoiLeast     = listKernel[voronoiParams]("voronoi", "voronoi_least")
+	voronoiTiles     = listKernel[voronoiParams]("voronoi", "voronoi_tiles")
+	voronoiTilesWide = listKernel[voronoiParams]("voronoi", "voronoi_tiles_wide")
+	voronoiFew       = listKernel[voronoiParams]("voronoi", "voronoi_few")
+	voronoiFewWide   = listKernel[voronoiParams]("voronoi", "voronoi_few_wide")
+	voronoiStrips    = listKernel[voronoiParams]("voronoi", "voronoi_strips")
+	voronoiColumns   = listKernel[voronoiParams]("voronoi", "voronoi_columns")
+	voronoiRows      = listKernel[voronoiParams]("voronoi", "voronoi_rows")
+	voronoiRowsWide  = listKernel[voronoiParams]("voronoi", "voronoi_rows_wide")
+	voronoiBrute     = listKernel[voronoiParams]("voronoi", "voronoi_brute")
+	voronoiSeed      = listKernel[voronoiParams]("voronoi", "voronoi_seed")
+	voronoiJump      = listKernel[voronoiParams]("voronoi", "voronoi_jump")
+)
+
+// voronoiFewSites is up to how many sites each tile looks at all of them, which takes one launch instead of five.
+const voronoiFewSites = 512
+
+// voronoiLayout lays out the scratch of a diagram. Addresses count from that of the scratch, and what has to be cleared is
+// at its start.
+type voronoiLayout struct {
+	voronoiArgs
+	cleared, bytes int64
+}
+
+// layVoronoi lays out what a method needs for n sites. It expects arguments that have been checked.
+func layVoronoi(n, width, height int, m driver.VoronoiMethod) voronoiLayout {
+	cells, strips := (width+voronoiCell-1)/voronoiCell, (height+voronoiCell-1)/voronoiCell
+	l := voronoiLayout{voronoiArgs: voronoiArgs{
+		N: uint32(n), Width: int32(width), Height: int32(height), Pitch: int32(cells * voronoiCell), Cells: int32(cells),
+		OccupiedPitch: int32((cells + 31) / 32),
+	}}
+	take := func(n, size int) uint64 {
+		at := uint64(l.bytes)
+		l.bytes += alignUp(int64(n) * int64(size))
+		return at
+	}
+	pixels, words := width*height, strips*cells*voronoiCell
+	switch {
+	case n == 0 || m == driver.BruteForce || m == driver.VoronoiDefault && n <= voronoiFewSites:
+	case m == driver.JumpFlood:
+		l.Plane = take(pixels, 4)
+	default:
+		l.Words, l.Occupied, l.Next = take(words, 4), take(strips*int(l.OccupiedPitch), 4), take(1, 4)
+		l.cleared = l.bytes
+		l.Ranks, l.Heads = take(words, 4), take(strips*cells, 8)
+		l.Entries = take(min(n, pixels), 8)
+		if m == driver.Banding {
+			l.Above, l.Below, l.Plane = take(words, 4), take(words, 4), take(pixels, 4)
+		}
+	}
+	return l
+}
+
+// at moves the addresses to where the scratch is.
+func (l *voronoiLayout) at(scratch uint64) {
+	for _, p := range []*uint64{&l.Words, &l.Occupied, &l.Next, &l.Ranks, &l.Heads, &l.Entries, &l.Plane, &l.Above, &l.Below} {
+		*p += scratch
+	}
+}
+
+// wide tells whether squared distances exceed 31 bits.
+func (l *voronoiLayout) wide() bool {
+	w, h := int64(l.Width), int64(l.Height)
+	return w*w+h*h >= 1<<31
+}
