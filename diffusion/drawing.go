@@ -69,6 +69,12 @@ func Rasterize(ctx context.Context, dev *kernels.Device, d *Drawing) (*Problem, 
 	return p, nil
 }
 
+// Picture is values of all pixels.
+type Picture struct {
+	Width, Height, Channels int
+	Values                  []float32 // planes
+}
+
 // Blur blurs a picture whose last channel is deviations divided by [MaxBlur], in one job on dev, and returns the others. See
 // [driver.Blur] for the kernel.
 func Blur(ctx context.Context, dev *kernels.Device, p *Picture) (*Picture, error) {

@@ -1,4 +1,4 @@
-// Filling holes of pictures, and what their content has over the background.
+// Filling holes of images.
 
 package diffusion
 
@@ -7,58 +7,195 @@ import (
 	"fmt"
 
 	"github.com/polyscan/polyscan/kernels"
+	"github.com/polyscan/polyscan/kernels/driver"
 )
 
-// Picture is values of all pixels.
-type Picture struct {
-	Width, Height, Channels int
-	Values                  []float32 // planes; finite outside of holes, and not looked at inside
+// Pixels is memory for a byte or a pixel of each place of an image, rows without a gap: Resident, of the device that computes, where
+// that isn't empty, and else Host. The zero value is none.
+type Pixels struct {
+	Host     []byte
+	Resident kernels.Buffer[byte]
 }
 
-// Fill replaces the pixels where mask, one byte for each pixel, is not 0: each becomes the mean of its neighbours, and those of the
-// hole's border have neighbours outside. The solution has all other pixels as they were. A mask that covers all of the picture is an
-// [*InvalidError]; one that covers nothing gives the picture itself.
-func Fill(ctx context.Context, dev *kernels.Device, p *Picture, mask []uint8, opts *Options) (*Solution, error) {
-	if len(mask) != p.Width*p.Height {
-		return nil, invalid("mask", fmt.Sprintf("%d values", len(mask)), "must be %d, one for each pixel of %dx%d", p.Width*p.Height, p.Width, p.Height)
+func (p *Pixels) len() int {
+	if n := p.Resident.Len(); n > 0 {
+		return n
 	}
-	flags := make([]uint8, len(mask))
-	outside := false
-	for i, m := range mask {
-		if m == 0 {
-			flags[i] = Fixed
-			outside = true
-		}
-	}
-	if !outside && len(mask) > 0 {
-		return nil, invalid("mask", "all pixels", "must leave out at least one, or there is nothing to fill with")
-	}
-	return Solve(ctx, dev, &Problem{Constraints{Width: p.Width, Height: p.Height, Flags: flags}, p.Channels, p.Values}, opts)
+	return len(p.Host)
 }
 
-// Residual is a picture without its background: 0 outside of the holes.
-type Residual struct {
-	// Background is the picture with its holes filled.
-	Background *Solution
-	// Values are the picture's less those of the background, in planes.
-	Values []float32
+// check checks the length of what may be none.
+func (p *Pixels) check(field string, need int) error {
+	if n := p.len(); n != 0 && n != need {
+		return invalid(field, fmt.Sprintf("%d bytes", n), "must be %d", need)
+	}
+	return nil
 }
 
-// Background estimates what a picture would be without what the mask covers, as [Fill] does, and returns that and the difference. All
-// of the picture's values are finite.
-func Background(ctx context.Context, dev *kernels.Device, p *Picture, mask []uint8, opts *Options) (*Residual, error) {
-	for i, v := range p.Values {
-		if !finite(v) {
-			return nil, invalid(fmt.Sprintf("values[%d]", i), v, "must be finite")
-		}
-	}
-	s, err := Fill(ctx, dev, p, mask, opts)
+// Holes is an image of which some pixels are to be replaced, and where to.
+type Holes struct {
+	Image kernels.Image
+	// Mask has a byte for each pixel: where it is not 0 the pixel is replaced. Pixels that are not opaque are, too. It may be none.
+	Mask Pixels
+	// Format of the results: of as many colours as the image has, in as many bits. The zero value is that of the image.
+	Format driver.PixelFormat
+	// Picture receives the image with its holes filled, and Residual what the image has over that: their difference plus half of the
+	// levels, in each colour, cut to the range of the format. Alpha becomes the largest. Each may be none.
+	Picture, Residual Pixels
+}
+
+// Fill replaces pixels of an image, in one job on dev: each becomes the mean of its neighbours, and those of a hole's border have
+// neighbours outside; then it is rounded. All others stay as they are. So the picture is a guess at the background of what the holes
+// hold, and the residual is that without the background. opts may be nil, and have no Start. The solution has no Values.
+//
+// Bad input is an [*InvalidError], such as holes that cover all of the image; where the device has no room the error is a
+// [*kernels.CapacityError]. Results are arbitrary where there is an error. It is exact but for what [Solve] leaves, and the rounding.
+func Fill(ctx context.Context, dev *kernels.Device, h *Holes, method Method, opts *Options) (*Solution, error) {
+	f, err := newFill(dev, h, method, opts)
 	if err != nil {
 		return nil, err
 	}
-	r := &Residual{s, make([]float32, len(p.Values))}
-	for i, v := range p.Values {
-		r.Values[i] = v - s.Values[i]
+	return f.do(ctx, f.begin)
+}
+
+// fill is a Fill to come, or under way.
+type fill struct {
+	*solve
+	h      *Holes
+	format driver.PixelFormat
+	pixels int
+	src    driver.Image
+	flags  kernels.Buffer[uint8]
+}
+
+func newFill(dev *kernels.Device, h *Holes, method Method, opts *Options) (*fill, error) {
+	im := &h.Image
+	if err := im.Check(); err != nil {
+		return nil, invalid("image."+err.Field, err.Value, "%s", err.Reason)
 	}
-	return r, nil
+	f := &fill{h: h, format: h.Format, pixels: im.Width * im.Height}
+	if f.format == (driver.PixelFormat{}) {
+		f.format = im.Format
+	}
+	if g := im.Format; !f.format.Valid() || f.format.Colours() != g.Colours() || f.format.SampleBytes != g.SampleBytes || f.format.Bits != g.Bits {
+		return nil, invalid("format", f.format, "must have the colours and bits of %v, the format of the image", g)
+	}
+	if err := h.Mask.check("mask", f.pixels); err != nil {
+		return nil, err
+	}
+	if opts != nil && opts.Start != nil {
+		return nil, invalid("start", fmt.Sprintf("%d values", len(opts.Start)), "must be none: the image is all there is")
+	}
+	size := f.pixels * f.format.PixelBytes()
+	for _, x := range []struct {
+		field string
+		to    *Pixels
+	}{{"picture", &h.Picture}, {"residual", &h.Residual}} {
+		if err := x.to.check(x.field, size); err != nil {
+			return nil, err
+		}
+	}
+	g, err := gridOf(im.Width, im.Height, method, false)
+	if err != nil {
+		return nil, err
+	}
+	if f.solve, err = newSolveOf(dev, g, im.Format.Colours(), opts); err != nil {
+		return nil, err
+	}
+	f.finish = f.pack
+	f.job.Label = "fill"
+	f.job.Footprint += kernels.Bytes[uint8](f.pixels) + f.setupFootprint() + kernels.Bytes[byte](im.UploadBytes())
+	if h.Mask.Resident.Len() == 0 {
+		f.job.Footprint += kernels.Bytes[byte](len(h.Mask.Host))
+	}
+	for _, to := range []*Pixels{&h.Picture, &h.Residual} {
+		if to.Resident.Len() == 0 && (to == &h.Picture || len(to.Host) > 0) { // the op always writes a picture
+			f.job.Footprint += kernels.Bytes[byte](size)
+		}
+	}
+	return f, nil
+}
+
+// begin brings the image and the mask to the device, and unpacks them.
+func (f *fill) begin(q *kernels.Queue) (in given, err error) {
+	im := &f.h.Image
+	pixels := im.Resident
+	if n := im.UploadBytes(); n > 0 {
+		if pixels, err = kernels.Alloc[byte](q, n, "image"); err != nil {
+			return in, err
+		}
+		if err = kernels.UploadGather(q, pixels, im.Data); err != nil {
+			return in, err
+		}
+	}
+	mask := f.h.Mask.Resident
+	if n := len(f.h.Mask.Host); n > 0 && mask.Len() == 0 {
+		if mask, err = kernels.Alloc[byte](q, n, "mask"); err != nil {
+			return in, err
+		}
+		if err = upload(q, mask, f.h.Mask.Host); err != nil {
+			return in, err
+		}
+	}
+	if in.flags, err = kernels.Alloc[uint8](q, f.pixels, "flags"); err != nil {
+		return in, err
+	}
+	if in.values, err = kernels.Alloc[float32](q, f.channels*f.pixels, "values"); err != nil {
+		return in, err
+	}
+	f.flags = in.flags
+	f.src = driver.Image{Data: pixels.Slice(), Width: im.Width, Height: im.Height, Stride: im.RowBytes(), Format: im.Format}
+	if err = q.Unpack(driver.Unpack{Src: f.src, Mask: mask.Slice(), Flags: in.flags.Slice(), Planes: in.values.Slice()}); err != nil {
+		return in, err
+	}
+	if err = q.Yield(); err != nil {
+		return in, err
+	}
+	if err = f.setUp(q, &in); err == nil && f.counts.Fixed == 0 {
+		err = invalid("mask", "all pixels", "must leave out at least one that is opaque, or there is nothing to fill with")
+	}
+	return in, err
+}
+
+// pack writes the results. It leaves no values to download.
+func (f *fill) pack(q *kernels.Queue, x kernels.Buffer[float32]) (kernels.Buffer[float32], error) {
+	im := &f.h.Image
+	row := im.Width * f.format.PixelBytes()
+	op := driver.Pack{Planes: x.Slice(), Flags: f.flags.Slice(), Src: f.src}
+	results := []struct {
+		to   *Pixels
+		im   *driver.Image
+		wait kernels.Buffer[byte] // to be downloaded
+	}{{to: &f.h.Picture, im: &op.Dst}, {to: &f.h.Residual, im: &op.Residual}}
+	for i := range results {
+		r := &results[i]
+		if r.to.len() == 0 && i > 0 {
+			continue
+		}
+		at := r.to.Resident
+		if at.Len() == 0 {
+			var err error
+			if at, err = kernels.Alloc[byte](q, row*im.Height, "result"); err != nil {
+				return x, err
+			}
+			if r.to.len() > 0 {
+				r.wait = at
+			}
+		}
+		*r.im = driver.Image{Data: at.Slice(), Width: im.Width, Height: im.Height, Stride: row, Format: f.format}
+	}
+	if err := q.Pack(op); err != nil {
+		return x, err
+	}
+	if err := q.Yield(); err != nil {
+		return x, err
+	}
+	for _, r := range results {
+		if r.wait.Len() > 0 {
+			if err := download(q, r.to.Host, r.wait); err != nil {
+				return x, err
+			}
+		}
+	}
+	return x.Range(0, 0), nil
 }
