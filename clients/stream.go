@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/polyscan/polyscan/proto/framecodec"
 	polyscanv1 "github.com/polyscan/polyscan/proto/polyscan/v1"
@@ -47,11 +48,15 @@ var ErrStreamEnded = errors.New("clients: the stream has ended")
 
 // Stream sends frames and receives answers. One goroutine may send while another receives; a program that does both in
 // one has to receive before it sends more than the window. [Client.StreamFrames] does all this.
-type Stream struct {
-	rpc    grpc.BidiStreamingClient[polyscanv1.StreamFramesRequest, polyscanv1.StreamFramesResponse]
-	ctx    context.Context
-	cancel context.CancelFunc
-	window chan struct{} // a token for each frame on the way
+type Stream struct{ stream }
+
+// stream is a call that sends frames and receives answers, of one kind or another.
+type stream struct {
+	rpc     grpc.ClientStream
+	request func(*polyscanv1.Frame) proto.Message
+	ctx     context.Context
+	cancel  context.CancelFunc
+	window  chan struct{} // a token for each frame on the way
 
 	mu      sync.Mutex
 	pending []sent // frames on the way, oldest first
@@ -63,34 +68,50 @@ type sent struct {
 	at    time.Time
 }
 
-// OpenStream starts a stream for an inspection, which holds for all its frames. Close it after use.
-// An inspection that the server refuses shows at the first [Stream.Recv].
-func (c *Client) OpenStream(ctx context.Context, in *polyscanv1.Inspection, o StreamOptions) (*Stream, error) {
+// open starts the call and sends the open message; request is the message of a frame.
+func (s *stream) open(
+	ctx context.Context, o StreamOptions, call func(context.Context) (grpc.ClientStream, error), open proto.Message, request func(*polyscanv1.Frame) proto.Message,
+) error {
 	if o.Window < 0 {
-		return nil, fmt.Errorf("clients: window %d: must not be negative", o.Window)
+		return fmt.Errorf("clients: window %d: must not be negative", o.Window)
 	}
 	if o.Window == 0 {
 		o.Window = DefaultWindow
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	rpc, err := c.Inspection.StreamFrames(ctx, frames)
+	s.ctx, s.cancel = context.WithCancel(ctx)
+	rpc, err := call(s.ctx)
 	if err != nil {
-		cancel()
-		return nil, wrap(err)
+		s.cancel()
+		return wrap(err)
 	}
-	s := &Stream{rpc: rpc, ctx: ctx, cancel: cancel, window: make(chan struct{}, o.Window)}
-	open := &polyscanv1.StreamFramesRequest{Message: &polyscanv1.StreamFramesRequest_Open{Open: in}}
+	s.rpc, s.request, s.window = rpc, request, make(chan struct{}, o.Window)
 	// io.EOF means that the server has answered already; Recv has the reason.
-	if err := rpc.Send(open); err != nil && !errors.Is(err, io.EOF) {
-		cancel()
-		return nil, wrap(err)
+	if err := rpc.SendMsg(open); err != nil && !errors.Is(err, io.EOF) {
+		s.cancel()
+		return wrap(err)
+	}
+	return nil
+}
+
+// OpenStream starts a stream for an inspection, which holds for all its frames. Close it after use.
+// An inspection that the server refuses shows at the first [Stream.Recv].
+func (c *Client) OpenStream(ctx context.Context, in *polyscanv1.Inspection, o StreamOptions) (*Stream, error) {
+	s := &Stream{}
+	err := s.open(ctx, o,
+		func(ctx context.Context) (grpc.ClientStream, error) { return c.Inspection.StreamFrames(ctx, frames) },
+		&polyscanv1.StreamFramesRequest{Message: &polyscanv1.StreamFramesRequest_Open{Open: in}},
+		func(f *polyscanv1.Frame) proto.Message {
+			return &polyscanv1.StreamFramesRequest{Message: &polyscanv1.StreamFramesRequest_Frame{Frame: f}}
+		})
+	if err != nil {
+		return nil, err
 	}
 	return s, nil
 }
 
 // Send sends a frame. It waits while the window is full, and while the server can't take more. The frame and its bytes must not
-// change until its [Answer] has come.
-func (s *Stream) Send(f *polyscanv1.Frame) error {
+// change until its answer has come.
+func (s *stream) Send(f *polyscanv1.Frame) error {
 	if s.ctx.Err() != nil { // the select below would choose by chance
 		return ErrStreamEnded
 	}
@@ -102,8 +123,7 @@ func (s *Stream) Send(f *polyscanv1.Frame) error {
 	s.mu.Lock()
 	s.pending = append(s.pending, sent{f, time.Now()})
 	s.mu.Unlock()
-	req := &polyscanv1.StreamFramesRequest{Message: &polyscanv1.StreamFramesRequest_Frame{Frame: f}}
-	err := s.rpc.SendMsg(framecodec.New(req))
+	err := s.rpc.SendMsg(framecodec.New(s.request(f)))
 	if errors.Is(err, io.EOF) {
 		return ErrStreamEnded
 	}
@@ -111,13 +131,18 @@ func (s *Stream) Send(f *polyscanv1.Frame) error {
 }
 
 // CloseSend says that no frame follows; answers to those on the way still come.
-func (s *Stream) CloseSend() error { return wrap(s.rpc.CloseSend()) }
+func (s *stream) CloseSend() error { return wrap(s.rpc.CloseSend()) }
 
-// Recv waits for the next answer. It returns io.EOF after CloseSend and the last answer.
-func (s *Stream) Recv() (*Answer, error) {
-	res, err := s.rpc.Recv()
-	if err != nil {
-		return nil, wrap(err)
+// Close ends the stream and gives up what is on the way. Calls after the first do nothing.
+func (s *stream) Close() { s.cancel() }
+
+// recv waits for the next answer, and returns what it is for.
+func (s *stream) recv(res interface {
+	proto.Message
+	GetSequence() uint64
+}) (f *polyscanv1.Frame, latency time.Duration, err error) {
+	if err := s.rpc.RecvMsg(res); err != nil {
+		return nil, 0, wrap(err)
 	}
 	now := time.Now()
 	s.mu.Lock()
@@ -125,7 +150,7 @@ func (s *Stream) Recv() (*Answer, error) {
 		n := len(s.pending)
 		s.mu.Unlock()
 		s.cancel()
-		return nil, fmt.Errorf("clients: the server answered frame %d, expected frame %d of %d on the way", res.GetSequence(), s.next, n)
+		return nil, 0, fmt.Errorf("clients: the server answered frame %d, expected frame %d of %d on the way", res.GetSequence(), s.next, n)
 	}
 	first := s.pending[0]
 	s.pending[0] = sent{}
@@ -133,21 +158,33 @@ func (s *Stream) Recv() (*Answer, error) {
 	s.next++
 	s.mu.Unlock()
 	<-s.window
-	a := &Answer{Sequence: res.GetSequence(), Frame: first.frame, Latency: now.Sub(first.at)}
+	return first.frame, now.Sub(first.at), nil
+}
+
+// empty ends a stream whose server has answered with nothing.
+func (s *stream) empty(sequence uint64) error {
+	s.cancel()
+	return fmt.Errorf("clients: the server's answer to frame %d holds neither a result nor an error", sequence)
+}
+
+// Recv waits for the next answer. It returns io.EOF after CloseSend and the last answer.
+func (s *Stream) Recv() (*Answer, error) {
+	res := &polyscanv1.StreamFramesResponse{}
+	f, latency, err := s.recv(res)
+	if err != nil {
+		return nil, err
+	}
+	a := &Answer{Sequence: res.GetSequence(), Frame: f, Latency: latency}
 	switch o := res.GetOutcome().(type) {
 	case *polyscanv1.StreamFramesResponse_Result:
 		a.Result = o.Result
 	case *polyscanv1.StreamFramesResponse_Error:
 		a.Err = fromProto(o.Error)
 	default:
-		s.cancel()
-		return nil, fmt.Errorf("clients: the server's answer to frame %d holds neither a result nor an error", a.Sequence)
+		return nil, s.empty(a.Sequence)
 	}
 	return a, nil
 }
-
-// Close ends the stream and gives up what is on the way. Calls after the first do nothing.
-func (s *Stream) Close() { s.cancel() }
 
 // StreamFrames sends the frames of an iterator and yields their answers in order. A frame that the server refuses is an answer
 // with Err; the stream goes on. What ends the stream, and an error that frames yields, comes last, as the error of a nil answer.
@@ -161,51 +198,56 @@ func (c *Client) StreamFrames(ctx context.Context, in *polyscanv1.Inspection, fr
 			yield(nil, err)
 			return
 		}
-		defer s.Close()
-		var source error
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			for f, err := range frames {
-				if err != nil {
-					source = err
-					break
-				}
-				if err := s.Send(f); err != nil {
-					// ErrStreamEnded leaves the reason to Recv. Anything else is of this side (a frame larger than
-					// gRPC takes) and would leave Recv waiting.
-					if !errors.Is(err, ErrStreamEnded) {
-						source = err
-					}
-					break
-				}
-			}
-			// Whatever ended the frames, those on the way get their answers.
-			if err := s.CloseSend(); err != nil && source == nil {
+		exchange(&s.stream, frames, s.Recv, yield)
+	}
+}
+
+// exchange sends frames and yields answers, as [Client.StreamFrames] says, and closes the stream.
+func exchange[A any](s *stream, frames iter.Seq2[*polyscanv1.Frame, error], recv func() (*A, error), yield func(*A, error) bool) {
+	defer s.Close()
+	var source error
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for f, err := range frames {
+			if err != nil {
 				source = err
+				break
 			}
-		}()
-		for {
-			a, err := s.Recv()
-			if err == nil {
-				if yield(a, nil) {
-					continue
+			if err := s.Send(f); err != nil {
+				// ErrStreamEnded leaves the reason to recv. Anything else is of this side (a frame larger than
+				// gRPC takes) and would leave recv waiting.
+				if !errors.Is(err, ErrStreamEnded) {
+					source = err
 				}
-				s.Close()
-				<-done
-				return
+				break
 			}
-			if !errors.Is(err, io.EOF) {
-				s.Close()
-				<-done
-				yield(nil, err)
-				return
+		}
+		// Whatever ended the frames, those on the way get their answers.
+		if err := s.CloseSend(); err != nil && source == nil {
+			source = err
+		}
+	}()
+	for {
+		a, err := recv()
+		if err == nil {
+			if yield(a, nil) {
+				continue
 			}
+			s.Close()
 			<-done
-			if source != nil {
-				yield(nil, source)
-			}
 			return
 		}
+		if !errors.Is(err, io.EOF) {
+			s.Close()
+			<-done
+			yield(nil, err)
+			return
+		}
+		<-done
+		if source != nil {
+			yield(nil, source)
+		}
+		return
 	}
 }

@@ -95,7 +95,7 @@ func (c *conversion) plan(dev *kernels.Device) (err error) {
 		return err
 	}
 	if c.opt.Stage == StageVoronoi {
-		c.labelling, err = dev.VoronoiScratch(c.n, c.Width, c.Height, driver.VoronoiDefault)
+		c.labelling, err = dev.VoronoiScratch(c.n, c.Width, c.Height, c.opt.Voronoi)
 	}
 	return err
 }

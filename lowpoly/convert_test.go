@@ -258,7 +258,9 @@ func TestConvertRefuses(t *testing.T) {
 		"cell":         func(_ *lowpoly.Image, o *lowpoly.Options) { o.Cell = 2; o.Spacing = 2 },
 		"color":        func(_ *lowpoly.Image, o *lowpoly.Options) { o.Color = 2 },
 		"method":       func(_ *lowpoly.Image, o *lowpoly.Options) { o.Method = 3 },
+		"voronoi":      func(_ *lowpoly.Image, o *lowpoly.Options) { o.Voronoi = driver.Banding + 1 },
 		"stage":        func(_ *lowpoly.Image, o *lowpoly.Options) { o.Stage = lowpoly.StageWireframe + 1 },
+		"hold":         func(_ *lowpoly.Image, o *lowpoly.Options) { o.Hold = 256 },
 		"strength":     func(_ *lowpoly.Image, o *lowpoly.Options) { o.Strength = driver.MaxVertexStrength + 1 },
 	} {
 		im, opt := good()

@@ -76,8 +76,9 @@ type Options struct {
 	Method driver.ShadeMethod
 	// Route is how the vertices are triangulated.
 	Route Route
-	// Stage is what the picture shows.
-	Stage Stage
+	// Stage is what the picture shows, and Voronoi how StageVoronoi is computed.
+	Stage   Stage
+	Voronoi driver.VoronoiMethod
 	// Previous is the vertices of the frame before, in a video: places among them have 1 + Strength times the weight, so that
 	// vertices stay where they are unless the picture changes. Strength is 0 to [driver.MaxVertexStrength].
 	Previous []driver.Point
@@ -109,6 +110,7 @@ func (o *Options) rule(width, height int) (rule driver.VertexRule, n int, err er
 		{"method", int(o.Method), 0, int(driver.PerTile)},
 		{"route", int(o.Route), 0, int(RouteVoronoi)},
 		{"stage", int(o.Stage), 0, int(StageWireframe)},
+		{"voronoi", int(o.Voronoi), 0, int(driver.Banding)},
 		{"strength", o.Strength, 0, driver.MaxVertexStrength},
 		{"hold", o.Hold, 0, 255},
 		{"previous", len(o.Previous), 0, driver.MaxPoints},

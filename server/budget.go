@@ -32,6 +32,20 @@ func (b *budget) take(ctx context.Context, n int64) (release func(), err error) 
 	return func() { b.sem.Release(n) }, nil
 }
 
+// takeBoth takes two shares at once, that are given back apart: who waited for the second while holding the first could wait for
+// another who does the same.
+func (b *budget) takeBoth(ctx context.Context, n, m int64) (releaseN, releaseM func(), err error) {
+	if n+m <= smallShare {
+		return func() {}, func() {}, nil
+	}
+	all := min(n+m, b.cap)
+	if err := b.sem.Acquire(ctx, all); err != nil {
+		return nil, nil, context.Cause(ctx)
+	}
+	m = min(m, all)
+	return func() { b.sem.Release(all - m) }, func() { b.sem.Release(m) }, nil
+}
+
 // try is take without waiting, for calls that hold some already.
 func (b *budget) try(n int64) (release func(), ok bool) {
 	if !b.sem.TryAcquire(n) {

@@ -18,13 +18,23 @@ type frame struct {
 	id      string
 	decode  time.Duration // what decoding the file took
 	release func()        // gives memory back; to be called once
+	answer  func()        // gives back what newFrameFor took for the answer; likewise
 }
 
 // newFrame finds a Frame that is resident. It checks any other, whose payload is pieces, finds its pixels where they are in
 // shared memory, and decodes it where it is a file. path is where it lies in the request. The caller holds a lease of the device.
 func (s *Server) newFrame(ctx context.Context, m *pb.Frame, pieces [][]byte, path string) (*frame, error) {
+	return s.newFrameFor(ctx, m, pieces, path, func(polygon.Frame) (int64, error) { return 0, nil })
+}
+
+// newFrameFor is newFrame that takes host memory for the answer as well: share says how much, or that none is possible.
+func (s *Server) newFrameFor(ctx context.Context, m *pb.Frame, pieces [][]byte, path string, share func(polygon.Frame) (int64, error)) (*frame, error) {
 	if _, ok := m.GetSource().(*pb.Frame_Resident); ok {
-		return s.residentFrame(m, path)
+		f, err := s.residentFrame(m, path)
+		if err != nil {
+			return nil, err
+		}
+		return s.withAnswer(ctx, f, share)
 	}
 	switch e := m.GetEncoding(); e {
 	case pb.Encoding_ENCODING_UNSPECIFIED, pb.Encoding_ENCODING_RAW:
@@ -39,23 +49,37 @@ func (s *Server) newFrame(ctx context.Context, m *pb.Frame, pieces [][]byte, pat
 			}
 		}
 		s.metrics.frames.WithLabelValues("raw").Inc()
-		return &frame{Frame: f, id: m.GetFrameId(), release: release}, nil
+		return s.withAnswer(ctx, &frame{Frame: f, id: m.GetFrameId(), release: release}, share)
 	case pb.Encoding_ENCODING_AUTO, pb.Encoding_ENCODING_PNG, pb.Encoding_ENCODING_JPEG, pb.Encoding_ENCODING_TIFF, pb.Encoding_ENCODING_BMP:
 		if m.GetShared() != nil {
 			return nil, refuse(path+".encoding", e, "must be raw for pixels in shared memory")
 		}
 		start := time.Now()
-		f, kind, release, err := s.decodeImage(ctx, m, pieces, path)
+		f, kind, err := s.decodeImage(ctx, m, pieces, path, share)
 		if err != nil {
 			return nil, err
 		}
 		d := time.Since(start)
 		s.metrics.frames.WithLabelValues(kind.name).Inc()
 		s.metrics.stage("decode", d)
-		return &frame{Frame: f, id: m.GetFrameId(), decode: d, release: release}, nil
+		f.id, f.decode = m.GetFrameId(), d
+		return f, nil
 	default:
 		return nil, refuse(path+".encoding", int32(e), "is no encoding")
 	}
+}
+
+// withAnswer takes the memory for the answer to a frame that holds none of the budget.
+func (s *Server) withAnswer(ctx context.Context, f *frame, share func(polygon.Frame) (int64, error)) (*frame, error) {
+	n, err := share(f.Frame)
+	if err == nil {
+		f.answer, err = s.host.take(ctx, n)
+	}
+	if err != nil {
+		f.release()
+		return nil, err
+	}
+	return f, nil
 }
 
 // rawFrame checks what package polygon doesn't: the server's own limit, and what the message leaves open.

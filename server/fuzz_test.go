@@ -329,7 +329,7 @@ func FuzzStreamFrames(f *testing.F) {
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 		defer cancel()
 		stream := &memoryStream{ctx: ctx, codec: newServerCodec(s.Server), in: [][]byte{a, b, c}}
-		next := func(_ any, ss grpc.ServerStream) error { return srv.streamFrames(ss) }
+		next := func(_ any, ss grpc.ServerStream) error { return srv.inspectFrames(ss) }
 		for k := len(interceptors) - 1; k >= 0; k-- {
 			inner, ic := next, interceptors[k]
 			next = func(srv any, ss grpc.ServerStream) error {

@@ -95,10 +95,10 @@ type imageHeader struct {
 
 // decodeImage decodes a file. What its header claims is checked first: size, memory, and the layout that the request
 // expects. release gives the pixels' memory back.
-func (s *Server) decodeImage(ctx context.Context, m *pb.Frame, pieces [][]byte, path string) (_ polygon.Frame, k *imageKind, release func(), err error) {
-	fail := func(reason string, err error) (polygon.Frame, *imageKind, func(), error) {
+func (s *Server) decodeImage(ctx context.Context, m *pb.Frame, pieces [][]byte, path string, share func(polygon.Frame) (int64, error)) (_ *frame, k *imageKind, err error) {
+	fail := func(reason string, err error) (*frame, *imageKind, error) {
 		s.metrics.decodeRefused.WithLabelValues(reason).Inc()
-		return polygon.Frame{}, nil, nil, err
+		return nil, nil, err
 	}
 	src := newSource(ctx, pieces)
 	k, err = s.kindOf(src, m.GetEncoding(), path)
@@ -127,19 +127,24 @@ func (s *Server) decodeImage(ctx context.Context, m *pb.Frame, pieces [][]byte, 
 	if src.size() < h.least {
 		return fail("content", fileError(ctx, path, file, fmt.Errorf("%w: %d x %d pixels take %d bytes at least", errCutOff, h.width, h.height, h.least)))
 	}
-	giveBack, err := s.host.take(ctx, h.scratch+bytes)
+	answer, err := share(polygon.Frame{Width: h.width, Height: h.height, Format: format})
 	if err != nil {
-		return polygon.Frame{}, nil, nil, err
+		return nil, nil, err
+	}
+	giveBack, giveBackAnswer, err := s.host.takeBoth(ctx, h.scratch+bytes, answer)
+	if err != nil {
+		return nil, nil, err
 	}
 	f, free, err := decodePixels(src, k, h, format)
 	if err != nil {
 		giveBack()
+		giveBackAnswer()
 		if ctx.Err() != nil {
-			return polygon.Frame{}, nil, nil, context.Cause(ctx)
+			return nil, nil, context.Cause(ctx)
 		}
 		return fail("content", fileError(ctx, path, file, err))
 	}
-	return f, k, func() { free(); giveBack() }, nil
+	return &frame{Frame: f, release: func() { free(); giveBack() }, answer: giveBackAnswer}, k, nil
 }
 
 // kindOf recognises a file by its first bytes, and checks that it is what the request says.

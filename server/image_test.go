@@ -187,7 +187,7 @@ func TestDecodeImages(t *testing.T) {
 					}
 					t.Run(fmt.Sprintf("%s/%s/%dx%d/%s", kind, name, size[0], size[1], formatName(ask)), func(t *testing.T) {
 						m := &pb.Frame{Encoding: pb.Encoding_ENCODING_AUTO, Layout: &pb.FrameLayout{PixelFormat: ask}}
-						f, k, release, err := s.decodeImage(t.Context(), m, cutUp(file, 7), "frame")
+						f, k, release, err := decodeFile(t, s.Server, m, cutUp(file, 7), "frame")
 						if err != nil {
 							t.Fatal(err)
 						}
@@ -325,7 +325,7 @@ func TestDecodeAssociatedAlpha(t *testing.T) {
 	// The pixels lie behind the header of 8 bytes.
 	copy(file[8:], []byte{10, 20, 30, 255, 50, 25, 0, 128})
 	setTag(t, file, 338, 1) // ExtraSamples: associated
-	f, _, release, err := s.decodeImage(t.Context(), fileFrame(nil), [][]byte{file}, "frame")
+	f, _, release, err := decodeFile(t, s.Server, fileFrame(nil), [][]byte{file}, "frame")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -342,7 +342,7 @@ func TestDecodeBMPAlpha(t *testing.T) {
 	file := slices.Concat(short[:54], make([]byte, 108-40), []byte{3, 2, 1, 4, 7, 6, 5, 0}) // blue first
 	binary.LittleEndian.PutUint32(file[10:], 14+108)
 	binary.LittleEndian.PutUint32(file[14:], 108)
-	f, _, release, err := s.decodeImage(t.Context(), fileFrame(nil), [][]byte{file}, "frame")
+	f, _, release, err := decodeFile(t, s.Server, fileFrame(nil), [][]byte{file}, "frame")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -476,7 +476,7 @@ func TestTransparentPNG(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		f, _, release, err := s.decodeImage(t.Context(), fileFrame(nil), [][]byte{file}, "frame")
+		f, _, release, err := decodeFile(t, s.Server, fileFrame(nil), [][]byte{file}, "frame")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -519,7 +519,7 @@ func FuzzImageDecode(f *testing.F) {
 	f.Fuzz(func(t *testing.T, file []byte, ask byte) {
 		m := fileFrame(nil)
 		m.Layout = &pb.FrameLayout{PixelFormat: pb.PixelFormat(ask % 6)}
-		frame, _, release, err := s.decodeImage(t.Context(), m, cutUp(file, 100), "frame")
+		frame, _, release, err := decodeFile(t, s.Server, m, cutUp(file, 100), "frame")
 		if err != nil {
 			wantCanonical(t, statusOf(t.Context(), s.log, err).Err())
 			return
@@ -534,4 +534,13 @@ func FuzzImageDecode(f *testing.F) {
 		}
 		release()
 	})
+}
+
+// decodeFile is decodeImage without an answer.
+func decodeFile(t testing.TB, s *Server, m *pb.Frame, pieces [][]byte, path string) (polygon.Frame, *imageKind, func(), error) {
+	f, k, err := s.decodeImage(t.Context(), m, pieces, path, func(polygon.Frame) (int64, error) { return 0, nil })
+	if err != nil {
+		return polygon.Frame{}, nil, nil, err
+	}
+	return f.Frame, k, f.release, nil
 }

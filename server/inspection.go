@@ -37,7 +37,7 @@ func inspectionDesc() *grpc.ServiceDesc {
 		"Reduce":    handleReduce,
 		"Rasterize": plainHandler(pb.InspectionService_Rasterize_FullMethodName, (*inspectionServer).rasterize),
 	}, map[string]grpc.StreamHandler{
-		"StreamFrames": func(srv any, stream grpc.ServerStream) error { return srv.(*inspectionServer).streamFrames(stream) },
+		"StreamFrames": func(srv any, stream grpc.ServerStream) error { return srv.(*inspectionServer).inspectFrames(stream) },
 	})
 }
 
@@ -213,5 +213,5 @@ func (s *inspectionServer) Rasterize(ctx context.Context, req *pb.RasterizeReque
 
 // StreamFrames implements pb.InspectionServiceServer.
 func (s *inspectionServer) StreamFrames(stream grpc.BidiStreamingServer[pb.StreamFramesRequest, pb.StreamFramesResponse]) error {
-	return s.streamFrames(stream)
+	return s.inspectFrames(stream)
 }

@@ -30,7 +30,9 @@ func lowPolyDesc() *grpc.ServiceDesc {
 	return withHandlers(pb.LowPolyService_ServiceDesc, map[string]grpc.MethodHandler{
 		"Convert": frameHandler(pb.LowPolyService_Convert_FullMethodName, (*lowPolyServer).convert),
 		"Voronoi": plainHandler(pb.LowPolyService_Voronoi_FullMethodName, (*lowPolyServer).voronoi),
-	}, nil)
+	}, map[string]grpc.StreamHandler{
+		"ConvertFrames": func(srv any, stream grpc.ServerStream) error { return srv.(*lowPolyServer).convertFrames(stream) },
+	})
 }
 
 // Convert implements pb.LowPolyServiceServer, for callers inside the process.
@@ -54,58 +56,57 @@ func (s *lowPolyServer) convert(ctx context.Context, req *pb.ConvertRequest, in 
 		return nil, err
 	}
 	defer dev.end()
-	f, err := s.newFrame(ctx, req.GetFrame(), in.Pieces(nil), "frame")
+	opt, err := s.convertOptions(req.GetOptions(), "")
+	if err != nil {
+		return nil, err
+	}
+	f, err := s.newFrameFor(ctx, req.GetFrame(), in.Pieces(nil), "frame", func(f polygon.Frame) (int64, error) {
+		return s.convertShare(req, f, &opt, "")
+	})
 	if err != nil {
 		return nil, err
 	}
 	defer f.release()
-	opt, err := s.convertOptions(req.GetOptions())
-	if err != nil {
-		return nil, err
-	}
-	share, err := s.convertShare(req, f.Frame, &opt)
-	if err != nil {
-		return nil, err
-	}
-	release, err := s.host.take(ctx, share)
-	if err != nil {
-		return nil, err
-	}
-	im := lowpoly.Image{Width: f.Width, Height: f.Height, Stride: f.Stride, Format: f.Format, Data: f.Data, Resident: f.Resident}
-	p, err := lowpoly.Convert(kernels.WithClass(ctx, classOf(req.GetWorkClass())), dev.Device, im, opt)
+	p, err := lowpoly.Convert(kernels.WithClass(ctx, classOf(req.GetWorkClass())), dev.Device, imageOf(f), opt)
 	in.Free()
 	if err != nil {
-		release()
-		return nil, convertError(err)
+		f.answer()
+		return nil, convertError(err, "")
 	}
 	s.metrics.stage("queue", p.Queue)
 	s.metrics.stage("compute", p.Compute)
-	res, err := convertResponse(req, p)
+	res := &response{start: time.Now(), release: f.answer}
+	m, pixels, err := convertResponse(req, f, p)
 	if err != nil {
-		release()
+		f.answer()
 		return nil, err
 	}
-	m := res.Message.(*framecodec.Message).Message.(*pb.ConvertResponse)
-	m.Decode = durationpb.New(f.decode)
-	if m.Picture != nil {
-		m.Picture.FrameId = f.id
+	out := framecodec.New(m)
+	if pixels != nil {
+		out.SetPayload(mem.BufferSlice{mem.SliceBuffer(pixels)})
 	}
-	res.release = release
+	res.Message = out
 	return res, nil
 }
 
-// convertOptions translates options. What package lowpoly checks is left to it.
-func (s *Server) convertOptions(o *pb.ConvertOptions) (lowpoly.Options, error) {
+// imageOf is a frame as package lowpoly takes it.
+func imageOf(f *frame) lowpoly.Image {
+	return lowpoly.Image{Width: f.Width, Height: f.Height, Stride: f.Stride, Format: f.Format, Data: f.Data, Resident: f.Resident}
+}
+
+// convertOptions translates options, which are in the message at prefix. What package lowpoly checks is left to it.
+func (s *Server) convertOptions(o *pb.ConvertOptions, prefix string) (lowpoly.Options, error) {
 	opt := lowpoly.Options{
 		Seed: o.GetSeed(), Floor: int(o.GetFloor()), Spacing: int(o.GetSpacing()), Border: int(o.GetBorder()), Cell: int(o.GetCell()),
-		Method: driver.ShadeMethod(o.GetMethod()), Route: routeOf(o.GetRoute()), Strength: int(o.GetStrength()),
+		Method: driver.ShadeMethod(o.GetMethod()), Route: routeOf(o.GetRoute()), Strength: int(o.GetStrength()), Hold: int(o.GetHold()),
+		Voronoi: driver.VoronoiMethod(o.GetVoronoi()),
 	}
 	opt.Vertices = lowpoly.DefaultVertices
 	if v := o.GetVertices(); v != 0 {
 		opt.Vertices = int(v)
 	}
 	if opt.Vertices > s.cfg.MaxPoints {
-		return opt, refuse("options.vertices", opt.Vertices, "are more than the server's limit of %d", s.cfg.MaxPoints)
+		return opt, refuse(prefix+"options.vertices", opt.Vertices, "are more than the server's limit of %d", s.cfg.MaxPoints)
 	}
 	if o.GetColor() == pb.TriangleColor_TRIANGLE_COLOR_CENTROID {
 		opt.Color = driver.CentroidColor
@@ -114,7 +115,7 @@ func (s *Server) convertOptions(o *pb.ConvertOptions) (lowpoly.Options, error) {
 		opt.Stage = lowpoly.Stage(v - pb.ConvertStage_CONVERT_STAGE_SHADED)
 	}
 	var err error
-	opt.Previous, err = s.pointsOf(o.GetPrevious(), "options.previous")
+	opt.Previous, err = s.pointsOf(o.GetPrevious(), prefix+"options.previous")
 	return opt, err
 }
 
@@ -141,12 +142,17 @@ const (
 	vertexSVGShare = 2 * 2 * 80 // the buffer of a file grows by doubling
 )
 
-// convertShare is the host memory that a picture takes, with what belongs to it. A picture that no message can carry is refused.
-func (s *Server) convertShare(req *pb.ConvertRequest, f polygon.Frame, opt *lowpoly.Options) (int64, error) {
+// convertShare is the host memory that a picture takes, with what belongs to it. A picture that no message can carry is refused, and
+// one that would take too long.
+func (s *Server) convertShare(req *pb.ConvertRequest, f polygon.Frame, opt *lowpoly.Options, prefix string) (int64, error) {
 	n := int64(f.Width) * int64(f.Height)
 	size := n * int64(f.Format.PixelBytes())
 	if limit := s.cfg.MaxMessageBytes; size > limit && !req.GetNoPicture() {
 		return 0, refuse("frame", [2]int{f.Width, f.Height}, "makes a picture of %d bytes: the limit is %d", size, limit)
+	}
+	if opt.Stage == lowpoly.StageVoronoi && opt.Voronoi == driver.BruteForce && int64(opt.Vertices) > maxPairs/max(n, 1) {
+		return 0, refuse(prefix+"options.voronoi", pb.VoronoiMethod_VORONOI_METHOD_BRUTE_FORCE,
+			"would compare %d pixels with %d vertices: the limit is %d pairs", n, opt.Vertices, int64(maxPairs))
 	}
 	share := size
 	switch opt.Stage {
@@ -168,24 +174,24 @@ func (s *Server) convertShare(req *pb.ConvertRequest, f polygon.Frame, opt *lowp
 	return share + each*min(int64(opt.Vertices), int64(f.Width+1)*int64(f.Height+1)), nil
 }
 
-// convertError turns an *InvalidError into a *fieldError and leaves other errors alone.
-func convertError(err error) error {
+// convertError turns an *InvalidError into a *fieldError and leaves other errors alone. Options are in the message at prefix.
+func convertError(err error, prefix string) error {
 	var invalid *lowpoly.InvalidError
 	if !errors.As(err, &invalid) {
 		return err
 	}
-	path := "options." + invalid.Field
+	path := prefix + "options." + invalid.Field
 	if rest, ok := strings.CutPrefix(invalid.Field, "image"); ok {
 		path = "frame" + framePath(rest)
 	}
 	return refuse(path, invalid.Value, "%s", invalid.Problem)
 }
 
-// convertResponse makes the message of a picture, whose pixels go out from where they are.
-func convertResponse(req *pb.ConvertRequest, p *lowpoly.Picture) (*response, error) {
-	res := &response{start: time.Now()}
+// convertResponse makes the message of a picture, and its payload: the pixels of the picture itself, or a file; nil where none is wanted.
+func convertResponse(req *pb.ConvertRequest, f *frame, p *lowpoly.Picture) (*pb.ConvertResponse, []byte, error) {
 	mesh := &p.Mesh
 	m := &pb.ConvertResponse{
+		Decode:  durationpb.New(f.decode),
 		Backend: p.Backend, Queue: durationpb.New(p.Queue), Compute: durationpb.New(p.Compute),
 		Vertices: uint64(len(mesh.Points)), Triangles: uint64(len(mesh.Triangles)),
 	}
@@ -195,28 +201,24 @@ func convertResponse(req *pb.ConvertRequest, p *lowpoly.Picture) (*response, err
 	if req.GetSvg() {
 		var b bytes.Buffer
 		if err := mesh.WriteSVG(&b); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		m.Svg = b.Bytes()
 	}
-	out := framecodec.New(m)
-	if !req.GetNoPicture() {
-		m.Picture = &pb.Frame{
-			Layout:   layoutOf(polygon.Frame{Width: mesh.Width, Height: mesh.Height, Format: p.Format}),
-			Encoding: pb.Encoding_ENCODING_RAW,
-		}
-		pixels := p.Pixels
-		if req.GetEncoding() == pb.Encoding_ENCODING_PNG {
-			m.Picture.Encoding = pb.Encoding_ENCODING_PNG
-			var err error
-			if pixels, err = pngFile(pictureImage(p)); err != nil {
-				return nil, err
-			}
-		}
-		out.SetPayload(mem.BufferSlice{mem.SliceBuffer(pixels)})
+	if req.GetNoPicture() {
+		return m, nil, nil
 	}
-	res.Message = out
-	return res, nil
+	m.Picture = &pb.Frame{
+		Layout:   layoutOf(polygon.Frame{Width: mesh.Width, Height: mesh.Height, Format: p.Format}),
+		Encoding: pb.Encoding_ENCODING_RAW,
+		FrameId:  f.id,
+	}
+	if req.GetEncoding() != pb.Encoding_ENCODING_PNG {
+		return m, p.Pixels, nil
+	}
+	m.Picture.Encoding = pb.Encoding_ENCODING_PNG
+	file, err := pngFile(pictureImage(p))
+	return m, file, err
 }
 
 func meshMessage(mesh *lowpoly.Mesh) *pb.Mesh {

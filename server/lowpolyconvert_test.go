@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/polyscan/polyscan/clients"
 	"github.com/polyscan/polyscan/kernels/devicetest"
@@ -225,7 +226,7 @@ func TestConvertRefuses(t *testing.T) {
 		{func(r *pb.ConvertRequest) { r.Options.Floor = 1 << 20 }, codes.InvalidArgument, "options.floor"},
 		{func(r *pb.ConvertRequest) { r.Options.Spacing = 300 }, codes.InvalidArgument, "options.spacing"},
 		{func(r *pb.ConvertRequest) { r.Options.Cell, r.Options.Spacing = 2, 2 }, codes.InvalidArgument, "options.cell = 2: must be more than the spacing, 2"},
-		{func(r *pb.ConvertRequest) { r.Options.Strength = 64 }, codes.InvalidArgument, "options.strength"},
+		{func(r *pb.ConvertRequest) { r.Options.Strength = proto.Uint32(64) }, codes.InvalidArgument, "options.strength"},
 		{func(r *pb.ConvertRequest) { r.Options.Color = 9 }, codes.InvalidArgument, "options.color"},
 		{func(r *pb.ConvertRequest) { r.Options.Method = 9 }, codes.InvalidArgument, "options.method"},
 		{func(r *pb.ConvertRequest) { r.Options.Stage = 9 }, codes.InvalidArgument, "options.stage"},

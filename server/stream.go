@@ -1,4 +1,4 @@
-// InspectionService: StreamFrames.
+// Streams of frames that are answered in order; and InspectionService.StreamFrames.
 
 package server
 
@@ -10,8 +10,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	spb "google.golang.org/genproto/googleapis/rpc/status"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/polyscan/polyscan/proto/framecodec"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
@@ -26,13 +28,12 @@ import (
 // the stream end while the client is silent. When the client doesn't read answers, sending blocks, nothing more is
 // received, and flow control stops the client.
 
-// frameStream is one call of StreamFrames.
+// frameStream is one call of a method that takes an open message and frames, and answers these.
 type frameStream struct {
-	*inspectionServer
+	*Server
 	grpc.ServerStream
-	ctx  context.Context // ends with the handler
-	what *inspection     // the receiver's, and at the end that of who leaves last; nil before the open message
-	own  bool            // the set is of this stream alone
+	method frameMethod
+	ctx    context.Context // ends with the handler
 
 	slots  chan struct{} // one is taken by each frame that is held
 	frames chan *pending // frames in the order in which they came; has room for all that have a slot
@@ -42,6 +43,28 @@ type frameStream struct {
 	users atomic.Int32   // of the handler and the receiver, those that have not ended
 }
 
+// frameMethod is what such a method does.
+type frameMethod interface {
+	newRequest() frameRequest
+	// opens reports whether a request is an open message.
+	opens(frameRequest) bool
+	// open takes the open message, which has been validated.
+	open(frameRequest) error
+	// answer computes the answer to a frame, which has been validated and whose payload is in's. Those of several frames are called at
+	// the same time; before is closed when the work on the frame before is done, however it ended.
+	answer(ctx context.Context, req frameRequest, in *framecodec.Message, before <-chan struct{}) answer
+	// response is the message of a number for an answer, or for a status where there is one.
+	response(sequence uint64, a answer, st *spb.Status) proto.Message
+	// close is called when no frame is in work any more, also where open wasn't, or failed.
+	close()
+}
+
+// frameRequest is a request of a stream.
+type frameRequest interface {
+	proto.Message
+	GetFrame() *pb.Frame
+}
+
 // pending is a frame on its way through.
 type pending struct {
 	answer chan answer // one; buffered
@@ -49,20 +72,22 @@ type pending struct {
 
 // answer is what comes of a frame.
 type answer struct {
-	res     *response // of a FrameResult; nil with err
+	res     *response // nil with err
 	release func()
 	err     error
 }
 
-func (s *inspectionServer) streamFrames(stream grpc.ServerStream) error {
+// streamFrames is the handler of a call.
+func (s *Server) streamFrames(stream grpc.ServerStream, method frameMethod) error {
 	ctx, cancel := context.WithCancel(stream.Context())
 	fs := &frameStream{
-		inspectionServer: s,
-		ServerStream:     stream,
-		ctx:              ctx,
-		slots:            make(chan struct{}, s.cfg.StreamDepth),
-		frames:           make(chan *pending, s.cfg.StreamDepth),
-		end:              make(chan error, 1),
+		Server:       s,
+		ServerStream: stream,
+		method:       method,
+		ctx:          ctx,
+		slots:        make(chan struct{}, s.cfg.StreamDepth),
+		frames:       make(chan *pending, s.cfg.StreamDepth),
+		end:          make(chan error, 1),
 	}
 	fs.users.Store(2)
 	s.background.Add(1)
@@ -88,9 +113,7 @@ func (fs *frameStream) leave() {
 			a.release()
 		}
 	}
-	if fs.own && fs.what != nil {
-		fs.prepared.drop(fs.what.set)
-	}
+	fs.method.close()
 }
 
 // send sends the answers in order. It is the handler: what it returns ends the stream.
@@ -135,7 +158,7 @@ func (fs *frameStream) send() error {
 	}
 }
 
-// receive receives the inspection and then frames, and starts the work on them, until the stream ends, and says why.
+// receive receives the open message and then frames, and starts the work on them, until the stream ends, and says why.
 func (fs *frameStream) receive() (err error) {
 	defer func() {
 		if p := recover(); p != nil { // nobody else would: this is a goroutine of its own
@@ -145,6 +168,8 @@ func (fs *frameStream) receive() (err error) {
 	if err := fs.receiveOpen(); err != nil {
 		return err
 	}
+	before := make(chan struct{})
+	close(before)
 	for {
 		select {
 		case fs.slots <- struct{}{}:
@@ -156,18 +181,23 @@ func (fs *frameStream) receive() (err error) {
 			return errShuttingDown
 		default:
 		}
-		req := &pb.StreamFramesRequest{}
+		req := fs.method.newRequest()
 		in := framecodec.New(req)
 		err := receiveMessage(fs, in)
 		if err == nil {
-			err = protocolError(req)
+			err = fs.protocolError(req)
 		}
 		if err != nil {
 			in.Free()
 			return err
 		}
 		p := &pending{make(chan answer, 1)}
-		fs.work.Go(func() { p.answer <- fs.workOn(req, in) })
+		last, done := before, make(chan struct{})
+		fs.work.Go(func() {
+			defer close(done)
+			p.answer <- fs.workOn(req, in, last)
+		})
+		before = done
 		fs.frames <- p // never blocks
 	}
 }
@@ -181,9 +211,9 @@ func receiveMessage(stream grpc.ServerStream, in *framecodec.Message) error {
 	return g.err
 }
 
-// receiveOpen receives the first message, which must be an inspection.
+// receiveOpen receives the first message, which must be an open message.
 func (fs *frameStream) receiveOpen() error {
-	first := &pb.StreamFramesRequest{}
+	first := fs.method.newRequest()
 	in := framecodec.New(first)
 	defer in.Free()
 	if err := receiveMessage(fs, in); err != nil {
@@ -198,29 +228,22 @@ func (fs *frameStream) receiveOpen() error {
 	if err := fs.validate(first); err != nil {
 		return err
 	}
-	what, err := fs.newInspection(first.GetOpen(), "open", "frame")
-	if err != nil {
-		return err
-	}
-	fs.own = !what.keep
-	what.keep = true
-	fs.what = what
-	return nil
+	return fs.method.open(first)
 }
 
 // protocolError ends a stream whose client does not keep to the order of messages.
-func protocolError(req *pb.StreamFramesRequest) error {
-	switch req.GetMessage().(type) {
-	case *pb.StreamFramesRequest_Open:
-		return withDetails(codes.FailedPrecondition, "open: came a second time; the inspection of a stream does not change", info(reasonSecondOpen)).Err()
-	case *pb.StreamFramesRequest_Frame:
+func (fs *frameStream) protocolError(req frameRequest) error {
+	switch {
+	case fs.method.opens(req):
+		return withDetails(codes.FailedPrecondition, "open: came a second time; what a stream does with its frames does not change", info(reasonSecondOpen)).Err()
+	case req.GetFrame() != nil:
 		return nil
 	}
 	return refuse("message", nil, "one of open and frame must be given")
 }
 
 // workOn computes the answer to one frame.
-func (fs *frameStream) workOn(req *pb.StreamFramesRequest, in *framecodec.Message) (a answer) {
+func (fs *frameStream) workOn(req frameRequest, in *framecodec.Message, before <-chan struct{}) (a answer) {
 	fs.metrics.framesInFlight.Inc()
 	defer fs.metrics.framesInFlight.Dec()
 	defer in.Free()
@@ -232,24 +255,72 @@ func (fs *frameStream) workOn(req *pb.StreamFramesRequest, in *framecodec.Messag
 	if err := fs.validate(in); err != nil {
 		return answer{err: err}
 	}
-	res, release, err := fs.reduceFrame(fs.ctx, fs.what, req.GetFrame(), in)
-	return answer{res, release, err}
+	return fs.method.answer(fs.ctx, req, in, before)
 }
 
 // sendAnswer sends one answer, and gives back what it holds.
 func (fs *frameStream) sendAnswer(sequence uint64, a answer) error {
-	m := &pb.StreamFramesResponse{Sequence: sequence}
-	out := &response{Message: m, start: time.Now()}
+	out := &response{start: time.Now()}
 	if a.err != nil {
 		if fs.ctx.Err() != nil {
 			return context.Cause(fs.ctx) // it is the stream that ends, and nothing is wrong with the frame
 		}
 		st := statusOf(fs.ctx, fs.log, a.err)
 		fs.metrics.frameErrors.WithLabelValues(st.Code().String()).Inc()
-		m.Outcome = &pb.StreamFramesResponse_Error{Error: st.Proto()}
+		out.Message = fs.method.response(sequence, answer{}, st.Proto())
 	} else {
-		m.Outcome = &pb.StreamFramesResponse_Result{Result: a.res.Message.(*pb.FrameResult)}
+		out.Message = fs.method.response(sequence, a, nil)
 		out.start, out.release = a.res.start, a.release
 	}
+	if m, ok := out.Message.(*framecodec.Message); ok {
+		defer m.Free() // the transport has references of its own
+	}
 	return fs.SendMsg(out)
+}
+
+func (s *inspectionServer) inspectFrames(stream grpc.ServerStream) error {
+	return s.streamFrames(stream, &inspectFrames{inspectionServer: s})
+}
+
+// inspectFrames is StreamFrames.
+type inspectFrames struct {
+	*inspectionServer
+	what *inspection // nil before the open message
+	own  bool        // the set is of this stream alone
+}
+
+func (*inspectFrames) newRequest() frameRequest { return &pb.StreamFramesRequest{} }
+
+func (*inspectFrames) opens(req frameRequest) bool {
+	return req.(*pb.StreamFramesRequest).GetOpen() != nil
+}
+
+func (f *inspectFrames) open(req frameRequest) error {
+	what, err := f.newInspection(req.(*pb.StreamFramesRequest).GetOpen(), "open", "frame")
+	if err != nil {
+		return err
+	}
+	f.own = !what.keep
+	what.keep = true
+	f.what = what
+	return nil
+}
+
+func (f *inspectFrames) answer(ctx context.Context, req frameRequest, in *framecodec.Message, _ <-chan struct{}) answer {
+	res, release, err := f.reduceFrame(ctx, f.what, req.GetFrame(), in)
+	return answer{res, release, err}
+}
+
+func (*inspectFrames) response(sequence uint64, a answer, st *spb.Status) proto.Message {
+	m := &pb.StreamFramesResponse{Sequence: sequence, Outcome: &pb.StreamFramesResponse_Error{Error: st}}
+	if st == nil {
+		m.Outcome = &pb.StreamFramesResponse_Result{Result: a.res.Message.(*pb.FrameResult)}
+	}
+	return m
+}
+
+func (f *inspectFrames) close() {
+	if f.own && f.what != nil {
+		f.prepared.drop(f.what.set)
+	}
 }

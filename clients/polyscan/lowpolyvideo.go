@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/schollz/progressbar/v3"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/polyscan/polyscan/clients"
 )
@@ -148,7 +149,7 @@ func (c *lowpolyCmd) video(e *env) (err error) {
 			}
 		}
 		req := c.request(f)
-		req.Mesh, req.Options.Previous, req.Options.Strength = true, previous, uint32(c.Strength)
+		req.Mesh, req.Options.Previous, req.Options.Strength = true, previous, proto.Uint32(uint32(c.Strength))
 		res, err := conn.Convert(conn.ctx, req)
 		if err != nil {
 			return conn.fail(err, f.name, nil)

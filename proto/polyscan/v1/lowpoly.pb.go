@@ -10,6 +10,7 @@ package polyscanv1
 
 import (
 	_ "buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
+	status "google.golang.org/genproto/googleapis/rpc/status"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	durationpb "google.golang.org/protobuf/types/known/durationpb"
@@ -334,10 +335,15 @@ type ConvertOptions struct {
 	Route TriangulateRoute `protobuf:"varint,14,opt,name=route,proto3,enum=polyscan.v1.TriangulateRoute" json:"route,omitempty"`
 	Stage ConvertStage     `protobuf:"varint,9,opt,name=stage,proto3,enum=polyscan.v1.ConvertStage" json:"stage,omitempty"`
 	// Vertices of the frame before, in a video, as Mesh.points has them: places among them have 1 + strength times the weight, so
-	// that vertices stay where they are unless the picture changes.
+	// that vertices stay where they are unless the picture changes. In ConvertFrames: those before the first frame.
 	Previous []byte `protobuf:"bytes,10,opt,name=previous,proto3" json:"previous,omitempty"`
-	// 0 to 63.
-	Strength      uint32 `protobuf:"varint,11,opt,name=strength,proto3" json:"strength,omitempty"`
+	// 0 to 63. Unset means 0 in Convert, and 11 in ConvertFrames.
+	Strength *uint32 `protobuf:"varint,11,opt,name=strength,proto3,oneof" json:"strength,omitempty"`
+	// In ConvertFrames: how far the colour of a triangle may be from what it is in the frame by itself, in levels of 255, so that
+	// it stays as long as the picture does; more than twice as far (at least 12) it jumps. Unset means 6.
+	Hold *uint32 `protobuf:"varint,12,opt,name=hold,proto3,oneof" json:"hold,omitempty"`
+	// How CONVERT_STAGE_VORONOI is computed.
+	Voronoi       VoronoiMethod `protobuf:"varint,13,opt,name=voronoi,proto3,enum=polyscan.v1.VoronoiMethod" json:"voronoi,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -450,10 +456,24 @@ func (x *ConvertOptions) GetPrevious() []byte {
 }
 
 func (x *ConvertOptions) GetStrength() uint32 {
-	if x != nil {
-		return x.Strength
+	if x != nil && x.Strength != nil {
+		return *x.Strength
 	}
 	return 0
+}
+
+func (x *ConvertOptions) GetHold() uint32 {
+	if x != nil && x.Hold != nil {
+		return *x.Hold
+	}
+	return 0
+}
+
+func (x *ConvertOptions) GetVoronoi() VoronoiMethod {
+	if x != nil {
+		return x.Voronoi
+	}
+	return VoronoiMethod_VORONOI_METHOD_UNSPECIFIED
 }
 
 // ConvertRequest is a frame to convert.
@@ -730,6 +750,266 @@ func (x *ConvertResponse) GetPicture() *Frame {
 	return nil
 }
 
+type ConvertFramesRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Types that are valid to be assigned to Message:
+	//
+	//	*ConvertFramesRequest_Open
+	//	*ConvertFramesRequest_Frame
+	Message       isConvertFramesRequest_Message `protobuf_oneof:"message"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ConvertFramesRequest) Reset() {
+	*x = ConvertFramesRequest{}
+	mi := &file_polyscan_v1_lowpoly_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ConvertFramesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ConvertFramesRequest) ProtoMessage() {}
+
+func (x *ConvertFramesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_polyscan_v1_lowpoly_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ConvertFramesRequest.ProtoReflect.Descriptor instead.
+func (*ConvertFramesRequest) Descriptor() ([]byte, []int) {
+	return file_polyscan_v1_lowpoly_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *ConvertFramesRequest) GetMessage() isConvertFramesRequest_Message {
+	if x != nil {
+		return x.Message
+	}
+	return nil
+}
+
+func (x *ConvertFramesRequest) GetOpen() *ConvertFramesOpen {
+	if x != nil {
+		if x, ok := x.Message.(*ConvertFramesRequest_Open); ok {
+			return x.Open
+		}
+	}
+	return nil
+}
+
+func (x *ConvertFramesRequest) GetFrame() *Frame {
+	if x != nil {
+		if x, ok := x.Message.(*ConvertFramesRequest_Frame); ok {
+			return x.Frame
+		}
+	}
+	return nil
+}
+
+type isConvertFramesRequest_Message interface {
+	isConvertFramesRequest_Message()
+}
+
+type ConvertFramesRequest_Open struct {
+	// First, and only once.
+	Open *ConvertFramesOpen `protobuf:"bytes,1,opt,name=open,proto3,oneof"`
+}
+
+type ConvertFramesRequest_Frame struct {
+	Frame *Frame `protobuf:"bytes,15,opt,name=frame,proto3,oneof"`
+}
+
+func (*ConvertFramesRequest_Open) isConvertFramesRequest_Message() {}
+
+func (*ConvertFramesRequest_Frame) isConvertFramesRequest_Message() {}
+
+// ConvertFramesOpen says what to do with the frames. Fields are those of ConvertRequest.
+type ConvertFramesOpen struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	WorkClass     WorkClass              `protobuf:"varint,1,opt,name=work_class,json=workClass,proto3,enum=polyscan.v1.WorkClass" json:"work_class,omitempty"`
+	Options       *ConvertOptions        `protobuf:"bytes,2,opt,name=options,proto3" json:"options,omitempty"`
+	Encoding      Encoding               `protobuf:"varint,3,opt,name=encoding,proto3,enum=polyscan.v1.Encoding" json:"encoding,omitempty"`
+	Mesh          bool                   `protobuf:"varint,4,opt,name=mesh,proto3" json:"mesh,omitempty"`
+	Svg           bool                   `protobuf:"varint,5,opt,name=svg,proto3" json:"svg,omitempty"`
+	NoPicture     bool                   `protobuf:"varint,6,opt,name=no_picture,json=noPicture,proto3" json:"no_picture,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ConvertFramesOpen) Reset() {
+	*x = ConvertFramesOpen{}
+	mi := &file_polyscan_v1_lowpoly_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ConvertFramesOpen) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ConvertFramesOpen) ProtoMessage() {}
+
+func (x *ConvertFramesOpen) ProtoReflect() protoreflect.Message {
+	mi := &file_polyscan_v1_lowpoly_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ConvertFramesOpen.ProtoReflect.Descriptor instead.
+func (*ConvertFramesOpen) Descriptor() ([]byte, []int) {
+	return file_polyscan_v1_lowpoly_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *ConvertFramesOpen) GetWorkClass() WorkClass {
+	if x != nil {
+		return x.WorkClass
+	}
+	return WorkClass_WORK_CLASS_UNSPECIFIED
+}
+
+func (x *ConvertFramesOpen) GetOptions() *ConvertOptions {
+	if x != nil {
+		return x.Options
+	}
+	return nil
+}
+
+func (x *ConvertFramesOpen) GetEncoding() Encoding {
+	if x != nil {
+		return x.Encoding
+	}
+	return Encoding_ENCODING_UNSPECIFIED
+}
+
+func (x *ConvertFramesOpen) GetMesh() bool {
+	if x != nil {
+		return x.Mesh
+	}
+	return false
+}
+
+func (x *ConvertFramesOpen) GetSvg() bool {
+	if x != nil {
+		return x.Svg
+	}
+	return false
+}
+
+func (x *ConvertFramesOpen) GetNoPicture() bool {
+	if x != nil {
+		return x.NoPicture
+	}
+	return false
+}
+
+type ConvertFramesResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// From 0, the order in which frames came.
+	Sequence uint64 `protobuf:"varint,1,opt,name=sequence,proto3" json:"sequence,omitempty"`
+	// Types that are valid to be assigned to Outcome:
+	//
+	//	*ConvertFramesResponse_Error
+	//	*ConvertFramesResponse_Result
+	Outcome       isConvertFramesResponse_Outcome `protobuf_oneof:"outcome"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ConvertFramesResponse) Reset() {
+	*x = ConvertFramesResponse{}
+	mi := &file_polyscan_v1_lowpoly_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ConvertFramesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ConvertFramesResponse) ProtoMessage() {}
+
+func (x *ConvertFramesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_polyscan_v1_lowpoly_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ConvertFramesResponse.ProtoReflect.Descriptor instead.
+func (*ConvertFramesResponse) Descriptor() ([]byte, []int) {
+	return file_polyscan_v1_lowpoly_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *ConvertFramesResponse) GetSequence() uint64 {
+	if x != nil {
+		return x.Sequence
+	}
+	return 0
+}
+
+func (x *ConvertFramesResponse) GetOutcome() isConvertFramesResponse_Outcome {
+	if x != nil {
+		return x.Outcome
+	}
+	return nil
+}
+
+func (x *ConvertFramesResponse) GetError() *status.Status {
+	if x != nil {
+		if x, ok := x.Outcome.(*ConvertFramesResponse_Error); ok {
+			return x.Error
+		}
+	}
+	return nil
+}
+
+func (x *ConvertFramesResponse) GetResult() *ConvertResponse {
+	if x != nil {
+		if x, ok := x.Outcome.(*ConvertFramesResponse_Result); ok {
+			return x.Result
+		}
+	}
+	return nil
+}
+
+type isConvertFramesResponse_Outcome interface {
+	isConvertFramesResponse_Outcome()
+}
+
+type ConvertFramesResponse_Error struct {
+	// What was wrong with this frame.
+	Error *status.Status `protobuf:"bytes,2,opt,name=error,proto3,oneof"`
+}
+
+type ConvertFramesResponse_Result struct {
+	Result *ConvertResponse `protobuf:"bytes,15,opt,name=result,proto3,oneof"`
+}
+
+func (*ConvertFramesResponse_Error) isConvertFramesResponse_Outcome() {}
+
+func (*ConvertFramesResponse_Result) isConvertFramesResponse_Outcome() {}
+
 // TriangulateRequest is a piece of the points.
 type TriangulateRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -745,7 +1025,7 @@ type TriangulateRequest struct {
 
 func (x *TriangulateRequest) Reset() {
 	*x = TriangulateRequest{}
-	mi := &file_polyscan_v1_lowpoly_proto_msgTypes[4]
+	mi := &file_polyscan_v1_lowpoly_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -757,7 +1037,7 @@ func (x *TriangulateRequest) String() string {
 func (*TriangulateRequest) ProtoMessage() {}
 
 func (x *TriangulateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_lowpoly_proto_msgTypes[4]
+	mi := &file_polyscan_v1_lowpoly_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -770,7 +1050,7 @@ func (x *TriangulateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TriangulateRequest.ProtoReflect.Descriptor instead.
 func (*TriangulateRequest) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_lowpoly_proto_rawDescGZIP(), []int{4}
+	return file_polyscan_v1_lowpoly_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *TriangulateRequest) GetWorkClass() WorkClass {
@@ -814,7 +1094,7 @@ type VoronoiSteps struct {
 
 func (x *VoronoiSteps) Reset() {
 	*x = VoronoiSteps{}
-	mi := &file_polyscan_v1_lowpoly_proto_msgTypes[5]
+	mi := &file_polyscan_v1_lowpoly_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -826,7 +1106,7 @@ func (x *VoronoiSteps) String() string {
 func (*VoronoiSteps) ProtoMessage() {}
 
 func (x *VoronoiSteps) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_lowpoly_proto_msgTypes[5]
+	mi := &file_polyscan_v1_lowpoly_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -839,7 +1119,7 @@ func (x *VoronoiSteps) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VoronoiSteps.ProtoReflect.Descriptor instead.
 func (*VoronoiSteps) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_lowpoly_proto_rawDescGZIP(), []int{5}
+	return file_polyscan_v1_lowpoly_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *VoronoiSteps) GetIslands() uint64 {
@@ -902,7 +1182,7 @@ type TriangulateSummary struct {
 
 func (x *TriangulateSummary) Reset() {
 	*x = TriangulateSummary{}
-	mi := &file_polyscan_v1_lowpoly_proto_msgTypes[6]
+	mi := &file_polyscan_v1_lowpoly_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -914,7 +1194,7 @@ func (x *TriangulateSummary) String() string {
 func (*TriangulateSummary) ProtoMessage() {}
 
 func (x *TriangulateSummary) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_lowpoly_proto_msgTypes[6]
+	mi := &file_polyscan_v1_lowpoly_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -927,7 +1207,7 @@ func (x *TriangulateSummary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TriangulateSummary.ProtoReflect.Descriptor instead.
 func (*TriangulateSummary) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_lowpoly_proto_rawDescGZIP(), []int{6}
+	return file_polyscan_v1_lowpoly_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *TriangulateSummary) GetPoints() uint64 {
@@ -985,7 +1265,7 @@ type TriangulateResponse struct {
 
 func (x *TriangulateResponse) Reset() {
 	*x = TriangulateResponse{}
-	mi := &file_polyscan_v1_lowpoly_proto_msgTypes[7]
+	mi := &file_polyscan_v1_lowpoly_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -997,7 +1277,7 @@ func (x *TriangulateResponse) String() string {
 func (*TriangulateResponse) ProtoMessage() {}
 
 func (x *TriangulateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_lowpoly_proto_msgTypes[7]
+	mi := &file_polyscan_v1_lowpoly_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1010,7 +1290,7 @@ func (x *TriangulateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TriangulateResponse.ProtoReflect.Descriptor instead.
 func (*TriangulateResponse) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_lowpoly_proto_rawDescGZIP(), []int{7}
+	return file_polyscan_v1_lowpoly_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *TriangulateResponse) GetMessage() isTriangulateResponse_Message {
@@ -1074,7 +1354,7 @@ type VoronoiRequest struct {
 
 func (x *VoronoiRequest) Reset() {
 	*x = VoronoiRequest{}
-	mi := &file_polyscan_v1_lowpoly_proto_msgTypes[8]
+	mi := &file_polyscan_v1_lowpoly_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1086,7 +1366,7 @@ func (x *VoronoiRequest) String() string {
 func (*VoronoiRequest) ProtoMessage() {}
 
 func (x *VoronoiRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_lowpoly_proto_msgTypes[8]
+	mi := &file_polyscan_v1_lowpoly_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1099,7 +1379,7 @@ func (x *VoronoiRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VoronoiRequest.ProtoReflect.Descriptor instead.
 func (*VoronoiRequest) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_lowpoly_proto_rawDescGZIP(), []int{8}
+	return file_polyscan_v1_lowpoly_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *VoronoiRequest) GetWorkClass() WorkClass {
@@ -1153,7 +1433,7 @@ type VoronoiResponse struct {
 
 func (x *VoronoiResponse) Reset() {
 	*x = VoronoiResponse{}
-	mi := &file_polyscan_v1_lowpoly_proto_msgTypes[9]
+	mi := &file_polyscan_v1_lowpoly_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1165,7 +1445,7 @@ func (x *VoronoiResponse) String() string {
 func (*VoronoiResponse) ProtoMessage() {}
 
 func (x *VoronoiResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_lowpoly_proto_msgTypes[9]
+	mi := &file_polyscan_v1_lowpoly_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1178,7 +1458,7 @@ func (x *VoronoiResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VoronoiResponse.ProtoReflect.Descriptor instead.
 func (*VoronoiResponse) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_lowpoly_proto_rawDescGZIP(), []int{9}
+	return file_polyscan_v1_lowpoly_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *VoronoiResponse) GetBackend() string {
@@ -1213,7 +1493,7 @@ var File_polyscan_v1_lowpoly_proto protoreflect.FileDescriptor
 
 const file_polyscan_v1_lowpoly_proto_rawDesc = "" +
 	"\n" +
-	"\x19polyscan/v1/lowpoly.proto\x12\vpolyscan.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x17polyscan/v1/frame.proto\x1a\x1cpolyscan/v1/inspection.proto\"\xff\x03\n" +
+	"\x19polyscan/v1/lowpoly.proto\x12\vpolyscan.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x17google/rpc/status.proto\x1a\x17polyscan/v1/frame.proto\x1a\x1cpolyscan/v1/inspection.proto\"\xfd\x04\n" +
 	"\x0eConvertOptions\x12\x1a\n" +
 	"\bvertices\x18\x01 \x01(\rR\bvertices\x12\x12\n" +
 	"\x04seed\x18\x02 \x01(\x04R\x04seed\x12\x1f\n" +
@@ -1227,8 +1507,12 @@ const file_polyscan_v1_lowpoly_proto_rawDesc = "" +
 	"\x05route\x18\x0e \x01(\x0e2\x1d.polyscan.v1.TriangulateRouteB\b\xbaH\x05\x82\x01\x02\x10\x01R\x05route\x129\n" +
 	"\x05stage\x18\t \x01(\x0e2\x19.polyscan.v1.ConvertStageB\b\xbaH\x05\x82\x01\x02\x10\x01R\x05stage\x12\x1a\n" +
 	"\bprevious\x18\n" +
-	" \x01(\fR\bprevious\x12#\n" +
-	"\bstrength\x18\v \x01(\rB\a\xbaH\x04*\x02\x18?R\bstrength\"\xc0\x02\n" +
+	" \x01(\fR\bprevious\x12(\n" +
+	"\bstrength\x18\v \x01(\rB\a\xbaH\x04*\x02\x18?H\x00R\bstrength\x88\x01\x01\x12!\n" +
+	"\x04hold\x18\f \x01(\rB\b\xbaH\x05*\x03\x18\xff\x01H\x01R\x04hold\x88\x01\x01\x12>\n" +
+	"\avoronoi\x18\r \x01(\x0e2\x1a.polyscan.v1.VoronoiMethodB\b\xbaH\x05\x82\x01\x02\x10\x01R\avoronoiB\v\n" +
+	"\t_strengthB\a\n" +
+	"\x05_hold\"\xc0\x02\n" +
 	"\x0eConvertRequest\x12?\n" +
 	"\n" +
 	"work_class\x18\x01 \x01(\x0e2\x16.polyscan.v1.WorkClassB\b\xbaH\x05\x82\x01\x02\x10\x01R\tworkClass\x125\n" +
@@ -1252,7 +1536,25 @@ const file_polyscan_v1_lowpoly_proto_rawDesc = "" +
 	"\ttriangles\x18\x06 \x01(\x04R\ttriangles\x12%\n" +
 	"\x04mesh\x18\a \x01(\v2\x11.polyscan.v1.MeshR\x04mesh\x12\x10\n" +
 	"\x03svg\x18\b \x01(\fR\x03svg\x12,\n" +
-	"\apicture\x18\x0f \x01(\v2\x12.polyscan.v1.FrameR\apicture\"\xac\x01\n" +
+	"\apicture\x18\x0f \x01(\v2\x12.polyscan.v1.FrameR\apicture\"\x8a\x01\n" +
+	"\x14ConvertFramesRequest\x124\n" +
+	"\x04open\x18\x01 \x01(\v2\x1e.polyscan.v1.ConvertFramesOpenH\x00R\x04open\x12*\n" +
+	"\x05frame\x18\x0f \x01(\v2\x12.polyscan.v1.FrameH\x00R\x05frameB\x10\n" +
+	"\amessage\x12\x05\xbaH\x02\b\x01\"\x91\x02\n" +
+	"\x11ConvertFramesOpen\x12?\n" +
+	"\n" +
+	"work_class\x18\x01 \x01(\x0e2\x16.polyscan.v1.WorkClassB\b\xbaH\x05\x82\x01\x02\x10\x01R\tworkClass\x125\n" +
+	"\aoptions\x18\x02 \x01(\v2\x1b.polyscan.v1.ConvertOptionsR\aoptions\x12?\n" +
+	"\bencoding\x18\x03 \x01(\x0e2\x15.polyscan.v1.EncodingB\f\xbaH\t\x82\x01\x06\x18\x00\x18\x01\x18\x03R\bencoding\x12\x12\n" +
+	"\x04mesh\x18\x04 \x01(\bR\x04mesh\x12\x10\n" +
+	"\x03svg\x18\x05 \x01(\bR\x03svg\x12\x1d\n" +
+	"\n" +
+	"no_picture\x18\x06 \x01(\bR\tnoPicture\"\xa2\x01\n" +
+	"\x15ConvertFramesResponse\x12\x1a\n" +
+	"\bsequence\x18\x01 \x01(\x04R\bsequence\x12*\n" +
+	"\x05error\x18\x02 \x01(\v2\x12.google.rpc.StatusH\x00R\x05error\x126\n" +
+	"\x06result\x18\x0f \x01(\v2\x1c.polyscan.v1.ConvertResponseH\x00R\x06resultB\t\n" +
+	"\aoutcome\"\xac\x01\n" +
 	"\x12TriangulateRequest\x12?\n" +
 	"\n" +
 	"work_class\x18\x01 \x01(\x0e2\x16.polyscan.v1.WorkClassB\b\xbaH\x05\x82\x01\x02\x10\x01R\tworkClass\x12\x16\n" +
@@ -1313,9 +1615,10 @@ const file_polyscan_v1_lowpoly_proto_rawDesc = "" +
 	"\x13CONVERT_STAGE_EDGES\x10\x02\x12\x18\n" +
 	"\x14CONVERT_STAGE_POINTS\x10\x03\x12\x19\n" +
 	"\x15CONVERT_STAGE_VORONOI\x10\x04\x12\x1b\n" +
-	"\x17CONVERT_STAGE_WIREFRAME\x10\x052\xf2\x01\n" +
+	"\x17CONVERT_STAGE_WIREFRAME\x10\x052\xce\x02\n" +
 	"\x0eLowPolyService\x12D\n" +
-	"\aConvert\x12\x1b.polyscan.v1.ConvertRequest\x1a\x1c.polyscan.v1.ConvertResponse\x12T\n" +
+	"\aConvert\x12\x1b.polyscan.v1.ConvertRequest\x1a\x1c.polyscan.v1.ConvertResponse\x12Z\n" +
+	"\rConvertFrames\x12!.polyscan.v1.ConvertFramesRequest\x1a\".polyscan.v1.ConvertFramesResponse(\x010\x01\x12T\n" +
 	"\vTriangulate\x12\x1f.polyscan.v1.TriangulateRequest\x1a .polyscan.v1.TriangulateResponse(\x010\x01\x12D\n" +
 	"\aVoronoi\x12\x1b.polyscan.v1.VoronoiRequest\x1a\x1c.polyscan.v1.VoronoiResponseB;Z9github.com/polyscan/polyscan/proto/polyscan/v1;polyscanv1b\x06proto3"
 
@@ -1332,63 +1635,77 @@ func file_polyscan_v1_lowpoly_proto_rawDescGZIP() []byte {
 }
 
 var file_polyscan_v1_lowpoly_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
-var file_polyscan_v1_lowpoly_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
+var file_polyscan_v1_lowpoly_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
 var file_polyscan_v1_lowpoly_proto_goTypes = []any{
-	(VoronoiMethod)(0),          // 0: polyscan.v1.VoronoiMethod
-	(TriangulateRoute)(0),       // 1: polyscan.v1.TriangulateRoute
-	(TriangleColor)(0),          // 2: polyscan.v1.TriangleColor
-	(ShadeMethod)(0),            // 3: polyscan.v1.ShadeMethod
-	(ConvertStage)(0),           // 4: polyscan.v1.ConvertStage
-	(*ConvertOptions)(nil),      // 5: polyscan.v1.ConvertOptions
-	(*ConvertRequest)(nil),      // 6: polyscan.v1.ConvertRequest
-	(*Mesh)(nil),                // 7: polyscan.v1.Mesh
-	(*ConvertResponse)(nil),     // 8: polyscan.v1.ConvertResponse
-	(*TriangulateRequest)(nil),  // 9: polyscan.v1.TriangulateRequest
-	(*VoronoiSteps)(nil),        // 10: polyscan.v1.VoronoiSteps
-	(*TriangulateSummary)(nil),  // 11: polyscan.v1.TriangulateSummary
-	(*TriangulateResponse)(nil), // 12: polyscan.v1.TriangulateResponse
-	(*VoronoiRequest)(nil),      // 13: polyscan.v1.VoronoiRequest
-	(*VoronoiResponse)(nil),     // 14: polyscan.v1.VoronoiResponse
-	(WorkClass)(0),              // 15: polyscan.v1.WorkClass
-	(Encoding)(0),               // 16: polyscan.v1.Encoding
-	(*Frame)(nil),               // 17: polyscan.v1.Frame
-	(*durationpb.Duration)(nil), // 18: google.protobuf.Duration
+	(VoronoiMethod)(0),            // 0: polyscan.v1.VoronoiMethod
+	(TriangulateRoute)(0),         // 1: polyscan.v1.TriangulateRoute
+	(TriangleColor)(0),            // 2: polyscan.v1.TriangleColor
+	(ShadeMethod)(0),              // 3: polyscan.v1.ShadeMethod
+	(ConvertStage)(0),             // 4: polyscan.v1.ConvertStage
+	(*ConvertOptions)(nil),        // 5: polyscan.v1.ConvertOptions
+	(*ConvertRequest)(nil),        // 6: polyscan.v1.ConvertRequest
+	(*Mesh)(nil),                  // 7: polyscan.v1.Mesh
+	(*ConvertResponse)(nil),       // 8: polyscan.v1.ConvertResponse
+	(*ConvertFramesRequest)(nil),  // 9: polyscan.v1.ConvertFramesRequest
+	(*ConvertFramesOpen)(nil),     // 10: polyscan.v1.ConvertFramesOpen
+	(*ConvertFramesResponse)(nil), // 11: polyscan.v1.ConvertFramesResponse
+	(*TriangulateRequest)(nil),    // 12: polyscan.v1.TriangulateRequest
+	(*VoronoiSteps)(nil),          // 13: polyscan.v1.VoronoiSteps
+	(*TriangulateSummary)(nil),    // 14: polyscan.v1.TriangulateSummary
+	(*TriangulateResponse)(nil),   // 15: polyscan.v1.TriangulateResponse
+	(*VoronoiRequest)(nil),        // 16: polyscan.v1.VoronoiRequest
+	(*VoronoiResponse)(nil),       // 17: polyscan.v1.VoronoiResponse
+	(WorkClass)(0),                // 18: polyscan.v1.WorkClass
+	(Encoding)(0),                 // 19: polyscan.v1.Encoding
+	(*Frame)(nil),                 // 20: polyscan.v1.Frame
+	(*durationpb.Duration)(nil),   // 21: google.protobuf.Duration
+	(*status.Status)(nil),         // 22: google.rpc.Status
 }
 var file_polyscan_v1_lowpoly_proto_depIdxs = []int32{
 	2,  // 0: polyscan.v1.ConvertOptions.color:type_name -> polyscan.v1.TriangleColor
 	3,  // 1: polyscan.v1.ConvertOptions.method:type_name -> polyscan.v1.ShadeMethod
 	1,  // 2: polyscan.v1.ConvertOptions.route:type_name -> polyscan.v1.TriangulateRoute
 	4,  // 3: polyscan.v1.ConvertOptions.stage:type_name -> polyscan.v1.ConvertStage
-	15, // 4: polyscan.v1.ConvertRequest.work_class:type_name -> polyscan.v1.WorkClass
-	5,  // 5: polyscan.v1.ConvertRequest.options:type_name -> polyscan.v1.ConvertOptions
-	16, // 6: polyscan.v1.ConvertRequest.encoding:type_name -> polyscan.v1.Encoding
-	17, // 7: polyscan.v1.ConvertRequest.frame:type_name -> polyscan.v1.Frame
-	18, // 8: polyscan.v1.ConvertResponse.decode:type_name -> google.protobuf.Duration
-	18, // 9: polyscan.v1.ConvertResponse.queue:type_name -> google.protobuf.Duration
-	18, // 10: polyscan.v1.ConvertResponse.compute:type_name -> google.protobuf.Duration
-	7,  // 11: polyscan.v1.ConvertResponse.mesh:type_name -> polyscan.v1.Mesh
-	17, // 12: polyscan.v1.ConvertResponse.picture:type_name -> polyscan.v1.Frame
-	15, // 13: polyscan.v1.TriangulateRequest.work_class:type_name -> polyscan.v1.WorkClass
-	1,  // 14: polyscan.v1.TriangulateRequest.route:type_name -> polyscan.v1.TriangulateRoute
-	18, // 15: polyscan.v1.TriangulateSummary.queue:type_name -> google.protobuf.Duration
-	18, // 16: polyscan.v1.TriangulateSummary.compute:type_name -> google.protobuf.Duration
-	10, // 17: polyscan.v1.TriangulateSummary.steps:type_name -> polyscan.v1.VoronoiSteps
-	11, // 18: polyscan.v1.TriangulateResponse.summary:type_name -> polyscan.v1.TriangulateSummary
-	15, // 19: polyscan.v1.VoronoiRequest.work_class:type_name -> polyscan.v1.WorkClass
-	0,  // 20: polyscan.v1.VoronoiRequest.method:type_name -> polyscan.v1.VoronoiMethod
-	18, // 21: polyscan.v1.VoronoiResponse.queue:type_name -> google.protobuf.Duration
-	18, // 22: polyscan.v1.VoronoiResponse.compute:type_name -> google.protobuf.Duration
-	6,  // 23: polyscan.v1.LowPolyService.Convert:input_type -> polyscan.v1.ConvertRequest
-	9,  // 24: polyscan.v1.LowPolyService.Triangulate:input_type -> polyscan.v1.TriangulateRequest
-	13, // 25: polyscan.v1.LowPolyService.Voronoi:input_type -> polyscan.v1.VoronoiRequest
-	8,  // 26: polyscan.v1.LowPolyService.Convert:output_type -> polyscan.v1.ConvertResponse
-	12, // 27: polyscan.v1.LowPolyService.Triangulate:output_type -> polyscan.v1.TriangulateResponse
-	14, // 28: polyscan.v1.LowPolyService.Voronoi:output_type -> polyscan.v1.VoronoiResponse
-	26, // [26:29] is the sub-list for method output_type
-	23, // [23:26] is the sub-list for method input_type
-	23, // [23:23] is the sub-list for extension type_name
-	23, // [23:23] is the sub-list for extension extendee
-	0,  // [0:23] is the sub-list for field type_name
+	0,  // 4: polyscan.v1.ConvertOptions.voronoi:type_name -> polyscan.v1.VoronoiMethod
+	18, // 5: polyscan.v1.ConvertRequest.work_class:type_name -> polyscan.v1.WorkClass
+	5,  // 6: polyscan.v1.ConvertRequest.options:type_name -> polyscan.v1.ConvertOptions
+	19, // 7: polyscan.v1.ConvertRequest.encoding:type_name -> polyscan.v1.Encoding
+	20, // 8: polyscan.v1.ConvertRequest.frame:type_name -> polyscan.v1.Frame
+	21, // 9: polyscan.v1.ConvertResponse.decode:type_name -> google.protobuf.Duration
+	21, // 10: polyscan.v1.ConvertResponse.queue:type_name -> google.protobuf.Duration
+	21, // 11: polyscan.v1.ConvertResponse.compute:type_name -> google.protobuf.Duration
+	7,  // 12: polyscan.v1.ConvertResponse.mesh:type_name -> polyscan.v1.Mesh
+	20, // 13: polyscan.v1.ConvertResponse.picture:type_name -> polyscan.v1.Frame
+	10, // 14: polyscan.v1.ConvertFramesRequest.open:type_name -> polyscan.v1.ConvertFramesOpen
+	20, // 15: polyscan.v1.ConvertFramesRequest.frame:type_name -> polyscan.v1.Frame
+	18, // 16: polyscan.v1.ConvertFramesOpen.work_class:type_name -> polyscan.v1.WorkClass
+	5,  // 17: polyscan.v1.ConvertFramesOpen.options:type_name -> polyscan.v1.ConvertOptions
+	19, // 18: polyscan.v1.ConvertFramesOpen.encoding:type_name -> polyscan.v1.Encoding
+	22, // 19: polyscan.v1.ConvertFramesResponse.error:type_name -> google.rpc.Status
+	8,  // 20: polyscan.v1.ConvertFramesResponse.result:type_name -> polyscan.v1.ConvertResponse
+	18, // 21: polyscan.v1.TriangulateRequest.work_class:type_name -> polyscan.v1.WorkClass
+	1,  // 22: polyscan.v1.TriangulateRequest.route:type_name -> polyscan.v1.TriangulateRoute
+	21, // 23: polyscan.v1.TriangulateSummary.queue:type_name -> google.protobuf.Duration
+	21, // 24: polyscan.v1.TriangulateSummary.compute:type_name -> google.protobuf.Duration
+	13, // 25: polyscan.v1.TriangulateSummary.steps:type_name -> polyscan.v1.VoronoiSteps
+	14, // 26: polyscan.v1.TriangulateResponse.summary:type_name -> polyscan.v1.TriangulateSummary
+	18, // 27: polyscan.v1.VoronoiRequest.work_class:type_name -> polyscan.v1.WorkClass
+	0,  // 28: polyscan.v1.VoronoiRequest.method:type_name -> polyscan.v1.VoronoiMethod
+	21, // 29: polyscan.v1.VoronoiResponse.queue:type_name -> google.protobuf.Duration
+	21, // 30: polyscan.v1.VoronoiResponse.compute:type_name -> google.protobuf.Duration
+	6,  // 31: polyscan.v1.LowPolyService.Convert:input_type -> polyscan.v1.ConvertRequest
+	9,  // 32: polyscan.v1.LowPolyService.ConvertFrames:input_type -> polyscan.v1.ConvertFramesRequest
+	12, // 33: polyscan.v1.LowPolyService.Triangulate:input_type -> polyscan.v1.TriangulateRequest
+	16, // 34: polyscan.v1.LowPolyService.Voronoi:input_type -> polyscan.v1.VoronoiRequest
+	8,  // 35: polyscan.v1.LowPolyService.Convert:output_type -> polyscan.v1.ConvertResponse
+	11, // 36: polyscan.v1.LowPolyService.ConvertFrames:output_type -> polyscan.v1.ConvertFramesResponse
+	15, // 37: polyscan.v1.LowPolyService.Triangulate:output_type -> polyscan.v1.TriangulateResponse
+	17, // 38: polyscan.v1.LowPolyService.Voronoi:output_type -> polyscan.v1.VoronoiResponse
+	35, // [35:39] is the sub-list for method output_type
+	31, // [31:35] is the sub-list for method input_type
+	31, // [31:31] is the sub-list for extension type_name
+	31, // [31:31] is the sub-list for extension extendee
+	0,  // [0:31] is the sub-list for field type_name
 }
 
 func init() { file_polyscan_v1_lowpoly_proto_init() }
@@ -1398,7 +1715,16 @@ func file_polyscan_v1_lowpoly_proto_init() {
 	}
 	file_polyscan_v1_frame_proto_init()
 	file_polyscan_v1_inspection_proto_init()
-	file_polyscan_v1_lowpoly_proto_msgTypes[7].OneofWrappers = []any{
+	file_polyscan_v1_lowpoly_proto_msgTypes[0].OneofWrappers = []any{}
+	file_polyscan_v1_lowpoly_proto_msgTypes[4].OneofWrappers = []any{
+		(*ConvertFramesRequest_Open)(nil),
+		(*ConvertFramesRequest_Frame)(nil),
+	}
+	file_polyscan_v1_lowpoly_proto_msgTypes[6].OneofWrappers = []any{
+		(*ConvertFramesResponse_Error)(nil),
+		(*ConvertFramesResponse_Result)(nil),
+	}
+	file_polyscan_v1_lowpoly_proto_msgTypes[10].OneofWrappers = []any{
 		(*TriangulateResponse_Summary)(nil),
 		(*TriangulateResponse_Triangles)(nil),
 	}
@@ -1408,7 +1734,7 @@ func file_polyscan_v1_lowpoly_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_polyscan_v1_lowpoly_proto_rawDesc), len(file_polyscan_v1_lowpoly_proto_rawDesc)),
 			NumEnums:      5,
-			NumMessages:   10,
+			NumMessages:   13,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -21,9 +21,10 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	LowPolyService_Convert_FullMethodName     = "/polyscan.v1.LowPolyService/Convert"
-	LowPolyService_Triangulate_FullMethodName = "/polyscan.v1.LowPolyService/Triangulate"
-	LowPolyService_Voronoi_FullMethodName     = "/polyscan.v1.LowPolyService/Voronoi"
+	LowPolyService_Convert_FullMethodName       = "/polyscan.v1.LowPolyService/Convert"
+	LowPolyService_ConvertFrames_FullMethodName = "/polyscan.v1.LowPolyService/ConvertFrames"
+	LowPolyService_Triangulate_FullMethodName   = "/polyscan.v1.LowPolyService/Triangulate"
+	LowPolyService_Voronoi_FullMethodName       = "/polyscan.v1.LowPolyService/Voronoi"
 )
 
 // LowPolyServiceClient is the client API for LowPolyService service.
@@ -38,6 +39,13 @@ type LowPolyServiceClient interface {
 	// colour for each triangle. Vertices are corners of pixels, those of the frame among them; triangles cover the whole frame,
 	// and each pixel has the colour of one. The same request gives the same picture, whatever computes it.
 	Convert(ctx context.Context, in *ConvertRequest, opts ...grpc.CallOption) (*ConvertResponse, error)
+	// ConvertFrames takes options once and then the frames of a video, and answers each frame in order. Where the picture
+	// stays the same, up to noise, vertices stay where they are and triangles keep their colours, so that a video doesn't flicker.
+	// The first frame, one behind a cut (the colours of more than half of the pixels jump) and one of another size or format
+	// than the one before is converted as by Convert. All else is as in InspectionService.StreamFrames: the server holds a few frames at
+	// most; a frame that can't be used is answered with its status, and the next one follows the last that could. Where the
+	// server's device is lost and opened again, the next frame is a first one.
+	ConvertFrames(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[ConvertFramesRequest, ConvertFramesResponse], error)
 	// Triangulate computes the Delaunay triangulation of points. Points come in pieces and are complete when the client
 	// half-closes; then the summary comes back, and triangles in pieces.
 	//
@@ -69,9 +77,22 @@ func (c *lowPolyServiceClient) Convert(ctx context.Context, in *ConvertRequest, 
 	return out, nil
 }
 
+func (c *lowPolyServiceClient) ConvertFrames(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[ConvertFramesRequest, ConvertFramesResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &LowPolyService_ServiceDesc.Streams[0], LowPolyService_ConvertFrames_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[ConvertFramesRequest, ConvertFramesResponse]{ClientStream: stream}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type LowPolyService_ConvertFramesClient = grpc.BidiStreamingClient[ConvertFramesRequest, ConvertFramesResponse]
+
 func (c *lowPolyServiceClient) Triangulate(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[TriangulateRequest, TriangulateResponse], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &LowPolyService_ServiceDesc.Streams[0], LowPolyService_Triangulate_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &LowPolyService_ServiceDesc.Streams[1], LowPolyService_Triangulate_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -104,6 +125,13 @@ type LowPolyServiceServer interface {
 	// colour for each triangle. Vertices are corners of pixels, those of the frame among them; triangles cover the whole frame,
 	// and each pixel has the colour of one. The same request gives the same picture, whatever computes it.
 	Convert(context.Context, *ConvertRequest) (*ConvertResponse, error)
+	// ConvertFrames takes options once and then the frames of a video, and answers each frame in order. Where the picture
+	// stays the same, up to noise, vertices stay where they are and triangles keep their colours, so that a video doesn't flicker.
+	// The first frame, one behind a cut (the colours of more than half of the pixels jump) and one of another size or format
+	// than the one before is converted as by Convert. All else is as in InspectionService.StreamFrames: the server holds a few frames at
+	// most; a frame that can't be used is answered with its status, and the next one follows the last that could. Where the
+	// server's device is lost and opened again, the next frame is a first one.
+	ConvertFrames(grpc.BidiStreamingServer[ConvertFramesRequest, ConvertFramesResponse]) error
 	// Triangulate computes the Delaunay triangulation of points. Points come in pieces and are complete when the client
 	// half-closes; then the summary comes back, and triangles in pieces.
 	//
@@ -127,6 +155,9 @@ type UnimplementedLowPolyServiceServer struct{}
 
 func (UnimplementedLowPolyServiceServer) Convert(context.Context, *ConvertRequest) (*ConvertResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Convert not implemented")
+}
+func (UnimplementedLowPolyServiceServer) ConvertFrames(grpc.BidiStreamingServer[ConvertFramesRequest, ConvertFramesResponse]) error {
+	return status.Error(codes.Unimplemented, "method ConvertFrames not implemented")
 }
 func (UnimplementedLowPolyServiceServer) Triangulate(grpc.BidiStreamingServer[TriangulateRequest, TriangulateResponse]) error {
 	return status.Error(codes.Unimplemented, "method Triangulate not implemented")
@@ -173,6 +204,13 @@ func _LowPolyService_Convert_Handler(srv interface{}, ctx context.Context, dec f
 	return interceptor(ctx, in, info, handler)
 }
 
+func _LowPolyService_ConvertFrames_Handler(srv interface{}, stream grpc.ServerStream) error {
+	return srv.(LowPolyServiceServer).ConvertFrames(&grpc.GenericServerStream[ConvertFramesRequest, ConvertFramesResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type LowPolyService_ConvertFramesServer = grpc.BidiStreamingServer[ConvertFramesRequest, ConvertFramesResponse]
+
 func _LowPolyService_Triangulate_Handler(srv interface{}, stream grpc.ServerStream) error {
 	return srv.(LowPolyServiceServer).Triangulate(&grpc.GenericServerStream[TriangulateRequest, TriangulateResponse]{ServerStream: stream})
 }
@@ -215,6 +253,12 @@ var LowPolyService_ServiceDesc = grpc.ServiceDesc{
 		},
 	},
 	Streams: []grpc.StreamDesc{
+		{
+			StreamName:    "ConvertFrames",
+			Handler:       _LowPolyService_ConvertFrames_Handler,
+			ServerStreams: true,
+			ClientStreams: true,
+		},
 		{
 			StreamName:    "Triangulate",
 			Handler:       _LowPolyService_Triangulate_Handler,
