@@ -238,12 +238,17 @@ func TestRefusals(t *testing.T) {
 		{"height = -1: must be", func(p *diffusion.Problem, _ *diffusion.Options) { p.Height = -1 }},
 		{"height = 1048576: makes more than", func(p *diffusion.Problem, _ *diffusion.Options) { p.Width, p.Height = 1<<20, 1<<20 }},
 		{"flags = 12 values: must be 16", func(p *diffusion.Problem, _ *diffusion.Options) { p.Height = 4 }},
-		{"flags[5] = 0x9: has bits other than", func(p *diffusion.Problem, _ *diffusion.Options) { p.Flags[5] = 9 }},
+		{"flags[5] = 0x81: has bits other than", func(p *diffusion.Problem, _ *diffusion.Options) { p.Flags[5] = 0x81 }},
 		{"flags = no pixel fixed: at least one", func(p *diffusion.Problem, _ *diffusion.Options) { clear(p.Flags) }},
 		{"method = 5: must be 0 to", func(p *diffusion.Problem, _ *diffusion.Options) { p.Method = 5 }},
 		{"method = VARIABLE_STENCIL: looks across edges", func(p *diffusion.Problem, _ *diffusion.Options) {
 			p.Method = diffusion.VariableStencil
 			p.Flags[3] |= diffusion.BlockDown
+		}},
+		{"method = MULTIGRID: needs edges that are open both ways", func(p *diffusion.Problem, _ *diffusion.Options) { p.Flags[3] |= diffusion.ShutLeft }},
+		{"method = VARIABLE_STENCIL: looks across edges, and some are open one way", func(p *diffusion.Problem, _ *diffusion.Options) {
+			p.Method = diffusion.VariableStencil
+			p.Flags[3] |= diffusion.ShutLeft
 		}},
 		{"channels = 0: must be 1 to 4", func(p *diffusion.Problem, _ *diffusion.Options) { p.Channels = 0 }},
 		{"channels = 5: must be 1 to 4", func(p *diffusion.Problem, _ *diffusion.Options) { p.Channels = 5 }},

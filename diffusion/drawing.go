@@ -151,7 +151,7 @@ func newWork(dev *kernels.Device, d *Drawing) (*work, error) {
 		return nil, errNothingDrawn(d)
 	}
 	w.barriers = w.barriers || all&^Fixed != 0
-	w.grid, err = gridOf(d.Width, d.Height, d.Method, w.barriers)
+	w.grid, err = gridOf(d.Width, d.Height, d.Method, w.barriers, false)
 	return w, err
 }
 

@@ -17,6 +17,13 @@ const (
 	BlockRight = driver.DiffusionBlockRight
 	// BlockDown blocks the edge between a pixel and the one below.
 	BlockDown = driver.DiffusionBlockDown
+	// ShutRight closes the edge to the right neighbour one way: the pixel takes nothing from there, while that one may take from it. Naive,
+	// PyramidCautious and PyramidGreedy can do that.
+	ShutRight = driver.DiffusionShutRight
+	// ShutLeft, ShutDown and ShutUp close the other edges of a pixel one way.
+	ShutLeft = driver.DiffusionShutLeft
+	ShutDown = driver.DiffusionShutDown
+	ShutUp   = driver.DiffusionShutUp
 )
 
 // MaxChannels is how many channels an image can have.
@@ -77,17 +84,21 @@ func (c *Constraints) grid() (driver.DiffusionGrid, error) {
 	if all&Fixed == 0 {
 		return driver.DiffusionGrid{}, invalid("flags", "no pixel fixed", "at least one must be, or nothing is known of the image")
 	}
-	return gridOf(c.Width, c.Height, c.Method, all&^Fixed != 0)
+	return gridOf(c.Width, c.Height, c.Method, all&(BlockRight|BlockDown) != 0, all&driver.DiffusionShuts != 0)
 }
 
-// gridOf checks the method. barriers is whether edges may be blocked.
-func gridOf(width, height int, m Method, barriers bool) (driver.DiffusionGrid, error) {
-	g := driver.DiffusionGrid{Width: width, Height: height, Barriers: barriers, Method: m}
+// gridOf checks the method. barriers is whether edges may be blocked, and oneWay whether they may be open one way.
+func gridOf(width, height int, m Method, barriers, oneWay bool) (driver.DiffusionGrid, error) {
+	g := driver.DiffusionGrid{Width: width, Height: height, Barriers: barriers, OneWay: oneWay, Method: m}
 	switch {
 	case m > VariableStencil:
 		return g, invalid("method", uint8(m), "must be 0 to %d", VariableStencil)
 	case barriers && m == VariableStencil:
 		return g, invalid("method", m, "looks across edges, and some are blocked")
+	case oneWay && m == VariableStencil:
+		return g, invalid("method", m, "looks across edges, and some are open one way only")
+	case oneWay && m == Multigrid:
+		return g, invalid("method", m, "needs edges that are open both ways or not at all, and some are open one way only: %v, %v and %v solve that", Naive, PyramidCautious, PyramidGreedy)
 	}
 	return g, nil
 }

@@ -28,6 +28,7 @@ type setupHeader struct {
 	Magic         uint64
 	Width, Height uint32
 	Barriers      bool
+	OneWay        bool
 	Method        driver.DiffusionMethod
 	Counts        driver.DiffusionCounts
 }
@@ -107,6 +108,12 @@ func checkDiffusion(g driver.DiffusionGrid) error {
 	if g.Method == driver.DiffusionVariableStencil && g.Barriers {
 		return fmt.Errorf("Grid.Barriers: %w by %v: it looks across them", driver.ErrNotSupported, g.Method)
 	}
+	if g.OneWay && g.Method == driver.DiffusionVariableStencil {
+		return fmt.Errorf("Grid.OneWay: %w by %v: it looks across edges", driver.ErrNotSupported, g.Method)
+	}
+	if g.OneWay && g.Method == driver.DiffusionMultigrid {
+		return fmt.Errorf("Grid.OneWay: %w by %v: its equations have to be symmetric", driver.ErrNotSupported, g.Method)
+	}
 	return nil
 }
 
@@ -150,11 +157,8 @@ func (d *device) diffusionSetup(op driver.DiffusionSetup, stop *stopFlag) error 
 	}
 	w, h := op.Grid.Width, op.Grid.Height
 	head := (*setupHeader)(unsafe.Pointer(&dst[0]))
-	*head = setupHeader{Width: uint32(w), Height: uint32(h), Barriers: op.Grid.Barriers, Method: op.Grid.Method}
-	means := driver.DiffusionFixed
-	if op.Grid.Barriers {
-		means = driver.DiffusionAllFlags
-	}
+	*head = setupHeader{Width: uint32(w), Height: uint32(h), Barriers: op.Grid.Barriers, OneWay: op.Grid.OneWay, Method: op.Grid.Method}
+	means := op.Grid.Allowed()
 	for i, f := range flags {
 		if f&^means != 0 {
 			return fmt.Errorf("Flags: pixel (%d, %d) has %#x: may have %#x", i%w, i/w, f, means)
@@ -257,7 +261,7 @@ func (d *device) diffusionSolve(op driver.DiffusionSolve, stop *stopFlag) error 
 		return fmt.Errorf("Start = %d: is none", op.Start)
 	}
 	made := (*setupHeader)(unsafe.Pointer(&setup[0]))
-	if made.Magic != setupMagic || int(made.Width) != g.Width || int(made.Height) != g.Height || made.Barriers != g.Barriers || made.Method != g.Method {
+	if made.Magic != setupMagic || int(made.Width) != g.Width || int(made.Height) != g.Height || made.Barriers != g.Barriers || made.OneWay != g.OneWay || made.Method != g.Method {
 		return errNotSetUp
 	}
 	head := (*solveHeader)(unsafe.Pointer(&state[0]))

@@ -23,6 +23,9 @@ const (
 	// graphStrong is how large a weight is at least, without its sign, that joins nodes, as a part of the geometric mean of the diagonals. With
 	// less, rows become long.
 	graphStrong = 0.04
+	// graphLoose is how large all weights of a node are together at most, as a part of the diagonal, where steps of Jacobi alone do: it
+	// has no part in coarser levels, which would otherwise carry thousands of such nodes along.
+	graphLoose = 0.25
 	// graphSmooth damps the step that smooths P.
 	graphSmooth = 2.0 / 3
 	// graphJacobi damps the steps before and after the coarse correction: one each.
@@ -40,7 +43,7 @@ type graphLevel struct {
 	weight  []float32 // of edges
 	sink    []float32
 	inv     []float32 // 1/(sum of weights + sink), or less where weights are negative
-	parent  []int32   // the node of the next level, or -1: it has no edge
+	parent  []int32   // the node of the next level, or -1: it has none
 	pStart  []int32   // of the nodes of the next level that it takes corrections from, n+1
 	pTo     []int32
 	pWeight []float32
@@ -299,7 +302,7 @@ func (c *coarsener) strong(i int, e graphEdge) bool {
 	return e.weight*e.weight > graphStrong*graphStrong*c.pool.diagonal[i]*c.pool.diagonal[e.to]
 }
 
-// join makes nodes of what strong edges connect within blocks, and says which they are: parent and next.cell. Nodes without edges are
+// join makes nodes of what strong edges connect within blocks, and says which they are: parent and next.cell. Nodes with weak edges only are
 // part of none. Where there is no room next.n is 0.
 func (c *coarsener) join(room int) error {
 	root := c.pool.root
@@ -311,13 +314,21 @@ func (c *coarsener) join(room int) error {
 		return i
 	}
 	w, h := c.from.size()
+	loose := float32(graphLoose)
+	if c.first {
+		loose = 0
+	}
 	for i := range c.from.begin(w * h) {
-		sum := c.from.drain(i)
+		sum, size := c.from.drain(i), float32(0)
 		c.list = c.from.row(i, c.list[:0])
 		for _, e := range c.list {
 			sum += e.weight
+			size += max(e.weight, -e.weight)
 		}
 		c.pool.diagonal[i] = sum
+		if c.parent[i] = -1; size > loose*sum {
+			c.parent[i] = 0
+		}
 	}
 	count := int32(0)
 	for y := range c.next.h {
@@ -332,15 +343,15 @@ func (c *coarsener) join(room int) error {
 			}
 			for _, r := range [2][2]int{{a, b}, {a2, b2}} {
 				for i := r[0]; i < r[1]; i++ {
+					if c.parent[i] < 0 {
+						continue
+					}
 					c.list = c.from.row(i, c.list[:0])
 					for _, e := range c.list {
-						if j := int(e.to); (j >= a && j < b || j >= a2 && j < b2) && c.strong(i, e) {
+						if j := int(e.to); (j >= a && j < b || j >= a2 && j < b2) && c.parent[j] >= 0 && c.strong(i, e) {
 							p, q := find(int32(i)), find(e.to)
 							root[max(p, q)] = min(p, q)
 						}
-					}
-					if c.parent[i] = 0; len(c.list) == 0 {
-						c.parent[i] = -1
 					}
 				}
 			}
@@ -390,11 +401,11 @@ func (c *coarsener) smooth() (entries int, ok bool, err error) {
 			c.pStart[i], c.pStart[i+1] = int32(at), int32(at)
 		}
 		own := c.parent[i]
-		if own < 0 {
+		if c.pool.sums[i] = 0; own < 0 {
 			continue
 		}
 		sink := c.from.drain(i)
-		diagonal := sink
+		diagonal, alone := sink, true
 		c.others = c.others[:0]
 		c.list = c.from.row(i, c.list[:0])
 		for _, e := range c.list {
@@ -402,7 +413,10 @@ func (c *coarsener) smooth() (entries int, ok bool, err error) {
 				continue
 			}
 			diagonal += e.weight
-			if p := c.parent[e.to]; p != own {
+			alone = false
+			if p := c.parent[e.to]; p < 0 {
+				sink += e.weight // no correction comes from there
+			} else if p != own {
 				k := 0
 				for k < len(c.others) && c.others[k].to != p {
 					k++
@@ -418,7 +432,7 @@ func (c *coarsener) smooth() (entries int, ok bool, err error) {
 		}
 		c.pool.sums[i] = 1
 		rest := float32(1)
-		if diagonal > sink { // or there is no strong edge
+		if !alone {
 			rest -= graphSmooth * sink / diagonal
 			c.pool.sums[i] = rest
 		}
@@ -791,16 +805,17 @@ func (g *graph) planes(channels, ns int, f func(c, i int)) error {
 func (g *lattice) scaledFlow(x []float32, i int) float32 {
 	v := x[i] * g.inv[i]
 	s := float32(0)
-	if g.e[i] != 0 {
+	open := g.open[i]
+	if open&openRight != 0 {
 		s += x[i+1]*g.inv[i+1] - v
 	}
-	if i > 0 && g.e[i-1] != 0 {
+	if open&openLeft != 0 {
 		s += x[i-1]*g.inv[i-1] - v
 	}
-	if g.s[i] != 0 {
+	if open&openDown != 0 {
 		s += x[i+g.w]*g.inv[i+g.w] - v
 	}
-	if i >= g.w && g.s[i-g.w] != 0 {
+	if open&openUp != 0 {
 		s += x[i-g.w]*g.inv[i-g.w] - v
 	}
 	return s

@@ -2,7 +2,19 @@
 
 package cpu
 
-import "github.com/polyscan/polyscan/kernels/driver"
+import (
+	"math/bits"
+
+	"github.com/polyscan/polyscan/kernels/driver"
+)
+
+// What a pixel that has an equation takes from.
+const (
+	openRight = 1 << iota
+	openLeft
+	openDown
+	openUp
+)
 
 // lattice is an image's operator.
 type lattice struct {
@@ -10,114 +22,141 @@ type lattice struct {
 	stop *stopFlag
 	w, h int
 	inv  []float32 // 1/open neighbours; 0 where there is no equation
-	e, s []float32 // 1 where the edge to the right and down is open, whether or not there is an equation
+	open []uint8   // which those are; 0 where there is no equation
 }
 
 func layLattice(a *arena, w, h int) lattice {
-	n := w * h
-	return lattice{w: w, h: h, inv: a.floats(n), e: a.floats(n), s: a.floats(n)}
+	return lattice{w: w, h: h, inv: a.floats(w * h), open: a.bytes(w * h)}
 }
+
+// openEdges is what pixel i takes from, whatever those are.
+func openEdges(flags []byte, i, w int) (open uint8) {
+	f := flags[i]
+	x := i % w
+	if x+1 < w && f&(driver.DiffusionBlockRight|driver.DiffusionShutRight) == 0 {
+		open |= openRight
+	}
+	if x > 0 && flags[i-1]&driver.DiffusionBlockRight == 0 && f&driver.DiffusionShutLeft == 0 {
+		open |= openLeft
+	}
+	if i+w < len(flags) && f&(driver.DiffusionBlockDown|driver.DiffusionShutDown) == 0 {
+		open |= openDown
+	}
+	if i >= w && flags[i-w]&driver.DiffusionBlockDown == 0 && f&driver.DiffusionShutUp == 0 {
+		open |= openUp
+	}
+	return open
+}
+
+// beside lists the pixels right of, left of, below and above pixel i, of which it says which are meant; -1 stands for others.
+func (g *lattice) beside(i int, which uint8) [4]int {
+	out := [4]int{-1, -1, -1, -1}
+	if which&openRight != 0 {
+		out[0] = i + 1
+	}
+	if which&openLeft != 0 {
+		out[1] = i - 1
+	}
+	if which&openDown != 0 {
+		out[2] = i + g.w
+	}
+	if which&openUp != 0 {
+		out[3] = i - g.w
+	}
+	return out
+}
+
+// around lists the pixels that i takes from.
+func (g *lattice) around(i int) [4]int { return g.beside(i, g.open[i]) }
 
 // operator fills in the lattice, and returns how many pixels are void. stack has room for all pixels.
 func (g *lattice) operator(flags []byte, stack []int32) (void int, err error) {
 	pace := newPace(g.stop)
 	w, n := g.w, g.w*g.h
-	for i, f := range flags {
-		x := i % w
-		g.e[i], g.s[i] = 0, 0
-		if x+1 < w && f&driver.DiffusionBlockRight == 0 {
-			g.e[i] = 1
-		}
-		if i+w < n && f&driver.DiffusionBlockDown == 0 {
-			g.s[i] = 1
-		}
-		if x == 0 && pace.spend(3*w) {
-			return 0, errAborted
-		}
-	}
-	// Pixels that an open path connects with a fixed one, by a search from those.
+	const unreached = -1
 	reached := g.inv
 	stack = stack[:0]
 	for i, f := range flags {
-		reached[i] = 0
-		if f&driver.DiffusionFixed != 0 {
-			reached[i] = 1
+		g.open[i] = 0
+		if reached[i] = unreached; f&driver.DiffusionFixed != 0 {
+			reached[i] = 0
 			stack = append(stack, int32(i))
+		} else {
+			g.open[i] = openEdges(flags, i, w)
+		}
+		if i%w == 0 && pace.spend(5*w) {
+			return 0, errAborted
 		}
 	}
+	// A search from fixed pixels for those that take from them, and so on.
 	for len(stack) > 0 {
 		i := int(stack[len(stack)-1])
 		stack = stack[:len(stack)-1]
-		for _, j := range g.around(i) {
-			if j >= 0 && reached[j] == 0 {
-				reached[j] = 1
-				stack = append(stack, int32(j))
-			}
+		x := i % w
+		if j := i + 1; x+1 < w && reached[j] == unreached && g.open[j]&openLeft != 0 {
+			reached[j] = 1
+			stack = append(stack, int32(j))
+		}
+		if j := i - 1; x > 0 && reached[j] == unreached && g.open[j]&openRight != 0 {
+			reached[j] = 1
+			stack = append(stack, int32(j))
+		}
+		if j := i + w; j < n && reached[j] == unreached && g.open[j]&openUp != 0 {
+			reached[j] = 1
+			stack = append(stack, int32(j))
+		}
+		if j := i - w; j >= 0 && reached[j] == unreached && g.open[j]&openDown != 0 {
+			reached[j] = 1
+			stack = append(stack, int32(j))
 		}
 		if pace.spend(10) {
 			return 0, errAborted
 		}
 	}
-	for i, f := range flags {
-		if reached[i] == 0 {
+	for i := range reached {
+		if reached[i] == unreached {
 			void++
-			continue
+			g.open[i] = 0
 		}
-		if g.inv[i] = 0; f&driver.DiffusionFixed != 0 {
-			continue
-		}
-		open := 0
-		for _, j := range g.around(i) {
-			if j >= 0 {
-				open++
+	}
+	// Nothing is taken from void pixels, which only edges that are open one way lead to.
+	for i := range reached {
+		for k, j := range g.around(i) {
+			if j >= 0 && reached[j] == unreached {
+				g.open[i] &^= 1 << k
 			}
-		}
-		if open > 0 {
-			g.inv[i] = 1 / float32(open)
 		}
 		if i%w == 0 && pace.spend(10*w) {
 			return 0, errAborted
 		}
 	}
+	for i, open := range g.open {
+		if g.inv[i] = 0; open != 0 {
+			g.inv[i] = 1 / float32(bits.OnesCount8(open))
+		}
+	}
 	return void, nil
-}
-
-// around lists the pixels right of, left of, below and above pixel i across open edges; -1 stands for none.
-func (g *lattice) around(i int) [4]int {
-	out := [4]int{-1, -1, -1, -1}
-	if g.e[i] != 0 {
-		out[0] = i + 1
-	}
-	if i > 0 && g.e[i-1] != 0 { // the last column has no edge to the right
-		out[1] = i - 1
-	}
-	if g.s[i] != 0 {
-		out[2] = i + g.w
-	}
-	if i >= g.w && g.s[i-g.w] != 0 {
-		out[3] = i - g.w
-	}
-	return out
 }
 
 func (g *lattice) bands(rows, ns int, f func(from, to int)) error {
 	return g.dev.bands("Diffusion", rows, ns, g.stop, f)
 }
 
-// flow is the sum of the differences across the open edges of pixel i.
+// flow is the sum of the differences between what pixel i takes from and itself.
 func (g *lattice) flow(x []float32, i int) float32 {
 	v := x[i]
 	s := float32(0)
-	if g.e[i] != 0 {
+	open := g.open[i]
+	if open&openRight != 0 {
 		s += x[i+1] - v
 	}
-	if i > 0 && g.e[i-1] != 0 {
+	if open&openLeft != 0 {
 		s += x[i-1] - v
 	}
-	if g.s[i] != 0 {
+	if open&openDown != 0 {
 		s += x[i+g.w] - v
 	}
-	if i >= g.w && g.s[i-g.w] != 0 {
+	if open&openUp != 0 {
 		s += x[i-g.w] - v
 	}
 	return s

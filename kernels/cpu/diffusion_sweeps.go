@@ -152,12 +152,13 @@ func (s *sweeper) setUp(flags []byte) (void int, err error) {
 	return void, nil
 }
 
-// coarseFlags makes the flags of a level of those of the one above it.
+// coarseFlags makes the flags of a level of those of the one above it. Edges between the pixels of a block don't matter, and one closed
+// edge of the two on a side closes that side: otherwise colours would leak.
 func (l *sweepLevel) coarseFlags(fine []byte, w, h int, greedy bool) {
 	for y := range l.h {
 		for x := range l.w {
 			pixels, fixed := 0, 0
-			right, rightBlocked, down, downBlocked := 0, 0, 0, 0
+			closed := uint8(0)
 			for j := 2 * y; j < min(2*y+2, h); j++ {
 				for i := 2 * x; i < min(2*x+2, w); i++ {
 					f := fine[j*w+i]
@@ -165,29 +166,21 @@ func (l *sweepLevel) coarseFlags(fine []byte, w, h int, greedy bool) {
 					if f&driver.DiffusionFixed != 0 {
 						fixed++
 					}
-					if i == 2*x+1 {
-						right++
-						if f&driver.DiffusionBlockRight != 0 {
-							rightBlocked++
-						}
+					outward := driver.DiffusionShutLeft
+					if i > 2*x {
+						outward = driver.DiffusionShutRight | driver.DiffusionBlockRight
 					}
-					if j == 2*y+1 {
-						down++
-						if f&driver.DiffusionBlockDown != 0 {
-							downBlocked++
-						}
+					if j == 2*y {
+						outward |= driver.DiffusionShutUp
+					} else {
+						outward |= driver.DiffusionShutDown | driver.DiffusionBlockDown
 					}
+					closed |= f & outward
 				}
 			}
-			f := uint8(0)
+			f := closed
 			if greedy && fixed > 0 || fixed > 0 && fixed >= min(pixels, 3) {
 				f |= driver.DiffusionFixed
-			}
-			if rightBlocked > 0 && (greedy || rightBlocked == right) {
-				f |= driver.DiffusionBlockRight
-			}
-			if downBlocked > 0 && (greedy || downBlocked == down) {
-				f |= driver.DiffusionBlockDown
 			}
 			l.flags[y*l.w+x] = f
 		}

@@ -120,6 +120,21 @@ func TestDiffusionThreads(t *testing.T) {
 	}
 }
 
+// Where an edge is open one way, what is on its shut side depends on nothing beyond.
+func TestDiffusionOneWay(t *testing.T) {
+	for _, m := range []driver.DiffusionMethod{driver.DiffusionNaive, driver.DiffusionPyramidCautious, driver.DiffusionPyramidGreedy} {
+		for _, s := range devicetest.OneWayScenes(4, 40) {
+			s.Method = m
+			d := newDiffusion(t, 2, s, 1e-7)
+			d.solve.Cycles = 500
+			x, status := d.run()
+			if diff := devicetest.CompareDiffusion(x, s.Exact(), s.Width, devicetest.DiffusionRounding); diff != nil {
+				t.Errorf("%v: %s: %+v: %v", m, s.Name, status, diff)
+			}
+		}
+	}
+}
+
 // A solve that begins with the solution ends with it after a cycle; one that begins with that of other colours gets there, too.
 func TestDiffusionFromX(t *testing.T) {
 	s := devicetest.Scenes(3, 120)[0]
@@ -194,6 +209,8 @@ func TestDiffusionNotSupported(t *testing.T) {
 	for _, g := range []driver.DiffusionGrid{
 		{Width: 1 << 15, Height: 1<<13 + 1, Barriers: true},
 		{Width: 3, Height: 3, Barriers: true, Method: driver.DiffusionVariableStencil},
+		{Width: 3, Height: 3, OneWay: true, Method: driver.DiffusionVariableStencil},
+		{Width: 3, Height: 3, OneWay: true},
 		{Width: 3, Height: 3, Method: driver.DiffusionVariableStencil + 1},
 	} {
 		if n, err := d.DiffusionSetupBytes(g); !errors.Is(err, driver.ErrNotSupported) {
@@ -222,7 +239,7 @@ func FuzzDiffusion(f *testing.F) {
 			if b[i]&driver.DiffusionFixed != 0 {
 				s.Fix(i%width, i/width, float32(b[i]>>3)/32)
 			}
-			s.Flags[i] |= b[i] & driver.DiffusionAllFlags
+			s.Flags[i] |= b[i] & driver.DiffusionBlocks
 		}
 		x, status := newDiffusion(t, 2, s, grayLevel/4).run()
 		if d := devicetest.CompareDiffusion(x, s.Exact(), width, grayLevel/2); d != nil || status.Converged != 1 {

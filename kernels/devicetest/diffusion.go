@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/polyscan/polyscan/kernels/driver"
 )
@@ -21,18 +22,18 @@ type Scene struct {
 }
 
 // Barriers reports whether the scene blocks edges.
-func (s *Scene) Barriers() bool {
-	for _, f := range s.Flags {
-		if f&^driver.DiffusionFixed != 0 {
-			return true
-		}
-	}
-	return false
+func (s *Scene) Barriers() bool { return s.any(driver.DiffusionBlocks) }
+
+// OneWay reports whether the scene has edges that are open one way.
+func (s *Scene) OneWay() bool { return s.any(driver.DiffusionShuts) }
+
+func (s *Scene) any(flags byte) bool {
+	return slices.ContainsFunc(s.Flags, func(f byte) bool { return f&flags != 0 })
 }
 
 // Grid is the scene's.
 func (s *Scene) Grid() driver.DiffusionGrid {
-	return driver.DiffusionGrid{Width: s.Width, Height: s.Height, Barriers: s.Barriers(), Method: s.Method}
+	return driver.DiffusionGrid{Width: s.Width, Height: s.Height, Barriers: s.Barriers(), OneWay: s.OneWay(), Method: s.Method}
 }
 
 // NewScene returns one without constraints.
@@ -364,6 +365,45 @@ func BarrierScenes(seed uint64, side int) []*Scene {
 	return out
 }
 
+// OneWayScenes are what diffusion is tested on with edges that are open one way: valves across an image, flags at random, and pixels that
+// take from nothing but each other.
+func OneWayScenes(seed uint64, side int) []*Scene {
+	r := rand.New(rand.NewPCG(seed, 31))
+	shut := func(s *Scene, x, y int, f byte) { s.Flags[y*s.Width+x] |= f }
+	valves := NewScene(fmt.Sprintf("valves %dx%d", side, side-3), side, side-3, 3)
+	valves.Curves(r, 20, 80, 300)
+	for y := range valves.Height {
+		shut(valves, side/3, y, driver.DiffusionShutLeft)
+		shut(valves, 2*side/3, y, driver.DiffusionShutRight)
+	}
+	for x := range side {
+		shut(valves, x, side/2, driver.DiffusionShutUp)
+	}
+	flags := NewScene(fmt.Sprintf("any one way %dx%d", side/2+1, side/2), side/2+1, side/2, 2)
+	for i := range flags.Flags {
+		if r.IntN(15) == 0 {
+			flags.Fix(i%flags.Width, i/flags.Width, r.Float32(), r.Float32())
+		}
+		flags.Flags[i] |= byte(r.Uint32()) & byte(r.Uint32()) & (driver.DiffusionBlocks | driver.DiffusionShuts)
+	}
+	// The island takes from nothing else, and those around it take from the fixed pixel only.
+	island := NewScene("island 9x9", 9, 9, 1)
+	island.Fix(0, 0, 0.25)
+	island.Fix(8, 3, 0.75)
+	for k := 3; k < 6; k++ {
+		shut(island, 3, k, driver.DiffusionShutLeft)
+		shut(island, 5, k, driver.DiffusionShutRight)
+		shut(island, k, 3, driver.DiffusionShutUp)
+		shut(island, k, 5, driver.DiffusionShutDown)
+	}
+	// A pixel that is open to nothing is not blocked for its neighbours.
+	closed := NewScene("shut in 3x3", 3, 3, 2)
+	closed.Fix(0, 0, 0, 1)
+	closed.Fix(2, 1, 1, 3)
+	shut(closed, 1, 1, driver.DiffusionShuts)
+	return []*Scene{valves, flags, island, closed}
+}
+
 // Open reports whether something flows between pixel (x, y) and the one at its right, or below it where down is set.
 func (s *Scene) Open(x, y int, down bool) bool {
 	f := s.Flags[y*s.Width+x]
@@ -373,38 +413,44 @@ func (s *Scene) Open(x, y int, down bool) bool {
 	return x+1 < s.Width && f&driver.DiffusionBlockRight == 0
 }
 
-// around lists the neighbours across open edges.
+// around lists the neighbours that pixel i takes from.
 func (s *Scene) around(i int, list []int) []int {
 	x, y := i%s.Width, i/s.Width
+	f := s.Flags[i]
 	list = list[:0]
-	if s.Open(x, y, false) {
+	if s.Open(x, y, false) && f&driver.DiffusionShutRight == 0 {
 		list = append(list, i+1)
 	}
-	if x > 0 && s.Open(x-1, y, false) {
+	if x > 0 && s.Open(x-1, y, false) && f&driver.DiffusionShutLeft == 0 {
 		list = append(list, i-1)
 	}
-	if s.Open(x, y, true) {
+	if s.Open(x, y, true) && f&driver.DiffusionShutDown == 0 {
 		list = append(list, i+s.Width)
 	}
-	if y > 0 && s.Open(x, y-1, true) {
+	if y > 0 && s.Open(x, y-1, true) && f&driver.DiffusionShutUp == 0 {
 		list = append(list, i-s.Width)
 	}
 	return list
 }
 
-// Void marks the pixels from which no open path leads to a fixed one, by flooding from those.
+// Void marks the pixels that take from a fixed one by no path, by flooding from those.
 func (s *Scene) Void() []bool {
 	void := make([]bool, len(s.Flags))
+	takers := make([][]int, len(s.Flags))
 	var queue, list []int
 	for i, f := range s.Flags {
 		if void[i] = f&driver.DiffusionFixed == 0; !void[i] {
 			queue = append(queue, i)
 		}
+		list = s.around(i, list)
+		for _, j := range list {
+			takers[j] = append(takers[j], i)
+		}
 	}
 	for len(queue) > 0 {
 		i := queue[len(queue)-1]
 		queue = queue[:len(queue)-1]
-		for _, j := range s.around(i, list) {
+		for _, j := range takers[i] {
 			if void[j] {
 				void[j] = false
 				queue = append(queue, j)
@@ -415,8 +461,11 @@ func (s *Scene) Void() []bool {
 }
 
 // Exact is the solution of the equations, by conjugate gradients in double precision with the diagonal as preconditioner, until the
-// residual is rounding; void pixels are the mean of the fixed ones.
+// residual is rounding; where edges are open one way, by as many sweeps as that takes. Void pixels are the mean of the fixed ones.
 func (s *Scene) Exact() []float64 {
+	if s.OneWay() {
+		return s.exactBySweeps()
+	}
 	n := len(s.Flags)
 	void := s.Void()
 	fixed := 0
@@ -508,6 +557,55 @@ func (s *Scene) Exact() []float64 {
 		}
 		for k, i := range unknown {
 			x[i] = v[k]
+		}
+	}
+	return out
+}
+
+// exactBySweeps goes over the pixels, again and again, giving each the mean of those that it takes from.
+func (s *Scene) exactBySweeps() []float64 {
+	n := len(s.Flags)
+	void := s.Void()
+	from := make([][]int, n)
+	fixed := 0
+	for i, f := range s.Flags {
+		if f&driver.DiffusionFixed != 0 {
+			fixed++
+			continue
+		}
+		if !void[i] {
+			from[i] = slices.DeleteFunc(s.around(i, nil), func(j int) bool { return void[j] })
+		}
+	}
+	out := make([]float64, s.Channels*n)
+	for c := range s.Channels {
+		given, x := s.Colours[c*n:][:n], out[c*n:][:n]
+		mean := 0.0
+		for i, f := range s.Flags {
+			if f&driver.DiffusionFixed != 0 {
+				x[i] = float64(given[i])
+				mean += x[i] / float64(fixed)
+			}
+		}
+		for i, f := range s.Flags {
+			if f&driver.DiffusionFixed == 0 {
+				x[i] = mean
+			}
+		}
+		for change := 1.0; change > 1e-13; {
+			change = 0
+			for i, list := range from {
+				if len(list) == 0 {
+					continue
+				}
+				sum := 0.0
+				for _, j := range list {
+					sum += x[j]
+				}
+				sum /= float64(len(list))
+				change = max(change, math.Abs(sum-x[i]))
+				x[i] = sum
+			}
 		}
 	}
 	return out

@@ -28,7 +28,7 @@ func (s *hostStream) DiffusionSetup(op driver.DiffusionSetup) error {
 		}
 		var counts driver.DiffusionCounts
 		for i, f := range scene.Flags {
-			if f&^driver.DiffusionAllFlags != 0 || f&^driver.DiffusionFixed != 0 && !op.Grid.Barriers {
+			if f&^op.Grid.Allowed() != 0 {
 				return fmt.Errorf("flags of pixel %d are %#x", i, f)
 			}
 			counts.Fixed += uint32(f & driver.DiffusionFixed)

@@ -5,6 +5,7 @@ package devicetest
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/polyscan/polyscan/kernels/driver"
 )
@@ -57,7 +58,7 @@ func (s Suite) diffusion(t T, dev driver.Device) {
 		}
 	}
 	for m := driver.DiffusionNaive; m <= driver.DiffusionVariableStencil; m++ {
-		r.diffusionMethod(t, s.Driver.Name(), m, append(Scenes(s.Seed+1, diffusionSide), BarrierScenes(s.Seed+1, diffusionSide)...))
+		r.diffusionMethod(t, s.Driver.Name(), m, slices.Concat(Scenes(s.Seed+1, diffusionSide), BarrierScenes(s.Seed+1, diffusionSide), OneWayScenes(s.Seed+1, diffusionSide)))
 	}
 	r.diffusionErrors(t)
 }

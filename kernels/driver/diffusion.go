@@ -13,8 +13,22 @@ const (
 	DiffusionBlockRight
 	// DiffusionBlockDown blocks the edge between a pixel and the one below it.
 	DiffusionBlockDown
+	// DiffusionShutRight closes the edge between a pixel and its right neighbour one way: the pixel takes nothing from there, while
+	// that one may take from the pixel. Fixed pixels take nothing anyway. Source: seeds/003 (Warren), whose Neumann edges
+	// are these: a blocked edge is one that both sides have shut.
+	DiffusionShutRight
+	// DiffusionShutLeft closes the edge to the left neighbour one way.
+	DiffusionShutLeft
+	// DiffusionShutDown closes the edge to the neighbour below one way.
+	DiffusionShutDown
+	// DiffusionShutUp closes the edge to the neighbour above one way.
+	DiffusionShutUp
+
+	// DiffusionBlocks are the flags that need DiffusionGrid.Barriers, and DiffusionShuts those that need DiffusionGrid.OneWay.
+	DiffusionBlocks = DiffusionBlockRight | DiffusionBlockDown
+	DiffusionShuts  = DiffusionShutRight | DiffusionShutLeft | DiffusionShutDown | DiffusionShutUp
 	// DiffusionAllFlags are all that mean something.
-	DiffusionAllFlags = DiffusionFixed | DiffusionBlockRight | DiffusionBlockDown
+	DiffusionAllFlags = DiffusionFixed | DiffusionBlocks | DiffusionShuts
 )
 
 // DiffusionMethod says how a diffusion is solved. All but the first are of the seed, for comparison: they are slow, and approach the
@@ -28,13 +42,13 @@ const (
 	// DiffusionNaive replaces all pixels at once by the mean of their neighbours (Jacobi), 64 times a cycle.
 	DiffusionNaive
 	// DiffusionPyramidCautious begins with the naive solution of an image of half the sides, and so on. There a pixel is fixed
-	// where at least three of four are, and an edge blocked where both are. DiffusionFromX does without.
+	// where at least three of four are, and an edge blocked or shut where one of two is. DiffusionFromX does without.
 	DiffusionPyramidCautious
-	// DiffusionPyramidGreedy is the same, but one pixel or edge suffices.
+	// DiffusionPyramidGreedy is the same, but one pixel suffices.
 	DiffusionPyramidGreedy
 	// DiffusionVariableStencil looks as far as the nearest fixed pixel in four directions (Jeschke and others, A GPU Laplacian solver
 	// for diffusion curves and Poisson image editing, 2009), and half as far from cycle to cycle, until it is naive. It is not
-	// for barriers.
+	// for barriers, nor for edges that are open one way.
 	DiffusionVariableStencil
 )
 
@@ -51,7 +65,20 @@ func (m DiffusionMethod) String() string {
 type DiffusionGrid struct {
 	Width, Height int  // sides up to MaxSide, and MaxPixels in all
 	Barriers      bool // whether edges may be blocked. Where flags block edges without it, the set-up fails
+	OneWay        bool // whether edges may be open one way; not with DiffusionMultigrid, whose equations are symmetric
 	Method        DiffusionMethod
+}
+
+// Allowed are the flags that pixels may have.
+func (g DiffusionGrid) Allowed() DiffusionFlags {
+	f := DiffusionFixed
+	if g.Barriers {
+		f |= DiffusionBlocks
+	}
+	if g.OneWay {
+		f |= DiffusionShuts
+	}
+	return f
 }
 
 // MaxDiffusionChannels is how many channels a [DiffusionSolve] can have.
@@ -60,7 +87,7 @@ const MaxDiffusionChannels = 4
 // DiffusionCounts is what a [DiffusionSetup] found.
 type DiffusionCounts struct {
 	Fixed uint32 // pixels whose value is given
-	Void  uint32 // pixels that no open path connects with one of those
+	Void  uint32 // pixels that take from one of those by no path of open edges
 }
 
 // DiffusionSetup prepares a solver for a set of constraints. It depends on where they are, not on their values, and
@@ -105,7 +132,7 @@ type DiffusionStatus struct {
 
 // DiffusionSolve solves for the pixels that are not fixed: each is to be the mean of its neighbours across open edges. The
 // border of the image is no edge. Pixels that no open path connects with a fixed one (void) become the mean of all fixed
-// ones; nothing else depends on them, and no error is counted there.
+// ones; nothing is taken from them, and no error is counted there.
 //
 // It runs cycles until the estimate of the error is at most Tolerance, or Cycles of them. So long solves can be cut: the ops
 // that follow say [DiffusionContinue].
