@@ -8,6 +8,10 @@ typedef unsigned char u8;
 #define FIXED 1
 #define BLOCK_RIGHT 2
 #define BLOCK_DOWN 4
+#define SHUT_RIGHT 8
+#define SHUT_LEFT 16
+#define SHUT_DOWN 32
+#define SHUT_UP 64
 
 #define DIFFUSION_MAGIC 0x5e7d1ff5
 

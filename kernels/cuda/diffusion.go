@@ -80,6 +80,15 @@ func checkDiffusion(g driver.DiffusionGrid) error {
 	if g.Method > driver.DiffusionVariableStencil {
 		return fmt.Errorf("Grid.Method = %d: %w", g.Method, driver.ErrNotSupported)
 	}
+	if g.Barriers && g.Method == driver.DiffusionVariableStencil {
+		return fmt.Errorf("Grid.Barriers: %w by %v: it looks across them", driver.ErrNotSupported, g.Method)
+	}
+	if g.OneWay && g.Method == driver.DiffusionVariableStencil {
+		return fmt.Errorf("Grid.OneWay: %w by %v: it looks across edges", driver.ErrNotSupported, g.Method)
+	}
+	if g.OneWay && g.Method == driver.DiffusionMultigrid {
+		return fmt.Errorf("Grid.OneWay: %w by %v: its equations have to be symmetric", driver.ErrNotSupported, g.Method)
+	}
 	return nil
 }
 

@@ -1,17 +1,233 @@
 //go:build cuda
 
+// Diffusion with barriers: conjugate gradients preconditioned by smoothed aggregation. See diffusion_graph.cu.
+
 package cuda
 
-import "github.com/polyscan/polyscan/kernels/driver"
+import (
+	"fmt"
+
+	"github.com/polyscan/polyscan/kernels/driver"
+)
 
 // graphDiffuser solves problems with barriers.
 type graphDiffuser struct{}
 
-func (graphDiffuser) setupBytes(driver.DiffusionGrid) (int64, error) {
-	return 0, driver.ErrNotSupported
+const (
+	// maxGraphPixels keeps the numbers of edges within 32 bits.
+	maxGraphPixels = 1 << 27
+	// graphTailCells: levels of so many cells or less are left to one block, however many nodes there are.
+	graphTailCells = 1024
+	// Blocks that a multiprocessor gets of kernels that go over nodes with a grid of any size.
+	graphBlocksPerUnit    = 8
+	multiplyBlocksPerUnit = 11 // as many as have room
+)
+
+// graphGrid is the cells of a level, from 1, and where they are.
+type graphGrid struct {
+	w, h        int
+	cell, parts uint64
 }
-func (graphDiffuser) stateBytes(driver.DiffusionGrid, int) (int64, error) {
-	return 0, driver.ErrNotSupported
+
+func (l graphGrid) cells() int { return l.w * l.h }
+
+// graphMemory is a set-up.
+type graphMemory struct {
+	graphSetup
+	levels       []graphGrid
+	cleared, end uint64 // the table and parts, which begin as 0
 }
-func (graphDiffuser) setUp(*stream, *diffusionSetup) error { return driver.ErrNotSupported }
-func (graphDiffuser) solve(*stream, *diffusionSolve) error { return driver.ErrNotSupported }
+
+func layGraph(a *arena, g driver.DiffusionGrid) (m graphMemory) {
+	n := g.Width * g.Height
+	// In scenes of devicetest there are at most 0.9 nodes, 5.8 edges and 2.4 entries of P a pixel.
+	nodes, edges, prolong := 2*n+64, 8*n+64, 3*n+64
+	m.Width, m.Height, m.NodeRoom, m.EdgeRoom, m.ProlongRoom = uint32(g.Width), uint32(g.Height), uint32(nodes), uint32(edges), uint32(prolong)
+	m.Head = a.take(diffusionHeaderBytes)
+	m.Open, m.Parent = a.take(int64(n)), a.floats(n)
+	for w, h := g.Width, g.Height; w*h > 1; {
+		w, h = (w+1)/2, (h+1)/2
+		m.levels = append(m.levels, graphGrid{w: w, h: h})
+	}
+	for i := range m.levels {
+		m.levels[i].cell = a.floats(m.levels[i].cells() + 1)
+	}
+	if len(m.levels) > 0 {
+		m.Cell = m.levels[0].cell
+	}
+	m.NodeParent, m.NodeBlock = a.floats(nodes), a.floats(nodes)
+	m.Row, m.Prolong, m.Restricts = a.floats(2*nodes), a.floats(2*nodes), a.floats(2*nodes)
+	m.Sink, m.Diagonal, m.Inv, m.Sum = a.floats(nodes), a.floats(nodes), a.floats(nodes), a.floats(nodes)
+	m.Edges, m.ProlongPool, m.RestrictPool = a.floats(2*edges), a.floats(2*prolong), a.floats(2*prolong)
+	m.Labels = a.floats(n + 1)
+	m.Table = a.take(graphTableBytes)
+	m.cleared = m.Table
+	for i := range m.levels {
+		m.levels[i].parts = a.floats(graphBlocks(m.levels[i].cells()))
+	}
+	if len(m.levels) > 0 {
+		m.Parts = m.levels[0].parts
+	}
+	m.end = a.end
+	return m
+}
+
+// graphBlocks is how many blocks have a thread for each of n.
+func graphBlocks(n int) int { return (n + graphThreads - 1) / graphThreads }
+
+func (graphDiffuser) setupBytes(g driver.DiffusionGrid) (int64, error) {
+	if g.Width*g.Height > maxGraphPixels {
+		return 0, fmt.Errorf("Grid = %dx%d: %w with barriers: no more than %d pixels", g.Width, g.Height, driver.ErrNotSupported, maxGraphPixels)
+	}
+	var a arena
+	layGraph(&a, g)
+	return int64(a.end), nil
+}
+
+func layGraphState(a *arena, g driver.DiffusionGrid, channels int) (s graphSolve) {
+	n := g.Width * g.Height
+	s.State = a.take(graphStateBytes)
+	s.R, s.Z, s.Q, s.Ap, s.P0, s.P1 = a.floats(n*channels), a.floats(n*channels), a.floats(n*channels), a.floats(n*channels), a.floats(n*channels), a.floats(n*channels)
+	s.Sums, s.Largest = a.take(8*4*graphParts), a.floats(graphParts)
+	nodes := 4 * (2*n + 64)
+	s.Nx, s.Nb, s.Nr = a.floats(nodes), a.floats(nodes), a.floats(nodes)
+	return s
+}
+
+func (d graphDiffuser) stateBytes(g driver.DiffusionGrid, channels int) (int64, error) {
+	if _, err := d.setupBytes(g); err != nil {
+		return 0, err
+	}
+	var a arena
+	layGraphState(&a, g, channels)
+	return int64(a.end), nil
+}
+
+// setUp enqueues some kernels for each level.
+func (graphDiffuser) setUp(s *stream, op *diffusionSetup) error {
+	m := layGraph(&arena{op.Dst}, op.DiffusionGrid)
+	if err := s.fill(m.cleared, 0, int64(m.end-m.cleared)); err != nil {
+		return err
+	}
+	if err := s.label(op, m.Head, m.Labels, m.Open); err != nil {
+		return err
+	}
+	units := s.dev.info.ComputeUnits
+	multiplyBlocks := func(cells int) int { return min(units*multiplyBlocksPerUnit, cells/2+1) }
+	for k, l := range m.levels {
+		var err error
+		if k == 0 {
+			p := graphParams{G: m.graphSetup}
+			if err = graphJoinPixels.launch(s, graphBlocks(l.cells()), 1, graphThreads, 0, &p); err == nil {
+				err = graphNumberPixels.launch(s, graphBlocks(l.cells()), 1, graphThreads, 0, &p)
+			}
+			if err == nil {
+				err = graphMultiplyPixels.launch(s, multiplyBlocks(l.cells()), 1, 32*graphMultiplyWarps, 0, &p)
+			}
+		} else {
+			from := m.levels[k-1]
+			cells := graphCellParams{G: m.graphSetup, Cell: from.cell, Next: l.cell, Parts: l.parts, Level: int32(k)}
+			if err = graphJoin.launch(s, graphBlocks(32*l.cells()), 1, graphThreads, 0, &cells); err == nil {
+				err = graphNumber.launch(s, graphBlocks(l.cells()), 1, graphThreads, 0, &cells)
+			}
+			if err == nil {
+				err = graphSmooth.launch(s, min(units*graphBlocksPerUnit, graphBlocks(2*from.cells())), 1, graphThreads, 0, &graphLevelParams{G: m.graphSetup, Level: int32(k)})
+			}
+			if err == nil {
+				err = graphMultiply.launch(s, multiplyBlocks(l.cells()), 1, 32*graphMultiplyWarps, 0, &graphMultiplyParams{G: m.graphSetup, Cell: from.cell, Level: int32(k)})
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return graphFinish.launch(s, 1, 1, 1, 0, &graphFinishParams{G: m.graphSetup, Counts: op.Counts, Levels: uint32(len(m.levels)), Most: uint32(m.wide() + 1), Method: uint32(op.Method)})
+}
+
+// wide is how many levels are solved by more than one block at most.
+func (m *graphMemory) wide() int {
+	n := 0
+	for n < len(m.levels) && m.levels[n].cells() > graphTailCells {
+		n++
+	}
+	return n
+}
+
+// solve enqueues cycles.
+func (graphDiffuser) solve(s *stream, op *diffusionSolve) error {
+	g := op.DiffusionGrid
+	m := layGraph(&arena{op.Setup}, g)
+	p := layGraphState(&arena{op.State}, g, op.Channels)
+	p.G, p.Status, p.Flags, p.Colours, p.X, p.Fault = m.graphSetup, op.Status, op.Flags, op.Colours, op.X, s.faultAt()
+	p.Channels, p.Start, p.Method, p.Tolerance = uint32(op.Channels), uint32(op.Start), uint32(op.Method), op.Tolerance
+	c := graphCycle{s: s, m: &m, p: graphSolveParams{p}, pixels: graphBlocks(g.Width * g.Height)}
+	if err := graphBegin.launch(s, 1, 1, 1, 0, &c.p); err != nil {
+		return err
+	}
+	if op.Start != driver.DiffusionContinue {
+		c.all(graphMean, graphParts)
+		c.all(graphFill, graphParts)
+		c.precondition(1)
+	}
+	for range op.Cycles {
+		c.all(graphApply, graphParts)
+		c.precondition(0)
+	}
+	c.all(graphLast, graphParts)
+	c.all(graphStatus, 1)
+	return c.err
+}
+
+// graphCycle enqueues kernels until one fails.
+type graphCycle struct {
+	s      *stream
+	m      *graphMemory
+	p      graphSolveParams
+	pixels int // blocks with a thread for each
+	err    error
+}
+
+func (c *graphCycle) all(k kernelFor[graphSolveParams], blocks int) {
+	if c.err == nil {
+		c.err = k.launch(c.s, blocks, 1, graphThreads, 0, &c.p)
+	}
+}
+
+func (c *graphCycle) step(k kernelFor[graphStepParams], blocks int, start uint32) {
+	if c.err == nil {
+		c.err = k.launch(c.s, blocks, 1, graphThreads, 0, &graphStepParams{S: c.p.S, Start: start})
+	}
+}
+
+func (c *graphCycle) nodes(k kernelFor[graphNodeParams], level int) {
+	if c.err == nil {
+		blocks := min(c.s.dev.info.ComputeUnits*graphBlocksPerUnit, graphBlocks(8*c.m.levels[level-1].cells()))
+		c.err = k.launch(c.s, blocks, 1, graphThreads, 0, &graphNodeParams{S: c.p.S, Level: uint32(level)})
+	}
+}
+
+// precondition goes a step, or begins where start is not 0, and finds the next direction.
+func (c *graphCycle) precondition(start uint32) {
+	c.step(graphUpdate, graphParts, start)
+	if len(c.m.levels) > 0 {
+		c.all(graphResidual, c.pixels)
+		c.all(graphRestrict, graphBlocks(c.m.levels[0].cells()))
+		wide := c.m.wide()
+		for k := 1; k <= wide; k++ {
+			c.nodes(graphDown, k)
+			if k < len(c.m.levels) {
+				c.nodes(graphGather, k+1)
+			}
+		}
+		if c.err == nil {
+			c.err = graphTail.launch(c.s, 1, 1, graphTailThreads, 0, &c.p)
+		}
+		for k := wide; k >= 1; k-- {
+			c.nodes(graphUp, k)
+			c.nodes(graphRelax, k)
+		}
+		c.all(graphProlong, c.pixels)
+	}
+	c.all(graphSmoothOut, graphParts)
+	c.step(graphStep, 1, start)
+}

@@ -207,6 +207,8 @@ func parseAll(t *testing.T, src map[string]string) *parser {
 		{"diffusion_box.cu", "BoxLevel", boxLevel{}},
 		{"diffusion_box.cu", "BoxSolve", boxSolve{}},
 		{"diffusion_box.cu", "BoxBottom", boxBottom{}},
+		{"diffusion_graph.cu", "Graph", graphSetup{}},
+		{"diffusion_graph.cu", "GraphSolve", graphSolve{}},
 	} {
 		c := p.readStruct(t, src[s.file], s.name)
 		if err := differ(c, reflect.TypeOf(s.twin), c.size); err != nil {
@@ -341,6 +343,13 @@ func TestConstants(t *testing.T) {
 		{"triangulate.cu", "STAR_WARPS", starWarps},
 		{"triangulate.cu", "LEAF", treeLeaf},
 		{"triangulate.cu", "SLOTS", pointSlots},
+		{"diffusion_label.cu", "THREADS", labelThreads},
+		{"diffusion_label.cu", "SHUT_THREADS", labelShutThreads},
+		{"diffusion_graph.cu", "THREADS", graphThreads},
+		{"diffusion_graph.cu", "TAIL_THREADS", graphTailThreads},
+		{"diffusion_graph.cu", "MULTIPLY_WARPS", graphMultiplyWarps},
+		{"diffusion_graph.cu", "GRAPH_LEVELS", graphLevels},
+		{"diffusion_graph.cu", "GRAPH_PARTS", graphParts},
 		{"edges.cu", "THREADS", edgeThreads},
 		{"edges.cu", "EDGE_COLUMNS", edgeColumns},
 		{"edges.cu", "EDGE_HEIGHT", edgeHeight},

@@ -1,0 +1,1182 @@
+// Diffusion with barriers: conjugate gradients, preconditioned by smoothed aggregation. See kernels/cpu/diffusion_graph.go for what is
+// computed; here is how. diffusion_label.cu comes first, and says what pixels take from.
+//
+// The set-up makes levels one by one, nodes of all numbered through:
+// diffusion_graph_join, _join_pixels          components within blocks of 2x2 cells, and how many there are in each; a warp a block, or a
+//                                             thread where cells are pixels
+// diffusion_graph_number, _number_pixels      numbers them in the order of blocks: each thread block adds up what those before have
+// diffusion_graph_smooth                      rows of P, a thread a node; those of pixels are found where they are needed
+// diffusion_graph_multiply, _multiply_pixels  a row of P' A P a warp, in a hash table on chip. Sums are of integers, in units of 2^-40,
+//                                             so that they don't depend on the order; rows are then sorted
+// diffusion_graph_finish                      how many levels there are
+// Bytes: 40 a pixel for the image's own part, and about 300 for rows that are read again and again, mostly from the cache.
+//
+// A solve is: _begin, _mean, _fill, then for the start and for each cycle
+// _apply      p = z + beta p and A p, and parts of p A p          (not at the start)
+// _update     x, r, and the first step of the preconditioner      x, r, p, A p: 28 bytes a value
+// _residual   what is left                                        8 bytes
+// _restrict   to nodes, a thread a block of 2x2 pixels            4 bytes
+// _down       what is left on a level, 8 lanes a node
+// _gather     sums of nodes of the finer level, 8 lanes a node
+// _tail       the levels of few nodes, in one block
+// _up, _relax back
+// _prolong    from nodes                                          8 bytes
+// _smooth_out the last step, and parts of r z and the largest z   16 bytes
+// _step       beta, the estimate and whether that is all; one block
+// and _status. All but the first return at once when the solve is done, so that cycles can be enqueued ahead. Sums over all pixels are of
+// GRAPH_PARTS parts, added in order: a solve gives the same bits each time.
+
+#include "diffusion_label.cuh"
+
+#define THREADS 256
+#define WARPS 8
+// Levels that nodes may have, and blocks of kernels that sum over all pixels.
+#define GRAPH_LEVELS 20
+#define GRAPH_PARTS 256
+// Levels of so many nodes are left to one block: it takes less time than launches do.
+#define TAIL_NODES 1536
+#define TAIL_THREADS 1024
+// What a warp has room for: nodes that take from one, and columns of a row (a table is slow when it is full).
+#define SUPPORT 128
+#define TABLE 256
+#define COLUMNS 192
+#define MULTIPLY_WARPS 4
+
+// The same as in kernels/cpu/diffusion_graph.go.
+#define CAUTION 2.5f
+#define STRONG 0.04f
+#define LOOSE 0.25f
+#define SMOOTH (2.f / 3)
+#define JACOBI 0.8f
+#define BOTTOM 8
+
+#define UNIT 1099511627776.f // sums are of integers, in its inverse
+
+// A row of a sparse matrix: its entries in a pool.
+struct GraphRow {
+    u32 at, count;
+};
+static_assert(sizeof(GraphRow) == 8, "GraphRow");
+
+struct GraphEntry {
+    int to;
+    float weight;
+};
+static_assert(sizeof(GraphEntry) == 8, "GraphEntry");
+
+// Nodes of level k, from 1, are first[k] to first[k + 1]. A level is bad where there was no room for it. There are levels 1 to depth, of
+// which those from tail on are solved by one block.
+struct GraphTable {
+    u32 first[GRAPH_LEVELS + 2], bad[GRAPH_LEVELS + 2];
+    u32 depth, tail, edges, prolongs, restricts, pad;
+};
+static_assert(sizeof(GraphTable) == 200, "GraphTable");
+
+// A set-up. Nodes of all levels are numbered through, cells of a level begin at a place of theirs.
+struct Graph {
+    DiffusionHeader *head;
+    GraphTable *table;
+    u8 *open;
+    int *parent;             // of pixels; -1 where there is none
+    int *cell;               // where the nodes of each cell begin
+    int *node_parent, *node_block; // node_parent: -1 where there is none; before it is known, where there is to be none
+    GraphRow *row, *prolong, *restricts;
+    float *sink, *diagonal, *inv, *sum;
+    GraphEntry *edges, *prolong_pool, *restrict_pool;
+    int *labels;
+    u32 *parts;
+    u32 width, height, node_room, edge_room, prolong_room, pad;
+};
+
+// How far a solve has come.
+struct GraphState {
+    u32 magic, channels, cycles, done;
+    float update, ratio, estimate, residual;
+    float beta[4];
+    double rho[4];
+};
+static_assert(sizeof(GraphState) == 80, "GraphState");
+
+struct GraphSolve {
+    Graph g;
+    GraphState *state;
+    DiffusionStatus *status;
+    const u8 *flags;
+    const float *colours;
+    float *x, *r, *z, *q, *ap, *p0, *p1;
+    double *sums;  // 4 for each part
+    float *largest;
+    float4 *nx, *nb, *nr; // of nodes
+    u64 *fault;
+    u32 channels, start, method;
+    float tolerance;
+};
+
+// ---- Set-up
+
+__device__ __forceinline__ int cells(int n, int level) { return (int)(((u32)n + (1u << level) - 1) >> level); }
+
+// Which of the four pixels of a block stand for a component, and for which each does: 4 times 4 bits, 8 for none.
+__device__ __forceinline__ u32 block_roots(const Graph &g, int bx, int by) {
+    const int w = g.width, h = g.height;
+    u32 open[4];
+#pragma unroll
+    for (int k = 0; k < 4; k++) {
+        const int x = 2 * bx + (k & 1), y = 2 * by + (k >> 1);
+        open[k] = x < w && y < h ? g.open[(u64)y * w + x] >> 4 : 0;
+    }
+    u32 root[4];
+#pragma unroll
+    for (int k = 0; k < 4; k++) root[k] = open[k] ? k : 8;
+    // An edge within the block is open on both sides.
+    if (open[0] & OPEN_RIGHT) root[1] = 0;
+    if (open[0] & OPEN_DOWN) root[2] = 0;
+    if (open[1] & OPEN_DOWN) root[3] = root[1];
+    if (open[2] & OPEN_RIGHT) {
+        // 2 and 3: the lesser root stands for both, and for what the other one stood for.
+        const u32 a = root[2], b = root[3], lo = a < b ? a : b, hi = a < b ? b : a;
+#pragma unroll
+        for (int k = 0; k < 4; k++)
+            if (root[k] == hi) root[k] = lo;
+    }
+    return root[0] | root[1] << 4 | root[2] << 8 | root[3] << 12;
+}
+
+__device__ __forceinline__ u32 count_roots(u32 roots) {
+    u32 n = 0;
+#pragma unroll
+    for (u32 k = 0; k < 4; k++) n += (roots >> 4 * k & 15) == k;
+    return n;
+}
+
+// Sum over a block of THREADS, in every thread, and the sum of those before.
+__device__ __forceinline__ u32 block_scan(u32 v, u32 &before) {
+    __shared__ u32 sums[WARPS];
+    u32 s = v;
+#pragma unroll
+    for (int o = 1; o < 32; o <<= 1) {
+        const u32 t = __shfl_up_sync(~0u, s, o);
+        if (lane_id() >= o) s += t;
+    }
+    __syncthreads();
+    if (lane_id() == 31) sums[threadIdx.x / 32] = s;
+    __syncthreads();
+    u32 total = 0, warps = 0;
+#pragma unroll
+    for (int k = 0; k < WARPS; k++) {
+        if (k < (int)threadIdx.x / 32) warps += sums[k];
+        total += sums[k];
+    }
+    before = warps + s - v;
+    return total;
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS) diffusion_graph_join_pixels(Graph g) {
+    after_prior();
+    const int cw = cells(g.width, 1), ch = cells(g.height, 1);
+    const u32 c = blockIdx.x * THREADS + threadIdx.x;
+    u32 n = 0, before;
+    if (c < (u32)cw * ch) n = count_roots(block_roots(g, c % cw, c / cw));
+    if (c < (u32)cw * ch) g.cell[c] = n;
+    n = block_scan(n, before);
+    if (threadIdx.x == 0) g.parts[blockIdx.x] = n;
+}
+
+// number gives the cells of level k, of which each has so many nodes, their numbers. It returns the first of the thread's cell, or -1
+// where there is no room for the level.
+__device__ __forceinline__ i64 number(const Graph &g, int k, int *cell, u32 *parts, u32 count, u32 cellcount) {
+    u32 mine = 0, all = 0, before;
+    for (u32 i = threadIdx.x; i < gridDim.x; i += THREADS) {
+        const u32 v = parts[i];
+        all += v;
+        if (i < blockIdx.x) mine += v;
+    }
+    all = block_scan(all, before);
+    mine = block_scan(mine, before);
+    block_scan(count, before);
+    const u32 base = g.table->first[k];
+    const bool bad = k > 1 && g.table->bad[k - 1];
+    const bool full = bad || all > g.node_room - base;
+    const u32 c = blockIdx.x * THREADS + threadIdx.x;
+    const u32 at = full ? base : base + mine + before;
+    if (c < cellcount) cell[c] = at;
+    if (c + 1 == cellcount) {
+        cell[cellcount] = full ? base : base + all;
+        g.table->first[k + 1] = full ? base : base + all;
+        if (full) g.table->bad[k] = 1;
+    }
+    return full ? -1 : (i64)at;
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS) diffusion_graph_number_pixels(Graph g) {
+    after_prior();
+    const int w = g.width, h = g.height, cw = cells(w, 1), ch = cells(h, 1);
+    const u32 c = blockIdx.x * THREADS + threadIdx.x, n = (u32)cw * ch;
+    const u32 count = c < n ? g.cell[c] : 0;
+    const i64 first = number(g, 1, g.cell, g.parts, count, n);
+    if (c >= n) return;
+    const int bx = c % cw, by = c / cw;
+    const u32 roots = block_roots(g, bx, by);
+    int id[4], next = (int)first;
+#pragma unroll
+    for (u32 k = 0; k < 4; k++) {
+        const u32 r = roots >> 4 * k & 15;
+        id[k] = -1;
+        if (first >= 0 && r == k) {
+            g.node_block[next] = c;
+            id[k] = next++;
+        }
+    }
+#pragma unroll
+    for (u32 k = 0; k < 4; k++) {
+        const u32 r = roots >> 4 * k & 15;
+        const int x = 2 * bx + (k & 1), y = 2 * by + (k >> 1);
+        int p = -1;
+#pragma unroll
+        for (u32 m = 0; m < 4; m++)
+            if (r == m) p = id[m];
+        if (x < w && y < h) g.parent[(u64)y * w + x] = p;
+    }
+}
+
+__device__ __forceinline__ bool strong(float w, float di, float dj) { return w * w > STRONG * STRONG * di * dj; }
+
+// The nodes of level k in the cells of a block: those from a to b, and from c to d.
+struct Block {
+    int a, b, c, d;
+    __device__ __forceinline__ int size() const { return b - a + d - c; }
+    __device__ __forceinline__ int at(int i) const { return i < b - a ? a + i : c + i - (b - a); }
+    __device__ __forceinline__ int index(int node) const {
+        return node >= a && node < b ? node - a : node >= c && node < d ? node - c + b - a : -1;
+    }
+};
+
+__device__ __forceinline__ Block block_of(const int *cell, int w, int h, int bx, int by) {
+    Block b;
+    const int x0 = 2 * bx, x1 = min(2 * bx + 2, w), y = 2 * by;
+    b.a = cell[y * w + x0], b.b = cell[y * w + x1], b.c = b.d = 0;
+    if (y + 1 < h) b.c = cell[(y + 1) * w + x0], b.d = cell[(y + 1) * w + x1];
+    return b;
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+    diffusion_graph_join(Graph g, const int *cell, int *next, u32 *parts, int level, int pad) {
+    after_prior();
+    const int w = cells(g.width, level), h = cells(g.height, level), cw = (w + 1) / 2, ch = (h + 1) / 2;
+    const u32 c = (blockIdx.x * THREADS + threadIdx.x) / 32, lane = lane_id();
+    if (c >= (u32)cw * ch) return;
+    const Block b = block_of(cell, w, h, c % cw, c / cw);
+    const int n = b.size();
+    int *const labels = g.labels - g.table->first[level];
+    u32 count = 0;
+    if (n <= 32) {
+        u32 near = 0;
+        bool some = false;
+        int node = 0;
+        if ((int)lane < n) {
+            node = b.at(lane);
+            const GraphRow row = g.row[node];
+            const float d = g.diagonal[node];
+            some = g.node_parent[node] >= 0;
+            near = 1u << lane;
+            for (u32 e = 0; e < row.count && some; e++) {
+                const GraphEntry x = g.edges[row.at + e];
+                const int j = b.index(x.to);
+                if (j >= 0 && strong(x.weight, d, g.diagonal[x.to])) near |= 1u << j;
+            }
+        }
+        const u32 tied = __ballot_sync(~0u, some);
+        if (some) near &= tied;
+        // Take over what neighbours are connected with, until nobody learns anything.
+        while (true) {
+            u32 all = near;
+            for (int j = 0; j < n; j++) {
+                const u32 other = __shfl_sync(~0u, near, j);
+                if (near >> j & 1 || other >> lane & 1) all |= other;
+            }
+            const bool more = all != near;
+            near = all;
+            if (!__any_sync(~0u, more)) break;
+        }
+        if ((int)lane < n) labels[node] = b.at(__ffs(near) - 1);
+        count = __popc(__ballot_sync(~0u, some && __ffs(near) - 1 == (int)lane));
+    } else {
+        for (int i = lane; i < n; i += 32) labels[b.at(i)] = b.at(i);
+        __syncwarp();
+        bool more = true;
+        while (__any_sync(~0u, more)) {
+            more = false;
+            for (int i = lane; i < n; i += 32) {
+                const int node = b.at(i);
+                const GraphRow row = g.row[node];
+                const float d = g.diagonal[node];
+                int least = ((volatile int *)labels)[node];
+                const int old = least;
+                for (u32 e = 0; e < row.count && g.node_parent[node] >= 0; e++) {
+                    const GraphEntry x = g.edges[row.at + e];
+                    if (b.index(x.to) >= 0 && g.node_parent[x.to] >= 0 && strong(x.weight, d, g.diagonal[x.to])) least = min(least, ((volatile int *)labels)[x.to]);
+                }
+                least = min(least, ((volatile int *)labels)[least]);
+                if (least < old) {
+                    ((volatile int *)labels)[node] = least;
+                    more = true;
+                }
+            }
+            __syncwarp();
+        }
+        for (int i = lane; i < n; i += 32) count += labels[b.at(i)] == b.at(i) && g.node_parent[b.at(i)] >= 0;
+        count = warp_sum((int)count);
+    }
+    if (lane == 0) {
+        next[c] = count;
+        if (count) atomicAdd(&parts[c / THREADS], count);
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+    diffusion_graph_number(Graph g, const int *cell, int *next, u32 *parts, int level, int pad) {
+    after_prior();
+    const int w = cells(g.width, level), h = cells(g.height, level), cw = (w + 1) / 2, ch = (h + 1) / 2;
+    const u32 c = blockIdx.x * THREADS + threadIdx.x, cellcount = (u32)cw * ch;
+    const u32 count = c < cellcount ? next[c] : 0;
+    int id = (int)number(g, level + 1, next, parts, count, cellcount);
+    if (c >= cellcount) return;
+    const bool full = id < 0;
+    const Block b = block_of(cell, w, h, c % cw, c / cw);
+    const int n = b.size();
+    const int *const labels = g.labels - g.table->first[level];
+    for (int i = 0; i < n; i++) {
+        const int node = b.at(i);
+        int p = -1;
+        if (!full && g.node_parent[node] >= 0) {
+            if (labels[node] == node) {
+                g.node_block[id] = c;
+                p = id++;
+            } else {
+                p = g.node_parent[labels[node]]; // that of a node before
+            }
+        }
+        g.node_parent[node] = p;
+    }
+}
+
+// One entry of a hash table's row, and room for it.
+#define PROLONG_ENTRIES 16
+
+extern "C" __global__ void __launch_bounds__(THREADS) diffusion_graph_smooth(Graph g, int level, int pad) {
+    after_prior();
+    const u32 first = g.table->first[level], last = g.table->first[level + 1];
+    for (u32 base = first + blockIdx.x * THREADS; base < last; base += gridDim.x * THREADS) {
+        const u32 i = base + threadIdx.x;
+        int to[PROLONG_ENTRIES];
+        float weight[PROLONG_ENTRIES];
+        u32 n = 0;
+        if (i < last) {
+            const int own = g.node_parent[i];
+            float sum = 0;
+            if (own >= 0) {
+                const GraphRow row = g.row[i];
+                const float d = g.diagonal[i];
+                float s = g.sink[i], diagonal = s;
+                bool alone = true;
+                n = 1, to[0] = own;
+                for (u32 e = 0; e < row.count; e++) {
+                    const GraphEntry x = g.edges[row.at + e];
+                    if (x.weight < 0 || !strong(x.weight, d, g.diagonal[x.to])) continue;
+                    diagonal += x.weight;
+                    alone = false;
+                    const int p = g.node_parent[x.to];
+                    if (p < 0) s += x.weight; // no correction comes from there
+                    if (p == own || p < 0) continue;
+                    u32 k = 1;
+                    while (k < n && to[k] != p) k++;
+                    if (k == PROLONG_ENTRIES) continue; // as if it had the same parent
+                    if (k == n) to[n] = p, weight[n] = 0, n++;
+                    weight[k] += x.weight;
+                }
+                float rest = 1;
+                if (!alone) rest -= SMOOTH * s / diagonal;
+                sum = rest;
+                for (u32 k = 1; k < n; k++) {
+                    weight[k] = SMOOTH * weight[k] / diagonal;
+                    rest -= weight[k];
+                }
+                weight[0] = rest;
+            }
+            g.sum[i] = sum;
+        }
+        // Room, once for each warp.
+        u32 before = n;
+#pragma unroll
+        for (int o = 1; o < 32; o <<= 1) {
+            const u32 t = __shfl_up_sync(~0u, before, o);
+            if (lane_id() >= o) before += t;
+        }
+        const u32 total = __shfl_sync(~0u, before, 31);
+        u32 at = 0;
+        if (lane_id() == 0 && total) at = atomicAdd(&g.table->prolongs, total);
+        at = __shfl_sync(~0u, at, 0);
+        if (at > g.prolong_room || total > g.prolong_room - at) {
+            g.table->bad[level + 1] = 1;
+            n = 0;
+        }
+        at += before - n;
+        if (i < last) {
+            g.prolong[i] = GraphRow{at, n};
+            for (u32 k = 0; k < n; k++) g.prolong_pool[at + k] = GraphEntry{to[k], weight[k]};
+        }
+    }
+}
+
+// What a warp works with.
+struct Multiply {
+    int key[TABLE];
+    u64 value[TABLE];
+    int support[SUPPORT], sorted[TABLE];
+    float share[SUPPORT];
+    u32 count, used;
+};
+
+// slot finds or makes the entry of a key; TABLE where there is no room.
+__device__ __forceinline__ u32 slot(Multiply &m, int key, bool &made) {
+    u32 at = (u32)key * 2654435761u >> 24;
+    made = false;
+    while (true) {
+        const int old = ((volatile int *)m.key)[at];
+        if (old == key) return at;
+        if (old == -1) {
+            if (((volatile u32 *)&m.used)[0] >= COLUMNS) return TABLE;
+            const int was = atomicCAS(&m.key[at], -1, key);
+            if (was == -1) {
+                atomicAdd(&m.used, 1);
+                made = true;
+                return at;
+            }
+            if (was == key) return at;
+        }
+        at = (at + 1) % TABLE;
+    }
+}
+
+__device__ __forceinline__ void support(Multiply &m, int node, bool &bad) {
+    bool made;
+    if (slot(m, node, made) == TABLE) bad = true;
+    if (!made) return;
+    const u32 k = atomicAdd(&m.count, 1);
+    if (k < SUPPORT) m.support[k] = node;
+    else bad = true;
+}
+
+__device__ __forceinline__ void add(Multiply &m, int self, int key, float v, bool &bad) {
+    if (key == self) return;
+    bool made;
+    const u32 at = slot(m, key, made);
+    if (at == TABLE) bad = true;
+    else atomicAdd(&m.value[at], (u64)__float2ll_rn(v * UNIT));
+}
+
+__device__ __forceinline__ i64 warp_sum64(i64 v) {
+#pragma unroll
+    for (int o = 16; o; o >>= 1) v += __shfl_xor_sync(~0u, v, o);
+    return v;
+}
+
+// The pixel that one takes from by bit k.
+__device__ __forceinline__ int beside(int i, int k, int w) { return k == 0 ? i + 1 : k == 1 ? i - 1 : k == 2 ? i + w : i - w; }
+
+// Row i of P where i is a pixel: the entries of its own node, of a neighbour in the row, and of one in the column.
+__device__ __forceinline__ void pixel_row(const Graph &g, int i, int x, int y, int (&to)[3], float (&weight)[3], float &sum) {
+    const u32 open = g.open[i];
+    const int w = g.width;
+    const float unit = SMOOTH / degree(open);
+    to[0] = g.parent[i], to[1] = to[2] = -1;
+    sum = 1 - unit * (degree(open) - __popc(open >> 4));
+    weight[0] = sum, weight[1] = weight[2] = unit;
+    if (to[0] < 0) return;
+    const int h = x & 1 ? 0 : 1, v = y & 1 ? 2 : 3; // the ways that lead out of the block
+    if (open >> 4 >> h & 1) to[1] = g.parent[beside(i, h, w)], weight[0] -= unit;
+    if (open >> 4 >> v & 1) to[2] = g.parent[beside(i, v, w)], weight[0] -= unit;
+}
+
+// What multiply does once the sums are there: sorts the row and writes it.
+__device__ __forceinline__ void finish_row(const Graph &g, Multiply &m, int node, i64 sink, bool bad, int level) {
+    const u32 lane = lane_id();
+    __syncwarp();
+    u32 n = 0;
+    for (u32 k = lane; k < TABLE; k += 32) {
+        const bool there = m.key[k] != -1 && m.value[k] != 0;
+        const u32 who = __ballot_sync(~0u, there);
+        if (there) m.sorted[n + __popc(who & ((1u << lane) - 1))] = k;
+        n += __popc(who);
+    }
+    __syncwarp();
+    u32 at = 0;
+    if (lane == 0 && n) at = atomicAdd(&g.table->edges, n);
+    at = __shfl_sync(~0u, at, 0);
+    if (at > g.edge_room || n > g.edge_room - at) bad = true;
+    bad = __any_sync(~0u, bad);
+    i64 sum = 0, size = 0;
+    for (u32 k = lane; k < n && !bad; k += 32) {
+        const u32 s = m.sorted[k];
+        const int key = m.key[s];
+        const i64 v = (i64)m.value[s];
+        u32 rank = 0;
+        for (u32 o = 0; o < n; o++) rank += m.key[m.sorted[o]] < key;
+        g.edges[at + rank] = GraphEntry{key, (float)v / UNIT};
+        sum += v, size += v < 0 ? -v : v;
+    }
+    sum = warp_sum64(sum) + sink, size = warp_sum64(size) + sink;
+    if (lane == 0) {
+        if (bad) g.table->bad[level] = 1;
+        const float d = (float)sum / UNIT, safe = (float)((sum + size) / 2) / UNIT;
+        g.row[node] = GraphRow{at, bad ? 0 : n};
+        g.sink[node] = (float)sink / UNIT;
+        g.diagonal[node] = d;
+        g.inv[node] = sum > 0 ? 1 / fmaxf(d, safe) : 0;
+        g.node_parent[node] = (float)(size - sink) > LOOSE * (float)sum ? 0 : -1; // for diffusion_graph_join and _number
+    }
+}
+
+__device__ __forceinline__ void clear_table(Multiply &m) {
+    for (u32 k = lane_id(); k < TABLE; k += 32) m.key[k] = -1, m.value[k] = 0;
+    if (lane_id() == 0) m.used = 0;
+    __syncwarp();
+}
+
+extern "C" __global__ void __launch_bounds__(32 * MULTIPLY_WARPS) diffusion_graph_multiply_pixels(Graph g) {
+    __shared__ Multiply shared[MULTIPLY_WARPS];
+    after_prior();
+    Multiply &m = shared[threadIdx.x / 32];
+    const u32 lane = lane_id(), first = g.table->first[1], last = g.table->first[2];
+    const int w = g.width, h = g.height, cw = cells(w, 1);
+    for (u32 node = first + blockIdx.x * MULTIPLY_WARPS + threadIdx.x / 32; node < last; node += gridDim.x * MULTIPLY_WARPS) {
+        const int block = g.node_block[node], x0 = 2 * (block % cw), y0 = 2 * (block / cw);
+        bool bad = false;
+        i64 sink = 0;
+        clear_table(m);
+        // Pixels around the block in the shape of a plus take from it; lanes hold the 12.
+        int px = 0, py = 0;
+        if (lane < 4) px = x0 + (lane & 1), py = y0 + (lane >> 1);
+        else if (lane < 6) px = x0 - 1, py = y0 + lane - 4;
+        else if (lane < 8) px = x0 + 2, py = y0 + lane - 6;
+        else if (lane < 10) px = x0 + lane - 8, py = y0 - 1;
+        else px = x0 + lane - 10, py = y0 + 2;
+        float share = 0;
+        int i = 0;
+        if (lane < 12 && px >= 0 && px < w && py >= 0 && py < h && g.open[i = py * w + px] != 0) {
+            int to[3];
+            float weight[3], sum;
+            pixel_row(g, i, px, py, to, weight, sum);
+#pragma unroll
+            for (int k = 0; k < 3; k++)
+                if (to[k] == (int)node) share = weight[k];
+        }
+        // Five terms a pixel: its own, and those of its neighbours.
+        for (u32 t = lane; t < 64; t += 32) {
+            const u32 from = t / 5 < 12 ? t / 5 : 31, k = t % 5;
+            const float s = __shfl_sync(~0u, share, from);
+            const int j = __shfl_sync(~0u, i, from), x = __shfl_sync(~0u, px, from), y = __shfl_sync(~0u, py, from);
+            if (t >= 60 || s == 0) continue;
+            const u32 open = g.open[j];
+            int to[3], other[3];
+            float weight[3], sum, v = s;
+            pixel_row(g, j, x, y, to, weight, sum);
+            if (k == 4) {
+                sink += __float2ll_rn(s * sum * (degree(open) - __popc(open >> 4)) * UNIT);
+                v = -s * degree(open);
+            } else {
+                if (!(open >> 4 >> k & 1)) continue;
+                float between;
+                pixel_row(g, beside(j, k, w), k == 0 ? x + 1 : k == 1 ? x - 1 : x, k == 2 ? y + 1 : k == 3 ? y - 1 : y, other, weight, between);
+                sink += __float2ll_rn(s * (sum - between) * UNIT);
+#pragma unroll
+                for (int e = 0; e < 3; e++) to[e] = other[e];
+            }
+#pragma unroll
+            for (int e = 0; e < 3; e++)
+                if (to[e] >= 0) add(m, node, to[e], v * weight[e], bad);
+        }
+        __syncwarp();
+        finish_row(g, m, node, warp_sum64(sink), bad, 1);
+        __syncwarp();
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(32 * MULTIPLY_WARPS)
+    diffusion_graph_multiply(Graph g, const int *cell, int level, int pad) {
+    __shared__ Multiply shared[MULTIPLY_WARPS];
+    after_prior();
+    Multiply &m = shared[threadIdx.x / 32];
+    const u32 lane = lane_id(), first = g.table->first[level + 1], last = g.table->first[level + 2];
+    const int w = cells(g.width, level), h = cells(g.height, level), cw = (w + 1) / 2;
+    for (u32 node = first + blockIdx.x * MULTIPLY_WARPS + threadIdx.x / 32; node < last; node += gridDim.x * MULTIPLY_WARPS) {
+        const int block = g.node_block[node];
+        const Block b = block_of(cell, w, h, block % cw, block / cw);
+        bool bad = false;
+        clear_table(m);
+        if (lane == 0) m.count = 0;
+        __syncwarp();
+        for (int base = 0; base < b.size(); base += 32) {
+            const int mine = base + (int)lane < b.size() ? b.at(base + lane) : -1;
+            u32 members = __ballot_sync(~0u, mine >= 0 && g.node_parent[mine] == (int)node);
+            while (members) {
+                const int i = b.at(base + __ffs(members) - 1);
+                members &= members - 1;
+                const GraphRow row = g.row[i];
+                const float d = g.diagonal[i];
+                if (lane == 0) support(m, i, bad);
+                for (u32 e = lane; e < row.count; e += 32) {
+                    const GraphEntry x = g.edges[row.at + e];
+                    if (x.weight > 0 && strong(x.weight, d, g.diagonal[x.to])) support(m, x.to, bad);
+                }
+            }
+        }
+        __syncwarp();
+        // Whose row of P has the node, in order.
+        const u32 n = min(m.count, (u32)SUPPORT);
+        u32 kept = 0;
+        for (u32 base = 0; base < n; base += 32) {
+            const u32 k = base + lane;
+            int i = 0;
+            float share = 0;
+            u32 rank = 0;
+            if (k < n) {
+                i = m.support[k];
+                for (u32 o = 0; o < n; o++) rank += m.support[o] < i;
+                const GraphRow row = g.prolong[i];
+                for (u32 e = 0; e < row.count; e++) {
+                    const GraphEntry x = g.prolong_pool[row.at + e];
+                    if (x.to == (int)node) share = x.weight;
+                }
+                m.sorted[rank] = i;
+                m.share[rank] = share;
+            }
+            kept += __popc(__ballot_sync(~0u, share != 0));
+        }
+        u32 at = 0;
+        if (lane == 0) at = atomicAdd(&g.table->restricts, kept);
+        at = __shfl_sync(~0u, at, 0);
+        if (at > g.prolong_room || kept > g.prolong_room - at) bad = true;
+        clear_table(m);
+        bad = __any_sync(~0u, bad);
+        u32 to = 0;
+        for (u32 base = 0; base < n; base += 32) {
+            const u32 k = base + lane;
+            const float share = k < n ? m.share[k] : 0;
+            const u32 who = __ballot_sync(~0u, share != 0);
+            if (share != 0 && !bad) g.restrict_pool[at + to + __popc(who & ((1u << lane) - 1))] = GraphEntry{m.sorted[k], share};
+            to += __popc(who);
+        }
+        if (lane == 0) g.restricts[node] = GraphRow{at, bad ? 0 : kept};
+        // Four lanes for each.
+        i64 sink = 0;
+        for (u32 k = lane / 4; k < n && !bad; k += 8) {
+            const float share = m.share[k];
+            if (share == 0) continue;
+            const int i = m.sorted[k];
+            const GraphRow row = g.row[i], own = g.prolong[i];
+            const float sum = g.sum[i], v = -share * g.diagonal[i];
+            if (lane % 4 == 0) sink += __float2ll_rn(share * sum * g.sink[i] * UNIT);
+            for (u32 e = lane % 4; e < own.count; e += 4) {
+                const GraphEntry x = g.prolong_pool[own.at + e];
+                add(m, node, x.to, v * x.weight, bad);
+            }
+            for (u32 e = lane % 4; e < row.count; e += 4) {
+                const GraphEntry x = g.edges[row.at + e];
+                const GraphRow other = g.prolong[x.to];
+                sink += __float2ll_rn(share * x.weight * (sum - g.sum[x.to]) * UNIT);
+                for (u32 o = 0; o < other.count; o++) {
+                    const GraphEntry y = g.prolong_pool[other.at + o];
+                    add(m, node, y.to, share * x.weight * y.weight, bad);
+                }
+            }
+        }
+        __syncwarp();
+        finish_row(g, m, node, warp_sum64(sink), bad, level + 1);
+        __syncwarp();
+    }
+}
+
+extern "C" __global__ void diffusion_graph_finish(Graph g, u32 *counts, u32 levels, u32 most, u32 method, u32 pad) {
+    after_prior();
+    GraphTable &t = *g.table;
+    u32 depth = 0;
+    while (depth < levels && !t.bad[depth + 1] && t.first[depth + 2] > t.first[depth + 1]) depth++;
+    t.depth = depth;
+    t.tail = 1;
+    while (t.tail < depth && t.tail < most && t.first[t.tail + 1] - t.first[t.tail] > TAIL_NODES) t.tail++;
+    counts[0] = g.head->fixed, counts[1] = g.head->void_pixels;
+    g.head->width = g.width, g.head->height = g.height, g.head->barriers = 1, g.head->method = method;
+    g.head->magic = DIFFUSION_MAGIC;
+}
+
+// ---- Solve
+
+__device__ __forceinline__ double warp_sum(double v) {
+#pragma unroll
+    for (int o = 16; o; o >>= 1) v += __shfl_xor_sync(~0u, v, o);
+    return v;
+}
+
+// Sums over a block of THREADS, always in the same order, in every thread.
+__device__ __forceinline__ void block_sums(double (&v)[4]) {
+    __shared__ double sums[WARPS][4];
+    __syncthreads();
+#pragma unroll
+    for (int c = 0; c < 4; c++) {
+        const double s = warp_sum(v[c]);
+        if (lane_id() == 0) sums[threadIdx.x / 32][c] = s;
+    }
+    __syncthreads();
+#pragma unroll
+    for (int c = 0; c < 4; c++) {
+        v[c] = 0;
+        for (int k = 0; k < WARPS; k++) v[c] += sums[k][c];
+    }
+}
+
+__device__ __forceinline__ float block_max(float v) {
+    __shared__ float most[WARPS];
+#pragma unroll
+    for (int o = 16; o; o >>= 1) v = fmaxf(v, __shfl_xor_sync(~0u, v, o));
+    __syncthreads();
+    if (lane_id() == 0) most[threadIdx.x / 32] = v;
+    __syncthreads();
+    for (int k = 0; k < WARPS; k++) v = fmaxf(v, most[k]);
+    return v;
+}
+
+__device__ __forceinline__ void leave_parts(const GraphSolve &s, double (&v)[4]) {
+    block_sums(v);
+    if (threadIdx.x < 4) s.sums[blockIdx.x * 4 + threadIdx.x] = threadIdx.x == 0 ? v[0] : threadIdx.x == 1 ? v[1] : threadIdx.x == 2 ? v[2] : v[3];
+}
+
+__device__ __forceinline__ void take_parts(const GraphSolve &s, double (&v)[4]) {
+#pragma unroll
+    for (int c = 0; c < 4; c++) v[c] = s.sums[threadIdx.x * 4 + c];
+    block_sums(v);
+}
+
+__device__ __forceinline__ float inverse(u32 open) { return 1.f / (float)max(degree(open), 1); }
+
+// The sum of the differences across the open edges of pixel i.
+__device__ __forceinline__ float flow(const float *v, u32 i, u32 open, int w) {
+    const float own = v[i];
+    float s = 0;
+    if (open & OPEN_RIGHT) s += v[i + 1] - own;
+    if (open & OPEN_LEFT) s += v[i - 1] - own;
+    if (open & OPEN_DOWN) s += v[i + w] - own;
+    if (open & OPEN_UP) s += v[i - w] - own;
+    return s;
+}
+
+extern "C" __global__ void diffusion_graph_begin(GraphSolve s) {
+    after_prior();
+    GraphState &st = *s.state;
+    const DiffusionHeader &h = *s.g.head;
+    st.done = 1;
+    if (h.magic != DIFFUSION_MAGIC || h.width != s.g.width || h.height != s.g.height || !h.barriers || h.method != s.method) {
+        report(s.fault, FAULT_DIFFUSION_SOLVE_SETUP, h.magic);
+        return;
+    }
+    if (s.start == 2 && (st.magic != DIFFUSION_MAGIC || st.channels != s.channels)) {
+        report(s.fault, FAULT_DIFFUSION_SOLVE_START, st.magic);
+        return;
+    }
+    st.done = 0;
+    if (s.start == 2) return;
+    st.magic = DIFFUSION_MAGIC, st.channels = s.channels, st.cycles = 0;
+    st.update = st.ratio = st.estimate = st.residual = 0;
+    for (int c = 0; c < 4; c++) st.beta[c] = 0, st.rho[c] = 0;
+}
+
+// Parts of the sums of the given values.
+extern "C" __global__ void __launch_bounds__(THREADS) diffusion_graph_mean(GraphSolve s) {
+    after_prior();
+    if (s.state->done) return;
+    const u32 n = s.g.width * s.g.height;
+    double v[4] = {0, 0, 0, 0};
+    for (u32 i = blockIdx.x * THREADS + threadIdx.x; i < n; i += GRAPH_PARTS * THREADS)
+        if (s.flags[i] & FIXED)
+#pragma unroll
+            for (u32 c = 0; c < 4; c++)
+                if (c < s.channels) v[c] += s.colours[(u64)c * n + i];
+    leave_parts(s, v);
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS) diffusion_graph_fill(GraphSolve s) {
+    after_prior();
+    if (s.state->done) return;
+    const u32 n = s.g.width * s.g.height;
+    double v[4];
+    take_parts(s, v);
+    const double count = max(s.g.head->fixed, 1);
+    for (u32 i = blockIdx.x * THREADS + threadIdx.x; i < n; i += GRAPH_PARTS * THREADS) {
+        const bool fixed = s.flags[i] & FIXED, none = s.g.open[i] == 0;
+#pragma unroll
+        for (u32 c = 0; c < 4; c++) {
+            if (c >= s.channels) break;
+            if (fixed) s.x[(u64)c * n + i] = s.colours[(u64)c * n + i];
+            else if (s.start == 0 || none) s.x[(u64)c * n + i] = (float)(v[c] / count);
+        }
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS) diffusion_graph_apply(GraphSolve s) {
+    after_prior();
+    if (s.state->done) return;
+    const u32 n = s.g.width * s.g.height;
+    const int w = s.g.width;
+    const bool odd = s.state->cycles & 1;
+    double sum[4] = {0, 0, 0, 0};
+    for (u32 i = blockIdx.x * THREADS + threadIdx.x; i < n; i += GRAPH_PARTS * THREADS) {
+        const u32 open = s.g.open[i];
+        if (!open) continue; // it is 0 there
+#pragma unroll
+        for (u32 c = 0; c < 4; c++) {
+            if (c >= s.channels) break;
+            const float *z = s.q + (u64)c * n, *p = (odd ? s.p1 : s.p0) + (u64)c * n;
+            const float beta = s.state->beta[c];
+            const float own = z[i] + beta * p[i];
+            float v = 0;
+            if (open & OPEN_RIGHT) v += own - (z[i + 1] + beta * p[i + 1]);
+            if (open & OPEN_LEFT) v += own - (z[i - 1] + beta * p[i - 1]);
+            if (open & OPEN_DOWN) v += own - (z[i + w] + beta * p[i + w]);
+            if (open & OPEN_UP) v += own - (z[i - w] + beta * p[i - w]);
+            (odd ? s.p0 : s.p1)[(u64)c * n + i] = own;
+            s.ap[(u64)c * n + i] = v;
+            sum[c] += (double)v * own;
+        }
+    }
+    leave_parts(s, sum);
+}
+
+// update begins with r where start is not 0, and goes a step otherwise.
+extern "C" __global__ void __launch_bounds__(THREADS) diffusion_graph_update(GraphSolve s, u32 start, u32 pad) {
+    after_prior();
+    if (s.state->done) return;
+    const u32 n = s.g.width * s.g.height;
+    float alpha[4] = {0, 0, 0, 0};
+    if (!start) {
+        double pq[4];
+        take_parts(s, pq);
+#pragma unroll
+        for (int c = 0; c < 4; c++)
+            if (pq[c] > 0) alpha[c] = (float)(s.state->rho[c] / pq[c]);
+    }
+    const bool odd = s.state->cycles & 1;
+    for (u32 i = blockIdx.x * THREADS + threadIdx.x; i < n; i += GRAPH_PARTS * THREADS) {
+        const u32 open = s.g.open[i];
+        const float inv = JACOBI * inverse(open);
+#pragma unroll
+        for (u32 c = 0; c < 4; c++) {
+            if (c >= s.channels) break;
+            const u64 at = (u64)c * n + i;
+            float r = 0;
+            if (start) {
+                if (open) r = flow(s.x + (u64)c * n, i, open, s.g.width);
+                else s.p0[at] = s.p1[at] = s.q[at] = s.ap[at] = 0;
+                if (open) s.p0[at] = 0;
+            } else {
+                if (!open) break;
+                r = s.r[at] - alpha[c] * s.ap[at];
+                s.x[at] += alpha[c] * (odd ? s.p0 : s.p1)[at];
+            }
+            s.r[at] = r;
+            s.z[at] = inv * r;
+        }
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS) diffusion_graph_residual(GraphSolve s) {
+    after_prior();
+    if (s.state->done) return;
+    const u32 n = s.g.width * s.g.height;
+    const u32 i = blockIdx.x * THREADS + threadIdx.x;
+    if (i >= n) return;
+    const u32 open = s.g.open[i];
+    if (!open) return;
+    for (u32 c = 0; c < s.channels; c++) s.q[(u64)c * n + i] = s.r[(u64)c * n + i] + flow(s.z + (u64)c * n, i, open, s.g.width);
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS) diffusion_graph_restrict(GraphSolve s) {
+    after_prior();
+    if (s.state->done || s.g.table->depth == 0) return;
+    const u32 n = s.g.width * s.g.height;
+    const int w = s.g.width, h = s.g.height, cw = cells(w, 1), ch = cells(h, 1);
+    const u32 cell = blockIdx.x * THREADS + threadIdx.x;
+    if (cell >= (u32)cw * ch) return;
+    const int first = s.g.cell[cell], count = s.g.cell[cell + 1] - first;
+    if (count == 0) return;
+    float sum[4][4];
+#pragma unroll
+    for (int k = 0; k < 4; k++)
+#pragma unroll
+        for (int c = 0; c < 4; c++) sum[k][c] = 0;
+#pragma unroll
+    for (int k = 0; k < 4; k++) {
+        const int x = 2 * (cell % cw) + (k & 1), y = 2 * (cell / cw) + (k >> 1);
+        if (x >= w || y >= h) continue;
+        const u32 i = (u32)y * w + x, open = s.g.open[i];
+        const int p = s.g.parent[i] - first;
+        if (p < 0) continue;
+        const float inv = inverse(open);
+        const float right = open & OPEN_RIGHT ? inverse(s.g.open[i + 1]) : 0, left = open & OPEN_LEFT ? inverse(s.g.open[i - 1]) : 0;
+        const float down = open & OPEN_DOWN ? inverse(s.g.open[i + w]) : 0, up = open & OPEN_UP ? inverse(s.g.open[i - w]) : 0;
+#pragma unroll
+        for (u32 c = 0; c < 4; c++) {
+            if (c >= s.channels) break;
+            const float *q = s.q + (u64)c * n;
+            const float own = q[i];
+            float v = 0;
+            if (open & OPEN_RIGHT) v += q[i + 1] * right - own * inv;
+            if (open & OPEN_LEFT) v += q[i - 1] * left - own * inv;
+            if (open & OPEN_DOWN) v += q[i + w] * down - own * inv;
+            if (open & OPEN_UP) v += q[i - w] * up - own * inv;
+            v = own + SMOOTH * v;
+#pragma unroll
+            for (int m = 0; m < 4; m++)
+                if (m == p) sum[m][c] += v;
+        }
+    }
+#pragma unroll
+    for (int m = 0; m < 4; m++)
+        if (m < count) s.nb[first + m] = make_float4(sum[m][0], sum[m][1], sum[m][2], sum[m][3]);
+}
+
+__device__ __forceinline__ void add(float4 &a, float w, const float4 &b) { a.x += w * b.x, a.y += w * b.y, a.z += w * b.z, a.w += w * b.w; }
+
+__device__ __forceinline__ float4 sum8(float4 v) {
+#pragma unroll
+    for (int o = 4; o; o >>= 1) {
+        v.x += __shfl_xor_sync(~0u, v.x, o), v.y += __shfl_xor_sync(~0u, v.y, o);
+        v.z += __shfl_xor_sync(~0u, v.z, o), v.w += __shfl_xor_sync(~0u, v.w, o);
+    }
+    return v;
+}
+
+// b - A x of node i, in all of 8 lanes. early: x is not there yet, but the first step from 0.
+template <bool early>
+__device__ __forceinline__ float4 node_residual(const GraphSolve &s, u32 i, bool in) {
+    const u32 part = lane_id() % 8;
+    float4 r = make_float4(0, 0, 0, 0);
+    if (in) {
+        const float4 b = s.nb[i];
+        float4 x;
+        if (early) x = make_float4(0, 0, 0, 0), add(x, JACOBI * s.g.inv[i], b);
+        else x = s.nx[i];
+        if (part == 0) r = b, add(r, -s.g.sink[i], x);
+        const GraphRow row = s.g.row[i];
+        float sum = 0;
+        for (u32 e = part; e < row.count; e += 8) {
+            const GraphEntry y = s.g.edges[row.at + e];
+            sum += y.weight;
+            if (early) add(r, y.weight * JACOBI * s.g.inv[y.to], s.nb[y.to]);
+            else add(r, y.weight, s.nx[y.to]);
+        }
+        add(r, -sum, x);
+    }
+    return sum8(r);
+}
+
+// The sum of a row, in all of 8 lanes.
+__device__ __forceinline__ float4 node_gather(const GraphRow *rows, const GraphEntry *pool, const float4 *from, u32 i, bool in) {
+    float4 v = make_float4(0, 0, 0, 0);
+    if (in) {
+        const GraphRow row = rows[i];
+        for (u32 e = lane_id() % 8; e < row.count; e += 8) {
+            const GraphEntry y = pool[row.at + e];
+            add(v, y.weight, from[y.to]);
+        }
+    }
+    return sum8(v);
+}
+
+__device__ __forceinline__ void node_down(const GraphSolve &s, u32 i, bool in) {
+    const float4 r = node_residual<true>(s, i, in);
+    if (in && lane_id() % 8 == 0) s.nr[i] = r;
+}
+__device__ __forceinline__ void node_restrict(const GraphSolve &s, u32 i, bool in) {
+    const float4 b = node_gather(s.g.restricts, s.g.restrict_pool, s.nr, i, in);
+    if (in && lane_id() % 8 == 0) s.nb[i] = b;
+}
+__device__ __forceinline__ void node_up(const GraphSolve &s, u32 i, bool in) {
+    float4 x = node_gather(s.g.prolong, s.g.prolong_pool, s.nr, i, in);
+    if (in && lane_id() % 8 == 0) add(x, JACOBI * s.g.inv[i], s.nb[i]), s.nx[i] = x;
+}
+__device__ __forceinline__ void node_relax(const GraphSolve &s, u32 i, bool in) {
+    float4 r = node_residual<false>(s, i, in);
+    if (in && lane_id() % 8 == 0) {
+        float4 x = s.nx[i];
+        add(x, JACOBI * s.g.inv[i], r);
+        s.nr[i] = x;
+    }
+}
+
+#define EACH_NODE(level, f)                                                                        \
+    {                                                                                              \
+        const u32 first = s.g.table->first[level], last = s.g.table->first[(level) + 1];           \
+        for (u32 at = first + blockIdx.x * (THREADS / 8); at < last; at += gridDim.x * (THREADS / 8)) { \
+            const u32 i = at + threadIdx.x / 8;                                                    \
+            f(s, i, i < last);                                                                     \
+        }                                                                                          \
+    }
+
+extern "C" __global__ void __launch_bounds__(THREADS) diffusion_graph_down(GraphSolve s, u32 level, u32 pad) {
+    after_prior();
+    if (s.state->done || level >= s.g.table->tail || level > s.g.table->depth) return;
+    EACH_NODE(level, node_down)
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS) diffusion_graph_gather(GraphSolve s, u32 level, u32 pad) {
+    after_prior();
+    if (s.state->done || level > s.g.table->tail || level > s.g.table->depth) return;
+    EACH_NODE(level, node_restrict)
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS) diffusion_graph_up(GraphSolve s, u32 level, u32 pad) {
+    after_prior();
+    if (s.state->done || level >= s.g.table->tail || level > s.g.table->depth) return;
+    EACH_NODE(level, node_up)
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS) diffusion_graph_relax(GraphSolve s, u32 level, u32 pad) {
+    after_prior();
+    if (s.state->done || level >= s.g.table->tail || level > s.g.table->depth) return;
+    EACH_NODE(level, node_relax)
+}
+
+#define TAIL_EACH(level, f)                                                              \
+    {                                                                                    \
+        const u32 first = s.g.table->first[level], last = s.g.table->first[(level) + 1]; \
+        for (u32 at = first; at < last; at += TAIL_THREADS / 8) {                        \
+            const u32 i = at + threadIdx.x / 8;                                          \
+            f(s, i, i < last);                                                           \
+        }                                                                                \
+        __syncthreads();                                                                 \
+    }
+
+extern "C" __global__ void __launch_bounds__(TAIL_THREADS) diffusion_graph_tail(GraphSolve s) {
+    after_prior();
+    const u32 depth = s.g.table->depth, tail = s.g.table->tail;
+    if (s.state->done || depth == 0) return;
+    for (u32 k = tail; k < depth; k++) {
+        TAIL_EACH(k, node_down)
+        TAIL_EACH(k + 1, node_restrict)
+    }
+    // The last level: the result of a step is taken back for the next.
+    const u32 first = s.g.table->first[depth], last = s.g.table->first[depth + 1];
+    for (u32 i = first + threadIdx.x; i < last; i += TAIL_THREADS) {
+        float4 x = make_float4(0, 0, 0, 0);
+        add(x, JACOBI * s.g.inv[i], s.nb[i]);
+        s.nx[i] = x;
+    }
+    __syncthreads();
+    for (int k = 0; k < BOTTOM; k++) {
+        TAIL_EACH(depth, node_relax)
+        for (u32 i = first + threadIdx.x; i < last; i += TAIL_THREADS) s.nx[i] = s.nr[i];
+        __syncthreads();
+    }
+    for (u32 k = depth - 1; k >= tail; k--) {
+        TAIL_EACH(k, node_up)
+        TAIL_EACH(k, node_relax)
+    }
+}
+
+__device__ __forceinline__ float part(const float4 &v, int c) { return c == 0 ? v.x : c == 1 ? v.y : c == 2 ? v.z : v.w; }
+
+extern "C" __global__ void __launch_bounds__(THREADS) diffusion_graph_prolong(GraphSolve s) {
+    after_prior();
+    if (s.state->done || s.g.table->depth == 0) return;
+    const u32 n = s.g.width * s.g.height;
+    const int w = s.g.width;
+    const u32 i = blockIdx.x * THREADS + threadIdx.x;
+    if (i >= n) return;
+    const int p = s.g.parent[i];
+    if (p < 0) return;
+    const u32 open = s.g.open[i];
+    const float unit = SMOOTH * inverse(open);
+    const float4 own = s.nr[p];
+    float4 v = own;
+    add(v, -unit * degree(open), own); // what flows to where there is no correction
+    if (open & OPEN_RIGHT << 4) add(v, unit, s.nr[s.g.parent[i + 1]]);
+    if (open & OPEN_LEFT << 4) add(v, unit, s.nr[s.g.parent[i - 1]]);
+    if (open & OPEN_DOWN << 4) add(v, unit, s.nr[s.g.parent[i + w]]);
+    if (open & OPEN_UP << 4) add(v, unit, s.nr[s.g.parent[i - w]]);
+#pragma unroll
+    for (u32 c = 0; c < 4; c++)
+        if (c < s.channels) s.z[(u64)c * n + i] += part(v, c);
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS) diffusion_graph_smooth_out(GraphSolve s) {
+    after_prior();
+    if (s.state->done) return;
+    const u32 n = s.g.width * s.g.height;
+    double sum[4] = {0, 0, 0, 0};
+    float most = 0;
+    for (u32 i = blockIdx.x * THREADS + threadIdx.x; i < n; i += GRAPH_PARTS * THREADS) {
+        const u32 open = s.g.open[i];
+        if (!open) continue;
+        const float inv = JACOBI * inverse(open);
+#pragma unroll
+        for (u32 c = 0; c < 4; c++) {
+            if (c >= s.channels) break;
+            const u64 at = (u64)c * n + i;
+            const float r = s.r[at];
+            const float v = s.z[at] + inv * (r + flow(s.z + (u64)c * n, i, open, s.g.width));
+            s.q[at] = v;
+            sum[c] += (double)v * r;
+            most = fmaxf(most, fabsf(v));
+        }
+    }
+    leave_parts(s, sum);
+    most = block_max(most);
+    if (threadIdx.x == 0) s.largest[blockIdx.x] = most;
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS) diffusion_graph_step(GraphSolve s, u32 start, u32 pad) {
+    after_prior();
+    GraphState &st = *s.state;
+    if (st.done) return;
+    double rho[4];
+    take_parts(s, rho);
+    const float update = CAUTION * block_max(s.largest[threadIdx.x]);
+    if (threadIdx.x != 0) return;
+    for (int c = 0; c < 4; c++) {
+        st.beta[c] = !start && st.rho[c] > 0 ? (float)(rho[c] / st.rho[c]) : 0;
+        st.rho[c] = rho[c];
+    }
+    if (start) return;
+    st.ratio = FIRST_RATIO;
+    if (st.cycles > 0 && st.update > 0) st.ratio = fminf(update / st.update, MOST_RATIO);
+    st.update = update;
+    st.cycles++;
+    st.estimate = update / (1 - st.ratio);
+    if (st.estimate <= s.tolerance) st.done = 2;
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS) diffusion_graph_last(GraphSolve s) {
+    after_prior();
+    if (s.state->done == 1) return;
+    const u32 n = s.g.width * s.g.height;
+    float most = 0;
+    for (u32 i = blockIdx.x * THREADS + threadIdx.x; i < n; i += GRAPH_PARTS * THREADS) {
+        const u32 open = s.g.open[i];
+        if (open)
+            for (u32 c = 0; c < s.channels; c++) most = fmaxf(most, fabsf(flow(s.x + (u64)c * n, i, open, s.g.width)));
+    }
+    most = block_max(most);
+    if (threadIdx.x == 0) s.largest[blockIdx.x] = most;
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS) diffusion_graph_status(GraphSolve s) {
+    after_prior();
+    const GraphState &st = *s.state;
+    if (st.done == 1) return;
+    const float residual = block_max(s.largest[threadIdx.x]);
+    if (threadIdx.x != 0) return;
+    DiffusionStatus out;
+    out.cycles = st.cycles, out.converged = st.done == 2;
+    out.update = st.update, out.ratio = st.ratio, out.estimate = st.estimate, out.residual = residual, out.pad = 0;
+    *s.status = out;
+}

@@ -1,0 +1,24 @@
+// What pixels of a diffusion are. Keep in sync: kernels/cuda/diffusion_label_layout.go.
+#pragma once
+
+#include "diffusion.cuh"
+
+// What a pixel that has an equation takes from: bit 0 right, 1 left, 2 below, 3 above; 4 to 7 the same, where that one has an
+// equation, too. 0 for pixels without one.
+#define OPEN_RIGHT 1
+#define OPEN_LEFT 2
+#define OPEN_DOWN 4
+#define OPEN_UP 8
+
+__device__ __forceinline__ int degree(u32 open) { return __popc(open & 15); }
+
+// What pixel i, at (x, y), takes from, whatever those are.
+__device__ __forceinline__ u32 open_edges(const u8 *flags, u64 i, int x, int y, int w, int h) {
+    const u32 f = flags[i];
+    u32 open = 0;
+    if (x + 1 < w && !(f & (BLOCK_RIGHT | SHUT_RIGHT))) open |= OPEN_RIGHT;
+    if (x > 0 && !(flags[i - 1] & BLOCK_RIGHT) && !(f & SHUT_LEFT)) open |= OPEN_LEFT;
+    if (y + 1 < h && !(f & (BLOCK_DOWN | SHUT_DOWN))) open |= OPEN_DOWN;
+    if (y > 0 && !(flags[i - w] & BLOCK_DOWN) && !(f & SHUT_UP)) open |= OPEN_UP;
+    return open;
+}

@@ -1,0 +1,108 @@
+//lint:file-ignore U1000 launched under the tag cuda
+
+package cuda
+
+// Kernels of diffusion_graph.cu.
+var (
+	graphJoinPixels     = listKernel[graphParams]("diffusion_graph", "diffusion_graph_join_pixels")
+	graphNumberPixels   = listKernel[graphParams]("diffusion_graph", "diffusion_graph_number_pixels")
+	graphMultiplyPixels = listKernel[graphParams]("diffusion_graph", "diffusion_graph_multiply_pixels")
+	graphJoin           = listKernel[graphCellParams]("diffusion_graph", "diffusion_graph_join")
+	graphNumber         = listKernel[graphCellParams]("diffusion_graph", "diffusion_graph_number")
+	graphSmooth         = listKernel[graphLevelParams]("diffusion_graph", "diffusion_graph_smooth")
+	graphMultiply       = listKernel[graphMultiplyParams]("diffusion_graph", "diffusion_graph_multiply")
+	graphFinish         = listKernel[graphFinishParams]("diffusion_graph", "diffusion_graph_finish")
+
+	graphBegin     = listKernel[graphSolveParams]("diffusion_graph", "diffusion_graph_begin")
+	graphMean      = listKernel[graphSolveParams]("diffusion_graph", "diffusion_graph_mean")
+	graphFill      = listKernel[graphSolveParams]("diffusion_graph", "diffusion_graph_fill")
+	graphApply     = listKernel[graphSolveParams]("diffusion_graph", "diffusion_graph_apply")
+	graphUpdate    = listKernel[graphStepParams]("diffusion_graph", "diffusion_graph_update")
+	graphResidual  = listKernel[graphSolveParams]("diffusion_graph", "diffusion_graph_residual")
+	graphRestrict  = listKernel[graphSolveParams]("diffusion_graph", "diffusion_graph_restrict")
+	graphDown      = listKernel[graphNodeParams]("diffusion_graph", "diffusion_graph_down")
+	graphGather    = listKernel[graphNodeParams]("diffusion_graph", "diffusion_graph_gather")
+	graphTail      = listKernel[graphSolveParams]("diffusion_graph", "diffusion_graph_tail")
+	graphUp        = listKernel[graphNodeParams]("diffusion_graph", "diffusion_graph_up")
+	graphRelax     = listKernel[graphNodeParams]("diffusion_graph", "diffusion_graph_relax")
+	graphProlong   = listKernel[graphSolveParams]("diffusion_graph", "diffusion_graph_prolong")
+	graphSmoothOut = listKernel[graphSolveParams]("diffusion_graph", "diffusion_graph_smooth_out")
+	graphStep      = listKernel[graphStepParams]("diffusion_graph", "diffusion_graph_step")
+	graphLast      = listKernel[graphSolveParams]("diffusion_graph", "diffusion_graph_last")
+	graphStatus    = listKernel[graphSolveParams]("diffusion_graph", "diffusion_graph_status")
+)
+
+// graphSetup is Graph of diffusion_graph.cu: addresses of the parts of a set-up.
+type graphSetup struct {
+	Head, Table, Open, Parent, Cell, NodeParent, NodeBlock uint64
+	Row, Prolong, Restricts                                uint64
+	Sink, Diagonal, Inv, Sum                               uint64
+	Edges, ProlongPool, RestrictPool                       uint64
+	Labels, Parts                                          uint64
+	Width, Height, NodeRoom, EdgeRoom, ProlongRoom, _      uint32
+}
+
+// graphSolve is GraphSolve of diffusion_graph.cu.
+type graphSolve struct {
+	G                       graphSetup
+	State, Status           uint64
+	Flags, Colours          uint64
+	X, R, Z, Q, Ap, P0, P1  uint64
+	Sums, Largest           uint64
+	Nx, Nb, Nr              uint64
+	Fault                   uint64
+	Channels, Start, Method uint32
+	Tolerance               float32
+}
+
+// Parameters of kernels.
+type (
+	graphParams struct{ G graphSetup }
+
+	graphCellParams struct {
+		G                 graphSetup
+		Cell, Next, Parts uint64
+		Level, _          int32
+	}
+
+	graphLevelParams struct {
+		G        graphSetup
+		Level, _ int32
+	}
+
+	graphMultiplyParams struct {
+		G        graphSetup
+		Cell     uint64
+		Level, _ int32
+	}
+
+	graphFinishParams struct {
+		G            graphSetup
+		Counts       uint64
+		Levels, Most uint32
+		Method, _    uint32
+	}
+
+	graphSolveParams struct{ S graphSolve }
+
+	graphStepParams struct {
+		S        graphSolve
+		Start, _ uint32
+	}
+
+	graphNodeParams struct {
+		S        graphSolve
+		Level, _ uint32
+	}
+)
+
+// Constants of diffusion_graph.cu, by the names that they have there.
+const (
+	graphThreads       = 256 // THREADS
+	graphTailThreads   = 1024
+	graphMultiplyWarps = 4
+	graphLevels        = 20
+	graphParts         = 256
+	graphTableBytes    = 4 * (2*(graphLevels+2) + 6) // the size of GraphTable
+	graphStateBytes    = 80                          // of GraphState
+)

@@ -1,0 +1,34 @@
+//lint:file-ignore U1000 launched under the tag cuda
+
+package cuda
+
+// Kernels of diffusion_label.cu, and their parameters.
+var (
+	labelInit = listKernel[labelInitParams]("diffusion_label", "diffusion_label_init")
+	labelJoin = listKernel[labelParams]("diffusion_label", "diffusion_label_join")
+	labelShut = listKernel[labelParams]("diffusion_label", "diffusion_label_shut")
+	labelOpen = listKernel[labelOpenParams]("diffusion_label", "diffusion_label_open")
+)
+
+type (
+	labelInitParams struct {
+		Head, Flags, Labels, Fault uint64
+		Width, Height              int32
+		Allowed, _                 uint32
+	}
+
+	labelParams struct {
+		Flags, Labels uint64
+		Width, Height int32
+	}
+
+	labelOpenParams struct {
+		Head, Flags, Labels, To uint64
+		Width, Height           int32
+	}
+)
+
+const (
+	labelThreads     = 256  // THREADS of diffusion_label.cu
+	labelShutThreads = 1024 // SHUT_THREADS
+)
