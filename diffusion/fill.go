@@ -95,7 +95,7 @@ func newFill(dev *kernels.Device, h *Holes, method Method, opts *Options) (*fill
 			return nil, err
 		}
 	}
-	g, err := gridOf(im.Width, im.Height, method, false)
+	g, err := gridOf(im.Width, im.Height, method, false, false)
 	if err != nil {
 		return nil, err
 	}
