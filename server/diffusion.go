@@ -84,6 +84,9 @@ func (s *diffusionServer) solve(ctx context.Context, req *pb.SolveRequest, in *f
 	if err == nil {
 		err = s.checkCanvas(f.Width, f.Height, len(req.GetEdges()))
 	}
+	if err == nil {
+		err = checkGiven(req.GetDrawing())
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -180,13 +183,28 @@ func (s *Server) checkCanvas(width, height, edges int) error {
 	return nil
 }
 
+// checkGiven checks those of a drawing whose size was checked.
+func checkGiven(d *pb.Drawing) error {
+	for i, g := range d.GetPixels() {
+		if g.GetX() >= d.GetWidth() || g.GetY() >= d.GetHeight() {
+			return refuse(fmt.Sprintf("drawing.pixels[%d]", i), [2]uint32{g.GetX(), g.GetY()}, "is outside of the canvas of %dx%d", d.GetWidth(), d.GetHeight())
+		}
+		for c, v := range [solveChannels]float32{g.GetRed(), g.GetGreen(), g.GetBlue()} {
+			if !(math.Abs(float64(v)) <= math.MaxFloat32) {
+				return refuse(fmt.Sprintf("drawing.pixels[%d].%s", i, [...]string{"red", "green", "blue"}[c]), v, "must be finite")
+			}
+		}
+	}
+	return nil
+}
+
 // drawingOf reads a request. Of a frame it reads each byte once.
 func drawingOf(req *pb.SolveRequest, f *frame) *diffusion.Drawing {
 	d := &diffusion.Drawing{Width: f.Width, Height: f.Height, Channels: solveChannels}
 	for _, c := range req.GetDrawing().GetCurves() {
 		d.Curves = append(d.Curves, curveOf(c))
 	}
-	if req.GetFrame() == nil && len(req.GetEdges()) == 0 {
+	if req.GetFrame() == nil && len(req.GetEdges()) == 0 && len(req.GetDrawing().GetPixels()) == 0 {
 		return d
 	}
 	n := f.Width * f.Height
@@ -207,6 +225,13 @@ func drawingOf(req *pb.SolveRequest, f *frame) *diffusion.Drawing {
 				}
 			}
 			at++
+		}
+	}
+	for _, g := range req.GetDrawing().GetPixels() {
+		i := int(g.GetY())*f.Width + int(g.GetX())
+		d.Flags[i] = diffusion.Fixed
+		for c, v := range [solveChannels]float32{g.GetRed(), g.GetGreen(), g.GetBlue()} {
+			d.Values[c*n+i] = v / 255
 		}
 	}
 	for i, e := range req.GetEdges() {

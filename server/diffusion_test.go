@@ -143,7 +143,14 @@ func TestSolveDrawing(t *testing.T) {
 		}
 		return [3]int{200, 10, 255}
 	})
-	req.Frame, req.Edges = nil, nil
+	req.Frame, req.Drawing.Pixels = nil, []*pb.GivenPixel{{X: 3, Y: 8, Red: 1}, {X: 3, Y: 8, Red: 50, Green: 50, Blue: 50}}
+	check("a pixel of the drawing behind a wall", 10, func(x, _ int) [3]int {
+		if x < 6 {
+			return [3]int{50, 50, 50}
+		}
+		return [3]int{200, 10, 255}
+	})
+	req.Edges, req.Drawing.Pixels = nil, nil
 	req.Drawing.Curves[0].Right = []*pb.ColorStop{{At: 0.5}}
 	req.Drawing.Curves[0].Blur = []*pb.BlurStop{{Sigma: 50}}
 	got, err := c.Solve(context.Background(), req)
@@ -156,12 +163,17 @@ func TestSolveRefusesDrawings(t *testing.T) {
 	ts := start(t, Config{})
 	c := clients.New(ts.conn)
 	for says, spoil := range map[string]func(*pb.SolveRequest){
-		"drawing = [0 9]: must have sides":      func(r *pb.SolveRequest) { r.Drawing.Width = 0 },
-		"drawing = [4294967295 9]: must have":   func(r *pb.SolveRequest) { r.Drawing.Width = 1<<32 - 1 },
-		"drawing = [1048576 1048576]: makes a":  func(r *pb.SolveRequest) { r.Drawing.Width, r.Drawing.Height = 1<<20, 1<<20 },
-		"drawing = [12 9]: must be [2 2]":       func(r *pb.SolveRequest) { r.Frame = fourPixels() },
-		"edges = 3: must be 108 bytes":          func(r *pb.SolveRequest) { r.Edges = make([]byte, 3) },
-		"edges[5] = 0x8: has bits":              func(r *pb.SolveRequest) { r.Edges = make([]byte, 108); r.Edges[5] = 8 },
+		"drawing = [0 9]: must have sides":       func(r *pb.SolveRequest) { r.Drawing.Width = 0 },
+		"drawing = [4294967295 9]: must have":    func(r *pb.SolveRequest) { r.Drawing.Width = 1<<32 - 1 },
+		"drawing = [1048576 1048576]: makes a":   func(r *pb.SolveRequest) { r.Drawing.Width, r.Drawing.Height = 1<<20, 1<<20 },
+		"drawing = [12 9]: must be [2 2]":        func(r *pb.SolveRequest) { r.Frame = fourPixels() },
+		"edges = 3: must be 108 bytes":           func(r *pb.SolveRequest) { r.Edges = make([]byte, 3) },
+		"edges[5] = 0x8: has bits":               func(r *pb.SolveRequest) { r.Edges = make([]byte, 108); r.Edges[5] = 8 },
+		"drawing.pixels[1] = [12 0]: is outside": func(r *pb.SolveRequest) { r.Drawing.Pixels = []*pb.GivenPixel{{}, {X: 12}} },
+		"drawing.pixels[0] = [1 9]: is outside":  func(r *pb.SolveRequest) { r.Drawing.Pixels = []*pb.GivenPixel{{X: 1, Y: 9}} },
+		"drawing.pixels[0].blue = +Inf": func(r *pb.SolveRequest) {
+			r.Drawing.Pixels = []*pb.GivenPixel{{X: 1, Blue: float32(math.Inf(1))}}
+		},
 		"drawing.curves = 0 of them":            func(r *pb.SolveRequest) { r.Drawing.Curves = nil },
 		"drawing.curves[0] = no stops":          func(r *pb.SolveRequest) { r.Drawing.Curves[0].Left = nil },
 		"drawing.curves[0].xy[3] = NaN":         func(r *pb.SolveRequest) { r.Drawing.Curves[0].Xy[3] = math.NaN() },

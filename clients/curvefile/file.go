@@ -2,6 +2,7 @@ package curvefile
 
 import (
 	"bytes"
+	"compress/gzip"
 	"errors"
 	"fmt"
 	"io"
@@ -118,8 +119,12 @@ func (o Options) settled() Options {
 	return o
 }
 
-// Is reports whether data looks like one of the formats, and not like a picture: its first character is { or <.
+// Is reports whether data looks like one of the formats, and not like a picture: its first character is { or <, or it is
+// compressed.
 func Is(data []byte) bool {
+	if bytes.HasPrefix(data, gzipMagic) {
+		return true
+	}
 	body := bytes.TrimLeft(bytes.TrimPrefix(data, []byte("\uFEFF")), " \t\r\n")
 	return len(body) > 0 && (body[0] == '{' || body[0] == '<')
 }
@@ -146,6 +151,11 @@ type reader struct {
 }
 
 func (r *reader) parse() *Error {
+	if bytes.HasPrefix(r.data, gzipMagic) {
+		if e := r.unzip(); e != nil {
+			return e
+		}
+	}
 	if int64(len(r.data)) > r.opts.MaxBytes {
 		return &Error{Kind: ErrLimit, Reason: fmt.Sprintf("more than %d bytes", r.opts.MaxBytes)}
 	}
@@ -160,6 +170,20 @@ func (r *reader) parse() *Error {
 		return r.xml()
 	}
 	return &Error{Kind: ErrUnknownFormat, Reason: "neither JSON nor XML"}
+}
+
+var gzipMagic = []byte{0x1f, 0x8b}
+
+// unzip decompresses the data, of which it makes no more than one byte above the limit.
+func (r *reader) unzip() *Error {
+	z, err := gzip.NewReader(bytes.NewReader(r.data))
+	if err == nil {
+		r.data, err = io.ReadAll(io.LimitReader(z, r.opts.MaxBytes+1))
+	}
+	if err != nil {
+		return &Error{Kind: ErrSyntax, Reason: fmt.Sprintf("malformed gzip: %v", err)}
+	}
+	return nil
 }
 
 // fail is an error where reading has come to.

@@ -1,6 +1,8 @@
 package curvefile_test
 
 import (
+	"bytes"
+	"compress/gzip"
 	"errors"
 	"io/fs"
 	"math"
@@ -29,7 +31,8 @@ const example = `{
       "barrier": true
     },
     {"points": [[0, 0], [1, 0], [2, 0], [3, 0], [4, 0], [5, 0], [6, 0]], "barrier": true}
-  ]
+  ],
+  "pixels": [[639, 479, 1, 2, 3.5]]
 }`
 
 func TestJSON(t *testing.T) {
@@ -41,7 +44,7 @@ func TestJSON(t *testing.T) {
 			Blur:  []*polyscanv1.BlurStop{{}, {At: 1, Sigma: 2.5}},
 		},
 		{Xy: []float64{0, 0, 1, 0, 2, 0, 3, 0, 4, 0, 5, 0, 6, 0}, Barrier: true},
-	}}
+	}, Pixels: []*polyscanv1.GivenPixel{{X: 639, Y: 479, Red: 1, Green: 2, Blue: 3.5}}}
 	for _, text := range []string{example, "\uFEFF\r\n " + example + "\n"} {
 		got, err := curvefile.Parse("a", []byte(text), curvefile.Options{})
 		if err != nil || !proto.Equal(got, want) {
@@ -75,9 +78,25 @@ func TestRoundTrip(t *testing.T) {
 			}
 			d.Curves = append(d.Curves, c)
 		}
+		for range rapid.IntRange(0, 2).Draw(t, "pixels") {
+			d.Pixels = append(d.Pixels, &polyscanv1.GivenPixel{
+				X: rapid.Uint32Range(0, d.Width-1).Draw(t, "x"), Y: rapid.Uint32Range(0, d.Height-1).Draw(t, "y"), Green: rapid.Float32Range(0, 255).Draw(t, "g"),
+			})
+		}
 		b, err := curvefile.AppendJSON(nil, d)
 		if err != nil {
 			t.Fatal(err)
+		}
+		if rapid.Bool().Draw(t, "compressed") {
+			var z bytes.Buffer
+			w := gzip.NewWriter(&z)
+			if _, err := w.Write(b); err != nil {
+				t.Fatal(err)
+			}
+			if err := w.Close(); err != nil {
+				t.Fatal(err)
+			}
+			b = z.Bytes()
 		}
 		got, err := curvefile.Parse("", b, curvefile.Options{})
 		if err != nil || !proto.Equal(got, d) {
@@ -156,7 +175,7 @@ func TestRefusals(t *testing.T) {
 		{example, example, "", curvefile.ErrUnknownFormat, "f: the file is empty"},
 		{example, example, "hello", curvefile.ErrUnknownFormat, "neither JSON nor XML"},
 		{example, example, example[:200], curvefile.ErrSyntax, "line 8 column "},
-		{example, "}\n  ]\n}", "}\n  ]\n} x", curvefile.ErrSyntax, "something follows"},
+		{example, "3.5]]\n}", "3.5]]\n} x", curvefile.ErrSyntax, "something follows"},
 		{example, `"width": 640`, `"width": 640 640`, curvefile.ErrSyntax, "line 3 column"},
 		{example, `"version": 1`, `"version": 2`, curvefile.ErrInvalid, "line 2 column 15: version: 2: this reads version 1"},
 		{example, `"version": 1,`, "", curvefile.ErrInvalid, `the key "version" is missing`},
@@ -186,6 +205,11 @@ func TestRefusals(t *testing.T) {
 		{example, `[0, 255, 0, 0], [1, 255, 128, 0]`, "[1, 255, 0, 0], [0.5, 255, 128, 0]", curvefile.ErrInvalid, "curves[0].left[1]: place 0.5: is less than 1"},
 		{example, `[1, 2.5]`, "[1, 101]", curvefile.ErrInvalid, "curves[0].blur[1]: deviation 101: must be 0 to 100"},
 		{example, `[6, 0]], "barrier": true`, `[6, 0]], "barrier": false`, curvefile.ErrInvalid, "curves[1]: has neither colours nor is a barrier"},
+		{example, "[639,", "[640,", curvefile.ErrInvalid, "pixels[0]: (640, 479) is outside of the canvas of 640x480"},
+		{example, "[639,", "[-1,", curvefile.ErrInvalid, "pixels[0]: -1: must be a whole number"},
+		{example, "3.5]", "256]", curvefile.ErrInvalid, "pixels[0]: colour 256: must be 0 to 255"},
+		{example, "3.5]", "]", curvefile.ErrSyntax, "pixels[0]"},
+		{example, example, "\x1f\x8b no", curvefile.ErrSyntax, "malformed gzip"},
 		{orzan, "<curve_set", "<curveset", curvefile.ErrUnknownFormat, `the root is "curveset"`},
 		{orzan, "</curve_set>", "", curvefile.ErrSyntax, "malformed XML"},
 		{orzan, "</curve_set>", "</curve_set><a/>", curvefile.ErrSyntax, "something follows"},

@@ -50,6 +50,8 @@ func (r *reader) json() *Error {
 			return e
 		case "curves":
 			return j.array(key, func(i int) *Error { return j.curve(fmt.Sprintf("curves[%d]", i)) })
+		case "pixels":
+			return j.array(key, func(i int) *Error { return j.pixel(i) })
 		}
 		return j.unknown("", key)
 	})
@@ -62,6 +64,41 @@ func (r *reader) json() *Error {
 	for _, key := range []string{"version", "width", "height", "curves"} {
 		if !seen[key] {
 			return j.fail(ErrInvalid, "", "the key %q is missing", key)
+		}
+	}
+	for i, g := range r.drawing.Pixels {
+		if g.X >= r.drawing.Width || g.Y >= r.drawing.Height {
+			return j.fail(ErrInvalid, fmt.Sprintf("pixels[%d]", i), "(%d, %d) is outside of the canvas of %dx%d", g.X, g.Y, r.drawing.Width, r.drawing.Height)
+		}
+	}
+	return nil
+}
+
+func (j *jsonReader) pixel(i int) *Error {
+	var v [5]float64
+	if e := j.entry("pixels", i, v[:]); e != nil {
+		return e
+	}
+	where := fmt.Sprintf("pixels[%d]", i)
+	for _, x := range v[:2] {
+		if !(x >= 0 && x < 1<<20) || x != math.Trunc(x) {
+			return j.fail(ErrInvalid, where, "%v: must be a whole number from 0 to %d", x, 1<<20-1)
+		}
+	}
+	if e := j.levels(where, v[2:]); e != nil {
+		return e
+	}
+	j.drawing.Pixels = append(j.drawing.Pixels, &polyscanv1.GivenPixel{
+		X: uint32(v[0]), Y: uint32(v[1]), Red: float32(v[2]), Green: float32(v[3]), Blue: float32(v[4]),
+	})
+	return nil
+}
+
+// levels checks the parts of a colour.
+func (j *jsonReader) levels(where string, v []float64) *Error {
+	for _, x := range v {
+		if !(x >= 0 && x <= 255) {
+			return j.fail(ErrInvalid, where, "colour %v: must be 0 to 255", x)
 		}
 	}
 	return nil
@@ -207,10 +244,8 @@ func (j *jsonReader) curve(where string) *Error {
 					return e
 				}
 				s := &polyscanv1.ColorStop{At: v[0], Red: float32(v[1]), Green: float32(v[2]), Blue: float32(v[3])}
-				for _, x := range v[1:] {
-					if !(x >= 0 && x <= 255) {
-						return j.fail(ErrInvalid, fmt.Sprintf("%s[%d]", list, i), "colour %v: must be 0 to 255", x)
-					}
+				if e := j.levels(fmt.Sprintf("%s[%d]", list, i), v[1:]); e != nil {
+					return e
 				}
 				if key == "left" {
 					c.Left = append(c.Left, s)
@@ -309,7 +344,21 @@ func AppendJSON(b []byte, d *polyscanv1.Drawing) ([]byte, error) {
 			return nil, fmt.Errorf("curves[%d] has a number that is not finite", i)
 		}
 	}
-	return append(b, "\n]}\n"...), nil
+	b = append(b, "\n]"...)
+	for k, g := range d.GetPixels() {
+		b = listed(b, "pixels", k)
+		b = fmt.Appendf(b, "%d,%d", g.GetX(), g.GetY())
+		for _, v := range []float32{g.GetRed(), g.GetGreen(), g.GetBlue()} {
+			b = append(b, ',')
+			number(float64(v), 32)
+		}
+		b = append(b, ']')
+	}
+	b = append(closed(b, len(d.GetPixels())), "}\n"...)
+	if bad {
+		return nil, errors.New("pixels have a number that is not finite")
+	}
+	return b, nil
 }
 
 // listed begins element k of a list.

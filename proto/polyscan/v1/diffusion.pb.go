@@ -374,20 +374,100 @@ func (x *Curve) GetBarrier() bool {
 	return false
 }
 
-// Drawing is curves on a canvas.
+// GivenPixel is one pixel that is given.
+type GivenPixel struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	X     uint32                 `protobuf:"varint,1,opt,name=x,proto3" json:"x,omitempty"`
+	Y     uint32                 `protobuf:"varint,2,opt,name=y,proto3" json:"y,omitempty"`
+	// As of a ColorStop.
+	Red           float32 `protobuf:"fixed32,3,opt,name=red,proto3" json:"red,omitempty"`
+	Green         float32 `protobuf:"fixed32,4,opt,name=green,proto3" json:"green,omitempty"`
+	Blue          float32 `protobuf:"fixed32,5,opt,name=blue,proto3" json:"blue,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GivenPixel) Reset() {
+	*x = GivenPixel{}
+	mi := &file_polyscan_v1_diffusion_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GivenPixel) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GivenPixel) ProtoMessage() {}
+
+func (x *GivenPixel) ProtoReflect() protoreflect.Message {
+	mi := &file_polyscan_v1_diffusion_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GivenPixel.ProtoReflect.Descriptor instead.
+func (*GivenPixel) Descriptor() ([]byte, []int) {
+	return file_polyscan_v1_diffusion_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *GivenPixel) GetX() uint32 {
+	if x != nil {
+		return x.X
+	}
+	return 0
+}
+
+func (x *GivenPixel) GetY() uint32 {
+	if x != nil {
+		return x.Y
+	}
+	return 0
+}
+
+func (x *GivenPixel) GetRed() float32 {
+	if x != nil {
+		return x.Red
+	}
+	return 0
+}
+
+func (x *GivenPixel) GetGreen() float32 {
+	if x != nil {
+		return x.Green
+	}
+	return 0
+}
+
+func (x *GivenPixel) GetBlue() float32 {
+	if x != nil {
+		return x.Blue
+	}
+	return 0
+}
+
+// Drawing is curves on a canvas, and pixels under them.
 type Drawing struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// In pixels.
-	Width         uint32   `protobuf:"varint,1,opt,name=width,proto3" json:"width,omitempty"`
-	Height        uint32   `protobuf:"varint,2,opt,name=height,proto3" json:"height,omitempty"`
-	Curves        []*Curve `protobuf:"bytes,3,rep,name=curves,proto3" json:"curves,omitempty"`
+	Width  uint32   `protobuf:"varint,1,opt,name=width,proto3" json:"width,omitempty"`
+	Height uint32   `protobuf:"varint,2,opt,name=height,proto3" json:"height,omitempty"`
+	Curves []*Curve `protobuf:"bytes,3,rep,name=curves,proto3" json:"curves,omitempty"`
+	// Over the pixels of a frame; of several in one place the last counts.
+	Pixels        []*GivenPixel `protobuf:"bytes,4,rep,name=pixels,proto3" json:"pixels,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Drawing) Reset() {
 	*x = Drawing{}
-	mi := &file_polyscan_v1_diffusion_proto_msgTypes[4]
+	mi := &file_polyscan_v1_diffusion_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -399,7 +479,7 @@ func (x *Drawing) String() string {
 func (*Drawing) ProtoMessage() {}
 
 func (x *Drawing) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_diffusion_proto_msgTypes[4]
+	mi := &file_polyscan_v1_diffusion_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -412,7 +492,7 @@ func (x *Drawing) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Drawing.ProtoReflect.Descriptor instead.
 func (*Drawing) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_diffusion_proto_rawDescGZIP(), []int{4}
+	return file_polyscan_v1_diffusion_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Drawing) GetWidth() uint32 {
@@ -432,6 +512,13 @@ func (x *Drawing) GetHeight() uint32 {
 func (x *Drawing) GetCurves() []*Curve {
 	if x != nil {
 		return x.Curves
+	}
+	return nil
+}
+
+func (x *Drawing) GetPixels() []*GivenPixel {
+	if x != nil {
+		return x.Pixels
 	}
 	return nil
 }
@@ -456,7 +543,7 @@ type SolveRequest struct {
 
 func (x *SolveRequest) Reset() {
 	*x = SolveRequest{}
-	mi := &file_polyscan_v1_diffusion_proto_msgTypes[5]
+	mi := &file_polyscan_v1_diffusion_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -468,7 +555,7 @@ func (x *SolveRequest) String() string {
 func (*SolveRequest) ProtoMessage() {}
 
 func (x *SolveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_diffusion_proto_msgTypes[5]
+	mi := &file_polyscan_v1_diffusion_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -481,7 +568,7 @@ func (x *SolveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SolveRequest.ProtoReflect.Descriptor instead.
 func (*SolveRequest) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_diffusion_proto_rawDescGZIP(), []int{5}
+	return file_polyscan_v1_diffusion_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *SolveRequest) GetWorkClass() WorkClass {
@@ -552,7 +639,7 @@ type SolveResponse struct {
 
 func (x *SolveResponse) Reset() {
 	*x = SolveResponse{}
-	mi := &file_polyscan_v1_diffusion_proto_msgTypes[6]
+	mi := &file_polyscan_v1_diffusion_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -564,7 +651,7 @@ func (x *SolveResponse) String() string {
 func (*SolveResponse) ProtoMessage() {}
 
 func (x *SolveResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_diffusion_proto_msgTypes[6]
+	mi := &file_polyscan_v1_diffusion_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -577,7 +664,7 @@ func (x *SolveResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SolveResponse.ProtoReflect.Descriptor instead.
 func (*SolveResponse) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_diffusion_proto_rawDescGZIP(), []int{6}
+	return file_polyscan_v1_diffusion_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *SolveResponse) GetBackend() string {
@@ -676,11 +763,19 @@ const file_polyscan_v1_diffusion_proto_rawDesc = "" +
 	"\x04left\x18\x03 \x03(\v2\x16.polyscan.v1.ColorStopR\x04left\x12,\n" +
 	"\x05right\x18\x04 \x03(\v2\x16.polyscan.v1.ColorStopR\x05right\x12)\n" +
 	"\x04blur\x18\x05 \x03(\v2\x15.polyscan.v1.BlurStopR\x04blur\x12\x18\n" +
-	"\abarrier\x18\x06 \x01(\bR\abarrier\"c\n" +
+	"\abarrier\x18\x06 \x01(\bR\abarrier\"d\n" +
+	"\n" +
+	"GivenPixel\x12\f\n" +
+	"\x01x\x18\x01 \x01(\rR\x01x\x12\f\n" +
+	"\x01y\x18\x02 \x01(\rR\x01y\x12\x10\n" +
+	"\x03red\x18\x03 \x01(\x02R\x03red\x12\x14\n" +
+	"\x05green\x18\x04 \x01(\x02R\x05green\x12\x12\n" +
+	"\x04blue\x18\x05 \x01(\x02R\x04blue\"\x94\x01\n" +
 	"\aDrawing\x12\x14\n" +
 	"\x05width\x18\x01 \x01(\rR\x05width\x12\x16\n" +
 	"\x06height\x18\x02 \x01(\rR\x06height\x12*\n" +
-	"\x06curves\x18\x03 \x03(\v2\x12.polyscan.v1.CurveR\x06curves\"\xb9\x02\n" +
+	"\x06curves\x18\x03 \x03(\v2\x12.polyscan.v1.CurveR\x06curves\x12/\n" +
+	"\x06pixels\x18\x04 \x03(\v2\x17.polyscan.v1.GivenPixelR\x06pixels\"\xb9\x02\n" +
 	"\fSolveRequest\x12?\n" +
 	"\n" +
 	"work_class\x18\x01 \x01(\x0e2\x16.polyscan.v1.WorkClassB\b\xbaH\x05\x82\x01\x02\x10\x01R\tworkClass\x127\n" +
@@ -723,20 +818,21 @@ func file_polyscan_v1_diffusion_proto_rawDescGZIP() []byte {
 }
 
 var file_polyscan_v1_diffusion_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_polyscan_v1_diffusion_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
+var file_polyscan_v1_diffusion_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
 var file_polyscan_v1_diffusion_proto_goTypes = []any{
 	(DiffusionMethod)(0),        // 0: polyscan.v1.DiffusionMethod
 	(*DiffusionOptions)(nil),    // 1: polyscan.v1.DiffusionOptions
 	(*ColorStop)(nil),           // 2: polyscan.v1.ColorStop
 	(*BlurStop)(nil),            // 3: polyscan.v1.BlurStop
 	(*Curve)(nil),               // 4: polyscan.v1.Curve
-	(*Drawing)(nil),             // 5: polyscan.v1.Drawing
-	(*SolveRequest)(nil),        // 6: polyscan.v1.SolveRequest
-	(*SolveResponse)(nil),       // 7: polyscan.v1.SolveResponse
-	(WorkClass)(0),              // 8: polyscan.v1.WorkClass
-	(Encoding)(0),               // 9: polyscan.v1.Encoding
-	(*Frame)(nil),               // 10: polyscan.v1.Frame
-	(*durationpb.Duration)(nil), // 11: google.protobuf.Duration
+	(*GivenPixel)(nil),          // 5: polyscan.v1.GivenPixel
+	(*Drawing)(nil),             // 6: polyscan.v1.Drawing
+	(*SolveRequest)(nil),        // 7: polyscan.v1.SolveRequest
+	(*SolveResponse)(nil),       // 8: polyscan.v1.SolveResponse
+	(WorkClass)(0),              // 9: polyscan.v1.WorkClass
+	(Encoding)(0),               // 10: polyscan.v1.Encoding
+	(*Frame)(nil),               // 11: polyscan.v1.Frame
+	(*durationpb.Duration)(nil), // 12: google.protobuf.Duration
 }
 var file_polyscan_v1_diffusion_proto_depIdxs = []int32{
 	0,  // 0: polyscan.v1.DiffusionOptions.method:type_name -> polyscan.v1.DiffusionMethod
@@ -744,22 +840,23 @@ var file_polyscan_v1_diffusion_proto_depIdxs = []int32{
 	2,  // 2: polyscan.v1.Curve.right:type_name -> polyscan.v1.ColorStop
 	3,  // 3: polyscan.v1.Curve.blur:type_name -> polyscan.v1.BlurStop
 	4,  // 4: polyscan.v1.Drawing.curves:type_name -> polyscan.v1.Curve
-	8,  // 5: polyscan.v1.SolveRequest.work_class:type_name -> polyscan.v1.WorkClass
-	1,  // 6: polyscan.v1.SolveRequest.options:type_name -> polyscan.v1.DiffusionOptions
-	9,  // 7: polyscan.v1.SolveRequest.encoding:type_name -> polyscan.v1.Encoding
-	5,  // 8: polyscan.v1.SolveRequest.drawing:type_name -> polyscan.v1.Drawing
-	10, // 9: polyscan.v1.SolveRequest.frame:type_name -> polyscan.v1.Frame
-	11, // 10: polyscan.v1.SolveResponse.decode:type_name -> google.protobuf.Duration
-	11, // 11: polyscan.v1.SolveResponse.queue:type_name -> google.protobuf.Duration
-	11, // 12: polyscan.v1.SolveResponse.compute:type_name -> google.protobuf.Duration
-	10, // 13: polyscan.v1.SolveResponse.picture:type_name -> polyscan.v1.Frame
-	6,  // 14: polyscan.v1.DiffusionService.Solve:input_type -> polyscan.v1.SolveRequest
-	7,  // 15: polyscan.v1.DiffusionService.Solve:output_type -> polyscan.v1.SolveResponse
-	15, // [15:16] is the sub-list for method output_type
-	14, // [14:15] is the sub-list for method input_type
-	14, // [14:14] is the sub-list for extension type_name
-	14, // [14:14] is the sub-list for extension extendee
-	0,  // [0:14] is the sub-list for field type_name
+	5,  // 5: polyscan.v1.Drawing.pixels:type_name -> polyscan.v1.GivenPixel
+	9,  // 6: polyscan.v1.SolveRequest.work_class:type_name -> polyscan.v1.WorkClass
+	1,  // 7: polyscan.v1.SolveRequest.options:type_name -> polyscan.v1.DiffusionOptions
+	10, // 8: polyscan.v1.SolveRequest.encoding:type_name -> polyscan.v1.Encoding
+	6,  // 9: polyscan.v1.SolveRequest.drawing:type_name -> polyscan.v1.Drawing
+	11, // 10: polyscan.v1.SolveRequest.frame:type_name -> polyscan.v1.Frame
+	12, // 11: polyscan.v1.SolveResponse.decode:type_name -> google.protobuf.Duration
+	12, // 12: polyscan.v1.SolveResponse.queue:type_name -> google.protobuf.Duration
+	12, // 13: polyscan.v1.SolveResponse.compute:type_name -> google.protobuf.Duration
+	11, // 14: polyscan.v1.SolveResponse.picture:type_name -> polyscan.v1.Frame
+	7,  // 15: polyscan.v1.DiffusionService.Solve:input_type -> polyscan.v1.SolveRequest
+	8,  // 16: polyscan.v1.DiffusionService.Solve:output_type -> polyscan.v1.SolveResponse
+	16, // [16:17] is the sub-list for method output_type
+	15, // [15:16] is the sub-list for method input_type
+	15, // [15:15] is the sub-list for extension type_name
+	15, // [15:15] is the sub-list for extension extendee
+	0,  // [0:15] is the sub-list for field type_name
 }
 
 func init() { file_polyscan_v1_diffusion_proto_init() }
@@ -775,7 +872,7 @@ func file_polyscan_v1_diffusion_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_polyscan_v1_diffusion_proto_rawDesc), len(file_polyscan_v1_diffusion_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   7,
+			NumMessages:   8,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -1,0 +1,387 @@
+// Extraction: a picture becomes curves along its edges, and pixels where those are not enough.
+
+package diffusion
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"slices"
+)
+
+// ExtractOptions say what to keep of a picture. The zero value has the defaults. Values of pictures are taken to be 0 to 1, and "level"
+// is 1/255.
+type ExtractOptions struct {
+	// Threshold is how steep an edge has to be somewhere, in levels a pixel, after smoothing by one of 1 px. 0 is
+	// [DefaultThreshold]; an edge goes on where it is at least 0.4 times as steep.
+	Threshold float64
+	// Length is how long an edge has to be, in pixels. 0 is [DefaultLength].
+	Length int
+	// Flatness is by how many pixels curves may be off the edge. 0 is [DefaultFlatness].
+	Flatness float64
+	// Distance is how far from the edge colours are taken, in pixels: far enough not to be those of the edge itself. 0 is
+	// [DefaultDistance].
+	Distance float64
+	// Levels is by how much colours between stops may be off, and to what they are rounded. 0 is [DefaultLevels].
+	Levels float64
+	// PSNR is what to come up to with pixels besides the curves, in decibels; NaN adds none. 0 is [DefaultPSNR].
+	PSNR float64
+	// MaxPixels is how many of all pixels may be given besides the curves. 0 is [DefaultMaxPixels].
+	MaxPixels float64
+}
+
+// Defaults of [ExtractOptions].
+const (
+	DefaultThreshold = 10
+	DefaultLength    = 10
+	DefaultFlatness  = 0.5
+	DefaultDistance  = 1
+	DefaultLevels    = 8
+	DefaultPSNR      = 32
+	DefaultMaxPixels = 0.05
+)
+
+// Extraction is what was kept of a picture.
+type Extraction struct {
+	Drawing *Drawing // of curves, and pixels under them
+	Pixels  int      // of those that are given besides curves
+	// PSNR is that of what the drawing makes, in decibels: 10 log10 of 1 over the mean squared error. +Inf where there is none.
+	PSNR float64
+	// Solved is what the drawing makes.
+	Solved []float32
+}
+
+func (o *ExtractOptions) settled() (ExtractOptions, error) {
+	var out ExtractOptions
+	if o != nil {
+		out = *o
+	}
+	for _, f := range []struct {
+		name        string
+		v           *float64
+		normal      float64
+		least, most float64
+	}{
+		{"threshold", &out.Threshold, DefaultThreshold, 0.1, 1000}, {"flatness", &out.Flatness, DefaultFlatness, 1.0 / 16, 16},
+		{"distance", &out.Distance, DefaultDistance, 0.25, 16}, {"levels", &out.Levels, DefaultLevels, 0.01, 64},
+		{"max pixels", &out.MaxPixels, DefaultMaxPixels, 0, 1},
+	} {
+		if *f.v == 0 {
+			*f.v = f.normal
+		}
+		if !(*f.v >= f.least && *f.v <= f.most) {
+			return out, invalid(f.name, *f.v, "must be %v to %v", f.least, f.most)
+		}
+	}
+	if out.PSNR == 0 {
+		out.PSNR = DefaultPSNR
+	}
+	if out.Length = cmp.Or(out.Length, DefaultLength); out.Length < 2 || out.Length > 1<<20 {
+		return out, invalid("length", out.Length, "must be 2 to %d", 1<<20)
+	}
+	if out.PSNR <= 0 || out.PSNR > 100 {
+		return out, invalid("psnr", out.PSNR, "must be more than 0, and at most 100")
+	}
+	return out, nil
+}
+
+// Pixels are added in rounds, at most so many of all in each, after which the picture is solved again.
+const (
+	extractRounds = 24
+	toneRounds    = 1 // first, in which colours are set right: a second one hardly makes it better
+	roundShare    = 1.0 / 400
+	cellSide      = 6 // of the cells of which each gets one pixel a round
+)
+
+// Extract finds a drawing that solves to about the picture. Edges are those of Canny: where the gradient of all channels together is the
+// largest across its direction. They become Béziers, with the colours on their two sides as stops. Then the drawing is solved, and where
+// what comes differs most, pixels are added, until it is as good as asked for.
+//
+// solve returns what a drawing makes, in planes, such as [SolveDrawing] does; it is called several times with drawings that share
+// memory. The same picture and solutions give the same drawing. Bad input is an [*InvalidError].
+func Extract(ctx context.Context, p *Picture, opts *ExtractOptions, solve func(context.Context, *Drawing) ([]float32, error)) (*Extraction, error) {
+	o, err := opts.settled()
+	if err != nil {
+		return nil, err
+	}
+	if err := checkCanvas(p.Width, p.Height); err != nil {
+		return nil, err
+	}
+	n := p.Width * p.Height
+	switch {
+	case p.Channels < 1 || p.Channels > MaxChannels:
+		return nil, invalid("channels", p.Channels, "must be 1 to %d", MaxChannels)
+	case len(p.Values) != n*p.Channels:
+		return nil, invalid("values", fmt.Sprintf("%d values", len(p.Values)), "must be %d, in %d planes of %dx%d", n*p.Channels, p.Channels, p.Width, p.Height)
+	}
+	for i, v := range p.Values {
+		if !finite(v) {
+			return nil, invalid(fmt.Sprintf("values[%d]", i), v, "must be finite")
+		}
+	}
+	d := &Drawing{Width: p.Width, Height: p.Height, Channels: p.Channels, Flags: make([]uint8, n), Values: make([]float32, len(p.Values))}
+	x := &extraction{p: p, o: o, d: d, out: &Extraction{Drawing: d}, taken: make([]bool, n)}
+	for _, c := range traceEdges(p, o) {
+		if err := ctx.Err(); err != nil {
+			return nil, context.Cause(ctx)
+		}
+		x.addCurve(c)
+	}
+	if len(d.Curves) == 0 { // something has to be given
+		x.give(p.Height/2*p.Width + p.Width/2)
+	}
+	for round := 0; ; round++ {
+		if x.out.Solved, err = solve(ctx, d); err != nil {
+			return nil, err
+		}
+		if len(x.out.Solved) != len(p.Values) {
+			return nil, fmt.Errorf("diffusion: a solution of %d values for %d", len(x.out.Solved), len(p.Values))
+		}
+		x.out.PSNR = PSNR(x.out.Solved, p.Values)
+		if round < toneRounds {
+			x.tone()
+			continue
+		}
+		left := int(o.MaxPixels*float64(n)) - x.out.Pixels
+		if !(x.out.PSNR < o.PSNR) || round == extractRounds || left <= 0 || x.addPixels(min(left, max(1, int(roundShare*float64(n))))) == 0 {
+			return x.out, nil
+		}
+	}
+}
+
+// PSNR is that of a against b, of values from 0 to 1, in decibels; +Inf where they are equal.
+func PSNR(a, b []float32) float64 {
+	sum := 0.0
+	for i, v := range a {
+		d := float64(v - b[i])
+		sum += float64(d * d)
+	}
+	return -10 * math.Log10(sum/float64(len(a)))
+}
+
+// extraction is one under way.
+type extraction struct {
+	p     *Picture
+	o     ExtractOptions
+	d     *Drawing
+	out   *Extraction
+	edges []coloured // of each curve
+	taken []bool     // of each pixel: whether it is given, or a curve runs so close to it that it may be
+}
+
+// coloured is an edge with the colours to the left and the right of each point, before they are simplified.
+type coloured struct {
+	edge
+	at      []float64 // of each point: where on the curve it is
+	colours [2][][]float64
+}
+
+// round is a value as it is kept.
+func (x *extraction) round(v float64) float32 {
+	step := x.o.Levels / 255
+	return float32(min(max(math.Round(v/step)*step, 0), 1))
+}
+
+// give makes a pixel given, with the mean of those around.
+func (x *extraction) give(i int) {
+	n := len(x.d.Flags)
+	x.d.Flags[i], x.taken[i] = Fixed, true
+	x.out.Pixels++
+	for c := range x.p.Channels {
+		x.d.Values[c*n+i] = x.round(x.p.around(x.p.Values[c*n:][:n], i))
+	}
+}
+
+// around is the mean of a plane around pixel i, of three by three.
+func (p *Picture) around(plane []float32, i int) float64 {
+	sum := 0.0
+	for dy := -1; dy <= 1; dy++ {
+		for dx := -1; dx <= 1; dx++ {
+			x, y := min(max(i%p.Width+dx, 0), p.Width-1), min(max(i/p.Width+dy, 0), p.Height-1)
+			sum += float64(plane[y*p.Width+x])
+		}
+	}
+	return sum / 9
+}
+
+// addPixels gives up to so many pixels, and returns how many: in the cells where the squared error is largest, where the mean error
+// around a pixel is.
+func (x *extraction) addPixels(most int) int {
+	p, n := x.p, len(x.d.Flags)
+	off := make([]float32, len(p.Values))
+	for i, v := range p.Values {
+		off[i] = v - x.out.Solved[i]
+	}
+	type cell struct {
+		loss float64
+		best int
+	}
+	var cells []cell
+	for y0 := 0; y0 < p.Height; y0 += cellSide {
+		for x0 := 0; x0 < p.Width; x0 += cellSide {
+			c, largest := cell{best: -1}, 0.0
+			for y := y0; y < min(y0+cellSide, p.Height); y++ {
+				for i := y*p.Width + x0; i < y*p.Width+min(x0+cellSide, p.Width); i++ {
+					score := 0.0
+					for k := range p.Channels {
+						e, m := float64(off[k*n+i]), p.around(off[k*n:][:n], i)
+						c.loss += float64(e * e)
+						score += float64(m * m)
+					}
+					if score > largest && !x.taken[i] {
+						c.best, largest = i, score
+					}
+				}
+			}
+			if c.best >= 0 {
+				cells = append(cells, c)
+			}
+		}
+	}
+	slices.SortStableFunc(cells, func(a, b cell) int { return cmp.Compare(b.loss, a.loss) })
+	cells = cells[:min(most, len(cells))]
+	for _, c := range cells {
+		x.give(c.best)
+	}
+	return len(cells)
+}
+
+// coordinates of control points are rounded to so many parts of a pixel.
+const extractGrid = 8
+
+// addCurve makes a curve of an edge.
+func (x *extraction) addCurve(e edge) {
+	points, at := fitCurve(e.points, x.o.Flatness)
+	for i, p := range points {
+		points[i] = Point{math.Round(p.X*extractGrid) / extractGrid, math.Round(p.Y*extractGrid) / extractGrid}
+	}
+	k := coloured{edge: e, at: at}
+	for side := range k.colours {
+		k.colours[side] = x.beside(e, side, x.p, x.o.Distance)
+	}
+	c := Curve{Points: points, Left: x.stops(&k, 0), Right: x.stops(&k, 1)}
+	s := &strokes{channels: x.d.Channels}
+	if s.add(x.d, &c, "") == nil { // else it is a point
+		x.d.Curves = append(x.d.Curves, c)
+		x.edges = append(x.edges, k)
+		for _, q := range e.points {
+			x.take(q)
+		}
+	}
+}
+
+// take marks the pixels that a curve through a place may claim.
+func (x *extraction) take(q Point) {
+	const reach = 1.2
+	for j := max(int(q.Y-reach), 0); j <= min(int(q.Y+reach), x.p.Height-1); j++ {
+		for i := max(int(q.X-reach), 0); i <= min(int(q.X+reach), x.p.Width-1); i++ {
+			if math.Hypot(float64(i)+0.5-q.X, float64(j)+0.5-q.Y) < reach {
+				x.taken[j*x.p.Width+i] = true
+			}
+		}
+	}
+}
+
+// beside is what a picture has on a side of an edge, a distance from each point, smoothed along it.
+func (x *extraction) beside(e edge, side int, p *Picture, distance float64) [][]float64 {
+	if side == 1 {
+		distance = -distance
+	}
+	found := make([][]float64, len(e.points))
+	for i, q := range e.points {
+		t := e.direction(i)
+		found[i] = make([]float64, p.Channels)
+		for c := range found[i] {
+			found[i][c] = p.sample(c, q.X+distance*t.Y, q.Y-distance*t.X)
+		}
+	}
+	smooth := make([][]float64, len(found))
+	for i := range found {
+		a, b, c := found[max(i-1, 0)], found[i], found[min(i+1, len(found)-1)]
+		smooth[i] = make([]float64, len(b))
+		for k := range b {
+			smooth[i][k] = (a[k] + 2*b[k] + c[k]) / 4
+		}
+	}
+	return smooth
+}
+
+// stops are those of a side.
+func (x *extraction) stops(e *coloured, side int) []Stop {
+	colours := e.colours[side]
+	keep := make([]bool, len(colours))
+	keep[0] = true
+	x.simplify(colours, e.at, keep, 0, len(colours)-1)
+	var stops []Stop
+	for i, v := range colours {
+		if !keep[i] {
+			continue
+		}
+		s := Stop{At: math.Round(e.at[i]*64) / 64, Values: make([]float32, len(v))}
+		for k := range v {
+			s.Values[k] = x.round(v[k])
+		}
+		stops = append(stops, s)
+	}
+	if len(stops) == 2 && slices.Equal(stops[0].Values, stops[1].Values) {
+		stops = stops[:1]
+	}
+	return stops
+}
+
+// tone moves the colours of curves by what the solution is off around them.
+func (x *extraction) tone() {
+	off := &Picture{Width: x.p.Width, Height: x.p.Height, Channels: x.p.Channels, Values: make([]float32, len(x.p.Values))}
+	for i, v := range x.p.Values {
+		off.Values[i] = v - x.out.Solved[i]
+	}
+	for i := range x.edges {
+		e := &x.edges[i]
+		for side := range e.colours {
+			for _, d := range toneDistances {
+				for k, v := range x.beside(e.edge, side, off, d) {
+					for c := range v {
+						e.colours[side][k][c] += v[c] * toneStep / float64(len(toneDistances))
+					}
+				}
+			}
+		}
+		x.d.Curves[i].Left, x.d.Curves[i].Right = x.stops(e, 0), x.stops(e, 1)
+	}
+}
+
+// toneDistances are how far from an edge the solution is looked at, in pixels, and toneStep is by how much of what it is off colours
+// are moved.
+var toneDistances = [...]float64{0.5, 1, 2, 4}
+
+const toneStep = 1
+
+// simplify keeps the stops between two that interpolation would be too far off without.
+func (x *extraction) simplify(colours [][]float64, at []float64, keep []bool, from, to int) {
+	keep[to] = true
+	worst, where := x.o.Levels/255, -1
+	for i := from + 1; i < to; i++ {
+		f := (at[i] - at[from]) / max(at[to]-at[from], 1e-9)
+		for k, v := range colours[i] {
+			if off := math.Abs(v - colours[from][k] - f*(colours[to][k]-colours[from][k])); off > worst {
+				worst, where = off, i
+			}
+		}
+	}
+	if where >= 0 {
+		x.simplify(colours, at, keep, from, where)
+		x.simplify(colours, at, keep, where, to)
+	}
+}
+
+// sample interpolates a channel between the centres of pixels.
+func (p *Picture) sample(c int, x, y float64) float64 {
+	x, y = min(max(x-0.5, 0), float64(p.Width-1)), min(max(y-0.5, 0), float64(p.Height-1))
+	i, j := int(x), int(y)
+	fx, fy := x-float64(i), y-float64(j)
+	plane := p.Values[c*p.Width*p.Height:]
+	at := func(i, j int) float64 { return float64(plane[min(j, p.Height-1)*p.Width+min(i, p.Width-1)]) }
+	top, bottom := at(i, j)+fx*(at(i+1, j)-at(i, j)), at(i, j+1)+fx*(at(i+1, j+1)-at(i, j+1))
+	return top + fy*(bottom-top)
+}
