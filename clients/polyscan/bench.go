@@ -26,12 +26,13 @@ import (
 )
 
 type benchCmd struct {
-	Size    []string      `help:"Sizes of the frames." default:"2880x1440,10000x4000" placeholder:"WxH"`
-	Regions []string      `help:"Sets of regions: outline (one of 126 vertices that covers two thirds of the frame), small (1000 hexagons)." default:"outline,small" enum:"outline,small" placeholder:"KIND"`
-	Method  []string      `help:"Methods: naive, tiled, edge-filtered, tiled-edge-filtered, row-spans, or auto." default:"tiled,edge-filtered,tiled-edge-filtered,row-spans" enum:"auto,naive,tiled,edge-filtered,tiled-edge-filtered,row-spans" placeholder:"METHOD"`
-	Format  string        `help:"Pixel format: gray8, gray16le, rgb8, bgr8 or rgba8." default:"gray8" enum:"gray8,gray16le,rgb8,bgr8,rgba8" placeholder:"FORMAT" predictor:"format"`
-	Time    time.Duration `help:"Time for each row, at least." default:"300ms" placeholder:"TIME"`
-	JSON    bool          `help:"Print one JSON object." name:"json"`
+	Size     []string      `help:"Sizes of the frames: by default 2880x1440 and 10000x4000, and of low-poly pictures 480x270 to 15360x8640." placeholder:"WxH"`
+	Regions  []string      `help:"Sets of regions: outline (one of 126 vertices that covers two thirds of the frame), small (1000 hexagons)." default:"outline,small" enum:"outline,small" placeholder:"KIND"`
+	Method   []string      `help:"Methods: naive, tiled, edge-filtered, tiled-edge-filtered, row-spans, or auto." default:"tiled,edge-filtered,tiled-edge-filtered,row-spans" enum:"auto,naive,tiled,edge-filtered,tiled-edge-filtered,row-spans" placeholder:"METHOD"`
+	Format   string        `help:"Pixel format: gray8, gray16le, rgb8, bgr8 or rgba8; by default gray8, and of low-poly pictures rgb8." default:"" enum:",gray8,gray16le,rgb8,bgr8,rgba8" placeholder:"FORMAT" predictor:"format"`
+	Vertices []int         `help:"Time low-poly pictures of so many vertices instead: edges, selection of vertices, triangulation and shading." placeholder:"N"`
+	Time     time.Duration `help:"Time for each row, at least." default:"300ms" placeholder:"TIME"`
+	JSON     bool          `help:"Print one JSON object." name:"json"`
 	deviceFlags
 }
 
@@ -52,9 +53,13 @@ for copies on the device.
 Statistics: "sums" is count, sum, sum of squares, mean, variance, min and max; "all" adds the histogram, and with it
 percentiles, median, mode and the number of distinct values.
 
+With --vertices it times low-poly pictures: each step, all of them on the device, and the whole call, from host memory and back,
+once it has seen that each pixel is covered by one triangle and has its colour.
+
 Examples:
 
     polyscan bench
+    polyscan bench --vertices 2500,20000
     polyscan bench --device cuda --regions outline --json
     polyscan bench --size 4096x3000 --method row-spans --threads 1 --json
 `
@@ -95,6 +100,18 @@ func (c *benchCmd) Run(e *env) error {
 	if c.Time < time.Millisecond || c.Time > time.Minute {
 		return usage("--time %v: must be from 1ms to 1m", c.Time)
 	}
+	if len(c.Size) == 0 {
+		c.Size = []string{"2880x1440", "10000x4000"}
+		if len(c.Vertices) > 0 {
+			c.Size = lowPolySizes
+		}
+	}
+	if c.Format == "" {
+		c.Format = "gray8"
+		if len(c.Vertices) > 0 {
+			c.Format = "rgb8"
+		}
+	}
 	format, err := parseFormat(c.Format)
 	if err != nil {
 		return usage("--format: %v", err)
@@ -111,6 +128,14 @@ func (c *benchCmd) Run(e *env) error {
 		}
 		sizes = append(sizes, wh{w, h})
 	}
+	if len(c.Vertices) > 0 && format == clients.Gray16LE {
+		return usage("--format gray16le: low-poly pictures are of 8 bits a channel here")
+	}
+	for _, n := range c.Vertices {
+		if n < 4 || n > maxBenchPixels {
+			return usage("--vertices %d: must be from 4 to %d", n, maxBenchPixels)
+		}
+	}
 	drv, err := drivers.Open(c.Device, drivers.Options{Threads: c.Threads})
 	if errors.Is(err, drivers.ErrUnknown) {
 		return noDevice(c.Device)
@@ -118,7 +143,13 @@ func (c *benchCmd) Run(e *env) error {
 		return &inputError{err.Error()}
 	}
 	watch := &stopwatch{Driver: drv}
-	dev, err := kernels.Open(watch, kernels.Config{})
+	cfg := kernels.Config{}
+	for _, s := range sizes {
+		if len(c.Vertices) > 0 { // the picture, edges, keys, places, and all in their colours
+			cfg.MemoryBytes = max(cfg.MemoryBytes, 1<<28+24*int64(s.w)*int64(s.h)+512*int64(slices.Max(c.Vertices)))
+		}
+	}
+	dev, err := kernels.Open(watch, cfg)
 	if errors.Is(err, driver.ErrNoDevice) {
 		return noDevice(c.Device)
 	} else if err != nil {
@@ -130,7 +161,13 @@ func (c *benchCmd) Run(e *env) error {
 		Go: runtime.Version(), Version: version(), Rows: []benchRow{}}
 	err = func() error {
 		for _, s := range sizes {
-			if err := b.size(e.ctx, s.w, s.h, format); err != nil {
+			var err error
+			if len(c.Vertices) > 0 {
+				err = b.lowPoly(e.ctx, s.w, s.h, driverFormat(format), c.Vertices)
+			} else {
+				err = b.size(e.ctx, s.w, s.h, format)
+			}
+			if err != nil {
 				return err
 			}
 		}
@@ -144,6 +181,9 @@ func (c *benchCmd) Run(e *env) error {
 	}
 	if c.JSON {
 		return writeJSON(e.stdout, b.report)
+	}
+	if len(c.Vertices) > 0 {
+		return b.printLowPoly()
 	}
 	return b.print()
 }
@@ -281,7 +321,7 @@ func (b *bench) method(ctx context.Context, row benchRow, set *polygon.Set, f po
 		return err
 	}
 	defer func() { err = errors.Join(err, p.Close()) }()
-	resident, err := b.store(ctx, f)
+	resident, err := b.store(ctx, f.Data[0])
 	if err != nil {
 		return err
 	}
@@ -311,13 +351,13 @@ func (b *bench) method(ctx context.Context, row benchRow, set *polygon.Set, f po
 }
 
 // store puts a frame on the device.
-func (b *bench) store(ctx context.Context, f polygon.Frame) (*kernels.Resident[byte], error) {
-	r, err := kernels.Store[byte](b.dev, len(f.Data[0]), "frame")
+func (b *bench) store(ctx context.Context, pix []byte) (*kernels.Resident[byte], error) {
+	r, err := kernels.Store[byte](b.dev, len(pix), "frame")
 	if err != nil {
 		return nil, err
 	}
 	err = b.dev.Do(ctx, kernels.Job{Label: "upload"}, func(q *kernels.Queue) error {
-		return kernels.Upload(q, r.Buffer(), f.Data[0])
+		return kernels.Upload(q, r.Buffer(), pix)
 	})
 	if err != nil {
 		r.Release()
@@ -457,9 +497,16 @@ func (b *bench) repeat(ctx context.Context, fn func() error) ([]time.Duration, e
 	return took, nil
 }
 
+// printHead prints what was timed.
+func (b *bench) printHead() error {
+	r := b.report
+	_, err := fmt.Fprintf(b.env.stdout, "%s: %s, %d compute units, %s; polyscan %s, %s\n\n", r.Backend, r.Device, r.Threads, r.Isa, r.Version, r.Go)
+	return err
+}
+
 func (b *bench) print() error {
 	e, r := b.env, b.report
-	if _, err := fmt.Fprintf(e.stdout, "%s: %s, %d compute units, %s; polyscan %s, %s\n\n", r.Backend, r.Device, r.Threads, r.Isa, r.Version, r.Go); err != nil {
+	if err := b.printHead(); err != nil {
 		return err
 	}
 	t := &table{columns: []column{{title: "FRAME"}, {title: "REGIONS"}, {title: "VERTICES", right: true}, {title: "OP"}, {title: "METHOD"},

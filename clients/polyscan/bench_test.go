@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"image"
+	"image/color"
 	"math"
 	"strings"
 	"testing"
@@ -16,6 +17,7 @@ import (
 	"github.com/polyscan/polyscan/kernels"
 	"github.com/polyscan/polyscan/kernels/cpu"
 	"github.com/polyscan/polyscan/kernels/driver"
+	"github.com/polyscan/polyscan/lowpoly"
 	"github.com/polyscan/polyscan/polygon"
 )
 
@@ -54,6 +56,61 @@ func TestBench(t *testing.T) {
 		}
 		if rate := float64(k.Bytes) / over; k.Op != "prepare" && math.Abs(k.GBs-rate) > 1e-9*rate {
 			t.Errorf("row %+v: want %g GB/s", k, rate)
+		}
+	}
+}
+
+func TestBenchLowPoly(t *testing.T) {
+	out := succeed(t, "bench", "--vertices", "40,90", "--size", "64x48", "--time", "1ms")
+	for _, want := range []string{"64x48 rgb8", "EDGES", "SELECTION", "TRIANGULATION", "SHADING", "DEVICE"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+	for _, format := range []string{"gray8", "bgr8", "rgba8"} {
+		var r benchReport
+		if err := json.Unmarshal([]byte(succeed(t, "bench", "--vertices", "40,90", "--size", "64x48", "--time", "1ms", "--json", "--format", format)), &r); err != nil {
+			t.Fatal(err)
+		}
+		if len(r.Rows) != 10 {
+			t.Fatalf("%s: %d rows", format, len(r.Rows))
+		}
+		for i, k := range r.Rows {
+			if k.Op != [...]string{"edges", "selection", "triangulation", "shading", "low-poly"}[i%5] || k.DeviceNs <= 0 || k.Vertices != 40+i/5*50 || k.Runs < 3 {
+				t.Errorf("%s: row %+v", format, k)
+			}
+		}
+		if all := r.Rows[4]; all.NsOp <= 0 || all.GBs <= 0 {
+			t.Errorf("%s: row %+v", format, all)
+		}
+	}
+}
+
+// The check before pictures are timed has to notice what it is for.
+func TestCheckCover(t *testing.T) {
+	square := func() *lowpoly.Picture {
+		return &lowpoly.Picture{
+			Pixels: []byte{7, 9, 9, 9}, Format: driver.Gray8, // the diagonal goes through two centres: the right triangle has them
+			Mesh: lowpoly.Mesh{
+				Width: 2, Height: 2, Points: []driver.Point{{}, {X: 2}, {Y: 2}, {X: 2, Y: 2}},
+				Triangles: []driver.Triangle{{A: 0, B: 1, C: 2}, {A: 1, B: 3, C: 2}},
+				Colors:    []color.NRGBA{{R: 7, G: 7, B: 7, A: 255}, {R: 9, G: 9, B: 9, A: 255}},
+			},
+		}
+	}
+	for _, c := range []struct {
+		says  string
+		spoil func(*lowpoly.Picture)
+	}{
+		{"", func(*lowpoly.Picture) {}},
+		{"1 pixels of 4 are covered", func(p *lowpoly.Picture) { p.Mesh.Triangles = p.Mesh.Triangles[:1] }},
+		{"covered twice", func(p *lowpoly.Picture) { p.Mesh.Triangles[1].C = 0 }},
+		{"pixel (1, 1) is [0], its triangle is [9]", func(p *lowpoly.Picture) { p.Pixels[3] = 0 }},
+	} {
+		p := square()
+		c.spoil(p)
+		if err := checkCover(p); c.says == "" && err != nil || c.says != "" && (err == nil || !strings.Contains(err.Error(), c.says)) {
+			t.Errorf("%v, want %q", err, c.says)
 		}
 	}
 }

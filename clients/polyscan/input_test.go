@@ -150,6 +150,8 @@ func TestBadInput(t *testing.T) {
 		{"serve --tls-cert gone.pem --listen 127.0.0.1:0", 2, "server: TLS: the certificate has no key"},
 		{"serve --listen nowhere", 2, `--listen: "nowhere" is no address: want host:port or unix:/path`},
 		{"bench --size 1x1", 2, "--size 1x1: want from 16x16 to 134217728 pixels"},
+		{"bench --vertices 3", 2, "--vertices 3: must be from 4 to 134217728"},
+		{"bench --vertices 40 --format gray16le", 2, "--format gray16le: low-poly pictures are of 8 bits a channel here"},
 		{"bench --time 0s", 2, "--time 0s: must be from 1ms to 1m"},
 		// The command line itself.
 		{"frobnicate", 2, "unexpected argument frobnicate (see polyscan --help)"},

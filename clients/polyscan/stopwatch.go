@@ -19,7 +19,8 @@ type stopwatch struct {
 	driver.Driver
 	device  driver.Device // the one that was opened, without the watch
 	running atomic.Bool
-	total   time.Duration // since start
+	total   time.Duration            // since start
+	ops     map[string]time.Duration // the same, by the op's name
 	// hasClock says that the device has one.
 	hasClock bool
 }
@@ -45,7 +46,13 @@ func (w *stopwatch) Open(ordinal int) (driver.Device, error) {
 
 func (w *stopwatch) start() {
 	w.total = 0
+	w.ops = map[string]time.Duration{}
 	w.running.Store(true)
+}
+
+func (w *stopwatch) count(op string, took time.Duration) {
+	w.total += took
+	w.ops[op] += took
 }
 
 func (w *stopwatch) stop() time.Duration {
@@ -73,26 +80,38 @@ type timedStream struct {
 }
 
 func (s *timedStream) Fill(dst driver.Slice, value byte) error {
-	return s.time(func() error { return s.Stream.Fill(dst, value) })
+	return s.time("Fill", func() error { return s.Stream.Fill(dst, value) })
 }
 
 func (s *timedStream) MaskPrepare(op driver.MaskPrepare) error {
-	return s.time(func() error { return s.Stream.MaskPrepare(op) })
+	return s.time("MaskPrepare", func() error { return s.Stream.MaskPrepare(op) })
 }
 
 func (s *timedStream) MaskRaster(op driver.MaskRaster) error {
-	return s.time(func() error { return s.Stream.MaskRaster(op) })
+	return s.time("MaskRaster", func() error { return s.Stream.MaskRaster(op) })
+}
+
+func (s *timedStream) Edges(op driver.Edges) error {
+	return s.time("Edges", func() error { return s.Stream.Edges(op) })
+}
+
+func (s *timedStream) SelectVertices(op driver.SelectVertices) error {
+	return s.time("SelectVertices", func() error { return s.Stream.SelectVertices(op) })
 }
 
 func (s *timedStream) Triangulate(op driver.Triangulate) error {
-	return s.time(func() error { return s.Stream.Triangulate(op) })
+	return s.time("Triangulate", func() error { return s.Stream.Triangulate(op) })
+}
+
+func (s *timedStream) Shade(op driver.Shade) error {
+	return s.time("Shade", func() error { return s.Stream.Shade(op) })
 }
 
 // MaskReduce times copies of the op on copies of the frame, with results of their own: it may add to those that are there.
 func (s *timedStream) MaskReduce(op driver.MaskReduce) error {
 	t, ok := s.Stream.(driver.Timer)
 	if !ok || !s.watch.running.Load() {
-		return s.time(func() error { return s.Stream.MaskReduce(op) })
+		return s.time("MaskReduce", func() error { return s.Stream.MaskReduce(op) })
 	}
 	align := func(n int64) int64 { return (n + driver.Align - 1) &^ (driver.Align - 1) }
 	frame, stats := align(op.Frame.Data.Len), align(op.Stats.Len)
@@ -114,7 +133,7 @@ func (s *timedStream) MaskReduce(op driver.MaskReduce) error {
 			return err
 		}
 	}
-	err = s.add(t, func(i int) error {
+	err = s.add("MaskReduce", t, func(i int) error {
 		other.Frame.Data = at(int64(i) % frames)
 		return t.MaskReduce(other)
 	})
@@ -125,12 +144,12 @@ func (s *timedStream) MaskReduce(op driver.MaskReduce) error {
 }
 
 // time hands an op to the device, and times it where the watch runs. The op may run several times.
-func (s *timedStream) time(enqueue func() error) error {
+func (s *timedStream) time(op string, enqueue func() error) error {
 	if !s.watch.running.Load() {
 		return enqueue()
 	}
 	if t, ok := s.Stream.(driver.Timer); ok {
-		if err := s.add(t, func(int) error { return enqueue() }); err != nil {
+		if err := s.add(op, t, func(int) error { return enqueue() }); err != nil {
 			return err
 		}
 		return enqueue()
@@ -146,17 +165,17 @@ func (s *timedStream) time(enqueue func() error) error {
 	if err := s.Stream.Wait(ctx); err != nil {
 		return err
 	}
-	s.watch.total += time.Since(start)
+	s.watch.count(op, time.Since(start))
 	return nil
 }
 
 // add times an op by the device's clock.
-func (s *timedStream) add(t driver.Timer, enqueue func(i int) error) error {
+func (s *timedStream) add(op string, t driver.Timer, enqueue func(i int) error) error {
 	times, err := t.TimeDevice(context.Background(), timedCopies, timedRepeats, enqueue)
 	if err != nil {
 		return err
 	}
-	s.watch.total += median(times)
+	s.watch.count(op, median(times))
 	return nil
 }
 
