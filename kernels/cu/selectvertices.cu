@@ -15,7 +15,8 @@
 //
 // The last block of a phase to end does what needs all of them. Bytes moved: for each pixel 2 read, 4 written and up to 4 or
 // so read again (keys), 1/8 written and read twice; for each block 8 written and read. Complexity: some 80 instructions a
-// candidate, half of them for the hash, and (2 Spacing+1)^2/32 a block where the nine around it don't tell.
+// candidate, half of them for the hash, and some of the 4 (Spacing+1)^2 keys around it for a block where the nine first ones don't
+// tell.
 //
 // Source: seeds/000, seeds/001 (what is chosen by); Ohlsson, Sequential Poisson sampling, 1998.
 
@@ -27,6 +28,7 @@
 #define SEGMENT 1024      // words of the bitmap that a block counts: 4 a thread
 #define MAX_EDGE 2040u    // driver.MaxEdge
 #define NO_RANK (~0ull)
+#define FEW 4 // spacings below it leave few candidates to look at
 
 // Counters that phases share, and their counts by bins.
 struct State {
@@ -258,27 +260,56 @@ extern "C" __global__ void __launch_bounds__(THREADS) select_cells(Selection v) 
     }
 }
 
-// Whether no candidate within spacing of (x, y) comes before rank r, by a warp.
-__device__ __forceinline__ bool alone(const Selection &v, u64 r, int x, int y) {
-    const int x0 = max(x - v.spacing, 0), wide = min(x + v.spacing, v.columns - 1) - x0 + 1;
-    const int y0 = max(y - v.spacing, 0), y1 = min(y + v.spacing, v.rows - 1);
-    int i = lane_id(), j = y0;
+// Whether no candidate within spacing of (x, y) comes before rank r, by 8 lanes: of the blocks around it, (bi, bj), they look at
+// those with a bit in todo. Other lanes of the warp look for others, or for none.
+__device__ __forceinline__ bool alone(const Selection &v, u64 r, int x, int y, int bi, int bj, u32 todo) {
+    const u32 group = lane_id() & 24;
+    bool before = false;
+    int x0 = 0, y0 = 0, wide = 1, n = 0; // what is left of a block
+    int at = 0;
     while (true) {
-        while (i >= wide) i -= wide, j++;
-        const bool in = j <= y1;
-        bool before = false;
-        if (in) {
-            const u32 key = __ldg(v.keys + (u64)j * v.columns + x0 + i);
-            before = key <= (u32)(r >> 32) && rank_of(v, x0 + i, j, key) < r;
+        if (before) todo = 0, n = 0;
+        for (; at >= n && todo; todo &= todo - 1) {
+            const int k = __ffs(todo) - 1, ni = bi + k % 3 - 1, nj = bj + k / 3 - 1;
+            x0 = max(ni * v.block, x - v.spacing), y0 = max(nj * v.block, y - v.spacing);
+            const int columns = min(min(ni * v.block + v.block, v.columns), x + v.spacing + 1) - x0;
+            const int rows = min(min(nj * v.block + v.block, v.rows), y + v.spacing + 1) - y0;
+            wide = max(columns, 1), n = columns * rows, at = 0; // there may be none
         }
-        if (__any_sync(~0u, before)) return false;
-        if (!__any_sync(~0u, in)) return true;
-        i += 32;
+        if (!__any_sync(~0u, at < n)) return !before;
+        // Four each, so that they are waited for together.
+        u32 key[4], where[4];
+#pragma unroll
+        for (int k = 0; k < 4; k++) {
+            const int t = at + k * 8 + (int)(lane_id() & 7), j = t / wide, i = t - j * wide;
+            const bool in = t < n;
+            key[k] = in ? __ldg(v.keys + (u64)(y0 + j) * v.columns + x0 + i) : ~0u;
+            where[k] = in ? (u32)rank_of(v, x0 + i, y0 + j, 0) : ~0u;
+        }
+        at += 32;
+        bool found = false;
+#pragma unroll
+        for (int k = 0; k < 4; k++) found |= ((u64)key[k] << 32 | where[k]) < r;
+        before |= (__ballot_sync(~0u, found) >> group & 255) != 0;
     }
 }
 
-// A lane looks at the first one of a block and those of the blocks around. Where these don't tell, the warp looks at all within
-// spacing.
+// The same by one lane, where there are few: 8 would mostly look at nothing.
+__device__ __forceinline__ bool alone_among_few(const Selection &v, u64 r, int x, int y, int bi, int bj, u32 todo) {
+    for (; todo; todo &= todo - 1) {
+        const int k = __ffs(todo) - 1, ni = bi + k % 3 - 1, nj = bj + k / 3 - 1;
+        const int x0 = max(ni * v.block, x - v.spacing), x1 = min(min(ni * v.block + v.block, v.columns), x + v.spacing + 1);
+        const int y0 = max(nj * v.block, y - v.spacing), y1 = min(min(nj * v.block + v.block, v.rows), y + v.spacing + 1);
+        for (int j = y0; j < y1; j++)
+#pragma unroll 4
+            for (int i = x0; i < x1; i++)
+                if (((u64)__ldg(v.keys + (u64)j * v.columns + i) << 32 | (u32)rank_of(v, i, j, 0)) < r) return false;
+    }
+    return true;
+}
+
+// A lane looks at the first one of a block and those of the blocks around. Where these don't tell, it or 8 lanes look at others
+// of these blocks.
 extern "C" __global__ void __launch_bounds__(THREADS) select_distance(Selection v) {
     __shared__ u32 bins[BINS], count, base;
     for (u32 i = threadIdx.x; i < BINS; i += THREADS) bins[i] = 0;
@@ -290,13 +321,15 @@ extern "C" __global__ void __launch_bounds__(THREADS) select_distance(Selection 
         const u32 b = from + threadIdx.x;
         u64 r = NO_RANK;
         int2 at = make_int2(0, 0);
-        bool stays = false, look = false;
+        bool stays = false;
+        u32 look = 0; // at others of these blocks
+        int bi = 0, bj = 0;
         if (b < blocks) {
             r = v.first[b];
             stays = true;
             if (v.spacing > 0) {
                 at = candidate(v, r);
-                const int bi = b % (u32)v.block_columns, bj = b / (u32)v.block_columns;
+                bi = b % (u32)v.block_columns, bj = b / (u32)v.block_columns;
 #pragma unroll
                 for (int k = 0; k < 9; k++) {
                     const int ni = bi + k % 3 - 1, nj = bj + k / 3 - 1;
@@ -307,14 +340,32 @@ extern "C" __global__ void __launch_bounds__(THREADS) select_distance(Selection 
                     if (max(abs(other.x - at.x), abs(other.y - at.y)) <= v.spacing)
                         stays = false;
                     else
-                        look = true; // at others of that block
+                        look |= 1u << k;
                 }
             }
         }
-        for (u32 todo = __ballot_sync(~0u, stays && look); todo; todo &= todo - 1) {
-            const int k = __ffs(todo) - 1;
-            const bool ok = alone(v, __shfl_sync(~0u, r, k), __shfl_sync(~0u, at.x, k), __shfl_sync(~0u, at.y, k));
-            if (lane == k) stays = ok;
+        if (v.spacing < FEW) {
+            if (stays && look) stays = alone_among_few(v, r, at.x, at.y, bi, bj, look);
+            look = 0;
+            __syncwarp();
+        }
+        // Four at a time.
+        for (u32 todo = __ballot_sync(~0u, stays && look != 0); todo;) {
+            int k = -1; // whose this lane looks for
+            for (u32 g = 0; g < 4 && todo; g++, todo &= todo - 1)
+                if (lane / 8 == g) k = __ffs(todo) - 1;
+            const int from = max(k, 0);
+            const u64 rank = __shfl_sync(~0u, r, from);
+            const int x = __shfl_sync(~0u, at.x, from), y = __shfl_sync(~0u, at.y, from);
+            const int i = __shfl_sync(~0u, bi, from), j = __shfl_sync(~0u, bj, from);
+            const u32 blocks = __shfl_sync(~0u, look, from);
+            const bool ok = alone(v, rank, x, y, i, j, k < 0 ? 0 : blocks);
+#pragma unroll
+            for (u32 g = 0; g < 4; g++) {
+                const int whose = __shfl_sync(~0u, k, g * 8);
+                const bool good = __shfl_sync(~0u, ok, g * 8);
+                if (whose == (int)lane) stays = good;
+            }
         }
         const u32 all = __ballot_sync(~0u, stays);
         u32 slot = 0;
