@@ -17,7 +17,7 @@ import (
 
 type lowpolyCmd struct {
 	Image string `arg:"" optional:"" help:"The image to convert: PNG, JPEG, TIFF or BMP; - is standard input." predictor:"file"`
-	Video string `help:"Frames to convert, instead of an image: a folder of them, in natural order, or an animated GIF. --output is a folder then." placeholder:"DIR|FILE.gif" predictor:"file" group:"frame"`
+	Video string `help:"Frames to convert, instead of an image: a folder of them, in natural order, an animated GIF, or with ffmpeg any video." placeholder:"DIR|FILE" predictor:"file" group:"frame"`
 	frameFlags
 
 	Points  int    `help:"Vertices, with those on the border." default:"2500" placeholder:"N" group:"triangles"`
@@ -29,13 +29,15 @@ type lowpolyCmd struct {
 	Color   string `help:"Colour of a triangle: the mean of its pixels, or that of the pixel at its centroid." enum:"mean,centroid" default:"mean" group:"triangles"`
 	Stage   string `help:"What the picture shows: shaded, or what it comes from: edges, points, voronoi, wireframe." enum:"shaded,edges,points,voronoi,wireframe" default:"shaded" group:"triangles"`
 
-	Strength int `help:"How much the vertices of a video stay where they were, 0 to 63: places of vertices have 1 + N times the weight in the next frame." default:"3" placeholder:"N" group:"triangles"`
+	Strength int `help:"How much the vertices of a video stay where they were, 0 to 63: places of vertices have 1 + N times the weight in the next frame (default: 11)." default:"11" placeholder:"N" group:"triangles"`
+	Hold     int `help:"How far colours in a video may stay from those of the frame alone, in levels of 255, so that they don't flicker (default: 6)." default:"6" placeholder:"N" group:"triangles"`
 
-	Output string `help:"The PNG to write; - is standard output. Of a video, the folder for frame_00001.png and so on." short:"o" placeholder:"FILE" predictor:"file" group:"output"`
-	SVG    string `help:"Write the triangles as an SVG drawing." placeholder:"FILE" predictor:"file" group:"output"`
-	Mesh   string `help:"Write the triangles as a mesh: PLY or JSON, by the name of the file." placeholder:"FILE" predictor:"file" group:"output"`
-	Quiet  bool   `help:"No progress bar." short:"q" group:"output"`
-	Batch  bool   `help:"Let everything more urgent on the server go first." group:"server"`
+	Output string  `help:"The PNG to write; - is standard output. Of a video: a .gif; with ffmpeg a .mp4, .mkv, .webm, .mov or .avi; or the folder for frame_00001.png and so on." short:"o" placeholder:"FILE" predictor:"file" group:"output"`
+	Rate   float64 `help:"Frames a second of a GIF or a video that is written, up to 1000 (default: those of the source; 25 for a folder)." placeholder:"N" group:"output"`
+	SVG    string  `help:"Write the triangles as an SVG drawing." placeholder:"FILE" predictor:"file" group:"output"`
+	Mesh   string  `help:"Write the triangles as a mesh: PLY or JSON, by the name of the file." placeholder:"FILE" predictor:"file" group:"output"`
+	Quiet  bool    `help:"No progress bar." short:"q" group:"output"`
+	Batch  bool    `help:"Let everything more urgent on the server go first." group:"server"`
 	deviceFlags
 	serverFlags
 }
@@ -55,6 +57,11 @@ Examples:
     polyscan lowpoly photo.jpg -o lowpoly.png --points 20000 --seed 7 --svg lowpoly.svg --mesh lowpoly.ply
     polyscan lowpoly photo.jpg -o edges.png --stage edges
     polyscan lowpoly --video frames/ -o lowpoly/ --points 4000
+    polyscan lowpoly --video film.gif -o lowpoly.gif
+    polyscan lowpoly --video film.mp4 -o lowpoly.mp4
+
+In a video, vertices stay where they are and triangles keep their colours as long as the picture stays the same up to noise, so that it
+doesn't flicker: --strength=0 --hold=0 converts each frame by itself. GIFs keep their delays. Videos come without sound.
 `
 }
 
@@ -73,6 +80,7 @@ func (c *lowpolyCmd) check() error {
 		{"border", c.Border, 0, driver.MaxSide},
 		{"cell", c.Cell, -1, driver.MaxSide},
 		{"strength", c.Strength, 0, driver.MaxVertexStrength},
+		{"hold", c.Hold, 0, 255},
 	} {
 		if f.value < f.from || f.value > f.to {
 			return usage("--%s %d: must be %d to %d", f.flag, f.value, f.from, f.to)
@@ -84,7 +92,11 @@ func (c *lowpolyCmd) check() error {
 	case c.Video != "" && (c.SVG != "" || c.Mesh != ""):
 		return usage("--svg and --mesh are for an image, not for a --video")
 	case c.Video != "" && (c.Output == "" || c.Output == "-"):
-		return usage("--video needs a folder to write to: --output DIR")
+		return usage("--video needs a folder or a file to write to: --output DIR, FILE.gif or FILE.mp4")
+	case c.Rate != 0 && c.Video == "":
+		return usage("--rate is for a --video")
+	case c.Rate < 0 || c.Rate > 1000 || c.Rate != 0 && c.Rate < 0.01:
+		return usage("--rate %v: must be 0.01 to 1000", c.Rate)
 	case c.Output == "" && c.SVG == "" && c.Mesh == "":
 		return usage("nothing to write: give --output, --svg or --mesh")
 	}

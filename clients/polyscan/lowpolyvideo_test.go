@@ -4,13 +4,10 @@ import (
 	"bytes"
 	"fmt"
 	"image"
-	"image/color"
-	"image/gif"
 	"image/png"
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 )
@@ -62,7 +59,7 @@ func TestLowpolyVideo(t *testing.T) {
 		}
 	}
 	// Without hysteresis each frame is what it gives alone. The folder is there already this time.
-	succeed(t, "lowpoly", "--video", in, "-o", filepath.Join(dir, "out"), "--points", "200", "--strength", "0")
+	succeed(t, "lowpoly", "--video", in, "-o", filepath.Join(dir, "out"), "--points", "200", "--strength", "0", "--hold", "0")
 	for i, from := range []string{"f1.png", "f2.png", "f10.png"} {
 		if succeed(t, "lowpoly", filepath.Join(in, from), "-o", "-", "--points", "200") != string(read("out", 3)[i]) {
 			t.Errorf("%s: the frame isn't what the image gives", from)
@@ -77,87 +74,21 @@ func TestLowpolyVideo(t *testing.T) {
 	}
 }
 
-// testGIF has frames with each way of disposal: a red background, a green square that goes again, a blue one that leaves a
-// hole, and a white pixel.
-func testGIF(t testing.TB) []byte {
-	palette := color.Palette{color.NRGBA{}, color.NRGBA{255, 0, 0, 255}, color.NRGBA{0, 255, 0, 255}, color.NRGBA{0, 0, 255, 255}, color.NRGBA{255, 255, 255, 255}}
-	part := func(r image.Rectangle, index uint8) *image.Paletted {
-		im := image.NewPaletted(r, palette)
-		for i := range im.Pix {
-			im.Pix[i] = index
-		}
-		return im
-	}
-	g := &gif.GIF{
-		Image: []*image.Paletted{
-			part(image.Rect(0, 0, 6, 4), 1), part(image.Rect(1, 1, 3, 3), 2), part(image.Rect(2, 0, 5, 2), 3), part(image.Rect(5, 3, 6, 4), 4),
-		},
-		Delay:    []int{1, 1, 1, 1},
-		Disposal: []byte{gif.DisposalNone, gif.DisposalPrevious, gif.DisposalBackground, 0},
-		Config:   image.Config{ColorModel: palette, Width: 6, Height: 4},
-	}
-	g.Image[1].SetColorIndex(1, 1, 0) // what is transparent shows what is below
-	var b bytes.Buffer
-	if err := gif.EncodeAll(&b, g); err != nil {
-		t.Fatal(err)
-	}
-	return b.Bytes()
-}
-
-func TestGIFClip(t *testing.T) {
-	c, err := gifClip("film.gif", testGIF(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var got []string
-	for f, err := range c.frames {
-		if err != nil {
-			t.Fatal(err)
-		}
-		var b strings.Builder
-		for p := range slices.Chunk(f.data, 4) {
-			switch [4]byte(p) {
-			case [4]byte{255, 0, 0, 255}:
-				b.WriteByte('r')
-			case [4]byte{0, 255, 0, 255}:
-				b.WriteByte('g')
-			case [4]byte{0, 0, 255, 255}:
-				b.WriteByte('b')
-			case [4]byte{255, 255, 255, 255}:
-				b.WriteByte('w')
-			case [4]byte{}:
-				b.WriteByte('.')
-			default:
-				fmt.Fprintf(&b, "%x", p)
-			}
-		}
-		got = append(got, b.String())
-	}
-	want := []string{
-		"rrrrrr" + "rrrrrr" + "rrrrrr" + "rrrrrr",
-		"rrrrrr" + "rrgrrr" + "rggrrr" + "rrrrrr",
-		"rrbbbr" + "rrbbbr" + "rrrrrr" + "rrrrrr",
-		"rr...r" + "rr...r" + "rrrrrr" + "rrrrrw",
-	}
-	if !slices.Equal(got, want) || c.count != 4 {
-		t.Errorf("%d frames:\n%s\nwant\n%s", c.count, strings.Join(got, "\n"), strings.Join(want, "\n"))
-	}
-	for range c.frames {
-		break // leaves nothing behind
-	}
-}
-
 func TestLowpolyVideoRefuses(t *testing.T) {
 	dir := t.TempDir()
 	film := write(t, "film.gif", string(testGIF(t)))
 	out := filepath.Join(dir, "out")
 	for _, x := range []struct{ args, says string }{
-		{"--video " + film, "--video needs a folder to write to"},
-		{"--video " + film + " -o -", "--video needs a folder to write to"},
+		{"--video " + film, "--video needs a folder or a file to write to"},
+		{"--video " + film + " -o -", "--video needs a folder or a file to write to"},
+		{"--video " + film + " -o " + out + " --hold 256", "--hold 256: must be 0 to 255"},
+		{"--video " + film + " -o " + out + " --rate 1001", "--rate 1001: must be 0.01 to 1000"},
+		{frames + "metal.png -o " + out + " --rate 3", "--rate is for a --video"},
 		{"--video " + film + " -o " + out + " --svg a.svg", "--svg and --mesh are for an image"},
 		{frames + "metal.png --video " + film + " -o " + out, "give an image, or a --video"},
 		{"-o " + out, "give an image, or a --video"},
-		{"--video " + film + " -o " + film, "is no folder"},
+		{"--video " + film + " -o " + film, "is the video itself"},
+		{"--video " + film + " -o " + frames + "metal.png", "is no folder"},
 		{"--video " + film + " -o " + out + "/a/b", "no such file"},
 		{"--video " + film + " -o " + out + " --strength 64", "--strength 64: must be 0 to 63"},
 		{"--video " + film + " -o " + out + " --format gray8", "--raw and --format are for frames in a folder"},
@@ -172,27 +103,4 @@ func TestLowpolyVideoRefuses(t *testing.T) {
 			t.Errorf("%v: exit %d, %q, want one line with %q", x.args, code, stderr, x.says)
 		}
 	}
-}
-
-func FuzzGIFClip(f *testing.F) {
-	f.Add(testGIF(f))
-	f.Add([]byte("GIF89a"))
-	f.Fuzz(func(t *testing.T, b []byte) {
-		if cfg, err := gif.DecodeConfig(bytes.NewReader(b)); err == nil && cfg.Width*cfg.Height > 1<<16 {
-			return // slow, and nothing new
-		}
-		c, err := gifClip("film.gif", b)
-		if err != nil {
-			return
-		}
-		n := 0
-		for f, err := range c.frames {
-			if n++; err != nil || len(f.data) != 4*f.raw.Width*f.raw.Height {
-				t.Fatalf("frame %d of %dx%d has %d bytes, %v", n, f.raw.Width, f.raw.Height, len(f.data), err)
-			}
-		}
-		if n != c.count {
-			t.Fatalf("%d frames of %d", n, c.count)
-		}
-	})
 }
