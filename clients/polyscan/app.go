@@ -25,6 +25,7 @@ type app struct {
 	Recipe      recipeCmd      `cmd:"" help:"Regions and limits that a server keeps under a name."`
 	Lowpoly     lowpolyCmd     `cmd:"" help:"Pictures of triangles."`
 	Diffuse     diffuseCmd     `cmd:"" help:"Pictures from pixels that are given."`
+	Extract     extractCmd     `cmd:"" help:"Pictures as curves and pixels, which diffuse makes pictures of."`
 	Fill        fillCmd        `cmd:"" help:"Holes of pictures, filled from their borders."`
 	Background  backgroundCmd  `cmd:"" help:"Pictures without what regions hold, and what that was."`
 	Triangulate triangulateCmd `cmd:"" help:"Exact Delaunay triangles of points."`

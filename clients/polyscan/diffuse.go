@@ -15,6 +15,7 @@ import (
 
 	"github.com/polyscan/polyscan/clients"
 	"github.com/polyscan/polyscan/clients/curvefile"
+	"github.com/polyscan/polyscan/diffusion"
 	"github.com/polyscan/polyscan/kernels/driver"
 	polyscanv1 "github.com/polyscan/polyscan/proto/polyscan/v1"
 )
@@ -94,6 +95,7 @@ func (c *solveFlags) finish(e *env, report io.Writer, file []byte, what string, 
 
 type diffuseCmd struct {
 	Constraints string `arg:"" help:"What is given: curves in JSON or XML, or a PNG or TIFF with transparency; - is standard input." predictor:"file"`
+	Compare     string `help:"Print how close the picture comes to this one of the same size: the ratio of peak signal to noise, and by how many levels it is off at most." placeholder:"FILE" predictor:"file" group:"output"`
 	solveFlags
 }
 
@@ -109,6 +111,7 @@ Examples:
 
     polyscan diffuse constraints.png -o picture.png
     polyscan diffuse zephyr.xml -o picture.png
+    polyscan diffuse photo.json.gz -o again.png --compare photo.jpg
     polyscan diffuse constraints.png -o picture.png --solver pyramid-greedy --max-cycles 1
 `
 }
@@ -121,6 +124,12 @@ func (c *diffuseCmd) Run(e *env) (err error) {
 	if err != nil {
 		return err
 	}
+	var reference *diffusion.Picture
+	if c.Compare != "" {
+		if reference, err = c.reference(e, w, h); err != nil {
+			return err
+		}
+	}
 	c.room(w, h)
 	conn, err := connect(e, &c.serverFlags, &c.deviceFlags, "")
 	if err != nil {
@@ -132,7 +141,44 @@ func (c *diffuseCmd) Run(e *env) (err error) {
 		return conn.fail(err, c.Constraints, nil)
 	}
 	given := fmt.Sprintf("%.2g %% of %dx%d pixels given", 100*float64(res.GetGivenPixels())/float64(w*h), w, h)
+	if reference != nil {
+		close, err := closeness(res.GetPicture().GetData(), reference)
+		if err != nil {
+			return err
+		}
+		given += ", " + close
+	}
 	return c.finish(e, e.stdout, res.GetPicture().GetData(), given, res)
+}
+
+// reference is the picture of --compare.
+func (c *diffuseCmd) reference(e *env, w, h int) (*diffusion.Picture, error) {
+	im, err := loadPicture(e, c.Compare)
+	if err != nil {
+		return nil, err
+	}
+	if b := im.Bounds(); b.Dx() != w || b.Dy() != h {
+		return nil, bad(c.Compare, "is %dx%d; the picture will be %dx%d", b.Dx(), b.Dy(), w, h)
+	}
+	p, _, err := planesOf(im)
+	return p, err
+}
+
+// closeness says how far a PNG is from a picture.
+func closeness(file []byte, reference *diffusion.Picture) (string, error) {
+	im, err := png.Decode(bytes.NewReader(file))
+	if err != nil {
+		return "", err
+	}
+	p, _, err := planesOf(im)
+	if err != nil {
+		return "", err
+	}
+	worst := float32(0)
+	for i, v := range p.Values {
+		worst = max(worst, v-reference.Values[i], reference.Values[i]-v)
+	}
+	return fmt.Sprintf("%.2f dB, %.0f levels off at most", diffusion.PSNR(p.Values, reference.Values), 255*worst), nil
 }
 
 // load makes a request of curves or of a picture.

@@ -1,0 +1,224 @@
+package main
+
+// polyscan extract: pictures as curves and pixels.
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"image"
+	"image/png"
+	"io"
+	"math"
+	"strings"
+
+	"github.com/polyscan/polyscan/clients/curvefile"
+	"github.com/polyscan/polyscan/diffusion"
+	polyscanv1 "github.com/polyscan/polyscan/proto/polyscan/v1"
+)
+
+type extractCmd struct {
+	Picture string `arg:"" help:"The picture: PNG, JPEG, TIFF or BMP; - is standard input." predictor:"file"`
+
+	Threshold float64 `help:"How steep an edge has to be somewhere, in levels a pixel." default:"10" placeholder:"LEVELS" group:"diffusion"`
+	Length    int     `help:"How long an edge has to be, in pixels." default:"10" placeholder:"PX" group:"diffusion"`
+	Flatness  float64 `help:"By how much curves may be off an edge." default:"0.5" placeholder:"PX" group:"diffusion"`
+	Distance  float64 `help:"How far from an edge colours are taken." default:"1" placeholder:"PX" group:"diffusion"`
+	Levels    float64 `help:"By how much colours may be off, of 255, and to what they are rounded." default:"8" placeholder:"LEVELS" group:"diffusion"`
+	PSNR      float64 `help:"Give pixels besides curves until it is as good; 0 gives none." name:"psnr" default:"32" placeholder:"DB" group:"diffusion"`
+	MaxPixels float64 `help:"Give at most so many of all pixels, in percent." default:"5" placeholder:"PERCENT" group:"diffusion"`
+
+	Output  string `help:"The file of curves to write, compressed where it ends in .gz; - is standard output." short:"o" required:"" placeholder:"FILE" predictor:"file" group:"output"`
+	Preview string `help:"Write what the curves make, as a PNG." placeholder:"FILE" predictor:"file" group:"output"`
+	Batch   bool   `help:"Let everything more urgent on the server go first." group:"server"`
+	deviceFlags
+	serverFlags
+}
+
+func (c *extractCmd) Help() string {
+	return `
+Turns a picture into diffusion curves: its edges become Béziers with the colours on both of their sides, and where that is not enough
+pixels are given besides. "polyscan diffuse" makes a picture of them again. What is printed is how close that comes, as the ratio of
+peak signal to noise (PSNR), and how much less there is to store.
+
+Examples:
+
+    polyscan extract photo.jpg -o photo.json.gz --preview again.png
+    polyscan extract photo.jpg -o curves.json --psnr 0 --threshold 4
+`
+}
+
+func (c *extractCmd) Run(e *env) (err error) {
+	for _, name := range []string{c.Output, c.Preview} {
+		if name != "" && name != "-" {
+			if err := checkFolder(name); err != nil {
+				return err
+			}
+		}
+	}
+	if c.Preview == "-" {
+		return usage("--preview -: standard output is for curves")
+	}
+	if !(c.MaxPixels >= 0 && c.MaxPixels <= 100) {
+		return usage("--max-pixels %v: must be 0 to 100", c.MaxPixels)
+	}
+	opts := &diffusion.ExtractOptions{
+		Threshold: c.Threshold, Length: c.Length, Flatness: c.Flatness, Distance: c.Distance, Levels: c.Levels, PSNR: c.PSNR, MaxPixels: c.MaxPixels / 100,
+	}
+	if c.PSNR == 0 || c.MaxPixels == 0 {
+		opts.PSNR, opts.MaxPixels = math.NaN(), 0
+	}
+	im, err := loadPicture(e, c.Picture)
+	if err != nil {
+		return err
+	}
+	p, file, err := planesOf(im)
+	if err != nil {
+		return err
+	}
+	solving := &solveFlags{Solver: "multigrid", Accuracy: 0.25, MaxCycles: 500, Batch: c.Batch, deviceFlags: c.deviceFlags, serverFlags: c.serverFlags}
+	solving.room(p.Width, p.Height)
+	conn, err := connect(e, &solving.serverFlags, &solving.deviceFlags, "")
+	if err != nil {
+		return err
+	}
+	defer conn.end(&err)
+	solves, backend := 0, ""
+	x, err := diffusion.Extract(conn.ctx, p, opts, func(ctx context.Context, d *diffusion.Drawing) ([]float32, error) {
+		req := solving.request(nil, polyscanv1.Encoding_ENCODING_RAW)
+		req.Drawing = drawingMessage(d)
+		res, err := conn.Solve(ctx, req)
+		if err != nil {
+			return nil, conn.fail(err, c.Picture, nil)
+		}
+		solves++
+		backend = res.GetBackend()
+		n, pixels := d.Width*d.Height, res.GetPicture().GetData()
+		if len(pixels) != 3*n {
+			return nil, fmt.Errorf("the server's picture has %d bytes for %dx%d pixels", len(pixels), d.Width, d.Height)
+		}
+		out := make([]float32, 3*n)
+		for i, v := range pixels {
+			out[i%3*n+i/3] = float32(v) / 255
+		}
+		return out, nil
+	})
+	if err != nil {
+		var bad *diffusion.InvalidError
+		if errors.As(err, &bad) {
+			return usage("--%s %s: %s", strings.ReplaceAll(bad.Field, " ", "-"), bad.Value, bad.Problem)
+		}
+		return err
+	}
+	plain, err := curvefile.AppendJSON(nil, drawingMessage(x.Drawing))
+	if err != nil {
+		return err
+	}
+	packed, err := compressed(plain)
+	if err != nil {
+		return err
+	}
+	if c.Preview != "" {
+		again, err := encodeRGB(bytesOfPlanes(x.Solved), p.Width, p.Height, false)
+		if err != nil {
+			return err
+		}
+		if err := writeFile(c.Preview, func(w io.Writer) error { _, err := w.Write(again); return err }); err != nil {
+			return err
+		}
+	}
+	write := func(w io.Writer) error {
+		b := plain
+		if strings.HasSuffix(c.Output, ".gz") {
+			b = packed
+		}
+		_, err := w.Write(b)
+		return err
+	}
+	if c.Output == "-" {
+		return write(e.stdout)
+	}
+	if err := writeFile(c.Output, write); err != nil {
+		return err
+	}
+	raw := 3 * p.Width * p.Height
+	_, err = fmt.Fprintf(e.stdout, "%s: %s, %s besides, %.2f dB; %d bytes, %d compressed: 1/%.1f of the pixels and 1/%.1f of a PNG, after %s by %s\n",
+		c.Output, plural(len(x.Drawing.Curves), "curve", "curves"), plural(x.Pixels, "pixel", "pixels"), x.PSNR, len(plain), len(packed),
+		float64(raw)/float64(len(packed)), float64(file)/float64(len(packed)), plural(solves, "solve", "solves"), backend)
+	return err
+}
+
+// planesOf is a picture's red, green and blue from 0 to 1, without its transparency, and how large a PNG of them is.
+func planesOf(im image.Image) (*diffusion.Picture, int, error) {
+	opaque, _ := cutOut(im, image.NewUniform(image.Black))
+	b := opaque.Bounds()
+	n := b.Dx() * b.Dy()
+	p := &diffusion.Picture{Width: b.Dx(), Height: b.Dy(), Channels: 3, Values: make([]float32, 3*n)}
+	for i := range n {
+		for c := range 3 {
+			p.Values[c*n+i] = float32(opaque.Pix[4*i+c]) / 255
+		}
+	}
+	var file bytes.Buffer
+	if err := png.Encode(&file, opaque); err != nil {
+		return nil, 0, err
+	}
+	return p, file.Len(), nil
+}
+
+// bytesOfPlanes are pixels of three bytes.
+func bytesOfPlanes(values []float32) []byte {
+	n := len(values) / 3
+	out := make([]byte, 3*n)
+	for i := range out {
+		out[i] = uint8(min(max(255*values[i%3*n+i/3]+0.5, 0), 255))
+	}
+	return out
+}
+
+func compressed(b []byte) ([]byte, error) {
+	var out bytes.Buffer
+	w, err := gzip.NewWriterLevel(&out, gzip.BestCompression)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := w.Write(b); err != nil {
+		return nil, err
+	}
+	err = w.Close()
+	return out.Bytes(), err
+}
+
+// drawingMessage is a drawing of three channels as messages have it. Colours are rounded to a hundredth of a level.
+func drawingMessage(d *diffusion.Drawing) *polyscanv1.Drawing {
+	level := func(v float32) float32 { return float32(math.Round(25500*float64(v)) / 100) }
+	m := &polyscanv1.Drawing{Width: uint32(d.Width), Height: uint32(d.Height)}
+	for _, c := range d.Curves {
+		out := &polyscanv1.Curve{Barrier: c.Barrier}
+		for _, p := range c.Points {
+			out.Xy = append(out.Xy, p.X, p.Y)
+		}
+		stops := func(in []diffusion.Stop) (out []*polyscanv1.ColorStop) {
+			for _, s := range in {
+				out = append(out, &polyscanv1.ColorStop{At: s.At, Red: level(s.Values[0]), Green: level(s.Values[1]), Blue: level(s.Values[2])})
+			}
+			return out
+		}
+		out.Left, out.Right = stops(c.Left), stops(c.Right)
+		for _, s := range c.Blur {
+			out.Blur = append(out.Blur, &polyscanv1.BlurStop{At: s.At, Sigma: float32(s.Sigma)})
+		}
+		m.Curves = append(m.Curves, out)
+	}
+	n := len(d.Flags)
+	for i, f := range d.Flags {
+		if f&diffusion.Fixed != 0 {
+			m.Pixels = append(m.Pixels, &polyscanv1.GivenPixel{
+				X: uint32(i % d.Width), Y: uint32(i / d.Width), Red: level(d.Values[i]), Green: level(d.Values[n+i]), Blue: level(d.Values[2*n+i]),
+			})
+		}
+	}
+	return m
+}
