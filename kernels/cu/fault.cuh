@@ -12,6 +12,7 @@
 #define FAULT_DIFFUSION_SOLVE_START 6
 #define FAULT_TRIANGULATE_POINT 7
 #define FAULT_VORONOI_SITE 8
+#define FAULT_FLIPS_COUNT 9
 
 // report writes which entry is wrong to the stream's place for it, which is memory of the host: the device reads it never.
 // Of several reports any one stays. A kernel that reports goes on, or ends, without touching what it must not.

@@ -29,6 +29,8 @@
 // (2022) for the sort; Edelsbrunner and Mücke: Simulation of simplicity (1990) for ties.
 
 #include "fault.cuh"
+#include "lookback.cuh"
+#include "predicates.cuh"
 
 #define THREADS 256
 #define SORT_ITEMS 16   // keys of a thread: a tile's 4096 make runs of 16 a digit, and 64 registers hold them
@@ -81,46 +83,6 @@ struct Delaunay {
     u64 *fault;
     u32 n, pad;
 };
-
-// Exact predicates. Points are relative to one that is (0, 0); coordinates are below 2^30, and of differences of points
-// at most 2^29, so that crosses and squares are below 2^60 and their products below 2^120.
-
-__device__ __forceinline__ i64 cross(int2 a, int2 b) { return (i64)a.x * b.y - (i64)a.y * b.x; }
-__device__ __forceinline__ i64 dot(int2 a, int2 b) { return (i64)a.x * b.x + (i64)a.y * b.y; }
-__device__ __forceinline__ int2 minus(int2 a, int2 b) { return make_int2(a.x - b.x, a.y - b.y); }
-__device__ __forceinline__ bool before(int2 a, int2 b) { return a.x < b.x || (a.x == b.x && a.y < b.y); }
-
-// The sign of the sum of three products.
-__device__ __forceinline__ int sign_of_sum(i64 a1, i64 b1, i64 a2, i64 b2, i64 a3, i64 b3) {
-    u64 lo = (u64)a1 * (u64)b1, more = (u64)a2 * (u64)b2;
-    i64 hi = __mul64hi(a1, b1) + __mul64hi(a2, b2);
-    lo += more, hi += lo < more;
-    more = (u64)a3 * (u64)b3;
-    hi += __mul64hi(a3, b3);
-    lo += more, hi += lo < more;
-    return hi < 0 ? -1 : (hi | lo) != 0;
-}
-
-// Is r inside the circle through (0, 0), a and b, where a x b > 0? On the circle it is as if the first of the four in
-// lexicographic order lay inside a little: that one's height on the paraboloid sinks, and the sign is that of its cofactor.
-__device__ __noinline__ bool inside(int2 a, int2 b, int2 r) {
-    const i64 al = dot(a, a), bl = dot(b, b), rl = dot(r, r);
-    const i64 br = cross(b, r), ra = cross(r, a), ab = cross(a, b);
-    int s;
-    if ((al | bl | rl) < 1 << 30) { // so are the crosses, and the sum is below 2^62
-        const i64 d = al * br + bl * ra + rl * ab;
-        s = d < 0 ? -1 : d > 0;
-    } else {
-        s = sign_of_sum(al, br, bl, ra, rl, ab);
-    }
-    if (s) return s < 0;
-    int2 first = make_int2(0, 0);
-    bool in = br + ra + ab < 0;
-    if (before(a, first)) first = a, in = br > 0;
-    if (before(b, first)) first = b, in = ra > 0;
-    if (before(r, first)) in = true;
-    return in;
-}
 
 // Does (0, 0), which is point i, write its triangle with points ia at a and ib at b? See above.
 __device__ __forceinline__ bool writes(u32 i, int2 a, u32 ia, int2 b, u32 ib) {
@@ -224,39 +186,6 @@ __device__ __forceinline__ u32 block_scan(u32 v, u32 *total) {
     }
     *total = all;
     return head + in - v;
-}
-
-// Status of tiles, for prefix sums in one pass: the sum of a tile, or of it and all before. 0 is that it is not known yet.
-#define STATUS_SUM (1u << 30)
-#define STATUS_PREFIX (2u << 30)
-#define STATUS_VALUE ((1u << 30) - 1)
-
-__device__ __forceinline__ u32 status_read(const u32 *at) { return *(const volatile u32 *)at; }
-__device__ __forceinline__ void status_write(u32 *at, u32 v) { *(volatile u32 *)at = v; }
-
-// The sum of all tiles before. Called by a whole warp. Tiles are taken in order, so that those before are under way.
-__device__ __forceinline__ u32 look_back(u32 *status, u32 tile, u32 sum) {
-    const int lane = lane_id();
-    if (lane == 0) status_write(status + tile, (tile ? STATUS_SUM : STATUS_PREFIX) | sum);
-    u32 prefix = 0;
-    for (int at = (int)tile - 1; at >= 0; at -= 32) {
-        u32 v;
-        do v = at >= lane ? status_read(status + at - lane) : STATUS_PREFIX;
-        while (__any_sync(~0u, v == 0));
-        const u32 known = __ballot_sync(~0u, v & STATUS_PREFIX);
-        const int last = known ? __ffs(known) - 1 : 31;
-        prefix += warp_sum(lane <= last ? v & STATUS_VALUE : 0);
-        if (known) break;
-    }
-    if (lane == 0 && tile) status_write(status + tile, STATUS_PREFIX | (prefix + sum));
-    return prefix;
-}
-
-__device__ __forceinline__ u32 take_tile(u32 *counter) {
-    __shared__ u32 tile;
-    if (threadIdx.x == 0) tile = atomicAdd(counter, 1);
-    __syncthreads();
-    return tile;
 }
 
 // One digit of the sort, stable. A warp ranks its keys among themselves by ballots, then warps among each other, then

@@ -16,13 +16,14 @@ const (
 	faultDiffusionSolveStart
 	faultTriangulatePoint
 	faultVoronoiSite
+	faultFlipsCount
 )
 
 // faultOps says which op reports a code, and faultTexts what is wrong, with the number of the entry.
 var (
 	faultOps = [...]string{faultShadeCount: "Shade", faultShadePoint: "Shade", faultShadeTriangle: "Shade",
 		faultDiffusionSetupFlags: "DiffusionSetup", faultDiffusionSolveSetup: "DiffusionSolve", faultDiffusionSolveStart: "DiffusionSolve",
-		faultTriangulatePoint: "Triangulate", faultVoronoiSite: "Voronoi"}
+		faultTriangulatePoint: "Triangulate", faultVoronoiSite: "Voronoi", faultFlipsCount: "Flips"}
 	faultTexts = [...]string{
 		faultShadeCount:          "Count = %d: is more than Max",
 		faultShadePoint:          "Points[%d]: is beyond the image",
@@ -32,6 +33,7 @@ var (
 		faultDiffusionSolveStart: "Start: there is nothing in State to continue with (its magic is %d)",
 		faultTriangulatePoint:    "Points[%d]: a coordinate is out of range",
 		faultVoronoiSite:         "Sites[%d]: is no pixel of the image",
+		faultFlipsCount:          "Counts.Triangles = %d: is more than there is room for",
 	}
 )
 

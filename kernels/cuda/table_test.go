@@ -440,6 +440,10 @@ func TestBenchmarks(t *testing.T) {
 		t.Run(fmt.Sprintf("low-poly %dx%d %d", c.w, c.h, c.n), func(t *testing.T) { lowPolyRows(t, dev, c.w/small, c.h/small, c.n/small, c.goal) })
 	}
 
+	for _, n := range []int{100_000, 1_000_000} {
+		t.Run(fmt.Sprintf("mesh 4096x4096 %d", n), func(t *testing.T) { meshRows(t, dev, 4096/small, n/small) })
+	}
+
 	for _, c := range []struct{ n, side int }{{400, 1024}, {400 * 16, 4096}} {
 		t.Run(fmt.Sprintf("curves %dx%d", c.side, c.side), func(t *testing.T) { curveRows(t, dev, c.n/small, c.side/small, c.side/small) })
 	}
