@@ -22,16 +22,23 @@ func Reassign(sites []driver.Point, labels []uint32, width, height int) int {
 	}
 	far := func(l uint32, p int) int64 { return squared(sites[l], p%width, p/width) }
 	reached := make([]bool, len(labels))
-	for again := true; again; {
+	reach := func(p int) bool {
+		l := labels[p]
+		if reached[p] || int64(l) >= int64(len(sites)) {
+			return false
+		}
+		reached[p] = far(l, p) == 0 || slices.ContainsFunc(around(p), func(q int) bool {
+			return reached[q] && labels[q] == l && far(l, q) < far(l, p)
+		})
+		return reached[p]
+	}
+	for again := true; again; { // there and back, so that few sweeps are enough
 		again = false
-		for p, l := range labels {
-			if reached[p] || int64(l) >= int64(len(sites)) {
-				continue
-			}
-			reached[p] = far(l, p) == 0 || slices.ContainsFunc(around(p), func(q int) bool {
-				return reached[q] && labels[q] == l && far(l, q) < far(l, p)
-			})
-			again = again || reached[p]
+		for p := range labels {
+			again = reach(p) || again
+		}
+		for p := range labels {
+			again = reach(len(labels)-1-p) || again
 		}
 	}
 	n := 0
