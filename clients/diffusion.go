@@ -18,3 +18,21 @@ func (c *Client) Solve(ctx context.Context, req *polyscanv1.SolveRequest) (*poly
 	}
 	return res, nil
 }
+
+// FillHoles replaces the pixels of a frame that are inside regions or a mask, or are not opaque.
+func (c *Client) FillHoles(ctx context.Context, req *polyscanv1.FillHolesRequest) (*polyscanv1.FillHolesResponse, error) {
+	res := &polyscanv1.FillHolesResponse{}
+	if err := c.cc.Invoke(ctx, polyscanv1.DiffusionService_FillHoles_FullMethodName, framecodec.New(req), res, frames); err != nil {
+		return nil, wrap(err)
+	}
+	return res, nil
+}
+
+// Background estimates what a frame would be without what regions or a mask cover, and what it has over that.
+func (c *Client) Background(ctx context.Context, req *polyscanv1.BackgroundRequest) (*polyscanv1.BackgroundResponse, error) {
+	res := &polyscanv1.BackgroundResponse{}
+	if err := c.cc.Invoke(ctx, polyscanv1.DiffusionService_Background_FullMethodName, framecodec.New(req), res, frames); err != nil {
+		return nil, wrap(err)
+	}
+	return res, nil
+}

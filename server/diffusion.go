@@ -34,7 +34,9 @@ type diffusionServer struct {
 // diffusionDesc is the generated description of the service with a handler that doesn't copy frames.
 func diffusionDesc() *grpc.ServiceDesc {
 	return withHandlers(pb.DiffusionService_ServiceDesc, map[string]grpc.MethodHandler{
-		"Solve": frameHandler(pb.DiffusionService_Solve_FullMethodName, (*diffusionServer).solve),
+		"Solve":      frameHandler(pb.DiffusionService_Solve_FullMethodName, (*diffusionServer).solve),
+		"FillHoles":  frameHandler(pb.DiffusionService_FillHoles_FullMethodName, (*diffusionServer).fillHoles),
+		"Background": frameHandler(pb.DiffusionService_Background_FullMethodName, (*diffusionServer).background),
 	}, nil)
 }
 
@@ -96,11 +98,8 @@ func (s *diffusionServer) solve(ctx context.Context, req *pb.SolveRequest, in *f
 	}
 	p := drawingOf(req, f)
 	in.Free()
-	o := req.GetOptions()
-	if m := o.GetMethod(); m != pb.DiffusionMethod_DIFFUSION_METHOD_UNSPECIFIED {
-		p.Method = diffusion.Method(m - pb.DiffusionMethod_DIFFUSION_METHOD_MULTIGRID)
-	}
-	opts := &diffusion.Options{Tolerance: o.GetTolerance() / 255, MaxCycles: int(o.GetMaxCycles())}
+	var opts *diffusion.Options
+	opts, p.Method = optionsOf(req.GetOptions())
 	sol, err := diffusion.SolveDrawing(kernels.WithClass(ctx, classOf(req.GetWorkClass())), dev.Device, p, opts)
 	if err != nil {
 		release()
@@ -133,6 +132,15 @@ func (s *diffusionServer) solve(ctx context.Context, req *pb.SolveRequest, in *f
 	out.SetPayload(mem.BufferSlice{mem.SliceBuffer(pixels)})
 	res.Message = out
 	return res, nil
+}
+
+// optionsOf translates options.
+func optionsOf(o *pb.DiffusionOptions) (*diffusion.Options, diffusion.Method) {
+	method := diffusion.Multigrid
+	if m := o.GetMethod(); m != pb.DiffusionMethod_DIFFUSION_METHOD_UNSPECIFIED {
+		method = diffusion.Method(m - pb.DiffusionMethod_DIFFUSION_METHOD_MULTIGRID)
+	}
+	return &diffusion.Options{Tolerance: o.GetTolerance() / 255, MaxCycles: int(o.GetMaxCycles())}, method
 }
 
 // checkSolvable checks a frame whose pixels are not read yet.

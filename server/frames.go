@@ -43,7 +43,7 @@ func (s *frameServer) putFrame(ctx context.Context, req *pb.PutFrameRequest, in 
 	if _, ok := req.GetFrame().GetSource().(*pb.Frame_Resident); ok {
 		return nil, refuse("frame.resident", nil, "is kept already")
 	}
-	idle, err := s.idleTimeout(req.GetIdleTimeout())
+	idle, err := s.idleTimeout(req.GetIdleTimeout(), "idle_timeout")
 	if err != nil {
 		return nil, err
 	}
@@ -90,8 +90,7 @@ func (s *frameServer) keep(ctx context.Context, u *upload) (*pb.ResidentFrame, e
 }
 
 // idleTimeout is the one asked for, or the default.
-func (s *frameServer) idleTimeout(d *durationpb.Duration) (time.Duration, error) {
-	const field = "idle_timeout"
+func (s *Server) idleTimeout(d *durationpb.Duration, field string) (time.Duration, error) {
 	if d == nil {
 		return s.frames.limits.idle, nil
 	}
@@ -226,7 +225,7 @@ func (s *frameServer) receivePiece(ctx context.Context, dev lease, u *upload, re
 		return u, refuse("frame.encoding", encodingName(e), "must be RAW: PutFrame takes image files")
 	}
 	if u == nil {
-		idle, err := s.idleTimeout(req.GetIdleTimeout())
+		idle, err := s.idleTimeout(req.GetIdleTimeout(), "idle_timeout")
 		if err != nil {
 			return nil, err
 		}

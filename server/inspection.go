@@ -165,7 +165,7 @@ func (s *inspectionServer) rasterizeSet(ctx context.Context, req *pb.RasterizeRe
 	pix := r.Pix
 	if req.GetEncoding() == pb.Encoding_ENCODING_PNG {
 		m.Image.Encoding = pb.Encoding_ENCODING_PNG
-		if pix, err = encodePNG(r); err != nil {
+		if pix, err = pngFile(rawImage(r.Pix, r.Width, r.Height, r.Format)); err != nil {
 			return nil, err
 		}
 	}
@@ -176,17 +176,24 @@ func (s *inspectionServer) rasterizeSet(ctx context.Context, req *pb.RasterizeRe
 	return res, nil
 }
 
-// encodePNG makes a file of a mask (8-bit gray) or of labels (16-bit gray). It spoils the labels.
-func encodePNG(r *polygon.Raster) ([]byte, error) {
-	var img image.Image
-	rect := image.Rect(0, 0, r.Width, r.Height)
-	if r.Format == driver.Gray8 {
-		img = &image.Gray{Pix: r.Pix, Stride: r.Stride, Rect: rect}
-	} else {
-		swapBytes(r.Pix)
-		img = &image.Gray16{Pix: r.Pix, Stride: r.Stride, Rect: rect}
+// rawImage is pixels as encoders take them, rows without a gap. It spoils 16-bit ones.
+func rawImage(pixels []byte, w, h int, f driver.PixelFormat) image.Image {
+	rect := image.Rect(0, 0, w, h)
+	switch {
+	case f.SampleBytes == 2:
+		swapBytes(pixels)
+		return &image.Gray16{Pix: pixels, Stride: 2 * w, Rect: rect}
+	case f.Channels == 1:
+		return &image.Gray{Pix: pixels, Stride: w, Rect: rect}
+	case f == driver.RGBA8:
+		return &image.NRGBA{Pix: pixels, Stride: 4 * w, Rect: rect}
+	default:
+		out := make([]byte, 0, 4*w*h)
+		for pixel := range slices.Chunk(pixels, f.PixelBytes()) {
+			out = append(out, pixel[f.Order[0]], pixel[f.Order[1]], pixel[f.Order[2]], 255)
+		}
+		return &image.NRGBA{Pix: out, Stride: 4 * w, Rect: rect}
 	}
-	return pngFile(img)
 }
 
 func pngFile(img image.Image) ([]byte, error) {

@@ -7,7 +7,6 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
-	"image"
 	"slices"
 	"strings"
 	"time"
@@ -217,7 +216,7 @@ func convertResponse(req *pb.ConvertRequest, f *frame, p *lowpoly.Picture) (*pb.
 		return m, p.Pixels, nil
 	}
 	m.Picture.Encoding = pb.Encoding_ENCODING_PNG
-	file, err := pngFile(pictureImage(p))
+	file, err := pngFile(rawImage(p.Pixels, p.Mesh.Width, p.Mesh.Height, p.Format))
 	return m, file, err
 }
 
@@ -245,25 +244,4 @@ func appendTriangles(b []byte, triangles []driver.Triangle) []byte {
 		b = binary.LittleEndian.AppendUint32(b, t.C)
 	}
 	return b
-}
-
-// pictureImage is a picture as encoders take it. It spoils 16-bit pixels.
-func pictureImage(p *lowpoly.Picture) image.Image {
-	w, h := p.Mesh.Width, p.Mesh.Height
-	rect := image.Rect(0, 0, w, h)
-	switch f := p.Format; {
-	case f.SampleBytes == 2:
-		swapBytes(p.Pixels)
-		return &image.Gray16{Pix: p.Pixels, Stride: 2 * w, Rect: rect}
-	case f.Channels == 1:
-		return &image.Gray{Pix: p.Pixels, Stride: w, Rect: rect}
-	case f == driver.RGBA8:
-		return &image.NRGBA{Pix: p.Pixels, Stride: 4 * w, Rect: rect}
-	default:
-		out := make([]byte, 0, 4*w*h)
-		for pixel := range slices.Chunk(p.Pixels, f.PixelBytes()) {
-			out = append(out, pixel[f.Order[0]], pixel[f.Order[1]], pixel[f.Order[2]], 255)
-		}
-		return &image.NRGBA{Pix: out, Stride: 4 * w, Rect: rect}
-	}
 }

@@ -142,9 +142,7 @@ func TestConvertFrames(t *testing.T) {
 // pngOf is an RGB frame as a file.
 func pngOf(t *testing.T, f *pb.Frame) []byte {
 	t.Helper()
-	b, err := pngFile(pictureImage(&lowpoly.Picture{
-		Pixels: f.GetData(), Format: driver.RGB8, Mesh: lowpoly.Mesh{Width: int(f.Layout.Width), Height: int(f.Layout.Height)},
-	}))
+	b, err := pngFile(rawImage(f.GetData(), int(f.Layout.Width), int(f.Layout.Height), driver.RGB8))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -737,11 +737,636 @@ func (x *SolveResponse) GetPicture() *Frame {
 	return nil
 }
 
+// PictureOutput says what becomes of a picture that was computed: it is returned, unless it is kept or omitted.
+type PictureOutput struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Raw (the default) or PNG.
+	Encoding Encoding `protobuf:"varint,1,opt,name=encoding,proto3,enum=polyscan.v1.Encoding" json:"encoding,omitempty"`
+	// Keep it on the device as a resident frame, and return that instead of pixels.
+	Keep bool `protobuf:"varint,2,opt,name=keep,proto3" json:"keep,omitempty"`
+	// Of a frame that is kept, as in PutFrameRequest.
+	IdleTimeout *durationpb.Duration `protobuf:"bytes,3,opt,name=idle_timeout,json=idleTimeout,proto3" json:"idle_timeout,omitempty"`
+	// Don't make it.
+	Omit          bool `protobuf:"varint,4,opt,name=omit,proto3" json:"omit,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PictureOutput) Reset() {
+	*x = PictureOutput{}
+	mi := &file_polyscan_v1_diffusion_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PictureOutput) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PictureOutput) ProtoMessage() {}
+
+func (x *PictureOutput) ProtoReflect() protoreflect.Message {
+	mi := &file_polyscan_v1_diffusion_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PictureOutput.ProtoReflect.Descriptor instead.
+func (*PictureOutput) Descriptor() ([]byte, []int) {
+	return file_polyscan_v1_diffusion_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *PictureOutput) GetEncoding() Encoding {
+	if x != nil {
+		return x.Encoding
+	}
+	return Encoding_ENCODING_UNSPECIFIED
+}
+
+func (x *PictureOutput) GetKeep() bool {
+	if x != nil {
+		return x.Keep
+	}
+	return false
+}
+
+func (x *PictureOutput) GetIdleTimeout() *durationpb.Duration {
+	if x != nil {
+		return x.IdleTimeout
+	}
+	return nil
+}
+
+func (x *PictureOutput) GetOmit() bool {
+	if x != nil {
+		return x.Omit
+	}
+	return false
+}
+
+// FillReport is how holes were filled.
+type FillReport struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The backend that computed it, such as "cpu" or "cuda".
+	Backend string `protobuf:"bytes,1,opt,name=backend,proto3" json:"backend,omitempty"`
+	// Decoding the frame, waiting for memory and the device, and computing.
+	Decode  *durationpb.Duration `protobuf:"bytes,2,opt,name=decode,proto3" json:"decode,omitempty"`
+	Queue   *durationpb.Duration `protobuf:"bytes,3,opt,name=queue,proto3" json:"queue,omitempty"`
+	Compute *durationpb.Duration `protobuf:"bytes,4,opt,name=compute,proto3" json:"compute,omitempty"`
+	// As in SolveResponse.
+	Cycles    uint32  `protobuf:"varint,5,opt,name=cycles,proto3" json:"cycles,omitempty"`
+	Converged bool    `protobuf:"varint,6,opt,name=converged,proto3" json:"converged,omitempty"`
+	Estimate  float32 `protobuf:"fixed32,7,opt,name=estimate,proto3" json:"estimate,omitempty"`
+	Residual  float32 `protobuf:"fixed32,8,opt,name=residual,proto3" json:"residual,omitempty"`
+	// Pixels that were replaced.
+	FilledPixels  uint64 `protobuf:"varint,9,opt,name=filled_pixels,json=filledPixels,proto3" json:"filled_pixels,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FillReport) Reset() {
+	*x = FillReport{}
+	mi := &file_polyscan_v1_diffusion_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FillReport) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FillReport) ProtoMessage() {}
+
+func (x *FillReport) ProtoReflect() protoreflect.Message {
+	mi := &file_polyscan_v1_diffusion_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FillReport.ProtoReflect.Descriptor instead.
+func (*FillReport) Descriptor() ([]byte, []int) {
+	return file_polyscan_v1_diffusion_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *FillReport) GetBackend() string {
+	if x != nil {
+		return x.Backend
+	}
+	return ""
+}
+
+func (x *FillReport) GetDecode() *durationpb.Duration {
+	if x != nil {
+		return x.Decode
+	}
+	return nil
+}
+
+func (x *FillReport) GetQueue() *durationpb.Duration {
+	if x != nil {
+		return x.Queue
+	}
+	return nil
+}
+
+func (x *FillReport) GetCompute() *durationpb.Duration {
+	if x != nil {
+		return x.Compute
+	}
+	return nil
+}
+
+func (x *FillReport) GetCycles() uint32 {
+	if x != nil {
+		return x.Cycles
+	}
+	return 0
+}
+
+func (x *FillReport) GetConverged() bool {
+	if x != nil {
+		return x.Converged
+	}
+	return false
+}
+
+func (x *FillReport) GetEstimate() float32 {
+	if x != nil {
+		return x.Estimate
+	}
+	return 0
+}
+
+func (x *FillReport) GetResidual() float32 {
+	if x != nil {
+		return x.Residual
+	}
+	return 0
+}
+
+func (x *FillReport) GetFilledPixels() uint64 {
+	if x != nil {
+		return x.FilledPixels
+	}
+	return 0
+}
+
+// FillHolesRequest is a frame with holes.
+type FillHolesRequest struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	WorkClass WorkClass              `protobuf:"varint,1,opt,name=work_class,json=workClass,proto3,enum=polyscan.v1.WorkClass" json:"work_class,omitempty"`
+	Options   *DiffusionOptions      `protobuf:"bytes,2,opt,name=options,proto3" json:"options,omitempty"`
+	// Not set, the holes are the pixels of the frame that are not opaque.
+	//
+	// Types that are valid to be assigned to Holes:
+	//
+	//	*FillHolesRequest_RegionSet
+	//	*FillHolesRequest_Recipe
+	//	*FillHolesRequest_Mask
+	Holes isFillHolesRequest_Holes `protobuf_oneof:"holes"`
+	// How to find the pixels of regions.
+	MaskMethod MaskMethod     `protobuf:"varint,6,opt,name=mask_method,json=maskMethod,proto3,enum=polyscan.v1.MaskMethod" json:"mask_method,omitempty"`
+	Output     *PictureOutput `protobuf:"bytes,7,opt,name=output,proto3" json:"output,omitempty"`
+	// In any format. The picture that comes back has it, too, and is opaque.
+	Frame         *Frame `protobuf:"bytes,15,opt,name=frame,proto3" json:"frame,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FillHolesRequest) Reset() {
+	*x = FillHolesRequest{}
+	mi := &file_polyscan_v1_diffusion_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FillHolesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FillHolesRequest) ProtoMessage() {}
+
+func (x *FillHolesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_polyscan_v1_diffusion_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FillHolesRequest.ProtoReflect.Descriptor instead.
+func (*FillHolesRequest) Descriptor() ([]byte, []int) {
+	return file_polyscan_v1_diffusion_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *FillHolesRequest) GetWorkClass() WorkClass {
+	if x != nil {
+		return x.WorkClass
+	}
+	return WorkClass_WORK_CLASS_UNSPECIFIED
+}
+
+func (x *FillHolesRequest) GetOptions() *DiffusionOptions {
+	if x != nil {
+		return x.Options
+	}
+	return nil
+}
+
+func (x *FillHolesRequest) GetHoles() isFillHolesRequest_Holes {
+	if x != nil {
+		return x.Holes
+	}
+	return nil
+}
+
+func (x *FillHolesRequest) GetRegionSet() *RegionSet {
+	if x != nil {
+		if x, ok := x.Holes.(*FillHolesRequest_RegionSet); ok {
+			return x.RegionSet
+		}
+	}
+	return nil
+}
+
+func (x *FillHolesRequest) GetRecipe() *RecipeRef {
+	if x != nil {
+		if x, ok := x.Holes.(*FillHolesRequest_Recipe); ok {
+			return x.Recipe
+		}
+	}
+	return nil
+}
+
+func (x *FillHolesRequest) GetMask() []byte {
+	if x != nil {
+		if x, ok := x.Holes.(*FillHolesRequest_Mask); ok {
+			return x.Mask
+		}
+	}
+	return nil
+}
+
+func (x *FillHolesRequest) GetMaskMethod() MaskMethod {
+	if x != nil {
+		return x.MaskMethod
+	}
+	return MaskMethod_MASK_METHOD_UNSPECIFIED
+}
+
+func (x *FillHolesRequest) GetOutput() *PictureOutput {
+	if x != nil {
+		return x.Output
+	}
+	return nil
+}
+
+func (x *FillHolesRequest) GetFrame() *Frame {
+	if x != nil {
+		return x.Frame
+	}
+	return nil
+}
+
+type isFillHolesRequest_Holes interface {
+	isFillHolesRequest_Holes()
+}
+
+type FillHolesRequest_RegionSet struct {
+	// The pixels inside any of the regions.
+	RegionSet *RegionSet `protobuf:"bytes,3,opt,name=region_set,json=regionSet,proto3,oneof"`
+}
+
+type FillHolesRequest_Recipe struct {
+	Recipe *RecipeRef `protobuf:"bytes,4,opt,name=recipe,proto3,oneof"`
+}
+
+type FillHolesRequest_Mask struct {
+	// One byte for each pixel in row-major order: holes are where it is not 0.
+	Mask []byte `protobuf:"bytes,5,opt,name=mask,proto3,oneof"`
+}
+
+func (*FillHolesRequest_RegionSet) isFillHolesRequest_Holes() {}
+
+func (*FillHolesRequest_Recipe) isFillHolesRequest_Holes() {}
+
+func (*FillHolesRequest_Mask) isFillHolesRequest_Holes() {}
+
+// FillHolesResponse is the frame without holes.
+type FillHolesResponse struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Report *FillReport            `protobuf:"bytes,1,opt,name=report,proto3" json:"report,omitempty"`
+	// Where the picture was to be kept.
+	Kept *ResidentFrame `protobuf:"bytes,2,opt,name=kept,proto3" json:"kept,omitempty"`
+	// With frame_id and layout; unset where the picture was kept or omitted.
+	Picture       *Frame `protobuf:"bytes,15,opt,name=picture,proto3" json:"picture,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FillHolesResponse) Reset() {
+	*x = FillHolesResponse{}
+	mi := &file_polyscan_v1_diffusion_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FillHolesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FillHolesResponse) ProtoMessage() {}
+
+func (x *FillHolesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_polyscan_v1_diffusion_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FillHolesResponse.ProtoReflect.Descriptor instead.
+func (*FillHolesResponse) Descriptor() ([]byte, []int) {
+	return file_polyscan_v1_diffusion_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *FillHolesResponse) GetReport() *FillReport {
+	if x != nil {
+		return x.Report
+	}
+	return nil
+}
+
+func (x *FillHolesResponse) GetKept() *ResidentFrame {
+	if x != nil {
+		return x.Kept
+	}
+	return nil
+}
+
+func (x *FillHolesResponse) GetPicture() *Frame {
+	if x != nil {
+		return x.Picture
+	}
+	return nil
+}
+
+// BackgroundRequest is a frame, and where there is something in front of its background.
+type BackgroundRequest struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	WorkClass WorkClass              `protobuf:"varint,1,opt,name=work_class,json=workClass,proto3,enum=polyscan.v1.WorkClass" json:"work_class,omitempty"`
+	Options   *DiffusionOptions      `protobuf:"bytes,2,opt,name=options,proto3" json:"options,omitempty"`
+	// As in FillHolesRequest.
+	//
+	// Types that are valid to be assigned to Foreground:
+	//
+	//	*BackgroundRequest_RegionSet
+	//	*BackgroundRequest_Recipe
+	//	*BackgroundRequest_Mask
+	Foreground isBackgroundRequest_Foreground `protobuf_oneof:"foreground"`
+	MaskMethod MaskMethod                     `protobuf:"varint,6,opt,name=mask_method,json=maskMethod,proto3,enum=polyscan.v1.MaskMethod" json:"mask_method,omitempty"`
+	Background *PictureOutput                 `protobuf:"bytes,7,opt,name=background,proto3" json:"background,omitempty"`
+	Residual   *PictureOutput                 `protobuf:"bytes,8,opt,name=residual,proto3" json:"residual,omitempty"`
+	// As in FillHolesRequest.
+	Frame         *Frame `protobuf:"bytes,15,opt,name=frame,proto3" json:"frame,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BackgroundRequest) Reset() {
+	*x = BackgroundRequest{}
+	mi := &file_polyscan_v1_diffusion_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BackgroundRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BackgroundRequest) ProtoMessage() {}
+
+func (x *BackgroundRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_polyscan_v1_diffusion_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BackgroundRequest.ProtoReflect.Descriptor instead.
+func (*BackgroundRequest) Descriptor() ([]byte, []int) {
+	return file_polyscan_v1_diffusion_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *BackgroundRequest) GetWorkClass() WorkClass {
+	if x != nil {
+		return x.WorkClass
+	}
+	return WorkClass_WORK_CLASS_UNSPECIFIED
+}
+
+func (x *BackgroundRequest) GetOptions() *DiffusionOptions {
+	if x != nil {
+		return x.Options
+	}
+	return nil
+}
+
+func (x *BackgroundRequest) GetForeground() isBackgroundRequest_Foreground {
+	if x != nil {
+		return x.Foreground
+	}
+	return nil
+}
+
+func (x *BackgroundRequest) GetRegionSet() *RegionSet {
+	if x != nil {
+		if x, ok := x.Foreground.(*BackgroundRequest_RegionSet); ok {
+			return x.RegionSet
+		}
+	}
+	return nil
+}
+
+func (x *BackgroundRequest) GetRecipe() *RecipeRef {
+	if x != nil {
+		if x, ok := x.Foreground.(*BackgroundRequest_Recipe); ok {
+			return x.Recipe
+		}
+	}
+	return nil
+}
+
+func (x *BackgroundRequest) GetMask() []byte {
+	if x != nil {
+		if x, ok := x.Foreground.(*BackgroundRequest_Mask); ok {
+			return x.Mask
+		}
+	}
+	return nil
+}
+
+func (x *BackgroundRequest) GetMaskMethod() MaskMethod {
+	if x != nil {
+		return x.MaskMethod
+	}
+	return MaskMethod_MASK_METHOD_UNSPECIFIED
+}
+
+func (x *BackgroundRequest) GetBackground() *PictureOutput {
+	if x != nil {
+		return x.Background
+	}
+	return nil
+}
+
+func (x *BackgroundRequest) GetResidual() *PictureOutput {
+	if x != nil {
+		return x.Residual
+	}
+	return nil
+}
+
+func (x *BackgroundRequest) GetFrame() *Frame {
+	if x != nil {
+		return x.Frame
+	}
+	return nil
+}
+
+type isBackgroundRequest_Foreground interface {
+	isBackgroundRequest_Foreground()
+}
+
+type BackgroundRequest_RegionSet struct {
+	RegionSet *RegionSet `protobuf:"bytes,3,opt,name=region_set,json=regionSet,proto3,oneof"`
+}
+
+type BackgroundRequest_Recipe struct {
+	Recipe *RecipeRef `protobuf:"bytes,4,opt,name=recipe,proto3,oneof"`
+}
+
+type BackgroundRequest_Mask struct {
+	Mask []byte `protobuf:"bytes,5,opt,name=mask,proto3,oneof"`
+}
+
+func (*BackgroundRequest_RegionSet) isBackgroundRequest_Foreground() {}
+
+func (*BackgroundRequest_Recipe) isBackgroundRequest_Foreground() {}
+
+func (*BackgroundRequest_Mask) isBackgroundRequest_Foreground() {}
+
+// BackgroundResponse is the background, and what the frame has over it.
+type BackgroundResponse struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Report *FillReport            `protobuf:"bytes,1,opt,name=report,proto3" json:"report,omitempty"`
+	// Where they were to be kept.
+	KeptBackground *ResidentFrame `protobuf:"bytes,2,opt,name=kept_background,json=keptBackground,proto3" json:"kept_background,omitempty"`
+	KeptResidual   *ResidentFrame `protobuf:"bytes,3,opt,name=kept_residual,json=keptResidual,proto3" json:"kept_residual,omitempty"`
+	// The frame with what was in front of its background replaced; unset where it was kept or omitted.
+	Background *Frame `protobuf:"bytes,15,opt,name=background,proto3" json:"background,omitempty"`
+	// The frame less its background, in each colour, plus half of the levels (128 of 256), cut to the range of the format; unset where
+	// it was kept or omitted.
+	Residual      *Frame `protobuf:"bytes,16,opt,name=residual,proto3" json:"residual,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BackgroundResponse) Reset() {
+	*x = BackgroundResponse{}
+	mi := &file_polyscan_v1_diffusion_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BackgroundResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BackgroundResponse) ProtoMessage() {}
+
+func (x *BackgroundResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_polyscan_v1_diffusion_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BackgroundResponse.ProtoReflect.Descriptor instead.
+func (*BackgroundResponse) Descriptor() ([]byte, []int) {
+	return file_polyscan_v1_diffusion_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *BackgroundResponse) GetReport() *FillReport {
+	if x != nil {
+		return x.Report
+	}
+	return nil
+}
+
+func (x *BackgroundResponse) GetKeptBackground() *ResidentFrame {
+	if x != nil {
+		return x.KeptBackground
+	}
+	return nil
+}
+
+func (x *BackgroundResponse) GetKeptResidual() *ResidentFrame {
+	if x != nil {
+		return x.KeptResidual
+	}
+	return nil
+}
+
+func (x *BackgroundResponse) GetBackground() *Frame {
+	if x != nil {
+		return x.Background
+	}
+	return nil
+}
+
+func (x *BackgroundResponse) GetResidual() *Frame {
+	if x != nil {
+		return x.Residual
+	}
+	return nil
+}
+
 var File_polyscan_v1_diffusion_proto protoreflect.FileDescriptor
 
 const file_polyscan_v1_diffusion_proto_rawDesc = "" +
 	"\n" +
-	"\x1bpolyscan/v1/diffusion.proto\x12\vpolyscan.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x17polyscan/v1/frame.proto\x1a\x1cpolyscan/v1/inspection.proto\"\xab\x01\n" +
+	"\x1bpolyscan/v1/diffusion.proto\x12\vpolyscan.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x17polyscan/v1/frame.proto\x1a\x1cpolyscan/v1/inspection.proto\x1a\x18polyscan/v1/recipe.proto\x1a\x18polyscan/v1/region.proto\x1a\x1apolyscan/v1/resident.proto\"\xab\x01\n" +
 	"\x10DiffusionOptions\x12-\n" +
 	"\ttolerance\x18\x01 \x01(\x02B\x0f\xbaH\f\n" +
 	"\n" +
@@ -794,16 +1419,77 @@ const file_polyscan_v1_diffusion_proto_rawDesc = "" +
 	"\bestimate\x18\a \x01(\x02R\bestimate\x12\x1a\n" +
 	"\bresidual\x18\b \x01(\x02R\bresidual\x12!\n" +
 	"\fgiven_pixels\x18\t \x01(\x04R\vgivenPixels\x12,\n" +
-	"\apicture\x18\x0f \x01(\v2\x12.polyscan.v1.FrameR\apicture*\xe2\x01\n" +
+	"\apicture\x18\x0f \x01(\v2\x12.polyscan.v1.FrameR\apicture\"\xb6\x01\n" +
+	"\rPictureOutput\x12?\n" +
+	"\bencoding\x18\x01 \x01(\x0e2\x15.polyscan.v1.EncodingB\f\xbaH\t\x82\x01\x06\x18\x00\x18\x01\x18\x03R\bencoding\x12\x12\n" +
+	"\x04keep\x18\x02 \x01(\bR\x04keep\x12<\n" +
+	"\fidle_timeout\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\vidleTimeout\x12\x12\n" +
+	"\x04omit\x18\x04 \x01(\bR\x04omit\"\xd2\x02\n" +
+	"\n" +
+	"FillReport\x12\x18\n" +
+	"\abackend\x18\x01 \x01(\tR\abackend\x121\n" +
+	"\x06decode\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x06decode\x12/\n" +
+	"\x05queue\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x05queue\x123\n" +
+	"\acompute\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\acompute\x12\x16\n" +
+	"\x06cycles\x18\x05 \x01(\rR\x06cycles\x12\x1c\n" +
+	"\tconverged\x18\x06 \x01(\bR\tconverged\x12\x1a\n" +
+	"\bestimate\x18\a \x01(\x02R\bestimate\x12\x1a\n" +
+	"\bresidual\x18\b \x01(\x02R\bresidual\x12#\n" +
+	"\rfilled_pixels\x18\t \x01(\x04R\ffilledPixels\"\xc0\x03\n" +
+	"\x10FillHolesRequest\x12?\n" +
+	"\n" +
+	"work_class\x18\x01 \x01(\x0e2\x16.polyscan.v1.WorkClassB\b\xbaH\x05\x82\x01\x02\x10\x01R\tworkClass\x127\n" +
+	"\aoptions\x18\x02 \x01(\v2\x1d.polyscan.v1.DiffusionOptionsR\aoptions\x127\n" +
+	"\n" +
+	"region_set\x18\x03 \x01(\v2\x16.polyscan.v1.RegionSetH\x00R\tregionSet\x120\n" +
+	"\x06recipe\x18\x04 \x01(\v2\x16.polyscan.v1.RecipeRefH\x00R\x06recipe\x12\x14\n" +
+	"\x04mask\x18\x05 \x01(\fH\x00R\x04mask\x12B\n" +
+	"\vmask_method\x18\x06 \x01(\x0e2\x17.polyscan.v1.MaskMethodB\b\xbaH\x05\x82\x01\x02\x10\x01R\n" +
+	"maskMethod\x122\n" +
+	"\x06output\x18\a \x01(\v2\x1a.polyscan.v1.PictureOutputR\x06output\x120\n" +
+	"\x05frame\x18\x0f \x01(\v2\x12.polyscan.v1.FrameB\x06\xbaH\x03\xc8\x01\x01R\x05frameB\a\n" +
+	"\x05holes\"\xa2\x01\n" +
+	"\x11FillHolesResponse\x12/\n" +
+	"\x06report\x18\x01 \x01(\v2\x17.polyscan.v1.FillReportR\x06report\x12.\n" +
+	"\x04kept\x18\x02 \x01(\v2\x1a.polyscan.v1.ResidentFrameR\x04kept\x12,\n" +
+	"\apicture\x18\x0f \x01(\v2\x12.polyscan.v1.FrameR\apicture\"\x86\x04\n" +
+	"\x11BackgroundRequest\x12?\n" +
+	"\n" +
+	"work_class\x18\x01 \x01(\x0e2\x16.polyscan.v1.WorkClassB\b\xbaH\x05\x82\x01\x02\x10\x01R\tworkClass\x127\n" +
+	"\aoptions\x18\x02 \x01(\v2\x1d.polyscan.v1.DiffusionOptionsR\aoptions\x127\n" +
+	"\n" +
+	"region_set\x18\x03 \x01(\v2\x16.polyscan.v1.RegionSetH\x00R\tregionSet\x120\n" +
+	"\x06recipe\x18\x04 \x01(\v2\x16.polyscan.v1.RecipeRefH\x00R\x06recipe\x12\x14\n" +
+	"\x04mask\x18\x05 \x01(\fH\x00R\x04mask\x12B\n" +
+	"\vmask_method\x18\x06 \x01(\x0e2\x17.polyscan.v1.MaskMethodB\b\xbaH\x05\x82\x01\x02\x10\x01R\n" +
+	"maskMethod\x12:\n" +
+	"\n" +
+	"background\x18\a \x01(\v2\x1a.polyscan.v1.PictureOutputR\n" +
+	"background\x126\n" +
+	"\bresidual\x18\b \x01(\v2\x1a.polyscan.v1.PictureOutputR\bresidual\x120\n" +
+	"\x05frame\x18\x0f \x01(\v2\x12.polyscan.v1.FrameB\x06\xbaH\x03\xc8\x01\x01R\x05frameB\f\n" +
+	"\n" +
+	"foreground\"\xaf\x02\n" +
+	"\x12BackgroundResponse\x12/\n" +
+	"\x06report\x18\x01 \x01(\v2\x17.polyscan.v1.FillReportR\x06report\x12C\n" +
+	"\x0fkept_background\x18\x02 \x01(\v2\x1a.polyscan.v1.ResidentFrameR\x0ekeptBackground\x12?\n" +
+	"\rkept_residual\x18\x03 \x01(\v2\x1a.polyscan.v1.ResidentFrameR\fkeptResidual\x122\n" +
+	"\n" +
+	"background\x18\x0f \x01(\v2\x12.polyscan.v1.FrameR\n" +
+	"background\x12.\n" +
+	"\bresidual\x18\x10 \x01(\v2\x12.polyscan.v1.FrameR\bresidual*\xe2\x01\n" +
 	"\x0fDiffusionMethod\x12 \n" +
 	"\x1cDIFFUSION_METHOD_UNSPECIFIED\x10\x00\x12\x1e\n" +
 	"\x1aDIFFUSION_METHOD_MULTIGRID\x10\x01\x12\x1a\n" +
 	"\x16DIFFUSION_METHOD_NAIVE\x10\x02\x12%\n" +
 	"!DIFFUSION_METHOD_PYRAMID_CAUTIOUS\x10\x03\x12#\n" +
 	"\x1fDIFFUSION_METHOD_PYRAMID_GREEDY\x10\x04\x12%\n" +
-	"!DIFFUSION_METHOD_VARIABLE_STENCIL\x10\x052R\n" +
+	"!DIFFUSION_METHOD_VARIABLE_STENCIL\x10\x052\xed\x01\n" +
 	"\x10DiffusionService\x12>\n" +
-	"\x05Solve\x12\x19.polyscan.v1.SolveRequest\x1a\x1a.polyscan.v1.SolveResponseB;Z9github.com/polyscan/polyscan/proto/polyscan/v1;polyscanv1b\x06proto3"
+	"\x05Solve\x12\x19.polyscan.v1.SolveRequest\x1a\x1a.polyscan.v1.SolveResponse\x12J\n" +
+	"\tFillHoles\x12\x1d.polyscan.v1.FillHolesRequest\x1a\x1e.polyscan.v1.FillHolesResponse\x12M\n" +
+	"\n" +
+	"Background\x12\x1e.polyscan.v1.BackgroundRequest\x1a\x1f.polyscan.v1.BackgroundResponseB;Z9github.com/polyscan/polyscan/proto/polyscan/v1;polyscanv1b\x06proto3"
 
 var (
 	file_polyscan_v1_diffusion_proto_rawDescOnce sync.Once
@@ -818,7 +1504,7 @@ func file_polyscan_v1_diffusion_proto_rawDescGZIP() []byte {
 }
 
 var file_polyscan_v1_diffusion_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_polyscan_v1_diffusion_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
+var file_polyscan_v1_diffusion_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
 var file_polyscan_v1_diffusion_proto_goTypes = []any{
 	(DiffusionMethod)(0),        // 0: polyscan.v1.DiffusionMethod
 	(*DiffusionOptions)(nil),    // 1: polyscan.v1.DiffusionOptions
@@ -829,10 +1515,20 @@ var file_polyscan_v1_diffusion_proto_goTypes = []any{
 	(*Drawing)(nil),             // 6: polyscan.v1.Drawing
 	(*SolveRequest)(nil),        // 7: polyscan.v1.SolveRequest
 	(*SolveResponse)(nil),       // 8: polyscan.v1.SolveResponse
-	(WorkClass)(0),              // 9: polyscan.v1.WorkClass
-	(Encoding)(0),               // 10: polyscan.v1.Encoding
-	(*Frame)(nil),               // 11: polyscan.v1.Frame
-	(*durationpb.Duration)(nil), // 12: google.protobuf.Duration
+	(*PictureOutput)(nil),       // 9: polyscan.v1.PictureOutput
+	(*FillReport)(nil),          // 10: polyscan.v1.FillReport
+	(*FillHolesRequest)(nil),    // 11: polyscan.v1.FillHolesRequest
+	(*FillHolesResponse)(nil),   // 12: polyscan.v1.FillHolesResponse
+	(*BackgroundRequest)(nil),   // 13: polyscan.v1.BackgroundRequest
+	(*BackgroundResponse)(nil),  // 14: polyscan.v1.BackgroundResponse
+	(WorkClass)(0),              // 15: polyscan.v1.WorkClass
+	(Encoding)(0),               // 16: polyscan.v1.Encoding
+	(*Frame)(nil),               // 17: polyscan.v1.Frame
+	(*durationpb.Duration)(nil), // 18: google.protobuf.Duration
+	(*RegionSet)(nil),           // 19: polyscan.v1.RegionSet
+	(*RecipeRef)(nil),           // 20: polyscan.v1.RecipeRef
+	(MaskMethod)(0),             // 21: polyscan.v1.MaskMethod
+	(*ResidentFrame)(nil),       // 22: polyscan.v1.ResidentFrame
 }
 var file_polyscan_v1_diffusion_proto_depIdxs = []int32{
 	0,  // 0: polyscan.v1.DiffusionOptions.method:type_name -> polyscan.v1.DiffusionMethod
@@ -841,22 +1537,54 @@ var file_polyscan_v1_diffusion_proto_depIdxs = []int32{
 	3,  // 3: polyscan.v1.Curve.blur:type_name -> polyscan.v1.BlurStop
 	4,  // 4: polyscan.v1.Drawing.curves:type_name -> polyscan.v1.Curve
 	5,  // 5: polyscan.v1.Drawing.pixels:type_name -> polyscan.v1.GivenPixel
-	9,  // 6: polyscan.v1.SolveRequest.work_class:type_name -> polyscan.v1.WorkClass
+	15, // 6: polyscan.v1.SolveRequest.work_class:type_name -> polyscan.v1.WorkClass
 	1,  // 7: polyscan.v1.SolveRequest.options:type_name -> polyscan.v1.DiffusionOptions
-	10, // 8: polyscan.v1.SolveRequest.encoding:type_name -> polyscan.v1.Encoding
+	16, // 8: polyscan.v1.SolveRequest.encoding:type_name -> polyscan.v1.Encoding
 	6,  // 9: polyscan.v1.SolveRequest.drawing:type_name -> polyscan.v1.Drawing
-	11, // 10: polyscan.v1.SolveRequest.frame:type_name -> polyscan.v1.Frame
-	12, // 11: polyscan.v1.SolveResponse.decode:type_name -> google.protobuf.Duration
-	12, // 12: polyscan.v1.SolveResponse.queue:type_name -> google.protobuf.Duration
-	12, // 13: polyscan.v1.SolveResponse.compute:type_name -> google.protobuf.Duration
-	11, // 14: polyscan.v1.SolveResponse.picture:type_name -> polyscan.v1.Frame
-	7,  // 15: polyscan.v1.DiffusionService.Solve:input_type -> polyscan.v1.SolveRequest
-	8,  // 16: polyscan.v1.DiffusionService.Solve:output_type -> polyscan.v1.SolveResponse
-	16, // [16:17] is the sub-list for method output_type
-	15, // [15:16] is the sub-list for method input_type
-	15, // [15:15] is the sub-list for extension type_name
-	15, // [15:15] is the sub-list for extension extendee
-	0,  // [0:15] is the sub-list for field type_name
+	17, // 10: polyscan.v1.SolveRequest.frame:type_name -> polyscan.v1.Frame
+	18, // 11: polyscan.v1.SolveResponse.decode:type_name -> google.protobuf.Duration
+	18, // 12: polyscan.v1.SolveResponse.queue:type_name -> google.protobuf.Duration
+	18, // 13: polyscan.v1.SolveResponse.compute:type_name -> google.protobuf.Duration
+	17, // 14: polyscan.v1.SolveResponse.picture:type_name -> polyscan.v1.Frame
+	16, // 15: polyscan.v1.PictureOutput.encoding:type_name -> polyscan.v1.Encoding
+	18, // 16: polyscan.v1.PictureOutput.idle_timeout:type_name -> google.protobuf.Duration
+	18, // 17: polyscan.v1.FillReport.decode:type_name -> google.protobuf.Duration
+	18, // 18: polyscan.v1.FillReport.queue:type_name -> google.protobuf.Duration
+	18, // 19: polyscan.v1.FillReport.compute:type_name -> google.protobuf.Duration
+	15, // 20: polyscan.v1.FillHolesRequest.work_class:type_name -> polyscan.v1.WorkClass
+	1,  // 21: polyscan.v1.FillHolesRequest.options:type_name -> polyscan.v1.DiffusionOptions
+	19, // 22: polyscan.v1.FillHolesRequest.region_set:type_name -> polyscan.v1.RegionSet
+	20, // 23: polyscan.v1.FillHolesRequest.recipe:type_name -> polyscan.v1.RecipeRef
+	21, // 24: polyscan.v1.FillHolesRequest.mask_method:type_name -> polyscan.v1.MaskMethod
+	9,  // 25: polyscan.v1.FillHolesRequest.output:type_name -> polyscan.v1.PictureOutput
+	17, // 26: polyscan.v1.FillHolesRequest.frame:type_name -> polyscan.v1.Frame
+	10, // 27: polyscan.v1.FillHolesResponse.report:type_name -> polyscan.v1.FillReport
+	22, // 28: polyscan.v1.FillHolesResponse.kept:type_name -> polyscan.v1.ResidentFrame
+	17, // 29: polyscan.v1.FillHolesResponse.picture:type_name -> polyscan.v1.Frame
+	15, // 30: polyscan.v1.BackgroundRequest.work_class:type_name -> polyscan.v1.WorkClass
+	1,  // 31: polyscan.v1.BackgroundRequest.options:type_name -> polyscan.v1.DiffusionOptions
+	19, // 32: polyscan.v1.BackgroundRequest.region_set:type_name -> polyscan.v1.RegionSet
+	20, // 33: polyscan.v1.BackgroundRequest.recipe:type_name -> polyscan.v1.RecipeRef
+	21, // 34: polyscan.v1.BackgroundRequest.mask_method:type_name -> polyscan.v1.MaskMethod
+	9,  // 35: polyscan.v1.BackgroundRequest.background:type_name -> polyscan.v1.PictureOutput
+	9,  // 36: polyscan.v1.BackgroundRequest.residual:type_name -> polyscan.v1.PictureOutput
+	17, // 37: polyscan.v1.BackgroundRequest.frame:type_name -> polyscan.v1.Frame
+	10, // 38: polyscan.v1.BackgroundResponse.report:type_name -> polyscan.v1.FillReport
+	22, // 39: polyscan.v1.BackgroundResponse.kept_background:type_name -> polyscan.v1.ResidentFrame
+	22, // 40: polyscan.v1.BackgroundResponse.kept_residual:type_name -> polyscan.v1.ResidentFrame
+	17, // 41: polyscan.v1.BackgroundResponse.background:type_name -> polyscan.v1.Frame
+	17, // 42: polyscan.v1.BackgroundResponse.residual:type_name -> polyscan.v1.Frame
+	7,  // 43: polyscan.v1.DiffusionService.Solve:input_type -> polyscan.v1.SolveRequest
+	11, // 44: polyscan.v1.DiffusionService.FillHoles:input_type -> polyscan.v1.FillHolesRequest
+	13, // 45: polyscan.v1.DiffusionService.Background:input_type -> polyscan.v1.BackgroundRequest
+	8,  // 46: polyscan.v1.DiffusionService.Solve:output_type -> polyscan.v1.SolveResponse
+	12, // 47: polyscan.v1.DiffusionService.FillHoles:output_type -> polyscan.v1.FillHolesResponse
+	14, // 48: polyscan.v1.DiffusionService.Background:output_type -> polyscan.v1.BackgroundResponse
+	46, // [46:49] is the sub-list for method output_type
+	43, // [43:46] is the sub-list for method input_type
+	43, // [43:43] is the sub-list for extension type_name
+	43, // [43:43] is the sub-list for extension extendee
+	0,  // [0:43] is the sub-list for field type_name
 }
 
 func init() { file_polyscan_v1_diffusion_proto_init() }
@@ -866,13 +1594,26 @@ func file_polyscan_v1_diffusion_proto_init() {
 	}
 	file_polyscan_v1_frame_proto_init()
 	file_polyscan_v1_inspection_proto_init()
+	file_polyscan_v1_recipe_proto_init()
+	file_polyscan_v1_region_proto_init()
+	file_polyscan_v1_resident_proto_init()
+	file_polyscan_v1_diffusion_proto_msgTypes[10].OneofWrappers = []any{
+		(*FillHolesRequest_RegionSet)(nil),
+		(*FillHolesRequest_Recipe)(nil),
+		(*FillHolesRequest_Mask)(nil),
+	}
+	file_polyscan_v1_diffusion_proto_msgTypes[12].OneofWrappers = []any{
+		(*BackgroundRequest_RegionSet)(nil),
+		(*BackgroundRequest_Recipe)(nil),
+		(*BackgroundRequest_Mask)(nil),
+	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_polyscan_v1_diffusion_proto_rawDesc), len(file_polyscan_v1_diffusion_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   8,
+			NumMessages:   14,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

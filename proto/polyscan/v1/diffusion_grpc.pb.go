@@ -21,7 +21,9 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	DiffusionService_Solve_FullMethodName = "/polyscan.v1.DiffusionService/Solve"
+	DiffusionService_Solve_FullMethodName      = "/polyscan.v1.DiffusionService/Solve"
+	DiffusionService_FillHoles_FullMethodName  = "/polyscan.v1.DiffusionService/FillHoles"
+	DiffusionService_Background_FullMethodName = "/polyscan.v1.DiffusionService/Background"
 )
 
 // DiffusionServiceClient is the client API for DiffusionService service.
@@ -36,6 +38,12 @@ type DiffusionServiceClient interface {
 	// constraints become a picture, and holes in a picture are filled from their borders. Constraints are pixels, curves, and blocked
 	// edges. Channels are solved one by one, to a fraction of a level of the exact solution, and rounded.
 	Solve(ctx context.Context, in *SolveRequest, opts ...grpc.CallOption) (*SolveResponse, error)
+	// FillHoles replaces pixels of a frame, those inside regions or a mask and those that are not opaque: each becomes the mean of its
+	// neighbours, and those of a hole's border have neighbours outside. All others stay as they are.
+	FillHoles(ctx context.Context, in *FillHolesRequest, opts ...grpc.CallOption) (*FillHolesResponse, error)
+	// Background estimates what a frame would be without what regions or a mask cover, as FillHoles does, and what the frame has over
+	// that. Either can stay on the device as a resident frame, so that Reduce finds it there.
+	Background(ctx context.Context, in *BackgroundRequest, opts ...grpc.CallOption) (*BackgroundResponse, error)
 }
 
 type diffusionServiceClient struct {
@@ -56,6 +64,26 @@ func (c *diffusionServiceClient) Solve(ctx context.Context, in *SolveRequest, op
 	return out, nil
 }
 
+func (c *diffusionServiceClient) FillHoles(ctx context.Context, in *FillHolesRequest, opts ...grpc.CallOption) (*FillHolesResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(FillHolesResponse)
+	err := c.cc.Invoke(ctx, DiffusionService_FillHoles_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *diffusionServiceClient) Background(ctx context.Context, in *BackgroundRequest, opts ...grpc.CallOption) (*BackgroundResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(BackgroundResponse)
+	err := c.cc.Invoke(ctx, DiffusionService_Background_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // DiffusionServiceServer is the server API for DiffusionService service.
 // All implementations must embed UnimplementedDiffusionServiceServer
 // for forward compatibility.
@@ -68,6 +96,12 @@ type DiffusionServiceServer interface {
 	// constraints become a picture, and holes in a picture are filled from their borders. Constraints are pixels, curves, and blocked
 	// edges. Channels are solved one by one, to a fraction of a level of the exact solution, and rounded.
 	Solve(context.Context, *SolveRequest) (*SolveResponse, error)
+	// FillHoles replaces pixels of a frame, those inside regions or a mask and those that are not opaque: each becomes the mean of its
+	// neighbours, and those of a hole's border have neighbours outside. All others stay as they are.
+	FillHoles(context.Context, *FillHolesRequest) (*FillHolesResponse, error)
+	// Background estimates what a frame would be without what regions or a mask cover, as FillHoles does, and what the frame has over
+	// that. Either can stay on the device as a resident frame, so that Reduce finds it there.
+	Background(context.Context, *BackgroundRequest) (*BackgroundResponse, error)
 	mustEmbedUnimplementedDiffusionServiceServer()
 }
 
@@ -80,6 +114,12 @@ type UnimplementedDiffusionServiceServer struct{}
 
 func (UnimplementedDiffusionServiceServer) Solve(context.Context, *SolveRequest) (*SolveResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Solve not implemented")
+}
+func (UnimplementedDiffusionServiceServer) FillHoles(context.Context, *FillHolesRequest) (*FillHolesResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method FillHoles not implemented")
+}
+func (UnimplementedDiffusionServiceServer) Background(context.Context, *BackgroundRequest) (*BackgroundResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Background not implemented")
 }
 func (UnimplementedDiffusionServiceServer) mustEmbedUnimplementedDiffusionServiceServer() {}
 func (UnimplementedDiffusionServiceServer) testEmbeddedByValue()                          {}
@@ -120,6 +160,42 @@ func _DiffusionService_Solve_Handler(srv interface{}, ctx context.Context, dec f
 	return interceptor(ctx, in, info, handler)
 }
 
+func _DiffusionService_FillHoles_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(FillHolesRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(DiffusionServiceServer).FillHoles(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: DiffusionService_FillHoles_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(DiffusionServiceServer).FillHoles(ctx, req.(*FillHolesRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _DiffusionService_Background_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(BackgroundRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(DiffusionServiceServer).Background(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: DiffusionService_Background_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(DiffusionServiceServer).Background(ctx, req.(*BackgroundRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // DiffusionService_ServiceDesc is the grpc.ServiceDesc for DiffusionService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -130,6 +206,14 @@ var DiffusionService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Solve",
 			Handler:    _DiffusionService_Solve_Handler,
+		},
+		{
+			MethodName: "FillHoles",
+			Handler:    _DiffusionService_FillHoles_Handler,
+		},
+		{
+			MethodName: "Background",
+			Handler:    _DiffusionService_Background_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

@@ -1,0 +1,326 @@
+// DiffusionService: FillHoles and Background.
+
+package server
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc/mem"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/polyscan/polyscan/diffusion"
+	"github.com/polyscan/polyscan/kernels"
+	"github.com/polyscan/polyscan/kernels/driver"
+	"github.com/polyscan/polyscan/polygon"
+	"github.com/polyscan/polyscan/proto/framecodec"
+	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
+)
+
+// FillHoles implements pb.DiffusionServiceServer, for callers inside the process.
+func (s *diffusionServer) FillHoles(ctx context.Context, req *pb.FillHolesRequest) (*pb.FillHolesResponse, error) {
+	res, err := s.fillHoles(ctx, req, framecodec.New(req))
+	if err != nil {
+		return nil, err
+	}
+	res.release()
+	out := res.Message.(*framecodec.Message)
+	m := out.Message.(*pb.FillHolesResponse)
+	withPayload(m.Picture, out)
+	return m, nil
+}
+
+// Background implements pb.DiffusionServiceServer, for callers inside the process.
+func (s *diffusionServer) Background(ctx context.Context, req *pb.BackgroundRequest) (*pb.BackgroundResponse, error) {
+	res, err := s.background(ctx, req, framecodec.New(req))
+	if err != nil {
+		return nil, err
+	}
+	res.release()
+	out := res.Message.(*framecodec.Message)
+	m := out.Message.(*pb.BackgroundResponse)
+	withPayload(m.Background, out)
+	return m, nil
+}
+
+// withPayload puts what goes out from where it is into the frame that it belongs to, if there is one.
+func withPayload(f *pb.Frame, out *framecodec.Message) {
+	if f != nil {
+		f.Source = &pb.Frame_Data{Data: slices.Concat(out.Pieces(nil)...)}
+	}
+}
+
+func (s *diffusionServer) fillHoles(ctx context.Context, req *pb.FillHolesRequest, in *framecodec.Message) (*response, error) {
+	h := holes{class: req.GetWorkClass(), options: req.GetOptions(), method: req.GetMaskMethod(), frame: req.GetFrame(), picture: output{"output", req.GetOutput()}}
+	switch x := req.GetHoles().(type) {
+	case *pb.FillHolesRequest_RegionSet:
+		h.regions = x.RegionSet
+	case *pb.FillHolesRequest_Recipe:
+		h.recipe = x.Recipe
+	case *pb.FillHolesRequest_Mask:
+		h.mask, h.masked = x.Mask, true
+	}
+	f, err := s.fill(ctx, &h, in)
+	if err != nil {
+		return nil, err
+	}
+	m := &pb.FillHolesResponse{Report: f.report, Kept: f.picture.kept, Picture: f.picture.frame}
+	out := framecodec.New(m)
+	if f.picture.frame != nil {
+		out.SetPayload(mem.BufferSlice{mem.SliceBuffer(f.picture.pixels)})
+	}
+	return &response{Message: out, start: time.Now(), release: f.release}, nil
+}
+
+func (s *diffusionServer) background(ctx context.Context, req *pb.BackgroundRequest, in *framecodec.Message) (*response, error) {
+	h := holes{
+		class: req.GetWorkClass(), options: req.GetOptions(), method: req.GetMaskMethod(), frame: req.GetFrame(),
+		picture: output{"background", req.GetBackground()}, residual: output{"residual", req.GetResidual()}, both: true,
+	}
+	switch x := req.GetForeground().(type) {
+	case *pb.BackgroundRequest_RegionSet:
+		h.regions = x.RegionSet
+	case *pb.BackgroundRequest_Recipe:
+		h.recipe = x.Recipe
+	case *pb.BackgroundRequest_Mask:
+		h.mask, h.masked = x.Mask, true
+	}
+	f, err := s.fill(ctx, &h, in)
+	if err != nil {
+		return nil, err
+	}
+	m := &pb.BackgroundResponse{
+		Report: f.report, KeptBackground: f.picture.kept, KeptResidual: f.residual.kept, Background: f.picture.frame, Residual: f.residual.frame,
+	}
+	if m.Residual != nil {
+		m.Residual.Source = &pb.Frame_Data{Data: f.residual.pixels}
+	}
+	out := framecodec.New(m)
+	if m.Background != nil {
+		out.SetPayload(mem.BufferSlice{mem.SliceBuffer(f.picture.pixels)})
+	}
+	return &response{Message: out, start: time.Now(), release: f.release}, nil
+}
+
+// holes is what FillHoles and Background have in common.
+type holes struct {
+	class   pb.WorkClass
+	options *pb.DiffusionOptions
+	regions *pb.RegionSet
+	recipe  *pb.RecipeRef
+	mask    []byte
+	masked  bool
+	method  pb.MaskMethod
+	frame   *pb.Frame
+
+	picture, residual output
+	both              bool // there can be a residual
+}
+
+// output is what a request says of a result, and where.
+type output struct {
+	field string
+	*pb.PictureOutput
+}
+
+// wanted reports whether there is to be one.
+func (o *output) wanted() bool { return o.field != "" && !o.GetOmit() }
+
+// filled is what has become of them.
+type filled struct {
+	report            *pb.FillReport
+	picture, residual result
+	release           func()
+}
+
+// result is a picture that was kept, or is to be sent.
+type result struct {
+	kept   *pb.ResidentFrame
+	frame  *pb.Frame // without pixels
+	pixels []byte
+}
+
+func (s *diffusionServer) fill(ctx context.Context, h *holes, in *framecodec.Message) (_ *filled, err error) {
+	dev, err := s.dev.acquire()
+	if err != nil {
+		return nil, err
+	}
+	defer dev.end()
+	f, err := s.newFrame(ctx, h.frame, in.Pieces(nil), "frame")
+	if err != nil {
+		return nil, err
+	}
+	defer f.release()
+	p := paths{frame: "frame", set: "region_set"}
+	if err := f.Validate(); err != nil {
+		return nil, p.translate(err)
+	}
+	n := int64(f.Width) * int64(f.Height)
+	size := n * int64(f.Format.PixelBytes())
+	if h.masked && int64(len(h.mask)) != n {
+		return nil, refuse("mask", len(h.mask), "must be %d bytes, one for each pixel of %d x %d", n, f.Width, f.Height)
+	}
+	outputs := []*output{&h.picture, &h.residual}
+	share := int64(0)
+	for _, o := range outputs {
+		if o.wanted() && !o.GetKeep() {
+			if share += size; o.GetEncoding() == pb.Encoding_ENCODING_PNG {
+				share += size + 4*n
+			}
+		}
+	}
+	if limit := s.cfg.MaxMessageBytes; share > limit {
+		return nil, refuse("frame", [2]int{f.Width, f.Height}, "makes an answer of up to %d bytes: the limit is %d; results can be kept on the device", share, limit)
+	}
+	if h.regions != nil || h.recipe != nil {
+		share += n
+	}
+	release, err := s.host.take(ctx, share)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			release()
+		}
+	}()
+	ctx = kernels.WithClass(ctx, classOf(h.class))
+	mask, err := s.maskOf(ctx, dev.Device, h, f, p)
+	if err != nil {
+		return nil, err
+	}
+
+	job := &diffusion.Holes{
+		Image: kernels.Image{Width: f.Width, Height: f.Height, Stride: f.Stride, Format: f.Format, Data: f.Data, Resident: f.Resident},
+		Mask:  diffusion.Pixels{Host: mask},
+	}
+	to := []*diffusion.Pixels{&job.Picture, &job.Residual}
+	uploads := make([]*upload, len(outputs))
+	defer func() {
+		for _, u := range uploads {
+			if u != nil {
+				u.abort()
+			}
+		}
+	}()
+	for i, o := range outputs {
+		switch {
+		case !o.wanted():
+		case o.GetKeep():
+			if uploads[i], err = s.place(dev.Device, f, o); err != nil {
+				return nil, err
+			}
+			to[i].Resident = uploads[i].e.pixels.Buffer()
+		default:
+			to[i].Host = make([]byte, size)
+		}
+	}
+	opts, method := optionsOf(h.options)
+	sol, err := diffusion.Fill(ctx, dev.Device, job, method, opts)
+	in.Free()
+	if err != nil {
+		return nil, fillError(h, err)
+	}
+	s.metrics.stage("queue", sol.Queue)
+	s.metrics.stage("compute", sol.Compute)
+	out := &filled{release: release, report: &pb.FillReport{
+		Backend: sol.Backend, Decode: durationpb.New(f.decode), Queue: durationpb.New(sol.Queue), Compute: durationpb.New(sol.Compute),
+		Cycles: uint32(sol.Cycles), Converged: sol.Converged, Estimate: 255 * sol.Estimate, Residual: 255 * sol.Residual,
+		FilledPixels: uint64(n) - uint64(sol.FixedPixels),
+	}}
+	for i, r := range []*result{&out.picture, &out.residual} {
+		switch {
+		case uploads[i] != nil:
+			u := uploads[i]
+			u.got = u.least
+			if err := u.complete(ctx); err != nil {
+				return nil, err
+			}
+		case to[i].Host != nil:
+			if *r, err = s.picture(f, to[i].Host, outputs[i].GetEncoding()); err != nil {
+				return nil, err
+			}
+		}
+	}
+	// A frame that nobody will learn the name of isn't kept.
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	for i, r := range []*result{&out.picture, &out.residual} {
+		if uploads[i] != nil {
+			r.kept = uploads[i].keep()
+			uploads[i] = nil
+		}
+	}
+	return out, nil
+}
+
+// maskOf is the pixels to be replaced, but for those that are not opaque; nil for none.
+func (s *diffusionServer) maskOf(ctx context.Context, dev *kernels.Device, h *holes, f *frame, p paths) ([]byte, error) {
+	var set *polygon.Set
+	var err error
+	switch {
+	case h.regions != nil:
+		set, err = s.newSet(h.regions, p)
+	case h.recipe != nil:
+		var stored *storedRecipe
+		if stored, err = s.recipes.get(h.recipe.GetName(), h.recipe.GetVersion()); err == nil {
+			set, p.stored, p.ref = stored.set, stored.id(), "recipe"
+		}
+	default:
+		return h.mask, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	r, err := polygon.Rasterize(ctx, dev, set, f.Width, f.Height, driver.RasterMask, driver.Method(h.method))
+	if err != nil {
+		return nil, p.translate(err)
+	}
+	return r.Pix, nil
+}
+
+// place makes room in the store for a picture like a frame.
+func (s *diffusionServer) place(dev *kernels.Device, f *frame, o *output) (*upload, error) {
+	idle, err := s.idleTimeout(o.GetIdleTimeout(), o.field+".idle_timeout")
+	if err != nil {
+		return nil, err
+	}
+	return s.frames.begin(dev, polygon.Frame{Width: f.Width, Height: f.Height, Format: f.Format}, f.id, idle)
+}
+
+// picture is what is sent of pixels in a frame's format, rows without a gap.
+func (s *diffusionServer) picture(f *frame, pixels []byte, e pb.Encoding) (result, error) {
+	r := result{pixels: pixels, frame: &pb.Frame{
+		FrameId: f.id, Encoding: pb.Encoding_ENCODING_RAW, Layout: layoutOf(polygon.Frame{Width: f.Width, Height: f.Height, Format: f.Format}),
+	}}
+	if e != pb.Encoding_ENCODING_PNG {
+		return r, nil
+	}
+	var err error
+	r.frame.Encoding = e
+	r.pixels, err = pngFile(rawImage(pixels, f.Width, f.Height, f.Format))
+	return r, err
+}
+
+// fillError turns an *InvalidError into a *fieldError and leaves other errors alone.
+func fillError(h *holes, err error) error {
+	var invalid *diffusion.InvalidError
+	if !errors.As(err, &invalid) {
+		return err
+	}
+	switch field := invalid.Field; {
+	case field == "tolerance" || field == "method" || field == "max cycles":
+		return refuse("options."+strings.ReplaceAll(field, " ", "_"), invalid.Value, "%s", invalid.Problem)
+	case field == "mask" && h.regions != nil:
+		return refuse("region_set", invalid.Value, "%s", invalid.Problem)
+	case field == "mask" && h.recipe != nil:
+		return refuse("recipe", invalid.Value, "%s", invalid.Problem)
+	case field == "mask" && h.masked:
+		return refuse("mask", invalid.Value, "%s", invalid.Problem)
+	}
+	return refuse("frame", invalid.Value, "%s", invalid.Problem)
+}

@@ -1,0 +1,208 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"image/png"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/polyscan/polyscan/clients"
+	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
+)
+
+// ramp is a GRAY8 frame that rises by 4 a column, with a defect of 40 levels in the square of the regions.
+func ramp() (f *pb.Frame, pix, clean []byte, square *pb.RegionSet) {
+	const w, h = 30, 20
+	clean = make([]byte, w*h)
+	for i := range clean {
+		clean[i] = byte(40 + 4*(i%w))
+	}
+	pix = slices.Clone(clean)
+	for y := 5; y < 12; y++ {
+		for x := 10; x < 18; x++ {
+			pix[y*w+x] += 40
+		}
+	}
+	square = &pb.RegionSet{Regions: []*pb.Region{{Rings: []*pb.Ring{{Xy: []float64{10, 5, 18, 5, 18, 12, 10, 12}}}}}}
+	return &pb.Frame{
+		FrameId: "ramp", Layout: &pb.FrameLayout{Width: w, Height: h, PixelFormat: pb.PixelFormat_PIXEL_FORMAT_GRAY8}, Source: &pb.Frame_Data{Data: pix},
+	}, pix, clean, square
+}
+
+// Holes in a linear picture are filled with what was there, whoever says where they are; the rest is not touched.
+func TestFillHoles(t *testing.T) {
+	ts := start(t, Config{})
+	c := clients.New(ts.conn)
+	frame, pix, clean, square := ramp()
+	mask := make([]byte, len(pix))
+	for i := range mask {
+		mask[i] = pix[i] - clean[i]
+	}
+	recipe := ts.put(t, "square", square.Regions[0])
+	for name, req := range map[string]*pb.FillHolesRequest{
+		"regions": {Holes: &pb.FillHolesRequest_RegionSet{RegionSet: square}},
+		"recipe":  {Holes: &pb.FillHolesRequest_Recipe{Recipe: &pb.RecipeRef{Name: recipe.Name}}},
+		"mask":    {Holes: &pb.FillHolesRequest_Mask{Mask: mask}, WorkClass: pb.WorkClass_WORK_CLASS_BATCH},
+	} {
+		req.Frame = frame
+		got, err := c.FillHoles(context.Background(), req)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if !bytes.Equal(got.Picture.GetData(), clean) || got.Picture.FrameId != "ramp" || got.Picture.Layout.PixelFormat != pb.PixelFormat_PIXEL_FORMAT_GRAY8 {
+			t.Errorf("%s: other pixels came back, or %v", name, got.Picture.Layout)
+		}
+		if r := got.Report; r.FilledPixels != 56 || !r.Converged || r.Backend != "cpu" || r.Estimate > 0.25 || r.Compute.AsDuration() <= 0 || got.Kept != nil {
+			t.Errorf("%s: %v", name, r)
+		}
+		req.Output = &pb.PictureOutput{Encoding: pb.Encoding_ENCODING_PNG}
+		if got, err = c.FillHoles(context.Background(), req); err != nil {
+			t.Fatal(err)
+		}
+		im, err := png.Decode(bytes.NewReader(got.Picture.GetData()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, v := range clean {
+			if r, _, _, _ := im.At(i%30, i/30).RGBA(); byte(r>>8) != v {
+				t.Fatalf("%s: pixel %d of the file is %d, want %d", name, i, r>>8, v)
+			}
+		}
+		req.Output = &pb.PictureOutput{Omit: true}
+		if got, err = c.FillHoles(context.Background(), req); err != nil || got.Picture != nil {
+			t.Errorf("%s: omitted: %v, %v", name, got, err)
+		}
+	}
+}
+
+// Pixels that are not opaque are holes, too, in every format that has alpha.
+func TestFillHolesTransparent(t *testing.T) {
+	ts := start(t, Config{})
+	f := &pb.Frame{
+		Layout: &pb.FrameLayout{Width: 3, Height: 1, PixelFormat: pb.PixelFormat_PIXEL_FORMAT_RGBA8},
+		Source: &pb.Frame_Data{Data: []byte{10, 20, 30, 255, 1, 2, 3, 254, 30, 0, 50, 255}},
+	}
+	got, err := (&diffusionServer{Server: ts.Server}).FillHoles(context.Background(), &pb.FillHolesRequest{Frame: f})
+	if want := []byte{10, 20, 30, 255, 20, 10, 40, 255, 30, 0, 50, 255}; err != nil || !bytes.Equal(got.Picture.GetData(), want) {
+		t.Errorf("got %v, %v, want %v", got.GetPicture().GetData(), err, want)
+	}
+}
+
+// The residual is what the frame has over its background. Kept on the device, both are frames that Reduce finds.
+func TestBackground(t *testing.T) {
+	ts := start(t, Config{})
+	c := clients.New(ts.conn)
+	frame, pix, clean, square := ramp()
+	residual := make([]byte, len(pix))
+	for i := range residual {
+		residual[i] = 128 + pix[i] - clean[i]
+	}
+	req := &pb.BackgroundRequest{Frame: frame, Foreground: &pb.BackgroundRequest_RegionSet{RegionSet: square}}
+	got, err := c.Background(context.Background(), req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got.Background.GetData(), clean) || !bytes.Equal(got.Residual.GetData(), residual) {
+		t.Error("other pixels came back")
+	}
+	direct, err := (&diffusionServer{Server: ts.Server}).Background(context.Background(), req)
+	if err != nil || !bytes.Equal(direct.Background.GetData(), clean) || !bytes.Equal(direct.Residual.GetData(), residual) {
+		t.Errorf("in the process: %v, or other pixels", err)
+	}
+
+	// From a frame on the device to frames on the device.
+	kept := ts.frameClient().put(t, frame)
+	req.Frame = &pb.Frame{Source: &pb.Frame_Resident{Resident: kept.Name}}
+	req.Background = &pb.PictureOutput{Keep: true}
+	req.Residual = &pb.PictureOutput{Keep: true, IdleTimeout: durationpb.New(time.Minute)}
+	if got, err = c.Background(context.Background(), req); err != nil {
+		t.Fatal(err)
+	}
+	if got.Background != nil || got.Residual != nil || got.KeptBackground.GetName() == got.KeptResidual.GetName() {
+		t.Errorf("kept: %v", got)
+	}
+	for name, want := range map[string]uint64{got.KeptBackground.GetName(): 0, got.KeptResidual.GetName(): 128 * 56} {
+		if want == 0 {
+			for i, v := range clean {
+				if pix[i] != v {
+					want += uint64(v)
+				}
+			}
+		} else {
+			want += 40 * 56
+		}
+		in := &pb.Inspection{
+			Regions:    &pb.Inspection_RegionSet{RegionSet: square},
+			Reductions: &pb.Reductions{Statistics: []pb.Statistic{pb.Statistic_STATISTIC_SUM}},
+		}
+		r, err := c.Reduce(context.Background(), in, &pb.Frame{Source: &pb.Frame_Resident{Resident: name}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := r.Regions[0].Channels[0].GetSum(); got != want {
+			t.Errorf("the sum over a kept frame is %d, want %d", got, want)
+		}
+	}
+	if n := len(ts.frameClient().list(t)); n != 3 {
+		t.Errorf("%d frames are kept, want 3", n)
+	}
+}
+
+// Bad input is refused by its field, and leaves nothing on the device.
+func TestFillHolesRefuses(t *testing.T) {
+	ts := start(t, Config{})
+	c := clients.New(ts.conn)
+	_, pix, _, square := ramp()
+	for _, x := range []struct {
+		says  string
+		spoil func(*pb.BackgroundRequest)
+	}{
+		{"frame", func(r *pb.BackgroundRequest) { r.Frame = nil }},
+		{"frame.layout.width", func(r *pb.BackgroundRequest) { r.Frame.Layout.Width = 0 }},
+		{"frame.data", func(r *pb.BackgroundRequest) { r.Frame.Layout.Height++ }},
+		{"options.tolerance", func(r *pb.BackgroundRequest) { r.Options = &pb.DiffusionOptions{Tolerance: -1} }},
+		{"options.method", func(r *pb.BackgroundRequest) { r.Options = &pb.DiffusionOptions{Method: 77} }},
+		{"mask", func(r *pb.BackgroundRequest) { r.Foreground = &pb.BackgroundRequest_Mask{Mask: pix[1:]} }},
+		{"mask", func(r *pb.BackgroundRequest) { r.Foreground = &pb.BackgroundRequest_Mask{} }},
+		{"mask", func(r *pb.BackgroundRequest) {
+			r.Foreground = &pb.BackgroundRequest_Mask{Mask: bytes.Repeat([]byte{1}, len(pix))}
+		}},
+		{"region_set", func(r *pb.BackgroundRequest) {
+			square.Regions[0].Rings[0].Xy = []float64{-1, -1, 99, -1, 99, 99, -1, 99}
+		}},
+		{"region_set.regions[0].rings[0].xy", func(*pb.BackgroundRequest) { square.Regions[0].Rings[0].Xy = []float64{1, 2, 3} }},
+		{"residual.idle_timeout", func(r *pb.BackgroundRequest) {
+			r.Residual = &pb.PictureOutput{Keep: true, IdleTimeout: durationpb.New(-1)}
+		}},
+		{"background.encoding", func(r *pb.BackgroundRequest) {
+			r.Background = &pb.PictureOutput{Encoding: pb.Encoding_ENCODING_BMP}
+		}},
+	} {
+		var frame *pb.Frame
+		frame, _, _, square = ramp()
+		req := &pb.BackgroundRequest{Frame: frame, Background: &pb.PictureOutput{Keep: true}, Foreground: &pb.BackgroundRequest_RegionSet{RegionSet: square}}
+		x.spoil(req)
+		if _, err := c.Background(context.Background(), req); status.Code(err) != codes.InvalidArgument || !strings.Contains(err.Error(), x.says) {
+			t.Errorf("%s: %v", x.says, err)
+		}
+	}
+	_, err := c.FillHoles(context.Background(), &pb.FillHolesRequest{Frame: fourPixels(), Holes: &pb.FillHolesRequest_Recipe{Recipe: &pb.RecipeRef{Name: "none"}}})
+	if status.Code(err) != codes.NotFound {
+		t.Errorf("an unknown recipe: %v", err)
+	}
+	if n := len(ts.frameClient().list(t)); n != 0 {
+		t.Errorf("%d frames are kept", n)
+	}
+	if release, err := ts.host.take(context.Background(), ts.host.cap); err != nil {
+		t.Errorf("host memory is not all back: %v", err)
+	} else {
+		release()
+	}
+}
