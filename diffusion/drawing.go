@@ -150,8 +150,8 @@ func newWork(dev *kernels.Device, d *Drawing) (*work, error) {
 	if len(d.Curves) == 0 && all&Fixed == 0 {
 		return nil, errNothingDrawn(d)
 	}
-	w.barriers = w.barriers || all&^Fixed != 0
-	w.grid, err = gridOf(d.Width, d.Height, d.Method, w.barriers, false)
+	w.barriers = w.barriers || all&driver.DiffusionBlocks != 0
+	w.grid, err = gridOf(d.Width, d.Height, d.Method, w.barriers, all&driver.DiffusionShuts != 0)
 	return w, err
 }
 

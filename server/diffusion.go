@@ -243,7 +243,9 @@ func drawingOf(req *pb.SolveRequest, f *frame) *diffusion.Drawing {
 		}
 	}
 	for i, e := range req.GetEdges() {
-		d.Flags[i] |= e &^ diffusion.Fixed
+		if d.Flags[i] |= e; e&diffusion.Fixed != 0 {
+			d.Flags[i] = 0xff // which package diffusion refuses
+		}
 	}
 	return d
 }
@@ -303,7 +305,7 @@ func solveError(req *pb.SolveRequest, err error) error {
 	case strings.HasPrefix(field, "curves"):
 		return refuse("drawing."+curveField(field), invalid.Value, "%s", invalid.Problem)
 	case strings.HasPrefix(field, "flags["):
-		return refuse("edges"+strings.TrimPrefix(field, "flags"), invalid.Value, "has bits other than 2 and 4")
+		return refuse("edges"+strings.TrimPrefix(field, "flags"), invalid.Value, "is no sum of 2, 4, 8, 16, 32 and 64")
 	}
 	return refuse("frame", invalid.Value, "%s", invalid.Problem)
 }

@@ -168,7 +168,9 @@ func TestSolveRefusesDrawings(t *testing.T) {
 		"drawing = [1048576 1048576]: makes a":   func(r *pb.SolveRequest) { r.Drawing.Width, r.Drawing.Height = 1<<20, 1<<20 },
 		"drawing = [12 9]: must be [2 2]":        func(r *pb.SolveRequest) { r.Frame = fourPixels() },
 		"edges = 3: must be 108 bytes":           func(r *pb.SolveRequest) { r.Edges = make([]byte, 3) },
-		"edges[5] = 0x8: has bits":               func(r *pb.SolveRequest) { r.Edges = make([]byte, 108); r.Edges[5] = 8 },
+		"edges[5] = 0x80: is no sum":             func(r *pb.SolveRequest) { r.Edges = make([]byte, 108); r.Edges[5] = 0x80 },
+		"edges[7] = 0xff: is no sum":             func(r *pb.SolveRequest) { r.Edges = make([]byte, 108); r.Edges[7] = 3 },
+		"options.method = MULTIGRID: needs":      func(r *pb.SolveRequest) { r.Edges = make([]byte, 108); r.Edges[5] = 8 },
 		"drawing.pixels[1] = [12 0]: is outside": func(r *pb.SolveRequest) { r.Drawing.Pixels = []*pb.GivenPixel{{}, {X: 12}} },
 		"drawing.pixels[0] = [1 9]: is outside":  func(r *pb.SolveRequest) { r.Drawing.Pixels = []*pb.GivenPixel{{X: 1, Y: 9}} },
 		"drawing.pixels[0].blue = +Inf": func(r *pb.SolveRequest) {
@@ -250,5 +252,19 @@ func TestSolveRefuses(t *testing.T) {
 		t.Errorf("host memory is not all back: %v", err)
 	} else {
 		release()
+	}
+}
+
+// An edge that is open one way: the pixel behind it takes nothing, and what is beyond takes from it.
+func TestSolveOneWay(t *testing.T) {
+	ts := start(t, Config{})
+	f := &pb.Frame{
+		Layout: &pb.FrameLayout{Width: 4, Height: 1, PixelFormat: pb.PixelFormat_PIXEL_FORMAT_RGBA8},
+		Source: &pb.Frame_Data{Data: []byte{90, 0, 0, 255, 0, 0, 0, 0, 0, 0, 0, 0, 30, 0, 0, 255}},
+	}
+	req := &pb.SolveRequest{Frame: f, Edges: []byte{0, 8, 0, 0}, Options: &pb.DiffusionOptions{Method: pb.DiffusionMethod_DIFFUSION_METHOD_NAIVE, Tolerance: 0.01}}
+	got, err := clients.New(ts.conn).Solve(context.Background(), req)
+	if want := []byte{90, 0, 0, 90, 0, 0, 60, 0, 0, 30, 0, 0}; err != nil || !bytes.Equal(got.Picture.GetData(), want) {
+		t.Errorf("got %v, %v, want %v", got.GetPicture().GetData(), err, want)
 	}
 }

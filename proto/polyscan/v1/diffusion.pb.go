@@ -531,8 +531,11 @@ type SolveRequest struct {
 	// Of the picture that comes back: raw (the default) or PNG.
 	Encoding Encoding `protobuf:"varint,3,opt,name=encoding,proto3,enum=polyscan.v1.Encoding" json:"encoding,omitempty"`
 	Drawing  *Drawing `protobuf:"bytes,4,opt,name=drawing,proto3" json:"drawing,omitempty"`
-	// Edges that are blocked, so that nothing flows across: empty, or one byte for each pixel in row-major order, of which 2 blocks the
-	// edge to its right neighbour, 4 that to the one below, 6 both, and 0 none.
+	// Edges that are closed: empty, or one byte for each pixel in row-major order, the sum of
+	//
+	//	2 for the edge to its right neighbour and 4 for that to the one below: nothing flows across, either way;
+	//	8, 16, 32 and 64 for those to its right, left, lower and upper neighbour: the pixel takes nothing from there, while that
+	//	one may take from the pixel. Only the methods NAIVE, PYRAMID_CAUTIOUS and PYRAMID_GREEDY solve that.
 	Edges []byte `protobuf:"bytes,5,opt,name=edges,proto3" json:"edges,omitempty"`
 	// In RGBA8; ask for that in the layout of a file that may have no transparency. Pixels of alpha 255 are given; of all others colour
 	// and alpha play no part. Not a resident frame.
