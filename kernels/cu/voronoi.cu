@@ -36,7 +36,9 @@ struct VoronoiArgs {
     u64 *fault;
     u32 *words;      // pitch for each strip: bit y%32 of the word at (y/32)*pitch + x is the pixel's
     u32 *occupied;   // occupied_pitch for each strip: bit cx%32 of the word at cy*occupied_pitch + cx/32 is the cell's
-    u32 *next;       // how many entries there are
+    u32 *blocks;     // occupied_pitch for each 32 strips: bit cy%32 says that a word of the bitmap, of the same column, is not 0
+    u32 *next;       // how many entries there are, and how many hard squares
+    u32 *hard;       // squares of 8x8 pixels for voronoi_hard: 16 times the tile, and which of it
     u32 *ranks;      // for each word with sites, the entry of its first
     uint2 *heads;    // of each cell its first entry, and how many it has
     uint2 *entries;  // index of a site, and its place in its cell: x + 32 y
@@ -108,7 +110,11 @@ extern "C" __global__ void __launch_bounds__(THREADS) voronoi_rank(VoronoiArgs g
     if (!is) return;
     if (lane == 0) {
         g.heads[cell] = make_uint2(base + sums[warp], total);
-        if (total) atomicOr(g.occupied + (u64)(cell / g.cells) * g.occupied_pitch + (cell % g.cells >> 5), 1u << (cell % g.cells & 31));
+        if (total) {
+            const u32 cy = cell / g.cells, cx = cell % g.cells;
+            atomicOr(g.occupied + (u64)cy * g.occupied_pitch + (cx >> 5), 1u << (cx & 31));
+            atomicOr(g.blocks + (u64)(cy >> 5) * g.occupied_pitch + (cx >> 5), 1u << (cy & 31));
+        }
     }
     if (!total) return;
     u32 rank = base + sums[warp] + upto - own;
@@ -138,6 +144,10 @@ extern "C" __global__ void __launch_bounds__(THREADS) voronoi_least(VoronoiArgs 
 // multiprocessor share.
 #define TILE_WARPS 4
 #define LIST 384
+// More candidates than these are not so many because sites are dense: where all pixels are sites, a tile has some 5300 and a
+// quarter of it 1400.
+#define TILE_MOST 6000
+#define HALF_MOST 2000
 
 struct TileShared {
     int4 line[32];  // of up to 32 candidates: the form of eval, and the label
@@ -221,19 +231,26 @@ template <typename I> __device__ __forceinline__ bool competes(const Box &b, int
     return centre <= (dx < 0 ? -dx : dx) * (I)(b.x1 - b.x0) + (dy < 0 ? -dy : dy) * (I)(b.y1 - b.y0);
 }
 
-// Word i of the bitmap of cells that the tile's square has, without the cells outside. *first is its first cell.
-__device__ __forceinline__ u32 occupied_word(const VoronoiArgs &g, const Tile &t, u32 i, int2 *first) {
-    const int w0 = t.cx0 >> 5, words = (t.cx1 >> 5) - w0 + 1;
-    const int cy = t.cy0 + i / words, w = w0 + i % words;
-    *first = make_int2(w * 32, cy);
-    if (cy > t.cy1) return 0;
-    u32 bits = g.occupied[(u64)cy * g.occupied_pitch + w];
-    if (w * 32 < t.cx0) bits &= ~0u << (t.cx0 - w * 32);
-    if (w * 32 + 31 > t.cx1) bits &= ~0u >> (w * 32 + 31 - t.cx1);
-    return bits;
+// Bits from a to b, of those that there are.
+__device__ __forceinline__ u32 between(int a, int b) {
+    a = max(a, 0), b = min(b, 31);
+    return a > b ? 0 : (~0u << a) & (~0u >> (31 - b));
 }
-__device__ __forceinline__ u32 occupied_words(const Tile &t) {
-    return (u32)((t.cx1 >> 5) - (t.cx0 >> 5) + 1) * (t.cy1 - t.cy0 + 1);
+
+// Calls f(x, y, bits) by all lanes, each with another y, for words of the bitmap of cells, without the cells outside of the
+// tile's square; x, y is the first cell of the word.
+template <typename F> __device__ __forceinline__ void for_words(const VoronoiArgs &g, const Tile &t, F f) {
+    const int bx0 = t.cx0 >> 5, by0 = t.cy0 >> 5, columns = (t.cx1 >> 5) - bx0 + 1, all = columns * ((t.cy1 >> 5) - by0 + 1);
+    for (int from = 0; from < all; from += 32) {
+        const int mine = from + t.lane;
+        const bool some = mine < all && g.blocks[(u64)(by0 + mine / columns) * g.occupied_pitch + bx0 + mine % columns];
+        for (u32 mask = __ballot_sync(~0u, some); mask; mask &= mask - 1) {
+            const int i = from + __ffs(mask) - 1, w = bx0 + i % columns, y = (by0 + i / columns) * 32 + t.lane;
+            u32 bits = 0;
+            if (y >= t.cy0 && y <= t.cy1) bits = g.occupied[(u64)y * g.occupied_pitch + w] & between(t.cx0 - w * 32, t.cx1 - w * 32);
+            f(w * 32, y, bits);
+        }
+    }
 }
 
 __device__ __forceinline__ void set_square(const VoronoiArgs &g, Tile &t, int r) {
@@ -268,18 +285,21 @@ template <typename I> __device__ __forceinline__ bool find_cells(const VoronoiAr
         return true;
     }
     t.near = false;
-    for (int r = 6;; r *= 3) {
+    for (int r = 16;; r *= 4) {
         set_square(g, t, r);
         u64 least = ~0ull;
-        for (u32 i = t.lane, n = occupied_words(t); i < n; i += 32) {
-            int2 first;
-            for (u32 bits = occupied_word(g, t, i, &first); bits; bits &= bits - 1) {
-                const int x = first.x + __ffs(bits) - 1;
-                const u64 d = (u64)greatest_distance<I>(t.box, cell_box(g, t, x, first.y));
+        for_words(g, t, [&](int x, int y, u32 bits) {
+            // Of the cells of a word, those next to the tile's column on both sides are the nearest.
+            const int own = t.x / CELL - x;
+            const u32 before = bits & between(0, own), after = bits & between(own, 31);
+            for (int side = 0; side < 2; side++) {
+                if (!(side ? after : before)) continue;
+                const int cx = x + (side ? __ffs(after) - 1 : 31 - __clz(before));
+                const u64 d = (u64)greatest_distance<I>(t.box, cell_box(g, t, cx, y));
                 // Distances have 42 bits, and there are fewer than 2^20 cells.
-                least = min(least, d << 20 | ((u64)first.y * g.cells + x));
+                least = min(least, d << 20 | ((u64)y * g.cells + cx));
             }
-        }
+        });
         least = warp_least64(least);
         if (least != ~0ull) {
             t.nearest = (u32)(least & 0xfffff);
@@ -296,6 +316,7 @@ template <bool DIRECT> struct Source;
 template <> struct Source<true> {
     const VoronoiArgs &g;
     const Tile &t;
+    int part, parts;
 
     __device__ __forceinline__ int2 site(u32 i) const {
         const int2 p = g.sites[i];
@@ -325,6 +346,7 @@ template <> struct Source<true> {
 template <> struct Source<false> {
     const VoronoiArgs &g;
     const Tile &t;
+    int part, parts; // which of the sites, in turns
 
     __device__ __forceinline__ int2 site(int2 c, u32 place) const {
         return make_int2(c.x * CELL - t.x + (int)(place & 31), c.y * CELL - t.y + (int)(place >> 5));
@@ -349,7 +371,7 @@ template <> struct Source<false> {
         if (is && least_distance<I>(b, cell_box(g, t, c.x, c.y)) <= reach) head = g.heads[(u32)c.y * g.cells + c.x];
         const int upto = inclusive_scan(head.y), all = __shfl_sync(~0u, upto, 31);
         const u32 first = head.x - (upto - head.y);
-        for (int k0 = 0; k0 < all; k0 += 32) {
+        for (int k0 = part * 32; k0 < all; k0 += parts * 32) {
             const int k = min(k0 + t.lane, all - 1);
             int l = 0; // how many lanes' cells end before
 #pragma unroll
@@ -363,17 +385,18 @@ template <> struct Source<false> {
         Box at;
         at.x0 = at.x1 = q.x, at.y0 = at.y1 = q.y;
         const I reach = greatest_distance<I>(b, at);
-        u32 i = 0, bits = 0;
-        const u32 words = t.near ? 0 : occupied_words(t);
-        int2 c = near_cell(t), first;
-        for (bool is = t.near && in_square(t, c);;) {
-            cells<I>(b, reach, c, is, f);
-            while (!__any_sync(~0u, bits) && i < words) bits = occupied_word(g, t, i + t.lane, &first), i += 32;
-            if (!__any_sync(~0u, bits)) return;
-            is = bits != 0;
-            c = make_int2(first.x + __ffs(bits) - 1, first.y);
-            bits &= bits - 1;
+        if (t.near) {
+            const int2 c = near_cell(t);
+            cells<I>(b, reach, c, in_square(t, c), f);
+            return;
         }
+        for_words(g, t, [&](int x, int y, u32 bits) {
+            // Those within reach, and a column more on both sides for what the root is off.
+            const I dy = max(max(y * CELL - t.y - b.y1, b.y0 - (y * CELL + CELL - 1 - t.y)), 0), left = reach - dy * dy;
+            const int dx = (int)sqrtf((float)left) + 2;
+            bits = left < 0 ? 0 : bits & between(((t.x + b.x0 - dx) >> 5) - x, ((t.x + b.x1 + dx) >> 5) - x);
+            for (; __any_sync(~0u, bits); bits &= bits - 1) cells<I>(b, reach, make_int2(x + __ffs(bits) - 1, y), bits != 0, f);
+        });
     }
 };
 
@@ -486,33 +509,26 @@ template <typename I> struct Pair {
     I least[2];
     u32 label[2];
 
+    __device__ __forceinline__ void take(int j, I d, u32 l) {
+        if (l != NO_SITE && (label[j] == NO_SITE || d < least[j] || d == least[j] && l < label[j])) least[j] = d, label[j] = l;
+    }
     __device__ __forceinline__ void offer(int x, int y, int2 at, u32 l) {
         const I dy = at.y - y;
 #pragma unroll
         for (int j = 0; j < 2; j++) {
-            const I dx = at.x - x - j, d = dx * dx + dy * dy;
-            if (label[j] == NO_SITE || d < least[j] || d == least[j] && l < label[j]) least[j] = d, label[j] = l;
+            const I dx = at.x - x - j;
+            take(j, dx * dx + dy * dy, l);
         }
     }
 };
 
-// Labels up to 8x8 pixels that have any number of candidates: those of a list, or where that has no room all of them.
-template <typename I, bool DIRECT>
-__device__ __noinline__ void eval_many(const VoronoiArgs &g, const Tile &t, TileShared &s, const Source<DIRECT> &from, const unsigned short *list, int n, const Box &b) {
+// Labels up to 8x8 pixels whose candidates are those of a list of any length.
+template <typename I>
+__device__ __forceinline__ void eval_many(const VoronoiArgs &g, const Tile &t, TileShared &s, const unsigned short *list, int n, const Box &b) {
     const int x = b.x0 + t.lane % 4 * 2, y = b.y0 + t.lane / 4;
     Pair<I> p;
     p.label[0] = p.label[1] = NO_SITE;
-    if (list) {
-        for (int k = 0; k < n; k++) p.offer(x, y, s.at[list[k]], s.label[list[k]]);
-    } else {
-        const int2 q = from.template central<I>(b);
-        from.template each<I>(b, q, [&](int2 at, u32 label, bool there) {
-            for (u32 mask = __ballot_sync(~0u, there && competes<I>(b, q, at)); mask; mask &= mask - 1) {
-                const int l = __ffs(mask) - 1;
-                p.offer(x, y, make_int2(__shfl_sync(~0u, at.x, l), __shfl_sync(~0u, at.y, l)), __shfl_sync(~0u, label, l));
-            }
-        });
-    }
+    for (int k = 0; k < n; k++) p.offer(x, y, s.at[list[k]], s.label[list[k]]);
     store<2>(g, t, x, y, p.label);
     __syncwarp();
 }
@@ -524,26 +540,46 @@ __device__ __forceinline__ bool part_of(const Tile &t, int x, int y, int side, B
     return x <= b->x1 && y <= b->y1;
 }
 
-template <typename I, bool DIRECT> __device__ __forceinline__ void label_tile(const VoronoiArgs &g) {
+__device__ __forceinline__ bool set_tile(const VoronoiArgs &g, u32 tile, Tile *t) {
+    const u32 columns = (g.width + CELL - 1) / CELL;
+    t->lane = lane_id();
+    t->x = tile % columns * CELL, t->y = tile / columns * CELL;
+    t->box.x0 = t->box.y0 = 0;
+    t->box.x1 = min(CELL, g.width - t->x) - 1, t->box.y1 = min(CELL, g.height - t->y) - 1;
+    return t->y < g.height;
+}
+
+__device__ __forceinline__ void fill_tile(const VoronoiArgs &g, const Tile &t, u32 label) {
+    if (t.lane <= t.box.x1)
+        for (int y = 0; y <= t.box.y1; y++) g.labels[(u64)(t.y + y) * g.width + t.x + t.lane] = label;
+}
+
+// Leaves squares from..to of a tile to voronoi_hard.
+__device__ __forceinline__ void leave(const VoronoiArgs &g, const Tile &t, u32 tile, int from, int to) {
+    const int n = to - from;
+    u32 at = 0;
+    if (t.lane == 0) at = atomicAdd(g.next + 1, n);
+    at = __shfl_sync(~0u, at, 0);
+    if (t.lane < n) g.hard[at + t.lane] = tile * 16 + from + t.lane;
+}
+
+template <typename I, bool DIRECT> __device__ __forceinline__ void label_tile(const VoronoiArgs &g, const u32 tile) {
     __shared__ TileShared shared[TILE_WARPS];
     TileShared &s = shared[threadIdx.x >> 5];
-    const u32 columns = (g.width + CELL - 1) / CELL, tile = blockIdx.x * TILE_WARPS + (threadIdx.x >> 5);
     Tile t;
-    t.lane = lane_id();
-    t.x = tile % columns * CELL, t.y = tile / columns * CELL;
-    if (t.y >= g.height) return;
-    t.box.x0 = t.box.y0 = 0;
-    t.box.x1 = min(CELL, g.width - t.x) - 1, t.box.y1 = min(CELL, g.height - t.y) - 1;
+    if (!set_tile(g, tile, &t)) return;
     if (!DIRECT && !find_cells<I>(g, t)) {
-        if (t.lane <= t.box.x1)
-            for (int y = 0; y <= t.box.y1; y++) g.labels[(u64)(t.y + y) * g.width + t.x + t.lane] = NO_SITE;
+        fill_tile(g, t, NO_SITE);
         return;
     }
-    const Source<DIRECT> from = {g, t};
+    const Source<DIRECT> from = {g, t, 0, 1};
     const int all = candidates<I>(from, s, t.box);
     if (all == 1) {
-        if (t.lane <= t.box.x1)
-            for (int y = 0; y <= t.box.y1; y++) g.labels[(u64)(t.y + y) * g.width + t.x + t.lane] = s.label[0];
+        fill_tile(g, t, s.label[0]);
+        return;
+    }
+    if (!DIRECT && all > TILE_MOST) {
+        leave(g, t, tile, 0, 16);
         return;
     }
     for (int h = 0; h < 4; h++) {
@@ -551,7 +587,13 @@ template <typename I, bool DIRECT> __device__ __forceinline__ void label_tile(co
         if (!part_of(t, h % 2 * (CELL / 2), h / 2 * (CELL / 2), CELL / 2, &half)) continue;
         int2 q;
         int n = all, m = LIST + 1;
-        if (n > LIST) n = candidates<I>(from, s, half);
+        if (!DIRECT && n > LIST) {
+            n = candidates<I>(from, s, half);
+            if (n > HALF_MOST) {
+                leave(g, t, tile, h * 4, h * 4 + 4);
+                continue;
+            }
+        }
         if (n <= LIST) m = narrow<I>(s, 0, n, half, s.half, &q);
         if (m <= 32) {
             eval<I, 16>(g, t, s, s.half, m, half, q);
@@ -561,26 +603,75 @@ template <typename I, bool DIRECT> __device__ __forceinline__ void label_tile(co
             if (!part_of(t, half.x0 + k % 2 * (CELL / 4), half.y0 + k / 2 * (CELL / 4), CELL / 4, &quarter)) continue;
             const unsigned short *list = s.half;
             int c = m;
-            if (m > LIST) list = 0, c = candidates<I>(from, s, quarter);
-            if (c <= LIST) {
-                c = narrow<I>(s, list, c, quarter, s.quarter, &q);
-                list = s.quarter;
+            if (!DIRECT && m > LIST) {
+                list = 0, c = candidates<I>(from, s, quarter);
+                if (c > LIST) {
+                    leave(g, t, tile, h * 4 + k, h * 4 + k + 1);
+                    continue;
+                }
             }
+            c = narrow<I>(s, list, c, quarter, s.quarter, &q);
             if (c <= 32)
-                eval<I, 8>(g, t, s, list, c, quarter, q);
+                eval<I, 8>(g, t, s, s.quarter, c, quarter, q);
             else
-                eval_many<I, DIRECT>(g, t, s, from, list, c, quarter);
+                eval_many<I>(g, t, s, s.quarter, c, quarter);
         }
     }
 }
 
-extern "C" __global__ void __launch_bounds__(TILE_WARPS * 32) voronoi_tiles(VoronoiArgs g) {
-    after_prior();
-    label_tile<int, false>(g);
+// Squares that have more candidates than there is room for, which is where very many sites are almost equally far: in the
+// middle of a circle. A block a square, with the sites shared by its warps.
+template <typename I> __device__ __forceinline__ void label_hard(const VoronoiArgs &g) {
+    __shared__ I least[THREADS / 32][64];
+    __shared__ u32 label[THREADS / 32][64];
+    const int warp = threadIdx.x >> 5;
+    for (u32 i = blockIdx.x, n = g.next[1]; i < n; i += gridDim.x) {
+        const u32 id = g.hard[i];
+        Tile t;
+        Box b;
+        set_tile(g, id >> 4, &t);
+        // Halves have 4 squares each.
+        if (!part_of(t, (id >> 2 & 1) * 16 + (id & 1) * 8, (id >> 3 & 1) * 16 + (id >> 1 & 1) * 8, CELL / 4, &b)) continue;
+        find_cells<I>(g, t);
+        const Source<false> from = {g, t, warp, THREADS / 32};
+        const int x = b.x0 + t.lane % 4 * 2, y = b.y0 + t.lane / 4;
+        Pair<I> p;
+        p.least[0] = p.least[1] = 0;
+        p.label[0] = p.label[1] = NO_SITE;
+        const int2 q = from.template central<I>(b);
+        from.template each<I>(b, q, [&](int2 at, u32 l, bool there) {
+            for (u32 mask = __ballot_sync(~0u, there && competes<I>(b, q, at)); mask; mask &= mask - 1) {
+                const int k = __ffs(mask) - 1;
+                p.offer(x, y, make_int2(__shfl_sync(~0u, at.x, k), __shfl_sync(~0u, at.y, k)), __shfl_sync(~0u, l, k));
+            }
+        });
+        for (int j = 0; j < 2; j++) least[warp][t.lane * 2 + j] = p.least[j], label[warp][t.lane * 2 + j] = p.label[j];
+        __syncthreads();
+        if (warp == 0) {
+            for (int w = 1; w < THREADS / 32; w++)
+                for (int j = 0; j < 2; j++) p.take(j, least[w][t.lane * 2 + j], label[w][t.lane * 2 + j]);
+            store<2>(g, t, x, y, p.label);
+        }
+        __syncthreads();
+    }
 }
-extern "C" __global__ void __launch_bounds__(TILE_WARPS * 32) voronoi_tiles_wide(VoronoiArgs g) {
+
+extern "C" __global__ void __launch_bounds__(THREADS) voronoi_hard(VoronoiArgs g) {
     after_prior();
-    label_tile<i64, false>(g);
+    label_hard<int>(g);
+}
+extern "C" __global__ void __launch_bounds__(THREADS) voronoi_hard_wide(VoronoiArgs g) {
+    after_prior();
+    label_hard<i64>(g);
+}
+
+extern "C" __global__ void __launch_bounds__(TILE_WARPS * 32, 7) voronoi_tiles(VoronoiArgs g) {
+    after_prior();
+    label_tile<int, false>(g, blockIdx.x * TILE_WARPS + (threadIdx.x >> 5));
+}
+extern "C" __global__ void __launch_bounds__(TILE_WARPS * 32, 7) voronoi_tiles_wide(VoronoiArgs g) {
+    after_prior();
+    label_tile<i64, false>(g, blockIdx.x * TILE_WARPS + (threadIdx.x >> 5));
 }
 
 // Every tile looks at all sites, and the first one says which are no pixels.
@@ -595,12 +686,12 @@ __device__ __forceinline__ void check_sites(const VoronoiArgs &g) {
 extern "C" __global__ void __launch_bounds__(TILE_WARPS * 32) voronoi_few(VoronoiArgs g) {
     after_prior();
     check_sites(g);
-    label_tile<int, true>(g);
+    label_tile<int, true>(g, blockIdx.x * TILE_WARPS + (threadIdx.x >> 5));
 }
 extern "C" __global__ void __launch_bounds__(TILE_WARPS * 32) voronoi_few_wide(VoronoiArgs g) {
     after_prior();
     check_sites(g);
-    label_tile<i64, true>(g);
+    label_tile<i64, true>(g, blockIdx.x * TILE_WARPS + (threadIdx.x >> 5));
 }
 
 // --- Banding ------------------------------------------------------------------------------------------------------------
@@ -665,105 +756,155 @@ __device__ __forceinline__ u32 column_label(const VoronoiArgs &g, int x, int y) 
     return label;
 }
 
-// The nearest column of a pixel so far, and where several are equally near one of them, with the least index of all; else
-// that is NO_SITE still. D is u32 where squared distances fit.
+// The nearest column of a pixel so far, any of several. D is u32 where squared distances have 31 bits.
 template <typename D> struct Column {
     D least;
     int x;
-    u32 label;
 
-    __device__ __forceinline__ void clear() { least = ~(D)0, x = -1, label = NO_SITE; }
+    static __device__ __forceinline__ D none() { return (D)1 << (sizeof(D) * 8 - 1); } // more than any distance
+    static __device__ __forceinline__ D squared(u32 v) { return v == EMPTY ? none() : (D)(v >> 2) * (v >> 2); }
 
-    __device__ __forceinline__ void offer(const VoronoiArgs &g, int px, int y, int cx) {
-        const u32 v = g.plane[(u64)y * g.width + cx];
-        if (v == EMPTY) return;
-        const D dx = (D)abs(cx - px), dy = v >> 2, d = dx * dx + dy * dy;
-        if (d < least) {
-            least = d, x = cx, label = NO_SITE;
-        } else if (d == least) {
-            if (label == NO_SITE) label = column_label(g, x, y);
-            label = min(label, column_label(g, cx, y));
-        }
+    __device__ __forceinline__ void clear() { least = none(), x = -1; }
+    // A column so far away where the site is so far in it, squared.
+    __device__ __forceinline__ void offer(int dx, D in_it, int cx) {
+        const D d = (D)((u32)abs(dx)) * (u32)abs(dx) + in_it;
+        if (d < least) least = d, x = cx;
     }
-
     // Of what so many neighbouring lanes have, in all of them.
-    __device__ __forceinline__ void merge(const VoronoiArgs &g, int y, int lanes) {
-        D d = least;
+    __device__ __forceinline__ void merge(int lanes) {
         for (int o = lanes / 2; o; o >>= 1) {
-            const D u = __shfl_xor_sync(~0u, d, o);
-            d = u < d ? u : d;
-        }
-        if (least == d && x >= 0) {
-            if (label == NO_SITE) label = column_label(g, x, y);
-        } else {
-            x = -1, label = NO_SITE;
-        }
-        least = d;
-        for (int o = lanes / 2; o; o >>= 1) {
-            x = max(x, __shfl_xor_sync(~0u, x, o));
-            label = min(label, __shfl_xor_sync(~0u, label, o));
+            const D d = __shfl_xor_sync(~0u, least, o);
+            const int c = __shfl_xor_sync(~0u, x, o);
+            if (d < least || d == least && c > x) least = d, x = c;
         }
     }
 };
 
-// A block a segment of a row. Ends are looked for from where they are outwards, by all threads.
+// A block a segment of a row. Where the sites of both ends are is looked for from the ends outwards, by all threads; and what
+// columns have sites between these, usually few more than there are pixels, then has room on chip.
+#define SEGMENT_COLUMNS 3072
+
+template <typename D> struct SegmentShared {
+    int at[SEGMENT]; // where in the list each pixel's nearest site is
+    int x[SEGMENT_COLUMNS];
+    D in_column[SEGMENT_COLUMNS];
+    Column<D> merged[THREADS / 32];
+    int counts[THREADS / 32];
+    u32 label;
+};
+
+// The nearest column of a pixel; its label goes to *label.
+template <typename D> __device__ __forceinline__ int label_end(const VoronoiArgs &g, SegmentShared<D> &s, int x, int y, u32 *label) {
+    const u32 *row = g.plane + (u64)y * g.width;
+    const int warp = threadIdx.x >> 5, lane = lane_id(), most = max(x, g.width - 1 - x);
+    Column<D> c;
+    c.clear();
+    for (int off = threadIdx.x, steps = 1;; steps *= 2) {
+        for (int k = 0; k < steps; k++, off += THREADS) {
+            if (off <= x) c.offer(off, Column<D>::squared(row[x - off]), x - off);
+            if (x + off < g.width) c.offer(off, Column<D>::squared(row[x + off]), x + off);
+        }
+        // What no thread has looked at is at least this far away.
+        const int gap = off - (int)threadIdx.x;
+        if (__syncthreads_or(gap > most || c.x >= 0 && (D)gap * gap > c.least)) break;
+    }
+    c.merge(32);
+    if (lane == 0) s.merged[warp] = c;
+    if (threadIdx.x == 0) s.label = NO_SITE;
+    __syncthreads();
+    c.clear();
+    if (lane < THREADS / 32) c = s.merged[lane];
+    c.merge(32);
+    if (c.x < 0) return -1;
+    for (int off = threadIdx.x; off <= most && (D)off * off <= c.least; off += THREADS)
+        for (int side = -off;; side = off) {
+            const int u = x + side;
+            if (u >= 0 && u < g.width && (D)off * off + Column<D>::squared(row[u]) == c.least) atomicMin(&s.label, column_label(g, u, y));
+            if (side == off) break;
+        }
+    __syncthreads();
+    if (threadIdx.x == 0) *label = s.label;
+    __syncthreads();
+    return c.x;
+}
+
 template <typename D> __device__ __forceinline__ void label_segment(const VoronoiArgs &g) {
-    __shared__ int column[SEGMENT]; // where each pixel's nearest site is
-    __shared__ Column<D> merged[THREADS / 32];
-    after_prior();
+    __shared__ SegmentShared<D> s;
     const u32 segments = (g.width + SEGMENT - 1) / SEGMENT;
     const int x0 = blockIdx.x % segments * SEGMENT, y = blockIdx.x / segments, n = min(SEGMENT, g.width - x0);
     const int warp = threadIdx.x >> 5, lane = lane_id();
+    const u32 *row = g.plane + (u64)y * g.width;
     u32 *labels = g.labels + (u64)y * g.width + x0;
 
-    for (int end = 0; end < 2; end++) {
-        const int i = end ? n - 1 : 0, x = x0 + i;
-        Column<D> c;
-        c.clear();
-        for (int off = threadIdx.x, steps = 1;; steps *= 2) {
-            for (int k = 0; k < steps; k++, off += THREADS) {
-                if (off <= x) c.offer(g, x, y, x - off);
-                if (off && x + off < g.width) c.offer(g, x, y, x + off);
-            }
-            // What no thread has looked at is at least this far away.
-            const int gap = off - (int)threadIdx.x;
-            const bool over = gap > max(x, g.width - 1 - x) || c.x >= 0 && (D)gap * gap > c.least;
-            if (__syncthreads_or(over)) break;
-        }
-        c.merge(g, y, 32);
-        if (lane == 0) merged[warp] = c;
-        __syncthreads();
-        if (warp == 0) {
-            c.clear();
-            if (lane < THREADS / 32) c = merged[lane];
-            c.merge(g, y, 32);
-            if (lane == 0) column[i] = c.x, labels[i] = c.label;
-        }
-        __syncthreads();
-    }
-    if (column[0] < 0) { // no sites at all
+    const int first = label_end(g, s, x0, y, labels), last = label_end(g, s, x0 + n - 1, y, labels + n - 1);
+    if (first < 0) { // no sites at all
         for (int i = threadIdx.x; i < n; i += THREADS) labels[i] = NO_SITE;
         return;
     }
+    int count = 0;
+    for (int from = first; from <= last && count <= SEGMENT_COLUMNS; from += THREADS) {
+        const int x = from + threadIdx.x;
+        const u32 v = x <= last ? row[x] : EMPTY, mask = __ballot_sync(~0u, v != EMPTY);
+        if (lane == 0) s.counts[warp] = __popc(mask);
+        __syncthreads();
+        int i = count + __popc(mask & ((1u << lane) - 1));
+        for (int w = 0; w < THREADS / 32; w++) {
+            if (w < warp) i += s.counts[w];
+            count += s.counts[w];
+        }
+        if (v != EMPTY && i < SEGMENT_COLUMNS) s.x[i] = x, s.in_column[i] = Column<D>::squared(v);
+        __syncthreads();
+    }
+    // What has no room is all columns in memory.
+    const bool room = count <= SEGMENT_COLUMNS;
+    if (threadIdx.x == 0) s.at[0] = room ? 0 : first, s.at[n - 1] = room ? count - 1 : last;
+    __syncthreads();
     for (int step = SEGMENT / 2; step; step /= 2) {
         // As many lanes look for a pixel's as there are, up to a warp.
         const int pixels = SEGMENT / 2 / step, lanes = max(min(THREADS / pixels, 32), 1), part = threadIdx.x % lanes;
         for (int k0 = 0; k0 < pixels; k0 += THREADS / lanes) {
-            const int k = k0 + threadIdx.x / lanes, i = step * (2 * k + 1);
+            const int k = k0 + threadIdx.x / lanes, i = step * (2 * k + 1), x = x0 + i;
             const bool is = k < pixels && i < n - 1;
             Column<D> c;
             c.clear();
-            if (is)
-                for (int x = column[i - step] + part, last = column[min(i + step, n - 1)]; x <= last; x += lanes) c.offer(g, x0 + i, y, x);
-            c.merge(g, y, lanes);
-            if (is && part == 0) column[i] = c.x, labels[i] = c.label;
+            if (is) {
+                const int to = s.at[min(i + step, n - 1)];
+                if (room) {
+                    for (int p = s.at[i - step] + part; p <= to; p += lanes) c.offer(s.x[p] - x, s.in_column[p], p);
+                } else {
+                    for (int p = s.at[i - step] + part; p <= to; p += lanes) c.offer(p - x, Column<D>::squared(row[p]), p);
+                }
+            }
+            c.merge(lanes);
+            if (is && part == 0) s.at[i] = c.x;
         }
         __syncthreads();
     }
+    // All columns that are as near as a pixel's lie between those of its neighbours.
+    for (int i = threadIdx.x; i < n; i += THREADS) {
+        if (i == 0 || i == n - 1) continue;
+        const int own = s.at[i], x = x0 + i;
+        auto offered = [&](int p, int *u) { // how far column p of the list is, squared
+            *u = room ? s.x[p] : p;
+            return (D)((i64)(*u - x) * (*u - x)) + (room ? s.in_column[p] : Column<D>::squared(row[p]));
+        };
+        int u;
+        const D least = offered(own, &u);
+        u32 label = column_label(g, u, y);
+        for (int p = s.at[i - 1], to = s.at[i + 1]; p <= to; p++)
+            if (p != own && offered(p, &u) == least) label = min(label, column_label(g, u, y));
+        labels[i] = label;
+    }
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS) voronoi_rows(VoronoiArgs g) { label_segment<u32>(g); }
-extern "C" __global__ void __launch_bounds__(THREADS) voronoi_rows_wide(VoronoiArgs g) { label_segment<u64>(g); }
+extern "C" __global__ void __launch_bounds__(THREADS) voronoi_rows(VoronoiArgs g) {
+    after_prior();
+    label_segment<u32>(g);
+}
+extern "C" __global__ void __launch_bounds__(THREADS) voronoi_rows_wide(VoronoiArgs g) {
+    after_prior();
+    label_segment<u64>(g);
+}
 
 // --- Brute force --------------------------------------------------------------------------------------------------------
 

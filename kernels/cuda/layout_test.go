@@ -348,6 +348,7 @@ func TestConstants(t *testing.T) {
 		{"voronoi.cu", "THREADS", threads},
 		{"voronoi.cu", "CELL", voronoiCell},
 		{"voronoi.cu", "TILE_WARPS", voronoiTileWarps},
+		{"voronoi.cu", "LIST", voronoiList},
 		{"voronoi.cu", "SEGMENT", voronoiSegment},
 		{"voronoi.cu", "BRUTE_PIXELS", voronoiBrutePixels},
 		{"triangulate.cu", "THREADS", triangulateThreads},

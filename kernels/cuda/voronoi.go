@@ -10,6 +10,9 @@ import (
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 
+// voronoiHardBlocks is how many blocks a multiprocessor gets of voronoi_hard, for what the device cannot tell before.
+const voronoiHardBlocks = 4
+
 func (d *device) VoronoiScratch(n, width, height int, m driver.VoronoiMethod) (int64, error) {
 	if err := checkVoronoi(n, width, height, m); err != nil {
 		return 0, fmt.Errorf("cuda: Voronoi: %w", err)
@@ -82,9 +85,9 @@ func (s *stream) voronoi(op driver.Voronoi) error {
 		return s.jumpFlood(p)
 	}
 	cells, strips := int(l.Cells), blocks(op.Height, voronoiCell)
-	few, tiles, rows := voronoiFew, voronoiTiles, voronoiRows
+	few, tiles, hard, rows := voronoiFew, voronoiTiles, voronoiHard, voronoiRows
 	if l.wide() {
-		few, tiles, rows = voronoiFewWide, voronoiTilesWide, voronoiRowsWide
+		few, tiles, hard, rows = voronoiFewWide, voronoiTilesWide, voronoiHardWide, voronoiRowsWide
 	}
 	if op.Method == driver.VoronoiDefault && op.N <= voronoiFewSites {
 		launch(few, cells*strips, voronoiTileWarps, voronoiTileWarps*32)
@@ -100,6 +103,7 @@ func (s *stream) voronoi(op driver.Voronoi) error {
 		launch(rows, blocks(op.Width, voronoiSegment)*op.Height, 1, threads)
 	} else {
 		launch(tiles, cells*strips, voronoiTileWarps, voronoiTileWarps*32)
+		launch(hard, min(16*cells*strips, s.dev.info.ComputeUnits*voronoiHardBlocks), 1, threads)
 	}
 	return err
 }

@@ -10,20 +10,21 @@ import "github.com/polyscan/polyscan/kernels/driver"
 const (
 	voronoiCell        = 32   // CELL: the side of a cell, and of a warp's tile
 	voronoiTileWarps   = 4    // TILE_WARPS
+	voronoiList        = 384  // LIST: candidates of a tile
 	voronoiSegment     = 1024 // SEGMENT: pixels of a row for a block of voronoi_rows
 	voronoiBrutePixels = 4    // BRUTE_PIXELS of a thread
 )
 
 // voronoiArgs is VoronoiArgs.
 type voronoiArgs struct {
-	Sites, Labels, Fault       uint64
-	Words, Occupied, Next      uint64
-	Ranks, Heads, Entries      uint64
-	Plane, Above, Below        uint64
-	N                          uint32
-	Width, Height, Pitch       int32
-	Cells, OccupiedPitch, Step int32
-	_                          uint32
+	Sites, Labels, Fault                uint64
+	Words, Occupied, Blocks, Next, Hard uint64
+	Ranks, Heads, Entries               uint64
+	Plane, Above, Below                 uint64
+	N                                   uint32
+	Width, Height, Pitch                int32
+	Cells, OccupiedPitch, Step          int32
+	_                                   uint32
 }
 
 type voronoiParams struct{ G voronoiArgs }
@@ -34,6 +35,8 @@ var (
 	voronoiLeast     = listKernel[voronoiParams]("voronoi", "voronoi_least")
 	voronoiTiles     = listKernel[voronoiParams]("voronoi", "voronoi_tiles")
 	voronoiTilesWide = listKernel[voronoiParams]("voronoi", "voronoi_tiles_wide")
+	voronoiHard      = listKernel[voronoiParams]("voronoi", "voronoi_hard")
+	voronoiHardWide  = listKernel[voronoiParams]("voronoi", "voronoi_hard_wide")
 	voronoiFew       = listKernel[voronoiParams]("voronoi", "voronoi_few")
 	voronoiFewWide   = listKernel[voronoiParams]("voronoi", "voronoi_few_wide")
 	voronoiStrips    = listKernel[voronoiParams]("voronoi", "voronoi_strips")
@@ -45,8 +48,9 @@ var (
 	voronoiJump      = listKernel[voronoiParams]("voronoi", "voronoi_jump")
 )
 
-// voronoiFewSites is up to how many sites each tile looks at all of them, which takes one launch instead of five.
-const voronoiFewSites = 512
+// voronoiFewSites is up to how many sites each tile looks at all of them, which takes one launch instead of six. A tile has room
+// for as many.
+const voronoiFewSites = voronoiList
 
 // voronoiLayout lays out the scratch of a diagram. Addresses count from that of the scratch, and what has to be cleared is
 // at its start.
@@ -73,12 +77,15 @@ func layVoronoi(n, width, height int, m driver.VoronoiMethod) voronoiLayout {
 	case m == driver.JumpFlood:
 		l.Plane = take(pixels, 4)
 	default:
-		l.Words, l.Occupied, l.Next = take(words, 4), take(strips*int(l.OccupiedPitch), 4), take(1, 4)
+		l.Words, l.Occupied = take(words, 4), take(strips*int(l.OccupiedPitch), 4)
+		l.Blocks, l.Next = take((strips+31)/32*int(l.OccupiedPitch), 4), take(2, 4)
 		l.cleared = l.bytes
 		l.Ranks, l.Heads = take(words, 4), take(strips*cells, 8)
 		l.Entries = take(min(n, pixels), 8)
 		if m == driver.Banding {
 			l.Above, l.Below, l.Plane = take(words, 4), take(words, 4), take(pixels, 4)
+		} else {
+			l.Hard = take(16*strips*cells, 4)
 		}
 	}
 	return l
@@ -86,7 +93,7 @@ func layVoronoi(n, width, height int, m driver.VoronoiMethod) voronoiLayout {
 
 // at moves the addresses to where the scratch is.
 func (l *voronoiLayout) at(scratch uint64) {
-	for _, p := range []*uint64{&l.Words, &l.Occupied, &l.Next, &l.Ranks, &l.Heads, &l.Entries, &l.Plane, &l.Above, &l.Below} {
+	for _, p := range []*uint64{&l.Words, &l.Occupied, &l.Blocks, &l.Next, &l.Hard, &l.Ranks, &l.Heads, &l.Entries, &l.Plane, &l.Above, &l.Below} {
 		*p += scratch
 	}
 }
