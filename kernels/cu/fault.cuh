@@ -13,6 +13,9 @@
 #define FAULT_TRIANGULATE_POINT 7
 #define FAULT_VORONOI_SITE 8
 #define FAULT_FLIPS_COUNT 9
+#define FAULT_HOLD_COUNT 10
+#define FAULT_HOLD_POINT 11
+#define FAULT_HOLD_TRIANGLE 12
 
 // report writes which entry is wrong to the stream's place for it, which is memory of the host: the device reads it never.
 // Of several reports any one stays. A kernel that reports goes on, or ends, without touching what it must not.

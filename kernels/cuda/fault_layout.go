@@ -17,13 +17,17 @@ const (
 	faultTriangulatePoint
 	faultVoronoiSite
 	faultFlipsCount
+	faultHoldCount
+	faultHoldPoint
+	faultHoldTriangle
 )
 
 // faultOps says which op reports a code, and faultTexts what is wrong, with the number of the entry.
 var (
 	faultOps = [...]string{faultShadeCount: "Shade", faultShadePoint: "Shade", faultShadeTriangle: "Shade",
 		faultDiffusionSetupFlags: "DiffusionSetup", faultDiffusionSolveSetup: "DiffusionSolve", faultDiffusionSolveStart: "DiffusionSolve",
-		faultTriangulatePoint: "Triangulate", faultVoronoiSite: "Voronoi", faultFlipsCount: "Flips"}
+		faultTriangulatePoint: "Triangulate", faultVoronoiSite: "Voronoi", faultFlipsCount: "Flips",
+		faultHoldCount: "Hold", faultHoldPoint: "Hold", faultHoldTriangle: "Hold"}
 	faultTexts = [...]string{
 		faultShadeCount:          "Count = %d: is more than Max",
 		faultShadePoint:          "Points[%d]: is beyond the image",
@@ -34,6 +38,9 @@ var (
 		faultTriangulatePoint:    "Points[%d]: a coordinate is out of range",
 		faultVoronoiSite:         "Sites[%d]: is no pixel of the image",
 		faultFlipsCount:          "Counts.Triangles = %d: is more than there is room for",
+		faultHoldCount:           "Count = %d: is more than Max",
+		faultHoldPoint:           "Points[%d]: is beyond the image",
+		faultHoldTriangle:        "Triangles[%d]: has a corner that is no point",
 	}
 )
 

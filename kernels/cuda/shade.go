@@ -12,7 +12,7 @@ import (
 )
 
 func (d *device) ShadeScratch(n, width, height int, m driver.ShadeMethod) (int64, error) {
-	_, bytes, _, err := shadingOf(n, width, height, m, 0)
+	_, bytes, _, err := layShading(n, width, height, m, 0)
 	if err != nil {
 		return 0, fmt.Errorf("cuda: Shade: %w", err)
 	}
@@ -24,58 +24,21 @@ func (s *stream) Shade(op driver.Shade) error {
 }
 
 func (s *stream) shade(op driver.Shade) error {
-	src, err := s.dev.image(op.Src, "Src")
-	if err != nil {
-		return err
-	}
-	dst, err := s.dev.image(op.Dst, "Dst")
-	if err != nil {
-		return err
-	}
-	if op.Dst.Width != op.Src.Width || op.Dst.Height != op.Src.Height || op.Dst.Format != op.Src.Format {
-		return fmt.Errorf("Dst: %dx%d, %v: must be as Src, %dx%d, %v", op.Dst.Width, op.Dst.Height, op.Dst.Format, op.Src.Width, op.Src.Height, op.Src.Format)
-	}
 	scratch, err := s.dev.structs(op.Scratch, "Scratch")
 	if err != nil {
 		return err
 	}
-	v, bytes, zeros, err := shadingOf(op.Max, op.Src.Width, op.Src.Height, op.Method, scratch.at())
+	v, bytes, zeros, err := layShading(op.Max, op.Src.Width, op.Src.Height, op.Method, scratch.at())
 	if err != nil {
 		return err
 	}
 	if scratch.n < bytes {
 		return fmt.Errorf("Scratch: %d bytes, %d are needed", scratch.n, bytes)
 	}
-	format := op.Src.Format
-	var points, triangles, count, colors span
-	for _, f := range []struct {
-		to    *span
-		from  driver.Slice
-		field string
-		need  int64
-	}{
-		{&points, op.Points, "Points", 8 * int64(op.N)},
-		{&triangles, op.Triangles, "Triangles", 12 * int64(op.Max)},
-		{&count, op.Count, "Count", 4},
-		{&colors, op.Colors, "Colors", int64(format.PixelBytes()) * int64(op.Max)},
-	} {
-		if *f.to, err = s.dev.structs(f.from, f.field); err != nil {
-			return err
-		}
-		if f.to.n != f.need {
-			return fmt.Errorf("%s: %d bytes, must be %d", f.field, f.to.n, f.need)
-		}
+	if err := s.shadingOf(&v, op.Src, "Src", op.Dst, op.Points, op.N, op.Triangles, op.Max, op.Count, op.Colors); err != nil {
+		return err
 	}
-	dst.overwritten()
-	colors.overwritten()
 	scratch.overwritten()
-	v.Src, v.SrcStride, v.Dst, v.DstStride = src.at(), uint64(op.Src.Stride), dst.at(), uint64(op.Dst.Stride)
-	v.Points, v.Triangles, v.Count, v.Colors, v.N = points.at(), triangles.at(), count.at(), colors.at(), uint32(op.N)
-	v.Fault = s.faultAt()
-	v.PixelBytes = uint32(format.PixelBytes())
-	if v.Kind = v.PixelBytes; format.SampleBytes == 2 {
-		v.Kind = 16
-	}
 	if op.Color == driver.CentroidColor {
 		v.Centroid = 1
 	}
@@ -101,4 +64,49 @@ func (s *stream) shade(op driver.Shade) error {
 	return cmp.Or(err,
 		run(triangle, max(blocks(width*op.Max), blocks(32*int(v.TaskRoom)))),
 		run(shadeTasks, blocks(32*int(v.TaskRoom))))
+}
+
+// shadingOf checks what Shade and Hold are given, and adds it to v: the image that colours come from, and the triangles that are
+// painted on another.
+func (s *stream) shadingOf(v *shading, from driver.Image, field string, to driver.Image, points driver.Slice, n int, triangles driver.Slice, most int, count, colors driver.Slice) error {
+	src, err := s.dev.image(from, field)
+	if err != nil {
+		return err
+	}
+	dst, err := s.dev.image(to, "Dst")
+	if err != nil {
+		return err
+	}
+	format := from.Format
+	if to.Width != from.Width || to.Height != from.Height || to.Format != format {
+		return fmt.Errorf("Dst: %dx%d, %v: must be as %s, %dx%d, %v", to.Width, to.Height, to.Format, field, from.Width, from.Height, format)
+	}
+	var at [4]span
+	for i, f := range [4]struct {
+		slice driver.Slice
+		field string
+		need  int64
+	}{
+		{points, "Points", 8 * int64(n)},
+		{triangles, "Triangles", 12 * int64(most)},
+		{count, "Count", 4},
+		{colors, "Colors", int64(format.PixelBytes()) * int64(most)},
+	} {
+		if at[i], err = s.dev.structs(f.slice, f.field); err != nil {
+			return err
+		}
+		if at[i].n != f.need {
+			return fmt.Errorf("%s: %d bytes, must be %d", f.field, at[i].n, f.need)
+		}
+	}
+	dst.overwritten()
+	at[3].overwritten()
+	v.Src, v.SrcStride, v.Dst, v.DstStride = src.at(), uint64(from.Stride), dst.at(), uint64(to.Stride)
+	v.Points, v.Triangles, v.Count, v.Colors, v.N = at[0].at(), at[1].at(), at[2].at(), at[3].at(), uint32(n)
+	v.Fault = s.faultAt()
+	v.PixelBytes = uint32(format.PixelBytes())
+	if v.Kind = v.PixelBytes; format.SampleBytes == 2 {
+		v.Kind = 16
+	}
+	return nil
 }

@@ -55,9 +55,9 @@ func shadeWidth(pixels, triangles int) (kernelFor[shadeParams], int) {
 	return shadeTriangles32, 32
 }
 
-// shadingOf checks sizes and the method, and lays out the scratch memory from an address on: it returns how many bytes of it
+// layShading checks sizes and the method, and lays out the scratch memory from an address on: it returns how many bytes of it
 // there are, and how many from State on are to be cleared.
-func shadingOf(n, width, height int, m driver.ShadeMethod, scratch uint64) (v shading, bytes, zeros int64, err error) {
+func layShading(n, width, height int, m driver.ShadeMethod, scratch uint64) (v shading, bytes, zeros int64, err error) {
 	switch {
 	case n < 0 || n > 2*driver.MaxPoints:
 		return v, 0, 0, fmt.Errorf("Max = %d: must be 0 to %d", n, 2*driver.MaxPoints)
