@@ -211,7 +211,7 @@ type diffuser interface {
 var errNotSetUp = errors.New("Setup: is not what a DiffusionSetup made for this grid")
 
 const (
-	boxRatio   = 0.2      // of cycles of box at least: the ratio varies from one to the next
+	boxRatio   = 0.15     // of cycles of box at least: the ratio varies from one to the next
 	sweepRatio = 0.9      // of sweeps at least: they take away what is rough first, and an update shows little of the rest
 	firstRatio = 0.5      // assumed before there are two updates
 	mostRatio  = 1 - 1e-5 // so that estimates are finite

@@ -3,8 +3,8 @@
 // the twin of kernels/cpu/diffusion_box.go: the same steps in the same order, with other rounding.
 //
 // A cycle is: the residual of the image, restricted; a V-cycle on the levels from there; its result, interpolated, added to the image;
-// five half sweeps over the image, in the colours of a chequerboard. The image is always the result of a half sweep of colour 1,
-// so that there the residual is 0; and as the first after the correction is of colour 1 as well, only pixels of colour 0 need one.
+// five half sweeps over the image, in the colours of a chequerboard. The first of them is of colour 1 and forgets what those pixels were,
+// so that only those of colour 0 need the correction.
 //
 //   diffusion_box_check    counts fixed pixels, and checks the flags
 //   diffusion_box_coarsen  makes the interpolation from a level and the operator of that level: of flags, or of an operator
@@ -29,7 +29,7 @@
 #include "diffusion.cuh"
 
 #define DEAD_POINT 1e-6f // the largest sum of couplings that is none: what rounding leaves of couplings of about 1
-#define LEAST_RATIO 0.2f // assumed at least: the reduction varies from cycle to cycle
+#define LEAST_RATIO 0.15f // assumed at least: the reduction varies from cycle to cycle
 
 // What a solve knows between kernels; it begins State.
 struct BoxState {
@@ -41,7 +41,8 @@ struct BoxState {
     u32 converged, pad;
     float mean[4];
 };
-static_assert(sizeof(BoxState) <= 256, "BoxState");
+#define STOP_AT 8 // where the host finds stop
+static_assert(sizeof(BoxState) <= 256 && offsetof(BoxState, stop) == STOP_AT, "BoxState");
 
 // A level but for its vectors. Point (x, y) is at y*stride + x. Its operator is sum over neighbours of coupling*(own value - theirs) +
 // sink*(own value); couplings are e, s, se and sw, kept at the one of two points from which they lead right or down. The weights are
@@ -50,7 +51,7 @@ static_assert(sizeof(BoxState) <= 256, "BoxState");
 struct BoxLevel {
     int width, height, stride, pad;
     float4 *couplings;
-    float *sink;
+    float2 *sinks;   // the sink, and 1/(sum of couplings + sink), or 0 where there is no equation
     float4 *sides;   // h0, h1, v0, v1
     float4 *centres; // c0 to c3
 };
@@ -118,15 +119,23 @@ extern "C" __global__ void __launch_bounds__(CHECK_THREADS)
     counts[1] = head->void_pixels;
 }
 
-// The operator of an image, whose pixels are coupled by 1 where both are free.
+#define COARSEN_W 32 // points of the coarse level of a block
+#define COARSEN_H 8
+#define COARSEN_THREADS (COARSEN_W * COARSEN_H)
+// Points of the level above that a block looks at: cells from -2 to the width, and what is around them.
+#define AROUND_W (2 * (COARSEN_W + 3) + 2)
+#define AROUND_H (2 * (COARSEN_H + 3) + 2)
+
+// The operator of an image, whose pixels are coupled by 1 where both are free. Flags of what is around a block's points are in shared
+// memory, with 2 outside of the image; (x0, y0) is the first.
 struct FlagsOperator {
-    const u8 *flags;
-    int width, height;
-    __device__ bool in(int x, int y) const { return (u32)x < (u32)width && (u32)y < (u32)height; }
-    __device__ int at(int x, int y) const { return in(x, y) ? flags[(size_t)y * width + x] & FIXED : 2; } // 2: outside
+    const u8 *around;
+    int x0, y0;
+    __device__ u32 at(int x, int y) const { return around[(y - y0) * AROUND_W + x - x0]; }
+    __device__ void inverse(int, int, float) const {}
     __device__ float4 couplings(int x, int y) const {
-        const bool free = at(x, y) == 0;
-        return make_float4(free && at(x + 1, y) == 0, free && at(x, y + 1) == 0, 0, 0);
+        const u32 f = at(x, y);
+        return make_float4((f | at(x + 1, y)) == 0, (f | at(x, y + 1)) == 0, 0, 0);
     }
     __device__ float sink(int x, int y) const {
         return at(x, y) == 0 ? (float)((at(x + 1, y) & 1) + (at(x - 1, y) & 1) + (at(x, y + 1) & 1) + (at(x, y - 1) & 1)) : 0;
@@ -136,17 +145,18 @@ struct FlagsOperator {
 // That of a level.
 struct LevelOperator {
     BoxLevel l;
+    // Notes the sum of what a point has, which takes the couplings of others.
+    __device__ void inverse(int x, int y, float all) const {
+        if (within(l, x, y)) l.sinks[(size_t)y * l.stride + x].y = all > DEAD_POINT ? 1 / all : 0;
+    }
     __device__ float4 couplings(int x, int y) const { return ::couplings(l, x, y); }
-    __device__ float sink(int x, int y) const { return within(l, x, y) ? l.sink[(size_t)y * l.stride + x] : 0; }
+    __device__ float sink(int x, int y) const { return within(l, x, y) ? l.sinks[(size_t)y * l.stride + x].x : 0; }
 };
 
-#define COARSEN_W 32 // points of the coarse level of a block
-#define COARSEN_H 8
-#define COARSEN_THREADS (COARSEN_W * COARSEN_H)
-
-// The nine couplings of a point, and its sink.
+// The couplings of a point, and its sink.
 struct Star {
     float e, w, s, n, se, sw, ne, nw, sink;
+    __device__ float all() const { return e + w + s + n + se + sw + ne + nw + sink; }
 };
 
 template <class Operator> __device__ __forceinline__ Star star_at(const Operator &a, int x, int y) {
@@ -169,11 +179,16 @@ struct CoarsenShared {
 
 __device__ __forceinline__ float sum(const float4 &v) { return (v.x + v.y) + (v.z + v.w); }
 
+// Of the block's place among those that cover a level.
+__device__ __forceinline__ void coarsen_place(const BoxLevel &to, int &x, int &y) {
+    const u32 blocks_x = (to.width + COARSEN_W - 1) / COARSEN_W;
+    x = (int)(blockIdx.x % blocks_x) * COARSEN_W, y = (int)(blockIdx.x / blocks_x) * COARSEN_H;
+}
+
 template <class Operator> __device__ __forceinline__ void coarsen(const Operator &a, const BoxLevel &to) {
     __shared__ CoarsenShared s;
-    after_prior();
-    const u32 blocks_x = (to.width + COARSEN_W - 1) / COARSEN_W;
-    const int X = (int)(blockIdx.x % blocks_x) * COARSEN_W, Y = (int)(blockIdx.x / blocks_x) * COARSEN_H;
+    int X, Y;
+    coarsen_place(to, X, Y);
     // Points between two: the equation at the point, with what lies across taken for as large as the point, and what lies beside a
     // coarse point for as large as that. Cells from -2 on.
     for (int i = threadIdx.x; i < (COARSEN_W + 3) * (COARSEN_H + 3); i += COARSEN_THREADS) {
@@ -194,7 +209,7 @@ template <class Operator> __device__ __forceinline__ void coarsen(const Operator
         const Star c = star_at(a, x, y);
         const float4 o = s.sides[cy][cx], below = s.sides[cy + 1][cx], right = s.sides[cy][cx + 1];
         float4 v = make_float4(0, 0, 0, 0);
-        const float all = c.nw + c.n + c.ne + c.w + c.e + c.sw + c.s + c.se + c.sink;
+        const float all = c.all();
         if (all > DEAD_POINT) {
             const float inv = 1 / all;
             v.x = inv * (c.nw + c.n * o.x + c.w * o.z);
@@ -229,7 +244,9 @@ template <class Operator> __device__ __forceinline__ void coarsen(const Operator
         const float uH = h0 + h1, uV = v0 + v1, uC = sum(ct);
 
         // The coarse point itself.
+        const bool mine = i < COARSEN_THREADS;
         Star p = star_at(a, x, y);
+        if (mine) a.inverse(x, y, p.all());
         float ue = p.e * h1 + p.se * c1 + p.ne * c_up.w;
         float us = p.s * v1 + p.se * c2 + p.sw * c_left.w;
         float use = p.se * c3;
@@ -238,7 +255,8 @@ template <class Operator> __device__ __forceinline__ void coarsen(const Operator
 
         // The point at its right.
         p = star_at(a, x + 1, y);
-        float d = p.e + p.w + p.s + p.n + p.se + p.sw + p.ne + p.nw + p.sink;
+        float d = p.all();
+        if (mine) a.inverse(x + 1, y, d);
         const float tR = p.e - d * h1 + p.n * c_up.w + p.s * c1 + p.ne * s.sides[cy][cx + 2].w + p.se * right.z;
         float t01 = p.s * c2 + p.sw * v1, t11 = p.s * c3 + p.se * right.w;
         float v = p.sink * uH + (p.e + p.w) * (uH - 1) + p.s * (uH - uC) + p.n * (uH - uNE) + p.se * (uH - uE2) + p.sw * (uH - uV) + p.ne * (uH - uN2) + p.nw * (uH - uN);
@@ -249,7 +267,8 @@ template <class Operator> __device__ __forceinline__ void coarsen(const Operator
 
         // The centre.
         p = star_at(a, x + 1, y + 1);
-        d = p.e + p.w + p.s + p.n + p.se + p.sw + p.ne + p.nw + p.sink;
+        d = p.all();
+        if (mine) a.inverse(x + 1, y + 1, d);
         float t10 = p.ne - d * c1 + p.n * h1 + p.e * right.z;
         t01 = p.sw - d * c2 + p.w * v1 + p.s * below.x;
         t11 = p.se - d * c3 + p.e * right.w + p.s * below.y;
@@ -263,7 +282,8 @@ template <class Operator> __device__ __forceinline__ void coarsen(const Operator
 
         // The point below.
         p = star_at(a, x, y + 1);
-        d = p.e + p.w + p.s + p.n + p.se + p.sw + p.ne + p.nw + p.sink;
+        d = p.all();
+        if (mine) a.inverse(x, y + 1, d);
         t10 = p.e * c1 + p.ne * h1;
         const float tD = p.s - d * v1 + p.e * c2 + p.w * c_left.w + p.se * below.x + p.sw * s.sides[cy + 2][cx].y;
         t11 = p.e * c3 + p.se * below.y;
@@ -273,7 +293,7 @@ template <class Operator> __device__ __forceinline__ void coarsen(const Operator
         s.right_sink[cy][cx] = right_sink;
         s.below_e[cy][cx] = below_e + v1 * t11;
         s.below_sink[cy][cx] = below_sink + v1 * v;
-        if (i < COARSEN_THREADS) own = make_float4(ue, us, use, usw), own_sink = sink;
+        if (mine) own = make_float4(ue, us, use, usw), own_sink = sink;
     }
     __syncthreads();
     const int cx = threadIdx.x % COARSEN_W + 1, cy = threadIdx.x / COARSEN_W + 1, x = X + cx - 1, y = Y + cy - 1;
@@ -284,7 +304,7 @@ template <class Operator> __device__ __forceinline__ void coarsen(const Operator
     own.w += s.right_sw[cy][cx - 1];
     own_sink += s.right_sink[cy][cx - 1] + s.below_sink[cy - 1][cx] + s.diagonal_sink[cy - 1][cx - 1];
     to.couplings[i] = own;
-    to.sink[i] = own_sink;
+    to.sinks[i].x = own_sink;
     if (to.sides) {
         to.sides[i] = s.sides[cy + 1][cx + 1];
         to.centres[i] = s.centres[cy + 1][cx + 1];
@@ -293,58 +313,71 @@ template <class Operator> __device__ __forceinline__ void coarsen(const Operator
 
 // The first level.
 extern "C" __global__ void __launch_bounds__(COARSEN_THREADS) diffusion_box_coarsen_flags(const u8 *flags, int width, int height, BoxLevel to) {
-    FlagsOperator a = {flags, width, height};
+    __shared__ u8 around[AROUND_H * AROUND_W];
+    after_prior();
+    FlagsOperator a;
+    int x, y;
+    coarsen_place(to, x, y);
+    a.around = around, a.x0 = 2 * x - 5, a.y0 = 2 * y - 5;
+    for (int i = threadIdx.x; i < AROUND_W * AROUND_H; i += COARSEN_THREADS) {
+        x = a.x0 + i % AROUND_W, y = a.y0 + i / AROUND_W;
+        around[i] = (u32)x < (u32)width && (u32)y < (u32)height ? flags[(size_t)y * width + x] & FIXED : 2;
+    }
+    __syncthreads();
     coarsen(a, to);
 }
 
 // The others.
 extern "C" __global__ void __launch_bounds__(COARSEN_THREADS) diffusion_box_coarsen(BoxLevel from, BoxLevel to) {
+    after_prior();
     LevelOperator a = {from};
     coarsen(a, to);
 }
 
 #define COARSEST 8 // sides of the coarsest level
 #define COARSEST_POINTS (COARSEST * COARSEST)
-#define INVERT_THREADS 256
+#define INVERT_THREADS 1024
 
-__device__ __forceinline__ bool dead(const Star &p) { return p.e + p.w + p.s + p.n + p.se + p.sw + p.ne + p.nw + p.sink <= DEAD_POINT; }
+__device__ __forceinline__ bool dead(const Star &p) { return p.all() <= DEAD_POINT; }
 
-// Inverts the coarsest operator by Gauss and Jordan, without pivots: it is symmetric and positive definite. Rows of points without
-// an equation are 0 but for their own 1. A level of no points has none. At last it says that the set-up is whole.
+// Entry (i, j) of the operator of a level as a matrix, of which rows without an equation are 0 but for their own 1.
+__device__ __forceinline__ float entry(const LevelOperator &a, int i, int j) {
+    const int w = a.l.width, n = w * a.l.height, x = i % w, y = i / w, dx = j % w - x, dy = j / w - y;
+    if (i >= n || j >= n) return i == j;
+    const Star c = star_at(a, x, y);
+    if (dead(c)) return i == j;
+    if (i == j) return c.all();
+    if (dx < -1 || dx > 1 || dy < -1 || dy > 1 || dead(star_at(a, x + dx, y + dy))) return 0;
+    return -(dy == 0 ? (dx > 0 ? c.e : c.w) : dy > 0 ? (dx == 0 ? c.s : dx > 0 ? c.se : c.sw) : (dx == 0 ? c.n : dx > 0 ? c.ne : c.nw));
+}
+
+// Inverts the coarsest operator by Gauss and Jordan, without pivots: it is symmetric and positive definite. A thread has four entries of a
+// row. At last it says that the set-up is whole.
 extern "C" __global__ void __launch_bounds__(INVERT_THREADS)
     diffusion_box_invert(BoxLevel l, float *inverse, DiffusionHeader *head, u32 width, u32 height) {
-    __shared__ float m[COARSEST_POINTS][COARSEST_POINTS + 1];
-    __shared__ float pivot_row[COARSEST_POINTS], pivot_column[COARSEST_POINTS];
+    __shared__ float rows[2][COARSEST_POINTS], columns[2][COARSEST_POINTS];
     after_prior();
-    const int n = l.width * l.height;
+    const int n = l.width * l.height, i = threadIdx.x / 16, j = threadIdx.x % 16 * 4;
     LevelOperator a = {l};
-    for (int i = threadIdx.x; i < n * n; i += INVERT_THREADS) {
-        const int p = i / n, q = i % n, x = p % l.width, y = p / l.width, dx = q % l.width - x, dy = q / l.width - y;
-        Star c = star_at(a, x, y);
-        float v = 0;
-        if (dead(c))
-            v = p == q;
-        else if (p == q)
-            v = c.e + c.w + c.s + c.n + c.se + c.sw + c.ne + c.nw + c.sink;
-        else if (dx >= -1 && dx <= 1 && dy >= -1 && dy <= 1 && !dead(star_at(a, x + dx, y + dy)))
-            v = -(dy == 0 ? (dx > 0 ? c.e : c.w) : dy > 0 ? (dx == 0 ? c.s : dx > 0 ? c.se : c.sw) : (dx == 0 ? c.n : dx > 0 ? c.ne : c.nw));
-        m[p][q] = v;
-    }
-    __syncthreads();
+    float m[4] = {0, 0, 0, 0};
+    if (n > 0)
+        for (int q = 0; q < 4; q++) m[q] = entry(a, i, j + q);
     for (int k = 0; k < n; k++) {
-        for (int i = threadIdx.x; i < n; i += INVERT_THREADS) {
-            const float inv = 1 / m[k][k];
-            pivot_row[i] = i == k ? inv : m[k][i] * inv;
-            pivot_column[i] = m[i][k];
-        }
+        float *row = rows[k & 1], *column = columns[k & 1];
+        if (i == k)
+            for (int q = 0; q < 4; q++) row[j + q] = m[q];
+        if (k >> 2 == threadIdx.x % 16) column[i] = (k & 3) == 0 ? m[0] : (k & 3) == 1 ? m[1] : (k & 3) == 2 ? m[2] : m[3];
         __syncthreads();
-        for (int i = threadIdx.x; i < n * n; i += INVERT_THREADS) {
-            const int p = i / n, q = i % n;
-            m[p][q] = p == k ? pivot_row[q] : (q == k ? 0 : m[p][q]) - pivot_column[p] * pivot_row[q];
+        const float inv = 1 / row[k], f = i == k ? 0 : column[i] * inv;
+#pragma unroll
+        for (int q = 0; q < 4; q++) {
+            const float pivot = j + q == k ? 1 : row[j + q];
+            m[q] = i == k ? pivot * inv : (j + q == k ? 0 : m[q]) - f * pivot;
         }
-        __syncthreads();
     }
-    for (int i = threadIdx.x; i < n * n; i += INVERT_THREADS) inverse[i] = m[i / n][i % n];
+    if (i < n)
+        for (int q = 0; q < 4; q++)
+            if (j + q < n) inverse[i * n + j + q] = m[q];
     if (threadIdx.x == 0 && !head->pad) {
         head->width = width, head->height = height, head->barriers = 0, head->method = 0;
         head->magic = DIFFUSION_MAGIC;
@@ -380,6 +413,7 @@ static_assert(sizeof(BoxSolve) == 88, "BoxSolve");
 // blocks, and else one. Block sums are added up in order, so that the mean is the same each time.
 extern "C" __global__ void __launch_bounds__(MEAN_THREADS) diffusion_box_begin(BoxSolve p) {
     __shared__ double part[MEAN_THREADS / 32][4];
+    __shared__ bool last;
     after_prior();
     BoxState *st = p.state;
     const bool whole = p.head->magic == DIFFUSION_MAGIC && p.head->width == (u32)p.width && p.head->height == (u32)p.height &&
@@ -431,19 +465,26 @@ extern "C" __global__ void __launch_bounds__(MEAN_THREADS) diffusion_box_begin(B
         if (lane_id() == 0) part[threadIdx.x >> 5][c] = sum[c];
     }
     __syncthreads();
-    if (threadIdx.x >= 4) return;
-    // The first four threads are one warp: each has a channel.
+    if (threadIdx.x < 4) {
+        double all = 0;
+        for (int i = 0; i < MEAN_THREADS / 32; i++) all += part[i][threadIdx.x];
+        p.sums[4 * blockIdx.x + threadIdx.x] = all;
+        __threadfence();
+    }
+    __syncthreads();
+    if (threadIdx.x == 0) last = atomicAdd(&st->done, 1) == gridDim.x - 1;
+    __syncthreads();
+    if (!last) return;
+    __threadfence();
+    // Every fourth thread has the same channel.
     double all = 0;
-    for (int i = 0; i < MEAN_THREADS / 32; i++) all += part[i][threadIdx.x];
-    p.sums[4 * blockIdx.x + threadIdx.x] = all;
-    __threadfence();
-    __syncwarp(15);
-    u32 turn = 0;
-    if (threadIdx.x == 0) turn = atomicAdd(&st->done, 1);
-    if (__shfl_sync(15, turn, 0) != gridDim.x - 1) return;
-    __threadfence();
+    for (u32 i = threadIdx.x / 4; i < gridDim.x; i += MEAN_THREADS / 4) all += __ldcg(p.sums + 4 * i + (threadIdx.x & 3));
+    for (int o = 16; o >= 4; o >>= 1) all += __shfl_xor_sync(~0u, all, o);
+    if (lane_id() < 4) part[threadIdx.x >> 5][lane_id()] = all;
+    __syncthreads();
+    if (threadIdx.x >= 4) return;
     all = 0;
-    for (u32 i = 0; i < gridDim.x; i++) all += __ldcg(p.sums + 4 * i + threadIdx.x);
+    for (int i = 0; i < MEAN_THREADS / 32; i++) all += part[i][threadIdx.x];
     st->mean[threadIdx.x] = (float)(all / (p.head->fixed ? p.head->fixed : 1));
     if (threadIdx.x != 0) return;
     st->magic = STATE_MAGIC;
@@ -481,6 +522,11 @@ struct Fine {
 
 __device__ __forceinline__ u32 bit(u32 m, int r, int j) { return m >> (4 * r + j) & 1; }
 
+// Keeps the compiler from holding bits of masks in registers, one each, from one step to the next.
+__device__ __forceinline__ void forget(Fine &t) {
+    asm volatile("" : "+r"(t.free), "+r"(t.free_left), "+r"(t.free_right), "+r"(t.free_up), "+r"(t.free_down), "+r"(t.left), "+r"(t.right), "+r"(t.above), "+r"(t.below));
+}
+
 // 1/n of 1 to 4.
 __device__ __forceinline__ float part_of(u32 n) { return n == 4 ? 0.25f : n == 3 ? 1.f / 3 : n == 2 ? 0.5f : 1; }
 
@@ -502,13 +548,22 @@ template <bool EDGE> __device__ __forceinline__ float flow_at(const Fine &t, int
     return flow<EDGE>(t, r, j, t.x[r][j], l, g, u, d);
 }
 
+// Makes a pixel the mean of its neighbours. Of these, rounding leaves no more than it does of the pixel itself; residuals need the
+// differences, as what a mean is off adds up over the image.
 template <bool EDGE> __device__ __forceinline__ void relax(Fine &t, int r, int j, float l, float g) {
-    const float s = flow_at<EDGE>(t, r, j, l, g);
-    if (bit(t.free, r, j)) t.x[r][j] += part_of(neighbours<EDGE>(t, r, j)) * s;
+    const float u = r ? t.x[r - 1][j] : j == 0 ? t.up.x : j == 1 ? t.up.y : j == 2 ? t.up.z : t.up.w;
+    const float d = r < ROWS - 1 ? t.x[r + 1][j] : j == 0 ? t.down.x : j == 1 ? t.down.y : j == 2 ? t.down.z : t.down.w;
+    float v;
+    if (EDGE)
+        v = (((bit(t.left, r, j) ? l : 0) + (bit(t.right, r, j) ? g : 0)) + ((bit(t.above, r, j) ? u : 0) + (bit(t.below, r, j) ? d : 0))) * part_of(neighbours<EDGE>(t, r, j));
+    else
+        v = ((l + g) + (u + d)) * 0.25f;
+    if (bit(t.free, r, j)) t.x[r][j] = v;
 }
 
 // Makes the pixels of a colour the mean of their neighbours.
 template <bool EDGE, int COLOUR> __device__ __forceinline__ void half_sweep(Fine &t) {
+    forget(t);
 #pragma unroll
     for (int r = 0; r < ROWS; r++) {
         if (((COLOUR ^ r) & 1) == 0) {
@@ -533,14 +588,16 @@ __device__ __forceinline__ void exchange(Fine &t, FineShared &s) {
     t.turn ^= 1;
 }
 
-// How much is divided among the neighbours of a pixel between two, or among the fixed ones.
+// The weight of each free neighbour in line with a pixel between two: those across count for nothing, and all that are fixed do.
 template <bool EDGE> __device__ __forceinline__ float side_part(const Fine &t, int r, int j, bool upright) {
-    const u32 l = bit(t.free_left, r, j), g = bit(t.free_right, r, j), u = bit(t.free_up, r, j), d = bit(t.free_down, r, j);
-    return part_of(neighbours<EDGE>(t, r, j) - (upright ? l + g : u + d));
+    const u32 p = upright ? t.free_left : t.free_up, q = upright ? t.free_right : t.free_down;
+    if (EDGE) return part_of(neighbours<EDGE>(t, r, j) - bit(p, r, j) - bit(q, r, j));
+    return bit(p & q, r, j) ? 0.5f : bit(p ^ q, r, j) ? 1.f / 3 : 0.25f;
 }
 
 // Adds what the correction of the first level is on pixels of colour 0; those of colour 1 are relaxed next, and forget what they were.
 template <bool EDGE> __device__ __forceinline__ void prolong(Fine &t, FineShared &s, const BoxLevel &l, const float *e, int x0, int y0) {
+    forget(t);
     float c[ROWS / 2 + 1][3];
     const int cx = x0 >> 1, cy = y0 >> 1;
 #pragma unroll
@@ -563,6 +620,7 @@ template <bool EDGE> __device__ __forceinline__ void prolong(Fine &t, FineShared
         }
     s.hand[t.warp][t.lane] = make_float4(h[0][0], h[0][1], 0, 0);
     __syncthreads();
+    forget(t);
     const float4 next = s.hand[t.warp < FINE_WARPS - 1 ? t.warp + 1 : t.warp][t.lane];
 #pragma unroll
     for (int i = 0; i < ROWS / 2; i++) {
@@ -578,15 +636,18 @@ template <bool EDGE> __device__ __forceinline__ void prolong(Fine &t, FineShared
     }
 }
 
-// The right-hand side of the first level: the residual, restricted. It returns the largest one of the thread's pixels.
+// The right-hand side of the first level: the residual, restricted. It returns the largest one of the thread's pixels. That of pixels of
+// colour 1, which were relaxed last, is what rounding leaves; without it the whole image would be off by what that adds up to.
 template <bool EDGE> __device__ __forceinline__ float restrict_residual(Fine &t, FineShared &s, const BoxLevel &l, float *b, int x0, int y0, bool own) {
+    forget(t);
     float most = 0;
-    float centre[ROWS / 2][2], h[ROWS / 2][2], v[ROWS / 2][2];
+    float centre[ROWS / 2][2], v[ROWS / 2][2];
     // Between four: each of the points around it gets a part.
 #pragma unroll
     for (int i = 0; i < ROWS / 2; i++) {
+        forget(t);
         const int r = 2 * i + 1;
-        const float g = __shfl_down_sync(~0u, t.x[r][0], 1);
+        const float g = __shfl_down_sync(~0u, t.x[r][0], 1), l3 = __shfl_up_sync(~0u, t.x[r][3], 1);
 #pragma unroll
         for (int k = 0; k < 2; k++) {
             const int j = 2 * k + 1;
@@ -596,30 +657,38 @@ template <bool EDGE> __device__ __forceinline__ float restrict_residual(Fine &t,
         }
         const float left = __shfl_up_sync(~0u, centre[i][1], 1);
 #pragma unroll
-        for (int k = 0; k < 2; k++)
-            v[i][k] = bit(t.free, r, 2 * k) ? ((k ? centre[i][0] : left) + centre[i][k]) * side_part<EDGE>(t, r, 2 * k, true) : 0;
+        for (int k = 0; k < 2; k++) {
+            const int j = 2 * k;
+            const float f = flow_at<EDGE>(t, r, j, k ? t.x[r][1] : l3, t.x[r][j + 1]) + ((k ? centre[i][0] : left) + centre[i][k]);
+            v[i][k] = bit(t.free, r, j) ? f * side_part<EDGE>(t, r, j, true) : 0;
+        }
     }
     s.hand[t.warp][t.lane] = make_float4(centre[ROWS / 2 - 1][0], centre[ROWS / 2 - 1][1], v[ROWS / 2 - 1][0], v[ROWS / 2 - 1][1]);
     __syncthreads();
+    forget(t);
     const float4 prior = s.hand[t.warp ? t.warp - 1 : 0][t.lane];
     const int cx = x0 >> 1, cy = y0 >> 1;
 #pragma unroll
     for (int i = 0; i < ROWS / 2; i++) {
+        forget(t);
         const int r = 2 * i;
+        const float g = __shfl_down_sync(~0u, t.x[r][0], 1), l3 = __shfl_up_sync(~0u, t.x[r][3], 1);
+        float h[2], out[2];
 #pragma unroll
         for (int k = 0; k < 2; k++) {
+            const int j = 2 * k + 1;
             const float above = i ? centre[i - 1][k] : k ? prior.y : prior.x;
-            h[i][k] = bit(t.free, r, 2 * k + 1) ? (above + centre[i][k]) * side_part<EDGE>(t, r, 2 * k + 1, false) : 0;
+            const float f = flow_at<EDGE>(t, r, j, t.x[r][j - 1], k ? g : t.x[r][2]) + (above + centre[i][k]);
+            h[k] = bit(t.free, r, j) ? f * side_part<EDGE>(t, r, j, false) : 0;
         }
-        const float left = __shfl_up_sync(~0u, h[i][1], 1), l3 = __shfl_up_sync(~0u, t.x[r][3], 1);
-        float out[2];
+        const float left = __shfl_up_sync(~0u, h[1], 1);
 #pragma unroll
         for (int k = 0; k < 2; k++) {
             const int j = 2 * k;
             const float f = bit(t.free, r, j) ? flow_at<EDGE>(t, r, j, k ? t.x[r][1] : l3, t.x[r][j + 1]) : 0;
             most = fmaxf(most, fabsf(f));
             const float above = i ? v[i - 1][k] : k ? prior.w : prior.z;
-            out[k] = bit(t.free, r, j) ? f + (((k ? h[i][0] : left) + h[i][k]) + (above + v[i][k])) : 0;
+            out[k] = bit(t.free, r, j) ? f + (((k ? h[0] : left) + h[k]) + (above + v[i][k])) : 0;
         }
         if (own && (u32)(cy + i) < (u32)l.height) {
             float *at = b + (size_t)(cy + i) * l.stride + cx;
@@ -659,11 +728,23 @@ __device__ __forceinline__ void fine_tile(const BoxSolve &p, const BoxLevel &l, 
                 t.x[r][0] = v.x, t.x[r][1] = v.y, t.x[r][2] = v.z, t.x[r][3] = v.w;
             } else
                 for (int j = 0; j < 4; j++) t.x[r][j] = row && !wide && (u32)(x0 + j) < (u32)w ? from[at + j] : 0;
-        } else
-            for (int j = 0; j < 4; j++) {
-                const u32 k = f >> 8 * j & 0xff;
-                t.x[r][j] = k & 8 ? 0 : k & FIXED ? colours[at + j] : p.start == FROM_MEAN || !some ? mean : from[at + j];
+        } else {
+            float4 v = make_float4(mean, mean, mean, mean);
+            if (wide && row && (u32)x0 < (u32)w) {
+                if (p.start != FROM_MEAN && some) v = *(const float4 *)(from + at);
+                if (f & 0x01010101) {
+                    const float4 c = *(const float4 *)(colours + at);
+                    v.x = f & FIXED ? c.x : v.x, v.y = f >> 8 & FIXED ? c.y : v.y, v.z = f >> 16 & FIXED ? c.z : v.z, v.w = f >> 24 & FIXED ? c.w : v.w;
+                }
             }
+            t.x[r][0] = v.x, t.x[r][1] = v.y, t.x[r][2] = v.z, t.x[r][3] = v.w;
+            if (!wide)
+                for (int j = 0; j < 4; j++) {
+                    const u32 k = f >> 8 * j & 0xff;
+                    if (k & 8) continue;
+                    t.x[r][j] = k & FIXED ? colours[at + j] : p.start == FROM_MEAN || !some ? mean : from[at + j];
+                }
+        }
         const u32 free = ~f & (~f >> 3) & 0x01010101; // neither fixed nor outside
         if (some) t.free |= (free | free >> 7 | free >> 14 | free >> 21) % 16 << 4 * r;
     }
@@ -763,11 +844,11 @@ template <bool START> __device__ __forceinline__ void fine(const BoxSolve &p, co
     st->stop = st->converged;
 }
 
-extern "C" __global__ void __launch_bounds__(FINE_THREADS) diffusion_box_start(BoxSolve p, BoxLevel l, const float *e, float *b) {
+extern "C" __global__ void __launch_bounds__(FINE_THREADS, 2) diffusion_box_start(BoxSolve p, BoxLevel l, const float *e, float *b) {
     fine<true>(p, l, e, b);
 }
 
-extern "C" __global__ void __launch_bounds__(FINE_THREADS) diffusion_box_fine(BoxSolve p, BoxLevel l, const float *e, float *b) {
+extern "C" __global__ void __launch_bounds__(FINE_THREADS, 2) diffusion_box_fine(BoxSolve p, BoxLevel l, const float *e, float *b) {
     fine<false>(p, l, e, b);
 }
 
@@ -799,24 +880,29 @@ struct Cell {
     float sink_a, sink_b, sink_c;
 };
 
-__device__ __forceinline__ float inverse_of(float all) { return all > DEAD_POINT ? 1 / all : 0; }
-
-__device__ __forceinline__ Cell cell_at(const BoxLevel &l, int x, int y) {
+template <bool EDGE> __device__ __forceinline__ Cell load_couplings(const BoxLevel &l, int x, int y) {
+    const float4 *at = l.couplings + ((ptrdiff_t)y * l.stride + x), none = make_float4(0, 0, 0, 0);
+    const bool w = !EDGE || (u32)(x - 1) < (u32)l.width, o = !EDGE || (u32)x < (u32)l.width, e = !EDGE || (u32)(x + 1) < (u32)l.width, ee = !EDGE || (u32)(x + 2) < (u32)l.width;
+    const bool up = !EDGE || (u32)(y - 1) < (u32)l.height, row = !EDGE || (u32)y < (u32)l.height, down = !EDGE || (u32)(y + 1) < (u32)l.height;
     Cell c;
-    c.a = couplings(l, x, y), c.b = couplings(l, x + 1, y), c.c = couplings(l, x, y + 1), c.d = couplings(l, x + 1, y + 1);
-    const float4 w = couplings(l, x - 1, y), n = couplings(l, x, y - 1), ne = couplings(l, x + 1, y - 1);
-    c.e_wb = E(w), c.se_wb = SE(w), c.e_wd = E(couplings(l, x - 1, y + 1));
-    c.s_nc = S(n), c.se_nc = SE(n), c.s_nd = S(ne), c.sw_nd = SW(ne);
-    c.se_nwd = SE(couplings(l, x - 1, y - 1)), c.sw_nec = SW(couplings(l, x + 2, y - 1)), c.sw_ea = SW(couplings(l, x + 2, y));
-    const size_t at = (size_t)y * l.stride + x;
-    c.sink_a = within(l, x, y) ? l.sink[at] : 0, c.sink_b = within(l, x + 1, y) ? l.sink[at + 1] : 0;
-    c.sink_c = within(l, x, y + 1) ? l.sink[at + l.stride] : 0;
-    const float sink_d = within(l, x + 1, y + 1) ? l.sink[at + l.stride + 1] : 0;
-    c.inv_a = inverse_of(E(c.a) + c.e_wb + S(c.a) + c.s_nc + SE(c.a) + c.se_nwd + SW(c.a) + c.sw_nd + c.sink_a);
-    c.inv_b = inverse_of(E(c.b) + E(c.a) + S(c.b) + c.s_nd + SE(c.b) + c.se_nc + SW(c.b) + c.sw_nec + c.sink_b);
-    c.inv_c = inverse_of(E(c.c) + c.e_wd + S(c.c) + S(c.a) + SE(c.c) + c.se_wb + SW(c.c) + SW(c.b) + c.sink_c);
-    c.inv_d = inverse_of(E(c.d) + E(c.c) + S(c.d) + S(c.b) + SE(c.d) + SE(c.a) + SW(c.d) + c.sw_ea + sink_d);
+    c.a = row && o ? at[0] : none, c.b = row && e ? at[1] : none;
+    c.c = down && o ? at[l.stride] : none, c.d = down && e ? at[l.stride + 1] : none;
+    c.e_wb = row && w ? E(at[-1]) : 0, c.se_wb = row && w ? SE(at[-1]) : 0, c.e_wd = down && w ? E(at[l.stride - 1]) : 0;
+    const float4 *n = at - l.stride;
+    c.s_nc = up && o ? S(n[0]) : 0, c.se_nc = up && o ? SE(n[0]) : 0;
+    c.s_nd = up && e ? S(n[1]) : 0, c.sw_nd = up && e ? SW(n[1]) : 0;
+    c.se_nwd = up && w ? SE(n[-1]) : 0, c.sw_nec = up && ee ? SW(n[2]) : 0, c.sw_ea = row && ee ? SW(at[2]) : 0;
+    const float2 *sinks = l.sinks + ((ptrdiff_t)y * l.stride + x), nothing = make_float2(0, 0);
+    const float2 a = row && o ? sinks[0] : nothing, b = row && e ? sinks[1] : nothing;
+    const float2 s = down && o ? sinks[l.stride] : nothing, d = down && e ? sinks[l.stride + 1] : nothing;
+    c.sink_a = a.x, c.sink_b = b.x, c.sink_c = s.x;
+    c.inv_a = a.y, c.inv_b = b.y, c.inv_c = s.y, c.inv_d = d.y;
     return c;
+}
+
+// Inside says that the whole block's cells have all their neighbours.
+__device__ __forceinline__ Cell cell_at(const BoxLevel &l, int x, int y, bool inside) {
+    return inside ? load_couplings<false>(l, x, y) : load_couplings<true>(l, x, y);
 }
 
 // Values of cells in shared memory, a plane for each of the four points, with a cell of 0 all around.
@@ -843,31 +929,34 @@ __device__ __forceinline__ float sum_d(const Cell &k, const Planes &p, const flo
            (SE(k.d) * (p.a[p.o + p.pitch + 1] - v) + SE(k.a) * (x.x - v)) + (SW(k.d) * (p.a[p.o + p.pitch] - v) + k.sw_ea * (p.a[p.o + 1] - v));
 }
 
-// Two sweeps in the order of rows; backwards in the other. Threads without a cell come along for the barriers.
-__device__ __forceinline__ void sweeps(const Cell &k, const Planes &p, const float4 &b, float4 &x, bool mine) {
+// A barrier of the block's first n threads, all of which call it: whole warps.
+__device__ __forceinline__ void meet(u32 n) { asm volatile("bar.sync 1, %0;" ::"r"(n) : "memory"); }
+
+// Two sweeps in the order of rows; backwards in the other. They are of n threads, of which not all need have a cell.
+__device__ __forceinline__ void sweeps(const Cell &k, const Planes &p, const float4 &b, float4 &x, bool mine, u32 n) {
 #pragma unroll 1
     for (int i = 0; i < 2; i++) {
         if (mine) p.a[p.o] = x.x = k.inv_a * (b.x + sum_a(k, p, x, 0));
-        __syncthreads();
+        meet(n);
         if (mine) p.b[p.o] = x.y = k.inv_b * (b.y + sum_b(k, p, x, 0));
-        __syncthreads();
+        meet(n);
         if (mine) p.c[p.o] = x.z = k.inv_c * (b.z + sum_c(k, p, x, 0));
-        __syncthreads();
+        meet(n);
         if (mine) p.d[p.o] = x.w = k.inv_d * (b.w + sum_d(k, p, x, 0));
-        __syncthreads();
+        meet(n);
     }
 }
-__device__ __forceinline__ void sweeps_back(const Cell &k, const Planes &p, const float4 &b, float4 &x, bool mine) {
+__device__ __forceinline__ void sweeps_back(const Cell &k, const Planes &p, const float4 &b, float4 &x, bool mine, u32 n) {
 #pragma unroll 1
     for (int i = 0; i < 2; i++) {
         if (mine) p.d[p.o] = x.w = k.inv_d * (b.w + sum_d(k, p, x, 0));
-        __syncthreads();
+        meet(n);
         if (mine) p.c[p.o] = x.z = k.inv_c * (b.z + sum_c(k, p, x, 0));
-        __syncthreads();
+        meet(n);
         if (mine) p.b[p.o] = x.y = k.inv_b * (b.y + sum_b(k, p, x, 0));
-        __syncthreads();
+        meet(n);
         if (mine) p.a[p.o] = x.x = k.inv_a * (b.x + sum_a(k, p, x, 0));
-        __syncthreads();
+        meet(n);
     }
 }
 
@@ -924,54 +1013,69 @@ __device__ __forceinline__ Planes tile_planes(TileShared &s) {
     return p;
 }
 
-// A block does a tile of a channel; those of a tile follow each other.
+// A block does a tile of one channel, or of several one after the other: blockIdx.x counts groups of channels, then tiles. What the set-up
+// made is older than the kernel before, and so may be read before that has ended.
 extern "C" __global__ void __launch_bounds__(TILE_THREADS)
-    diffusion_box_down(const BoxState *state, BoxLevel l, BoxLevel next, const float *b, float *x, float *next_b, u32 tiles_x, u32 channels) {
+    diffusion_box_down(const BoxState *state, BoxLevel l, BoxLevel next, const float *b, float *x, float *next_b, u32 tiles_x, u32 channels, u32 groups, u32 pad) {
     __shared__ TileShared s;
     __shared__ float below[TILE_ROWS][TILE_CELLS];
-    after_prior();
-    if (state->stop) return;
     const int lane = threadIdx.x % TILE_CELLS, row = threadIdx.x / TILE_CELLS;
-    const u32 channel = blockIdx.x % channels, tile = blockIdx.x / channels;
-    const int X = (int)(tile % tiles_x) * DOWN_W - DOWN_X + 2 * lane, Y = (int)(tile / tiles_x) * DOWN_H - DOWN_Y + 2 * row;
-    const size_t vector = (size_t)l.stride * l.height, next_vector = (size_t)next.stride * next.height;
+    const u32 tile = blockIdx.x / groups;
+    const int left = (int)(tile % tiles_x) * DOWN_W - DOWN_X, top = (int)(tile / tiles_x) * DOWN_H - DOWN_Y;
+    const int X = left + 2 * lane, Y = top + 2 * row, cx = X >> 1, cy = Y >> 1;
+    const bool own = lane >= DOWN_X / 2 && lane < TILE_CELLS - DOWN_X / 2 && row >= DOWN_Y / 2 && row < TILE_ROWS - DOWN_Y / 2;
+    const Cell k = cell_at(l, X, Y, left > 0 && top > 0 && left + 2 * TILE_CELLS < l.width && top + 2 * TILE_ROWS < l.height);
+    const float4 w = weights(next, next.sides, cx, cy);
     const Planes p = tile_planes(s);
-    const float4 rhs = load_cell(l, b + channel * vector, X, Y);
-    const Cell k = cell_at(l, X, Y);
-    float4 v = make_float4(0, 0, 0, 0);
-    sweeps(k, p, rhs, v, true);
-    const int cx = X >> 1, cy = Y >> 1;
-    float own, right, down;
-    restrict_cell(k, p, rhs, v, weights(next, next.sides, cx, cy), own, right, down);
-    below[row][lane] = down;
-    const float left = __shfl_up_sync(~0u, right, 1);
-    __syncthreads();
-    if (lane < DOWN_X / 2 || lane >= TILE_CELLS - DOWN_X / 2 || row < DOWN_Y / 2 || row >= TILE_ROWS - DOWN_Y / 2) return;
-    store_cell(l, x + channel * vector, X, Y, v);
-    if (within(next, cx, cy)) next_b[channel * next_vector + (size_t)cy * next.stride + cx] = own + (left + below[row - 1][lane]);
+    after_prior();
+    before_next();
+    if (state->stop) return;
+    const size_t vector = (size_t)l.stride * l.height, next_vector = (size_t)next.stride * next.height;
+#pragma unroll 1
+    for (u32 channel = blockIdx.x % groups; channel < channels; channel += groups) {
+        const float4 rhs = load_cell(l, b + channel * vector, X, Y);
+        float4 v = make_float4(0, 0, 0, 0);
+        __syncthreads(); // of the channel before
+        p.a[p.o] = p.b[p.o] = p.c[p.o] = p.d[p.o] = 0;
+        __syncthreads();
+        sweeps(k, p, rhs, v, true, TILE_THREADS);
+        float here, right, down;
+        restrict_cell(k, p, rhs, v, w, here, right, down);
+        below[row][lane] = down;
+        const float from_left = __shfl_up_sync(~0u, right, 1);
+        __syncthreads();
+        if (!own) continue;
+        store_cell(l, x + channel * vector, X, Y, v);
+        if (within(next, cx, cy)) next_b[channel * next_vector + (size_t)cy * next.stride + cx] = here + (from_left + below[row - 1][lane]);
+    }
 }
 
 extern "C" __global__ void __launch_bounds__(TILE_THREADS)
-    diffusion_box_up(const BoxState *state, BoxLevel l, BoxLevel next, const float *b, const float *x, const float *next_e, float *e, u32 tiles_x, u32 channels) {
+    diffusion_box_up(const BoxState *state, BoxLevel l, BoxLevel next, const float *b, const float *x, const float *next_e, float *e, u32 tiles_x, u32 channels, u32 groups, u32 pad) {
     __shared__ TileShared s;
-    after_prior();
-    if (state->stop) return;
     const int lane = threadIdx.x % TILE_CELLS, row = threadIdx.x / TILE_CELLS;
-    const u32 channel = blockIdx.x % channels, tile = blockIdx.x / channels;
-    const int X = (int)(tile % tiles_x) * UP_W - UP_X + 2 * lane, Y = (int)(tile / tiles_x) * UP_H - UP_Y + 2 * row;
-    const size_t vector = (size_t)l.stride * l.height, next_vector = (size_t)next.stride * next.height;
+    const u32 tile = blockIdx.x / groups;
+    const int left = (int)(tile % tiles_x) * UP_W - UP_X, top = (int)(tile / tiles_x) * UP_H - UP_Y;
+    const int X = left + 2 * lane, Y = top + 2 * row, cx = X >> 1, cy = Y >> 1;
+    const bool own = lane >= UP_X / 2 && lane < TILE_CELLS - UP_X / 2 && row >= UP_Y / 2 && row < TILE_ROWS - UP_Y / 2;
+    const Cell k = cell_at(l, X, Y, left > 0 && top > 0 && left + 2 * TILE_CELLS < l.width && top + 2 * TILE_ROWS < l.height);
     const Planes p = tile_planes(s);
-    const float4 rhs = load_cell(l, b + channel * vector, X, Y);
-    float4 v = load_cell(l, x + channel * vector, X, Y);
-    const int cx = X >> 1, cy = Y >> 1;
-    const float4 g = load_cell(next, next_e + channel * next_vector, cx, cy);
-    prolong_cell(v, weights(next, next.sides, cx, cy), weights(next, next.centres, cx, cy), g.x, g.y, g.z, g.w);
-    const Cell k = cell_at(l, X, Y);
-    p.a[p.o] = v.x, p.b[p.o] = v.y, p.c[p.o] = v.z, p.d[p.o] = v.w;
-    __syncthreads();
-    sweeps_back(k, p, rhs, v, true);
-    if (lane < UP_X / 2 || lane >= TILE_CELLS - UP_X / 2 || row < UP_Y / 2 || row >= TILE_ROWS - UP_Y / 2) return;
-    store_cell(l, e + channel * vector, X, Y, v);
+    after_prior();
+    before_next();
+    if (state->stop) return;
+    const size_t vector = (size_t)l.stride * l.height, next_vector = (size_t)next.stride * next.height;
+#pragma unroll 1
+    for (u32 channel = blockIdx.x % groups; channel < channels; channel += groups) {
+        const float4 rhs = load_cell(l, b + channel * vector, X, Y);
+        float4 v = load_cell(l, x + channel * vector, X, Y);
+        const float4 g = load_cell(next, next_e + channel * next_vector, cx, cy);
+        prolong_cell(v, weights(next, next.sides, cx, cy), weights(next, next.centres, cx, cy), g.x, g.y, g.z, g.w);
+        __syncthreads(); // of the channel before
+        p.a[p.o] = v.x, p.b[p.o] = v.y, p.c[p.o] = v.z, p.d[p.o] = v.w;
+        __syncthreads();
+        sweeps_back(k, p, rhs, v, true, TILE_THREADS);
+        if (own) store_cell(l, e + channel * vector, X, Y, v);
+    }
 }
 
 // The levels that a block does alone, the largest first: of up to 64x64, 32x32, 16x16 and 8x8 points; the last of them by the inverse
@@ -1004,42 +1108,83 @@ __device__ __forceinline__ Planes bottom_planes(BottomShared &s, u32 i) {
     return p;
 }
 
+// A level's cells among the block's threads: the first threads have one each.
+struct Share {
+    int cells_x, cx, cy;
+    bool mine, along; // it has a cell; its warp has
+    u32 threads;
+};
+
+__device__ __forceinline__ Share share_of(const BoxLevel &l) {
+    Share r;
+    r.cells_x = (l.width + 1) / 2;
+    const int cells_y = (l.height + 1) / 2;
+    r.cx = threadIdx.x % r.cells_x, r.cy = threadIdx.x / r.cells_x;
+    r.mine = r.cy < cells_y;
+    r.threads = (r.cells_x * cells_y + 31) & ~31;
+    r.along = threadIdx.x < r.threads;
+    return r;
+}
+
+// Brings what will be read next near.
+__device__ __forceinline__ void touch(const void *at, size_t bytes) {
+    for (size_t i = threadIdx.x * 128; i < bytes; i += BOTTOM_THREADS * 128)
+        asm volatile("{ .reg .f32 unused; ld.global.ca.f32 unused, [%0]; }" ::"l"((const char *)at + i));
+}
+
+__device__ __forceinline__ void touch_level(const BoxLevel &l) {
+    const size_t n = (size_t)l.stride * l.height;
+    touch(l.couplings, n * sizeof(float4));
+    touch(l.sinks, n * sizeof(float2));
+    touch(l.sides, n * sizeof(float4));
+    touch(l.centres, n * sizeof(float4));
+}
+
 extern "C" __global__ void __launch_bounds__(BOTTOM_THREADS) diffusion_box_bottom(const BoxState *state, BoxBottom p) {
     __shared__ BottomShared s;
-    after_prior();
-    if (state->stop) return;
     const int t = threadIdx.x;
     const size_t vector = (size_t)p.l0.stride * p.l0.height;
     const float *b0 = p.b + blockIdx.x * vector;
     float *e0 = p.e + blockIdx.x * vector;
     for (int i = t; i < (int)(offsetof(BottomShared, right) / 4); i += BOTTOM_THREADS) ((float *)&s)[i] = 0;
     const u32 last = p.levels - 1;
+    if (last > 0) touch_level(p.l1);
+    if (last > 1) touch_level(p.l2);
+    if (last > 2) touch_level(p.l3);
+    touch(p.inverse, COARSEST_POINTS * COARSEST_POINTS * sizeof(float));
+    Share h = share_of(p.l0);
+    Cell k;
+    if (last > 0 && h.mine) k = cell_at(p.l0, 2 * h.cx, 2 * h.cy, false);
+    after_prior();
+    before_next();
+    if (state->stop) return;
     if (last == 0 && t < p.l0.width * p.l0.height) s.b3[t] = b0[t / p.l0.width * p.l0.stride + t % p.l0.width];
     __syncthreads();
 #pragma unroll 1
     for (u32 i = 0; i < last; i++) {
         const BoxLevel &l = i == 0 ? p.l0 : i == 1 ? p.l1 : p.l2, &next = i == 0 ? p.l1 : i == 1 ? p.l2 : p.l3;
-        const int cells_x = (l.width + 1) / 2, cells_y = (l.height + 1) / 2, cx = t % cells_x, cy = t / cells_x;
-        const bool mine = cy < cells_y;
-        Planes q = bottom_planes(s, i);
-        q.o = (cy + 1) * q.pitch + cx + 1;
-        Cell k;
-        float4 rhs = make_float4(0, 0, 0, 0), v = rhs;
-        if (mine) {
-            k = cell_at(l, 2 * cx, 2 * cy);
-            rhs = i == 0 ? load_cell(l, b0, 2 * cx, 2 * cy) : (i == 1 ? s.b1 : s.b2)[t];
-        }
-        sweeps(k, q, rhs, v, mine);
-        float own = 0;
-        if (mine) restrict_cell(k, q, rhs, v, weights(next, next.sides, cx, cy), own, s.right[t], s.below[t]);
-        __syncthreads();
-        if (mine) {
-            if (cx) own += s.right[t - 1];
-            if (cy) own += s.below[t - cells_x];
-            if (i + 1 == last)
-                s.b3[t] = own;
-            else
-                ((float *)(i == 0 ? s.b1 : s.b2))[4 * ((cy >> 1) * ((cells_x + 1) / 2) + (cx >> 1)) + (cy & 1) * 2 + (cx & 1)] = own;
+        if (i > 0) h = share_of(l);
+        if (h.along) {
+            Planes q = bottom_planes(s, i);
+            q.o = (h.cy + 1) * q.pitch + h.cx + 1;
+            float4 rhs = make_float4(0, 0, 0, 0), v = rhs, w = rhs;
+            if (h.mine) {
+                if (i > 0) k = cell_at(l, 2 * h.cx, 2 * h.cy, false);
+                rhs = i == 0 ? load_cell(l, b0, 2 * h.cx, 2 * h.cy) : (i == 1 ? s.b1 : s.b2)[t];
+                w = weights(next, next.sides, h.cx, h.cy);
+            }
+            sweeps(k, q, rhs, v, h.mine, h.threads);
+            float own = 0;
+            if (h.mine) restrict_cell(k, q, rhs, v, w, own, s.right[t], s.below[t]);
+            meet(h.threads);
+            if (h.mine) {
+                if (h.cx) own += s.right[t - 1];
+                if (h.cy) own += s.below[t - h.cells_x];
+                if (i + 1 == last)
+                    s.b3[t] = own;
+                else
+                    ((float *)(i == 0 ? s.b1 : s.b2))[4 * ((h.cy >> 1) * ((h.cells_x + 1) / 2) + (h.cx >> 1)) + (h.cy & 1) * 2 + (h.cx & 1)] = own;
+            }
         }
         __syncthreads();
     }
@@ -1058,32 +1203,33 @@ extern "C" __global__ void __launch_bounds__(BOTTOM_THREADS) diffusion_box_botto
 #pragma unroll 1
     for (u32 i = last; i-- > 0;) {
         const BoxLevel &l = i == 0 ? p.l0 : i == 1 ? p.l1 : p.l2, &next = i == 0 ? p.l1 : i == 1 ? p.l2 : p.l3;
-        const int cells_x = (l.width + 1) / 2, cells_y = (l.height + 1) / 2, cx = t % cells_x, cy = t / cells_x;
-        const bool mine = cy < cells_y;
-        Planes q = bottom_planes(s, i);
-        q.o = (cy + 1) * q.pitch + cx + 1;
-        Cell k;
-        float4 rhs = make_float4(0, 0, 0, 0), v = rhs;
-        if (mine) {
-            k = cell_at(l, 2 * cx, 2 * cy);
-            rhs = i == 0 ? load_cell(l, b0, 2 * cx, 2 * cy) : (i == 1 ? s.b1 : s.b2)[t];
-            v = make_float4(q.a[q.o], q.b[q.o], q.c[q.o], q.d[q.o]);
-            float e[4];
-            for (int j = 0; j < 4; j++) {
-                const int x = cx + (j & 1), y = cy + (j >> 1);
-                if (i + 1 == last)
-                    e[j] = within(next, x, y) ? s.e3[y * next.width + x] : 0;
-                else {
-                    const Planes g = bottom_planes(s, i + 1);
-                    e[j] = g.a[((y & 1) * 2 + (x & 1)) * (g.b - g.a) + ((y >> 1) + 1) * g.pitch + (x >> 1) + 1];
+        h = share_of(l);
+        if (h.along) {
+            Planes q = bottom_planes(s, i);
+            q.o = (h.cy + 1) * q.pitch + h.cx + 1;
+            float4 rhs = make_float4(0, 0, 0, 0), v = rhs;
+            if (h.mine) {
+                k = cell_at(l, 2 * h.cx, 2 * h.cy, false);
+                rhs = i == 0 ? load_cell(l, b0, 2 * h.cx, 2 * h.cy) : (i == 1 ? s.b1 : s.b2)[t];
+                v = make_float4(q.a[q.o], q.b[q.o], q.c[q.o], q.d[q.o]);
+                float e[4];
+                for (int j = 0; j < 4; j++) {
+                    const int x = h.cx + (j & 1), y = h.cy + (j >> 1);
+                    if (i + 1 == last)
+                        e[j] = within(next, x, y) ? s.e3[y * next.width + x] : 0;
+                    else {
+                        const Planes g = bottom_planes(s, i + 1);
+                        e[j] = g.a[((y & 1) * 2 + (x & 1)) * (g.b - g.a) + ((y >> 1) + 1) * g.pitch + (x >> 1) + 1];
+                    }
                 }
+                prolong_cell(v, weights(next, next.sides, h.cx, h.cy), weights(next, next.centres, h.cx, h.cy), e[0], e[1], e[2], e[3]);
+                q.a[q.o] = v.x, q.b[q.o] = v.y, q.c[q.o] = v.z, q.d[q.o] = v.w;
             }
-            prolong_cell(v, weights(next, next.sides, cx, cy), weights(next, next.centres, cx, cy), e[0], e[1], e[2], e[3]);
-            q.a[q.o] = v.x, q.b[q.o] = v.y, q.c[q.o] = v.z, q.d[q.o] = v.w;
+            meet(h.threads);
+            sweeps_back(k, q, rhs, v, h.mine, h.threads);
+            if (i == 0 && h.mine) store_cell(l, e0, 2 * h.cx, 2 * h.cy, v);
         }
         __syncthreads();
-        sweeps_back(k, q, rhs, v, mine);
-        if (i == 0 && mine) store_cell(l, e0, 2 * cx, 2 * cy, v);
     }
 }
 

@@ -4,7 +4,11 @@
 
 package cuda
 
-import "github.com/polyscan/polyscan/kernels/driver"
+import (
+	"encoding/binary"
+
+	"github.com/polyscan/polyscan/kernels/driver"
+)
 
 // boxDiffuser solves problems without barriers.
 type boxDiffuser struct{}
@@ -55,6 +59,10 @@ func (boxDiffuser) setUp(s *stream, op *diffusionSetup) error {
 	return boxInvert.launch(s, 1, 1, boxInvertThreads, 0, &invert)
 }
 
+// boxAhead is how many cycles are enqueued before the host looks whether they were enough, which takes it some 20 µs. What comes after the
+// last that is needed does nothing, but takes about 1 µs a kernel. Most problems take 3 or 4 cycles from nothing to half a level.
+const boxAhead = 4
+
 // solve enqueues cycles.
 func (boxDiffuser) solve(s *stream, op *diffusionSolve) error {
 	g := op.DiffusionGrid
@@ -87,13 +95,29 @@ func (boxDiffuser) solve(s *stream, op *diffusionSolve) error {
 			return err
 		}
 	}
-	for range op.Cycles {
+	for i := range op.Cycles {
+		if i > 0 && i%boxAhead == 0 && !s.capturing {
+			if over, err := c.over(); err != nil {
+				return err
+			} else if over {
+				break
+			}
+		}
 		if err := c.enqueue(); err != nil {
 			return err
 		}
 	}
 	blocks = min((g.Width*g.Height*op.Channels/4+boxEndThreads-1)/boxEndThreads, boxBlocksPerUnit*s.dev.info.ComputeUnits)
 	return boxEnd.launch(s, max(blocks, 1), 1, boxEndThreads, 0, &boxEndParams{P: p, Status: op.Status})
+}
+
+// over waits for the cycles that were enqueued, and reports whether no more are wanted.
+func (c *boxCycle) over() (over bool, err error) {
+	err = c.s.fetch(c.state.head, boxStopAt+4, func(b []byte) error {
+		over = binary.NativeEndian.Uint32(b[boxStopAt:]) != 0
+		return nil
+	})
+	return over, err
 }
 
 // boxCycle is what the kernels of a cycle are launched with.
@@ -106,6 +130,15 @@ type boxCycle struct {
 	tiles    int // of the image, for all channels
 }
 
+// groups is how many groups the channels of a level are in: each has blocks of its own, which load the operator of a tile once for all channels
+// of the group. That takes as long as to compute one of them, so that they are all apart where multiprocessors would be idle.
+func (c *boxCycle) groups(tiles int) int {
+	if tiles*c.channels <= c.s.dev.info.ComputeUnits {
+		return c.channels
+	}
+	return 1
+}
+
 // enqueue enqueues a cycle: down to the levels that one block does, up from there, and the image.
 func (c *boxCycle) enqueue() error {
 	levels, vectors := c.setup.levels, c.state.vectors
@@ -113,8 +146,9 @@ func (c *boxCycle) enqueue() error {
 		bottom := c.setup.bottom()
 		for i, l := range levels[:bottom] {
 			x, all := tiles(int(l.Width), int(l.Height), boxDownWidth, boxDownHeight)
-			args := boxDownParams{State: c.state.head, L: l, Next: levels[i+1], B: vectors[i].B, X: vectors[i].X, NextB: vectors[i+1].B, TilesX: uint32(x), Channels: uint32(c.channels)}
-			if err := boxDown.launch(c.s, all*c.channels, 1, boxTileThreads, 0, &args); err != nil {
+			groups := c.groups(all)
+			args := boxDownParams{State: c.state.head, L: l, Next: levels[i+1], B: vectors[i].B, X: vectors[i].X, NextB: vectors[i+1].B, TilesX: uint32(x), Channels: uint32(c.channels), Groups: uint32(groups)}
+			if err := boxDown.launch(c.s, all*groups, 1, boxTileThreads, 0, &args); err != nil {
 				return err
 			}
 		}
@@ -129,8 +163,9 @@ func (c *boxCycle) enqueue() error {
 		for i := bottom - 1; i >= 0; i-- {
 			l := levels[i]
 			x, all := tiles(int(l.Width), int(l.Height), boxUpWidth, boxUpHeight)
-			args := boxUpParams{State: c.state.head, L: l, Next: levels[i+1], B: vectors[i].B, X: vectors[i].X, NextE: vectors[i+1].E, E: vectors[i].E, TilesX: uint32(x), Channels: uint32(c.channels)}
-			if err := boxUp.launch(c.s, all*c.channels, 1, boxTileThreads, 0, &args); err != nil {
+			groups := c.groups(all)
+			args := boxUpParams{State: c.state.head, L: l, Next: levels[i+1], B: vectors[i].B, X: vectors[i].X, NextE: vectors[i+1].E, E: vectors[i].E, TilesX: uint32(x), Channels: uint32(c.channels), Groups: uint32(groups)}
+			if err := boxUp.launch(c.s, all*groups, 1, boxTileThreads, 0, &args); err != nil {
 				return err
 			}
 		}

@@ -10,7 +10,7 @@ const (
 	boxCoarsenWidth   = 32   // COARSEN_W
 	boxCoarsenHeight  = 8    // COARSEN_H
 	boxCoarsest       = 8    // COARSEST: sides of the coarsest level, but for images that are as small
-	boxInvertThreads  = 256  // INVERT_THREADS
+	boxInvertThreads  = 1024 // INVERT_THREADS
 	boxMeanThreads    = 256  // MEAN_THREADS
 	boxMeanBlocks     = 264  // MEAN_BLOCKS
 	boxFineThreads    = 256  // FINE_THREADS
@@ -25,13 +25,14 @@ const (
 	boxBottomThreads  = 1024 // BOTTOM_THREADS
 	boxBottomLevels   = 4    // that BoxBottom has room for
 	boxEndThreads     = 256  // END_THREADS
+	boxStopAt         = 8    // STOP_AT
 	boxFlagsPerThread = 16   // that diffusion_box_check looks at in one go
 )
 
 // boxLevel is BoxLevel of diffusion_box.cu.
 type boxLevel struct {
-	Width, Height, Stride, _        int32
-	Couplings, Sink, Sides, Centres uint64
+	Width, Height, Stride, _         int32
+	Couplings, Sinks, Sides, Centres uint64
 }
 
 // boxBottom is BoxBottom.
@@ -76,17 +77,17 @@ type (
 	}
 
 	boxDownParams struct {
-		State            uint64
-		L, Next          boxLevel
-		B, X, NextB      uint64
-		TilesX, Channels uint32
+		State                       uint64
+		L, Next                     boxLevel
+		B, X, NextB                 uint64
+		TilesX, Channels, Groups, _ uint32
 	}
 
 	boxUpParams struct {
-		State            uint64
-		L, Next          boxLevel
-		B, X, NextE, E   uint64
-		TilesX, Channels uint32
+		State                       uint64
+		L, Next                     boxLevel
+		B, X, NextE, E              uint64
+		TilesX, Channels, Groups, _ uint32
 	}
 
 	boxBottomParams struct {
@@ -143,7 +144,7 @@ func layBox(a *arena, g driver.DiffusionGrid) (b boxSetup) {
 		w, h = (w+1)/2, (h+1)/2
 		l := boxLevel{Width: int32(w), Height: int32(h), Stride: int32(w+3) &^ 3}
 		points := l.points()
-		l.Couplings, l.Sink = a.floats(4*points), a.floats(points)
+		l.Couplings, l.Sinks = a.floats(4*points), a.floats(2*points)
 		if len(b.levels) > 0 { // the interpolation of the image is made of the flags each time
 			l.Sides, l.Centres = a.floats(4*points), a.floats(4*points)
 		}

@@ -125,10 +125,15 @@ func (s *Scene) Holes(r *rand.Rand, n int) {
 		cx, cy := r.Float64(), r.Float64()
 		a, b := 0.01+0.13*r.Float64(), 0.01+0.13*r.Float64()
 		sin, cos := math.Sincos(3.14 * r.Float64())
-		for i := range free {
-			x, y := float64(i%s.Width)/w-cx, float64(i/s.Width)/h-cy
-			u, v := (x*cos+y*sin)/a, (y*cos-x*sin)/b
-			free[i] = free[i] || u*u+v*v < 1
+		reach := max(a, b)
+		for y := max(0, int((cy-reach)*h)); y < min(s.Height, int((cy+reach)*h)+2); y++ {
+			for x := max(0, int((cx-reach)*w)); x < min(s.Width, int((cx+reach)*w)+2); x++ {
+				dx, dy := float64(x)/w-cx, float64(y)/h-cy
+				u, v := (dx*cos+dy*sin)/a, (dy*cos-dx*sin)/b
+				if u*u+v*v < 1 {
+					free[y*s.Width+x] = true
+				}
+			}
 		}
 	}
 	for i := range free {
