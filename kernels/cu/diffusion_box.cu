@@ -336,7 +336,7 @@ extern "C" __global__ void __launch_bounds__(COARSEN_THREADS) diffusion_box_coar
 
 #define COARSEST 8 // sides of the coarsest level
 #define COARSEST_POINTS (COARSEST * COARSEST)
-#define INVERT_THREADS 1024
+#define INVERT_THREADS 256
 
 __device__ __forceinline__ bool dead(const Star &p) { return p.all() <= DEAD_POINT; }
 
@@ -351,32 +351,38 @@ __device__ __forceinline__ float entry(const LevelOperator &a, int i, int j) {
     return -(dy == 0 ? (dx > 0 ? c.e : c.w) : dy > 0 ? (dx == 0 ? c.s : dx > 0 ? c.se : c.sw) : (dx == 0 ? c.n : dx > 0 ? c.ne : c.nw));
 }
 
-// Inverts the coarsest operator by Gauss and Jordan, without pivots: it is symmetric and positive definite. A thread has four entries of a
+// Inverts the coarsest operator by Gauss and Jordan, without pivots: it is symmetric and positive definite. A thread has 16 entries of a
 // row. At last it says that the set-up is whole.
 extern "C" __global__ void __launch_bounds__(INVERT_THREADS)
     diffusion_box_invert(BoxLevel l, float *inverse, DiffusionHeader *head, u32 width, u32 height) {
-    __shared__ float rows[2][COARSEST_POINTS], columns[2][COARSEST_POINTS];
+    __shared__ __align__(16) float rows[2][COARSEST_POINTS], columns[2][COARSEST_POINTS];
     after_prior();
-    const int n = l.width * l.height, i = threadIdx.x / 16, j = threadIdx.x % 16 * 4;
+    const int n = l.width * l.height, i = threadIdx.x / 4, j = threadIdx.x % 4 * 16;
     LevelOperator a = {l};
-    float m[4] = {0, 0, 0, 0};
-    if (n > 0)
-        for (int q = 0; q < 4; q++) m[q] = entry(a, i, j + q);
-    for (int k = 0; k < n; k++) {
-        float *row = rows[k & 1], *column = columns[k & 1];
-        if (i == k)
-            for (int q = 0; q < 4; q++) row[j + q] = m[q];
-        if (k >> 2 == threadIdx.x % 16) column[i] = (k & 3) == 0 ? m[0] : (k & 3) == 1 ? m[1] : (k & 3) == 2 ? m[2] : m[3];
-        __syncthreads();
-        const float inv = 1 / row[k], f = i == k ? 0 : column[i] * inv;
+    float m[16];
 #pragma unroll
-        for (int q = 0; q < 4; q++) {
-            const float pivot = j + q == k ? 1 : row[j + q];
-            m[q] = i == k ? pivot * inv : (j + q == k ? 0 : m[q]) - f * pivot;
+    for (int q = 0; q < 16; q++) m[q] = n > 0 ? entry(a, i, j + q) : 0;
+#pragma unroll 1
+    for (int k0 = 0; k0 < n; k0 += 16) {
+#pragma unroll
+        for (int q0 = 0; q0 < 16; q0++) {
+            const int k = k0 + q0;
+            float *row = rows[q0 & 1], *column = columns[q0 & 1];
+            if (i == k)
+#pragma unroll
+                for (int q = 0; q < 16; q++) row[j + q] = m[q];
+            if (j == k0) column[i] = m[q0];
+            __syncthreads();
+            const float inv = 1 / row[k], f = i == k ? -inv : column[i] * inv;
+#pragma unroll
+            for (int q = 0; q < 16; q++) {
+                const bool at = j + q == k;
+                m[q] = (at || i == k ? 0 : m[q]) - f * (at ? 1 : row[j + q]);
+            }
         }
     }
     if (i < n)
-        for (int q = 0; q < 4; q++)
+        for (int q = 0; q < 16; q++)
             if (j + q < n) inverse[i * n + j + q] = m[q];
     if (threadIdx.x == 0 && !head->pad) {
         head->width = width, head->height = height, head->barriers = 0, head->method = 0;
@@ -517,6 +523,7 @@ struct Fine {
     u32 free;        // pixels with an equation
     u32 free_left, free_right, free_up, free_down; // those whose neighbour has one
     u32 left, right, above, below;                 // those who have a neighbour
+    u32 four, three, two;                          // those who have so many
     int warp, lane, turn;
 };
 
@@ -524,7 +531,7 @@ __device__ __forceinline__ u32 bit(u32 m, int r, int j) { return m >> (4 * r + j
 
 // Keeps the compiler from holding bits of masks in registers, one each, from one step to the next.
 __device__ __forceinline__ void forget(Fine &t) {
-    asm volatile("" : "+r"(t.free), "+r"(t.free_left), "+r"(t.free_right), "+r"(t.free_up), "+r"(t.free_down), "+r"(t.left), "+r"(t.right), "+r"(t.above), "+r"(t.below));
+    asm volatile("" : "+r"(t.free), "+r"(t.free_left), "+r"(t.free_right), "+r"(t.free_up), "+r"(t.free_down), "+r"(t.left), "+r"(t.right), "+r"(t.above), "+r"(t.below), "+r"(t.four), "+r"(t.three));
 }
 
 // 1/n of 1 to 4.
@@ -532,6 +539,11 @@ __device__ __forceinline__ float part_of(u32 n) { return n == 4 ? 0.25f : n == 3
 
 template <bool EDGE> __device__ __forceinline__ u32 neighbours(const Fine &t, int r, int j) {
     return EDGE ? bit(t.left, r, j) + bit(t.right, r, j) + bit(t.above, r, j) + bit(t.below, r, j) : 4;
+}
+
+// 1/neighbours.
+template <bool EDGE> __device__ __forceinline__ float part(const Fine &t, int r, int j) {
+    return !EDGE || bit(t.four, r, j) ? 0.25f : bit(t.three, r, j) ? 1.f / 3 : bit(t.two, r, j) ? 0.5f : 1;
 }
 
 // The sum of the differences to the neighbours.
@@ -553,11 +565,8 @@ template <bool EDGE> __device__ __forceinline__ float flow_at(const Fine &t, int
 template <bool EDGE> __device__ __forceinline__ void relax(Fine &t, int r, int j, float l, float g) {
     const float u = r ? t.x[r - 1][j] : j == 0 ? t.up.x : j == 1 ? t.up.y : j == 2 ? t.up.z : t.up.w;
     const float d = r < ROWS - 1 ? t.x[r + 1][j] : j == 0 ? t.down.x : j == 1 ? t.down.y : j == 2 ? t.down.z : t.down.w;
-    float v;
-    if (EDGE)
-        v = (((bit(t.left, r, j) ? l : 0) + (bit(t.right, r, j) ? g : 0)) + ((bit(t.above, r, j) ? u : 0) + (bit(t.below, r, j) ? d : 0))) * part_of(neighbours<EDGE>(t, r, j));
-    else
-        v = ((l + g) + (u + d)) * 0.25f;
+    // What is outside of the image is 0.
+    const float v = ((l + g) + (u + d)) * (EDGE ? part<EDGE>(t, r, j) : 0.25f);
     if (bit(t.free, r, j)) t.x[r][j] = v;
 }
 
@@ -631,7 +640,7 @@ template <bool EDGE> __device__ __forceinline__ void prolong(Fine &t, FineShared
         for (int k = 0; k < 2; k++) {
             const int r = 2 * i + 1, j = 2 * k + 1;
             const float below = i < ROWS / 2 - 1 ? h[i + 1][k] : k ? next.y : next.x;
-            if (bit(t.free, r, j)) t.x[r][j] += part_of(neighbours<EDGE>(t, r, j)) * ((h[i][k] + below) + (v[i][k] + (k ? right : v[i][1])));
+            if (bit(t.free, r, j)) t.x[r][j] += part<EDGE>(t, r, j) * ((h[i][k] + below) + (v[i][k] + (k ? right : v[i][1])));
         }
     }
 }
@@ -653,7 +662,7 @@ template <bool EDGE> __device__ __forceinline__ float restrict_residual(Fine &t,
             const int j = 2 * k + 1;
             const float f = bit(t.free, r, j) ? flow_at<EDGE>(t, r, j, t.x[r][j - 1], k ? g : t.x[r][2]) : 0;
             most = fmaxf(most, fabsf(f));
-            centre[i][k] = f * part_of(neighbours<EDGE>(t, r, j));
+            centre[i][k] = f * part<EDGE>(t, r, j);
         }
         const float left = __shfl_up_sync(~0u, centre[i][1], 1);
 #pragma unroll
@@ -729,9 +738,9 @@ __device__ __forceinline__ void fine_tile(const BoxSolve &p, const BoxLevel &l, 
             } else
                 for (int j = 0; j < 4; j++) t.x[r][j] = row && !wide && (u32)(x0 + j) < (u32)w ? from[at + j] : 0;
         } else {
-            float4 v = make_float4(mean, mean, mean, mean);
+            float4 v = make_float4(0, 0, 0, 0);
             if (wide && row && (u32)x0 < (u32)w) {
-                if (p.start != FROM_MEAN && some) v = *(const float4 *)(from + at);
+                v = p.start == FROM_MEAN || !some ? make_float4(mean, mean, mean, mean) : *(const float4 *)(from + at);
                 if (f & 0x01010101) {
                     const float4 c = *(const float4 *)(colours + at);
                     v.x = f & FIXED ? c.x : v.x, v.y = f >> 8 & FIXED ? c.y : v.y, v.z = f >> 16 & FIXED ? c.z : v.z, v.w = f >> 24 & FIXED ? c.w : v.w;
@@ -741,21 +750,24 @@ __device__ __forceinline__ void fine_tile(const BoxSolve &p, const BoxLevel &l, 
             if (!wide)
                 for (int j = 0; j < 4; j++) {
                     const u32 k = f >> 8 * j & 0xff;
-                    if (k & 8) continue;
-                    t.x[r][j] = k & FIXED ? colours[at + j] : p.start == FROM_MEAN || !some ? mean : from[at + j];
+                    if (!(k & 8)) t.x[r][j] = k & FIXED ? colours[at + j] : p.start == FROM_MEAN || !some ? mean : from[at + j];
                 }
         }
         const u32 free = ~f & (~f >> 3) & 0x01010101; // neither fixed nor outside
         if (some) t.free |= (free | free >> 7 | free >> 14 | free >> 21) % 16 << 4 * r;
     }
     s.free[t.warp][t.lane] = t.free;
-    t.left = t.right = t.above = t.below = ~0u;
+    t.left = t.right = t.above = t.below = t.four = ~0u;
+    t.three = t.two = 0;
     if (EDGE) {
         u32 lm = 0, rm = 0;
         for (int j = 0; j < 4; j++) lm |= (u32)(x0 + j > 0) << j, rm |= (u32)(x0 + j < w - 1) << j;
         t.left = lm * 0x11111111, t.right = rm * 0x11111111;
         t.above = t.below = 0;
         for (int r = 0; r < ROWS; r++) t.above |= (y0 + r > 0 ? 15u : 0u) << 4 * r, t.below |= (y0 + r < h - 1 ? 15u : 0u) << 4 * r;
+        // Numbers of two bits are added up, for all pixels at once.
+        const u32 a = t.left ^ t.right, b = t.left & t.right, c = t.above ^ t.below, d = t.above & t.below;
+        t.four = b & d, t.three = (a & d) | (b & c), t.two = (a & c & ~(b | d)) | (b & ~(c | d)) | (d & ~(a | b));
     }
     __syncthreads();
     const u32 prior = t.warp ? s.free[t.warp - 1][t.lane] : 0, next = t.warp < FINE_WARPS - 1 ? s.free[t.warp + 1][t.lane] : 0;

@@ -10,7 +10,7 @@ const (
 	boxCoarsenWidth   = 32   // COARSEN_W
 	boxCoarsenHeight  = 8    // COARSEN_H
 	boxCoarsest       = 8    // COARSEST: sides of the coarsest level, but for images that are as small
-	boxInvertThreads  = 1024 // INVERT_THREADS
+	boxInvertThreads  = 256  // INVERT_THREADS
 	boxMeanThreads    = 256  // MEAN_THREADS
 	boxMeanBlocks     = 264  // MEAN_BLOCKS
 	boxFineThreads    = 256  // FINE_THREADS

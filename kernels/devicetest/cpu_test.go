@@ -47,5 +47,6 @@ func TestMirrorOfCPUAndOracle(t *testing.T) {
 		Short:   true,
 		Random:  40,
 		Methods: []driver.Method{driver.MethodDefault, driver.TiledEdgeFiltered},
+		small:   true,
 	}.Run(On(t))
 }

@@ -5,6 +5,8 @@ package devicetest
 import (
 	"context"
 	"errors"
+	"fmt"
+	"math/rand/v2"
 	"slices"
 
 	"github.com/polyscan/polyscan/kernels/driver"
@@ -57,10 +59,75 @@ func (s Suite) diffusion(t T, dev driver.Device) {
 			t.Errorf("%s: the estimate is %v: %v", scene.Name, first.Estimate, d)
 		}
 	}
+	for _, scene := range s.largeScenes() {
+		if _, err := dev.DiffusionSetupBytes(scene.Grid()); err == nil {
+			r.diffusionLarge(t, scene)
+		}
+	}
 	for m := driver.DiffusionNaive; m <= driver.DiffusionVariableStencil; m++ {
 		r.diffusionMethod(t, s.Driver.Name(), m, slices.Concat(Scenes(s.Seed+1, diffusionSide), BarrierScenes(s.Seed+1, diffusionSide), OneWayScenes(s.Seed+1, diffusionSide)))
 	}
 	r.diffusionErrors(t)
+}
+
+// largeScenes are some whose sides have several levels and tiles of any solver, and are multiples of nothing.
+func (s Suite) largeScenes() []*Scene {
+	if s.small {
+		return nil
+	}
+	r := rand.New(rand.NewPCG(s.Seed, 31))
+	scene := func(name string, w, h, channels int, draw func(*Scene)) *Scene {
+		x := NewScene(fmt.Sprintf("%s %dx%d", name, w, h), w, h, channels)
+		draw(x)
+		return x
+	}
+	points := func(x *Scene) {
+		for range 16 {
+			x.Fix(r.IntN(x.Width), r.IntN(x.Height), randomColour(r)...)
+		}
+	}
+	out := []*Scene{
+		scene("many curves", 257, 129, 3, func(x *Scene) { x.Curves(r, 100, 80, 600) }),
+		scene("few curves", 1000, 37, 1, func(x *Scene) { x.Curves(r, 10, 80, 600) }),
+		scene("points", 131, 402, 2, points),
+		scene("holes", 304, 200, 4, func(x *Scene) { x.Holes(r, 30) }),
+		scene("frame", 193, 256, 3, (*Scene).Frame),
+		scene("row", 70001, 1, 1, points),
+	}
+	if !s.Short {
+		out = append(out,
+			scene("many curves", 520, 511, 3, func(x *Scene) { x.Curves(r, 300, 80, 600) }),
+			scene("points", 513, 640, 1, points))
+	}
+	return out
+}
+
+// diffusionLarge solves a scene from nothing, and again from the solution of others with the same pixels fixed.
+func (r *rig) diffusionLarge(t T, scene *Scene) {
+	before := *scene
+	before.Colours = slices.Clone(scene.Colours)
+	for i := range before.Colours {
+		before.Colours[i] *= 0.5
+	}
+	x, status, err := r.diffuse(t, &before, 60)
+	if err == nil {
+		x, status, err = r.diffuseFrom(t, scene, 60, x)
+	}
+	if err != nil {
+		t.Errorf("%s: %v", scene.Name, err)
+		return
+	}
+	exact := scene.Refine(x)
+	if d := CompareDiffusion(x, exact, scene.Width, min(diffusionAllowed, 2*float64(status.Estimate)+DiffusionRounding)); d != nil || status.Converged != 1 {
+		t.Errorf("%s: from another solution: %+v: %v", scene.Name, status, d)
+	}
+	if x, status, err = r.diffuse(t, scene, 60); err != nil {
+		t.Errorf("%s: %v", scene.Name, err)
+		return
+	}
+	if d := CompareDiffusion(x, exact, scene.Width, min(diffusionAllowed, 2*float64(status.Estimate)+DiffusionRounding)); d != nil || status.Converged != 1 {
+		t.Errorf("%s: %+v: %v", scene.Name, status, d)
+	}
 }
 
 // diffusionMethod solves scenes by one of the slow methods: they reach the same solution, as far as they can tell. What converges too
@@ -108,6 +175,12 @@ func (r *rig) diffusionErrors(t T) {
 // Between the set-up and the solve it calls what it is given.
 func (r *rig) diffuse(t T, s *Scene, cycles int, between ...func(*driver.DiffusionSetup)) ([]float32, driver.DiffusionStatus, error) {
 	t.Helper()
+	return r.diffuseFrom(t, s, cycles, nil, between...)
+}
+
+// diffuseFrom is diffuse that begins with what is given, or with nothing.
+func (r *rig) diffuseFrom(t T, s *Scene, cycles int, from []float32, between ...func(*driver.DiffusionSetup)) ([]float32, driver.DiffusionStatus, error) {
+	t.Helper()
 	g := s.Grid()
 	none := driver.DiffusionStatus{}
 	setup, err := r.dev.DiffusionSetupBytes(g)
@@ -128,6 +201,10 @@ func (r *rig) diffuse(t T, s *Scene, cycles int, between ...func(*driver.Diffusi
 	r.upload(t, colours, bytesOf(s.Colours))
 	for _, dst := range []driver.Slice{x, up.Dst, up.Counts, op.State, op.Status} {
 		r.fill(t, dst, dirtyByte)
+	}
+	if from != nil {
+		r.upload(t, x, bytesOf(from))
+		op.Start = driver.DiffusionFromX
 	}
 	r.wait(t)
 	if err := errors.Join(r.stream.DiffusionSetup(up), r.stream.Wait(context.Background())); err != nil {
