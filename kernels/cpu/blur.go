@@ -45,35 +45,53 @@ func mean3(a, b, c float32) float32 { return ((a + c) + 2*b) * (1.0 / 4) }
 // mean5x5 is that around a pixel: of rows, and of those a column.
 func (p *plane) mean5x5(x, y int) float32 {
 	var r [5]float32
-	for k := range r {
-		y := y + k - 2
-		r[k] = mean5(p.at(x-2, y), p.at(x-1, y), p.at(x, y), p.at(x+1, y), p.at(x+2, y))
+	if x >= 2 && x+2 < p.w && y >= 2 && y+2 < p.h {
+		for k := range r {
+			v := p.v[(y+k-2)*p.w+x-2:][:5:5]
+			r[k] = mean5(v[0], v[1], v[2], v[3], v[4])
+		}
+	} else {
+		for k := range r {
+			y := y + k - 2
+			r[k] = mean5(p.at(x-2, y), p.at(x-1, y), p.at(x, y), p.at(x+1, y), p.at(x+2, y))
+		}
 	}
 	return mean5(r[0], r[1], r[2], r[3], r[4])
 }
 
 func (p *plane) mean3x3(x, y int) float32 {
 	var r [3]float32
-	for k := range r {
-		y := y + k - 1
-		r[k] = mean3(p.at(x-1, y), p.at(x, y), p.at(x+1, y))
+	if x >= 1 && x+1 < p.w && y >= 1 && y+1 < p.h {
+		for k := range r {
+			v := p.v[(y+k-1)*p.w+x-1:][:3:3]
+			r[k] = mean3(v[0], v[1], v[2])
+		}
+	} else {
+		for k := range r {
+			y := y + k - 1
+			r[k] = mean3(p.at(x-1, y), p.at(x, y), p.at(x+1, y))
+		}
 	}
 	return mean3(r[0], r[1], r[2])
 }
 
-// splineWeights are 6*8^l times those of a cubic B-spline, (x mod 2^l)/2^l of a pixel of the level behind the second: whole numbers
+// splineWeights are, for each level and each place between two of its pixels, 6*8^l times the weights of a cubic B-spline: whole numbers
 // below 2^24.
-func splineWeights(x, l int) [4]float32 {
-	n := int32(1) << l
-	m := int32(x) & (n - 1)
-	k := n - m
-	return [4]float32{
-		float32(k * k * k),
-		float32(3*m*m*m - 6*n*m*m + 4*n*n*n),
-		float32(3*k*k*k - 6*n*k*k + 4*n*n*n),
-		float32(m * m * m),
+var splineWeights = func() (weights [driver.BlurLevels + 1][][4]float32) {
+	for l := range weights {
+		n := int32(1) << l
+		for m := range n {
+			k := n - m
+			weights[l] = append(weights[l], [4]float32{
+				float32(k * k * k),
+				float32(3*m*m*m - 6*n*m*m + 4*n*n*n),
+				float32(3*k*k*k - 6*n*k*k + 4*n*n*n),
+				float32(m * m * m),
+			})
+		}
 	}
-}
+	return weights
+}()
 
 func dot4(w *[4]float32, a, b, c, d float32) float32 {
 	return float32(w[0]*a) + float32(w[1]*b) + float32(w[2]*c) + float32(w[3]*d)
@@ -81,15 +99,23 @@ func dot4(w *[4]float32, a, b, c, d float32) float32 {
 
 // spline is level l at pixel (x, y) of the image.
 func (p *plane) spline(x, y, l int) float32 {
-	wx, wy := splineWeights(x, l), splineWeights(y, l)
+	between := 1<<l - 1
+	wx, wy := &splineWeights[l][x&between], &splineWeights[l][y&between]
 	scale := 1 / float32(int32(6)<<(3*l))
 	x, y = x>>l, y>>l
 	var r [4]float32
-	for k := range r {
-		y := y + k - 1
-		r[k] = dot4(&wx, p.at(x-1, y), p.at(x, y), p.at(x+1, y), p.at(x+2, y)) * scale
+	if x >= 1 && x+2 < p.w && y >= 1 && y+2 < p.h {
+		for k := range r {
+			v := p.v[(y+k-1)*p.w+x-1:][:4:4]
+			r[k] = dot4(wx, v[0], v[1], v[2], v[3]) * scale
+		}
+	} else {
+		for k := range r {
+			y := y + k - 1
+			r[k] = dot4(wx, p.at(x-1, y), p.at(x, y), p.at(x+1, y), p.at(x+2, y)) * scale
+		}
 	}
-	return dot4(&wy, r[0], r[1], r[2], r[3]) * scale
+	return dot4(wy, r[0], r[1], r[2], r[3]) * scale
 }
 
 func (d *device) blur(op driver.Blur, stop *stopFlag) error {

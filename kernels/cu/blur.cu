@@ -58,12 +58,8 @@ __device__ __forceinline__ float dot4(const float w[4], float a, float b, float 
     return add(add(add(mul(w[0], a), mul(w[1], b)), mul(w[2], c)), mul(w[3], d));
 }
 
-__device__ __forceinline__ float spline(const BlurPlane &p, int x, int y, int l) {
-    float wx[4], wy[4], r[4];
-    spline_weights(wx, x, l);
-    spline_weights(wy, y, l);
-    const float scale = __fdiv_rn(1.0f, (float)(6 << (3 * l)));
-    x >>= l, y >>= l;
+__device__ __forceinline__ float spline(const BlurPlane &p, const float wx[4], const float wy[4], int x, int y, float scale) {
+    float r[4];
 #pragma unroll
     for (int k = 0; k < 4; k++)
         r[k] = mul(dot4(wx, p.at(x - 1, y + k - 1), p.at(x, y + k - 1), p.at(x + 1, y + k - 1), p.at(x + 2, y + k - 1)), scale);
@@ -86,18 +82,32 @@ __device__ __forceinline__ float variance(int k) {
     return k < 3 ? 0.5f * k : __fdiv_rn((float)((2 << (2 * (k - 2))) - 1), 3.0f);
 }
 
-__device__ __forceinline__ float blurred(const float *src, const float *levels, u32 c, u32 channels, int w, int h, int k, int x, int y) {
-    BlurPlane p = {src + (u64)c * w * h, w, h};
-    if (k == 0) return p.at(x, y);
-    if (k == 1) return mean3x3(p, x, y);
-    if (k == 2) return mean5x5(p, x, y);
+// What kernel k makes of a pixel, in each channel.
+__device__ __forceinline__ void blurred(float out[4], const float *src, const float *levels, u32 channels, int w, int h, int k, int x, int y) {
+    BlurPlane p = {src, w, h};
+    if (k < 3) {
+#pragma unroll
+        for (u32 c = 0; c < 4; c++) {
+            if (c < channels) out[c] = k == 0 ? p.at(x, y) : k == 1 ? mean3x3(p, x, y) : mean5x5(p, x, y);
+            p.v += (u64)w * h;
+        }
+        return;
+    }
+    const int l = k - 2;
     p.v = levels;
-    for (int l = 1; l <= k - 2; l++) {
-        if (l > 1) p.v += ((u64)channels * p.w * p.h + 63) & ~63ull;
+    for (int i = 1; i <= l; i++) {
+        if (i > 1) p.v += ((u64)channels * p.w * p.h + 63) & ~63ull;
         p.w = p.w / 2 + 1, p.h = p.h / 2 + 1;
     }
-    p.v += (u64)c * p.w * p.h;
-    return spline(p, x, y, k - 2);
+    float wx[4], wy[4];
+    spline_weights(wx, x, l);
+    spline_weights(wy, y, l);
+    const float scale = __fdiv_rn(1.0f, (float)(6 << (3 * l)));
+#pragma unroll
+    for (u32 c = 0; c < 4; c++) {
+        if (c < channels) out[c] = spline(p, wx, wy, x >> l, y >> l, scale);
+        p.v += (u64)p.w * p.h;
+    }
 }
 
 extern "C" __global__ void __launch_bounds__(TILE_W *TILE_H)
@@ -106,21 +116,19 @@ extern "C" __global__ void __launch_bounds__(TILE_W *TILE_H)
     const int x = blockIdx.x * TILE_W + threadIdx.x % TILE_W, y = blockIdx.y * TILE_H + threadIdx.x / TILE_W;
     if (x >= w || y >= h) return;
     const u64 n = (u64)w * h, i = (u64)y * w + x;
-    float s = mul(sigma[i], scale);
+    const float s = fminf(mul(sigma[i], scale), MAX_BLUR_SIGMA); // of NaN, too
+    float a[4], b[4];
+    if (!(mul(sigma[i], scale) > 0) || mul(s, s) == 0) {
+        for (u32 c = 0; c < channels; c++) dst[c * n + i] = src[c * n + i];
+        return;
+    }
+    const float v = mul(s, s);
     int k = 0;
-    float f = 0;
-    if (s > 0) {
-        s = fminf(s, MAX_BLUR_SIGMA);
-        const float v = mul(s, s);
-        while (v >= variance(k + 1)) k++;
-        f = __fdiv_rn(__fsub_rn(v, variance(k)), __fsub_rn(variance(k + 1), variance(k)));
-    }
-    for (u32 c = 0; c < channels; c++) {
-        if (f == 0 && k == 0) {
-            dst[c * n + i] = src[c * n + i];
-            continue;
-        }
-        const float a = blurred(src, levels, c, channels, w, h, k, x, y), b = blurred(src, levels, c, channels, w, h, k + 1, x, y);
-        dst[c * n + i] = add(a, mul(__fsub_rn(b, a), f));
-    }
+    while (v >= variance(k + 1)) k++;
+    const float f = __fdiv_rn(__fsub_rn(v, variance(k)), __fsub_rn(variance(k + 1), variance(k)));
+    blurred(a, src, levels, channels, w, h, k, x, y);
+    blurred(b, src, levels, channels, w, h, k + 1, x, y);
+#pragma unroll
+    for (u32 c = 0; c < 4; c++)
+        if (c < channels) dst[c * n + i] = add(a[c], mul(__fsub_rn(b[c], a[c]), f));
 }

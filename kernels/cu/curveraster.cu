@@ -14,6 +14,7 @@
 
 #define THREADS 128
 #define LANES 16
+#define RESOLVE_PIXELS 1024
 #define CURVE_UNIT 65536
 
 // Keep in sync: the structs with kernels/driver/curveraster.go.
@@ -45,11 +46,16 @@ static_assert(sizeof(CurveStop) == 20, "CurveStop");
 #define NO_CLAIM (~0ull)
 #define SEGMENT_MAX 0xffffffu
 
-__device__ __forceinline__ i64 ceil_div(i64 a, i64 b) { // b > 0
-    const i64 q = a / b;
-    return q + (a - q * b > 0);
+// Quotients of integers from that of doubles, which is off by one at most: they are below 2^21, as lines cross rows and columns between
+// their ends. b > 0.
+__device__ __forceinline__ i64 floor_div(i64 a, i64 b) {
+    i64 q = (i64)floor((double)a / (double)b);
+    const i64 rest = a - q * b; // wanted: 0 <= rest < b
+    if (rest < 0) q--;
+    if (rest >= b) q++;
+    return q;
 }
-__device__ __forceinline__ i64 floor_div(i64 a, i64 b) { return -ceil_div(-a, b); }
+__device__ __forceinline__ i64 ceil_div(i64 a, i64 b) { return -floor_div(-a, b); }
 
 // Point i of 2^log + 1.
 __device__ __forceinline__ i64 curve_point(const int *p, i64 i, u32 log) {
@@ -59,7 +65,7 @@ __device__ __forceinline__ i64 curve_point(const int *p, i64 i, u32 log) {
 }
 
 // The first row or column whose centre is at v or beyond.
-__device__ __forceinline__ i64 centres_from(i64 v) { return ceil_div(v - 128, 256); }
+__device__ __forceinline__ i64 centres_from(i64 v) { return (v + 127) >> 8; }
 
 struct Pen {
     u64 *claims;
@@ -72,12 +78,12 @@ struct Pen {
 
     // Where the line has gone part of whole, in the place of a claim.
     __device__ __forceinline__ u64 along(i64 part, i64 whole) const {
-        const i64 at = (piece * CURVE_UNIT + part * CURVE_UNIT / whole) >> log;
+        const i64 at = (piece * CURVE_UNIT + floor_div(abs(part) * CURVE_UNIT, abs(whole))) >> log;
         return (u64)min(at, (i64)CURVE_UNIT - 1) << 8;
     }
     __device__ __forceinline__ void claim(u64 i, i64 num, i64 den, u64 at, bool right) const {
         if (!colours[right]) return;
-        const u64 distance = (u64)min((num << 16) / den, 65535ll);
+        const u64 distance = (u64)min(floor_div(num << 16, den), 65535ll);
         atomicMin(claims + i, distance << 48 | base | at | (u64)right);
     }
     __device__ __forceinline__ void block(u64 i, u32 bit) const {
@@ -167,18 +173,34 @@ __device__ __forceinline__ void resolve(u64 claim, u64 i, const CurveSegment *se
         values[k * plane + i] = __fadd_rn(a.values[k], __fmul_rn(__fsub_rn(b.values[k], a.values[k]), f));
 }
 
-// Two pixels a thread, which is one load of 16 bytes.
+// A block takes RESOLVE_PIXELS pixels, and collects those that were claimed, a few of a hundred: else most threads of a warp would wait
+// for some.
 extern "C" __global__ void __launch_bounds__(THREADS)
     curveraster_resolve(const CurveSegment *segments, const Curve *curves, const CurveStop *stops, const u64 *claims, unsigned char *flags,
                         float *values, u64 pixels, u32 channels, u32 pad) {
+    __shared__ u64 found[RESOLVE_PIXELS];
+    __shared__ u32 where[RESOLVE_PIXELS], count;
+    if (threadIdx.x == 0) count = 0;
+    __syncthreads();
     after_prior();
-    const u64 i = 2 * ((u64)blockIdx.x * THREADS + threadIdx.x);
-    if (i >= pixels) return;
-    if (i + 1 < pixels) {
-        const ulonglong2 two = *(const ulonglong2 *)(claims + i);
-        if (two.x != NO_CLAIM) resolve(two.x, i, segments, curves, stops, flags, values, pixels, channels);
-        if (two.y != NO_CLAIM) resolve(two.y, i + 1, segments, curves, stops, flags, values, pixels, channels);
-    } else if (claims[i] != NO_CLAIM) {
-        resolve(claims[i], i, segments, curves, stops, flags, values, pixels, channels);
+    const u64 base = (u64)blockIdx.x * RESOLVE_PIXELS;
+#pragma unroll
+    for (u32 k = 0; k < RESOLVE_PIXELS; k += 2 * THREADS) {
+        const u32 j = k + 2 * threadIdx.x;
+        ulonglong2 two = make_ulonglong2(NO_CLAIM, NO_CLAIM);
+        if (base + j + 1 < pixels)
+            two = *(const ulonglong2 *)(claims + base + j);
+        else if (base + j < pixels)
+            two.x = claims[base + j];
+        if (two.x != NO_CLAIM) {
+            const u32 at = atomicAdd(&count, 1);
+            found[at] = two.x, where[at] = j;
+        }
+        if (two.y != NO_CLAIM) {
+            const u32 at = atomicAdd(&count, 1);
+            found[at] = two.y, where[at] = j + 1;
+        }
     }
+    __syncthreads();
+    for (u32 k = threadIdx.x; k < count; k += THREADS) resolve(found[k], base + where[k], segments, curves, stops, flags, values, pixels, channels);
 }

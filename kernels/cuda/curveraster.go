@@ -84,7 +84,7 @@ func (s *stream) curveRaster(op driver.CurveRaster) error {
 	resolve := resolveParams{
 		Segments: segments, Curves: curves, Stops: stops, Claims: claims, Flags: flags.at(), Values: values.at(), Pixels: uint64(n), Channels: uint32(op.Channels),
 	}
-	return curveResolve.launch(s, blocks(n, 2*curveThreads), 1, curveThreads, 0, &resolve)
+	return curveResolve.launch(s, blocks(n, curvePixels), 1, curveThreads, 0, &resolve)
 }
 
 // gap is what lies between what is aligned.

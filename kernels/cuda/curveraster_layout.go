@@ -4,10 +4,11 @@ package cuda
 
 // Constants of curveraster.cu and blur.cu.
 const (
-	curveThreads = 128 // THREADS
-	curveLanes   = 16  // LANES: threads for each line
-	blurTileW    = 32  // TILE_W
-	blurTileH    = 8   // TILE_H
+	curveThreads = 128  // THREADS
+	curveLanes   = 16   // LANES: threads for each line
+	curvePixels  = 1024 // RESOLVE_PIXELS of a block
+	blurTileW    = 32   // TILE_W
+	blurTileH    = 8    // TILE_H
 )
 
 // Parameters of kernels, as they lie in memory.

@@ -341,6 +341,7 @@ func TestConstants(t *testing.T) {
 		{"flips.cu", "WIDE_ROUNDS", flipWideRounds},
 		{"curveraster.cu", "THREADS", curveThreads},
 		{"curveraster.cu", "LANES", curveLanes},
+		{"curveraster.cu", "RESOLVE_PIXELS", curvePixels},
 		{"blur.cu", "TILE_W", blurTileW},
 		{"blur.cu", "TILE_H", blurTileH},
 		{"blur.cu", "BLUR_LEVELS", driver.BlurLevels},
