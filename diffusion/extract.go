@@ -31,13 +31,14 @@ type ExtractOptions struct {
 	MaxPixels float64
 }
 
-// Defaults of [ExtractOptions].
+// Defaults of [ExtractOptions]. On photos of 5 to 12 MP half the threshold and the length make files twice as large at 30 dB: in texture
+// pixels cost less than curves do.
 const (
-	DefaultThreshold = 10
-	DefaultLength    = 10
+	DefaultThreshold = 20
+	DefaultLength    = 20
 	DefaultFlatness  = 0.5
 	DefaultDistance  = 1
-	DefaultLevels    = 8
+	DefaultLevels    = 10
 	DefaultPSNR      = 32
 	DefaultMaxPixels = 0.05
 )

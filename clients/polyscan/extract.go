@@ -22,11 +22,11 @@ import (
 type extractCmd struct {
 	Picture string `arg:"" help:"The picture: PNG, JPEG, TIFF or BMP; - is standard input." predictor:"file"`
 
-	Threshold float64 `help:"How steep an edge has to be somewhere, in levels a pixel." default:"10" placeholder:"LEVELS" group:"diffusion"`
-	Length    int     `help:"How long an edge has to be, in pixels." default:"10" placeholder:"PX" group:"diffusion"`
+	Threshold float64 `help:"How steep an edge has to be somewhere, in levels a pixel." default:"20" placeholder:"LEVELS" group:"diffusion"`
+	Length    int     `help:"How long an edge has to be, in pixels." default:"20" placeholder:"PX" group:"diffusion"`
 	Flatness  float64 `help:"By how much curves may be off an edge." default:"0.5" placeholder:"PX" group:"diffusion"`
 	Distance  float64 `help:"How far from an edge colours are taken." default:"1" placeholder:"PX" group:"diffusion"`
-	Levels    float64 `help:"By how much colours may be off, of 255, and to what they are rounded." default:"8" placeholder:"LEVELS" group:"diffusion"`
+	Levels    float64 `help:"By how much colours may be off, of 255, and to what they are rounded." default:"10" placeholder:"LEVELS" group:"diffusion"`
 	PSNR      float64 `help:"Give pixels besides curves until it is as good; 0 gives none." name:"psnr" default:"32" placeholder:"DB" group:"diffusion"`
 	MaxPixels float64 `help:"Give at most so many of all pixels, in percent." default:"5" placeholder:"PERCENT" group:"diffusion"`
 
