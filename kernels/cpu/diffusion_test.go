@@ -248,6 +248,33 @@ func FuzzDiffusion(f *testing.F) {
 	})
 }
 
+// Arbitrary edges that are open one way are solved, or cut pixels off.
+func FuzzDiffusionOneWay(f *testing.F) {
+	f.Add([]byte{1, 8, 16, 32, 64, 120, 9}, uint8(3))
+	f.Add([]byte{0, 1, 0, 16, 0, 8, 0, 64, 32}, uint8(2))
+	f.Fuzz(func(t *testing.T, b []byte, w uint8) {
+		width := int(w%9) + 1
+		height := min(len(b)/width, 9)
+		if height < 1 {
+			return
+		}
+		s := devicetest.NewScene("fuzz", width, height, 1)
+		s.Method = driver.DiffusionNaive
+		for i := range s.Flags {
+			if b[i]&driver.DiffusionFixed != 0 {
+				s.Fix(i%width, i/width, float32(b[i]>>3)/32)
+			}
+			s.Flags[i] |= b[i] & (driver.DiffusionBlocks | driver.DiffusionShuts)
+		}
+		d := newDiffusion(t, 2, s, 1e-7)
+		d.solve.Cycles = 400
+		x, status := d.run()
+		if diff := devicetest.CompareDiffusion(x, s.Exact(), width, devicetest.DiffusionRounding); diff != nil {
+			t.Errorf("%dx%d: %+v: %v", width, height, status, diff)
+		}
+	})
+}
+
 // BenchmarkDiffusion is a megapixel, RGB, from nothing to a quarter of a level: the set-up, the solve, and both.
 func BenchmarkDiffusion(b *testing.B) {
 	scenes, walls := devicetest.Scenes(1, 1024), devicetest.BarrierScenes(1, 1024)

@@ -51,6 +51,19 @@ func diffusionMistakes() []mistake {
 				return errors.Join(s.Stream.DiffusionSetup(op), s.Stream.Fill(op.Counts, 0))
 			}
 		})},
+		{part: "diffusion", name: "edges that are open one way are open", says: "values differ", drv: onStream(func(s *brokenStream) {
+			s.diffuseUp = func(op driver.DiffusionSetup) error {
+				if !op.Grid.OneWay {
+					return s.Stream.DiffusionSetup(op)
+				}
+				flags := make([]byte, op.Flags.Len)
+				err := errors.Join(s.Stream.Download(flags, op.Flags), s.Stream.Wait(context.Background()))
+				for i := range flags {
+					flags[i] &^= driver.DiffusionShuts
+				}
+				return errors.Join(err, s.Stream.Upload(op.Flags, [][]byte{flags}), s.Stream.DiffusionSetup(op), s.Stream.Wait(context.Background()))
+			}
+		})},
 		{part: "diffusion", name: "any set-up will do", says: "no error", drv: onStream(func(s *brokenStream) {
 			s.diffuse = func(op driver.DiffusionSolve) error {
 				again := driver.DiffusionSetup{Grid: op.Grid, Flags: op.Flags, Dst: op.Setup, Counts: op.Status}
