@@ -5,26 +5,29 @@
 // diffusion_graph_join, _join_pixels          components within blocks of 2x2 cells, and how many there are in each; a warp a block, or a
 //                                             thread where cells are pixels
 // diffusion_graph_number, _number_pixels      numbers them in the order of blocks: each thread block adds up what those before have
-// diffusion_graph_smooth                      rows of P, a thread a node; those of pixels are found where they are needed
-// diffusion_graph_multiply, _multiply_pixels  a row of P' A P a warp, in a hash table on chip. Sums are of integers, in units of 2^-40,
-//                                             so that they don't depend on the order; rows are then sorted
+// diffusion_graph_smooth                      a row of P a warp; those of pixels are found where they are needed
+// diffusion_graph_product, _product_first     a row of A P a warp
+// diffusion_graph_multiply, _multiply_first,  a row of P' A P a warp
+// _multiply_pixels
 // diffusion_graph_finish                      how many levels there are
-// Bytes: 40 a pixel for the image's own part, and about 300 for rows that are read again and again, mostly from the cache.
+// Rows are added up in hash tables on chip, by integers in units of 2^-40, and sorted: so they don't depend on the order. To multiply by A P
+// takes a fifth of the time that multiplying by A and P at once takes, at levels with long rows. Those named first have smaller
+// tables, for shorter rows. Bytes: 40 a pixel for the image's own part, and about 300 for rows, mostly from the cache.
 //
-// A solve is: _begin, _mean, _fill, then for the start and for each cycle
+// A solve is: _begin, diffusion_label_mean and _fill, then for the start and for each cycle
 // _apply      p = z + beta p and A p, and parts of p A p          (not at the start)
-// _update     x, r, and the first step of the preconditioner      x, r, p, A p: 28 bytes a value
+// _update     x, r, and the first step of the preconditioner      28 bytes a value
 // _residual   what is left                                        8 bytes
 // _restrict   to nodes, a thread a block of 2x2 pixels            4 bytes
-// _down       what is left on a level, 8 lanes a node
-// _gather     sums of nodes of the finer level, 8 lanes a node
+// _down       what is left on a level: 8 lanes a node, or 32
+// _gather     sums of nodes of the finer level
 // _tail       the levels of few nodes, in one block
 // _up, _relax back
 // _prolong    from nodes                                          8 bytes
 // _smooth_out the last step, and parts of r z and the largest z   16 bytes
 // _step       beta, the estimate and whether that is all; one block
-// and _status. All but the first return at once when the solve is done, so that cycles can be enqueued ahead. Sums over all pixels are of
-// GRAPH_PARTS parts, added in order: a solve gives the same bits each time.
+// and _last and _status. All but the first return at once when the solve is done, so that cycles can be enqueued ahead. Sums over all pixels
+// are of GRAPH_PARTS parts, added in order: a solve gives the same bits each time.
 
 #include "diffusion_label.cuh"
 
@@ -32,14 +35,15 @@
 #define WARPS 8
 // Levels that nodes may have, and blocks of kernels that sum over all pixels.
 #define GRAPH_LEVELS 20
-#define GRAPH_PARTS 256
+#define GRAPH_PARTS 1024
 // Levels of so many nodes are left to one block: it takes less time than launches do.
-#define TAIL_NODES 1536
+#define TAIL_NODES 256
 #define TAIL_THREADS 1024
 // What a warp has room for: nodes that take from one, and columns of a row (a table is slow when it is full).
 #define SUPPORT 128
 #define TABLE 256
-#define COLUMNS 192
+#define SMALL_TABLE 128
+#define FEW_TABLE 64
 #define MULTIPLY_WARPS 4
 
 // The same as in kernels/cpu/diffusion_graph.go.
@@ -68,9 +72,9 @@ static_assert(sizeof(GraphEntry) == 8, "GraphEntry");
 // which those from tail on are solved by one block.
 struct GraphTable {
     u32 first[GRAPH_LEVELS + 2], bad[GRAPH_LEVELS + 2];
-    u32 depth, tail, edges, prolongs, restricts, pad;
+    u32 depth, tail, edges, prolongs, restricts, products[GRAPH_LEVELS + 2], pad;
 };
-static_assert(sizeof(GraphTable) == 200, "GraphTable");
+static_assert(sizeof(GraphTable) == 288, "GraphTable");
 
 // A set-up. Nodes of all levels are numbered through, cells of a level begin at a place of theirs.
 struct Graph {
@@ -83,9 +87,12 @@ struct Graph {
     GraphRow *row, *prolong, *restricts;
     float *sink, *diagonal, *inv, *sum;
     GraphEntry *edges, *prolong_pool, *restrict_pool;
+    GraphRow *product;       // while levels are made: rows of -A P, and of A times the sums of rows of P
+    float *lack;
+    GraphEntry *product_pool;
     int *labels;
     u32 *parts;
-    u32 width, height, node_room, edge_room, prolong_room, pad;
+    u32 width, height, node_room, edge_room, prolong_room, product_room;
 };
 
 // How far a solve has come.
@@ -270,20 +277,22 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     int *const labels = g.labels - g.table->first[level];
     u32 count = 0;
     if (n <= 32) {
-        u32 near = 0;
-        bool some = false;
-        int node = 0;
-        if ((int)lane < n) {
-            node = b.at(lane);
-            const GraphRow row = g.row[node];
-            const float d = g.diagonal[node];
-            some = g.node_parent[node] >= 0;
-            near = 1u << lane;
-            for (u32 e = 0; e < row.count && some; e++) {
+        u32 near = 1u << lane;
+        const int node = (int)lane < n ? b.at(lane) : 0;
+        const bool some = (int)lane < n && g.node_parent[node] >= 0;
+        for (int k = 0; k < n; k++) {
+            const int i = b.at(k);
+            const GraphRow row = g.row[i];
+            const float d = g.diagonal[i];
+            u32 bits = 0;
+            for (u32 e = lane; e < row.count; e += 32) {
                 const GraphEntry x = g.edges[row.at + e];
                 const int j = b.index(x.to);
-                if (j >= 0 && strong(x.weight, d, g.diagonal[x.to])) near |= 1u << j;
+                if (j >= 0 && strong(x.weight, d, g.diagonal[x.to])) bits |= 1u << j;
             }
+#pragma unroll
+            for (int o = 16; o; o >>= 1) bits |= __shfl_xor_sync(~0u, bits, o);
+            if (k == (int)lane && some) near |= bits;
         }
         const u32 tied = __ballot_sync(~0u, some);
         if (some) near &= tied;
@@ -360,92 +369,39 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     }
 }
 
-// One entry of a hash table's row, and room for it.
-#define PROLONG_ENTRIES 16
-
-extern "C" __global__ void __launch_bounds__(THREADS) diffusion_graph_smooth(Graph g, int level, int pad) {
-    after_prior();
-    const u32 first = g.table->first[level], last = g.table->first[level + 1];
-    for (u32 base = first + blockIdx.x * THREADS; base < last; base += gridDim.x * THREADS) {
-        const u32 i = base + threadIdx.x;
-        int to[PROLONG_ENTRIES];
-        float weight[PROLONG_ENTRIES];
-        u32 n = 0;
-        if (i < last) {
-            const int own = g.node_parent[i];
-            float sum = 0;
-            if (own >= 0) {
-                const GraphRow row = g.row[i];
-                const float d = g.diagonal[i];
-                float s = g.sink[i], diagonal = s;
-                bool alone = true;
-                n = 1, to[0] = own;
-                for (u32 e = 0; e < row.count; e++) {
-                    const GraphEntry x = g.edges[row.at + e];
-                    if (x.weight < 0 || !strong(x.weight, d, g.diagonal[x.to])) continue;
-                    diagonal += x.weight;
-                    alone = false;
-                    const int p = g.node_parent[x.to];
-                    if (p < 0) s += x.weight; // no correction comes from there
-                    if (p == own || p < 0) continue;
-                    u32 k = 1;
-                    while (k < n && to[k] != p) k++;
-                    if (k == PROLONG_ENTRIES) continue; // as if it had the same parent
-                    if (k == n) to[n] = p, weight[n] = 0, n++;
-                    weight[k] += x.weight;
-                }
-                float rest = 1;
-                if (!alone) rest -= SMOOTH * s / diagonal;
-                sum = rest;
-                for (u32 k = 1; k < n; k++) {
-                    weight[k] = SMOOTH * weight[k] / diagonal;
-                    rest -= weight[k];
-                }
-                weight[0] = rest;
-            }
-            g.sum[i] = sum;
-        }
-        // Room, once for each warp.
-        u32 before = n;
-#pragma unroll
-        for (int o = 1; o < 32; o <<= 1) {
-            const u32 t = __shfl_up_sync(~0u, before, o);
-            if (lane_id() >= o) before += t;
-        }
-        const u32 total = __shfl_sync(~0u, before, 31);
-        u32 at = 0;
-        if (lane_id() == 0 && total) at = atomicAdd(&g.table->prolongs, total);
-        at = __shfl_sync(~0u, at, 0);
-        if (at > g.prolong_room || total > g.prolong_room - at) {
-            g.table->bad[level + 1] = 1;
-            n = 0;
-        }
-        at += before - n;
-        if (i < last) {
-            g.prolong[i] = GraphRow{at, n};
-            for (u32 k = 0; k < n; k++) g.prolong_pool[at + k] = GraphEntry{to[k], weight[k]};
-        }
-    }
-}
-
 // What a warp works with.
-struct Multiply {
-    int key[TABLE];
-    u64 value[TABLE];
-    int support[SUPPORT], sorted[TABLE];
+template <int table>
+struct Hash {
+    int key[table];
+    u32 low[table], high[table]; // of sums: there are no atomics of 64 bits on chip but by trying
+    int sorted[table];
+    u32 used;
+};
+template <int table>
+struct Multiply : Hash<table> {
+    int support[SUPPORT];
     float share[SUPPORT];
-    u32 count, used;
+    u32 count;
+};
+// 6x6 pixels around a block of 2x2, their rows of P, and nodes of the 5x5 blocks that those lead to, four at most in each: there is a place
+// for each, in the order of nodes.
+struct MultiplyPixels {
+    int cell[25];
+    short to[36][3];
+    float weight[36][3], sum[36];
+    u32 open[36], low[100], high[100];
 };
 
-// slot finds or makes the entry of a key; TABLE where there is no room.
-__device__ __forceinline__ u32 slot(Multiply &m, int key, bool &made) {
-    u32 at = (u32)key * 2654435761u >> 24;
+// slot finds or makes the entry of a key; table where there is no room.
+template <int table>
+__device__ __forceinline__ u32 slot(Hash<table> &m, int key, bool &made) {
+    u32 at = ((u32)key * 2654435761u >> 16) % table;
     made = false;
     while (true) {
         const int old = ((volatile int *)m.key)[at];
         if (old == key) return at;
         if (old == -1) {
-            if (((volatile u32 *)&m.used)[0] >= COLUMNS) return TABLE;
+            if (*(volatile u32 *)&m.used >= table * 3 / 4) return table;
             const int was = atomicCAS(&m.key[at], -1, key);
             if (was == -1) {
                 atomicAdd(&m.used, 1);
@@ -454,26 +410,37 @@ __device__ __forceinline__ u32 slot(Multiply &m, int key, bool &made) {
             }
             if (was == key) return at;
         }
-        at = (at + 1) % TABLE;
+        at = (at + 1) % table;
     }
 }
 
-__device__ __forceinline__ void support(Multiply &m, int node, bool &bad) {
+template <int table>
+__device__ __forceinline__ void support(Multiply<table> &m, int node, bool &bad) {
     bool made;
-    if (slot(m, node, made) == TABLE) bad = true;
+    if (slot(m, node, made) == table) bad = true;
     if (!made) return;
     const u32 k = atomicAdd(&m.count, 1);
     if (k < SUPPORT) m.support[k] = node;
     else bad = true;
 }
 
-__device__ __forceinline__ void add(Multiply &m, int self, int key, float v, bool &bad) {
+__device__ __forceinline__ void add_to(u32 &low, u32 &high, float v) {
+    const u64 sum = (u64)__float2ll_rn(v * UNIT);
+    const u32 a = (u32)sum, old = atomicAdd(&low, a), b = (u32)(sum >> 32) + (old + a < a);
+    if (b) atomicAdd(&high, b);
+}
+
+template <int table>
+__device__ __forceinline__ void add(Hash<table> &m, int self, int key, float v, bool &bad) {
     if (key == self) return;
     bool made;
     const u32 at = slot(m, key, made);
-    if (at == TABLE) bad = true;
-    else atomicAdd(&m.value[at], (u64)__float2ll_rn(v * UNIT));
+    if (at == table) bad = true;
+    else add_to(m.low[at], m.high[at], v);
 }
+
+template <int table>
+__device__ __forceinline__ i64 value(const Hash<table> &m, u32 at) { return (i64)((u64)m.high[at] << 32 | m.low[at]); }
 
 __device__ __forceinline__ i64 warp_sum64(i64 v) {
 #pragma unroll
@@ -498,13 +465,29 @@ __device__ __forceinline__ void pixel_row(const Graph &g, int i, int x, int y, i
     if (open >> 4 >> v & 1) to[2] = g.parent[beside(i, v, w)], weight[0] -= unit;
 }
 
+// What belongs to a row of n entries, of which each lane has sums of the values and of their sizes.
+__device__ __forceinline__ void finish_node(const Graph &g, int node, u32 at, u32 n, i64 sum, i64 size, i64 sink, bool bad, int level) {
+    const u32 lane = lane_id();
+    sum = warp_sum64(sum) + sink, size = warp_sum64(size) + sink;
+    if (lane == 0) {
+        if (bad) g.table->bad[level] = 1;
+        const float d = (float)sum / UNIT, safe = (float)((sum + size) / 2) / UNIT;
+        g.row[node] = GraphRow{at, bad ? 0 : n};
+        g.sink[node] = (float)sink / UNIT;
+        g.diagonal[node] = d;
+        g.inv[node] = sum > 0 ? 1 / fmaxf(d, safe) : 0;
+        g.node_parent[node] = (float)(size - sink) > LOOSE * (float)sum ? 0 : -1; // for diffusion_graph_join and _number
+    }
+}
+
 // What multiply does once the sums are there: sorts the row and writes it.
-__device__ __forceinline__ void finish_row(const Graph &g, Multiply &m, int node, i64 sink, bool bad, int level) {
+template <int table>
+__device__ __forceinline__ void finish_row(const Graph &g, Hash<table> &m, int node, i64 sink, bool bad, int level) {
     const u32 lane = lane_id();
     __syncwarp();
     u32 n = 0;
-    for (u32 k = lane; k < TABLE; k += 32) {
-        const bool there = m.key[k] != -1 && m.value[k] != 0;
+    for (u32 k = lane; k < table; k += 32) {
+        const bool there = m.key[k] != -1 && (m.low[k] | m.high[k]) != 0;
         const u32 who = __ballot_sync(~0u, there);
         if (there) m.sorted[n + __popc(who & ((1u << lane) - 1))] = k;
         n += __popc(who);
@@ -519,94 +502,234 @@ __device__ __forceinline__ void finish_row(const Graph &g, Multiply &m, int node
     for (u32 k = lane; k < n && !bad; k += 32) {
         const u32 s = m.sorted[k];
         const int key = m.key[s];
-        const i64 v = (i64)m.value[s];
+        const i64 v = value(m, s);
         u32 rank = 0;
         for (u32 o = 0; o < n; o++) rank += m.key[m.sorted[o]] < key;
         g.edges[at + rank] = GraphEntry{key, (float)v / UNIT};
         sum += v, size += v < 0 ? -v : v;
     }
-    sum = warp_sum64(sum) + sink, size = warp_sum64(size) + sink;
-    if (lane == 0) {
-        if (bad) g.table->bad[level] = 1;
-        const float d = (float)sum / UNIT, safe = (float)((sum + size) / 2) / UNIT;
-        g.row[node] = GraphRow{at, bad ? 0 : n};
-        g.sink[node] = (float)sink / UNIT;
-        g.diagonal[node] = d;
-        g.inv[node] = sum > 0 ? 1 / fmaxf(d, safe) : 0;
-        g.node_parent[node] = (float)(size - sink) > LOOSE * (float)sum ? 0 : -1; // for diffusion_graph_join and _number
-    }
+    finish_node(g, node, at, n, sum, size, sink, bad, level);
 }
 
-__device__ __forceinline__ void clear_table(Multiply &m) {
-    for (u32 k = lane_id(); k < TABLE; k += 32) m.key[k] = -1, m.value[k] = 0;
+template <int table>
+__device__ __forceinline__ void clear_table(Hash<table> &m) {
+    for (u32 k = lane_id(); k < table; k += 32) m.key[k] = -1, m.low[k] = m.high[k] = 0;
     if (lane_id() == 0) m.used = 0;
     __syncwarp();
 }
 
 extern "C" __global__ void __launch_bounds__(32 * MULTIPLY_WARPS) diffusion_graph_multiply_pixels(Graph g) {
-    __shared__ Multiply shared[MULTIPLY_WARPS];
+    __shared__ MultiplyPixels shared[MULTIPLY_WARPS];
     after_prior();
-    Multiply &m = shared[threadIdx.x / 32];
+    MultiplyPixels &m = shared[threadIdx.x / 32];
     const u32 lane = lane_id(), first = g.table->first[1], last = g.table->first[2];
-    const int w = g.width, h = g.height, cw = cells(w, 1);
+    const int w = g.width, h = g.height, cw = cells(w, 1), ch = cells(h, 1);
     for (u32 node = first + blockIdx.x * MULTIPLY_WARPS + threadIdx.x / 32; node < last; node += gridDim.x * MULTIPLY_WARPS) {
-        const int block = g.node_block[node], x0 = 2 * (block % cw), y0 = 2 * (block / cw);
-        bool bad = false;
+        const int block = g.node_block[node], bx = block % cw, by = block / cw, x0 = 2 * bx - 2, y0 = 2 * by - 2;
         i64 sink = 0;
-        clear_table(m);
-        // Pixels around the block in the shape of a plus take from it; lanes hold the 12.
-        int px = 0, py = 0;
-        if (lane < 4) px = x0 + (lane & 1), py = y0 + (lane >> 1);
-        else if (lane < 6) px = x0 - 1, py = y0 + lane - 4;
-        else if (lane < 8) px = x0 + 2, py = y0 + lane - 6;
-        else if (lane < 10) px = x0 + lane - 8, py = y0 - 1;
-        else px = x0 + lane - 10, py = y0 + 2;
-        float share = 0;
-        int i = 0;
-        if (lane < 12 && px >= 0 && px < w && py >= 0 && py < h && g.open[i = py * w + px] != 0) {
-            int to[3];
-            float weight[3], sum;
-            pixel_row(g, i, px, py, to, weight, sum);
-#pragma unroll
-            for (int k = 0; k < 3; k++)
-                if (to[k] == (int)node) share = weight[k];
-        }
-        // Five terms a pixel: its own, and those of its neighbours.
-        for (u32 t = lane; t < 64; t += 32) {
-            const u32 from = t / 5 < 12 ? t / 5 : 31, k = t % 5;
-            const float s = __shfl_sync(~0u, share, from);
-            const int j = __shfl_sync(~0u, i, from), x = __shfl_sync(~0u, px, from), y = __shfl_sync(~0u, py, from);
-            if (t >= 60 || s == 0) continue;
-            const u32 open = g.open[j];
-            int to[3], other[3];
-            float weight[3], sum, v = s;
-            pixel_row(g, j, x, y, to, weight, sum);
-            if (k == 4) {
-                sink += __float2ll_rn(s * sum * (degree(open) - __popc(open >> 4)) * UNIT);
-                v = -s * degree(open);
-            } else {
-                if (!(open >> 4 >> k & 1)) continue;
-                float between;
-                pixel_row(g, beside(j, k, w), k == 0 ? x + 1 : k == 1 ? x - 1 : x, k == 2 ? y + 1 : k == 3 ? y - 1 : y, other, weight, between);
-                sink += __float2ll_rn(s * (sum - between) * UNIT);
-#pragma unroll
-                for (int e = 0; e < 3; e++) to[e] = other[e];
-            }
-#pragma unroll
-            for (int e = 0; e < 3; e++)
-                if (to[e] >= 0) add(m, node, to[e], v * weight[e], bad);
+        for (u32 k = lane; k < 100; k += 32) m.low[k] = m.high[k] = 0;
+        if (lane < 25) {
+            const int x = bx - 2 + (int)lane % 5, y = by - 2 + (int)lane / 5;
+            m.cell[lane] = x >= 0 && x < cw && y >= 0 && y < ch ? g.cell[y * cw + x] : 0;
         }
         __syncwarp();
-        finish_row(g, m, node, warp_sum64(sink), bad, 1);
+        for (u32 k = lane; k < 36; k += 32) {
+            const int cx = (int)k % 6, cy = (int)k / 6, x = x0 + cx, y = y0 + cy;
+            int to[3] = {-1, -1, -1};
+            float weight[3] = {0, 0, 0}, sum = 0;
+            u32 open = 0;
+            if (x >= 0 && x < w && y >= 0 && y < h && (open = g.open[y * w + x]) != 0) pixel_row(g, y * w + x, x, y, to, weight, sum);
+            m.open[k] = open, m.sum[k] = sum;
+            // The places of the nodes: in the pixel's block, in the one beside it, and in the one above or below.
+            const int own = (cy / 2 + 1) * 5 + cx / 2 + 1;
+            const int place[3] = {own, own + (cx & 1 ? 1 : -1), own + (cy & 1 ? 5 : -5)};
+#pragma unroll
+            for (int e = 0; e < 3; e++) {
+                m.to[k][e] = to[e] < 0 ? -1 : (short)(4 * place[e] + to[e] - m.cell[place[e]]);
+                m.weight[k][e] = weight[e];
+            }
+        }
+        __syncwarp();
+        const int self = 48 + (int)node - m.cell[12];
+        // Pixels in the shape of a plus take from the node, 12 of them, and there are five terms for each: its own, and those of its
+        // neighbours.
+        for (u32 t = lane; t < 60; t += 32) {
+            const u32 p = t / 5, k = t % 5;
+            const u32 j = p < 4 ? 14 + (p & 1) + (p >> 1) * 6 : p < 6 ? 13 + (p - 4) * 6 : p < 8 ? 16 + (p - 6) * 6 : p < 10 ? p : p + 16;
+            float share = 0;
+#pragma unroll
+            for (int e = 0; e < 3; e++)
+                if (m.to[j][e] == self) share = m.weight[j][e];
+            if (share == 0) continue;
+            const u32 open = m.open[j];
+            u32 from = j;
+            float v = share;
+            if (k == 4) {
+                sink += __float2ll_rn(share * m.sum[j] * (degree(open) - __popc(open >> 4)) * UNIT);
+                v = -share * degree(open);
+            } else {
+                if (!(open >> 4 >> k & 1)) continue;
+                from = beside(j, k, 6);
+                sink += __float2ll_rn(share * (m.sum[j] - m.sum[from]) * UNIT);
+            }
+#pragma unroll
+            for (int e = 0; e < 3; e++) {
+                const int to = m.to[from][e];
+                if (to >= 0 && to != self) add_to(m.low[to], m.high[to], v * m.weight[from][e]);
+            }
+        }
+        __syncwarp();
+        u32 who[4], n = 0, at = 0;
+        i64 v[4], sum = 0, size = 0;
+#pragma unroll
+        for (int k = 0; k < 4; k++) {
+            const u32 i = 32 * k + lane;
+            v[k] = i < 100 ? (i64)((u64)m.high[i] << 32 | m.low[i]) : 0;
+            who[k] = __ballot_sync(~0u, v[k] != 0);
+            n += __popc(who[k]);
+            sum += v[k], size += v[k] < 0 ? -v[k] : v[k];
+        }
+        if (lane == 0 && n) at = atomicAdd(&g.table->edges, n);
+        at = __shfl_sync(~0u, at, 0);
+        const bool bad = at > g.edge_room || n > g.edge_room - at;
+        u32 to = at;
+#pragma unroll
+        for (int k = 0; k < 4; k++) {
+            const u32 i = 32 * k + lane;
+            if (v[k] != 0 && !bad) g.edges[to + __popc(who[k] & ((1u << lane) - 1))] = GraphEntry{m.cell[i / 4] + (int)(i & 3), (float)v[k] / UNIT};
+            to += __popc(who[k]);
+        }
+        finish_node(g, node, at, n, sum, size, warp_sum64(sink), bad, 1);
         __syncwarp();
     }
 }
 
-extern "C" __global__ void __launch_bounds__(32 * MULTIPLY_WARPS)
-    diffusion_graph_multiply(Graph g, const int *cell, int level, int pad) {
-    __shared__ Multiply shared[MULTIPLY_WARPS];
+extern "C" __global__ void __launch_bounds__(32 * MULTIPLY_WARPS) diffusion_graph_smooth(Graph g, int level, int pad) {
+    __shared__ Hash<FEW_TABLE> shared[MULTIPLY_WARPS];
     after_prior();
-    Multiply &m = shared[threadIdx.x / 32];
+    Hash<FEW_TABLE> &m = shared[threadIdx.x / 32];
+    const u32 lane = lane_id(), first = g.table->first[level], last = g.table->first[level + 1];
+    for (u32 i = first + blockIdx.x * MULTIPLY_WARPS + threadIdx.x / 32; i < last; i += gridDim.x * MULTIPLY_WARPS) {
+        const int own = g.node_parent[i];
+        if (own < 0) {
+            if (lane == 0) g.sum[i] = 0, g.prolong[i] = GraphRow{0, 0};
+            continue;
+        }
+        bool bad = false, some = false;
+        clear_table(m);
+        const GraphRow row = g.row[i];
+        const float d = g.diagonal[i];
+        float diagonal = 0, s = 0; // of the lane's edges
+        for (u32 e = lane; e < row.count; e += 32) {
+            const GraphEntry x = g.edges[row.at + e];
+            if (x.weight < 0 || !strong(x.weight, d, g.diagonal[x.to])) continue;
+            diagonal += x.weight;
+            some = true;
+            const int p = g.node_parent[x.to];
+            if (p < 0) s += x.weight; // no correction comes from there
+            else add(m, own, p, x.weight, bad);
+        }
+#pragma unroll
+        for (int o = 16; o; o >>= 1) diagonal += __shfl_xor_sync(~0u, diagonal, o), s += __shfl_xor_sync(~0u, s, o);
+        diagonal += g.sink[i], s += g.sink[i];
+        __syncwarp();
+        const float sum = __any_sync(~0u, some) ? 1 - SMOOTH * s / diagonal : 1;
+        // The others, in order, after the own one.
+        u32 n = 0;
+        for (u32 k = lane; k < FEW_TABLE; k += 32) {
+            const bool there = m.key[k] != -1;
+            const u32 who = __ballot_sync(~0u, there);
+            if (there) m.sorted[n + __popc(who & ((1u << lane) - 1))] = k;
+            n += __popc(who);
+        }
+        __syncwarp();
+        u32 at = 0;
+        if (lane == 0) at = atomicAdd(&g.table->prolongs, n + 1);
+        at = __shfl_sync(~0u, at, 0);
+        if (at > g.prolong_room || n + 1 > g.prolong_room - at) bad = true;
+        bad = __any_sync(~0u, bad);
+        i64 rest = 0;
+        for (u32 k = lane; k < n && !bad; k += 32) {
+            const u32 t = m.sorted[k];
+            const int key = m.key[t];
+            u32 rank = 1;
+            for (u32 o = 0; o < n; o++) rank += m.key[m.sorted[o]] < key;
+            const float v = SMOOTH * ((float)value(m, t) / UNIT) / diagonal;
+            g.prolong_pool[at + rank] = GraphEntry{key, v};
+            rest += __float2ll_rn(v * UNIT);
+        }
+        rest = warp_sum64(rest);
+        if (lane == 0) {
+            if (bad) g.table->bad[level + 1] = 1;
+            else g.prolong_pool[at] = GraphEntry{own, sum - (float)rest / UNIT};
+            g.sum[i] = sum;
+            g.prolong[i] = GraphRow{at, bad ? 0 : n + 1};
+        }
+        __syncwarp();
+    }
+}
+
+template <int table>
+__device__ __forceinline__ void product(const Graph &g, int level) {
+    __shared__ Hash<table> shared[MULTIPLY_WARPS];
+    Hash<table> &m = shared[threadIdx.x / 32];
+    const u32 lane = lane_id(), first = g.table->first[level], last = g.table->first[level + 1];
+    for (u32 i = first + blockIdx.x * MULTIPLY_WARPS + threadIdx.x / 32; i < last; i += gridDim.x * MULTIPLY_WARPS) {
+        bool bad = false;
+        clear_table(m);
+        const GraphRow row = g.row[i], own = g.prolong[i];
+        const float sum = g.sum[i], d = -g.diagonal[i];
+        i64 lack = lane == 0 ? __float2ll_rn(g.sink[i] * sum * UNIT) : 0;
+        for (u32 e = lane; e < own.count; e += 32) {
+            const GraphEntry x = g.prolong_pool[own.at + e];
+            add(m, -1, x.to, d * x.weight, bad);
+        }
+        for (u32 e = lane; e < row.count; e += 32) {
+            const GraphEntry x = g.edges[row.at + e];
+            const GraphRow other = g.prolong[x.to];
+            lack += __float2ll_rn(x.weight * (sum - g.sum[x.to]) * UNIT);
+            for (u32 o = 0; o < other.count; o++) {
+                const GraphEntry y = g.prolong_pool[other.at + o];
+                add(m, -1, y.to, x.weight * y.weight, bad);
+            }
+        }
+        __syncwarp();
+        lack = warp_sum64(lack);
+        const u32 n = m.used;
+        u32 at = 0, to = 0;
+        if (lane == 0) at = atomicAdd(&g.table->products[level], n);
+        at = __shfl_sync(~0u, at, 0);
+        if (at > g.product_room || n > g.product_room - at) bad = true;
+        bad = __any_sync(~0u, bad);
+        for (u32 k = lane; k < table; k += 32) {
+            const bool there = m.key[k] != -1;
+            const u32 who = __ballot_sync(~0u, there);
+            if (there && !bad) g.product_pool[at + to + __popc(who & ((1u << lane) - 1))] = GraphEntry{m.key[k], (float)value(m, k) / UNIT};
+            to += __popc(who);
+        }
+        if (lane == 0) {
+            if (bad) g.table->bad[level + 1] = 1;
+            g.product[i] = GraphRow{at, bad ? 0 : n};
+            g.lack[i] = (float)lack / UNIT;
+        }
+        __syncwarp();
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(32 * MULTIPLY_WARPS) diffusion_graph_product_first(Graph g, int level, int pad) {
+    after_prior();
+    product<FEW_TABLE>(g, level);
+}
+
+extern "C" __global__ void __launch_bounds__(32 * MULTIPLY_WARPS) diffusion_graph_product(Graph g, int level, int pad) {
+    after_prior();
+    product<TABLE>(g, level);
+}
+
+template <int table>
+__device__ __forceinline__ void multiply(const Graph &g, const int *cell, int level) {
+    __shared__ Multiply<table> shared[MULTIPLY_WARPS];
+    Multiply<table> &m = shared[threadIdx.x / 32];
     const u32 lane = lane_id(), first = g.table->first[level + 1], last = g.table->first[level + 2];
     const int w = cells(g.width, level), h = cells(g.height, level), cw = (w + 1) / 2;
     for (u32 node = first + blockIdx.x * MULTIPLY_WARPS + threadIdx.x / 32; node < last; node += gridDim.x * MULTIPLY_WARPS) {
@@ -668,33 +791,35 @@ extern "C" __global__ void __launch_bounds__(32 * MULTIPLY_WARPS)
             to += __popc(who);
         }
         if (lane == 0) g.restricts[node] = GraphRow{at, bad ? 0 : kept};
-        // Four lanes for each.
+        // Eight lanes for each.
         i64 sink = 0;
-        for (u32 k = lane / 4; k < n && !bad; k += 8) {
+        for (u32 k = lane / 8; k < n && !bad; k += 4) {
             const float share = m.share[k];
             if (share == 0) continue;
             const int i = m.sorted[k];
-            const GraphRow row = g.row[i], own = g.prolong[i];
-            const float sum = g.sum[i], v = -share * g.diagonal[i];
-            if (lane % 4 == 0) sink += __float2ll_rn(share * sum * g.sink[i] * UNIT);
-            for (u32 e = lane % 4; e < own.count; e += 4) {
-                const GraphEntry x = g.prolong_pool[own.at + e];
-                add(m, node, x.to, v * x.weight, bad);
-            }
-            for (u32 e = lane % 4; e < row.count; e += 4) {
-                const GraphEntry x = g.edges[row.at + e];
-                const GraphRow other = g.prolong[x.to];
-                sink += __float2ll_rn(share * x.weight * (sum - g.sum[x.to]) * UNIT);
-                for (u32 o = 0; o < other.count; o++) {
-                    const GraphEntry y = g.prolong_pool[other.at + o];
-                    add(m, node, y.to, share * x.weight * y.weight, bad);
-                }
+            const GraphRow row = g.product[i];
+            if (lane % 8 == 0) sink += __float2ll_rn(share * g.lack[i] * UNIT);
+            for (u32 e = lane % 8; e < row.count; e += 8) {
+                const GraphEntry x = g.product_pool[row.at + e];
+                add(m, node, x.to, share * x.weight, bad);
             }
         }
         __syncwarp();
         finish_row(g, m, node, warp_sum64(sink), bad, level + 1);
         __syncwarp();
     }
+}
+
+extern "C" __global__ void __launch_bounds__(32 * MULTIPLY_WARPS)
+    diffusion_graph_multiply_first(Graph g, const int *cell, int level, int pad) {
+    after_prior();
+    multiply<SMALL_TABLE>(g, cell, level);
+}
+
+extern "C" __global__ void __launch_bounds__(32 * MULTIPLY_WARPS)
+    diffusion_graph_multiply(Graph g, const int *cell, int level, int pad) {
+    after_prior();
+    multiply<TABLE>(g, cell, level);
 }
 
 extern "C" __global__ void diffusion_graph_finish(Graph g, u32 *counts, u32 levels, u32 most, u32 method, u32 pad) {
@@ -711,29 +836,6 @@ extern "C" __global__ void diffusion_graph_finish(Graph g, u32 *counts, u32 leve
 }
 
 // ---- Solve
-
-__device__ __forceinline__ double warp_sum(double v) {
-#pragma unroll
-    for (int o = 16; o; o >>= 1) v += __shfl_xor_sync(~0u, v, o);
-    return v;
-}
-
-// Sums over a block of THREADS, always in the same order, in every thread.
-__device__ __forceinline__ void block_sums(double (&v)[4]) {
-    __shared__ double sums[WARPS][4];
-    __syncthreads();
-#pragma unroll
-    for (int c = 0; c < 4; c++) {
-        const double s = warp_sum(v[c]);
-        if (lane_id() == 0) sums[threadIdx.x / 32][c] = s;
-    }
-    __syncthreads();
-#pragma unroll
-    for (int c = 0; c < 4; c++) {
-        v[c] = 0;
-        for (int k = 0; k < WARPS; k++) v[c] += sums[k][c];
-    }
-}
 
 __device__ __forceinline__ float block_max(float v) {
     __shared__ float most[WARPS];
@@ -753,8 +855,17 @@ __device__ __forceinline__ void leave_parts(const GraphSolve &s, double (&v)[4])
 
 __device__ __forceinline__ void take_parts(const GraphSolve &s, double (&v)[4]) {
 #pragma unroll
-    for (int c = 0; c < 4; c++) v[c] = s.sums[threadIdx.x * 4 + c];
+    for (int c = 0; c < 4; c++) {
+        v[c] = 0;
+        for (u32 k = threadIdx.x; k < GRAPH_PARTS; k += THREADS) v[c] += s.sums[k * 4 + c];
+    }
     block_sums(v);
+}
+
+__device__ __forceinline__ float largest_part(const GraphSolve &s) {
+    float v = 0;
+    for (u32 k = threadIdx.x; k < GRAPH_PARTS; k += THREADS) v = fmaxf(v, s.largest[k]);
+    return v;
 }
 
 __device__ __forceinline__ float inverse(u32 open) { return 1.f / (float)max(degree(open), 1); }
@@ -788,38 +899,6 @@ extern "C" __global__ void diffusion_graph_begin(GraphSolve s) {
     st.magic = DIFFUSION_MAGIC, st.channels = s.channels, st.cycles = 0;
     st.update = st.ratio = st.estimate = st.residual = 0;
     for (int c = 0; c < 4; c++) st.beta[c] = 0, st.rho[c] = 0;
-}
-
-// Parts of the sums of the given values.
-extern "C" __global__ void __launch_bounds__(THREADS) diffusion_graph_mean(GraphSolve s) {
-    after_prior();
-    if (s.state->done) return;
-    const u32 n = s.g.width * s.g.height;
-    double v[4] = {0, 0, 0, 0};
-    for (u32 i = blockIdx.x * THREADS + threadIdx.x; i < n; i += GRAPH_PARTS * THREADS)
-        if (s.flags[i] & FIXED)
-#pragma unroll
-            for (u32 c = 0; c < 4; c++)
-                if (c < s.channels) v[c] += s.colours[(u64)c * n + i];
-    leave_parts(s, v);
-}
-
-extern "C" __global__ void __launch_bounds__(THREADS) diffusion_graph_fill(GraphSolve s) {
-    after_prior();
-    if (s.state->done) return;
-    const u32 n = s.g.width * s.g.height;
-    double v[4];
-    take_parts(s, v);
-    const double count = max(s.g.head->fixed, 1);
-    for (u32 i = blockIdx.x * THREADS + threadIdx.x; i < n; i += GRAPH_PARTS * THREADS) {
-        const bool fixed = s.flags[i] & FIXED, none = s.g.open[i] == 0;
-#pragma unroll
-        for (u32 c = 0; c < 4; c++) {
-            if (c >= s.channels) break;
-            if (fixed) s.x[(u64)c * n + i] = s.colours[(u64)c * n + i];
-            else if (s.start == 0 || none) s.x[(u64)c * n + i] = (float)(v[c] / count);
-        }
-    }
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS) diffusion_graph_apply(GraphSolve s) {
@@ -946,19 +1025,21 @@ extern "C" __global__ void __launch_bounds__(THREADS) diffusion_graph_restrict(G
 
 __device__ __forceinline__ void add(float4 &a, float w, const float4 &b) { a.x += w * b.x, a.y += w * b.y, a.z += w * b.z, a.w += w * b.w; }
 
-__device__ __forceinline__ float4 sum8(float4 v) {
+// Sums over so many lanes, in all of them.
+template <int lanes>
+__device__ __forceinline__ float4 lane_sum(float4 v) {
 #pragma unroll
-    for (int o = 4; o; o >>= 1) {
+    for (int o = lanes / 2; o; o >>= 1) {
         v.x += __shfl_xor_sync(~0u, v.x, o), v.y += __shfl_xor_sync(~0u, v.y, o);
         v.z += __shfl_xor_sync(~0u, v.z, o), v.w += __shfl_xor_sync(~0u, v.w, o);
     }
     return v;
 }
 
-// b - A x of node i, in all of 8 lanes. early: x is not there yet, but the first step from 0.
-template <bool early>
+// b - A x of node i, in all of its lanes. early: x is not there yet, but the first step from 0.
+template <int lanes, bool early>
 __device__ __forceinline__ float4 node_residual(const GraphSolve &s, u32 i, bool in) {
-    const u32 part = lane_id() % 8;
+    const u32 part = lane_id() % lanes;
     float4 r = make_float4(0, 0, 0, 0);
     if (in) {
         const float4 b = s.nb[i];
@@ -968,7 +1049,7 @@ __device__ __forceinline__ float4 node_residual(const GraphSolve &s, u32 i, bool
         if (part == 0) r = b, add(r, -s.g.sink[i], x);
         const GraphRow row = s.g.row[i];
         float sum = 0;
-        for (u32 e = part; e < row.count; e += 8) {
+        for (u32 e = part; e < row.count; e += lanes) {
             const GraphEntry y = s.g.edges[row.at + e];
             sum += y.weight;
             if (early) add(r, y.weight * JACOBI * s.g.inv[y.to], s.nb[y.to]);
@@ -976,51 +1057,63 @@ __device__ __forceinline__ float4 node_residual(const GraphSolve &s, u32 i, bool
         }
         add(r, -sum, x);
     }
-    return sum8(r);
+    return lane_sum<lanes>(r);
 }
 
-// The sum of a row, in all of 8 lanes.
+// The sum of a row, in all of its lanes.
+template <int lanes>
 __device__ __forceinline__ float4 node_gather(const GraphRow *rows, const GraphEntry *pool, const float4 *from, u32 i, bool in) {
     float4 v = make_float4(0, 0, 0, 0);
     if (in) {
         const GraphRow row = rows[i];
-        for (u32 e = lane_id() % 8; e < row.count; e += 8) {
+        for (u32 e = lane_id() % lanes; e < row.count; e += lanes) {
             const GraphEntry y = pool[row.at + e];
             add(v, y.weight, from[y.to]);
         }
     }
-    return sum8(v);
+    return lane_sum<lanes>(v);
 }
 
+template <int lanes>
 __device__ __forceinline__ void node_down(const GraphSolve &s, u32 i, bool in) {
-    const float4 r = node_residual<true>(s, i, in);
-    if (in && lane_id() % 8 == 0) s.nr[i] = r;
+    const float4 r = node_residual<lanes, true>(s, i, in);
+    if (in && lane_id() % lanes == 0) s.nr[i] = r;
 }
+template <int lanes>
 __device__ __forceinline__ void node_restrict(const GraphSolve &s, u32 i, bool in) {
-    const float4 b = node_gather(s.g.restricts, s.g.restrict_pool, s.nr, i, in);
-    if (in && lane_id() % 8 == 0) s.nb[i] = b;
+    const float4 b = node_gather<lanes>(s.g.restricts, s.g.restrict_pool, s.nr, i, in);
+    if (in && lane_id() % lanes == 0) s.nb[i] = b;
 }
+template <int lanes>
 __device__ __forceinline__ void node_up(const GraphSolve &s, u32 i, bool in) {
-    float4 x = node_gather(s.g.prolong, s.g.prolong_pool, s.nr, i, in);
-    if (in && lane_id() % 8 == 0) add(x, JACOBI * s.g.inv[i], s.nb[i]), s.nx[i] = x;
+    float4 x = node_gather<lanes>(s.g.prolong, s.g.prolong_pool, s.nr, i, in);
+    if (in && lane_id() % lanes == 0) add(x, JACOBI * s.g.inv[i], s.nb[i]), s.nx[i] = x;
 }
+template <int lanes>
 __device__ __forceinline__ void node_relax(const GraphSolve &s, u32 i, bool in) {
-    float4 r = node_residual<false>(s, i, in);
-    if (in && lane_id() % 8 == 0) {
+    float4 r = node_residual<lanes, false>(s, i, in);
+    if (in && lane_id() % lanes == 0) {
         float4 x = s.nx[i];
         add(x, JACOBI * s.g.inv[i], r);
         s.nr[i] = x;
     }
 }
 
-#define EACH_NODE(level, f)                                                                        \
-    {                                                                                              \
-        const u32 first = s.g.table->first[level], last = s.g.table->first[(level) + 1];           \
-        for (u32 at = first + blockIdx.x * (THREADS / 8); at < last; at += gridDim.x * (THREADS / 8)) { \
-            const u32 i = at + threadIdx.x / 8;                                                    \
-            f(s, i, i < last);                                                                     \
-        }                                                                                          \
+// Rows of deep levels are long, and nodes few: they get a warp each.
+#define LONG_ROWS 3
+#define EACH_NODE_OF(level, f, lanes)                                                                  \
+    {                                                                                                  \
+        const u32 first = s.g.table->first[level], last = s.g.table->first[(level) + 1];               \
+        for (u32 at = first + blockIdx.x * (THREADS / lanes); at < last; at += gridDim.x * (THREADS / lanes)) { \
+            const u32 i = at + threadIdx.x / lanes;                                                    \
+            f<lanes>(s, i, i < last);                                                                  \
+        }                                                                                              \
     }
+#define EACH_NODE(level, f)                \
+    if ((level) < LONG_ROWS)               \
+        EACH_NODE_OF(level, f, 8)          \
+    else                                   \
+        EACH_NODE_OF(level, f, 32)
 
 extern "C" __global__ void __launch_bounds__(THREADS) diffusion_graph_down(GraphSolve s, u32 level, u32 pad) {
     after_prior();
@@ -1049,9 +1142,9 @@ extern "C" __global__ void __launch_bounds__(THREADS) diffusion_graph_relax(Grap
 #define TAIL_EACH(level, f)                                                              \
     {                                                                                    \
         const u32 first = s.g.table->first[level], last = s.g.table->first[(level) + 1]; \
-        for (u32 at = first; at < last; at += TAIL_THREADS / 8) {                        \
-            const u32 i = at + threadIdx.x / 8;                                          \
-            f(s, i, i < last);                                                           \
+        for (u32 at = first; at < last; at += TAIL_THREADS / 32) {                       \
+            const u32 i = at + threadIdx.x / 32;                                         \
+            f<32>(s, i, i < last);                                                       \
         }                                                                                \
         __syncthreads();                                                                 \
     }
@@ -1140,7 +1233,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) diffusion_graph_step(Graph
     if (st.done) return;
     double rho[4];
     take_parts(s, rho);
-    const float update = CAUTION * block_max(s.largest[threadIdx.x]);
+    const float update = CAUTION * block_max(largest_part(s));
     if (threadIdx.x != 0) return;
     for (int c = 0; c < 4; c++) {
         st.beta[c] = !start && st.rho[c] > 0 ? (float)(rho[c] / st.rho[c]) : 0;
@@ -1173,7 +1266,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) diffusion_graph_status(Gra
     after_prior();
     const GraphState &st = *s.state;
     if (st.done == 1) return;
-    const float residual = block_max(s.largest[threadIdx.x]);
+    const float residual = block_max(largest_part(s));
     if (threadIdx.x != 0) return;
     DiffusionStatus out;
     out.cycles = st.cycles, out.converged = st.done == 2;

@@ -6,6 +6,8 @@
 // diffusion_label_shut  carries label 0 over edges that are open one way, again and again until nothing changes; one block. Only where
 //                       there are such edges
 // diffusion_label_open  writes what each pixel takes from, and counts
+// diffusion_label_mean  begins a solve: parts of the sums of the given values, added in order, so that the mean is the same each time
+// diffusion_label_fill  the values that a solve begins with. Both return at once where done is not 0
 //
 // Roots are the least in their component, so that the outcome does not depend on the order. Bytes: about 20 a pixel. Complexity: grows
 // with the pixels, but for diffusion_label_shut, which passes over all of them as often as a path changes between edges that
@@ -15,6 +17,19 @@
 
 #define THREADS 256
 #define SHUT_THREADS 1024
+
+// PARTS is how many blocks diffusion_label_mean has.
+#define PARTS 256
+
+struct LabelFill {
+    const u32 *done;
+    const DiffusionHeader *head;
+    const u8 *flags, *open;
+    const float *colours;
+    float *x;
+    double *sums; // 4 a part
+    u32 pixels, channels, keep, pad; // keep: where there is an equation x stays
+};
 
 // find follows labels to the root, halving the path.
 __device__ __forceinline__ int find(volatile int *labels, int i) {
@@ -41,6 +56,10 @@ __device__ __forceinline__ void join(int *labels, int i, int j) {
     }
 }
 
+// Does pixel i, which takes from what open says, and its left or upper neighbour take from each other?
+__device__ __forceinline__ bool joined_left(const u8 *flags, u64 i, u32 open) { return (open & OPEN_LEFT) && !(flags[i - 1] & SHUT_RIGHT); }
+__device__ __forceinline__ bool joined_up(const u8 *flags, u64 i, u32 open, int w) { return (open & OPEN_UP) && !(flags[i - w] & SHUT_DOWN); }
+
 extern "C" __global__ void __launch_bounds__(THREADS)
     diffusion_label_init(DiffusionHeader *head, const u8 *flags, int *labels, u64 *fault, int width, int height, u32 allowed, u32 pad) {
     after_prior();
@@ -49,18 +68,23 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         labels[0] = 0;
         head->magic = head->fixed = head->void_pixels = 0;
     }
-    if (i >= (u64)width * height) return;
-    const int x = (int)(i % width), y = (int)(i / width);
-    const u32 f = flags[i];
-    if (f & ~allowed) report(fault, FAULT_DIFFUSION_SETUP_FLAGS, i);
+    const bool in = i < (u64)width * height;
     int to = (int)i + 1;
-    if (f & FIXED) to = 0;
-    else {
-        const u32 open = open_edges(flags, i, x, y, width, height);
-        if ((open & OPEN_LEFT) && !(flags[i - 1] & SHUT_RIGHT)) to = (int)i;
-        else if ((open & OPEN_UP) && !(flags[i - width] & SHUT_DOWN)) to = (int)(i - width) + 1;
+    bool left = false;
+    if (in) {
+        const u32 f = flags[i];
+        if (f & ~allowed) report(fault, FAULT_DIFFUSION_SETUP_FLAGS, i);
+        if (f & FIXED) to = 0;
+        else {
+            const u32 open = open_edges(flags, i, (int)(i % width), (int)(i / width), width, height);
+            if ((left = joined_left(flags, i, open))) to = (int)i;
+            else if (joined_up(flags, i, open, width)) to = (int)(i - width) + 1;
+        }
     }
-    labels[i + 1] = to;
+    // Along a row the way to the root is 32 times as short where pixels point at the first of their warp that they are connected with.
+    const u32 ends = ~__ballot_sync(~0u, left), before = ends & ((2u << lane_id()) - 1);
+    const int first = __shfl_sync(~0u, to, before ? 31 - __clz(before) : 0);
+    if (in) labels[i + 1] = left ? first : to;
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS) diffusion_label_join(const u8 *flags, int *labels, int width, int height) {
@@ -69,12 +93,18 @@ extern "C" __global__ void __launch_bounds__(THREADS) diffusion_label_join(const
     if (i >= (u64)width * height) return;
     const int x = (int)(i % width), y = (int)(i / width);
     const u32 open = open_edges(flags, i, x, y, width, height);
-    const bool fixed = (flags[i] & FIXED) != 0;
-    const bool left = (open & OPEN_LEFT) && !(flags[i - 1] & SHUT_RIGHT);
-    const bool up = (open & OPEN_UP) && !(flags[i - width] & SHUT_DOWN);
+    const bool fixed = (flags[i] & FIXED) != 0, left = joined_left(flags, i, open), up = joined_up(flags, i, open, width);
     // The pixel itself has one of them already, unless it is fixed.
     if (left && fixed) join(labels, (int)i + 1, (int)i);
-    if (up && (fixed || left)) join(labels, (int)i + 1, (int)(i - width) + 1);
+    if (!up || !(fixed || left)) return;
+    if (left) {
+        // Where all four edges of a square are open, the way round is known.
+        const u64 above = i - width;
+        if (joined_left(flags, above, open_edges(flags, above, x, y - 1, width, height)) &&
+            joined_up(flags, i - 1, open_edges(flags, i - 1, x - 1, y, width, height), width))
+            return;
+    }
+    join(labels, (int)i + 1, (int)(i - width) + 1);
 }
 
 extern "C" __global__ void __launch_bounds__(SHUT_THREADS) diffusion_label_shut(const u8 *flags, int *labels, int width, int height) {
@@ -100,7 +130,7 @@ extern "C" __global__ void __launch_bounds__(SHUT_THREADS) diffusion_label_shut(
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-    diffusion_label_open(DiffusionHeader *head, const u8 *flags, int *labels, u8 *to, int width, int height) {
+    diffusion_label_open(DiffusionHeader *head, const u8 *flags, int *labels, u8 *to, int width, int height, u32 one_way, u32 pad) {
     after_prior();
     const u64 i = (u64)blockIdx.x * THREADS + threadIdx.x;
     const bool in = i < (u64)width * height;
@@ -114,12 +144,11 @@ extern "C" __global__ void __launch_bounds__(THREADS)
                 const int x = (int)(i % width), y = (int)(i / width);
                 open = open_edges(flags, i, x, y, width, height);
                 // Nothing is taken from void pixels, which only edges open one way lead to.
-                if ((open & OPEN_RIGHT) && !(flags[i + 1] & FIXED)) open |= find(labels, (int)i + 2) ? OPEN_RIGHT << 8 : OPEN_RIGHT << 4;
-                if ((open & OPEN_LEFT) && !(flags[i - 1] & FIXED)) open |= find(labels, (int)i) ? OPEN_LEFT << 8 : OPEN_LEFT << 4;
-                if ((open & OPEN_DOWN) && !(flags[i + width] & FIXED))
-                    open |= find(labels, (int)(i + width) + 1) ? OPEN_DOWN << 8 : OPEN_DOWN << 4;
-                if ((open & OPEN_UP) && !(flags[i - width] & FIXED))
-                    open |= find(labels, (int)(i - width) + 1) ? OPEN_UP << 8 : OPEN_UP << 4;
+#pragma unroll
+                for (int k = 0; k < 4; k++) {
+                    const u64 j = k == 0 ? i + 1 : k == 1 ? i - 1 : k == 2 ? i + width : i - width;
+                    if ((open >> k & 1) && !(flags[j] & FIXED)) open |= one_way && find(labels, (int)j + 1) ? 256 << k : 16 << k;
+                }
                 open &= ~(open >> 8);
             }
         }
@@ -128,4 +157,37 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     const u32 n = __syncthreads_count(fixed), v = __syncthreads_count(nothing);
     if (threadIdx.x == 0 && n) atomicAdd(&head->fixed, n);
     if (threadIdx.x == 0 && v) atomicAdd(&head->void_pixels, v);
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS) diffusion_label_mean(LabelFill f) {
+    after_prior();
+    if (*f.done) return;
+    double v[4] = {0, 0, 0, 0};
+    for (u32 i = blockIdx.x * THREADS + threadIdx.x; i < f.pixels; i += PARTS * THREADS)
+        if (f.flags[i] & FIXED)
+#pragma unroll
+            for (u32 c = 0; c < 4; c++)
+                if (c < f.channels) v[c] += f.colours[(u64)c * f.pixels + i];
+    block_sums(v);
+    if (threadIdx.x < 4) f.sums[blockIdx.x * 4 + threadIdx.x] = threadIdx.x == 0 ? v[0] : threadIdx.x == 1 ? v[1] : threadIdx.x == 2 ? v[2] : v[3];
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS) diffusion_label_fill(LabelFill f) {
+    after_prior();
+    if (*f.done) return;
+    double v[4];
+#pragma unroll
+    for (int c = 0; c < 4; c++) v[c] = f.sums[threadIdx.x * 4 + c];
+    block_sums(v);
+    const double count = max(f.head->fixed, 1);
+    for (u32 i = blockIdx.x * THREADS + threadIdx.x; i < f.pixels; i += gridDim.x * THREADS) {
+        const bool fixed = f.flags[i] & FIXED, none = f.open[i] == 0;
+#pragma unroll
+        for (u32 c = 0; c < 4; c++) {
+            if (c >= f.channels) break;
+            const u64 at = (u64)c * f.pixels + i;
+            if (fixed) f.x[at] = f.colours[at];
+            else if (!f.keep || none) f.x[at] = (float)(v[c] / count);
+        }
+    }
 }

@@ -22,3 +22,26 @@ __device__ __forceinline__ u32 open_edges(const u8 *flags, u64 i, int x, int y, 
     if (y > 0 && !(flags[i - w] & BLOCK_DOWN) && !(f & SHUT_UP)) open |= OPEN_UP;
     return open;
 }
+
+__device__ __forceinline__ double warp_sum(double v) {
+#pragma unroll
+    for (int o = 16; o; o >>= 1) v += __shfl_xor_sync(~0u, v, o);
+    return v;
+}
+
+// Sums over a block of 256 threads, always in the same order, in every thread.
+__device__ __forceinline__ void block_sums(double (&v)[4]) {
+    __shared__ double sums[8][4];
+    __syncthreads();
+#pragma unroll
+    for (int c = 0; c < 4; c++) {
+        const double s = warp_sum(v[c]);
+        if (lane_id() == 0) sums[threadIdx.x / 32][c] = s;
+    }
+    __syncthreads();
+#pragma unroll
+    for (int c = 0; c < 4; c++) {
+        v[c] = 0;
+        for (int k = 0; k < 8; k++) v[c] += sums[k][c];
+    }
+}

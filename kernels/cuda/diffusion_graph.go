@@ -17,7 +17,7 @@ const (
 	// maxGraphPixels keeps the numbers of edges within 32 bits.
 	maxGraphPixels = 1 << 27
 	// graphTailCells: levels of so many cells or less are left to one block, however many nodes there are.
-	graphTailCells = 1024
+	graphTailCells = 64
 	// Blocks that a multiprocessor gets of kernels that go over nodes with a grid of any size.
 	graphBlocksPerUnit    = 8
 	multiplyBlocksPerUnit = 11 // as many as have room
@@ -41,8 +41,9 @@ type graphMemory struct {
 func layGraph(a *arena, g driver.DiffusionGrid) (m graphMemory) {
 	n := g.Width * g.Height
 	// In scenes of devicetest there are at most 0.9 nodes, 5.8 edges and 2.4 entries of P a pixel.
-	nodes, edges, prolong := 2*n+64, 8*n+64, 3*n+64
-	m.Width, m.Height, m.NodeRoom, m.EdgeRoom, m.ProlongRoom = uint32(g.Width), uint32(g.Height), uint32(nodes), uint32(edges), uint32(prolong)
+	nodes, edges, prolong, product := 2*n+64, 8*n+64, 3*n+64, 6*n+64
+	m.Width, m.Height = uint32(g.Width), uint32(g.Height)
+	m.NodeRoom, m.EdgeRoom, m.ProlongRoom, m.ProductRoom = uint32(nodes), uint32(edges), uint32(prolong), uint32(product)
 	m.Head = a.take(diffusionHeaderBytes)
 	m.Open, m.Parent = a.take(int64(n)), a.floats(n)
 	for w, h := g.Width, g.Height; w*h > 1; {
@@ -59,6 +60,7 @@ func layGraph(a *arena, g driver.DiffusionGrid) (m graphMemory) {
 	m.Row, m.Prolong, m.Restricts = a.floats(2*nodes), a.floats(2*nodes), a.floats(2*nodes)
 	m.Sink, m.Diagonal, m.Inv, m.Sum = a.floats(nodes), a.floats(nodes), a.floats(nodes), a.floats(nodes)
 	m.Edges, m.ProlongPool, m.RestrictPool = a.floats(2*edges), a.floats(2*prolong), a.floats(2*prolong)
+	m.Product, m.Lack, m.ProductPool = a.floats(2*nodes), a.floats(nodes), a.floats(2*product)
 	m.Labels = a.floats(n + 1)
 	m.Table = a.take(graphTableBytes)
 	m.cleared = m.Table
@@ -113,7 +115,7 @@ func (graphDiffuser) setUp(s *stream, op *diffusionSetup) error {
 		return err
 	}
 	units := s.dev.info.ComputeUnits
-	multiplyBlocks := func(cells int) int { return min(units*multiplyBlocksPerUnit, cells/2+1) }
+	multiplyBlocks := func(cells int) int { return min(units*multiplyBlocksPerUnit, cells+1) }
 	for k, l := range m.levels {
 		var err error
 		if k == 0 {
@@ -126,15 +128,22 @@ func (graphDiffuser) setUp(s *stream, op *diffusionSetup) error {
 			}
 		} else {
 			from := m.levels[k-1]
+			product, multiply := graphProduct, graphMultiply
+			if k == 1 {
+				product, multiply = graphProductFirst, graphMultiplyFirst // with less room for rows, which are short there
+			}
 			cells := graphCellParams{G: m.graphSetup, Cell: from.cell, Next: l.cell, Parts: l.parts, Level: int32(k)}
 			if err = graphJoin.launch(s, graphBlocks(32*l.cells()), 1, graphThreads, 0, &cells); err == nil {
 				err = graphNumber.launch(s, graphBlocks(l.cells()), 1, graphThreads, 0, &cells)
 			}
 			if err == nil {
-				err = graphSmooth.launch(s, min(units*graphBlocksPerUnit, graphBlocks(2*from.cells())), 1, graphThreads, 0, &graphLevelParams{G: m.graphSetup, Level: int32(k)})
+				err = graphSmooth.launch(s, multiplyBlocks(from.cells()), 1, 32*graphMultiplyWarps, 0, &graphLevelParams{G: m.graphSetup, Level: int32(k)})
 			}
 			if err == nil {
-				err = graphMultiply.launch(s, multiplyBlocks(l.cells()), 1, 32*graphMultiplyWarps, 0, &graphMultiplyParams{G: m.graphSetup, Cell: from.cell, Level: int32(k)})
+				err = product.launch(s, multiplyBlocks(from.cells()), 1, 32*graphMultiplyWarps, 0, &graphLevelParams{G: m.graphSetup, Level: int32(k)})
+			}
+			if err == nil {
+				err = multiply.launch(s, multiplyBlocks(l.cells()), 1, 32*graphMultiplyWarps, 0, &graphMultiplyParams{G: m.graphSetup, Cell: from.cell, Level: int32(k)})
 			}
 		}
 		if err != nil {
@@ -165,8 +174,9 @@ func (graphDiffuser) solve(s *stream, op *diffusionSolve) error {
 		return err
 	}
 	if op.Start != driver.DiffusionContinue {
-		c.all(graphMean, graphParts)
-		c.all(graphFill, graphParts)
+		if err := s.fillIn(op, m.Head, p.State+stateDone, m.Open, p.Sums); err != nil {
+			return err
+		}
 		c.precondition(1)
 	}
 	for range op.Cycles {
@@ -201,7 +211,7 @@ func (c *graphCycle) step(k kernelFor[graphStepParams], blocks int, start uint32
 
 func (c *graphCycle) nodes(k kernelFor[graphNodeParams], level int) {
 	if c.err == nil {
-		blocks := min(c.s.dev.info.ComputeUnits*graphBlocksPerUnit, graphBlocks(8*c.m.levels[level-1].cells()))
+		blocks := min(c.s.dev.info.ComputeUnits*graphBlocksPerUnit, graphBlocks(32*c.m.levels[level-1].cells()))
 		c.err = k.launch(c.s, blocks, 1, graphThreads, 0, &graphNodeParams{S: c.p.S, Level: uint32(level)})
 	}
 }

@@ -10,12 +10,13 @@ var (
 	graphJoin           = listKernel[graphCellParams]("diffusion_graph", "diffusion_graph_join")
 	graphNumber         = listKernel[graphCellParams]("diffusion_graph", "diffusion_graph_number")
 	graphSmooth         = listKernel[graphLevelParams]("diffusion_graph", "diffusion_graph_smooth")
+	graphProduct        = listKernel[graphLevelParams]("diffusion_graph", "diffusion_graph_product")
+	graphProductFirst   = listKernel[graphLevelParams]("diffusion_graph", "diffusion_graph_product_first")
+	graphMultiplyFirst  = listKernel[graphMultiplyParams]("diffusion_graph", "diffusion_graph_multiply_first")
 	graphMultiply       = listKernel[graphMultiplyParams]("diffusion_graph", "diffusion_graph_multiply")
 	graphFinish         = listKernel[graphFinishParams]("diffusion_graph", "diffusion_graph_finish")
 
 	graphBegin     = listKernel[graphSolveParams]("diffusion_graph", "diffusion_graph_begin")
-	graphMean      = listKernel[graphSolveParams]("diffusion_graph", "diffusion_graph_mean")
-	graphFill      = listKernel[graphSolveParams]("diffusion_graph", "diffusion_graph_fill")
 	graphApply     = listKernel[graphSolveParams]("diffusion_graph", "diffusion_graph_apply")
 	graphUpdate    = listKernel[graphStepParams]("diffusion_graph", "diffusion_graph_update")
 	graphResidual  = listKernel[graphSolveParams]("diffusion_graph", "diffusion_graph_residual")
@@ -34,12 +35,13 @@ var (
 
 // graphSetup is Graph of diffusion_graph.cu: addresses of the parts of a set-up.
 type graphSetup struct {
-	Head, Table, Open, Parent, Cell, NodeParent, NodeBlock uint64
-	Row, Prolong, Restricts                                uint64
-	Sink, Diagonal, Inv, Sum                               uint64
-	Edges, ProlongPool, RestrictPool                       uint64
-	Labels, Parts                                          uint64
-	Width, Height, NodeRoom, EdgeRoom, ProlongRoom, _      uint32
+	Head, Table, Open, Parent, Cell, NodeParent, NodeBlock      uint64
+	Row, Prolong, Restricts                                     uint64
+	Sink, Diagonal, Inv, Sum                                    uint64
+	Edges, ProlongPool, RestrictPool                            uint64
+	Product, Lack, ProductPool                                  uint64
+	Labels, Parts                                               uint64
+	Width, Height, NodeRoom, EdgeRoom, ProlongRoom, ProductRoom uint32
 }
 
 // graphSolve is GraphSolve of diffusion_graph.cu.
@@ -102,7 +104,7 @@ const (
 	graphTailThreads   = 1024
 	graphMultiplyWarps = 4
 	graphLevels        = 20
-	graphParts         = 256
-	graphTableBytes    = 4 * (2*(graphLevels+2) + 6) // the size of GraphTable
+	graphParts         = 1024
+	graphTableBytes    = 4 * (3*(graphLevels+2) + 6) // the size of GraphTable
 	graphStateBytes    = 80                          // of GraphState
 )

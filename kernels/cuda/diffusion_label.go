@@ -4,6 +4,8 @@
 
 package cuda
 
+import "github.com/polyscan/polyscan/kernels/driver"
+
 // label enqueues what writes, for each pixel of a problem, what it takes from, and counts the fixed and void ones into the header, whose
 // magic it clears. labels has room for a number more than there are pixels, and is scratch.
 func (s *stream) label(op *diffusionSetup, head, labels, open uint64) error {
@@ -17,11 +19,29 @@ func (s *stream) label(op *diffusionSetup, head, labels, open uint64) error {
 	if err := labelJoin.launch(s, blocks, 1, labelThreads, 0, &p); err != nil {
 		return err
 	}
+	last := labelOpenParams{Head: head, Flags: op.Flags, Labels: labels, To: open, Width: w, Height: h}
 	if op.OneWay {
+		last.OneWay = 1
 		if err := labelShut.launch(s, 1, 1, labelShutThreads, 0, &p); err != nil {
 			return err
 		}
 	}
-	last := labelOpenParams{Head: head, Flags: op.Flags, Labels: labels, To: open, Width: w, Height: h}
 	return labelOpen.launch(s, blocks, 1, labelThreads, 0, &last)
+}
+
+// fillIn enqueues what gives x the values that a solve begins with. done is the address of the word that says that there is nothing to
+// do, and sums has labelSumsBytes.
+func (s *stream) fillIn(op *diffusionSolve, head, done, open, sums uint64) error {
+	f := labelFilling{
+		Done: done, Head: head, Flags: op.Flags, Open: open, Colours: op.Colours, X: op.X, Sums: sums,
+		Pixels: uint32(op.Width * op.Height), Channels: uint32(op.Channels),
+	}
+	if op.Start == driver.DiffusionFromX {
+		f.Keep = 1
+	}
+	if err := labelMean.launch(s, labelParts, 1, labelThreads, 0, &labelFillParams{f}); err != nil {
+		return err
+	}
+	blocks := min((op.Width*op.Height+labelThreads-1)/labelThreads, 8*s.dev.info.ComputeUnits)
+	return labelFill.launch(s, blocks, 1, labelThreads, 0, &labelFillParams{f})
 }

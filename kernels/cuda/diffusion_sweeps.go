@@ -1,5 +1,7 @@
 //go:build cuda
 
+// Diffusion by the methods of the seed. See diffusion_sweeps.cu.
+
 package cuda
 
 import "github.com/polyscan/polyscan/kernels/driver"
@@ -7,7 +9,214 @@ import "github.com/polyscan/polyscan/kernels/driver"
 // sweeper has the methods of the seed.
 type sweeper struct{}
 
-func (sweeper) setupBytes(driver.DiffusionGrid) (int64, error)      { return 0, driver.ErrNotSupported }
-func (sweeper) stateBytes(driver.DiffusionGrid, int) (int64, error) { return 0, driver.ErrNotSupported }
-func (sweeper) setUp(*stream, *diffusionSetup) error                { return driver.ErrNotSupported }
-func (sweeper) solve(*stream, *diffusionSolve) error                { return driver.ErrNotSupported }
+// pyramidCycles is how many cycles a level of a pyramid gets at most: the same as on the CPU.
+const pyramidCycles = 64
+
+// sweepSetup is a set-up.
+type sweepSetup struct {
+	head, scratch         uint64 // scratch is a header that nobody reads
+	labels, rows, nearest uint64
+	levels                []sweepImage // without values; Flags of the first are the op's
+}
+
+func pyramid(m driver.DiffusionMethod) bool {
+	return m == driver.DiffusionPyramidCautious || m == driver.DiffusionPyramidGreedy
+}
+
+func laySweeps(a *arena, g driver.DiffusionGrid) (s sweepSetup) {
+	w, h := g.Width, g.Height
+	s.head, s.scratch = a.take(diffusionHeaderBytes), a.take(diffusionHeaderBytes)
+	s.labels = a.floats(w*h + 1)
+	if g.Method == driver.DiffusionVariableStencil {
+		s.rows, s.nearest = s.labels, a.floats(w*h)
+	}
+	s.levels = []sweepImage{{Open: a.take(int64(w * h)), Width: int32(w), Height: int32(h)}}
+	for pyramid(g.Method) && max(w, h) > 2 {
+		w, h = (w+1)/2, (h+1)/2
+		s.levels = append(s.levels, sweepImage{Flags: a.take(int64(w * h)), Open: a.take(int64(w * h)), Width: int32(w), Height: int32(h)})
+	}
+	return s
+}
+
+// walls are the grid's, as a set-up keeps them.
+func walls(g driver.DiffusionGrid) (n uint32) {
+	if g.Barriers {
+		n = 1
+	}
+	if g.OneWay {
+		n |= 2
+	}
+	return n
+}
+
+func (l *sweepImage) pixels() int { return int(l.Width) * int(l.Height) }
+
+// blocks is how many have a thread for each pixel.
+func (l *sweepImage) blocks() int { return (l.pixels() + sweepThreads - 1) / sweepThreads }
+
+func (sweeper) setupBytes(g driver.DiffusionGrid) (int64, error) {
+	var a arena
+	laySweeps(&a, g)
+	return int64(a.end), nil
+}
+
+// sweepVectors is a state.
+type sweepVectors struct{ state, sums, old uint64 }
+
+// laySweepState gives the levels their values, but for the first one's, which are the op's.
+func laySweepState(a *arena, levels []sweepImage, channels int) (v sweepVectors) {
+	v.state, v.sums = a.take(sweepStateBytes), a.take(labelSumsBytes)
+	v.old = a.floats(channels * levels[0].pixels())
+	for i := range levels {
+		n := channels * levels[i].pixels()
+		levels[i].Spare = a.floats(n)
+		if i > 0 {
+			levels[i].X = a.floats(n)
+		}
+	}
+	return v
+}
+
+func (sweeper) stateBytes(g driver.DiffusionGrid, channels int) (int64, error) {
+	var setup, a arena
+	laySweepState(&a, laySweeps(&setup, g).levels, channels)
+	return int64(a.end), nil
+}
+
+func (sweeper) setUp(s *stream, op *diffusionSetup) error {
+	m := laySweeps(&arena{op.Dst}, op.DiffusionGrid)
+	w, h := int32(op.Width), int32(op.Height)
+	if err := s.label(op, m.head, m.labels, m.levels[0].Open); err != nil {
+		return err
+	}
+	if m.nearest != 0 {
+		if err := sweepsColumns.launch(s, (op.Width+sweepThreads-1)/sweepThreads, 1, sweepThreads, 0, &sweepColumnsParams{Flags: op.Flags, Rows: m.rows, Width: w, Height: h}); err != nil {
+			return err
+		}
+		if err := sweepsNearest.launch(s, m.levels[0].blocks(), 1, sweepThreads, 0, &sweepNearestParams{Rows: m.rows, Nearest: m.nearest, Width: w, Height: h}); err != nil {
+			return err
+		}
+	}
+	fine := sweepImage{Flags: op.Flags, Width: w, Height: h}
+	for _, l := range m.levels[1:] {
+		p := sweepFlagsParams{Fine: fine.Flags, To: l.Flags, FineWidth: fine.Width, FineHeight: fine.Height, Width: l.Width, Height: l.Height}
+		if op.Method == driver.DiffusionPyramidGreedy {
+			p.Greedy = 1
+		}
+		if err := sweepsFlags.launch(s, l.blocks(), 1, sweepThreads, 0, &p); err != nil {
+			return err
+		}
+		part := diffusionSetup{DiffusionGrid: op.DiffusionGrid, Flags: l.Flags}
+		part.Width, part.Height = int(l.Width), int(l.Height)
+		if err := s.label(&part, m.scratch, m.labels, l.Open); err != nil {
+			return err
+		}
+		fine = l
+	}
+	return sweepsFinish.launch(s, 1, 1, 1, 0, &sweepFinishParams{
+		Head: m.head, Counts: op.Counts, Width: uint32(w), Height: uint32(h), Walls: walls(op.DiffusionGrid), Method: uint32(op.Method),
+	})
+}
+
+func (sweeper) solve(s *stream, op *diffusionSolve) error {
+	m := laySweeps(&arena{op.Setup}, op.DiffusionGrid)
+	v := laySweepState(&arena{op.State}, m.levels, op.Channels)
+	m.levels[0].X, m.levels[0].Flags = op.X, op.Flags
+	c := sweepCycle{s: s, channels: op.Channels, levels: m.levels, p: sweepSolve{
+		Head: m.head, State: v.state, Status: op.Status, Nearest: m.nearest, Old: v.old, Fault: s.faultAt(),
+		Channels: uint32(op.Channels), Start: uint32(op.Start), Method: uint32(op.Method), Walls: walls(op.DiffusionGrid), Tolerance: op.Tolerance,
+	}}
+	image := &c.levels[0]
+	c.image(sweepsBegin, 1, 1)
+	if op.Start != driver.DiffusionContinue && c.err == nil {
+		c.err = s.fillIn(op, m.head, v.state+stateDone, image.Open, v.sums)
+	}
+	if op.Start == driver.DiffusionFromMean {
+		if m.nearest != 0 {
+			c.image(sweepsSpread, image.blocks(), sweepThreads)
+		}
+		c.climb()
+	}
+	for range op.Cycles {
+		if m.nearest != 0 {
+			c.far()
+		} else {
+			c.run(image, 0)
+		}
+		c.one(sweepsStep)
+	}
+	c.image(sweepsLast, image.blocks(), sweepThreads)
+	c.one(sweepsStatus)
+	return c.err
+}
+
+// sweepCycle enqueues kernels until one fails.
+type sweepCycle struct {
+	s        *stream
+	channels int
+	levels   []sweepImage
+	p        sweepSolve
+	err      error
+}
+
+func (c *sweepCycle) one(k kernelFor[sweepSolveParams]) {
+	if c.err == nil {
+		c.err = k.launch(c.s, 1, 1, 1, 0, &sweepSolveParams{c.p})
+	}
+}
+
+// image enqueues a kernel for the image itself.
+func (c *sweepCycle) image(k kernelFor[sweepImageParams], blocks, threads int) {
+	if c.err == nil {
+		c.err = k.launch(c.s, blocks, 1, threads, 0, &sweepImageParams{S: c.p, L: c.levels[0]})
+	}
+}
+
+// climb solves the images of a pyramid but for the first, from the smallest on, and gives the first one a start.
+func (c *sweepCycle) climb() {
+	for k := 1; k < len(c.levels) && c.err == nil; k++ {
+		c.err = sweepsShrink.launch(c.s, c.levels[k].blocks(), 1, sweepThreads, 0, &sweepShrinkParams{S: c.p, Fine: c.levels[k-1], L: c.levels[k]})
+	}
+	for k := len(c.levels) - 1; k > 0; k-- {
+		for range pyramidCycles {
+			c.run(&c.levels[k], 1)
+			c.one(sweepsLevelStep)
+		}
+		if c.err == nil {
+			l := &c.levels[k-1]
+			c.err = sweepsGrow.launch(c.s, l.blocks(), 1, sweepThreads, 0, &sweepGrowParams{S: c.p, L: *l, Coarse: c.levels[k]})
+		}
+	}
+}
+
+// run is a cycle of an image: there and back, an even number of times, or once where all of it fits on chip.
+func (c *sweepCycle) run(l *sweepImage, level uint32) {
+	p := sweepRunParams{S: c.p, L: *l, From: l.X, To: l.Spare, Sweeps: sweepHalo, First: 1, Level: level}
+	inner := sweepRegion - 2*sweepHalo
+	blocks := (int(l.Width) + inner - 1) / inner * ((int(l.Height) + inner - 1) / inner)
+	if l.Width <= sweepRegion && l.Height <= sweepRegion {
+		p.To, p.Sweeps, blocks = l.X, sweepsInCycle, 1
+	}
+	for left := uint32(sweepsInCycle); left > 0 && c.err == nil; left -= p.Sweeps {
+		if left == p.Sweeps {
+			p.Last = 1
+		}
+		c.err = sweepsRun.launch(c.s, blocks, c.channels, sweepRunThreads, 0, &p)
+		p.From, p.To, p.First = p.To, p.From, 0
+	}
+}
+
+// far is a cycle of the image with the variable stencil.
+func (c *sweepCycle) far() {
+	l := &c.levels[0]
+	p := sweepFarParams{S: c.p, L: *l, From: l.X, To: l.Spare, First: 1}
+	for i := range sweepsInCycle {
+		if i == sweepsInCycle-1 {
+			p.Last = 1
+		}
+		if c.err == nil {
+			c.err = sweepsFar.launch(c.s, l.blocks(), 1, sweepThreads, 0, &p)
+		}
+		p.From, p.To, p.First = p.To, p.From, 0
+	}
+}

@@ -60,11 +60,8 @@ func (b *diffusionBench) check(name string) string {
 	b.t.Helper()
 	x, status := make([]float32, len(b.scene.Colours)), make([]driver.DiffusionStatus, 1)
 	b.must(b.s.Download(bytesOf(x), b.op.X), b.s.Download(bytesOf(status), b.op.Status), b.s.Wait(b.t.Context()))
-	s, worst := *b.scene, 0.0
-	if len(s.Flags) > 1<<22 {
-		s.Channels = 1 // the oracle has to be quick
-	}
-	for i, v := range s.Refine(x[:s.Channels*len(s.Flags)]) {
+	worst := 0.0
+	for i, v := range b.exact(x) {
 		if d := math.Abs(v - float64(x[i])); !(d <= worst) {
 			worst = d
 		}
@@ -74,6 +71,80 @@ func (b *diffusionBench) check(name string) string {
 		b.t.Errorf("%s: off by %.3f/255; the status is %+v", name, worst/grayLevel, st)
 	}
 	return fmt.Sprintf("%s (%d cycles, off by %.3f/255, estimate %.3f/255)", name, st.Cycles, worst/grayLevel, st.Estimate/grayLevel)
+}
+
+// exact is the exact solution, of the first channel at least, given one near it; with barriers it is that of the CPU, to a fiftieth of a level.
+func (b *diffusionBench) exact(near []float32) []float64 {
+	s := *b.scene
+	if !s.Barriers() {
+		if len(s.Flags) > 1<<22 {
+			s.Channels = 1 // it has to be quick
+		}
+		return s.Refine(near[:s.Channels*len(s.Flags)])
+	}
+	out := make([]float64, 0, len(near))
+	for _, v := range solvedByCPU(b.t, b.scene) {
+		out = append(out, float64(v))
+	}
+	return out
+}
+
+// TestDiffusionBarrierBenchmarks makes the rows of scenes with barriers.
+func TestDiffusionBarrierBenchmarks(t *testing.T) {
+	counted(t)
+	dev := open(t, Driver)
+	small := 1
+	if testing.Short() {
+		small = 16
+	}
+	for i, c := range []struct {
+		cycles int
+		goal   float64
+	}{{5, 2000}, {5, 2000}, {5, 2000}, {5, 0}, {10, 0}} {
+		s := devicetest.BarrierScenes(1, 1024/small)[i]
+		t.Run(s.Name, func(t *testing.T) {
+			counted(t)
+			b := newDiffusionBench(t, dev, s)
+			b.op.Cycles = c.cycles
+			b.must(b.both(0))
+			name := b.check(s.Name + ", to half a level")
+			n := int64(len(s.Flags)) + 8*int64(len(s.Colours))
+			b.timed("set-up of "+s.Name, int64(len(s.Flags)), 0, 10, b.setUp, nil)
+			b.timed("solve of "+s.Name+", set-up kept", n, 0, 10, b.solve, b.solve)
+			b.timed("set-up and solve of "+name, n, c.goal, 10, b.both, nil)
+		})
+	}
+}
+
+// TestDiffusionMethodBenchmarks makes the seed's table: methods and sizes, with the true error beside each time.
+func TestDiffusionMethodBenchmarks(t *testing.T) {
+	counted(t)
+	dev := open(t, Driver)
+	sides := []int{256, 512, 1024}
+	if testing.Short() {
+		sides = []int{64}
+	}
+	for _, side := range sides {
+		s := devicetest.Scenes(1, side)[0]
+		x, _ := newDiffusionOn(t, dev, s, grayLevel/4, 20).solve()
+		exact := s.Refine(x)
+		for m := driver.DiffusionMultigrid; m <= driver.DiffusionVariableStencil; m++ {
+			for _, cycles := range []int{1, 100} {
+				s.Method = m
+				b := newDiffusionBench(t, dev, s)
+				b.op.Cycles = cycles
+				b.must(b.both(0))
+				x, status := make([]float32, len(s.Colours)), make([]driver.DiffusionStatus, 1)
+				b.must(b.s.Download(bytesOf(x), b.op.X), b.s.Download(bytesOf(status), b.op.Status), b.s.Wait(t.Context()))
+				worst := 0.0
+				for i, v := range exact {
+					worst = max(worst, math.Abs(v-float64(x[i])))
+				}
+				name := fmt.Sprintf("%v of %s (%d cycles, off by %.3f/255, says %.3f/255)", m, s.Name, status[0].Cycles, worst/grayLevel, status[0].Estimate/grayLevel)
+				b.timed(name, 8*int64(len(s.Colours)), 0, 1, b.both, nil)
+			}
+		}
+	}
 }
 
 // TestDiffusionBenchmarks makes the table's part. When short it tries that all of it works, on small images.
