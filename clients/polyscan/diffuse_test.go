@@ -122,7 +122,7 @@ func TestFill(t *testing.T) {
 	for y := range h {
 		for x := range w {
 			gray.SetGray(x, y, color.Gray{Y: uint8(4 * x)})
-			colour.SetNRGBA(x, y, color.NRGBA{uint8(4 * x), uint8(6 * y), 99, uint8(1 + x)})
+			colour.SetNRGBA(x, y, color.NRGBA{uint8(4 * x), uint8(6 * y), 99, 255})
 			if inside(x, y) {
 				mask.SetGray(x, y, color.Gray{Y: 1})
 				gray.SetGray(x, y, color.Gray{})
@@ -137,7 +137,14 @@ func TestFill(t *testing.T) {
 	if err := os.WriteFile(in("hole.json"), []byte(square), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	for _, holes := range [][]string{{"--mask", in("mask.png")}, {"--regions", in("hole.json")}} {
+	for _, holes := range [][]string{{"--mask", in("mask.png")}, {"--regions", in("hole.json")}, {}} {
+		if len(holes) == 0 { // the hole is transparent: in a picture with colours only
+			succeed(t, "fill", in("colour.png"), "-o", in("clear.png"))
+			if !samePixels(readPNG(t, in("clear.png")), readPNG(t, in("out.png"))) {
+				t.Error("what is transparent is filled in another way")
+			}
+			continue
+		}
 		stdout := succeed(t, append([]string{"fill", in("gray.png"), "-o", in("out.png")}, holes...)...)
 		if !strings.HasPrefix(stdout, in("out.png")+": 300 pixels filled, ") {
 			t.Errorf("%v: it says %q", holes, stdout)
@@ -164,6 +171,20 @@ func TestFill(t *testing.T) {
 			}
 		}
 	}
+}
+
+func samePixels(a, b image.Image) bool {
+	if a.Bounds() != b.Bounds() {
+		return false
+	}
+	for y := range a.Bounds().Dy() {
+		for x := range a.Bounds().Dx() {
+			if color.NRGBAModel.Convert(a.At(x, y)) != color.NRGBAModel.Convert(b.At(x, y)) {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // What lies on a ramp is the residual, and the ramp the background.
@@ -244,11 +265,11 @@ func TestDiffuseAndFillRefuse(t *testing.T) {
 		{[]string{"diffuse", clear, "-o", out}, 0, "at least one must be given"},
 		{[]string{"diffuse", small, "-o", filepath.Join(dir, "none", "x.png")}, 0, "none"},
 		{[]string{"diffuse", write(t, "x.png", "no image"), "-o", out}, 0, "x.png"},
-		{[]string{"fill", board, "-o", out}, exitUsage, "give one of --regions and --mask"},
 		{[]string{"fill", board, "-o", out, "--mask", small, "--regions", regions}, exitUsage, "give one of --regions and --mask"},
 		{[]string{"fill", "-", "-o", out, "--mask", "-"}, exitUsage, "standard input holds one of them"},
 		{[]string{"fill", board, "-o", out, "--mask", small}, 0, "small.png: is 3x3; the picture is"},
-		{[]string{"fill", small, "-o", out, "--mask", whole}, 0, "at least one must be given"},
+		{[]string{"fill", small, "-o", out, "--mask", whole}, 0, "must leave out at least one"},
+		{[]string{"fill", clear, "-o", out}, 0, "must leave out at least one"},
 		{[]string{"background", small, "-o", "-", "--mask", whole, "--residual", "-"}, exitUsage, "--output and --residual are both -"},
 		{[]string{"background", small, "-o", out, "--mask", whole, "--residual", filepath.Join(dir, "none", "r.png")}, 0, "none"},
 		{[]string{"fill", small, "-o", out, "--mask", filepath.Join(dir, "none.png")}, 0, "none.png"},

@@ -9,6 +9,8 @@ import (
 	"errors"
 	"fmt"
 	"image"
+	"image/color"
+	"image/draw"
 	"image/png"
 	"io"
 	"math"
@@ -87,7 +89,8 @@ func (c *extractCmd) Run(e *env) (err error) {
 	defer conn.end(&err)
 	solves, backend := 0, ""
 	x, err := diffusion.Extract(conn.ctx, p, opts, func(ctx context.Context, d *diffusion.Drawing) ([]float32, error) {
-		req := solving.request(nil, polyscanv1.Encoding_ENCODING_RAW)
+		req := solving.request(nil)
+		req.Encoding = polyscanv1.Encoding_ENCODING_RAW
 		req.Drawing = drawingMessage(d)
 		res, err := conn.Solve(ctx, req)
 		if err != nil {
@@ -121,7 +124,7 @@ func (c *extractCmd) Run(e *env) (err error) {
 		return err
 	}
 	if c.Preview != "" {
-		again, err := encodeRGB(bytesOfPlanes(x.Solved), p.Width, p.Height, false)
+		again, err := encodeRGB(bytesOfPlanes(x.Solved), p.Width, p.Height)
 		if err != nil {
 			return err
 		}
@@ -152,7 +155,7 @@ func (c *extractCmd) Run(e *env) (err error) {
 
 // planesOf is a picture's red, green and blue from 0 to 1, without its transparency, and how large a PNG of them is.
 func planesOf(im image.Image) (*diffusion.Picture, int, error) {
-	opaque, _ := cutOut(im, image.NewUniform(image.Black))
+	opaque := withoutAlpha(im)
 	b := opaque.Bounds()
 	n := b.Dx() * b.Dy()
 	p := &diffusion.Picture{Width: b.Dx(), Height: b.Dy(), Channels: 3, Values: make([]float32, 3*n)}
@@ -221,4 +224,32 @@ func drawingMessage(d *diffusion.Drawing) *polyscanv1.Drawing {
 		}
 	}
 	return m
+}
+
+// withoutAlpha is a picture whose pixels are all opaque, in the colours that they have.
+func withoutAlpha(picture image.Image) *image.NRGBA {
+	b := picture.Bounds()
+	im := image.NewNRGBA(image.Rect(0, 0, b.Dx(), b.Dy()))
+	if p, ok := picture.(*image.NRGBA); ok { // drawing would lose the colours of transparent pixels
+		for y := range b.Dy() {
+			copy(im.Pix[y*im.Stride:], p.Pix[p.PixOffset(b.Min.X, b.Min.Y+y):][:im.Stride])
+		}
+	} else {
+		draw.Draw(im, im.Rect, picture, b.Min, draw.Src)
+	}
+	for i := 3; i < len(im.Pix); i += 4 {
+		im.Pix[i] = math.MaxUint8
+	}
+	return im
+}
+
+// encodeRGB makes a PNG of pixels of three bytes.
+func encodeRGB(pixels []byte, w, h int) ([]byte, error) {
+	im := image.NewNRGBA(image.Rect(0, 0, w, h))
+	for i := range w * h {
+		im.SetNRGBA(i%w, i/w, color.NRGBA{pixels[3*i], pixels[3*i+1], pixels[3*i+2], 255})
+	}
+	var b bytes.Buffer
+	err := png.Encode(&b, im)
+	return b.Bytes(), err
 }
