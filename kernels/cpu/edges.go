@@ -29,7 +29,7 @@ func (d *device) edges(op driver.Edges, stop *stopFlag) error {
 	if err != nil {
 		return err
 	}
-	return d.pieces("Edges", (im.Height+edgeRows-1)/edgeRows, stop, func(i int) int {
+	return d.longPieces("Edges", (im.Height+edgeRows-1)/edgeRows, stop, func(i int, p *pace) bool {
 		// Three rows of luminance, with a pixel more on either side.
 		w := im.Width + 2
 		memory := lumaRows.Get().(*[]uint8)
@@ -50,8 +50,11 @@ func (d *device) edges(op driver.Edges, stop *stopFlag) error {
 		for y := lo; y < hi; y++ {
 			fill(y + 1)
 			sobel(dst[y*im.Width:][:im.Width], row(y-1), row(y), row(y+1))
+			if p.spend(im.Width * 4) { // rows may be long
+				return false
+			}
 		}
-		return (hi - lo) * im.Width * 4
+		return true
 	})
 }
 

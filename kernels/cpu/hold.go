@@ -33,24 +33,25 @@ func (d *device) hold(op driver.Hold, stop *stopFlag) error {
 		return err
 	}
 	changed[0] = 0
-	return d.eachTriangle(v, 0, len(v.triangles), stop, func(i int) int {
-		n, jumped := v.hold(i, op.Limit, op.Jump)
-		if jumped {
+	return d.eachTriangle(0, len(v.triangles), stop, func(i int, p *pace) bool {
+		n, ok := v.hold(i, op.Limit, op.Jump, p)
+		if n > 0 {
 			atomic.AddUint32(&changed[0], uint32(n))
 		}
-		return n
+		return ok
 	})
 }
 
-// hold does one triangle of Hold, which has n pixels.
-func (v *shading) hold(i, limit, jump int) (n int, jumped bool) {
+// hold does one triangle of Hold, and returns how many pixels have changed by it. ok is false where it was told to stop.
+func (v *shading) hold(i, limit, jump int, p *pace) (changed int, ok bool) {
 	var t totals
-	for y, s := range v.spans(i, 0, v.Src.Height) {
-		t.add(v.src[y*v.Src.Stride+s.lo*v.pixel:][:(s.hi-s.lo)*v.pixel], v.Src.Format)
-	}
-	if t.pixels == 0 {
+	if !v.sum(i, &t, p) {
 		return 0, false
 	}
+	if t.pixels == 0 {
+		return 0, true
+	}
+	jumped := false
 	color := v.colors[i*v.pixel:][:v.pixel]
 	var old [4]byte
 	copy(old[:], color)
@@ -65,13 +66,13 @@ func (v *shading) hold(i, limit, jump int) (n int, jumped bool) {
 			jumped = jumped || far
 		}
 	}
-	if !bytes.Equal(color, old[:v.pixel]) {
-		p := newPattern(color)
-		for y, s := range v.spans(i, 0, v.Src.Height) {
-			p.paint(v.dst[y*v.Dst.Stride+s.lo*v.pixel:][:(s.hi-s.lo)*v.pixel])
-		}
+	if jumped {
+		changed = int(t.pixels)
 	}
-	return int(t.pixels), jumped
+	if bytes.Equal(color, old[:v.pixel]) {
+		return changed, true
+	}
+	return changed, v.paint(i, color, p)
 }
 
 // held is a sample of a triangle, m, that was before.

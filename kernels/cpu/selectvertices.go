@@ -147,14 +147,14 @@ func (d *device) selectVertices(op driver.SelectVertices, stop *stopFlag) error 
 	}
 	v.end = 0
 	v.plan(scratch)
-	if err := d.pieces("SelectVertices", v.blockRows, stop, v.keyBlocks); err != nil {
+	if err := d.longPieces("SelectVertices", v.blockRows, stop, v.keyBlocks); err != nil {
 		return err
 	}
 	if v.Strength > 0 {
 		v.favourPrevious()
 	}
 	if v.Cell > 0 {
-		if err := d.pieces("SelectVertices", v.cellRows, stop, v.firstOfCells); err != nil {
+		if err := d.longPieces("SelectVertices", v.cellRows, stop, v.firstOfCells); err != nil {
 			return err
 		}
 		v.favourCells()
@@ -200,8 +200,8 @@ func (v *selection) at(r rank) (i, j int) {
 	return index%(v.Width+1) - v.Spacing - 1, index/(v.Width+1) - v.Spacing - 1
 }
 
-// keyBlocks computes the keys of a row of blocks, and the first one of each.
-func (v *selection) keyBlocks(b int) int {
+// keyBlocks computes the keys of a row of blocks, and the first one of each. It returns false where it was told to stop.
+func (v *selection) keyBlocks(b int, p *pace) bool {
 	first := v.first[b*v.blockColumns:][:v.blockColumns]
 	for i := range first {
 		first[i] = noRank
@@ -228,8 +228,11 @@ func (v *selection) keyBlocks(b int) int {
 			}
 			first[c] = min(first[c], v.rank(lo+where, j, least))
 		}
+		if p.spend(v.columns * 6) {
+			return false
+		}
 	}
-	return (to - from) * v.columns * 6
+	return true
 }
 
 // lower gives a candidate a key that is no greater than the one it has.
@@ -248,8 +251,8 @@ func (v *selection) favourPrevious() {
 	}
 }
 
-// firstOfCells finds the first candidate of each cell of a row.
-func (v *selection) firstOfCells(r int) int {
+// firstOfCells finds the first candidate of each cell of a row. It returns false where it was told to stop.
+func (v *selection) firstOfCells(r int, p *pace) bool {
 	cells := v.cells[r*v.cellColumns:][:v.cellColumns]
 	// Of cell c the candidates from lo on, before hi.
 	span := func(c, n int) (lo, hi int) {
@@ -269,8 +272,11 @@ func (v *selection) firstOfCells(r int) int {
 				}
 			}
 		}
+		if p.spend(v.columns) {
+			return false
+		}
 	}
-	return max(to-from, 0) * v.columns
+	return true
 }
 
 func (v *selection) favourCells() {

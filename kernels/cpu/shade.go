@@ -84,7 +84,7 @@ func (d *device) shade(op driver.Shade, stop *stopFlag) error {
 		v.plan(scratch)
 		return d.shadeTiles(v, stop)
 	}
-	return d.eachTriangle(v, 0, len(v.triangles), stop, v.triangle)
+	return d.eachTriangle(0, len(v.triangles), stop, v.triangle)
 }
 
 // view looks at the memory of what is read and written, and checks the triangles.
@@ -137,31 +137,49 @@ func (v *shading) check() error {
 	return nil
 }
 
-// eachTriangle runs f on triangles [from, to), on as many threads as there are. f returns how many pixels it touched.
-func (d *device) eachTriangle(v *shading, from, to int, stop *stopFlag, f func(i int) int) error {
+// eachTriangle runs f on triangles [from, to), on as many threads as there are. f returns false where it was told to stop.
+func (d *device) eachTriangle(from, to int, stop *stopFlag, f func(i int, p *pace) bool) error {
 	const step = 32
-	return d.pieces("Shade", (to-from+step-1)/step, stop, func(k int) int {
-		n := 0
+	return d.longPieces("Shade", (to-from+step-1)/step, stop, func(k int, p *pace) bool {
 		for i := from + k*step; i < min(from+(k+1)*step, to); i++ {
-			n += 100 + f(i)
+			if p.spend(100) || !f(i, p) {
+				return false
+			}
 		}
-		return n
+		return true
 	})
 }
 
 // triangle does one of PerTriangle.
-func (v *shading) triangle(i int) int {
+func (v *shading) triangle(i int, p *pace) bool {
 	var t totals
-	if v.Color == driver.MeanColor {
-		for y, s := range v.spans(i, 0, v.Src.Height) {
-			t.add(v.src[y*v.Src.Stride+s.lo*v.pixel:][:(s.hi-s.lo)*v.pixel], v.Src.Format)
+	if v.Color == driver.MeanColor && !v.sum(i, &t, p) {
+		return false
+	}
+	return v.paint(i, v.color(i, &t), p)
+}
+
+// sum adds the pixels of a triangle. It returns false where it was told to stop: triangles may be large.
+func (v *shading) sum(i int, t *totals, p *pace) bool {
+	for y, s := range v.spans(i, 0, v.Src.Height) {
+		t.add(v.src[y*v.Src.Stride+s.lo*v.pixel:][:(s.hi-s.lo)*v.pixel], v.Src.Format)
+		if p.spend(s.hi - s.lo) {
+			return false
 		}
 	}
-	p := newPattern(v.color(i, &t))
+	return true
+}
+
+// paint paints a triangle, and returns as sum does.
+func (v *shading) paint(i int, color []byte, p *pace) bool {
+	c := newPattern(color)
 	for y, s := range v.spans(i, 0, v.Src.Height) {
-		p.paint(v.dst[y*v.Dst.Stride+s.lo*v.pixel:][:(s.hi-s.lo)*v.pixel])
+		c.paint(v.dst[y*v.Dst.Stride+s.lo*v.pixel:][:(s.hi-s.lo)*v.pixel])
+		if p.spend((s.hi - s.lo) / 2) {
+			return false
+		}
 	}
-	return int(t.pixels)
+	return true
 }
 
 // color computes the colour of a triangle into its place, and returns it.
@@ -313,9 +331,9 @@ func (d *device) shadeTiles(v *shading, stop *stopFlag) error {
 				return err
 			}
 		}
-		err := d.eachTriangle(v, from, to, stop, func(i int) int {
+		err := d.eachTriangle(from, to, stop, func(i int, _ *pace) bool {
 			v.color(i, &v.totals[i])
-			return 0
+			return true
 		})
 		if err != nil {
 			return err
