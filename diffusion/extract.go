@@ -206,46 +206,48 @@ func (p *Picture) around(plane []float32, i int) float64 {
 	return sum / 9
 }
 
-// addPixels gives up to so many pixels, and returns how many: in the cells where the squared error is largest, where the mean error
-// around a pixel is.
+// addPixels gives up to so many pixels, and returns how many: of each cell the one around which the mean error is largest, from the
+// cells where that is largest. To go by the squared error of whole cells would take pixels for texture, which they do little about.
 func (x *extraction) addPixels(most int) int {
 	p, n := x.p, len(x.d.Flags)
 	off := make([]float32, len(p.Values))
 	for i, v := range p.Values {
 		off[i] = v - x.out.Solved[i]
 	}
-	type cell struct {
+	type candidate struct {
+		i    int
 		loss float64
-		best int
 	}
-	var cells []cell
+	var all []candidate
 	for y0 := 0; y0 < p.Height; y0 += cellSide {
 		for x0 := 0; x0 < p.Width; x0 += cellSide {
-			c, largest := cell{best: -1}, 0.0
+			var best candidate
 			for y := y0; y < min(y0+cellSide, p.Height); y++ {
 				for i := y*p.Width + x0; i < y*p.Width+min(x0+cellSide, p.Width); i++ {
-					score := 0.0
-					for k := range p.Channels {
-						e, m := float64(off[k*n+i]), p.around(off[k*n:][:n], i)
-						c.loss += float64(e * e)
-						score += float64(m * m)
+					if x.taken[i] {
+						continue
 					}
-					if score > largest && !x.taken[i] {
-						c.best, largest = i, score
+					loss := 0.0
+					for k := range p.Channels {
+						m := p.around(off[k*n:][:n], i)
+						loss += float64(m * m)
+					}
+					if loss > best.loss {
+						best = candidate{i, loss}
 					}
 				}
 			}
-			if c.best >= 0 {
-				cells = append(cells, c)
+			if best.loss > 0 {
+				all = append(all, best)
 			}
 		}
 	}
-	slices.SortStableFunc(cells, func(a, b cell) int { return cmp.Compare(b.loss, a.loss) })
-	cells = cells[:min(most, len(cells))]
-	for _, c := range cells {
-		x.give(c.best)
+	slices.SortStableFunc(all, func(a, b candidate) int { return cmp.Compare(b.loss, a.loss) })
+	all = all[:min(most, len(all))]
+	for _, c := range all {
+		x.give(c.i)
 	}
-	return len(cells)
+	return len(all)
 }
 
 // coordinates of control points are rounded to so many parts of a pixel.
