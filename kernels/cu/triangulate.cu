@@ -9,11 +9,13 @@
 // bounds need end at once); numbering of distinct points, the first of equal ones; a tree of bounding boxes over runs of
 // 8, 256, ... points in that order; stars; far; emit.
 //
-// stars: a warp takes 32 points that follow each other on the curve. It gathers the points in a box around them into
-// shared memory, and then each lane wraps its point: the nearest neighbour comes first, and from each neighbour the next
-// one around the point is that whose circle with the two holds no other. That is found by two scans of the
-// gathered points: one for the least cotangent in float, and one that proves the circle empty, in float with a bound of
-// its error, behind which exact tests decide. A circle that reaches beyond the box asks for a larger one.
+// stars: a warp takes 32 points that follow each other on the curve. It gathers the points in a box around them into shared
+// memory, and lists those in a disc around each, some 20. Then each lane wraps its point: the nearest neighbour comes first,
+// and from each neighbour the next one around the point is that whose circle with the two holds no other. It is
+// found by two scans of the disc: one for the least cotangent in float, which breaks ties where numbers are small enough
+// to be exact, and one that proves the circle empty, in float with a bound of its error, behind which exact tests decide. A
+// circle that reaches beyond the disc, one in 25, is searched by all lanes among all points; one that reaches beyond the box
+// asks for a larger one.
 //
 // far: what remains (points of the hull, of huge circles, of more than MAX_STAR neighbours). A triangle that a point writes
 // holds one of six directions from it, 60 degrees apart. A warp takes a point and a direction, and finds the triangle there
@@ -35,14 +37,17 @@
 #define THREADS 256
 #define SORT_ITEMS 16   // keys of a thread: a tile's 4096 make runs of 16 a digit, and 64 registers hold them
 #define UNIQUE_ITEMS 8  // points of a thread of triangulate_unique
-#define EMIT_ITEMS 4    // of triangulate_emit
-#define STAR_WARPS 4    // warps of a block of triangulate_stars and triangulate_far
+#define EMIT_ITEMS 16   // of triangulate_emit
+#define STAR_WARPS 2    // warps of a block of triangulate_stars and triangulate_far
 #define LEAF 8          // points of a leaf of the tree
 #define NEAR 384        // points that a warp gathers at most
 #define FRONT 128       // nodes of a level of the tree that it finds on the way at most
+#define CLOSE 32        // points close to it that a lane has at hand at most
+#define CLOSE_WANTED 20 // how many it shall be on average
 #define MAX_STAR 48     // neighbours after which a point is left to triangulate_far
 #define ROUNDS 4        // boxes that are tried before points are left to it
-#define MARGIN 1.8f     // of the first box, in distances between points
+#define SMALL 2048      // sides of a box in which the squares and crosses of differences are below 2^23
+#define MARGIN 2.4f     // of the first box, in distances between points
 #define WIDEST 4        // radius of circles that a box grows for, in sides of it
 #define SLOTS 6         // triangles that a point has room for: one a direction
 #define MAX_POINT (1 << 28)
@@ -59,11 +64,13 @@ struct TriangulateState {
     u32 solid;                      // they are not on a line
     u32 far, far_done;              // tasks of triangulate_far: points that were given to it, and how many tasks were taken
     u32 unique_tiles, emit_tiles;   // tiles that were taken
-    u32 pad;
+    u32 proven;                     // entries of lines that were taken
     u32 sort_tiles[8];
     u32 digits[8][256]; // keys by digit
+    int4 lines[32];     // see is_proven
+    u32 ready[32];
 };
-static_assert(sizeof(TriangulateState) == 8272, "TriangulateState");
+static_assert(sizeof(TriangulateState) == 8912, "TriangulateState");
 
 // Keep in sync with delaunayArgs of kernels/cuda/triangulate_layout.go.
 struct Delaunay {
@@ -234,11 +241,18 @@ extern "C" __global__ void __launch_bounds__(THREADS) triangulate_sort(Delaunay 
     }
     status_write(status + (u64)tile * 256 + t, (tile ? STATUS_SUM : STATUS_PREFIX) | sum);
     u32 ahead = 0; // of digit t in tiles before
-    for (u32 at = tile; at-- > 0;) {
-        u32 v;
-        while ((v = status_read(status + (u64)at * 256 + t)) == 0);
-        ahead += v & STATUS_VALUE;
-        if (v & STATUS_PREFIX) break;
+    for (u32 at = tile; at > 0;) {
+        u32 v[4]; // several at a time, because each takes as long as all
+#pragma unroll
+        for (u32 q = 0; q < 4; q++) v[q] = at > q ? status_read(status + (u64)(at - 1 - q) * 256 + t) : STATUS_PREFIX;
+        bool wait = false;
+#pragma unroll
+        for (u32 q = 0; q < 4; q++) {
+            if (wait || at == 0) continue;
+            wait = v[q] == 0;
+            ahead += v[q] & STATUS_VALUE;
+            at = v[q] & STATUS_PREFIX ? 0 : wait ? at : at - 1;
+        }
     }
     if (tile) status_write(status + (u64)tile * 256 + t, STATUS_PREFIX | (ahead + sum));
     u32 total;
@@ -283,12 +297,9 @@ extern "C" __global__ void __launch_bounds__(THREADS) triangulate_unique(Delauna
     }
     __syncthreads();
     u32 at = start + before_me;
-#pragma unroll
-    for (int k = 0; k < UNIQUE_ITEMS; k++) {
-        if (!(fresh >> k & 1)) continue;
-        const u32 i = ids[first + k];
+    for (u32 left = fresh; left; left &= left - 1, at++) {
+        const u32 i = ids[first + __ffs(left) - 1];
         d.id[at] = i, d.xy[at] = d.points[i];
-        at++;
     }
 }
 
@@ -359,8 +370,12 @@ extern "C" __global__ void __launch_bounds__(1024) triangulate_tree(Delaunay d) 
 struct Patch {
     float2 at[NEAR];
     u32 id[NEAR];
-    u32 front[2][FRONT];
-    int self[32]; // where the warp's own points are
+    int self[32];                    // where the warp's own points are
+    unsigned short close[CLOSE][32]; // the points close to each of them
+    union {
+        float2 beside[CLOSE][32]; // and how far they are
+        u32 front[2][FRONT];      // nodes of the tree while points are gathered
+    };
 };
 
 __device__ __forceinline__ bool meets(int4 a, int4 b) { return a.x <= b.z && b.x <= a.z && a.y <= b.w && b.y <= a.w; }
@@ -423,21 +438,55 @@ __device__ __forceinline__ Circle circle(double ax, double ay, double bx, double
     return c;
 }
 
-// The test in float. What exceeds margin is outside. With m = radius^2 * z, points in the circle have terms of 4m and, in
+// The test in float. What is not below margin is outside. With m = radius^2 * z, points in the circle have terms of 4m and, in
 // sum, 5.7m (|r| is at most the diameter), and rounding x, y, z, |r|^2 and the sum itself errs by 5 * 2^-24 of those. Where m is
-// below 2^20 all terms are whole numbers below 2^24, and nothing is rounded.
+// below 2^20 all terms are whole numbers below 2^24, and nothing is rounded; where the patch is small, so that wraps
+// decides ties as well, those on the circle are no concern of the test any more.
 struct Test {
     float x, y, z, margin, cx, cy, radius;
+    bool exact;
 };
-__device__ __forceinline__ Test test_of(Circle c) {
+__device__ __forceinline__ Test test_of(Circle c, bool small) {
     Test t;
     const double half = -0.5 / c.z, cx = c.x * half, cy = c.y * half, rr = cx * cx + cy * cy;
     const float m = (float)(rr * c.z);
     t.x = (float)c.x, t.y = (float)c.y, t.z = (float)c.z;
-    t.margin = m < 1 << 20 ? 0.5f : m * (1.f / (1 << 18));
+    t.exact = small && m < 1 << 20;
+    t.margin = t.exact ? 0 : m < 1 << 20 ? 0.5f : m * (1.f / (1 << 18));
     t.cx = (float)cx, t.cy = (float)cy, t.radius = sqrtf((float)rr);
     return t;
 }
+
+// Of two points on one circle through p = (0, 0) and a, is r, rather than c, the neighbour of p after a? Whole numbers below
+// SMALL. The polygon on the circle is cut into a fan around its first corner.
+__device__ __forceinline__ bool fan_first(float ax, float ay, float2 c, float2 r) {
+    const bool p_first = ax > 0 || (ax == 0 && ay > 0);
+    const float mx = p_first ? 0 : ax, my = p_first ? 0 : ay;
+    const bool c_first = c.x < mx || (c.x == mx && c.y < my), r_first = r.x < mx || (r.x == mx && r.y < my);
+    if (c_first || r_first) return r.x < c.x || (r.x == c.x && r.y < c.y);
+    const float turn = r.x * c.y - r.y * c.x;
+    return p_first ? turn > 0 : turn < 0;
+}
+
+// The next neighbour of p after a is left of a, where the angle to p and a is the greatest: its cotangent is num / den.
+struct Widest {
+    float num, den;
+    int best;
+    float its_num, its_den; // of the point that is looked at
+    bool better;
+
+    // Looks at r. Returns whether its angle is exactly that of the best.
+    __device__ __forceinline__ bool ties(float ax, float ay, float2 r, bool small) {
+        its_den = __fmul_rn(ax, r.y) - __fmul_rn(ay, r.x); // of a itself it is 0, whatever is rounded
+        its_num = r.x * (r.x - ax) + r.y * (r.y - ay);
+        const float u = its_num * den, v = num * its_den;
+        better = u < v;
+        return u == v && small && fabsf(v) < 1 << 24 && its_den > 0 && den > 0;
+    }
+    __device__ __forceinline__ void take(int i) {
+        if (its_den > 0 && better) num = its_num, den = its_den, best = i;
+    }
+};
 
 // What a lane is about.
 enum { FIRST, WRAP, DONE, FAR };
@@ -478,36 +527,56 @@ extern "C" __global__ void __launch_bounds__(STAR_WARPS * 32) triangulate_stars(
         const int self = s.self[lane];
         int cur = -1;
         bool paused = false;
-        if (__any_sync(~0u, phase == WRAP))
-            for (int i = 0; i < count; i++)
-                if (s.id[i] == ia) cur = i;
 
-        if (__any_sync(~0u, phase == FIRST)) {
-            // The nearest point is a neighbour: the circle with the two as ends of a diameter is empty.
-            int best = -1;
+        // Those close to p, in a disc that is likely to hold some; and the nearest, which is a neighbour: the circle with the
+        // two as ends of a diameter is empty.
+        const float wide = (float)(min(box.z, all.z) - max(box.x, all.x) + 1), high = (float)(min(box.w, all.w) - max(box.y, all.y) + 1);
+        const float room = fminf(fminf(-known_x0, known_x1), fminf(-known_y0, known_y1));
+        float reach = fminf(CLOSE_WANTED / 3.14f * wide * high / count, room * room * (1 - 1.f / (1 << 18))); // a square
+        int closest = -1, found = CLOSE + 1;
+        while (__any_sync(~0u, found > CLOSE)) {
             float least = 1e30f;
+            int k = 0;
             for (int i = 0; i < count; i++) {
                 const float x = s.at[i].x - px, y = s.at[i].y - py, l = x * x + y * y;
-                if (l < least && i != self) least = l, best = i;
+                if (i == self) continue;
+                if (l < least) least = l, closest = i;
+                if (l <= reach) {
+                    if (k < CLOSE) s.close[k][lane] = (unsigned short)i, s.beside[k][lane] = make_float2(x, y);
+                    k++;
+                }
             }
-            if (__any_sync(~0u, phase == FIRST && least >= 1 << 24)) { // else squares were whole numbers
+            found = k;
+            if (k > CLOSE) reach *= 0.7f;
+        }
+        const int longest = (int)warp_max(found);
+        for (int k = found; k < longest; k++) s.beside[k][lane] = make_float2(1e9f, 1e9f); // too far to be chosen
+
+        if (__any_sync(~0u, phase == FIRST)) {
+            const bool start = phase == FIRST;
+            float least = 0;
+            if (closest >= 0) {
+                const float cx = s.at[closest].x - px, cy = s.at[closest].y - py;
+                least = cx * cx + cy * cy;
+            }
+            if (__any_sync(~0u, start && least >= 1 << 24)) { // else squares are whole numbers
                 double exact = 1e30;
                 const float around = least * (1 + 1.f / (1 << 20));
                 for (int i = 0; i < count; i++) {
-                    const float x = s.at[i].x - px, y = s.at[i].y - py;
-                    if (x * x + y * y <= around && i != self) {
-                        const double l = (double)x * x + (double)y * y;
-                        if (l < exact) exact = l, best = i;
+                    const float cx = s.at[i].x - px, cy = s.at[i].y - py;
+                    if (cx * cx + cy * cy <= around && i != self) {
+                        const double l = (double)cx * cx + (double)cy * cy;
+                        if (l < exact) exact = l, closest = i;
                     }
                 }
             }
-            if (phase == FIRST) {
-                const float r = sqrtf(least) * (1 + 1.f / (1 << 18)) + 1;
-                if (best < 0) {
+            if (start) {
+                const float r = sqrtf(least) * (1 + 1.f / (1 << 18));
+                if (closest < 0) {
                     phase = FAR;
                 } else if (-r > known_x0 && r < known_x1 && -r > known_y0 && r < known_y1) {
-                    ax = s.at[best].x - px, ay = s.at[best].y - py;
-                    cur = best, ia = begin = s.id[best];
+                    ax = s.at[closest].x - px, ay = s.at[closest].y - py;
+                    ia = begin = s.id[closest];
                     phase = WRAP;
                 } else {
                     need = make_float4(-r, -r, r, r);
@@ -515,54 +584,117 @@ extern "C" __global__ void __launch_bounds__(STAR_WARPS * 32) triangulate_stars(
                 }
             }
         }
+        if (__any_sync(~0u, phase == WRAP))
+            for (int i = 0; i < count; i++)
+                if (s.id[i] == ia) cur = i;
 
+        const bool small = max(box.z - box.x, box.w - box.y) < SMALL;
+        bool cur_close = false; // cur is known to be among the close ones
         while (__any_sync(~0u, phase == WRAP && !paused)) {
             const bool active = phase == WRAP && !paused;
-            // The next neighbour is left of a, where the angle to p and a is the greatest: its cotangent is num / den.
-            float num = 1, den = 0;
-            int best = -1;
-            for (int i = 0; i < count; i++) {
-                const float x = s.at[i].x - px, y = s.at[i].y - py;
-                const float dn = ax * y - ay * x, nm = x * x + y * y - (ax * x + ay * y);
-                if (dn > 0 && nm * den < num * dn && i != cur) num = nm, den = dn, best = i;
+            Widest w;
+            w.num = 1, w.den = 0, w.best = -1;
+#pragma unroll 4
+            for (int k = 0; k < longest; k++) {
+                const float2 r = s.beside[k][lane];
+                if (w.ties(ax, ay, r, small)) w.better = fan_first(ax, ay, s.beside[w.best][lane], r);
+                w.take(k);
             }
+            int best = -1;
             float bx = 0, by = 0;
             Test t;
-            t.x = t.y = t.z = 0, t.margin = -1, t.cx = t.cy = t.radius = 0;
-            bool ok = false;
-            if (active) {
-                if (best >= 0) {
-                    bx = s.at[best].x - px, by = s.at[best].y - py;
-                    const Circle c = circle(ax, ay, bx, by);
-                    ok = c.z > 0;
-                    if (ok) t = test_of(c);
+            t.x = t.y = t.z = 0, t.margin = -1, t.radius = 0, t.exact = true;
+            bool ok = false; // the neighbour is found
+            if (active && w.best >= 0 && w.best < found) {
+                bx = s.beside[w.best][lane].x, by = s.beside[w.best][lane].y, best = s.close[w.best][lane];
+                const Circle c = circle(ax, ay, bx, by);
+                if (c.z > 0) {
+                    t = test_of(c, small);
+                    const float r = t.radius * (1 + 1.f / (1 << 18));
+                    ok = 4 * r * r <= reach; // all that can be in the circle is close
                 }
-                if (!ok) {
-                    phase = FAR; // nothing on the left, as far as floats can tell
-                    t.margin = -1;
-                } else {
-                    const float r = t.radius * (1 + 1.f / (1 << 18)) + 1;
-                    if (!(t.cx - r > known_x0 && t.cx + r < known_x1 && t.cy - r > known_y0 && t.cy + r < known_y1)) {
-                        ok = false, t.margin = -1;
-                        t.x = t.y = t.z = 0;
-                        if (r < WIDEST * (float)max(box.z - box.x, box.w - box.y)) {
-                            need = make_float4(t.cx - r, t.cy - r, t.cx + r, t.cy + r);
-                            paused = true;
-                        } else {
-                            phase = FAR;
+            }
+            // Of those that are not surely outside, two are on the circle for they make it.
+            int touching = 0;
+#pragma unroll 4
+            for (int k = 0; k < longest; k++) {
+                const float2 r = s.beside[k][lane];
+                touching += r.x * t.x + r.y * t.y + (r.x * r.x + r.y * r.y) * t.z < t.margin;
+            }
+            if (ok && touching > (t.exact ? 0 : cur_close ? 2 : 1)) {
+                for (int k = 0; k < found; k++) {
+                    const int i = s.close[k][lane];
+                    const float2 r = s.beside[k][lane];
+                    if (r.x * t.x + r.y * t.y + (r.x * r.x + r.y * r.y) * t.z < (t.exact ? 0.5f : t.margin) && i != cur && i != best) {
+                        const int2 wa = whole(ax, ay), wr = whole(r.x, r.y);
+                        if (cross(wa, wr) > 0 && inside(wa, whole(bx, by), wr)) {
+                            best = i, bx = r.x, by = r.y;
+                            t = test_of(circle(ax, ay, bx, by), small);
                         }
                     }
                 }
             }
-            if (!__any_sync(~0u, ok)) continue;
-            for (int i = 0; i < count; i++) {
-                const float x = s.at[i].x - px, y = s.at[i].y - py;
-                if (x * t.x + y * t.y + (x * x + y * y) * t.z < t.margin && i != cur && i != best && i != self) {
-                    const int2 a = whole(ax, ay), r = whole(x, y);
-                    if (cross(a, r) > 0 && inside(a, whole(bx, by), r)) {
-                        best = i, bx = x, by = y;
-                        t = test_of(circle(ax, ay, bx, by));
+            // Larger circles, one after the other, by all lanes and among all points.
+            for (u32 left = __ballot_sync(~0u, active && !ok); left; left &= left - 1) {
+                const int who = __ffs(left) - 1;
+                const float qx = __shfl_sync(~0u, px, who), qy = __shfl_sync(~0u, py, who);
+                const float fx = __shfl_sync(~0u, ax, who), fy = __shfl_sync(~0u, ay, who);
+                const int not1 = __shfl_sync(~0u, cur, who), not2 = __shfl_sync(~0u, self, who);
+                Widest v;
+                v.num = 1, v.den = 0, v.best = -1;
+                for (int i = lane; i < count; i += 32) {
+                    const float2 r = make_float2(s.at[i].x - qx, s.at[i].y - qy);
+                    if (v.ties(fx, fy, r, small)) v.better = fan_first(fx, fy, make_float2(s.at[v.best].x - qx, s.at[v.best].y - qy), r);
+                    v.take(i);
+                }
+#pragma unroll
+                for (int o = 16; o; o >>= 1) {
+                    const float num = __shfl_xor_sync(~0u, v.num, o), den = __shfl_xor_sync(~0u, v.den, o);
+                    const int other = __shfl_xor_sync(~0u, v.best, o);
+                    const float u = num * v.den, mine = v.num * den;
+                    bool take = den > 0 && (v.den == 0 || u < mine || (u == mine && other < v.best));
+                    if (small && u == mine && fabsf(u) < 1 << 24 && den > 0 && v.den > 0 && other != v.best)
+                        take = fan_first(fx, fy, make_float2(s.at[v.best].x - qx, s.at[v.best].y - qy),
+                                         make_float2(s.at[other].x - qx, s.at[other].y - qy));
+                    if (take) v.num = num, v.den = den, v.best = other;
+                }
+                int to = v.best;
+                Test large;
+                float2 q = make_float2(0, 0);
+                bool is = to >= 0;
+                for (bool first_test = true; is; first_test = false) {
+                    q = make_float2(s.at[to].x - qx, s.at[to].y - qy);
+                    const Circle c = circle(fx, fy, q.x, q.y);
+                    is = c.z > 0;
+                    if (!is) break;
+                    large = test_of(c, small);
+                    const float margin = large.exact && !first_test ? 0.5f : large.margin; // ties may be left when another comes in
+                    int in = -1;
+                    for (int i = lane; i < count; i += 32) {
+                        const float2 r = make_float2(s.at[i].x - qx, s.at[i].y - qy);
+                        if (r.x * large.x + r.y * large.y + (r.x * r.x + r.y * r.y) * large.z < margin && i != not1 && i != not2 && i != to) {
+                            const int2 wa = whole(fx, fy), wr = whole(r.x, r.y);
+                            if (cross(wa, wr) > 0 && inside(wa, whole(q.x, q.y), wr)) in = i;
+                        }
                     }
+                    const u32 ins = __ballot_sync(~0u, in >= 0);
+                    if (!ins) break;
+                    to = __shfl_sync(~0u, in, __ffs(ins) - 1);
+                }
+                if ((int)lane != who) continue;
+                if (!is) {
+                    phase = FAR; // nothing on the left, as far as floats can tell
+                    continue;
+                }
+                const float r = large.radius * (1 + 1.f / (1 << 17)); // the centre is rounded as well
+                ok = large.cx - r > known_x0 && large.cx + r < known_x1 && large.cy - r > known_y0 && large.cy + r < known_y1;
+                if (ok) {
+                    best = to, bx = q.x, by = q.y;
+                } else if (r < WIDEST * (float)max(box.z - box.x, box.w - box.y)) {
+                    need = make_float4(large.cx - r, large.cy - r, large.cx + r, large.cy + r);
+                    paused = true;
+                } else {
+                    phase = FAR;
                 }
             }
             if (ok) {
@@ -572,6 +704,7 @@ extern "C" __global__ void __launch_bounds__(STAR_WARPS * 32) triangulate_stars(
                     slots++;
                 }
                 ax = bx, ay = by, ia = ib, cur = best;
+                cur_close = ax * ax + ay * ay < reach * (1 - 1.f / (1 << 18));
                 if (ib == begin)
                     phase = DONE;
                 else if (++steps == MAX_STAR)
@@ -617,7 +750,8 @@ struct Basis {
     int2 a, b;
     u32 ia, ib;
     bool has_a, has_b;
-    int2 h; // r is in the half-plane where h . r < 0
+    int2 h;      // r is in the half-plane where h . r < 0
+    bool proven; // no point is there
     Circle c;
     Circle sums; // of the absolute terms of c, which bound its rounding: corners may nearly be in line, and c small
 };
@@ -648,28 +782,53 @@ __device__ __forceinline__ bool may_violate(const Basis &s, int4 b) {
         return f <= slack(s, max(abs(b.x), abs(b.z)), max(abs(b.y), abs(b.w)));
     }
     const i64 f = (i64)s.h.x * (s.h.x > 0 ? b.x : b.z) + (i64)s.h.y * (s.h.y > 0 ? b.y : b.w);
+    if (f < 0 && !s.proven) return true;
     const int2 e = s.has_a ? s.a : s.b;
-    return f < 0 || (f == 0 && meets(b, make_int4(min(e.x, 0), min(e.y, 0), max(e.x, 0), max(e.y, 0))));
+    return f <= 0 && meets(b, make_int4(min(e.x, 0), min(e.y, 0), max(e.x, 0), max(e.y, 0)));
+}
+
+// Lines of the hull that searches have proven, with all points on the left or on the line. Where many points are on one, their
+// searches would each visit all boxes that it cuts. A line is there when its word in ready is set; which ones are changes the
+// time and not the result.
+__device__ __forceinline__ int4 line_of(const Basis &s, int2 p) { // from (x, y) to (z, w)
+    return s.has_b ? make_int4(p.x, p.y, p.x + s.b.x, p.y + s.b.y) : make_int4(p.x + s.a.x, p.y + s.a.y, p.x, p.y);
+}
+__device__ __forceinline__ bool is_proven(const TriangulateState *state, int4 line) {
+    bool same = false;
+    const u32 lane = lane_id();
+    if (status_read(&state->ready[lane])) {
+        __threadfence();
+        const volatile int *l = (const volatile int *)&state->lines[lane];
+        const int2 from = make_int2(l[0], l[1]), along = make_int2(l[2] - from.x, l[3] - from.y);
+        const int2 q = make_int2(line.x - from.x, line.y - from.y), r = make_int2(line.z - from.x, line.w - from.y);
+        same = cross(along, q) == 0 && cross(along, r) == 0 && dot(along, minus(r, q)) > 0;
+    }
+    return __any_sync(~0u, same);
+}
+__device__ __forceinline__ void prove(TriangulateState *state, int4 line) {
+    if (lane_id() != 0) return;
+    const u32 i = atomicAdd(&state->proven, 1);
+    if (i >= 32) return;
+    state->lines[i] = line;
+    __threadfence();
+    status_write(&state->ready[i], 1);
 }
 
 // Lets each lane offer a point r, which is j, until none of them violates the basis. Returns whether it changed. The one to
 // enter is the farthest beyond the line of the two corners in the picture that inversion at (0, 0) makes, where neighbours
-// are the corners of a convex hull: so it is a neighbour among the points that are offered.
-__device__ __forceinline__ bool improve(Basis &s, int direction, bool offered, int2 r, u32 j) {
+// are the corners of a convex hull: so it is a neighbour among the points that are offered, but for rounding.
+__device__ __forceinline__ bool improve(const TriangulateState *state, int2 p, Basis &s, int direction, bool offered, int2 r, u32 j) {
     bool changed = false;
     for (;;) {
         const bool some = s.has_a || s.has_b, in = offered && (!some || violates(s, r));
-        const u32 ins = __ballot_sync(~0u, in);
-        if (!ins) return changed;
+        if (!__any_sync(~0u, in)) return changed;
         const double l = (double)r.x * r.x + (double)r.y * r.y;
-        double key = !in ? 1e300 : some ? ((double)r.x * s.c.x + (double)r.y * s.c.y) / l : -1 / l;
-        int best = lane_id();
+        const u32 key = __float_as_uint((float)(some ? ((double)r.x * s.c.x + (double)r.y * s.c.y) / l : -1 / l));
+        // In the order of the numbers, with the lane in the lowest bits.
+        u32 least = in ? ((key >> 31 ? ~key : key | 0x80000000u) & ~31u) | lane_id() : ~0u;
 #pragma unroll
-        for (int o = 16; o; o >>= 1) {
-            const double k = __shfl_xor_sync(~0u, key, o);
-            const int from = __shfl_xor_sync(~0u, best, o);
-            if (k < key || (k == key && from < best)) key = k, best = from;
-        }
+        for (int o = 16; o; o >>= 1) least = min(least, __shfl_xor_sync(~0u, least, o));
+        const int best = least & 31;
         const int2 e = make_int2(__shfl_sync(~0u, r.x, best), __shfl_sync(~0u, r.y, best));
         const u32 ie = __shfl_sync(~0u, j, best);
         if (side(direction, e) > 0)
@@ -684,6 +843,7 @@ __device__ __forceinline__ bool improve(Basis &s, int direction, bool offered, i
         } else {
             s.h = s.has_b ? make_int2(-s.b.y, s.b.x) : make_int2(s.a.y, -s.a.x);
             s.c.x = s.h.x, s.c.y = s.h.y, s.c.z = 0;
+            s.proven = is_proven(state, line_of(s, p));
         }
         changed = true;
     }
@@ -691,6 +851,7 @@ __device__ __forceinline__ bool improve(Basis &s, int direction, bool offered, i
 
 // Nodes that are still to be visited: a level in the upper 8 bits. Each leaves at most 32 behind, of the level below.
 #define STACK 192
+#define MANY_VISITS 100 // nodes after which a line of the hull is worth to be known to others
 
 extern "C" __global__ void __launch_bounds__(STAR_WARPS * 32) triangulate_far(Delaunay d) {
     __shared__ u32 stacks[STAR_WARPS][STACK];
@@ -712,42 +873,58 @@ extern "C" __global__ void __launch_bounds__(STAR_WARPS * 32) triangulate_far(De
         s.has_a = s.has_b = false;
         s.a = s.b = s.h = make_int2(0, 0), s.ia = s.ib = 0;
         s.c.x = s.c.y = s.c.z = 0;
+        s.proven = false;
         {
             const u32 j = max(min(ip + 16, n), 32u) - 32 + lane;
             const bool real = j < n && j != ip;
-            improve(s, k, real, real ? minus(d.xy[j], p) : make_int2(1, 1), j);
+            improve(state, p, s, k, real, real ? minus(d.xy[j], p) : make_int2(1, 1), j);
         }
+        u32 visits = 0;
         for (bool changed = true; changed;) {
             changed = false;
             u32 depth = 1;
             if (lane == 0) stack[0] = (u32)(top + 1) << 24;
             __syncwarp();
             while (depth) {
-                const u32 top_node = stack[--depth], node = top_node & 0xffffff;
-                const int level = (int)(top_node >> 24) - 1; // of its children
+                const u32 code = stack[--depth], node = code & 0xffffff;
+                const int level = (int)(code >> 24) - 1; // of its children
                 const u32 child = node * 32 + lane;
                 bool hit = child < nodes(n, level);
+                float away = 0;
                 if (hit) {
-                    const int4 b = boxes(d, level)[child];
-                    hit = may_violate(s, make_int4(b.x - p.x, b.y - p.y, b.z - p.x, b.w - p.y));
+                    int4 b = boxes(d, level)[child];
+                    b = make_int4(b.x - p.x, b.y - p.y, b.z - p.x, b.w - p.y);
+                    hit = may_violate(s, b);
+                    const float dx = (float)max(max(b.x, -b.z), 0), dy = (float)max(max(b.y, -b.w), 0);
+                    away = dx * dx + dy * dy;
                 }
-                u32 hits = __ballot_sync(~0u, hit);
+                visits++;
+                // Nearest first: what is found there is likely to rule out the others.
+                const u32 hits = __ballot_sync(~0u, hit);
+                u32 rank = 0;
+                for (u32 m = hits; m; m &= m - 1) {
+                    const u32 other = __ffs(m) - 1;
+                    const float its = __shfl_sync(~0u, away, other);
+                    rank += its < away || (its == away && other < lane);
+                }
+                const u32 many = __popc(hits);
+                if (hit) stack[depth + (level ? many - 1 - rank : rank)] = (u32)level << 24 | child;
+                __syncwarp();
                 if (level > 0) {
-                    if (hit) stack[depth + __popc(hits & ((1u << lane) - 1))] = (u32)level << 24 | child;
-                    depth += __popc(hits);
-                    __syncwarp();
+                    depth += many;
                     continue;
                 }
-                while (hits) { // 4 leaves at a time
-                    u32 mine = hits;
-                    for (u32 q = 0; q < lane / LEAF; q++) mine &= mine - 1;
-                    for (int q = 0; q < 32 / LEAF; q++) hits &= hits - 1;
-                    const u32 j = mine ? (node * 32 + __ffs(mine) - 1) * LEAF + lane % LEAF : n;
+                visits += many / (32 / LEAF);
+                for (u32 i = 0; i < many; i += 32 / LEAF) {
+                    const u32 leaf = i + lane / LEAF, j = leaf < many ? stack[depth + leaf] * LEAF + lane % LEAF : n;
                     const bool real = j < n && j != ip;
-                    changed |= improve(s, k, real, real ? minus(d.xy[j], p) : make_int2(1, 1), j);
+                    changed |= improve(state, p, s, k, real, real ? minus(d.xy[j], p) : make_int2(1, 1), j);
                 }
+                __syncwarp();
             }
         }
+        if (!(s.has_a && s.has_b) && !s.proven && visits > MANY_VISITS && !is_proven(state, line_of(s, p)))
+            prove(state, line_of(s, p));
         if (lane != 0 || !s.has_a || !s.has_b) continue;
         const int prior = (k + SLOTS - 1) % SLOTS; // the triangle is that of its first direction
         if (side(prior, s.a) < 0 && side(prior, s.b) > 0) continue;
@@ -757,38 +934,57 @@ extern "C" __global__ void __launch_bounds__(STAR_WARPS * 32) triangulate_far(De
     }
 }
 
-// Writes the triangles in the order of the points along the curve.
+// Writes the triangles in the order of the points along the curve. A warp takes EMIT_ITEMS times 32 points: for each 32 it
+// lists the slots that are taken, so that lanes take one each and their writes lie together.
 extern "C" __global__ void __launch_bounds__(THREADS) triangulate_emit(Delaunay d) {
-    __shared__ u32 start;
+    __shared__ u32 start, lists[THREADS / 32][32 * SLOTS];
     after_prior();
     TriangulateState *s = d.state;
-    const u32 n = s->solid ? s->n : 0, tile = take_tile(&s->emit_tiles), first = (tile * THREADS + threadIdx.x) * EMIT_ITEMS;
-    u32 masks = 0, total;
-    if (first < n) masks = *(const u32 *)(d.masks + first);
-    if (first + 4 > n && first < n) masks &= (1u << 8 * (n - first)) - 1;
-    const u32 ahead = block_scan(__popc(masks), &total);
-    if (threadIdx.x < 32) {
+    const u32 n = s->solid ? s->n : 0, tile = take_tile(&s->emit_tiles), warp = threadIdx.x >> 5, lane = lane_id();
+    const u32 first = (tile * (THREADS / 32) + warp) * 32 * EMIT_ITEMS;
+    unsigned char masks[EMIT_ITEMS];
+    u32 count = 0, total;
+#pragma unroll
+    for (int k = 0; k < EMIT_ITEMS; k++) {
+        const u32 i = first + k * 32 + lane;
+        masks[k] = i < n ? d.masks[i] : 0;
+        count += __popc(masks[k]);
+    }
+    const u32 ahead = block_scan(count, &total);
+    if (warp == 0) {
         const u32 prefix = look_back(d.emit_status, tile, total);
-        if (threadIdx.x == 0) {
+        if (lane == 0) {
             start = prefix;
             if (tile == gridDim.x - 1) *d.count = prefix + total;
         }
     }
     __syncthreads();
-    u32 at = start + ahead;
-    for (u32 k = 0; k < EMIT_ITEMS; k++) {
-        u32 mask = masks >> 8 * k & 255;
-        if (!mask) continue;
-        const u32 i = first + k, id = d.id[i];
-        for (; mask; mask &= mask - 1) {
-            const uint2 e = d.pairs[(u64)(__ffs(mask) - 1) * d.n + i];
+    u32 at = start + __shfl_sync(~0u, ahead, 0);
+    u32 *list = lists[warp];
+#pragma unroll
+    for (int k = 0; k < EMIT_ITEMS; k++) {
+        const u32 base = first + k * 32;
+        u32 own = __popc(masks[k]), end = own;
+#pragma unroll
+        for (int o = 1; o < 32; o *= 2) {
+            const u32 v = __shfl_up_sync(~0u, end, o);
+            if (lane >= (u32)o) end += v;
+        }
+        for (u32 mask = masks[k], to = end - own; mask; mask &= mask - 1) list[to++] = lane * 8 + __ffs(mask) - 1;
+        const u32 many = __shfl_sync(~0u, end, 31);
+        __syncwarp();
+        for (u32 j = lane; j < many; j += 32) {
+            const u32 i = base + list[j] / 8;
+            const uint2 e = d.pairs[(u64)(list[j] % 8) * d.n + i];
             Triangle t;
-            t.a = id, t.b = d.id[e.x], t.c = d.id[e.y];
+            t.a = d.id[i], t.b = d.id[e.x], t.c = d.id[e.y];
             while (t.a > t.b || t.a > t.c) {
                 const u32 a = t.a;
                 t.a = t.b, t.b = t.c, t.c = a;
             }
-            d.triangles[at++] = t;
+            d.triangles[at + j] = t;
         }
+        __syncwarp();
+        at += many;
     }
 }

@@ -457,6 +457,11 @@ func TestBenchmarks(t *testing.T) {
 		b.reduction("16-bit, sums and extrema, 10240x4096", sums, 0)
 		b.reduction("16-bit, sums, extrema, 65536 bins, 10240x4096", sumsBin, 60)
 	})
+
+	t.Run("triangulations", func(t *testing.T) {
+		counted(t)
+		triangulations(t, dev, small)
+	})
 }
 
 // copies adds the peers: what copies and launches take by themselves.

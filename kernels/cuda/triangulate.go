@@ -16,7 +16,7 @@ const (
 	// pointBlocks is how many blocks a multiprocessor gets of the kernels that go over all points, and farBlocks how many of
 	// triangulate_far, which take tasks until there are none.
 	pointBlocks = 8
-	farBlocks   = 6
+	farBlocks   = 12
 )
 
 func (d *device) TriangulateScratch(n int) (int64, error) { return triangulateScratch(n) }

@@ -15,8 +15,8 @@ const (
 	triangulateThreads = 256 // THREADS
 	sortItems          = 16  // SORT_ITEMS
 	uniqueItems        = 8   // UNIQUE_ITEMS
-	emitItems          = 4   // EMIT_ITEMS
-	starWarps          = 4   // STAR_WARPS
+	emitItems          = 16  // EMIT_ITEMS
+	starWarps          = 2   // STAR_WARPS
 	treeLeaf           = 8   // LEAF
 	treeFan            = 32  // nodes below a node
 	treeLevels         = 5   // enough for driver.MaxPoints
@@ -25,8 +25,8 @@ const (
 
 	pointBytes    = 8
 	triangleBytes = 12
-	keyDigits     = 8                    // of 8 bits in a key: two coordinates of 29
-	stateBytes    = 12*4 + 8*4 + 8*256*4 // of TriangulateState
+	keyDigits     = 8                                   // of 8 bits in a key: two coordinates of 29
+	stateBytes    = 12*4 + 8*4 + 8*256*4 + 32*16 + 32*4 // of TriangulateState
 )
 
 // delaunayArgs is Delaunay of triangulate.cu. All but N are addresses on the device.
@@ -91,7 +91,7 @@ func layoutTriangulate(n int) (l triangulateLayout) {
 
 	l.xy = place(pointBytes * n)
 	l.id = place(4 * n)
-	l.masks = place((n + 3) &^ 3) // written in words
+	l.masks = place((n + 3) &^ 3) // changed in words
 	l.far = place(4 * n)
 	for level, nodes := 0, ceilDiv(n, treeLeaf); level < treeLevels; level, nodes = level+1, ceilDiv(nodes, treeFan) {
 		l.boxes[level] = place(16 * nodes)

@@ -101,6 +101,42 @@ func PointSets(seed uint64, random, n int) []PointSet {
 	return sets
 }
 
+// hardSets are n points each whose triangles have large circles, or many in a corner, or hosts of ties: what is rare
+// in others is all that they have.
+func hardSets(seed uint64, n int) []PointSet {
+	r := rand.New(rand.NewPCG(seed, 8))
+	const far = driver.MaxPoint
+	var sets []PointSet
+	add := func(name string, next func() (x, y float64)) {
+		p := make([]driver.Point, n)
+		for i := range p {
+			x, y := next()
+			p[i] = driver.Point{X: int32(x), Y: int32(y)}
+		}
+		sets = append(sets, PointSet{fmt.Sprintf("%d %s", n, name), p})
+	}
+	side := math.Sqrt(float64(n))
+	add("on as many places", func() (x, y float64) { return r.Float64() * side, r.Float64() * side })
+	add("over the whole range", func() (x, y float64) { return (2*r.Float64() - 1) * far, (2*r.Float64() - 1) * far })
+	add("in a flat strip", func() (x, y float64) { return r.Float64() * far, r.Float64() * 4 })
+	add("around a circle", func() (x, y float64) {
+		y, x = math.Sincos(r.Float64() * 2 * math.Pi)
+		return x * far, y * far
+	})
+	add("in a ring", func() (x, y float64) {
+		y, x = math.Sincos(r.Float64() * 2 * math.Pi)
+		radius := 1e8 * (2 + 1e-4*r.NormFloat64())
+		return x * radius, y * radius
+	})
+	add("on two lines", func() (x, y float64) {
+		at := math.Floor(r.Float64() * far / 4)
+		return 2*at - 1e5*float64(r.IntN(2)), at
+	})
+	add("beside a point", func() (x, y float64) { return math.Floor(r.Float64() * far), 12345 })
+	sets[len(sets)-1].Points[0] = driver.Point{X: 54321, Y: -23456}
+	return sets
+}
+
 // triangulate checks triangulations with the checker and, of few points, with the oracle.
 func (s Suite) triangulate(t T, dev driver.Device) {
 	if _, err := dev.TriangulateScratch(3); errors.Is(err, driver.ErrNotSupported) {
@@ -113,7 +149,7 @@ func (s Suite) triangulate(t T, dev driver.Device) {
 	}
 	r := newRig(t, dev)
 	defer r.close(t)
-	for _, set := range PointSets(s.Seed, s.Random, n) {
+	for _, set := range append(PointSets(s.Seed, s.Random, n), hardSets(s.Seed, n/10)...) {
 		got, err := r.triangles(t, set.Points)
 		if errors.Is(err, driver.ErrNotSupported) {
 			t.Logf("%s: %v", set.Name, err)
