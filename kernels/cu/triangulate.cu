@@ -39,6 +39,8 @@
 #define UNIQUE_ITEMS 8  // points of a thread of triangulate_unique
 #define EMIT_ITEMS 16   // of triangulate_emit
 #define STAR_WARPS 2    // warps of a block of triangulate_stars and triangulate_far
+#define STAR_BLOCKS 10  // of triangulate_stars on a multiprocessor: a scan waits for itself, and 20 warps hide more of that than
+                        // 96 registers cost; 12, with 80, are 6 % slower
 #define LEAF 8          // points of a leaf of the tree
 #define NEAR 384        // points that a warp gathers at most
 #define FRONT 128       // nodes of a level of the tree that it finds on the way at most
@@ -368,14 +370,11 @@ extern "C" __global__ void __launch_bounds__(1024) triangulate_tree(Delaunay d) 
 
 // What a warp of triangulate_stars has gathered.
 struct Patch {
-    float2 at[NEAR];
+    float2 at[NEAR + 1]; // the last is far away
     u32 id[NEAR];
+    u32 front[2][FRONT];             // nodes of the tree while points are gathered
     int self[32];                    // where the warp's own points are
     unsigned short close[CLOSE][32]; // the points close to each of them
-    union {
-        float2 beside[CLOSE][32]; // and how far they are
-        u32 front[2][FRONT];      // nodes of the tree while points are gathered
-    };
 };
 
 __device__ __forceinline__ bool meets(int4 a, int4 b) { return a.x <= b.z && b.x <= a.z && a.y <= b.w && b.y <= a.w; }
@@ -491,7 +490,7 @@ struct Widest {
 // What a lane is about.
 enum { FIRST, WRAP, DONE, FAR };
 
-extern "C" __global__ void __launch_bounds__(STAR_WARPS * 32) triangulate_stars(Delaunay d) {
+extern "C" __global__ void __launch_bounds__(STAR_WARPS * 32, STAR_BLOCKS) triangulate_stars(Delaunay d) {
     __shared__ Patch patches[STAR_WARPS];
     after_prior();
     TriangulateState *state = d.state;
@@ -542,7 +541,7 @@ extern "C" __global__ void __launch_bounds__(STAR_WARPS * 32) triangulate_stars(
                 if (i == self) continue;
                 if (l < least) least = l, closest = i;
                 if (l <= reach) {
-                    if (k < CLOSE) s.close[k][lane] = (unsigned short)i, s.beside[k][lane] = make_float2(x, y);
+                    if (k < CLOSE) s.close[k][lane] = (unsigned short)i;
                     k++;
                 }
             }
@@ -550,7 +549,13 @@ extern "C" __global__ void __launch_bounds__(STAR_WARPS * 32) triangulate_stars(
             if (k > CLOSE) reach *= 0.7f;
         }
         const int longest = (int)warp_max(found);
-        for (int k = found; k < longest; k++) s.beside[k][lane] = make_float2(1e9f, 1e9f); // too far to be chosen
+        for (int k = found; k < longest; k++) s.close[k][lane] = NEAR; // which is never chosen
+        if (lane == 0) s.at[NEAR] = make_float2(1e9f, 1e9f);
+        __syncwarp();
+        const auto close = [&](int k) {
+            const float2 r = s.at[s.close[k][lane]];
+            return make_float2(r.x - px, r.y - py);
+        };
 
         if (__any_sync(~0u, phase == FIRST)) {
             const bool start = phase == FIRST;
@@ -596,8 +601,8 @@ extern "C" __global__ void __launch_bounds__(STAR_WARPS * 32) triangulate_stars(
             w.num = 1, w.den = 0, w.best = -1;
 #pragma unroll 4
             for (int k = 0; k < longest; k++) {
-                const float2 r = s.beside[k][lane];
-                if (w.ties(ax, ay, r, small)) w.better = fan_first(ax, ay, s.beside[w.best][lane], r);
+                const float2 r = close(k);
+                if (w.ties(ax, ay, r, small)) w.better = fan_first(ax, ay, close(w.best), r);
                 w.take(k);
             }
             int best = -1;
@@ -606,7 +611,7 @@ extern "C" __global__ void __launch_bounds__(STAR_WARPS * 32) triangulate_stars(
             t.x = t.y = t.z = 0, t.margin = -1, t.radius = 0, t.exact = true;
             bool ok = false; // the neighbour is found
             if (active && w.best >= 0 && w.best < found) {
-                bx = s.beside[w.best][lane].x, by = s.beside[w.best][lane].y, best = s.close[w.best][lane];
+                best = s.close[w.best][lane], bx = close(w.best).x, by = close(w.best).y;
                 const Circle c = circle(ax, ay, bx, by);
                 if (c.z > 0) {
                     t = test_of(c, small);
@@ -618,13 +623,13 @@ extern "C" __global__ void __launch_bounds__(STAR_WARPS * 32) triangulate_stars(
             int touching = 0;
 #pragma unroll 4
             for (int k = 0; k < longest; k++) {
-                const float2 r = s.beside[k][lane];
+                const float2 r = close(k);
                 touching += r.x * t.x + r.y * t.y + (r.x * r.x + r.y * r.y) * t.z < t.margin;
             }
             if (ok && touching > (t.exact ? 0 : cur_close ? 2 : 1)) {
                 for (int k = 0; k < found; k++) {
                     const int i = s.close[k][lane];
-                    const float2 r = s.beside[k][lane];
+                    const float2 r = close(k);
                     if (r.x * t.x + r.y * t.y + (r.x * r.x + r.y * r.y) * t.z < (t.exact ? 0.5f : t.margin) && i != cur && i != best) {
                         const int2 wa = whole(ax, ay), wr = whole(r.x, r.y);
                         if (cross(wa, wr) > 0 && inside(wa, whole(bx, by), wr)) {
