@@ -19,10 +19,12 @@
 //
 // All work on tiles with a margin as wide as the steps that a kernel does at once reach: the margin is computed by several blocks,
 // and what has been read once is written once. The image goes back and forth between two places, as neighbours need what was there
-// before. A cycle moves 2 images, and of each level about 26 times 4 bytes a point and channel: 1024x1024 in colour stays in the L2
-// cache of large machines. Complexity: grows with the pixels.
+// before. A cycle moves the image three times, and of each level 7 numbers a point and channel and 24 of the operator: 1024x1024 in colour
+// stays in the L2 cache of large machines. Complexity: grows with the pixels.
 //
-// Kernels that are enqueued ahead do nothing once State says that the solve has ended.
+// Kernels that are enqueued ahead do nothing once State says that the solve has ended. Those of a cycle let the next begin at once
+// (before_next), when the one before them has ended. So what is older than that one may be read before after_prior: the set-up, and
+// of a cycle what was there before the last kernel. That is most of what the small levels wait for.
 
 #include <stddef.h>
 
@@ -57,11 +59,6 @@ struct BoxLevel {
 };
 static_assert(sizeof(BoxLevel) == 48, "BoxLevel");
 
-// The vectors of a level: right-hand side, solution after the way down, and after the way up.
-struct BoxVectors {
-    float *b, *x, *e;
-};
-
 __device__ __forceinline__ bool within(const BoxLevel &l, int x, int y) { return (u32)x < (u32)l.width && (u32)y < (u32)l.height; }
 
 __device__ __forceinline__ float4 couplings(const BoxLevel &l, int x, int y) {
@@ -78,13 +75,15 @@ __device__ __forceinline__ float4 couplings(const BoxLevel &l, int x, int y) {
 
 #define CHECK_THREADS 256
 
+// Marks a set-up of flags that mean nothing: the pad of the header is one more than where.
+#define FLAWED 0x5e7d1ffb
+
 // Counts, 16 flags at a time. The header has been cleared.
 extern "C" __global__ void __launch_bounds__(CHECK_THREADS)
     diffusion_box_check(const u8 *flags, u64 n, DiffusionHeader *head, u32 *counts, u64 *fault) {
     __shared__ u32 sums[CHECK_THREADS / 32];
     after_prior();
     u32 fixed = 0;
-    bool bad = false;
     const u64 step = (u64)gridDim.x * CHECK_THREADS * 16;
     for (u64 at = ((u64)blockIdx.x * CHECK_THREADS + threadIdx.x) * 16; at < n; at += step) {
         u32 v[4] = {0, 0, 0, 0};
@@ -96,19 +95,18 @@ extern "C" __global__ void __launch_bounds__(CHECK_THREADS)
         for (int i = 0; i < 4; i++) {
             fixed += __popc(v[i] & 0x01010101);
             if (v[i] & 0xfefefefe) {
-                bad = true;
                 u64 first = at + 4 * i;
                 for (u32 m = v[i] & 0xfefefefe; !(m & 0xff); m >>= 8) first++;
                 report(fault, FAULT_DIFFUSION_SETUP_FLAGS, first);
+                atomicMax(&head->pad, (u32)first + 1);
             }
         }
     }
     fixed = warp_sum(fixed);
     if (lane_id() == 0) sums[threadIdx.x >> 5] = fixed;
-    const bool any = __syncthreads_or(bad);
+    __syncthreads();
     if (threadIdx.x != 0) return;
     for (int i = 1; i < CHECK_THREADS / 32; i++) fixed += sums[i];
-    if (any) atomicExch(&head->pad, 1);
     if (fixed) atomicAdd(&head->fixed, fixed);
     __threadfence();
     if (atomicAdd(&head->magic, 1) != gridDim.x - 1) return;
@@ -373,7 +371,7 @@ extern "C" __global__ void __launch_bounds__(INVERT_THREADS)
                 for (int q = 0; q < 16; q++) row[j + q] = m[q];
             if (j == k0) column[i] = m[q0];
             __syncthreads();
-            const float inv = 1 / row[k], f = i == k ? -inv : column[i] * inv;
+            const float inv = __fdividef(1, row[k]), f = i == k ? -inv : column[i] * inv;
 #pragma unroll
             for (int q = 0; q < 16; q++) {
                 const bool at = j + q == k;
@@ -384,9 +382,9 @@ extern "C" __global__ void __launch_bounds__(INVERT_THREADS)
     if (i < n)
         for (int q = 0; q < 16; q++)
             if (j + q < n) inverse[i * n + j + q] = m[q];
-    if (threadIdx.x == 0 && !head->pad) {
+    if (threadIdx.x == 0) {
         head->width = width, head->height = height, head->barriers = 0, head->method = 0;
-        head->magic = DIFFUSION_MAGIC;
+        head->magic = head->pad ? FLAWED : DIFFUSION_MAGIC;
     }
 }
 
@@ -413,7 +411,7 @@ static_assert(sizeof(BoxSolve) == 88, "BoxSolve");
 #define STATE_MAGIC 0x5e7d1ff6
 
 #define MEAN_THREADS 256
-#define MEAN_BLOCKS 264 // two for each multiprocessor of the largest machines; the sums do not depend on where they run
+#define MEAN_BLOCKS 1056 // eight for each multiprocessor of the largest machines; the sums do not depend on where they run
 
 // Looks whether set-up and state are what they have to be, and sums the fixed pixels where the mean is wanted: then it has MEAN_BLOCKS
 // blocks, and else one. Block sums are added up in order, so that the mean is the same each time.
@@ -426,7 +424,9 @@ extern "C" __global__ void __launch_bounds__(MEAN_THREADS) diffusion_box_begin(B
                        p.head->barriers == 0 && p.head->method == 0;
     if (!whole || (p.start == CONTINUE && (st->magic != STATE_MAGIC || st->channels != (u32)p.channels))) {
         if (blockIdx.x == 0 && threadIdx.x == 0) {
-            if (!whole)
+            if (p.head->magic == FLAWED) // the last report stays
+                report(p.fault, FAULT_DIFFUSION_SETUP_FLAGS, p.head->pad - 1);
+            else if (!whole)
                 report(p.fault, FAULT_DIFFUSION_SOLVE_SETUP, p.head->magic);
             else
                 report(p.fault, FAULT_DIFFUSION_SOLVE_START, st->magic);
@@ -527,7 +527,7 @@ struct Fine {
     int warp, lane, turn;
 };
 
-__device__ __forceinline__ u32 bit(u32 m, int r, int j) { return m >> (4 * r + j) & 1; }
+__device__ __forceinline__ bool bit(u32 m, int r, int j) { return (m & 1u << (4 * r + j)) != 0; }
 
 // Keeps the compiler from holding bits of masks in registers, one each, from one step to the next.
 __device__ __forceinline__ void forget(Fine &t) {
@@ -776,6 +776,8 @@ __device__ __forceinline__ void fine_tile(const BoxSolve &p, const BoxLevel &l, 
     t.free_left = (t.free << 1 & 0xeeeeeeee) | (__shfl_up_sync(~0u, t.free, 1) >> 3 & 0x11111111);
     t.free_right = (t.free >> 1 & 0x77777777) | (__shfl_down_sync(~0u, t.free, 1) << 3 & 0x88888888);
 
+    after_prior();
+    before_next();
     if (!START && l.width) prolong<EDGE>(t, s, l, e, x0, y0);
     exchange(t, s);
     half_sweep<EDGE, 1>(t);
@@ -817,9 +819,14 @@ __device__ __forceinline__ void fine_tile(const BoxSolve &p, const BoxLevel &l, 
 
 template <bool START> __device__ __forceinline__ void fine(const BoxSolve &p, const BoxLevel &l, const float *e, float *b) {
     __shared__ FineShared s;
-    after_prior();
+    // All but the correction is older than the kernel before, where there are levels.
+    if (START || !l.width) after_prior();
     BoxState *st = p.state;
-    if (st->stop) return;
+    if (st->stop) {
+        after_prior();
+        before_next();
+        return;
+    }
     const size_t n = (size_t)p.width * p.height, vector = (size_t)l.stride * l.height;
     const u32 tiles_x = (p.width + FINE_W - 1) / FINE_W, channel = blockIdx.x % p.channels, tile = blockIdx.x / p.channels;
     const float *from = (!START && st->side ? p.y : p.x) + channel * n, *colours = p.colours + channel * n;
@@ -996,7 +1003,7 @@ __device__ __forceinline__ float4 weights(const BoxLevel &l, const float4 *w, in
 }
 
 // What a cell adds to the right-hand side of the points of the level below at its place, right of that, and below. The residual at d,
-// which was relaxed last, is 0.
+// which was relaxed last, is what rounding leaves of the correction, a millionth of it, and counts for nothing here.
 __device__ __forceinline__ void restrict_cell(const Cell &k, const Planes &p, const float4 &b, const float4 &x, const float4 &w, float &own, float &right, float &below) {
     const float ra = k.inv_a > 0 ? b.x - k.sink_a * x.x + sum_a(k, p, x, x.x) : 0;
     const float rb = k.inv_b > 0 ? b.y - k.sink_b * x.y + sum_b(k, p, x, x.y) : 0;
@@ -1072,14 +1079,15 @@ extern "C" __global__ void __launch_bounds__(TILE_THREADS)
     const bool own = lane >= UP_X / 2 && lane < TILE_CELLS - UP_X / 2 && row >= UP_Y / 2 && row < TILE_ROWS - UP_Y / 2;
     const Cell k = cell_at(l, X, Y, left > 0 && top > 0 && left + 2 * TILE_CELLS < l.width && top + 2 * TILE_ROWS < l.height);
     const Planes p = tile_planes(s);
+    const size_t vector = (size_t)l.stride * l.height, next_vector = (size_t)next.stride * next.height;
+    u32 channel = blockIdx.x % groups;
+    // These are of the way down, and older than the kernel before as well.
+    float4 rhs = load_cell(l, b + channel * vector, X, Y), v = load_cell(l, x + channel * vector, X, Y);
     after_prior();
     before_next();
     if (state->stop) return;
-    const size_t vector = (size_t)l.stride * l.height, next_vector = (size_t)next.stride * next.height;
 #pragma unroll 1
-    for (u32 channel = blockIdx.x % groups; channel < channels; channel += groups) {
-        const float4 rhs = load_cell(l, b + channel * vector, X, Y);
-        float4 v = load_cell(l, x + channel * vector, X, Y);
+    for (;;) {
         const float4 g = load_cell(next, next_e + channel * next_vector, cx, cy);
         prolong_cell(v, weights(next, next.sides, cx, cy), weights(next, next.centres, cx, cy), g.x, g.y, g.z, g.w);
         __syncthreads(); // of the channel before
@@ -1087,6 +1095,8 @@ extern "C" __global__ void __launch_bounds__(TILE_THREADS)
         __syncthreads();
         sweeps_back(k, p, rhs, v, true, TILE_THREADS);
         if (own) store_cell(l, e + channel * vector, X, Y, v);
+        if ((channel += groups) >= channels) break;
+        rhs = load_cell(l, b + channel * vector, X, Y), v = load_cell(l, x + channel * vector, X, Y);
     }
 }
 

@@ -12,7 +12,7 @@ const (
 	boxCoarsest       = 8    // COARSEST: sides of the coarsest level, but for images that are as small
 	boxInvertThreads  = 256  // INVERT_THREADS
 	boxMeanThreads    = 256  // MEAN_THREADS
-	boxMeanBlocks     = 264  // MEAN_BLOCKS
+	boxMeanBlocks     = 1056 // MEAN_BLOCKS
 	boxFineThreads    = 256  // FINE_THREADS
 	boxFineWidth      = 112  // FINE_W: pixels of a tile of the image
 	boxFineHeight     = 48   // FINE_H

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"testing"
 	"unsafe"
 
@@ -184,19 +185,25 @@ func TestDiffusionBenchmarks(t *testing.T) {
 	}
 }
 
-// edit adds rows for changes by a user: from the edit to the image on the host.
+// edit adds a row for changes by a user, a curve that comes and goes: from the constraints on the device to the image on the host.
 func (b *diffusionBench) edit() {
-	more := devicetest.Scenes(1, b.scene.Width)[0]
-	for i := range b.scene.Width / 4 {
-		more.Fix(b.scene.Width/3+i, b.scene.Height/3+i/2, 1, 0.5, 0)
+	more := *b.scene
+	more.Flags, more.Colours = slices.Clone(more.Flags), slices.Clone(more.Colours)
+	for i := range more.Width / 4 {
+		more.Fix(more.Width/3+i, more.Height/3+i/2, 1, 0.5, 0)
 	}
-	b.upload(more)
+	with := newDiffusionBench(b.t, b.dev, &more)
+	with.op.X, with.op.Cycles, with.op.Start = b.op.X, b.op.Cycles, driver.DiffusionFromX
 	x, unlock := pageLocked(b.t, b.dev, 4*len(more.Colours))
 	defer func() { b.must(unlock()) }()
+	b.must(with.both(0), with.s.Wait(b.t.Context()))
+	name := with.check("curve added to " + b.scene.Name + ", to the image on the host")
 	b.op.Start = driver.DiffusionFromX
-	b.must(b.both(0))
-	name := b.check("edit of " + more.Name + " to image on the host, 2000 are 500 a second")
-	b.timed(name, 4*int64(len(more.Colours)), 2000, 1, nil, func(i int) error {
-		return errors.Join(b.both(i), b.s.Download(x, b.op.X))
+	b.timed(name, int64(len(x)), 2000, 1, nil, func(i int) error {
+		up, op := b.up, b.op
+		if i%2 == 1 {
+			up, op = with.up, with.op
+		}
+		return errors.Join(b.s.DiffusionSetup(up), b.s.DiffusionSolve(op), b.s.Download(x, op.X))
 	})
 }
