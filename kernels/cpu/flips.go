@@ -213,16 +213,6 @@ func (f *flipping) match(sites uint32) error {
 	if err != nil {
 		return err
 	}
-	used := uint32(0)
-	for _, n := range f.degrees {
-		if n > 0 {
-			used++
-		}
-		if p.spend(1) {
-			return errAborted
-		}
-	}
-	f.status.Missing = max(used, sites) - min(used, sites)
 	// Lists: their lengths, where they end, and from the end their members.
 	if err := f.sides(func(_, keeper uint32) { atomic.AddUint32(&f.starts[keeper], 1) }); err != nil {
 		return err
@@ -240,11 +230,25 @@ func (f *flipping) match(sites uint32) error {
 	if err := f.sides(f.pair); err != nil {
 		return err
 	}
-	return f.sides(func(h, _ uint32) {
+	err = f.sides(func(h, _ uint32) {
 		if f.twins[h] == noHalf {
 			f.turn(h)
 		}
 	})
+	if err != nil || !f.status.Sound(len(f.triangles)) {
+		return err
+	}
+	used := uint32(0)
+	for _, n := range f.degrees {
+		if n > 0 {
+			used++
+		}
+		if p.spend(1) {
+			return errAborted
+		}
+	}
+	f.status.Missing = max(used, sites) - min(used, sites)
+	return nil
 }
 
 // sides runs do on all half-edges between points, and the point in whose list each is to be.

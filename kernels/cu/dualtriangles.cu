@@ -2,22 +2,29 @@
 //
 // sites: counts the sites whose pixel has their label: a gather of 4 bytes a site.
 //
-// find: count, prefix sum and write in one pass. A tile is ITEMS times THREADS blocks of pixels that follow each other row by row.
-// Each warp counts its blocks by ballots; the tile learns how many triangles there are before it from the tiles before (decoupled
-// look-back), and then the few lanes that have some read their labels again and write. Reads the labels once from memory, and once
-// more from the caches for the row below; writes 12 bytes a triangle.
+// find: a tile is ITEMS times THREADS blocks of pixels that follow each other row by row. Those of them that have triangles, one of a hundred,
+// go to the tile's part of a list, in order. Reads the labels once from memory, and once more from the caches for the row below.
 //
-// Source: seeds/000 (count, scan, write); Merrill and Garland: Single-pass parallel prefix scan with decoupled look-back (2016).
+// scan: one block adds up the triangles of the tiles before each. (In one pass with find, each tile would wait for those before it: with
+// hundreds of tiles under way that took longer than all the rest.)
+//
+// write: a block for each tile reads the labels of what is in the list again, and writes 12 bytes a triangle.
+//
+// Source: seeds/000 (count, scan, write).
 
-#include "lookback.cuh"
 #include "mesh.cuh"
 
 #define THREADS 256
 #define WARPS (THREADS / 32)
-#define ITEMS 16 // blocks of pixels of a thread: with fewer, tiles wait for those before them; with more, the last ones are idle
+#define ITEMS 16 // blocks of pixels of a thread
+#define SCAN_THREADS 1024
+#define WRITE_THREADS 128
 
-struct DualState {
-    u32 tiles; // that were taken
+static_assert(ITEMS * THREADS == 1 << 12, "entries of the list");
+
+// A tile: triangles in the tiles before (first those in it), and entries in the list.
+struct DualTile {
+    u32 triangles, entries;
 };
 
 // The labels of 2x2 pixels, clockwise on a screen from the top left.
@@ -68,11 +75,11 @@ extern "C" __global__ void __launch_bounds__(THREADS) dual_sites(MeshDiagram v, 
     if (lane_id() == 0 && n) atomicAdd(&counts->sites, n);
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS) dual_find(MeshDiagram v, Triangle *triangles, MeshCounts *counts, DualState *state, u32 *status) {
-    __shared__ u32 sums[ITEMS][WARPS];
+// An entry of the list: the block in the tile, whether it has two triangles, and how many the blocks before have.
+extern "C" __global__ void __launch_bounds__(THREADS) dual_find(MeshDiagram v, DualTile *tiles, u32 *list) {
+    __shared__ u32 sums[ITEMS][WARPS]; // triangles, and in the high half blocks that have some
     after_prior();
-    const u32 blocks = (u32)(v.width - 1) * (u32)(v.height - 1);
-    const u32 tile = take_tile(&state->tiles), from = tile * (ITEMS * THREADS);
+    const u32 blocks = (u32)(v.width - 1) * (u32)(v.height - 1), from = blockIdx.x * (ITEMS * THREADS);
     const u32 warp = threadIdx.x >> 5, lane = lane_id();
     u32 found = 0; // two bits an item
 #pragma unroll
@@ -81,7 +88,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) dual_find(MeshDiagram v, T
         const u32 n = i < blocks ? triangles_of(block_at(v, i), v.n) : 0;
         found |= n << 2 * k;
         const u32 some = __ballot_sync(~0u, n != 0), two = __ballot_sync(~0u, n == 2);
-        if (lane == 0) sums[k][warp] = __popc(some) + __popc(two);
+        if (lane == 0) sums[k][warp] = __popc(some) << 16 | (__popc(some) + __popc(two));
     }
     __syncthreads();
     // The first warp adds up the ITEMS * WARPS sums, in the order of the blocks.
@@ -95,9 +102,11 @@ extern "C" __global__ void __launch_bounds__(THREADS) dual_find(MeshDiagram v, T
             const u32 u = __shfl_up_sync(~0u, in, o);
             if (lane >= (u32)o) in += u;
         }
-        const u32 all = __shfl_sync(~0u, in, 31), head = look_back(status, tile, all);
-        if (lane == 0 && (u64)from + ITEMS * THREADS >= blocks) counts->triangles = min(head + all, 2 * v.n);
-        u32 at = head + in - sum;
+        if (lane == 31) {
+            DualTile tile = {in & 0xffff, in >> 16};
+            tiles[blockIdx.x] = tile;
+        }
+        u32 at = in - sum;
         for (int k = 0; k < each; k++) {
             const u32 n = mine[k];
             mine[k] = at;
@@ -107,8 +116,49 @@ extern "C" __global__ void __launch_bounds__(THREADS) dual_find(MeshDiagram v, T
     __syncthreads();
 #pragma unroll
     for (int k = 0; k < ITEMS; k++) {
-        const u32 n = found >> 2 * k & 3;
-        const u32 some = __ballot_sync(~0u, n != 0), two = __ballot_sync(~0u, n == 2), below = (1u << lane) - 1;
-        if (n) write_triangles(v, block_at(v, from + k * THREADS + threadIdx.x), n, sums[k][warp] + __popc(some & below) + __popc(two & below), triangles);
+        const u32 n = found >> 2 * k & 3, below = (1u << lane) - 1;
+        const u32 some = __ballot_sync(~0u, n != 0), two = __ballot_sync(~0u, n == 2);
+        if (!n) continue;
+        const u32 s = sums[k][warp], at = (s & 0xffff) + __popc(some & below) + __popc(two & below);
+        list[from + (s >> 16) + __popc(some & below)] = (k * THREADS + threadIdx.x) | (n - 1) << 12 | at << 16;
+    }
+}
+
+// One block.
+extern "C" __global__ void __launch_bounds__(SCAN_THREADS) dual_scan(MeshDiagram v, DualTile *tiles, MeshCounts *counts) {
+    __shared__ u32 sums[SCAN_THREADS / 32];
+    after_prior();
+    const u32 n = ((u32)(v.width - 1) * (u32)(v.height - 1) + ITEMS * THREADS - 1) / (ITEMS * THREADS);
+    const u32 each = (n + SCAN_THREADS - 1) / SCAN_THREADS, from = threadIdx.x * each, to = min(from + each, n);
+    u32 sum = 0;
+    for (u32 i = from; i < to; i++) sum += tiles[i].triangles;
+    u32 in = sum;
+#pragma unroll
+    for (int o = 1; o < 32; o *= 2) {
+        const u32 u = __shfl_up_sync(~0u, in, o);
+        if (lane_id() >= (u32)o) in += u;
+    }
+    if (lane_id() == 31) sums[threadIdx.x >> 5] = in;
+    __syncthreads();
+    u32 at = in - sum, all = 0;
+    for (u32 w = 0; w < SCAN_THREADS / 32; w++) {
+        if (w < threadIdx.x >> 5) at += sums[w];
+        all += sums[w];
+    }
+    for (u32 i = from; i < to; i++) {
+        const u32 t = tiles[i].triangles;
+        tiles[i].triangles = at;
+        at += t;
+    }
+    if (threadIdx.x == 0) counts->triangles = min(all, 2 * v.n);
+}
+
+extern "C" __global__ void __launch_bounds__(WRITE_THREADS) dual_write(MeshDiagram v, Triangle *triangles, const DualTile *tiles, const u32 *list) {
+    after_prior();
+    const DualTile tile = tiles[blockIdx.x];
+    const u32 from = blockIdx.x * (ITEMS * THREADS);
+    for (u32 i = threadIdx.x; i < tile.entries; i += WRITE_THREADS) {
+        const u32 e = list[from + i];
+        write_triangles(v, block_at(v, from + (e & 0xfff)), 1 + (e >> 12 & 1), tile.triangles + (e >> 16), triangles);
     }
 }

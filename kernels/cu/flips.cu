@@ -2,15 +2,14 @@
 //
 // Side k of triangle t, from its corner k to the next, is half-edge 3t + k. Phases, a kernel each:
 //
-//   degrees: turns every triangle's corners into a verdict and the degrees of its points;
-//   keepers: counts for each point the edges that it keeps: those to points of greater degree, or of equal degree and greater
-//     number. So lists are short on average, however many edges meet in a point;
+//   count: whether each triangle turns the right way; and for each point the edges that it keeps: those to points of greater number;
 //   lists: gives each point a place for its list. Where is of no interest, so that blocks take their part from a counter;
 //   fill: writes each half-edge into a list, with its other end;
-//   pair: finds each half-edge's twin, which goes the other way, in that list;
-//   border: looks at the corners of what has no twin;
-//   judge: puts the verdict together, and says whether there is anything to flip;
-//   begin: prepares the claims.
+//   pair: finds the twin of each half-edge, which goes the other way, in its list. A block has the lists of THREADS points in shared
+//     memory, and a thread looks at an entry, so that neighbours read the same; lists have 6 members on average. Where they don't fit
+//     in, long ones are left to
+//   big: a block each;
+//   judge: one block looks at the corners of what has no twin, puts the verdict together, and says whether to flip.
 //
 // Then rounds: claim (edges that are wrong claim both of their triangles by the least hash), win (edges that have both win, and
 // triangles of wrong edges go to the list of the next round), turn. A round with many triangles has the machine; when SMALL or fewer
@@ -20,29 +19,30 @@
 // A flip turns an edge within the places of its two triangles, a→b, b→c, c→a and b→a, a→d, d→b become d→c, c→a, a→d and
 // c→d, d→b, b→c, so that a neighbour can tell where other half-edges move to from which edge its triangle turns.
 //
-// Bytes moved, for T triangles: the triangles 6 times (12 T), 24 T for lists, 12 T for twins twice, and for each edge its 4 points, from
-// L2 where they fit; 28 T for claims and lists of rounds. Atomics: 9 T.
+// Bytes moved, for T triangles: 24 T for lists twice, 12 T for twins, and, a sector each from L2 where they fit, 3 corners and 3 counters of
+// each triangle when it is matched and 6 corners when it is looked at first. Atomics: 6 T.
 //
-// Sources: Lawson (1977); Chiba and Nishizeki, Arboricity and subgraph listing algorithms (1985), for the lists.
+// Source: Lawson (1977).
 
 #include "mesh.cuh"
 
 #define THREADS 256
 #define TAIL_THREADS 1024
 #define SMALL 2048    // triangles in the list of a round that one block does
-#define WIDE_ROUNDS 6 // that all blocks do at most, if there are so many with more; the host launches as many
+#define WIDE_ROUNDS 4 // that all blocks do at most, if there are so many with more; the host launches as many
+#define PIECE 3072    // half-edges in the lists of THREADS points that fit on the chip; on average there are half as many
+#define LONG 64       // in the list of a point beyond that, which a block looks at
 #define NO_HALF 0xffffffffu
 #define MAX_ROUNDS (1u << 20) // driver.MaxFlipRounds
 
 // What kernels tell each other. All of it is 0 at first.
 struct FlipState {
-    u32 total;                    // triangles that there are
-    u32 listed, used;             // half-edges in lists; points that are corners
-    u32 sound;                    // there is something to flip
-    u32 inverted, doubles, concave, rings;
+    u32 total;                   // triangles that there are
+    u32 listed, borders, bigs;   // half-edges in lists; those without a twin; points that are left to flips_big
+    u32 sound;                   // there is something to flip
+    u32 inverted, doubles;
     u32 waiting[WIDE_ROUNDS + 1]; // triangles in the list of each round, but for round 0
     u32 winners[WIDE_ROUNDS];
-    u32 pad;
 };
 
 struct FlipArgs {
@@ -52,18 +52,18 @@ struct FlipArgs {
     FlipStatus *status;
     FlipState *state;
     u64 *fault;
-    u32 *degrees; // of points; then what is left of them while lists are filled
-    u32 *kept;    // edges that points keep
-    u32 *starts;  // where their lists begin
-    u32 *follows; // where the border goes on from a point
-    u32 *leaving; // half-edges of the border that start at a point
-    uint2 *list;  // the other end, and the half-edge; its highest bit is set where it starts at the keeper
-    u32 *twins;   // of half-edges
-    u64 *claims;  // of triangles: the least claim in a round; those of later rounds are less
-    u32 *turned;  // of triangles: the half-edge that is turned in the round
-    u32 *queued;  // of triangles: in the list of which round they are
-    u32 *wrong;   // of active triangles: bits of the half-edges that are to be flipped
-    u32 *list0, *list1; // of rounds, which take turns
+    uint2 *places; // of points: where their list begins (when it is filled: ends), and how long it is
+    u32 *leaving;  // half-edges of the border that start at a point
+    u32 *follows;  // where the border goes on from a point
+    uint2 *list;   // the other end, and the half-edge; its highest bit is set where it starts at the keeper
+    u32 *border;   // half-edges without a twin
+    u32 *big;      // points that are left to flips_big
+    u32 *twins;    // of half-edges
+    u64 *claims;   // of triangles: the least claim in a round; those of later rounds are less
+    u32 *turned;   // of triangles: the half-edge that is turned in the round
+    u32 *queued;   // of triangles: in the list of which round they are
+    u32 *wrong;    // of active triangles: bits of the half-edges that are to be flipped
+    u32 *list0, *list1; // of rounds, which take turns; round 0 has all triangles
     u32 *won;           // half-edges that are turned in the round
     u32 n, rounds;
 };
@@ -82,7 +82,7 @@ __device__ __forceinline__ u32 total(const FlipArgs &f) {
     return n <= 2 * f.n ? n : 0;
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS) flips_degrees(FlipArgs f) {
+extern "C" __global__ void __launch_bounds__(THREADS) flips_count(FlipArgs f) {
     after_prior();
     const u32 n = total(f);
     if (blockIdx.x == 0 && threadIdx.x == 0 && f.counts->triangles > 2 * f.n) report(f.fault, FAULT_FLIPS_COUNT, f.counts->triangles);
@@ -94,43 +94,20 @@ extern "C" __global__ void __launch_bounds__(THREADS) flips_degrees(FlipArgs f) 
             continue;
         }
         inverted += turn(f.points[t.a], f.points[t.b], f.points[t.c]) <= 0;
-        atomicAdd(f.degrees + t.a, 1);
-        atomicAdd(f.degrees + t.b, 1);
-        atomicAdd(f.degrees + t.c, 1);
+        atomicAdd(&f.places[min(t.a, t.b)].y, 1);
+        atomicAdd(&f.places[min(t.b, t.c)].y, 1);
+        atomicAdd(&f.places[min(t.c, t.a)].y, 1);
     }
     inverted = warp_sum((int)inverted);
     if (lane_id() == 0 && inverted) atomicAdd(&f.state->inverted, inverted);
 }
 
-// Of a half-edge from a to b: whether a keeps it.
-__device__ __forceinline__ bool keeps(u32 a, u32 da, u32 b, u32 db) { return da < db || (da == db && a <= b); }
-
-// Runs for the half-edges of a triangle between points.
-template <typename F> __device__ __forceinline__ void each_side(const FlipArgs &f, F run) {
-    const u32 n = total(f);
-    for (u32 i = blockIdx.x * THREADS + threadIdx.x; i < n; i += gridDim.x * THREADS) {
-        const Triangle t = f.triangles[i];
-        if (!known(t, f.n)) continue;
-        const u32 da = f.degrees[t.a], db = f.degrees[t.b], dc = f.degrees[t.c];
-        run(3 * i, t.a, t.b, keeps(t.a, da, t.b, db));
-        run(3 * i + 1, t.b, t.c, keeps(t.b, db, t.c, dc));
-        run(3 * i + 2, t.c, t.a, keeps(t.c, dc, t.a, da));
-    }
-}
-
-extern "C" __global__ void __launch_bounds__(THREADS) flips_keepers(FlipArgs f) {
-    after_prior();
-    each_side(f, [&](u32, u32 a, u32 b, bool first) { atomicAdd(f.kept + (first ? a : b), 1); });
-}
-
 extern "C" __global__ void __launch_bounds__(THREADS) flips_lists(FlipArgs f) {
     __shared__ u32 sums[THREADS / 32], base;
     after_prior();
-    u32 used = 0;
     const u32 lane = lane_id(), warp = threadIdx.x >> 5;
     for (u32 from = blockIdx.x * THREADS; from < f.n; from += gridDim.x * THREADS) {
-        const u32 i = from + threadIdx.x, n = i < f.n ? f.kept[i] : 0;
-        used += i < f.n && f.degrees[i] != 0;
+        const u32 i = from + threadIdx.x, n = i < f.n ? f.places[i].y : 0;
         u32 in = n;
 #pragma unroll
         for (int o = 1; o < 32; o *= 2) {
@@ -146,72 +123,120 @@ extern "C" __global__ void __launch_bounds__(THREADS) flips_lists(FlipArgs f) {
         }
         if (threadIdx.x == 0) base = atomicAdd(&f.state->listed, all);
         __syncthreads();
-        if (i < f.n) f.starts[i] = base + head + in - n;
+        if (i < f.n) f.places[i].x = base + head + in - n;
         __syncthreads(); // sums and base are free
     }
-    used = warp_sum((int)used);
-    if (lane == 0 && used) atomicAdd(&f.state->used, used);
+    for (u32 t = blockIdx.x * THREADS + threadIdx.x; t < 2 * f.n; t += gridDim.x * THREADS) f.claims[t] = ~0ull;
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS) flips_fill(FlipArgs f) {
     after_prior();
-    each_side(f, [&](u32 h, u32 a, u32 b, bool first) {
-        const u32 keeper = first ? a : b;
-        f.list[atomicAdd(f.starts + keeper, 1)] = make_uint2(first ? b : a, h | (first ? 1u << 31 : 0));
-    });
+    const u32 n = total(f);
+    for (u32 i = blockIdx.x * THREADS + threadIdx.x; i < n; i += gridDim.x * THREADS) {
+        const Triangle t = f.triangles[i];
+        if (!known(t, f.n)) continue;
+        const u32 from[3] = {t.a, t.b, t.c}, to[3] = {t.b, t.c, t.a};
+        u32 at[3];
+#pragma unroll
+        for (int k = 0; k < 3; k++) at[k] = atomicAdd(&f.places[min(from[k], to[k])].x, 1);
+#pragma unroll
+        for (int k = 0; k < 3; k++) f.list[at[k]] = make_uint2(max(from[k], to[k]), (3 * i + k) | (from[k] <= to[k] ? 1u << 31 : 0));
+    }
 }
 
-// Lists now end where they are said to start.
+#define OUTWARD (1u << 31)
+
+// What comes of an entry e of the list of point v: its twin, and how many entries go the same way.
+struct Match {
+    u32 twin, same;
+};
+
+__device__ __forceinline__ void compare(Match *m, u32 v, uint2 e, uint2 other) {
+    if (other.x != e.x) return;
+    const bool way = (e.y ^ other.y) & OUTWARD;
+    m->same += !way;
+    if (way || e.x == v) m->twin = other.y & ~OUTWARD;
+}
+
+// settle writes the twin. It returns 1 where there is another entry that goes the same way.
+__device__ __forceinline__ u32 settle(const FlipArgs &f, u32 v, uint2 e, const Match &m) {
+    const u32 h = e.y & ~OUTWARD;
+    f.twins[h] = m.twin;
+    if (m.twin == NO_HALF) {
+        const u32 from = e.y & OUTWARD ? v : e.x;
+        f.follows[from] = e.y & OUTWARD ? e.x : v;
+        atomicAdd(f.leaving + from, 1);
+        f.border[atomicAdd(&f.state->borders, 1)] = h;
+    }
+    return m.same > 1;
+}
+
 extern "C" __global__ void __launch_bounds__(THREADS) flips_pair(FlipArgs f) {
+    __shared__ uint2 entries[PIECE];
+    __shared__ unsigned char owners[PIECE];
+    __shared__ u32 begins[THREADS], ends[THREADS], length;
     after_prior();
-    u32 doubles = 0;
-    each_side(f, [&](u32 h, u32 a, u32 b, bool first) {
-        const u32 keeper = first ? a : b, other = first ? b : a, end = f.starts[keeper];
-        u32 same = 0, twin = NO_HALF;
-        for (u32 i = end - f.kept[keeper]; i < end; i++) {
-            const uint2 e = f.list[i];
-            if (e.x != other) continue;
-            if ((e.y >> 31 != 0) == first) same++;
-            if ((e.y >> 31 != 0) != first || a == b) twin = e.y & ~(1u << 31);
+    for (u32 first = blockIdx.x * THREADS; first < f.n; first += gridDim.x * THREADS) {
+        // The lists of THREADS points follow each other.
+        const u32 v = first + threadIdx.x, last = min(THREADS, f.n - first) - 1;
+        const uint2 place = v < f.n ? f.places[v] : make_uint2(0, 0), start = f.places[first];
+        const u32 base = start.x - start.y, n = place.y;
+        if (threadIdx.x == last) length = place.x - base;
+        __syncthreads();
+        const u32 all = length;
+        u32 doubles = 0;
+        if (all <= PIECE) {
+            for (u32 i = threadIdx.x; i < all; i += THREADS) entries[i] = f.list[base + i];
+            begins[threadIdx.x] = place.x - n - base, ends[threadIdx.x] = place.x - base;
+            for (u32 i = 0; i < n; i++) owners[place.x - n - base + i] = (unsigned char)threadIdx.x;
+            __syncthreads();
+            for (u32 i = threadIdx.x; i < all; i += THREADS) {
+                const u32 owner = owners[i];
+                const uint2 e = entries[i];
+                Match m = {NO_HALF, 0};
+                for (u32 j = begins[owner]; j < ends[owner]; j++) compare(&m, first + owner, e, entries[j]);
+                doubles += settle(f, first + owner, e, m);
+            }
+        } else if (n > LONG) {
+            f.big[atomicAdd(&f.state->bigs, 1)] = v;
+        } else {
+            const uint2 *list = f.list + place.x - n;
+            for (u32 i = 0; i < n; i++) {
+                Match m = {NO_HALF, 0};
+                const uint2 e = list[i];
+                for (u32 j = 0; j < n; j++) compare(&m, v, e, list[j]);
+                doubles += settle(f, v, e, m);
+            }
         }
-        f.twins[h] = twin;
-        doubles += same > 1;
-        if (twin == NO_HALF) {
-            f.follows[a] = b;
-            atomicAdd(f.leaving + a, 1);
+        if (doubles) atomicAdd(&f.state->doubles, doubles);
+        __syncthreads(); // what is shared is free
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS) flips_big(FlipArgs f) {
+    after_prior();
+    for (u32 b = blockIdx.x; b < f.state->bigs; b += gridDim.x) {
+        const u32 v = f.big[b];
+        const uint2 place = f.places[v];
+        const uint2 *list = f.list + place.x - place.y;
+        for (u32 i = threadIdx.x; i < place.y; i += THREADS) {
+            Match m = {NO_HALF, 0};
+            const uint2 e = list[i];
+            for (u32 j = 0; j < place.y; j++) compare(&m, v, e, list[j]);
+            if (settle(f, v, e, m)) atomicAdd(&f.state->doubles, 1);
         }
-    });
-    doubles = warp_sum((int)doubles);
-    if (lane_id() == 0 && doubles) atomicAdd(&f.state->doubles, doubles);
+    }
 }
 
 // One half of all directions.
 __device__ __forceinline__ bool rightward(int2 a, int2 b) { return before(a, b); }
 
-extern "C" __global__ void __launch_bounds__(THREADS) flips_border(FlipArgs f) {
-    after_prior();
-    u32 concave = 0, rings = 0;
-    each_side(f, [&](u32 h, u32 ia, u32 ib, bool) {
-        if (f.twins[h] != NO_HALF) return;
-        if (f.leaving[ib] != 1) {
-            concave++;
-            return;
-        }
-        const int2 a = f.points[ia], b = f.points[ib], c = f.points[f.follows[ib]];
-        const i64 t = turn(a, b, c);
-        concave += t < 0 || (t == 0 && rightward(a, b) != rightward(b, c));
-        rings += !rightward(a, b) && rightward(b, c);
-    });
-    if (concave) atomicAdd(&f.state->concave, concave);
-    if (rings) atomicAdd(&f.state->rings, rings);
-}
-
 // One block.
 extern "C" __global__ void __launch_bounds__(TAIL_THREADS) flips_judge(FlipArgs f) {
-    __shared__ u32 second, solid;
+    __shared__ u32 second, solid, concave, rings;
     after_prior();
-    const u32 n = total(f);
-    if (threadIdx.x == 0) second = f.n, solid = 0;
+    const u32 n = total(f), borders = f.state->borders;
+    if (threadIdx.x == 0) second = f.n, solid = concave = rings = 0;
     __syncthreads();
     if (n == 0 && f.n > 0) { // are the points on a line?
         const int2 a = f.points[0];
@@ -231,29 +256,36 @@ extern "C" __global__ void __launch_bounds__(TAIL_THREADS) flips_judge(FlipArgs 
                     break;
                 }
         }
-        __syncthreads();
     }
+    u32 back = 0, round = 0;
+    for (u32 i = threadIdx.x; i < borders; i += TAIL_THREADS) {
+        const u32 h = f.border[i], ib = corner(f, ahead(h));
+        if (f.leaving[ib] != 1) {
+            back++;
+            continue;
+        }
+        const int2 a = f.points[corner(f, h)], b = f.points[ib], c = f.points[f.follows[ib]];
+        const i64 t = turn(a, b, c);
+        back += t < 0 || (t == 0 && rightward(a, b) != rightward(b, c));
+        round += !rightward(a, b) && rightward(b, c);
+    }
+    if (back) atomicAdd(&concave, back);
+    if (round) atomicAdd(&rings, round);
+    __syncthreads();
     if (threadIdx.x != 0) return;
     FlipState *s = f.state;
-    const u32 used = s->used, sites = f.counts->sites;
-    FlipStatus out = {0, 0, 0, s->inverted, s->doubles, s->concave, s->rings, 0};
-    if (n > 0) out.missing = used > sites ? used - sites : sites - used;
-    else if (solid) out.missing = sites;
+    const u32 sites = f.counts->sites;
+    FlipStatus out = {0, 0, 0, s->inverted, s->doubles, concave, rings, 0};
+    const bool flat = n > 0 && (out.inverted | out.doubles | out.concave) == 0 && rings == 1;
+    if (flat) { // by Euler's formula it has so many corners
+        const u32 used = (n + borders) / 2 + 1;
+        out.missing = used > sites ? used - sites : sites - used;
+    } else if (solid) {
+        out.missing = sites;
+    }
     *f.status = out;
     s->total = n;
-    s->sound = n > 0 && (out.inverted | out.doubles | out.concave | out.missing) == 0 && out.rings == 1;
-}
-
-extern "C" __global__ void __launch_bounds__(THREADS) flips_begin(FlipArgs f) {
-    after_prior();
-    if (!f.state->sound) return;
-    const u32 n = f.state->total;
-    for (u32 t = blockIdx.x * THREADS + threadIdx.x; t < n; t += gridDim.x * THREADS) {
-        f.claims[t] = ~0ull;
-        f.turned[t] = NO_HALF;
-        f.queued[t] = 0;
-        f.list0[t] = t;
-    }
+    s->sound = flat && out.missing == 0;
 }
 
 // What an edge, by its half-edges, claims a triangle by in a round. The hash is a permutation, so that claims differ.
@@ -267,21 +299,23 @@ __device__ __forceinline__ u64 claim_of(u32 h, u32 g, u32 round) {
     return (u64)(MAX_ROUNDS - round) << 32 | x;
 }
 
-__device__ __forceinline__ bool violates(const FlipArgs &f, u32 h, u32 g) {
-    const int2 a = f.points[corner(f, h)], b = f.points[corner(f, ahead(h))], c = f.points[corner(f, behind(h))];
-    const int2 d = f.points[corner(f, behind(g))];
-    return inside(minus(b, a), minus(c, a), minus(d, a));
-}
-
 // The steps of a round for one triangle of its list. claim returns how many edges are wrong.
 __device__ __forceinline__ u32 claim(const FlipArgs &f, u32 t, u32 round) {
     u32 bits = 0, count = 0;
+    int2 p[3];
+    u32 twins[3];
+#pragma unroll
+    for (u32 k = 0; k < 3; k++) twins[k] = __ldcg(f.twins + 3 * t + k), p[k] = f.points[corner(f, 3 * t + k)];
     f.turned[t] = NO_HALF;
-    for (u32 h = 3 * t; h < 3 * t + 3; h++) {
-        const u32 g = __ldcg(f.twins + h);
+    if (round == 0) f.queued[t] = 0;
+#pragma unroll
+    for (u32 k = 0; k < 3; k++) {
+        const u32 h = 3 * t + k, g = twins[k];
         // Of two triangles in the list one looks at the edge between them.
-        if (g == NO_HALF || (g < h && __ldcg(f.queued + g / 3) == round) || !violates(f, h, g)) continue;
-        bits |= 1u << (h - 3 * t);
+        if (g == NO_HALF || (g < h && (round == 0 || __ldcg(f.queued + g / 3) == round))) continue;
+        const int2 d = f.points[corner(f, behind(g))], a = p[k];
+        if (!inside(minus(p[(k + 1) % 3], a), minus(p[(k + 2) % 3], a), minus(d, a))) continue;
+        bits |= 1u << k;
         count++;
         const u64 key = claim_of(h, g, round);
         atomicMin(f.claims + t, key);
@@ -349,7 +383,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) flips_claim(FlipArgs f, u3
     after_prior();
     const u32 n = wide_length(f, round);
     const u32 *list = list_of(f, round);
-    for (u32 i = blockIdx.x * THREADS + threadIdx.x; i < n; i += gridDim.x * THREADS) claim(f, list[i], round);
+    for (u32 i = blockIdx.x * THREADS + threadIdx.x; i < n; i += gridDim.x * THREADS) claim(f, round ? list[i] : i, round);
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS) flips_win(FlipArgs f, u32 round, u32 pad) {
@@ -358,7 +392,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) flips_win(FlipArgs f, u32 
     const u32 *list = list_of(f, round);
     u32 *next = list_of(f, round + 1);
     for (u32 i = blockIdx.x * THREADS + threadIdx.x; i < n; i += gridDim.x * THREADS)
-        win(f, list[i], round, next, f.state->waiting + round + 1, f.state->winners + round);
+        win(f, round ? list[i] : i, round, next, f.state->waiting + round + 1, f.state->winners + round);
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS) flips_turn(FlipArgs f, u32 round, u32 pad) {
@@ -384,7 +418,7 @@ extern "C" __global__ void __launch_bounds__(TAIL_THREADS) flips_tail(FlipArgs f
         if (threadIdx.x == 0) wrong = waiting = winners = 0;
         __syncthreads();
         u32 mine = 0;
-        for (u32 i = threadIdx.x; i < n; i += TAIL_THREADS) mine += claim(f, __ldcg(list + i), round);
+        for (u32 i = threadIdx.x; i < n; i += TAIL_THREADS) mine += claim(f, round ? __ldcg(list + i) : i, round);
         if (mine) atomicAdd(&wrong, mine);
         __syncthreads();
         if (wrong == 0) break;
@@ -392,7 +426,7 @@ extern "C" __global__ void __launch_bounds__(TAIL_THREADS) flips_tail(FlipArgs f
             left = wrong;
             break;
         }
-        for (u32 i = threadIdx.x; i < n; i += TAIL_THREADS) win(f, __ldcg(list + i), round, list_of(f, round + 1), &waiting, &winners);
+        for (u32 i = threadIdx.x; i < n; i += TAIL_THREADS) win(f, round ? __ldcg(list + i) : i, round, list_of(f, round + 1), &waiting, &winners);
         __syncthreads();
         for (u32 i = threadIdx.x; i < winners; i += TAIL_THREADS) turn_edge(f, __ldcg(f.won + i));
         round++, rounds++, flips += winners;

@@ -17,7 +17,8 @@
 
 #define THREADS 1024
 #define WARPS (THREADS / 32)
-#define ON_CHIP 3968 // corners of a chain that fit in shared memory
+#define ON_CHIP 3968     // corners of a chain that fit in shared memory
+#define NARROW (1 << 15) // sides of images in which turns fit in 32 bits
 
 // Of a chain: corners, and triangles that were cut off.
 struct HullChain {
@@ -50,6 +51,30 @@ __device__ __forceinline__ size_t side_pixel(const HullArgs &g, u32 k, u32 i) {
     case 2: return h * w - 1 - i;
     }
     return (h - 1 - i) * w;
+}
+
+// straighten makes a chain of n sites convex, and returns how many corners it cut off. T is wide enough for their turns.
+template <typename T> __device__ __forceinline__ u32 straighten(int2 *points, u32 *labels, u32 sites, Triangle *cut) {
+    u32 n = 0, cuts = 0;
+    int2 a = make_int2(0, 0), b = a; // the last corner but one, and the last
+    u32 al = 0, bl = 0;
+    int2 next = sites ? points[0] : a;
+    u32 next_label = sites ? labels[0] : 0;
+    for (u32 i = 0; i < sites; i++) {
+        const int2 c = next;
+        const u32 cl = next_label;
+        if (i + 1 < sites) next = points[i + 1], next_label = labels[i + 1]; // under way while this one is looked at
+        while (n > 1 && (T)(b.x - a.x) * (c.y - a.y) < (T)(b.y - a.y) * (c.x - a.x)) {
+            cut[cuts++] = least_first(al, cl, bl);
+            n--;
+            b = a, bl = al;
+            if (n > 1) a = points[n - 2], al = labels[n - 2];
+        }
+        points[n] = c, labels[n] = cl;
+        n++;
+        a = b, al = bl, b = c, bl = cl;
+    }
+    return cuts;
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS) hull_chains(HullArgs g) {
@@ -106,24 +131,9 @@ extern "C" __global__ void __launch_bounds__(THREADS) hull_chains(HullArgs g) {
         int2 *p = chip ? chip_points : points;
         u32 *l = chip ? chip_labels : labels;
         Triangle *cut = g.cut + side_start(g, k);
-        u32 n = 0, cuts = 0;
-        int2 a = make_int2(0, 0), b = a; // the last corner but one, and the last
-        u32 al = 0, bl = 0;
-        for (u32 i = 0; i < base; i++) {
-            const int2 c = p[i];
-            const u32 cl = l[i];
-            while (n > 1 && turn(a, b, c) < 0) {
-                cut[cuts++] = least_first(al, cl, bl);
-                n--;
-                b = a, bl = al;
-                if (n > 1) a = p[n - 2], al = l[n - 2];
-            }
-            p[n] = c, l[n] = cl;
-            n++;
-            a = b, al = bl, b = c, bl = cl;
-        }
-        corners = n;
-        HullChain out = {base, n, cuts, 0};
+        const u32 cuts = max(g.v.width, g.v.height) <= NARROW ? straighten<int>(p, l, base, cut) : straighten<i64>(p, l, base, cut);
+        corners = base - cuts;
+        HullChain out = {base, corners, cuts, 0};
         g.chains[k] = out;
     }
     __syncthreads();

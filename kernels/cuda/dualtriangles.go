@@ -9,7 +9,8 @@ import (
 )
 
 func (d *device) DualTrianglesScratch(n, width, height int) (int64, error) {
-	return dualScratch(n, width, height)
+	_, bytes, err := dualScratch(n, width, height)
+	return bytes, err
 }
 
 func (s *stream) DualTriangles(op driver.DualTriangles) error {
@@ -17,7 +18,7 @@ func (s *stream) DualTriangles(op driver.DualTriangles) error {
 }
 
 func (s *stream) dualTriangles(op driver.DualTriangles) error {
-	need, err := dualScratch(op.N, op.Width, op.Height)
+	list, need, err := dualScratch(op.N, op.Width, op.Height)
 	if err != nil {
 		return err
 	}
@@ -34,12 +35,14 @@ func (s *stream) dualTriangles(op driver.DualTriangles) error {
 	for _, x := range []span{triangles, counts, scratch} {
 		x.overwritten()
 	}
-	if err := cmp.Or(s.fill(scratch.at(), 0, need), s.fill(counts.at(), 0, meshCountsBytes)); err != nil {
+	if err := s.fill(counts.at(), 0, meshCountsBytes); err != nil {
 		return err
 	}
 	v := meshDiagram{Sites: sites.at(), Labels: labels.at(), N: uint32(op.N), Width: int32(op.Width), Height: int32(op.Height)}
-	find := dualFindParams{V: v, Triangles: triangles.at(), Counts: counts.at(), State: scratch.at(), Status: scratch.at() + driver.Align}
+	tiles, at, blocks := scratch.at(), scratch.at()+uint64(list), dualTiles(op.Width, op.Height)
 	return cmp.Or(
 		dualSites.launch(s, min(ceilDiv(op.N, dualThreads), s.dev.info.ComputeUnits*pointBlocks), 1, dualThreads, 0, &dualSitesParams{V: v, Counts: counts.at()}),
-		dualFind.launch(s, dualTiles(op.Width, op.Height), 1, dualThreads, 0, &find))
+		dualFind.launch(s, blocks, 1, dualThreads, 0, &dualFindParams{V: v, Tiles: tiles, List: at}),
+		dualScan.launch(s, 1, 1, dualScanThreads, 0, &dualScanParams{V: v, Tiles: tiles, Counts: counts.at()}),
+		dualWrite.launch(s, blocks, 1, dualWriteThreads, 0, &dualWriteParams{V: v, Triangles: triangles.at(), Tiles: tiles, List: at}))
 }

@@ -57,14 +57,12 @@ func (s *stream) flips(op driver.Flips) error {
 		blocks  int
 		threads int
 	}{
-		{flipsDegrees, all, flipThreads},
-		{flipsKeepers, all, flipThreads},
+		{flipsCount, all, flipThreads},
 		{flipsLists, all, flipThreads},
 		{flipsFill, all, flipThreads},
 		{flipsPair, all, flipThreads},
-		{flipsBorder, all, flipThreads},
+		{flipsBig, s.dev.info.ComputeUnits, flipThreads},
 		{flipsJudge, 1, flipTailThreads},
-		{flipsBegin, all, flipThreads},
 	} {
 		if err := k.kernel.launch(s, k.blocks, 1, k.threads, 0, &args); err != nil {
 			return err

@@ -13,17 +13,16 @@ const (
 	flipThreads     = 256  // THREADS
 	flipTailThreads = 1024 // TAIL_THREADS
 	flipSmall       = 2048 // SMALL
-	flipWideRounds  = 6    // WIDE_ROUNDS
-	flipStateBytes  = 88   // of FlipState
+	flipWideRounds  = 4    // WIDE_ROUNDS
+	flipStateBytes  = 64   // of FlipState
 	flipStatusBytes = 32
 )
 
 // flipArgs is FlipArgs of flips.cu. All but N and Rounds are addresses on the device.
 type flipArgs struct {
 	Points, Triangles, Counts, Status, State, Fault uint64
-	Degrees, Kept, Starts, Follows, Leaving         uint64
-	List, Twins                                     uint64
-	Claims, Turned, Queued, Wrong                   uint64
+	Places, Leaving, Follows, List, Border, Big     uint64
+	Twins, Claims, Turned, Queued, Wrong            uint64
 	List0, List1, Won                               uint64
 	N, Rounds                                       uint32
 }
@@ -41,22 +40,20 @@ type (
 )
 
 var (
-	flipsDegrees = listKernel[flipParams]("flips", "flips_degrees")
-	flipsKeepers = listKernel[flipParams]("flips", "flips_keepers")
-	flipsLists   = listKernel[flipParams]("flips", "flips_lists")
-	flipsFill    = listKernel[flipParams]("flips", "flips_fill")
-	flipsPair    = listKernel[flipParams]("flips", "flips_pair")
-	flipsBorder  = listKernel[flipParams]("flips", "flips_border")
-	flipsJudge   = listKernel[flipParams]("flips", "flips_judge")
-	flipsBegin   = listKernel[flipParams]("flips", "flips_begin")
-	flipsClaim   = listKernel[flipRoundParams]("flips", "flips_claim")
-	flipsWin     = listKernel[flipRoundParams]("flips", "flips_win")
-	flipsTurn    = listKernel[flipRoundParams]("flips", "flips_turn")
-	flipsTail    = listKernel[flipTailParams]("flips", "flips_tail")
-	flipsEnd     = listKernel[flipParams]("flips", "flips_end")
+	flipsCount = listKernel[flipParams]("flips", "flips_count")
+	flipsLists = listKernel[flipParams]("flips", "flips_lists")
+	flipsFill  = listKernel[flipParams]("flips", "flips_fill")
+	flipsPair  = listKernel[flipParams]("flips", "flips_pair")
+	flipsBig   = listKernel[flipParams]("flips", "flips_big")
+	flipsJudge = listKernel[flipParams]("flips", "flips_judge")
+	flipsClaim = listKernel[flipRoundParams]("flips", "flips_claim")
+	flipsWin   = listKernel[flipRoundParams]("flips", "flips_win")
+	flipsTurn  = listKernel[flipRoundParams]("flips", "flips_turn")
+	flipsTail  = listKernel[flipTailParams]("flips", "flips_tail")
+	flipsEnd   = listKernel[flipParams]("flips", "flips_end")
 )
 
-// layoutFlips places what n points need, about 90 bytes each, from an address on. Of the bytes, the first zeroed have to be 0 at
+// layoutFlips places what n points need, about 130 bytes each, from an address on. Of the bytes, the first zeroed have to be 0 at
 // first.
 func layoutFlips(n int, base uint64) (f flipArgs, zeroed, bytes int64, err error) {
 	if n < 0 || n > driver.MaxPoints {
@@ -68,16 +65,15 @@ func layoutFlips(n int, base uint64) (f flipArgs, zeroed, bytes int64, err error
 		return at
 	}
 	f.State = take(flipStateBytes)
-	f.Degrees, f.Kept, f.Leaving = take(4*n), take(4*n), take(4*n)
+	f.Places, f.Leaving = take(8*n), take(4*n)
 	zeroed = bytes
-	f.Twins = take(4 * 6 * n)
+	f.Twins, f.Claims = take(4*6*n), take(8*2*n)
 	// Lists are over when rounds begin.
 	shared := bytes
-	f.Starts, f.Follows = take(4*n), take(4*n)
-	f.List = take(8 * 6 * n)
+	f.List, f.Border = take(8*6*n), take(4*6*n)
+	f.Follows, f.Big = take(4*n), take(4*n)
 	matched := bytes
 	bytes = shared
-	f.Claims = take(8 * 2 * n)
 	f.Turned, f.Queued, f.Wrong = take(4*2*n), take(4*2*n), take(4*2*n)
 	f.List0, f.List1, f.Won = take(4*2*n), take(4*2*n), take(4*n)
 	bytes = max(bytes, matched)

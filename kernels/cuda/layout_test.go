@@ -337,6 +337,8 @@ func TestConstants(t *testing.T) {
 		{"islands.cu", "SETTLE_THREADS", settleThreads},
 		{"dualtriangles.cu", "THREADS", dualThreads},
 		{"dualtriangles.cu", "ITEMS", dualItems},
+		{"dualtriangles.cu", "SCAN_THREADS", dualScanThreads},
+		{"dualtriangles.cu", "WRITE_THREADS", dualWriteThreads},
 		{"hullcompletion.cu", "THREADS", hullThreads},
 		{"flips.cu", "THREADS", flipThreads},
 		{"flips.cu", "TAIL_THREADS", flipTailThreads},

@@ -218,7 +218,9 @@ func MeshFlaws(points []driver.Point, triangles []driver.Triangle, sites int) (s
 		}
 		return s
 	}
-	s.Missing = uint32(max(sites, len(corners)) - min(sites, len(corners)))
+	if s.Sound(len(triangles)) {
+		s.Missing = uint32(max(sites, len(corners)) - min(sites, len(corners)))
+	}
 	return s
 }
 

@@ -15,7 +15,7 @@ type FlipStatus struct {
 	Double   uint32 // sides of triangles, from corner to corner, of which there is another
 	Concave  uint32 // sides without another the other way, behind which there isn't one, or not just one, that doesn't turn back
 	Rings    uint32 // how often such sides turn around: once in all
-	Missing  uint32 // by how many the corners in use differ from MeshCounts.Sites
+	Missing  uint32 // where all that is well: by how many the corners in use differ from MeshCounts.Sites
 }
 
 // Delaunay reports whether the triangles, of which there are so many, are what [Triangulate] asks for.
