@@ -27,6 +27,7 @@ type lowpolyCmd struct {
 	Border  int    `help:"Most pixels between vertices on the border (default: by their number)." placeholder:"N" group:"triangles"`
 	Cell    int    `help:"Side of squares that have a vertex each, so that flat areas have small triangles, too; --cell=-1: none (default: by their number)." placeholder:"N" group:"triangles"`
 	Color   string `help:"Colour of a triangle: the mean of its pixels, or that of the pixel at its centroid." enum:"mean,centroid" default:"mean" group:"triangles"`
+	Route   string `help:"Way to the triangles of the vertices, which are the same: direct, or voronoi (see polyscan triangulate)." enum:"direct,voronoi" default:"direct" group:"triangles"`
 	Stage   string `help:"What the picture shows: shaded, or what it comes from: edges, points, voronoi, wireframe." enum:"shaded,edges,points,voronoi,wireframe" default:"shaded" group:"triangles"`
 
 	Strength int `help:"How much the vertices of a video stay where they were, 0 to 63: places of vertices have 1 + N times the weight in the next frame (default: 11)." default:"11" placeholder:"N" group:"triangles"`
@@ -159,7 +160,12 @@ func (c *lowpolyCmd) connect(e *env, f *frame) (_ *connection, err error) {
 		return nil, err
 	}
 	// Large images don't fit in what a server inside the process reserves unless it is told.
-	if need := int64(width)*int64(height)*imageMemory + int64(c.Points)*pointMemory*2; need > 1<<30 {
+	pixels := int64(width) * int64(height)
+	need := pixels*imageMemory + int64(c.Points)*pointMemory*2
+	if routeOf(c.Route) == polyscanv1.TriangulateRoute_TRIANGULATE_ROUTE_VORONOI {
+		need += pixels * diagramMemory
+	}
+	if need > 1<<30 {
 		c.memory = need
 	}
 	return connect(e, &c.serverFlags, &c.deviceFlags, "")
@@ -171,6 +177,7 @@ func (c *lowpolyCmd) request(f *frame) *polyscanv1.ConvertRequest {
 		Options: &polyscanv1.ConvertOptions{
 			Vertices: uint32(c.Points), Seed: c.Seed, Floor: uint32(c.Floor), Spacing: int32(c.Spacing), Border: uint32(c.Border), Cell: int32(c.Cell),
 			Color: polyscanv1.TriangleColor(polyscanv1.TriangleColor_value["TRIANGLE_COLOR_"+strings.ToUpper(c.Color)]),
+			Route: routeOf(c.Route),
 			Stage: polyscanv1.ConvertStage(polyscanv1.ConvertStage_value["CONVERT_STAGE_"+strings.ToUpper(c.Stage)]),
 		},
 		Encoding: polyscanv1.Encoding_ENCODING_PNG, NoPicture: c.Output == "", Svg: c.SVG != "", Mesh: c.Mesh != "",

@@ -41,8 +41,11 @@ Examples:
 `
 }
 
-// pointMemory is what a point takes of the device's memory, and a little more.
-const pointMemory = 160
+// What a point takes of the device's memory, and a pixel of a Voronoi diagram between points and triangles, and a little more.
+const (
+	pointMemory   = 160
+	diagramMemory = 9
+)
 
 func (c *triangulateCmd) Run(e *env) (err error) {
 	points, err := readPoints(c.Points)
@@ -56,8 +59,8 @@ func (c *triangulateCmd) Run(e *env) (err error) {
 	}
 	// A million points and more don't fit in what a server inside the process reserves unless it is told.
 	need := int64(len(points)) * pointMemory
-	if c.route() == polyscanv1.TriangulateRoute_TRIANGULATE_ROUTE_VORONOI {
-		need += 9 * pixelsAround(points)
+	if routeOf(c.Route) == polyscanv1.TriangulateRoute_TRIANGULATE_ROUTE_VORONOI {
+		need += diagramMemory * pixelsAround(points)
 	}
 	if need > 1<<30 {
 		c.memory = need
@@ -68,7 +71,7 @@ func (c *triangulateCmd) Run(e *env) (err error) {
 		return err
 	}
 	defer conn.end(&err)
-	opt := clients.TriangulateOptions{Class: polyscanv1.WorkClass_WORK_CLASS_INTERACTIVE, Route: c.route()}
+	opt := clients.TriangulateOptions{Class: polyscanv1.WorkClass_WORK_CLASS_INTERACTIVE, Route: routeOf(c.Route)}
 	if c.Batch {
 		opt.Class = polyscanv1.WorkClass_WORK_CLASS_BATCH
 	}
@@ -94,11 +97,9 @@ func (c *triangulateCmd) Run(e *env) (err error) {
 	return err
 }
 
-func (c *triangulateCmd) route() polyscanv1.TriangulateRoute {
-	if c.Route == "voronoi" {
-		return polyscanv1.TriangulateRoute_TRIANGULATE_ROUTE_VORONOI
-	}
-	return polyscanv1.TriangulateRoute_TRIANGULATE_ROUTE_DIRECT
+// routeOf is the route of a name.
+func routeOf(name string) polyscanv1.TriangulateRoute {
+	return polyscanv1.TriangulateRoute(polyscanv1.TriangulateRoute_value["TRIANGULATE_ROUTE_"+strings.ToUpper(name)])
 }
 
 // pixelsAround is how many pixels the rectangle around points has; no more than a server takes.

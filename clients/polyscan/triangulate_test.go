@@ -104,6 +104,15 @@ func TestTriangulate(t *testing.T) {
 	}
 }
 
+// Pictures are the same by both routes.
+func TestLowpolyByVoronoi(t *testing.T) {
+	board := filepath.Join("..", "..", "testdata", "board.png")
+	direct := succeed(t, "lowpoly", board, "-o", "-", "--points", "300")
+	if other := succeed(t, "lowpoly", board, "-o", "-", "--points", "300", "--route", "voronoi"); other != direct {
+		t.Error("the pictures differ")
+	}
+}
+
 func TestTriangulateRefuses(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "triangles.npy")
 	far := int32s(binary.LittleEndian, 0, 0, 1, 0, 0, driver.MaxPoint+1)
