@@ -234,5 +234,8 @@ func (w *work) blur(q *kernels.Queue, x kernels.Buffer[float32]) (kernels.Buffer
 	if err := q.Blur(op); err != nil {
 		return out, err
 	}
-	return out, q.Yield()
+	if err := q.Yield(); err != nil {
+		return out, err
+	}
+	return out, kernels.Free(q, scratch)
 }

@@ -24,6 +24,8 @@ type Solution struct {
 	Estimate, Residual float32
 	// FixedPixels and VoidPixels are how many there are: see the package's comment.
 	FixedPixels, VoidPixels int
+	// SetupKept says that a [Canvas] needed no new set-up.
+	SetupKept bool
 	// Backend that computed it, such as "cpu" or "cuda".
 	Backend string
 	// Queue is how long the call waited for memory and a stream of the device, and Compute how long the work took from there.
@@ -61,8 +63,10 @@ func Solve(ctx context.Context, dev *kernels.Device, p *Problem, opts *Options) 
 
 // setUp makes a set-up of flags, and yields.
 func (s *solve) setUp(q *kernels.Queue, in *given) (err error) {
-	if in.setup, err = kernels.Alloc[byte](q, s.setupBytes, "set-up"); err != nil {
-		return err
+	if in.setup.Len() == 0 {
+		if in.setup, err = kernels.Alloc[byte](q, s.setupBytes, "set-up"); err != nil {
+			return err
+		}
 	}
 	counts, err := kernels.Alloc[driver.DiffusionCounts](q, 1, "counts")
 	if err != nil {
@@ -95,6 +99,8 @@ type given struct {
 	flags  kernels.Buffer[uint8]
 	setup  kernels.Buffer[byte]
 	values kernels.Buffer[float32]
+	x      kernels.Buffer[float32] // where the solution is to be; memory of the job where it is empty
+	warm   *bool                   // whether there is something in x to begin with, and is to be
 }
 
 // solve is a solve to come, or under way.
@@ -110,6 +116,8 @@ type solve struct {
 	counts     driver.DiffusionCounts
 	// finish, where it is not nil, turns the solution into what is asked for.
 	finish func(q *kernels.Queue, x kernels.Buffer[float32]) (kernels.Buffer[float32], error)
+	// progress, where it is not nil, is called after each cycle but the last.
+	progress func(q *kernels.Queue, x kernels.Buffer[float32], sofar *Solution) error
 }
 
 func newSolve(dev *kernels.Device, c *Constraints, g driver.DiffusionGrid, channels int, values []float32, opts *Options) (*solve, error) {
@@ -154,15 +162,14 @@ func newSolveOf(dev *kernels.Device, g driver.DiffusionGrid, channels int, opts 
 
 // do runs the job. begin says where flags, the set-up and values are.
 func (s *solve) do(ctx context.Context, begin func(*kernels.Queue) (given, error)) (*Solution, error) {
-	out := &Solution{Backend: s.dev.Info().Backend}
+	var out *Solution
 	err := s.dev.Do(ctx, s.job, func(q *kernels.Queue) error {
-		out.Queue = q.Waited()
 		start := time.Now()
 		in, err := begin(q)
 		if err != nil {
 			return err
 		}
-		x, status, err := s.run(q, in)
+		x, status, err := s.run(q, in, start)
 		if err != nil {
 			return err
 		}
@@ -171,14 +178,12 @@ func (s *solve) do(ctx context.Context, begin func(*kernels.Queue) (given, error
 				return err
 			}
 		}
-		out.Values = make([]float32, x.Len())
-		if err := download(q, out.Values, x); err != nil {
+		values := make([]float32, x.Len())
+		if err := download(q, values, x); err != nil {
 			return err
 		}
-		out.Cycles, out.Converged = int(status.Cycles), status.Converged != 0
-		out.Estimate, out.Residual = status.Estimate, status.Residual
-		out.FixedPixels, out.VoidPixels = int(s.counts.Fixed), int(s.counts.Void)
-		out.Compute = time.Since(start)
+		out = s.sofar(status, start)
+		out.Values, out.Queue = values, q.Waited()
 		return nil
 	})
 	if err != nil {
@@ -196,12 +201,13 @@ func (s *solve) uploadValues(q *kernels.Queue) (kernels.Buffer[float32], error) 
 }
 
 // run solves.
-func (s *solve) run(q *kernels.Queue, in given) (x kernels.Buffer[float32], _ driver.DiffusionStatus, _ error) {
+func (s *solve) run(q *kernels.Queue, in given, start time.Time) (x kernels.Buffer[float32], _ driver.DiffusionStatus, err error) {
 	var status [1]driver.DiffusionStatus
 	n := in.values.Len()
-	x, err := kernels.Alloc[float32](q, n, "solution")
-	if err != nil {
-		return x, status[0], err
+	if x = in.x; x.Len() == 0 {
+		if x, err = kernels.Alloc[float32](q, n, "solution"); err != nil {
+			return x, status[0], err
+		}
 	}
 	state, err := kernels.Alloc[byte](q, s.stateBytes, "solver")
 	if err != nil {
@@ -221,9 +227,15 @@ func (s *solve) run(q *kernels.Queue, in given) (x kernels.Buffer[float32], _ dr
 			return x, status[0], err
 		}
 	}
+	if in.warm != nil && *in.warm {
+		op.Start = driver.DiffusionFromX
+	}
 	for left := s.opts.MaxCycles; left > 0 && status[0].Converged == 0; left -= op.Cycles {
 		// A cycle is the smallest piece there is.
-		op.Cycles = max(1, int(q.Chunk(s.job.Label, int64(left)*int64(n))/int64(n)))
+		op.Cycles = 1
+		if s.progress == nil {
+			op.Cycles = max(1, int(q.Chunk(s.job.Label, int64(left)*int64(n))/int64(n)))
+		}
 		q.Spent(int64(op.Cycles) * int64(n))
 		if err := q.DiffusionSolve(op); err != nil {
 			return x, status[0], err
@@ -233,6 +245,14 @@ func (s *solve) run(q *kernels.Queue, in given) (x kernels.Buffer[float32], _ dr
 		}
 		if err := q.Yield(); err != nil {
 			return x, status[0], err
+		}
+		if in.warm != nil {
+			*in.warm = true
+		}
+		if s.progress != nil && status[0].Converged == 0 && left > op.Cycles {
+			if err := s.progress(q, x, s.sofar(status[0], start)); err != nil {
+				return x, status[0], err
+			}
 		}
 		op.Start = driver.DiffusionContinue
 	}
@@ -350,7 +370,7 @@ func (p *Prepared) Solve(ctx context.Context, channels int, values []float32, op
 	s.counts = p.counts
 	return s.do(ctx, func(q *kernels.Queue) (given, error) {
 		values, err := s.uploadValues(q)
-		return given{flags, setup, values}, err
+		return given{flags: flags, setup: setup, values: values}, err
 	})
 }
 

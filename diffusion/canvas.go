@@ -1,0 +1,252 @@
+// Pictures of drawings, as pixels; and canvases, which keep what the next picture can use.
+
+package diffusion
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"time"
+
+	"github.com/polyscan/polyscan/kernels"
+	"github.com/polyscan/polyscan/kernels/driver"
+)
+
+// Target is where the picture of a drawing goes.
+type Target struct {
+	// Format of 8 or 16 bits, with as many colours as the drawing has channels; alpha becomes the largest. The values from 0 to 1
+	// are its levels, and what is beyond is cut off.
+	Format driver.PixelFormat
+	Pixels Pixels
+	// Progress, where it is not nil, is called after each cycle but the last, with the picture as it is by then in Pixels, and how far
+	// it has come. The job waits for it, and ends with an error that it returns.
+	Progress func(*Solution) error
+}
+
+func (to *Target) check(d *Drawing) error {
+	if f := to.Format; !f.Valid() || f.Colours() != d.Channels {
+		return invalid("format", f, "must have %d colours, one for each channel", d.Channels)
+	}
+	if size := d.Width * d.Height * to.Format.PixelBytes(); to.Pixels.len() != size {
+		return invalid("pixels", fmt.Sprintf("%d bytes", to.Pixels.len()), "must be %d", size)
+	}
+	return nil
+}
+
+// Render is [SolveDrawing] with the picture as pixels. The solution has no Values.
+func Render(ctx context.Context, dev *kernels.Device, d *Drawing, to *Target, opts *Options) (*Solution, error) {
+	c := NewCanvas(dev)
+	defer c.Close()
+	return c.render(ctx, d, to, opts, false)
+}
+
+// Canvas renders one drawing after another. Each begins with the picture of the one before, and where only colours and blurs have
+// changed the solver needs no new set-up. What it keeps is in the device's memory, which takes it back when it is needed for something
+// else and no call uses it; then the next picture takes longer, that is all. A canvas is not safe for concurrent use. Close it after
+// use.
+type Canvas struct {
+	dev    *kernels.Device
+	key    [sha256.Size]byte // of the geometry that the set-up is for; zero for none
+	counts driver.DiffusionCounts
+	setup  *kernels.Resident[byte]
+	x      *kernels.Resident[float32]
+	size   [3]int // of what is in x: width, height and channels
+	begun  bool   // there is something in x
+}
+
+// NewCanvas returns an empty canvas.
+func NewCanvas(dev *kernels.Device) *Canvas { return &Canvas{dev: dev} }
+
+// Render makes the picture of a drawing as [Render] does. opts has no Start. A call that ended early has done its part for the next.
+func (c *Canvas) Render(ctx context.Context, d *Drawing, to *Target, opts *Options) (*Solution, error) {
+	if opts != nil && opts.Start != nil {
+		return nil, invalid("start", fmt.Sprintf("%d values", len(opts.Start)), "must be none: a canvas has the picture before")
+	}
+	return c.render(ctx, d, to, opts, true)
+}
+
+// Close gives the memory back.
+func (c *Canvas) Close() {
+	dropResident(&c.setup)
+	dropResident(&c.x)
+}
+
+func dropResident[T kernels.Elem](r **kernels.Resident[T]) {
+	if *r != nil {
+		(*r).Drop()
+		*r = nil
+	}
+}
+
+// hold acquires what is kept, or makes it anew where it is gone or of another size.
+func hold[T kernels.Elem](dev *kernels.Device, r **kernels.Resident[T], n int, label string) (b kernels.Buffer[T], kept bool, err error) {
+	if *r != nil && (*r).Len() == n {
+		if b, ok := (*r).Acquire(); ok {
+			return b, true, nil
+		}
+	}
+	dropResident(r)
+	if *r, err = kernels.Store[T](dev, n, label); err != nil {
+		return b, false, err
+	}
+	return (*r).Buffer(), false, nil
+}
+
+// render keeps the set-up and the picture where it is told to, and else takes memory of the job for them.
+func (c *Canvas) render(ctx context.Context, d *Drawing, to *Target, opts *Options, keep bool) (*Solution, error) {
+	w, err := newWork(c.dev, d)
+	if err != nil {
+		return nil, err
+	}
+	if err := to.check(d); err != nil {
+		return nil, err
+	}
+	s, err := newSolveOf(c.dev, w.grid, w.channels, opts)
+	if err != nil {
+		return nil, err
+	}
+	n, size := d.Width*d.Height, d.Width*d.Height*to.Format.PixelBytes()
+	s.job.Label = "render"
+	s.job.Footprint += w.footprint() + kernels.Bytes[driver.DiffusionCounts](1)
+	if to.Pixels.Resident.Len() == 0 {
+		s.job.Footprint += kernels.Bytes[byte](size)
+	}
+	if w.blurred {
+		s.job.Footprint += w.blurFootprint()
+	}
+	var held given
+	ready := false // held.setup is what the drawing needs
+	key := w.key()
+	if keep {
+		var kept bool
+		if held.setup, kept, err = hold(c.dev, &c.setup, s.setupBytes, "canvas set-up"); err != nil {
+			return nil, err
+		}
+		defer c.setup.Release()
+		if ready = kept && key == c.key; !ready {
+			c.key = [sha256.Size]byte{}
+		}
+		if held.x, kept, err = hold(c.dev, &c.x, w.channels*n, "canvas"); err != nil {
+			return nil, err
+		}
+		defer c.x.Release()
+		if shape := [3]int{d.Width, d.Height, w.channels}; !kept || shape != c.size {
+			c.size, c.begun = shape, false
+		}
+		held.warm = &c.begun
+		s.job.Footprint -= kernels.Bytes[float32](w.channels * n)
+	} else {
+		s.job.Footprint += kernels.Bytes[byte](s.setupBytes)
+	}
+	p := &painter{work: w, to: to}
+	s.finish = p.paint
+	if to.Progress != nil {
+		s.progress = func(q *kernels.Queue, x kernels.Buffer[float32], so *Solution) error {
+			if _, err := p.paint(q, x); err != nil {
+				return err
+			}
+			return to.Progress(so)
+		}
+	}
+	out, err := s.do(ctx, func(q *kernels.Queue) (in given, err error) {
+		if in, err = w.raster(q); err != nil {
+			return in, err
+		}
+		in.setup, in.x, in.warm = held.setup, held.x, held.warm
+		if ready {
+			s.counts = c.counts
+		} else if err = s.setUp(q, &in); err == nil {
+			c.counts, c.key = s.counts, key
+		}
+		if err == nil && s.counts.Fixed == 0 {
+			err = errNothingDrawn(d)
+		}
+		return in, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	out.SetupKept = ready
+	return out, nil
+}
+
+// key is that of the geometry: of everything that flags depend on.
+func (w *work) key() [sha256.Size]byte {
+	var b []byte
+	put := func(values ...uint32) {
+		for _, v := range values {
+			b = binary.LittleEndian.AppendUint32(b, v)
+		}
+	}
+	bit := func(v bool) uint32 {
+		if v {
+			return 1
+		}
+		return 0
+	}
+	put(uint32(w.width), uint32(w.height), uint32(w.grid.Method), uint32(w.channels), uint32(len(w.segments)), uint32(len(w.curves)))
+	put(bit(w.blurred), bit(w.grid.Barriers), bit(w.grid.OneWay))
+	for _, s := range w.segments {
+		for i := range s.X {
+			put(uint32(s.X[i]), uint32(s.Y[i]))
+		}
+		put(s.Curve, s.Start, s.LogPieces)
+	}
+	for _, c := range w.curves {
+		put(bit(c.Left.Count > 0), bit(c.Right.Count > 0), c.Barrier)
+	}
+	return sha256.Sum256(append(b, w.flags...))
+}
+
+// painter turns a solution into pixels, as often as it is asked to.
+type painter struct {
+	*work
+	to *Target
+	at kernels.Buffer[byte]
+}
+
+// paint leaves no values to download.
+func (p *painter) paint(q *kernels.Queue, x kernels.Buffer[float32]) (kernels.Buffer[float32], error) {
+	if p.at.Len() == 0 {
+		if p.at = p.to.Pixels.Resident; p.at.Len() == 0 {
+			var err error
+			if p.at, err = kernels.Alloc[byte](q, len(p.to.Pixels.Host), "picture"); err != nil {
+				return x, err
+			}
+		}
+	}
+	sharp := x
+	if p.blurred {
+		var err error
+		if sharp, err = p.blur(q, x); err != nil {
+			return x, err
+		}
+	}
+	f := p.to.Format
+	op := driver.Pack{Planes: sharp.Slice(), Dst: driver.Image{
+		Data: p.at.Slice(), Width: p.width, Height: p.height, Stride: p.width * f.PixelBytes(), Format: f,
+	}}
+	if err := q.Pack(op); err != nil {
+		return x, err
+	}
+	if p.blurred {
+		if err := kernels.Free(q, sharp); err != nil {
+			return x, err
+		}
+	}
+	if p.to.Pixels.Resident.Len() == 0 {
+		if err := download(q, p.to.Pixels.Host, p.at); err != nil {
+			return x, err
+		}
+	}
+	return x.Range(0, 0), q.Yield()
+}
+
+// sofar is what a solve has come to, but for values.
+func (s *solve) sofar(status driver.DiffusionStatus, start time.Time) *Solution {
+	return &Solution{
+		Backend: s.dev.Info().Backend, Cycles: int(status.Cycles), Converged: status.Converged != 0, Estimate: status.Estimate, Residual: status.Residual,
+		FixedPixels: int(s.counts.Fixed), VoidPixels: int(s.counts.Void), Compute: time.Since(start),
+	}
+}
