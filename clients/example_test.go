@@ -113,6 +113,50 @@ func ExampleClient_StreamFrames() {
 }
 
 // Errors say which field of the request was wrong.
+func ExampleClient_ConvertFrames() {
+	addr, stop := start()
+	defer stop()
+	c, err := clients.Dial(addr)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer c.Close()
+
+	// A film, or what stands for one.
+	frames := func(yield func(*polyscanv1.Frame, error) bool) {
+		for i := range 3 {
+			img := image.NewGray(image.Rect(0, 0, 160, 90))
+			for p := range img.Pix {
+				img.Pix[p] = uint8(p / 160 / 30 * (80 + i))
+			}
+			f, err := clients.FromImage(img)
+			if !yield(f, err) {
+				return
+			}
+		}
+	}
+	open := &polyscanv1.ConvertFramesOpen{
+		Options:  &polyscanv1.ConvertOptions{Vertices: 100},
+		Encoding: polyscanv1.Encoding_ENCODING_PNG,
+	}
+	for a, err := range c.ConvertFrames(context.Background(), open, frames, clients.StreamOptions{}) {
+		if err != nil {
+			log.Fatal(err) // the stream is over
+		}
+		if a.Err != nil {
+			fmt.Println(a.Sequence, "refused:", a.Err)
+			continue
+		}
+		// a.Result.Picture.GetData() is the PNG file.
+		fmt.Println(a.Sequence, a.Result.Vertices, a.Result.Picture.Layout.Width, a.Result.Picture.Layout.Height)
+	}
+
+	// Output:
+	// 0 100 160 90
+	// 1 100 160 90
+	// 2 100 160 90
+}
+
 func ExampleAsError() {
 	addr, stop := start()
 	defer stop()

@@ -23,6 +23,7 @@ type fake struct {
 	polyscanv1.UnimplementedInspectionServiceServer
 	polyscanv1.UnimplementedRecipeServiceServer
 	polyscanv1.UnimplementedDeviceServiceServer
+	polyscanv1.UnimplementedLowPolyServiceServer
 
 	reduce func(context.Context, *polyscanv1.ReduceRequest) (*polyscanv1.ReduceResponse, error)
 	list   func(*polyscanv1.ListRecipesRequest) (*polyscanv1.ListRecipesResponse, error)
@@ -32,6 +33,10 @@ type fake struct {
 	open     func(*polyscanv1.Inspection) error
 	received atomic.Int64  // frames of streams
 	hold     chan struct{} // if set, each answer waits for an element
+
+	// convert makes the response to a frame of a video; an error ends the stream.
+	convert func(seq uint64, f *polyscanv1.Frame) (*polyscanv1.ConvertFramesResponse, error)
+	opened  *polyscanv1.ConvertFramesOpen
 }
 
 func (f *fake) Reduce(ctx context.Context, req *polyscanv1.ReduceRequest) (*polyscanv1.ReduceResponse, error) {
@@ -126,6 +131,7 @@ func serve(t *testing.T, f *fake, opts ...grpc.ServerOption) string {
 	polyscanv1.RegisterInspectionServiceServer(s, f)
 	polyscanv1.RegisterRecipeServiceServer(s, f)
 	polyscanv1.RegisterDeviceServiceServer(s, f)
+	polyscanv1.RegisterLowPolyServiceServer(s, f)
 	done := make(chan error, 1)
 	go func() { done <- s.Serve(l) }()
 	t.Cleanup(func() {

@@ -145,7 +145,7 @@ func TestColorError(t *testing.T) {
 	defer dev.Close()
 	for name, p := range photos(t, most) {
 		for _, n := range []int{2500, 20_000} {
-			if n > p.Width*p.Height/50 {
+			if n > p.Width*p.Height/10 { // of those scaled down for short runs
 				continue
 			}
 			for _, color := range []driver.ShadeColor{driver.MeanColor, driver.CentroidColor} {
