@@ -5,8 +5,8 @@
 // diffusion_graph_join, _join_pixels          components within blocks of 2x2 cells, and how many there are in each; a warp a block, or a
 //                                             thread where cells are pixels
 // diffusion_graph_number, _number_pixels      numbers them in the order of blocks: each thread block adds up what those before have
-// diffusion_graph_smooth                      a row of P a warp; those of pixels are found where they are needed
-// diffusion_graph_product, _product_first     a row of A P a warp
+// diffusion_graph_smooth, _smooth_first       a row of P a warp, or a thread; those of pixels are found where they are needed
+// diffusion_graph_product, _product_first     a row of A P a warp, or 8 lanes
 // diffusion_graph_multiply, _multiply_first,  a row of P' A P a warp
 // _multiply_pixels
 // diffusion_graph_finish                      how many levels there are
@@ -369,6 +369,74 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     }
 }
 
+// Entries of a row of P that a thread has room for.
+#define PROLONG_ENTRIES 16
+
+extern "C" __global__ void __launch_bounds__(THREADS) diffusion_graph_smooth_first(Graph g, int level, int pad) {
+    after_prior();
+    const u32 first = g.table->first[level], last = g.table->first[level + 1];
+    for (u32 base = first + blockIdx.x * THREADS; base < last; base += gridDim.x * THREADS) {
+        const u32 i = base + threadIdx.x;
+        int to[PROLONG_ENTRIES];
+        float weight[PROLONG_ENTRIES];
+        u32 n = 0;
+        if (i < last) {
+            const int own = g.node_parent[i];
+            float sum = 0;
+            if (own >= 0) {
+                const GraphRow row = g.row[i];
+                const float d = g.diagonal[i];
+                float s = g.sink[i], diagonal = s;
+                bool alone = true;
+                n = 1, to[0] = own;
+                for (u32 e = 0; e < row.count; e++) {
+                    const GraphEntry x = g.edges[row.at + e];
+                    if (x.weight < 0 || !strong(x.weight, d, g.diagonal[x.to])) continue;
+                    diagonal += x.weight;
+                    alone = false;
+                    const int p = g.node_parent[x.to];
+                    if (p < 0) s += x.weight; // no correction comes from there
+                    if (p == own || p < 0) continue;
+                    u32 k = 1;
+                    while (k < n && to[k] != p) k++;
+                    if (k == PROLONG_ENTRIES) continue; // as if it had the same parent
+                    if (k == n) to[n] = p, weight[n] = 0, n++;
+                    weight[k] += x.weight;
+                }
+                float rest = 1;
+                if (!alone) rest -= SMOOTH * s / diagonal;
+                sum = rest;
+                for (u32 k = 1; k < n; k++) {
+                    weight[k] = SMOOTH * weight[k] / diagonal;
+                    rest -= weight[k];
+                }
+                weight[0] = rest;
+            }
+            g.sum[i] = sum;
+        }
+        // Room, once for each warp.
+        u32 before = n;
+#pragma unroll
+        for (int o = 1; o < 32; o <<= 1) {
+            const u32 t = __shfl_up_sync(~0u, before, o);
+            if (lane_id() >= o) before += t;
+        }
+        const u32 total = __shfl_sync(~0u, before, 31);
+        u32 at = 0;
+        if (lane_id() == 0 && total) at = atomicAdd(&g.table->prolongs, total);
+        at = __shfl_sync(~0u, at, 0);
+        if (at > g.prolong_room || total > g.prolong_room - at) {
+            g.table->bad[level + 1] = 1;
+            n = 0;
+        }
+        at += before - n;
+        if (i < last) {
+            g.prolong[i] = GraphRow{at, n};
+            for (u32 k = 0; k < n; k++) g.prolong_pool[at + k] = GraphEntry{to[k], weight[k]};
+        }
+    }
+}
+
 // What a warp works with.
 template <int table>
 struct Hash {
@@ -669,45 +737,54 @@ extern "C" __global__ void __launch_bounds__(32 * MULTIPLY_WARPS) diffusion_grap
     }
 }
 
-template <int table>
+template <int table, int lanes>
 __device__ __forceinline__ void product(const Graph &g, int level) {
-    __shared__ Hash<table> shared[MULTIPLY_WARPS];
-    Hash<table> &m = shared[threadIdx.x / 32];
-    const u32 lane = lane_id(), first = g.table->first[level], last = g.table->first[level + 1];
-    for (u32 i = first + blockIdx.x * MULTIPLY_WARPS + threadIdx.x / 32; i < last; i += gridDim.x * MULTIPLY_WARPS) {
+    __shared__ Hash<table> shared[MULTIPLY_WARPS * 32 / lanes];
+    Hash<table> &m = shared[threadIdx.x / lanes];
+    const u32 lane = threadIdx.x % lanes, group = lane_id() / lanes * lanes, each = MULTIPLY_WARPS * 32 / lanes;
+    const u32 first = g.table->first[level], last = g.table->first[level + 1];
+    for (u32 base = first + blockIdx.x * each; base < last; base += gridDim.x * each) {
+        const u32 i = base + threadIdx.x / lanes;
+        const bool in = i < last;
         bool bad = false;
-        clear_table(m);
-        const GraphRow row = g.row[i], own = g.prolong[i];
-        const float sum = g.sum[i], d = -g.diagonal[i];
-        i64 lack = lane == 0 ? __float2ll_rn(g.sink[i] * sum * UNIT) : 0;
-        for (u32 e = lane; e < own.count; e += 32) {
-            const GraphEntry x = g.prolong_pool[own.at + e];
-            add(m, -1, x.to, d * x.weight, bad);
-        }
-        for (u32 e = lane; e < row.count; e += 32) {
-            const GraphEntry x = g.edges[row.at + e];
-            const GraphRow other = g.prolong[x.to];
-            lack += __float2ll_rn(x.weight * (sum - g.sum[x.to]) * UNIT);
-            for (u32 o = 0; o < other.count; o++) {
-                const GraphEntry y = g.prolong_pool[other.at + o];
-                add(m, -1, y.to, x.weight * y.weight, bad);
+        for (u32 k = lane; k < table; k += lanes) m.key[k] = -1, m.low[k] = m.high[k] = 0;
+        if (lane == 0) m.used = 0;
+        __syncwarp();
+        i64 lack = 0;
+        if (in) {
+            const GraphRow row = g.row[i], own = g.prolong[i];
+            const float sum = g.sum[i], d = -g.diagonal[i];
+            if (lane == 0) lack = __float2ll_rn(g.sink[i] * sum * UNIT);
+            for (u32 e = lane; e < own.count; e += lanes) {
+                const GraphEntry x = g.prolong_pool[own.at + e];
+                add(m, -1, x.to, d * x.weight, bad);
+            }
+            for (u32 e = lane; e < row.count; e += lanes) {
+                const GraphEntry x = g.edges[row.at + e];
+                const GraphRow other = g.prolong[x.to];
+                lack += __float2ll_rn(x.weight * (sum - g.sum[x.to]) * UNIT);
+                for (u32 o = 0; o < other.count; o++) {
+                    const GraphEntry y = g.prolong_pool[other.at + o];
+                    add(m, -1, y.to, x.weight * y.weight, bad);
+                }
             }
         }
         __syncwarp();
-        lack = warp_sum64(lack);
+#pragma unroll
+        for (int o = lanes / 2; o; o >>= 1) lack += __shfl_xor_sync(~0u, lack, o);
         const u32 n = m.used;
         u32 at = 0, to = 0;
-        if (lane == 0) at = atomicAdd(&g.table->products[level], n);
-        at = __shfl_sync(~0u, at, 0);
-        if (at > g.product_room || n > g.product_room - at) bad = true;
-        bad = __any_sync(~0u, bad);
-        for (u32 k = lane; k < table; k += 32) {
+        if (lane == 0 && n) at = atomicAdd(&g.table->products[level], n);
+        at = __shfl_sync(~0u, at, group);
+        const u32 mine = lanes == 32 ? ~0u : ((1u << lanes % 32) - 1) << group;
+        bad = (__ballot_sync(~0u, bad) & mine) != 0 || at > g.product_room || n > g.product_room - at;
+        for (u32 k = lane; k < table; k += lanes) {
             const bool there = m.key[k] != -1;
-            const u32 who = __ballot_sync(~0u, there);
-            if (there && !bad) g.product_pool[at + to + __popc(who & ((1u << lane) - 1))] = GraphEntry{m.key[k], (float)value(m, k) / UNIT};
+            const u32 who = __ballot_sync(~0u, there) & mine;
+            if (there && !bad) g.product_pool[at + to + __popc(who & ((1u << lane_id()) - 1))] = GraphEntry{m.key[k], (float)value(m, k) / UNIT};
             to += __popc(who);
         }
-        if (lane == 0) {
+        if (in && lane == 0) {
             if (bad) g.table->bad[level + 1] = 1;
             g.product[i] = GraphRow{at, bad ? 0 : n};
             g.lack[i] = (float)lack / UNIT;
@@ -718,12 +795,12 @@ __device__ __forceinline__ void product(const Graph &g, int level) {
 
 extern "C" __global__ void __launch_bounds__(32 * MULTIPLY_WARPS) diffusion_graph_product_first(Graph g, int level, int pad) {
     after_prior();
-    product<FEW_TABLE>(g, level);
+    product<FEW_TABLE, 8>(g, level);
 }
 
 extern "C" __global__ void __launch_bounds__(32 * MULTIPLY_WARPS) diffusion_graph_product(Graph g, int level, int pad) {
     after_prior();
-    product<TABLE>(g, level);
+    product<TABLE, 32>(g, level);
 }
 
 template <int table>
@@ -978,6 +1055,15 @@ extern "C" __global__ void __launch_bounds__(THREADS) diffusion_graph_residual(G
     for (u32 c = 0; c < s.channels; c++) s.q[(u64)c * n + i] = s.r[(u64)c * n + i] + flow(s.z + (u64)c * n, i, open, s.g.width);
 }
 
+__device__ __forceinline__ void add(float4 &a, float w, const float4 &b) { a.x += w * b.x, a.y += w * b.y, a.z += w * b.z, a.w += w * b.w; }
+
+// The right side of node i, and the first step from 0.
+__device__ __forceinline__ void node_begin(const GraphSolve &s, u32 i, const float4 &b) {
+    float4 x = make_float4(0, 0, 0, 0);
+    add(x, JACOBI * s.g.inv[i], b);
+    s.nb[i] = b, s.nx[i] = x;
+}
+
 extern "C" __global__ void __launch_bounds__(THREADS) diffusion_graph_restrict(GraphSolve s) {
     after_prior();
     if (s.state->done || s.g.table->depth == 0) return;
@@ -1020,10 +1106,9 @@ extern "C" __global__ void __launch_bounds__(THREADS) diffusion_graph_restrict(G
     }
 #pragma unroll
     for (int m = 0; m < 4; m++)
-        if (m < count) s.nb[first + m] = make_float4(sum[m][0], sum[m][1], sum[m][2], sum[m][3]);
+        if (m < count) node_begin(s, first + m, make_float4(sum[m][0], sum[m][1], sum[m][2], sum[m][3]));
 }
 
-__device__ __forceinline__ void add(float4 &a, float w, const float4 &b) { a.x += w * b.x, a.y += w * b.y, a.z += w * b.z, a.w += w * b.w; }
 
 // Sums over so many lanes, in all of them.
 template <int lanes>
@@ -1036,24 +1121,20 @@ __device__ __forceinline__ float4 lane_sum(float4 v) {
     return v;
 }
 
-// b - A x of node i, in all of its lanes. early: x is not there yet, but the first step from 0.
-template <int lanes, bool early>
+// b - A x of node i, in all of its lanes.
+template <int lanes>
 __device__ __forceinline__ float4 node_residual(const GraphSolve &s, u32 i, bool in) {
     const u32 part = lane_id() % lanes;
     float4 r = make_float4(0, 0, 0, 0);
     if (in) {
-        const float4 b = s.nb[i];
-        float4 x;
-        if (early) x = make_float4(0, 0, 0, 0), add(x, JACOBI * s.g.inv[i], b);
-        else x = s.nx[i];
-        if (part == 0) r = b, add(r, -s.g.sink[i], x);
+        const float4 x = s.nx[i];
+        if (part == 0) r = s.nb[i], add(r, -s.g.sink[i], x);
         const GraphRow row = s.g.row[i];
         float sum = 0;
         for (u32 e = part; e < row.count; e += lanes) {
             const GraphEntry y = s.g.edges[row.at + e];
             sum += y.weight;
-            if (early) add(r, y.weight * JACOBI * s.g.inv[y.to], s.nb[y.to]);
-            else add(r, y.weight, s.nx[y.to]);
+            add(r, y.weight, s.nx[y.to]);
         }
         add(r, -sum, x);
     }
@@ -1076,22 +1157,22 @@ __device__ __forceinline__ float4 node_gather(const GraphRow *rows, const GraphE
 
 template <int lanes>
 __device__ __forceinline__ void node_down(const GraphSolve &s, u32 i, bool in) {
-    const float4 r = node_residual<lanes, true>(s, i, in);
+    const float4 r = node_residual<lanes>(s, i, in);
     if (in && lane_id() % lanes == 0) s.nr[i] = r;
 }
 template <int lanes>
 __device__ __forceinline__ void node_restrict(const GraphSolve &s, u32 i, bool in) {
     const float4 b = node_gather<lanes>(s.g.restricts, s.g.restrict_pool, s.nr, i, in);
-    if (in && lane_id() % lanes == 0) s.nb[i] = b;
+    if (in && lane_id() % lanes == 0) node_begin(s, i, b);
 }
 template <int lanes>
 __device__ __forceinline__ void node_up(const GraphSolve &s, u32 i, bool in) {
     float4 x = node_gather<lanes>(s.g.prolong, s.g.prolong_pool, s.nr, i, in);
-    if (in && lane_id() % lanes == 0) add(x, JACOBI * s.g.inv[i], s.nb[i]), s.nx[i] = x;
+    if (in && lane_id() % lanes == 0) add(x, 1, s.nx[i]), s.nx[i] = x;
 }
 template <int lanes>
 __device__ __forceinline__ void node_relax(const GraphSolve &s, u32 i, bool in) {
-    float4 r = node_residual<lanes, false>(s, i, in);
+    float4 r = node_residual<lanes>(s, i, in);
     if (in && lane_id() % lanes == 0) {
         float4 x = s.nx[i];
         add(x, JACOBI * s.g.inv[i], r);
@@ -1159,12 +1240,6 @@ extern "C" __global__ void __launch_bounds__(TAIL_THREADS) diffusion_graph_tail(
     }
     // The last level: the result of a step is taken back for the next.
     const u32 first = s.g.table->first[depth], last = s.g.table->first[depth + 1];
-    for (u32 i = first + threadIdx.x; i < last; i += TAIL_THREADS) {
-        float4 x = make_float4(0, 0, 0, 0);
-        add(x, JACOBI * s.g.inv[i], s.nb[i]);
-        s.nx[i] = x;
-    }
-    __syncthreads();
     for (int k = 0; k < BOTTOM; k++) {
         TAIL_EACH(depth, node_relax)
         for (u32 i = first + threadIdx.x; i < last; i += TAIL_THREADS) s.nx[i] = s.nr[i];

@@ -115,7 +115,7 @@ func (graphDiffuser) setUp(s *stream, op *diffusionSetup) error {
 		return err
 	}
 	units := s.dev.info.ComputeUnits
-	multiplyBlocks := func(cells int) int { return min(units*multiplyBlocksPerUnit, cells+1) }
+	multiplyBlocks := func(cells int) int { return min(units*multiplyBlocksPerUnit, 8*cells) }
 	for k, l := range m.levels {
 		var err error
 		if k == 0 {
@@ -128,16 +128,16 @@ func (graphDiffuser) setUp(s *stream, op *diffusionSetup) error {
 			}
 		} else {
 			from := m.levels[k-1]
-			product, multiply := graphProduct, graphMultiply
-			if k == 1 {
-				product, multiply = graphProductFirst, graphMultiplyFirst // with less room for rows, which are short there
+			smooth, smoothThreads, product, multiply := graphSmooth, 32*graphMultiplyWarps, graphProduct, graphMultiply
+			if k == 1 { // rows are short there
+				smooth, smoothThreads, product, multiply = graphSmoothFirst, graphThreads, graphProductFirst, graphMultiplyFirst
 			}
 			cells := graphCellParams{G: m.graphSetup, Cell: from.cell, Next: l.cell, Parts: l.parts, Level: int32(k)}
 			if err = graphJoin.launch(s, graphBlocks(32*l.cells()), 1, graphThreads, 0, &cells); err == nil {
 				err = graphNumber.launch(s, graphBlocks(l.cells()), 1, graphThreads, 0, &cells)
 			}
 			if err == nil {
-				err = graphSmooth.launch(s, multiplyBlocks(from.cells()), 1, 32*graphMultiplyWarps, 0, &graphLevelParams{G: m.graphSetup, Level: int32(k)})
+				err = smooth.launch(s, multiplyBlocks(from.cells()), 1, smoothThreads, 0, &graphLevelParams{G: m.graphSetup, Level: int32(k)})
 			}
 			if err == nil {
 				err = product.launch(s, multiplyBlocks(from.cells()), 1, 32*graphMultiplyWarps, 0, &graphLevelParams{G: m.graphSetup, Level: int32(k)})
@@ -211,7 +211,7 @@ func (c *graphCycle) step(k kernelFor[graphStepParams], blocks int, start uint32
 
 func (c *graphCycle) nodes(k kernelFor[graphNodeParams], level int) {
 	if c.err == nil {
-		blocks := min(c.s.dev.info.ComputeUnits*graphBlocksPerUnit, graphBlocks(32*c.m.levels[level-1].cells()))
+		blocks := min(c.s.dev.info.ComputeUnits*graphBlocksPerUnit, graphBlocks(8*32*c.m.levels[level-1].cells())) // deep levels have more nodes than cells
 		c.err = k.launch(c.s, blocks, 1, graphThreads, 0, &graphNodeParams{S: c.p.S, Level: uint32(level)})
 	}
 }

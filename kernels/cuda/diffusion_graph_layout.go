@@ -11,6 +11,7 @@ var (
 	graphNumber         = listKernel[graphCellParams]("diffusion_graph", "diffusion_graph_number")
 	graphSmooth         = listKernel[graphLevelParams]("diffusion_graph", "diffusion_graph_smooth")
 	graphProduct        = listKernel[graphLevelParams]("diffusion_graph", "diffusion_graph_product")
+	graphSmoothFirst    = listKernel[graphLevelParams]("diffusion_graph", "diffusion_graph_smooth_first")
 	graphProductFirst   = listKernel[graphLevelParams]("diffusion_graph", "diffusion_graph_product_first")
 	graphMultiplyFirst  = listKernel[graphMultiplyParams]("diffusion_graph", "diffusion_graph_multiply_first")
 	graphMultiply       = listKernel[graphMultiplyParams]("diffusion_graph", "diffusion_graph_multiply")
