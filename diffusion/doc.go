@@ -2,7 +2,8 @@
 // That draws diffusion images from constraints, fills holes, and estimates a background from what lies around defects.
 //
 // [Solve] takes a [Problem] to a [Solution]; [Prepare] does once what depends only on where constraints are, so that others with
-// the same ones but other colours take less; [Fill] and [Background] are for pictures.
+// the same ones but other colours take less; [Fill] and [Background] are for pictures. [SolveDrawing] draws curves with colours along
+// both sides as constraints, and blurs the picture around them; [Extract] finds such curves in a picture.
 //
 // # Conventions
 //
