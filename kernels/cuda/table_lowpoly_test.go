@@ -81,6 +81,14 @@ func (l *lowPoly) shadeOp(i int, m driver.ShadeMethod, c driver.ShadeColor) driv
 	}
 }
 
+// holdOp keeps colours near those of the picture itself.
+func (l *lowPoly) holdOp(i int) driver.Hold {
+	return driver.Hold{
+		Before: l.src[i%len(l.src)], Limit: 2, Jump: 16, Points: l.points, N: l.n, Triangles: l.triangles, Count: l.count, Max: 2 * l.n,
+		Dst: l.dst, Colors: l.colors, Changed: l.found,
+	}
+}
+
 // photo is a picture with what makes photos hard: soft light, noise, and outlines of all sizes.
 func photo(w, h int) []byte {
 	const tw, th = 960, 540 // repeated, mirrored
@@ -141,6 +149,8 @@ func lowPolyRows(t *testing.T, dev driver.Device, width, height, n int, goal flo
 	b.must(cs.Upload(want.src[0].Data, [][]byte{pixels}), cs.Edges(want.edgesOp(0)), cs.SelectVertices(want.selectOp()),
 		cs.Triangulate(want.triangulateOp()), cs.Shade(shade), cs.Download(edges, want.edges), cs.Download(points, want.points),
 		cs.Download(triangles, want.triangles), cs.Download(count, want.count), cs.Download(dst, want.dst.Data), cs.Wait(t.Context()))
+	held := make([]byte, len(dst))
+	b.must(cs.Shade(want.shadeOp(0, driver.ShadeDefault, driver.CentroidColor)), cs.Hold(want.holdOp(0)), cs.Download(held, want.dst.Data), cs.Wait(t.Context()))
 
 	check := func(what string, got driver.Slice, want []byte) {
 		t.Helper()
@@ -182,6 +192,9 @@ func lowPolyRows(t *testing.T, dev driver.Device, width, height, n int, goal flo
 			one(fmt.Sprintf("shading, %v, %v", m, c), 9*px, 0, op)
 		}
 	}
+	b.must(b.s.Shade(l.shadeOp(0, driver.ShadeDefault, driver.CentroidColor)), b.s.Hold(l.holdOp(0)))
+	check("the pixels that hold their colours", l.dst.Data, held)
+	one("holding colours", 3*px, 0, func(i int) error { return b.s.Hold(l.holdOp(i)) })
 	steps = append(steps, func(i int) error { return b.s.Shade(l.shadeOp(i, driver.ShadeDefault, driver.MeanColor)) })
 	what := "low-poly"
 	if len(steps) < 4 {
