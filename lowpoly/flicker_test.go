@@ -58,7 +58,6 @@ func (m *mean) value() float64 { return float64(m.sum) / float64(m.n) }
 
 // With hysteresis a video flickers a fifth as much as without: that is, with the same random numbers for all frames. For that, colours
 // are off by a level more in the mean, by no more than Hold anywhere, and where the picture moves not by much more than they are anyway.
-// Either half alone does not do.
 func TestFlicker(t *testing.T) {
 	if raceEnabled || testing.Short() {
 		t.Skip("it takes seconds")
@@ -72,16 +71,10 @@ func TestFlicker(t *testing.T) {
 	for _, n := range []int{500, 2500, 10_000} {
 		without := watch(t, dev, frames, lowpoly.Options{Vertices: n})
 		with := watch(t, dev, frames, lowpoly.Options{Vertices: n, Strength: lowpoly.DefaultStrength, Hold: lowpoly.DefaultHold})
-		vertices := watch(t, dev, frames, lowpoly.Options{Vertices: n, Strength: lowpoly.DefaultStrength})
-		colors := watch(t, dev, frames, lowpoly.Options{Vertices: n, Hold: lowpoly.DefaultHold})
-		t.Logf("%d vertices: flicker %.3f levels, %.3f with hysteresis (%.3f of it), %.3f with that of vertices alone, %.3f with that of colours; "+
-			"error %.3f, %.3f; where it moves %.3f, %.3f", n, without.flicker, with.flicker, with.flicker/without.flicker, vertices.flicker, colors.flicker,
-			without.error, with.error, without.moving, with.moving)
+		t.Logf("%d vertices: flicker %.3f levels, %.3f with hysteresis: %.3f of it; error %.3f, %.3f; where it moves %.3f, %.3f",
+			n, without.flicker, with.flicker, with.flicker/without.flicker, without.error, with.error, without.moving, with.moving)
 		if with.flicker > without.flicker/5 {
 			t.Errorf("%d vertices: hysteresis leaves too much", n)
-		}
-		if vertices.flicker >= without.flicker || colors.flicker >= without.flicker {
-			t.Errorf("%d vertices: a half of it doesn't help", n)
 		}
 		if with.error > without.error+1.25 || with.moving > without.moving+lowpoly.DefaultHold {
 			t.Errorf("%d vertices: the video is too far from its source", n)

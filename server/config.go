@@ -53,7 +53,7 @@ type Config struct {
 	MaxStreams int
 	// MaxConnections bounds the connections of each listener; those beyond wait to be accepted. Default: no bound.
 	MaxConnections int
-	// StreamDepth is how many frames of one StreamFrames call the server holds, from the one that arrives to
+	// StreamDepth is how many frames of one StreamFrames or ConvertFrames call the server holds, from the one that arrives to
 	// the one whose result is being sent; default 3.
 	StreamDepth int
 	// HostBytes is the host memory that may go into decoding image files, rasterised images and large results at the

@@ -63,7 +63,7 @@ func newMetrics() *metrics {
 			Namespace: ns, Name: "requests_in_flight", Help: "Calls that have begun and not ended, by method.",
 		}, []string{"method"}),
 		framesInFlight: prometheus.NewGauge(prometheus.GaugeOpts{
-			Namespace: ns, Name: "stream_frames_in_work", Help: "Frames of StreamFrames calls that are being decoded or computed.",
+			Namespace: ns, Name: "stream_frames_in_work", Help: "Frames of StreamFrames and ConvertFrames calls that are being decoded or computed.",
 		}),
 		stages: prometheus.NewHistogramVec(timeHistogram("stage_seconds",
 			"Time of frames by stage: decode (image files), queue (for device memory and a stream), compute (copy to the device, pixels, statistics), encode (the response)."),
@@ -73,7 +73,7 @@ func newMetrics() *metrics {
 		pixels:        counter("frame_pixels_total", "Pixels of frames reduced."),
 		regions:       counter("regions_total", "Regions reduced, those of each frame anew."),
 		verdicts:      counters("verdicts_total", "Verdicts of frames with limits: pass or fail.", "verdict"),
-		frameErrors:   counters("stream_frame_errors_total", "Frames of StreamFrames calls that were refused, by code.", "code"),
+		frameErrors:   counters("stream_frame_errors_total", "Frames of StreamFrames and ConvertFrames calls that were refused, by code.", "code"),
 		decodeRefused: counters("decode_refused_total", "Image files refused, by reason: kind, header, pixels, layout, bytes, content.", "reason"),
 		panics:        counter("panics_total", "Calls that ended in a panic of the server. Each is a bug."),
 		jobs:          newJobMetrics(),
