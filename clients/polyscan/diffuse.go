@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"image/png"
 	"io"
+	"slices"
 	"strings"
 
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -28,8 +29,11 @@ type solveFlags struct {
 	serverFlags
 }
 
-// solveMemory is what a pixel takes of the device's memory, and a little more.
-const solveMemory = 120
+// What a pixel takes of the device's memory, and a little more: without blocked edges, and with them.
+const (
+	solveMemory   = 120
+	barrierMemory = 450
+)
 
 func (c *solveFlags) check() error {
 	if !(c.Accuracy > 0 && c.Accuracy <= 255) {
@@ -45,8 +49,12 @@ func (c *solveFlags) check() error {
 }
 
 // room makes a server inside the process reserve enough for an image.
-func (c *solveFlags) room(width, height int) {
-	if need := int64(width) * int64(height) * solveMemory; need > 1<<30 {
+func (c *solveFlags) room(width, height int, drawing *polyscanv1.Drawing) {
+	pixel := int64(solveMemory)
+	if slices.ContainsFunc(drawing.GetCurves(), (*polyscanv1.Curve).GetBarrier) {
+		pixel = barrierMemory
+	}
+	if need := int64(width) * int64(height) * pixel; need > 1<<30 {
 		c.memory = need
 	}
 }
@@ -137,7 +145,7 @@ func (c *diffuseCmd) Run(e *env) (err error) {
 			return err
 		}
 	}
-	c.room(w, h)
+	c.room(w, h, req.GetDrawing())
 	conn, err := connect(e, &c.serverFlags, &c.deviceFlags, "")
 	if err != nil {
 		return err

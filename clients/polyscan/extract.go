@@ -81,7 +81,7 @@ func (c *extractCmd) Run(e *env) (err error) {
 		return err
 	}
 	solving := &solveFlags{Solver: "multigrid", Accuracy: 0.25, MaxCycles: 500, Batch: c.Batch, deviceFlags: c.deviceFlags, serverFlags: c.serverFlags}
-	solving.room(p.Width, p.Height)
+	solving.room(p.Width, p.Height, nil)
 	conn, err := connect(e, &solving.serverFlags, &solving.deviceFlags, "")
 	if err != nil {
 		return err

@@ -149,7 +149,7 @@ func (c *holeFlags) open(e *env) (*holed, *connection, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	c.room(w, h)
+	c.room(w, h, nil)
 	switch {
 	case c.Mask != "":
 		mask, err := loadPicture(e, c.Mask)
