@@ -35,7 +35,7 @@
 #include "predicates.cuh"
 
 #define THREADS 256
-#define SORT_ITEMS 16   // keys of a thread: a tile's 4096 make runs of 16 a digit, and 64 registers hold them
+#define SORT_ITEMS 16   // keys of a thread: a tile's 4096 make runs of 16 a digit, and fit on chip
 #define UNIQUE_ITEMS 8  // points of a thread of triangulate_unique
 #define EMIT_ITEMS 16   // of triangulate_emit
 #define STAR_WARPS 2    // warps of a block of triangulate_stars and triangulate_far
@@ -199,7 +199,8 @@ __device__ __forceinline__ u32 block_scan(u32 v, u32 *total) {
 
 // One digit of the sort, stable. A warp ranks its keys among themselves by ballots, then warps among each other, then
 // the tile behind those before it.
-extern "C" __global__ void __launch_bounds__(THREADS) triangulate_sort(Delaunay d, u32 pass, u32 pad) {
+extern "C" __global__ void __launch_bounds__(THREADS, 3) triangulate_sort(Delaunay d, u32 pass, u32 pad) {
+    __shared__ u64 tile_keys[THREADS * SORT_ITEMS]; // and then their numbers
     __shared__ u32 counts[THREADS / 32][256], places[256];
     after_prior();
     TriangulateState *s = d.state;
@@ -257,15 +258,37 @@ extern "C" __global__ void __launch_bounds__(THREADS) triangulate_sort(Delaunay 
         }
     }
     if (tile) status_write(status + (u64)tile * 256 + t, STATUS_PREFIX | (ahead + sum));
+    // Sorted on chip first, so that the keys of a digit are written together. places leads from there to the whole.
     u32 total;
-    places[t] = block_scan(s->digits[pass][t], &total) + ahead;
+    const u32 here = block_scan(sum, &total);
+    places[t] = block_scan(s->digits[pass][t], &total) + ahead - here;
+    for (int w = 0; w < THREADS / 32; w++) counts[w][t] += here;
     __syncthreads();
 #pragma unroll
     for (int k = 0; k < SORT_ITEMS; k++) {
-        const u32 i = first + k * 32;
-        if (i >= d.n) continue;
-        const u32 digit = (u32)(key[k] >> 8 * pass) & 255, p = places[digit] + counts[warp][digit] + place[k];
-        to[p] = key[k], to_id[p] = from_id[i];
+        place[k] += counts[warp][(u32)(key[k] >> 8 * pass) & 255];
+        tile_keys[place[k]] = key[k];
+    }
+    __syncthreads();
+    const u32 many = min(d.n - tile * THREADS * SORT_ITEMS, (u32)(THREADS * SORT_ITEMS)); // those beyond the end come last
+    u32 dst[SORT_ITEMS];
+#pragma unroll
+    for (int k = 0; k < SORT_ITEMS; k++) {
+        const u32 i = k * THREADS + t;
+        const u64 v = tile_keys[i];
+        dst[k] = places[(u32)(v >> 8 * pass) & 255] + i;
+        if (i < many) to[dst[k]] = v;
+    }
+    __syncthreads();
+    u32 *tile_ids = (u32 *)tile_keys;
+#pragma unroll
+    for (int k = 0; k < SORT_ITEMS; k++)
+        if (first + k * 32 < d.n) tile_ids[place[k]] = from_id[first + k * 32];
+    __syncthreads();
+#pragma unroll
+    for (int k = 0; k < SORT_ITEMS; k++) {
+        const u32 i = k * THREADS + t;
+        if (i < many) to_id[dst[k]] = tile_ids[i];
     }
 }
 
