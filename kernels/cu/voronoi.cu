@@ -4,22 +4,24 @@
 // GRID and BANDING share how sites are found. A word holds 32 pixels of a column, one bit each; a strip is a row of words, and
 // 32 neighbouring words of it are a cell of 32x32 pixels, 128 bytes. voronoi_mark sets the bits of the sites, voronoi_rank
 // counts those of each cell and gives each distinct site an entry, cell by cell and column by column, and voronoi_least finds
-// the least index of each. So sites in the same pixel cost nothing later, and a cell has 1024 sites at most. Bytes moved: an
-// eighth of a byte a pixel three times, and some 60 a site, at random.
+// the least index of each. So sites in the same pixel cost nothing later, and a cell has 1024 sites at most. Bytes moved: a
+// quarter of a byte a pixel, and some 100 a site, at random.
 //
 // GRID: a warp labels a tile of 32x32 pixels. The nearest cells with sites bound how far a nearest site can be, and of the
 // sites in the cells within reach it keeps those that beat q, a site near the centre of the tile, somewhere in the tile: by
 // the linear form |s-p|^2 - |q-p|^2, exactly. The same again for quarters of the tile, and where these still have more than 32
 // candidates for their quarters; what is left is compared for each pixel, with two instructions for a pixel and a
-// candidate. That takes about as long whether sites are many or few, and dense or sparse: a tile far from all sites looks for
-// them in a bitmap of the cells. Up to DIRECT_SITES sites are taken without cells. Bytes moved: 4 a pixel.
+// candidate. Tiles far from all sites look for them in a bitmap of the cells; tiles full of sites look at the words around
+// each pixel; and what has very many candidates all the same is left to voronoi_hard, a block for 8x8 pixels. So time depends
+// little on how many sites there are, and where: an H200 takes 23 us for 1920x1080 with 2,500 sites and 110 with 200,000. Up
+// to LIST sites are taken without cells, by voronoi_few. Bytes moved: 4 a pixel.
 //
 // BANDING: voronoi_strips and voronoi_columns find the nearest site within each column, and voronoi_rows the nearest of these
-// along each row. The columns where pixels of a row find their sites ascend with the pixels, so that every pixel has to look
-// only between those of two others that have been found before: the pixels in the middle between such, until there are none.
-// Complexity: pixels * log(SEGMENT), whatever the sites. Bytes moved: 12 a pixel. Source: Cao and others, Parallel banding
-// algorithm (2010), for the two phases, and Aggarwal and others, Geometric applications of a matrix-searching algorithm
-// (1987), for the second.
+// along each row. Where sites are near, a pixel looks at the columns around it. Else, the columns where pixels of a row find
+// their sites ascend with the pixels, so that every pixel has to look only between those of two others that have been found
+// before: the pixels in the middle between such, until there are none. Complexity: pixels * log(SEGMENT), whatever the sites.
+// Bytes moved: 12 a pixel. Source: Cao and others, Parallel banding algorithm (2010), for the two phases, and Aggarwal and
+// others, Geometric applications of a matrix-searching algorithm (1987), for the second.
 //
 // BRUTE_FORCE: pixels times sites, with sites in shared memory. JUMP_FLOOD: a launch a step; see driver/voronoi.go.
 
@@ -39,7 +41,7 @@ struct VoronoiArgs {
     u32 *blocks;     // occupied_pitch for each 32 strips: bit cy%32 says that a word of the bitmap, of the same column, is not 0
     u32 *next;       // how many entries there are, and how many hard squares
     u32 *hard;       // squares of 8x8 pixels for voronoi_hard: 16 times the tile, and which of it
-    u32 *ranks;      // for each word with sites, the entry of its first
+    uint2 *ranks;    // for each word with sites that word, and the entry of its first
     uint2 *heads;    // of each cell its first entry, and how many it has
     uint2 *entries;  // index of a site, and its place in its cell: x + 32 y
     u32 *plane;      // width*height: of the nearest site within the column, its distance * 4 + which way, see voronoi_columns
@@ -118,14 +120,14 @@ extern "C" __global__ void __launch_bounds__(THREADS) voronoi_rank(VoronoiArgs g
     }
     if (!total) return;
     u32 rank = base + sums[warp] + upto - own;
-    g.ranks[at] = rank;
+    g.ranks[at] = make_uint2(word, rank);
     for (; word; word &= word - 1) g.entries[rank++] = make_uint2(NO_SITE, lane | (__ffs(word) - 1) << 5);
 }
 
 // The entry of a pixel that has a site.
 __device__ __forceinline__ u32 entry_of(const VoronoiArgs &g, int x, int y) {
-    const u64 at = word_of(g, x, y);
-    return g.ranks[at] + __popc(g.words[at] & ((1u << (y & 31)) - 1));
+    const uint2 r = g.ranks[word_of(g, x, y)];
+    return r.y + __popc(r.x & ((1u << (y & 31)) - 1));
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS) voronoi_least(VoronoiArgs g) {
@@ -144,6 +146,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) voronoi_least(VoronoiArgs 
 // multiprocessor share.
 #define TILE_WARPS 4
 #define LIST 384
+// A tile with so many sites is taken pixel by pixel.
+#define DENSE 160
 // More candidates than these are not so many because sites are dense: where all pixels are sites, a tile has some 5300 and a
 // quarter of it 1400.
 #define TILE_MOST 6000
@@ -365,20 +369,26 @@ template <> struct Source<false> {
         return most_central(least, best);
     }
 
-    // Takes the entries of a cell each lane one after the other, so that lanes are busy where cells have few.
-    template <typename I, typename F> __device__ __forceinline__ void cells(const Box &b, I reach, int2 c, bool is, F f) const {
+    // Takes the entries of a cell each lane one after the other, so that lanes are busy where cells have few. The next ones
+    // are loaded while f looks at some.
+    template <typename I, typename F> __device__ __forceinline__ void cells(const Box &b, I reach, int2 c, bool is, int part, int parts, F f) const {
         uint2 head = make_uint2(0, 0);
         if (is && least_distance<I>(b, cell_box(g, t, c.x, c.y)) <= reach) head = g.heads[(u32)c.y * g.cells + c.x];
-        const int upto = inclusive_scan(head.y), all = __shfl_sync(~0u, upto, 31);
+        const int upto = inclusive_scan(head.y), all = __shfl_sync(~0u, upto, 31), step = parts * 32;
         const u32 first = head.x - (upto - head.y);
-        for (int k0 = part * 32; k0 < all; k0 += parts * 32) {
-            const int k = min(k0 + t.lane, all - 1);
-            int l = 0; // how many lanes' cells end before
+        int owner, next_owner = 0;
+        uint2 e, next = make_uint2(0, 0);
+        for (int k0 = part * 32 - step; k0 < all; k0 += step) {
+            e = next, owner = next_owner;
+            if (k0 + step < all) {
+                const int k = min(k0 + step + t.lane, all - 1);
+                next_owner = 0; // how many lanes' cells end before
 #pragma unroll
-            for (int step = 16; step; step >>= 1)
-                if (__shfl_sync(~0u, upto, l + step - 1) <= k) l += step;
-            const uint2 e = g.entries[__shfl_sync(~0u, first, l) + k];
-            f(site(make_int2(__shfl_sync(~0u, c.x, l), __shfl_sync(~0u, c.y, l)), e.y), e.x, k0 + t.lane < all);
+                for (int half = 16; half; half >>= 1)
+                    if (__shfl_sync(~0u, upto, next_owner + half - 1) <= k) next_owner += half;
+                next = g.entries[__shfl_sync(~0u, first, next_owner) + k];
+            }
+            if (k0 >= 0) f(site(make_int2(__shfl_sync(~0u, c.x, owner), __shfl_sync(~0u, c.y, owner)), e.y), e.x, k0 + t.lane < all);
         }
     }
     template <typename I, typename F> __device__ __forceinline__ void each(const Box &b, int2 q, F f) const {
@@ -387,15 +397,17 @@ template <> struct Source<false> {
         const I reach = greatest_distance<I>(b, at);
         if (t.near) {
             const int2 c = near_cell(t);
-            cells<I>(b, reach, c, in_square(t, c), f);
+            cells<I>(b, reach, c, in_square(t, c), part, parts, f);
             return;
         }
+        int turn = parts - part;
         for_words(g, t, [&](int x, int y, u32 bits) {
             // Those within reach, and a column more on both sides for what the root is off.
             const I dy = max(max(y * CELL - t.y - b.y1, b.y0 - (y * CELL + CELL - 1 - t.y)), 0), left = reach - dy * dy;
             const int dx = (int)sqrtf((float)left) + 2;
             bits = left < 0 ? 0 : bits & between(((t.x + b.x0 - dx) >> 5) - x, ((t.x + b.x1 + dx) >> 5) - x);
-            for (; __any_sync(~0u, bits); bits &= bits - 1) cells<I>(b, reach, make_int2(x + __ffs(bits) - 1, y), bits != 0, f);
+            for (; __any_sync(~0u, bits); bits &= bits - 1)
+                if (turn++ % parts == 0) cells<I>(b, reach, make_int2(x + __ffs(bits) - 1, y), bits != 0, 0, 1, f);
         });
     }
 };
@@ -540,6 +552,58 @@ __device__ __forceinline__ bool part_of(const Tile &t, int x, int y, int side, B
     return x <= b->x1 && y <= b->y1;
 }
 
+// Where sites are dense: of each pixel's columns, the nearest first, how far the nearest site in them is, from the words of the
+// cells around. What they show ends after DENSE_REACH pixels at least.
+#define DENSE_REACH 32
+
+struct DenseShared {
+    u32 word[3][3 * CELL]; // of the strips above, at and below, from a cell left of the tile on
+    u32 squared[3 * CELL]; // of the row at hand, for each column
+};
+
+__device__ __forceinline__ void in_column(const DenseShared &s, int c, int y, u32 *up, u32 *down) {
+    const u32 above = s.word[0][c], own = s.word[1][c], below = s.word[2][c];
+    const u32 upto = own & (~0u >> (31 - y)), from = own >> y;
+    *up = upto ? y - 31 + __clz(upto) : above ? y + 1 + __clz(above) : 2 * DENSE_REACH;
+    *down = from ? __ffs(from) - 1 : below ? CELL - y + __ffs(below) - 1 : 2 * DENSE_REACH;
+}
+
+// Labels a tile whose pixels have sites within DENSE_REACH; false where one has not.
+__device__ __forceinline__ bool label_dense(const VoronoiArgs &g, const Tile &t, DenseShared &s) {
+    const int strip = t.y / CELL, strips = (g.height + CELL - 1) / CELL;
+    for (int i = 0; i < 3; i++)
+        for (int j = 0; j < 3; j++) {
+            const int x = t.x + (j - 1) * CELL, at = strip + i - 1;
+            s.word[i][j * CELL + t.lane] = x >= 0 && x < g.pitch && at >= 0 && at < strips ? g.words[(u64)at * g.pitch + x + t.lane] : 0;
+        }
+    const bool is = t.lane <= t.box.x1;
+    const int own = CELL + t.lane;
+    for (int y = 0; y <= t.box.y1; y++) {
+        __syncwarp();
+        u32 up, down;
+        for (int j = 0; j < 3; j++) {
+            in_column(s, j * CELL + t.lane, y, &up, &down);
+            s.squared[j * CELL + t.lane] = min(up, down) * min(up, down);
+        }
+        __syncwarp();
+        u32 least = is ? s.squared[own] : 0;
+        for (u32 dx = 1; dx <= DENSE_REACH && __any_sync(~0u, dx * dx < least); dx++)
+            least = min(least, dx * dx + min(s.squared[own - dx], s.squared[own + dx]));
+        if (__any_sync(~0u, least > DENSE_REACH * DENSE_REACH)) return false;
+        u32 label = NO_SITE;
+        for (int dx = 0; __any_sync(~0u, is && dx * dx <= least); dx++)
+            for (int c = own - dx; c <= own + dx; c += max(2 * dx, 1)) {
+                if (!is || dx * dx + s.squared[c] != least) continue;
+                in_column(s, c, y, &up, &down);
+                const int x = t.x - CELL + c;
+                if (up <= down) label = min(label, g.entries[entry_of(g, x, t.y + y - up)].x);
+                if (down <= up) label = min(label, g.entries[entry_of(g, x, t.y + y + down)].x);
+            }
+        if (is) g.labels[(u64)(t.y + y) * g.width + t.x + t.lane] = label;
+    }
+    return true;
+}
+
 __device__ __forceinline__ bool set_tile(const VoronoiArgs &g, u32 tile, Tile *t) {
     const u32 columns = (g.width + CELL - 1) / CELL;
     t->lane = lane_id();
@@ -572,6 +636,7 @@ template <typename I, bool DIRECT> __device__ __forceinline__ void label_tile(co
         fill_tile(g, t, NO_SITE);
         return;
     }
+    if (!DIRECT && g.heads[tile].y >= DENSE && label_dense(g, t, *(DenseShared *)s.at)) return;
     const Source<DIRECT> from = {g, t, 0, 1};
     const int all = candidates<I>(from, s, t.box);
     if (all == 1) {
@@ -782,7 +847,10 @@ template <typename D> struct Column {
 
 // A block a segment of a row. Where the sites of both ends are is looked for from the ends outwards, by all threads; and what
 // columns have sites between these, usually few more than there are pixels, then has room on chip.
-#define SEGMENT_COLUMNS 3072
+#define SEGMENT_COLUMNS (3 * SEGMENT)
+
+// Where both ends have sites nearer than this, looking at all columns around each pixel takes less time.
+#define OUTWARDS 6
 
 template <typename D> struct SegmentShared {
     int at[SEGMENT]; // where in the list each pixel's nearest site is
@@ -793,8 +861,36 @@ template <typename D> struct SegmentShared {
     u32 label;
 };
 
+// Labels a segment by looking at the columns around each pixel, outwards until they are farther away than a site. False where
+// that is more than SEGMENT columns.
+template <typename D> __device__ __forceinline__ bool label_outwards(const VoronoiArgs &g, SegmentShared<D> &s, int x0, int n, int y) {
+    const u32 *row = g.plane + (u64)y * g.width;
+    for (int i = threadIdx.x; i < 3 * SEGMENT; i += THREADS) {
+        const int x = x0 - SEGMENT + i;
+        s.in_column[i] = x >= 0 && x < g.width ? Column<D>::squared(row[x]) : Column<D>::none();
+    }
+    __syncthreads();
+    for (int i0 = 0; i0 < n; i0 += THREADS) {
+        const int i = min(i0 + (int)threadIdx.x, n - 1);
+        const D *own = s.in_column + SEGMENT + i;
+        D least = own[0];
+        int dx = 1;
+        for (; dx <= SEGMENT && __any_sync(~0u, (D)dx * dx < least); dx++) least = min(least, (D)dx * dx + min(own[-dx], own[dx]));
+        if (__syncthreads_or(dx > SEGMENT)) return false;
+        u32 label = NO_SITE;
+        for (dx = 0; __any_sync(~0u, (D)dx * dx <= least); dx++) {
+            const D rest = least - (D)dx * dx;
+            if ((D)dx * dx > least) continue;
+            if (own[-dx] == rest) label = min(label, column_label(g, x0 + i - dx, y));
+            if (own[dx] == rest) label = min(label, column_label(g, x0 + i + dx, y));
+        }
+        g.labels[(u64)y * g.width + x0 + i] = label;
+    }
+    return true;
+}
+
 // The nearest column of a pixel; its label goes to *label.
-template <typename D> __device__ __forceinline__ int label_end(const VoronoiArgs &g, SegmentShared<D> &s, int x, int y, u32 *label) {
+template <typename D> __device__ __forceinline__ Column<D> label_end(const VoronoiArgs &g, SegmentShared<D> &s, int x, int y, u32 *label) {
     const u32 *row = g.plane + (u64)y * g.width;
     const int warp = threadIdx.x >> 5, lane = lane_id(), most = max(x, g.width - 1 - x);
     Column<D> c;
@@ -815,7 +911,7 @@ template <typename D> __device__ __forceinline__ int label_end(const VoronoiArgs
     c.clear();
     if (lane < THREADS / 32) c = s.merged[lane];
     c.merge(32);
-    if (c.x < 0) return -1;
+    if (c.x < 0) return c;
     for (int off = threadIdx.x; off <= most && (D)off * off <= c.least; off += THREADS)
         for (int side = -off;; side = off) {
             const int u = x + side;
@@ -825,7 +921,7 @@ template <typename D> __device__ __forceinline__ int label_end(const VoronoiArgs
     __syncthreads();
     if (threadIdx.x == 0) *label = s.label;
     __syncthreads();
-    return c.x;
+    return c;
 }
 
 template <typename D> __device__ __forceinline__ void label_segment(const VoronoiArgs &g) {
@@ -836,7 +932,9 @@ template <typename D> __device__ __forceinline__ void label_segment(const Vorono
     const u32 *row = g.plane + (u64)y * g.width;
     u32 *labels = g.labels + (u64)y * g.width + x0;
 
-    const int first = label_end(g, s, x0, y, labels), last = label_end(g, s, x0 + n - 1, y, labels + n - 1);
+    const Column<D> left = label_end(g, s, x0, y, labels), right = label_end(g, s, x0 + n - 1, y, labels + n - 1);
+    if (max(left.least, right.least) <= OUTWARDS * OUTWARDS && label_outwards(g, s, x0, n, y)) return;
+    const int first = left.x, last = right.x;
     if (first < 0) { // no sites at all
         for (int i = threadIdx.x; i < n; i += THREADS) labels[i] = NO_SITE;
         return;

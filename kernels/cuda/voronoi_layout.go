@@ -80,7 +80,7 @@ func layVoronoi(n, width, height int, m driver.VoronoiMethod) voronoiLayout {
 		l.Words, l.Occupied = take(words, 4), take(strips*int(l.OccupiedPitch), 4)
 		l.Blocks, l.Next = take((strips+31)/32*int(l.OccupiedPitch), 4), take(2, 4)
 		l.cleared = l.bytes
-		l.Ranks, l.Heads = take(words, 4), take(strips*cells, 8)
+		l.Ranks, l.Heads = take(words, 8), take(strips*cells, 8)
 		l.Entries = take(min(n, pixels), 8)
 		if m == driver.Banding {
 			l.Above, l.Below, l.Plane = take(words, 4), take(words, 4), take(pixels, 4)
