@@ -12,7 +12,7 @@
 // the linear form |s-p|^2 - |q-p|^2, exactly. The same again for quarters of the tile, and where these still have more than 32
 // candidates for their quarters; what is left is compared for each pixel, with two instructions for a pixel and a
 // candidate. Tiles far from all sites look for them in a bitmap of the cells; tiles full of sites look at the words around
-// each pixel; and what has very many candidates all the same is left to voronoi_hard, a block for 8x8 pixels. So time depends
+// each pixel; and what has very many candidates all the same is left to the blocks of voronoi_hard. So time depends
 // little on how many sites there are, and where: an H200 takes 23 us for 1920x1080 with 2,500 sites and 110 with 200,000. Up
 // to LIST sites are taken without cells, by voronoi_few. Bytes moved: 4 a pixel.
 //
@@ -39,8 +39,8 @@ struct VoronoiArgs {
     u32 *words;      // pitch for each strip: bit y%32 of the word at (y/32)*pitch + x is the pixel's
     u32 *occupied;   // occupied_pitch for each strip: bit cx%32 of the word at cy*occupied_pitch + cx/32 is the cell's
     u32 *blocks;     // occupied_pitch for each 32 strips: bit cy%32 says that a word of the bitmap, of the same column, is not 0
-    u32 *next;       // how many entries there are, and how many hard squares
-    u32 *hard;       // squares of 8x8 pixels for voronoi_hard: 16 times the tile, and which of it
+    u32 *next;       // how many entries there are, and how many hard parts
+    u32 *hard;       // parts of tiles for voronoi_hard: 32 times the tile, and which part
     uint2 *ranks;    // for each word with sites that word, and the entry of its first
     uint2 *heads;    // of each cell its first entry, and how many it has
     uint2 *entries;  // index of a site, and its place in its cell: x + 32 y
@@ -154,10 +154,17 @@ extern "C" __global__ void __launch_bounds__(THREADS) voronoi_least(VoronoiArgs 
 #define HALF_MOST 2000
 
 struct TileShared {
-    int4 line[32];  // of up to 32 candidates: the form of eval, and the label
-    int2 at[LIST];  // candidates of the tile, relative to its first pixel
+    int4 line[32];
+    int2 at[LIST];
     u32 label[LIST];
     unsigned short half[LIST], quarter[LIST]; // those of a quarter, and of its quarter
+};
+
+// Candidates on chip.
+struct List {
+    int2 *at; // relative to the tile's first pixel
+    u32 *label;
+    int4 *line; // of up to 32 that a warp compares: the form of eval, and the label
 };
 
 // Pixels, relative to the tile's first: both ends belong to it.
@@ -328,7 +335,7 @@ template <> struct Source<true> {
     }
 
     // A site near the centre of a box, and f(site, index) in each lane for some sites, by all lanes for all that may compete
-    // with it. All lanes come along: there says whether it is one.
+    // with it, until f has enough. All lanes come along: there says whether it is one.
     template <typename I> __device__ __forceinline__ int2 central(const Box &b) const {
         float least = 3e38f;
         int2 best = site(0);
@@ -342,7 +349,7 @@ template <> struct Source<true> {
     template <typename I, typename F> __device__ __forceinline__ void each(const Box &, int2, F f) const {
         for (u32 from = 0; from < g.n; from += 32) {
             const u32 i = min(from + t.lane, g.n - 1);
-            f(site(i), i, from + t.lane < g.n);
+            if (f(site(i), i, from + t.lane < g.n)) return;
         }
     }
 };
@@ -371,7 +378,7 @@ template <> struct Source<false> {
 
     // Takes the entries of a cell each lane one after the other, so that lanes are busy where cells have few. The next ones
     // are loaded while f looks at some.
-    template <typename I, typename F> __device__ __forceinline__ void cells(const Box &b, I reach, int2 c, bool is, int part, int parts, F f) const {
+    template <typename I, typename F> __device__ __forceinline__ bool cells(const Box &b, I reach, int2 c, bool is, F f) const {
         uint2 head = make_uint2(0, 0);
         if (is && least_distance<I>(b, cell_box(g, t, c.x, c.y)) <= reach) head = g.heads[(u32)c.y * g.cells + c.x];
         const int upto = inclusive_scan(head.y), all = __shfl_sync(~0u, upto, 31), step = parts * 32;
@@ -388,8 +395,9 @@ template <> struct Source<false> {
                     if (__shfl_sync(~0u, upto, next_owner + half - 1) <= k) next_owner += half;
                 next = g.entries[__shfl_sync(~0u, first, next_owner) + k];
             }
-            if (k0 >= 0) f(site(make_int2(__shfl_sync(~0u, c.x, owner), __shfl_sync(~0u, c.y, owner)), e.y), e.x, k0 + t.lane < all);
+            if (k0 >= 0 && f(site(make_int2(__shfl_sync(~0u, c.x, owner), __shfl_sync(~0u, c.y, owner)), e.y), e.x, k0 + t.lane < all)) return true;
         }
+        return false;
     }
     template <typename I, typename F> __device__ __forceinline__ void each(const Box &b, int2 q, F f) const {
         Box at;
@@ -397,17 +405,16 @@ template <> struct Source<false> {
         const I reach = greatest_distance<I>(b, at);
         if (t.near) {
             const int2 c = near_cell(t);
-            cells<I>(b, reach, c, in_square(t, c), part, parts, f);
+            cells<I>(b, reach, c, in_square(t, c), f);
             return;
         }
-        int turn = parts - part;
+        bool enough = false;
         for_words(g, t, [&](int x, int y, u32 bits) {
             // Those within reach, and a column more on both sides for what the root is off.
             const I dy = max(max(y * CELL - t.y - b.y1, b.y0 - (y * CELL + CELL - 1 - t.y)), 0), left = reach - dy * dy;
             const int dx = (int)sqrtf((float)left) + 2;
             bits = left < 0 ? 0 : bits & between(((t.x + b.x0 - dx) >> 5) - x, ((t.x + b.x1 + dx) >> 5) - x);
-            for (; __any_sync(~0u, bits); bits &= bits - 1)
-                if (turn++ % parts == 0) cells<I>(b, reach, make_int2(x + __ffs(bits) - 1, y), bits != 0, 0, 1, f);
+            for (; !enough && __any_sync(~0u, bits); bits &= bits - 1) enough = cells<I>(b, reach, make_int2(x + __ffs(bits) - 1, y), bits != 0, f);
         });
     }
 };
@@ -420,15 +427,17 @@ __device__ __forceinline__ int place_of(bool keep, int *n) {
     return i;
 }
 
-// Lists the candidates of a box, and returns how many there are, even where that is more than LIST.
+// Lists the candidates of a box, and returns how many there are, even where that is more than LIST; it stops counting where
+// there are more than most.
 template <typename I, bool DIRECT>
-__device__ __forceinline__ int candidates(const Source<DIRECT> &from, TileShared &s, const Box &b) {
+__device__ __forceinline__ int candidates(const Source<DIRECT> &from, const List &s, const Box &b, int most) {
     const int2 q = from.template central<I>(b);
     int n = 0;
     from.template each<I>(b, q, [&](int2 at, u32 label, bool there) {
         const bool keep = there && competes<I>(b, q, at);
         const int i = place_of(keep, &n);
         if (keep && i < LIST) s.at[i] = at, s.label[i] = label;
+        return n > most;
     });
     __syncwarp();
     return n;
@@ -436,7 +445,7 @@ __device__ __forceinline__ int candidates(const Source<DIRECT> &from, TileShared
 
 // Those of n candidates (of a list, or all that there are) that are ones of a box within theirs.
 template <typename I>
-__device__ __forceinline__ int narrow(const TileShared &s, const unsigned short *from, int n, const Box &b, unsigned short *to, int2 *central) {
+__device__ __forceinline__ int narrow(const List &s, const unsigned short *from, int n, const Box &b, unsigned short *to, int2 *central) {
     const int lane = lane_id();
     float least = 3e38f;
     int2 best = s.at[0];
@@ -477,7 +486,7 @@ template <int N> __device__ __forceinline__ void store(const VoronoiArgs &g, con
 // stays below 32 (|dx| + |dy|), and with sides up to 2^20 of 2^29 pixels below 2^26: times 32, and with the place of the
 // candidate among all by index, it fits an int. The least of these is the nearest site of least index.
 template <typename I, int SIDE>
-__device__ __forceinline__ void eval(const VoronoiArgs &g, const Tile &t, TileShared &s, const unsigned short *list, int n, const Box &b, int2 q) {
+__device__ __forceinline__ void eval(const VoronoiArgs &g, const Tile &t, const List &s, const unsigned short *list, int n, const Box &b, int2 q) {
     const int lane = t.lane, i = list[min(lane, n - 1)];
     const u32 label = s.label[i];
     const int2 at = s.at[i];
@@ -536,7 +545,7 @@ template <typename I> struct Pair {
 
 // Labels up to 8x8 pixels whose candidates are those of a list of any length.
 template <typename I>
-__device__ __forceinline__ void eval_many(const VoronoiArgs &g, const Tile &t, TileShared &s, const unsigned short *list, int n, const Box &b) {
+__device__ __forceinline__ void eval_many(const VoronoiArgs &g, const Tile &t, const List &s, const unsigned short *list, int n, const Box &b) {
     const int x = b.x0 + t.lane % 4 * 2, y = b.y0 + t.lane / 4;
     Pair<I> p;
     p.label[0] = p.label[1] = NO_SITE;
@@ -606,7 +615,7 @@ __device__ __forceinline__ bool label_dense(const VoronoiArgs &g, const Tile &t,
 
 __device__ __forceinline__ bool set_tile(const VoronoiArgs &g, u32 tile, Tile *t) {
     const u32 columns = (g.width + CELL - 1) / CELL;
-    t->lane = lane_id();
+    t->lane = lane_id(), t->near = false;
     t->x = tile % columns * CELL, t->y = tile / columns * CELL;
     t->box.x0 = t->box.y0 = 0;
     t->box.x1 = min(CELL, g.width - t->x) - 1, t->box.y1 = min(CELL, g.height - t->y) - 1;
@@ -618,13 +627,30 @@ __device__ __forceinline__ void fill_tile(const VoronoiArgs &g, const Tile &t, u
         for (int y = 0; y <= t.box.y1; y++) g.labels[(u64)(t.y + y) * g.width + t.x + t.lane] = label;
 }
 
-// Leaves squares from..to of a tile to voronoi_hard.
-__device__ __forceinline__ void leave(const VoronoiArgs &g, const Tile &t, u32 tile, int from, int to) {
-    const int n = to - from;
-    u32 at = 0;
-    if (t.lane == 0) at = atomicAdd(g.next + 1, n);
-    at = __shfl_sync(~0u, at, 0);
-    if (t.lane < n) g.hard[at + t.lane] = tile * 16 + from + t.lane;
+// The parts of a tile: 0 is all of it, 1 to 4 its quarters, and 5 to 20 theirs.
+#define HALVES 1
+#define QUARTERS 5
+
+__device__ __forceinline__ bool part_of(const Tile &t, int part, Box *b) {
+    if (part == 0) return part_of(t, 0, 0, CELL, b);
+    const int h = part < QUARTERS ? part - HALVES : (part - QUARTERS) / 4, j = part < QUARTERS ? 0 : (part - QUARTERS) % 4;
+    return part_of(t, h % 2 * (CELL / 2) + j % 2 * (CELL / 4), h / 2 * (CELL / 2) + j / 2 * (CELL / 4), part < QUARTERS ? CELL / 2 : CELL / 4, b);
+}
+
+// Leaves a part of a tile to voronoi_hard.
+__device__ __forceinline__ void leave(const VoronoiArgs &g, const Tile &t, u32 tile, int part) {
+    if (t.lane == 0) g.hard[atomicAdd(g.next + 1, 1)] = tile * 32 + part;
+}
+
+// Labels up to 8x8 pixels from those of n candidates of a list that may be theirs; to has room for as many.
+template <typename I>
+__device__ __forceinline__ void label_square(const VoronoiArgs &g, const Tile &t, const List &list, const unsigned short *from, int n, const Box &b, unsigned short *to) {
+    int2 q;
+    const int m = narrow<I>(list, from, n, b, to, &q);
+    if (m <= 32)
+        eval<I, 8>(g, t, list, to, m, b, q);
+    else
+        eval_many<I>(g, t, list, to, m, b);
 }
 
 template <typename I, bool DIRECT> __device__ __forceinline__ void label_tile(const VoronoiArgs &g, const u32 tile) {
@@ -638,13 +664,15 @@ template <typename I, bool DIRECT> __device__ __forceinline__ void label_tile(co
     }
     if (!DIRECT && g.heads[tile].y >= DENSE && label_dense(g, t, *(DenseShared *)s.at)) return;
     const Source<DIRECT> from = {g, t, 0, 1};
-    const int all = candidates<I>(from, s, t.box);
+    const List list = {s.at, s.label, s.line};
+    // What is far from all sites has many candidates for another reason than that they are dense.
+    const int most = t.near ? TILE_MOST : LIST, all = candidates<I>(from, list, t.box, most);
     if (all == 1) {
         fill_tile(g, t, s.label[0]);
         return;
     }
-    if (!DIRECT && all > TILE_MOST) {
-        leave(g, t, tile, 0, 16);
+    if (!DIRECT && all > most) {
+        leave(g, t, tile, 0);
         return;
     }
     for (int h = 0; h < 4; h++) {
@@ -653,71 +681,108 @@ template <typename I, bool DIRECT> __device__ __forceinline__ void label_tile(co
         int2 q;
         int n = all, m = LIST + 1;
         if (!DIRECT && n > LIST) {
-            n = candidates<I>(from, s, half);
+            n = candidates<I>(from, list, half, HALF_MOST);
             if (n > HALF_MOST) {
-                leave(g, t, tile, h * 4, h * 4 + 4);
+                leave(g, t, tile, HALVES + h);
                 continue;
             }
         }
-        if (n <= LIST) m = narrow<I>(s, 0, n, half, s.half, &q);
+        if (n <= LIST) m = narrow<I>(list, 0, n, half, s.half, &q);
         if (m <= 32) {
-            eval<I, 16>(g, t, s, s.half, m, half, q);
+            eval<I, 16>(g, t, list, s.half, m, half, q);
             continue;
         }
         for (int k = 0; k < 4; k++) {
             if (!part_of(t, half.x0 + k % 2 * (CELL / 4), half.y0 + k / 2 * (CELL / 4), CELL / 4, &quarter)) continue;
-            const unsigned short *list = s.half;
+            const unsigned short *those = s.half;
             int c = m;
             if (!DIRECT && m > LIST) {
-                list = 0, c = candidates<I>(from, s, quarter);
+                those = 0, c = candidates<I>(from, list, quarter, LIST);
                 if (c > LIST) {
-                    leave(g, t, tile, h * 4 + k, h * 4 + k + 1);
+                    leave(g, t, tile, QUARTERS + h * 4 + k);
                     continue;
                 }
             }
-            c = narrow<I>(s, list, c, quarter, s.quarter, &q);
-            if (c <= 32)
-                eval<I, 8>(g, t, s, s.quarter, c, quarter, q);
-            else
-                eval_many<I>(g, t, s, s.quarter, c, quarter);
+            label_square<I>(g, t, list, those, c, quarter, s.quarter);
         }
     }
 }
 
-// Squares that have more candidates than there is room for, which is where very many sites are almost equally far: in the
-// middle of a circle. A block a square, with the sites shared by its warps.
+// Parts of tiles that have more candidates than a warp has room for, which is where very many sites are almost equally far: in
+// the middle of a circle. A block a part, with HARD_LIST candidates for all its warps; more than that of 8x8 pixels are compared
+// as they come. 43 KB on chip.
+#define HARD_WARPS (THREADS / 32)
+#define HARD_LIST 1536
+
+struct HardShared {
+    int4 line[HARD_WARPS][32];
+    int2 at[HARD_LIST];
+    u32 label[HARD_LIST];
+    unsigned short square[HARD_WARPS][HARD_LIST];
+    int n;
+};
+
 template <typename I> __device__ __forceinline__ void label_hard(const VoronoiArgs &g) {
-    __shared__ I least[THREADS / 32][64];
-    __shared__ u32 label[THREADS / 32][64];
+    __shared__ HardShared s;
     const int warp = threadIdx.x >> 5;
-    for (u32 i = blockIdx.x, n = g.next[1]; i < n; i += gridDim.x) {
+    for (u32 i = blockIdx.x, all = g.next[1]; i < all; i += gridDim.x) {
         const u32 id = g.hard[i];
         Tile t;
-        Box b;
-        set_tile(g, id >> 4, &t);
-        // Halves have 4 squares each.
-        if (!part_of(t, (id >> 2 & 1) * 16 + (id & 1) * 8, (id >> 3 & 1) * 16 + (id >> 1 & 1) * 8, CELL / 4, &b)) continue;
+        set_tile(g, id >> 5, &t);
         find_cells<I>(g, t);
-        const Source<false> from = {g, t, warp, THREADS / 32};
-        const int x = b.x0 + t.lane % 4 * 2, y = b.y0 + t.lane / 4;
-        Pair<I> p;
-        p.least[0] = p.least[1] = 0;
-        p.label[0] = p.label[1] = NO_SITE;
-        const int2 q = from.template central<I>(b);
-        from.template each<I>(b, q, [&](int2 at, u32 l, bool there) {
-            for (u32 mask = __ballot_sync(~0u, there && competes<I>(b, q, at)); mask; mask &= mask - 1) {
-                const int k = __ffs(mask) - 1;
-                p.offer(x, y, make_int2(__shfl_sync(~0u, at.x, k), __shfl_sync(~0u, at.y, k)), __shfl_sync(~0u, l, k));
+        const Source<false> from = {g, t, warp, HARD_WARPS};
+        for (u32 parts = 1u << (id & 31); parts; parts &= parts - 1) {
+            const int part = __ffs(parts) - 1;
+            Box b;
+            if (!part_of(t, part, &b)) continue;
+            const int2 q = from.template central<I>(b);
+            __syncthreads(); // nobody looks at the list before
+            if (threadIdx.x == 0) s.n = 0;
+            __syncthreads();
+            from.template each<I>(b, q, [&](int2 at, u32 label, bool there) {
+                const bool keep = there && competes<I>(b, q, at);
+                int before = 0;
+                const int k = place_of(keep, &before);
+                int first = 0;
+                if (t.lane == 0 && before) first = atomicAdd(&s.n, before);
+                first = __shfl_sync(~0u, first, 0);
+                if (keep && first + k < HARD_LIST) s.at[first + k] = at, s.label[first + k] = label;
+                return first > HARD_LIST && part < QUARTERS;
+            });
+            __syncthreads();
+            if (s.n <= HARD_LIST) {
+                const List list = {s.at, s.label, s.line[warp]};
+                const int side = part == 0 ? CELL : part < QUARTERS ? CELL / 2 : CELL / 4, across = side / (CELL / 4);
+                for (int k = warp; k < across * across; k += HARD_WARPS) {
+                    Box square;
+                    if (part_of(t, b.x0 + k % across * (CELL / 4), b.y0 + k / across * (CELL / 4), CELL / 4, &square))
+                        label_square<I>(g, t, list, 0, s.n, square, s.square[warp]);
+                }
+            } else if (part < QUARTERS) {
+                parts |= part == 0 ? 0xfu << HALVES : 0xfu << (QUARTERS + (part - HALVES) * 4);
+            } else {
+                const int x = b.x0 + t.lane % 4 * 2, y = b.y0 + t.lane / 4;
+                Pair<I> p;
+                p.least[0] = p.least[1] = 0;
+                p.label[0] = p.label[1] = NO_SITE;
+                __syncthreads(); // all have seen how many there are
+                from.template each<I>(b, q, [&](int2 at, u32 l, bool there) {
+                    for (u32 mask = __ballot_sync(~0u, there && competes<I>(b, q, at)); mask; mask &= mask - 1) {
+                        const int k = __ffs(mask) - 1;
+                        p.offer(x, y, make_int2(__shfl_sync(~0u, at.x, k), __shfl_sync(~0u, at.y, k)), __shfl_sync(~0u, l, k));
+                    }
+                    return false;
+                });
+                I *least = (I *)s.at; // 64 pixels a warp
+                for (int j = 0; j < 2; j++) least[threadIdx.x * 2 + j] = p.least[j], s.label[threadIdx.x * 2 + j] = p.label[j];
+                __syncthreads();
+                if (warp == 0) {
+                    for (int w = 1; w < HARD_WARPS; w++)
+                        for (int j = 0; j < 2; j++) p.take(j, least[(w * 32 + t.lane) * 2 + j], s.label[(w * 32 + t.lane) * 2 + j]);
+                    store<2>(g, t, x, y, p.label);
+                }
             }
-        });
-        for (int j = 0; j < 2; j++) least[warp][t.lane * 2 + j] = p.least[j], label[warp][t.lane * 2 + j] = p.label[j];
-        __syncthreads();
-        if (warp == 0) {
-            for (int w = 1; w < THREADS / 32; w++)
-                for (int j = 0; j < 2; j++) p.take(j, least[w][t.lane * 2 + j], label[w][t.lane * 2 + j]);
-            store<2>(g, t, x, y, p.label);
         }
-        __syncthreads();
     }
 }
 
