@@ -80,6 +80,37 @@ func compareWithExact(t *testing.T, s *devicetest.Scene) {
 	}
 }
 
+// With barriers the estimate is never half of the error or less, cycle by cycle, and where it is at most a quarter of a level the error is at
+// most half of one.
+func TestDiffusionEstimates(t *testing.T) {
+	for _, s := range devicetest.BarrierScenes(5, 111)[:7] {
+		t.Run(s.Name, func(t *testing.T) {
+			t.Parallel()
+			exact := s.Exact()
+			d := newDiffusion(t, 1, s, grayLevel/50)
+			d.solve.Cycles = 1
+			d.ok(d.s.DiffusionSetup(d.setup))
+			for cycle := 1; cycle <= 30; cycle++ {
+				d.ok(d.s.DiffusionSolve(d.solve))
+				d.wait()
+				d.solve.Start = driver.DiffusionContinue
+				status := download[driver.DiffusionStatus](d.fixture, d.solve.Status)[0]
+				worst := 0.0
+				for i, v := range download[float32](d.fixture, d.solve.X) {
+					worst = max(worst, math.Abs(float64(v)-exact[i]))
+				}
+				if worst > 2*float64(status.Estimate)+devicetest.DiffusionRounding || status.Estimate <= grayLevel/4 && worst > grayLevel/2 {
+					t.Errorf("cycle %d: off by %.3f/255, and says %.3f/255", cycle, worst/grayLevel, status.Estimate/grayLevel)
+				}
+				if status.Converged == 1 {
+					return
+				}
+			}
+			t.Error("has not converged in 30 cycles")
+		})
+	}
+}
+
 // A set-up is for the grid that it was made for.
 func TestDiffusionOtherSetup(t *testing.T) {
 	plain, walls := devicetest.NewScene("", 12, 10, 1), devicetest.NewScene("", 12, 10, 1)
