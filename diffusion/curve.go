@@ -78,6 +78,15 @@ type strokes struct {
 	barriers bool // edges may be blocked
 }
 
+// Check returns what is wrong with the curves, an [*InvalidError], or nil. That they fix no pixel shows only when they are drawn.
+func (d *Drawing) Check() error {
+	if err := checkCanvas(d.Width, d.Height); err != nil {
+		return err
+	}
+	_, err := d.strokes()
+	return err
+}
+
 // strokes checks the drawing, but for flags and values.
 func (d *Drawing) strokes() (*strokes, error) {
 	if d.Channels < 1 || d.Channels > MaxChannels {

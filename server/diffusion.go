@@ -6,9 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"image"
 	"math"
-	"slices"
 	"strings"
 	"time"
 
@@ -36,8 +34,13 @@ func diffusionDesc() *grpc.ServiceDesc {
 	return withHandlers(pb.DiffusionService_ServiceDesc, map[string]grpc.MethodHandler{
 		"Solve":      frameHandler(pb.DiffusionService_Solve_FullMethodName, (*diffusionServer).solve),
 		"FillHoles":  frameHandler(pb.DiffusionService_FillHoles_FullMethodName, (*diffusionServer).fillHoles),
-		"Background": frameHandler(pb.DiffusionService_Background_FullMethodName, (*diffusionServer).background),
-	}, nil)
+		"Background": frameHandler(pb.DiffusionService_Background_FullMethodName, (*diffusionServer).estimate),
+	}, map[string]grpc.StreamHandler{
+		"SolveProgressively": func(srv any, stream grpc.ServerStream) error {
+			return srv.(*diffusionServer).solveProgressively(stream)
+		},
+		"Edit": func(srv any, stream grpc.ServerStream) error { return srv.(*diffusionServer).edit(stream) },
+	})
 }
 
 // Solve implements pb.DiffusionServiceServer, for callers inside the process.
@@ -49,25 +52,67 @@ func (s *diffusionServer) Solve(ctx context.Context, req *pb.SolveRequest) (*pb.
 	res.release()
 	out := res.Message.(*framecodec.Message)
 	m := out.Message.(*pb.SolveResponse)
-	m.Picture.Source = &pb.Frame_Data{Data: slices.Concat(out.Pieces(nil)...)}
+	withPayload(m.Picture, out)
 	return m, nil
 }
 
 // solveChannels are those of the colours that are solved for.
 const solveChannels = 3
 
-// solvePixelShare is the host memory that a pixel takes, in bytes: its flags, what is given and what comes out, and the picture twice.
-const solvePixelShare = 1 + 2*4*solveChannels + 2*4
+// solvePixelShare is the host memory that a pixel takes, in bytes: its flags and what is given, the picture, and a file of it.
+const solvePixelShare = 1 + 4*solveChannels + solveChannels + 2*4
 
 func (s *diffusionServer) solve(ctx context.Context, req *pb.SolveRequest, in *framecodec.Message) (*response, error) {
-	if name := req.GetFrame().GetResident(); name != "" {
-		return nil, refuse("frame.resident", name, "must be no resident frame: pixels come with the request")
-	}
-	dev, err := s.dev.acquire()
+	v, err := s.newSolving(ctx, req, in)
 	if err != nil {
 		return nil, err
 	}
-	defer dev.end()
+	defer v.dev.end()
+	sol, err := diffusion.Render(v.ctx, v.dev.Device, v.drawing, v.target, v.opts)
+	var out *framecodec.Message
+	if err == nil {
+		var m *pb.SolveResponse
+		var pixels []byte
+		if m, pixels, err = v.response(sol, v.target.Pixels.Host); err == nil {
+			out = framecodec.New(m)
+			out.SetPayload(mem.BufferSlice{mem.SliceBuffer(pixels)})
+		}
+	}
+	if err != nil {
+		v.release()
+		return nil, solveError(req, err)
+	}
+	return &response{Message: out, start: time.Now(), release: v.release}, nil
+}
+
+// solving is a request that was read, with memory for the answer.
+type solving struct {
+	*diffusionServer
+	ctx      context.Context // with the class of the request
+	dev      lease
+	id       string // of the frame
+	decode   time.Duration
+	encoding pb.Encoding
+	drawing  *diffusion.Drawing
+	target   *diffusion.Target
+	opts     *diffusion.Options
+	release  func() // gives memory back
+}
+
+// newSolving reads a request. The caller ends the lease of the device, and releases the memory.
+func (s *diffusionServer) newSolving(ctx context.Context, req *pb.SolveRequest, in *framecodec.Message) (_ *solving, err error) {
+	if name := req.GetFrame().GetResident(); name != "" {
+		return nil, refuse("frame.resident", name, "must be no resident frame: pixels come with the request")
+	}
+	v := &solving{diffusionServer: s, ctx: kernels.WithClass(ctx, classOf(req.GetWorkClass())), encoding: req.GetEncoding()}
+	if v.dev, err = s.dev.acquire(); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			v.dev.end()
+		}
+	}()
 	f := &frame{release: func() {}}
 	switch {
 	case req.GetFrame() != nil:
@@ -92,46 +137,37 @@ func (s *diffusionServer) solve(ctx context.Context, req *pb.SolveRequest, in *f
 	if err != nil {
 		return nil, err
 	}
-	release, err := s.host.take(ctx, solvePixelShare*int64(f.Width)*int64(f.Height))
-	if err != nil {
+	if v.release, err = s.host.take(ctx, solvePixelShare*int64(f.Width)*int64(f.Height)); err != nil {
 		return nil, err
 	}
-	p := drawingOf(req, f)
+	v.drawing = drawingOf(req, f)
 	in.Free()
-	var opts *diffusion.Options
-	opts, p.Method = optionsOf(req.GetOptions())
-	sol, err := diffusion.SolveDrawing(kernels.WithClass(ctx, classOf(req.GetWorkClass())), dev.Device, p, opts)
-	if err != nil {
-		release()
-		return nil, solveError(req, err)
-	}
-	s.metrics.stage("queue", sol.Queue)
-	s.metrics.stage("compute", sol.Compute)
-	res := &response{start: time.Now(), release: release}
+	v.opts, v.drawing.Method = optionsOf(req.GetOptions())
+	v.id, v.decode = f.id, f.decode
+	v.target = &diffusion.Target{Format: driver.RGB8, Pixels: diffusion.Pixels{Host: make([]byte, solveChannels*f.Width*f.Height)}}
+	return v, nil
+}
+
+// response is the message of a solution, without its payload, which follows: pixels, or a file of them.
+func (v *solving) response(sol *diffusion.Solution, pixels []byte) (*pb.SolveResponse, []byte, error) {
+	v.metrics.stage("queue", sol.Queue)
+	v.metrics.stage("compute", sol.Compute)
+	w, h := v.drawing.Width, v.drawing.Height
 	m := &pb.SolveResponse{
-		Backend: sol.Backend, Decode: durationpb.New(f.decode), Queue: durationpb.New(sol.Queue), Compute: durationpb.New(sol.Compute),
+		Backend: sol.Backend, Decode: durationpb.New(v.decode), Queue: durationpb.New(sol.Queue), Compute: durationpb.New(sol.Compute),
 		Cycles: uint32(sol.Cycles), Converged: sol.Converged, Estimate: 255 * sol.Estimate, Residual: 255 * sol.Residual,
-		GivenPixels: uint64(sol.FixedPixels),
+		GivenPixels: uint64(sol.FixedPixels), VoidPixels: uint64(sol.VoidPixels),
 		Picture: &pb.Frame{
-			FrameId: f.id, Encoding: pb.Encoding_ENCODING_RAW,
-			Layout: layoutOf(polygon.Frame{Width: f.Width, Height: f.Height, Format: driver.RGB8}),
+			FrameId: v.id, Encoding: pb.Encoding_ENCODING_RAW,
+			Layout: layoutOf(polygon.Frame{Width: w, Height: h, Format: driver.RGB8}),
 		},
 	}
-	var pixels []byte
-	if req.GetEncoding() == pb.Encoding_ENCODING_PNG {
-		m.Picture.Encoding = pb.Encoding_ENCODING_PNG
-		im := &image.NRGBA{Pix: solvedPixels(sol.Values, 4), Stride: 4 * f.Width, Rect: image.Rect(0, 0, f.Width, f.Height)}
-		if pixels, err = pngFile(im); err != nil {
-			release()
-			return nil, err
-		}
-	} else {
-		pixels = solvedPixels(sol.Values, 3)
+	if v.encoding != pb.Encoding_ENCODING_PNG {
+		return m, pixels, nil
 	}
-	out := framecodec.New(m)
-	out.SetPayload(mem.BufferSlice{mem.SliceBuffer(pixels)})
-	res.Message = out
-	return res, nil
+	m.Picture.Encoding = pb.Encoding_ENCODING_PNG
+	file, err := pngFile(rawImage(pixels, w, h, driver.RGB8))
+	return m, file, err
 }
 
 // optionsOf translates options.
@@ -208,11 +244,18 @@ func checkGiven(d *pb.Drawing) error {
 
 // drawingOf reads a request. Of a frame it reads each byte once.
 func drawingOf(req *pb.SolveRequest, f *frame) *diffusion.Drawing {
-	d := &diffusion.Drawing{Width: f.Width, Height: f.Height, Channels: solveChannels}
+	d := groundOf(req, f)
 	for _, c := range req.GetDrawing().GetCurves() {
 		d.Curves = append(d.Curves, curveOf(c))
 	}
-	if req.GetFrame() == nil && len(req.GetEdges()) == 0 && len(req.GetDrawing().GetPixels()) == 0 {
+	givePixels(d, req.GetDrawing().GetPixels())
+	return d
+}
+
+// groundOf is what a request gives under the curves and pixels of a drawing.
+func groundOf(req *pb.SolveRequest, f *frame) *diffusion.Drawing {
+	d := &diffusion.Drawing{Width: f.Width, Height: f.Height, Channels: solveChannels}
+	if req.GetFrame() == nil && len(req.GetEdges()) == 0 {
 		return d
 	}
 	n := f.Width * f.Height
@@ -235,19 +278,25 @@ func drawingOf(req *pb.SolveRequest, f *frame) *diffusion.Drawing {
 			at++
 		}
 	}
-	for _, g := range req.GetDrawing().GetPixels() {
-		i := int(g.GetY())*f.Width + int(g.GetX())
-		d.Flags[i] = diffusion.Fixed
-		for c, v := range [solveChannels]float32{g.GetRed(), g.GetGreen(), g.GetBlue()} {
-			d.Values[c*n+i] = v / 255
-		}
-	}
 	for i, e := range req.GetEdges() {
 		if d.Flags[i] |= e; e&diffusion.Fixed != 0 {
 			d.Flags[i] = 0xff // which package diffusion refuses
 		}
 	}
 	return d
+}
+
+// givePixels adds pixels, which are on the canvas, to what is given under the curves.
+func givePixels(d *diffusion.Drawing, pixels []*pb.GivenPixel) {
+	n := d.Width * d.Height
+	if d.Flags == nil && len(pixels) > 0 {
+		d.Flags, d.Values = make([]uint8, n), make([]float32, solveChannels*n)
+	}
+	for _, g := range pixels {
+		i := int(g.GetY())*d.Width + int(g.GetX())
+		d.Flags[i] |= diffusion.Fixed
+		d.Values[i], d.Values[n+i], d.Values[2*n+i] = g.GetRed()/255, g.GetGreen()/255, g.GetBlue()/255
+	}
 }
 
 func curveOf(c *pb.Curve) diffusion.Curve {
@@ -271,21 +320,6 @@ func stopsOf(stops []*pb.ColorStop) []diffusion.Stop {
 	for i, s := range stops {
 		values = append(values, s.GetRed()/255, s.GetGreen()/255, s.GetBlue()/255)
 		out[i] = diffusion.Stop{At: s.GetAt(), Values: values[solveChannels*i:]}
-	}
-	return out
-}
-
-// solvedPixels rounds planes of values to pixels of 3 or, with alpha, 4 bytes.
-func solvedPixels(values []float32, size int) []byte {
-	n := len(values) / solveChannels
-	out := make([]byte, size*n)
-	for i := range n {
-		for c := range solveChannels {
-			out[size*i+c] = uint8(min(max(255*values[c*n+i]+0.5, 0), 255))
-		}
-		if size == 4 {
-			out[size*i+3] = 255
-		}
 	}
 	return out
 }

@@ -35,7 +35,7 @@ func (s *diffusionServer) FillHoles(ctx context.Context, req *pb.FillHolesReques
 
 // Background implements pb.DiffusionServiceServer, for callers inside the process.
 func (s *diffusionServer) Background(ctx context.Context, req *pb.BackgroundRequest) (*pb.BackgroundResponse, error) {
-	res, err := s.background(ctx, req, framecodec.New(req))
+	res, err := s.estimate(ctx, req, framecodec.New(req))
 	if err != nil {
 		return nil, err
 	}
@@ -75,7 +75,7 @@ func (s *diffusionServer) fillHoles(ctx context.Context, req *pb.FillHolesReques
 	return &response{Message: out, start: time.Now(), release: f.release}, nil
 }
 
-func (s *diffusionServer) background(ctx context.Context, req *pb.BackgroundRequest, in *framecodec.Message) (*response, error) {
+func (s *diffusionServer) estimate(ctx context.Context, req *pb.BackgroundRequest, in *framecodec.Message) (*response, error) {
 	h := holes{
 		class: req.GetWorkClass(), options: req.GetOptions(), method: req.GetMaskMethod(), frame: req.GetFrame(),
 		picture: output{"background", req.GetBackground()}, residual: output{"residual", req.GetResidual()}, both: true,

@@ -10,6 +10,7 @@ package polyscanv1
 
 import (
 	_ "buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
+	status "google.golang.org/genproto/googleapis/rpc/status"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	durationpb "google.golang.org/protobuf/types/known/durationpb"
@@ -634,6 +635,8 @@ type SolveResponse struct {
 	Residual float32 `protobuf:"fixed32,8,opt,name=residual,proto3" json:"residual,omitempty"`
 	// Pixels that were given, those of curves included.
 	GivenPixels uint64 `protobuf:"varint,9,opt,name=given_pixels,json=givenPixels,proto3" json:"given_pixels,omitempty"`
+	// Pixels that no open way connects with one that is given: they have the mean colour of all that are.
+	VoidPixels uint64 `protobuf:"varint,10,opt,name=void_pixels,json=voidPixels,proto3" json:"void_pixels,omitempty"`
 	// The picture in RGB8, with frame_id and layout.
 	Picture       *Frame `protobuf:"bytes,15,opt,name=picture,proto3" json:"picture,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -733,12 +736,613 @@ func (x *SolveResponse) GetGivenPixels() uint64 {
 	return 0
 }
 
+func (x *SolveResponse) GetVoidPixels() uint64 {
+	if x != nil {
+		return x.VoidPixels
+	}
+	return 0
+}
+
 func (x *SolveResponse) GetPicture() *Frame {
 	if x != nil {
 		return x.Picture
 	}
 	return nil
 }
+
+// SolveProgressivelyRequest is what is given of a picture.
+type SolveProgressivelyRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Request       *SolveRequest          `protobuf:"bytes,1,opt,name=request,proto3" json:"request,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SolveProgressivelyRequest) Reset() {
+	*x = SolveProgressivelyRequest{}
+	mi := &file_polyscan_v1_diffusion_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SolveProgressivelyRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SolveProgressivelyRequest) ProtoMessage() {}
+
+func (x *SolveProgressivelyRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_polyscan_v1_diffusion_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SolveProgressivelyRequest.ProtoReflect.Descriptor instead.
+func (*SolveProgressivelyRequest) Descriptor() ([]byte, []int) {
+	return file_polyscan_v1_diffusion_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *SolveProgressivelyRequest) GetRequest() *SolveRequest {
+	if x != nil {
+		return x.Request
+	}
+	return nil
+}
+
+// SolveProgressivelyResponse is the picture so far.
+type SolveProgressivelyResponse struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Result *SolveResponse         `protobuf:"bytes,1,opt,name=result,proto3" json:"result,omitempty"`
+	// None follows.
+	Last          bool `protobuf:"varint,2,opt,name=last,proto3" json:"last,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SolveProgressivelyResponse) Reset() {
+	*x = SolveProgressivelyResponse{}
+	mi := &file_polyscan_v1_diffusion_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SolveProgressivelyResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SolveProgressivelyResponse) ProtoMessage() {}
+
+func (x *SolveProgressivelyResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_polyscan_v1_diffusion_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SolveProgressivelyResponse.ProtoReflect.Descriptor instead.
+func (*SolveProgressivelyResponse) Descriptor() ([]byte, []int) {
+	return file_polyscan_v1_diffusion_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *SolveProgressivelyResponse) GetResult() *SolveResponse {
+	if x != nil {
+		return x.Result
+	}
+	return nil
+}
+
+func (x *SolveProgressivelyResponse) GetLast() bool {
+	if x != nil {
+		return x.Last
+	}
+	return false
+}
+
+// EditRequest is the canvas, or a change of what is on it.
+type EditRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Types that are valid to be assigned to Message:
+	//
+	//	*EditRequest_Open
+	//	*EditRequest_PutCurve
+	//	*EditRequest_MoveCurve
+	//	*EditRequest_RecolorCurve
+	//	*EditRequest_RemoveCurve
+	//	*EditRequest_PutPixels
+	//	*EditRequest_RemovePixels
+	Message       isEditRequest_Message `protobuf_oneof:"message"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EditRequest) Reset() {
+	*x = EditRequest{}
+	mi := &file_polyscan_v1_diffusion_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EditRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EditRequest) ProtoMessage() {}
+
+func (x *EditRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_polyscan_v1_diffusion_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EditRequest.ProtoReflect.Descriptor instead.
+func (*EditRequest) Descriptor() ([]byte, []int) {
+	return file_polyscan_v1_diffusion_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *EditRequest) GetMessage() isEditRequest_Message {
+	if x != nil {
+		return x.Message
+	}
+	return nil
+}
+
+func (x *EditRequest) GetOpen() *SolveRequest {
+	if x != nil {
+		if x, ok := x.Message.(*EditRequest_Open); ok {
+			return x.Open
+		}
+	}
+	return nil
+}
+
+func (x *EditRequest) GetPutCurve() *Curve {
+	if x != nil {
+		if x, ok := x.Message.(*EditRequest_PutCurve); ok {
+			return x.PutCurve
+		}
+	}
+	return nil
+}
+
+func (x *EditRequest) GetMoveCurve() *MoveCurve {
+	if x != nil {
+		if x, ok := x.Message.(*EditRequest_MoveCurve); ok {
+			return x.MoveCurve
+		}
+	}
+	return nil
+}
+
+func (x *EditRequest) GetRecolorCurve() *RecolorCurve {
+	if x != nil {
+		if x, ok := x.Message.(*EditRequest_RecolorCurve); ok {
+			return x.RecolorCurve
+		}
+	}
+	return nil
+}
+
+func (x *EditRequest) GetRemoveCurve() string {
+	if x != nil {
+		if x, ok := x.Message.(*EditRequest_RemoveCurve); ok {
+			return x.RemoveCurve
+		}
+	}
+	return ""
+}
+
+func (x *EditRequest) GetPutPixels() *GivenPixels {
+	if x != nil {
+		if x, ok := x.Message.(*EditRequest_PutPixels); ok {
+			return x.PutPixels
+		}
+	}
+	return nil
+}
+
+func (x *EditRequest) GetRemovePixels() *PixelPlaces {
+	if x != nil {
+		if x, ok := x.Message.(*EditRequest_RemovePixels); ok {
+			return x.RemovePixels
+		}
+	}
+	return nil
+}
+
+type isEditRequest_Message interface {
+	isEditRequest_Message()
+}
+
+type EditRequest_Open struct {
+	// The first message and no other. It may have nothing on it yet. Curves have different ids.
+	Open *SolveRequest `protobuf:"bytes,1,opt,name=open,proto3,oneof"`
+}
+
+type EditRequest_PutCurve struct {
+	// Adds a curve over all others, or puts it in the place of the one of its id.
+	PutCurve *Curve `protobuf:"bytes,2,opt,name=put_curve,json=putCurve,proto3,oneof"`
+}
+
+type EditRequest_MoveCurve struct {
+	MoveCurve *MoveCurve `protobuf:"bytes,3,opt,name=move_curve,json=moveCurve,proto3,oneof"`
+}
+
+type EditRequest_RecolorCurve struct {
+	RecolorCurve *RecolorCurve `protobuf:"bytes,4,opt,name=recolor_curve,json=recolorCurve,proto3,oneof"`
+}
+
+type EditRequest_RemoveCurve struct {
+	// By its id.
+	RemoveCurve string `protobuf:"bytes,5,opt,name=remove_curve,json=removeCurve,proto3,oneof"`
+}
+
+type EditRequest_PutPixels struct {
+	// Gives pixels, under all curves, or other colours to pixels given before.
+	PutPixels *GivenPixels `protobuf:"bytes,6,opt,name=put_pixels,json=putPixels,proto3,oneof"`
+}
+
+type EditRequest_RemovePixels struct {
+	// Takes pixels away that were given as such; those of the frame stay.
+	RemovePixels *PixelPlaces `protobuf:"bytes,7,opt,name=remove_pixels,json=removePixels,proto3,oneof"`
+}
+
+func (*EditRequest_Open) isEditRequest_Message() {}
+
+func (*EditRequest_PutCurve) isEditRequest_Message() {}
+
+func (*EditRequest_MoveCurve) isEditRequest_Message() {}
+
+func (*EditRequest_RecolorCurve) isEditRequest_Message() {}
+
+func (*EditRequest_RemoveCurve) isEditRequest_Message() {}
+
+func (*EditRequest_PutPixels) isEditRequest_Message() {}
+
+func (*EditRequest_RemovePixels) isEditRequest_Message() {}
+
+// MoveCurve moves all points of a curve.
+type MoveCurve struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// In pixels.
+	Dx            float64 `protobuf:"fixed64,2,opt,name=dx,proto3" json:"dx,omitempty"`
+	Dy            float64 `protobuf:"fixed64,3,opt,name=dy,proto3" json:"dy,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MoveCurve) Reset() {
+	*x = MoveCurve{}
+	mi := &file_polyscan_v1_diffusion_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MoveCurve) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MoveCurve) ProtoMessage() {}
+
+func (x *MoveCurve) ProtoReflect() protoreflect.Message {
+	mi := &file_polyscan_v1_diffusion_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MoveCurve.ProtoReflect.Descriptor instead.
+func (*MoveCurve) Descriptor() ([]byte, []int) {
+	return file_polyscan_v1_diffusion_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *MoveCurve) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *MoveCurve) GetDx() float64 {
+	if x != nil {
+		return x.Dx
+	}
+	return 0
+}
+
+func (x *MoveCurve) GetDy() float64 {
+	if x != nil {
+		return x.Dy
+	}
+	return 0
+}
+
+// RecolorCurve replaces the stops of a curve.
+type RecolorCurve struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// Of sides that had some; as in Curve.
+	Left  []*ColorStop `protobuf:"bytes,2,rep,name=left,proto3" json:"left,omitempty"`
+	Right []*ColorStop `protobuf:"bytes,3,rep,name=right,proto3" json:"right,omitempty"`
+	// As in Curve.
+	Blur          []*BlurStop `protobuf:"bytes,4,rep,name=blur,proto3" json:"blur,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RecolorCurve) Reset() {
+	*x = RecolorCurve{}
+	mi := &file_polyscan_v1_diffusion_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RecolorCurve) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RecolorCurve) ProtoMessage() {}
+
+func (x *RecolorCurve) ProtoReflect() protoreflect.Message {
+	mi := &file_polyscan_v1_diffusion_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RecolorCurve.ProtoReflect.Descriptor instead.
+func (*RecolorCurve) Descriptor() ([]byte, []int) {
+	return file_polyscan_v1_diffusion_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *RecolorCurve) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *RecolorCurve) GetLeft() []*ColorStop {
+	if x != nil {
+		return x.Left
+	}
+	return nil
+}
+
+func (x *RecolorCurve) GetRight() []*ColorStop {
+	if x != nil {
+		return x.Right
+	}
+	return nil
+}
+
+func (x *RecolorCurve) GetBlur() []*BlurStop {
+	if x != nil {
+		return x.Blur
+	}
+	return nil
+}
+
+// GivenPixels are pixels to be given.
+type GivenPixels struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Pixels        []*GivenPixel          `protobuf:"bytes,1,rep,name=pixels,proto3" json:"pixels,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GivenPixels) Reset() {
+	*x = GivenPixels{}
+	mi := &file_polyscan_v1_diffusion_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GivenPixels) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GivenPixels) ProtoMessage() {}
+
+func (x *GivenPixels) ProtoReflect() protoreflect.Message {
+	mi := &file_polyscan_v1_diffusion_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GivenPixels.ProtoReflect.Descriptor instead.
+func (*GivenPixels) Descriptor() ([]byte, []int) {
+	return file_polyscan_v1_diffusion_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *GivenPixels) GetPixels() []*GivenPixel {
+	if x != nil {
+		return x.Pixels
+	}
+	return nil
+}
+
+// PixelPlaces are places of pixels.
+type PixelPlaces struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// x0, y0, x1, y1, ...
+	Xy            []uint32 `protobuf:"varint,1,rep,packed,name=xy,proto3" json:"xy,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PixelPlaces) Reset() {
+	*x = PixelPlaces{}
+	mi := &file_polyscan_v1_diffusion_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PixelPlaces) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PixelPlaces) ProtoMessage() {}
+
+func (x *PixelPlaces) ProtoReflect() protoreflect.Message {
+	mi := &file_polyscan_v1_diffusion_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PixelPlaces.ProtoReflect.Descriptor instead.
+func (*PixelPlaces) Descriptor() ([]byte, []int) {
+	return file_polyscan_v1_diffusion_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *PixelPlaces) GetXy() []uint32 {
+	if x != nil {
+		return x.Xy
+	}
+	return nil
+}
+
+// EditResponse is what has become of changes.
+type EditResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// How many changes of the stream the picture has, refused ones included; or the number of the one that was refused, the first being
+	// 1. Open is none.
+	Edits uint64 `protobuf:"varint,1,opt,name=edits,proto3" json:"edits,omitempty"`
+	// Types that are valid to be assigned to Outcome:
+	//
+	//	*EditResponse_Result
+	//	*EditResponse_Error
+	Outcome isEditResponse_Outcome `protobuf_oneof:"outcome"`
+	// The solver needed no new set-up.
+	SetupKept     bool `protobuf:"varint,4,opt,name=setup_kept,json=setupKept,proto3" json:"setup_kept,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EditResponse) Reset() {
+	*x = EditResponse{}
+	mi := &file_polyscan_v1_diffusion_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EditResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EditResponse) ProtoMessage() {}
+
+func (x *EditResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_polyscan_v1_diffusion_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EditResponse.ProtoReflect.Descriptor instead.
+func (*EditResponse) Descriptor() ([]byte, []int) {
+	return file_polyscan_v1_diffusion_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *EditResponse) GetEdits() uint64 {
+	if x != nil {
+		return x.Edits
+	}
+	return 0
+}
+
+func (x *EditResponse) GetOutcome() isEditResponse_Outcome {
+	if x != nil {
+		return x.Outcome
+	}
+	return nil
+}
+
+func (x *EditResponse) GetResult() *SolveResponse {
+	if x != nil {
+		if x, ok := x.Outcome.(*EditResponse_Result); ok {
+			return x.Result
+		}
+	}
+	return nil
+}
+
+func (x *EditResponse) GetError() *status.Status {
+	if x != nil {
+		if x, ok := x.Outcome.(*EditResponse_Error); ok {
+			return x.Error
+		}
+	}
+	return nil
+}
+
+func (x *EditResponse) GetSetupKept() bool {
+	if x != nil {
+		return x.SetupKept
+	}
+	return false
+}
+
+type isEditResponse_Outcome interface {
+	isEditResponse_Outcome()
+}
+
+type EditResponse_Result struct {
+	// The picture, in RGB8; or why there is none, with which the stream goes on.
+	Result *SolveResponse `protobuf:"bytes,2,opt,name=result,proto3,oneof"`
+}
+
+type EditResponse_Error struct {
+	Error *status.Status `protobuf:"bytes,3,opt,name=error,proto3,oneof"`
+}
+
+func (*EditResponse_Result) isEditResponse_Outcome() {}
+
+func (*EditResponse_Error) isEditResponse_Outcome() {}
 
 // PictureOutput says what becomes of a picture that was computed: it is returned, unless it is kept or omitted.
 type PictureOutput struct {
@@ -757,7 +1361,7 @@ type PictureOutput struct {
 
 func (x *PictureOutput) Reset() {
 	*x = PictureOutput{}
-	mi := &file_polyscan_v1_diffusion_proto_msgTypes[8]
+	mi := &file_polyscan_v1_diffusion_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -769,7 +1373,7 @@ func (x *PictureOutput) String() string {
 func (*PictureOutput) ProtoMessage() {}
 
 func (x *PictureOutput) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_diffusion_proto_msgTypes[8]
+	mi := &file_polyscan_v1_diffusion_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -782,7 +1386,7 @@ func (x *PictureOutput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PictureOutput.ProtoReflect.Descriptor instead.
 func (*PictureOutput) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_diffusion_proto_rawDescGZIP(), []int{8}
+	return file_polyscan_v1_diffusion_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *PictureOutput) GetEncoding() Encoding {
@@ -835,7 +1439,7 @@ type FillReport struct {
 
 func (x *FillReport) Reset() {
 	*x = FillReport{}
-	mi := &file_polyscan_v1_diffusion_proto_msgTypes[9]
+	mi := &file_polyscan_v1_diffusion_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -847,7 +1451,7 @@ func (x *FillReport) String() string {
 func (*FillReport) ProtoMessage() {}
 
 func (x *FillReport) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_diffusion_proto_msgTypes[9]
+	mi := &file_polyscan_v1_diffusion_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -860,7 +1464,7 @@ func (x *FillReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FillReport.ProtoReflect.Descriptor instead.
 func (*FillReport) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_diffusion_proto_rawDescGZIP(), []int{9}
+	return file_polyscan_v1_diffusion_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *FillReport) GetBackend() string {
@@ -950,7 +1554,7 @@ type FillHolesRequest struct {
 
 func (x *FillHolesRequest) Reset() {
 	*x = FillHolesRequest{}
-	mi := &file_polyscan_v1_diffusion_proto_msgTypes[10]
+	mi := &file_polyscan_v1_diffusion_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -962,7 +1566,7 @@ func (x *FillHolesRequest) String() string {
 func (*FillHolesRequest) ProtoMessage() {}
 
 func (x *FillHolesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_diffusion_proto_msgTypes[10]
+	mi := &file_polyscan_v1_diffusion_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -975,7 +1579,7 @@ func (x *FillHolesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FillHolesRequest.ProtoReflect.Descriptor instead.
 func (*FillHolesRequest) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_diffusion_proto_rawDescGZIP(), []int{10}
+	return file_polyscan_v1_diffusion_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *FillHolesRequest) GetWorkClass() WorkClass {
@@ -1085,7 +1689,7 @@ type FillHolesResponse struct {
 
 func (x *FillHolesResponse) Reset() {
 	*x = FillHolesResponse{}
-	mi := &file_polyscan_v1_diffusion_proto_msgTypes[11]
+	mi := &file_polyscan_v1_diffusion_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1097,7 +1701,7 @@ func (x *FillHolesResponse) String() string {
 func (*FillHolesResponse) ProtoMessage() {}
 
 func (x *FillHolesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_diffusion_proto_msgTypes[11]
+	mi := &file_polyscan_v1_diffusion_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1110,7 +1714,7 @@ func (x *FillHolesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FillHolesResponse.ProtoReflect.Descriptor instead.
 func (*FillHolesResponse) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_diffusion_proto_rawDescGZIP(), []int{11}
+	return file_polyscan_v1_diffusion_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *FillHolesResponse) GetReport() *FillReport {
@@ -1158,7 +1762,7 @@ type BackgroundRequest struct {
 
 func (x *BackgroundRequest) Reset() {
 	*x = BackgroundRequest{}
-	mi := &file_polyscan_v1_diffusion_proto_msgTypes[12]
+	mi := &file_polyscan_v1_diffusion_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1170,7 +1774,7 @@ func (x *BackgroundRequest) String() string {
 func (*BackgroundRequest) ProtoMessage() {}
 
 func (x *BackgroundRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_diffusion_proto_msgTypes[12]
+	mi := &file_polyscan_v1_diffusion_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1183,7 +1787,7 @@ func (x *BackgroundRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackgroundRequest.ProtoReflect.Descriptor instead.
 func (*BackgroundRequest) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_diffusion_proto_rawDescGZIP(), []int{12}
+	return file_polyscan_v1_diffusion_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *BackgroundRequest) GetWorkClass() WorkClass {
@@ -1302,7 +1906,7 @@ type BackgroundResponse struct {
 
 func (x *BackgroundResponse) Reset() {
 	*x = BackgroundResponse{}
-	mi := &file_polyscan_v1_diffusion_proto_msgTypes[13]
+	mi := &file_polyscan_v1_diffusion_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1314,7 +1918,7 @@ func (x *BackgroundResponse) String() string {
 func (*BackgroundResponse) ProtoMessage() {}
 
 func (x *BackgroundResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_diffusion_proto_msgTypes[13]
+	mi := &file_polyscan_v1_diffusion_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1327,7 +1931,7 @@ func (x *BackgroundResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackgroundResponse.ProtoReflect.Descriptor instead.
 func (*BackgroundResponse) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_diffusion_proto_rawDescGZIP(), []int{13}
+	return file_polyscan_v1_diffusion_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *BackgroundResponse) GetReport() *FillReport {
@@ -1369,7 +1973,7 @@ var File_polyscan_v1_diffusion_proto protoreflect.FileDescriptor
 
 const file_polyscan_v1_diffusion_proto_rawDesc = "" +
 	"\n" +
-	"\x1bpolyscan/v1/diffusion.proto\x12\vpolyscan.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x17polyscan/v1/frame.proto\x1a\x1cpolyscan/v1/inspection.proto\x1a\x18polyscan/v1/recipe.proto\x1a\x18polyscan/v1/region.proto\x1a\x1apolyscan/v1/resident.proto\"\xab\x01\n" +
+	"\x1bpolyscan/v1/diffusion.proto\x12\vpolyscan.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x17google/rpc/status.proto\x1a\x17polyscan/v1/frame.proto\x1a\x1cpolyscan/v1/inspection.proto\x1a\x18polyscan/v1/recipe.proto\x1a\x18polyscan/v1/region.proto\x1a\x1apolyscan/v1/resident.proto\"\xab\x01\n" +
 	"\x10DiffusionOptions\x12-\n" +
 	"\ttolerance\x18\x01 \x01(\x02B\x0f\xbaH\f\n" +
 	"\n" +
@@ -1411,7 +2015,7 @@ const file_polyscan_v1_diffusion_proto_rawDesc = "" +
 	"\bencoding\x18\x03 \x01(\x0e2\x15.polyscan.v1.EncodingB\f\xbaH\t\x82\x01\x06\x18\x00\x18\x01\x18\x03R\bencoding\x12.\n" +
 	"\adrawing\x18\x04 \x01(\v2\x14.polyscan.v1.DrawingR\adrawing\x12\x14\n" +
 	"\x05edges\x18\x05 \x01(\fR\x05edges\x12(\n" +
-	"\x05frame\x18\x0f \x01(\v2\x12.polyscan.v1.FrameR\x05frame\"\x81\x03\n" +
+	"\x05frame\x18\x0f \x01(\v2\x12.polyscan.v1.FrameR\x05frame\"\xa2\x03\n" +
 	"\rSolveResponse\x12\x18\n" +
 	"\abackend\x18\x01 \x01(\tR\abackend\x121\n" +
 	"\x06decode\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x06decode\x12/\n" +
@@ -1421,8 +2025,47 @@ const file_polyscan_v1_diffusion_proto_rawDesc = "" +
 	"\tconverged\x18\x06 \x01(\bR\tconverged\x12\x1a\n" +
 	"\bestimate\x18\a \x01(\x02R\bestimate\x12\x1a\n" +
 	"\bresidual\x18\b \x01(\x02R\bresidual\x12!\n" +
-	"\fgiven_pixels\x18\t \x01(\x04R\vgivenPixels\x12,\n" +
-	"\apicture\x18\x0f \x01(\v2\x12.polyscan.v1.FrameR\apicture\"\xb6\x01\n" +
+	"\fgiven_pixels\x18\t \x01(\x04R\vgivenPixels\x12\x1f\n" +
+	"\vvoid_pixels\x18\n" +
+	" \x01(\x04R\n" +
+	"voidPixels\x12,\n" +
+	"\apicture\x18\x0f \x01(\v2\x12.polyscan.v1.FrameR\apicture\"X\n" +
+	"\x19SolveProgressivelyRequest\x12;\n" +
+	"\arequest\x18\x01 \x01(\v2\x19.polyscan.v1.SolveRequestB\x06\xbaH\x03\xc8\x01\x01R\arequest\"d\n" +
+	"\x1aSolveProgressivelyResponse\x122\n" +
+	"\x06result\x18\x01 \x01(\v2\x1a.polyscan.v1.SolveResponseR\x06result\x12\x12\n" +
+	"\x04last\x18\x02 \x01(\bR\x04last\"\x9f\x03\n" +
+	"\vEditRequest\x12/\n" +
+	"\x04open\x18\x01 \x01(\v2\x19.polyscan.v1.SolveRequestH\x00R\x04open\x121\n" +
+	"\tput_curve\x18\x02 \x01(\v2\x12.polyscan.v1.CurveH\x00R\bputCurve\x127\n" +
+	"\n" +
+	"move_curve\x18\x03 \x01(\v2\x16.polyscan.v1.MoveCurveH\x00R\tmoveCurve\x12@\n" +
+	"\rrecolor_curve\x18\x04 \x01(\v2\x19.polyscan.v1.RecolorCurveH\x00R\frecolorCurve\x12#\n" +
+	"\fremove_curve\x18\x05 \x01(\tH\x00R\vremoveCurve\x129\n" +
+	"\n" +
+	"put_pixels\x18\x06 \x01(\v2\x18.polyscan.v1.GivenPixelsH\x00R\tputPixels\x12?\n" +
+	"\rremove_pixels\x18\a \x01(\v2\x18.polyscan.v1.PixelPlacesH\x00R\fremovePixelsB\x10\n" +
+	"\amessage\x12\x05\xbaH\x02\b\x01\";\n" +
+	"\tMoveCurve\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x0e\n" +
+	"\x02dx\x18\x02 \x01(\x01R\x02dx\x12\x0e\n" +
+	"\x02dy\x18\x03 \x01(\x01R\x02dy\"\xa3\x01\n" +
+	"\fRecolorCurve\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12*\n" +
+	"\x04left\x18\x02 \x03(\v2\x16.polyscan.v1.ColorStopR\x04left\x12,\n" +
+	"\x05right\x18\x03 \x03(\v2\x16.polyscan.v1.ColorStopR\x05right\x12)\n" +
+	"\x04blur\x18\x04 \x03(\v2\x15.polyscan.v1.BlurStopR\x04blur\">\n" +
+	"\vGivenPixels\x12/\n" +
+	"\x06pixels\x18\x01 \x03(\v2\x17.polyscan.v1.GivenPixelR\x06pixels\"\x1d\n" +
+	"\vPixelPlaces\x12\x0e\n" +
+	"\x02xy\x18\x01 \x03(\rR\x02xy\"\xb0\x01\n" +
+	"\fEditResponse\x12\x14\n" +
+	"\x05edits\x18\x01 \x01(\x04R\x05edits\x124\n" +
+	"\x06result\x18\x02 \x01(\v2\x1a.polyscan.v1.SolveResponseH\x00R\x06result\x12*\n" +
+	"\x05error\x18\x03 \x01(\v2\x12.google.rpc.StatusH\x00R\x05error\x12\x1d\n" +
+	"\n" +
+	"setup_kept\x18\x04 \x01(\bR\tsetupKeptB\t\n" +
+	"\aoutcome\"\xb6\x01\n" +
 	"\rPictureOutput\x12?\n" +
 	"\bencoding\x18\x01 \x01(\x0e2\x15.polyscan.v1.EncodingB\f\xbaH\t\x82\x01\x06\x18\x00\x18\x01\x18\x03R\bencoding\x12\x12\n" +
 	"\x04keep\x18\x02 \x01(\bR\x04keep\x12<\n" +
@@ -1487,9 +2130,11 @@ const file_polyscan_v1_diffusion_proto_rawDesc = "" +
 	"\x16DIFFUSION_METHOD_NAIVE\x10\x02\x12%\n" +
 	"!DIFFUSION_METHOD_PYRAMID_CAUTIOUS\x10\x03\x12#\n" +
 	"\x1fDIFFUSION_METHOD_PYRAMID_GREEDY\x10\x04\x12%\n" +
-	"!DIFFUSION_METHOD_VARIABLE_STENCIL\x10\x052\xed\x01\n" +
+	"!DIFFUSION_METHOD_VARIABLE_STENCIL\x10\x052\x97\x03\n" +
 	"\x10DiffusionService\x12>\n" +
-	"\x05Solve\x12\x19.polyscan.v1.SolveRequest\x1a\x1a.polyscan.v1.SolveResponse\x12J\n" +
+	"\x05Solve\x12\x19.polyscan.v1.SolveRequest\x1a\x1a.polyscan.v1.SolveResponse\x12g\n" +
+	"\x12SolveProgressively\x12&.polyscan.v1.SolveProgressivelyRequest\x1a'.polyscan.v1.SolveProgressivelyResponse0\x01\x12?\n" +
+	"\x04Edit\x12\x18.polyscan.v1.EditRequest\x1a\x19.polyscan.v1.EditResponse(\x010\x01\x12J\n" +
 	"\tFillHoles\x12\x1d.polyscan.v1.FillHolesRequest\x1a\x1e.polyscan.v1.FillHolesResponse\x12M\n" +
 	"\n" +
 	"Background\x12\x1e.polyscan.v1.BackgroundRequest\x1a\x1f.polyscan.v1.BackgroundResponseB;Z9github.com/polyscan/polyscan/proto/polyscan/v1;polyscanv1b\x06proto3"
@@ -1507,31 +2152,40 @@ func file_polyscan_v1_diffusion_proto_rawDescGZIP() []byte {
 }
 
 var file_polyscan_v1_diffusion_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_polyscan_v1_diffusion_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
+var file_polyscan_v1_diffusion_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
 var file_polyscan_v1_diffusion_proto_goTypes = []any{
-	(DiffusionMethod)(0),        // 0: polyscan.v1.DiffusionMethod
-	(*DiffusionOptions)(nil),    // 1: polyscan.v1.DiffusionOptions
-	(*ColorStop)(nil),           // 2: polyscan.v1.ColorStop
-	(*BlurStop)(nil),            // 3: polyscan.v1.BlurStop
-	(*Curve)(nil),               // 4: polyscan.v1.Curve
-	(*GivenPixel)(nil),          // 5: polyscan.v1.GivenPixel
-	(*Drawing)(nil),             // 6: polyscan.v1.Drawing
-	(*SolveRequest)(nil),        // 7: polyscan.v1.SolveRequest
-	(*SolveResponse)(nil),       // 8: polyscan.v1.SolveResponse
-	(*PictureOutput)(nil),       // 9: polyscan.v1.PictureOutput
-	(*FillReport)(nil),          // 10: polyscan.v1.FillReport
-	(*FillHolesRequest)(nil),    // 11: polyscan.v1.FillHolesRequest
-	(*FillHolesResponse)(nil),   // 12: polyscan.v1.FillHolesResponse
-	(*BackgroundRequest)(nil),   // 13: polyscan.v1.BackgroundRequest
-	(*BackgroundResponse)(nil),  // 14: polyscan.v1.BackgroundResponse
-	(WorkClass)(0),              // 15: polyscan.v1.WorkClass
-	(Encoding)(0),               // 16: polyscan.v1.Encoding
-	(*Frame)(nil),               // 17: polyscan.v1.Frame
-	(*durationpb.Duration)(nil), // 18: google.protobuf.Duration
-	(*RegionSet)(nil),           // 19: polyscan.v1.RegionSet
-	(*RecipeRef)(nil),           // 20: polyscan.v1.RecipeRef
-	(MaskMethod)(0),             // 21: polyscan.v1.MaskMethod
-	(*ResidentFrame)(nil),       // 22: polyscan.v1.ResidentFrame
+	(DiffusionMethod)(0),               // 0: polyscan.v1.DiffusionMethod
+	(*DiffusionOptions)(nil),           // 1: polyscan.v1.DiffusionOptions
+	(*ColorStop)(nil),                  // 2: polyscan.v1.ColorStop
+	(*BlurStop)(nil),                   // 3: polyscan.v1.BlurStop
+	(*Curve)(nil),                      // 4: polyscan.v1.Curve
+	(*GivenPixel)(nil),                 // 5: polyscan.v1.GivenPixel
+	(*Drawing)(nil),                    // 6: polyscan.v1.Drawing
+	(*SolveRequest)(nil),               // 7: polyscan.v1.SolveRequest
+	(*SolveResponse)(nil),              // 8: polyscan.v1.SolveResponse
+	(*SolveProgressivelyRequest)(nil),  // 9: polyscan.v1.SolveProgressivelyRequest
+	(*SolveProgressivelyResponse)(nil), // 10: polyscan.v1.SolveProgressivelyResponse
+	(*EditRequest)(nil),                // 11: polyscan.v1.EditRequest
+	(*MoveCurve)(nil),                  // 12: polyscan.v1.MoveCurve
+	(*RecolorCurve)(nil),               // 13: polyscan.v1.RecolorCurve
+	(*GivenPixels)(nil),                // 14: polyscan.v1.GivenPixels
+	(*PixelPlaces)(nil),                // 15: polyscan.v1.PixelPlaces
+	(*EditResponse)(nil),               // 16: polyscan.v1.EditResponse
+	(*PictureOutput)(nil),              // 17: polyscan.v1.PictureOutput
+	(*FillReport)(nil),                 // 18: polyscan.v1.FillReport
+	(*FillHolesRequest)(nil),           // 19: polyscan.v1.FillHolesRequest
+	(*FillHolesResponse)(nil),          // 20: polyscan.v1.FillHolesResponse
+	(*BackgroundRequest)(nil),          // 21: polyscan.v1.BackgroundRequest
+	(*BackgroundResponse)(nil),         // 22: polyscan.v1.BackgroundResponse
+	(WorkClass)(0),                     // 23: polyscan.v1.WorkClass
+	(Encoding)(0),                      // 24: polyscan.v1.Encoding
+	(*Frame)(nil),                      // 25: polyscan.v1.Frame
+	(*durationpb.Duration)(nil),        // 26: google.protobuf.Duration
+	(*status.Status)(nil),              // 27: google.rpc.Status
+	(*RegionSet)(nil),                  // 28: polyscan.v1.RegionSet
+	(*RecipeRef)(nil),                  // 29: polyscan.v1.RecipeRef
+	(MaskMethod)(0),                    // 30: polyscan.v1.MaskMethod
+	(*ResidentFrame)(nil),              // 31: polyscan.v1.ResidentFrame
 }
 var file_polyscan_v1_diffusion_proto_depIdxs = []int32{
 	0,  // 0: polyscan.v1.DiffusionOptions.method:type_name -> polyscan.v1.DiffusionMethod
@@ -1540,54 +2194,72 @@ var file_polyscan_v1_diffusion_proto_depIdxs = []int32{
 	3,  // 3: polyscan.v1.Curve.blur:type_name -> polyscan.v1.BlurStop
 	4,  // 4: polyscan.v1.Drawing.curves:type_name -> polyscan.v1.Curve
 	5,  // 5: polyscan.v1.Drawing.pixels:type_name -> polyscan.v1.GivenPixel
-	15, // 6: polyscan.v1.SolveRequest.work_class:type_name -> polyscan.v1.WorkClass
+	23, // 6: polyscan.v1.SolveRequest.work_class:type_name -> polyscan.v1.WorkClass
 	1,  // 7: polyscan.v1.SolveRequest.options:type_name -> polyscan.v1.DiffusionOptions
-	16, // 8: polyscan.v1.SolveRequest.encoding:type_name -> polyscan.v1.Encoding
+	24, // 8: polyscan.v1.SolveRequest.encoding:type_name -> polyscan.v1.Encoding
 	6,  // 9: polyscan.v1.SolveRequest.drawing:type_name -> polyscan.v1.Drawing
-	17, // 10: polyscan.v1.SolveRequest.frame:type_name -> polyscan.v1.Frame
-	18, // 11: polyscan.v1.SolveResponse.decode:type_name -> google.protobuf.Duration
-	18, // 12: polyscan.v1.SolveResponse.queue:type_name -> google.protobuf.Duration
-	18, // 13: polyscan.v1.SolveResponse.compute:type_name -> google.protobuf.Duration
-	17, // 14: polyscan.v1.SolveResponse.picture:type_name -> polyscan.v1.Frame
-	16, // 15: polyscan.v1.PictureOutput.encoding:type_name -> polyscan.v1.Encoding
-	18, // 16: polyscan.v1.PictureOutput.idle_timeout:type_name -> google.protobuf.Duration
-	18, // 17: polyscan.v1.FillReport.decode:type_name -> google.protobuf.Duration
-	18, // 18: polyscan.v1.FillReport.queue:type_name -> google.protobuf.Duration
-	18, // 19: polyscan.v1.FillReport.compute:type_name -> google.protobuf.Duration
-	15, // 20: polyscan.v1.FillHolesRequest.work_class:type_name -> polyscan.v1.WorkClass
-	1,  // 21: polyscan.v1.FillHolesRequest.options:type_name -> polyscan.v1.DiffusionOptions
-	19, // 22: polyscan.v1.FillHolesRequest.region_set:type_name -> polyscan.v1.RegionSet
-	20, // 23: polyscan.v1.FillHolesRequest.recipe:type_name -> polyscan.v1.RecipeRef
-	21, // 24: polyscan.v1.FillHolesRequest.mask_method:type_name -> polyscan.v1.MaskMethod
-	9,  // 25: polyscan.v1.FillHolesRequest.output:type_name -> polyscan.v1.PictureOutput
-	17, // 26: polyscan.v1.FillHolesRequest.frame:type_name -> polyscan.v1.Frame
-	10, // 27: polyscan.v1.FillHolesResponse.report:type_name -> polyscan.v1.FillReport
-	22, // 28: polyscan.v1.FillHolesResponse.kept:type_name -> polyscan.v1.ResidentFrame
-	17, // 29: polyscan.v1.FillHolesResponse.picture:type_name -> polyscan.v1.Frame
-	15, // 30: polyscan.v1.BackgroundRequest.work_class:type_name -> polyscan.v1.WorkClass
-	1,  // 31: polyscan.v1.BackgroundRequest.options:type_name -> polyscan.v1.DiffusionOptions
-	19, // 32: polyscan.v1.BackgroundRequest.region_set:type_name -> polyscan.v1.RegionSet
-	20, // 33: polyscan.v1.BackgroundRequest.recipe:type_name -> polyscan.v1.RecipeRef
-	21, // 34: polyscan.v1.BackgroundRequest.mask_method:type_name -> polyscan.v1.MaskMethod
-	9,  // 35: polyscan.v1.BackgroundRequest.background:type_name -> polyscan.v1.PictureOutput
-	9,  // 36: polyscan.v1.BackgroundRequest.residual:type_name -> polyscan.v1.PictureOutput
-	17, // 37: polyscan.v1.BackgroundRequest.frame:type_name -> polyscan.v1.Frame
-	10, // 38: polyscan.v1.BackgroundResponse.report:type_name -> polyscan.v1.FillReport
-	22, // 39: polyscan.v1.BackgroundResponse.kept_background:type_name -> polyscan.v1.ResidentFrame
-	22, // 40: polyscan.v1.BackgroundResponse.kept_residual:type_name -> polyscan.v1.ResidentFrame
-	17, // 41: polyscan.v1.BackgroundResponse.background:type_name -> polyscan.v1.Frame
-	17, // 42: polyscan.v1.BackgroundResponse.residual:type_name -> polyscan.v1.Frame
-	7,  // 43: polyscan.v1.DiffusionService.Solve:input_type -> polyscan.v1.SolveRequest
-	11, // 44: polyscan.v1.DiffusionService.FillHoles:input_type -> polyscan.v1.FillHolesRequest
-	13, // 45: polyscan.v1.DiffusionService.Background:input_type -> polyscan.v1.BackgroundRequest
-	8,  // 46: polyscan.v1.DiffusionService.Solve:output_type -> polyscan.v1.SolveResponse
-	12, // 47: polyscan.v1.DiffusionService.FillHoles:output_type -> polyscan.v1.FillHolesResponse
-	14, // 48: polyscan.v1.DiffusionService.Background:output_type -> polyscan.v1.BackgroundResponse
-	46, // [46:49] is the sub-list for method output_type
-	43, // [43:46] is the sub-list for method input_type
-	43, // [43:43] is the sub-list for extension type_name
-	43, // [43:43] is the sub-list for extension extendee
-	0,  // [0:43] is the sub-list for field type_name
+	25, // 10: polyscan.v1.SolveRequest.frame:type_name -> polyscan.v1.Frame
+	26, // 11: polyscan.v1.SolveResponse.decode:type_name -> google.protobuf.Duration
+	26, // 12: polyscan.v1.SolveResponse.queue:type_name -> google.protobuf.Duration
+	26, // 13: polyscan.v1.SolveResponse.compute:type_name -> google.protobuf.Duration
+	25, // 14: polyscan.v1.SolveResponse.picture:type_name -> polyscan.v1.Frame
+	7,  // 15: polyscan.v1.SolveProgressivelyRequest.request:type_name -> polyscan.v1.SolveRequest
+	8,  // 16: polyscan.v1.SolveProgressivelyResponse.result:type_name -> polyscan.v1.SolveResponse
+	7,  // 17: polyscan.v1.EditRequest.open:type_name -> polyscan.v1.SolveRequest
+	4,  // 18: polyscan.v1.EditRequest.put_curve:type_name -> polyscan.v1.Curve
+	12, // 19: polyscan.v1.EditRequest.move_curve:type_name -> polyscan.v1.MoveCurve
+	13, // 20: polyscan.v1.EditRequest.recolor_curve:type_name -> polyscan.v1.RecolorCurve
+	14, // 21: polyscan.v1.EditRequest.put_pixels:type_name -> polyscan.v1.GivenPixels
+	15, // 22: polyscan.v1.EditRequest.remove_pixels:type_name -> polyscan.v1.PixelPlaces
+	2,  // 23: polyscan.v1.RecolorCurve.left:type_name -> polyscan.v1.ColorStop
+	2,  // 24: polyscan.v1.RecolorCurve.right:type_name -> polyscan.v1.ColorStop
+	3,  // 25: polyscan.v1.RecolorCurve.blur:type_name -> polyscan.v1.BlurStop
+	5,  // 26: polyscan.v1.GivenPixels.pixels:type_name -> polyscan.v1.GivenPixel
+	8,  // 27: polyscan.v1.EditResponse.result:type_name -> polyscan.v1.SolveResponse
+	27, // 28: polyscan.v1.EditResponse.error:type_name -> google.rpc.Status
+	24, // 29: polyscan.v1.PictureOutput.encoding:type_name -> polyscan.v1.Encoding
+	26, // 30: polyscan.v1.PictureOutput.idle_timeout:type_name -> google.protobuf.Duration
+	26, // 31: polyscan.v1.FillReport.decode:type_name -> google.protobuf.Duration
+	26, // 32: polyscan.v1.FillReport.queue:type_name -> google.protobuf.Duration
+	26, // 33: polyscan.v1.FillReport.compute:type_name -> google.protobuf.Duration
+	23, // 34: polyscan.v1.FillHolesRequest.work_class:type_name -> polyscan.v1.WorkClass
+	1,  // 35: polyscan.v1.FillHolesRequest.options:type_name -> polyscan.v1.DiffusionOptions
+	28, // 36: polyscan.v1.FillHolesRequest.region_set:type_name -> polyscan.v1.RegionSet
+	29, // 37: polyscan.v1.FillHolesRequest.recipe:type_name -> polyscan.v1.RecipeRef
+	30, // 38: polyscan.v1.FillHolesRequest.mask_method:type_name -> polyscan.v1.MaskMethod
+	17, // 39: polyscan.v1.FillHolesRequest.output:type_name -> polyscan.v1.PictureOutput
+	25, // 40: polyscan.v1.FillHolesRequest.frame:type_name -> polyscan.v1.Frame
+	18, // 41: polyscan.v1.FillHolesResponse.report:type_name -> polyscan.v1.FillReport
+	31, // 42: polyscan.v1.FillHolesResponse.kept:type_name -> polyscan.v1.ResidentFrame
+	25, // 43: polyscan.v1.FillHolesResponse.picture:type_name -> polyscan.v1.Frame
+	23, // 44: polyscan.v1.BackgroundRequest.work_class:type_name -> polyscan.v1.WorkClass
+	1,  // 45: polyscan.v1.BackgroundRequest.options:type_name -> polyscan.v1.DiffusionOptions
+	28, // 46: polyscan.v1.BackgroundRequest.region_set:type_name -> polyscan.v1.RegionSet
+	29, // 47: polyscan.v1.BackgroundRequest.recipe:type_name -> polyscan.v1.RecipeRef
+	30, // 48: polyscan.v1.BackgroundRequest.mask_method:type_name -> polyscan.v1.MaskMethod
+	17, // 49: polyscan.v1.BackgroundRequest.background:type_name -> polyscan.v1.PictureOutput
+	17, // 50: polyscan.v1.BackgroundRequest.residual:type_name -> polyscan.v1.PictureOutput
+	25, // 51: polyscan.v1.BackgroundRequest.frame:type_name -> polyscan.v1.Frame
+	18, // 52: polyscan.v1.BackgroundResponse.report:type_name -> polyscan.v1.FillReport
+	31, // 53: polyscan.v1.BackgroundResponse.kept_background:type_name -> polyscan.v1.ResidentFrame
+	31, // 54: polyscan.v1.BackgroundResponse.kept_residual:type_name -> polyscan.v1.ResidentFrame
+	25, // 55: polyscan.v1.BackgroundResponse.background:type_name -> polyscan.v1.Frame
+	25, // 56: polyscan.v1.BackgroundResponse.residual:type_name -> polyscan.v1.Frame
+	7,  // 57: polyscan.v1.DiffusionService.Solve:input_type -> polyscan.v1.SolveRequest
+	9,  // 58: polyscan.v1.DiffusionService.SolveProgressively:input_type -> polyscan.v1.SolveProgressivelyRequest
+	11, // 59: polyscan.v1.DiffusionService.Edit:input_type -> polyscan.v1.EditRequest
+	19, // 60: polyscan.v1.DiffusionService.FillHoles:input_type -> polyscan.v1.FillHolesRequest
+	21, // 61: polyscan.v1.DiffusionService.Background:input_type -> polyscan.v1.BackgroundRequest
+	8,  // 62: polyscan.v1.DiffusionService.Solve:output_type -> polyscan.v1.SolveResponse
+	10, // 63: polyscan.v1.DiffusionService.SolveProgressively:output_type -> polyscan.v1.SolveProgressivelyResponse
+	16, // 64: polyscan.v1.DiffusionService.Edit:output_type -> polyscan.v1.EditResponse
+	20, // 65: polyscan.v1.DiffusionService.FillHoles:output_type -> polyscan.v1.FillHolesResponse
+	22, // 66: polyscan.v1.DiffusionService.Background:output_type -> polyscan.v1.BackgroundResponse
+	62, // [62:67] is the sub-list for method output_type
+	57, // [57:62] is the sub-list for method input_type
+	57, // [57:57] is the sub-list for extension type_name
+	57, // [57:57] is the sub-list for extension extendee
+	0,  // [0:57] is the sub-list for field type_name
 }
 
 func init() { file_polyscan_v1_diffusion_proto_init() }
@@ -1601,11 +2273,24 @@ func file_polyscan_v1_diffusion_proto_init() {
 	file_polyscan_v1_region_proto_init()
 	file_polyscan_v1_resident_proto_init()
 	file_polyscan_v1_diffusion_proto_msgTypes[10].OneofWrappers = []any{
+		(*EditRequest_Open)(nil),
+		(*EditRequest_PutCurve)(nil),
+		(*EditRequest_MoveCurve)(nil),
+		(*EditRequest_RecolorCurve)(nil),
+		(*EditRequest_RemoveCurve)(nil),
+		(*EditRequest_PutPixels)(nil),
+		(*EditRequest_RemovePixels)(nil),
+	}
+	file_polyscan_v1_diffusion_proto_msgTypes[15].OneofWrappers = []any{
+		(*EditResponse_Result)(nil),
+		(*EditResponse_Error)(nil),
+	}
+	file_polyscan_v1_diffusion_proto_msgTypes[18].OneofWrappers = []any{
 		(*FillHolesRequest_RegionSet)(nil),
 		(*FillHolesRequest_Recipe)(nil),
 		(*FillHolesRequest_Mask)(nil),
 	}
-	file_polyscan_v1_diffusion_proto_msgTypes[12].OneofWrappers = []any{
+	file_polyscan_v1_diffusion_proto_msgTypes[20].OneofWrappers = []any{
 		(*BackgroundRequest_RegionSet)(nil),
 		(*BackgroundRequest_Recipe)(nil),
 		(*BackgroundRequest_Mask)(nil),
@@ -1616,7 +2301,7 @@ func file_polyscan_v1_diffusion_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_polyscan_v1_diffusion_proto_rawDesc), len(file_polyscan_v1_diffusion_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   14,
+			NumMessages:   22,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

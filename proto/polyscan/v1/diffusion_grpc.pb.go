@@ -21,9 +21,11 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	DiffusionService_Solve_FullMethodName      = "/polyscan.v1.DiffusionService/Solve"
-	DiffusionService_FillHoles_FullMethodName  = "/polyscan.v1.DiffusionService/FillHoles"
-	DiffusionService_Background_FullMethodName = "/polyscan.v1.DiffusionService/Background"
+	DiffusionService_Solve_FullMethodName              = "/polyscan.v1.DiffusionService/Solve"
+	DiffusionService_SolveProgressively_FullMethodName = "/polyscan.v1.DiffusionService/SolveProgressively"
+	DiffusionService_Edit_FullMethodName               = "/polyscan.v1.DiffusionService/Edit"
+	DiffusionService_FillHoles_FullMethodName          = "/polyscan.v1.DiffusionService/FillHoles"
+	DiffusionService_Background_FullMethodName         = "/polyscan.v1.DiffusionService/Background"
 )
 
 // DiffusionServiceClient is the client API for DiffusionService service.
@@ -38,6 +40,15 @@ type DiffusionServiceClient interface {
 	// constraints become a picture, and holes in a picture are filled from their borders. Constraints are pixels, curves, and blocked
 	// edges. Channels are solved one by one, to a fraction of a level of the exact solution, and rounded.
 	Solve(ctx context.Context, in *SolveRequest, opts ...grpc.CallOption) (*SolveResponse, error)
+	// SolveProgressively is Solve with the pictures on the way: after each cycle, from coarse to fine, as far as the client keeps up. The
+	// last one is what Solve returns.
+	SolveProgressively(ctx context.Context, in *SolveProgressivelyRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[SolveProgressivelyResponse], error)
+	// Edit opens a canvas, and then changes what is given on it. Whatever has changed is solved at once, from the picture before; where
+	// only colours and blurs have changed, without a new set-up. A change that comes while the one before is still being solved ends
+	// that, unless the last picture is more than 100 ms old; so a client that sends many sees the latest of them, ten times a
+	// second at least. A change that can't be made is answered with its status, and the stream goes on. When the client half-closes, the
+	// last picture comes, and the stream ends.
+	Edit(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[EditRequest, EditResponse], error)
 	// FillHoles replaces pixels of a frame, those inside regions or a mask and those that are not opaque: each becomes the mean of its
 	// neighbours, and those of a hole's border have neighbours outside. All others stay as they are.
 	FillHoles(ctx context.Context, in *FillHolesRequest, opts ...grpc.CallOption) (*FillHolesResponse, error)
@@ -63,6 +74,38 @@ func (c *diffusionServiceClient) Solve(ctx context.Context, in *SolveRequest, op
 	}
 	return out, nil
 }
+
+func (c *diffusionServiceClient) SolveProgressively(ctx context.Context, in *SolveProgressivelyRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[SolveProgressivelyResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &DiffusionService_ServiceDesc.Streams[0], DiffusionService_SolveProgressively_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[SolveProgressivelyRequest, SolveProgressivelyResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type DiffusionService_SolveProgressivelyClient = grpc.ServerStreamingClient[SolveProgressivelyResponse]
+
+func (c *diffusionServiceClient) Edit(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[EditRequest, EditResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &DiffusionService_ServiceDesc.Streams[1], DiffusionService_Edit_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[EditRequest, EditResponse]{ClientStream: stream}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type DiffusionService_EditClient = grpc.BidiStreamingClient[EditRequest, EditResponse]
 
 func (c *diffusionServiceClient) FillHoles(ctx context.Context, in *FillHolesRequest, opts ...grpc.CallOption) (*FillHolesResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
@@ -96,6 +139,15 @@ type DiffusionServiceServer interface {
 	// constraints become a picture, and holes in a picture are filled from their borders. Constraints are pixels, curves, and blocked
 	// edges. Channels are solved one by one, to a fraction of a level of the exact solution, and rounded.
 	Solve(context.Context, *SolveRequest) (*SolveResponse, error)
+	// SolveProgressively is Solve with the pictures on the way: after each cycle, from coarse to fine, as far as the client keeps up. The
+	// last one is what Solve returns.
+	SolveProgressively(*SolveProgressivelyRequest, grpc.ServerStreamingServer[SolveProgressivelyResponse]) error
+	// Edit opens a canvas, and then changes what is given on it. Whatever has changed is solved at once, from the picture before; where
+	// only colours and blurs have changed, without a new set-up. A change that comes while the one before is still being solved ends
+	// that, unless the last picture is more than 100 ms old; so a client that sends many sees the latest of them, ten times a
+	// second at least. A change that can't be made is answered with its status, and the stream goes on. When the client half-closes, the
+	// last picture comes, and the stream ends.
+	Edit(grpc.BidiStreamingServer[EditRequest, EditResponse]) error
 	// FillHoles replaces pixels of a frame, those inside regions or a mask and those that are not opaque: each becomes the mean of its
 	// neighbours, and those of a hole's border have neighbours outside. All others stay as they are.
 	FillHoles(context.Context, *FillHolesRequest) (*FillHolesResponse, error)
@@ -114,6 +166,12 @@ type UnimplementedDiffusionServiceServer struct{}
 
 func (UnimplementedDiffusionServiceServer) Solve(context.Context, *SolveRequest) (*SolveResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Solve not implemented")
+}
+func (UnimplementedDiffusionServiceServer) SolveProgressively(*SolveProgressivelyRequest, grpc.ServerStreamingServer[SolveProgressivelyResponse]) error {
+	return status.Error(codes.Unimplemented, "method SolveProgressively not implemented")
+}
+func (UnimplementedDiffusionServiceServer) Edit(grpc.BidiStreamingServer[EditRequest, EditResponse]) error {
+	return status.Error(codes.Unimplemented, "method Edit not implemented")
 }
 func (UnimplementedDiffusionServiceServer) FillHoles(context.Context, *FillHolesRequest) (*FillHolesResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method FillHoles not implemented")
@@ -159,6 +217,24 @@ func _DiffusionService_Solve_Handler(srv interface{}, ctx context.Context, dec f
 	}
 	return interceptor(ctx, in, info, handler)
 }
+
+func _DiffusionService_SolveProgressively_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(SolveProgressivelyRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(DiffusionServiceServer).SolveProgressively(m, &grpc.GenericServerStream[SolveProgressivelyRequest, SolveProgressivelyResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type DiffusionService_SolveProgressivelyServer = grpc.ServerStreamingServer[SolveProgressivelyResponse]
+
+func _DiffusionService_Edit_Handler(srv interface{}, stream grpc.ServerStream) error {
+	return srv.(DiffusionServiceServer).Edit(&grpc.GenericServerStream[EditRequest, EditResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type DiffusionService_EditServer = grpc.BidiStreamingServer[EditRequest, EditResponse]
 
 func _DiffusionService_FillHoles_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(FillHolesRequest)
@@ -216,6 +292,18 @@ var DiffusionService_ServiceDesc = grpc.ServiceDesc{
 			Handler:    _DiffusionService_Background_Handler,
 		},
 	},
-	Streams:  []grpc.StreamDesc{},
+	Streams: []grpc.StreamDesc{
+		{
+			StreamName:    "SolveProgressively",
+			Handler:       _DiffusionService_SolveProgressively_Handler,
+			ServerStreams: true,
+		},
+		{
+			StreamName:    "Edit",
+			Handler:       _DiffusionService_Edit_Handler,
+			ServerStreams: true,
+			ClientStreams: true,
+		},
+	},
 	Metadata: "polyscan/v1/diffusion.proto",
 }

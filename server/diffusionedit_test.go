@@ -1,0 +1,399 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/polyscan/polyscan/clients"
+	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
+)
+
+func diffusionClient(ts *testServer) pb.DiffusionServiceClient {
+	return pb.NewDiffusionServiceClient(ts.conn)
+}
+
+// wall is a curve from top to bottom of a canvas of 40x30, with a colour on each side.
+func wall(id string, x, left, right float64) *pb.Curve {
+	return &pb.Curve{
+		Id: id, Xy: []float64{x, -1, x, 10, x, 20, x, 31},
+		Left: []*pb.ColorStop{{Red: float32(left)}}, Right: []*pb.ColorStop{{Red: float32(right), Blue: 100}},
+	}
+}
+
+func canvasOf(curves ...*pb.Curve) *pb.SolveRequest {
+	return &pb.SolveRequest{Drawing: &pb.Drawing{Width: 40, Height: 30, Curves: curves}}
+}
+
+// editCall is a call of Edit.
+type editCall struct {
+	t *testing.T
+	grpc.BidiStreamingClient[pb.EditRequest, pb.EditResponse]
+}
+
+func openCanvas(t *testing.T, ts *testServer, open *pb.SolveRequest) editCall {
+	t.Helper()
+	stream, err := diffusionClient(ts).Edit(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := editCall{t, stream}
+	c.send(&pb.EditRequest{Message: &pb.EditRequest_Open{Open: open}})
+	return c
+}
+
+func (c editCall) send(m *pb.EditRequest) {
+	c.t.Helper()
+	if err := c.Send(m); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// after receives until something comes that has so many edits.
+func (c editCall) after(edits uint64) *pb.EditResponse {
+	c.t.Helper()
+	for {
+		m, err := c.Recv()
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		if m.GetEdits() >= edits {
+			return m
+		}
+	}
+}
+
+// same compares a picture with what Solve makes of a drawing: it began elsewhere, so it may be off by a level.
+func (c editCall) same(ts *testServer, what string, got *pb.EditResponse, want *pb.SolveRequest) {
+	c.t.Helper()
+	res, err := clients.New(ts.conn).Solve(c.t.Context(), want)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	a, b := got.GetResult().GetPicture().GetData(), res.GetPicture().GetData()
+	if len(a) != len(b) || len(a) == 0 {
+		c.t.Fatalf("%s: %d bytes, want %d: %v", what, len(a), len(b), got)
+	}
+	for i := range a {
+		if d := int(a[i]) - int(b[i]); d < -1 || d > 1 {
+			c.t.Fatalf("%s: byte %d is %d, want %d", what, i, a[i], b[i])
+		}
+	}
+	if r := got.GetResult(); r.GetGivenPixels() != res.GetGivenPixels() || !r.GetConverged() || r.GetBackend() != "cpu" {
+		c.t.Errorf("%s: %v", what, r)
+	}
+}
+
+// After each change the picture is that of everything on the canvas; colours alone need no set-up.
+func TestEdit(t *testing.T) {
+	ts := start(t, Config{})
+	c := openCanvas(t, ts, canvasOf(wall("a", 10, 200, 50)))
+	a, b := wall("a", 10, 200, 50), wall("b", 30, 0, 255)
+	c.same(ts, "open", c.after(0), canvasOf(a))
+
+	put := func(curve *pb.Curve) *pb.EditRequest {
+		return &pb.EditRequest{Message: &pb.EditRequest_PutCurve{PutCurve: curve}}
+	}
+	c.send(put(b))
+	got := c.after(1)
+	c.same(ts, "another curve", got, canvasOf(a, b))
+	if got.GetSetupKept() {
+		t.Error("another curve needed no set-up")
+	}
+	a = wall("a", 10, 10, 90)
+	c.send(&pb.EditRequest{Message: &pb.EditRequest_RecolorCurve{RecolorCurve: &pb.RecolorCurve{Id: "a", Left: a.Left, Right: a.Right}}})
+	got = c.after(2)
+	c.same(ts, "other colours", got, canvasOf(a, b))
+	if !got.GetSetupKept() {
+		t.Error("other colours needed a set-up")
+	}
+	b = wall("b", 24, 0, 255)
+	c.send(&pb.EditRequest{Message: &pb.EditRequest_MoveCurve{MoveCurve: &pb.MoveCurve{Id: "b", Dx: -6}}})
+	c.same(ts, "moved", c.after(3), canvasOf(a, b))
+	want := canvasOf(a, b)
+	want.Drawing.Pixels = []*pb.GivenPixel{{X: 3, Y: 4, Green: 255}, {X: 35, Y: 20, Blue: 7}}
+	c.send(&pb.EditRequest{Message: &pb.EditRequest_PutPixels{PutPixels: &pb.GivenPixels{Pixels: want.Drawing.Pixels}}})
+	c.same(ts, "pixels", c.after(4), want)
+	want.Drawing.Pixels = want.Drawing.Pixels[1:]
+	c.send(&pb.EditRequest{Message: &pb.EditRequest_RemovePixels{RemovePixels: &pb.PixelPlaces{Xy: []uint32{3, 4}}}})
+	c.same(ts, "a pixel less", c.after(5), want)
+	c.send(&pb.EditRequest{Message: &pb.EditRequest_RemoveCurve{RemoveCurve: "a"}})
+	want.Drawing.Curves = want.Drawing.Curves[1:]
+	c.same(ts, "a curve less", c.after(6), want)
+
+	// The last picture comes before the end.
+	b = wall("b", 12, 1, 2)
+	c.send(put(b))
+	want.Drawing.Curves[0] = b
+	if err := c.CloseSend(); err != nil {
+		t.Fatal(err)
+	}
+	c.same(ts, "the last", c.after(7), want)
+	if _, err := c.Recv(); !errors.Is(err, io.EOF) {
+		t.Errorf("after the last: %v", err)
+	}
+	ts.idleHost(t)
+}
+
+// idleHost checks that all host memory is back.
+func (ts *testServer) idleHost(t *testing.T) {
+	t.Helper()
+	release, err := ts.host.take(context.Background(), ts.host.cap)
+	if err != nil {
+		t.Errorf("host memory is not all back: %v", err)
+		return
+	}
+	release()
+}
+
+// Over pixels of a frame, which stay; files come back where they are asked for.
+func TestEditFrame(t *testing.T) {
+	ts := start(t, Config{})
+	open := &pb.SolveRequest{Frame: fourPixels(), Encoding: pb.Encoding_ENCODING_PNG}
+	clear(open.Frame.GetData()[4:12])
+	c := openCanvas(t, ts, open)
+	first := c.after(0).GetResult()
+	if !bytes.HasPrefix(first.GetPicture().GetData(), []byte("\x89PNG")) || first.GetGivenPixels() != 2 {
+		t.Errorf("open: %v", first)
+	}
+	c.send(&pb.EditRequest{Message: &pb.EditRequest_PutPixels{PutPixels: &pb.GivenPixels{Pixels: []*pb.GivenPixel{{X: 1}}}}})
+	if got := c.after(1).GetResult(); got.GetGivenPixels() != 3 || bytes.Equal(got.GetPicture().GetData(), first.GetPicture().GetData()) {
+		t.Errorf("with a pixel: %v", got)
+	}
+	c.send(&pb.EditRequest{Message: &pb.EditRequest_RemovePixels{RemovePixels: &pb.PixelPlaces{Xy: []uint32{1, 0}}}})
+	if got := c.after(2).GetResult(); !bytes.Equal(got.GetPicture().GetData(), first.GetPicture().GetData()) {
+		t.Errorf("without it: %v", got)
+	}
+}
+
+// A change that can't be made changes nothing, and the stream goes on.
+func TestEditRefuses(t *testing.T) {
+	ts := start(t, Config{MaxPoints: 40})
+	c := openCanvas(t, ts, canvasOf(wall("a", 10, 200, 50)))
+	first := c.after(0)
+	bad := wall("b", 10, 1, 2)
+	bad.Xy = bad.Xy[:5]
+	nan := wall("b", 10, 1, 2)
+	nan.Left[0].At = -1
+	long := wall("b", 10, 1, 2)
+	long.Left = slices.Repeat(long.Left, 40)
+	edits := uint64(0)
+	for _, x := range []struct {
+		says string
+		edit *pb.EditRequest
+	}{
+		{"put_curve.xy", &pb.EditRequest{Message: &pb.EditRequest_PutCurve{PutCurve: bad}}},
+		{"put_curve.left[0].at", &pb.EditRequest{Message: &pb.EditRequest_PutCurve{PutCurve: nan}}},
+		{"makes more than 40 points", &pb.EditRequest{Message: &pb.EditRequest_PutCurve{PutCurve: long}}},
+		{"move_curve.id", &pb.EditRequest{Message: &pb.EditRequest_MoveCurve{MoveCurve: &pb.MoveCurve{Id: "z"}}}},
+		{"move_curve.xy", &pb.EditRequest{Message: &pb.EditRequest_MoveCurve{MoveCurve: &pb.MoveCurve{Id: "a", Dx: 1e9}}}},
+		{"recolor_curve", &pb.EditRequest{Message: &pb.EditRequest_RecolorCurve{RecolorCurve: &pb.RecolorCurve{Id: "a"}}}},
+		{"remove_curve = ", &pb.EditRequest{Message: &pb.EditRequest_RemoveCurve{RemoveCurve: "z"}}},
+		{"put_pixels.pixels[1]", &pb.EditRequest{Message: &pb.EditRequest_PutPixels{PutPixels: &pb.GivenPixels{Pixels: []*pb.GivenPixel{{}, {X: 40}}}}}},
+		{"remove_pixels.xy[0]", &pb.EditRequest{Message: &pb.EditRequest_RemovePixels{RemovePixels: &pb.PixelPlaces{Xy: []uint32{1, 1}}}}},
+		{"remove_pixels.xy", &pb.EditRequest{Message: &pb.EditRequest_RemovePixels{RemovePixels: &pb.PixelPlaces{Xy: []uint32{1}}}}},
+		{"message", &pb.EditRequest{}},
+	} {
+		edits++
+		c.send(x.edit)
+		m := c.after(edits)
+		if e := m.GetError(); e.GetCode() != int32(codes.InvalidArgument) || !strings.Contains(e.GetMessage(), x.says) {
+			t.Errorf("%v, want an error with %q", m, x.says)
+		}
+	}
+	// Nothing at all is an error as well, and mends.
+	c.send(&pb.EditRequest{Message: &pb.EditRequest_RemoveCurve{RemoveCurve: "a"}})
+	edits++
+	if m := c.after(edits); !strings.Contains(m.GetError().GetMessage(), "fix no pixel") {
+		t.Errorf("nothing on the canvas: %v", m)
+	}
+	c.send(&pb.EditRequest{Message: &pb.EditRequest_PutCurve{PutCurve: wall("a", 10, 200, 50)}})
+	edits++
+	if m := c.after(edits); offByMore(m.GetResult().GetPicture().GetData(), first.GetResult().GetPicture().GetData(), 1) {
+		t.Error("what is on the canvas is not what was before")
+	}
+
+	for says, open := range map[string]*pb.SolveRequest{
+		"open.drawing":                   {Drawing: &pb.Drawing{}},
+		"open.frame":                     {},
+		"open.drawing.curves[1].id":      canvasOf(wall("a", 1, 2, 3), wall("a", 4, 5, 6)),
+		"open.drawing.curves[0].xy":      canvasOf(bad),
+		"open.options.tolerance":         {Options: &pb.DiffusionOptions{Tolerance: -1}, Drawing: &pb.Drawing{Width: 9, Height: 9}},
+		"open.drawing.pixels[0]":         {Drawing: &pb.Drawing{Width: 9, Height: 9, Pixels: []*pb.GivenPixel{{X: 9}}}},
+		"open.edges = 3: must be 81":     {Drawing: &pb.Drawing{Width: 9, Height: 9}, Edges: make([]byte, 3)},
+		"open.frame.resident":            {Frame: &pb.Frame{Source: &pb.Frame_Resident{Resident: "x"}}},
+		"open.frame.layout.pixel_format": {Frame: &pb.Frame{Layout: &pb.FrameLayout{Width: 1, Height: 1, PixelFormat: pb.PixelFormat_PIXEL_FORMAT_GRAY8}, Source: &pb.Frame_Data{Data: []byte{1}}}},
+	} {
+		if _, err := openCanvas(t, ts, open).Recv(); status.Code(err) != codes.InvalidArgument || !strings.Contains(err.Error(), says) {
+			t.Errorf("%v, want %q", err, says)
+		}
+	}
+	second := openCanvas(t, ts, canvasOf())
+	second.send(&pb.EditRequest{Message: &pb.EditRequest_Open{Open: canvasOf()}})
+	for {
+		if _, err := second.Recv(); err != nil {
+			if status.Code(err) != codes.FailedPrecondition {
+				t.Errorf("a second open: %v", err)
+			}
+			break
+		}
+	}
+	early, err := diffusionClient(ts).Edit(t.Context())
+	if err == nil {
+		err = early.Send(&pb.EditRequest{Message: &pb.EditRequest_RemoveCurve{RemoveCurve: "a"}})
+	}
+	if err == nil {
+		_, err = early.Recv()
+	}
+	if status.Code(err) != codes.FailedPrecondition {
+		t.Errorf("a change before open: %v", err)
+	}
+}
+
+func offByMore(a, b []byte, most int) bool {
+	if len(a) != len(b) || len(a) == 0 {
+		return true
+	}
+	for i := range a {
+		if d := int(a[i]) - int(b[i]); d > most || d < -most {
+			return true
+		}
+	}
+	return false
+}
+
+// Many changes at once: the last picture has all of them, and those on the way are left out where they are too slow; clients that
+// go away leave nothing.
+func TestEditMany(t *testing.T) {
+	ts := start(t, Config{})
+	c := openCanvas(t, ts, &pb.SolveRequest{Drawing: &pb.Drawing{Width: 300, Height: 200}})
+	const n = 200
+	var last *pb.Curve
+	go func() {
+		for i := range n {
+			last = wall("w", float64(20+i), float64(i), 9)
+			last.Xy[7] = 201
+			if c.Send(&pb.EditRequest{Message: &pb.EditRequest_PutCurve{PutCurve: last}}) != nil {
+				return
+			}
+		}
+		_ = c.CloseSend() // a stream that failed shows below
+	}()
+	var got *pb.EditResponse
+	pictures := 0
+	for {
+		m, err := c.Recv()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m.GetEdits() < got.GetEdits() {
+			t.Errorf("edits went from %d to %d", got.GetEdits(), m.GetEdits())
+		}
+		if m.GetResult() != nil {
+			pictures++
+		}
+		got = m
+	}
+	if got.GetEdits() != n || pictures < 1 || pictures > n+1 {
+		t.Fatalf("the last picture has %d edits; %d pictures", got.GetEdits(), pictures)
+	}
+	c.same(ts, "the last", got, &pb.SolveRequest{Drawing: &pb.Drawing{Width: 300, Height: 200, Curves: []*pb.Curve{last}}})
+
+	for range 5 {
+		ctx, cancel := context.WithCancel(t.Context())
+		gone, err := diffusionClient(ts).Edit(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := gone.Send(&pb.EditRequest{Message: &pb.EditRequest_Open{Open: canvasOf(wall("a", 4, 5, 6))}}); err != nil {
+			t.Fatal(err)
+		}
+		cancel()
+	}
+	waitFor(t, "host memory to come back", func() bool {
+		release, err := ts.host.take(context.Background(), ts.host.cap)
+		if err == nil {
+			release()
+		}
+		return err == nil
+	})
+}
+
+// Pictures come on the way to the last one, which is that of Solve.
+func TestSolveProgressively(t *testing.T) {
+	ts := start(t, Config{})
+	req := &pb.SolveRequest{Drawing: &pb.Drawing{Width: 200, Height: 150, Curves: []*pb.Curve{wall("a", 60, 200, 50), wall("b", 160, 10, 90)}}}
+	want, err := clients.New(ts.conn).Solve(t.Context(), req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stream, err := diffusionClient(ts).SolveProgressively(t.Context(), &pb.SolveProgressivelyRequest{Request: req})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cycles, last := uint32(0), false
+	for {
+		m, err := stream.Recv()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := m.GetResult()
+		if last || r.GetCycles() <= cycles || len(r.GetPicture().GetData()) != 3*200*150 {
+			t.Errorf("after %d cycles: %d, %d bytes", cycles, r.GetCycles(), len(r.GetPicture().GetData()))
+		}
+		cycles, last = r.GetCycles(), m.GetLast()
+		if last && !bytes.Equal(r.GetPicture().GetData(), want.GetPicture().GetData()) {
+			t.Error("the last picture is not that of Solve")
+		}
+	}
+	if !last {
+		t.Error("no picture was the last")
+	}
+	for says, req := range map[string]*pb.SolveProgressivelyRequest{
+		"request":                   {},
+		"request.drawing":           {Request: &pb.SolveRequest{Drawing: &pb.Drawing{}}},
+		"request.options.tolerance": {Request: &pb.SolveRequest{Drawing: req.Drawing, Options: &pb.DiffusionOptions{Tolerance: -1}}},
+		"request.drawing.curves":    {Request: &pb.SolveRequest{Drawing: &pb.Drawing{Width: 4, Height: 4}}},
+	} {
+		stream, err := diffusionClient(ts).SolveProgressively(t.Context(), req)
+		if err == nil {
+			_, err = stream.Recv()
+		}
+		if status.Code(err) != codes.InvalidArgument || !strings.Contains(err.Error(), says) {
+			t.Errorf("%v, want %q", err, says)
+		}
+	}
+	// Clients that go away after the first picture, or don't read.
+	for range 3 {
+		ctx, cancel := context.WithCancel(t.Context())
+		stream, err := diffusionClient(ts).SolveProgressively(ctx, &pb.SolveProgressivelyRequest{Request: req})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := stream.Recv(); err != nil {
+			t.Fatal(err)
+		}
+		cancel()
+	}
+	waitFor(t, "host memory to come back", func() bool {
+		release, err := ts.host.take(context.Background(), ts.host.cap)
+		if err == nil {
+			release()
+		}
+		return err == nil
+	})
+}
