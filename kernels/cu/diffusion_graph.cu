@@ -47,7 +47,7 @@
 #define MULTIPLY_WARPS 4
 
 // The same as in kernels/cpu/diffusion_graph.go.
-#define CAUTION 2.5f
+#define CAUTION 3.f
 #define STRONG 0.04f
 #define LOOSE 0.25f
 #define SMOOTH (2.f / 3)
