@@ -88,11 +88,14 @@ func (v *labelled) held(x, y int) bool {
 		return false
 	}
 	s := v.sites[l]
-	i, j := x+sign(int(s.X)-x), y+sign(int(s.Y)-y) // where there is one mostly, and so all of them are looked at only then
+	// Towards the site, by columns and rows: each step that is one leads nearer. One of these pixels has the label nearly always, so
+	// that all of them are looked at only then.
+	i, j := x+sign(int(s.X)-x), y+sign(int(s.Y)-y)
 	if i == x && j == y {
 		return true
 	}
-	if i >= 0 && i < v.width && j >= 0 && j < v.height && v.labels[j*v.width+i] == l {
+	if i >= 0 && i < v.width && j >= 0 && j < v.height &&
+		(v.labels[j*v.width+i] == l || i != x && v.labels[y*v.width+i] == l || j != y && v.labels[j*v.width+x] == l) {
 		return true
 	}
 	d := v.distance(l, x, y)
