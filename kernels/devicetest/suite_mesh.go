@@ -142,7 +142,7 @@ func (s Suite) meshes(t T, dev driver.Device) {
 	r := newRig(t, dev)
 	defer r.close(t)
 	g := rand.New(rand.NewPCG(s.Seed, 17))
-	for _, d := range Diagrams(s.Seed, s.Random/5, 4000) {
+	for _, d := range Diagrams(s.Seed, s.Random/8, 4000) {
 		m := r.mesh(t, d)
 		exact := NearestSites(d.Sites, d.Width, d.Height)
 		m.steps(t, exact)
@@ -226,7 +226,7 @@ func (s Suite) flips(t T, r *rig) {
 	if s.Short || s.small {
 		n = 600
 	}
-	for _, set := range PointSets(s.Seed, s.Random/5, n) {
+	for _, set := range PointSets(s.Seed, s.Random/8, n) {
 		m := r.mesh(t, Diagram{set.Name, set.Points, 1, 1})
 		start, distinct := Sweep(set.Points)
 		m.put(t, start, distinct)

@@ -34,7 +34,7 @@ func (s *FlipStatus) Sound(triangles int) bool {
 //
 // It goes in rounds. In each, of all edges that are to be flipped, those flip whose two triangles have no other one with a lesser
 // number: a hash of its place in the array. So rounds don't depend on threads, and in the plane they come to an end. Near
-// the Delaunay triangulation there are about ten. After Rounds rounds it stops, and Status says how many edges are left.
+// the Delaunay triangulation there are about five. After Rounds rounds it stops, and Status says how many edges are left.
 //
 // Before, all of the mesh is checked, and Status says what came of that: where [FlipStatus.Sound] is false nothing is flipped,
 // and Triangles stay as they are but for their first corner. A mesh that is wrong is never said to be right. Without triangles
