@@ -295,14 +295,15 @@ template <class Operator> __device__ __forceinline__ void coarsen(const Operator
     }
     __syncthreads();
     const int cx = threadIdx.x % COARSEN_W + 1, cy = threadIdx.x / COARSEN_W + 1, x = X + cx - 1, y = Y + cy - 1;
-    if (x >= to.width || y >= to.height) return;
+    if (x >= to.stride || y >= to.height) return;
     const size_t i = (size_t)y * to.stride + x;
+    const bool in = x < to.width; // beyond, it is 0
     own.x += s.below_e[cy - 1][cx];
     own.y += s.right_s[cy][cx - 1];
     own.w += s.right_sw[cy][cx - 1];
     own_sink += s.right_sink[cy][cx - 1] + s.below_sink[cy - 1][cx] + s.diagonal_sink[cy - 1][cx - 1];
-    to.couplings[i] = own;
-    to.sinks[i].x = own_sink;
+    to.couplings[i] = in ? own : make_float4(0, 0, 0, 0);
+    to.sinks[i] = make_float2(in ? own_sink : 0, 0); // the inverse comes with the next level
     if (to.sides) {
         to.sides[i] = s.sides[cy + 1][cx + 1];
         to.centres[i] = s.centres[cy + 1][cx + 1];
@@ -1173,7 +1174,9 @@ extern "C" __global__ void __launch_bounds__(BOTTOM_THREADS) diffusion_box_botto
     if (last > 0) touch_level(p.l1);
     if (last > 1) touch_level(p.l2);
     if (last > 2) touch_level(p.l3);
-    touch(p.inverse, COARSEST_POINTS * COARSEST_POINTS * sizeof(float));
+    const BoxLevel &c = last == 0 ? p.l0 : last == 1 ? p.l1 : last == 2 ? p.l2 : p.l3;
+    const int n = c.width * c.height;
+    touch(p.inverse, n * n * sizeof(float));
     Share h = share_of(p.l0);
     Cell k;
     if (last > 0 && h.mine) k = cell_at(p.l0, 2 * h.cx, 2 * h.cy, false);
@@ -1211,8 +1214,7 @@ extern "C" __global__ void __launch_bounds__(BOTTOM_THREADS) diffusion_box_botto
         __syncthreads();
     }
     // The coarsest: 16 threads a row.
-    const BoxLevel &c = last == 0 ? p.l0 : last == 1 ? p.l1 : last == 2 ? p.l2 : p.l3;
-    const int n = c.width * c.height, row = t / 16;
+    const int row = t / 16;
     float sum = 0;
     if (row < n)
         for (int i = t % 16; i < n; i += 16) sum += p.inverse[row * n + i] * s.b3[i];
