@@ -182,7 +182,7 @@ func TestDiffusionBenchmarks(t *testing.T) {
 		t.Run(s.Name, func(t *testing.T) {
 			counted(t)
 			b := newDiffusionBench(t, dev, s)
-			b.op.Tolerance = 0.45 * grayLevel // estimates may be a little short
+			b.op.Tolerance = 0.45 * grayLevel                  // estimates may be a little short
 			n := int64(len(s.Flags)) + 8*int64(len(s.Colours)) // flags and colours read, values written
 			b.must(b.both(0))
 			name := b.check(s.Name + ", to half a level")
