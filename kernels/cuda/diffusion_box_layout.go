@@ -23,7 +23,6 @@ const (
 	boxUpHeight       = 56   // UP_H
 	boxBottomSide     = 64   // of the levels that one block can do: as many cells as BOTTOM_THREADS
 	boxBottomThreads  = 1024 // BOTTOM_THREADS
-	boxBottomLevels   = 4    // that BoxBottom has room for
 	boxEndThreads     = 256  // END_THREADS
 	boxStopAt         = 8    // STOP_AT
 	boxFlagsPerThread = 16   // that diffusion_box_check looks at in one go
