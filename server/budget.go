@@ -35,6 +35,9 @@ func (b *budget) take(ctx context.Context, n int64) (release func(), err error) 
 // takeBoth takes two shares at once, that are given back apart: who waited for the second while holding the first could wait for
 // another who does the same.
 func (b *budget) takeBoth(ctx context.Context, n, m int64) (releaseN, releaseM func(), err error) {
+	if m <= smallShare { // as one alone
+		m = 0
+	}
 	if n+m <= smallShare {
 		return func() {}, func() {}, nil
 	}

@@ -59,11 +59,14 @@ func (s *diffusionServer) Solve(ctx context.Context, req *pb.SolveRequest) (*pb.
 // solveChannels are those of the colours that are solved for.
 const solveChannels = 3
 
-// solvePixelShare is the host memory that a pixel takes, in bytes: its flags and what is given, the picture, and a file of it.
-const solvePixelShare = 1 + 4*solveChannels + solveChannels + 2*4
+// The host memory that a pixel takes, in bytes: its flags and what is given, the picture, and a file of it.
+const (
+	givenPixelShare = 1 + 4*solveChannels
+	solvePixelShare = givenPixelShare + solveChannels + 2*4
+)
 
 func (s *diffusionServer) solve(ctx context.Context, req *pb.SolveRequest, in *framecodec.Message) (*response, error) {
-	v, err := s.newSolving(ctx, req, in)
+	v, err := s.newSolving(ctx, req, in, solvePixelShare)
 	if err != nil {
 		return nil, err
 	}
@@ -99,8 +102,9 @@ type solving struct {
 	release  func() // gives memory back
 }
 
-// newSolving reads a request. The caller ends the lease of the device, and releases the memory.
-func (s *diffusionServer) newSolving(ctx context.Context, req *pb.SolveRequest, in *framecodec.Message) (_ *solving, err error) {
+// newSolving reads a request. It takes pixelShare bytes of host memory for each pixel. The caller ends the lease of the device, and
+// releases the memory.
+func (s *diffusionServer) newSolving(ctx context.Context, req *pb.SolveRequest, in *framecodec.Message, pixelShare int64) (_ *solving, err error) {
 	if name := req.GetFrame().GetResident(); name != "" {
 		return nil, refuse("frame.resident", name, "must be no resident frame: pixels come with the request")
 	}
@@ -113,33 +117,12 @@ func (s *diffusionServer) newSolving(ctx context.Context, req *pb.SolveRequest, 
 			v.dev.end()
 		}
 	}()
-	f := &frame{release: func() {}}
-	switch {
-	case req.GetFrame() != nil:
-		if f, err = s.newFrame(ctx, req.GetFrame(), in.Pieces(nil), "frame"); err != nil {
-			return nil, err
-		}
-		if err = s.checkSolvable(f.Frame); err == nil {
-			err = sameSize(req.GetDrawing(), f)
-		}
-	case req.GetDrawing() != nil:
-		f.Width, f.Height = int(req.GetDrawing().GetWidth()), int(req.GetDrawing().GetHeight())
-	default:
-		err = refuse("frame", nil, "or a drawing must be there")
-	}
-	defer f.release()
-	if err == nil {
-		err = s.checkCanvas(f.Width, f.Height, len(req.GetEdges()))
-	}
-	if err == nil {
-		err = checkGiven(req.GetDrawing())
-	}
+	f, err := s.solveFrame(ctx, req, in, pixelShare)
 	if err != nil {
 		return nil, err
 	}
-	if v.release, err = s.host.take(ctx, solvePixelShare*int64(f.Width)*int64(f.Height)); err != nil {
-		return nil, err
-	}
+	defer f.release()
+	v.release = f.answer
 	v.drawing = drawingOf(req, f)
 	in.Free()
 	v.opts, v.drawing.Method = optionsOf(req.GetOptions())
@@ -179,15 +162,56 @@ func optionsOf(o *pb.DiffusionOptions) (*diffusion.Options, diffusion.Method) {
 	return &diffusion.Options{Tolerance: o.GetTolerance() / 255, MaxCycles: int(o.GetMaxCycles())}, method
 }
 
-// checkSolvable checks a frame whose pixels are not read yet.
-func (s *Server) checkSolvable(f polygon.Frame) error {
-	if f.Format != driver.RGBA8 {
-		return refuse("frame.layout.pixel_format", f.Format, "must be RGBA8: alpha says which pixels are given")
+// solveFrame reads the frame of a request, if it has one, and takes memory for it and for the answer at once.
+func (s *diffusionServer) solveFrame(ctx context.Context, req *pb.SolveRequest, in *framecodec.Message, pixelShare int64) (*frame, error) {
+	share := func(f polygon.Frame) (int64, error) {
+		err := s.checkCanvas(f.Width, f.Height, len(req.GetEdges()))
+		if err == nil {
+			err = checkGiven(req.GetDrawing())
+		}
+		return pixelShare * int64(f.Width) * int64(f.Height), err
 	}
+	d := req.GetDrawing()
+	switch {
+	case req.GetFrame() != nil:
+		f, err := s.newFrameFor(ctx, req.GetFrame(), in.Pieces(nil), "frame", func(f polygon.Frame) (int64, error) {
+			if err := checkSolvable(f, d); err != nil {
+				return 0, err
+			}
+			return share(f)
+		})
+		if err != nil {
+			return nil, err
+		}
+		if err := checkPieces(f.Frame); err != nil {
+			f.release()
+			f.answer()
+			return nil, err
+		}
+		return f, nil
+	case d != nil:
+		f := polygon.Frame{Width: int(d.GetWidth()), Height: int(d.GetHeight())}
+		return s.withAnswer(ctx, &frame{Frame: f, release: func() {}}, share)
+	}
+	return nil, refuse("frame", nil, "or a drawing must be there")
+}
+
+// checkSolvable checks a frame, which may not be decoded yet, and the drawing over it.
+func checkSolvable(f polygon.Frame, d *pb.Drawing) error {
 	size := [2]int{f.Width, f.Height}
-	if f.Width < 1 || f.Height < 1 {
+	switch {
+	case f.Format != driver.RGBA8:
+		return refuse("frame.layout.pixel_format", f.Format, "must be RGBA8: alpha says which pixels are given")
+	case f.Width < 1 || f.Height < 1:
 		return refuse("frame.layout", size, "has no pixels")
+	case d != nil && [2]int{int(d.GetWidth()), int(d.GetHeight())} != size:
+		return refuse("drawing", [2]uint32{d.GetWidth(), d.GetHeight()}, "must be %v, the size of the frame", size)
 	}
+	return nil
+}
+
+// checkPieces checks that a frame has as many bytes as its layout says, since they are read without package polygon.
+func checkPieces(f polygon.Frame) error {
 	row, stride, have := 4*f.Width, f.Stride, 0
 	if stride == 0 {
 		stride = row
@@ -200,14 +224,6 @@ func (s *Server) checkSolvable(f polygon.Frame) error {
 		return refuse("frame.layout.stride", stride, "is less than a row of %d bytes", row)
 	case have < need || have > stride*f.Height:
 		return refuse("frame.data", have, "must be %d bytes for %d x %d pixels, %d bytes from row to row", stride*f.Height, f.Width, f.Height, stride)
-	}
-	return nil
-}
-
-// sameSize checks a drawing over a frame.
-func sameSize(d *pb.Drawing, f *frame) error {
-	if size := [2]int{f.Width, f.Height}; d != nil && [2]int{int(d.GetWidth()), int(d.GetHeight())} != size {
-		return refuse("drawing", [2]uint32{d.GetWidth(), d.GetHeight()}, "must be %v, the size of the frame", size)
 	}
 	return nil
 }

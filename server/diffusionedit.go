@@ -44,18 +44,13 @@ func (s *diffusionServer) solveProgressively(stream grpc.ServerStream) error {
 func (s *diffusionServer) progress(stream grpc.ServerStream, req *pb.SolveProgressivelyRequest, in *framecodec.Message) error {
 	ctx, cancel := context.WithCancel(stream.Context())
 	defer cancel()
-	v, err := s.newSolving(ctx, req.GetRequest(), in)
+	// Of the pictures on the way, the one that was made last and the one that is sent.
+	v, err := s.newSolving(ctx, req.GetRequest(), in, solvePixelShare+2*solveChannels)
 	if err != nil {
 		return under("request", err)
 	}
 	defer v.dev.end()
 	defer v.release()
-	// Of the pictures on the way, the one that was made last and the one that is sent.
-	releaseSent, err := s.host.take(ctx, 2*solveChannels*int64(v.drawing.Width)*int64(v.drawing.Height))
-	if err != nil {
-		return err
-	}
-	defer releaseSent()
 	type picture struct {
 		sol    *diffusion.Solution
 		pixels []byte
@@ -182,7 +177,8 @@ func (s *diffusionServer) edit(stream grpc.ServerStream) error {
 	if drawing != nil { // its curves and pixels can be changed: they are not on the ground
 		open.Drawing = &pb.Drawing{Width: drawing.GetWidth(), Height: drawing.GetHeight()}
 	}
-	v, err := s.newSolving(ctx, open, in)
+	// What is rendered is a copy of what is on the canvas, and pictures that are being sent are not written to.
+	v, err := s.newSolving(ctx, open, in, solvePixelShare+givenPixelShare+2*solveChannels)
 	if err != nil {
 		return under("open", err)
 	}

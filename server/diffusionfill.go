@@ -149,44 +149,23 @@ func (s *diffusionServer) fill(ctx context.Context, h *holes, in *framecodec.Mes
 		return nil, err
 	}
 	defer dev.end()
-	f, err := s.newFrame(ctx, h.frame, in.Pieces(nil), "frame")
+	f, err := s.newFrameFor(ctx, h.frame, in.Pieces(nil), "frame", func(f polygon.Frame) (int64, error) { return s.fillShare(h, f) })
 	if err != nil {
 		return nil, err
 	}
 	defer f.release()
+	defer func() {
+		if err != nil {
+			f.answer()
+		}
+	}()
 	p := paths{frame: "frame", set: "region_set"}
 	if err := f.Validate(); err != nil {
 		return nil, p.translate(err)
 	}
 	n := int64(f.Width) * int64(f.Height)
 	size := n * int64(f.Format.PixelBytes())
-	if h.masked && int64(len(h.mask)) != n {
-		return nil, refuse("mask", len(h.mask), "must be %d bytes, one for each pixel of %d x %d", n, f.Width, f.Height)
-	}
 	outputs := []*output{&h.picture, &h.residual}
-	share := int64(0)
-	for _, o := range outputs {
-		if o.wanted() && !o.GetKeep() {
-			if share += size; o.GetEncoding() == pb.Encoding_ENCODING_PNG {
-				share += size + 4*n
-			}
-		}
-	}
-	if limit := s.cfg.MaxMessageBytes; share > limit {
-		return nil, refuse("frame", [2]int{f.Width, f.Height}, "makes an answer of up to %d bytes: the limit is %d; results can be kept on the device", share, limit)
-	}
-	if h.regions != nil || h.recipe != nil {
-		share += n
-	}
-	release, err := s.host.take(ctx, share)
-	if err != nil {
-		return nil, err
-	}
-	defer func() {
-		if err != nil {
-			release()
-		}
-	}()
 	ctx = kernels.WithClass(ctx, classOf(h.class))
 	mask, err := s.maskOf(ctx, dev.Device, h, f, p)
 	if err != nil {
@@ -226,7 +205,7 @@ func (s *diffusionServer) fill(ctx context.Context, h *holes, in *framecodec.Mes
 	}
 	s.metrics.stage("queue", sol.Queue)
 	s.metrics.stage("compute", sol.Compute)
-	out := &filled{release: release, report: &pb.FillReport{
+	out := &filled{release: f.answer, report: &pb.FillReport{
 		Backend: sol.Backend, Decode: durationpb.New(f.decode), Queue: durationpb.New(sol.Queue), Compute: durationpb.New(sol.Compute),
 		Cycles: uint32(sol.Cycles), Converged: sol.Converged, Estimate: 255 * sol.Estimate, Residual: 255 * sol.Residual,
 		FilledPixels: uint64(n) - uint64(sol.FixedPixels),
@@ -256,6 +235,30 @@ func (s *diffusionServer) fill(ctx context.Context, h *holes, in *framecodec.Mes
 		}
 	}
 	return out, nil
+}
+
+// fillShare is the host memory that results take which are not kept. What no message can carry is refused, and a mask of another size.
+func (s *diffusionServer) fillShare(h *holes, f polygon.Frame) (int64, error) {
+	n := int64(f.Width) * int64(f.Height)
+	size := n * int64(f.Format.PixelBytes())
+	if h.masked && int64(len(h.mask)) != n {
+		return 0, refuse("mask", len(h.mask), "must be %d bytes, one for each pixel of %d x %d", n, f.Width, f.Height)
+	}
+	share := int64(0)
+	for _, o := range []*output{&h.picture, &h.residual} {
+		if o.wanted() && !o.GetKeep() {
+			if share += size; o.GetEncoding() == pb.Encoding_ENCODING_PNG {
+				share += size + 4*n
+			}
+		}
+	}
+	if limit := s.cfg.MaxMessageBytes; share > limit {
+		return 0, refuse("frame", [2]int{f.Width, f.Height}, "makes an answer of up to %d bytes: the limit is %d; results can be kept on the device", share, limit)
+	}
+	if h.regions != nil || h.recipe != nil {
+		share += n
+	}
+	return share, nil
 }
 
 // maskOf is the pixels to be replaced, but for those that are not opaque; nil for none.

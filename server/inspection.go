@@ -54,7 +54,7 @@ func (s *inspectionServer) reduce(ctx context.Context, req *pb.ReduceRequest, in
 	if err != nil {
 		return nil, err
 	}
-	res, release, err := s.reduceFrame(ctx, what, req.GetFrame(), in)
+	res, release, err := s.reduceFrame(ctx, what, req.GetFrame(), in, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -64,27 +64,42 @@ func (s *inspectionServer) reduce(ctx context.Context, req *pb.ReduceRequest, in
 }
 
 // reduceFrame does the work on one frame, whose payload is in's, and frees the payload as soon as it can. The response
-// holds a FrameResult; release is to be called when it has been marshalled.
-func (s *Server) reduceFrame(ctx context.Context, what *inspection, m *pb.Frame, in *framecodec.Message) (_ *response, release func(), err error) {
+// holds a FrameResult; release is to be called when it has been marshalled. A result of a stream is not marshalled before those that
+// it follows, so it takes no memory before they have theirs: before is closed then. It is nil for a frame alone.
+func (s *Server) reduceFrame(
+	ctx context.Context, what *inspection, m *pb.Frame, in *framecodec.Message, before <-chan struct{},
+) (_ *response, release func(), err error) {
 	dev, err := s.dev.acquire()
 	if err != nil {
 		return nil, nil, err
 	}
 	defer dev.end()
-	f, err := s.newFrame(ctx, m, in.Pieces(nil), what.paths.frame)
+	f, err := s.newFrameFor(ctx, m, in.Pieces(nil), what.paths.frame, func(f polygon.Frame) (int64, error) {
+		n, err := what.share(f, s.cfg.MaxMessageBytes)
+		if err != nil || n <= smallShare || before == nil {
+			return n, err
+		}
+		select {
+		case <-before:
+			return n, nil
+		case <-ctx.Done():
+			return 0, context.Cause(ctx)
+		}
+	})
 	if err != nil {
 		return nil, nil, err
 	}
 	defer f.release()
-	res, release, err := s.run(ctx, dev, what, f.Frame)
+	res, err := s.run(ctx, dev, what, f.Frame)
 	in.Free()
 	if err != nil {
+		f.answer()
 		return nil, nil, err
 	}
 	start := time.Now()
 	s.metrics.reduced(res, f.Width*f.Height)
 	f.Data = nil
-	return &response{Message: frameResult(f.id, f.Frame, res, f.decode), start: start}, release, nil
+	return &response{Message: frameResult(f.id, f.Frame, res, f.decode), start: start}, f.answer, nil
 }
 
 // Reduce implements pb.InspectionServiceServer.

@@ -178,39 +178,34 @@ func (in *inspection) results(f driver.PixelFormat) int64 {
 	return n
 }
 
-// run reduces a frame. Memory of the result is budgeted with that of decoded images: release gives it back, and
-// must be called when the result has been sent, unless there is an error.
-func (s *Server) run(ctx context.Context, dev lease, in *inspection, f polygon.Frame) (_ *polygon.Result, release func(), err error) {
+// share is the host memory that the result of a frame takes. A result that no message can carry is refused.
+func (in *inspection) share(f polygon.Frame, limit int64) (int64, error) {
 	bytes := 8 * in.results(f.Format)
-	if limit := s.cfg.MaxMessageBytes; bytes > limit {
-		return nil, nil, &quotaError{reasonResultTooLarge, "result", fmt.Sprintf(
+	if bytes > limit {
+		return 0, &quotaError{reasonResultTooLarge, "result", fmt.Sprintf(
 			"histograms, percentiles and limits of %d regions would take %d bytes; the limit is %d", in.set.Len(), bytes, limit)}
 	}
-	giveBack, err := s.host.take(ctx, bytes)
-	if err != nil {
-		return nil, nil, err
-	}
-	defer func() {
-		if err != nil {
-			giveBack()
-		}
-	}()
+	return bytes, nil
+}
+
+// run reduces a frame.
+func (s *Server) run(ctx context.Context, dev lease, in *inspection, f polygon.Frame) (*polygon.Result, error) {
 	ctx = kernels.WithClass(ctx, in.class)
 	var res *polygon.Result
 	if in.keep && frameFits(f) {
 		p, err := s.prepared.get(ctx, dev, in.set, f.Width, f.Height, in.method)
 		if err != nil {
-			return nil, nil, in.paths.translate(err)
+			return nil, in.paths.translate(err)
 		}
 		if p != nil {
-			res, err = p.Reduce(ctx, f, in.reductions)
+			res, err := p.Reduce(ctx, f, in.reductions)
 			if !errors.Is(err, polygon.ErrEvicted) && !errors.Is(err, polygon.ErrClosed) { // just now
-				return res, giveBack, in.paths.translate(err)
+				return res, in.paths.translate(err)
 			}
 		}
 	}
-	res, err = polygon.Reduce(ctx, dev.Device, in.set, f, in.reductions, in.method)
-	return res, giveBack, in.paths.translate(err)
+	res, err := polygon.Reduce(ctx, dev.Device, in.set, f, in.reductions, in.method)
+	return res, in.paths.translate(err)
 }
 
 // frameFits says that a frame has a size for which regions can be prepared; if not, Reduce says what is wrong.

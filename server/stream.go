@@ -306,8 +306,8 @@ func (f *inspectFrames) open(req frameRequest) error {
 	return nil
 }
 
-func (f *inspectFrames) answer(ctx context.Context, req frameRequest, in *framecodec.Message, _ <-chan struct{}) answer {
-	res, release, err := f.reduceFrame(ctx, f.what, req.GetFrame(), in)
+func (f *inspectFrames) answer(ctx context.Context, req frameRequest, in *framecodec.Message, before <-chan struct{}) answer {
+	res, release, err := f.reduceFrame(ctx, f.what, req.GetFrame(), in, before)
 	return answer{res, release, err}
 }
 

@@ -415,7 +415,7 @@ func TestPrepareCanceled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	f := polygon.Frame{Width: 2, Height: 1, Format: driver.Gray8, Data: [][]byte{{1, 2}}}
-	if res, _, err := s.run(ctx, dev, what, f); !errors.Is(err, context.Canceled) {
+	if res, err := s.run(ctx, dev, what, f); !errors.Is(err, context.Canceled) {
 		t.Errorf("%v, %v", res, err)
 	}
 }
