@@ -20,7 +20,7 @@ pieces=(
 	'cases/^strips_of_\[1\]$' 'cases/^strips_of_(\[1_|\[[^1])' 'cases/^shape_[a-m]' 'cases/^shape_[^a-m]'
 	'cases/^size_[1-3]' 'cases/^size_[^1-3]' 'cases/^format_16' 'cases/^format_[12]x' 'cases/^format_[^12]'
 	'cases/^what_0x[0-7]' 'cases/^what_0x[^0-7]' 'cases/^(part|random)'
-	'^(open|info|memory|sizes|pieces|order|streams|errors|sticky)$' '^(cancel|close|again|moved|concurrent|triangulate|shared)$' '^diffusion$' '^meshes$' '^(edges|vertices|shade|hold)$'
+	'^(open|info|memory|sizes|pieces|order|streams|errors|sticky)$' '^(cancel|close|again|moved|concurrent|triangulate|shared)$' '^diffusion$' '^meshes$' '^voronoi$' '^(edges|vertices|shade|hold)$'
 )
 
 one() {
