@@ -7,7 +7,7 @@
 //
 // It is a thin layer over the generated stubs of package polyscanv1, whose messages it takes and returns: [Client] adds dial
 // options that fit large frames, a codec that sends pixels without copying them, streams with a bounded number of frames in
-// flight, line-scan sessions that outlive their connections, and [Error], which says in fields what a status says in details.
+// flight, line-scan sessions that outlive their connections, canvases that are solved as they change, and [Error], which says in fields what a status says in details.
 //
 // # Ownership of pixels
 //

@@ -24,6 +24,7 @@ type fake struct {
 	polyscanv1.UnimplementedRecipeServiceServer
 	polyscanv1.UnimplementedDeviceServiceServer
 	polyscanv1.UnimplementedLowPolyServiceServer
+	polyscanv1.UnimplementedDiffusionServiceServer
 
 	reduce func(context.Context, *polyscanv1.ReduceRequest) (*polyscanv1.ReduceResponse, error)
 	list   func(*polyscanv1.ListRecipesRequest) (*polyscanv1.ListRecipesResponse, error)
@@ -37,6 +38,11 @@ type fake struct {
 	// convert makes the response to a frame of a video; an error ends the stream.
 	convert func(seq uint64, f *polyscanv1.Frame) (*polyscanv1.ConvertFramesResponse, error)
 	opened  *polyscanv1.ConvertFramesOpen
+
+	// pictures makes the responses to a request; an error ends the call.
+	pictures func(*polyscanv1.SolveRequest, func(*polyscanv1.SolveProgressivelyResponse) error) error
+	// edit makes the response to a message of a canvas; an error ends the call.
+	edit func(*polyscanv1.EditRequest) (*polyscanv1.EditResponse, error)
 }
 
 func (f *fake) Reduce(ctx context.Context, req *polyscanv1.ReduceRequest) (*polyscanv1.ReduceResponse, error) {
@@ -132,6 +138,7 @@ func serve(t *testing.T, f *fake, opts ...grpc.ServerOption) string {
 	polyscanv1.RegisterRecipeServiceServer(s, f)
 	polyscanv1.RegisterDeviceServiceServer(s, f)
 	polyscanv1.RegisterLowPolyServiceServer(s, f)
+	polyscanv1.RegisterDiffusionServiceServer(s, f)
 	done := make(chan error, 1)
 	go func() { done <- s.Serve(l) }()
 	t.Cleanup(func() {

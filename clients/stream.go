@@ -43,7 +43,8 @@ type Answer struct {
 	Latency time.Duration
 }
 
-// ErrStreamEnded is returned by [Stream.Send] when the server has ended the stream; [Stream.Recv] says why.
+// ErrStreamEnded is returned by [Stream.Send], and by the methods that change a [Canvas], when the stream has ended; [Stream.Recv] and
+// [Canvas.Recv] say why.
 var ErrStreamEnded = errors.New("clients: the stream has ended")
 
 // Stream sends frames and receives answers. One goroutine may send while another receives; a program that does both in
