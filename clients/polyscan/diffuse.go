@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"image/png"
 	"io"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -111,6 +113,7 @@ func (c *solveFlags) finish(e *env, report io.Writer, file []byte, what string, 
 type diffuseCmd struct {
 	Constraints string `arg:"" help:"What is given: curves in JSON or XML, or a PNG or TIFF with transparency; - is standard input." predictor:"file"`
 	Compare     string `help:"Print how close the picture comes to this one of the same size: the ratio of peak signal to noise, and by how many levels it is off at most." placeholder:"FILE" predictor:"file" group:"output"`
+	Progress    string `help:"Write the pictures on the way to this one into a folder as well, from coarse to fine: 0001.png, 0002.png, and so on." placeholder:"DIR" predictor:"dir" group:"output"`
 	solveFlags
 }
 
@@ -120,6 +123,9 @@ Makes a picture of constraints: some pixels are given, and each other one become
 pixels of an image (pixels that are partly transparent are not), or those along both sides of diffusion curves, whose blur is then
 applied. The picture is within a fraction of a level of the exact solution, and rounded.
 
+With --progress there is a picture for each cycle of the solver, the last of which is that of --output. Cycles that take less time than
+writing the picture of one before are left out.
+
 A file of curves is polyscan's JSON, as the README has it, or the XML of Orzan and others.
 
 Examples:
@@ -128,11 +134,15 @@ Examples:
     polyscan diffuse zephyr.xml -o picture.png
     polyscan diffuse photo.json.gz -o again.png --compare photo.jpg
     polyscan diffuse constraints.png -o picture.png --solver pyramid-greedy --max-cycles 1
+    polyscan diffuse constraints.png -o picture.png --progress cycles
 `
 }
 
 func (c *diffuseCmd) Run(e *env) (err error) {
 	if err := c.check(); err != nil {
+		return err
+	}
+	if err := c.checkProgress(); err != nil {
 		return err
 	}
 	req, w, h, err := c.load(e)
@@ -151,7 +161,7 @@ func (c *diffuseCmd) Run(e *env) (err error) {
 		return err
 	}
 	defer conn.end(&err)
-	res, err := conn.Solve(conn.ctx, req)
+	res, pictures, err := c.solve(conn, req)
 	if err != nil {
 		return conn.fail(err, c.Constraints, nil)
 	}
@@ -163,7 +173,51 @@ func (c *diffuseCmd) Run(e *env) (err error) {
 		}
 		given += ", " + close
 	}
+	if c.Progress != "" {
+		given += fmt.Sprintf(", %s in %s", plural(pictures, "picture", "pictures"), c.Progress)
+	}
 	return c.finish(e, e.stdout, res.GetPicture().GetData(), given, res)
+}
+
+// checkProgress looks whether files can be made in the folder of --progress, before anything is computed.
+func (c *diffuseCmd) checkProgress() error {
+	if c.Progress == "" {
+		return nil
+	}
+	switch st, err := os.Stat(c.Progress); {
+	case err != nil:
+		return bad(c.Progress, "%v", reason(err))
+	case !st.IsDir():
+		return bad(c.Progress, "is no folder")
+	}
+	f, err := os.CreateTemp(c.Progress, ".polyscan-*")
+	if err != nil {
+		return bad(c.Progress, "no file can be made there: %v", reason(err))
+	}
+	f.Close()
+	return os.Remove(f.Name())
+}
+
+// solve returns the picture, and with --progress how many there were, having written them.
+func (c *diffuseCmd) solve(conn *connection, req *polyscanv1.SolveRequest) (res *polyscanv1.SolveResponse, pictures int, err error) {
+	if c.Progress == "" {
+		res, err = conn.Solve(conn.ctx, req)
+		return res, 0, err
+	}
+	for p, err := range conn.SolveProgressively(conn.ctx, req) {
+		if err != nil {
+			return nil, pictures, err
+		}
+		pictures, res = pictures+1, p.GetResult()
+		err = writeFile(filepath.Join(c.Progress, fmt.Sprintf("%04d.png", pictures)), func(w io.Writer) error {
+			_, err := w.Write(res.GetPicture().GetData())
+			return err
+		})
+		if err != nil {
+			return nil, pictures, err
+		}
+	}
+	return res, pictures, nil
 }
 
 // reference is the picture of --compare.

@@ -1,6 +1,9 @@
 package main
 
 import (
+	"bytes"
+	"errors"
+	"fmt"
 	"image"
 	"image/color"
 	"image/png"
@@ -52,6 +55,60 @@ func TestDiffuse(t *testing.T) {
 	}
 	if again := succeed(t, "diffuse", in, "-o", "-", "--solver", "variable-stencil", "--accuracy", "0.1", "--batch", "--threads", "1"); again != string(file) {
 		t.Error("to standard output, on one thread, it is another file")
+	}
+}
+
+// Pictures on the way are written as they come, and the last one is that of the output.
+func TestDiffuseProgress(t *testing.T) {
+	dir := t.TempDir()
+	in, out, way := filepath.Join(dir, "in.png"), filepath.Join(dir, "out.png"), filepath.Join(dir, "way")
+	if err := os.Mkdir(way, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	given := image.NewNRGBA(image.Rect(0, 0, 60, 40))
+	given.SetNRGBA(5, 5, color.NRGBA{R: 255, A: 255})
+	given.SetNRGBA(50, 30, color.NRGBA{B: 255, A: 255})
+	writePNG(t, in, given)
+	stdout := succeed(t, "diffuse", in, "-o", out, "--progress", way)
+	want, err := os.ReadFile(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := os.ReadDir(way)
+	if err != nil || len(files) < 1 || !strings.Contains(stdout, fmt.Sprintf(", %s in %s, ", plural(len(files), "picture", "pictures"), way)) {
+		t.Fatalf("%d files, %v; it says %q", len(files), err, stdout)
+	}
+	for i, f := range files {
+		name := filepath.Join(way, f.Name())
+		if f.Name() != fmt.Sprintf("%04d.png", i+1) || readPNG(t, name).Bounds() != given.Bounds() {
+			t.Errorf("file %d is %s", i+1, f.Name())
+		}
+		if got, err := os.ReadFile(name); i == len(files)-1 && !bytes.Equal(got, want) {
+			t.Errorf("%s, the last, is not %s: %v", name, out, err)
+		}
+	}
+	if alone := succeed(t, "diffuse", in, "-o", "-"); alone != string(want) {
+		t.Error("without pictures on the way it is another one")
+	}
+	// One that can't be written ends the command.
+	for i := range 200 {
+		name := filepath.Join(way, fmt.Sprintf("%04d.png", i+1))
+		if err := errors.Join(os.RemoveAll(name), os.Mkdir(name, 0o777)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, stderr, code := polyscan(t, "diffuse", in, "-o", out, "--progress", way); code != exitUsage || !strings.Contains(stderr, "0001.png: file exists") {
+		t.Errorf("a folder is in the way: exit %d, %q", code, stderr)
+	}
+	if err := os.Chmod(way, 0o555); err != nil {
+		t.Fatal(err)
+	}
+	if f, err := os.Create(filepath.Join(way, "x")); err == nil { // as root may
+		f.Close()
+		return
+	}
+	if _, stderr, code := polyscan(t, "diffuse", in, "-o", out, "--progress", way); code != exitUsage || !strings.Contains(stderr, way+": no file can be made there: permission denied") {
+		t.Errorf("a folder that can't be written to: exit %d, %q", code, stderr)
 	}
 }
 
@@ -281,6 +338,9 @@ func TestDiffuseAndFillRefuse(t *testing.T) {
 		{[]string{"diffuse", small, "-o", out, "--max-cycles", "0"}, exitUsage, "--max-cycles 0: must be 1 to 100000"},
 		{[]string{"diffuse", small, "-o", out, "--solver", "best"}, exitUsage, "--solver"},
 		{[]string{"diffuse", clear, "-o", out}, 0, "at least one must be given"},
+		{[]string{"diffuse", clear, "-o", out, "--progress", dir}, exitUsage, "clear.png: no pixel of alpha 255: at least one must be given"},
+		{[]string{"diffuse", small, "-o", out, "--progress", filepath.Join(dir, "none")}, exitUsage, "none: no such file or directory"},
+		{[]string{"diffuse", small, "-o", out, "--progress", small}, exitUsage, "small.png: is no folder"},
 		{[]string{"diffuse", small, "-o", filepath.Join(dir, "none", "x.png")}, 0, "none"},
 		{[]string{"diffuse", write(t, "x.png", "no image"), "-o", out}, 0, "x.png"},
 		{[]string{"fill", board, "-o", out, "--mask", small, "--regions", regions}, exitUsage, "give one of --regions and --mask"},

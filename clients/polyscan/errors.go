@@ -99,7 +99,7 @@ func tidy(e *clients.Error) string {
 
 // place translates the path of a field.
 func (e *serverError) place(field string) string {
-	for _, prefix := range []string{"inspection.", "open.", "recipe."} {
+	for _, prefix := range []string{"inspection.", "open.", "recipe.", "request."} {
 		field = strings.TrimPrefix(field, prefix)
 	}
 	if rest, ok := strings.CutPrefix(field, "frame."); ok && e.frame != "" {
