@@ -33,7 +33,8 @@ func NewVideo(dev *kernels.Device, opt Options) *Video {
 }
 
 // Convert converts the next frame into p, whose memory is used again where it is large enough. Where it fails, p is of no use, and
-// the next frame follows the one before. Errors are those of [Convert].
+// the next frame follows the one before; or it is as the first one, where the one that failed had another size or format. Errors are
+// those of [Convert].
 func (v *Video) Convert(ctx context.Context, im Image, p *Picture) error {
 	if err := im.check(); err != nil {
 		return err
@@ -47,7 +48,7 @@ func (v *Video) Convert(ctx context.Context, im Image, p *Picture) error {
 	kept := v.opt.Strength > 0 || v.opt.Hold > 0
 	if next := (shape{im.Width, im.Height, im.Format}); next != v.film.shape {
 		if v.film.shape != (shape{}) {
-			opt.Previous = nil
+			opt.Previous, v.previous = nil, v.previous[:0] // for the next frame as well, should this one fail
 		}
 		v.film.free()
 		if kept {

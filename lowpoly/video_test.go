@@ -173,6 +173,28 @@ func TestVideoFaults(t *testing.T) {
 	}
 }
 
+// A frame behind one of its size that failed, where frames before had another, is what it is by itself, too.
+func TestVideoFailsAtAnotherSize(t *testing.T) {
+	d := openCPU(t, 8<<20)
+	r := rand.New(rand.NewPCG(1, 7))
+	opt := lowpoly.Options{Vertices: 200, Strength: 9, Hold: 4}
+	v := lowpoly.NewVideo(d, opt)
+	defer v.Close()
+	a, b := scene(r, 120, 90, 20, 3, driver.RGB8), scene(r, 100, 95, 20, 3, driver.RGB8)
+	next(t, v, a)
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	for _, p := range []*devicetest.Picture{b, a} {
+		if err := v.Convert(ended, imageOf(b), &lowpoly.Picture{}); !errors.Is(err, context.Canceled) {
+			t.Fatalf("a frame whose call has ended: %v", err)
+		}
+		if !same(next(t, v, p), convert(t, d, p, opt)) {
+			t.Errorf("%dx%d behind a frame of %dx%d that failed isn't what it is by itself", p.Width, p.Height, b.Width, b.Height)
+		}
+		next(t, v, a)
+	}
+}
+
 // A frame takes no more host memory than the first ones.
 func TestVideoReuses(t *testing.T) {
 	d := openCPU(t, 16<<20)
