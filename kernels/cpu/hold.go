@@ -33,7 +33,7 @@ func (d *device) hold(op driver.Hold, stop *stopFlag) error {
 		return err
 	}
 	changed[0] = 0
-	return d.eachTriangle(0, len(v.triangles), stop, func(i int, p *pace) bool {
+	return d.eachTriangle("Hold", 0, len(v.triangles), stop, func(i int, p *pace) bool {
 		n, ok := v.hold(i, op.Limit, op.Jump, p)
 		if n > 0 {
 			atomic.AddUint32(&changed[0], uint32(n))

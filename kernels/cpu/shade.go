@@ -84,7 +84,7 @@ func (d *device) shade(op driver.Shade, stop *stopFlag) error {
 		v.plan(scratch)
 		return d.shadeTiles(v, stop)
 	}
-	return d.eachTriangle(0, len(v.triangles), stop, v.triangle)
+	return d.eachTriangle("Shade", 0, len(v.triangles), stop, v.triangle)
 }
 
 // view looks at the memory of what is read and written, and checks the triangles.
@@ -137,10 +137,10 @@ func (v *shading) check() error {
 	return nil
 }
 
-// eachTriangle runs f on triangles [from, to), on as many threads as there are. f returns false where it was told to stop.
-func (d *device) eachTriangle(from, to int, stop *stopFlag, f func(i int, p *pace) bool) error {
+// eachTriangle runs f of an op on triangles [from, to), on as many threads as there are. f returns false where it was told to stop.
+func (d *device) eachTriangle(op string, from, to int, stop *stopFlag, f func(i int, p *pace) bool) error {
 	const step = 32
-	return d.longPieces("Shade", (to-from+step-1)/step, stop, func(k int, p *pace) bool {
+	return d.longPieces(op, (to-from+step-1)/step, stop, func(k int, p *pace) bool {
 		for i := from + k*step; i < min(from+(k+1)*step, to); i++ {
 			if p.spend(100) || !f(i, p) {
 				return false
@@ -331,7 +331,7 @@ func (d *device) shadeTiles(v *shading, stop *stopFlag) error {
 				return err
 			}
 		}
-		err := d.eachTriangle(from, to, stop, func(i int, _ *pace) bool {
+		err := d.eachTriangle("Shade", from, to, stop, func(i int, _ *pace) bool {
 			v.color(i, &v.totals[i])
 			return true
 		})

@@ -13,7 +13,6 @@
 package cpu
 
 import (
-	"errors"
 	"fmt"
 	"math/bits"
 	"slices"
@@ -92,8 +91,6 @@ type triangulation struct {
 	xBits, yBits  uint         // of the differences to low
 	out           []driver.Triangle
 }
-
-var errPointRange = errors.New("Points: a coordinate is out of range")
 
 func (d *device) triangulate(op driver.Triangulate, stop *stopFlag) error {
 	if op.N < 0 || op.N > driver.MaxPoints {
@@ -190,8 +187,12 @@ func (t *triangulation) sort(points []driver.Point, p *pace) error {
 			return errAborted
 		}
 	}
-	if low.X < -driver.MaxPoint || low.Y < -driver.MaxPoint || high.X > driver.MaxPoint || high.Y > driver.MaxPoint {
-		return errPointRange
+	within := func(p driver.Point) bool {
+		return p.X >= -driver.MaxPoint && p.Y >= -driver.MaxPoint && p.X <= driver.MaxPoint && p.Y <= driver.MaxPoint
+	}
+	if !within(low) || !within(high) {
+		i := slices.IndexFunc(points, func(p driver.Point) bool { return !within(p) })
+		return fmt.Errorf("Points[%d] = (%d, %d): coordinates must be %d to %d", i, points[i].X, points[i].Y, -driver.MaxPoint, driver.MaxPoint)
 	}
 	t.low = low
 	t.xBits = uint(bits.Len32(uint32(high.X - low.X)))

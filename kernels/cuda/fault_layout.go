@@ -35,7 +35,7 @@ var (
 		faultDiffusionSetupFlags: "Flags[%d]: mean nothing, or need Grid.Barriers",
 		faultDiffusionSolveSetup: "Setup: is not what a DiffusionSetup made for this grid (its magic is %d)",
 		faultDiffusionSolveStart: "Start: there is nothing in State to continue with (its magic is %d)",
-		faultTriangulatePoint:    "Points[%d]: a coordinate is out of range",
+		faultTriangulatePoint:    "Points[%d]: a coordinate is out of range, which is -2^28 to 2^28",
 		faultVoronoiSite:         "Sites[%d]: is no pixel of the image",
 		faultFlipsCount:          "Counts.Triangles = %d: is more than there is room for",
 		faultHoldCount:           "Count = %d: is more than Max",

@@ -25,7 +25,7 @@ const (
 
 	pointBytes    = 8
 	triangleBytes = 12
-	keyDigits     = 8                                   // of 8 bits in a key: two coordinates of 29
+	keyDigits     = 8                                   // of 8 bits in a key: two coordinates of up to 30
 	stateBytes    = 12*4 + 8*4 + 8*256*4 + 32*16 + 32*4 // of TriangulateState
 )
 

@@ -371,7 +371,7 @@ func (s *hostStream) Triangulate(op driver.Triangulate) error {
 		copy(bytesOf(points), views[0])
 		for i, p := range points {
 			if p.X < -driver.MaxPoint || p.X > driver.MaxPoint || p.Y < -driver.MaxPoint || p.Y > driver.MaxPoint {
-				return fmt.Errorf("point %d is %v", i, p)
+				return fmt.Errorf("Points[%d] = (%d, %d): coordinates must be %d to %d", i, p.X, p.Y, -driver.MaxPoint, driver.MaxPoint)
 			}
 		}
 		triangles := Delaunay(points)

@@ -9,6 +9,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 
 	"github.com/polyscan/polyscan/kernels/driver"
 )
@@ -168,8 +169,11 @@ func (s Suite) triangulate(t T, dev driver.Device) {
 			}
 		}
 	}
-	if _, err := r.triangles(t, []driver.Point{{}, {X: 1}, {Y: driver.MaxPoint + 1}}); err == nil {
-		t.Errorf("a coordinate of %d: no error", driver.MaxPoint+1)
+	for i, p := range []driver.Point{{X: driver.MaxPoint + 1}, {Y: driver.MaxPoint + 1}, {X: -driver.MaxPoint - 1}, {Y: math.MinInt32}} {
+		points := slices.Insert([]driver.Point{{}, {X: 1}, {Y: 1}}, i, p)
+		if _, err := r.triangles(t, points); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("Points[%d]", i)) {
+			t.Errorf("a point at %v is beyond the range: %v, want an error about Points[%d]", p, err, i)
+		}
 	}
 	if got, err := r.triangles(t, []driver.Point{{}, {X: 1}, {Y: 1}}); err != nil || len(got) != 1 {
 		t.Errorf("after an error: %v, %v", got, err)
