@@ -1,5 +1,5 @@
 // Diffusion: what all solvers have in common. diffusion_box.go has the solver for problems without barriers,
-// diffusion_graph.go that for others,
+// diffusion_graph.go that for others, whose levels diffusion_levels.go makes;
 // diffusion_sweeps.go has those of the seed.
 
 package cpu
@@ -50,13 +50,16 @@ type arena struct {
 	end int64
 }
 
-func (a *arena) floats(n int) []float32 {
+func (a *arena) floats(n int) []float32 { return layOut[float32](a, n) }
+
+// layOut hands out a slice.
+func layOut[T any](a *arena, n int) []T {
 	at := a.end
-	a.end += (4*int64(n) + 63) &^ 63
+	a.end += (int64(unsafe.Sizeof(*new(T)))*int64(n) + 63) &^ 63
 	if a.b == nil || n == 0 {
 		return nil
 	}
-	return sliceAt[float32](a.b, at, n)
+	return sliceAt[T](a.b, at, n)
 }
 
 func (d *device) DiffusionSetupBytes(g driver.DiffusionGrid) (int64, error) {
@@ -279,7 +282,7 @@ func (d *device) diffusionSolve(op driver.DiffusionSolve, stop *stopFlag) error 
 		s.dev, s.stop = d, stop
 		vectors := layGraphState(&a, g.Width, g.Height, op.Channels)
 		vectors.head = head
-		s.open(vectors, op.Channels)
+		s.use(vectors)
 		solver, inv = s, s.inv
 	default:
 		s := layBox(&sa, g.Width, g.Height)

@@ -56,7 +56,7 @@ func pyramid(m driver.DiffusionMethod) bool {
 
 func laySweeper(a *arena, g driver.DiffusionGrid) *sweeper {
 	w, h := g.Width, g.Height
-	s := &sweeper{method: g.Method, stack: a.ints(w * h)}
+	s := &sweeper{method: g.Method, stack: layOut[int32](a, w*h)}
 	if g.Method == driver.DiffusionVariableStencil {
 		at := a.end
 		a.floats(w * h)
