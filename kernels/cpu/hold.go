@@ -32,6 +32,10 @@ func (d *device) hold(op driver.Hold, stop *stopFlag) error {
 	if err := v.view(op.Before, "Before", op.Dst, op.Points, op.N, op.Triangles, op.Max, op.Count, op.Colors); err != nil {
 		return err
 	}
+	look := newPace(stop)
+	if err := v.check(&look); err != nil {
+		return err
+	}
 	changed[0] = 0
 	return d.eachTriangle("Hold", 0, len(v.triangles), stop, func(i int, p *pace) bool {
 		n, ok := v.hold(i, op.Limit, op.Jump, p)

@@ -9,6 +9,7 @@ package cpu
 import (
 	"fmt"
 	"math/bits"
+	"slices"
 	"unsafe"
 
 	"github.com/polyscan/polyscan/kernels/driver"
@@ -150,19 +151,21 @@ func (d *device) selectVertices(op driver.SelectVertices, stop *stopFlag) error 
 	if err := d.longPieces("SelectVertices", v.blockRows, stop, v.keyBlocks); err != nil {
 		return err
 	}
-	if v.Strength > 0 {
-		v.favourPrevious()
+	pace := newPace(stop)
+	if v.Strength > 0 && !v.favourPrevious(&pace) {
+		return errAborted
 	}
 	if v.Cell > 0 {
 		if err := d.longPieces("SelectVertices", v.cellRows, stop, v.firstOfCells); err != nil {
 			return err
 		}
-		v.favourCells()
+		if !v.favourCells(&pace) {
+			return errAborted
+		}
 	}
 	if err := d.pieces("SelectVertices", v.blockRows, stop, v.keepDistance); err != nil {
 		return err
 	}
-	pace := newPace(stop)
 	if !v.choose(&pace) {
 		return errAborted
 	}
@@ -242,13 +245,18 @@ func (v *selection) lower(i, j int, key uint32) {
 	*f = min(*f, v.rank(i, j, key))
 }
 
-func (v *selection) favourPrevious() {
+// favourPrevious lowers the keys of vertices of the frame before. It returns false where it was told to stop.
+func (v *selection) favourPrevious(pace *pace) bool {
 	for _, p := range v.previous {
 		i, j := int(p.X)-v.Spacing-1, int(p.Y)-v.Spacing-1
 		if i >= 0 && i < v.columns && j >= 0 && j < v.rows {
 			v.lower(i, j, v.key(i, j, v.weight(i, j)*uint32(1+v.Strength)))
 		}
+		if pace.spend(15) {
+			return false
+		}
 	}
+	return true
 }
 
 // firstOfCells finds the first candidate of each cell of a row. It returns false where it was told to stop.
@@ -279,13 +287,18 @@ func (v *selection) firstOfCells(r int, p *pace) bool {
 	return true
 }
 
-func (v *selection) favourCells() {
+// favourCells makes the keys of the first ones of cells 0. It returns false where it was told to stop.
+func (v *selection) favourCells(p *pace) bool {
 	for _, r := range v.cells {
 		if r != noRank {
 			i, j := v.at(r)
 			v.lower(i, j, 0)
 		}
+		if p.spend(15) {
+			return false
+		}
 	}
+	return true
 }
 
 // keepDistance finds which of the first ones of a row of blocks are first within Spacing.
@@ -341,16 +354,24 @@ func (v *selection) isFirst(r rank, c, b int) bool {
 // choose writes the vertices. It returns false where it was told to stop.
 func (v *selection) choose(p *pace) bool {
 	stay := v.stay[:0]
-	for _, r := range v.stay {
-		if r != noRank {
-			stay = append(stay, r)
+	for part := range slices.Chunk(v.stay, sortStep) {
+		for _, r := range part {
+			if r != noRank {
+				stay = append(stay, r)
+			}
+		}
+		if p.spend(2 * len(part)) {
+			return false
 		}
 	}
 	last := noRank
 	if room := v.N - v.borderVertices(); room == 0 {
 		stay = nil
 	} else if len(stay) > room {
-		last = nth(stay, v.spare, room-1)
+		var ok bool
+		if last, ok = nth(stay, v.spare, room-1, p); !ok {
+			return false
+		}
 	}
 	chosen := v.sorted[:0]
 	add := func(x, y int) { chosen = append(chosen, keyed{key: uint64(y*(v.Width+1) + x)}) }
@@ -363,9 +384,14 @@ func (v *selection) choose(p *pace) bool {
 		add(0, i*v.Height/rows)
 		add(v.Width, i*v.Height/rows)
 	}
-	for _, r := range stay {
-		if r <= last {
-			chosen = append(chosen, keyed{key: uint64(uint32(r))})
+	for part := range slices.Chunk(stay, sortStep) {
+		for _, r := range part {
+			if r <= last {
+				chosen = append(chosen, keyed{key: uint64(uint32(r))})
+			}
+		}
+		if p.spend(2 * len(part)) {
+			return false
 		}
 	}
 	*v.out = uint32(len(chosen))
@@ -375,29 +401,42 @@ func (v *selection) choose(p *pace) bool {
 	}
 	for i, k := range chosen {
 		v.points[i] = driver.Point{X: int32(k.key % uint64(v.Width+1)), Y: int32(k.key / uint64(v.Width+1))}
+		if p.spend(5) {
+			return false
+		}
 	}
 	clear(v.points[len(chosen):])
 	return true
 }
 
-// nth is number n of different ranks in their order, from 0. spare has room for all of them.
-func nth(ranks, spare []rank, n int) rank {
+// nth is number n of different ranks in their order, from 0. spare has room for all of them. ok is false where it was told to stop.
+func nth(ranks, spare []rank, n int, p *pace) (r rank, ok bool) {
 	for shift := 56; len(ranks) > 1; shift -= 8 {
 		var counts [256]int
-		for _, r := range ranks {
-			counts[uint8(r>>shift)]++
+		for part := range slices.Chunk(ranks, sortStep) {
+			for _, r := range part {
+				counts[uint8(r>>shift)]++
+			}
+			if p.spend(len(part)) {
+				return 0, false
+			}
 		}
 		digit := 0
 		for ; n >= counts[digit]; digit++ {
 			n -= counts[digit]
 		}
-		part := spare[:0]
-		for _, r := range ranks {
-			if uint8(r>>shift) == uint8(digit) {
-				part = append(part, r)
+		left := spare[:0]
+		for part := range slices.Chunk(ranks, sortStep) {
+			for _, r := range part {
+				if uint8(r>>shift) == uint8(digit) {
+					left = append(left, r)
+				}
+			}
+			if p.spend(2 * len(part)) {
+				return 0, false
 			}
 		}
-		ranks = part
+		ranks = left
 	}
-	return ranks[0]
+	return ranks[0], true
 }

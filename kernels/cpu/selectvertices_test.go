@@ -199,9 +199,10 @@ func TestNth(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		v := rapid.SliceOfNDistinct(rapid.Uint64(), 1, 300, rapid.ID).Draw(t, "ranks")
 		n := rapid.IntRange(0, len(v)-1).Draw(t, "n")
-		got := nth(slices.Clone(v), make([]rank, len(v)), n)
+		p := newPace(new(stopFlag))
+		got, ok := nth(slices.Clone(v), make([]rank, len(v)), n, &p)
 		slices.Sort(v)
-		if got != v[n] {
+		if got != v[n] || !ok {
 			t.Fatalf("number %d is %d, want %d", n, got, v[n])
 		}
 	})

@@ -80,14 +80,18 @@ func (d *device) shade(op driver.Shade, stop *stopFlag) error {
 	if int64(len(scratch)) < need || need > 0 && !aligned(scratch) {
 		return fmt.Errorf("Scratch: %d bytes at %d are not %d, aligned", len(scratch), op.Scratch.Off, need)
 	}
+	pace := newPace(stop)
+	if err := v.check(&pace); err != nil {
+		return err
+	}
 	if op.Method == driver.PerTile {
 		v.plan(scratch)
-		return d.shadeTiles(v, stop)
+		return d.shadeTiles(v, &pace)
 	}
 	return d.eachTriangle("Shade", 0, len(v.triangles), stop, v.triangle)
 }
 
-// view looks at the memory of what is read and written, and checks the triangles.
+// view looks at the memory of what is read and written.
 func (v *shading) view(
 	src driver.Image, name string, dst driver.Image, points driver.Slice, n int, triangles driver.Slice, most int, count, colors driver.Slice,
 ) (err error) {
@@ -120,18 +124,25 @@ func (v *shading) view(
 		return fmt.Errorf("Count = %d: is more than Max, %d", number[0], most)
 	}
 	v.triangles = v.triangles[:number[0]]
-	return v.check()
+	return nil
 }
 
-func (v *shading) check() error {
+// check looks at the points and triangles.
+func (v *shading) check(pace *pace) error {
 	for i, p := range v.points {
 		if p.X < 0 || int(p.X) > v.Src.Width || p.Y < 0 || int(p.Y) > v.Src.Height {
 			return fmt.Errorf("Points[%d] = (%d, %d): is beyond an image of %dx%d", i, p.X, p.Y, v.Src.Width, v.Src.Height)
+		}
+		if pace.spend(1) {
+			return errAborted
 		}
 	}
 	for i, t := range v.triangles {
 		if n := uint32(len(v.points)); t.A >= n || t.B >= n || t.C >= n {
 			return fmt.Errorf("Triangles[%d] = %d, %d, %d: there are %d points", i, t.A, t.B, t.C, n)
+		}
+		if pace.spend(2) {
+			return errAborted
 		}
 	}
 	return nil
@@ -321,17 +332,19 @@ func (w *walker) next() {
 }
 
 // shadeTiles does PerTile. Triangles are taken in runs whose lists have room.
-func (d *device) shadeTiles(v *shading, stop *stopFlag) error {
+func (d *device) shadeTiles(v *shading, p *pace) error {
 	for from := 0; from < len(v.triangles); {
-		to := v.sort(from)
-		clear(v.totals[from:to])
-		tiles := func(f func(tile int) int) error { return d.pieces("Shade", v.columns*v.rows, stop, f) }
+		to, ok := v.sort(from, p)
+		if !ok {
+			return errAborted
+		}
+		tiles := func(f func(tile int, p *pace) bool) error { return d.longPieces("Shade", v.columns*v.rows, p.stop, f) }
 		if v.Color == driver.MeanColor {
 			if err := tiles(v.sumTile); err != nil {
 				return err
 			}
 		}
-		err := d.eachTriangle("Shade", from, to, stop, func(i int, _ *pace) bool {
+		err := d.eachTriangle("Shade", from, to, p.stop, func(i int, _ *pace) bool {
 			v.color(i, &v.totals[i])
 			return true
 		})
@@ -346,8 +359,9 @@ func (d *device) shadeTiles(v *shading, stop *stopFlag) error {
 	return nil
 }
 
-// sort puts triangles from one on into the lists of the tiles that they may touch, and returns where it stopped.
-func (v *shading) sort(from int) (to int) {
+// sort puts triangles from one on into the lists of the tiles that they may touch, clears their totals, and returns how far it came:
+// as far as the lists have room. ok is false where it was told to stop.
+func (v *shading) sort(from int, p *pace) (to int, ok bool) {
 	clear(v.starts)
 	n, to := 0, from
 	for ; to < len(v.triangles); to++ {
@@ -355,6 +369,10 @@ func (v *shading) sort(from int) (to int) {
 		if n += (x1 - x0) * (y1 - y0); n > len(v.list) {
 			break
 		}
+		if p.spend(10 + 2*(x1-x0)*(y1-y0)) {
+			return 0, false
+		}
+		v.totals[to] = totals{}
 		for y := y0; y < y1; y++ {
 			for x := x0; x < x1; x++ {
 				v.starts[y*v.columns+x]++
@@ -375,8 +393,11 @@ func (v *shading) sort(from int) (to int) {
 				v.list[*s] = uint32(i)
 			}
 		}
+		if p.spend(10 + 5*(x1-x0)*(y1-y0)) {
+			return 0, false
+		}
 	}
-	return to
+	return to, true
 }
 
 // tilesOf is the columns and rows of tiles that triangle i may touch.
@@ -386,7 +407,8 @@ func (v *shading) tilesOf(i int) (x0, y0, x1, y1 int) {
 		(int(max(a.X, b.X, c.X)) + shadeTile - 1) / shadeTile, (int(max(a.Y, b.Y, c.Y)) + shadeTile - 1) / shadeTile
 }
 
-func (v *shading) sumTile(tile int) int {
+// sumTile adds the pixels of a tile to the totals of its triangles. It returns false where it was told to stop.
+func (v *shading) sumTile(tile int, p *pace) bool {
 	x0, y0 := tile%v.columns*shadeTile, tile/v.columns*shadeTile
 	for _, i := range v.list[v.starts[tile]:v.starts[tile+1]] {
 		var t totals
@@ -402,11 +424,15 @@ func (v *shading) sumTile(tile int) int {
 				atomic.AddUint64(&sum.sums[c], t.sums[c])
 			}
 		}
+		if p.spend(100 + int(t.pixels)) {
+			return false
+		}
 	}
-	return shadeTile * shadeTile * 3
+	return true
 }
 
-func (v *shading) paintTile(tile int) int {
+// paintTile paints a tile, and returns as sumTile does.
+func (v *shading) paintTile(tile int, pace *pace) bool {
 	x0, y0 := tile%v.columns*shadeTile, tile/v.columns*shadeTile
 	for _, i := range v.list[v.starts[tile]:v.starts[tile+1]] {
 		p := newPattern(v.colors[int(i)*v.pixel:][:v.pixel])
@@ -415,6 +441,9 @@ func (v *shading) paintTile(tile int) int {
 				p.paint(v.dst[y*v.Dst.Stride+lo*v.pixel:][:(hi-lo)*v.pixel])
 			}
 		}
+		if pace.spend(shadeTile * 10) {
+			return false
+		}
 	}
-	return shadeTile * shadeTile * 3
+	return true
 }

@@ -265,6 +265,23 @@ func TestLongPiecesLookUp(t *testing.T) {
 			mesh: mesh{points: make([]driver.Point, n), index: make([]uint32, n), edges: make([]halfEdge, 6*n)},
 		}
 	}
+	side := driver.Image{Width: n, Height: n, Format: driver.Gray8}
+	chosen := &selection{
+		SelectVertices: driver.SelectVertices{Width: 400, Height: 400, N: n, VertexRule: driver.VertexRule{Floor: 1, Border: 100}},
+		edges:          make([]uint16, 400*400), previous: lines, points: make([]driver.Point, n), out: new(uint32),
+	}
+	chosen.plan(make([]byte, 1<<23))
+	chosen.cells = make([]rank, n)
+	for i := range chosen.cells {
+		chosen.cells[i] = noRank
+	}
+	newTiled := func() *shading {
+		return &shading{
+			Shade: driver.Shade{Src: side, Dst: side, Max: n, Method: driver.PerTile}, pixel: 1,
+			points: lines, triangles: make([]driver.Triangle, n), colors: make([]byte, n), columns: 1, rows: 1,
+			totals: make([]totals, n), starts: []uint32{0, n}, list: make([]uint32, n),
+		}
+	}
 	run := func(f func(p *pace) bool) (ok bool) {
 		stop := new(stopFlag)
 		stop.Store(true)
@@ -280,6 +297,14 @@ func TestLongPiecesLookUp(t *testing.T) {
 		"the order of points":  func(p *pace) bool { return newTriangulation().sort(lines, p) == nil },
 		"a strip":              func(p *pace) bool { return newTriangulation().strip(0, p) },
 		"a triangulated strip": func(p *pace) bool { _, ok := newTriangulation().build(0, n, p); return ok },
+		"vertices before":      chosen.favourPrevious,
+		"vertices of cells":    chosen.favourCells,
+		"a choice":             chosen.choose,
+		"a rank":               func(p *pace) bool { _, ok := nth(make([]rank, n), make([]rank, n), 0, p); return ok },
+		"what is shaded":       func(p *pace) bool { return newTiled().check(p) == nil },
+		"lists of tiles":       func(p *pace) bool { _, ok := newTiled().sort(0, p); return ok },
+		"sums of a tile":       func(p *pace) bool { return newTiled().sumTile(0, p) },
+		"colours of a tile":    func(p *pace) bool { return newTiled().paintTile(0, p) },
 		"a merge": func(p *pace) bool {
 			x := newTriangulation()
 			copy(x.points, lines)
