@@ -140,7 +140,7 @@ func TestConvertFrames(t *testing.T) {
 }
 
 // pngOf is an RGB frame as a file.
-func pngOf(t *testing.T, f *pb.Frame) []byte {
+func pngOf(t testing.TB, f *pb.Frame) []byte {
 	t.Helper()
 	b, err := pngFile(rawImage(f.GetData(), int(f.Layout.Width), int(f.Layout.Height), driver.RGB8))
 	if err != nil {
