@@ -49,7 +49,6 @@ func (s *diffusionServer) progress(stream grpc.ServerStream, req *pb.SolveProgre
 	if err != nil {
 		return under("request", err)
 	}
-	defer v.dev.end()
 	defer v.release()
 	type picture struct {
 		sol    *diffusion.Solution
@@ -67,6 +66,12 @@ func (s *diffusionServer) progress(stream grpc.ServerStream, req *pb.SolveProgre
 	var last *diffusion.Solution
 	done := make(chan error, 1)
 	s.Server.background.Go(func() {
+		defer v.dev.end() // a client that doesn't read must not keep the device
+		defer func() {
+			if p := recover(); p != nil { // nobody else would: this is a goroutine of its own
+				done <- s.panicked(ctx, p)
+			}
+		}()
 		var err error
 		last, err = diffusion.Render(v.ctx, v.dev.Device, v.drawing, v.target, v.opts)
 		done <- err
@@ -119,6 +124,10 @@ const (
 	editPatience = 100 * time.Millisecond
 	// maxRefusals is how many refused changes may wait for the client to read before no more are received.
 	maxRefusals = 64
+	// canvasPointShare is the host memory that a point, a stop or a pixel on a canvas takes, in bytes, about; it is taken for
+	// canvasPoints at a time.
+	canvasPointShare = 128
+	canvasPoints     = 1 << 14
 )
 
 // errNewer ends the solve of a picture that has changed.
@@ -136,16 +145,23 @@ type canvas struct {
 	mu      sync.Mutex
 	room    *sync.Cond // refused got shorter, or the stream ends
 	curves  []*pb.Curve
+	index   map[string]int // of curves, by their ids
 	pixels  map[[2]uint32]*pb.GivenPixel
-	size    int    // what counts for limit
-	edits   uint64 // that came
-	stale   bool   // something has changed since the drawing was taken that is rendered
+	size    int      // what counts for limit
+	paid    int      // how much of that there is host memory for
+	shares  []func() // give that back
+	closed  bool     // the call has ended
+	edits   uint64   // that came
+	stale   bool     // something has changed since the drawing was taken that is rendered
 	refused []refusal
 	end     error                   // why no more come; io.EOF when the client has half-closed
 	stop    context.CancelCauseFunc // ends the solve under way; nil without one
 	sent    time.Time               // of the last picture
 
 	buffers chan []byte // of pictures, to be used again
+
+	rendering sync.Mutex
+	on        *diffusion.Canvas // nil once the device is given back
 }
 
 // refusal is a change that can't be made.
@@ -182,13 +198,14 @@ func (s *diffusionServer) edit(stream grpc.ServerStream) error {
 	if err != nil {
 		return under("open", err)
 	}
-	defer v.dev.end()
 	defer v.release()
 	c := &canvas{
 		solving: v, stream: stream, ground: v.drawing, limit: s.cfg.MaxPoints, changed: make(chan struct{}, 1),
-		pixels: map[[2]uint32]*pb.GivenPixel{}, stale: true, buffers: make(chan []byte, 2),
+		index: map[string]int{}, pixels: map[[2]uint32]*pb.GivenPixel{}, stale: true, buffers: make(chan []byte, 2),
+		on: diffusion.NewCanvas(v.dev.Device), paid: canvasPoints,
 	}
 	c.room = sync.NewCond(&c.mu)
+	defer c.close()
 	for i, curve := range drawing.GetCurves() {
 		if c.find(curve.GetId()) >= 0 {
 			return refuse(fmt.Sprintf("open.drawing.curves[%d].id", i), curve.GetId(), "is that of a curve before")
@@ -202,7 +219,46 @@ func (s *diffusionServer) edit(stream grpc.ServerStream) error {
 	}
 	c.changed <- struct{}{}
 	s.Server.background.Go(func() { c.receive(ctx) })
+	s.Server.background.Go(func() {
+		select {
+		case <-c.dev.Lost():
+			c.leave() // it can't be opened again before, and the client may not read
+		case <-ctx.Done():
+		}
+	})
 	return c.send(ctx)
+}
+
+// leave gives the device back.
+func (c *canvas) leave() {
+	c.rendering.Lock()
+	defer c.rendering.Unlock()
+	if c.on != nil {
+		c.on.Close()
+		c.on = nil
+		c.dev.end()
+	}
+}
+
+// close gives back what the call has but the memory of solving. Changes may still come.
+func (c *canvas) close() {
+	c.leave()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closed = true
+	for _, release := range c.shares {
+		release()
+	}
+}
+
+// render makes the picture of a drawing.
+func (c *canvas) render(ctx context.Context, d *diffusion.Drawing) (*diffusion.Solution, error) {
+	c.rendering.Lock()
+	defer c.rendering.Unlock()
+	if c.on == nil {
+		return nil, errDeviceLost
+	}
+	return c.on.Render(ctx, d, c.target, c.opts)
 }
 
 // receive makes changes until the stream ends. It is a goroutine of its own, because only so a change can end a solve.
@@ -265,9 +321,12 @@ func (c *canvas) wake() {
 
 // send renders what has changed and sends it. It is the handler: what it returns ends the stream.
 func (c *canvas) send(ctx context.Context) error {
-	on := diffusion.NewCanvas(c.dev.Device)
-	defer on.Close()
 	for {
+		select {
+		case <-c.draining: // or a client that always has another change would keep the server from ending
+			return errShuttingDown
+		default:
+		}
 		select {
 		case <-c.changed:
 		case <-c.draining:
@@ -277,20 +336,21 @@ func (c *canvas) send(ctx context.Context) error {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
-		for again := true; again; {
-			var err error
-			if again, err = c.answer(ctx, on); err != nil {
-				if errors.Is(err, io.EOF) { // the client wants no more
-					return nil
-				}
-				return err
-			}
+		again, err := c.answer(ctx)
+		if errors.Is(err, io.EOF) { // the client wants no more
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if again {
+			c.wake()
 		}
 	}
 }
 
 // answer says which changes were refused, and makes and sends a picture if it has changed. again says that it may have changed meanwhile.
-func (c *canvas) answer(ctx context.Context, on *diffusion.Canvas) (again bool, err error) {
+func (c *canvas) answer(ctx context.Context) (again bool, err error) {
 	solve, stop := context.WithCancelCause(c.ctx)
 	defer stop(nil)
 	var d *diffusion.Drawing
@@ -311,7 +371,7 @@ func (c *canvas) answer(ctx context.Context, on *diffusion.Canvas) (again bool, 
 	if d == nil {
 		return false, end
 	}
-	sol, err := on.Render(solve, d, c.target, c.opts)
+	sol, err := c.render(solve, d)
 	c.mu.Lock()
 	c.stop = nil
 	c.mu.Unlock()
@@ -401,10 +461,14 @@ func (c *canvas) apply(req *pb.EditRequest) error {
 		}
 		c.size -= sizeOf(c.curves[i])
 		c.curves = slices.Delete(c.curves, i, i+1)
+		delete(c.index, m.RemoveCurve)
+		for k, curve := range c.curves[i:] {
+			c.index[curve.GetId()] = i + k
+		}
 	case *pb.EditRequest_PutPixels:
 		return under("put_pixels", c.give(m.PutPixels.GetPixels()))
 	case *pb.EditRequest_RemovePixels:
-		xy := m.RemovePixels.GetXy()
+		xy, before := m.RemovePixels.GetXy(), len(c.pixels)
 		if len(xy)%2 != 0 {
 			return refuse("remove_pixels.xy", fmt.Sprintf("%d numbers", len(xy)), "must be pairs of x and y")
 		}
@@ -416,7 +480,7 @@ func (c *canvas) apply(req *pb.EditRequest) error {
 		for i := 0; i < len(xy); i += 2 {
 			delete(c.pixels, [2]uint32(xy[i:]))
 		}
-		c.size = c.count()
+		c.size += len(c.pixels) - before
 	default:
 		return refuse("message", nil, "one of the changes must be given")
 	}
@@ -425,7 +489,10 @@ func (c *canvas) apply(req *pb.EditRequest) error {
 
 // find returns the index of a curve, or -1.
 func (c *canvas) find(id string) int {
-	return slices.IndexFunc(c.curves, func(curve *pb.Curve) bool { return curve.GetId() == id })
+	if i, ok := c.index[id]; ok {
+		return i
+	}
+	return -1
 }
 
 // sizeOf is what a curve counts for the limit.
@@ -433,13 +500,22 @@ func sizeOf(c *pb.Curve) int {
 	return len(c.GetXy())/2 + len(c.GetLeft()) + len(c.GetRight()) + len(c.GetBlur()) + 1
 }
 
-// count is what everything on the canvas counts for the limit.
-func (c *canvas) count() int {
-	n := len(c.pixels)
-	for _, curve := range c.curves {
-		n += sizeOf(curve)
+// pay takes host memory for so much on the canvas. It doesn't wait, since the call has some already.
+func (c *canvas) pay(size int) error {
+	if size <= c.paid {
+		return nil
 	}
-	return n
+	more := (size - c.paid + canvasPoints - 1) / canvasPoints * canvasPoints
+	release, ok := c.host.try(int64(more) * canvasPointShare)
+	if !ok || c.closed {
+		if ok {
+			release()
+		}
+		return &quotaError{reasonHostMemory, "host memory", "other calls have what more points, stops and pixels on the canvas take"}
+	}
+	c.paid += more
+	c.shares = append(c.shares, release)
+	return nil
 }
 
 // put checks a curve and puts it on the canvas.
@@ -459,9 +535,13 @@ func (c *canvas) put(curve *pb.Curve) error {
 		}
 		return err
 	}
+	if err := c.pay(size); err != nil {
+		return err
+	}
 	if c.size = size; i >= 0 {
 		c.curves[i] = curve
 	} else {
+		c.index[curve.GetId()] = len(c.curves)
 		c.curves = append(c.curves, curve)
 	}
 	return nil
@@ -493,9 +573,13 @@ func (c *canvas) give(pixels []*pb.GivenPixel) error {
 	if c.size+len(pixels) > c.limit {
 		return refuse("pixels", len(pixels), "make more than %d points, stops and pixels on the canvas", c.limit)
 	}
+	if err := c.pay(c.size + len(pixels)); err != nil {
+		return err
+	}
+	before := len(c.pixels)
 	for _, p := range pixels {
 		c.pixels[[2]uint32{p.GetX(), p.GetY()}] = p
 	}
-	c.size = c.count()
+	c.size += len(c.pixels) - before
 	return nil
 }

@@ -4,16 +4,22 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/polyscan/polyscan/clients"
+	"github.com/polyscan/polyscan/kernels/cpu"
+	"github.com/polyscan/polyscan/kernels/devicetest"
+	"github.com/polyscan/polyscan/kernels/driver"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
 )
 
@@ -396,4 +402,153 @@ func TestSolveProgressively(t *testing.T) {
 		}
 		return err == nil
 	})
+}
+
+// unread is a stream whose client takes nothing.
+type unread struct {
+	editStream
+	entered chan struct{} // holds one when something is to be sent
+}
+
+func (s *unread) SendMsg(any) error {
+	signal(s.entered)
+	<-s.ctx.Done()
+	return status.FromContextError(s.ctx.Err()).Err()
+}
+
+// A client that doesn't read doesn't keep a lost device from being opened again.
+func TestDiffusionStreamsLost(t *testing.T) {
+	faulty := devicetest.Fault(cpu.New(cpu.Options{Threads: 2}), devicetest.Failure{})
+	ts := start(t, Config{Driver: faulty})
+	ts.dev.soon = 0
+	drawing := canvasOf(wall("a", 10, 200, 50))
+	srv := &diffusionServer{Server: ts.Server}
+	losses := uint64(0)
+	for name, x := range map[string]struct {
+		first proto.Message
+		call  func(grpc.ServerStream) error
+	}{
+		"Edit":               {&pb.EditRequest{Message: &pb.EditRequest_Open{Open: drawing}}, srv.edit},
+		"SolveProgressively": {&pb.SolveProgressivelyRequest{Request: drawing}, srv.solveProgressively},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			wire, err := proto.Marshal(x.first)
+			if err != nil {
+				t.Fatal(err)
+			}
+			stream := &unread{editStream{memoryStream: memoryStream{ctx: ctx, codec: newServerCodec(ts.Server), in: [][]byte{wire}}}, make(chan struct{}, 1)}
+			ended := make(chan error, 1)
+			go func() { ended <- x.call(stream) }()
+			<-stream.entered
+			faulty.Arm(devicetest.Failure{N: 1, Err: driver.ErrDeviceLost})
+			if _, err := diffusionClient(ts).Solve(t.Context(), drawing); status.Code(err) != codes.Unavailable {
+				t.Errorf("the call that lost the device: %v", err)
+			}
+			faulty.Arm(devicetest.Failure{})
+			losses++
+			waitFor(t, "the device to be back", func() bool { return ts.dev.regained() == losses })
+			if _, err := diffusionClient(ts).Solve(t.Context(), drawing); err != nil {
+				t.Errorf("on the new device: %v", err)
+			}
+			cancel()
+			if err := <-ended; err == nil {
+				t.Error("the call ended well")
+			}
+			ts.background.Wait()
+			wantEditFree(t, ts)
+		})
+	}
+}
+
+// A client that always has another change doesn't keep the server from ending.
+func TestEditShutdown(t *testing.T) {
+	ts := start(t, Config{})
+	c := openCanvas(t, ts, canvasOf(wall("a", 10, 200, 50)))
+	c.after(0)
+	go func() {
+		for i := 0; ; i++ {
+			w := wall("a", 10, float64(i%200), 0)
+			if c.Send(&pb.EditRequest{Message: &pb.EditRequest_RecolorCurve{RecolorCurve: &pb.RecolorCurve{Id: "a", Left: w.Left, Right: w.Right}}}) != nil {
+				return
+			}
+		}
+	}()
+	c.after(5)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	done := make(chan error, 1)
+	go func() { done <- ts.Shutdown(ctx) }()
+	var err error
+	for err == nil {
+		_, err = c.Recv()
+	}
+	if status.Code(err) != codes.Unavailable {
+		t.Errorf("the canvas: %v", err)
+	}
+	if err := <-done; err != nil {
+		t.Errorf("shutdown: %v", err)
+	}
+}
+
+// What is on a canvas counts as host memory, where it is much; what there is none for is refused, and the canvas stays as it is.
+func TestEditHostMemory(t *testing.T) {
+	ts := start(t, Config{HostBytes: 4 << 20, MaxMessageBytes: 4 << 20})
+	c := openCanvas(t, ts, &pb.SolveRequest{Drawing: &pb.Drawing{Width: 200, Height: 200, Curves: []*pb.Curve{{
+		Id: "a", Xy: []float64{0, 0, 50, 60, 100, 60, 200, 0}, Left: []*pb.ColorStop{{Red: 200}},
+	}}}})
+	c.after(0)
+	pixels := make([]*pb.GivenPixel, 200*200)
+	for i := range pixels {
+		pixels[i] = &pb.GivenPixel{X: uint32(i % 200), Y: uint32(i / 200), Green: 50}
+	}
+	give := func(n int) *pb.EditRequest {
+		return &pb.EditRequest{Message: &pb.EditRequest_PutPixels{PutPixels: &pb.GivenPixels{Pixels: pixels[:n]}}}
+	}
+	c.send(give(30_000))
+	if m := c.after(1); m.GetResult().GetGivenPixels() < 30_000 {
+		t.Errorf("a canvas that there is memory for: %v", m)
+	}
+	c.send(give(40_000))
+	if m := c.after(2); m.GetError().GetCode() != int32(codes.ResourceExhausted) || !strings.Contains(m.GetError().GetMessage(), "host memory") {
+		t.Errorf("a canvas that there is no memory for: %v", m)
+	}
+	c.send(give(1))
+	if m := c.after(3); m.GetResult() == nil {
+		t.Errorf("after that: %v", m)
+	}
+	if err := c.CloseSend(); err != nil {
+		t.Fatal(err)
+	}
+	for err := error(nil); err == nil; {
+		_, err = c.Recv()
+	}
+	ts.background.Wait()
+	ts.idleHost(t)
+}
+
+// Very many curves take as long to find as few.
+func TestEditManyCurves(t *testing.T) {
+	ts := start(t, Config{})
+	open := &pb.SolveRequest{Drawing: &pb.Drawing{Width: 200, Height: 200}}
+	for i := range 20_000 {
+		x, y := float64(i%200), float64(i/200)
+		open.Drawing.Curves = append(open.Drawing.Curves, &pb.Curve{Id: fmt.Sprint(i), Xy: []float64{x, y, x, y, x + 1, y, x + 1, y}, Left: []*pb.ColorStop{{Red: 9}}})
+	}
+	c := openCanvas(t, ts, open)
+	c.after(0)
+	for i, id := range []string{"7", "19999", "8"} {
+		c.send(&pb.EditRequest{Message: &pb.EditRequest_RemoveCurve{RemoveCurve: id}})
+		c.send(&pb.EditRequest{Message: &pb.EditRequest_MoveCurve{MoveCurve: &pb.MoveCurve{Id: fmt.Sprint(10_000 + i), Dx: 1}}})
+	}
+	if m := c.after(6); m.GetResult() == nil {
+		t.Errorf("%v", m)
+	}
+	if err := c.CloseSend(); err != nil {
+		t.Fatal(err)
+	}
+	for err := error(nil); err == nil; {
+		_, err = c.Recv()
+	}
 }
