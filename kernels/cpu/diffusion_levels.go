@@ -6,6 +6,7 @@ package cpu
 import (
 	"math"
 	"math/bits"
+	"slices"
 	"sync"
 	"sync/atomic"
 )
@@ -61,6 +62,7 @@ type coarsener struct {
 	parent  []int32
 	next    graphLevel
 	first   []int32 // of the nodes of each row of cells; at first how many it has
+	k       int     // the level that is made
 	helpers sync.Pool
 
 	// How many entries of the pools are taken, and whether there were too few.
@@ -70,6 +72,7 @@ type coarsener struct {
 
 // coarsenHelper is the memory of one thread.
 type coarsenHelper struct {
+	k        int     // the level that it is for
 	where    []int32 // where the entry of each coarse node is among row, plus 1
 	row      []int32
 	sums     []float64
@@ -93,6 +96,7 @@ type graphProduct struct {
 
 // coarsen makes level k, and returns how many nodes it has: none where it is not to be, or there was no room.
 func (c *coarsener) coarsen(k, room int) (nodes int, err error) {
+	c.k = k
 	if c.pixels = k == 0; c.pixels {
 		c.w, c.h, c.parent = c.graph.w, c.graph.h, c.graph.parent
 	} else {
@@ -115,13 +119,6 @@ func (c *coarsener) coarsen(k, room int) (nodes int, err error) {
 	if c.next.n == 0 || c.next.n > room {
 		return orphans(nil)
 	}
-	n, of := c.count(), c.next.n
-	if c.pixels {
-		n = 0 // of which what is around is known
-	}
-	c.helpers = sync.Pool{New: func() any {
-		return &coarsenHelper{where: make([]int32, of), seen: make([]int32, n), known: make([]int32, n)}
-	}}
 	if c.pixels {
 		err = c.smoothPixels()
 	} else {
@@ -136,7 +133,29 @@ func (c *coarsener) coarsen(k, room int) (nodes int, err error) {
 	if c.full.Load() {
 		return orphans(nil)
 	}
-	return of, nil
+	return c.next.n, nil
+}
+
+// helper takes the memory of a thread, to be put back to helpers.
+func (c *coarsener) helper() *coarsenHelper {
+	h, _ := c.helpers.Get().(*coarsenHelper)
+	if h == nil {
+		h = &coarsenHelper{k: -1}
+	}
+	if h.k != c.k {
+		h.k, h.products = c.k, h.products[:0]
+		if h.where = zeros(h.where, c.next.n); !c.pixels {
+			h.known, h.seen = zeros(h.known, c.from.n), zeros(h.seen, c.from.n)
+		}
+	}
+	return h
+}
+
+// zeros is so many, in the memory of s if there is enough.
+func zeros(s []int32, n int) []int32 {
+	s = slices.Grow(s[:0], n)[:n]
+	clear(s)
+	return s
 }
 
 // count is how many nodes the level is made of.
@@ -386,7 +405,7 @@ func (c *coarsener) drained(i int) int {
 func (c *coarsener) smooth() error {
 	from := &c.from
 	return c.rows(1, func(y, _ int, p *pace) bool {
-		h := c.helpers.Get().(*coarsenHelper)
+		h := c.helper()
 		defer c.helpers.Put(h)
 		h.entries = h.entries[:0]
 		a, _, a2, _ := c.block(0, y)
@@ -490,7 +509,7 @@ func (c *coarsener) multiply() error {
 		c.findAmid()
 	}
 	return c.rows(productBand, func(y0, y1 int, p *pace) bool {
-		h := c.helpers.Get().(*coarsenHelper)
+		h := c.helper()
 		defer c.helpers.Put(h)
 		h.entries, h.rEntries = h.entries[:0], h.rEntries[:0]
 		for _, q := range h.products {
