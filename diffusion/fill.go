@@ -124,7 +124,7 @@ func (f *fill) begin(q *kernels.Queue) (in given, err error) {
 		if pixels, err = kernels.Alloc[byte](q, n, "image"); err != nil {
 			return in, err
 		}
-		if err = kernels.UploadGather(q, pixels, im.Data); err != nil {
+		if err = kernels.UploadChunks(q, pixels, im.Data); err != nil {
 			return in, err
 		}
 	}

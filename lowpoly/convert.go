@@ -32,7 +32,7 @@ type Picture struct {
 // It takes device memory for the image twice (once, where it is there already), or for the image and 6 bytes a pixel, and some 200 bytes a vertex. Between
 // steps, jobs of more urgent classes go first.
 func Convert(ctx context.Context, dev *kernels.Device, im Image, opt Options) (*Picture, error) {
-	if err := im.check(); err != nil {
+	if err := checkImage(&im); err != nil {
 		return nil, err
 	}
 	rule, n, err := opt.rule(im.Width, im.Height)
@@ -115,15 +115,7 @@ func (c *conversion) footprint() int64 {
 	if c.opt.Stage == StageVoronoi {
 		steps = max(steps, kernels.Bytes[driver.Point](c.n)+kernels.Bytes[uint32](pixels)+scratch(c.labelling))
 	}
-	return scratch(int64(c.uploaded())) + kernels.Bytes[driver.Point](c.n) + steps
-}
-
-// uploaded is the bytes of an image that isn't on the device yet.
-func (c *conversion) uploaded() int {
-	if c.Resident.Len() > 0 {
-		return 0
-	}
-	return int(c.bytes())
+	return scratch(int64(c.UploadBytes())) + kernels.Bytes[driver.Point](c.n) + steps
 }
 
 func (c *conversion) run(q *kernels.Queue) error {
@@ -131,19 +123,19 @@ func (c *conversion) run(q *kernels.Queue) error {
 	start := time.Now()
 	s := &stack{q: q}
 	c.pixels = c.Resident
-	if c.uploaded() > 0 {
-		c.pixels = take[byte](s, c.uploaded(), "image")
+	if c.UploadBytes() > 0 {
+		c.pixels = take[byte](s, c.UploadBytes(), "image")
 	}
 	c.points = take[driver.Point](s, c.n, "points")
 	if s.err != nil {
 		return s.err
 	}
-	if c.uploaded() > 0 {
+	if c.UploadBytes() > 0 {
 		if err := kernels.UploadChunks(q, c.pixels, c.Data); err != nil {
 			return err
 		}
 	}
-	c.image = driver.Image{Data: c.pixels.Slice(), Width: c.Width, Height: c.Height, Stride: c.stride(), Format: c.Format}
+	c.image = driver.Image{Data: c.pixels.Slice(), Width: c.Width, Height: c.Height, Stride: c.RowBytes(), Format: c.Format}
 	if err := c.triangles(q); err != nil {
 		return err
 	}

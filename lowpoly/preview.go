@@ -68,7 +68,7 @@ func (c *conversion) showVoronoi(q *kernels.Queue) error {
 	size := c.Format.PixelBytes()
 	for i, l := range nearest {
 		p := sites[l]
-		copy(c.out.Pixels[i*size:], pixels[int(p.Y)*c.stride()+int(p.X)*size:][:size])
+		copy(c.out.Pixels[i*size:], pixels[int(p.Y)*c.RowBytes()+int(p.X)*size:][:size])
 	}
 	return s.free()
 }

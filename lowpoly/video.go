@@ -36,7 +36,7 @@ func NewVideo(dev *kernels.Device, opt Options) *Video {
 // the next frame follows the one before; or it is as the first one, where the one that failed had another size or format. Errors are
 // those of [Convert].
 func (v *Video) Convert(ctx context.Context, im Image, p *Picture) error {
-	if err := im.check(); err != nil {
+	if err := checkImage(&im); err != nil {
 		return err
 	}
 	opt := v.opt

@@ -173,7 +173,7 @@ func (s *diffusionServer) fill(ctx context.Context, h *holes, in *framecodec.Mes
 	}
 
 	job := &diffusion.Holes{
-		Image: kernels.Image{Width: f.Width, Height: f.Height, Stride: f.Stride, Format: f.Format, Data: f.Data, Resident: f.Resident},
+		Image: imageOf(f),
 		Mask:  diffusion.Pixels{Host: mask},
 	}
 	to := []*diffusion.Pixels{&job.Picture, &job.Residual}

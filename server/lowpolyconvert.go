@@ -88,9 +88,9 @@ func (s *lowPolyServer) convert(ctx context.Context, req *pb.ConvertRequest, in 
 	return res, nil
 }
 
-// imageOf is a frame as package lowpoly takes it.
-func imageOf(f *frame) lowpoly.Image {
-	return lowpoly.Image{Width: f.Width, Height: f.Height, Stride: f.Stride, Format: f.Format, Data: f.Data, Resident: f.Resident}
+// imageOf is a frame as packages lowpoly and diffusion take it.
+func imageOf(f *frame) kernels.Image {
+	return kernels.Image{Width: f.Width, Height: f.Height, Stride: f.Stride, Format: f.Format, Data: f.Data, Resident: f.Resident}
 }
 
 // convertOptions translates options, which are in the message at prefix. What package lowpoly checks is left to it.
