@@ -21,6 +21,7 @@ pieces=(
 	'cases/^size_[1-3]' 'cases/^size_[^1-3]' 'cases/^format_16' 'cases/^format_[12]x' 'cases/^format_[^12]'
 	'cases/^what_0x[0-7]' 'cases/^what_0x[^0-7]' 'cases/^(part|random)'
 	'^(open|info|memory|sizes|pieces|order|streams|errors|sticky)$' '^(cancel|close|again|moved|concurrent|triangulate|shared)$' '^diffusion$' '^meshes$' '^voronoi$' '^(edges|vertices|shade|hold)$'
+	'^(curves|blur|pack)$'
 )
 
 one() {
