@@ -162,11 +162,17 @@ func (d *device) diffusionSetup(op driver.DiffusionSetup, stop *stopFlag) error 
 	head := (*setupHeader)(unsafe.Pointer(&dst[0]))
 	*head = setupHeader{Width: uint32(w), Height: uint32(h), Barriers: op.Grid.Barriers, OneWay: op.Grid.OneWay, Method: op.Grid.Method}
 	means := op.Grid.Allowed()
-	for i, f := range flags {
-		if f&^means != 0 {
-			return fmt.Errorf("Flags: pixel (%d, %d) has %#x: may have %#x", i%w, i/w, f, means)
+	pace := newPace(stop)
+	for y := range h {
+		for x, f := range flags[y*w:][:w] {
+			if f&^means != 0 {
+				return fmt.Errorf("Flags: pixel (%d, %d) has %#x: may have %#x", x, y, f, means)
+			}
+			head.Counts.Fixed += uint32(f & driver.DiffusionFixed)
 		}
-		head.Counts.Fixed += uint32(f & driver.DiffusionFixed)
+		if pace.spend(w) {
+			return errAborted
+		}
 	}
 	a := arena{b: dst, end: diffusionHeaderBytes}
 	switch {

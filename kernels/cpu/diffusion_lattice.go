@@ -4,6 +4,7 @@ package cpu
 
 import (
 	"math/bits"
+	"sync/atomic"
 
 	"github.com/polyscan/polyscan/kernels/driver"
 )
@@ -71,71 +72,85 @@ func (g *lattice) around(i int) [4]int { return g.beside(i, g.open[i]) }
 
 // operator fills in the lattice, and returns how many pixels are void. stack has room for all pixels.
 func (g *lattice) operator(flags []byte, stack []int32) (void int, err error) {
-	pace := newPace(g.stop)
 	w, n := g.w, g.w*g.h
 	const unreached = -1
 	reached := g.inv
-	stack = stack[:0]
-	for i, f := range flags {
-		g.open[i] = 0
-		if reached[i] = unreached; f&driver.DiffusionFixed != 0 {
-			reached[i] = 0
-			stack = append(stack, int32(i))
-		} else {
-			g.open[i] = openEdges(flags, i, w)
+	if err := g.bands(g.h, 5*w, func(y0, y1 int) {
+		for i := y0 * w; i < y1*w; i++ {
+			if flags[i]&driver.DiffusionFixed != 0 {
+				g.open[i], reached[i] = 0, 0
+			} else {
+				g.open[i], reached[i] = openEdges(flags, i, w), unreached
+			}
 		}
-		if i%w == 0 && pace.spend(5*w) {
-			return 0, errAborted
-		}
+	}); err != nil {
+		return 0, err
 	}
 	// A search from fixed pixels for those that take from them, and so on.
-	for len(stack) > 0 {
-		i := int(stack[len(stack)-1])
-		stack = stack[:len(stack)-1]
-		x := i % w
-		if j := i + 1; x+1 < w && reached[j] == unreached && g.open[j]&openLeft != 0 {
-			reached[j] = 1
-			stack = append(stack, int32(j))
+	pace := newPace(g.stop)
+	for y := range g.h {
+		for i := y * w; i < (y+1)*w; i++ {
+			if reached[i] != 0 {
+				continue
+			}
+			stack = append(stack[:0], int32(i))
+			for len(stack) > 0 {
+				i := int(stack[len(stack)-1])
+				stack = stack[:len(stack)-1]
+				x := i % w
+				if j := i + 1; x+1 < w && reached[j] == unreached && g.open[j]&openLeft != 0 {
+					reached[j] = 1
+					stack = append(stack, int32(j))
+				}
+				if j := i - 1; x > 0 && reached[j] == unreached && g.open[j]&openRight != 0 {
+					reached[j] = 1
+					stack = append(stack, int32(j))
+				}
+				if j := i + w; j < n && reached[j] == unreached && g.open[j]&openUp != 0 {
+					reached[j] = 1
+					stack = append(stack, int32(j))
+				}
+				if j := i - w; j >= 0 && reached[j] == unreached && g.open[j]&openDown != 0 {
+					reached[j] = 1
+					stack = append(stack, int32(j))
+				}
+				if pace.spend(10) {
+					return 0, errAborted
+				}
+			}
 		}
-		if j := i - 1; x > 0 && reached[j] == unreached && g.open[j]&openRight != 0 {
-			reached[j] = 1
-			stack = append(stack, int32(j))
-		}
-		if j := i + w; j < n && reached[j] == unreached && g.open[j]&openUp != 0 {
-			reached[j] = 1
-			stack = append(stack, int32(j))
-		}
-		if j := i - w; j >= 0 && reached[j] == unreached && g.open[j]&openDown != 0 {
-			reached[j] = 1
-			stack = append(stack, int32(j))
-		}
-		if pace.spend(10) {
+		if pace.spend(w) {
 			return 0, errAborted
-		}
-	}
-	for i := range reached {
-		if reached[i] == unreached {
-			void++
-			g.open[i] = 0
 		}
 	}
 	// Nothing is taken from void pixels, which only edges that are open one way lead to.
-	for i := range reached {
-		for k, j := range g.around(i) {
-			if j >= 0 && reached[j] == unreached {
-				g.open[i] &^= 1 << k
+	var count atomic.Int64
+	if err := g.bands(g.h, 8*w, func(y0, y1 int) {
+		void := 0
+		for i := y0 * w; i < y1*w; i++ {
+			if reached[i] == unreached {
+				void++
+				g.open[i] = 0
+				continue
+			}
+			for k, j := range g.around(i) {
+				if j >= 0 && reached[j] == unreached {
+					g.open[i] &^= 1 << k
+				}
 			}
 		}
-		if i%w == 0 && pace.spend(10*w) {
-			return 0, errAborted
-		}
+		count.Add(int64(void))
+	}); err != nil {
+		return 0, err
 	}
-	for i, open := range g.open {
-		if g.inv[i] = 0; open != 0 {
-			g.inv[i] = 1 / float32(bits.OnesCount8(open))
+	err = g.bands(g.h, 2*w, func(y0, y1 int) {
+		for i := y0 * w; i < y1*w; i++ {
+			if g.inv[i] = 0; g.open[i] != 0 {
+				g.inv[i] = 1 / float32(bits.OnesCount8(g.open[i]))
+			}
 		}
-	}
-	return void, nil
+	})
+	return int(count.Load()), err
 }
 
 func (g *lattice) bands(rows, ns int, f func(from, to int)) error {

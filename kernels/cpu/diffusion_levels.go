@@ -18,7 +18,7 @@ const openInner = 4
 const openAll = 0xff
 
 // productBand is how many rows of cells a thread multiplies at a time. Rows of products at its borders are made twice.
-const productBand = 4
+const productBand = 8
 
 // setUp computes the operators, and returns how many pixels are void.
 func (g *graph) setUp(flags []byte) (void int, err error) {
@@ -506,7 +506,9 @@ func (h *coarsenHelper) add(to int32, v float64) {
 func (c *coarsener) multiply() error {
 	l := &c.next
 	if c.pixels {
-		c.findAmid()
+		if err := c.findAmid(); err != nil {
+			return err
+		}
 	}
 	return c.rows(productBand, func(y0, y1 int, p *pace) bool {
 		h := c.helper()
@@ -653,17 +655,19 @@ func (c *coarsener) product(i int32, h *coarsenHelper) int {
 var amidOffsets = [...][2]int{{0, -2}, {-1, -1}, {0, -1}, {1, -1}, {-2, 0}, {-1, 0}, {0, 0}, {1, 0}, {2, 0}, {-1, 1}, {0, 1}, {1, 1}, {0, 2}}
 
 // findAmid marks blocks of whole pixels, in root.
-func (c *coarsener) findAmid() {
+func (c *coarsener) findAmid() error {
 	l := &c.next
-	for y := range l.h {
-		for x := range l.w {
-			whole := int32(0)
-			if i := 2*y*c.w + 2*x; 2*x+1 < c.w && 2*y+1 < c.h && c.open[i]&c.open[i+1]&c.open[i+c.w]&c.open[i+c.w+1] == openAll {
-				whole = 1
+	return c.bands(l.h, 2*l.w, func(y0, y1 int) {
+		for y := y0; y < y1; y++ {
+			for x := range l.w {
+				whole := int32(0)
+				if i := 2*y*c.w + 2*x; 2*x+1 < c.w && 2*y+1 < c.h && c.open[i]&c.open[i+1]&c.open[i+c.w]&c.open[i+c.w+1] == openAll {
+					whole = 1
+				}
+				c.pool.root[y*l.w+x] = whole
 			}
-			c.pool.root[y*l.w+x] = whole
 		}
-	}
+	})
 }
 
 // amid reports whether all blocks that a block may be coupled with are of whole pixels. Then its row is as those of others.

@@ -70,8 +70,8 @@ func rowsMatrix(n, columns int, row func(i int) []graphEdge) denseMatrix {
 }
 
 // differ is the largest difference of what should be the same.
-func (m denseMatrix) differ(other denseMatrix) (most float64) {
-	for i, row := range m {
+func (p denseMatrix) differ(other denseMatrix) (most float64) {
+	for i, row := range p {
 		for j, v := range row {
 			most = max(most, math.Abs(v-other[i][j]))
 		}
