@@ -264,15 +264,13 @@ func (g *graph) begin(x []float32) error {
 	if err := g.precondition(channels); err != nil {
 		return err
 	}
-	err := g.each(channels, 2, func(c, y int) float32 {
-		z := g.row(s.q, c, y)
-		copy(g.row(s.p, c, y), z)
-		return dot(g.row(s.r, c, y), z)
-	})
 	for c := range channels {
 		s.head.Rho[c] = g.sum(c)
 	}
-	return err
+	return g.each(channels, 1, func(c, y int) float32 {
+		copy(g.row(s.p, c, y), g.row(s.q, c, y))
+		return 0
+	})
 }
 
 // jacobi computes a row of z, a step from 0 to the solution for r.
@@ -323,9 +321,6 @@ func (g *graph) cycle(x []float32) (float32, error) {
 	if err := g.precondition(channels); err != nil {
 		return 0, err
 	}
-	if err := g.each(channels, 2, func(c, y int) float32 { return dot(g.row(s.r, c, y), g.row(s.q, c, y)) }); err != nil {
-		return 0, err
-	}
 	for c := range channels {
 		rho := g.sum(c)
 		if s.head.Rho[c] > 0 {
@@ -356,7 +351,8 @@ func (g *graph) residual(x []float32) (float32, error) {
 	return largest(s.rows), err
 }
 
-// precondition computes q, about the solution of A q = r, by a symmetric multigrid cycle from 0, of which z is the first step.
+// precondition computes q, about the solution of A q = r, by a symmetric multigrid cycle from 0, of which z is the first step,
+// and the products q r of each row.
 func (g *graph) precondition(channels int) error {
 	if len(g.levels) > 0 {
 		if err := g.restrictPixels(channels); err != nil {
@@ -450,7 +446,7 @@ func (g *graph) restrictPixels(channels int) error {
 	})
 }
 
-// prolongPixels computes q: z, the correction by the first level, and the last step.
+// prolongPixels computes q: z, the correction by the first level, and the last step. And the products q r of each row.
 func (g *graph) prolongPixels(channels int) error {
 	s := &g.state
 	return g.tall(channels, func(c, y0, y1 int, p *pace) bool {
@@ -493,6 +489,7 @@ func (g *graph) prolongPixels(channels int) error {
 			for i, v := range q {
 				q[i] = own[i] + graphJacobi*inv[i]*(r[i]+v)
 			}
+			s.rows[c*g.h+y] = dot(r, q)
 			if p.spend(8 * g.w) {
 				return false
 			}
