@@ -66,8 +66,12 @@ doesn't flicker: --strength=0 --hold=0 converts each frame by itself. GIFs keep 
 `
 }
 
-// imageMemory is what a pixel takes of the device's memory, and a little more.
-const imageMemory = 16
+// What a pixel takes of the device's memory, and a little more: any, one whose neighbour may be a vertex, too, and one of a video.
+const (
+	imageMemory = 16
+	denseMemory = 24
+	videoMemory = 8
+)
 
 // check looks at the flags alone.
 func (c *lowpolyCmd) check() error {
@@ -160,15 +164,25 @@ func (c *lowpolyCmd) connect(e *env, f *frame) (_ *connection, err error) {
 		return nil, err
 	}
 	// Large images don't fit in what a server inside the process reserves unless it is told.
-	pixels := int64(width) * int64(height)
-	need := pixels*imageMemory + int64(c.Points)*pointMemory*2
-	if routeOf(c.Route) == polyscanv1.TriangulateRoute_TRIANGULATE_ROUTE_VORONOI {
-		need += pixels * diagramMemory
-	}
-	if need > 1<<30 {
+	if need := c.need(int64(width) * int64(height)); need > 1<<30 {
 		c.memory = need
 	}
 	return connect(e, &c.serverFlags, &c.deviceFlags, "")
+}
+
+// need is how much memory of the device an image of so many pixels takes.
+func (c *lowpolyCmd) need(pixels int64) int64 {
+	each := int64(imageMemory)
+	if c.Spacing < 0 || c.Spacing == 0 && pixels < 25*int64(c.Points) { // by default it is a fifth of their mean distance
+		each += denseMemory
+	}
+	if c.Video != "" {
+		each += videoMemory
+	}
+	if routeOf(c.Route) == polyscanv1.TriangulateRoute_TRIANGULATE_ROUTE_VORONOI {
+		each += diagramMemory
+	}
+	return pixels*each + int64(c.Points)*pointMemory*2
 }
 
 func (c *lowpolyCmd) request(f *frame) *polyscanv1.ConvertRequest {

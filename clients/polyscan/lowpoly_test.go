@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"image"
@@ -11,9 +12,13 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/polyscan/polyscan/kernels"
+	"github.com/polyscan/polyscan/kernels/cpu"
 	"github.com/polyscan/polyscan/kernels/devicetest"
 	"github.com/polyscan/polyscan/kernels/driver"
+	"github.com/polyscan/polyscan/lowpoly"
 	polyscanv1 "github.com/polyscan/polyscan/proto/polyscan/v1"
 )
 
@@ -147,6 +152,51 @@ func TestLowpolyRefuses(t *testing.T) {
 			t.Fatalf("%v: a file was written", x.args)
 		}
 	}
+}
+
+// What is reserved for an image is enough for it, whatever the options.
+func TestLowpolyNeed(t *testing.T) {
+	const width, height = 240, 160
+	for _, points := range []int{4, 500, 2000, 20_000} {
+		for _, spacing := range []int{-1, 0, 1} {
+			for _, route := range []lowpoly.Route{lowpoly.RouteDirect, lowpoly.RouteVoronoi} {
+				for _, stage := range []lowpoly.Stage{lowpoly.StageShaded, lowpoly.StageVoronoi} {
+					for _, video := range []string{"", "film.gif"} {
+						c := lowpolyCmd{Points: points, Spacing: spacing, Route: strings.ToLower(route.String()), Video: video}
+						opt := lowpoly.Options{Vertices: points, Spacing: spacing, Route: route, Stage: stage}
+						if err := convertsIn(c.need(width*height), width, height, opt, video != ""); err != nil {
+							t.Errorf("%+v, %q: %v", opt, video, err)
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+// convertsIn converts an image on a device of so many bytes, by itself or as a video.
+func convertsIn(memory int64, width, height int, opt lowpoly.Options, video bool) error {
+	dev, err := kernels.Open(cpu.New(cpu.Options{}), kernels.Config{MemoryBytes: memory})
+	if err != nil {
+		return err
+	}
+	defer dev.Close()
+	im := lowpoly.Image{Width: width, Height: height, Format: driver.RGBA8, Data: [][]byte{make([]byte, 4*width*height)}}
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second) // a video may wait for memory that it holds itself
+	defer cancel()
+	if !video {
+		_, err = lowpoly.Convert(ctx, dev, im, opt)
+		return err
+	}
+	opt.Strength, opt.Hold = lowpoly.DefaultStrength, lowpoly.DefaultHold
+	v := lowpoly.NewVideo(dev, opt)
+	defer v.Close()
+	for range 2 {
+		if err := v.Convert(ctx, im, &lowpoly.Picture{}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func TestMeshOfRefuses(t *testing.T) {
