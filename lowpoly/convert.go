@@ -78,7 +78,11 @@ func (c *conversion) do(ctx context.Context, dev *kernels.Device) error {
 		return err
 	}
 	c.out.Backend = dev.Info().Backend
-	return dev.Do(ctx, kernels.Job{Label: "lowpoly", Footprint: c.footprint(), Units: int64(c.Width) * int64(c.Height)}, c.run)
+	job := kernels.Job{Label: "lowpoly", Footprint: c.footprint(), Units: int64(c.Width) * int64(c.Height)}
+	if err := c.video.room(dev, job.Label, job.Footprint); err != nil {
+		return err
+	}
+	return dev.Do(ctx, job, c.run)
 }
 
 // resize is s with n elements of any content.

@@ -113,6 +113,19 @@ func (f *film) free() {
 	*f = film{}
 }
 
+// room returns an error where a job of so many bytes would wait for what the film itself holds.
+func (f *film) room(dev *kernels.Device, label string, footprint int64) error {
+	if f == nil {
+		return nil
+	}
+	m := dev.Memory()
+	own := int64(len(f.pictures)) * kernels.Bytes[byte](f.width*f.height*f.format.PixelBytes())
+	if need := footprint + own; need > m.Reserved {
+		return &kernels.CapacityError{Label: label, Needed: need, Available: m.Reserved - m.Used, Evictable: m.Evictable, Total: m.Reserved, Largest: m.Largest}
+	}
+	return nil
+}
+
 // after is where the picture goes.
 func (f *film) after() kernels.Buffer[byte] {
 	if f == nil {

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -235,5 +236,29 @@ func ExampleVideo() {
 		if err := v.Convert(context.Background(), im, &p); err != nil {
 			panic(err)
 		}
+	}
+}
+
+// A frame that finds no room beside the pictures that the video keeps is refused: it would wait for them without end.
+func TestVideoNeverWaitsForItself(t *testing.T) {
+	im := lowpoly.Image{Width: 200, Height: 200, Format: driver.RGBA8, Data: [][]byte{make([]byte, 200*200*4)}}
+	opt := lowpoly.Options{Vertices: 100, Strength: 5, Hold: 3}
+	refused := false
+	for size := int64(256 << 10); size <= 2<<20; size += 32 << 10 {
+		v := lowpoly.NewVideo(openCPU(t, size), opt)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		err := v.Convert(ctx, im, &lowpoly.Picture{})
+		cancel()
+		v.Close()
+		var full *kernels.CapacityError
+		switch {
+		case errors.As(err, &full):
+			refused = refused || full.Label == "lowpoly" && full.Never()
+		case err != nil:
+			t.Fatalf("%d bytes: %v", size, err)
+		}
+	}
+	if !refused {
+		t.Error("no size was refused for the pictures that are kept")
 	}
 }
