@@ -493,7 +493,7 @@ func TestQueueAfterItsJob(t *testing.T) {
 	var b Buffer[byte]
 	if err := d.Do(context.Background(), Job{Label: "x", Footprint: 4096}, func(x *Queue) (err error) {
 		q = x
-		b, err = Alloc[byte](q, 1000, "b")
+		b, err = Alloc[byte](q, 2000, "b")
 		return err
 	}); err != nil {
 		t.Fatal(err)
@@ -503,9 +503,9 @@ func TestQueueAfterItsJob(t *testing.T) {
 	_, alloc := Alloc[byte](q, 1, "late")
 	for name, err := range map[string]error{
 		"Alloc":        alloc,
-		"Upload":       Upload(q, b, make([]byte, 1000)),
-		"UploadGather": UploadGather(q, b, [][]byte{make([]byte, 1000)}),
-		"Download":     Download(q, make([]byte, 1000), b),
+		"Upload":       Upload(q, b, make([]byte, 2000)),
+		"UploadGather": UploadGather(q, b, [][]byte{make([]byte, 2000)}),
+		"Download":     Download(q, make([]byte, 2000), b),
 		"Fill":         Fill(q, b, 1),
 		"MaskPrepare":  q.MaskPrepare(driver.MaskPrepare{Width: 1, Height: 1, Dst: b.Slice()}),
 		"MaskReduce":   q.MaskReduce(driver.MaskReduce{Prepared: b.Slice(), Frame: im}),
@@ -514,6 +514,9 @@ func TestQueueAfterItsJob(t *testing.T) {
 		"Voronoi":      q.Voronoi(driver.Voronoi{Width: 1, Height: 1, Labels: b.Range(0, 4).Slice(), Scratch: b.Slice()}),
 		"CurveRaster":  q.CurveRaster(driver.CurveRaster{Width: 1, Height: 1, Channels: 1, Flags: b.Range(0, 1).Slice(), Values: b.Range(0, 4).Slice(), Scratch: b.Slice()}),
 		"Blur":         q.Blur(driver.Blur{Width: 1, Height: 1, Channels: 1, Scale: 1, Src: b.Range(0, 4).Slice(), Sigma: b.Range(0, 4).Slice(), Dst: b.Range(256, 260).Slice(), Scratch: b.Slice()}),
+		"Edges":        q.Edges(driver.Edges{Src: im, Dst: b.Range(256, 456).Slice()}),
+		"Unpack":       q.Unpack(driver.Unpack{Src: im, Flags: b.Range(100, 200).Slice(), Planes: b.Range(256, 656).Slice()}),
+		"Pack":         q.Pack(driver.Pack{Dst: im, Planes: b.Range(256, 656).Slice()}),
 		"Free":         Free(q, b),
 		"Wait":         q.Wait(),
 		"Yield":        q.Yield(),
