@@ -84,21 +84,21 @@ func (l *refineLevel) interpolate() {
 				i := l.at(x, y)
 				d := l.c[4][i]
 				switch {
-				case d == 0:
+				case d == 0 || centres != (x%2 == 1 && y%2 == 1):
 				case x%2 == 0 && y%2 == 0:
 					l.p[0][i] = 1
-				case x%2 == 1 && y%2 == 1 && centres:
+				case centres: // from what is around them, which no thread writes any more
 					for k, n := range [4][3]int{{0, 1, 3}, {2, 1, 5}, {6, 7, 3}, {8, 7, 5}} {
 						v := -l.c[n[0]][i]
 						v -= l.c[n[1]][i] * l.p[k%2][i+l.step(n[1])]   // above or below
 						v -= l.c[n[2]][i] * l.p[k/2*2][i+l.step(n[2])] // at a side
 						l.p[k][i] = v / d
 					}
-				case x%2 == 1 && y%2 == 0:
+				case x%2 == 1:
 					if d -= sum(i, 1, 7); d > 1e-12 {
 						l.p[0][i], l.p[1][i] = sum(i, 0, 3, 6)/d, sum(i, 2, 5, 8)/d
 					}
-				case x%2 == 0 && y%2 == 1:
+				default:
 					if d -= sum(i, 3, 5); d > 1e-12 {
 						l.p[0][i], l.p[2][i] = sum(i, 0, 1, 2)/d, sum(i, 6, 7, 8)/d
 					}
