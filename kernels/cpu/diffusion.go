@@ -274,6 +274,12 @@ func (d *device) diffusionSolve(op driver.DiffusionSolve, stop *stopFlag) error 
 		return errNotSetUp
 	}
 	head := (*solveHeader)(unsafe.Pointer(&state[0]))
+	if made.Counts.Fixed == 0 { // there is no equation: the coarsest operator of a box has no inverse
+		clear(x)
+		*head = solveHeader{Channels: uint32(op.Channels)}
+		out[0] = driver.DiffusionStatus{Converged: 1}
+		return nil
+	}
 	sa, a := arena{b: setup, end: diffusionHeaderBytes}, arena{b: state, end: diffusionHeaderBytes}
 	var solver diffuser
 	var inv []float32

@@ -259,6 +259,7 @@ func FuzzDiffusion(f *testing.F) {
 	f.Add([]byte{1}, uint8(1))
 	f.Add([]byte{0, 0, 2, 4, 6, 7, 1, 0, 0}, uint8(3))
 	f.Add(make([]byte, 300), uint8(17))
+	f.Add(make([]byte, 25), uint8(24))
 	f.Fuzz(func(t *testing.T, b []byte, w uint8) {
 		width := int(w%40) + 1
 		height := min(len(b)/width, 40)
