@@ -46,14 +46,7 @@ func diffusionDesc() *grpc.ServiceDesc {
 // Solve implements pb.DiffusionServiceServer, for callers inside the process.
 func (s *diffusionServer) Solve(ctx context.Context, req *pb.SolveRequest) (*pb.SolveResponse, error) {
 	res, err := s.solve(ctx, req, framecodec.New(req))
-	if err != nil {
-		return nil, err
-	}
-	res.release()
-	out := res.Message.(*framecodec.Message)
-	m := out.Message.(*pb.SolveResponse)
-	withPayload(m.Picture, out)
-	return m, nil
+	return whole(res, err, (*pb.SolveResponse).GetPicture)
 }
 
 // solveChannels are those of the colours that are solved for.

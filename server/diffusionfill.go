@@ -5,7 +5,6 @@ package server
 import (
 	"context"
 	"errors"
-	"slices"
 	"strings"
 	"time"
 
@@ -23,34 +22,13 @@ import (
 // FillHoles implements pb.DiffusionServiceServer, for callers inside the process.
 func (s *diffusionServer) FillHoles(ctx context.Context, req *pb.FillHolesRequest) (*pb.FillHolesResponse, error) {
 	res, err := s.fillHoles(ctx, req, framecodec.New(req))
-	if err != nil {
-		return nil, err
-	}
-	res.release()
-	out := res.Message.(*framecodec.Message)
-	m := out.Message.(*pb.FillHolesResponse)
-	withPayload(m.Picture, out)
-	return m, nil
+	return whole(res, err, (*pb.FillHolesResponse).GetPicture)
 }
 
 // Background implements pb.DiffusionServiceServer, for callers inside the process.
 func (s *diffusionServer) Background(ctx context.Context, req *pb.BackgroundRequest) (*pb.BackgroundResponse, error) {
 	res, err := s.estimate(ctx, req, framecodec.New(req))
-	if err != nil {
-		return nil, err
-	}
-	res.release()
-	out := res.Message.(*framecodec.Message)
-	m := out.Message.(*pb.BackgroundResponse)
-	withPayload(m.Background, out)
-	return m, nil
-}
-
-// withPayload puts what goes out from where it is into the frame that it belongs to, if there is one.
-func withPayload(f *pb.Frame, out *framecodec.Message) {
-	if f != nil {
-		f.Source = &pb.Frame_Data{Data: slices.Concat(out.Pieces(nil)...)}
-	}
+	return whole(res, err, (*pb.BackgroundResponse).GetBackground)
 }
 
 func (s *diffusionServer) fillHoles(ctx context.Context, req *pb.FillHolesRequest, in *framecodec.Message) (*response, error) {

@@ -7,7 +7,6 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
-	"slices"
 	"strings"
 	"time"
 
@@ -37,16 +36,7 @@ func lowPolyDesc() *grpc.ServiceDesc {
 // Convert implements pb.LowPolyServiceServer, for callers inside the process.
 func (s *lowPolyServer) Convert(ctx context.Context, req *pb.ConvertRequest) (*pb.ConvertResponse, error) {
 	res, err := s.convert(ctx, req, framecodec.New(req))
-	if err != nil {
-		return nil, err
-	}
-	res.release()
-	out := res.Message.(*framecodec.Message)
-	m := out.Message.(*pb.ConvertResponse)
-	if m.Picture != nil {
-		m.Picture.Source = &pb.Frame_Data{Data: slices.Concat(out.Pieces(nil)...)}
-	}
-	return m, nil
+	return whole(res, err, (*pb.ConvertResponse).GetPicture)
 }
 
 func (s *lowPolyServer) convert(ctx context.Context, req *pb.ConvertRequest, in *framecodec.Message) (*response, error) {

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/polyscan/polyscan/proto/framecodec"
+	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
 )
 
 // withHandlers is the generated description of a service with other handlers for some of its methods and streams, by name.
@@ -64,4 +65,19 @@ func plainHandler[S any, Req any, P message[Req], Res any](fullMethod string, ca
 			return call(srv.(S), ctx, req)
 		})
 	}
+}
+
+// whole is the message of a response for callers inside the process: what goes out from where it is over a connection is put into
+// the frame that it belongs to, if there is one, and the memory is given back.
+func whole[M proto.Message](res *response, err error, frame func(M) *pb.Frame) (m M, _ error) {
+	if err != nil {
+		return m, err
+	}
+	res.release()
+	out := res.Message.(*framecodec.Message)
+	m = out.Message.(M)
+	if f := frame(m); f != nil {
+		f.Source = &pb.Frame_Data{Data: slices.Concat(out.Pieces(nil)...)}
+	}
+	return m, nil
 }
