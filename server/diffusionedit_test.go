@@ -425,11 +425,12 @@ func TestDiffusionStreamsLost(t *testing.T) {
 	srv := &diffusionServer{Server: ts.Server}
 	losses := uint64(0)
 	for name, x := range map[string]struct {
-		first proto.Message
-		call  func(grpc.ServerStream) error
+		first  proto.Message
+		call   func(grpc.ServerStream) error
+		leases int // while it sends the last picture
 	}{
-		"Edit":               {&pb.EditRequest{Message: &pb.EditRequest_Open{Open: drawing}}, srv.edit},
-		"SolveProgressively": {&pb.SolveProgressivelyRequest{Request: drawing}, srv.solveProgressively},
+		"Edit":               {&pb.EditRequest{Message: &pb.EditRequest_Open{Open: drawing}}, srv.edit, 1},
+		"SolveProgressively": {&pb.SolveProgressivelyRequest{Request: drawing}, srv.solveProgressively, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
@@ -442,6 +443,11 @@ func TestDiffusionStreamsLost(t *testing.T) {
 			ended := make(chan error, 1)
 			go func() { ended <- x.call(stream) }()
 			<-stream.entered
+			waitFor(t, "the stream to have made its pictures", func() bool { // or one of its jobs is the one that fails
+				ts.dev.mu.Lock()
+				defer ts.dev.mu.Unlock()
+				return ts.dev.leases == x.leases
+			})
 			faulty.Arm(devicetest.Failure{N: 1, Err: driver.ErrDeviceLost})
 			if _, err := diffusionClient(ts).Solve(t.Context(), drawing); status.Code(err) != codes.Unavailable {
 				t.Errorf("the call that lost the device: %v", err)

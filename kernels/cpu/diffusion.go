@@ -277,7 +277,7 @@ func (d *device) diffusionSolve(op driver.DiffusionSolve, stop *stopFlag) error 
 	if made.Counts.Fixed == 0 { // there is no equation: the coarsest operator of a box has no inverse
 		clear(x)
 		*head = solveHeader{Channels: uint32(op.Channels)}
-		out[0] = driver.DiffusionStatus{Converged: 1}
+		out[0] = driver.DiffusionStatus{Cycles: 1, Converged: 1}
 		return nil
 	}
 	sa, a := arena{b: setup, end: diffusionHeaderBytes}, arena{b: state, end: diffusionHeaderBytes}

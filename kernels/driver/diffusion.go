@@ -132,7 +132,7 @@ type DiffusionStatus struct {
 
 // DiffusionSolve solves for the pixels that are not fixed: each is to be the mean of its neighbours across open edges. The
 // border of the image is no edge. Pixels that no open path connects with a fixed one (void) become the mean of all fixed
-// ones; nothing is taken from them, and no error is counted there.
+// ones; nothing is taken from them, and no error is counted there. Where nothing is fixed X becomes 0, in one cycle.
 //
 // It runs cycles until the estimate of the error is at most Tolerance, or Cycles of them. So long solves can be cut: the ops
 // that follow say [DiffusionContinue].
