@@ -44,23 +44,19 @@ cp -- *.cu *.cuh "$tmp/src"
 cd "$tmp/src"
 
 # nvcc alone leaves machine code uncompressed, which makes the files three times as large; so the steps that it would
-# take are taken here. Jobs run in parallel; the order of images is that of TARGETS whatever finishes first.
+# take are taken here. As many run at a time as there are processors: each takes up to a few hundred MB.
 compile() {
 	"$NVCC" -std=c++14 -O3 "$1" -arch="$2" -o "$tmp/$3" "$4"
 }
-jobs=()
+export -f compile
+export NVCC tmp
 for f in *.cu; do
 	name=${f%.cu}
 	for t in $TARGETS; do
-		compile -cubin "sm_$t" "$name.$t" "$f" &
-		jobs+=($!)
+		printf '%s\0' -cubin "sm_$t" "$name.$t" "$f"
 	done
-	compile -ptx "compute_${TARGETS##* }" "$name.ptx" "$f" &
-	jobs+=($!)
-done
-for j in "${jobs[@]}"; do
-	wait "$j" # fails where the job did
-done
+	printf '%s\0' -ptx "compute_${TARGETS##* }" "$name.ptx" "$f"
+done | xargs -0 -n 4 -P "$(nproc)" bash -c 'compile "$@"' -
 
 rm -f "$out"/*.fatbin "$out/BUILD"
 for f in *.cu; do
