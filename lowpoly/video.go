@@ -4,6 +4,7 @@ package lowpoly
 
 import (
 	"context"
+	"slices"
 
 	"github.com/polyscan/polyscan/kernels"
 	"github.com/polyscan/polyscan/kernels/driver"
@@ -27,8 +28,8 @@ type Video struct {
 
 // NewVideo returns a video on dev, with options for all its frames; Options.Previous is that of the first one.
 func NewVideo(dev *kernels.Device, opt Options) *Video {
-	v := &Video{dev: dev, opt: opt}
-	v.previous = append(v.previous, opt.Previous...)
+	v := &Video{dev: dev, opt: opt, previous: slices.Clone(opt.Previous)}
+	v.opt.Previous = nil // may be much more than later frames have, and isn't looked at again
 	return v
 }
 
@@ -70,6 +71,9 @@ func (v *Video) Convert(ctx context.Context, im Image, p *Picture) error {
 		return err
 	}
 	v.film.advance()
+	if cap(v.previous) > 2*len(p.Mesh.Points) {
+		v.previous = nil // for the same reason
+	}
 	v.previous = append(v.previous[:0], p.Mesh.Points...)
 	return nil
 }

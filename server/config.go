@@ -46,8 +46,8 @@ type Config struct {
 	MaxMessageBytes int64
 	// MaxFramePixels bounds frames and rasterised images; default 2^28.
 	MaxFramePixels int64
-	// MaxPoints bounds the points of a triangulation, the vertices of a conversion and the sites of a Voronoi diagram;
-	// default 10,000,000. On the device each takes about 150 bytes.
+	// MaxPoints bounds the points of a triangulation, the vertices of a conversion, the sites of a Voronoi diagram, and what is on
+	// a canvas: points of curves, their stops, and pixels; default 10,000,000. On the device each takes about 150 bytes.
 	MaxPoints int
 	// MaxStreams bounds the concurrent calls of a connection; default 100.
 	MaxStreams int
@@ -56,6 +56,10 @@ type Config struct {
 	// StreamDepth is how many frames of one StreamFrames or ConvertFrames call the server holds, from the one that arrives to
 	// the one whose result is being sent; default 3.
 	StreamDepth int
+	// StreamIdleTimeout is for how long a client may say nothing while its canvas is open, and take no answer that waits for it,
+	// in any stream, before the call ends; and for how long it may send no frame before a ConvertFrames call begins anew, as
+	// with a first one. Default 10 minutes. Line-scan sessions and uploads have limits of their own.
+	StreamIdleTimeout time.Duration
 	// HostBytes is the host memory that may go into decoding image files, rasterised images and large results at the
 	// same time; calls wait for their share. A line-scan session whose strips under way could take more is refused. Default
 	// 1 GiB, and four times MaxMessageBytes at least.
@@ -155,6 +159,7 @@ const (
 
 // The defaults of [Config] that are times.
 const (
+	DefaultStreamIdleTimeout   = 10 * time.Minute
 	DefaultFrameIdleTimeout    = 10 * time.Minute
 	DefaultMaxFrameIdleTimeout = 24 * time.Hour
 )
@@ -181,6 +186,7 @@ func (c Config) withDefaults() (Config, error) {
 		{"MaxStreams", int64(c.MaxStreams), 1 << 31},
 		{"MaxConnections", int64(c.MaxConnections), 1 << 31},
 		{"StreamDepth", int64(c.StreamDepth), 256},
+		{"StreamIdleTimeout", int64(c.StreamIdleTimeout), math.MaxInt64},
 		{"HostBytes", c.HostBytes, 1 << 62},
 		{"PreparedBytes", c.PreparedBytes, 1 << 62},
 		{"MaxFrames", int64(c.MaxFrames), 1 << 31},
@@ -210,6 +216,7 @@ func (c Config) withDefaults() (Config, error) {
 	orElse(&c.MaxFramePixels, DefaultMaxFramePixels)
 	orElse(&c.MaxStreams, DefaultMaxStreams)
 	orElse(&c.StreamDepth, DefaultStreamDepth)
+	orElse(&c.StreamIdleTimeout, DefaultStreamIdleTimeout)
 	orElse(&c.HostBytes, max(DefaultHostBytes, 4*c.MaxMessageBytes))
 	orElse(&c.MaxFrames, DefaultMaxFrames)
 	orElse(&c.MaxFrameIdleTimeout, max(DefaultMaxFrameIdleTimeout, c.FrameIdleTimeout))

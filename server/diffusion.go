@@ -157,14 +157,14 @@ func optionsOf(o *pb.DiffusionOptions) (*diffusion.Options, diffusion.Method) {
 
 // solveFrame reads the frame of a request, if it has one, and takes memory for it and for the answer at once.
 func (s *diffusionServer) solveFrame(ctx context.Context, req *pb.SolveRequest, in *framecodec.Message, pixelShare int64) (*frame, error) {
+	d := req.GetDrawing()
 	share := func(f polygon.Frame) (int64, error) {
 		err := s.checkCanvas(f.Width, f.Height, len(req.GetEdges()))
 		if err == nil {
-			err = checkGiven(req.GetDrawing())
+			err = under("drawing", checkGiven(d.GetPixels(), f.Width, f.Height))
 		}
 		return pixelShare * int64(f.Width) * int64(f.Height), err
 	}
-	d := req.GetDrawing()
 	switch {
 	case req.GetFrame() != nil:
 		f, err := s.newFrameFor(ctx, req.GetFrame(), in.Pieces(nil), "frame", func(f polygon.Frame) (int64, error) {
@@ -236,15 +236,20 @@ func (s *Server) checkCanvas(width, height, edges int) error {
 	return nil
 }
 
-// checkGiven checks those of a drawing whose size was checked.
-func checkGiven(d *pb.Drawing) error {
-	for i, g := range d.GetPixels() {
-		if g.GetX() >= d.GetWidth() || g.GetY() >= d.GetHeight() {
-			return refuse(fmt.Sprintf("drawing.pixels[%d]", i), [2]uint32{g.GetX(), g.GetY()}, "is outside of the canvas of %dx%d", d.GetWidth(), d.GetHeight())
+// rgb is a colour of 8 bits, or one beyond: red, green and blue.
+type rgb = [solveChannels]float32
+
+func rgbOf(g *pb.GivenPixel) rgb { return rgb{g.GetRed(), g.GetGreen(), g.GetBlue()} }
+
+// checkGiven checks the pixels of a message for a canvas of a size, which was checked.
+func checkGiven(pixels []*pb.GivenPixel, width, height int) error {
+	for i, g := range pixels {
+		if int64(g.GetX()) >= int64(width) || int64(g.GetY()) >= int64(height) {
+			return refuse(fmt.Sprintf("pixels[%d]", i), [2]uint32{g.GetX(), g.GetY()}, "is outside of the canvas of %dx%d", width, height)
 		}
-		for c, v := range [solveChannels]float32{g.GetRed(), g.GetGreen(), g.GetBlue()} {
+		for c, v := range rgbOf(g) {
 			if !(math.Abs(float64(v)) <= math.MaxFloat32) {
-				return refuse(fmt.Sprintf("drawing.pixels[%d].%s", i, [...]string{"red", "green", "blue"}[c]), v, "must be finite")
+				return refuse(fmt.Sprintf("pixels[%d].%s", i, [...]string{"red", "green", "blue"}[c]), v, "must be finite")
 			}
 		}
 	}
@@ -257,7 +262,9 @@ func drawingOf(req *pb.SolveRequest, f *frame) *diffusion.Drawing {
 	for _, c := range req.GetDrawing().GetCurves() {
 		d.Curves = append(d.Curves, curveOf(c))
 	}
-	givePixels(d, req.GetDrawing().GetPixels())
+	for _, g := range req.GetDrawing().GetPixels() {
+		givePixel(d, g.GetX(), g.GetY(), rgbOf(g))
+	}
 	return d
 }
 
@@ -295,21 +302,24 @@ func groundOf(req *pb.SolveRequest, f *frame) *diffusion.Drawing {
 	return d
 }
 
-// givePixels adds pixels, which are on the canvas, to what is given under the curves.
-func givePixels(d *diffusion.Drawing, pixels []*pb.GivenPixel) {
+// givePixel adds a pixel, which is on the canvas, to what is given under the curves.
+func givePixel(d *diffusion.Drawing, x, y uint32, color rgb) {
 	n := d.Width * d.Height
-	if d.Flags == nil && len(pixels) > 0 {
+	if d.Flags == nil {
 		d.Flags, d.Values = make([]uint8, n), make([]float32, solveChannels*n)
 	}
-	for _, g := range pixels {
-		i := int(g.GetY())*d.Width + int(g.GetX())
-		d.Flags[i] |= diffusion.Fixed
-		d.Values[i], d.Values[n+i], d.Values[2*n+i] = g.GetRed()/255, g.GetGreen()/255, g.GetBlue()/255
+	i := int(y)*d.Width + int(x)
+	d.Flags[i] |= diffusion.Fixed
+	for c, v := range color {
+		d.Values[c*n+i] = v / 255
 	}
 }
 
 func curveOf(c *pb.Curve) diffusion.Curve {
-	out := diffusion.Curve{Points: make([]diffusion.Point, (len(c.GetXy())+1)/2), Left: stopsOf(c.GetLeft()), Right: stopsOf(c.GetRight()), Barrier: c.GetBarrier()}
+	out := diffusion.Curve{
+		Points: make([]diffusion.Point, (len(c.GetXy())+1)/2),
+		Left:   stopsOf(c.GetLeft()), Right: stopsOf(c.GetRight()), Blur: blurOf(c.GetBlur()), Barrier: c.GetBarrier(),
+	}
 	for i, v := range c.GetXy() {
 		if i%2 == 0 {
 			out.Points[i/2] = diffusion.Point{X: v, Y: math.NaN()} // of a number without a partner
@@ -317,8 +327,13 @@ func curveOf(c *pb.Curve) diffusion.Curve {
 			out.Points[i/2].Y = v
 		}
 	}
-	for _, s := range c.GetBlur() {
-		out.Blur = append(out.Blur, diffusion.BlurStop{At: s.GetAt(), Sigma: float64(s.GetSigma())})
+	return out
+}
+
+func blurOf(stops []*pb.BlurStop) []diffusion.BlurStop {
+	out := make([]diffusion.BlurStop, len(stops))
+	for i, s := range stops {
+		out[i] = diffusion.BlurStop{At: s.GetAt(), Sigma: float64(s.GetSigma())}
 	}
 	return out
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -107,8 +108,8 @@ func (s *diffusionServer) progress(stream grpc.ServerStream, req *pb.SolveProgre
 func under(field string, err error) error {
 	var bad *fieldError
 	if errors.As(err, &bad) {
-		for i := range bad.violations {
-			bad.violations[i].path = field + "." + bad.violations[i].path
+		for i, v := range bad.violations {
+			bad.violations[i].path = strings.TrimSuffix(field+"."+v.path, ".") // a refusal of the message itself has no path
 		}
 	}
 	return err
@@ -124,6 +125,8 @@ const (
 	editPatience = 100 * time.Millisecond
 	// maxRefusals is how many refused changes may wait for the client to read before no more are received.
 	maxRefusals = 64
+	// maxCurveID is how many bytes the id of a curve may have.
+	maxCurveID = 64
 	// canvasPointShare is the host memory that a point, a stop or a pixel on a canvas takes, in bytes, about; it is taken for
 	// canvasPoints at a time.
 	canvasPointShare = 128
@@ -133,7 +136,7 @@ const (
 // errNewer ends the solve of a picture that has changed.
 var errNewer = errors.New("the canvas has changed")
 
-// canvas is a call of Edit.
+// canvas is a call of Edit. Of the messages it has what is needed, and nothing else that a client may have put there.
 type canvas struct {
 	*solving
 	stream grpc.ServerStream
@@ -144,9 +147,9 @@ type canvas struct {
 
 	mu      sync.Mutex
 	room    *sync.Cond // refused got shorter, or the stream ends
-	curves  []*pb.Curve
+	curves  []canvasCurve
 	index   map[string]int // of curves, by their ids
-	pixels  map[[2]uint32]*pb.GivenPixel
+	pixels  map[[2]uint32]rgb
 	size    int      // what counts for limit
 	paid    int      // how much of that there is host memory for
 	shares  []func() // give that back
@@ -164,6 +167,17 @@ type canvas struct {
 	on        *diffusion.Canvas // nil once the device is given back
 }
 
+// canvasCurve is a curve on a canvas. What its slices hold doesn't change: drawings that are being rendered share it.
+type canvasCurve struct {
+	id string
+	diffusion.Curve
+}
+
+// size is what a curve counts for the limit.
+func (c *canvasCurve) size() int {
+	return len(c.Points) + len(c.Left) + len(c.Right) + len(c.Blur) + 1
+}
+
 // refusal is a change that can't be made.
 type refusal struct {
 	edit uint64
@@ -173,21 +187,74 @@ type refusal struct {
 func (s *diffusionServer) edit(stream grpc.ServerStream) error {
 	ctx, cancel := context.WithCancel(stream.Context())
 	defer cancel()
-	first := &pb.EditRequest{}
-	in := framecodec.New(first)
-	defer in.Free()
-	if err := receiveMessage(stream, in); err != nil {
-		if errors.Is(err, io.EOF) {
-			return withDetails(codes.FailedPrecondition, "the stream ended before its open message", info(reasonFrameOutOfOrder)).Err()
+	first, err := s.receiveOpenCanvas(ctx, stream)
+	if err != nil {
+		return err
+	}
+	c, err := s.openCanvas(ctx, stream, first)
+	if err != nil {
+		return err
+	}
+	return c.run(ctx)
+}
+
+// run takes changes and sends pictures until the call ends, and gives everything back.
+func (c *canvas) run(ctx context.Context) error {
+	defer c.release()
+	defer c.close()
+	c.Server.background.Go(func() { c.receive(ctx) })
+	c.Server.background.Go(func() {
+		select {
+		case <-c.dev.Lost():
+			c.leave() // it can't be opened again before, and the client may not read
+		case <-ctx.Done():
 		}
-		return err
+	})
+	return c.send(ctx)
+}
+
+// receiveOpenCanvas receives the first message. Another goroutine waits for it, because only that way can the stream end while the
+// client is silent.
+func (s *diffusionServer) receiveOpenCanvas(ctx context.Context, stream grpc.ServerStream) (*framecodec.Message, error) {
+	type received struct {
+		in  *framecodec.Message
+		err error
 	}
+	come := make(chan received, 1)
+	s.Server.background.Go(func() {
+		in := framecodec.New(&pb.EditRequest{})
+		err := receiveMessage(stream, in)
+		come <- received{in, err}
+	})
+	var err error
+	select {
+	case r := <-come:
+		if r.err == nil {
+			return r.in, nil
+		}
+		r.in.Free()
+		if errors.Is(r.err, io.EOF) {
+			return nil, withDetails(codes.FailedPrecondition, "the stream ended before its open message", info(reasonFrameOutOfOrder)).Err()
+		}
+		return nil, r.err
+	case <-s.draining:
+		err = errShuttingDown
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+	}
+	s.Server.background.Go(func() { (<-come).in.Free() }) // the receiver notices that the handler has left
+	return nil, err
+}
+
+// openCanvas makes a canvas of the first message, which it frees. The caller closes it, and releases its memory.
+func (s *diffusionServer) openCanvas(ctx context.Context, stream grpc.ServerStream, in *framecodec.Message) (_ *canvas, err error) {
+	defer in.Free()
 	if err := s.validate(in); err != nil {
-		return err
+		return nil, err
 	}
-	open := first.GetOpen()
+	open := in.Message.(*pb.EditRequest).GetOpen()
 	if open == nil {
-		return withDetails(codes.FailedPrecondition, "a change came before open, which must be the first message", info(reasonFrameOutOfOrder)).Err()
+		return nil, withDetails(codes.FailedPrecondition, "a change came before open, which must be the first message", info(reasonFrameOutOfOrder)).Err()
 	}
 	drawing := open.GetDrawing()
 	if drawing != nil { // its curves and pixels can be changed: they are not on the ground
@@ -196,37 +263,34 @@ func (s *diffusionServer) edit(stream grpc.ServerStream) error {
 	// What is rendered is a copy of what is on the canvas, and pictures that are being sent are not written to.
 	v, err := s.newSolving(ctx, open, in, solvePixelShare+givenPixelShare+2*solveChannels)
 	if err != nil {
-		return under("open", err)
+		return nil, under("open", err)
 	}
-	defer v.release()
 	c := &canvas{
 		solving: v, stream: stream, ground: v.drawing, limit: s.cfg.MaxPoints, changed: make(chan struct{}, 1),
-		index: map[string]int{}, pixels: map[[2]uint32]*pb.GivenPixel{}, stale: true, buffers: make(chan []byte, 2),
+		index: map[string]int{}, pixels: map[[2]uint32]rgb{}, stale: true, buffers: make(chan []byte, 2),
 		on: diffusion.NewCanvas(v.dev.Device), paid: canvasPoints,
 	}
 	c.room = sync.NewCond(&c.mu)
-	defer c.close()
+	defer func() {
+		if err != nil {
+			c.close()
+			c.release()
+		}
+	}()
 	for i, curve := range drawing.GetCurves() {
+		path := fmt.Sprintf("open.drawing.curves[%d]", i)
 		if c.find(curve.GetId()) >= 0 {
-			return refuse(fmt.Sprintf("open.drawing.curves[%d].id", i), curve.GetId(), "is that of a curve before")
+			return nil, refuse(path+".id", strconv.Quote(curve.GetId()), "is that of a curve before")
 		}
 		if err := c.put(curve); err != nil {
-			return under(fmt.Sprintf("open.drawing.curves[%d]", i), err)
+			return nil, under(path, err)
 		}
 	}
 	if err := c.give(drawing.GetPixels()); err != nil {
-		return under("open.drawing", err)
+		return nil, under("open.drawing", err)
 	}
-	c.changed <- struct{}{}
-	s.Server.background.Go(func() { c.receive(ctx) })
-	s.Server.background.Go(func() {
-		select {
-		case <-c.dev.Lost():
-			c.leave() // it can't be opened again before, and the client may not read
-		case <-ctx.Done():
-		}
-	})
-	return c.send(ctx)
+	c.wake()
+	return c, nil
 }
 
 // leave gives the device back.
@@ -292,41 +356,44 @@ func (c *canvas) receive(ctx context.Context) {
 			err = withDetails(codes.FailedPrecondition, "open: came a second time", info(reasonSecondOpen)).Err()
 			return
 		}
-		c.mu.Lock()
-		for len(c.refused) == maxRefusals && ctx.Err() == nil {
-			c.room.Wait()
-		}
-		c.edits++
-		if bad == nil {
-			bad = c.apply(req)
-		}
-		if bad != nil {
-			c.refused = append(c.refused, refusal{c.edits, bad})
-		} else if c.stale = true; c.stop != nil && time.Since(c.sent) < editPatience {
-			c.stop(errNewer)
-		}
-		c.mu.Unlock()
+		c.perform(ctx, req, bad)
 		in.Free()
 		c.wake()
 	}
 }
 
-// wake makes the sender look.
-func (c *canvas) wake() {
-	select {
-	case c.changed <- struct{}{}:
-	default:
+// perform makes a change, or keeps what is wrong with it for the sender.
+func (c *canvas) perform(ctx context.Context, req *pb.EditRequest, bad error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for len(c.refused) == maxRefusals && ctx.Err() == nil {
+		c.room.Wait()
+	}
+	c.edits++
+	if bad == nil {
+		bad = c.apply(req)
+	}
+	if bad != nil {
+		c.refused = append(c.refused, refusal{c.edits, bad})
+	} else if c.stale = true; c.stop != nil && time.Since(c.sent) < editPatience {
+		c.stop(errNewer)
 	}
 }
 
+// wake makes the sender look.
+func (c *canvas) wake() { signal(c.changed) }
+
 // send renders what has changed and sends it. It is the handler: what it returns ends the stream.
 func (c *canvas) send(ctx context.Context) error {
+	idle := time.NewTimer(c.cfg.StreamIdleTimeout)
+	defer idle.Stop()
 	for {
 		select {
 		case <-c.draining: // or a client that always has another change would keep the server from ending
 			return errShuttingDown
 		default:
 		}
+		idle.Reset(c.cfg.StreamIdleTimeout)
 		select {
 		case <-c.changed:
 		case <-c.draining:
@@ -335,6 +402,12 @@ func (c *canvas) send(ctx context.Context) error {
 			return errDeviceLost
 		case <-ctx.Done():
 			return context.Cause(ctx)
+		case <-idle.C:
+			select {
+			case <-c.changed: // just now
+			default:
+				return c.idle()
+			}
 		}
 		again, err := c.answer(ctx)
 		if errors.Is(err, io.EOF) { // the client wants no more
@@ -349,29 +422,42 @@ func (c *canvas) send(ctx context.Context) error {
 	}
 }
 
+// canvasWork is what there is to do.
+type canvasWork struct {
+	refused []refusal
+	drawing *diffusion.Drawing // nil where the client has the latest picture
+	edits   uint64             // that the drawing has
+	end     error              // why no more come
+}
+
+// work takes what there is to do. stop ends the solve, if there is one to come.
+func (c *canvas) work(stop context.CancelCauseFunc) canvasWork {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	w := canvasWork{refused: c.refused, edits: c.edits, end: c.end}
+	c.refused = nil
+	c.room.Broadcast()
+	if c.stale {
+		w.drawing, c.stale, c.stop = c.drawing(), false, stop
+	}
+	return w
+}
+
 // answer says which changes were refused, and makes and sends a picture if it has changed. again says that it may have changed meanwhile.
 func (c *canvas) answer(ctx context.Context) (again bool, err error) {
 	solve, stop := context.WithCancelCause(c.ctx)
 	defer stop(nil)
-	var d *diffusion.Drawing
-	c.mu.Lock()
-	refused, edits, end := c.refused, c.edits, c.end
-	c.refused = nil
-	c.room.Broadcast()
-	if c.stale {
-		d, c.stale, c.stop = c.drawing(), false, stop
-	}
-	c.mu.Unlock()
-	for _, r := range refused {
+	w := c.work(stop)
+	for _, r := range w.refused {
 		m := &pb.EditResponse{Edits: r.edit, Outcome: &pb.EditResponse_Error{Error: statusOf(ctx, c.log, r.err).Proto()}}
 		if err := c.stream.SendMsg(m); err != nil {
 			return false, err
 		}
 	}
-	if d == nil {
-		return false, end
+	if w.drawing == nil {
+		return false, w.end
 	}
-	sol, err := c.render(solve, d)
+	sol, err := c.render(solve, w.drawing)
 	c.mu.Lock()
 	c.stop = nil
 	c.mu.Unlock()
@@ -381,17 +467,28 @@ func (c *canvas) answer(ctx context.Context) (again bool, err error) {
 	case err != nil && ctx.Err() != nil:
 		return false, context.Cause(ctx)
 	case err != nil:
-		st := statusOf(ctx, c.log, solveError(&pb.SolveRequest{Drawing: &pb.Drawing{}}, err))
+		err = solveError(&pb.SolveRequest{Drawing: &pb.Drawing{}}, err)
+		if !mends(err) {
+			return false, under("open", err)
+		}
+		st := statusOf(ctx, c.log, err)
 		if st.Code() == codes.Unavailable {
 			return false, st.Err()
 		}
-		return true, c.stream.SendMsg(&pb.EditResponse{Edits: edits, Outcome: &pb.EditResponse_Error{Error: st.Proto()}})
+		return true, c.stream.SendMsg(&pb.EditResponse{Edits: w.edits, Outcome: &pb.EditResponse_Error{Error: st.Proto()}})
 	}
-	err = c.sendPicture(sol, edits)
+	err = c.sendPicture(sol, w.edits)
 	c.mu.Lock()
 	c.sent = time.Now()
 	c.mu.Unlock()
 	return true, err
+}
+
+// mends reports whether a change can make up for the reason why there is no picture. None can for what only open says: options,
+// edges, and the frame.
+func mends(err error) bool {
+	var bad *fieldError
+	return !errors.As(err, &bad) || strings.HasPrefix(bad.violations[0].path, "drawing.")
 }
 
 // sendPicture sends what was rendered, and takes another buffer for the next.
@@ -425,16 +522,14 @@ func (c *canvas) sendPicture(sol *diffusion.Solution, edits uint64) error {
 func (c *canvas) drawing() *diffusion.Drawing {
 	d := *c.ground
 	d.Curves = make([]diffusion.Curve, len(c.curves))
-	for i, curve := range c.curves {
-		d.Curves[i] = curveOf(curve)
+	for i := range c.curves {
+		d.Curves[i] = c.curves[i].Curve
 	}
 	if len(c.pixels) > 0 {
 		d.Flags, d.Values = slices.Clone(d.Flags), slices.Clone(d.Values)
-		pixels := make([]*pb.GivenPixel, 0, len(c.pixels))
-		for _, p := range c.pixels {
-			pixels = append(pixels, p)
+		for at, color := range c.pixels {
+			givePixel(&d, at[0], at[1], color)
 		}
-		givePixels(&d, pixels)
 	}
 	return &d
 }
@@ -445,25 +540,27 @@ func (c *canvas) apply(req *pb.EditRequest) error {
 	case *pb.EditRequest_PutCurve:
 		return under("put_curve", c.put(m.PutCurve))
 	case *pb.EditRequest_MoveCurve:
-		return under("move_curve", c.change(m.MoveCurve.GetId(), func(to *pb.Curve) {
-			for i := range to.Xy {
-				to.Xy[i] += []float64{m.MoveCurve.GetDx(), m.MoveCurve.GetDy()}[i%2]
+		return under("move_curve", c.change(m.MoveCurve.GetId(), func(to *diffusion.Curve) {
+			to.Points = slices.Clone(to.Points)
+			for i := range to.Points {
+				to.Points[i].X += m.MoveCurve.GetDx()
+				to.Points[i].Y += m.MoveCurve.GetDy()
 			}
 		}))
 	case *pb.EditRequest_RecolorCurve:
-		return under("recolor_curve", c.change(m.RecolorCurve.GetId(), func(to *pb.Curve) {
-			to.Left, to.Right, to.Blur = m.RecolorCurve.GetLeft(), m.RecolorCurve.GetRight(), m.RecolorCurve.GetBlur()
+		return under("recolor_curve", c.change(m.RecolorCurve.GetId(), func(to *diffusion.Curve) {
+			to.Left, to.Right, to.Blur = stopsOf(m.RecolorCurve.GetLeft()), stopsOf(m.RecolorCurve.GetRight()), blurOf(m.RecolorCurve.GetBlur())
 		}))
 	case *pb.EditRequest_RemoveCurve:
 		i := c.find(m.RemoveCurve)
 		if i < 0 {
-			return refuse("remove_curve", m.RemoveCurve, "is no curve on the canvas")
+			return unknownCurve("remove_curve", m.RemoveCurve)
 		}
-		c.size -= sizeOf(c.curves[i])
+		c.size -= c.curves[i].size()
 		c.curves = slices.Delete(c.curves, i, i+1)
 		delete(c.index, m.RemoveCurve)
 		for k, curve := range c.curves[i:] {
-			c.index[curve.GetId()] = i + k
+			c.index[curve.id] = i + k
 		}
 	case *pb.EditRequest_PutPixels:
 		return under("put_pixels", c.give(m.PutPixels.GetPixels()))
@@ -473,7 +570,7 @@ func (c *canvas) apply(req *pb.EditRequest) error {
 			return refuse("remove_pixels.xy", fmt.Sprintf("%d numbers", len(xy)), "must be pairs of x and y")
 		}
 		for i := 0; i < len(xy); i += 2 {
-			if c.pixels[[2]uint32(xy[i:])] == nil {
+			if _, ok := c.pixels[[2]uint32(xy[i:])]; !ok {
 				return refuse(fmt.Sprintf("remove_pixels.xy[%d]", i), xy[i:i+2], "is no pixel that was given")
 			}
 		}
@@ -495,9 +592,19 @@ func (c *canvas) find(id string) int {
 	return -1
 }
 
-// sizeOf is what a curve counts for the limit.
-func sizeOf(c *pb.Curve) int {
-	return len(c.GetXy())/2 + len(c.GetLeft()) + len(c.GetRight()) + len(c.GetBlur()) + 1
+// checkCurveID refuses ids that are too long to be kept, and to be repeated in an error.
+func checkCurveID(path, id string) error {
+	if len(id) > maxCurveID {
+		return refuse(path, fmt.Sprintf("%d bytes", len(id)), "must be at most %d", maxCurveID)
+	}
+	return nil
+}
+
+func unknownCurve(path, id string) error {
+	if err := checkCurveID(path, id); err != nil {
+		return err
+	}
+	return refuse(path, strconv.Quote(id), "is no curve on the canvas")
 }
 
 // pay takes host memory for so much on the canvas. It doesn't wait, since the call has some already.
@@ -518,20 +625,40 @@ func (c *canvas) pay(size int) error {
 	return nil
 }
 
-// put checks a curve and puts it on the canvas.
+// put checks a curve of a message and puts it on the canvas.
 func (c *canvas) put(curve *pb.Curve) error {
-	i, size := c.find(curve.GetId()), c.size+sizeOf(curve)
+	if err := checkCurveID("id", curve.GetId()); err != nil {
+		return err
+	}
+	return c.set(canvasCurve{curve.GetId(), curveOf(curve)})
+}
+
+// change changes a curve, whose other parts stay.
+func (c *canvas) change(id string, f func(*diffusion.Curve)) error {
+	i := c.find(id)
+	if i < 0 {
+		return unknownCurve("id", id)
+	}
+	curve := c.curves[i]
+	f(&curve.Curve)
+	return c.set(curve)
+}
+
+// set checks a curve and puts it on the canvas.
+func (c *canvas) set(curve canvasCurve) error {
+	i, size := c.find(curve.id), c.size+curve.size()
 	if i >= 0 {
-		size -= sizeOf(c.curves[i])
+		size -= c.curves[i].size()
 	}
 	if size > c.limit {
-		return refuse("xy", len(curve.GetXy()), "makes more than %d points, stops and pixels on the canvas", c.limit)
+		return refuse("", fmt.Sprintf("%d points and stops", curve.size()-1), "make more than %d points, stops and pixels on the canvas", c.limit)
 	}
-	d := &diffusion.Drawing{Width: c.ground.Width, Height: c.ground.Height, Channels: solveChannels, Curves: []diffusion.Curve{curveOf(curve)}}
+	d := &diffusion.Drawing{Width: c.ground.Width, Height: c.ground.Height, Channels: solveChannels, Curves: []diffusion.Curve{curve.Curve}}
 	if err := d.Check(); err != nil {
 		var invalid *diffusion.InvalidError
 		if errors.As(err, &invalid) {
-			return refuse(strings.TrimPrefix(curveField(invalid.Field), "curves[0]."), invalid.Value, "%s", invalid.Problem)
+			_, path, _ := strings.Cut(curveField(invalid.Field), ".") // below curves[0]
+			return refuse(path, invalid.Value, "%s", invalid.Problem)
 		}
 		return err
 	}
@@ -541,33 +668,15 @@ func (c *canvas) put(curve *pb.Curve) error {
 	if c.size = size; i >= 0 {
 		c.curves[i] = curve
 	} else {
-		c.index[curve.GetId()] = len(c.curves)
+		c.index[curve.id] = len(c.curves)
 		c.curves = append(c.curves, curve)
 	}
 	return nil
 }
 
-// change changes a curve, whose other parts stay.
-func (c *canvas) change(id string, f func(*pb.Curve)) error {
-	i := c.find(id)
-	if i < 0 {
-		return refuse("id", id, "is no curve on the canvas")
-	}
-	was := c.curves[i]
-	to := &pb.Curve{Id: was.GetId(), Xy: slices.Clone(was.GetXy()), Left: was.GetLeft(), Right: was.GetRight(), Blur: was.GetBlur(), Barrier: was.GetBarrier()}
-	f(to)
-	return c.put(to)
-}
-
 // give checks pixels and puts them on the canvas, all or none.
 func (c *canvas) give(pixels []*pb.GivenPixel) error {
-	if err := checkGiven(&pb.Drawing{Width: uint32(c.ground.Width), Height: uint32(c.ground.Height), Pixels: pixels}); err != nil {
-		var bad *fieldError
-		if errors.As(err, &bad) {
-			for i := range bad.violations {
-				bad.violations[i].path = strings.TrimPrefix(bad.violations[i].path, "drawing.")
-			}
-		}
+	if err := checkGiven(pixels, c.ground.Width, c.ground.Height); err != nil {
 		return err
 	}
 	if c.size+len(pixels) > c.limit {
@@ -578,7 +687,7 @@ func (c *canvas) give(pixels []*pb.GivenPixel) error {
 	}
 	before := len(c.pixels)
 	for _, p := range pixels {
-		c.pixels[[2]uint32{p.GetX(), p.GetY()}] = p
+		c.pixels[[2]uint32{p.GetX(), p.GetY()}] = rgbOf(p)
 	}
 	c.size += len(c.pixels) - before
 	return nil

@@ -20,6 +20,7 @@ import (
 	"github.com/polyscan/polyscan/kernels/cpu"
 	"github.com/polyscan/polyscan/kernels/devicetest"
 	"github.com/polyscan/polyscan/kernels/driver"
+	"github.com/polyscan/polyscan/proto/framecodec"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
 )
 
@@ -198,14 +199,18 @@ func TestEditRefuses(t *testing.T) {
 	}{
 		{"put_curve.xy", &pb.EditRequest{Message: &pb.EditRequest_PutCurve{PutCurve: bad}}},
 		{"put_curve.left[0].at", &pb.EditRequest{Message: &pb.EditRequest_PutCurve{PutCurve: nan}}},
-		{"makes more than 40 points", &pb.EditRequest{Message: &pb.EditRequest_PutCurve{PutCurve: long}}},
+		{"put_curve = 45 points and stops: make more than 40 points", &pb.EditRequest{Message: &pb.EditRequest_PutCurve{PutCurve: long}}},
 		{"move_curve.id", &pb.EditRequest{Message: &pb.EditRequest_MoveCurve{MoveCurve: &pb.MoveCurve{Id: "z"}}}},
 		{"move_curve.xy", &pb.EditRequest{Message: &pb.EditRequest_MoveCurve{MoveCurve: &pb.MoveCurve{Id: "a", Dx: 1e9}}}},
-		{"recolor_curve", &pb.EditRequest{Message: &pb.EditRequest_RecolorCurve{RecolorCurve: &pb.RecolorCurve{Id: "a"}}}},
+		{"recolor_curve = no stops: must have", &pb.EditRequest{Message: &pb.EditRequest_RecolorCurve{RecolorCurve: &pb.RecolorCurve{Id: "a"}}}},
 		{"remove_curve = ", &pb.EditRequest{Message: &pb.EditRequest_RemoveCurve{RemoveCurve: "z"}}},
 		{"put_pixels.pixels[1]", &pb.EditRequest{Message: &pb.EditRequest_PutPixels{PutPixels: &pb.GivenPixels{Pixels: []*pb.GivenPixel{{}, {X: 40}}}}}},
 		{"remove_pixels.xy[0]", &pb.EditRequest{Message: &pb.EditRequest_RemovePixels{RemovePixels: &pb.PixelPlaces{Xy: []uint32{1, 1}}}}},
 		{"remove_pixels.xy", &pb.EditRequest{Message: &pb.EditRequest_RemovePixels{RemovePixels: &pb.PixelPlaces{Xy: []uint32{1}}}}},
+		{`remove_curve = "a\nb": is no curve`, &pb.EditRequest{Message: &pb.EditRequest_RemoveCurve{RemoveCurve: "a\nb"}}},
+		{"put_curve.id = 65 bytes: must be at most 64", &pb.EditRequest{Message: &pb.EditRequest_PutCurve{PutCurve: wall(strings.Repeat("n", 65), 1, 2, 3)}}},
+		{"recolor_curve.id = 65 bytes: must be at most 64", &pb.EditRequest{Message: &pb.EditRequest_RecolorCurve{RecolorCurve: &pb.RecolorCurve{Id: strings.Repeat("n", 65)}}}},
+		{"remove_curve = 1000000 bytes: must be at most 64", &pb.EditRequest{Message: &pb.EditRequest_RemoveCurve{RemoveCurve: strings.Repeat("n", 1e6)}}},
 		{"message", &pb.EditRequest{}},
 	} {
 		edits++
@@ -230,10 +235,13 @@ func TestEditRefuses(t *testing.T) {
 	for says, open := range map[string]*pb.SolveRequest{
 		"open.drawing":                   {Drawing: &pb.Drawing{}},
 		"open.frame":                     {},
+		"open.drawing.curves[0].id":      canvasOf(wall(strings.Repeat("n", 65), 1, 2, 3)),
 		"open.drawing.curves[1].id":      canvasOf(wall("a", 1, 2, 3), wall("a", 4, 5, 6)),
 		"open.drawing.curves[0].xy":      canvasOf(bad),
 		"open.options.tolerance":         {Options: &pb.DiffusionOptions{Tolerance: -1}, Drawing: &pb.Drawing{Width: 9, Height: 9}},
 		"open.drawing.pixels[0]":         {Drawing: &pb.Drawing{Width: 9, Height: 9, Pixels: []*pb.GivenPixel{{X: 9}}}},
+		"open.edges[4] = 0x80":           {Drawing: &pb.Drawing{Width: 3, Height: 3}, Edges: []byte{0, 0, 0, 0, 128, 0, 0, 0, 0}},
+		"open.options.method":            {Drawing: &pb.Drawing{Width: 3, Height: 1, Pixels: []*pb.GivenPixel{{}}}, Edges: []byte{8, 0, 0}},
 		"open.edges = 3: must be 81":     {Drawing: &pb.Drawing{Width: 9, Height: 9}, Edges: make([]byte, 3)},
 		"open.frame.resident":            {Frame: &pb.Frame{Source: &pb.Frame_Resident{Resident: "x"}}},
 		"open.frame.layout.pixel_format": {Frame: &pb.Frame{Layout: &pb.FrameLayout{Width: 1, Height: 1, PixelFormat: pb.PixelFormat_PIXEL_FORMAT_GRAY8}, Source: &pb.Frame_Data{Data: []byte{1}}}},
@@ -556,5 +564,59 @@ func TestEditManyCurves(t *testing.T) {
 	}
 	for err := error(nil); err == nil; {
 		_, err = c.Recv()
+	}
+}
+
+// A call whose client has not even opened a canvas doesn't keep the server from ending.
+func TestEditShutdownUnopened(t *testing.T) {
+	ts := start(t, Config{})
+	stream, err := diffusionClient(ts).Edit(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, "the call", func() bool { return metric(t, ts, "polyscan_requests_in_flight") == 1 })
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	done := make(chan error, 1)
+	go func() { done <- ts.Shutdown(ctx) }()
+	if _, err := stream.Recv(); status.Code(err) != codes.Unavailable {
+		t.Errorf("the call: %v", err)
+	}
+	if err := <-done; err != nil {
+		t.Errorf("shutdown: %v", err)
+	}
+}
+
+// A panic in the middle of a change, or while the drawing is taken, ends the call and leaves nothing locked or taken.
+func TestEditPanics(t *testing.T) {
+	ts := start(t, Config{})
+	for name, spoil := range map[string]func(*canvas){
+		"a change":    func(c *canvas) { c.index = nil },
+		"the drawing": func(c *canvas) { c.ground = nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			stream := ts.quiet(ctx, &pb.EditRequest{Message: &pb.EditRequest_PutCurve{PutCurve: wall("b", 20, 1, 2)}})
+			stream.heard = make(chan []byte, 10)
+			open := framecodec.New(&pb.EditRequest{Message: &pb.EditRequest_Open{Open: canvasOf(wall("a", 10, 200, 50))}})
+			srv := &diffusionServer{Server: ts.Server}
+			err := ts.callStream(pb.DiffusionService_Edit_FullMethodName, stream, func(ss grpc.ServerStream) error {
+				c, err := srv.openCanvas(ctx, ss, open)
+				if err != nil {
+					return err
+				}
+				spoil(c)
+				return c.run(ctx)
+			})
+			cancel()
+			if status.Code(err) != codes.Internal {
+				t.Errorf("%v", err)
+			}
+			ts.background.Wait()
+			wantEditFree(t, ts)
+		})
+	}
+	if n := metric(t, ts, "polyscan_panics_total"); n < 2 {
+		t.Errorf("%v panics", n)
 	}
 }

@@ -315,15 +315,19 @@ func checkEditCase(t *testing.T, s *testServer, c choose) (made, refused int) {
 
 // callEdit calls the handler through the interceptors, as the transport would.
 func callEdit(s *testServer, stream grpc.ServerStream) error {
-	srv := &diffusionServer{Server: s.Server}
-	next := func(_ any, ss grpc.ServerStream) error { return srv.edit(ss) }
-	for _, ic := range slices.Backward(s.streamInterceptors()) {
+	return s.callStream(pb.DiffusionService_Edit_FullMethodName, stream, (&diffusionServer{Server: s.Server}).edit)
+}
+
+// callStream calls the handler of a stream through the interceptors.
+func (ts *testServer) callStream(method string, stream grpc.ServerStream, handler func(grpc.ServerStream) error) error {
+	next := func(_ any, ss grpc.ServerStream) error { return handler(ss) }
+	for _, ic := range slices.Backward(ts.streamInterceptors()) {
 		inner := next
 		next = func(srv any, ss grpc.ServerStream) error {
-			return ic(srv, ss, &grpc.StreamServerInfo{FullMethod: pb.DiffusionService_Edit_FullMethodName}, inner)
+			return ic(srv, ss, &grpc.StreamServerInfo{FullMethod: method}, inner)
 		}
 	}
-	return next(srv, stream)
+	return next(ts.Server, stream)
 }
 
 // wantEditFree checks that nothing of a call is left in the memory of the host and of the device.

@@ -49,6 +49,7 @@ const (
 	reasonFrameLost       = "FRAME_LOST"           // with the device, and there was no copy
 	reasonFramesFull      = "FRAME_STORE_FULL"     // QuotaFailure
 	reasonUploadStalled   = "UPLOAD_STALLED"       // no pixels, or no points, came for a while
+	reasonStreamIdle      = "STREAM_IDLE"          // Edit: no change came for a while
 	reasonDeviceLost      = "DEVICE_LOST"          // RetryInfo
 	reasonInconsistent    = "DEVICE_INCONSISTENT"  // metadata: id, which the log has
 	reasonNoSharedSocket  = "SHARED_MEMORY_OFF"    // the server has no socket for it
@@ -165,6 +166,7 @@ func statusOf(ctx context.Context, log *slog.Logger, err error) *status.Status {
 		quota    *quotaError
 		overload *kernels.OverloadError
 		late     *kernels.DeadlineError
+		idle     idleError
 	)
 	noRoom := errors.As(err, &capacity)
 	switch {
@@ -191,6 +193,8 @@ func statusOf(ctx context.Context, log *slog.Logger, err error) *status.Status {
 			&errdetails.ResourceInfo{ResourceType: "polyscan.v1.ResidentFrame", ResourceName: frame.name, Description: frame.Error()})
 	case errors.Is(err, errStalled):
 		return withDetails(codes.Aborted, err.Error(), info(reasonUploadStalled))
+	case errors.As(err, &idle):
+		return withDetails(codes.Aborted, idle.Error(), info(reasonStreamIdle))
 	case errors.As(err, &conflict):
 		return withDetails(codes.Aborted, conflict.Error(), info(reasonVersionConflict,
 			"expected", strconv.FormatUint(conflict.expected, 10), "latest", strconv.FormatUint(conflict.latest, 10)))

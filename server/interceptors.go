@@ -74,7 +74,8 @@ func (s *Server) streamInterceptors() []grpc.StreamServerInterceptor {
 			}
 			return nil
 		},
-		recovery.StreamServerInterceptor(recovery.WithRecoveryHandlerContext(s.panicked)),
+		s.endUnread,
+		recovery.StreamServerInterceptor(recovery.WithRecoveryHandlerContext(s.panicked)), // in the goroutine of the handler
 	}
 }
 

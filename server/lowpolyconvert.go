@@ -50,12 +50,13 @@ func (s *lowPolyServer) convert(ctx context.Context, req *pb.ConvertRequest, in 
 		return nil, err
 	}
 	f, err := s.newFrameFor(ctx, req.GetFrame(), in.Pieces(nil), "frame", func(f polygon.Frame) (int64, error) {
-		return s.convertShare(req, f, &opt, "")
+		return s.convertShare(req, f, &opt, req.GetOptions().GetPrevious(), "")
 	})
 	if err != nil {
 		return nil, err
 	}
 	defer f.release()
+	opt.Previous = readPoints(req.GetOptions().GetPrevious())
 	p, err := lowpoly.Convert(kernels.WithClass(ctx, classOf(req.GetWorkClass())), dev.Device, imageOf(f), opt)
 	in.Free()
 	if err != nil {
@@ -83,7 +84,8 @@ func imageOf(f *frame) kernels.Image {
 	return kernels.Image{Width: f.Width, Height: f.Height, Stride: f.Stride, Format: f.Format, Data: f.Data, Resident: f.Resident}
 }
 
-// convertOptions translates options, which are in the message at prefix. What package lowpoly checks is left to it.
+// convertOptions translates options, which are in the message at prefix, but for the points before: their copy has to wait for host
+// memory. What package lowpoly checks is left to it.
 func (s *Server) convertOptions(o *pb.ConvertOptions, prefix string) (lowpoly.Options, error) {
 	opt := lowpoly.Options{
 		Seed: o.GetSeed(), Floor: int(o.GetFloor()), Spacing: int(o.GetSpacing()), Border: int(o.GetBorder()), Cell: int(o.GetCell()),
@@ -103,17 +105,20 @@ func (s *Server) convertOptions(o *pb.ConvertOptions, prefix string) (lowpoly.Op
 	if v := o.GetStage(); v != pb.ConvertStage_CONVERT_STAGE_UNSPECIFIED {
 		opt.Stage = lowpoly.Stage(v - pb.ConvertStage_CONVERT_STAGE_SHADED)
 	}
-	var err error
-	opt.Previous, err = s.pointsOf(o.GetPrevious(), prefix+"options.previous")
-	return opt, err
+	return opt, s.checkPoints(o.GetPrevious(), prefix+"options.previous")
 }
 
-// pointsOf reads points as messages have them.
-func (s *Server) pointsOf(b []byte, path string) ([]driver.Point, error) {
+// checkPoints checks points as messages have them.
+func (s *Server) checkPoints(b []byte, path string) error {
 	if len(b)%pointBytes != 0 || len(b)/pointBytes > s.cfg.MaxPoints {
-		return nil, refuse(path, len(b), "must be a multiple of %d bytes, for up to %d points", pointBytes, s.cfg.MaxPoints)
+		return refuse(path, len(b), "must be a multiple of %d bytes, for up to %d points", pointBytes, s.cfg.MaxPoints)
 	}
-	return appendPoints(make([]driver.Point, 0, len(b)/pointBytes), b), nil
+	return nil
+}
+
+// readPoints reads points that were checked. They take as much memory as in the message.
+func readPoints(b []byte) []driver.Point {
+	return appendPoints(make([]driver.Point, 0, len(b)/pointBytes), b)
 }
 
 func appendPoints(points []driver.Point, b []byte) []driver.Point {
@@ -131,9 +136,9 @@ const (
 	vertexSVGShare = 2 * 2 * 80 // the buffer of a file grows by doubling
 )
 
-// convertShare is the host memory that a picture takes, with what belongs to it. A picture that no message can carry is refused, and
-// one that would take too long.
-func (s *Server) convertShare(req *pb.ConvertRequest, f polygon.Frame, opt *lowpoly.Options, prefix string) (int64, error) {
+// convertShare is the host memory that a picture takes, with what belongs to it, and a copy of the points before. A picture that no
+// message can carry is refused, and one that would take too long.
+func (s *Server) convertShare(req *pb.ConvertRequest, f polygon.Frame, opt *lowpoly.Options, previous []byte, prefix string) (int64, error) {
 	n := int64(f.Width) * int64(f.Height)
 	size := n * int64(f.Format.PixelBytes())
 	if limit := s.cfg.MaxMessageBytes; size > limit && !req.GetNoPicture() {
@@ -143,7 +148,7 @@ func (s *Server) convertShare(req *pb.ConvertRequest, f polygon.Frame, opt *lowp
 		return 0, refuse(prefix+"options.voronoi", pb.VoronoiMethod_VORONOI_METHOD_BRUTE_FORCE,
 			"would compare %d pixels with %d vertices: the limit is %d pairs", n, opt.Vertices, int64(maxPairs))
 	}
-	share := size
+	share := size + 2*int64(len(previous)) // a video has a copy of its own
 	switch opt.Stage {
 	case lowpoly.StageEdges, lowpoly.StagePoints:
 		share += 3 * n

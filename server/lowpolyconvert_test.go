@@ -9,8 +9,10 @@ import (
 	"image/png"
 	"strings"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/polyscan/polyscan/clients"
@@ -146,6 +148,47 @@ func TestConvertForms(t *testing.T) {
 	if out, err := c.Convert(ctx, &pb.ConvertRequest{Options: opt, Frame: raw, NoPicture: true}); err != nil || out.Picture != nil || out.Vertices != 40 {
 		t.Errorf("without the picture: %v, %v", out, err)
 	}
+}
+
+// The copy of the points before waits for host memory as the picture does.
+func TestConvertPreviousHostMemory(t *testing.T) {
+	ts := start(t, Config{})
+	c := clients.New(ts.conn)
+	frame := film(1, 60, 40, 1)[0]
+	opt := &pb.ConvertOptions{Previous: make([]byte, 8*100_000), Strength: proto.Uint32(3)}
+	calls := map[string]func(context.Context) error{
+		"Convert": func(ctx context.Context) error {
+			_, err := c.Convert(ctx, &pb.ConvertRequest{Frame: frame, Options: opt})
+			return err
+		},
+		"ConvertFrames": func(ctx context.Context) error {
+			for a, err := range c.ConvertFrames(ctx, &pb.ConvertFramesOpen{Options: opt}, each(frame), clients.StreamOptions{}) {
+				if err != nil {
+					return err
+				}
+				if a.Err != nil {
+					return a.Err
+				}
+			}
+			return nil
+		},
+	}
+	for name, call := range calls {
+		release, err := ts.host.take(t.Context(), ts.host.cap)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		if err := call(ctx); status.Code(err) != codes.DeadlineExceeded {
+			t.Errorf("%s without memory: %v", name, err)
+		}
+		cancel()
+		release()
+		if err := call(t.Context()); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	ts.free(t)
 }
 
 // Pictures as PNG files of every format decode to themselves.

@@ -23,15 +23,18 @@ import (
 // its encoding; only then do they take memory, so that a later frame never holds what an earlier one waits for.
 type convertFrames struct {
 	*lowPolyServer
-	what *pb.ConvertRequest // without a frame
+	what *pb.ConvertRequest // without a frame, and options
 	opt  lowpoly.Options
 
 	pictures chan *lowpoly.Picture // that were sent
 
-	mu    sync.Mutex // held during a conversion
-	video *lowpoly.Video
-	dev   lease         // with video
-	ended chan struct{} // closed when that video is
+	mu       sync.Mutex // held during a conversion
+	previous []byte     // the points before the first frame, until that is converted
+	video    *lowpoly.Video
+	dev      lease         // with video
+	ended    chan struct{} // closed when that video is
+	idle     *time.Timer   // runs between two frames, with video
+	used     time.Time     // when the last frame was done with
 }
 
 // ConvertFrames implements pb.LowPolyServiceServer, for callers inside the process.
@@ -52,13 +55,14 @@ func (*convertFrames) opens(req frameRequest) bool {
 func (v *convertFrames) open(req frameRequest) error {
 	o := req.(*pb.ConvertFramesRequest).GetOpen()
 	v.what = &pb.ConvertRequest{
-		WorkClass: o.GetWorkClass(), Options: o.GetOptions(), Encoding: o.GetEncoding(),
+		WorkClass: o.GetWorkClass(), Encoding: o.GetEncoding(),
 		Mesh: o.GetMesh(), Svg: o.GetSvg(), NoPicture: o.GetNoPicture(),
 	}
 	var err error
 	if v.opt, err = v.convertOptions(o.GetOptions(), "open."); err != nil {
 		return err
 	}
+	v.previous = o.GetOptions().GetPrevious()
 	if o := o.GetOptions(); o == nil || o.Strength == nil {
 		v.opt.Strength = lowpoly.DefaultStrength
 	}
@@ -110,8 +114,9 @@ func (v *convertFrames) convert(ctx context.Context, m *pb.Frame, in *framecodec
 	if err := v.begin(); err != nil {
 		return nil, nil, err
 	}
+	defer v.rest()
 	f, err := v.newFrameFor(ctx, m, in.Pieces(nil), "frame", func(f polygon.Frame) (int64, error) {
-		return v.convertShare(v.what, f, &v.opt, "open.")
+		return v.convertShare(v.what, f, &v.opt, v.previous, "open.")
 	})
 	if err != nil {
 		return nil, nil, err
@@ -123,49 +128,97 @@ func (v *convertFrames) convert(ctx context.Context, m *pb.Frame, in *framecodec
 	default:
 		p = &lowpoly.Picture{}
 	}
+	if v.video == nil {
+		opt := v.opt
+		opt.Previous = readPoints(v.previous)
+		v.video = lowpoly.NewVideo(v.dev.Device, opt)
+	}
 	if err := v.video.Convert(kernels.WithClass(ctx, classOf(v.what.GetWorkClass())), imageOf(f), p); err != nil {
 		f.answer()
+		if len(v.previous) > 0 { // whose copy holds no memory of the budget from here on
+			v.video.Close()
+			v.video = nil
+		}
 		return nil, nil, err
 	}
+	v.previous = nil
 	v.metrics.stage("queue", p.Queue)
 	v.metrics.stage("compute", p.Compute)
 	return f, p, nil
 }
 
-// begin makes sure that there is a video on the device. When that is lost the video ends, since the device can't be opened again
-// while anything is kept on it.
+// begin makes sure that there is a lease of the device for the video, until rest is called at least. When the device is lost the video
+// ends, since it can't be opened again while anything is kept on it; and when no frame comes for a while, since it keeps memory. mu is held.
 func (v *convertFrames) begin() error {
-	if v.video != nil {
+	if v.ended != nil {
+		v.idle.Stop()
 		return nil
 	}
 	dev, err := v.Server.dev.acquire()
 	if err != nil {
 		return err
 	}
-	ended := make(chan struct{})
-	v.dev, v.ended, v.video = dev, ended, lowpoly.NewVideo(dev.Device, v.opt)
+	limit := v.cfg.StreamIdleTimeout
+	ended, idle := make(chan struct{}), time.NewTimer(limit)
+	idle.Stop()
+	v.dev, v.ended, v.idle = dev, ended, idle
 	v.background.Go(func() {
-		select {
-		case <-dev.Lost():
-			v.mu.Lock()
-			defer v.mu.Unlock()
-			if v.ended == ended {
-				v.finish()
+		for {
+			select {
+			case <-dev.Lost():
+			case <-idle.C:
+			case <-ended:
+				return
 			}
-		case <-ended:
+			if v.leave(ended, dev, limit) {
+				return
+			}
 		}
 	})
 	return nil
 }
 
+// leave finishes the video that ended stands for, if its device is lost or no frame has come for so long.
+func (v *convertFrames) leave(ended chan struct{}, dev lease, limit time.Duration) bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.ended != ended {
+		return true
+	}
+	select {
+	case <-dev.Lost():
+	default:
+		if time.Since(v.used) < limit { // one has come just now
+			return false
+		}
+		v.metrics.streamTimeouts.WithLabelValues("idle").Inc()
+	}
+	v.finish()
+	return true
+}
+
+// rest begins the time between two frames. mu is held.
+func (v *convertFrames) rest() {
+	v.used = time.Now()
+	v.idle.Reset(v.cfg.StreamIdleTimeout)
+}
+
 // finish ends the video. mu is held.
 func (v *convertFrames) finish() {
+	if v.ended == nil {
+		return
+	}
 	if v.video != nil {
 		v.video.Close()
-		v.dev.end()
-		close(v.ended)
-		v.video, v.ended = nil, nil
+		v.video = nil
 	}
+	for len(v.pictures) > 0 {
+		<-v.pictures
+	}
+	v.idle.Stop()
+	v.dev.end()
+	close(v.ended)
+	v.ended = nil
 }
 
 func (*convertFrames) response(sequence uint64, a answer, st *spb.Status) proto.Message {

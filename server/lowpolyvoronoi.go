@@ -43,6 +43,9 @@ func (s *lowPolyServer) voronoi(ctx context.Context, req *pb.VoronoiRequest) (_ 
 	if k := int64(len(req.GetSites()) / pointBytes); req.GetMethod() == pb.VoronoiMethod_VORONOI_METHOD_BRUTE_FORCE && k > maxPairs/max(n, 1) {
 		return nil, refuse("method", req.GetMethod(), "would compare %d pixels with %d sites: the limit is %d pairs", n, k, int64(maxPairs))
 	}
+	if err := s.checkPoints(req.GetSites(), "sites"); err != nil {
+		return nil, err
+	}
 	release, err := s.host.take(ctx, 2*labelBytes*n+int64(len(req.GetSites())))
 	if err != nil {
 		return nil, err
@@ -52,16 +55,12 @@ func (s *lowPolyServer) voronoi(ctx context.Context, req *pb.VoronoiRequest) (_ 
 			release()
 		}
 	}()
-	sites, err := s.pointsOf(req.GetSites(), "sites")
-	if err != nil {
-		return nil, err
-	}
 	dev, err := s.dev.acquire()
 	if err != nil {
 		return nil, err
 	}
 	defer dev.end()
-	d, err := lowpoly.Voronoi(kernels.WithClass(ctx, classOf(req.GetWorkClass())), dev.Device, sites,
+	d, err := lowpoly.Voronoi(kernels.WithClass(ctx, classOf(req.GetWorkClass())), dev.Device, readPoints(req.GetSites()),
 		int(req.GetWidth()), int(req.GetHeight()), driver.VoronoiMethod(req.GetMethod()))
 	var invalid *lowpoly.InvalidError
 	if errors.As(err, &invalid) {

@@ -26,6 +26,7 @@ type metrics struct {
 	regions        prometheus.Counter
 	verdicts       *prometheus.CounterVec
 	frameErrors    *prometheus.CounterVec // of streams, by code
+	streamTimeouts *prometheus.CounterVec // by reason
 	decodeRefused  *prometheus.CounterVec // by reason
 	panics         prometheus.Counter
 	scan           *scanMetrics
@@ -68,17 +69,18 @@ func newMetrics() *metrics {
 		stages: prometheus.NewHistogramVec(timeHistogram("stage_seconds",
 			"Time of frames by stage: decode (image files), queue (for device memory and a stream), compute (copy to the device, pixels, statistics), encode (the response)."),
 			[]string{"stage"}),
-		bytes:         counters("message_bytes_total", "Bytes of messages, by direction: received or sent.", "direction"),
-		frames:        counters("frames_total", "Frames accepted, by encoding.", "encoding"),
-		pixels:        counter("frame_pixels_total", "Pixels of frames reduced."),
-		regions:       counter("regions_total", "Regions reduced, those of each frame anew."),
-		verdicts:      counters("verdicts_total", "Verdicts of frames with limits: pass or fail.", "verdict"),
-		frameErrors:   counters("stream_frame_errors_total", "Frames of StreamFrames and ConvertFrames calls that were refused, by code.", "code"),
-		decodeRefused: counters("decode_refused_total", "Image files refused, by reason: kind, header, pixels, layout, bytes, content.", "reason"),
-		panics:        counter("panics_total", "Calls that ended in a panic of the server. Each is a bug."),
-		jobs:          newJobMetrics(),
-		scan:          newScanMetrics(),
-		observers:     map[string]prometheus.Observer{},
+		bytes:          counters("message_bytes_total", "Bytes of messages, by direction: received or sent.", "direction"),
+		frames:         counters("frames_total", "Frames accepted, by encoding.", "encoding"),
+		pixels:         counter("frame_pixels_total", "Pixels of frames reduced."),
+		regions:        counter("regions_total", "Regions reduced, those of each frame anew."),
+		verdicts:       counters("verdicts_total", "Verdicts of frames with limits: pass or fail.", "verdict"),
+		frameErrors:    counters("stream_frame_errors_total", "Frames of StreamFrames and ConvertFrames calls that were refused, by code.", "code"),
+		streamTimeouts: counters("stream_timeouts_total", "Streams whose clients were waited for too long, by reason: idle (no change of a canvas, which was closed, or no frame of a video, which begins anew), unread (an answer, and the call was ended).", "reason"),
+		decodeRefused:  counters("decode_refused_total", "Image files refused, by reason: kind, header, pixels, layout, bytes, content.", "reason"),
+		panics:         counter("panics_total", "Calls that ended in a panic of the server. Each is a bug."),
+		jobs:           newJobMetrics(),
+		scan:           newScanMetrics(),
+		observers:      map[string]prometheus.Observer{},
 	}
 	for _, s := range stageNames {
 		m.observers[s] = m.stages.WithLabelValues(s)
@@ -90,6 +92,9 @@ func newMetrics() *metrics {
 	for _, v := range []string{"pass", "fail"} {
 		m.verdicts.WithLabelValues(v)
 	}
+	for _, v := range []string{"idle", "unread"} {
+		m.streamTimeouts.WithLabelValues(v)
+	}
 	for _, v := range []string{"kind", "header", "pixels", "layout", "bytes", "content"} {
 		m.decodeRefused.WithLabelValues(v)
 	}
@@ -98,7 +103,7 @@ func newMetrics() *metrics {
 
 func (m *metrics) collectors() []prometheus.Collector {
 	return append(append(m.jobs.collectors(), m.scan.collectors()...),
-		m.grpc, m.inFlight, m.framesInFlight, m.stages, m.bytes, m.frames, m.pixels, m.regions, m.verdicts, m.frameErrors,
+		m.grpc, m.inFlight, m.framesInFlight, m.stages, m.bytes, m.frames, m.pixels, m.regions, m.verdicts, m.frameErrors, m.streamTimeouts,
 		m.decodeRefused, m.panics,
 	)
 }

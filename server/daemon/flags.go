@@ -35,17 +35,18 @@ type Flags struct {
 	BatchStreams    int      `help:"Batch jobs that run beside those. 0 means 2." group:"Device"`
 	MaxWaiting      int      `help:"Jobs that may wait for the device. Beyond that batch jobs are refused, then interactive ones. 0 means 256." group:"Device"`
 
-	MaxMessage        byteSize `help:"Largest request, and largest frame that an image file may decode to. Default: 256MiB." default:"256MiB" placeholder:"SIZE" group:"Limits"`
-	MaxPixels         int64    `help:"Most pixels of a frame." default:"${maxPixels}" group:"Limits"`
-	MaxRegions        int      `help:"Most regions of a request or recipe." default:"${maxRegions}" group:"Limits"`
-	MaxVertices       int      `help:"Most vertices of a request or recipe." default:"${maxVertices}" group:"Limits"`
-	MaxRegionVertices int      `help:"Most vertices of a region." default:"${maxRegionVertices}" group:"Limits"`
-	MaxPoints         int      `help:"Most points of a triangulation, vertices of a conversion, and sites of a Voronoi diagram. Each takes 150 bytes of the device's memory." default:"${maxPoints}" group:"Limits"`
-	MaxStreams        int      `help:"Most concurrent calls of one connection." default:"${maxStreams}" group:"Limits"`
-	MaxConnections    int      `help:"Most connections of each listener. 0 means any number." group:"Limits"`
-	StreamDepth       int      `help:"Frames of one stream that are held at the same time." default:"${streamDepth}" group:"Limits"`
-	HostMemory        byteSize `help:"Memory for decoding image files and for large results. Default: 1GiB, and 4 times --max-message at least." placeholder:"SIZE" group:"Limits"`
-	PreparedMemory    byteSize `help:"Memory of the device that keeps regions prepared from frame to frame. Default: a quarter." placeholder:"SIZE" group:"Limits"`
+	MaxMessage        byteSize      `help:"Largest request, and largest frame that an image file may decode to. Default: 256MiB." default:"256MiB" placeholder:"SIZE" group:"Limits"`
+	MaxPixels         int64         `help:"Most pixels of a frame." default:"${maxPixels}" group:"Limits"`
+	MaxRegions        int           `help:"Most regions of a request or recipe." default:"${maxRegions}" group:"Limits"`
+	MaxVertices       int           `help:"Most vertices of a request or recipe." default:"${maxVertices}" group:"Limits"`
+	MaxRegionVertices int           `help:"Most vertices of a region." default:"${maxRegionVertices}" group:"Limits"`
+	MaxPoints         int           `help:"Most points of a triangulation, vertices of a conversion, sites of a Voronoi diagram, and points, stops and pixels on a canvas. Each takes 150 bytes of the device's memory." default:"${maxPoints}" group:"Limits"`
+	MaxStreams        int           `help:"Most concurrent calls of one connection." default:"${maxStreams}" group:"Limits"`
+	MaxConnections    int           `help:"Most connections of each listener. 0 means any number." group:"Limits"`
+	StreamDepth       int           `help:"Frames of one stream that are held at the same time." default:"${streamDepth}" group:"Limits"`
+	StreamIdle        time.Duration `help:"Time that a client may say nothing while its canvas is open, or read nothing that waits for it, before the call ends." default:"${streamIdle}" placeholder:"TIME" group:"Limits"`
+	HostMemory        byteSize      `help:"Memory for decoding image files and for large results. Default: 1GiB, and 4 times --max-message at least." placeholder:"SIZE" group:"Limits"`
+	PreparedMemory    byteSize      `help:"Memory of the device that keeps regions prepared from frame to frame. Default: a quarter." placeholder:"SIZE" group:"Limits"`
 
 	MaxFrames       int           `help:"Most frames that clients may keep on the device." default:"${maxFrames}" group:"Resident frames"`
 	FrameMemory     byteSize      `help:"Memory of the device for them. Default: half." placeholder:"SIZE" group:"Resident frames"`
@@ -108,6 +109,7 @@ func vars() kong.Vars {
 		"maxVertices":       strconv.Itoa(polygon.DefaultMaxVertices),
 		"maxStreams":        strconv.Itoa(server.DefaultMaxStreams),
 		"streamDepth":       strconv.Itoa(server.DefaultStreamDepth),
+		"streamIdle":        server.DefaultStreamIdleTimeout.String(),
 	}
 }
 
@@ -122,10 +124,10 @@ func (f *Flags) config(log *slog.Logger) server.Config {
 		MaxPoints:       f.MaxPoints,
 		MaxStreams:      f.MaxStreams,
 		MaxConnections:  f.MaxConnections,
-		StreamDepth:     f.StreamDepth,
-		HostBytes:       int64(f.HostMemory),
-		PreparedBytes:   int64(f.PreparedMemory),
-		MaxFrames:       f.MaxFrames, FrameBytes: int64(f.FrameMemory), FrameIdleTimeout: f.FrameIdle, MaxFrameIdleTimeout: f.MaxFrameIdle,
+		StreamDepth:     f.StreamDepth, StreamIdleTimeout: f.StreamIdle,
+		HostBytes:     int64(f.HostMemory),
+		PreparedBytes: int64(f.PreparedMemory),
+		MaxFrames:     f.MaxFrames, FrameBytes: int64(f.FrameMemory), FrameIdleTimeout: f.FrameIdle, MaxFrameIdleTimeout: f.MaxFrameIdle,
 		NoFrameCopies: !f.FrameCopies, FrameCopyBytes: int64(f.FrameCopyMemory),
 		ScanSessions: f.ScanSessions, ScanCreditBytes: int(f.ScanCredit), ScanUnreadBytes: int(f.ScanUnread), ScanParts: f.ScanParts,
 		ScanResumeWindow: f.ScanResume, ScanDrainTime: f.ScanDrain,

@@ -1332,7 +1332,8 @@ type isEditResponse_Outcome interface {
 }
 
 type EditResponse_Result struct {
-	// The picture, in RGB8; or why there is none, with which the stream goes on.
+	// The picture, in RGB8; or why there is none, with which the stream goes on: other changes may make up for it. Where none can,
+	// because of what open says, the stream ends.
 	Result *SolveResponse `protobuf:"bytes,2,opt,name=result,proto3,oneof"`
 }
 

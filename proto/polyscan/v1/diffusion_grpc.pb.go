@@ -47,7 +47,8 @@ type DiffusionServiceClient interface {
 	// only colours and blurs have changed, without a new set-up. A change that comes while the one before is still being solved ends
 	// that, unless the last picture is more than 100 ms old; so a client that sends many sees the latest of them, ten times a
 	// second at least. A change that can't be made is answered with its status, and the stream goes on. When the client half-closes, the
-	// last picture comes, and the stream ends.
+	// last picture comes, and the stream ends. A canvas whose client says nothing for the server's idle timeout (10 minutes, unless it
+	// was started with another) is closed: the stream ends with ABORTED.
 	Edit(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[EditRequest, EditResponse], error)
 	// FillHoles replaces pixels of a frame, those inside regions or a mask and those that are not opaque: each becomes the mean of its
 	// neighbours, and those of a hole's border have neighbours outside. All others stay as they are.
@@ -146,7 +147,8 @@ type DiffusionServiceServer interface {
 	// only colours and blurs have changed, without a new set-up. A change that comes while the one before is still being solved ends
 	// that, unless the last picture is more than 100 ms old; so a client that sends many sees the latest of them, ten times a
 	// second at least. A change that can't be made is answered with its status, and the stream goes on. When the client half-closes, the
-	// last picture comes, and the stream ends.
+	// last picture comes, and the stream ends. A canvas whose client says nothing for the server's idle timeout (10 minutes, unless it
+	// was started with another) is closed: the stream ends with ABORTED.
 	Edit(grpc.BidiStreamingServer[EditRequest, EditResponse]) error
 	// FillHoles replaces pixels of a frame, those inside regions or a mask and those that are not opaque: each becomes the mean of its
 	// neighbours, and those of a hole's border have neighbours outside. All others stay as they are.

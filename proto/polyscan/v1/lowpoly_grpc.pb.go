@@ -44,10 +44,11 @@ type LowPolyServiceClient interface {
 	// The first frame, one behind a cut (the colours of more than half of the pixels jump) and one of another size or format
 	// than the one before is converted as by Convert. All else is as in InspectionService.StreamFrames: the server holds a few frames at
 	// most; a frame that can't be used is answered with its status, and the next one follows the last that could. Where the
-	// server's device is lost and opened again, the next frame is a first one.
+	// server's device is lost and opened again, and where no frame comes for the server's idle timeout (10 minutes, unless it was
+	// started with another), the next frame is a first one.
 	ConvertFrames(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[ConvertFramesRequest, ConvertFramesResponse], error)
 	// Triangulate computes the Delaunay triangulation of points. Points come in pieces and are complete when the client
-	// half-closes; then the summary comes back, and triangles in pieces.
+	// half-closes; then the summary comes back, and triangles in pieces. A call for which no point comes for a minute ends with ABORTED.
 	//
 	// Triangles cover the convex hull of the points without overlap, no point lies inside the circumcircle of any, and each
 	// distinct point is a corner; of equal points the one that came first. All of it is exact. Where more than three points
@@ -130,10 +131,11 @@ type LowPolyServiceServer interface {
 	// The first frame, one behind a cut (the colours of more than half of the pixels jump) and one of another size or format
 	// than the one before is converted as by Convert. All else is as in InspectionService.StreamFrames: the server holds a few frames at
 	// most; a frame that can't be used is answered with its status, and the next one follows the last that could. Where the
-	// server's device is lost and opened again, the next frame is a first one.
+	// server's device is lost and opened again, and where no frame comes for the server's idle timeout (10 minutes, unless it was
+	// started with another), the next frame is a first one.
 	ConvertFrames(grpc.BidiStreamingServer[ConvertFramesRequest, ConvertFramesResponse]) error
 	// Triangulate computes the Delaunay triangulation of points. Points come in pieces and are complete when the client
-	// half-closes; then the summary comes back, and triangles in pieces.
+	// half-closes; then the summary comes back, and triangles in pieces. A call for which no point comes for a minute ends with ABORTED.
 	//
 	// Triangles cover the convex hull of the points without overlap, no point lies inside the circumcircle of any, and each
 	// distinct point is a corner; of equal points the one that came first. All of it is exact. Where more than three points

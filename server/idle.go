@@ -1,0 +1,53 @@
+// Streams whose clients say nothing, or don't read, while the server holds something for them.
+
+package server
+
+import (
+	"fmt"
+	"time"
+
+	"google.golang.org/grpc"
+)
+
+// idleError ends a stream whose client has said nothing for so long.
+type idleError time.Duration
+
+func (e idleError) Error() string {
+	return fmt.Sprintf("the stream was idle: nothing came for %v", time.Duration(e))
+}
+
+// idle is the error of a stream whose client says nothing.
+func (s *Server) idle() error {
+	s.metrics.streamTimeouts.WithLabelValues("idle").Inc()
+	return idleError(s.cfg.StreamIdleTimeout)
+}
+
+// endUnread ends streams whose clients don't read. A handler can't return while what it sends waits for the client, so it runs in a
+// goroutine of its own: what it sends fails once this one has returned, and then it gives back what it holds.
+func (s *Server) endUnread(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) error {
+	limit := s.cfg.StreamIdleTimeout
+	timed := &timedStream{ServerStream: stream, limit: limit, blocked: time.NewTimer(limit)}
+	timed.blocked.Stop()
+	done := make(chan error, 1)
+	s.background.Go(func() { done <- next(srv, timed) })
+	select {
+	case err := <-done:
+		return err
+	case <-timed.blocked.C:
+	}
+	s.metrics.streamTimeouts.WithLabelValues("unread").Inc()
+	return &quotaError{reasonSlowConsumer, "answers", fmt.Sprintf("the client has read none for %v", limit)}
+}
+
+// timedStream is a stream with a timer that runs while a message waits to be sent.
+type timedStream struct {
+	grpc.ServerStream
+	limit   time.Duration
+	blocked *time.Timer
+}
+
+func (s *timedStream) SendMsg(m any) error {
+	s.blocked.Reset(s.limit)
+	defer s.blocked.Stop()
+	return s.ServerStream.SendMsg(m)
+}
