@@ -420,6 +420,9 @@ func TestScanEvents(t *testing.T) {
 		{"part starts elsewhere", 0, true, []*pb.Strip{change(0, func(x *pb.Strip) { x.PartStarts = []uint64{5} })}, "BAD_STRIP strips 0-1 lines 0-0", ""},
 		{"part starts that descend", 0, true, []*pb.Strip{change(0, func(x *pb.Strip) { x.PartStarts = []uint64{3, 3} })}, "BAD_STRIP strips 0-1 lines 0-0", ""},
 		{"another width", 0, false, []*pb.Strip{change(0, func(x *pb.Strip) { x.Frame.Layout.Width = 9 })}, "BAD_STRIP strips 0-1 lines 0-0", ""},
+		{"another stride", 2, false, []*pb.Strip{strip(0), change(2, func(x *pb.Strip) {
+			x.Frame.Layout.Stride, x.Frame.Source = 1<<20, &pb.Frame_Data{Data: make([]byte, 4<<20+8)}
+		})}, "GAP strips 1-2 lines 5-5; BAD_STRIP strips 2-3 lines 10-10", "5"},
 		{"too many lines", 0, false, []*pb.Strip{change(0, func(x *pb.Strip) { x.Frame.Layout.Height = 17 })}, "BAD_STRIP strips 0-1 lines 0-0", ""},
 		{"a file", 0, false, []*pb.Strip{change(0, func(x *pb.Strip) { x.Frame.Encoding = pb.Encoding_ENCODING_PNG })}, "BAD_STRIP strips 0-1 lines 0-0", ""},
 		{"a resident frame", 0, false, []*pb.Strip{change(0, func(x *pb.Strip) { x.Frame.Source = &pb.Frame_Resident{Resident: "x"} })}, "BAD_STRIP strips 0-1 lines 0-0", ""},

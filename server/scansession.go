@@ -172,6 +172,7 @@ func (s *Server) openScan(ctx context.Context, open *pb.ScanOpen) (_ *scanSessio
 		ss.budget = b.AsDuration()
 	}
 	row := max(int64(layout.GetStride()), int64(layout.GetWidth())*int64(f.Format.PixelBytes()))
+	ss.layout.Stride = uint32(row)
 	// Room for a few strips, and for those that wait for a missing one.
 	strips := minScanStrips + int64(open.GetReorderStrips())
 	if bytes, limit := row*int64(f.Height), s.cfg.HostBytes; bytes > limit/strips {
@@ -447,6 +448,8 @@ func (ss *scanSession) checkStrip(ctx context.Context, x *scanStrip) error {
 		return refuse(path+".layout.pixel_format", l.GetPixelFormat(), "must be %s, that of the session, or unset", formatName(want.GetPixelFormat()))
 	case l.GetSignificantBits() != 0 && l.GetSignificantBits() != want.GetSignificantBits():
 		return refuse(path+".layout.significant_bits", l.GetSignificantBits(), "must be %d, those of the session, or unset", want.GetSignificantBits())
+	case l.GetStride() > want.GetStride(): // or lines, which are what credit counts, could take any memory
+		return refuse(path+".layout.stride", l.GetStride(), "must be at most %d, that of the session", want.GetStride())
 	case l.GetHeight() > want.GetHeight():
 		return refuse(path+".layout.height", l.GetHeight(), "must be at most %d, that of the session", want.GetHeight())
 	case x.GetFirstLine() > math.MaxInt64:

@@ -353,7 +353,7 @@ type Strip struct {
 	CapturedAt *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=captured_at,json=capturedAt,proto3" json:"captured_at,omitempty"`
 	// Number of the first part result that the client has not got: those before it need not be kept for a resume.
 	NextResult uint64 `protobuf:"varint,5,opt,name=next_result,json=nextResult,proto3" json:"next_result,omitempty"`
-	// The pixels. Encoding must be raw. Of the layout only height is needed, where it is not the session's.
+	// The pixels. Encoding must be raw. Of the layout only height is needed, where it is not the session's, and stride, where that is less.
 	Frame         *Frame `protobuf:"bytes,15,opt,name=frame,proto3" json:"frame,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
