@@ -23,15 +23,20 @@ func (q *Queue) DualTriangles(op driver.DualTriangles) error {
 	if err != nil {
 		return err
 	}
+	if err := q.checkDual(name, op, scratch); err != nil {
+		return err
+	}
+	return q.stream.DualTriangles(op)
+}
+
+// checkDual checks the slices of an op that adds triangles to a diagram: DualTriangles and HullCompletion have the same.
+func (q *Queue) checkDual(name string, op driver.DualTriangles, scratch int64) error {
 	n := int64(op.N)
-	if err := q.checkSlices(name,
+	return q.checkSlices(name,
 		slot{"Sites", op.Sites, 8 * n, false},
 		slot{"Labels", op.Labels, 4 * int64(op.Width) * int64(op.Height), false},
 		slot{"Triangles", op.Triangles, 2 * 12 * n, false},
 		slot{"Counts", op.Counts, 16, false},
 		slot{"Scratch", op.Scratch, scratch, true},
-	); err != nil {
-		return err
-	}
-	return q.stream.DualTriangles(op)
+	)
 }

@@ -4,7 +4,6 @@ package kernels
 
 import (
 	"cmp"
-	"fmt"
 
 	"github.com/polyscan/polyscan/kernels/driver"
 )
@@ -15,10 +14,8 @@ func (q *Queue) Edges(op driver.Edges) error {
 	if err := checkImage(name, "Src", op.Src); err != nil {
 		return err
 	}
-	if need := 2 * int64(op.Src.Width) * int64(op.Src.Height); op.Dst.Len != need {
-		return &ArgError{name, "Dst", op.Dst.Len, fmt.Sprintf("must be %d bytes", need)}
-	}
 	if err := cmp.Or(
+		exactly(name, "Dst", op.Dst, 2*int64(op.Src.Width)*int64(op.Src.Height)),
 		q.check(name, "Src.Data", op.Src.Data),
 		q.checkAligned(name, "Dst", op.Dst),
 	); err != nil {

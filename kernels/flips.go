@@ -12,8 +12,8 @@ import (
 func (d *Device) FlipsScratch(n int) (int64, error) { return d.flipsScratch("FlipsScratch", n) }
 
 func (d *Device) flipsScratch(op string, n int) (int64, error) {
-	if n < 0 || n > driver.MaxPoints {
-		return 0, &ArgError{op, "N", n, fmt.Sprintf("must be 0 to %d", driver.MaxPoints)}
+	if err := checkCount(op, "N", n, driver.MaxPoints); err != nil {
+		return 0, err
 	}
 	return d.dev.FlipsScratch(n)
 }

@@ -23,14 +23,7 @@ func (q *Queue) HullCompletion(op driver.HullCompletion) error {
 	if err != nil {
 		return err
 	}
-	n := int64(op.N)
-	if err := q.checkSlices(name,
-		slot{"Sites", op.Sites, 8 * n, false},
-		slot{"Labels", op.Labels, 4 * int64(op.Width) * int64(op.Height), false},
-		slot{"Triangles", op.Triangles, 2 * 12 * n, false},
-		slot{"Counts", op.Counts, 16, false},
-		slot{"Scratch", op.Scratch, scratch, true},
-	); err != nil {
+	if err := q.checkDual(name, driver.DualTriangles(op), scratch); err != nil {
 		return err
 	}
 	return q.stream.HullCompletion(op)

@@ -3,7 +3,6 @@
 package kernels
 
 import (
-	"cmp"
 	"fmt"
 
 	"github.com/polyscan/polyscan/kernels/driver"
@@ -65,32 +64,15 @@ func (q *Queue) SelectVertices(op driver.SelectVertices) error {
 	if err != nil {
 		return err
 	}
-	if op.NPrevious < 0 || op.NPrevious > driver.MaxPoints {
-		return &ArgError{name, "NPrevious", op.NPrevious, fmt.Sprintf("must be 0 to %d", driver.MaxPoints)}
+	if err := checkCount(name, "NPrevious", op.NPrevious, driver.MaxPoints); err != nil {
+		return err
 	}
-	for _, s := range []struct {
-		field string
-		slice driver.Slice
-		need  int64
-	}{
-		{"Edges", op.Edges, 2 * int64(op.Width) * int64(op.Height)},
-		{"Previous", op.Previous, 8 * int64(op.NPrevious)},
-		{"Points", op.Points, 8 * int64(op.N)},
-		{"Count", op.Count, 4},
-	} {
-		if s.slice.Len != s.need {
-			return &ArgError{name, s.field, s.slice.Len, fmt.Sprintf("must be %d bytes", s.need)}
-		}
-	}
-	if op.Scratch.Len < scratch {
-		return &ArgError{name, "Scratch", op.Scratch.Len, fmt.Sprintf("is less than the %d bytes needed", scratch)}
-	}
-	if err := cmp.Or(
-		q.checkAligned(name, "Edges", op.Edges),
-		q.checkAligned(name, "Previous", op.Previous),
-		q.checkAligned(name, "Points", op.Points),
-		q.checkAligned(name, "Count", op.Count),
-		q.checkAligned(name, "Scratch", op.Scratch),
+	if err := q.checkSlices(name,
+		slot{"Edges", op.Edges, 2 * int64(op.Width) * int64(op.Height), false},
+		slot{"Previous", op.Previous, 8 * int64(op.NPrevious), false},
+		slot{"Points", op.Points, 8 * int64(op.N), false},
+		slot{"Count", op.Count, 4, false},
+		slot{"Scratch", op.Scratch, scratch, true},
 	); err != nil {
 		return err
 	}

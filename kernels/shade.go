@@ -15,10 +15,7 @@ func (d *Device) ShadeScratch(n, width, height int, m driver.ShadeMethod) (int64
 }
 
 func (d *Device) shadeScratch(op string, n, width, height int, m driver.ShadeMethod) (int64, error) {
-	if n < 0 || n > 2*driver.MaxPoints {
-		return 0, &ArgError{op, "Max", n, fmt.Sprintf("must be 0 to %d", 2*driver.MaxPoints)}
-	}
-	if err := checkSize(op, width, height); err != nil {
+	if err := cmp.Or(checkCount(op, "Max", n, 2*driver.MaxPoints), checkSize(op, width, height)); err != nil {
 		return 0, err
 	}
 	if m > driver.PerTile {
@@ -30,55 +27,66 @@ func (d *Device) shadeScratch(op string, n, width, height int, m driver.ShadeMet
 // Shade enqueues the op after checking its arguments. See [driver.Shade].
 func (q *Queue) Shade(op driver.Shade) error {
 	const name = "Shade"
-	if err := cmp.Or(checkImage(name, "Src", op.Src), checkImage(name, "Dst", op.Dst)); err != nil {
+	p := painting{
+		from: "Src", src: op.Src, dst: op.Dst, n: op.N, max: op.Max,
+		points: op.Points, triangles: op.Triangles, count: op.Count, colors: op.Colors,
+	}
+	if err := p.check(name); err != nil {
 		return err
 	}
-	switch {
-	case op.Dst.Width != op.Src.Width:
-		return &ArgError{name, "Dst.Width", op.Dst.Width, fmt.Sprintf("must be that of Src, %d", op.Src.Width)}
-	case op.Dst.Height != op.Src.Height:
-		return &ArgError{name, "Dst.Height", op.Dst.Height, fmt.Sprintf("must be that of Src, %d", op.Src.Height)}
-	case op.Dst.Format != op.Src.Format:
-		return &ArgError{name, "Dst.Format", op.Dst.Format, fmt.Sprintf("must be that of Src, %v", op.Src.Format)}
-	case op.Color > driver.CentroidColor:
+	if op.Color > driver.CentroidColor {
 		return &ArgError{name, "Color", uint8(op.Color), "is no colour rule"}
-	case op.N < 0 || op.N > driver.MaxPoints:
-		return &ArgError{name, "N", op.N, fmt.Sprintf("must be 0 to %d", driver.MaxPoints)}
 	}
 	scratch, err := q.dev.shadeScratch(name, op.Max, op.Src.Width, op.Src.Height, op.Method)
 	if err != nil {
 		return err
 	}
-	for _, s := range []struct {
-		field string
-		slice driver.Slice
-		need  int64
-	}{
-		{"Points", op.Points, 8 * int64(op.N)},
-		{"Triangles", op.Triangles, 12 * int64(op.Max)},
-		{"Count", op.Count, 4},
-		{"Colors", op.Colors, int64(op.Src.Format.PixelBytes()) * int64(op.Max)},
-	} {
-		if s.slice.Len != s.need {
-			return &ArgError{name, s.field, s.slice.Len, fmt.Sprintf("must be %d bytes", s.need)}
-		}
+	if err := q.checkPainting(name, &p, slot{"Scratch", op.Scratch, scratch, true}); err != nil {
+		return err
 	}
-	if op.Scratch.Len < scratch {
-		return &ArgError{name, "Scratch", op.Scratch.Len, fmt.Sprintf("is less than the %d bytes needed", scratch)}
+	return q.stream.Shade(op)
+}
+
+// painting is what Shade and Hold have in common: triangles, and the picture of them beside another.
+type painting struct {
+	from                             string // the field of src
+	src, dst                         driver.Image
+	n, max                           int // points, and triangles at most
+	points, triangles, count, colors driver.Slice
+}
+
+// check checks images and numbers.
+func (p *painting) check(op string) error {
+	if err := cmp.Or(checkImage(op, p.from, p.src), checkImage(op, "Dst", p.dst)); err != nil {
+		return err
 	}
+	switch {
+	case p.dst.Width != p.src.Width:
+		return &ArgError{op, "Dst.Width", p.dst.Width, fmt.Sprintf("must be that of %s, %d", p.from, p.src.Width)}
+	case p.dst.Height != p.src.Height:
+		return &ArgError{op, "Dst.Height", p.dst.Height, fmt.Sprintf("must be that of %s, %d", p.from, p.src.Height)}
+	case p.dst.Format != p.src.Format:
+		return &ArgError{op, "Dst.Format", p.dst.Format, fmt.Sprintf("must be that of %s, %v", p.from, p.src.Format)}
+	}
+	return cmp.Or(checkCount(op, "N", p.n, driver.MaxPoints), checkCount(op, "Max", p.max, 2*driver.MaxPoints))
+}
+
+// checkPainting checks the memory of a painting that is right by itself, and of more slices.
+func (q *Queue) checkPainting(op string, p *painting, more ...slot) error {
 	if err := cmp.Or(
-		q.check(name, "Src.Data", op.Src.Data),
-		q.check(name, "Dst.Data", op.Dst.Data),
-		q.checkAligned(name, "Points", op.Points),
-		q.checkAligned(name, "Triangles", op.Triangles),
-		q.checkAligned(name, "Count", op.Count),
-		q.checkAligned(name, "Colors", op.Colors),
-		q.checkAligned(name, "Scratch", op.Scratch),
+		q.checkSlices(op, append([]slot{
+			{"Points", p.points, 8 * int64(p.n), false},
+			{"Triangles", p.triangles, 12 * int64(p.max), false},
+			{"Count", p.count, 4, false},
+			{"Colors", p.colors, int64(p.dst.Format.PixelBytes()) * int64(p.max), false},
+		}, more...)...),
+		q.check(op, p.from+".Data", p.src.Data),
+		q.check(op, "Dst.Data", p.dst.Data),
 	); err != nil {
 		return err
 	}
-	if a, b := op.Src.Data, op.Dst.Data; a.Off < b.Off+b.Len && b.Off < a.Off+a.Len {
-		return &ArgError{name, "Dst.Data", [2]int64{b.Off, b.Len}, fmt.Sprintf("(offset, length) overlaps Src.Data, %d", [2]int64{a.Off, a.Len})}
+	if a, b := p.src.Data, p.dst.Data; overlap(a, b) {
+		return &ArgError{op, "Dst.Data", [2]int64{b.Off, b.Len}, fmt.Sprintf("(offset, length) overlaps %s.Data, %d", p.from, [2]int64{a.Off, a.Len})}
 	}
-	return q.stream.Shade(op)
+	return nil
 }

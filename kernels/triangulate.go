@@ -10,8 +10,12 @@ import (
 
 // TriangulateScratch says how much Scratch [Queue.Triangulate] needs for n points.
 func (d *Device) TriangulateScratch(n int) (int64, error) {
-	if n < 0 || n > driver.MaxPoints {
-		return 0, &ArgError{"TriangulateScratch", "N", n, fmt.Sprintf("must be 0 to %d", driver.MaxPoints)}
+	return d.triangulateScratch("TriangulateScratch", n)
+}
+
+func (d *Device) triangulateScratch(op string, n int) (int64, error) {
+	if err := checkCount(op, "N", n, driver.MaxPoints); err != nil {
+		return 0, err
 	}
 	return d.dev.TriangulateScratch(n)
 }
@@ -19,10 +23,7 @@ func (d *Device) TriangulateScratch(n int) (int64, error) {
 // Triangulate enqueues the op after checking its arguments. See [driver.Triangulate].
 func (q *Queue) Triangulate(op driver.Triangulate) error {
 	const name = "Triangulate"
-	if op.N < 0 || op.N > driver.MaxPoints {
-		return &ArgError{name, "N", op.N, fmt.Sprintf("must be 0 to %d", driver.MaxPoints)}
-	}
-	scratch, err := q.dev.dev.TriangulateScratch(op.N)
+	scratch, err := q.dev.triangulateScratch(name, op.N)
 	if err != nil {
 		return err
 	}
@@ -38,6 +39,14 @@ func (q *Queue) Triangulate(op driver.Triangulate) error {
 	return q.stream.Triangulate(op)
 }
 
+// checkCount checks a number of things.
+func checkCount(op, field string, n, most int) error {
+	if n < 0 || n > most {
+		return &ArgError{op, field, n, fmt.Sprintf("must be 0 to %d", most)}
+	}
+	return nil
+}
+
 // slot is a slice of an op's, and its length.
 type slot struct {
 	field string
@@ -49,11 +58,12 @@ type slot struct {
 // checkSlices checks the lengths of an op's slices, and then that they are aligned memory of the device.
 func (q *Queue) checkSlices(op string, slots ...slot) error {
 	for _, s := range slots {
-		switch {
-		case s.more && s.slice.Len < s.need:
-			return &ArgError{op, s.field, s.slice.Len, fmt.Sprintf("is less than the %d bytes needed", s.need)}
-		case !s.more && s.slice.Len != s.need:
-			return &ArgError{op, s.field, s.slice.Len, fmt.Sprintf("must be %d bytes", s.need)}
+		fits := exactly
+		if s.more {
+			fits = atLeast
+		}
+		if err := fits(op, s.field, s.slice, s.need); err != nil {
+			return err
 		}
 	}
 	for _, s := range slots {

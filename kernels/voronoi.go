@@ -3,7 +3,7 @@
 package kernels
 
 import (
-	"fmt"
+	"cmp"
 
 	"github.com/polyscan/polyscan/kernels/driver"
 )
@@ -42,8 +42,5 @@ func (q *Queue) Voronoi(op driver.Voronoi) error {
 
 // checkDiagram checks the size of a Voronoi diagram of n sites.
 func checkDiagram(op string, n, width, height int) error {
-	if n < 0 || n > driver.MaxPoints {
-		return &ArgError{op, "N", n, fmt.Sprintf("must be 0 to %d", driver.MaxPoints)}
-	}
-	return checkSize(op, width, height)
+	return cmp.Or(checkCount(op, "N", n, driver.MaxPoints), checkSize(op, width, height))
 }

@@ -389,7 +389,8 @@ func OneWayScenes(seed uint64, side int) []*Scene {
 		if r.IntN(15) == 0 {
 			flags.Fix(i%flags.Width, i/flags.Width, r.Float32(), r.Float32())
 		}
-		flags.Flags[i] |= byte(r.Uint32()&r.Uint32()) & (driver.DiffusionBlocks | driver.DiffusionShuts)
+		one, other := r.Uint32(), r.Uint32()
+		flags.Flags[i] |= byte(one&other) & (driver.DiffusionBlocks | driver.DiffusionShuts)
 	}
 	// The island takes from nothing else, and those around it take from the fixed pixel only.
 	island := NewScene("island 9x9", 9, 9, 1)
