@@ -73,6 +73,7 @@ func TestConvertDefaults(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	for _, s := range []struct{ w, h, vertices, least int }{
 		{1, 1, 0, 4}, {1, 500, 0, 1002}, {500, 1, 0, 1002}, {2, 2, 0, 8}, {3, 3, 5, 5}, {16, 16, 4, 4}, {16, 16, 5, 5}, {16, 16, 40, 40}, {1000, 3, 100, 100},
+		{1, 5000, 0, 2002}, {1, 100, 10, 10}, {3, 3, 9, 9}, {5, 5, 34, 34}, {3, 50, 187, 187}, {100, 2, 219, 219},
 		{320, 240, 0, 2500}, {320, 240, 4, 4}, {320, 240, 100, 100}, {320, 240, 9000, 9000}, {40, 30, 1 << 20, 41 * 31},
 	} {
 		p := devicetest.Picture{Width: s.w, Height: s.h, Stride: 3 * s.w, Format: driver.RGB8, Pixels: make([]byte, 3*s.w*s.h)}

@@ -5,6 +5,7 @@ package lowpoly
 import (
 	"fmt"
 	"math"
+	"sort"
 
 	"github.com/polyscan/polyscan/kernels"
 	"github.com/polyscan/polyscan/kernels/driver"
@@ -54,7 +55,7 @@ const (
 type Options struct {
 	// Vertices is how many there are to be, with those on the border: 4 to 2^28; 0 means DefaultVertices. Exactly so many
 	// are chosen, unless fewer places are left that keep their distance: then all of these. There are no more than corners of
-	// pixels.
+	// pixels. Where nearly all places are on the border, as in images of one row, there may be fewer, as its parts are equal.
 	Vertices int
 	// Seed is of the choice. The same one chooses the same vertices in the same picture.
 	Seed uint64
@@ -64,8 +65,8 @@ type Options struct {
 	// Spacing is the distance in pixels, by columns or rows, that vertices are to be farther apart than: up to
 	// [driver.MaxVertexSpacing], or Off. 0 means a fifth of the mean distance, or less in images that are narrow.
 	Spacing int
-	// Border is the largest distance of vertices along the border, up to [driver.MaxSide]. 0 means twice the mean distance,
-	// or more where that would put more than half of the vertices there and the others have places inside.
+	// Border is the largest distance of vertices along the border, up to [driver.MaxSide]. 0 means twice the mean distance, or
+	// more where that would put more than half of the vertices there, or less where the others don't have places inside.
 	Border int
 	// Cell is the side of the squares, more than Spacing and up to [driver.MaxSide], of which each has a vertex, which keeps
 	// triangles small in flat areas; or Off. 0 means four times the mean distance, or more or none where that would take
@@ -129,12 +130,7 @@ func (o *Options) rule(width, height int) (rule driver.VertexRule, n int, err er
 		rule.Spacing = 0
 	}
 	if o.Border == 0 {
-		rule.Border = min(max(int(2*mean), 1), driver.MaxSide)
-		// Half of them are enough, unless there is no place for the others inside.
-		inside := max(width-1-2*rule.Spacing, 0) * max(height-1-2*rule.Spacing, 0) / ((rule.Spacing + 1) * (rule.Spacing + 1))
-		for kernels.BorderVertices(width, height, rule.Border) > max(n/2, n-inside, 4) {
-			rule.Border = min(2*rule.Border, driver.MaxSide)
-		}
+		rule.Border = defaultBorder(width, height, n, int(2*mean), rule.Spacing)
 	}
 	border := kernels.BorderVertices(width, height, rule.Border)
 	if border > n {
@@ -157,6 +153,20 @@ func (o *Options) rule(width, height int) (rule driver.VertexRule, n int, err er
 		return rule, 0, invalid("cell", rule.Cell, "makes %d squares with a vertex each, beside %d on the border; there are to be %d", cells, border, n)
 	}
 	return rule, n, nil
+}
+
+// defaultBorder is the border for n vertices: as wanted, unless that puts more than half of them there. Where the places inside are too
+// few for the others it is as small as it may be.
+func defaultBorder(width, height, n, wanted, spacing int) int {
+	least := func(most int) int { // that puts no more there
+		return 1 + sort.Search(driver.MaxSide-1, func(i int) bool { return kernels.BorderVertices(width, height, 1+i) <= most })
+	}
+	inside := max(width-1-2*spacing, 0) * max(height-1-2*spacing, 0) / ((spacing + 1) * (spacing + 1))
+	border := min(max(wanted, least(max(n/2, n-inside, 4))), driver.MaxSide)
+	if kernels.BorderVertices(width, height, border)+inside < n {
+		border = least(n)
+	}
+	return border
 }
 
 func invalid(field string, value any, format string, args ...any) error {

@@ -324,7 +324,8 @@ type ConvertOptions struct {
 	// What vertices are to be farther apart than, by columns or rows, up to 255; -1 means nothing. 0 means a fifth of the mean
 	// distance, or less in frames that are narrow.
 	Spacing int32 `protobuf:"zigzag32,4,opt,name=spacing,proto3" json:"spacing,omitempty"`
-	// The largest distance of vertices along the border. 0 means twice the mean distance, or more.
+	// The largest distance of vertices along the border. 0 means twice the mean distance, or more; less where there is no place
+	// for vertices inside.
 	Border uint32 `protobuf:"varint,5,opt,name=border,proto3" json:"border,omitempty"`
 	// The side of the squares that have a vertex each, more than spacing; -1 means that there are none. 0 means four times
 	// the mean distance, or more.
