@@ -53,12 +53,13 @@ func (c *Client) Triangulate(ctx context.Context, points []Point, opt Triangulat
 		return nil, wrap(err)
 	}
 	req := &polyscanv1.TriangulateRequest{WorkClass: opt.Class, Route: opt.Route}
-	for piece := range slices.Chunk(points, pointsInPiece) {
-		req.Points = appendPoints(nil, piece)
+	for rest, more := points, true; more; more = len(rest) > 0 { // once without points, too: for what else the first one says
+		n := min(len(rest), pointsInPiece)
+		req.Points = appendPoints(nil, rest[:n])
 		if err := rpc.Send(req); err != nil {
 			break // Recv says why
 		}
-		req = &polyscanv1.TriangulateRequest{}
+		req, rest = &polyscanv1.TriangulateRequest{}, rest[n:]
 	}
 	if err := rpc.CloseSend(); err != nil {
 		return nil, wrap(err)

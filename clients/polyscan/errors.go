@@ -68,7 +68,10 @@ func (e *serverError) Error() string {
 	place := e.place(v[0].Field)
 	// The message usually starts with the path of the first field; what follows reads better than its description.
 	if rest, ok := strings.CutPrefix(e.err.Message, v[0].Field); ok && rest != "" && (rest[0] == ' ' || rest[0] == ':') {
-		if place == e.frame {
+		switch {
+		case strings.HasPrefix(place, "--"):
+			rest = strings.TrimPrefix(rest, " =") // as other errors have it
+		case place == e.frame:
 			rest = strings.TrimPrefix(rest, " =")
 			if rest[0] == ' ' {
 				rest = ":" + rest
@@ -97,6 +100,12 @@ func tidy(e *clients.Error) string {
 	return "no connection: " + cause
 }
 
+// flagOf is the flags that set fields of low-poly pictures and triangulations.
+var flagOf = map[string]string{
+	"options.vertices": "--points", "options.spacing": "--spacing", "options.border": "--border", "options.cell": "--cell",
+	"options.route": "--route", "route": "--route",
+}
+
 // place translates the path of a field.
 func (e *serverError) place(field string) string {
 	for _, prefix := range []string{"inspection.", "open.", "recipe.", "request."} {
@@ -115,6 +124,12 @@ func (e *serverError) place(field string) string {
 	}
 	if (field == "frame" || field == "drawing") && e.frame != "" {
 		return e.frame
+	}
+	if strings.HasPrefix(field, "points[") && e.frame != "" {
+		return e.frame + ": " + field
+	}
+	if flag, ok := flagOf[field]; ok {
+		return flag
 	}
 	if rest, ok := strings.CutPrefix(field, "region_set."); ok && e.regions != nil {
 		head, tail, _ := strings.Cut(rest, ".")

@@ -79,7 +79,10 @@ func readVideo(ctx context.Context, name string) (*clip, error) {
 		return nil, context.Cause(ctx)
 	}
 	rate, frames, ok := describe(string(probe.stderr.b))
-	if !ok {
+	switch {
+	case !ok && strings.Contains(string(probe.stderr.b), "Stream #"):
+		return nil, bad(name, "has no pictures")
+	case !ok:
 		return nil, probe.failed(err)
 	}
 	c := &clip{count: frames, rate: rate}

@@ -87,6 +87,7 @@ func TestFFmpegFails(t *testing.T) {
 	film, out := write(t, "film.mp4", "anything"), filepath.Join(dir, "out.mp4")
 	for _, x := range []struct{ name, script, video, says string }{
 		{"no video", `echo "film.mp4: Invalid data found" >&2; exit 1`, film, "ffmpeg: exit status 1: film.mp4: Invalid data found"},
+		{"sound only", `echo "  Stream #0:0: Audio: aac" >&2; echo "At least one output file must be specified" >&2; exit 1`, film, "film.mp4: has no pictures"},
 		{"silence", `exit 3`, film, "ffmpeg: exit status 3: it says nothing"},
 		{"no pictures", strings.Split(soundFFmpeg, "printf")[0], film, "has no pictures"},
 		{"half a picture", strings.Replace(soundFFmpeg, "zzz", "", 1), film, "frame 1 from ffmpeg: unexpected EOF"},

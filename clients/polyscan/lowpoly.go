@@ -100,7 +100,7 @@ func (c *lowpolyCmd) check() error {
 		return usage("--video needs a folder or a file to write to: --output DIR, FILE.gif or FILE.mp4")
 	case c.Rate != 0 && c.Video == "":
 		return usage("--rate is for a --video")
-	case c.Rate < 0 || c.Rate > 1000 || c.Rate != 0 && c.Rate < 0.01:
+	case c.Rate != 0 && !(c.Rate >= 0.01 && c.Rate <= 1000): // nor NaN
 		return usage("--rate %v: must be 0.01 to 1000", c.Rate)
 	case c.Output == "" && c.SVG == "" && c.Mesh == "":
 		return usage("nothing to write: give --output, --svg or --mesh")
@@ -150,7 +150,7 @@ func (c *lowpolyCmd) Run(e *env) (err error) {
 	defer conn.end(&err)
 	res, err := conn.Convert(conn.ctx, c.request(f))
 	if err != nil {
-		return conn.fail(err, c.Image, nil)
+		return conn.fail(err, f.name, nil)
 	}
 	return c.write(e, res)
 }

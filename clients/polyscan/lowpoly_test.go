@@ -141,7 +141,7 @@ func TestLowpolyRefuses(t *testing.T) {
 		{[]string{board, "-o", out, "--stage", "none"}, exitUsage, "--stage"},
 		{[]string{board, "-o", out, "--mesh", "a.obj"}, exitUsage, "--mesh a.obj: the name must end in .ply or .json"},
 		{[]string{board, "-o", filepath.Join(dir, "none", "x.png")}, 0, "none"},
-		{[]string{board, "-o", out, "--cell", "3", "--spacing", "5"}, 0, "must be more than the spacing, 5"},
+		{[]string{board, "-o", out, "--cell", "3", "--spacing", "5"}, exitUsage, "--cell 3: must be more than the spacing, 5"},
 		{[]string{write(t, "x.png", "no image"), "-o", out}, 0, "no PNG, JPEG, TIFF or BMP image"},
 	} {
 		_, stderr, code := polyscan(t, append([]string{"lowpoly"}, x.args...)...)

@@ -83,6 +83,7 @@ func TestLowpolyVideoRefuses(t *testing.T) {
 		{"--video " + film + " -o -", "--video needs a folder or a file to write to"},
 		{"--video " + film + " -o " + out + " --hold 256", "--hold 256: must be 0 to 255"},
 		{"--video " + film + " -o " + out + " --rate 1001", "--rate 1001: must be 0.01 to 1000"},
+		{"--video " + film + " -o " + out + " --rate NaN", "--rate NaN: must be 0.01 to 1000"},
 		{frames + "metal.png -o " + out + " --rate 3", "--rate is for a --video"},
 		{"--video " + film + " -o " + out + " --svg a.svg", "--svg and --mesh are for an image"},
 		{frames + "metal.png --video " + film + " -o " + out, "give an image, or a --video"},

@@ -4,7 +4,9 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -17,7 +19,7 @@ import (
 )
 
 type triangulateCmd struct {
-	Points string `arg:"" help:"NumPy file of points: int32, N rows of x and y." predictor:"file"`
+	Points string `arg:"" help:"NumPy file of points: int32, N rows of x and y; - is standard input." predictor:"file"`
 
 	Output string `help:"NumPy file to write: uint32, M rows of three indices of points. - is standard output." short:"o" required:"" placeholder:"FILE" predictor:"file" group:"output"`
 	Route  string `help:"Way to the triangles, which are the same: direct, or voronoi (by way of a discrete Voronoi diagram, and flips)." enum:"direct,voronoi" default:"direct"`
@@ -48,7 +50,7 @@ const (
 )
 
 func (c *triangulateCmd) Run(e *env) (err error) {
-	points, err := readPoints(c.Points)
+	points, err := readPoints(e, c.Points)
 	if err != nil {
 		return err
 	}
@@ -77,7 +79,7 @@ func (c *triangulateCmd) Run(e *env) (err error) {
 	}
 	res, err := conn.Triangulate(conn.ctx, points, opt)
 	if err != nil {
-		return conn.fail(err, c.Points, nil)
+		return conn.fail(err, inputName(c.Points), nil)
 	}
 	write := func(w io.Writer) error { return writeTriangles(w, res.Triangles) }
 	if c.Output == "-" {
@@ -115,19 +117,33 @@ func pixelsAround(points []clients.Point) int64 {
 	return min((int64(high.X)-int64(low.X)+1)*(int64(high.Y)-int64(low.Y)+1), 1<<29)
 }
 
-// readPoints reads a NumPy file of int32 pairs. What the header promises is held against the size of the file before it
-// is believed.
-func readPoints(name string) ([]clients.Point, error) {
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, bad(name, "%v", reason(err))
+// readPoints reads a NumPy file of int32 pairs, or standard input for "-".
+func readPoints(e *env, name string) ([]clients.Point, error) {
+	if name != "-" {
+		f, err := os.Open(name)
+		if err != nil {
+			return nil, bad(name, "%v", reason(err))
+		}
+		defer f.Close()
+		switch info, err := f.Stat(); {
+		case err != nil:
+			return nil, bad(name, "%v", reason(err))
+		case info.IsDir():
+			return nil, bad(name, "is a folder, and no NumPy file")
+		case info.Mode().IsRegular():
+			return decodePoints(name, bufio.NewReaderSize(f, 1<<20), info.Size())
+		}
 	}
-	defer f.Close()
-	info, err := f.Stat()
+	data, err := readInput(e, name, maxFile)
 	if err != nil {
-		return nil, bad(name, "%v", reason(err))
+		return nil, err
 	}
-	r, err := npyHeader(bufio.NewReaderSize(f, 1<<20))
+	return decodePoints(inputName(name), bytes.NewReader(data), int64(len(data)))
+}
+
+// decodePoints reads a NumPy file of so many bytes. What the header promises is held against them before it is believed.
+func decodePoints(name string, file io.Reader, size int64) ([]clients.Point, error) {
+	r, err := npyHeader(file)
 	if err != nil {
 		return nil, bad(name, "is no NumPy file that can be read: %v", err)
 	}
@@ -137,8 +153,8 @@ func readPoints(name string) ([]clients.Point, error) {
 		return nil, bad(name, "has values of type %q; points are int32", d.Type)
 	case len(d.Shape) != 2 || d.Shape[1] != 2 || d.Shape[0] < 0:
 		return nil, bad(name, "has the shape %v; points are N rows of x and y", d.Shape)
-	case int64(d.Shape[0]) > info.Size()/8:
-		return nil, bad(name, "promises %d points and has %d bytes", d.Shape[0], info.Size())
+	case int64(d.Shape[0]) > size/8:
+		return nil, bad(name, "promises %d points and has %d bytes", d.Shape[0], size)
 	}
 	n := d.Shape[0]
 	v := make([]int32, 0, 2*n)
@@ -161,8 +177,8 @@ func readPoints(name string) ([]clients.Point, error) {
 // npyHeader reads what is in front of the values. The library panics on some headers that nobody writes.
 func npyHeader(r io.Reader) (n *npy.Reader, err error) {
 	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("%v", p)
+		if recover() != nil {
+			err = errors.New("its header is not what NumPy writes")
 		}
 	}()
 	return npy.NewReader(r)

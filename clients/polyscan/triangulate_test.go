@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -102,6 +103,15 @@ func TestTriangulate(t *testing.T) {
 	if len(got) != 1 || got[0] != (driver.Triangle{A: 0, B: 1, C: 2}) {
 		t.Errorf("on standard output: %v", got)
 	}
+	none := write(t, "points.npy", npyFile("<i4", false, "(0, 2)", nil))
+	if out := succeed(t, "triangulate", none, "-o", filepath.Join(t.TempDir(), "t.npy"), "--route", "voronoi"); !strings.Contains(out, "By way of a Voronoi diagram: ") {
+		t.Errorf("output of no points %q", out)
+	}
+	in := strings.NewReader(npyFile("<i4", false, "(3, 2)", int32s(binary.LittleEndian, 0, 0, 9, 0, 0, 9)))
+	stdout, stderr, code := polyscanIn(t, t.Context(), in, "triangulate", "-", "-o", "-")
+	if code != 0 || stderr != "" || !slices.Equal(readTriangles(t, []byte(stdout)), got) {
+		t.Errorf("from standard input: exit %d, %q, %q", code, stdout, stderr)
+	}
 }
 
 // Pictures are the same by both routes.
@@ -121,12 +131,13 @@ func TestTriangulateRefuses(t *testing.T) {
 		"PK\x03\x04": "is no NumPy file",
 		npyFile("<i4", false, "(3, 2)", nil)[:30]:                 "is no NumPy file",
 		npyFile("<i4", false, "(3, 2", nil):                       "",
+		"\x93NUMPY\x02\x00\x00\x00\x00\x10{":                      "its header is not what NumPy writes",
 		npyFile("<f8", false, "(3, 2)", make([]byte, 48)):         `has values of type "<f8"; points are int32`,
 		npyFile("<i4", false, "(6,)", make([]byte, 24)):           "has the shape [6]",
 		npyFile("<i4", false, "(2, 3)", make([]byte, 24)):         "has the shape [2 3]",
 		npyFile("<i4", false, "(99999999999, 2)", nil):            "promises 99999999999 points",
 		npyFile("<i4", false, "(4, 2)", make([]byte, 24)):         "ends before its 4 points do",
-		npyFile("<i4", false, "(3, 2)", far):                      "points[2].y = 268435457: must be -268435456 to 268435456",
+		npyFile("<i4", false, "(3, 2)", far):                      "points.npy: points[2].y = 268435457: must be -268435456 to 268435456",
 		npyFile("<i4", false, "(-1, 2)", make([]byte, 24)):        "",
 		npyFile("<i4", false, "(1 << 3, 2)", make([]byte, 1<<10)): "",
 	} {
@@ -148,11 +159,7 @@ func FuzzReadPoints(f *testing.F) {
 	f.Add([]byte(npyFile("<i4", false, "(3, 2)", make([]byte, 24))))
 	f.Add([]byte(npyFile(">i4", true, "(1, 2)", make([]byte, 8))))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		name := filepath.Join(t.TempDir(), "points.npy")
-		if err := os.WriteFile(name, b, 0o644); err != nil {
-			t.Fatal(err)
-		}
-		if points, err := readPoints(name); err == nil && len(points) > len(b)/8 {
+		if points, err := decodePoints("points.npy", bytes.NewReader(b), int64(len(b))); err == nil && len(points) > len(b)/8 {
 			t.Errorf("%d points of %d bytes", len(points), len(b))
 		}
 	})
