@@ -38,6 +38,7 @@ const (
 type graphLevel struct {
 	n, w, h int
 	cell    []int32    // of the nodes of each cell, w*h+1
+	regular []bool     // of each cell, w*h: it has one node, whose row is as those of other such cells
 	rows    []graphRow // of the operator, without the diagonal; each edge is there twice
 	sink    []float32
 	inv     []float32  // 1/(sum of weights + sink), or less where weights are negative
@@ -92,9 +93,11 @@ type graphPool struct {
 	rows, pRows, rRows       []graphRow
 	sink, inv                []float32
 	edges, prolong, restrict []graphEdge
-	// While levels are made: the node that stands for a component, the first of rows of cells, the diagonal, and the sums of rows of P.
+	// While levels are made: the node that stands for a component, the first of rows of cells, the diagonal, the sums of rows of P, and which
+	// rows are the same.
 	root, first    []int32
 	diagonal, sums []float32
+	regular        []bool
 }
 
 func layGraph(a *arena, w, h int) *graph {
@@ -114,6 +117,7 @@ func layGraph(a *arena, w, h int) *graph {
 	p.sink, p.inv = a.floats(nodes), a.floats(nodes)
 	p.edges, p.prolong, p.restrict = layOut[graphEdge](a, edges), layOut[graphEdge](a, prolong), layOut[graphEdge](a, prolong)
 	p.root, p.first, p.diagonal, p.sums = layOut[int32](a, n), layOut[int32](a, h), a.floats(n), a.floats(n)
+	p.regular = layOut[bool](a, cells)
 	return g
 }
 
@@ -144,7 +148,7 @@ func (g *graph) level(k int) graphLevel {
 	}
 	p := &g.pool
 	return graphLevel{
-		n: int(g.table[k]), w: w, h: h, cell: p.cell[cell:][:w*h+1], parent: p.parent[node:],
+		n: int(g.table[k]), w: w, h: h, cell: p.cell[cell:][:w*h+1], regular: p.regular[cell:][:w*h], parent: p.parent[node:],
 		rows: p.rows[node:], pRows: p.pRows[node:], rRows: p.rRows[node:], sink: p.sink[node:], inv: p.inv[node:], pool: p,
 	}
 }
@@ -191,31 +195,7 @@ func (g *graph) row(planes []float32, c, y int) []float32 {
 
 // flows computes the flow of row y, which lies between up and down. Those may be anything where there is no such row.
 func (g *graph) flows(dst, up, x, down []float32, y int) {
-	n := g.w
-	open := g.lattice.open[y*n:][:n]
-	dst, up, x, down = dst[:n], up[:n], x[:n], down[:n]
-	const four = openRight | openLeft | openDown | openUp
-	for i, o := range open {
-		v := x[i]
-		if o&four == four && i > 0 && i+1 < n { // which it is then
-			dst[i] = ((x[i+1] - v) + (x[i-1] - v)) + ((down[i] - v) + (up[i] - v))
-			continue
-		}
-		s, t := float32(0), float32(0)
-		if o&openRight != 0 {
-			s = x[i+1] - v
-		}
-		if o&openLeft != 0 {
-			s += x[i-1] - v
-		}
-		if o&openDown != 0 {
-			t = down[i] - v
-		}
-		if o&openUp != 0 {
-			t += up[i] - v
-		}
-		dst[i] = s + t
-	}
+	rowFlows(dst, up, x, down, g.open[y*g.w:][:g.w])
 }
 
 // planeFlows is flows of a row of planes.
@@ -510,7 +490,7 @@ func (g *graph) coarse(k int) error {
 		return nil
 	}
 	next := &g.levels[k+1]
-	if err := g.nodes(l, func(i int) { l.r[i] = l.residual(i) }); err != nil {
+	if err := g.bands(l.n, nodeNs, l.residuals); err != nil {
 		return err
 	}
 	if err := g.nodes(next, func(i int) {
@@ -529,9 +509,12 @@ func (g *graph) coarse(k int) error {
 	return g.relax(l)
 }
 
+// nodeNs is about how many nanoseconds a step at a node takes.
+const nodeNs = 60
+
 // nodes runs f on the nodes of a level.
 func (g *graph) nodes(l *graphLevel, f func(i int)) error {
-	return g.bands(l.n, 60, func(from, to int) {
+	return g.bands(l.n, nodeNs, func(from, to int) {
 		for i := from; i < to; i++ {
 			f(i)
 		}
@@ -555,26 +538,13 @@ func gather(sum nodeValues, x []nodeValues, row []graphEdge) nodeValues {
 	return nodeValues{a, b, c, d}
 }
 
-// residual computes b - A x at node i.
-func (l *graphLevel) residual(i int) nodeValues {
-	own, rhs, sink := &l.x[i], &l.b[i], l.sink[i]
-	a0, b0, c0, d0 := own[0], own[1], own[2], own[3]
-	a, b, c, d := rhs[0]-sink*a0, rhs[1]-sink*b0, rhs[2]-sink*c0, rhs[3]-sink*d0
-	for _, e := range l.edges(i) {
-		v := &l.x[e.to]
-		a += e.weight * (v[0] - a0)
-		b += e.weight * (v[1] - b0)
-		c += e.weight * (v[2] - c0)
-		d += e.weight * (v[3] - d0)
-	}
-	return nodeValues{a, b, c, d}
-}
-
 // relax takes a step of Jacobi.
 func (g *graph) relax(l *graphLevel) error {
-	if err := g.nodes(l, func(i int) {
-		r := l.residual(i)
-		l.r[i] = l.x[i].plus(graphJacobi*l.inv[i], &r)
+	if err := g.bands(l.n, nodeNs, func(from, to int) {
+		l.residuals(from, to)
+		for i := from; i < to; i++ {
+			l.r[i] = l.x[i].plus(graphJacobi*l.inv[i], &l.r[i])
+		}
 	}); err != nil {
 		return err
 	}

@@ -63,6 +63,7 @@ type coarsener struct {
 	next    graphLevel
 	first   []int32 // of the nodes of each row of cells; at first how many it has
 	k       int     // the level that is made
+	reach   int     // how far a block of the next level looks around itself
 	helpers sync.Pool
 
 	// How many entries of the pools are taken, and whether there were too few.
@@ -83,9 +84,14 @@ type coarsenHelper struct {
 	pool     []graphEdge
 	// Rows that are not yet in the pools of all.
 	entries, rEntries []graphEdge
-	// What a block of whole pixels amid others takes from: the offsets of blocks, and the weights.
-	amid       []graphEdge
-	inv, drain float32
+	pattern           graphPattern
+}
+
+// graphPattern is the row of a block of whole cells amid others, where all rows are the same: to is by how many cells further on. It is
+// empty while none is known.
+type graphPattern struct {
+	row, restrict []graphEdge // of the level, and of what it is made of
+	inv, sink     float32
 }
 
 // graphProduct is a row of -A P, of which entries from at to end are, and of A times the sums of the rows of P.
@@ -144,6 +150,7 @@ func (c *coarsener) helper() *coarsenHelper {
 	}
 	if h.k != c.k {
 		h.k, h.products = c.k, h.products[:0]
+		h.pattern = graphPattern{h.pattern.row[:0], h.pattern.restrict[:0], 0, 0}
 		if h.where = zeros(h.where, c.next.n); !c.pixels {
 			h.known, h.seen = zeros(h.known, c.from.n), zeros(h.seen, c.from.n)
 		}
@@ -505,10 +512,8 @@ func (h *coarsenHelper) add(to int32, v float64) {
 // multiply makes P' and P' A P.
 func (c *coarsener) multiply() error {
 	l := &c.next
-	if c.pixels {
-		if err := c.findAmid(); err != nil {
-			return err
-		}
+	if err := c.findWhole(); err != nil {
+		return err
 	}
 	return c.rows(productBand, func(y0, y1 int, p *pace) bool {
 		h := c.helper()
@@ -519,12 +524,21 @@ func (c *coarsener) multiply() error {
 		}
 		h.products, h.pool = h.products[:0], h.pool[:0]
 		for cell := y0 * l.w; cell < y1*l.w; cell++ {
+			x, y := cell%l.w, cell/l.w
+			amid := c.amid(x, y)
+			l.regular[cell] = amid
 			for k := l.cell[cell]; k < l.cell[cell+1]; k++ {
-				at, rAt, ns := len(h.entries), len(h.rEntries), 0
-				if c.pixels {
-					ns = c.multiplyPixels(cell%l.w, cell/l.w, k, h)
-				} else {
-					ns = c.multiplyNodes(cell%l.w, cell/l.w, k, h)
+				at, rAt, ns := len(h.entries), len(h.rEntries), 40
+				switch {
+				case amid && len(h.pattern.row) > 0:
+					c.repeat(x, y, k, h)
+				case c.pixels:
+					ns = c.multiplyPixels(x, y, k, h)
+				default:
+					ns = c.multiplyNodes(x, y, k, h)
+				}
+				if amid && len(h.pattern.row) == 0 {
+					c.learn(x, y, k, h.entries[at:], h.rEntries[rAt:], &h.pattern)
 				}
 				l.rows[k] = graphRow{int32(at), int32(len(h.entries))}
 				l.rRows[k] = graphRow{int32(rAt), int32(len(h.rEntries))}
@@ -654,14 +668,19 @@ func (c *coarsener) product(i int32, h *coarsenHelper) int {
 // amidOffsets are of the blocks that a block of pixels may be coupled with.
 var amidOffsets = [...][2]int{{0, -2}, {-1, -1}, {0, -1}, {1, -1}, {-2, 0}, {-1, 0}, {0, 0}, {1, 0}, {2, 0}, {-1, 1}, {0, 1}, {1, 1}, {0, 2}}
 
-// findAmid marks blocks of whole pixels, in root.
-func (c *coarsener) findAmid() error {
+// findWhole marks whole blocks, in root: those of four open pixels, or of four cells whose rows are as those of others, that are one node.
+// And it finds out how far the rows of such blocks depend on what is around.
+func (c *coarsener) findWhole() error {
 	l := &c.next
-	return c.bands(l.h, 2*l.w, func(y0, y1 int) {
+	c.reach = 2
+	if !c.pixels {
+		c.reach = c.nodesReach()
+	}
+	return c.bands(l.h, 4*l.w, func(y0, y1 int) {
 		for y := y0; y < y1; y++ {
 			for x := range l.w {
 				whole := int32(0)
-				if i := 2*y*c.w + 2*x; 2*x+1 < c.w && 2*y+1 < c.h && c.open[i]&c.open[i+1]&c.open[i+c.w]&c.open[i+c.w+1] == openAll {
+				if i := 2*y*c.w + 2*x; 2*x+1 < c.w && 2*y+1 < c.h && c.alike(i, i+1, i+c.w, i+c.w+1) {
 					whole = 1
 				}
 				c.pool.root[y*l.w+x] = whole
@@ -670,36 +689,109 @@ func (c *coarsener) findAmid() error {
 	})
 }
 
-// amid reports whether all blocks that a block may be coupled with are of whole pixels. Then its row is as those of others.
-func (c *coarsener) amid(x, y int) bool {
-	l := &c.next
-	if x < 2 || y < 2 || x+2 >= l.w || y+2 >= l.h {
-		return false
+// alike reports whether cells are pixels amid others, or have one node each, of a row as others have, and one parent.
+func (c *coarsener) alike(cells ...int) bool {
+	if c.pixels {
+		return c.open[cells[0]]&c.open[cells[1]]&c.open[cells[2]]&c.open[cells[3]] == openAll
 	}
-	whole := c.pool.root
-	at := y*l.w + x
-	if whole[at] == 0 {
-		return false
-	}
-	for _, d := range amidOffsets {
-		if whole[at+d[1]*l.w+d[0]] == 0 {
+	parent := c.parent[c.from.cell[cells[0]]]
+	for _, i := range cells {
+		if !c.from.regular[i] || c.parent[c.from.cell[i]] != parent {
 			return false
+		}
+	}
+	return parent >= 0
+}
+
+// nodesReach is how far, in blocks, the row of a block of nodes depends on what is around, where all rows are the same. Corrections from its node
+// go along edges of positive weight; a row of A there takes from all edges, and each of those nodes has a row of P, which again depends on
+// edges of positive weight.
+func (c *coarsener) nodesReach() int {
+	from := &c.from
+	at := slices.Index(from.regular, true)
+	if at < 0 {
+		return 0
+	}
+	all, positive := 0, 0
+	for _, e := range from.edges(int(from.cell[at])) {
+		dx, dy := from.find(at%from.w, at/from.w, e.to)
+		d := max(dx, -dx, dy, -dy)
+		if all = max(all, d); e.weight > 0 {
+			positive = max(positive, d)
+		}
+	}
+	return (2*positive + all + 1) / 2
+}
+
+// find is by how many cells further on a node is than cell (x, y), around which cells have one node each.
+func (l *graphLevel) find(x, y int, node int32) (dx, dy int) {
+	for r := 0; ; r++ {
+		for dy = -r; dy <= r; dy++ {
+			for dx = -r; dx <= r; dx++ {
+				if x+dx < 0 || x+dx >= l.w || y+dy < 0 || y+dy >= l.h {
+					continue
+				}
+				if cell := (y+dy)*l.w + x + dx; l.cell[cell] == node && l.cell[cell+1] == node+1 {
+					return dx, dy
+				}
+			}
+		}
+	}
+}
+
+// amid reports whether all blocks that the row of a block depends on are whole. Then it is as the rows of others.
+func (c *coarsener) amid(x, y int) bool {
+	l, r := &c.next, c.reach
+	whole := c.pool.root
+	if whole[y*l.w+x] == 0 || x < r || y < r || x+r >= l.w || y+r >= l.h {
+		return false
+	}
+	if c.pixels {
+		for _, d := range amidOffsets {
+			if whole[(y+d[1])*l.w+x+d[0]] == 0 {
+				return false
+			}
+		}
+		return true
+	}
+	for v := y - r; v <= y+r; v++ {
+		for _, whole := range whole[v*l.w+x-r:][:2*r+1] {
+			if whole == 0 {
+				return false
+			}
 		}
 	}
 	return true
 }
 
+// learn keeps the row of node k, of a block amid others.
+func (c *coarsener) learn(x, y int, k int32, row, restrict []graphEdge, p *graphPattern) {
+	l := &c.next
+	for _, e := range row {
+		dx, dy := l.find(x, y, e.to)
+		p.row = append(p.row, graphEdge{int32(dy*l.w + dx), e.weight})
+	}
+	for _, e := range restrict {
+		dx, dy := c.from.find(2*x, 2*y, e.to)
+		p.restrict = append(p.restrict, graphEdge{int32(dy*c.w + dx), e.weight})
+	}
+	p.sink, p.inv = l.sink[k], l.inv[k]
+}
+
+// repeat makes the row of node k, of a block amid others, as that of another one.
+func (c *coarsener) repeat(x, y int, k int32, h *coarsenHelper) {
+	l, p := &c.next, &h.pattern
+	for _, e := range p.row {
+		h.entries = append(h.entries, graphEdge{l.cell[y*l.w+x+int(e.to)], e.weight})
+	}
+	for _, e := range p.restrict {
+		h.rEntries = append(h.rEntries, graphEdge{c.from.cell[2*y*c.w+2*x+int(e.to)], e.weight})
+	}
+	l.sink[k], l.inv[k] = p.sink, p.inv
+}
+
 // multiplyPixels makes the row of node k, which lies in a block of pixels, and returns about how many nanoseconds that took.
 func (c *coarsener) multiplyPixels(x, y int, k int32, h *coarsenHelper) int {
-	l := &c.next
-	amid := c.amid(x, y)
-	if amid && len(h.amid) > 0 {
-		for _, e := range h.amid {
-			h.entries = append(h.entries, graphEdge{l.cell[y*l.w+x+int(e.to)], e.weight})
-		}
-		l.sink[k], l.inv[k] = h.drain, h.inv
-		return 40
-	}
 	// Members and those around them lie in 4x4 pixels.
 	x0, y0 := 2*x-1, 2*y-1
 	support := 0
@@ -749,18 +841,6 @@ func (c *coarsener) multiplyPixels(x, y int, k int32, h *coarsenHelper) int {
 		}
 		sink += share * own
 	}
-	at := len(h.entries)
 	c.finish(k, sink, h)
-	if amid {
-		// Blocks of whole pixels have one node each.
-		for _, e := range h.entries[at:] {
-			for _, d := range amidOffsets {
-				if by := d[1]*l.w + d[0]; l.cell[y*l.w+x+by] == e.to {
-					h.amid = append(h.amid, graphEdge{int32(by), e.weight})
-				}
-			}
-		}
-		h.drain, h.inv = l.sink[k], l.inv[k]
-	}
 	return 800
 }
