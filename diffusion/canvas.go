@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"time"
 
@@ -43,8 +44,8 @@ func Render(ctx context.Context, dev *kernels.Device, d *Drawing, to *Target, op
 
 // Canvas renders one drawing after another. Each begins with the picture of the one before, and where only colours and blurs have
 // changed the solver needs no new set-up. What it keeps is in the device's memory, which takes it back when it is needed for something
-// else and no call uses it; then the next picture takes longer, that is all. A canvas is not safe for concurrent use. Close it after
-// use.
+// else and no picture is being made; then the next picture takes longer, that is all, as it does where there is no room to keep
+// anything. A canvas is not safe for concurrent use. Close it after use.
 type Canvas struct {
 	dev    *kernels.Device
 	key    [sha256.Size]byte // of the geometry that the set-up is for; zero for none
@@ -63,8 +64,15 @@ func (c *Canvas) Render(ctx context.Context, d *Drawing, to *Target, opts *Optio
 	if opts != nil && opts.Start != nil {
 		return nil, invalid("start", fmt.Sprintf("%d values", len(opts.Start)), "must be none: a canvas has the picture before")
 	}
-	return c.render(ctx, d, to, opts, true)
+	out, err := c.render(ctx, d, to, opts, true)
+	if errors.Is(err, errNoRoom) {
+		return c.render(ctx, d, to, opts, false)
+	}
+	return out, err
 }
+
+// errNoRoom ends a picture for which nothing can be kept.
+var errNoRoom = errors.New("diffusion: no room to keep what the next picture can use")
 
 // Close gives the memory back.
 func (c *Canvas) Close() {
@@ -79,18 +87,34 @@ func dropResident[T kernels.Elem](r **kernels.Resident[T]) {
 	}
 }
 
-// hold acquires what is kept, or makes it anew where it is gone or of another size.
-func hold[T kernels.Elem](dev *kernels.Device, r **kernels.Resident[T], n int, label string) (b kernels.Buffer[T], kept bool, err error) {
-	if *r != nil && (*r).Len() == n {
-		if b, ok := (*r).Acquire(); ok {
-			return b, true, nil
-		}
+// room makes sure that there is room for what is kept, and reports whether it is what was there before. Nobody holds it: a job that waited
+// for memory with that in its hands could wait for others that do the same, and for itself.
+func room[T kernels.Elem](dev *kernels.Device, r **kernels.Resident[T], n int, label string) (kept bool, err error) {
+	if *r != nil && (*r).Len() == n && !(*r).Gone() {
+		return true, nil
 	}
 	dropResident(r)
-	if *r, err = kernels.Store[T](dev, n, label); err != nil {
-		return b, false, err
+	made, err := kernels.Store[T](dev, n, label)
+	var full *kernels.CapacityError
+	switch {
+	case errors.As(err, &full):
+		return false, errNoRoom
+	case err != nil:
+		return false, err
 	}
-	return (*r).Buffer(), false, nil
+	made.Release()
+	*r = made
+	return false, nil
+}
+
+// hold acquires what is kept, for a job that has begun. release is called when it has ended.
+func hold[T kernels.Elem](r *kernels.Resident[T], release *[]func()) (kernels.Buffer[T], error) {
+	b, ok := r.Acquire()
+	if !ok { // since there was room for it
+		return b, errNoRoom
+	}
+	*release = append(*release, r.Release)
+	return b, nil
 }
 
 // render keeps the set-up and the picture where it is told to, and else takes memory of the job for them.
@@ -115,30 +139,35 @@ func (c *Canvas) render(ctx context.Context, d *Drawing, to *Target, opts *Optio
 	if w.blurred {
 		s.job.Footprint += w.blurFootprint()
 	}
-	var held given
-	ready := false // held.setup is what the drawing needs
+	ready := false // what is kept is the set-up that the drawing needs
 	key := w.key()
+	s.job.Footprint += kernels.Bytes[byte](s.setupBytes)
 	if keep {
-		var kept bool
-		if held.setup, kept, err = hold(c.dev, &c.setup, s.setupBytes, "canvas set-up"); err != nil {
+		if s.job.Footprint > c.dev.Memory().Reserved { // it would push out what it keeps
+			return nil, errNoRoom
+		}
+		kept, err := room(c.dev, &c.setup, s.setupBytes, "canvas set-up")
+		if err != nil {
 			return nil, err
 		}
-		defer c.setup.Release()
 		if ready = kept && key == c.key; !ready {
 			c.key = [sha256.Size]byte{}
 		}
-		if held.x, kept, err = hold(c.dev, &c.x, w.channels*n, "canvas"); err != nil {
+		if kept, err = room(c.dev, &c.x, w.channels*n, "canvas"); err != nil {
 			return nil, err
 		}
-		defer c.x.Release()
 		if shape := [3]int{d.Width, d.Height, w.channels}; !kept || shape != c.size {
 			c.size, c.begun = shape, false
 		}
-		held.warm = &c.begun
-		s.job.Footprint -= kernels.Bytes[float32](w.channels * n)
-	} else {
-		s.job.Footprint += kernels.Bytes[byte](s.setupBytes)
+		s.job.Footprint -= kernels.Bytes[byte](s.setupBytes) + kernels.Bytes[float32](w.channels*n)
 	}
+	var held given
+	var release []func()
+	defer func() {
+		for _, f := range release {
+			f()
+		}
+	}()
 	p := &painter{work: w, to: to}
 	s.finish = p.paint
 	if to.Progress != nil {
@@ -150,13 +179,22 @@ func (c *Canvas) render(ctx context.Context, d *Drawing, to *Target, opts *Optio
 		}
 	}
 	out, err := s.do(ctx, func(q *kernels.Queue) (in given, err error) {
+		if keep {
+			if held.setup, err = hold(c.setup, &release); err != nil {
+				return in, err
+			}
+			if held.x, err = hold(c.x, &release); err != nil {
+				return in, err
+			}
+			held.warm = &c.begun
+		}
 		if in, err = w.raster(q); err != nil {
 			return in, err
 		}
 		in.setup, in.x, in.warm = held.setup, held.x, held.warm
 		if ready {
 			s.counts = c.counts
-		} else if err = s.setUp(q, &in); err == nil {
+		} else if err = s.setUp(q, &in); err == nil && keep {
 			c.counts, c.key = s.counts, key
 		}
 		if err == nil && s.counts.Fixed == 0 {

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"math/rand/v2"
 	"slices"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/polyscan/polyscan/diffusion"
 	"github.com/polyscan/polyscan/kernels"
@@ -144,6 +146,44 @@ func TestCanvasKeeps(t *testing.T) {
 		t.Error("no curve, and no error")
 	}
 	render("after one that was refused", true)
+}
+
+// Canvases don't wait for themselves or for each other, however little memory there is: without room to keep anything they do without.
+func TestCanvasesNeverWaitForEachOther(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	d := arcs(rand.New(rand.NewPCG(7, 8)), 100, 80, 4, false)
+	refused, made := false, 0
+	for size := int64(256 << 10); size <= 2<<20; size += 64 << 10 {
+		dev := openCPU(t, size)
+		_, plain := diffusion.Render(ctx, dev, d, rgb(100, 80), nil)
+		var work sync.WaitGroup
+		for range 3 {
+			work.Go(func() {
+				canvas := diffusion.NewCanvas(dev)
+				defer canvas.Close()
+				for range 3 {
+					_, err := canvas.Render(ctx, d, rgb(100, 80), nil)
+					if (err == nil) != (plain == nil) {
+						t.Errorf("%d bytes: %v on a canvas, %v without", size, err, plain)
+					}
+				}
+			})
+		}
+		work.Wait()
+		var full *kernels.CapacityError
+		if errors.As(plain, &full) {
+			refused = refused || full.Never()
+		} else if plain == nil {
+			made++
+		}
+		if used := dev.Memory().Used; used != 0 {
+			t.Errorf("%d bytes: %d are in use", size, used)
+		}
+	}
+	if !refused || made < 5 {
+		t.Errorf("refused where there is too little: %v, and made with %d sizes", refused, made)
+	}
 }
 
 // Pictures on the way come closer and closer.
