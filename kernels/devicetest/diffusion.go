@@ -144,6 +144,17 @@ func (s *Scene) Holes(r *rand.Rand, n int) {
 	}
 }
 
+// everyThird fixes about as many pixels, at random.
+func everyThird(r *rand.Rand, w, h int) *Scene {
+	s := NewScene(fmt.Sprintf("every third %dx%d", w, h), w, h, 4)
+	for i := range s.Flags {
+		if r.IntN(3) == 0 {
+			s.Fix(i%w, i/w, r.Float32(), r.Float32(), -r.Float32(), 100*r.Float32())
+		}
+	}
+	return s
+}
+
 // Scenes are what diffusion is tested on without barriers: curves, single pixels, holes, a frame, checkers, and the extremes,
 // in images of about so many pixels a side.
 func Scenes(seed uint64, side int) []*Scene {
@@ -172,12 +183,7 @@ func Scenes(seed uint64, side int) []*Scene {
 			checkers.Fix(x, y, r.Float32(), r.Float32())
 		}
 	}
-	sparse := add("every third", 50, 47, 4)
-	for i := range sparse.Flags {
-		if r.IntN(3) == 0 {
-			sparse.Fix(i%50, i/50, r.Float32(), r.Float32(), -r.Float32(), 100*r.Float32())
-		}
-	}
+	out = append(out, everyThird(r, 50, 47))
 	row := add("row", 301, 1, 1)
 	row.Fix(0, 0, -1)
 	row.Fix(200, 0, 1)

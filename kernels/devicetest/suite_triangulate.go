@@ -138,37 +138,47 @@ func hardSets(seed uint64, n int) []PointSet {
 	return sets
 }
 
-// triangulate checks triangulations with the checker and, of few points, with the oracle.
+// triangulate checks triangulations with the checker and, of few points, with the oracle. A subtest is a set of points.
 func (s Suite) triangulate(t T, dev driver.Device) {
 	if _, err := dev.TriangulateScratch(3); errors.Is(err, driver.ErrNotSupported) {
 		t.Logf("%s lacks the op: %v", s.Driver.Name(), err)
 		return
 	}
-	n := 20000
+	n, random := 20000, s.Random
 	if s.Short || s.small {
 		n = 3000
 	}
+	if s.Short {
+		random = min(random, 20) // each number of points twice
+	}
 	r := newRig(t, dev)
 	defer r.close(t)
-	for _, set := range append(PointSets(s.Seed, s.Random, n), hardSets(s.Seed, n/10)...) {
-		got, err := r.triangles(t, set.Points)
-		if errors.Is(err, driver.ErrNotSupported) {
-			t.Logf("%s: %v", set.Name, err)
-			continue
-		}
-		if err != nil {
-			t.Errorf("%s: %v", set.Name, err)
-			continue
-		}
-		if err := CheckTriangles(set.Points, got); err != nil {
-			t.Errorf("%s: %v", set.Name, err)
-		}
-		if len(set.Points) <= MaxOraclePoints {
-			if d := CompareTriangles(got, Delaunay(set.Points)); d != nil {
-				t.Errorf("%s: %v", set.Name, d)
+	for _, set := range append(PointSets(s.Seed, random, n), hardSets(s.Seed, n/10)...) {
+		t.Run(set.Name, func(t T) {
+			got, err := r.triangles(t, set.Points)
+			if errors.Is(err, driver.ErrNotSupported) {
+				t.Logf("%v", err)
+				return
 			}
-		}
+			if err != nil {
+				t.Errorf("%v", err)
+				return
+			}
+			if err := CheckTriangles(set.Points, got); err != nil {
+				t.Errorf("%v", err)
+			}
+			if len(set.Points) <= MaxOraclePoints {
+				if d := CompareTriangles(got, Delaunay(set.Points)); d != nil {
+					t.Errorf("%v", d)
+				}
+			}
+		})
 	}
+	t.Run("errors", r.triangulateErrors)
+}
+
+// triangulateErrors looks for what has to be refused.
+func (r *rig) triangulateErrors(t T) {
 	for i, p := range []driver.Point{{X: driver.MaxPoint + 1}, {Y: driver.MaxPoint + 1}, {X: -driver.MaxPoint - 1}, {Y: math.MinInt32}} {
 		points := slices.Insert([]driver.Point{{}, {X: 1}, {Y: 1}}, i, p)
 		if _, err := r.triangles(t, points); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("Points[%d]", i)) {
