@@ -21,7 +21,6 @@ import (
 // for --max-message, and a key in the file that --config names, max-message.
 func Options(command string) []kong.Option {
 	return []kong.Option{
-		vars(),
 		kong.Bind(&file{}), // which --config fills
 		kong.PostBuild(func(k *kong.Kong) error {
 			node := k.Model.Node
@@ -32,7 +31,12 @@ func Options(command string) []kong.Option {
 				}
 				node = node.Children[i]
 			}
+			vars := vars()
 			for _, f := range node.Flags {
+				// kong looks at each variable for each flag that can see it, which takes most of a short command's time where all can.
+				if strings.Contains(f.Default, "${") || strings.Contains(f.Help, "${") {
+					f.Tag.Vars = vars
+				}
 				switch {
 				case f.Name == "help":
 				case slices.Equal(f.Envs, []string{"-"}):
