@@ -282,9 +282,14 @@ func TestUnreachable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	addr := l.Addr().String()
-	l.Close()
-	c, err := Dial(addr)
+	defer l.Close()
+	// The other end of a connection: nobody listens there, and nobody else gets the port meanwhile.
+	taken, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	c, err := Dial(taken.LocalAddr().String())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -137,7 +137,7 @@ func TestUploadFrameFails(t *testing.T) {
 			t.Errorf("%s: %v, %v", x.name, f, err)
 		}
 	}
-	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(time.Millisecond) {
 		d, err := c.GetDevice(t.Context())
 		if err != nil {
 			t.Fatal(err)

@@ -557,7 +557,10 @@ func TestJobsRunConcurrently(t *testing.T) {
 						break
 					}
 				}
-				time.Sleep(time.Millisecond)
+				for end := time.Now().Add(10 * time.Second); most.Load() < streams && time.Now().Before(end); {
+					time.Sleep(100 * time.Microsecond) // the others are coming
+				}
+				time.Sleep(time.Millisecond) // and perhaps more of them than may
 				running.Add(-1)
 				mu.Lock()
 				on[q.stream] = false
@@ -582,12 +585,19 @@ func TestWaited(t *testing.T) {
 	const nap = 20 * time.Millisecond
 	started := make(chan struct{})
 	go func() {
-		_ = d.Do(context.Background(), Job{}, func(*Queue) error { close(started); time.Sleep(nap); return nil })
+		_ = d.Do(context.Background(), Job{}, func(*Queue) error {
+			close(started)
+			for end := time.Now().Add(10 * time.Second); d.Sched()[Interactive].Waiting == 0 && time.Now().Before(end); {
+				time.Sleep(100 * time.Microsecond)
+			}
+			time.Sleep(nap)
+			return nil
+		})
 	}()
 	<-started
 	err := d.Do(context.Background(), Job{}, func(q *Queue) error {
-		if w := q.Waited(); w < nap/2 {
-			t.Errorf("waited %v for a job of %v", w, nap)
+		if w := q.Waited(); w < nap {
+			t.Errorf("waited %v for a job that took %v more", w, nap)
 		}
 		return nil
 	})

@@ -21,6 +21,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/polyscan/polyscan/kernels"
 	"github.com/polyscan/polyscan/kernels/driver"
 	"github.com/polyscan/polyscan/proto/framecodec"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
@@ -503,7 +504,7 @@ func TestUploadFrameStalls(t *testing.T) {
 			t.Fatal(err)
 		}
 		if first != nil {
-			if err := stream.Send(first); err != nil {
+			if err := stream.Send(first); err != nil && !errors.Is(err, io.EOF) { // it may have stalled before
 				t.Fatal(err)
 			}
 		}
@@ -519,7 +520,8 @@ func TestUploadFrameStalls(t *testing.T) {
 func TestUploadFrameWaits(t *testing.T) {
 	h := newHooked()
 	s := start(t, Config{Driver: h, Streams: 1})
-	s.frames.limits.stall = 250 * time.Millisecond
+	const stall = 500 * time.Millisecond
+	s.frames.limits.stall = stall
 	entered, leave := make(chan struct{}), make(chan struct{})
 	h.set(func() error { close(entered); <-leave; return nil })
 	reduced := make(chan error, 1)
@@ -529,8 +531,11 @@ func TestUploadFrameWaits(t *testing.T) {
 	}()
 	<-entered
 	go func() {
-		time.Sleep(300 * time.Millisecond)
-		close(leave)
+		defer close(leave)
+		for end := time.Now().Add(patience); s.dev.current().Sched()[kernels.Interactive].Waiting == 0 && time.Now().Before(end); {
+			time.Sleep(time.Millisecond)
+		}
+		time.Sleep(stall + 50*time.Millisecond)
 	}()
 	if _, err := s.frameClient().upload(t.Context(), noisyFrame(30, 20, 1), 600); err != nil {
 		t.Error(err)

@@ -604,7 +604,7 @@ func TestCancel(t *testing.T) {
 // waitFor polls for something that happens in another goroutine.
 func waitFor(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(5 * time.Second); !ok(); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(patience); !ok(); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("waited for %s in vain", what)
 		}

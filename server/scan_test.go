@@ -792,7 +792,11 @@ func TestScanLate(t *testing.T) {
 // A server that shuts down tells, takes strips until the client half-closes or its time is over, and finishes what has come.
 func TestScanDrain(t *testing.T) {
 	for _, polite := range []bool{true, false} {
-		s := start(t, Config{ScanDrainTime: 100 * time.Millisecond})
+		drain := patience // which ends with the client's half
+		if !polite {
+			drain = time.Second
+		}
+		s := start(t, Config{ScanDrainTime: drain})
 		b := newBelt(7, 8, 100)
 		open := scanOpen(inspect(rect("r", 0, 0, 8, 10)), 8, 10, 10, 10)
 		idle := s.scan(t, open) // between two connections

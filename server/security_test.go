@@ -208,7 +208,7 @@ func TestTLS(t *testing.T) {
 		t.Error("a warning about tokens without reason")
 	}
 	call := func(opts ...grpc.DialOption) error {
-		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
 		_, err := pb.NewDeviceServiceClient(s.connectCleanly(t, opts...)).GetDevice(ctx, &pb.GetDeviceRequest{})
 		return err
@@ -273,7 +273,7 @@ func TestMutualTLS(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, opt := range map[string]grpc.DialOption{"no certificate": servers.dial(), "of another authority": servers.dial(pair(bad, badKey))} {
-		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		_, err := pb.NewDeviceServiceClient(s.connectCleanly(t, opt)).GetDevice(ctx, &pb.GetDeviceRequest{})
 		cancel()
 		if status.Code(err) != codes.Unavailable {

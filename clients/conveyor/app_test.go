@@ -220,10 +220,15 @@ func TestOutputs(t *testing.T) {
 
 // TestInterrupt: the cameras stop, their last results come, and there is a report.
 func TestInterrupt(t *testing.T) {
-	addr := serveFake(t, nil)
 	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	addr := serveFake(t, func(p *polyscanv1.PartResult) bool {
+		if p.GetPartNumber() == 30 {
+			cancel()
+		}
+		return true
+	})
 	var out, errs bytes.Buffer
-	time.AfterFunc(300*time.Millisecond, cancel)
 	args := append(small(addr, "--verify", "--repeat", "0"), "--line-rate", "4000")
 	if code := run(ctx, args, strings.NewReader(""), &out, &errs); code != exitOK && code != exitCanceled {
 		t.Errorf("exit %d:\n%s%s", code, out.String(), errs.String())

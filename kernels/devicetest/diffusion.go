@@ -474,6 +474,9 @@ func (s *Scene) Void() []bool {
 
 // Exact is the solution of the equations, by conjugate gradients in double precision with the diagonal as preconditioner, until the
 // residual is rounding; where edges are open one way, by as many sweeps as that takes. Void pixels are the mean of the fixed ones.
+// It shares nothing with other goroutines, and takes most of the time under the race detector if that looks.
+//
+//go:norace
 func (s *Scene) Exact() []float64 {
 	if s.OneWay() {
 		return s.exactBySweeps()
@@ -575,6 +578,8 @@ func (s *Scene) Exact() []float64 {
 }
 
 // exactBySweeps goes over the pixels, again and again, giving each the mean of those that it takes from.
+//
+//go:norace
 func (s *Scene) exactBySweeps() []float64 {
 	n := len(s.Flags)
 	void := s.Void()

@@ -291,7 +291,7 @@ func TestNotify(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	l.SetReadDeadline(time.Now().Add(20 * time.Second))
+	l.SetReadDeadline(time.Now().Add(patience))
 	read := func() string {
 		t.Helper()
 		b := make([]byte, 4096)
