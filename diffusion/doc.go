@@ -14,7 +14,7 @@
 // # Accuracy
 //
 // The exact solution is that of the linear equations, not of a continuous problem. Results come with an estimate of how far the
-// values may be from it. Without blocked edges it is a bound in practice, several times above the error; with them it may be up to
-// two times too low. Pixels that no open path connects with a given one are void: they become the mean of the given ones, and are
+// values may be from it. It is mostly above the error; with blocked edges, and in narrow images of which few pixels are given, it may
+// be up to about two times too low. Pixels that no open path connects with a given one are void: they become the mean of the given ones, and are
 // counted.
 package diffusion

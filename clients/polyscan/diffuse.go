@@ -4,9 +4,11 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"image/png"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -21,14 +23,15 @@ import (
 
 // solveFlags say how to solve.
 type solveFlags struct {
-	Solver    string  `help:"How to solve. All but multigrid are for comparison, and slow: naive, pyramid-cautious, pyramid-greedy, variable-stencil." enum:"multigrid,naive,pyramid-cautious,pyramid-greedy,variable-stencil" default:"multigrid" placeholder:"METHOD" group:"diffusion"`
-	Accuracy  float64 `help:"Stop when the estimated error is at most so many levels of 8 bits." default:"0.25" placeholder:"LEVELS" group:"diffusion"`
-	MaxCycles int     `help:"Stop after so many cycles, whatever the error." default:"500" placeholder:"N" group:"diffusion"`
+	Solver    string `help:"How to solve. All but multigrid are for comparison, and slow: naive, pyramid-cautious, pyramid-greedy, variable-stencil." enum:"multigrid,naive,pyramid-cautious,pyramid-greedy,variable-stencil" default:"multigrid" placeholder:"METHOD" group:"diffusion"`
+	MaxCycles int    `help:"Stop after so many cycles, whatever the error." default:"500" placeholder:"N" group:"diffusion"`
 
 	Output string `help:"The PNG to write; - is standard output." short:"o" required:"" placeholder:"FILE" predictor:"file" group:"output"`
 	Batch  bool   `help:"Let everything more urgent on the server go first." group:"server"`
 	deviceFlags
 	serverFlags
+
+	tolerance float32 // in levels of 8 bits; set by check
 }
 
 // What a pixel takes of the device's memory, and a little more: without blocked edges, and with them.
@@ -37,10 +40,12 @@ const (
 	barrierMemory = 450
 )
 
-func (c *solveFlags) check() error {
-	if !(c.Accuracy > 0 && c.Accuracy <= 255) {
-		return usage("--accuracy %v: must be more than 0, and at most 255", c.Accuracy)
+// check is given the flag of the tolerance, which has another name where --tolerance is about regions.
+func (c *solveFlags) check(flag string, tolerance float64) error {
+	if !(tolerance > 0 && tolerance <= 255) {
+		return usage("%s %v: must be more than 0, and at most 255", flag, tolerance)
 	}
+	c.tolerance = float32(tolerance)
 	if c.MaxCycles < 1 || c.MaxCycles > 100000 {
 		return usage("--max-cycles %d: must be 1 to 100000", c.MaxCycles)
 	}
@@ -64,7 +69,7 @@ func (c *solveFlags) room(width, height int, drawing *polyscanv1.Drawing) {
 func (c *solveFlags) options() *polyscanv1.DiffusionOptions {
 	method := strings.ToUpper(strings.ReplaceAll(c.Solver, "-", "_"))
 	return &polyscanv1.DiffusionOptions{
-		Tolerance: float32(c.Accuracy), MaxCycles: uint32(c.MaxCycles),
+		Tolerance: c.tolerance, MaxCycles: uint32(c.MaxCycles),
 		Method: polyscanv1.DiffusionMethod(polyscanv1.DiffusionMethod_value["DIFFUSION_METHOD_"+method]),
 	}
 }
@@ -113,7 +118,9 @@ func (c *solveFlags) finish(e *env, report io.Writer, file []byte, what string, 
 type diffuseCmd struct {
 	Constraints string `arg:"" help:"What is given: curves in JSON or XML, or a PNG or TIFF with transparency; - is standard input." predictor:"file"`
 	Compare     string `help:"Print how close the picture comes to this one of the same size: the ratio of peak signal to noise, and by how many levels it is off at most." placeholder:"FILE" predictor:"file" group:"output"`
-	Progress    string `help:"Write the pictures on the way to this one into a folder as well, from coarse to fine: 0001.png, 0002.png, and so on." placeholder:"DIR" predictor:"dir" group:"output"`
+	Progress    string `help:"Write the pictures on the way to this one into a folder as well, which is made if need be, from coarse to fine: 0001.png, 0002.png, and so on." placeholder:"DIR" predictor:"dir" group:"output"`
+
+	Tolerance float64 `help:"Stop when the estimated error is at most so many levels of 8 bits." aliases:"accuracy" default:"0.25" placeholder:"LEVELS" group:"diffusion"`
 	solveFlags
 }
 
@@ -139,11 +146,19 @@ Examples:
 }
 
 func (c *diffuseCmd) Run(e *env) (err error) {
-	if err := c.check(); err != nil {
+	if err := c.check("--tolerance", c.Tolerance); err != nil {
 		return err
 	}
-	if err := c.checkProgress(); err != nil {
+	made, err := c.checkProgress()
+	if err != nil {
 		return err
+	}
+	if made {
+		defer func() {
+			if err != nil {
+				_ = os.Remove(c.Progress) // which fails where pictures are in it already
+			}
+		}()
 	}
 	req, w, h, err := c.load(e)
 	if err != nil {
@@ -165,7 +180,10 @@ func (c *diffuseCmd) Run(e *env) (err error) {
 	if err != nil {
 		return conn.fail(err, c.Constraints, nil)
 	}
-	given := fmt.Sprintf("%.2g %% of %dx%d pixels given", 100*float64(res.GetGivenPixels())/float64(w*h), w, h)
+	given := fmt.Sprintf("%s %% of %dx%d pixels given", percent(res.GetGivenPixels(), w*h), w, h)
+	if void := res.GetVoidPixels(); void > 0 {
+		given += fmt.Sprintf(", %s %% out of their reach", percent(void, w*h))
+	}
 	if reference != nil {
 		close, err := closeness(res.GetPicture().GetData(), reference)
 		if err != nil {
@@ -179,23 +197,36 @@ func (c *diffuseCmd) Run(e *env) (err error) {
 	return c.finish(e, e.stdout, res.GetPicture().GetData(), given, res)
 }
 
-// checkProgress looks whether files can be made in the folder of --progress, before anything is computed.
-func (c *diffuseCmd) checkProgress() error {
+// checkProgress looks whether files can be made in the folder of --progress, before anything is computed, and makes it where there is none.
+func (c *diffuseCmd) checkProgress() (made bool, err error) {
 	if c.Progress == "" {
-		return nil
+		return false, nil
 	}
-	switch st, err := os.Stat(c.Progress); {
-	case err != nil:
-		return bad(c.Progress, "%v", reason(err))
-	case !st.IsDir():
-		return bad(c.Progress, "is no folder")
+	err = os.Mkdir(c.Progress, 0o777)
+	if err == nil {
+		return true, nil
+	}
+	if !errors.Is(err, fs.ErrExist) {
+		return false, bad(c.Progress, "%v", reason(err))
+	}
+	if st, err := os.Stat(c.Progress); err == nil && !st.IsDir() {
+		return false, bad(c.Progress, "is no folder")
 	}
 	f, err := os.CreateTemp(c.Progress, ".polyscan-*")
 	if err != nil {
-		return bad(c.Progress, "no file can be made there: %v", reason(err))
+		return false, bad(c.Progress, "no file can be made there: %v", reason(err))
 	}
 	f.Close()
-	return os.Remove(f.Name())
+	return false, os.Remove(f.Name())
+}
+
+// percent is a part of a whole: two digits, or those before the point.
+func percent(n uint64, of int) string {
+	p := 100 * float64(n) / float64(of)
+	if p >= 10 {
+		return fmt.Sprintf("%.0f", p)
+	}
+	return fmt.Sprintf("%.2g", p)
 }
 
 // solve returns the picture, and with --progress how many there were, having written them.

@@ -37,7 +37,7 @@ func TestDiffuse(t *testing.T) {
 	}
 	writePNG(t, in, given)
 	for _, solver := range []string{"multigrid", "naive", "pyramid-cautious", "pyramid-greedy", "variable-stencil"} {
-		stdout := succeed(t, "diffuse", in, "-o", out, "--solver", solver, "--accuracy", "0.1")
+		stdout := succeed(t, "diffuse", in, "-o", out, "--solver", solver, "--tolerance", "0.1")
 		if !strings.HasPrefix(stdout, out+": 6.5 % of 31x9 pixels given, ") || !strings.HasSuffix(stdout, " by cpu\n") {
 			t.Errorf("%s says %q", solver, stdout)
 		}
@@ -61,10 +61,7 @@ func TestDiffuse(t *testing.T) {
 // Pictures on the way are written as they come, and the last one is that of the output.
 func TestDiffuseProgress(t *testing.T) {
 	dir := t.TempDir()
-	in, out, way := filepath.Join(dir, "in.png"), filepath.Join(dir, "out.png"), filepath.Join(dir, "way")
-	if err := os.Mkdir(way, 0o777); err != nil {
-		t.Fatal(err)
-	}
+	in, out, way := filepath.Join(dir, "in.png"), filepath.Join(dir, "out.png"), filepath.Join(dir, "way") // which is made
 	given := image.NewNRGBA(image.Rect(0, 0, 60, 40))
 	given.SetNRGBA(5, 5, color.NRGBA{R: 255, A: 255})
 	given.SetNRGBA(50, 30, color.NRGBA{B: 255, A: 255})
@@ -134,6 +131,15 @@ func TestDiffuseCurves(t *testing.T) {
 	stdout := succeed(t, "diffuse", fromJSON, "-o", out)
 	if !strings.HasPrefix(stdout, out+": 5 % of 40x30 pixels given, ") {
 		t.Errorf("it says %q", stdout)
+	}
+	apart := in("apart.json", `{"version": 1, "width": 40, "height": 30, "curves": [{"points": [[-1, 10], [10, 10], [20, 10], [41, 10]], "barrier": true}],
+		"pixels": [[3, 3, 9, 9, 9]]}`)
+	if stdout := succeed(t, "diffuse", apart, "-o", filepath.Join(dir, "apart.png")); !strings.Contains(stdout, ": 0.083 % of 40x30 pixels given, 67 % out of their reach, ") {
+		t.Errorf("behind a barrier: it says %q", stdout)
+	}
+	all := in("all.json", `{"version": 1, "width": 1, "height": 1, "curves": [], "pixels": [[0, 0, 9, 9, 9]]}`)
+	if stdout := succeed(t, "diffuse", all, "-o", filepath.Join(dir, "all.png")); !strings.Contains(stdout, ": 100 % of 1x1 pixels given, 1 cycle") {
+		t.Errorf("where all is given: it says %q", stdout)
 	}
 	im := readPNG(t, out)
 	for y := range 30 {
@@ -333,13 +339,16 @@ func TestDiffuseAndFillRefuse(t *testing.T) {
 		says string
 	}{
 		{[]string{"diffuse", small}, exitUsage, "--output"},
-		{[]string{"diffuse", small, "-o", out, "--accuracy", "0"}, exitUsage, "--accuracy 0: must be more than 0"},
-		{[]string{"diffuse", small, "-o", out, "--accuracy", "NaN"}, exitUsage, "--accuracy NaN: must be"},
+		{[]string{"diffuse", small, "-o", out, "--tolerance", "0"}, exitUsage, "--tolerance 0: must be more than 0"},
+		{[]string{"diffuse", small, "-o", out, "--tolerance=-1"}, exitUsage, "--tolerance -1: must be more than 0"},
+		{[]string{"diffuse", small, "-o", out, "--tolerance", "NaN"}, exitUsage, "--tolerance NaN: must be"},
+		{[]string{"fill", board, "-o", out, "--regions", regions, "--accuracy", "0"}, exitUsage, "--accuracy 0: must be more than 0"},
 		{[]string{"diffuse", small, "-o", out, "--max-cycles", "0"}, exitUsage, "--max-cycles 0: must be 1 to 100000"},
 		{[]string{"diffuse", small, "-o", out, "--solver", "best"}, exitUsage, "--solver"},
 		{[]string{"diffuse", clear, "-o", out}, 0, "at least one must be given"},
 		{[]string{"diffuse", clear, "-o", out, "--progress", dir}, exitUsage, "clear.png: no pixel of alpha 255: at least one must be given"},
-		{[]string{"diffuse", small, "-o", out, "--progress", filepath.Join(dir, "none")}, exitUsage, "none: no such file or directory"},
+		{[]string{"diffuse", clear, "-o", out, "--progress", filepath.Join(dir, "made")}, exitUsage, "clear.png: no pixel of alpha 255: at least one must be given"},
+		{[]string{"diffuse", small, "-o", out, "--progress", filepath.Join(dir, "none", "none")}, exitUsage, "none: no such file or directory"},
 		{[]string{"diffuse", small, "-o", out, "--progress", small}, exitUsage, "small.png: is no folder"},
 		{[]string{"diffuse", small, "-o", filepath.Join(dir, "none", "x.png")}, 0, "none"},
 		{[]string{"diffuse", write(t, "x.png", "no image"), "-o", out}, 0, "x.png"},
@@ -349,6 +358,10 @@ func TestDiffuseAndFillRefuse(t *testing.T) {
 		{[]string{"fill", small, "-o", out, "--mask", whole}, 0, "must leave out at least one"},
 		{[]string{"fill", clear, "-o", out}, 0, "must leave out at least one"},
 		{[]string{"background", small, "-o", "-", "--mask", whole, "--residual", "-"}, exitUsage, "--output and --residual are both -"},
+		{[]string{"background", small, "-o", out, "--mask", whole, "--residual", out}, exitUsage, "out.png: a file holds one of them"},
+		{[]string{"extract", small, "-o", out, "--preview", out}, exitUsage, "out.png: a file holds one of them"},
+		{[]string{"extract", small, "-o", out, "--psnr", "NaN"}, exitUsage, "--psnr NaN: must be 0"},
+		{[]string{"extract", small, "-o", out, "--threshold", "0"}, exitUsage, "--threshold 0: must be more than 0"},
 		{[]string{"background", small, "-o", out, "--mask", whole, "--residual", filepath.Join(dir, "none", "r.png")}, 0, "none"},
 		{[]string{"fill", small, "-o", out, "--mask", filepath.Join(dir, "none.png")}, 0, "none.png"},
 	} {
@@ -359,6 +372,9 @@ func TestDiffuseAndFillRefuse(t *testing.T) {
 		if _, err := os.Stat(out); err == nil {
 			t.Fatalf("%v: a file was written", x.args)
 		}
+	}
+	if _, err := os.Stat(filepath.Join(dir, "made")); err == nil {
+		t.Error("a folder for pictures was made, and left though there were none")
 	}
 	// What stops before it has converged is written, with a warning.
 	constraints := image.NewNRGBA(image.Rect(0, 0, 100, 80))

@@ -63,6 +63,20 @@ func (c *extractCmd) Run(e *env) (err error) {
 	if c.Preview == "-" {
 		return usage("--preview -: standard output is for curves")
 	}
+	if c.Preview == c.Output {
+		return usage("--output and --preview are both %s: a file holds one of them", c.Output)
+	}
+	if math.IsNaN(c.PSNR) {
+		return usage("--psnr NaN: must be 0, or more and at most 100")
+	}
+	for _, x := range []struct {
+		flag  string
+		value float64
+	}{{"threshold", c.Threshold}, {"length", float64(c.Length)}, {"flatness", c.Flatness}, {"distance", c.Distance}, {"levels", c.Levels}} {
+		if x.value == 0 { // which would stand for the default
+			return usage("--%s 0: must be more than 0", x.flag)
+		}
+	}
 	if !(c.MaxPixels >= 0 && c.MaxPixels <= 100) {
 		return usage("--max-pixels %v: must be 0 to 100", c.MaxPixels)
 	}
@@ -80,7 +94,7 @@ func (c *extractCmd) Run(e *env) (err error) {
 	if err != nil {
 		return err
 	}
-	solving := &solveFlags{Solver: "multigrid", Accuracy: 0.25, MaxCycles: 500, Batch: c.Batch, deviceFlags: c.deviceFlags, serverFlags: c.serverFlags}
+	solving := &solveFlags{Solver: "multigrid", tolerance: 0.25, MaxCycles: 500, Batch: c.Batch, deviceFlags: c.deviceFlags, serverFlags: c.serverFlags}
 	solving.room(p.Width, p.Height, nil)
 	conn, err := connect(e, &solving.serverFlags, &solving.deviceFlags, "")
 	if err != nil {

@@ -15,6 +15,8 @@ type holeFlags struct {
 	Frame string `arg:"" help:"The picture with holes: PNG, JPEG, TIFF or BMP; - is standard input." predictor:"file"`
 	regionFlags
 	Mask string `help:"An image of the same size, instead of --regions: what is not black and not transparent is a hole." placeholder:"FILE" predictor:"file" group:"regions"`
+
+	Accuracy float64 `help:"Stop when the estimated error is at most so many levels of 8 bits." default:"0.25" placeholder:"LEVELS" group:"diffusion"`
 	solveFlags
 }
 
@@ -77,6 +79,9 @@ func (c *backgroundCmd) Run(e *env) (err error) {
 	if c.Residual == "-" && c.Output == "-" {
 		return usage("--output and --residual are both -: standard output holds one of them")
 	}
+	if c.Residual == c.Output {
+		return usage("--output and --residual are both %s: a file holds one of them", c.Output)
+	}
 	if c.Residual != "" && c.Residual != "-" {
 		if err := checkFolder(c.Residual); err != nil {
 			return err
@@ -131,7 +136,7 @@ type holed struct {
 
 // open reads what the flags say, and connects.
 func (c *holeFlags) open(e *env) (*holed, *connection, error) {
-	if err := c.check(); err != nil {
+	if err := c.check("--accuracy", c.Accuracy); err != nil {
 		return nil, nil, err
 	}
 	if c.Mask != "" && c.Regions != "" {
