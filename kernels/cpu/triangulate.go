@@ -4,7 +4,7 @@
 // diagrams, 1985) with Dwyer's cuts (A faster divide-and-conquer algorithm for constructing Delaunay triangulations,
 // 1987): points are sorted into vertical strips of about sqrt(N log N) points, each strip is triangulated from bottom to
 // top, and then strips are merged from left to right. Strips are short sides of merges, so that nearly all work is in
-// the leaves and the time is about linear: O(N log N) at worst. Threads take strips, and then pairs of strips.
+// the leaves and the time is about linear: O(N log N) at worst. Threads sort runs of points, take strips, and then pairs of strips.
 //
 // All predicates are exact. Ties of the in-circle test are broken as if the first point in lexicographic order lay
 // infinitesimally inside the circle. That is a perturbation of the points' heights on the paraboloid, so the algorithm
@@ -16,6 +16,7 @@ import (
 	"fmt"
 	"math/bits"
 	"slices"
+	"sync"
 	"unsafe"
 
 	"github.com/polyscan/polyscan/kernels/driver"
@@ -126,7 +127,12 @@ func (d *device) triangulate(op driver.Triangulate, stop *stopFlag) error {
 		out:    out,
 	}
 	pace := newPace(stop)
-	if err := t.sort(points, &pace); err != nil {
+	r := d.runsOf(op.N)
+	var counters [][digits]uint32
+	if r.n > 1 {
+		counters = sliceAt[[digits]uint32](scratch, l.edges, r.n) // there is room: a run has more points than digits
+	}
+	if err := t.sort(d, points, r, counters, &pace); err != nil {
 		return err
 	}
 	n := len(t.sorted)
@@ -172,20 +178,53 @@ func isqrt(n int) int {
 	return r
 }
 
-// sortStep is how many points are looked at between two looks at the clock.
-const sortStep = 1 << 13
+const (
+	sortStep = 1 << 13 // points that are looked at between two looks at the clock
+	sortRun  = 1 << 15 // points that a thread takes at a time, at least
 
-// sort sorts the distinct points by X, then Y.
-func (t *triangulation) sort(points []driver.Point, p *pace) error {
+	// A digit of the radix sort: its counters fit in the first-level cache.
+	digitBits = 11
+	digits    = 1 << digitBits
+)
+
+// runs is things cut into n runs.
+type runs struct{ things, n int }
+
+// runsOf cuts things into runs, some for each thread, as not all threads get on alike.
+func (d *device) runsOf(things int) runs {
+	return runs{things, max(1, min(4*d.threads, things/sortRun))}
+}
+
+// run is number i: things [lo, hi).
+func (r runs) run(i int) (lo, hi int) {
+	at := func(i int) int { return int(int64(r.things) * int64(i) / int64(r.n)) }
+	return at(i), at(i + 1)
+}
+
+// sort sorts the distinct points by X, then Y. Where there are several runs, each has counters.
+func (t *triangulation) sort(d *device, points []driver.Point, r runs, counters [][digits]uint32, p *pace) error {
+	var mu sync.Mutex
 	low, high := points[0], points[0]
-	for part := range slices.Chunk(points, sortStep) {
-		for _, p := range part {
-			low.X, low.Y = min(low.X, p.X), min(low.Y, p.Y)
-			high.X, high.Y = max(high.X, p.X), max(high.Y, p.Y)
+	err := d.longPieces("Triangulate", r.n, p.stop, func(i int, p *pace) bool {
+		lo, hi := r.run(i)
+		least, most := points[lo], points[lo]
+		for part := range slices.Chunk(points[lo:hi], sortStep) {
+			for _, q := range part {
+				least.X, least.Y = min(least.X, q.X), min(least.Y, q.Y)
+				most.X, most.Y = max(most.X, q.X), max(most.Y, q.Y)
+			}
+			if p.spend(len(part)) {
+				return false
+			}
 		}
-		if p.spend(len(part)) {
-			return errAborted
-		}
+		mu.Lock()
+		defer mu.Unlock()
+		low.X, low.Y = min(low.X, least.X), min(low.Y, least.Y)
+		high.X, high.Y = max(high.X, most.X), max(high.Y, most.Y)
+		return true
+	})
+	if err != nil {
+		return err
 	}
 	within := func(p driver.Point) bool {
 		return p.X >= -driver.MaxPoint && p.Y >= -driver.MaxPoint && p.X <= driver.MaxPoint && p.Y <= driver.MaxPoint
@@ -197,20 +236,25 @@ func (t *triangulation) sort(points []driver.Point, p *pace) error {
 	t.low = low
 	t.xBits = uint(bits.Len32(uint32(high.X - low.X)))
 	t.yBits = uint(bits.Len32(uint32(high.Y - low.Y)))
-	n := 0
-	for part := range slices.Chunk(points, sortStep) {
-		for i, p := range part {
-			t.sorted[n+i] = keyed{uint64(p.X-low.X)<<t.yBits | uint64(p.Y-low.Y), uint32(n + i)}
+	err = d.longPieces("Triangulate", r.n, p.stop, func(i int, p *pace) bool {
+		at, hi := r.run(i)
+		for part := range slices.Chunk(points[at:hi], sortStep) {
+			for j, q := range part {
+				t.sorted[at+j] = keyed{uint64(q.X-low.X)<<t.yBits | uint64(q.Y-low.Y), uint32(at + j)}
+			}
+			if at += len(part); p.spend(2 * len(part)) {
+				return false
+			}
 		}
-		if n += len(part); p.spend(2 * len(part)) {
-			return errAborted
-		}
+		return true
+	})
+	if err != nil {
+		return err
 	}
-	var ok bool
-	if t.sorted, t.spare, ok = radixSort(t.sorted, t.spare, t.xBits+t.yBits, p); !ok {
-		return errAborted
+	if t.sorted, t.spare, err = d.sortRuns(t.sorted, t.spare, t.xBits+t.yBits, r, counters, p); err != nil {
+		return err
 	}
-	n = 1
+	n := 1
 	for part := range slices.Chunk(t.sorted[1:], sortStep) {
 		for _, k := range part { // the sort is stable: the first of equal points has the least index
 			if k.key != t.sorted[n-1].key {
@@ -226,39 +270,89 @@ func (t *triangulation) sort(points []driver.Point, p *pace) error {
 	return nil
 }
 
+// sortRuns is radixSort on as many threads as there are, in runs of a, with counters for each.
+func (d *device) sortRuns(a, b []keyed, bits uint, r runs, counters [][digits]uint32, p *pace) (sorted, other []keyed, err error) {
+	if r.n == 1 {
+		var ok bool
+		if sorted, other, ok = radixSort(a, b, bits, p); !ok {
+			err = errAborted
+		}
+		return sorted, other, err
+	}
+	for shift := uint(0); shift < bits; shift += digitBits {
+		each := func(do func(run []keyed, c *[digits]uint32, p *pace) bool) error {
+			return d.longPieces("Triangulate", r.n, p.stop, func(i int, p *pace) bool {
+				lo, hi := r.run(i)
+				return do(a[lo:hi], &counters[i], p)
+			})
+		}
+		if err := each(func(run []keyed, c *[digits]uint32, p *pace) bool { return countDigits(c, run, shift, p) }); err != nil {
+			return nil, nil, err
+		}
+		placeDigits(counters)
+		if err := each(func(run []keyed, c *[digits]uint32, p *pace) bool { return moveDigits(b, c, run, shift, p) }); err != nil {
+			return nil, nil, err
+		}
+		a, b = b, a
+	}
+	return a, b, nil
+}
+
 // radixSort sorts by the low bits of the keys, stably. It returns the sorted one of the two slices, and the other; ok is
 // false where it was told to stop.
 func radixSort(a, b []keyed, bits uint, p *pace) (sorted, other []keyed, ok bool) {
-	const digit = 11 // its counters fit in the first-level cache
-	var counts [1 << digit]uint32
-	for shift := uint(0); shift < bits; shift += digit {
-		clear(counts[:])
-		for part := range slices.Chunk(a, sortStep) {
-			for _, k := range part {
-				counts[k.key>>shift&(1<<digit-1)]++
-			}
-			if p.spend(len(part)) {
-				return nil, nil, false
-			}
+	var counters [1][digits]uint32
+	for shift := uint(0); shift < bits; shift += digitBits {
+		if !countDigits(&counters[0], a, shift, p) {
+			return nil, nil, false
 		}
-		sum := uint32(0)
-		for i, c := range counts {
-			counts[i] = sum
-			sum += c
-		}
-		for part := range slices.Chunk(a, sortStep) {
-			for _, k := range part {
-				c := &counts[k.key>>shift&(1<<digit-1)]
-				b[*c] = k
-				*c++
-			}
-			if p.spend(5 * len(part)) {
-				return nil, nil, false
-			}
+		placeDigits(counters[:])
+		if !moveDigits(b, &counters[0], a, shift, p) {
+			return nil, nil, false
 		}
 		a, b = b, a
 	}
 	return a, b, true
+}
+
+// countDigits counts the digits of a run. It returns false where it was told to stop.
+func countDigits(c *[digits]uint32, run []keyed, shift uint, p *pace) bool {
+	clear(c[:])
+	for part := range slices.Chunk(run, sortStep) {
+		for _, k := range part {
+			c[k.key>>shift%digits]++
+		}
+		if p.spend(len(part)) {
+			return false
+		}
+	}
+	return true
+}
+
+// placeDigits turns how many of each digit there are in each run into the place of the first of them.
+func placeDigits(counters [][digits]uint32) {
+	sum := uint32(0)
+	for digit := range digits {
+		for i := range counters {
+			c := &counters[i][digit]
+			*c, sum = sum, sum+*c
+		}
+	}
+}
+
+// moveDigits moves a run to its places in out. It returns false where it was told to stop.
+func moveDigits(out []keyed, c *[digits]uint32, run []keyed, shift uint, p *pace) bool {
+	for part := range slices.Chunk(run, sortStep) {
+		for _, k := range part {
+			at := &c[k.key>>shift%digits]
+			out[*at] = k
+			*at++
+		}
+		if p.spend(5 * len(part)) {
+			return false
+		}
+	}
+	return true
 }
 
 // strip triangulates strip i.

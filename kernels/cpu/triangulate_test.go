@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -8,6 +9,7 @@ import (
 	"math"
 	"math/big"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/polyscan/polyscan/kernels/devicetest"
@@ -77,6 +79,33 @@ func TestTriangulateMillion(t *testing.T) {
 		for i, v := range sets[0] { // the order is the same, too
 			if v != sets[1][i] {
 				t.Fatalf("%s: triangle %d is %v with one thread and %v with two", name, i, v, sets[1][i])
+			}
+		}
+	}
+}
+
+// The order is that of a stable sort, however many runs and threads there are.
+func TestSortRuns(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	for _, n := range []int{1, 2, 3, digits, 2*sortRun - 1, 2 * sortRun, 9*sortRun + 17} {
+		for _, bits := range []uint{0, 1, digitBits, digitBits + 1, 29, 60} {
+			list := make([]keyed, n)
+			for i := range list {
+				list[i] = keyed{r.Uint64() & (1<<bits - 1), uint32(i)}
+			}
+			want := slices.Clone(list)
+			slices.SortStableFunc(want, func(a, b keyed) int { return cmp.Compare(a.key, b.key) })
+			for _, threads := range []int{1, 3} {
+				d := newFixture(t, threads, 0).dev.(*device)
+				runs := d.runsOf(n)
+				p := newPace(new(stopFlag))
+				got, other, err := d.sortRuns(slices.Clone(list), make([]keyed, n), bits, runs, make([][digits]uint32, runs.n), &p)
+				if err != nil || len(other) != n {
+					t.Fatalf("%d of %d bits: %d others, %v", n, bits, len(other), err)
+				}
+				if !slices.Equal(got, want) {
+					t.Errorf("%d of %d bits, %d threads, %d runs: out of order", n, bits, threads, runs.n)
+				}
 			}
 		}
 	}

@@ -259,6 +259,7 @@ func TestLongPiecesLookUp(t *testing.T) {
 	for i := range lines {
 		lines[i] = driver.Point{X: int32(i / (n / 2)), Y: int32(i % (n / 2))}
 	}
+	dev := newFixture(t, 1, 0).dev.(*device)
 	newTriangulation := func() *triangulation {
 		return &triangulation{
 			sorted: make([]keyed, n), spare: make([]keyed, n), cuts: []int{0, n}, parts: make([]submesh, 1),
@@ -294,7 +295,9 @@ func TestLongPiecesLookUp(t *testing.T) {
 		"sites in one cell":    func(p *pace) bool { return grid.label(0, 1, 0, p) },
 		"columns":              func(p *pace) bool { return column.sweepBand(0, p) },
 		"the envelope":         func(p *pace) bool { return row.envelopeRow(0, p) },
-		"the order of points":  func(p *pace) bool { return newTriangulation().sort(lines, p) == nil },
+		"the order of points":  func(p *pace) bool { return newTriangulation().sort(dev, lines, runs{n, 1}, nil, p) == nil },
+		"the digits of a run":  func(p *pace) bool { return countDigits(new([digits]uint32), make([]keyed, n), 0, p) },
+		"a run by its digits":  func(p *pace) bool { return moveDigits(make([]keyed, n), new([digits]uint32), make([]keyed, n), 0, p) },
 		"a strip":              func(p *pace) bool { return newTriangulation().strip(0, p) },
 		"a triangulated strip": func(p *pace) bool { _, ok := newTriangulation().build(0, n, p); return ok },
 		"vertices before":      chosen.favourPrevious,
