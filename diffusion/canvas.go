@@ -133,6 +133,7 @@ func (c *Canvas) render(ctx context.Context, d *Drawing, to *Target, opts *Optio
 	n, size := d.Width*d.Height, d.Width*d.Height*to.Format.PixelBytes()
 	s.job.Label = "render"
 	s.job.Footprint += w.footprint() + kernels.Bytes[driver.DiffusionCounts](1)
+	s.job.Held = kernels.Held(to.Pixels.Resident)
 	if to.Pixels.Resident.Len() == 0 {
 		s.job.Footprint += kernels.Bytes[byte](size)
 	}

@@ -108,6 +108,7 @@ func newFill(dev *kernels.Device, h *Holes, method Method, opts *Options) (*fill
 	if h.Mask.Resident.Len() == 0 {
 		f.job.Footprint += kernels.Bytes[byte](len(h.Mask.Host))
 	}
+	f.job.Held = kernels.Held(im.Resident, h.Mask.Resident, h.Picture.Resident, h.Residual.Resident)
 	for _, to := range []*Pixels{&h.Picture, &h.Residual} {
 		if to.Resident.Len() == 0 && (to == &h.Picture || len(to.Host) > 0) { // the op always writes a picture
 			f.job.Footprint += kernels.Bytes[byte](size)

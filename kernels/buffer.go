@@ -47,6 +47,16 @@ func Bytes[T Elem](n int) int64 {
 	return roundUp(min(int64(n), maxBytes/size) * size)
 }
 
+// Held is what buffers take of the device's memory, for [Job.Held]: empty ones take none.
+func Held[T Elem](buffers ...Buffer[T]) (bytes int64) {
+	for _, b := range buffers {
+		if b.Len() > 0 {
+			bytes += Bytes[T](b.Len())
+		}
+	}
+	return bytes
+}
+
 // Alloc takes n elements from the job's footprint. The content is undefined. The memory goes back when the job ends.
 // An alloc beyond the declared footprint is an error.
 func Alloc[T Elem](q *Queue, n int, label string) (Buffer[T], error) {

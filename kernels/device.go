@@ -182,6 +182,10 @@ type Job struct {
 	// Footprint is the most bytes that the job allocates with [Alloc]. Sum sizes with [Bytes]. A job of 0 bytes
 	// waits for a stream only.
 	Footprint int64
+	// Held is the bytes of the device, of residents and of what was kept, that the caller has in its hands until the job has ended
+	// (see [Held]). A job for which the device has too little beside them is refused: it would wait for its own caller. So is one for
+	// which there is no room while no job runs that has memory to give back: its caller may hold what others wait for.
+	Held int64
 	// Units is what the job's time grows with, such as pixels: jobs of a label are taken to need a fixed time and one for each
 	// unit, both measured.
 	Units int64
@@ -197,7 +201,7 @@ type Job struct {
 //
 // Do returns fn's error, or else the first error of an op, or ctx's cause where ctx ended first. Refused before fn is
 // called are
-//   - a job larger than the device's memory, with a [*CapacityError];
+//   - a job that is larger than the device's memory, with what the caller holds, with a [*CapacityError];
 //   - a job that can't make its deadline, by what its label took before and what is ahead of it, with a
 //     [*DeadlineError], but never a line-scan job;
 //   - a job for which the queue has no room, with an [*OverloadError], but never a line-scan job;
@@ -219,6 +223,9 @@ func (d *Device) Do(ctx context.Context, job Job, fn func(*Queue) error) (err er
 
 	if job.Footprint < 0 {
 		return &ArgError{"Do", "Job.Footprint", job.Footprint, "must not be negative"}
+	}
+	if job.Held < 0 {
+		return &ArgError{"Do", "Job.Held", job.Held, "must not be negative"}
 	}
 	if job.Units < 0 {
 		return &ArgError{"Do", "Job.Units", job.Units, "must not be negative"}

@@ -212,7 +212,22 @@ func TestDoRefusesBadJobs(t *testing.T) {
 			t.Errorf("a footprint of %d: %v", n, err)
 		}
 	}
-	if m := d.Memory(); m.Refused != 3 {
+	// What the caller holds is as good as not there, and jobs that need no memory don't mind.
+	if err := d.Do(context.Background(), Job{Label: "x", Held: -1}, never); !errors.As(err, &a) || a.Field != "Job.Held" {
+		t.Errorf("negative bytes held: %v", err)
+	}
+	for _, job := range []Job{{Footprint: 1 << 15, Held: 1<<15 + 1}, {Footprint: 1, Held: math.MaxInt64}, {Footprint: math.MaxInt64, Held: math.MaxInt64}} {
+		var c *CapacityError
+		if err := d.Do(context.Background(), job, never); !errors.As(err, &c) || !c.Never() || c.Needed <= 1<<16 {
+			t.Errorf("%+v: %v", job, err)
+		}
+	}
+	for _, job := range []Job{{Footprint: 1 << 15, Held: 1 << 15}, {Held: math.MaxInt64}} {
+		if err := d.Do(context.Background(), job, func(*Queue) error { return nil }); err != nil {
+			t.Errorf("%+v: %v", job, err)
+		}
+	}
+	if m := d.Memory(); m.Refused != 6 {
 		t.Errorf("%+v", m)
 	}
 	works(t, d)

@@ -46,6 +46,14 @@ type CapacityError struct {
 	// RetryAfter is when what is missing is likely to be back, from how fast memory came back lately; 0 where waiting
 	// can't help.
 	RetryAfter time.Duration
+
+	unused bool // no job had any memory
+}
+
+// noneUsed reports whether there was no room although no job had any memory that could come back.
+func noneUsed(err error) bool {
+	var c *CapacityError
+	return errors.As(err, &c) && c.unused
 }
 
 // Never reports whether waiting can't help, because the need exceeds all there is.

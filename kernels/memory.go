@@ -149,6 +149,7 @@ func (m *memory) lack(n int64, label string) *CapacityError {
 		Evictable: m.stats.Evictable,
 		Total:     m.stats.Reserved,
 		Largest:   m.heap.largest(),
+		unused:    m.stats.ByTenant.Scratch == 0,
 	}
 	if !c.Never() {
 		missing := need - c.Available - c.Evictable

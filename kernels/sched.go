@@ -27,6 +27,8 @@ const (
 //   - Where the first job of a class has to wait for memory, with a stream to be had, jobs behind it that need memory wait
 //     too, in its class and in those less urgent, so that small jobs don't starve large ones. Those of more urgent classes, and those that need no
 //     memory, go ahead.
+//   - A job whose caller holds memory (Job.Held) doesn't wait for more where no job runs that has any to give back: it goes ahead of
+//     those that do, or is refused. So jobs don't wait for each other's callers.
 //
 // The lock may be held while that of memory is taken, not the other way round.
 type sched struct {
@@ -142,9 +144,9 @@ func (s *sched) submit(t *ticket) error {
 	switch {
 	case s.refusing != nil:
 		return s.refusing
-	case t.job.Footprint > s.mem.stats.Reserved: // which does not change
+	case t.job.Footprint > 0 && t.job.Footprint > s.mem.stats.Reserved-t.job.Held: // which does not change
 		s.classes[t.class].stats.Refused++
-		return s.mem.refuse(t.job.Footprint, t.job.Label, 0)
+		return s.mem.refuse(min(t.job.Footprint, maxBytes)+min(t.job.Held, maxBytes), t.job.Label, 0)
 	}
 	s.arrivals++
 	t.arrival = s.arrivals
@@ -158,7 +160,7 @@ func (s *sched) submit(t *ticket) error {
 	s.enqueue(t)
 	s.waiting++
 	s.dispatch(t.arrived)
-	return nil
+	return t.err
 }
 
 // startOf estimates when a new ticket gets a stream, counted from its arrival: when those of its class have run that are
@@ -242,6 +244,7 @@ func (s *sched) remove(q *classQueue, i int) *ticket {
 // dispatch serves the queues as far as there are streams and memory.
 func (s *sched) dispatch(now time.Time) {
 	short := false // a job ahead waits for memory
+	stuck := false // and no job has any that could come back
 	for _, c := range byUrgency {
 		q := &s.classes[c]
 		shortBefore := short
@@ -253,12 +256,21 @@ func (s *sched) dispatch(now time.Time) {
 					continue
 				}
 				if t.job.Footprint > 0 {
-					if !short {
-						var err error
+					// Whose caller holds memory goes ahead where the jobs before it may wait for just that, and is refused where it would
+					// wait for its caller, or for others that wait with some in their hands.
+					var err error
+					if t.short = short && !(stuck && t.job.Held > 0); !t.short {
 						t.arena, err = s.mem.reserve(t.job.Footprint, scratch, t.job.Label)
-						short = err != nil
+						t.short = err != nil
+						stuck = err != nil && noneUsed(err)
 					}
-					if t.short = short; short {
+					if stuck && t.job.Held > 0 {
+						q.stats.Refused++
+						s.remove(q, i).settle(s.mem.refuse(t.job.Footprint, t.job.Label, i))
+						continue
+					}
+					if t.short {
+						short = true
 						i++
 						continue
 					}

@@ -594,3 +594,50 @@ func TestJobsCancelledAtRandom(t *testing.T) {
 		}
 	})
 }
+
+// Jobs whose callers hold memory wait for jobs that run, and for nothing else: not behind a job that may wait for just what they hold,
+// and not for each other.
+func TestCallersNeverWaitForEachOther(t *testing.T) {
+	inBubble(t, Config{MemoryBytes: 16 << 10, Streams: 4}, func(b *bench) {
+		ctx := b.Context()
+		one, err := Keep[byte](b.Device, 5<<10, "one")
+		if err != nil {
+			t.Fatal(err)
+		}
+		two, err := Keep[byte](b.Device, 5<<10, "two")
+		if err != nil {
+			t.Fatal(err)
+		}
+		refused := func(err error) {
+			t.Helper()
+			var c *CapacityError
+			if !errors.As(err, &c) || c.Never() || c.RetryAfter == 0 {
+				t.Errorf("%v", err)
+			}
+		}
+		nothing := func(*Queue) error { return nil }
+		refused(b.Do(ctx, Job{Label: "alone", Footprint: 8 << 10, Held: 5 << 10}, nothing)) // for 6 KiB are free
+
+		large := b.start(ctx, Job{Label: "large", Footprint: 12 << 10}, nothing)
+		refused(b.Do(ctx, Job{Label: "behind it", Footprint: 8 << 10, Held: 5 << 10}, nothing))
+		running := b.start(ctx, Job{Label: "that fits", Footprint: 4 << 10, Held: 5 << 10}, takes(time.Second))
+		waiting := b.start(ctx, Job{Label: "that waits for it", Footprint: 6 << 10, Held: 5 << 10}, nothing)
+		if n := b.Memory().Waiting; n != 2 {
+			t.Errorf("%d jobs wait for memory", n)
+		}
+		if err := <-running; err != nil {
+			t.Error(err)
+		}
+		if err := <-waiting; err != nil {
+			t.Error(err)
+		}
+		one.Free()
+		two.Free()
+		if err := <-large; err != nil {
+			t.Error(err)
+		}
+		if s := b.Sched()[Interactive]; s.Refused != 2 || s.Waiting != 0 {
+			t.Errorf("%+v", s)
+		}
+	})
+}

@@ -78,9 +78,9 @@ func (c *conversion) do(ctx context.Context, dev *kernels.Device) error {
 		return err
 	}
 	c.out.Backend = dev.Info().Backend
-	job := kernels.Job{Label: "lowpoly", Footprint: c.footprint(), Units: int64(c.Width) * int64(c.Height)}
-	if err := c.video.room(dev, job.Label, job.Footprint); err != nil {
-		return err
+	job := kernels.Job{
+		Label: "lowpoly", Footprint: c.footprint(), Held: kernels.Held(c.Resident) + c.video.held(),
+		Units: int64(c.Width) * int64(c.Height),
 	}
 	return dev.Do(ctx, job, c.run)
 }

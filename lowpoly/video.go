@@ -117,17 +117,12 @@ func (f *film) free() {
 	*f = film{}
 }
 
-// room returns an error where a job of so many bytes would wait for what the film itself holds.
-func (f *film) room(dev *kernels.Device, label string, footprint int64) error {
+// held is what the film takes on the device.
+func (f *film) held() int64 {
 	if f == nil {
-		return nil
+		return 0
 	}
-	m := dev.Memory()
-	own := int64(len(f.pictures)) * kernels.Bytes[byte](f.width*f.height*f.format.PixelBytes())
-	if need := footprint + own; need > m.Reserved {
-		return &kernels.CapacityError{Label: label, Needed: need, Available: m.Reserved - m.Used, Evictable: m.Evictable, Total: m.Reserved, Largest: m.Largest}
-	}
-	return nil
+	return kernels.Held(f.pictures[0].Buffer, f.pictures[1].Buffer)
 }
 
 // after is where the picture goes.

@@ -111,7 +111,8 @@ func (d *deriver) run(ctx context.Context, dev *kernels.Device, extra int64, pre
 
 	var start time.Time
 	work := int64(uploaded) + d.set.work(0, n, d.frame.Width, y0, y1, d.frame.Format.PixelBytes())
-	err := dev.Do(ctx, kernels.Job{Label: "reduce", Footprint: footprint, Units: work}, func(q *kernels.Queue) error {
+	job := kernels.Job{Label: "reduce", Footprint: footprint, Held: kernels.Held(d.frame.Resident), Units: work}
+	err := dev.Do(ctx, job, func(q *kernels.Queue) error {
 		d.res.Queue = q.Waited()
 		start = time.Now()
 		prepared, err := prepare(q)

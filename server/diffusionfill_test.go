@@ -206,3 +206,53 @@ func TestFillHolesRefuses(t *testing.T) {
 		release()
 	}
 }
+
+// Calls that hold frames on the device don't wait for the memory of those: where there is too little beside them, they are refused.
+func TestCallsNeverWaitForTheirFrames(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	f := film(1, 160, 100, 1)[0]
+	mask := &pb.FillHolesRequest_Mask{Mask: make([]byte, 160*100)}
+	mask.Mask[500] = 1
+	keep := &pb.PictureOutput{Keep: true}
+	made, refused := 0, 0
+	for size := int64(256 << 10); size <= 1536<<10; size += 32 << 10 {
+		ts := start(t, Config{MemoryBytes: size, FrameBytes: 256 << 10})
+		c := clients.New(ts.conn)
+		kept, err := c.Frame.PutFrame(ctx, &pb.PutFrameRequest{Frame: f})
+		if err != nil {
+			t.Fatal(err)
+		}
+		resident := clients.Resident(kept.GetFrame().GetName())
+		for name, call := range map[string]func() error{
+			"FillHoles": func() error {
+				_, err := c.FillHoles(ctx, &pb.FillHolesRequest{Frame: resident, Holes: mask, Output: keep})
+				return err
+			},
+			"Background": func() error {
+				_, err := c.Background(ctx, &pb.BackgroundRequest{
+					Frame: resident, Foreground: &pb.BackgroundRequest_Mask{Mask: mask.Mask}, Background: keep, Residual: keep,
+				})
+				return err
+			},
+			"Convert": func() error {
+				_, err := c.Convert(ctx, &pb.ConvertRequest{Frame: resident})
+				return err
+			},
+		} {
+			switch err := call(); status.Code(err) {
+			case codes.OK:
+				made++
+			case codes.ResourceExhausted:
+				refused++
+			default:
+				t.Errorf("%d bytes: %s: %v", size, name, err)
+			}
+		}
+		ts.conn.Close()
+		ts.stop(t)
+	}
+	if made < 10 || refused < 10 {
+		t.Errorf("%d calls were answered and %d refused", made, refused)
+	}
+}
