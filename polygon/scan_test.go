@@ -581,7 +581,7 @@ func TestScanFailures(t *testing.T) {
 		for _, inWait := range []bool{false, true} {
 			for n := 1; ; n++ {
 				faulty := devicetest.Fault(cpu.Driver, devicetest.Failure{})
-				dev, err := kernels.Open(faulty, kernels.Config{MemoryBytes: 16 << 20, Poison: true})
+				dev, err := kernels.Open(faulty, kernels.Config{MemoryBytes: 8 << 20, Poison: true})
 				if err != nil {
 					t.Fatal(err)
 				}
