@@ -104,7 +104,8 @@ func (c *Client) Triangulate(ctx context.Context, points []Point, opt Triangulat
 	return t, nil
 }
 
-// Convert makes a low-poly picture of a frame.
+// Convert makes a low-poly picture of a frame: the pixels, the mesh or the drawing that req asks for. req is only read, and only during
+// the call. What is wrong with it is an [*Error] with the field.
 func (c *Client) Convert(ctx context.Context, req *polyscanv1.ConvertRequest) (*polyscanv1.ConvertResponse, error) {
 	in := framecodec.New(req)
 	res := &polyscanv1.ConvertResponse{}
