@@ -348,16 +348,26 @@ func stopsOf(stops []*pb.ColorStop) []diffusion.Stop {
 	return out
 }
 
+// optionError is the refusal of an option; nil where it is something else that is invalid.
+func optionError(e *diffusion.InvalidError) error {
+	switch e.Field {
+	case "tolerance", "method", "max cycles":
+		return refuse("options."+strings.ReplaceAll(e.Field, " ", "_"), e.Value, "%s", e.Problem)
+	}
+	return nil
+}
+
 // solveError turns an *InvalidError into a *fieldError and leaves other errors alone.
 func solveError(req *pb.SolveRequest, err error) error {
 	var invalid *diffusion.InvalidError
 	if !errors.As(err, &invalid) {
 		return err
 	}
+	if bad := optionError(invalid); bad != nil {
+		return bad
+	}
 	field := invalid.Field
 	switch {
-	case field == "tolerance" || field == "method":
-		return refuse("options."+field, invalid.Value, "%s", invalid.Problem)
 	case field == "curves" && req.GetDrawing() == nil:
 		return refuse("frame.data", "no pixel of alpha 255", "at least one must be given")
 	case strings.HasPrefix(field, "curves"):

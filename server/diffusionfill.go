@@ -5,7 +5,6 @@ package server
 import (
 	"context"
 	"errors"
-	"strings"
 	"time"
 
 	"google.golang.org/grpc/mem"
@@ -222,16 +221,17 @@ func (s *diffusionServer) fillShare(h *holes, f polygon.Frame) (int64, error) {
 	if h.masked && int64(len(h.mask)) != n {
 		return 0, refuse("mask", len(h.mask), "must be %d bytes, one for each pixel of %d x %d", n, f.Width, f.Height)
 	}
-	share := int64(0)
+	answer, share := int64(0), int64(0)
 	for _, o := range []*output{&h.picture, &h.residual} {
 		if o.wanted() && !o.GetKeep() {
+			answer += size
 			if share += size; o.GetEncoding() == pb.Encoding_ENCODING_PNG {
 				share += size + 4*n
 			}
 		}
 	}
-	if limit := s.cfg.MaxMessageBytes; share > limit {
-		return 0, refuse("frame", [2]int{f.Width, f.Height}, "makes an answer of up to %d bytes: the limit is %d; results can be kept on the device", share, limit)
+	if limit := s.cfg.MaxMessageBytes; answer > limit {
+		return 0, refuse("frame", [2]int{f.Width, f.Height}, "makes an answer of up to %d bytes: the limit is %d; results can be kept on the device", answer, limit)
 	}
 	if h.regions != nil || h.recipe != nil {
 		share += n
@@ -293,9 +293,10 @@ func fillError(h *holes, err error) error {
 	if !errors.As(err, &invalid) {
 		return err
 	}
+	if bad := optionError(invalid); bad != nil {
+		return bad
+	}
 	switch field := invalid.Field; {
-	case field == "tolerance" || field == "method" || field == "max cycles":
-		return refuse("options."+strings.ReplaceAll(field, " ", "_"), invalid.Value, "%s", invalid.Problem)
 	case field == "mask" && h.regions != nil:
 		return refuse("region_set", invalid.Value, "%s", invalid.Problem)
 	case field == "mask" && h.recipe != nil:

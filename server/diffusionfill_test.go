@@ -207,6 +207,30 @@ func TestFillHolesRefuses(t *testing.T) {
 	}
 }
 
+// What counts for the largest answer is what is sent, and not the memory that making a file of it takes.
+func TestBackgroundLargest(t *testing.T) {
+	ts := start(t, Config{MaxMessageBytes: 100 << 10, HostBytes: 4 << 20})
+	c := clients.New(ts.conn)
+	square := &pb.RegionSet{Regions: []*pb.Region{rect("r", 5, 5, 20, 20)}}
+	for _, x := range []struct {
+		encoding pb.Encoding
+		residual bool
+		code     codes.Code
+	}{
+		{pb.Encoding_ENCODING_RAW, false, codes.OK},
+		{pb.Encoding_ENCODING_PNG, false, codes.OK},
+		{pb.Encoding_ENCODING_RAW, true, codes.InvalidArgument}, // 168,000 bytes
+	} {
+		_, err := c.Background(t.Context(), &pb.BackgroundRequest{
+			Frame: film(1, 200, 140, 1)[0], Foreground: &pb.BackgroundRequest_RegionSet{RegionSet: square},
+			Background: &pb.PictureOutput{Encoding: x.encoding}, Residual: &pb.PictureOutput{Omit: !x.residual},
+		})
+		if status.Code(err) != x.code {
+			t.Errorf("%v, with a residual %v: %v, want %v", x.encoding, x.residual, err, x.code)
+		}
+	}
+}
+
 // Calls that hold frames on the device don't wait for the memory of those: where there is too little beside them, they are refused.
 func TestCallsNeverWaitForTheirFrames(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

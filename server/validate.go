@@ -11,19 +11,24 @@ import (
 	"buf.build/go/protovalidate"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
 
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
 )
 
-// newValidator compiles the rules of all requests at once, so that no call pays for it and a rule that can't be
+// newValidator compiles the rules of all requests of our services at once, so that no call pays for it and a rule that can't be
 // compiled shows at the start. The rules leave out the regions themselves, which package polygon checks in one pass.
 func newValidator() (protovalidate.Validator, error) {
-	return protovalidate.New(protovalidate.WithMessages(
-		&pb.ReduceRequest{}, &pb.RasterizeRequest{}, &pb.StreamFramesRequest{}, &pb.ScanLinesRequest{},
-		&pb.PutRecipeRequest{}, &pb.GetRecipeRequest{}, &pb.ListRecipesRequest{}, &pb.DeleteRecipeRequest{},
-		&pb.GetDeviceRequest{}, &pb.LeaseRequest{}, &pb.ConvertRequest{}, &pb.TriangulateRequest{}, &pb.VoronoiRequest{}, &pb.SolveRequest{},
-		&pb.PutFrameRequest{}, &pb.UploadFrameRequest{}, &pb.GetFrameRequest{}, &pb.ListFramesRequest{}, &pb.ReleaseFrameRequest{},
-	))
+	var requests []protoreflect.MessageDescriptor
+	protoregistry.GlobalFiles.RangeFilesByPackage(pb.File_polyscan_v1_frame_proto.Package(), func(f protoreflect.FileDescriptor) bool {
+		for i := range f.Services().Len() {
+			for m := range f.Services().Get(i).Methods().Len() {
+				requests = append(requests, f.Services().Get(i).Methods().Get(m).Input())
+			}
+		}
+		return true
+	})
+	return protovalidate.New(protovalidate.WithMessageDescriptors(requests...))
 }
 
 // validate checks a request of ours. Messages of other packages (health, reflection) have no rules.
