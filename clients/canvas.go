@@ -21,7 +21,9 @@ import (
 // several goroutines, while another one receives. Close it after use.
 //
 // The server goes on to the latest state: of changes that follow closely, pictures in between are left out. One that nobody receives
-// keeps it from making the next, and 64 refusals that nobody receives keep it from taking changes, which wait then.
+// keeps it from making the next, and 64 refusals that nobody receives keep it from taking changes, which wait then. It closes canvases
+// without a change for its idle timeout, 10 minutes unless it was started with another, with codes.Aborted, and those of which nobody
+// receives what it has for as long, with codes.ResourceExhausted.
 type Canvas struct {
 	rpc    grpc.BidiStreamingClient[polyscanv1.EditRequest, polyscanv1.EditResponse]
 	cancel context.CancelFunc
