@@ -113,6 +113,29 @@ func TestConvertDefaults(t *testing.T) {
 	}
 }
 
+// Where the spacing leaves few places inside, the border isn't filled with vertices that are closer than it allows.
+func TestConvertSpacingOnTheBorder(t *testing.T) {
+	d := openCPU(t, 64<<20)
+	for _, s := range []struct{ w, h, spacing int }{{320, 240, 8}, {320, 240, 20}, {100, 100, 3}, {64, 500, 4}} {
+		p := devicetest.Picture{Width: s.w, Height: s.h, Stride: 3 * s.w, Format: driver.RGB8, Pixels: make([]byte, 3*s.w*s.h)}
+		got, err := lowpoly.Convert(context.Background(), d, imageOf(&p), lowpoly.Options{Spacing: s.spacing})
+		if err != nil {
+			t.Errorf("%+v: %v", s, err)
+			continue
+		}
+		n := 0
+		for _, v := range got.Mesh.Points {
+			if v.X == 0 || v.Y == 0 || int(v.X) == s.w || int(v.Y) == s.h {
+				n++
+			}
+		}
+		wanted := int(2 * math.Sqrt(float64(s.w*s.h)/lowpoly.DefaultVertices))
+		if most := kernels.BorderVertices(s.w, s.h, min(s.spacing+1, wanted)); n > most {
+			t.Errorf("%+v: %d vertices on the border, and %d at most keep apart", s, n, most)
+		}
+	}
+}
+
 // The mean over a picture is what it was, up to rounding: nothing is left black.
 func TestConvertKeepsBrightness(t *testing.T) {
 	d := openCPU(t, 8<<20)

@@ -66,7 +66,8 @@ type Options struct {
 	// [driver.MaxVertexSpacing], or Off. 0 means a fifth of the mean distance, or less in images that are narrow.
 	Spacing int
 	// Border is the largest distance of vertices along the border, up to [driver.MaxSide]. 0 means twice the mean distance, or
-	// more where that would put more than half of the vertices there, or less where the others don't have places inside.
+	// more where that would put more than half of the vertices there, or less, but more than Spacing, where the others don't have
+	// places inside.
 	Border int
 	// Cell is the side of the squares, more than Spacing and up to [driver.MaxSide], of which each has a vertex, which keeps
 	// triangles small in flat areas; or Off. 0 means four times the mean distance, or more or none where that would take
@@ -156,7 +157,7 @@ func (o *Options) rule(width, height int) (rule driver.VertexRule, n int, err er
 }
 
 // defaultBorder is the border for n vertices: as wanted, unless that puts more than half of them there. Where the places inside are too
-// few for the others it is as small as it may be.
+// few for the others it is as small as it may be: a spacing that leaves few holds there, too.
 func defaultBorder(width, height, n, wanted, spacing int) int {
 	least := func(most int) int { // that puts no more there
 		return 1 + sort.Search(driver.MaxSide-1, func(i int) bool { return kernels.BorderVertices(width, height, 1+i) <= most })
@@ -164,7 +165,7 @@ func defaultBorder(width, height, n, wanted, spacing int) int {
 	inside := max(width-1-2*spacing, 0) * max(height-1-2*spacing, 0) / ((spacing + 1) * (spacing + 1))
 	border := min(max(wanted, least(max(n/2, n-inside, 4))), driver.MaxSide)
 	if kernels.BorderVertices(width, height, border)+inside < n {
-		border = least(n)
+		border = min(border, max(least(n), spacing+1))
 	}
 	return border
 }
