@@ -552,8 +552,12 @@ func TestScanStripsWaitForNoMemory(t *testing.T) {
 		<-holding
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		if waits {
-			cancel()
-			ctx, cancel = context.WithTimeout(t.Context(), time.Millisecond)
+			holder.Go(func() {
+				for dev.Memory().Waiting == 0 && ctx.Err() == nil {
+					time.Sleep(time.Millisecond)
+				}
+				cancel()
+			})
 		}
 		parts, err := scan.Strip(ctx, ScanStrip{Frame: noise(8, 10, driver.Gray8)})
 		cancel()
