@@ -512,7 +512,7 @@ func TestDeadlineInQueue(t *testing.T) {
 	}()
 	<-entered
 	h.set(func() error { return nil })
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
 	// Directly: over a connection the client's own deadline may speak first.
 	_, err := (&inspectionServer{Server: s.Server}).Reduce(ctx, req)
