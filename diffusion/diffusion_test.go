@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 	"pgregory.net/rapid"
@@ -100,6 +101,37 @@ func TestMethods(t *testing.T) {
 		if diff := devicetest.CompareDiffusion(got.Values, exact, s.Width, 2.0/255); diff != nil || !got.Converged {
 			t.Errorf("%v: converged: %v, %v", m, got.Converged, diff)
 		}
+	}
+}
+
+// A solve doesn't wait for the memory of the constraints that it holds.
+func TestPreparedNeverWaitsForItself(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	s := devicetest.Scenes(6, 40)[0]
+	made, refused := 0, 0
+	for size := int64(16 << 10); size <= 512<<10; size += 8 << 10 {
+		d := openCPU(t, size)
+		p, err := diffusion.Prepare(ctx, d, problem(s).Constraints)
+		var full *kernels.CapacityError
+		if err != nil {
+			if !errors.As(err, &full) || ctx.Err() != nil {
+				t.Fatalf("%d bytes: %v", size, err)
+			}
+			continue
+		}
+		switch _, err := p.Solve(ctx, s.Channels, s.Colours, nil); {
+		case err == nil:
+			made++
+		case errors.As(err, &full) && ctx.Err() == nil:
+			refused++
+		default:
+			t.Fatalf("%d bytes: %v", size, err)
+		}
+		p.Close()
+	}
+	if made == 0 || refused == 0 {
+		t.Errorf("%d solves were made and %d refused", made, refused)
 	}
 }
 

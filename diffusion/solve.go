@@ -328,7 +328,10 @@ func Prepare(ctx context.Context, dev *kernels.Device, c Constraints) (*Prepared
 		return nil, err
 	}
 	defer p.setup.Release()
-	job := kernels.Job{Label: "prepare diffusion", Footprint: kernels.Bytes[driver.DiffusionCounts](1), Units: int64(len(c.Flags))}
+	job := kernels.Job{
+		Label: "prepare diffusion", Footprint: kernels.Bytes[driver.DiffusionCounts](1),
+		Held: kernels.Held(p.flags.Buffer()) + kernels.Held(p.setup.Buffer()), Units: int64(len(c.Flags)),
+	}
 	err = dev.Do(ctx, job, func(q *kernels.Queue) error {
 		counts, err := kernels.Alloc[driver.DiffusionCounts](q, 1, "counts")
 		if err != nil {
@@ -368,6 +371,7 @@ func (p *Prepared) Solve(ctx context.Context, channels int, values []float32, op
 		return nil, err
 	}
 	s.counts = p.counts
+	s.job.Held = kernels.Held(flags) + kernels.Held(setup)
 	return s.do(ctx, func(q *kernels.Queue) (given, error) {
 		values, err := s.uploadValues(q)
 		return given{flags: flags, setup: setup, values: values}, err

@@ -103,7 +103,7 @@ func (p *Prepared) Reduce(ctx context.Context, f Frame, r Reductions) (*Result, 
 		cached = *g
 	}
 	d := newDeriver(pl, cached)
-	err = d.run(ctx, p.dev, 0, func(*kernels.Queue) (driver.Slice, error) { return prepared.Slice(), nil })
+	err = d.run(ctx, p.dev, 0, kernels.Held(prepared), func(*kernels.Queue) (driver.Slice, error) { return prepared.Slice(), nil })
 	if err != nil {
 		return nil, err
 	}

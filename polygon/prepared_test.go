@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/polyscan/polyscan/kernels"
 	"github.com/polyscan/polyscan/kernels/cpu"
@@ -208,6 +209,78 @@ func TestEviction(t *testing.T) {
 	}
 }
 
+// TestPreparedNeverWaitsForItself: calls don't wait for the memory of the regions that they hold, nor behind a job that waits for it.
+func TestPreparedNeverWaitsForItself(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	set := mustSet(t, manyRegions(300, 9, 200, 100)...)
+	made, refused := 0, 0
+	for size := int64(20 << 10); size <= 200<<10; size += 4 << 10 {
+		dev := openCPU(t, kernels.Config{MemoryBytes: size})
+		p, err := set.Prepare(ctx, dev, 200, 100, driver.MethodDefault)
+		var full *kernels.CapacityError
+		if errors.As(err, &full) {
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch _, err := p.Reduce(ctx, noise(200, 100, driver.Gray8), Reductions{}); {
+		case err == nil:
+			made++
+		case errors.As(err, &full) && full.Never() && ctx.Err() == nil:
+			refused++
+		default:
+			t.Fatalf("%d bytes: %v", size, err)
+		}
+		p.Close()
+	}
+	if made == 0 || refused == 0 {
+		t.Errorf("%d calls were answered and %d refused", made, refused)
+	}
+
+	const memory = 1 << 16
+	d := &slow{cpu.Driver, make(chan struct{}, 1), make(chan struct{}, 1)}
+	dev, err := kernels.Open(d, kernels.Config{MemoryBytes: memory})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dev.Close()
+	p, err := mustSet(t, Region{Rings: []Ring{rectangle(0, 0, 4, 4)}}).Prepare(ctx, dev, 8, 8, driver.MethodDefault)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	calls, large := make(chan error, 2), make(chan error, 1)
+	reduce := func() {
+		_, err := p.Reduce(ctx, noise(8, 8, driver.Gray8), Reductions{})
+		calls <- err
+	}
+	waiting := func(n int) {
+		for dev.Memory().Waiting < n {
+			runtime.Gosched()
+		}
+	}
+	go reduce()
+	<-d.begun
+	go func() {
+		large <- dev.Do(ctx, kernels.Job{Label: "large", Footprint: memory}, func(*kernels.Queue) error { return nil })
+	}()
+	waiting(1)
+	go reduce() // which holds what the large job waits for
+	waiting(2)
+	d.goOn <- struct{}{}
+	d.goOn <- struct{}{}
+	for range 2 {
+		if err := <-calls; err != nil {
+			t.Error(err)
+		}
+	}
+	if err := <-large; err != nil {
+		t.Error(err)
+	}
+}
+
 func TestPrepareRefuses(t *testing.T) {
 	dev := openCPU(t, kernels.Config{MemoryBytes: 1 << 16})
 	ctx := context.Background()
@@ -377,7 +450,7 @@ func TestUnknownCoverage(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer memory.Close()
-	if err := d.run(ctx, dev, 0, func(*kernels.Queue) (driver.Slice, error) { return memory.memory.Buffer().Slice(), nil }); err != nil {
+	if err := d.run(ctx, dev, 0, 0, func(*kernels.Queue) (driver.Slice, error) { return memory.memory.Buffer().Slice(), nil }); err != nil {
 		t.Fatal(err)
 	}
 	const reason = "coverage is unknown: the region reaches too far outside the frame"

@@ -35,7 +35,7 @@ func Reduce(ctx context.Context, dev *kernels.Device, set *Set, f Frame, r Reduc
 		return nil, err
 	}
 	d := newDeriver(p, nil)
-	err = d.run(ctx, dev, kernels.Bytes[byte](int(size)), func(q *kernels.Queue) (driver.Slice, error) {
+	err = d.run(ctx, dev, kernels.Bytes[byte](int(size)), 0, func(q *kernels.Queue) (driver.Slice, error) {
 		b, err := kernels.Alloc[byte](q, int(size), "regions")
 		if err != nil {
 			return driver.Slice{}, err
@@ -71,8 +71,9 @@ func methodUsed(dev *kernels.Device, m driver.Method) driver.Method {
 // (too little in a round trip).
 const histogramArena = 16 << 20
 
-// run is the job of both kinds of Reduce: extra bytes are for prepare, which returns the prepared regions.
-func (d *deriver) run(ctx context.Context, dev *kernels.Device, extra int64, prepare func(*kernels.Queue) (driver.Slice, error)) error {
+// run is the job of both kinds of Reduce: extra bytes are for prepare, which returns the prepared regions, or else the caller holds these,
+// which take held bytes.
+func (d *deriver) run(ctx context.Context, dev *kernels.Device, extra, held int64, prepare func(*kernels.Queue) (driver.Slice, error)) error {
 	n, nc := d.set.Len(), len(d.channels)
 	levels := d.frame.Format.Levels()
 
@@ -111,7 +112,7 @@ func (d *deriver) run(ctx context.Context, dev *kernels.Device, extra int64, pre
 
 	var start time.Time
 	work := int64(uploaded) + d.set.work(0, n, d.frame.Width, y0, y1, d.frame.Format.PixelBytes())
-	job := kernels.Job{Label: "reduce", Footprint: footprint, Held: kernels.Held(d.frame.Resident), Units: work}
+	job := kernels.Job{Label: "reduce", Footprint: footprint, Held: held + kernels.Held(d.frame.Resident), Units: work}
 	err := dev.Do(ctx, job, func(q *kernels.Queue) error {
 		d.res.Queue = q.Waited()
 		start = time.Now()
