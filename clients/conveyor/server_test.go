@@ -115,7 +115,7 @@ func TestSoak(t *testing.T) {
 	}
 	path := filepath.Join(t.TempDir(), "soak.json")
 	args := []string{"soak", "--width", "1024", "--strip-lines", "64", "--part-lines", "256", "--region-count", "20", "--cameras", "2", "--line-rate", "20000",
-		"--step", "400ms", "--duration", "12s", "--min-rate", "1000", "--max-rss-growth", "64", "--json", path, "--quiet"}
+		"--step", "400ms", "--duration", "12s", "--min-rate", "200", "--max-rss-growth", "64", "--json", path, "--quiet"}
 	for _, f := range []string{"duplicate:0.01", "reorder:0.01", "drop:0.01", "stall:0.002:20ms", "kill:0.002"} {
 		args = append(args, "--fault", f)
 	}
