@@ -88,7 +88,8 @@ func findWords(t *testing.T, root fs.FS) []string {
 		if err != nil {
 			return err
 		}
-		if compiled(name, text) {
+		// Few files have any of the words, and the expression takes long to see that.
+		if compiled(name, text) || !slices.ContainsFunc(forbidden, func(f struct{ what, word string }) bool { return bytes.Contains(text, []byte(f.word)) }) {
 			return nil
 		}
 		for _, m := range re.FindAllSubmatchIndex(text, -1) {
