@@ -15,8 +15,10 @@ import (
 	"testing"
 )
 
+type forbiddenWord struct{ what, word string }
+
 // forbidden are the words, put together so that this file doesn't hold them.
-var forbidden = []struct{ what, word string }{
+var forbidden = []forbiddenWord{
 	{"machine path", "/wo" + "rk/"},
 	{"machine path", "/ro" + "ot/"},
 	{"machine path", "/ho" + "me/"},
@@ -89,12 +91,12 @@ func findWords(t *testing.T, root fs.FS) []string {
 			return err
 		}
 		// Few files have any of the words, and the expression takes long to see that.
-		if compiled(name, text) || !slices.ContainsFunc(forbidden, func(f struct{ what, word string }) bool { return bytes.Contains(text, []byte(f.word)) }) {
+		if compiled(name, text) || !slices.ContainsFunc(forbidden, func(f forbiddenWord) bool { return bytes.Contains(text, []byte(f.word)) }) {
 			return nil
 		}
 		for _, m := range re.FindAllSubmatchIndex(text, -1) {
 			word := string(text[m[2]:m[3]])
-			i := slices.IndexFunc(forbidden, func(f struct{ what, word string }) bool { return f.word == word })
+			i := slices.IndexFunc(forbidden, func(f forbiddenWord) bool { return f.word == word })
 			line := bytes.Count(text[:m[2]], []byte("\n")) + 1
 			found = append(found, name+":"+strconv.Itoa(line)+": "+forbidden[i].what+" "+word)
 		}

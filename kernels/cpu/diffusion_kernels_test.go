@@ -67,15 +67,7 @@ func TestRowFlows(t *testing.T) {
 
 // All instructions give the same bits, in any part of a level.
 func TestNodeResiduals(t *testing.T) {
-	s := devicetest.BarrierScenes(6, 90)[0]
-	d := newDiffusion(t, 1, s, grayLevel)
-	d.ok(d.s.DiffusionSetup(d.setup))
-	d.wait()
-	b, err := room(d.setup.Dst, "Dst", d.setup.Dst.Len)
-	if err != nil {
-		t.Fatal(err)
-	}
-	g := layGraph(&arena{b: b, end: diffusionHeaderBytes}, s.Width, s.Height)
+	g := setUpGraph(t, 1, devicetest.BarrierScenes(6, 90)[0])
 	rng := rand.New(rand.NewPCG(8, 8))
 	for k := 0; g.table[k] > 0; k++ {
 		l := g.level(k)

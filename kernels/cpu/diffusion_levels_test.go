@@ -121,14 +121,7 @@ func TestDiffusionLevels(t *testing.T) {
 	large.Block(74, 66, true)
 	const close = 1e-5
 	for _, s := range append(devicetest.BarrierScenes(3, 30), empty, large) {
-		d := newDiffusion(t, 2, s, grayLevel)
-		d.ok(d.s.DiffusionSetup(d.setup))
-		d.wait()
-		b, err := room(d.setup.Dst, "Dst", d.setup.Dst.Len)
-		if err != nil {
-			t.Fatal(err)
-		}
-		g := layGraph(&arena{b: b, end: diffusionHeaderBytes}, s.Width, s.Height)
+		g := setUpGraph(t, 2, s)
 		for k := 0; g.table[k] > 0; k++ {
 			next := g.level(k)
 			if s == large {

@@ -45,6 +45,19 @@ func newDiffusion(t testing.TB, threads int, s *devicetest.Scene, tolerance floa
 	return d
 }
 
+// setUpGraph is what the set-up of a scene with barriers makes.
+func setUpGraph(t testing.TB, threads int, s *devicetest.Scene) *graph {
+	t.Helper()
+	d := newDiffusion(t, threads, s, grayLevel)
+	d.ok(d.s.DiffusionSetup(d.setup))
+	d.wait()
+	b, err := room(d.setup.Dst, "Dst", d.setup.Dst.Len)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return layGraph(&arena{b: b, end: diffusionHeaderBytes}, s.Width, s.Height)
+}
+
 func (d *diffusionFixture) run() ([]float32, driver.DiffusionStatus) {
 	d.t.Helper()
 	d.ok(d.s.DiffusionSetup(d.setup))
