@@ -32,11 +32,23 @@ func (p *Pixels) check(field string, need int) error {
 	return nil
 }
 
+// Drawer draws a mask in device memory, such as that of regions.
+type Drawer interface {
+	// Size is that of the images that it has pixels of.
+	Size() (width, height int)
+	// Scratch is how many bytes of the job's footprint Draw allocates, and gives back.
+	Scratch() int64
+	// Draw enqueues writing a byte for each pixel, in row-major order.
+	Draw(q *kernels.Queue, dst kernels.Buffer[byte]) error
+}
+
 // Holes is an image of which some pixels are to be replaced, and where to.
 type Holes struct {
 	Image kernels.Image
 	// Mask has a byte for each pixel: where it is not 0 the pixel is replaced. Pixels that are not opaque are, too. It may be none.
 	Mask Pixels
+	// Draw, where it is not nil, makes the mask on the device, and Mask is none.
+	Draw Drawer
 	// Format of the results: of as many colours as the image has, in as many bits. The zero value is that of the image.
 	Format driver.PixelFormat
 	// Picture receives the image with its holes filled, and Residual what the image has over that: their difference plus half of the
@@ -83,6 +95,14 @@ func newFill(dev *kernels.Device, h *Holes, method Method, opts *Options) (*fill
 	if err := h.Mask.check("mask", f.pixels); err != nil {
 		return nil, err
 	}
+	if h.Draw != nil {
+		if w, y := h.Draw.Size(); w != im.Width || y != im.Height {
+			return nil, invalid("mask", fmt.Sprintf("%dx%d pixels", w, y), "must be %dx%d, as the image", im.Width, im.Height)
+		}
+		if h.Mask.len() > 0 {
+			return nil, invalid("mask", fmt.Sprintf("%d bytes", h.Mask.len()), "must be none where it is drawn")
+		}
+	}
 	if opts != nil && opts.Start != nil {
 		return nil, invalid("start", fmt.Sprintf("%d values", len(opts.Start)), "must be none: the image is all there is")
 	}
@@ -104,20 +124,33 @@ func newFill(dev *kernels.Device, h *Holes, method Method, opts *Options) (*fill
 	}
 	f.finish = f.pack
 	f.job.Label = "fill"
-	f.job.Footprint += kernels.Bytes[uint8](f.pixels) + f.setupFootprint() + kernels.Bytes[byte](im.UploadBytes())
-	if h.Mask.Resident.Len() == 0 {
-		f.job.Footprint += kernels.Bytes[byte](len(h.Mask.Host))
-	}
+	f.job.Footprint += kernels.Bytes[uint8](f.pixels) + f.setupFootprint()
 	f.job.Held = kernels.Held(im.Resident, h.Mask.Resident, h.Picture.Resident, h.Residual.Resident)
 	for _, to := range []*Pixels{&h.Picture, &h.Residual} {
 		if to.Resident.Len() == 0 && (to == &h.Picture || len(to.Host) > 0) { // the op always writes a picture
 			f.job.Footprint += kernels.Bytes[byte](size)
 		}
 	}
+	// What drawing takes is free again before any of that is allocated, and the image and the mask lie in front of it.
+	if h.Draw != nil {
+		f.job.Footprint = max(f.job.Footprint, h.Draw.Scratch())
+	}
+	f.job.Footprint += kernels.Bytes[byte](im.UploadBytes()) + kernels.Bytes[byte](f.maskBytes())
 	return f, nil
 }
 
-// begin brings the image and the mask to the device, and unpacks them.
+// maskBytes is how much of the job's memory the mask takes.
+func (f *fill) maskBytes() int {
+	switch {
+	case f.h.Draw != nil:
+		return f.pixels
+	case f.h.Mask.Resident.Len() > 0:
+		return 0
+	}
+	return len(f.h.Mask.Host)
+}
+
+// begin brings the image and the mask to the device, or draws it there, and unpacks them.
 func (f *fill) begin(q *kernels.Queue) (in given, err error) {
 	im := &f.h.Image
 	pixels := im.Resident
@@ -130,11 +163,16 @@ func (f *fill) begin(q *kernels.Queue) (in given, err error) {
 		}
 	}
 	mask := f.h.Mask.Resident
-	if n := len(f.h.Mask.Host); n > 0 && mask.Len() == 0 {
+	if n := f.maskBytes(); n > 0 {
 		if mask, err = kernels.Alloc[byte](q, n, "mask"); err != nil {
 			return in, err
 		}
-		if err = upload(q, mask, f.h.Mask.Host); err != nil {
+		if f.h.Draw != nil {
+			err = f.h.Draw.Draw(q, mask)
+		} else {
+			err = upload(q, mask, f.h.Mask.Host)
+		}
+		if err != nil {
 			return in, err
 		}
 	}

@@ -72,6 +72,28 @@ func (h *holed) differ(t interface{ Errorf(string, ...any) }, picture, residual 
 	}
 }
 
+// stencil draws a mask that it has, by way of memory of the job.
+type stencil struct {
+	width, height int
+	mask          []byte
+	scratch       int // bytes
+	err           error
+}
+
+func (s *stencil) Size() (width, height int) { return s.width, s.height }
+func (s *stencil) Scratch() int64            { return kernels.Bytes[byte](s.scratch) }
+
+func (s *stencil) Draw(q *kernels.Queue, dst kernels.Buffer[byte]) error {
+	if s.err != nil {
+		return s.err
+	}
+	b, err := kernels.Alloc[byte](q, s.scratch, "stencil")
+	if err != nil {
+		return err
+	}
+	return errors.Join(kernels.Upload(q, dst, s.mask), kernels.Free(q, b))
+}
+
 // TestFill fills holes in pictures of all formats, from host memory and on the device.
 func TestFill(t *testing.T) {
 	d := openCPU(t, 16<<20)
@@ -173,6 +195,13 @@ func TestFillRefuses(t *testing.T) {
 		{"mask", func(h *diffusion.Holes, _ *diffusion.Options) { h.Mask.Host = slices.Repeat([]byte{1}, 16) }},
 		{"format", func(h *diffusion.Holes, _ *diffusion.Options) { h.Format = driver.RGB8 }},
 		{"format", func(h *diffusion.Holes, _ *diffusion.Options) { h.Format = driver.Gray16(12) }},
+		{"mask", func(h *diffusion.Holes, _ *diffusion.Options) { h.Draw = &stencil{width: 4, height: 4} }},
+		{"mask", func(h *diffusion.Holes, _ *diffusion.Options) {
+			h.Mask.Host, h.Draw = nil, &stencil{width: 2, height: 8, mask: make([]byte, 16)}
+		}},
+		{"mask", func(h *diffusion.Holes, _ *diffusion.Options) {
+			h.Mask.Host, h.Draw = nil, &stencil{width: 4, height: 4, mask: slices.Repeat([]byte{1}, 16)}
+		}},
 		{"picture", func(h *diffusion.Holes, _ *diffusion.Options) { h.Picture.Host = make([]byte, 15) }},
 		{"residual", func(h *diffusion.Holes, _ *diffusion.Options) { h.Residual.Host = make([]byte, 17) }},
 		{"start", func(_ *diffusion.Holes, o *diffusion.Options) { o.Start = make([]float32, 16) }},
@@ -192,6 +221,11 @@ func TestFillRefuses(t *testing.T) {
 		}
 	}
 	big := &diffusion.Holes{Image: kernels.Image{Width: 1000, Height: 1000, Format: driver.Gray8, Data: [][]byte{make([]byte, 1000*1000)}}}
+	torn := errors.New("torn")
+	h := &diffusion.Holes{Image: kernels.Image{Width: 2, Height: 1, Format: driver.Gray8, Data: [][]byte{{1, 2}}}, Draw: &stencil{width: 2, height: 1, err: torn}}
+	if _, err := diffusion.Fill(context.Background(), d, h, diffusion.Multigrid, nil); !errors.Is(err, torn) {
+		t.Errorf("a mask that can't be drawn: %v", err)
+	}
 	var full *kernels.CapacityError
 	if _, err := diffusion.Fill(context.Background(), d, big, diffusion.Multigrid, nil); !errors.As(err, &full) || !strings.Contains(full.Label, "fill") {
 		t.Errorf("an image that has no room: %v", err)
@@ -222,5 +256,12 @@ func TestFillRandom(t *testing.T) {
 			t.Fatal(err)
 		}
 		h.differ(t, picture, residual, p.Format)
+
+		again := make([]byte, len(picture))
+		holes.Mask, holes.Draw = diffusion.Pixels{}, &stencil{p.Width, p.Height, h.mask, rapid.IntRange(0, 200_000).Draw(t, "scratch"), nil}
+		holes.Picture.Host = again
+		if _, err := diffusion.Fill(context.Background(), d, holes, diffusion.Multigrid, nil); err != nil || !slices.Equal(again, picture) {
+			t.Fatalf("with a mask that is drawn: %v, or another picture", err)
+		}
 	})
 }

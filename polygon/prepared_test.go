@@ -300,6 +300,9 @@ func TestPrepareRefuses(t *testing.T) {
 		if _, err := Rasterize(ctx, dev, s, c.w, c.h, driver.RasterMask, c.m); err == nil || err.Error() != c.want {
 			t.Errorf("raster of %dx%d: %v, want %s", c.w, c.h, err, c.want)
 		}
+		if _, err := s.Mask(dev, c.w, c.h, c.m); err == nil || err.Error() != c.want {
+			t.Errorf("mask of %dx%d: %v, want %s", c.w, c.h, err, c.want)
+		}
 	}
 	if _, err := Rasterize(ctx, dev, s, 4, 4, 2, 0); err == nil || err.Error() != "polygon: mode = 2: must be 0 (mask) or 1 (labels)" {
 		t.Errorf("raster mode 2: %v", err)
@@ -492,6 +495,7 @@ func TestFailures(t *testing.T) {
 			"Rasterize": func() (any, error) {
 				return Rasterize(ctx, dev, set, 40, 40, driver.RasterMask, driver.MethodDefault)
 			},
+			"Mask.Draw": func() (any, error) { return drawMask(ctx, dev, set, 40, 40, driver.MethodDefault) },
 			"Prepare": func() (any, error) {
 				p, err := set.Prepare(ctx, dev, 40, 40, driver.MethodDefault)
 				if err == nil {

@@ -3,6 +3,7 @@
 package polygon
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"math"
@@ -351,6 +352,13 @@ func checkCase(dev *kernels.Device, tc testCase) error {
 		labels, err := Rasterize(ctx, dev, set, tc.frame.Width, tc.frame.Height, driver.RasterLabels, m)
 		if err != nil {
 			return err
+		}
+		pix, err := drawMask(ctx, dev, set, tc.frame.Width, tc.frame.Height, m)
+		if err != nil {
+			return err
+		}
+		if !bytes.Equal(pix, mask.Pix) {
+			return fmt.Errorf("%v: the mask drawn on the device is another one", m)
 		}
 		for i := range want {
 			if mask.Counts[i] != want[i].count || labels.Counts[i] != want[i].count {

@@ -63,7 +63,7 @@ func Rasterize(ctx context.Context, dev *kernels.Device, set *Set, width, height
 	err = dev.Do(ctx, kernels.Job{Label: "rasterize", Footprint: footprint, Units: work}, func(q *kernels.Queue) error {
 		r.Queue = q.Waited()
 		start = time.Now()
-		prepared, err := kernels.Alloc[byte](q, int(size), "regions")
+		prepared, err := set.prepare(q, int(size), width, height, m)
 		if err != nil {
 			return err
 		}
@@ -73,11 +73,6 @@ func Rasterize(ctx context.Context, dev *kernels.Device, set *Set, width, height
 		}
 		sums, err := kernels.Alloc[driver.MaskStats](q, len(stats), "sums")
 		if err != nil {
-			return err
-		}
-		if err := q.MaskPrepare(driver.MaskPrepare{
-			Regions: set.MaskRegions(), Width: width, Height: height, Method: m, Dst: prepared.Slice(),
-		}); err != nil {
 			return err
 		}
 		image := driver.Image{Data: pix.Slice(), Width: width, Height: height, Stride: r.Stride, Format: r.Format}

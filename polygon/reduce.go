@@ -36,13 +36,8 @@ func Reduce(ctx context.Context, dev *kernels.Device, set *Set, f Frame, r Reduc
 	}
 	d := newDeriver(p, nil)
 	err = d.run(ctx, dev, kernels.Bytes[byte](int(size)), 0, func(q *kernels.Queue) (driver.Slice, error) {
-		b, err := kernels.Alloc[byte](q, int(size), "regions")
-		if err != nil {
-			return driver.Slice{}, err
-		}
-		return b.Slice(), q.MaskPrepare(driver.MaskPrepare{
-			Regions: set.MaskRegions(), Width: f.Width, Height: f.Height, Method: m, Dst: b.Slice(),
-		})
+		b, err := set.prepare(q, int(size), f.Width, f.Height, m)
+		return b.Slice(), err
 	})
 	if err != nil {
 		return nil, err

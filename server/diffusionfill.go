@@ -144,14 +144,18 @@ func (s *diffusionServer) fill(ctx context.Context, h *holes, in *framecodec.Mes
 	size := n * int64(f.Format.PixelBytes())
 	outputs := []*output{&h.picture, &h.residual}
 	ctx = kernels.WithClass(ctx, classOf(h.class))
-	mask, err := s.maskOf(ctx, dev.Device, h, f, p)
+	job := &diffusion.Holes{
+		Image: imageOf(f),
+		Mask:  diffusion.Pixels{Host: h.mask},
+	}
+	set, p, err := s.regionsOf(h, p)
 	if err != nil {
 		return nil, err
 	}
-
-	job := &diffusion.Holes{
-		Image: imageOf(f),
-		Mask:  diffusion.Pixels{Host: mask},
+	if set != nil {
+		if job.Draw, err = set.Mask(dev.Device, f.Width, f.Height, driver.Method(h.method)); err != nil {
+			return nil, p.translate(err)
+		}
 	}
 	to := []*diffusion.Pixels{&job.Picture, &job.Residual}
 	uploads := make([]*upload, len(outputs))
@@ -233,35 +237,24 @@ func (s *diffusionServer) fillShare(h *holes, f polygon.Frame) (int64, error) {
 	if limit := s.cfg.MaxMessageBytes; answer > limit {
 		return 0, refuse("frame", [2]int{f.Width, f.Height}, "makes an answer of up to %d bytes: the limit is %d; results can be kept on the device", answer, limit)
 	}
-	if h.regions != nil || h.recipe != nil {
-		share += n
-	}
 	return share, nil
 }
 
-// maskOf is the pixels to be replaced, but for those that are not opaque; nil for none.
-func (s *diffusionServer) maskOf(ctx context.Context, dev *kernels.Device, h *holes, f *frame, p paths) ([]byte, error) {
-	var set *polygon.Set
-	var err error
+// regionsOf is the regions whose pixels are to be replaced, and where they are in the request; nil for none.
+func (s *diffusionServer) regionsOf(h *holes, p paths) (*polygon.Set, paths, error) {
 	switch {
 	case h.regions != nil:
-		set, err = s.newSet(h.regions, p)
+		set, err := s.newSet(h.regions, p)
+		return set, p, err
 	case h.recipe != nil:
-		var stored *storedRecipe
-		if stored, err = s.recipes.get(h.recipe.GetName(), h.recipe.GetVersion()); err == nil {
-			set, p.stored, p.ref = stored.set, stored.id(), "recipe"
+		stored, err := s.recipes.get(h.recipe.GetName(), h.recipe.GetVersion())
+		if err != nil {
+			return nil, p, err
 		}
-	default:
-		return h.mask, nil
+		p.stored, p.ref = stored.id(), "recipe"
+		return stored.set, p, nil
 	}
-	if err != nil {
-		return nil, err
-	}
-	r, err := polygon.Rasterize(ctx, dev, set, f.Width, f.Height, driver.RasterMask, driver.Method(h.method))
-	if err != nil {
-		return nil, p.translate(err)
-	}
-	return r.Pix, nil
+	return nil, p, nil
 }
 
 // place makes room in the store for a picture like a frame.

@@ -14,6 +14,8 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/polyscan/polyscan/clients"
+	"github.com/polyscan/polyscan/kernels/cpu"
+	"github.com/polyscan/polyscan/kernels/devicetest"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
 )
 
@@ -155,6 +157,43 @@ func TestBackground(t *testing.T) {
 	}
 }
 
+// Pixels of regions don't pass through the host: from a frame on the device to a frame on the device hardly anything is copied. A mask
+// that was sent is, once.
+func TestFillHolesCopies(t *testing.T) {
+	trace := devicetest.Trace(cpu.Driver, false)
+	ts := start(t, Config{Driver: trace})
+	c := clients.New(ts.conn)
+	frame, pix, _, square := ramp()
+	n := int64(len(pix))
+	kept := clients.Resident(ts.frameClient().put(t, frame).GetName())
+	keep := &pb.PictureOutput{Keep: true}
+	mask := make([]byte, n)
+	mask[n/2] = 1
+	for _, x := range []struct {
+		req *pb.BackgroundRequest
+		up  int64
+	}{
+		{&pb.BackgroundRequest{Foreground: &pb.BackgroundRequest_RegionSet{RegionSet: square}}, 0},
+		{&pb.BackgroundRequest{Foreground: &pb.BackgroundRequest_Mask{Mask: mask}}, n},
+	} {
+		x.req.Frame, x.req.Background, x.req.Residual = kept, keep, keep
+		trace.Reset()
+		if _, err := c.Background(t.Context(), x.req); err != nil {
+			t.Fatal(err)
+		}
+		up, down := int64(0), int64(0)
+		for _, r := range trace.Records("Upload") {
+			up += r.Bytes
+		}
+		for _, r := range trace.Records("Download") {
+			down += r.Bytes
+		}
+		if up != x.up || down > n/3 { // what the solver says is downloaded
+			t.Errorf("%T: %d bytes up and %d down, want %d and hardly any", x.req.Foreground, up, down, x.up)
+		}
+	}
+}
+
 // Bad input is refused by its field, and leaves nothing on the device.
 func TestFillHolesRefuses(t *testing.T) {
 	ts := start(t, Config{})
@@ -278,5 +317,47 @@ func TestCallsNeverWaitForTheirFrames(t *testing.T) {
 	}
 	if made < 10 || refused < 10 {
 		t.Errorf("%d calls were answered and %d refused", made, refused)
+	}
+}
+
+// BenchmarkFillHoles is the handler alone, from a frame on the device to a frame on the device, of 5 MB, with small holes that regions
+// or a mask say.
+func BenchmarkFillHoles(b *testing.B) {
+	s := start(b, Config{})
+	h := &diffusionServer{Server: s.Server}
+	f := benchRequest().Frame
+	res, err := s.frameClient().PutFrame(b.Context(), &pb.PutFrameRequest{Frame: f})
+	if err != nil {
+		b.Fatal(err)
+	}
+	set, mask := &pb.RegionSet{}, make([]byte, benchWidth*benchHeight)
+	for i := range 20 {
+		x, y := 100+i*120, 50+i*97
+		set.Regions = append(set.Regions, rect("", float64(x), float64(y), float64(x+9), float64(y+9)))
+		for k := range 81 {
+			mask[(y+k/9)*benchWidth+x+k%9] = 1
+		}
+	}
+	for _, c := range []struct {
+		name string
+		req  *pb.FillHolesRequest
+	}{
+		{"regions", &pb.FillHolesRequest{Holes: &pb.FillHolesRequest_RegionSet{RegionSet: set}}},
+		{"mask", &pb.FillHolesRequest{Holes: &pb.FillHolesRequest_Mask{Mask: mask}}},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			c.req.Frame, c.req.Output = keptFrame(res.GetFrame().GetName()), &pb.PictureOutput{Keep: true}
+			b.ReportAllocs()
+			for b.Loop() {
+				out, err := h.FillHoles(b.Context(), c.req)
+				if err != nil {
+					b.Fatal(err)
+				}
+				if n := out.GetReport().GetFilledPixels(); n != 20*81 {
+					b.Fatalf("%d pixels filled", n)
+				}
+				s.frameClient().release(b, out.GetKept().GetName())
+			}
+		})
 	}
 }
