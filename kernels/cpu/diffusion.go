@@ -298,7 +298,7 @@ func (d *device) diffusionSolve(op driver.DiffusionSolve, stop *stopFlag) error 
 		solver, inv = s, s.inv
 	default:
 		s := layBox(&sa, g.Width, g.Height)
-		s.dev, s.stop = d, stop
+		s.dev, s.stop, s.head = d, stop, head
 		s.open(layBoxState(&a, g.Width, g.Height, op.Channels), op.Channels)
 		solver, inv = s, s.inv
 	}
@@ -332,7 +332,10 @@ func (d *device) diffusionSolve(op driver.DiffusionSolve, stop *stopFlag) error 
 		case g.Method != driver.DiffusionMultigrid:
 			res.Ratio = max(res.Ratio, sweepRatio)
 		case !g.Barriers:
-			res.Ratio = max(res.Ratio, boxRatio)
+			if head.Cycles > 0 && head.Update > 0 { // a step that is longer than the one before changes more by as much
+				res.Ratio += 1 - boxStep(head.Cycles)/boxStep(head.Cycles-1)
+			}
+			res.Ratio = min(max(res.Ratio, boxRatio), mostRatio)
 			left *= res.Ratio
 		}
 		head.Update = res.Update

@@ -48,7 +48,23 @@ type box struct {
 	inv     []float32 // 1/neighbours; 0 where there is no equation
 	levels  []boxLevel
 	inverse []float32 // of the last level's operator; points are in row-major order
+	head    *solveHeader
 	state   boxState
+}
+
+// boxStep is how many times its correction the cycle after so many goes. The parts of an error that a correction by itself would leave are
+// 0 to 0.25 of it (measured on scenes of devicetest; in narrow images more), none of them negative, as a cycle is symmetric: pixels of
+// colour 1 are relaxed first and last, and levels in one order down and in the other up. So the first three steps are those of Chebyshev, the
+// inverses of 1 less the zeros of his polynomial of degree 3 on that interval, by which three cycles leave 1/1351 of the error instead of
+// 1/64; then it is the one for the middle of the interval. What a correction leaves more of shrinks faster by any of these.
+func boxStep(cycles uint32) float32 {
+	switch cycles {
+	case 0:
+		return 1.0170321
+	case 2:
+		return 1.3042116
+	}
+	return 1.1428571
 }
 
 // boxSides yields the sides of the levels of an image: half those of the one before, until 8x8 points or fewer are left. Images as
@@ -481,7 +497,8 @@ func (l *boxLevel) invertWhole(m []float32) {
 
 func (b *box) begin(x []float32) error { return b.sweep(x, 1, 0, 1) }
 
-// cycle is one V-cycle on the image. It returns by how much a pixel has changed at most.
+// cycle is one V-cycle on the image, by a step. It returns by how much a pixel has changed at most. Pixels of colour 1 are what their
+// neighbours make them before and behind the cycle, and so they are after the step, too.
 func (b *box) cycle(x []float32) (float32, error) {
 	if err := b.bands(len(x)/b.w, b.w/4, func(y0, y1 int) {
 		copy(b.state.old[y0*b.w:y1*b.w], x[y0*b.w:y1*b.w])
@@ -492,14 +509,16 @@ func (b *box) cycle(x []float32) (float32, error) {
 		return 0, err
 	}
 	n := b.w * b.h
+	step := boxStep(b.head.Cycles)
 	err := b.bands(b.h, len(x)/b.h, func(y0, y1 int) {
 		for y := y0; y < y1; y++ {
 			m := float32(0)
 			for p := y * b.w; p < len(x); p += n {
-				was := b.state.old[p:][:b.w]
-				for i, v := range x[p:][:b.w] {
-					v -= was[i]
-					m = max(m, v, -v)
+				was, row := b.state.old[p:][:b.w], x[p:][:b.w]
+				for i, v := range row {
+					d := step * (v - was[i])
+					row[i] = was[i] + d
+					m = max(m, d, -d)
 				}
 			}
 			b.state.rows[y] = m

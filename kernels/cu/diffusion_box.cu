@@ -4,7 +4,7 @@
 //
 // A cycle is: the residual of the image, restricted; a V-cycle on the levels from there; its result, interpolated, added to the image;
 // five half sweeps over the image, in the colours of a chequerboard. The first of them is of colour 1 and forgets what those pixels were,
-// so that only those of colour 0 need the correction.
+// so that only those of colour 0 need the correction. What all this changes is made longer by a step of Chebyshev's (box_step).
 //
 //   diffusion_box_check    counts fixed pixels, and checks the flags
 //   diffusion_box_coarsen  makes the interpolation from a level and the operator of that level: of flags, or of an operator
@@ -709,8 +709,11 @@ template <bool EDGE> __device__ __forceinline__ float restrict_residual(Fine &t,
     return most;
 }
 
+// How many times its correction the cycle after so many goes; why, see boxStep of kernels/cpu/diffusion_box.go.
+__device__ __forceinline__ float box_step(u32 cycles) { return cycles == 0 ? 1.0170321f : cycles == 2 ? 1.3042116f : 1.1428571f; }
+
 template <bool START, bool EDGE>
-__device__ __forceinline__ void fine_tile(const BoxSolve &p, const BoxLevel &l, const float *e, float *b, FineShared &s, int tx, int ty, const float *colours, float mean, const float *from, float *to) {
+__device__ __forceinline__ void fine_tile(const BoxSolve &p, const BoxLevel &l, const float *e, float *b, FineShared &s, int tx, int ty, const float *colours, float mean, float step, const float *from, float *to) {
     Fine t;
     t.warp = threadIdx.x >> 5, t.lane = lane_id(), t.turn = 0;
     const int w = p.width, h = p.height;
@@ -788,11 +791,35 @@ __device__ __forceinline__ void fine_tile(const BoxSolve &p, const BoxLevel &l, 
         half_sweep<EDGE, 0>(t);
         exchange(t, s);
         half_sweep<EDGE, 1>(t);
-        exchange(t, s);
+        if (START || i == 0) exchange(t, s);
     }
 
     const bool own = t.lane >= MARGIN / 4 && t.lane < 32 - MARGIN / 4 && t.warp >= MARGIN / ROWS && t.warp < FINE_WARPS - MARGIN / ROWS;
-    float left = restrict_residual<EDGE>(t, s, l, b, x0, y0, own), most = 0;
+    float most = 0;
+    if (!START) {
+        // Pixels of colour 1 are what their neighbours make them before and behind the cycle, and so they are after the step, too.
+#pragma unroll
+        for (int r = 0; r < ROWS; r++) {
+            const int y = y0 + r;
+            if ((u32)y >= (u32)h || (wide && (u32)x0 >= (u32)w)) continue;
+            const float *at = from + ((ptrdiff_t)y * w + x0);
+            float o[4];
+            if (wide) {
+                const float4 v = *(const float4 *)at;
+                o[0] = v.x, o[1] = v.y, o[2] = v.z, o[3] = v.w;
+            } else
+#pragma unroll
+                for (int j = 0; j < 4; j++) o[j] = (u32)(x0 + j) < (u32)w ? at[j] : 0;
+#pragma unroll
+            for (int j = 0; j < 4; j++) {
+                const float d = step * (t.x[r][j] - o[j]);
+                t.x[r][j] = o[j] + d;
+                most = fmaxf(most, fabsf(d));
+            }
+        }
+        exchange(t, s);
+    }
+    float left = restrict_residual<EDGE>(t, s, l, b, x0, y0, own);
     if (own) {
 #pragma unroll
         for (int r = 0; r < ROWS; r++) {
@@ -801,19 +828,12 @@ __device__ __forceinline__ void fine_tile(const BoxSolve &p, const BoxLevel &l, 
             if ((u32)y >= (u32)h) break;
             if (wide) {
                 if ((u32)x0 >= (u32)w) break;
-                if (!START) {
-                    const float4 o = *(const float4 *)(from + at);
-                    most = fmaxf(fmaxf(fmaxf(most, fabsf(t.x[r][0] - o.x)), fmaxf(fabsf(t.x[r][1] - o.y), fabsf(t.x[r][2] - o.z))), fabsf(t.x[r][3] - o.w));
-                }
                 *(float4 *)(to + at) = make_float4(t.x[r][0], t.x[r][1], t.x[r][2], t.x[r][3]);
             } else
-                for (int j = 0; j < 4 && x0 + j < w; j++) {
-                    if (!START) most = fmaxf(most, fabsf(t.x[r][j] - from[at + j]));
-                    to[at + j] = t.x[r][j];
-                }
+                for (int j = 0; j < 4 && x0 + j < w; j++) to[at + j] = t.x[r][j];
         }
     } else
-        left = 0;
+        most = left = 0;
     for (int o = 16; o; o >>= 1) most = fmaxf(most, __shfl_xor_sync(~0u, most, o)), left = fmaxf(left, __shfl_xor_sync(~0u, left, o));
     if (t.lane == 0) s.most[0][t.warp] = most, s.most[1][t.warp] = left;
 }
@@ -832,13 +852,13 @@ template <bool START> __device__ __forceinline__ void fine(const BoxSolve &p, co
     const u32 tiles_x = (p.width + FINE_W - 1) / FINE_W, channel = blockIdx.x % p.channels, tile = blockIdx.x / p.channels;
     const float *from = (!START && st->side ? p.y : p.x) + channel * n, *colours = p.colours + channel * n;
     float *to = (!START && st->side ? p.x : p.y) + channel * n; // start goes to Y as well: neighbours read X
-    const float mean = st->mean[channel];
+    const float mean = st->mean[channel], step = box_step(st->cycles);
     e += channel * vector, b += channel * vector;
     const int tx = (int)(tile % tiles_x) * FINE_W - MARGIN, ty = (int)(tile / tiles_x) * FINE_H - MARGIN;
     if (tx < 0 || ty < 0 || tx + 128 > p.width || ty + FINE_WARPS * ROWS > p.height)
-        fine_tile<START, true>(p, l, e, b, s, tx, ty, colours, mean, from, to);
+        fine_tile<START, true>(p, l, e, b, s, tx, ty, colours, mean, step, from, to);
     else
-        fine_tile<START, false>(p, l, e, b, s, tx, ty, colours, mean, from, to);
+        fine_tile<START, false>(p, l, e, b, s, tx, ty, colours, mean, step, from, to);
     __syncthreads();
     if (threadIdx.x != 0) return;
     float most = 0, left = 0;
@@ -855,7 +875,8 @@ template <bool START> __device__ __forceinline__ void fine(const BoxSolve &p, co
     st->side ^= 1;
     if (START) return;
     float ratio = FIRST_RATIO;
-    if (st->cycles > 0 && st->update > 0) ratio = fmaxf(fminf(most / st->update, MOST_RATIO), LEAST_RATIO);
+    if (st->cycles > 0 && st->update > 0) // a step that is longer than the one before changes more by as much
+        ratio = fmaxf(fminf(most / st->update + (1 - box_step(st->cycles) / box_step(st->cycles - 1)), MOST_RATIO), LEAST_RATIO);
     st->update = most;
     st->ratio = ratio;
     st->cycles++;

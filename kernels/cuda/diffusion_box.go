@@ -60,8 +60,8 @@ func (boxDiffuser) setUp(s *stream, op *diffusionSetup) error {
 }
 
 // boxAhead is how many cycles are enqueued before the host looks whether they were enough, which takes it some 20 µs. What comes after the
-// last that is needed does nothing, but takes about 1 µs a kernel. Most problems take 3 or 4 cycles from nothing to half a level.
-const boxAhead = 4
+// last that is needed does nothing, but takes about 1 µs a kernel. Most problems take 3 cycles from nothing to half a level.
+const boxAhead = 3
 
 // solve enqueues cycles.
 func (boxDiffuser) solve(s *stream, op *diffusionSolve) error {

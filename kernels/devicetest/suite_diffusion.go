@@ -60,7 +60,7 @@ func (s Suite) cyclesOf(scene *Scene) int {
 	case scene.Barriers():
 		return 3
 	}
-	return 6 // kernels/cuda looks after 4 whether they were enough
+	return 6 // kernels/cuda looks after 3 whether they were enough
 }
 
 // diffusionParts solves a scene by ops of so many cycles, and by ops of one cycle.
