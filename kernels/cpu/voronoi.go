@@ -208,15 +208,20 @@ func (g *siteGrid) label(x0, x1, y int, p *pace) bool {
 			if gap := int64((r-1)*g.cell + 1); r > 0 && gap*gap > least {
 				break
 			}
+			sides := cx-r >= 0 || cx+r < g.columns // there are cells at the sides of the ring
 			for j := max(cy-r, 0); j <= min(cy+r, g.rows-1); j++ {
-				step := 1
-				if j != cy-r && j != cy+r {
-					step = max(2*r, 1) // the sides of the ring only
+				from, to, step := cx-r, cx+r, 2*r
+				switch {
+				case j == cy-r || j == cy+r:
+					from, to, step = max(from, 0), min(to, g.columns-1), 1
+				case !sides:
+					j = min(cy+r, g.rows) - 1 // and the last row is next, if there is one
+					continue
 				}
-				if p.spend(2 * (2*r/step + 1)) {
+				if p.spend(2 * ((to-from)/step + 1)) {
 					return false
 				}
-				for i := cx - r; i <= cx+r; i += step {
+				for i := from; i <= to; i += step {
 					if i < 0 || i >= g.columns {
 						continue
 					}

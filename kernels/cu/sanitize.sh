@@ -30,13 +30,14 @@ pieces=(
 	'diffusion/^MULTIGRID_(a_|any|nothing|rooms|walls)' 'diffusion/^MULTIGRID_(few|many)_curves' 'diffusion/^MULTIGRID_(points|row)'
 	'diffusion/^MULTIGRID_(frame|holes)' 'diffusion/^MULTIGRID_(all|checkers|column|every|one|small|two)' 'diffusion/^(NAIVE|VARIABLE_STENCIL|errors)'
 	'meshes/^from' 'meshes/^Flips_of_[a-o]' 'meshes/^Flips_of_[^a-o]' 'triangulate/^[0-9r]' 'triangulate/^[^0-9r]'
-	'voronoi/^(BRUTE_FORCE|DEFAULT|GRID)$' 'voronoi/^(BANDING|JUMP_FLOOD)$'
+	'voronoi/^(BRUTE_FORCE|DEFAULT|GRID)$' 'voronoi/^(BANDING|JUMP_FLOOD|WIDE)$'
 	'^shade$' '^(edges|vertices|hold)$' '^(curves|blur|pack)$'
 )
 
+# A log's name has nothing but letters, digits, _ and -: its piece by number, and what is left of it without other characters.
 one() {
-	local tool=$1 piece=$2 log found
-	log=$logs/$tool-$(tr -c 'A-Za-z0-9^_\n' '-' <<<"$piece").txt
+	local tool=$1 number=$2 piece=$3 log found
+	log=$logs/$tool-$(printf %02d "$number")-$(tr -cs 'A-Za-z0-9_\n' '-' <<<"$piece" | sed 's/^-*//; s/-*$//').txt
 	timeout "${LIMIT:-1800}" compute-sanitizer --tool "$tool" --error-exitcode 9 "$binary" -test.short -test.v -test.run "^TestConformance\$/$piece" >"$log" 2>&1 && rc=0 || rc=$?
 	found=$(grep -E 'ERROR SUMMARY|RACECHECK SUMMARY' "$log" | sed 's/=* *//' || true)
 	printf '%-10s %-70s %5d passed  rc %d  %s\n' "$tool" "$piece" "$(grep -c -- '--- PASS' "$log" || true)" "$rc" "${found:-no summary}"
@@ -46,9 +47,9 @@ export -f one
 export binary logs
 
 for tool in racecheck initcheck memcheck; do
-	for piece in "${pieces[@]}"; do
-		grep -qE -- "${ONLY:-.}" <<<"$tool $piece" || continue
-		printf '%s\0%s\0' "$tool" "$piece"
+	for i in "${!pieces[@]}"; do
+		grep -qE -- "${ONLY:-.}" <<<"$tool ${pieces[i]}" || continue
+		printf '%s\0%s\0%s\0' "$tool" "$i" "${pieces[i]}"
 	done
-done | xargs -0 -n 2 -P "${JOBS:-$(nproc)}" bash -c 'one "$@"' -
+done | xargs -0 -n 3 -P "${JOBS:-$(nproc)}" bash -c 'one "$@"' -
 echo 'nothing found'

@@ -77,7 +77,7 @@ func Diagrams(seed uint64, random, n int) []Diagram {
 }
 
 // wideDiagrams are those that need more room: far from all sites in rows and columns of several thousand pixels, images where
-// many sites are almost equally near, and where all pixels are sites.
+// many sites are almost equally near, where all pixels are sites, and where squared distances take more than 31 bits.
 func wideDiagrams(seed uint64) []Diagram {
 	r := rand.New(rand.NewPCG(seed, 12))
 	at := func(x, y int) driver.Point { return driver.Point{X: int32(x), Y: int32(y)} }
@@ -111,6 +111,8 @@ func wideDiagrams(seed uint64) []Diagram {
 		{"top and bottom", ends, 30, 3000},
 		{"one site in a long column", []driver.Point{at(2, 4990)}, 3, 5000},
 		{"both sides", column, 100, 150},
+		{"left end of two rows", []driver.Point{at(5, 1), at(0, 0)}, 46500, 2},
+		{"top of two columns", []driver.Point{at(1, 3), at(0, 9), at(1, 9)}, 2, 46500},
 	}
 }
 
@@ -141,6 +143,47 @@ func (s Suite) voronoi(t T, dev driver.Device) {
 			continue
 		}
 		t.Run(m.String(), func(t T) { r.voronoiMethod(t, m, diagrams, exact()) })
+	}
+	t.Run("WIDE", r.voronoiWide)
+}
+
+// halfRing has pixels whose squared distance to all sites takes more than 31 bits, and 8x8 pixels, in the middle of the ring, that have
+// some 500 sites to choose from.
+func halfRing() Diagram {
+	d := Diagram{Name: "half a ring at one end", Width: 46500, Height: 41}
+	const cx, cy, inner, outer = 52, 4, 26, 36
+	for y := range d.Height {
+		for x := range 2 * cx {
+			if r := (x-cx)*(x-cx) + (y-cy)*(y-cy); r >= inner*inner && r <= outer*outer {
+				d.Sites = append(d.Sites, driver.Point{X: int32(x), Y: int32(y)})
+			}
+		}
+	}
+	return d
+}
+
+// voronoiWide compares exact methods with each other in an image that is too large to ask an oracle for all pixels, and to have others wait
+// for GRID on a CPU: its time grows with how far sites are.
+func (r *rig) voronoiWide(t T) {
+	d := halfRing()
+	var want []uint32
+	for _, m := range []driver.VoronoiMethod{driver.VoronoiDefault, driver.Banding} {
+		got, err := r.labels(t, d, m)
+		if err != nil {
+			t.Errorf("%s, %v: %v", d.Name, m, err)
+			continue
+		}
+		if want == nil {
+			want = slices.Clone(got)
+			for i := range want {
+				if x, y := i%d.Width, i/d.Width; x < 120 || i%97 == 0 {
+					want[i] = nearestSite(d.Sites, x, y)
+				}
+			}
+		}
+		if diff := CompareLabels(got, want, d.Width); diff != nil {
+			t.Errorf("%s, %v: %v", d.Name, m, diff)
+		}
 	}
 }
 

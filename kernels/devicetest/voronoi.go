@@ -12,16 +12,19 @@ import (
 func NearestSites(sites []driver.Point, width, height int) []uint32 {
 	labels := make([]uint32, width*height)
 	for i := range labels {
-		labels[i] = driver.NoSite
-		least := int64(-1)
-		for j, p := range sites {
-			if d := squared(p, i%width, i/width); least < 0 || d < least {
-				least = d
-				labels[i] = uint32(j)
-			}
-		}
+		labels[i] = nearestSite(sites, i%width, i/width)
 	}
 	return labels
+}
+
+func nearestSite(sites []driver.Point, x, y int) uint32 {
+	label, least := uint32(driver.NoSite), int64(-1)
+	for i, p := range sites {
+		if d := squared(p, x, y); least < 0 || d < least {
+			label, least = uint32(i), d
+		}
+	}
+	return label
 }
 
 func squared(p driver.Point, x, y int) int64 {
