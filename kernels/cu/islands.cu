@@ -1,7 +1,7 @@
 // islands makes each cell of a Voronoi diagram one piece; see driver.Islands.
 //
-// find: a block has the labels of FIND_ROWS rows, and of the pixels around, in shared memory. The neighbour towards the site has the same
-// label nearly always, and then nothing else is looked at. Pixels that no neighbour holds go to a list: a few in a million.
+// find: a block has the labels of FIND_ROWS rows, and of the pixels around, in shared memory. One of the three neighbours towards the site has
+// the same label nearly always, and then nothing else is looked at. Pixels that no neighbour holds go to a list: a few in a million.
 // Reads the labels 1.25 times, and sites from the caches: 5 bytes a pixel.
 //
 // settle: one block, as there is little to do. First pixels lose their label, and with them those that only they held, which
@@ -77,8 +77,10 @@ extern "C" __global__ void __launch_bounds__(THREADS) islands_find(MeshDiagram v
     for (int k = 0; k < FIND_ROWS; k++) {
         const int y = y0 + k;
         const u32 l = tile[k + 1][threadIdx.x + 1];
-        const u32 next = tile[k + 1 + sign(sites[k].y - y)][threadIdx.x + 1 + sign(sites[k].x - x)];
-        if (y >= v.height || (l < v.n && (next == l || held(v, l, sites[k], x, y)))) continue;
+        // Towards the site, by columns and rows; each step that is one leads nearer.
+        const int i = threadIdx.x + 1 + sign(sites[k].x - x), j = k + 1 + sign(sites[k].y - y);
+        const bool near = tile[j][i] == l || (i != (int)threadIdx.x + 1 && tile[k + 1][i] == l) || (j != k + 1 && tile[j][threadIdx.x + 1] == l);
+        if (y >= v.height || (l < v.n && (near || held(v, l, sites[k], x, y)))) continue;
         const size_t at = (size_t)y * v.width + x;
         if (v.n == 0) v.labels[at] = NO_SITE; // all of them: nobody has anything to give
         else list[atomicAdd(found, 1)] = (u32)at;
