@@ -11,6 +11,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/polyscan/polyscan/clients"
+	"github.com/polyscan/polyscan/clients/internal/command"
 )
 
 // app is the grammar.
@@ -56,28 +57,12 @@ func (e *inputError) Error() string { return e.text }
 
 func usage(format string, args ...any) error { return &inputError{fmt.Sprintf(format, args...)} }
 
-// exit is what kong's exit function panics with, to come back here.
-type exit int
-
 // run is the whole command. It returns the exit code and leaves nothing running.
-func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) (code int) {
-	defer func() {
-		if r := recover(); r != nil {
-			c, ok := r.(exit)
-			if !ok {
-				panic(r)
-			}
-			code = int(c)
-		}
-	}()
-	var a app
+func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	e := newEnv(ctx, stdin, stdout, stderr)
-	parser, err := kong.New(&a,
+	return command.Run(&app{}, args, stdout, stderr, nil, e.run,
 		kong.Name("conveyor"),
 		kong.Description(description),
-		kong.Writers(stdout, stderr),
-		kong.Exit(func(code int) { panic(exit(code)) }),
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 110}),
 		kong.ExplicitGroups([]kong.Group{
 			{Key: "parts", Title: "Parts:"},
 			{Key: "camera", Title: "Cameras:"},
@@ -88,21 +73,22 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		}),
 		kong.Bind(e),
 	)
+}
+
+// run runs the command that was parsed, or says why there is none.
+func (e *env) run(k *kong.Context, err error) int {
 	if err != nil {
-		panic(err) // the grammar itself is wrong: every run would fail, tests first
-	}
-	k, err := parser.Parse(args)
-	if err != nil {
-		fmt.Fprintf(stderr, "conveyor: %s (see conveyor --help)\n", oneLine(err.Error()))
+		fmt.Fprintf(e.stderr, "conveyor: %s (see conveyor --help)\n", oneLine(err.Error()))
 		return exitUsage
 	}
 	err = k.Run(e)
-	switch code = exitCode(err); {
+	code := exitCode(err)
+	switch {
 	case err == nil, errors.Is(err, errFailed), errors.Is(err, errVoid):
 	case code == exitCanceled:
-		fmt.Fprintln(stderr, "conveyor: interrupted")
+		fmt.Fprintln(e.stderr, "conveyor: interrupted")
 	default:
-		fmt.Fprintf(stderr, "conveyor: %s\n", oneLine(err.Error()))
+		fmt.Fprintf(e.stderr, "conveyor: %s\n", oneLine(err.Error()))
 	}
 	return code
 }

@@ -13,6 +13,7 @@ import (
 	kongcompletion "github.com/jotaen/kong-completion"
 	"github.com/posener/complete"
 
+	"github.com/polyscan/polyscan/clients/internal/command"
 	"github.com/polyscan/polyscan/server/daemon"
 )
 
@@ -45,53 +46,42 @@ Examples:
     polyscan COMMAND --help
 `
 
-// exit is what kong's exit function panics with, to come back here.
-type exit int
-
 // run is the whole command. It returns the exit code and leaves nothing running.
-func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) (code int) {
+func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	e := newEnv(ctx, stdin, stdout, stderr)
-	defer func() {
-		if r := recover(); r != nil {
-			c, ok := r.(exit)
-			if !ok {
-				panic(r)
+	return command.Run(&app{}, args, stdout, stderr,
+		func(parser *kong.Kong) {
+			kongcompletion.Register(parser, kongcompletion.WithPredictors(predictors()))
+		},
+		func(k *kong.Context, err error) int {
+			if err != nil && len(args) == 0 {
+				// Nothing to do is an error of usage, and the best message for it is the help.
+				run(ctx, []string{"--help"}, stdin, stderr, stderr)
+				return exitUsage
 			}
-			code = int(c)
-		}
-	}()
-	var a app
-	parser, err := kong.New(&a, append(daemon.Options("serve"),
-		kong.Name("polyscan"),
-		kong.Description(description),
-		kong.Writers(stdout, stderr),
-		kong.Exit(func(code int) { panic(exit(code)) }),
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 110}),
-		kong.ExplicitGroups([]kong.Group{
-			{Key: "regions", Title: "Regions:"},
-			{Key: "frame", Title: "Frame:"},
-			{Key: "numbers", Title: "Numbers:"},
-			{Key: "triangles", Title: "Triangles:"},
-			{Key: "diffusion", Title: "Diffusion:"},
-			{Key: "output", Title: "Output:"},
-			{Key: "device", Title: "Device (without --addr):"},
-			{Key: "server", Title: "Server:"},
-			{Key: "listen", Title: "Listening:"},
-			{Key: "limits", Title: "Limits:"},
-		}),
-		kong.Bind(e),
-	)...)
-	if err != nil {
-		panic(err) // the grammar itself is wrong: every run would fail, tests first
-	}
-	kongcompletion.Register(parser, kongcompletion.WithPredictors(predictors()))
-	if len(args) == 0 {
-		// Nothing to do is an error of usage, and the best message for it is the help.
-		parser.Stdout = stderr
-		args = []string{"--help"}
-		parser.Exit = func(int) { panic(exit(exitUsage)) }
-	}
-	k, err := parser.Parse(args)
+			return e.run(k, err)
+		},
+		append(daemon.Options("serve"),
+			kong.Name("polyscan"),
+			kong.Description(description),
+			kong.ExplicitGroups([]kong.Group{
+				{Key: "regions", Title: "Regions:"},
+				{Key: "frame", Title: "Frame:"},
+				{Key: "numbers", Title: "Numbers:"},
+				{Key: "triangles", Title: "Triangles:"},
+				{Key: "diffusion", Title: "Diffusion:"},
+				{Key: "output", Title: "Output:"},
+				{Key: "device", Title: "Device (without --addr):"},
+				{Key: "server", Title: "Server:"},
+				{Key: "listen", Title: "Listening:"},
+				{Key: "limits", Title: "Limits:"},
+			}),
+			kong.Bind(e),
+		)...)
+}
+
+// run runs the command that was parsed, or says why there is none.
+func (e *env) run(k *kong.Context, err error) int {
 	if err != nil {
 		hint := "polyscan --help"
 		var pe *kong.ParseError
@@ -99,17 +89,17 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 			hint = "polyscan " + pe.Context.Selected().Path() + " --help"
 			hint = strings.Replace(hint, "polyscan polyscan ", "polyscan ", 1)
 		}
-		fmt.Fprintf(stderr, "polyscan: %s (see %s)\n", oneLine(err.Error()), hint)
+		fmt.Fprintf(e.stderr, "polyscan: %s (see %s)\n", oneLine(err.Error()), hint)
 		return exitUsage
 	}
 	err = k.Run(e)
-	code = exitCode(err)
+	code := exitCode(err)
 	switch {
 	case err == nil, errors.Is(err, errRejected):
 	case code == exitCanceled:
-		fmt.Fprintln(stderr, "polyscan: interrupted")
+		fmt.Fprintln(e.stderr, "polyscan: interrupted")
 	default:
-		fmt.Fprintf(stderr, "polyscan: %s\n", oneLine(err.Error()))
+		fmt.Fprintf(e.stderr, "polyscan: %s\n", oneLine(err.Error()))
 	}
 	return code
 }

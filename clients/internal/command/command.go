@@ -1,0 +1,45 @@
+// Package command has what this module's commands have in common: how kong parses their arguments.
+package command
+
+import (
+	"io"
+
+	"github.com/alecthomas/kong"
+)
+
+// exit is what kong's exit function panics with, to come back to Run.
+type exit int
+
+// Run parses arguments by a grammar, and returns what run makes of them: an exit code. Where they are wrong run gets no context but an
+// error, a *kong.ParseError where it has one. Help is as wide and brief as that of all commands, and what kong writes goes to stdout and
+// stderr; where kong would leave the process, such as after help, its code is returned and the process stays. prepare, which may be nil,
+// sees the parser before it is used.
+func Run(
+	grammar any, args []string, stdout, stderr io.Writer, prepare func(*kong.Kong), run func(*kong.Context, error) int, options ...kong.Option,
+) (code int) {
+	defer func() {
+		if r := recover(); r != nil {
+			c, ok := r.(exit)
+			if !ok {
+				panic(r)
+			}
+			code = int(c)
+		}
+	}()
+	parser, err := kong.New(grammar, append(options,
+		kong.Writers(stdout, stderr),
+		kong.Exit(func(code int) { panic(exit(code)) }),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 110}),
+	)...)
+	if err != nil {
+		panic(err) // the grammar itself is wrong: every run would fail, tests first
+	}
+	if prepare != nil {
+		prepare(parser)
+	}
+	k, err := parser.Parse(args)
+	if err != nil {
+		return run(nil, err)
+	}
+	return run(k, nil)
+}

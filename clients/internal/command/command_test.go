@@ -1,0 +1,57 @@
+package command
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/alecthomas/kong"
+)
+
+type grammar struct {
+	Level int      `help:"How loud." group:"sound"`
+	Sing  struct{} `cmd:"" help:"Sing."`
+}
+
+func TestRun(t *testing.T) {
+	const done, wrong = 7, 8
+	for _, x := range []struct {
+		args []string
+		code int
+	}{
+		{[]string{"sing", "--level", "3"}, done},
+		{[]string{"sing", "--help"}, 0},
+		{[]string{"sing", "--level", "9"}, 9}, // leaves while it runs
+		{[]string{"sing", "--level", "x"}, wrong},
+		{[]string{"dance"}, wrong},
+	} {
+		var g grammar
+		var stdout, stderr strings.Builder
+		prepared := false
+		code := Run(&g, x.args, &stdout, &stderr, func(*kong.Kong) { prepared = true }, func(k *kong.Context, err error) int {
+			var bad *kong.ParseError
+			switch {
+			case (k == nil) == (err == nil):
+				t.Errorf("%q: context %v and error %v", x.args, k, err)
+			case errors.As(err, &bad):
+				return wrong
+			case g.Level == 9:
+				k.Exit(9)
+			}
+			return done
+		}, kong.Name("choir"))
+		if code != x.code || !prepared || strings.Contains(stdout.String(), "How loud.") != (x.code == 0) || stderr.Len() > 0 {
+			t.Errorf("%q: %d\n%s%s", x.args, code, &stdout, &stderr)
+		}
+	}
+}
+
+// A panic that isn't kong's leaving goes on.
+func TestRunPanics(t *testing.T) {
+	defer func() {
+		if r := recover(); r != "torn" {
+			t.Errorf("recovered %v", r)
+		}
+	}()
+	Run(&grammar{}, []string{"sing"}, &strings.Builder{}, &strings.Builder{}, nil, func(*kong.Context, error) int { panic("torn") })
+}
