@@ -27,8 +27,8 @@ import (
 
 type benchCmd struct {
 	Size     []string      `help:"Sizes of the frames: by default 2880x1440 and 10000x4000, and of low-poly pictures 480x270 to 15360x8640." placeholder:"WxH"`
-	Regions  []string      `help:"Sets of regions: outline (one of 126 vertices that covers two thirds of the frame), small (1000 hexagons)." default:"outline,small" enum:"outline,small" placeholder:"KIND"`
-	Method   []string      `help:"Methods: naive, tiled, edge-filtered, tiled-edge-filtered, row-spans, or auto." default:"tiled,edge-filtered,tiled-edge-filtered,row-spans" enum:"auto,naive,tiled,edge-filtered,tiled-edge-filtered,row-spans" placeholder:"METHOD"`
+	Regions  []string      `help:"Sets of regions: outline (one of 126 vertices that covers two thirds of the frame), small (1000 hexagons); by default both." enum:"outline,small" placeholder:"KIND"`
+	Method   []string      `help:"Methods: naive, tiled, edge-filtered, tiled-edge-filtered, row-spans, or auto; by default all but the first and the last." enum:"auto,naive,tiled,edge-filtered,tiled-edge-filtered,row-spans" placeholder:"METHOD"`
 	Format   string        `help:"Pixel format: gray8, gray16le, rgb8, bgr8 or rgba8; by default gray8, and of low-poly pictures rgb8." default:"" enum:",gray8,gray16le,rgb8,bgr8,rgba8" placeholder:"FORMAT" predictor:"format"`
 	Vertices []int         `help:"Time low-poly pictures of so many vertices instead: edges, selection of vertices, triangulation and shading." placeholder:"N"`
 	Time     time.Duration `help:"Time for each row, at least." default:"300ms" placeholder:"TIME"`
@@ -99,6 +99,18 @@ const maxBenchPixels = 1 << 27
 func (c *benchCmd) Run(e *env) error {
 	if c.Time < time.Millisecond || c.Time > time.Minute {
 		return usage("--time %v: must be from 1ms to 1m", c.Time)
+	}
+	switch {
+	case len(c.Vertices) > 0 && len(c.Regions) > 0:
+		return usage("--vertices and --regions: low-poly pictures have no regions; give one of them")
+	case len(c.Vertices) > 0 && len(c.Method) > 0:
+		return usage("--vertices and --method: methods are for regions, and low-poly pictures have none; give one of them")
+	}
+	if len(c.Regions) == 0 {
+		c.Regions = []string{"outline", "small"}
+	}
+	if len(c.Method) == 0 {
+		c.Method = []string{"tiled", "edge-filtered", "tiled-edge-filtered", "row-spans"}
 	}
 	if len(c.Size) == 0 {
 		c.Size = []string{"2880x1440", "10000x4000"}

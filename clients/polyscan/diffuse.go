@@ -49,10 +49,7 @@ func (c *solveFlags) check(flag string, tolerance float64) error {
 	if c.MaxCycles < 1 || c.MaxCycles > 100000 {
 		return usage("--max-cycles %d: must be 1 to 100000", c.MaxCycles)
 	}
-	if c.Output != "-" {
-		return checkFolder(c.Output)
-	}
-	return nil
+	return checkOutputs(output{"--output", c.Output})
 }
 
 // room makes a server inside the process reserve enough for an image.

@@ -53,18 +53,11 @@ Examples:
 }
 
 func (c *extractCmd) Run(e *env) (err error) {
-	for _, name := range []string{c.Output, c.Preview} {
-		if name != "" && name != "-" {
-			if err := checkFolder(name); err != nil {
-				return err
-			}
-		}
-	}
 	if c.Preview == "-" {
 		return usage("--preview -: standard output is for curves")
 	}
-	if c.Preview == c.Output {
-		return usage("--output and --preview are both %s: a file holds one of them", c.Output)
+	if err := checkOutputs(output{"--output", c.Output}, output{"--preview", c.Preview}); err != nil {
+		return err
 	}
 	if math.IsNaN(c.PSNR) {
 		return usage("--psnr NaN: must be 0, or more and at most 100")
@@ -94,7 +87,7 @@ func (c *extractCmd) Run(e *env) (err error) {
 	if err != nil {
 		return err
 	}
-	solving := &solveFlags{Solver: "multigrid", tolerance: 0.25, MaxCycles: 500, Batch: c.Batch, deviceFlags: c.deviceFlags, serverFlags: c.serverFlags}
+	solving := &solveFlags{Batch: c.Batch, deviceFlags: c.deviceFlags, serverFlags: c.serverFlags} // options are the server's defaults
 	solving.room(p.Width, p.Height, nil)
 	conn, err := connect(e, &solving.serverFlags, &solving.deviceFlags, "")
 	if err != nil {

@@ -76,16 +76,8 @@ Examples:
 }
 
 func (c *backgroundCmd) Run(e *env) (err error) {
-	if c.Residual == "-" && c.Output == "-" {
-		return usage("--output and --residual are both -: standard output holds one of them")
-	}
-	if c.Residual == c.Output {
-		return usage("--output and --residual are both %s: a file holds one of them", c.Output)
-	}
-	if c.Residual != "" && c.Residual != "-" {
-		if err := checkFolder(c.Residual); err != nil {
-			return err
-		}
+	if err := checkOutputs(output{"--output", c.Output}, output{"--residual", c.Residual}); err != nil {
+		return err
 	}
 	f, conn, err := c.open(e)
 	if err != nil {

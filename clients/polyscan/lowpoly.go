@@ -111,14 +111,7 @@ func (c *lowpolyCmd) check() error {
 	if c.Video != "" {
 		c.Output = filepath.Clean(c.Output) // without a slash, behind which there is nothing yet
 	}
-	for _, name := range []string{c.Output, c.SVG, c.Mesh} {
-		if name != "" && name != "-" {
-			if err := checkFolder(name); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
+	return checkOutputs(output{"--output", c.Output}, output{"--svg", c.SVG}, output{"--mesh", c.Mesh})
 }
 
 // meshWriter is how the mesh is written, by the name of its file.

@@ -40,10 +40,8 @@ func (c *maskCmd) Run(e *env) (err error) {
 	if err != nil {
 		return err
 	}
-	if c.Output != "-" {
-		if err := checkFolder(c.Output); err != nil {
-			return err
-		}
+	if err := checkOutputs(output{"--output", c.Output}); err != nil {
+		return err
 	}
 	t, err := c.target(e, c.Recipe, c.Frame)
 	if err != nil {

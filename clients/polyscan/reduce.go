@@ -56,10 +56,14 @@ func (c *reduceCmd) Run(e *env) (err error) {
 	if c.OverlaySize < 0 || c.OverlaySize > maxOverlaySize {
 		return usage("--overlay-size %d: must be 1 to %d", c.OverlaySize, maxOverlaySize)
 	}
-	for _, out := range []struct{ flag, name string }{{"--overlay", c.Overlay}, {"--plot", c.Plot}} {
+	outputs := []output{{"--overlay", c.Overlay}, {"--plot", c.Plot}}
+	for _, out := range outputs {
 		if err := checkPictureName(out.flag, out.name); err != nil {
 			return err
 		}
+	}
+	if err := checkOutputs(outputs...); err != nil {
+		return err
 	}
 	if c.Frame == "" && c.Resident == "" {
 		return usage("FRAME or --frame NAME is missing")
@@ -199,21 +203,9 @@ func checkPictureName(flag, name string) error {
 	}
 	switch strings.ToLower(filepath.Ext(name)) {
 	case ".png", ".jpg", ".jpeg":
-		return checkFolder(name)
+		return nil
 	}
 	return usage("%s %s: want a file name that ends in .png or .jpg", flag, name)
-}
-
-// checkFolder refuses an output whose folder isn't there, before anything is computed.
-func checkFolder(name string) error {
-	st, err := os.Stat(filepath.Dir(name))
-	if err != nil {
-		return bad(name, "%v", reason(err))
-	}
-	if !st.IsDir() {
-		return bad(name, "%s is no folder", filepath.Dir(name))
-	}
-	return nil
 }
 
 // writePicture writes a PNG or JPEG, by the extension.

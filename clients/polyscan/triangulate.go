@@ -54,10 +54,8 @@ func (c *triangulateCmd) Run(e *env) (err error) {
 	if err != nil {
 		return err
 	}
-	if c.Output != "-" {
-		if err := checkFolder(c.Output); err != nil {
-			return err
-		}
+	if err := checkOutputs(output{"--output", c.Output}); err != nil {
+		return err
 	}
 	// A million points and more don't fit in what a server inside the process reserves unless it is told.
 	need := int64(len(points)) * pointMemory

@@ -1,0 +1,72 @@
+package main
+
+// The files that a command writes.
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// output is a flag and the file that it names; - is standard output, and there may be none.
+type output struct{ flag, name string }
+
+// checkOutputs refuses one file for two flags, and files whose folder isn't there, before anything is computed.
+func checkOutputs(outputs ...output) error {
+	for i, b := range outputs {
+		if b.name == "" {
+			continue
+		}
+		for _, a := range outputs[:i] {
+			switch {
+			case a.name == b.name && b.name == "-":
+				return usage("%s and %s are both -: standard output holds one of them", a.flag, b.flag)
+			case a.name == b.name:
+				return usage("%s and %s are both %s: a file holds one of them", a.flag, b.flag, printable(b.name))
+			case a.name != "" && a.name != "-" && b.name != "-" && sameFile(a.name, b.name):
+				return usage("%s %s and %s %s are one file, which holds one of them", a.flag, printable(a.name), b.flag, printable(b.name))
+			}
+		}
+		if b.name != "-" {
+			if err := checkFolder(b.name); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// sameFile reports whether writeFile makes the same file of two names: in one folder, however that is called. Links to files are files of
+// their own, as they are replaced.
+func sameFile(a, b string) bool {
+	a, b = filepath.Clean(a), filepath.Clean(b)
+	if a == b {
+		return true
+	}
+	same := func(a, b string, stat func(string) (os.FileInfo, error)) bool {
+		x, err := stat(a)
+		if err != nil {
+			return false
+		}
+		y, err := stat(b)
+		return err == nil && os.SameFile(x, y)
+	}
+	if !same(filepath.Dir(a), filepath.Dir(b), os.Stat) {
+		return false
+	}
+	// Where capitals make no difference to the system the file tells, if it is there.
+	x, y := filepath.Base(a), filepath.Base(b)
+	return x == y || strings.EqualFold(x, y) && same(a, b, os.Lstat)
+}
+
+// checkFolder refuses an output whose folder isn't there.
+func checkFolder(name string) error {
+	st, err := os.Stat(filepath.Dir(name))
+	if err != nil {
+		return bad(name, "%v", reason(err))
+	}
+	if !st.IsDir() {
+		return bad(name, "%s is no folder", filepath.Dir(name))
+	}
+	return nil
+}
