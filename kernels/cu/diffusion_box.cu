@@ -143,11 +143,25 @@ struct FlagsOperator {
 // That of a level.
 struct LevelOperator {
     BoxLevel l;
+    __device__ float4 couplings(int x, int y) const { return ::couplings(l, x, y); }
+    __device__ float sink(int x, int y) const { return within(l, x, y) ? l.sinks[(size_t)y * l.stride + x].x : 0; }
+};
+
+// The same with the couplings in shared memory: a plane for each, in rows of the points at even places and then those at odd ones, as threads
+// look at every other. (x0, y0) is the first.
+struct NearOperator {
+    BoxLevel l;
+    const float *around;
+    int x0, y0;
+    __device__ static int place(int x, int y) { return y * AROUND_W + (x & 1) * (AROUND_W / 2) + (x >> 1); }
     // Notes the sum of what a point has, which takes the couplings of others.
     __device__ void inverse(int x, int y, float all) const {
         if (within(l, x, y)) l.sinks[(size_t)y * l.stride + x].y = all > DEAD_POINT ? 1 / all : 0;
     }
-    __device__ float4 couplings(int x, int y) const { return ::couplings(l, x, y); }
+    __device__ float4 couplings(int x, int y) const {
+        const float *at = around + place(x - x0, y - y0);
+        return make_float4(at[0], at[AROUND_H * AROUND_W], at[2 * AROUND_H * AROUND_W], at[3 * AROUND_H * AROUND_W]);
+    }
     __device__ float sink(int x, int y) const { return within(l, x, y) ? l.sinks[(size_t)y * l.stride + x].x : 0; }
 };
 
@@ -183,10 +197,23 @@ __device__ __forceinline__ void coarsen_place(const BoxLevel &to, int &x, int &y
     x = (int)(blockIdx.x % blocks_x) * COARSEN_W, y = (int)(blockIdx.x / blocks_x) * COARSEN_H;
 }
 
-template <class Operator> __device__ __forceinline__ void coarsen(const Operator &a, const BoxLevel &to) {
+// Writes a block's points, all alike; beyond the width, but not the stride, they are 0.
+__device__ __forceinline__ void coarsen_alike(const BoxLevel &to, int X, int Y, float e_s, float se_sw, float side, float centre) {
+    const int x = X + threadIdx.x % COARSEN_W, y = Y + threadIdx.x / COARSEN_W;
+    if (x >= to.stride || y >= to.height) return;
+    const size_t i = (size_t)y * to.stride + x;
+    if (x >= to.width) e_s = se_sw = 0;
+    to.couplings[i] = make_float4(e_s, e_s, se_sw, se_sw);
+    to.sinks[i] = make_float2(0, 0);
+    if (to.sides) {
+        to.sides[i] = make_float4(side, side, side, side);
+        to.centres[i] = make_float4(centre, centre, centre, centre);
+    }
+}
+
+// Of the block whose first point is (X, Y).
+template <class Operator> __device__ __forceinline__ void coarsen(const Operator &a, const BoxLevel &to, int X, int Y) {
     __shared__ CoarsenShared s;
-    int X, Y;
-    coarsen_place(to, X, Y);
     // Points between two: the equation at the point, with what lies across taken for as large as the point, and what lies beside a
     // coarse point for as large as that. Cells from -2 on.
     for (int i = threadIdx.x; i < (COARSEN_W + 3) * (COARSEN_H + 3); i += COARSEN_THREADS) {
@@ -310,27 +337,48 @@ template <class Operator> __device__ __forceinline__ void coarsen(const Operator
     }
 }
 
-// The first level.
+// The first level. Where all that a block looks at is given, or all is free, its points are alike.
 extern "C" __global__ void __launch_bounds__(COARSEN_THREADS) diffusion_box_coarsen_flags(const u8 *flags, int width, int height, BoxLevel to) {
     __shared__ u8 around[AROUND_H * AROUND_W];
     after_prior();
     FlagsOperator a;
-    int x, y;
-    coarsen_place(to, x, y);
-    a.around = around, a.x0 = 2 * x - 5, a.y0 = 2 * y - 5;
-    for (int i = threadIdx.x; i < AROUND_W * AROUND_H; i += COARSEN_THREADS) {
-        x = a.x0 + i % AROUND_W, y = a.y0 + i / AROUND_W;
-        around[i] = (u32)x < (u32)width && (u32)y < (u32)height ? flags[(size_t)y * width + x] & FIXED : 2;
+    int X, Y;
+    coarsen_place(to, X, Y);
+    a.around = around, a.x0 = 2 * X - 5, a.y0 = 2 * Y - 5;
+    u32 some = 0;
+    bool all = true;
+#pragma unroll
+    for (int k = 0; k < (AROUND_W * AROUND_H + COARSEN_THREADS - 1) / COARSEN_THREADS; k++) {
+        const int i = k * COARSEN_THREADS + threadIdx.x;
+        const int x = a.x0 + i % AROUND_W, y = a.y0 + i / AROUND_W;
+        u32 f = 2;
+        if (i < AROUND_W * AROUND_H && (u32)x < (u32)width && (u32)y < (u32)height) f = flags[(size_t)y * width + x] & FIXED;
+        if (i < AROUND_W * AROUND_H) around[i] = f, some |= f, all = all && f;
     }
-    __syncthreads();
-    coarsen(a, to);
+    if (__syncthreads_and(all)) return coarsen_alike(to, X, Y, 0, 0, 0, 0);
+    if (!__syncthreads_or(some)) return coarsen_alike(to, X, Y, 0.5f, 0.25f, 0.5f, 0.25f);
+    coarsen(a, to, X, Y);
 }
 
 // The others.
 extern "C" __global__ void __launch_bounds__(COARSEN_THREADS) diffusion_box_coarsen(BoxLevel from, BoxLevel to) {
+    __shared__ float around[4 * AROUND_H * AROUND_W];
     after_prior();
-    LevelOperator a = {from};
-    coarsen(a, to);
+    int X, Y;
+    coarsen_place(to, X, Y);
+    NearOperator a = {from, around, 2 * X - 5, 2 * Y - 5};
+    bool some = false;
+#pragma unroll
+    for (int k = 0; k < (AROUND_W * AROUND_H + COARSEN_THREADS - 1) / COARSEN_THREADS; k++) {
+        const int i = k * COARSEN_THREADS + threadIdx.x, x = i % AROUND_W, y = i / AROUND_W;
+        if (i >= AROUND_W * AROUND_H) break;
+        const float4 c = couplings(from, a.x0 + x, a.y0 + y);
+        some = some || E(c) != 0 || S(c) != 0 || SE(c) != 0 || SW(c) != 0 || a.sink(a.x0 + x, a.y0 + y) != 0;
+        float *at = around + NearOperator::place(x, y);
+        at[0] = E(c), at[AROUND_H * AROUND_W] = S(c), at[2 * AROUND_H * AROUND_W] = SE(c), at[3 * AROUND_H * AROUND_W] = SW(c);
+    }
+    if (!__syncthreads_or(some)) return coarsen_alike(to, X, Y, 0, 0, 0, 0);
+    coarsen(a, to, X, Y);
 }
 
 #define COARSEST 8 // sides of the coarsest level
@@ -356,7 +404,7 @@ extern "C" __global__ void __launch_bounds__(INVERT_THREADS)
     diffusion_box_invert(BoxLevel l, float *inverse, DiffusionHeader *head, u32 width, u32 height) {
     __shared__ __align__(16) float rows[2][COARSEST_POINTS], columns[2][COARSEST_POINTS];
     after_prior();
-    const int n = l.width * l.height, i = threadIdx.x / 4, j = threadIdx.x % 4 * 16;
+    const int n = head->fixed ? l.width * l.height : 0, i = threadIdx.x / 4, j = threadIdx.x % 4 * 16;
     LevelOperator a = {l};
     float m[16];
 #pragma unroll
@@ -380,9 +428,10 @@ extern "C" __global__ void __launch_bounds__(INVERT_THREADS)
             }
         }
     }
-    if (i < n)
+    const int points = l.width * l.height; // where nothing is fixed there is no inverse, and the solution is 0
+    if (i < points)
         for (int q = 0; q < 16; q++)
-            if (j + q < n) inverse[i * n + j + q] = m[q];
+            if (j + q < points) inverse[i * points + j + q] = n > 0 ? m[q] : 0;
     if (threadIdx.x == 0) {
         head->width = width, head->height = height, head->barriers = 0, head->method = 0;
         head->magic = head->pad ? FLAWED : DIFFUSION_MAGIC;
@@ -443,25 +492,30 @@ extern "C" __global__ void __launch_bounds__(MEAN_THREADS) diffusion_box_begin(B
     double sum[4] = {0, 0, 0, 0};
     const u64 n = (u64)p.width * p.height;
     if (p.start == FROM_MEAN) {
-        const u64 step = (u64)MEAN_BLOCKS * MEAN_THREADS;
-        for (u64 i = (u64)blockIdx.x * MEAN_THREADS + threadIdx.x; 4 * i < n; i += step) {
-            u32 f = 0;
-            if (4 * i + 4 <= n)
-                f = *(const u32 *)(p.flags + 4 * i);
-            else
-                for (u64 k = 4 * i; k < n; k++) f |= (u32)p.flags[k] << 8 * (k & 3);
-            if (!(f & 0x01010101)) continue;
+        const u64 step = (u64)MEAN_BLOCKS * MEAN_THREADS * 16;
+        for (u64 at = ((u64)blockIdx.x * MEAN_THREADS + threadIdx.x) * 16; at < n; at += step) {
+            u32 f[4] = {0, 0, 0, 0};
+            if (at + 16 <= n) {
+                const uint4 q = *(const uint4 *)(p.flags + at);
+                f[0] = q.x, f[1] = q.y, f[2] = q.z, f[3] = q.w;
+            } else
+                for (u64 i = at; i < n; i++) f[(i - at) >> 2] |= (u32)p.flags[i] << 8 * ((i - at) & 3);
+            if (!((f[0] | f[1] | f[2] | f[3]) & 0x01010101)) continue;
 #pragma unroll
             for (int c = 0; c < 4; c++) {
                 if (c >= p.channels) break;
-                const float *at = p.colours + c * n + 4 * i;
+                const float *plane = p.colours + c * n + at;
                 float v = 0;
-                if ((f & 0x01010101) == 0x01010101 && (n & 3) == 0) {
-                    const float4 q = *(const float4 *)at;
-                    v = (q.x + q.y) + (q.z + q.w);
-                } else
-                    for (int k = 0; k < 4; k++)
-                        if (f >> 8 * k & FIXED) v += at[k];
+#pragma unroll
+                for (int i = 0; i < 4; i++) {
+                    if ((n & 3) == 0) {
+                        float4 q = make_float4(0, 0, 0, 0);
+                        if (f[i] & 0x01010101) q = ((const float4 *)plane)[i];
+                        v += ((f[i] & FIXED ? q.x : 0) + (f[i] >> 8 & FIXED ? q.y : 0)) + ((f[i] >> 16 & FIXED ? q.z : 0) + (f[i] >> 24 & FIXED ? q.w : 0));
+                    } else
+                        for (int k = 0; k < 4; k++)
+                            if (f[i] >> 8 * k & FIXED) v += plane[4 * i + k];
+                }
                 sum[c] += v;
             }
         }
@@ -504,7 +558,9 @@ extern "C" __global__ void __launch_bounds__(MEAN_THREADS) diffusion_box_begin(B
 // sweeps, the residual and its restriction reach 7 far, and tiles begin at even places.
 #define FINE_WARPS 8
 #define FINE_THREADS 256
+#define FINE_BLOCKS 2 // of a multiprocessor
 #define ROWS 8
+#define ALL_FREE ((u32)((1ull << 4 * ROWS) - 1))
 #define MARGIN 8
 #define FINE_W 112
 #define FINE_H 48
@@ -530,6 +586,19 @@ struct Fine {
 
 __device__ __forceinline__ bool bit(u32 m, int r, int j) { return (m & 1u << (4 * r + j)) != 0; }
 
+// What a tile may have: all its pixels within the image and free, all within the image, or anything.
+enum { PLAIN, INNER, EDGE };
+
+// Whether a mask of free pixels has one.
+template <int KIND> __device__ __forceinline__ bool has(u32 m, int r, int j) { return KIND == PLAIN || bit(m, r, j); }
+
+// A value where a mask of free pixels has the pixel, and else 0: without a branch, which takes longer than what it would save.
+template <int KIND> __device__ __forceinline__ float only(u32 m, int r, int j, float v) {
+    if (KIND == PLAIN) return v;
+    asm("{ .reg .pred p; setp.ne.u32 p, %1, 0; selp.f32 %0, %0, 0f00000000, p; }" : "+f"(v) : "r"(m & 1u << (4 * r + j)));
+    return v;
+}
+
 // Keeps the compiler from holding bits of masks in registers, one each, from one step to the next.
 __device__ __forceinline__ void forget(Fine &t) {
     asm volatile("" : "+r"(t.free), "+r"(t.free_left), "+r"(t.free_right), "+r"(t.free_up), "+r"(t.free_down), "+r"(t.left), "+r"(t.right), "+r"(t.above), "+r"(t.below), "+r"(t.four), "+r"(t.three));
@@ -538,52 +607,52 @@ __device__ __forceinline__ void forget(Fine &t) {
 // 1/n of 1 to 4.
 __device__ __forceinline__ float part_of(u32 n) { return n == 4 ? 0.25f : n == 3 ? 1.f / 3 : n == 2 ? 0.5f : 1; }
 
-template <bool EDGE> __device__ __forceinline__ u32 neighbours(const Fine &t, int r, int j) {
-    return EDGE ? bit(t.left, r, j) + bit(t.right, r, j) + bit(t.above, r, j) + bit(t.below, r, j) : 4;
+template <int KIND> __device__ __forceinline__ u32 neighbours(const Fine &t, int r, int j) {
+    return KIND == EDGE ? bit(t.left, r, j) + bit(t.right, r, j) + bit(t.above, r, j) + bit(t.below, r, j) : 4;
 }
 
 // 1/neighbours.
-template <bool EDGE> __device__ __forceinline__ float part(const Fine &t, int r, int j) {
-    return !EDGE || bit(t.four, r, j) ? 0.25f : bit(t.three, r, j) ? 1.f / 3 : bit(t.two, r, j) ? 0.5f : 1;
+template <int KIND> __device__ __forceinline__ float part(const Fine &t, int r, int j) {
+    return KIND != EDGE || bit(t.four, r, j) ? 0.25f : bit(t.three, r, j) ? 1.f / 3 : bit(t.two, r, j) ? 0.5f : 1;
 }
 
 // The sum of the differences to the neighbours.
-template <bool EDGE> __device__ __forceinline__ float flow(const Fine &t, int r, int j, float v, float l, float g, float u, float d) {
-    if (!EDGE) return ((l - v) + (g - v)) + ((u - v) + (d - v));
+template <int KIND> __device__ __forceinline__ float flow(const Fine &t, int r, int j, float v, float l, float g, float u, float d) {
+    if (KIND != EDGE) return ((l - v) + (g - v)) + ((u - v) + (d - v));
     return ((bit(t.left, r, j) ? l - v : 0) + (bit(t.right, r, j) ? g - v : 0)) +
            ((bit(t.above, r, j) ? u - v : 0) + (bit(t.below, r, j) ? d - v : 0));
 }
 
 // Pixel j of row r, whose neighbours at the sides are given, as flow.
-template <bool EDGE> __device__ __forceinline__ float flow_at(const Fine &t, int r, int j, float l, float g) {
+template <int KIND> __device__ __forceinline__ float flow_at(const Fine &t, int r, int j, float l, float g) {
     const float u = r ? t.x[r - 1][j] : j == 0 ? t.up.x : j == 1 ? t.up.y : j == 2 ? t.up.z : t.up.w;
     const float d = r < ROWS - 1 ? t.x[r + 1][j] : j == 0 ? t.down.x : j == 1 ? t.down.y : j == 2 ? t.down.z : t.down.w;
-    return flow<EDGE>(t, r, j, t.x[r][j], l, g, u, d);
+    return flow<KIND>(t, r, j, t.x[r][j], l, g, u, d);
 }
 
 // Makes a pixel the mean of its neighbours. Of these, rounding leaves no more than it does of the pixel itself; residuals need the
 // differences, as what a mean is off adds up over the image.
-template <bool EDGE> __device__ __forceinline__ void relax(Fine &t, int r, int j, float l, float g) {
+template <int KIND> __device__ __forceinline__ void relax(Fine &t, int r, int j, float l, float g) {
     const float u = r ? t.x[r - 1][j] : j == 0 ? t.up.x : j == 1 ? t.up.y : j == 2 ? t.up.z : t.up.w;
     const float d = r < ROWS - 1 ? t.x[r + 1][j] : j == 0 ? t.down.x : j == 1 ? t.down.y : j == 2 ? t.down.z : t.down.w;
     // What is outside of the image is 0.
-    const float v = ((l + g) + (u + d)) * (EDGE ? part<EDGE>(t, r, j) : 0.25f);
-    if (bit(t.free, r, j)) t.x[r][j] = v;
+    const float v = ((l + g) + (u + d)) * part<KIND>(t, r, j);
+    if (has<KIND>(t.free, r, j)) t.x[r][j] = v;
 }
 
 // Makes the pixels of a colour the mean of their neighbours.
-template <bool EDGE, int COLOUR> __device__ __forceinline__ void half_sweep(Fine &t) {
+template <int KIND, int COLOUR> __device__ __forceinline__ void half_sweep(Fine &t) {
     forget(t);
 #pragma unroll
     for (int r = 0; r < ROWS; r++) {
         if (((COLOUR ^ r) & 1) == 0) {
             const float l = __shfl_up_sync(~0u, t.x[r][3], 1);
-            relax<EDGE>(t, r, 0, l, t.x[r][1]);
-            relax<EDGE>(t, r, 2, t.x[r][1], t.x[r][3]);
+            relax<KIND>(t, r, 0, l, t.x[r][1]);
+            relax<KIND>(t, r, 2, t.x[r][1], t.x[r][3]);
         } else {
             const float g = __shfl_down_sync(~0u, t.x[r][0], 1);
-            relax<EDGE>(t, r, 1, t.x[r][0], t.x[r][2]);
-            relax<EDGE>(t, r, 3, t.x[r][2], g);
+            relax<KIND>(t, r, 1, t.x[r][0], t.x[r][2]);
+            relax<KIND>(t, r, 3, t.x[r][2], g);
         }
     }
 }
@@ -599,34 +668,45 @@ __device__ __forceinline__ void exchange(Fine &t, FineShared &s) {
 }
 
 // The weight of each free neighbour in line with a pixel between two: those across count for nothing, and all that are fixed do.
-template <bool EDGE> __device__ __forceinline__ float side_part(const Fine &t, int r, int j, bool upright) {
+template <int KIND> __device__ __forceinline__ float side_part(const Fine &t, int r, int j, bool upright) {
     const u32 p = upright ? t.free_left : t.free_up, q = upright ? t.free_right : t.free_down;
-    if (EDGE) return part_of(neighbours<EDGE>(t, r, j) - bit(p, r, j) - bit(q, r, j));
+    if (KIND == PLAIN) return 0.5f;
+    if (KIND == EDGE) return part_of(neighbours<KIND>(t, r, j) - bit(p, r, j) - bit(q, r, j));
     return bit(p & q, r, j) ? 0.5f : bit(p ^ q, r, j) ? 1.f / 3 : 0.25f;
 }
 
-// Adds what the correction of the first level is on pixels of colour 0; those of colour 1 are relaxed next, and forget what they were.
-template <bool EDGE> __device__ __forceinline__ void prolong(Fine &t, FineShared &s, const BoxLevel &l, const float *e, int x0, int y0) {
-    forget(t);
-    float c[ROWS / 2 + 1][3];
-    const int cx = x0 >> 1, cy = y0 >> 1;
+// The correction of the first level at a thread's pixels, and in the next row. Beyond the level it is something else, that no free pixel
+// takes.
+struct Correction {
+    float2 at[ROWS / 2 + 1];
+};
+
+template <int KIND> __device__ __forceinline__ Correction correction_of(const BoxLevel &l, const float *e, int x0, int y0) {
+    Correction c;
+    const int cx = KIND == EDGE ? min(max(x0 >> 1, 0), l.stride - 2) : x0 >> 1, cy = y0 >> 1;
 #pragma unroll
     for (int i = 0; i <= ROWS / 2; i++) {
-        const bool row = (u32)(cy + i) < (u32)l.height;
-        const float *at = e + (ptrdiff_t)(cy + i) * l.stride + cx;
-        c[i][0] = row && (u32)cx < (u32)l.width ? at[0] : 0;
-        c[i][1] = row && (u32)(cx + 1) < (u32)l.width ? at[1] : 0;
-        c[i][2] = __shfl_down_sync(~0u, c[i][0], 1);
+        const int row = KIND == EDGE || i == ROWS / 2 ? min(max(cy + i, 0), l.height - 1) : cy + i;
+        c.at[i] = *(const float2 *)(e + (size_t)row * l.stride + cx);
     }
+    return c;
+}
+
+// Adds it on pixels of colour 0; those of colour 1 are relaxed next, and forget what they were.
+template <int KIND> __device__ __forceinline__ void prolong(Fine &t, FineShared &s, const Correction &e) {
+    forget(t);
+    float c[ROWS / 2 + 1][3];
+#pragma unroll
+    for (int i = 0; i <= ROWS / 2; i++) c[i][0] = e.at[i].x, c[i][1] = e.at[i].y, c[i][2] = __shfl_down_sync(~0u, c[i][0], 1);
     float h[ROWS / 2][2], v[ROWS / 2][2];
 #pragma unroll
     for (int i = 0; i < ROWS / 2; i++)
 #pragma unroll
         for (int k = 0; k < 2; k++) {
             int r = 2 * i, j = 2 * k + 1;
-            h[i][k] = bit(t.free, r, j) ? ((bit(t.free_left, r, j) ? c[i][k] : 0) + (bit(t.free_right, r, j) ? c[i][k + 1] : 0)) * side_part<EDGE>(t, r, j, false) : 0;
+            h[i][k] = only<KIND>(t.free, r, j, (only<KIND>(t.free_left, r, j, c[i][k]) + only<KIND>(t.free_right, r, j, c[i][k + 1])) * side_part<KIND>(t, r, j, false));
             r = 2 * i + 1, j = 2 * k;
-            v[i][k] = bit(t.free, r, j) ? ((bit(t.free_up, r, j) ? c[i][k] : 0) + (bit(t.free_down, r, j) ? c[i + 1][k] : 0)) * side_part<EDGE>(t, r, j, true) : 0;
+            v[i][k] = only<KIND>(t.free, r, j, (only<KIND>(t.free_up, r, j, c[i][k]) + only<KIND>(t.free_down, r, j, c[i + 1][k])) * side_part<KIND>(t, r, j, true));
         }
     s.hand[t.warp][t.lane] = make_float4(h[0][0], h[0][1], 0, 0);
     __syncthreads();
@@ -634,21 +714,21 @@ template <bool EDGE> __device__ __forceinline__ void prolong(Fine &t, FineShared
     const float4 next = s.hand[t.warp < FINE_WARPS - 1 ? t.warp + 1 : t.warp][t.lane];
 #pragma unroll
     for (int i = 0; i < ROWS / 2; i++) {
-        if (bit(t.free, 2 * i, 0)) t.x[2 * i][0] += c[i][0];
-        if (bit(t.free, 2 * i, 2)) t.x[2 * i][2] += c[i][1];
+        t.x[2 * i][0] += only<KIND>(t.free, 2 * i, 0, c[i][0]);
+        t.x[2 * i][2] += only<KIND>(t.free, 2 * i, 2, c[i][1]);
         const float right = __shfl_down_sync(~0u, v[i][0], 1);
 #pragma unroll
         for (int k = 0; k < 2; k++) {
             const int r = 2 * i + 1, j = 2 * k + 1;
             const float below = i < ROWS / 2 - 1 ? h[i + 1][k] : k ? next.y : next.x;
-            if (bit(t.free, r, j)) t.x[r][j] += part<EDGE>(t, r, j) * ((h[i][k] + below) + (v[i][k] + (k ? right : v[i][1])));
+            t.x[r][j] += only<KIND>(t.free, r, j, part<KIND>(t, r, j) * ((h[i][k] + below) + (v[i][k] + (k ? right : v[i][1]))));
         }
     }
 }
 
 // The right-hand side of the first level: the residual, restricted. It returns the largest one of the thread's pixels. That of pixels of
 // colour 1, which were relaxed last, is what rounding leaves; without it the whole image would be off by what that adds up to.
-template <bool EDGE> __device__ __forceinline__ float restrict_residual(Fine &t, FineShared &s, const BoxLevel &l, float *b, int x0, int y0, bool own) {
+template <int KIND> __device__ __forceinline__ float restrict_residual(Fine &t, FineShared &s, const BoxLevel &l, float *b, int x0, int y0, bool own) {
     forget(t);
     float most = 0;
     float centre[ROWS / 2][2], v[ROWS / 2][2];
@@ -661,16 +741,16 @@ template <bool EDGE> __device__ __forceinline__ float restrict_residual(Fine &t,
 #pragma unroll
         for (int k = 0; k < 2; k++) {
             const int j = 2 * k + 1;
-            const float f = bit(t.free, r, j) ? flow_at<EDGE>(t, r, j, t.x[r][j - 1], k ? g : t.x[r][2]) : 0;
+            const float f = only<KIND>(t.free, r, j, flow_at<KIND>(t, r, j, t.x[r][j - 1], k ? g : t.x[r][2]));
             most = fmaxf(most, fabsf(f));
-            centre[i][k] = f * part<EDGE>(t, r, j);
+            centre[i][k] = f * part<KIND>(t, r, j);
         }
         const float left = __shfl_up_sync(~0u, centre[i][1], 1);
 #pragma unroll
         for (int k = 0; k < 2; k++) {
             const int j = 2 * k;
-            const float f = flow_at<EDGE>(t, r, j, k ? t.x[r][1] : l3, t.x[r][j + 1]) + ((k ? centre[i][0] : left) + centre[i][k]);
-            v[i][k] = bit(t.free, r, j) ? f * side_part<EDGE>(t, r, j, true) : 0;
+            const float f = flow_at<KIND>(t, r, j, k ? t.x[r][1] : l3, t.x[r][j + 1]) + ((k ? centre[i][0] : left) + centre[i][k]);
+            v[i][k] = only<KIND>(t.free, r, j, f * side_part<KIND>(t, r, j, true));
         }
     }
     s.hand[t.warp][t.lane] = make_float4(centre[ROWS / 2 - 1][0], centre[ROWS / 2 - 1][1], v[ROWS / 2 - 1][0], v[ROWS / 2 - 1][1]);
@@ -688,23 +768,21 @@ template <bool EDGE> __device__ __forceinline__ float restrict_residual(Fine &t,
         for (int k = 0; k < 2; k++) {
             const int j = 2 * k + 1;
             const float above = i ? centre[i - 1][k] : k ? prior.y : prior.x;
-            const float f = flow_at<EDGE>(t, r, j, t.x[r][j - 1], k ? g : t.x[r][2]) + (above + centre[i][k]);
-            h[k] = bit(t.free, r, j) ? f * side_part<EDGE>(t, r, j, false) : 0;
+            const float f = flow_at<KIND>(t, r, j, t.x[r][j - 1], k ? g : t.x[r][2]) + (above + centre[i][k]);
+            h[k] = only<KIND>(t.free, r, j, f * side_part<KIND>(t, r, j, false));
         }
         const float left = __shfl_up_sync(~0u, h[1], 1);
 #pragma unroll
         for (int k = 0; k < 2; k++) {
             const int j = 2 * k;
-            const float f = bit(t.free, r, j) ? flow_at<EDGE>(t, r, j, k ? t.x[r][1] : l3, t.x[r][j + 1]) : 0;
+            const float f = only<KIND>(t.free, r, j, flow_at<KIND>(t, r, j, k ? t.x[r][1] : l3, t.x[r][j + 1]));
             most = fmaxf(most, fabsf(f));
             const float above = i ? v[i - 1][k] : k ? prior.w : prior.z;
-            out[k] = bit(t.free, r, j) ? f + (((k ? h[0] : left) + h[k]) + (above + v[i][k])) : 0;
+            out[k] = only<KIND>(t.free, r, j, f + (((k ? h[0] : left) + h[k]) + (above + v[i][k])));
         }
-        if (own && (u32)(cy + i) < (u32)l.height) {
-            float *at = b + (size_t)(cy + i) * l.stride + cx;
-            if ((u32)cx < (u32)l.width) at[0] = out[0];
-            if ((u32)(cx + 1) < (u32)l.width) at[1] = out[1];
-        }
+        // The second may be beyond the width, but not the stride.
+        if (own && (KIND != EDGE || ((u32)(cy + i) < (u32)l.height && (u32)cx < (u32)l.width)))
+            *(float2 *)(b + (size_t)(cy + i) * l.stride + cx) = make_float2(out[0], out[1]);
     }
     return most;
 }
@@ -712,58 +790,151 @@ template <bool EDGE> __device__ __forceinline__ float restrict_residual(Fine &t,
 // How many times its correction the cycle after so many goes; why, see boxStep of kernels/cpu/diffusion_box.go.
 __device__ __forceinline__ float box_step(u32 cycles) { return cycles == 0 ? 1.0170321f : cycles == 2 ? 1.3042116f : 1.1428571f; }
 
-template <bool START, bool EDGE>
+// Four pixels of a row, from x on. WIDE says that rows of four begin at multiples of 16 bytes, and end within the image or not at all. At
+// an edge, what is outside of the image is some other pixel.
+template <int KIND, bool WIDE> __device__ __forceinline__ float4 four_of(const float *plane, int w, int h, int x, int y) {
+    const float *row = plane + (size_t)(KIND == EDGE ? min(max(y, 0), h - 1) : y) * w;
+    if (WIDE) return *(const float4 *)(row + (KIND == EDGE ? min(max(x, 0), w - 4) : x));
+    float4 r;
+    r.x = row[KIND == EDGE ? min(max(x, 0), w - 1) : x], r.y = row[KIND == EDGE ? min(max(x + 1, 0), w - 1) : x + 1];
+    r.z = row[KIND == EDGE ? min(max(x + 2, 0), w - 1) : x + 2], r.w = row[KIND == EDGE ? min(max(x + 3, 0), w - 1) : x + 3];
+    return r;
+}
+
+// Their flags; 8 outside of the image.
+template <int KIND, bool WIDE> __device__ __forceinline__ u32 flags_of(const u8 *flags, int w, int h, int x, int y) {
+    const u8 *row = flags + (size_t)(KIND == EDGE ? min(max(y, 0), h - 1) : y) * w;
+    if (WIDE) {
+        const u32 f = *(const u32 *)(row + (KIND == EDGE ? min(max(x, 0), w - 4) : x));
+        return KIND != EDGE || ((u32)x < (u32)w && (u32)y < (u32)h) ? f : 0x08080808;
+    }
+    u32 f = 0;
+#pragma unroll
+    for (int j = 0; j < 4; j++) {
+        const u32 v = row[KIND == EDGE ? min(max(x + j, 0), w - 1) : x + j];
+        f |= (KIND != EDGE || ((u32)(x + j) < (u32)w && (u32)y < (u32)h) ? v : 8) << 8 * j;
+    }
+    return f;
+}
+
+// Writes a thread's pixels, but for those outside of the image.
+template <int KIND, bool WIDE> __device__ __forceinline__ void store_fine(const Fine &t, float *to, int w, int h, int x0, int y0) {
+#pragma unroll
+    for (int r = 0; r < ROWS; r++) {
+        float *at = to + (size_t)(y0 + r) * w + x0;
+        if (KIND == EDGE && y0 + r >= h) break;
+        if (WIDE) {
+            if (KIND != EDGE || x0 < w) *(float4 *)at = make_float4(t.x[r][0], t.x[r][1], t.x[r][2], t.x[r][3]);
+        } else
+            for (int j = 0; j < 4; j++)
+                if (KIND != EDGE || x0 + j < w) at[j] = t.x[r][j];
+    }
+}
+
+// What a cycle changes on a tile, and what is left of the residual. Own says that the thread's pixels are the block's own.
+template <bool START, int KIND, bool WIDE>
+__device__ __forceinline__ void fine_steps(Fine &t, const BoxSolve &p, const BoxLevel &l, const Correction &e, float *b, FineShared &s, int x0, int y0, bool own, float step, const float *from, float *to) {
+    if (!START && l.width) prolong<KIND>(t, s, e);
+    exchange(t, s);
+    half_sweep<KIND, 1>(t);
+    exchange(t, s);
+#pragma unroll 1
+    for (int i = 0; i < (START ? 1 : 2); i++) {
+        half_sweep<KIND, 0>(t);
+        exchange(t, s);
+        half_sweep<KIND, 1>(t);
+        if (START || i == 0) exchange(t, s);
+    }
+    float most = 0;
+    if (!START) {
+        // Pixels of colour 1 are what their neighbours make them before and behind the cycle, and so they are after the step, too.
+#pragma unroll
+        for (int r = 0; r < ROWS; r++) {
+            const float4 v = four_of<KIND, WIDE>(from, p.width, p.height, x0, y0 + r);
+            const float o[4] = {v.x, v.y, v.z, v.w};
+#pragma unroll
+            for (int j = 0; j < 4; j++) {
+                const bool in = KIND != EDGE || ((u32)(y0 + r) < (u32)p.height && (u32)(x0 + j) < (u32)p.width);
+                const float d = in ? step * (t.x[r][j] - o[j]) : 0;
+                t.x[r][j] = in ? o[j] + d : 0;
+                most = fmaxf(most, fabsf(d));
+            }
+        }
+        exchange(t, s);
+    }
+    float left = restrict_residual<KIND>(t, s, l, b, x0, y0, own);
+    if (own)
+        store_fine<KIND, WIDE>(t, to, p.width, p.height, x0, y0);
+    else
+        most = left = 0;
+    for (int o = 16; o; o >>= 1) most = fmaxf(most, __shfl_xor_sync(~0u, most, o)), left = fmaxf(left, __shfl_xor_sync(~0u, left, o));
+    if (t.lane == 0) s.most[0][t.warp] = most, s.most[1][t.warp] = left;
+}
+
+// A tile. All loads come before what is made of them, so that they wait together.
+template <bool START, int KIND, bool WIDE>
 __device__ __forceinline__ void fine_tile(const BoxSolve &p, const BoxLevel &l, const float *e, float *b, FineShared &s, int tx, int ty, const float *colours, float mean, float step, const float *from, float *to) {
     Fine t;
     t.warp = threadIdx.x >> 5, t.lane = lane_id(), t.turn = 0;
     const int w = p.width, h = p.height;
     const int x0 = tx + 4 * t.lane, y0 = ty + t.warp * ROWS;
-    const bool wide = (w & 3) == 0; // then rows of four begin at multiples of 16 bytes, and end within the image or not at all
     const bool some = p.head->fixed != 0;
+    u32 f[ROWS];
+    float4 v[ROWS];
+#pragma unroll
+    for (int r = 0; r < ROWS; r++) f[r] = flags_of<KIND, WIDE>(p.flags, w, h, x0, y0 + r);
+    if (!START || (p.start != FROM_MEAN && some)) {
+#pragma unroll
+        for (int r = 0; r < ROWS; r++) v[r] = four_of<KIND, WIDE>(from, w, h, x0, y0 + r);
+    } else
+#pragma unroll
+        for (int r = 0; r < ROWS; r++) v[r] = make_float4(mean, mean, mean, mean);
+    if (START) {
+        float4 c[ROWS];
+#pragma unroll
+        for (int r = 0; r < ROWS; r++) {
+            c[r] = v[r];
+            if (f[r] & 0x01010101) c[r] = four_of<KIND, WIDE>(colours, w, h, x0, y0 + r);
+        }
+#pragma unroll
+        for (int r = 0; r < ROWS; r++) {
+            v[r].x = f[r] & FIXED ? c[r].x : v[r].x, v[r].y = f[r] >> 8 & FIXED ? c[r].y : v[r].y;
+            v[r].z = f[r] >> 16 & FIXED ? c[r].z : v[r].z, v[r].w = f[r] >> 24 & FIXED ? c[r].w : v[r].w;
+        }
+    }
+    after_prior();
+    before_next();
+    Correction correction;
+    if (!START && l.width) correction = correction_of<KIND>(l, e, x0, y0);
     t.free = 0;
 #pragma unroll
     for (int r = 0; r < ROWS; r++) {
-        const int y = y0 + r;
-        const size_t at = (size_t)y * w + x0;
-        u32 f = 0x08080808; // outside
-        if ((u32)y < (u32)h) {
-            if (wide && (u32)x0 < (u32)w)
-                f = *(const u32 *)(p.flags + at);
-            else if (!wide) {
-                f = 0;
-                for (int j = 0; j < 4; j++) f |= ((u32)(x0 + j) < (u32)w ? (u32)p.flags[at + j] : 8) << 8 * j;
-            }
-        }
-        const bool row = (u32)y < (u32)h;
-        if (!START) {
-            if (wide && row && (u32)x0 < (u32)w) {
-                const float4 v = *(const float4 *)(from + at);
-                t.x[r][0] = v.x, t.x[r][1] = v.y, t.x[r][2] = v.z, t.x[r][3] = v.w;
-            } else
-                for (int j = 0; j < 4; j++) t.x[r][j] = row && !wide && (u32)(x0 + j) < (u32)w ? from[at + j] : 0;
-        } else {
-            float4 v = make_float4(0, 0, 0, 0);
-            if (wide && row && (u32)x0 < (u32)w) {
-                v = p.start == FROM_MEAN || !some ? make_float4(mean, mean, mean, mean) : *(const float4 *)(from + at);
-                if (f & 0x01010101) {
-                    const float4 c = *(const float4 *)(colours + at);
-                    v.x = f & FIXED ? c.x : v.x, v.y = f >> 8 & FIXED ? c.y : v.y, v.z = f >> 16 & FIXED ? c.z : v.z, v.w = f >> 24 & FIXED ? c.w : v.w;
-                }
-            }
-            t.x[r][0] = v.x, t.x[r][1] = v.y, t.x[r][2] = v.z, t.x[r][3] = v.w;
-            if (!wide)
-                for (int j = 0; j < 4; j++) {
-                    const u32 k = f >> 8 * j & 0xff;
-                    if (!(k & 8)) t.x[r][j] = k & FIXED ? colours[at + j] : p.start == FROM_MEAN || !some ? mean : from[at + j];
-                }
-        }
-        const u32 free = ~f & (~f >> 3) & 0x01010101; // neither fixed nor outside
+        const u32 g = f[r], free = ~g & (~g >> 3) & 0x01010101; // neither fixed nor outside
         if (some) t.free |= (free | free >> 7 | free >> 14 | free >> 21) % 16 << 4 * r;
+        if (KIND == EDGE) v[r].x = g & 8 ? 0 : v[r].x, v[r].y = g >> 8 & 8 ? 0 : v[r].y, v[r].z = g >> 16 & 8 ? 0 : v[r].z, v[r].w = g >> 24 & 8 ? 0 : v[r].w;
+        t.x[r][0] = v[r].x, t.x[r][1] = v[r].y, t.x[r][2] = v[r].z, t.x[r][3] = v[r].w;
     }
+    const bool own = t.lane >= MARGIN / 4 && t.lane < 32 - MARGIN / 4 && t.warp >= MARGIN / ROWS && t.warp < FINE_WARPS - MARGIN / ROWS;
     s.free[t.warp][t.lane] = t.free;
-    t.left = t.right = t.above = t.below = t.four = ~0u;
+    // A tile without a free pixel stays as it is. It begins so in both places, as what others read of it is now there, now here. (Those
+    // who begin with X read nothing of a fixed pixel there.)
+    if (!__syncthreads_or(t.free)) {
+        if (START && own) {
+            store_fine<KIND, WIDE>(t, const_cast<float *>(from), w, h, x0, y0);
+            store_fine<KIND, WIDE>(t, to, w, h, x0, y0);
+            for (int r = 0; r < ROWS; r += 2)
+                if (KIND != EDGE || ((u32)(y0 + r) < 2 * (u32)l.height && (u32)x0 < 2 * (u32)l.width)) *(float2 *)(b + (size_t)((y0 + r) >> 1) * l.stride + (x0 >> 1)) = make_float2(0, 0);
+        }
+        if (t.lane == 0) s.most[0][t.warp] = s.most[1][t.warp] = 0;
+        return;
+    }
+    t.left = t.right = t.above = t.below = t.four = t.free_left = t.free_right = t.free_up = t.free_down = ~0u;
     t.three = t.two = 0;
-    if (EDGE) {
+    if (KIND == INNER && __syncthreads_and(t.free == ALL_FREE)) {
+        fine_steps<START, PLAIN, WIDE>(t, p, l, correction, b, s, x0, y0, own, step, from, to);
+        return;
+    }
+    if (KIND == EDGE) {
         u32 lm = 0, rm = 0;
         for (int j = 0; j < 4; j++) lm |= (u32)(x0 + j > 0) << j, rm |= (u32)(x0 + j < w - 1) << j;
         t.left = lm * 0x11111111, t.right = rm * 0x11111111;
@@ -773,69 +944,24 @@ __device__ __forceinline__ void fine_tile(const BoxSolve &p, const BoxLevel &l, 
         const u32 a = t.left ^ t.right, b = t.left & t.right, c = t.above ^ t.below, d = t.above & t.below;
         t.four = b & d, t.three = (a & d) | (b & c), t.two = (a & c & ~(b | d)) | (b & ~(c | d)) | (d & ~(a | b));
     }
-    __syncthreads();
     const u32 prior = t.warp ? s.free[t.warp - 1][t.lane] : 0, next = t.warp < FINE_WARPS - 1 ? s.free[t.warp + 1][t.lane] : 0;
-    t.free_up = t.free << 4 | prior >> 28;
-    t.free_down = t.free >> 4 | next << 28;
+    t.free_up = (t.free << 4 | prior >> (4 * ROWS - 4)) & ALL_FREE;
+    t.free_down = (t.free >> 4 | next << (4 * ROWS - 4)) & ALL_FREE;
     t.free_left = (t.free << 1 & 0xeeeeeeee) | (__shfl_up_sync(~0u, t.free, 1) >> 3 & 0x11111111);
     t.free_right = (t.free >> 1 & 0x77777777) | (__shfl_down_sync(~0u, t.free, 1) << 3 & 0x88888888);
+    fine_steps<START, KIND, WIDE>(t, p, l, correction, b, s, x0, y0, own, step, from, to);
+}
 
-    after_prior();
-    before_next();
-    if (!START && l.width) prolong<EDGE>(t, s, l, e, x0, y0);
-    exchange(t, s);
-    half_sweep<EDGE, 1>(t);
-    exchange(t, s);
-#pragma unroll 1
-    for (int i = 0; i < (START ? 1 : 2); i++) {
-        half_sweep<EDGE, 0>(t);
-        exchange(t, s);
-        half_sweep<EDGE, 1>(t);
-        if (START || i == 0) exchange(t, s);
-    }
-
-    const bool own = t.lane >= MARGIN / 4 && t.lane < 32 - MARGIN / 4 && t.warp >= MARGIN / ROWS && t.warp < FINE_WARPS - MARGIN / ROWS;
-    float most = 0;
-    if (!START) {
-        // Pixels of colour 1 are what their neighbours make them before and behind the cycle, and so they are after the step, too.
-#pragma unroll
-        for (int r = 0; r < ROWS; r++) {
-            const int y = y0 + r;
-            if ((u32)y >= (u32)h || (wide && (u32)x0 >= (u32)w)) continue;
-            const float *at = from + ((ptrdiff_t)y * w + x0);
-            float o[4];
-            if (wide) {
-                const float4 v = *(const float4 *)at;
-                o[0] = v.x, o[1] = v.y, o[2] = v.z, o[3] = v.w;
-            } else
-#pragma unroll
-                for (int j = 0; j < 4; j++) o[j] = (u32)(x0 + j) < (u32)w ? at[j] : 0;
-#pragma unroll
-            for (int j = 0; j < 4; j++) {
-                const float d = step * (t.x[r][j] - o[j]);
-                t.x[r][j] = o[j] + d;
-                most = fmaxf(most, fabsf(d));
-            }
-        }
-        exchange(t, s);
-    }
-    float left = restrict_residual<EDGE>(t, s, l, b, x0, y0, own);
-    if (own) {
-#pragma unroll
-        for (int r = 0; r < ROWS; r++) {
-            const int y = y0 + r;
-            const size_t at = (size_t)y * w + x0;
-            if ((u32)y >= (u32)h) break;
-            if (wide) {
-                if ((u32)x0 >= (u32)w) break;
-                *(float4 *)(to + at) = make_float4(t.x[r][0], t.x[r][1], t.x[r][2], t.x[r][3]);
-            } else
-                for (int j = 0; j < 4 && x0 + j < w; j++) to[at + j] = t.x[r][j];
-        }
-    } else
-        most = left = 0;
-    for (int o = 16; o; o >>= 1) most = fmaxf(most, __shfl_xor_sync(~0u, most, o)), left = fmaxf(left, __shfl_xor_sync(~0u, left, o));
-    if (t.lane == 0) s.most[0][t.warp] = most, s.most[1][t.warp] = left;
+// Counts a block, behind what its calling thread did before. A fence would make the multiprocessor forget what other blocks of it have loaded.
+__device__ __forceinline__ u32 arrive(u32 *count) {
+    u32 before;
+#if __CUDA_ARCH__ >= 700
+    asm volatile("atom.add.release.gpu.u32 %0, [%1], 1;" : "=r"(before) : "l"(count) : "memory");
+#else
+    __threadfence();
+    before = atomicAdd(count, 1);
+#endif
+    return before;
 }
 
 template <bool START> __device__ __forceinline__ void fine(const BoxSolve &p, const BoxLevel &l, const float *e, float *b) {
@@ -855,10 +981,15 @@ template <bool START> __device__ __forceinline__ void fine(const BoxSolve &p, co
     const float mean = st->mean[channel], step = box_step(st->cycles);
     e += channel * vector, b += channel * vector;
     const int tx = (int)(tile % tiles_x) * FINE_W - MARGIN, ty = (int)(tile / tiles_x) * FINE_H - MARGIN;
-    if (tx < 0 || ty < 0 || tx + 128 > p.width || ty + FINE_WARPS * ROWS > p.height)
-        fine_tile<START, true>(p, l, e, b, s, tx, ty, colours, mean, step, from, to);
+    const bool edge = tx < 0 || ty < 0 || tx + 128 > p.width || ty + FINE_WARPS * ROWS > p.height, wide = p.width % 4 == 0;
+    if (edge && wide)
+        fine_tile<START, EDGE, true>(p, l, e, b, s, tx, ty, colours, mean, step, from, to);
+    else if (edge)
+        fine_tile<START, EDGE, false>(p, l, e, b, s, tx, ty, colours, mean, step, from, to);
+    else if (wide)
+        fine_tile<START, INNER, true>(p, l, e, b, s, tx, ty, colours, mean, step, from, to);
     else
-        fine_tile<START, false>(p, l, e, b, s, tx, ty, colours, mean, step, from, to);
+        fine_tile<START, INNER, false>(p, l, e, b, s, tx, ty, colours, mean, step, from, to);
     __syncthreads();
     if (threadIdx.x != 0) return;
     float most = 0, left = 0;
@@ -866,8 +997,7 @@ template <bool START> __device__ __forceinline__ void fine(const BoxSolve &p, co
     // Of numbers that are not negative the bits are in the same order.
     if (most > 0) atomicMax(&st->most, __float_as_uint(most));
     if (left > 0) atomicMax(&st->most_left, __float_as_uint(left));
-    __threadfence();
-    if (atomicAdd(&st->done, 1) != gridDim.x - 1) return;
+    if (arrive(&st->done) != gridDim.x - 1) return;
     // All others have ended, as far as it matters.
     most = __uint_as_float(atomicExch(&st->most, 0));
     st->residual = __uint_as_float(atomicExch(&st->most_left, 0));
@@ -885,30 +1015,34 @@ template <bool START> __device__ __forceinline__ void fine(const BoxSolve &p, co
     st->stop = st->converged;
 }
 
-extern "C" __global__ void __launch_bounds__(FINE_THREADS, 2) diffusion_box_start(BoxSolve p, BoxLevel l, const float *e, float *b) {
+extern "C" __global__ void __launch_bounds__(FINE_THREADS, FINE_BLOCKS) diffusion_box_start(BoxSolve p, BoxLevel l, const float *e, float *b) {
     fine<true>(p, l, e, b);
 }
 
-extern "C" __global__ void __launch_bounds__(FINE_THREADS, 2) diffusion_box_fine(BoxSolve p, BoxLevel l, const float *e, float *b) {
+extern "C" __global__ void __launch_bounds__(FINE_THREADS, FINE_BLOCKS) diffusion_box_fine(BoxSolve p, BoxLevel l, const float *e, float *b) {
     fine<false>(p, l, e, b);
 }
 
 // ---- levels
 
-// Tiles of levels: a thread has a cell of 2x2 points and all couplings that they have. They are relaxed in four colours, so that two
-// sweeps reach 8 far along rows and 4 across; from 0, with the residual and its restriction, 9 and 5.
-#define TILE_CELLS 32 // of a row
-#define PITCH (TILE_CELLS + 2)
-#define DOWN_X 10
-#define DOWN_Y 6
+// Tiles of levels: a thread has a cell of 2x2 points, all couplings that they have, and their values in up to three channels, so that the
+// couplings are loaded once, and what one channel waits for is time for the others. Points are relaxed in four colours: a point
+// after two sweeps takes of points up to 8 away along rows, and up to 4 across. So does a residual after two sweeps that begin with 0, whose
+// first step takes of no other.
+#define TILE_CELLS 32 // of a row: those of a warp
+#define PITCH (TILE_CELLS + 1)
+#define DOWN_X 8
+#define DOWN_Y 4
 #define UP_X 8
 #define UP_Y 4
-#define TILE_ROWS 32 // rows of cells of a tile
-#define TILE_THREADS 1024
-#define DOWN_W 44
-#define DOWN_H 52
+#define TILE_ROWS 24 // rows of cells of a tile
+#define TILE_THREADS 768
+#define TILE_PLANE ((TILE_ROWS + 2) * PITCH + 1)
+#define TILE_CHANNELS 3 // at once
+#define DOWN_W 48
+#define DOWN_H 40
 #define UP_W 48
-#define UP_H 56
+#define UP_H 40
 static_assert(TILE_THREADS == TILE_CELLS * TILE_ROWS && DOWN_W == 2 * (TILE_CELLS - DOWN_X) && DOWN_H == 2 * (TILE_ROWS - DOWN_Y) &&
                   UP_W == 2 * (TILE_CELLS - UP_X) && UP_H == 2 * (TILE_ROWS - UP_Y), "tiles of levels");
 
@@ -921,10 +1055,10 @@ struct Cell {
     float sink_a, sink_b, sink_c;
 };
 
-template <bool EDGE> __device__ __forceinline__ Cell load_couplings(const BoxLevel &l, int x, int y) {
+__device__ __forceinline__ Cell cell_at(const BoxLevel &l, int x, int y) {
     const float4 *at = l.couplings + ((ptrdiff_t)y * l.stride + x), none = make_float4(0, 0, 0, 0);
-    const bool w = !EDGE || (u32)(x - 1) < (u32)l.width, o = !EDGE || (u32)x < (u32)l.width, e = !EDGE || (u32)(x + 1) < (u32)l.width, ee = !EDGE || (u32)(x + 2) < (u32)l.width;
-    const bool up = !EDGE || (u32)(y - 1) < (u32)l.height, row = !EDGE || (u32)y < (u32)l.height, down = !EDGE || (u32)(y + 1) < (u32)l.height;
+    const bool w = (u32)(x - 1) < (u32)l.width, o = (u32)x < (u32)l.width, e = (u32)(x + 1) < (u32)l.width, ee = (u32)(x + 2) < (u32)l.width;
+    const bool up = (u32)(y - 1) < (u32)l.height, row = (u32)y < (u32)l.height, down = (u32)(y + 1) < (u32)l.height;
     Cell c;
     c.a = row && o ? at[0] : none, c.b = row && e ? at[1] : none;
     c.c = down && o ? at[l.stride] : none, c.d = down && e ? at[l.stride + 1] : none;
@@ -941,9 +1075,24 @@ template <bool EDGE> __device__ __forceinline__ Cell load_couplings(const BoxLev
     return c;
 }
 
-// Inside says that the whole block's cells have all their neighbours.
-__device__ __forceinline__ Cell cell_at(const BoxLevel &l, int x, int y, bool inside) {
-    return inside ? load_couplings<false>(l, x, y) : load_couplings<true>(l, x, y);
+// The same where the lanes of a warp have the cells of a row, x is even, and y may be of no level: each loads what is of its own cell and of
+// the one above, and gets the rest from its neighbours. The first and the last lane get something else in its place, which counts for as much
+// as what lies beyond the tile. What is beyond the width, but not the stride, is 0.
+__device__ __forceinline__ Cell cell_of_row(const BoxLevel &l, int x, int y) {
+    const float4 *at = l.couplings + ((ptrdiff_t)y * l.stride + x), none = make_float4(0, 0, 0, 0);
+    const bool in = (u32)x < (u32)l.stride, up = in && (u32)(y - 1) < (u32)l.height, row = in && (u32)y < (u32)l.height, down = in && (u32)(y + 1) < (u32)l.height;
+    const float4 *sinks = (const float4 *)(l.sinks + ((ptrdiff_t)y * l.stride + x));
+    const float4 nc = up ? at[-l.stride] : none, nd = up ? at[1 - l.stride] : none;
+    Cell c;
+    c.a = row ? at[0] : none, c.b = row ? at[1] : none;
+    c.c = down ? at[l.stride] : none, c.d = down ? at[l.stride + 1] : none;
+    const float4 first = row ? sinks[0] : none, second = down ? sinks[l.stride / 2] : none;
+    c.sink_a = first.x, c.inv_a = first.y, c.sink_b = first.z, c.inv_b = first.w;
+    c.sink_c = second.x, c.inv_c = second.y, c.inv_d = second.w;
+    c.s_nc = S(nc), c.se_nc = SE(nc), c.s_nd = S(nd), c.sw_nd = SW(nd);
+    c.e_wb = __shfl_up_sync(~0u, E(c.b), 1), c.se_wb = __shfl_up_sync(~0u, SE(c.b), 1), c.e_wd = __shfl_up_sync(~0u, E(c.d), 1);
+    c.se_nwd = __shfl_up_sync(~0u, SE(nd), 1), c.sw_nec = __shfl_down_sync(~0u, SW(nc), 1), c.sw_ea = __shfl_down_sync(~0u, SW(c.a), 1);
+    return c;
 }
 
 // Values of cells in shared memory, a plane for each of the four points, with a cell of 0 all around.
@@ -952,52 +1101,74 @@ struct Planes {
     int pitch, o; // o is the thread's cell
 };
 
-// The sums over the neighbours of coupling*(their value - v).
-__device__ __forceinline__ float sum_a(const Cell &k, const Planes &p, const float4 &x, float v) {
-    return (E(k.a) * (x.y - v) + k.e_wb * (p.b[p.o - 1] - v)) + (S(k.a) * (x.z - v) + k.s_nc * (p.c[p.o - p.pitch] - v)) +
-           (SE(k.a) * (x.w - v) + k.se_nwd * (p.d[p.o - p.pitch - 1] - v)) + (SW(k.a) * (p.d[p.o - 1] - v) + k.sw_nd * (p.d[p.o - p.pitch] - v));
+// What neighbours add to a sum: coupling*(their value - v) of each.
+__device__ __forceinline__ float add_a(float sum, const Cell &k, const Planes &p, const float4 &x, float v) {
+    sum += S(k.a) * (x.z - v), sum += E(k.a) * (x.y - v), sum += SE(k.a) * (x.w - v), sum += k.e_wb * (p.b[p.o - 1] - v);
+    sum += SW(k.a) * (p.d[p.o - 1] - v), sum += k.s_nc * (p.c[p.o - p.pitch] - v), sum += k.sw_nd * (p.d[p.o - p.pitch] - v);
+    return sum + k.se_nwd * (p.d[p.o - p.pitch - 1] - v);
 }
-__device__ __forceinline__ float sum_b(const Cell &k, const Planes &p, const float4 &x, float v) {
-    return (E(k.b) * (p.a[p.o + 1] - v) + E(k.a) * (x.x - v)) + (S(k.b) * (x.w - v) + k.s_nd * (p.d[p.o - p.pitch] - v)) +
-           (SE(k.b) * (p.c[p.o + 1] - v) + k.se_nc * (p.c[p.o - p.pitch] - v)) + (SW(k.b) * (x.z - v) + k.sw_nec * (p.c[p.o - p.pitch + 1] - v));
+__device__ __forceinline__ float add_b(float sum, const Cell &k, const Planes &p, const float4 &x, float v) {
+    sum += SW(k.b) * (x.z - v), sum += S(k.b) * (x.w - v), sum += E(k.a) * (x.x - v), sum += E(k.b) * (p.a[p.o + 1] - v);
+    sum += SE(k.b) * (p.c[p.o + 1] - v), sum += k.s_nd * (p.d[p.o - p.pitch] - v), sum += k.se_nc * (p.c[p.o - p.pitch] - v);
+    return sum + k.sw_nec * (p.c[p.o - p.pitch + 1] - v);
 }
-__device__ __forceinline__ float sum_c(const Cell &k, const Planes &p, const float4 &x, float v) {
-    return (E(k.c) * (x.w - v) + k.e_wd * (p.d[p.o - 1] - v)) + (S(k.c) * (p.a[p.o + p.pitch] - v) + S(k.a) * (x.x - v)) +
-           (SE(k.c) * (p.b[p.o + p.pitch] - v) + k.se_wb * (p.b[p.o - 1] - v)) + (SW(k.c) * (p.b[p.o + p.pitch - 1] - v) + SW(k.b) * (x.y - v));
+__device__ __forceinline__ float add_c(float sum, const Cell &k, const Planes &p, const float4 &x, float v) {
+    sum += S(k.a) * (x.x - v), sum += E(k.c) * (x.w - v), sum += SW(k.b) * (x.y - v), sum += k.e_wd * (p.d[p.o - 1] - v);
+    sum += k.se_wb * (p.b[p.o - 1] - v), sum += S(k.c) * (p.a[p.o + p.pitch] - v), sum += SE(k.c) * (p.b[p.o + p.pitch] - v);
+    return sum + SW(k.c) * (p.b[p.o + p.pitch - 1] - v);
 }
-__device__ __forceinline__ float sum_d(const Cell &k, const Planes &p, const float4 &x, float v) {
-    return (E(k.d) * (p.c[p.o + 1] - v) + E(k.c) * (x.z - v)) + (S(k.d) * (p.b[p.o + p.pitch] - v) + S(k.b) * (x.y - v)) +
-           (SE(k.d) * (p.a[p.o + p.pitch + 1] - v) + SE(k.a) * (x.x - v)) + (SW(k.d) * (p.a[p.o + p.pitch] - v) + k.sw_ea * (p.a[p.o + 1] - v));
+__device__ __forceinline__ float add_d(float sum, const Cell &k, const Planes &p, const float4 &x, float v) {
+    sum += SE(k.a) * (x.x - v), sum += S(k.b) * (x.y - v), sum += E(k.c) * (x.z - v), sum += E(k.d) * (p.c[p.o + 1] - v);
+    sum += k.sw_ea * (p.a[p.o + 1] - v), sum += S(k.d) * (p.b[p.o + p.pitch] - v), sum += SW(k.d) * (p.a[p.o + p.pitch] - v);
+    return sum + SE(k.d) * (p.a[p.o + p.pitch + 1] - v);
+}
+// The first two where all is 0 but for the points relaxed before: a, and a and b.
+__device__ __forceinline__ float add_b_first(float sum, const Cell &k, const Planes &p, const float4 &x) {
+    return sum + E(k.a) * x.x + E(k.b) * p.a[p.o + 1];
+}
+__device__ __forceinline__ float add_c_first(float sum, const Cell &k, const Planes &p, const float4 &x) {
+    sum += S(k.a) * x.x, sum += SW(k.b) * x.y, sum += k.se_wb * p.b[p.o - 1], sum += S(k.c) * p.a[p.o + p.pitch];
+    return sum + SE(k.c) * p.b[p.o + p.pitch] + SW(k.c) * p.b[p.o + p.pitch - 1];
 }
 
-// A barrier of the block's first n threads, all of which call it: whole warps.
-__device__ __forceinline__ void meet(u32 n) { asm volatile("bar.sync 1, %0;" ::"r"(n) : "memory"); }
+// Barriers: of the whole block; and of its first n threads, all of which call it: whole warps.
+struct MeetAll {
+    __device__ __forceinline__ void operator()() const { __syncthreads(); }
+};
+struct MeetSome {
+    u32 n;
+    __device__ __forceinline__ void operator()() const { asm volatile("bar.sync 1, %0;" ::"r"(n) : "memory"); }
+};
 
-// Two sweeps in the order of rows; backwards in the other. They are of n threads, of which not all need have a cell.
-__device__ __forceinline__ void sweeps(const Cell &k, const Planes &p, const float4 &b, float4 &x, bool mine, u32 n) {
-#pragma unroll 1
-    for (int i = 0; i < 2; i++) {
-        if (mine) p.a[p.o] = x.x = k.inv_a * (b.x + sum_a(k, p, x, 0));
-        meet(n);
-        if (mine) p.b[p.o] = x.y = k.inv_b * (b.y + sum_b(k, p, x, 0));
-        meet(n);
-        if (mine) p.c[p.o] = x.z = k.inv_c * (b.z + sum_c(k, p, x, 0));
-        meet(n);
-        if (mine) p.d[p.o] = x.w = k.inv_d * (b.w + sum_d(k, p, x, 0));
-        meet(n);
-    }
+// A step of a sweep over N channels: that of all points of a kind. All threads that meet call it, of which not all need have a cell.
+#define RELAX(plane, of, inv, sum)                                                     \
+    do {                                                                               \
+        _Pragma("unroll") for (int n = 0; n < N; n++) {                                \
+            if (mine) p[n].plane[p[n].o] = x[n].of = k.inv * (sum);                    \
+        }                                                                              \
+        meet();                                                                        \
+    } while (0)
+
+// Two sweeps from 0 in the order of rows. Planes need not be 0 but around the cells.
+template <int N, class Meet> __device__ __forceinline__ void sweeps(const Cell &k, const Planes (&p)[N], const float4 (&b)[N], float4 (&x)[N], bool mine, Meet meet) {
+    RELAX(a, x, inv_a, b[n].x);
+    RELAX(b, y, inv_b, add_b_first(b[n].y, k, p[n], x[n]));
+    RELAX(c, z, inv_c, add_c_first(b[n].z, k, p[n], x[n]));
+    RELAX(d, w, inv_d, add_d(b[n].w, k, p[n], x[n], 0));
+    RELAX(a, x, inv_a, add_a(b[n].x, k, p[n], x[n], 0));
+    RELAX(b, y, inv_b, add_b(b[n].y, k, p[n], x[n], 0));
+    RELAX(c, z, inv_c, add_c(b[n].z, k, p[n], x[n], 0));
+    RELAX(d, w, inv_d, add_d(b[n].w, k, p[n], x[n], 0));
 }
-__device__ __forceinline__ void sweeps_back(const Cell &k, const Planes &p, const float4 &b, float4 &x, bool mine, u32 n) {
+
+// Two sweeps in the other order.
+template <int N, class Meet> __device__ __forceinline__ void sweeps_back(const Cell &k, const Planes (&p)[N], const float4 (&b)[N], float4 (&x)[N], bool mine, Meet meet) {
 #pragma unroll 1
     for (int i = 0; i < 2; i++) {
-        if (mine) p.d[p.o] = x.w = k.inv_d * (b.w + sum_d(k, p, x, 0));
-        meet(n);
-        if (mine) p.c[p.o] = x.z = k.inv_c * (b.z + sum_c(k, p, x, 0));
-        meet(n);
-        if (mine) p.b[p.o] = x.y = k.inv_b * (b.y + sum_b(k, p, x, 0));
-        meet(n);
-        if (mine) p.a[p.o] = x.x = k.inv_a * (b.x + sum_a(k, p, x, 0));
-        meet(n);
+        RELAX(d, w, inv_d, add_d(b[n].w, k, p[n], x[n], 0));
+        RELAX(c, z, inv_c, add_c(b[n].z, k, p[n], x[n], 0));
+        RELAX(b, y, inv_b, add_b(b[n].y, k, p[n], x[n], 0));
+        RELAX(a, x, inv_a, add_a(b[n].x, k, p[n], x[n], 0));
     }
 }
 
@@ -1027,9 +1198,9 @@ __device__ __forceinline__ float4 weights(const BoxLevel &l, const float4 *w, in
 // What a cell adds to the right-hand side of the points of the level below at its place, right of that, and below. The residual at d,
 // which was relaxed last, is what rounding leaves of the correction, a millionth of it, and counts for nothing here.
 __device__ __forceinline__ void restrict_cell(const Cell &k, const Planes &p, const float4 &b, const float4 &x, const float4 &w, float &own, float &right, float &below) {
-    const float ra = k.inv_a > 0 ? b.x - k.sink_a * x.x + sum_a(k, p, x, x.x) : 0;
-    const float rb = k.inv_b > 0 ? b.y - k.sink_b * x.y + sum_b(k, p, x, x.y) : 0;
-    const float rc = k.inv_c > 0 ? b.z - k.sink_c * x.z + sum_c(k, p, x, x.z) : 0;
+    const float ra = k.inv_a > 0 ? add_a(b.x - k.sink_a * x.x, k, p, x, x.x) : 0;
+    const float rb = k.inv_b > 0 ? add_b(b.y - k.sink_b * x.y, k, p, x, x.y) : 0;
+    const float rc = k.inv_c > 0 ? add_c(b.z - k.sink_c * x.z, k, p, x, x.z) : 0;
     own = ra + w.x * rb + w.z * rc;
     right = w.y * rb;
     below = w.w * rc;
@@ -1043,82 +1214,182 @@ __device__ __forceinline__ void prolong_cell(float4 &x, const float4 &sides, con
     x.w += centres.x * e0 + centres.y * e1 + centres.z * e2 + centres.w * e3;
 }
 
-struct TileShared {
-    float planes[4][(TILE_ROWS + 2) * PITCH];
-};
-
-__device__ __forceinline__ Planes tile_planes(TileShared &s) {
-    for (int i = threadIdx.x; i < (int)(sizeof s / 4); i += TILE_THREADS) ((float *)&s)[i] = 0;
-    __syncthreads();
-    Planes p = {s.planes[0], s.planes[1], s.planes[2], s.planes[3], PITCH, (int)(threadIdx.x / TILE_CELLS + 1) * PITCH + (int)(threadIdx.x % TILE_CELLS) + 1};
-    return p;
+// A vector at the points of a cell, whose x is even; something beyond the level.
+__device__ __forceinline__ float4 cell_values(const BoxLevel &l, const float *v, int x, int y) {
+    const float *at = v + (ptrdiff_t)y * l.stride + x;
+    const bool in = (u32)x < (u32)l.width;
+    float2 first = make_float2(0, 0), second = first;
+    if (in && (u32)y < (u32)l.height) first = *(const float2 *)at;
+    if (in && (u32)(y + 1) < (u32)l.height) second = *(const float2 *)(at + l.stride);
+    return make_float4(first.x, first.y, second.x, second.y);
 }
 
-// A block does a tile of one channel, or of several one after the other: blockIdx.x counts groups of channels, then tiles. What the set-up
-// made is older than the kernel before, and so may be read before that has ended.
+// Writes them; what is beyond the width, but not the stride, as well.
+__device__ __forceinline__ void set_cell(const BoxLevel &l, float *v, int x, int y, const float4 &r) {
+    float *at = v + (size_t)y * l.stride + x;
+    if (x >= l.width || y >= l.height) return;
+    *(float2 *)at = make_float2(r.x, r.y);
+    if (y + 1 < l.height) *(float2 *)(at + l.stride) = make_float2(r.z, r.w);
+}
+
+// Forgets what is at points that have no equation.
+__device__ __forceinline__ float4 clean(const Cell &k, const float4 &v) {
+    return make_float4(k.inv_a > 0 ? v.x : 0, k.inv_b > 0 ? v.y : 0, k.inv_c > 0 ? v.z : 0, k.inv_d > 0 ? v.w : 0);
+}
+
+struct TileShared {
+    float planes[TILE_CHANNELS][4][TILE_PLANE];
+};
+
+// The planes of N channels, which are 0 around the cells: rows share what is between them.
+template <int N> __device__ __forceinline__ void tile_planes(TileShared &s, Planes (&p)[N]) {
+    const int lane = threadIdx.x % TILE_CELLS, row = threadIdx.x / TILE_CELLS;
+    for (int i = row; i < N * 4; i += TILE_ROWS) {
+        float *plane = s.planes[i >> 2][i & 3];
+        plane[lane] = plane[(TILE_ROWS + 1) * PITCH + lane] = 0;
+        if (lane < TILE_ROWS + 2) plane[lane * PITCH] = 0;
+        if (lane < 3) plane[lane ? TILE_PLANE - lane : TILE_CELLS] = 0;
+    }
+#pragma unroll
+    for (int n = 0; n < N; n++) {
+        p[n].a = s.planes[n][0], p[n].b = s.planes[n][1], p[n].c = s.planes[n][2], p[n].d = s.planes[n][3];
+        p[n].pitch = PITCH, p[n].o = (int)(threadIdx.x / TILE_CELLS + 1) * PITCH + (int)(threadIdx.x % TILE_CELLS) + 1;
+    }
+}
+
+// A block's tile. blockIdx.x counts groups of channels, then tiles.
+struct Tile {
+    int lane, row, X, Y, cx, cy;
+    u32 first; // channel of its N
+};
+
+template <int N> __device__ __forceinline__ Tile tile_of(u32 tiles_x, u32 groups, int width, int height, int margin_x, int margin_y) {
+    Tile t;
+    t.lane = threadIdx.x % TILE_CELLS, t.row = threadIdx.x / TILE_CELLS;
+    const u32 tile = blockIdx.x / groups;
+    t.first = blockIdx.x % groups * N;
+    t.X = (int)(tile % tiles_x) * width - margin_x + 2 * t.lane, t.Y = (int)(tile / tiles_x) * height - margin_y + 2 * t.row;
+    t.cx = t.X >> 1, t.cy = t.Y >> 1;
+    return t;
+}
+
+// A tile none of whose points has an equation is 0, and so is its residual. What the set-up made is older than the kernel before, and so may
+// be read before that has ended.
+template <int N> __device__ __forceinline__ void down_tile(TileShared &s, const BoxState *state, const BoxLevel &l, const BoxLevel &next, const float *b, float *x, float *next_b, u32 tiles_x, u32 groups) {
+    const Tile t = tile_of<N>(tiles_x, groups, DOWN_W, DOWN_H, DOWN_X, DOWN_Y);
+    const bool own = t.lane >= DOWN_X / 2 && t.lane < TILE_CELLS - DOWN_X / 2 && t.row >= DOWN_Y / 2 && t.row < TILE_ROWS - DOWN_Y / 2;
+    const Cell k = cell_of_row(l, t.X, t.Y);
+    const float4 w = weights(next, next.sides, t.cx, t.cy);
+    Planes p[N];
+    tile_planes<N>(s, p);
+    after_prior();
+    before_next();
+    // All of this waits at the same time.
+    const u32 stop = state->stop;
+    const size_t vector = (size_t)l.stride * l.height, next_vector = (size_t)next.stride * next.height;
+    float4 rhs[N], v[N];
+#pragma unroll
+    for (int n = 0; n < N; n++) rhs[n] = cell_values(l, b + (t.first + n) * vector, t.X, t.Y);
+    const bool live = __syncthreads_or(k.inv_a + k.inv_b + k.inv_c + k.inv_d > 0);
+    if (stop) return;
+    x += t.first * vector, next_b += t.first * next_vector + (ptrdiff_t)t.cy * next.stride + t.cx;
+    const bool out = own && within(next, t.cx, t.cy);
+    if (!live) {
+#pragma unroll
+        for (int n = 0; n < N; n++) {
+            if (own) set_cell(l, x + n * vector, t.X, t.Y, make_float4(0, 0, 0, 0));
+            if (out) next_b[n * next_vector] = 0;
+        }
+        return;
+    }
+#pragma unroll
+    for (int n = 0; n < N; n++) rhs[n] = clean(k, rhs[n]), v[n] = make_float4(0, 0, 0, 0);
+    sweeps<N>(k, p, rhs, v, true, MeetAll());
+    float here[N], right[N], below[N];
+#pragma unroll
+    for (int n = 0; n < N; n++) {
+        restrict_cell(k, p[n], rhs[n], v[n], w, here[n], right[n], below[n]);
+        here[n] += __shfl_up_sync(~0u, right[n], 1);
+        if (own) set_cell(l, x + n * vector, t.X, t.Y, v[n]);
+    }
+    __syncthreads();
+#pragma unroll
+    for (int n = 0; n < N; n++) p[n].a[p[n].o] = below[n];
+    __syncthreads();
+#pragma unroll
+    for (int n = 0; n < N; n++)
+        if (out) next_b[n * next_vector] = here[n] + p[n].a[p[n].o - PITCH];
+}
+
+// Channels are those of all groups: as many of each, up to TILE_CHANNELS.
 extern "C" __global__ void __launch_bounds__(TILE_THREADS)
     diffusion_box_down(const BoxState *state, BoxLevel l, BoxLevel next, const float *b, float *x, float *next_b, u32 tiles_x, u32 channels, u32 groups, u32 pad) {
     __shared__ TileShared s;
-    __shared__ float below[TILE_ROWS][TILE_CELLS];
-    const int lane = threadIdx.x % TILE_CELLS, row = threadIdx.x / TILE_CELLS;
-    const u32 tile = blockIdx.x / groups;
-    const int left = (int)(tile % tiles_x) * DOWN_W - DOWN_X, top = (int)(tile / tiles_x) * DOWN_H - DOWN_Y;
-    const int X = left + 2 * lane, Y = top + 2 * row, cx = X >> 1, cy = Y >> 1;
-    const bool own = lane >= DOWN_X / 2 && lane < TILE_CELLS - DOWN_X / 2 && row >= DOWN_Y / 2 && row < TILE_ROWS - DOWN_Y / 2;
-    const Cell k = cell_at(l, X, Y, left > 0 && top > 0 && left + 2 * TILE_CELLS < l.width && top + 2 * TILE_ROWS < l.height);
-    const float4 w = weights(next, next.sides, cx, cy);
-    const Planes p = tile_planes(s);
+    switch (channels / groups) {
+    case 1: down_tile<1>(s, state, l, next, b, x, next_b, tiles_x, groups); break;
+    case 2: down_tile<2>(s, state, l, next, b, x, next_b, tiles_x, groups); break;
+    default: down_tile<TILE_CHANNELS>(s, state, l, next, b, x, next_b, tiles_x, groups);
+    }
+}
+
+template <int N> __device__ __forceinline__ void up_tile(TileShared &s, const BoxState *state, const BoxLevel &l, const BoxLevel &next, const float *b, const float *x, const float *next_e, float *e, u32 tiles_x, u32 groups) {
+    const Tile t = tile_of<N>(tiles_x, groups, UP_W, UP_H, UP_X, UP_Y);
+    const bool own = t.lane >= UP_X / 2 && t.lane < TILE_CELLS - UP_X / 2 && t.row >= UP_Y / 2 && t.row < TILE_ROWS - UP_Y / 2;
+    const size_t vector = (size_t)l.stride * l.height, next_vector = (size_t)next.stride * next.height;
+    b += t.first * vector, x += t.first * vector, e += t.first * vector, next_e += t.first * next_vector;
+    // These are of the way down, and older than the kernel before as well.
+    float4 rhs[N], v[N];
+#pragma unroll
+    for (int n = 0; n < N; n++) rhs[n] = cell_values(l, b + n * vector, t.X, t.Y), v[n] = cell_values(l, x + n * vector, t.X, t.Y);
+    const Cell k = cell_of_row(l, t.X, t.Y);
+    const float4 sides = weights(next, next.sides, t.cx, t.cy), centres = weights(next, next.centres, t.cx, t.cy);
+    Planes p[N];
+    tile_planes<N>(s, p);
     after_prior();
     before_next();
-    if (state->stop) return;
-    const size_t vector = (size_t)l.stride * l.height, next_vector = (size_t)next.stride * next.height;
-#pragma unroll 1
-    for (u32 channel = blockIdx.x % groups; channel < channels; channel += groups) {
-        const float4 rhs = load_cell(l, b + channel * vector, X, Y);
-        float4 v = make_float4(0, 0, 0, 0);
-        __syncthreads(); // of the channel before
-        p.a[p.o] = p.b[p.o] = p.c[p.o] = p.d[p.o] = 0;
-        __syncthreads();
-        sweeps(k, p, rhs, v, true, TILE_THREADS);
-        float here, right, down;
-        restrict_cell(k, p, rhs, v, w, here, right, down);
-        below[row][lane] = down;
-        const float from_left = __shfl_up_sync(~0u, right, 1);
-        __syncthreads();
-        if (!own) continue;
-        store_cell(l, x + channel * vector, X, Y, v);
-        if (within(next, cx, cy)) next_b[channel * next_vector + (size_t)cy * next.stride + cx] = here + (from_left + below[row - 1][lane]);
+    // All of this waits at the same time.
+    const u32 stop = state->stop;
+    float g[N][2];
+#pragma unroll
+    for (int n = 0; n < N; n++) {
+        const float *at = next_e + n * next_vector + (ptrdiff_t)t.cy * next.stride + t.cx;
+        g[n][0] = within(next, t.cx, t.cy) ? at[0] : 0;
+        g[n][1] = within(next, t.cx, t.cy + 1) ? at[next.stride] : 0;
     }
+    const bool live = __syncthreads_or(k.inv_a + k.inv_b + k.inv_c + k.inv_d > 0);
+    if (stop) return;
+    if (!live) {
+#pragma unroll
+        for (int n = 0; n < N; n++)
+            if (own) set_cell(l, e + n * vector, t.X, t.Y, make_float4(0, 0, 0, 0));
+        return;
+    }
+#pragma unroll
+    for (int n = 0; n < N; n++) {
+        float right = __shfl_down_sync(~0u, g[n][0], 1), diagonal = __shfl_down_sync(~0u, g[n][1], 1);
+        if (t.lane == TILE_CELLS - 1) {
+            const float *at = next_e + n * next_vector + (ptrdiff_t)t.cy * next.stride + t.cx + 1;
+            right = within(next, t.cx + 1, t.cy) ? at[0] : 0, diagonal = within(next, t.cx + 1, t.cy + 1) ? at[next.stride] : 0;
+        }
+        rhs[n] = clean(k, rhs[n]);
+        v[n] = clean(k, v[n]);
+        prolong_cell(v[n], sides, centres, g[n][0], right, g[n][1], diagonal);
+        p[n].a[p[n].o] = v[n].x, p[n].b[p[n].o] = v[n].y, p[n].c[p[n].o] = v[n].z, p[n].d[p[n].o] = v[n].w;
+    }
+    __syncthreads();
+    sweeps_back<N>(k, p, rhs, v, true, MeetAll());
+#pragma unroll
+    for (int n = 0; n < N; n++)
+        if (own) set_cell(l, e + n * vector, t.X, t.Y, v[n]);
 }
 
 extern "C" __global__ void __launch_bounds__(TILE_THREADS)
     diffusion_box_up(const BoxState *state, BoxLevel l, BoxLevel next, const float *b, const float *x, const float *next_e, float *e, u32 tiles_x, u32 channels, u32 groups, u32 pad) {
     __shared__ TileShared s;
-    const int lane = threadIdx.x % TILE_CELLS, row = threadIdx.x / TILE_CELLS;
-    const u32 tile = blockIdx.x / groups;
-    const int left = (int)(tile % tiles_x) * UP_W - UP_X, top = (int)(tile / tiles_x) * UP_H - UP_Y;
-    const int X = left + 2 * lane, Y = top + 2 * row, cx = X >> 1, cy = Y >> 1;
-    const bool own = lane >= UP_X / 2 && lane < TILE_CELLS - UP_X / 2 && row >= UP_Y / 2 && row < TILE_ROWS - UP_Y / 2;
-    const Cell k = cell_at(l, X, Y, left > 0 && top > 0 && left + 2 * TILE_CELLS < l.width && top + 2 * TILE_ROWS < l.height);
-    const Planes p = tile_planes(s);
-    const size_t vector = (size_t)l.stride * l.height, next_vector = (size_t)next.stride * next.height;
-    u32 channel = blockIdx.x % groups;
-    // These are of the way down, and older than the kernel before as well.
-    float4 rhs = load_cell(l, b + channel * vector, X, Y), v = load_cell(l, x + channel * vector, X, Y);
-    after_prior();
-    before_next();
-    if (state->stop) return;
-#pragma unroll 1
-    for (;;) {
-        const float4 g = load_cell(next, next_e + channel * next_vector, cx, cy);
-        prolong_cell(v, weights(next, next.sides, cx, cy), weights(next, next.centres, cx, cy), g.x, g.y, g.z, g.w);
-        __syncthreads(); // of the channel before
-        p.a[p.o] = v.x, p.b[p.o] = v.y, p.c[p.o] = v.z, p.d[p.o] = v.w;
-        __syncthreads();
-        sweeps_back(k, p, rhs, v, true, TILE_THREADS);
-        if (own) store_cell(l, e + channel * vector, X, Y, v);
-        if ((channel += groups) >= channels) break;
-        rhs = load_cell(l, b + channel * vector, X, Y), v = load_cell(l, x + channel * vector, X, Y);
+    switch (channels / groups) {
+    case 1: up_tile<1>(s, state, l, next, b, x, next_e, e, tiles_x, groups); break;
+    case 2: up_tile<2>(s, state, l, next, b, x, next_e, e, tiles_x, groups); break;
+    default: up_tile<TILE_CHANNELS>(s, state, l, next, b, x, next_e, e, tiles_x, groups);
     }
 }
 
@@ -1200,7 +1471,7 @@ extern "C" __global__ void __launch_bounds__(BOTTOM_THREADS) diffusion_box_botto
     touch(p.inverse, n * n * sizeof(float));
     Share h = share_of(p.l0);
     Cell k;
-    if (last > 0 && h.mine) k = cell_at(p.l0, 2 * h.cx, 2 * h.cy, false);
+    if (last > 0 && h.mine) k = cell_at(p.l0, 2 * h.cx, 2 * h.cy);
     after_prior();
     before_next();
     if (state->stop) return;
@@ -1210,19 +1481,21 @@ extern "C" __global__ void __launch_bounds__(BOTTOM_THREADS) diffusion_box_botto
     for (u32 i = 0; i < last; i++) {
         const BoxLevel &l = i == 0 ? p.l0 : i == 1 ? p.l1 : p.l2, &next = i == 0 ? p.l1 : i == 1 ? p.l2 : p.l3;
         if (i > 0) h = share_of(l);
+        const MeetSome meet = {h.threads};
         if (h.along) {
-            Planes q = bottom_planes(s, i);
+            Planes qs[1] = {bottom_planes(s, i)};
+            Planes &q = qs[0];
             q.o = (h.cy + 1) * q.pitch + h.cx + 1;
-            float4 rhs = make_float4(0, 0, 0, 0), v = rhs, w = rhs;
+            float4 w = make_float4(0, 0, 0, 0), rhss[1] = {w}, vs[1] = {w}, &rhs = rhss[0], &v = vs[0];
             if (h.mine) {
-                if (i > 0) k = cell_at(l, 2 * h.cx, 2 * h.cy, false);
+                if (i > 0) k = cell_at(l, 2 * h.cx, 2 * h.cy);
                 rhs = i == 0 ? load_cell(l, b0, 2 * h.cx, 2 * h.cy) : (i == 1 ? s.b1 : s.b2)[t];
                 w = weights(next, next.sides, h.cx, h.cy);
             }
-            sweeps(k, q, rhs, v, h.mine, h.threads);
+            sweeps<1>(k, qs, rhss, vs, h.mine, meet);
             float own = 0;
             if (h.mine) restrict_cell(k, q, rhs, v, w, own, s.right[t], s.below[t]);
-            meet(h.threads);
+            meet();
             if (h.mine) {
                 if (h.cx) own += s.right[t - 1];
                 if (h.cy) own += s.below[t - h.cells_x];
@@ -1234,7 +1507,8 @@ extern "C" __global__ void __launch_bounds__(BOTTOM_THREADS) diffusion_box_botto
         }
         __syncthreads();
     }
-    // The coarsest: 16 threads a row.
+    // The coarsest: 16 threads a row. (The second barrier is for racecheck, which loses the first one's after those of some warps.)
+    __syncthreads();
     const int row = t / 16;
     float sum = 0;
     if (row < n)
@@ -1249,12 +1523,14 @@ extern "C" __global__ void __launch_bounds__(BOTTOM_THREADS) diffusion_box_botto
     for (u32 i = last; i-- > 0;) {
         const BoxLevel &l = i == 0 ? p.l0 : i == 1 ? p.l1 : p.l2, &next = i == 0 ? p.l1 : i == 1 ? p.l2 : p.l3;
         h = share_of(l);
+        const MeetSome meet = {h.threads};
         if (h.along) {
-            Planes q = bottom_planes(s, i);
+            Planes qs[1] = {bottom_planes(s, i)};
+            Planes &q = qs[0];
             q.o = (h.cy + 1) * q.pitch + h.cx + 1;
-            float4 rhs = make_float4(0, 0, 0, 0), v = rhs;
+            float4 rhss[1] = {make_float4(0, 0, 0, 0)}, vs[1] = {rhss[0]}, &rhs = rhss[0], &v = vs[0];
             if (h.mine) {
-                k = cell_at(l, 2 * h.cx, 2 * h.cy, false);
+                k = cell_at(l, 2 * h.cx, 2 * h.cy);
                 rhs = i == 0 ? load_cell(l, b0, 2 * h.cx, 2 * h.cy) : (i == 1 ? s.b1 : s.b2)[t];
                 v = make_float4(q.a[q.o], q.b[q.o], q.c[q.o], q.d[q.o]);
                 float e[4];
@@ -1270,8 +1546,8 @@ extern "C" __global__ void __launch_bounds__(BOTTOM_THREADS) diffusion_box_botto
                 prolong_cell(v, weights(next, next.sides, h.cx, h.cy), weights(next, next.centres, h.cx, h.cy), e[0], e[1], e[2], e[3]);
                 q.a[q.o] = v.x, q.b[q.o] = v.y, q.c[q.o] = v.z, q.d[q.o] = v.w;
             }
-            meet(h.threads);
-            sweeps_back(k, q, rhs, v, h.mine, h.threads);
+            meet();
+            sweeps_back<1>(k, qs, rhss, vs, h.mine, meet);
             if (i == 0 && h.mine) store_cell(l, e0, 2 * h.cx, 2 * h.cy, v);
         }
         __syncthreads();

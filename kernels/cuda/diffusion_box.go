@@ -37,7 +37,7 @@ func (boxDiffuser) setUp(s *stream, op *diffusionSetup) error {
 	}
 	n := op.Width * op.Height
 	check := boxCheckParams{Flags: op.Flags, N: uint64(n), Head: b.head, Counts: op.Counts, Fault: s.faultAt()}
-	blocks := min((n+boxFlagsPerThread*boxCheckThreads-1)/(boxFlagsPerThread*boxCheckThreads), boxBlocksPerUnit*s.dev.info.ComputeUnits)
+	blocks := min((n+boxFlagsPerThread*boxCheckThreads-1)/(boxFlagsPerThread*boxCheckThreads), 2*boxBlocksPerUnit*s.dev.info.ComputeUnits)
 	if err := boxCheck.launch(s, blocks, 1, boxCheckThreads, 0, &check); err != nil {
 		return err
 	}
@@ -131,12 +131,13 @@ type boxCycle struct {
 }
 
 // groups is how many groups the channels of a level are in: each has blocks of its own, which load the operator of a tile once for all channels
-// of the group. That takes as long as to compute one of them, so that they are all apart where multiprocessors would be idle.
+// of the group, as many in each. Several at once take less time than one after the other, but more than one, so that they are all apart where
+// multiprocessors would be idle.
 func (c *boxCycle) groups(tiles int) int {
 	if tiles*c.channels <= c.s.dev.info.ComputeUnits {
 		return c.channels
 	}
-	return 1
+	return (c.channels + boxTileChannels - 1) / boxTileChannels
 }
 
 // enqueue enqueues a cycle: down to the levels that one block does, up from there, and the image.

@@ -16,11 +16,12 @@ const (
 	boxFineThreads    = 256  // FINE_THREADS
 	boxFineWidth      = 112  // FINE_W: pixels of a tile of the image
 	boxFineHeight     = 48   // FINE_H
-	boxTileThreads    = 1024 // TILE_THREADS
-	boxDownWidth      = 44   // DOWN_W: points of a tile of a level on the way down
-	boxDownHeight     = 52   // DOWN_H
+	boxTileThreads    = 768  // TILE_THREADS
+	boxDownWidth      = 48   // DOWN_W: points of a tile of a level on the way down
+	boxDownHeight     = 40   // DOWN_H
+	boxTileChannels   = 3    // TILE_CHANNELS: that a block does at once
 	boxUpWidth        = 48   // UP_W
-	boxUpHeight       = 56   // UP_H
+	boxUpHeight       = 40   // UP_H
 	boxBottomSide     = 64   // of the levels that one block can do: as many cells as BOTTOM_THREADS
 	boxBottomThreads  = 1024 // BOTTOM_THREADS
 	boxEndThreads     = 256  // END_THREADS
