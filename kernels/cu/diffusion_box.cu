@@ -917,11 +917,13 @@ __device__ __forceinline__ void fine_tile(const BoxSolve &p, const BoxLevel &l, 
     const bool own = t.lane >= MARGIN / 4 && t.lane < 32 - MARGIN / 4 && t.warp >= MARGIN / ROWS && t.warp < FINE_WARPS - MARGIN / ROWS;
     s.free[t.warp][t.lane] = t.free;
     // A tile without a free pixel stays as it is. It begins so in both places, as what others read of it is now there, now here. (Those
-    // who begin with X read nothing of a fixed pixel there.)
-    if (!__syncthreads_or(t.free)) {
+    // who begin with X read nothing of a fixed pixel there.) Where all is the mean, it stays that at first.
+    const bool fixed = !__syncthreads_or(t.free), free = KIND == INNER && __syncthreads_and(t.free == ALL_FREE);
+    if (fixed || (START && free && p.start == FROM_MEAN)) {
         if (START && own) {
-            store_fine<KIND, WIDE>(t, const_cast<float *>(from), w, h, x0, y0);
+            if (fixed) store_fine<KIND, WIDE>(t, const_cast<float *>(from), w, h, x0, y0);
             store_fine<KIND, WIDE>(t, to, w, h, x0, y0);
+#pragma unroll
             for (int r = 0; r < ROWS; r += 2)
                 if (KIND != EDGE || ((u32)(y0 + r) < 2 * (u32)l.height && (u32)x0 < 2 * (u32)l.width)) *(float2 *)(b + (size_t)((y0 + r) >> 1) * l.stride + (x0 >> 1)) = make_float2(0, 0);
         }
@@ -930,7 +932,7 @@ __device__ __forceinline__ void fine_tile(const BoxSolve &p, const BoxLevel &l, 
     }
     t.left = t.right = t.above = t.below = t.four = t.free_left = t.free_right = t.free_up = t.free_down = ~0u;
     t.three = t.two = 0;
-    if (KIND == INNER && __syncthreads_and(t.free == ALL_FREE)) {
+    if (free) {
         fine_steps<START, PLAIN, WIDE>(t, p, l, correction, b, s, x0, y0, own, step, from, to);
         return;
     }
