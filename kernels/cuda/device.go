@@ -60,6 +60,7 @@ type device struct {
 	kernels     []cu.Function // by kernel
 	sharedBytes int           // of dynamic shared memory that a block of mask_reduce_wide can have
 	early       bool          // kernels may begin while the one before them ends; they wait for it themselves (after_prior of common.cuh)
+	graphless   atomic.Bool   // cycles can't be made graphs: see stream.makeGraph
 	least       int           // stream priorities: least is the lowest and the greater number
 	most        int
 

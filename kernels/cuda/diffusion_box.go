@@ -103,7 +103,7 @@ func (boxDiffuser) solve(s *stream, op *diffusionSolve) error {
 				break
 			}
 		}
-		if err := c.enqueue(); err != nil {
+		if err := s.cycle(c.enqueue); err != nil {
 			return err
 		}
 	}

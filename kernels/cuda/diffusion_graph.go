@@ -180,8 +180,13 @@ func (graphDiffuser) solve(s *stream, op *diffusionSolve) error {
 		c.precondition(1)
 	}
 	for range op.Cycles {
-		c.all(graphApply, graphParts)
-		c.precondition(0)
+		if c.err == nil {
+			c.err = s.cycle(func() error {
+				c.all(graphApply, graphParts)
+				c.precondition(0)
+				return c.err
+			})
+		}
 	}
 	c.all(graphLast, graphParts)
 	c.all(graphStatus, 1)

@@ -138,12 +138,17 @@ func (sweeper) solve(s *stream, op *diffusionSolve) error {
 		c.climb()
 	}
 	for range op.Cycles {
-		if m.nearest != 0 {
-			c.far()
-		} else {
-			c.run(image, 0)
+		if c.err == nil {
+			c.err = s.cycle(func() error {
+				if m.nearest != 0 {
+					c.far()
+				} else {
+					c.run(image, 0)
+				}
+				c.one(sweepsStep)
+				return c.err
+			})
 		}
-		c.one(sweepsStep)
 	}
 	c.image(sweepsLast, image.blocks(), sweepThreads)
 	c.one(sweepsStatus)

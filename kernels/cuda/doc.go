@@ -7,7 +7,8 @@
 // again. A stream is a CUDA stream and a worker, a goroutine on an OS thread of its own. Ops enqueue copies and kernels on
 // the goroutine that calls them, or on the worker where they keep the host busy, and Wait waits for the GPU. Copies go
 // through page-locked memory that belongs to the stream, unless the host memory is page-locked itself (RegisterHost). Nothing
-// is allocated on the device or page-locked by an op. Streams tell how long the GPU takes (driver.Timer).
+// is allocated on the device or page-locked by an op, but what CUDA itself has for a graph: cycles that a solver repeats become
+// one, so that each is one launch (cyclegraph.go). Streams tell how long the GPU takes (driver.Timer).
 //
 // All results are integers and do not depend on how the work was spread over the GPU.
 //

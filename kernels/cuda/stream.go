@@ -61,6 +61,7 @@ type stream struct {
 	cu         cu.Stream
 	drained    cu.Event
 	ring       ring
+	cycles     cycleGraphs
 	faults     []byte // page-locked: where kernels report a fault, 8 bytes
 	head       []byte // what MaskPrepare writes of a set
 	last       string // the op that was enqueued last
@@ -202,6 +203,7 @@ func (s *stream) failFaulty() (found bool) {
 
 // free gives back what open made. In a lost context it can't, and what is there goes with the context.
 func (s *stream) free() error {
+	s.cycles.close()
 	err := s.ring.close()
 	if s.faults != nil {
 		if e := failedCode("cuMemFreeHost", hostFree(s.faults)); err == nil {
@@ -309,6 +311,9 @@ func (s *stream) drain(drop bool) error {
 		}
 	}
 	s.ring.finish(drop || err != nil)
+	if err == nil {
+		s.cycles.drained()
+	}
 	return err
 }
 
@@ -402,6 +407,10 @@ func (s *stream) Close() error {
 // launch enqueues a kernel. params is a struct of layout.go, of which the kernel takes so many bytes.
 func (s *stream) launch(k kernel, gx, gy, threads, shared int, params unsafe.Pointer, bytes uintptr) error {
 	if gx == 0 || gy == 0 {
+		return nil
+	}
+	if s.cycles.recording {
+		s.cycles.add(k, gx, gy, threads, shared, params, bytes)
 		return nil
 	}
 	early := s.kernelLast && s.dev.early
