@@ -166,7 +166,8 @@ func TestTriangulateSilence(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := stream.Send(&pb.TriangulateRequest{Points: make([]byte, 8*100_000)}); err != nil {
+		// On a busy machine the stall may be over before the points are on their way.
+		if err := stream.Send(&pb.TriangulateRequest{Points: make([]byte, 8*100_000)}); err != nil && !errors.Is(err, io.EOF) {
 			t.Fatal(err)
 		}
 		return stream
