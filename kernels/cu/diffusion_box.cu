@@ -831,6 +831,12 @@ template <int KIND, bool WIDE> __device__ __forceinline__ void store_fine(const 
     }
 }
 
+// A bit for each of four pixels, by their flags, that is neither fixed nor outside.
+__device__ __forceinline__ u32 free_of(u32 flags) {
+    const u32 free = ~flags & (~flags >> 3) & 0x01010101;
+    return (free | free >> 7 | free >> 14 | free >> 21) % 16;
+}
+
 // What a cycle changes on a tile, and what is left of the residual. Own says that the thread's pixels are the block's own.
 template <bool START, int KIND, bool WIDE>
 __device__ __forceinline__ void fine_steps(Fine &t, const BoxSolve &p, const BoxLevel &l, const Correction &e, float *b, FineShared &s, int x0, int y0, bool own, float step, const float *from, float *to) {
@@ -883,6 +889,15 @@ __device__ __forceinline__ void fine_tile(const BoxSolve &p, const BoxLevel &l, 
     float4 v[ROWS];
 #pragma unroll
     for (int r = 0; r < ROWS; r++) f[r] = flags_of<KIND, WIDE>(p.flags, w, h, x0, y0 + r);
+    // What is above and left of the tile says how its first row and column are interpolated. What that is off would reach, by the last half sweep,
+    // the pixels two before the block's own, and so the residual that these take from.
+    u32 above = 0x08080808;
+    bool left_free = false; // in row y0 + lane
+    if (!START) {
+        if (t.warp == 0) above = flags_of<KIND, WIDE>(p.flags, w, h, x0, y0 - 1);
+        const int y = y0 + t.lane;
+        if (t.lane < ROWS && (KIND != EDGE || ((u32)(tx - 1) < (u32)w && (u32)y < (u32)h))) left_free = !(p.flags[(size_t)y * w + tx - 1] & FIXED);
+    }
     if (!START || (p.start != FROM_MEAN && some)) {
 #pragma unroll
         for (int r = 0; r < ROWS; r++) v[r] = four_of<KIND, WIDE>(from, w, h, x0, y0 + r);
@@ -909,16 +924,24 @@ __device__ __forceinline__ void fine_tile(const BoxSolve &p, const BoxLevel &l, 
     t.free = 0;
 #pragma unroll
     for (int r = 0; r < ROWS; r++) {
-        const u32 g = f[r], free = ~g & (~g >> 3) & 0x01010101; // neither fixed nor outside
-        if (some) t.free |= (free | free >> 7 | free >> 14 | free >> 21) % 16 << 4 * r;
+        const u32 g = f[r];
+        if (some) t.free |= free_of(g) << 4 * r;
         if (KIND == EDGE) v[r].x = g & 8 ? 0 : v[r].x, v[r].y = g >> 8 & 8 ? 0 : v[r].y, v[r].z = g >> 16 & 8 ? 0 : v[r].z, v[r].w = g >> 24 & 8 ? 0 : v[r].w;
         t.x[r][0] = v[r].x, t.x[r][1] = v[r].y, t.x[r][2] = v[r].z, t.x[r][3] = v[r].w;
     }
     const bool own = t.lane >= MARGIN / 4 && t.lane < 32 - MARGIN / 4 && t.warp >= MARGIN / ROWS && t.warp < FINE_WARPS - MARGIN / ROWS;
     s.free[t.warp][t.lane] = t.free;
+    u32 free_above = 0, free_before = 0; // as bits of the last row, and of the last column
+    if (!START && some) {
+        free_above = free_of(above) << (4 * ROWS - 4);
+        const u32 rows = __ballot_sync(~0u, left_free);
+#pragma unroll
+        for (int r = 0; r < ROWS; r++) free_before |= (rows >> r & 1) << (4 * r + 3);
+    }
     // A tile without a free pixel stays as it is. It begins so in both places, as what others read of it is now there, now here. (Those
     // who begin with X read nothing of a fixed pixel there.) Where all is the mean, it stays that at first.
-    const bool fixed = !__syncthreads_or(t.free), free = KIND == INNER && __syncthreads_and(t.free == ALL_FREE);
+    const bool around = START || ((t.warp || free_above == (15u << (4 * ROWS - 4))) && (t.lane || free_before == (0x88888888 & ALL_FREE)));
+    const bool fixed = !__syncthreads_or(t.free), free = KIND == INNER && __syncthreads_and(t.free == ALL_FREE && around);
     if (fixed || (START && free && p.start == FROM_MEAN)) {
         if (START && own) {
             if (fixed) store_fine<KIND, WIDE>(t, const_cast<float *>(from), w, h, x0, y0);
@@ -946,10 +969,11 @@ __device__ __forceinline__ void fine_tile(const BoxSolve &p, const BoxLevel &l, 
         const u32 a = t.left ^ t.right, b = t.left & t.right, c = t.above ^ t.below, d = t.above & t.below;
         t.four = b & d, t.three = (a & d) | (b & c), t.two = (a & c & ~(b | d)) | (b & ~(c | d)) | (d & ~(a | b));
     }
-    const u32 prior = t.warp ? s.free[t.warp - 1][t.lane] : 0, next = t.warp < FINE_WARPS - 1 ? s.free[t.warp + 1][t.lane] : 0;
+    const u32 prior = t.warp ? s.free[t.warp - 1][t.lane] : free_above, next = t.warp < FINE_WARPS - 1 ? s.free[t.warp + 1][t.lane] : 0;
     t.free_up = (t.free << 4 | prior >> (4 * ROWS - 4)) & ALL_FREE;
     t.free_down = (t.free >> 4 | next << (4 * ROWS - 4)) & ALL_FREE;
-    t.free_left = (t.free << 1 & 0xeeeeeeee) | (__shfl_up_sync(~0u, t.free, 1) >> 3 & 0x11111111);
+    const u32 before = __shfl_up_sync(~0u, t.free, 1);
+    t.free_left = (t.free << 1 & 0xeeeeeeee) | ((t.lane ? before : free_before) >> 3 & 0x11111111);
     t.free_right = (t.free >> 1 & 0x77777777) | (__shfl_down_sync(~0u, t.free, 1) << 3 & 0x88888888);
     fine_steps<START, KIND, WIDE>(t, p, l, correction, b, s, x0, y0, own, step, from, to);
 }
