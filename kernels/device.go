@@ -184,7 +184,8 @@ type Job struct {
 	Footprint int64
 	// Held is the bytes of the device, of residents and of what was kept, that the caller has in its hands until the job has ended
 	// (see [Held]). A job for which the device has too little beside them is refused: it would wait for its own caller. So is one for
-	// which there is no room while no job runs that has memory to give back: its caller may hold what others wait for.
+	// which there is no room while no job runs that has memory to give back: its caller may hold what others wait for. Where there is
+	// room for it but not for one ahead, it goes first; but after a second of that such jobs are refused for a tenth of one.
 	Held int64
 	// Units is what the job's time grows with, such as pixels: jobs of a label are taken to need a fixed time and one for each
 	// unit, both measured.

@@ -18,6 +18,12 @@ const (
 	// longestPause bounds how long a job pauses in [Queue.Yield] for more urgent ones: one of those may have work on the
 	// host to do, with the device idle.
 	longestPause = 10 * time.Millisecond
+	// Callers that hold memory go ahead of a job that may wait for just that, so that nobody waits for ever; but one after another could
+	// keep it from them all. So for giveWay they are refused, each time that they have gone ahead of it for overtaking: what they hold comes
+	// back, and where the job waits for something else nobody is refused more than a tenth of the time. They are guesses: a call on a
+	// frame takes milliseconds, and a call that is refused tries again.
+	overtaking = time.Second
+	giveWay    = 100 * time.Millisecond
 )
 
 // sched admits jobs: it hands out memory and a stream together, so that no job waits for one with the other in its
@@ -28,7 +34,8 @@ const (
 //     too, in its class and in those less urgent, so that small jobs don't starve large ones. Those of more urgent classes, and those that need no
 //     memory, go ahead.
 //   - A job whose caller holds memory (Job.Held) doesn't wait for more where no job runs that has any to give back: it goes ahead of
-//     those that do, or is refused. So jobs don't wait for each other's callers.
+//     those that do, or is refused. So jobs don't wait for each other's callers. For giveWay in each second it is refused instead of
+//     going ahead, so that those come to their turn; but not where it is of line-scan.
 //
 // The lock may be held while that of memory is taken, not the other way round.
 type sched struct {
@@ -77,6 +84,7 @@ type ticket struct {
 	away    time.Duration // how long it did, in all
 
 	arena  block
+	fence  time.Time     // until when no caller that holds memory goes ahead; at first its arrival
 	stream driver.Stream // nil while it waits
 	short  bool          // it waits for memory
 	ready  chan struct{} // closed when it has a stream, or err says why it won't get one; nil where nobody waits
@@ -89,6 +97,14 @@ func (t *ticket) before(o *ticket) bool {
 		return c < 0
 	}
 	return t.arrival < o.arrival
+}
+
+// letsBy reports whether a job whose caller holds memory may go ahead of t, which may wait for that memory.
+func (t *ticket) letsBy(now time.Time) bool {
+	if now.Sub(t.fence) >= overtaking {
+		t.fence = now.Add(giveWay)
+	}
+	return !now.Before(t.fence)
 }
 
 // begun reports whether the job has run. Then, where it waits, it gave up its stream for a while, and is neither shed nor
@@ -150,6 +166,7 @@ func (s *sched) submit(t *ticket) error {
 	}
 	s.arrivals++
 	t.arrival = s.arrivals
+	t.fence = t.arrived
 	t.expect = s.jobs.estimate(t.job.Label, t.job.Units)
 	if t.due = t.deadline; t.due.IsZero() {
 		t.due = t.arrived.Add(patience)
@@ -243,11 +260,11 @@ func (s *sched) remove(q *classQueue, i int) *ticket {
 
 // dispatch serves the queues as far as there are streams and memory.
 func (s *sched) dispatch(now time.Time) {
-	short := false // a job ahead waits for memory
-	stuck := false // and no job has any that could come back
+	var ahead *ticket // the first job that waits for memory, if there is one
+	stuck := false    // and no job has any that could come back
 	for _, c := range byUrgency {
 		q := &s.classes[c]
-		shortBefore := short
+		aheadBefore := ahead
 		for i := 0; i < len(q.waiting) && len(q.idle) > 0; {
 			t := q.waiting[i]
 			if !t.begun() {
@@ -258,19 +275,24 @@ func (s *sched) dispatch(now time.Time) {
 				if t.job.Footprint > 0 {
 					// Whose caller holds memory goes ahead where the jobs before it may wait for just that, and is refused where it would
 					// wait for its caller, or for others that wait with some in their hands.
+					if ahead != nil && stuck && t.job.Held > 0 && c != LineScan && !ahead.letsBy(now) {
+						s.refuse(q, i, ahead.fence.Sub(now))
+						continue
+					}
 					var err error
-					if t.short = short && !(stuck && t.job.Held > 0); !t.short {
+					if t.short = ahead != nil && !(stuck && t.job.Held > 0); !t.short {
 						t.arena, err = s.mem.reserve(t.job.Footprint, scratch, t.job.Label)
 						t.short = err != nil
 						stuck = err != nil && noneUsed(err)
 					}
 					if stuck && t.job.Held > 0 {
-						q.stats.Refused++
-						s.remove(q, i).settle(s.mem.refuse(t.job.Footprint, t.job.Label, i))
+						s.refuse(q, i, 0)
 						continue
 					}
 					if t.short {
-						short = true
+						if ahead == nil {
+							ahead = t
+						}
 						i++
 						continue
 					}
@@ -279,10 +301,19 @@ func (s *sched) dispatch(now time.Time) {
 			s.grant(q, s.remove(q, i), now)
 		}
 		if len(q.idle) == 0 { // memory alone would be of no use to those who wait
-			short = shortBefore
+			ahead = aheadBefore
 		}
 	}
 	s.endPauses()
+}
+
+// refuse refuses ticket i of a queue for its memory. It may try again after so long, or what memory takes to come back where that is more.
+func (s *sched) refuse(q *classQueue, i int, after time.Duration) {
+	q.stats.Refused++
+	t := s.remove(q, i)
+	e := s.mem.refuse(t.job.Footprint, t.job.Label, i)
+	e.RetryAfter = max(e.RetryAfter, after)
+	t.settle(e)
 }
 
 // grant gives a ticket one of the idle streams.

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -620,7 +621,7 @@ func TestCallersNeverWaitForEachOther(t *testing.T) {
 
 		large := b.start(ctx, Job{Label: "large", Footprint: 12 << 10}, nothing)
 		refused(b.Do(ctx, Job{Label: "behind it", Footprint: 8 << 10, Held: 5 << 10}, nothing))
-		running := b.start(ctx, Job{Label: "that fits", Footprint: 4 << 10, Held: 5 << 10}, takes(time.Second))
+		running := b.start(ctx, Job{Label: "that fits", Footprint: 4 << 10, Held: 5 << 10}, takes(overtaking/2))
 		waiting := b.start(ctx, Job{Label: "that waits for it", Footprint: 6 << 10, Held: 5 << 10}, nothing)
 		if n := b.Memory().Waiting; n != 2 {
 			t.Errorf("%d jobs wait for memory", n)
@@ -640,4 +641,70 @@ func TestCallersNeverWaitForEachOther(t *testing.T) {
 			t.Errorf("%+v", s)
 		}
 	})
+}
+
+// Callers that hold memory, one after another, go ahead of a job that waits for what they hold, but not for ever. Where that job waits for
+// something else they are hardly refused.
+func TestCallersGiveWay(t *testing.T) {
+	for _, kept := range []int{0, 5 << 10} { // kept for good, so that large never fits
+		inBubble(t, Config{MemoryBytes: 24 << 10, Streams: 4}, func(b *bench) {
+			k, err := Keep[byte](b.Device, kept, "kept")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer k.Free()
+			patient, cancel := context.WithCancelCause(b.Context()) // a deadline would order it
+			gone := errors.New("gone")
+			defer time.AfterFunc(20*time.Second, func() { cancel(gone) }).Stop()
+			var answered, refused atomic.Int64
+			over := make(chan struct{})
+			for i := range 2 {
+				frame, err := Store[byte](b.Device, 5<<10, "frame")
+				if err != nil {
+					t.Fatal(err)
+				}
+				frame.Release()
+				b.wg.Go(func() {
+					defer frame.Drop()
+					time.Sleep(time.Duration(i) * 20 * time.Millisecond) // so that one of them holds its frame at any time
+					for {
+						select {
+						case <-over:
+							return
+						default:
+						}
+						if _, ok := frame.Acquire(); !ok {
+							return // the large job has its memory
+						}
+						err := b.Do(b.Context(), Job{Label: "on a frame", Footprint: 4 << 10, Held: 5 << 10}, takes(40*time.Millisecond))
+						var c *CapacityError
+						switch {
+						case err == nil:
+							answered.Add(1)
+							time.Sleep(30 * time.Millisecond) // with the answer
+						case !errors.As(err, &c) || c.Never() || c.RetryAfter <= 0:
+							t.Error(err)
+						default:
+							refused.Add(1)
+						}
+						frame.Release()
+						if c != nil {
+							time.Sleep(c.RetryAfter)
+						}
+					}
+				})
+			}
+			time.Sleep(25 * time.Millisecond)
+			start := time.Now()
+			err = b.Do(patient, Job{Label: "large", Footprint: 20 << 10}, func(*Queue) error { return nil })
+			took := time.Since(start)
+			close(over)
+			if kept == 0 && (err != nil || took < overtaking || took > 2*overtaking) {
+				t.Errorf("the large job took %v: %v", took, err)
+			}
+			if kept > 0 && (!errors.Is(err, gone) || refused.Load() == 0 || answered.Load() < 5*refused.Load()) {
+				t.Errorf("%v; %d calls were answered and %d refused", err, answered.Load(), refused.Load())
+			}
+		})
+	}
 }
