@@ -15,7 +15,7 @@ import (
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 
-// The constants are those that took the fewest iterations in scenes of devicetest: 4 to 5 in most, 10 in mazes.
+// The constants are those that took the fewest iterations in scenes of devicetest: 3 to 4 in most, 7 in mazes.
 const (
 	// graphCaution is what the largest correction is multiplied by to say how large the error is. With 2.5 estimates were up to 2.1 times too
 	// low in early cycles of a corridor, and 1.5 times in mazes.
@@ -30,7 +30,10 @@ const (
 	graphSmooth = 2.0 / 3
 	// graphJacobi damps the steps before and after the coarse correction: one each.
 	graphJacobi = 0.8
-	// graphBottom is how many steps the coarsest level gets.
+	// graphDense is how many nodes a level has at most that is solved exactly, and is the last one. Where Jacobi's steps had the last word, a
+	// corridor's long way took an iteration more, and one of 111x111 had estimates 3 times too low.
+	graphDense = 192
+	// graphBottom is how many steps the coarsest level gets where it has more nodes.
 	graphBottom = 8
 )
 
@@ -84,6 +87,7 @@ type graph struct {
 	pool   graphPool
 	table  *[graphLevels]uint32 // how many nodes levels have
 	levels []graphLevel
+	dense  []float64 // the factor of the last level, where it has no more than graphDense nodes
 	state  graphState
 }
 
@@ -106,6 +110,7 @@ func layGraph(a *arena, w, h int) *graph {
 	if table := layOut[[graphLevels]uint32](a, 1); table != nil {
 		g.table = &table[0]
 	}
+	g.dense = layOut[float64](a, lowerTriangle(min(n, graphDense)))
 	cells := 0
 	for x, y := w, h; x > 1 || y > 1; cells += x*y + 1 {
 		x, y = (x+1)/2, (y+1)/2
@@ -232,23 +237,11 @@ func largestSize(v []float32) float32 {
 // begin starts the conjugate gradients at x.
 func (g *graph) begin(x []float32) error {
 	s := &g.state
-	channels := len(x) / len(g.inv)
-	if err := g.each(channels, 5, func(c, y int) float32 {
+	return g.each(len(x)/len(g.inv), 5, func(c, y int) float32 {
 		r := g.row(s.r, c, y)
 		g.planeFlows(r, x, c, y)
 		g.jacobi(g.row(s.z, c, y), r, y)
-		return 0
-	}); err != nil {
-		return err
-	}
-	if err := g.precondition(channels); err != nil {
-		return err
-	}
-	for c := range channels {
-		s.head.Rho[c] = g.sum(c)
-	}
-	return g.each(channels, 1, func(c, y int) float32 {
-		copy(g.row(s.p, c, y), g.row(s.q, c, y))
+		clear(g.row(s.p, c, y))
 		return 0
 	})
 }
@@ -262,11 +255,34 @@ func (g *graph) jacobi(z, r []float32, y int) {
 	}
 }
 
-// cycle is one step of the conjugate gradients. It returns the largest correction that the preconditioner sees after it, which
-// is about what the error is.
+// cycle is one step of the conjugate gradients. It returns the largest correction that the preconditioner sees before it, which is about
+// what the error was.
 func (g *graph) cycle(x []float32) (float32, error) {
 	s := &g.state
 	channels := len(x) / len(g.inv)
+	if err := g.precondition(channels); err != nil {
+		return 0, err
+	}
+	var alpha, beta [driver.MaxDiffusionChannels]float32
+	for c := range channels {
+		rho := g.sum(c)
+		if s.head.Rho[c] > 0 {
+			beta[c] = float32(rho / s.head.Rho[c])
+		}
+		s.head.Rho[c] = rho
+	}
+	if err := g.each(channels, 3, func(c, y int) float32 {
+		p := g.row(s.p, c, y)
+		z := g.row(s.q, c, y)[:len(p)]
+		b := beta[c]
+		for i, v := range z {
+			p[i] = v + b*p[i]
+		}
+		return largestSize(z)
+	}); err != nil {
+		return 0, err
+	}
+	update := graphCaution * largest(s.rows)
 	// q = -A p, which is 0 wherever there is no equation.
 	if err := g.each(channels, 5, func(c, y int) float32 {
 		q := g.row(s.q, c, y)
@@ -275,13 +291,12 @@ func (g *graph) cycle(x []float32) (float32, error) {
 	}); err != nil {
 		return 0, err
 	}
-	var alpha, beta [driver.MaxDiffusionChannels]float32
 	for c := range channels {
 		if pq := -g.sum(c); pq > 0 {
 			alpha[c] = float32(s.head.Rho[c] / pq)
 		}
 	}
-	if err := g.each(channels, 4, func(c, y int) float32 {
+	err := g.each(channels, 4, func(c, y int) float32 {
 		a := alpha[c]
 		r, x := g.row(s.r, c, y), g.row(x, c, y)
 		p, q := g.row(s.p, c, y)[:len(x)], g.row(s.q, c, y)[:len(x)]
@@ -295,29 +310,8 @@ func (g *graph) cycle(x []float32) (float32, error) {
 		}
 		g.jacobi(g.row(s.z, c, y), r, y)
 		return 0
-	}); err != nil {
-		return 0, err
-	}
-	if err := g.precondition(channels); err != nil {
-		return 0, err
-	}
-	for c := range channels {
-		rho := g.sum(c)
-		if s.head.Rho[c] > 0 {
-			beta[c] = float32(rho / s.head.Rho[c])
-		}
-		s.head.Rho[c] = rho
-	}
-	err := g.each(channels, 3, func(c, y int) float32 {
-		p := g.row(s.p, c, y)
-		z := g.row(s.q, c, y)[:len(p)]
-		b := beta[c]
-		for i, v := range z {
-			p[i] = v + b*p[i]
-		}
-		return largestSize(z)
 	})
-	return graphCaution * largest(s.rows), err
+	return update, err
 }
 
 // residual is the largest one of x itself.
@@ -481,6 +475,10 @@ func (g *graph) prolongPixels(channels int) error {
 // coarse solves level k for l.b by a cycle, into l.x, which is the first step.
 func (g *graph) coarse(k int) error {
 	l := &g.levels[k]
+	if k+1 == len(g.levels) && l.n <= graphDense {
+		g.solveDense(l)
+		return nil
+	}
 	if k+1 == len(g.levels) {
 		for range graphBottom {
 			if err := g.relax(l); err != nil {

@@ -39,6 +39,7 @@ func (g *graph) setUp(flags []byte) (void int, err error) {
 	*g.table = [graphLevels]uint32{}
 	room := graphNodes(g.w * g.h)
 	c := coarsener{graph: g}
+	last := 0
 	for k := range graphLevels {
 		nodes, err := c.coarsen(k, room)
 		if err != nil {
@@ -49,6 +50,11 @@ func (g *graph) setUp(flags []byte) (void int, err error) {
 		}
 		g.table[k] = uint32(nodes)
 		room -= nodes
+		last = k
+	}
+	if n := g.table[last]; n > 0 && n <= graphDense {
+		l := g.level(last)
+		g.factor(&l)
 	}
 	return void, nil
 }
@@ -115,7 +121,7 @@ func (c *coarsener) coarsen(k, room int) (nodes int, err error) {
 		}
 		return 0, err
 	}
-	if c.w*c.h == 1 {
+	if c.w*c.h == 1 || !c.pixels && c.from.n <= graphDense {
 		return orphans(nil)
 	}
 	c.next = c.level(k)

@@ -120,7 +120,7 @@ func TestDiffusionLevels(t *testing.T) {
 	large.Fix(1, 1, 1)
 	large.Block(74, 66, true)
 	const close = 1e-5
-	for _, s := range append(devicetest.BarrierScenes(3, 30), empty, large) {
+	for _, s := range append(devicetest.BarrierScenes(3, 50), empty, large) {
 		g := setUpGraph(t, 2, s)
 		for k := 0; g.table[k] > 0; k++ {
 			next := g.level(k)

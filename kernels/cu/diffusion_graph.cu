@@ -5,29 +5,32 @@
 // diffusion_graph_join, _join_pixels          components within blocks of 2x2 cells, and how many there are in each; a warp a block, or a
 //                                             thread where cells are pixels
 // diffusion_graph_number, _number_pixels      numbers them in the order of blocks: each thread block adds up what those before have
-// diffusion_graph_smooth, _smooth_first       a row of P a warp, or a thread; those of pixels are found where they are needed
+// diffusion_graph_amid_pixels                 rows of P' A P amid pixels that take from all around, which are all the same: half to four fifths of
+//                                             them; a thread a row. The others are listed
+// diffusion_graph_multiply_pixels             those others, a warp each, in whole numbers; rows of P are found where they are needed
+// diffusion_graph_smooth, _smooth_first       a row of P a warp, or a thread
 // diffusion_graph_product, _product_first     a row of A P a warp, or 8 lanes
-// diffusion_graph_multiply, _multiply_first,  a row of P' A P a warp
-// _multiply_pixels
+// diffusion_graph_multiply, _multiply_first   a row of P' A P a warp
 // diffusion_graph_finish                      how many levels there are
-// Rows are added up in hash tables on chip, by integers in units of 2^-40, and sorted: so they don't depend on the order. To multiply by A P
+// diffusion_graph_invert                      the inverse of the last level's operator, in the registers of one block
+// Rows are added up in hash tables on chip, by integers of 32 bits in units of a billionth of all that is added, and sorted: so they don't
+// depend on the order. Lanes of a warp go through tables in step: see slot; that made it 1.3 times as fast. To multiply by A P
 // takes a fifth of the time that multiplying by A and P at once takes, at levels with long rows. Those named first have smaller
 // tables, for shorter rows. Bytes: 40 a pixel for the image's own part, and about 300 for rows, mostly from the cache.
 //
-// A solve is: _begin, diffusion_label_mean and _fill, then for the start and for each cycle
-// _apply      p = z + beta p and A p, and parts of p A p          (not at the start)
-// _update     x, r, and the first step of the preconditioner      28 bytes a value
-// _residual   what is left                                        8 bytes
-// _restrict   to nodes, a thread a block of 2x2 pixels            4 bytes
-// _down       what is left on a level: 8 lanes a node, or 32
+// A solve is: _begin, diffusion_label_mean and _fill, _update for the start, and for each cycle
+// _restrict   the first step of the preconditioner, what is left of r, and its sums over nodes; a block a tile   4 bytes a value
+// _down       what is left on a level: 4 lanes a node, 8, or 32
 // _gather     sums of nodes of the finer level
-// _tail       the levels of few nodes, in one block
+// _tail       the levels of few nodes, in one block; the last one by the inverse
 // _up, _relax back
-// _prolong    from nodes                                          8 bytes
-// _smooth_out the last step, and parts of r z and the largest z   16 bytes
-// _step       beta, the estimate and whether that is all; one block
-// and _last and _status. All but the first return at once when the solve is done, so that cycles can be enqueued ahead. Sums over all pixels
-// are of GRAPH_PARTS parts, added in order: a solve gives the same bits each time.
+// _smooth_out the correction from nodes, and the last step; parts of r z and the largest z: the last block adds them up, for
+//             beta, the estimate, and whether that is all; a block a tile                                        8 bytes
+// _apply      p = z + beta p and A p; the last block adds up p A p, for alpha                                     16 bytes
+// _update     x and r                                                                                             24 bytes
+// and _last and _status. All but the first return at once when the solve is done, so that cycles can be enqueued ahead: what remains once
+// the estimate says so is the step that it says it of. Sums over all pixels are of up to GRAPH_PARTS parts, added in order: a solve gives
+// the same bits each time.
 
 #include "diffusion_label.cuh"
 
@@ -48,13 +51,21 @@
 
 // The same as in kernels/cpu/diffusion_graph.go.
 #define CAUTION 3.f
+#define LEAST_LEFT 0.45f
 #define STRONG 0.04f
 #define LOOSE 0.25f
 #define SMOOTH (2.f / 3)
 #define JACOBI 0.8f
+#define DENSE_NODES 192
+#define DEAD_PIVOT 1e-6f
 #define BOTTOM 8
 
-#define UNIT 1099511627776.f // sums are of integers, in its inverse
+#define UNIT 1099511627776.f // sinks are sums of integers, in its inverse
+
+// Entries of P of pixels are multiples of 1/18, as 2/3 is by how much they are smoothed, and 1 to 4 neighbours are taken from.
+#define PIXEL_UNIT 18
+#define PIXEL_STEP 12 // SMOOTH
+#define PRODUCT_UNIT ((float)(PIXEL_UNIT * PIXEL_UNIT))
 
 // A row of a sparse matrix: its entries in a pool.
 struct GraphRow {
@@ -72,7 +83,7 @@ static_assert(sizeof(GraphEntry) == 8, "GraphEntry");
 // which those from tail on are solved by one block.
 struct GraphTable {
     u32 first[GRAPH_LEVELS + 2], bad[GRAPH_LEVELS + 2];
-    u32 depth, tail, edges, prolongs, restricts, products[GRAPH_LEVELS + 2], pad;
+    u32 depth, tail, edges, prolongs, restricts, products[GRAPH_LEVELS + 2], rest;
 };
 static_assert(sizeof(GraphTable) == 288, "GraphTable");
 
@@ -92,17 +103,20 @@ struct Graph {
     GraphEntry *product_pool;
     int *labels;
     u32 *parts;
+    float *dense;            // the inverse of the last level's operator
     u32 width, height, node_room, edge_room, prolong_room, product_room;
 };
 
-// How far a solve has come.
+// How far a solve has come. done is 1 where there is none, 2 when it has ended, and LAST_STEP when only the last step remains to be taken.
+#define LAST_STEP 3
 struct GraphState {
     u32 magic, channels, cycles, done;
     float update, ratio, estimate, residual;
-    float beta[4];
+    float beta[4], alpha[4];
     double rho[4];
+    u32 ended, pad[3]; // blocks of a kernel that have ended
 };
-static_assert(sizeof(GraphState) == 80, "GraphState");
+static_assert(sizeof(GraphState) == 112, "GraphState");
 
 struct GraphSolve {
     Graph g;
@@ -110,7 +124,7 @@ struct GraphSolve {
     DiffusionStatus *status;
     const u8 *flags;
     const float *colours;
-    float *x, *r, *z, *q, *ap, *p0, *p1;
+    float *x, *r, *q, *ap, *p0, *p1;
     double *sums;  // 4 for each part
     float *largest;
     float4 *nx, *nb, *nr; // of nodes
@@ -147,6 +161,16 @@ __device__ __forceinline__ u32 block_roots(const Graph &g, int bx, int by) {
             if (root[k] == hi) root[k] = lo;
     }
     return root[0] | root[1] << 4 | root[2] << 8 | root[3] << 12;
+}
+
+// Which blocks are of four pixels that take from all around, where labels of pixels were.
+__device__ __forceinline__ u8 *whole_blocks(const Graph &g) { return (u8 *)g.labels; }
+
+__device__ __forceinline__ bool block_whole(const Graph &g, int bx, int by) {
+    const int w = g.width, x = 2 * bx, y = 2 * by;
+    if (x + 1 >= w || y + 1 >= (int)g.height) return false;
+    const u8 *open = g.open + (u64)y * w + x;
+    return (open[0] & open[1] & open[w] & open[w + 1]) == 255;
 }
 
 __device__ __forceinline__ u32 count_roots(u32 roots) {
@@ -224,6 +248,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) diffusion_graph_number_pix
     if (c >= n) return;
     const int bx = c % cw, by = c / cw;
     const u32 roots = block_roots(g, bx, by);
+    whole_blocks(g)[c] = block_whole(g, bx, by);
     int id[4], next = (int)first;
 #pragma unroll
     for (u32 k = 0; k < 4; k++) {
@@ -245,6 +270,9 @@ extern "C" __global__ void __launch_bounds__(THREADS) diffusion_graph_number_pix
         if (x < w && y < h) g.parent[(u64)y * w + x] = p;
     }
 }
+
+// A level of so few nodes is the last one: it is solved exactly.
+__device__ __forceinline__ bool last_level(const Graph &g, int level) { return g.table->first[level + 1] - g.table->first[level] <= DENSE_NODES; }
 
 __device__ __forceinline__ bool strong(float w, float di, float dj) { return w * w > STRONG * STRONG * di * dj; }
 
@@ -269,6 +297,7 @@ __device__ __forceinline__ Block block_of(const int *cell, int w, int h, int bx,
 extern "C" __global__ void __launch_bounds__(THREADS)
     diffusion_graph_join(Graph g, const int *cell, int *next, u32 *parts, int level, int pad) {
     after_prior();
+    if (last_level(g, level)) return;
     const int w = cells(g.width, level), h = cells(g.height, level), cw = (w + 1) / 2, ch = (h + 1) / 2;
     const u32 c = (blockIdx.x * THREADS + threadIdx.x) / 32, lane = lane_id();
     if (c >= (u32)cw * ch) return;
@@ -345,6 +374,10 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 extern "C" __global__ void __launch_bounds__(THREADS)
     diffusion_graph_number(Graph g, const int *cell, int *next, u32 *parts, int level, int pad) {
     after_prior();
+    if (last_level(g, level)) {
+        if (blockIdx.x == 0 && threadIdx.x == 0) g.table->first[level + 2] = g.table->first[level + 1];
+        return;
+    }
     const int w = cells(g.width, level), h = cells(g.height, level), cw = (w + 1) / 2, ch = (h + 1) / 2;
     const u32 c = blockIdx.x * THREADS + threadIdx.x, cellcount = (u32)cw * ch;
     const u32 count = c < cellcount ? next[c] : 0;
@@ -374,6 +407,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 
 extern "C" __global__ void __launch_bounds__(THREADS) diffusion_graph_smooth_first(Graph g, int level, int pad) {
     after_prior();
+    if (last_level(g, level)) return;
     const u32 first = g.table->first[level], last = g.table->first[level + 1];
     for (u32 base = first + blockIdx.x * THREADS; base < last; base += gridDim.x * THREADS) {
         const u32 i = base + threadIdx.x;
@@ -440,14 +474,11 @@ extern "C" __global__ void __launch_bounds__(THREADS) diffusion_graph_smooth_fir
 // What a warp works with.
 template <int table>
 struct Hash {
-    int key[table];
-    u32 low[table], high[table]; // of sums: there are no atomics of 64 bits on chip but by trying
-    int sorted[table];
-    u32 used;
+    int key[table], sum[table], sorted[table];
 };
 template <int table>
 struct Multiply : Hash<table> {
-    int support[SUPPORT];
+    __align__(16) int support[SUPPORT + 4], list[table + 4]; // and what is larger than any
     float share[SUPPORT];
     u32 count;
 };
@@ -456,59 +487,75 @@ struct Multiply : Hash<table> {
 struct MultiplyPixels {
     int cell[25];
     short to[36][3];
-    float weight[36][3], sum[36];
-    u32 open[36], low[100], high[100];
+    int weight[36][3], sum[36]; // in units of 1/18
+    int product[100];           // in units of 1/324
+    u32 open[36];
 };
 
-// slot finds or makes the entry of a key; table where there is no room.
+// slot finds or makes the entry of a key; table where there is no room. All lanes of a warp come here together, and stay so: where they go
+// their own ways through loops like this one they don't meet again, and each add takes as long as 32.
 template <int table>
-__device__ __forceinline__ u32 slot(Hash<table> &m, int key, bool &made) {
+__device__ __forceinline__ u32 slot(Hash<table> &m, bool active, int key, bool &made) {
     u32 at = ((u32)key * 2654435761u >> 16) % table;
     made = false;
-    while (true) {
-        const int old = ((volatile int *)m.key)[at];
-        if (old == key) return at;
-        if (old == -1) {
-            if (*(volatile u32 *)&m.used >= table * 3 / 4) return table;
-            const int was = atomicCAS(&m.key[at], -1, key);
-            if (was == -1) {
-                atomicAdd(&m.used, 1);
-                made = true;
-                return at;
+    for (u32 k = 0; __any_sync(~0u, active); k++) {
+        if (active) {
+            int old = ((volatile int *)m.key)[at];
+            if (old == -1) {
+                old = atomicCAS(&m.key[at], -1, key);
+                made = old == -1;
             }
-            if (was == key) return at;
+            active = !made && old != key;
+            if (active) at = k < table ? (at + 1) % table : table;
+            if (at == table) active = false;
         }
-        at = (at + 1) % table;
     }
+    return at;
 }
 
 template <int table>
-__device__ __forceinline__ void support(Multiply<table> &m, int node, bool &bad) {
+__device__ __forceinline__ void support(Multiply<table> &m, bool active, int node, bool &bad) {
     bool made;
-    if (slot(m, node, made) == table) bad = true;
+    if (slot(m, active, node, made) == table) bad = true;
     if (!made) return;
     const u32 k = atomicAdd(&m.count, 1);
     if (k < SUPPORT) m.support[k] = node;
     else bad = true;
 }
 
-__device__ __forceinline__ void add_to(u32 &low, u32 &high, float v) {
-    const u64 sum = (u64)__float2ll_rn(v * UNIT);
-    const u32 a = (u32)sum, old = atomicAdd(&low, a), b = (u32)(sum >> 32) + (old + a < a);
-    if (b) atomicAdd(&high, b);
+#define NO_KEY 0x7fffffff
+
+// How many of n keys, of which there are so many and three NO_KEYs more, are less than one.
+__device__ __forceinline__ u32 rank_of(const int *keys, u32 n, int key) {
+    u32 rank = 0;
+#pragma unroll 4
+    for (u32 o = 0; o < n; o += 4) {
+        const int4 k = *(const int4 *)(keys + o);
+        rank += (k.x < key) + (k.y < key) + (k.z < key) + (k.w < key);
+    }
+    return rank;
+}
+
+// By what numbers are multiplied that are added up as integers, where their sizes together are at most bound; of that a billionth is kept.
+// It is a power of 2.
+__device__ __forceinline__ float scale_for(float bound) {
+    const int e = (__float_as_int(bound) >> 23) - 127;
+    return __int_as_float((29 - min(max(e, -60), 100) + 127) << 23);
+}
+
+// The sizes of a row of A together.
+__device__ __forceinline__ float row_size(const Graph &g, u32 i) {
+    const float inv = g.inv[i];
+    return inv > 0 ? 2 / inv : 1;
 }
 
 template <int table>
-__device__ __forceinline__ void add(Hash<table> &m, int self, int key, float v, bool &bad) {
-    if (key == self) return;
+__device__ __forceinline__ void add(Hash<table> &m, bool active, int key, float v, bool &bad) {
     bool made;
-    const u32 at = slot(m, key, made);
+    const u32 at = slot(m, active, key, made);
     if (at == table) bad = true;
-    else add_to(m.low[at], m.high[at], v);
+    else if (active) atomicAdd(&m.sum[at], __float2int_rn(v));
 }
-
-template <int table>
-__device__ __forceinline__ i64 value(const Hash<table> &m, u32 at) { return (i64)((u64)m.high[at] << 32 | m.low[at]); }
 
 __device__ __forceinline__ i64 warp_sum64(i64 v) {
 #pragma unroll
@@ -519,13 +566,13 @@ __device__ __forceinline__ i64 warp_sum64(i64 v) {
 // The pixel that one takes from by bit k.
 __device__ __forceinline__ int beside(int i, int k, int w) { return k == 0 ? i + 1 : k == 1 ? i - 1 : k == 2 ? i + w : i - w; }
 
-// Row i of P where i is a pixel: the entries of its own node, of a neighbour in the row, and of one in the column.
-__device__ __forceinline__ void pixel_row(const Graph &g, int i, int x, int y, int (&to)[3], float (&weight)[3], float &sum) {
+// Row i of P where i is a pixel, in units of 1/18: the entries of its own node, of a neighbour in the row, and of one in the column.
+__device__ __forceinline__ void pixel_row(const Graph &g, int i, int x, int y, int (&to)[3], int (&weight)[3], int &sum) {
     const u32 open = g.open[i];
     const int w = g.width;
-    const float unit = SMOOTH / degree(open);
+    const int unit = PIXEL_STEP / degree(open);
     to[0] = g.parent[i], to[1] = to[2] = -1;
-    sum = 1 - unit * (degree(open) - __popc(open >> 4));
+    sum = PIXEL_UNIT - unit * (degree(open) - __popc(open >> 4));
     weight[0] = sum, weight[1] = weight[2] = unit;
     if (to[0] < 0) return;
     const int h = x & 1 ? 0 : 1, v = y & 1 ? 2 : 3; // the ways that lead out of the block
@@ -533,69 +580,124 @@ __device__ __forceinline__ void pixel_row(const Graph &g, int i, int x, int y, i
     if (open >> 4 >> v & 1) to[2] = g.parent[beside(i, v, w)], weight[0] -= unit;
 }
 
-// What belongs to a row of n entries, of which each lane has sums of the values and of their sizes.
-__device__ __forceinline__ void finish_node(const Graph &g, int node, u32 at, u32 n, i64 sum, i64 size, i64 sink, bool bad, int level) {
-    const u32 lane = lane_id();
-    sum = warp_sum64(sum) + sink, size = warp_sum64(size) + sink;
-    if (lane == 0) {
-        if (bad) g.table->bad[level] = 1;
-        const float d = (float)sum / UNIT, safe = (float)((sum + size) / 2) / UNIT;
-        g.row[node] = GraphRow{at, bad ? 0 : n};
-        g.sink[node] = (float)sink / UNIT;
-        g.diagonal[node] = d;
-        g.inv[node] = sum > 0 ? 1 / fmaxf(d, safe) : 0;
-        g.node_parent[node] = (float)(size - sink) > LOOSE * (float)sum ? 0 : -1; // for diffusion_graph_join and _number
-    }
+// What belongs to a row of n entries: the sum of them and the sink, and that of their sizes.
+__device__ __forceinline__ void finish_node(const Graph &g, int node, u32 at, u32 n, float sum, float size, float sink, bool bad, int level) {
+    if (bad) g.table->bad[level] = 1;
+    g.row[node] = GraphRow{at, bad ? 0 : n};
+    g.sink[node] = sink;
+    g.diagonal[node] = sum;
+    g.inv[node] = sum > 0 ? 1 / fmaxf(sum, (sum + size) / 2) : 0;
+    g.node_parent[node] = size - sink > LOOSE * sum ? 0 : -1; // for diffusion_graph_join and _number
 }
 
 // What multiply does once the sums are there: sorts the row and writes it.
 template <int table>
-__device__ __forceinline__ void finish_row(const Graph &g, Hash<table> &m, int node, i64 sink, bool bad, int level) {
+__device__ __forceinline__ void finish_row(const Graph &g, Multiply<table> &m, int node, float scale, i64 sink, bool bad, int level) {
     const u32 lane = lane_id();
     __syncwarp();
     u32 n = 0;
     for (u32 k = lane; k < table; k += 32) {
-        const bool there = m.key[k] != -1 && (m.low[k] | m.high[k]) != 0;
+        const bool there = m.key[k] != -1 && m.sum[k] != 0;
         const u32 who = __ballot_sync(~0u, there);
-        if (there) m.sorted[n + __popc(who & ((1u << lane) - 1))] = k;
+        if (there) {
+            const u32 to = n + __popc(who & ((1u << lane) - 1));
+            m.sorted[to] = k, m.list[to] = m.key[k];
+        }
         n += __popc(who);
     }
+    if (lane < 4) m.list[n + lane] = NO_KEY;
     __syncwarp();
     u32 at = 0;
     if (lane == 0 && n) at = atomicAdd(&g.table->edges, n);
     at = __shfl_sync(~0u, at, 0);
     if (at > g.edge_room || n > g.edge_room - at) bad = true;
     bad = __any_sync(~0u, bad);
+    const float unit = 1 / scale;
     i64 sum = 0, size = 0;
     for (u32 k = lane; k < n && !bad; k += 32) {
-        const u32 s = m.sorted[k];
-        const int key = m.key[s];
-        const i64 v = value(m, s);
-        u32 rank = 0;
-        for (u32 o = 0; o < n; o++) rank += m.key[m.sorted[o]] < key;
-        g.edges[at + rank] = GraphEntry{key, (float)v / UNIT};
-        sum += v, size += v < 0 ? -v : v;
+        const int key = m.list[k], v = m.sum[m.sorted[k]];
+        const u32 rank = rank_of(m.list, n, key);
+        g.edges[at + rank] = GraphEntry{key, (float)v * unit};
+        sum += v, size += abs(v);
     }
-    finish_node(g, node, at, n, sum, size, sink, bad, level);
+    sum = warp_sum64(sum), size = warp_sum64(size);
+    const float s = (float)sink / UNIT;
+    if (lane == 0) finish_node(g, node, at, n, (float)sum * unit + s, (float)size * unit + s, s, bad, level);
 }
 
 template <int table>
 __device__ __forceinline__ void clear_table(Hash<table> &m) {
-    for (u32 k = lane_id(); k < table; k += 32) m.key[k] = -1, m.low[k] = m.high[k] = 0;
-    if (lane_id() == 0) m.used = 0;
+    for (u32 k = lane_id(); k < table; k += 32) m.key[k] = -1, m.sum[k] = 0;
     __syncwarp();
+}
+
+// The blocks that a block of pixels is coupled with where all pixels around take from all sides, in the order of their nodes, and the
+// weights in units of 1/324.
+#define AMID 12
+__constant__ signed char amid_x[AMID] = {0, -1, 0, 1, -2, -1, 1, 2, -1, 0, 1, 0}, amid_y[AMID] = {-2, -1, -1, -1, 0, 0, 0, 0, 1, 1, 1, 2};
+__constant__ u8 amid_weight[AMID] = {18, 108, 72, 108, 18, 72, 72, 18, 108, 72, 108, 18};
+#define AMID_SUM 792
+
+// The place of the n'th bit that is set, from 0; 31 where there are fewer.
+__device__ __forceinline__ u32 nth_bit(u32 bits, u32 n) {
+    u32 at = 0;
+#pragma unroll
+    for (u32 step = 16; step; step >>= 1) {
+        const u32 below = __popc(bits >> at & ((1u << step) - 1));
+        if (below <= n) n -= below, at += step;
+    }
+    return at;
+}
+
+// Rows that are as those of others are written at once, the others' nodes are listed where rows of products will be.
+extern "C" __global__ void __launch_bounds__(THREADS) diffusion_graph_amid_pixels(Graph g) {
+    after_prior();
+    const u32 node = g.table->first[1] + blockIdx.x * THREADS + threadIdx.x, lane = lane_id();
+    const bool in = node < g.table->first[2];
+    const int cw = cells(g.width, 1), ch = cells(g.height, 1);
+    const u8 *whole = whole_blocks(g);
+    int c = 0;
+    bool amid = false;
+    if (in) {
+        c = g.node_block[node];
+        const int x = c % cw, y = c / cw;
+        amid = x >= 2 && x + 2 < cw && y >= 2 && y + 2 < ch && whole[c];
+#pragma unroll
+        for (int k = 0; k < AMID; k++)
+            if (amid && !whole[c + amid_y[k] * cw + amid_x[k]]) amid = false;
+    }
+    const u32 rows = __ballot_sync(~0u, amid), others = __ballot_sync(~0u, in && !amid), before = (1u << lane) - 1;
+    u32 at = 0, to = 0;
+    if (lane == 0 && rows) at = atomicAdd(&g.table->edges, AMID * __popc(rows));
+    if (lane == 0 && others) to = atomicAdd(&g.table->rest, __popc(others));
+    at = __shfl_sync(~0u, at, 0), to = __shfl_sync(~0u, to, 0);
+    // The warp's rows, one after the other: so neighbouring lanes write what lies side by side.
+    const u32 begin = __shfl_sync(~0u, at, 0), total = AMID * __popc(rows);
+    at += AMID * __popc(rows & before);
+    const bool bad = begin > g.edge_room || total > g.edge_room - begin;
+    for (u32 e = lane; e - lane < total; e += 32) {
+        // The lane whose row it is: of those that have one, the e / AMID'th.
+        const u32 nth = e / AMID, k = e % AMID;
+        const int from = __shfl_sync(~0u, c, nth_bit(rows, nth));
+        if (e < total && !bad) g.edges[begin + e] = GraphEntry{g.cell[from + amid_y[k] * cw + amid_x[k]], amid_weight[k] / PRODUCT_UNIT};
+    }
+    if (amid) {
+        finish_node(g, node, at, AMID, AMID_SUM / PRODUCT_UNIT, AMID_SUM / PRODUCT_UNIT, 0, bad, 1);
+    } else if (in) {
+        ((u32 *)g.product)[to + __popc(others & before)] = node;
+    }
 }
 
 extern "C" __global__ void __launch_bounds__(32 * MULTIPLY_WARPS) diffusion_graph_multiply_pixels(Graph g) {
     __shared__ MultiplyPixels shared[MULTIPLY_WARPS];
     after_prior();
     MultiplyPixels &m = shared[threadIdx.x / 32];
-    const u32 lane = lane_id(), first = g.table->first[1], last = g.table->first[2];
+    const u32 lane = lane_id(), rest = g.table->rest;
     const int w = g.width, h = g.height, cw = cells(w, 1), ch = cells(h, 1);
-    for (u32 node = first + blockIdx.x * MULTIPLY_WARPS + threadIdx.x / 32; node < last; node += gridDim.x * MULTIPLY_WARPS) {
+    for (u32 index = blockIdx.x * MULTIPLY_WARPS + threadIdx.x / 32; index < rest; index += gridDim.x * MULTIPLY_WARPS) {
+        const int node = ((const u32 *)g.product)[index];
         const int block = g.node_block[node], bx = block % cw, by = block / cw, x0 = 2 * bx - 2, y0 = 2 * by - 2;
-        i64 sink = 0;
-        for (u32 k = lane; k < 100; k += 32) m.low[k] = m.high[k] = 0;
+        for (u32 k = lane; k < 100; k += 32) m.product[k] = 0;
         if (lane < 25) {
             const int x = bx - 2 + (int)lane % 5, y = by - 2 + (int)lane / 5;
             m.cell[lane] = x >= 0 && x < cw && y >= 0 && y < ch ? g.cell[y * cw + x] : 0;
@@ -603,8 +705,7 @@ extern "C" __global__ void __launch_bounds__(32 * MULTIPLY_WARPS) diffusion_grap
         __syncwarp();
         for (u32 k = lane; k < 36; k += 32) {
             const int cx = (int)k % 6, cy = (int)k / 6, x = x0 + cx, y = y0 + cy;
-            int to[3] = {-1, -1, -1};
-            float weight[3] = {0, 0, 0}, sum = 0;
+            int to[3] = {-1, -1, -1}, weight[3] = {0, 0, 0}, sum = 0;
             u32 open = 0;
             if (x >= 0 && x < w && y >= 0 && y < h && (open = g.open[y * w + x]) != 0) pixel_row(g, y * w + x, x, y, to, weight, sum);
             m.open[k] = open, m.sum[k] = sum;
@@ -618,44 +719,45 @@ extern "C" __global__ void __launch_bounds__(32 * MULTIPLY_WARPS) diffusion_grap
             }
         }
         __syncwarp();
-        const int self = 48 + (int)node - m.cell[12];
+        const int self = 48 + node - m.cell[12];
+        int sink = 0;
         // Pixels in the shape of a plus take from the node, 12 of them, and there are five terms for each: its own, and those of its
         // neighbours.
         for (u32 t = lane; t < 60; t += 32) {
             const u32 p = t / 5, k = t % 5;
             const u32 j = p < 4 ? 14 + (p & 1) + (p >> 1) * 6 : p < 6 ? 13 + (p - 4) * 6 : p < 8 ? 16 + (p - 6) * 6 : p < 10 ? p : p + 16;
-            float share = 0;
+            int share = 0;
 #pragma unroll
             for (int e = 0; e < 3; e++)
                 if (m.to[j][e] == self) share = m.weight[j][e];
             if (share == 0) continue;
             const u32 open = m.open[j];
             u32 from = j;
-            float v = share;
+            int v = share;
             if (k == 4) {
-                sink += __float2ll_rn(share * m.sum[j] * (degree(open) - __popc(open >> 4)) * UNIT);
+                sink += share * m.sum[j] * (degree(open) - __popc(open >> 4));
                 v = -share * degree(open);
             } else {
                 if (!(open >> 4 >> k & 1)) continue;
                 from = beside(j, k, 6);
-                sink += __float2ll_rn(share * (m.sum[j] - m.sum[from]) * UNIT);
+                sink += share * (m.sum[j] - m.sum[from]);
             }
 #pragma unroll
             for (int e = 0; e < 3; e++) {
                 const int to = m.to[from][e];
-                if (to >= 0 && to != self) add_to(m.low[to], m.high[to], v * m.weight[from][e]);
+                if (to >= 0 && to != self) atomicAdd(&m.product[to], v * m.weight[from][e]);
             }
         }
         __syncwarp();
         u32 who[4], n = 0, at = 0;
-        i64 v[4], sum = 0, size = 0;
+        int v[4], sum = 0, size = 0;
 #pragma unroll
         for (int k = 0; k < 4; k++) {
             const u32 i = 32 * k + lane;
-            v[k] = i < 100 ? (i64)((u64)m.high[i] << 32 | m.low[i]) : 0;
+            v[k] = i < 100 ? m.product[i] : 0;
             who[k] = __ballot_sync(~0u, v[k] != 0);
             n += __popc(who[k]);
-            sum += v[k], size += v[k] < 0 ? -v[k] : v[k];
+            sum += v[k], size += abs(v[k]);
         }
         if (lane == 0 && n) at = atomicAdd(&g.table->edges, n);
         at = __shfl_sync(~0u, at, 0);
@@ -664,10 +766,11 @@ extern "C" __global__ void __launch_bounds__(32 * MULTIPLY_WARPS) diffusion_grap
 #pragma unroll
         for (int k = 0; k < 4; k++) {
             const u32 i = 32 * k + lane;
-            if (v[k] != 0 && !bad) g.edges[to + __popc(who[k] & ((1u << lane) - 1))] = GraphEntry{m.cell[i / 4] + (int)(i & 3), (float)v[k] / UNIT};
+            if (v[k] != 0 && !bad) g.edges[to + __popc(who[k] & ((1u << lane) - 1))] = GraphEntry{m.cell[i / 4] + (int)(i & 3), v[k] / PRODUCT_UNIT};
             to += __popc(who[k]);
         }
-        finish_node(g, node, at, n, sum, size, warp_sum64(sink), bad, 1);
+        sum = warp_sum(sum), size = warp_sum(size), sink = warp_sum(sink);
+        if (lane == 0) finish_node(g, node, at, n, (sum + sink) / PRODUCT_UNIT, (size + sink) / PRODUCT_UNIT, sink / PRODUCT_UNIT, bad, 1);
         __syncwarp();
     }
 }
@@ -675,6 +778,7 @@ extern "C" __global__ void __launch_bounds__(32 * MULTIPLY_WARPS) diffusion_grap
 extern "C" __global__ void __launch_bounds__(32 * MULTIPLY_WARPS) diffusion_graph_smooth(Graph g, int level, int pad) {
     __shared__ Hash<FEW_TABLE> shared[MULTIPLY_WARPS];
     after_prior();
+    if (last_level(g, level)) return;
     Hash<FEW_TABLE> &m = shared[threadIdx.x / 32];
     const u32 lane = lane_id(), first = g.table->first[level], last = g.table->first[level + 1];
     for (u32 i = first + blockIdx.x * MULTIPLY_WARPS + threadIdx.x / 32; i < last; i += gridDim.x * MULTIPLY_WARPS) {
@@ -687,15 +791,22 @@ extern "C" __global__ void __launch_bounds__(32 * MULTIPLY_WARPS) diffusion_grap
         clear_table(m);
         const GraphRow row = g.row[i];
         const float d = g.diagonal[i];
+        const float scale = scale_for(row_size(g, i));
         float diagonal = 0, s = 0; // of the lane's edges
-        for (u32 e = lane; e < row.count; e += 32) {
-            const GraphEntry x = g.edges[row.at + e];
-            if (x.weight < 0 || !strong(x.weight, d, g.diagonal[x.to])) continue;
-            diagonal += x.weight;
-            some = true;
-            const int p = g.node_parent[x.to];
-            if (p < 0) s += x.weight; // no correction comes from there
-            else add(m, own, p, x.weight, bad);
+        for (u32 base = 0; base < row.count; base += 32) {
+            int p = -1;
+            float weight = 0;
+            if (base + lane < row.count) {
+                const GraphEntry x = g.edges[row.at + base + lane];
+                if (x.weight >= 0 && strong(x.weight, d, g.diagonal[x.to])) {
+                    weight = x.weight;
+                    some = true;
+                    p = g.node_parent[x.to];
+                }
+            }
+            diagonal += weight;
+            if (p < 0) s += weight; // no correction comes from there
+            add(m, p >= 0 && p != own, p, weight * scale, bad);
         }
 #pragma unroll
         for (int o = 16; o; o >>= 1) diagonal += __shfl_xor_sync(~0u, diagonal, o), s += __shfl_xor_sync(~0u, s, o);
@@ -722,7 +833,7 @@ extern "C" __global__ void __launch_bounds__(32 * MULTIPLY_WARPS) diffusion_grap
             const int key = m.key[t];
             u32 rank = 1;
             for (u32 o = 0; o < n; o++) rank += m.key[m.sorted[o]] < key;
-            const float v = SMOOTH * ((float)value(m, t) / UNIT) / diagonal;
+            const float v = SMOOTH * ((float)m.sum[t] / scale) / diagonal;
             g.prolong_pool[at + rank] = GraphEntry{key, v};
             rest += __float2ll_rn(v * UNIT);
         }
@@ -747,41 +858,58 @@ __device__ __forceinline__ void product(const Graph &g, int level) {
         const u32 i = base + threadIdx.x / lanes;
         const bool in = i < last;
         bool bad = false;
-        for (u32 k = lane; k < table; k += lanes) m.key[k] = -1, m.low[k] = m.high[k] = 0;
-        if (lane == 0) m.used = 0;
+        for (u32 k = lane; k < table; k += lanes) m.key[k] = -1, m.sum[k] = 0;
         __syncwarp();
         i64 lack = 0;
+        const float scale = in ? scale_for(row_size(g, i)) : 1;
+        GraphRow row = {0, 0}, own = {0, 0};
+        float sum = 0, d = 0;
         if (in) {
-            const GraphRow row = g.row[i], own = g.prolong[i];
-            const float sum = g.sum[i], d = -g.diagonal[i];
+            row = g.row[i], own = g.prolong[i];
+            sum = g.sum[i], d = -g.diagonal[i] * scale;
             if (lane == 0) lack = __float2ll_rn(g.sink[i] * sum * UNIT);
-            for (u32 e = lane; e < own.count; e += lanes) {
-                const GraphEntry x = g.prolong_pool[own.at + e];
-                add(m, -1, x.to, d * x.weight, bad);
-            }
-            for (u32 e = lane; e < row.count; e += lanes) {
+        }
+        for (u32 e = lane; __any_sync(~0u, e < own.count); e += lanes) {
+            GraphEntry x = {0, 0};
+            if (e < own.count) x = g.prolong_pool[own.at + e];
+            add(m, e < own.count, x.to, d * x.weight, bad);
+        }
+        for (u32 e = lane; __any_sync(~0u, e < row.count); e += lanes) {
+            GraphRow other = {0, 0};
+            float weight = 0;
+            if (e < row.count) {
                 const GraphEntry x = g.edges[row.at + e];
-                const GraphRow other = g.prolong[x.to];
+                other = g.prolong[x.to];
                 lack += __float2ll_rn(x.weight * (sum - g.sum[x.to]) * UNIT);
-                for (u32 o = 0; o < other.count; o++) {
-                    const GraphEntry y = g.prolong_pool[other.at + o];
-                    add(m, -1, y.to, x.weight * y.weight, bad);
-                }
+                weight = x.weight * scale;
+            }
+            GraphEntry y = {0, 0};
+            if (other.count) y = g.prolong_pool[other.at];
+            for (u32 o = 0; __any_sync(~0u, o < other.count); o++) {
+                GraphEntry next = {0, 0};
+                if (o + 1 < other.count) next = g.prolong_pool[other.at + o + 1];
+                add(m, o < other.count, y.to, weight * y.weight, bad);
+                y = next;
             }
         }
         __syncwarp();
 #pragma unroll
         for (int o = lanes / 2; o; o >>= 1) lack += __shfl_xor_sync(~0u, lack, o);
-        const u32 n = m.used;
-        u32 at = 0, to = 0;
-        if (lane == 0 && n) at = atomicAdd(&g.table->products[level], n);
-        at = __shfl_sync(~0u, at, group);
         const u32 mine = lanes == 32 ? ~0u : ((1u << lanes % 32) - 1) << group;
+        // Room, once for each warp.
+        u32 n = 0, before = 0, total = 0, at = 0, to = 0;
+#pragma unroll
+        for (u32 k = 0; k < table; k += lanes) {
+            const u32 who = __ballot_sync(~0u, m.key[k + lane] != -1);
+            n += __popc(who & mine), before += __popc(who & ((1u << group) - 1)), total += __popc(who);
+        }
+        if (lane_id() == 0 && total) at = atomicAdd(&g.table->products[level], total);
+        at = __shfl_sync(~0u, at, 0) + before;
         bad = (__ballot_sync(~0u, bad) & mine) != 0 || at > g.product_room || n > g.product_room - at;
         for (u32 k = lane; k < table; k += lanes) {
             const bool there = m.key[k] != -1;
             const u32 who = __ballot_sync(~0u, there) & mine;
-            if (there && !bad) g.product_pool[at + to + __popc(who & ((1u << lane_id()) - 1))] = GraphEntry{m.key[k], (float)value(m, k) / UNIT};
+            if (there && !bad) g.product_pool[at + to + __popc(who & ((1u << lane_id()) - 1))] = GraphEntry{m.key[k], (float)m.sum[k] / scale};
             to += __popc(who);
         }
         if (in && lane == 0) {
@@ -795,12 +923,12 @@ __device__ __forceinline__ void product(const Graph &g, int level) {
 
 extern "C" __global__ void __launch_bounds__(32 * MULTIPLY_WARPS) diffusion_graph_product_first(Graph g, int level, int pad) {
     after_prior();
-    product<FEW_TABLE, 8>(g, level);
+    if (!last_level(g, level)) product<FEW_TABLE, 8>(g, level);
 }
 
 extern "C" __global__ void __launch_bounds__(32 * MULTIPLY_WARPS) diffusion_graph_product(Graph g, int level, int pad) {
     after_prior();
-    product<TABLE, 32>(g, level);
+    if (!last_level(g, level)) product<TABLE, 32>(g, level);
 }
 
 template <int table>
@@ -818,22 +946,33 @@ __device__ __forceinline__ void multiply(const Graph &g, const int *cell, int le
         __syncwarp();
         for (int base = 0; base < b.size(); base += 32) {
             const int mine = base + (int)lane < b.size() ? b.at(base + lane) : -1;
-            u32 members = __ballot_sync(~0u, mine >= 0 && g.node_parent[mine] == (int)node);
-            while (members) {
-                const int i = b.at(base + __ffs(members) - 1);
-                members &= members - 1;
-                const GraphRow row = g.row[i];
-                const float d = g.diagonal[i];
-                if (lane == 0) support(m, i, bad);
-                for (u32 e = lane; e < row.count; e += 32) {
-                    const GraphEntry x = g.edges[row.at + e];
-                    if (x.weight > 0 && strong(x.weight, d, g.diagonal[x.to])) support(m, x.to, bad);
+            const bool member = mine >= 0 && g.node_parent[mine] == (int)node;
+            const GraphRow own = member ? g.row[mine] : GraphRow{0, 0};
+            const float diagonal = member ? g.diagonal[mine] : 0;
+            const u32 members = __ballot_sync(~0u, member);
+            // Neighbours of members, and those themselves: eight lanes for each.
+            for (u32 first = 0; first < __popc(members); first += 4) {
+                const bool some = first + lane / 8 < __popc(members);
+                const u32 from = nth_bit(members, first + lane / 8);
+                const int i = __shfl_sync(~0u, mine, from);
+                const u32 at = __shfl_sync(~0u, own.at, from), count = __shfl_sync(~0u, own.count, from);
+                const float d = __shfl_sync(~0u, diagonal, from);
+                for (u32 e = lane % 8; __any_sync(~0u, some && e <= count); e += 8) {
+                    GraphEntry x = {i, 0};
+                    bool active = some && e == count;
+                    if (some && e < count) {
+                        x = g.edges[at + e];
+                        active = x.weight > 0 && strong(x.weight, d, g.diagonal[x.to]);
+                    }
+                    support(m, active, x.to, bad);
                 }
             }
         }
         __syncwarp();
         // Whose row of P has the node, in order.
         const u32 n = min(m.count, (u32)SUPPORT);
+        if (lane < 4) m.support[n + lane] = NO_KEY;
+        __syncwarp();
         u32 kept = 0;
         for (u32 base = 0; base < n; base += 32) {
             const u32 k = base + lane;
@@ -842,8 +981,8 @@ __device__ __forceinline__ void multiply(const Graph &g, const int *cell, int le
             u32 rank = 0;
             if (k < n) {
                 i = m.support[k];
-                for (u32 o = 0; o < n; o++) rank += m.support[o] < i;
                 const GraphRow row = g.prolong[i];
+                rank = rank_of(m.support, n, i);
                 for (u32 e = 0; e < row.count; e++) {
                     const GraphEntry x = g.prolong_pool[row.at + e];
                     if (x.to == (int)node) share = x.weight;
@@ -860,29 +999,41 @@ __device__ __forceinline__ void multiply(const Graph &g, const int *cell, int le
         clear_table(m);
         bad = __any_sync(~0u, bad);
         u32 to = 0;
+        float bound = 0;
         for (u32 base = 0; base < n; base += 32) {
             const u32 k = base + lane;
             const float share = k < n ? m.share[k] : 0;
+            if (share != 0) bound += share * row_size(g, m.sorted[k]);
             const u32 who = __ballot_sync(~0u, share != 0);
             if (share != 0 && !bad) g.restrict_pool[at + to + __popc(who & ((1u << lane) - 1))] = GraphEntry{m.sorted[k], share};
             to += __popc(who);
         }
         if (lane == 0) g.restricts[node] = GraphRow{at, bad ? 0 : kept};
+#pragma unroll
+        for (int o = 16; o; o >>= 1) bound += __shfl_xor_sync(~0u, bound, o);
+        const float scale = scale_for(bound);
         // Eight lanes for each.
         i64 sink = 0;
-        for (u32 k = lane / 8; k < n && !bad; k += 4) {
-            const float share = m.share[k];
-            if (share == 0) continue;
-            const int i = m.sorted[k];
-            const GraphRow row = g.product[i];
-            if (lane % 8 == 0) sink += __float2ll_rn(share * g.lack[i] * UNIT);
-            for (u32 e = lane % 8; e < row.count; e += 8) {
-                const GraphEntry x = g.product_pool[row.at + e];
-                add(m, node, x.to, share * x.weight, bad);
+        bool full = false;
+        for (u32 base = 0; base < n && !bad; base += 4) {
+            const u32 k = base + lane / 8;
+            GraphRow row = {0, 0};
+            float share = 0;
+            if (k < n && (share = m.share[k]) != 0) {
+                const int i = m.sorted[k];
+                row = g.product[i];
+                if (lane % 8 == 0) sink += __float2ll_rn(share * g.lack[i] * UNIT);
+                share *= scale;
+            }
+            for (u32 e = lane % 8; __any_sync(~0u, e < row.count); e += 8) {
+                GraphEntry x = {(int)node, 0};
+                if (e < row.count) x = g.product_pool[row.at + e];
+                add(m, x.to != (int)node, x.to, share * x.weight, full);
             }
         }
+        bad = __any_sync(~0u, full) || bad;
         __syncwarp();
-        finish_row(g, m, node, warp_sum64(sink), bad, level + 1);
+        finish_row(g, m, node, scale, warp_sum64(sink), bad, level + 1);
         __syncwarp();
     }
 }
@@ -912,6 +1063,64 @@ extern "C" __global__ void diffusion_graph_finish(Graph g, u32 *counts, u32 leve
     g.head->magic = DIFFUSION_MAGIC;
 }
 
+#define INVERT_TILE (DENSE_NODES / 32)
+
+// Gauss and Jordan's elimination, in place: threads of 32x32 have an entry of each 32x32 of the matrix.
+extern "C" __global__ void __launch_bounds__(1024) diffusion_graph_invert(Graph g) {
+    __shared__ float rows[2][DENSE_NODES], columns[2][DENSE_NODES], pivots[2];
+    after_prior();
+    const u32 depth = g.table->depth, first = g.table->first[depth];
+    if (depth == 0 || g.table->first[depth + 1] - first > DENSE_NODES) return;
+    const int n = g.table->first[depth + 1] - first, tx = threadIdx.x % 32, ty = threadIdx.x / 32;
+    for (int k = threadIdx.x; k < n * n; k += 1024) g.dense[k] = 0;
+    __syncthreads();
+    for (int i = ty; i < n; i += 32) {
+        const GraphRow row = g.row[first + i];
+        for (u32 e = tx; e < row.count; e += 32) {
+            const GraphEntry x = g.edges[row.at + e];
+            g.dense[i * n + x.to - (int)first] = -x.weight;
+        }
+        if (tx == 0) g.dense[i * n + i] = g.diagonal[first + i];
+    }
+    __syncthreads();
+    float m[INVERT_TILE][INVERT_TILE];
+#pragma unroll
+    for (int a = 0; a < INVERT_TILE; a++)
+#pragma unroll
+        for (int b = 0; b < INVERT_TILE; b++) m[a][b] = ty + 32 * a < n && tx + 32 * b < n ? g.dense[(ty + 32 * a) * n + tx + 32 * b] : 0;
+#pragma unroll
+    for (int part = 0; part < INVERT_TILE; part++) {
+        const int end = min(n - 32 * part, 32);
+#pragma unroll 1
+        for (int at = 0; at < end; at++) {
+            const int k = 32 * part + at;
+            float *row = rows[at & 1], *column = columns[at & 1];
+            // The entries of the row and of the column become those of the inverse, as if they had been 0, and there had been others.
+            if (ty == at && tx == at) pivots[at & 1] = m[part][part] > DEAD_PIVOT * g.diagonal[first + k] ? 1 / m[part][part] : 0;
+            if (ty == at)
+#pragma unroll
+                for (int b = 0; b < INVERT_TILE; b++) row[tx + 32 * b] = b == part && tx == at ? 1 : m[part][b], m[part][b] = 0;
+            if (tx == at)
+#pragma unroll
+                for (int a = 0; a < INVERT_TILE; a++) column[ty + 32 * a] = a == part && ty == at ? -1 : m[a][part], m[a][part] = 0;
+            __syncthreads();
+            const float inv = pivots[at & 1];
+#pragma unroll
+            for (int a = 0; a < INVERT_TILE; a++) {
+                if (32 * a >= n) break;
+                const float f = column[ty + 32 * a] * inv;
+#pragma unroll
+                for (int b = 0; b < INVERT_TILE; b++) m[a][b] -= f * row[tx + 32 * b];
+            }
+        }
+    }
+#pragma unroll
+    for (int a = 0; a < INVERT_TILE; a++)
+#pragma unroll
+        for (int b = 0; b < INVERT_TILE; b++)
+            if (ty + 32 * a < n && tx + 32 * b < n) g.dense[(ty + 32 * a) * n + tx + 32 * b] = m[a][b];
+}
+
 // ---- Solve
 
 __device__ __forceinline__ float block_max(float v) {
@@ -930,22 +1139,37 @@ __device__ __forceinline__ void leave_parts(const GraphSolve &s, double (&v)[4])
     if (threadIdx.x < 4) s.sums[blockIdx.x * 4 + threadIdx.x] = threadIdx.x == 0 ? v[0] : threadIdx.x == 1 ? v[1] : threadIdx.x == 2 ? v[2] : v[3];
 }
 
+// The sums of what the blocks of a kernel left, for the last of them.
 __device__ __forceinline__ void take_parts(const GraphSolve &s, double (&v)[4]) {
 #pragma unroll
     for (int c = 0; c < 4; c++) {
         v[c] = 0;
-        for (u32 k = threadIdx.x; k < GRAPH_PARTS; k += THREADS) v[c] += s.sums[k * 4 + c];
+        for (u32 k = threadIdx.x; k < gridDim.x; k += THREADS) v[c] += __ldcg(&s.sums[k * 4 + c]);
     }
     block_sums(v);
 }
 
 __device__ __forceinline__ float largest_part(const GraphSolve &s) {
     float v = 0;
-    for (u32 k = threadIdx.x; k < GRAPH_PARTS; k += THREADS) v = fmaxf(v, s.largest[k]);
-    return v;
+    for (u32 k = threadIdx.x; k < gridDim.x; k += THREADS) v = fmaxf(v, __ldcg(&s.largest[k]));
+    return block_max(v);
 }
 
-__device__ __forceinline__ float inverse(u32 open) { return 1.f / (float)max(degree(open), 1); }
+// Is this block the last one of the kernel that comes here? Then it sees what the others have written.
+__device__ __forceinline__ bool last_block(GraphState &st) {
+    __shared__ bool last;
+    __threadfence();
+    __syncthreads();
+    if (threadIdx.x == 0) last = atomicInc(&st.ended, gridDim.x - 1) == gridDim.x - 1;
+    __syncthreads();
+    __threadfence();
+    return last;
+}
+
+__device__ __forceinline__ float inverse(u32 open) {
+    const int d = degree(open);
+    return d == 4 ? 0.25f : d == 3 ? 1.f / 3 : d == 2 ? 0.5f : 1.f;
+}
 
 // The sum of the differences across the open edges of pixel i.
 __device__ __forceinline__ float flow(const float *v, u32 i, u32 open, int w) {
@@ -975,15 +1199,20 @@ extern "C" __global__ void diffusion_graph_begin(GraphSolve s) {
     if (s.start == 2) return;
     st.magic = DIFFUSION_MAGIC, st.channels = s.channels, st.cycles = 0;
     st.update = st.ratio = st.estimate = st.residual = 0;
-    for (int c = 0; c < 4; c++) st.beta[c] = 0, st.rho[c] = 0;
+    for (int c = 0; c < 4; c++) st.beta[c] = st.alpha[c] = 0, st.rho[c] = 0;
+    st.ended = 0;
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS) diffusion_graph_apply(GraphSolve s) {
     after_prior();
-    if (s.state->done) return;
+    GraphState &st = *s.state;
+    if (st.done != 0 && st.done != LAST_STEP) return;
     const u32 n = s.g.width * s.g.height;
     const int w = s.g.width;
-    const bool odd = s.state->cycles & 1;
+    const bool odd = st.cycles & 1;
+    float betas[4];
+#pragma unroll
+    for (int c = 0; c < 4; c++) betas[c] = st.beta[c];
     double sum[4] = {0, 0, 0, 0};
     for (u32 i = blockIdx.x * THREADS + threadIdx.x; i < n; i += GRAPH_PARTS * THREADS) {
         const u32 open = s.g.open[i];
@@ -992,7 +1221,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) diffusion_graph_apply(Grap
         for (u32 c = 0; c < 4; c++) {
             if (c >= s.channels) break;
             const float *z = s.q + (u64)c * n, *p = (odd ? s.p1 : s.p0) + (u64)c * n;
-            const float beta = s.state->beta[c];
+            const float beta = betas[c];
             const float own = z[i] + beta * p[i];
             float v = 0;
             if (open & OPEN_RIGHT) v += own - (z[i + 1] + beta * p[i + 1]);
@@ -1005,54 +1234,41 @@ extern "C" __global__ void __launch_bounds__(THREADS) diffusion_graph_apply(Grap
         }
     }
     leave_parts(s, sum);
+    if (!last_block(st)) return;
+    take_parts(s, sum);
+    if (threadIdx.x < 4) {
+        const u32 c = threadIdx.x;
+        const double pq = c == 0 ? sum[0] : c == 1 ? sum[1] : c == 2 ? sum[2] : sum[3];
+        st.alpha[c] = pq > 0 ? (float)(st.rho[c] / pq) : 0;
+    }
 }
 
 // update begins with r where start is not 0, and goes a step otherwise.
 extern "C" __global__ void __launch_bounds__(THREADS) diffusion_graph_update(GraphSolve s, u32 start, u32 pad) {
     after_prior();
-    if (s.state->done) return;
+    const GraphState &st = *s.state;
+    if (st.done != 0 && st.done != LAST_STEP) return;
     const u32 n = s.g.width * s.g.height;
-    float alpha[4] = {0, 0, 0, 0};
-    if (!start) {
-        double pq[4];
-        take_parts(s, pq);
+    float alpha[4];
 #pragma unroll
-        for (int c = 0; c < 4; c++)
-            if (pq[c] > 0) alpha[c] = (float)(s.state->rho[c] / pq[c]);
-    }
-    const bool odd = s.state->cycles & 1;
+    for (int c = 0; c < 4; c++) alpha[c] = st.alpha[c];
+    const float *p = st.cycles & 1 ? s.p0 : s.p1;
     for (u32 i = blockIdx.x * THREADS + threadIdx.x; i < n; i += GRAPH_PARTS * THREADS) {
         const u32 open = s.g.open[i];
-        const float inv = JACOBI * inverse(open);
+        if (!open && !start) continue;
 #pragma unroll
         for (u32 c = 0; c < 4; c++) {
             if (c >= s.channels) break;
             const u64 at = (u64)c * n + i;
-            float r = 0;
             if (start) {
-                if (open) r = flow(s.x + (u64)c * n, i, open, s.g.width);
-                else s.p0[at] = s.p1[at] = s.q[at] = s.ap[at] = 0;
-                if (open) s.p0[at] = 0;
+                s.r[at] = open ? flow(s.x + (u64)c * n, i, open, s.g.width) : 0;
+                s.p0[at] = s.p1[at] = s.q[at] = s.ap[at] = 0;
             } else {
-                if (!open) break;
-                r = s.r[at] - alpha[c] * s.ap[at];
-                s.x[at] += alpha[c] * (odd ? s.p0 : s.p1)[at];
+                s.x[at] += alpha[c] * p[at];
+                s.r[at] -= alpha[c] * s.ap[at];
             }
-            s.r[at] = r;
-            s.z[at] = inv * r;
         }
     }
-}
-
-extern "C" __global__ void __launch_bounds__(THREADS) diffusion_graph_residual(GraphSolve s) {
-    after_prior();
-    if (s.state->done) return;
-    const u32 n = s.g.width * s.g.height;
-    const u32 i = blockIdx.x * THREADS + threadIdx.x;
-    if (i >= n) return;
-    const u32 open = s.g.open[i];
-    if (!open) return;
-    for (u32 c = 0; c < s.channels; c++) s.q[(u64)c * n + i] = s.r[(u64)c * n + i] + flow(s.z + (u64)c * n, i, open, s.g.width);
 }
 
 __device__ __forceinline__ void add(float4 &a, float w, const float4 &b) { a.x += w * b.x, a.y += w * b.y, a.z += w * b.z, a.w += w * b.w; }
@@ -1064,51 +1280,84 @@ __device__ __forceinline__ void node_begin(const GraphSolve &s, u32 i, const flo
     s.nb[i] = b, s.nx[i] = x;
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS) diffusion_graph_restrict(GraphSolve s) {
-    after_prior();
-    if (s.state->done || s.g.table->depth == 0) return;
-    const u32 n = s.g.width * s.g.height;
-    const int w = s.g.width, h = s.g.height, cw = cells(w, 1), ch = cells(h, 1);
-    const u32 cell = blockIdx.x * THREADS + threadIdx.x;
-    if (cell >= (u32)cw * ch) return;
-    const int first = s.g.cell[cell], count = s.g.cell[cell + 1] - first;
-    if (count == 0) return;
-    float sum[4][4];
-#pragma unroll
-    for (int k = 0; k < 4; k++)
-#pragma unroll
-        for (int c = 0; c < 4; c++) sum[k][c] = 0;
+// Kernels that look at pixels around pixels have tiles of the image: so many cells, a thread each, and a margin of two pixels. Loops over
+// a tile's pixels have the same length for all threads, that all that is read is on its way at once.
+#define TILE_CELLS_X 32
+#define TILE_CELLS_Y 8
+#define TILE_X (2 * TILE_CELLS_X)
+#define TILE_Y (2 * TILE_CELLS_Y)
+#define MARGIN_X (TILE_X + 4)
+#define MARGIN_Y (TILE_Y + 4)
+#define MARGIN (MARGIN_X * MARGIN_Y)
+#define INNER_X (TILE_X + 2)
+#define INNER (INNER_X * (TILE_Y + 2))
+#define EACH_OF(k, count) \
+    _Pragma("unroll") for (int k = threadIdx.x; k < ((count) + THREADS - 1) / THREADS * THREADS; k += THREADS) if (k < (count))
+
+// What is left of a channel behind the first step, for each pixel of the thread's cell: (1 - SMOOTH A / degree) of r - A z.
+__device__ __forceinline__ void restrict_channel(const GraphSolve &s, u32 c, int x0, int y0, const u8 *opens, float *first_step, float *left, float *scaled,
+                                                 int corner, float (&v)[4]) {
+    const int w = s.g.width, h = s.g.height;
+    const float *r = s.r + (u64)c * w * h;
+    __syncthreads();
+    EACH_OF(k, MARGIN) {
+        const int x = x0 + k % MARGIN_X, y = y0 + k / MARGIN_X;
+        const float b = x >= 0 && x < w && y >= 0 && y < h ? r[(u32)y * w + x] : 0; // 0 where there is no equation
+        left[k] = b, first_step[k] = JACOBI * inverse(opens[k]) * b;
+    }
+    __syncthreads();
+    EACH_OF(k, INNER) {
+        const int at = (k / INNER_X + 1) * MARGIN_X + k % INNER_X + 1;
+        const u32 open = opens[at];
+        const float b = left[at] + flow(first_step, at, open, MARGIN_X);
+        left[at] = b, scaled[at] = b * inverse(open);
+    }
+    __syncthreads();
 #pragma unroll
     for (int k = 0; k < 4; k++) {
-        const int x = 2 * (cell % cw) + (k & 1), y = 2 * (cell / cw) + (k >> 1);
-        if (x >= w || y >= h) continue;
-        const u32 i = (u32)y * w + x, open = s.g.open[i];
-        const int p = s.g.parent[i] - first;
-        if (p < 0) continue;
-        const float inv = inverse(open);
-        const float right = open & OPEN_RIGHT ? inverse(s.g.open[i + 1]) : 0, left = open & OPEN_LEFT ? inverse(s.g.open[i - 1]) : 0;
-        const float down = open & OPEN_DOWN ? inverse(s.g.open[i + w]) : 0, up = open & OPEN_UP ? inverse(s.g.open[i - w]) : 0;
-#pragma unroll
-        for (u32 c = 0; c < 4; c++) {
-            if (c >= s.channels) break;
-            const float *q = s.q + (u64)c * n;
-            const float own = q[i];
-            float v = 0;
-            if (open & OPEN_RIGHT) v += q[i + 1] * right - own * inv;
-            if (open & OPEN_LEFT) v += q[i - 1] * left - own * inv;
-            if (open & OPEN_DOWN) v += q[i + w] * down - own * inv;
-            if (open & OPEN_UP) v += q[i - w] * up - own * inv;
-            v = own + SMOOTH * v;
-#pragma unroll
-            for (int m = 0; m < 4; m++)
-                if (m == p) sum[m][c] += v;
-        }
+        const int at = corner + (k & 1) + (k >> 1) * MARGIN_X;
+        v[k] = left[at] + SMOOTH * flow(scaled, at, opens[at], MARGIN_X);
     }
-#pragma unroll
-    for (int m = 0; m < 4; m++)
-        if (m < count) node_begin(s, first + m, make_float4(sum[m][0], sum[m][1], sum[m][2], sum[m][3]));
 }
 
+extern "C" __global__ void __launch_bounds__(THREADS) diffusion_graph_restrict(GraphSolve s) {
+    __shared__ u8 opens[MARGIN];
+    __shared__ float first_step[MARGIN], left[MARGIN], scaled[MARGIN];
+    after_prior();
+    if (s.state->done || s.g.table->depth == 0) return;
+    const int w = s.g.width, h = s.g.height, cw = cells(w, 1), ch = cells(h, 1), across = (cw + TILE_CELLS_X - 1) / TILE_CELLS_X;
+    const int tx = blockIdx.x % across, ty = blockIdx.x / across, x0 = tx * TILE_X - 2, y0 = ty * TILE_Y - 2;
+    EACH_OF(k, MARGIN) {
+        const int x = x0 + k % MARGIN_X, y = y0 + k / MARGIN_X;
+        opens[k] = x >= 0 && x < w && y >= 0 && y < h ? s.g.open[(u32)y * w + x] : 0;
+    }
+    const int cx = tx * TILE_CELLS_X + threadIdx.x % TILE_CELLS_X, cy = ty * TILE_CELLS_Y + threadIdx.x / TILE_CELLS_X;
+    const int corner = (2 * (int)(threadIdx.x / TILE_CELLS_X) + 2) * MARGIN_X + 2 * (threadIdx.x % TILE_CELLS_X) + 2;
+    int first = 0, count = 0, parent[4] = {-1, -1, -1, -1};
+    if (cx < cw && cy < ch) {
+        const u32 cell = (u32)cy * cw + cx;
+        first = s.g.cell[cell], count = s.g.cell[cell + 1] - first;
+#pragma unroll
+        for (int k = 0; k < 4; k++) {
+            const int x = 2 * cx + (k & 1), y = 2 * cy + (k >> 1);
+            if (x < w && y < h) parent[k] = s.g.parent[(u32)y * w + x];
+        }
+    }
+    float a[4] = {0, 0, 0, 0}, b[4] = {0, 0, 0, 0}, c[4] = {0, 0, 0, 0}, d[4] = {0, 0, 0, 0};
+    restrict_channel(s, 0, x0, y0, opens, first_step, left, scaled, corner, a);
+    if (s.channels > 1) restrict_channel(s, 1, x0, y0, opens, first_step, left, scaled, corner, b);
+    if (s.channels > 2) restrict_channel(s, 2, x0, y0, opens, first_step, left, scaled, corner, c);
+    if (s.channels > 3) restrict_channel(s, 3, x0, y0, opens, first_step, left, scaled, corner, d);
+#pragma unroll
+    for (int m = 0; m < 4; m++) {
+        if (m >= count) break;
+        float4 sum = make_float4(0, 0, 0, 0);
+#pragma unroll
+        for (int k = 0; k < 4; k++)
+            if (parent[k] == first + m) sum.x += a[k], sum.y += b[k], sum.z += c[k], sum.w += d[k];
+        node_begin(s, first + m, sum);
+    }
+}
 
 // Sums over so many lanes, in all of them.
 template <int lanes>
@@ -1191,7 +1440,9 @@ __device__ __forceinline__ void node_relax(const GraphSolve &s, u32 i, bool in) 
         }                                                                                              \
     }
 #define EACH_NODE(level, f)                \
-    if ((level) < LONG_ROWS)               \
+    if ((level) == 1)                      \
+        EACH_NODE_OF(level, f, 4)          \
+    else if ((level) < LONG_ROWS)          \
         EACH_NODE_OF(level, f, 8)          \
     else                                   \
         EACH_NODE_OF(level, f, 32)
@@ -1231,6 +1482,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) diffusion_graph_relax(Grap
     }
 
 extern "C" __global__ void __launch_bounds__(TAIL_THREADS) diffusion_graph_tail(GraphSolve s) {
+    __shared__ float4 right[DENSE_NODES];
     after_prior();
     const u32 depth = s.g.table->depth, tail = s.g.table->tail;
     if (s.state->done || depth == 0) return;
@@ -1238,9 +1490,20 @@ extern "C" __global__ void __launch_bounds__(TAIL_THREADS) diffusion_graph_tail(
         TAIL_EACH(k, node_down)
         TAIL_EACH(k + 1, node_restrict)
     }
-    // The last level: the result of a step is taken back for the next.
-    const u32 first = s.g.table->first[depth], last = s.g.table->first[depth + 1];
-    for (int k = 0; k < BOTTOM; k++) {
+    const u32 first = s.g.table->first[depth], last = s.g.table->first[depth + 1], n = last - first;
+    if (n <= DENSE_NODES) {
+        for (u32 i = threadIdx.x; i < n; i += TAIL_THREADS) right[i] = s.nb[first + i];
+        __syncthreads();
+        for (u32 i = threadIdx.x / 32; i < n; i += TAIL_THREADS / 32) {
+            float4 v = make_float4(0, 0, 0, 0);
+            for (u32 j = lane_id(); j < n; j += 32) add(v, s.g.dense[i * n + j], right[j]);
+            v = lane_sum<32>(v);
+            if (lane_id() == 0) s.nr[first + i] = v;
+        }
+        __syncthreads();
+    }
+    // Otherwise the result of a step is taken back for the next.
+    for (int k = 0; n > DENSE_NODES && k < BOTTOM; k++) {
         TAIL_EACH(depth, node_relax)
         for (u32 i = first + threadIdx.x; i < last; i += TAIL_THREADS) s.nx[i] = s.nr[i];
         __syncthreads();
@@ -1253,74 +1516,82 @@ extern "C" __global__ void __launch_bounds__(TAIL_THREADS) diffusion_graph_tail(
 
 __device__ __forceinline__ float part(const float4 &v, int c) { return c == 0 ? v.x : c == 1 ? v.y : c == 2 ? v.z : v.w; }
 
-extern "C" __global__ void __launch_bounds__(THREADS) diffusion_graph_prolong(GraphSolve s) {
+extern "C" __global__ void __launch_bounds__(THREADS, 6) diffusion_graph_smooth_out(GraphSolve s, u32 across, u32 tiles) {
+    // Where the corrections of pixels come from, what they are corrected to, and r.
+    __shared__ u8 opens[MARGIN];
+    __shared__ float4 coarse[MARGIN];
+    __shared__ float corrected[MARGIN], right[MARGIN];
     after_prior();
-    if (s.state->done || s.g.table->depth == 0) return;
+    GraphState &st = *s.state;
+    if (st.done) {
+        if (st.done == LAST_STEP && blockIdx.x == 0 && threadIdx.x == 0) st.done = 2;
+        return;
+    }
+    const bool levels = s.g.table->depth > 0;
     const u32 n = s.g.width * s.g.height;
-    const int w = s.g.width;
-    const u32 i = blockIdx.x * THREADS + threadIdx.x;
-    if (i >= n) return;
-    const int p = s.g.parent[i];
-    if (p < 0) return;
-    const u32 open = s.g.open[i];
-    const float unit = SMOOTH * inverse(open);
-    const float4 own = s.nr[p];
-    float4 v = own;
-    add(v, -unit * degree(open), own); // what flows to where there is no correction
-    if (open & OPEN_RIGHT << 4) add(v, unit, s.nr[s.g.parent[i + 1]]);
-    if (open & OPEN_LEFT << 4) add(v, unit, s.nr[s.g.parent[i - 1]]);
-    if (open & OPEN_DOWN << 4) add(v, unit, s.nr[s.g.parent[i + w]]);
-    if (open & OPEN_UP << 4) add(v, unit, s.nr[s.g.parent[i - w]]);
-#pragma unroll
-    for (u32 c = 0; c < 4; c++)
-        if (c < s.channels) s.z[(u64)c * n + i] += part(v, c);
-}
-
-extern "C" __global__ void __launch_bounds__(THREADS) diffusion_graph_smooth_out(GraphSolve s) {
-    after_prior();
-    if (s.state->done) return;
-    const u32 n = s.g.width * s.g.height;
+    const int w = s.g.width, h = s.g.height;
     double sum[4] = {0, 0, 0, 0};
     float most = 0;
-    for (u32 i = blockIdx.x * THREADS + threadIdx.x; i < n; i += GRAPH_PARTS * THREADS) {
-        const u32 open = s.g.open[i];
-        if (!open) continue;
-        const float inv = JACOBI * inverse(open);
+    for (u32 tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
+        const int x0 = (int)(tile % across) * TILE_X - 2, y0 = (int)(tile / across) * TILE_Y - 2;
+        __syncthreads();
+        EACH_OF(k, MARGIN) {
+            const int x = x0 + k % MARGIN_X, y = y0 + k / MARGIN_X;
+            const bool in = x >= 0 && x < w && y >= 0 && y < h;
+            const int p = in && levels ? s.g.parent[(u32)y * w + x] : -1;
+            opens[k] = in ? s.g.open[(u32)y * w + x] : 0;
+            coarse[k] = p >= 0 ? s.nr[p] : make_float4(0, 0, 0, 0);
+        }
 #pragma unroll
         for (u32 c = 0; c < 4; c++) {
             if (c >= s.channels) break;
-            const u64 at = (u64)c * n + i;
-            const float r = s.r[at];
-            const float v = s.z[at] + inv * (r + flow(s.z + (u64)c * n, i, open, s.g.width));
-            s.q[at] = v;
-            sum[c] += (double)v * r;
-            most = fmaxf(most, fabsf(v));
+            const float *r = s.r + (u64)c * n;
+            const float *from = (const float *)coarse + c;
+            __syncthreads();
+            EACH_OF(k, INNER) {
+                const int at = (k / INNER_X + 1) * MARGIN_X + k % INNER_X + 1, x = x0 + at % MARGIN_X, y = y0 + at / MARGIN_X;
+                const u32 open = opens[at];
+                const float b = x >= 0 && x < w && y >= 0 && y < h ? r[(u32)y * w + x] : 0; // 0 where there is no equation
+                const float inv = inverse(open), own = from[4 * at];
+                // A pixel without a node has no neighbour with one, and all around it is 0.
+                float d = -(float)degree(open) * own;
+                if (open & OPEN_RIGHT) d += from[4 * (at + 1)];
+                if (open & OPEN_LEFT) d += from[4 * (at - 1)];
+                if (open & OPEN_DOWN) d += from[4 * (at + MARGIN_X)];
+                if (open & OPEN_UP) d += from[4 * (at - MARGIN_X)];
+                right[at] = b, corrected[at] = JACOBI * inv * b + (own + SMOOTH * inv * d);
+            }
+            __syncthreads();
+#pragma unroll
+            for (int k = 0; k < TILE_Y * TILE_X / THREADS; k++) {
+                const int tx = threadIdx.x % TILE_X, ty = threadIdx.x / TILE_X + k * (THREADS / TILE_X);
+                const int at = (ty + 2) * MARGIN_X + tx + 2;
+                const u32 open = opens[at];
+                if (!open) continue;
+                const float b = right[at], v = corrected[at] + JACOBI * inverse(open) * (b + flow(corrected, at, open, MARGIN_X));
+                s.q[(u64)c * n + (u32)(y0 + 2 + ty) * w + x0 + 2 + tx] = v;
+                sum[c] += (double)v * b;
+                most = fmaxf(most, fabsf(v));
+            }
         }
     }
     leave_parts(s, sum);
     most = block_max(most);
     if (threadIdx.x == 0) s.largest[blockIdx.x] = most;
-}
-
-extern "C" __global__ void __launch_bounds__(THREADS) diffusion_graph_step(GraphSolve s, u32 start, u32 pad) {
-    after_prior();
-    GraphState &st = *s.state;
-    if (st.done) return;
-    double rho[4];
-    take_parts(s, rho);
-    const float update = CAUTION * block_max(largest_part(s));
+    if (!last_block(st)) return;
+    take_parts(s, sum);
+    const float update = CAUTION * largest_part(s);
     if (threadIdx.x != 0) return;
     for (int c = 0; c < 4; c++) {
-        st.beta[c] = !start && st.rho[c] > 0 ? (float)(rho[c] / st.rho[c]) : 0;
-        st.rho[c] = rho[c];
+        st.beta[c] = st.rho[c] > 0 ? (float)(sum[c] / st.rho[c]) : 0;
+        st.rho[c] = sum[c];
     }
-    if (start) return;
     st.ratio = FIRST_RATIO;
     if (st.cycles > 0 && st.update > 0) st.ratio = fminf(update / st.update, MOST_RATIO);
     st.update = update;
     st.cycles++;
-    st.estimate = update / (1 - st.ratio);
-    if (st.estimate <= s.tolerance) st.done = 2;
+    st.estimate = update * fmaxf(st.ratio, LEAST_LEFT) / (1 - st.ratio);
+    if (st.estimate <= s.tolerance) st.done = LAST_STEP;
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS) diffusion_graph_last(GraphSolve s) {
@@ -1341,10 +1612,12 @@ extern "C" __global__ void __launch_bounds__(THREADS) diffusion_graph_status(Gra
     after_prior();
     const GraphState &st = *s.state;
     if (st.done == 1) return;
-    const float residual = block_max(largest_part(s));
+    float residual = 0;
+    for (u32 k = threadIdx.x; k < GRAPH_PARTS; k += THREADS) residual = fmaxf(residual, s.largest[k]);
+    residual = block_max(residual);
     if (threadIdx.x != 0) return;
     DiffusionStatus out;
-    out.cycles = st.cycles, out.converged = st.done == 2;
+    out.cycles = st.cycles, out.converged = st.done != 0;
     out.update = st.update, out.ratio = st.ratio, out.estimate = st.estimate, out.residual = residual, out.pad = 0;
     *s.status = out;
 }

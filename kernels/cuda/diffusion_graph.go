@@ -62,6 +62,8 @@ func layGraph(a *arena, g driver.DiffusionGrid) (m graphMemory) {
 	m.Edges, m.ProlongPool, m.RestrictPool = a.floats(2*edges), a.floats(2*prolong), a.floats(2*prolong)
 	m.Product, m.Lack, m.ProductPool = a.floats(2*nodes), a.floats(nodes), a.floats(2*product)
 	m.Labels = a.floats(n + 1)
+	dense := min(n, graphDenseNodes)
+	m.Dense = a.floats(dense * dense)
 	m.Table = a.take(graphTableBytes)
 	m.cleared = m.Table
 	for i := range m.levels {
@@ -89,7 +91,7 @@ func (graphDiffuser) setupBytes(g driver.DiffusionGrid) (int64, error) {
 func layGraphState(a *arena, g driver.DiffusionGrid, channels int) (s graphSolve) {
 	n := g.Width * g.Height
 	s.State = a.take(graphStateBytes)
-	s.R, s.Z, s.Q, s.Ap, s.P0, s.P1 = a.floats(n*channels), a.floats(n*channels), a.floats(n*channels), a.floats(n*channels), a.floats(n*channels), a.floats(n*channels)
+	s.R, s.Q, s.Ap, s.P0, s.P1 = a.floats(n*channels), a.floats(n*channels), a.floats(n*channels), a.floats(n*channels), a.floats(n*channels)
 	s.Sums, s.Largest = a.take(8*4*graphParts), a.floats(graphParts)
 	nodes := 4 * (2*n + 64)
 	s.Nx, s.Nb, s.Nr = a.floats(nodes), a.floats(nodes), a.floats(nodes)
@@ -124,6 +126,9 @@ func (graphDiffuser) setUp(s *stream, op *diffusionSetup) error {
 				err = graphNumberPixels.launch(s, graphBlocks(l.cells()), 1, graphThreads, 0, &p)
 			}
 			if err == nil {
+				err = graphAmidPixels.launch(s, graphBlocks(4*l.cells()), 1, graphThreads, 0, &p)
+			}
+			if err == nil {
 				err = graphMultiplyPixels.launch(s, multiplyBlocks(l.cells()), 1, 32*graphMultiplyWarps, 0, &p)
 			}
 		} else {
@@ -150,7 +155,10 @@ func (graphDiffuser) setUp(s *stream, op *diffusionSetup) error {
 			return err
 		}
 	}
-	return graphFinish.launch(s, 1, 1, 1, 0, &graphFinishParams{G: m.graphSetup, Counts: op.Counts, Levels: uint32(len(m.levels)), Most: uint32(m.wide() + 1), Method: uint32(op.Method)})
+	if err := graphFinish.launch(s, 1, 1, 1, 0, &graphFinishParams{G: m.graphSetup, Counts: op.Counts, Levels: uint32(len(m.levels)), Most: uint32(m.wide() + 1), Method: uint32(op.Method)}); err != nil {
+		return err
+	}
+	return graphInvert.launch(s, 1, 1, graphTailThreads, 0, &graphParams{G: m.graphSetup})
 }
 
 // wide is how many levels are solved by more than one block at most.
@@ -169,7 +177,7 @@ func (graphDiffuser) solve(s *stream, op *diffusionSolve) error {
 	p := layGraphState(&arena{op.State}, g, op.Channels)
 	p.G, p.Status, p.Flags, p.Colours, p.X, p.Fault = m.graphSetup, op.Status, op.Flags, op.Colours, op.X, s.faultAt()
 	p.Channels, p.Start, p.Method, p.Tolerance = uint32(op.Channels), uint32(op.Start), uint32(op.Method), op.Tolerance
-	c := graphCycle{s: s, m: &m, p: graphSolveParams{p}, pixels: graphBlocks(g.Width * g.Height)}
+	c := graphCycle{s: s, m: &m, p: graphSolveParams{p}}
 	if err := graphBegin.launch(s, 1, 1, 1, 0, &c.p); err != nil {
 		return err
 	}
@@ -177,13 +185,14 @@ func (graphDiffuser) solve(s *stream, op *diffusionSolve) error {
 		if err := s.fillIn(op, m.Head, p.State+stateDone, m.Open, p.Sums); err != nil {
 			return err
 		}
-		c.precondition(1)
+		c.update(1)
 	}
 	for range op.Cycles {
 		if c.err == nil {
 			c.err = s.cycle(func() error {
+				c.precondition()
 				c.all(graphApply, graphParts)
-				c.precondition(0)
+				c.update(0)
 				return c.err
 			})
 		}
@@ -195,11 +204,10 @@ func (graphDiffuser) solve(s *stream, op *diffusionSolve) error {
 
 // graphCycle enqueues kernels until one fails.
 type graphCycle struct {
-	s      *stream
-	m      *graphMemory
-	p      graphSolveParams
-	pixels int // blocks with a thread for each
-	err    error
+	s   *stream
+	m   *graphMemory
+	p   graphSolveParams
+	err error
 }
 
 func (c *graphCycle) all(k kernelFor[graphSolveParams], blocks int) {
@@ -208,9 +216,10 @@ func (c *graphCycle) all(k kernelFor[graphSolveParams], blocks int) {
 	}
 }
 
-func (c *graphCycle) step(k kernelFor[graphStepParams], blocks int, start uint32) {
+// update goes a step, or begins where start is not 0.
+func (c *graphCycle) update(start uint32) {
 	if c.err == nil {
-		c.err = k.launch(c.s, blocks, 1, graphThreads, 0, &graphStepParams{S: c.p.S, Start: start})
+		c.err = graphUpdate.launch(c.s, graphParts, 1, graphThreads, 0, &graphStepParams{S: c.p.S, Start: start})
 	}
 }
 
@@ -221,12 +230,13 @@ func (c *graphCycle) nodes(k kernelFor[graphNodeParams], level int) {
 	}
 }
 
-// precondition goes a step, or begins where start is not 0, and finds the next direction.
-func (c *graphCycle) precondition(start uint32) {
-	c.step(graphUpdate, graphParts, start)
+// precondition finds the next direction.
+func (c *graphCycle) precondition() {
+	across, down := 1, 1
 	if len(c.m.levels) > 0 {
-		c.all(graphResidual, c.pixels)
-		c.all(graphRestrict, graphBlocks(c.m.levels[0].cells()))
+		cells := c.m.levels[0]
+		across, down = (cells.w+graphTileX-1)/graphTileX, (cells.h+graphTileY-1)/graphTileY
+		c.all(graphRestrict, across*down)
 		wide := c.m.wide()
 		for k := 1; k <= wide; k++ {
 			c.nodes(graphDown, k)
@@ -241,8 +251,9 @@ func (c *graphCycle) precondition(start uint32) {
 			c.nodes(graphUp, k)
 			c.nodes(graphRelax, k)
 		}
-		c.all(graphProlong, c.pixels)
 	}
-	c.all(graphSmoothOut, graphParts)
-	c.step(graphStep, 1, start)
+	if c.err == nil {
+		tiles := across * down
+		c.err = graphSmoothOut.launch(c.s, min(tiles, graphParts), 1, graphThreads, 0, &graphOutParams{S: c.p.S, Across: uint32(across), Tiles: uint32(tiles)})
+	}
 }

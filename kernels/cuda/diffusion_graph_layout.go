@@ -6,6 +6,7 @@ package cuda
 var (
 	graphJoinPixels     = listKernel[graphParams]("diffusion_graph", "diffusion_graph_join_pixels")
 	graphNumberPixels   = listKernel[graphParams]("diffusion_graph", "diffusion_graph_number_pixels")
+	graphAmidPixels     = listKernel[graphParams]("diffusion_graph", "diffusion_graph_amid_pixels")
 	graphMultiplyPixels = listKernel[graphParams]("diffusion_graph", "diffusion_graph_multiply_pixels")
 	graphJoin           = listKernel[graphCellParams]("diffusion_graph", "diffusion_graph_join")
 	graphNumber         = listKernel[graphCellParams]("diffusion_graph", "diffusion_graph_number")
@@ -16,20 +17,18 @@ var (
 	graphMultiplyFirst  = listKernel[graphMultiplyParams]("diffusion_graph", "diffusion_graph_multiply_first")
 	graphMultiply       = listKernel[graphMultiplyParams]("diffusion_graph", "diffusion_graph_multiply")
 	graphFinish         = listKernel[graphFinishParams]("diffusion_graph", "diffusion_graph_finish")
+	graphInvert         = listKernel[graphParams]("diffusion_graph", "diffusion_graph_invert")
 
 	graphBegin     = listKernel[graphSolveParams]("diffusion_graph", "diffusion_graph_begin")
 	graphApply     = listKernel[graphSolveParams]("diffusion_graph", "diffusion_graph_apply")
 	graphUpdate    = listKernel[graphStepParams]("diffusion_graph", "diffusion_graph_update")
-	graphResidual  = listKernel[graphSolveParams]("diffusion_graph", "diffusion_graph_residual")
 	graphRestrict  = listKernel[graphSolveParams]("diffusion_graph", "diffusion_graph_restrict")
 	graphDown      = listKernel[graphNodeParams]("diffusion_graph", "diffusion_graph_down")
 	graphGather    = listKernel[graphNodeParams]("diffusion_graph", "diffusion_graph_gather")
 	graphTail      = listKernel[graphSolveParams]("diffusion_graph", "diffusion_graph_tail")
 	graphUp        = listKernel[graphNodeParams]("diffusion_graph", "diffusion_graph_up")
 	graphRelax     = listKernel[graphNodeParams]("diffusion_graph", "diffusion_graph_relax")
-	graphProlong   = listKernel[graphSolveParams]("diffusion_graph", "diffusion_graph_prolong")
-	graphSmoothOut = listKernel[graphSolveParams]("diffusion_graph", "diffusion_graph_smooth_out")
-	graphStep      = listKernel[graphStepParams]("diffusion_graph", "diffusion_graph_step")
+	graphSmoothOut = listKernel[graphOutParams]("diffusion_graph", "diffusion_graph_smooth_out")
 	graphLast      = listKernel[graphSolveParams]("diffusion_graph", "diffusion_graph_last")
 	graphStatus    = listKernel[graphSolveParams]("diffusion_graph", "diffusion_graph_status")
 )
@@ -41,7 +40,7 @@ type graphSetup struct {
 	Sink, Diagonal, Inv, Sum                                    uint64
 	Edges, ProlongPool, RestrictPool                            uint64
 	Product, Lack, ProductPool                                  uint64
-	Labels, Parts                                               uint64
+	Labels, Parts, Dense                                        uint64
 	Width, Height, NodeRoom, EdgeRoom, ProlongRoom, ProductRoom uint32
 }
 
@@ -50,7 +49,7 @@ type graphSolve struct {
 	G                       graphSetup
 	State, Status           uint64
 	Flags, Colours          uint64
-	X, R, Z, Q, Ap, P0, P1  uint64
+	X, R, Q, Ap, P0, P1     uint64
 	Sums, Largest           uint64
 	Nx, Nb, Nr              uint64
 	Fault                   uint64
@@ -93,6 +92,11 @@ type (
 		Start, _ uint32
 	}
 
+	graphOutParams struct {
+		S             graphSolve
+		Across, Tiles uint32
+	}
+
 	graphNodeParams struct {
 		S        graphSolve
 		Level, _ uint32
@@ -106,6 +110,9 @@ const (
 	graphMultiplyWarps = 4
 	graphLevels        = 20
 	graphParts         = 1024
+	graphDenseNodes    = 192                         // DENSE_NODES
+	graphTileX         = 32                          // TILE_CELLS_X
+	graphTileY         = 8                           // TILE_CELLS_Y
 	graphTableBytes    = 4 * (3*(graphLevels+2) + 6) // the size of GraphTable
-	graphStateBytes    = 80                          // of GraphState
+	graphStateBytes    = 112                         // of GraphState
 )
