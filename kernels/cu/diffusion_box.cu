@@ -20,7 +20,8 @@
 // All work on tiles with a margin as wide as the steps that a kernel does at once reach: the margin is computed by several blocks,
 // and what has been read once is written once. The image goes back and forth between two places, as neighbours need what was there
 // before. A cycle moves the image three times, and of each level 7 numbers a point and channel and 24 of the operator: 1024x1024 in colour
-// stays in the L2 cache of large machines. Complexity: grows with the pixels.
+// stays in the L2 cache of large machines. Tiles that have nothing to solve for end as soon as they know: of the image they stay as they
+// began, of a level they are 0. Complexity: grows with the pixels.
 //
 // Kernels that are enqueued ahead do nothing once State says that the solve has ended. Those of a cycle let the next begin at once
 // (before_next), when the one before them has ended. So what is older than that one may be read before after_prior: the set-up, and
@@ -119,7 +120,10 @@ extern "C" __global__ void __launch_bounds__(CHECK_THREADS)
 
 #define COARSEN_W 32 // points of the coarse level of a block
 #define COARSEN_H 8
-#define COARSEN_THREADS (COARSEN_W * COARSEN_H)
+#define COARSEN_POINTS (COARSEN_W * COARSEN_H)
+#define COARSEN_FLAGS_THREADS COARSEN_POINTS // more blocks wait at the same time
+#define COARSEN_THREADS 416                  // as many as cells, with those around: small levels have few blocks
+static_assert(COARSEN_THREADS >= (COARSEN_W + 3) * (COARSEN_H + 3) && COARSEN_THREADS % 32 == 0, "cells of a block");
 // Points of the level above that a block looks at: cells from -2 to the width, and what is around them.
 #define AROUND_W (2 * (COARSEN_W + 3) + 2)
 #define AROUND_H (2 * (COARSEN_H + 3) + 2)
@@ -200,7 +204,7 @@ __device__ __forceinline__ void coarsen_place(const BoxLevel &to, int &x, int &y
 // Writes a block's points, all alike; beyond the width, but not the stride, they are 0.
 __device__ __forceinline__ void coarsen_alike(const BoxLevel &to, int X, int Y, float e_s, float se_sw, float side, float centre) {
     const int x = X + threadIdx.x % COARSEN_W, y = Y + threadIdx.x / COARSEN_W;
-    if (x >= to.stride || y >= to.height) return;
+    if (threadIdx.x >= COARSEN_POINTS || x >= to.stride || y >= to.height) return;
     const size_t i = (size_t)y * to.stride + x;
     if (x >= to.width) e_s = se_sw = 0;
     to.couplings[i] = make_float4(e_s, e_s, se_sw, se_sw);
@@ -212,11 +216,11 @@ __device__ __forceinline__ void coarsen_alike(const BoxLevel &to, int X, int Y, 
 }
 
 // Of the block whose first point is (X, Y).
-template <class Operator> __device__ __forceinline__ void coarsen(const Operator &a, const BoxLevel &to, int X, int Y) {
+template <int THREADS, class Operator> __device__ __forceinline__ void coarsen(const Operator &a, const BoxLevel &to, int X, int Y) {
     __shared__ CoarsenShared s;
     // Points between two: the equation at the point, with what lies across taken for as large as the point, and what lies beside a
     // coarse point for as large as that. Cells from -2 on.
-    for (int i = threadIdx.x; i < (COARSEN_W + 3) * (COARSEN_H + 3); i += COARSEN_THREADS) {
+    for (int i = threadIdx.x; i < (COARSEN_W + 3) * (COARSEN_H + 3); i += THREADS) {
         const int cx = i % (COARSEN_W + 3), cy = i / (COARSEN_W + 3), x = 2 * (X + cx - 2), y = 2 * (Y + cy - 2);
         float4 v = make_float4(0, 0, 0, 0);
         const Star h = star_at(a, x + 1, y);
@@ -229,7 +233,7 @@ template <class Operator> __device__ __forceinline__ void coarsen(const Operator
     }
     __syncthreads();
     // Points between four: the equation at the point, with the points between two as they were interpolated.
-    for (int i = threadIdx.x; i < (COARSEN_W + 2) * (COARSEN_H + 2); i += COARSEN_THREADS) {
+    for (int i = threadIdx.x; i < (COARSEN_W + 2) * (COARSEN_H + 2); i += THREADS) {
         const int cx = i % (COARSEN_W + 2), cy = i / (COARSEN_W + 2), x = 2 * (X + cx - 2) + 1, y = 2 * (Y + cy - 2) + 1;
         const Star c = star_at(a, x, y);
         const float4 o = s.sides[cy][cx], below = s.sides[cy + 1][cx], right = s.sides[cy][cx + 1];
@@ -249,15 +253,16 @@ template <class Operator> __device__ __forceinline__ void coarsen(const Operator
     // differences from 1, of which little is lost by rounding where there are few constraints.
     float4 own = make_float4(0, 0, 0, 0);
     float own_sink = 0;
-    for (int i = threadIdx.x; i < (COARSEN_W + 1) * (COARSEN_H + 1); i += COARSEN_THREADS) {
+    for (int i = threadIdx.x; i < (COARSEN_W + 1) * (COARSEN_H + 1); i += THREADS) {
         // The block's own points come first, so that each thread keeps its own.
+        const bool mine = i < COARSEN_POINTS;
         int cx, cy;
-        if (i < COARSEN_THREADS)
+        if (mine)
             cx = i % COARSEN_W + 1, cy = i / COARSEN_W + 1;
-        else if (i < COARSEN_THREADS + COARSEN_W + 1)
-            cx = i - COARSEN_THREADS, cy = 0;
+        else if (i < COARSEN_POINTS + COARSEN_W + 1)
+            cx = i - COARSEN_POINTS, cy = 0;
         else
-            cx = 0, cy = i - COARSEN_THREADS - COARSEN_W;
+            cx = 0, cy = i - COARSEN_POINTS - COARSEN_W;
         const int x = 2 * (X + cx - 1), y = 2 * (Y + cy - 1);
         const float4 sd = s.sides[cy + 1][cx + 1], ct = s.centres[cy + 1][cx + 1];
         const float4 up = s.sides[cy][cx + 1], left = s.sides[cy + 1][cx], right = s.sides[cy + 1][cx + 2], below = s.sides[cy + 2][cx + 1];
@@ -269,7 +274,6 @@ template <class Operator> __device__ __forceinline__ void coarsen(const Operator
         const float uH = h0 + h1, uV = v0 + v1, uC = sum(ct);
 
         // The coarse point itself.
-        const bool mine = i < COARSEN_THREADS;
         Star p = star_at(a, x, y);
         if (mine) a.inverse(x, y, p.all());
         float ue = p.e * h1 + p.se * c1 + p.ne * c_up.w;
@@ -322,23 +326,23 @@ template <class Operator> __device__ __forceinline__ void coarsen(const Operator
     }
     __syncthreads();
     const int cx = threadIdx.x % COARSEN_W + 1, cy = threadIdx.x / COARSEN_W + 1, x = X + cx - 1, y = Y + cy - 1;
-    if (x >= to.stride || y >= to.height) return;
-    const size_t i = (size_t)y * to.stride + x;
+    if (threadIdx.x >= COARSEN_POINTS || x >= to.stride || y >= to.height) return;
+    const size_t at = (size_t)y * to.stride + x;
     const bool in = x < to.width; // beyond, it is 0
     own.x += s.below_e[cy - 1][cx];
     own.y += s.right_s[cy][cx - 1];
     own.w += s.right_sw[cy][cx - 1];
     own_sink += s.right_sink[cy][cx - 1] + s.below_sink[cy - 1][cx] + s.diagonal_sink[cy - 1][cx - 1];
-    to.couplings[i] = in ? own : make_float4(0, 0, 0, 0);
-    to.sinks[i] = make_float2(in ? own_sink : 0, 0); // the inverse comes with the next level
+    to.couplings[at] = in ? own : make_float4(0, 0, 0, 0);
+    to.sinks[at] = make_float2(in ? own_sink : 0, 0); // the inverse comes with the next level
     if (to.sides) {
-        to.sides[i] = s.sides[cy + 1][cx + 1];
-        to.centres[i] = s.centres[cy + 1][cx + 1];
+        to.sides[at] = s.sides[cy + 1][cx + 1];
+        to.centres[at] = s.centres[cy + 1][cx + 1];
     }
 }
 
 // The first level. Where all that a block looks at is given, or all is free, its points are alike.
-extern "C" __global__ void __launch_bounds__(COARSEN_THREADS) diffusion_box_coarsen_flags(const u8 *flags, int width, int height, BoxLevel to) {
+extern "C" __global__ void __launch_bounds__(COARSEN_FLAGS_THREADS) diffusion_box_coarsen_flags(const u8 *flags, int width, int height, BoxLevel to) {
     __shared__ u8 around[AROUND_H * AROUND_W];
     after_prior();
     FlagsOperator a;
@@ -348,8 +352,8 @@ extern "C" __global__ void __launch_bounds__(COARSEN_THREADS) diffusion_box_coar
     u32 some = 0;
     bool all = true;
 #pragma unroll
-    for (int k = 0; k < (AROUND_W * AROUND_H + COARSEN_THREADS - 1) / COARSEN_THREADS; k++) {
-        const int i = k * COARSEN_THREADS + threadIdx.x;
+    for (int k = 0; k < (AROUND_W * AROUND_H + COARSEN_FLAGS_THREADS - 1) / COARSEN_FLAGS_THREADS; k++) {
+        const int i = k * COARSEN_FLAGS_THREADS + threadIdx.x;
         const int x = a.x0 + i % AROUND_W, y = a.y0 + i / AROUND_W;
         u32 f = 2;
         if (i < AROUND_W * AROUND_H && (u32)x < (u32)width && (u32)y < (u32)height) f = flags[(size_t)y * width + x] & FIXED;
@@ -357,11 +361,11 @@ extern "C" __global__ void __launch_bounds__(COARSEN_THREADS) diffusion_box_coar
     }
     if (__syncthreads_and(all)) return coarsen_alike(to, X, Y, 0, 0, 0, 0);
     if (!__syncthreads_or(some)) return coarsen_alike(to, X, Y, 0.5f, 0.25f, 0.5f, 0.25f);
-    coarsen(a, to, X, Y);
+    coarsen<COARSEN_FLAGS_THREADS>(a, to, X, Y);
 }
 
 // The others.
-extern "C" __global__ void __launch_bounds__(COARSEN_THREADS) diffusion_box_coarsen(BoxLevel from, BoxLevel to) {
+extern "C" __global__ void __launch_bounds__(COARSEN_THREADS, 2) diffusion_box_coarsen(BoxLevel from, BoxLevel to) {
     __shared__ float around[4 * AROUND_H * AROUND_W];
     after_prior();
     int X, Y;
@@ -378,37 +382,41 @@ extern "C" __global__ void __launch_bounds__(COARSEN_THREADS) diffusion_box_coar
         at[0] = E(c), at[AROUND_H * AROUND_W] = S(c), at[2 * AROUND_H * AROUND_W] = SE(c), at[3 * AROUND_H * AROUND_W] = SW(c);
     }
     if (!__syncthreads_or(some)) return coarsen_alike(to, X, Y, 0, 0, 0, 0);
-    coarsen(a, to, X, Y);
+    coarsen<COARSEN_THREADS>(a, to, X, Y);
 }
 
 #define COARSEST 8 // sides of the coarsest level
 #define COARSEST_POINTS (COARSEST * COARSEST)
 #define INVERT_THREADS 256
 
-__device__ __forceinline__ bool dead(const Star &p) { return p.all() <= DEAD_POINT; }
-
-// Entry (i, j) of the operator of a level as a matrix, of which rows without an equation are 0 but for their own 1.
-__device__ __forceinline__ float entry(const LevelOperator &a, int i, int j) {
-    const int w = a.l.width, n = w * a.l.height, x = i % w, y = i / w, dx = j % w - x, dy = j / w - y;
-    if (i >= n || j >= n) return i == j;
-    const Star c = star_at(a, x, y);
-    if (dead(c)) return i == j;
-    if (i == j) return c.all();
-    if (dx < -1 || dx > 1 || dy < -1 || dy > 1 || dead(star_at(a, x + dx, y + dy))) return 0;
-    return -(dy == 0 ? (dx > 0 ? c.e : c.w) : dy > 0 ? (dx == 0 ? c.s : dx > 0 ? c.se : c.sw) : (dx == 0 ? c.n : dx > 0 ? c.ne : c.nw));
-}
-
 // Inverts the coarsest operator by Gauss and Jordan, without pivots: it is symmetric and positive definite. A thread has 16 entries of a
 // row. At last it says that the set-up is whole.
 extern "C" __global__ void __launch_bounds__(INVERT_THREADS)
     diffusion_box_invert(BoxLevel l, float *inverse, DiffusionHeader *head, u32 width, u32 height) {
-    __shared__ __align__(16) float rows[2][COARSEST_POINTS], columns[2][COARSEST_POINTS];
+    __shared__ __align__(16) float matrix[COARSEST_POINTS][COARSEST_POINTS], rows[2][COARSEST_POINTS], columns[2][COARSEST_POINTS];
+    __shared__ bool live[COARSEST_POINTS];
     after_prior();
-    const int n = head->fixed ? l.width * l.height : 0, i = threadIdx.x / 4, j = threadIdx.x % 4 * 16;
-    LevelOperator a = {l};
+    // Rows without an equation are 0 but for their own 1.
+    const int t = threadIdx.x, points = l.width * l.height, x = t % max(l.width, 1), y = t / max(l.width, 1);
+    for (int q = t; q < COARSEST_POINTS * COARSEST_POINTS; q += INVERT_THREADS) matrix[q / COARSEST_POINTS][q % COARSEST_POINTS] = q / COARSEST_POINTS == q % COARSEST_POINTS;
+    const Star c = star_at(LevelOperator{l}, x, y);
+    const bool has_equation = t < points && c.all() > DEAD_POINT;
+    if (t < COARSEST_POINTS) live[t] = has_equation;
+    __syncthreads();
+    if (has_equation) {
+        const float of[3][3] = {{c.nw, c.n, c.ne}, {c.w, -c.all(), c.e}, {c.sw, c.s, c.se}};
+#pragma unroll
+        for (int q = 0; q < 9; q++) {
+            const int dx = q % 3 - 1, dy = q / 3 - 1, to = t + dy * l.width + dx;
+            if (within(l, x + dx, y + dy) && live[to]) matrix[t][to] = -of[q / 3][q % 3];
+        }
+    }
+    __syncthreads();
+    // Where nothing is fixed there is no inverse, and the solution is 0.
+    const int n = head->fixed ? points : 0, i = t / 4, j = t % 4 * 16;
     float m[16];
 #pragma unroll
-    for (int q = 0; q < 16; q++) m[q] = n > 0 ? entry(a, i, j + q) : 0;
+    for (int q = 0; q < 16; q++) m[q] = matrix[i][j + q];
 #pragma unroll 1
     for (int k0 = 0; k0 < n; k0 += 16) {
 #pragma unroll
@@ -428,7 +436,6 @@ extern "C" __global__ void __launch_bounds__(INVERT_THREADS)
             }
         }
     }
-    const int points = l.width * l.height; // where nothing is fixed there is no inverse, and the solution is 0
     if (i < points)
         for (int q = 0; q < 16; q++)
             if (j + q < points) inverse[i * points + j + q] = n > 0 ? m[q] : 0;
@@ -1157,44 +1164,49 @@ __device__ __forceinline__ float add_c_first(float sum, const Cell &k, const Pla
     return sum + SE(k.c) * p.b[p.o + p.pitch] + SW(k.c) * p.b[p.o + p.pitch - 1];
 }
 
-// Barriers: of the whole block; and of its first n threads, all of which call it: whole warps.
-struct MeetAll {
-    __device__ __forceinline__ void operator()() const { __syncthreads(); }
+// Who takes part in sweeps. The rows of cells of a tile: a step need not be done where nothing that the block keeps takes of it, so many rows
+// from above and from below. And the block's first n threads, whole warps, of which some have no cell.
+struct Rows {
+    int row;
+    __device__ __forceinline__ bool operator()(int above, int below) const { return row >= above && row < TILE_ROWS - below; }
+    __device__ __forceinline__ void meet() const { __syncthreads(); }
 };
-struct MeetSome {
+struct Some {
+    bool mine;
     u32 n;
-    __device__ __forceinline__ void operator()() const { asm volatile("bar.sync 1, %0;" ::"r"(n) : "memory"); }
+    __device__ __forceinline__ bool operator()(int, int) const { return mine; }
+    __device__ __forceinline__ void meet() const { asm volatile("bar.sync 1, %0;" ::"r"(n) : "memory"); }
 };
 
-// A step of a sweep over N channels: that of all points of a kind. All threads that meet call it, of which not all need have a cell.
-#define RELAX(plane, of, inv, sum)                                                     \
-    do {                                                                               \
-        _Pragma("unroll") for (int n = 0; n < N; n++) {                                \
-            if (mine) p[n].plane[p[n].o] = x[n].of = k.inv * (sum);                    \
-        }                                                                              \
-        meet();                                                                        \
+// A step of a sweep over N channels: that of all points of a kind.
+#define RELAX(plane, of, inv, above, below, sum)                                                            \
+    do {                                                                                                    \
+        if (who(above, below)) {                                                                            \
+            _Pragma("unroll") for (int n = 0; n < N; n++) p[n].plane[p[n].o] = x[n].of = k.inv * (sum);     \
+        }                                                                                                   \
+        who.meet();                                                                                         \
     } while (0)
 
 // Two sweeps from 0 in the order of rows. Planes need not be 0 but around the cells.
-template <int N, class Meet> __device__ __forceinline__ void sweeps(const Cell &k, const Planes (&p)[N], const float4 (&b)[N], float4 (&x)[N], bool mine, Meet meet) {
-    RELAX(a, x, inv_a, b[n].x);
-    RELAX(b, y, inv_b, add_b_first(b[n].y, k, p[n], x[n]));
-    RELAX(c, z, inv_c, add_c_first(b[n].z, k, p[n], x[n]));
-    RELAX(d, w, inv_d, add_d(b[n].w, k, p[n], x[n], 0));
-    RELAX(a, x, inv_a, add_a(b[n].x, k, p[n], x[n], 0));
-    RELAX(b, y, inv_b, add_b(b[n].y, k, p[n], x[n], 0));
-    RELAX(c, z, inv_c, add_c(b[n].z, k, p[n], x[n], 0));
-    RELAX(d, w, inv_d, add_d(b[n].w, k, p[n], x[n], 0));
+template <int N, class Who> __device__ __forceinline__ void sweeps(const Cell &k, const Planes (&p)[N], const float4 (&b)[N], float4 (&x)[N], const Who &who) {
+    RELAX(a, x, inv_a, 0, 0, b[n].x);
+    RELAX(b, y, inv_b, 0, 0, add_b_first(b[n].y, k, p[n], x[n]));
+    RELAX(c, z, inv_c, 0, 1, add_c_first(b[n].z, k, p[n], x[n]));
+    RELAX(d, w, inv_d, 0, 1, add_d(b[n].w, k, p[n], x[n], 0));
+    RELAX(a, x, inv_a, 1, 1, add_a(b[n].x, k, p[n], x[n], 0));
+    RELAX(b, y, inv_b, 1, 1, add_b(b[n].y, k, p[n], x[n], 0));
+    RELAX(c, z, inv_c, 1, 2, add_c(b[n].z, k, p[n], x[n], 0));
+    RELAX(d, w, inv_d, 1, 2, add_d(b[n].w, k, p[n], x[n], 0));
 }
 
 // Two sweeps in the other order.
-template <int N, class Meet> __device__ __forceinline__ void sweeps_back(const Cell &k, const Planes (&p)[N], const float4 (&b)[N], float4 (&x)[N], bool mine, Meet meet) {
+template <int N, class Who> __device__ __forceinline__ void sweeps_back(const Cell &k, const Planes (&p)[N], const float4 (&b)[N], float4 (&x)[N], const Who &who) {
 #pragma unroll 1
     for (int i = 0; i < 2; i++) {
-        RELAX(d, w, inv_d, add_d(b[n].w, k, p[n], x[n], 0));
-        RELAX(c, z, inv_c, add_c(b[n].z, k, p[n], x[n], 0));
-        RELAX(b, y, inv_b, add_b(b[n].y, k, p[n], x[n], 0));
-        RELAX(a, x, inv_a, add_a(b[n].x, k, p[n], x[n], 0));
+        RELAX(d, w, inv_d, i, i + 1, add_d(b[n].w, k, p[n], x[n], 0));
+        RELAX(c, z, inv_c, i, i + 1, add_c(b[n].z, k, p[n], x[n], 0));
+        RELAX(b, y, inv_b, i + 1, i + 1, add_b(b[n].y, k, p[n], x[n], 0));
+        RELAX(a, x, inv_a, i + 1, i + 1, add_a(b[n].x, k, p[n], x[n], 0));
     }
 }
 
@@ -1330,7 +1342,7 @@ template <int N> __device__ __forceinline__ void down_tile(TileShared &s, const 
     }
 #pragma unroll
     for (int n = 0; n < N; n++) rhs[n] = clean(k, rhs[n]), v[n] = make_float4(0, 0, 0, 0);
-    sweeps<N>(k, p, rhs, v, true, MeetAll());
+    sweeps<N>(k, p, rhs, v, Rows{t.row});
     float here[N], right[N], below[N];
 #pragma unroll
     for (int n = 0; n < N; n++) {
@@ -1403,7 +1415,7 @@ template <int N> __device__ __forceinline__ void up_tile(TileShared &s, const Bo
         p[n].a[p[n].o] = v[n].x, p[n].b[p[n].o] = v[n].y, p[n].c[p[n].o] = v[n].z, p[n].d[p[n].o] = v[n].w;
     }
     __syncthreads();
-    sweeps_back<N>(k, p, rhs, v, true, MeetAll());
+    sweeps_back<N>(k, p, rhs, v, Rows{t.row});
 #pragma unroll
     for (int n = 0; n < N; n++)
         if (own) set_cell(l, e + n * vector, t.X, t.Y, v[n]);
@@ -1507,7 +1519,7 @@ extern "C" __global__ void __launch_bounds__(BOTTOM_THREADS) diffusion_box_botto
     for (u32 i = 0; i < last; i++) {
         const BoxLevel &l = i == 0 ? p.l0 : i == 1 ? p.l1 : p.l2, &next = i == 0 ? p.l1 : i == 1 ? p.l2 : p.l3;
         if (i > 0) h = share_of(l);
-        const MeetSome meet = {h.threads};
+        const Some who = {h.mine, h.threads};
         if (h.along) {
             Planes qs[1] = {bottom_planes(s, i)};
             Planes &q = qs[0];
@@ -1518,10 +1530,10 @@ extern "C" __global__ void __launch_bounds__(BOTTOM_THREADS) diffusion_box_botto
                 rhs = i == 0 ? load_cell(l, b0, 2 * h.cx, 2 * h.cy) : (i == 1 ? s.b1 : s.b2)[t];
                 w = weights(next, next.sides, h.cx, h.cy);
             }
-            sweeps<1>(k, qs, rhss, vs, h.mine, meet);
+            sweeps<1>(k, qs, rhss, vs, who);
             float own = 0;
             if (h.mine) restrict_cell(k, q, rhs, v, w, own, s.right[t], s.below[t]);
-            meet();
+            who.meet();
             if (h.mine) {
                 if (h.cx) own += s.right[t - 1];
                 if (h.cy) own += s.below[t - h.cells_x];
@@ -1549,7 +1561,7 @@ extern "C" __global__ void __launch_bounds__(BOTTOM_THREADS) diffusion_box_botto
     for (u32 i = last; i-- > 0;) {
         const BoxLevel &l = i == 0 ? p.l0 : i == 1 ? p.l1 : p.l2, &next = i == 0 ? p.l1 : i == 1 ? p.l2 : p.l3;
         h = share_of(l);
-        const MeetSome meet = {h.threads};
+        const Some who = {h.mine, h.threads};
         if (h.along) {
             Planes qs[1] = {bottom_planes(s, i)};
             Planes &q = qs[0];
@@ -1572,8 +1584,8 @@ extern "C" __global__ void __launch_bounds__(BOTTOM_THREADS) diffusion_box_botto
                 prolong_cell(v, weights(next, next.sides, h.cx, h.cy), weights(next, next.centres, h.cx, h.cy), e[0], e[1], e[2], e[3]);
                 q.a[q.o] = v.x, q.b[q.o] = v.y, q.c[q.o] = v.z, q.d[q.o] = v.w;
             }
-            meet();
-            sweeps_back<1>(k, qs, rhss, vs, h.mine, meet);
+            who.meet();
+            sweeps_back<1>(k, qs, rhss, vs, who);
             if (i == 0 && h.mine) store_cell(l, e0, 2 * h.cx, 2 * h.cy, v);
         }
         __syncthreads();

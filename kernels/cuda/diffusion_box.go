@@ -49,7 +49,7 @@ func (boxDiffuser) setUp(s *stream, op *diffusionSetup) error {
 			args := boxCoarsenFlagsParams{Flags: op.Flags, Width: int32(op.Width), Height: int32(op.Height), To: l}
 			err = boxCoarsenFlags.launch(s, blocks, 1, boxCoarsenWidth*boxCoarsenHeight, 0, &args)
 		} else {
-			err = boxCoarsen.launch(s, blocks, 1, boxCoarsenWidth*boxCoarsenHeight, 0, &boxCoarsenParams{From: b.levels[i-1], To: l})
+			err = boxCoarsen.launch(s, blocks, 1, boxCoarsenThreads, 0, &boxCoarsenParams{From: b.levels[i-1], To: l})
 		}
 		if err != nil {
 			return err

@@ -9,6 +9,7 @@ const (
 	boxCheckThreads   = 256  // CHECK_THREADS
 	boxCoarsenWidth   = 32   // COARSEN_W
 	boxCoarsenHeight  = 8    // COARSEN_H
+	boxCoarsenThreads = 416  // COARSEN_THREADS
 	boxCoarsest       = 8    // COARSEST: sides of the coarsest level, but for images that are as small
 	boxInvertThreads  = 256  // INVERT_THREADS
 	boxMeanThreads    = 256  // MEAN_THREADS
