@@ -18,6 +18,8 @@ const (
 	maxGraphPixels = 1 << 27
 	// graphTailCells: levels of so many cells or less are left to one block, however many nodes there are.
 	graphTailCells = 64
+	// graphAhead is how many cycles are enqueued before the host looks whether they were enough. They take 3 to 8 as a rule.
+	graphAhead = 4
 	// Blocks that a multiprocessor gets of kernels that go over nodes with a grid of any size.
 	graphBlocksPerUnit    = 8
 	multiplyBlocksPerUnit = 11 // as many as have room
@@ -187,15 +189,13 @@ func (graphDiffuser) solve(s *stream, op *diffusionSolve) error {
 		}
 		c.update(1)
 	}
-	for range op.Cycles {
-		if c.err == nil {
-			c.err = s.cycle(func() error {
-				c.precondition()
-				c.all(graphApply, graphParts)
-				c.update(0)
-				return c.err
-			})
-		}
+	if c.err == nil {
+		c.err = s.repeat(op.Cycles, graphAhead, p.State+stateDone, func() error {
+			c.precondition()
+			c.all(graphApply, graphParts)
+			c.update(0)
+			return c.err
+		})
 	}
 	c.all(graphLast, graphParts)
 	c.all(graphStatus, 1)

@@ -12,6 +12,9 @@ type sweeper struct{}
 // pyramidCycles is how many cycles a level of a pyramid gets at most: the same as on the CPU.
 const pyramidCycles = 64
 
+// sweepsAhead is how many cycles are enqueued before the host looks whether they were enough. They take some tens.
+const sweepsAhead = 16
+
 // sweepSetup is a set-up.
 type sweepSetup struct {
 	head, scratch         uint64 // scratch is a header that nobody reads
@@ -137,18 +140,16 @@ func (sweeper) solve(s *stream, op *diffusionSolve) error {
 		}
 		c.climb()
 	}
-	for range op.Cycles {
-		if c.err == nil {
-			c.err = s.cycle(func() error {
-				if m.nearest != 0 {
-					c.far()
-				} else {
-					c.run(image, 0)
-				}
-				c.one(sweepsStep)
-				return c.err
-			})
-		}
+	if c.err == nil {
+		c.err = s.repeat(op.Cycles, sweepsAhead, v.state+stateDone, func() error {
+			if m.nearest != 0 {
+				c.far()
+			} else {
+				c.run(image, 0)
+			}
+			c.one(sweepsStep)
+			return c.err
+		})
 	}
 	c.image(sweepsLast, image.blocks(), sweepThreads)
 	c.one(sweepsStatus)
