@@ -476,6 +476,7 @@ extern "C" __global__ void __launch_bounds__(MEAN_THREADS) diffusion_box_begin(B
     __shared__ double part[MEAN_THREADS / 32][4];
     __shared__ bool last;
     after_prior();
+    before_next();
     BoxState *st = p.state;
     const bool whole = p.head->magic == DIFFUSION_MAGIC && p.head->width == (u32)p.width && p.head->height == (u32)p.height &&
                        p.head->barriers == 0 && p.head->method == 0;
@@ -561,8 +562,8 @@ extern "C" __global__ void __launch_bounds__(MEAN_THREADS) diffusion_box_begin(B
     st->update = 0;
 }
 
-// Tiles of the image: a warp has 128 pixels of ROWS rows, a lane 4 of each. MARGIN pixels all around are of other blocks: five half
-// sweeps, the residual and its restriction reach 7 far, and tiles begin at even places.
+// Tiles of the image: a warp has 128 pixels of ROWS rows, a lane 4 of each. MARGIN pixels all around are of other blocks, but for those at the
+// sides of the image: five half sweeps, the residual and its restriction reach 7 far, and tiles begin at even places.
 #define FINE_WARPS 8
 #define FINE_THREADS 256
 #define FINE_BLOCKS 2 // of a multiprocessor
@@ -647,30 +648,42 @@ template <int KIND> __device__ __forceinline__ void relax(Fine &t, int r, int j,
     if (has<KIND>(t.free, r, j)) t.x[r][j] = v;
 }
 
+// What the lanes before and behind have. A row of a tile at an edge may begin or end with the image, and beyond is 0.
+template <int KIND> __device__ __forceinline__ float lane_before(const Fine &t, float v) {
+    const float l = __shfl_up_sync(~0u, v, 1);
+    return KIND == EDGE && t.lane == 0 ? 0 : l;
+}
+template <int KIND> __device__ __forceinline__ float lane_behind(const Fine &t, float v) {
+    const float g = __shfl_down_sync(~0u, v, 1);
+    return KIND == EDGE && t.lane == 31 ? 0 : g;
+}
+
 // Makes the pixels of a colour the mean of their neighbours.
 template <int KIND, int COLOUR> __device__ __forceinline__ void half_sweep(Fine &t) {
     forget(t);
 #pragma unroll
     for (int r = 0; r < ROWS; r++) {
         if (((COLOUR ^ r) & 1) == 0) {
-            const float l = __shfl_up_sync(~0u, t.x[r][3], 1);
+            const float l = lane_before<KIND>(t, t.x[r][3]);
             relax<KIND>(t, r, 0, l, t.x[r][1]);
             relax<KIND>(t, r, 2, t.x[r][1], t.x[r][3]);
         } else {
-            const float g = __shfl_down_sync(~0u, t.x[r][0], 1);
+            const float g = lane_behind<KIND>(t, t.x[r][0]);
             relax<KIND>(t, r, 1, t.x[r][0], t.x[r][2]);
             relax<KIND>(t, r, 3, t.x[r][2], g);
         }
     }
 }
 
-// Gets the rows of the warps above and below.
-__device__ __forceinline__ void exchange(Fine &t, FineShared &s) {
+// Gets the rows of the warps above and below; at an edge they are 0 beyond the tile, which may begin or end with the image.
+template <int KIND> __device__ __forceinline__ void exchange(Fine &t, FineShared &s) {
     s.rows[t.turn][0][t.warp][t.lane] = make_float4(t.x[0][0], t.x[0][1], t.x[0][2], t.x[0][3]);
     s.rows[t.turn][1][t.warp][t.lane] = make_float4(t.x[ROWS - 1][0], t.x[ROWS - 1][1], t.x[ROWS - 1][2], t.x[ROWS - 1][3]);
     __syncthreads();
     t.up = s.rows[t.turn][1][t.warp ? t.warp - 1 : 0][t.lane];
     t.down = s.rows[t.turn][0][t.warp < FINE_WARPS - 1 ? t.warp + 1 : t.warp][t.lane];
+    if (KIND == EDGE && t.warp == 0) t.up = make_float4(0, 0, 0, 0);
+    if (KIND == EDGE && t.warp == FINE_WARPS - 1) t.down = make_float4(0, 0, 0, 0);
     t.turn ^= 1;
 }
 
@@ -718,12 +731,13 @@ template <int KIND> __device__ __forceinline__ void prolong(Fine &t, FineShared 
     s.hand[t.warp][t.lane] = make_float4(h[0][0], h[0][1], 0, 0);
     __syncthreads();
     forget(t);
-    const float4 next = s.hand[t.warp < FINE_WARPS - 1 ? t.warp + 1 : t.warp][t.lane];
+    float4 next = s.hand[t.warp < FINE_WARPS - 1 ? t.warp + 1 : t.warp][t.lane];
+    if (KIND == EDGE && t.warp == FINE_WARPS - 1) next = make_float4(0, 0, 0, 0);
 #pragma unroll
     for (int i = 0; i < ROWS / 2; i++) {
         t.x[2 * i][0] += only<KIND>(t.free, 2 * i, 0, c[i][0]);
         t.x[2 * i][2] += only<KIND>(t.free, 2 * i, 2, c[i][1]);
-        const float right = __shfl_down_sync(~0u, v[i][0], 1);
+        const float right = lane_behind<KIND>(t, v[i][0]);
 #pragma unroll
         for (int k = 0; k < 2; k++) {
             const int r = 2 * i + 1, j = 2 * k + 1;
@@ -752,7 +766,7 @@ template <int KIND> __device__ __forceinline__ float restrict_residual(Fine &t, 
             most = fmaxf(most, fabsf(f));
             centre[i][k] = f * part<KIND>(t, r, j);
         }
-        const float left = __shfl_up_sync(~0u, centre[i][1], 1);
+        const float left = lane_before<KIND>(t, centre[i][1]);
 #pragma unroll
         for (int k = 0; k < 2; k++) {
             const int j = 2 * k;
@@ -763,7 +777,8 @@ template <int KIND> __device__ __forceinline__ float restrict_residual(Fine &t, 
     s.hand[t.warp][t.lane] = make_float4(centre[ROWS / 2 - 1][0], centre[ROWS / 2 - 1][1], v[ROWS / 2 - 1][0], v[ROWS / 2 - 1][1]);
     __syncthreads();
     forget(t);
-    const float4 prior = s.hand[t.warp ? t.warp - 1 : 0][t.lane];
+    float4 prior = s.hand[t.warp ? t.warp - 1 : 0][t.lane];
+    if (KIND == EDGE && t.warp == 0) prior = make_float4(0, 0, 0, 0);
     const int cx = x0 >> 1, cy = y0 >> 1;
 #pragma unroll
     for (int i = 0; i < ROWS / 2; i++) {
@@ -778,7 +793,7 @@ template <int KIND> __device__ __forceinline__ float restrict_residual(Fine &t, 
             const float f = flow_at<KIND>(t, r, j, t.x[r][j - 1], k ? g : t.x[r][2]) + (above + centre[i][k]);
             h[k] = only<KIND>(t.free, r, j, f * side_part<KIND>(t, r, j, false));
         }
-        const float left = __shfl_up_sync(~0u, h[1], 1);
+        const float left = lane_before<KIND>(t, h[1]);
 #pragma unroll
         for (int k = 0; k < 2; k++) {
             const int j = 2 * k;
@@ -848,15 +863,15 @@ __device__ __forceinline__ u32 free_of(u32 flags) {
 template <bool START, int KIND, bool WIDE>
 __device__ __forceinline__ void fine_steps(Fine &t, const BoxSolve &p, const BoxLevel &l, const Correction &e, float *b, FineShared &s, int x0, int y0, bool own, float step, const float *from, float *to) {
     if (!START && l.width) prolong<KIND>(t, s, e);
-    exchange(t, s);
+    exchange<KIND>(t, s);
     half_sweep<KIND, 1>(t);
-    exchange(t, s);
+    exchange<KIND>(t, s);
 #pragma unroll 1
     for (int i = 0; i < (START ? 1 : 2); i++) {
         half_sweep<KIND, 0>(t);
-        exchange(t, s);
+        exchange<KIND>(t, s);
         half_sweep<KIND, 1>(t);
-        if (START || i == 0) exchange(t, s);
+        if (START || i == 0) exchange<KIND>(t, s);
     }
     float most = 0;
     if (!START) {
@@ -873,7 +888,7 @@ __device__ __forceinline__ void fine_steps(Fine &t, const BoxSolve &p, const Box
                 most = fmaxf(most, fabsf(d));
             }
         }
-        exchange(t, s);
+        exchange<KIND>(t, s);
     }
     float left = restrict_residual<KIND>(t, s, l, b, x0, y0, own);
     if (own)
@@ -886,7 +901,7 @@ __device__ __forceinline__ void fine_steps(Fine &t, const BoxSolve &p, const Box
 
 // A tile. All loads come before what is made of them, so that they wait together.
 template <bool START, int KIND, bool WIDE>
-__device__ __forceinline__ void fine_tile(const BoxSolve &p, const BoxLevel &l, const float *e, float *b, FineShared &s, int tx, int ty, const float *colours, float mean, float step, const float *from, float *to) {
+__device__ __forceinline__ void fine_tile(const BoxSolve &p, const BoxLevel &l, const float *e, float *b, FineShared &s, int tx, int ty, const float *colours, const float *mean, float step, const float *from, float *to) {
     Fine t;
     t.warp = threadIdx.x >> 5, t.lane = lane_id(), t.turn = 0;
     const int w = p.width, h = p.height;
@@ -905,27 +920,29 @@ __device__ __forceinline__ void fine_tile(const BoxSolve &p, const BoxLevel &l, 
         const int y = y0 + t.lane;
         if (t.lane < ROWS && (KIND != EDGE || ((u32)(tx - 1) < (u32)w && (u32)y < (u32)h))) left_free = !(p.flags[(size_t)y * w + tx - 1] & FIXED);
     }
-    if (!START || (p.start != FROM_MEAN && some)) {
+    const bool from_mean = START && (p.start == FROM_MEAN || !some);
+    if (!from_mean)
 #pragma unroll
         for (int r = 0; r < ROWS; r++) v[r] = four_of<KIND, WIDE>(from, w, h, x0, y0 + r);
-    } else
-#pragma unroll
-        for (int r = 0; r < ROWS; r++) v[r] = make_float4(mean, mean, mean, mean);
-    if (START) {
-        float4 c[ROWS];
+    float4 c[ROWS];
+    if (START)
 #pragma unroll
         for (int r = 0; r < ROWS; r++) {
-            c[r] = v[r];
+            c[r] = make_float4(0, 0, 0, 0);
             if (f[r] & 0x01010101) c[r] = four_of<KIND, WIDE>(colours, w, h, x0, y0 + r);
         }
+    after_prior();
+    before_next();
+    if (START && p.state->stop) return; // there is no mean
+    if (START) {
+        const float m = *mean; // by the kernel before
 #pragma unroll
         for (int r = 0; r < ROWS; r++) {
+            if (from_mean) v[r] = make_float4(m, m, m, m);
             v[r].x = f[r] & FIXED ? c[r].x : v[r].x, v[r].y = f[r] >> 8 & FIXED ? c[r].y : v[r].y;
             v[r].z = f[r] >> 16 & FIXED ? c[r].z : v[r].z, v[r].w = f[r] >> 24 & FIXED ? c[r].w : v[r].w;
         }
     }
-    after_prior();
-    before_next();
     Correction correction;
     if (!START && l.width) correction = correction_of<KIND>(l, e, x0, y0);
     t.free = 0;
@@ -936,7 +953,8 @@ __device__ __forceinline__ void fine_tile(const BoxSolve &p, const BoxLevel &l, 
         if (KIND == EDGE) v[r].x = g & 8 ? 0 : v[r].x, v[r].y = g >> 8 & 8 ? 0 : v[r].y, v[r].z = g >> 16 & 8 ? 0 : v[r].z, v[r].w = g >> 24 & 8 ? 0 : v[r].w;
         t.x[r][0] = v[r].x, t.x[r][1] = v[r].y, t.x[r][2] = v[r].z, t.x[r][3] = v[r].w;
     }
-    const bool own = t.lane >= MARGIN / 4 && t.lane < 32 - MARGIN / 4 && t.warp >= MARGIN / ROWS && t.warp < FINE_WARPS - MARGIN / ROWS;
+    const bool own = (t.lane >= MARGIN / 4 || tx == 0) && (t.lane < 32 - MARGIN / 4 || tx + 128 >= w) &&
+                     (t.warp >= MARGIN / ROWS || ty == 0) && (t.warp < FINE_WARPS - MARGIN / ROWS || ty + FINE_WARPS * ROWS >= h);
     s.free[t.warp][t.lane] = t.free;
     u32 free_above = 0, free_before = 0; // as bits of the last row, and of the last column
     if (!START && some) {
@@ -981,7 +999,8 @@ __device__ __forceinline__ void fine_tile(const BoxSolve &p, const BoxLevel &l, 
     t.free_down = (t.free >> 4 | next << (4 * ROWS - 4)) & ALL_FREE;
     const u32 before = __shfl_up_sync(~0u, t.free, 1);
     t.free_left = (t.free << 1 & 0xeeeeeeee) | ((t.lane ? before : free_before) >> 3 & 0x11111111);
-    t.free_right = (t.free >> 1 & 0x77777777) | (__shfl_down_sync(~0u, t.free, 1) << 3 & 0x88888888);
+    const u32 behind = __shfl_down_sync(~0u, t.free, 1);
+    t.free_right = (t.free >> 1 & 0x77777777) | ((t.lane < 31 ? behind : 0) << 3 & 0x88888888);
     fine_steps<START, KIND, WIDE>(t, p, l, correction, b, s, x0, y0, own, step, from, to);
 }
 
@@ -999,22 +1018,22 @@ __device__ __forceinline__ u32 arrive(u32 *count) {
 
 template <bool START> __device__ __forceinline__ void fine(const BoxSolve &p, const BoxLevel &l, const float *e, float *b) {
     __shared__ FineShared s;
-    // All but the correction is older than the kernel before, where there are levels.
-    if (START || !l.width) after_prior();
+    // All but the correction is older than the kernel before, where there are levels; and all but the state where the solve starts.
+    if (!START && !l.width) after_prior();
     BoxState *st = p.state;
-    if (st->stop) {
+    if (!START && st->stop) {
         after_prior();
         before_next();
         return;
     }
     const size_t n = (size_t)p.width * p.height, vector = (size_t)l.stride * l.height;
-    const u32 tiles_x = (p.width + FINE_W - 1) / FINE_W, channel = blockIdx.x % p.channels, tile = blockIdx.x / p.channels;
+    const u32 tiles_x = max((p.width - 2 * MARGIN + FINE_W - 1) / FINE_W, 1), channel = blockIdx.x % p.channels, tile = blockIdx.x / p.channels;
     const float *from = (!START && st->side ? p.y : p.x) + channel * n, *colours = p.colours + channel * n;
     float *to = (!START && st->side ? p.x : p.y) + channel * n; // start goes to Y as well: neighbours read X
-    const float mean = st->mean[channel], step = box_step(st->cycles);
+    const float *mean = st->mean + channel, step = START ? 1 : box_step(st->cycles);
     e += channel * vector, b += channel * vector;
-    const int tx = (int)(tile % tiles_x) * FINE_W - MARGIN, ty = (int)(tile / tiles_x) * FINE_H - MARGIN;
-    const bool edge = tx < 0 || ty < 0 || tx + 128 > p.width || ty + FINE_WARPS * ROWS > p.height, wide = p.width % 4 == 0;
+    const int tx = (int)(tile % tiles_x) * FINE_W, ty = (int)(tile / tiles_x) * FINE_H;
+    const bool edge = tx == 0 || ty == 0 || tx + 128 >= p.width || ty + FINE_WARPS * ROWS >= p.height, wide = p.width % 4 == 0;
     if (edge && wide)
         fine_tile<START, EDGE, true>(p, l, e, b, s, tx, ty, colours, mean, step, from, to);
     else if (edge)
@@ -1024,7 +1043,7 @@ template <bool START> __device__ __forceinline__ void fine(const BoxSolve &p, co
     else
         fine_tile<START, INNER, false>(p, l, e, b, s, tx, ty, colours, mean, step, from, to);
     __syncthreads();
-    if (threadIdx.x != 0) return;
+    if (threadIdx.x != 0 || (START && st->stop)) return;
     float most = 0, left = 0;
     for (int i = 0; i < FINE_WARPS; i++) most = fmaxf(most, s.most[0][i]), left = fmaxf(left, s.most[1][i]);
     // Of numbers that are not negative the bits are in the same order.

@@ -4,11 +4,7 @@
 
 package cuda
 
-import (
-	"encoding/binary"
-
-	"github.com/polyscan/polyscan/kernels/driver"
-)
+import "github.com/polyscan/polyscan/kernels/driver"
 
 // boxDiffuser solves problems without barriers.
 type boxDiffuser struct{}
@@ -59,8 +55,7 @@ func (boxDiffuser) setUp(s *stream, op *diffusionSetup) error {
 	return boxInvert.launch(s, 1, 1, boxInvertThreads, 0, &invert)
 }
 
-// boxAhead is how many cycles are enqueued before the host looks whether they were enough, which takes it some 20 µs. What comes after the
-// last that is needed does nothing, but takes about 1 µs a kernel. Most problems take 3 cycles from nothing to half a level.
+// boxAhead is how many cycles are enqueued before the host looks whether they were enough. Most problems take 3 from nothing to half a level.
 const boxAhead = 3
 
 // solve enqueues cycles.
@@ -76,7 +71,7 @@ func (boxDiffuser) solve(s *stream, op *diffusionSolve) error {
 	if len(c.setup.levels) > 0 {
 		c.fine.L, c.fine.E, c.fine.B = c.setup.levels[0], c.state.vectors[0].E, c.state.vectors[0].B
 	}
-	_, c.tiles = tiles(g.Width, g.Height, boxFineWidth, boxFineHeight)
+	_, c.tiles = tiles(max(g.Width-2*boxFineMargin, 1), max(g.Height-2*boxFineMargin, 1), boxFineWidth, boxFineHeight)
 	c.tiles *= op.Channels
 	if op.Start != driver.DiffusionContinue {
 		if err := s.fill(c.state.head, 0, diffusionHeaderBytes); err != nil {
@@ -95,29 +90,11 @@ func (boxDiffuser) solve(s *stream, op *diffusionSolve) error {
 			return err
 		}
 	}
-	for i := range op.Cycles {
-		if i > 0 && i%boxAhead == 0 && !s.capturing {
-			if over, err := c.over(); err != nil {
-				return err
-			} else if over {
-				break
-			}
-		}
-		if err := s.cycle(c.enqueue); err != nil {
-			return err
-		}
+	if err := s.repeat(op.Cycles, boxAhead, c.state.head+boxStopAt, c.enqueue); err != nil {
+		return err
 	}
 	blocks = min((g.Width*g.Height*op.Channels/4+boxEndThreads-1)/boxEndThreads, boxBlocksPerUnit*s.dev.info.ComputeUnits)
 	return boxEnd.launch(s, max(blocks, 1), 1, boxEndThreads, 0, &boxEndParams{P: p, Status: op.Status})
-}
-
-// over waits for the cycles that were enqueued, and reports whether no more are wanted.
-func (c *boxCycle) over() (over bool, err error) {
-	err = c.s.fetch(c.state.head, boxStopAt+4, func(b []byte) error {
-		over = binary.NativeEndian.Uint32(b[boxStopAt:]) != 0
-		return nil
-	})
-	return over, err
 }
 
 // boxCycle is what the kernels of a cycle are launched with.

@@ -17,6 +17,7 @@ const (
 	boxFineThreads    = 256  // FINE_THREADS
 	boxFineWidth      = 112  // FINE_W: pixels of a tile of the image
 	boxFineHeight     = 48   // FINE_H
+	boxFineMargin     = 8    // MARGIN: of other tiles, but for those at the sides of the image
 	boxTileThreads    = 768  // TILE_THREADS
 	boxDownWidth      = 48   // DOWN_W: points of a tile of a level on the way down
 	boxDownHeight     = 40   // DOWN_H

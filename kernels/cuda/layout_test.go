@@ -398,6 +398,7 @@ func TestConstants(t *testing.T) {
 		{"diffusion_box.cu", "FINE_THREADS", boxFineThreads},
 		{"diffusion_box.cu", "FINE_W", boxFineWidth},
 		{"diffusion_box.cu", "FINE_H", boxFineHeight},
+		{"diffusion_box.cu", "MARGIN", boxFineMargin},
 		{"diffusion_box.cu", "TILE_THREADS", boxTileThreads},
 		{"diffusion_box.cu", "TILE_CHANNELS", boxTileChannels},
 		{"diffusion_box.cu", "DOWN_W", boxDownWidth},
