@@ -1081,22 +1081,28 @@ extern "C" __global__ void __launch_bounds__(FINE_THREADS, FINE_BLOCKS) diffusio
 // couplings are loaded once, and what one channel waits for is time for the others. Points are relaxed in four colours: a point
 // after two sweeps takes of points up to 8 away along rows, and up to 4 across. So does a residual after two sweeps that begin with 0, whose
 // first step takes of no other.
+//
+// On the way down a block has as many cells as it has registers for. On the way up, where it reads more, it has so few that two share a
+// multiprocessor: one loads while the other computes.
 #define TILE_CELLS 32 // of a row: those of a warp
 #define PITCH (TILE_CELLS + 1)
+#define TILE_CHANNELS 3 // at once
+#define DOWN_ROWS 24 // of cells
+#define DOWN_THREADS 768
+#define DOWN_BLOCKS 1 // of a multiprocessor
 #define DOWN_X 8
 #define DOWN_Y 4
-#define UP_X 8
-#define UP_Y 4
-#define TILE_ROWS 24 // rows of cells of a tile
-#define TILE_THREADS 768
-#define TILE_PLANE ((TILE_ROWS + 2) * PITCH + 1)
-#define TILE_CHANNELS 3 // at once
 #define DOWN_W 48
 #define DOWN_H 40
+#define UP_ROWS 16
+#define UP_THREADS 512
+#define UP_BLOCKS 2
+#define UP_X 8
+#define UP_Y 4
 #define UP_W 48
-#define UP_H 40
-static_assert(TILE_THREADS == TILE_CELLS * TILE_ROWS && DOWN_W == 2 * (TILE_CELLS - DOWN_X) && DOWN_H == 2 * (TILE_ROWS - DOWN_Y) &&
-                  UP_W == 2 * (TILE_CELLS - UP_X) && UP_H == 2 * (TILE_ROWS - UP_Y), "tiles of levels");
+#define UP_H 24
+static_assert(DOWN_THREADS == TILE_CELLS * DOWN_ROWS && DOWN_W == 2 * (TILE_CELLS - DOWN_X) && DOWN_H == 2 * (DOWN_ROWS - DOWN_Y), "tiles on the way down");
+static_assert(UP_THREADS == TILE_CELLS * UP_ROWS && UP_W == 2 * (TILE_CELLS - UP_X) && UP_H == 2 * (UP_ROWS - UP_Y), "tiles on the way up");
 
 // A cell's points are a b in its first row, and c d below. Couplings are those kept at them, and those of the cells around (w, n, e and
 // so on, with the point of that cell) that lead here.
@@ -1183,49 +1189,59 @@ __device__ __forceinline__ float add_c_first(float sum, const Cell &k, const Pla
     return sum + SE(k.c) * p.b[p.o + p.pitch] + SW(k.c) * p.b[p.o + p.pitch - 1];
 }
 
-// Who takes part in sweeps. The rows of cells of a tile: a step need not be done where nothing that the block keeps takes of it, so many rows
-// from above and from below. And the block's first n threads, whole warps, of which some have no cell.
-struct Rows {
+// Who takes part in sweeps. KEEPS says that threads have the values of their own cells in registers, too.
+//
+// The rows of cells of a tile: a step need not be done where nothing that the block keeps takes of it, so many rows from above and from below.
+template <int CELL_ROWS, bool KEPT> struct Rows {
+    enum { KEEPS = KEPT };
     int row;
-    __device__ __forceinline__ bool operator()(int above, int below) const { return row >= above && row < TILE_ROWS - below; }
+    __device__ __forceinline__ bool operator()(int above, int below) const { return row >= above && row < CELL_ROWS - below; }
     __device__ __forceinline__ void meet() const { __syncthreads(); }
 };
+// The block's first n threads, whole warps, of which some have no cell.
 struct Some {
+    enum { KEEPS = true };
     bool mine;
     u32 n;
     __device__ __forceinline__ bool operator()(int, int) const { return mine; }
     __device__ __forceinline__ void meet() const { asm volatile("bar.sync 1, %0;" ::"r"(n) : "memory"); }
 };
 
+// The values of a thread's cell.
+__device__ __forceinline__ float4 own_values(const Planes &p) { return make_float4(p.a[p.o], p.b[p.o], p.c[p.o], p.d[p.o]); }
+
 // A step of a sweep over N channels: that of all points of a kind.
-#define RELAX(plane, of, inv, above, below, sum)                                                            \
-    do {                                                                                                    \
-        if (who(above, below)) {                                                                            \
-            _Pragma("unroll") for (int n = 0; n < N; n++) p[n].plane[p[n].o] = x[n].of = k.inv * (sum);     \
-        }                                                                                                   \
-        who.meet();                                                                                         \
+#define RELAX(plane, of, inv, above, below, sum)                                       \
+    do {                                                                               \
+        if (who(above, below)) {                                                       \
+            _Pragma("unroll") for (int n = 0; n < N; n++) {                            \
+                const float4 v = Who::KEEPS ? x[n] : own_values(p[n]);                 \
+                p[n].plane[p[n].o] = x[n].of = k.inv * (sum);                          \
+            }                                                                          \
+        }                                                                              \
+        who.meet();                                                                    \
     } while (0)
 
 // Two sweeps from 0 in the order of rows. Planes need not be 0 but around the cells.
 template <int N, class Who> __device__ __forceinline__ void sweeps(const Cell &k, const Planes (&p)[N], const float4 (&b)[N], float4 (&x)[N], const Who &who) {
-    RELAX(a, x, inv_a, 0, 0, b[n].x);
-    RELAX(b, y, inv_b, 0, 0, add_b_first(b[n].y, k, p[n], x[n]));
-    RELAX(c, z, inv_c, 0, 1, add_c_first(b[n].z, k, p[n], x[n]));
-    RELAX(d, w, inv_d, 0, 1, add_d(b[n].w, k, p[n], x[n], 0));
-    RELAX(a, x, inv_a, 1, 1, add_a(b[n].x, k, p[n], x[n], 0));
-    RELAX(b, y, inv_b, 1, 1, add_b(b[n].y, k, p[n], x[n], 0));
-    RELAX(c, z, inv_c, 1, 2, add_c(b[n].z, k, p[n], x[n], 0));
-    RELAX(d, w, inv_d, 1, 2, add_d(b[n].w, k, p[n], x[n], 0));
+    RELAX(a, x, inv_a, 0, 0, (void(v), b[n].x));
+    RELAX(b, y, inv_b, 0, 0, add_b_first(b[n].y, k, p[n], v));
+    RELAX(c, z, inv_c, 0, 1, add_c_first(b[n].z, k, p[n], v));
+    RELAX(d, w, inv_d, 0, 1, add_d(b[n].w, k, p[n], v, 0));
+    RELAX(a, x, inv_a, 1, 1, add_a(b[n].x, k, p[n], v, 0));
+    RELAX(b, y, inv_b, 1, 1, add_b(b[n].y, k, p[n], v, 0));
+    RELAX(c, z, inv_c, 1, 2, add_c(b[n].z, k, p[n], v, 0));
+    RELAX(d, w, inv_d, 1, 2, add_d(b[n].w, k, p[n], v, 0));
 }
 
 // Two sweeps in the other order.
 template <int N, class Who> __device__ __forceinline__ void sweeps_back(const Cell &k, const Planes (&p)[N], const float4 (&b)[N], float4 (&x)[N], const Who &who) {
 #pragma unroll 1
     for (int i = 0; i < 2; i++) {
-        RELAX(d, w, inv_d, i, i + 1, add_d(b[n].w, k, p[n], x[n], 0));
-        RELAX(c, z, inv_c, i, i + 1, add_c(b[n].z, k, p[n], x[n], 0));
-        RELAX(b, y, inv_b, i + 1, i + 1, add_b(b[n].y, k, p[n], x[n], 0));
-        RELAX(a, x, inv_a, i + 1, i + 1, add_a(b[n].x, k, p[n], x[n], 0));
+        RELAX(d, w, inv_d, i, i + 1, add_d(b[n].w, k, p[n], v, 0));
+        RELAX(c, z, inv_c, i, i + 1, add_c(b[n].z, k, p[n], v, 0));
+        RELAX(b, y, inv_b, i + 1, i + 1, add_b(b[n].y, k, p[n], v, 0));
+        RELAX(a, x, inv_a, i + 1, i + 1, add_a(b[n].x, k, p[n], v, 0));
     }
 }
 
@@ -1294,18 +1310,29 @@ __device__ __forceinline__ float4 clean(const Cell &k, const float4 &v) {
     return make_float4(k.inv_a > 0 ? v.x : 0, k.inv_b > 0 ? v.y : 0, k.inv_c > 0 ? v.z : 0, k.inv_d > 0 ? v.w : 0);
 }
 
-struct TileShared {
-    float planes[TILE_CHANNELS][4][TILE_PLANE];
+// Of a cell_of_row, what clean looks at.
+__device__ __forceinline__ Cell inverses_of_row(const BoxLevel &l, int x, int y) {
+    const float4 *sinks = (const float4 *)(l.sinks + ((ptrdiff_t)y * l.stride + x)), none = make_float4(0, 0, 0, 0);
+    const bool in = (u32)x < (u32)l.stride;
+    const float4 first = in && (u32)y < (u32)l.height ? sinks[0] : none, second = in && (u32)(y + 1) < (u32)l.height ? sinks[l.stride / 2] : none;
+    Cell c;
+    c.inv_a = first.y, c.inv_b = first.w, c.inv_c = second.y, c.inv_d = second.w;
+    return c;
+}
+
+template <int CELL_ROWS> struct TileShared {
+    enum { PLANE = (CELL_ROWS + 2) * PITCH + 1 };
+    float planes[TILE_CHANNELS][4][PLANE];
 };
 
 // The planes of N channels, which are 0 around the cells: rows share what is between them.
-template <int N> __device__ __forceinline__ void tile_planes(TileShared &s, Planes (&p)[N]) {
+template <int N, int CELL_ROWS> __device__ __forceinline__ void tile_planes(TileShared<CELL_ROWS> &s, Planes (&p)[N]) {
     const int lane = threadIdx.x % TILE_CELLS, row = threadIdx.x / TILE_CELLS;
-    for (int i = row; i < N * 4; i += TILE_ROWS) {
+    for (int i = row; i < N * 4; i += CELL_ROWS) {
         float *plane = s.planes[i >> 2][i & 3];
-        plane[lane] = plane[(TILE_ROWS + 1) * PITCH + lane] = 0;
-        if (lane < TILE_ROWS + 2) plane[lane * PITCH] = 0;
-        if (lane < 3) plane[lane ? TILE_PLANE - lane : TILE_CELLS] = 0;
+        plane[lane] = plane[(CELL_ROWS + 1) * PITCH + lane] = 0;
+        if (lane < CELL_ROWS + 2) plane[lane * PITCH] = 0;
+        if (lane < 3) plane[lane ? TileShared<CELL_ROWS>::PLANE - lane : TILE_CELLS] = 0;
     }
 #pragma unroll
     for (int n = 0; n < N; n++) {
@@ -1332,13 +1359,13 @@ template <int N> __device__ __forceinline__ Tile tile_of(u32 tiles_x, u32 groups
 
 // A tile none of whose points has an equation is 0, and so is its residual. What the set-up made is older than the kernel before, and so may
 // be read before that has ended.
-template <int N> __device__ __forceinline__ void down_tile(TileShared &s, const BoxState *state, const BoxLevel &l, const BoxLevel &next, const float *b, float *x, float *next_b, u32 tiles_x, u32 groups) {
+template <int N> __device__ __forceinline__ void down_tile(TileShared<DOWN_ROWS> &s, const BoxState *state, const BoxLevel &l, const BoxLevel &next, const float *b, float *x, float *next_b, u32 tiles_x, u32 groups) {
     const Tile t = tile_of<N>(tiles_x, groups, DOWN_W, DOWN_H, DOWN_X, DOWN_Y);
-    const bool own = t.lane >= DOWN_X / 2 && t.lane < TILE_CELLS - DOWN_X / 2 && t.row >= DOWN_Y / 2 && t.row < TILE_ROWS - DOWN_Y / 2;
+    const bool own = t.lane >= DOWN_X / 2 && t.lane < TILE_CELLS - DOWN_X / 2 && t.row >= DOWN_Y / 2 && t.row < DOWN_ROWS - DOWN_Y / 2;
     const Cell k = cell_of_row(l, t.X, t.Y);
     const float4 w = weights(next, next.sides, t.cx, t.cy);
     Planes p[N];
-    tile_planes<N>(s, p);
+    tile_planes<N, DOWN_ROWS>(s, p);
     after_prior();
     before_next();
     // All of this waits at the same time.
@@ -1360,8 +1387,8 @@ template <int N> __device__ __forceinline__ void down_tile(TileShared &s, const 
         return;
     }
 #pragma unroll
-    for (int n = 0; n < N; n++) rhs[n] = clean(k, rhs[n]), v[n] = make_float4(0, 0, 0, 0);
-    sweeps<N>(k, p, rhs, v, Rows{t.row});
+    for (int n = 0; n < N; n++) rhs[n] = clean(k, rhs[n]);
+    sweeps<N>(k, p, rhs, v, Rows<DOWN_ROWS, true>{t.row});
     float here[N], right[N], below[N];
 #pragma unroll
     for (int n = 0; n < N; n++) {
@@ -1379,9 +1406,9 @@ template <int N> __device__ __forceinline__ void down_tile(TileShared &s, const 
 }
 
 // Channels are those of all groups: as many of each, up to TILE_CHANNELS.
-extern "C" __global__ void __launch_bounds__(TILE_THREADS)
+extern "C" __global__ void __launch_bounds__(DOWN_THREADS, DOWN_BLOCKS)
     diffusion_box_down(const BoxState *state, BoxLevel l, BoxLevel next, const float *b, float *x, float *next_b, u32 tiles_x, u32 channels, u32 groups, u32 pad) {
-    __shared__ TileShared s;
+    __shared__ TileShared<DOWN_ROWS> s;
     switch (channels / groups) {
     case 1: down_tile<1>(s, state, l, next, b, x, next_b, tiles_x, groups); break;
     case 2: down_tile<2>(s, state, l, next, b, x, next_b, tiles_x, groups); break;
@@ -1389,19 +1416,22 @@ extern "C" __global__ void __launch_bounds__(TILE_THREADS)
     }
 }
 
-template <int N> __device__ __forceinline__ void up_tile(TileShared &s, const BoxState *state, const BoxLevel &l, const BoxLevel &next, const float *b, const float *x, const float *next_e, float *e, u32 tiles_x, u32 groups) {
+template <int N> __device__ __forceinline__ void up_tile(TileShared<UP_ROWS> &s, const BoxState *state, const BoxLevel &l, const BoxLevel &next, const float *b, const float *x, const float *next_e, float *e, u32 tiles_x, u32 groups) {
     const Tile t = tile_of<N>(tiles_x, groups, UP_W, UP_H, UP_X, UP_Y);
-    const bool own = t.lane >= UP_X / 2 && t.lane < TILE_CELLS - UP_X / 2 && t.row >= UP_Y / 2 && t.row < TILE_ROWS - UP_Y / 2;
+    const bool own = t.lane >= UP_X / 2 && t.lane < TILE_CELLS - UP_X / 2 && t.row >= UP_Y / 2 && t.row < UP_ROWS - UP_Y / 2;
     const size_t vector = (size_t)l.stride * l.height, next_vector = (size_t)next.stride * next.height;
     b += t.first * vector, x += t.first * vector, e += t.first * vector, next_e += t.first * next_vector;
     // These are of the way down, and older than the kernel before as well.
     float4 rhs[N], v[N];
 #pragma unroll
-    for (int n = 0; n < N; n++) rhs[n] = cell_values(l, b + n * vector, t.X, t.Y), v[n] = cell_values(l, x + n * vector, t.X, t.Y);
-    const Cell k = cell_of_row(l, t.X, t.Y);
+    for (int n = 0; n < N; n++) v[n] = cell_values(l, x + n * vector, t.X, t.Y);
+    if (N < TILE_CHANNELS)
+#pragma unroll
+        for (int n = 0; n < N; n++) rhs[n] = cell_values(l, b + n * vector, t.X, t.Y);
+    Cell k = N < TILE_CHANNELS ? cell_of_row(l, t.X, t.Y) : inverses_of_row(l, t.X, t.Y);
     const float4 sides = weights(next, next.sides, t.cx, t.cy), centres = weights(next, next.centres, t.cx, t.cy);
     Planes p[N];
-    tile_planes<N>(s, p);
+    tile_planes<N, UP_ROWS>(s, p);
     after_prior();
     before_next();
     // All of this waits at the same time.
@@ -1428,21 +1458,27 @@ template <int N> __device__ __forceinline__ void up_tile(TileShared &s, const Bo
             const float *at = next_e + n * next_vector + (ptrdiff_t)t.cy * next.stride + t.cx + 1;
             right = within(next, t.cx + 1, t.cy) ? at[0] : 0, diagonal = within(next, t.cx + 1, t.cy + 1) ? at[next.stride] : 0;
         }
-        rhs[n] = clean(k, rhs[n]);
         v[n] = clean(k, v[n]);
         prolong_cell(v[n], sides, centres, g[n][0], right, g[n][1], diagonal);
         p[n].a[p[n].o] = v[n].x, p[n].b[p[n].o] = v[n].y, p[n].c[p[n].o] = v[n].z, p[n].d[p[n].o] = v[n].w;
     }
     __syncthreads();
-    sweeps_back<N>(k, p, rhs, v, Rows{t.row});
+    if (N == TILE_CHANNELS) { // there are registers for these only now
+#pragma unroll
+        for (int n = 0; n < N; n++) rhs[n] = cell_values(l, b + n * vector, t.X, t.Y);
+        k = cell_of_row(l, t.X, t.Y);
+    }
+#pragma unroll
+    for (int n = 0; n < N; n++) rhs[n] = clean(k, rhs[n]);
+    sweeps_back<N>(k, p, rhs, v, Rows<UP_ROWS, false>{t.row});
 #pragma unroll
     for (int n = 0; n < N; n++)
-        if (own) set_cell(l, e + n * vector, t.X, t.Y, v[n]);
+        if (own) set_cell(l, e + n * vector, t.X, t.Y, own_values(p[n]));
 }
 
-extern "C" __global__ void __launch_bounds__(TILE_THREADS)
+extern "C" __global__ void __launch_bounds__(UP_THREADS, UP_BLOCKS)
     diffusion_box_up(const BoxState *state, BoxLevel l, BoxLevel next, const float *b, const float *x, const float *next_e, float *e, u32 tiles_x, u32 channels, u32 groups, u32 pad) {
-    __shared__ TileShared s;
+    __shared__ TileShared<UP_ROWS> s;
     switch (channels / groups) {
     case 1: up_tile<1>(s, state, l, next, b, x, next_e, e, tiles_x, groups); break;
     case 2: up_tile<2>(s, state, l, next, b, x, next_e, e, tiles_x, groups); break;
@@ -1589,7 +1625,7 @@ extern "C" __global__ void __launch_bounds__(BOTTOM_THREADS) diffusion_box_botto
             if (h.mine) {
                 k = cell_at(l, 2 * h.cx, 2 * h.cy);
                 rhs = i == 0 ? load_cell(l, b0, 2 * h.cx, 2 * h.cy) : (i == 1 ? s.b1 : s.b2)[t];
-                v = make_float4(q.a[q.o], q.b[q.o], q.c[q.o], q.d[q.o]);
+                v = own_values(q);
                 float e[4];
                 for (int j = 0; j < 4; j++) {
                     const int x = h.cx + (j & 1), y = h.cy + (j >> 1);

@@ -109,9 +109,9 @@ type boxCycle struct {
 
 // groups is how many groups the channels of a level are in: each has blocks of its own, which load the operator of a tile once for all channels
 // of the group, as many in each. Several at once take less time than one after the other, but more than one, so that they are all apart where
-// multiprocessors would be idle.
-func (c *boxCycle) groups(tiles int) int {
-	if tiles*c.channels <= c.s.dev.info.ComputeUnits {
+// multiprocessors, of which each does so many blocks at once, would be idle.
+func (c *boxCycle) groups(tiles, blocks int) int {
+	if tiles*c.channels <= blocks*c.s.dev.info.ComputeUnits {
 		return c.channels
 	}
 	return (c.channels + boxTileChannels - 1) / boxTileChannels
@@ -124,9 +124,9 @@ func (c *boxCycle) enqueue() error {
 		bottom := c.setup.bottom()
 		for i, l := range levels[:bottom] {
 			x, all := tiles(int(l.Width), int(l.Height), boxDownWidth, boxDownHeight)
-			groups := c.groups(all)
+			groups := c.groups(all, boxDownBlocks)
 			args := boxDownParams{State: c.state.head, L: l, Next: levels[i+1], B: vectors[i].B, X: vectors[i].X, NextB: vectors[i+1].B, TilesX: uint32(x), Channels: uint32(c.channels), Groups: uint32(groups)}
-			if err := boxDown.launch(c.s, all*groups, 1, boxTileThreads, 0, &args); err != nil {
+			if err := boxDown.launch(c.s, all*groups, 1, boxDownThreads, 0, &args); err != nil {
 				return err
 			}
 		}
@@ -141,9 +141,9 @@ func (c *boxCycle) enqueue() error {
 		for i := bottom - 1; i >= 0; i-- {
 			l := levels[i]
 			x, all := tiles(int(l.Width), int(l.Height), boxUpWidth, boxUpHeight)
-			groups := c.groups(all)
+			groups := c.groups(all, boxUpBlocks)
 			args := boxUpParams{State: c.state.head, L: l, Next: levels[i+1], B: vectors[i].B, X: vectors[i].X, NextE: vectors[i+1].E, E: vectors[i].E, TilesX: uint32(x), Channels: uint32(c.channels), Groups: uint32(groups)}
-			if err := boxUp.launch(c.s, all*groups, 1, boxTileThreads, 0, &args); err != nil {
+			if err := boxUp.launch(c.s, all*groups, 1, boxUpThreads, 0, &args); err != nil {
 				return err
 			}
 		}

@@ -18,12 +18,15 @@ const (
 	boxFineWidth      = 112  // FINE_W: pixels of a tile of the image
 	boxFineHeight     = 48   // FINE_H
 	boxFineMargin     = 8    // MARGIN: of other tiles, but for those at the sides of the image
-	boxTileThreads    = 768  // TILE_THREADS
+	boxDownThreads    = 768  // DOWN_THREADS
+	boxDownBlocks     = 1    // DOWN_BLOCKS: that share a multiprocessor
 	boxDownWidth      = 48   // DOWN_W: points of a tile of a level on the way down
 	boxDownHeight     = 40   // DOWN_H
 	boxTileChannels   = 3    // TILE_CHANNELS: that a block does at once
+	boxUpThreads      = 512  // UP_THREADS
+	boxUpBlocks       = 2    // UP_BLOCKS
 	boxUpWidth        = 48   // UP_W
-	boxUpHeight       = 40   // UP_H
+	boxUpHeight       = 24   // UP_H
 	boxBottomSide     = 64   // of the levels that one block can do: as many cells as BOTTOM_THREADS
 	boxBottomThreads  = 1024 // BOTTOM_THREADS
 	boxEndThreads     = 256  // END_THREADS
