@@ -309,15 +309,18 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         u32 near = 1u << lane;
         const int node = (int)lane < n ? b.at(lane) : 0;
         const bool some = (int)lane < n && g.node_parent[node] >= 0;
+        const GraphRow own = (int)lane < n ? g.row[node] : GraphRow{0, 0};
+        const float diagonal = (int)lane < n ? g.diagonal[node] : 0;
         for (int k = 0; k < n; k++) {
-            const int i = b.at(k);
-            const GraphRow row = g.row[i];
-            const float d = g.diagonal[i];
+            const u32 at = __shfl_sync(~0u, own.at, k), count = __shfl_sync(~0u, own.count, k);
+            const float d = __shfl_sync(~0u, diagonal, k);
             u32 bits = 0;
-            for (u32 e = lane; e < row.count; e += 32) {
-                const GraphEntry x = g.edges[row.at + e];
+            for (u32 base = 0; base < count; base += 32) {
+                GraphEntry x = {-1, 0};
+                if (base + lane < count) x = g.edges[at + base + lane];
                 const int j = b.index(x.to);
-                if (j >= 0 && strong(x.weight, d, g.diagonal[x.to])) bits |= 1u << j;
+                const float other = __shfl_sync(~0u, diagonal, j < 0 ? 0 : j);
+                if (j >= 0 && strong(x.weight, d, other)) bits |= 1u << j;
             }
 #pragma unroll
             for (int o = 16; o; o >>= 1) bits |= __shfl_xor_sync(~0u, bits, o);
@@ -405,6 +408,18 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 // Entries of a row of P that a thread has room for.
 #define PROLONG_ENTRIES 16
 
+// Rows of P begin at even places, and end with one of no weight where needed: so two entries are read at once.
+__device__ __forceinline__ u32 even(u32 n) { return (n + 1) & ~1u; }
+
+struct GraphPair {
+    GraphEntry a, b;
+};
+
+__device__ __forceinline__ GraphPair pair_at(const GraphEntry *pool, u32 at) {
+    const int4 v = *(const int4 *)(pool + at);
+    return GraphPair{{v.x, __int_as_float(v.y)}, {v.z, __int_as_float(v.w)}};
+}
+
 extern "C" __global__ void __launch_bounds__(THREADS) diffusion_graph_smooth_first(Graph g, int level, int pad) {
     after_prior();
     if (last_level(g, level)) return;
@@ -449,7 +464,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) diffusion_graph_smooth_fir
             g.sum[i] = sum;
         }
         // Room, once for each warp.
-        u32 before = n;
+        u32 before = even(n);
 #pragma unroll
         for (int o = 1; o < 32; o <<= 1) {
             const u32 t = __shfl_up_sync(~0u, before, o);
@@ -461,12 +476,13 @@ extern "C" __global__ void __launch_bounds__(THREADS) diffusion_graph_smooth_fir
         at = __shfl_sync(~0u, at, 0);
         if (at > g.prolong_room || total > g.prolong_room - at) {
             g.table->bad[level + 1] = 1;
-            n = 0;
+            before = n = 0;
         }
-        at += before - n;
+        at += before - even(n);
         if (i < last) {
             g.prolong[i] = GraphRow{at, n};
             for (u32 k = 0; k < n; k++) g.prolong_pool[at + k] = GraphEntry{to[k], weight[k]};
+            if (n & 1) g.prolong_pool[at + n] = GraphEntry{to[0], 0};
         }
     }
 }
@@ -522,6 +538,23 @@ __device__ __forceinline__ void support(Multiply<table> &m, bool active, int nod
     if (k < SUPPORT) m.support[k] = node;
     else bad = true;
 }
+
+// Room that a warp has in a pool. It takes room for up to four rows at a time, as one that all warps ask for has no more than one answer a
+// clock: with one row at a time that made half of what kernels for short rows took.
+struct Room {
+    u32 at, left;
+    __device__ __forceinline__ u32 take(u32 *counter, u32 end, u32 n, u32 rows, bool &bad) {
+        if (n > left) {
+            left = n * min(rows, 4);
+            if (lane_id() == 0) at = atomicAdd(counter, left);
+            at = __shfl_sync(~0u, at, 0);
+            if (at > end || left > end - at) bad = true, left = 0;
+        }
+        if (n > left) return 0;
+        left -= n, at += n;
+        return at - n;
+    }
+};
 
 #define NO_KEY 0x7fffffff
 
@@ -592,7 +625,7 @@ __device__ __forceinline__ void finish_node(const Graph &g, int node, u32 at, u3
 
 // What multiply does once the sums are there: sorts the row and writes it.
 template <int table>
-__device__ __forceinline__ void finish_row(const Graph &g, Multiply<table> &m, int node, float scale, i64 sink, bool bad, int level) {
+__device__ __forceinline__ void finish_row(const Graph &g, Multiply<table> &m, int node, Room &room, u32 rows, float scale, i64 sink, bool bad, int level) {
     const u32 lane = lane_id();
     __syncwarp();
     u32 n = 0;
@@ -607,10 +640,7 @@ __device__ __forceinline__ void finish_row(const Graph &g, Multiply<table> &m, i
     }
     if (lane < 4) m.list[n + lane] = NO_KEY;
     __syncwarp();
-    u32 at = 0;
-    if (lane == 0 && n) at = atomicAdd(&g.table->edges, n);
-    at = __shfl_sync(~0u, at, 0);
-    if (at > g.edge_room || n > g.edge_room - at) bad = true;
+    const u32 at = room.take(&g.table->edges, g.edge_room, n, rows, bad);
     bad = __any_sync(~0u, bad);
     const float unit = 1 / scale;
     i64 sum = 0, size = 0;
@@ -694,6 +724,7 @@ extern "C" __global__ void __launch_bounds__(32 * MULTIPLY_WARPS) diffusion_grap
     MultiplyPixels &m = shared[threadIdx.x / 32];
     const u32 lane = lane_id(), rest = g.table->rest;
     const int w = g.width, h = g.height, cw = cells(w, 1), ch = cells(h, 1);
+    Room room = {0, 0};
     for (u32 index = blockIdx.x * MULTIPLY_WARPS + threadIdx.x / 32; index < rest; index += gridDim.x * MULTIPLY_WARPS) {
         const int node = ((const u32 *)g.product)[index];
         const int block = g.node_block[node], bx = block % cw, by = block / cw, x0 = 2 * bx - 2, y0 = 2 * by - 2;
@@ -749,7 +780,7 @@ extern "C" __global__ void __launch_bounds__(32 * MULTIPLY_WARPS) diffusion_grap
             }
         }
         __syncwarp();
-        u32 who[4], n = 0, at = 0;
+        u32 who[4], n = 0;
         int v[4], sum = 0, size = 0;
 #pragma unroll
         for (int k = 0; k < 4; k++) {
@@ -759,9 +790,8 @@ extern "C" __global__ void __launch_bounds__(32 * MULTIPLY_WARPS) diffusion_grap
             n += __popc(who[k]);
             sum += v[k], size += abs(v[k]);
         }
-        if (lane == 0 && n) at = atomicAdd(&g.table->edges, n);
-        at = __shfl_sync(~0u, at, 0);
-        const bool bad = at > g.edge_room || n > g.edge_room - at;
+        bool bad = false;
+        const u32 at = room.take(&g.table->edges, g.edge_room, n, (rest - 1 - index) / (gridDim.x * MULTIPLY_WARPS) + 1, bad);
         u32 to = at;
 #pragma unroll
         for (int k = 0; k < 4; k++) {
@@ -781,6 +811,7 @@ extern "C" __global__ void __launch_bounds__(32 * MULTIPLY_WARPS) diffusion_grap
     if (last_level(g, level)) return;
     Hash<FEW_TABLE> &m = shared[threadIdx.x / 32];
     const u32 lane = lane_id(), first = g.table->first[level], last = g.table->first[level + 1];
+    Room room = {0, 0};
     for (u32 i = first + blockIdx.x * MULTIPLY_WARPS + threadIdx.x / 32; i < last; i += gridDim.x * MULTIPLY_WARPS) {
         const int own = g.node_parent[i];
         if (own < 0) {
@@ -822,10 +853,7 @@ extern "C" __global__ void __launch_bounds__(32 * MULTIPLY_WARPS) diffusion_grap
             n += __popc(who);
         }
         __syncwarp();
-        u32 at = 0;
-        if (lane == 0) at = atomicAdd(&g.table->prolongs, n + 1);
-        at = __shfl_sync(~0u, at, 0);
-        if (at > g.prolong_room || n + 1 > g.prolong_room - at) bad = true;
+        const u32 at = room.take(&g.table->prolongs, g.prolong_room, even(n + 1), (last - 1 - i) / (gridDim.x * MULTIPLY_WARPS) + 1, bad);
         bad = __any_sync(~0u, bad);
         i64 rest = 0;
         for (u32 k = lane; k < n && !bad; k += 32) {
@@ -841,6 +869,7 @@ extern "C" __global__ void __launch_bounds__(32 * MULTIPLY_WARPS) diffusion_grap
         if (lane == 0) {
             if (bad) g.table->bad[level + 1] = 1;
             else g.prolong_pool[at] = GraphEntry{own, sum - (float)rest / UNIT};
+            if (!bad && n % 2 == 0) g.prolong_pool[at + n + 1] = GraphEntry{own, 0};
             g.sum[i] = sum;
             g.prolong[i] = GraphRow{at, bad ? 0 : n + 1};
         }
@@ -854,6 +883,7 @@ __device__ __forceinline__ void product(const Graph &g, int level) {
     Hash<table> &m = shared[threadIdx.x / lanes];
     const u32 lane = threadIdx.x % lanes, group = lane_id() / lanes * lanes, each = MULTIPLY_WARPS * 32 / lanes;
     const u32 first = g.table->first[level], last = g.table->first[level + 1];
+    Room room = {0, 0};
     for (u32 base = first + blockIdx.x * each; base < last; base += gridDim.x * each) {
         const u32 i = base + threadIdx.x / lanes;
         const bool in = i < last;
@@ -883,12 +913,13 @@ __device__ __forceinline__ void product(const Graph &g, int level) {
                 lack += __float2ll_rn(x.weight * (sum - g.sum[x.to]) * UNIT);
                 weight = x.weight * scale;
             }
-            GraphEntry y = {0, 0};
-            if (other.count) y = g.prolong_pool[other.at];
-            for (u32 o = 0; __any_sync(~0u, o < other.count); o++) {
-                GraphEntry next = {0, 0};
-                if (o + 1 < other.count) next = g.prolong_pool[other.at + o + 1];
-                add(m, o < other.count, y.to, weight * y.weight, bad);
+            GraphPair y = {{0, 0}, {0, 0}};
+            if (other.count) y = pair_at(g.prolong_pool, other.at);
+            for (u32 o = 0; __any_sync(~0u, o < other.count); o += 2) {
+                GraphPair next = {{0, 0}, {0, 0}};
+                if (o + 2 < other.count) next = pair_at(g.prolong_pool, other.at + o + 2);
+                add(m, o < other.count, y.a.to, weight * y.a.weight, bad);
+                add(m, o + 1 < other.count, y.b.to, weight * y.b.weight, bad);
                 y = next;
             }
         }
@@ -897,15 +928,16 @@ __device__ __forceinline__ void product(const Graph &g, int level) {
         for (int o = lanes / 2; o; o >>= 1) lack += __shfl_xor_sync(~0u, lack, o);
         const u32 mine = lanes == 32 ? ~0u : ((1u << lanes % 32) - 1) << group;
         // Room, once for each warp.
-        u32 n = 0, before = 0, total = 0, at = 0, to = 0;
+        u32 n = 0, before = 0, total = 0, to = 0;
 #pragma unroll
         for (u32 k = 0; k < table; k += lanes) {
             const u32 who = __ballot_sync(~0u, m.key[k + lane] != -1);
             n += __popc(who & mine), before += __popc(who & ((1u << group) - 1)), total += __popc(who);
         }
-        if (lane_id() == 0 && total) at = atomicAdd(&g.table->products[level], total);
-        at = __shfl_sync(~0u, at, 0) + before;
-        bad = (__ballot_sync(~0u, bad) & mine) != 0 || at > g.product_room || n > g.product_room - at;
+        // Short rows stay in the order of nodes: those who read them take half as long again where warps have them here and there.
+        const u32 rows = lanes == 32 ? (last - 1 - base) / (gridDim.x * each) + 1 : 1;
+        const u32 at = room.take(&g.table->products[level], g.product_room, total, rows, bad) + before;
+        bad = (__ballot_sync(~0u, bad) & mine) != 0;
         for (u32 k = lane; k < table; k += lanes) {
             const bool there = m.key[k] != -1;
             const u32 who = __ballot_sync(~0u, there) & mine;
@@ -937,7 +969,9 @@ __device__ __forceinline__ void multiply(const Graph &g, const int *cell, int le
     Multiply<table> &m = shared[threadIdx.x / 32];
     const u32 lane = lane_id(), first = g.table->first[level + 1], last = g.table->first[level + 2];
     const int w = cells(g.width, level), h = cells(g.height, level), cw = (w + 1) / 2;
+    Room edges = {0, 0}, restricts = {0, 0};
     for (u32 node = first + blockIdx.x * MULTIPLY_WARPS + threadIdx.x / 32; node < last; node += gridDim.x * MULTIPLY_WARPS) {
+        const u32 rows = (last - 1 - node) / (gridDim.x * MULTIPLY_WARPS) + 1;
         const int block = g.node_block[node];
         const Block b = block_of(cell, w, h, block % cw, block / cw);
         bool bad = false;
@@ -983,19 +1017,17 @@ __device__ __forceinline__ void multiply(const Graph &g, const int *cell, int le
                 i = m.support[k];
                 const GraphRow row = g.prolong[i];
                 rank = rank_of(m.support, n, i);
-                for (u32 e = 0; e < row.count; e++) {
-                    const GraphEntry x = g.prolong_pool[row.at + e];
-                    if (x.to == (int)node) share = x.weight;
+                for (u32 e = 0; e < row.count; e += 2) {
+                    const GraphPair x = pair_at(g.prolong_pool, row.at + e);
+                    if (x.a.to == (int)node) share = x.a.weight;
+                    if (x.b.to == (int)node && e + 1 < row.count) share = x.b.weight;
                 }
                 m.sorted[rank] = i;
                 m.share[rank] = share;
             }
             kept += __popc(__ballot_sync(~0u, share != 0));
         }
-        u32 at = 0;
-        if (lane == 0) at = atomicAdd(&g.table->restricts, kept);
-        at = __shfl_sync(~0u, at, 0);
-        if (at > g.prolong_room || kept > g.prolong_room - at) bad = true;
+        const u32 at = restricts.take(&g.table->restricts, g.prolong_room, kept, rows, bad);
         clear_table(m);
         bad = __any_sync(~0u, bad);
         u32 to = 0;
@@ -1015,25 +1047,39 @@ __device__ __forceinline__ void multiply(const Graph &g, const int *cell, int le
         // Eight lanes for each.
         i64 sink = 0;
         bool full = false;
+        // What comes next is on its way while entries are added: rows while those before are, entries likewise.
+        const u32 part = lane % 8;
+        GraphRow row = {0, 0};
+        float share = 0;
+        if (lane / 8 < n && (share = m.share[lane / 8]) != 0) {
+            const int i = m.sorted[lane / 8];
+            row = g.product[i];
+            if (part == 0) sink += __float2ll_rn(share * g.lack[i] * UNIT);
+        }
         for (u32 base = 0; base < n && !bad; base += 4) {
-            const u32 k = base + lane / 8;
-            GraphRow row = {0, 0};
-            float share = 0;
-            if (k < n && (share = m.share[k]) != 0) {
+            GraphEntry x = {(int)node, 0};
+            if (part < row.count) x = g.product_pool[row.at + part];
+            const u32 k = base + 4 + lane / 8;
+            GraphRow row_then = {0, 0};
+            float share_then = 0, lack = 0;
+            if (k < n && (share_then = m.share[k]) != 0) {
                 const int i = m.sorted[k];
-                row = g.product[i];
-                if (lane % 8 == 0) sink += __float2ll_rn(share * g.lack[i] * UNIT);
-                share *= scale;
+                row_then = g.product[i];
+                if (part == 0) lack = g.lack[i];
             }
-            for (u32 e = lane % 8; __any_sync(~0u, e < row.count); e += 8) {
-                GraphEntry x = {(int)node, 0};
-                if (e < row.count) x = g.product_pool[row.at + e];
+            share *= scale;
+            for (u32 e = part; __any_sync(~0u, e < row.count); e += 8) {
+                GraphEntry then = {(int)node, 0};
+                if (e + 8 < row.count) then = g.product_pool[row.at + e + 8];
                 add(m, x.to != (int)node, x.to, share * x.weight, full);
+                x = then;
             }
+            row = row_then, share = share_then;
+            sink += __float2ll_rn(share * lack * UNIT);
         }
         bad = __any_sync(~0u, full) || bad;
         __syncwarp();
-        finish_row(g, m, node, scale, warp_sum64(sink), bad, level + 1);
+        finish_row(g, m, node, edges, rows, scale, warp_sum64(sink), bad, level + 1);
         __syncwarp();
     }
 }
@@ -1067,7 +1113,7 @@ extern "C" __global__ void diffusion_graph_finish(Graph g, u32 *counts, u32 leve
 
 // Gauss and Jordan's elimination, in place: threads of 32x32 have an entry of each 32x32 of the matrix.
 extern "C" __global__ void __launch_bounds__(1024) diffusion_graph_invert(Graph g) {
-    __shared__ float rows[2][DENSE_NODES], columns[2][DENSE_NODES], pivots[2];
+    __shared__ float rows[2][DENSE_NODES], columns[2][DENSE_NODES], pivots[2], dead[DENSE_NODES];
     after_prior();
     const u32 depth = g.table->depth, first = g.table->first[depth];
     if (depth == 0 || g.table->first[depth + 1] - first > DENSE_NODES) return;
@@ -1080,7 +1126,7 @@ extern "C" __global__ void __launch_bounds__(1024) diffusion_graph_invert(Graph 
             const GraphEntry x = g.edges[row.at + e];
             g.dense[i * n + x.to - (int)first] = -x.weight;
         }
-        if (tx == 0) g.dense[i * n + i] = g.diagonal[first + i];
+        if (tx == 0) g.dense[i * n + i] = g.diagonal[first + i], dead[i] = DEAD_PIVOT * g.diagonal[first + i];
     }
     __syncthreads();
     float m[INVERT_TILE][INVERT_TILE];
@@ -1096,7 +1142,7 @@ extern "C" __global__ void __launch_bounds__(1024) diffusion_graph_invert(Graph 
             const int k = 32 * part + at;
             float *row = rows[at & 1], *column = columns[at & 1];
             // The entries of the row and of the column become those of the inverse, as if they had been 0, and there had been others.
-            if (ty == at && tx == at) pivots[at & 1] = m[part][part] > DEAD_PIVOT * g.diagonal[first + k] ? 1 / m[part][part] : 0;
+            if (ty == at && tx == at) pivots[at & 1] = m[part][part];
             if (ty == at)
 #pragma unroll
                 for (int b = 0; b < INVERT_TILE; b++) row[tx + 32 * b] = b == part && tx == at ? 1 : m[part][b], m[part][b] = 0;
@@ -1104,7 +1150,7 @@ extern "C" __global__ void __launch_bounds__(1024) diffusion_graph_invert(Graph 
 #pragma unroll
                 for (int a = 0; a < INVERT_TILE; a++) column[ty + 32 * a] = a == part && ty == at ? -1 : m[a][part], m[a][part] = 0;
             __syncthreads();
-            const float inv = pivots[at & 1];
+            const float pivot = pivots[at & 1], inv = pivot > dead[k] ? __fdividef(1, pivot) : 0;
 #pragma unroll
             for (int a = 0; a < INVERT_TILE; a++) {
                 if (32 * a >= n) break;
@@ -1214,23 +1260,31 @@ extern "C" __global__ void __launch_bounds__(THREADS) diffusion_graph_apply(Grap
 #pragma unroll
     for (int c = 0; c < 4; c++) betas[c] = st.beta[c];
     double sum[4] = {0, 0, 0, 0};
+    const float *from = odd ? s.p1 : s.p0;
+    float *to = odd ? s.p0 : s.p1;
     for (u32 i = blockIdx.x * THREADS + threadIdx.x; i < n; i += GRAPH_PARTS * THREADS) {
         const u32 open = s.g.open[i];
         if (!open) continue; // it is 0 there
+        // All channels are read before any is written: so they are on their way at once.
+        float own[4], v[4];
+#pragma unroll
+        for (u32 c = 0; c < 4; c++) {
+            own[c] = v[c] = 0;
+            if (c >= s.channels) continue;
+            const float *z = s.q + (u64)c * n + i, *p = from + (u64)c * n + i;
+            const float beta = betas[c];
+            own[c] = z[0] + beta * p[0];
+            if (open & OPEN_RIGHT) v[c] += own[c] - (z[1] + beta * p[1]);
+            if (open & OPEN_LEFT) v[c] += own[c] - (z[-1] + beta * p[-1]);
+            if (open & OPEN_DOWN) v[c] += own[c] - (z[w] + beta * p[w]);
+            if (open & OPEN_UP) v[c] += own[c] - (z[-w] + beta * p[-w]);
+        }
 #pragma unroll
         for (u32 c = 0; c < 4; c++) {
             if (c >= s.channels) break;
-            const float *z = s.q + (u64)c * n, *p = (odd ? s.p1 : s.p0) + (u64)c * n;
-            const float beta = betas[c];
-            const float own = z[i] + beta * p[i];
-            float v = 0;
-            if (open & OPEN_RIGHT) v += own - (z[i + 1] + beta * p[i + 1]);
-            if (open & OPEN_LEFT) v += own - (z[i - 1] + beta * p[i - 1]);
-            if (open & OPEN_DOWN) v += own - (z[i + w] + beta * p[i + w]);
-            if (open & OPEN_UP) v += own - (z[i - w] + beta * p[i - w]);
-            (odd ? s.p0 : s.p1)[(u64)c * n + i] = own;
-            s.ap[(u64)c * n + i] = v;
-            sum[c] += (double)v * own;
+            to[(u64)c * n + i] = own[c];
+            s.ap[(u64)c * n + i] = v[c];
+            sum[c] += (double)v[c] * own[c];
         }
     }
     leave_parts(s, sum);
@@ -1254,20 +1308,25 @@ extern "C" __global__ void __launch_bounds__(THREADS) diffusion_graph_update(Gra
     for (int c = 0; c < 4; c++) alpha[c] = st.alpha[c];
     const float *p = st.cycles & 1 ? s.p0 : s.p1;
     for (u32 i = blockIdx.x * THREADS + threadIdx.x; i < n; i += GRAPH_PARTS * THREADS) {
-        const u32 open = s.g.open[i];
-        if (!open && !start) continue;
-#pragma unroll
-        for (u32 c = 0; c < 4; c++) {
-            if (c >= s.channels) break;
-            const u64 at = (u64)c * n + i;
-            if (start) {
+        if (start) {
+            const u32 open = s.g.open[i];
+            for (u32 c = 0; c < s.channels; c++) {
+                const u64 at = (u64)c * n + i;
                 s.r[at] = open ? flow(s.x + (u64)c * n, i, open, s.g.width) : 0;
                 s.p0[at] = s.p1[at] = s.q[at] = s.ap[at] = 0;
-            } else {
-                s.x[at] += alpha[c] * p[at];
-                s.r[at] -= alpha[c] * s.ap[at];
             }
+            continue;
         }
+        // Where there is no equation, p and A p are 0.
+        float x[4], r[4];
+#pragma unroll
+        for (u32 c = 0; c < 4; c++) {
+            const u64 at = (u64)c * n + i;
+            if (c < s.channels) x[c] = s.x[at] + alpha[c] * p[at], r[c] = s.r[at] - alpha[c] * s.ap[at];
+        }
+#pragma unroll
+        for (u32 c = 0; c < 4; c++)
+            if (c < s.channels) s.x[(u64)c * n + i] = x[c], s.r[(u64)c * n + i] = r[c];
     }
 }
 
@@ -1519,8 +1578,7 @@ __device__ __forceinline__ float part(const float4 &v, int c) { return c == 0 ? 
 extern "C" __global__ void __launch_bounds__(THREADS, 6) diffusion_graph_smooth_out(GraphSolve s, u32 across, u32 tiles) {
     // Where the corrections of pixels come from, what they are corrected to, and r.
     __shared__ u8 opens[MARGIN];
-    __shared__ float4 coarse[MARGIN];
-    __shared__ float corrected[MARGIN], right[MARGIN];
+    __shared__ float coarse[4][MARGIN], corrected[MARGIN], right[MARGIN];
     after_prior();
     GraphState &st = *s.state;
     if (st.done) {
@@ -1540,25 +1598,26 @@ extern "C" __global__ void __launch_bounds__(THREADS, 6) diffusion_graph_smooth_
             const bool in = x >= 0 && x < w && y >= 0 && y < h;
             const int p = in && levels ? s.g.parent[(u32)y * w + x] : -1;
             opens[k] = in ? s.g.open[(u32)y * w + x] : 0;
-            coarse[k] = p >= 0 ? s.nr[p] : make_float4(0, 0, 0, 0);
+            const float4 v = p >= 0 ? s.nr[p] : make_float4(0, 0, 0, 0);
+            coarse[0][k] = v.x, coarse[1][k] = v.y, coarse[2][k] = v.z, coarse[3][k] = v.w;
         }
 #pragma unroll
         for (u32 c = 0; c < 4; c++) {
             if (c >= s.channels) break;
             const float *r = s.r + (u64)c * n;
-            const float *from = (const float *)coarse + c;
+            const float *from = coarse[c];
             __syncthreads();
             EACH_OF(k, INNER) {
                 const int at = (k / INNER_X + 1) * MARGIN_X + k % INNER_X + 1, x = x0 + at % MARGIN_X, y = y0 + at / MARGIN_X;
                 const u32 open = opens[at];
                 const float b = x >= 0 && x < w && y >= 0 && y < h ? r[(u32)y * w + x] : 0; // 0 where there is no equation
-                const float inv = inverse(open), own = from[4 * at];
+                const float inv = inverse(open), own = from[at];
                 // A pixel without a node has no neighbour with one, and all around it is 0.
                 float d = -(float)degree(open) * own;
-                if (open & OPEN_RIGHT) d += from[4 * (at + 1)];
-                if (open & OPEN_LEFT) d += from[4 * (at - 1)];
-                if (open & OPEN_DOWN) d += from[4 * (at + MARGIN_X)];
-                if (open & OPEN_UP) d += from[4 * (at - MARGIN_X)];
+                if (open & OPEN_RIGHT) d += from[at + 1];
+                if (open & OPEN_LEFT) d += from[at - 1];
+                if (open & OPEN_DOWN) d += from[at + MARGIN_X];
+                if (open & OPEN_UP) d += from[at - MARGIN_X];
                 right[at] = b, corrected[at] = JACOBI * inv * b + (own + SMOOTH * inv * d);
             }
             __syncthreads();

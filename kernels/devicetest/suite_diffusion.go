@@ -14,6 +14,7 @@ import (
 
 const (
 	diffusionSide      = 28         // of the suite's images
+	barrierSide        = 50         // of those with barriers: they have levels of more nodes than are solved exactly
 	diffusionTolerance = 0.25 / 255 // of values up to 1
 	diffusionAllowed   = 0.5 / 255
 	diffusionSlack     = 2.5 / 255 // of the methods whose estimate is a guess
@@ -35,7 +36,7 @@ func (s Suite) diffusion(t T, dev driver.Device) {
 		}
 		t.Run(fmt.Sprintf("%v %s", scene.Method, scene.Name), f)
 	}
-	for _, scene := range append(Scenes(s.Seed, diffusionSide), BarrierScenes(s.Seed, diffusionSide)...) {
+	for _, scene := range append(Scenes(s.Seed, diffusionSide), BarrierScenes(s.Seed, barrierSide)...) {
 		run(scene, func(t T) { r.diffusionParts(t, scene, s.cyclesOf(scene)) })
 	}
 	for _, scene := range s.largeScenes() {
