@@ -390,7 +390,7 @@ func TestRasterize(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if !slices.Equal(res.Counts, counts) || res.Backend != "cpu" {
+			if !slices.Equal(res.Counts, counts) || res.Backend != s.dev.Info().Backend {
 				t.Errorf("%v, want counts %v", res, counts)
 			}
 			labels := mode == pb.RasterMode_RASTER_MODE_LABELS
@@ -675,7 +675,7 @@ func TestMetrics(t *testing.T) {
 		{"polyscan_decode_refused_total", []string{"reason", "kind"}, 1},
 		{"polyscan_device_memory_bytes", []string{"kind", "reserved"}, 256 << 20},
 		{"polyscan_device_memory_bytes", []string{"kind", "used"}, 0},
-		{"polyscan_build_info", []string{"backend", "cpu"}, 1},
+		{"polyscan_build_info", []string{"backend", s.dev.Info().Backend}, 1},
 	} {
 		if got := metric(t, s, c.name, c.labels...); got != c.want {
 			t.Errorf("%s%v = %v, want %v", c.name, c.labels, got, c.want)
@@ -716,7 +716,7 @@ func TestReduceConcurrently(t *testing.T) {
 }
 
 func TestGetDevice(t *testing.T) {
-	s := start(t, Config{Threads: 2, Version: "v1.2.3", MemoryBytes: 1 << 20})
+	s := start(t, Config{Device: "cpu", Threads: 2, Version: "v1.2.3", MemoryBytes: 1 << 20})
 	d, err := s.device.GetDevice(t.Context(), &pb.GetDeviceRequest{})
 	if err != nil {
 		t.Fatal(err)

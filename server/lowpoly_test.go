@@ -42,7 +42,7 @@ func TestTriangulate(t *testing.T) {
 		if err := devicetest.CheckTriangles(set.Points, triangles); err != nil {
 			t.Errorf("%s: %v", set.Name, err)
 		}
-		if got.Backend != "cpu" || got.Steps != nil {
+		if got.Backend != ts.dev.Info().Backend || got.Steps != nil {
 			t.Errorf("%s: backend %q, steps %v", set.Name, got.Backend, got.Steps)
 		}
 	}

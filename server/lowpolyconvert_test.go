@@ -83,7 +83,7 @@ func TestConvert(t *testing.T) {
 		}
 		m := got.Mesh
 		if len(m.Points) != 8*len(want.Mesh.Points) || len(m.Triangles) != 12*len(want.Mesh.Triangles) || len(m.Colors) != 4*len(want.Mesh.Colors) ||
-			got.Vertices != uint64(len(want.Mesh.Points)) || got.Triangles != uint64(len(want.Mesh.Triangles)) || got.Backend != "cpu" {
+			got.Vertices != uint64(len(want.Mesh.Points)) || got.Triangles != uint64(len(want.Mesh.Triangles)) || got.Backend != ts.dev.Info().Backend {
 			t.Fatalf("%s: %d, %d and %d bytes for %d points, %d triangles", p.Name, len(m.Points), len(m.Triangles), len(m.Colors), got.Vertices, got.Triangles)
 		}
 		for k, v := range want.Mesh.Points {

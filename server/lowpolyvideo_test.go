@@ -125,7 +125,7 @@ func TestConvertFrames(t *testing.T) {
 		if !bytes.Equal(res.Picture.GetData(), want.Pixels) || res.Picture.FrameId != used[i].FrameId || res.Picture.Layout.Width != l.Width {
 			t.Errorf("frame %d: the picture differs", i)
 		}
-		if m := meshMessage(&want.Mesh); !proto.Equal(res.Mesh, m) || res.Vertices != uint64(len(want.Mesh.Points)) || res.Backend != "cpu" {
+		if m := meshMessage(&want.Mesh); !proto.Equal(res.Mesh, m) || res.Vertices != uint64(len(want.Mesh.Points)) || res.Backend != ts.dev.Info().Backend {
 			t.Errorf("frame %d: the mesh differs", i)
 		}
 		if n := bytes.Count(res.Svg, []byte("<path ")); n != len(want.Mesh.Triangles) {

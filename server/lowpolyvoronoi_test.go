@@ -34,7 +34,7 @@ func TestVoronoi(t *testing.T) {
 			if diff != nil && (pb.VoronoiMethod(m) != pb.VoronoiMethod_VORONOI_METHOD_JUMP_FLOOD || diff.Count*20 > len(want)) {
 				t.Errorf("%v: %s: %v", pb.VoronoiMethod(m), x.Name, diff)
 			}
-			if got.Backend != "cpu" {
+			if got.Backend != ts.dev.Info().Backend {
 				t.Errorf("backend %q", got.Backend)
 			}
 		}
