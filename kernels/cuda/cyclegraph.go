@@ -38,9 +38,10 @@ type cycleGraphs struct {
 	retired   []graph       // may be running
 }
 
-// recordedLaunch begins a launch of a record. Parameters follow, filled up to 8 bytes.
+// recordedLaunch begins a launch of a record. Parameters follow, filled up to 8 bytes. It has no padding: that might hold anything, and no cycle
+// would be known again.
 type recordedLaunch struct {
-	kernel                               kernel
+	kernel                               uint64
 	gx, gy, threads, shared, bytes, room uint32
 }
 
@@ -53,7 +54,7 @@ func (c *cycleGraphs) recordAll(enqueue func() error) error {
 
 // add records a launch.
 func (c *cycleGraphs) add(k kernel, gx, gy, threads, shared int, params unsafe.Pointer, n uintptr) {
-	l := recordedLaunch{k, uint32(gx), uint32(gy), uint32(threads), uint32(shared), uint32(n), uint32(n+7) &^ 7}
+	l := recordedLaunch{uint64(k), uint32(gx), uint32(gy), uint32(threads), uint32(shared), uint32(n), uint32(n+7) &^ 7}
 	c.record = append(c.record, unsafe.Slice((*byte)(unsafe.Pointer(&l)), unsafe.Sizeof(l))...)
 	c.record = append(c.record, unsafe.Slice((*byte)(params), n)...)
 	c.record = append(c.record, make([]byte, uintptr(l.room)-n)...)
@@ -125,7 +126,7 @@ func (s *stream) launchRecord() error {
 	for b := s.cycles.record; len(b) > 0; {
 		l := *(*recordedLaunch)(unsafe.Pointer(&b[0]))
 		b = b[unsafe.Sizeof(l):]
-		if err := s.launch(l.kernel, int(l.gx), int(l.gy), int(l.threads), int(l.shared), unsafe.Pointer(&b[0]), uintptr(l.bytes)); err != nil {
+		if err := s.launch(kernel(l.kernel), int(l.gx), int(l.gy), int(l.threads), int(l.shared), unsafe.Pointer(&b[0]), uintptr(l.bytes)); err != nil {
 			return err
 		}
 		b = b[l.room:]
