@@ -326,17 +326,18 @@ func (d *device) diffusionSolve(op driver.DiffusionSolve, stop *stopFlag) error 
 		}
 		res.Ratio = firstRatio
 		if head.Cycles > 0 && head.Update > 0 {
-			res.Ratio = min(res.Update/head.Update, mostRatio)
+			res.Ratio = res.Update / head.Update
+			if g.Method == driver.DiffusionMultigrid && !g.Barriers { // a step that is longer than the one before changes more by as much
+				res.Ratio += 1 - boxStep(head.Cycles)/boxStep(head.Cycles-1)
+			}
+			res.Ratio = min(res.Ratio, mostRatio)
 		}
 		left := res.Update // about what is left of the error, or was there before the cycle
 		switch {
 		case g.Method != driver.DiffusionMultigrid:
 			res.Ratio = max(res.Ratio, sweepRatio)
 		case !g.Barriers:
-			if head.Cycles > 0 && head.Update > 0 { // a step that is longer than the one before changes more by as much
-				res.Ratio += 1 - boxStep(head.Cycles)/boxStep(head.Cycles-1)
-			}
-			res.Ratio = min(max(res.Ratio, boxRatio), mostRatio)
+			res.Ratio = max(res.Ratio, boxRatio)
 			left *= res.Ratio
 		default:
 			left *= max(res.Ratio, graphRatio)

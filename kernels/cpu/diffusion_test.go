@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/polyscan/polyscan/kernels/devicetest"
 	"github.com/polyscan/polyscan/kernels/driver"
@@ -121,6 +122,32 @@ func TestDiffusionEstimates(t *testing.T) {
 			}
 			t.Error("has not converged in 30 cycles")
 		})
+	}
+}
+
+// Where cycles hardly reduce the error, a longer step still changes more than the one before, which says nothing of the error.
+func TestDiffusionSlowCycles(t *testing.T) {
+	d := newDiffusion(t, 1, devicetest.Scenes(6, 90)[0], 1e-9)
+	state, err := room(d.solve.State, "State", d.solve.State.Len)
+	d.ok(err)
+	head := (*solveHeader)(unsafe.Pointer(&state[0]))
+	for cycles := uint32(1); cycles < 5; cycles++ {
+		// The cycle after so many, behind one that is said to have changed the image by something else where that is not 0.
+		next := func(before float32) driver.DiffusionStatus {
+			d.solve.Start, d.solve.Cycles = driver.DiffusionFromMean, int(cycles)
+			d.run()
+			if before > 0 {
+				head.Update = before
+			}
+			d.solve.Start, d.solve.Cycles = driver.DiffusionContinue, 1
+			_, status := d.run()
+			return status
+		}
+		const left = 0.9 // of the error, by each cycle
+		s := next(next(0).Update / (left - 1 + boxStep(cycles)/boxStep(cycles-1)))
+		if math.Abs(float64(s.Ratio)-left) > 1e-4 || math.Abs(float64(s.Estimate/s.Update)-left/(1-left)) > 0.02 {
+			t.Errorf("after %d cycles: %+v", cycles, s)
+		}
 	}
 }
 
