@@ -22,7 +22,7 @@ const (
 	graphAhead = 4
 	// Blocks that a multiprocessor gets of kernels that go over nodes with a grid of any size.
 	graphBlocksPerUnit    = 8
-	multiplyBlocksPerUnit = 11 // as many as have room
+	multiplyBlocksPerUnit = 10 // MULTIPLY_BLOCKS
 )
 
 // graphGrid is the cells of a level, from 1, and where they are.
