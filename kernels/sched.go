@@ -19,7 +19,7 @@ const (
 	// host to do, with the device idle.
 	longestPause = 10 * time.Millisecond
 	// Callers that hold memory go ahead of a job that may wait for just that, so that nobody waits for ever; but one after another could
-	// keep it from them all. So for giveWay they are refused, each time that they have gone ahead of it for overtaking: what they hold comes
+	// keep it from them all. So once it has waited for overtaking, and again each time, they are refused for giveWay: what they hold comes
 	// back, and where the job waits for something else nobody is refused more than a tenth of the time. They are guesses: a call on a
 	// frame takes milliseconds, and a call that is refused tries again.
 	overtaking = time.Second
