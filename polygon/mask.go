@@ -24,10 +24,7 @@ func (s *Set) Mask(dev *kernels.Device, width, height int, m driver.Method) (*Ma
 	if err := bad.err(); err != nil {
 		return nil, err
 	}
-	if err := checkMethod(m); err != nil {
-		return nil, err
-	}
-	size, err := dev.MaskPreparedBytes(s.MaskRegions(), width, height, m)
+	size, err := s.preparedBytes(dev, width, height, m)
 	if err != nil {
 		return nil, err
 	}
@@ -57,6 +54,14 @@ func (m *Mask) Draw(q *kernels.Queue, dst kernels.Buffer[byte]) error {
 		return err
 	}
 	return q.Yield()
+}
+
+// preparedBytes is how much memory the pixels of each region within images of a size take, which [Set.prepare] finds.
+func (s *Set) preparedBytes(dev *kernels.Device, width, height int, m driver.Method) (int64, error) {
+	if err := checkMethod(m); err != nil {
+		return 0, err
+	}
+	return dev.MaskPreparedBytes(s.MaskRegions(), width, height, m)
 }
 
 // prepare finds the pixels of each region within images of a size, in size bytes of the job.

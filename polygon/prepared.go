@@ -41,10 +41,7 @@ func (s *Set) Prepare(ctx context.Context, dev *kernels.Device, width, height in
 	if err := bad.err(); err != nil {
 		return nil, err
 	}
-	if err := checkMethod(m); err != nil {
-		return nil, err
-	}
-	size, err := dev.MaskPreparedBytes(s.MaskRegions(), width, height, m)
+	size, err := s.preparedBytes(dev, width, height, m)
 	if err != nil {
 		return nil, err
 	}

@@ -47,10 +47,7 @@ func Rasterize(ctx context.Context, dev *kernels.Device, set *Set, width, height
 	if err := bad.err(); err != nil {
 		return nil, err
 	}
-	if err := checkMethod(m); err != nil {
-		return nil, err
-	}
-	size, err := dev.MaskPreparedBytes(set.MaskRegions(), width, height, m)
+	size, err := set.preparedBytes(dev, width, height, m)
 	if err != nil {
 		return nil, err
 	}

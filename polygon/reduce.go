@@ -27,10 +27,7 @@ func Reduce(ctx context.Context, dev *kernels.Device, set *Set, f Frame, r Reduc
 	if err != nil {
 		return nil, err
 	}
-	if err := checkMethod(m); err != nil {
-		return nil, err
-	}
-	size, err := dev.MaskPreparedBytes(set.MaskRegions(), f.Width, f.Height, m)
+	size, err := set.preparedBytes(dev, f.Width, f.Height, m)
 	if err != nil {
 		return nil, err
 	}
