@@ -23,7 +23,7 @@
 // _down       what is left on a level: 4 lanes a node, 8, or 32
 // _gather     sums of nodes of the finer level
 // _tail       the levels of few nodes, in one block; the last one by the inverse
-// _up, _relax back
+// _up         back: the correction, and the last step
 // _smooth_out the correction from nodes, and the last step; parts of r z and the largest z: the last block adds them up, for
 //             beta, the estimate, and whether that is all; a block a tile                                        8 bytes
 // _apply      p = z + beta p and A p; the last block adds up p A p, for alpha                                     16 bytes
@@ -98,9 +98,9 @@ static_assert(sizeof(GraphEntry) == 8, "GraphEntry");
 // which those from tail on are solved by one block.
 struct GraphTable {
     u32 first[GRAPH_LEVELS + 2], bad[GRAPH_LEVELS + 2];
-    u32 depth, tail, edges, prolongs, restricts, products[GRAPH_LEVELS + 2], rest;
+    u32 depth, tail, edges, prolongs, restricts, products, rest, pad;
 };
-static_assert(sizeof(GraphTable) == 288, "GraphTable");
+static_assert(sizeof(GraphTable) == 208, "GraphTable");
 
 // A set-up. Nodes of all levels are numbered through, cells of a level begin at a place of theirs.
 struct Graph {
@@ -113,8 +113,8 @@ struct Graph {
     GraphRow *row, *prolong, *restricts;
     float *sink, *diagonal, *inv, *sum;
     GraphEntry *edges, *prolong_pool, *restrict_pool;
-    GraphRow *product;       // while levels are made: rows of -A P, and of A times the sums of rows of P
-    float *lack;
+    GraphRow *product;       // rows of -A P
+    float *lack;             // while levels are made: A times the sums of rows of P
     GraphEntry *product_pool;
     int *labels;
     u32 *parts;
@@ -963,7 +963,7 @@ __device__ __forceinline__ void product(const Graph &g, int level) {
         }
         // Short rows come four at a time as it is.
         const u32 rows = lanes == 32 ? (last - 1 - base) / (gridDim.x * each) + 1 : 1;
-        const u32 at = room.take(&g.table->products[level], g.product_room, total, rows, bad) + before;
+        const u32 at = room.take(&g.table->products, g.product_room, total, rows, bad) + before;
         bad = (__ballot_sync(~0u, bad) & mine) != 0;
         for (u32 k = lane; k < table; k += lanes) {
             const bool there = m.key[k] != -1;
@@ -1500,10 +1500,28 @@ __device__ __forceinline__ void node_restrict(const GraphSolve &s, u32 i, bool i
     const float4 b = node_gather<lanes>(s.g.restricts, s.g.restrict_pool, s.nr, i, in);
     if (in && lane_id() % lanes == 0) node_begin(s, i, b);
 }
+// The correction by the next level, and the last step: A times the correction comes from rows of A P, so that it needs no neighbours.
 template <int lanes>
 __device__ __forceinline__ void node_up(const GraphSolve &s, u32 i, bool in) {
-    float4 x = node_gather<lanes>(s.g.prolong, s.g.prolong_pool, s.nr, i, in);
-    if (in && lane_id() % lanes == 0) add(x, 1, s.nx[i]), s.nx[i] = x;
+    float4 x = make_float4(0, 0, 0, 0), r = x;
+    float step = 0;
+    if (in) {
+        const u32 part = lane_id() % lanes;
+        const GraphRow row = s.g.prolong[i], product = s.g.product[i];
+        step = JACOBI * s.g.inv[i];
+        if (part == 0) x = s.nx[i], r = s.nr[i];
+        for (u32 e = part; e < product.count; e += lanes) {
+            const GraphEntry y = s.g.product_pool[product.at + e];
+            add(r, y.weight, s.nx[y.to]);
+        }
+        for (u32 e = part; e < row.count; e += lanes) {
+            const GraphEntry y = s.g.prolong_pool[row.at + e];
+            add(x, y.weight, s.nx[y.to]);
+        }
+    }
+    add(x, step, r);
+    x = lane_sum<lanes>(x);
+    if (in && lane_id() % lanes == 0) s.nx[i] = x;
 }
 template <int lanes>
 __device__ __forceinline__ void node_relax(const GraphSolve &s, u32 i, bool in) {
@@ -1548,16 +1566,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) diffusion_graph_gather(Gra
 extern "C" __global__ void __launch_bounds__(THREADS) diffusion_graph_up(GraphSolve s, u32 level, u32 pad) {
     after_prior();
     if (s.state->done || level >= s.g.table->tail || level > s.g.table->depth) return;
-    if (level == 1) // rows of P are short on all levels
-        EACH_NODE_OF(level, node_up, 4)
-    else
-        EACH_NODE_OF(level, node_up, 8)
-}
-
-extern "C" __global__ void __launch_bounds__(THREADS) diffusion_graph_relax(GraphSolve s, u32 level, u32 pad) {
-    after_prior();
-    if (s.state->done || level >= s.g.table->tail || level > s.g.table->depth) return;
-    EACH_NODE(level, node_relax)
+    EACH_NODE(level, node_up)
 }
 
 // Eight lanes a node: with a warp for each, the levels take turns four times as often.
@@ -1588,7 +1597,7 @@ extern "C" __global__ void __launch_bounds__(TAIL_THREADS) diffusion_graph_tail(
             float4 v = make_float4(0, 0, 0, 0);
             for (u32 j = lane_id(); j < n; j += 32) add(v, s.g.dense[i * n + j], right[j]);
             v = lane_sum<32>(v);
-            if (lane_id() == 0) s.nr[first + i] = v;
+            if (lane_id() == 0) s.nx[first + i] = v;
         }
         __syncthreads();
     }
@@ -1600,7 +1609,6 @@ extern "C" __global__ void __launch_bounds__(TAIL_THREADS) diffusion_graph_tail(
     }
     for (u32 k = depth - 1; k >= tail; k--) {
         TAIL_EACH(k, node_up)
-        TAIL_EACH(k, node_relax)
     }
 }
 
@@ -1629,7 +1637,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, OUT_BLOCKS) diffusion_grap
             const bool in = x >= 0 && x < w && y >= 0 && y < h;
             const int p = in && levels ? s.g.parent[(u32)y * w + x] : -1;
             opens[k] = in ? s.g.open[(u32)y * w + x] : 0;
-            const float4 v = p >= 0 ? s.nr[p] : make_float4(0, 0, 0, 0);
+            const float4 v = p >= 0 ? s.nx[p] : make_float4(0, 0, 0, 0);
             coarse[0][k] = v.x, coarse[1][k] = v.y, coarse[2][k] = v.z, coarse[3][k] = v.w;
         }
 #pragma unroll

@@ -42,8 +42,8 @@ type graphMemory struct {
 
 func layGraph(a *arena, g driver.DiffusionGrid) (m graphMemory) {
 	n := g.Width * g.Height
-	// In scenes of devicetest there are at most 0.9 nodes, 5.8 edges and 2.4 entries of P a pixel; warps leave some of it unused.
-	nodes, edges, prolong, product := 2*n+64, 10*n+64, 4*n+64, 6*n+64
+	// In scenes of devicetest there are at most 0.9 nodes, 5.8 edges, 2.4 entries of P and 5.6 of A P a pixel; warps leave some of it unused.
+	nodes, edges, prolong, product := 2*n+64, 10*n+64, 4*n+64, 9*n+64
 	m.Width, m.Height = uint32(g.Width), uint32(g.Height)
 	m.NodeRoom, m.EdgeRoom, m.ProlongRoom, m.ProductRoom = uint32(nodes), uint32(edges), uint32(prolong), uint32(product)
 	m.Head = a.take(diffusionHeaderBytes)
@@ -249,7 +249,6 @@ func (c *graphCycle) precondition() {
 		}
 		for k := wide; k >= 1; k-- {
 			c.nodes(graphUp, k)
-			c.nodes(graphRelax, k)
 		}
 	}
 	if c.err == nil {

@@ -27,7 +27,6 @@ var (
 	graphGather    = listKernel[graphNodeParams]("diffusion_graph", "diffusion_graph_gather")
 	graphTail      = listKernel[graphSolveParams]("diffusion_graph", "diffusion_graph_tail")
 	graphUp        = listKernel[graphNodeParams]("diffusion_graph", "diffusion_graph_up")
-	graphRelax     = listKernel[graphNodeParams]("diffusion_graph", "diffusion_graph_relax")
 	graphSmoothOut = listKernel[graphOutParams]("diffusion_graph", "diffusion_graph_smooth_out")
 	graphLast      = listKernel[graphSolveParams]("diffusion_graph", "diffusion_graph_last")
 	graphStatus    = listKernel[graphSolveParams]("diffusion_graph", "diffusion_graph_status")
@@ -113,6 +112,6 @@ const (
 	graphDenseNodes    = 192                         // DENSE_NODES
 	graphTileX         = 32                          // TILE_CELLS_X
 	graphTileY         = 8                           // TILE_CELLS_Y
-	graphTableBytes    = 4 * (3*(graphLevels+2) + 6) // the size of GraphTable
+	graphTableBytes    = 4 * (2*(graphLevels+2) + 8) // the size of GraphTable
 	graphStateBytes    = 112                         // of GraphState
 )
