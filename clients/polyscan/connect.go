@@ -37,7 +37,7 @@ type deviceFlags struct {
 	Device  string `help:"Device: auto, cpu, or cuda in builds that have it." enum:"auto,cpu,cuda" default:"auto" group:"device"`
 	Threads int    `help:"Threads of the CPU (default: all)." placeholder:"N" group:"device"`
 
-	memory int64 // of the device to reserve; 0: the default
+	memory int64 // of the device to reserve at least
 	points int   // the most of a triangulation; likewise
 }
 
@@ -123,8 +123,8 @@ func dial(s *serverFlags) (*connection, error) {
 }
 
 const (
-	// inProcessMemory is what the server inside the process reserves on the device, for frames up to the largest message. On
-	// Unix memory that isn't written to costs nothing; where there is less, the server's default has to do.
+	// inProcessMemory is what the server inside the process reserves on the device at least, for frames up to the largest message.
+	// On Unix memory that isn't written to costs nothing; where there is less, the server's default has to do.
 	inProcessMemory = 4 << 30
 	// pipeBytes is how much of a message is on the way between the two ends of the in-memory connection.
 	pipeBytes = 4 << 20
@@ -143,7 +143,7 @@ func inProcess(cfg server.Config) (*connection, error) {
 	cfg.MaxFramePixels = driver.MaxPixels
 	cfg.NoReflection, cfg.NoChannelz = true, true
 	cfg.Version = version()
-	cfg.MemoryBytes = inProcessMemory
+	cfg.MemoryBytes = max(cfg.MemoryBytes, inProcessMemory)
 	s, err := server.New(cfg)
 	if errors.Is(err, driver.ErrOutOfMemory) {
 		cfg.MemoryBytes = 0

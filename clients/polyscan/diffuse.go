@@ -9,6 +9,7 @@ import (
 	"image/png"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -34,9 +35,9 @@ type solveFlags struct {
 	tolerance float32 // in levels of 8 bits; set by check
 }
 
-// What a pixel takes of the device's memory, and a little more: without blocked edges, and with them.
+// What a pixel takes of the device's memory with blur, and a little more: without blocked edges, and with them.
 const (
-	solveMemory   = 120
+	solveMemory   = 140
 	barrierMemory = 450
 )
 
@@ -275,7 +276,8 @@ func closeness(file []byte, reference *diffusion.Picture) (string, error) {
 	for i, v := range p.Values {
 		worst = max(worst, v-reference.Values[i], reference.Values[i]-v)
 	}
-	return fmt.Sprintf("%.2f dB, %.0f levels off at most", diffusion.PSNR(p.Values, reference.Values), 255*worst), nil
+	off := plural(int(math.Round(255*float64(worst))), "level", "levels")
+	return fmt.Sprintf("%.2f dB, %s off at most", diffusion.PSNR(p.Values, reference.Values), off), nil
 }
 
 // load makes a request of curves or of a picture.
@@ -294,7 +296,10 @@ func (c *diffuseCmd) load(e *env) (req *polyscanv1.SolveRequest, w, h int, err e
 		req.Drawing = d
 		return req, int(d.Width), int(d.Height), nil
 	}
-	f, err := (&frameFlags{}).frame(name, data)
+	if len(data) > 0 && sniff(data) == "" {
+		return nil, 0, 0, bad(name, "neither curves in JSON or XML nor a PNG, JPEG, TIFF or BMP image")
+	}
+	f, err := imageFiles().frame(name, data)
 	if err != nil {
 		return nil, 0, 0, err
 	}

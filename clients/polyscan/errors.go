@@ -100,10 +100,10 @@ func tidy(e *clients.Error) string {
 	return "no connection: " + cause
 }
 
-// flagOf is the flags that set fields of low-poly pictures and triangulations.
+// flagOf is the flags that set fields.
 var flagOf = map[string]string{
 	"options.vertices": "--points", "options.spacing": "--spacing", "options.border": "--border", "options.cell": "--cell",
-	"options.route": "--route", "route": "--route",
+	"options.route": "--route", "route": "--route", "mask": "--mask",
 }
 
 // place translates the path of a field.
@@ -120,6 +120,9 @@ func (e *serverError) place(field string) string {
 		return e.frame + ": " + rest
 	}
 	if rest, ok := strings.CutPrefix(field, "drawing."); ok && e.frame != "" {
+		if curve, ok := strings.CutSuffix(rest, ".xy"); ok {
+			rest = curve + ".points" // as files have it
+		}
 		return e.frame + ": " + rest
 	}
 	if (field == "frame" || field == "drawing") && e.frame != "" {

@@ -139,7 +139,7 @@ func (c *holeFlags) open(e *env) (*holed, *connection, error) {
 	}
 	out := &holed{method: methods[c.Method]}
 	var err error
-	if out.frame, err = (&frameFlags{}).load(e, c.Frame); err != nil {
+	if out.frame, err = imageFiles().load(e, c.Frame); err != nil {
 		return nil, nil, err
 	}
 	w, h, err := out.frame.size()
@@ -171,7 +171,7 @@ func (c *holeFlags) open(e *env) (*holed, *connection, error) {
 
 // loadPicture reads and decodes an image file.
 func loadPicture(e *env, name string) (image.Image, error) {
-	f, err := (&frameFlags{}).load(e, name)
+	f, err := imageFiles().load(e, name)
 	if err != nil {
 		return nil, err
 	}

@@ -29,7 +29,12 @@ type frameFlags struct {
 	Raw    rawSpec `help:"The frame is raw pixels: rows from the top, FORMAT one of gray8, gray16le, rgb8, bgr8, rgba8; STRIDE bytes from row to row." placeholder:"WxH:FORMAT[:STRIDE]" group:"frame"`
 	Bits   int     `help:"Significant bits of 16-bit samples: 10, 12, 14 or 16." placeholder:"N" group:"frame"`
 	Format string  `help:"Reduce the image as gray8, gray16le, rgb8, bgr8 or rgba8 instead of what the file holds; never one of less depth or fewer channels." placeholder:"FORMAT" predictor:"format" group:"frame"`
+
+	filesOnly bool // the command has none of these flags
 }
+
+// imageFiles are for commands that read nothing but image files.
+func imageFiles() *frameFlags { return &frameFlags{filesOnly: true} }
 
 // maxFile is the largest message that protobuf and gRPC carry, less some room for the rest of it.
 const maxFile = 1<<31 - 1<<20
@@ -127,7 +132,11 @@ func (o *frameFlags) frame(name string, data []byte) (*frame, error) {
 		f.conv, _ = parseFormat(o.Format)
 	}
 	if sniff(data) == "" {
-		return nil, bad(name, "no PNG, JPEG, TIFF or BMP image; for raw pixels say --raw WIDTHxHEIGHT:FORMAT")
+		hint := ""
+		if !o.filesOnly {
+			hint = "; for raw pixels say --raw WIDTHxHEIGHT:FORMAT"
+		}
+		return nil, bad(name, "no PNG, JPEG, TIFF or BMP image%s", hint)
 	}
 	return f, nil
 }

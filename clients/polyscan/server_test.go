@@ -455,3 +455,20 @@ func TestServe(t *testing.T) {
 		t.Fatal("the server doesn't stop")
 	}
 }
+
+// Work that takes more memory than the server inside the process has otherwise gets it.
+func TestInProcessMemory(t *testing.T) {
+	const need = inProcessMemory + 1<<20
+	c, err := connect(&env{ctx: t.Context()}, &serverFlags{}, &deviceFlags{Device: "cpu", memory: need}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.close()
+	d, err := c.GetDevice(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := d.GetMemory().GetReservedBytes(); got < need {
+		t.Errorf("%d bytes are reserved for %d", got, int64(need))
+	}
+}
