@@ -351,7 +351,6 @@ func TestDiffuseAndFillRefuse(t *testing.T) {
 		{[]string{"diffuse", small, "-o", out, "--progress", filepath.Join(dir, "none", "none")}, exitUsage, "none: no such file or directory"},
 		{[]string{"diffuse", small, "-o", out, "--progress", small}, exitUsage, "small.png: is no folder"},
 		{[]string{"diffuse", small, "-o", filepath.Join(dir, "none", "x.png")}, 0, "none"},
-		{[]string{"diffuse", small, "-o", dir}, exitUsage, dir + ": is a folder"},
 		{[]string{"diffuse", write(t, "x.png", "no image"), "-o", out}, exitUsage, "x.png: neither curves in JSON or XML nor a PNG, JPEG, TIFF or BMP image\n"},
 		{[]string{"fill", write(t, "x.png", "no image"), "-o", out}, exitUsage, "x.png: no PNG, JPEG, TIFF or BMP image\n"},
 		{[]string{"diffuse", write(t, "x.json", `{"version": 1, "width": 9, "height": 9, "curves": [

@@ -11,7 +11,7 @@ import (
 // output is a flag and the file that it names; - is standard output, and there may be none.
 type output struct{ flag, name string }
 
-// checkOutputs refuses one file for two flags, folders, and files whose folder isn't there, before anything is computed.
+// checkOutputs refuses one file for two flags, and files whose folder isn't there, before anything is computed.
 func checkOutputs(outputs ...output) error {
 	for i, b := range outputs {
 		if b.name == "" {
@@ -59,11 +59,8 @@ func sameFile(a, b string) bool {
 	return x == y || strings.EqualFold(x, y) && same(a, b, os.Lstat)
 }
 
-// checkFolder refuses an output that is a folder, or whose folder isn't there.
+// checkFolder refuses an output whose folder isn't there.
 func checkFolder(name string) error {
-	if st, err := os.Stat(name); err == nil && st.IsDir() {
-		return bad(name, "is a folder: it would have to be a file")
-	}
 	st, err := os.Stat(filepath.Dir(name))
 	if err != nil {
 		return bad(name, "%v", reason(err))
