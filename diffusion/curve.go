@@ -16,7 +16,7 @@ type Point struct{ X, Y float64 }
 // Stop is the values of a curve's side at a place along it.
 type Stop struct {
 	At     float64   // 0 at the first point of the curve, 1 at the end of its first segment, and so on
-	Values []float32 // of each channel; finite
+	Values []float32 // of each channel; -MaxValue to MaxValue
 }
 
 // BlurStop is the blur at a place along a curve.
@@ -225,8 +225,8 @@ func sideStops(stops []Stop, channels, segments int, field string) ([]driver.Cur
 			return nil, invalid(fmt.Sprintf("%s[%d].values", field, i), fmt.Sprintf("%d values", len(s.Values)), "must be %d, one for each channel", channels)
 		}
 		for c, v := range s.Values {
-			if !finite(v) {
-				return nil, invalid(fmt.Sprintf("%s[%d].values[%d]", field, i, c), v, "must be finite")
+			if !usable(v) {
+				return nil, unusable(fmt.Sprintf("%s[%d].values[%d]", field, i, c), v)
 			}
 		}
 		before = s.At

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -285,13 +286,13 @@ func TestRefusals(t *testing.T) {
 		{"channels = 0: must be 1 to 4", func(p *diffusion.Problem, _ *diffusion.Options) { p.Channels = 0 }},
 		{"channels = 5: must be 1 to 4", func(p *diffusion.Problem, _ *diffusion.Options) { p.Channels = 5 }},
 		{"values = 23 values: must be 24", func(p *diffusion.Problem, _ *diffusion.Options) { p.Values = p.Values[1:] }},
-		{"values[channel 1, pixel (3, 2)] = NaN: must be finite", func(p *diffusion.Problem, _ *diffusion.Options) { p.Values[23] = nan }},
-		{"values[channel 0, pixel (0, 0)] = +Inf: must be finite", func(p *diffusion.Problem, _ *diffusion.Options) { p.Values[0] = inf }},
+		{"values[channel 1, pixel (3, 2)] = NaN: must be -1099511627776 to", func(p *diffusion.Problem, _ *diffusion.Options) { p.Values[23] = nan }},
+		{"values[channel 0, pixel (0, 0)] = +Inf: must be -1099511627776 to", func(p *diffusion.Problem, _ *diffusion.Options) { p.Values[0] = inf }},
 		{"tolerance = -1: must be more than 0", func(_ *diffusion.Problem, o *diffusion.Options) { o.Tolerance = -1 }},
 		{"tolerance = NaN: must be", func(_ *diffusion.Problem, o *diffusion.Options) { o.Tolerance = nan }},
 		{"max cycles = -1: must be 1 to", func(_ *diffusion.Problem, o *diffusion.Options) { o.MaxCycles = -1 }},
 		{"start = 3 values: must be 24", func(_ *diffusion.Problem, o *diffusion.Options) { o.Start = make([]float32, 3) }},
-		{"start[7] = NaN: must be finite", func(_ *diffusion.Problem, o *diffusion.Options) { o.Start = make([]float32, 24); o.Start[7] = nan }},
+		{"start[7] = NaN: must be -1099511627776 to", func(_ *diffusion.Problem, o *diffusion.Options) { o.Start = make([]float32, 24); o.Start[7] = nan }},
 	} {
 		p := &diffusion.Problem{
 			Constraints: diffusion.Constraints{Width: 4, Height: 3, Flags: make([]uint8, 12)}, Channels: 2, Values: make([]float32, 24),
@@ -411,4 +412,36 @@ func ExampleSolve() {
 	}
 	fmt.Printf("%.2f\n", s.Values)
 	// Output: [0.00 0.25 0.50 0.75 1.00]
+}
+
+// The largest values that may be given overflow nothing, whatever the method.
+func TestSolveLargest(t *testing.T) {
+	dev := openCPU(t, 64<<20)
+	rng := rand.New(rand.NewPCG(7, 7))
+	for k := range 60 {
+		w, h := 1+rng.IntN(60), 1+rng.IntN(60)
+		p := &diffusion.Problem{Constraints: diffusion.Constraints{Width: w, Height: h, Flags: make([]uint8, w*h), Method: diffusion.Method(k % 5)}, Channels: 1}
+		for i := range p.Flags {
+			if i == 0 || rng.IntN(10) == 0 {
+				p.Flags[i] = diffusion.Fixed
+			}
+			if k%2 == 0 && p.Method != diffusion.VariableStencil && rng.IntN(5) == 0 {
+				p.Flags[i] |= diffusion.BlockDown
+			}
+			p.Values = append(p.Values, diffusion.MaxValue*float32(1-2*rng.IntN(2)))
+		}
+		s, err := diffusion.Solve(t.Context(), dev, p, &diffusion.Options{MaxCycles: 20})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, v := range append(s.Values, s.Estimate, s.Residual) {
+			if math.IsNaN(float64(v)) || math.IsInf(float64(v), 0) {
+				t.Fatalf("%dx%d by %v: %v; estimate %v, residual %v", w, h, p.Method, v, s.Estimate, s.Residual)
+			}
+		}
+		p.Values[0] = math.Nextafter32(diffusion.MaxValue, 2*diffusion.MaxValue)
+		if _, err := diffusion.Solve(t.Context(), dev, p, nil); err == nil {
+			t.Error("more than the largest value is taken")
+		}
+	}
 }

@@ -88,8 +88,8 @@ func Blur(ctx context.Context, dev *kernels.Device, p *Picture) (*Picture, error
 		return nil, invalid("values", fmt.Sprintf("%d values", len(p.Values)), "must be %d, in %d planes of %dx%d", p.Channels*p.Width*p.Height, p.Channels, p.Width, p.Height)
 	}
 	for i, v := range p.Values {
-		if !finite(v) {
-			return nil, invalid(fmt.Sprintf("values[%d]", i), v, "must be finite")
+		if !usable(v) {
+			return nil, unusable(fmt.Sprintf("values[%d]", i), v)
 		}
 	}
 	w := &work{width: p.Width, height: p.Height, strokes: &strokes{channels: p.Channels, blurred: true}}

@@ -370,14 +370,14 @@ func TestDrawingRefusals(t *testing.T) {
 		{"curves[0].right[0].at = -1: must be 0 to 1", func(d *diffusion.Drawing) { d.Curves[0].Right[0].At = -1 }},
 		{"curves[0].left[1].at = 0.25: is less than 0.5", func(d *diffusion.Drawing) { d.Curves[0].Left[0].At, d.Curves[0].Left[1].At = 0.5, 0.25 }},
 		{"curves[0].left[1].values = 2 values: must be 1", func(d *diffusion.Drawing) { d.Curves[0].Left[1].Values = make([]float32, 2) }},
-		{"curves[0].right[0].values[0] = -Inf: must be finite", func(d *diffusion.Drawing) { d.Curves[0].Right[0].Values[0] = float32(inf) }},
+		{"curves[0].right[0].values[0] = -Inf: must be -1099511627776 to", func(d *diffusion.Drawing) { d.Curves[0].Right[0].Values[0] = float32(inf) }},
 		{"curves[1].blur[0].sigma = NaN: must be 0 to 100", func(d *diffusion.Drawing) { d.Curves[1].Blur[0].Sigma = nan }},
 		{"curves[1].blur[0].sigma = 101: must be 0 to 100", func(d *diffusion.Drawing) { d.Curves[1].Blur[0].Sigma = 101 }},
 		{"curves[1].blur[1].at = 2: must be 0 to 1", func(d *diffusion.Drawing) { d.Curves[1].Blur[1].At = 2 }},
 		{"flags = 3 values: must be 200", func(d *diffusion.Drawing) { d.Flags = make([]uint8, 3) }},
 		{"values = 1 values: must be 200", func(d *diffusion.Drawing) { d.Flags, d.Values = make([]uint8, 200), make([]float32, 1) }},
 		{"values = 1 values: must be none", func(d *diffusion.Drawing) { d.Values = make([]float32, 1) }},
-		{"values[channel 0, pixel (3, 0)] = NaN: must be finite", func(d *diffusion.Drawing) {
+		{"values[channel 0, pixel (3, 0)] = NaN: must be -1099511627776 to", func(d *diffusion.Drawing) {
 			d.Flags, d.Values = make([]uint8, 200), make([]float32, 200)
 			d.Flags[3], d.Values[3] = diffusion.Fixed, float32(nan)
 		}},

@@ -117,8 +117,8 @@ func Extract(ctx context.Context, p *Picture, opts *ExtractOptions, solve func(c
 		return nil, invalid("values", fmt.Sprintf("%d values", len(p.Values)), "must be %d, in %d planes of %dx%d", n*p.Channels, p.Channels, p.Width, p.Height)
 	}
 	for i, v := range p.Values {
-		if !finite(v) {
-			return nil, invalid(fmt.Sprintf("values[%d]", i), v, "must be finite")
+		if !usable(v) {
+			return nil, unusable(fmt.Sprintf("values[%d]", i), v)
 		}
 	}
 	d := &Drawing{Width: p.Width, Height: p.Height, Channels: p.Channels, Flags: make([]uint8, n), Values: make([]float32, len(p.Values))}

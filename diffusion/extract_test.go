@@ -121,7 +121,7 @@ func TestExtractRefusals(t *testing.T) {
 		"width = 0: must be":                          func(p *diffusion.Picture, _ *diffusion.ExtractOptions) { p.Width = 0 },
 		"channels = 0: must be 1 to 4":                func(p *diffusion.Picture, _ *diffusion.ExtractOptions) { p.Channels = 0 },
 		"values = 107 values: must be 108":            func(p *diffusion.Picture, _ *diffusion.ExtractOptions) { p.Values = p.Values[1:] },
-		"values[7] = NaN: must be finite":             func(p *diffusion.Picture, _ *diffusion.ExtractOptions) { p.Values[7] = float32(math.NaN()) },
+		"values[7] = NaN: must be -1099511627776 to":  func(p *diffusion.Picture, _ *diffusion.ExtractOptions) { p.Values[7] = float32(math.NaN()) },
 		"threshold = -1: must be 0.1 to 1000":         func(_ *diffusion.Picture, o *diffusion.ExtractOptions) { o.Threshold = -1 },
 		"flatness = NaN: must be":                     func(_ *diffusion.Picture, o *diffusion.ExtractOptions) { o.Flatness = math.NaN() },
 		"distance = 17: must be 0.25 to 16":           func(_ *diffusion.Picture, o *diffusion.ExtractOptions) { o.Distance = 17 },

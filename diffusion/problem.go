@@ -29,6 +29,9 @@ const (
 // MaxChannels is how many channels an image can have.
 const MaxChannels = driver.MaxDiffusionChannels
 
+// MaxValue bounds the absolute value of what is given, so that sums over all pixels, and of squares, stay finite in float32.
+const MaxValue = 1 << 40
+
 // InvalidError says what was wrong with the input of a call. Nothing was computed.
 type InvalidError struct {
 	Field   string // such as "flags[3]"
@@ -69,7 +72,7 @@ type Constraints struct {
 type Problem struct {
 	Constraints
 	Channels int       // 1 to MaxChannels
-	Values   []float32 // planes; finite where pixels are fixed, and not looked at elsewhere
+	Values   []float32 // planes; -MaxValue to MaxValue where pixels are fixed, and not looked at elsewhere
 }
 
 // grid checks the constraints.
@@ -138,8 +141,8 @@ func (c *Constraints) checkValues(channels int, values []float32) error {
 		return invalid("values", fmt.Sprintf("%d values", len(values)), "must be %d, in %d planes of %dx%d", n*channels, channels, c.Width, c.Height)
 	}
 	for i, v := range values {
-		if c.Flags[i%n]&Fixed != 0 && !finite(v) {
-			return invalid(c.place(i), v, "must be finite, as the pixel is fixed")
+		if c.Flags[i%n]&Fixed != 0 && !usable(v) {
+			return unusable(c.place(i), v)
 		}
 	}
 	return nil
@@ -151,7 +154,11 @@ func (c *Constraints) place(i int) string {
 	return fmt.Sprintf("values[channel %d, pixel (%d, %d)]", i/n, i%n%c.Width, i%n/c.Width)
 }
 
-func finite(v float32) bool { return math.Abs(float64(v)) <= math.MaxFloat32 }
+func usable(v float32) bool { return math.Abs(float64(v)) <= MaxValue }
+
+func unusable(field string, v float32) error {
+	return invalid(field, v, "must be -%d to %[1]d", MaxValue)
+}
 
 const (
 	// DefaultTolerance is a quarter of a level of an 8-bit channel, for values from 0 to 1.
@@ -168,7 +175,7 @@ type Options struct {
 	// MaxCycles is when to stop at the latest. 0 is [DefaultMaxCycles].
 	MaxCycles int
 	// Start is what to begin with in pixels that are not fixed, in planes, such as the solution before an edit. nil begins with
-	// the mean of the values given. All of it is finite.
+	// the mean of the values given. All of it is -MaxValue to MaxValue.
 	Start []float32
 }
 
@@ -179,7 +186,7 @@ func (o *Options) settled(values int) (Options, error) {
 		return out, nil
 	}
 	if o.Tolerance != 0 {
-		if out.Tolerance = o.Tolerance; !(o.Tolerance > 0) || !finite(o.Tolerance) {
+		if out.Tolerance = o.Tolerance; !(o.Tolerance > 0 && o.Tolerance <= math.MaxFloat32) {
 			return out, invalid("tolerance", o.Tolerance, "must be more than 0, and finite")
 		}
 	}
@@ -193,8 +200,8 @@ func (o *Options) settled(values int) (Options, error) {
 			return out, invalid("start", fmt.Sprintf("%d values", len(o.Start)), "must be %d", values)
 		}
 		for i, v := range o.Start {
-			if !finite(v) {
-				return out, invalid(fmt.Sprintf("start[%d]", i), v, "must be finite")
+			if !usable(v) {
+				return out, unusable(fmt.Sprintf("start[%d]", i), v)
 			}
 		}
 	}

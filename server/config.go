@@ -46,8 +46,8 @@ type Config struct {
 	MaxMessageBytes int64
 	// MaxFramePixels bounds frames and rasterised images; default 2^28.
 	MaxFramePixels int64
-	// MaxPoints bounds the points of a triangulation, the vertices of a conversion, the sites of a Voronoi diagram, and what is on
-	// a canvas: points of curves, their stops, and pixels; default 10,000,000. On the device each takes about 150 bytes.
+	// MaxPoints bounds the points of a triangulation, the vertices of a conversion, the sites of a Voronoi diagram, and what is in
+	// a drawing or on a canvas: points of curves, their stops, and pixels; default 10,000,000. On the device each takes about 150 bytes.
 	MaxPoints int
 	// MaxStreams bounds the concurrent calls of a connection; default 100.
 	MaxStreams int
@@ -60,7 +60,7 @@ type Config struct {
 	// in any stream, before the call ends; and for how long it may send no frame before a ConvertFrames call begins anew, as
 	// with a first one. Default 10 minutes. Line-scan sessions and uploads have limits of their own.
 	StreamIdleTimeout time.Duration
-	// HostBytes is the host memory that may go into decoding image files, rasterised images and large results at the
+	// HostBytes is the host memory that may go into decoding image files, rasterised images, drawings and large results at the
 	// same time; calls wait for their share. A line-scan session whose strips under way could take more is refused. Default
 	// 1 GiB, and four times MaxMessageBytes at least.
 	HostBytes int64

@@ -52,10 +52,12 @@ func (s *diffusionServer) Solve(ctx context.Context, req *pb.SolveRequest) (*pb.
 // solveChannels are those of the colours that are solved for.
 const solveChannels = 3
 
-// The host memory that a pixel takes, in bytes: its flags and what is given, the picture, and a file of it.
+// The host memory that a pixel takes, in bytes: its flags and what is given, the picture, and a file of it; and about what a point, a
+// stop or a pixel of a drawing takes.
 const (
-	givenPixelShare = 1 + 4*solveChannels
-	solvePixelShare = givenPixelShare + solveChannels + 2*4
+	givenPixelShare   = 1 + 4*solveChannels
+	solvePixelShare   = givenPixelShare + solveChannels + 2*4
+	drawingPointShare = 128
 )
 
 func (s *diffusionServer) solve(ctx context.Context, req *pb.SolveRequest, in *framecodec.Message) (*response, error) {
@@ -95,7 +97,7 @@ type solving struct {
 	release  func() // gives memory back
 }
 
-// newSolving reads a request. It takes pixelShare bytes of host memory for each pixel. The caller ends the lease of the device, and
+// newSolving reads a request. It takes pixelShare bytes of host memory for each pixel, and for the drawing. The caller ends the lease of the device, and
 // releases the memory.
 func (s *diffusionServer) newSolving(ctx context.Context, req *pb.SolveRequest, in *framecodec.Message, pixelShare int64) (_ *solving, err error) {
 	if name := req.GetFrame().GetResident(); name != "" {
@@ -155,15 +157,15 @@ func optionsOf(o *pb.DiffusionOptions) (*diffusion.Options, diffusion.Method) {
 	return &diffusion.Options{Tolerance: o.GetTolerance() / 255, MaxCycles: int(o.GetMaxCycles())}, method
 }
 
-// solveFrame reads the frame of a request, if it has one, and takes memory for it and for the answer at once.
+// solveFrame reads the frame of a request, if it has one, and takes memory for it, the drawing and the answer at once.
 func (s *diffusionServer) solveFrame(ctx context.Context, req *pb.SolveRequest, in *framecodec.Message, pixelShare int64) (*frame, error) {
 	d := req.GetDrawing()
 	share := func(f polygon.Frame) (int64, error) {
-		err := s.checkCanvas(f.Width, f.Height, len(req.GetEdges()))
-		if err == nil {
-			err = under("drawing", checkGiven(d.GetPixels(), f.Width, f.Height))
+		if err := s.checkCanvas(f.Width, f.Height, len(req.GetEdges())); err != nil {
+			return 0, err
 		}
-		return pixelShare * int64(f.Width) * int64(f.Height), err
+		points, err := s.checkDrawing(d, f.Width, f.Height)
+		return pixelShare*int64(f.Width)*int64(f.Height) + drawingPointShare*int64(points), under("drawing", err)
 	}
 	switch {
 	case req.GetFrame() != nil:
@@ -239,7 +241,46 @@ func (s *Server) checkCanvas(width, height, edges int) error {
 // rgb is a colour of 8 bits, or one beyond: red, green and blue.
 type rgb = [solveChannels]float32
 
-func rgbOf(g *pb.GivenPixel) rgb { return rgb{g.GetRed(), g.GetGreen(), g.GetBlue()} }
+// coloured is a pixel or a stop.
+type coloured interface {
+	GetRed() float32
+	GetGreen() float32
+	GetBlue() float32
+}
+
+func rgbOf(c coloured) rgb { return rgb{c.GetRed(), c.GetGreen(), c.GetBlue()} }
+
+// checkColor checks a colour of element i of a list.
+func checkColor(list string, i int, c coloured) error {
+	for k, v := range rgbOf(c) {
+		if !(math.Abs(float64(v)) <= diffusion.MaxValue) {
+			return refuse(fmt.Sprintf("%s[%d].%s", list, i, [...]string{"red", "green", "blue"}[k]), v, "must be -%d to %[1]d", diffusion.MaxValue)
+		}
+	}
+	return nil
+}
+
+// checkDrawing checks what is on a canvas of a size, which was checked, but for what package diffusion looks at, and counts its points,
+// stops and pixels.
+func (s *Server) checkDrawing(d *pb.Drawing, width, height int) (points int, _ error) {
+	if err := checkGiven(d.GetPixels(), width, height); err != nil {
+		return 0, err
+	}
+	points = len(d.GetPixels())
+	for i, c := range d.GetCurves() {
+		if err := checkColors(c.GetLeft(), c.GetRight()); err != nil {
+			return 0, under(fmt.Sprintf("curves[%d]", i), err)
+		}
+		points += curveSize(len(c.GetXy())/2, len(c.GetLeft()), len(c.GetRight()), len(c.GetBlur()))
+	}
+	if points > s.cfg.MaxPoints {
+		return 0, refuse("", fmt.Sprintf("%d points, stops and pixels", points), "are more than the server's limit of %d", s.cfg.MaxPoints)
+	}
+	return points, nil
+}
+
+// curveSize is what a curve of so many points and stops counts for the limit.
+func curveSize(points, left, right, blur int) int { return points + left + right + blur + 1 }
 
 // checkGiven checks the pixels of a message for a canvas of a size, which was checked.
 func checkGiven(pixels []*pb.GivenPixel, width, height int) error {
@@ -247,10 +288,23 @@ func checkGiven(pixels []*pb.GivenPixel, width, height int) error {
 		if int64(g.GetX()) >= int64(width) || int64(g.GetY()) >= int64(height) {
 			return refuse(fmt.Sprintf("pixels[%d]", i), [2]uint32{g.GetX(), g.GetY()}, "is outside of the canvas of %dx%d", width, height)
 		}
-		for c, v := range rgbOf(g) {
-			if !(math.Abs(float64(v)) <= math.MaxFloat32) {
-				return refuse(fmt.Sprintf("pixels[%d].%s", i, [...]string{"red", "green", "blue"}[c]), v, "must be finite")
-			}
+		if err := checkColor("pixels", i, g); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkColors checks those of a curve's sides, which are numbers of other levels where package diffusion looks at them.
+func checkColors(left, right []*pb.ColorStop) error {
+	for i, s := range left {
+		if err := checkColor("left", i, s); err != nil {
+			return err
+		}
+	}
+	for i, s := range right {
+		if err := checkColor("right", i, s); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -8,6 +8,7 @@ import (
 	"math"
 	"strings"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -160,7 +161,7 @@ func TestSolveDrawing(t *testing.T) {
 }
 
 func TestSolveRefusesDrawings(t *testing.T) {
-	ts := start(t, Config{})
+	ts := start(t, Config{MaxPoints: 100})
 	c := clients.New(ts.conn)
 	for says, spoil := range map[string]func(*pb.SolveRequest){
 		"drawing = [0 9]: must have sides":       func(r *pb.SolveRequest) { r.Drawing.Width = 0 },
@@ -173,6 +174,15 @@ func TestSolveRefusesDrawings(t *testing.T) {
 		"options.method = MULTIGRID: needs":      func(r *pb.SolveRequest) { r.Edges = make([]byte, 108); r.Edges[5] = 8 },
 		"drawing.pixels[1] = [12 0]: is outside": func(r *pb.SolveRequest) { r.Drawing.Pixels = []*pb.GivenPixel{{}, {X: 12}} },
 		"drawing.pixels[0] = [1 9]: is outside":  func(r *pb.SolveRequest) { r.Drawing.Pixels = []*pb.GivenPixel{{X: 1, Y: 9}} },
+		"drawing = 106 points, stops and pixels: are more than the server's limit of 100": func(r *pb.SolveRequest) {
+			r.Drawing.Pixels = make([]*pb.GivenPixel, 100)
+		},
+		"drawing.curves[0].right[1].red = 2e+12: must be -1099511627776 to 1099511627776": func(r *pb.SolveRequest) {
+			r.Drawing.Curves[0].Right = []*pb.ColorStop{{}, {At: 1, Red: 2e12}}
+		},
+		"drawing.pixels[0].green = -2e+12: must be -1099511627776 to 1099511627776": func(r *pb.SolveRequest) {
+			r.Drawing.Pixels = []*pb.GivenPixel{{X: 1, Green: -2e12}}
+		},
 		"drawing.pixels[0].blue = +Inf": func(r *pb.SolveRequest) {
 			r.Drawing.Pixels = []*pb.GivenPixel{{X: 1, Blue: float32(math.Inf(1))}}
 		},
@@ -267,4 +277,28 @@ func TestSolveOneWay(t *testing.T) {
 	if want := []byte{90, 0, 0, 90, 0, 0, 60, 0, 0, 30, 0, 0}; err != nil || !bytes.Equal(got.Picture.GetData(), want) {
 		t.Errorf("got %v, %v, want %v", got.GetPicture().GetData(), err, want)
 	}
+}
+
+// What is on a drawing counts as host memory, where it is much: the call waits for it.
+func TestSolveHostMemory(t *testing.T) {
+	ts := start(t, Config{HostBytes: 4 << 20, MaxMessageBytes: 4 << 20})
+	c := clients.New(ts.conn)
+	req := &pb.SolveRequest{Drawing: drawing(6, &pb.ColorStop{})}
+	for range 20_000 {
+		req.Drawing.Curves[0].Right = append(req.Drawing.Curves[0].Right, &pb.ColorStop{Red: 200})
+	}
+	release, err := ts.host.take(t.Context(), 3<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	if _, err := c.Solve(ctx, req); status.Code(err) != codes.DeadlineExceeded {
+		t.Errorf("with the memory taken: %v", err)
+	}
+	release()
+	if _, err := c.Solve(t.Context(), req); err != nil {
+		t.Error(err)
+	}
+	ts.idleHost(t)
 }

@@ -127,10 +127,8 @@ const (
 	maxRefusals = 64
 	// maxCurveID is how many bytes the id of a curve may have.
 	maxCurveID = 64
-	// canvasPointShare is the host memory that a point, a stop or a pixel on a canvas takes, in bytes, about; it is taken for
-	// canvasPoints at a time.
-	canvasPointShare = 128
-	canvasPoints     = 1 << 14
+	// canvasPoints is for how many points, stops and pixels host memory is taken at a time.
+	canvasPoints = 1 << 14
 )
 
 // errNewer ends the solve of a picture that has changed.
@@ -175,7 +173,7 @@ type canvasCurve struct {
 
 // size is what a curve counts for the limit.
 func (c *canvasCurve) size() int {
-	return len(c.Points) + len(c.Left) + len(c.Right) + len(c.Blur) + 1
+	return curveSize(len(c.Points), len(c.Left), len(c.Right), len(c.Blur))
 }
 
 // refusal is a change that can't be made.
@@ -548,8 +546,12 @@ func (c *canvas) apply(req *pb.EditRequest) error {
 			}
 		}))
 	case *pb.EditRequest_RecolorCurve:
+		left, right := m.RecolorCurve.GetLeft(), m.RecolorCurve.GetRight()
+		if err := checkColors(left, right); err != nil {
+			return under("recolor_curve", err)
+		}
 		return under("recolor_curve", c.change(m.RecolorCurve.GetId(), func(to *diffusion.Curve) {
-			to.Left, to.Right, to.Blur = stopsOf(m.RecolorCurve.GetLeft()), stopsOf(m.RecolorCurve.GetRight()), blurOf(m.RecolorCurve.GetBlur())
+			to.Left, to.Right, to.Blur = stopsOf(left), stopsOf(right), blurOf(m.RecolorCurve.GetBlur())
 		}))
 	case *pb.EditRequest_RemoveCurve:
 		i := c.find(m.RemoveCurve)
@@ -613,7 +615,7 @@ func (c *canvas) pay(size int) error {
 		return nil
 	}
 	more := (size - c.paid + canvasPoints - 1) / canvasPoints * canvasPoints
-	release, ok := c.host.try(int64(more) * canvasPointShare)
+	release, ok := c.host.try(int64(more) * drawingPointShare)
 	if !ok || c.closed {
 		if ok {
 			release()
@@ -628,6 +630,9 @@ func (c *canvas) pay(size int) error {
 // put checks a curve of a message and puts it on the canvas.
 func (c *canvas) put(curve *pb.Curve) error {
 	if err := checkCurveID("id", curve.GetId()); err != nil {
+		return err
+	}
+	if err := checkColors(curve.GetLeft(), curve.GetRight()); err != nil {
 		return err
 	}
 	return c.set(canvasCurve{curve.GetId(), curveOf(curve)})

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -192,6 +193,7 @@ func TestEditRefuses(t *testing.T) {
 	nan.Left[0].At = -1
 	long := wall("b", 10, 1, 2)
 	long.Left = slices.Repeat(long.Left, 40)
+	bright := &pb.RecolorCurve{Id: "a", Left: []*pb.ColorStop{{Red: 2e12}}}
 	edits := uint64(0)
 	for _, x := range []struct {
 		says string
@@ -203,6 +205,8 @@ func TestEditRefuses(t *testing.T) {
 		{"move_curve.id", &pb.EditRequest{Message: &pb.EditRequest_MoveCurve{MoveCurve: &pb.MoveCurve{Id: "z"}}}},
 		{"move_curve.xy", &pb.EditRequest{Message: &pb.EditRequest_MoveCurve{MoveCurve: &pb.MoveCurve{Id: "a", Dx: 1e9}}}},
 		{"recolor_curve = no stops: must have", &pb.EditRequest{Message: &pb.EditRequest_RecolorCurve{RecolorCurve: &pb.RecolorCurve{Id: "a"}}}},
+		{"recolor_curve.left[0].red = 2e+12: must be", &pb.EditRequest{Message: &pb.EditRequest_RecolorCurve{RecolorCurve: bright}}},
+		{"put_curve.right[0].blue = -Inf: must be", &pb.EditRequest{Message: &pb.EditRequest_PutCurve{PutCurve: &pb.Curve{Right: []*pb.ColorStop{{Blue: float32(math.Inf(-1))}}}}}},
 		{"remove_curve = ", &pb.EditRequest{Message: &pb.EditRequest_RemoveCurve{RemoveCurve: "z"}}},
 		{"put_pixels.pixels[1]", &pb.EditRequest{Message: &pb.EditRequest_PutPixels{PutPixels: &pb.GivenPixels{Pixels: []*pb.GivenPixel{{}, {X: 40}}}}}},
 		{"remove_pixels.xy[0]", &pb.EditRequest{Message: &pb.EditRequest_RemovePixels{RemovePixels: &pb.PixelPlaces{Xy: []uint32{1, 1}}}}},

@@ -38,7 +38,7 @@ type deviceFlags struct {
 	Threads int    `help:"Threads of the CPU (default: all)." placeholder:"N" group:"device"`
 
 	memory int64 // of the device to reserve at least
-	points int   // the most of a triangulation; likewise
+	points int   // the most of a triangulation or a drawing; 0: the default
 }
 
 // connection is a client with what belongs to it.

@@ -19,6 +19,7 @@ import (
 
 	"github.com/polyscan/polyscan/clients/curvefile"
 	"github.com/polyscan/polyscan/diffusion"
+	"github.com/polyscan/polyscan/kernels/driver"
 	polyscanv1 "github.com/polyscan/polyscan/proto/polyscan/v1"
 )
 
@@ -53,7 +54,7 @@ func (c *solveFlags) check(flag string, tolerance float64) error {
 	return checkOutputs(output{"--output", c.Output})
 }
 
-// room makes a server inside the process reserve enough for an image.
+// room makes a server inside the process reserve enough for an image, and take a drawing of any size.
 func (c *solveFlags) room(width, height int, drawing *polyscanv1.Drawing) {
 	pixel := int64(solveMemory)
 	if slices.ContainsFunc(drawing.GetCurves(), (*polyscanv1.Curve).GetBarrier) {
@@ -62,6 +63,7 @@ func (c *solveFlags) room(width, height int, drawing *polyscanv1.Drawing) {
 	if need := int64(width) * int64(height) * pixel; need > 1<<30 {
 		c.memory = need
 	}
+	c.points = driver.MaxPoints
 }
 
 func (c *solveFlags) options() *polyscanv1.DiffusionOptions {

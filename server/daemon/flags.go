@@ -40,12 +40,12 @@ type Flags struct {
 	MaxRegions        int           `help:"Most regions of a request or recipe." default:"${maxRegions}" group:"Limits"`
 	MaxVertices       int           `help:"Most vertices of a request or recipe." default:"${maxVertices}" group:"Limits"`
 	MaxRegionVertices int           `help:"Most vertices of a region." default:"${maxRegionVertices}" group:"Limits"`
-	MaxPoints         int           `help:"Most points of a triangulation, vertices of a conversion, sites of a Voronoi diagram, and points, stops and pixels on a canvas. Each takes 150 bytes of the device's memory." default:"${maxPoints}" group:"Limits"`
+	MaxPoints         int           `help:"Most points of a triangulation, vertices of a conversion, sites of a Voronoi diagram, and points, stops and pixels of a drawing or canvas. Each takes 150 bytes of the device's memory." default:"${maxPoints}" group:"Limits"`
 	MaxStreams        int           `help:"Most concurrent calls of one connection." default:"${maxStreams}" group:"Limits"`
 	MaxConnections    int           `help:"Most connections of each listener. 0 means any number." group:"Limits"`
 	StreamDepth       int           `help:"Frames of one stream that are held at the same time." default:"${streamDepth}" group:"Limits"`
 	StreamIdle        time.Duration `help:"Time that a client may say nothing while its canvas is open, or read nothing that waits for it, before the call ends." default:"${streamIdle}" placeholder:"TIME" group:"Limits"`
-	HostMemory        byteSize      `help:"Memory for decoding image files and for large results. Default: 1GiB, and 4 times --max-message at least." placeholder:"SIZE" group:"Limits"`
+	HostMemory        byteSize      `help:"Memory for decoding image files, for drawings and for large results. Default: 1GiB, and 4 times --max-message at least." placeholder:"SIZE" group:"Limits"`
 	PreparedMemory    byteSize      `help:"Memory of the device that keeps regions prepared from frame to frame. Default: a quarter." placeholder:"SIZE" group:"Limits"`
 
 	MaxFrames       int           `help:"Most frames that clients may keep on the device." default:"${maxFrames}" group:"Resident frames"`

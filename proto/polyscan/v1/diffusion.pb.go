@@ -161,7 +161,7 @@ type ColorStop struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// 0 at the first point of the curve, 1 at the end of its first segment, and so on. Not less than that of the stop before.
 	At float64 `protobuf:"fixed64,1,opt,name=at,proto3" json:"at,omitempty"`
-	// 0 to 255; what is beyond is solved for as it is, and cut off in the picture.
+	// 0 to 255; what is beyond, within -2^40 to 2^40, is solved for as it is, and cut off in the picture.
 	Red           float32 `protobuf:"fixed32,2,opt,name=red,proto3" json:"red,omitempty"`
 	Green         float32 `protobuf:"fixed32,3,opt,name=green,proto3" json:"green,omitempty"`
 	Blue          float32 `protobuf:"fixed32,4,opt,name=blue,proto3" json:"blue,omitempty"`
