@@ -26,6 +26,9 @@ func listenAll(addresses []string) ([]net.Listener, error) {
 	return out, nil
 }
 
+// socketMode lets the server's user and its group connect, whatever the umask.
+const socketMode = 0o660
+
 // listen takes host:port and unix:/path. A socket that a server left behind is taken over; one that is in use is not.
 func listen(address string) (net.Listener, error) {
 	path, ok := strings.CutPrefix(address, "unix:")
@@ -51,7 +54,15 @@ func listen(address string) (net.Listener, error) {
 			return nil, err
 		}
 	}
-	return net.Listen("unix", path)
+	l, err := net.Listen("unix", path)
+	if err != nil || strings.HasPrefix(path, "@") { // an abstract one has no file
+		return l, err
+	}
+	if err := os.Chmod(path, socketMode); err != nil {
+		l.Close()
+		return nil, err
+	}
+	return l, nil
 }
 
 // where is the address of a listener as clients dial it.
