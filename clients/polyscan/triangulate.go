@@ -129,7 +129,7 @@ func readPoints(e *env, name string) ([]clients.Point, error) {
 		case info.IsDir():
 			return nil, bad(name, "is a folder, and no NumPy file")
 		case info.Mode().IsRegular():
-			return decodePoints(name, bufio.NewReaderSize(f, 1<<20), info.Size())
+			return decodePoints(name, f, info.Size())
 		}
 	}
 	data, err := readInput(e, name, maxFile)
@@ -141,7 +141,7 @@ func readPoints(e *env, name string) ([]clients.Point, error) {
 
 // decodePoints reads a NumPy file of so many bytes. What the header promises is held against them before it is believed.
 func decodePoints(name string, file io.Reader, size int64) ([]clients.Point, error) {
-	r, err := npyHeader(file)
+	r, err := npyHeader(bufio.NewReaderSize(file, 1<<20))
 	if err != nil {
 		return nil, bad(name, "is no NumPy file that can be read: %v", err)
 	}
@@ -172,8 +172,18 @@ func decodePoints(name string, file io.Reader, size int64) ([]clients.Point, err
 	return points, nil
 }
 
-// npyHeader reads what is in front of the values. The library panics on some headers that nobody writes.
-func npyHeader(r io.Reader) (n *npy.Reader, err error) {
+// maxNpyHeader is far more than arrays of numbers have: headers of version 2 are for those of records.
+const maxNpyHeader = 1 << 16
+
+// npyHeader reads what is in front of the values. The library allocates what a header says that it takes, and panics on some that nobody
+// writes.
+func npyHeader(r *bufio.Reader) (n *npy.Reader, err error) {
+	const major, length = 6, 8 // where they are; the magic is before
+	if head, err := r.Peek(length + 4); err == nil && head[major] > 1 {
+		if n := binary.LittleEndian.Uint32(head[length:]); n > maxNpyHeader {
+			return nil, fmt.Errorf("its header is said to take %d bytes: the limit is %d", n, maxNpyHeader)
+		}
+	}
 	defer func() {
 		if recover() != nil {
 			err = errors.New("its header is not what NumPy writes")
