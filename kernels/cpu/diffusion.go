@@ -227,6 +227,28 @@ const (
 	mostRatio  = 1 - 1e-5 // so that estimates are finite
 )
 
+// outlook says what the update of a cycle tells beside that of the one before, if head has one: ratio is what a cycle multiplies the error
+// by, and the error that is left is about left / (1 - ratio), the sum of a geometric series.
+func outlook(g driver.DiffusionGrid, head *solveHeader, update float32) (ratio, left float32) {
+	second := head.Cycles > 0 && head.Update > 0
+	if ratio = firstRatio; second {
+		ratio = update / head.Update
+	}
+	switch {
+	case g.Method != driver.DiffusionMultigrid:
+		ratio = max(min(ratio, mostRatio), sweepRatio)
+		return ratio, update
+	case g.Barriers: // the update is that of the correction that the cycle began with
+		ratio = min(ratio, mostRatio)
+		return ratio, update * max(ratio, graphRatio)
+	}
+	if second { // a step that is longer than the one before changes more by as much
+		ratio += 1 - boxStep(head.Cycles)/boxStep(head.Cycles-1)
+	}
+	ratio = max(min(ratio, mostRatio), boxRatio)
+	return ratio, update * ratio
+}
+
 func (d *device) diffusionSolve(op driver.DiffusionSolve, stop *stopFlag) error {
 	g := op.Grid
 	stateBytes, err := d.DiffusionStateBytes(g, op.Channels)
@@ -324,24 +346,8 @@ func (d *device) diffusionSolve(op driver.DiffusionSolve, stop *stopFlag) error 
 		if res.Update, err = solver.cycle(x); err != nil {
 			return err
 		}
-		res.Ratio = firstRatio
-		if head.Cycles > 0 && head.Update > 0 {
-			res.Ratio = res.Update / head.Update
-			if g.Method == driver.DiffusionMultigrid && !g.Barriers { // a step that is longer than the one before changes more by as much
-				res.Ratio += 1 - boxStep(head.Cycles)/boxStep(head.Cycles-1)
-			}
-			res.Ratio = min(res.Ratio, mostRatio)
-		}
-		left := res.Update // about what is left of the error, or was there before the cycle
-		switch {
-		case g.Method != driver.DiffusionMultigrid:
-			res.Ratio = max(res.Ratio, sweepRatio)
-		case !g.Barriers:
-			res.Ratio = max(res.Ratio, boxRatio)
-			left *= res.Ratio
-		default:
-			left *= max(res.Ratio, graphRatio)
-		}
+		var left float32
+		res.Ratio, left = outlook(g, head, res.Update)
 		head.Update = res.Update
 		head.Cycles++
 		if res.Estimate = left / (1 - res.Ratio); res.Estimate <= op.Tolerance {
