@@ -9,10 +9,10 @@
 //   diffusion_box_check    counts fixed pixels, and checks the flags
 //   diffusion_box_coarsen  makes the interpolation from a level and the operator of that level: of flags, or of an operator
 //   diffusion_box_invert   inverts the coarsest operator, of up to 8x8 points
-//   diffusion_box_begin    checks set-up and state, and finds the mean of the fixed pixels
+//   diffusion_box_begin    checks set-up and state, and sums the fixed pixels
 //   diffusion_box_start    fills in the image, and computes the first restricted residual
 //   diffusion_box_down     smooths a level from 0, and restricts its residual
-//   diffusion_box_bottom   does levels of up to 64x64 points, and all below them, in a block a channel
+//   diffusion_box_bottom   does levels of up to 32x32 points, and all below them, in a block a channel
 //   diffusion_box_up       adds the correction of the level below, and smooths
 //   diffusion_box_fine     the same for the image, and at once the restricted residual for the next cycle
 //   diffusion_box_end      writes the status, and puts the image where it belongs
@@ -42,7 +42,6 @@ struct BoxState {
     u32 most, most_left;   // bits of the largest update and residual so far
     float update, ratio, estimate, residual;
     u32 converged, pad;
-    float mean[4];
 };
 #define STOP_AT 8 // where the host finds stop
 static_assert(sizeof(BoxState) <= 256 && offsetof(BoxState, stop) == STOP_AT, "BoxState");
@@ -454,7 +453,7 @@ struct BoxSolve {
     const float *colours;
     float *x, *y;
     BoxState *state;
-    double *sums; // MEAN_BLOCKS times 4
+    double *sums; // MEAN_BLOCKS a channel
     u64 *fault;
     int width, height, channels, start; // driver.DiffusionStart
     float tolerance;
@@ -468,13 +467,13 @@ static_assert(sizeof(BoxSolve) == 88, "BoxSolve");
 #define STATE_MAGIC 0x5e7d1ff6
 
 #define MEAN_THREADS 256
-#define MEAN_BLOCKS 1056 // eight for each multiprocessor of the largest machines; the sums do not depend on where they run
+#define MEAN_BLOCKS 528 // four for each multiprocessor of the largest machines; the sums do not depend on where they run
 
 // Looks whether set-up and state are what they have to be, and sums the fixed pixels where the mean is wanted: then it has MEAN_BLOCKS
-// blocks, and else one. Block sums are added up in order, so that the mean is the same each time.
+// blocks, and else one. Each block that fills in the image adds up the sums of these, in order: the mean is the same each time and everywhere,
+// and nobody waits for the last of them.
 extern "C" __global__ void __launch_bounds__(MEAN_THREADS) diffusion_box_begin(BoxSolve p) {
     __shared__ double part[MEAN_THREADS / 32][4];
-    __shared__ bool last;
     after_prior();
     before_next();
     BoxState *st = p.state;
@@ -491,6 +490,7 @@ extern "C" __global__ void __launch_bounds__(MEAN_THREADS) diffusion_box_begin(B
             st->magic = 0;
             st->stop = 1;
         }
+        if (threadIdx.x < 4) p.sums[threadIdx.x * MEAN_BLOCKS + blockIdx.x] = 0; // they are read before stop is known
         return;
     }
     if (p.start == CONTINUE) {
@@ -537,37 +537,19 @@ extern "C" __global__ void __launch_bounds__(MEAN_THREADS) diffusion_box_begin(B
     if (threadIdx.x < 4) {
         double all = 0;
         for (int i = 0; i < MEAN_THREADS / 32; i++) all += part[i][threadIdx.x];
-        p.sums[4 * blockIdx.x + threadIdx.x] = all;
-        __threadfence();
+        p.sums[threadIdx.x * MEAN_BLOCKS + blockIdx.x] = all;
     }
-    __syncthreads();
-    if (threadIdx.x == 0) last = atomicAdd(&st->done, 1) == gridDim.x - 1;
-    __syncthreads();
-    if (!last) return;
-    __threadfence();
-    // Every fourth thread has the same channel.
-    double all = 0;
-    for (u32 i = threadIdx.x / 4; i < gridDim.x; i += MEAN_THREADS / 4) all += __ldcg(p.sums + 4 * i + (threadIdx.x & 3));
-    for (int o = 16; o >= 4; o >>= 1) all += __shfl_xor_sync(~0u, all, o);
-    if (lane_id() < 4) part[threadIdx.x >> 5][lane_id()] = all;
-    __syncthreads();
-    if (threadIdx.x >= 4) return;
-    all = 0;
-    for (int i = 0; i < MEAN_THREADS / 32; i++) all += part[i][threadIdx.x];
-    st->mean[threadIdx.x] = (float)(all / (p.head->fixed ? p.head->fixed : 1));
-    if (threadIdx.x != 0) return;
-    st->magic = STATE_MAGIC;
-    st->channels = p.channels;
-    st->stop = st->cycles = st->side = st->done = st->most = st->most_left = st->converged = 0;
-    st->update = 0;
+    if (blockIdx.x != 0 || threadIdx.x != 0) return;
+    const BoxState state = {STATE_MAGIC, (u32)p.channels};
+    *st = state;
 }
 
 // Tiles of the image: a warp has 128 pixels of ROWS rows, a lane 4 of each. MARGIN pixels all around are of other blocks, but for those at the
 // sides of the image: five half sweeps, the residual and its restriction reach 7 far, and tiles begin at even places.
-#define FINE_WARPS 8
-#define FINE_THREADS 256
+#define FINE_WARPS 16
+#define FINE_THREADS 512
 #define FINE_BLOCKS 2 // of a multiprocessor
-#define ROWS 8
+#define ROWS 4
 #define ALL_FREE ((u32)((1ull << 4 * ROWS) - 1))
 #define MARGIN 8
 #define FINE_W 112
@@ -579,6 +561,7 @@ struct FineShared {
     float4 hand[FINE_WARPS][32];
     u32 free[FINE_WARPS][32];
     float most[2][FINE_WARPS];
+    double sums[FINE_WARPS];
 };
 
 // A thread's part of a tile. Bit 4*r + j of masks stands for pixel j of row r.
@@ -853,6 +836,18 @@ template <int KIND, bool WIDE> __device__ __forceinline__ void store_fine(const 
     }
 }
 
+// The mean of a channel's fixed pixels, by the sums of MEAN_BLOCKS blocks.
+__device__ __forceinline__ float mean_of(FineShared &s, const double *sums, u32 fixed) {
+    double all = 0;
+    for (int i = threadIdx.x; i < MEAN_BLOCKS; i += FINE_THREADS) all += sums[i];
+    for (int o = 16; o; o >>= 1) all += __shfl_xor_sync(~0u, all, o);
+    if (lane_id() == 0) s.sums[threadIdx.x >> 5] = all;
+    __syncthreads();
+    all = 0;
+    for (int i = 0; i < FINE_WARPS; i++) all += s.sums[i];
+    return (float)(all / (fixed ? fixed : 1));
+}
+
 // A bit for each of four pixels, by their flags, that is neither fixed nor outside.
 __device__ __forceinline__ u32 free_of(u32 flags) {
     const u32 free = ~flags & (~flags >> 3) & 0x01010101;
@@ -901,7 +896,7 @@ __device__ __forceinline__ void fine_steps(Fine &t, const BoxSolve &p, const Box
 
 // A tile. All loads come before what is made of them, so that they wait together.
 template <bool START, int KIND, bool WIDE>
-__device__ __forceinline__ void fine_tile(const BoxSolve &p, const BoxLevel &l, const float *e, float *b, FineShared &s, int tx, int ty, const float *colours, const float *mean, float step, const float *from, float *to) {
+__device__ __forceinline__ void fine_tile(const BoxSolve &p, const BoxLevel &l, const float *e, float *b, FineShared &s, int tx, int ty, const float *colours, const double *sums, float step, const float *from, float *to) {
     Fine t;
     t.warp = threadIdx.x >> 5, t.lane = lane_id(), t.turn = 0;
     const int w = p.width, h = p.height;
@@ -933,9 +928,10 @@ __device__ __forceinline__ void fine_tile(const BoxSolve &p, const BoxLevel &l, 
         }
     after_prior();
     before_next();
-    if (START && p.state->stop) return; // there is no mean
     if (START) {
-        const float m = *mean; // by the kernel before
+        const u32 stop = p.state->stop;
+        const float m = p.start == FROM_MEAN ? mean_of(s, sums, p.head->fixed) : 0;
+        if (stop) return;
 #pragma unroll
         for (int r = 0; r < ROWS; r++) {
             if (from_mean) v[r] = make_float4(m, m, m, m);
@@ -1016,6 +1012,18 @@ __device__ __forceinline__ u32 arrive(u32 *count) {
     return before;
 }
 
+// The place of a tile. Those at the sides of the image take longest, and so they are the first: the last to end are few, and are quick.
+__device__ __forceinline__ void fine_place(u32 tile, u32 tiles_x, u32 tiles_y, int &tx, int &ty) {
+    u32 x, y;
+    if (tiles_x <= 2 || tile < 2 * tiles_x)
+        x = tile % tiles_x, y = tile / tiles_x, y = tiles_x > 2 && y == 1 ? tiles_y - 1 : y;
+    else if (tile < 2 * (tiles_x + tiles_y - 2))
+        x = tile & 1 ? tiles_x - 1 : 0, y = tile / 2 - tiles_x + 1;
+    else
+        tile -= 2 * (tiles_x + tiles_y - 2), x = tile % (tiles_x - 2) + 1, y = tile / (tiles_x - 2) + 1;
+    tx = (int)x * FINE_W, ty = (int)y * FINE_H;
+}
+
 template <bool START> __device__ __forceinline__ void fine(const BoxSolve &p, const BoxLevel &l, const float *e, float *b) {
     __shared__ FineShared s;
     // All but the correction is older than the kernel before, where there are levels; and all but the state where the solve starts.
@@ -1030,18 +1038,20 @@ template <bool START> __device__ __forceinline__ void fine(const BoxSolve &p, co
     const u32 tiles_x = max((p.width - 2 * MARGIN + FINE_W - 1) / FINE_W, 1), channel = blockIdx.x % p.channels, tile = blockIdx.x / p.channels;
     const float *from = (!START && st->side ? p.y : p.x) + channel * n, *colours = p.colours + channel * n;
     float *to = (!START && st->side ? p.x : p.y) + channel * n; // start goes to Y as well: neighbours read X
-    const float *mean = st->mean + channel, step = START ? 1 : box_step(st->cycles);
+    const double *sums = p.sums + channel * MEAN_BLOCKS;
+    const float step = START ? 1 : box_step(st->cycles);
     e += channel * vector, b += channel * vector;
-    const int tx = (int)(tile % tiles_x) * FINE_W, ty = (int)(tile / tiles_x) * FINE_H;
+    int tx, ty;
+    fine_place(tile, tiles_x, gridDim.x / p.channels / tiles_x, tx, ty);
     const bool edge = tx == 0 || ty == 0 || tx + 128 >= p.width || ty + FINE_WARPS * ROWS >= p.height, wide = p.width % 4 == 0;
     if (edge && wide)
-        fine_tile<START, EDGE, true>(p, l, e, b, s, tx, ty, colours, mean, step, from, to);
+        fine_tile<START, EDGE, true>(p, l, e, b, s, tx, ty, colours, sums, step, from, to);
     else if (edge)
-        fine_tile<START, EDGE, false>(p, l, e, b, s, tx, ty, colours, mean, step, from, to);
+        fine_tile<START, EDGE, false>(p, l, e, b, s, tx, ty, colours, sums, step, from, to);
     else if (wide)
-        fine_tile<START, INNER, true>(p, l, e, b, s, tx, ty, colours, mean, step, from, to);
+        fine_tile<START, INNER, true>(p, l, e, b, s, tx, ty, colours, sums, step, from, to);
     else
-        fine_tile<START, INNER, false>(p, l, e, b, s, tx, ty, colours, mean, step, from, to);
+        fine_tile<START, INNER, false>(p, l, e, b, s, tx, ty, colours, sums, step, from, to);
     __syncthreads();
     if (threadIdx.x != 0 || (START && st->stop)) return;
     float most = 0, left = 0;
@@ -1198,15 +1208,6 @@ template <int CELL_ROWS, bool KEPT> struct Rows {
     __device__ __forceinline__ bool operator()(int above, int below) const { return row >= above && row < CELL_ROWS - below; }
     __device__ __forceinline__ void meet() const { __syncthreads(); }
 };
-// The block's first n threads, whole warps, of which some have no cell.
-struct Some {
-    enum { KEEPS = true };
-    bool mine;
-    u32 n;
-    __device__ __forceinline__ bool operator()(int, int) const { return mine; }
-    __device__ __forceinline__ void meet() const { asm volatile("bar.sync 1, %0;" ::"r"(n) : "memory"); }
-};
-
 // The values of a thread's cell.
 __device__ __forceinline__ float4 own_values(const Planes &p) { return make_float4(p.a[p.o], p.b[p.o], p.c[p.o], p.d[p.o]); }
 
@@ -1486,165 +1487,156 @@ extern "C" __global__ void __launch_bounds__(UP_THREADS, UP_BLOCKS)
     }
 }
 
-// The levels that a block does alone, the largest first: of up to 64x64, 32x32, 16x16 and 8x8 points; the last of them by the inverse
-// of its operator. First is where the largest is among these.
-#define BOTTOM_THREADS 1024
+// The levels that a block does alone, the largest first: of up to 32x32, 16x16 and 8x8 points; the last of them by the inverse of its operator.
+// Larger ones are faster as tiles: a block would take longer for a step than several take for a launch. All that the set-up made is in registers
+// before the kernel before this one has ended.
+#define BOTTOM_SIDE 32
+#define BOTTOM_CELLS (BOTTOM_SIDE / 2) // of a row of the first level
+#define BOTTOM_THREADS 256
+static_assert(BOTTOM_THREADS == BOTTOM_CELLS * BOTTOM_CELLS && BOTTOM_SIDE == 4 * COARSEST, "levels that a block does alone");
 
 struct BoxBottom {
-    BoxLevel l0, l1, l2, l3;
+    BoxLevel l0, l1, l2;
     const float *inverse;
     const float *b;
     float *e;
     u32 levels, pad;
 };
-static_assert(sizeof(BoxBottom) == 224, "BoxBottom");
+static_assert(sizeof(BoxBottom) == 176, "BoxBottom");
+
+// The planes of a level of so many cells a row, which begin as 0.
+template <int CELLS> struct BottomPlanes {
+    float planes[4][(CELLS + 2) * (CELLS + 2)];
+};
 
 struct BottomShared {
-    float planes0[4][34 * 34], planes1[4][18 * 18], planes2[4][10 * 10];
-    float4 b1[16 * 16], b2[8 * 8];
-    float right[32 * 32], below[32 * 32]; // all before them begins as 0
-    float b3[COARSEST_POINTS], e3[COARSEST_POINTS];
+    BottomPlanes<BOTTOM_CELLS> first;
+    BottomPlanes<BOTTOM_CELLS / 2> second;
+    float b1[COARSEST_POINTS][4], b2[COARSEST_POINTS]; // of the second level, by cells, and of the last; all up to here begins as 0
+    float below[BOTTOM_THREADS], e2[COARSEST_POINTS];
 };
 
-__device__ __forceinline__ Planes bottom_planes(BottomShared &s, u32 i) {
-    Planes p;
-    const int n = i == 0 ? 34 * 34 : i == 1 ? 18 * 18 : 10 * 10;
-    p.a = i == 0 ? s.planes0[0] : i == 1 ? s.planes1[0] : s.planes2[0];
-    p.b = p.a + n, p.c = p.b + n, p.d = p.c + n;
-    p.pitch = i == 0 ? 34 : i == 1 ? 18 : 10;
-    p.o = 0;
-    return p;
-}
-
-// A level's cells among the block's threads: the first threads have one each.
-struct Share {
-    int cells_x, cx, cy;
-    bool mine, along; // it has a cell; its warp has
-    u32 threads;
+// A level's cells among the block's first threads.
+template <int CELLS> struct Share {
+    enum { KEEPS = true };
+    int cx, cy;
+    bool mine; // it has a cell
+    Planes q;
+    Cell k;
+    float4 sides, centres, b, x; // of the next level's point at the cell's place; and of the cell
+    __device__ __forceinline__ Share(BottomPlanes<CELLS> &s, const BoxLevel &l, const BoxLevel &next) {
+        cx = threadIdx.x % CELLS, cy = threadIdx.x / CELLS;
+        mine = threadIdx.x < CELLS * CELLS && within(l, 2 * cx, 2 * cy);
+        q.a = s.planes[0], q.b = s.planes[1], q.c = s.planes[2], q.d = s.planes[3];
+        q.pitch = CELLS + 2, q.o = (cy + 1) * (CELLS + 2) + cx + 1;
+        if (!mine) return;
+        k = cell_at(l, 2 * cx, 2 * cy);
+        sides = weights(next, next.sides, cx, cy), centres = weights(next, next.centres, cx, cy);
+    }
+    __device__ __forceinline__ bool operator()(int, int) const { return mine; }
+    __device__ __forceinline__ void meet() const { __syncthreads(); }
 };
 
-__device__ __forceinline__ Share share_of(const BoxLevel &l) {
-    Share r;
-    r.cells_x = (l.width + 1) / 2;
-    const int cells_y = (l.height + 1) / 2;
-    r.cx = threadIdx.x % r.cells_x, r.cy = threadIdx.x / r.cells_x;
-    r.mine = r.cy < cells_y;
-    r.threads = (r.cells_x * cells_y + 31) & ~31;
-    r.along = threadIdx.x < r.threads;
-    return r;
+// Down a level whose right-hand side is b: the thread's part of that of the next one. Below is for so many threads.
+template <int CELLS> __device__ __forceinline__ float bottom_down(Share<CELLS> &h, float *below) {
+    Planes qs[1] = {h.q};
+    float4 bs[1] = {h.b}, xs[1] = {make_float4(0, 0, 0, 0)};
+    sweeps<1>(h.k, qs, bs, xs, h);
+    h.x = xs[0];
+    float own = 0, right = 0;
+    if (h.mine) restrict_cell(h.k, h.q, h.b, h.x, h.sides, own, right, below[threadIdx.x]);
+    right = __shfl_up_sync(~0u, right, 1);
+    __syncthreads();
+    if (h.cx) own += right;
+    if (h.mine && h.cy) own += below[threadIdx.x - CELLS];
+    return own;
 }
 
-// Brings what will be read next near: the cache is filled by sectors of 32 bytes.
-__device__ __forceinline__ void touch(const void *at, size_t bytes) {
-    for (size_t i = threadIdx.x * 32; i < bytes; i += BOTTOM_THREADS * 32)
-        asm volatile("{ .reg .f32 unused; ld.global.ca.f32 unused, [%0]; }" ::"l"((const char *)at + i));
+// Up a level, given what the level below has at the four points around a cell.
+template <int CELLS> __device__ __forceinline__ void bottom_up(Share<CELLS> &h, const float (&e)[4]) {
+    Planes qs[1] = {h.q};
+    float4 bs[1] = {h.b}, xs[1] = {h.x};
+    if (h.mine) {
+        prolong_cell(xs[0], h.sides, h.centres, e[0], e[1], e[2], e[3]);
+        h.q.a[h.q.o] = xs[0].x, h.q.b[h.q.o] = xs[0].y, h.q.c[h.q.o] = xs[0].z, h.q.d[h.q.o] = xs[0].w;
+    }
+    __syncthreads();
+    sweeps_back<1>(h.k, qs, bs, xs, h);
+    h.x = xs[0];
 }
 
-__device__ __forceinline__ void touch_level(const BoxLevel &l) {
-    const size_t n = (size_t)l.stride * l.height;
-    touch(l.couplings, n * sizeof(float4));
-    touch(l.sinks, n * sizeof(float2));
-    touch(l.sides, n * sizeof(float4));
-    touch(l.centres, n * sizeof(float4));
+// What the last level has around the cell of the level above at (x, y).
+__device__ __forceinline__ void last_around(const BoxLevel &l, const float *v, int x, int y, float (&e)[4]) {
+#pragma unroll
+    for (int j = 0; j < 4; j++) e[j] = within(l, x + (j & 1), y + (j >> 1)) ? v[(y + (j >> 1)) * l.width + x + (j & 1)] : 0;
 }
 
 extern "C" __global__ void __launch_bounds__(BOTTOM_THREADS) diffusion_box_bottom(const BoxState *state, BoxBottom p) {
     __shared__ BottomShared s;
     const int t = threadIdx.x;
+    const u32 levels = p.levels;
+    const BoxLevel &last = levels == 1 ? p.l0 : levels == 2 ? p.l1 : p.l2;
+    // Four threads a row of the inverse.
+    const int n = last.width * last.height, row = t / 4;
+    float inverse[COARSEST_POINTS / 4];
+#pragma unroll
+    for (int i = 0; i < COARSEST_POINTS / 4; i++) inverse[i] = row < n && t % 4 + 4 * i < n ? p.inverse[row * n + t % 4 + 4 * i] : 0;
     const size_t vector = (size_t)p.l0.stride * p.l0.height;
     const float *b0 = p.b + blockIdx.x * vector;
     float *e0 = p.e + blockIdx.x * vector;
-    for (int i = t; i < (int)(offsetof(BottomShared, right) / 4); i += BOTTOM_THREADS) ((float *)&s)[i] = 0;
-    const u32 last = p.levels - 1;
-    if (last > 0) touch_level(p.l1);
-    if (last > 1) touch_level(p.l2);
-    if (last > 2) touch_level(p.l3);
-    const BoxLevel &c = last == 0 ? p.l0 : last == 1 ? p.l1 : last == 2 ? p.l2 : p.l3;
-    const int n = c.width * c.height;
-    touch(p.inverse, n * n * sizeof(float));
-    Share h = share_of(p.l0);
-    Cell k;
-    if (last > 0 && h.mine) k = cell_at(p.l0, 2 * h.cx, 2 * h.cy);
+    Share<BOTTOM_CELLS> first(s.first, p.l0, p.l1);
+    Share<BOTTOM_CELLS / 2> second(s.second, p.l1, p.l2);
+    first.mine = first.mine && levels > 1, second.mine = second.mine && levels > 2;
+    for (int i = t; i < (int)(offsetof(BottomShared, below) / 4); i += BOTTOM_THREADS) ((float *)&s)[i] = 0;
+    __syncthreads();
     after_prior();
     before_next();
-    if (state->stop) return;
-    if (last == 0 && t < p.l0.width * p.l0.height) s.b3[t] = b0[t / p.l0.width * p.l0.stride + t % p.l0.width];
-    __syncthreads();
-#pragma unroll 1
-    for (u32 i = 0; i < last; i++) {
-        const BoxLevel &l = i == 0 ? p.l0 : i == 1 ? p.l1 : p.l2, &next = i == 0 ? p.l1 : i == 1 ? p.l2 : p.l3;
-        if (i > 0) h = share_of(l);
-        const Some who = {h.mine, h.threads};
-        if (h.along) {
-            Planes qs[1] = {bottom_planes(s, i)};
-            Planes &q = qs[0];
-            q.o = (h.cy + 1) * q.pitch + h.cx + 1;
-            float4 w = make_float4(0, 0, 0, 0), rhss[1] = {w}, vs[1] = {w}, &rhs = rhss[0], &v = vs[0];
-            if (h.mine) {
-                if (i > 0) k = cell_at(l, 2 * h.cx, 2 * h.cy);
-                rhs = i == 0 ? load_cell(l, b0, 2 * h.cx, 2 * h.cy) : (i == 1 ? s.b1 : s.b2)[t];
-                w = weights(next, next.sides, h.cx, h.cy);
-            }
-            sweeps<1>(k, qs, rhss, vs, who);
-            float own = 0;
-            if (h.mine) restrict_cell(k, q, rhs, v, w, own, s.right[t], s.below[t]);
-            who.meet();
-            if (h.mine) {
-                if (h.cx) own += s.right[t - 1];
-                if (h.cy) own += s.below[t - h.cells_x];
-                if (i + 1 == last)
-                    s.b3[t] = own;
-                else
-                    ((float *)(i == 0 ? s.b1 : s.b2))[4 * ((h.cy >> 1) * ((h.cells_x + 1) / 2) + (h.cx >> 1)) + (h.cy & 1) * 2 + (h.cx & 1)] = own;
-            }
+    const u32 stop = state->stop;
+    first.b = first.mine ? load_cell(p.l0, b0, 2 * first.cx, 2 * first.cy) : make_float4(0, 0, 0, 0);
+    if (levels == 1 && t < n) s.b2[t] = b0[t / last.width * last.stride + t % last.width];
+    if (stop) return;
+    if (levels > 1) {
+        const float own = bottom_down(first, s.below);
+        if (first.mine) {
+            if (levels == 2)
+                s.b2[first.cy * last.width + first.cx] = own;
+            else
+                s.b1[(first.cy >> 1) * (BOTTOM_CELLS / 2) + (first.cx >> 1)][(first.cy & 1) * 2 + (first.cx & 1)] = own;
         }
+    }
+    __syncthreads();
+    if (levels > 2) {
+        second.b = make_float4(0, 0, 0, 0);
+        if (second.mine) second.b = make_float4(s.b1[t][0], s.b1[t][1], s.b1[t][2], s.b1[t][3]);
+        const float own = bottom_down(second, s.below);
+        if (second.mine) s.b2[second.cy * last.width + second.cx] = own;
         __syncthreads();
     }
-    // The coarsest: 16 threads a row. (The second barrier is for racecheck, which loses the first one's after those of some warps.)
-    __syncthreads();
-    const int row = t / 16;
     float sum = 0;
-    if (row < n)
-        for (int i = t % 16; i < n; i += 16) sum += p.inverse[row * n + i] * s.b3[i];
-    for (int o = 8; o; o >>= 1) sum += __shfl_xor_sync(~0u, sum, o);
-    if (row < n && t % 16 == 0) {
-        s.e3[row] = sum;
-        if (last == 0) e0[row / c.width * c.stride + row % c.width] = sum;
+#pragma unroll
+    for (int i = 0; i < COARSEST_POINTS / 4; i++) sum += inverse[i] * s.b2[t % 4 + 4 * i];
+    sum += __shfl_xor_sync(~0u, sum, 1), sum += __shfl_xor_sync(~0u, sum, 2);
+    if (row < n && t % 4 == 0) {
+        s.e2[row] = sum;
+        if (levels == 1) e0[row / last.width * last.stride + row % last.width] = sum;
     }
+    if (levels == 1) return;
     __syncthreads();
-#pragma unroll 1
-    for (u32 i = last; i-- > 0;) {
-        const BoxLevel &l = i == 0 ? p.l0 : i == 1 ? p.l1 : p.l2, &next = i == 0 ? p.l1 : i == 1 ? p.l2 : p.l3;
-        h = share_of(l);
-        const Some who = {h.mine, h.threads};
-        if (h.along) {
-            Planes qs[1] = {bottom_planes(s, i)};
-            Planes &q = qs[0];
-            q.o = (h.cy + 1) * q.pitch + h.cx + 1;
-            float4 rhss[1] = {make_float4(0, 0, 0, 0)}, vs[1] = {rhss[0]}, &rhs = rhss[0], &v = vs[0];
-            if (h.mine) {
-                k = cell_at(l, 2 * h.cx, 2 * h.cy);
-                rhs = i == 0 ? load_cell(l, b0, 2 * h.cx, 2 * h.cy) : (i == 1 ? s.b1 : s.b2)[t];
-                v = own_values(q);
-                float e[4];
-                for (int j = 0; j < 4; j++) {
-                    const int x = h.cx + (j & 1), y = h.cy + (j >> 1);
-                    if (i + 1 == last)
-                        e[j] = within(next, x, y) ? s.e3[y * next.width + x] : 0;
-                    else {
-                        const Planes g = bottom_planes(s, i + 1);
-                        e[j] = g.a[((y & 1) * 2 + (x & 1)) * (g.b - g.a) + ((y >> 1) + 1) * g.pitch + (x >> 1) + 1];
-                    }
-                }
-                prolong_cell(v, weights(next, next.sides, h.cx, h.cy), weights(next, next.centres, h.cx, h.cy), e[0], e[1], e[2], e[3]);
-                q.a[q.o] = v.x, q.b[q.o] = v.y, q.c[q.o] = v.z, q.d[q.o] = v.w;
-            }
-            who.meet();
-            sweeps_back<1>(k, qs, rhss, vs, who);
-            if (i == 0 && h.mine) store_cell(l, e0, 2 * h.cx, 2 * h.cy, v);
+    float e[4];
+    if (levels > 2) {
+        last_around(last, s.e2, second.cx, second.cy, e);
+        bottom_up(second, e);
+        // The first level's cell is where the second has a point.
+        const Planes &q = second.q;
+#pragma unroll
+        for (int j = 0; j < 4; j++) {
+            const int x = first.cx + (j & 1), y = first.cy + (j >> 1);
+            e[j] = q.a[((y & 1) * 2 + (x & 1)) * (q.b - q.a) + ((y >> 1) + 1) * q.pitch + (x >> 1) + 1];
         }
-        __syncthreads();
-    }
+    } else
+        last_around(last, s.e2, first.cx, first.cy, e);
+    bottom_up(first, e);
+    if (first.mine) store_cell(p.l0, e0, 2 * first.cx, 2 * first.cy, first.x);
 }
 
 #define END_THREADS 256

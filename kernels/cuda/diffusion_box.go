@@ -73,11 +73,6 @@ func (boxDiffuser) solve(s *stream, op *diffusionSolve) error {
 	}
 	_, c.tiles = tiles(max(g.Width-2*boxFineMargin, 1), max(g.Height-2*boxFineMargin, 1), boxFineWidth, boxFineHeight)
 	c.tiles *= op.Channels
-	if op.Start != driver.DiffusionContinue {
-		if err := s.fill(c.state.head, 0, diffusionHeaderBytes); err != nil {
-			return err
-		}
-	}
 	blocks := 1
 	if op.Start == driver.DiffusionFromMean {
 		blocks = boxMeanBlocks
@@ -132,7 +127,7 @@ func (c *boxCycle) enqueue() error {
 		}
 		args := boxBottomParams{State: c.state.head, P: boxBottom{Inverse: c.setup.inverse, B: vectors[bottom].B, E: vectors[bottom].E}}
 		for i, l := range levels[bottom:] {
-			*[...]*boxLevel{&args.P.L0, &args.P.L1, &args.P.L2, &args.P.L3}[i] = l
+			*[...]*boxLevel{&args.P.L0, &args.P.L1, &args.P.L2}[i] = l
 			args.P.Levels++
 		}
 		if err := boxBottomUp.launch(c.s, c.channels, 1, boxBottomThreads, 0, &args); err != nil {

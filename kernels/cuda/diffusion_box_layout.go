@@ -6,32 +6,32 @@ import "github.com/polyscan/polyscan/kernels/driver"
 
 // Constants of diffusion_box.cu, by the names they have there.
 const (
-	boxCheckThreads   = 256  // CHECK_THREADS
-	boxCoarsenWidth   = 32   // COARSEN_W
-	boxCoarsenHeight  = 8    // COARSEN_H
-	boxCoarsenThreads = 416  // COARSEN_THREADS
-	boxCoarsest       = 8    // COARSEST: sides of the coarsest level, but for images that are as small
-	boxInvertThreads  = 256  // INVERT_THREADS
-	boxMeanThreads    = 256  // MEAN_THREADS
-	boxMeanBlocks     = 1056 // MEAN_BLOCKS
-	boxFineThreads    = 256  // FINE_THREADS
-	boxFineWidth      = 112  // FINE_W: pixels of a tile of the image
-	boxFineHeight     = 48   // FINE_H
-	boxFineMargin     = 8    // MARGIN: of other tiles, but for those at the sides of the image
-	boxDownThreads    = 768  // DOWN_THREADS
-	boxDownBlocks     = 1    // DOWN_BLOCKS: that share a multiprocessor
-	boxDownWidth      = 48   // DOWN_W: points of a tile of a level on the way down
-	boxDownHeight     = 40   // DOWN_H
-	boxTileChannels   = 3    // TILE_CHANNELS: that a block does at once
-	boxUpThreads      = 512  // UP_THREADS
-	boxUpBlocks       = 2    // UP_BLOCKS
-	boxUpWidth        = 48   // UP_W
-	boxUpHeight       = 24   // UP_H
-	boxBottomSide     = 64   // of the levels that one block can do: as many cells as BOTTOM_THREADS
-	boxBottomThreads  = 1024 // BOTTOM_THREADS
-	boxEndThreads     = 256  // END_THREADS
-	boxStopAt         = 8    // STOP_AT
-	boxFlagsPerThread = 16   // that diffusion_box_check looks at in one go
+	boxCheckThreads   = 256 // CHECK_THREADS
+	boxCoarsenWidth   = 32  // COARSEN_W
+	boxCoarsenHeight  = 8   // COARSEN_H
+	boxCoarsenThreads = 416 // COARSEN_THREADS
+	boxCoarsest       = 8   // COARSEST: sides of the coarsest level, but for images that are as small
+	boxInvertThreads  = 256 // INVERT_THREADS
+	boxMeanThreads    = 256 // MEAN_THREADS
+	boxMeanBlocks     = 528 // MEAN_BLOCKS
+	boxFineThreads    = 512 // FINE_THREADS
+	boxFineWidth      = 112 // FINE_W: pixels of a tile of the image
+	boxFineHeight     = 48  // FINE_H
+	boxFineMargin     = 8   // MARGIN: of other tiles, but for those at the sides of the image
+	boxDownThreads    = 768 // DOWN_THREADS
+	boxDownBlocks     = 1   // DOWN_BLOCKS: that share a multiprocessor
+	boxDownWidth      = 48  // DOWN_W: points of a tile of a level on the way down
+	boxDownHeight     = 40  // DOWN_H
+	boxTileChannels   = 3   // TILE_CHANNELS: that a block does at once
+	boxUpThreads      = 512 // UP_THREADS
+	boxUpBlocks       = 2   // UP_BLOCKS
+	boxUpWidth        = 48  // UP_W
+	boxUpHeight       = 24  // UP_H
+	boxBottomSide     = 32  // BOTTOM_SIDE: of the levels that one block does
+	boxBottomThreads  = 256 // BOTTOM_THREADS
+	boxEndThreads     = 256 // END_THREADS
+	boxStopAt         = 8   // STOP_AT
+	boxFlagsPerThread = 16  // that diffusion_box_check looks at in one go
 )
 
 // boxLevel is BoxLevel of diffusion_box.cu.
@@ -42,9 +42,9 @@ type boxLevel struct {
 
 // boxBottom is BoxBottom.
 type boxBottom struct {
-	L0, L1, L2, L3 boxLevel
-	Inverse, B, E  uint64
-	Levels, _      uint32
+	L0, L1, L2    boxLevel
+	Inverse, B, E uint64
+	Levels, _     uint32
 }
 
 // boxSolve is BoxSolve.

@@ -408,6 +408,7 @@ func TestConstants(t *testing.T) {
 		{"diffusion_box.cu", "DOWN_H", boxDownHeight},
 		{"diffusion_box.cu", "UP_W", boxUpWidth},
 		{"diffusion_box.cu", "UP_H", boxUpHeight},
+		{"diffusion_box.cu", "BOTTOM_SIDE", boxBottomSide},
 		{"diffusion_box.cu", "BOTTOM_THREADS", boxBottomThreads},
 		{"diffusion_box.cu", "END_THREADS", boxEndThreads},
 		{"diffusion_box.cu", "STOP_AT", boxStopAt},
