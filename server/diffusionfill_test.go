@@ -3,6 +3,7 @@ package server
 import (
 	"bytes"
 	"context"
+	"errors"
 	"image/png"
 	"slices"
 	"strings"
@@ -246,6 +247,55 @@ func TestFillHolesRefuses(t *testing.T) {
 	}
 }
 
+// A call that is cancelled while its mask is drawn ends there: nothing is solved, and nothing is left on the device or the host.
+func TestFillHolesCancelledWhileDrawing(t *testing.T) {
+	h := newHooked()
+	trace := devicetest.Trace(h, false)
+	ts := start(t, Config{Driver: trace})
+	c := &diffusionServer{Server: ts.Server}
+	frame, _, _, square := ramp()
+	keep := &pb.PictureOutput{Keep: true}
+	for name, call := range map[string]func(context.Context) error{
+		"FillHoles": func(ctx context.Context) error {
+			_, err := c.FillHoles(ctx, &pb.FillHolesRequest{Frame: frame, Holes: &pb.FillHolesRequest_RegionSet{RegionSet: square}, Output: keep})
+			return err
+		},
+		"Background": func(ctx context.Context) error {
+			_, err := c.Background(ctx, &pb.BackgroundRequest{
+				Frame: frame, Foreground: &pb.BackgroundRequest_RegionSet{RegionSet: square}, Background: keep, Residual: keep,
+			})
+			return err
+		},
+	} {
+		for _, op := range []string{"MaskPrepare", "MaskRaster"} {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			h.on(op, func() error { cancel(); return nil })
+			trace.Reset()
+			if err := call(ctx); !errors.Is(err, context.Canceled) {
+				t.Errorf("%s, cancelled at %s: %v", name, op, err)
+			}
+			if len(trace.Records(op)) != 1 || len(trace.Records("DiffusionSetup", "DiffusionSolve")) != 0 {
+				t.Errorf("%s, cancelled at %s: %v", name, op, trace.Records())
+			}
+			if m := ts.dev.Memory(); m.Used != 0 {
+				t.Errorf("%s, cancelled at %s: memory of the device in use: %v", name, op, m.ByLabel)
+			}
+			if n := len(ts.frameClient().list(t)); n != 0 {
+				t.Errorf("%s, cancelled at %s: %d frames are kept", name, op, n)
+			}
+			ts.idleHost(t)
+		}
+		h.on("", nil)
+		if err := call(t.Context()); err != nil {
+			t.Errorf("%s after that: %v", name, err)
+		}
+		for _, f := range ts.frameClient().list(t) {
+			ts.frameClient().release(t, f.GetName())
+		}
+	}
+}
+
 // What counts for the largest answer is what is sent, and not the memory that making a file of it takes.
 func TestBackgroundLargest(t *testing.T) {
 	ts := start(t, Config{MaxMessageBytes: 100 << 10, HostBytes: 4 << 20})
@@ -277,6 +327,7 @@ func TestCallsNeverWaitForTheirFrames(t *testing.T) {
 	f := film(1, 160, 100, 1)[0]
 	mask := &pb.FillHolesRequest_Mask{Mask: make([]byte, 160*100)}
 	mask.Mask[500] = 1
+	regions := &pb.RegionSet{Regions: []*pb.Region{rect("r", 5, 5, 90, 60), rect("s", 100, 50, 150, 99)}}
 	keep := &pb.PictureOutput{Keep: true}
 	made, refused := 0, 0
 	for size := int64(256 << 10); size <= 1536<<10; size += 32 << 10 {
@@ -295,6 +346,16 @@ func TestCallsNeverWaitForTheirFrames(t *testing.T) {
 			"Background": func() error {
 				_, err := c.Background(ctx, &pb.BackgroundRequest{
 					Frame: resident, Foreground: &pb.BackgroundRequest_Mask{Mask: mask.Mask}, Background: keep, Residual: keep,
+				})
+				return err
+			},
+			"FillHoles of regions": func() error {
+				_, err := c.FillHoles(ctx, &pb.FillHolesRequest{Frame: resident, Holes: &pb.FillHolesRequest_RegionSet{RegionSet: regions}, Output: keep})
+				return err
+			},
+			"Background of regions": func() error {
+				_, err := c.Background(ctx, &pb.BackgroundRequest{
+					Frame: resident, Foreground: &pb.BackgroundRequest_RegionSet{RegionSet: regions}, Background: keep, Residual: keep,
 				})
 				return err
 			},

@@ -7,17 +7,26 @@ import (
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 
-// hooked is the CPU's driver with a hook in front of each reduction. The hook's error is the op's.
+// hooked is the CPU's driver with a hook in front of an op on masks. The hook's error is the op's.
 type hooked struct {
 	driver.Driver
-	hook *atomic.Pointer[func() error]
+	hook *atomic.Pointer[opHook]
+}
+
+type opHook struct {
+	op string
+	f  func() error
 }
 
 func newHooked() hooked {
-	return hooked{cpu.New(cpu.Options{Threads: 2}), &atomic.Pointer[func() error]{}}
+	return hooked{cpu.New(cpu.Options{Threads: 2}), &atomic.Pointer[opHook]{}}
 }
 
-func (h hooked) set(f func() error) { h.hook.Store(&f) }
+// set puts a hook in front of reductions.
+func (h hooked) set(f func() error) { h.on("MaskReduce", f) }
+
+// on puts a hook in front of ops of a name, in the place of any other.
+func (h hooked) on(op string, f func() error) { h.hook.Store(&opHook{op, f}) }
 
 func (h hooked) Open(ordinal int) (driver.Device, error) {
 	d, err := h.Driver.Open(ordinal)
@@ -26,7 +35,7 @@ func (h hooked) Open(ordinal int) (driver.Device, error) {
 
 type hookedDevice struct {
 	driver.Device
-	hook *atomic.Pointer[func() error]
+	hook *atomic.Pointer[opHook]
 }
 
 func (d hookedDevice) NewStream(priority int) (driver.Stream, error) {
@@ -36,14 +45,33 @@ func (d hookedDevice) NewStream(priority int) (driver.Stream, error) {
 
 type hookedStream struct {
 	driver.Stream
-	hook *atomic.Pointer[func() error]
+	hook *atomic.Pointer[opHook]
+}
+
+func (s hookedStream) before(op string) error {
+	if h := s.hook.Load(); h != nil && h.op == op {
+		return h.f()
+	}
+	return nil
+}
+
+func (s hookedStream) MaskPrepare(op driver.MaskPrepare) error {
+	if err := s.before("MaskPrepare"); err != nil {
+		return err
+	}
+	return s.Stream.MaskPrepare(op)
+}
+
+func (s hookedStream) MaskRaster(op driver.MaskRaster) error {
+	if err := s.before("MaskRaster"); err != nil {
+		return err
+	}
+	return s.Stream.MaskRaster(op)
 }
 
 func (s hookedStream) MaskReduce(op driver.MaskReduce) error {
-	if f := s.hook.Load(); f != nil {
-		if err := (*f)(); err != nil {
-			return err
-		}
+	if err := s.before("MaskReduce"); err != nil {
+		return err
 	}
 	return s.Stream.MaskReduce(op)
 }
