@@ -87,12 +87,13 @@ func (o *ExtractOptions) settled() (ExtractOptions, error) {
 	return out, nil
 }
 
-// Pixels are added in rounds, at most so many of all in each, after which the picture is solved again.
+// Pixels are added in rounds, after each of which the picture is solved again: in one the larger of a share of all pixels and a share of
+// those allowed, so that there are no more than about 40 rounds. More pixels a round are less well placed.
 const (
-	extractRounds = 24
-	toneRounds    = 1 // first, in which colours are set right: a second one hardly makes it better
-	roundShare    = 1.0 / 400
-	cellSide      = 6 // of the cells of which each gets one pixel a round
+	toneRounds   = 1 // first, in which colours are set right: a second one hardly makes it better
+	roundShare   = 1.0 / 400
+	allowedShare = 1.0 / 40
+	cellSide     = 6 // of the cells of which each gets one pixel a round
 )
 
 // Extract finds a drawing that solves to about the picture. Edges are those of Canny: where the gradient of all channels together is the
@@ -132,6 +133,8 @@ func Extract(ctx context.Context, p *Picture, opts *ExtractOptions, solve func(c
 	if len(d.Curves) == 0 { // something has to be given
 		x.give(p.Height/2*p.Width + p.Width/2)
 	}
+	allowed := o.MaxPixels * float64(n)
+	most := max(1, int(roundShare*float64(n)), int(allowedShare*allowed))
 	for round := 0; ; round++ {
 		if x.out.Solved, err = solve(ctx, d); err != nil {
 			return nil, err
@@ -144,8 +147,8 @@ func Extract(ctx context.Context, p *Picture, opts *ExtractOptions, solve func(c
 			x.tone()
 			continue
 		}
-		left := int(o.MaxPixels*float64(n)) - x.out.Pixels
-		if !(x.out.PSNR < o.PSNR) || round == extractRounds || left <= 0 || x.addPixels(min(left, max(1, int(roundShare*float64(n))))) == 0 {
+		left := int(allowed) - x.out.Pixels
+		if !(x.out.PSNR < o.PSNR) || left <= 0 || x.addPixels(min(left, most)) == 0 {
 			return x.out, nil
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"math/rand/v2"
 	"reflect"
 	"strings"
 	"testing"
@@ -112,6 +113,22 @@ func TestExtractProperties(t *testing.T) {
 			t.Fatalf("%d pixels, it says %d; %v dB", fixed, x.Pixels, x.PSNR)
 		}
 	})
+}
+
+// As many pixels are given as are allowed, where that is what it takes.
+func TestExtractAllowed(t *testing.T) {
+	d := openCPU(t, 16<<20)
+	rng := rand.New(rand.NewPCG(5, 5))
+	p := &diffusion.Picture{Width: 40, Height: 30, Channels: 1}
+	for range 40 * 30 {
+		p.Values = append(p.Values, rng.Float32())
+	}
+	for _, share := range []float64{0.05, 0.3} {
+		x, err := diffusion.Extract(t.Context(), p, &diffusion.ExtractOptions{PSNR: 100, MaxPixels: share, Threshold: 1000}, solver(d))
+		if want := int(share * 40 * 30); err != nil || x.Pixels != want {
+			t.Errorf("%v: %d pixels, want %d: %v", share, x.Pixels, want, err)
+		}
+	}
 }
 
 func TestExtractRefusals(t *testing.T) {
