@@ -170,7 +170,9 @@ const (
 
 // Options of a solve. The zero value, and nil, are the defaults.
 type Options struct {
-	// Tolerance is when to stop: once the estimated error of all values is at most this. 0 is [DefaultTolerance].
+	// Tolerance is when to stop: once the estimated error of all values is at most this. 0 is [DefaultTolerance]. Where it is less than
+	// what float32 rounds off, about 1e-7 of the largest value, a solve may go on to MaxCycles, and the estimate of one that does is
+	// far too high.
 	Tolerance float32
 	// MaxCycles is when to stop at the latest. 0 is [DefaultMaxCycles].
 	MaxCycles int

@@ -212,6 +212,7 @@ func TestRefusals(t *testing.T) {
 		{example, example, "\x1f\x8b no", curvefile.ErrSyntax, "malformed gzip"},
 		{orzan, "<curve_set", "<curveset", curvefile.ErrUnknownFormat, `the root is "curveset"`},
 		{orzan, "</curve_set>", "", curvefile.ErrSyntax, "malformed XML"},
+		{orzan, "<curve_set", `<?xml version="1.0" encoding="UTF-16"?><curve_set`, curvefile.ErrSyntax, `"UTF-16": must be UTF-8`},
 		{orzan, "</curve_set>", "</curve_set><a/>", curvefile.ErrSyntax, "something follows"},
 		{orzan, `nb_curves="2"`, `nb_curves="3"`, curvefile.ErrInvalid, "nb_curves is 3, but there are 2"},
 		{orzan, `nb_left_colors="2"`, `nb_left_colors="1"`, curvefile.ErrInvalid, "curve[0]: nb_left_colors is 1, but there are 2"},

@@ -24,6 +24,7 @@ type xmlReader struct {
 
 func (r *reader) xml() *Error {
 	x := &xmlReader{r, xml.NewDecoder(bytes.NewReader(r.data))}
+	x.dec.CharsetReader = func(string, io.Reader) (io.Reader, error) { return nil, errors.New("must be UTF-8") }
 	r.offset = x.dec.InputOffset
 	for {
 		t, e := x.token("")

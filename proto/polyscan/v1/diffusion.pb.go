@@ -95,7 +95,8 @@ func (DiffusionMethod) EnumDescriptor() ([]byte, []int) {
 // DiffusionOptions say how exactly to solve.
 type DiffusionOptions struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Stop when the estimated error is at most this, in levels of 8 bits. 0 means 0.25.
+	// Stop when the estimated error is at most this, in levels of 8 bits. 0 means 0.25. Less than 0.0001 may be out of reach, and then the
+	// estimate after max_cycles is far too high.
 	Tolerance float32 `protobuf:"fixed32,1,opt,name=tolerance,proto3" json:"tolerance,omitempty"`
 	// Stop after so many cycles, whatever the error. 0 means 500.
 	MaxCycles     uint32          `protobuf:"varint,2,opt,name=max_cycles,json=maxCycles,proto3" json:"max_cycles,omitempty"`
