@@ -18,19 +18,18 @@
 // takes a fifth of the time that multiplying by A and P at once takes, at levels with long rows. Those named first have smaller
 // tables, for shorter rows. Bytes: 40 a pixel for the image's own part, and about 300 for rows, mostly from the cache.
 //
-// A solve is: _begin, diffusion_label_mean and _fill, _update for the start, and for each cycle
-// _restrict   the first step of the preconditioner, what is left of r, and its sums over nodes; a block a tile   4 bytes a value
-// _down       what is left on a level: 4 lanes a node, 8, or 32
-// _gather     sums of nodes of the finer level
-// _tail       the levels of few nodes, in one block; the last one by the inverse
-// _up         back: the correction, and the last step
-// _smooth_out the correction from nodes, and the last step; parts of r z and the largest z: the last block adds them up, for
-//             beta, the estimate, and whether that is all; a block a tile                                        8 bytes
-// _apply      p = z + beta p and A p; the last block adds up p A p, for alpha                                     16 bytes
-// _update     x and r                                                                                             24 bytes
+// A solve is: _begin, diffusion_label_mean and _fill, _step for the start, and for each cycle
+// _down       what is left on the first level, 4 lanes a node
+// _levels     all others: the sums of nodes of the finer one, what is left, and so on to the last one, which is solved by the inverse; then back,
+//             the correction and the last step. 8 lanes a node, or a warp. Blocks meet after each level: that takes 1.3 us
+// _up         back to the first level
+// _smooth_out the correction q of pixels from nodes, and the last step; parts of r q and q A q, and the largest q: the last block adds them up,
+//             for beta, alpha, the estimate, and whether that is all; a block a tile                               8 bytes a value
+// _step       p = q + beta p, x and r; then the first step of the preconditioner for the next cycle, what is left of r, and its sums over
+//             nodes; a block a tile                                                                                28 bytes
 // and _last and _status. All but the first return at once when the solve is done, so that cycles can be enqueued ahead: what remains once
-// the estimate says so is the step that it says it of. Sums over all pixels are of up to GRAPH_PARTS parts, added in order: a solve gives
-// the same bits each time.
+// the estimate says so is the step that it says it of. As p A p comes from q A q, sums over all pixels are needed but once a cycle. They are of
+// up to GRAPH_PARTS parts, added in order: a solve gives the same bits each time.
 
 #include "diffusion_label.cuh"
 
@@ -39,9 +38,7 @@
 // Levels that nodes may have, and blocks of kernels that sum over all pixels.
 #define GRAPH_LEVELS 20
 #define GRAPH_PARTS 1024
-// Levels of so many nodes are left to one block: it takes less time than launches do.
-#define TAIL_NODES 256
-#define TAIL_THREADS 1024
+#define LEVEL_THREADS 1024
 // What a warp has room for: nodes that take from one, and columns of a row (a table is slow when it is full).
 #define SUPPORT 128
 #define TABLE 256
@@ -60,9 +57,8 @@
 #define UNIT_THREADS 2048
 #endif
 #define MULTIPLY_BLOCKS (UNIT_THREADS > 1024 ? 10 : 8)
-#define RESTRICT_BLOCKS (UNIT_THREADS / THREADS)
-#define OUT_BLOCKS (UNIT_THREADS > 1024 ? 6 : 4)
-
+#define TILE_ROWS 8
+#define TILE_BLOCKS 4
 
 // The same as in kernels/cpu/diffusion_graph.go.
 #define CAUTION 3.f
@@ -85,22 +81,21 @@
 // A row of a sparse matrix: its entries in a pool.
 struct GraphRow {
     u32 at, count;
-};
+} __attribute__((aligned(8))); // so that it is loaded in one go
 static_assert(sizeof(GraphRow) == 8, "GraphRow");
 
 struct GraphEntry {
     int to;
     float weight;
-};
+} __attribute__((aligned(8)));
 static_assert(sizeof(GraphEntry) == 8, "GraphEntry");
 
-// Nodes of level k, from 1, are first[k] to first[k + 1]. A level is bad where there was no room for it. There are levels 1 to depth, of
-// which those from tail on are solved by one block.
+// Nodes of level k, from 1, are first[k] to first[k + 1]. A level is bad where there was no room for it. There are levels 1 to depth.
 struct GraphTable {
     u32 first[GRAPH_LEVELS + 2], bad[GRAPH_LEVELS + 2];
-    u32 depth, tail, edges, prolongs, restricts, products, rest, pad;
+    u32 depth, edges, prolongs, restricts, products, rest;
 };
-static_assert(sizeof(GraphTable) == 208, "GraphTable");
+static_assert(sizeof(GraphTable) == 200, "GraphTable");
 
 // A set-up. Nodes of all levels are numbered through, cells of a level begin at a place of theirs.
 struct Graph {
@@ -128,10 +123,10 @@ struct GraphState {
     u32 magic, channels, cycles, done;
     float update, ratio, estimate, residual;
     float beta[4], alpha[4];
-    double rho[4];
-    u32 ended, pad[3]; // blocks of a kernel that have ended
+    double rho[4], pq[4]; // r z, and p A p
+    u32 ended, met, pad[2]; // blocks of a kernel that have ended, and that have met
 };
-static_assert(sizeof(GraphState) == 112, "GraphState");
+static_assert(sizeof(GraphState) == 144, "GraphState");
 
 struct GraphSolve {
     Graph g;
@@ -139,8 +134,8 @@ struct GraphSolve {
     DiffusionStatus *status;
     const u8 *flags;
     const float *colours;
-    float *x, *r, *q, *ap, *p0, *p1;
-    double *sums;  // 4 for each part
+    float *x, *r0, *r1, *q, *p0, *p1; // r and p of cycles in turn
+    double *sums;                     // 8 for each part
     float *largest;
     float4 *nx, *nb, *nr; // of nodes
     u64 *fault;
@@ -1123,14 +1118,12 @@ extern "C" __global__ void __launch_bounds__(32 * MULTIPLY_WARPS, MULTIPLY_BLOCK
     multiply<TABLE>(g, cell, level);
 }
 
-extern "C" __global__ void diffusion_graph_finish(Graph g, u32 *counts, u32 levels, u32 most, u32 method, u32 pad) {
+extern "C" __global__ void diffusion_graph_finish(Graph g, u32 *counts, u32 levels, u32 method) {
     after_prior();
     GraphTable &t = *g.table;
     u32 depth = 0;
     while (depth < levels && !t.bad[depth + 1] && t.first[depth + 2] > t.first[depth + 1]) depth++;
     t.depth = depth;
-    t.tail = 1;
-    while (t.tail < depth && t.tail < most && t.first[t.tail + 1] - t.first[t.tail] > TAIL_NODES) t.tail++;
     counts[0] = g.head->fixed, counts[1] = g.head->void_pixels;
     g.head->width = g.width, g.head->height = g.height, g.head->barriers = 1, g.head->method = method;
     g.head->magic = DIFFUSION_MAGIC;
@@ -1207,19 +1200,15 @@ __device__ __forceinline__ float block_max(float v) {
     return v;
 }
 
-__device__ __forceinline__ void leave_parts(const GraphSolve &s, double (&v)[4]) {
-    block_sums(v);
-    if (threadIdx.x < 4) s.sums[blockIdx.x * 4 + threadIdx.x] = threadIdx.x == 0 ? v[0] : threadIdx.x == 1 ? v[1] : threadIdx.x == 2 ? v[2] : v[3];
-}
-
 // The sums of what the blocks of a kernel left, for the last of them.
-__device__ __forceinline__ void take_parts(const GraphSolve &s, double (&v)[4]) {
+__device__ __forceinline__ void take_parts(const GraphSolve &s, double (&v)[4], double (&more)[4]) {
 #pragma unroll
-    for (int c = 0; c < 4; c++) {
-        v[c] = 0;
-        for (u32 k = threadIdx.x; k < gridDim.x; k += THREADS) v[c] += __ldcg(&s.sums[k * 4 + c]);
-    }
+    for (int c = 0; c < 4; c++) v[c] = more[c] = 0;
+    for (u32 k = threadIdx.x; k < gridDim.x; k += THREADS)
+#pragma unroll
+        for (int c = 0; c < 4; c++) v[c] += __ldcg(&s.sums[k * 8 + c]), more[c] += __ldcg(&s.sums[k * 8 + 4 + c]);
     block_sums(v);
+    block_sums(more);
 }
 
 __device__ __forceinline__ float largest_part(const GraphSolve &s) {
@@ -1272,89 +1261,8 @@ extern "C" __global__ void diffusion_graph_begin(GraphSolve s) {
     if (s.start == 2) return;
     st.magic = DIFFUSION_MAGIC, st.channels = s.channels, st.cycles = 0;
     st.update = st.ratio = st.estimate = st.residual = 0;
-    for (int c = 0; c < 4; c++) st.beta[c] = st.alpha[c] = 0, st.rho[c] = 0;
-    st.ended = 0;
-}
-
-extern "C" __global__ void __launch_bounds__(THREADS) diffusion_graph_apply(GraphSolve s) {
-    after_prior();
-    GraphState &st = *s.state;
-    if (st.done != 0 && st.done != LAST_STEP) return;
-    const u32 n = s.g.width * s.g.height;
-    const int w = s.g.width;
-    const bool odd = st.cycles & 1;
-    float betas[4];
-#pragma unroll
-    for (int c = 0; c < 4; c++) betas[c] = st.beta[c];
-    double sum[4] = {0, 0, 0, 0};
-    const float *from = odd ? s.p1 : s.p0;
-    float *to = odd ? s.p0 : s.p1;
-    for (u32 i = blockIdx.x * THREADS + threadIdx.x; i < n; i += GRAPH_PARTS * THREADS) {
-        const u32 open = s.g.open[i];
-        if (!open) continue; // it is 0 there
-        // All channels are read before any is written: so they are on their way at once.
-        float own[4], v[4];
-#pragma unroll
-        for (u32 c = 0; c < 4; c++) {
-            own[c] = v[c] = 0;
-            if (c >= s.channels) continue;
-            const float *z = s.q + (u64)c * n + i, *p = from + (u64)c * n + i;
-            const float beta = betas[c];
-            own[c] = z[0] + beta * p[0];
-            if (open & OPEN_RIGHT) v[c] += own[c] - (z[1] + beta * p[1]);
-            if (open & OPEN_LEFT) v[c] += own[c] - (z[-1] + beta * p[-1]);
-            if (open & OPEN_DOWN) v[c] += own[c] - (z[w] + beta * p[w]);
-            if (open & OPEN_UP) v[c] += own[c] - (z[-w] + beta * p[-w]);
-        }
-#pragma unroll
-        for (u32 c = 0; c < 4; c++) {
-            if (c >= s.channels) break;
-            to[(u64)c * n + i] = own[c];
-            s.ap[(u64)c * n + i] = v[c];
-            sum[c] += (double)v[c] * own[c];
-        }
-    }
-    leave_parts(s, sum);
-    if (!last_block(st)) return;
-    take_parts(s, sum);
-    if (threadIdx.x < 4) {
-        const u32 c = threadIdx.x;
-        const double pq = c == 0 ? sum[0] : c == 1 ? sum[1] : c == 2 ? sum[2] : sum[3];
-        st.alpha[c] = pq > 0 ? (float)(st.rho[c] / pq) : 0;
-    }
-}
-
-// update begins with r where start is not 0, and goes a step otherwise.
-extern "C" __global__ void __launch_bounds__(THREADS) diffusion_graph_update(GraphSolve s, u32 start, u32 pad) {
-    after_prior();
-    const GraphState &st = *s.state;
-    if (st.done != 0 && st.done != LAST_STEP) return;
-    const u32 n = s.g.width * s.g.height;
-    float alpha[4];
-#pragma unroll
-    for (int c = 0; c < 4; c++) alpha[c] = st.alpha[c];
-    const float *p = st.cycles & 1 ? s.p0 : s.p1;
-    for (u32 i = blockIdx.x * THREADS + threadIdx.x; i < n; i += GRAPH_PARTS * THREADS) {
-        if (start) {
-            const u32 open = s.g.open[i];
-            for (u32 c = 0; c < s.channels; c++) {
-                const u64 at = (u64)c * n + i;
-                s.r[at] = open ? flow(s.x + (u64)c * n, i, open, s.g.width) : 0;
-                s.p0[at] = s.p1[at] = s.q[at] = s.ap[at] = 0;
-            }
-            continue;
-        }
-        // Where there is no equation, p and A p are 0.
-        float x[4], r[4];
-#pragma unroll
-        for (u32 c = 0; c < 4; c++) {
-            const u64 at = (u64)c * n + i;
-            if (c < s.channels) x[c] = s.x[at] + alpha[c] * p[at], r[c] = s.r[at] - alpha[c] * s.ap[at];
-        }
-#pragma unroll
-        for (u32 c = 0; c < 4; c++)
-            if (c < s.channels) s.x[(u64)c * n + i] = x[c], s.r[(u64)c * n + i] = r[c];
-    }
+    for (int c = 0; c < 4; c++) st.beta[c] = st.alpha[c] = 0, st.rho[c] = st.pq[c] = 0;
+    st.ended = st.met = 0;
 }
 
 __device__ __forceinline__ void add(float4 &a, float w, const float4 &b) { a.x += w * b.x, a.y += w * b.y, a.z += w * b.z, a.w += w * b.w; }
@@ -1366,82 +1274,157 @@ __device__ __forceinline__ void node_begin(const GraphSolve &s, u32 i, const flo
     s.nb[i] = b, s.nx[i] = x;
 }
 
-// Kernels that look at pixels around pixels have tiles of the image: so many cells, a thread each, and a margin of two pixels. Loops over
-// a tile's pixels have the same length for all threads, that all that is read is on its way at once.
-#define TILE_CELLS_X 32
-#define TILE_CELLS_Y 8
-#define TILE_X (2 * TILE_CELLS_X)
-#define TILE_Y (2 * TILE_CELLS_Y)
-#define MARGIN_X (TILE_X + 4)
-#define MARGIN_Y (TILE_Y + 4)
-#define MARGIN (MARGIN_X * MARGIN_Y)
-#define INNER_X (TILE_X + 2)
-#define INNER (INNER_X * (TILE_Y + 2))
-#define EACH_OF(k, count) \
-    _Pragma("unroll") for (int k = threadIdx.x; k < ((count) + THREADS - 1) / THREADS * THREADS; k += THREADS) if (k < (count))
+// Kernels that look at pixels around pixels have tiles of the image. A thread has some rows of a column; what is beside them goes through
+// memory on chip. Of a tile a rim of 3 pixels is there for those within: each time when pixels take from those around them, the outermost
+// that are right become one less. It begins at an odd pixel, so that cells lie within. Channels come one by one, with the same few
+// registers: what takes the time is instructions.
+#define TILE_X 64
+#define TILE_Y (THREADS / TILE_X * TILE_ROWS)
+#define TILE (TILE_X * TILE_Y)
+#define RIM 3
+#define INNER_X (TILE_X - 2 * RIM)
+#define INNER_Y (TILE_Y - 2 * RIM)
+#define TILE_CELLS (INNER_X / 2 * (INNER_Y / 2))
+#define EACH_ROW _Pragma("unroll") for (int k = 0; k < TILE_ROWS; k++)
 
-// What is left of a channel behind the first step, for each pixel of the thread's cell: (1 - SMOOTH A / degree) of r - A z.
-__device__ __forceinline__ void restrict_channel(const GraphSolve &s, u32 c, int x0, int y0, const u8 *opens, float *first_step, float *left, float *scaled,
-                                                 int corner, float (&v)[4]) {
-    const int w = s.g.width, h = s.g.height;
-    const float *r = s.r + (u64)c * w * h;
-    __syncthreads();
-    EACH_OF(k, MARGIN) {
-        const int x = x0 + k % MARGIN_X, y = y0 + k / MARGIN_X;
-        const float b = x >= 0 && x < w && y >= 0 && y < h ? r[(u32)y * w + x] : 0; // 0 where there is no equation
-        left[k] = b, first_step[k] = JACOBI * inverse(opens[k]) * b;
+__device__ __forceinline__ float inverse_or_0(u32 open) { return open ? inverse(open) : 0; }
+
+// A thread's pixels.
+struct Tile {
+    int at;               // the first one in the tile
+    u32 pixel[TILE_ROWS]; // in the image, or the nearest one that does
+    u32 opens;            // what they take from, 4 bits each
+    u32 mine;             // a bit for each that lies in the image and within the rim
+    __device__ __forceinline__ u32 open(int k) const { return opens >> 4 * k & 15; }
+    __device__ __forceinline__ bool own(int k) const { return mine >> k & 1; }
+    // What comes of bits is not to be kept from channel to channel: there are no registers for it.
+    __device__ __forceinline__ void again() { asm volatile("" : "+r"(opens), "+r"(mine)); }
+};
+static_assert(4 * TILE_ROWS <= 32, "Tile");
+
+__device__ __forceinline__ Tile tile_at(const GraphSolve &s, u32 tile, u32 across) {
+    const int w = s.g.width, h = s.g.height, tx = threadIdx.x % TILE_X, ty = threadIdx.x / TILE_X * TILE_ROWS;
+    const int x = (int)(tile % across) * INNER_X - RIM + tx, y = (int)(tile / across) * INNER_Y - RIM + ty;
+    Tile t;
+    t.at = ty * TILE_X + tx, t.opens = t.mine = 0;
+    u32 open[TILE_ROWS];
+    EACH_ROW {
+        t.pixel[k] = (u32)(min(max(y + k, 0), h - 1) * w + min(max(x, 0), w - 1));
+        open[k] = s.g.open[t.pixel[k]];
     }
-    __syncthreads();
-    EACH_OF(k, INNER) {
-        const int at = (k / INNER_X + 1) * MARGIN_X + k % INNER_X + 1;
-        const u32 open = opens[at];
-        const float b = left[at] + flow(first_step, at, open, MARGIN_X);
-        left[at] = b, scaled[at] = b * inverse(open);
+    EACH_ROW {
+        // The outermost pixels of the tile have no neighbours on one side: they are let be, as are those outside the image.
+        const bool in = x >= 0 && x < w && y + k >= 0 && y + k < h;
+        if (in && tx > 0 && tx < TILE_X - 1 && ty + k > 0 && ty + k < TILE_Y - 1) t.opens |= (open[k] & 15) << 4 * k;
+        if (in && tx >= RIM && tx < TILE_X - RIM && ty + k >= RIM && ty + k < TILE_Y - RIM) t.mine |= 1u << k;
     }
-    __syncthreads();
-#pragma unroll
-    for (int k = 0; k < 4; k++) {
-        const int at = corner + (k & 1) + (k >> 1) * MARGIN_X;
-        v[k] = left[at] + SMOOTH * flow(scaled, at, opens[at], MARGIN_X);
-    }
+    return t;
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, RESTRICT_BLOCKS) diffusion_graph_restrict(GraphSolve s) {
-    __shared__ u8 opens[MARGIN];
-    __shared__ float first_step[MARGIN], left[MARGIN], scaled[MARGIN];
+// What all threads have, for those beside them, in one of two places in turn: there is what was shown two times before, which all have read.
+struct Shown {
+    float v[2][TILE];
+};
+
+__device__ __forceinline__ const float *show(Shown &shown, u32 &turn, const Tile &t, const float (&v)[TILE_ROWS]) {
+    float *to = shown.v[turn] + t.at;
+    turn ^= 1;
+    EACH_ROW to[k * TILE_X] = v[k];
+    __syncthreads();
+    return to;
+}
+
+// The sum of the differences across the open edges of the thread's pixel k, of v, which is shown.
+__device__ __forceinline__ float tile_flow(const float *at, const Tile &t, const float (&v)[TILE_ROWS], int k) {
+    const float own = v[k];
+    const u32 open = t.open(k);
+    float s = 0;
+    if (open & OPEN_RIGHT) s += at[k * TILE_X + 1] - own;
+    if (open & OPEN_LEFT) s += at[k * TILE_X - 1] - own;
+    if (open & OPEN_DOWN) s += (k + 1 < TILE_ROWS ? v[k + 1 < TILE_ROWS ? k + 1 : k] : at[(k + 1) * TILE_X]) - own;
+    if (open & OPEN_UP) s += (k > 0 ? v[k > 0 ? k - 1 : k] : at[-TILE_X]) - own;
+    return s;
+}
+
+// step begins with r where start is not 0, and goes a step otherwise.
+extern "C" __global__ void __launch_bounds__(THREADS, TILE_BLOCKS) diffusion_graph_step(GraphSolve s, u32 across, u32 start) {
+    __shared__ Shown shown;
+    __shared__ float left[4][INNER_Y * INNER_X];
     after_prior();
-    if (s.state->done || s.g.table->depth == 0) return;
-    const int w = s.g.width, h = s.g.height, cw = cells(w, 1), ch = cells(h, 1), across = (cw + TILE_CELLS_X - 1) / TILE_CELLS_X;
-    const int tx = blockIdx.x % across, ty = blockIdx.x / across, x0 = tx * TILE_X - 2, y0 = ty * TILE_Y - 2;
-    EACH_OF(k, MARGIN) {
-        const int x = x0 + k % MARGIN_X, y = y0 + k / MARGIN_X;
-        opens[k] = x >= 0 && x < w && y >= 0 && y < h ? s.g.open[(u32)y * w + x] : 0;
-    }
-    const int cx = tx * TILE_CELLS_X + threadIdx.x % TILE_CELLS_X, cy = ty * TILE_CELLS_Y + threadIdx.x / TILE_CELLS_X;
-    const int corner = (2 * (int)(threadIdx.x / TILE_CELLS_X) + 2) * MARGIN_X + 2 * (threadIdx.x % TILE_CELLS_X) + 2;
-    int first = 0, count = 0, parent[4] = {-1, -1, -1, -1};
-    if (cx < cw && cy < ch) {
-        const u32 cell = (u32)cy * cw + cx;
-        first = s.g.cell[cell], count = s.g.cell[cell + 1] - first;
-#pragma unroll
-        for (int k = 0; k < 4; k++) {
-            const int x = 2 * cx + (k & 1), y = 2 * cy + (k >> 1);
-            if (x < w && y < h) parent[k] = s.g.parent[(u32)y * w + x];
+    const GraphState &st = *s.state;
+    if (st.done != 0 && st.done != LAST_STEP) return;
+    const u32 n = s.g.width * s.g.height;
+    const bool odd = st.cycles & 1, first = st.cycles <= 1;
+    const float *from = odd ? s.p1 : s.p0, *before = odd ? s.r0 : s.r1;
+    float *to = odd ? s.p0 : s.p1, *after = odd ? s.r1 : s.r0;
+    Tile t = tile_at(s, blockIdx.x, across);
+    u32 turn = 0;
+#pragma unroll 1
+    for (u32 c = 0; c < s.channels; c++) {
+        t.again();
+        const u32 plane = c * n;
+        const float beta = st.beta[c], alpha = start ? 1 : st.alpha[c];
+        float v[TILE_ROWS], r[TILE_ROWS];
+        if (start) {
+            EACH_ROW v[k] = s.x[plane + t.pixel[k]], r[k] = 0;
+        } else {
+            // All is on its way at once.
+            float p[TILE_ROWS], x[TILE_ROWS];
+            EACH_ROW {
+                v[k] = s.q[plane + t.pixel[k]], r[k] = before[plane + t.pixel[k]];
+                p[k] = first ? 0 : from[plane + t.pixel[k]];
+                x[k] = s.x[plane + t.pixel[k]];
+            }
+            EACH_ROW {
+                v[k] += beta * p[k]; // 0 where there is no equation
+                if (t.own(k)) to[plane + t.pixel[k]] = v[k], s.x[plane + t.pixel[k]] = x[k] + alpha * v[k];
+            }
+        }
+        const float *at = show(shown, turn, t, v);
+        EACH_ROW {
+            r[k] += alpha * tile_flow(at, t, v, k);
+            if (t.own(k)) after[plane + t.pixel[k]] = r[k];
+        }
+        // What is left behind the first step of the preconditioner: (1 - SMOOTH A / degree) of r - A z.
+        EACH_ROW v[k] = JACOBI * inverse(t.open(k)) * r[k];
+        at = show(shown, turn, t, v);
+        EACH_ROW r[k] += tile_flow(at, t, v, k);
+        EACH_ROW v[k] = inverse(t.open(k)) * r[k];
+        at = show(shown, turn, t, v);
+        const int inner = (t.at / TILE_X - RIM) * INNER_X + t.at % TILE_X - RIM;
+        EACH_ROW {
+            const float l = r[k] + SMOOTH * tile_flow(at, t, v, k);
+            if (t.own(k)) left[c][inner + k * INNER_X] = l;
         }
     }
-    float a[4] = {0, 0, 0, 0}, b[4] = {0, 0, 0, 0}, c[4] = {0, 0, 0, 0}, d[4] = {0, 0, 0, 0};
-    restrict_channel(s, 0, x0, y0, opens, first_step, left, scaled, corner, a);
-    if (s.channels > 1) restrict_channel(s, 1, x0, y0, opens, first_step, left, scaled, corner, b);
-    if (s.channels > 2) restrict_channel(s, 2, x0, y0, opens, first_step, left, scaled, corner, c);
-    if (s.channels > 3) restrict_channel(s, 3, x0, y0, opens, first_step, left, scaled, corner, d);
+    if (s.g.table->depth == 0) return;
+    __syncthreads();
+    const int w = s.g.width, h = s.g.height, cw = cells(w, 1), ch = cells(h, 1);
+    for (int i = threadIdx.x; i < TILE_CELLS; i += THREADS) {
+        const int x = i % (INNER_X / 2), y = i / (INNER_X / 2);
+        const int cx = (int)(blockIdx.x % across) * (INNER_X / 2) + x, cy = (int)(blockIdx.x / across) * (INNER_Y / 2) + y;
+        if (cx >= cw || cy >= ch) continue;
+        const u32 cell = (u32)cy * cw + cx;
+        const int end = s.g.cell[cell + 1];
+        int parent[4];
 #pragma unroll
-    for (int m = 0; m < 4; m++) {
-        if (m >= count) break;
-        float4 sum = make_float4(0, 0, 0, 0);
+        for (int k = 0; k < 4; k++) {
+            const int px = 2 * cx + (k & 1), py = 2 * cy + (k >> 1);
+            parent[k] = px < w && py < h ? s.g.parent[(u32)py * w + px] : -1;
+        }
+        for (int node = s.g.cell[cell]; node < end; node++) {
+            float4 sum = make_float4(0, 0, 0, 0);
 #pragma unroll
-        for (int k = 0; k < 4; k++)
-            if (parent[k] == first + m) sum.x += a[k], sum.y += b[k], sum.z += c[k], sum.w += d[k];
-        node_begin(s, first + m, sum);
+            for (int k = 0; k < 4; k++) {
+                if (parent[k] != node) continue;
+                const int at = (2 * y + (k >> 1)) * INNER_X + 2 * x + (k & 1);
+                sum.x += left[0][at];
+                if (s.channels > 1) sum.y += left[1][at];
+                if (s.channels > 2) sum.z += left[2][at];
+                if (s.channels > 3) sum.w += left[3][at];
+            }
+            node_begin(s, node, sum);
+        }
     }
 }
 
@@ -1456,38 +1439,42 @@ __device__ __forceinline__ float4 lane_sum(float4 v) {
     return v;
 }
 
+// Adds the lane's part of a row. So many entries are on their way at once. It returns the sum of their weights.
+template <int lanes>
+__device__ __forceinline__ float row_add(float4 &to, const GraphEntry *pool, const GraphRow &row, const float4 *from) {
+    constexpr int batch = lanes < 32 ? 4 : 2;
+    float sum = 0;
+    for (u32 e = lane_id() % lanes; e < row.count; e += lanes * batch) {
+        GraphEntry y[batch];
+        float4 v[batch];
+#pragma unroll
+        for (int k = 0; k < batch; k++) {
+            y[k] = GraphEntry{-1, 0};
+            if (e + k * lanes < row.count) y[k] = pool[row.at + e + k * lanes];
+        }
+#pragma unroll
+        for (int k = 0; k < batch; k++) {
+            v[k] = make_float4(0, 0, 0, 0);
+            if (y[k].to >= 0) v[k] = from[y[k].to];
+        }
+#pragma unroll
+        for (int k = 0; k < batch; k++) sum += y[k].weight, add(to, y[k].weight, v[k]);
+    }
+    return sum;
+}
+
 // b - A x of node i, in all of its lanes.
 template <int lanes>
 __device__ __forceinline__ float4 node_residual(const GraphSolve &s, u32 i, bool in) {
-    const u32 part = lane_id() % lanes;
     float4 r = make_float4(0, 0, 0, 0);
     if (in) {
-        const float4 x = s.nx[i];
-        if (part == 0) r = s.nb[i], add(r, -s.g.sink[i], x);
         const GraphRow row = s.g.row[i];
-        float sum = 0;
-        for (u32 e = part; e < row.count; e += lanes) {
-            const GraphEntry y = s.g.edges[row.at + e];
-            sum += y.weight;
-            add(r, y.weight, s.nx[y.to]);
-        }
+        const float4 x = s.nx[i];
+        if (lane_id() % lanes == 0) r = s.nb[i], add(r, -s.g.sink[i], x);
+        const float sum = row_add<lanes>(r, s.g.edges, row, s.nx);
         add(r, -sum, x);
     }
     return lane_sum<lanes>(r);
-}
-
-// The sum of a row, in all of its lanes.
-template <int lanes>
-__device__ __forceinline__ float4 node_gather(const GraphRow *rows, const GraphEntry *pool, const float4 *from, u32 i, bool in) {
-    float4 v = make_float4(0, 0, 0, 0);
-    if (in) {
-        const GraphRow row = rows[i];
-        for (u32 e = lane_id() % lanes; e < row.count; e += lanes) {
-            const GraphEntry y = pool[row.at + e];
-            add(v, y.weight, from[y.to]);
-        }
-    }
-    return lane_sum<lanes>(v);
 }
 
 template <int lanes>
@@ -1496,30 +1483,24 @@ __device__ __forceinline__ void node_down(const GraphSolve &s, u32 i, bool in) {
     if (in && lane_id() % lanes == 0) s.nr[i] = r;
 }
 template <int lanes>
-__device__ __forceinline__ void node_restrict(const GraphSolve &s, u32 i, bool in) {
-    const float4 b = node_gather<lanes>(s.g.restricts, s.g.restrict_pool, s.nr, i, in);
+__device__ __forceinline__ void node_gather(const GraphSolve &s, u32 i, bool in) {
+    float4 b = make_float4(0, 0, 0, 0);
+    if (in) row_add<lanes>(b, s.g.restrict_pool, s.g.restricts[i], s.nr);
+    b = lane_sum<lanes>(b);
     if (in && lane_id() % lanes == 0) node_begin(s, i, b);
 }
 // The correction by the next level, and the last step: A times the correction comes from rows of A P, so that it needs no neighbours.
 template <int lanes>
 __device__ __forceinline__ void node_up(const GraphSolve &s, u32 i, bool in) {
     float4 x = make_float4(0, 0, 0, 0), r = x;
-    float step = 0;
     if (in) {
-        const u32 part = lane_id() % lanes;
-        const GraphRow row = s.g.prolong[i], product = s.g.product[i];
-        step = JACOBI * s.g.inv[i];
-        if (part == 0) x = s.nx[i], r = s.nr[i];
-        for (u32 e = part; e < product.count; e += lanes) {
-            const GraphEntry y = s.g.product_pool[product.at + e];
-            add(r, y.weight, s.nx[y.to]);
-        }
-        for (u32 e = part; e < row.count; e += lanes) {
-            const GraphEntry y = s.g.prolong_pool[row.at + e];
-            add(x, y.weight, s.nx[y.to]);
-        }
+        const GraphRow product = s.g.product[i], own = s.g.prolong[i];
+        const float step = JACOBI * s.g.inv[i];
+        if (lane_id() % lanes == 0) x = s.nx[i], r = s.nr[i];
+        row_add<lanes>(r, s.g.product_pool, product, s.nx);
+        row_add<lanes>(x, s.g.prolong_pool, own, s.nx);
+        add(x, step, r);
     }
-    add(x, step, r);
     x = lane_sum<lanes>(x);
     if (in && lane_id() % lanes == 0) s.nx[i] = x;
 }
@@ -1533,91 +1514,102 @@ __device__ __forceinline__ void node_relax(const GraphSolve &s, u32 i, bool in) 
     }
 }
 
-// Rows of deep levels are long, and nodes few: they get a warp each.
-#define LONG_ROWS 3
-#define EACH_NODE_OF(level, f, lanes)                                                                  \
+// Runs f for nodes of a level, this being group number group of so many.
+#define EACH_NODE(level, f, lanes, group, groups)                                                      \
     {                                                                                                  \
-        const u32 first = s.g.table->first[level], last = s.g.table->first[(level) + 1];               \
-        for (u32 at = first + blockIdx.x * (THREADS / lanes); at < last; at += gridDim.x * (THREADS / lanes)) { \
-            const u32 i = at + threadIdx.x / lanes;                                                    \
-            f<lanes>(s, i, i < last);                                                                  \
-        }                                                                                              \
-    }
-#define EACH_NODE(level, f)                \
-    if ((level) == 1)                      \
-        EACH_NODE_OF(level, f, 4)          \
-    else if ((level) < LONG_ROWS)          \
-        EACH_NODE_OF(level, f, 8)          \
-    else                                   \
-        EACH_NODE_OF(level, f, 32)
-
-extern "C" __global__ void __launch_bounds__(THREADS) diffusion_graph_down(GraphSolve s, u32 level, u32 pad) {
-    after_prior();
-    if (s.state->done || level >= s.g.table->tail || level > s.g.table->depth) return;
-    EACH_NODE(level, node_down)
-}
-
-extern "C" __global__ void __launch_bounds__(THREADS) diffusion_graph_gather(GraphSolve s, u32 level, u32 pad) {
-    after_prior();
-    if (s.state->done || level > s.g.table->tail || level > s.g.table->depth) return;
-    EACH_NODE(level, node_restrict)
-}
-
-extern "C" __global__ void __launch_bounds__(THREADS) diffusion_graph_up(GraphSolve s, u32 level, u32 pad) {
-    after_prior();
-    if (s.state->done || level >= s.g.table->tail || level > s.g.table->depth) return;
-    EACH_NODE(level, node_up)
-}
-
-// Eight lanes a node: with a warp for each, the levels take turns four times as often.
-#define TAIL_EACH(level, f)                                                              \
-    {                                                                                    \
-        const u32 first = s.g.table->first[level], last = s.g.table->first[(level) + 1]; \
-        for (u32 at = first; at < last; at += TAIL_THREADS / 8) {                        \
-            const u32 i = at + threadIdx.x / 8;                                          \
-            f<8>(s, i, i < last);                                                        \
-        }                                                                                \
-        __syncthreads();                                                                 \
+        const u32 last = s.g.table->first[(level) + 1];                                                \
+        for (u32 at = s.g.table->first[level]; at < last; at += (groups)) f<lanes>(s, at + (group), at + (group) < last); \
     }
 
-extern "C" __global__ void __launch_bounds__(TAIL_THREADS) diffusion_graph_tail(GraphSolve s) {
-    __shared__ float4 right[DENSE_NODES];
+// The first level has a kernel for each way.
+#define FIRST_LANES 4
+extern "C" __global__ void __launch_bounds__(THREADS) diffusion_graph_down(GraphSolve s) {
     after_prior();
-    const u32 depth = s.g.table->depth, tail = s.g.table->tail;
-    if (s.state->done || depth == 0) return;
-    for (u32 k = tail; k < depth; k++) {
-        TAIL_EACH(k, node_down)
-        TAIL_EACH(k + 1, node_restrict)
+    if (s.state->done || s.g.table->depth <= 1) return;
+    EACH_NODE(1, node_down, FIRST_LANES, (blockIdx.x * THREADS + threadIdx.x) / FIRST_LANES, gridDim.x * (THREADS / FIRST_LANES))
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS) diffusion_graph_up(GraphSolve s) {
+    after_prior();
+    if (s.state->done || s.g.table->depth <= 1) return;
+    EACH_NODE(1, node_up, FIRST_LANES, (blockIdx.x * THREADS + threadIdx.x) / FIRST_LANES, gridDim.x * (THREADS / FIRST_LANES))
+}
+
+// Waits until all blocks of the kernel have come here, and lets all that they wrote be read. All have to be on the GPU at once. turn is how
+// often that has been.
+__device__ __forceinline__ void meet(GraphState &st, u32 &turn) {
+    turn++;
+    __syncthreads();
+    if (threadIdx.x == 0 && gridDim.x > 1) {
+        const u32 all = turn * gridDim.x;
+        u32 met;
+#if __CUDA_ARCH__ >= 700
+        asm volatile("red.release.gpu.global.add.u32 [%0], 1;" ::"l"(&st.met) : "memory");
+        do asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(met) : "l"(&st.met) : "memory");
+        while (met < all);
+#else
+        __threadfence();
+        atomicAdd(&st.met, 1);
+        do met = *(volatile u32 *)&st.met;
+        while (met < all);
+        __threadfence();
+#endif
     }
-    const u32 first = s.g.table->first[depth], last = s.g.table->first[depth + 1], n = last - first;
-    if (n <= DENSE_NODES) {
-        for (u32 i = threadIdx.x; i < n; i += TAIL_THREADS) right[i] = s.nb[first + i];
-        __syncthreads();
-        for (u32 i = threadIdx.x / 32; i < n; i += TAIL_THREADS / 32) {
-            float4 v = make_float4(0, 0, 0, 0);
-            for (u32 j = lane_id(); j < n; j += 32) add(v, s.g.dense[i * n + j], right[j]);
-            v = lane_sum<32>(v);
-            if (lane_id() == 0) s.nx[first + i] = v;
+    __syncthreads();
+}
+
+// Rows of deep levels are long, and nodes few: they get a warp each, and consecutive ones are of different blocks.
+#define LONG_ROWS 3
+#define LEVEL_EACH(level, f)                                                                                                  \
+    if ((level) < LONG_ROWS) EACH_NODE(level, f, 8, blockIdx.x * (LEVEL_THREADS / 8) + threadIdx.x / 8, gridDim.x * (LEVEL_THREADS / 8)) \
+    else EACH_NODE(level, f, 32, threadIdx.x / 32 * gridDim.x + blockIdx.x, gridDim.x * (LEVEL_THREADS / 32)) \
+    meet(st, turn);
+
+// A row of the inverse times what is left on the last level.
+template <int lanes>
+__device__ __forceinline__ void node_solve(const GraphSolve &s, u32 i, bool in) {
+    const u32 depth = s.g.table->depth, first = s.g.table->first[depth], n = s.g.table->first[depth + 1] - first;
+    float4 x = make_float4(0, 0, 0, 0);
+    if (in)
+        for (u32 k = lane_id() % lanes; k < n; k += lanes) add(x, s.g.dense[(i - first) * n + k], s.nb[first + k]);
+    x = lane_sum<lanes>(x);
+    if (in && lane_id() % lanes == 0) s.nx[i] = x;
+}
+
+template <int lanes>
+__device__ __forceinline__ void node_keep(const GraphSolve &s, u32 i, bool in) {
+    if (in && lane_id() % lanes == 0) s.nx[i] = s.nr[i];
+}
+
+// All levels but the first, in one kernel: a grid's blocks meet in less time than a launch takes.
+extern "C" __global__ void __launch_bounds__(LEVEL_THREADS) diffusion_graph_levels(GraphSolve s) {
+    after_prior();
+    GraphState &st = *s.state;
+    const u32 depth = s.g.table->depth;
+    if (st.done || depth == 0) return;
+    u32 turn = 0;
+    for (u32 k = 1; k < depth; k++) {
+        if (k > 1) {
+            LEVEL_EACH(k, node_down)
         }
-        __syncthreads();
+        LEVEL_EACH(k + 1, node_gather)
     }
-    // Otherwise the result of a step is taken back for the next.
-    for (int k = 0; n > DENSE_NODES && k < BOTTOM; k++) {
-        TAIL_EACH(depth, node_relax)
-        for (u32 i = first + threadIdx.x; i < last; i += TAIL_THREADS) s.nx[i] = s.nr[i];
-        __syncthreads();
+    if (s.g.table->first[depth + 1] - s.g.table->first[depth] <= DENSE_NODES) {
+        LEVEL_EACH(depth, node_solve)
+    } else {
+        for (int k = 0; k < BOTTOM; k++) {
+            LEVEL_EACH(depth, node_relax)
+            LEVEL_EACH(depth, node_keep)
+        }
     }
-    for (u32 k = depth - 1; k >= tail; k--) {
-        TAIL_EACH(k, node_up)
+    for (u32 k = depth - 1; k >= 2; k--) {
+        LEVEL_EACH(k, node_up)
     }
 }
 
-__device__ __forceinline__ float part(const float4 &v, int c) { return c == 0 ? v.x : c == 1 ? v.y : c == 2 ? v.z : v.w; }
-
-extern "C" __global__ void __launch_bounds__(THREADS, OUT_BLOCKS) diffusion_graph_smooth_out(GraphSolve s, u32 across, u32 tiles) {
-    // Where the corrections of pixels come from, what they are corrected to, and r.
-    __shared__ u8 opens[MARGIN];
-    __shared__ float coarse[4][MARGIN], corrected[MARGIN], right[MARGIN];
+extern "C" __global__ void __launch_bounds__(THREADS, TILE_BLOCKS) diffusion_graph_smooth_out(GraphSolve s, u32 across, u32 tiles) {
+    __shared__ Shown shown;
+    __shared__ double sums[8][WARPS]; // of r q and q A q of channels
     after_prior();
     GraphState &st = *s.state;
     if (st.done) {
@@ -1626,68 +1618,64 @@ extern "C" __global__ void __launch_bounds__(THREADS, OUT_BLOCKS) diffusion_grap
     }
     const bool levels = s.g.table->depth > 0;
     const u32 n = s.g.width * s.g.height;
-    const int w = s.g.width, h = s.g.height;
-    double sum[4] = {0, 0, 0, 0};
+    const float *rest = st.cycles & 1 ? s.r1 : s.r0, *coarse = (const float *)s.nx;
     float most = 0;
+    u32 turn = 0;
+    if (threadIdx.x < 8 * WARPS) sums[threadIdx.x / WARPS][threadIdx.x % WARPS] = 0;
     for (u32 tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
-        const int x0 = (int)(tile % across) * TILE_X - 2, y0 = (int)(tile / across) * TILE_Y - 2;
-        __syncthreads();
-        EACH_OF(k, MARGIN) {
-            const int x = x0 + k % MARGIN_X, y = y0 + k / MARGIN_X;
-            const bool in = x >= 0 && x < w && y >= 0 && y < h;
-            const int p = in && levels ? s.g.parent[(u32)y * w + x] : -1;
-            opens[k] = in ? s.g.open[(u32)y * w + x] : 0;
-            const float4 v = p >= 0 ? s.nx[p] : make_float4(0, 0, 0, 0);
-            coarse[0][k] = v.x, coarse[1][k] = v.y, coarse[2][k] = v.z, coarse[3][k] = v.w;
-        }
-#pragma unroll
-        for (u32 c = 0; c < 4; c++) {
-            if (c >= s.channels) break;
-            const float *r = s.r + (u64)c * n;
-            const float *from = coarse[c];
-            __syncthreads();
-            EACH_OF(k, INNER) {
-                const int at = (k / INNER_X + 1) * MARGIN_X + k % INNER_X + 1, x = x0 + at % MARGIN_X, y = y0 + at / MARGIN_X;
-                const u32 open = opens[at];
-                const float b = x >= 0 && x < w && y >= 0 && y < h ? r[(u32)y * w + x] : 0; // 0 where there is no equation
-                const float inv = inverse(open), own = from[at];
-                // A pixel without a node has no neighbour with one, and all around it is 0.
-                float d = -(float)degree(open) * own;
-                if (open & OPEN_RIGHT) d += from[at + 1];
-                if (open & OPEN_LEFT) d += from[at - 1];
-                if (open & OPEN_DOWN) d += from[at + MARGIN_X];
-                if (open & OPEN_UP) d += from[at - MARGIN_X];
-                right[at] = b, corrected[at] = JACOBI * inv * b + (own + SMOOTH * inv * d);
+        Tile t = tile_at(s, tile, across);
+        int parent[TILE_ROWS];
+        EACH_ROW parent[k] = levels ? s.g.parent[t.pixel[k]] : -1;
+#pragma unroll 1
+        for (u32 c = 0; c < s.channels; c++) {
+            float v[TILE_ROWS], next[TILE_ROWS], r[TILE_ROWS];
+            t.again();
+            EACH_ROW r[k] = rest[c * n + t.pixel[k]];
+            EACH_ROW v[k] = parent[k] >= 0 ? coarse[4 * parent[k] + c] : 0;
+            const float *at = show(shown, turn, t, v);
+            // A pixel without a node has no neighbour with one, and all around it is 0.
+            EACH_ROW {
+                const float inv = inverse_or_0(t.open(k));
+                next[k] = JACOBI * inv * r[k] + (v[k] + SMOOTH * inv * tile_flow(at, t, v, k));
             }
-            __syncthreads();
-#pragma unroll
-            for (int k = 0; k < TILE_Y * TILE_X / THREADS; k++) {
-                const int tx = threadIdx.x % TILE_X, ty = threadIdx.x / TILE_X + k * (THREADS / TILE_X);
-                const int at = (ty + 2) * MARGIN_X + tx + 2;
-                const u32 open = opens[at];
-                if (!open) continue;
-                const float b = right[at], v = corrected[at] + JACOBI * inverse(open) * (b + flow(corrected, at, open, MARGIN_X));
-                s.q[(u64)c * n + (u32)(y0 + 2 + ty) * w + x0 + 2 + tx] = v;
-                sum[c] += (double)v * b;
-                most = fmaxf(most, fabsf(v));
+            at = show(shown, turn, t, next);
+            EACH_ROW {
+                v[k] = next[k] + JACOBI * inverse_or_0(t.open(k)) * (r[k] + tile_flow(at, t, next, k));
+                if (t.own(k)) s.q[c * n + t.pixel[k]] = v[k], most = fmaxf(most, fabsf(v[k]));
             }
+            at = show(shown, turn, t, v);
+            float rq = 0, qaq = 0;
+            EACH_ROW {
+                const float flow = tile_flow(at, t, v, k);
+                if (t.own(k)) rq += r[k] * v[k], qaq -= v[k] * flow;
+            }
+            const double a = warp_sum((double)rq), b = warp_sum((double)qaq);
+            if (lane_id() == 0) sums[c][threadIdx.x / 32] += a, sums[c + 4][threadIdx.x / 32] += b;
         }
     }
-    leave_parts(s, sum);
     most = block_max(most);
+    if (threadIdx.x < 8) {
+        double all = 0;
+        for (int k = 0; k < WARPS; k++) all += sums[threadIdx.x][k];
+        s.sums[blockIdx.x * 8 + threadIdx.x] = all;
+    }
     if (threadIdx.x == 0) s.largest[blockIdx.x] = most;
+    double sum[4], delta[4];
     if (!last_block(st)) return;
-    take_parts(s, sum);
+    take_parts(s, sum, delta);
     const float update = CAUTION * largest_part(s);
     if (threadIdx.x != 0) return;
+    // p A p without p: q A q, less what p of before has of it, as p is to be A-orthogonal to that.
     for (int c = 0; c < 4; c++) {
-        st.beta[c] = st.rho[c] > 0 ? (float)(sum[c] / st.rho[c]) : 0;
-        st.rho[c] = sum[c];
+        const double beta = st.rho[c] > 0 ? sum[c] / st.rho[c] : 0;
+        st.rho[c] = sum[c], st.pq[c] = delta[c] - beta * beta * st.pq[c];
+        st.beta[c] = (float)beta, st.alpha[c] = st.pq[c] > 0 ? (float)(sum[c] / st.pq[c]) : 0;
     }
     st.ratio = FIRST_RATIO;
     if (st.cycles > 0 && st.update > 0) st.ratio = fminf(update / st.update, MOST_RATIO);
     st.update = update;
     st.cycles++;
+    st.met = 0;
     st.estimate = update * fmaxf(st.ratio, LEAST_LEFT) / (1 - st.ratio);
     if (st.estimate <= s.tolerance) st.done = LAST_STEP;
 }

@@ -16,12 +16,9 @@ type graphDiffuser struct{}
 const (
 	// maxGraphPixels keeps the numbers of edges within 32 bits.
 	maxGraphPixels = 1 << 27
-	// graphTailCells: levels of so many cells or less are left to one block, however many nodes there are.
-	graphTailCells = 64
 	// graphAhead is how many cycles are enqueued before the host looks whether they were enough. They take 3 to 8 as a rule.
 	graphAhead = 4
-	// Blocks that a multiprocessor gets of kernels that go over nodes with a grid of any size.
-	graphBlocksPerUnit    = 8
+	// multiplyBlocksPerUnit is how many blocks a multiprocessor gets of kernels that go over nodes with a grid of any size.
 	multiplyBlocksPerUnit = 10 // MULTIPLY_BLOCKS
 )
 
@@ -93,8 +90,8 @@ func (graphDiffuser) setupBytes(g driver.DiffusionGrid) (int64, error) {
 func layGraphState(a *arena, g driver.DiffusionGrid, channels int) (s graphSolve) {
 	n := g.Width * g.Height
 	s.State = a.take(graphStateBytes)
-	s.R, s.Q, s.Ap, s.P0, s.P1 = a.floats(n*channels), a.floats(n*channels), a.floats(n*channels), a.floats(n*channels), a.floats(n*channels)
-	s.Sums, s.Largest = a.take(8*4*graphParts), a.floats(graphParts)
+	s.R0, s.R1, s.Q, s.P0, s.P1 = a.floats(n*channels), a.floats(n*channels), a.floats(n*channels), a.floats(n*channels), a.floats(n*channels)
+	s.Sums, s.Largest = a.take(8*8*graphParts), a.floats(graphParts)
 	nodes := 4 * (2*n + 64)
 	s.Nx, s.Nb, s.Nr = a.floats(nodes), a.floats(nodes), a.floats(nodes)
 	return s
@@ -157,19 +154,10 @@ func (graphDiffuser) setUp(s *stream, op *diffusionSetup) error {
 			return err
 		}
 	}
-	if err := graphFinish.launch(s, 1, 1, 1, 0, &graphFinishParams{G: m.graphSetup, Counts: op.Counts, Levels: uint32(len(m.levels)), Most: uint32(m.wide() + 1), Method: uint32(op.Method)}); err != nil {
+	if err := graphFinish.launch(s, 1, 1, 1, 0, &graphFinishParams{G: m.graphSetup, Counts: op.Counts, Levels: uint32(len(m.levels)), Method: uint32(op.Method)}); err != nil {
 		return err
 	}
-	return graphInvert.launch(s, 1, 1, graphTailThreads, 0, &graphParams{G: m.graphSetup})
-}
-
-// wide is how many levels are solved by more than one block at most.
-func (m *graphMemory) wide() int {
-	n := 0
-	for n < len(m.levels) && m.levels[n].cells() > graphTailCells {
-		n++
-	}
-	return n
+	return graphInvert.launch(s, 1, 1, graphLevelThreads, 0, &graphParams{G: m.graphSetup})
 }
 
 // solve enqueues cycles.
@@ -187,13 +175,12 @@ func (graphDiffuser) solve(s *stream, op *diffusionSolve) error {
 		if err := s.fillIn(op, m.Head, p.State+stateDone, m.Open, p.Sums); err != nil {
 			return err
 		}
-		c.update(1)
+		c.step(1)
 	}
 	if c.err == nil {
 		c.err = s.repeat(op.Cycles, graphAhead, p.State+stateDone, func() error {
 			c.precondition()
-			c.all(graphApply, graphParts)
-			c.update(0)
+			c.step(0)
 			return c.err
 		})
 	}
@@ -216,43 +203,37 @@ func (c *graphCycle) all(k kernelFor[graphSolveParams], blocks int) {
 	}
 }
 
-// update goes a step, or begins where start is not 0.
-func (c *graphCycle) update(start uint32) {
-	if c.err == nil {
-		c.err = graphUpdate.launch(c.s, graphParts, 1, graphThreads, 0, &graphStepParams{S: c.p.S, Start: start})
-	}
+// tiles is how many tiles of pixels there are in a row, and in all.
+func (c *graphCycle) tiles() (across, all int) {
+	across = (int(c.p.S.G.Width) + graphInnerX - 1) / graphInnerX
+	return across, across * ((int(c.p.S.G.Height) + graphInnerY - 1) / graphInnerY)
 }
 
-func (c *graphCycle) nodes(k kernelFor[graphNodeParams], level int) {
+// step goes a step, or begins where start is not 0, and leaves what the next cycle begins with.
+func (c *graphCycle) step(start uint32) {
 	if c.err == nil {
-		blocks := min(c.s.dev.info.ComputeUnits*graphBlocksPerUnit, graphBlocks(8*32*c.m.levels[level-1].cells())) // deep levels have more nodes than cells
-		c.err = k.launch(c.s, blocks, 1, graphThreads, 0, &graphNodeParams{S: c.p.S, Level: uint32(level)})
+		across, tiles := c.tiles()
+		c.err = graphStep.launch(c.s, tiles, 1, graphThreads, 0, &graphStepParams{S: c.p.S, Across: uint32(across), Start: start})
 	}
 }
 
 // precondition finds the next direction.
 func (c *graphCycle) precondition() {
-	across, down := 1, 1
 	if len(c.m.levels) > 0 {
-		cells := c.m.levels[0]
-		across, down = (cells.w+graphTileX-1)/graphTileX, (cells.h+graphTileY-1)/graphTileY
-		c.all(graphRestrict, across*down)
-		wide := c.m.wide()
-		for k := 1; k <= wide; k++ {
-			c.nodes(graphDown, k)
-			if k < len(c.m.levels) {
-				c.nodes(graphGather, k+1)
-			}
-		}
+		// Nodes of a level are about as many as cells.
+		first := graphBlocks(graphFirstLanes * c.m.levels[0].cells())
+		c.all(graphDown, first)
 		if c.err == nil {
-			c.err = graphTail.launch(c.s, 1, 1, graphTailThreads, 0, &c.p)
+			blocks := 1
+			if len(c.m.levels) > 1 {
+				blocks = min(c.s.dev.info.ComputeUnits, (32*c.m.levels[1].cells()+graphLevelThreads-1)/graphLevelThreads)
+			}
+			c.err = graphLevelSolve.launch(c.s, blocks, 1, graphLevelThreads, 0, &c.p)
 		}
-		for k := wide; k >= 1; k-- {
-			c.nodes(graphUp, k)
-		}
+		c.all(graphUp, first)
 	}
 	if c.err == nil {
-		tiles := across * down
+		across, tiles := c.tiles()
 		c.err = graphSmoothOut.launch(c.s, min(tiles, graphParts), 1, graphThreads, 0, &graphOutParams{S: c.p.S, Across: uint32(across), Tiles: uint32(tiles)})
 	}
 }

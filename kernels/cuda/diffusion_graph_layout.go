@@ -19,17 +19,14 @@ var (
 	graphFinish         = listKernel[graphFinishParams]("diffusion_graph", "diffusion_graph_finish")
 	graphInvert         = listKernel[graphParams]("diffusion_graph", "diffusion_graph_invert")
 
-	graphBegin     = listKernel[graphSolveParams]("diffusion_graph", "diffusion_graph_begin")
-	graphApply     = listKernel[graphSolveParams]("diffusion_graph", "diffusion_graph_apply")
-	graphUpdate    = listKernel[graphStepParams]("diffusion_graph", "diffusion_graph_update")
-	graphRestrict  = listKernel[graphSolveParams]("diffusion_graph", "diffusion_graph_restrict")
-	graphDown      = listKernel[graphNodeParams]("diffusion_graph", "diffusion_graph_down")
-	graphGather    = listKernel[graphNodeParams]("diffusion_graph", "diffusion_graph_gather")
-	graphTail      = listKernel[graphSolveParams]("diffusion_graph", "diffusion_graph_tail")
-	graphUp        = listKernel[graphNodeParams]("diffusion_graph", "diffusion_graph_up")
-	graphSmoothOut = listKernel[graphOutParams]("diffusion_graph", "diffusion_graph_smooth_out")
-	graphLast      = listKernel[graphSolveParams]("diffusion_graph", "diffusion_graph_last")
-	graphStatus    = listKernel[graphSolveParams]("diffusion_graph", "diffusion_graph_status")
+	graphBegin      = listKernel[graphSolveParams]("diffusion_graph", "diffusion_graph_begin")
+	graphStep       = listKernel[graphStepParams]("diffusion_graph", "diffusion_graph_step")
+	graphDown       = listKernel[graphSolveParams]("diffusion_graph", "diffusion_graph_down")
+	graphLevelSolve = listKernel[graphSolveParams]("diffusion_graph", "diffusion_graph_levels").together()
+	graphUp         = listKernel[graphSolveParams]("diffusion_graph", "diffusion_graph_up")
+	graphSmoothOut  = listKernel[graphOutParams]("diffusion_graph", "diffusion_graph_smooth_out")
+	graphLast       = listKernel[graphSolveParams]("diffusion_graph", "diffusion_graph_last")
+	graphStatus     = listKernel[graphSolveParams]("diffusion_graph", "diffusion_graph_status")
 )
 
 // graphSetup is Graph of diffusion_graph.cu: addresses of the parts of a set-up.
@@ -48,7 +45,7 @@ type graphSolve struct {
 	G                       graphSetup
 	State, Status           uint64
 	Flags, Colours          uint64
-	X, R, Q, Ap, P0, P1     uint64
+	X, R0, R1, Q, P0, P1    uint64
 	Sums, Largest           uint64
 	Nx, Nb, Nr              uint64
 	Fault                   uint64
@@ -78,40 +75,35 @@ type (
 	}
 
 	graphFinishParams struct {
-		G            graphSetup
-		Counts       uint64
-		Levels, Most uint32
-		Method, _    uint32
+		G              graphSetup
+		Counts         uint64
+		Levels, Method uint32
 	}
 
 	graphSolveParams struct{ S graphSolve }
 
 	graphStepParams struct {
-		S        graphSolve
-		Start, _ uint32
+		S             graphSolve
+		Across, Start uint32
 	}
 
 	graphOutParams struct {
 		S             graphSolve
 		Across, Tiles uint32
 	}
-
-	graphNodeParams struct {
-		S        graphSolve
-		Level, _ uint32
-	}
 )
 
 // Constants of diffusion_graph.cu, by the names that they have there.
 const (
-	graphThreads       = 256 // THREADS
-	graphTailThreads   = 1024
+	graphThreads       = 256  // THREADS
+	graphLevelThreads  = 1024 // LEVEL_THREADS
+	graphFirstLanes    = 4    // FIRST_LANES
 	graphMultiplyWarps = 4
 	graphLevels        = 20
 	graphParts         = 1024
 	graphDenseNodes    = 192                         // DENSE_NODES
-	graphTileX         = 32                          // TILE_CELLS_X
-	graphTileY         = 8                           // TILE_CELLS_Y
-	graphTableBytes    = 4 * (2*(graphLevels+2) + 8) // the size of GraphTable
-	graphStateBytes    = 112                         // of GraphState
+	graphInnerX        = 58                          // INNER_X
+	graphInnerY        = 26                          // INNER_Y
+	graphTableBytes    = 4 * (2*(graphLevels+2) + 6) // the size of GraphTable
+	graphStateBytes    = 144                         // of GraphState
 )

@@ -147,6 +147,7 @@ var kernelNames = func() []kernelName {
 type kernelName struct {
 	file, name string
 	params     reflect.Type // of what listKernel lists
+	together   bool
 }
 
 // A kernelFor is a kernel whose parameters are a P.
@@ -155,8 +156,14 @@ type kernelFor[P any] struct{ kernel }
 // listKernel adds a kernel of a source file to those that each device loads, for a variable of a file of an op. P holds its
 // parameters as they lie in memory.
 func listKernel[P any](file, name string) kernelFor[P] {
-	kernelNames = append(kernelNames, kernelName{file, name, reflect.TypeFor[P]()})
+	kernelNames = append(kernelNames, kernelName{file: file, name: name, params: reflect.TypeFor[P]()})
 	return kernelFor[P]{kernel(len(kernelNames) - 1)}
+}
+
+// together says that blocks of the kernel wait for each other: all of a launch are on the GPU at once. It has a single parameter.
+func (k kernelFor[P]) together() kernelFor[P] {
+	kernelNames[k.kernel].together = true
+	return k
 }
 
 var listedKernels = [reduceEach]kernelName{

@@ -17,18 +17,20 @@ package cuda
 #include <cuda.h>
 
 // The binding's Launch takes parameters of 8 bytes; ours are structs. The driver copies the buffer before it returns.
-// early lets the kernel begin while the one before it in the stream ends, and wait for that itself.
+// early lets the kernel begin while the one before it in the stream ends, and wait for that itself. together has all blocks on the GPU at
+// once, of a kernel with a single parameter.
 static CUresult polyscan_launch(CUfunction f, unsigned gx, unsigned gy, unsigned threads, unsigned shared, CUstream s,
-                                int early, void *params, size_t bytes) {
+                                int early, int together, void *params, size_t bytes) {
 	void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, params, CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes, CU_LAUNCH_PARAM_END};
 #if CUDA_VERSION >= 11080
-	if (early) {
+	if (early && !together) { // a graph can't have both
 		CUlaunchAttribute a = {.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION};
 		a.value.programmaticStreamSerializationAllowed = 1;
 		CUlaunchConfig c = {gx, gy, 1, threads, 1, 1, shared, s, &a, 1};
 		return cuLaunchKernelEx(&c, f, NULL, extra);
 	}
 #endif
+	if (together) return cuLaunchCooperativeKernel(f, gx, gy, 1, threads, 1, 1, shared, s, &params);
 	return cuLaunchKernel(f, gx, gy, 1, threads, 1, 1, shared, s, NULL, extra);
 }
 
@@ -76,12 +78,15 @@ func errorName(code int) string {
 }
 
 // launch runs a kernel on a grid of gx*gy blocks. params points to the parameters as they lie in memory.
-func launch(f cu.Function, gx, gy, threads, shared int, s cu.Stream, early bool, params unsafe.Pointer, bytes uintptr) int {
-	var e C.int
+func launch(f cu.Function, gx, gy, threads, shared int, s cu.Stream, early, together bool, params unsafe.Pointer, bytes uintptr) int {
+	var e, t C.int
 	if early {
 		e = 1
 	}
-	return int(C.polyscan_launch(functionHandle(f), C.uint(gx), C.uint(gy), C.uint(threads), C.uint(shared), streamHandle(s), e, params, C.size_t(bytes)))
+	if together {
+		t = 1
+	}
+	return int(C.polyscan_launch(functionHandle(f), C.uint(gx), C.uint(gy), C.uint(threads), C.uint(shared), streamHandle(s), e, t, params, C.size_t(bytes)))
 }
 
 // sharedBytes is how much shared memory a block can have where its kernel asked for more than is usual.

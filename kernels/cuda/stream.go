@@ -415,7 +415,8 @@ func (s *stream) launch(k kernel, gx, gy, threads, shared int, params unsafe.Poi
 	}
 	early := s.kernelLast && s.dev.early
 	s.dirty, s.kernelLast = true, true
-	return s.dev.checkCode(kernelNames[k].name, launch(s.dev.kernels[k], gx, gy, threads, shared, s.cu, early, params, bytes))
+	name := &kernelNames[k]
+	return s.dev.checkCode(name.name, launch(s.dev.kernels[k], gx, gy, threads, shared, s.cu, early, name.together, params, bytes))
 }
 
 // launch enqueues the kernel on a grid of gx*gy blocks of so many threads, with so many bytes of dynamic shared memory.
