@@ -173,24 +173,6 @@ func TestDiffuseCurves(t *testing.T) {
 	}
 }
 
-// The curves that the README shows can be drawn.
-func TestReadmeCurves(t *testing.T) {
-	_, text, _ := strings.Cut(readme(t), "\n    {\"version\": 1, ")
-	text, _, ok := strings.Cut(text, "\n    ]}\n")
-	if !ok {
-		t.Fatal("the README shows no curves")
-	}
-	dir := t.TempDir()
-	in, out := filepath.Join(dir, "arch.json"), filepath.Join(dir, "arch.png")
-	if err := os.WriteFile(in, []byte("{\"version\": 1, "+text+"]}"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	succeed(t, "diffuse", in, "-o", out)
-	if b := readPNG(t, out).Bounds(); b.Dx() != 640 || b.Dy() != 480 {
-		t.Errorf("the picture is %v", b)
-	}
-}
-
 func abs(x int) int { return max(x, -x) }
 
 // A hole in a ramp is filled with the ramp, and nothing else changes; a gray picture stays one.

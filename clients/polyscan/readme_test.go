@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -67,6 +68,47 @@ func TestReadmeCommands(t *testing.T) {
 	}
 	if n < 8 {
 		t.Errorf("%d commands found in the README", n)
+	}
+}
+
+// TestReadmeRuns: what is to be typed in the folder of the repository, and needs no server, works in that order.
+func TestReadmeRuns(t *testing.T) {
+	if testing.Short() {
+		t.Skip("some seconds of work, for a test of nothing but the README")
+	}
+	text := readme(t)
+	dir := t.TempDir()
+	if err := os.CopyFS(filepath.Join(dir, "testdata"), os.DirFS(filepath.Join(top, "testdata"))); err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(dir)
+	n := 0
+	for line := range strings.Lines(text) {
+		args := strings.Fields(line)
+		if !strings.HasPrefix(line, "    polyscan ") || slices.Contains(args, "--addr") || slices.Contains(args, "bench") || slices.Contains(args, "points.npy") {
+			continue
+		}
+		n++
+		if _, stderr, code := polyscan(t, args[1:]...); code != 0 {
+			t.Errorf("%s: exit %d, %s", strings.TrimSpace(line), code, stderr)
+		}
+	}
+	if n < 10 {
+		t.Errorf("%d commands were run", n)
+	}
+}
+
+// TestReadmeCurves: the drawing that the README shows is the one in testdata, in either format.
+func TestReadmeCurves(t *testing.T) {
+	drawing, err := os.ReadFile(frames + "arch.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if shown := "\n    " + strings.ReplaceAll(strings.TrimSpace(string(drawing)), "\n", "\n    ") + "\n"; !strings.Contains(readme(t), shown) {
+		t.Errorf("the README doesn't show%s", shown)
+	}
+	if succeed(t, "diffuse", frames+"arch.xml", "-o", "-") != succeed(t, "diffuse", frames+"arch.json", "-o", "-") {
+		t.Error("arch.xml makes another picture than arch.json")
 	}
 }
 
