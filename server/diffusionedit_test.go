@@ -348,6 +348,51 @@ func TestEditMany(t *testing.T) {
 	})
 }
 
+// A change ends the solve of what was there before, and the next picture has it.
+func TestEditCancels(t *testing.T) {
+	trace := devicetest.Trace(cpu.New(cpu.Options{Threads: 2}), false)
+	ts := start(t, Config{Driver: trace})
+	stream := &editStream{memoryStream: memoryStream{ctx: t.Context(), codec: newServerCodec(ts.Server)}, answered: make(chan struct{}, 1)}
+	const side = 100
+	open := &pb.SolveRequest{
+		Options: &pb.DiffusionOptions{Method: pb.DiffusionMethod_DIFFUSION_METHOD_NAIVE, Tolerance: 1e-6, MaxCycles: 100_000}, // minutes
+		Drawing: &pb.Drawing{Width: side, Height: side, Pixels: []*pb.GivenPixel{{}, {X: side - 1, Y: side - 1, Red: 255}}},
+	}
+	srv := &diffusionServer{Server: ts.Server}
+	c, err := srv.openCanvas(t.Context(), stream, framecodec.New(&pb.EditRequest{Message: &pb.EditRequest_Open{Open: open}}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.sent = time.Now().Add(time.Hour) // however long the test takes, the client has had a picture just now
+	type answered struct {
+		again bool
+		err   error
+	}
+	done := make(chan answered, 1)
+	go func() {
+		again, err := c.answer(t.Context())
+		done <- answered{again, err}
+	}()
+	waitFor(t, "the solve", func() bool { return len(trace.Records("DiffusionSolve")) > 0 })
+	all := &pb.GivenPixels{}
+	for i := range uint32(side * side) {
+		all.Pixels = append(all.Pixels, &pb.GivenPixel{X: i % side, Y: i / side, Green: 9})
+	}
+	c.perform(t.Context(), &pb.EditRequest{Message: &pb.EditRequest_PutPixels{PutPixels: all}}, nil)
+	if a := <-done; !a.again || a.err != nil || len(stream.got) != 0 {
+		t.Errorf("the solve before the change: %+v; %d messages were sent", a, len(stream.got))
+	}
+	if _, err := c.answer(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if len(stream.got) != 1 || stream.got[0].GetEdits() != 1 || stream.got[0].GetResult().GetGivenPixels() != side*side {
+		t.Errorf("after the change: %v", stream.got)
+	}
+	c.close()
+	c.release()
+	wantEditFree(t, ts)
+}
+
 // Pictures come on the way to the last one, which is that of Solve.
 func TestSolveProgressively(t *testing.T) {
 	ts := start(t, Config{})
