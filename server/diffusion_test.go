@@ -258,11 +258,7 @@ func TestSolveRefuses(t *testing.T) {
 	if err != nil || res.Converged || res.Cycles != 1 {
 		t.Errorf("one cycle: %v, %v", res.GetConverged(), err)
 	}
-	if release, err := ts.host.take(context.Background(), ts.host.cap); err != nil {
-		t.Errorf("host memory is not all back: %v", err)
-	} else {
-		release()
-	}
+	ts.idleHost(t)
 }
 
 // An edge that is open one way: the pixel behind it takes nothing, and what is beyond takes from it.

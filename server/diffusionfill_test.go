@@ -240,11 +240,7 @@ func TestFillHolesRefuses(t *testing.T) {
 	if n := len(ts.frameClient().list(t)); n != 0 {
 		t.Errorf("%d frames are kept", n)
 	}
-	if release, err := ts.host.take(context.Background(), ts.host.cap); err != nil {
-		t.Errorf("host memory is not all back: %v", err)
-	} else {
-		release()
-	}
+	ts.idleHost(t)
 }
 
 // A call that is cancelled while its mask is drawn ends there: nothing is solved, and nothing is left on the device or the host.

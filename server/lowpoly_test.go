@@ -151,11 +151,7 @@ func TestTriangulateHostMemory(t *testing.T) {
 		t.Error("no call was refused")
 	}
 	ts.background.Wait()
-	if release, err := ts.host.take(context.Background(), ts.host.cap); err != nil {
-		t.Error(err)
-	} else {
-		release()
-	}
+	ts.idleHost(t)
 }
 
 // A client that falls silent in the middle of its points is cut off, and so it is where the server shuts down; what it held

@@ -296,9 +296,5 @@ func TestConvertRefuses(t *testing.T) {
 		}
 	}
 	ts.background.Wait()
-	if release, err := ts.host.take(context.Background(), ts.host.cap); err != nil {
-		t.Error(err)
-	} else {
-		release()
-	}
+	ts.idleHost(t)
 }
