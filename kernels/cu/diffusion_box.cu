@@ -466,8 +466,8 @@ static_assert(sizeof(BoxSolve) == 88, "BoxSolve");
 
 #define STATE_MAGIC 0x5e7d1ff6
 
-#define MEAN_THREADS 256
-#define MEAN_BLOCKS 528 // four for each multiprocessor of the largest machines; the sums do not depend on where they run
+#define MEAN_THREADS 512
+#define MEAN_BLOCKS 256 // two for each multiprocessor of the largest machines; the sums do not depend on where they run
 
 // Looks whether set-up and state are what they have to be, and sums the fixed pixels where the mean is wanted: then it has MEAN_BLOCKS
 // blocks, and else one. Each block that fills in the image adds up the sums of these, in order: the mean is the same each time and everywhere,
@@ -490,7 +490,6 @@ extern "C" __global__ void __launch_bounds__(MEAN_THREADS) diffusion_box_begin(B
             st->magic = 0;
             st->stop = 1;
         }
-        if (threadIdx.x < 4) p.sums[threadIdx.x * MEAN_BLOCKS + blockIdx.x] = 0; // they are read before stop is known
         return;
     }
     if (p.start == CONTINUE) {
@@ -545,7 +544,8 @@ extern "C" __global__ void __launch_bounds__(MEAN_THREADS) diffusion_box_begin(B
 }
 
 // Tiles of the image: a warp has 128 pixels of ROWS rows, a lane 4 of each. MARGIN pixels all around are of other blocks, but for those at the
-// sides of the image: five half sweeps, the residual and its restriction reach 7 far, and tiles begin at even places.
+// sides of the image: five half sweeps, the residual and its restriction reach 7 far, and tiles begin at even places. Eight rows a warp, and half
+// the warps, took a solve of 1024x1024 12 % longer: a block at a side of the image waits for its instructions, which are twice as many.
 #define FINE_WARPS 16
 #define FINE_THREADS 512
 #define FINE_BLOCKS 2 // of a multiprocessor
@@ -561,60 +561,64 @@ struct FineShared {
     float4 hand[FINE_WARPS][32];
     u32 free[FINE_WARPS][32];
     float most[2][FINE_WARPS];
-    double sums[FINE_WARPS];
+    float mean;
 };
 
-// A thread's part of a tile. Bit 4*r + j of masks stands for pixel j of row r.
+// Masks of a thread's pixels, two in a word: bit 4*r + j of a mask stands for pixel j of row r.
+enum Mask {
+    FREE,                                       // pixels with an equation
+    BELOW,                                      // those who have a neighbour there
+    FREE_LEFT, FREE_RIGHT, FREE_UP, FREE_DOWN,  // those whose neighbour has an equation
+    HALF, THIRD,                                // of pixels between two, those whose side_part that is
+    QUARTER, RIGHT, FOUR, THREE, TWO, NO_MASK,  // at an edge: the same, those who have a neighbour there, and those who have so many
+    MASKS
+};
+static_assert(4 * ROWS == 16, "masks of 16 bits");
+
+// A thread's part of a tile.
 struct Fine {
     float x[ROWS][4];
     float4 up, down; // rows before and behind
-    u32 free;        // pixels with an equation
-    u32 free_left, free_right, free_up, free_down; // those whose neighbour has one
-    u32 left, right, above, below;                 // those who have a neighbour
-    u32 four, three, two;                          // those who have so many
+    u32 masks[MASKS / 2];
+    bool first_column, first_row; // of the image
     int warp, lane, turn;
+    __device__ __forceinline__ void set(Mask even, u32 first, u32 second) { masks[even / 2] = first | second << 16; }
 };
 
-__device__ __forceinline__ bool bit(u32 m, int r, int j) { return (m & 1u << (4 * r + j)) != 0; }
+__device__ __forceinline__ bool bit(const Fine &t, Mask m, int r, int j) { return (t.masks[m / 2] & 1u << (m % 2 * 16 + 4 * r + j)) != 0; }
 
 // What a tile may have: all its pixels within the image and free, all within the image, or anything.
 enum { PLAIN, INNER, EDGE };
 
 // Whether a mask of free pixels has one.
-template <int KIND> __device__ __forceinline__ bool has(u32 m, int r, int j) { return KIND == PLAIN || bit(m, r, j); }
+template <int KIND> __device__ __forceinline__ bool has(const Fine &t, Mask m, int r, int j) { return KIND == PLAIN || bit(t, m, r, j); }
 
 // A value where a mask of free pixels has the pixel, and else 0: without a branch, which takes longer than what it would save.
-template <int KIND> __device__ __forceinline__ float only(u32 m, int r, int j, float v) {
+template <int KIND> __device__ __forceinline__ float only(const Fine &t, Mask m, int r, int j, float v) {
     if (KIND == PLAIN) return v;
-    asm("{ .reg .pred p; setp.ne.u32 p, %1, 0; selp.f32 %0, %0, 0f00000000, p; }" : "+f"(v) : "r"(m & 1u << (4 * r + j)));
+    asm("{ .reg .pred p; setp.ne.u32 p, %1, 0; selp.f32 %0, %0, 0f00000000, p; }" : "+f"(v) : "r"(t.masks[m / 2] & 1u << (m % 2 * 16 + 4 * r + j)));
     return v;
 }
 
 // Keeps the compiler from holding bits of masks in registers, one each, from one step to the next.
-__device__ __forceinline__ void forget(Fine &t) {
-    asm volatile("" : "+r"(t.free), "+r"(t.free_left), "+r"(t.free_right), "+r"(t.free_up), "+r"(t.free_down), "+r"(t.left), "+r"(t.right), "+r"(t.above), "+r"(t.below), "+r"(t.four), "+r"(t.three));
-}
-
-// 1/n of 1 to 4.
-__device__ __forceinline__ float part_of(u32 n) { return n == 4 ? 0.25f : n == 3 ? 1.f / 3 : n == 2 ? 0.5f : 1; }
-
-template <int KIND> __device__ __forceinline__ u32 neighbours(const Fine &t, int r, int j) {
-    return KIND == EDGE ? bit(t.left, r, j) + bit(t.right, r, j) + bit(t.above, r, j) + bit(t.below, r, j) : 4;
+template <int KIND> __device__ __forceinline__ void forget(Fine &t) {
+#pragma unroll
+    for (int i = 0; i < (KIND == PLAIN ? 0 : KIND == INNER ? QUARTER / 2 : MASKS / 2); i++) asm volatile("" : "+r"(t.masks[i]));
 }
 
 // 1/neighbours.
 template <int KIND> __device__ __forceinline__ float part(const Fine &t, int r, int j) {
-    return KIND != EDGE || bit(t.four, r, j) ? 0.25f : bit(t.three, r, j) ? 1.f / 3 : bit(t.two, r, j) ? 0.5f : 1;
+    return KIND != EDGE || bit(t, FOUR, r, j) ? 0.25f : bit(t, THREE, r, j) ? 1.f / 3 : bit(t, TWO, r, j) ? 0.5f : 1;
 }
 
-// The sum of the differences to the neighbours.
+// The sum of the differences to the neighbours of pixel j of row r. A thread's pixels begin at multiples of four, and of ROWS.
 template <int KIND> __device__ __forceinline__ float flow(const Fine &t, int r, int j, float v, float l, float g, float u, float d) {
     if (KIND != EDGE) return ((l - v) + (g - v)) + ((u - v) + (d - v));
-    return ((bit(t.left, r, j) ? l - v : 0) + (bit(t.right, r, j) ? g - v : 0)) +
-           ((bit(t.above, r, j) ? u - v : 0) + (bit(t.below, r, j) ? d - v : 0));
+    return ((j == 0 && t.first_column ? 0 : l - v) + (bit(t, RIGHT, r, j) ? g - v : 0)) +
+           ((r == 0 && t.first_row ? 0 : u - v) + (bit(t, BELOW, r, j) ? d - v : 0));
 }
 
-// Pixel j of row r, whose neighbours at the sides are given, as flow.
+// The same where the neighbours at the sides are given.
 template <int KIND> __device__ __forceinline__ float flow_at(const Fine &t, int r, int j, float l, float g) {
     const float u = r ? t.x[r - 1][j] : j == 0 ? t.up.x : j == 1 ? t.up.y : j == 2 ? t.up.z : t.up.w;
     const float d = r < ROWS - 1 ? t.x[r + 1][j] : j == 0 ? t.down.x : j == 1 ? t.down.y : j == 2 ? t.down.z : t.down.w;
@@ -628,7 +632,7 @@ template <int KIND> __device__ __forceinline__ void relax(Fine &t, int r, int j,
     const float d = r < ROWS - 1 ? t.x[r + 1][j] : j == 0 ? t.down.x : j == 1 ? t.down.y : j == 2 ? t.down.z : t.down.w;
     // What is outside of the image is 0.
     const float v = ((l + g) + (u + d)) * part<KIND>(t, r, j);
-    if (has<KIND>(t.free, r, j)) t.x[r][j] = v;
+    if (has<KIND>(t, FREE, r, j)) t.x[r][j] = v;
 }
 
 // What the lanes before and behind have. A row of a tile at an edge may begin or end with the image, and beyond is 0.
@@ -643,7 +647,7 @@ template <int KIND> __device__ __forceinline__ float lane_behind(const Fine &t, 
 
 // Makes the pixels of a colour the mean of their neighbours.
 template <int KIND, int COLOUR> __device__ __forceinline__ void half_sweep(Fine &t) {
-    forget(t);
+    forget<KIND>(t);
 #pragma unroll
     for (int r = 0; r < ROWS; r++) {
         if (((COLOUR ^ r) & 1) == 0) {
@@ -671,11 +675,9 @@ template <int KIND> __device__ __forceinline__ void exchange(Fine &t, FineShared
 }
 
 // The weight of each free neighbour in line with a pixel between two: those across count for nothing, and all that are fixed do.
-template <int KIND> __device__ __forceinline__ float side_part(const Fine &t, int r, int j, bool upright) {
-    const u32 p = upright ? t.free_left : t.free_up, q = upright ? t.free_right : t.free_down;
+template <int KIND> __device__ __forceinline__ float side_part(const Fine &t, int r, int j) {
     if (KIND == PLAIN) return 0.5f;
-    if (KIND == EDGE) return part_of(neighbours<KIND>(t, r, j) - bit(p, r, j) - bit(q, r, j));
-    return bit(p & q, r, j) ? 0.5f : bit(p ^ q, r, j) ? 1.f / 3 : 0.25f;
+    return bit(t, HALF, r, j) ? 0.5f : bit(t, THIRD, r, j) ? 1.f / 3 : KIND != EDGE || bit(t, QUARTER, r, j) ? 0.25f : 1;
 }
 
 // The correction of the first level at a thread's pixels, and in the next row. Beyond the level it is something else, that no free pixel
@@ -697,7 +699,7 @@ template <int KIND> __device__ __forceinline__ Correction correction_of(const Bo
 
 // Adds it on pixels of colour 0; those of colour 1 are relaxed next, and forget what they were.
 template <int KIND> __device__ __forceinline__ void prolong(Fine &t, FineShared &s, const Correction &e) {
-    forget(t);
+    forget<KIND>(t);
     float c[ROWS / 2 + 1][3];
 #pragma unroll
     for (int i = 0; i <= ROWS / 2; i++) c[i][0] = e.at[i].x, c[i][1] = e.at[i].y, c[i][2] = __shfl_down_sync(~0u, c[i][0], 1);
@@ -707,25 +709,25 @@ template <int KIND> __device__ __forceinline__ void prolong(Fine &t, FineShared 
 #pragma unroll
         for (int k = 0; k < 2; k++) {
             int r = 2 * i, j = 2 * k + 1;
-            h[i][k] = only<KIND>(t.free, r, j, (only<KIND>(t.free_left, r, j, c[i][k]) + only<KIND>(t.free_right, r, j, c[i][k + 1])) * side_part<KIND>(t, r, j, false));
+            h[i][k] = only<KIND>(t, FREE, r, j, (only<KIND>(t, FREE_LEFT, r, j, c[i][k]) + only<KIND>(t, FREE_RIGHT, r, j, c[i][k + 1])) * side_part<KIND>(t, r, j));
             r = 2 * i + 1, j = 2 * k;
-            v[i][k] = only<KIND>(t.free, r, j, (only<KIND>(t.free_up, r, j, c[i][k]) + only<KIND>(t.free_down, r, j, c[i + 1][k])) * side_part<KIND>(t, r, j, true));
+            v[i][k] = only<KIND>(t, FREE, r, j, (only<KIND>(t, FREE_UP, r, j, c[i][k]) + only<KIND>(t, FREE_DOWN, r, j, c[i + 1][k])) * side_part<KIND>(t, r, j));
         }
     s.hand[t.warp][t.lane] = make_float4(h[0][0], h[0][1], 0, 0);
     __syncthreads();
-    forget(t);
+    forget<KIND>(t);
     float4 next = s.hand[t.warp < FINE_WARPS - 1 ? t.warp + 1 : t.warp][t.lane];
     if (KIND == EDGE && t.warp == FINE_WARPS - 1) next = make_float4(0, 0, 0, 0);
 #pragma unroll
     for (int i = 0; i < ROWS / 2; i++) {
-        t.x[2 * i][0] += only<KIND>(t.free, 2 * i, 0, c[i][0]);
-        t.x[2 * i][2] += only<KIND>(t.free, 2 * i, 2, c[i][1]);
+        t.x[2 * i][0] += only<KIND>(t, FREE, 2 * i, 0, c[i][0]);
+        t.x[2 * i][2] += only<KIND>(t, FREE, 2 * i, 2, c[i][1]);
         const float right = lane_behind<KIND>(t, v[i][0]);
 #pragma unroll
         for (int k = 0; k < 2; k++) {
             const int r = 2 * i + 1, j = 2 * k + 1;
             const float below = i < ROWS / 2 - 1 ? h[i + 1][k] : k ? next.y : next.x;
-            t.x[r][j] += only<KIND>(t.free, r, j, part<KIND>(t, r, j) * ((h[i][k] + below) + (v[i][k] + (k ? right : v[i][1]))));
+            t.x[r][j] += only<KIND>(t, FREE, r, j, part<KIND>(t, r, j) * ((h[i][k] + below) + (v[i][k] + (k ? right : v[i][1]))));
         }
     }
 }
@@ -733,19 +735,19 @@ template <int KIND> __device__ __forceinline__ void prolong(Fine &t, FineShared 
 // The right-hand side of the first level: the residual, restricted. It returns the largest one of the thread's pixels. That of pixels of
 // colour 1, which were relaxed last, is what rounding leaves; without it the whole image would be off by what that adds up to.
 template <int KIND> __device__ __forceinline__ float restrict_residual(Fine &t, FineShared &s, const BoxLevel &l, float *b, int x0, int y0, bool own) {
-    forget(t);
+    forget<KIND>(t);
     float most = 0;
     float centre[ROWS / 2][2], v[ROWS / 2][2];
     // Between four: each of the points around it gets a part.
 #pragma unroll
     for (int i = 0; i < ROWS / 2; i++) {
-        forget(t);
+        forget<KIND>(t);
         const int r = 2 * i + 1;
         const float g = __shfl_down_sync(~0u, t.x[r][0], 1), l3 = __shfl_up_sync(~0u, t.x[r][3], 1);
 #pragma unroll
         for (int k = 0; k < 2; k++) {
             const int j = 2 * k + 1;
-            const float f = only<KIND>(t.free, r, j, flow_at<KIND>(t, r, j, t.x[r][j - 1], k ? g : t.x[r][2]));
+            const float f = only<KIND>(t, FREE, r, j, flow_at<KIND>(t, r, j, t.x[r][j - 1], k ? g : t.x[r][2]));
             most = fmaxf(most, fabsf(f));
             centre[i][k] = f * part<KIND>(t, r, j);
         }
@@ -754,18 +756,18 @@ template <int KIND> __device__ __forceinline__ float restrict_residual(Fine &t, 
         for (int k = 0; k < 2; k++) {
             const int j = 2 * k;
             const float f = flow_at<KIND>(t, r, j, k ? t.x[r][1] : l3, t.x[r][j + 1]) + ((k ? centre[i][0] : left) + centre[i][k]);
-            v[i][k] = only<KIND>(t.free, r, j, f * side_part<KIND>(t, r, j, true));
+            v[i][k] = only<KIND>(t, FREE, r, j, f * side_part<KIND>(t, r, j));
         }
     }
     s.hand[t.warp][t.lane] = make_float4(centre[ROWS / 2 - 1][0], centre[ROWS / 2 - 1][1], v[ROWS / 2 - 1][0], v[ROWS / 2 - 1][1]);
     __syncthreads();
-    forget(t);
+    forget<KIND>(t);
     float4 prior = s.hand[t.warp ? t.warp - 1 : 0][t.lane];
     if (KIND == EDGE && t.warp == 0) prior = make_float4(0, 0, 0, 0);
     const int cx = x0 >> 1, cy = y0 >> 1;
 #pragma unroll
     for (int i = 0; i < ROWS / 2; i++) {
-        forget(t);
+        forget<KIND>(t);
         const int r = 2 * i;
         const float g = __shfl_down_sync(~0u, t.x[r][0], 1), l3 = __shfl_up_sync(~0u, t.x[r][3], 1);
         float h[2], out[2];
@@ -774,16 +776,16 @@ template <int KIND> __device__ __forceinline__ float restrict_residual(Fine &t, 
             const int j = 2 * k + 1;
             const float above = i ? centre[i - 1][k] : k ? prior.y : prior.x;
             const float f = flow_at<KIND>(t, r, j, t.x[r][j - 1], k ? g : t.x[r][2]) + (above + centre[i][k]);
-            h[k] = only<KIND>(t.free, r, j, f * side_part<KIND>(t, r, j, false));
+            h[k] = only<KIND>(t, FREE, r, j, f * side_part<KIND>(t, r, j));
         }
         const float left = lane_before<KIND>(t, h[1]);
 #pragma unroll
         for (int k = 0; k < 2; k++) {
             const int j = 2 * k;
-            const float f = only<KIND>(t.free, r, j, flow_at<KIND>(t, r, j, k ? t.x[r][1] : l3, t.x[r][j + 1]));
+            const float f = only<KIND>(t, FREE, r, j, flow_at<KIND>(t, r, j, k ? t.x[r][1] : l3, t.x[r][j + 1]));
             most = fmaxf(most, fabsf(f));
             const float above = i ? v[i - 1][k] : k ? prior.w : prior.z;
-            out[k] = only<KIND>(t.free, r, j, f + (((k ? h[0] : left) + h[k]) + (above + v[i][k])));
+            out[k] = only<KIND>(t, FREE, r, j, f + (((k ? h[0] : left) + h[k]) + (above + v[i][k])));
         }
         // The second may be beyond the width, but not the stride.
         if (own && (KIND != EDGE || ((u32)(cy + i) < (u32)l.height && (u32)cx < (u32)l.width)))
@@ -836,16 +838,17 @@ template <int KIND, bool WIDE> __device__ __forceinline__ void store_fine(const 
     }
 }
 
-// The mean of a channel's fixed pixels, by the sums of MEAN_BLOCKS blocks.
-__device__ __forceinline__ float mean_of(FineShared &s, const double *sums, u32 fixed) {
-    double all = 0;
-    for (int i = threadIdx.x; i < MEAN_BLOCKS; i += FINE_THREADS) all += sums[i];
-    for (int o = 16; o; o >>= 1) all += __shfl_xor_sync(~0u, all, o);
-    if (lane_id() == 0) s.sums[threadIdx.x >> 5] = all;
-    __syncthreads();
-    all = 0;
-    for (int i = 0; i < FINE_WARPS; i++) all += s.sums[i];
-    return (float)(all / (fixed ? fixed : 1));
+static_assert(MEAN_BLOCKS % 32 == 0, "sums that a lane has");
+
+// The mean of a channel's fixed pixels, in each lane, by the sums of MEAN_BLOCKS blocks.
+__device__ __forceinline__ float mean_of(const double *sums, u32 fixed) {
+    double all[MEAN_BLOCKS / 32];
+#pragma unroll
+    for (int i = 0; i < MEAN_BLOCKS / 32; i++) all[i] = sums[32 * i + lane_id()];
+#pragma unroll
+    for (int i = 1; i < MEAN_BLOCKS / 32; i++) all[0] += all[i];
+    for (int o = 16; o; o >>= 1) all[0] += __shfl_xor_sync(~0u, all[0], o);
+    return (float)(all[0] / (fixed ? fixed : 1));
 }
 
 // A bit for each of four pixels, by their flags, that is neither fixed nor outside.
@@ -858,16 +861,15 @@ __device__ __forceinline__ u32 free_of(u32 flags) {
 template <bool START, int KIND, bool WIDE>
 __device__ __forceinline__ void fine_steps(Fine &t, const BoxSolve &p, const BoxLevel &l, const Correction &e, float *b, FineShared &s, int x0, int y0, bool own, float step, const float *from, float *to) {
     if (!START && l.width) prolong<KIND>(t, s, e);
-    exchange<KIND>(t, s);
-    half_sweep<KIND, 1>(t);
-    exchange<KIND>(t, s);
 #pragma unroll 1
-    for (int i = 0; i < (START ? 1 : 2); i++) {
-        half_sweep<KIND, 0>(t);
+    for (int i = START ? 1 : 2;; i--) {
         exchange<KIND>(t, s);
         half_sweep<KIND, 1>(t);
-        if (START || i == 0) exchange<KIND>(t, s);
+        if (i == 0) break;
+        exchange<KIND>(t, s);
+        half_sweep<KIND, 0>(t);
     }
+    if (START) exchange<KIND>(t, s);
     float most = 0;
     if (!START) {
         // Pixels of colour 1 are what their neighbours make them before and behind the cycle, and so they are after the step, too.
@@ -915,6 +917,10 @@ __device__ __forceinline__ void fine_tile(const BoxSolve &p, const BoxLevel &l, 
         const int y = y0 + t.lane;
         if (t.lane < ROWS && (KIND != EDGE || ((u32)(tx - 1) < (u32)w && (u32)y < (u32)h))) left_free = !(p.flags[(size_t)y * w + tx - 1] & FIXED);
     }
+    if (START && t.warp == 0) { // the others wait for it where they wait for their loads
+        const float m = p.start == FROM_MEAN ? mean_of(sums, p.head->fixed) : 0;
+        if (t.lane == 0) s.mean = m;
+    }
     const bool from_mean = START && (p.start == FROM_MEAN || !some);
     if (!from_mean)
 #pragma unroll
@@ -926,12 +932,12 @@ __device__ __forceinline__ void fine_tile(const BoxSolve &p, const BoxLevel &l, 
             c[r] = make_float4(0, 0, 0, 0);
             if (f[r] & 0x01010101) c[r] = four_of<KIND, WIDE>(colours, w, h, x0, y0 + r);
         }
-    after_prior();
-    before_next();
-    if (START) {
-        const u32 stop = p.state->stop;
-        const float m = p.start == FROM_MEAN ? mean_of(s, sums, p.head->fixed) : 0;
-        if (stop) return;
+    if (!START) {
+        after_prior();
+        before_next();
+    } else {
+        __syncthreads();
+        const float m = s.mean;
 #pragma unroll
         for (int r = 0; r < ROWS; r++) {
             if (from_mean) v[r] = make_float4(m, m, m, m);
@@ -941,17 +947,17 @@ __device__ __forceinline__ void fine_tile(const BoxSolve &p, const BoxLevel &l, 
     }
     Correction correction;
     if (!START && l.width) correction = correction_of<KIND>(l, e, x0, y0);
-    t.free = 0;
+    u32 mine = 0;
 #pragma unroll
     for (int r = 0; r < ROWS; r++) {
         const u32 g = f[r];
-        if (some) t.free |= free_of(g) << 4 * r;
+        if (some) mine |= free_of(g) << 4 * r;
         if (KIND == EDGE) v[r].x = g & 8 ? 0 : v[r].x, v[r].y = g >> 8 & 8 ? 0 : v[r].y, v[r].z = g >> 16 & 8 ? 0 : v[r].z, v[r].w = g >> 24 & 8 ? 0 : v[r].w;
         t.x[r][0] = v[r].x, t.x[r][1] = v[r].y, t.x[r][2] = v[r].z, t.x[r][3] = v[r].w;
     }
     const bool own = (t.lane >= MARGIN / 4 || tx == 0) && (t.lane < 32 - MARGIN / 4 || tx + 128 >= w) &&
                      (t.warp >= MARGIN / ROWS || ty == 0) && (t.warp < FINE_WARPS - MARGIN / ROWS || ty + FINE_WARPS * ROWS >= h);
-    s.free[t.warp][t.lane] = t.free;
+    s.free[t.warp][t.lane] = mine;
     u32 free_above = 0, free_before = 0; // as bits of the last row, and of the last column
     if (!START && some) {
         free_above = free_of(above) << (4 * ROWS - 4);
@@ -961,8 +967,8 @@ __device__ __forceinline__ void fine_tile(const BoxSolve &p, const BoxLevel &l, 
     }
     // A tile without a free pixel stays as it is. It begins so in both places, as what others read of it is now there, now here. (Those
     // who begin with X read nothing of a fixed pixel there.) Where all is the mean, it stays that at first.
-    const bool around = START || ((t.warp || free_above == (15u << (4 * ROWS - 4))) && (t.lane || free_before == (0x88888888 & ALL_FREE)));
-    const bool fixed = !__syncthreads_or(t.free), free = KIND == INNER && __syncthreads_and(t.free == ALL_FREE && around);
+    const bool around = START || ((t.warp || free_above == (15u << (4 * ROWS - 4))) && (t.lane || free_before == 0x8888));
+    const bool fixed = !__syncthreads_or(mine), free = KIND == INNER && __syncthreads_and(mine == ALL_FREE && around);
     if (fixed || (START && free && p.start == FROM_MEAN)) {
         if (START && own) {
             if (fixed) store_fine<KIND, WIDE>(t, const_cast<float *>(from), w, h, x0, y0);
@@ -974,29 +980,38 @@ __device__ __forceinline__ void fine_tile(const BoxSolve &p, const BoxLevel &l, 
         if (t.lane == 0) s.most[0][t.warp] = s.most[1][t.warp] = 0;
         return;
     }
-    t.left = t.right = t.above = t.below = t.four = t.free_left = t.free_right = t.free_up = t.free_down = ~0u;
-    t.three = t.two = 0;
     if (free) {
         fine_steps<START, PLAIN, WIDE>(t, p, l, correction, b, s, x0, y0, own, step, from, to);
         return;
     }
-    if (KIND == EDGE) {
-        u32 lm = 0, rm = 0;
-        for (int j = 0; j < 4; j++) lm |= (u32)(x0 + j > 0) << j, rm |= (u32)(x0 + j < w - 1) << j;
-        t.left = lm * 0x11111111, t.right = rm * 0x11111111;
-        t.above = t.below = 0;
-        for (int r = 0; r < ROWS; r++) t.above |= (y0 + r > 0 ? 15u : 0u) << 4 * r, t.below |= (y0 + r < h - 1 ? 15u : 0u) << 4 * r;
-        // Numbers of two bits are added up, for all pixels at once.
-        const u32 a = t.left ^ t.right, b = t.left & t.right, c = t.above ^ t.below, d = t.above & t.below;
-        t.four = b & d, t.three = (a & d) | (b & c), t.two = (a & c & ~(b | d)) | (b & ~(c | d)) | (d & ~(a | b));
-    }
     const u32 prior = t.warp ? s.free[t.warp - 1][t.lane] : free_above, next = t.warp < FINE_WARPS - 1 ? s.free[t.warp + 1][t.lane] : 0;
-    t.free_up = (t.free << 4 | prior >> (4 * ROWS - 4)) & ALL_FREE;
-    t.free_down = (t.free >> 4 | next << (4 * ROWS - 4)) & ALL_FREE;
-    const u32 before = __shfl_up_sync(~0u, t.free, 1);
-    t.free_left = (t.free << 1 & 0xeeeeeeee) | ((t.lane ? before : free_before) >> 3 & 0x11111111);
-    const u32 behind = __shfl_down_sync(~0u, t.free, 1);
-    t.free_right = (t.free >> 1 & 0x77777777) | ((t.lane < 31 ? behind : 0) << 3 & 0x88888888);
+    const u32 before = __shfl_up_sync(~0u, mine, 1), behind = __shfl_down_sync(~0u, mine, 1);
+    const u32 up = (mine << 4 | prior >> (4 * ROWS - 4)) & ALL_FREE, down = (mine >> 4 | next << (4 * ROWS - 4)) & ALL_FREE;
+    const u32 left = (mine << 1 & 0xeeee) | ((t.lane ? before : free_before) >> 3 & 0x1111);
+    const u32 right = (mine >> 1 & 0x7777) | ((t.lane < 31 ? behind : 0) << 3 & 0x8888);
+    t.set(FREE_LEFT, left, right);
+    t.set(FREE_UP, up, down);
+    // In even rows pixels are between two at their sides, in odd ones between one above and one below; in line with them are the others.
+    const u32 p0 = (up & 0x0f0f) | (left & 0xf0f0), p1 = (down & 0x0f0f) | (right & 0xf0f0), both = p0 & p1, one = p0 ^ p1;
+    u32 below = 0;
+    if (KIND != EDGE)
+        t.set(HALF, both, one);
+    else {
+        u32 rm = 0;
+        for (int j = 0; j < 4; j++) rm |= (u32)(x0 + j < w - 1) << j;
+        for (int r = 0; r < ROWS; r++) below |= (y0 + r < h - 1 ? 15u : 0u) << 4 * r;
+        t.first_column = x0 == 0, t.first_row = y0 == 0;
+        const u32 at_left = t.first_column ? 0xeeee : 0xffff, at_right = rm * 0x1111, above = t.first_row ? 0xfff0 : 0xffff;
+        // Numbers of two bits are added up, for all pixels at once.
+        const u32 a = at_left ^ at_right, b = at_left & at_right, c = above ^ below, d = above & below;
+        const u32 four = b & d, three = (a & d) | (b & c), two = (a & c & ~(b | d)) | (b & ~(c | d)) | (d & ~(a | b));
+        const u32 none = ~(p0 | p1);
+        t.set(HALF, (four & both) | (three & one) | (two & none), (four & one) | (three & none));
+        t.set(QUARTER, four & none, at_right);
+        t.set(FOUR, four, three);
+        t.set(TWO, two, 0);
+    }
+    t.set(FREE, mine, below);
     fine_steps<START, KIND, WIDE>(t, p, l, correction, b, s, x0, y0, own, step, from, to);
 }
 
@@ -1012,24 +1027,30 @@ __device__ __forceinline__ u32 arrive(u32 *count) {
     return before;
 }
 
-// The place of a tile. Those at the sides of the image take longest, and so they are the first: the last to end are few, and are quick.
+// The place of a tile. Those at the sides of the image take longest, and are the first where there are few in all: the last to end are quick.
+// Where there are many it makes no difference who is last, and tiles in the order of rows are faster, 2 % of a solve at 4096x4096.
+#define FEW_TILES 1024 // four or fewer for each place that large machines have
 __device__ __forceinline__ void fine_place(u32 tile, u32 tiles_x, u32 tiles_y, int &tx, int &ty) {
-    u32 x, y;
-    if (tiles_x <= 2 || tile < 2 * tiles_x)
-        x = tile % tiles_x, y = tile / tiles_x, y = tiles_x > 2 && y == 1 ? tiles_y - 1 : y;
-    else if (tile < 2 * (tiles_x + tiles_y - 2))
-        x = tile & 1 ? tiles_x - 1 : 0, y = tile / 2 - tiles_x + 1;
-    else
-        tile -= 2 * (tiles_x + tiles_y - 2), x = tile % (tiles_x - 2) + 1, y = tile / (tiles_x - 2) + 1;
+    const u32 sides = 2 * (tiles_x + tiles_y - 2);
+    u32 x = tile % tiles_x, y = tile / tiles_x;
+    if (gridDim.x <= FEW_TILES && tiles_x > 2 && tiles_y > 2) {
+        if (tile < 2 * tiles_x)
+            y = y == 1 ? tiles_y - 1 : 0;
+        else if (tile < sides)
+            x = tile & 1 ? tiles_x - 1 : 0, y = tile / 2 - tiles_x + 1;
+        else
+            tile -= sides, x = tile % (tiles_x - 2) + 1, y = tile / (tiles_x - 2) + 1;
+    }
     tx = (int)x * FINE_W, ty = (int)y * FINE_H;
 }
 
 template <bool START> __device__ __forceinline__ void fine(const BoxSolve &p, const BoxLevel &l, const float *e, float *b) {
     __shared__ FineShared s;
-    // All but the correction is older than the kernel before, where there are levels; and all but the state where the solve starts.
-    if (!START && !l.width) after_prior();
+    // Of a cycle all but the correction is older than the kernel before, where there are levels.
+    if (START || !l.width) after_prior();
+    if (START) before_next();
     BoxState *st = p.state;
-    if (!START && st->stop) {
+    if (st->stop) {
         after_prior();
         before_next();
         return;
@@ -1053,7 +1074,7 @@ template <bool START> __device__ __forceinline__ void fine(const BoxSolve &p, co
     else
         fine_tile<START, INNER, false>(p, l, e, b, s, tx, ty, colours, sums, step, from, to);
     __syncthreads();
-    if (threadIdx.x != 0 || (START && st->stop)) return;
+    if (threadIdx.x != 0) return;
     float most = 0, left = 0;
     for (int i = 0; i < FINE_WARPS; i++) most = fmaxf(most, s.most[0][i]), left = fmaxf(left, s.most[1][i]);
     // Of numbers that are not negative the bits are in the same order.
@@ -1488,8 +1509,8 @@ extern "C" __global__ void __launch_bounds__(UP_THREADS, UP_BLOCKS)
 }
 
 // The levels that a block does alone, the largest first: of up to 32x32, 16x16 and 8x8 points; the last of them by the inverse of its operator.
-// Larger ones are faster as tiles: a block would take longer for a step than several take for a launch. All that the set-up made is in registers
-// before the kernel before this one has ended.
+// A level of 64x64 took a block 10 us, most of it for loads, and takes 5 as tiles. All that the set-up made is in registers before the kernel
+// before this one has ended. Barriers are of the whole block: one of some warps is more than racecheck understands.
 #define BOTTOM_SIDE 32
 #define BOTTOM_CELLS (BOTTOM_SIDE / 2) // of a row of the first level
 #define BOTTOM_THREADS 256

@@ -12,8 +12,8 @@ const (
 	boxCoarsenThreads = 416 // COARSEN_THREADS
 	boxCoarsest       = 8   // COARSEST: sides of the coarsest level, but for images that are as small
 	boxInvertThreads  = 256 // INVERT_THREADS
-	boxMeanThreads    = 256 // MEAN_THREADS
-	boxMeanBlocks     = 528 // MEAN_BLOCKS
+	boxMeanThreads    = 512 // MEAN_THREADS
+	boxMeanBlocks     = 256 // MEAN_BLOCKS
 	boxFineThreads    = 512 // FINE_THREADS
 	boxFineWidth      = 112 // FINE_W: pixels of a tile of the image
 	boxFineHeight     = 48  // FINE_H
