@@ -1027,23 +1027,6 @@ __device__ __forceinline__ u32 arrive(u32 *count) {
     return before;
 }
 
-// The place of a tile. Those at the sides of the image take longest, and are the first where there are few in all: the last to end are quick.
-// Where there are many it makes no difference who is last, and tiles in the order of rows are faster, 2 % of a solve at 4096x4096.
-#define FEW_TILES 1024 // four or fewer for each place that large machines have
-__device__ __forceinline__ void fine_place(u32 tile, u32 tiles_x, u32 tiles_y, int &tx, int &ty) {
-    const u32 sides = 2 * (tiles_x + tiles_y - 2);
-    u32 x = tile % tiles_x, y = tile / tiles_x;
-    if (gridDim.x <= FEW_TILES && tiles_x > 2 && tiles_y > 2) {
-        if (tile < 2 * tiles_x)
-            y = y == 1 ? tiles_y - 1 : 0;
-        else if (tile < sides)
-            x = tile & 1 ? tiles_x - 1 : 0, y = tile / 2 - tiles_x + 1;
-        else
-            tile -= sides, x = tile % (tiles_x - 2) + 1, y = tile / (tiles_x - 2) + 1;
-    }
-    tx = (int)x * FINE_W, ty = (int)y * FINE_H;
-}
-
 template <bool START> __device__ __forceinline__ void fine(const BoxSolve &p, const BoxLevel &l, const float *e, float *b) {
     __shared__ FineShared s;
     // Of a cycle all but the correction is older than the kernel before, where there are levels.
@@ -1056,14 +1039,14 @@ template <bool START> __device__ __forceinline__ void fine(const BoxSolve &p, co
         return;
     }
     const size_t n = (size_t)p.width * p.height, vector = (size_t)l.stride * l.height;
-    const u32 tiles_x = max((p.width - 2 * MARGIN + FINE_W - 1) / FINE_W, 1), channel = blockIdx.x % p.channels, tile = blockIdx.x / p.channels;
+    // A block's place. Those of the channels are next to each other, as all read the same flags.
+    const u32 channel = blockIdx.x % p.channels;
+    const int tx = (int)(blockIdx.x / p.channels) * FINE_W, ty = (int)blockIdx.y * FINE_H;
     const float *from = (!START && st->side ? p.y : p.x) + channel * n, *colours = p.colours + channel * n;
     float *to = (!START && st->side ? p.x : p.y) + channel * n; // start goes to Y as well: neighbours read X
     const double *sums = p.sums + channel * MEAN_BLOCKS;
     const float step = START ? 1 : box_step(st->cycles);
     e += channel * vector, b += channel * vector;
-    int tx, ty;
-    fine_place(tile, tiles_x, gridDim.x / p.channels / tiles_x, tx, ty);
     const bool edge = tx == 0 || ty == 0 || tx + 128 >= p.width || ty + FINE_WARPS * ROWS >= p.height, wide = p.width % 4 == 0;
     if (edge && wide)
         fine_tile<START, EDGE, true>(p, l, e, b, s, tx, ty, colours, sums, step, from, to);
@@ -1080,16 +1063,17 @@ template <bool START> __device__ __forceinline__ void fine(const BoxSolve &p, co
     // Of numbers that are not negative the bits are in the same order.
     if (most > 0) atomicMax(&st->most, __float_as_uint(most));
     if (left > 0) atomicMax(&st->most_left, __float_as_uint(left));
-    if (arrive(&st->done) != gridDim.x - 1) return;
+    if (arrive(&st->done) != gridDim.x * gridDim.y - 1) return;
     // All others have ended, as far as it matters.
     most = __uint_as_float(atomicExch(&st->most, 0));
     st->residual = __uint_as_float(atomicExch(&st->most_left, 0));
     st->done = 0;
     st->side ^= 1;
     if (START) return;
-    float ratio = FIRST_RATIO;
-    if (st->cycles > 0 && st->update > 0) // a step that is longer than the one before changes more by as much
-        ratio = fmaxf(fminf(most / st->update + (1 - box_step(st->cycles) / box_step(st->cycles - 1)), MOST_RATIO), LEAST_RATIO);
+    // A step that is longer than the one before changes more by as much. (Both are computed: cicc of nvcc 11.8 puts a constant that a branch
+    // leaves alone before it or behind it, by where its memory lies.)
+    const float seen = fmaxf(fminf(most / st->update + (1 - box_step(st->cycles) / box_step(st->cycles - 1)), MOST_RATIO), LEAST_RATIO);
+    const float ratio = st->cycles > 0 && st->update > 0 ? seen : FIRST_RATIO;
     st->update = most;
     st->ratio = ratio;
     st->cycles++;
@@ -1118,13 +1102,13 @@ extern "C" __global__ void __launch_bounds__(FINE_THREADS, FINE_BLOCKS) diffusio
 #define TILE_CELLS 32 // of a row: those of a warp
 #define PITCH (TILE_CELLS + 1)
 #define TILE_CHANNELS 3 // at once
-#define DOWN_ROWS 24 // of cells
-#define DOWN_THREADS 768
+#define DOWN_ROWS 26 // of cells: 512x512 points are 132 tiles, one for each multiprocessor of the largest machines
+#define DOWN_THREADS 832
 #define DOWN_BLOCKS 1 // of a multiprocessor
 #define DOWN_X 8
 #define DOWN_Y 4
 #define DOWN_W 48
-#define DOWN_H 40
+#define DOWN_H 44
 #define UP_ROWS 16
 #define UP_THREADS 512
 #define UP_BLOCKS 2

@@ -71,8 +71,8 @@ func (boxDiffuser) solve(s *stream, op *diffusionSolve) error {
 	if len(c.setup.levels) > 0 {
 		c.fine.L, c.fine.E, c.fine.B = c.setup.levels[0], c.state.vectors[0].E, c.state.vectors[0].B
 	}
-	_, c.tiles = tiles(max(g.Width-2*boxFineMargin, 1), max(g.Height-2*boxFineMargin, 1), boxFineWidth, boxFineHeight)
-	c.tiles *= op.Channels
+	x, all := tiles(max(g.Width-2*boxFineMargin, 1), max(g.Height-2*boxFineMargin, 1), boxFineWidth, boxFineHeight)
+	c.row, c.rows = x*op.Channels, all/x
 	blocks := 1
 	if op.Start == driver.DiffusionFromMean {
 		blocks = boxMeanBlocks
@@ -81,7 +81,7 @@ func (boxDiffuser) solve(s *stream, op *diffusionSolve) error {
 		return err
 	}
 	if op.Start != driver.DiffusionContinue {
-		if err := boxStart.launch(s, c.tiles, 1, boxFineThreads, 0, &c.fine); err != nil {
+		if err := boxStart.launch(s, c.row, c.rows, boxFineThreads, 0, &c.fine); err != nil {
 			return err
 		}
 	}
@@ -99,7 +99,8 @@ type boxCycle struct {
 	setup    boxSetup
 	state    boxState
 	fine     boxFineParams
-	tiles    int // of the image, for all channels
+	row      int // tiles of the image in a row, for all channels
+	rows     int // of them
 }
 
 // groups is how many groups the channels of a level are in: each has blocks of its own, which load the operator of a tile once for all channels
@@ -143,5 +144,5 @@ func (c *boxCycle) enqueue() error {
 			}
 		}
 	}
-	return boxFine.launch(c.s, c.tiles, 1, boxFineThreads, 0, &c.fine)
+	return boxFine.launch(c.s, c.row, c.rows, boxFineThreads, 0, &c.fine)
 }

@@ -18,10 +18,10 @@ const (
 	boxFineWidth      = 112 // FINE_W: pixels of a tile of the image
 	boxFineHeight     = 48  // FINE_H
 	boxFineMargin     = 8   // MARGIN: of other tiles, but for those at the sides of the image
-	boxDownThreads    = 768 // DOWN_THREADS
+	boxDownThreads    = 832 // DOWN_THREADS
 	boxDownBlocks     = 1   // DOWN_BLOCKS: that share a multiprocessor
 	boxDownWidth      = 48  // DOWN_W: points of a tile of a level on the way down
-	boxDownHeight     = 40  // DOWN_H
+	boxDownHeight     = 44  // DOWN_H
 	boxTileChannels   = 3   // TILE_CHANNELS: that a block does at once
 	boxUpThreads      = 512 // UP_THREADS
 	boxUpBlocks       = 2   // UP_BLOCKS
