@@ -7,9 +7,6 @@
 #
 # It runs the conformance suite, short, in pieces at the same time: racecheck makes microseconds of a launch into milliseconds,
 # and one process with all cases takes more than ten minutes. It fails where a tool finds anything, or a test fails.
-#
-# Known: racecheck of CUDA 13 now and then reports reads after writes in diffusion_box_bottom, between which some of the block's warps meet at a
-# barrier of their own (BAR.SYNC 1 in the machine code, between the two instructions that it names); the kernel is the only one with such barriers.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
