@@ -117,7 +117,7 @@ func (c *solveFlags) finish(e *env, report io.Writer, file []byte, what string, 
 
 type diffuseCmd struct {
 	Constraints string `arg:"" help:"What is given: curves in JSON or XML, or a PNG or TIFF with transparency; - is standard input." predictor:"file"`
-	Compare     string `help:"Print how close the picture comes to this one of the same size: the ratio of peak signal to noise, and by how many levels it is off at most." placeholder:"FILE" predictor:"file" group:"output"`
+	Compare     string `help:"Print how close the picture comes to this one of the same size: the ratio of peak signal to noise, and by how many levels it is off at most. One of 16 bits is stretched, so that its darkest pixel is black and its brightest white." placeholder:"FILE" predictor:"file" group:"output"`
 	Progress    string `help:"Write the pictures on the way to this one into a folder as well, which is made if need be, from coarse to fine: 0001.png, 0002.png, and so on." placeholder:"DIR" predictor:"dir" group:"output"`
 
 	Tolerance float64 `help:"Stop when the estimated error is at most so many levels of 8 bits." aliases:"accuracy" default:"0.25" placeholder:"LEVELS" group:"diffusion"`
@@ -253,7 +253,11 @@ func (c *diffuseCmd) solve(conn *connection, req *polyscanv1.SolveRequest) (res 
 
 // reference is the picture of --compare.
 func (c *diffuseCmd) reference(e *env, w, h int) (*diffusion.Picture, error) {
-	im, err := loadPicture(e, c.Compare)
+	f, err := loadPicture(e, c.Compare)
+	if err != nil {
+		return nil, err
+	}
+	im, err := f.picture()
 	if err != nil {
 		return nil, err
 	}

@@ -315,11 +315,18 @@ func TestDiffuseAndFillRefuse(t *testing.T) {
 	}
 	whole := filepath.Join(dir, "whole.png")
 	writePNG(t, whole, white)
+	dim := image.NewGray16(white.Rect)
+	for i := range dim.Pix {
+		dim.Pix[i] = 1 // 257 of 65535, everywhere
+	}
+	faint := filepath.Join(dir, "faint.png")
+	writePNG(t, faint, dim)
 	for _, x := range []struct {
 		args []string
 		code int
 		says string
 	}{
+		{[]string{"fill", small, "-o", out, "--mask", faint}, exitUsage, "--mask all pixels: must leave out"},
 		{[]string{"diffuse", small}, exitUsage, "--output"},
 		{[]string{"diffuse", small, "-o", out, "--tolerance", "0"}, exitUsage, "--tolerance 0: must be more than 0"},
 		{[]string{"diffuse", small, "-o", out, "--tolerance=-1"}, exitUsage, "--tolerance -1: must be more than 0"},

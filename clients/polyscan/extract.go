@@ -43,7 +43,8 @@ func (c *extractCmd) Help() string {
 	return `
 Turns a picture into diffusion curves: its edges become Béziers with the colours on both of their sides, and where that is not enough
 pixels are given besides. "polyscan diffuse" makes a picture of them again. What is printed is how close that comes, as the ratio of
-peak signal to noise (PSNR), and how much less there is to store.
+peak signal to noise (PSNR), and how much less there is to store. A gray picture of 16 bits is stretched to 8 before, so that its
+darkest pixel is black and its brightest white.
 
 Examples:
 
@@ -79,7 +80,11 @@ func (c *extractCmd) Run(e *env) (err error) {
 	if c.PSNR == 0 || c.MaxPixels == 0 {
 		opts.PSNR, opts.MaxPixels = math.NaN(), 0
 	}
-	im, err := loadPicture(e, c.Picture)
+	f, err := loadPicture(e, c.Picture)
+	if err != nil {
+		return err
+	}
+	im, err := f.picture()
 	if err != nil {
 		return err
 	}

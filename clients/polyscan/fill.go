@@ -149,7 +149,11 @@ func (c *holeFlags) open(e *env) (*holed, *connection, error) {
 	c.room(w, h, nil)
 	switch {
 	case c.Mask != "":
-		mask, err := loadPicture(e, c.Mask)
+		f, err := loadPicture(e, c.Mask)
+		if err != nil {
+			return nil, nil, err
+		}
+		mask, err := f.decode() // stretched, dark pixels would become black
 		if err != nil {
 			return nil, nil, err
 		}
@@ -169,8 +173,8 @@ func (c *holeFlags) open(e *env) (*holed, *connection, error) {
 	return out, conn, err
 }
 
-// loadPicture reads and decodes an image file.
-func loadPicture(e *env, name string) (image.Image, error) {
+// loadPicture reads an image file that is not too large to be decoded.
+func loadPicture(e *env, name string) (*frame, error) {
 	f, err := imageFiles().load(e, name)
 	if err != nil {
 		return nil, err
@@ -182,7 +186,7 @@ func loadPicture(e *env, name string) (image.Image, error) {
 	if int64(w)*int64(h) > driver.MaxPixels {
 		return nil, bad(f.name, "has %dx%d pixels, more than %d", w, h, driver.MaxPixels)
 	}
-	return f.picture()
+	return f, nil
 }
 
 // maskOf has a byte for each pixel of an image: 1 where it is neither black nor transparent.

@@ -359,9 +359,20 @@ func (f *frame) picture() (image.Image, error) {
 	if f.raw != nil {
 		return f.rawPicture()
 	}
+	img, err := f.decode()
+	if err != nil {
+		return nil, err
+	}
+	if g, ok := img.(*image.Gray16); ok {
+		b := g.Bounds()
+		return stretch(b.Dx(), b.Dy(), func(x, y int) uint16 { return g.Gray16At(b.Min.X+x, b.Min.Y+y).Y }), nil
+	}
+	return img, nil
+}
+
+// decode decodes an image file.
+func (f *frame) decode() (img image.Image, err error) {
 	r := bytes.NewReader(f.data)
-	var img image.Image
-	var err error
 	switch sniff(f.data) {
 	case "PNG":
 		img, err = png.Decode(r)
@@ -376,10 +387,6 @@ func (f *frame) picture() (image.Image, error) {
 	}
 	if err != nil {
 		return nil, bad(f.name, "%v", err)
-	}
-	if g, ok := img.(*image.Gray16); ok {
-		b := g.Bounds()
-		return stretch(b.Dx(), b.Dy(), func(x, y int) uint16 { return g.Gray16At(b.Min.X+x, b.Min.Y+y).Y }), nil
 	}
 	return img, nil
 }
