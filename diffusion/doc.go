@@ -2,13 +2,14 @@
 // That draws diffusion images from constraints, fills holes, and estimates a background from what lies around defects.
 //
 // [Solve] takes a [Problem] to a [Solution]; [Prepare] does once what depends only on where constraints are, so that others with
-// the same ones but other colours take less; [Fill] and [Background] are for pictures. [SolveDrawing] draws curves with colours along
-// both sides as constraints, and blurs the picture around them; [Extract] finds such curves in a picture.
+// the same ones but other colours take less; [Fill] is for pictures with holes, or with something in front of their background.
+// [SolveDrawing] draws curves with colours along both sides as constraints, and blurs the picture around them; [Render] makes pixels of
+// that, and a [Canvas] does after each change; [Extract] finds such curves in a picture.
 //
 // # Conventions
 //
-// Pixels are float32 values in planes, one for each channel: value c of pixel (x, y) is at (c*Height+y)*Width + x. Any scale will
-// do; the default tolerance is for values from 0 to 1. A pixel has up to four neighbours: right, left, below and above. The border
+// Pixels are float32 values in planes, one for each channel: value c of pixel (x, y) is at (c*Height+y)*Width + x. Any scale up
+// to [MaxValue] will do; the default tolerance is for values from 0 to 1. A pixel has up to four neighbours: right, left, below and above. The border
 // of the image is a missing edge, as is an edge that a flag blocks: nothing flows across.
 //
 // # Accuracy
