@@ -38,7 +38,9 @@ type solveHeader struct {
 	Channels, Cycles uint32
 	Update           float32 // of the last cycle
 	_                uint32
-	Rho              [driver.MaxDiffusionChannels]float64 // of the conjugate gradients
+	// Of the conjugate gradients.
+	Rho   [driver.MaxDiffusionChannels]float64
+	Modes [driver.MaxDiffusionChannels]slowMode
 }
 
 // diffusionHeaderBytes is the room of a header.
@@ -211,7 +213,7 @@ func (d *device) diffusionSetup(op driver.DiffusionSetup, stop *stopFlag) error 
 type diffuser interface {
 	// begin is called once, when x has its first values.
 	begin(x []float32) error
-	// cycle returns about how large the error was before it, or is after it where sweeps do.
+	// cycle returns by how much it changed a value; with barriers the largest correction that it began with, about the error before it.
 	cycle(x []float32) (float32, error)
 	// residual is the largest one.
 	residual(x []float32) (float32, error)
@@ -220,7 +222,6 @@ type diffuser interface {
 var errNotSetUp = errors.New("Setup: is not what a DiffusionSetup made for this grid")
 
 const (
-	graphRatio = 0.45     // by which a cycle of graph reduces the error at best: in scenes of devicetest errors stay within 1.6 times the estimate
 	boxRatio   = 0.15     // of cycles of box at least: the ratio varies from one to the next
 	sweepRatio = 0.9      // of sweeps at least: they take away what is rough first, and an update shows little of the rest
 	firstRatio = 0.5      // assumed before there are two updates
@@ -228,8 +229,8 @@ const (
 )
 
 // outlook says what the update of a cycle tells beside that of the one before, if head has one: ratio is what a cycle multiplies the error
-// by, and the error that is left is about left / (1 - ratio), the sum of a geometric series.
-func outlook(g driver.DiffusionGrid, head *solveHeader, update float32) (ratio, left float32) {
+// by, and estimate is about the error that is left, as of the sum of a geometric series.
+func outlook(g driver.DiffusionGrid, head *solveHeader, update float32) (ratio, estimate float32) {
 	second := head.Cycles > 0 && head.Update > 0
 	if ratio = firstRatio; second {
 		ratio = update / head.Update
@@ -237,16 +238,16 @@ func outlook(g driver.DiffusionGrid, head *solveHeader, update float32) (ratio, 
 	switch {
 	case g.Method != driver.DiffusionMultigrid:
 		ratio = max(min(ratio, mostRatio), sweepRatio)
-		return ratio, update
-	case g.Barriers: // the update is that of the correction that the cycle began with
+		return ratio, update / (1 - ratio)
+	case g.Barriers:
 		ratio = min(ratio, mostRatio)
-		return ratio, update * max(ratio, graphRatio)
+		return ratio, update * max(ratio/(1-ratio), slowest(head))
 	}
 	if second { // a step that is longer than the one before changes more by as much
 		ratio += 1 - boxStep(head.Cycles)/boxStep(head.Cycles-1)
 	}
 	ratio = max(min(ratio, mostRatio), boxRatio)
-	return ratio, update * ratio
+	return ratio, update * ratio / (1 - ratio)
 }
 
 func (d *device) diffusionSolve(op driver.DiffusionSolve, stop *stopFlag) error {
@@ -346,11 +347,10 @@ func (d *device) diffusionSolve(op driver.DiffusionSolve, stop *stopFlag) error 
 		if res.Update, err = solver.cycle(x); err != nil {
 			return err
 		}
-		var left float32
-		res.Ratio, left = outlook(g, head, res.Update)
+		res.Ratio, res.Estimate = outlook(g, head, res.Update)
 		head.Update = res.Update
 		head.Cycles++
-		if res.Estimate = left / (1 - res.Ratio); res.Estimate <= op.Tolerance {
+		if res.Estimate <= op.Tolerance {
 			res.Converged = 1
 			break
 		}

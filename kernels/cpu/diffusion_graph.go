@@ -15,21 +15,28 @@ import (
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 
-// The constants are those that took the fewest iterations in scenes of devicetest: 3 to 4 in most, 7 in mazes.
+// The constants are those that took the fewest iterations in scenes of devicetest: 2 to 4 in most, 5 in mazes.
 const (
-	// graphCaution is what the largest correction is multiplied by to say how large the error is. With 2.5 estimates were up to 2.1 times too
-	// low in early cycles of a corridor, and 1.5 times in mazes.
-	graphCaution = 3
+	// graphCaution is by how much an error is larger at most than what the slowest mode, if all of the last correction were of it, would leave
+	// of it, to be in no more than one of ten thousand cycles of random images more than twice the estimate.
+	graphCaution = 1.5
+	// graphSettled is after how many cycles the slowest mode is known. Until then estimates allow for one that is slower: 1/graphSettled
+	// of a correction is left at least, and more after the first ones.
+	graphSettled = 3
 	// graphStrong is how large a weight is at least, without its sign, that joins nodes, as a part of the geometric mean of the diagonals. With
 	// less, rows become long.
 	graphStrong = 0.04
 	// graphLoose is how large all weights of a node are together at most, as a part of the diagonal, where steps of Jacobi alone do: it
 	// has no part in coarser levels, which would otherwise carry thousands of such nodes along.
 	graphLoose = 0.25
-	// graphSmooth damps the step that smooths P.
+	// graphGroup is how many nodes become one at most, besides those that are left over.
+	graphGroup = 4
+	// graphSmooth damps the step that smooths P. With 3/4 between nodes mazes take fewer iterations, but couplings along rows and columns become
+	// so weak that blocks fall apart, and rows of coarse levels are twice as long.
 	graphSmooth = 2.0 / 3
-	// graphJacobi damps the steps before and after the coarse correction: one each.
-	graphJacobi = 0.8
+	// graphJacobi damps the steps of nodes before and after the coarse correction: one each. Steps of 1 would leave rough modes of corridors
+	// as they are; with 0.8 walls are off by a half more after three iterations.
+	graphJacobi = 0.95
 	// graphDense is how many nodes a level has at most that is solved exactly, and is the last one. Where Jacobi's steps had the last word, a
 	// corridor's long way took an iteration more, and one of 111x111 had estimates 3 times too low.
 	graphDense = 192
@@ -75,10 +82,11 @@ const graphLevels = 24 // enough for sides of 2^20
 const maxGraphPixels = 1 << 27
 
 // Room for nodes, for edges and for the entries of P of all levels. In scenes of devicetest there are at most 0.9 nodes, 5.8 edges and 2.4
-// entries a pixel. Where there are more, levels end early, and iterations become more.
+// entries a pixel, in mazes and corridors of other forms 8.9 edges and 3.9 entries. Where there are more, levels end early, and long ways take
+// many iterations.
 func graphNodes(pixels int) int   { return 2*pixels + 64 }
-func graphEdges(pixels int) int   { return 8*pixels + 64 }
-func graphProlong(pixels int) int { return 3*pixels + 64 }
+func graphEdges(pixels int) int   { return 10*pixels + 64 }
+func graphProlong(pixels int) int { return 5*pixels + 64 }
 
 // graph is the preconditioner and the image's operator.
 type graph struct {
@@ -128,15 +136,15 @@ func layGraph(a *arena, w, h int) *graph {
 
 // graphState is the vectors of the conjugate gradients.
 type graphState struct {
-	head       *solveHeader
-	r, p, z, q []float32    // planes
-	rows       []float32    // a number for each row and channel
-	nodes      []nodeValues // the levels' vectors
+	head    *solveHeader
+	r, p, q []float32    // planes
+	rows    []float32    // a number for each row and channel
+	nodes   []nodeValues // the levels' vectors
 }
 
 func layGraphState(a *arena, w, h, channels int) (s graphState) {
 	n := w * h * channels
-	s.r, s.p, s.z, s.q = a.floats(n), a.floats(n), a.floats(n), a.floats(n)
+	s.r, s.p, s.q = a.floats(n), a.floats(n), a.floats(n)
 	s.rows = a.floats(h * channels)
 	s.nodes = layOut[nodeValues](a, 3*graphNodes(w*h))
 	return s
@@ -203,6 +211,11 @@ func (g *graph) flows(dst, up, x, down []float32, y int) {
 	rowFlows(dst, up, x, down, g.open[y*g.w:][:g.w])
 }
 
+// windowFlows is flows of a row of a window, which has those around it.
+func (g *graph) windowFlows(dst []float32, v *window, y int) {
+	g.flows(dst, v.row(y-1), v.row(y), v.row(y+1), y)
+}
+
 // planeFlows is flows of a row of planes.
 func (g *graph) planeFlows(dst, planes []float32, c, y int) {
 	g.flows(dst, g.row(planes, c, max(y-1, 0)), g.row(planes, c, y), g.row(planes, c, min(y+1, g.h-1)), y)
@@ -238,25 +251,13 @@ func largestSize(v []float32) float32 {
 func (g *graph) begin(x []float32) error {
 	s := &g.state
 	return g.each(len(x)/len(g.inv), 5, func(c, y int) float32 {
-		r := g.row(s.r, c, y)
-		g.planeFlows(r, x, c, y)
-		g.jacobi(g.row(s.z, c, y), r, y)
+		g.planeFlows(g.row(s.r, c, y), x, c, y)
 		clear(g.row(s.p, c, y))
 		return 0
 	})
 }
 
-// jacobi computes a row of z, a step from 0 to the solution for r.
-func (g *graph) jacobi(z, r []float32, y int) {
-	inv := g.inv[y*g.w:][:len(z)]
-	r = r[:len(z)]
-	for i := range z {
-		z[i] = graphJacobi * inv[i] * r[i]
-	}
-}
-
-// cycle is one step of the conjugate gradients. It returns the largest correction that the preconditioner sees before it, which is about
-// what the error was.
+// cycle is one step of the conjugate gradients. It returns the largest correction that the preconditioner sees before it.
 func (g *graph) cycle(x []float32) (float32, error) {
 	s := &g.state
 	channels := len(x) / len(g.inv)
@@ -282,7 +283,7 @@ func (g *graph) cycle(x []float32) (float32, error) {
 	}); err != nil {
 		return 0, err
 	}
-	update := graphCaution * largest(s.rows)
+	update := largest(s.rows)
 	// q = -A p, which is 0 wherever there is no equation.
 	if err := g.each(channels, 5, func(c, y int) float32 {
 		q := g.row(s.q, c, y)
@@ -294,24 +295,61 @@ func (g *graph) cycle(x []float32) (float32, error) {
 	for c := range channels {
 		if pq := -g.sum(c); pq > 0 {
 			alpha[c] = float32(s.head.Rho[c] / pq)
+			s.head.Modes[c].step(float64(alpha[c]), float64(beta[c]))
 		}
 	}
 	err := g.each(channels, 4, func(c, y int) float32 {
 		a := alpha[c]
+		if a == 0 {
+			return 0
+		}
 		r, x := g.row(s.r, c, y), g.row(x, c, y)
 		p, q := g.row(s.p, c, y)[:len(x)], g.row(s.q, c, y)[:len(x)]
-		if a != 0 {
-			for i := range x {
-				x[i] += a * p[i]
-			}
-			for i := range r {
-				r[i] += a * q[i]
-			}
+		for i := range x {
+			x[i] += a * p[i]
 		}
-		g.jacobi(g.row(s.z, c, y), r, y)
+		for i := range r {
+			r[i] += a * q[i]
+		}
 		return 0
 	})
 	return update, err
+}
+
+// slowMode is what the steps of conjugate gradients tell of the slowest mode: of the preconditioned operator, whose eigenvalues are at most
+// 1, about the least one. It is that of the tridiagonal matrix of Lanczos; of its Cholesky factor, a column of which comes with each step, the
+// norm of the inverse is followed as by Duff and Vömel. In random images that was at most a twentieth too low.
+type slowMode struct {
+	Inverse float64 // of the eigenvalue
+	alpha   float64 // of the step before
+	last    float64 // component of the vector that the inverse makes largest
+}
+
+// step takes another step into account.
+func (m *slowMode) step(alpha, beta float64) {
+	if m.alpha == 0 {
+		*m = slowMode{alpha, alpha, math.Sqrt(alpha)}
+		return
+	}
+	// The vector is turned so far towards the new component that its image, whose new component is last, becomes longest.
+	along := math.Sqrt(beta/m.alpha) * m.last
+	across := along * alpha
+	own := m.Inverse + along*across
+	longest := (own + alpha + math.Hypot(own-alpha, 2*across)) / 2
+	m.last = math.Sqrt(alpha)
+	if size := math.Hypot(longest-alpha, across); size > 0 {
+		m.last *= along * longest / size
+	}
+	m.Inverse, m.alpha = longest, alpha
+}
+
+// slowest is how large a part of the correction that a cycle began with is left at most, after which head has seen the cycle's step.
+func slowest(head *solveHeader) float32 {
+	left := 1 / float32(min(head.Cycles+1, graphSettled))
+	for _, m := range head.Modes {
+		left = max(left, graphCaution*float32(m.Inverse-1))
+	}
+	return left
 }
 
 // residual is the largest one of x itself.
@@ -325,8 +363,9 @@ func (g *graph) residual(x []float32) (float32, error) {
 	return largest(s.rows), err
 }
 
-// precondition computes q, about the solution of A q = r, by a symmetric multigrid cycle from 0, of which z is the first step,
-// and the products q r of each row.
+// precondition computes q, about the solution of A q = r, by a symmetric multigrid cycle from 0, and the products q r of each row. Pixels are
+// coloured as a chessboard is, and take from those of the other colour only: before the correction first those of one colour are solved for, then
+// the others, and after it the other way round. That is twice as good as steps of Jacobi, which would cost as much.
 func (g *graph) precondition(channels int) error {
 	if len(g.levels) > 0 {
 		if err := g.restrictPixels(channels); err != nil {
@@ -375,93 +414,123 @@ func (g *graph) tall(channels int, f func(c, y0, y1 int, p *pace) bool) error {
 	})
 }
 
-// restrictPixels computes what is left of r behind z, for the first level, and the first step there.
+// The colours: where pixels of each begin in row y.
+func firstColour(y int) int  { return y & 1 }
+func secondColour(y int) int { return y&1 ^ 1 }
+
+// restrictPixels computes what is left of r behind the first steps, for the first level, and the first step there.
 func (g *graph) restrictPixels(channels int) error {
 	s, l := &g.state, &g.levels[0]
 	return g.tall(channels, func(c, y0, y1 int, p *pace) bool {
-		first, end := l.cell[y0/2*l.w], l.cell[(y1+1)/2*l.w]
-		for k := first; k < end; k++ {
+		nodes, end := l.cell[y0/2*l.w], l.cell[(y1+1)/2*l.w]
+		for k := nodes; k < end; k++ {
 			if c == 0 {
 				clear(l.b[k][channels:])
 				clear(l.x[k][channels:])
 			}
 			l.b[k][c] = 0
 		}
-		scaled := newWindow(g.w, nil)
-		left := newWindow(g.w, func(dst []float32, y int) {
-			g.planeFlows(dst, s.z, c, y)
+		first := newWindow(g.w, func(dst []float32, y int) {
+			clear(dst)
 			r, inv := g.row(s.r, c, y)[:len(dst)], g.inv[y*g.w:][:len(dst)]
-			by := scaled.row(y)[:len(dst)]
-			for i, v := range dst {
-				v += r[i]
-				dst[i], by[i] = v, v*inv[i]
+			for i := firstColour(y); i < len(dst); i += 2 {
+				dst[i] = inv[i] * r[i]
 			}
 		})
 		flow := make([]float32, g.w)
+		second := newWindow(g.w, func(dst []float32, y int) {
+			first.fill(y+1, g.h)
+			g.windowFlows(flow, first, y)
+			clear(dst)
+			r, inv, flow := g.row(s.r, c, y)[:len(dst)], g.inv[y*g.w:][:len(dst)], flow[:len(dst)]
+			for i := secondColour(y); i < len(dst); i += 2 {
+				dst[i] = inv[i] * (r[i] + flow[i])
+			}
+		})
+		// Nothing is left of the second colour; of the first what came from the second one later.
+		left := newWindow(g.w, func(dst []float32, y int) {
+			second.fill(y+1, g.h)
+			g.windowFlows(flow, second, y)
+			clear(dst)
+			inv, flow := g.inv[y*g.w:][:len(dst)], flow[:len(dst)]
+			for i := firstColour(y); i < len(dst); i += 2 {
+				dst[i] = inv[i] * flow[i]
+			}
+		})
+		first.begin(max(y0-2, 0), g.h)
+		second.begin(max(y0-1, 0), g.h)
 		left.begin(y0, g.h)
 		for y := y0; y < y1; y++ {
 			left.fill(y+1, g.h)
-			g.flows(flow, scaled.row(y-1), scaled.row(y), scaled.row(y+1), y)
-			own := left.row(y)[:len(flow)]
+			g.windowFlows(flow, left, y)
 			parent := g.parent[y*g.w:][:len(flow)]
 			for i, v := range flow {
-				if k := parent[i]; k >= 0 {
-					l.b[k][c] += own[i] + graphSmooth*v
+				k := parent[i]
+				if k < 0 {
+					continue
 				}
+				if i&1 == firstColour(y) {
+					v *= graphSmooth - 1 // the flow out of it is what is left of it
+				} else {
+					v *= graphSmooth
+				}
+				l.b[k][c] += v
 			}
-			if p.spend(7 * g.w) {
+			if p.spend(8 * g.w) {
 				return false
 			}
 		}
-		for k := first; k < end; k++ {
+		for k := nodes; k < end; k++ {
 			l.x[k][c] = graphJacobi * l.inv[k] * l.b[k][c]
 		}
 		return true
 	})
 }
 
-// prolongPixels computes q: z, the correction by the first level, and the last step. And the products q r of each row.
+// prolongPixels computes q: the first step, which only pixels of the first colour are needed of, the correction by the first level, and the last
+// steps. And the products q r of each row.
 func (g *graph) prolongPixels(channels int) error {
 	s := &g.state
 	return g.tall(channels, func(c, y0, y1 int, p *pace) bool {
 		constant := newWindow(g.w, func(dst []float32, y int) {
 			parent := g.parent[y*g.w:][:len(dst)]
-			x := g.levels[0].x
 			for i, k := range parent {
 				if dst[i] = 0; k >= 0 {
-					dst[i] = x[k][c]
+					dst[i] = g.levels[0].x[k][c]
 				}
 			}
 		})
-		corrected := newWindow(g.w, nil)
-		corrected.of = func(dst []float32, y int) {
-			z := g.row(s.z, c, y)
-			if len(g.levels) == 0 {
-				copy(dst, z)
-				return
-			}
+		flow := make([]float32, g.w)
+		first := newWindow(g.w, func(dst []float32, y int) {
 			constant.fill(y+1, g.h)
-			g.flows(dst, constant.row(y-1), constant.row(y), constant.row(y+1), y)
+			g.windowFlows(flow, constant, y)
+			clear(dst)
+			r, inv, flow := g.row(s.r, c, y)[:len(dst)], g.inv[y*g.w:][:len(dst)], flow[:len(dst)]
 			own := constant.row(y)[:len(dst)]
-			parent, inv := g.parent[y*g.w:][:len(dst)], g.inv[y*g.w:][:len(dst)]
-			z = z[:len(dst)]
-			for i, v := range dst {
-				if dst[i] = z[i]; parent[i] >= 0 {
-					dst[i] = z[i] + (own[i] + graphSmooth*inv[i]*v)
-				}
+			for i := firstColour(y); i < len(dst); i += 2 {
+				dst[i] = own[i] + inv[i]*(r[i]+graphSmooth*flow[i])
 			}
-		}
-		if len(g.levels) > 0 {
-			constant.begin(max(y0-1, 0), g.h)
-		}
-		corrected.begin(y0, g.h)
+		})
+		second := newWindow(g.w, func(dst []float32, y int) {
+			first.fill(y+1, g.h)
+			g.windowFlows(flow, first, y)
+			clear(dst)
+			r, inv, flow := g.row(s.r, c, y)[:len(dst)], g.inv[y*g.w:][:len(dst)], flow[:len(dst)]
+			for i := secondColour(y); i < len(dst); i += 2 {
+				dst[i] = inv[i] * (r[i] + flow[i])
+			}
+		})
+		constant.begin(max(y0-2, 0), g.h)
+		first.begin(max(y0-1, 0), g.h)
+		second.begin(y0, g.h)
 		for y := y0; y < y1; y++ {
-			corrected.fill(y+1, g.h)
+			second.fill(y+1, g.h)
+			g.windowFlows(flow, second, y)
 			q := g.row(s.q, c, y)
-			g.flows(q, corrected.row(y-1), corrected.row(y), corrected.row(y+1), y)
-			own, r, inv := corrected.row(y)[:len(q)], g.row(s.r, c, y)[:len(q)], g.inv[y*g.w:][:len(q)]
-			for i, v := range q {
-				q[i] = own[i] + graphJacobi*inv[i]*(r[i]+v)
+			copy(q, second.row(y))
+			r, inv, flow := g.row(s.r, c, y)[:len(q)], g.inv[y*g.w:][:len(q)], flow[:len(q)]
+			for i := firstColour(y); i < len(q); i += 2 {
+				q[i] = inv[i] * (r[i] + flow[i])
 			}
 			s.rows[c*g.h+y] = dot(r, q)
 			if p.spend(8 * g.w) {

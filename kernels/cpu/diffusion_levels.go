@@ -322,45 +322,66 @@ func (c *coarsener) joinPixels(count int32, a, b, a2, b2 int) int32 {
 	return count
 }
 
-// joinNodes is joinPixels for nodes, those of which that join have a parent already.
+// joinNodes is joinPixels for nodes, those of which that join have a parent already. In turn, each that has no node yet makes one with those
+// around it that have none either, ring by ring, until there are graphGroup; where all its neighbours have one it becomes a part of that of the
+// first. Where all that strong edges connect becomes one node, corridors wound up within a block do, and take four times as many iterations.
 func (c *coarsener) joinNodes(count int32, a, b, a2, b2 int) int32 {
-	root := c.pool.root
-	find := func(i int32) int32 {
-		for root[i] != i {
-			root[i] = root[root[i]]
-			i = root[i]
-		}
-		return i
-	}
+	const none = math.MaxInt32
 	parts := [2][2]int{{a, b}, {a2, b2}}
 	for _, r := range parts {
 		for i := r[0]; i < r[1]; i++ {
-			root[i] = int32(i)
-		}
-	}
-	for _, r := range parts {
-		for i := r[0]; i < r[1]; i++ {
-			if c.parent[i] < 0 {
-				continue
-			}
-			for _, e := range c.from.edges(i) {
-				if j := int(e.to); (j >= a && j < b || j >= a2 && j < b2) && c.parent[j] >= 0 && c.strong(i, e) {
-					p, q := find(int32(i)), find(e.to)
-					root[max(p, q)] = min(p, q)
-				}
+			if c.parent[i] >= 0 {
+				c.parent[i] = none
 			}
 		}
 	}
 	for _, r := range parts {
 		for i := r[0]; i < r[1]; i++ {
-			if c.parent[i] < 0 {
+			if c.parent[i] != none {
 				continue
 			}
-			if p := find(int32(i)); p != int32(i) {
-				c.parent[i] = c.parent[p] // which is less, and has been numbered
-				continue
-			}
+			first := int32(none) // of the neighbours that have a node
 			c.parent[i] = count
+			var group [graphGroup]int32
+			group[0] = int32(i)
+			size := 1
+			for ring := 0; ring < size && size < graphGroup; {
+				end := size
+				for _, k := range group[ring:end] {
+					for _, e := range c.from.edges(int(k)) {
+						if j := int(e.to); (j < a || j >= b) && (j < a2 || j >= b2) || c.parent[j] < 0 || !c.strong(int(k), e) {
+							continue
+						}
+						if p := c.parent[e.to]; p < count {
+							first = min(first, e.to)
+						}
+						if c.parent[e.to] != none {
+							continue
+						}
+						// The first ones of a ring, where there are too many.
+						at := size
+						if size == graphGroup {
+							at--
+							if group[at] < e.to {
+								continue
+							}
+							c.parent[group[at]] = none
+						} else {
+							size++
+						}
+						for ; at > end && group[at-1] > e.to; at-- {
+							group[at] = group[at-1]
+						}
+						group[at] = e.to
+						c.parent[e.to] = count
+					}
+				}
+				ring = end
+			}
+			if size == 1 && first != none {
+				c.parent[i] = c.parent[first]
+				continue
+			}
 			count++
 		}
 	}

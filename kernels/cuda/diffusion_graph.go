@@ -16,8 +16,8 @@ type graphDiffuser struct{}
 const (
 	// maxGraphPixels keeps the numbers of edges within 32 bits.
 	maxGraphPixels = 1 << 27
-	// graphAhead is how many cycles are enqueued before the host looks whether they were enough. They take 3 to 8 as a rule.
-	graphAhead = 4
+	// graphAhead is how many cycles are enqueued before the host looks whether they were enough. They take 3 to 5 as a rule.
+	graphAhead = 3
 	// multiplyBlocksPerUnit is how many blocks a multiprocessor gets of kernels that go over nodes with a grid of any size.
 	multiplyBlocksPerUnit = 10 // MULTIPLY_BLOCKS
 )
@@ -39,8 +39,9 @@ type graphMemory struct {
 
 func layGraph(a *arena, g driver.DiffusionGrid) (m graphMemory) {
 	n := g.Width * g.Height
-	// In scenes of devicetest there are at most 0.9 nodes, 5.8 edges, 2.4 entries of P and 5.6 of A P a pixel; warps leave some of it unused.
-	nodes, edges, prolong, product := 2*n+64, 10*n+64, 4*n+64, 9*n+64
+	// In scenes of devicetest there are at most 0.9 nodes, 5.8 edges, 2.4 entries of P and 5.6 of A P a pixel, in mazes and corridors of other
+	// forms 8.9 edges and 3.9 entries of P; warps leave some of it unused.
+	nodes, edges, prolong, product := 2*n+64, 12*n+64, 6*n+64, 12*n+64
 	m.Width, m.Height = uint32(g.Width), uint32(g.Height)
 	m.NodeRoom, m.EdgeRoom, m.ProlongRoom, m.ProductRoom = uint32(nodes), uint32(edges), uint32(prolong), uint32(product)
 	m.Head = a.take(diffusionHeaderBytes)

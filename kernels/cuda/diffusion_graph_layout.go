@@ -102,8 +102,8 @@ const (
 	graphLevels        = 20
 	graphParts         = 1024
 	graphDenseNodes    = 192                         // DENSE_NODES
-	graphInnerX        = 58                          // INNER_X
-	graphInnerY        = 26                          // INNER_Y
+	graphInnerX        = 56                          // INNER_X
+	graphInnerY        = 24                          // INNER_Y
 	graphTableBytes    = 4 * (2*(graphLevels+2) + 6) // the size of GraphTable
-	graphStateBytes    = 144                         // of GraphState
+	graphStateBytes    = 192                         // of GraphState
 )

@@ -123,9 +123,9 @@ const (
 type DiffusionStatus struct {
 	Cycles    uint32  // since the start
 	Converged uint32  // 1 where Estimate is at most the tolerance
-	Update    float32 // by how much the last cycle changed a value; with barriers, some times the correction that it began with
+	Update    float32 // by how much the last cycle changed a value; with barriers, the largest correction that it began with
 	Ratio     float32 // of that and the update before, 0.5 for the first cycle, and less than 1; at least 0.15 without barriers, where it is what their steps tell of the error, and 0.9 of the methods of the seed
-	Estimate  float32 // of the error that is left: Update / (1 - Ratio), by multigrid times Ratio, of which that is at least 0.45 with barriers; no bound
+	Estimate  float32 // of the error that is left: Update / (1 - Ratio), by multigrid times Ratio, with barriers or more, as their slowest mode says; no bound
 	Residual  float32 // sum over the open edges of a pixel of the differences across; 0 where the solution is exact
 	_         uint64
 }
