@@ -2,21 +2,24 @@
 // computed; here is how. diffusion_label.cu comes first, and says what pixels take from.
 //
 // The set-up makes levels one by one, nodes of all numbered through:
-// diffusion_graph_join, _join_pixels          groups of up to GROUP nodes that are connected within blocks of 2x2 cells, or components of pixels,
-//                                             and how many there are in each; a warp a block, or a thread where cells are pixels
+// diffusion_graph_join, _first, _many, _pixels   groups of up to GROUP nodes that are connected within blocks of 2x2 cells, or components of
+//                                             pixels, and how many there are in each; for a warp, 8 lanes, a block, or a thread
 // diffusion_graph_number, _number_pixels      numbers them in the order of blocks: each thread block adds up what those before have
 // diffusion_graph_amid_pixels                 rows of P' A P amid pixels that take from all around, which are all the same: half to four fifths of
-//                                             them; a thread a row. The others are listed
-// diffusion_graph_multiply_pixels             those others, a warp each, in whole numbers; rows of P are found where they are needed
-// diffusion_graph_smooth, _smooth_first       a row of P a warp, or a thread
-// diffusion_graph_product, _product_first     a row of A P a warp, or 8 lanes
-// diffusion_graph_multiply, _multiply_first   a row of P' A P a warp
+//                                             them; a thread a row, a block a tile. The others are listed
+// diffusion_graph_multiply_pixels             those others, 8 lanes each, in whole numbers; rows of P are found where they are needed
+// diffusion_graph_smooth, _first, _deep       a row of P for 8 lanes, 4, or 16
+// diffusion_graph_product, _first, _deep      a row of A P for 8 lanes, 4, or a warp
+// diffusion_graph_multiply, _first, _deep     a row of P' A P for a warp, or 16 lanes
 // diffusion_graph_finish                      how many levels there are
 // diffusion_graph_invert                      the inverse of the last level's operator, in the registers of one block
-// Rows are added up in hash tables on chip, by integers of 32 bits in units of a billionth of all that is added, and sorted: so they don't
-// depend on the order. Lanes of a warp go through tables in step: see slot; that made it 1.3 times as fast. To multiply by A P
-// takes a fifth of the time that multiplying by A and P at once takes, at levels with long rows. Those named first have smaller
-// tables, for shorter rows. Bytes: 40 a pixel for the image's own part, and about 300 for rows, mostly from the cache.
+// Columns of a row are nodes that lie in cells around, a few exceptions apart. Nodes are numbered in the order of cells: so those of some rows of
+// cells are a few sequences of numbers, and each has a place in a table on chip, in their order. There rows are added up, by integers of 32 bits in
+// units of a billionth of all that is added: they don't depend on the order, and come out sorted. Hash tables took twice as long where they
+// had all columns; they have the exceptions now, for which a row's entries are gone through once more. Who takes from a node is found the same
+// way, among the nodes around. Lanes for a row are as many as took the least time, warps as many as have 64 registers a thread: with more, that
+// spill, the second level took twice as long. To multiply by A P takes a fifth of the time that multiplying by A and P at once takes, at levels
+// with long rows. Bytes: 40 a pixel for the image's own part, and about 300 for rows, mostly from the cache.
 //
 // A solve is: _begin, diffusion_label_mean and _fill, _step for the start, and for each cycle
 // _down       what is left on the first level, 4 lanes a node
@@ -39,24 +42,11 @@
 #define GRAPH_LEVELS 20
 #define GRAPH_PARTS 1024
 #define LEVEL_THREADS 1024
-// What a warp has room for: nodes that take from one, and columns of a row (a table is slow when it is full).
-#define SUPPORT 128
-#define TABLE 256
-#define SMALL_TABLE 128
-#define FEW_TABLE 64
-#define JOIN_NODES 4
 #define MULTIPLY_WARPS 4
 
-// Threads that a multiprocessor has at once, and blocks of kernels that it is to have room for. Those for rows get as many from the host:
-// one more would come when all others are done, and take as long as they did. That made rows of the second level 1.4 times as slow.
-#if __CUDA_ARCH__ == 750
-#define UNIT_THREADS 1024
-#elif __CUDA_ARCH__ >= 860 && __CUDA_ARCH__ < 900
-#define UNIT_THREADS 1536
-#else
-#define UNIT_THREADS 2048
-#endif
-#define MULTIPLY_BLOCKS (UNIT_THREADS > 1024 ? 10 : 8)
+// Blocks that a multiprocessor is to have room for of kernels for rows. They get as many from the host: one more would come when all others are done,
+// and take as long as they did. That made rows of the second level 1.4 times as slow.
+#define MULTIPLY_BLOCKS 8
 #define TILE_ROWS 8
 #define TILE_BLOCKS 4
 
@@ -71,8 +61,6 @@
 #define DENSE_NODES 192
 #define DEAD_PIVOT 1e-6f
 #define BOTTOM 8
-
-#define UNIT 1099511627776.f // sinks are sums of integers, in its inverse
 
 // Entries of P of pixels are multiples of 1/18, as 2/3 is by how much they are smoothed, and 1 to 4 neighbours are taken from.
 #define PIXEL_UNIT 18
@@ -105,7 +93,8 @@ struct Graph {
     u8 *open;
     int *parent;             // of pixels; -1 where there is none
     int *cell;               // where the nodes of each cell begin
-    int *node_parent, *node_block; // node_parent: -1 where there is none; before it is known, where there is to be none
+    int *node_parent;        // -1 where there is none; before it is known, where there is to be none
+    u32 *node_block;         // see NEAR
     GraphRow *row, *prolong, *restricts;
     float *sink, *diagonal, *inv, *sum;
     GraphEntry *edges, *prolong_pool, *restrict_pool;
@@ -283,10 +272,29 @@ extern "C" __global__ void __launch_bounds__(THREADS) diffusion_graph_number_pix
     }
 }
 
+// Which cell a node lies in, and above it by how many cells nodes are beyond its block whose rows of P have it, where that is more than NEAR.
+#define CELL_BITS 27
+#define CELL_MASK ((1u << CELL_BITS) - 1)
+#define NEAR 1
+#define MOST_FAR 31 // where there is no room for the level
+
+__device__ __forceinline__ u32 cell_of(const Graph &g, u32 node) { return g.node_block[node] & CELL_MASK; }
+
 // A level of so few nodes is the last one: it is solved exactly.
 __device__ __forceinline__ bool last_level(const Graph &g, int level) { return g.table->first[level + 1] - g.table->first[level] <= DENSE_NODES; }
 
 __device__ __forceinline__ bool strong(float w, float di, float dj) { return w * w > STRONG * STRONG * di * dj; }
+
+// Where a cell is, by a multiplication.
+struct Across {
+    u32 w, inverse;
+    __device__ __forceinline__ Across(u32 w) : w(w), inverse(~0u / w) {}
+    __device__ __forceinline__ int2 of(u32 cell) const {
+        u32 y = __umulhi(cell, inverse), x = cell - y * w;
+        if (x >= w) x -= w, y++;
+        return make_int2(x, y);
+    }
+};
 
 // The nodes of level k in the cells of a block: those from a to b, and from c to d.
 struct Block {
@@ -314,133 +322,231 @@ __device__ __forceinline__ int warp_min(int v) {
     return v;
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS)
-    diffusion_graph_join(Graph g, const int *cell, int *next, u32 *parts, int level, int pad) {
-    after_prior();
-    if (last_level(g, level)) return;
-    const int w = cells(g.width, level), h = cells(g.height, level), cw = (w + 1) / 2, ch = (h + 1) / 2;
-    const u32 c = (blockIdx.x * THREADS + threadIdx.x) / 32, lane = lane_id();
-    if (c >= (u32)cw * ch) return;
-    const Block b = block_of(cell, w, h, c % cw, c / cw);
-    const int n = b.size();
-    int *const labels = g.labels - g.table->first[level];
-    u32 count = 0;
-    if (n <= 32) {
-        u32 near = 1u << lane;
-        const int node = (int)lane < n ? b.at(lane) : 0;
-        const bool some = (int)lane < n && g.node_parent[node] >= 0;
-        const GraphRow own = (int)lane < n ? g.row[node] : GraphRow{0, 0};
-        const float diagonal = (int)lane < n ? g.diagonal[node] : 0;
-        // The first edges of some nodes are on their way at once.
-        for (int first = 0; first < n; first += JOIN_NODES) {
-            GraphEntry edge[JOIN_NODES];
+// What some threads have room for that join the nodes of a block. Where there are more, a warp works in global memory.
+template <int room>
+struct Join {
+    float diagonal[room]; // infinite where a node is not to have a parent: its edges are not strong then
+    GraphRow row[room];
+    u32 near[room][room / 32]; // those that strong edges lead to
+    int root[room];            // of a node's group, its first node; -1 where there is none
+    u32 pad[8];                // for 8 banks between those of the groups of a warp
+};
+
+// Each node that has no group yet makes one with those around it that have none either, ring by ring. This is for one thread.
+template <int room>
+__device__ __forceinline__ void group_nodes(Join<room> &j, int n) {
+    const int words = room / 32;
+    u32 free[words];
 #pragma unroll
-            for (int q = 0; q < JOIN_NODES; q++) {
-                const u32 at = __shfl_sync(~0u, own.at, first + q), count = first + q < n ? __shfl_sync(~0u, own.count, first + q) : 0;
-                edge[q] = lane < count ? g.edges[at + lane] : GraphEntry{-1, 0};
-            }
+    for (int q = 0; q < words; q++) free[q] = 0;
+    for (int k = 0; k < n; k++) {
+        j.root[k] = -1;
 #pragma unroll
-            for (int q = 0; q < JOIN_NODES; q++) {
-                const int k = first + q;
-                if (k >= n) break;
-                const u32 at = __shfl_sync(~0u, own.at, k), count = __shfl_sync(~0u, own.count, k);
-                const float d = __shfl_sync(~0u, diagonal, k);
-                GraphEntry x = edge[q];
-                u32 bits = 0;
-                for (u32 base = 0; base < count; base += 32) {
-                    if (base) x = base + lane < count ? g.edges[at + base + lane] : GraphEntry{-1, 0};
-                    const int j = b.index(x.to);
-                    const float other = __shfl_sync(~0u, diagonal, j < 0 ? 0 : j);
-                    if (j >= 0 && strong(x.weight, d, other)) bits |= 1u << j;
+        for (int q = 0; q < words; q++)
+            if (k / 32 == q && j.diagonal[k] < INFINITY) free[q] |= 1u << k % 32;
+    }
+#pragma unroll
+    for (int q = 0; q < words; q++)
+        while (free[q]) {
+            const int k = 32 * q + __ffs(free[q]) - 1;
+            u32 group[words], ring[words], around[words], more = 1;
+#pragma unroll
+            for (int v = 0; v < words; v++) group[v] = ring[v] = v == q ? 1u << k % 32 : 0, around[v] = 0;
+            int size = 1;
+            while (more && size < GROUP) {
+#pragma unroll
+                for (int v = 0; v < words; v++) around[v] = 0;
+#pragma unroll
+                for (int u = 0; u < words; u++)
+                    for (u32 rest = ring[u]; rest; rest &= rest - 1)
+#pragma unroll
+                        for (int v = 0; v < words; v++) around[v] |= j.near[32 * u + __ffs(rest) - 1][v];
+                more = 0;
+#pragma unroll
+                for (int v = 0; v < words; v++) {
+                    ring[v] = around[v] & free[v] & ~group[v];
+                    while (size + __popc(ring[v]) > GROUP) ring[v] &= ~(1u << (31 - __clz(ring[v])));
+                    size += __popc(ring[v]), group[v] |= ring[v], more |= ring[v];
                 }
+            }
+            // One alone belongs to a group beside it.
+            int of = k;
 #pragma unroll
-                for (int o = 16; o; o >>= 1) bits |= __shfl_xor_sync(~0u, bits, o);
-                if (k == (int)lane && some) near |= bits;
+            for (int v = words - 1; v >= 0; v--) {
+                const u32 others = around[v] & ~group[v];
+                if (size == 1 && others) of = 32 * v + __ffs(others) - 1;
+            }
+            if (of != k) of = j.root[of];
+#pragma unroll
+            for (int v = 0; v < words; v++) {
+                free[v] &= ~group[v];
+                for (u32 rest = group[v]; rest; rest &= rest - 1) j.root[32 * v + __ffs(rest) - 1] = of;
             }
         }
-        const u32 tied = __ballot_sync(~0u, some);
-        if (some) near &= tied;
-        // Each node that has none yet makes one with those around it that have none either, ring by ring.
-        u32 free = tied;
-        int root = lane;
-        for (int k = 0; k < n; k++) {
-            if (!(free >> k & 1)) continue;
-            u32 group = 1u << k, around = 0;
-            for (u32 ring = group; ring && __popc(group) < GROUP; group |= ring) {
-                for (around = 0; ring; ring &= ring - 1) around |= __shfl_sync(~0u, near, __ffs(ring) - 1);
-                ring = around & free & ~group;
-                while (__popc(group | ring) > GROUP) ring &= ~(1u << (31 - __clz(ring)));
+}
+
+// The same for a block of any size, by a warp. It returns how many groups there are, and leaves in node_parent which a node's is.
+__device__ __noinline__ u32 group_many(const Graph &g, const Block &b, int level) {
+    const int n = b.size(), lane = lane_id();
+    volatile int *const label = g.labels - g.table->first[level], *const parent = g.node_parent;
+    for (int i = lane; i < n; i += 32) label[b.at(i)] = -1;
+    __syncwarp();
+    for (int k = 0; k < n; k++) {
+        const int node = b.at(k);
+        if (parent[node] < 0 || label[node] >= 0) continue;
+        int group[GROUP], size = 1, first = NO_NODE;
+        group[0] = node;
+        for (int m = 1; m < GROUP; m++) group[m] = -1;
+        for (int ring = 0; ring < size && size < GROUP;) {
+            // Each lane keeps the first ones of those that it sees.
+            int seen[GROUP - 1];
+            for (int m = 0; m < GROUP - 1; m++) seen[m] = NO_NODE;
+            for (int from = ring; from < size; from++) {
+                int at = group[0];
+                for (int m = 1; m < GROUP; m++) at = m == from ? group[m] : at;
+                const GraphRow row = g.row[at];
+                const float d = g.diagonal[at];
+                for (u32 e = lane; e < row.count; e += 32) {
+                    const GraphEntry x = g.edges[row.at + e];
+                    if (b.index(x.to) < 0 || parent[x.to] < 0 || !strong(x.weight, d, g.diagonal[x.to])) continue;
+                    bool mine = label[x.to] < 0;
+                    if (!mine) first = min(first, x.to);
+                    for (int m = 0; m < GROUP; m++) mine = mine && group[m] != x.to;
+                    int v = mine ? x.to : NO_NODE;
+                    for (int m = 0; m < GROUP - 1; m++) {
+                        const int less = min(v, seen[m]);
+                        v = v == seen[m] ? NO_NODE : max(v, seen[m]);
+                        seen[m] = less;
+                    }
+                }
             }
-            free &= ~group;
-            const u32 others = around & ~group;
-            const int of = __popc(group) > 1 || !others ? k : __shfl_sync(~0u, root, __ffs(others) - 1);
-            if (group >> lane & 1) root = of;
+            ring = size;
+            for (int m = 0; m < GROUP - 1 && size < GROUP; m++) {
+                const int v = warp_min(seen[0]);
+                if (v == NO_NODE) break;
+                for (int k = 1; k < GROUP; k++) group[k] = k == size ? v : group[k];
+                size++;
+                if (seen[0] == v) {
+                    for (int k = 0; k + 1 < GROUP - 1; k++) seen[k] = seen[k + 1];
+                    seen[GROUP - 2] = NO_NODE;
+                }
+            }
         }
-        if ((int)lane < n) labels[node] = b.at(root);
-        count = __popc(__ballot_sync(~0u, some && root == (int)lane));
-    } else {
-        volatile int *const label = labels;
-        for (int i = lane; i < n; i += 32) label[b.at(i)] = -1;
+        first = warp_min(first);
+        const int of = size > 1 || first == NO_NODE ? node : label[first];
         __syncwarp();
-        for (int k = 0; k < n; k++) {
-            const int node = b.at(k);
-            if (g.node_parent[node] < 0 || label[node] >= 0) continue;
-            int group[GROUP], size = 1, first = NO_NODE;
-            group[0] = node;
-            for (int m = 1; m < GROUP; m++) group[m] = -1;
-            for (int ring = 0; ring < size && size < GROUP;) {
-                // Each lane keeps the first ones of those that it sees.
-                int seen[GROUP - 1];
-                for (int m = 0; m < GROUP - 1; m++) seen[m] = NO_NODE;
-                for (int from = ring; from < size; from++) {
-                    int at = group[0];
-                    for (int m = 1; m < GROUP; m++) at = m == from ? group[m] : at;
-                    const GraphRow row = g.row[at];
-                    const float d = g.diagonal[at];
-                    for (u32 e = lane; e < row.count; e += 32) {
-                        const GraphEntry x = g.edges[row.at + e];
-                        if (b.index(x.to) < 0 || g.node_parent[x.to] < 0 || !strong(x.weight, d, g.diagonal[x.to])) continue;
-                        bool mine = label[x.to] < 0;
-                        if (!mine) first = min(first, x.to);
-                        for (int m = 0; m < GROUP; m++) mine = mine && group[m] != x.to;
-                        int v = mine ? x.to : NO_NODE;
-                        for (int m = 0; m < GROUP - 1; m++) {
-                            const int less = min(v, seen[m]);
-                            v = v == seen[m] ? NO_NODE : max(v, seen[m]);
-                            seen[m] = less;
-                        }
-                    }
-                }
-                ring = size;
-                for (int m = 0; m < GROUP - 1 && size < GROUP; m++) {
-                    const int v = warp_min(seen[0]);
-                    if (v == NO_NODE) break;
-                    for (int k = 1; k < GROUP; k++) group[k] = k == size ? v : group[k];
-                    size++;
-                    if (seen[0] == v) {
-                        for (int k = 0; k + 1 < GROUP - 1; k++) seen[k] = seen[k + 1];
-                        seen[GROUP - 2] = NO_NODE;
-                    }
-                }
-            }
-            first = warp_min(first);
-            const int of = size > 1 || first == NO_NODE ? node : label[first];
-            count += of == node;
-            __syncwarp();
-            if (lane == 0)
-                for (int m = 0; m < GROUP; m++)
-                    if (group[m] >= 0) label[group[m]] = of;
-            __syncwarp();
+        if (lane == 0)
+            for (int m = 0; m < GROUP; m++)
+                if (group[m] >= 0) label[group[m]] = of;
+        __syncwarp();
+    }
+    u32 count = 0;
+    for (int base = 0; base < n; base += 32) {
+        const int node = base + lane < n ? b.at(base + lane) : -1;
+        const bool root = node >= 0 && label[node] == node;
+        const u32 who = __ballot_sync(~0u, root);
+        if (root) parent[node] = count + __popc(who & ((1u << lane) - 1));
+        count += __popc(who);
+    }
+    __syncwarp();
+    for (int i = lane; i < n; i += 32)
+        if (parent[b.at(i)] >= 0) parent[b.at(i)] = parent[label[b.at(i)]];
+    return count;
+}
+
+// Adds up how many groups each block of cells has, and leaves in node_parent which of those of the block a node's is. So many threads do
+// that for a block of cells: some of a warp, which go through everything with the others, or all of the block.
+template <int threads, int room>
+__device__ __forceinline__ void join(const Graph &g, const int *cell, int *next, u32 *parts, int level) {
+    __shared__ Join<room> shared[THREADS / threads];
+    Join<room> &j = shared[threadIdx.x / threads];
+    const int lanes = threads < 32 ? threads : 32, lane = lane_id() % lanes, shift = lane_id() - lane, thread = threadIdx.x % threads;
+    auto sync = [] {
+        if (threads <= 32) __syncwarp();
+        else __syncthreads();
+    };
+    const int w = cells(g.width, level), h = cells(g.height, level), cw = (w + 1) / 2, ch = (h + 1) / 2;
+    const u32 c = (blockIdx.x * THREADS + threadIdx.x) / threads;
+    const bool in = c < (u32)cw * ch;
+    Block b = {0, 0, 0, 0};
+    if (in) b = block_of(cell, w, h, c % cw, c / cw);
+    const int all = b.size(), n = all <= room ? all : 0;
+    for (int k = thread; k < n; k += threads) {
+        const int node = b.at(k);
+        const bool some = g.node_parent[node] >= 0;
+        j.row[k] = g.row[node], j.diagonal[k] = some ? g.diagonal[node] : INFINITY;
+#pragma unroll
+        for (int q = 0; q < room / 32; q++) j.near[k][q] = 0;
+    }
+    sync();
+    // Eight threads for each row, and two entries at once.
+    for (int k = thread / 8; k < n; k += threads / 8) {
+        const GraphRow row = j.row[k];
+        const float d = j.diagonal[k];
+        auto look = [&](const GraphEntry &x) {
+            const int o = b.index(x.to);
+            if (o >= 0 && strong(x.weight, d, j.diagonal[o])) atomicOr(&j.near[k][o / 32], 1u << o % 32);
+        };
+        for (u32 e = thread % 8; e < row.count; e += 16) {
+            const GraphEntry x = g.edges[row.at + e], y = e + 8 < row.count ? g.edges[row.at + e + 8] : GraphEntry{-1, 0};
+            look(x), look(y);
         }
     }
-    if (lane == 0) {
+    sync();
+    if (thread == 0) group_nodes(j, n);
+    sync();
+    // Each warp counts those that groups begin with.
+    u32 roots[room / lanes], count = 0;
+#pragma unroll
+    for (int q = 0; q < room / lanes; q++) {
+        const int k = lanes * q + lane;
+        const u32 who = __ballot_sync(~0u, k < n && j.root[k] == k);
+        roots[q] = lanes == 32 ? who : who >> shift & ((1u << lanes % 32) - 1);
+        count += __popc(roots[q]);
+    }
+    for (int k = thread; k < n; k += threads) {
+        const int to = j.root[k];
+        int rank = 0;
+#pragma unroll
+        for (int q = 0; q < room / lanes; q++)
+            rank += __popc(lanes * (q + 1) <= to ? roots[q] : lanes * q <= to ? roots[q] & ((1u << to % lanes) - 1) : 0);
+        if (to >= 0) g.node_parent[b.at(k)] = rank;
+    }
+    if (thread < lanes)
+        for (int q = 0; q < 32 / lanes; q++) {
+            const Block many = {__shfl_sync(~0u, b.a, q * lanes), __shfl_sync(~0u, b.b, q * lanes), __shfl_sync(~0u, b.c, q * lanes),
+                                __shfl_sync(~0u, b.d, q * lanes)};
+            if (many.size() <= room) continue;
+            const u32 groups = group_many(g, many, level);
+            if (lane_id() / lanes == q) count = groups;
+        }
+    if (in && thread == 0) {
         next[c] = count;
         if (count) atomicAdd(&parts[c / THREADS], count);
     }
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS)
+    diffusion_graph_join_first(Graph g, const int *cell, int *next, u32 *parts, int level, int pad) {
+    after_prior();
+    if (!last_level(g, level)) join<8, 32>(g, cell, next, parts, level);
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+    diffusion_graph_join(Graph g, const int *cell, int *next, u32 *parts, int level, int pad) {
+    after_prior();
+    if (!last_level(g, level)) join<32, 64>(g, cell, next, parts, level);
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+    diffusion_graph_join_many(Graph g, const int *cell, int *next, u32 *parts, int level, int pad) {
+    after_prior();
+    if (!last_level(g, level)) join<THREADS, 128>(g, cell, next, parts, level);
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS)
     diffusion_graph_number(Graph g, const int *cell, int *next, u32 *parts, int level, int pad) {
+    __shared__ int firsts[THREADS], counts[THREADS];
     after_prior();
     if (last_level(g, level)) {
         if (blockIdx.x == 0 && threadIdx.x == 0) g.table->first[level + 2] = g.table->first[level + 1];
@@ -448,169 +554,44 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     }
     const int w = cells(g.width, level), h = cells(g.height, level), cw = (w + 1) / 2, ch = (h + 1) / 2;
     const u32 c = blockIdx.x * THREADS + threadIdx.x, cellcount = (u32)cw * ch;
-    const u32 count = c < cellcount ? next[c] : 0;
-    int id = (int)number(g, level + 1, next, parts, count, cellcount);
-    if (c >= cellcount) return;
-    const bool full = id < 0;
-    const Block b = block_of(cell, w, h, c % cw, c / cw);
-    const int n = b.size();
-    const int *const labels = g.labels - g.table->first[level];
-    for (int i = 0; i < n; i++) {
-        const int node = b.at(i);
-        int p = -1;
-        if (!full && g.node_parent[node] >= 0) {
-            if (labels[node] == node) {
-                g.node_block[id] = c;
-                p = id++;
-            } else {
-                p = g.node_parent[labels[node]]; // that of a node before
-            }
+    counts[threadIdx.x] = c < cellcount ? next[c] : 0;
+    firsts[threadIdx.x] = (int)number(g, level + 1, next, parts, counts[threadIdx.x], cellcount);
+    __syncthreads();
+    // Eight threads for each block of cells.
+    const Across across(cw);
+    for (int k = threadIdx.x / 8; k < THREADS; k += THREADS / 8) {
+        const u32 own = blockIdx.x * THREADS + k;
+        if (own >= cellcount) break;
+        const int2 at = across.of(own);
+        const Block b = block_of(cell, w, h, at.x, at.y);
+        const int id = firsts[k], n = b.size();
+        for (int i = threadIdx.x % 8; i < n; i += 8) {
+            const int node = b.at(i), rank = g.node_parent[node];
+            if (rank >= 0) g.node_parent[node] = id < 0 ? -1 : id + rank;
         }
-        g.node_parent[node] = p;
+        for (int i = threadIdx.x % 8; i < counts[k] && id >= 0; i += 8) g.node_block[id + i] = own;
     }
 }
 
-// Entries of a row of P that a thread has room for.
-#define PROLONG_ENTRIES 16
-
-// Rows of P begin at even places, and end with one of no weight where needed: so two entries are read at once.
-__device__ __forceinline__ u32 even(u32 n) { return (n + 1) & ~1u; }
-
-struct GraphPair {
-    GraphEntry a, b;
-};
-
-__device__ __forceinline__ GraphPair pair_at(const GraphEntry *pool, u32 at) {
-    const int4 v = *(const int4 *)(pool + at);
-    return GraphPair{{v.x, __int_as_float(v.y)}, {v.z, __int_as_float(v.w)}};
-}
-
-extern "C" __global__ void __launch_bounds__(THREADS) diffusion_graph_smooth_first(Graph g, int level, int pad) {
-    after_prior();
-    if (last_level(g, level)) return;
-    const u32 first = g.table->first[level], last = g.table->first[level + 1];
-    for (u32 base = first + blockIdx.x * THREADS; base < last; base += gridDim.x * THREADS) {
-        const u32 i = base + threadIdx.x;
-        int to[PROLONG_ENTRIES];
-        float weight[PROLONG_ENTRIES];
-        u32 n = 0;
-        if (i < last) {
-            const int own = g.node_parent[i];
-            float sum = 0;
-            if (own >= 0) {
-                const GraphRow row = g.row[i];
-                const float d = g.diagonal[i];
-                float s = g.sink[i], diagonal = s;
-                bool alone = true;
-                n = 1, to[0] = own;
-                for (u32 e = 0; e < row.count; e++) {
-                    const GraphEntry x = g.edges[row.at + e];
-                    if (x.weight < 0 || !strong(x.weight, d, g.diagonal[x.to])) continue;
-                    diagonal += x.weight;
-                    alone = false;
-                    const int p = g.node_parent[x.to];
-                    if (p < 0) s += x.weight; // no correction comes from there
-                    if (p == own || p < 0) continue;
-                    u32 k = 1;
-                    while (k < n && to[k] != p) k++;
-                    if (k == PROLONG_ENTRIES) continue; // as if it had the same parent
-                    if (k == n) to[n] = p, weight[n] = 0, n++;
-                    weight[k] += x.weight;
-                }
-                float rest = 1;
-                if (!alone) rest -= SMOOTH * s / diagonal;
-                sum = rest;
-                for (u32 k = 1; k < n; k++) {
-                    weight[k] = SMOOTH * weight[k] / diagonal;
-                    rest -= weight[k];
-                }
-                weight[0] = rest;
-            }
-            g.sum[i] = sum;
-        }
-        // Room, once for each warp.
-        u32 before = even(n);
-#pragma unroll
-        for (int o = 1; o < 32; o <<= 1) {
-            const u32 t = __shfl_up_sync(~0u, before, o);
-            if (lane_id() >= o) before += t;
-        }
-        const u32 total = __shfl_sync(~0u, before, 31);
-        u32 at = 0;
-        if (lane_id() == 0 && total) at = atomicAdd(&g.table->prolongs, total);
-        at = __shfl_sync(~0u, at, 0);
-        if (at > g.prolong_room || total > g.prolong_room - at) {
-            g.table->bad[level + 1] = 1;
-            before = n = 0;
-        }
-        at += before - even(n);
-        if (i < last) {
-            g.prolong[i] = GraphRow{at, n};
-            for (u32 k = 0; k < n; k++) g.prolong_pool[at + k] = GraphEntry{to[k], weight[k]};
-            if (n & 1) g.prolong_pool[at + n] = GraphEntry{to[0], 0};
-        }
-    }
-}
-
-// What a warp works with.
-template <int table>
-struct Hash {
-    int key[table], sum[table], sorted[table];
-};
-template <int table>
-struct Multiply : Hash<table> {
-    __align__(16) int support[SUPPORT + 4], list[table + 4]; // and what is larger than any
-    float share[SUPPORT];
-    u32 count;
-};
 // 6x6 pixels around a block of 2x2, their rows of P, and nodes of the 5x5 blocks that those lead to, four at most in each: there is a place
 // for each, in the order of nodes.
 struct MultiplyPixels {
-    int cell[25];
-    short to[36][3];
-    int weight[36][3], sum[36]; // in units of 1/18
-    int product[100];           // in units of 1/324
-    u32 open[36];
+    int cell[25], product[100]; // in units of 1/324
+    signed char to[36][3], weight[36][3], sum[36]; // in units of 1/18
+    u8 open[36];
+    u32 pad[3]; // so that those of the groups of a warp begin 8 banks apart
 };
+static_assert(sizeof(MultiplyPixels) % 128 == 32, "MultiplyPixels");
 
-// slot finds or makes the entry of a key; table where there is no room. All lanes of a warp come here together, and stay so: where they go
-// their own ways through loops like this one they don't meet again, and each add takes as long as 32.
-template <int table>
-__device__ __forceinline__ u32 slot(Hash<table> &m, bool active, int key, bool &made) {
-    u32 at = ((u32)key * 2654435761u >> 16) % table;
-    made = false;
-    for (u32 k = 0; __any_sync(~0u, active); k++) {
-        if (active) {
-            int old = ((volatile int *)m.key)[at];
-            if (old == -1) {
-                old = atomicCAS(&m.key[at], -1, key);
-                made = old == -1;
-            }
-            active = !made && old != key;
-            if (active) at = k < table ? (at + 1) % table : table;
-            if (at == table) active = false;
-        }
-    }
-    return at;
-}
-
-template <int table>
-__device__ __forceinline__ void support(Multiply<table> &m, bool active, int node, bool &bad) {
-    bool made;
-    if (slot(m, active, node, made) == table) bad = true;
-    if (!made) return;
-    const u32 k = atomicAdd(&m.count, 1);
-    if (k < SUPPORT) m.support[k] = node;
-    else bad = true;
-}
-
-// Room that a warp has in a pool. It takes room for up to four rows at a time, as one that all warps ask for has no more than one answer a
+// Room that a warp has in a pool. It takes room for up to ROOM_ROWS rows at a time, as one that all warps ask for has no more than one answer a
 // clock: with one row at a time that made half of what kernels for short rows took.
+#define ROOM_ROWS 16
+
 struct Room {
     u32 at, left;
     __device__ __forceinline__ u32 take(u32 *counter, u32 end, u32 n, u32 rows, bool &bad) {
         if (n > left) {
-            left = n * min(rows, 4);
+            left = n * min(rows, ROOM_ROWS);
             if (lane_id() == 0) at = atomicAdd(counter, left);
             at = __shfl_sync(~0u, at, 0);
             if (at > end || left > end - at) bad = true, left = 0;
@@ -621,17 +602,25 @@ struct Room {
     }
 };
 
-#define NO_KEY 0x7fffffff
-
-// How many of n keys, of which there are so many and three NO_KEYs more, are less than one.
-__device__ __forceinline__ u32 rank_of(const int *keys, u32 n, int key) {
-    u32 rank = 0;
-#pragma unroll 4
-    for (u32 o = 0; o < n; o += 4) {
-        const int4 k = *(const int4 *)(keys + o);
-        rank += (k.x < key) + (k.y < key) + (k.z < key) + (k.w < key);
+// Room for n entries of each row that a warp has at once, where it comes to so many times.
+template <int lanes>
+__device__ __forceinline__ u32 take(Room &room, u32 *counter, u32 end, u32 n, u32 rows, bool &bad) {
+    u32 before = 0, total = 0;
+#pragma unroll
+    for (u32 k = 0; k < 32; k += lanes) {
+        const u32 t = __shfl_sync(~0u, n, k);
+        if (k + lanes <= lane_id()) before += t;
+        total += t;
     }
-    return rank;
+    return room.take(counter, end, total, rows, bad) + before;
+}
+
+// What a row of so many lanes adds up to.
+template <int lanes, class T>
+__device__ __forceinline__ T row_sum(T v) {
+#pragma unroll
+    for (int o = lanes / 2; o; o >>= 1) v += __shfl_xor_sync(~0u, v, o);
+    return v;
 }
 
 // By what numbers are multiplied that are added up as integers, where their sizes together are at most bound; of that a billionth is kept.
@@ -642,24 +631,7 @@ __device__ __forceinline__ float scale_for(float bound) {
 }
 
 // The sizes of a row of A together.
-__device__ __forceinline__ float row_size(const Graph &g, u32 i) {
-    const float inv = g.inv[i];
-    return inv > 0 ? 2 / inv : 1;
-}
-
-template <int table>
-__device__ __forceinline__ void add(Hash<table> &m, bool active, int key, float v, bool &bad) {
-    bool made;
-    const u32 at = slot(m, active, key, made);
-    if (at == table) bad = true;
-    else if (active) atomicAdd(&m.sum[at], __float2int_rn(v));
-}
-
-__device__ __forceinline__ i64 warp_sum64(i64 v) {
-#pragma unroll
-    for (int o = 16; o; o >>= 1) v += __shfl_xor_sync(~0u, v, o);
-    return v;
-}
+__device__ __forceinline__ float row_size(float inv) { return inv > 0 ? 2 / inv : 1; }
 
 // The pixel that one takes from by bit k.
 __device__ __forceinline__ int beside(int i, int k, int w) { return k == 0 ? i + 1 : k == 1 ? i - 1 : k == 2 ? i + w : i - w; }
@@ -668,7 +640,7 @@ __device__ __forceinline__ int beside(int i, int k, int w) { return k == 0 ? i +
 __device__ __forceinline__ void pixel_row(const Graph &g, int i, int x, int y, int (&to)[3], int (&weight)[3], int &sum) {
     const u32 open = g.open[i];
     const int w = g.width;
-    const int unit = PIXEL_STEP / degree(open);
+    const int unit = 0x346c0 >> 4 * degree(open) & 15; // PIXEL_STEP / degree
     to[0] = g.parent[i], to[1] = to[2] = -1;
     sum = PIXEL_UNIT - unit * (degree(open) - __popc(open >> 4));
     weight[0] = sum, weight[1] = weight[2] = unit;
@@ -686,44 +658,6 @@ __device__ __forceinline__ void finish_node(const Graph &g, int node, u32 at, u3
     g.diagonal[node] = sum;
     g.inv[node] = sum > 0 ? 1 / fmaxf(sum, (sum + size) / 2) : 0;
     g.node_parent[node] = size - sink > LOOSE * sum ? 0 : -1; // for diffusion_graph_join and _number
-}
-
-// What multiply does once the sums are there: sorts the row and writes it.
-template <int table>
-__device__ __forceinline__ void finish_row(const Graph &g, Multiply<table> &m, int node, Room &room, u32 rows, float scale, i64 sink, bool bad, int level) {
-    const u32 lane = lane_id();
-    __syncwarp();
-    u32 n = 0;
-    for (u32 k = lane; k < table; k += 32) {
-        const bool there = m.key[k] != -1 && m.sum[k] != 0;
-        const u32 who = __ballot_sync(~0u, there);
-        if (there) {
-            const u32 to = n + __popc(who & ((1u << lane) - 1));
-            m.sorted[to] = k, m.list[to] = m.key[k];
-        }
-        n += __popc(who);
-    }
-    if (lane < 4) m.list[n + lane] = NO_KEY;
-    __syncwarp();
-    const u32 at = room.take(&g.table->edges, g.edge_room, n, rows, bad);
-    bad = __any_sync(~0u, bad);
-    const float unit = 1 / scale;
-    i64 sum = 0, size = 0;
-    for (u32 k = lane; k < n && !bad; k += 32) {
-        const int key = m.list[k], v = m.sum[m.sorted[k]];
-        const u32 rank = rank_of(m.list, n, key);
-        g.edges[at + rank] = GraphEntry{key, (float)v * unit};
-        sum += v, size += abs(v);
-    }
-    sum = warp_sum64(sum), size = warp_sum64(size);
-    const float s = (float)sink / UNIT;
-    if (lane == 0) finish_node(g, node, at, n, (float)sum * unit + s, (float)size * unit + s, s, bad, level);
-}
-
-template <int table>
-__device__ __forceinline__ void clear_table(Hash<table> &m) {
-    for (u32 k = lane_id(); k < table; k += 32) m.key[k] = -1, m.sum[k] = 0;
-    __syncwarp();
 }
 
 // The blocks that a block of pixels is coupled with where all pixels around take from all sides, in the order of their nodes, and the
@@ -744,62 +678,73 @@ __device__ __forceinline__ u32 nth_bit(u32 bits, u32 n) {
     return at;
 }
 
+// Blocks have so many cells.
+#define AMID_TILE_X 32
+#define AMID_TILE_Y 8
+
 // Rows that are as those of others are written at once, the others' nodes are listed where rows of products will be.
 extern "C" __global__ void __launch_bounds__(THREADS) diffusion_graph_amid_pixels(Graph g) {
+    __shared__ int first[(AMID_TILE_Y + 4) * (AMID_TILE_X + 4)], by[AMID];
+    __shared__ float weight[AMID];
+    __shared__ u8 whole[(AMID_TILE_Y + 4) * (AMID_TILE_X + 4)], list[THREADS];
+    __shared__ u32 room[2];
     after_prior();
-    const u32 node = g.table->first[1] + blockIdx.x * THREADS + threadIdx.x, lane = lane_id();
-    const bool in = node < g.table->first[2];
-    const int cw = cells(g.width, 1), ch = cells(g.height, 1);
-    const u8 *whole = whole_blocks(g);
-    int c = 0;
-    bool amid = false;
-    if (in) {
-        c = g.node_block[node];
-        const int x = c % cw, y = c / cw;
-        amid = x >= 2 && x + 2 < cw && y >= 2 && y + 2 < ch && whole[c];
+    if (g.table->first[2] == g.table->first[1]) return;
+    const int cw = cells(g.width, 1), ch = cells(g.height, 1), across = (cw + AMID_TILE_X - 1) / AMID_TILE_X, thread = threadIdx.x;
+    const int x0 = (int)blockIdx.x % across * AMID_TILE_X, y0 = (int)blockIdx.x / across * AMID_TILE_Y, pitch = AMID_TILE_X + 4;
+    for (int k = thread; k < (AMID_TILE_Y + 4) * pitch; k += THREADS) {
+        const int x = x0 - 2 + k % pitch, y = y0 - 2 + k / pitch;
+        const bool in = x >= 0 && x < cw && y >= 0 && y < ch;
+        first[k] = in ? g.cell[y * cw + x] : 0, whole[k] = in ? whole_blocks(g)[y * cw + x] : 0;
+    }
+    if (thread < AMID) by[thread] = amid_y[thread] * pitch + amid_x[thread], weight[thread] = amid_weight[thread] / PRODUCT_UNIT;
+    __syncthreads();
+    const int x = x0 + thread % AMID_TILE_X, y = y0 + thread / AMID_TILE_X, at = (thread / AMID_TILE_X + 2) * pitch + thread % AMID_TILE_X + 2;
+    const int node = first[at], nodes = x < cw && y < ch ? g.cell[y * cw + x + 1] - node : 0;
+    u32 all = whole[at];
 #pragma unroll
-        for (int k = 0; k < AMID; k++)
-            if (amid && !whole[c + amid_y[k] * cw + amid_x[k]]) amid = false;
+    for (int k = 0; k < AMID; k++) all &= whole[at + amid_y[k] * pitch + amid_x[k]];
+    const bool amid = all != 0;
+    u32 before;
+    const u32 total = block_scan(amid ? 1 : (u32)nodes << 16, before);
+    if (amid) list[before & 0xffff] = thread;
+    if (thread == 0) room[0] = atomicAdd(&g.table->edges, AMID * (total & 0xffff)), room[1] = atomicAdd(&g.table->rest, total >> 16);
+    __syncthreads();
+    const u32 begin = room[0], entries = AMID * (total & 0xffff);
+    const bool bad = begin > g.edge_room || entries > g.edge_room - begin;
+    for (u32 e = thread; e < entries && !bad; e += THREADS) {
+        const u32 from = list[e / AMID], k = e % AMID;
+        g.edges[begin + e] = GraphEntry{first[(from / AMID_TILE_X + 2) * pitch + from % AMID_TILE_X + 2 + by[k]], weight[k]};
     }
-    const u32 rows = __ballot_sync(~0u, amid), others = __ballot_sync(~0u, in && !amid), before = (1u << lane) - 1;
-    u32 at = 0, to = 0;
-    if (lane == 0 && rows) at = atomicAdd(&g.table->edges, AMID * __popc(rows));
-    if (lane == 0 && others) to = atomicAdd(&g.table->rest, __popc(others));
-    at = __shfl_sync(~0u, at, 0), to = __shfl_sync(~0u, to, 0);
-    // The warp's rows, one after the other: so neighbouring lanes write what lies side by side.
-    const u32 begin = __shfl_sync(~0u, at, 0), total = AMID * __popc(rows);
-    at += AMID * __popc(rows & before);
-    const bool bad = begin > g.edge_room || total > g.edge_room - begin;
-    for (u32 e = lane; e - lane < total; e += 32) {
-        // The lane whose row it is: of those that have one, the e / AMID'th.
-        const u32 nth = e / AMID, k = e % AMID;
-        const int from = __shfl_sync(~0u, c, nth_bit(rows, nth));
-        if (e < total && !bad) g.edges[begin + e] = GraphEntry{g.cell[from + amid_y[k] * cw + amid_x[k]], amid_weight[k] / PRODUCT_UNIT};
-    }
-    if (amid) {
-        finish_node(g, node, at, AMID, AMID_SUM / PRODUCT_UNIT, AMID_SUM / PRODUCT_UNIT, 0, bad, 1);
-    } else if (in) {
-        ((u32 *)g.product)[to + __popc(others & before)] = node;
-    }
+    if (amid) finish_node(g, node, begin + AMID * (before & 0xffff), AMID, AMID_SUM / PRODUCT_UNIT, AMID_SUM / PRODUCT_UNIT, 0, bad, 1);
+    for (int k = 0; k < nodes && !amid; k++) ((u32 *)g.product)[room[1] + (before >> 16) + k] = node + k;
 }
 
+// Eight lanes for each row.
+#define PIXEL_LANES 8
+
 extern "C" __global__ void __launch_bounds__(32 * MULTIPLY_WARPS, MULTIPLY_BLOCKS) diffusion_graph_multiply_pixels(Graph g) {
-    __shared__ MultiplyPixels shared[MULTIPLY_WARPS];
+    __shared__ MultiplyPixels shared[MULTIPLY_WARPS * 32 / PIXEL_LANES];
     after_prior();
-    MultiplyPixels &m = shared[threadIdx.x / 32];
-    const u32 lane = lane_id(), rest = g.table->rest;
+    MultiplyPixels &m = shared[threadIdx.x / PIXEL_LANES];
+    const u32 part = threadIdx.x % PIXEL_LANES, mine = ((1u << PIXEL_LANES) - 1) << (lane_id() - part), before = (1u << lane_id()) - 1;
+    const u32 rest = g.table->rest, groups = MULTIPLY_WARPS * 32 / PIXEL_LANES;
     const int w = g.width, h = g.height, cw = cells(w, 1), ch = cells(h, 1);
+    const Across across(cw);
     Room room = {0, 0};
-    for (u32 index = blockIdx.x * MULTIPLY_WARPS + threadIdx.x / 32; index < rest; index += gridDim.x * MULTIPLY_WARPS) {
-        const int node = ((const u32 *)g.product)[index];
-        const int block = g.node_block[node], bx = block % cw, by = block / cw, x0 = 2 * bx - 2, y0 = 2 * by - 2;
-        for (u32 k = lane; k < 100; k += 32) m.product[k] = 0;
-        if (lane < 25) {
-            const int x = bx - 2 + (int)lane % 5, y = by - 2 + (int)lane / 5;
-            m.cell[lane] = x >= 0 && x < cw && y >= 0 && y < ch ? g.cell[y * cw + x] : 0;
+    for (u32 base = blockIdx.x * groups; base < rest; base += gridDim.x * groups) {
+        const u32 index = base + threadIdx.x / PIXEL_LANES;
+        const bool in = index < rest;
+        const int node = in ? (int)((const u32 *)g.product)[index] : -1;
+        const int2 block = across.of(in ? g.node_block[node] : 0u);
+        const int x0 = 2 * block.x - 2, y0 = 2 * block.y - 2;
+        for (u32 k = part; k < 100; k += PIXEL_LANES) m.product[k] = 0;
+        for (u32 k = part; k < 25; k += PIXEL_LANES) {
+            const int x = block.x - 2 + (int)k % 5, y = block.y - 2 + (int)k / 5;
+            m.cell[k] = x >= 0 && x < cw && y >= 0 && y < ch ? g.cell[y * cw + x] : 0;
         }
         __syncwarp();
-        for (u32 k = lane; k < 36; k += 32) {
+        for (u32 k = part; k < 36; k += PIXEL_LANES) {
             const int cx = (int)k % 6, cy = (int)k / 6, x = x0 + cx, y = y0 + cy;
             int to[3] = {-1, -1, -1}, weight[3] = {0, 0, 0}, sum = 0;
             u32 open = 0;
@@ -810,7 +755,7 @@ extern "C" __global__ void __launch_bounds__(32 * MULTIPLY_WARPS, MULTIPLY_BLOCK
             const int place[3] = {own, own + (cx & 1 ? 1 : -1), own + (cy & 1 ? 5 : -5)};
 #pragma unroll
             for (int e = 0; e < 3; e++) {
-                m.to[k][e] = to[e] < 0 ? -1 : (short)(4 * place[e] + to[e] - m.cell[place[e]]);
+                m.to[k][e] = to[e] < 0 ? -1 : 4 * place[e] + to[e] - m.cell[place[e]];
                 m.weight[k][e] = weight[e];
             }
         }
@@ -819,8 +764,7 @@ extern "C" __global__ void __launch_bounds__(32 * MULTIPLY_WARPS, MULTIPLY_BLOCK
         int sink = 0;
         // Pixels in the shape of a plus take from the node, 12 of them, and there are five terms for each: its own, and those of its
         // neighbours.
-        for (u32 t = lane; t < 60; t += 32) {
-            const u32 p = t / 5, k = t % 5;
+        for (u32 p = part; p < 12 && in; p += PIXEL_LANES) {
             const u32 j = p < 4 ? 14 + (p & 1) + (p >> 1) * 6 : p < 6 ? 13 + (p - 4) * 6 : p < 8 ? 16 + (p - 6) * 6 : p < 10 ? p : p + 16;
             int share = 0;
 #pragma unroll
@@ -828,337 +772,509 @@ extern "C" __global__ void __launch_bounds__(32 * MULTIPLY_WARPS, MULTIPLY_BLOCK
                 if (m.to[j][e] == self) share = m.weight[j][e];
             if (share == 0) continue;
             const u32 open = m.open[j];
-            u32 from = j;
-            int v = share;
-            if (k == 4) {
-                sink += share * m.sum[j] * (degree(open) - __popc(open >> 4));
-                v = -share * degree(open);
-            } else {
-                if (!(open >> 4 >> k & 1)) continue;
-                from = beside(j, k, 6);
-                sink += share * (m.sum[j] - m.sum[from]);
-            }
+            const int sum = m.sum[j];
+            auto add_row = [&](u32 from, int v) {
 #pragma unroll
-            for (int e = 0; e < 3; e++) {
-                const int to = m.to[from][e];
-                if (to >= 0 && to != self) atomicAdd(&m.product[to], v * m.weight[from][e]);
+                for (int e = 0; e < 3; e++) {
+                    const int to = m.to[from][e];
+                    if (to >= 0 && to != self) atomicAdd(&m.product[to], v * m.weight[from][e]);
+                }
+            };
+            sink += share * sum * (degree(open) - __popc(open >> 4));
+            add_row(j, -share * degree(open));
+#pragma unroll
+            for (int k = 0; k < 4; k++) {
+                if (!(open >> 4 >> k & 1)) continue;
+                const u32 from = beside(j, k, 6);
+                sink += share * (sum - m.sum[from]);
+                add_row(from, share);
             }
         }
         __syncwarp();
-        u32 who[4], n = 0;
-        int v[4], sum = 0, size = 0;
+        u32 n = 0;
+        int sum = 0, size = 0;
 #pragma unroll
-        for (int k = 0; k < 4; k++) {
-            const u32 i = 32 * k + lane;
-            v[k] = i < 100 ? m.product[i] : 0;
-            who[k] = __ballot_sync(~0u, v[k] != 0);
-            n += __popc(who[k]);
-            sum += v[k], size += abs(v[k]);
+        for (u32 k = 0; k < 100; k += PIXEL_LANES) {
+            const int v = k + part < 100 ? m.product[k + part] : 0;
+            n += __popc(__ballot_sync(~0u, v != 0) & mine);
+            sum += v, size += abs(v);
         }
         bool bad = false;
-        const u32 at = room.take(&g.table->edges, g.edge_room, n, (rest - 1 - index) / (gridDim.x * MULTIPLY_WARPS) + 1, bad);
-        u32 to = at;
+        u32 to = take<PIXEL_LANES>(room, &g.table->edges, g.edge_room, n, (rest - 1 - base) / (gridDim.x * groups) + 1, bad);
+        const u32 at = to;
 #pragma unroll
-        for (int k = 0; k < 4; k++) {
-            const u32 i = 32 * k + lane;
-            if (v[k] != 0 && !bad) g.edges[to + __popc(who[k] & ((1u << lane) - 1))] = GraphEntry{m.cell[i / 4] + (int)(i & 3), v[k] / PRODUCT_UNIT};
-            to += __popc(who[k]);
+        for (u32 k = 0; k < 100; k += PIXEL_LANES) {
+            const int v = k + part < 100 ? m.product[k + part] : 0;
+            const u32 who = __ballot_sync(~0u, v != 0) & mine;
+            if (v != 0 && !bad) g.edges[to + __popc(who & before)] = GraphEntry{m.cell[(k + part) / 4] + (int)((k + part) & 3), v / PRODUCT_UNIT};
+            to += __popc(who);
         }
-        sum = warp_sum(sum), size = warp_sum(size), sink = warp_sum(sink);
-        if (lane == 0) finish_node(g, node, at, n, (sum + sink) / PRODUCT_UNIT, (size + sink) / PRODUCT_UNIT, sink / PRODUCT_UNIT, bad, 1);
+        sum = row_sum<PIXEL_LANES>(sum), size = row_sum<PIXEL_LANES>(size), sink = row_sum<PIXEL_LANES>(sink);
+        if (in && part == 0) finish_node(g, node, at, n, (sum + sink) / PRODUCT_UNIT, (size + sink) / PRODUCT_UNIT, sink / PRODUCT_UNIT, bad, 1);
         __syncwarp();
     }
 }
 
-extern "C" __global__ void __launch_bounds__(32 * MULTIPLY_WARPS, MULTIPLY_BLOCKS) diffusion_graph_smooth(Graph g, int level, int pad) {
-    __shared__ Hash<FEW_TABLE> shared[MULTIPLY_WARPS];
-    after_prior();
-    if (last_level(g, level)) return;
-    Hash<FEW_TABLE> &m = shared[threadIdx.x / 32];
-    const u32 lane = lane_id(), first = g.table->first[level], last = g.table->first[level + 1];
-    Room room = {0, 0};
-    for (u32 i = first + blockIdx.x * MULTIPLY_WARPS + threadIdx.x / 32; i < last; i += gridDim.x * MULTIPLY_WARPS) {
-        const int own = g.node_parent[i];
-        if (own < 0) {
-            if (lane == 0) g.sum[i] = 0, g.prolong[i] = GraphRow{0, 0};
-            continue;
-        }
-        bool bad = false, some = false;
-        clear_table(m);
-        const GraphRow row = g.row[i];
-        const float d = g.diagonal[i];
-        const float scale = scale_for(row_size(g, i));
-        float diagonal = 0, s = 0; // of the lane's edges
-        for (u32 base = 0; base < row.count; base += 32) {
-            int p = -1;
-            float weight = 0;
-            if (base + lane < row.count) {
-                const GraphEntry x = g.edges[row.at + base + lane];
-                if (x.weight >= 0 && strong(x.weight, d, g.diagonal[x.to])) {
-                    weight = x.weight;
-                    some = true;
-                    p = g.node_parent[x.to];
-                }
-            }
-            diagonal += weight;
-            if (p < 0) s += weight; // no correction comes from there
-            add(m, p >= 0 && p != own, p, weight * scale, bad);
-        }
+// Rows of P begin at even places, and end with one of no weight where needed: so two entries are read at once.
+__device__ __forceinline__ u32 even(u32 n) { return (n + 1) & ~1u; }
+
+struct GraphPair {
+    GraphEntry a, b;
+};
+
+__device__ __forceinline__ GraphPair pair_at(const GraphEntry *pool, u32 at) {
+    const int4 v = *(const int4 *)(pool + at);
+    return GraphPair{{v.x, __int_as_float(v.y)}, {v.z, __int_as_float(v.w)}};
+}
+
+// Where the nodes of the next level in up to (2 reach + 1)^2 cells have places in a table, in their order. Nodes are numbered in the order of cells: those of
+// a row of cells follow one another.
+template <int reach>
+struct Window {
+    int first[2 * reach + 1];
+    u32 places[2 * reach + 1]; // of rows of cells: the place of the first node, and above it how many there are
+    int count;
+
+    // load is for the window around cell (x, y) of w by h. The nodes of the level are begin to end; it is all of them where there is room, and of fewer
+    // cells where there is not.
+    template <int room>
+    __device__ __forceinline__ void load(const int *cell, int begin, int end, int w, int h, int x, int y) {
+#pragma unroll 1
+        for (int r = reach;; r--) {
+            int last[2 * reach + 1];
+            const int x0 = max(x - r, 0), x1 = min(x + r + 1, w);
 #pragma unroll
-        for (int o = 16; o; o >>= 1) diagonal += __shfl_xor_sync(~0u, diagonal, o), s += __shfl_xor_sync(~0u, s, o);
-        diagonal += g.sink[i], s += g.sink[i];
+            for (int k = 0; k <= 2 * reach; k++) {
+                const int row = y - reach + k;
+                first[k] = row < y ? begin : end, last[k] = first[k];
+                if (row >= max(y - r, 0) && row <= min(y + r, h - 1)) first[k] = cell[row * w + x0], last[k] = cell[row * w + x1];
+            }
+            if (end - begin <= room) first[0] = begin, last[0] = end;
+            count = 0;
+#pragma unroll
+            for (int k = 0; k <= 2 * reach; k++) {
+                if (end - begin <= room && k > 0) first[k] = last[k] = end;
+                const int n = min(last[k] - first[k], room - min(count, room));
+                places[k] = min(count, room) | n << 16;
+                count += last[k] - first[k];
+            }
+            if (count <= room || r == 0) break;
+        }
+        count = min(count, room);
+    }
+
+    // The place of a node, or -1.
+    __device__ __forceinline__ int place(int node) const {
+        int from = first[0];
+        u32 here = places[0];
+#pragma unroll
+        for (int r = 1; r <= 2 * reach; r++)
+            if (node >= first[r]) from = first[r], here = places[r];
+        const u32 nth = node - from;
+        return nth < here >> 16 ? (int)(nth + (here & 0xffff)) : -1;
+    }
+
+    __device__ __forceinline__ int node(int place) const {
+        int by = first[0];
+#pragma unroll
+        for (int r = 1; r <= 2 * reach; r++) {
+            const int at = places[r] & 0xffff;
+            if (place >= at) by = first[r] - at;
+        }
+        return place + by;
+    }
+};
+
+// A row while it is added up: columns with a place, and the few others, in a hash table. Rows of the groups of a warp lie 8 banks apart.
+template <int room, int others>
+struct Sums {
+    int near[room], key[others], sum[others], pad[8];
+
+    __device__ __forceinline__ void add_other(int to, int v, bool &bad) {
+        u32 at = ((u32)to * 2654435761u >> 16) % others;
+#pragma unroll 1
+        for (int k = 0; k < others; k++, at = (at + 1) % others) {
+            const int old = atomicCAS(&key[at], -1, to);
+            if (old == -1 || old == to) {
+                atomicAdd(&sum[at], v);
+                return;
+            }
+        }
+        bad = true;
+    }
+};
+
+// A row of a matrix by some lanes of a warp: so many, that all have the same part in all that follows. Other lanes have other rows meanwhile.
+template <int lanes, int reach, int room, int others>
+struct Row {
+    Sums<room, others> &m;
+    Window<reach> window;
+    u32 part, mine; // the lane's number among those of the row, and those
+    bool far;       // are there columns without a place
+
+    __device__ __forceinline__ Row(Sums<room, others> &m) : m(m), part(lane_id() % lanes) {
+        mine = lanes == 32 ? ~0u : ((1u << lanes % 32) - 1) << (lane_id() - part);
+        clear();
+    }
+
+    __device__ __forceinline__ void clear() {
+        for (int k = part; k < others; k += lanes) m.key[k] = -1, m.sum[k] = 0;
+    }
+
+    // begin is for the row of a node, or what becomes one, in cell (x, y).
+    __device__ __forceinline__ void begin(const int *cell, int begin, int end, int w, int h, int x, int y) {
+        window.template load<room>(cell, begin, end, w, h, x, y);
+        for (int k = part; k < window.count; k += lanes) m.near[k] = 0;
+        far = false;
         __syncwarp();
-        const float sum = __any_sync(~0u, some) ? 1 - SMOOTH * s / diagonal : 1;
-        // The others, in order, after the own one.
+    }
+
+    // sum adds all entries up: each(add) calls add(column, value) for those of the lane.
+    template <class Each>
+    __device__ __forceinline__ void sum(bool &bad, const Each &each) {
+        bool outside = false;
+        each([&](int to, float v) {
+            const int at = window.place(to);
+            if (at >= 0) atomicAdd(&m.near[at], __float2int_rn(v));
+            else outside = true;
+        });
+        far = __any_sync(~0u, outside);
+        if (far)
+            each([&](int to, float v) {
+                if (window.place(to) < 0) m.add_other(to, __float2int_rn(v), bad);
+            });
+        __syncwarp();
+    }
+
+    // How many columns are not 0.
+    __device__ __forceinline__ u32 count() const {
         u32 n = 0;
-        for (u32 k = lane; k < FEW_TABLE; k += 32) {
-            const bool there = m.key[k] != -1;
-            const u32 who = __ballot_sync(~0u, there);
-            if (there) m.sorted[n + __popc(who & ((1u << lane) - 1))] = k;
+        for (int k = part; __any_sync(~0u, k < window.count); k += lanes) n += __popc(__ballot_sync(~0u, k < window.count && m.near[k] != 0) & mine);
+        if (far)
+#pragma unroll 1
+            for (int k = 0; k < others; k++) n += m.sum[k] != 0;
+        return n;
+    }
+
+    // each calls entry(k, column, sum) for the k'th of them, by the lane that has it. Then the next row can begin.
+    template <class Entry>
+    __device__ __forceinline__ void each(const Entry &entry) {
+        u32 n = 0;
+        for (int k = part; __any_sync(~0u, k < window.count); k += lanes) {
+            const int v = k < window.count ? m.near[k] : 0;
+            const u32 who = __ballot_sync(~0u, v != 0) & mine;
+            if (v != 0) entry(n + __popc(who & ((1u << lane_id()) - 1)), window.node(k), v);
             n += __popc(who);
         }
-        __syncwarp();
-        const u32 at = room.take(&g.table->prolongs, g.prolong_room, even(n + 1), (last - 1 - i) / (gridDim.x * MULTIPLY_WARPS) + 1, bad);
-        bad = __any_sync(~0u, bad);
-        i64 rest = 0;
-        for (u32 k = lane; k < n && !bad; k += 32) {
-            const u32 t = m.sorted[k];
-            const int key = m.key[t];
-            u32 rank = 1;
-            for (u32 o = 0; o < n; o++) rank += m.key[m.sorted[o]] < key;
-            const float v = SMOOTH * ((float)m.sum[t] / scale) / diagonal;
-            g.prolong_pool[at + rank] = GraphEntry{key, v};
-            rest += __float2ll_rn(v * UNIT);
-        }
-        rest = warp_sum64(rest);
-        if (lane == 0) {
-            if (bad) g.table->bad[level + 1] = 1;
-            else g.prolong_pool[at] = GraphEntry{own, sum - (float)rest / UNIT};
-            if (!bad && n % 2 == 0) g.prolong_pool[at + n + 1] = GraphEntry{own, 0};
-            g.sum[i] = sum;
-            g.prolong[i] = GraphRow{at, bad ? 0 : n + 1};
+        if (far) {
+            for (int k = part; k < others; k += lanes) {
+                if (m.sum[k] == 0) continue;
+                u32 before = n;
+#pragma unroll 1
+                for (int o = 0; o < others; o++) before += m.sum[o] != 0 && m.key[o] < m.key[k];
+                entry(before, m.key[k], m.sum[k]);
+            }
+            __syncwarp();
+            clear();
         }
         __syncwarp();
     }
-}
+};
 
-template <int table, int lanes>
-__device__ __forceinline__ void product(const Graph &g, int level) {
-    __shared__ Hash<table> shared[MULTIPLY_WARPS * 32 / lanes];
-    Hash<table> &m = shared[threadIdx.x / lanes];
-    const u32 lane = threadIdx.x % lanes, group = lane_id() / lanes * lanes, each = MULTIPLY_WARPS * 32 / lanes;
-    const u32 first = g.table->first[level], last = g.table->first[level + 1];
-    Room room = {0, 0};
-    for (u32 base = first + blockIdx.x * each; base < last; base += gridDim.x * each) {
+template <int lanes, int reach, int room, int others>
+__device__ __forceinline__ void smooth(const Graph &g, const int *next, int level) {
+    __shared__ Sums<room, others> shared[MULTIPLY_WARPS * 32 / lanes];
+    Row<lanes, reach, room, others> m(shared[threadIdx.x / lanes]);
+    const u32 part = m.part, groups = MULTIPLY_WARPS * 32 / lanes;
+    const u32 first = g.table->first[level], last = g.table->first[level + 1], end = g.table->first[level + 2];
+    const int w = cells(g.width, level), cw = (w + 1) / 2, ch = cells(g.height, level + 1);
+    const Across across(w), next_across(cw);
+    Room pool = {0, 0};
+    for (u32 base = first + blockIdx.x * groups; base < last; base += gridDim.x * groups) {
         const u32 i = base + threadIdx.x / lanes;
-        const bool in = i < last;
-        bool bad = false;
-        for (u32 k = lane; k < table; k += lanes) m.key[k] = -1, m.sum[k] = 0;
-        __syncwarp();
-        i64 lack = 0;
-        const float scale = in ? scale_for(row_size(g, i)) : 1;
-        GraphRow row = {0, 0}, own = {0, 0};
-        float sum = 0, d = 0;
-        if (in) {
-            row = g.row[i], own = g.prolong[i];
-            sum = g.sum[i], d = -g.diagonal[i] * scale;
-            if (lane == 0) lack = __float2ll_rn(g.sink[i] * sum * UNIT);
-        }
-        for (u32 e = lane; __any_sync(~0u, e < own.count); e += lanes) {
-            GraphEntry x = {0, 0};
-            if (e < own.count) x = g.prolong_pool[own.at + e];
-            add(m, e < own.count, x.to, d * x.weight, bad);
-        }
-        for (u32 e = lane; __any_sync(~0u, e < row.count); e += lanes) {
-            GraphRow other = {0, 0};
-            float weight = 0;
-            if (e < row.count) {
-                const GraphEntry x = g.edges[row.at + e];
-                other = g.prolong[x.to];
-                lack += __float2ll_rn(x.weight * (sum - g.sum[x.to]) * UNIT);
-                weight = x.weight * scale;
-            }
-            GraphPair y = {{0, 0}, {0, 0}};
-            if (other.count) y = pair_at(g.prolong_pool, other.at);
-            for (u32 o = 0; __any_sync(~0u, o < other.count); o += 2) {
-                GraphPair next = {{0, 0}, {0, 0}};
-                if (o + 2 < other.count) next = pair_at(g.prolong_pool, other.at + o + 2);
-                add(m, o < other.count, y.a.to, weight * y.a.weight, bad);
-                add(m, o + 1 < other.count, y.b.to, weight * y.b.weight, bad);
-                y = next;
-            }
-        }
-        __syncwarp();
-#pragma unroll
-        for (int o = lanes / 2; o; o >>= 1) lack += __shfl_xor_sync(~0u, lack, o);
-        const u32 mine = lanes == 32 ? ~0u : ((1u << lanes % 32) - 1) << group;
-        // Room, once for each warp.
-        u32 n = 0, before = 0, total = 0, to = 0;
-#pragma unroll
-        for (u32 k = 0; k < table; k += lanes) {
-            const u32 who = __ballot_sync(~0u, m.key[k + lane] != -1);
-            n += __popc(who & mine), before += __popc(who & ((1u << group) - 1)), total += __popc(who);
-        }
-        // Short rows come four at a time as it is.
-        const u32 rows = lanes == 32 ? (last - 1 - base) / (gridDim.x * each) + 1 : 1;
-        const u32 at = room.take(&g.table->products, g.product_room, total, rows, bad) + before;
-        bad = (__ballot_sync(~0u, bad) & mine) != 0;
-        for (u32 k = lane; k < table; k += lanes) {
-            const bool there = m.key[k] != -1;
-            const u32 who = __ballot_sync(~0u, there) & mine;
-            if (there && !bad) g.product_pool[at + to + __popc(who & ((1u << lane_id()) - 1))] = GraphEntry{m.key[k], (float)m.sum[k] / scale};
-            to += __popc(who);
-        }
-        if (in && lane == 0) {
-            if (bad) g.table->bad[level + 1] = 1;
-            g.product[i] = GraphRow{at, bad ? 0 : n};
-            g.lack[i] = (float)lack / UNIT;
-        }
-        __syncwarp();
-    }
-}
-
-extern "C" __global__ void __launch_bounds__(32 * MULTIPLY_WARPS, MULTIPLY_BLOCKS) diffusion_graph_product_first(Graph g, int level, int pad) {
-    after_prior();
-    if (!last_level(g, level)) product<FEW_TABLE, 8>(g, level);
-}
-
-extern "C" __global__ void __launch_bounds__(32 * MULTIPLY_WARPS, MULTIPLY_BLOCKS) diffusion_graph_product(Graph g, int level, int pad) {
-    after_prior();
-    if (!last_level(g, level)) product<TABLE, 32>(g, level);
-}
-
-template <int table>
-__device__ __forceinline__ void multiply(const Graph &g, const int *cell, int level) {
-    __shared__ Multiply<table> shared[MULTIPLY_WARPS];
-    Multiply<table> &m = shared[threadIdx.x / 32];
-    const u32 lane = lane_id(), first = g.table->first[level + 1], last = g.table->first[level + 2];
-    const int w = cells(g.width, level), h = cells(g.height, level), cw = (w + 1) / 2;
-    Room edges = {0, 0}, restricts = {0, 0};
-    for (u32 node = first + blockIdx.x * MULTIPLY_WARPS + threadIdx.x / 32; node < last; node += gridDim.x * MULTIPLY_WARPS) {
-        const u32 rows = (last - 1 - node) / (gridDim.x * MULTIPLY_WARPS) + 1;
-        const int block = g.node_block[node];
-        const Block b = block_of(cell, w, h, block % cw, block / cw);
-        bool bad = false;
-        clear_table(m);
-        if (lane == 0) m.count = 0;
-        __syncwarp();
-        for (int base = 0; base < b.size(); base += 32) {
-            const int mine = base + (int)lane < b.size() ? b.at(base + lane) : -1;
-            const bool member = mine >= 0 && g.node_parent[mine] == (int)node;
-            const GraphRow own = member ? g.row[mine] : GraphRow{0, 0};
-            const float diagonal = member ? g.diagonal[mine] : 0;
-            const u32 members = __ballot_sync(~0u, member);
-            // Neighbours of members, and those themselves: eight lanes for each.
-            for (u32 first = 0; first < __popc(members); first += 4) {
-                const bool some = first + lane / 8 < __popc(members);
-                const u32 from = nth_bit(members, first + lane / 8);
-                const int i = __shfl_sync(~0u, mine, from);
-                const u32 at = __shfl_sync(~0u, own.at, from), count = __shfl_sync(~0u, own.count, from);
-                const float d = __shfl_sync(~0u, diagonal, from);
-                for (u32 e = lane % 8; __any_sync(~0u, some && e <= count); e += 8) {
-                    GraphEntry x = {i, 0};
-                    bool active = some && e == count;
-                    if (some && e < count) {
-                        x = g.edges[at + e];
-                        active = x.weight > 0 && strong(x.weight, d, g.diagonal[x.to]);
-                    }
-                    support(m, active, x.to, bad);
-                }
-            }
-        }
-        __syncwarp();
-        // Whose row of P has the node, in order.
-        const u32 n = min(m.count, (u32)SUPPORT);
-        if (lane < 4) m.support[n + lane] = NO_KEY;
-        __syncwarp();
-        u32 kept = 0;
-        for (u32 base = 0; base < n; base += 32) {
-            const u32 k = base + lane;
-            int i = 0;
-            float share = 0;
-            u32 rank = 0;
-            if (k < n) {
-                i = m.support[k];
-                const GraphRow row = g.prolong[i];
-                rank = rank_of(m.support, n, i);
-                for (u32 e = 0; e < row.count; e += 2) {
-                    const GraphPair x = pair_at(g.prolong_pool, row.at + e);
-                    if (x.a.to == (int)node) share = x.a.weight;
-                    if (x.b.to == (int)node && e + 1 < row.count) share = x.b.weight;
-                }
-                m.sorted[rank] = i;
-                m.share[rank] = share;
-            }
-            kept += __popc(__ballot_sync(~0u, share != 0));
-        }
-        const u32 at = restricts.take(&g.table->restricts, g.prolong_room, kept, rows, bad);
-        clear_table(m);
-        bad = __any_sync(~0u, bad);
-        u32 to = 0;
-        float bound = 0;
-        for (u32 base = 0; base < n; base += 32) {
-            const u32 k = base + lane;
-            const float share = k < n ? m.share[k] : 0;
-            if (share != 0) bound += share * row_size(g, m.sorted[k]);
-            const u32 who = __ballot_sync(~0u, share != 0);
-            if (share != 0 && !bad) g.restrict_pool[at + to + __popc(who & ((1u << lane) - 1))] = GraphEntry{m.sorted[k], share};
-            to += __popc(who);
-        }
-        if (lane == 0) g.restricts[node] = GraphRow{at, bad ? 0 : kept};
-#pragma unroll
-        for (int o = 16; o; o >>= 1) bound += __shfl_xor_sync(~0u, bound, o);
-        const float scale = scale_for(bound);
-        // Eight lanes for each.
-        i64 sink = 0;
-        bool full = false;
-        // What comes next is on its way while entries are added: rows while those before are, entries likewise.
-        const u32 part = lane % 8;
         GraphRow row = {0, 0};
-        float share = 0;
-        if (lane / 8 < n && (share = m.share[lane / 8]) != 0) {
-            const int i = m.sorted[lane / 8];
-            row = g.product[i];
-            if (part == 0) sink += __float2ll_rn(share * g.lack[i] * UNIT);
-        }
-        for (u32 base = 0; base < n && !bad; base += 4) {
-            GraphEntry x = {(int)node, 0};
-            if (part < row.count) x = g.product_pool[row.at + part];
-            const u32 k = base + 4 + lane / 8;
-            GraphRow row_then = {0, 0};
-            float share_then = 0, lack = 0;
-            if (k < n && (share_then = m.share[k]) != 0) {
-                const int i = m.sorted[k];
-                row_then = g.product[i];
-                if (part == 0) lack = g.lack[i];
+        float d = 0, sink = 0, inv = 0;
+        int own = -1;
+        int2 at = {0, 0};
+        if (i < last) own = g.node_parent[i], row = g.row[i], d = g.diagonal[i], sink = g.sink[i], inv = g.inv[i], at = across.of(cell_of(g, i));
+        if (own < 0) row.count = 0;
+        const float scale = scale_for(row_size(inv));
+        // All that is read at once comes before it is looked at: two entries of the row, then what belongs to those.
+        const GraphEntry none = {(int)min(i, last - 1), 0};
+        const GraphEntry x = part < row.count ? g.edges[row.at + part] : none, y = part + lanes < row.count ? g.edges[row.at + part + lanes] : none;
+        m.begin(next, last, end, cw, ch, at.x / 2, at.y / 2);
+        bool bad = false, some;
+        float diagonal, s; // of the lane's edges
+        m.sum(bad, [&](auto put) {
+            some = false, diagonal = s = 0;
+            auto look = [&](const GraphEntry &x, float other, int p) {
+                const bool joined = x.weight > 0 & strong(x.weight, d, other);
+                some |= joined;
+                diagonal += joined ? x.weight : 0;
+                s += joined & p < 0 ? x.weight : 0; // no correction comes from there
+                if (joined & p >= 0 & p != own) put(p, x.weight * scale);
+            };
+            GraphEntry a = x, b = y;
+            for (u32 e = part; e < row.count;) {
+                const float da = g.diagonal[a.to], db = g.diagonal[b.to];
+                const int pa = g.node_parent[a.to], pb = g.node_parent[b.to];
+                look(a, da, pa), look(b, db, pb);
+                e += 2 * lanes;
+                a = e < row.count ? g.edges[row.at + e] : none, b = e + lanes < row.count ? g.edges[row.at + e + lanes] : none;
             }
-            share *= scale;
-            for (u32 e = part; __any_sync(~0u, e < row.count); e += 8) {
-                GraphEntry then = {(int)node, 0};
-                if (e + 8 < row.count) then = g.product_pool[row.at + e + 8];
-                add(m, x.to != (int)node, x.to, share * x.weight, full);
-                x = then;
-            }
-            row = row_then, share = share_then;
-            sink += __float2ll_rn(share * lack * UNIT);
+        });
+        diagonal = row_sum<lanes>(diagonal) + sink, s = row_sum<lanes>(s) + sink;
+        const float sum = __ballot_sync(~0u, some) & m.mine ? 1 - SMOOTH * s / diagonal : 1;
+        // The others, in order, after the own one.
+        const u32 n = m.count() + 1;
+        const u32 to = take<lanes>(pool, &g.table->prolongs, g.prolong_room, own < 0 ? 0 : even(n), (last - 1 - base) / (gridDim.x * groups) + 1, bad);
+        bad = (__ballot_sync(~0u, bad) & m.mine) != 0;
+        const float unit = SMOOTH / (diagonal * scale);
+        int rest = 0;
+        m.each([&](u32 k, int p, int v) {
+            rest += v;
+            if (bad) return;
+            g.prolong_pool[to + 1 + k] = GraphEntry{p, (float)v * unit};
+            const u32 there = g.node_block[p];
+            const int2 block = next_across.of(there & CELL_MASK);
+            const int x = at.x - 2 * block.x, y = at.y - 2 * block.y, far = max(max(-x, x - 1), max(-y, y - 1));
+            if (far > NEAR && far > (int)(there >> CELL_BITS)) atomicMax(&g.node_block[p], (u32)min(far, MOST_FAR) << CELL_BITS | (there & CELL_MASK));
+        });
+        rest = row_sum<lanes>(rest);
+        if (i < last && part == 0) {
+            if (own >= 0 && !bad) g.prolong_pool[to] = GraphEntry{own, sum - (float)rest * unit};
+            if (own >= 0 && !bad && n & 1) g.prolong_pool[to + n] = GraphEntry{own, 0};
+            if (bad) g.table->bad[level + 1] = 1;
+            g.sum[i] = own < 0 ? 0 : sum;
+            g.prolong[i] = GraphRow{to, own < 0 || bad ? 0 : n};
         }
-        bad = __any_sync(~0u, full) || bad;
-        __syncwarp();
-        finish_row(g, m, node, edges, rows, scale, warp_sum64(sink), bad, level + 1);
-        __syncwarp();
     }
 }
 
+template <int lanes, int reach, int room, int others>
+__device__ __forceinline__ void product(const Graph &g, const int *next, int level) {
+    __shared__ Sums<room, others> shared[MULTIPLY_WARPS * 32 / lanes];
+    Row<lanes, reach, room, others> m(shared[threadIdx.x / lanes]);
+    // Four lanes for each row of P.
+    const u32 part = m.part, nth = part / 4, of = part % 4, groups = MULTIPLY_WARPS * 32 / lanes;
+    const u32 first = g.table->first[level], last = g.table->first[level + 1], end = g.table->first[level + 2];
+    const int w = cells(g.width, level), cw = (w + 1) / 2, ch = cells(g.height, level + 1);
+    const Across across(w);
+    Room pool = {0, 0};
+    for (u32 base = first + blockIdx.x * groups; base < last; base += gridDim.x * groups) {
+        const u32 i = base + threadIdx.x / lanes;
+        GraphRow row = {0, 0}, own = {0, 0};
+        float sum = 0, d = 0, sink = 0, inv = 0;
+        int2 at = {0, 0};
+        if (i < last) row = g.row[i], own = g.prolong[i], sum = g.sum[i], d = g.diagonal[i], sink = g.sink[i], inv = g.inv[i], at = across.of(cell_of(g, i));
+        const float scale = scale_for(row_size(inv));
+        d *= -scale;
+        m.begin(next, last, end, cw, ch, at.x / 2, at.y / 2);
+        bool bad = false;
+        float lack;
+        m.sum(bad, [&](auto put) {
+            // The row of P of one neighbour is added while that of the next, and the one after it, are on their way.
+            const GraphEntry none = {(int)i, 0};
+            u32 e = nth;
+            GraphEntry x = e < row.count ? g.edges[row.at + e] : none, y = e + lanes / 4 < row.count ? g.edges[row.at + e + lanes / 4] : none;
+            GraphRow p = e < row.count ? g.prolong[x.to] : GraphRow{0, 0};
+            float other = e < row.count ? g.sum[x.to] : 0;
+            lack = part == 0 ? sink * sum : 0;
+            for (u32 k = part; k < own.count; k += lanes) {
+                const GraphEntry z = g.prolong_pool[own.at + k];
+                put(z.to, d * z.weight);
+            }
+            while (e < row.count) {
+                GraphEntry z = of < p.count ? g.prolong_pool[p.at + of] : none;
+                const GraphEntry now = x;
+                const GraphRow here = p;
+                const float before = other;
+                e += lanes / 4;
+                x = y;
+                if (e < row.count) p = g.prolong[x.to], other = g.sum[x.to];
+                if (e + lanes / 4 < row.count) y = g.edges[row.at + e + lanes / 4];
+                if (of == 0) lack += now.weight * (sum - before);
+                for (u32 k = of; k < here.count;) {
+                    const GraphEntry v = z;
+                    k += 4;
+                    if (k < here.count) z = g.prolong_pool[here.at + k];
+                    put(v.to, now.weight * scale * v.weight);
+                }
+            }
+        });
+        lack = row_sum<lanes>(lack);
+        const u32 n = m.count();
+        const u32 to = take<lanes>(pool, &g.table->products, g.product_room, n, (last - 1 - base) / (gridDim.x * groups) + 1, bad);
+        bad = (__ballot_sync(~0u, bad) & m.mine) != 0;
+        const float unit = 1 / scale;
+        m.each([&](u32 k, int p, int v) {
+            if (!bad) g.product_pool[to + k] = GraphEntry{p, (float)v * unit};
+        });
+        if (i < last && part == 0) {
+            if (bad) g.table->bad[level + 1] = 1;
+            g.product[i] = GraphRow{to, bad ? 0 : n};
+            g.lack[i] = lack;
+        }
+    }
+}
+
+// Who takes corrections from a node, how much, and their rows of A P.
+template <int most>
+struct Support {
+    int node[most];
+    float share[most];
+    GraphRow row[most];
+};
+
+template <int lanes, int reach, int room, int others, int most>
+__device__ __forceinline__ void multiply(const Graph &g, const int *cell, const int *next, int level) {
+    __shared__ Sums<room, others> shared[MULTIPLY_WARPS * 32 / lanes];
+    __shared__ Support<most> supports[MULTIPLY_WARPS * 32 / lanes];
+    Row<lanes, reach, room, others> m(shared[threadIdx.x / lanes]);
+    Support<most> &from = supports[threadIdx.x / lanes];
+    // A fourth of the lanes are for nodes of a row of cells, or entries of a row of A P.
+    const u32 part = m.part, quarter = lanes / 4, nth = part / quarter, of = part % quarter, groups = MULTIPLY_WARPS * 32 / lanes;
+    const u32 first = g.table->first[level + 1], last = g.table->first[level + 2];
+    const int w = cells(g.width, level), h = cells(g.height, level), cw = (w + 1) / 2, ch = (h + 1) / 2;
+    const Across across(cw);
+    Room edges = {0, 0}, restricts = {0, 0};
+    for (u32 base = first + blockIdx.x * groups; base < last; base += gridDim.x * groups) {
+        const u32 node = base + threadIdx.x / lanes, rows = (last - 1 - base) / (gridDim.x * groups) + 1;
+        const bool in = node < last;
+        const u32 there = in ? g.node_block[node] : 0;
+        const int2 block = across.of(there & CELL_MASK);
+        const int far = max((int)(there >> CELL_BITS), NEAR), x = 2 * block.x, y = 2 * block.y;
+        const int x0 = max(x - far, 0), x1 = min(x + 2 + far, w), y1 = in ? min(y + 2 + far, h) : 0;
+        int line = max(y - far, 0) + nth, i = 0, end = 0;
+        if (line < y1) i = cell[line * w + x0] + of, end = cell[line * w + x1];
+        m.begin(next, first, last, cw, ch, block.x, block.y);
+        // Nodes near the block. What belongs to one that has a share is on its way with its row of P.
+        bool bad = far == MOST_FAR;
+        u32 n = 0;
+        float sink = 0, bound = 0;
+        while (__any_sync(~0u, line < y1)) {
+            for (; __any_sync(~0u, i < end); i += quarter) {
+                GraphRow p = {0, 0}, row = {0, 0};
+                float share = 0, lack = 0, inv = 0;
+                if (i < end) p = g.prolong[i], row = g.product[i], lack = g.lack[i], inv = g.inv[i];
+                for (u32 e = 0; e < p.count; e += 6) {
+                    // What fills a row up has no weight.
+                    const GraphPair none = {{-1, 0}, {-1, 0}}, a = pair_at(g.prolong_pool, p.at + e), b = e + 2 < p.count ? pair_at(g.prolong_pool, p.at + e + 2) : none,
+                                    c = e + 4 < p.count ? pair_at(g.prolong_pool, p.at + e + 4) : none;
+                    if (a.a.to == (int)node) share += a.a.weight;
+                    if (a.b.to == (int)node) share += a.b.weight;
+                    if (b.a.to == (int)node) share += b.a.weight;
+                    if (b.b.to == (int)node) share += b.b.weight;
+                    if (c.a.to == (int)node) share += c.a.weight;
+                    if (c.b.to == (int)node) share += c.b.weight;
+                }
+                const u32 who = __ballot_sync(~0u, share != 0) & m.mine, k = n + __popc(who & ((1u << lane_id()) - 1));
+                if (share != 0 && k < most) {
+                    from.node[k] = i, from.share[k] = share, from.row[k] = row;
+                    sink += share * lack, bound += share * row_size(inv);
+                }
+                n += __popc(who);
+            }
+            line += 4;
+            if (line < y1) i = cell[line * w + x0] + of, end = cell[line * w + x1];
+        }
+        if (n > most) n = most, bad = true;
+        __syncwarp();
+        const u32 at = take<lanes>(restricts, &g.table->restricts, g.prolong_room, n, rows, bad);
+        bad = (__ballot_sync(~0u, bad) & m.mine) != 0;
+        for (u32 k = part; k < n && !bad; k += lanes) g.restrict_pool[at + k] = GraphEntry{from.node[k], from.share[k]};
+        if (in && part == 0) g.restricts[node] = GraphRow{at, bad ? 0 : n};
+        const float scale = scale_for(row_sum<lanes>(bound));
+        // Four rows of A P at once, four entries a lane, and the next ones are on their way.
+        m.sum(bad, [&](auto put) {
+            const GraphEntry none = {(int)node, 0};
+            GraphEntry a[4], b[4];
+            GraphRow row = nth < n ? from.row[nth] : GraphRow{0, 0};
+            u32 e = of;
+#pragma unroll
+            for (u32 k = 0; k < 4; k++) a[k] = e + k * quarter < row.count ? g.product_pool[row.at + e + k * quarter] : none;
+            for (u32 q = nth; q < n;) {
+                const float v = from.share[q] * scale;
+                e += lanes;
+                if (e - of >= row.count) {
+                    q += 4, e = of;
+                    row = q < n ? from.row[q] : GraphRow{0, 0};
+                }
+#pragma unroll
+                for (u32 k = 0; k < 4; k++) b[k] = e + k * quarter < row.count ? g.product_pool[row.at + e + k * quarter] : none;
+#pragma unroll
+                for (u32 k = 0; k < 4; k++) {
+                    if (a[k].to != (int)node) put(a[k].to, v * a[k].weight);
+                    a[k] = b[k];
+                }
+            }
+        });
+        const u32 columns = m.count(), to = take<lanes>(edges, &g.table->edges, g.edge_room, columns, rows, bad);
+        bad = (__ballot_sync(~0u, bad) & m.mine) != 0;
+        const float unit = 1 / scale, s = row_sum<lanes>(sink);
+        int sum = 0, size = 0;
+        m.each([&](u32 k, int p, int v) {
+            if (!bad) g.edges[to + k] = GraphEntry{p, (float)v * unit};
+            sum += v, size += abs(v);
+        });
+        sum = row_sum<lanes>(sum), size = row_sum<lanes>(size);
+        if (in && part == 0) finish_node(g, node, to, columns, (float)sum * unit + s, (float)size * unit + s, s, bad, level + 1);
+    }
+}
+
+// Kernels of a level: the first has short rows, deep ones few long rows, which lead far away.
 extern "C" __global__ void __launch_bounds__(32 * MULTIPLY_WARPS, MULTIPLY_BLOCKS)
-    diffusion_graph_multiply_first(Graph g, const int *cell, int level, int pad) {
+    diffusion_graph_smooth_first(Graph g, const int *cell, const int *next, int level, int pad) {
     after_prior();
-    multiply<SMALL_TABLE>(g, cell, level);
+    if (!last_level(g, level)) smooth<4, 1, 32, 16>(g, next, level);
 }
 
 extern "C" __global__ void __launch_bounds__(32 * MULTIPLY_WARPS, MULTIPLY_BLOCKS)
-    diffusion_graph_multiply(Graph g, const int *cell, int level, int pad) {
+    diffusion_graph_smooth(Graph g, const int *cell, const int *next, int level, int pad) {
     after_prior();
-    multiply<TABLE>(g, cell, level);
+    if (!last_level(g, level)) smooth<8, 1, 64, 32>(g, next, level);
+}
+
+extern "C" __global__ void __launch_bounds__(32 * MULTIPLY_WARPS)
+    diffusion_graph_smooth_deep(Graph g, const int *cell, const int *next, int level, int pad) {
+    after_prior();
+    if (!last_level(g, level)) smooth<16, 2, 192, 64>(g, next, level);
+}
+
+extern "C" __global__ void __launch_bounds__(32 * MULTIPLY_WARPS, MULTIPLY_BLOCKS)
+    diffusion_graph_product_first(Graph g, const int *cell, const int *next, int level, int pad) {
+    after_prior();
+    if (!last_level(g, level)) product<4, 2, 64, 16>(g, next, level);
+}
+
+extern "C" __global__ void __launch_bounds__(32 * MULTIPLY_WARPS, MULTIPLY_BLOCKS)
+    diffusion_graph_product(Graph g, const int *cell, const int *next, int level, int pad) {
+    after_prior();
+    if (!last_level(g, level)) product<8, 3, 192, 32>(g, next, level);
+}
+
+extern "C" __global__ void __launch_bounds__(32 * MULTIPLY_WARPS)
+    diffusion_graph_product_deep(Graph g, const int *cell, const int *next, int level, int pad) {
+    after_prior();
+    if (!last_level(g, level)) product<32, 4, 512, 64>(g, next, level);
+}
+
+extern "C" __global__ void __launch_bounds__(32 * MULTIPLY_WARPS, MULTIPLY_BLOCKS)
+    diffusion_graph_multiply_first(Graph g, const int *cell, const int *next, int level, int pad) {
+    after_prior();
+    multiply<16, 3, 128, 32, 64>(g, cell, next, level);
+}
+
+extern "C" __global__ void __launch_bounds__(32 * MULTIPLY_WARPS, MULTIPLY_BLOCKS)
+    diffusion_graph_multiply(Graph g, const int *cell, const int *next, int level, int pad) {
+    after_prior();
+    multiply<32, 4, 256, 64, 128>(g, cell, next, level);
+}
+
+extern "C" __global__ void __launch_bounds__(32 * MULTIPLY_WARPS)
+    diffusion_graph_multiply_deep(Graph g, const int *cell, const int *next, int level, int pad) {
+    after_prior();
+    multiply<32, 5, 512, 64, 128>(g, cell, next, level);
 }
 
 extern "C" __global__ void diffusion_graph_finish(Graph g, u32 *counts, u32 levels, u32 method) {
@@ -1172,62 +1288,88 @@ extern "C" __global__ void diffusion_graph_finish(Graph g, u32 *counts, u32 leve
     g.head->magic = DIFFUSION_MAGIC;
 }
 
-#define INVERT_TILE (DENSE_NODES / 32)
+// The tiles on and below the diagonal of 32x32 tiles.
+#define INVERT_TILES 528
+#define INVERT_THREADS 544
 
-// Gauss and Jordan's elimination, in place: threads of 32x32 have an entry of each 32x32 of the matrix.
-extern "C" __global__ void __launch_bounds__(1024) diffusion_graph_invert(Graph g) {
-    __shared__ float rows[2][DENSE_NODES], columns[2][DENSE_NODES], pivots[2], dead[DENSE_NODES];
-    after_prior();
-    const u32 depth = g.table->depth, first = g.table->first[depth];
-    if (depth == 0 || g.table->first[depth + 1] - first > DENSE_NODES) return;
-    const int n = g.table->first[depth + 1] - first, tx = threadIdx.x % 32, ty = threadIdx.x / 32;
-    for (int k = threadIdx.x; k < n * n; k += 1024) g.dense[k] = 0;
-    __syncthreads();
-    for (int i = ty; i < n; i += 32) {
-        const GraphRow row = g.row[first + i];
-        for (u32 e = tx; e < row.count; e += 32) {
-            const GraphEntry x = g.edges[row.at + e];
-            g.dense[i * n + x.to - (int)first] = -x.weight;
-        }
-        if (tx == 0) g.dense[i * n + i] = g.diagonal[first + i], dead[i] = DEAD_PIVOT * g.diagonal[first + i];
-    }
-    __syncthreads();
-    float m[INVERT_TILE][INVERT_TILE];
+// Gauss and Jordan's elimination of a symmetric matrix, in place and symmetric all the way: a thread has a tile of n x n entries, as large as needed. What
+// comes out is the inverse less its sign.
+template <int tile>
+__device__ __forceinline__ void invert(float *dense, int n, const float *dead) {
+    __shared__ float columns[2][32 * tile], pivots[2];
+    int ty = 0;
+    while ((ty + 1) * (ty + 2) / 2 <= (int)threadIdx.x) ty++;
+    const int tx = threadIdx.x - ty * (ty + 1) / 2;
+    const bool some = threadIdx.x < INVERT_TILES;
+    float m[tile][tile];
 #pragma unroll
-    for (int a = 0; a < INVERT_TILE; a++)
+    for (int a = 0; a < tile; a++)
 #pragma unroll
-        for (int b = 0; b < INVERT_TILE; b++) m[a][b] = ty + 32 * a < n && tx + 32 * b < n ? g.dense[(ty + 32 * a) * n + tx + 32 * b] : 0;
-#pragma unroll
-    for (int part = 0; part < INVERT_TILE; part++) {
-        const int end = min(n - 32 * part, 32);
+        for (int b = 0; b < tile; b++) m[a][b] = some && ty * tile + a < n && tx * tile + b < n ? dense[(ty * tile + a) * n + tx * tile + b] : 0;
 #pragma unroll 1
-        for (int at = 0; at < end; at++) {
-            const int k = 32 * part + at;
-            float *row = rows[at & 1], *column = columns[at & 1];
-            // The entries of the row and of the column become those of the inverse, as if they had been 0, and there had been others.
-            if (ty == at && tx == at) pivots[at & 1] = m[part][part];
-            if (ty == at)
+    for (int part = 0; part * tile < n; part++) {
+        const bool in_row = some && ty == part, in_column = some && tx == part;
 #pragma unroll
-                for (int b = 0; b < INVERT_TILE; b++) row[tx + 32 * b] = b == part && tx == at ? 1 : m[part][b], m[part][b] = 0;
-            if (tx == at)
+        for (int at = 0; at < tile; at++) {
+            const int k = part * tile + at;
+            if (k >= n) break;
+            float *column = columns[(tile * part + at) & 1];
+            // Entries of the row and of the column become those of the inverse, as if they had been 0, and there had been others.
+            if (in_row && in_column) pivots[k & 1] = m[at][at];
+            if (in_column)
 #pragma unroll
-                for (int a = 0; a < INVERT_TILE; a++) column[ty + 32 * a] = a == part && ty == at ? -1 : m[a][part], m[a][part] = 0;
+                for (int a = 0; a < tile; a++) column[ty * tile + a] = a == at && in_row ? -1 : m[a][at], m[a][at] = 0;
+            if (in_row)
+#pragma unroll
+                for (int b = 0; b < tile; b++) {
+                    if (!in_column) column[tx * tile + b] = m[at][b];
+                    m[at][b] = 0;
+                }
             __syncthreads();
-            const float pivot = pivots[at & 1], inv = pivot > dead[k] ? __fdividef(1, pivot) : 0;
+            const float pivot = pivots[k & 1], inv = pivot > dead[k] ? __fdividef(1, pivot) : 0;
+            float by[tile];
 #pragma unroll
-            for (int a = 0; a < INVERT_TILE; a++) {
-                if (32 * a >= n) break;
-                const float f = column[ty + 32 * a] * inv;
+            for (int b = 0; b < tile; b++) by[b] = some ? column[tx * tile + b] : 0;
 #pragma unroll
-                for (int b = 0; b < INVERT_TILE; b++) m[a][b] -= f * row[tx + 32 * b];
+            for (int a = 0; a < tile; a++) {
+                const float f = some ? column[ty * tile + a] * inv : 0;
+#pragma unroll
+                for (int b = 0; b < tile; b++) m[a][b] -= f * by[b];
             }
         }
     }
 #pragma unroll
-    for (int a = 0; a < INVERT_TILE; a++)
+    for (int a = 0; a < tile; a++)
 #pragma unroll
-        for (int b = 0; b < INVERT_TILE; b++)
-            if (ty + 32 * a < n && tx + 32 * b < n) g.dense[(ty + 32 * a) * n + tx + 32 * b] = m[a][b];
+        for (int b = 0; b < tile; b++) {
+            const int i = ty * tile + a, j = tx * tile + b;
+            if (some && i < n && j < n) dense[i * n + j] = dense[j * n + i] = -m[a][b];
+        }
+}
+
+extern "C" __global__ void __launch_bounds__(INVERT_THREADS) diffusion_graph_invert(Graph g) {
+    __shared__ float dead[DENSE_NODES];
+    after_prior();
+    const u32 depth = g.table->depth, first = g.table->first[depth], n = g.table->first[depth + 1] - first;
+    if (depth == 0 || n > DENSE_NODES) return;
+    for (u32 k = threadIdx.x; k < n * n; k += INVERT_THREADS) g.dense[k] = 0;
+    __syncthreads();
+    for (u32 i = threadIdx.x / 8; i < n; i += INVERT_THREADS / 8) {
+        const GraphRow row = g.row[first + i];
+        const float d = g.diagonal[first + i];
+        for (u32 e = threadIdx.x % 8; e < row.count; e += 8) {
+            const GraphEntry x = g.edges[row.at + e];
+            g.dense[i * n + x.to - first] = -x.weight;
+        }
+        if (threadIdx.x % 8 == 0) g.dense[i * n + i] = d, dead[i] = DEAD_PIVOT * d;
+    }
+    __syncthreads();
+    // As small tiles as there can be.
+    if (n <= 64) invert<2>(g.dense, n, dead);
+    else if (n <= 96) invert<3>(g.dense, n, dead);
+    else if (n <= 128) invert<4>(g.dense, n, dead);
+    else if (n <= 160) invert<5>(g.dense, n, dead);
+    else invert<DENSE_NODES / 32>(g.dense, n, dead);
 }
 
 // ---- Solve

@@ -1,8 +1,8 @@
 // Diffusion: which pixels have equations. Pixels that take, by no path, from a fixed one are void: they are found by union and find,
 // where all fixed pixels are one from the start. Label 0 is theirs, and label i+1 that of pixel i.
 //
-// diffusion_label_init  clears the header, and lets each pixel point at its left or upper neighbour where either takes from the other
-// diffusion_label_join  joins the other two
+// diffusion_label_init  clears the header, and labels the pixels of each tile on chip
+// diffusion_label_join  joins those on both sides of tiles' borders
 // diffusion_label_shut  carries label 0 over edges that are open one way, again and again until nothing changes; one block. Only where
 //                       there are such edges
 // diffusion_label_open  writes what each pixel takes from, and counts
@@ -60,51 +60,92 @@ __device__ __forceinline__ void join(int *labels, int i, int j) {
 __device__ __forceinline__ bool joined_left(const u8 *flags, u64 i, u32 open) { return (open & OPEN_LEFT) && !(flags[i - 1] & SHUT_RIGHT); }
 __device__ __forceinline__ bool joined_up(const u8 *flags, u64 i, u32 open, int w) { return (open & OPEN_UP) && !(flags[i - w] & SHUT_DOWN); }
 
+// Blocks have tiles of TILE x TILE pixels, a warp TILE_ROWS rows of them.
+#define TILE 32
+#define TILE_ROWS (TILE * 32 / THREADS)
+
 extern "C" __global__ void __launch_bounds__(THREADS)
     diffusion_label_init(DiffusionHeader *head, const u8 *flags, int *labels, u64 *fault, int width, int height, u32 allowed, u32 pad) {
+    // Labels as those of the image, but of the tile: what they lead to, and what they come to.
+    __shared__ int next[TILE * TILE + 1], root[TILE * TILE + 1];
     after_prior();
-    const u64 i = (u64)blockIdx.x * THREADS + threadIdx.x;
-    if (i == 0) {
+    const int across = (width + TILE - 1) / TILE, x0 = (int)(blockIdx.x % across) * TILE, y0 = (int)(blockIdx.x / across) * TILE;
+    const int lane = lane_id(), x = x0 + lane, line = threadIdx.x / 32 * TILE_ROWS, own = line * TILE + lane + 1;
+    if (blockIdx.x == 0 && threadIdx.x == 0) {
         labels[0] = 0;
         head->magic = head->fixed = head->void_pixels = 0;
     }
-    const bool in = i < (u64)width * height;
-    int to = (int)i + 1;
-    bool left = false;
-    if (in) {
-        const u32 f = flags[i];
-        if (f & ~allowed) report(fault, FAULT_DIFFUSION_SETUP_FLAGS, i);
-        if (f & FIXED) to = 0;
-        else {
-            const u32 open = open_edges(flags, i, (int)(i % width), (int)(i / width), width, height);
-            if ((left = joined_left(flags, i, open))) to = (int)i;
-            else if (joined_up(flags, i, open, width)) to = (int)(i - width) + 1;
+    if (threadIdx.x == 0) next[0] = root[0] = 0;
+    u32 lefts = 0, ups = 0; // the rows in which a pixel is to be joined with those
+#pragma unroll
+    for (int k = 0; k < TILE_ROWS; k++) {
+        const int y = y0 + line + k;
+        const u64 i = (u64)y * width + x;
+        int to = own + k * TILE;
+        bool left = false, up = false, fixed = false;
+        if (x < width && y < height) {
+            const u32 f = flags[i];
+            if (f & ~allowed) report(fault, FAULT_DIFFUSION_SETUP_FLAGS, i);
+            fixed = (f & FIXED) != 0;
+            const u32 open = open_edges(flags, i, x, y, width, height);
+            left = lane > 0 && joined_left(flags, i, open), up = line + k > 0 && joined_up(flags, i, open, width);
+        }
+        if (left && fixed) lefts |= 1 << k;
+        if (up && (left || fixed)) ups |= 1 << k;
+        // Along a row all lead to what the first does that they are connected with, and that leads up.
+        if (fixed) to = 0;
+        else if (up) to -= TILE;
+        const u32 firsts = ~__ballot_sync(~0u, left && !fixed) & ((2u << lane) - 1);
+        to = __shfl_sync(~0u, to, 31 - __clz(firsts));
+        next[own + k * TILE] = to;
+    }
+    // The greater of two roots comes to lead to the lesser one, until all that are to be joined have the same.
+    bool more = true;
+    while (__syncthreads_or(more)) {
+#pragma unroll
+        for (int k = 0; k < TILE_ROWS; k++) {
+            int to = next[own + k * TILE];
+            while (next[to] < to) to = next[to];
+            root[own + k * TILE] = to;
+        }
+        __syncthreads();
+#pragma unroll
+        for (int k = 0; k < TILE_ROWS; k++) next[own + k * TILE] = root[own + k * TILE];
+        __syncthreads();
+        more = false;
+#pragma unroll
+        for (int k = 0; k < TILE_ROWS; k++) {
+            const int a = root[own + k * TILE], b = lefts >> k & 1 ? root[own + k * TILE - 1] : a, c = ups >> k & 1 ? root[own + (k - 1) * TILE] : a;
+            if (a != b) atomicMin(&next[max(a, b)], min(a, b)), more = true;
+            if (a != c) atomicMin(&next[max(a, c)], min(a, c)), more = true;
         }
     }
-    // Along a row the way to the root is 32 times as short where pixels point at the first of their warp that they are connected with.
-    const u32 ends = ~__ballot_sync(~0u, left), before = ends & ((2u << lane_id()) - 1);
-    const int first = __shfl_sync(~0u, to, before ? 31 - __clz(before) : 0);
-    if (in) labels[i + 1] = left ? first : to;
+#pragma unroll
+    for (int k = 0; k < TILE_ROWS; k++) {
+        const int y = y0 + line + k, to = root[own + k * TILE] - 1;
+        if (x < width && y < height) labels[(u64)y * width + x + 1] = to < 0 ? 0 : (y0 + to / TILE) * width + x0 + to % TILE + 1;
+    }
 }
 
+// Joins pixels on both sides of borders between tiles: first those beside, then those one above the other.
 extern "C" __global__ void __launch_bounds__(THREADS) diffusion_label_join(const u8 *flags, int *labels, int width, int height) {
     after_prior();
-    const u64 i = (u64)blockIdx.x * THREADS + threadIdx.x;
-    if (i >= (u64)width * height) return;
-    const int x = (int)(i % width), y = (int)(i / width);
+    const u64 at = (u64)blockIdx.x * THREADS + threadIdx.x, beside = (u64)((width - 1) / TILE) * height;
+    if (at >= beside + (u64)((height - 1) / TILE) * width) return;
+    const bool across = at < beside;
+    const int x = across ? (int)(at / height + 1) * TILE : (int)((at - beside) % width), y = across ? (int)(at % height) : (int)((at - beside) / width + 1) * TILE;
+    const u64 i = (u64)y * width + x;
     const u32 open = open_edges(flags, i, x, y, width, height);
-    const bool fixed = (flags[i] & FIXED) != 0, left = joined_left(flags, i, open), up = joined_up(flags, i, open, width);
-    // The pixel itself has one of them already, unless it is fixed.
-    if (left && fixed) join(labels, (int)i + 1, (int)i);
-    if (!up || !(fixed || left)) return;
-    if (left) {
-        // Where all four edges of a square are open, the way round is known.
+    const bool left = joined_left(flags, i, open), up = joined_up(flags, i, open, width);
+    if (!(across ? left : up)) return;
+    // Where all four edges of a square are open, the way round is known. It is the way of those beside each other, where a corner of tiles is.
+    if (left && up && !(across && y % TILE == 0)) {
         const u64 above = i - width;
         if (joined_left(flags, above, open_edges(flags, above, x, y - 1, width, height)) &&
             joined_up(flags, i - 1, open_edges(flags, i - 1, x - 1, y, width, height), width))
             return;
     }
-    join(labels, (int)i + 1, (int)(i - width) + 1);
+    join(labels, (int)i + 1, (int)(across ? i - 1 : i - width) + 1);
 }
 
 extern "C" __global__ void __launch_bounds__(SHUT_THREADS) diffusion_label_shut(const u8 *flags, int *labels, int width, int height) {

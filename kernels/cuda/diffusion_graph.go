@@ -18,8 +18,12 @@ const (
 	maxGraphPixels = 1 << 27
 	// graphAhead is how many cycles are enqueued before the host looks whether they were enough. They take 3 to 5 as a rule.
 	graphAhead = 3
-	// multiplyBlocksPerUnit is how many blocks a multiprocessor gets of kernels that go over nodes with a grid of any size.
-	multiplyBlocksPerUnit = 10 // MULTIPLY_BLOCKS
+	// Nodes of a cell are joined by a warp. Up to level graphJoinFew there are few, and they have eight lanes; on levels of graphJoinCells
+	// or less there are many, and they have a block.
+	graphJoinFew   = 2
+	graphJoinCells = 1024
+	// graphDeep is the level from which on cells have many nodes, and rows lead farther.
+	graphDeep = 4
 )
 
 // graphGrid is the cells of a level, from 1, and where they are.
@@ -117,7 +121,7 @@ func (graphDiffuser) setUp(s *stream, op *diffusionSetup) error {
 		return err
 	}
 	units := s.dev.info.ComputeUnits
-	multiplyBlocks := func(cells int) int { return min(units*multiplyBlocksPerUnit, 8*cells) }
+	multiplyBlocks := func(cells int) int { return min(units*graphMultiplyBlocks, 8*cells) }
 	for k, l := range m.levels {
 		var err error
 		if k == 0 {
@@ -126,29 +130,36 @@ func (graphDiffuser) setUp(s *stream, op *diffusionSetup) error {
 				err = graphNumberPixels.launch(s, graphBlocks(l.cells()), 1, graphThreads, 0, &p)
 			}
 			if err == nil {
-				err = graphAmidPixels.launch(s, graphBlocks(4*l.cells()), 1, graphThreads, 0, &p)
+				err = graphAmidPixels.launch(s, (l.w+graphAmidX-1)/graphAmidX*((l.h+graphAmidY-1)/graphAmidY), 1, graphThreads, 0, &p)
 			}
 			if err == nil {
 				err = graphMultiplyPixels.launch(s, multiplyBlocks(l.cells()), 1, 32*graphMultiplyWarps, 0, &p)
 			}
 		} else {
 			from := m.levels[k-1]
-			smooth, smoothThreads, product, multiply := graphSmooth, 32*graphMultiplyWarps, graphProduct, graphMultiply
-			if k == 1 { // rows are short there
-				smooth, smoothThreads, product, multiply = graphSmoothFirst, graphThreads, graphProductFirst, graphMultiplyFirst
+			smooth, product, multiply := graphSmooth, graphProduct, graphMultiply
+			switch {
+			case k == 1: // rows are short there
+				smooth, product, multiply = graphSmoothFirst, graphProductFirst, graphMultiplyFirst
+			case k >= graphDeep: // and lead far away here
+				smooth, product, multiply = graphSmoothDeep, graphProductDeep, graphMultiplyDeep
 			}
 			cells := graphCellParams{G: m.graphSetup, Cell: from.cell, Next: l.cell, Parts: l.parts, Level: int32(k)}
-			if err = graphJoin.launch(s, graphBlocks(32*l.cells()), 1, graphThreads, 0, &cells); err == nil {
+			join, blocks := graphJoin, graphBlocks(32*l.cells())
+			switch {
+			case k <= graphJoinFew:
+				join, blocks = graphJoinFirst, graphBlocks(8*l.cells())
+			case l.cells() <= graphJoinCells:
+				join, blocks = graphJoinMany, l.cells()
+			}
+			if err = join.launch(s, blocks, 1, graphThreads, 0, &cells); err == nil {
 				err = graphNumber.launch(s, graphBlocks(l.cells()), 1, graphThreads, 0, &cells)
 			}
-			if err == nil {
-				err = smooth.launch(s, multiplyBlocks(from.cells()), 1, smoothThreads, 0, &graphLevelParams{G: m.graphSetup, Level: int32(k)})
-			}
-			if err == nil {
-				err = product.launch(s, multiplyBlocks(from.cells()), 1, 32*graphMultiplyWarps, 0, &graphLevelParams{G: m.graphSetup, Level: int32(k)})
-			}
-			if err == nil {
-				err = multiply.launch(s, multiplyBlocks(l.cells()), 1, 32*graphMultiplyWarps, 0, &graphMultiplyParams{G: m.graphSetup, Cell: from.cell, Level: int32(k)})
+			rows := graphRowsParams{G: m.graphSetup, Cell: from.cell, Next: l.cell, Level: int32(k)}
+			for _, kernel := range []kernelFor[graphRowsParams]{smooth, product, multiply} {
+				if err == nil {
+					err = kernel.launch(s, multiplyBlocks(from.cells()), 1, 32*graphMultiplyWarps, 0, &rows)
+				}
 			}
 		}
 		if err != nil {
@@ -158,7 +169,7 @@ func (graphDiffuser) setUp(s *stream, op *diffusionSetup) error {
 	if err := graphFinish.launch(s, 1, 1, 1, 0, &graphFinishParams{G: m.graphSetup, Counts: op.Counts, Levels: uint32(len(m.levels)), Method: uint32(op.Method)}); err != nil {
 		return err
 	}
-	return graphInvert.launch(s, 1, 1, graphLevelThreads, 0, &graphParams{G: m.graphSetup})
+	return graphInvert.launch(s, 1, 1, graphInvertThreads, 0, &graphParams{G: m.graphSetup})
 }
 
 // solve enqueues cycles.

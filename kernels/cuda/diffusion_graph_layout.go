@@ -9,13 +9,18 @@ var (
 	graphAmidPixels     = listKernel[graphParams]("diffusion_graph", "diffusion_graph_amid_pixels")
 	graphMultiplyPixels = listKernel[graphParams]("diffusion_graph", "diffusion_graph_multiply_pixels")
 	graphJoin           = listKernel[graphCellParams]("diffusion_graph", "diffusion_graph_join")
+	graphJoinFirst      = listKernel[graphCellParams]("diffusion_graph", "diffusion_graph_join_first")
+	graphJoinMany       = listKernel[graphCellParams]("diffusion_graph", "diffusion_graph_join_many")
 	graphNumber         = listKernel[graphCellParams]("diffusion_graph", "diffusion_graph_number")
-	graphSmooth         = listKernel[graphLevelParams]("diffusion_graph", "diffusion_graph_smooth")
-	graphProduct        = listKernel[graphLevelParams]("diffusion_graph", "diffusion_graph_product")
-	graphSmoothFirst    = listKernel[graphLevelParams]("diffusion_graph", "diffusion_graph_smooth_first")
-	graphProductFirst   = listKernel[graphLevelParams]("diffusion_graph", "diffusion_graph_product_first")
-	graphMultiplyFirst  = listKernel[graphMultiplyParams]("diffusion_graph", "diffusion_graph_multiply_first")
-	graphMultiply       = listKernel[graphMultiplyParams]("diffusion_graph", "diffusion_graph_multiply")
+	graphSmooth         = listKernel[graphRowsParams]("diffusion_graph", "diffusion_graph_smooth")
+	graphProduct        = listKernel[graphRowsParams]("diffusion_graph", "diffusion_graph_product")
+	graphMultiply       = listKernel[graphRowsParams]("diffusion_graph", "diffusion_graph_multiply")
+	graphSmoothFirst    = listKernel[graphRowsParams]("diffusion_graph", "diffusion_graph_smooth_first")
+	graphProductFirst   = listKernel[graphRowsParams]("diffusion_graph", "diffusion_graph_product_first")
+	graphMultiplyFirst  = listKernel[graphRowsParams]("diffusion_graph", "diffusion_graph_multiply_first")
+	graphSmoothDeep     = listKernel[graphRowsParams]("diffusion_graph", "diffusion_graph_smooth_deep")
+	graphProductDeep    = listKernel[graphRowsParams]("diffusion_graph", "diffusion_graph_product_deep")
+	graphMultiplyDeep   = listKernel[graphRowsParams]("diffusion_graph", "diffusion_graph_multiply_deep")
 	graphFinish         = listKernel[graphFinishParams]("diffusion_graph", "diffusion_graph_finish")
 	graphInvert         = listKernel[graphParams]("diffusion_graph", "diffusion_graph_invert")
 
@@ -63,15 +68,10 @@ type (
 		Level, _          int32
 	}
 
-	graphLevelParams struct {
-		G        graphSetup
-		Level, _ int32
-	}
-
-	graphMultiplyParams struct {
-		G        graphSetup
-		Cell     uint64
-		Level, _ int32
+	graphRowsParams struct {
+		G          graphSetup
+		Cell, Next uint64
+		Level, _   int32
 	}
 
 	graphFinishParams struct {
@@ -95,15 +95,19 @@ type (
 
 // Constants of diffusion_graph.cu, by the names that they have there.
 const (
-	graphThreads       = 256  // THREADS
-	graphLevelThreads  = 1024 // LEVEL_THREADS
-	graphFirstLanes    = 4    // FIRST_LANES
-	graphMultiplyWarps = 4
-	graphLevels        = 20
-	graphParts         = 1024
-	graphDenseNodes    = 192                         // DENSE_NODES
-	graphInnerX        = 56                          // INNER_X
-	graphInnerY        = 24                          // INNER_Y
-	graphTableBytes    = 4 * (2*(graphLevels+2) + 6) // the size of GraphTable
-	graphStateBytes    = 192                         // of GraphState
+	graphThreads        = 256  // THREADS
+	graphLevelThreads   = 1024 // LEVEL_THREADS
+	graphFirstLanes     = 4    // FIRST_LANES
+	graphInvertThreads  = 544  // INVERT_THREADS
+	graphAmidX          = 32   // AMID_TILE_X
+	graphAmidY          = 8    // AMID_TILE_Y
+	graphMultiplyWarps  = 4
+	graphMultiplyBlocks = 8 // MULTIPLY_BLOCKS
+	graphLevels         = 20
+	graphParts          = 1024
+	graphDenseNodes     = 192                         // DENSE_NODES
+	graphInnerX         = 56                          // INNER_X
+	graphInnerY         = 24                          // INNER_Y
+	graphTableBytes     = 4 * (2*(graphLevels+2) + 6) // the size of GraphTable
+	graphStateBytes     = 192                         // of GraphState
 )

@@ -12,12 +12,15 @@ func (s *stream) label(op *diffusionSetup, head, labels, open uint64) error {
 	w, h := int32(op.Width), int32(op.Height)
 	blocks := (op.Width*op.Height + labelThreads - 1) / labelThreads
 	first := labelInitParams{Head: head, Flags: op.Flags, Labels: labels, Fault: s.faultAt(), Width: w, Height: h, Allowed: uint32(op.Allowed())}
-	if err := labelInit.launch(s, blocks, 1, labelThreads, 0, &first); err != nil {
+	across, down := (op.Width+labelTile-1)/labelTile, (op.Height+labelTile-1)/labelTile
+	if err := labelInit.launch(s, across*down, 1, labelThreads, 0, &first); err != nil {
 		return err
 	}
 	p := labelParams{Flags: op.Flags, Labels: labels, Width: w, Height: h}
-	if err := labelJoin.launch(s, blocks, 1, labelThreads, 0, &p); err != nil {
-		return err
+	if borders := (across-1)*op.Height + (down-1)*op.Width; borders > 0 {
+		if err := labelJoin.launch(s, (borders+labelThreads-1)/labelThreads, 1, labelThreads, 0, &p); err != nil {
+			return err
+		}
 	}
 	last := labelOpenParams{Head: head, Flags: op.Flags, Labels: labels, To: open, Width: w, Height: h}
 	if op.OneWay {

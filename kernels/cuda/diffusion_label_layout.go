@@ -42,6 +42,7 @@ type (
 const (
 	labelThreads     = 256  // THREADS of diffusion_label.cu
 	labelShutThreads = 1024 // SHUT_THREADS
+	labelTile        = 32   // TILE
 	labelParts       = 256  // PARTS
 	labelSumsBytes   = 8 * 4 * labelParts
 	// stateDone is where the word is in states that says that there is nothing to do.
