@@ -24,7 +24,7 @@
 // A solve is: _begin, diffusion_label_mean and _fill, _step for the start, and for each cycle
 // _down       what is left on the first level, 4 lanes a node
 // _levels     all others: the sums of nodes of the finer one, what is left, and so on to the last one, which is solved by the inverse; then back,
-//             the correction and the last step. 8 lanes a node, or a warp. Blocks meet after each level: that takes 1.3 us
+//             the correction and the last step. 4 to 32 lanes a node. Blocks meet after each level: that takes 1.3 us
 // _up         back to the first level
 // _smooth_out the correction q of pixels from nodes, and the last steps, colour by colour; parts of r q and q A q, and the largest q: the last
 //             block adds them up, for beta, alpha, the estimate, and whether that is all; a block a tile           8 bytes a value
@@ -1418,15 +1418,12 @@ __device__ __forceinline__ float inverse(u32 open) {
     return d == 4 ? 0.25f : d == 3 ? 1.f / 3 : d == 2 ? 0.5f : 1.f;
 }
 
-// The sum of the differences across the open edges of pixel i.
+// The sum of the differences across the open edges of pixel i. Where one is closed the pixel stands for the one behind it, so that nothing
+// waits to know which is.
 __device__ __forceinline__ float flow(const float *v, u32 i, u32 open, int w) {
-    const float own = v[i];
-    float s = 0;
-    if (open & OPEN_RIGHT) s += v[i + 1] - own;
-    if (open & OPEN_LEFT) s += v[i - 1] - own;
-    if (open & OPEN_DOWN) s += v[i + w] - own;
-    if (open & OPEN_UP) s += v[i - w] - own;
-    return s;
+    const float own = v[i], right = v[open & OPEN_RIGHT ? i + 1 : i], left = v[open & OPEN_LEFT ? i - 1 : i];
+    const float down = v[open & OPEN_DOWN ? i + w : i], up = v[open & OPEN_UP ? i - w : i];
+    return (right - own) + (left - own) + (down - own) + (up - own);
 }
 
 extern "C" __global__ void diffusion_graph_begin(GraphSolve s) {
@@ -1667,146 +1664,216 @@ __device__ __forceinline__ float4 lane_sum(float4 v) {
     return v;
 }
 
-// Adds the lane's part of a row. So many entries are on their way at once. It returns the sum of their weights.
+// A lane's part of a row. Its first entries, which a set-up has made, are on their way before what they are for is there; but where nodes have
+// few lanes there are not the registers.
 template <int lanes>
-__device__ __forceinline__ float row_add(float4 &to, const GraphEntry *pool, const GraphRow &row, const float4 *from) {
-    constexpr int batch = lanes < 32 ? 4 : 2;
-    float sum = 0;
-    for (u32 e = lane_id() % lanes; e < row.count; e += lanes * batch) {
-        GraphEntry y[batch];
-        float4 v[batch];
+struct LaneRow {
+    static const int batch = lanes < 32 ? 4 : 2;
+    static const bool early = lanes == 32;
+    u32 at, end;
+    GraphEntry first[batch];
+
+    __device__ __forceinline__ void find(const GraphEntry *pool, const GraphRow &row) {
+        at = row.at + lane_id() % lanes, end = row.at + row.count;
+        if (early) fetch(pool);
+    }
+    __device__ __forceinline__ void fetch(const GraphEntry *pool) {
 #pragma unroll
         for (int k = 0; k < batch; k++) {
-            y[k] = GraphEntry{-1, 0};
-            if (e + k * lanes < row.count) y[k] = pool[row.at + e + k * lanes];
+            first[k] = GraphEntry{-1, 0};
+            if (at + k * lanes < end) first[k] = pool[at + k * lanes];
         }
+    }
+    // Adds it up, and returns the sum of the weights.
+    __device__ __forceinline__ float add_to(float4 &to, const GraphEntry *pool, const float4 *from) {
+        float sum = 0;
+        if (!early) fetch(pool);
+        while (at < end) {
+            float4 v[batch];
 #pragma unroll
-        for (int k = 0; k < batch; k++) {
-            v[k] = make_float4(0, 0, 0, 0);
-            if (y[k].to >= 0) v[k] = from[y[k].to];
+            for (int k = 0; k < batch; k++) {
+                v[k] = make_float4(0, 0, 0, 0);
+                if (first[k].to >= 0) v[k] = from[first[k].to];
+            }
+#pragma unroll
+            for (int k = 0; k < batch; k++) sum += first[k].weight, add(to, first[k].weight, v[k]);
+            at += lanes * batch;
+            if (at < end) fetch(pool);
         }
-#pragma unroll
-        for (int k = 0; k < batch; k++) sum += y[k].weight, add(to, y[k].weight, v[k]);
+        return sum;
     }
-    return sum;
-}
+};
 
-// b - A x of node i, in all of its lanes.
+// What there is to do at a node, by so many lanes of which the first one is to write. load is what needs nothing that other nodes have written.
+
+// b - A x.
 template <int lanes>
-__device__ __forceinline__ float4 node_residual(const GraphSolve &s, u32 i, bool in) {
-    float4 r = make_float4(0, 0, 0, 0);
-    if (in) {
-        const GraphRow row = s.g.row[i];
-        const float4 x = s.nx[i];
-        if (lane_id() % lanes == 0) r = s.nb[i], add(r, -s.g.sink[i], x);
-        const float sum = row_add<lanes>(r, s.g.edges, row, s.nx);
-        add(r, -sum, x);
+struct NodeDown {
+    LaneRow<lanes> edges;
+    float sink;
+    __device__ __forceinline__ void load(const GraphSolve &s, u32 i) { edges.find(s.g.edges, s.g.row[i]), sink = s.g.sink[i]; }
+    __device__ __forceinline__ float4 residual(const GraphSolve &s, u32 i, bool in, bool writes) {
+        float4 r = make_float4(0, 0, 0, 0);
+        if (in) {
+            const float4 x = s.nx[i];
+            if (writes) r = s.nb[i], add(r, -sink, x);
+            const float sum = edges.add_to(r, s.g.edges, s.nx);
+            add(r, -sum, x);
+        }
+        return lane_sum<lanes>(r);
     }
-    return lane_sum<lanes>(r);
-}
+    __device__ __forceinline__ void run(const GraphSolve &s, u32 i, bool in, bool writes) {
+        const float4 r = residual(s, i, in, writes);
+        if (in && writes) s.nr[i] = r;
+    }
+};
 
+// Sums of nodes of the level before, and the first step.
 template <int lanes>
-__device__ __forceinline__ void node_down(const GraphSolve &s, u32 i, bool in) {
-    const float4 r = node_residual<lanes>(s, i, in);
-    if (in && lane_id() % lanes == 0) s.nr[i] = r;
-}
-template <int lanes>
-__device__ __forceinline__ void node_gather(const GraphSolve &s, u32 i, bool in) {
-    float4 b = make_float4(0, 0, 0, 0);
-    if (in) row_add<lanes>(b, s.g.restrict_pool, s.g.restricts[i], s.nr);
-    b = lane_sum<lanes>(b);
-    if (in && lane_id() % lanes == 0) node_begin(s, i, b);
-}
+struct NodeGather {
+    LaneRow<lanes> row;
+    __device__ __forceinline__ void load(const GraphSolve &s, u32 i) { row.find(s.g.restrict_pool, s.g.restricts[i]); }
+    __device__ __forceinline__ void run(const GraphSolve &s, u32 i, bool in, bool writes) {
+        float4 b = make_float4(0, 0, 0, 0);
+        if (in) row.add_to(b, s.g.restrict_pool, s.nr);
+        b = lane_sum<lanes>(b);
+        if (in && writes) node_begin(s, i, b);
+    }
+};
+
 // The correction by the next level, and the last step: A times the correction comes from rows of A P, so that it needs no neighbours.
 template <int lanes>
-__device__ __forceinline__ void node_up(const GraphSolve &s, u32 i, bool in) {
-    float4 x = make_float4(0, 0, 0, 0), r = x;
-    if (in) {
-        const GraphRow product = s.g.product[i], own = s.g.prolong[i];
-        const float step = JACOBI * s.g.inv[i];
-        if (lane_id() % lanes == 0) x = s.nx[i], r = s.nr[i];
-        row_add<lanes>(r, s.g.product_pool, product, s.nx);
-        row_add<lanes>(x, s.g.prolong_pool, own, s.nx);
-        add(x, step, r);
+struct NodeUp {
+    LaneRow<lanes> product, own;
+    __device__ __forceinline__ void load(const GraphSolve &s, u32 i) {
+        product.find(s.g.product_pool, s.g.product[i]), own.find(s.g.prolong_pool, s.g.prolong[i]);
     }
-    x = lane_sum<lanes>(x);
-    if (in && lane_id() % lanes == 0) s.nx[i] = x;
-}
+    __device__ __forceinline__ void run(const GraphSolve &s, u32 i, bool in, bool writes) {
+        float4 x = make_float4(0, 0, 0, 0), r = x;
+        if (in) {
+            if (writes) x = s.nx[i], r = s.nr[i];
+            const float step = JACOBI * s.g.inv[i];
+            product.add_to(r, s.g.product_pool, s.nx);
+            own.add_to(x, s.g.prolong_pool, s.nx);
+            add(x, step, r);
+        }
+        x = lane_sum<lanes>(x);
+        if (in && writes) s.nx[i] = x;
+    }
+};
+
+// A step of Jacobi, and its result taken back for the next.
 template <int lanes>
-__device__ __forceinline__ void node_relax(const GraphSolve &s, u32 i, bool in) {
-    float4 r = node_residual<lanes>(s, i, in);
-    if (in && lane_id() % lanes == 0) {
+struct NodeRelax : NodeDown<lanes> {
+    __device__ __forceinline__ void run(const GraphSolve &s, u32 i, bool in, bool writes) {
+        float4 r = this->residual(s, i, in, writes);
+        if (!in || !writes) return;
         float4 x = s.nx[i];
         add(x, JACOBI * s.g.inv[i], r);
         s.nr[i] = x;
     }
-}
-
-// Runs f for nodes of a level, this being group number group of so many.
-#define EACH_NODE(level, f, lanes, group, groups)                                                      \
-    {                                                                                                  \
-        const u32 last = s.g.table->first[(level) + 1];                                                \
-        for (u32 at = s.g.table->first[level]; at < last; at += (groups)) f<lanes>(s, at + (group), at + (group) < last); \
+};
+template <int lanes>
+struct NodeKeep {
+    __device__ __forceinline__ void load(const GraphSolve &, u32) {}
+    __device__ __forceinline__ void run(const GraphSolve &s, u32 i, bool in, bool writes) {
+        if (in && writes) s.nx[i] = s.nr[i];
     }
+};
+
+// A row of the inverse times what is left on the last level.
+template <int lanes>
+struct NodeSolve {
+    __device__ __forceinline__ void load(const GraphSolve &, u32) {}
+    __device__ __forceinline__ void run(const GraphSolve &s, u32 i, bool in, bool writes) {
+        const u32 depth = s.g.table->depth, first = s.g.table->first[depth], n = s.g.table->first[depth + 1] - first;
+        float4 x = make_float4(0, 0, 0, 0);
+        if (in)
+            for (u32 k = lane_id() % lanes; k < n; k += lanes) add(x, s.g.dense[(i - first) * n + k], s.nb[first + k]);
+        x = lane_sum<lanes>(x);
+        if (in && writes) s.nx[i] = x;
+    }
+};
 
 // The first level has a kernel for each way.
 #define FIRST_LANES 4
+template <template <int> class Node>
+__device__ __forceinline__ void first_level(const GraphSolve &s) {
+    const u32 last = s.g.table->first[2], groups = gridDim.x * (THREADS / FIRST_LANES);
+    for (u32 i = s.g.table->first[1] + (blockIdx.x * THREADS + threadIdx.x) / FIRST_LANES; i - lane_id() / FIRST_LANES < last; i += groups) {
+        Node<FIRST_LANES> node;
+        if (i < last) node.load(s, i);
+        node.run(s, i, i < last, lane_id() % FIRST_LANES == 0);
+    }
+}
+
 extern "C" __global__ void __launch_bounds__(THREADS) diffusion_graph_down(GraphSolve s) {
     after_prior();
     if (s.state->done || s.g.table->depth <= 1) return;
-    EACH_NODE(1, node_down, FIRST_LANES, (blockIdx.x * THREADS + threadIdx.x) / FIRST_LANES, gridDim.x * (THREADS / FIRST_LANES))
+    first_level<NodeDown>(s);
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS) diffusion_graph_up(GraphSolve s) {
     after_prior();
     if (s.state->done || s.g.table->depth <= 1) return;
-    EACH_NODE(1, node_up, FIRST_LANES, (blockIdx.x * THREADS + threadIdx.x) / FIRST_LANES, gridDim.x * (THREADS / FIRST_LANES))
+    first_level<NodeUp>(s);
 }
 
-// Waits until all blocks of the kernel have come here, and lets all that they wrote be read. All have to be on the GPU at once. turn is how
-// often that has been.
-__device__ __forceinline__ void meet(GraphState &st, u32 &turn) {
-    turn++;
-    __syncthreads();
-    if (threadIdx.x == 0 && gridDim.x > 1) {
-        const u32 all = turn * gridDim.x;
-        u32 met;
+// The blocks of a kernel, all of which are on the GPU at once: what each has written when it leaves can be read when all have met.
+struct Meeting {
+    u32 *met, all;
+    __device__ __forceinline__ void leave() {
+        __syncthreads();
+        all += gridDim.x;
+        if (threadIdx.x != 0 || gridDim.x == 1) return;
 #if __CUDA_ARCH__ >= 700
-        asm volatile("red.release.gpu.global.add.u32 [%0], 1;" ::"l"(&st.met) : "memory");
-        do asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(met) : "l"(&st.met) : "memory");
-        while (met < all);
+        asm volatile("red.release.gpu.global.add.u32 [%0], 1;" ::"l"(met) : "memory");
 #else
         __threadfence();
-        atomicAdd(&st.met, 1);
-        do met = *(volatile u32 *)&st.met;
-        while (met < all);
-        __threadfence();
+        atomicAdd(met, 1);
 #endif
     }
-    __syncthreads();
+    __device__ __forceinline__ void meet() {
+        if (threadIdx.x == 0 && gridDim.x > 1) {
+            u32 now;
+#if __CUDA_ARCH__ >= 700
+            do asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(now) : "l"(met) : "memory");
+            while (now < all);
+#else
+            do now = *(volatile u32 *)met;
+            while (now < all);
+            __threadfence();
+#endif
+        }
+        __syncthreads();
+    }
+};
+
+// Runs a level when all blocks have ended the one before; what needs nothing of that is on its way until then.
+template <template <int> class Node, int lanes>
+__device__ __forceinline__ void level_by(const GraphSolve &s, u32 first, u32 last, Meeting &blocks) {
+    const u32 warp = threadIdx.x / 32, part = lane_id() / lanes;
+    // Where a block has not enough nodes for its warps, those that follow each other are of different blocks.
+    u32 i = first + (lanes == 4 ? (blockIdx.x * (LEVEL_THREADS / 32) + warp) : warp * gridDim.x + blockIdx.x) * (32 / lanes) + part;
+    Node<lanes> node;
+    if (i < last) node.load(s, i);
+    blocks.meet();
+    while (i - part < last) {
+        node.run(s, i, i < last, lane_id() % lanes == 0);
+        i += gridDim.x * (LEVEL_THREADS / lanes);
+        if (i < last) node.load(s, i);
+    }
+    blocks.leave();
 }
 
-// Rows of deep levels are long, and nodes few: they get a warp each, and consecutive ones are of different blocks.
-#define LONG_ROWS 3
-#define LEVEL_EACH(level, f)                                                                                                  \
-    if ((level) < LONG_ROWS) EACH_NODE(level, f, 8, blockIdx.x * (LEVEL_THREADS / 8) + threadIdx.x / 8, gridDim.x * (LEVEL_THREADS / 8)) \
-    else EACH_NODE(level, f, 32, threadIdx.x / 32 * gridDim.x + blockIdx.x, gridDim.x * (LEVEL_THREADS / 32)) \
-    meet(st, turn);
-
-// A row of the inverse times what is left on the last level.
-template <int lanes>
-__device__ __forceinline__ void node_solve(const GraphSolve &s, u32 i, bool in) {
-    const u32 depth = s.g.table->depth, first = s.g.table->first[depth], n = s.g.table->first[depth + 1] - first;
-    float4 x = make_float4(0, 0, 0, 0);
-    if (in)
-        for (u32 k = lane_id() % lanes; k < n; k += lanes) add(x, s.g.dense[(i - first) * n + k], s.nb[first + k]);
-    x = lane_sum<lanes>(x);
-    if (in && lane_id() % lanes == 0) s.nx[i] = x;
-}
-
-template <int lanes>
-__device__ __forceinline__ void node_keep(const GraphSolve &s, u32 i, bool in) {
-    if (in && lane_id() % lanes == 0) s.nx[i] = s.nr[i];
+// Nodes get 4 to 32 lanes each, as many as there are: so most levels take one turn.
+template <template <int> class Node>
+__device__ __forceinline__ void level(const GraphSolve &s, u32 k, Meeting &blocks) {
+    const u32 first = s.g.table->first[k], last = s.g.table->first[k + 1], lanes = gridDim.x * LEVEL_THREADS / (last - first);
+    if (lanes >= 32) level_by<Node, 32>(s, first, last, blocks);
+    else if (lanes >= 16) level_by<Node, 16>(s, first, last, blocks);
+    else if (lanes >= 8) level_by<Node, 8>(s, first, last, blocks);
+    else level_by<Node, 4>(s, first, last, blocks);
 }
 
 // All levels but the first, in one kernel: a grid's blocks meet in less time than a launch takes.
@@ -1815,24 +1882,17 @@ extern "C" __global__ void __launch_bounds__(LEVEL_THREADS) diffusion_graph_leve
     GraphState &st = *s.state;
     const u32 depth = s.g.table->depth;
     if (st.done || depth == 0) return;
-    u32 turn = 0;
+    Meeting blocks = {&st.met, 0};
     for (u32 k = 1; k < depth; k++) {
-        if (k > 1) {
-            LEVEL_EACH(k, node_down)
-        }
-        LEVEL_EACH(k + 1, node_gather)
+        if (k > 1) level<NodeDown>(s, k, blocks);
+        level<NodeGather>(s, k + 1, blocks);
     }
     if (s.g.table->first[depth + 1] - s.g.table->first[depth] <= DENSE_NODES) {
-        LEVEL_EACH(depth, node_solve)
+        level<NodeSolve>(s, depth, blocks);
     } else {
-        for (int k = 0; k < BOTTOM; k++) {
-            LEVEL_EACH(depth, node_relax)
-            LEVEL_EACH(depth, node_keep)
-        }
+        for (int k = 0; k < BOTTOM; k++) level<NodeRelax>(s, depth, blocks), level<NodeKeep>(s, depth, blocks);
     }
-    for (u32 k = depth - 1; k >= 2; k--) {
-        LEVEL_EACH(k, node_up)
-    }
+    for (u32 k = depth - 1; k >= 2; k--) level<NodeUp>(s, k, blocks);
 }
 
 // What alpha and beta of a step tell of the slowest mode: slowMode.step of kernels/cpu/diffusion_graph.go.
@@ -1945,8 +2005,9 @@ extern "C" __global__ void __launch_bounds__(THREADS) diffusion_graph_last(Graph
     float most = 0;
     for (u32 i = blockIdx.x * THREADS + threadIdx.x; i < n; i += GRAPH_PARTS * THREADS) {
         const u32 open = s.g.open[i];
-        if (open)
-            for (u32 c = 0; c < s.channels; c++) most = fmaxf(most, fabsf(flow(s.x + (u64)c * n, i, open, s.g.width)));
+#pragma unroll
+        for (u32 c = 0; c < 4; c++)
+            if (c < s.channels) most = fmaxf(most, fabsf(flow(s.x + (u64)c * n, i, open, s.g.width)));
     }
     most = block_max(most);
     if (threadIdx.x == 0) s.largest[blockIdx.x] = most;
