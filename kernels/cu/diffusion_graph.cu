@@ -1563,6 +1563,13 @@ __device__ __forceinline__ float flow_around(const float *at, u32 open, float ow
     return s;
 }
 
+// Has the rows of a plane that the tile covers come near, of which each thread says a part.
+__device__ __forceinline__ void fetch_rows(const GraphSolve &s, const float *plane, u32 tile, u32 across) {
+    const int x = (int)(tile % across) * INNER_X - RIM + (int)(threadIdx.x % 2) * (TILE_X / 2), y = (int)(tile / across) * INNER_Y - RIM + (int)(threadIdx.x / 2);
+    if (threadIdx.x < 2 * TILE_Y && x >= 0 && x < (int)s.g.width && y >= 0 && y < (int)s.g.height)
+        asm volatile("prefetch.global.L2 [%0];" ::"l"(plane + (u32)y * s.g.width + x));
+}
+
 // step begins with r where start is not 0, and goes a step otherwise.
 extern "C" __global__ void __launch_bounds__(THREADS, TILE_BLOCKS) diffusion_graph_step(GraphSolve s, u32 across, u32 start) {
     __shared__ Shown shown;
@@ -1574,6 +1581,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, TILE_BLOCKS) diffusion_gra
     const bool odd = st.cycles & 1, first = st.cycles <= 1;
     const float *from = odd ? s.p1 : s.p0, *before = odd ? s.r0 : s.r1;
     float *to = odd ? s.p0 : s.p1, *after = odd ? s.r1 : s.r0;
+    // Those of other channels would be asked for late, and are far away.
+    for (u32 c = 0; c < s.channels && !start; c++) fetch_rows(s, from + c * n, blockIdx.x, across), fetch_rows(s, s.x + c * n, blockIdx.x, across);
     Tile t = tile_at(s, blockIdx.x, across);
     u32 turn = 0;
 #pragma unroll 1
