@@ -148,35 +148,33 @@ func (d *device) blur(op driver.Blur, stop *stopFlag) error {
 			planes[c][l] = plane{sliceAt[float32](scratch, off+int64(4*c*w*h), w*h), w, h}
 		}
 		off += (int64(4*op.Channels*w*h) + driver.Align - 1) &^ (driver.Align - 1)
-		err := d.bands("Blur", h, 30*w*op.Channels, stop, func(from, to int) {
+		err := d.runs("Blur", w, h, stop, func(x0, x1, y int, p *pace) bool {
 			for c := range op.Channels {
-				p := &planes[c][l-1]
-				for y := from; y < to; y++ {
-					for x := range w {
-						planes[c][l].v[y*w+x] = p.mean5x5(2*x, 2*y)
-					}
+				from := &planes[c][l-1]
+				for x := x0; x < x1; x++ {
+					planes[c][l].v[y*w+x] = from.mean5x5(2*x, 2*y)
 				}
 			}
+			return !p.spend(30 * op.Channels * (x1 - x0))
 		})
 		if err != nil {
 			return err
 		}
 	}
-	return d.bands("Blur", op.Height, 60*op.Width*op.Channels, stop, func(from, to int) {
-		for y := from; y < to; y++ {
-			for x := range op.Width {
-				i := y*op.Width + x
-				k, f := blurMix(sigma[i], op.Scale)
-				for c := range op.Channels {
-					if f == 0 && k == 0 {
-						dst[c*n+i] = src[c*n+i]
-						continue
-					}
-					a, b := blurred(&planes[c], k, x, y), blurred(&planes[c], k+1, x, y)
-					dst[c*n+i] = a + float32((b-a)*f)
+	return d.runs("Blur", op.Width, op.Height, stop, func(x0, x1, y int, p *pace) bool {
+		for x := x0; x < x1; x++ {
+			i := y*op.Width + x
+			k, f := blurMix(sigma[i], op.Scale)
+			for c := range op.Channels {
+				if f == 0 && k == 0 {
+					dst[c*n+i] = src[c*n+i]
+					continue
 				}
+				a, b := blurred(&planes[c], k, x, y), blurred(&planes[c], k+1, x, y)
+				dst[c*n+i] = a + float32((b-a)*f)
 			}
 		}
+		return !p.spend(60 * op.Channels * (x1 - x0))
 	})
 }
 

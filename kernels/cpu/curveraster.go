@@ -18,6 +18,7 @@ func (s *stream) CurveRaster(op driver.CurveRaster) error {
 const (
 	curveBandRows = 32 // of a band: a segment of a usual scene is in few, and there are far more of them than threads
 	crossingNs    = 20
+	pieceNs       = 20
 )
 
 // A claim is what a crossing says to a pixel, in 64 bits that are the less the better it is: the distance in bits 48 to 63, the
@@ -46,13 +47,14 @@ type curveBand struct {
 	claims []claim // of its rows
 	flags  []byte
 	values []float32 // of the whole image, as flags are
+	pace   *pace
 
 	// Of the segment under way.
-	segment   uint32
-	colours   [2]bool // whether the left and the right side have any
-	barrier   bool
-	log       uint32
-	crossings int
+	segment uint32
+	colours [2]bool // whether the left and the right side have any
+	barrier bool
+	log     uint32
+	ways    int // between centres that were looked at
 }
 
 func (d *device) curveRaster(op driver.CurveRaster, stop *stopFlag) error {
@@ -76,29 +78,33 @@ func (d *device) curveRaster(op driver.CurveRaster, stop *stopFlag) error {
 		return errors.New("Curves: there are none")
 	}
 	claims := sliceAt[claim](scratch, 0, n)
-	return d.pieces("CurveRaster", (op.Height+curveBandRows-1)/curveBandRows, stop, func(i int) int {
-		b := curveBand{op: &op, width: op.Width, y0: i * curveBandRows, flags: flags, values: values}
+	return d.longPieces("CurveRaster", (op.Height+curveBandRows-1)/curveBandRows, stop, func(i int, p *pace) bool {
+		b := curveBand{op: &op, width: op.Width, y0: i * curveBandRows, flags: flags, values: values, pace: p}
 		b.y1 = min(b.y0+curveBandRows, op.Height)
 		b.claims = claims[b.y0*op.Width : b.y1*op.Width]
 		for i := range b.claims {
 			b.claims[i] = noClaim
 		}
-		for i := range op.Segments {
-			b.draw(uint32(i))
+		if p.spend(len(b.claims)) {
+			return false
 		}
-		claimed := b.resolve()
-		return 2*len(b.claims) + len(op.Segments) + (b.crossings+claimed)*crossingNs
+		for i := range op.Segments {
+			if !b.draw(uint32(i)) {
+				return false
+			}
+		}
+		return b.resolve()
 	})
 }
 
-// draw claims pixels of the band for a segment.
-func (b *curveBand) draw(i uint32) {
+// draw claims pixels of the band for a segment. It returns false where it was told to stop.
+func (b *curveBand) draw(i uint32) bool {
 	s := &b.op.Segments[i]
 	// A curve is inside the hull of its control points; a crossing counts for the rows around it.
 	const half = driver.Subpixel / 2
 	top, bottom := min(s.Y[0], s.Y[1], s.Y[2], s.Y[3]), max(s.Y[0], s.Y[1], s.Y[2], s.Y[3])
 	if int64(bottom) < int64(b.y0)*driver.Subpixel-half || int64(top) > int64(b.y1)*driver.Subpixel+half {
-		return
+		return !b.pace.spend(1)
 	}
 	c := &b.op.Curves[s.Curve]
 	b.segment, b.log, b.barrier = i, s.LogPieces, c.Barrier != 0
@@ -109,7 +115,12 @@ func (b *curveBand) draw(i uint32) {
 		b.rows(ax, ay, x, y, k-1)
 		b.columns(ax, ay, x, y, k-1)
 		ax, ay = x, y
+		if b.pace.spend(pieceNs + b.ways*crossingNs) {
+			return false
+		}
+		b.ways = 0
 	}
+	return true
 }
 
 // curvePoint is a coordinate of point i of 2^log + 1.
@@ -140,14 +151,15 @@ func (b *curveBand) rows(ax, ay, bx, by, k int64) {
 		x0, y0, x1, y1 = bx, by, ax, ay
 	}
 	d := y1 - y0
-	for y := max(centresFrom(y0), int64(b.y0)); y < min(centresFrom(y1), int64(b.y1)); y++ {
+	from, to := max(centresFrom(y0), int64(b.y0)), min(centresFrom(y1), int64(b.y1))
+	b.ways += int(max(to-from, 0))
+	for y := from; y < to; y++ {
 		centre := y*driver.Subpixel + driver.Subpixel/2
 		num, den := (x0-driver.Subpixel/2)*d+(centre-y0)*(x1-x0), d*driver.Subpixel
 		east := ceilDiv(num, den)
 		if east < 0 || east > int64(b.width) {
 			continue
 		}
-		b.crossings++
 		at := b.along(centre-ay, by-ay, k)
 		i := int(y)*b.width + int(east)
 		if east > 0 {
@@ -177,7 +189,9 @@ func (b *curveBand) columns(ax, ay, bx, by, k int64) {
 		return
 	}
 	d := x1 - x0
-	for x := max(centresFrom(x0), 0); x < min(centresFrom(x1), int64(b.width)); x++ {
+	from, to := max(centresFrom(x0), 0), min(centresFrom(x1), int64(b.width))
+	b.ways += int(max(to-from, 0))
+	for x := from; x < to; x++ {
 		centre := x*driver.Subpixel + driver.Subpixel/2
 		num, den := (y0-driver.Subpixel/2)*d+(centre-x0)*(y1-y0), d*driver.Subpixel
 		south := ceilDiv(num, den)
@@ -187,7 +201,6 @@ func (b *curveBand) columns(ax, ay, bx, by, k int64) {
 		if south < int64(b.y0) || south > int64(b.y1) {
 			continue
 		}
-		b.crossings++
 		at := b.along(centre-ax, bx-ax, k)
 		i := int(south)*b.width + int(x)
 		if south > int64(b.y0) {
@@ -221,14 +234,16 @@ func (b *curveBand) claim(i int, num, den, at int64, right bool) {
 	*to = min(*to, c)
 }
 
-// resolve writes what pixels were claimed for, and returns how many there are.
-func (b *curveBand) resolve() int {
-	n, claimed := b.width*b.op.Height, 0
+// resolve writes what pixels were claimed for. It returns false where it was told to stop.
+func (b *curveBand) resolve() bool {
+	n := b.width * b.op.Height
 	for j, c := range b.claims {
 		if c == noClaim {
 			continue
 		}
-		claimed++
+		if b.pace.spend(crossingNs) {
+			return false
+		}
 		s := &b.op.Segments[c.segment()]
 		run := b.op.Curves[s.Curve].Left
 		if c&rightSide != 0 {
@@ -253,5 +268,5 @@ func (b *curveBand) resolve() int {
 			b.values[k*n+i] = from.Values[k] + float32((to.Values[k]-from.Values[k])*f)
 		}
 	}
-	return claimed
+	return !b.pace.spend(len(b.claims))
 }

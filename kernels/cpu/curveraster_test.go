@@ -3,6 +3,7 @@ package cpu
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"math"
 	"slices"
 	"testing"
@@ -94,6 +95,31 @@ func TestCurveRasterBands(t *testing.T) {
 	wantFlags, wantValues := p.Draw()
 	if d := devicetest.CompareConstraints(flags, wantFlags, values, wantValues, p.Width); d != nil {
 		t.Error(d)
+	}
+}
+
+// Drawing is stopped within a band, too, however many pieces of curves come near it.
+func TestCurveRasterAbort(t *testing.T) {
+	x := newFixture(t, 2, 64<<20)
+	p := devicetest.NewSketch("far", 8, 8, 1)
+	p.Add(false, 0, [][]float32{{1}}, nil, [2]float64{4, -1}, [2]float64{4, 3}, [2]float64{4, 6}, [2]float64{4, 9})
+	const far = driver.MaxCurveCoord
+	long := driver.CurveSegment{X: [4]int32{-far, far, -far, far}, Y: [4]int32{-far, -far, far, far}, LogPieces: 11}
+	p.Segments = append(p.Segments, slices.Repeat([]driver.CurveSegment{long}, 500_000)...) // many seconds of work
+	op := driver.CurveRaster{Segments: p.Segments, Curves: p.Curves, Stops: p.Stops, Width: p.Width, Height: p.Height, Channels: p.Channels}
+	op.Flags, op.Values, op.Scratch = x.slice(int64(len(p.Flags))), x.slice(4*int64(len(p.Values))), x.slice(op.ScratchBytes())
+	x.ok(x.s.Fill(op.Flags, 0))
+	x.wait()
+	cause := errors.New("nobody waits for it")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	x.ok(x.s.CurveRaster(op))
+	waitRunning(t, x.s)
+	cancel(cause)
+	if err := x.s.Wait(ctx); !errors.Is(err, cause) {
+		t.Fatal(err)
+	}
+	if flags := download[byte](x, op.Flags); slices.Max(flags) != 0 {
+		t.Error("it was not stopped")
 	}
 }
 

@@ -88,7 +88,7 @@ func (d *device) voronoi(op driver.Voronoi, stop *stopFlag) error {
 	}
 	switch op.Method {
 	case driver.BruteForce:
-		return d.runs(v, stop, v.bruteForce)
+		return d.runs("Voronoi", v.width, v.height, stop, v.bruteForce)
 	case driver.Grid:
 		return d.voronoiGrid(v, sliceAt[uint32](raw, 0, int(need/4)), &pace)
 	case driver.JumpFlood:
@@ -121,18 +121,6 @@ func (v *diagram) place(labels []uint32, p *pace) bool {
 		}
 	}
 	return true
-}
-
-// runPixels is how many neighbouring pixels of a row a thread takes at a time.
-const runPixels = 1 << 10
-
-// runs calls f for runs of pixels [x0, x1) of row y, which are all the pixels. f returns false where it was told to stop.
-func (d *device) runs(v *diagram, stop *stopFlag, f func(x0, x1, y int, p *pace) bool) error {
-	n := (v.width + runPixels - 1) / runPixels
-	return d.longPieces("Voronoi", n*v.height, stop, func(i int, p *pace) bool {
-		x := i % n * runPixels
-		return f(x, min(x+runPixels, v.width), i/n, p)
-	})
 }
 
 func (v *diagram) distance(i uint32, x, y int) int64 {
@@ -195,7 +183,7 @@ func (d *device) voronoiGrid(v *diagram, scratch []uint32, p *pace) error {
 			return errAborted
 		}
 	}
-	return d.runs(v, p.stop, g.label)
+	return d.runs("Voronoi", v.width, v.height, p.stop, g.label)
 }
 
 func (g *siteGrid) label(x0, x1, y int, p *pace) bool {
@@ -263,7 +251,7 @@ func (d *device) voronoiJump(v *diagram, spare []uint32, p *pace) error {
 		return errAborted
 	}
 	for k := first; k >= 1; k /= 2 {
-		err := d.runs(v, p.stop, func(x0, x1, y int, p *pace) bool {
+		err := d.runs("Voronoi", v.width, v.height, p.stop, func(x0, x1, y int, p *pace) bool {
 			v.jump(to[y*v.width:], from, k, x0, x1, y)
 			return !p.spend(30 * (x1 - x0))
 		})

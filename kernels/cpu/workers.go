@@ -322,6 +322,18 @@ func (d *device) longPieces(name string, n int, stop *stopFlag, f func(i int, p 
 	})
 }
 
+// runPixels is how many neighbouring pixels of a row a thread takes at a time.
+const runPixels = 1 << 10
+
+// runs is longPieces for runs of pixels [x0, x1) of row y, which are all the pixels of an image.
+func (d *device) runs(name string, width, height int, stop *stopFlag, f func(x0, x1, y int, p *pace) bool) error {
+	n := (width + runPixels - 1) / runPixels
+	return d.longPieces(name, n*height, stop, func(i int, p *pace) bool {
+		x := i % n * runPixels
+		return f(x, min(x+runPixels, width), i/n, p)
+	})
+}
+
 // help takes part in a job, and in others that come soon.
 func (c *crew) help(j *sharedOp) {
 	defer func() { c.tokens <- struct{}{} }()
