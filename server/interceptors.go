@@ -207,7 +207,7 @@ func (c serverCodec) Unmarshal(data mem.BufferSlice, v any) (err error) {
 	if m, ok := g.v.(proto.Message); ok && n > smallMessage {
 		if limit := c.s.overheadLimit; framecodec.Overhead(data, m, limit) > limit {
 			g.err = &quotaError{reasonRequestTooLarge, "request", fmt.Sprintf(
-				"its regions, rings and limits would take more than %d bytes of memory, which is what the most regions and vertices take that are allowed", limit)}
+				"its parts, such as regions and rings, or curves and pixels, would take more than %d bytes of memory, which is what the most regions and vertices take that are allowed", limit)}
 			return nil
 		}
 	}
