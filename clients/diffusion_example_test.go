@@ -87,3 +87,49 @@ func ExampleClient_SolveProgressively() {
 	// Output:
 	// converged: true at 41: [0 0 255]
 }
+
+// A stain on a surface that is not evenly lit: what the frame has over its background stays on the device, and is measured there.
+func ExampleClient_Background() {
+	addr, stop := start()
+	defer stop()
+	ctx := context.Background()
+	c, err := clients.Dial(addr)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer c.Close()
+	const w, h = 60, 40
+	pixels := make([]byte, w*h)
+	for i := range pixels {
+		pixels[i] = byte(60 + 2*(i%w))
+		if x, y := i%w, i/w; x >= 20 && x < 30 && y >= 15 && y < 25 {
+			pixels[i] -= 30
+		}
+	}
+
+	stain := clients.Polygon("stain", 18, 13, 32, 13, 32, 27, 18, 27)
+	res, err := c.Background(ctx, &polyscanv1.BackgroundRequest{
+		Frame: clients.Raw{Width: w, Height: h, Format: clients.Gray8}.Frame(pixels),
+		Foreground: &polyscanv1.BackgroundRequest_RegionSet{
+			RegionSet: &polyscanv1.RegionSet{Regions: []*polyscanv1.Region{stain}},
+		},
+		Background: &polyscanv1.PictureOutput{Omit: true},
+		Residual:   &polyscanv1.PictureOutput{Keep: true},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	residual := res.GetKeptResidual().GetName()
+	stain.Limits = []string{"count of pixels below 108 <= 20"} // 128 is no difference
+	sum, err := c.Reduce(ctx, clients.UseRegions(stain), clients.Resident(residual))
+	if err != nil {
+		log.Fatal(err)
+	}
+	r := sum.Regions[0]
+	fmt.Println(r.Name, "differs by", int(r.Channels[0].GetMin())-128, "at most:", r.Verdict)
+	if err := c.ReleaseFrame(ctx, residual); err != nil {
+		log.Fatal(err)
+	}
+
+	// Output: stain differs by -30 at most: VERDICT_FAIL
+}
