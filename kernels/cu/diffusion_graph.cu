@@ -1029,7 +1029,7 @@ __device__ __forceinline__ void smooth(const Graph &g, const int *next, int leve
         const u32 n = m.count() + 1;
         const u32 to = take<lanes>(pool, &g.table->prolongs, g.prolong_room, own < 0 ? 0 : even(n), (last - 1 - base) / (gridDim.x * groups) + 1, bad);
         bad = (__ballot_sync(~0u, bad) & m.mine) != 0;
-        const float unit = SMOOTH / (diagonal * scale);
+        const float unit = diagonal > 0 ? SMOOTH / (diagonal * scale) : 0; // a node from which nothing flows by strong edges has no others
         int rest = 0;
         m.each([&](u32 k, int p, int v) {
             rest += v;
