@@ -3,13 +3,13 @@
 //
 // The set-up makes levels one by one, nodes of all numbered through:
 // diffusion_graph_join, _first, _many, _pixels   groups of up to GROUP nodes that are connected within blocks of 2x2 cells, or components of
-//                                             pixels, and how many there are in each; for a warp, 8 lanes, a block, or a thread
+//                                             pixels, and how many there are in each; for a warp, 16 lanes, a block, or a thread
 // diffusion_graph_number, _number_pixels      numbers them in the order of blocks: each thread block adds up what those before have
 // diffusion_graph_amid_pixels                 rows of P' A P amid pixels that take from all around, which are all the same: half to four fifths of
 //                                             them; a thread a row, a block a tile. The others are listed
 // diffusion_graph_multiply_pixels             those others, 8 lanes each, in whole numbers; rows of P are found where they are needed
 // diffusion_graph_smooth, _first, _deep       a row of P for 8 lanes, 4, or 16
-// diffusion_graph_product, _first, _deep      a row of A P for 8 lanes, 4, or a warp
+// diffusion_graph_product, _first, _deep      a row of A P for 8 lanes, 2, or a warp
 // diffusion_graph_multiply, _first, _deep     a row of P' A P for a warp, or 16 lanes
 // diffusion_graph_finish                      how many levels there are
 // diffusion_graph_invert                      the inverse of the last level's operator, in the registers of one block
@@ -329,22 +329,16 @@ struct Join {
     GraphRow row[room];
     u32 near[room][room / 32]; // those that strong edges lead to
     int root[room];            // of a node's group, its first node; -1 where there is none
-    u32 pad[8];                // for 8 banks between those of the groups of a warp
+    u32 free[room / 32];       // those that have no group yet
 };
 
 // Each node that has no group yet makes one with those around it that have none either, ring by ring. This is for one thread.
 template <int room>
-__device__ __forceinline__ void group_nodes(Join<room> &j, int n) {
+__device__ __forceinline__ void group_nodes(Join<room> &j) {
     const int words = room / 32;
     u32 free[words];
 #pragma unroll
-    for (int q = 0; q < words; q++) free[q] = 0;
-    for (int k = 0; k < n; k++) {
-        j.root[k] = -1;
-#pragma unroll
-        for (int q = 0; q < words; q++)
-            if (k / 32 == q && j.diagonal[k] < INFINITY) free[q] |= 1u << k % 32;
-    }
+    for (int q = 0; q < words; q++) free[q] = j.free[q];
 #pragma unroll
     for (int q = 0; q < words; q++)
         while (free[q]) {
@@ -386,7 +380,7 @@ __device__ __forceinline__ void group_nodes(Join<room> &j, int n) {
 }
 
 // The same for a block of any size, by a warp. It returns how many groups there are, and leaves in node_parent which a node's is.
-__device__ __noinline__ u32 group_many(const Graph &g, const Block &b, int level) {
+__device__ __forceinline__ u32 group_many(const Graph &g, const Block &b, int level) {
     const int n = b.size(), lane = lane_id();
     volatile int *const label = g.labels - g.table->first[level], *const parent = g.node_parent;
     for (int i = lane; i < n; i += 32) label[b.at(i)] = -1;
@@ -454,10 +448,58 @@ __device__ __noinline__ u32 group_many(const Graph &g, const Block &b, int level
     return count;
 }
 
-// Adds up how many groups each block of cells has, and leaves in node_parent which of those of the block a node's is. So many threads do
-// that for a block of cells: some of a warp, which go through everything with the others, or all of the block.
+// Blocks of up to so many nodes are joined in registers, where they come apart into groups by themselves: two lanes for each node.
+#define JOIN_FEW 8
+#define JOIN_FEW_LANES (2 * JOIN_FEW)
+
+// What join does for such a block. It returns false where some of the warp's are others, and then nothing is done.
+__device__ __forceinline__ bool join_few(const Graph &g, const Block &b, u32 &count) {
+    const int n = b.size(), own = lane_id() % JOIN_FEW_LANES / 2, base = lane_id() / JOIN_FEW_LANES * JOIN_FEW_LANES;
+    if (__any_sync(~0u, n > JOIN_FEW)) return false;
+    GraphRow row = {0, 0};
+    float d = INFINITY;
+    int node = 0;
+    if (own < n) {
+        node = b.at(own), row = g.row[node];
+        const float diagonal = g.diagonal[node];
+        if (g.node_parent[node] >= 0) d = diagonal;
+    }
+    const bool some = d < INFINITY;
+    u32 near = 1u << own;
+    for (u32 e = lane_id() & 1; __any_sync(~0u, e < row.count); e += 8) {
+        GraphEntry x[4];
+#pragma unroll
+        for (u32 k = 0; k < 4; k++) x[k] = e + 2 * k < row.count ? g.edges[row.at + e + 2 * k] : GraphEntry{-1, 0};
+#pragma unroll
+        for (u32 k = 0; k < 4; k++) {
+            const int o = b.index(x[k].to);
+            const float other = __shfl_sync(~0u, d, base + 2 * max(o, 0));
+            if (o >= 0 && strong(x[k].weight, d, other)) near |= 1u << o;
+        }
+    }
+    near |= __shfl_xor_sync(~0u, near, 1);
+    // Take over what neighbours are connected with: three times, as paths have at most seven edges.
+#pragma unroll
+    for (int round = 0; round < 3; round++) {
+        u32 all = near;
+#pragma unroll
+        for (int k = 0; k < JOIN_FEW; k++) {
+            const u32 other = __shfl_sync(~0u, near, base + 2 * k);
+            if (near >> k & 1) all |= other;
+        }
+        near = all;
+    }
+    if (__any_sync(~0u, some && __popc(near) > GROUP)) return false;
+    const u32 roots = __ballot_sync(~0u, some && (lane_id() & 1) == 0 && __ffs(near) - 1 == own) >> base & ((1u << JOIN_FEW_LANES) - 1);
+    if (some && (lane_id() & 1) == 0) g.node_parent[node] = __popc(roots & ((1u << 2 * (__ffs(near) - 1)) - 1));
+    count = __popc(roots);
+    return true;
+}
+
+// How many groups a block of cells has; node_parent becomes which of those a node's is. So many threads do that: some of a warp, which go through
+// everything with the others, or all of the block.
 template <int threads, int room>
-__device__ __forceinline__ void join(const Graph &g, const int *cell, int *next, u32 *parts, int level) {
+__device__ __forceinline__ u32 join_block(const Graph &g, const Block &b, int level) {
     __shared__ Join<room> shared[THREADS / threads];
     Join<room> &j = shared[threadIdx.x / threads];
     const int lanes = threads < 32 ? threads : 32, lane = lane_id() % lanes, shift = lane_id() - lane, thread = threadIdx.x % threads;
@@ -465,12 +507,9 @@ __device__ __forceinline__ void join(const Graph &g, const int *cell, int *next,
         if (threads <= 32) __syncwarp();
         else __syncthreads();
     };
-    const int w = cells(g.width, level), h = cells(g.height, level), cw = (w + 1) / 2, ch = (h + 1) / 2;
-    const u32 c = (blockIdx.x * THREADS + threadIdx.x) / threads;
-    const bool in = c < (u32)cw * ch;
-    Block b = {0, 0, 0, 0};
-    if (in) b = block_of(cell, w, h, c % cw, c / cw);
     const int all = b.size(), n = all <= room ? all : 0;
+    u32 count = 0;
+    if (threads == JOIN_FEW_LANES && join_few(g, b, count)) return count;
     for (int k = thread; k < n; k += threads) {
         const int node = b.at(k);
         const bool some = g.node_parent[node] >= 0;
@@ -478,6 +517,7 @@ __device__ __forceinline__ void join(const Graph &g, const int *cell, int *next,
 #pragma unroll
         for (int q = 0; q < room / 32; q++) j.near[k][q] = 0;
     }
+    for (int q = thread; q < room / 32; q += threads) j.free[q] = 0;
     sync();
     // Eight threads for each row, and two entries at once.
     for (int k = thread / 8; k < n; k += threads / 8) {
@@ -493,10 +533,19 @@ __device__ __forceinline__ void join(const Graph &g, const int *cell, int *next,
         }
     }
     sync();
-    if (thread == 0) group_nodes(j, n);
+    // Those that no edge leads to are alone.
+    for (int k = thread; k < n; k += threads) {
+        u32 some = 0;
+#pragma unroll
+        for (int q = 0; q < room / 32; q++) some |= j.near[k][q];
+        if (some) atomicOr(&j.free[k / 32], 1u << k % 32);
+        j.root[k] = j.diagonal[k] < INFINITY ? k : -1;
+    }
+    sync();
+    if (thread == 0) group_nodes(j);
     sync();
     // Each warp counts those that groups begin with.
-    u32 roots[room / lanes], count = 0;
+    u32 roots[room / lanes];
 #pragma unroll
     for (int q = 0; q < room / lanes; q++) {
         const int k = lanes * q + lane;
@@ -520,22 +569,40 @@ __device__ __forceinline__ void join(const Graph &g, const int *cell, int *next,
             const u32 groups = group_many(g, many, level);
             if (lane_id() / lanes == q) count = groups;
         }
-    if (in && thread == 0) {
+    return count;
+}
+
+// How many groups there are in the blocks of cells that a thread block has goes to their part at once: all that are added to parts wait
+// for each other, and with one for each block of cells that was half of what joining took.
+template <int threads, int room>
+__device__ __forceinline__ void join(const Graph &g, const int *cell, int *next, u32 *parts, int level) {
+    __shared__ u32 total;
+    if (threadIdx.x == 0) total = 0;
+    const int w = cells(g.width, level), h = cells(g.height, level), cw = (w + 1) / 2, ch = (h + 1) / 2;
+    const u32 c = (blockIdx.x * THREADS + threadIdx.x) / threads;
+    const bool in = c < (u32)cw * ch;
+    Block b = {0, 0, 0, 0};
+    if (in) b = block_of(cell, w, h, c % cw, c / cw);
+    const u32 count = join_block<threads, room>(g, b, level);
+    __syncthreads();
+    if (in && threadIdx.x % threads == 0) {
         next[c] = count;
-        if (count) atomicAdd(&parts[c / THREADS], count);
+        atomicAdd(&total, count);
     }
+    __syncthreads();
+    if (threadIdx.x == 0) atomicAdd(&parts[c / THREADS], total);
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS)
     diffusion_graph_join_first(Graph g, const int *cell, int *next, u32 *parts, int level, int pad) {
     after_prior();
-    if (!last_level(g, level)) join<8, 32>(g, cell, next, parts, level);
+    if (!last_level(g, level)) join<JOIN_FEW_LANES, 64>(g, cell, next, parts, level);
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS)
     diffusion_graph_join(Graph g, const int *cell, int *next, u32 *parts, int level, int pad) {
     after_prior();
-    if (!last_level(g, level)) join<32, 64>(g, cell, next, parts, level);
+    if (!last_level(g, level)) join<32, 128>(g, cell, next, parts, level);
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS)
@@ -1055,8 +1122,8 @@ template <int lanes, int reach, int room, int others>
 __device__ __forceinline__ void product(const Graph &g, const int *next, int level) {
     __shared__ Sums<room, others> shared[MULTIPLY_WARPS * 32 / lanes];
     Row<lanes, reach, room, others> m(shared[threadIdx.x / lanes]);
-    // Four lanes for each row of P.
-    const u32 part = m.part, nth = part / 4, of = part % 4, groups = MULTIPLY_WARPS * 32 / lanes;
+    // Two lanes for each row of P, and two entries a lane.
+    const u32 part = m.part, nth = part / 2, of = 2 * (part % 2), rows = lanes / 2, groups = MULTIPLY_WARPS * 32 / lanes;
     const u32 first = g.table->first[level], last = g.table->first[level + 1], end = g.table->first[level + 2];
     const int w = cells(g.width, level), cw = (w + 1) / 2, ch = cells(g.height, level + 1);
     const Across across(w);
@@ -1075,8 +1142,9 @@ __device__ __forceinline__ void product(const Graph &g, const int *next, int lev
         m.sum(bad, [&](auto put) {
             // The row of P of one neighbour is added while that of the next, and the one after it, are on their way.
             const GraphEntry none = {(int)i, 0};
+            const GraphPair no_pair = {none, none};
             u32 e = nth;
-            GraphEntry x = e < row.count ? g.edges[row.at + e] : none, y = e + lanes / 4 < row.count ? g.edges[row.at + e + lanes / 4] : none;
+            GraphEntry x = e < row.count ? g.edges[row.at + e] : none, y = e + rows < row.count ? g.edges[row.at + e + rows] : none;
             GraphRow p = e < row.count ? g.prolong[x.to] : GraphRow{0, 0};
             float other = e < row.count ? g.sum[x.to] : 0;
             lack = part == 0 ? sink * sum : 0;
@@ -1085,20 +1153,21 @@ __device__ __forceinline__ void product(const Graph &g, const int *next, int lev
                 put(z.to, d * z.weight);
             }
             while (e < row.count) {
-                GraphEntry z = of < p.count ? g.prolong_pool[p.at + of] : none;
+                GraphPair z = of < p.count ? pair_at(g.prolong_pool, p.at + of) : no_pair;
                 const GraphEntry now = x;
                 const GraphRow here = p;
                 const float before = other;
-                e += lanes / 4;
+                e += rows;
                 x = y;
                 if (e < row.count) p = g.prolong[x.to], other = g.sum[x.to];
-                if (e + lanes / 4 < row.count) y = g.edges[row.at + e + lanes / 4];
+                if (e + rows < row.count) y = g.edges[row.at + e + rows];
                 if (of == 0) lack += now.weight * (sum - before);
                 for (u32 k = of; k < here.count;) {
-                    const GraphEntry v = z;
+                    const GraphPair v = z;
                     k += 4;
-                    if (k < here.count) z = g.prolong_pool[here.at + k];
-                    put(v.to, now.weight * scale * v.weight);
+                    if (k < here.count) z = pair_at(g.prolong_pool, here.at + k);
+                    put(v.a.to, now.weight * scale * v.a.weight); // what fills a row up has no weight
+                    put(v.b.to, now.weight * scale * v.b.weight);
                 }
             }
         });
@@ -1244,7 +1313,7 @@ extern "C" __global__ void __launch_bounds__(32 * MULTIPLY_WARPS)
 extern "C" __global__ void __launch_bounds__(32 * MULTIPLY_WARPS, MULTIPLY_BLOCKS)
     diffusion_graph_product_first(Graph g, const int *cell, const int *next, int level, int pad) {
     after_prior();
-    if (!last_level(g, level)) product<4, 2, 64, 16>(g, next, level);
+    if (!last_level(g, level)) product<2, 2, 48, 16>(g, next, level);
 }
 
 extern "C" __global__ void __launch_bounds__(32 * MULTIPLY_WARPS, MULTIPLY_BLOCKS)

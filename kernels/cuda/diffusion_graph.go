@@ -18,9 +18,9 @@ const (
 	maxGraphPixels = 1 << 27
 	// graphAhead is how many cycles are enqueued before the host looks whether they were enough. They take 3 to 5 as a rule.
 	graphAhead = 3
-	// Nodes of a cell are joined by a warp. Up to level graphJoinFew there are few, and they have eight lanes; on levels of graphJoinCells
+	// Nodes of a cell are joined by a warp. Up to level graphJoinFew there are few, and they have 16 lanes; on levels of graphJoinCells
 	// or less there are many, and they have a block.
-	graphJoinFew   = 2
+	graphJoinFew   = 3
 	graphJoinCells = 1024
 	// graphDeep is the level from which on cells have many nodes, and rows lead farther.
 	graphDeep = 4
@@ -148,7 +148,7 @@ func (graphDiffuser) setUp(s *stream, op *diffusionSetup) error {
 			join, blocks := graphJoin, graphBlocks(32*l.cells())
 			switch {
 			case k <= graphJoinFew:
-				join, blocks = graphJoinFirst, graphBlocks(8*l.cells())
+				join, blocks = graphJoinFirst, graphBlocks(16*l.cells())
 			case l.cells() <= graphJoinCells:
 				join, blocks = graphJoinMany, l.cells()
 			}
