@@ -61,8 +61,8 @@ type Config struct {
 	// with a first one. Default 10 minutes. Line-scan sessions and uploads have limits of their own.
 	StreamIdleTimeout time.Duration
 	// HostBytes is the host memory that may go into decoding image files, rasterised images, drawings and large results at the
-	// same time; calls wait for their share. A line-scan session whose strips under way could take more is refused. Default
-	// 1 GiB, and four times MaxMessageBytes at least.
+	// same time; calls wait for their share. Canvases, which keep it while they are open, may have three quarters, and don't wait. A
+	// line-scan session whose strips under way could take more is refused. Default 1 GiB, and four times MaxMessageBytes at least.
 	HostBytes int64
 	// PreparedBytes is the device memory in which prepared regions of recipes and streams are kept for the next frame;
 	// default a quarter of the device's memory.

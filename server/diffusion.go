@@ -61,7 +61,7 @@ const (
 )
 
 func (s *diffusionServer) solve(ctx context.Context, req *pb.SolveRequest, in *framecodec.Message) (*response, error) {
-	v, err := s.newSolving(ctx, req, in, solvePixelShare)
+	v, err := s.newSolving(ctx, req, in, solvePixelShare, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -97,9 +97,11 @@ type solving struct {
 	release  func() // gives memory back
 }
 
-// newSolving reads a request. It takes pixelShare bytes of host memory for each pixel, and for the drawing. The caller ends the lease of the device, and
-// releases the memory.
-func (s *diffusionServer) newSolving(ctx context.Context, req *pb.SolveRequest, in *framecodec.Message, pixelShare int64) (_ *solving, err error) {
+// newSolving reads a request. It takes pixelShare bytes of host memory for each pixel, and for the drawing, unless admit, which may be nil,
+// returns an error for so many. The caller ends the lease of the device, and releases the memory.
+func (s *diffusionServer) newSolving(
+	ctx context.Context, req *pb.SolveRequest, in *framecodec.Message, pixelShare int64, admit func(bytes int64) error,
+) (_ *solving, err error) {
 	if name := req.GetFrame().GetResident(); name != "" {
 		return nil, refuse("frame.resident", name, "must be no resident frame: pixels come with the request")
 	}
@@ -112,7 +114,7 @@ func (s *diffusionServer) newSolving(ctx context.Context, req *pb.SolveRequest, 
 			v.dev.end()
 		}
 	}()
-	f, err := s.solveFrame(ctx, req, in, pixelShare)
+	f, err := s.solveFrame(ctx, req, in, pixelShare, admit)
 	if err != nil {
 		return nil, err
 	}
@@ -158,14 +160,23 @@ func optionsOf(o *pb.DiffusionOptions) (*diffusion.Options, diffusion.Method) {
 }
 
 // solveFrame reads the frame of a request, if it has one, and takes memory for it, the drawing and the answer at once.
-func (s *diffusionServer) solveFrame(ctx context.Context, req *pb.SolveRequest, in *framecodec.Message, pixelShare int64) (*frame, error) {
+func (s *diffusionServer) solveFrame(
+	ctx context.Context, req *pb.SolveRequest, in *framecodec.Message, pixelShare int64, admit func(bytes int64) error,
+) (*frame, error) {
 	d := req.GetDrawing()
 	share := func(f polygon.Frame) (int64, error) {
 		if err := s.checkCanvas(f.Width, f.Height, len(req.GetEdges())); err != nil {
 			return 0, err
 		}
 		points, err := s.checkDrawing(d, f.Width, f.Height)
-		return pixelShare*int64(f.Width)*int64(f.Height) + drawingPointShare*int64(points), under("drawing", err)
+		if err != nil {
+			return 0, under("drawing", err)
+		}
+		n := pixelShare*int64(f.Width)*int64(f.Height) + drawingPointShare*int64(points)
+		if admit != nil {
+			err = admit(n)
+		}
+		return n, err
 	}
 	switch {
 	case req.GetFrame() != nil:

@@ -46,7 +46,7 @@ func (s *diffusionServer) progress(stream grpc.ServerStream, req *pb.SolveProgre
 	ctx, cancel := context.WithCancel(stream.Context())
 	defer cancel()
 	// Of the pictures on the way, the one that was made last and the one that is sent.
-	v, err := s.newSolving(ctx, req.GetRequest(), in, solvePixelShare+2*solveChannels)
+	v, err := s.newSolving(ctx, req.GetRequest(), in, solvePixelShare+2*solveChannels, nil)
 	if err != nil {
 		return under("request", err)
 	}
@@ -148,8 +148,9 @@ type canvas struct {
 	curves  []canvasCurve
 	index   map[string]int // of curves, by their ids
 	pixels  map[[2]uint32]rgb
-	size    int      // what counts for limit
-	paid    int      // how much of that there is host memory for
+	size    int // what counts for limit
+	paid    int // how much of that there is host memory for
+	held    *holding
 	shares  []func() // give that back
 	closed  bool     // the call has ended
 	edits   uint64   // that came
@@ -163,6 +164,40 @@ type canvas struct {
 
 	rendering sync.Mutex
 	on        *diffusion.Canvas // nil once the device is given back
+}
+
+// holding is a canvas's part of what canvases may have of the host memory: the rest is for calls that give theirs back soon. One that needs
+// more than there is gets all of it, alone.
+type holding struct {
+	of     *budget
+	bytes  int64
+	shares []func()
+}
+
+// more takes some until the canvas is closed. It doesn't wait, since others may be open for hours.
+func (h *holding) more(bytes int64) bool {
+	bytes = min(bytes, h.of.cap-h.bytes)
+	release, ok := h.of.try(bytes)
+	if ok {
+		h.bytes += bytes
+		h.shares = append(h.shares, release)
+	}
+	return ok
+}
+
+// open takes what a canvas needs from the start.
+func (h *holding) open(bytes int64) error {
+	if bytes > smallShare && !h.more(bytes) {
+		return &quotaError{reasonHostMemory, "host memory", fmt.Sprintf(
+			"canvases may have %d bytes of it, and those that are open leave less than the %d that this one takes", h.of.cap, bytes)}
+	}
+	return nil
+}
+
+func (h *holding) release() {
+	for _, release := range h.shares {
+		release()
+	}
 }
 
 // canvasCurve is a curve on a canvas. What its slices hold doesn't change: drawings that are being rendered share it.
@@ -259,14 +294,16 @@ func (s *diffusionServer) openCanvas(ctx context.Context, stream grpc.ServerStre
 		open.Drawing = &pb.Drawing{Width: drawing.GetWidth(), Height: drawing.GetHeight()}
 	}
 	// What is rendered is a copy of what is on the canvas, and pictures that are being sent are not written to.
-	v, err := s.newSolving(ctx, open, in, solvePixelShare+givenPixelShare+2*solveChannels)
+	held := &holding{of: s.canvases}
+	v, err := s.newSolving(ctx, open, in, solvePixelShare+givenPixelShare+2*solveChannels, held.open)
 	if err != nil {
+		held.release()
 		return nil, under("open", err)
 	}
 	c := &canvas{
 		solving: v, stream: stream, ground: v.drawing, limit: s.cfg.MaxPoints, changed: make(chan struct{}, 1),
 		index: map[string]int{}, pixels: map[[2]uint32]rgb{}, stale: true, buffers: make(chan []byte, 2),
-		on: diffusion.NewCanvas(v.dev.Device), paid: canvasPoints,
+		on: diffusion.NewCanvas(v.dev.Device), paid: canvasPoints, held: held,
 	}
 	c.room = sync.NewCond(&c.mu)
 	defer func() {
@@ -308,6 +345,7 @@ func (c *canvas) close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.closed = true
+	c.held.release()
 	for _, release := range c.shares {
 		release()
 	}
@@ -615,8 +653,9 @@ func (c *canvas) pay(size int) error {
 		return nil
 	}
 	more := (size - c.paid + canvasPoints - 1) / canvasPoints * canvasPoints
-	release, ok := c.host.try(int64(more) * drawingPointShare)
-	if !ok || c.closed {
+	bytes := int64(more) * drawingPointShare
+	release, ok := c.host.try(bytes)
+	if !ok || c.closed || !c.held.more(bytes) {
 		if ok {
 			release()
 		}

@@ -547,7 +547,7 @@ func TestEditShutdown(t *testing.T) {
 
 // What is on a canvas counts as host memory, where it is much; what there is none for is refused, and the canvas stays as it is.
 func TestEditHostMemory(t *testing.T) {
-	ts := start(t, Config{HostBytes: 4 << 20, MaxMessageBytes: 4 << 20})
+	ts := start(t, Config{HostBytes: 5 << 20, MaxMessageBytes: 4 << 20})
 	c := openCanvas(t, ts, &pb.SolveRequest{Drawing: &pb.Drawing{Width: 200, Height: 200, Curves: []*pb.Curve{{
 		Id: "a", Xy: []float64{0, 0, 50, 60, 100, 60, 200, 0}, Left: []*pb.ColorStop{{Red: 200}},
 	}}}})
@@ -579,6 +579,37 @@ func TestEditHostMemory(t *testing.T) {
 	}
 	ts.background.Wait()
 	ts.idleHost(t)
+}
+
+// Canvases that stay open leave some host memory for calls, and others that find no room are refused, not kept waiting.
+func TestEditHostMemoryShared(t *testing.T) {
+	ts := start(t, Config{HostBytes: 4 << 20, MaxMessageBytes: 4 << 20})
+	large := func(h uint32) *pb.SolveRequest {
+		return &pb.SolveRequest{Drawing: &pb.Drawing{Width: 200, Height: h, Pixels: []*pb.GivenPixel{{Green: 9}}}}
+	}
+	first := openCanvas(t, ts, large(400)) // all that canvases may have, and a little more
+	first.after(0)
+	if _, err := openCanvas(t, ts, large(200)).Recv(); status.Code(err) != codes.ResourceExhausted || !strings.Contains(err.Error(), "canvases may have 3145728 bytes") {
+		t.Errorf("a second canvas: %v", err)
+	}
+	openCanvas(t, ts, large(1)).after(0) // which hardly takes any
+	if _, err := clients.New(ts.conn).Solve(t.Context(), large(180)); err != nil {
+		t.Errorf("a call: %v", err)
+	}
+	first.send(&pb.EditRequest{Message: &pb.EditRequest_PutPixels{PutPixels: &pb.GivenPixels{Pixels: []*pb.GivenPixel{{X: 7}}}}})
+	if got := first.after(1); got.GetResult().GetGivenPixels() != 2 {
+		t.Errorf("the first canvas, after that: %v", got)
+	}
+	if err := first.CloseSend(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := first.Recv(); !errors.Is(err, io.EOF) {
+		t.Error(err)
+	}
+	waitFor(t, "room for a second canvas", func() bool {
+		_, err := openCanvas(t, ts, large(200)).Recv()
+		return err == nil
+	})
 }
 
 // Very many curves take as long to find as few.

@@ -39,6 +39,7 @@ type Server struct {
 	prepared  *preparedCache
 	frames    *frameStore
 	host      *budget
+	canvases  *budget // of host, what those may have
 	scans     *scanSessions
 	shared    *sharedMemory // nil: off
 
@@ -85,6 +86,7 @@ func New(cfg Config) (_ *Server, err error) {
 		log:      cfg.Logger,
 		started:  time.Now(),
 		host:     newBudget(cfg.HostBytes),
+		canvases: newBudget(cfg.HostBytes - cfg.HostBytes/4),
 		metrics:  newMetrics(),
 		draining: make(chan struct{}),
 
