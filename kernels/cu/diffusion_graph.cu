@@ -52,10 +52,10 @@
 
 // The same as in kernels/cpu/diffusion_graph.go.
 #define CAUTION 1.5f
-#define SETTLED 3
+#define LEAST_LEFT 0.4f
 #define GROUP 4
 #define STRONG 0.04f
-#define LOOSE 0.25f
+#define LOOSE 0.23f
 #define SMOOTH (2.f / 3)
 #define JACOBI 0.95f
 #define DENSE_NODES 192
@@ -2070,7 +2070,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, TILE_BLOCKS) diffusion_gra
     st.update = update;
     st.cycles++;
     st.met = 0;
-    float left = fmaxf(st.ratio / (1 - st.ratio), 1.f / min(st.cycles, SETTLED));
+    float left = fmaxf(st.ratio / (1 - st.ratio), fmaxf(LEAST_LEFT, 1.f / st.cycles));
     for (int c = 0; c < 4; c++) left = fmaxf(left, CAUTION * (st.slowest[c] - 1));
     st.estimate = update * left;
     if (st.estimate <= s.tolerance) st.done = LAST_STEP;
