@@ -1744,9 +1744,8 @@ __device__ __forceinline__ float4 lane_sum(float4 v) {
 
 // A lane's part of a row. Its first entries, which a set-up has made, are on their way before what they are for is there; but where nodes have
 // few lanes there are not the registers.
-template <int lanes>
+template <int lanes, int batch>
 struct LaneRow {
-    static const int batch = lanes < 32 ? 4 : 2;
     static const bool early = lanes == 32;
     u32 at, end;
     GraphEntry first[batch];
@@ -1762,10 +1761,12 @@ struct LaneRow {
             if (at + k * lanes < end) first[k] = pool[at + k * lanes];
         }
     }
-    // Adds it up, and returns the sum of the weights.
+    __device__ __forceinline__ void fetch_late(const GraphEntry *pool) {
+        if (!early) fetch(pool);
+    }
+    // Adds up the row of which entries were fetched, and returns the sum of the weights.
     __device__ __forceinline__ float add_to(float4 &to, const GraphEntry *pool, const float4 *from) {
         float sum = 0;
-        if (!early) fetch(pool);
         while (at < end) {
             float4 v[batch];
 #pragma unroll
@@ -1782,17 +1783,20 @@ struct LaneRow {
     }
 };
 
+#define BATCH(lanes) (lanes < 32 ? 4 : 2)
+
 // What there is to do at a node, by so many lanes of which the first one is to write. load is what needs nothing that other nodes have written.
 
 // b - A x.
 template <int lanes>
 struct NodeDown {
-    LaneRow<lanes> edges;
+    LaneRow<lanes, BATCH(lanes)> edges;
     float sink;
     __device__ __forceinline__ void load(const GraphSolve &s, u32 i) { edges.find(s.g.edges, s.g.row[i]), sink = s.g.sink[i]; }
     __device__ __forceinline__ float4 residual(const GraphSolve &s, u32 i, bool in, bool writes) {
         float4 r = make_float4(0, 0, 0, 0);
         if (in) {
+            edges.fetch_late(s.g.edges);
             const float4 x = s.nx[i];
             if (writes) r = s.nb[i], add(r, -sink, x);
             const float sum = edges.add_to(r, s.g.edges, s.nx);
@@ -1809,11 +1813,11 @@ struct NodeDown {
 // Sums of nodes of the level before, and the first step.
 template <int lanes>
 struct NodeGather {
-    LaneRow<lanes> row;
+    LaneRow<lanes, BATCH(lanes)> row;
     __device__ __forceinline__ void load(const GraphSolve &s, u32 i) { row.find(s.g.restrict_pool, s.g.restricts[i]); }
     __device__ __forceinline__ void run(const GraphSolve &s, u32 i, bool in, bool writes) {
         float4 b = make_float4(0, 0, 0, 0);
-        if (in) row.add_to(b, s.g.restrict_pool, s.nr);
+        if (in) row.fetch_late(s.g.restrict_pool), row.add_to(b, s.g.restrict_pool, s.nr);
         b = lane_sum<lanes>(b);
         if (in && writes) node_begin(s, i, b);
     }
@@ -1822,13 +1826,15 @@ struct NodeGather {
 // The correction by the next level, and the last step: A times the correction comes from rows of A P, so that it needs no neighbours.
 template <int lanes>
 struct NodeUp {
-    LaneRow<lanes> product, own;
+    LaneRow<lanes, BATCH(lanes)> product;
+    LaneRow<lanes, lanes < 8 ? 2 : 1> own;
     __device__ __forceinline__ void load(const GraphSolve &s, u32 i) {
         product.find(s.g.product_pool, s.g.product[i]), own.find(s.g.prolong_pool, s.g.prolong[i]);
     }
     __device__ __forceinline__ void run(const GraphSolve &s, u32 i, bool in, bool writes) {
         float4 x = make_float4(0, 0, 0, 0), r = x;
         if (in) {
+            product.fetch_late(s.g.product_pool), own.fetch_late(s.g.prolong_pool);
             if (writes) x = s.nx[i], r = s.nr[i];
             const float step = JACOBI * s.g.inv[i];
             product.add_to(r, s.g.product_pool, s.nx);
@@ -1873,25 +1879,28 @@ struct NodeSolve {
     }
 };
 
-// The first level has a kernel for each way.
+// The first level has a kernel for each way. Blocks go on to other nodes: one for each few nodes would wait for the same words again.
 #define FIRST_LANES 4
+#define FIRST_BLOCKS (__CUDA_ARCH__ == 750 ? 4 : 5)
 template <template <int> class Node>
 __device__ __forceinline__ void first_level(const GraphSolve &s) {
     const u32 last = s.g.table->first[2], groups = gridDim.x * (THREADS / FIRST_LANES);
-    for (u32 i = s.g.table->first[1] + (blockIdx.x * THREADS + threadIdx.x) / FIRST_LANES; i - lane_id() / FIRST_LANES < last; i += groups) {
-        Node<FIRST_LANES> node;
-        if (i < last) node.load(s, i);
+    u32 i = s.g.table->first[1] + (blockIdx.x * THREADS + threadIdx.x) / FIRST_LANES;
+    Node<FIRST_LANES> node, next;
+    if (i < last) node.load(s, i);
+    for (; i - lane_id() / FIRST_LANES < last; i += groups, node = next) {
+        if (i + groups < last) next.load(s, i + groups); // where the next row is is on its way meanwhile
         node.run(s, i, i < last, lane_id() % FIRST_LANES == 0);
     }
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS) diffusion_graph_down(GraphSolve s) {
+extern "C" __global__ void __launch_bounds__(THREADS, FIRST_BLOCKS) diffusion_graph_down(GraphSolve s) {
     after_prior();
     if (s.state->done || s.g.table->depth <= 1) return;
     first_level<NodeDown>(s);
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS) diffusion_graph_up(GraphSolve s) {
+extern "C" __global__ void __launch_bounds__(THREADS, FIRST_BLOCKS) diffusion_graph_up(GraphSolve s) {
     after_prior();
     if (s.state->done || s.g.table->depth <= 1) return;
     first_level<NodeUp>(s);

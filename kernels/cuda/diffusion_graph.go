@@ -233,7 +233,7 @@ func (c *graphCycle) step(start uint32) {
 func (c *graphCycle) precondition() {
 	if len(c.m.levels) > 0 {
 		// Nodes of a level are about as many as cells.
-		first := graphBlocks(graphFirstLanes * c.m.levels[0].cells())
+		first := min(graphFirstBlocks*c.s.dev.info.ComputeUnits, graphBlocks(graphFirstLanes*c.m.levels[0].cells()))
 		c.all(graphDown, first)
 		if c.err == nil {
 			blocks := 1

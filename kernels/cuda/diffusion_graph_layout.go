@@ -98,6 +98,7 @@ const (
 	graphThreads        = 256  // THREADS
 	graphLevelThreads   = 1024 // LEVEL_THREADS
 	graphFirstLanes     = 4    // FIRST_LANES
+	graphFirstBlocks    = 5    // FIRST_BLOCKS
 	graphInvertThreads  = 544  // INVERT_THREADS
 	graphAmidX          = 32   // AMID_TILE_X
 	graphAmidY          = 8    // AMID_TILE_Y

@@ -114,6 +114,36 @@ func TestDiffusionBarriers(t *testing.T) {
 	}
 }
 
+// Solves of several streams at a time end, though blocks of each wait for each other and there is not room for all, and are the same to the bit.
+func TestDiffusionBarriersAtOnce(t *testing.T) {
+	counted(t)
+	dev := open(t, Driver)
+	side, turns := 512, 20
+	if testing.Short() {
+		side, turns = 150, 5
+	}
+	s := devicetest.BarrierScenes(7, side)[0]
+	var on [4]*diffusionOn
+	for i := range on {
+		on[i] = newDiffusionOn(t, dev, s, 1e-12, graphAhead) // so many cycles are enqueued at once
+	}
+	want, _ := on[0].solve()
+	xs := make([][]float32, len(on))
+	for range turns {
+		for i, d := range on {
+			xs[i] = make([]float32, len(want))
+			d.op.Start = driver.DiffusionFromMean
+			d.ok(d.s.DiffusionSolve(d.op), d.s.Download(bytesOf(xs[i]), d.op.X))
+		}
+		for i, d := range on {
+			d.ok(d.s.Wait(t.Context()))
+			if !slices.Equal(xs[i], want) {
+				t.Fatalf("stream %d has another solution", i)
+			}
+		}
+	}
+}
+
 // The methods of the seed take the same steps on both backends.
 func TestDiffusionSweeps(t *testing.T) {
 	counted(t)
