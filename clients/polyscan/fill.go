@@ -12,9 +12,9 @@ import (
 
 // holeFlags are a picture and where it has holes.
 type holeFlags struct {
-	Frame string `arg:"" help:"The picture with holes: PNG, JPEG, TIFF or BMP; - is standard input." predictor:"file"`
+	Frame string `arg:"" help:"The picture: PNG, JPEG, TIFF or BMP; - is standard input." predictor:"file"`
 	regionFlags
-	Mask string `help:"An image of the same size, instead of --regions: what is not black and not transparent is a hole." placeholder:"FILE" predictor:"file" group:"regions"`
+	Mask string `help:"An image of the same size, instead of --regions: what is not black and not transparent is a hole, or foreground." placeholder:"FILE" predictor:"file" group:"regions"`
 
 	Accuracy float64 `help:"Stop when the estimated error is at most so many levels of 8 bits." default:"0.25" placeholder:"LEVELS" group:"diffusion"`
 	solveFlags
