@@ -40,17 +40,17 @@ func slowestOf(alphas, betas []float64) float64 {
 func TestSlowMode(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 43))
 	for trial := range 200 {
-		// Conjugate gradients, of a matrix with so many eigenvalues between 0.02 and 1.
-		n := 1 + r.IntN(40)
+		// Conjugate gradients, of a matrix with eigenvalues as behind the preconditioner: most are near 1.
+		const n = 60
 		eigenvalues, res, p := make([]float64, n), make([]float64, n), make([]float64, n)
 		for i := range n {
-			eigenvalues[i] = 1 - 0.98*math.Pow(r.Float64(), 4)
+			eigenvalues[i] = 1 - 0.7*math.Pow(r.Float64(), 3)
 			res[i] = r.NormFloat64()
 		}
 		var m slowMode
 		var alphas, betas []float64
 		rho := 0.0
-		for step := 0; step < min(n, 8); step++ {
+		for step := 0; step < 7; step++ {
 			before := rho
 			rho = 0
 			for _, v := range res {
@@ -71,7 +71,7 @@ func TestSlowMode(t *testing.T) {
 			}
 			alphas, betas = append(alphas, alpha), append(betas, beta)
 			m.step(alpha, beta)
-			if want := slowestOf(alphas, betas); m.Inverse > want*(1+1e-9) || m.Inverse < 0.7*want {
+			if want := slowestOf(alphas, betas); m.Inverse > want*(1+1e-9) || m.Inverse < 0.6*want {
 				t.Fatalf("trial %d, step %d: %v instead of %v", trial, step, m.Inverse, want)
 			}
 		}
