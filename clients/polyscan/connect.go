@@ -124,7 +124,7 @@ func dial(s *serverFlags) (*connection, error) {
 
 const (
 	// inProcessMemory is what the server inside the process reserves on the device at least, for frames up to the largest message.
-	// On Unix memory that isn't written to costs nothing; where there is less, the server's default has to do.
+	// On Unix memory that isn't written to costs nothing; where there is less, half of it has to do, and in the end the server's default.
 	inProcessMemory = 4 << 30
 	// pipeBytes is how much of a message is on the way between the two ends of the in-memory connection.
 	pipeBytes = 4 << 20
@@ -145,8 +145,10 @@ func inProcess(cfg server.Config) (*connection, error) {
 	cfg.Version = version()
 	cfg.MemoryBytes = max(cfg.MemoryBytes, inProcessMemory)
 	s, err := server.New(cfg)
-	if errors.Is(err, driver.ErrOutOfMemory) {
-		cfg.MemoryBytes = 0
+	for errors.Is(err, driver.ErrOutOfMemory) && cfg.MemoryBytes > 0 {
+		if cfg.MemoryBytes /= 2; cfg.MemoryBytes < inProcessMemory/2 {
+			cfg.MemoryBytes = 0
+		}
 		s, err = server.New(cfg)
 	}
 	switch {
