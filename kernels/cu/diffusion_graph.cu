@@ -7,8 +7,8 @@
 // diffusion_graph_number, _number_pixels      numbers them in the order of blocks: each thread block adds up what those before have
 // diffusion_graph_amid_pixels                 rows of P' A P amid pixels that take from all around, which are all the same: half to four fifths of
 //                                             them; a thread a row, a block a tile. The others are listed
-// diffusion_graph_multiply_pixels             those others, 8 lanes each, in whole numbers; rows of P are found where they are needed
-// diffusion_graph_smooth, _first, _deep       a row of P for 8 lanes, 4, or 16
+// diffusion_graph_multiply_pixels             those others, 4 lanes each, in whole numbers; rows of P are found where they are needed
+// diffusion_graph_smooth, _first, _deep       a row of P for 4 lanes, 2, or 16
 // diffusion_graph_product, _first, _deep      a row of A P for 8 lanes, 2, or a warp
 // diffusion_graph_multiply, _first, _deep     a row of P' A P for a warp, or 16 lanes
 // diffusion_graph_finish                      how many levels there are
@@ -787,8 +787,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) diffusion_graph_amid_pixel
     for (int k = 0; k < nodes && !amid; k++) ((u32 *)g.product)[room[1] + (before >> 16) + k] = node + k;
 }
 
-// Eight lanes for each row.
-#define PIXEL_LANES 8
+// Lanes for each row.
+#define PIXEL_LANES 4
 
 extern "C" __global__ void __launch_bounds__(32 * MULTIPLY_WARPS, MULTIPLY_BLOCKS) diffusion_graph_multiply_pixels(Graph g) {
     __shared__ MultiplyPixels shared[MULTIPLY_WARPS * 32 / PIXEL_LANES];
@@ -1295,13 +1295,13 @@ __device__ __forceinline__ void multiply(const Graph &g, const int *cell, const 
 extern "C" __global__ void __launch_bounds__(32 * MULTIPLY_WARPS, MULTIPLY_BLOCKS)
     diffusion_graph_smooth_first(Graph g, const int *cell, const int *next, int level, int pad) {
     after_prior();
-    if (!last_level(g, level)) smooth<4, 1, 32, 16>(g, next, level);
+    if (!last_level(g, level)) smooth<2, 1, 32, 16>(g, next, level);
 }
 
 extern "C" __global__ void __launch_bounds__(32 * MULTIPLY_WARPS, MULTIPLY_BLOCKS)
     diffusion_graph_smooth(Graph g, const int *cell, const int *next, int level, int pad) {
     after_prior();
-    if (!last_level(g, level)) smooth<8, 1, 64, 32>(g, next, level);
+    if (!last_level(g, level)) smooth<4, 1, 64, 32>(g, next, level);
 }
 
 extern "C" __global__ void __launch_bounds__(32 * MULTIPLY_WARPS)
