@@ -36,7 +36,11 @@ func (s Suite) diffusion(t T, dev driver.Device) {
 		}
 		t.Run(fmt.Sprintf("%v %s", scene.Method, scene.Name), f)
 	}
-	for _, scene := range append(Scenes(s.Seed, diffusionSide), BarrierScenes(s.Seed, barrierSide)...) {
+	scenes := append(Scenes(s.Seed, diffusionSide), BarrierScenes(s.Seed, barrierSide)...)
+	if !s.Short { // a coarse level of it has a node with nothing fixed around, and weak or negative weights only
+		scenes = append(scenes, BarrierScenes(4, 100)[2])
+	}
+	for _, scene := range scenes {
 		run(scene, func(t T) { r.diffusionParts(t, scene, s.cyclesOf(scene)) })
 	}
 	for _, scene := range s.largeScenes() {
