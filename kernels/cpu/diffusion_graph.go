@@ -419,6 +419,25 @@ func (g *graph) tall(channels int, f func(c, y0, y1 int, p *pace) bool) error {
 func firstColour(y int) int  { return y & 1 }
 func secondColour(y int) int { return y&1 ^ 1 }
 
+// solveFor solves for every other pixel of a row, from the first one on, with the flow from those around it.
+func (g *graph) solveFor(first int, dst, flow []float32, c, y int) {
+	r, inv := g.row(g.state.r, c, y)[:len(dst)], g.inv[y*g.w:][:len(dst)]
+	flow = flow[:len(dst)]
+	for i := first; i < len(dst); i += 2 {
+		dst[i] = inv[i] * (r[i] + flow[i])
+	}
+}
+
+// afterFirst is the step of the second colour, with 0 at the first one, whose step is in a window. It uses flow, of a row.
+func (g *graph) afterFirst(c int, first *window, flow []float32) *window {
+	return newWindow(g.w, func(dst []float32, y int) {
+		first.fill(y+1, g.h)
+		g.windowFlows(flow, first, y)
+		clear(dst)
+		g.solveFor(secondColour(y), dst, flow, c, y)
+	})
+}
+
 // restrictPixels computes what is left of r behind the first steps, for the first level, and the first step there.
 func (g *graph) restrictPixels(channels int) error {
 	s, l := &g.state, &g.levels[0]
@@ -439,15 +458,7 @@ func (g *graph) restrictPixels(channels int) error {
 			}
 		})
 		flow := make([]float32, g.w)
-		second := newWindow(g.w, func(dst []float32, y int) {
-			first.fill(y+1, g.h)
-			g.windowFlows(flow, first, y)
-			clear(dst)
-			r, inv, flow := g.row(s.r, c, y)[:len(dst)], g.inv[y*g.w:][:len(dst)], flow[:len(dst)]
-			for i := secondColour(y); i < len(dst); i += 2 {
-				dst[i] = inv[i] * (r[i] + flow[i])
-			}
-		})
+		second := g.afterFirst(c, first, flow)
 		// Nothing is left of the second colour; of the first what came from the second one later.
 		left := newWindow(g.w, func(dst []float32, y int) {
 			second.fill(y+1, g.h)
@@ -512,15 +523,7 @@ func (g *graph) prolongPixels(channels int) error {
 				dst[i] = own[i] + inv[i]*(r[i]+graphSmooth*flow[i])
 			}
 		})
-		second := newWindow(g.w, func(dst []float32, y int) {
-			first.fill(y+1, g.h)
-			g.windowFlows(flow, first, y)
-			clear(dst)
-			r, inv, flow := g.row(s.r, c, y)[:len(dst)], g.inv[y*g.w:][:len(dst)], flow[:len(dst)]
-			for i := secondColour(y); i < len(dst); i += 2 {
-				dst[i] = inv[i] * (r[i] + flow[i])
-			}
-		})
+		second := g.afterFirst(c, first, flow)
 		constant.begin(max(y0-2, 0), g.h)
 		first.begin(max(y0-1, 0), g.h)
 		second.begin(y0, g.h)
@@ -529,11 +532,8 @@ func (g *graph) prolongPixels(channels int) error {
 			g.windowFlows(flow, second, y)
 			q := g.row(s.q, c, y)
 			copy(q, second.row(y))
-			r, inv, flow := g.row(s.r, c, y)[:len(q)], g.inv[y*g.w:][:len(q)], flow[:len(q)]
-			for i := firstColour(y); i < len(q); i += 2 {
-				q[i] = inv[i] * (r[i] + flow[i])
-			}
-			s.rows[c*g.h+y] = dot(r, q)
+			g.solveFor(firstColour(y), q, flow, c, y)
+			s.rows[c*g.h+y] = dot(g.row(s.r, c, y), q)
 			if p.spend(8 * g.w) {
 				return false
 			}
@@ -545,11 +545,11 @@ func (g *graph) prolongPixels(channels int) error {
 // coarse solves level k for l.b by a cycle, into l.x, which is the first step.
 func (g *graph) coarse(k int) error {
 	l := &g.levels[k]
-	if k+1 == len(g.levels) && l.n <= graphDense {
-		g.solveDense(l)
-		return nil
-	}
 	if k+1 == len(g.levels) {
+		if l.n <= graphDense {
+			g.solveDense(l)
+			return nil
+		}
 		for range graphBottom {
 			if err := g.relax(l); err != nil {
 				return err
