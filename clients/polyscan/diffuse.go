@@ -36,10 +36,11 @@ type solveFlags struct {
 	tolerance float32 // in levels of 8 bits; set by check
 }
 
-// What a pixel takes of the device's memory with blur, and a little more: without blocked edges, and with them.
+// What a pixel takes of the device's memory with blur, and a little more: without blocked edges, and with them, where CUDA's set-up is
+// larger than the CPU's.
 const (
 	solveMemory   = 140
-	barrierMemory = 450
+	barrierMemory = 680
 )
 
 // check is given the flag of the tolerance, which has another name where --tolerance is about regions.

@@ -11,6 +11,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/polyscan/polyscan/diffusion"
+	"github.com/polyscan/polyscan/kernels"
+	"github.com/polyscan/polyscan/kernels/cpu"
 )
 
 func writePNG(t *testing.T, name string, im image.Image) {
@@ -378,4 +382,32 @@ func TestDiffuseAndFillRefuse(t *testing.T) {
 		t.Errorf("one cycle: exit %d, %q", code, stderr)
 	}
 	readPNG(t, out)
+}
+
+// What the command reserves for a pixel is enough for a drawing with blur.
+func TestSolveMemory(t *testing.T) {
+	dev, err := kernels.Open(cpu.New(cpu.Options{}), kernels.Config{MemoryBytes: 1 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dev.Close()
+	for _, x := range []struct {
+		barrier bool
+		share   int64
+	}{{false, solveMemory}, {true, barrierMemory}} {
+		curve := diffusion.Curve{
+			Points: []diffusion.Point{{X: 1, Y: 1}, {X: 100, Y: 500}, {X: 900, Y: 100}, {X: 1000, Y: 1000}},
+			Left:   []diffusion.Stop{{Values: []float32{1, 0, 0}}}, Right: []diffusion.Stop{{Values: []float32{0, 0, 1}}},
+			Blur: []diffusion.BlurStop{{Sigma: 3}}, Barrier: x.barrier,
+		}
+		d := &diffusion.Drawing{Width: 2048, Height: 1024, Channels: 3, Curves: []diffusion.Curve{curve}}
+		_, err := diffusion.SolveDrawing(t.Context(), dev, d, nil)
+		var full *kernels.CapacityError
+		if !errors.As(err, &full) {
+			t.Fatalf("barrier %v: %v", x.barrier, err)
+		}
+		if reserved := x.share * int64(d.Width*d.Height); full.Needed > reserved {
+			t.Errorf("barrier %v: %d bytes are needed, and %d reserved", x.barrier, full.Needed, reserved)
+		}
+	}
 }
