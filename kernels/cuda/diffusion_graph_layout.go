@@ -106,9 +106,12 @@ const (
 	graphMultiplyBlocks = 8 // MULTIPLY_BLOCKS
 	graphLevels         = 20
 	graphParts          = 1024
-	graphDenseNodes     = 192                         // DENSE_NODES
-	graphInnerX         = 56                          // INNER_X
-	graphInnerY         = 24                          // INNER_Y
-	graphTableBytes     = 4 * (2*(graphLevels+2) + 6) // the size of GraphTable
-	graphStateBytes     = 192                         // of GraphState
+	graphDenseNodes     = 192                                                // DENSE_NODES
+	graphTileX          = 64                                                 // TILE_X
+	graphTileRows       = 8                                                  // TILE_ROWS
+	graphRim            = 4                                                  // RIM
+	graphInnerX         = graphTileX - 2*graphRim                            // INNER_X
+	graphInnerY         = graphThreads/graphTileX*graphTileRows - 2*graphRim // INNER_Y
+	graphTableBytes     = 4 * (2*(graphLevels+2) + 6)                        // the size of GraphTable
+	graphStateBytes     = 192                                                // of GraphState
 )
