@@ -133,7 +133,7 @@ func (r *reduction) open() error {
 }
 
 // viewAs makes n values of a slice of device memory of that very size.
-func viewAs[T driver.MaskStats | driver.Point | driver.Triangle | driver.MeshCounts | driver.FlipStatus | driver.DiffusionCounts | driver.DiffusionStatus | uint16 | uint32 | float32](s driver.Slice, field string, n int) ([]T, error) {
+func viewAs[T driver.MaskStats | driver.Point | driver.Triangle | driver.MeshCounts | driver.FlipStatus | driver.DiffusionCounts | driver.DiffusionStatus | uint16 | uint32 | uint64 | float32](s driver.Slice, field string, n int) ([]T, error) {
 	b, err := view(s, field)
 	if err != nil {
 		return nil, err

@@ -101,6 +101,8 @@ type brokenStream struct {
 	unpack    func(driver.Unpack) error
 	pack      func(driver.Pack) error
 
+	fingerprint func(driver.Fingerprint) error
+
 	wait   func(context.Context) error
 	closed func() error
 }
@@ -201,6 +203,13 @@ func (s *brokenStream) Flips(op driver.Flips) error {
 		return s.flips(op)
 	}
 	return s.Stream.Flips(op)
+}
+
+func (s *brokenStream) Fingerprint(op driver.Fingerprint) error {
+	if s.fingerprint != nil {
+		return s.fingerprint(op)
+	}
+	return s.Stream.Fingerprint(op)
 }
 
 func (s *brokenStream) Edges(op driver.Edges) error {
@@ -633,6 +642,40 @@ func mistakes() []mistake {
 			s.pack = func(op driver.Pack) error {
 				op.Residual = driver.Image{}
 				return s.Stream.Pack(op)
+			}
+		})},
+		{part: "fingerprint", name: "a hash is one bit off", says: "hash under key 1", drv: onStream(func(s *brokenStream) {
+			s.fingerprint = func(op driver.Fingerprint) error {
+				return errors.Join(s.Stream.Fingerprint(op), s.Stream.Wait(context.Background()),
+					rewrite(s.Stream, op.Dst, func(v []uint64) { v[1] ^= 1 }))
+			}
+		})},
+		{part: "fingerprint", name: "the modulus instead of zero", says: "hash under key 0", drv: onStream(func(s *brokenStream) {
+			s.fingerprint = func(op driver.Fingerprint) error {
+				return errors.Join(s.Stream.Fingerprint(op), s.Stream.Wait(context.Background()),
+					rewrite(s.Stream, op.Dst, func(v []uint64) {
+						if v[0] == 0 {
+							v[0] = driver.FingerprintPrime
+						}
+					}))
+			}
+		})},
+		{part: "fingerprint", name: "both hashes under one key", says: "hash under key 1", drv: onStream(func(s *brokenStream) {
+			s.fingerprint = func(op driver.Fingerprint) error {
+				op.Keys[1] = op.Keys[0]
+				return s.Stream.Fingerprint(op)
+			}
+		})},
+		{part: "fingerprint", name: "the last byte is not looked at", says: "is another or not", drv: onStream(func(s *brokenStream) {
+			s.fingerprint = func(op driver.Fingerprint) error {
+				op.Src.Len = max(op.Src.Len-1, 0)
+				return s.Stream.Fingerprint(op)
+			}
+		})},
+		{part: "fingerprint", name: "writes behind the hashes", says: "outside of what the ops were given", drv: onStream(func(s *brokenStream) {
+			s.fingerprint = func(op driver.Fingerprint) error {
+				behind := driver.Slice{Mem: op.Dst.Mem, Off: op.Dst.Off + op.Dst.Len, Len: 1}
+				return errors.Join(s.Stream.Fingerprint(op), s.Stream.Fill(behind, 0))
 			}
 		})},
 		{part: "vertices", name: "one fewer than wanted", says: "Count", drv: onStream(func(s *brokenStream) {

@@ -96,6 +96,7 @@ var parts = []struct {
 	{"curves", on(Suite.curves)},
 	{"blur", on(Suite.blur)},
 	{"pack", on(Suite.pack)},
+	{"fingerprint", on(Suite.fingerprint)},
 	{"edges", on(Suite.edges)},
 	{"vertices", on(Suite.vertices)},
 	{"shade", on(Suite.shade)},

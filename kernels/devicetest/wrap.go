@@ -223,6 +223,11 @@ func (s *wrappedStream) Pack(op driver.Pack) error {
 	return s.op(Event{Op: "Pack", Bytes: n, Args: op}, func() error { return s.Stream.Pack(op) })
 }
 
+func (s *wrappedStream) Fingerprint(op driver.Fingerprint) error {
+	n := op.Src.Len + op.Dst.Len
+	return s.op(Event{Op: "Fingerprint", Bytes: n, Args: op}, func() error { return s.Stream.Fingerprint(op) })
+}
+
 func (s *wrappedStream) Blur(op driver.Blur) error {
 	n := op.Src.Len + op.Sigma.Len + op.Dst.Len
 	return s.op(Event{Op: "Blur", Bytes: n, Args: op}, func() error { return s.Stream.Blur(op) })

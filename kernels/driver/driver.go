@@ -121,6 +121,7 @@ type Stream interface {
 	Blur(Blur) error
 	Unpack(Unpack) error
 	Pack(Pack) error
+	Fingerprint(Fingerprint) error
 
 	// Wait blocks until everything enqueued is done. When ctx ends first, work that has not begun is dropped,
 	// work that can stop early does, and Wait returns ctx's cause; but it never returns before the stream has
