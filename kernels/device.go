@@ -29,6 +29,9 @@ type Config struct {
 	// [*OverloadError], or, where no batch job waits, the last interactive one. Line-scan jobs count, but are never
 	// refused.
 	MaxWaiting int
+	// MemoBytes is the memory that may keep what jobs have computed for others (see [Queue.NewMemo]), while nothing else needs it; 0 means
+	// a half of MemoryBytes, and a negative number none.
+	MemoBytes int64
 	// Observe, unless nil, is called at the end of each [Device.Do], on its goroutine and before it returns.
 	Observe func(JobEvent)
 	// Poison fills memory with 0xA5 before and after its use, so that reads of what was never written, or of what
@@ -50,6 +53,7 @@ type Device struct {
 	dev     driver.Device
 	info    driver.Info
 	mem     *memory
+	memos   *memos
 	sched   sched
 	poison  bool
 	lost    chan struct{}
@@ -108,6 +112,7 @@ func Open(d driver.Driver, cfg Config) (*Device, error) {
 		lost:    make(chan struct{}),
 		observe: cfg.Observe,
 	}
+	k.memos = newMemos(cfg.MemoBytes, k.mem.stats.Reserved)
 	k.sched.mem = k.mem
 	k.sched.maxWaiting = cfg.MaxWaiting
 	k.sched.jobs, k.sched.chunks = costs{}, costs{}
@@ -293,6 +298,7 @@ func (q *Queue) run(fn func(*Queue) error) (err error) {
 				err = perr
 			}
 		}
+		q.forgetMemos()
 	}()
 	if err := q.poisonArena(); err != nil {
 		return err
@@ -311,6 +317,7 @@ type Queue struct {
 	padded  []block     // what Alloc handed out with padding behind it; only with Config.Poison
 	done    atomic.Bool // set when fn has returned: the stream may be another job's
 	chunk   chunk
+	memos   []*Memo // that stay until the job ends, those that were recalled included
 }
 
 // Waited is the time that the job waited for memory and a stream.

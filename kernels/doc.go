@@ -7,7 +7,8 @@
 // Memory has three kinds of tenants. What a job allocates goes back with it, or before with [Free]. State of sessions is
 // allocated with [Keep] and stays until [Kept.Free]. What can be made again, such as prepared regions and frames that were
 // uploaded once, is a [Resident] of [Store]: it stays while there is room, and is evicted when nobody holds it and others
-// need the memory.
+// need the memory. What a job has computed and others can use is a memo, found by a key such as the fingerprint of what it depends on
+// ([Queue.Recall], [Queue.NewMemo]): it takes memory that is free, and goes before any resident.
 //
 // Copies take host memory of any kind. A backend that needs it page-locked copies by way of buffers of its own, but for what
 // [Device.RegisterHost] told it of.

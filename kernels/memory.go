@@ -33,7 +33,7 @@ type MemoryStats struct {
 type TenantBytes struct {
 	Scratch  int64 // of jobs: goes back when they end
 	Session  int64 // kept until it is freed: see [Keep]
-	Resident int64 // kept while there is room: see [Store]
+	Resident int64 // kept while there is room: see [Store] and [Queue.Recall]
 }
 
 // tenant is what a block is for.
@@ -43,13 +43,14 @@ const (
 	scratch tenant = iota
 	session
 	cached
+	computed // a memo
 )
 
 func (t *TenantBytes) of(x tenant) *int64 {
-	return [...]*int64{scratch: &t.Scratch, session: &t.Session, cached: &t.Resident}[x]
+	return [...]*int64{scratch: &t.Scratch, session: &t.Session, cached: &t.Resident, computed: &t.Resident}[x]
 }
 
-// memory hands out blocks of one reservation to its three tenants, and counts them. It reserves or refuses; who wants to
+// memory hands out blocks of one reservation to its tenants, and counts them. It reserves or refuses; who wants to
 // wait for memory does so in the device's queue (see sched).
 type memory struct {
 	mem driver.Mem
@@ -63,7 +64,8 @@ type memory struct {
 	heap      *heap
 	stats     MemoryStats         // but for what snapshot computes
 	residents map[int64]*resident // that can be had, by offset
-	idle      list.List           // of those that nobody holds; the one let go longest ago in front
+	idle      list.List           // of those that nobody holds, but memos; the one let go longest ago in front
+	idleMemos list.List           // of memos that nobody holds
 	returns   returns
 }
 
@@ -130,7 +132,7 @@ func (m *memory) reserve(n int64, t tenant, label string) (block, error) {
 		if m.heap.avail+m.stats.Evictable < b.len {
 			break
 		}
-		victims := m.heap.victims(b.len, m.oldest)
+		victims := m.heap.victims(b.len, m.evictable(t))
 		if victims == nil {
 			break
 		}
@@ -221,7 +223,7 @@ func (m *memory) snapshot() MemoryStats {
 func (m *memory) close() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.evict(slices.Collect(m.oldest))
+	m.evict(slices.Collect(m.evictable(cached)))
 	var leak error
 	if m.stats.Used != 0 {
 		leak = fmt.Errorf("%w: %d bytes %v", ErrLeak, m.stats.Used, m.stats.ByLabel)

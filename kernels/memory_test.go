@@ -105,11 +105,11 @@ func (d *model) evictable() (n int64) {
 	return n
 }
 
-// helps reports whether n bytes are free in one piece without the residents that nobody holds.
-func (d *model) helps(n int64) bool {
+// helps reports whether n bytes are free in one piece without the residents that nobody holds; for a memo, without the memos among them.
+func (d *model) helps(n int64, t tenant) bool {
 	h := d.heap()
 	for _, r := range d.residents {
-		if r.holders == 0 {
+		if r.holders == 0 && (t != computed || r.tenant == computed) {
 			h.out = slices.DeleteFunc(h.out, func(b extent) bool { return b.off == r.off })
 		}
 	}
@@ -119,7 +119,7 @@ func (d *model) helps(n int64) bool {
 // reserve calls reserve and takes note of what it handed out and evicted.
 func (d *model) reserve(n int64, t tenant, label string) (block, bool) {
 	need := roundUp(n)
-	fits, helps := d.heap().largest() >= need, d.helps(need)
+	fits, memos, helps := d.heap().largest() >= need, d.helps(need, computed), d.helps(need, t)
 	b, err := d.m.reserve(n, t, label)
 	if !helps {
 		d.checkRefusal(err, need, label)
@@ -145,6 +145,9 @@ func (d *model) reserve(n int64, t tenant, label string) (block, bool) {
 		if r.holders > 0 {
 			d.t.Fatalf("resident %+v evicted with %d holders", r.block, r.holders)
 		}
+		if r.tenant != computed && memos {
+			d.t.Fatalf("resident %+v evicted where memos would have done", r.block)
+		}
 	}
 	if b.len != need || b.bytes != n || b.label != label || b.tenant != t || b.off%driver.Align != 0 {
 		d.t.Fatalf("block %+v for %d bytes of %q", b, need, label)
@@ -167,7 +170,7 @@ func (d *model) check(*rapid.T) {
 			want.ByTenant.Scratch += b.len
 		case session:
 			want.ByTenant.Session += b.len
-		case cached:
+		case cached, computed:
 			want.ByTenant.Resident += b.len
 		}
 	}
@@ -262,7 +265,8 @@ func TestMemoryAgainstModel(t *testing.T) {
 				d.calls(1, func() { d.m.release(b) })
 			},
 			"store": func(t *rapid.T) {
-				if b, ok := d.reserve(size.Draw(t, "n"), cached, label.Draw(t, "label")); ok {
+				tenant := rapid.SampledFrom([]tenant{cached, computed}).Draw(t, "tenant")
+				if b, ok := d.reserve(size.Draw(t, "n"), tenant, label.Draw(t, "label")); ok {
 					d.residents = append(d.residents, &modelResident{resident: d.m.store(b), holders: 1})
 				}
 			},

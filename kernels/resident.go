@@ -5,11 +5,13 @@ package kernels
 import (
 	"container/list"
 	"fmt"
+	"iter"
 )
 
 // Resident is n elements of device memory that outlive jobs and that the device takes back when it needs the room. Who
 // uses the memory holds it: [Store] and [Resident.Acquire] hold it once each, until [Resident.Release]. What nobody
-// holds may be evicted, what was let go longest ago first. Its methods may be called from several goroutines.
+// holds may be evicted, what was let go longest ago first, but all memos ([Queue.Recall]) before any resident. Its methods may be
+// called from several goroutines.
 type Resident[T Elem] struct {
 	dev *Device
 	r   *resident
@@ -95,7 +97,7 @@ func (m *memory) letGo(r *resident) {
 	r.holders--
 	last := r.holders == 0
 	if last && !r.gone {
-		r.idle = m.idle.PushBack(r)
+		r.idle = m.idleOf(r.tenant).PushBack(r)
 		m.stats.Evictable += r.len
 	}
 	gone := r.gone
@@ -133,15 +135,35 @@ func (m *memory) forget(r *resident) {
 // busy takes a resident off the idle ones. m.mu is held.
 func (m *memory) busy(r *resident) {
 	if r.idle != nil {
-		m.idle.Remove(r.idle)
+		m.idleOf(r.tenant).Remove(r.idle)
 		r.idle = nil
 		m.stats.Evictable -= r.len
 	}
 }
 
-// oldest yields the offsets of the residents that nobody holds. m.mu is held.
-func (m *memory) oldest(yield func(int64) bool) {
-	for el := m.idle.Front(); el != nil && yield(el.Value.(*resident).off); el = el.Next() {
+// idleOf is the list for a tenant's residents that nobody holds. m.mu is held.
+func (m *memory) idleOf(t tenant) *list.List {
+	if t == computed {
+		return &m.idleMemos
+	}
+	return &m.idle
+}
+
+// evictable are the offsets of the residents that nobody holds and that may go for a tenant, the first to go first. A memo is nobody's
+// loss but some time, so they go first of all, and a new one takes the place of others only. m.mu is held.
+func (m *memory) evictable(t tenant) iter.Seq[int64] {
+	lists := []*list.List{&m.idleMemos, &m.idle}
+	if t == computed {
+		lists = lists[:1]
+	}
+	return func(yield func(int64) bool) {
+		for _, l := range lists {
+			for el := l.Front(); el != nil; el = el.Next() {
+				if !yield(el.Value.(*resident).off) {
+					return
+				}
+			}
+		}
 	}
 }
 

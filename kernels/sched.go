@@ -539,7 +539,8 @@ func (s *sched) endPauses() {
 	}
 }
 
-// keep reserves memory at once. What may be evicted later does not get any while jobs wait for some.
+// keep reserves memory at once. What may be evicted later does not get any while jobs wait for some. That there is none for a memo is no
+// refusal: nobody is worse off.
 func (s *sched) keep(n int64, t tenant, label string) (block, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -547,13 +548,16 @@ func (s *sched) keep(n int64, t tenant, label string) (block, error) {
 		return block{}, s.refusing
 	}
 	ahead := 0
-	if t == cached {
+	if t == cached || t == computed {
 		ahead = s.starved()
 	}
 	if ahead == 0 {
 		if b, err := s.mem.reserve(n, t, label); err == nil {
 			return b, nil
 		}
+	}
+	if t == computed {
+		return block{}, driver.ErrOutOfMemory
 	}
 	return block{}, s.mem.refuse(n, label, ahead)
 }
