@@ -64,6 +64,13 @@ func diffusionMistakes() []mistake {
 				return errors.Join(err, s.Stream.Upload(op.Flags, [][]byte{flags}), s.Stream.DiffusionSetup(op), s.Stream.Wait(context.Background()))
 			}
 		})},
+		{part: "diffusion", name: "a solve uses its set-up as scratch", says: "has changed its set-up", drv: onStream(func(s *brokenStream) {
+			s.diffuse = func(op driver.DiffusionSolve) error {
+				last := op.Setup
+				last.Off, last.Len = last.Off+last.Len-1, 1
+				return errors.Join(s.Stream.DiffusionSolve(op), s.Stream.Fill(last, 0x11))
+			}
+		})},
 		{part: "diffusion", name: "any set-up will do", says: "no error", drv: onStream(func(s *brokenStream) {
 			s.diffuse = func(op driver.DiffusionSolve) error {
 				again := driver.DiffusionSetup{Grid: op.Grid, Flags: op.Flags, Dst: op.Setup, Counts: op.Status}

@@ -3,6 +3,7 @@
 package devicetest
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -255,6 +256,15 @@ func (r *rig) diffuseFrom(t T, s *Scene, cycles int, from []float32, between ...
 	for _, f := range between {
 		f(&up)
 	}
+	constraints := func() (now [2][]byte) { // other solves may read them at the same time
+		for i, from := range []driver.Slice{flags, up.Dst} {
+			now[i] = make([]byte, from.Len)
+			r.download(t, now[i], from)
+		}
+		r.wait(t)
+		return now
+	}
+	kept := constraints()
 	var status [1]driver.DiffusionStatus
 	for i := 0; i < 60 && status[0].Converged == 0; i++ {
 		if i > 0 {
@@ -268,6 +278,11 @@ func (r *rig) diffuseFrom(t T, s *Scene, cycles int, from []float32, between ...
 		if n := int(status[0].Cycles); n < i+1 || n > (i+1)*cycles {
 			t.Errorf("%s: %d cycles after %d ops of up to %d", s.Name, n, i+1, cycles)
 			break
+		}
+	}
+	for i, now := range constraints() {
+		if !bytes.Equal(now, kept[i]) {
+			t.Errorf("%s: the solve has changed its %s", s.Name, [...]string{"flags", "set-up"}[i])
 		}
 	}
 	var counts [1]driver.DiffusionCounts

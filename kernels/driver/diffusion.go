@@ -137,7 +137,7 @@ type DiffusionStatus struct {
 // It runs cycles until the estimate of the error is at most Tolerance, or Cycles of them. So long solves can be cut: the ops
 // that follow say [DiffusionContinue].
 //
-// Setup is what [DiffusionSetup] made of Flags on the same grid. Colours are float32 in planes of Width*Height, one for each
+// Setup is what [DiffusionSetup] made of Flags on the same grid. Both are only read, by any number of solves at a time. Colours are float32 in planes of Width*Height, one for each
 // channel; pixels that are not fixed are not looked at, the others are finite. X, of the same size, receives the solution, with
 // the colours where pixels are fixed. State has the bytes that Device.DiffusionStateBytes says; it is the solver's memory
 // between ops. Status receives one DiffusionStatus.
