@@ -132,7 +132,7 @@ func (c *Canvas) render(ctx context.Context, d *Drawing, to *Target, opts *Optio
 	}
 	n, size := d.Width*d.Height, d.Width*d.Height*to.Format.PixelBytes()
 	s.job.Label = "render"
-	s.job.Footprint += w.footprint() + kernels.Bytes[driver.DiffusionCounts](1)
+	s.job.Footprint += w.footprint() + s.setupFootprint()
 	s.job.Held = kernels.Held(to.Pixels.Resident)
 	if to.Pixels.Resident.Len() == 0 {
 		s.job.Footprint += kernels.Bytes[byte](size)
@@ -140,9 +140,7 @@ func (c *Canvas) render(ctx context.Context, d *Drawing, to *Target, opts *Optio
 	if w.blurred {
 		s.job.Footprint += w.blurFootprint()
 	}
-	ready := false // what is kept is the set-up that the drawing needs
 	key := w.key()
-	s.job.Footprint += kernels.Bytes[byte](s.setupBytes)
 	if keep {
 		if s.job.Footprint > c.dev.Memory().Reserved { // it would push out what it keeps
 			return nil, errNoRoom
@@ -151,7 +149,7 @@ func (c *Canvas) render(ctx context.Context, d *Drawing, to *Target, opts *Optio
 		if err != nil {
 			return nil, err
 		}
-		if ready = kept && key == c.key; !ready {
+		if s.kept = kept && key == c.key; !s.kept {
 			c.key = [sha256.Size]byte{}
 		}
 		if kept, err = room(c.dev, &c.x, w.channels*n, "canvas"); err != nil {
@@ -179,7 +177,7 @@ func (c *Canvas) render(ctx context.Context, d *Drawing, to *Target, opts *Optio
 			return to.Progress(so)
 		}
 	}
-	out, err := s.do(ctx, func(q *kernels.Queue) (in given, err error) {
+	return s.do(ctx, func(q *kernels.Queue) (in given, err error) {
 		if keep {
 			if held.setup, err = hold(c.setup, &release); err != nil {
 				return in, err
@@ -193,21 +191,21 @@ func (c *Canvas) render(ctx context.Context, d *Drawing, to *Target, opts *Optio
 			return in, err
 		}
 		in.setup, in.x, in.warm = held.setup, held.x, held.warm
-		if ready {
+		switch {
+		case s.kept:
 			s.counts = c.counts
-		} else if err = s.setUp(q, &in); err == nil && keep {
-			c.counts, c.key = s.counts, key
+		case keep:
+			if err = s.prepare(q, &in); err == nil {
+				c.counts, c.key = s.counts, key
+			}
+		default:
+			err = s.setUp(q, &in)
 		}
 		if err == nil && s.counts.Fixed == 0 {
 			err = errNothingDrawn(d)
 		}
 		return in, err
 	})
-	if err != nil {
-		return nil, err
-	}
-	out.SetupKept = ready
-	return out, nil
 }
 
 // key is that of the geometry: of everything that flags depend on.
@@ -286,6 +284,6 @@ func (p *painter) paint(q *kernels.Queue, x kernels.Buffer[float32]) (kernels.Bu
 func (s *solve) sofar(status driver.DiffusionStatus, start time.Time) *Solution {
 	return &Solution{
 		Backend: s.dev.Info().Backend, Cycles: int(status.Cycles), Converged: status.Converged != 0, Estimate: status.Estimate, Residual: status.Residual,
-		FixedPixels: int(s.counts.Fixed), VoidPixels: int(s.counts.Void), Compute: time.Since(start),
+		FixedPixels: int(s.counts.Fixed), VoidPixels: int(s.counts.Void), SetupKept: s.kept, Compute: time.Since(start),
 	}
 }

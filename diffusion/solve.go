@@ -24,7 +24,7 @@ type Solution struct {
 	Estimate, Residual float32
 	// FixedPixels and VoidPixels are how many there are: see the package's comment.
 	FixedPixels, VoidPixels int
-	// SetupKept says that a [Canvas] needed no new set-up.
+	// SetupKept says that no new set-up was needed: one for the same constraints was there.
 	SetupKept bool
 	// Backend that computed it, such as "cpu" or "cuda".
 	Backend string
@@ -61,24 +61,49 @@ func Solve(ctx context.Context, dev *kernels.Device, p *Problem, opts *Options) 
 	})
 }
 
-// setUp makes a set-up of flags, and yields.
-func (s *solve) setUp(q *kernels.Queue, in *given) (err error) {
-	if in.setup.Len() == 0 {
-		if in.setup, err = kernels.Alloc[byte](q, s.setupBytes, "set-up"); err != nil {
-			return err
-		}
+// setupKey is that of the memo of a set-up: all that it depends on.
+type setupKey struct {
+	grid  driver.DiffusionGrid
+	flags kernels.Fingerprint
+}
+
+// setUp finds a set-up for flags, or makes one, which others find if there is memory to keep it in. It yields. Two calls that make the
+// same at the same time don't wait for each other: a job that waits for another could wait for one that it holds up.
+func (s *solve) setUp(q *kernels.Queue, in *given) error {
+	flags, err := kernels.FingerprintOf(q, in.flags)
+	if err != nil {
+		return err
 	}
+	key := setupKey{s.grid, flags}
+	if kept, counts, ok := q.Recall(key); ok {
+		in.setup, s.counts, s.kept = kept, counts.(driver.DiffusionCounts), true
+		return q.Yield()
+	}
+	memo, keep := q.NewMemo(s.setupBytes, "diffusion set-up")
+	if keep {
+		in.setup = memo.Buffer()
+	} else if in.setup, err = kernels.Alloc[byte](q, s.setupBytes, "set-up"); err != nil {
+		return err
+	}
+	if err = s.prepare(q, in); err == nil && keep {
+		memo.Publish(key, s.counts)
+	}
+	return err
+}
+
+// setupFootprint is what setUp takes. The job has memory for a set-up even where a kept one will do: whether it will shows in the job.
+func (s *solve) setupFootprint() int64 {
+	return kernels.Bytes[byte](s.setupBytes) + kernels.FingerprintBytes() + kernels.Bytes[driver.DiffusionCounts](1)
+}
+
+// prepare makes a set-up of flags in the memory that there is for it, and yields.
+func (s *solve) prepare(q *kernels.Queue, in *given) error {
 	counts, err := kernels.Alloc[driver.DiffusionCounts](q, 1, "counts")
 	if err != nil {
 		return err
 	}
 	s.counts, err = prepare(q, s.grid, in.flags, in.setup, counts)
 	return err
-}
-
-// setupFootprint is what setUp takes.
-func (s *solve) setupFootprint() int64 {
-	return kernels.Bytes[byte](s.setupBytes) + kernels.Bytes[driver.DiffusionCounts](1)
 }
 
 // prepare makes a set-up of flags, and yields.
@@ -114,6 +139,7 @@ type solve struct {
 	stateBytes int
 	job        kernels.Job
 	counts     driver.DiffusionCounts
+	kept       bool // there was a set-up
 	// finish, where it is not nil, turns the solution into what is asked for.
 	finish func(q *kernels.Queue, x kernels.Buffer[float32]) (kernels.Buffer[float32], error)
 	// progress, where it is not nil, is called after each cycle but the last.
