@@ -26,7 +26,7 @@ type MemoryStats struct {
 	Fragmentation float64
 	Waiting       int   // jobs in the queue that need memory
 	Refused       int64 // requests refused so far
-	Evictions     int64 // residents evicted so far
+	Evictions     int64 // residents evicted so far; for memos see [MemoStats]
 }
 
 // TenantBytes is memory by what it is for.

@@ -174,7 +174,9 @@ func (m *memory) evict(offs []int64) {
 	for _, off := range offs {
 		r := m.residents[off]
 		m.forget(r)
-		m.stats.Evictions++
+		if r.tenant != computed {
+			m.stats.Evictions++
+		}
 		out = append(out, r)
 	}
 	if m.poisoner != nil {

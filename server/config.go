@@ -67,6 +67,9 @@ type Config struct {
 	// PreparedBytes is the device memory in which prepared regions of recipes and streams are kept for the next frame;
 	// default a quarter of the device's memory.
 	PreparedBytes int64
+	// SetupBytes is the device memory in which set-ups of diffusion are kept for constraints that come again, as long as nothing else
+	// needs it; default half of the device's memory.
+	SetupBytes int64
 
 	// MaxFrames bounds the resident frames; default 10,000. FrameBytes bounds the device memory that they take together;
 	// default half of the device's memory. The device evicts those that nobody uses when it needs it.
@@ -189,6 +192,7 @@ func (c Config) withDefaults() (Config, error) {
 		{"StreamIdleTimeout", int64(c.StreamIdleTimeout), math.MaxInt64},
 		{"HostBytes", c.HostBytes, 1 << 62},
 		{"PreparedBytes", c.PreparedBytes, 1 << 62},
+		{"SetupBytes", c.SetupBytes, 1 << 62},
 		{"MaxFrames", int64(c.MaxFrames), 1 << 31},
 		{"FrameBytes", c.FrameBytes, 1 << 62},
 		{"FrameIdleTimeout", int64(c.FrameIdleTimeout), math.MaxInt64},

@@ -136,7 +136,7 @@ func (v *solving) response(sol *diffusion.Solution, pixels []byte) (*pb.SolveRes
 	m := &pb.SolveResponse{
 		Backend: sol.Backend, Decode: durationpb.New(v.decode), Queue: durationpb.New(sol.Queue), Compute: durationpb.New(sol.Compute),
 		Cycles: uint32(sol.Cycles), Converged: sol.Converged, Estimate: 255 * sol.Estimate, Residual: 255 * sol.Residual,
-		GivenPixels: uint64(sol.FixedPixels), VoidPixels: uint64(sol.VoidPixels),
+		GivenPixels: uint64(sol.FixedPixels), VoidPixels: uint64(sol.VoidPixels), SetupKept: sol.SetupKept,
 		Picture: &pb.Frame{
 			FrameId: v.id, Encoding: pb.Encoding_ENCODING_RAW,
 			Layout: layoutOf(polygon.Frame{Width: w, Height: h, Format: driver.RGB8}),

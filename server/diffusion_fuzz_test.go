@@ -55,8 +55,8 @@ func FuzzSolve(f *testing.F) {
 				t.Errorf("%d bytes of pixels, want %d", len(p.GetData()), n)
 			}
 		}
-		if m := s.dev.Memory(); m.Used > 1<<20 {
-			t.Errorf("memory of the device in use: %v", m)
+		if s.taken() > 1<<20 {
+			t.Errorf("memory of the device in use: %v", s.dev.Memory())
 		}
 	})
 }

@@ -338,8 +338,8 @@ func wantEditFree(t *testing.T, s *testServer) {
 	} else {
 		t.Error("host memory is not all back")
 	}
-	if m := s.dev.Memory(); m.Used != 0 {
-		t.Errorf("memory of the device in use: %v", m)
+	if s.taken() != 0 {
+		t.Errorf("memory of the device in use: %v", s.dev.Memory())
 	}
 }
 

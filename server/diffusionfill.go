@@ -189,7 +189,7 @@ func (s *diffusionServer) fill(ctx context.Context, h *holes, in *framecodec.Mes
 	out := &filled{release: f.answer, report: &pb.FillReport{
 		Backend: sol.Backend, Decode: durationpb.New(f.decode), Queue: durationpb.New(sol.Queue), Compute: durationpb.New(sol.Compute),
 		Cycles: uint32(sol.Cycles), Converged: sol.Converged, Estimate: 255 * sol.Estimate, Residual: 255 * sol.Residual,
-		FilledPixels: uint64(n) - uint64(sol.FixedPixels),
+		FilledPixels: uint64(n) - uint64(sol.FixedPixels), SetupKept: sol.SetupKept,
 	}}
 	for i, r := range []*result{&out.picture, &out.residual} {
 		switch {

@@ -274,8 +274,8 @@ func TestFillHolesCancelledWhileDrawing(t *testing.T) {
 			if len(trace.Records(op)) != 1 || len(trace.Records("DiffusionSetup", "DiffusionSolve")) != 0 {
 				t.Errorf("%s, cancelled at %s: %v", name, op, trace.Records())
 			}
-			if m := ts.dev.Memory(); m.Used != 0 {
-				t.Errorf("%s, cancelled at %s: memory of the device in use: %v", name, op, m.ByLabel)
+			if ts.taken() != 0 {
+				t.Errorf("%s, cancelled at %s: memory of the device in use: %v", name, op, ts.dev.Memory().ByLabel)
 			}
 			if n := len(ts.frameClient().list(t)); n != 0 {
 				t.Errorf("%s, cancelled at %s: %d frames are kept", name, op, n)

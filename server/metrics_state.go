@@ -22,6 +22,7 @@ type state struct {
 	memory    kernels.MemoryStats
 	jobs      kernels.SchedStats
 	prepared  preparedStats
+	setups    kernels.MemoStats
 	frames    frameStats
 	recipes   int
 }
@@ -92,13 +93,18 @@ var stateMetrics = func() (all []stateMetric) {
 		func(st *state) float64 { return st.memory.Fragmentation })
 	gauge("device_memory_waiting", "Jobs in the queue that need memory of the device.", func(st *state) float64 { return float64(st.memory.Waiting) })
 	counter("device_memory_refused_total", "Requests for memory of the device that were refused.", func(st *state) float64 { return float64(st.memory.Refused) })
-	counter("device_memory_evictions_total", "Residents of the device's memory that made room for others.",
+	counter("device_memory_evictions_total", "Frames and prepared regions on the device that made room for others.",
 		func(st *state) float64 { return float64(st.memory.Evictions) })
 
 	gauge("prepared_regions_bytes", "Memory of the device that holds prepared regions of recipes and streams.", func(st *state) float64 { return float64(st.prepared.bytes) })
 	counter("prepared_regions_hits_total", "Frames that found their regions prepared.", func(st *state) float64 { return float64(st.prepared.hits) })
 	counter("prepared_regions_misses_total", "Frames whose regions had to be prepared.", func(st *state) float64 { return float64(st.prepared.misses) })
 	counter("prepared_regions_evictions_total", "Prepared regions that made room for others.", func(st *state) float64 { return float64(st.prepared.evictions) })
+
+	gauge("diffusion_setups_bytes", "Memory of the device that holds set-ups of diffusion for constraints that come again, which goes when it is needed.", func(st *state) float64 { return float64(st.setups.Bytes) })
+	counter("diffusion_setups_hits_total", "Solves that found a set-up for their constraints.", func(st *state) float64 { return float64(st.setups.Hits) })
+	counter("diffusion_setups_misses_total", "Solves that found none. Canvases look for none: they have one of their own.", func(st *state) float64 { return float64(st.setups.Misses) })
+	counter("diffusion_setups_evictions_total", "Set-ups that made room for others.", func(st *state) float64 { return float64(st.setups.Evictions) })
 
 	gauge("resident_frames", "Frames that are kept on the device, those being uploaded included.", func(st *state) float64 { return float64(st.frames.count) })
 	gauges("resident_frames_bytes", "Memory of the frames that are kept: device, and host (their copies).", "memory", func(st *state, emit func(float64, ...string)) {
@@ -149,7 +155,7 @@ func (c stateCollector) Collect(ch chan<- prometheus.Metric) {
 	st := &state{
 		available: c.s.dev.available(), reopened: c.s.dev.regained(),
 		memory: dev.Memory(), jobs: dev.Sched(),
-		prepared: c.s.prepared.stats(), frames: c.s.frames.totals(), recipes: n,
+		prepared: c.s.prepared.stats(), setups: dev.Memos(), frames: c.s.frames.totals(), recipes: n,
 	}
 	for _, m := range stateMetrics {
 		m.collect(st, func(v float64, labels ...string) {

@@ -124,7 +124,7 @@ func New(cfg Config) (_ *Server, err error) {
 	}
 	s.dev, err = openDevice(func() (*kernels.Device, error) {
 		return kernels.Open(d, kernels.Config{
-			Ordinal: cfg.Ordinal, MemoryBytes: cfg.MemoryBytes,
+			Ordinal: cfg.Ordinal, MemoryBytes: cfg.MemoryBytes, MemoBytes: cfg.SetupBytes,
 			Streams: cfg.Streams, LineScanStreams: cfg.LineScanStreams, BatchStreams: cfg.BatchStreams, MaxWaiting: cfg.MaxWaiting,
 			Observe: s.metrics.jobs.observe,
 		})

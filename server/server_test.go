@@ -59,6 +59,12 @@ type testServer struct {
 	serve chan error
 }
 
+// taken is the memory of the device in use, without set-ups that wait for constraints that come again.
+func (s *testServer) taken() int64 {
+	dev := s.dev.current()
+	return dev.Memory().Used - dev.Memos().Bytes
+}
+
 // start starts a server, which the test's end shuts down.
 func start(t testing.TB, cfg Config, opts ...grpc.DialOption) *testServer {
 	t.Helper()

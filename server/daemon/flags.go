@@ -47,6 +47,7 @@ type Flags struct {
 	StreamIdle        time.Duration `help:"Time that a client may say nothing while its canvas is open, or read nothing that waits for it, before the call ends." default:"${streamIdle}" placeholder:"TIME" group:"Limits"`
 	HostMemory        byteSize      `help:"Memory for decoding image files, for drawings and for large results. Default: 1GiB, and 4 times --max-message at least." placeholder:"SIZE" group:"Limits"`
 	PreparedMemory    byteSize      `help:"Memory of the device that keeps regions prepared from frame to frame. Default: a quarter." placeholder:"SIZE" group:"Limits"`
+	SetupMemory       byteSize      `help:"Memory of the device that keeps set-ups of diffusion for constraints that come again, while nothing else needs it. Default: half." placeholder:"SIZE" group:"Limits"`
 
 	MaxFrames       int           `help:"Most frames that clients may keep on the device." default:"${maxFrames}" group:"Resident frames"`
 	FrameMemory     byteSize      `help:"Memory of the device for them. Default: half." placeholder:"SIZE" group:"Resident frames"`
@@ -127,6 +128,7 @@ func (f *Flags) config(log *slog.Logger) server.Config {
 		StreamDepth:     f.StreamDepth, StreamIdleTimeout: f.StreamIdle,
 		HostBytes:     int64(f.HostMemory),
 		PreparedBytes: int64(f.PreparedMemory),
+		SetupBytes:    int64(f.SetupMemory),
 		MaxFrames:     f.MaxFrames, FrameBytes: int64(f.FrameMemory), FrameIdleTimeout: f.FrameIdle, MaxFrameIdleTimeout: f.MaxFrameIdle,
 		NoFrameCopies: !f.FrameCopies, FrameCopyBytes: int64(f.FrameCopyMemory),
 		ScanSessions: f.ScanSessions, ScanCreditBytes: int(f.ScanCredit), ScanUnreadBytes: int(f.ScanUnread), ScanParts: f.ScanParts,

@@ -638,6 +638,8 @@ type SolveResponse struct {
 	GivenPixels uint64 `protobuf:"varint,9,opt,name=given_pixels,json=givenPixels,proto3" json:"given_pixels,omitempty"`
 	// Pixels that no open way connects with one that is given: they have the mean colour of all that are.
 	VoidPixels uint64 `protobuf:"varint,10,opt,name=void_pixels,json=voidPixels,proto3" json:"void_pixels,omitempty"`
+	// The solver needed no new set-up: it had one for constraints in the same places, whatever their colours.
+	SetupKept bool `protobuf:"varint,11,opt,name=setup_kept,json=setupKept,proto3" json:"setup_kept,omitempty"`
 	// The picture in RGB8, with frame_id and layout.
 	Picture       *Frame `protobuf:"bytes,15,opt,name=picture,proto3" json:"picture,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -742,6 +744,13 @@ func (x *SolveResponse) GetVoidPixels() uint64 {
 		return x.VoidPixels
 	}
 	return 0
+}
+
+func (x *SolveResponse) GetSetupKept() bool {
+	if x != nil {
+		return x.SetupKept
+	}
+	return false
 }
 
 func (x *SolveResponse) GetPicture() *Frame {
@@ -1253,7 +1262,7 @@ type EditResponse struct {
 	//	*EditResponse_Result
 	//	*EditResponse_Error
 	Outcome isEditResponse_Outcome `protobuf_oneof:"outcome"`
-	// The solver needed no new set-up.
+	// The same as in result.
 	SetupKept     bool `protobuf:"varint,4,opt,name=setup_kept,json=setupKept,proto3" json:"setup_kept,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1434,7 +1443,9 @@ type FillReport struct {
 	Estimate  float32 `protobuf:"fixed32,7,opt,name=estimate,proto3" json:"estimate,omitempty"`
 	Residual  float32 `protobuf:"fixed32,8,opt,name=residual,proto3" json:"residual,omitempty"`
 	// Pixels that were replaced.
-	FilledPixels  uint64 `protobuf:"varint,9,opt,name=filled_pixels,json=filledPixels,proto3" json:"filled_pixels,omitempty"`
+	FilledPixels uint64 `protobuf:"varint,9,opt,name=filled_pixels,json=filledPixels,proto3" json:"filled_pixels,omitempty"`
+	// As in SolveResponse.
+	SetupKept     bool `protobuf:"varint,10,opt,name=setup_kept,json=setupKept,proto3" json:"setup_kept,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1530,6 +1541,13 @@ func (x *FillReport) GetFilledPixels() uint64 {
 		return x.FilledPixels
 	}
 	return 0
+}
+
+func (x *FillReport) GetSetupKept() bool {
+	if x != nil {
+		return x.SetupKept
+	}
+	return false
 }
 
 // FillHolesRequest is a frame with holes.
@@ -2017,7 +2035,7 @@ const file_polyscan_v1_diffusion_proto_rawDesc = "" +
 	"\bencoding\x18\x03 \x01(\x0e2\x15.polyscan.v1.EncodingB\f\xbaH\t\x82\x01\x06\x18\x00\x18\x01\x18\x03R\bencoding\x12.\n" +
 	"\adrawing\x18\x04 \x01(\v2\x14.polyscan.v1.DrawingR\adrawing\x12\x14\n" +
 	"\x05edges\x18\x05 \x01(\fR\x05edges\x12(\n" +
-	"\x05frame\x18\x0f \x01(\v2\x12.polyscan.v1.FrameR\x05frame\"\xa2\x03\n" +
+	"\x05frame\x18\x0f \x01(\v2\x12.polyscan.v1.FrameR\x05frame\"\xc1\x03\n" +
 	"\rSolveResponse\x12\x18\n" +
 	"\abackend\x18\x01 \x01(\tR\abackend\x121\n" +
 	"\x06decode\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x06decode\x12/\n" +
@@ -2030,7 +2048,9 @@ const file_polyscan_v1_diffusion_proto_rawDesc = "" +
 	"\fgiven_pixels\x18\t \x01(\x04R\vgivenPixels\x12\x1f\n" +
 	"\vvoid_pixels\x18\n" +
 	" \x01(\x04R\n" +
-	"voidPixels\x12,\n" +
+	"voidPixels\x12\x1d\n" +
+	"\n" +
+	"setup_kept\x18\v \x01(\bR\tsetupKept\x12,\n" +
 	"\apicture\x18\x0f \x01(\v2\x12.polyscan.v1.FrameR\apicture\"X\n" +
 	"\x19SolveProgressivelyRequest\x12;\n" +
 	"\arequest\x18\x01 \x01(\v2\x19.polyscan.v1.SolveRequestB\x06\xbaH\x03\xc8\x01\x01R\arequest\"d\n" +
@@ -2072,7 +2092,7 @@ const file_polyscan_v1_diffusion_proto_rawDesc = "" +
 	"\bencoding\x18\x01 \x01(\x0e2\x15.polyscan.v1.EncodingB\f\xbaH\t\x82\x01\x06\x18\x00\x18\x01\x18\x03R\bencoding\x12\x12\n" +
 	"\x04keep\x18\x02 \x01(\bR\x04keep\x12<\n" +
 	"\fidle_timeout\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\vidleTimeout\x12\x12\n" +
-	"\x04omit\x18\x04 \x01(\bR\x04omit\"\xd2\x02\n" +
+	"\x04omit\x18\x04 \x01(\bR\x04omit\"\xf1\x02\n" +
 	"\n" +
 	"FillReport\x12\x18\n" +
 	"\abackend\x18\x01 \x01(\tR\abackend\x121\n" +
@@ -2083,7 +2103,10 @@ const file_polyscan_v1_diffusion_proto_rawDesc = "" +
 	"\tconverged\x18\x06 \x01(\bR\tconverged\x12\x1a\n" +
 	"\bestimate\x18\a \x01(\x02R\bestimate\x12\x1a\n" +
 	"\bresidual\x18\b \x01(\x02R\bresidual\x12#\n" +
-	"\rfilled_pixels\x18\t \x01(\x04R\ffilledPixels\"\xc0\x03\n" +
+	"\rfilled_pixels\x18\t \x01(\x04R\ffilledPixels\x12\x1d\n" +
+	"\n" +
+	"setup_kept\x18\n" +
+	" \x01(\bR\tsetupKept\"\xc0\x03\n" +
 	"\x10FillHolesRequest\x12?\n" +
 	"\n" +
 	"work_class\x18\x01 \x01(\x0e2\x16.polyscan.v1.WorkClassB\b\xbaH\x05\x82\x01\x02\x10\x01R\tworkClass\x127\n" +

@@ -1,0 +1,110 @@
+package server
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/polyscan/polyscan/clients"
+	"github.com/polyscan/polyscan/kernels"
+	"github.com/polyscan/polyscan/kernels/devicetest"
+	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
+)
+
+// Set-ups are kept from call to call, whatever the calls are, and answers and metrics say so.
+func TestSetupsKept(t *testing.T) {
+	ts := start(t, Config{})
+	c := clients.New(ts.conn)
+	solve := func(what string, edges []byte, kept bool) {
+		t.Helper()
+		d := drawing(5, &pb.ColorStop{Red: 200})
+		if what == "another colour" {
+			d.Curves[0].Left[0].Green = 7
+		}
+		got, err := c.Solve(t.Context(), &pb.SolveRequest{Drawing: d, Edges: edges})
+		if err != nil || got.SetupKept != kept {
+			t.Errorf("%s: %v, kept: %v", what, err, got.GetSetupKept())
+		}
+	}
+	edges := make([]byte, 12*9)
+	edges[50] = 2
+	solve("new", nil, false)
+	solve("again", nil, true)
+	solve("another colour", nil, true)
+	solve("an edge", edges, false)
+	solve("the same edge", edges, true)
+	wantSetups(t, ts, 3, 2)
+
+	var result *pb.SolveResponse
+	for res, err := range c.SolveProgressively(t.Context(), &pb.SolveRequest{Drawing: drawing(5, &pb.ColorStop{Blue: 9})}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		result = res.GetResult()
+	}
+	if !result.GetSetupKept() {
+		t.Error("the same curve in SolveProgressively: not kept")
+	}
+
+	frame, pix, clean, square := ramp()
+	mask := make([]byte, len(pix))
+	for i := range mask {
+		mask[i] = pix[i] - clean[i]
+	}
+	recipe := ts.put(t, "square", square.Regions[0])
+	for i, req := range []*pb.FillHolesRequest{
+		{Holes: &pb.FillHolesRequest_Recipe{Recipe: &pb.RecipeRef{Name: recipe.Name}}},
+		{Holes: &pb.FillHolesRequest_RegionSet{RegionSet: square}},
+		{Holes: &pb.FillHolesRequest_Mask{Mask: mask}},
+	} {
+		req.Frame = frame
+		got, err := c.FillHoles(t.Context(), req)
+		if err != nil || got.GetReport().GetSetupKept() != (i > 0) || !bytes.Equal(got.GetPicture().GetData(), clean) {
+			t.Errorf("FillHoles %d: %v, %v, or other pixels", i, err, got.GetReport())
+		}
+	}
+	back, err := c.Background(t.Context(), &pb.BackgroundRequest{Frame: frame, Foreground: &pb.BackgroundRequest_RegionSet{RegionSet: square}})
+	if err != nil || !back.GetReport().GetSetupKept() || !bytes.Equal(back.GetBackground().GetData(), clean) {
+		t.Errorf("Background: %v, %v, or other pixels", err, back.GetReport())
+	}
+	wantSetups(t, ts, 7, 3)
+	if n := metric(t, ts, "polyscan_diffusion_setups_bytes"); n <= 0 || n != float64(ts.dev.Memory().Used) {
+		t.Errorf("%v bytes of set-ups, and %+v", n, ts.dev.Memory())
+	}
+
+	// They go when the memory is needed, and nobody notices but for the time.
+	dev := ts.dev.current()
+	if err := dev.Do(t.Context(), kernels.Job{Label: "all", Footprint: dev.Memory().Reserved}, func(*kernels.Queue) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	if n := metric(t, ts, "polyscan_diffusion_setups_evictions_total"); n != 3 {
+		t.Errorf("%v evictions", n)
+	}
+	if n := metric(t, ts, "polyscan_device_memory_evictions_total"); n != 0 {
+		t.Errorf("%v evictions of what is not set-ups", n)
+	}
+	solve("after eviction", nil, false)
+	solve("after eviction, again", nil, true)
+}
+
+func wantSetups(t *testing.T, ts *testServer, hits, misses float64) {
+	t.Helper()
+	if h, m := metric(t, ts, "polyscan_diffusion_setups_hits_total"), metric(t, ts, "polyscan_diffusion_setups_misses_total"); h != hits || m != misses {
+		t.Errorf("%v hits and %v misses, want %v and %v", h, m, hits, misses)
+	}
+}
+
+// SetupBytes bounds what is kept.
+func TestSetupBytes(t *testing.T) {
+	ts := start(t, Config{SetupBytes: 1})
+	c := clients.New(ts.conn)
+	s := devicetest.Scenes(8, 40)[0]
+	frame, _ := givenFrame(s)
+	for range 2 {
+		if got, err := c.Solve(t.Context(), &pb.SolveRequest{Frame: frame}); err != nil || got.SetupKept {
+			t.Errorf("%v, kept: %v", err, got.GetSetupKept())
+		}
+	}
+	if m := ts.dev.Memory(); m.Used != 0 {
+		t.Errorf("memory of the device in use: %+v", m)
+	}
+}
