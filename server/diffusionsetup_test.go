@@ -2,6 +2,8 @@ package server
 
 import (
 	"bytes"
+	"math/rand/v2"
+	"strconv"
 	"testing"
 
 	"github.com/polyscan/polyscan/clients"
@@ -106,5 +108,47 @@ func TestSetupBytes(t *testing.T) {
 	}
 	if m := ts.dev.Memory(); m.Used != 0 {
 		t.Errorf("memory of the device in use: %+v", m)
+	}
+}
+
+// BenchmarkSolve is the handler alone, from 100 curves on 512 x 512 to the picture, in other places each time and in the same ones.
+// Where there are barriers every tenth curve is one.
+func BenchmarkSolve(b *testing.B) {
+	const side = 512
+	s := start(b, Config{MemoryBytes: 1 << 30})
+	h := &diffusionServer{Server: s.Server}
+	for _, barriers := range []bool{false, true} {
+		for _, move := range []bool{true, false} {
+			name := map[bool]string{false: "curves", true: "barriers"}[barriers] + map[bool]string{true: "/new", false: "/kept"}[move]
+			b.Run(name, func(b *testing.B) {
+				r := rand.New(rand.NewPCG(3, 8))
+				d := &pb.Drawing{Width: side, Height: side}
+				for i := range 100 {
+					c := &pb.Curve{Id: strconv.Itoa(i), Left: []*pb.ColorStop{{Red: 255 * r.Float32()}}, Right: []*pb.ColorStop{{Blue: 255 * r.Float32()}}}
+					x, y := side*r.Float64(), side*r.Float64()
+					for range 4 {
+						c.Xy = append(c.Xy, x, y)
+						x, y = x+80*(r.Float64()-0.5), y+80*(r.Float64()-0.5)
+					}
+					c.Barrier = barriers && i%10 == 0
+					d.Curves = append(d.Curves, c)
+				}
+				i := 0
+				for b.Loop() {
+					i++
+					d.Curves[7].Left[0].Green = float32(i % 256)
+					if move {
+						d.Curves[7].Xy[0] = float64(100 + i%800)
+					}
+					out, err := h.Solve(b.Context(), &pb.SolveRequest{Drawing: d})
+					if err != nil {
+						b.Fatal(err)
+					}
+					if i > 1 && i < 800 && out.GetSetupKept() == move {
+						b.Fatalf("kept: %v", out.GetSetupKept())
+					}
+				}
+			})
+		}
 	}
 }
