@@ -62,12 +62,13 @@ type stream struct {
 	drained    cu.Event
 	ring       ring
 	cycles     cycleGraphs
-	faults     []byte // page-locked: where kernels report a fault, 8 bytes
-	head       []byte // what MaskPrepare writes of a set
-	last       string // the op that was enqueued last
-	fresh      bool   // something was enqueued since the last Wait
-	dirty      bool   // the GPU was given something since it was waited for
-	kernelLast bool   // and a kernel was the last of that
+	faults     []byte       // page-locked: where kernels report a fault, 8 bytes
+	head       []byte       // what MaskPrepare writes of a set
+	blocks     cu.DevicePtr // what the blocks of Fingerprint hand on
+	last       string       // the op that was enqueued last
+	fresh      bool         // something was enqueued since the last Wait
+	dirty      bool         // the GPU was given something since it was waited for
+	kernelLast bool         // and a kernel was the last of that
 	capturing  bool
 }
 
@@ -183,7 +184,7 @@ func (s *stream) open() error {
 	}
 	s.faults = b
 	*s.fault() = 0
-	return nil
+	return s.openBlocks()
 }
 
 // fault is where kernels report what they find wrong, and faultAt its address for them.
@@ -210,6 +211,12 @@ func (s *stream) free() error {
 			err = e
 		}
 		s.faults = nil
+	}
+	if s.blocks != 0 {
+		if e := failed("cuMemFree", cu.MemFree(s.blocks)); err == nil {
+			err = e
+		}
+		s.blocks = 0
 	}
 	if s.drained != (cu.Event{}) {
 		if e := failed("cuEventDestroy", cu.DestroyEvent(&s.drained)); err == nil {

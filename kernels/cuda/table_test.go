@@ -448,6 +448,13 @@ func TestBenchmarks(t *testing.T) {
 		t.Run(fmt.Sprintf("curves %dx%d", c.side, c.side), func(t *testing.T) { curveRows(t, dev, c.n/small, c.side/small, c.side/small) })
 	}
 
+	for _, c := range []struct {
+		side int
+		goal float64
+	}{{1024, 4}, {4096, 10}} {
+		t.Run(fmt.Sprintf("fingerprint %dx%d", c.side, c.side), func(t *testing.T) { fingerprintRows(t, dev, c.side/small, c.goal) })
+	}
+
 	t.Run("16-bit", func(t *testing.T) {
 		counted(t)
 		var regions driver.MaskRegions
