@@ -1370,11 +1370,15 @@ __device__ __forceinline__ void invert(float *dense, int n, const float *dead) {
     while ((ty + 1) * (ty + 2) / 2 <= (int)threadIdx.x) ty++;
     const int tx = threadIdx.x - ty * (ty + 1) / 2;
     const bool some = threadIdx.x < INVERT_TILES;
+    // As a value that cicc of nvcc 11.8 knows nothing of: it makes copies of a constant that branches assign to a variable, or does not, by where its
+    // memory lies. ptxas does know it.
+    float zero;
+    asm("mov.f32 %0, 0f00000000;" : "=f"(zero));
     float m[tile][tile];
 #pragma unroll
     for (int a = 0; a < tile; a++)
 #pragma unroll
-        for (int b = 0; b < tile; b++) m[a][b] = some && ty * tile + a < n && tx * tile + b < n ? dense[(ty * tile + a) * n + tx * tile + b] : 0;
+        for (int b = 0; b < tile; b++) m[a][b] = some && ty * tile + a < n && tx * tile + b < n ? dense[(ty * tile + a) * n + tx * tile + b] : zero;
 #pragma unroll 1
     for (int part = 0; part * tile < n; part++) {
         const bool in_row = some && ty == part, in_column = some && tx == part;
@@ -1387,21 +1391,21 @@ __device__ __forceinline__ void invert(float *dense, int n, const float *dead) {
             if (in_row && in_column) pivots[k & 1] = m[at][at];
             if (in_column)
 #pragma unroll
-                for (int a = 0; a < tile; a++) column[ty * tile + a] = a == at && in_row ? -1 : m[a][at], m[a][at] = 0;
+                for (int a = 0; a < tile; a++) column[ty * tile + a] = a == at && in_row ? -1 : m[a][at], m[a][at] = zero;
             if (in_row)
 #pragma unroll
                 for (int b = 0; b < tile; b++) {
                     if (!in_column) column[tx * tile + b] = m[at][b];
-                    m[at][b] = 0;
+                    m[at][b] = zero;
                 }
             __syncthreads();
-            const float pivot = pivots[k & 1], inv = pivot > dead[k] ? __fdividef(1, pivot) : 0;
+            const float pivot = pivots[k & 1], inv = pivot > dead[k] ? __fdividef(1, pivot) : zero;
             float by[tile];
 #pragma unroll
-            for (int b = 0; b < tile; b++) by[b] = some ? column[tx * tile + b] : 0;
+            for (int b = 0; b < tile; b++) by[b] = some ? column[tx * tile + b] : zero;
 #pragma unroll
             for (int a = 0; a < tile; a++) {
-                const float f = some ? column[ty * tile + a] * inv : 0;
+                const float f = some ? column[ty * tile + a] * inv : zero;
 #pragma unroll
                 for (int b = 0; b < tile; b++) m[a][b] -= f * by[b];
             }
