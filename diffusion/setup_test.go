@@ -242,7 +242,6 @@ func TestSetupsConcurrently(t *testing.T) {
 // Constraints that differ, in whatever, never get each other's set-up.
 func TestSetupsProperties(t *testing.T) {
 	dev, fresh := openCPU(t, 16<<20), openWithout(t)
-	kept := 0
 	rapid.Check(t, func(t *rapid.T) {
 		w, h := rapid.IntRange(1, 9).Draw(t, "width"), rapid.IntRange(1, 9).Draw(t, "height")
 		p := &diffusion.Problem{
@@ -255,16 +254,15 @@ func TestSetupsProperties(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := diffusion.Solve(context.Background(), dev, p, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		same(t, "in a device with the set-ups of others", got, want)
-		if got.SetupKept {
-			kept++
+		for again := range 2 {
+			got, err := diffusion.Solve(context.Background(), dev, p, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			same(t, "in a device with the set-ups of others", got, want)
+			if again == 1 && !got.SetupKept {
+				t.Error("the same constraints were set up again")
+			}
 		}
 	})
-	if kept == 0 {
-		t.Error("no set-up was used twice")
-	}
 }
