@@ -87,21 +87,44 @@ func (c *Canvas) RemoveCurve(id string) (edit uint64, err error) {
 	return c.send(&polyscanv1.EditRequest{Message: &polyscanv1.EditRequest_RemoveCurve{RemoveCurve: id}})
 }
 
-// PutPixels gives pixels, under all curves, or other colours to those given before: all of them, or none where one is refused.
+// PutPixels gives pixels, under all curves, or other colours to those given before, those of a frame included: all of them, or none
+// where one is refused.
 func (c *Canvas) PutPixels(pixels ...*polyscanv1.GivenPixel) (edit uint64, err error) {
 	return c.send(&polyscanv1.EditRequest{Message: &polyscanv1.EditRequest_PutPixels{PutPixels: &polyscanv1.GivenPixels{Pixels: pixels}}})
 }
 
-// RemovePixels takes pixels away that were given as such, all of them or none; those of a frame stay.
+// RemovePixels takes pixels away that were given, those of a frame included: all of them or none.
 func (c *Canvas) RemovePixels(places ...Point) (edit uint64, err error) {
+	xy, err := placesOf("RemovePixels", places)
+	if err != nil {
+		return 0, err
+	}
+	return c.send(&polyscanv1.EditRequest{Message: &polyscanv1.EditRequest_RemovePixels{RemovePixels: &polyscanv1.PixelPlaces{Xy: xy}}})
+}
+
+// MovePixels moves pixels that were given, those of a frame included: all of them or none. Where they come to, they replace what is given.
+func (c *Canvas) MovePixels(dx, dy int32, places ...Point) (edit uint64, err error) {
+	xy, err := placesOf("MovePixels", places)
+	if err != nil {
+		return 0, err
+	}
+	return c.send(&polyscanv1.EditRequest{Message: &polyscanv1.EditRequest_MovePixels{MovePixels: &polyscanv1.MovePixels{Xy: xy, Dx: dx, Dy: dy}}})
+}
+
+func placesOf(method string, places []Point) ([]uint32, error) {
 	xy := make([]uint32, 0, 2*len(places))
 	for i, p := range places {
 		if p.X < 0 || p.Y < 0 {
-			return 0, fmt.Errorf("clients: RemovePixels: place %d is (%d, %d): must not be negative", i, p.X, p.Y)
+			return nil, fmt.Errorf("clients: %s: place %d is (%d, %d): must not be negative", method, i, p.X, p.Y)
 		}
 		xy = append(xy, uint32(p.X), uint32(p.Y))
 	}
-	return c.send(&polyscanv1.EditRequest{Message: &polyscanv1.EditRequest_RemovePixels{RemovePixels: &polyscanv1.PixelPlaces{Xy: xy}}})
+	return xy, nil
+}
+
+// PutEdges closes edges of pixels, and opens their others: of all pixels, or of none where one is refused.
+func (c *Canvas) PutEdges(pixels ...*polyscanv1.PixelEdges) (edit uint64, err error) {
+	return c.send(&polyscanv1.EditRequest{Message: &polyscanv1.EditRequest_PutEdges{PutEdges: &polyscanv1.PutEdges{Pixels: pixels}}})
 }
 
 // send sends a change. It returns [ErrStreamEnded] after CloseSend, and where the call has ended, for which Recv has the reason.

@@ -131,6 +131,10 @@ func TestCanvas(t *testing.T) {
 			what = fmt.Sprint("pixels ", m.PutPixels.GetPixels()[1].GetX())
 		case *polyscanv1.EditRequest_RemovePixels:
 			what = fmt.Sprint("no pixels ", m.RemovePixels.GetXy())
+		case *polyscanv1.EditRequest_MovePixels:
+			what = fmt.Sprint("move pixels ", m.MovePixels.GetXy(), " ", m.MovePixels.GetDx(), " ", m.MovePixels.GetDy())
+		case *polyscanv1.EditRequest_PutEdges:
+			what = fmt.Sprint("edges ", m.PutEdges.GetPixels()[0].GetEdges())
 		}
 		if _, open := m.GetMessage().(*polyscanv1.EditRequest_Open); !open {
 			n++
@@ -152,12 +156,17 @@ func TestCanvas(t *testing.T) {
 		func() (uint64, error) { return v.RemoveCurve("a") },
 		func() (uint64, error) { return v.PutPixels(&polyscanv1.GivenPixel{}, &polyscanv1.GivenPixel{X: 7}) },
 		func() (uint64, error) { return v.RemovePixels(Point{1, 2}, Point{3, 4}) },
+		func() (uint64, error) { return v.MovePixels(5, -6, Point{7, 8}) },
+		func() (uint64, error) { return v.PutEdges(&polyscanv1.PixelEdges{Edges: 6}) },
 	} {
 		if got, err := edit(); got != uint64(i+1) || err != nil {
 			t.Errorf("change %d: %d, %v", i+1, got, err)
 		}
 	}
 	if _, err := v.RemovePixels(Point{0, -1}); err == nil || !strings.Contains(err.Error(), "place 0 is (0, -1)") {
+		t.Errorf("a negative place: %v", err)
+	}
+	if _, err := v.MovePixels(1, 1, Point{}, Point{-2, 0}); err == nil || !strings.Contains(err.Error(), "MovePixels: place 1 is (-2, 0)") {
 		t.Errorf("a negative place: %v", err)
 	}
 	if err := v.CloseSend(); err != nil {
@@ -180,7 +189,7 @@ func TestCanvas(t *testing.T) {
 			t.Errorf("update %d: %+v", len(got), u)
 		}
 	}
-	want := []string{"open abc", "put a", "move a 1.5 -2", "recolor a", "remove a", "INVALID_ARGUMENT: pixels 7", "no pixels [1 2 3 4]"}
+	want := []string{"open abc", "put a", "move a 1.5 -2", "recolor a", "remove a", "INVALID_ARGUMENT: pixels 7", "no pixels [1 2 3 4]", "move pixels [7 8] 5 -6", "edges 6"}
 	if !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}

@@ -78,12 +78,9 @@ type strokes struct {
 	barriers bool // edges may be blocked
 }
 
-// Check returns what is wrong with the curves, an [*InvalidError], or nil. That they fix no pixel shows only when they are drawn.
+// Check returns what is wrong with a drawing, an [*InvalidError], or nil. That nothing is given shows only when it is drawn.
 func (d *Drawing) Check() error {
-	if err := checkCanvas(d.Width, d.Height); err != nil {
-		return err
-	}
-	_, err := d.strokes()
+	_, _, err := d.check()
 	return err
 }
 

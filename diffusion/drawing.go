@@ -126,33 +126,41 @@ type work struct {
 }
 
 func newWork(dev *kernels.Device, d *Drawing) (*work, error) {
-	if err := checkCanvas(d.Width, d.Height); err != nil {
-		return nil, err
+	w, all, err := d.check()
+	if err == nil && len(d.Curves) == 0 && all&Fixed == 0 {
+		err = errNothingDrawn(d)
 	}
-	s, err := d.strokes()
 	if err != nil {
 		return nil, err
 	}
+	return w, nil
+}
+
+// check returns the work, and all flags that there are under the curves.
+func (d *Drawing) check() (_ *work, all uint8, _ error) {
+	if err := checkCanvas(d.Width, d.Height); err != nil {
+		return nil, 0, err
+	}
+	s, err := d.strokes()
+	if err != nil {
+		return nil, 0, err
+	}
 	w := &work{strokes: s, width: d.Width, height: d.Height, flags: d.Flags, values: d.Values}
 	if d.Flags == nil && d.Values != nil {
-		return nil, invalid("values", fmt.Sprintf("%d values", len(d.Values)), "must be none where there are no flags")
+		return nil, 0, invalid("values", fmt.Sprintf("%d values", len(d.Values)), "must be none where there are no flags")
 	}
-	all := uint8(0)
 	if d.Flags != nil {
 		c := Constraints{d.Width, d.Height, d.Flags, d.Method}
 		if all, err = c.checkFlags(); err != nil {
-			return nil, err
+			return nil, 0, err
 		}
 		if err := c.checkValues(d.Channels, d.Values); err != nil {
-			return nil, err
+			return nil, 0, err
 		}
-	}
-	if len(d.Curves) == 0 && all&Fixed == 0 {
-		return nil, errNothingDrawn(d)
 	}
 	w.barriers = w.barriers || all&driver.DiffusionBlocks != 0
 	w.grid, err = gridOf(d.Width, d.Height, d.Method, w.barriers, all&driver.DiffusionShuts != 0)
-	return w, err
+	return w, all, err
 }
 
 func (w *work) rasterOp() driver.CurveRaster {

@@ -422,6 +422,9 @@ func optionError(e *diffusion.InvalidError) error {
 	return nil
 }
 
+// noEdges says what is wrong with the closed edges of a pixel.
+const noEdges = "is no sum of 2, 4, 8, 16, 32 and 64"
+
 // solveError turns an *InvalidError into a *fieldError and leaves other errors alone.
 func solveError(req *pb.SolveRequest, err error) error {
 	var invalid *diffusion.InvalidError
@@ -438,7 +441,7 @@ func solveError(req *pb.SolveRequest, err error) error {
 	case strings.HasPrefix(field, "curves"):
 		return refuse("drawing."+curveField(field), invalid.Value, "%s", invalid.Problem)
 	case strings.HasPrefix(field, "flags["):
-		return refuse("edges"+strings.TrimPrefix(field, "flags"), invalid.Value, "is no sum of 2, 4, 8, 16, 32 and 64")
+		return refuse("edges"+strings.TrimPrefix(field, "flags"), invalid.Value, "%s", noEdges)
 	}
 	return refuse("frame", invalid.Value, "%s", invalid.Problem)
 }

@@ -127,7 +127,7 @@ const (
 	maxRefusals = 64
 	// maxCurveID is how many bytes the id of a curve may have.
 	maxCurveID = 64
-	// canvasPoints is for how many points, stops and pixels host memory is taken at a time.
+	// canvasPoints is for how many points and stops host memory is taken at a time.
 	canvasPoints = 1 << 14
 )
 
@@ -138,18 +138,18 @@ var errNewer = errors.New("the canvas has changed")
 type canvas struct {
 	*solving
 	stream grpc.ServerStream
-	ground *diffusion.Drawing // what is under curves and pixels
-	limit  int                // of points of curves, stops and pixels together
+	limit  int // of points and stops of curves together, and of the pixels of a change
 
 	changed chan struct{} // holds one when there is something to do
 
 	mu      sync.Mutex
-	room    *sync.Cond // refused got shorter, or the stream ends
+	room    *sync.Cond         // refused got shorter, or the stream ends
+	ground  *diffusion.Drawing // what is under the curves: pixels and edges
+	lent    bool               // the drawing that is being rendered has its flags and values
 	curves  []canvasCurve
 	index   map[string]int // of curves, by their ids
-	pixels  map[[2]uint32]rgb
-	size    int // what counts for limit
-	paid    int // how much of that there is host memory for
+	size    int            // what counts for limit
+	paid    int            // how much of that there is host memory for
 	held    *holding
 	shares  []func() // give that back
 	closed  bool     // the call has ended
@@ -302,7 +302,7 @@ func (s *diffusionServer) openCanvas(ctx context.Context, stream grpc.ServerStre
 	}
 	c := &canvas{
 		solving: v, stream: stream, ground: v.drawing, limit: s.cfg.MaxPoints, changed: make(chan struct{}, 1),
-		index: map[string]int{}, pixels: map[[2]uint32]rgb{}, stale: true, buffers: make(chan []byte, 2),
+		index: map[string]int{}, stale: true, buffers: make(chan []byte, 2),
 		on: diffusion.NewCanvas(v.dev.Device), paid: canvasPoints, held: held,
 	}
 	c.room = sync.NewCond(&c.mu)
@@ -495,7 +495,7 @@ func (c *canvas) answer(ctx context.Context) (again bool, err error) {
 	}
 	sol, err := c.render(solve, w.drawing)
 	c.mu.Lock()
-	c.stop = nil
+	c.stop, c.lent = nil, false
 	c.mu.Unlock()
 	switch {
 	case errors.Is(err, errNewer):
@@ -520,8 +520,8 @@ func (c *canvas) answer(ctx context.Context) (again bool, err error) {
 	return true, err
 }
 
-// mends reports whether a change can make up for the reason why there is no picture. None can for what only open says: options,
-// edges, and the frame.
+// mends reports whether a change can make up for the reason why there is no picture. None can for what only open says: options, and
+// edges and a frame that are none.
 func mends(err error) bool {
 	var bad *fieldError
 	return !errors.As(err, &bad) || strings.HasPrefix(bad.violations[0].path, "drawing.")
@@ -561,13 +561,20 @@ func (c *canvas) drawing() *diffusion.Drawing {
 	for i := range c.curves {
 		d.Curves[i] = c.curves[i].Curve
 	}
-	if len(c.pixels) > 0 {
-		d.Flags, d.Values = slices.Clone(d.Flags), slices.Clone(d.Values)
-		for at, color := range c.pixels {
-			givePixel(&d, at[0], at[1], color)
-		}
-	}
+	c.lent = true
 	return &d
+}
+
+// own makes sure that the ground has flags and values, and that no drawing shares them. c.mu is held.
+func (c *canvas) own() {
+	switch g := c.ground; {
+	case g.Flags == nil:
+		n := g.Width * g.Height
+		g.Flags, g.Values = make([]uint8, n), make([]float32, solveChannels*n)
+	case c.lent:
+		g.Flags, g.Values = slices.Clone(g.Flags), slices.Clone(g.Values)
+	}
+	c.lent = false
 }
 
 // apply makes a change, or says why it can't be made. c.mu is held.
@@ -605,19 +612,11 @@ func (c *canvas) apply(req *pb.EditRequest) error {
 	case *pb.EditRequest_PutPixels:
 		return under("put_pixels", c.give(m.PutPixels.GetPixels()))
 	case *pb.EditRequest_RemovePixels:
-		xy, before := m.RemovePixels.GetXy(), len(c.pixels)
-		if len(xy)%2 != 0 {
-			return refuse("remove_pixels.xy", fmt.Sprintf("%d numbers", len(xy)), "must be pairs of x and y")
-		}
-		for i := 0; i < len(xy); i += 2 {
-			if _, ok := c.pixels[[2]uint32(xy[i:])]; !ok {
-				return refuse(fmt.Sprintf("remove_pixels.xy[%d]", i), xy[i:i+2], "is no pixel that was given")
-			}
-		}
-		for i := 0; i < len(xy); i += 2 {
-			delete(c.pixels, [2]uint32(xy[i:]))
-		}
-		c.size += len(c.pixels) - before
+		return under("remove_pixels", c.move(m.RemovePixels.GetXy(), nil))
+	case *pb.EditRequest_MovePixels:
+		return under("move_pixels", c.move(m.MovePixels.GetXy(), &[2]int64{int64(m.MovePixels.GetDx()), int64(m.MovePixels.GetDy())}))
+	case *pb.EditRequest_PutEdges:
+		return under("put_edges", c.shut(m.PutEdges.GetPixels()))
 	default:
 		return refuse("message", nil, "one of the changes must be given")
 	}
@@ -659,7 +658,7 @@ func (c *canvas) pay(size int) error {
 		if ok {
 			release()
 		}
-		return &quotaError{reasonHostMemory, "host memory", "other calls have what more points, stops and pixels on the canvas take"}
+		return &quotaError{reasonHostMemory, "host memory", "other calls have what more points and stops on the canvas take"}
 	}
 	c.paid += more
 	c.shares = append(c.shares, release)
@@ -695,12 +694,17 @@ func (c *canvas) set(curve canvasCurve) error {
 		size -= c.curves[i].size()
 	}
 	if size > c.limit {
-		return refuse("", fmt.Sprintf("%d points and stops", curve.size()-1), "make more than %d points, stops and pixels on the canvas", c.limit)
+		return refuse("", fmt.Sprintf("%d points and stops", curve.size()-1), "make more than %d on the canvas", c.limit)
 	}
-	d := &diffusion.Drawing{Width: c.ground.Width, Height: c.ground.Height, Channels: solveChannels, Curves: []diffusion.Curve{curve.Curve}}
+	d := &diffusion.Drawing{
+		Width: c.ground.Width, Height: c.ground.Height, Channels: solveChannels, Curves: []diffusion.Curve{curve.Curve}, Method: c.ground.Method,
+	}
 	if err := d.Check(); err != nil {
 		var invalid *diffusion.InvalidError
 		if errors.As(err, &invalid) {
+			if invalid.Field == "method" { // curves can only be what it doesn't solve by blocking edges
+				return refuse("barrier", true, "%s %s", invalid.Value, invalid.Problem)
+			}
 			_, path, _ := strings.Cut(curveField(invalid.Field), ".") // below curves[0]
 			return refuse(path, invalid.Value, "%s", invalid.Problem)
 		}
@@ -723,16 +727,106 @@ func (c *canvas) give(pixels []*pb.GivenPixel) error {
 	if err := checkGiven(pixels, c.ground.Width, c.ground.Height); err != nil {
 		return err
 	}
-	if c.size+len(pixels) > c.limit {
-		return refuse("pixels", len(pixels), "make more than %d points, stops and pixels on the canvas", c.limit)
-	}
-	if err := c.pay(c.size + len(pixels)); err != nil {
+	if err := c.checkCount("pixels", len(pixels)); err != nil {
 		return err
 	}
-	before := len(c.pixels)
+	c.own()
 	for _, p := range pixels {
-		c.pixels[[2]uint32{p.GetX(), p.GetY()}] = rgbOf(p)
+		givePixel(c.ground, p.GetX(), p.GetY(), rgbOf(p))
 	}
-	c.size += len(c.pixels) - before
 	return nil
+}
+
+// checkCount bounds how much of the canvas a change is about.
+func (c *canvas) checkCount(field string, pixels int) error {
+	if pixels > c.limit {
+		return refuse(field, fmt.Sprintf("%d pixels", pixels), "are more than the server's limit of %d", c.limit)
+	}
+	return nil
+}
+
+// move takes pixels away, all or none, and gives them again so far from there, unless by is nil.
+func (c *canvas) move(xy []uint32, by *[2]int64) error {
+	if len(xy)%2 != 0 {
+		return refuse("xy", fmt.Sprintf("%d numbers", len(xy)), "must be pairs of x and y")
+	}
+	if err := c.checkCount("xy", len(xy)/2); err != nil {
+		return err
+	}
+	g := c.ground
+	for i := 0; i < len(xy); i += 2 {
+		x, y := xy[i], xy[i+1]
+		if !onCanvas(g, int64(x), int64(y)) || g.Flags == nil || g.Flags[int(y)*g.Width+int(x)]&diffusion.Fixed == 0 {
+			return refuse(fmt.Sprintf("xy[%d]", i), xy[i:i+2], "is no pixel that was given")
+		}
+		if by != nil && !onCanvas(g, int64(x)+by[0], int64(y)+by[1]) {
+			return refuse(fmt.Sprintf("xy[%d]", i), xy[i:i+2], "is moved to %v, outside of the canvas of %dx%d", [2]int64{int64(x) + by[0], int64(y) + by[1]}, g.Width, g.Height)
+		}
+	}
+	c.own()
+	n := g.Width * g.Height
+	taken := make([]rgb, 0, len(xy)/2)
+	for i := 0; i < len(xy); i += 2 {
+		at := int(xy[i+1])*g.Width + int(xy[i])
+		if by != nil {
+			taken = append(taken, rgb{g.Values[at], g.Values[n+at], g.Values[2*n+at]})
+		}
+		g.Flags[at] &^= diffusion.Fixed
+	}
+	for i, color := range taken {
+		at := int(int64(xy[2*i+1])+by[1])*g.Width + int(int64(xy[2*i])+by[0])
+		g.Flags[at] |= diffusion.Fixed
+		for k, v := range color {
+			g.Values[k*n+at] = v
+		}
+	}
+	return nil
+}
+
+// onCanvas reports whether there is such a pixel.
+func onCanvas(d *diffusion.Drawing, x, y int64) bool {
+	return x >= 0 && y >= 0 && x < int64(d.Width) && y < int64(d.Height)
+}
+
+// shut replaces the closed edges of pixels, of all or none.
+func (c *canvas) shut(pixels []*pb.PixelEdges) error {
+	if err := c.checkCount("pixels", len(pixels)); err != nil {
+		return err
+	}
+	g := c.ground
+	good := uint32(0) // edges that were checked before
+	for i, p := range pixels {
+		field := fmt.Sprintf("pixels[%d]", i)
+		if !onCanvas(g, int64(p.GetX()), int64(p.GetY())) {
+			return refuse(field, [2]uint32{p.GetX(), p.GetY()}, "is outside of the canvas of %dx%d", g.Width, g.Height)
+		}
+		if e := p.GetEdges(); e != good {
+			if err := c.checkEdges(e); err != nil {
+				return under(field+".edges", err)
+			}
+			good = e
+		}
+	}
+	c.own()
+	for _, p := range pixels {
+		at := &g.Flags[int(p.GetY())*g.Width+int(p.GetX())]
+		*at = *at&diffusion.Fixed | uint8(p.GetEdges())
+	}
+	return nil
+}
+
+// checkEdges checks the closed edges of a pixel, for the method of the canvas as well.
+func (c *canvas) checkEdges(edges uint32) error {
+	if edges > 0xff || edges&uint32(diffusion.Fixed) != 0 {
+		return refuse("", edges, "%s", noEdges)
+	}
+	d := &diffusion.Drawing{Width: 1, Height: 1, Channels: 1, Flags: []uint8{uint8(edges)}, Values: make([]float32, 1), Method: c.ground.Method}
+	var invalid *diffusion.InvalidError
+	switch err := d.Check(); {
+	case !errors.As(err, &invalid):
+		return err
+	case invalid.Field == "method":
+		return refuse("", edges, "%s %s", invalid.Value, invalid.Problem)
+	}
+	return refuse("", edges, "%s", noEdges)
 }

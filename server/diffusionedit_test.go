@@ -136,6 +136,23 @@ func TestEdit(t *testing.T) {
 	c.send(&pb.EditRequest{Message: &pb.EditRequest_RemoveCurve{RemoveCurve: "a"}})
 	want.Drawing.Curves = want.Drawing.Curves[1:]
 	c.same(ts, "a curve less", c.after(6), want)
+	c.send(&pb.EditRequest{Message: &pb.EditRequest_MovePixels{MovePixels: &pb.MovePixels{Xy: []uint32{35, 20}, Dx: -30, Dy: 2}}})
+	want.Drawing.Pixels = []*pb.GivenPixel{{X: 5, Y: 22, Blue: 7}}
+	c.same(ts, "a pixel moved", c.after(7), want)
+	edges := func(x uint32, closed uint32) *pb.EditRequest {
+		r := &pb.PutEdges{}
+		for y := range uint32(29) {
+			r.Pixels = append(r.Pixels, &pb.PixelEdges{X: x, Y: y, Edges: closed})
+			want.Edges[y*40+x] = byte(closed)
+		}
+		return &pb.EditRequest{Message: &pb.EditRequest_PutEdges{PutEdges: r}}
+	}
+	want.Edges = make([]byte, 40*30)
+	c.send(edges(8, 2))
+	c.same(ts, "edges", c.after(8), want)
+	c.send(edges(8, 0))
+	want.Edges = nil
+	c.same(ts, "no edges", c.after(9), want)
 
 	// The last picture comes before the end.
 	b = wall("b", 12, 1, 2)
@@ -144,7 +161,7 @@ func TestEdit(t *testing.T) {
 	if err := c.CloseSend(); err != nil {
 		t.Fatal(err)
 	}
-	c.same(ts, "the last", c.after(7), want)
+	c.same(ts, "the last", c.after(10), want)
 	if _, err := c.Recv(); !errors.Is(err, io.EOF) {
 		t.Errorf("after the last: %v", err)
 	}
@@ -164,7 +181,7 @@ func (ts *testServer) idleHost(t *testing.T) {
 	release()
 }
 
-// Over pixels of a frame, which stay; files come back where they are asked for.
+// Pixels of a frame change as all others do; files come back where they are asked for.
 func TestEditFrame(t *testing.T) {
 	ts := start(t, Config{})
 	open := &pb.SolveRequest{Frame: fourPixels(), Encoding: pb.Encoding_ENCODING_PNG}
@@ -181,6 +198,51 @@ func TestEditFrame(t *testing.T) {
 	c.send(&pb.EditRequest{Message: &pb.EditRequest_RemovePixels{RemovePixels: &pb.PixelPlaces{Xy: []uint32{1, 0}}}})
 	if got := c.after(2).GetResult(); !bytes.Equal(got.GetPicture().GetData(), first.GetPicture().GetData()) {
 		t.Errorf("without it: %v", got)
+	}
+	whole := fourPixels()
+	clear(whole.GetData()[4:12])
+	c.send(&pb.EditRequest{Message: &pb.EditRequest_MovePixels{MovePixels: &pb.MovePixels{Xy: []uint32{0, 0}, Dx: 1}}})
+	copy(whole.GetData()[4:8], whole.GetData()[:4])
+	clear(whole.GetData()[:4])
+	c.same(ts, "a pixel of the frame moved", c.after(3), &pb.SolveRequest{Frame: whole, Encoding: pb.Encoding_ENCODING_PNG})
+	c.send(&pb.EditRequest{Message: &pb.EditRequest_RemovePixels{RemovePixels: &pb.PixelPlaces{Xy: []uint32{1, 0}}}})
+	clear(whole.GetData()[4:8])
+	c.same(ts, "a pixel of the frame less", c.after(4), &pb.SolveRequest{Frame: whole, Encoding: pb.Encoding_ENCODING_PNG})
+}
+
+// What a method doesn't solve is refused when it is put on a canvas, which stays open.
+func TestEditMethod(t *testing.T) {
+	ts := start(t, Config{})
+	barrier := wall("b", 10, 1, 2)
+	barrier.Barrier = true
+	edges := func(e uint32) *pb.EditRequest {
+		return &pb.EditRequest{Message: &pb.EditRequest_PutEdges{PutEdges: &pb.PutEdges{Pixels: []*pb.PixelEdges{{X: 2, Y: 3, Edges: e}}}}}
+	}
+	putBarrier := &pb.EditRequest{Message: &pb.EditRequest_PutCurve{PutCurve: barrier}}
+	for _, x := range []struct {
+		method pb.DiffusionMethod
+		edit   *pb.EditRequest
+		says   string // nothing where the change is made
+	}{
+		{pb.DiffusionMethod_DIFFUSION_METHOD_VARIABLE_STENCIL, putBarrier, "put_curve.barrier = true: VARIABLE_STENCIL looks across"},
+		{pb.DiffusionMethod_DIFFUSION_METHOD_VARIABLE_STENCIL, edges(2), "put_edges.pixels[0].edges = 2: VARIABLE_STENCIL looks across"},
+		{pb.DiffusionMethod_DIFFUSION_METHOD_VARIABLE_STENCIL, edges(8), "put_edges.pixels[0].edges = 8: VARIABLE_STENCIL looks across"},
+		{pb.DiffusionMethod_DIFFUSION_METHOD_MULTIGRID, edges(32), "put_edges.pixels[0].edges = 32: MULTIGRID needs edges"},
+		{pb.DiffusionMethod_DIFFUSION_METHOD_MULTIGRID, putBarrier, ""},
+		{pb.DiffusionMethod_DIFFUSION_METHOD_MULTIGRID, edges(6), ""},
+		{pb.DiffusionMethod_DIFFUSION_METHOD_NAIVE, edges(6 + 8 + 64), ""},
+	} {
+		open := canvasOf(wall("a", 10, 200, 50))
+		open.Options = &pb.DiffusionOptions{Method: x.method, MaxCycles: 2}
+		c := openCanvas(t, ts, open)
+		c.send(x.edit)
+		if m := c.after(1); x.says == "" && m.GetResult() == nil || x.says != "" && !strings.Contains(m.GetError().GetMessage(), x.says) {
+			t.Errorf("%v, %v: %v, want %q", x.method, x.edit, m, x.says)
+		}
+		c.send(&pb.EditRequest{Message: &pb.EditRequest_MoveCurve{MoveCurve: &pb.MoveCurve{Id: "a", Dx: 1}}})
+		if m := c.after(2); m.GetResult() == nil {
+			t.Errorf("%v, after %v: %v", x.method, x.edit, m)
+		}
 	}
 }
 
@@ -203,7 +265,7 @@ func TestEditRefuses(t *testing.T) {
 	}{
 		{"put_curve.xy", &pb.EditRequest{Message: &pb.EditRequest_PutCurve{PutCurve: bad}}},
 		{"put_curve.left[0].at", &pb.EditRequest{Message: &pb.EditRequest_PutCurve{PutCurve: nan}}},
-		{"put_curve = 45 points and stops: make more than 40 points", &pb.EditRequest{Message: &pb.EditRequest_PutCurve{PutCurve: long}}},
+		{"put_curve = 45 points and stops: make more than 40 on the canvas", &pb.EditRequest{Message: &pb.EditRequest_PutCurve{PutCurve: long}}},
 		{"move_curve.id", &pb.EditRequest{Message: &pb.EditRequest_MoveCurve{MoveCurve: &pb.MoveCurve{Id: "z"}}}},
 		{"move_curve.xy", &pb.EditRequest{Message: &pb.EditRequest_MoveCurve{MoveCurve: &pb.MoveCurve{Id: "a", Dx: 1e9}}}},
 		{"recolor_curve = no stops: must have", &pb.EditRequest{Message: &pb.EditRequest_RecolorCurve{RecolorCurve: &pb.RecolorCurve{Id: "a"}}}},
@@ -213,6 +275,14 @@ func TestEditRefuses(t *testing.T) {
 		{"put_pixels.pixels[1]", &pb.EditRequest{Message: &pb.EditRequest_PutPixels{PutPixels: &pb.GivenPixels{Pixels: []*pb.GivenPixel{{}, {X: 40}}}}}},
 		{"remove_pixels.xy[0]", &pb.EditRequest{Message: &pb.EditRequest_RemovePixels{RemovePixels: &pb.PixelPlaces{Xy: []uint32{1, 1}}}}},
 		{"remove_pixels.xy", &pb.EditRequest{Message: &pb.EditRequest_RemovePixels{RemovePixels: &pb.PixelPlaces{Xy: []uint32{1}}}}},
+		{"put_pixels.pixels = 41 pixels: are more than", &pb.EditRequest{Message: &pb.EditRequest_PutPixels{PutPixels: &pb.GivenPixels{Pixels: slices.Repeat([]*pb.GivenPixel{{}}, 41)}}}},
+		{"remove_pixels.xy[0]", &pb.EditRequest{Message: &pb.EditRequest_RemovePixels{RemovePixels: &pb.PixelPlaces{Xy: []uint32{40, 1}}}}},
+		{"move_pixels.xy = 1 numbers: must be pairs", &pb.EditRequest{Message: &pb.EditRequest_MovePixels{MovePixels: &pb.MovePixels{Xy: []uint32{1}}}}},
+		{"move_pixels.xy[0] = [1 1]: is no pixel", &pb.EditRequest{Message: &pb.EditRequest_MovePixels{MovePixels: &pb.MovePixels{Xy: []uint32{1, 1}, Dx: 1}}}},
+		{"put_edges.pixels[1] = [0 30]: is outside", &pb.EditRequest{Message: &pb.EditRequest_PutEdges{PutEdges: &pb.PutEdges{Pixels: []*pb.PixelEdges{{}, {Y: 30}}}}}},
+		{"put_edges.pixels[0].edges = 258: is no sum", &pb.EditRequest{Message: &pb.EditRequest_PutEdges{PutEdges: &pb.PutEdges{Pixels: []*pb.PixelEdges{{Edges: 258}}}}}},
+		{"put_edges.pixels[0].edges = 1: is no sum", &pb.EditRequest{Message: &pb.EditRequest_PutEdges{PutEdges: &pb.PutEdges{Pixels: []*pb.PixelEdges{{Edges: 1}}}}}},
+		{"put_edges.pixels[0].edges = 130: is no sum", &pb.EditRequest{Message: &pb.EditRequest_PutEdges{PutEdges: &pb.PutEdges{Pixels: []*pb.PixelEdges{{Edges: 130}}}}}},
 		{`remove_curve = "a\nb": is no curve`, &pb.EditRequest{Message: &pb.EditRequest_RemoveCurve{RemoveCurve: "a\nb"}}},
 		{"put_curve.id = 65 bytes: must be at most 64", &pb.EditRequest{Message: &pb.EditRequest_PutCurve{PutCurve: wall(strings.Repeat("n", 65), 1, 2, 3)}}},
 		{"recolor_curve.id = 65 bytes: must be at most 64", &pb.EditRequest{Message: &pb.EditRequest_RecolorCurve{RecolorCurve: &pb.RecolorCurve{Id: strings.Repeat("n", 65)}}}},
@@ -224,6 +294,20 @@ func TestEditRefuses(t *testing.T) {
 		m := c.after(edits)
 		if e := m.GetError(); e.GetCode() != int32(codes.InvalidArgument) || !strings.Contains(e.GetMessage(), x.says) {
 			t.Errorf("%v, want an error with %q", m, x.says)
+		}
+	}
+	pixel := &pb.EditRequest{Message: &pb.EditRequest_PutPixels{PutPixels: &pb.GivenPixels{Pixels: []*pb.GivenPixel{{X: 39, Y: 29}}}}}
+	away := &pb.EditRequest{Message: &pb.EditRequest_MovePixels{MovePixels: &pb.MovePixels{Xy: []uint32{39, 29}, Dx: 1}}}
+	far := &pb.EditRequest{Message: &pb.EditRequest_MovePixels{MovePixels: &pb.MovePixels{Xy: []uint32{39, 29}, Dy: math.MinInt32}}}
+	back := &pb.EditRequest{Message: &pb.EditRequest_RemovePixels{RemovePixels: &pb.PixelPlaces{Xy: []uint32{39, 29}}}}
+	for _, x := range []struct {
+		says string
+		edit *pb.EditRequest
+	}{{"", pixel}, {"move_pixels.xy[0] = [39 29]: is moved to [40 29], outside of the canvas of 40x30", away}, {"is moved to [39 -2147483619]", far}, {"", back}} {
+		edits++
+		c.send(x.edit)
+		if m := c.after(edits); x.says == "" && m.GetResult() == nil || !strings.Contains(m.GetError().GetMessage(), x.says) {
+			t.Errorf("%v: %v, want %q", x.edit, m, x.says)
 		}
 	}
 	// Nothing at all is an error as well, and mends.
@@ -552,22 +636,20 @@ func TestEditHostMemory(t *testing.T) {
 		Id: "a", Xy: []float64{0, 0, 50, 60, 100, 60, 200, 0}, Left: []*pb.ColorStop{{Red: 200}},
 	}}}})
 	c.after(0)
-	pixels := make([]*pb.GivenPixel, 200*200)
-	for i := range pixels {
-		pixels[i] = &pb.GivenPixel{X: uint32(i % 200), Y: uint32(i / 200), Green: 50}
+	put := func(stops int) *pb.EditRequest {
+		curve := wall("b", 20, 0, 0)
+		curve.Left = slices.Repeat(curve.Left, stops)
+		return &pb.EditRequest{Message: &pb.EditRequest_PutCurve{PutCurve: curve}}
 	}
-	give := func(n int) *pb.EditRequest {
-		return &pb.EditRequest{Message: &pb.EditRequest_PutPixels{PutPixels: &pb.GivenPixels{Pixels: pixels[:n]}}}
-	}
-	c.send(give(30_000))
-	if m := c.after(1); m.GetResult().GetGivenPixels() < 30_000 {
+	c.send(put(30_000))
+	if m := c.after(1); m.GetResult() == nil {
 		t.Errorf("a canvas that there is memory for: %v", m)
 	}
-	c.send(give(40_000))
+	c.send(put(40_000))
 	if m := c.after(2); m.GetError().GetCode() != int32(codes.ResourceExhausted) || !strings.Contains(m.GetError().GetMessage(), "host memory") {
 		t.Errorf("a canvas that there is no memory for: %v", m)
 	}
-	c.send(give(1))
+	c.send(put(1))
 	if m := c.after(3); m.GetResult() == nil {
 		t.Errorf("after that: %v", m)
 	}

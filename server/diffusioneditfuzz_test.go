@@ -72,7 +72,8 @@ func (s *editStream) SendMsg(v any) error {
 type editModel struct {
 	open   *pb.SolveRequest
 	curves []*pb.Curve
-	pixels map[[2]uint32]*pb.GivenPixel
+	pixels map[[2]uint32]*pb.GivenPixel // those of the frame, too
+	edges  []byte
 }
 
 func (m *editModel) find(id string) int {
@@ -93,13 +94,29 @@ func (m *editModel) possible(req *pb.EditRequest) bool {
 			return p.GetX() >= m.open.GetDrawing().GetWidth() || p.GetY() >= m.open.GetDrawing().GetHeight()
 		})
 	case *pb.EditRequest_RemovePixels:
-		for xy := range slices.Chunk(r.RemovePixels.GetXy(), 2) {
-			if len(xy) != 2 || m.pixels[[2]uint32(xy)] == nil {
-				return false
-			}
-		}
+		return m.given(r.RemovePixels.GetXy(), 0, 0)
+	case *pb.EditRequest_MovePixels:
+		return m.given(r.MovePixels.GetXy(), r.MovePixels.GetDx(), r.MovePixels.GetDy())
+	case *pb.EditRequest_PutEdges:
+		return !slices.ContainsFunc(r.PutEdges.GetPixels(), func(p *pb.PixelEdges) bool {
+			return p.GetX() >= m.open.GetDrawing().GetWidth() || p.GetY() >= m.open.GetDrawing().GetHeight() || p.GetEdges()&^6 != 0
+		})
 	case nil:
 		return false
+	}
+	return true
+}
+
+// given reports whether all places are of pixels that are given, and those so far from there are on the canvas.
+func (m *editModel) given(places []uint32, dx, dy int32) bool {
+	for xy := range slices.Chunk(places, 2) {
+		if len(xy) != 2 || m.pixels[[2]uint32(xy)] == nil {
+			return false
+		}
+		x, y := int64(xy[0])+int64(dx), int64(xy[1])+int64(dy)
+		if x < 0 || y < 0 || x >= int64(m.open.GetDrawing().GetWidth()) || y >= int64(m.open.GetDrawing().GetHeight()) {
+			return false
+		}
 	}
 	return true
 }
@@ -135,12 +152,30 @@ func (m *editModel) apply(req *pb.EditRequest) {
 		for xy := range slices.Chunk(r.RemovePixels.GetXy(), 2) {
 			delete(m.pixels, [2]uint32(xy))
 		}
+	case *pb.EditRequest_MovePixels:
+		var moved []*pb.GivenPixel
+		for xy := range slices.Chunk(r.MovePixels.GetXy(), 2) {
+			p := proto.Clone(m.pixels[[2]uint32(xy)]).(*pb.GivenPixel)
+			p.X, p.Y = uint32(int32(p.X)+r.MovePixels.GetDx()), uint32(int32(p.Y)+r.MovePixels.GetDy())
+			moved = append(moved, p)
+		}
+		for xy := range slices.Chunk(r.MovePixels.GetXy(), 2) {
+			delete(m.pixels, [2]uint32(xy))
+		}
+		for _, p := range moved {
+			m.pixels[[2]uint32{p.GetX(), p.GetY()}] = p
+		}
+	case *pb.EditRequest_PutEdges:
+		for _, p := range r.PutEdges.GetPixels() {
+			m.edges[p.GetY()*m.open.GetDrawing().GetWidth()+p.GetX()] = byte(p.GetEdges())
+		}
 	}
 }
 
 // request is Solve's for what is on the canvas.
 func (m *editModel) request() *pb.SolveRequest {
 	req := proto.Clone(m.open).(*pb.SolveRequest)
+	req.Frame, req.Edges = nil, m.edges
 	req.Drawing.Curves, req.Drawing.Pixels = m.curves, nil
 	for _, p := range m.pixels {
 		req.Drawing.Pixels = append(req.Drawing.Pixels, p)
@@ -181,7 +216,7 @@ func (c choose) curve(w, h uint32) *pb.Curve {
 func (c choose) edit(w, h uint32) *pb.EditRequest {
 	id := string(rune('a' + c(4)))
 	place := func(n uint32) uint32 { return uint32(c(int(n) + c(2))) } // past the end now and then
-	switch c(14) {
+	switch c(17) {
 	case 0, 1, 2, 3:
 		return &pb.EditRequest{Message: &pb.EditRequest_PutCurve{PutCurve: c.curve(w, h)}}
 	case 4, 5:
@@ -206,6 +241,25 @@ func (c choose) edit(w, h uint32) *pb.EditRequest {
 			p.Xy = append(p.Xy, 1)
 		}
 		return &pb.EditRequest{Message: &pb.EditRequest_RemovePixels{RemovePixels: p}}
+	case 13, 14:
+		p := &pb.MovePixels{Dx: int32(c(5)) - 2, Dy: int32(c(5)) - 2}
+		for range c(4) {
+			p.Xy = append(p.Xy, place(min(w, 5)), place(min(h, 5)))
+		}
+		if c(20) == 0 {
+			p.Xy, p.Dx = append(p.Xy, 1), math.MinInt32
+		}
+		return &pb.EditRequest{Message: &pb.EditRequest_MovePixels{MovePixels: p}}
+	case 15:
+		p := &pb.PutEdges{}
+		for range c(6) {
+			e := 2 * uint32(c(4))
+			if c(30) == 0 {
+				e = []uint32{1, 8, 64, 128, 256, math.MaxUint32}[c(6)]
+			}
+			p.Pixels = append(p.Pixels, &pb.PixelEdges{X: place(w), Y: place(h), Edges: e})
+		}
+		return &pb.EditRequest{Message: &pb.EditRequest_PutEdges{PutEdges: p}}
 	}
 	return &pb.EditRequest{}
 }
@@ -214,11 +268,24 @@ func (c choose) edit(w, h uint32) *pb.EditRequest {
 func checkEditCase(t *testing.T, s *testServer, c choose) (made, refused int) {
 	m := &editModel{pixels: map[[2]uint32]*pb.GivenPixel{}}
 	w, h := 1+uint32(c(40)), 1+uint32(c(30))
+	m.edges = make([]byte, w*h)
 	m.open = &pb.SolveRequest{Options: &pb.DiffusionOptions{Tolerance: 0.05}, Drawing: &pb.Drawing{Width: w, Height: h}}
 	if c(4) == 0 {
 		m.open.Edges = make([]byte, w*h)
 		for range 10 {
 			m.open.Edges[c(len(m.open.Edges))] = byte(2 * c(4))
+		}
+		copy(m.edges, m.open.Edges)
+	}
+	if c(4) == 0 {
+		data := make([]byte, 4*w*h)
+		for range 6 {
+			p := &pb.GivenPixel{X: uint32(c(int(min(w, 5)))), Y: uint32(c(int(min(h, 5)))), Red: float32(c(256)), Green: float32(c(256))}
+			copy(data[4*(p.Y*w+p.X):], []byte{byte(p.Red), byte(p.Green), 0, 255})
+			m.pixels[[2]uint32{p.X, p.Y}] = p
+		}
+		m.open.Frame = &pb.Frame{
+			Layout: &pb.FrameLayout{Width: w, Height: h, PixelFormat: pb.PixelFormat_PIXEL_FORMAT_RGBA8}, Source: &pb.Frame_Data{Data: data},
 		}
 	}
 	if c(4) == 0 {
@@ -303,7 +370,7 @@ func checkEditCase(t *testing.T, s *testServer, c choose) (made, refused int) {
 	}
 	got := last.GetResult()
 	most := 1
-	if len(m.open.Edges) > 0 || slices.ContainsFunc(m.curves, (*pb.Curve).GetBarrier) {
+	if slices.ContainsFunc(m.edges, func(e byte) bool { return e != 0 }) || slices.ContainsFunc(m.curves, (*pb.Curve).GetBarrier) {
 		most = 2 // the estimate is none that holds always
 	}
 	if offByMore(got.GetPicture().GetData(), want.GetPicture().GetData(), most) ||
@@ -393,6 +460,8 @@ func FuzzEditWire(f *testing.F) {
 	put := message(&pb.EditRequest{Message: &pb.EditRequest_PutCurve{PutCurve: wall("b", 20, 1, 2)}})
 	f.Add(open, put, message(&pb.EditRequest{Message: &pb.EditRequest_MoveCurve{MoveCurve: &pb.MoveCurve{Id: "a", Dx: 3}}}))
 	f.Add(frame, put, message(&pb.EditRequest{Message: &pb.EditRequest_PutPixels{PutPixels: &pb.GivenPixels{Pixels: []*pb.GivenPixel{{X: 1}}}}}))
+	f.Add(frame, message(&pb.EditRequest{Message: &pb.EditRequest_MovePixels{MovePixels: &pb.MovePixels{Xy: []uint32{0, 0}, Dx: 1}}}),
+		message(&pb.EditRequest{Message: &pb.EditRequest_PutEdges{PutEdges: &pb.PutEdges{Pixels: []*pb.PixelEdges{{X: 1, Edges: 2}}}}}))
 	f.Add(open, open, put)
 	f.Add(put, open, []byte{})
 	s := start(f, fuzzConfig)

@@ -871,6 +871,8 @@ type EditRequest struct {
 	//	*EditRequest_RemoveCurve
 	//	*EditRequest_PutPixels
 	//	*EditRequest_RemovePixels
+	//	*EditRequest_MovePixels
+	//	*EditRequest_PutEdges
 	Message       isEditRequest_Message `protobuf_oneof:"message"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -976,6 +978,24 @@ func (x *EditRequest) GetRemovePixels() *PixelPlaces {
 	return nil
 }
 
+func (x *EditRequest) GetMovePixels() *MovePixels {
+	if x != nil {
+		if x, ok := x.Message.(*EditRequest_MovePixels); ok {
+			return x.MovePixels
+		}
+	}
+	return nil
+}
+
+func (x *EditRequest) GetPutEdges() *PutEdges {
+	if x != nil {
+		if x, ok := x.Message.(*EditRequest_PutEdges); ok {
+			return x.PutEdges
+		}
+	}
+	return nil
+}
+
 type isEditRequest_Message interface {
 	isEditRequest_Message()
 }
@@ -1004,13 +1024,21 @@ type EditRequest_RemoveCurve struct {
 }
 
 type EditRequest_PutPixels struct {
-	// Gives pixels, under all curves, or other colours to pixels given before.
+	// Gives pixels, under all curves, or other colours to pixels given before, those of the frame included.
 	PutPixels *GivenPixels `protobuf:"bytes,6,opt,name=put_pixels,json=putPixels,proto3,oneof"`
 }
 
 type EditRequest_RemovePixels struct {
-	// Takes pixels away that were given as such; those of the frame stay.
+	// Takes pixels away that were given, those of the frame included.
 	RemovePixels *PixelPlaces `protobuf:"bytes,7,opt,name=remove_pixels,json=removePixels,proto3,oneof"`
+}
+
+type EditRequest_MovePixels struct {
+	MovePixels *MovePixels `protobuf:"bytes,8,opt,name=move_pixels,json=movePixels,proto3,oneof"`
+}
+
+type EditRequest_PutEdges struct {
+	PutEdges *PutEdges `protobuf:"bytes,9,opt,name=put_edges,json=putEdges,proto3,oneof"`
 }
 
 func (*EditRequest_Open) isEditRequest_Message() {}
@@ -1026,6 +1054,10 @@ func (*EditRequest_RemoveCurve) isEditRequest_Message() {}
 func (*EditRequest_PutPixels) isEditRequest_Message() {}
 
 func (*EditRequest_RemovePixels) isEditRequest_Message() {}
+
+func (*EditRequest_MovePixels) isEditRequest_Message() {}
+
+func (*EditRequest_PutEdges) isEditRequest_Message() {}
 
 // MoveCurve moves all points of a curve.
 type MoveCurve struct {
@@ -1251,6 +1283,177 @@ func (x *PixelPlaces) GetXy() []uint32 {
 	return nil
 }
 
+// MovePixels takes pixels away that were given, those of the frame included, and gives them elsewhere, in place of what is given there.
+type MovePixels struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// x0, y0, x1, y1, ...
+	Xy []uint32 `protobuf:"varint,1,rep,packed,name=xy,proto3" json:"xy,omitempty"`
+	// In pixels; the new places are on the canvas.
+	Dx            int32 `protobuf:"zigzag32,2,opt,name=dx,proto3" json:"dx,omitempty"`
+	Dy            int32 `protobuf:"zigzag32,3,opt,name=dy,proto3" json:"dy,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MovePixels) Reset() {
+	*x = MovePixels{}
+	mi := &file_polyscan_v1_diffusion_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MovePixels) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MovePixels) ProtoMessage() {}
+
+func (x *MovePixels) ProtoReflect() protoreflect.Message {
+	mi := &file_polyscan_v1_diffusion_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MovePixels.ProtoReflect.Descriptor instead.
+func (*MovePixels) Descriptor() ([]byte, []int) {
+	return file_polyscan_v1_diffusion_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *MovePixels) GetXy() []uint32 {
+	if x != nil {
+		return x.Xy
+	}
+	return nil
+}
+
+func (x *MovePixels) GetDx() int32 {
+	if x != nil {
+		return x.Dx
+	}
+	return 0
+}
+
+func (x *MovePixels) GetDy() int32 {
+	if x != nil {
+		return x.Dy
+	}
+	return 0
+}
+
+// PutEdges closes edges of pixels, and opens their others. Those that curves block as barriers are not among them.
+type PutEdges struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Of several in one place the last counts.
+	Pixels        []*PixelEdges `protobuf:"bytes,1,rep,name=pixels,proto3" json:"pixels,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PutEdges) Reset() {
+	*x = PutEdges{}
+	mi := &file_polyscan_v1_diffusion_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PutEdges) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PutEdges) ProtoMessage() {}
+
+func (x *PutEdges) ProtoReflect() protoreflect.Message {
+	mi := &file_polyscan_v1_diffusion_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PutEdges.ProtoReflect.Descriptor instead.
+func (*PutEdges) Descriptor() ([]byte, []int) {
+	return file_polyscan_v1_diffusion_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *PutEdges) GetPixels() []*PixelEdges {
+	if x != nil {
+		return x.Pixels
+	}
+	return nil
+}
+
+// PixelEdges are the closed edges of a pixel.
+type PixelEdges struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	X     uint32                 `protobuf:"varint,1,opt,name=x,proto3" json:"x,omitempty"`
+	Y     uint32                 `protobuf:"varint,2,opt,name=y,proto3" json:"y,omitempty"`
+	// As a byte of SolveRequest.edges; 0 opens all.
+	Edges         uint32 `protobuf:"varint,3,opt,name=edges,proto3" json:"edges,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PixelEdges) Reset() {
+	*x = PixelEdges{}
+	mi := &file_polyscan_v1_diffusion_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PixelEdges) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PixelEdges) ProtoMessage() {}
+
+func (x *PixelEdges) ProtoReflect() protoreflect.Message {
+	mi := &file_polyscan_v1_diffusion_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PixelEdges.ProtoReflect.Descriptor instead.
+func (*PixelEdges) Descriptor() ([]byte, []int) {
+	return file_polyscan_v1_diffusion_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *PixelEdges) GetX() uint32 {
+	if x != nil {
+		return x.X
+	}
+	return 0
+}
+
+func (x *PixelEdges) GetY() uint32 {
+	if x != nil {
+		return x.Y
+	}
+	return 0
+}
+
+func (x *PixelEdges) GetEdges() uint32 {
+	if x != nil {
+		return x.Edges
+	}
+	return 0
+}
+
 // EditResponse is what has become of changes.
 type EditResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1270,7 +1473,7 @@ type EditResponse struct {
 
 func (x *EditResponse) Reset() {
 	*x = EditResponse{}
-	mi := &file_polyscan_v1_diffusion_proto_msgTypes[15]
+	mi := &file_polyscan_v1_diffusion_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1282,7 +1485,7 @@ func (x *EditResponse) String() string {
 func (*EditResponse) ProtoMessage() {}
 
 func (x *EditResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_diffusion_proto_msgTypes[15]
+	mi := &file_polyscan_v1_diffusion_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1295,7 +1498,7 @@ func (x *EditResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditResponse.ProtoReflect.Descriptor instead.
 func (*EditResponse) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_diffusion_proto_rawDescGZIP(), []int{15}
+	return file_polyscan_v1_diffusion_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *EditResponse) GetEdits() uint64 {
@@ -1372,7 +1575,7 @@ type PictureOutput struct {
 
 func (x *PictureOutput) Reset() {
 	*x = PictureOutput{}
-	mi := &file_polyscan_v1_diffusion_proto_msgTypes[16]
+	mi := &file_polyscan_v1_diffusion_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1384,7 +1587,7 @@ func (x *PictureOutput) String() string {
 func (*PictureOutput) ProtoMessage() {}
 
 func (x *PictureOutput) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_diffusion_proto_msgTypes[16]
+	mi := &file_polyscan_v1_diffusion_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1397,7 +1600,7 @@ func (x *PictureOutput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PictureOutput.ProtoReflect.Descriptor instead.
 func (*PictureOutput) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_diffusion_proto_rawDescGZIP(), []int{16}
+	return file_polyscan_v1_diffusion_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *PictureOutput) GetEncoding() Encoding {
@@ -1452,7 +1655,7 @@ type FillReport struct {
 
 func (x *FillReport) Reset() {
 	*x = FillReport{}
-	mi := &file_polyscan_v1_diffusion_proto_msgTypes[17]
+	mi := &file_polyscan_v1_diffusion_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1464,7 +1667,7 @@ func (x *FillReport) String() string {
 func (*FillReport) ProtoMessage() {}
 
 func (x *FillReport) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_diffusion_proto_msgTypes[17]
+	mi := &file_polyscan_v1_diffusion_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1477,7 +1680,7 @@ func (x *FillReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FillReport.ProtoReflect.Descriptor instead.
 func (*FillReport) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_diffusion_proto_rawDescGZIP(), []int{17}
+	return file_polyscan_v1_diffusion_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *FillReport) GetBackend() string {
@@ -1574,7 +1777,7 @@ type FillHolesRequest struct {
 
 func (x *FillHolesRequest) Reset() {
 	*x = FillHolesRequest{}
-	mi := &file_polyscan_v1_diffusion_proto_msgTypes[18]
+	mi := &file_polyscan_v1_diffusion_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1586,7 +1789,7 @@ func (x *FillHolesRequest) String() string {
 func (*FillHolesRequest) ProtoMessage() {}
 
 func (x *FillHolesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_diffusion_proto_msgTypes[18]
+	mi := &file_polyscan_v1_diffusion_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1599,7 +1802,7 @@ func (x *FillHolesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FillHolesRequest.ProtoReflect.Descriptor instead.
 func (*FillHolesRequest) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_diffusion_proto_rawDescGZIP(), []int{18}
+	return file_polyscan_v1_diffusion_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *FillHolesRequest) GetWorkClass() WorkClass {
@@ -1709,7 +1912,7 @@ type FillHolesResponse struct {
 
 func (x *FillHolesResponse) Reset() {
 	*x = FillHolesResponse{}
-	mi := &file_polyscan_v1_diffusion_proto_msgTypes[19]
+	mi := &file_polyscan_v1_diffusion_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1721,7 +1924,7 @@ func (x *FillHolesResponse) String() string {
 func (*FillHolesResponse) ProtoMessage() {}
 
 func (x *FillHolesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_diffusion_proto_msgTypes[19]
+	mi := &file_polyscan_v1_diffusion_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1734,7 +1937,7 @@ func (x *FillHolesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FillHolesResponse.ProtoReflect.Descriptor instead.
 func (*FillHolesResponse) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_diffusion_proto_rawDescGZIP(), []int{19}
+	return file_polyscan_v1_diffusion_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *FillHolesResponse) GetReport() *FillReport {
@@ -1782,7 +1985,7 @@ type BackgroundRequest struct {
 
 func (x *BackgroundRequest) Reset() {
 	*x = BackgroundRequest{}
-	mi := &file_polyscan_v1_diffusion_proto_msgTypes[20]
+	mi := &file_polyscan_v1_diffusion_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1794,7 +1997,7 @@ func (x *BackgroundRequest) String() string {
 func (*BackgroundRequest) ProtoMessage() {}
 
 func (x *BackgroundRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_diffusion_proto_msgTypes[20]
+	mi := &file_polyscan_v1_diffusion_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1807,7 +2010,7 @@ func (x *BackgroundRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackgroundRequest.ProtoReflect.Descriptor instead.
 func (*BackgroundRequest) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_diffusion_proto_rawDescGZIP(), []int{20}
+	return file_polyscan_v1_diffusion_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *BackgroundRequest) GetWorkClass() WorkClass {
@@ -1926,7 +2129,7 @@ type BackgroundResponse struct {
 
 func (x *BackgroundResponse) Reset() {
 	*x = BackgroundResponse{}
-	mi := &file_polyscan_v1_diffusion_proto_msgTypes[21]
+	mi := &file_polyscan_v1_diffusion_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1938,7 +2141,7 @@ func (x *BackgroundResponse) String() string {
 func (*BackgroundResponse) ProtoMessage() {}
 
 func (x *BackgroundResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_diffusion_proto_msgTypes[21]
+	mi := &file_polyscan_v1_diffusion_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1951,7 +2154,7 @@ func (x *BackgroundResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackgroundResponse.ProtoReflect.Descriptor instead.
 func (*BackgroundResponse) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_diffusion_proto_rawDescGZIP(), []int{21}
+	return file_polyscan_v1_diffusion_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *BackgroundResponse) GetReport() *FillReport {
@@ -2056,7 +2259,7 @@ const file_polyscan_v1_diffusion_proto_rawDesc = "" +
 	"\arequest\x18\x01 \x01(\v2\x19.polyscan.v1.SolveRequestB\x06\xbaH\x03\xc8\x01\x01R\arequest\"d\n" +
 	"\x1aSolveProgressivelyResponse\x122\n" +
 	"\x06result\x18\x01 \x01(\v2\x1a.polyscan.v1.SolveResponseR\x06result\x12\x12\n" +
-	"\x04last\x18\x02 \x01(\bR\x04last\"\x9f\x03\n" +
+	"\x04last\x18\x02 \x01(\bR\x04last\"\x91\x04\n" +
 	"\vEditRequest\x12/\n" +
 	"\x04open\x18\x01 \x01(\v2\x19.polyscan.v1.SolveRequestH\x00R\x04open\x121\n" +
 	"\tput_curve\x18\x02 \x01(\v2\x12.polyscan.v1.CurveH\x00R\bputCurve\x127\n" +
@@ -2066,7 +2269,10 @@ const file_polyscan_v1_diffusion_proto_rawDesc = "" +
 	"\fremove_curve\x18\x05 \x01(\tH\x00R\vremoveCurve\x129\n" +
 	"\n" +
 	"put_pixels\x18\x06 \x01(\v2\x18.polyscan.v1.GivenPixelsH\x00R\tputPixels\x12?\n" +
-	"\rremove_pixels\x18\a \x01(\v2\x18.polyscan.v1.PixelPlacesH\x00R\fremovePixelsB\x10\n" +
+	"\rremove_pixels\x18\a \x01(\v2\x18.polyscan.v1.PixelPlacesH\x00R\fremovePixels\x12:\n" +
+	"\vmove_pixels\x18\b \x01(\v2\x17.polyscan.v1.MovePixelsH\x00R\n" +
+	"movePixels\x124\n" +
+	"\tput_edges\x18\t \x01(\v2\x15.polyscan.v1.PutEdgesH\x00R\bputEdgesB\x10\n" +
 	"\amessage\x12\x05\xbaH\x02\b\x01\";\n" +
 	"\tMoveCurve\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x0e\n" +
@@ -2080,7 +2286,19 @@ const file_polyscan_v1_diffusion_proto_rawDesc = "" +
 	"\vGivenPixels\x12/\n" +
 	"\x06pixels\x18\x01 \x03(\v2\x17.polyscan.v1.GivenPixelR\x06pixels\"\x1d\n" +
 	"\vPixelPlaces\x12\x0e\n" +
-	"\x02xy\x18\x01 \x03(\rR\x02xy\"\xb0\x01\n" +
+	"\x02xy\x18\x01 \x03(\rR\x02xy\"<\n" +
+	"\n" +
+	"MovePixels\x12\x0e\n" +
+	"\x02xy\x18\x01 \x03(\rR\x02xy\x12\x0e\n" +
+	"\x02dx\x18\x02 \x01(\x11R\x02dx\x12\x0e\n" +
+	"\x02dy\x18\x03 \x01(\x11R\x02dy\";\n" +
+	"\bPutEdges\x12/\n" +
+	"\x06pixels\x18\x01 \x03(\v2\x17.polyscan.v1.PixelEdgesR\x06pixels\">\n" +
+	"\n" +
+	"PixelEdges\x12\f\n" +
+	"\x01x\x18\x01 \x01(\rR\x01x\x12\f\n" +
+	"\x01y\x18\x02 \x01(\rR\x01y\x12\x14\n" +
+	"\x05edges\x18\x03 \x01(\rR\x05edges\"\xb0\x01\n" +
 	"\fEditResponse\x12\x14\n" +
 	"\x05edits\x18\x01 \x01(\x04R\x05edits\x124\n" +
 	"\x06result\x18\x02 \x01(\v2\x1a.polyscan.v1.SolveResponseH\x00R\x06result\x12*\n" +
@@ -2177,7 +2395,7 @@ func file_polyscan_v1_diffusion_proto_rawDescGZIP() []byte {
 }
 
 var file_polyscan_v1_diffusion_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_polyscan_v1_diffusion_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
+var file_polyscan_v1_diffusion_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
 var file_polyscan_v1_diffusion_proto_goTypes = []any{
 	(DiffusionMethod)(0),               // 0: polyscan.v1.DiffusionMethod
 	(*DiffusionOptions)(nil),           // 1: polyscan.v1.DiffusionOptions
@@ -2195,22 +2413,25 @@ var file_polyscan_v1_diffusion_proto_goTypes = []any{
 	(*RecolorCurve)(nil),               // 13: polyscan.v1.RecolorCurve
 	(*GivenPixels)(nil),                // 14: polyscan.v1.GivenPixels
 	(*PixelPlaces)(nil),                // 15: polyscan.v1.PixelPlaces
-	(*EditResponse)(nil),               // 16: polyscan.v1.EditResponse
-	(*PictureOutput)(nil),              // 17: polyscan.v1.PictureOutput
-	(*FillReport)(nil),                 // 18: polyscan.v1.FillReport
-	(*FillHolesRequest)(nil),           // 19: polyscan.v1.FillHolesRequest
-	(*FillHolesResponse)(nil),          // 20: polyscan.v1.FillHolesResponse
-	(*BackgroundRequest)(nil),          // 21: polyscan.v1.BackgroundRequest
-	(*BackgroundResponse)(nil),         // 22: polyscan.v1.BackgroundResponse
-	(WorkClass)(0),                     // 23: polyscan.v1.WorkClass
-	(Encoding)(0),                      // 24: polyscan.v1.Encoding
-	(*Frame)(nil),                      // 25: polyscan.v1.Frame
-	(*durationpb.Duration)(nil),        // 26: google.protobuf.Duration
-	(*status.Status)(nil),              // 27: google.rpc.Status
-	(*RegionSet)(nil),                  // 28: polyscan.v1.RegionSet
-	(*RecipeRef)(nil),                  // 29: polyscan.v1.RecipeRef
-	(MaskMethod)(0),                    // 30: polyscan.v1.MaskMethod
-	(*ResidentFrame)(nil),              // 31: polyscan.v1.ResidentFrame
+	(*MovePixels)(nil),                 // 16: polyscan.v1.MovePixels
+	(*PutEdges)(nil),                   // 17: polyscan.v1.PutEdges
+	(*PixelEdges)(nil),                 // 18: polyscan.v1.PixelEdges
+	(*EditResponse)(nil),               // 19: polyscan.v1.EditResponse
+	(*PictureOutput)(nil),              // 20: polyscan.v1.PictureOutput
+	(*FillReport)(nil),                 // 21: polyscan.v1.FillReport
+	(*FillHolesRequest)(nil),           // 22: polyscan.v1.FillHolesRequest
+	(*FillHolesResponse)(nil),          // 23: polyscan.v1.FillHolesResponse
+	(*BackgroundRequest)(nil),          // 24: polyscan.v1.BackgroundRequest
+	(*BackgroundResponse)(nil),         // 25: polyscan.v1.BackgroundResponse
+	(WorkClass)(0),                     // 26: polyscan.v1.WorkClass
+	(Encoding)(0),                      // 27: polyscan.v1.Encoding
+	(*Frame)(nil),                      // 28: polyscan.v1.Frame
+	(*durationpb.Duration)(nil),        // 29: google.protobuf.Duration
+	(*status.Status)(nil),              // 30: google.rpc.Status
+	(*RegionSet)(nil),                  // 31: polyscan.v1.RegionSet
+	(*RecipeRef)(nil),                  // 32: polyscan.v1.RecipeRef
+	(MaskMethod)(0),                    // 33: polyscan.v1.MaskMethod
+	(*ResidentFrame)(nil),              // 34: polyscan.v1.ResidentFrame
 }
 var file_polyscan_v1_diffusion_proto_depIdxs = []int32{
 	0,  // 0: polyscan.v1.DiffusionOptions.method:type_name -> polyscan.v1.DiffusionMethod
@@ -2219,15 +2440,15 @@ var file_polyscan_v1_diffusion_proto_depIdxs = []int32{
 	3,  // 3: polyscan.v1.Curve.blur:type_name -> polyscan.v1.BlurStop
 	4,  // 4: polyscan.v1.Drawing.curves:type_name -> polyscan.v1.Curve
 	5,  // 5: polyscan.v1.Drawing.pixels:type_name -> polyscan.v1.GivenPixel
-	23, // 6: polyscan.v1.SolveRequest.work_class:type_name -> polyscan.v1.WorkClass
+	26, // 6: polyscan.v1.SolveRequest.work_class:type_name -> polyscan.v1.WorkClass
 	1,  // 7: polyscan.v1.SolveRequest.options:type_name -> polyscan.v1.DiffusionOptions
-	24, // 8: polyscan.v1.SolveRequest.encoding:type_name -> polyscan.v1.Encoding
+	27, // 8: polyscan.v1.SolveRequest.encoding:type_name -> polyscan.v1.Encoding
 	6,  // 9: polyscan.v1.SolveRequest.drawing:type_name -> polyscan.v1.Drawing
-	25, // 10: polyscan.v1.SolveRequest.frame:type_name -> polyscan.v1.Frame
-	26, // 11: polyscan.v1.SolveResponse.decode:type_name -> google.protobuf.Duration
-	26, // 12: polyscan.v1.SolveResponse.queue:type_name -> google.protobuf.Duration
-	26, // 13: polyscan.v1.SolveResponse.compute:type_name -> google.protobuf.Duration
-	25, // 14: polyscan.v1.SolveResponse.picture:type_name -> polyscan.v1.Frame
+	28, // 10: polyscan.v1.SolveRequest.frame:type_name -> polyscan.v1.Frame
+	29, // 11: polyscan.v1.SolveResponse.decode:type_name -> google.protobuf.Duration
+	29, // 12: polyscan.v1.SolveResponse.queue:type_name -> google.protobuf.Duration
+	29, // 13: polyscan.v1.SolveResponse.compute:type_name -> google.protobuf.Duration
+	28, // 14: polyscan.v1.SolveResponse.picture:type_name -> polyscan.v1.Frame
 	7,  // 15: polyscan.v1.SolveProgressivelyRequest.request:type_name -> polyscan.v1.SolveRequest
 	8,  // 16: polyscan.v1.SolveProgressivelyResponse.result:type_name -> polyscan.v1.SolveResponse
 	7,  // 17: polyscan.v1.EditRequest.open:type_name -> polyscan.v1.SolveRequest
@@ -2236,55 +2457,58 @@ var file_polyscan_v1_diffusion_proto_depIdxs = []int32{
 	13, // 20: polyscan.v1.EditRequest.recolor_curve:type_name -> polyscan.v1.RecolorCurve
 	14, // 21: polyscan.v1.EditRequest.put_pixels:type_name -> polyscan.v1.GivenPixels
 	15, // 22: polyscan.v1.EditRequest.remove_pixels:type_name -> polyscan.v1.PixelPlaces
-	2,  // 23: polyscan.v1.RecolorCurve.left:type_name -> polyscan.v1.ColorStop
-	2,  // 24: polyscan.v1.RecolorCurve.right:type_name -> polyscan.v1.ColorStop
-	3,  // 25: polyscan.v1.RecolorCurve.blur:type_name -> polyscan.v1.BlurStop
-	5,  // 26: polyscan.v1.GivenPixels.pixels:type_name -> polyscan.v1.GivenPixel
-	8,  // 27: polyscan.v1.EditResponse.result:type_name -> polyscan.v1.SolveResponse
-	27, // 28: polyscan.v1.EditResponse.error:type_name -> google.rpc.Status
-	24, // 29: polyscan.v1.PictureOutput.encoding:type_name -> polyscan.v1.Encoding
-	26, // 30: polyscan.v1.PictureOutput.idle_timeout:type_name -> google.protobuf.Duration
-	26, // 31: polyscan.v1.FillReport.decode:type_name -> google.protobuf.Duration
-	26, // 32: polyscan.v1.FillReport.queue:type_name -> google.protobuf.Duration
-	26, // 33: polyscan.v1.FillReport.compute:type_name -> google.protobuf.Duration
-	23, // 34: polyscan.v1.FillHolesRequest.work_class:type_name -> polyscan.v1.WorkClass
-	1,  // 35: polyscan.v1.FillHolesRequest.options:type_name -> polyscan.v1.DiffusionOptions
-	28, // 36: polyscan.v1.FillHolesRequest.region_set:type_name -> polyscan.v1.RegionSet
-	29, // 37: polyscan.v1.FillHolesRequest.recipe:type_name -> polyscan.v1.RecipeRef
-	30, // 38: polyscan.v1.FillHolesRequest.mask_method:type_name -> polyscan.v1.MaskMethod
-	17, // 39: polyscan.v1.FillHolesRequest.output:type_name -> polyscan.v1.PictureOutput
-	25, // 40: polyscan.v1.FillHolesRequest.frame:type_name -> polyscan.v1.Frame
-	18, // 41: polyscan.v1.FillHolesResponse.report:type_name -> polyscan.v1.FillReport
-	31, // 42: polyscan.v1.FillHolesResponse.kept:type_name -> polyscan.v1.ResidentFrame
-	25, // 43: polyscan.v1.FillHolesResponse.picture:type_name -> polyscan.v1.Frame
-	23, // 44: polyscan.v1.BackgroundRequest.work_class:type_name -> polyscan.v1.WorkClass
-	1,  // 45: polyscan.v1.BackgroundRequest.options:type_name -> polyscan.v1.DiffusionOptions
-	28, // 46: polyscan.v1.BackgroundRequest.region_set:type_name -> polyscan.v1.RegionSet
-	29, // 47: polyscan.v1.BackgroundRequest.recipe:type_name -> polyscan.v1.RecipeRef
-	30, // 48: polyscan.v1.BackgroundRequest.mask_method:type_name -> polyscan.v1.MaskMethod
-	17, // 49: polyscan.v1.BackgroundRequest.background:type_name -> polyscan.v1.PictureOutput
-	17, // 50: polyscan.v1.BackgroundRequest.residual:type_name -> polyscan.v1.PictureOutput
-	25, // 51: polyscan.v1.BackgroundRequest.frame:type_name -> polyscan.v1.Frame
-	18, // 52: polyscan.v1.BackgroundResponse.report:type_name -> polyscan.v1.FillReport
-	31, // 53: polyscan.v1.BackgroundResponse.kept_background:type_name -> polyscan.v1.ResidentFrame
-	31, // 54: polyscan.v1.BackgroundResponse.kept_residual:type_name -> polyscan.v1.ResidentFrame
-	25, // 55: polyscan.v1.BackgroundResponse.background:type_name -> polyscan.v1.Frame
-	25, // 56: polyscan.v1.BackgroundResponse.residual:type_name -> polyscan.v1.Frame
-	7,  // 57: polyscan.v1.DiffusionService.Solve:input_type -> polyscan.v1.SolveRequest
-	9,  // 58: polyscan.v1.DiffusionService.SolveProgressively:input_type -> polyscan.v1.SolveProgressivelyRequest
-	11, // 59: polyscan.v1.DiffusionService.Edit:input_type -> polyscan.v1.EditRequest
-	19, // 60: polyscan.v1.DiffusionService.FillHoles:input_type -> polyscan.v1.FillHolesRequest
-	21, // 61: polyscan.v1.DiffusionService.Background:input_type -> polyscan.v1.BackgroundRequest
-	8,  // 62: polyscan.v1.DiffusionService.Solve:output_type -> polyscan.v1.SolveResponse
-	10, // 63: polyscan.v1.DiffusionService.SolveProgressively:output_type -> polyscan.v1.SolveProgressivelyResponse
-	16, // 64: polyscan.v1.DiffusionService.Edit:output_type -> polyscan.v1.EditResponse
-	20, // 65: polyscan.v1.DiffusionService.FillHoles:output_type -> polyscan.v1.FillHolesResponse
-	22, // 66: polyscan.v1.DiffusionService.Background:output_type -> polyscan.v1.BackgroundResponse
-	62, // [62:67] is the sub-list for method output_type
-	57, // [57:62] is the sub-list for method input_type
-	57, // [57:57] is the sub-list for extension type_name
-	57, // [57:57] is the sub-list for extension extendee
-	0,  // [0:57] is the sub-list for field type_name
+	16, // 23: polyscan.v1.EditRequest.move_pixels:type_name -> polyscan.v1.MovePixels
+	17, // 24: polyscan.v1.EditRequest.put_edges:type_name -> polyscan.v1.PutEdges
+	2,  // 25: polyscan.v1.RecolorCurve.left:type_name -> polyscan.v1.ColorStop
+	2,  // 26: polyscan.v1.RecolorCurve.right:type_name -> polyscan.v1.ColorStop
+	3,  // 27: polyscan.v1.RecolorCurve.blur:type_name -> polyscan.v1.BlurStop
+	5,  // 28: polyscan.v1.GivenPixels.pixels:type_name -> polyscan.v1.GivenPixel
+	18, // 29: polyscan.v1.PutEdges.pixels:type_name -> polyscan.v1.PixelEdges
+	8,  // 30: polyscan.v1.EditResponse.result:type_name -> polyscan.v1.SolveResponse
+	30, // 31: polyscan.v1.EditResponse.error:type_name -> google.rpc.Status
+	27, // 32: polyscan.v1.PictureOutput.encoding:type_name -> polyscan.v1.Encoding
+	29, // 33: polyscan.v1.PictureOutput.idle_timeout:type_name -> google.protobuf.Duration
+	29, // 34: polyscan.v1.FillReport.decode:type_name -> google.protobuf.Duration
+	29, // 35: polyscan.v1.FillReport.queue:type_name -> google.protobuf.Duration
+	29, // 36: polyscan.v1.FillReport.compute:type_name -> google.protobuf.Duration
+	26, // 37: polyscan.v1.FillHolesRequest.work_class:type_name -> polyscan.v1.WorkClass
+	1,  // 38: polyscan.v1.FillHolesRequest.options:type_name -> polyscan.v1.DiffusionOptions
+	31, // 39: polyscan.v1.FillHolesRequest.region_set:type_name -> polyscan.v1.RegionSet
+	32, // 40: polyscan.v1.FillHolesRequest.recipe:type_name -> polyscan.v1.RecipeRef
+	33, // 41: polyscan.v1.FillHolesRequest.mask_method:type_name -> polyscan.v1.MaskMethod
+	20, // 42: polyscan.v1.FillHolesRequest.output:type_name -> polyscan.v1.PictureOutput
+	28, // 43: polyscan.v1.FillHolesRequest.frame:type_name -> polyscan.v1.Frame
+	21, // 44: polyscan.v1.FillHolesResponse.report:type_name -> polyscan.v1.FillReport
+	34, // 45: polyscan.v1.FillHolesResponse.kept:type_name -> polyscan.v1.ResidentFrame
+	28, // 46: polyscan.v1.FillHolesResponse.picture:type_name -> polyscan.v1.Frame
+	26, // 47: polyscan.v1.BackgroundRequest.work_class:type_name -> polyscan.v1.WorkClass
+	1,  // 48: polyscan.v1.BackgroundRequest.options:type_name -> polyscan.v1.DiffusionOptions
+	31, // 49: polyscan.v1.BackgroundRequest.region_set:type_name -> polyscan.v1.RegionSet
+	32, // 50: polyscan.v1.BackgroundRequest.recipe:type_name -> polyscan.v1.RecipeRef
+	33, // 51: polyscan.v1.BackgroundRequest.mask_method:type_name -> polyscan.v1.MaskMethod
+	20, // 52: polyscan.v1.BackgroundRequest.background:type_name -> polyscan.v1.PictureOutput
+	20, // 53: polyscan.v1.BackgroundRequest.residual:type_name -> polyscan.v1.PictureOutput
+	28, // 54: polyscan.v1.BackgroundRequest.frame:type_name -> polyscan.v1.Frame
+	21, // 55: polyscan.v1.BackgroundResponse.report:type_name -> polyscan.v1.FillReport
+	34, // 56: polyscan.v1.BackgroundResponse.kept_background:type_name -> polyscan.v1.ResidentFrame
+	34, // 57: polyscan.v1.BackgroundResponse.kept_residual:type_name -> polyscan.v1.ResidentFrame
+	28, // 58: polyscan.v1.BackgroundResponse.background:type_name -> polyscan.v1.Frame
+	28, // 59: polyscan.v1.BackgroundResponse.residual:type_name -> polyscan.v1.Frame
+	7,  // 60: polyscan.v1.DiffusionService.Solve:input_type -> polyscan.v1.SolveRequest
+	9,  // 61: polyscan.v1.DiffusionService.SolveProgressively:input_type -> polyscan.v1.SolveProgressivelyRequest
+	11, // 62: polyscan.v1.DiffusionService.Edit:input_type -> polyscan.v1.EditRequest
+	22, // 63: polyscan.v1.DiffusionService.FillHoles:input_type -> polyscan.v1.FillHolesRequest
+	24, // 64: polyscan.v1.DiffusionService.Background:input_type -> polyscan.v1.BackgroundRequest
+	8,  // 65: polyscan.v1.DiffusionService.Solve:output_type -> polyscan.v1.SolveResponse
+	10, // 66: polyscan.v1.DiffusionService.SolveProgressively:output_type -> polyscan.v1.SolveProgressivelyResponse
+	19, // 67: polyscan.v1.DiffusionService.Edit:output_type -> polyscan.v1.EditResponse
+	23, // 68: polyscan.v1.DiffusionService.FillHoles:output_type -> polyscan.v1.FillHolesResponse
+	25, // 69: polyscan.v1.DiffusionService.Background:output_type -> polyscan.v1.BackgroundResponse
+	65, // [65:70] is the sub-list for method output_type
+	60, // [60:65] is the sub-list for method input_type
+	60, // [60:60] is the sub-list for extension type_name
+	60, // [60:60] is the sub-list for extension extendee
+	0,  // [0:60] is the sub-list for field type_name
 }
 
 func init() { file_polyscan_v1_diffusion_proto_init() }
@@ -2305,17 +2529,19 @@ func file_polyscan_v1_diffusion_proto_init() {
 		(*EditRequest_RemoveCurve)(nil),
 		(*EditRequest_PutPixels)(nil),
 		(*EditRequest_RemovePixels)(nil),
+		(*EditRequest_MovePixels)(nil),
+		(*EditRequest_PutEdges)(nil),
 	}
-	file_polyscan_v1_diffusion_proto_msgTypes[15].OneofWrappers = []any{
+	file_polyscan_v1_diffusion_proto_msgTypes[18].OneofWrappers = []any{
 		(*EditResponse_Result)(nil),
 		(*EditResponse_Error)(nil),
 	}
-	file_polyscan_v1_diffusion_proto_msgTypes[18].OneofWrappers = []any{
+	file_polyscan_v1_diffusion_proto_msgTypes[21].OneofWrappers = []any{
 		(*FillHolesRequest_RegionSet)(nil),
 		(*FillHolesRequest_Recipe)(nil),
 		(*FillHolesRequest_Mask)(nil),
 	}
-	file_polyscan_v1_diffusion_proto_msgTypes[20].OneofWrappers = []any{
+	file_polyscan_v1_diffusion_proto_msgTypes[23].OneofWrappers = []any{
 		(*BackgroundRequest_RegionSet)(nil),
 		(*BackgroundRequest_Recipe)(nil),
 		(*BackgroundRequest_Mask)(nil),
@@ -2326,7 +2552,7 @@ func file_polyscan_v1_diffusion_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_polyscan_v1_diffusion_proto_rawDesc), len(file_polyscan_v1_diffusion_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   22,
+			NumMessages:   25,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
