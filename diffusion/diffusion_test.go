@@ -161,8 +161,8 @@ func TestPrepared(t *testing.T) {
 		}
 		for range 3 {
 			a := <-answers
-			if a.err != nil || !slices.Equal(a.s.Values, want.Values) || a.s.FixedPixels != want.FixedPixels || a.s.VoidPixels != want.VoidPixels {
-				t.Errorf("%s: %v, or other values", s.Name, a.err)
+			if a.err != nil || !slices.Equal(a.s.Values, want.Values) || a.s.FixedPixels != want.FixedPixels || a.s.VoidPixels != want.VoidPixels || !a.s.SetupKept {
+				t.Errorf("%s: %v, or other values, or a new set-up", s.Name, a.err)
 			}
 		}
 		again, err := p.Solve(context.Background(), s.Channels, s.Colours, &diffusion.Options{Start: want.Values})

@@ -6,8 +6,9 @@
 // [SolveDrawing] draws curves with colours along both sides as constraints, and blurs the picture around them; [Render] makes pixels of
 // that, and a [Canvas] does after each change; [Extract] finds such curves in a picture.
 //
-// All but a canvas, which has its own, look for a set-up that the device has kept for constraints in the same places, whatever they came
-// as, and leave theirs for others while there is memory for it: see [kernels.Config.MemoBytes]. Results don't depend on that.
+// All that solves, but for [Prepared] and [Canvas], which have their own, looks for a set-up that the device has kept for constraints in the
+// same places, whatever they came as, and leaves a new one for others while there is memory for it: see [kernels.Config.MemoBytes]. Results
+// don't depend on that.
 //
 // # Conventions
 //

@@ -77,12 +77,19 @@ func (s *solve) setUp(q *kernels.Queue, in *given) error {
 	key := setupKey{s.grid, flags}
 	if kept, counts, ok := q.Recall(key); ok {
 		in.setup, s.counts, s.kept = kept, counts.(driver.DiffusionCounts), true
+		if err := q.GiveBack(kernels.Bytes[byte](s.setupBytes)); err != nil {
+			return err
+		}
 		return q.Yield()
 	}
 	memo, keep := q.NewMemo(s.setupBytes, "diffusion set-up")
 	if keep {
 		in.setup = memo.Buffer()
-	} else if in.setup, err = kernels.Alloc[byte](q, s.setupBytes, "set-up"); err != nil {
+		err = q.GiveBack(kernels.Bytes[byte](s.setupBytes))
+	} else {
+		in.setup, err = kernels.Alloc[byte](q, s.setupBytes, "set-up")
+	}
+	if err != nil {
 		return err
 	}
 	if err = s.prepare(q, in); err == nil && keep {
@@ -91,7 +98,9 @@ func (s *solve) setUp(q *kernels.Queue, in *given) error {
 	return err
 }
 
-// setupFootprint is what setUp takes. The job has memory for a set-up even where a kept one will do: whether it will shows in the job.
+// setupFootprint is what setUp takes. The job has memory for a set-up even where a kept one will do, as that shows in the job only. Then it
+// gives that back at once: with a set-up that it shares, or leaves to others, it holds no more of the device than with one of its own, and
+// nobody waits or is refused who would not have been.
 func (s *solve) setupFootprint() int64 {
 	return kernels.Bytes[byte](s.setupBytes) + kernels.FingerprintBytes() + kernels.Bytes[driver.DiffusionCounts](1)
 }
@@ -396,7 +405,7 @@ func (p *Prepared) Solve(ctx context.Context, channels int, values []float32, op
 	if err != nil {
 		return nil, err
 	}
-	s.counts = p.counts
+	s.counts, s.kept = p.counts, true
 	s.job.Held = kernels.Held(flags) + kernels.Held(setup)
 	return s.do(ctx, func(q *kernels.Queue) (given, error) {
 		values, err := s.uploadValues(q)

@@ -109,6 +109,35 @@ func Free[T Elem](q *Queue, b Buffer[T]) error {
 	return nil
 }
 
+// GiveBack gives n bytes of the footprint, which the job does not need after all, to others while it goes on: as many as [Bytes] says of
+// what it would have allocated. It waits for what was enqueued so far. Where the job has not more than that left, in one piece, it keeps
+// all of it.
+func (q *Queue) GiveBack(n int64) error {
+	if q.done.Load() {
+		return ErrEnded
+	}
+	if n < 0 || n%driver.Align != 0 {
+		return &ArgError{"GiveBack", "n", n, fmt.Sprintf("must be a multiple of %d, and not negative", driver.Align)}
+	}
+	h := q.scratch
+	if n == 0 || h == nil || h.largest() != h.avail || h.avail <= n {
+		return nil
+	}
+	// The heap goes on with the size it has, and the end of it taken.
+	if off, _ := h.alloc(n, true); off+n != q.arena.room() {
+		h.free(off)
+		return nil
+	}
+	if err := q.Wait(); err != nil {
+		return err
+	}
+	if err := q.buryEnd(n); err != nil {
+		return err
+	}
+	q.dev.mem.shorten(&q.arena, n)
+	return nil
+}
+
 // heaps are those of jobs that ended.
 var heaps = sync.Pool{New: func() any { return newHeap(0) }}
 

@@ -148,6 +148,19 @@ func (h *heap) free(off int64) (n int64, ok bool) {
 	return n, true
 }
 
+// shorten takes back the last n bytes of the block at off. n is a positive multiple of [driver.Align], and the block has more.
+func (h *heap) shorten(off, n int64) {
+	s := h.live[off]
+	s.len -= n
+	rest := h.newSpan(span{off: off + s.len, len: n, prev: s, next: s.next})
+	if s.next != nil {
+		s.next.prev = rest
+	}
+	s.next = rest
+	h.live[rest.off] = rest
+	h.free(rest.off)
+}
+
 // largest is the length of the largest free span.
 func (h *heap) largest() int64 {
 	var n int64

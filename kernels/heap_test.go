@@ -136,6 +136,15 @@ func TestHeapAgainstModel(t *testing.T) {
 				}
 				m.free(t, h, rapid.IntRange(0, len(m.out)-1).Draw(t, "i"))
 			},
+			"shorten": func(t *rapid.T) {
+				i := slices.IndexFunc(m.out, func(b extent) bool { return b.len > driver.Align })
+				if i < 0 {
+					t.Skip("nothing that can be shorter is out")
+				}
+				n := driver.Align * rapid.Int64Range(1, m.out[i].len/driver.Align-1).Draw(t, "units")
+				m.out[i].len -= n
+				h.shorten(m.out[i].off, n)
+			},
 			"free nothing": func(t *rapid.T) {
 				off := rapid.Int64Range(-1, m.size+driver.Align).Draw(t, "off")
 				if slices.ContainsFunc(m.out, func(b extent) bool { return b.off == off }) {

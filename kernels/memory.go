@@ -198,12 +198,28 @@ func (m *memory) put(b block) {
 	if n, ok := m.heap.free(b.off); !ok || n != b.len {
 		panic(fmt.Sprintf("kernels: block %d+%d of %q given back twice", b.off, b.len, b.label))
 	}
-	m.stats.Used -= b.len
-	*m.stats.ByTenant.of(b.tenant) -= b.len
-	if m.stats.ByLabel[b.label] -= b.len; m.stats.ByLabel[b.label] == 0 {
+	m.returned(b, b.len)
+}
+
+// shorten takes back the last n bytes of a block, a positive multiple of [driver.Align] and less than its room.
+func (m *memory) shorten(b *block, n int64) {
+	m.mu.Lock()
+	m.heap.shorten(b.off, n)
+	m.returned(*b, n)
+	m.mu.Unlock()
+	b.bytes = b.room() - n
+	b.len -= n
+	m.freed()
+}
+
+// returned counts n bytes of a block that came back. m.mu is held.
+func (m *memory) returned(b block, n int64) {
+	m.stats.Used -= n
+	*m.stats.ByTenant.of(b.tenant) -= n
+	if m.stats.ByLabel[b.label] -= n; m.stats.ByLabel[b.label] == 0 {
 		delete(m.stats.ByLabel, b.label)
 	}
-	m.returns.add(b.len, time.Now())
+	m.returns.add(n, time.Now())
 }
 
 func (m *memory) snapshot() MemoryStats {

@@ -98,6 +98,16 @@ func (q *Queue) poisonArena() error {
 	return overwrite(q.stream, q.dev.mem.mem, q.arena)
 }
 
+// buryEnd looks at what lies behind the job's memory, and overwrites that and its last n bytes: a part of them lies behind it from then on.
+func (q *Queue) buryEnd(n int64) error {
+	if !q.dev.poison {
+		return nil
+	}
+	a := q.arena
+	at := a.room() - n
+	return errors.Join(inspect(q.stream, q.dev.mem.mem, a), overwrite(q.stream, q.dev.mem.mem, block{off: a.off + at, len: a.len - at}))
+}
+
 // buryArena looks at what lies behind the job's buffers and its memory, which it then overwrites. The stream has drained.
 func (q *Queue) buryArena() error {
 	if !q.dev.poison || q.arena.len == 0 {

@@ -267,6 +267,21 @@ func TestMemoryAgainstModel(t *testing.T) {
 				d.used = slices.Delete(d.used, i, i+1)
 				d.calls(1, func() { d.m.release(b) })
 			},
+			"shorten": func(t *rapid.T) {
+				i := slices.IndexFunc(d.used, func(b block) bool { return b.room() > driver.Align })
+				if i < 0 {
+					t.Skip("nothing that can be shorter")
+				}
+				b := &d.used[i]
+				n := driver.Align * rapid.Int64Range(1, b.room()/driver.Align-1).Draw(t, "units")
+				want := *b
+				want.len -= n
+				want.bytes = want.len
+				d.calls(1, func() { d.m.shorten(b, n) })
+				if *b != want {
+					t.Fatalf("%+v, want %+v", *b, want)
+				}
+			},
 			"store": func(t *rapid.T) {
 				tenant := rapid.SampledFrom([]tenant{cached, computed}).Draw(t, "tenant")
 				if b, ok := d.reserve(size.Draw(t, "n"), tenant, label.Draw(t, "label")); ok {
