@@ -1,16 +1,17 @@
-// Fingerprint: values of polynomials over the bytes of a slice, modulo 2^61 - 1, under two keys.
+// Fingerprint: values of polynomials over the bytes of a slice, modulo 2^61 - 1, under two keys. All of it is exact.
 //
 // A block takes rounds of ROUND_WORDS words, of which each thread has VECTORS vectors of 4, THREADS vectors apart, so that loads are
-// coalesced. The powers of the key by which the words of a round are multiplied, relative to those of the thread's last word, are the same in all
-// threads: they come as parameters, in three limbs of 21, 20 and 20 bits. A product of a word and a limb has 53 bits at most, so
-// that those of a round are added up in 64 bits without carries, and brought together and reduced once. A round before is moved up by
-// the power of ROUND_WORDS (Horner's rule). Then the threads of a block are brought together two by two, four by four, and so on, by a power for
-// each level; from the first level on, odd lanes have the second key. The last block to end does the same with the values of all blocks.
+// coalesced; those of the next round come while the words of one are worked on. The powers of a key by which a thread multiplies its words of a
+// round are the same in all threads, relative to that of its last word: parameters, of a lower limb of 32 bits and an upper one of 29.
+// Products are added up, with carries and in 64 bits, and reduced once a round; a round before moves up by the power of ROUND_WORDS (Horner's rule).
+// Threads are brought together two by two, four by four, and so on, each level with a power of its own; from the first on, odd lanes have the second
+// key. What a block has moves up by the power of the words behind it, found while its first words come, and is added to sums in
+// memory, in which the blocks are counted as well: nothing has to be cleared, fenced or read again by a block that is the last.
+// What is behind the end counts as words of 0, which move up all others; a factor in the end makes up for that.
 //
-// What is behind the end counts as words of 0, which move up all others; the factor in the end makes up for that. All of it is exact.
-//
-// Bytes moved: each once, and 16 a block written and read. A word takes 6 wide multiplications, at which all multiprocessors of an H200 do about
-// as many bytes in a second as its memory moves. MAX_BLOCKS blocks of THREADS threads are on it at the same time.
+// Bytes moved: each once. Per word 4 wide multiplications. On an H200 1 MiB that no cache has takes 3.0 us (a first way, in which the last block
+// read and brought together what the others had written, 4.2), 16 MiB 8.9 us and 64 MiB 24 us. MAX_BLOCKS of 3 or 8 for each multiprocessor
+// make 16 MiB 10.1 us, and 8 VECTORS make 1 MiB 3.3, 16 MiB 9.7 and 64 MiB 22 us.
 #include "common.cuh"
 
 typedef unsigned char u8;
@@ -19,25 +20,26 @@ typedef unsigned char u8;
 #define WARPS (THREADS / 32)
 #define VECTORS 4
 #define ROUND_WORDS 2048 // THREADS * VECTORS * 4
-#define MAX_BLOCKS 1024
+#define MAX_BLOCKS 528 // 4 for each of 132 multiprocessors
 #define LIMBS 2
-#define SUMS ((VECTORS + 1) / 2) // 8 products of a word and a high limb are less than 2^64
+#define UPPER_SUMS ((VECTORS + 1) / 2) // each of 8 products of a word and an upper limb at most, which are less than 2^64
+#define LOW_BITS 31                    // of a value, the rest is added to another sum,
+#define COUNT_BIT 48                   // from which on a sum has the number of blocks
 
 static_assert(ROUND_WORDS == THREADS * VECTORS * 4, "words of a round");
 
-// Powers of a key between what is brought together: by level within a warp, and between warps.
-struct FingerprintTree {
-    u64 lanes[5];
-    u64 warp;
+struct FingerprintKey {
+    u64 lanes[5]; // powers of a key between neighbours by level within a warp,
+    u64 warp;     // between warps,
+    u64 round;    // and between rounds
+    u64 factor;   // by which the sum of words is multiplied,
+    u64 length;   // and what is added then for the length
+    u32 dot[32];  // LIMBS for each word that a thread has of a round
 };
 
-struct FingerprintKey {
-    FingerprintTree threads, blocks;
-    u64 round;   // the power of ROUND_WORDS
-    u64 block;   // and of the words of a block
-    u64 factor;  // by which the sum of words is multiplied,
-    u64 length;  // and what is added then for the length
-    u32 dot[32]; // LIMBS for each word that a thread has of a round
+// Powers between blocks that are 1, 2, 4, 8 and so on apart, of the first key and then of the second.
+struct FingerprintPlaces {
+    u64 powers[32];
 };
 
 #define PRIME ((1ull << 61) - 1)
@@ -45,13 +47,13 @@ struct FingerprintKey {
 // The same modulo PRIME, of a value below 2^64: less than PRIME + 8.
 __device__ __forceinline__ u64 fold(u64 v) { return (v & PRIME) + (v >> 61); }
 
-// a * b modulo PRIME, less than PRIME + 8, of an a below 2^62 and a b below 2^61.
+// a * b modulo PRIME, less than PRIME + 8, of two below 2^62.
 __device__ __forceinline__ u64 multiply(u64 a, u64 b) {
     const u32 a0 = (u32)a, a1 = (u32)(a >> 32), b0 = (u32)b, b1 = (u32)(b >> 32);
     const u64 low = (u64)a0 * b0;
-    const u64 middle = (u64)a1 * b0 + ((u64)a0 * b1 + (low >> 32)); // less than 2^62 + 2^61 + 2^32
+    const u64 middle = (u64)a1 * b0 + ((u64)a0 * b1 + (low >> 32)); // less than 2^63 + 2^32
     const u64 hi = (u64)a1 * b1 + (middle >> 32), lo = middle << 32 | (u32)low;
-    return fold((lo & PRIME) + (hi << 3 | lo >> 61)); // hi is less than 2^59
+    return fold((lo & PRIME) + (hi << 3 | lo >> 61)); // hi is less than 2^60
 }
 
 // The vector at an offset, of which there may be less or nothing.
@@ -68,9 +70,9 @@ __device__ __noinline__ uint4 last_vector(const u8 *src, u64 at, u64 bytes) {
 // The words of a round that the thread has, each by its power.
 __device__ __forceinline__ u64 dot(const uint4 *v, const u32 *powers) {
     u32 low0 = 0, low1 = 0, carry = 0;
-    u64 high[SUMS];
+    u64 upper[UPPER_SUMS];
 #pragma unroll
-    for (u32 i = 0; i < SUMS; i++) high[i] = 0;
+    for (u32 i = 0; i < UPPER_SUMS; i++) upper[i] = 0;
 #pragma unroll
     for (u32 i = 0; i < VECTORS; i++) {
         const u32 words[4] = {v[i].x, v[i].y, v[i].z, v[i].w};
@@ -82,18 +84,18 @@ __device__ __forceinline__ u64 dot(const uint4 *v, const u32 *powers) {
                 "addc.u32 %2, %2, 0;"
                 : "+r"(low0), "+r"(low1), "+r"(carry)
                 : "r"(words[k]), "r"(power[0]));
-            asm("mad.wide.u32 %0, %1, %2, %0;" : "+l"(high[i / 2]) : "r"(words[k]), "r"(power[1]));
+            asm("mad.wide.u32 %0, %1, %2, %0;" : "+l"(upper[i / 2]) : "r"(words[k]), "r"(power[1]));
         }
     }
     const u64 low = (u64)low1 << 32 | low0;
     u64 sum = (low & PRIME) + (low >> 61) + ((u64)carry << 3); // 2^61 is 1
 #pragma unroll
-    for (u32 i = 0; i < SUMS; i++) sum += (high[i] << 32 & PRIME) + (high[i] >> 29);
-    return fold(sum); // less than SUMS + 2 times 2^61
+    for (u32 i = 0; i < UPPER_SUMS; i++) sum += (upper[i] << 32 & PRIME) + (upper[i] >> 29);
+    return fold(sum); // less than UPPER_SUMS + 2 times 2^61
 }
 
-// Brings together what the threads of a block have under the two keys. Thread 0 then has that under a, and thread 1 that under b.
-__device__ __forceinline__ u64 together(u64 under_a, u64 under_b, const FingerprintTree &a, const FingerprintTree &b) {
+// Brings together what the threads of a block have under the two keys. Even lanes of warp 0 then have that under a, and odd ones that under b.
+__device__ __forceinline__ u64 together(u64 under_a, u64 under_b, const FingerprintKey &a, const FingerprintKey &b) {
     __shared__ u64 of_warps[2][WARPS];
     const u32 lane = lane_id(), warp = threadIdx.x / 32;
     const bool odd = lane & 1;
@@ -106,60 +108,72 @@ __device__ __forceinline__ u64 together(u64 under_a, u64 under_b, const Fingerpr
     }
     if (lane < 2) of_warps[lane][warp] = h;
     __syncthreads();
-    if (warp == 0) {
-        h = of_warps[odd][0];
+    h = of_warps[odd][0];
 #pragma unroll
-        for (u32 w = 1; w < WARPS; w++) h = fold(multiply(h, odd ? b.warp : a.warp) + of_warps[odd][w]);
-    }
+    for (u32 w = 1; w < WARPS; w++) h = fold(multiply(h, odd ? b.warp : a.warp) + of_warps[odd][w]);
     return h;
 }
 
-// values has room for those of all blocks. ended is 0, and is again when the kernel has ended.
+// The power by which what a block has moves up, for those behind it: in lanes 0 to 15 that of a, in others that of b. A lane has a binary digit of
+// how many they are.
+__device__ __forceinline__ u64 place(const FingerprintPlaces &places) {
+    const u32 lane = lane_id(), behind = gridDim.x - 1 - blockIdx.x;
+    u64 power = behind >> lane % 16 & 1 ? places.powers[lane] : 1;
+#pragma unroll
+    for (u32 o = 1; o < 16; o *= 2) power = multiply(power, __shfl_xor_sync(~0u, power, o));
+    return power;
+}
+
+__device__ __forceinline__ void load(uint4 *v, const u8 *src, u64 bytes, u64 round) {
+    const u64 first = round * (4 * ROUND_WORDS), at = first + 16 * threadIdx.x;
+    if (first + 4 * ROUND_WORDS <= bytes) {
+#pragma unroll
+        for (u32 i = 0; i < VECTORS; i++) v[i] = *(const uint4 *)(src + at + 16 * THREADS * i);
+    } else {
+#pragma unroll
+        for (u32 i = 0; i < VECTORS; i++) v[i] = last_vector(src, at + 16 * THREADS * i, bytes);
+    }
+}
+
+// sums are 0, and are again when the kernel has ended.
 extern "C" __global__ void __launch_bounds__(THREADS)
-    fingerprint_polynomials(FingerprintKey a, FingerprintKey b, const u8 *src, u64 bytes, ulonglong2 *values, u32 *ended, u64 *dst, u32 rounds, u32 each) {
+    fingerprint_polynomials(FingerprintKey a, FingerprintKey b, FingerprintPlaces places, const u8 *src, u64 bytes, u64 *sums, u64 *dst, u32 rounds, u32 pad) {
     after_prior();
+    const u64 first = (u64)blockIdx.x * rounds;
+    uint4 v[VECTORS];
+    load(v, src, bytes, first);
+    const u64 power = threadIdx.x < 32 ? place(places) : 0; // while the words come
     u64 under_a = 0, under_b = 0;
     for (u32 r = 0; r < rounds; r++) {
-        const u64 first = ((u64)blockIdx.x * rounds + r) * (4 * ROUND_WORDS), at = first + 16 * threadIdx.x;
-        uint4 v[VECTORS];
-        if (first + 4 * ROUND_WORDS <= bytes) {
-#pragma unroll
-            for (u32 i = 0; i < VECTORS; i++) v[i] = *(const uint4 *)(src + at + 16 * THREADS * i);
-        } else {
-#pragma unroll
-            for (u32 i = 0; i < VECTORS; i++) v[i] = last_vector(src, at + 16 * THREADS * i, bytes);
-        }
+        uint4 next[VECTORS];
+        if (r + 1 < rounds) load(next, src, bytes, first + r + 1);
         if (r > 0) {
             under_a = multiply(under_a, a.round);
             under_b = multiply(under_b, b.round);
         }
         under_a = fold(under_a + dot(v, a.dot));
         under_b = fold(under_b + dot(v, b.dot));
+#pragma unroll
+        for (u32 i = 0; i < VECTORS; i++) v[i] = next[i];
     }
-    u64 h = together(under_a, under_b, a.threads, b.threads);
-    __shared__ bool last;
-    if (threadIdx.x < 32) {
-        const u64 other = __shfl_down_sync(~0u, h, 1);
-        if (threadIdx.x == 0) {
-            values[blockIdx.x] = make_ulonglong2(h, other);
-            __threadfence();
-            last = atomicAdd(ended, 1) + 1 == gridDim.x;
-        }
-    }
-    __syncthreads();
+    u64 h = together(under_a, under_b, a, b);
+    if (threadIdx.x >= 32) return;
+
+    const u32 lane = lane_id(), odd = lane & 1;
+    h = multiply(h, __shfl_sync(~0u, power, 16 * odd));
+    if (lane >= 4) return;
+    // Two sums for each key, of the lower and the upper digits, in which the blocks are counted as well: whoever adds to one knows whether it is
+    // complete.
+    const u64 own = (1ull << COUNT_BIT) + (lane < 2 ? h & (1ull << LOW_BITS) - 1 : h >> LOW_BITS);
+    u64 sum = atomicAdd(sums + lane, own) + own;
+    const bool last = __shfl_sync(15, sum, 0) >> COUNT_BIT == gridDim.x;
     if (!last) return;
-    __threadfence();
-    under_a = under_b = 0;
-    for (u32 i = 0; i < each; i++) {
-        const u32 k = threadIdx.x * each + i;
-        const ulonglong2 v = k < gridDim.x ? __ldcg(values + k) : make_ulonglong2(0, 0);
-        under_a = fold(multiply(under_a, a.block) + v.x);
-        under_b = fold(multiply(under_b, b.block) + v.y);
-    }
-    h = together(under_a, under_b, a.blocks, b.blocks);
-    if (threadIdx.x == 0) *ended = 0;
-    if (threadIdx.x < 2) {
-        h = fold(multiply(h, threadIdx.x ? b.factor : a.factor) + (threadIdx.x ? b.length : a.length));
-        dst[threadIdx.x] = h < PRIME ? h : h - PRIME;
-    }
+    while (sum >> COUNT_BIT < gridDim.x) sum = *(volatile u64 *)(sums + lane); // all have begun to add to the others, too
+    sums[lane] = 0;
+    sum &= (1ull << COUNT_BIT) - 1;
+    const u64 high = __shfl_down_sync(15, sum, 2);
+    if (lane >= 2) return;
+    h = fold(sum + (high << LOW_BITS & PRIME) + (high >> (61 - LOW_BITS)));
+    h = fold(multiply(h, odd ? b.factor : a.factor) + (odd ? b.length : a.length));
+    dst[lane] = h < PRIME ? h : h - PRIME;
 }

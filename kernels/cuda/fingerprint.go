@@ -30,18 +30,17 @@ func (s *stream) fingerprint(op driver.Fingerprint) error {
 	}
 	dst.overwritten()
 	blocks, args := newFingerprint(src.n, op.Keys)
-	values := uint64(s.blocks)
-	args.Src, args.Dst, args.Values, args.Ended = src.at(), dst.at(), values, values+fingerprintEnded
+	args.Src, args.Dst, args.Sums = src.at(), dst.at(), uint64(s.sums)
 	return fingerprintPolynomials.launch(s, blocks, 1, fingerprintThreads, 0, &args)
 }
 
-// openBlocks makes the memory by which blocks of a kernel hand on what they found to the last one. It is not a part of Scratch: that holds
-// anything, and what counts blocks has to be 0 before a launch.
-func (s *stream) openBlocks() error {
+// openSums makes the memory in which the kernel adds up what its blocks have. It can't be a part of an op's memory: that holds anything, and what
+// is added to has to be 0 before a launch.
+func (s *stream) openSums() error {
 	var err error
-	if s.blocks, err = cu.MemAlloc(fingerprintBytes); err != nil {
-		s.blocks = 0
+	if s.sums, err = cu.MemAlloc(fingerprintSums); err != nil {
+		s.sums = 0
 		return s.dev.check("cuMemAlloc", err)
 	}
-	return s.dev.check("cuMemsetD8Async", cu.MemsetD8Async(s.blocks, 0, fingerprintBytes, s.cu))
+	return s.dev.check("cuMemsetD8Async", cu.MemsetD8Async(s.sums, 0, fingerprintSums, s.cu))
 }

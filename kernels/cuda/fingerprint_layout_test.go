@@ -8,21 +8,8 @@ import (
 )
 
 // evaluate does what fingerprint.cu does, word by word and with whole powers.
-func (p *fingerprintParams) evaluate(blocks int, k *fingerprintKey, b []byte) uint64 {
+func (p *fingerprintParams) evaluate(blocks int, k *fingerprintKey, places []uint64, b []byte) uint64 {
 	add := func(a, b uint64) uint64 { return modMul(a+b, 1) }
-	bring := func(values []uint64, t *fingerprintTree) uint64 {
-		var h uint64
-		for w := 0; w < fingerprintThreads; w += 32 {
-			lanes := append([]uint64(nil), values[w:w+32]...)
-			for l, power := range t.Lanes {
-				for i := 0; i+1<<l < 32; i += 2 << l {
-					lanes[i] = add(modMul(lanes[i], power), lanes[i+1<<l])
-				}
-			}
-			h = add(modMul(h, t.Warp), lanes[0])
-		}
-		return h
-	}
 	word := func(i int) (w uint64) {
 		for k := range 4 {
 			if 4*i+k < len(b) {
@@ -31,7 +18,7 @@ func (p *fingerprintParams) evaluate(blocks int, k *fingerprintKey, b []byte) ui
 		}
 		return w
 	}
-	values := make([]uint64, fingerprintThreads*int(p.Each))
+	var sum uint64
 	for block := range blocks {
 		var threads [fingerprintThreads]uint64
 		for r := range int(p.Rounds) {
@@ -46,14 +33,24 @@ func (p *fingerprintParams) evaluate(blocks int, k *fingerprintKey, b []byte) ui
 				}
 			}
 		}
-		values[block] = bring(threads[:], &k.Threads)
+		var h uint64
+		for w := 0; w < fingerprintThreads; w += 32 {
+			lanes := threads[w:][:32]
+			for l, power := range k.Lanes {
+				for i := 0; i < 32; i += 2 << l {
+					lanes[i] = add(modMul(lanes[i], power), lanes[i+1<<l])
+				}
+			}
+			h = add(modMul(h, k.Warp), lanes[0])
+		}
+		for l, power := range places {
+			if (blocks-1-block)>>l&1 != 0 {
+				h = modMul(h, power)
+			}
+		}
+		sum = add(sum, h)
 	}
-	threads := make([]uint64, fingerprintThreads)
-	for i, v := range values {
-		t := i / int(p.Each)
-		threads[t] = add(modMul(threads[t], k.Block), v)
-	}
-	return add(modMul(bring(threads, &k.Blocks), k.Factor), k.Length)
+	return add(modMul(sum, k.Factor), k.Length)
 }
 
 // The powers that a launch is given make up the polynomial, for lengths around those where rounds and blocks become more.
@@ -72,10 +69,10 @@ func TestFingerprintPowers(t *testing.T) {
 		}
 		pair := keys[i%len(keys)]
 		blocks, p := newFingerprint(int64(n), pair)
-		if blocks < 1 || blocks > fingerprintBlocks || blocks > fingerprintThreads*int(p.Each) || blocks*int(p.Rounds)*round < n {
-			t.Errorf("%d bytes: %d blocks of %d rounds, %d a thread", n, blocks, p.Rounds, p.Each)
+		if blocks < 1 || blocks > fingerprintBlocks || blocks*int(p.Rounds)*round < n {
+			t.Errorf("%d bytes: %d blocks of %d rounds", n, blocks, p.Rounds)
 		}
-		got := [2]uint64{p.evaluate(blocks, &p.A, b), p.evaluate(blocks, &p.B, b)}
+		got := [2]uint64{p.evaluate(blocks, &p.A, p.Places.Powers[0][:], b), p.evaluate(blocks, &p.B, p.Places.Powers[1][:], b)}
 		if d := devicetest.CompareFingerprints(got, devicetest.Fingerprint(b, pair)); d != nil {
 			t.Errorf("%d bytes under keys %d: %v", n, pair, d)
 		}

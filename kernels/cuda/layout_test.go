@@ -200,7 +200,7 @@ func parseAll(t *testing.T, src map[string]string) *parser {
 		{"hullcompletion.cu", "HullArgs", hullArgs{}},
 		{"flips.cu", "FlipArgs", flipArgs{}},
 		{"pack.cu", "PackImage", packImage{}},
-		{"fingerprint.cu", "FingerprintTree", fingerprintTree{}},
+		{"fingerprint.cu", "FingerprintPlaces", fingerprintPlaces{}},
 		{"fingerprint.cu", "FingerprintKey", fingerprintKey{}},
 		{"curveraster.cu", "CurveStops", driver.CurveStops{}},
 		{"curveraster.cu", "Curve", driver.Curve{}},

@@ -64,7 +64,7 @@ type stream struct {
 	cycles     cycleGraphs
 	faults     []byte       // page-locked: where kernels report a fault, 8 bytes
 	head       []byte       // what MaskPrepare writes of a set
-	blocks     cu.DevicePtr // what the blocks of Fingerprint hand on
+	sums       cu.DevicePtr // of the blocks of Fingerprint
 	last       string       // the op that was enqueued last
 	fresh      bool         // something was enqueued since the last Wait
 	dirty      bool         // the GPU was given something since it was waited for
@@ -184,7 +184,7 @@ func (s *stream) open() error {
 	}
 	s.faults = b
 	*s.fault() = 0
-	return s.openBlocks()
+	return s.openSums()
 }
 
 // fault is where kernels report what they find wrong, and faultAt its address for them.
@@ -212,11 +212,11 @@ func (s *stream) free() error {
 		}
 		s.faults = nil
 	}
-	if s.blocks != 0 {
-		if e := failed("cuMemFree", cu.MemFree(s.blocks)); err == nil {
+	if s.sums != 0 {
+		if e := failed("cuMemFree", cu.MemFree(s.sums)); err == nil {
 			err = e
 		}
-		s.blocks = 0
+		s.sums = 0
 	}
 	if s.drained != (cu.Event{}) {
 		if e := failed("cuEventDestroy", cu.DestroyEvent(&s.drained)); err == nil {
