@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 
@@ -51,6 +52,9 @@ func (s Suite) diffusion(t T, dev driver.Device) {
 		for _, scene := range s.slowScenes(m) {
 			run(scene, func(t T) { r.diffusionMethod(t, scene, s.cyclesOf(scene)) })
 		}
+	}
+	for _, scene := range s.largestScenes() {
+		run(scene, func(t T) { r.diffusionLargest(t, scene) })
 	}
 	t.Run("errors", r.diffusionErrors)
 }
@@ -197,6 +201,49 @@ func (r *rig) diffusionMethod(t T, scene *Scene, cycles int) {
 	}
 	if d := CompareDiffusion(x, scene.Exact(), scene.Width, diffusionSlack); d != nil {
 		t.Errorf("%s: %+v: %v", scene.Name, status, d)
+	}
+}
+
+// largestColour is the largest that package diffusion takes.
+const largestColour = 1 << 40
+
+// largestScenes are some whose values are as large as can be, for each method. When Short there are none: numbers alone lead nowhere else.
+func (s Suite) largestScenes() (out []*Scene) {
+	if s.Short {
+		return nil
+	}
+	out = append(out, BarrierScenes(s.Seed, barrierSide)[0])
+	for m := driver.DiffusionMultigrid; m <= driver.DiffusionVariableStencil; m++ {
+		scene := Scenes(s.Seed, diffusionSide)[0]
+		scene.Method = m
+		out = append(out, scene)
+	}
+	for _, scene := range out {
+		scene.Name += ", largest values"
+		for i := range scene.Colours {
+			scene.Colours[i] = largestColour * float32(1-2*(i*i/7%2))
+		}
+	}
+	return out
+}
+
+// diffusionLargest solves a scene of the largest values: nothing overflows, and the default method comes as near as numbers of 32 bits can.
+func (r *rig) diffusionLargest(t T, scene *Scene) {
+	x, status, err := r.diffuse(t, scene, 1)
+	if err != nil {
+		t.Errorf("%s: %v", scene.Name, err)
+		return
+	}
+	for _, v := range append(slices.Clone(x), status.Estimate, status.Update, status.Residual) {
+		if !(math.Abs(float64(v)) <= 64*largestColour) {
+			t.Errorf("%s: %v; %+v", scene.Name, v, status)
+			return
+		}
+	}
+	if scene.Method == driver.DiffusionMultigrid {
+		if d := CompareDiffusion(x, scene.Exact(), scene.Width, largestColour*DiffusionRounding); d != nil {
+			t.Errorf("%s: %v", scene.Name, d)
+		}
 	}
 }
 
