@@ -26,13 +26,15 @@ import (
 )
 
 type benchCmd struct {
-	Size     []string      `help:"Sizes of the frames: by default 2880x1440 and 10000x4000, and of low-poly pictures 480x270 to 15360x8640." placeholder:"WxH"`
-	Regions  []string      `help:"Sets of regions: outline (one of 126 vertices that covers two thirds of the frame), small (1000 hexagons); by default both." enum:"outline,small" placeholder:"KIND"`
-	Method   []string      `help:"Methods: naive, tiled, edge-filtered, tiled-edge-filtered, row-spans, or auto; by default all but the first and the last." enum:"auto,naive,tiled,edge-filtered,tiled-edge-filtered,row-spans" placeholder:"METHOD"`
-	Format   string        `help:"Pixel format: gray8, gray16le, rgb8, bgr8 or rgba8; by default gray8, and of low-poly pictures rgb8." default:"" enum:",gray8,gray16le,rgb8,bgr8,rgba8" placeholder:"FORMAT" predictor:"format"`
-	Vertices []int         `help:"Time low-poly pictures of so many vertices instead: edges, selection of vertices, triangulation and shading." placeholder:"N"`
-	Time     time.Duration `help:"Time for each row, at least." default:"300ms" placeholder:"TIME"`
-	JSON     bool          `help:"Print one JSON object." name:"json"`
+	Size      []string      `help:"Sizes of the frames: by default 2880x1440 and 10000x4000, of low-poly pictures 480x270 to 15360x8640, and of diffusion curves 256x256 to 1024x1024." placeholder:"WxH"`
+	Regions   []string      `help:"Sets of regions: outline (one of 126 vertices that covers two thirds of the frame), small (1000 hexagons); by default both." enum:"outline,small" placeholder:"KIND"`
+	Method    []string      `help:"Methods: naive, tiled, edge-filtered, tiled-edge-filtered, row-spans, or auto; by default all but the first and the last." enum:"auto,naive,tiled,edge-filtered,tiled-edge-filtered,row-spans" placeholder:"METHOD"`
+	Format    string        `help:"Pixel format: gray8, gray16le, rgb8, bgr8 or rgba8; by default gray8, and of low-poly pictures and diffusion curves rgb8." default:"" enum:",gray8,gray16le,rgb8,bgr8,rgba8" placeholder:"FORMAT" predictor:"format"`
+	Vertices  []int         `help:"Time low-poly pictures of so many vertices instead: edges, selection of vertices, triangulation and shading." placeholder:"N"`
+	Solver    []string      `help:"Time diffusion curves instead, by these methods: multigrid, naive, pyramid-cautious, pyramid-greedy, variable-stencil." enum:"multigrid,naive,pyramid-cautious,pyramid-greedy,variable-stencil" placeholder:"METHOD"`
+	MaxCycles int           `help:"With --solver, stop after so many cycles, whatever the error." default:"100" placeholder:"N"`
+	Time      time.Duration `help:"Time for each row, at least." default:"300ms" placeholder:"TIME"`
+	JSON      bool          `help:"Print one JSON object." name:"json"`
 	deviceFlags
 }
 
@@ -56,10 +58,15 @@ percentiles, median, mode and the number of distinct values.
 With --vertices it times low-poly pictures: each step, all of them on the device, and the whole call, from host memory and back,
 once it has seen that each pixel is covered by one triangle and has its colour.
 
+With --solver it times a picture of 300 diffusion curves by each method, from control points to pixels on the device. ERROR is how far
+the solution is from the exact one before it is rounded, and ESTIMATE how far the solver takes it to be, in levels of 8 bits. Of
+1024x1024 pixels all but multigrid take minutes on a CPU.
+
 Examples:
 
     polyscan bench
     polyscan bench --vertices 2500,20000
+    polyscan bench --solver multigrid,naive,pyramid-cautious,pyramid-greedy --size 256x256
     polyscan bench --device cuda --regions outline --json
     polyscan bench --size 4096x3000 --method row-spans --threads 1 --json
 `
@@ -91,6 +98,11 @@ type benchRow struct {
 	NsMin    float64 `json:"ns_min"`    // fastest
 	DeviceNs float64 `json:"device_ns"` // median of the device's time; 0 where it has no part
 	GBs      float64 `json:"gb_s"`
+	// Of diffusion: how many cycles it took, whether it was done then, and in levels of 8 bits how far off it is, and takes itself to be.
+	Cycles    int     `json:"cycles"`
+	Converged bool    `json:"converged"`
+	Error     float64 `json:"error"`
+	Estimate  float64 `json:"estimate"`
 }
 
 // maxBenchPixels keeps a frame and its prepared regions well inside the memory of the server's defaults.
@@ -105,6 +117,10 @@ func (c *benchCmd) Run(e *env) error {
 		return usage("--vertices and --regions: low-poly pictures have no regions; give one of them")
 	case len(c.Vertices) > 0 && len(c.Method) > 0:
 		return usage("--vertices and --method: methods are for regions, and low-poly pictures have none; give one of them")
+	case len(c.Solver) > 0 && (len(c.Vertices) > 0 || len(c.Regions) > 0 || len(c.Method) > 0):
+		return usage("--solver: is for diffusion curves, and --vertices, --regions and --method are not; give one of them")
+	case c.MaxCycles < 1 || c.MaxCycles > 100000:
+		return usage("--max-cycles %d: must be 1 to 100000", c.MaxCycles)
 	}
 	if len(c.Regions) == 0 {
 		c.Regions = []string{"outline", "small"}
@@ -117,10 +133,13 @@ func (c *benchCmd) Run(e *env) error {
 		if len(c.Vertices) > 0 {
 			c.Size = lowPolySizes
 		}
+		if len(c.Solver) > 0 {
+			c.Size = diffusionSizes
+		}
 	}
 	if c.Format == "" {
 		c.Format = "gray8"
-		if len(c.Vertices) > 0 {
+		if len(c.Vertices) > 0 || len(c.Solver) > 0 {
 			c.Format = "rgb8"
 		}
 	}
@@ -143,6 +162,9 @@ func (c *benchCmd) Run(e *env) error {
 	if len(c.Vertices) > 0 && format == clients.Gray16LE {
 		return usage("--format gray16le: low-poly pictures are of 8 bits a channel here")
 	}
+	if len(c.Solver) > 0 && format != clients.RGB8 {
+		return usage("--format %s: diffusion curves are rgb8 here", c.Format)
+	}
 	for _, n := range c.Vertices {
 		if n < 4 || n > maxBenchPixels {
 			return usage("--vertices %d: must be from 4 to %d", n, maxBenchPixels)
@@ -160,6 +182,9 @@ func (c *benchCmd) Run(e *env) error {
 		if len(c.Vertices) > 0 { // the picture, edges, keys, places, and all in their colours
 			cfg.MemoryBytes = max(cfg.MemoryBytes, 1<<28+24*int64(s.w)*int64(s.h)+512*int64(slices.Max(c.Vertices)))
 		}
+		if len(c.Solver) > 0 {
+			cfg.MemoryBytes = max(cfg.MemoryBytes, 1<<28+solveMemory*int64(s.w)*int64(s.h))
+		}
 	}
 	dev, err := kernels.Open(watch, cfg)
 	if errors.Is(err, driver.ErrNoDevice) {
@@ -174,9 +199,12 @@ func (c *benchCmd) Run(e *env) error {
 	err = func() error {
 		for _, s := range sizes {
 			var err error
-			if len(c.Vertices) > 0 {
+			switch {
+			case len(c.Vertices) > 0:
 				err = b.lowPoly(e.ctx, s.w, s.h, driverFormat(format), c.Vertices)
-			} else {
+			case len(c.Solver) > 0:
+				err = b.diffusion(e.ctx, s.w, s.h)
+			default:
 				err = b.size(e.ctx, s.w, s.h, format)
 			}
 			if err != nil {
@@ -194,8 +222,11 @@ func (c *benchCmd) Run(e *env) error {
 	if c.JSON {
 		return writeJSON(e.stdout, b.report)
 	}
-	if len(c.Vertices) > 0 {
+	switch {
+	case len(c.Vertices) > 0:
 		return b.printLowPoly()
+	case len(c.Solver) > 0:
+		return b.printDiffusion()
 	}
 	return b.print()
 }

@@ -86,6 +86,41 @@ func TestBenchLowPoly(t *testing.T) {
 	}
 }
 
+func TestBenchDiffusion(t *testing.T) {
+	all := "multigrid,naive,pyramid-cautious,pyramid-greedy,variable-stencil"
+	out := succeed(t, "bench", "--solver", all, "--size", "64x48", "--time", "1ms")
+	for _, want := range append(strings.Split(all, ","), "64x48 rgb8", "CYCLES", "ERROR", "ESTIMATE", "MEDIAN") {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+	var r benchReport
+	if err := json.Unmarshal([]byte(succeed(t, "bench", "--solver", all, "--size", "64x48,31x50", "--time", "1ms", "--json")), &r); err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Rows) != 10 || r.Backend != "cpu" {
+		t.Fatalf("%d rows of %s", len(r.Rows), r.Backend)
+	}
+	for i, k := range r.Rows {
+		if k.Method != strings.Split(all, ",")[i%5] || !k.Converged || k.Cycles < 1 || k.Runs < 1 || k.NsOp <= 0 || k.NsMin > k.NsOp ||
+			!(k.Error > 0 && k.Error < 0.5) || !(k.Estimate <= 0.25) || i == 0 && k.Estimate == 0 {
+			t.Errorf("row %+v", k)
+		}
+	}
+	// Of a method that is stopped the error shows.
+	if err := json.Unmarshal([]byte(succeed(t, "bench", "--solver", "naive", "--size", "128x128", "--time", "1ms", "--max-cycles", "1", "--json")), &r); err != nil {
+		t.Fatal(err)
+	}
+	if k := r.Rows[0]; len(r.Rows) != 1 || k.Converged || k.Cycles != 1 || k.Error < 0.5 {
+		t.Errorf("rows %+v", r.Rows)
+	}
+	for _, c := range [][]string{{"--solver", "naive", "--vertices", "9"}, {"--solver", "naive", "--format", "gray8"}, {"--solver", "naive", "--max-cycles", "0"}, {"--solver", "fast"}} {
+		if _, stderr, code := polyscan(t, append([]string{"bench"}, c...)...); code != 2 {
+			t.Errorf("%v: exit %d: %s", c, code, stderr)
+		}
+	}
+}
+
 // The check before pictures are timed has to notice what it is for.
 func TestCheckCover(t *testing.T) {
 	square := func() *lowpoly.Picture {

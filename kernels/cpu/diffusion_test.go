@@ -80,11 +80,38 @@ func TestDiffusionExact(t *testing.T) {
 	}
 }
 
-// compareWithExact solves a scene to a quarter of a level and compares it with the exact solution, and what the status says with
-// that.
+// The same of a megapixel, and of longer barriers, in one channel.
+func TestDiffusionLarge(t *testing.T) {
+	if testing.Short() || raceDetector {
+		t.Skip("the oracles take seconds")
+	}
+	large, walls := devicetest.Scenes(3, 1024), devicetest.BarrierScenes(3, 256)
+	for _, s := range []*devicetest.Scene{large[1], walls[0], walls[2]} {
+		s.Channels, s.Colours = 1, s.Colours[:len(s.Flags)]
+		t.Run(s.Name, func(t *testing.T) {
+			t.Parallel()
+			x, status := newDiffusion(t, 2, s, grayLevel/4).run()
+			var exact []float64
+			if s.Barriers() {
+				exact = s.Exact()
+			} else {
+				exact = s.Refine(x)
+			}
+			compareStatus(t, x, exact, status)
+		})
+	}
+}
+
+// compareWithExact solves a scene to a quarter of a level and compares it with the exact solution.
 func compareWithExact(t *testing.T, s *devicetest.Scene) {
 	x, status := newDiffusion(t, 2, s, grayLevel/4).run()
-	worst, exact := 0.0, s.Exact()
+	compareStatus(t, x, s.Exact(), status)
+}
+
+// compareStatus compares a solution to a quarter of a level, and what the status says of it, with the exact one.
+func compareStatus(t *testing.T, x []float32, exact []float64, status driver.DiffusionStatus) {
+	t.Helper()
+	worst := 0.0
 	for i := range x {
 		worst = max(worst, math.Abs(float64(x[i])-exact[i]))
 	}

@@ -1,0 +1,122 @@
+package main
+
+// polyscan bench --solver: a picture of diffusion curves by each method, and how far off it is.
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/polyscan/polyscan/diffusion"
+	"github.com/polyscan/polyscan/kernels/driver"
+)
+
+// diffusionSizes are those of the GPU report.
+var diffusionSizes = []string{"256x256", "512x512", "1024x1024"}
+
+// solvers are the methods by the names that flags have for them.
+var solvers = map[string]diffusion.Method{
+	"multigrid": diffusion.Multigrid, "naive": diffusion.Naive, "pyramid-cautious": diffusion.PyramidCautious,
+	"pyramid-greedy": diffusion.PyramidGreedy, "variable-stencil": diffusion.VariableStencil,
+}
+
+// exactTolerance is a quarter of a thousandth of a level: so far may be off what solutions are compared with.
+const exactTolerance = 0.00025 / 255
+
+// diffusion times pictures of curves from their control points to pixels on the device, after a look at how far the solution is from
+// the exact one.
+func (b *bench) diffusion(ctx context.Context, w, h int) error {
+	d := benchCurves(w, h)
+	exact, err := diffusion.SolveDrawing(ctx, b.dev, d, &diffusion.Options{Tolerance: exactTolerance})
+	if err != nil {
+		return err
+	}
+	if !exact.Converged {
+		return fmt.Errorf("%dx%d: the exact solution was not found: the error is still %v", w, h, exact.Estimate)
+	}
+	picture, err := b.store(ctx, make([]byte, w*h*driver.RGB8.PixelBytes()))
+	if err != nil {
+		return err
+	}
+	defer picture.Drop()
+	defer picture.Release()
+	to := &diffusion.Target{Format: driver.RGB8, Pixels: diffusion.Pixels{Resident: picture.Buffer()}}
+	opts := &diffusion.Options{MaxCycles: b.cmd.MaxCycles}
+	for _, name := range b.cmd.Solver {
+		d.Method = solvers[name]
+		got, err := diffusion.SolveDrawing(ctx, b.dev, d, opts)
+		if err != nil {
+			return err
+		}
+		row := benchRow{Op: "diffusion", Method: name, Width: w, Height: h, Format: b.cmd.Format, Bytes: int64(w * h * driver.RGB8.PixelBytes()),
+			Cycles: got.Cycles, Converged: got.Converged, Error: 255 * apart(got.Values, exact.Values), Estimate: 255 * float64(got.Estimate)}
+		took := []time.Duration{got.Compute} // which is enough of one that takes longer than a row has to
+		if got.Compute < b.cmd.Time {
+			took = took[:0]
+			for total := time.Duration(0); total < b.cmd.Time || len(took) < 3; {
+				got, err := diffusion.Render(ctx, b.dev, d, to, opts)
+				if err != nil {
+					return err
+				}
+				took = append(took, got.Compute)
+				total += got.Compute
+			}
+		}
+		b.add(row, took, 0)
+	}
+	return nil
+}
+
+// apart is the largest difference.
+func apart(a, b []float32) (most float64) {
+	for i, v := range a {
+		most = max(most, math.Abs(float64(v)-float64(b[i])))
+	}
+	return most
+}
+
+// benchCurves is a drawing of 300 curves all over a canvas, the same in each run, but for its scale.
+func benchCurves(w, h int) *diffusion.Drawing {
+	r := rand.New(rand.NewPCG(1, 0))
+	d := &diffusion.Drawing{Width: w, Height: h, Channels: 3}
+	color := func() []float32 { return []float32{r.Float32(), r.Float32(), r.Float32()} }
+	side := float64(max(w, h))
+	for range 300 {
+		x, y := r.Float64()*float64(w), r.Float64()*float64(h)
+		angle, step := 2*math.Pi*r.Float64(), side*(0.03+0.17*r.Float64())
+		c := diffusion.Curve{Points: []diffusion.Point{{X: x, Y: y}}}
+		for range 3 {
+			x, y = x+step*math.Cos(angle), y+step*math.Sin(angle)
+			c.Points = append(c.Points, diffusion.Point{X: x, Y: y})
+			angle += 2 * (r.Float64() - 0.5)
+		}
+		c.Left = []diffusion.Stop{{Values: color()}, {At: 1, Values: color()}}
+		c.Right = []diffusion.Stop{{Values: color()}, {At: 1, Values: color()}}
+		d.Curves = append(d.Curves, c)
+	}
+	return d
+}
+
+// printDiffusion prints a line for each method and size.
+func (b *bench) printDiffusion() error {
+	if err := b.printHead(); err != nil {
+		return err
+	}
+	t := &table{columns: []column{{title: "FRAME"}, {title: "METHOD"}, {title: "CYCLES", right: true}, {title: "ERROR", right: true},
+		{title: "ESTIMATE", right: true}, {title: "MEDIAN", right: true}, {title: "BEST", right: true}, {title: "RUNS", right: true}}}
+	level := func(v float64) cell { return cell{text: fmt.Sprintf("%.3f", v)} }
+	for _, k := range b.report.Rows {
+		t.add(cell{text: fmt.Sprintf("%dx%d %s", k.Width, k.Height, k.Format)}, cell{text: k.Method}, cell{text: fmt.Sprint(k.Cycles)}, level(k.Error),
+			level(k.Estimate), cell{text: pretty(time.Duration(k.NsOp))}, cell{text: pretty(time.Duration(k.NsMin))}, cell{text: fmt.Sprint(k.Runs)})
+	}
+	if err := t.write(b.env, b.env.stdout); err != nil {
+		return err
+	}
+	if slices.ContainsFunc(b.report.Rows, func(k benchRow) bool { return !k.Converged }) {
+		b.env.warn("some methods were not done after %d cycles: see --max-cycles", b.cmd.MaxCycles)
+	}
+	return nil
+}
