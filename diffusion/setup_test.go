@@ -155,7 +155,7 @@ func TestSetupsWithoutRoom(t *testing.T) {
 				t.Error("kept where there is no room beside the job")
 			}
 		}
-		if m := dev.Memory(); m.Used != m.Evictable || m.Refused != 0 {
+		if m := dev.Memory(); m.Used != dev.Memos().Bytes || m.Used != m.Evictable || m.Refused != 0 {
 			t.Errorf("%d bytes: %+v", bytes, m)
 		}
 		if hits := dev.Memos().Hits; bytes == 8*used && hits != 2 {
@@ -239,8 +239,9 @@ func TestSetupsConcurrently(t *testing.T) {
 	}
 }
 
-// Constraints that differ, in whatever, never get each other's set-up.
+// Constraints that differ, in whatever, never get each other's set-up, and those that come again get theirs.
 func TestSetupsProperties(t *testing.T) {
+	ctx := context.Background()
 	dev, fresh := openCPU(t, 16<<20), openWithout(t)
 	rapid.Check(t, func(t *rapid.T) {
 		w, h := rapid.IntRange(1, 9).Draw(t, "width"), rapid.IntRange(1, 9).Draw(t, "height")
@@ -250,18 +251,21 @@ func TestSetupsProperties(t *testing.T) {
 		}
 		p.Flags = rapid.SliceOfN(rapid.SampledFrom([]uint8{0, 0, 0, diffusion.Fixed, driver.DiffusionBlockRight, driver.DiffusionBlockDown}), w*h, w*h).Draw(t, "flags")
 		p.Flags[0] |= diffusion.Fixed
-		want, err := diffusion.Solve(context.Background(), fresh, p, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for again := range 2 {
-			got, err := diffusion.Solve(context.Background(), dev, p, nil)
+		for _, what := range []string{"new, or of a problem before", "again", "the same flags in other rows"} {
+			if what == "the same flags in other rows" {
+				p.Width, p.Height = h, w
+			}
+			want, err := diffusion.Solve(ctx, fresh, p, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
-			same(t, "in a device with the set-ups of others", got, want)
-			if again == 1 && !got.SetupKept {
-				t.Error("the same constraints were set up again")
+			got, err := diffusion.Solve(ctx, dev, p, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			same(t, what, got, want)
+			if what == "again" && !got.SetupKept {
+				t.Errorf("%s: a new set-up", what)
 			}
 		}
 	})

@@ -102,7 +102,7 @@ func (q *Queue) Recall(key any) (_ Buffer[byte], note any, ok bool) {
 // Then the job uses its own. The memory goes back when the job ends, unless it is published by then.
 func (q *Queue) NewMemo(n int, label string) (*Memo, bool) {
 	d := q.dev
-	if q.done.Load() || n < 0 || d.mem.padded(int64(n)) > d.memos.limit {
+	if q.done.Load() || d.mem.padded(int64(n)) > d.memos.limit {
 		return nil, false
 	}
 	blk, buf, err := reserve[byte](d, n, computed, "NewMemo", label)

@@ -164,6 +164,12 @@ func TestMemoLimit(t *testing.T) {
 		}
 	})
 
+	odd := openFake(t, &fakeDriver{}, Config{MemoryBytes: 16 << 10, MemoBytes: 2000})
+	do(t, odd, func(q *Queue) {
+		if _, ok := q.NewMemo(1999, "memo"); ok {
+			t.Error("a memo that takes more than all of them may")
+		}
+	})
 	none := openFake(t, &fakeDriver{}, Config{MemoryBytes: 8192, MemoBytes: -1})
 	do(t, none, func(q *Queue) {
 		if _, ok := q.NewMemo(0, "memo"); ok {
@@ -265,6 +271,82 @@ func TestMemoPublishedTwice(t *testing.T) {
 			t.Errorf("%v, %v, %v", b, note, ok)
 		}
 	})
+}
+
+// What the device has evicted can be published again, and counts no more, whoever notices first.
+func TestMemoPublishedAfterEviction(t *testing.T) {
+	d := openFake(t, &fakeDriver{}, Config{MemoryBytes: 8192, MemoBytes: 2048})
+	publish(t, d, 1, 1024)
+	all, err := Keep[byte](d, 8192, "state")
+	if err != nil {
+		t.Fatal(err)
+	}
+	all.Free()
+	publish(t, d, 1, 512)
+	wantMemos(t, "again", d, MemoStats{Bytes: 512, Entries: 1, Evictions: 1})
+	do(t, d, func(q *Queue) {
+		if b, _, ok := q.Recall(1); !ok || b.Len() != 512 {
+			t.Errorf("recalled %v, %v", b, ok)
+		}
+	})
+
+	publish(t, d, 2, 1536)
+	do(t, d, func(q *Queue) {
+		q.Recall(1)
+		do(t, d, func(q *Queue) { q.Recall(2) }) // used last, and evicted, as nobody holds it
+		all, err := Keep[byte](d, 8192-512, "state")
+		if err != nil {
+			t.Fatal(err)
+		}
+		all.Free()
+		publish(t, d, 3, 1536)
+	})
+	if got := recalled(d, 1, 2, 3); fmt.Sprint(got) != "[1 3]" {
+		t.Errorf("there are %v: one that was evicted took the place of one that was not", got)
+	}
+}
+
+// A fingerprint tells contents apart by keys that are the device's own, and gives its memory back.
+func TestFingerprintOf(t *testing.T) {
+	const n = 1001
+	var all []Fingerprint
+	for range 2 {
+		d, done := openPoisoned(t, 1<<16)
+		if err := d.Do(context.Background(), Job{Label: "job", Footprint: Bytes[byte](n) + FingerprintBytes()}, func(q *Queue) error {
+			b, err := Alloc[byte](q, n, "b")
+			if err != nil {
+				return err
+			}
+			var got [3]Fingerprint
+			for i, last := range []byte{1, 2, 1} {
+				content := make([]byte, n)
+				content[n-1] = last
+				if err := Upload(q, b, content); err != nil {
+					return err
+				}
+				if got[i], err = FingerprintOf(q, b); err != nil {
+					return err
+				}
+			}
+			if got[0] != got[2] {
+				t.Errorf("%v and %v of the same", got[0], got[2])
+			}
+			all = append(all, got[:2]...)
+			return nil
+		}); err != nil {
+			t.Error(err)
+		}
+		if err := done(); err != nil {
+			t.Error(err)
+		}
+	}
+	numbers := map[uint64]bool{}
+	for _, f := range all {
+		numbers[f[0]], numbers[f[1]] = true, true
+	}
+	if len(numbers) != 8 {
+		t.Errorf("fingerprints of two contents, of two devices each: %v", all)
+	}
 }
 
 // Jobs that share memos under pressure find in them what was published, or nothing.

@@ -10,7 +10,7 @@ import (
 
 // Resident is n elements of device memory that outlive jobs and that the device takes back when it needs the room. Who
 // uses the memory holds it: [Store] and [Resident.Acquire] hold it once each, until [Resident.Release]. What nobody
-// holds may be evicted, what was let go longest ago first, but all memos ([Queue.Recall]) before any resident. Its methods may be
+// holds may be evicted, what was let go longest ago first, but none where it is enough that memos ([Queue.Recall]) go. Its methods may be
 // called from several goroutines.
 type Resident[T Elem] struct {
 	dev *Device
@@ -150,7 +150,7 @@ func (m *memory) idleOf(t tenant) *list.List {
 }
 
 // evictable are the offsets of the residents that nobody holds and that may go for a tenant, the first to go first. A memo is nobody's
-// loss but some time, so they go first of all, and a new one takes the place of others only. m.mu is held.
+// loss but some time, so they come first, and for a new one only others go. m.mu is held.
 func (m *memory) evictable(t tenant) iter.Seq[int64] {
 	lists := []*list.List{&m.idleMemos, &m.idle}
 	if t == computed {

@@ -78,14 +78,15 @@ func TestSetupsKept(t *testing.T) {
 	if err := dev.Do(t.Context(), kernels.Job{Label: "all", Footprint: dev.Memory().Reserved}, func(*kernels.Queue) error { return nil }); err != nil {
 		t.Fatal(err)
 	}
+	solve("after eviction", nil, false)
+	solve("after eviction, again", nil, true)
+	wantSetups(t, ts, 8, 4)
 	if n := metric(t, ts, "polyscan_diffusion_setups_evictions_total"); n != 3 {
 		t.Errorf("%v evictions", n)
 	}
 	if n := metric(t, ts, "polyscan_device_memory_evictions_total"); n != 0 {
 		t.Errorf("%v evictions of what is not set-ups", n)
 	}
-	solve("after eviction", nil, false)
-	solve("after eviction, again", nil, true)
 }
 
 func wantSetups(t *testing.T, ts *testServer, hits, misses float64) {

@@ -93,7 +93,7 @@ var stateMetrics = func() (all []stateMetric) {
 		func(st *state) float64 { return st.memory.Fragmentation })
 	gauge("device_memory_waiting", "Jobs in the queue that need memory of the device.", func(st *state) float64 { return float64(st.memory.Waiting) })
 	counter("device_memory_refused_total", "Requests for memory of the device that were refused.", func(st *state) float64 { return float64(st.memory.Refused) })
-	counter("device_memory_evictions_total", "Frames and prepared regions on the device that made room for others.",
+	counter("device_memory_evictions_total", "Frames, prepared regions and pictures of canvases on the device that made room for others.",
 		func(st *state) float64 { return float64(st.memory.Evictions) })
 
 	gauge("prepared_regions_bytes", "Memory of the device that holds prepared regions of recipes and streams.", func(st *state) float64 { return float64(st.prepared.bytes) })
