@@ -173,6 +173,20 @@ func TestMirrorFindsDifferences(t *testing.T) {
 	}
 }
 
+// Where the second side has another fingerprint, the results are right, and the mirror alone can say so.
+func TestMirrorFindsFingerprints(t *testing.T) {
+	wrong := onStream(func(s *brokenStream) {
+		s.fingerprint = func(op driver.Fingerprint) error {
+			return errors.Join(s.Stream.Fingerprint(op), s.Stream.Wait(context.Background()),
+				rewrite(s.Stream, op.Dst, func(v []uint64) { v[1] ^= 1 << 60 }))
+		}
+	})
+	r := Watch(Suite{Driver: Mirror(Oracle(), wrong), Short: true, part: "fingerprint", small: true}.Run)
+	if all := strings.Join(r.Messages, "\n"); !r.FailedUnder("fingerprint") || !strings.Contains(all, "hash under key 1") {
+		t.Errorf("ran %v, failed %v:\n%s", r.Ran, r.Failed, all)
+	}
+}
+
 // A side that fails alone is a difference too.
 func TestMirrorOfOneThatFails(t *testing.T) {
 	p := caseNamed(t, "shape holes")
