@@ -3,14 +3,14 @@
 #
 #   kernels/cu/build.sh             into kernels/cuda/fatbin
 #   kernels/cu/build.sh FOLDER      into FOLDER, to compare
-#   kernels/cu/build.sh FOLDER NAME that of one source alone, without BUILD
 #
 # The output depends on the sources and on nvcc alone, so it has to be nvcc 11.8: the last one that compiles for every
 # machine in TARGETS and whose driver API is that of the binding's headers. NVCC names it where it is not in the PATH.
 # A fatbin holds machine code for each target, and PTX that the driver compiles for what came later.
 #
-# The front end of nvcc 11.8 places constants of large kernels by where its memory lies: one of a few outputs, which compute the same. So it
-# runs without randomised addresses, where that is allowed; FIXED= (empty) lets it run as it comes.
+# The front end of nvcc 11.8 places a constant that a branch assigns to a variable by where its own memory lies, in large kernels: one of a few outputs,
+# which compute the same. The sources give it no occasion (see invert in diffusion_graph.cu). To make sure, it runs without randomised addresses,
+# where that is allowed; FIXED= (empty) lets it run as it comes, which shows such a place when it is new.
 set -euo pipefail
 export LC_ALL=C
 
@@ -19,7 +19,6 @@ RELEASE=11.8
 NVCC=${NVCC:-nvcc}
 FIXED=${FIXED-$(setarch -R true 2>/dev/null && echo 'setarch -R' || true)}
 
-only=${2:-}
 out=${1:-}
 [ -z "$out" ] || out=$(mkdir -p "$out" && cd "$out" && pwd)
 cd "$(dirname "${BASH_SOURCE[0]}")" # nvcc keeps the names of sources as they were given
@@ -56,9 +55,7 @@ compile() {
 }
 export -f compile
 export NVCC FIXED tmp
-sources=(*.cu)
-[ -z "$only" ] || sources=("$only.cu")
-for f in "${sources[@]}"; do
+for f in *.cu; do
 	name=${f%.cu}
 	for t in $TARGETS; do
 		printf '%s\0' -cubin "sm_$t" "$name.$t" "$f"
@@ -66,8 +63,8 @@ for f in "${sources[@]}"; do
 	printf '%s\0' -ptx "compute_${TARGETS##* }" "$name.ptx" "$f"
 done | xargs -0 -n 4 -P "$(nproc)" bash -c 'compile "$@"' -
 
-[ -n "$only" ] || rm -f "$out"/*.fatbin "$out/BUILD"
-for f in "${sources[@]}"; do
+rm -f "$out"/*.fatbin "$out/BUILD"
+for f in *.cu; do
 	name=${f%.cu}
 	images=()
 	for t in $TARGETS; do
@@ -77,8 +74,6 @@ for f in "${sources[@]}"; do
 	# In the folder of the images: their names go into the output.
 	(cd "$tmp" && "${FATBINARY[@]}" --create="$out/$name.fatbin" -64 --compress-all "${images[@]}")
 done
-
-[ -z "$only" ] || exit 0
 
 # What they were made from, to be checked where there is no nvcc: the hash of the sources is that of tools/gpureport.
 {
