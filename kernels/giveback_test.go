@@ -36,7 +36,7 @@ func TestGiveBack(t *testing.T) {
 		late = q
 		give(q, 512)
 		used("before it has allocated anything", 3072)
-		first, second := alloc(q, 512), alloc(q, 512)
+		first, second := alloc(q, 1280), alloc(q, 512)
 		give(q, 0)
 		used("nothing", 3072)
 		give(q, 2048)
@@ -50,8 +50,8 @@ func TestGiveBack(t *testing.T) {
 		}
 		give(q, 256)
 		used("what is in two pieces", 2304)
-		alloc(q, 512)
 		alloc(q, 1280)
+		alloc(q, 512)
 		give(q, 256)
 		used("what it does not have", 2304)
 		if _, err := Alloc[byte](q, 1, "b"); err == nil {
@@ -78,6 +78,30 @@ func TestGiveBack(t *testing.T) {
 	if err := late.GiveBack(256); !errors.Is(err, ErrEnded) {
 		t.Errorf("after the job: %v", err)
 	}
+}
+
+// It waits for what may still use the memory, and keeps that where it can't.
+func TestGiveBackWaits(t *testing.T) {
+	d := openFake(t, &fakeDriver{}, Config{MemoryBytes: 4096})
+	ctx, cancel := context.WithCancel(context.Background())
+	err := d.Do(ctx, Job{Label: "job", Footprint: 2048}, func(q *Queue) error {
+		b, err := Alloc[byte](q, 256, "b")
+		if err = errors.Join(err, Fill(q, b, 1)); err != nil {
+			t.Error(err)
+		}
+		cancel()
+		if err := q.GiveBack(1024); !errors.Is(err, context.Canceled) {
+			t.Errorf("cancelled: %v", err)
+		}
+		if m := d.Memory(); m.Used != 2048 {
+			t.Errorf("%+v", m)
+		}
+		return nil
+	})
+	if !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	idle(t, d)
 }
 
 // What a job gives back others get at once.
@@ -108,13 +132,12 @@ func TestGiveBackUnderPoison(t *testing.T) {
 	for _, beyond := range []int64{0, 1, 2} {
 		d, done := openPoisoned(t, 1<<16)
 		var end int64
-		err := d.Do(context.Background(), Job{Label: "job", Footprint: 3000}, func(q *Queue) error {
+		err := d.Do(context.Background(), Job{Label: "job", Footprint: 3072}, func(q *Queue) error {
 			a, err := Alloc[byte](q, 1024, "a")
 			if err != nil {
 				return err
 			}
-			b, err := Alloc[byte](q, 1024, "b")
-			if err = errors.Join(err, Fill(q, b, 1), Free(q, b)); err != nil {
+			if err := q.stream.Fill(driver.Slice{Mem: d.mem.mem, Off: q.arena.off + 2048, Len: 1024}, 1); err != nil {
 				return err
 			}
 			over := driver.Slice{Mem: d.mem.mem, Off: q.arena.off + 3072, Len: 1}
