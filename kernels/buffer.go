@@ -168,7 +168,8 @@ type Kept[T Elem] struct {
 }
 
 // Keep allocates n elements beyond the job, of undefined content. It does not wait: where there is no room, even without
-// the residents that nobody holds, it returns a [*CapacityError].
+// the residents that nobody holds, it returns a [*CapacityError]. Memos that no job uses go for it in any case, so that
+// it lies where it would without them and leaves as much in one piece.
 func Keep[T Elem](d *Device, n int, label string) (*Kept[T], error) {
 	blk, buf, err := reserve[T](d, n, session, "Keep", label)
 	if err != nil {

@@ -44,6 +44,10 @@ type MemoStats struct {
 	Hits, Misses, Evictions uint64 // calls of Recall that found one, and that did not; memos that made room for others
 }
 
+// maxMemos is how many memos there may be, so that small ones take little of the host's memory, and that of the time of jobs which looking at
+// all of them does: see sweep. BenchmarkMemos takes 40 µs for that.
+const maxMemos = 1024
+
 // defaultMemoShare is the part of the device's memory that memos may take.
 const defaultMemoShare = 2
 
@@ -118,7 +122,8 @@ func (q *Queue) NewMemo(n int, label string) (*Memo, bool) {
 func (m *Memo) Buffer() Buffer[byte] { return m.res.Buffer() }
 
 // Publish lets other jobs recall the memory, whose content the job has computed and waited for, and which nobody changes from now on.
-// Where another job was faster it stays the job's own. Those that were recalled longest ago go where there are too many.
+// Where another job was faster it stays the job's own. Those that were recalled longest ago go where all take more than [Config.MemoBytes], or are
+// more than 1024. It is called once, before the job ends.
 func (m *Memo) Publish(key, note any) {
 	all := m.q.dev.memos
 	all.mu.Lock()
@@ -136,7 +141,7 @@ func (m *Memo) Publish(key, note any) {
 	all.stats.Bytes += e.res.r.len
 	all.stats.Entries++
 	all.sweep()
-	for all.stats.Bytes > all.limit {
+	for all.stats.Bytes > all.limit || all.stats.Entries > maxMemos {
 		old := all.order.Back().Value.(*memoEntry)
 		all.evicted(old)
 		old.res.Drop()

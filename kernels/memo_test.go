@@ -187,6 +187,41 @@ func TestMemoLimit(t *testing.T) {
 	})
 }
 
+// There are so many of them at most, however small.
+func TestMemoCount(t *testing.T) {
+	d := openFake(t, &fakeDriver{}, Config{MemoryBytes: 1 << 20})
+	for k := range maxMemos + 3 {
+		publish(t, d, k, 1)
+	}
+	wantMemos(t, "full", d, MemoStats{Bytes: 256 * maxMemos, Entries: maxMemos, Evictions: 3})
+	if got := recalled(d, 0, 2, 3, maxMemos+2); fmt.Sprint(got) != fmt.Sprint([]int{3, maxMemos + 2}) {
+		t.Errorf("there are %v", got)
+	}
+}
+
+// BenchmarkMemos is a look at as many memos as there may be.
+func BenchmarkMemos(b *testing.B) {
+	d, err := Open(&fakeDriver{}, Config{MemoryBytes: 1 << 20})
+	if err != nil {
+		b.Fatal(err)
+	}
+	for k := range maxMemos {
+		if err := d.Do(b.Context(), Job{Label: "job"}, func(q *Queue) error {
+			m, _ := q.NewMemo(1, "memo")
+			m.Publish(k, nil)
+			return nil
+		}); err != nil {
+			b.Fatal(err)
+		}
+	}
+	for b.Loop() {
+		d.Memos()
+	}
+	if err := d.Close(); err != nil {
+		b.Fatal(err)
+	}
+}
+
 // A memo takes no memory from residents, and goes before them.
 func TestMemosGoFirst(t *testing.T) {
 	d := openFake(t, &fakeDriver{}, Config{MemoryBytes: 4096, MemoBytes: 4096})
@@ -217,16 +252,31 @@ func TestMemosGoFirst(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := recalled(d, "a", "b", "c"); fmt.Sprint(got) != "[c]" || old.Gone() || r.Gone() {
+	if got := recalled(d, "a", "b", "c"); got != nil || old.Gone() || r.Gone() {
 		t.Errorf("there are %v; residents are gone: %v, %v", got, old.Gone(), r.Gone())
 	}
-	wantMemos(t, "in the end", d, MemoStats{Bytes: 1024, Entries: 1, Hits: 1, Evictions: 2})
+	wantMemos(t, "in the end", d, MemoStats{Hits: 1, Evictions: 3})
 	do(t, d, func(q *Queue) {
 		if _, _, ok := q.Recall("a"); ok {
 			t.Error("recalled what was evicted")
 		}
 	})
 	k.Free()
+}
+
+// What is kept for long lies where it would without memos: it leaves as much in one piece.
+func TestMemosLeaveTheEndToSessions(t *testing.T) {
+	d := openFake(t, &fakeDriver{}, Config{MemoryBytes: 8192})
+	publish(t, d, "a", 2048)
+	k, err := Keep[byte](d, 1024, "state")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer k.Free()
+	publish(t, d, "b", 2048)
+	if err := d.Do(context.Background(), Job{Label: "large", Footprint: 7168, Held: 1}, func(*Queue) error { return nil }); err != nil {
+		t.Error(err) // without Held it would wait until the session ends
+	}
 }
 
 // No memory goes to memos that jobs wait for.

@@ -115,11 +115,15 @@ func (m *memory) padded(n int64) int64 {
 }
 
 // reserve returns a block of at least n bytes, or else a [*CapacityError]. It does not wait. Where no free block is large
-// enough it evicts residents that nobody holds, if that makes one: see [heap.victims] for which.
+// enough it evicts residents that nobody holds, if that makes one: see [heap.victims] for which. What is kept for a session gets the place
+// that it would have without memos, so that it does not part the memory for good where some that go soon had the end of it.
 func (m *memory) reserve(n int64, t tenant, label string) (block, error) {
 	b := block{len: m.padded(n), bytes: n, label: label, tenant: t}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if t == session && (m.heap.largest() >= b.len || m.heap.victims(b.len, m.evictable(t)) != nil) {
+		m.evict(slices.Collect(m.evictable(computed)))
+	}
 	for {
 		var ok bool
 		if b.off, ok = m.heap.alloc(b.len, t != scratch); ok {

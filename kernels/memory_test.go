@@ -137,7 +137,8 @@ func (d *model) reserve(n int64, t tenant, label string) (block, bool) {
 		gone = append(gone, r)
 		return true
 	})
-	if fits && len(gone) > 0 {
+	d.checkMemos(t)
+	if fits && slices.ContainsFunc(gone, func(r *modelResident) bool { return t != session || r.tenant != computed }) {
 		d.t.Fatalf("%d residents evicted for %d bytes that were free", len(gone), need)
 	}
 	for _, r := range gone {
@@ -159,6 +160,15 @@ func (d *model) reserve(n int64, t tenant, label string) (block, bool) {
 		d.t.Fatalf("block %+v overlaps another or the end: free were %v", b, gaps)
 	}
 	return b, true
+}
+
+// checkMemos checks that no memo is left that nobody holds, where memory was asked for that sessions are to have.
+func (d *model) checkMemos(t tenant) {
+	for _, r := range d.residents {
+		if t == session && r.tenant == computed && r.holders == 0 {
+			d.t.Fatalf("memo %+v is still there", r.block)
+		}
+	}
 }
 
 func (d *model) check(*rapid.T) {
