@@ -41,7 +41,7 @@ const (
 	DiffusionMethod_DIFFUSION_METHOD_PYRAMID_CAUTIOUS DiffusionMethod = 3
 	// Naive, from the solution of a picture of half the sides, in which many pixels are given.
 	DiffusionMethod_DIFFUSION_METHOD_PYRAMID_GREEDY DiffusionMethod = 4
-	// Pixels look as far as the nearest given one, and less from cycle to cycle.
+	// Pixels look as far as the nearest given one, and less from cycle to cycle. Where an edge is closed, or a curve a barrier, it is refused.
 	DiffusionMethod_DIFFUSION_METHOD_VARIABLE_STENCIL DiffusionMethod = 5
 )
 
