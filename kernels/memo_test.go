@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -98,8 +99,10 @@ func TestMemoOfAJobThatFails(t *testing.T) {
 		"returns": func() error { return nil },
 		"fails":   func() error { return errors.New("failed") },
 		"panics":  func() error { panic("panicked") },
+		"exits":   func() error { runtime.Goexit(); return nil },
 	} {
-		func() {
+		var ended sync.WaitGroup
+		ended.Go(func() {
 			defer func() { _ = recover() }()
 			_ = d.Do(context.Background(), Job{Label: "job", Footprint: 256}, func(q *Queue) error {
 				for range 3 {
@@ -109,7 +112,8 @@ func TestMemoOfAJobThatFails(t *testing.T) {
 				}
 				return end()
 			})
-		}()
+		})
+		ended.Wait()
 		idle(t, d)
 	}
 	wantMemos(t, "in the end", d, MemoStats{})
