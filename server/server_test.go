@@ -60,8 +60,8 @@ type testServer struct {
 }
 
 // taken is the memory of the device in use, without set-ups that wait for constraints that come again.
-func (s *testServer) taken() int64 {
-	dev := s.dev.current()
+func (ts *testServer) taken() int64 {
+	dev := ts.dev.current()
 	return dev.Memory().Used - dev.Memos().Bytes
 }
 
