@@ -51,7 +51,7 @@ func invalid(field string, value any, format string, args ...any) error {
 type Method = driver.DiffusionMethod
 
 const (
-	// Multigrid is the default, and the only one whose estimates are more than guesses: see the package's comment on accuracy.
+	// Multigrid is the default.
 	Multigrid = driver.DiffusionMultigrid
 	// Naive, PyramidCautious, PyramidGreedy and VariableStencil are for comparison: a thousand times slower. VariableStencil is not
 	// for blocked edges.

@@ -7,6 +7,7 @@ package cpu
 import (
 	"errors"
 	"fmt"
+	"math"
 	"unsafe"
 
 	"github.com/polyscan/polyscan/kernels/driver"
@@ -223,9 +224,13 @@ var errNotSetUp = errors.New("Setup: is not what a DiffusionSetup made for this 
 
 const (
 	boxRatio   = 0.15     // of cycles of box at least: the ratio varies from one to the next
-	sweepRatio = 0.9      // of sweeps at least: they take away what is rough first, and an update shows little of the rest
+	sweepRatio = 0.98     // of sweeps at least
 	firstRatio = 0.5      // assumed before there are two updates
 	mostRatio  = 1 - 1e-5 // so that estimates are finite
+
+	pastUpdates  = 64   // of sweeps, which are remembered
+	leastPower   = 1.02 // so that sums are finite
+	sweepCaution = 1.5  // by which estimates of sweeps are larger
 )
 
 // outlook says what the update of a cycle tells beside that of the one before, if head has one: ratio is what a cycle multiplies the error
@@ -235,11 +240,7 @@ func outlook(g driver.DiffusionGrid, head *solveHeader, update float32) (ratio, 
 	if ratio = firstRatio; second {
 		ratio = update / head.Update
 	}
-	switch {
-	case g.Method != driver.DiffusionMultigrid:
-		ratio = max(min(ratio, mostRatio), sweepRatio)
-		return ratio, update / (1 - ratio)
-	case g.Barriers:
+	if g.Barriers {
 		ratio = min(ratio, mostRatio)
 		return ratio, update * max(ratio/(1-ratio), slowest(head))
 	}
@@ -248,6 +249,40 @@ func outlook(g driver.DiffusionGrid, head *solveHeader, update float32) (ratio, 
 	}
 	ratio = max(min(ratio, mostRatio), boxRatio)
 	return ratio, update * ratio / (1 - ratio)
+}
+
+// sweepOutlook is outlook for sweeps, of which an update alone says little: what is rough is gone first, and of what is smooth an update
+// shows little.
+//
+// While parts of the error go that are ever smoother, updates go down like a power of the number of cycles, k^-p; in the end, when one part
+// is left, by the same ratio q from each to the next. By ratio and number p is k (1-q), and what is left of the sum of updates is
+// update/(1-q) p/(p-1), in the end as in between. The ratio is the mean one of the last cycle, of two, of four and so on, up to half of all:
+// a few show how it is now, and many what updates near the rounding are worth. The one by which the most is left counts.
+//
+// The constants are from 1,353 solves of scenes of devicetest, of 25x24 to 341x253 pixels, cycle by cycle: no error was more than 1.5 times
+// the estimate. The worst are mazes, where ways that are soon full hide others.
+func sweepOutlook(head *solveHeader, past []float32, update float32) (ratio, estimate float32) {
+	power := func(p float32) float32 { p = max(p, leastPower); return p / (p - 1) }
+	k := head.Cycles + 1
+	ratio = sweepRatio
+	left := power(0) / (1 - ratio)
+	for n := uint32(1); n < k && n <= pastUpdates && (n == 1 || 2*n <= k); n *= 2 {
+		q := float32(firstRatio)
+		if before := past[(head.Cycles-n)%pastUpdates]; before > 0 {
+			q = update / before
+			for i := n; i > 1; i /= 2 {
+				q = float32(math.Sqrt(float64(q)))
+			}
+		}
+		q = min(q, mostRatio)
+		p := (float32(k) - float32(n)/2) * (1 - max(q, firstRatio))
+		q = max(q, sweepRatio)
+		if l := power(p) / (1 - q); n == 1 || l > left {
+			ratio, left = q, l
+		}
+	}
+	past[head.Cycles%pastUpdates] = update
+	return ratio, sweepCaution * update * left
 }
 
 func (d *device) diffusionSolve(op driver.DiffusionSolve, stop *stopFlag) error {
@@ -306,13 +341,14 @@ func (d *device) diffusionSolve(op driver.DiffusionSolve, stop *stopFlag) error 
 	}
 	sa, a := arena{b: setup, end: diffusionHeaderBytes}, arena{b: state, end: diffusionHeaderBytes}
 	var solver diffuser
-	var inv []float32
+	var inv, past []float32
 	switch {
 	case g.Method != driver.DiffusionMultigrid:
 		s := laySweeper(&sa, g)
 		s.dev, s.stop, s.head = d, stop, head
-		s.open(laySweeperState(&a, g, op.Channels), flags, op)
-		solver, inv = s, s.levels[0].inv
+		kept := laySweeperState(&a, g, op.Channels)
+		s.open(kept, flags, op)
+		solver, inv, past = s, s.levels[0].inv, kept.past
 	case g.Barriers:
 		s := layGraph(&sa, g.Width, g.Height)
 		s.dev, s.stop = d, stop
@@ -347,7 +383,11 @@ func (d *device) diffusionSolve(op driver.DiffusionSolve, stop *stopFlag) error 
 		if res.Update, err = solver.cycle(x); err != nil {
 			return err
 		}
-		res.Ratio, res.Estimate = outlook(g, head, res.Update)
+		if past != nil {
+			res.Ratio, res.Estimate = sweepOutlook(head, past, res.Update)
+		} else {
+			res.Ratio, res.Estimate = outlook(g, head, res.Update)
+		}
 		head.Update = res.Update
 		head.Cycles++
 		if res.Estimate <= op.Tolerance {

@@ -76,12 +76,14 @@ func laySweeper(a *arena, g driver.DiffusionGrid) *sweeper {
 
 // sweeperState is what a solve keeps.
 type sweeperState struct {
+	past      []float32 // updates of the last cycles
 	old, rows []float32
 	vectors   []float32 // two of each level but for the first, which has one
 }
 
 func laySweeperState(a *arena, g driver.DiffusionGrid, channels int) (s sweeperState) {
 	w, h := g.Width, g.Height
+	s.past = a.floats(pastUpdates)
 	s.old, s.rows = a.floats(channels*w*h), a.floats(channels*h)
 	n := w * h
 	for pyramid(g.Method) && max(w, h) > 2 {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -149,6 +150,46 @@ func TestDiffusionEstimates(t *testing.T) {
 			}
 			t.Error("has not converged in 30 cycles")
 		})
+	}
+}
+
+// The same of sweeps, which need many more cycles: the estimate is never half of the error or less, however little updates show of it.
+func TestDiffusionSweepEstimates(t *testing.T) {
+	if testing.Short() || raceDetector {
+		t.Skip("sweeps take seconds")
+	}
+	scenes := slices.Concat(devicetest.Scenes(2, 64), devicetest.BarrierScenes(2, 48), devicetest.OneWayScenes(2, 48))
+	converged := 0
+	for _, s := range scenes {
+		s.Channels, s.Colours = 1, s.Colours[:len(s.Flags)]
+		exact := s.Exact()
+		for m := driver.DiffusionNaive; m <= driver.DiffusionVariableStencil; m++ {
+			if m == driver.DiffusionVariableStencil && (s.Barriers() || s.Grid().OneWay) {
+				continue
+			}
+			s.Method = m
+			d := newDiffusion(t, 2, s, grayLevel/4)
+			d.solve.Cycles = 1
+			d.ok(d.s.DiffusionSetup(d.setup))
+			for cycle := 1; cycle <= 100; cycle++ {
+				d.ok(d.s.DiffusionSolve(d.solve))
+				d.wait()
+				d.solve.Start = driver.DiffusionContinue
+				status := download[driver.DiffusionStatus](d.fixture, d.solve.Status)[0]
+				x := download[float32](d.fixture, d.solve.X)
+				if diff := devicetest.CompareDiffusion(x, exact, s.Width, 2*float64(status.Estimate)+devicetest.DiffusionRounding); diff != nil {
+					t.Errorf("%v of %s: cycle %d: %+v: %v", m, s.Name, cycle, status, diff)
+					break
+				}
+				if status.Converged == 1 {
+					converged++
+					break
+				}
+			}
+		}
+	}
+	if converged < 80 {
+		t.Errorf("%d solves have converged", converged)
 	}
 }
 

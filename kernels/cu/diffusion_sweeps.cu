@@ -25,7 +25,11 @@
 // Sweeps of a cycle, and which part of the tolerance a level of a pyramid may still change.
 #define SWEEPS 64
 #define PYRAMID_SHARE 4
-#define SWEEP_RATIO 0.9f
+// For estimates: see sweepOutlook of kernels/cpu.
+#define SWEEP_RATIO 0.98f
+#define PAST_UPDATES 64
+#define LEAST_POWER 1.02f
+#define SWEEP_CAUTION 1.5f
 
 // An image of a pyramid.
 struct SweepLevel {
@@ -40,8 +44,9 @@ struct SweepState {
     u32 magic, channels, cycles, done, level_done;
     u32 change, residual; // the bits of a float that is not negative
     float update, ratio, estimate;
+    float past[PAST_UPDATES]; // updates of the last cycles
 };
-static_assert(sizeof(SweepState) == 40, "SweepState");
+static_assert(sizeof(SweepState) == 40 + 4 * PAST_UPDATES, "SweepState");
 
 struct SweepSolve {
     DiffusionHeader *head;
@@ -308,18 +313,35 @@ extern "C" __global__ void diffusion_sweeps_level_step(SweepSolve s) {
     st.change = 0;
 }
 
+__device__ inline float power_sum(float p) {
+    p = fmaxf(p, LEAST_POWER);
+    return p / (p - 1);
+}
+
+// The same roundings as on the CPU, so that both take as many cycles: no product and sum become one.
 extern "C" __global__ void diffusion_sweeps_step(SweepSolve s) {
     after_prior();
     SweepState &st = *s.state;
     if (st.done) return;
     const float update = __uint_as_float(st.change);
-    st.change = 0;
-    st.ratio = FIRST_RATIO;
-    if (st.cycles > 0 && st.update > 0) st.ratio = fminf(update / st.update, MOST_RATIO);
-    st.ratio = fmaxf(st.ratio, SWEEP_RATIO);
-    st.update = update;
-    st.cycles++;
-    st.estimate = update / (1 - st.ratio);
+    const u32 k = st.cycles + 1;
+    float ratio = SWEEP_RATIO, left = power_sum(0) / (1 - ratio);
+    for (u32 n = 1; n < k && n <= PAST_UPDATES && (n == 1 || 2 * n <= k); n *= 2) {
+        const float before = st.past[(st.cycles - n) % PAST_UPDATES];
+        float q = FIRST_RATIO;
+        if (before > 0) {
+            q = update / before;
+            for (u32 i = n; i > 1; i /= 2) q = __fsqrt_rn(q);
+        }
+        q = fminf(q, MOST_RATIO);
+        const float p = __fmul_rn((float)k - (float)n / 2, 1 - fmaxf(q, FIRST_RATIO));
+        q = fmaxf(q, SWEEP_RATIO);
+        const float l = power_sum(p) / (1 - q);
+        if (n == 1 || l > left) ratio = q, left = l;
+    }
+    st.past[st.cycles % PAST_UPDATES] = update;
+    st.update = update, st.change = 0, st.ratio = ratio, st.cycles = k;
+    st.estimate = SWEEP_CAUTION * update * left;
     if (st.estimate <= s.tolerance) st.done = 2;
 }
 

@@ -95,6 +95,7 @@ const (
 	sweepRunThreads = 512
 	sweepRegion     = 64
 	sweepHalo       = 8
-	sweepsInCycle   = 64 // SWEEPS
-	sweepStateBytes = 40 // of SweepState
+	sweepsInCycle   = 64                 // SWEEPS
+	pastUpdates     = 64                 // PAST_UPDATES
+	sweepStateBytes = 40 + 4*pastUpdates // of SweepState
 )

@@ -375,6 +375,7 @@ func TestConstants(t *testing.T) {
 		{"diffusion_sweeps.cu", "REGION", sweepRegion},
 		{"diffusion_sweeps.cu", "HALO", sweepHalo},
 		{"diffusion_sweeps.cu", "SWEEPS", sweepsInCycle},
+		{"diffusion_sweeps.cu", "PAST_UPDATES", pastUpdates},
 		{"diffusion_graph.cu", "THREADS", graphThreads},
 		{"diffusion_graph.cu", "LEVEL_THREADS", graphLevelThreads},
 		{"diffusion_graph.cu", "INVERT_THREADS", graphInvertThreads},

@@ -45,8 +45,8 @@ func (s *mirrorStream) DiffusionSetup(op driver.DiffusionSetup) error {
 	return nil
 }
 
-// DiffusionSolve lets sides that have converged differ by what their estimates allow, twice, and by [DiffusionRounding], or by more
-// where estimates are guesses. Others need only have numbers: each gets there its own way.
+// DiffusionSolve lets sides that have converged differ by what their estimates allow, twice, and by [DiffusionRounding]. Others need only
+// have numbers: each gets there its own way.
 func (s *mirrorStream) DiffusionSolve(op driver.DiffusionSolve) error {
 	opA, opB := op, op
 	for _, x := range []struct{ of, a, b *driver.Slice }{
@@ -67,9 +67,6 @@ func (s *mirrorStream) DiffusionSolve(op driver.DiffusionSolve) error {
 		return nil
 	}
 	allowed := 2*float64(statusA[0].Estimate) + 2*float64(statusB[0].Estimate) + DiffusionRounding*magnitude(a)
-	if op.Grid.Method != driver.DiffusionMultigrid {
-		allowed = diffusionSlack * magnitude(a)
-	}
 	if statusA[0].Converged&statusB[0].Converged == 0 {
 		allowed = math.MaxFloat32
 	}

@@ -19,7 +19,6 @@ const (
 	barrierSide        = 50         // of those with barriers: they have levels of more nodes than are solved exactly
 	diffusionTolerance = 0.25 / 255 // of values up to 1
 	diffusionAllowed   = 0.5 / 255
-	diffusionSlack     = 2.5 / 255 // of the methods whose estimate is a guess
 )
 
 // diffusion solves the scenes from nothing, cut into single cycles, and again from the solution, and compares each with the exact
@@ -199,7 +198,7 @@ func (r *rig) diffusionMethod(t T, scene *Scene, cycles int) {
 		t.Logf("has not converged: %+v", status)
 		return
 	}
-	if d := CompareDiffusion(x, scene.Exact(), scene.Width, diffusionSlack); d != nil {
+	if d := CompareDiffusion(x, scene.Exact(), scene.Width, 2*float64(status.Estimate)+DiffusionRounding); d != nil {
 		t.Errorf("%s: %+v: %v", scene.Name, status, d)
 	}
 }

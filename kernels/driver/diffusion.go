@@ -33,7 +33,7 @@ const (
 
 // DiffusionMethod says how a diffusion is solved. All but the first are of the seed, for comparison: they are slow, and approach the
 // same solution as far as float32 lets them, which is a level or two of 8 bits away where a way to a fixed pixel is hundreds of
-// pixels long. Their estimate is a guess: the slowest errors hardly show in an update. Source: seeds/003 (Warren).
+// pixels long. Source: seeds/003 (Warren).
 type DiffusionMethod uint8
 
 const (

@@ -34,8 +34,7 @@ const (
 	DiffusionMethod_DIFFUSION_METHOD_UNSPECIFIED DiffusionMethod = 0
 	// The error goes down by about the same factor in each cycle, whatever the size.
 	DiffusionMethod_DIFFUSION_METHOD_MULTIGRID DiffusionMethod = 1
-	// All pixels at once, again and again. This method and those below are for comparison: they are slow, and their estimates
-	// are guesses.
+	// All pixels at once, again and again. This method and those below are for comparison: they are slow.
 	DiffusionMethod_DIFFUSION_METHOD_NAIVE DiffusionMethod = 2
 	// Naive, from the solution of a picture of half the sides, in which few pixels are given.
 	DiffusionMethod_DIFFUSION_METHOD_PYRAMID_CAUTIOUS DiffusionMethod = 3
