@@ -68,7 +68,7 @@ type Config struct {
 	// default a quarter of the device's memory.
 	PreparedBytes int64
 	// SetupBytes is the device memory in which set-ups of diffusion are kept for constraints that come again, as long as nothing else
-	// needs it; default half of the device's memory.
+	// needs it; default half of the device's memory. 1 keeps none.
 	SetupBytes int64
 
 	// MaxFrames bounds the resident frames; default 10,000. FrameBytes bounds the device memory that they take together;

@@ -47,7 +47,7 @@ type Flags struct {
 	StreamIdle        time.Duration `help:"Time that a client may say nothing while its canvas is open, or read nothing that waits for it, before the call ends." default:"${streamIdle}" placeholder:"TIME" group:"Limits"`
 	HostMemory        byteSize      `help:"Memory for decoding image files, for drawings and for large results. Default: 1GiB, and 4 times --max-message at least." placeholder:"SIZE" group:"Limits"`
 	PreparedMemory    byteSize      `help:"Memory of the device that keeps regions prepared from frame to frame. Default: a quarter." placeholder:"SIZE" group:"Limits"`
-	SetupMemory       byteSize      `help:"Memory of the device that keeps set-ups of diffusion for constraints that come again, while nothing else needs it. Default: half." placeholder:"SIZE" group:"Limits"`
+	SetupMemory       byteSize      `help:"Memory of the device that keeps set-ups of diffusion for constraints that come again, while nothing else needs it; 1B keeps none. Default: half." placeholder:"SIZE" group:"Limits"`
 
 	MaxFrames       int           `help:"Most frames that clients may keep on the device." default:"${maxFrames}" group:"Resident frames"`
 	FrameMemory     byteSize      `help:"Memory of the device for them. Default: half." placeholder:"SIZE" group:"Resident frames"`
