@@ -77,13 +77,14 @@ func laySweeper(a *arena, g driver.DiffusionGrid) *sweeper {
 // sweeperState is what a solve keeps.
 type sweeperState struct {
 	past      []float32 // updates of the last cycles
+	peak      []float32 // one: the largest value that there was to begin with
 	old, rows []float32
 	vectors   []float32 // two of each level but for the first, which has one
 }
 
 func laySweeperState(a *arena, g driver.DiffusionGrid, channels int) (s sweeperState) {
 	w, h := g.Width, g.Height
-	s.past = a.floats(pastUpdates)
+	s.past, s.peak = a.floats(pastUpdates), a.floats(1)
 	s.old, s.rows = a.floats(channels*w*h), a.floats(channels*h)
 	n := w * h
 	for pyramid(g.Method) && max(w, h) > 2 {
@@ -287,6 +288,14 @@ func (s *sweeper) cycle(x []float32) (float32, error) {
 func change(a, b []float32) (m float32) {
 	for i, v := range a {
 		v -= b[i]
+		m = max(m, v, -v)
+	}
+	return m
+}
+
+// peak is the largest absolute value.
+func peak(a []float32) (m float32) {
+	for _, v := range a {
 		m = max(m, v, -v)
 	}
 	return m

@@ -7,7 +7,7 @@
 // diffusion_sweeps_nearest  and the nearest of all: columns farther and farther away, until none can be nearer. Time grows with the distance
 // diffusion_sweeps_finish   the header
 //
-// A solve is _begin, diffusion_label_mean and _fill, a start, then for each cycle
+// A solve is _begin, diffusion_label_mean and _fill, _peak, a start, then for each cycle
 // _run     8 sweeps of 64x64 pixels on chip, of which those within 8 pixels of the edge come to nothing; 64 sweeps where an image is
 //          not larger than that. 21 bytes a value for 8 sweeps
 // _far     one sweep with the variable stencil: 20 bytes a value
@@ -29,6 +29,8 @@
 #define SWEEP_RATIO 0.98f
 #define PAST_UPDATES 64
 #define LEAST_POWER 1.02f
+#define LEFT_PER_CYCLE 4
+#define SWEEP_ROUNDING 4.76837158203125e-7f
 #define SWEEP_CAUTION 1.5f
 
 // An image of a pyramid.
@@ -45,8 +47,9 @@ struct SweepState {
     u32 change, residual; // the bits of a float that is not negative
     float update, ratio, estimate;
     float past[PAST_UPDATES]; // updates of the last cycles
+    u32 peak;                 // the bits of the largest value that there was to begin with
 };
-static_assert(sizeof(SweepState) == 40 + 4 * PAST_UPDATES, "SweepState");
+static_assert(sizeof(SweepState) == 44 + 4 * PAST_UPDATES, "SweepState");
 
 struct SweepSolve {
     DiffusionHeader *head;
@@ -143,6 +146,7 @@ extern "C" __global__ void diffusion_sweeps_begin(SweepSolve s, SweepLevel l) {
     if (s.start == 2) return;
     st.magic = DIFFUSION_MAGIC, st.channels = s.channels, st.cycles = 0;
     st.update = st.ratio = st.estimate = 0;
+    st.peak = 0;
 }
 
 __device__ __forceinline__ float inverse(u32 open) { return 1.f / (float)max(degree(open), 1); }
@@ -273,6 +277,16 @@ extern "C" __global__ void __launch_bounds__(THREADS) diffusion_sweeps_spread(Sw
     for (u32 c = 0; c < s.channels; c++) l.x[c * n + i] = l.x[c * n + s.nearest[i]];
 }
 
+// The largest value.
+extern "C" __global__ void __launch_bounds__(THREADS) diffusion_sweeps_peak(SweepSolve s, SweepLevel l) {
+    after_prior();
+    if (s.state->done) return;
+    const u64 n = (u64)l.width * l.height, i = (u64)blockIdx.x * THREADS + threadIdx.x;
+    float largest = 0;
+    for (u32 c = 0; c < s.channels && i < n; c++) largest = fmaxf(largest, fabsf(l.x[c * n + i]));
+    most(&s.state->peak, largest);
+}
+
 // The values of a level from those of the one above: the mean of the fixed pixels where it is fixed, and of all elsewhere.
 extern "C" __global__ void __launch_bounds__(THREADS) diffusion_sweeps_shrink(SweepSolve s, SweepLevel fine, SweepLevel l) {
     after_prior();
@@ -326,6 +340,7 @@ extern "C" __global__ void diffusion_sweeps_step(SweepSolve s) {
     const float update = __uint_as_float(st.change);
     const u32 k = st.cycles + 1;
     float ratio = SWEEP_RATIO, left = power_sum(0) / (1 - ratio);
+    const float at_most = fmaxf(left, (float)k * LEFT_PER_CYCLE);
     for (u32 n = 1; n < k && n <= PAST_UPDATES && (n == 1 || 2 * n <= k); n *= 2) {
         const float before = st.past[(st.cycles - n) % PAST_UPDATES];
         float q = FIRST_RATIO;
@@ -336,12 +351,12 @@ extern "C" __global__ void diffusion_sweeps_step(SweepSolve s) {
         q = fminf(q, MOST_RATIO);
         const float p = __fmul_rn((float)k - (float)n / 2, 1 - fmaxf(q, FIRST_RATIO));
         q = fmaxf(q, SWEEP_RATIO);
-        const float l = power_sum(p) / (1 - q);
+        const float l = fminf(power_sum(p) / (1 - q), at_most);
         if (n == 1 || l > left) ratio = q, left = l;
     }
     st.past[st.cycles % PAST_UPDATES] = update;
     st.update = update, st.change = 0, st.ratio = ratio, st.cycles = k;
-    st.estimate = SWEEP_CAUTION * update * left;
+    st.estimate = __fadd_rn(SWEEP_CAUTION * update * left, SWEEP_ROUNDING * (float)k * __uint_as_float(st.peak));
     if (st.estimate <= s.tolerance) st.done = 2;
 }
 

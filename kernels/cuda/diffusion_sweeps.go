@@ -133,6 +133,7 @@ func (sweeper) solve(s *stream, op *diffusionSolve) error {
 	c.image(sweepsBegin, 1, 1)
 	if op.Start != driver.DiffusionContinue && c.err == nil {
 		c.err = s.fillIn(op, m.head, v.state+stateDone, image.Open, v.sums)
+		c.image(sweepsPeak, image.blocks(), sweepThreads)
 	}
 	if op.Start == driver.DiffusionFromMean {
 		if m.nearest != 0 {

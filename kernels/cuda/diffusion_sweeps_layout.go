@@ -8,6 +8,7 @@ var (
 	sweepsColumns   = listKernel[sweepColumnsParams]("diffusion_sweeps", "diffusion_sweeps_columns")
 	sweepsNearest   = listKernel[sweepNearestParams]("diffusion_sweeps", "diffusion_sweeps_nearest")
 	sweepsFinish    = listKernel[sweepFinishParams]("diffusion_sweeps", "diffusion_sweeps_finish")
+	sweepsPeak      = listKernel[sweepImageParams]("diffusion_sweeps", "diffusion_sweeps_peak")
 	sweepsBegin     = listKernel[sweepImageParams]("diffusion_sweeps", "diffusion_sweeps_begin")
 	sweepsRun       = listKernel[sweepRunParams]("diffusion_sweeps", "diffusion_sweeps_run")
 	sweepsFar       = listKernel[sweepFarParams]("diffusion_sweeps", "diffusion_sweeps_far")
@@ -97,5 +98,5 @@ const (
 	sweepHalo       = 8
 	sweepsInCycle   = 64                 // SWEEPS
 	pastUpdates     = 64                 // PAST_UPDATES
-	sweepStateBytes = 40 + 4*pastUpdates // of SweepState
+	sweepStateBytes = 44 + 4*pastUpdates // of SweepState
 )
