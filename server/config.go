@@ -47,7 +47,8 @@ type Config struct {
 	// MaxFramePixels bounds frames and rasterised images; default 2^28.
 	MaxFramePixels int64
 	// MaxPoints bounds the points of a triangulation, the vertices of a conversion, the sites of a Voronoi diagram, and what is in
-	// a drawing or on a canvas: points of curves, their stops, and pixels; default 10,000,000. On the device each takes about 150 bytes.
+	// a drawing: points of curves, their stops, and pixels; on a canvas those of all curves, and the pixels of a change. Default
+	// 10,000,000. On the device each takes about 150 bytes.
 	MaxPoints int
 	// MaxStreams bounds the concurrent calls of a connection; default 100.
 	MaxStreams int

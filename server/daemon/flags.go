@@ -40,7 +40,7 @@ type Flags struct {
 	MaxRegions        int           `help:"Most regions of a request or recipe." default:"${maxRegions}" group:"Limits"`
 	MaxVertices       int           `help:"Most vertices of a request or recipe." default:"${maxVertices}" group:"Limits"`
 	MaxRegionVertices int           `help:"Most vertices of a region." default:"${maxRegionVertices}" group:"Limits"`
-	MaxPoints         int           `help:"Most points of a triangulation, vertices of a conversion, sites of a Voronoi diagram, and points, stops and pixels of a drawing or canvas. Each takes 150 bytes of the device's memory." default:"${maxPoints}" group:"Limits"`
+	MaxPoints         int           `help:"Most points of a triangulation, vertices of a conversion, sites of a Voronoi diagram, and points and stops of a drawing or canvas, with the pixels of one request or change. Each takes 150 bytes of the device's memory." default:"${maxPoints}" group:"Limits"`
 	MaxStreams        int           `help:"Most concurrent calls of one connection." default:"${maxStreams}" group:"Limits"`
 	MaxConnections    int           `help:"Most connections of each listener. 0 means any number." group:"Limits"`
 	StreamDepth       int           `help:"Frames of one stream that are held at the same time." default:"${streamDepth}" group:"Limits"`
