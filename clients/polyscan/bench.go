@@ -177,7 +177,7 @@ func (c *benchCmd) Run(e *env) error {
 		return &inputError{err.Error()}
 	}
 	watch := &stopwatch{Driver: drv}
-	cfg := kernels.Config{}
+	cfg := kernels.Config{MemoBytes: -1} // each picture of curves is timed with its set-up
 	for _, s := range sizes {
 		if len(c.Vertices) > 0 { // the picture, edges, keys, places, and all in their colours
 			cfg.MemoryBytes = max(cfg.MemoryBytes, 1<<28+24*int64(s.w)*int64(s.h)+512*int64(slices.Max(c.Vertices)))
