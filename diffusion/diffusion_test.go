@@ -25,7 +25,13 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func openCPU(t testing.TB, bytes int64) *kernels.Device {
 	t.Helper()
-	d, err := kernels.Open(cpu.New(cpu.Options{}), kernels.Config{MemoryBytes: bytes, Poison: true})
+	return openWith(t, kernels.Config{MemoryBytes: bytes, Poison: true})
+}
+
+// openWith opens a device that at the end of the test is closed, and has nothing in use.
+func openWith(t testing.TB, cfg kernels.Config) *kernels.Device {
+	t.Helper()
+	d, err := kernels.Open(cpu.New(cpu.Options{}), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

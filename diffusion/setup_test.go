@@ -21,16 +21,7 @@ import (
 // openWithout opens a device that keeps no set-up for the next call: what it computes is what one that does has to compute.
 func openWithout(t testing.TB) *kernels.Device {
 	t.Helper()
-	d, err := kernels.Open(cpu.New(cpu.Options{}), kernels.Config{MemoryBytes: 64 << 20, MemoBytes: -1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := d.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return d
+	return openWith(t, kernels.Config{MemoryBytes: 64 << 20, MemoBytes: -1})
 }
 
 // same checks that a solution is the one that is computed without what was kept.

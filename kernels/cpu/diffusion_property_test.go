@@ -95,10 +95,7 @@ func TestDiffusionBarrierProperties(t *testing.T) {
 		d.solve.Cycles = 1
 		d.ok(d.s.DiffusionSetup(d.setup))
 		for cycle := 1; ; cycle++ {
-			d.ok(d.s.DiffusionSolve(d.solve))
-			d.wait()
-			d.solve.Start = driver.DiffusionContinue
-			x, status := download[float32](d.fixture, d.solve.X), download[driver.DiffusionStatus](d.fixture, d.solve.Status)[0]
+			x, status := d.next()
 			for i, v := range x {
 				if s.Flags[i%len(s.Flags)]&driver.DiffusionFixed != 0 && v != s.Colours[i] {
 					rt.Fatalf("value %d was given as %v and is %v", i, s.Colours[i], v)

@@ -63,9 +63,23 @@ func setUpGraph(t testing.TB, threads int, s *devicetest.Scene) *graph {
 func (d *diffusionFixture) run() ([]float32, driver.DiffusionStatus) {
 	d.t.Helper()
 	d.ok(d.s.DiffusionSetup(d.setup))
+	return d.solved()
+}
+
+// solved runs the op after the set-up.
+func (d *diffusionFixture) solved() ([]float32, driver.DiffusionStatus) {
+	d.t.Helper()
 	d.ok(d.s.DiffusionSolve(d.solve))
 	d.wait()
 	return download[float32](d.fixture, d.solve.X), download[driver.DiffusionStatus](d.fixture, d.solve.Status)[0]
+}
+
+// next is solved, and the next op goes on from there.
+func (d *diffusionFixture) next() ([]float32, driver.DiffusionStatus) {
+	d.t.Helper()
+	x, status := d.solved()
+	d.solve.Start = driver.DiffusionContinue
+	return x, status
 }
 
 const grayLevel = 1.0 / 255 // of an 8-bit channel
@@ -133,12 +147,9 @@ func TestDiffusionEstimates(t *testing.T) {
 			d.solve.Cycles = 1
 			d.ok(d.s.DiffusionSetup(d.setup))
 			for cycle := 1; cycle <= 30; cycle++ {
-				d.ok(d.s.DiffusionSolve(d.solve))
-				d.wait()
-				d.solve.Start = driver.DiffusionContinue
-				status := download[driver.DiffusionStatus](d.fixture, d.solve.Status)[0]
+				x, status := d.next()
 				worst := 0.0
-				for i, v := range download[float32](d.fixture, d.solve.X) {
+				for i, v := range x {
 					worst = max(worst, math.Abs(float64(v)-exact[i]))
 				}
 				if worst > 2*float64(status.Estimate)+devicetest.DiffusionRounding || status.Estimate <= grayLevel/4 && worst > grayLevel/2 {
@@ -172,11 +183,7 @@ func TestDiffusionSweepEstimates(t *testing.T) {
 			d.solve.Cycles = 1
 			d.ok(d.s.DiffusionSetup(d.setup))
 			for cycle := 1; cycle <= 100; cycle++ {
-				d.ok(d.s.DiffusionSolve(d.solve))
-				d.wait()
-				d.solve.Start = driver.DiffusionContinue
-				status := download[driver.DiffusionStatus](d.fixture, d.solve.Status)[0]
-				x := download[float32](d.fixture, d.solve.X)
+				x, status := d.next()
 				if diff := devicetest.CompareDiffusion(x, exact, s.Width, 2*float64(status.Estimate)+devicetest.DiffusionRounding); diff != nil {
 					t.Errorf("%v of %s: cycle %d: %+v: %v", m, s.Name, cycle, status, diff)
 					break
