@@ -24,7 +24,7 @@ func randomBudget(t *testing.T) int {
 		return n
 	}
 	if testing.Short() {
-		return 50_000
+		return 200_000
 	}
 	return 500_000
 }

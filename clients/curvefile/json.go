@@ -116,7 +116,7 @@ func (j *jsonReader) token(where string) (json.Token, *Error) {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return nil, j.fail(ErrSyntax, where, "malformed JSON: the file ends in the middle")
 	}
-	return nil, j.fail(ErrSyntax, where, "malformed JSON: %v", err)
+	return nil, j.fail(ErrSyntax, where, "malformed JSON: %.200v", err)
 }
 
 func (j *jsonReader) open(where string, want json.Delim, what string) *Error {

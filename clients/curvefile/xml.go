@@ -49,7 +49,7 @@ func (r *reader) xml() *Error {
 		case errors.Is(err, io.EOF):
 			return nil
 		case err != nil:
-			return x.fail(ErrSyntax, "", "malformed XML: %v", err)
+			return x.fail(ErrSyntax, "", "malformed XML: %.200v", err)
 		}
 		if _, ok := t.(xml.StartElement); ok {
 			return x.fail(ErrSyntax, "", "something follows the curve_set")
@@ -65,7 +65,7 @@ func (x *xmlReader) token(where string) (xml.Token, *Error) {
 	if errors.Is(err, io.EOF) {
 		return nil, x.fail(ErrSyntax, where, "malformed XML: the file ends in the middle")
 	}
-	return nil, x.fail(ErrSyntax, where, "malformed XML: %v", err)
+	return nil, x.fail(ErrSyntax, where, "malformed XML: %.200v", err)
 }
 
 // children calls f for the elements inside the one that was entered; f returns whether it has read one to its end.
@@ -83,7 +83,7 @@ func (x *xmlReader) children(where string, f func(start xml.StartElement) (bool,
 			}
 			if !done {
 				if err := x.dec.Skip(); err != nil {
-					return x.fail(ErrSyntax, where, "malformed XML: %v", err)
+					return x.fail(ErrSyntax, where, "malformed XML: %.200v", err)
 				}
 			}
 		case xml.EndElement:

@@ -118,7 +118,7 @@ func cocoTable[T any](top *members, name string, read func(*members) (T, *Error)
 			return fail(ErrInvalid, `the key "id" is missing`)
 		}
 		if _, twice := t.byID[id]; twice {
-			return fail(ErrInvalid, "the id %s occurs twice", id)
+			return fail(ErrInvalid, "the id %s occurs twice", shorten(id, 64))
 		}
 		if len(t.order) == maxEntries {
 			return fail(ErrLimit, "more than %d %s in the file, the limit", maxEntries, name)

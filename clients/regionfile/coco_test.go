@@ -126,12 +126,14 @@ func TestCOCONames(t *testing.T) {
 
 func TestCOCOErrors(t *testing.T) {
 	one := func(s string) string { return annotations(`{"id":7,` + s + `}`) }
+	long := strings.Repeat("a", 3000)
 	testBad(t, []badFile{
 		{"annotations no array", `{"annotations":{}}`, Options{}, `annotations: expected an array, found an object`, ErrInvalid},
 		{"annotation no object", annotations(`{` + somePolygon + `},4`), Options{}, `annotations[1]: expected an object, found a number`, ErrInvalid},
 		{"images no array", `{"images":{},"annotations":[]}`, Options{}, `images: expected an array, found an object`, ErrInvalid},
 		{"image no object", `{"images":[1],"annotations":[]}`, Options{}, `images[0]: expected an object, found a number`, ErrInvalid},
 		{"image without id", `{"images":[{"file_name":"a"}],"annotations":[]}`, Options{}, `images[0]: the key "id" is missing`, ErrInvalid},
+		{"image of a long id twice", `{"images":[{"id":"` + long + `"},{"id":"` + long + `"}],"annotations":[]}`, Options{}, `images[1]: the id ` + long[:64] + `… occurs twice`, ErrInvalid},
 		{"image twice", `{"images":[{"id":1},{"id":1}],"annotations":[]}`, Options{}, `images[1]: the id 1 occurs twice`, ErrInvalid},
 		{"image width", `{"images":[{"id":1,"width":"640"}],"annotations":[]}`, Options{}, `images[0]: width: expected a number, found a string`, ErrInvalid},
 		{"image height", `{"images":[{"id":1,"height":4194304}],"annotations":[]}`, Options{}, `images[0]: height: 4.194304e+06 is not a number of pixels, it must be whole, not negative and below 4194304`, ErrInvalid},

@@ -74,23 +74,25 @@ func fail(kind error, format string, args ...any) *Error {
 	return &Error{Kind: kind, Reason: fmt.Sprintf(format, args...)}
 }
 
-// quote makes a name from a file presentable in a message: quoted, escaped, at most maxQuoted runes.
-func quote(s string) string {
-	const maxQuoted = 64
-	if len(s) > maxQuoted { // bytes first: runes are not more than bytes
-		n, cut := 0, len(s)
-		for i := range s {
-			if n == maxQuoted {
-				cut = i
-				break
-			}
-			n++
-		}
-		if cut < len(s) {
-			return strconv.Quote(s[:cut] + "…")
-		}
+// quote makes a name from a file presentable in a message: quoted, escaped, at most 64 runes.
+func quote(s string) string { return strconv.Quote(shorten(s, 64)) }
+
+// tag names an element in a message.
+func tag(name string) string { return "<" + shorten(name, 64) + ">" }
+
+// shorten cuts what comes after so many runes, bytes that aren't UTF-8 being one each. Names and values in a file may be as
+// long as the file.
+func shorten(s string, runes int) string {
+	if len(s) <= runes { // runes are not more than bytes
+		return s
 	}
-	return strconv.Quote(s)
+	for i := range s {
+		if runes == 0 {
+			return s[:i] + "…"
+		}
+		runes--
+	}
+	return s
 }
 
 // oneLine escapes everything that could break a line or a terminal, and keeps all else as it is.

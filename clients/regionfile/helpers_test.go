@@ -112,7 +112,7 @@ func broken(f *File) string {
 		return "too many warnings"
 	}
 	for _, w := range f.Warnings {
-		if w == "" || strings.ContainsAny(w, "\n\r\x00\x1b") {
+		if w == "" || len(w) > 1000 || strings.ContainsAny(w, "\n\r\x00\x1b") {
 			return fmt.Sprintf("bad warning %q", w)
 		}
 	}

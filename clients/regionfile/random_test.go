@@ -8,12 +8,12 @@ import (
 	"testing"
 )
 
-// Regions files of random bytes, and good ones with a few bytes changed, give a good file or an error of one line. It
-// takes half a million bytes, or what POLYSCAN_RANDOM_BYTES says.
+// Regions files of random bytes, and good ones with some digits or a few bytes changed, give a good file or an error of one line.
+// It takes half a million bytes, or what POLYSCAN_RANDOM_BYTES says.
 func TestRandomBytes(t *testing.T) {
 	budget := 500_000
 	if testing.Short() {
-		budget = 50_000
+		budget = 100_000
 	}
 	if s := os.Getenv("POLYSCAN_RANDOM_BYTES"); s != "" {
 		n, err := strconv.Atoi(s)
@@ -33,12 +33,19 @@ func TestRandomBytes(t *testing.T) {
 	parsed, refused := 0, 0
 	for budget > 0 {
 		data := bytes.Clone(good[rand.IntN(len(good))])
-		if rand.IntN(4) == 0 {
+		switch rand.IntN(4) {
+		case 0:
 			data = data[:rand.IntN(len(data)+1)]
 			for i := range data {
 				data[i] = byte(rand.Uint32())
 			}
-		} else {
+		case 1: // most of them still parse
+			for i, b := range data {
+				if '0' <= b && b <= '9' && rand.IntN(20) == 0 {
+					data[i] = byte('0' + rand.IntN(10))
+				}
+			}
+		default:
 			for range 1 + rand.IntN(6) {
 				data[rand.IntN(len(data))] = byte(rand.Uint32())
 			}

@@ -111,11 +111,11 @@ func (r *svgReader) syntax(err error) *Error {
 	if errors.As(err, &se) {
 		if se.Msg == "unexpected EOF" {
 			if len(r.stack) > 0 {
-				return fail(ErrSyntax, "malformed XML: the file ends inside of <%s>, it may be truncated", r.top().name).within("line %d", se.Line)
+				return fail(ErrSyntax, "malformed XML: the file ends inside of %s, it may be truncated", tag(r.top().name)).within("line %d", se.Line)
 			}
 			return fail(ErrSyntax, "malformed XML: the file ends in the middle of it, it may be truncated").within("line %d", se.Line)
 		}
-		return fail(ErrSyntax, "malformed XML: %s", se.Msg).within("line %d", se.Line)
+		return fail(ErrSyntax, "malformed XML: %s", shorten(se.Msg, 200)).within("line %d", se.Line)
 	}
 	if inner := errors.Unwrap(err); inner != nil { // of an encoding
 		err = inner
@@ -184,12 +184,12 @@ func (r *svgReader) startElement(t xml.StartElement) *Error {
 	name := t.Name.Local
 	if len(r.stack) == 0 {
 		if r.root {
-			return fail(ErrSyntax, "malformed XML: a second root element <%s>", name)
+			return fail(ErrSyntax, "malformed XML: a second root element %s", tag(name))
 		}
 		r.root = true
 		switch {
 		case name != "svg":
-			return fail(ErrUnknownFormat, "XML with the root element <%s>, not <svg>; %s", name, accepted)
+			return fail(ErrUnknownFormat, "XML with the root element %s, not <svg>; %s", tag(name), accepted)
 		case !drawn(t.Name.Space):
 			return fail(ErrUnknownFormat, "<svg> in the name space %s, not in %s", quote(t.Name.Space), quote(svgSpace))
 		}
@@ -234,7 +234,7 @@ func (r *svgReader) startElement(t xml.StartElement) *Error {
 		"solidcolor", "filter", "metadata", "style", "script", "title", "desc", "view", "cursor", "font", "font-face",
 		"animate", "animateMotion", "animateTransform", "animateColor", "set", "discard", "color-profile":
 	default:
-		r.warn("line %d: <%s>: skipped, not an element that this program knows", r.line, name)
+		r.warn("line %d: %s: skipped, not an element that this program knows", r.line, tag(name))
 	}
 	return nil
 }
@@ -338,7 +338,7 @@ func (r *svgReader) presentation(t xml.StartElement) (*attributes, *Error) {
 		switch {
 		case attr.Name.Space == "":
 			if _, twice := a.own[attr.Name.Local]; twice {
-				return a, fail(ErrSyntax, "malformed XML: the attribute %s occurs twice", attr.Name.Local).within("%s", a.place())
+				return a, fail(ErrSyntax, "malformed XML: the attribute %s occurs twice", shorten(attr.Name.Local, 64)).within("%s", a.place())
 			}
 			a.own[attr.Name.Local] = attr.Value
 		case attr.Name.Local == "label" && (attr.Name.Space == inkscapeSpace || attr.Name.Space == "inkscape"):

@@ -355,6 +355,7 @@ func TestEncodings(t *testing.T) {
 
 func TestSVGErrors(t *testing.T) {
 	one := func(body string) string { return svg("", "\n"+body+unitSquare) }
+	long := strings.Repeat("a", 3000)
 	testBad(t, []badFile{
 		{"path data", one(`<path id="a" d="M0 0 L 10 10 20 q"/>`), Options{}, `line 2: <path id="a">: path data at offset 16: expected number, found "q"`, ErrSyntax},
 		{"path out of range", one(`<path d="M0 0 L 10 10 5e6 1"/>`), Options{}, `line 2: <path>: path data at offset 13: the point (5e+06, 1) in pixels is out of range, magnitudes must be below 4194304`, ErrInvalid},
@@ -400,6 +401,11 @@ func TestSVGErrors(t *testing.T) {
 		{"no element", "<!-- nothing -->", Options{}, `XML without any element; accepted are polyscan JSON, LabelMe, COCO, GeoJSON and SVG`, ErrUnknownFormat},
 		{"other XML", "<?xml version='1.0'?>\n<annotation/>", Options{}, `line 2: XML with the root element <annotation>, not <svg>; accepted are polyscan JSON, LabelMe, COCO, GeoJSON and SVG`, ErrUnknownFormat},
 		{"other name space", "<svg xmlns='http://example.org/'/>", Options{}, `line 1: <svg> in the name space "http://example.org/", not in "http://www.w3.org/2000/svg"`, ErrUnknownFormat},
+		{"long name", one("<" + long + "\xff/>"), Options{}, `line 2: malformed XML: invalid XML name: ` + long[:182] + `…`, ErrSyntax},
+		{"long root", "<" + long + "/>", Options{}, `line 1: XML with the root element <` + long[:64] + `…>, not <svg>; accepted are polyscan JSON, LabelMe, COCO, GeoJSON and SVG`, ErrUnknownFormat},
+		{"long second root", "<svg/><" + long + "/>", Options{}, `line 1: malformed XML: a second root element <` + long[:64] + `…>`, ErrSyntax},
+		{"truncated in a long element", "<svg><" + long + ">", Options{}, `line 1: malformed XML: the file ends inside of <` + long[:64] + `…>, it may be truncated`, ErrSyntax},
+		{"long attribute twice", one(`<path ` + long + `="" ` + long + `=""/>`), Options{}, `line 2: <path>: malformed XML: the attribute ` + long[:64] + `… occurs twice`, ErrSyntax},
 		{"two roots", "<svg>" + unitSquare + "</svg>\n<svg/>", Options{}, `line 2: malformed XML: a second root element <svg>`, ErrSyntax},
 		{"encoding", "<?xml version='1.0' encoding='Shift_JIS'?><svg/>", Options{}, `line 1: malformed XML: encoding "Shift_JIS": save the file as UTF-8`, ErrSyntax},
 		{"unknown entity", "<svg id='&x;'/>", Options{}, `line 1: malformed XML: invalid character entity &x;`, ErrSyntax},
