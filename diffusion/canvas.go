@@ -131,7 +131,7 @@ func (c *Canvas) render(ctx context.Context, d *Drawing, to *Target, opts *Optio
 		return nil, err
 	}
 	n, size := d.Width*d.Height, d.Width*d.Height*to.Format.PixelBytes()
-	s.job.Label = "render"
+	s.label("render")
 	s.job.Footprint += w.footprint() + s.setupFootprint()
 	s.job.Held = kernels.Held(to.Pixels.Resident)
 	if to.Pixels.Resident.Len() == 0 {
@@ -282,8 +282,12 @@ func (p *painter) paint(q *kernels.Queue, x kernels.Buffer[float32]) (kernels.Bu
 
 // sofar is what a solve has come to, but for values.
 func (s *solve) sofar(status driver.DiffusionStatus, start time.Time) *Solution {
-	return &Solution{
+	out := &Solution{
 		Backend: s.dev.Info().Backend, Cycles: int(status.Cycles), Converged: status.Converged != 0, Estimate: status.Estimate, Residual: status.Residual,
 		FixedPixels: int(s.counts.Fixed), VoidPixels: int(s.counts.Void), SetupKept: s.kept, Compute: time.Since(start),
 	}
+	if s.reference != nil {
+		out.Check = s.reference.took
+	}
+	return out
 }

@@ -123,7 +123,7 @@ func newFill(dev *kernels.Device, h *Holes, method Method, opts *Options) (*fill
 		return nil, err
 	}
 	f.finish = f.pack
-	f.job.Label = "fill"
+	f.label("fill")
 	f.job.Footprint += kernels.Bytes[uint8](f.pixels) + f.setupFootprint()
 	f.job.Held = kernels.Held(im.Resident, h.Mask.Resident, h.Picture.Resident, h.Residual.Resident)
 	for _, to := range []*Pixels{&h.Picture, &h.Residual} {

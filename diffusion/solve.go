@@ -5,6 +5,7 @@ package diffusion
 import (
 	"context"
 	"errors"
+	"math"
 	"sync/atomic"
 	"time"
 
@@ -16,7 +17,8 @@ import (
 type Solution struct {
 	// Values in planes, as they were given where pixels are fixed.
 	Values []float32
-	// Cycles of the solver, and whether the estimated error came down to the tolerance.
+	// Cycles of the solver, which may count some of a slow method that changed nothing any more, and whether the estimated error came
+	// down to the tolerance.
 	Cycles    int
 	Converged bool
 	// Estimate is about how far values may be from the exact solution, and Residual how far pixels are from solving their
@@ -28,8 +30,9 @@ type Solution struct {
 	SetupKept bool
 	// Backend that computed it, such as "cpu" or "cuda".
 	Backend string
-	// Queue is how long the call waited for memory and a stream of the device, and Compute how long the work took from there.
-	Queue, Compute time.Duration
+	// Queue is how long the call waited for memory and a stream of the device, and Compute how long the work took from there. Check is
+	// how much of that went into measuring the error of a slow method.
+	Queue, Compute, Check time.Duration
 }
 
 // Solve computes the values of the pixels that are not fixed, in one job on dev. p is only read, and only during the call; opts may
@@ -146,6 +149,7 @@ type solve struct {
 	opts       Options
 	setupBytes int
 	stateBytes int
+	reference  *reference // nil where the solver's own estimate will do
 	job        kernels.Job
 	counts     driver.DiffusionCounts
 	kept       bool // there was a set-up
@@ -183,16 +187,29 @@ func newSolveOf(dev *kernels.Device, g driver.DiffusionGrid, channels int, opts 
 		return nil, err
 	}
 	s := &solve{dev: dev, grid: g, channels: channels, opts: o, setupBytes: int(setup), stateBytes: int(state)}
-	label := "diffuse"
-	if g.Barriers {
-		label = "diffuse with barriers"
-	}
 	s.job = kernels.Job{
-		Label:     label,
 		Footprint: 2*kernels.Bytes[float32](n) + kernels.Bytes[byte](s.stateBytes) + kernels.Bytes[driver.DiffusionStatus](1),
 		Units:     int64(n),
 	}
+	if g.Barriers {
+		s.label("diffuse with barriers")
+	} else {
+		s.label("diffuse")
+	}
+	if s.reference, err = newReference(dev, g, channels); err != nil {
+		return nil, err
+	}
+	if s.reference != nil {
+		s.job.Footprint += s.reference.footprint(n)
+	}
 	return s, nil
+}
+
+// label says what the job is. What one of a slow method takes says nothing of others.
+func (s *solve) label(work string) {
+	if s.job.Label = work; s.grid.Method != Multigrid {
+		s.job.Label += " by " + s.grid.Method.String()
+	}
 }
 
 // do runs the job. begin says where flags, the set-up and values are.
@@ -265,26 +282,60 @@ func (s *solve) run(q *kernels.Queue, in given, start time.Time) (x kernels.Buff
 	if in.warm != nil && *in.warm {
 		op.Start = driver.DiffusionFromX
 	}
-	for left := s.opts.MaxCycles; left > 0 && status[0].Converged == 0; left -= op.Cycles {
+	if s.reference != nil {
+		if err := s.reference.solve(q, in, s.channels, s.opts.Tolerance); err != nil {
+			return x, status[0], err
+		}
+	}
+	check := uint32(1) // after so many cycles the error is measured, whatever pieces they come in
+	for left := s.opts.MaxCycles; left > 0 && status[0].Converged == 0; {
+		before, most := status[0].Cycles, left
+		if s.reference != nil {
+			most = min(left, int(check-before))
+		}
 		// A cycle is the smallest piece there is.
 		op.Cycles = 1
 		if s.progress == nil {
-			op.Cycles = max(1, int(q.Chunk(s.job.Label, int64(left)*int64(n))/int64(n)))
+			op.Cycles = max(1, int(q.Chunk(s.job.Label, int64(most)*int64(n))/int64(n)))
 		}
-		q.Spent(int64(op.Cycles) * int64(n))
 		if err := q.DiffusionSolve(op); err != nil {
 			return x, status[0], err
 		}
 		if err := kernels.Download(q, status[:], result); err != nil {
 			return x, status[0], err
 		}
+		if err := q.Wait(); err != nil {
+			return x, status[0], err
+		}
+		made := max(1, status[0].Cycles-before) // by which it may have converged, long before all that it was to make
+		q.Spent(int64(made) * int64(n))
 		if err := q.Yield(); err != nil {
 			return x, status[0], err
 		}
 		if in.warm != nil {
 			*in.warm = true
 		}
-		if s.progress != nil && status[0].Converged == 0 && left > op.Cycles {
+		left -= int(made)
+		if status[0].Update == 0 && sweeps(s.grid.Method) { // by rounding: nor will the cycles that are left change anything
+			left = 0
+		}
+		if s.reference != nil {
+			due := status[0].Cycles >= check || status[0].Converged != 0 || left == 0
+			if due || s.progress != nil {
+				if status[0].Estimate, err = s.reference.estimate(q, x); err != nil {
+					return x, status[0], err
+				}
+			}
+			status[0].Converged = 0
+			if due && status[0].Estimate <= s.opts.Tolerance {
+				status[0].Converged = 1
+			}
+			if due {
+				check = nextCheck(status[0].Cycles)
+				op.Tolerance = math.SmallestNonzeroFloat32 // what the solver thinks doesn't count any more
+			}
+		}
+		if s.progress != nil && status[0].Converged == 0 && left > 0 {
 			if err := s.progress(q, x, s.sofar(status[0], start)); err != nil {
 				return x, status[0], err
 			}
@@ -293,6 +344,9 @@ func (s *solve) run(q *kernels.Queue, in given, start time.Time) (x kernels.Buff
 	}
 	return x, status[0], nil
 }
+
+// sweeps reports whether all cycles of a method are the same.
+func sweeps(m Method) bool { return m == Naive || m == PyramidCautious || m == PyramidGreedy }
 
 // upload copies src to dst in chunks, and yields after each.
 func upload[T kernels.Elem](q *kernels.Queue, dst kernels.Buffer[T], src []T) error {

@@ -34,7 +34,9 @@ const (
 	DiffusionMethod_DIFFUSION_METHOD_UNSPECIFIED DiffusionMethod = 0
 	// The error goes down by about the same factor in each cycle, whatever the size.
 	DiffusionMethod_DIFFUSION_METHOD_MULTIGRID DiffusionMethod = 1
-	// All pixels at once, again and again. This method and those below are for comparison: they are slow.
+	// All pixels at once, again and again. This method and those below are for comparison: they are slow. They can't see their error, so it is
+	// measured, by a solution by multigrid that is computed beforehand; but where edges are open one way it is estimated, and may be up to
+	// ten times as large.
 	DiffusionMethod_DIFFUSION_METHOD_NAIVE DiffusionMethod = 2
 	// Naive, from the solution of a picture of half the sides, in which few pixels are given.
 	DiffusionMethod_DIFFUSION_METHOD_PYRAMID_CAUTIOUS DiffusionMethod = 3
@@ -94,8 +96,9 @@ func (DiffusionMethod) EnumDescriptor() ([]byte, []int) {
 // DiffusionOptions say how exactly to solve.
 type DiffusionOptions struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Stop when the estimated error is at most this, in levels of 8 bits. 0 means 0.25. Less than 0.0001 may be out of reach, and then the
-	// estimate after max_cycles is far too high.
+	// Stop when the estimated error is at most this, in levels of 8 bits. 0 means 0.25. Less than 0.0001 may be out of reach, and then
+	// MULTIGRID's estimate after max_cycles is far too high. The slow methods may stay further away than that, and end where a cycle changes
+	// nothing any more.
 	Tolerance float32 `protobuf:"fixed32,1,opt,name=tolerance,proto3" json:"tolerance,omitempty"`
 	// Stop after so many cycles, whatever the error. 0 means 500.
 	MaxCycles     uint32          `protobuf:"varint,2,opt,name=max_cycles,json=maxCycles,proto3" json:"max_cycles,omitempty"`

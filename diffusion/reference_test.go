@@ -1,0 +1,226 @@
+package diffusion_test
+
+import (
+	"errors"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/polyscan/polyscan/diffusion"
+	"github.com/polyscan/polyscan/kernels"
+	"github.com/polyscan/polyscan/kernels/devicetest"
+)
+
+// slow are the methods of the seed that can solve a scene.
+func slow(s *devicetest.Scene) []diffusion.Method {
+	all := []diffusion.Method{diffusion.Naive, diffusion.PyramidCautious, diffusion.PyramidGreedy}
+	if !s.Barriers() && !s.OneWay() {
+		all = append(all, diffusion.VariableStencil)
+	}
+	return all
+}
+
+// apart is the largest difference.
+func apart[T float32 | float64](a []float32, b []T) (most float64) {
+	for i, v := range a {
+		most = max(most, math.Abs(float64(v)-float64(b[i])))
+	}
+	return most
+}
+
+// Slow methods know how far off they are: after each cycle, also where updates have come to nothing long before the error has.
+func TestSlowMethodsMeasureTheirError(t *testing.T) {
+	d := openCPU(t, 64<<20)
+	const level = 1.0 / 255
+	ended := map[bool]int{}
+	scenes := slices.Concat(devicetest.Scenes(5, 56), devicetest.BarrierScenes(5, 56))
+	if !testing.Short() {
+		scenes = append(scenes, devicetest.BarrierScenes(2, 256)[3]) // a corridor
+	}
+	for _, s := range scenes {
+		if !solvable(s) {
+			continue
+		}
+		s.Channels, s.Colours = 1, s.Colours[:len(s.Flags)]
+		exact := s.Exact()
+		p := problem(s)
+		for _, p.Method = range slow(s) {
+			for _, tolerance := range []float32{8 * level, level / 4, level / 50} {
+				got, err := diffusion.Solve(t.Context(), d, p, &diffusion.Options{Tolerance: tolerance, MaxCycles: 60})
+				if err != nil {
+					t.Fatalf("%s by %v: %v", s.Name, p.Method, err)
+				}
+				off, says := apart(got.Values, exact), float64(got.Estimate)
+				// The reference may be off by an eighth of the tolerance, and its estimate is that much more again.
+				const rounding = level / 1000
+				if says < off-float64(tolerance)/50-rounding || says > off+float64(tolerance)/4+rounding {
+					t.Errorf("%s by %v to %v: off by %v, and says %v", s.Name, p.Method, tolerance, off, says)
+				}
+				if got.Converged != (got.Estimate <= tolerance) || got.Check <= 0 || got.Check > got.Compute {
+					got.Values = nil
+					t.Errorf("%s by %v to %v: %+v", s.Name, p.Method, tolerance, got)
+				}
+				ended[got.Converged]++
+			}
+		}
+	}
+	if ended[false] == 0 || ended[true] < 2*ended[false] {
+		t.Errorf("%d solves have converged, %d have not", ended[true], ended[false])
+	}
+}
+
+// All of a picture counts, to the last channel.
+func TestSlowMethodsMeasureAllChannels(t *testing.T) {
+	d := openCPU(t, 64<<20)
+	s := devicetest.NewScene("", 420, 420, 3)
+	for y := range s.Height {
+		s.Fix(0, y, 0.5, 0.5, 0)
+		s.Fix(s.Width-1, y, 0.5, 0.5, 1)
+	}
+	p := problem(s)
+	want, err := diffusion.Solve(t.Context(), d, p, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Method = diffusion.Naive
+	got, err := diffusion.Solve(t.Context(), d, p, &diffusion.Options{MaxCycles: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if off := apart(got.Values, want.Values); got.Converged || off < 0.4 || math.Abs(float64(got.Estimate)-off) > 1.0/255 {
+		t.Errorf("off by %v, and says %v", off, got.Estimate)
+	}
+}
+
+// A solve ends where it converges, as one does that is told to stop there, give or take the cycles between two looks.
+func TestSlowMethodsEndInTime(t *testing.T) {
+	d := openCPU(t, 16<<20)
+	s := devicetest.Scenes(5, 60)[2]
+	exact := s.Exact()
+	p := problem(s)
+	for _, p.Method = range slow(s) {
+		const tolerance = 1.0 / 255
+		got, err := diffusion.Solve(t.Context(), d, p, &diffusion.Options{Tolerance: tolerance})
+		if err != nil {
+			t.Fatal(err)
+		}
+		early, err := diffusion.Solve(t.Context(), d, p, &diffusion.Options{Tolerance: tolerance, MaxCycles: got.Cycles*4/5 - 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !got.Converged || got.Cycles < 3 || early.Converged || early.Cycles >= got.Cycles || apart(early.Values, exact) < 0.7*tolerance {
+			t.Errorf("%v: %d cycles, converged: %v; off by %v after %d", p.Method, got.Cycles, got.Converged, apart(early.Values, exact), early.Cycles)
+		}
+	}
+}
+
+// Where rounding leaves nothing to change no cycles are wasted, and the error is known.
+func TestSlowMethodsEndWhereNothingChanges(t *testing.T) {
+	d := openCPU(t, 16<<20)
+	for _, s := range []*devicetest.Scene{devicetest.Scenes(5, 60)[2], devicetest.OneWayScenes(5, 40)[0]} {
+		exact := s.Exact()
+		p := problem(s)
+		for _, p.Method = range []diffusion.Method{diffusion.Naive, diffusion.PyramidCautious, diffusion.PyramidGreedy} {
+			got, err := diffusion.Solve(t.Context(), d, p, &diffusion.Options{Tolerance: 1e-12, MaxCycles: 100_000})
+			if err != nil {
+				t.Fatal(err)
+			}
+			off := apart(got.Values, exact)
+			if got.Converged || got.Cycles > 1000 || off > 0.1/255 || float64(got.Estimate) < off/2 {
+				t.Errorf("%s by %v: %d cycles, converged: %v, off by %v, and says %v", s.Name, p.Method, got.Cycles, got.Converged, off, got.Estimate)
+			}
+			if !s.OneWay() && float64(got.Estimate) > 2*off+1e-6 {
+				t.Errorf("%s by %v: off by %v, and says %v", s.Name, p.Method, off, got.Estimate)
+			}
+		}
+	}
+}
+
+// The reference is only looked at: the solution is that of the method, whether it begins with the mean, with values, or with the picture
+// before, and whoever looks on.
+func TestSlowMethodsGoTheirWay(t *testing.T) {
+	d := openCPU(t, 16<<20)
+	s := devicetest.Scenes(5, 60)[2]
+	p := problem(s)
+	p.Method = diffusion.Naive
+	one, err := diffusion.Solve(t.Context(), d, p, &diffusion.Options{MaxCycles: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if off := apart(one.Values, s.Exact()); off < 10.0/255 || one.Converged {
+		t.Errorf("one cycle from the mean: off by %v", off)
+	}
+	two, err := diffusion.Solve(t.Context(), d, p, &diffusion.Options{MaxCycles: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	then, err := diffusion.Solve(t.Context(), d, p, &diffusion.Options{MaxCycles: 1, Start: one.Values})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(then.Values, two.Values) || then.Estimate != two.Estimate {
+		t.Errorf("the second cycle: off by %v and by %v", then.Estimate, two.Estimate)
+	}
+
+	drawing := arcs(rand.New(rand.NewPCG(2, 9)), 60, 44, 2, false)
+	drawing.Method = diffusion.Naive
+	opts := &diffusion.Options{Tolerance: 1.0 / 255}
+	want, err := diffusion.SolveDrawing(t.Context(), d, drawing, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var shown []*diffusion.Solution
+	to := rgb(60, 44)
+	to.Progress = func(s *diffusion.Solution) error {
+		shown = append(shown, s)
+		return nil
+	}
+	got, err := diffusion.Render(t.Context(), d, drawing, to, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Cycles != want.Cycles || got.Estimate != want.Estimate || !got.Converged || got.Cycles < 5 || len(shown) != got.Cycles-1 {
+		t.Fatalf("%d cycles, off by %v, %d pictures on the way; %d cycles, off by %v, where nobody looks on", got.Cycles, got.Estimate, len(shown), want.Cycles, want.Estimate)
+	}
+	for i, s := range shown {
+		at, err := diffusion.SolveDrawing(t.Context(), d, drawing, &diffusion.Options{Tolerance: opts.Tolerance, MaxCycles: i + 1})
+		if err != nil || s.Cycles != i+1 || s.Converged || s.Estimate != at.Estimate {
+			t.Errorf("picture %d: %+v; %+v, %v", i, s, at, err)
+		}
+	}
+	canvas := diffusion.NewCanvas(d)
+	defer canvas.Close()
+	first, err := canvas.Render(t.Context(), drawing, rgb(60, 44), opts)
+	if err != nil || first.Cycles != want.Cycles {
+		t.Errorf("a canvas: %+v, %v", first, err)
+	}
+	drawing.Curves[0].Left[0].Values[0] += 0.1
+	again, err := canvas.Render(t.Context(), drawing, rgb(60, 44), opts)
+	if err != nil || !again.Converged || again.Cycles < 2 || again.Cycles >= first.Cycles {
+		t.Errorf("the next picture: %+v, %v; the first: %+v", again, err, first)
+	}
+}
+
+// A device with room for the solve alone refuses it, and says how much it takes.
+func TestReferenceNeedsMemory(t *testing.T) {
+	s := devicetest.Scenes(5, 60)[2]
+	made, refused := 0, 0
+	for size := int64(100 << 10); size < 1<<20; size += 100 << 10 {
+		d := openCPU(t, size)
+		p := problem(s)
+		p.Method = diffusion.Naive
+		var full *kernels.CapacityError
+		switch _, err := diffusion.Solve(t.Context(), d, p, &diffusion.Options{MaxCycles: 2}); {
+		case err == nil:
+			made++
+		case errors.As(err, &full):
+			refused++
+		default:
+			t.Errorf("%d bytes: %v", size, err)
+		}
+	}
+	if made == 0 || refused == 0 {
+		t.Errorf("%d solved, %d refused", made, refused)
+	}
+}
