@@ -23,6 +23,8 @@ const (
 	costFactor = 2
 	// costStreak is how many outliers in a row, all on one side, are a change: what was known before is forgotten.
 	costStreak = 4
+	// costGrowth is by how much pieces of work may be larger than those measured.
+	costGrowth = 4
 	// costFloor is what differences in time mean nothing below.
 	costFloor = 20e-6
 )
@@ -66,10 +68,11 @@ func (c *cost) fit() (fixed, slope float64) {
 	return t - slope*u, slope
 }
 
-// units is how many units take about so long. Where the fixed part takes more than half of that it is not counted.
+// units is how many units take about so long. Where the fixed part takes more than half of that it is not counted. Where by chance more
+// units took no longer any number would do: it is not far above those measured.
 func (c *cost) units(d time.Duration) float64 {
 	fixed, slope := c.fit()
-	return max(d.Seconds()-fixed, d.Seconds()/2) / slope
+	return min(max(d.Seconds()-fixed, d.Seconds()/2)/slope, costGrowth*c.u/c.w)
 }
 
 // observe adds a measurement.

@@ -76,6 +76,18 @@ func TestCostWithoutSpread(t *testing.T) {
 	}
 }
 
+// Where more units took no longer, nothing is known of how many more would.
+func TestCostOfUnitsByChance(t *testing.T) {
+	c := &cost{}
+	c.observe(1000, 3*time.Millisecond)
+	for n := int64(2000); n <= 4000; n += 1000 {
+		c.observe(n, 2*time.Millisecond)
+		if got := c.units(time.Millisecond); got < 1000 || got > 4*float64(n) {
+			t.Errorf("a millisecond is %v units, after one of %d", got, n)
+		}
+	}
+}
+
 func TestCostIgnoresOutliers(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 3))
 	c := &cost{}
