@@ -320,7 +320,7 @@ func (s *solve) run(q *kernels.Queue, in given, start time.Time) (x kernels.Buff
 			left = 0
 		}
 		if s.reference != nil {
-			due := status[0].Cycles >= check || status[0].Converged != 0 || left == 0
+			due := status[0].Cycles >= check || left == 0
 			if due || s.progress != nil {
 				if status[0].Estimate, err = s.reference.estimate(q, x); err != nil {
 					return x, status[0], err
