@@ -6,7 +6,7 @@
 // [SolveDrawing] draws curves with colours along both sides as constraints, and blurs the picture around them; [Render] makes pixels of
 // that, and a [Canvas] does after each change; [Extract] finds such curves in a picture.
 //
-// All that solves, but for [Prepared] and [Canvas], which have their own, looks for a set-up that the device has kept for constraints in the
+// All that solves, but for [Prepared] and [Canvas], which have their own, and for what slow methods are compared with, looks for a set-up that the device has kept for constraints in the
 // same places, whatever they came as, and leaves a new one for others while there is memory for it: see [kernels.Config.MemoBytes]. Results
 // don't depend on that.
 //
@@ -23,11 +23,12 @@
 // be up to about two times too low. That holds in mazes and in corridors one pixel wide, too: after 116,000 cycles in 27,000 random images of
 // such the error was at most 1.92 times the estimate.
 //
-// The slow methods don't see their error: what rounding takes may be more than what a cycle changes. Theirs is measured, after each cycle at
-// first and about every fifth of all later on, as the distance from a solution by multigrid that is at least eight times as exact as the
-// tolerance, plus that one's estimate. It takes memory for that solution and its solver, and the time of a few cycles. Where edges are open one way,
-// which multigrid can't solve, the estimate goes by how updates go down: in long corridors it was up to 9 times too low, elsewhere often far
-// too high. A slow method ends early where rounding leaves nothing that a cycle changes.
+// The slow methods don't see their error: what rounding takes may be more than what a cycle changes. Theirs is measured as the distance from
+// a solution by multigrid, plus that one's estimate, which is an eighth of the tolerance, or more where float32 doesn't allow that. They are
+// looked at after each of the first cycles, and then whenever a quarter more have been made; that they have converged is seen then, and also
+// that rounding leaves nothing that a cycle changes. The job has memory for both solutions, and for the larger of the solvers. Where edges are open
+// one way, which multigrid can't solve, the estimate goes by how updates go down: in long corridors errors were 9 times as large, elsewhere
+// often far smaller.
 //
 // Pixels that no open path connects with a given one are void: they become the mean of the given ones, and are counted.
 package diffusion

@@ -3,6 +3,7 @@
 package diffusion
 
 import (
+	"errors"
 	"math"
 	"time"
 
@@ -11,7 +12,7 @@ import (
 )
 
 const (
-	// referenceShare is which part of the tolerance the error of a reference may be.
+	// referenceShare is which part of the tolerance the estimated error of a reference may be.
 	referenceShare = 8
 	// referenceCycles bounds those of a reference, far above what any scene takes that we know of.
 	referenceCycles = 500
@@ -31,7 +32,8 @@ type reference struct {
 	took                   time.Duration           // for it, and for comparisons
 }
 
-// newReference returns nil where there is none: multigrid has its own estimate, and doesn't know edges that are open one way.
+// newReference returns nil where there is none: multigrid has its own estimate. It doesn't know edges that are open one way, nor all sizes
+// on all backends.
 func newReference(dev *kernels.Device, g driver.DiffusionGrid, channels int) (*reference, error) {
 	if g.Method == Multigrid || g.OneWay {
 		return nil, nil
@@ -39,6 +41,9 @@ func newReference(dev *kernels.Device, g driver.DiffusionGrid, channels int) (*r
 	r := &reference{grid: g}
 	r.grid.Method = Multigrid
 	setup, err := dev.DiffusionSetupBytes(r.grid)
+	if errors.Is(err, driver.ErrNotSupported) {
+		return nil, nil
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -47,15 +52,17 @@ func newReference(dev *kernels.Device, g driver.DiffusionGrid, channels int) (*r
 	return r, err
 }
 
-// footprint is what it takes beside the solve, for so many values.
-func (r *reference) footprint(values int) int64 {
-	return kernels.Bytes[byte](r.setupBytes) + kernels.Bytes[byte](r.stateBytes) + kernels.Bytes[float32](values) +
-		kernels.Bytes[driver.DiffusionCounts](1) + kernels.Bytes[driver.DiffusionStatus](1)
+// scratch is how many bytes of the job's footprint solve takes besides x, and gives back.
+func (r *reference) scratch() int64 {
+	return kernels.Bytes[byte](r.setupBytes) + kernels.Bytes[byte](r.stateBytes) + kernels.Bytes[driver.DiffusionCounts](1) + kernels.Bytes[driver.DiffusionStatus](1)
 }
 
 // solve makes it, and yields after each cycle.
-func (r *reference) solve(q *kernels.Queue, in given, channels int, tolerance float32) error {
+func (r *reference) solve(q *kernels.Queue, in given, channels int, tolerance float32) (err error) {
 	defer r.time(time.Now())
+	if r.x, err = kernels.Alloc[float32](q, in.values.Len(), "reference"); err != nil {
+		return err
+	}
 	counts, err := kernels.Alloc[driver.DiffusionCounts](q, 1, "counts of the reference")
 	if err != nil {
 		return err
@@ -75,11 +82,8 @@ func (r *reference) solve(q *kernels.Queue, in given, channels int, tolerance fl
 	if err != nil {
 		return err
 	}
-	if r.x, err = kernels.Alloc[float32](q, in.values.Len(), "reference"); err != nil {
-		return err
-	}
 	op := driver.DiffusionSolve{
-		Grid: r.grid, Channels: channels, Cycles: 1, Tolerance: tolerance / referenceShare, Flags: in.flags.Slice(), Setup: setup.Slice(),
+		Grid: r.grid, Channels: channels, Cycles: 1, Tolerance: max(tolerance/referenceShare, math.SmallestNonzeroFloat32), Flags: in.flags.Slice(), Setup: setup.Slice(),
 		Colours: in.values.Slice(), X: r.x.Slice(), State: state.Slice(), Status: result.Slice(),
 	}
 	r.off = float32(math.Inf(1))
@@ -104,7 +108,7 @@ func (r *reference) solve(q *kernels.Queue, in given, channels int, tolerance fl
 		}
 		op.Start = driver.DiffusionContinue
 	}
-	return nil
+	return errors.Join(kernels.Free(q, result), kernels.Free(q, state), kernels.Free(q, setup), kernels.Free(q, counts))
 }
 
 // estimate is how far off x may be: its distance, and the reference's own error.
@@ -138,5 +142,5 @@ func (r *reference) estimate(q *kernels.Queue, x kernels.Buffer[float32]) (float
 
 func (r *reference) time(since time.Time) { r.took += time.Since(since) }
 
-// nextCheck is after how many cycles to compare again. Comparing costs no more than a few cycles, and a quarter of all is soon more.
+// nextCheck is after how many cycles to look again, so that a solve makes a quarter more than it needs at most, and looks are few.
 func nextCheck(cycles uint32) uint32 { return cycles + max(1, cycles/4) }

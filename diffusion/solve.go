@@ -17,8 +17,8 @@ import (
 type Solution struct {
 	// Values in planes, as they were given where pixels are fixed.
 	Values []float32
-	// Cycles of the solver, which may count some of a slow method that changed nothing any more, and whether the estimated error came
-	// down to the tolerance.
+	// Cycles of the solver, and whether the estimated error came down to the tolerance. A slow method looks at that after some cycles only:
+	// of a picture on the way it may be less before that.
 	Cycles    int
 	Converged bool
 	// Estimate is about how far values may be from the exact solution, and Residual how far pixels are from solving their
@@ -188,7 +188,7 @@ func newSolveOf(dev *kernels.Device, g driver.DiffusionGrid, channels int, opts 
 	}
 	s := &solve{dev: dev, grid: g, channels: channels, opts: o, setupBytes: int(setup), stateBytes: int(state)}
 	s.job = kernels.Job{
-		Footprint: 2*kernels.Bytes[float32](n) + kernels.Bytes[byte](s.stateBytes) + kernels.Bytes[driver.DiffusionStatus](1),
+		Footprint: 2 * kernels.Bytes[float32](n),
 		Units:     int64(n),
 	}
 	if g.Barriers {
@@ -199,9 +199,12 @@ func newSolveOf(dev *kernels.Device, g driver.DiffusionGrid, channels int, opts 
 	if s.reference, err = newReference(dev, g, channels); err != nil {
 		return nil, err
 	}
+	solver := kernels.Bytes[byte](s.stateBytes) + kernels.Bytes[driver.DiffusionStatus](1)
 	if s.reference != nil {
-		s.job.Footprint += s.reference.footprint(n)
+		s.job.Footprint += kernels.Bytes[float32](n)
+		solver = max(solver, s.reference.scratch())
 	}
+	s.job.Footprint += solver
 	return s, nil
 }
 
@@ -261,6 +264,11 @@ func (s *solve) run(q *kernels.Queue, in given, start time.Time) (x kernels.Buff
 			return x, status[0], err
 		}
 	}
+	if s.reference != nil {
+		if err := s.reference.solve(q, in, s.channels, s.opts.Tolerance); err != nil {
+			return x, status[0], err
+		}
+	}
 	state, err := kernels.Alloc[byte](q, s.stateBytes, "solver")
 	if err != nil {
 		return x, status[0], err
@@ -282,15 +290,11 @@ func (s *solve) run(q *kernels.Queue, in given, start time.Time) (x kernels.Buff
 	if in.warm != nil && *in.warm {
 		op.Start = driver.DiffusionFromX
 	}
-	if s.reference != nil {
-		if err := s.reference.solve(q, in, s.channels, s.opts.Tolerance); err != nil {
-			return x, status[0], err
-		}
-	}
-	check := uint32(1) // after so many cycles the error is measured, whatever pieces they come in
+	slow := s.grid.Method != Multigrid
+	check := uint32(1) // after so many cycles a slow method is looked at, whatever pieces they come in
 	for left := s.opts.MaxCycles; left > 0 && status[0].Converged == 0; {
 		before, most := status[0].Cycles, left
-		if s.reference != nil {
+		if slow {
 			most = min(left, int(check-before))
 		}
 		// A cycle is the smallest piece there is.
@@ -316,11 +320,14 @@ func (s *solve) run(q *kernels.Queue, in given, start time.Time) (x kernels.Buff
 			*in.warm = true
 		}
 		left -= int(made)
-		if status[0].Update == 0 && sweeps(s.grid.Method) { // by rounding: nor will the cycles that are left change anything
+		due := slow && (status[0].Cycles >= check || left == 0)
+		if due {
+			check = nextCheck(status[0].Cycles)
+		}
+		if due && status[0].Update == 0 && alike(s.grid.Method, status[0].Cycles) { // by rounding: nor will those that are left change anything
 			left = 0
 		}
 		if s.reference != nil {
-			due := status[0].Cycles >= check || left == 0
 			if due || s.progress != nil {
 				if status[0].Estimate, err = s.reference.estimate(q, x); err != nil {
 					return x, status[0], err
@@ -330,10 +337,7 @@ func (s *solve) run(q *kernels.Queue, in given, start time.Time) (x kernels.Buff
 			if due && status[0].Estimate <= s.opts.Tolerance {
 				status[0].Converged = 1
 			}
-			if due {
-				check = nextCheck(status[0].Cycles)
-				op.Tolerance = math.SmallestNonzeroFloat32 // what the solver thinks doesn't count any more
-			}
+			op.Tolerance = math.SmallestNonzeroFloat32 // what the solver thinks doesn't count any more
 		}
 		if s.progress != nil && status[0].Converged == 0 && left > 0 {
 			if err := s.progress(q, x, s.sofar(status[0], start)); err != nil {
@@ -345,8 +349,10 @@ func (s *solve) run(q *kernels.Queue, in given, start time.Time) (x kernels.Buff
 	return x, status[0], nil
 }
 
-// sweeps reports whether all cycles of a method are the same.
-func sweeps(m Method) bool { return m == Naive || m == PyramidCautious || m == PyramidGreedy }
+// alike reports whether cycles of a slow method from the one with that number on do the same: where it changes nothing, none behind it does.
+func alike(m Method, cycle uint32) bool {
+	return m != VariableStencil || cycle > driver.DiffusionFarCycles
+}
 
 // upload copies src to dst in chunks, and yields after each.
 func upload[T kernels.Elem](q *kernels.Queue, dst kernels.Buffer[T], src []T) error {

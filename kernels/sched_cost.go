@@ -23,7 +23,7 @@ const (
 	costFactor = 2
 	// costStreak is how many outliers in a row, all on one side, are a change: what was known before is forgotten.
 	costStreak = 4
-	// costGrowth is by how much pieces of work may be larger than those measured.
+	// costGrowth is how many times as many units as in proportion may be taken for a given time, for the part of it that is fixed.
 	costGrowth = 4
 	// costFloor is what differences in time mean nothing below.
 	costFloor = 20e-6
@@ -69,10 +69,14 @@ func (c *cost) fit() (fixed, slope float64) {
 }
 
 // units is how many units take about so long. Where the fixed part takes more than half of that it is not counted. Where by chance more
-// units took no longer any number would do: it is not far above those measured.
+// units took no longer the slope is 0 and would allow any number: it is not far above what there would be in proportion.
 func (c *cost) units(d time.Duration) float64 {
 	fixed, slope := c.fit()
-	return min(max(d.Seconds()-fixed, d.Seconds()/2)/slope, costGrowth*c.u/c.w)
+	n := max(d.Seconds()-fixed, d.Seconds()/2) / slope
+	if c.t > 0 {
+		n = min(n, costGrowth*d.Seconds()*c.u/c.t)
+	}
+	return n
 }
 
 // observe adds a measurement.

@@ -103,6 +103,7 @@ type benchRow struct {
 	Converged bool    `json:"converged"`
 	Error     float64 `json:"error"`
 	Estimate  float64 `json:"estimate"`
+	CheckNs   float64 `json:"check_ns"` // median of the time that it took to know, which is not counted above
 }
 
 // maxBenchPixels keeps a frame and its prepared regions well inside the memory of the server's defaults.

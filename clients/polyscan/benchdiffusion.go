@@ -53,18 +53,19 @@ func (b *bench) diffusion(ctx context.Context, w, h int) error {
 		}
 		row := benchRow{Op: "diffusion", Method: name, Width: w, Height: h, Format: b.cmd.Format, Bytes: int64(w * h * driver.RGB8.PixelBytes()),
 			Cycles: got.Cycles, Converged: got.Converged, Error: 255 * apart(got.Values, exact.Values), Estimate: 255 * float64(got.Estimate)}
-		took := []time.Duration{got.Compute - got.Check} // which is enough of one that takes longer than a row has to
+		took, checks := []time.Duration{got.Compute - got.Check}, []time.Duration{got.Check} // which is enough of one that takes longer than a row has to
 		if got.Compute < b.cmd.Time {
-			took = took[:0]
+			took, checks = took[:0], checks[:0]
 			for total := time.Duration(0); total < b.cmd.Time || len(took) < 3; {
 				got, err := diffusion.Render(ctx, b.dev, d, to, opts)
 				if err != nil {
 					return err
 				}
-				took = append(took, got.Compute-got.Check)
+				took, checks = append(took, got.Compute-got.Check), append(checks, got.Check)
 				total += got.Compute
 			}
 		}
+		row.CheckNs = float64(median(checks))
 		b.add(row, took, 0)
 	}
 	return nil
@@ -115,8 +116,11 @@ func (b *bench) printDiffusion() error {
 	if err := t.write(b.env, b.env.stdout); err != nil {
 		return err
 	}
-	if slices.ContainsFunc(b.report.Rows, func(k benchRow) bool { return !k.Converged }) {
+	if slices.ContainsFunc(b.report.Rows, func(k benchRow) bool { return !k.Converged && k.Cycles >= b.cmd.MaxCycles }) {
 		b.env.warn("some methods were not done after %d cycles: see --max-cycles", b.cmd.MaxCycles)
+	}
+	if slices.ContainsFunc(b.report.Rows, func(k benchRow) bool { return !k.Converged && k.Cycles < b.cmd.MaxCycles }) {
+		b.env.warn("some methods come no closer than they did: rounding leaves nothing that a cycle changes")
 	}
 	return nil
 }

@@ -39,8 +39,8 @@ type solveFlags struct {
 // What a pixel takes of the device's memory with blur, and a little more: without blocked edges, and with them, where CUDA's set-up is
 // larger than the CPU's.
 const (
-	solveMemory   = 140
-	barrierMemory = 680
+	solveMemory   = 150
+	barrierMemory = 720
 )
 
 // check is given the flag of the tolerance, which has another name where --tolerance is about regions.

@@ -74,23 +74,27 @@ func fail(kind error, format string, args ...any) *Error {
 	return &Error{Kind: kind, Reason: fmt.Sprintf(format, args...)}
 }
 
-// quote makes a name from a file presentable in a message: quoted, escaped, at most 64 runes.
+// quote makes a name from a file presentable in a message: quoted, escaped, at most 64 characters.
 func quote(s string) string { return strconv.Quote(shorten(s, 64)) }
 
 // tag names an element in a message.
 func tag(name string) string { return "<" + shorten(name, 64) + ">" }
 
-// shorten cuts what comes after so many runes, bytes that aren't UTF-8 being one each. Names and values in a file may be as
-// long as the file.
-func shorten(s string, runes int) string {
-	if len(s) <= runes { // runes are not more than bytes
-		return s
-	}
-	for i := range s {
-		if runes == 0 {
+// shorten cuts what comes after so many characters, those of escapes included. Names and values in a file may be as long as the
+// file.
+func shorten(s string, characters int) string {
+	for i, r := range s {
+		switch {
+		case r == utf8.RuneError:
+			characters -= len(`\xff`) // if it is a byte that isn't UTF-8
+		case unicode.IsPrint(r):
+			characters--
+		default:
+			characters -= len(strconv.QuoteRune(r)) - len("''")
+		}
+		if characters < 0 {
 			return s[:i] + "…"
 		}
-		runes--
 	}
 	return s
 }

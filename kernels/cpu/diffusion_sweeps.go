@@ -276,7 +276,7 @@ func (s *sweeper) grow(k int) {
 func (s *sweeper) cycle(x []float32) (float32, error) {
 	copy(s.old, x)
 	scale := float32(0)
-	if s.nearest != nil && s.head.Cycles < 24 {
+	if s.nearest != nil && s.head.Cycles < driver.DiffusionFarCycles {
 		scale = 1 / float32(int(1)<<s.head.Cycles)
 	}
 	if err := s.sweeps(&s.levels[0], x, scale); err != nil {

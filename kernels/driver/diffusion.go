@@ -35,7 +35,7 @@ const (
 // same solution as far as float32 lets them, which is a level or two of 8 bits away where a way to a fixed pixel is hundreds of
 // pixels long. Their estimates count 2^-21 of the largest value for the rounding of each cycle: a tolerance below that, times the cycles,
 // is never reached. And they go by updates, which come to nothing by rounding before the error does: in a corridor through 1024x1024
-// pixels one was 9 times too low. Package diffusion measures the error instead. Source: seeds/003 (Warren).
+// pixels one was 9 times too low. Package diffusion measures the error where multigrid can solve the same. Source: seeds/003 (Warren).
 type DiffusionMethod uint8
 
 const (
@@ -53,6 +53,9 @@ const (
 	// for barriers, nor for edges that are open one way.
 	DiffusionVariableStencil
 )
+
+// DiffusionFarCycles is after how many cycles [DiffusionVariableStencil] is naive.
+const DiffusionFarCycles = 24
 
 var diffusionNames = [...]string{"MULTIGRID", "NAIVE", "PYRAMID_CAUTIOUS", "PYRAMID_GREEDY", "VARIABLE_STENCIL"}
 
@@ -115,7 +118,7 @@ const (
 	DiffusionFromMean DiffusionStart = iota
 	// DiffusionFromX begins with what is in X, such as the solution before an edit.
 	DiffusionFromX
-	// DiffusionContinue goes on where the op before stopped, with the same arguments.
+	// DiffusionContinue goes on where the op before stopped, with the same arguments but for Cycles and Tolerance.
 	DiffusionContinue
 )
 

@@ -35,8 +35,8 @@ const (
 	// The error goes down by about the same factor in each cycle, whatever the size.
 	DiffusionMethod_DIFFUSION_METHOD_MULTIGRID DiffusionMethod = 1
 	// All pixels at once, again and again. This method and those below are for comparison: they are slow. They can't see their error, so it is
-	// measured, by a solution by multigrid that is computed beforehand; but where edges are open one way it is estimated, and may be up to
-	// ten times as large.
+	// measured, by a solution by MULTIGRID that is computed besides. Where edges are open one way there is none, and errors have been 9 times as
+	// large as estimated.
 	DiffusionMethod_DIFFUSION_METHOD_NAIVE DiffusionMethod = 2
 	// Naive, from the solution of a picture of half the sides, in which few pixels are given.
 	DiffusionMethod_DIFFUSION_METHOD_PYRAMID_CAUTIOUS DiffusionMethod = 3
@@ -629,7 +629,8 @@ type SolveResponse struct {
 	Decode  *durationpb.Duration `protobuf:"bytes,2,opt,name=decode,proto3" json:"decode,omitempty"`
 	Queue   *durationpb.Duration `protobuf:"bytes,3,opt,name=queue,proto3" json:"queue,omitempty"`
 	Compute *durationpb.Duration `protobuf:"bytes,4,opt,name=compute,proto3" json:"compute,omitempty"`
-	// Cycles of the solver, and whether the estimate came down to the tolerance.
+	// Cycles of the solver, and whether the estimate came down to the tolerance. With a slow method that is looked at after some cycles only: of a
+	// picture on the way the estimate may be less before.
 	Cycles    uint32 `protobuf:"varint,5,opt,name=cycles,proto3" json:"cycles,omitempty"`
 	Converged bool   `protobuf:"varint,6,opt,name=converged,proto3" json:"converged,omitempty"`
 	// About how far pixels may be from the exact solution before rounding, and how far they are from the mean of their neighbours
