@@ -27,8 +27,8 @@
 // a solution by multigrid, plus that one's estimate, which is an eighth of the tolerance, or more where float32 doesn't allow that. They are
 // looked at after each of the first cycles, and then whenever a quarter more have been made; that they have converged is seen then, and also
 // that rounding leaves nothing that a cycle changes. The job has memory for both solutions, and for the larger of the solvers. Where edges are open
-// one way, which multigrid can't solve, the estimate goes by how updates go down: in long corridors errors were 9 times as large, elsewhere
-// often far smaller.
+// one way, which multigrid can't solve, the estimate goes by how updates go down: in long corridors errors were up to 75 times as large,
+// elsewhere often far smaller.
 //
 // Pixels that no open path connects with a given one are void: they become the mean of the given ones, and are counted.
 package diffusion
