@@ -90,21 +90,18 @@ func (r *reference) solve(q *kernels.Queue, in given, channels int, tolerance fl
 	r.off = float32(math.Inf(1))
 	// Where the tolerance is less than what rounding leaves estimates don't go down any more, and the least says most.
 	for cycles, idle := 0, 0; cycles < referenceCycles && idle < 3; cycles++ {
-		var status [1]driver.DiffusionStatus
-		if err := q.DiffusionSolve(op); err != nil {
-			return err
-		}
-		if err := kernels.Download(q, status[:], result); err != nil {
+		status, err := step(q, op, result)
+		if err != nil {
 			return err
 		}
 		if err := q.Yield(); err != nil {
 			return err
 		}
-		if idle++; status[0].Estimate < 0.9*r.off {
+		if idle++; status.Estimate < 0.9*r.off {
 			idle = 0
 		}
-		r.off = min(r.off, status[0].Estimate)
-		if status[0].Converged != 0 {
+		r.off = min(r.off, status.Estimate)
+		if status.Converged != 0 {
 			break
 		}
 		op.Start = driver.DiffusionContinue

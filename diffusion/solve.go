@@ -257,25 +257,25 @@ func (s *solve) uploadValues(q *kernels.Queue) (kernels.Buffer[float32], error) 
 
 // run solves.
 func (s *solve) run(q *kernels.Queue, in given, start time.Time) (x kernels.Buffer[float32], _ driver.DiffusionStatus, err error) {
-	var status [1]driver.DiffusionStatus
+	var status driver.DiffusionStatus
 	n := in.values.Len()
 	if x = in.x; x.Len() == 0 {
 		if x, err = kernels.Alloc[float32](q, n, "solution"); err != nil {
-			return x, status[0], err
+			return x, status, err
 		}
 	}
 	if s.reference != nil {
 		if err := s.reference.solve(q, in, s.channels, s.opts.Tolerance); err != nil {
-			return x, status[0], err
+			return x, status, err
 		}
 	}
 	state, err := kernels.Alloc[byte](q, s.stateBytes, "solver")
 	if err != nil {
-		return x, status[0], err
+		return x, status, err
 	}
 	result, err := kernels.Alloc[driver.DiffusionStatus](q, 1, "status")
 	if err != nil {
-		return x, status[0], err
+		return x, status, err
 	}
 	op := driver.DiffusionSolve{
 		Grid: s.grid, Channels: s.channels, Tolerance: s.opts.Tolerance, Flags: in.flags.Slice(), Setup: in.setup.Slice(),
@@ -284,7 +284,7 @@ func (s *solve) run(q *kernels.Queue, in given, start time.Time) (x kernels.Buff
 	if s.opts.Start != nil {
 		op.Start = driver.DiffusionFromX
 		if err := upload(q, x, s.opts.Start); err != nil {
-			return x, status[0], err
+			return x, status, err
 		}
 	}
 	if in.warm != nil && *in.warm {
@@ -292,8 +292,8 @@ func (s *solve) run(q *kernels.Queue, in given, start time.Time) (x kernels.Buff
 	}
 	slow := s.grid.Method != Multigrid
 	check := uint32(1) // after so many cycles a slow method is looked at, whatever pieces they come in
-	for left := s.opts.MaxCycles; left > 0 && status[0].Converged == 0; {
-		before, most := status[0].Cycles, left
+	for left := s.opts.MaxCycles; left > 0 && status.Converged == 0; {
+		before, most := status.Cycles, left
 		if slow {
 			most = min(left, int(check-before))
 		}
@@ -302,51 +302,58 @@ func (s *solve) run(q *kernels.Queue, in given, start time.Time) (x kernels.Buff
 		if s.progress == nil {
 			op.Cycles = max(1, int(q.Chunk(s.job.Label, int64(most)*int64(n))/int64(n)))
 		}
-		if err := q.DiffusionSolve(op); err != nil {
-			return x, status[0], err
+		if status, err = step(q, op, result); err != nil {
+			return x, status, err
 		}
-		if err := kernels.Download(q, status[:], result); err != nil {
-			return x, status[0], err
-		}
-		if err := q.Wait(); err != nil {
-			return x, status[0], err
-		}
-		made := max(1, status[0].Cycles-before) // by which it may have converged, long before all that it was to make
+		made := max(1, status.Cycles-before) // by which it may have converged, long before all that it was to make
 		q.Spent(int64(made) * int64(n))
 		if err := q.Yield(); err != nil {
-			return x, status[0], err
+			return x, status, err
 		}
 		if in.warm != nil {
 			*in.warm = true
 		}
 		left -= int(made)
-		due := slow && (status[0].Cycles >= check || left == 0)
+		due := slow && (status.Cycles >= check || left == 0)
 		if due {
-			check = nextCheck(status[0].Cycles)
+			check = nextCheck(status.Cycles)
 		}
-		if due && status[0].Update == 0 && alike(s.grid.Method, status[0].Cycles) { // by rounding: nor will those that are left change anything
+		if due && status.Update == 0 && alike(s.grid.Method, status.Cycles) { // by rounding: nor will those that are left change anything
 			left = 0
 		}
 		if s.reference != nil {
 			if due || s.progress != nil {
-				if status[0].Estimate, err = s.reference.estimate(q, x); err != nil {
-					return x, status[0], err
+				if status.Estimate, err = s.reference.estimate(q, x); err != nil {
+					return x, status, err
 				}
 			}
-			status[0].Converged = 0
-			if due && status[0].Estimate <= s.opts.Tolerance {
-				status[0].Converged = 1
+			status.Converged = 0
+			if due && status.Estimate <= s.opts.Tolerance {
+				status.Converged = 1
 			}
 			op.Tolerance = math.SmallestNonzeroFloat32 // what the solver thinks doesn't count any more
 		}
-		if s.progress != nil && status[0].Converged == 0 && left > 0 {
-			if err := s.progress(q, x, s.sofar(status[0], start)); err != nil {
-				return x, status[0], err
+		if s.progress != nil && status.Converged == 0 && left > 0 {
+			if err := s.progress(q, x, s.sofar(status, start)); err != nil {
+				return x, status, err
 			}
 		}
 		op.Start = driver.DiffusionContinue
 	}
-	return x, status[0], nil
+	return x, status, nil
+}
+
+// step runs an op, and returns its status when it is done.
+func step(q *kernels.Queue, op driver.DiffusionSolve, result kernels.Buffer[driver.DiffusionStatus]) (driver.DiffusionStatus, error) {
+	var status [1]driver.DiffusionStatus
+	err := q.DiffusionSolve(op)
+	if err == nil {
+		err = kernels.Download(q, status[:], result)
+	}
+	if err == nil {
+		err = q.Wait()
+	}
+	return status[0], err
 }
 
 // alike reports whether cycles of a slow method from the one with that number on do the same: where it changes nothing, none behind it does.

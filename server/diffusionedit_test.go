@@ -435,7 +435,7 @@ func TestEditCancels(t *testing.T) {
 	stream := &editStream{memoryStream: memoryStream{ctx: t.Context(), codec: newServerCodec(ts.Server)}, answered: make(chan struct{}, 1)}
 	const side = 100
 	open := &pb.SolveRequest{
-		Options: &pb.DiffusionOptions{Method: pb.DiffusionMethod_DIFFUSION_METHOD_NAIVE, Tolerance: 1e-3, MaxCycles: 100_000}, // minutes
+		Options: &pb.DiffusionOptions{Method: pb.DiffusionMethod_DIFFUSION_METHOD_NAIVE, Tolerance: 1e-6, MaxCycles: 100_000}, // far more time than until the change
 		Drawing: &pb.Drawing{Width: side, Height: side, Pixels: []*pb.GivenPixel{{}, {X: side - 1, Y: side - 1, Red: 255}}},
 	}
 	srv := &diffusionServer{Server: ts.Server}

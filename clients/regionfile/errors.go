@@ -87,10 +87,12 @@ func shorten(s string, characters int) string {
 		switch {
 		case r == utf8.RuneError:
 			characters -= len(`\xff`) // if it is a byte that isn't UTF-8
-		case unicode.IsPrint(r):
-			characters--
-		default:
+		case !unicode.IsPrint(r):
 			characters -= len(strconv.QuoteRune(r)) - len("''")
+		case utf8.RuneLen(r) == utf8.UTFMax: // emoji and the like, which are wide
+			characters -= 2
+		default:
+			characters--
 		}
 		if characters < 0 {
 			return s[:i] + "…"

@@ -91,7 +91,7 @@ func badMessage(err error, file string) string {
 		return "error that doesn't begin with the file: " + err.Error()
 	case strings.ContainsAny(err.Error(), "\n\r\x00\x1b\u2028\u0085"):
 		return fmt.Sprintf("error of more than one line: %q", err.Error())
-	case len(err.Error()) > 4000: // names in characters of four bytes each
+	case len(err.Error()) > 2000:
 		return fmt.Sprintf("error of %d bytes", len(err.Error()))
 	}
 	return ""
@@ -112,7 +112,7 @@ func broken(f *File) string {
 		return "too many warnings"
 	}
 	for _, w := range f.Warnings {
-		if w == "" || len(w) > 2000 || strings.ContainsAny(w, "\n\r\x00\x1b") {
+		if w == "" || len(w) > 1000 || strings.ContainsAny(w, "\n\r\x00\x1b") {
 			return fmt.Sprintf("bad warning %q", w)
 		}
 	}
@@ -297,7 +297,7 @@ func TestCheckersFail(t *testing.T) {
 		&Error{File: "f", Reason: "x"},
 		&Error{File: "f", Kind: ErrInvalid},
 		&Error{File: "g", Kind: ErrInvalid, Reason: "x"},
-		&Error{File: "f", Kind: ErrInvalid, Reason: strings.Repeat("x", 5000)},
+		&Error{File: "f", Kind: ErrInvalid, Reason: strings.Repeat("x", 3000)},
 	} {
 		if badMessage(e, "f") == "" {
 			t.Errorf("%#v counts as a good message", e)

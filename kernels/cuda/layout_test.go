@@ -459,6 +459,7 @@ func TestConstants(t *testing.T) {
 		{"mask_prepare.cu", fmt.Sprintf("__launch_bounds__(%d) mask_prepare_prefix", prefixThreads)},
 		{"triangulate.cu", fmt.Sprintf("__launch_bounds__(%d) triangulate_tree", treeThreads)},
 		{"triangulate.cu", fmt.Sprintf("sizeof(TriangulateState) == %d", stateBytes)},
+		{"diffusion_sweeps.cu", fmt.Sprintf("s.state->cycles < %d", driver.DiffusionFarCycles)},
 		{"mask_reduce.cu", "#define WHAT_EXTREMA 2u"},
 		{"mask_reduce.cu", "#define WHAT_MOMENTS 4u"},
 		{"mask_reduce.cu", "#define WHAT_HISTOGRAM 8u"},
