@@ -91,7 +91,9 @@ func findWords(t *testing.T, root fs.FS) []string {
 			return err
 		}
 		// Few files have any of the words, and the expression takes long to see that.
-		if compiled(name, text) || !slices.ContainsFunc(forbidden, func(f forbiddenWord) bool { return bytes.Contains(text, []byte(f.word)) }) {
+		if compiled(name, text) ||
+			!slices.ContainsFunc(forbidden,
+				func(f forbiddenWord) bool { return bytes.Contains(text, []byte(f.word)) }) {
 			return nil
 		}
 		for _, m := range re.FindAllSubmatchIndex(text, -1) {

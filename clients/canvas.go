@@ -16,14 +16,15 @@ import (
 	polyscanv1 "github.com/polyscan/polyscan/proto/polyscan/v1"
 )
 
-// Canvas is what is given of a picture, and can be changed: [Client.Edit] opens it. The methods that change it send and don't wait for
-// the picture: each returns the number of the change, the first being 1, and [Canvas.Recv] says what came of it. They may be called from
-// several goroutines, while another one receives. Close it after use.
+// Canvas is what is given of a picture, and can be changed: [Client.Edit] opens it. The methods that change it send and
+// don't wait for the picture: each returns the number of the change, the first being 1, and [Canvas.Recv] says what
+// came of it. They may be called from several goroutines, while another one receives. Close it after use.
 //
-// The server goes on to the latest state: of changes that follow closely, pictures in between are left out. One that nobody receives
-// keeps it from making the next, and 64 refusals that nobody receives keep it from taking changes, which wait then. It closes canvases
-// without a change for its idle timeout, 10 minutes unless it was started with another, with codes.Aborted, and those of which nobody
-// receives what it has for as long, with codes.ResourceExhausted.
+// The server goes on to the latest state: of changes that follow closely, pictures in between are left out. One that
+// nobody receives keeps it from making the next, and 64 refusals that nobody receives keep it from taking changes,
+// which wait then. It closes canvases without a change for its idle timeout, 10 minutes unless it was started with
+// another, with codes.Aborted, and those of which nobody receives what it has for as long, with
+// codes.ResourceExhausted.
 type Canvas struct {
 	rpc    grpc.BidiStreamingClient[polyscanv1.EditRequest, polyscanv1.EditResponse]
 	cancel context.CancelFunc
@@ -37,19 +38,22 @@ type Canvas struct {
 
 // CanvasUpdate is a picture of a canvas, or why there is none.
 type CanvasUpdate struct {
-	// Edits is how many changes the picture has, refused ones included: those up to this number. With Err, where it is a change that was
-	// refused, the number of that one.
+	// Edits is how many changes the picture has, refused ones included: those up to this number. With Err, where it is
+	// a change that was refused, the number of that one.
 	Edits uint64
 	// Result holds the picture, in RGB8; nil with Err.
 	Result *polyscanv1.SolveResponse
-	// SetupKept reports that the solver could go on from its set-up before, as it can where only colours and blurs have changed.
+	// SetupKept reports that the solver could go on from its set-up before, as it can where only colours and blurs have
+	// changed.
 	SetupKept bool
-	// Err says why a change was refused, which then changes nothing, or why what is on the canvas has no picture. The canvas stays open.
+	// Err says why a change was refused, which then changes nothing, or why what is on the canvas has no picture. The
+	// canvas stays open.
 	Err *Error
 }
 
-// Edit opens a canvas with what is given at first; of an empty one that is the size alone. Its curves have different ids. The bytes of a
-// frame must not change until the first update has come. An open message that the server refuses shows at the first [Canvas.Recv].
+// Edit opens a canvas with what is given at first; of an empty one that is the size alone. Its curves have different
+// ids. The bytes of a frame must not change until the first update has come. An open message that the server refuses
+// shows at the first [Canvas.Recv].
 func (c *Client) Edit(ctx context.Context, open *polyscanv1.SolveRequest) (*Canvas, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	rpc, err := c.Diffusion.Edit(ctx, frames)
@@ -76,8 +80,8 @@ func (c *Canvas) MoveCurve(id string, dx, dy float64) (edit uint64, err error) {
 	return c.send(&polyscanv1.EditRequest{Message: &polyscanv1.EditRequest_MoveCurve{MoveCurve: &polyscanv1.MoveCurve{Id: id, Dx: dx, Dy: dy}}})
 }
 
-// RecolorCurve gives a curve other colours and another blur, without which it becomes sharp. A new picture takes less time than with a
-// change of the curve's place.
+// RecolorCurve gives a curve other colours and another blur, without which it becomes sharp. A new picture takes less
+// time than with a change of the curve's place.
 func (c *Canvas) RecolorCurve(colors *polyscanv1.RecolorCurve) (edit uint64, err error) {
 	return c.send(&polyscanv1.EditRequest{Message: &polyscanv1.EditRequest_RecolorCurve{RecolorCurve: colors}})
 }
@@ -87,8 +91,8 @@ func (c *Canvas) RemoveCurve(id string) (edit uint64, err error) {
 	return c.send(&polyscanv1.EditRequest{Message: &polyscanv1.EditRequest_RemoveCurve{RemoveCurve: id}})
 }
 
-// PutPixels gives pixels, under all curves, or other colours to those given before, those of a frame included: all of them, or none
-// where one is refused.
+// PutPixels gives pixels, under all curves, or other colours to those given before, those of a frame included: all of
+// them, or none where one is refused.
 func (c *Canvas) PutPixels(pixels ...*polyscanv1.GivenPixel) (edit uint64, err error) {
 	return c.send(&polyscanv1.EditRequest{Message: &polyscanv1.EditRequest_PutPixels{PutPixels: &polyscanv1.GivenPixels{Pixels: pixels}}})
 }
@@ -102,7 +106,8 @@ func (c *Canvas) RemovePixels(places ...Point) (edit uint64, err error) {
 	return c.send(&polyscanv1.EditRequest{Message: &polyscanv1.EditRequest_RemovePixels{RemovePixels: &polyscanv1.PixelPlaces{Xy: xy}}})
 }
 
-// MovePixels moves pixels that were given, those of a frame included: all of them or none. Where they come to, they replace what is given.
+// MovePixels moves pixels that were given, those of a frame included: all of them or none. Where they come to, they
+// replace what is given.
 func (c *Canvas) MovePixels(dx, dy int32, places ...Point) (edit uint64, err error) {
 	xy, err := placesOf("MovePixels", places)
 	if err != nil {
@@ -127,7 +132,8 @@ func (c *Canvas) PutEdges(pixels ...*polyscanv1.PixelEdges) (edit uint64, err er
 	return c.send(&polyscanv1.EditRequest{Message: &polyscanv1.EditRequest_PutEdges{PutEdges: &polyscanv1.PutEdges{Pixels: pixels}}})
 }
 
-// send sends a change. It returns [ErrStreamEnded] after CloseSend, and where the call has ended, for which Recv has the reason.
+// send sends a change. It returns [ErrStreamEnded] after CloseSend, and where the call has ended, for which Recv has
+// the reason.
 func (c *Canvas) send(m *polyscanv1.EditRequest) (uint64, error) {
 	c.sending.Lock()
 	defer c.sending.Unlock()
@@ -182,13 +188,14 @@ func (c *Canvas) Recv() (*CanvasUpdate, error) {
 		u.Err = fromProto(o.Error)
 	default:
 		c.cancel()
-		return nil, fmt.Errorf("clients: the server's answer to change %d holds neither a picture nor an error", u.Edits)
+		return nil, fmt.Errorf("clients: the server's answer to change %d holds neither a picture nor an error",
+			u.Edits)
 	}
 	return u, nil
 }
 
-// Updates yields what Recv returns, until the end. An error comes last, beside a nil update; io.EOF isn't one. Breaking out of the loop
-// leaves the canvas open.
+// Updates yields what Recv returns, until the end. An error comes last, beside a nil update; io.EOF isn't one. Breaking
+// out of the loop leaves the canvas open.
 func (c *Canvas) Updates() iter.Seq2[*CanvasUpdate, error] {
 	return func(yield func(*CanvasUpdate, error) bool) {
 		for {

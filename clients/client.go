@@ -13,7 +13,8 @@ import (
 	polyscanv1 "github.com/polyscan/polyscan/proto/polyscan/v1"
 )
 
-// Client calls the services of one server. Its errors are of type [*Error] where the server or the connection made them.
+// Client calls the services of one server. Its errors are of type [*Error] where the server or the connection made
+// them.
 type Client struct {
 	// The generated stubs, for what has no method here.
 	Inspection polyscanv1.InspectionServiceClient
@@ -30,8 +31,8 @@ type Client struct {
 // frames is how messages that carry a frame are sent: their pixels go out from where they are.
 var frames = grpc.ForceCodecV2(framecodec.Codec())
 
-// New makes a client over a connection that the caller made and closes. [DialOptions] are what makes a connection fit large
-// frames.
+// New makes a client over a connection that the caller made and closes. [DialOptions] are what makes a connection fit
+// large frames.
 func New(cc grpc.ClientConnInterface) *Client {
 	return &Client{
 		Inspection: polyscanv1.NewInspectionServiceClient(cc),
@@ -53,7 +54,8 @@ func (c *Client) Close() error {
 }
 
 // Reduce computes the statistics of regions over one frame. See the package comment for who owns the pixels.
-func (c *Client) Reduce(ctx context.Context, in *polyscanv1.Inspection, frame *polyscanv1.Frame) (*polyscanv1.FrameResult, error) {
+func (c *Client) Reduce(ctx context.Context, in *polyscanv1.Inspection,
+	frame *polyscanv1.Frame) (*polyscanv1.FrameResult, error) {
 	req := framecodec.New(&polyscanv1.ReduceRequest{Inspection: in, Frame: frame})
 	res := &polyscanv1.ReduceResponse{}
 	if err := c.cc.Invoke(ctx, polyscanv1.InspectionService_Reduce_FullMethodName, req, res, frames); err != nil {
@@ -63,13 +65,14 @@ func (c *Client) Reduce(ctx context.Context, in *polyscanv1.Inspection, frame *p
 }
 
 // Rasterize returns the pixels of regions as an image.
-func (c *Client) Rasterize(ctx context.Context, req *polyscanv1.RasterizeRequest) (*polyscanv1.RasterizeResponse, error) {
+func (c *Client) Rasterize(ctx context.Context, req *polyscanv1.RasterizeRequest) (*polyscanv1.RasterizeResponse,
+	error) {
 	res, err := c.Inspection.Rasterize(ctx, req)
 	return res, wrap(err)
 }
 
-// PutRecipe stores a new version of a recipe and returns it as stored, without its regions. With expected set, the put is
-// refused with ABORTED unless the latest version is that one (0: the name is new).
+// PutRecipe stores a new version of a recipe and returns it as stored, without its regions. With expected set, the put
+// is refused with ABORTED unless the latest version is that one (0: the name is new).
 func (c *Client) PutRecipe(ctx context.Context, r *polyscanv1.Recipe, expected *uint64) (*polyscanv1.Recipe, error) {
 	res, err := c.Recipe.PutRecipe(ctx, &polyscanv1.PutRecipeRequest{Recipe: r, ExpectedVersion: expected})
 	return res.GetRecipe(), wrap(err)
@@ -82,8 +85,8 @@ func (c *Client) GetRecipe(ctx context.Context, name string, version uint64) (*p
 	return res.GetRecipe(), wrap(err)
 }
 
-// Recipes lists the recipes whose names start with prefix, ordered by name and version: the latest version of each, or all.
-// It asks the server page by page; an error ends it.
+// Recipes lists the recipes whose names start with prefix, ordered by name and version: the latest version of each, or
+// all. It asks the server page by page; an error ends it.
 func (c *Client) Recipes(ctx context.Context, prefix string, all bool) iter.Seq2[*polyscanv1.RecipeSummary, error] {
 	return func(yield func(*polyscanv1.RecipeSummary, error) bool) {
 		req := &polyscanv1.ListRecipesRequest{NamePrefix: prefix, AllVersions: all}

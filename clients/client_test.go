@@ -29,7 +29,8 @@ func TestRecipesPages(t *testing.T) {
 		}
 		res := &polyscanv1.ListRecipesResponse{}
 		for i := range 3 {
-			res.Recipes = append(res.Recipes, &polyscanv1.RecipeSummary{Name: fmt.Sprintf("%s%d", req.GetNamePrefix(), 3*page+i)})
+			res.Recipes = append(res.Recipes,
+				&polyscanv1.RecipeSummary{Name: fmt.Sprintf("%s%d", req.GetNamePrefix(), 3*page+i)})
 		}
 		if page < 2 {
 			res.NextPageToken = fmt.Sprint(page + 1)
@@ -83,7 +84,8 @@ func TestParseRecipeRef(t *testing.T) {
 func TestInspections(t *testing.T) {
 	in := UseRegions(Polygon("a", 1, 2, 3, 4, 5, 6), Polygon("b", 0, 0, 1, 0, 1, 1))
 	set := in.GetRegionSet().GetRegions()
-	if len(set) != 2 || set[0].GetName() != "a" || !slices.Equal(set[0].GetRings()[0].GetXy(), []float64{1, 2, 3, 4, 5, 6}) {
+	if len(set) != 2 || set[0].GetName() != "a" ||
+		!slices.Equal(set[0].GetRings()[0].GetXy(), []float64{1, 2, 3, 4, 5, 6}) {
 		t.Errorf("inspection %v", in)
 	}
 	if r := UseRecipe("a", 3).GetRecipe(); r.GetName() != "a" || r.GetVersion() != 3 {

@@ -24,8 +24,8 @@ const DefaultPort = "7465"
 
 // Sizes that fit frames of many megabytes.
 const (
-	// windowBytes is how much the other side may send before this one has read it, for each stream and for the connection.
-	// Responses are small, but the masks of large frames aren't.
+	// windowBytes is how much the other side may send before this one has read it, for each stream and for the
+	// connection. Responses are small, but the masks of large frames aren't.
 	windowBytes = 8 << 20
 	// bufferBytes is what is read or written by one system call. gRPC cuts messages into frames of 16 KiB; with
 	// its default of 32 KiB a frame of 5 MB would take 150 calls.
@@ -69,7 +69,8 @@ type TLSFiles struct {
 	ServerName string
 }
 
-// WithTLS encrypts the connection and checks the server's certificate; with Cert and Key the server checks the client's, too.
+// WithTLS encrypts the connection and checks the server's certificate; with Cert and Key the server checks the
+// client's, too.
 func WithTLS(f TLSFiles) Option {
 	return func(d *dialer) error {
 		cfg := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: f.ServerName}
@@ -106,8 +107,8 @@ func WithTLSConfig(cfg *tls.Config) Option {
 	}
 }
 
-// WithToken sends a bearer token with each call. Without TLS that is refused unless the server is on this machine (a Unix socket
-// or a loopback address), because anyone on the way could read it; see [WithPlainTextToken].
+// WithToken sends a bearer token with each call. Without TLS that is refused unless the server is on this machine (a
+// Unix socket or a loopback address), because anyone on the way could read it; see [WithPlainTextToken].
 func WithToken(token string) Option {
 	return func(d *dialer) error {
 		d.token = func() (string, error) { return token, nil }
@@ -118,8 +119,9 @@ func WithToken(token string) Option {
 	}
 }
 
-// WithTokenFile is [WithToken] with the token in a file: the first line that isn't empty and doesn't start with #, so that a
-// server's own file will do. The file is looked at again every few seconds, so that a token can be replaced while clients run.
+// WithTokenFile is [WithToken] with the token in a file: the first line that isn't empty and doesn't start with #, so
+// that a server's own file will do. The file is looked at again every few seconds, so that a token can be replaced
+// while clients run.
 func WithTokenFile(path string) Option {
 	return func(d *dialer) error {
 		f := &tokenFile{path: path}
@@ -145,9 +147,9 @@ func WithDialOptions(opts ...grpc.DialOption) Option {
 	}
 }
 
-// Dial makes a client of the server at target: "host:port", "host" (with [DefaultPort]), "unix:/path", or any target that gRPC
-// knows. The connection is made when it is first needed, so that a server that isn't there shows at the first call.
-// Without [WithTLS] it is plain text. Close the client after use.
+// Dial makes a client of the server at target: "host:port", "host" (with [DefaultPort]), "unix:/path", or any target
+// that gRPC knows. The connection is made when it is first needed, so that a server that isn't there shows at the first
+// call. Without [WithTLS] it is plain text. Close the client after use.
 func Dial(target string, opts ...Option) (*Client, error) {
 	d := &dialer{}
 	for _, o := range opts {

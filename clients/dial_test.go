@@ -56,7 +56,8 @@ func TestResolve(t *testing.T) {
 }
 
 func FuzzResolve(f *testing.F) {
-	for _, s := range []string{"", "host", "host:1", "[::1]:9", "unix:/a", ":", "[", "]:1", "a:b:c", "dns:///x", "%zz:1"} {
+	for _, s := range []string{"", "host", "host:1", "[::1]:9", "unix:/a", ":", "[", "]:1", "a:b:c", "dns:///x",
+		"%zz:1"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
@@ -183,8 +184,10 @@ func (a *authority) make(name string, parent *authority) (*ecdsa.PrivateKey, *x5
 	tpl := &x509.Certificate{
 		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name},
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		IsCA: parent == nil, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
-		DNSNames: []string{"inspector"}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+		IsCA: parent == nil, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign |
+			x509.KeyUsageDigitalSignature,
+		DNSNames:    []string{"inspector"},
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 	}
 	signer, issuer := key, tpl
 	if parent != nil {
@@ -244,7 +247,8 @@ func TestTLS(t *testing.T) {
 		if err := call(WithTLS(full)); err != nil {
 			t.Errorf("mutual %v: %v", mutual, err)
 		}
-		if err := call(WithTLSConfig(&tls.Config{RootCAs: pool, ServerName: "inspector", Certificates: []tls.Certificate{pair}})); err != nil {
+		if err := call(WithTLSConfig(&tls.Config{RootCAs: pool, ServerName: "inspector",
+			Certificates: []tls.Certificate{pair}})); err != nil {
 			t.Errorf("mutual %v, own config: %v", mutual, err)
 		}
 		bare := TLSFiles{CA: ca, ServerName: "inspector"}
@@ -303,7 +307,8 @@ func TestUnreachable(t *testing.T) {
 // TestLargeFrame sends more than gRPC's default of 4 MiB both ways.
 func TestLargeFrame(t *testing.T) {
 	const n = 12 << 20
-	c := dial(t, &fake{reduce: func(_ context.Context, r *polyscanv1.ReduceRequest) (*polyscanv1.ReduceResponse, error) {
+	c := dial(t, &fake{reduce: func(_ context.Context, r *polyscanv1.ReduceRequest) (*polyscanv1.ReduceResponse,
+		error) {
 		id := strings.Repeat("x", len(r.GetFrame().GetData()))
 		return &polyscanv1.ReduceResponse{Result: &polyscanv1.FrameResult{FrameId: id}}, nil
 	}})

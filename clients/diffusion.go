@@ -28,14 +28,16 @@ func (c *Client) Solve(ctx context.Context, req *polyscanv1.SolveRequest) (*poly
 // solveProgressively describes the call to grpc.
 var solveProgressively = &grpc.StreamDesc{StreamName: "SolveProgressively", ServerStreams: true}
 
-// SolveProgressively is [Client.Solve] with the pictures on the way, from coarse to fine, as far as the loop keeps up: the server leaves
-// out those that would have to wait. The one with Last is what Solve returns, and ends the loop. An error comes last, beside a nil
-// response. Breaking out of the loop ends the call.
-func (c *Client) SolveProgressively(ctx context.Context, req *polyscanv1.SolveRequest) iter.Seq2[*polyscanv1.SolveProgressivelyResponse, error] {
+// SolveProgressively is [Client.Solve] with the pictures on the way, from coarse to fine, as far as the loop keeps up:
+// the server leaves out those that would have to wait. The one with Last is what Solve returns, and ends the loop. An
+// error comes last, beside a nil response. Breaking out of the loop ends the call.
+func (c *Client) SolveProgressively(ctx context.Context,
+	req *polyscanv1.SolveRequest) iter.Seq2[*polyscanv1.SolveProgressivelyResponse, error] {
 	return func(yield func(*polyscanv1.SolveProgressivelyResponse, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
-		rpc, err := c.cc.NewStream(ctx, solveProgressively, polyscanv1.DiffusionService_SolveProgressively_FullMethodName, frames)
+		rpc, err := c.cc.NewStream(ctx, solveProgressively,
+			polyscanv1.DiffusionService_SolveProgressively_FullMethodName, frames)
 		if err == nil {
 			err = rpc.SendMsg(framecodec.New(&polyscanv1.SolveProgressivelyRequest{Request: req}))
 		}
@@ -49,25 +51,30 @@ func (c *Client) SolveProgressively(ctx context.Context, req *polyscanv1.SolveRe
 			}
 		}
 		if errors.Is(err, io.EOF) {
-			err = fmt.Errorf("clients: SolveProgressively: the server ended without the last picture: %w", io.ErrUnexpectedEOF)
+			err = fmt.Errorf("clients: SolveProgressively: the server ended without the last picture: %w",
+				io.ErrUnexpectedEOF)
 		}
 		yield(nil, wrap(err))
 	}
 }
 
 // FillHoles replaces the pixels of a frame that are inside regions or a mask, or are not opaque.
-func (c *Client) FillHoles(ctx context.Context, req *polyscanv1.FillHolesRequest) (*polyscanv1.FillHolesResponse, error) {
+func (c *Client) FillHoles(ctx context.Context, req *polyscanv1.FillHolesRequest) (*polyscanv1.FillHolesResponse,
+	error) {
 	res := &polyscanv1.FillHolesResponse{}
-	if err := c.cc.Invoke(ctx, polyscanv1.DiffusionService_FillHoles_FullMethodName, framecodec.New(req), res, frames); err != nil {
+	if err := c.cc.Invoke(ctx, polyscanv1.DiffusionService_FillHoles_FullMethodName, framecodec.New(req), res,
+		frames); err != nil {
 		return nil, wrap(err)
 	}
 	return res, nil
 }
 
 // Background estimates what a frame would be without what regions or a mask cover, and what it has over that.
-func (c *Client) Background(ctx context.Context, req *polyscanv1.BackgroundRequest) (*polyscanv1.BackgroundResponse, error) {
+func (c *Client) Background(ctx context.Context, req *polyscanv1.BackgroundRequest) (*polyscanv1.BackgroundResponse,
+	error) {
 	res := &polyscanv1.BackgroundResponse{}
-	if err := c.cc.Invoke(ctx, polyscanv1.DiffusionService_Background_FullMethodName, framecodec.New(req), res, frames); err != nil {
+	if err := c.cc.Invoke(ctx, polyscanv1.DiffusionService_Background_FullMethodName, framecodec.New(req), res,
+		frames); err != nil {
 		return nil, wrap(err)
 	}
 	return res, nil

@@ -9,7 +9,8 @@ import (
 	polyscanv1 "github.com/polyscan/polyscan/proto/polyscan/v1"
 )
 
-// redBlue is a curve down a canvas. Who walks along it has blue to the left, which is where x is larger, and red to the right.
+// redBlue is a curve down a canvas. Who walks along it has blue to the left, which is where x is larger, and red to the
+// right.
 func redBlue(id string, x float64) *polyscanv1.Curve {
 	return &polyscanv1.Curve{
 		Id: id, Xy: []float64{x, 0, x, 30, x, 60, x, 90},
@@ -88,7 +89,8 @@ func ExampleClient_SolveProgressively() {
 	// converged: true at 41: [0 0 255]
 }
 
-// A stain on a surface that is not evenly lit: what the frame has over its background stays on the device, and is measured there.
+// A stain on a surface that is not evenly lit: what the frame has over its background stays on the device, and is
+// measured there.
 func ExampleClient_Background() {
 	addr, stop := start()
 	defer stop()

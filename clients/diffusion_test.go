@@ -17,7 +17,8 @@ import (
 	polyscanv1 "github.com/polyscan/polyscan/proto/polyscan/v1"
 )
 
-func (f *fake) SolveProgressively(req *polyscanv1.SolveProgressivelyRequest, s grpc.ServerStreamingServer[polyscanv1.SolveProgressivelyResponse]) error {
+func (f *fake) SolveProgressively(req *polyscanv1.SolveProgressivelyRequest,
+	s grpc.ServerStreamingServer[polyscanv1.SolveProgressivelyResponse]) error {
 	return f.pictures(req.GetRequest(), s.Send)
 }
 
@@ -42,7 +43,8 @@ func (f *fake) Edit(s grpc.BidiStreamingServer[polyscanv1.EditRequest, polyscanv
 
 // result is a picture that says what it was made of.
 func result(what string) *polyscanv1.SolveResponse {
-	return &polyscanv1.SolveResponse{Picture: &polyscanv1.Frame{FrameId: what, Source: &polyscanv1.Frame_Data{Data: []byte(what)}}}
+	return &polyscanv1.SolveResponse{Picture: &polyscanv1.Frame{FrameId: what,
+		Source: &polyscanv1.Frame_Data{Data: []byte(what)}}}
 }
 
 func TestSolveProgressively(t *testing.T) {
@@ -62,7 +64,8 @@ func TestSolveProgressively(t *testing.T) {
 			return status.Error(codes.InvalidArgument, "no")
 		}, []string{"INVALID_ARGUMENT: no"}, codes.InvalidArgument},
 		{"broken off", func(_ *polyscanv1.SolveRequest, send func(*polyscanv1.SolveProgressivelyResponse) error) error {
-			return errors.Join(send(&polyscanv1.SolveProgressivelyResponse{Result: result("1")}), status.Error(codes.Unavailable, "gone"))
+			return errors.Join(send(&polyscanv1.SolveProgressivelyResponse{Result: result("1")}),
+				status.Error(codes.Unavailable, "gone"))
 		}, []string{"1", "UNAVAILABLE: "}, codes.Unavailable},
 		{"without an end", func(_ *polyscanv1.SolveRequest, send func(*polyscanv1.SolveProgressivelyResponse) error) error {
 			return send(&polyscanv1.SolveProgressivelyResponse{Result: result("1")})
@@ -71,7 +74,8 @@ func TestSolveProgressively(t *testing.T) {
 		t.Run(x.name, func(t *testing.T) {
 			c := dial(t, &fake{pictures: x.pictures})
 			var got []string
-			for res, err := range c.SolveProgressively(t.Context(), &polyscanv1.SolveRequest{Frame: &polyscanv1.Frame{Source: &polyscanv1.Frame_Data{Data: []byte("abc")}}}) {
+			for res, err := range c.SolveProgressively(t.Context(),
+				&polyscanv1.SolveRequest{Frame: &polyscanv1.Frame{Source: &polyscanv1.Frame_Data{Data: []byte("abc")}}}) {
 				if err != nil {
 					got = append(got, err.Error())
 					if e := AsError(err); x.code != 0 && (e == nil || e.Code != x.code) {
@@ -132,7 +136,8 @@ func TestCanvas(t *testing.T) {
 		case *polyscanv1.EditRequest_RemovePixels:
 			what = fmt.Sprint("no pixels ", m.RemovePixels.GetXy())
 		case *polyscanv1.EditRequest_MovePixels:
-			what = fmt.Sprint("move pixels ", m.MovePixels.GetXy(), " ", m.MovePixels.GetDx(), " ", m.MovePixels.GetDy())
+			what = fmt.Sprint("move pixels ", m.MovePixels.GetXy(), " ", m.MovePixels.GetDx(), " ",
+				m.MovePixels.GetDy())
 		case *polyscanv1.EditRequest_PutEdges:
 			what = fmt.Sprint("edges ", m.PutEdges.GetPixels()[0].GetEdges())
 		}
@@ -140,11 +145,14 @@ func TestCanvas(t *testing.T) {
 			n++
 		}
 		if n == 5 {
-			return &polyscanv1.EditResponse{Edits: n, Outcome: &polyscanv1.EditResponse_Error{Error: status.New(codes.InvalidArgument, what).Proto()}}, nil
+			return &polyscanv1.EditResponse{Edits: n,
+				Outcome: &polyscanv1.EditResponse_Error{Error: status.New(codes.InvalidArgument, what).Proto()}}, nil
 		}
-		return &polyscanv1.EditResponse{Edits: n, SetupKept: n == 3, Outcome: &polyscanv1.EditResponse_Result{Result: result(what)}}, nil
+		return &polyscanv1.EditResponse{Edits: n, SetupKept: n == 3,
+			Outcome: &polyscanv1.EditResponse_Result{Result: result(what)}}, nil
 	}})
-	v, err := c.Edit(t.Context(), &polyscanv1.SolveRequest{Frame: &polyscanv1.Frame{Source: &polyscanv1.Frame_Data{Data: []byte("abc")}}})
+	v, err := c.Edit(t.Context(),
+		&polyscanv1.SolveRequest{Frame: &polyscanv1.Frame{Source: &polyscanv1.Frame_Data{Data: []byte("abc")}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -166,7 +174,8 @@ func TestCanvas(t *testing.T) {
 	if _, err := v.RemovePixels(Point{0, -1}); err == nil || !strings.Contains(err.Error(), "place 0 is (0, -1)") {
 		t.Errorf("a negative place: %v", err)
 	}
-	if _, err := v.MovePixels(1, 1, Point{}, Point{-2, 0}); err == nil || !strings.Contains(err.Error(), "MovePixels: place 1 is (-2, 0)") {
+	if _, err := v.MovePixels(1, 1, Point{}, Point{-2, 0}); err == nil ||
+		!strings.Contains(err.Error(), "MovePixels: place 1 is (-2, 0)") {
 		t.Errorf("a negative place: %v", err)
 	}
 	if err := v.CloseSend(); err != nil {
@@ -189,7 +198,8 @@ func TestCanvas(t *testing.T) {
 			t.Errorf("update %d: %+v", len(got), u)
 		}
 	}
-	want := []string{"open abc", "put a", "move a 1.5 -2", "recolor a", "remove a", "INVALID_ARGUMENT: pixels 7", "no pixels [1 2 3 4]", "move pixels [7 8] 5 -6", "edges 6"}
+	want := []string{"open abc", "put a", "move a 1.5 -2", "recolor a", "remove a", "INVALID_ARGUMENT: pixels 7",
+		"no pixels [1 2 3 4]", "move pixels [7 8] 5 -6", "edges 6"}
 	if !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
@@ -199,8 +209,12 @@ func TestCanvas(t *testing.T) {
 // What a server must not answer is an error, and ends the canvas; so do the end of the call and that of its context.
 func TestCanvasEnds(t *testing.T) {
 	for says, answer := range map[string]func() (*polyscanv1.EditResponse, error){
-		"answered change 7, and only 1 were sent": func() (*polyscanv1.EditResponse, error) { return &polyscanv1.EditResponse{Edits: 7}, nil },
-		"change 1 holds neither a picture nor":    func() (*polyscanv1.EditResponse, error) { return &polyscanv1.EditResponse{Edits: 1}, nil },
+		"answered change 7, and only 1 were sent": func() (*polyscanv1.EditResponse, error) {
+			return &polyscanv1.EditResponse{Edits: 7}, nil
+		},
+		"change 1 holds neither a picture nor": func() (*polyscanv1.EditResponse, error) {
+			return &polyscanv1.EditResponse{Edits: 1}, nil
+		},
 		"UNAVAILABLE: the server is shutting down": func() (*polyscanv1.EditResponse, error) {
 			return nil, status.Error(codes.Unavailable, "the server is shutting down")
 		},

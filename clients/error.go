@@ -30,8 +30,8 @@ type QuotaViolation struct {
 
 // Error is the error of every call of this package that the server, or the way to it, refused. Its text is one line.
 //
-// It unwraps to context.Canceled and context.DeadlineExceeded where the code says so, and status.Code and status.FromError
-// work on it.
+// It unwraps to context.Canceled and context.DeadlineExceeded where the code says so, and status.Code and
+// status.FromError work on it.
 type Error struct {
 	Code    codes.Code
 	Message string
@@ -102,8 +102,8 @@ func (e *Error) Is(target error) bool {
 	return false
 }
 
-// AsError returns the [Error] in err, or the one that a status in err amounts to. It returns nil for a nil error and for one that
-// no server and no transport made.
+// AsError returns the [Error] in err, or the one that a status in err amounts to. It returns nil for a nil error and
+// for one that no server and no transport made.
 func AsError(err error) *Error {
 	var e *Error
 	if errors.As(err, &e) {
@@ -136,7 +136,8 @@ func fromStatus(s *status.Status) *Error {
 		switch d := d.(type) {
 		case *errdetails.BadRequest:
 			for _, v := range d.GetFieldViolations() {
-				e.Violations = append(e.Violations, FieldViolation{Field: v.GetField(), Description: v.GetDescription()})
+				e.Violations = append(e.Violations,
+					FieldViolation{Field: v.GetField(), Description: v.GetDescription()})
 			}
 		case *errdetails.QuotaFailure:
 			for _, v := range d.GetViolations() {

@@ -30,7 +30,8 @@ func withDetails(t *testing.T, code codes.Code, msg string, d ...protoadapt.Mess
 func violations(kv ...string) *errdetails.BadRequest {
 	b := &errdetails.BadRequest{}
 	for i := 0; i < len(kv); i += 2 {
-		b.FieldViolations = append(b.FieldViolations, &errdetails.BadRequest_FieldViolation{Field: kv[i], Description: kv[i+1]})
+		b.FieldViolations = append(b.FieldViolations,
+			&errdetails.BadRequest_FieldViolation{Field: kv[i], Description: kv[i+1]})
 	}
 	return b
 }
@@ -38,15 +39,19 @@ func violations(kv ...string) *errdetails.BadRequest {
 func TestErrorDetails(t *testing.T) {
 	sent := withDetails(t, codes.ResourceExhausted, "reduce needs 10 bytes",
 		violations("frame.layout.width", "7: too many", "frame.layout.height", "9: too many"),
-		&errdetails.QuotaFailure{Violations: []*errdetails.QuotaFailure_Violation{{Subject: "device memory", Description: "4 of 9 bytes"}}},
+		&errdetails.QuotaFailure{Violations: []*errdetails.QuotaFailure_Violation{{Subject: "device memory",
+			Description: "4 of 9 bytes"}}},
 		&errdetails.RetryInfo{RetryDelay: durationpb.New(250 * time.Millisecond)})
-	c := dial(t, &fake{reduce: func(context.Context, *polyscanv1.ReduceRequest) (*polyscanv1.ReduceResponse, error) { return nil, sent }})
+	c := dial(t, &fake{reduce: func(context.Context, *polyscanv1.ReduceRequest) (*polyscanv1.ReduceResponse, error) {
+		return nil, sent
+	}})
 	_, err := c.Reduce(t.Context(), UseRegions(), Encoded([]byte{1}))
 	e := AsError(err)
 	if e == nil {
 		t.Fatalf("%T %v, want *Error", err, err)
 	}
-	if e.Code != codes.ResourceExhausted || e.Message != "reduce needs 10 bytes" || !e.Retry || e.RetryDelay != 250*time.Millisecond {
+	if e.Code != codes.ResourceExhausted || e.Message != "reduce needs 10 bytes" || !e.Retry ||
+		e.RetryDelay != 250*time.Millisecond {
 		t.Errorf("error %+v", e)
 	}
 	if len(e.Violations) != 2 || e.Violations[1] != (FieldViolation{"frame.layout.height", "9: too many"}) {
@@ -55,7 +60,8 @@ func TestErrorDetails(t *testing.T) {
 	if len(e.Quotas) != 1 || e.Quotas[0] != (QuotaViolation{"device memory", "4 of 9 bytes"}) {
 		t.Errorf("quotas %+v", e.Quotas)
 	}
-	if s, ok := status.FromError(fmt.Errorf("wrapped: %w", err)); !ok || s.Code() != codes.ResourceExhausted || len(s.Details()) != 3 {
+	if s, ok := status.FromError(fmt.Errorf("wrapped: %w", err)); !ok || s.Code() != codes.ResourceExhausted ||
+		len(s.Details()) != 3 {
 		t.Errorf("status.FromError: %v", s)
 	}
 }
@@ -70,10 +76,14 @@ func TestErrorText(t *testing.T) {
 		{status.Error(codes.Canceled, ""), "CANCELLED: no reason given"},
 		{status.Error(codes.Code(99), "odd"), "CODE(99): odd"},
 		{status.Error(codes.Internal, "two\nlines"), "INTERNAL: two lines"},
-		{withDetails(t, codes.InvalidArgument, "x.y = 3: too small", violations("x.y", "3: too small")), "INVALID_ARGUMENT: x.y = 3: too small"},
-		{withDetails(t, codes.InvalidArgument, "bad request", violations("x.y", "3: too small")), "INVALID_ARGUMENT: bad request; x.y: 3: too small"},
+		{withDetails(t, codes.InvalidArgument, "x.y = 3: too small", violations("x.y", "3: too small")),
+			"INVALID_ARGUMENT: x.y = 3: too small"},
+		{withDetails(t, codes.InvalidArgument, "bad request", violations("x.y", "3: too small")),
+			"INVALID_ARGUMENT: bad request; x.y: 3: too small"},
 		{withDetails(t, codes.InvalidArgument, "", many), "INVALID_ARGUMENT: a: 1; b: 2; c: 3; d: 4; and 2 more"},
-		{withDetails(t, codes.ResourceExhausted, "no room", &errdetails.RetryInfo{RetryDelay: durationpb.New(time.Second)}), "RESOURCE_EXHAUSTED: no room (retry in 1s)"},
+		{withDetails(t, codes.ResourceExhausted, "no room",
+			&errdetails.RetryInfo{RetryDelay: durationpb.New(time.Second)}),
+			"RESOURCE_EXHAUSTED: no room (retry in 1s)"},
 	} {
 		if got := AsError(tt.err).Error(); got != tt.want {
 			t.Errorf("got  %s\nwant %s", got, tt.want)

@@ -17,7 +17,8 @@ import (
 	"github.com/polyscan/polyscan/server"
 )
 
-// start runs a server for an example, and returns its address and what ends it. Programs have a server elsewhere: polyscand.
+// start runs a server for an example, and returns its address and what ends it. Programs have a server elsewhere:
+// polyscand.
 func start() (addr string, stop func()) {
 	s, err := server.New(server.Config{Device: "cpu"})
 	if err != nil {

@@ -49,7 +49,8 @@ func (f *fake) Reduce(ctx context.Context, req *polyscanv1.ReduceRequest) (*poly
 	return f.reduce(ctx, req)
 }
 
-func (f *fake) ListRecipes(_ context.Context, req *polyscanv1.ListRecipesRequest) (*polyscanv1.ListRecipesResponse, error) {
+func (f *fake) ListRecipes(_ context.Context, req *polyscanv1.ListRecipesRequest) (*polyscanv1.ListRecipesResponse,
+	error) {
 	return f.list(req)
 }
 

@@ -46,8 +46,8 @@ type Raw struct {
 	ID string
 }
 
-// Bytes is how many bytes the pixels take: the last row needs no padding. It is an error where the description can't be a frame;
-// the server checks more.
+// Bytes is how many bytes the pixels take: the last row needs no padding. It is an error where the description can't be
+// a frame; the server checks more.
 func (r Raw) Bytes() (int64, error) {
 	row := int64(r.Width) * int64(PixelBytes(r.Format))
 	stride := int64(r.Stride)
@@ -61,7 +61,8 @@ func (r Raw) Bytes() (int64, error) {
 	case stride == 0:
 		stride = row
 	case stride < row:
-		return 0, fmt.Errorf("stride %d: less than a row of %d bytes (%d pixels of %d)", stride, row, r.Width, PixelBytes(r.Format))
+		return 0, fmt.Errorf("stride %d: less than a row of %d bytes (%d pixels of %d)", stride, row, r.Width,
+			PixelBytes(r.Format))
 	case stride > maxStride:
 		return 0, fmt.Errorf("stride %d: more than %d", stride, maxStride)
 	}
@@ -108,8 +109,9 @@ func Encoded(file []byte) *polyscanv1.Frame {
 // ErrImage is matched by the error of [FromImage] for an image whose type has no pixel format of the protocol.
 var ErrImage = errors.New("no pixel format of the protocol holds this image")
 
-// FromImage makes the message for an image in memory: *image.Gray, *image.NRGBA and an opaque *image.RGBA without copying
-// the pixels, *image.Gray16 with its bytes swapped. Others match [ErrImage], because converting them would change their values.
+// FromImage makes the message for an image in memory: *image.Gray, *image.NRGBA and an opaque *image.RGBA without
+// copying the pixels, *image.Gray16 with its bytes swapped. Others match [ErrImage], because converting them would
+// change their values.
 func FromImage(img image.Image) (*polyscanv1.Frame, error) {
 	r := Raw{Width: img.Bounds().Dx(), Height: img.Bounds().Dy()}
 	var pix []byte

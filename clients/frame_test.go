@@ -41,7 +41,8 @@ func TestRawFrame(t *testing.T) {
 	data := []byte{1, 2, 3, 4, 5, 6}
 	f := Raw{Width: 2, Height: 1, Format: Gray16LE, Stride: 4, Bits: 12, ID: "a"}.Frame(data)
 	l := f.GetLayout()
-	if l.GetWidth() != 2 || l.GetHeight() != 1 || l.GetPixelFormat() != Gray16LE || l.GetStride() != 4 || l.GetSignificantBits() != 12 ||
+	if l.GetWidth() != 2 || l.GetHeight() != 1 || l.GetPixelFormat() != Gray16LE || l.GetStride() != 4 ||
+		l.GetSignificantBits() != 12 ||
 		f.GetFrameId() != "a" || f.GetEncoding() != polyscanv1.Encoding_ENCODING_RAW {
 		t.Errorf("frame %v", f)
 	}
@@ -108,7 +109,8 @@ func TestFromImage(t *testing.T) {
 		}
 	}
 	rgba.SetRGBA(4, 4, color.RGBA{1, 1, 1, 9})
-	for _, img := range []image.Image{rgba, image.NewCMYK(window), image.NewPaletted(window, color.Palette{color.Black})} {
+	for _, img := range []image.Image{rgba, image.NewCMYK(window),
+		image.NewPaletted(window, color.Palette{color.Black})} {
 		if _, err := FromImage(img); !errors.Is(err, ErrImage) {
 			t.Errorf("%T: %v, want ErrImage", img, err)
 		}

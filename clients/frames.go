@@ -18,16 +18,17 @@ import (
 	polyscanv1 "github.com/polyscan/polyscan/proto/polyscan/v1"
 )
 
-// Resident makes the message for a frame that the server keeps, by the name that [Client.PutFrame] or [Client.UploadFrame]
-// returned. Calls and streams take it like any other frame, and nothing is sent.
+// Resident makes the message for a frame that the server keeps, by the name that [Client.PutFrame] or
+// [Client.UploadFrame] returned. Calls and streams take it like any other frame, and nothing is sent.
 func Resident(name string) *polyscanv1.Frame {
 	return &polyscanv1.Frame{Source: &polyscanv1.Frame_Resident{Resident: name}}
 }
 
-// PutFrame keeps a frame on the server's device. It goes when it is released, when nobody has used it for the idle timeout (0
-// means the server's default), or when the device needs its memory while nobody uses it; calls that name it get NOT_FOUND
-// then. See the package comment for who owns the pixels.
-func (c *Client) PutFrame(ctx context.Context, f *polyscanv1.Frame, idle time.Duration) (*polyscanv1.ResidentFrame, error) {
+// PutFrame keeps a frame on the server's device. It goes when it is released, when nobody has used it for the idle
+// timeout (0 means the server's default), or when the device needs its memory while nobody uses it; calls that name it
+// get NOT_FOUND then. See the package comment for who owns the pixels.
+func (c *Client) PutFrame(ctx context.Context, f *polyscanv1.Frame, idle time.Duration) (*polyscanv1.ResidentFrame,
+	error) {
 	req := framecodec.New(&polyscanv1.PutFrameRequest{Frame: f, IdleTimeout: idleTimeout(idle)})
 	res := &polyscanv1.PutFrameResponse{}
 	if err := c.cc.Invoke(ctx, polyscanv1.FrameService_PutFrame_FullMethodName, req, res, frames); err != nil {
@@ -43,15 +44,17 @@ func idleTimeout(d time.Duration) *durationpb.Duration {
 	return durationpb.New(d)
 }
 
-// Pieces of an upload: large enough that a message costs little, and so many that reading, sending and the device overlap.
+// Pieces of an upload: large enough that a message costs little, and so many that reading, sending and the device
+// overlap.
 const (
 	uploadPiece  = 1 << 20
 	uploadPieces = 4
 )
 
-// UploadFrame is [Client.PutFrame] for raw pixels of any number, read from a stream: [Raw.Bytes] of them, and no more. A few MiB
-// are in memory at a time. It is an error if the stream ends early, or fails; then the server keeps nothing.
-func (c *Client) UploadFrame(ctx context.Context, r Raw, pixels io.Reader, idle time.Duration) (*polyscanv1.ResidentFrame, error) {
+// UploadFrame is [Client.PutFrame] for raw pixels of any number, read from a stream: [Raw.Bytes] of them, and no more.
+// A few MiB are in memory at a time. It is an error if the stream ends early, or fails; then the server keeps nothing.
+func (c *Client) UploadFrame(ctx context.Context, r Raw, pixels io.Reader,
+	idle time.Duration) (*polyscanv1.ResidentFrame, error) {
 	total, err := r.Bytes()
 	if err != nil {
 		return nil, err
@@ -82,7 +85,8 @@ send:
 		n, err := io.ReadFull(pixels, b[:min(int64(len(b)), left)])
 		if err != nil {
 			if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-				err = fmt.Errorf("the pixels end after %d of %d bytes: %w", total-left+int64(n), total, io.ErrUnexpectedEOF)
+				err = fmt.Errorf("the pixels end after %d of %d bytes: %w", total-left+int64(n), total,
+					io.ErrUnexpectedEOF)
 			}
 			return nil, err
 		}

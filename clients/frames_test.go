@@ -81,7 +81,8 @@ func TestResidentFrames(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if after, err := c.GetFrame(ctx, put.GetName(), true); err != nil || !after.GetUsedAt().AsTime().After(before.GetUsedAt().AsTime()) {
+	if after, err := c.GetFrame(ctx, put.GetName(), true); err != nil ||
+		!after.GetUsedAt().AsTime().After(before.GetUsedAt().AsTime()) {
 		t.Errorf("touched: %v, %v", after, err)
 	}
 	var names []string
@@ -91,7 +92,8 @@ func TestResidentFrames(t *testing.T) {
 		}
 		names = append(names, f.GetName())
 	}
-	if want := []string{put.GetName(), uploaded.GetName()}; len(names) != 2 || !slices.Contains(names, want[0]) || !slices.Contains(names, want[1]) {
+	if want := []string{put.GetName(), uploaded.GetName()}; len(names) != 2 || !slices.Contains(names, want[0]) ||
+		!slices.Contains(names, want[1]) {
 		t.Errorf("%v, want %v", names, want)
 	}
 	for range c.Frames(ctx) {
@@ -102,7 +104,8 @@ func TestResidentFrames(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if err := c.ReleaseFrame(ctx, names[0]); clients.AsError(err) == nil || clients.AsError(err).Code != codes.NotFound || !strings.Contains(err.Error(), "released") {
+	if err := c.ReleaseFrame(ctx, names[0]); clients.AsError(err) == nil ||
+		clients.AsError(err).Code != codes.NotFound || !strings.Contains(err.Error(), "released") {
 		t.Errorf("released twice: %v", err)
 	}
 }
@@ -125,12 +128,18 @@ func TestUploadFrameFails(t *testing.T) {
 		{"ends early", t.Context(), r, bytes.NewReader(make([]byte, 2_500_000)), func(err error) bool {
 			return errors.Is(err, io.ErrUnexpectedEOF) && strings.Contains(err.Error(), "2500000 of 3000000 bytes")
 		}},
-		{"fails", t.Context(), r, io.MultiReader(bytes.NewReader(make([]byte, 100)), iotest.ErrReader(broken)), func(err error) bool { return errors.Is(err, broken) }},
-		{"no frame", t.Context(), clients.Raw{Width: 3}, nil, func(err error) bool { return strings.Contains(err.Error(), "pixel format") }},
-		{"cancelled", ended, r, bytes.NewReader(make([]byte, 3_000_000)), func(err error) bool { return errors.Is(err, context.Canceled) }},
+		{"fails", t.Context(), r, io.MultiReader(bytes.NewReader(make([]byte, 100)), iotest.ErrReader(broken)),
+			func(err error) bool { return errors.Is(err, broken) }},
+		{"no frame", t.Context(), clients.Raw{Width: 3}, nil, func(err error) bool {
+			return strings.Contains(err.Error(), "pixel format")
+		}},
+		{"cancelled", ended, r, bytes.NewReader(make([]byte, 3_000_000)), func(err error) bool {
+			return errors.Is(err, context.Canceled)
+		}},
 		{"refused", t.Context(), large, zeros{}, func(err error) bool {
 			e := clients.AsError(err)
-			return e != nil && e.Code == codes.InvalidArgument && strings.Contains(err.Error(), "the limit is 268435456")
+			return e != nil && e.Code == codes.InvalidArgument &&
+				strings.Contains(err.Error(), "the limit is 268435456")
 		}},
 	} {
 		if f, err := c.UploadFrame(x.ctx, x.raw, x.from, 0); err == nil || !x.want(err) {

@@ -18,7 +18,8 @@ import (
 // Point is a place on the grid of whole numbers, |coordinate| <= 2^28. x points right, y down.
 type Point struct{ X, Y int32 }
 
-// Triangle is three indices into the points: the least first, and from there in the turn from the x axis towards the y axis.
+// Triangle is three indices into the points: the least first, and from there in the turn from the x axis towards the y
+// axis.
 type Triangle [3]uint32
 
 // Triangulation is what the server made of points.
@@ -42,9 +43,9 @@ type TriangulateOptions struct {
 // pointsInPiece is how many points a message carries: half a megabyte.
 const pointsInPiece = 1 << 16
 
-// Triangulate computes the exact Delaunay triangulation of points. They travel in pieces, so there may be more than fit in a
-// message. Of equal points the first is used; points that are all on one line have no triangles. points are only read,
-// and only during the call.
+// Triangulate computes the exact Delaunay triangulation of points. They travel in pieces, so there may be more than fit
+// in a message. Of equal points the first is used; points that are all on one line have no triangles. points are only
+// read, and only during the call.
 func (c *Client) Triangulate(ctx context.Context, points []Point, opt TriangulateOptions) (*Triangulation, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -53,7 +54,8 @@ func (c *Client) Triangulate(ctx context.Context, points []Point, opt Triangulat
 		return nil, wrap(err)
 	}
 	req := &polyscanv1.TriangulateRequest{WorkClass: opt.Class, Route: opt.Route}
-	for rest, more := points, true; more; more = len(rest) > 0 { // once without points, too: for what else the first one says
+	// once without points, too: for what else the first one says
+	for rest, more := points, true; more; more = len(rest) > 0 {
 		n := min(len(rest), pointsInPiece)
 		req.Points = appendPoints(nil, rest[:n])
 		if err := rpc.Send(req); err != nil {
@@ -90,7 +92,8 @@ func (c *Client) Triangulate(ctx context.Context, points []Point, opt Triangulat
 		}
 		b := res.GetTriangles()
 		if len(b)%12 != 0 || len(b)/12 > cap(t.Triangles)-len(t.Triangles) {
-			return nil, fmt.Errorf("clients: Triangulate: a piece of %d bytes behind %d of %d triangles", len(b), len(t.Triangles), cap(t.Triangles))
+			return nil, fmt.Errorf("clients: Triangulate: a piece of %d bytes behind %d of %d triangles", len(b),
+				len(t.Triangles), cap(t.Triangles))
 		}
 		for ; len(b) > 0; b = b[12:] {
 			t.Triangles = append(t.Triangles, Triangle{
@@ -104,8 +107,8 @@ func (c *Client) Triangulate(ctx context.Context, points []Point, opt Triangulat
 	return t, nil
 }
 
-// Convert makes a low-poly picture of a frame: the pixels, the mesh or the drawing that req asks for. req is only read, and only during
-// the call. What is wrong with it is an [*Error] with the field.
+// Convert makes a low-poly picture of a frame: the pixels, the mesh or the drawing that req asks for. req is only read,
+// and only during the call. What is wrong with it is an [*Error] with the field.
 func (c *Client) Convert(ctx context.Context, req *polyscanv1.ConvertRequest) (*polyscanv1.ConvertResponse, error) {
 	in := framecodec.New(req)
 	res := &polyscanv1.ConvertResponse{}
@@ -125,9 +128,10 @@ type Diagram struct {
 	Queue, Compute time.Duration
 }
 
-// Voronoi labels the pixels of an image of a size with their nearest sites, which are pixels. sites are only read, and only
-// during the call.
-func (c *Client) Voronoi(ctx context.Context, sites []Point, width, height int, method polyscanv1.VoronoiMethod, class polyscanv1.WorkClass) (*Diagram, error) {
+// Voronoi labels the pixels of an image of a size with their nearest sites, which are pixels. sites are only read, and
+// only during the call.
+func (c *Client) Voronoi(ctx context.Context, sites []Point, width, height int, method polyscanv1.VoronoiMethod,
+	class polyscanv1.WorkClass) (*Diagram, error) {
 	if width < 0 || height < 0 || int64(max(width, height)) > math.MaxUint32 {
 		return nil, fmt.Errorf("clients: Voronoi: %dx%d is no size of an image", width, height)
 	}
@@ -142,7 +146,8 @@ func (c *Client) Voronoi(ctx context.Context, sites []Point, width, height int, 
 		return nil, fmt.Errorf("clients: Voronoi: %d bytes of labels came for %dx%d pixels", len(b), width, height)
 	}
 	d := &Diagram{
-		Labels: make([]uint32, width*height), Backend: res.GetBackend(), Queue: res.GetQueue().AsDuration(), Compute: res.GetCompute().AsDuration(),
+		Labels: make([]uint32, width*height), Backend: res.GetBackend(), Queue: res.GetQueue().AsDuration(),
+		Compute: res.GetCompute().AsDuration(),
 	}
 	for i := range d.Labels {
 		d.Labels[i] = binary.LittleEndian.Uint32(b[4*i:])

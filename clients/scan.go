@@ -41,8 +41,8 @@ const (
 
 // ScanOptions adjust a line-scan stream. The zero value is fine.
 type ScanOptions struct {
-	// Strips is how many strips the stream holds at the most: those that wait for credit, and those that the server has not
-	// acknowledged and may want again. It bounds the memory of the stream. At most 4096; 0 has a default.
+	// Strips is how many strips the stream holds at the most: those that wait for credit, and those that the server has
+	// not acknowledged and may want again. It bounds the memory of the stream. At most 4096; 0 has a default.
 	Strips int
 	// Updates is how many updates wait to be received. When they are full nothing more is read, and the server
 	// calls this a slow consumer; 0 means [DefaultScanUpdates].
@@ -50,8 +50,8 @@ type ScanOptions struct {
 	// SharedMemory puts the strips into memory that the server maps, too, so that pixels don't travel. The server
 	// must be on this host. See [SharedMemory].
 	SharedMemory bool
-	// Outage is how long a broken connection is tried anew before the stream ends; 0 means as long as the server keeps the
-	// session. Negative means not at all.
+	// Outage is how long a broken connection is tried anew before the stream ends; 0 means as long as the server keeps
+	// the session. Negative means not at all.
 	Outage time.Duration
 	// Stall is how long the server may be silent while it owes an acknowledgement, before the connection counts as
 	// broken; 0 means [DefaultScanStall].
@@ -69,14 +69,15 @@ type ScanSession struct {
 
 // Strip is a run of lines for [Scan.Send].
 type Strip struct {
-	// Pixels are the lines, as far apart as the session's layout says. They are copied. Nil stands for what has been written to
-	// the memory of [Scan.Buffer].
+	// Pixels are the lines, as far apart as the session's layout says. They are copied. Nil stands for what has been
+	// written to the memory of [Scan.Buffer].
 	Pixels []byte
 	// Lines is how many there are; 0 means as many as the session's layout says.
 	Lines int
 	// PartStarts are the lines of the strip, from 0, at which parts start. For a marked trigger.
 	PartStarts []int
-	// Lost is how many lines before this strip the camera has lost. They count as missing from the parts that they belong to.
+	// Lost is how many lines before this strip the camera has lost. They count as missing from the parts that they
+	// belong to.
 	Lost int
 	// CapturedAt is when the last line was exposed; zero means now. It comes back with results.
 	CapturedAt time.Time
@@ -88,8 +89,8 @@ type ScanUpdate struct {
 	At time.Time
 	// Part is the result of a part. Each comes once, in the order of their numbers.
 	Part *polyscanv1.PartResult
-	// Latency is the time from the call of Send for the strip that completed the part to the arrival of the result; 0 if
-	// that strip was sent so long ago that it isn't known any more.
+	// Latency is the time from the call of Send for the strip that completed the part to the arrival of the result; 0
+	// if that strip was sent so long ago that it isn't known any more.
 	Latency time.Duration
 	// Event is what the operator of the line should know.
 	Event *polyscanv1.ScanEvent
@@ -127,20 +128,22 @@ type ScanStats struct {
 	Leases int
 }
 
-// ErrScanEnded is returned by [Scan.Send] after [Scan.CloseSend], and when the stream has ended; then [Scan.Recv] says why.
+// ErrScanEnded is returned by [Scan.Send] after [Scan.CloseSend], and when the stream has ended; then [Scan.Recv] says
+// why.
 var ErrScanEnded = errors.New("clients: the line-scan stream has ended")
 
 // ErrStalled is the cause of a [Reconnected] after the server owed an acknowledgement for too long.
 var ErrStalled = errors.New("the server does not answer")
 
 // errWiped says that what was in a lease is lost with it.
-var errWiped = fmt.Errorf("clients: %w, and the server has taken it back before the strips in it could be saved", ErrLeaseEnded)
+var errWiped = fmt.Errorf("clients: %w, and the server has taken it back before the strips in it could be saved",
+	ErrLeaseEnded)
 
 // Scan is a line-scan session: a camera that sends strips, and the results of its parts.
 //
-// One goroutine sends, another receives. If updates aren't received the strips don't get acknowledged, and Send waits in the end.
-// When the connection breaks the stream goes on over a new one: it sends the strips again that the server has not got, and
-// drops results that it has had.
+// One goroutine sends, another receives. If updates aren't received the strips don't get acknowledged, and Send waits
+// in the end. When the connection breaks the stream goes on over a new one: it sends the strips again that the server
+// has not got, and drops results that it has had.
 type Scan struct {
 	client *Client
 	open   *polyscanv1.ScanOpen
@@ -195,8 +198,8 @@ type stamp struct {
 	at       time.Time
 }
 
-// OpenScan starts a session, or goes on with one, and waits until the server has agreed. The stream lives until ctx ends, the
-// server ends it, or Close; close it after use. open must not change while the stream is in use.
+// OpenScan starts a session, or goes on with one, and waits until the server has agreed. The stream lives until ctx
+// ends, the server ends it, or Close; close it after use. open must not change while the stream is in use.
 func (c *Client) OpenScan(ctx context.Context, open *polyscanv1.ScanOpen, o ScanOptions) (*Scan, error) {
 	s, err := newScan(ctx, c, open, o)
 	if err != nil {
@@ -230,7 +233,8 @@ func (c *Client) OpenScan(ctx context.Context, open *polyscanv1.ScanOpen, o Scan
 
 func newScan(ctx context.Context, c *Client, open *polyscanv1.ScanOpen, o ScanOptions) (*Scan, error) {
 	l := open.GetLayout()
-	raw := Raw{Width: int(l.GetWidth()), Height: int(l.GetHeight()), Format: l.GetPixelFormat(), Stride: int(l.GetStride())}
+	raw := Raw{Width: int(l.GetWidth()), Height: int(l.GetHeight()), Format: l.GetPixelFormat(),
+		Stride: int(l.GetStride())}
 	size, err := raw.Bytes()
 	if err != nil {
 		return nil, fmt.Errorf("clients: open.layout: %w", err)
@@ -274,10 +278,10 @@ func newScan(ctx context.Context, c *Client, open *polyscanv1.ScanOpen, o ScanOp
 // bytes is the size of a strip of some lines: the last one needs no padding.
 func (s *Scan) bytes(lines int) int { return s.stride*(lines-1) + s.row }
 
-// Buffer waits until there is room for a strip, and returns the memory for its pixels, which is that of a strip of as many lines
-// as the session's layout says. Write to it, and call Send with Pixels nil. The memory is there until Send has returned or Close
-// is called, even if the stream ends before that, and not to be touched after. With shared memory these are the bytes
-// that the server reads.
+// Buffer waits until there is room for a strip, and returns the memory for its pixels, which is that of a strip of as
+// many lines as the session's layout says. Write to it, and call Send with Pixels nil. The memory is there until Send
+// has returned or Close is called, even if the stream ends before that, and not to be touched after. With shared memory
+// these are the bytes that the server reads.
 func (s *Scan) Buffer(ctx context.Context) ([]byte, error) {
 	for {
 		s.mu.Lock()
@@ -320,16 +324,17 @@ func (s *Scan) ended() bool {
 	}
 }
 
-// Send hands over a strip and returns its sequence number. It waits, as long as ctx allows, while the stream holds as many strips as
-// it may; the strip itself goes out as soon as the server has given credit for its lines. Nothing is lost
-// when the connection breaks in the meantime.
+// Send hands over a strip and returns its sequence number. It waits, as long as ctx allows, while the stream holds as
+// many strips as it may; the strip itself goes out as soon as the server has given credit for its lines. Nothing is
+// lost when the connection breaks in the meantime.
 func (s *Scan) Send(ctx context.Context, st Strip) (sequence uint64, err error) {
 	now := time.Now()
 	if st.Lines == 0 {
 		st.Lines = s.height
 	}
 	if st.Lines < 1 || st.Lines > s.height {
-		return 0, fmt.Errorf("clients: strip: lines is %d: must be 1 to %d, the height of the session's layout", st.Lines, s.height)
+		return 0, fmt.Errorf("clients: strip: lines is %d: must be 1 to %d, the height of the session's layout",
+			st.Lines, s.height)
 	}
 	n := s.bytes(st.Lines)
 	if st.Lost < 0 {
@@ -388,7 +393,8 @@ func (s *Scan) Send(ctx context.Context, st Strip) (sequence uint64, err error) 
 	if st.Lines != s.height {
 		frame.Layout = &polyscanv1.FrameLayout{Height: uint32(st.Lines)}
 	}
-	slot.strip = &polyscanv1.Strip{Sequence: s.head, FirstLine: first, CapturedAt: timestamppb.New(st.CapturedAt), Frame: frame}
+	slot.strip = &polyscanv1.Strip{Sequence: s.head, FirstLine: first, CapturedAt: timestamppb.New(st.CapturedAt),
+		Frame: frame}
 	for _, p := range st.PartStarts {
 		slot.strip.PartStarts = append(slot.strip.PartStarts, first+uint64(p))
 	}
@@ -402,8 +408,8 @@ func (s *Scan) Send(ctx context.Context, st Strip) (sequence uint64, err error) 
 	return sequence, nil
 }
 
-// CloseSend says that no strip follows. Those that were handed over still go out; parts that are not complete come back as they are,
-// and then [Scan.Recv] returns io.EOF.
+// CloseSend says that no strip follows. Those that were handed over still go out; parts that are not complete come back
+// as they are, and then [Scan.Recv] returns io.EOF.
 func (s *Scan) CloseSend() {
 	s.mu.Lock()
 	s.closing = true
@@ -412,7 +418,8 @@ func (s *Scan) CloseSend() {
 	wake(s.room)
 }
 
-// Recv waits for the next update. It returns io.EOF after CloseSend and the last one, and an error if the stream ended in another way.
+// Recv waits for the next update. It returns io.EOF after CloseSend and the last one, and an error if the stream ended
+// in another way.
 func (s *Scan) Recv() (*ScanUpdate, error) {
 	select {
 	case u := <-s.updates:
@@ -446,9 +453,9 @@ func (s *Scan) Updates() iter.Seq2[*ScanUpdate, error] {
 	}
 }
 
-// Close gives up what is on the way and waits until the stream's goroutines have ended. The server keeps the session for a
-// while, as if the connection had broken; after CloseSend and the last update there is nothing to keep. Calls after the first
-// do nothing.
+// Close gives up what is on the way and waits until the stream's goroutines have ended. The server keeps the session
+// for a while, as if the connection had broken; after CloseSend and the last update there is nothing to keep. Calls
+// after the first do nothing.
 func (s *Scan) Close() {
 	s.cancel(context.Canceled)
 	<-s.done
@@ -620,7 +627,8 @@ func (s *Scan) reconnect(cause error) (*scanConn, *Reconnected, error) {
 		e := AsError(err)
 		again := s.retryable(err) || e != nil && e.Code == codes.ResourceExhausted
 		if !again {
-			return nil, nil, fmt.Errorf("clients: the session could not be resumed: %w (the connection had broken: %v)", wrap(err), wrap(cause))
+			return nil, nil, fmt.Errorf("clients: the session could not be resumed: %w (the connection had broken: %v)",
+				wrap(err), wrap(cause))
 		}
 		wait := pause/2 + rand.N(pause)
 		if e != nil && e.Retry {
@@ -667,7 +675,8 @@ func (s *Scan) attempt() (*scanConn, error) {
 	return s.connect(true)
 }
 
-// resume sets the cursors to what the server says, and returns how many strips go out again; -1 if it wants what isn't here.
+// resume sets the cursors to what the server says, and returns how many strips go out again; -1 if it wants what isn't
+// here.
 func (s *Scan) resume(opened *polyscanv1.ScanOpened) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -101,7 +101,8 @@ func (s *Scan) receive(c *scanConn) error {
 				s.acked = s.head
 				return nil
 			}
-			return fmt.Errorf("clients: the server ended the stream at strip %d of %d without a reason", s.acked, s.head)
+			return fmt.Errorf("clients: the server ended the stream at strip %d of %d without a reason", s.acked,
+				s.head)
 		}
 		if err != nil {
 			return c.why(err)
@@ -181,7 +182,8 @@ func (s *Scan) part(p *polyscanv1.PartResult) (*ScanUpdate, error) {
 	}
 	s.next++
 	u := &ScanUpdate{At: now, Part: p}
-	if st := s.stamps[p.GetStripSequence()%uint64(len(s.stamps))]; st.sequence == p.GetStripSequence() && !st.at.IsZero() {
+	if st := s.stamps[p.GetStripSequence()%uint64(len(s.stamps))]; st.sequence == p.GetStripSequence() &&
+		!st.at.IsZero() {
 		u.Latency = now.Sub(st.at)
 	}
 	return u, nil
@@ -228,8 +230,8 @@ func (s *Scan) sendStrips(c *scanConn) {
 	}
 }
 
-// nextStrip takes the next strip to send; end says that there will be none. Where pixels travel in the message they are counted as
-// in use.
+// nextStrip takes the next strip to send; end says that there will be none. Where pixels travel in the message they are
+// counted as in use.
 func (s *Scan) nextStrip() (req *polyscanv1.ScanLinesRequest, pixels []byte, inUse *atomic.Int32, end bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -82,7 +82,8 @@ func TestScanEndsUnderBuffer(t *testing.T) {
 		{"Close", func(s *clients.Scan) error { s.Close(); return clients.ErrScanEnded }},
 	} {
 		t.Run(give.name, func(t *testing.T) {
-			others := mappings(t) // that earlier tests broke the connections of: the transport may never let go of its payloads
+			// that earlier tests broke the connections of: the transport may never let go of its payloads
+			others := mappings(t)
 			ctx, cancel := context.WithCancel(t.Context())
 			scan, err := c.OpenScan(ctx, wholeStrips(8, 4), clients.ScanOptions{Strips: 4, SharedMemory: true})
 			if err != nil {
@@ -130,19 +131,20 @@ func mappings(t *testing.T) int {
 	return n
 }
 
-// TestScanSharedMemory resets the connection, and the lease with it, while strips are on the way and while a buffer is being written: the
-// stream leases memory anew and takes the strips along.
+// TestScanSharedMemory resets the connection, and the lease with it, while strips are on the way and while a buffer is
+// being written: the stream leases memory anew and takes the strips along.
 func TestScanSharedMemory(t *testing.T) {
 	_, path := startShared(t)
 	var mu sync.Mutex
 	var conn net.Conn
-	c := dialShared(t, path, clients.WithDialOptions(grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
-		dialled, err := (&net.Dialer{}).DialContext(ctx, "unix", path)
-		mu.Lock()
-		conn = dialled
-		mu.Unlock()
-		return dialled, err
-	})))
+	c := dialShared(t, path,
+		clients.WithDialOptions(grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
+			dialled, err := (&net.Dialer{}).DialContext(ctx, "unix", path)
+			mu.Lock()
+			conn = dialled
+			mu.Unlock()
+			return dialled, err
+		})))
 
 	const width, lines, strips = 128, 16, 60
 	scan, err := c.OpenScan(t.Context(), wholeStrips(width, lines), clients.ScanOptions{Strips: 4, SharedMemory: true})
@@ -187,8 +189,10 @@ func TestScanSharedMemory(t *testing.T) {
 		case err != nil:
 			t.Fatal(err)
 		case u.Part != nil:
-			if mean := u.Part.GetRegions()[0].GetChannels()[0].GetMean(); u.Part.GetPartNumber() != next || mean != float64(next) || u.Part.GetIncomplete() {
-				t.Errorf("part %d: number %d, mean %v, incomplete %v", next, u.Part.GetPartNumber(), mean, u.Part.GetIncomplete())
+			if mean := u.Part.GetRegions()[0].GetChannels()[0].GetMean(); u.Part.GetPartNumber() != next ||
+				mean != float64(next) || u.Part.GetIncomplete() {
+				t.Errorf("part %d: number %d, mean %v, incomplete %v", next, u.Part.GetPartNumber(), mean,
+					u.Part.GetIncomplete())
 			}
 			next++
 		case u.Event != nil:

@@ -43,7 +43,8 @@ var token = []byte("0123456789abcdef")
 
 func (c *scanCall) opened(next, line, credit uint64) error {
 	return c.rpc.Send(&polyscanv1.ScanLinesResponse{Message: &polyscanv1.ScanLinesResponse_Opened{Opened: &polyscanv1.ScanOpened{
-		SessionToken: token, NextSequence: next, NextLine: line, CreditLine: credit, ResumeWindow: durationpb.New(5 * time.Second), Backend: "fake",
+		SessionToken: token, NextSequence: next, NextLine: line, CreditLine: credit,
+		ResumeWindow: durationpb.New(5 * time.Second), Backend: "fake",
 	}}})
 }
 
@@ -171,7 +172,8 @@ func inspectAll(_ int, c *scanCall) error {
 		if err != nil {
 			return err
 		}
-		if st.GetSequence() != n || st.GetFirstLine() != n*scanLines || !bytes.Equal(st.GetFrame().GetData(), pixelsOf(n)) || st.GetFrame().GetLayout() != nil {
+		if st.GetSequence() != n || st.GetFirstLine() != n*scanLines ||
+			!bytes.Equal(st.GetFrame().GetData(), pixelsOf(n)) || st.GetFrame().GetLayout() != nil {
 			return status.Errorf(codes.InvalidArgument, "strip %d is %v", n, st)
 		}
 		if err := c.result(n, n); err != nil {
@@ -235,7 +237,8 @@ func TestScan(t *testing.T) {
 	}
 }
 
-// TestScanCredit holds credit back and sees how much is sent, and that Send waits for room and not for longer than it is told to.
+// TestScanCredit holds credit back and sees how much is sent, and that Send waits for room and not for longer than it
+// is told to.
 func TestScanCredit(t *testing.T) {
 	got := make(chan uint64, 100)
 	more := make(chan struct{})
@@ -377,7 +380,8 @@ func TestScanReconnect(t *testing.T) {
 					t.Fatal(err)
 				case u.Reconnected != nil:
 					again++
-					if r := u.Reconnected; !strings.Contains(r.Cause.Error(), tt.want) || r.Attempts != 2 || r.Resent < 3 || r.Outage <= 0 {
+					if r := u.Reconnected; !strings.Contains(r.Cause.Error(), tt.want) || r.Attempts != 2 ||
+						r.Resent < 3 || r.Outage <= 0 {
 						t.Errorf("%+v", r)
 					}
 				case u.Part.GetResultNumber() != next:
@@ -420,9 +424,14 @@ func TestScanEnds(t *testing.T) {
 		want   string
 		code   codes.Code
 	}{
-		{"session gone", begin(func(*scanCall) error { return status.Error(codes.Unavailable, "crashed") }), ScanOptions{},
-			"could not be resumed: NOT_FOUND: no such session (the connection had broken: UNAVAILABLE: crashed)", codes.NotFound},
-		{"no resuming", begin(func(*scanCall) error { return status.Error(codes.Unavailable, "crashed") }), ScanOptions{Outage: -1},
+		{"session gone", begin(func(*scanCall) error {
+			return status.Error(codes.Unavailable, "crashed")
+		}), ScanOptions{},
+			"could not be resumed: NOT_FOUND: no such session (the connection had broken: UNAVAILABLE: crashed)",
+			codes.NotFound},
+		{"no resuming", begin(func(*scanCall) error {
+			return status.Error(codes.Unavailable, "crashed")
+		}), ScanOptions{Outage: -1},
 			"UNAVAILABLE: crashed", codes.Unavailable},
 		{"never comes back", func(call int, c *scanCall) error {
 			if call == 0 {
@@ -432,15 +441,25 @@ func TestScanEnds(t *testing.T) {
 			}
 			return status.Error(codes.Unavailable, "crashed")
 		}, ScanOptions{Outage: 50 * time.Millisecond}, "no connection for ", codes.Unavailable},
-		{"slow consumer", begin(func(*scanCall) error { return status.Error(codes.ResourceExhausted, "results are not read") }), ScanOptions{},
+		{"slow consumer", begin(func(*scanCall) error {
+			return status.Error(codes.ResourceExhausted, "results are not read")
+		}), ScanOptions{},
 			"RESOURCE_EXHAUSTED: results are not read", codes.ResourceExhausted},
-		{"taken over", begin(func(*scanCall) error { return status.Error(codes.Aborted, "resumed elsewhere") }), ScanOptions{},
+		{"taken over", begin(func(*scanCall) error {
+			return status.Error(codes.Aborted, "resumed elsewhere")
+		}), ScanOptions{},
 			"ABORTED: resumed elsewhere", codes.Aborted},
-		{"lost result", begin(func(c *scanCall) error { return errors.Join(c.result(0, 0), c.result(3, 0), waitFor(c)) }), ScanOptions{},
+		{"lost result", begin(func(c *scanCall) error {
+			return errors.Join(c.result(0, 0), c.result(3, 0), waitFor(c))
+		}), ScanOptions{},
 			"result 3 came: want 1; 2 results are lost", codes.OK},
-		{"ack of nothing", begin(func(c *scanCall) error { return errors.Join(c.ack(9, 0), waitFor(c)) }), ScanOptions{},
+		{"ack of nothing", begin(func(c *scanCall) error {
+			return errors.Join(c.ack(9, 0), waitFor(c))
+		}), ScanOptions{},
 			"acknowledged strip 9", codes.OK},
-		{"opened twice", begin(func(c *scanCall) error { return errors.Join(c.opened(0, 0, 0), waitFor(c)) }), ScanOptions{},
+		{"opened twice", begin(func(c *scanCall) error {
+			return errors.Join(c.opened(0, 0, 0), waitFor(c))
+		}), ScanOptions{},
 			"want an ack, a part or an event", codes.OK},
 		{"ended early", begin(func(*scanCall) error { return nil }), ScanOptions{}, "ended the stream", codes.OK},
 		{"wants what is gone", func(call int, c *scanCall) error {
@@ -468,7 +487,8 @@ func TestScanEnds(t *testing.T) {
 			if last == nil || !strings.Contains(last.Error(), tt.want) || strings.Contains(last.Error(), "\n") {
 				t.Errorf("ended with %v, want %q", last, tt.want)
 			}
-			if e := AsError(last); tt.code != codes.OK && (e == nil || e.Code != tt.code) || tt.code == codes.OK && e != nil {
+			if e := AsError(last); tt.code != codes.OK && (e == nil || e.Code != tt.code) || tt.code == codes.OK &&
+				e != nil {
 				t.Errorf("%v: %v, want %v", last, e, tt.code)
 			}
 			if _, err := s.Send(t.Context(), Strip{Pixels: pixelsOf(0)}); !errors.Is(err, ErrScanEnded) {
@@ -489,8 +509,11 @@ func waitFor(c *scanCall) error {
 }
 
 func TestScanRefused(t *testing.T) {
-	c := serveScan(t, func(int, *scanCall) error { return status.Error(codes.InvalidArgument, "open.part_lines: too many") })
-	if _, err := c.OpenScan(t.Context(), scanOpen(), ScanOptions{}); AsError(err) == nil || AsError(err).Code != codes.InvalidArgument {
+	c := serveScan(t, func(int, *scanCall) error {
+		return status.Error(codes.InvalidArgument, "open.part_lines: too many")
+	})
+	if _, err := c.OpenScan(t.Context(), scanOpen(), ScanOptions{}); AsError(err) == nil ||
+		AsError(err).Code != codes.InvalidArgument {
 		t.Errorf("refused by the server: %v", err)
 	}
 	bad := scanOpen()
@@ -518,8 +541,10 @@ func TestScanRefused(t *testing.T) {
 		{Strip{Lines: 5}, "clients: strip: lines is 5: must be 1 to 4, the height of the session's layout"},
 		{Strip{Lines: -1}, "clients: strip: lines is -1: must be"},
 		{Strip{Pixels: pixelsOf(0), Lost: -1}, "clients: strip: lost is -1: must not be negative"},
-		{Strip{Pixels: pixelsOf(0), PartStarts: []int{4}}, "clients: strip: part start 0 is 4: must be 0 to 3, and ascend"},
-		{Strip{Pixels: pixelsOf(0), PartStarts: []int{2, 2}}, "clients: strip: part start 1 is 2: must be 0 to 3, and ascend"},
+		{Strip{Pixels: pixelsOf(0), PartStarts: []int{4}},
+			"clients: strip: part start 0 is 4: must be 0 to 3, and ascend"},
+		{Strip{Pixels: pixelsOf(0), PartStarts: []int{2, 2}},
+			"clients: strip: part start 1 is 2: must be 0 to 3, and ascend"},
 		{Strip{}, "clients: strip: no pixels, and no buffer was asked for"},
 	} {
 		if _, err := s.Send(t.Context(), tt.strip); err == nil || !strings.HasPrefix(err.Error(), tt.want) {
@@ -667,7 +692,8 @@ func TestScanResume(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		if st.GetSequence() != 7 || st.GetFirstLine() != 35 || !slices.Equal(st.GetPartStarts(), []uint64{36}) || st.GetFrame().GetLayout().GetHeight() != 2 ||
+		if st.GetSequence() != 7 || st.GetFirstLine() != 35 || !slices.Equal(st.GetPartStarts(), []uint64{36}) ||
+			st.GetFrame().GetLayout().GetHeight() != 2 ||
 			st.GetNextResult() != 1 || len(st.GetFrame().GetData()) != 2*scanWidth {
 			return status.Errorf(codes.InvalidArgument, "%v", st)
 		}
@@ -686,7 +712,8 @@ func TestScanResume(t *testing.T) {
 		t.Errorf("after Close: %v", err)
 	}
 	again := openScan(t, c, ScanOptions{Resume: &session})
-	if n, err := again.Send(t.Context(), Strip{Pixels: make([]byte, 2*scanWidth), Lines: 2, Lost: 5, PartStarts: []int{1}}); err != nil || n != 7 {
+	if n, err := again.Send(t.Context(),
+		Strip{Pixels: make([]byte, 2*scanWidth), Lines: 2, Lost: 5, PartStarts: []int{1}}); err != nil || n != 7 {
 		t.Fatalf("strip %d, %v", n, err)
 	}
 	again.CloseSend()
@@ -701,8 +728,8 @@ func TestScanResume(t *testing.T) {
 	}
 }
 
-// TestScanProperty breaks connections at random places, with random acknowledgements: every strip is inspected once, with its own
-// pixels, and every result comes once.
+// TestScanProperty breaks connections at random places, with random acknowledgements: every strip is inspected once,
+// with its own pixels, and every result comes once.
 func TestScanProperty(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		strips := rapid.Uint64Range(0, 40).Draw(t, "strips")
@@ -738,7 +765,8 @@ func TestScanProperty(t *testing.T) {
 				}
 				inspected++
 				results++
-				if err := errors.Join(c.result(results-1, inspected-1), c.ack(inspected-min(lag, inspected), (inspected+2)*scanLines)); err != nil {
+				if err := errors.Join(c.result(results-1, inspected-1),
+					c.ack(inspected-min(lag, inspected), (inspected+2)*scanLines)); err != nil {
 					return err
 				}
 			}

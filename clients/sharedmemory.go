@@ -19,8 +19,8 @@ import (
 )
 
 // SharedMemory is memory of a server on the same host that it has leased to this process, cut into slots of one size. A
-// camera writes a frame or a strip into a slot, a call refers to it, and when the server has answered, or acknowledged the
-// strip, the slot is released and comes round again:
+// camera writes a frame or a strip into a slot, a call refers to it, and when the server has answered, or acknowledged
+// the strip, the slot is released and comes round again:
 //
 //	slot, err := memory.Slot(ctx)
 //	...
@@ -30,8 +30,9 @@ import (
 //	result, err := client.Reduce(ctx, inspection, frame)
 //	slot.Release()
 //
-// Frames of it can be sent over any connection to that server, in any call that takes frames. The lease ends with Close, with the
-// connection that it was made over, and with the server. It needs Linux. The methods may be called from several goroutines.
+// Frames of it can be sent over any connection to that server, in any call that takes frames. The lease ends with
+// Close, with the connection that it was made over, and with the server. It needs Linux. The methods may be called from
+// several goroutines.
 type SharedMemory struct {
 	id        uint64
 	slotBytes int // that a caller asked for
@@ -51,9 +52,10 @@ type SharedMemory struct {
 // ErrLeaseEnded is matched by errors of a [SharedMemory] whose lease is over.
 var ErrLeaseEnded = errors.New("the lease of shared memory has ended")
 
-// LeaseSharedMemory leases memory for so many slots of slotBytes each. ctx is for getting it, and does not bound how long
-// it is held. The error is an [*Error] where the server refused: FAILED_PRECONDITION where it has no shared memory to give,
-// RESOURCE_EXHAUSTED where there is no room. It matches fs.ErrNotExist where the server turned out to be on another host.
+// LeaseSharedMemory leases memory for so many slots of slotBytes each. ctx is for getting it, and does not bound how
+// long it is held. The error is an [*Error] where the server refused: FAILED_PRECONDITION where it has no shared memory
+// to give, RESOURCE_EXHAUSTED where there is no room. It matches fs.ErrNotExist where the server turned out to be on
+// another host.
 func (c *Client) LeaseSharedMemory(ctx context.Context, slots, slotBytes int) (_ *SharedMemory, err error) {
 	if slots < 1 {
 		return nil, fmt.Errorf("clients: shared memory: slots = %d: must be 1 or more", slots)
@@ -77,7 +79,8 @@ func (c *Client) LeaseSharedMemory(ctx context.Context, slots, slotBytes int) (_
 			}
 		}
 	}()
-	stream, err := polyscanv1.NewSharedMemoryServiceClient(c.cc).Lease(held, &polyscanv1.LeaseRequest{Bytes: uint64(size)})
+	stream, err := polyscanv1.NewSharedMemoryServiceClient(c.cc).Lease(held,
+		&polyscanv1.LeaseRequest{Bytes: uint64(size)})
 	if err != nil {
 		return nil, wrap(err)
 	}
@@ -168,8 +171,8 @@ func (m *SharedMemory) unmap() error {
 	return memory.Close()
 }
 
-// Kept reports whether the slots still hold what was written there. The server leaves them alone for some seconds after the
-// lease has ended, so that they can be copied to another one: copy first, then ask.
+// Kept reports whether the slots still hold what was written there. The server leaves them alone for some seconds after
+// the lease has ended, so that they can be copied to another one: copy first, then ask.
 func (m *SharedMemory) Kept() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -206,12 +209,12 @@ type Slot struct {
 	released atomic.Bool
 }
 
-// Bytes is the slot's memory. It must not be touched after Release, nor changed while a call that refers to it has not been
-// answered: the server would see part of the change.
+// Bytes is the slot's memory. It must not be touched after Release, nor changed while a call that refers to it has not
+// been answered: the server would see part of the change.
 func (s *Slot) Bytes() []byte { return s.data }
 
-// Frame makes the message for the pixels that r describes, which start at the slot's first byte; for a strip of a line-scan
-// stream, too. Nothing is copied. Release the slot when it has been answered, or the strip acknowledged.
+// Frame makes the message for the pixels that r describes, which start at the slot's first byte; for a strip of a
+// line-scan stream, too. Nothing is copied. Release the slot when it has been answered, or the strip acknowledged.
 func (s *Slot) Frame(r Raw) (*polyscanv1.Frame, error) {
 	n, err := r.Bytes()
 	if err != nil {

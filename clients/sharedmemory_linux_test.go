@@ -35,7 +35,8 @@ type lender struct {
 func startLender(t *testing.T) (*lender, *Client) {
 	t.Helper()
 	l := &lender{
-		t: t, path: filepath.Join(t.TempDir(), "memory"), end: make(chan error), memory: make(chan *sharedmem.Memory, 1),
+		t: t, path: filepath.Join(t.TempDir(), "memory"), end: make(chan error),
+		memory: make(chan *sharedmem.Memory, 1),
 		change: func(*polyscanv1.LeaseResponse) error { return nil },
 	}
 	s := grpc.NewServer()
@@ -60,7 +61,8 @@ func startLender(t *testing.T) (*lender, *Client) {
 }
 
 // Lease implements polyscanv1.SharedMemoryServiceServer.
-func (l *lender) Lease(req *polyscanv1.LeaseRequest, stream grpc.ServerStreamingServer[polyscanv1.LeaseResponse]) error {
+func (l *lender) Lease(req *polyscanv1.LeaseRequest,
+	stream grpc.ServerStreamingServer[polyscanv1.LeaseResponse]) error {
 	m, err := sharedmem.Create(stream.Context(), int64(req.GetBytes()))
 	if err != nil {
 		return err
@@ -135,7 +137,8 @@ func TestSlots(t *testing.T) {
 			t.Fatal(err)
 		}
 		p := f.GetShared()
-		if seen[p.Offset] || p.LeaseId != 77 || p.Length != uint64(page+1) || f.GetFrameId() != "x" || f.GetLayout().GetWidth() != uint32(page+1) {
+		if seen[p.Offset] || p.LeaseId != 77 || p.Length != uint64(page+1) || f.GetFrameId() != "x" ||
+			f.GetLayout().GetWidth() != uint32(page+1) {
 			t.Errorf("%v", f)
 		}
 		seen[p.Offset] = true
@@ -244,10 +247,15 @@ func TestLeaseErrors(t *testing.T) {
 		want   string
 		is     error
 	}{
-		{func(r *polyscanv1.LeaseResponse) error { r.SocketPath = elsewhere; return nil }, "the server must run on this host", fs.ErrNotExist},
+		{func(r *polyscanv1.LeaseResponse) error {
+			r.SocketPath = elsewhere
+			return nil
+		}, "the server must run on this host", fs.ErrNotExist},
 		{func(r *polyscanv1.LeaseResponse) error { r.SocketPath = deaf; return nil }, "must run on this host", nil},
 		{func(r *polyscanv1.LeaseResponse) error { r.Bytes--; return nil }, "the server leased 4095 bytes", nil},
-		{func(*polyscanv1.LeaseResponse) error { return status.Error(codes.FailedPrecondition, "no socket") }, "FAILED_PRECONDITION: no socket", nil},
+		{func(*polyscanv1.LeaseResponse) error {
+			return status.Error(codes.FailedPrecondition, "no socket")
+		}, "FAILED_PRECONDITION: no socket", nil},
 	} {
 		l.change = e.change
 		_, err := c.LeaseSharedMemory(t.Context(), 1, 4096)
@@ -255,7 +263,8 @@ func TestLeaseErrors(t *testing.T) {
 			t.Errorf("%v, want %q, %v", err, e.want, e.is)
 		}
 	}
-	if err := fetchError("/x", sharedmem.RefusedUser); !strings.Contains(err.Error(), fmt.Sprintf("/x: the server must be told to allow user id %d", os.Geteuid())) {
+	if err := fetchError("/x", sharedmem.RefusedUser); !strings.Contains(err.Error(),
+		fmt.Sprintf("/x: the server must be told to allow user id %d", os.Geteuid())) {
 		t.Errorf("%v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())

@@ -18,14 +18,14 @@ import (
 	polyscanv1 "github.com/polyscan/polyscan/proto/polyscan/v1"
 )
 
-// DefaultWindow is how many frames of a stream are on the way at most, unless told otherwise: enough for one to travel, one to
-// wait and two to be computed.
+// DefaultWindow is how many frames of a stream are on the way at most, unless told otherwise: enough for one to travel,
+// one to wait and two to be computed.
 const DefaultWindow = 4
 
 // StreamOptions adjust a stream. The zero value is fine.
 type StreamOptions struct {
-	// Window is how many frames may be sent and not yet answered; 0 means [DefaultWindow]. It bounds the memory that frames
-	// hold on this side; the server has a bound of its own.
+	// Window is how many frames may be sent and not yet answered; 0 means [DefaultWindow]. It bounds the memory that
+	// frames hold on this side; the server has a bound of its own.
 	Window int
 }
 
@@ -43,8 +43,8 @@ type Answer struct {
 	Latency time.Duration
 }
 
-// ErrStreamEnded is returned by [Stream.Send], and by the methods that change a [Canvas], when the stream has ended; [Stream.Recv] and
-// [Canvas.Recv] say why.
+// ErrStreamEnded is returned by [Stream.Send], and by the methods that change a [Canvas], when the stream has ended;
+// [Stream.Recv] and [Canvas.Recv] say why.
 var ErrStreamEnded = errors.New("clients: the stream has ended")
 
 // Stream sends frames and receives answers. One goroutine may send while another receives; a program that does both in
@@ -71,7 +71,8 @@ type sent struct {
 
 // open starts the call and sends the open message; request is the message of a frame.
 func (s *stream) open(
-	ctx context.Context, o StreamOptions, call func(context.Context) (grpc.ClientStream, error), open proto.Message, request func(*polyscanv1.Frame) proto.Message,
+	ctx context.Context, o StreamOptions, call func(context.Context) (grpc.ClientStream, error), open proto.Message,
+	request func(*polyscanv1.Frame) proto.Message,
 ) error {
 	if o.Window < 0 {
 		return fmt.Errorf("clients: window %d: must not be negative", o.Window)
@@ -110,8 +111,8 @@ func (c *Client) OpenStream(ctx context.Context, in *polyscanv1.Inspection, o St
 	return s, nil
 }
 
-// Send sends a frame. It waits while the window is full, and while the server can't take more. The frame and its bytes must not
-// change until its answer has come.
+// Send sends a frame. It waits while the window is full, and while the server can't take more. The frame and its bytes
+// must not change until its answer has come.
 func (s *stream) Send(f *polyscanv1.Frame) error {
 	if s.ctx.Err() != nil { // the select below would choose by chance
 		return ErrStreamEnded
@@ -151,7 +152,8 @@ func (s *stream) recv(res interface {
 		n := len(s.pending)
 		s.mu.Unlock()
 		s.cancel()
-		return nil, 0, fmt.Errorf("clients: the server answered frame %d, expected frame %d of %d on the way", res.GetSequence(), s.next, n)
+		return nil, 0, fmt.Errorf("clients: the server answered frame %d, expected frame %d of %d on the way",
+			res.GetSequence(), s.next, n)
 	}
 	first := s.pending[0]
 	s.pending[0] = sent{}
@@ -187,12 +189,15 @@ func (s *Stream) Recv() (*Answer, error) {
 	return a, nil
 }
 
-// StreamFrames sends the frames of an iterator and yields their answers in order. A frame that the server refuses is an answer
-// with Err; the stream goes on. What ends the stream, and an error that frames yields, comes last, as the error of a nil answer.
+// StreamFrames sends the frames of an iterator and yields their answers in order. A frame that the server refuses is an
+// answer with Err; the stream goes on. What ends the stream, and an error that frames yields, comes last, as the error
+// of a nil answer.
 //
 // The iterator of frames runs in a goroutine of its own, at most Window frames ahead of the answers. It is over when
-// the loop over the answers is; breaking out of that loop gives up the frames on the way and waits for the iterator to return.
-func (c *Client) StreamFrames(ctx context.Context, in *polyscanv1.Inspection, frames iter.Seq2[*polyscanv1.Frame, error], o StreamOptions) iter.Seq2[*Answer, error] {
+// the loop over the answers is; breaking out of that loop gives up the frames on the way and waits for the iterator to
+// return.
+func (c *Client) StreamFrames(ctx context.Context, in *polyscanv1.Inspection,
+	frames iter.Seq2[*polyscanv1.Frame, error], o StreamOptions) iter.Seq2[*Answer, error] {
 	return func(yield func(*Answer, error) bool) {
 		s, err := c.OpenStream(ctx, in, o)
 		if err != nil {
@@ -204,7 +209,8 @@ func (c *Client) StreamFrames(ctx context.Context, in *polyscanv1.Inspection, fr
 }
 
 // exchange sends frames and yields answers, as [Client.StreamFrames] says, and closes the stream.
-func exchange[A any](s *stream, frames iter.Seq2[*polyscanv1.Frame, error], recv func() (*A, error), yield func(*A, error) bool) {
+func exchange[A any](s *stream, frames iter.Seq2[*polyscanv1.Frame, error], recv func() (*A, error),
+	yield func(*A, error) bool) {
 	defer s.Close()
 	var source error
 	done := make(chan struct{})

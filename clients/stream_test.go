@@ -42,12 +42,14 @@ func TestStreamFrames(t *testing.T) {
 	c := dial(t, f)
 	for _, window := range []int{0, 1, 3, 100} {
 		next := 0
-		for a, err := range c.StreamFrames(t.Context(), UseRegions(), numbered(50, nil), StreamOptions{Window: window}) {
+		for a, err := range c.StreamFrames(t.Context(), UseRegions(), numbered(50, nil),
+			StreamOptions{Window: window}) {
 			if err != nil {
 				t.Fatal(err)
 			}
 			if a.Err != nil || a.Sequence != uint64(next) || a.Frame.GetFrameId() != fmt.Sprint(next) ||
-				a.Result.GetFrameId() != fmt.Sprint(next) || a.Result.GetRegions()[0].GetCount() != uint64(next*(next+1)) || a.Latency <= 0 {
+				a.Result.GetFrameId() != fmt.Sprint(next) ||
+				a.Result.GetRegions()[0].GetCount() != uint64(next*(next+1)) || a.Latency <= 0 {
 				t.Fatalf("window %d: answer %d is %+v", window, next, a)
 			}
 			next++
@@ -64,7 +66,9 @@ func TestStreamWindow(t *testing.T) {
 	c := dial(t, f)
 	const window = 3
 	pulled := make(chan int, 100)
-	next, stop := iter.Pull2(c.StreamFrames(t.Context(), UseRegions(), numbered(10, func(i int) { pulled <- i }), StreamOptions{Window: window}))
+	next, stop := iter.Pull2(c.StreamFrames(t.Context(), UseRegions(), numbered(10, func(i int) {
+		pulled <- i
+	}), StreamOptions{Window: window}))
 	defer stop()
 	answers := make(chan error)
 	go func() {
@@ -106,7 +110,8 @@ func TestStreamRefusedFrame(t *testing.T) {
 	f := &fake{answer: func(seq uint64, fr *polyscanv1.Frame) (*polyscanv1.StreamFramesResponse, error) {
 		if seq == 1 {
 			s := status.New(codes.InvalidArgument, "frame.data: no image")
-			return &polyscanv1.StreamFramesResponse{Sequence: seq, Outcome: &polyscanv1.StreamFramesResponse_Error{Error: s.Proto()}}, nil
+			return &polyscanv1.StreamFramesResponse{Sequence: seq,
+				Outcome: &polyscanv1.StreamFramesResponse_Error{Error: s.Proto()}}, nil
 		}
 		return plainAnswer(seq, fr)
 	}}
@@ -150,23 +155,38 @@ func TestStreamEnds(t *testing.T) {
 		answers int
 		check   func(error) bool
 	}{
-		{"refused at the start", &fake{answer: plainAnswer, open: func(*polyscanv1.Inspection) error { return status.Error(codes.InvalidArgument, "no regions") }},
-			endless, StreamOptions{}, 0, func(err error) bool { e := AsError(err); return e != nil && e.Code == codes.InvalidArgument }},
-		{"ended by the server", &fake{answer: func(seq uint64, f *polyscanv1.Frame) (*polyscanv1.StreamFramesResponse, error) {
-			if seq == 5 {
-				return nil, status.Error(codes.Unavailable, "shutting down")
-			}
-			return plainAnswer(seq, f)
-		}}, endless, StreamOptions{}, 5, func(err error) bool { e := AsError(err); return e != nil && e.Code == codes.Unavailable }},
-		{"ended by the frames", &fake{answer: plainAnswer}, broken(4), StreamOptions{Window: 2}, 4, func(err error) bool { return errors.Is(err, boom) }},
+		{"refused at the start", &fake{answer: plainAnswer, open: func(*polyscanv1.Inspection) error {
+			return status.Error(codes.InvalidArgument, "no regions")
+		}},
+			endless, StreamOptions{}, 0, func(err error) bool {
+				e := AsError(err)
+				return e != nil && e.Code == codes.InvalidArgument
+			}},
+		{"ended by the server",
+			&fake{answer: func(seq uint64, f *polyscanv1.Frame) (*polyscanv1.StreamFramesResponse, error) {
+				if seq == 5 {
+					return nil, status.Error(codes.Unavailable, "shutting down")
+				}
+				return plainAnswer(seq, f)
+			}}, endless, StreamOptions{}, 5, func(err error) bool {
+				e := AsError(err)
+				return e != nil && e.Code == codes.Unavailable
+			}},
+		{"ended by the frames", &fake{answer: plainAnswer}, broken(4), StreamOptions{Window: 2}, 4,
+			func(err error) bool { return errors.Is(err, boom) }},
 		{"out of order", &fake{answer: func(seq uint64, f *polyscanv1.Frame) (*polyscanv1.StreamFramesResponse, error) {
 			return plainAnswer(seq+seq/2, f)
 		}}, endless, StreamOptions{}, 2, func(err error) bool { return err != nil && AsError(err) == nil }},
-		{"neither result nor error", &fake{answer: func(seq uint64, f *polyscanv1.Frame) (*polyscanv1.StreamFramesResponse, error) {
-			return &polyscanv1.StreamFramesResponse{Sequence: seq}, nil
-		}}, endless, StreamOptions{}, 0, func(err error) bool { return err != nil && AsError(err) == nil }},
-		{"no frames", &fake{answer: plainAnswer}, numbered(0, nil), StreamOptions{}, 0, func(err error) bool { return err == nil }},
-		{"bad window", &fake{answer: plainAnswer}, endless, StreamOptions{Window: -1}, 0, func(err error) bool { return err != nil }},
+		{"neither result nor error",
+			&fake{answer: func(seq uint64, f *polyscanv1.Frame) (*polyscanv1.StreamFramesResponse, error) {
+				return &polyscanv1.StreamFramesResponse{Sequence: seq}, nil
+			}}, endless, StreamOptions{}, 0, func(err error) bool { return err != nil && AsError(err) == nil }},
+		{"no frames", &fake{answer: plainAnswer}, numbered(0, nil), StreamOptions{}, 0, func(err error) bool {
+			return err == nil
+		}},
+		{"bad window", &fake{answer: plainAnswer}, endless, StreamOptions{Window: -1}, 0, func(err error) bool {
+			return err != nil
+		}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -261,15 +281,17 @@ func TestStreamByHand(t *testing.T) {
 // TestNoCopies holds the library to its promise: sending a frame allocates less than a tenth of it.
 func TestNoCopies(t *testing.T) {
 	const n = 8 << 20
-	c := dial(t, &fake{answer: plainAnswer, reduce: func(context.Context, *polyscanv1.ReduceRequest) (*polyscanv1.ReduceResponse, error) {
-		return &polyscanv1.ReduceResponse{Result: &polyscanv1.FrameResult{}}, nil
-	}})
+	c := dial(t, &fake{answer: plainAnswer,
+		reduce: func(context.Context, *polyscanv1.ReduceRequest) (*polyscanv1.ReduceResponse, error) {
+			return &polyscanv1.ReduceResponse{Result: &polyscanv1.FrameResult{}}, nil
+		}})
 	frame := Encoded(make([]byte, n))
 	marshal := func() uint64 {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		for range 4 {
-			m, err := framecodec.Codec().Marshal(framecodec.New(&polyscanv1.ReduceRequest{Inspection: UseRegions(), Frame: frame}))
+			m, err := framecodec.Codec().Marshal(framecodec.New(&polyscanv1.ReduceRequest{Inspection: UseRegions(),
+				Frame: frame}))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -36,8 +36,8 @@ func (r *notify) Read(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// An upload ends with its connection, whatever of it the transport still has: pieces that wait for the server to read never
-// come back.
+// An upload ends with its connection, whatever of it the transport still has: pieces that wait for the server to read
+// never come back.
 func TestUploadFrameKilled(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -48,13 +48,14 @@ func TestUploadFrameKilled(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- server.Serve(l) }()
 	conns := make(chan net.Conn, 10)
-	c, err := Dial(l.Addr().String(), WithDialOptions(grpc.WithContextDialer(func(ctx context.Context, addr string) (net.Conn, error) {
-		conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", addr)
-		if err == nil {
-			conns <- conn
-		}
-		return conn, err
-	})))
+	c, err := Dial(l.Addr().String(),
+		WithDialOptions(grpc.WithContextDialer(func(ctx context.Context, addr string) (net.Conn, error) {
+			conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", addr)
+			if err == nil {
+				conns <- conn
+			}
+			return conn, err
+		})))
 	if err != nil {
 		t.Fatal(err)
 	}

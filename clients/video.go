@@ -30,9 +30,10 @@ type Converted struct {
 // VideoStream is a [Stream] of frames that are converted. [Client.ConvertFrames] uses it.
 type VideoStream struct{ stream }
 
-// OpenVideo starts a stream for a video; open, which may be nil, holds for all its frames. Close it after use. Options that the
-// server refuses show at the first [VideoStream.Recv], or as the answer to a frame that they don't suit.
-func (c *Client) OpenVideo(ctx context.Context, open *polyscanv1.ConvertFramesOpen, o StreamOptions) (*VideoStream, error) {
+// OpenVideo starts a stream for a video; open, which may be nil, holds for all its frames. Close it after use. Options
+// that the server refuses show at the first [VideoStream.Recv], or as the answer to a frame that they don't suit.
+func (c *Client) OpenVideo(ctx context.Context, open *polyscanv1.ConvertFramesOpen, o StreamOptions) (*VideoStream,
+	error) {
 	if open == nil {
 		open = &polyscanv1.ConvertFramesOpen{}
 	}
@@ -68,10 +69,11 @@ func (s *VideoStream) Recv() (*Converted, error) {
 	return a, nil
 }
 
-// ConvertFrames makes low-poly pictures of the frames of a video. Vertices and colours stay where the picture does, so that it doesn't flicker. Frames
-// and answers go as in [Client.StreamFrames].
+// ConvertFrames makes low-poly pictures of the frames of a video. Vertices and colours stay where the picture does, so
+// that it doesn't flicker. Frames and answers go as in [Client.StreamFrames].
 func (c *Client) ConvertFrames(
-	ctx context.Context, open *polyscanv1.ConvertFramesOpen, frames iter.Seq2[*polyscanv1.Frame, error], o StreamOptions,
+	ctx context.Context, open *polyscanv1.ConvertFramesOpen, frames iter.Seq2[*polyscanv1.Frame, error],
+	o StreamOptions,
 ) iter.Seq2[*Converted, error] {
 	return func(yield func(*Converted, error) bool) {
 		s, err := c.OpenVideo(ctx, open, o)

@@ -13,7 +13,8 @@ import (
 	polyscanv1 "github.com/polyscan/polyscan/proto/polyscan/v1"
 )
 
-func (f *fake) ConvertFrames(s grpc.BidiStreamingServer[polyscanv1.ConvertFramesRequest, polyscanv1.ConvertFramesResponse]) error {
+func (f *fake) ConvertFrames(s grpc.BidiStreamingServer[polyscanv1.ConvertFramesRequest,
+	polyscanv1.ConvertFramesResponse]) error {
 	first, err := s.Recv()
 	if err != nil {
 		return err
@@ -51,7 +52,8 @@ func TestConvertFrames(t *testing.T) {
 		{"a frame is refused", func(seq uint64, f *polyscanv1.Frame) (*polyscanv1.ConvertFramesResponse, error) {
 			if seq == 1 {
 				s := status.New(codes.InvalidArgument, "frame: no")
-				return &polyscanv1.ConvertFramesResponse{Sequence: seq, Outcome: &polyscanv1.ConvertFramesResponse_Error{Error: s.Proto()}}, nil
+				return &polyscanv1.ConvertFramesResponse{Sequence: seq,
+					Outcome: &polyscanv1.ConvertFramesResponse_Error{Error: s.Proto()}}, nil
 			}
 			return picture(seq, f), nil
 		}, []string{"1", "INVALID_ARGUMENT: frame: no", "3"}},

@@ -16,12 +16,12 @@ import (
 
 // Target is where the picture of a drawing goes.
 type Target struct {
-	// Format of 8 or 16 bits, with as many colours as the drawing has channels; alpha becomes the largest. The values from 0 to 1
-	// are its levels, and what is beyond is cut off.
+	// Format of 8 or 16 bits, with as many colours as the drawing has channels; alpha becomes the largest. The values
+	// from 0 to 1 are its levels, and what is beyond is cut off.
 	Format driver.PixelFormat
 	Pixels Pixels
-	// Progress, where it is not nil, is called after each cycle but the last, with the picture as it is by then in Pixels, and how far
-	// it has come. The job waits for it, and ends with an error that it returns.
+	// Progress, where it is not nil, is called after each cycle but the last, with the picture as it is by then in
+	// Pixels, and how far it has come. The job waits for it, and ends with an error that it returns.
 	Progress func(*Solution) error
 }
 
@@ -42,10 +42,10 @@ func Render(ctx context.Context, dev *kernels.Device, d *Drawing, to *Target, op
 	return c.render(ctx, d, to, opts, false)
 }
 
-// Canvas renders one drawing after another. Each begins with the picture of the one before, and where only colours and blurs have
-// changed the solver needs no new set-up. What it keeps is in the device's memory, which takes it back when it is needed for something
-// else and no picture is being made; then the next picture takes longer, that is all, as it does where there is no room to keep
-// anything. A canvas is not safe for concurrent use. Close it after use.
+// Canvas renders one drawing after another. Each begins with the picture of the one before, and where only colours and
+// blurs have changed the solver needs no new set-up. What it keeps is in the device's memory, which takes it back when
+// it is needed for something else and no picture is being made; then the next picture takes longer, that is all, as it
+// does where there is no room to keep anything. A canvas is not safe for concurrent use. Close it after use.
 type Canvas struct {
 	dev    *kernels.Device
 	key    [sha256.Size]byte // of the geometry that the set-up is for; zero for none
@@ -59,10 +59,12 @@ type Canvas struct {
 // NewCanvas returns an empty canvas.
 func NewCanvas(dev *kernels.Device) *Canvas { return &Canvas{dev: dev} }
 
-// Render makes the picture of a drawing as [Render] does. opts has no Start. A call that ended early has done its part for the next.
+// Render makes the picture of a drawing as [Render] does. opts has no Start. A call that ended early has done its part
+// for the next.
 func (c *Canvas) Render(ctx context.Context, d *Drawing, to *Target, opts *Options) (*Solution, error) {
 	if opts != nil && opts.Start != nil {
-		return nil, invalid("start", fmt.Sprintf("%d values", len(opts.Start)), "must be none: a canvas has the picture before")
+		return nil, invalid("start", fmt.Sprintf("%d values", len(opts.Start)),
+			"must be none: a canvas has the picture before")
 	}
 	out, err := c.render(ctx, d, to, opts, true)
 	if errors.Is(err, errNoRoom) {
@@ -87,8 +89,8 @@ func dropResident[T kernels.Elem](r **kernels.Resident[T]) {
 	}
 }
 
-// room makes sure that there is room for what is kept, and reports whether it is what was there before. Nobody holds it: a job that waited
-// for memory with that in its hands could wait for others that do the same, and for itself.
+// room makes sure that there is room for what is kept, and reports whether it is what was there before. Nobody holds
+// it: a job that waited for memory with that in its hands could wait for others that do the same, and for itself.
 func room[T kernels.Elem](dev *kernels.Device, r **kernels.Resident[T], n int, label string) (kept bool, err error) {
 	if *r != nil && (*r).Len() == n && !(*r).Gone() {
 		return true, nil
@@ -222,7 +224,8 @@ func (w *work) key() [sha256.Size]byte {
 		}
 		return 0
 	}
-	put(uint32(w.width), uint32(w.height), uint32(w.grid.Method), uint32(w.channels), uint32(len(w.segments)), uint32(len(w.curves)))
+	put(uint32(w.width), uint32(w.height), uint32(w.grid.Method), uint32(w.channels), uint32(len(w.segments)),
+		uint32(len(w.curves)))
 	put(bit(w.blurred), bit(w.grid.Barriers), bit(w.grid.OneWay))
 	for _, s := range w.segments {
 		for i := range s.X {
@@ -283,7 +286,8 @@ func (p *painter) paint(q *kernels.Queue, x kernels.Buffer[float32]) (kernels.Bu
 // sofar is what a solve has come to, but for values.
 func (s *solve) sofar(status driver.DiffusionStatus, start time.Time) *Solution {
 	out := &Solution{
-		Backend: s.dev.Info().Backend, Cycles: int(status.Cycles), Converged: status.Converged != 0, Estimate: status.Estimate, Residual: status.Residual,
+		Backend: s.dev.Info().Backend, Cycles: int(status.Cycles), Converged: status.Converged != 0,
+		Estimate: status.Estimate, Residual: status.Residual,
 		FixedPixels: int(s.counts.Fixed), VoidPixels: int(s.counts.Void), SetupKept: s.kept, Compute: time.Since(start),
 	}
 	if s.reference != nil {

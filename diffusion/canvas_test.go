@@ -18,7 +18,8 @@ import (
 func arcs(r *rand.Rand, w, h, n int, blur bool) *diffusion.Drawing {
 	d := &diffusion.Drawing{Width: w, Height: h, Channels: 3}
 	colour := func() []diffusion.Stop {
-		return []diffusion.Stop{{At: 0, Values: []float32{r.Float32(), r.Float32(), r.Float32()}}, {At: 1, Values: []float32{r.Float32(), r.Float32(), r.Float32()}}}
+		return []diffusion.Stop{{At: 0, Values: []float32{r.Float32(), r.Float32(), r.Float32()}},
+			{At: 1, Values: []float32{r.Float32(), r.Float32(), r.Float32()}}}
 	}
 	for range n {
 		c := diffusion.Curve{Left: colour(), Right: colour()}
@@ -101,7 +102,8 @@ func TestCanvasKeeps(t *testing.T) {
 			t.Errorf("%s: the set-up was kept: %v", what, s.SetupKept)
 		}
 		want := rgb(80, 60)
-		if _, err := diffusion.Render(context.Background(), dev, d, want, nil); err != nil || offBy(to.Pixels.Host, want.Pixels.Host) > 1 {
+		if _, err := diffusion.Render(context.Background(), dev, d, want, nil); err != nil ||
+			offBy(to.Pixels.Host, want.Pixels.Host) > 1 {
 			t.Errorf("%s: %v, off by %d", what, err, offBy(to.Pixels.Host, want.Pixels.Host))
 		}
 		return s
@@ -128,7 +130,9 @@ func TestCanvasKeeps(t *testing.T) {
 	render("more blur", true)
 
 	// What is evicted is made again.
-	if err := dev.Do(context.Background(), kernels.Job{Label: "test", Footprint: 63 << 20}, func(*kernels.Queue) error { return nil }); err != nil {
+	if err := dev.Do(context.Background(), kernels.Job{Label: "test", Footprint: 63 << 20}, func(*kernels.Queue) error {
+		return nil
+	}); err != nil {
 		t.Fatal(err)
 	}
 	render("after eviction", false)
@@ -142,13 +146,15 @@ func TestCanvasKeeps(t *testing.T) {
 	}
 	to.Progress = nil
 	render("after one that was cancelled", true)
-	if _, err := canvas.Render(context.Background(), &diffusion.Drawing{Width: 80, Height: 60, Channels: 3}, to, nil); err == nil {
+	if _, err := canvas.Render(context.Background(), &diffusion.Drawing{Width: 80, Height: 60, Channels: 3}, to,
+		nil); err == nil {
 		t.Error("no curve, and no error")
 	}
 	render("after one that was refused", true)
 }
 
-// Canvases don't wait for themselves or for each other, however little memory there is: without room to keep anything they do without.
+// Canvases don't wait for themselves or for each other, however little memory there is: without room to keep anything
+// they do without.
 func TestCanvasesNeverWaitForEachOther(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()

@@ -31,22 +31,24 @@ const MaxBlur = driver.MaxBlurSigma
 // MaxCurveCoordinate bounds the absolute value of a curve's coordinates, in pixels.
 const MaxCurveCoordinate = driver.MaxCurveCoord / driver.Subpixel
 
-// Curve is cubic Béziers in a row with values along both sides: a diffusion curve. Between stops values are interpolated, before the
-// first and behind the last they are those; at a place of several stops, in order, the last holds.
+// Curve is cubic Béziers in a row with values along both sides: a diffusion curve. Between stops values are
+// interpolated, before the first and behind the last they are those; at a place of several stops, in order, the last
+// holds.
 //
-// Of several curves that claim a pixel the nearest one wins, and of those equally near the last. See [driver.CurveRaster] for just what
-// is drawn: two unbroken rows of pixels.
+// Of several curves that claim a pixel the nearest one wins, and of those equally near the last. See
+// [driver.CurveRaster] for just what is drawn: two unbroken rows of pixels.
 type Curve struct {
-	// Points are the control points of n Béziers, 3n+1: each begins where the one before ends. A curve whose last point is its first
-	// is closed.
+	// Points are the control points of n Béziers, 3n+1: each begins where the one before ends. A curve whose last point
+	// is its first is closed.
 	Points []Point
-	// Left and Right are the stops of the sides, to the left and right of who walks along the curve on a screen. A side without any
-	// gives no values.
+	// Left and Right are the stops of the sides, to the left and right of who walks along the curve on a screen. A side
+	// without any gives no values.
 	Left, Right []Stop
-	// Blur is how much the picture is blurred around the curve once it is solved; none leaves it sharp. In between, deviations are
-	// solved for as values are.
+	// Blur is how much the picture is blurred around the curve once it is solved; none leaves it sharp. In between,
+	// deviations are solved for as values are.
 	Blur []BlurStop
-	// Barrier blocks the edges that the curve crosses: nothing flows from one side to the other, even where sides give no values.
+	// Barrier blocks the edges that the curve crosses: nothing flows from one side to the other, even where sides give
+	// no values.
 	Barrier bool
 }
 
@@ -61,8 +63,8 @@ type Drawing struct {
 	Method Method
 }
 
-// flatness is by how much lines may be off a curve, in units of 1/256 px, and pieceLength how long they may be: the lines of a curve
-// share the work.
+// flatness is by how much lines may be off a curve, in units of 1/256 px, and pieceLength how long they may be: the
+// lines of a curve share the work.
 const (
 	flatness    = driver.Subpixel / 16
 	pieceLength = 16 * driver.Subpixel
@@ -78,7 +80,8 @@ type strokes struct {
 	barriers bool // edges may be blocked
 }
 
-// Check returns what is wrong with a drawing, an [*InvalidError], or nil. That nothing is given shows only when it is drawn.
+// Check returns what is wrong with a drawing, an [*InvalidError], or nil. That nothing is given shows only when it is
+// drawn.
 func (d *Drawing) Check() error {
 	_, _, err := d.check()
 	return err
@@ -96,7 +99,8 @@ func (d *Drawing) strokes() (*strokes, error) {
 	}
 	if s.blurred {
 		if s.channels++; s.channels > driver.MaxDiffusionChannels {
-			return nil, invalid("channels", d.Channels, "must be at most %d where a curve is blurred", driver.MaxDiffusionChannels-1)
+			return nil, invalid("channels", d.Channels, "must be at most %d where a curve is blurred",
+				driver.MaxDiffusionChannels-1)
 		}
 	}
 	for i := range d.Curves {
@@ -111,11 +115,13 @@ func (s *strokes) add(d *Drawing, c *Curve, field string) error {
 	n := (len(c.Points) - 1) / 3
 	switch {
 	case len(c.Points) < 4 || len(c.Points)%3 != 1:
-		return invalid(field+".points", fmt.Sprintf("%d points", len(c.Points)), "must be 3n+1 of them for n segments, at least 4")
+		return invalid(field+".points", fmt.Sprintf("%d points", len(c.Points)),
+			"must be 3n+1 of them for n segments, at least 4")
 	case n > driver.MaxCurveLength:
 		return invalid(field+".points", fmt.Sprintf("%d segments", n), "must be at most %d", driver.MaxCurveLength)
 	case len(s.segments)+n > driver.MaxCurveSegments:
-		return invalid(field+".points", fmt.Sprintf("%d segments", n), "make more than %d of the drawing", driver.MaxCurveSegments)
+		return invalid(field+".points", fmt.Sprintf("%d segments", n), "make more than %d of the drawing",
+			driver.MaxCurveSegments)
 	case len(c.Left) == 0 && len(c.Right) == 0 && !c.Barrier:
 		return invalid(field, "no stops", "must have some on the left or the right, or be a barrier")
 	}
@@ -127,17 +133,20 @@ func (s *strokes) add(d *Drawing, c *Curve, field string) error {
 			to   *int32
 		}{{"x", p.X, &x[k]}, {"y", p.Y, &y[k]}} {
 			if !(math.Abs(a.v) <= MaxCurveCoordinate) {
-				return invalid(fmt.Sprintf("%s.points[%d].%s", field, k, a.axis), a.v, "must be -%d to %[1]d", MaxCurveCoordinate)
+				return invalid(fmt.Sprintf("%s.points[%d].%s", field, k, a.axis), a.v, "must be -%d to %[1]d",
+					MaxCurveCoordinate)
 			}
 			*a.to = int32(math.Round(a.v * driver.Subpixel))
 		}
 	}
 	x0, x1, y0, y1 := slices.Min(x), slices.Max(x), slices.Min(y), slices.Max(y)
 	if x0 == x1 && y0 == y1 {
-		return invalid(field+".points", fmt.Sprintf("all (%v, %v)", c.Points[0].X, c.Points[0].Y), "must not be all the same place")
+		return invalid(field+".points", fmt.Sprintf("all (%v, %v)", c.Points[0].X, c.Points[0].Y),
+			"must not be all the same place")
 	}
 	if x1 < 0 || y1 < 0 || int64(x0) > int64(d.Width)*driver.Subpixel || int64(y0) > int64(d.Height)*driver.Subpixel {
-		return invalid(field+".points", fmt.Sprintf("between (%v, %v) and (%v, %v)", px(x0), px(y0), px(x1), px(y1)), "lie outside of the canvas of %dx%d", d.Width, d.Height)
+		return invalid(field+".points", fmt.Sprintf("between (%v, %v) and (%v, %v)", px(x0), px(y0), px(x1), px(y1)),
+			"lie outside of the canvas of %dx%d", d.Width, d.Height)
 	}
 	curve := driver.Curve{}
 	if c.Barrier {
@@ -160,7 +169,8 @@ func (s *strokes) add(d *Drawing, c *Curve, field string) error {
 			stops = merge(stops, blur, d.Channels)
 		}
 		if len(s.stops)+len(stops) > driver.MaxCurveStops {
-			return invalid(field+"."+side.name, fmt.Sprintf("%d stops", len(stops)), "make more than %d of the drawing", driver.MaxCurveStops)
+			return invalid(field+"."+side.name, fmt.Sprintf("%d stops", len(stops)), "make more than %d of the drawing",
+				driver.MaxCurveStops)
 		}
 		*side.to = driver.CurveStops{First: uint32(len(s.stops)), Count: uint32(len(stops))}
 		s.stops = append(s.stops, stops...)
@@ -178,8 +188,8 @@ func (s *strokes) add(d *Drawing, c *Curve, field string) error {
 
 func px(v int32) float64 { return float64(v) / driver.Subpixel }
 
-// logPieces is how often to halve a segment. The distance of a cubic from its chords is at most 3/4 of its control points' second
-// difference, divided by the square of the number of those.
+// logPieces is how often to halve a segment. The distance of a cubic from its chords is at most 3/4 of its control
+// points' second difference, divided by the square of the number of those.
 func logPieces(g *driver.CurveSegment) uint32 {
 	bend, length := 0.0, 0.0
 	at := func(k int) (x, y float64) { return float64(g.X[k]), float64(g.Y[k]) }
@@ -219,7 +229,8 @@ func sideStops(stops []Stop, channels, segments int, field string) ([]driver.Cur
 			return nil, err
 		}
 		if len(s.Values) != channels {
-			return nil, invalid(fmt.Sprintf("%s[%d].values", field, i), fmt.Sprintf("%d values", len(s.Values)), "must be %d, one for each channel", channels)
+			return nil, invalid(fmt.Sprintf("%s[%d].values", field, i), fmt.Sprintf("%d values", len(s.Values)),
+				"must be %d, one for each channel", channels)
 		}
 		for c, v := range s.Values {
 			if !usable(v) {
@@ -245,7 +256,8 @@ func blurStops(stops []BlurStop, segments int, field string) ([]driver.CurveStop
 			return nil, invalid(fmt.Sprintf("%s.blur[%d].sigma", field, i), s.Sigma, "must be 0 to %d", MaxBlur)
 		}
 		before = s.At
-		out[i] = driver.CurveStop{At: place(s.At), Values: [driver.MaxDiffusionChannels]float32{float32(s.Sigma / MaxBlur)}}
+		out[i] = driver.CurveStop{At: place(s.At),
+			Values: [driver.MaxDiffusionChannels]float32{float32(s.Sigma / MaxBlur)}}
 	}
 	return out, nil
 }
@@ -280,7 +292,9 @@ func merge(stops, extra []driver.CurveStop, channels int) []driver.CurveStop {
 
 // around is the values just before a place, and from there on.
 func around(stops []driver.CurveStop, at uint32) (before, behind driver.CurveStop) {
-	first, equal := slices.BinarySearchFunc(stops, at, func(s driver.CurveStop, at uint32) int { return int(int64(s.At) - int64(at)) })
+	first, equal := slices.BinarySearchFunc(stops, at, func(s driver.CurveStop, at uint32) int {
+		return int(int64(s.At) - int64(at))
+	})
 	switch {
 	case equal:
 		last := first

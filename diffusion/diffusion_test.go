@@ -48,7 +48,8 @@ func openWith(t testing.TB, cfg kernels.Config) *kernels.Device {
 
 func problem(s *devicetest.Scene) *diffusion.Problem {
 	return &diffusion.Problem{
-		Constraints: diffusion.Constraints{Width: s.Width, Height: s.Height, Flags: s.Flags}, Channels: s.Channels, Values: s.Colours,
+		Constraints: diffusion.Constraints{Width: s.Width, Height: s.Height, Flags: s.Flags}, Channels: s.Channels,
+		Values: s.Colours,
 	}
 }
 
@@ -67,7 +68,8 @@ func check(t *testing.T, s *devicetest.Scene, got *diffusion.Solution) {
 			void++
 		}
 	}
-	if !got.Converged || got.Cycles < 1 || got.Estimate > diffusion.DefaultTolerance || got.FixedPixels != fixed || got.VoidPixels != void || got.Backend != "cpu" {
+	if !got.Converged || got.Cycles < 1 || got.Estimate > diffusion.DefaultTolerance || got.FixedPixels != fixed ||
+		got.VoidPixels != void || got.Backend != "cpu" {
 		got.Values = nil
 		t.Errorf("%s: %+v; %d pixels are fixed, %d void", s.Name, got, fixed, void)
 	}
@@ -167,7 +169,8 @@ func TestPrepared(t *testing.T) {
 		}
 		for range 3 {
 			a := <-answers
-			if a.err != nil || !slices.Equal(a.s.Values, want.Values) || a.s.FixedPixels != want.FixedPixels || a.s.VoidPixels != want.VoidPixels || !a.s.SetupKept {
+			if a.err != nil || !slices.Equal(a.s.Values, want.Values) || a.s.FixedPixels != want.FixedPixels ||
+				a.s.VoidPixels != want.VoidPixels || !a.s.SetupKept {
 				t.Errorf("%s: %v, or other values, or a new set-up", s.Name, a.err)
 			}
 		}
@@ -275,33 +278,50 @@ func TestRefusals(t *testing.T) {
 	}{
 		{"width = 0: must be 1 to 1048576", func(p *diffusion.Problem, _ *diffusion.Options) { p.Width = 0 }},
 		{"height = -1: must be", func(p *diffusion.Problem, _ *diffusion.Options) { p.Height = -1 }},
-		{"height = 1048576: makes more than", func(p *diffusion.Problem, _ *diffusion.Options) { p.Width, p.Height = 1<<20, 1<<20 }},
+		{"height = 1048576: makes more than", func(p *diffusion.Problem, _ *diffusion.Options) {
+			p.Width, p.Height = 1<<20, 1<<20
+		}},
 		{"flags = 12 values: must be 16", func(p *diffusion.Problem, _ *diffusion.Options) { p.Height = 4 }},
-		{"flags[5] = 0x81: has bits other than", func(p *diffusion.Problem, _ *diffusion.Options) { p.Flags[5] = 0x81 }},
+		{"flags[5] = 0x81: has bits other than", func(p *diffusion.Problem, _ *diffusion.Options) {
+			p.Flags[5] = 0x81
+		}},
 		{"flags = no pixel fixed: at least one", func(p *diffusion.Problem, _ *diffusion.Options) { clear(p.Flags) }},
 		{"method = 5: must be 0 to", func(p *diffusion.Problem, _ *diffusion.Options) { p.Method = 5 }},
 		{"method = VARIABLE_STENCIL: looks across edges", func(p *diffusion.Problem, _ *diffusion.Options) {
 			p.Method = diffusion.VariableStencil
 			p.Flags[3] |= diffusion.BlockDown
 		}},
-		{"method = MULTIGRID: needs edges that are open both ways", func(p *diffusion.Problem, _ *diffusion.Options) { p.Flags[3] |= diffusion.ShutLeft }},
-		{"method = VARIABLE_STENCIL: looks across edges, and some are open one way", func(p *diffusion.Problem, _ *diffusion.Options) {
-			p.Method = diffusion.VariableStencil
+		{"method = MULTIGRID: needs edges that are open both ways", func(p *diffusion.Problem, _ *diffusion.Options) {
 			p.Flags[3] |= diffusion.ShutLeft
 		}},
+		{"method = VARIABLE_STENCIL: looks across edges, and some are open one way",
+			func(p *diffusion.Problem, _ *diffusion.Options) {
+				p.Method = diffusion.VariableStencil
+				p.Flags[3] |= diffusion.ShutLeft
+			}},
 		{"channels = 0: must be 1 to 4", func(p *diffusion.Problem, _ *diffusion.Options) { p.Channels = 0 }},
 		{"channels = 5: must be 1 to 4", func(p *diffusion.Problem, _ *diffusion.Options) { p.Channels = 5 }},
-		{"values = 23 values: must be 24", func(p *diffusion.Problem, _ *diffusion.Options) { p.Values = p.Values[1:] }},
-		{"values[channel 1, pixel (3, 2)] = NaN: must be -1099511627776 to", func(p *diffusion.Problem, _ *diffusion.Options) { p.Values[23] = nan }},
-		{"values[channel 0, pixel (0, 0)] = +Inf: must be -1099511627776 to", func(p *diffusion.Problem, _ *diffusion.Options) { p.Values[0] = inf }},
+		{"values = 23 values: must be 24", func(p *diffusion.Problem, _ *diffusion.Options) {
+			p.Values = p.Values[1:]
+		}},
+		{"values[channel 1, pixel (3, 2)] = NaN: must be -1099511627776 to",
+			func(p *diffusion.Problem, _ *diffusion.Options) { p.Values[23] = nan }},
+		{"values[channel 0, pixel (0, 0)] = +Inf: must be -1099511627776 to",
+			func(p *diffusion.Problem, _ *diffusion.Options) { p.Values[0] = inf }},
 		{"tolerance = -1: must be more than 0", func(_ *diffusion.Problem, o *diffusion.Options) { o.Tolerance = -1 }},
 		{"tolerance = NaN: must be", func(_ *diffusion.Problem, o *diffusion.Options) { o.Tolerance = nan }},
 		{"max cycles = -1: must be 1 to", func(_ *diffusion.Problem, o *diffusion.Options) { o.MaxCycles = -1 }},
-		{"start = 3 values: must be 24", func(_ *diffusion.Problem, o *diffusion.Options) { o.Start = make([]float32, 3) }},
-		{"start[7] = NaN: must be -1099511627776 to", func(_ *diffusion.Problem, o *diffusion.Options) { o.Start = make([]float32, 24); o.Start[7] = nan }},
+		{"start = 3 values: must be 24", func(_ *diffusion.Problem, o *diffusion.Options) {
+			o.Start = make([]float32, 3)
+		}},
+		{"start[7] = NaN: must be -1099511627776 to", func(_ *diffusion.Problem, o *diffusion.Options) {
+			o.Start = make([]float32, 24)
+			o.Start[7] = nan
+		}},
 	} {
 		p := &diffusion.Problem{
-			Constraints: diffusion.Constraints{Width: 4, Height: 3, Flags: make([]uint8, 12)}, Channels: 2, Values: make([]float32, 24),
+			Constraints: diffusion.Constraints{Width: 4, Height: 3, Flags: make([]uint8, 12)}, Channels: 2,
+			Values: make([]float32, 24),
 		}
 		p.Flags[0], p.Flags[11] = diffusion.Fixed, diffusion.Fixed
 		var o diffusion.Options
@@ -408,9 +428,10 @@ func ExampleSolve() {
 	}
 	defer dev.Close()
 	p := &diffusion.Problem{
-		Constraints: diffusion.Constraints{Width: 5, Height: 1, Flags: []uint8{diffusion.Fixed, 0, 0, 0, diffusion.Fixed}},
-		Channels:    1,
-		Values:      []float32{0, 0, 0, 0, 1},
+		Constraints: diffusion.Constraints{Width: 5, Height: 1,
+			Flags: []uint8{diffusion.Fixed, 0, 0, 0, diffusion.Fixed}},
+		Channels: 1,
+		Values:   []float32{0, 0, 0, 0, 1},
 	}
 	s, err := diffusion.Solve(context.Background(), dev, p, nil)
 	if err != nil {
@@ -426,7 +447,8 @@ func TestSolveLargest(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 7))
 	for k := range 60 {
 		w, h := 1+rng.IntN(60), 1+rng.IntN(60)
-		p := &diffusion.Problem{Constraints: diffusion.Constraints{Width: w, Height: h, Flags: make([]uint8, w*h), Method: diffusion.Method(k % 5)}, Channels: 1}
+		p := &diffusion.Problem{Constraints: diffusion.Constraints{Width: w, Height: h, Flags: make([]uint8, w*h),
+			Method: diffusion.Method(k % 5)}, Channels: 1}
 		for i := range p.Flags {
 			if i == 0 || rng.IntN(10) == 0 {
 				p.Flags[i] = diffusion.Fixed

@@ -10,9 +10,9 @@ import (
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 
-// SolveDrawing draws the curves, solves, and blurs the picture where curves ask for it, in one job on dev. See [Solve]; the solution has
-// the drawing's channels. opts.Start, where there is one, is of a picture before it was blurred, with one more plane, of deviations
-// divided by [MaxBlur], where curves are blurred.
+// SolveDrawing draws the curves, solves, and blurs the picture where curves ask for it, in one job on dev. See [Solve];
+// the solution has the drawing's channels. opts.Start, where there is one, is of a picture before it was blurred, with
+// one more plane, of deviations divided by [MaxBlur], where curves are blurred.
 func SolveDrawing(ctx context.Context, dev *kernels.Device, d *Drawing, opts *Options) (*Solution, error) {
 	w, err := newWork(dev, d)
 	if err != nil {
@@ -40,11 +40,13 @@ func SolveDrawing(ctx context.Context, dev *kernels.Device, d *Drawing, opts *Op
 }
 
 func errNothingDrawn(d *Drawing) error {
-	return invalid("curves", fmt.Sprintf("%d of them", len(d.Curves)), "fix no pixel of the canvas: nothing is known of the image")
+	return invalid("curves", fmt.Sprintf("%d of them", len(d.Curves)),
+		"fix no pixel of the canvas: nothing is known of the image")
 }
 
-// Rasterize draws the curves, in one job on dev, and returns the constraints that they make. Where a curve is blurred there is one more
-// channel than the drawing has: deviations divided by [MaxBlur], for [Blur] once the problem is solved.
+// Rasterize draws the curves, in one job on dev, and returns the constraints that they make. Where a curve is blurred
+// there is one more channel than the drawing has: deviations divided by [MaxBlur], for [Blur] once the problem is
+// solved.
 func Rasterize(ctx context.Context, dev *kernels.Device, d *Drawing) (*Problem, error) {
 	w, err := newWork(dev, d)
 	if err != nil {
@@ -52,7 +54,8 @@ func Rasterize(ctx context.Context, dev *kernels.Device, d *Drawing) (*Problem, 
 	}
 	n := d.Width * d.Height
 	p := &Problem{Constraints{d.Width, d.Height, make([]uint8, n), d.Method}, w.channels, make([]float32, w.channels*n)}
-	job := kernels.Job{Label: "draw curves", Footprint: w.footprint() + kernels.Bytes[float32](len(p.Values)), Units: int64(n)}
+	job := kernels.Job{Label: "draw curves", Footprint: w.footprint() + kernels.Bytes[float32](len(p.Values)),
+		Units: int64(n)}
 	err = dev.Do(ctx, job, func(q *kernels.Queue) error {
 		in, err := w.raster(q)
 		if err != nil {
@@ -75,8 +78,8 @@ type Picture struct {
 	Values                  []float32 // planes
 }
 
-// Blur blurs a picture whose last channel is deviations divided by [MaxBlur], in one job on dev, and returns the others. See
-// [driver.Blur] for the kernel.
+// Blur blurs a picture whose last channel is deviations divided by [MaxBlur], in one job on dev, and returns the
+// others. See [driver.Blur] for the kernel.
 func Blur(ctx context.Context, dev *kernels.Device, p *Picture) (*Picture, error) {
 	if err := checkCanvas(p.Width, p.Height); err != nil {
 		return nil, err
@@ -85,7 +88,8 @@ func Blur(ctx context.Context, dev *kernels.Device, p *Picture) (*Picture, error
 	case p.Channels < 2 || p.Channels > MaxChannels:
 		return nil, invalid("channels", p.Channels, "must be 2 to %d, deviations included", MaxChannels)
 	case len(p.Values) != p.Channels*p.Width*p.Height:
-		return nil, invalid("values", fmt.Sprintf("%d values", len(p.Values)), "must be %d, in %d planes of %dx%d", p.Channels*p.Width*p.Height, p.Channels, p.Width, p.Height)
+		return nil, invalid("values", fmt.Sprintf("%d values", len(p.Values)), "must be %d, in %d planes of %dx%d",
+			p.Channels*p.Width*p.Height, p.Channels, p.Width, p.Height)
 	}
 	for i, v := range p.Values {
 		if !usable(v) {
@@ -95,7 +99,8 @@ func Blur(ctx context.Context, dev *kernels.Device, p *Picture) (*Picture, error
 	w := &work{width: p.Width, height: p.Height, strokes: &strokes{channels: p.Channels, blurred: true}}
 	out := &Picture{Width: p.Width, Height: p.Height, Channels: p.Channels - 1}
 	out.Values = make([]float32, out.Channels*p.Width*p.Height)
-	job := kernels.Job{Label: "blur", Footprint: w.blurFootprint() + kernels.Bytes[float32](len(p.Values)), Units: int64(len(p.Values))}
+	job := kernels.Job{Label: "blur", Footprint: w.blurFootprint() + kernels.Bytes[float32](len(p.Values)),
+		Units: int64(len(p.Values))}
 	err := dev.Do(ctx, job, func(q *kernels.Queue) error {
 		x, err := kernels.Alloc[float32](q, len(p.Values), "picture")
 		if err != nil {
@@ -147,7 +152,8 @@ func (d *Drawing) check() (_ *work, all uint8, _ error) {
 	}
 	w := &work{strokes: s, width: d.Width, height: d.Height, flags: d.Flags, values: d.Values}
 	if d.Flags == nil && d.Values != nil {
-		return nil, 0, invalid("values", fmt.Sprintf("%d values", len(d.Values)), "must be none where there are no flags")
+		return nil, 0, invalid("values", fmt.Sprintf("%d values", len(d.Values)),
+			"must be none where there are no flags")
 	}
 	if d.Flags != nil {
 		c := Constraints{d.Width, d.Height, d.Flags, d.Method}
@@ -238,7 +244,8 @@ func (w *work) blur(q *kernels.Queue, x kernels.Buffer[float32]) (kernels.Buffer
 	if err != nil {
 		return out, err
 	}
-	op.Src, op.Sigma, op.Dst, op.Scratch = sharp.Slice(), x.Range(sharp.Len(), x.Len()).Slice(), out.Slice(), scratch.Slice()
+	op.Src, op.Sigma, op.Dst, op.Scratch = sharp.Slice(), x.Range(sharp.Len(), x.Len()).Slice(), out.Slice(),
+		scratch.Slice()
 	if err := q.Blur(op); err != nil {
 		return out, err
 	}

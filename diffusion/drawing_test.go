@@ -91,7 +91,8 @@ func TestSolveDrawing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, err := diffusion.Blur(context.Background(), d, &diffusion.Picture{Width: 60, Height: 50, Channels: 4, Values: solved.Values})
+	again, err := diffusion.Blur(context.Background(), d,
+		&diffusion.Picture{Width: 60, Height: 50, Channels: 4, Values: solved.Values})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -144,9 +145,10 @@ func TestBlurAlongCurve(t *testing.T) {
 // What is given besides curves stays, under them; and a barrier parts what has no colours.
 func TestDrawingOverConstraints(t *testing.T) {
 	d := openCPU(t, 64<<20)
-	p := &diffusion.Drawing{Width: 21, Height: 20, Channels: 1, Flags: make([]uint8, 420), Values: make([]float32, 420), Curves: []diffusion.Curve{
-		{Points: straight(10, -1, 10, 21), Barrier: true},
-	}}
+	p := &diffusion.Drawing{Width: 21, Height: 20, Channels: 1, Flags: make([]uint8, 420), Values: make([]float32, 420),
+		Curves: []diffusion.Curve{
+			{Points: straight(10, -1, 10, 21), Barrier: true},
+		}}
 	p.Flags[0], p.Flags[20] = diffusion.Fixed, diffusion.Fixed
 	p.Values[0], p.Values[20] = 0.25, 0.75
 	got, err := diffusion.SolveDrawing(context.Background(), d, p, nil)
@@ -165,7 +167,8 @@ func TestDrawingOverConstraints(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if raster.Channels != 2 || raster.Values[420] != 0 || raster.Values[440] != 0 || raster.Values[420+10] != 1 || raster.Values[10] != 1 || raster.Flags[9] != 0 {
+	if raster.Channels != 2 || raster.Values[420] != 0 || raster.Values[440] != 0 || raster.Values[420+10] != 1 ||
+		raster.Values[10] != 1 || raster.Flags[9] != 0 {
 		t.Errorf("%d channels, %v, %v", raster.Channels, raster.Flags[:21], raster.Values[420:441])
 	}
 }
@@ -178,7 +181,8 @@ func dense(points []diffusion.Point) (at, along []diffusion.Point) {
 		for k := range n {
 			t := (float64(k) + 0.5) / n
 			u := 1 - t
-			w, dw := [4]float64{u * u * u, 3 * u * u * t, 3 * u * t * t, t * t * t}, [4]float64{-u * u, u*u - 2*u*t, 2*u*t - t*t, t * t}
+			w, dw := [4]float64{u * u * u, 3 * u * u * t, 3 * u * t * t, t * t * t},
+				[4]float64{-u * u, u*u - 2*u*t, 2*u*t - t*t, t * t}
 			var x, d diffusion.Point
 			for j := range 4 {
 				x.X, x.Y = x.X+w[j]*p[j].X, x.Y+w[j]*p[j].Y
@@ -190,8 +194,8 @@ func dense(points []diffusion.Point) (at, along []diffusion.Point) {
 	return at, along
 }
 
-// Against curves sampled densely in floating point: what is fixed lies within a pixel of the curve, on the side whose value it has, and
-// all that lies close to it is fixed.
+// Against curves sampled densely in floating point: what is fixed lies within a pixel of the curve, on the side whose
+// value it has, and all that lies close to it is fixed.
 func TestRasterizeAgainstSamples(t *testing.T) {
 	d := openCPU(t, 64<<20)
 	rapid.Check(t, func(t *rapid.T) {
@@ -200,7 +204,8 @@ func TestRasterizeAgainstSamples(t *testing.T) {
 		points := make([]diffusion.Point, 3*n+1)
 		for i := range points {
 			points[i] = diffusion.Point{
-				X: rapid.Float64Range(-0.3, 1.3).Draw(t, "x") * float64(w), Y: rapid.Float64Range(-0.3, 1.3).Draw(t, "y") * float64(h),
+				X: rapid.Float64Range(-0.3, 1.3).Draw(t, "x") * float64(w),
+				Y: rapid.Float64Range(-0.3, 1.3).Draw(t, "y") * float64(h),
 			}
 		}
 		p := &diffusion.Drawing{Width: w, Height: h, Channels: 1, Curves: []diffusion.Curve{
@@ -241,8 +246,8 @@ func TestRasterizeAgainstSamples(t *testing.T) {
 	})
 }
 
-// No path over neighbours, diagonal ones included, leads from inside a closed curve to the outside past what it fixes; and with a barrier
-// the edges that are open don't either.
+// No path over neighbours, diagonal ones included, leads from inside a closed curve to the outside past what it fixes;
+// and with a barrier the edges that are open don't either.
 func TestClosedCurvesAreTight(t *testing.T) {
 	d := openCPU(t, 64<<20)
 	rapid.Check(t, func(t *rapid.T) {
@@ -251,7 +256,8 @@ func TestClosedCurvesAreTight(t *testing.T) {
 		grid := rapid.SampledFrom([]float64{256, 2, 1}).Draw(t, "grid")
 		place := func() diffusion.Point {
 			return diffusion.Point{
-				X: math.Floor(rapid.Float64Range(-5, w+5).Draw(t, "x")*grid) / grid, Y: math.Floor(rapid.Float64Range(-5, h+5).Draw(t, "y")*grid) / grid,
+				X: math.Floor(rapid.Float64Range(-5, w+5).Draw(t, "x")*grid) / grid,
+				Y: math.Floor(rapid.Float64Range(-5, h+5).Draw(t, "y")*grid) / grid,
 			}
 		}
 		var points []diffusion.Point
@@ -296,8 +302,10 @@ func TestClosedCurvesAreTight(t *testing.T) {
 				}
 				j := y2*w + x2
 				free := raster.Flags[i]&diffusion.Fixed == 0 && raster.Flags[j]&diffusion.Fixed == 0
-				open := step == [2]int{1, 0} && raster.Flags[i]&diffusion.BlockRight == 0 || step == [2]int{0, 1} && raster.Flags[i]&diffusion.BlockDown == 0
-				if (free || open) && turns[i] != turns[j] && !near(float64(x)+0.5, float64(y)+0.5) && !near(float64(x2)+0.5, float64(y2)+0.5) {
+				open := step == [2]int{1, 0} && raster.Flags[i]&diffusion.BlockRight == 0 || step == [2]int{0, 1} &&
+					raster.Flags[i]&diffusion.BlockDown == 0
+				if (free || open) && turns[i] != turns[j] && !near(float64(x)+0.5, float64(y)+0.5) &&
+					!near(float64(x2)+0.5, float64(y2)+0.5) {
 					t.Fatalf("(%d, %d) and (%d, %d) touch, free %v, open %v; the curve winds %d and %d times around them", x, y, x2, y2, free, open, turns[i], turns[j])
 				}
 			}
@@ -309,7 +317,8 @@ func TestClosedCurvesAreTight(t *testing.T) {
 func TestCollidingCurves(t *testing.T) {
 	d := openCPU(t, 16<<20)
 	curve := func(x float64, v float32) diffusion.Curve {
-		return diffusion.Curve{Points: straight(x, -1, x, 5), Left: stops(1, []float32{v}), Right: stops(1, []float32{-v})}
+		return diffusion.Curve{Points: straight(x, -1, x, 5), Left: stops(1, []float32{v}),
+			Right: stops(1, []float32{-v})}
 	}
 	for _, x := range []struct {
 		curves []diffusion.Curve
@@ -324,7 +333,8 @@ func TestCollidingCurves(t *testing.T) {
 		{[]diffusion.Curve{curve(4, 1), curve(5.125, 2)}, []float32{9, -1, 1, 2}},
 		{[]diffusion.Curve{curve(3.125, 1), curve(5.125, 2)}, []float32{-1, 1, -2, 2}},
 	} {
-		p, err := diffusion.Rasterize(context.Background(), d, &diffusion.Drawing{Width: 9, Height: 4, Channels: 1, Curves: x.curves})
+		p, err := diffusion.Rasterize(context.Background(), d,
+			&diffusion.Drawing{Width: 9, Height: 4, Channels: 1, Curves: x.curves})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -353,29 +363,59 @@ func TestDrawingRefusals(t *testing.T) {
 		{"channels = 5: must be 1 to 4", func(d *diffusion.Drawing) { d.Channels = 5 }},
 		{"channels = 4: must be at most 3 where a curve is blurred", func(d *diffusion.Drawing) { d.Channels = 4 }},
 		{"method = 9: must be", func(d *diffusion.Drawing) { d.Method = 9 }},
-		{"method = VARIABLE_STENCIL: looks across", func(d *diffusion.Drawing) { d.Method, d.Curves[1].Barrier = diffusion.VariableStencil, true }},
+		{"method = VARIABLE_STENCIL: looks across", func(d *diffusion.Drawing) {
+			d.Method, d.Curves[1].Barrier = diffusion.VariableStencil, true
+		}},
 		{"curves = 0 of them: fix no pixel", func(d *diffusion.Drawing) { d.Curves = nil }},
-		{"curves = 1 of them: fix no pixel", func(d *diffusion.Drawing) { d.Curves = d.Curves[:1]; d.Curves[0].Points = straight(3.6, 3.6, 4.4, 4.4) }},
-		{"curves[1].points = 3 points: must be 3n+1", func(d *diffusion.Drawing) { d.Curves[1].Points = d.Curves[1].Points[1:] }},
+		{"curves = 1 of them: fix no pixel", func(d *diffusion.Drawing) {
+			d.Curves = d.Curves[:1]
+			d.Curves[0].Points = straight(3.6, 3.6, 4.4, 4.4)
+		}},
+		{"curves[1].points = 3 points: must be 3n+1", func(d *diffusion.Drawing) {
+			d.Curves[1].Points = d.Curves[1].Points[1:]
+		}},
 		{"curves[1].points = 0 points: must be 3n+1", func(d *diffusion.Drawing) { d.Curves[1].Points = nil }},
-		{"curves[0].points[2].x = NaN: must be -1048576 to 1048576", func(d *diffusion.Drawing) { d.Curves[0].Points[2].X = nan }},
+		{"curves[0].points[2].x = NaN: must be -1048576 to 1048576", func(d *diffusion.Drawing) {
+			d.Curves[0].Points[2].X = nan
+		}},
 		{"curves[0].points[3].y = -Inf: must be", func(d *diffusion.Drawing) { d.Curves[0].Points[3].Y = inf }},
-		{"curves[0].points[3].y = 1.048577e+06: must be", func(d *diffusion.Drawing) { d.Curves[0].Points[3].Y = 1<<20 + 1 }},
-		{"curves[0].points = all (3, 4): must not be all the same place", func(d *diffusion.Drawing) { d.Curves[0].Points = straight(3, 4, 3, 4) }},
-		{"curves[1].points = between (21, 0) and (30, 9): lie outside of the canvas of 20x10", func(d *diffusion.Drawing) { d.Curves[1].Points = straight(21, 0, 30, 9) }},
-		{"curves[1].points = between (0, -3) and (9, -1): lie outside", func(d *diffusion.Drawing) { d.Curves[1].Points = straight(0, -1, 9, -3) }},
-		{"curves[1] = no stops: must have some", func(d *diffusion.Drawing) { d.Curves[1].Left, d.Curves[1].Right = nil, nil }},
+		{"curves[0].points[3].y = 1.048577e+06: must be", func(d *diffusion.Drawing) {
+			d.Curves[0].Points[3].Y = 1<<20 + 1
+		}},
+		{"curves[0].points = all (3, 4): must not be all the same place", func(d *diffusion.Drawing) {
+			d.Curves[0].Points = straight(3, 4, 3, 4)
+		}},
+		{"curves[1].points = between (21, 0) and (30, 9): lie outside of the canvas of 20x10",
+			func(d *diffusion.Drawing) { d.Curves[1].Points = straight(21, 0, 30, 9) }},
+		{"curves[1].points = between (0, -3) and (9, -1): lie outside", func(d *diffusion.Drawing) {
+			d.Curves[1].Points = straight(0, -1, 9, -3)
+		}},
+		{"curves[1] = no stops: must have some", func(d *diffusion.Drawing) {
+			d.Curves[1].Left, d.Curves[1].Right = nil, nil
+		}},
 		{"curves[0].left[0].at = NaN: must be 0 to 1", func(d *diffusion.Drawing) { d.Curves[0].Left[0].At = nan }},
 		{"curves[0].left[1].at = 1.5: must be 0 to 1", func(d *diffusion.Drawing) { d.Curves[0].Left[1].At = 1.5 }},
 		{"curves[0].right[0].at = -1: must be 0 to 1", func(d *diffusion.Drawing) { d.Curves[0].Right[0].At = -1 }},
-		{"curves[0].left[1].at = 0.25: is less than 0.5", func(d *diffusion.Drawing) { d.Curves[0].Left[0].At, d.Curves[0].Left[1].At = 0.5, 0.25 }},
-		{"curves[0].left[1].values = 2 values: must be 1", func(d *diffusion.Drawing) { d.Curves[0].Left[1].Values = make([]float32, 2) }},
-		{"curves[0].right[0].values[0] = -Inf: must be -1099511627776 to", func(d *diffusion.Drawing) { d.Curves[0].Right[0].Values[0] = float32(inf) }},
-		{"curves[1].blur[0].sigma = NaN: must be 0 to 100", func(d *diffusion.Drawing) { d.Curves[1].Blur[0].Sigma = nan }},
-		{"curves[1].blur[0].sigma = 101: must be 0 to 100", func(d *diffusion.Drawing) { d.Curves[1].Blur[0].Sigma = 101 }},
+		{"curves[0].left[1].at = 0.25: is less than 0.5", func(d *diffusion.Drawing) {
+			d.Curves[0].Left[0].At, d.Curves[0].Left[1].At = 0.5, 0.25
+		}},
+		{"curves[0].left[1].values = 2 values: must be 1", func(d *diffusion.Drawing) {
+			d.Curves[0].Left[1].Values = make([]float32, 2)
+		}},
+		{"curves[0].right[0].values[0] = -Inf: must be -1099511627776 to", func(d *diffusion.Drawing) {
+			d.Curves[0].Right[0].Values[0] = float32(inf)
+		}},
+		{"curves[1].blur[0].sigma = NaN: must be 0 to 100", func(d *diffusion.Drawing) {
+			d.Curves[1].Blur[0].Sigma = nan
+		}},
+		{"curves[1].blur[0].sigma = 101: must be 0 to 100", func(d *diffusion.Drawing) {
+			d.Curves[1].Blur[0].Sigma = 101
+		}},
 		{"curves[1].blur[1].at = 2: must be 0 to 1", func(d *diffusion.Drawing) { d.Curves[1].Blur[1].At = 2 }},
 		{"flags = 3 values: must be 200", func(d *diffusion.Drawing) { d.Flags = make([]uint8, 3) }},
-		{"values = 1 values: must be 200", func(d *diffusion.Drawing) { d.Flags, d.Values = make([]uint8, 200), make([]float32, 1) }},
+		{"values = 1 values: must be 200", func(d *diffusion.Drawing) {
+			d.Flags, d.Values = make([]uint8, 200), make([]float32, 1)
+		}},
 		{"values = 1 values: must be none", func(d *diffusion.Drawing) { d.Values = make([]float32, 1) }},
 		{"values[channel 0, pixel (3, 0)] = NaN: must be -1099511627776 to", func(d *diffusion.Drawing) {
 			d.Flags, d.Values = make([]uint8, 200), make([]float32, 200)
@@ -384,7 +424,8 @@ func TestDrawingRefusals(t *testing.T) {
 	} {
 		p := &diffusion.Drawing{Width: 20, Height: 10, Channels: 1, Curves: []diffusion.Curve{
 			{Points: straight(1, 1, 9, 9), Left: stops(1, []float32{0}, []float32{1}), Right: stops(1, []float32{2})},
-			{Points: straight(1, 9, 9, 1), Left: stops(1, []float32{0}), Blur: []diffusion.BlurStop{{}, {At: 1, Sigma: 2}}},
+			{Points: straight(1, 9, 9, 1), Left: stops(1, []float32{0}),
+				Blur: []diffusion.BlurStop{{}, {At: 1, Sigma: 2}}},
 		}}
 		x.spoil(p)
 		_, err := diffusion.SolveDrawing(context.Background(), d, p, nil)
@@ -393,13 +434,16 @@ func TestDrawingRefusals(t *testing.T) {
 			t.Errorf("%v, want %q", err, x.says)
 		}
 	}
-	good := diffusion.Drawing{Width: 20, Height: 10, Channels: 1, Curves: []diffusion.Curve{{Points: straight(1, 1, 9, 9), Left: stops(1, []float32{0})}}}
+	good := diffusion.Drawing{Width: 20, Height: 10, Channels: 1,
+		Curves: []diffusion.Curve{{Points: straight(1, 1, 9, 9), Left: stops(1, []float32{0})}}}
 	var bad *diffusion.InvalidError
-	if _, err := diffusion.SolveDrawing(context.Background(), d, &good, &diffusion.Options{Start: make([]float32, 199)}); !errors.As(err, &bad) || bad.Field != "start" {
+	if _, err := diffusion.SolveDrawing(context.Background(), d, &good,
+		&diffusion.Options{Start: make([]float32, 199)}); !errors.As(err, &bad) || bad.Field != "start" {
 		t.Errorf("a start of 199 values: %v", err)
 	}
 	for _, p := range []diffusion.Picture{
-		{Width: 0, Height: 1, Channels: 2}, {Width: 2, Height: 1, Channels: 1, Values: make([]float32, 2)}, {Width: 2, Height: 1, Channels: 2, Values: make([]float32, 3)},
+		{Width: 0, Height: 1, Channels: 2}, {Width: 2, Height: 1, Channels: 1, Values: make([]float32, 2)},
+		{Width: 2, Height: 1, Channels: 2, Values: make([]float32, 3)},
 		{Width: 1, Height: 1, Channels: 2, Values: []float32{0, float32(nan)}},
 	} {
 		if _, err := diffusion.Blur(context.Background(), d, &p); !errors.As(err, &bad) {
@@ -411,7 +455,8 @@ func TestDrawingRefusals(t *testing.T) {
 // Each op of a drawing in turn fails; the next call works.
 func TestDrawingFaults(t *testing.T) {
 	p := &diffusion.Drawing{Width: 20, Height: 10, Channels: 1, Curves: []diffusion.Curve{
-		{Points: straight(1, 1, 9, 9), Left: stops(1, []float32{0}, []float32{1}), Blur: []diffusion.BlurStop{{Sigma: 2}}},
+		{Points: straight(1, 1, 9, 9), Left: stops(1, []float32{0}, []float32{1}),
+			Blur: []diffusion.BlurStop{{Sigma: 2}}},
 	}}
 	tried := 0
 	for f := range devicetest.Faults(cpu.New(cpu.Options{}), driver.ErrOutOfMemory) {
@@ -420,7 +465,8 @@ func TestDrawingFaults(t *testing.T) {
 		if err != nil {
 			continue
 		}
-		if _, err = diffusion.SolveDrawing(context.Background(), d, p, nil); err != nil && !errors.Is(err, f.Failure().Err) {
+		if _, err = diffusion.SolveDrawing(context.Background(), d, p, nil); err != nil &&
+			!errors.Is(err, f.Failure().Err) {
 			t.Errorf("%+v: %v", f.Failure(), err)
 		}
 		if used, kept := d.Memory().Used, d.Memos().Bytes; used != kept {
@@ -448,11 +494,12 @@ func ExampleSolveDrawing() {
 	}
 	defer dev.Close()
 	// A curve from top to bottom, whose left side is that of larger x.
-	s, err := diffusion.SolveDrawing(context.Background(), dev, &diffusion.Drawing{Width: 8, Height: 2, Channels: 1, Curves: []diffusion.Curve{{
-		Points: []diffusion.Point{{X: 4, Y: -1}, {X: 4, Y: 0}, {X: 4, Y: 1}, {X: 4, Y: 3}},
-		Left:   []diffusion.Stop{{Values: []float32{1}}},
-		Right:  []diffusion.Stop{{Values: []float32{0.5}}},
-	}}}, nil)
+	s, err := diffusion.SolveDrawing(context.Background(), dev,
+		&diffusion.Drawing{Width: 8, Height: 2, Channels: 1, Curves: []diffusion.Curve{{
+			Points: []diffusion.Point{{X: 4, Y: -1}, {X: 4, Y: 0}, {X: 4, Y: 1}, {X: 4, Y: 3}},
+			Left:   []diffusion.Stop{{Values: []float32{1}}},
+			Right:  []diffusion.Stop{{Values: []float32{0.5}}},
+		}}}, nil)
 	if err != nil {
 		fmt.Println(err)
 		return

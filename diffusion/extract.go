@@ -10,8 +10,8 @@ import (
 	"slices"
 )
 
-// ExtractOptions say what to keep of a picture. The zero value has the defaults. Values of pictures are taken to be 0 to 1, and "level"
-// is 1/255.
+// ExtractOptions say what to keep of a picture. The zero value has the defaults. Values of pictures are taken to be 0
+// to 1, and "level" is 1/255.
 type ExtractOptions struct {
 	// Threshold is how steep an edge has to be somewhere, in levels a pixel, after smoothing by one of 1 px. 0 is
 	// [DefaultThreshold]; an edge goes on where it is at least 0.4 times as steep.
@@ -20,8 +20,8 @@ type ExtractOptions struct {
 	Length int
 	// Flatness is by how many pixels curves may be off the edge. 0 is [DefaultFlatness].
 	Flatness float64
-	// Distance is how far from the edge colours are taken, in pixels: far enough not to be those of the edge itself. 0 is
-	// [DefaultDistance].
+	// Distance is how far from the edge colours are taken, in pixels: far enough not to be those of the edge itself. 0
+	// is [DefaultDistance].
 	Distance float64
 	// Levels is by how much colours between stops may be off, and to what they are rounded. 0 is [DefaultLevels].
 	Levels float64
@@ -31,8 +31,8 @@ type ExtractOptions struct {
 	MaxPixels float64
 }
 
-// Defaults of [ExtractOptions]. On photos of 5 to 12 MP half the threshold and the length make files twice as large at 30 dB: in texture
-// pixels cost less than curves do.
+// Defaults of [ExtractOptions]. On photos of 5 to 12 MP half the threshold and the length make files twice as large at
+// 30 dB: in texture pixels cost less than curves do.
 const (
 	DefaultThreshold = 20
 	DefaultLength    = 20
@@ -47,7 +47,8 @@ const (
 type Extraction struct {
 	Drawing *Drawing // of curves, and pixels under them
 	Pixels  int      // of those that are given besides curves
-	// PSNR is that of what the drawing makes, in decibels: 10 log10 of 1 over the mean squared error. +Inf where there is none.
+	// PSNR is that of what the drawing makes, in decibels: 10 log10 of 1 over the mean squared error. +Inf where there
+	// is none.
 	PSNR float64
 	// Solved is what the drawing makes.
 	Solved []float32
@@ -64,7 +65,8 @@ func (o *ExtractOptions) settled() (ExtractOptions, error) {
 		normal      float64
 		least, most float64
 	}{
-		{"threshold", &out.Threshold, DefaultThreshold, 0.1, 1000}, {"flatness", &out.Flatness, DefaultFlatness, 1.0 / 16, 16},
+		{"threshold", &out.Threshold, DefaultThreshold, 0.1, 1000},
+		{"flatness", &out.Flatness, DefaultFlatness, 1.0 / 16, 16},
 		{"distance", &out.Distance, DefaultDistance, 0.25, 16}, {"levels", &out.Levels, DefaultLevels, 0.01, 64},
 		{"max pixels", &out.MaxPixels, DefaultMaxPixels, 0, 1},
 	} {
@@ -87,8 +89,9 @@ func (o *ExtractOptions) settled() (ExtractOptions, error) {
 	return out, nil
 }
 
-// Pixels are added in rounds, after each of which the picture is solved again: in one the larger of a share of all pixels and a share of
-// those allowed, so that there are no more than about 40 rounds. More pixels a round are less well placed.
+// Pixels are added in rounds, after each of which the picture is solved again: in one the larger of a share of all
+// pixels and a share of those allowed, so that there are no more than about 40 rounds. More pixels a round are less
+// well placed.
 const (
 	toneRounds   = 1 // first, in which colours are set right: a second one hardly makes it better
 	roundShare   = 1.0 / 400
@@ -96,13 +99,15 @@ const (
 	cellSide     = 6 // of the cells of which each gets one pixel a round
 )
 
-// Extract finds a drawing that solves to about the picture. Edges are those of Canny: where the gradient of all channels together is the
-// largest across its direction. They become Béziers, with the colours on their two sides as stops. Then the drawing is solved, and where
-// what comes differs most, pixels are added, until it is as good as asked for.
+// Extract finds a drawing that solves to about the picture. Edges are those of Canny: where the gradient of all
+// channels together is the largest across its direction. They become Béziers, with the colours on their two sides as
+// stops. Then the drawing is solved, and where what comes differs most, pixels are added, until it is as good as asked
+// for.
 //
-// solve returns what a drawing makes, in planes, such as [SolveDrawing] does; it is called several times with drawings that share
-// memory. The same picture and solutions give the same drawing. Bad input is an [*InvalidError].
-func Extract(ctx context.Context, p *Picture, opts *ExtractOptions, solve func(context.Context, *Drawing) ([]float32, error)) (*Extraction, error) {
+// solve returns what a drawing makes, in planes, such as [SolveDrawing] does; it is called several times with drawings
+// that share memory. The same picture and solutions give the same drawing. Bad input is an [*InvalidError].
+func Extract(ctx context.Context, p *Picture, opts *ExtractOptions,
+	solve func(context.Context, *Drawing) ([]float32, error)) (*Extraction, error) {
 	o, err := opts.settled()
 	if err != nil {
 		return nil, err
@@ -115,14 +120,16 @@ func Extract(ctx context.Context, p *Picture, opts *ExtractOptions, solve func(c
 	case p.Channels < 1 || p.Channels > MaxChannels:
 		return nil, invalid("channels", p.Channels, "must be 1 to %d", MaxChannels)
 	case len(p.Values) != n*p.Channels:
-		return nil, invalid("values", fmt.Sprintf("%d values", len(p.Values)), "must be %d, in %d planes of %dx%d", n*p.Channels, p.Channels, p.Width, p.Height)
+		return nil, invalid("values", fmt.Sprintf("%d values", len(p.Values)), "must be %d, in %d planes of %dx%d",
+			n*p.Channels, p.Channels, p.Width, p.Height)
 	}
 	for i, v := range p.Values {
 		if !usable(v) {
 			return nil, unusable(fmt.Sprintf("values[%d]", i), v)
 		}
 	}
-	d := &Drawing{Width: p.Width, Height: p.Height, Channels: p.Channels, Flags: make([]uint8, n), Values: make([]float32, len(p.Values))}
+	d := &Drawing{Width: p.Width, Height: p.Height, Channels: p.Channels, Flags: make([]uint8, n),
+		Values: make([]float32, len(p.Values))}
 	x := &extraction{p: p, o: o, d: d, out: &Extraction{Drawing: d}, taken: make([]bool, n)}
 	for _, c := range traceEdges(p, o) {
 		if err := ctx.Err(); err != nil {
@@ -209,8 +216,9 @@ func (p *Picture) around(plane []float32, i int) float64 {
 	return sum / 9
 }
 
-// addPixels gives up to so many pixels, and returns how many: of each cell the one around which the mean error is largest, from the
-// cells where that is largest. To go by the squared error of whole cells would take pixels for texture, which they do little about.
+// addPixels gives up to so many pixels, and returns how many: of each cell the one around which the mean error is
+// largest, from the cells where that is largest. To go by the squared error of whole cells would take pixels for
+// texture, which they do little about.
 func (x *extraction) addPixels(most int) int {
 	p, n := x.p, len(x.d.Flags)
 	off := make([]float32, len(p.Values))
@@ -338,7 +346,8 @@ func (x *extraction) stops(e *coloured, side int) []Stop {
 
 // tone moves the colours of curves by what the solution is off around them.
 func (x *extraction) tone() {
-	off := &Picture{Width: x.p.Width, Height: x.p.Height, Channels: x.p.Channels, Values: make([]float32, len(x.p.Values))}
+	off := &Picture{Width: x.p.Width, Height: x.p.Height, Channels: x.p.Channels,
+		Values: make([]float32, len(x.p.Values))}
 	for i, v := range x.p.Values {
 		off.Values[i] = v - x.out.Solved[i]
 	}
@@ -357,8 +366,8 @@ func (x *extraction) tone() {
 	}
 }
 
-// toneDistances are how far from an edge the solution is looked at, in pixels, and toneStep is by how much of what it is off colours
-// are moved.
+// toneDistances are how far from an edge the solution is looked at, in pixels, and toneStep is by how much of what it
+// is off colours are moved.
 var toneDistances = [...]float64{0.5, 1, 2, 4}
 
 const toneStep = 1

@@ -39,7 +39,8 @@ func still(w, h int) *diffusion.Picture {
 	return p
 }
 
-// A smooth picture with an edge becomes a curve and few pixels, from which comes nearly the same; and the same whenever.
+// A smooth picture with an edge becomes a curve and few pixels, from which comes nearly the same; and the same
+// whenever.
 func TestExtract(t *testing.T) {
 	d := openCPU(t, 64<<20)
 	p := still(120, 100)
@@ -52,7 +53,8 @@ func TestExtract(t *testing.T) {
 		segments += len(c.Points) / 3
 	}
 	if x.PSNR < 36 || len(x.Drawing.Curves) < 1 || len(x.Drawing.Curves) > 4 || segments > 30 || x.Pixels > 250 {
-		t.Errorf("%.2f dB with %d curves of %d segments and %d pixels", x.PSNR, len(x.Drawing.Curves), segments, x.Pixels)
+		t.Errorf("%.2f dB with %d curves of %d segments and %d pixels", x.PSNR, len(x.Drawing.Curves), segments,
+			x.Pixels)
 	}
 	if got := diffusion.PSNR(x.Solved, p.Values); got != x.PSNR {
 		t.Errorf("%v dB, it says %v", got, x.PSNR)
@@ -124,7 +126,8 @@ func TestExtractAllowed(t *testing.T) {
 		p.Values = append(p.Values, rng.Float32())
 	}
 	for _, share := range []float64{0.05, 0.3} {
-		x, err := diffusion.Extract(t.Context(), p, &diffusion.ExtractOptions{PSNR: 100, MaxPixels: share, Threshold: 1000}, solver(d))
+		x, err := diffusion.Extract(t.Context(), p,
+			&diffusion.ExtractOptions{PSNR: 100, MaxPixels: share, Threshold: 1000}, solver(d))
 		if want := int(share * 40 * 30); err != nil || x.Pixels != want {
 			t.Errorf("%v: %d pixels, want %d: %v", share, x.Pixels, want, err)
 		}
@@ -135,17 +138,39 @@ func TestExtractRefusals(t *testing.T) {
 	d := openCPU(t, 1<<20)
 	failed := errors.New("failed")
 	for says, spoil := range map[string]func(p *diffusion.Picture, o *diffusion.ExtractOptions){
-		"width = 0: must be":                          func(p *diffusion.Picture, _ *diffusion.ExtractOptions) { p.Width = 0 },
-		"channels = 0: must be 1 to 4":                func(p *diffusion.Picture, _ *diffusion.ExtractOptions) { p.Channels = 0 },
-		"values = 107 values: must be 108":            func(p *diffusion.Picture, _ *diffusion.ExtractOptions) { p.Values = p.Values[1:] },
-		"values[7] = NaN: must be -1099511627776 to":  func(p *diffusion.Picture, _ *diffusion.ExtractOptions) { p.Values[7] = float32(math.NaN()) },
-		"threshold = -1: must be 0.1 to 1000":         func(_ *diffusion.Picture, o *diffusion.ExtractOptions) { o.Threshold = -1 },
-		"flatness = NaN: must be":                     func(_ *diffusion.Picture, o *diffusion.ExtractOptions) { o.Flatness = math.NaN() },
-		"distance = 17: must be 0.25 to 16":           func(_ *diffusion.Picture, o *diffusion.ExtractOptions) { o.Distance = 17 },
-		"levels = 65: must be 0.01 to 64":             func(_ *diffusion.Picture, o *diffusion.ExtractOptions) { o.Levels = 65 },
-		"max pixels = 1.5: must be 0 to 1":            func(_ *diffusion.Picture, o *diffusion.ExtractOptions) { o.MaxPixels = 1.5 },
-		"length = 1: must be 2 to 1048576":            func(_ *diffusion.Picture, o *diffusion.ExtractOptions) { o.Length = 1 },
-		"psnr = -3: must be more than 0, and at most": func(_ *diffusion.Picture, o *diffusion.ExtractOptions) { o.PSNR = -3 },
+		"width = 0: must be": func(p *diffusion.Picture, _ *diffusion.ExtractOptions) {
+			p.Width = 0
+		},
+		"channels = 0: must be 1 to 4": func(p *diffusion.Picture, _ *diffusion.ExtractOptions) {
+			p.Channels = 0
+		},
+		"values = 107 values: must be 108": func(p *diffusion.Picture, _ *diffusion.ExtractOptions) {
+			p.Values = p.Values[1:]
+		},
+		"values[7] = NaN: must be -1099511627776 to": func(p *diffusion.Picture, _ *diffusion.ExtractOptions) {
+			p.Values[7] = float32(math.NaN())
+		},
+		"threshold = -1: must be 0.1 to 1000": func(_ *diffusion.Picture, o *diffusion.ExtractOptions) {
+			o.Threshold = -1
+		},
+		"flatness = NaN: must be": func(_ *diffusion.Picture, o *diffusion.ExtractOptions) {
+			o.Flatness = math.NaN()
+		},
+		"distance = 17: must be 0.25 to 16": func(_ *diffusion.Picture, o *diffusion.ExtractOptions) {
+			o.Distance = 17
+		},
+		"levels = 65: must be 0.01 to 64": func(_ *diffusion.Picture, o *diffusion.ExtractOptions) {
+			o.Levels = 65
+		},
+		"max pixels = 1.5: must be 0 to 1": func(_ *diffusion.Picture, o *diffusion.ExtractOptions) {
+			o.MaxPixels = 1.5
+		},
+		"length = 1: must be 2 to 1048576": func(_ *diffusion.Picture, o *diffusion.ExtractOptions) {
+			o.Length = 1
+		},
+		"psnr = -3: must be more than 0, and at most": func(_ *diffusion.Picture, o *diffusion.ExtractOptions) {
+			o.PSNR = -3
+		},
 	} {
 		p, o := still(6, 6), &diffusion.ExtractOptions{}
 		spoil(p, o)
@@ -155,10 +180,12 @@ func TestExtractRefusals(t *testing.T) {
 			t.Errorf("%v, want %q", err, says)
 		}
 	}
-	if _, err := diffusion.Extract(context.Background(), still(6, 6), nil, func(context.Context, *diffusion.Drawing) ([]float32, error) { return nil, failed }); !errors.Is(err, failed) {
+	if _, err := diffusion.Extract(context.Background(), still(6, 6), nil,
+		func(context.Context, *diffusion.Drawing) ([]float32, error) { return nil, failed }); !errors.Is(err, failed) {
 		t.Errorf("a solver that fails: %v", err)
 	}
-	if _, err := diffusion.Extract(context.Background(), still(6, 6), nil, func(context.Context, *diffusion.Drawing) ([]float32, error) { return make([]float32, 3), nil }); err == nil {
+	if _, err := diffusion.Extract(context.Background(), still(6, 6), nil,
+		func(context.Context, *diffusion.Drawing) ([]float32, error) { return make([]float32, 3), nil }); err == nil {
 		t.Error("a solution of another size: no error")
 	}
 	ctx, cancel := context.WithCancel(context.Background())

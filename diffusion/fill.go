@@ -10,8 +10,8 @@ import (
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 
-// Pixels is memory for a byte or a pixel of each place of an image, rows without a gap: Resident, of the device that computes, where
-// that isn't empty, and else Host. The zero value is none.
+// Pixels is memory for a byte or a pixel of each place of an image, rows without a gap: Resident, of the device that
+// computes, where that isn't empty, and else Host. The zero value is none.
 type Pixels struct {
 	Host     []byte
 	Resident kernels.Buffer[byte]
@@ -45,23 +45,27 @@ type Drawer interface {
 // Holes is an image of which some pixels are to be replaced, and where to.
 type Holes struct {
 	Image kernels.Image
-	// Mask has a byte for each pixel: where it is not 0 the pixel is replaced. Pixels that are not opaque are, too. It may be none.
+	// Mask has a byte for each pixel: where it is not 0 the pixel is replaced. Pixels that are not opaque are, too. It
+	// may be none.
 	Mask Pixels
 	// Draw, where it is not nil, makes the mask on the device, and Mask is none.
 	Draw Drawer
 	// Format of the results: of as many colours as the image has, in as many bits. The zero value is that of the image.
 	Format driver.PixelFormat
-	// Picture receives the image with its holes filled, and Residual what the image has over that: their difference plus half of the
-	// levels, in each colour, cut to the range of the format. Alpha becomes the largest. Each may be none.
+	// Picture receives the image with its holes filled, and Residual what the image has over that: their difference
+	// plus half of the levels, in each colour, cut to the range of the format. Alpha becomes the largest. Each may be
+	// none.
 	Picture, Residual Pixels
 }
 
-// Fill replaces pixels of an image, in one job on dev: each becomes the mean of its neighbours, and those of a hole's border have
-// neighbours outside; then it is rounded. All others stay as they are. So the picture is a guess at the background of what the holes
-// hold, and the residual is that without the background. opts may be nil, and have no Start. The solution has no Values.
+// Fill replaces pixels of an image, in one job on dev: each becomes the mean of its neighbours, and those of a hole's
+// border have neighbours outside; then it is rounded. All others stay as they are. So the picture is a guess at the
+// background of what the holes hold, and the residual is that without the background. opts may be nil, and have no
+// Start. The solution has no Values.
 //
-// Bad input is an [*InvalidError], such as holes that cover all of the image; where the device has no room the error is a
-// [*kernels.CapacityError]. Results are arbitrary where there is an error. It is exact but for what [Solve] leaves, and the rounding.
+// Bad input is an [*InvalidError], such as holes that cover all of the image; where the device has no room the error is
+// a [*kernels.CapacityError]. Results are arbitrary where there is an error. It is exact but for what [Solve] leaves,
+// and the rounding.
 func Fill(ctx context.Context, dev *kernels.Device, h *Holes, method Method, opts *Options) (*Solution, error) {
 	f, err := newFill(dev, h, method, opts)
 	if err != nil {
@@ -89,7 +93,8 @@ func newFill(dev *kernels.Device, h *Holes, method Method, opts *Options) (*fill
 	if f.format == (driver.PixelFormat{}) {
 		f.format = im.Format
 	}
-	if g := im.Format; !f.format.Valid() || f.format.Colours() != g.Colours() || f.format.SampleBytes != g.SampleBytes || f.format.Bits != g.Bits {
+	if g := im.Format; !f.format.Valid() || f.format.Colours() != g.Colours() ||
+		f.format.SampleBytes != g.SampleBytes || f.format.Bits != g.Bits {
 		return nil, invalid("format", f.format, "must have the colours and bits of %v, the format of the image", g)
 	}
 	if err := h.Mask.check("mask", f.pixels); err != nil {
@@ -97,14 +102,16 @@ func newFill(dev *kernels.Device, h *Holes, method Method, opts *Options) (*fill
 	}
 	if h.Draw != nil {
 		if w, y := h.Draw.Size(); w != im.Width || y != im.Height {
-			return nil, invalid("mask", fmt.Sprintf("%dx%d pixels", w, y), "must be %dx%d, as the image", im.Width, im.Height)
+			return nil, invalid("mask", fmt.Sprintf("%dx%d pixels", w, y), "must be %dx%d, as the image", im.Width,
+				im.Height)
 		}
 		if h.Mask.len() > 0 {
 			return nil, invalid("mask", fmt.Sprintf("%d bytes", h.Mask.len()), "must be none where it is drawn")
 		}
 	}
 	if opts != nil && opts.Start != nil {
-		return nil, invalid("start", fmt.Sprintf("%d values", len(opts.Start)), "must be none: the image is all there is")
+		return nil, invalid("start", fmt.Sprintf("%d values", len(opts.Start)),
+			"must be none: the image is all there is")
 	}
 	size := f.pixels * f.format.PixelBytes()
 	for _, x := range []struct {
@@ -183,15 +190,18 @@ func (f *fill) begin(q *kernels.Queue) (in given, err error) {
 		return in, err
 	}
 	f.flags = in.flags
-	f.src = driver.Image{Data: pixels.Slice(), Width: im.Width, Height: im.Height, Stride: im.RowBytes(), Format: im.Format}
-	if err = q.Unpack(driver.Unpack{Src: f.src, Mask: mask.Slice(), Flags: in.flags.Slice(), Planes: in.values.Slice()}); err != nil {
+	f.src = driver.Image{Data: pixels.Slice(), Width: im.Width, Height: im.Height, Stride: im.RowBytes(),
+		Format: im.Format}
+	if err = q.Unpack(driver.Unpack{Src: f.src, Mask: mask.Slice(), Flags: in.flags.Slice(),
+		Planes: in.values.Slice()}); err != nil {
 		return in, err
 	}
 	if err = q.Yield(); err != nil {
 		return in, err
 	}
 	if err = f.setUp(q, &in); err == nil && f.counts.Fixed == 0 {
-		err = invalid("mask", "all pixels", "must leave out at least one that is opaque, or there is nothing to fill with")
+		err = invalid("mask", "all pixels",
+			"must leave out at least one that is opaque, or there is nothing to fill with")
 	}
 	return in, err
 }

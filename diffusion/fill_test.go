@@ -16,7 +16,8 @@ import (
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 
-// holed is a picture with holes: all of its pixels, and what is to be found in them. Between the rows is something else.
+// holed is a picture with holes: all of its pixels, and what is to be found in them. Between the rows is something
+// else.
 type holed struct {
 	devicetest.Picture
 	mask []byte
@@ -31,7 +32,8 @@ func (h *holed) image() kernels.Image {
 	}
 }
 
-// filled is what Fill is to return, by the exact solution: within one level where the pixel is not given, and the pixel where it is.
+// filled is what Fill is to return, by the exact solution: within one level where the pixel is not given, and the pixel
+// where it is.
 func (h *holed) filled() (exact []float64, given []byte) {
 	given, planes := h.Unpack(h.mask)
 	s := devicetest.NewScene(h.Name, h.Width, h.Height, h.Format.Colours())
@@ -57,11 +59,13 @@ func (h *holed) differ(t interface{ Errorf(string, ...any) }, picture, residual 
 			got, was := sample(picture, i, c), int(math.Round(float64(planes[c*n+i])*most))
 			off := math.Abs(float64(got) - exact[c*n+i]*most)
 			if given[i] != 0 && got != was || off > 0.5+most/255/2 {
-				t.Errorf("%s: channel %d of pixel (%d, %d) is %d, was %d, exactly %.3f", h.Name, c, i%h.Width, i/h.Width, got, was, exact[c*n+i]*most)
+				t.Errorf("%s: channel %d of pixel (%d, %d) is %d, was %d, exactly %.3f", h.Name, c, i%h.Width,
+					i/h.Width, got, was, exact[c*n+i]*most)
 				return
 			}
 			if want := min(max(was-got+f.Levels()/2, 0), f.Levels()-1); sample(residual, i, c) != want {
-				t.Errorf("%s: residual %d of pixel (%d, %d) is %d, want %d", h.Name, c, i%h.Width, i/h.Width, sample(residual, i, c), want)
+				t.Errorf("%s: residual %d of pixel (%d, %d) is %d, want %d", h.Name, c, i%h.Width, i/h.Width,
+					sample(residual, i, c), want)
 				return
 			}
 		}
@@ -110,7 +114,8 @@ func TestFill(t *testing.T) {
 		f := p.Format
 		size := p.Width * p.Height * f.PixelBytes()
 		picture, residual := make([]byte, size), make([]byte, size)
-		holes := &diffusion.Holes{Image: h.image(), Mask: diffusion.Pixels{Host: h.mask}, Picture: diffusion.Pixels{Host: picture}, Residual: diffusion.Pixels{Host: residual}}
+		holes := &diffusion.Holes{Image: h.image(), Mask: diffusion.Pixels{Host: h.mask},
+			Picture: diffusion.Pixels{Host: picture}, Residual: diffusion.Pixels{Host: residual}}
 		s, err := diffusion.Fill(context.Background(), d, holes, diffusion.Multigrid, nil)
 		if err != nil {
 			t.Errorf("%s: %v", p.Name, err)
@@ -134,7 +139,8 @@ func TestFill(t *testing.T) {
 		})
 		holes.Image.Data, holes.Image.Resident = nil, on[0].Buffer()
 		holes.Mask = diffusion.Pixels{Resident: on[1].Buffer()}
-		holes.Picture, holes.Residual = diffusion.Pixels{Resident: on[2].Buffer()}, diffusion.Pixels{Resident: on[3].Buffer()}
+		holes.Picture, holes.Residual = diffusion.Pixels{Resident: on[2].Buffer()},
+			diffusion.Pixels{Resident: on[3].Buffer()}
 		if err == nil {
 			_, err = diffusion.Fill(context.Background(), d, holes, diffusion.Multigrid, nil)
 		}
@@ -153,10 +159,12 @@ func TestFill(t *testing.T) {
 	}
 }
 
-// TestFillOnly: results are written only where they are asked for, in another format too, and a mask of nothing leaves the picture.
+// TestFillOnly: results are written only where they are asked for, in another format too, and a mask of nothing leaves
+// the picture.
 func TestFillOnly(t *testing.T) {
 	d := openCPU(t, 4<<20)
-	p := devicetest.Picture{Width: 3, Height: 1, Stride: 12, Format: driver.RGBA8, Pixels: []byte{10, 20, 30, 255, 1, 2, 3, 9, 30, 0, 50, 255}}
+	p := devicetest.Picture{Width: 3, Height: 1, Stride: 12, Format: driver.RGBA8,
+		Pixels: []byte{10, 20, 30, 255, 1, 2, 3, 9, 30, 0, 50, 255}}
 	h := &holed{Picture: p}
 	rgb := make([]byte, 9)
 	holes := &diffusion.Holes{Image: h.image(), Format: driver.BGR8, Picture: diffusion.Pixels{Host: rgb}}
@@ -170,13 +178,17 @@ func TestFillOnly(t *testing.T) {
 	if _, err := diffusion.Fill(context.Background(), d, holes, diffusion.Multigrid, nil); err != nil {
 		t.Fatal(err)
 	}
-	if want := []byte{128, 128, 128, 255, 128 + 1 - 20, 128 + 2 - 10, 128 + 3 - 40, 255, 128, 128, 128, 255}; !slices.Equal(holes.Residual.Host, want) {
+	if want := []byte{128, 128, 128, 255, 128 + 1 - 20, 128 + 2 - 10, 128 + 3 - 40, 255, 128, 128, 128,
+		255}; !slices.Equal(holes.Residual.Host, want) {
 		t.Errorf("residual %v, want %v", holes.Residual.Host, want)
 	}
-	gray := &holed{Picture: devicetest.Picture{Width: 2, Height: 2, Stride: 2, Format: driver.Gray8, Pixels: []byte{1, 2, 3, 4}}}
+	gray := &holed{Picture: devicetest.Picture{Width: 2, Height: 2, Stride: 2, Format: driver.Gray8,
+		Pixels: []byte{1, 2, 3, 4}}}
 	same := make([]byte, 4)
-	holes = &diffusion.Holes{Image: gray.image(), Mask: diffusion.Pixels{Host: make([]byte, 4)}, Picture: diffusion.Pixels{Host: same}}
-	if _, err := diffusion.Fill(context.Background(), d, holes, diffusion.Multigrid, nil); err != nil || !slices.Equal(same, gray.Pixels) {
+	holes = &diffusion.Holes{Image: gray.image(), Mask: diffusion.Pixels{Host: make([]byte, 4)},
+		Picture: diffusion.Pixels{Host: same}}
+	if _, err := diffusion.Fill(context.Background(), d, holes, diffusion.Multigrid, nil); err != nil ||
+		!slices.Equal(same, gray.Pixels) {
 		t.Errorf("a mask of nothing: %v, or another picture: %v", err, same)
 	}
 }
@@ -208,7 +220,8 @@ func TestFillRefuses(t *testing.T) {
 		{"tolerance", func(_ *diffusion.Holes, o *diffusion.Options) { o.Tolerance = -1 }},
 	} {
 		h := &diffusion.Holes{
-			Image:   kernels.Image{Width: 4, Height: 4, Format: driver.Gray8, Data: [][]byte{make([]byte, 8), make([]byte, 8)}},
+			Image: kernels.Image{Width: 4, Height: 4, Format: driver.Gray8,
+				Data: [][]byte{make([]byte, 8), make([]byte, 8)}},
 			Mask:    diffusion.Pixels{Host: make([]byte, 16)},
 			Picture: diffusion.Pixels{Host: make([]byte, 16)},
 		}
@@ -220,14 +233,17 @@ func TestFillRefuses(t *testing.T) {
 			t.Errorf("%v, want an error about %s", err, x.field)
 		}
 	}
-	big := &diffusion.Holes{Image: kernels.Image{Width: 1000, Height: 1000, Format: driver.Gray8, Data: [][]byte{make([]byte, 1000*1000)}}}
+	big := &diffusion.Holes{Image: kernels.Image{Width: 1000, Height: 1000, Format: driver.Gray8,
+		Data: [][]byte{make([]byte, 1000*1000)}}}
 	torn := errors.New("torn")
-	h := &diffusion.Holes{Image: kernels.Image{Width: 2, Height: 1, Format: driver.Gray8, Data: [][]byte{{1, 2}}}, Draw: &stencil{width: 2, height: 1, err: torn}}
+	h := &diffusion.Holes{Image: kernels.Image{Width: 2, Height: 1, Format: driver.Gray8, Data: [][]byte{{1, 2}}},
+		Draw: &stencil{width: 2, height: 1, err: torn}}
 	if _, err := diffusion.Fill(context.Background(), d, h, diffusion.Multigrid, nil); !errors.Is(err, torn) {
 		t.Errorf("a mask that can't be drawn: %v", err)
 	}
 	var full *kernels.CapacityError
-	if _, err := diffusion.Fill(context.Background(), d, big, diffusion.Multigrid, nil); !errors.As(err, &full) || !strings.Contains(full.Label, "fill") {
+	if _, err := diffusion.Fill(context.Background(), d, big, diffusion.Multigrid, nil); !errors.As(err, &full) ||
+		!strings.Contains(full.Label, "fill") {
 		t.Errorf("an image that has no room: %v", err)
 	}
 }
@@ -237,13 +253,15 @@ func TestFillRandom(t *testing.T) {
 	d := openCPU(t, 4<<20)
 	formats := devicetest.PictureFormats()
 	rapid.Check(t, func(t *rapid.T) {
-		p := devicetest.Picture{Width: rapid.IntRange(1, 9).Draw(t, "width"), Height: rapid.IntRange(1, 9).Draw(t, "height"), Format: rapid.SampledFrom(formats).Draw(t, "format")}
+		p := devicetest.Picture{Width: rapid.IntRange(1, 9).Draw(t, "width"),
+			Height: rapid.IntRange(1, 9).Draw(t, "height"), Format: rapid.SampledFrom(formats).Draw(t, "format")}
 		p.Stride = p.Width * p.Format.PixelBytes()
 		p.Pixels = rapid.SliceOfN(rapid.Byte(), p.Stride*p.Height, p.Stride*p.Height).Draw(t, "pixels")
 		n := p.Width * p.Height
 		h := &holed{Picture: p, mask: rapid.SliceOfN(rapid.SampledFrom([]byte{0, 1, 255}), n, n).Draw(t, "mask")}
 		picture, residual := make([]byte, len(p.Pixels)), make([]byte, len(p.Pixels))
-		holes := &diffusion.Holes{Image: h.image(), Mask: diffusion.Pixels{Host: h.mask}, Picture: diffusion.Pixels{Host: picture}, Residual: diffusion.Pixels{Host: residual}}
+		holes := &diffusion.Holes{Image: h.image(), Mask: diffusion.Pixels{Host: h.mask},
+			Picture: diffusion.Pixels{Host: picture}, Residual: diffusion.Pixels{Host: residual}}
 		_, err := diffusion.Fill(context.Background(), d, holes, diffusion.Multigrid, nil)
 		given, _ := h.Unpack(h.mask)
 		if !slices.Contains(given, driver.DiffusionFixed) {
@@ -258,9 +276,11 @@ func TestFillRandom(t *testing.T) {
 		h.differ(t, picture, residual, p.Format)
 
 		again := make([]byte, len(picture))
-		holes.Mask, holes.Draw = diffusion.Pixels{}, &stencil{p.Width, p.Height, h.mask, rapid.IntRange(0, 200_000).Draw(t, "scratch"), nil}
+		holes.Mask, holes.Draw = diffusion.Pixels{},
+			&stencil{p.Width, p.Height, h.mask, rapid.IntRange(0, 200_000).Draw(t, "scratch"), nil}
 		holes.Picture.Host = again
-		if _, err := diffusion.Fill(context.Background(), d, holes, diffusion.Multigrid, nil); err != nil || !slices.Equal(again, picture) {
+		if _, err := diffusion.Fill(context.Background(), d, holes, diffusion.Multigrid, nil); err != nil ||
+			!slices.Equal(again, picture) {
 			t.Fatalf("with a mask that is drawn: %v, or another picture", err)
 		}
 	})

@@ -45,7 +45,8 @@ type fitter struct {
 	at       []float64 // of each point: where on the curve it is
 }
 
-// fitCurve returns control points of Béziers that are at most flatness from the points, two or more, and where on the curve each is.
+// fitCurve returns control points of Béziers that are at most flatness from the points, two or more, and where on the
+// curve each is.
 func fitCurve(points []Point, flatness float64) (control []Point, at []float64) {
 	f := &fitter{points: points, flatness: flatness, control: []Point{points[0]}, at: make([]float64, len(points))}
 	last := len(points) - 1
@@ -134,7 +135,8 @@ func along(p []Point, t []float64, t0, t1 Point) bezier {
 	length := distance(first, last)
 	l0, l1 := length/3, length/3
 	if det := c00*c11 - c01*c01; math.Abs(det) > 1e-9 {
-		if a, b := (x0*c11-x1*c01)/det, (c00*x1-c01*x0)/det; a > 0.01*length && b > 0.01*length && a < 4*length && b < 4*length {
+		if a, b := (x0*c11-x1*c01)/det, (c00*x1-c01*x0)/det; a > 0.01*length && b > 0.01*length && a < 4*length &&
+			b < 4*length {
 			l0, l1 = a, b
 		}
 	}

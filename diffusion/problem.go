@@ -17,8 +17,8 @@ const (
 	BlockRight = driver.DiffusionBlockRight
 	// BlockDown blocks the edge between a pixel and the one below.
 	BlockDown = driver.DiffusionBlockDown
-	// ShutRight closes the edge to the right neighbour one way: the pixel takes nothing from there, while that one may take from it. Naive,
-	// PyramidCautious and PyramidGreedy can do that.
+	// ShutRight closes the edge to the right neighbour one way: the pixel takes nothing from there, while that one may
+	// take from it. Naive, PyramidCautious and PyramidGreedy can do that.
 	ShutRight = driver.DiffusionShutRight
 	// ShutLeft, ShutDown and ShutUp close the other edges of a pixel one way.
 	ShutLeft = driver.DiffusionShutLeft
@@ -29,7 +29,8 @@ const (
 // MaxChannels is how many channels an image can have.
 const MaxChannels = driver.MaxDiffusionChannels
 
-// MaxValue bounds the absolute value of what is given, so that sums over all pixels, and of squares, stay finite in float32.
+// MaxValue bounds the absolute value of what is given, so that sums over all pixels, and of squares, stay finite in
+// float32.
 const MaxValue = 1 << 40
 
 // InvalidError says what was wrong with the input of a call. Nothing was computed.
@@ -53,8 +54,8 @@ type Method = driver.DiffusionMethod
 const (
 	// Multigrid is the default.
 	Multigrid = driver.DiffusionMultigrid
-	// Naive, PyramidCautious, PyramidGreedy and VariableStencil are for comparison: a thousand times slower. VariableStencil is not
-	// for blocked edges.
+	// Naive, PyramidCautious, PyramidGreedy and VariableStencil are for comparison: a thousand times slower.
+	// VariableStencil is not for blocked edges.
 	Naive           = driver.DiffusionNaive
 	PyramidCautious = driver.DiffusionPyramidCautious
 	PyramidGreedy   = driver.DiffusionPyramidGreedy
@@ -85,7 +86,8 @@ func (c *Constraints) grid() (driver.DiffusionGrid, error) {
 		return driver.DiffusionGrid{}, err
 	}
 	if all&Fixed == 0 {
-		return driver.DiffusionGrid{}, invalid("flags", "no pixel fixed", "at least one must be, or nothing is known of the image")
+		return driver.DiffusionGrid{},
+			invalid("flags", "no pixel fixed", "at least one must be, or nothing is known of the image")
 	}
 	return gridOf(c.Width, c.Height, c.Method, all&(BlockRight|BlockDown) != 0, all&driver.DiffusionShuts != 0)
 }
@@ -101,7 +103,8 @@ func gridOf(width, height int, m Method, barriers, oneWay bool) (driver.Diffusio
 	case oneWay && m == VariableStencil:
 		return g, invalid("method", m, "looks across edges, and some are open one way only")
 	case oneWay && m == Multigrid:
-		return g, invalid("method", m, "needs edges that are open both ways or not at all, and some are open one way only: %v, %v and %v solve that", Naive, PyramidCautious, PyramidGreedy)
+		return g, invalid("method", m,
+			"needs edges that are open both ways or not at all, and some are open one way only: %v, %v and %v solve that", Naive, PyramidCautious, PyramidGreedy)
 	}
 	return g, nil
 }
@@ -121,11 +124,13 @@ func checkCanvas(width, height int) error {
 // checkFlags returns all flags that there are.
 func (c *Constraints) checkFlags() (all uint8, _ error) {
 	if len(c.Flags) != c.Width*c.Height {
-		return 0, invalid("flags", fmt.Sprintf("%d values", len(c.Flags)), "must be %d, one for each pixel of %dx%d", c.Width*c.Height, c.Width, c.Height)
+		return 0, invalid("flags", fmt.Sprintf("%d values", len(c.Flags)), "must be %d, one for each pixel of %dx%d",
+			c.Width*c.Height, c.Width, c.Height)
 	}
 	for i, f := range c.Flags {
 		if all |= f; f&^driver.DiffusionAllFlags != 0 {
-			return 0, invalid(fmt.Sprintf("flags[%d]", i), fmt.Sprintf("%#x", f), "has bits other than %#x", driver.DiffusionAllFlags)
+			return 0, invalid(fmt.Sprintf("flags[%d]", i), fmt.Sprintf("%#x", f), "has bits other than %#x",
+				driver.DiffusionAllFlags)
 		}
 	}
 	return all, nil
@@ -138,7 +143,8 @@ func (c *Constraints) checkValues(channels int, values []float32) error {
 	case channels < 1 || channels > MaxChannels:
 		return invalid("channels", channels, "must be 1 to %d", MaxChannels)
 	case len(values) != n*channels:
-		return invalid("values", fmt.Sprintf("%d values", len(values)), "must be %d, in %d planes of %dx%d", n*channels, channels, c.Width, c.Height)
+		return invalid("values", fmt.Sprintf("%d values", len(values)), "must be %d, in %d planes of %dx%d", n*channels,
+			channels, c.Width, c.Height)
 	}
 	for i, v := range values {
 		if c.Flags[i%n]&Fixed != 0 && !usable(v) {
@@ -170,14 +176,14 @@ const (
 
 // Options of a solve. The zero value, and nil, are the defaults.
 type Options struct {
-	// Tolerance is when to stop: once the estimated error of all values is at most this. 0 is [DefaultTolerance]. Where it is less than
-	// what float32 rounds off, about 1e-7 of the largest value, a solve may go on to MaxCycles, and the estimate of one that does is
-	// far too high.
+	// Tolerance is when to stop: once the estimated error of all values is at most this. 0 is [DefaultTolerance]. Where
+	// it is less than what float32 rounds off, about 1e-7 of the largest value, a solve may go on to MaxCycles, and the
+	// estimate of one that does is far too high.
 	Tolerance float32
 	// MaxCycles is when to stop at the latest. 0 is [DefaultMaxCycles].
 	MaxCycles int
-	// Start is what to begin with in pixels that are not fixed, in planes, such as the solution before an edit. nil begins with
-	// the mean of the values given. All of it is -MaxValue to MaxValue.
+	// Start is what to begin with in pixels that are not fixed, in planes, such as the solution before an edit. nil
+	// begins with the mean of the values given. All of it is -MaxValue to MaxValue.
 	Start []float32
 }
 

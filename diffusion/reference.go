@@ -20,10 +20,10 @@ const (
 	comparedAtOnce = 1 << 18
 )
 
-// reference is the solution by multigrid of what a slow method solves. What a sweep changes says little of the error that is left: where
-// ways to the pixels that are given are long it comes to nothing by rounding, long before the error does. A corridor through 1024x1024
-// pixels was 16 levels off by PYRAMID_GREEDY when its updates said 2, and still when, after 769 cycles, they said a quarter. So the error is
-// measured.
+// reference is the solution by multigrid of what a slow method solves. What a sweep changes says little of the error
+// that is left: where ways to the pixels that are given are long it comes to nothing by rounding, long before the error
+// does. A corridor through 1024x1024 pixels was 16 levels off by PYRAMID_GREEDY when its updates said 2, and still
+// when, after 769 cycles, they said a quarter. So the error is measured.
 type reference struct {
 	grid                   driver.DiffusionGrid
 	setupBytes, stateBytes int
@@ -33,8 +33,8 @@ type reference struct {
 	took                   time.Duration           // for it, and for comparisons
 }
 
-// newReference returns nil where there is none: multigrid has its own estimate. It doesn't know edges that are open one way, nor all sizes
-// on all backends.
+// newReference returns nil where there is none: multigrid has its own estimate. It doesn't know edges that are open one
+// way, nor all sizes on all backends.
 func newReference(dev *kernels.Device, g driver.DiffusionGrid, channels int) (*reference, error) {
 	if g.Method == Multigrid || g.OneWay {
 		return nil, nil
@@ -55,7 +55,8 @@ func newReference(dev *kernels.Device, g driver.DiffusionGrid, channels int) (*r
 
 // scratch is how many bytes of the job's footprint solve takes besides x, and gives back.
 func (r *reference) scratch() int64 {
-	return kernels.Bytes[byte](r.setupBytes) + kernels.Bytes[byte](r.stateBytes) + kernels.Bytes[driver.DiffusionCounts](1) + kernels.Bytes[driver.DiffusionStatus](1)
+	return kernels.Bytes[byte](r.setupBytes) + kernels.Bytes[byte](r.stateBytes) +
+		kernels.Bytes[driver.DiffusionCounts](1) + kernels.Bytes[driver.DiffusionStatus](1)
 }
 
 // solve makes it, and yields after each cycle.
@@ -84,7 +85,9 @@ func (r *reference) solve(q *kernels.Queue, in given, channels int, tolerance fl
 		return err
 	}
 	op := driver.DiffusionSolve{
-		Grid: r.grid, Channels: channels, Cycles: 1, Tolerance: max(tolerance/referenceShare, math.SmallestNonzeroFloat32), Flags: in.flags.Slice(), Setup: setup.Slice(),
+		Grid: r.grid, Channels: channels, Cycles: 1,
+		Tolerance: max(tolerance/referenceShare, math.SmallestNonzeroFloat32), Flags: in.flags.Slice(),
+		Setup:   setup.Slice(),
 		Colours: in.values.Slice(), X: r.x.Slice(), State: state.Slice(), Status: result.Slice(),
 	}
 	r.off = float32(math.Inf(1))
@@ -116,7 +119,8 @@ func (r *reference) estimate(q *kernels.Queue, x kernels.Buffer[float32]) (float
 		n := min(x.Len(), comparedAtOnce)
 		r.a, r.b = make([]float32, n), make([]float32, n)
 	}
-	most := uint32(0) // the bits of a float that is not negative, which are ordered as such are; max of floats takes four times as long
+	// the bits of a float that is not negative, which are ordered as such are; max of floats takes four times as long
+	most := uint32(0)
 	for at := 0; at < x.Len(); {
 		k := int(min(q.Chunk("compare solutions", int64(x.Len()-at)), comparedAtOnce))
 		q.Spent(int64(k))
@@ -140,5 +144,6 @@ func (r *reference) estimate(q *kernels.Queue, x kernels.Buffer[float32]) (float
 
 func (r *reference) time(since time.Time) { r.took += time.Since(since) }
 
-// nextCheck is after how many cycles to look again, so that a solve makes a quarter more than it needs at most, and looks are few.
+// nextCheck is after how many cycles to look again, so that a solve makes a quarter more than it needs at most, and
+// looks are few.
 func nextCheck(cycles uint32) uint32 { return cycles + max(1, cycles/4) }

@@ -30,7 +30,8 @@ func apart[T float32 | float64](a []float32, b []T) (most float64) {
 	return most
 }
 
-// Slow methods know how far off they are: after each cycle, also where updates have come to nothing long before the error has.
+// Slow methods know how far off they are: after each cycle, also where updates have come to nothing long before the
+// error has.
 func TestSlowMethodsMeasureTheirError(t *testing.T) {
 	d := openCPU(t, 64<<20)
 	const level = 1.0 / 255
@@ -89,7 +90,8 @@ func TestSlowMethodsMeasureAllChannels(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if off := apart(got.Values, want.Values); got.Converged || off < 0.4 || math.Abs(float64(got.Estimate)-off) > 1.0/255 {
+	if off := apart(got.Values, want.Values); got.Converged || off < 0.4 ||
+		math.Abs(float64(got.Estimate)-off) > 1.0/255 {
 		t.Errorf("off by %v, and says %v", off, got.Estimate)
 	}
 }
@@ -106,12 +108,15 @@ func TestSlowMethodsEndInTime(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		early, err := diffusion.Solve(t.Context(), d, p, &diffusion.Options{Tolerance: tolerance, MaxCycles: got.Cycles*4/5 - 1})
+		early, err := diffusion.Solve(t.Context(), d, p,
+			&diffusion.Options{Tolerance: tolerance, MaxCycles: got.Cycles*4/5 - 1})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !got.Converged || got.Cycles < 3 || early.Converged || early.Cycles >= got.Cycles || apart(early.Values, exact) < 0.7*tolerance {
-			t.Errorf("%v: %d cycles, converged: %v; off by %v after %d", p.Method, got.Cycles, got.Converged, apart(early.Values, exact), early.Cycles)
+		if !got.Converged || got.Cycles < 3 || early.Converged || early.Cycles >= got.Cycles ||
+			apart(early.Values, exact) < 0.7*tolerance {
+			t.Errorf("%v: %d cycles, converged: %v; off by %v after %d", p.Method, got.Cycles, got.Converged,
+				apart(early.Values, exact), early.Cycles)
 		}
 	}
 }
@@ -124,13 +129,15 @@ func TestSlowMethodsEndWhereNothingChanges(t *testing.T) {
 		exact := s.Exact()
 		p := problem(s)
 		for _, p.Method = range slow(s) {
-			got, err := diffusion.Solve(t.Context(), d, p, &diffusion.Options{Tolerance: math.SmallestNonzeroFloat32, MaxCycles: 100_000})
+			got, err := diffusion.Solve(t.Context(), d, p,
+				&diffusion.Options{Tolerance: math.SmallestNonzeroFloat32, MaxCycles: 100_000})
 			if err != nil {
 				t.Fatal(err)
 			}
 			off := apart(got.Values, exact)
 			if got.Converged || got.Cycles > 1000 || off > 0.1/255 || float64(got.Estimate) < off/2 {
-				t.Errorf("%s by %v: %d cycles, converged: %v, off by %v, and says %v", s.Name, p.Method, got.Cycles, got.Converged, off, got.Estimate)
+				t.Errorf("%s by %v: %d cycles, converged: %v, off by %v, and says %v", s.Name, p.Method, got.Cycles,
+					got.Converged, off, got.Estimate)
 			}
 			if !s.OneWay() && float64(got.Estimate) > 2*off+1e-6 {
 				t.Errorf("%s by %v: off by %v, and says %v", s.Name, p.Method, off, got.Estimate)
@@ -139,8 +146,8 @@ func TestSlowMethodsEndWhereNothingChanges(t *testing.T) {
 	}
 }
 
-// The reference is only looked at: the solution is that of the method, whether it begins with the mean, with values, or with the picture
-// before, and whoever looks on.
+// The reference is only looked at: the solution is that of the method, whether it begins with the mean, with values, or
+// with the picture before, and whoever looks on.
 func TestSlowMethodsGoTheirWay(t *testing.T) {
 	const w, h = 36, 30
 	d := openCPU(t, 16<<20)
@@ -184,8 +191,10 @@ func TestSlowMethodsGoTheirWay(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got.Cycles != want.Cycles || got.Estimate != want.Estimate || !got.Converged || got.Cycles < 5 || len(shown) != got.Cycles-1 {
-		t.Fatalf("%d cycles, off by %v, %d pictures on the way; %d cycles, off by %v, where nobody looks on", got.Cycles, got.Estimate, len(shown), want.Cycles, want.Estimate)
+	if got.Cycles != want.Cycles || got.Estimate != want.Estimate || !got.Converged || got.Cycles < 5 ||
+		len(shown) != got.Cycles-1 {
+		t.Fatalf("%d cycles, off by %v, %d pictures on the way; %d cycles, off by %v, where nobody looks on",
+			got.Cycles, got.Estimate, len(shown), want.Cycles, want.Estimate)
 	}
 	for i, s := range shown {
 		if s.Cycles != i+1 || s.Converged {
@@ -194,7 +203,8 @@ func TestSlowMethodsGoTheirWay(t *testing.T) {
 		if i > 2 && i%7 != 0 {
 			continue
 		}
-		at, err := diffusion.SolveDrawing(t.Context(), d, drawing, &diffusion.Options{Tolerance: opts.Tolerance, MaxCycles: i + 1})
+		at, err := diffusion.SolveDrawing(t.Context(), d, drawing,
+			&diffusion.Options{Tolerance: opts.Tolerance, MaxCycles: i + 1})
 		if err != nil || s.Estimate != at.Estimate {
 			t.Errorf("picture %d: %+v; %+v, %v", i, s, at, err)
 		}
@@ -214,7 +224,8 @@ func TestSlowMethodsGoTheirWay(t *testing.T) {
 
 // Slow solves take the memory that they say they do, and no more: one byte less is refused at once.
 func TestSlowMethodsSayWhatTheyTake(t *testing.T) {
-	few, walls, valves := devicetest.Scenes(5, 60)[2], devicetest.BarrierScenes(5, 60)[1], devicetest.OneWayScenes(5, 60)[0]
+	few, walls, valves := devicetest.Scenes(5, 60)[2], devicetest.BarrierScenes(5, 60)[1],
+		devicetest.OneWayScenes(5, 60)[0]
 	for _, s := range []*devicetest.Scene{few, walls, valves} {
 		p := problem(s)
 		for _, p.Method = range slow(s) {
@@ -224,7 +235,8 @@ func TestSlowMethodsSayWhatTheyTake(t *testing.T) {
 					return err
 				},
 				"from values": func(d *kernels.Device) error {
-					_, err := diffusion.Solve(t.Context(), d, p, &diffusion.Options{MaxCycles: 2, Start: make([]float32, len(p.Values))})
+					_, err := diffusion.Solve(t.Context(), d, p,
+						&diffusion.Options{MaxCycles: 2, Start: make([]float32, len(p.Values))})
 					return err
 				},
 			} {

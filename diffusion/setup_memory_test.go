@@ -42,8 +42,8 @@ func (s watchedStream) DiffusionSolve(op driver.DiffusionSolve) error {
 	return s.Stream.DiffusionSolve(op)
 }
 
-// Calls hold as much of the device as without set-ups that are kept, whether they find one or leave one to others: nobody is refused
-// memory, nor waits for it, because of those.
+// Calls hold as much of the device as without set-ups that are kept, whether they find one or leave one to others:
+// nobody is refused memory, nor waits for it, because of those.
 func TestSetupsTakeNoMemoryOfOthers(t *testing.T) {
 	const w, h = 90, 70
 	ctx := context.Background()
@@ -59,7 +59,9 @@ func TestSetupsTakeNoMemoryOfOthers(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, call := range map[string]func(dev *kernels.Device) (*diffusion.Solution, error){
-		"Solve": func(dev *kernels.Device) (*diffusion.Solution, error) { return diffusion.Solve(ctx, dev, plain, nil) },
+		"Solve": func(dev *kernels.Device) (*diffusion.Solution, error) {
+			return diffusion.Solve(ctx, dev, plain, nil)
+		},
 		"SolveDrawing": func(dev *kernels.Device) (*diffusion.Solution, error) {
 			return diffusion.SolveDrawing(ctx, dev, drawing, nil)
 		},
@@ -70,10 +72,13 @@ func TestSetupsTakeNoMemoryOfOthers(t *testing.T) {
 			return diffusion.Render(ctx, dev, blurred, rgb(w, h), nil)
 		},
 		"Fill": func(dev *kernels.Device) (*diffusion.Solution, error) {
-			return diffusion.Fill(ctx, dev, &diffusion.Holes{Image: picture, Mask: diffusion.Pixels{Host: mask}}, diffusion.Multigrid, nil)
+			return diffusion.Fill(ctx, dev, &diffusion.Holes{Image: picture, Mask: diffusion.Pixels{Host: mask}},
+				diffusion.Multigrid, nil)
 		},
 		"Fill, drawn": func(dev *kernels.Device) (*diffusion.Solution, error) {
-			return diffusion.Fill(ctx, dev, &diffusion.Holes{Image: picture, Draw: &stencil{width: w, height: h, mask: mask, scratch: 1 << 16}}, diffusion.Multigrid, nil)
+			return diffusion.Fill(ctx, dev,
+				&diffusion.Holes{Image: picture, Draw: &stencil{width: w, height: h, mask: mask, scratch: 1 << 16}},
+				diffusion.Multigrid, nil)
 		},
 	} {
 		var used [2]int64 // without, and with what is kept

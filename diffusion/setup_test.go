@@ -18,7 +18,8 @@ import (
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 
-// openWithout opens a device that keeps no set-up for the next call: what it computes is what one that does has to compute.
+// openWithout opens a device that keeps no set-up for the next call: what it computes is what one that does has to
+// compute.
 func openWithout(t testing.TB) *kernels.Device {
 	t.Helper()
 	return openWith(t, kernels.Config{MemoryBytes: 64 << 20, MemoBytes: -1})
@@ -27,7 +28,8 @@ func openWithout(t testing.TB) *kernels.Device {
 // same checks that a solution is the one that is computed without what was kept.
 func same(t interface{ Errorf(string, ...any) }, what string, got, want *diffusion.Solution) {
 	if !slices.Equal(got.Values, want.Values) || got.Cycles != want.Cycles || got.Converged != want.Converged ||
-		got.Estimate != want.Estimate || got.Residual != want.Residual || got.FixedPixels != want.FixedPixels || got.VoidPixels != want.VoidPixels {
+		got.Estimate != want.Estimate || got.Residual != want.Residual || got.FixedPixels != want.FixedPixels ||
+		got.VoidPixels != want.VoidPixels {
 		t.Errorf("%s: %+v, want %+v", what, got, want)
 	}
 }
@@ -52,7 +54,8 @@ func TestSetupsAreKept(t *testing.T) {
 		same(t, what, got, want)
 	}
 	drawing := arcs(rand.New(rand.NewPCG(1, 9)), 24, 18, 4, false)
-	for _, m := range []diffusion.Method{diffusion.Multigrid, diffusion.Naive, diffusion.PyramidCautious, diffusion.PyramidGreedy, diffusion.VariableStencil} {
+	for _, m := range []diffusion.Method{diffusion.Multigrid, diffusion.Naive, diffusion.PyramidCautious,
+		diffusion.PyramidGreedy, diffusion.VariableStencil} {
 		drawing.Method = m
 		p, err := diffusion.Rasterize(ctx, dev, drawing)
 		if err != nil {
@@ -153,7 +156,9 @@ func TestSetupsWithoutRoom(t *testing.T) {
 			t.Errorf("%d hits with room for everything", hits)
 		}
 		all := dev.Memory().Reserved
-		if err := dev.Do(ctx, kernels.Job{Label: "all", Footprint: all}, func(*kernels.Queue) error { return nil }); err != nil {
+		if err := dev.Do(ctx, kernels.Job{Label: "all", Footprint: all}, func(*kernels.Queue) error {
+			return nil
+		}); err != nil {
 			t.Error(err)
 		}
 		if got, err := diffusion.Solve(ctx, dev, p, nil); err != nil || got.SetupKept {
@@ -174,7 +179,8 @@ func TestSetupOfACallThatEndsEarly(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	to := rgb(90, 70)
 	to.Progress = func(*diffusion.Solution) error { cancel(); return nil }
-	if _, err := diffusion.Render(ctx, dev, drawing, to, &diffusion.Options{Tolerance: 1e-5}); !errors.Is(err, context.Canceled) {
+	if _, err := diffusion.Render(ctx, dev, drawing, to, &diffusion.Options{Tolerance: 1e-5}); !errors.Is(err,
+		context.Canceled) {
 		t.Fatalf("cancelled: %v", err)
 	}
 	want, err := diffusion.SolveDrawing(context.Background(), fresh, drawing, nil)
@@ -237,10 +243,12 @@ func TestSetupsProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w, h := rapid.IntRange(1, 9).Draw(t, "width"), rapid.IntRange(1, 9).Draw(t, "height")
 		p := &diffusion.Problem{
-			Constraints: diffusion.Constraints{Width: w, Height: h, Method: rapid.SampledFrom([]diffusion.Method{diffusion.Multigrid, diffusion.Naive}).Draw(t, "method")},
-			Channels:    1, Values: rapid.SliceOfN(rapid.Float32Range(0, 1), w*h, w*h).Draw(t, "values"),
+			Constraints: diffusion.Constraints{Width: w, Height: h,
+				Method: rapid.SampledFrom([]diffusion.Method{diffusion.Multigrid, diffusion.Naive}).Draw(t, "method")},
+			Channels: 1, Values: rapid.SliceOfN(rapid.Float32Range(0, 1), w*h, w*h).Draw(t, "values"),
 		}
-		p.Flags = rapid.SliceOfN(rapid.SampledFrom([]uint8{0, 0, 0, diffusion.Fixed, driver.DiffusionBlockRight, driver.DiffusionBlockDown}), w*h, w*h).Draw(t, "flags")
+		p.Flags = rapid.SliceOfN(rapid.SampledFrom([]uint8{0, 0, 0, diffusion.Fixed, driver.DiffusionBlockRight,
+			driver.DiffusionBlockDown}), w*h, w*h).Draw(t, "flags")
 		p.Flags[0] |= diffusion.Fixed
 		for _, what := range []string{"new, or of a problem before", "again", "the same flags in other rows"} {
 			if what == "the same flags in other rows" {

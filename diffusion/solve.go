@@ -17,12 +17,12 @@ import (
 type Solution struct {
 	// Values in planes, as they were given where pixels are fixed.
 	Values []float32
-	// Cycles of the solver, and whether the estimated error came down to the tolerance. A slow method looks at that after some cycles only:
-	// of a picture on the way it may be less before that.
+	// Cycles of the solver, and whether the estimated error came down to the tolerance. A slow method looks at that
+	// after some cycles only: of a picture on the way it may be less before that.
 	Cycles    int
 	Converged bool
-	// Estimate is about how far values may be from the exact solution, and Residual how far pixels are from solving their
-	// equation: the sum of the differences to their neighbours. Both are the maximum over all.
+	// Estimate is about how far values may be from the exact solution, and Residual how far pixels are from solving
+	// their equation: the sum of the differences to their neighbours. Both are the maximum over all.
 	Estimate, Residual float32
 	// FixedPixels and VoidPixels are how many there are: see the package's comment.
 	FixedPixels, VoidPixels int
@@ -30,15 +30,15 @@ type Solution struct {
 	SetupKept bool
 	// Backend that computed it, such as "cpu" or "cuda".
 	Backend string
-	// Queue is how long the call waited for memory and a stream of the device, and Compute how long the work took from there. Check is
-	// how much of that went into measuring the error of a slow method.
+	// Queue is how long the call waited for memory and a stream of the device, and Compute how long the work took from
+	// there. Check is how much of that went into measuring the error of a slow method.
 	Queue, Compute, Check time.Duration
 }
 
-// Solve computes the values of the pixels that are not fixed, in one job on dev. p is only read, and only during the call; opts may
-// be nil. The job lets more urgent ones go first about every millisecond of the device's time. A solution that has not converged in
-// the cycles allowed is no error. Bad input is an [*InvalidError]; where the device has no room the error is a
-// [*kernels.CapacityError].
+// Solve computes the values of the pixels that are not fixed, in one job on dev. p is only read, and only during the
+// call; opts may be nil. The job lets more urgent ones go first about every millisecond of the device's time. A
+// solution that has not converged in the cycles allowed is no error. Bad input is an [*InvalidError]; where the device
+// has no room the error is a [*kernels.CapacityError].
 func Solve(ctx context.Context, dev *kernels.Device, p *Problem, opts *Options) (*Solution, error) {
 	g, err := p.grid()
 	if err != nil {
@@ -70,8 +70,9 @@ type setupKey struct {
 	flags kernels.Fingerprint
 }
 
-// setUp finds a set-up for flags, or makes one, which others find if there is memory to keep it in. It yields. Two calls that make the
-// same at the same time don't wait for each other: a job that waits for another could wait for one that it holds up.
+// setUp finds a set-up for flags, or makes one, which others find if there is memory to keep it in. It yields. Two
+// calls that make the same at the same time don't wait for each other: a job that waits for another could wait for one
+// that it holds up.
 func (s *solve) setUp(q *kernels.Queue, in *given) error {
 	flags, err := kernels.FingerprintOf(q, in.flags)
 	if err != nil {
@@ -101,9 +102,9 @@ func (s *solve) setUp(q *kernels.Queue, in *given) error {
 	return err
 }
 
-// setupFootprint is what setUp takes. The job has memory for a set-up even where a kept one will do, as that shows in the job only. Then it
-// gives that back at once: with a set-up that it shares, or leaves to others, it holds no more of the device than with one of its own, and
-// nobody waits or is refused who would not have been.
+// setupFootprint is what setUp takes. The job has memory for a set-up even where a kept one will do, as that shows in
+// the job only. Then it gives that back at once: with a set-up that it shares, or leaves to others, it holds no more of
+// the device than with one of its own, and nobody waits or is refused who would not have been.
 func (s *solve) setupFootprint() int64 {
 	return kernels.Bytes[byte](s.setupBytes) + kernels.FingerprintBytes() + kernels.Bytes[driver.DiffusionCounts](1)
 }
@@ -119,9 +120,11 @@ func (s *solve) prepare(q *kernels.Queue, in *given) error {
 }
 
 // prepare makes a set-up of flags, and yields.
-func prepare(q *kernels.Queue, g driver.DiffusionGrid, flags kernels.Buffer[uint8], setup kernels.Buffer[byte], counts kernels.Buffer[driver.DiffusionCounts]) (driver.DiffusionCounts, error) {
+func prepare(q *kernels.Queue, g driver.DiffusionGrid, flags kernels.Buffer[uint8], setup kernels.Buffer[byte],
+	counts kernels.Buffer[driver.DiffusionCounts]) (driver.DiffusionCounts, error) {
 	var found [1]driver.DiffusionCounts
-	err := q.DiffusionSetup(driver.DiffusionSetup{Grid: g, Flags: flags.Slice(), Dst: setup.Slice(), Counts: counts.Slice()})
+	err := q.DiffusionSetup(driver.DiffusionSetup{Grid: g, Flags: flags.Slice(), Dst: setup.Slice(),
+		Counts: counts.Slice()})
 	if err == nil {
 		err = kernels.Download(q, found[:], counts)
 	}
@@ -159,7 +162,8 @@ type solve struct {
 	progress func(q *kernels.Queue, x kernels.Buffer[float32], sofar *Solution) error
 }
 
-func newSolve(dev *kernels.Device, c *Constraints, g driver.DiffusionGrid, channels int, values []float32, opts *Options) (*solve, error) {
+func newSolve(dev *kernels.Device, c *Constraints, g driver.DiffusionGrid, channels int, values []float32,
+	opts *Options) (*solve, error) {
 	if err := c.checkValues(channels, values); err != nil {
 		return nil, err
 	}
@@ -256,7 +260,8 @@ func (s *solve) uploadValues(q *kernels.Queue) (kernels.Buffer[float32], error) 
 }
 
 // run solves.
-func (s *solve) run(q *kernels.Queue, in given, start time.Time) (x kernels.Buffer[float32], _ driver.DiffusionStatus, err error) {
+func (s *solve) run(q *kernels.Queue, in given, start time.Time) (x kernels.Buffer[float32], _ driver.DiffusionStatus,
+	err error) {
 	var status driver.DiffusionStatus
 	n := in.values.Len()
 	if x = in.x; x.Len() == 0 {
@@ -278,7 +283,8 @@ func (s *solve) run(q *kernels.Queue, in given, start time.Time) (x kernels.Buff
 		return x, status, err
 	}
 	op := driver.DiffusionSolve{
-		Grid: s.grid, Channels: s.channels, Tolerance: s.opts.Tolerance, Flags: in.flags.Slice(), Setup: in.setup.Slice(),
+		Grid: s.grid, Channels: s.channels, Tolerance: s.opts.Tolerance, Flags: in.flags.Slice(),
+		Setup:   in.setup.Slice(),
 		Colours: in.values.Slice(), X: x.Slice(), State: state.Slice(), Status: result.Slice(),
 	}
 	if s.opts.Start != nil {
@@ -318,7 +324,8 @@ func (s *solve) run(q *kernels.Queue, in given, start time.Time) (x kernels.Buff
 		if due {
 			check = nextCheck(status.Cycles)
 		}
-		if due && status.Update == 0 && alike(s.grid.Method, status.Cycles) { // by rounding: nor will those that are left change anything
+		// by rounding: nor will those that are left change anything
+		if due && status.Update == 0 && alike(s.grid.Method, status.Cycles) {
 			left = 0
 		}
 		if s.reference != nil {
@@ -344,7 +351,8 @@ func (s *solve) run(q *kernels.Queue, in given, start time.Time) (x kernels.Buff
 }
 
 // step runs an op, and returns its status when it is done.
-func step(q *kernels.Queue, op driver.DiffusionSolve, result kernels.Buffer[driver.DiffusionStatus]) (driver.DiffusionStatus, error) {
+func step(q *kernels.Queue, op driver.DiffusionSolve,
+	result kernels.Buffer[driver.DiffusionStatus]) (driver.DiffusionStatus, error) {
 	var status [1]driver.DiffusionStatus
 	err := q.DiffusionSolve(op)
 	if err == nil {
@@ -356,7 +364,8 @@ func step(q *kernels.Queue, op driver.DiffusionSolve, result kernels.Buffer[driv
 	return status[0], err
 }
 
-// alike reports whether cycles of a slow method from the one with that number on do the same: where it changes nothing, none behind it does.
+// alike reports whether cycles of a slow method from the one with that number on do the same: where it changes nothing,
+// none behind it does.
 func alike(m Method, cycle uint32) bool {
 	return m != VariableStencil || cycle > driver.DiffusionFarCycles
 }
@@ -392,12 +401,12 @@ func inChunks(q *kernels.Queue, label string, n int, f func(from, to int) error)
 // ErrClosed is returned by calls on a closed [Prepared].
 var ErrClosed = errors.New("diffusion: prepared constraints are closed")
 
-// ErrEvicted is returned by [Prepared.Solve] when the device needed the memory for something else while no call used it. The
-// constraints have to be prepared again.
+// ErrEvicted is returned by [Prepared.Solve] when the device needed the memory for something else while no call used
+// it. The constraints have to be prepared again.
 var ErrEvicted = errors.New("diffusion: prepared constraints were evicted from the device's memory")
 
-// Prepared is constraints that a device has been set up for. It is safe for concurrent use. Close it after use: it takes device
-// memory, which the device may take back while no call uses it.
+// Prepared is constraints that a device has been set up for. It is safe for concurrent use. Close it after use: it
+// takes device memory, which the device may take back while no call uses it.
 type Prepared struct {
 	dev         *kernels.Device
 	constraints Constraints
@@ -408,9 +417,9 @@ type Prepared struct {
 	closed      atomic.Bool
 }
 
-// Prepare does what depends on the constraints only, and keeps it on dev until [Prepared.Close] or eviction. It keeps c.Flags, which
-// must not change until then. Bad input is an [*InvalidError]; where the device has no room now the error is a
-// [*kernels.CapacityError].
+// Prepare does what depends on the constraints only, and keeps it on dev until [Prepared.Close] or eviction. It keeps
+// c.Flags, which must not change until then. Bad input is an [*InvalidError]; where the device has no room now the
+// error is a [*kernels.CapacityError].
 func Prepare(ctx context.Context, dev *kernels.Device, c Constraints) (*Prepared, error) {
 	g, err := c.grid()
 	if err != nil {

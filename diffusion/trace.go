@@ -1,5 +1,5 @@
-// Edges of pictures, as chains of points. Source: Canny, A computational approach to edge detection, 1986; Di Zenzo, A note on the
-// gradient of a multi-image, 1986.
+// Edges of pictures, as chains of points. Source: Canny, A computational approach to edge detection, 1986; Di Zenzo, A
+// note on the gradient of a multi-image, 1986.
 
 package diffusion
 
@@ -152,7 +152,8 @@ func (g *gradients) neighbours(i int, f func(j int)) {
 	}
 }
 
-// ridge reports whether a pixel is steeper than what lies before and behind it, and where between them the steepest place is.
+// ridge reports whether a pixel is steeper than what lies before and behind it, and where between them the steepest
+// place is.
 func (g *gradients) ridge(i int) (Point, bool) {
 	x, y := i%g.w, i/g.w
 	dx, dy := float64(g.dx[i]), float64(g.dy[i])
@@ -184,7 +185,8 @@ func gradientsOf(p *Picture) *gradients {
 	rows, smooth := make([]float32, w*h), make([]float32, w*h)
 	for c := range p.Channels {
 		src := p.Values[c*w*h:][:w*h]
-		mean := func(dst, src []float32, i, j, step, n int) { // i is the pixel, j its place along a line of n, step from one to the next
+		// i is the pixel, j its place along a line of n, step from one to the next
+		mean := func(dst, src []float32, i, j, step, n int) {
 			at := func(d int) float32 { return src[i+(min(max(j+d, 0), n-1)-j)*step] }
 			dst[i] = ((at(-2) + at(2)) + 4*(at(-1)+at(1)) + 6*at(0)) / 16
 		}

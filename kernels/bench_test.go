@@ -33,7 +33,8 @@ func BenchmarkCheckRegions(b *testing.B) {
 		const n = 126
 		for k := range int32(n) {
 			// A zigzag that comes back.
-			r.Edges = append(r.Edges, driver.Edge{X0: k * 100, Y0: k % 7 * 300, X1: (k + 1) % n * 100, Y1: (k + 1) % n % 7 * 300})
+			r.Edges = append(r.Edges,
+				driver.Edge{X0: k * 100, Y0: k % 7 * 300, X1: (k + 1) % n * 100, Y1: (k + 1) % n % 7 * 300})
 		}
 		r.Regions = append(r.Regions, driver.Region{FirstEdge: uint32(i * n), EdgeCount: n})
 	}

@@ -14,7 +14,8 @@ import (
 // Elem is what buffers hold: plain values without pointers, of the same layout on host and device (little endian).
 type Elem interface {
 	~uint8 | ~uint16 | ~uint32 | ~uint64 | ~int8 | ~int16 | ~int32 | ~int64 | ~float32 | ~float64 |
-		driver.MaskStats | driver.Edge | driver.Point | driver.Triangle | driver.MeshCounts | driver.FlipStatus | driver.DiffusionCounts | driver.DiffusionStatus
+		driver.MaskStats | driver.Edge | driver.Point | driver.Triangle | driver.MeshCounts | driver.FlipStatus |
+		driver.DiffusionCounts | driver.DiffusionStatus
 }
 
 // Buffer is n elements in device memory. It is a value that can be copied; it owns nothing.
@@ -36,7 +37,8 @@ func (b Buffer[T]) Range(from, to int) Buffer[T] {
 	}
 	var z T
 	size := int64(unsafe.Sizeof(z))
-	return Buffer[T]{driver.Slice{Mem: b.slice.Mem, Off: b.slice.Off + int64(from)*size, Len: int64(to-from) * size}, to - from}
+	return Buffer[T]{driver.Slice{Mem: b.slice.Mem, Off: b.slice.Off + int64(from)*size, Len: int64(to-from) * size},
+		to - from}
 }
 
 // Bytes is what [Alloc] of n elements takes from a job's footprint: a multiple of [driver.Align], at most 2^60, so that
@@ -73,7 +75,8 @@ func Alloc[T Elem](q *Queue, n int, label string) (Buffer[T], error) {
 	need := Bytes[T](n)
 	off, ok := q.scratch.alloc(need, false)
 	if !ok {
-		reason := fmt.Sprintf("exceeds the job's declared footprint (%d of %d bytes taken", q.scratch.size-q.scratch.avail, q.scratch.size)
+		reason := fmt.Sprintf("exceeds the job's declared footprint (%d of %d bytes taken",
+			q.scratch.size-q.scratch.avail, q.scratch.size)
 		if most := q.scratch.largest(); most < q.scratch.avail {
 			reason += fmt.Sprintf(", at most %d free in one piece", most)
 		}
@@ -87,20 +90,23 @@ func Alloc[T Elem](q *Queue, n int, label string) (Buffer[T], error) {
 	return Buffer[T]{s, n}, nil
 }
 
-// Free gives what [Alloc] returned, whole, back to the job, whose later allocs may get the same bytes. It takes its turn on
-// the stream: what was enqueued before still has the memory, and what is enqueued behind it must not use it. A job that
-// frees in the reverse order of its allocs, or frees and allocates equal sizes, never takes more than it holds at
-// once; in another order pieces may be left between, and its footprint has to allow for them.
+// Free gives what [Alloc] returned, whole, back to the job, whose later allocs may get the same bytes. It takes its
+// turn on the stream: what was enqueued before still has the memory, and what is enqueued behind it must not use it. A
+// job that frees in the reverse order of its allocs, or frees and allocates equal sizes, never takes more than it holds
+// at once; in another order pieces may be left between, and its footprint has to allow for them.
 func Free[T Elem](q *Queue, b Buffer[T]) error {
 	if q.done.Load() {
 		return ErrEnded
 	}
 	off := b.slice.Off - q.arena.off
-	if q.scratch == nil || b.slice.Mem != q.dev.mem.mem || q.scratch.live[off] == nil || q.scratch.live[off].len != roundUp(b.slice.Len) {
-		return &ArgError{"Free", "b", [2]int64{b.slice.Off, b.slice.Len}, "(offset, length) is not what Alloc returned, or it is free already"}
+	if q.scratch == nil || b.slice.Mem != q.dev.mem.mem || q.scratch.live[off] == nil ||
+		q.scratch.live[off].len != roundUp(b.slice.Len) {
+		return &ArgError{"Free", "b", [2]int64{b.slice.Off, b.slice.Len},
+			"(offset, length) is not what Alloc returned, or it is free already"}
 	}
 	if q.dev.poison {
-		if err := q.stream.Fill(driver.Slice{Mem: b.slice.Mem, Off: b.slice.Off, Len: roundUp(b.slice.Len)}, poison); err != nil {
+		if err := q.stream.Fill(driver.Slice{Mem: b.slice.Mem, Off: b.slice.Off, Len: roundUp(b.slice.Len)},
+			poison); err != nil {
 			return err
 		}
 		q.padded = slices.DeleteFunc(q.padded, func(p block) bool { return p.off == b.slice.Off })
@@ -109,9 +115,9 @@ func Free[T Elem](q *Queue, b Buffer[T]) error {
 	return nil
 }
 
-// GiveBack gives n bytes of the footprint, which the job does not need after all, to others while it goes on: as many as [Bytes] says of
-// what it would have allocated. It waits for what was enqueued so far. Where the job has not more than that left, in one piece, it keeps
-// all of it.
+// GiveBack gives n bytes of the footprint, which the job does not need after all, to others while it goes on: as many
+// as [Bytes] says of what it would have allocated. It waits for what was enqueued so far. Where the job has not more
+// than that left, in one piece, it keeps all of it.
 func (q *Queue) GiveBack(n int64) error {
 	if q.done.Load() {
 		return ErrEnded
@@ -160,16 +166,17 @@ func reserve[T Elem](d *Device, n int, t tenant, op, label string) (block, Buffe
 	return blk, Buffer[T]{driver.Slice{Mem: d.mem.mem, Off: blk.off, Len: blk.bytes}, n}, nil
 }
 
-// Kept is device memory that outlives jobs, as the state of a session does. It is never evicted. Free it exactly once, when no job uses it any more. It must not be copied.
+// Kept is device memory that outlives jobs, as the state of a session does. It is never evicted. Free it exactly once,
+// when no job uses it any more. It must not be copied.
 type Kept[T Elem] struct {
 	Buffer[T]
 	dev atomic.Pointer[Device] // nil when freed
 	blk block
 }
 
-// Keep allocates n elements beyond the job, of undefined content. It does not wait: where there is no room, even without
-// the residents that nobody holds, it returns a [*CapacityError]. Memos that no job uses go for it in any case, so that
-// it lies where it would without them and leaves as much in one piece.
+// Keep allocates n elements beyond the job, of undefined content. It does not wait: where there is no room, even
+// without the residents that nobody holds, it returns a [*CapacityError]. Memos that no job uses go for it in any case,
+// so that it lies where it would without them and leaves as much in one piece.
 func Keep[T Elem](d *Device, n int, label string) (*Kept[T], error) {
 	blk, buf, err := reserve[T](d, n, session, "Keep", label)
 	if err != nil {
@@ -190,7 +197,8 @@ func (k *Kept[T]) Free() {
 	d.mem.release(k.blk)
 }
 
-// check refuses a slice that is not memory of the queue's device, and calls on a queue that has ended or whose context has.
+// check refuses a slice that is not memory of the queue's device, and calls on a queue that has ended or whose context
+// has.
 func (q *Queue) check(op, field string, s driver.Slice) error {
 	if q.done.Load() {
 		return ErrEnded
@@ -205,7 +213,8 @@ func (q *Queue) check(op, field string, s driver.Slice) error {
 		return &ArgError{op, field + ".Mem", fmt.Sprintf("%T", s.Mem), "is not memory of the job's device"}
 	}
 	if s.Off < 0 || s.Len < 0 || s.Len > s.Mem.Bytes() || s.Off > s.Mem.Bytes()-s.Len {
-		return &ArgError{op, field, [2]int64{s.Off, s.Len}, fmt.Sprintf("(offset, length) is not inside the memory of %d bytes", s.Mem.Bytes())}
+		return &ArgError{op, field, [2]int64{s.Off, s.Len},
+			fmt.Sprintf("(offset, length) is not inside the memory of %d bytes", s.Mem.Bytes())}
 	}
 	return nil
 }

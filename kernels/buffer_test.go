@@ -42,7 +42,8 @@ func TestFreeWithinAJob(t *testing.T) {
 			t.Errorf("twice: %v", err)
 		}
 		_, err := Alloc[byte](q, 2048, "d")
-		if !errors.As(err, &bad) || !strings.Contains(err.Error(), "(1024 of 3072 bytes taken, at most 1024 free in one piece)") {
+		if !errors.As(err, &bad) ||
+			!strings.Contains(err.Error(), "(1024 of 3072 bytes taken, at most 1024 free in one piece)") {
 			t.Errorf("2048 bytes, in two pieces: %v", err)
 		}
 		if err := Free(q, b); err != nil {
@@ -71,8 +72,8 @@ func TestFreeWithinAJob(t *testing.T) {
 	idle(t, d)
 }
 
-// A job that frees and allocates at will never sees a buffer change that it holds, and one that frees in the reverse order
-// of its allocs needs no more than it holds at a time.
+// A job that frees and allocates at will never sees a buffer change that it holds, and one that frees in the reverse
+// order of its allocs needs no more than it holds at a time.
 func TestScratchAgainstModel(t *testing.T) {
 	d, done := openPoisoned(t, 1<<16)
 	rapid.Check(t, func(t *rapid.T) {

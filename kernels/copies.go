@@ -4,8 +4,8 @@ package kernels
 
 import "fmt"
 
-// UploadChunks is [UploadGather] in chunks that take about a millisecond, with [Queue.Yield] between them. The last one is still
-// under way when it returns.
+// UploadChunks is [UploadGather] in chunks that take about a millisecond, with [Queue.Yield] between them. The last one
+// is still under way when it returns.
 func UploadChunks(q *Queue, dst Buffer[byte], src [][]byte) error {
 	size := 0
 	for _, p := range src {
@@ -45,8 +45,8 @@ func UploadChunks(q *Queue, dst Buffer[byte], src [][]byte) error {
 	return nil
 }
 
-// DownloadChunks is [Download] in chunks that take about a millisecond, with [Queue.Yield] between them. The last one is still
-// under way when it returns.
+// DownloadChunks is [Download] in chunks that take about a millisecond, with [Queue.Yield] between them. The last one
+// is still under way when it returns.
 func DownloadChunks(q *Queue, dst []byte, src Buffer[byte]) error {
 	if len(dst) != src.n {
 		return &ArgError{"DownloadChunks", "len(dst)", len(dst), fmt.Sprintf("the buffer holds %d", src.n)}

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// Copies in chunks are as long as the buffers, wherever pieces end; that the bytes are right is tested where there is memory.
+// Copies in chunks are as long as the buffers, wherever pieces end; that the bytes are right is tested where there is
+// memory.
 func TestCopiesInChunks(t *testing.T) {
 	fake := &fakeDriver{}
 	d := openFake(t, fake, Config{MemoryBytes: 16 << 20})

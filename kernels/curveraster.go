@@ -36,7 +36,8 @@ func (q *Queue) CurveRaster(op driver.CurveRaster) error {
 func checkCurves(name string, op *driver.CurveRaster) error {
 	switch {
 	case len(op.Segments) > driver.MaxCurveSegments:
-		return &ArgError{name, "len(Segments)", len(op.Segments), fmt.Sprintf("must be at most %d", driver.MaxCurveSegments)}
+		return &ArgError{name, "len(Segments)", len(op.Segments),
+			fmt.Sprintf("must be at most %d", driver.MaxCurveSegments)}
 	case len(op.Stops) > driver.MaxCurveStops:
 		return &ArgError{name, "len(Stops)", len(op.Stops), fmt.Sprintf("must be at most %d", driver.MaxCurveStops)}
 	}
@@ -48,20 +49,25 @@ func checkCurves(name string, op *driver.CurveRaster) error {
 				v    int32
 			}{{"X", s.X[k]}, {"Y", s.Y[k]}} {
 				if c.v < -driver.MaxCurveCoord || c.v > driver.MaxCurveCoord {
-					return &ArgError{name, fmt.Sprintf("Segments[%d].%s[%d]", i, c.axis, k), c.v, fmt.Sprintf("must be -%d to %[1]d", driver.MaxCurveCoord)}
+					return &ArgError{name, fmt.Sprintf("Segments[%d].%s[%d]", i, c.axis, k), c.v,
+						fmt.Sprintf("must be -%d to %[1]d", driver.MaxCurveCoord)}
 				}
 			}
 		}
 		if driver.MaxCurvePieces>>s.LogPieces == 0 {
-			return &ArgError{name, fmt.Sprintf("Segments[%d].LogPieces", i), s.LogPieces, fmt.Sprintf("makes more than %d pieces", driver.MaxCurvePieces)}
+			return &ArgError{name, fmt.Sprintf("Segments[%d].LogPieces", i), s.LogPieces,
+				fmt.Sprintf("makes more than %d pieces", driver.MaxCurvePieces)}
 		}
 		if uint64(s.Curve) >= uint64(len(op.Curves)) {
-			return &ArgError{name, fmt.Sprintf("Segments[%d].Curve", i), s.Curve, fmt.Sprintf("must be less than %d, the number of curves", len(op.Curves))}
+			return &ArgError{name, fmt.Sprintf("Segments[%d].Curve", i), s.Curve,
+				fmt.Sprintf("must be less than %d, the number of curves", len(op.Curves))}
 		}
 		first := s.Start == 0 && (i == 0 || s.Curve > op.Segments[i-1].Curve)
-		next := i > 0 && s.Curve == op.Segments[i-1].Curve && uint64(s.Start) == uint64(op.Segments[i-1].Start)+driver.CurveUnit
+		next := i > 0 && s.Curve == op.Segments[i-1].Curve && uint64(s.Start) == uint64(op.Segments[i-1].Start)+
+			driver.CurveUnit
 		if !first && !next {
-			return &ArgError{name, fmt.Sprintf("Segments[%d]", i), fmt.Sprintf("curve %d from %d", s.Curve, s.Start), "does not follow the segment before"}
+			return &ArgError{name, fmt.Sprintf("Segments[%d]", i), fmt.Sprintf("curve %d from %d", s.Curve, s.Start),
+				"does not follow the segment before"}
 		}
 	}
 	for i := range op.Curves {
@@ -75,11 +81,13 @@ func checkCurves(name string, op *driver.CurveRaster) error {
 		}{{"Left", c.Left}, {"Right", c.Right}} {
 			first, n := uint64(side.stops.First), uint64(side.stops.Count)
 			if first+n > uint64(len(op.Stops)) {
-				return &ArgError{name, fmt.Sprintf("Curves[%d].%s", i, side.name), side.stops, fmt.Sprintf("reaches past the %d stops", len(op.Stops))}
+				return &ArgError{name, fmt.Sprintf("Curves[%d].%s", i, side.name), side.stops,
+					fmt.Sprintf("reaches past the %d stops", len(op.Stops))}
 			}
 			for k := first + 1; k < first+n; k++ {
 				if op.Stops[k].At < op.Stops[k-1].At {
-					return &ArgError{name, fmt.Sprintf("Stops[%d].At", k), op.Stops[k].At, "is less than that of the stop before"}
+					return &ArgError{name, fmt.Sprintf("Stops[%d].At", k), op.Stops[k].At,
+						"is less than that of the stop before"}
 				}
 			}
 		}

@@ -11,7 +11,8 @@ import (
 )
 
 // checkRefusals runs an op with each way of spoiling it, "" being none, and compares the field that is refused.
-func checkRefusals[Op any](t *testing.T, good func(q *Queue) (Op, error), run func(*Queue, Op) error, tests []badArg[Op]) {
+func checkRefusals[Op any](t *testing.T, good func(q *Queue) (Op, error), run func(*Queue, Op) error,
+	tests []badArg[Op]) {
 	t.Helper()
 	d := openFake(t, &fakeDriver{}, Config{MemoryBytes: 1 << 20})
 	for i, x := range tests {
@@ -49,8 +50,9 @@ func TestCurveRasterChecks(t *testing.T) {
 		r := op{
 			Width: 20, Height: 5, Channels: 2,
 			Segments: []driver.CurveSegment{{LogPieces: 3}, {Start: driver.CurveUnit, LogPieces: 11}, {Curve: 2}},
-			Curves:   []driver.Curve{{Left: driver.CurveStops{Count: 2}}, {}, {Barrier: 1, Right: driver.CurveStops{First: 1, Count: 1}}},
-			Stops:    []driver.CurveStop{{At: 3}, {At: 9}},
+			Curves: []driver.Curve{{Left: driver.CurveStops{Count: 2}}, {},
+				{Barrier: 1, Right: driver.CurveStops{First: 1, Count: 1}}},
+			Stops: []driver.CurveStop{{At: 3}, {At: 9}},
 		}
 		var errs [3]error
 		r.Flags, errs[0] = allocate(q, 100)

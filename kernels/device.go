@@ -29,8 +29,8 @@ type Config struct {
 	// [*OverloadError], or, where no batch job waits, the last interactive one. Line-scan jobs count, but are never
 	// refused.
 	MaxWaiting int
-	// MemoBytes is the memory that may keep what jobs have computed for others (see [Queue.NewMemo]), while nothing else needs it; 0 means
-	// a half of MemoryBytes, and a negative number none.
+	// MemoBytes is the memory that may keep what jobs have computed for others (see [Queue.NewMemo]), while nothing
+	// else needs it; 0 means a half of MemoryBytes, and a negative number none.
 	MemoBytes int64
 	// Observe, unless nil, is called at the end of each [Device.Do], on its goroutine and before it returns.
 	Observe func(JobEvent)
@@ -102,7 +102,8 @@ func Open(d driver.Driver, cfg Config) (*Device, error) {
 	}
 	mem, err := dev.Alloc(roundUp(cfg.MemoryBytes))
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("kernels: reserve %d bytes on %s: %w", cfg.MemoryBytes, d.Name(), err), dev.Close())
+		return nil, errors.Join(fmt.Errorf("kernels: reserve %d bytes on %s: %w", cfg.MemoryBytes, d.Name(), err),
+			dev.Close())
 	}
 	k := &Device{
 		dev:     dev,
@@ -155,7 +156,8 @@ func (d *Device) Memory() MemoryStats {
 }
 
 // Close waits for the jobs that run, refuses those that still wait with [ErrClosed], and frees the device. It returns
-// an error that matches [ErrLeak] if kept blocks were not freed or residents are held. Calls after the first do nothing.
+// an error that matches [ErrLeak] if kept blocks were not freed or residents are held. Calls after the first do
+// nothing.
 func (d *Device) Close() error {
 	d.mu.Lock()
 	if d.closed {
@@ -176,8 +178,8 @@ func (d *Device) Close() error {
 	return errors.Join(errs...)
 }
 
-// Lost returns a channel that is closed when an op has reported [driver.ErrDeviceLost]. Jobs are refused with that from then
-// on, and those that wait as well. The device is to be closed, and another one opened.
+// Lost returns a channel that is closed when an op has reported [driver.ErrDeviceLost]. Jobs are refused with that from
+// then on, and those that wait as well. The device is to be closed, and another one opened.
 func (d *Device) Lost() <-chan struct{} { return d.lost }
 
 // Job is what a unit of work declares before it starts.
@@ -187,13 +189,14 @@ type Job struct {
 	// Footprint is the most bytes that the job allocates with [Alloc]. Sum sizes with [Bytes]. A job of 0 bytes
 	// waits for a stream only.
 	Footprint int64
-	// Held is the bytes of the device, of residents and of what was kept, that the caller has in its hands until the job has ended
-	// (see [Held]). A job for which the device has too little beside them is refused: it would wait for its own caller. So is one for
-	// which there is no room while no job runs that has memory to give back: its caller may hold what others wait for. Where there is
-	// room for it but not for one ahead, it goes first; but after a second of that such jobs are refused for a tenth of one.
+	// Held is the bytes of the device, of residents and of what was kept, that the caller has in its hands until the
+	// job has ended (see [Held]). A job for which the device has too little beside them is refused: it would wait for
+	// its own caller. So is one for which there is no room while no job runs that has memory to give back: its caller
+	// may hold what others wait for. Where there is room for it but not for one ahead, it goes first; but after a
+	// second of that such jobs are refused for a tenth of one.
 	Held int64
-	// Units is what the job's time grows with, such as pixels: jobs of a label are taken to need a fixed time and one for each
-	// unit, both measured.
+	// Units is what the job's time grows with, such as pixels: jobs of a label are taken to need a fixed time and one
+	// for each unit, both measured.
 	Units int64
 }
 
@@ -201,9 +204,9 @@ type Job struct {
 // enqueues; and waits until the stream has drained, whatever fn returned. Then the job's memory goes back.
 //
 // Class and deadline are ctx's: see [WithClass] and [WithDeadline]. Jobs wait by class, in a class by deadline, the
-// earliest first, and then by arrival; those without a deadline are ordered as if they were due 10 s after they came. Each
-// class has streams of its own ([Config]), which have the class's priority on the device. A job that holds little memory
-// of its own, and works on what was kept, waits for nobody's memory: that is what line-scan jobs should be.
+// earliest first, and then by arrival; those without a deadline are ordered as if they were due 10 s after they came.
+// Each class has streams of its own ([Config]), which have the class's priority on the device. A job that holds little
+// memory of its own, and works on what was kept, waits for nobody's memory: that is what line-scan jobs should be.
 //
 // Do returns fn's error, or else the first error of an op, or ctx's cause where ctx ended first. Refused before fn is
 // called are
@@ -215,8 +218,8 @@ type Job struct {
 //     [*CapacityError];
 //   - all jobs after the device was lost, with an error that matches [driver.ErrDeviceLost].
 //
-// A panic in fn goes on to Do's caller after the stream has drained and the memory is back. fn must not call Do: a job that
-// holds memory and waits for more can wait forever.
+// A panic in fn goes on to Do's caller after the stream has drained and the memory is back. fn must not call Do: a job
+// that holds memory and waits for more can wait forever.
 func (d *Device) Do(ctx context.Context, job Job, fn func(*Queue) error) (err error) {
 	d.mu.Lock()
 	if d.closed {
@@ -281,7 +284,8 @@ func (t *ticket) event(now time.Time, err error) JobEvent {
 // run calls fn and drains the stream, whatever fn does: it may panic or exit the goroutine, and its memory goes back
 // after this.
 func (q *Queue) run(fn func(*Queue) error) (err error) {
-	// Backends may copy on this goroutine, from host memory that another process can take away: a panic, and not the end.
+	// Backends may copy on this goroutine, from host memory that another process can take away: a panic, and not the
+	// end.
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		q.done.Store(true)
@@ -344,9 +348,9 @@ type chunk struct {
 	began time.Time
 }
 
-// Chunk begins a chunk of long work, which [Queue.Yield] ends: it returns how many units of it take about a millisecond, by
-// what chunks of the same label took before, at least 1 and at most left. Units are what the time grows with, such as
-// pixels. Line-scan jobs, which nobody is to go before, get all that is left. left must not be 0.
+// Chunk begins a chunk of long work, which [Queue.Yield] ends: it returns how many units of it take about a
+// millisecond, by what chunks of the same label took before, at least 1 and at most left. Units are what the time grows
+// with, such as pixels. Line-scan jobs, which nobody is to go before, get all that is left. left must not be 0.
 func (q *Queue) Chunk(label string, left int64) int64 {
 	if q.class == LineScan {
 		return left
@@ -358,15 +362,15 @@ func (q *Queue) Chunk(label string, left int64) int64 {
 // Spent says how many units the chunk has, where that is not what [Queue.Chunk] returned.
 func (q *Queue) Spent(units int64) { q.chunk.units = units }
 
-// Yield waits for what was enqueued so far, as Wait does, and then lets other jobs go first. Long work is to call it about every
-// millisecond of the device's time.
+// Yield waits for what was enqueued so far, as Wait does, and then lets other jobs go first. Long work is to call it
+// about every millisecond of the device's time.
 //   - It pauses while jobs of more urgent classes are there that came before the call, 10 ms at most. Those that wait for
 //     memory don't count.
 //   - Where a job of the same class that is due earlier waits for no more than a stream, it gets this one's, and Yield waits
 //     for another.
 //
-// The job keeps its memory. Yield returns ctx's cause when ctx has ended, or the first error of an op; after that the queue
-// is of no more use.
+// The job keeps its memory. Yield returns ctx's cause when ctx has ended, or the first error of an op; after that the
+// queue is of no more use.
 func (q *Queue) Yield() error {
 	if err := q.Wait(); err != nil {
 		return err

@@ -52,7 +52,8 @@ func idle(t *testing.T, d *Device) {
 	for c := range s.classes {
 		q := &s.classes[c]
 		if len(q.idle) != q.streams || len(q.running) != 0 || len(q.waiting) != 0 {
-			t.Errorf("%v: %d of %d streams came back, %d jobs run, %d wait", Class(c), len(q.idle), q.streams, len(q.running), len(q.waiting))
+			t.Errorf("%v: %d of %d streams came back, %d jobs run, %d wait", Class(c), len(q.idle), q.streams,
+				len(q.running), len(q.waiting))
 		}
 	}
 }
@@ -119,7 +120,8 @@ func TestOpenChecksItsConfig(t *testing.T) {
 
 func TestInfoAndDefaults(t *testing.T) {
 	d := openFake(t, &fakeDriver{}, Config{})
-	if i := d.Info(); i.MemoryBytes != 1<<20 || i.ComputeUnits != 7 || i.Backend != "fake" || i.MaskMethod != driver.Tiled {
+	if i := d.Info(); i.MemoryBytes != 1<<20 || i.ComputeUnits != 7 || i.Backend != "fake" ||
+		i.MaskMethod != driver.Tiled {
 		t.Errorf("%+v", i)
 	}
 	if n := d.sched.classes[Interactive].streams; n != 4 {
@@ -168,7 +170,8 @@ func TestEveryFault(t *testing.T) {
 			image := driver.Image{Data: pixels.Slice(), Width: 10, Height: 10, Stride: 10, Format: driver.Gray8}
 			steps = append(steps,
 				q.MaskPrepare(op),
-				q.MaskReduce(driver.MaskReduce{Prepared: prepared.Slice(), Count: 1, Frame: image, Stats: stats.Slice()}),
+				q.MaskReduce(driver.MaskReduce{Prepared: prepared.Slice(), Count: 1, Frame: image,
+					Stats: stats.Slice()}),
 				q.MaskRaster(driver.MaskRaster{Prepared: prepared.Slice(), Count: 1, Dst: image}),
 				Fill(q, pixels, 1),
 				q.Yield(),
@@ -202,21 +205,25 @@ func TestDoRefusesBadJobs(t *testing.T) {
 	d := openFake(t, &fakeDriver{}, Config{MemoryBytes: 1 << 16})
 	never := func(*Queue) error { t.Error("the job ran"); return nil }
 	var a *ArgError
-	if err := d.Do(context.Background(), Job{Label: "x", Footprint: -1}, never); !errors.As(err, &a) || a.Field != "Job.Footprint" {
+	if err := d.Do(context.Background(), Job{Label: "x", Footprint: -1}, never); !errors.As(err, &a) ||
+		a.Field != "Job.Footprint" {
 		t.Errorf("a negative footprint: %v", err)
 	}
 	for _, n := range []int64{1<<16 + 1, math.MaxInt64 - 1, math.MaxInt64} {
 		err := d.Do(context.Background(), Job{Label: "big", Footprint: n}, never)
 		var c *CapacityError
-		if !errors.As(err, &c) || !c.Never() || !errors.Is(err, driver.ErrOutOfMemory) || c.Label != "big" || c.Total != 1<<16 || c.Needed <= 1<<16 {
+		if !errors.As(err, &c) || !c.Never() || !errors.Is(err, driver.ErrOutOfMemory) || c.Label != "big" ||
+			c.Total != 1<<16 || c.Needed <= 1<<16 {
 			t.Errorf("a footprint of %d: %v", n, err)
 		}
 	}
 	// What the caller holds is as good as not there, and jobs that need no memory don't mind.
-	if err := d.Do(context.Background(), Job{Label: "x", Held: -1}, never); !errors.As(err, &a) || a.Field != "Job.Held" {
+	if err := d.Do(context.Background(), Job{Label: "x", Held: -1}, never); !errors.As(err, &a) ||
+		a.Field != "Job.Held" {
 		t.Errorf("negative bytes held: %v", err)
 	}
-	for _, job := range []Job{{Footprint: 1 << 15, Held: 1<<15 + 1}, {Footprint: 1, Held: math.MaxInt64}, {Footprint: math.MaxInt64, Held: math.MaxInt64}} {
+	for _, job := range []Job{{Footprint: 1 << 15, Held: 1<<15 + 1}, {Footprint: 1, Held: math.MaxInt64},
+		{Footprint: math.MaxInt64, Held: math.MaxInt64}} {
 		var c *CapacityError
 		if err := d.Do(context.Background(), job, never); !errors.As(err, &c) || !c.Never() || c.Needed <= 1<<16 {
 			t.Errorf("%+v: %v", job, err)
@@ -293,7 +300,8 @@ func TestDoCancelled(t *testing.T) {
 		running := make(chan struct{})
 		first := make(chan error)
 		go func() {
-			first <- d.Do(context.Background(), Job{Label: "first", Footprint: 1}, func(*Queue) error { close(running); return nil })
+			first <- d.Do(context.Background(), Job{Label: "first", Footprint: 1},
+				func(*Queue) error { close(running); return nil })
 		}()
 		<-running
 		ctx, cancel := context.WithCancelCause(context.Background())
@@ -369,7 +377,9 @@ func TestDoErrors(t *testing.T) {
 	if err := d.Do(context.Background(), Job{}, func(*Queue) error { return nil }); !errors.Is(err, errOp) {
 		t.Errorf("an op failed: %v", err)
 	}
-	if err := d.Do(context.Background(), Job{}, func(*Queue) error { return errFn }); !errors.Is(err, errFn) || errors.Is(err, errOp) {
+	if err := d.Do(context.Background(), Job{}, func(*Queue) error {
+		return errFn
+	}); !errors.Is(err, errFn) || errors.Is(err, errOp) {
 		t.Errorf("both failed: %v", err)
 	}
 	f.opErr = nil
@@ -439,7 +449,8 @@ func TestAllocWithinTheFootprint(t *testing.T) {
 		if err := errors.Join(err1, err2, err3); err != nil {
 			return err
 		}
-		if a.Len() != 300 || b.Len() != 3 || c.Len() != 0 || a.Slice().Len != 300 || b.Slice().Len != 240 || c.Slice().Len != 0 {
+		if a.Len() != 300 || b.Len() != 3 || c.Len() != 0 || a.Slice().Len != 300 || b.Slice().Len != 240 ||
+			c.Slice().Len != 0 {
 			t.Errorf("%+v %+v %+v", a, b, c)
 		}
 		for _, s := range []driver.Slice{a.Slice(), b.Slice(), c.Slice()} {
@@ -453,7 +464,8 @@ func TestAllocWithinTheFootprint(t *testing.T) {
 		for _, n := range []int{1, 100000, math.MaxInt} {
 			_, err := Alloc[byte](q, n, "more")
 			var x *ArgError
-			if !errors.As(err, &x) || x.Field != "more" || !strings.Contains(err.Error(), "exceeds the job's declared footprint (1024 of 1024 bytes taken)") {
+			if !errors.As(err, &x) || x.Field != "more" ||
+				!strings.Contains(err.Error(), "exceeds the job's declared footprint (1024 of 1024 bytes taken)") {
 				t.Errorf("%d more: %v", n, err)
 			}
 		}
@@ -526,15 +538,19 @@ func TestQueueAfterItsJob(t *testing.T) {
 		"MaskReduce":   q.MaskReduce(driver.MaskReduce{Prepared: b.Slice(), Frame: im}),
 		"MaskRaster":   q.MaskRaster(driver.MaskRaster{Prepared: b.Slice(), Dst: im}),
 		"Triangulate":  q.Triangulate(driver.Triangulate{Count: b.Range(0, 4).Slice(), Scratch: b.Slice()}),
-		"Voronoi":      q.Voronoi(driver.Voronoi{Width: 1, Height: 1, Labels: b.Range(0, 4).Slice(), Scratch: b.Slice()}),
-		"CurveRaster":  q.CurveRaster(driver.CurveRaster{Width: 1, Height: 1, Channels: 1, Flags: b.Range(0, 1).Slice(), Values: b.Range(0, 4).Slice(), Scratch: b.Slice()}),
-		"Blur":         q.Blur(driver.Blur{Width: 1, Height: 1, Channels: 1, Scale: 1, Src: b.Range(0, 4).Slice(), Sigma: b.Range(0, 4).Slice(), Dst: b.Range(256, 260).Slice(), Scratch: b.Slice()}),
-		"Edges":        q.Edges(driver.Edges{Src: im, Dst: b.Range(256, 456).Slice()}),
-		"Unpack":       q.Unpack(driver.Unpack{Src: im, Flags: b.Range(100, 200).Slice(), Planes: b.Range(256, 656).Slice()}),
-		"Pack":         q.Pack(driver.Pack{Dst: im, Planes: b.Range(256, 656).Slice()}),
-		"Free":         Free(q, b),
-		"Wait":         q.Wait(),
-		"Yield":        q.Yield(),
+		"Voronoi": q.Voronoi(driver.Voronoi{Width: 1, Height: 1, Labels: b.Range(0, 4).Slice(),
+			Scratch: b.Slice()}),
+		"CurveRaster": q.CurveRaster(driver.CurveRaster{Width: 1, Height: 1, Channels: 1, Flags: b.Range(0, 1).Slice(),
+			Values: b.Range(0, 4).Slice(), Scratch: b.Slice()}),
+		"Blur": q.Blur(driver.Blur{Width: 1, Height: 1, Channels: 1, Scale: 1, Src: b.Range(0, 4).Slice(),
+			Sigma: b.Range(0, 4).Slice(), Dst: b.Range(256, 260).Slice(), Scratch: b.Slice()}),
+		"Edges": q.Edges(driver.Edges{Src: im, Dst: b.Range(256, 456).Slice()}),
+		"Unpack": q.Unpack(driver.Unpack{Src: im, Flags: b.Range(100, 200).Slice(),
+			Planes: b.Range(256, 656).Slice()}),
+		"Pack":  q.Pack(driver.Pack{Dst: im, Planes: b.Range(256, 656).Slice()}),
+		"Free":  Free(q, b),
+		"Wait":  q.Wait(),
+		"Yield": q.Yield(),
 	} {
 		if !errors.Is(err, ErrEnded) {
 			t.Errorf("%s: %v", name, err)
@@ -558,30 +574,31 @@ func TestJobsRunConcurrently(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range 30 {
 		wg.Go(func() {
-			err := d.Do(context.Background(), Job{Label: fmt.Sprint(i % 4), Footprint: int64(i) * 1000}, func(q *Queue) error {
-				mu.Lock()
-				if on[q.stream] {
-					t.Error("two jobs on one stream")
-				}
-				on[q.stream] = true
-				mu.Unlock()
-				n := running.Add(1)
-				for {
-					m := most.Load()
-					if n <= m || most.CompareAndSwap(m, n) {
-						break
+			err := d.Do(context.Background(), Job{Label: fmt.Sprint(i % 4), Footprint: int64(i) * 1000},
+				func(q *Queue) error {
+					mu.Lock()
+					if on[q.stream] {
+						t.Error("two jobs on one stream")
 					}
-				}
-				for end := time.Now().Add(10 * time.Second); most.Load() < streams && time.Now().Before(end); {
-					time.Sleep(100 * time.Microsecond) // the others are coming
-				}
-				time.Sleep(time.Millisecond) // and perhaps more of them than may
-				running.Add(-1)
-				mu.Lock()
-				on[q.stream] = false
-				mu.Unlock()
-				return nil
-			})
+					on[q.stream] = true
+					mu.Unlock()
+					n := running.Add(1)
+					for {
+						m := most.Load()
+						if n <= m || most.CompareAndSwap(m, n) {
+							break
+						}
+					}
+					for end := time.Now().Add(10 * time.Second); most.Load() < streams && time.Now().Before(end); {
+						time.Sleep(100 * time.Microsecond) // the others are coming
+					}
+					time.Sleep(time.Millisecond) // and perhaps more of them than may
+					running.Add(-1)
+					mu.Lock()
+					on[q.stream] = false
+					mu.Unlock()
+					return nil
+				})
 			if err != nil {
 				t.Error(err)
 			}
@@ -602,7 +619,8 @@ func TestWaited(t *testing.T) {
 	go func() {
 		_ = d.Do(context.Background(), Job{}, func(*Queue) error {
 			close(started)
-			for end := time.Now().Add(10 * time.Second); d.Sched()[Interactive].Waiting == 0 && time.Now().Before(end); {
+			for end := time.Now().Add(10 * time.Second); d.Sched()[Interactive].Waiting == 0 &&
+				time.Now().Before(end); {
 				time.Sleep(100 * time.Microsecond)
 			}
 			time.Sleep(nap)
@@ -719,7 +737,10 @@ func TestClosed(t *testing.T) {
 	if err := d.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := d.Do(context.Background(), Job{}, func(*Queue) error { t.Error("the job ran"); return nil }); !errors.Is(err, ErrClosed) {
+	if err := d.Do(context.Background(), Job{}, func(*Queue) error {
+		t.Error("the job ran")
+		return nil
+	}); !errors.Is(err, ErrClosed) {
 		t.Errorf("Do: %v", err)
 	}
 	if _, err := Keep[byte](d, 1, "x"); !errors.Is(err, ErrClosed) {

@@ -34,7 +34,8 @@ func checkDiffusionGrid(op string, g driver.DiffusionGrid) error {
 	case g.Height < 1 || g.Height > driver.MaxSide:
 		return &ArgError{op, "Grid.Height", g.Height, fmt.Sprintf("must be 1 to %d", driver.MaxSide)}
 	case int64(g.Width)*int64(g.Height) > driver.MaxPixels:
-		return &ArgError{op, "Grid", fmt.Sprintf("%dx%d", g.Width, g.Height), fmt.Sprintf("has more than %d pixels", driver.MaxPixels)}
+		return &ArgError{op, "Grid", fmt.Sprintf("%dx%d", g.Width, g.Height),
+			fmt.Sprintf("has more than %d pixels", driver.MaxPixels)}
 	case g.Method > driver.DiffusionVariableStencil:
 		return &ArgError{op, "Grid.Method", uint8(g.Method), "is no method"}
 	}

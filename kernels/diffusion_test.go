@@ -9,7 +9,8 @@ import (
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 
-// What the front lets through keeps its promises to backends (the fake driver checks them); what it refuses names the field.
+// What the front lets through keeps its promises to backends (the fake driver checks them); what it refuses names the
+// field.
 func TestDiffusionChecks(t *testing.T) {
 	d := openFake(t, &fakeDriver{}, Config{MemoryBytes: 1 << 20})
 	type ops struct {
@@ -64,7 +65,8 @@ func TestDiffusionChecks(t *testing.T) {
 			g := driver.DiffusionGrid{Width: 40, Height: 25}
 			o := ops{
 				driver.DiffusionSetup{Grid: g, Flags: s[0], Dst: s[1], Counts: s[2]},
-				driver.DiffusionSolve{Grid: g, Channels: 2, Cycles: 3, Tolerance: 0.1, Flags: s[0], Setup: s[1], Colours: s[3], X: s[4], State: s[5], Status: s[6]},
+				driver.DiffusionSolve{Grid: g, Channels: 2, Cycles: 3, Tolerance: 0.1, Flags: s[0], Setup: s[1],
+					Colours: s[3], X: s[4], State: s[5], Status: s[6]},
 			}
 			x.spoil(&o)
 			if err := q.DiffusionSetup(o.setup); err != nil {
@@ -80,7 +82,8 @@ func TestDiffusionChecks(t *testing.T) {
 			t.Errorf("%d: %v, want an error about %s", i, err, x.field)
 		}
 	}
-	for _, g := range []driver.DiffusionGrid{{Width: 0, Height: 1}, {Width: 1, Height: -1}, {Width: 1 << 17, Height: 1 << 17}} {
+	for _, g := range []driver.DiffusionGrid{{Width: 0, Height: 1}, {Width: 1, Height: -1},
+		{Width: 1 << 17, Height: 1 << 17}} {
 		var arg *ArgError
 		if _, err := d.DiffusionSetupBytes(g); !errors.As(err, &arg) {
 			t.Errorf("DiffusionSetupBytes(%v): %v", g, err)

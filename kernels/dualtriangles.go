@@ -29,7 +29,8 @@ func (q *Queue) DualTriangles(op driver.DualTriangles) error {
 	return q.stream.DualTriangles(op)
 }
 
-// checkDual checks the slices of an op that adds triangles to a diagram: DualTriangles and HullCompletion have the same.
+// checkDual checks the slices of an op that adds triangles to a diagram: DualTriangles and HullCompletion have the
+// same.
 func (q *Queue) checkDual(name string, op driver.DualTriangles, scratch int64) error {
 	n := int64(op.N)
 	return q.checkSlices(name,

@@ -41,7 +41,8 @@ func TestEdgesChecks(t *testing.T) {
 				return err
 			}
 			op := driver.Edges{
-				Src: driver.Image{Data: src.Slice(), Width: 40, Height: 25, Stride: 120, Format: driver.RGB8}, Dst: dst.Slice(),
+				Src: driver.Image{Data: src.Slice(), Width: 40, Height: 25, Stride: 120, Format: driver.RGB8},
+				Dst: dst.Slice(),
 			}
 			x.spoil(&op)
 			return q.Edges(op)

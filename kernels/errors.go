@@ -103,7 +103,8 @@ type OverloadError struct {
 }
 
 func (e *OverloadError) Error() string {
-	return fmt.Sprintf("kernels: no room for %s (%v): %d jobs wait%s", e.Label, e.Class, e.Waiting, tryAgain(e.RetryAfter))
+	return fmt.Sprintf("kernels: no room for %s (%v): %d jobs wait%s", e.Label, e.Class, e.Waiting,
+		tryAgain(e.RetryAfter))
 }
 
 func tryAgain(d time.Duration) string {

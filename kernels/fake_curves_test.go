@@ -12,9 +12,11 @@ import (
 func (s *fakeStream) CurveRaster(op driver.CurveRaster) error {
 	n := int64(op.Width) * int64(op.Height)
 	var kept error
-	if op.Width < 1 || op.Height < 1 || n > driver.MaxPixels || op.Channels < 1 || op.Channels > driver.MaxDiffusionChannels ||
+	if op.Width < 1 || op.Height < 1 || n > driver.MaxPixels || op.Channels < 1 ||
+		op.Channels > driver.MaxDiffusionChannels ||
 		op.Flags.Len != n || op.Values.Len != 4*n*int64(op.Channels) || op.Scratch.Len < op.ScratchBytes() {
-		kept = fmt.Errorf("%dx%d, %d channels, lengths %d, %d, %d", op.Width, op.Height, op.Channels, op.Flags.Len, op.Values.Len, op.Scratch.Len)
+		kept = fmt.Errorf("%dx%d, %d channels, lengths %d, %d, %d", op.Width, op.Height, op.Channels, op.Flags.Len,
+			op.Values.Len, op.Scratch.Len)
 	}
 	for i, x := range op.Segments {
 		if int(x.Curve) >= len(op.Curves) || x.LogPieces > 11 {
@@ -37,8 +39,10 @@ func (s *fakeStream) CurveRaster(op driver.CurveRaster) error {
 func (s *fakeStream) Blur(op driver.Blur) error {
 	n := int64(op.Width) * int64(op.Height)
 	var kept error
-	if op.Width < 1 || op.Height < 1 || n > driver.MaxPixels || op.Channels < 1 || op.Channels > driver.MaxDiffusionChannels || !(op.Scale > 0) ||
-		op.Src.Len != 4*n*int64(op.Channels) || op.Sigma.Len != 4*n || op.Dst.Len != op.Src.Len || op.Scratch.Len < op.ScratchBytes() {
+	if op.Width < 1 || op.Height < 1 || n > driver.MaxPixels || op.Channels < 1 ||
+		op.Channels > driver.MaxDiffusionChannels || !(op.Scale > 0) ||
+		op.Src.Len != 4*n*int64(op.Channels) || op.Sigma.Len != 4*n || op.Dst.Len != op.Src.Len ||
+		op.Scratch.Len < op.ScratchBytes() {
 		kept = fmt.Errorf("%+v", op)
 	}
 	for _, x := range []driver.Slice{op.Src, op.Dst, op.Scratch} {

@@ -20,7 +20,9 @@ func (x *fakeDevice) DiffusionStateBytes(g driver.DiffusionGrid, channels int) (
 }
 
 func diffusionKept(g driver.DiffusionGrid, channels int) error {
-	if g.Width < 1 || g.Height < 1 || g.Width > driver.MaxSide || g.Height > driver.MaxSide || g.Width*g.Height > driver.MaxPixels || channels < 1 || channels > driver.MaxDiffusionChannels || g.Method > driver.DiffusionVariableStencil {
+	if g.Width < 1 || g.Height < 1 || g.Width > driver.MaxSide || g.Height > driver.MaxSide ||
+		g.Width*g.Height > driver.MaxPixels || channels < 1 || channels > driver.MaxDiffusionChannels ||
+		g.Method > driver.DiffusionVariableStencil {
 		return fmt.Errorf("%v, %d channels", g, channels)
 	}
 	return nil
@@ -40,7 +42,8 @@ func (s *fakeStream) DiffusionSetup(op driver.DiffusionSetup) error {
 func (s *fakeStream) DiffusionSolve(op driver.DiffusionSolve) error {
 	kept := diffusionKept(op.Grid, op.Channels)
 	n := int64(op.Grid.Width) * int64(op.Grid.Height)
-	if op.Flags.Len != n || op.Colours.Len != 4*n*int64(op.Channels) || op.X.Len != op.Colours.Len || op.Setup.Len < 1000 || op.State.Len < 500 || op.Status.Len != 32 {
+	if op.Flags.Len != n || op.Colours.Len != 4*n*int64(op.Channels) || op.X.Len != op.Colours.Len ||
+		op.Setup.Len < 1000 || op.State.Len < 500 || op.Status.Len != 32 {
 		kept = errors.Join(kept, fmt.Errorf("lengths of %+v", op))
 	}
 	if op.Start > driver.DiffusionContinue || op.Cycles < 1 || !(op.Tolerance > 0) {

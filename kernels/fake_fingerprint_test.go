@@ -14,7 +14,8 @@ func (s *fakeStream) Fingerprint(op driver.Fingerprint) error {
 			kept = errors.Join(kept, fmt.Errorf("key %d", k))
 		}
 	}
-	if apart := op.Src.Mem != op.Dst.Mem || op.Src.Off+op.Src.Len <= op.Dst.Off || op.Dst.Off+op.Dst.Len <= op.Src.Off; op.Dst.Len != 16 || !apart {
+	if apart := op.Src.Mem != op.Dst.Mem || op.Src.Off+op.Src.Len <= op.Dst.Off || op.Dst.Off+
+		op.Dst.Len <= op.Src.Off; op.Dst.Len != 16 || !apart {
 		kept = errors.Join(kept, fmt.Errorf("Dst %d+%d, Src %d+%d", op.Dst.Off, op.Dst.Len, op.Src.Off, op.Src.Len))
 	}
 	return s.op("Fingerprint", kept)

@@ -13,7 +13,8 @@ func (s *fakeStream) Unpack(op driver.Unpack) error {
 	if op.Mask.Len != 0 {
 		kept = errors.Join(kept, s.inside(op.Mask, 1))
 	}
-	if op.Mask.Len != 0 && op.Mask.Len != n || op.Flags.Len != n || op.Planes.Len != 4*n*int64(op.Src.Format.Colours()) {
+	if op.Mask.Len != 0 && op.Mask.Len != n || op.Flags.Len != n ||
+		op.Planes.Len != 4*n*int64(op.Src.Format.Colours()) {
 		kept = errors.Join(kept, fmt.Errorf("%+v", op))
 	}
 	return s.op("Unpack", kept)
@@ -37,7 +38,8 @@ func (s *fakeStream) Pack(op driver.Pack) error {
 	}
 	for _, im := range images {
 		kept = errors.Join(kept, s.imageKept(im, 0))
-		if im.Width != op.Dst.Width || im.Height != op.Dst.Height || im.Format.Colours() != colours || im.Format.Bits != op.Dst.Format.Bits {
+		if im.Width != op.Dst.Width || im.Height != op.Dst.Height || im.Format.Colours() != colours ||
+			im.Format.Bits != op.Dst.Format.Bits {
 			kept = errors.Join(kept, fmt.Errorf("%+v beside %+v", im, op.Dst))
 		}
 	}

@@ -106,7 +106,8 @@ func (x *fakeDevice) FlipsScratch(n int) (int64, error) {
 }
 
 func voronoiKept(n, w, h int, m driver.VoronoiMethod) error {
-	if n < 0 || n > driver.MaxPoints || w < 1 || h < 1 || w > driver.MaxSide || h > driver.MaxSide || w*h > driver.MaxPixels || m > driver.Banding {
+	if n < 0 || n > driver.MaxPoints || w < 1 || h < 1 || w > driver.MaxSide || h > driver.MaxSide ||
+		w*h > driver.MaxPixels || m > driver.Banding {
 		return fmt.Errorf("%d sites, %dx%d, method %d", n, w, h, m)
 	}
 	return nil
@@ -120,7 +121,8 @@ func (x *fakeDevice) SelectVerticesScratch(n, w, h int, r driver.VertexRule) (in
 func verticesKept(n, w, h int, r driver.VertexRule) error {
 	if w < 1 || h < 1 || w > driver.MaxSide || h > driver.MaxSide || w*h > driver.MaxPixels ||
 		r.Floor < 1 || r.Floor > driver.MaxVertexFloor || r.Spacing < 0 || r.Spacing > driver.MaxVertexSpacing ||
-		r.Border < 1 || r.Border > driver.MaxSide || r.Cell < 0 || r.Cell > driver.MaxSide || r.Cell > 0 && r.Cell <= r.Spacing ||
+		r.Border < 1 || r.Border > driver.MaxSide || r.Cell < 0 || r.Cell > driver.MaxSide || r.Cell > 0 &&
+		r.Cell <= r.Spacing ||
 		r.Strength < 0 || r.Strength > driver.MaxVertexStrength {
 		return fmt.Errorf("%dx%d by %+v", w, h, r)
 	}
@@ -140,7 +142,8 @@ func (x *fakeDevice) ShadeScratch(n, w, h int, m driver.ShadeMethod) (int64, err
 }
 
 func shadeKept(n, w, h int, m driver.ShadeMethod) error {
-	if n < 0 || n > 2*driver.MaxPoints || w < 1 || h < 1 || w > driver.MaxSide || h > driver.MaxSide || w*h > driver.MaxPixels || m > driver.PerTile {
+	if n < 0 || n > 2*driver.MaxPoints || w < 1 || h < 1 || w > driver.MaxSide || h > driver.MaxSide ||
+		w*h > driver.MaxPixels || m > driver.PerTile {
 		return fmt.Errorf("%d triangles, %dx%d, method %d", n, w, h, m)
 	}
 	return nil
@@ -287,7 +290,8 @@ func (s *fakeStream) Triangulate(op driver.Triangulate) error {
 	}
 	n := int64(op.N)
 	if op.Points.Len != 8*n || op.Triangles.Len != 24*n || op.Count.Len != 4 || op.Scratch.Len < 1000 {
-		kept = errors.Join(kept, fmt.Errorf("lengths %d, %d, %d, %d", op.Points.Len, op.Triangles.Len, op.Count.Len, op.Scratch.Len))
+		kept = errors.Join(kept, fmt.Errorf("lengths %d, %d, %d, %d", op.Points.Len, op.Triangles.Len, op.Count.Len,
+			op.Scratch.Len))
 	}
 	for _, x := range []driver.Slice{op.Points, op.Triangles, op.Count, op.Scratch} {
 		kept = errors.Join(kept, s.inside(x, driver.Align))
@@ -308,7 +312,8 @@ func (s *fakeStream) Voronoi(op driver.Voronoi) error {
 
 func (s *fakeStream) Islands(op driver.Islands) error {
 	return s.op("Islands", errors.Join(voronoiKept(op.N, op.Width, op.Height, 0), s.slotsKept(
-		op.Sites, 8*int64(op.N), op.Labels, 4*int64(op.Width)*int64(op.Height), op.Count, int64(4), op.Scratch, int64(-1000))))
+		op.Sites, 8*int64(op.N), op.Labels, 4*int64(op.Width)*int64(op.Height), op.Count, int64(4), op.Scratch,
+		int64(-1000))))
 }
 
 func (s *fakeStream) DualTriangles(op driver.DualTriangles) error {
@@ -329,7 +334,8 @@ func (s *fakeStream) Flips(op driver.Flips) error {
 		kept = errors.Join(kept, fmt.Errorf("Rounds = %d", op.Rounds))
 	}
 	return s.op("Flips", errors.Join(kept, s.slotsKept(
-		op.Points, 8*int64(op.N), op.Triangles, 24*int64(op.N), op.Counts, int64(16), op.Status, int64(32), op.Scratch, int64(-1000))))
+		op.Points, 8*int64(op.N), op.Triangles, 24*int64(op.N), op.Counts, int64(16), op.Status, int64(32), op.Scratch,
+		int64(-1000))))
 }
 
 // slotsKept takes pairs of a slice and its length; where that is negative the slice may be longer.
@@ -355,9 +361,11 @@ func (s *fakeStream) Edges(op driver.Edges) error {
 
 func (s *fakeStream) SelectVertices(op driver.SelectVertices) error {
 	kept := verticesKept(op.N, op.Width, op.Height, op.VertexRule)
-	if op.Edges.Len != 2*int64(op.Width)*int64(op.Height) || op.NPrevious < 0 || op.Previous.Len != 8*int64(op.NPrevious) ||
+	if op.Edges.Len != 2*int64(op.Width)*int64(op.Height) || op.NPrevious < 0 ||
+		op.Previous.Len != 8*int64(op.NPrevious) ||
 		op.Points.Len != 8*int64(op.N) || op.Count.Len != 4 || op.Scratch.Len < 1000 {
-		kept = errors.Join(kept, fmt.Errorf("lengths %d, %d, %d, %d, %d", op.Edges.Len, op.Previous.Len, op.Points.Len, op.Count.Len, op.Scratch.Len))
+		kept = errors.Join(kept, fmt.Errorf("lengths %d, %d, %d, %d, %d", op.Edges.Len, op.Previous.Len, op.Points.Len,
+			op.Count.Len, op.Scratch.Len))
 	}
 	for _, x := range []driver.Slice{op.Edges, op.Previous, op.Points, op.Count, op.Scratch} {
 		kept = errors.Join(kept, s.inside(x, driver.Align))
@@ -366,15 +374,18 @@ func (s *fakeStream) SelectVertices(op driver.SelectVertices) error {
 }
 
 func (s *fakeStream) Shade(op driver.Shade) error {
-	kept := errors.Join(s.imageKept(op.Src, 0), s.imageKept(op.Dst, 0), shadeKept(op.Max, op.Src.Width, op.Src.Height, op.Method))
+	kept := errors.Join(s.imageKept(op.Src, 0), s.imageKept(op.Dst, 0),
+		shadeKept(op.Max, op.Src.Width, op.Src.Height, op.Method))
 	a, b := op.Src.Data, op.Dst.Data
 	if op.Src.Width != op.Dst.Width || op.Src.Height != op.Dst.Height || op.Src.Format != op.Dst.Format ||
 		a.Off+a.Len > b.Off && b.Off+b.Len > a.Off || op.Color > driver.CentroidColor {
 		kept = errors.Join(kept, fmt.Errorf("%+v", op))
 	}
-	if op.N < 0 || op.N > driver.MaxPoints || op.Points.Len != 8*int64(op.N) || op.Triangles.Len != 12*int64(op.Max) || op.Count.Len != 4 ||
+	if op.N < 0 || op.N > driver.MaxPoints || op.Points.Len != 8*int64(op.N) || op.Triangles.Len != 12*int64(op.Max) ||
+		op.Count.Len != 4 ||
 		op.Colors.Len != int64(op.Max)*int64(op.Src.Format.PixelBytes()) || op.Scratch.Len < 1000 {
-		kept = errors.Join(kept, fmt.Errorf("lengths %d, %d, %d, %d, %d", op.Points.Len, op.Triangles.Len, op.Count.Len, op.Colors.Len, op.Scratch.Len))
+		kept = errors.Join(kept, fmt.Errorf("lengths %d, %d, %d, %d, %d", op.Points.Len, op.Triangles.Len, op.Count.Len,
+			op.Colors.Len, op.Scratch.Len))
 	}
 	for _, x := range []driver.Slice{op.Points, op.Triangles, op.Count, op.Colors, op.Scratch} {
 		kept = errors.Join(kept, s.inside(x, driver.Align))
@@ -389,9 +400,12 @@ func (s *fakeStream) Hold(op driver.Hold) error {
 		a.Off+a.Len > b.Off && b.Off+b.Len > a.Off || op.Limit < 0 || op.Limit > op.Jump || op.Jump > 65535 {
 		kept = errors.Join(kept, fmt.Errorf("%+v", op))
 	}
-	if op.N < 0 || op.N > driver.MaxPoints || op.Max < 0 || op.Max > 2*driver.MaxPoints || op.Points.Len != 8*int64(op.N) ||
-		op.Triangles.Len != 12*int64(op.Max) || op.Count.Len != 4 || op.Changed.Len != 4 || op.Colors.Len != int64(op.Max)*int64(op.Dst.Format.PixelBytes()) {
-		kept = errors.Join(kept, fmt.Errorf("lengths %d, %d, %d, %d", op.Points.Len, op.Triangles.Len, op.Count.Len, op.Colors.Len))
+	if op.N < 0 || op.N > driver.MaxPoints || op.Max < 0 || op.Max > 2*driver.MaxPoints ||
+		op.Points.Len != 8*int64(op.N) ||
+		op.Triangles.Len != 12*int64(op.Max) || op.Count.Len != 4 || op.Changed.Len != 4 ||
+		op.Colors.Len != int64(op.Max)*int64(op.Dst.Format.PixelBytes()) {
+		kept = errors.Join(kept, fmt.Errorf("lengths %d, %d, %d, %d", op.Points.Len, op.Triangles.Len, op.Count.Len,
+			op.Colors.Len))
 	}
 	for _, x := range []driver.Slice{op.Points, op.Triangles, op.Count, op.Colors, op.Changed} {
 		kept = errors.Join(kept, s.inside(x, driver.Align))
@@ -422,7 +436,8 @@ func (s *fakeStream) imageKept(im driver.Image, row0 int) error {
 	}
 	w, h, stride := float64(im.Width), float64(im.Height), float64(im.Stride)
 	row := w * float64(f.Channels) * float64(f.SampleBytes)
-	if w < 1 || h < 1 || row0 < 0 || w > driver.MaxSide || h+float64(row0) > driver.MaxSide || w*(h+float64(row0)) > driver.MaxPixels {
+	if w < 1 || h < 1 || row0 < 0 || w > driver.MaxSide || h+float64(row0) > driver.MaxSide ||
+		w*(h+float64(row0)) > driver.MaxPixels {
 		return fmt.Errorf("%dx%d at row %d", im.Width, im.Height, row0)
 	}
 	if stride < row || stride*(h-1)+row > float64(im.Data.Len) {

@@ -14,7 +14,8 @@ func (q *Queue) Fingerprint(op driver.Fingerprint) error {
 	const name = "Fingerprint"
 	for i, k := range op.Keys {
 		if k < 2 || k > driver.FingerprintPrime-2 {
-			return &ArgError{name, fmt.Sprintf("Keys[%d]", i), k, fmt.Sprintf("must be 2 to %d", uint64(driver.FingerprintPrime-2))}
+			return &ArgError{name, fmt.Sprintf("Keys[%d]", i), k,
+				fmt.Sprintf("must be 2 to %d", uint64(driver.FingerprintPrime-2))}
 		}
 	}
 	if err := cmp.Or(

@@ -14,7 +14,8 @@ func TestGiveBack(t *testing.T) {
 	var late *Queue
 	used := func(when string, want int64) {
 		t.Helper()
-		if m := d.Memory(); m.Used != want || m.ByTenant.Scratch != want || m.ByLabel["job"] != want || m.Largest != 4096-want {
+		if m := d.Memory(); m.Used != want || m.ByTenant.Scratch != want || m.ByLabel["job"] != want ||
+			m.Largest != 4096-want {
 			t.Errorf("%s: %+v, want %d bytes in use", when, m, want)
 		}
 	}

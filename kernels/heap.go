@@ -13,8 +13,8 @@ import (
 
 // heap hands out parts of the range [0, size), in multiples of [driver.Align].
 //
-// It is a segregated fit with immediate coalescing: free spans are filed by size class, sixteen to a power of two, and a
-// bitmap finds the next class that has one (Masmano, Ripoll, Crespo, Real: "TLSF: a new dynamic memory allocator for
+// It is a segregated fit with immediate coalescing: free spans are filed by size class, sixteen to a power of two, and
+// a bitmap finds the next class that has one (Masmano, Ripoll, Crespo, Real: "TLSF: a new dynamic memory allocator for
 // real-time systems", ECRTS 2004). Unlike there,
 //
 //   - what it knows of spans lies beside the range: the host can't read device memory;
@@ -25,10 +25,10 @@ import (
 //   - blocks that live long are cut from the high end of a span and others from the low end, so that short-lived ones
 //     leave large holes: BenchmarkReplay needs less room for it.
 //
-// Cost: alloc and free are O(1): a class list is looked at up to heapProbe spans. Only an alloc that nothing but the end
-// of its own class's list may serve takes time in the number of spans there. No block is larger than was asked for, so
-// nothing is lost inside of blocks; BenchmarkReplay reports what is lost between them. The order of calls decides the
-// offsets; nothing is random.
+// Cost: alloc and free are O(1): a class list is looked at up to heapProbe spans. Only an alloc that nothing but the
+// end of its own class's list may serve takes time in the number of spans there. No block is larger than was asked for,
+// so nothing is lost inside of blocks; BenchmarkReplay reports what is lost between them. The order of calls decides
+// the offsets; nothing is random.
 type heap struct {
 	size  int64
 	avail int64 // bytes not handed out
@@ -38,8 +38,8 @@ type heap struct {
 	some  [heapClasses/64 + 1]uint64 // bit c: heads[c] is not nil
 	spare *span                      // structs to use again, linked by next
 
-	// Of victims: blocks that may go and are neighbours, with the free spans between them. The blocks at both ends of a run
-	// have its index. Those within have an old one; nobody looks at them again.
+	// Of victims: blocks that may go and are neighbours, with the free spans between them. The blocks at both ends of a
+	// run have its index. Those within have an old one; nobody looks at them again.
 	search uint64 // number of the call
 	runs   []run
 }
@@ -55,15 +55,15 @@ type span struct {
 }
 
 const (
-	// heapProbe is how many spans of a class alloc compares for the best. BenchmarkReplay loses as much between blocks with 1
-	// and with 1000; BenchmarkHeap takes up to 1.5 times as long with 1, and 3 to 5 times with 1000.
+	// heapProbe is how many spans of a class alloc compares for the best. BenchmarkReplay loses as much between blocks
+	// with 1 and with 1000; BenchmarkHeap takes up to 1.5 times as long with 1, and 3 to 5 times with 1000.
 	heapProbe = 16
 	// heapClasses is above the class of maxBytes.
 	heapClasses = 800
 )
 
-// classOf is the class of spans of n bytes, n > 0. Up to 32 units of [driver.Align] each size is a class of its own; then
-// there are sixteen to a power of two.
+// classOf is the class of spans of n bytes, n > 0. Up to 32 units of [driver.Align] each size is a class of its own;
+// then there are sixteen to a power of two.
 func classOf(n int64) int {
 	u := uint64(n) / driver.Align
 	if u < 16 {
@@ -98,8 +98,8 @@ func (h *heap) reset(size int64) {
 	}
 }
 
-// alloc hands out n bytes, a positive multiple of [driver.Align]. long says that the block will outlive most. ok is false
-// where no free span has n bytes.
+// alloc hands out n bytes, a positive multiple of [driver.Align]. long says that the block will outlive most. ok is
+// false where no free span has n bytes.
 func (h *heap) alloc(n int64, long bool) (off int64, ok bool) {
 	s := h.fit(n)
 	if s == nil {
@@ -148,7 +148,8 @@ func (h *heap) free(off int64) (n int64, ok bool) {
 	return n, true
 }
 
-// shorten takes back the last n bytes of the block at off. n is a positive multiple of [driver.Align], and the block has more.
+// shorten takes back the last n bytes of the block at off. n is a positive multiple of [driver.Align], and the block
+// has more.
 func (h *heap) shorten(off, n int64) {
 	s := h.live[off]
 	s.len -= n
@@ -273,11 +274,12 @@ func (h *heap) discard(s *span) {
 	h.spare = s
 }
 
-// victims chooses blocks to free so that n bytes come free in one piece. oldest yields the offsets of the blocks that may
-// go, the one that was used longest ago first. It returns nil where freeing all of them would not help.
+// victims chooses blocks to free so that n bytes come free in one piece. oldest yields the offsets of the blocks that
+// may go, the one that was used longest ago first. It returns nil where freeing all of them would not help.
 //
-// The youngest victim is as old as can be; blocks that don't help stay, however old they are. Of the choices that this leaves,
-// it takes the one of the fewest bytes, the lowest of them. It takes O(1) time for each block up to the youngest victim.
+// The youngest victim is as old as can be; blocks that don't help stay, however old they are. Of the choices that this
+// leaves, it takes the one of the fewest bytes, the lowest of them. It takes O(1) time for each block up to the
+// youngest victim.
 func (h *heap) victims(n int64, oldest iter.Seq[int64]) []int64 {
 	h.search++
 	h.runs = h.runs[:0]
@@ -345,8 +347,8 @@ func (r *run) below() *span {
 	return s
 }
 
-// cheapest returns the blocks of the part of the run, and of the free spans around it, that has n bytes and the fewest of them
-// in blocks.
+// cheapest returns the blocks of the part of the run, and of the free spans around it, that has n bytes and the fewest
+// of them in blocks.
 func (r *run) cheapest(n int64) []int64 {
 	from, end := r.first, r.last.next
 	if r.before() > 0 {

@@ -127,7 +127,8 @@ func TestHeapAgainstModel(t *testing.T) {
 		h := newHeap(m.size)
 		t.Repeat(map[string]func(*rapid.T){
 			"alloc": func(t *rapid.T) {
-				n := rapid.OneOf(rapid.Int64Range(1, 8), rapid.SampledFrom([]int64{30, 37, 38}), rapid.Int64Range(1, 410)).Draw(t, "units")
+				n := rapid.OneOf(rapid.Int64Range(1, 8), rapid.SampledFrom([]int64{30, 37, 38}),
+					rapid.Int64Range(1, 410)).Draw(t, "units")
 				m.alloc(t, h, n*driver.Align, rapid.Bool().Draw(t, "long"))
 			},
 			"free": func(t *rapid.T) {
@@ -292,7 +293,8 @@ func TestHeapVictims(t *testing.T) {
 				if !ok {
 					break
 				}
-				c.youngest, c.bytes, c.at, c.offs = max(c.youngest, u), c.bytes+b.len, m.out[i].off, append(slices.Clone(c.offs), b.off)
+				c.youngest, c.bytes, c.at, c.offs = max(c.youngest, u), c.bytes+b.len, m.out[i].off,
+					append(slices.Clone(c.offs), b.off)
 				from, to := int64(0), m.size
 				if i > 0 {
 					from = m.out[i-1].off + m.out[i-1].len
@@ -303,7 +305,8 @@ func TestHeapVictims(t *testing.T) {
 				if to-from < n {
 					continue
 				}
-				if d := c; best == nil || d.youngest < best.youngest || d.youngest == best.youngest && d.bytes < best.bytes {
+				if d := c; best == nil || d.youngest < best.youngest || d.youngest == best.youngest &&
+					d.bytes < best.bytes {
 					best = &d
 				}
 			}

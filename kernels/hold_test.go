@@ -52,7 +52,8 @@ func TestHoldChecks(t *testing.T) {
 				return b.Slice()
 			}
 			im := driver.Image{Data: bytes(3025), Width: 40, Height: 25, Stride: 121, Format: driver.RGB8}
-			op := driver.Hold{Before: im, Dst: im, Limit: 5, Jump: 10, Changed: bytes(4), Points: bytes(80), N: 10, Triangles: bytes(240), Count: bytes(4), Max: 20, Colors: bytes(60)}
+			op := driver.Hold{Before: im, Dst: im, Limit: 5, Jump: 10, Changed: bytes(4), Points: bytes(80), N: 10,
+				Triangles: bytes(240), Count: bytes(4), Max: 20, Colors: bytes(60)}
 			op.Dst.Data = bytes(3025)
 			x.spoil(&op)
 			return q.Hold(op)

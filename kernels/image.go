@@ -6,7 +6,8 @@ import (
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 
-// Image is pixels that a call reads: Height rows of Width pixels, top to bottom, Stride bytes apart, in host memory or on the device.
+// Image is pixels that a call reads: Height rows of Width pixels, top to bottom, Stride bytes apart, in host memory or
+// on the device.
 type Image struct {
 	Width, Height int
 	// Stride is the number of bytes from one row to the next, at least that of a row, and even for 16-bit samples;
@@ -41,8 +42,8 @@ func (m *Image) UploadBytes() int {
 	return n
 }
 
-// Check returns what is wrong with the image, or nil. The error names no op, and its field is "width", "height", "stride", "format"
-// or "data".
+// Check returns what is wrong with the image, or nil. The error names no op, and its field is "width", "height",
+// "stride", "format" or "data".
 func (m *Image) Check() *ArgError {
 	bad := func(field string, value any, format string, args ...any) *ArgError {
 		return &ArgError{Field: field, Value: value, Reason: fmt.Sprintf(format, args...)}
@@ -67,7 +68,8 @@ func (m *Image) Check() *ArgError {
 		return bad("stride", stride, "must be even for 16-bit samples")
 	}
 	n := int64(m.UploadBytes() + m.Resident.Len())
-	if least, most := int64(stride)*int64(m.Height-1)+int64(row), int64(stride)*int64(m.Height); n != least && n != most {
+	if least, most := int64(stride)*int64(m.Height-1)+int64(row), int64(stride)*int64(m.Height); n != least &&
+		n != most {
 		return bad("data", n, "must be %d bytes, or %d with the gap behind the last row", least, most)
 	}
 	return nil

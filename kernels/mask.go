@@ -27,7 +27,8 @@ func checkImage(op, field string, im driver.Image) error {
 	case im.Height < 1 || im.Height > driver.MaxSide:
 		return &ArgError{op, field + ".Height", im.Height, fmt.Sprintf("must be 1 to %d", driver.MaxSide)}
 	case int64(im.Width)*int64(im.Height) > driver.MaxPixels:
-		return &ArgError{op, field, fmt.Sprintf("%dx%d", im.Width, im.Height), fmt.Sprintf("has more than %d pixels", driver.MaxPixels)}
+		return &ArgError{op, field, fmt.Sprintf("%dx%d", im.Width, im.Height),
+			fmt.Sprintf("has more than %d pixels", driver.MaxPixels)}
 	}
 	row := im.Width * im.Format.PixelBytes()
 	switch {
@@ -40,7 +41,8 @@ func checkImage(op, field string, im driver.Image) error {
 	case im.Data.Len > maxBytes:
 		return &ArgError{op, field + ".Data", im.Data.Len, fmt.Sprintf("is more than %d bytes", int64(maxBytes))}
 	case im.Height > 1 && int64(im.Stride) > im.Data.Len/int64(im.Height-1): // the product below could overflow
-		return &ArgError{op, field + ".Stride", im.Stride, fmt.Sprintf("is too much for %d rows in %d bytes of data", im.Height, im.Data.Len)}
+		return &ArgError{op, field + ".Stride", im.Stride,
+			fmt.Sprintf("is too much for %d rows in %d bytes of data", im.Height, im.Data.Len)}
 	}
 	if need := int64(im.Stride)*int64(im.Height-1) + int64(row); im.Data.Len < need {
 		return &ArgError{op, field + ".Data", im.Data.Len, fmt.Sprintf("is less than the %d bytes of the image", need)}
@@ -56,7 +58,8 @@ func checkSize(op string, width, height int) error {
 	case height < 1 || height > driver.MaxSide:
 		return &ArgError{op, "Height", height, fmt.Sprintf("must be 1 to %d", driver.MaxSide)}
 	case int64(width)*int64(height) > driver.MaxPixels:
-		return &ArgError{op, "Width, Height", fmt.Sprintf("%dx%d", width, height), fmt.Sprintf("have more than %d pixels", driver.MaxPixels)}
+		return &ArgError{op, "Width, Height", fmt.Sprintf("%dx%d", width, height),
+			fmt.Sprintf("have more than %d pixels", driver.MaxPixels)}
 	}
 	return nil
 }
@@ -73,12 +76,14 @@ func checkMaskShape(op string, r driver.MaskRegions, width, height int) error {
 	}
 	for i, e := range r.Edges {
 		if beyond(e.X0) || beyond(e.Y0) || beyond(e.X1) || beyond(e.Y1) {
-			return &ArgError{op, fmt.Sprintf("Regions.Edges[%d]", i), e, fmt.Sprintf("has a coordinate beyond %d", driver.MaxCoord)}
+			return &ArgError{op, fmt.Sprintf("Regions.Edges[%d]", i), e,
+				fmt.Sprintf("has a coordinate beyond %d", driver.MaxCoord)}
 		}
 	}
 	for i, g := range r.Regions {
 		if uint64(g.FirstEdge)+uint64(g.EdgeCount) > uint64(len(r.Edges)) {
-			return &ArgError{op, fmt.Sprintf("Regions.Regions[%d]", i), g, fmt.Sprintf("reaches past the %d edges", len(r.Edges))}
+			return &ArgError{op, fmt.Sprintf("Regions.Regions[%d]", i), g,
+				fmt.Sprintf("reaches past the %d edges", len(r.Edges))}
 		}
 		if g.Fill > driver.EvenOdd {
 			return &ArgError{op, fmt.Sprintf("Regions.Regions[%d].Fill", i), g.Fill, "is no fill rule"}
@@ -113,7 +118,8 @@ func hashPoint(x, y int32) uint64 {
 // checkRun checks a range of regions.
 func checkRun(op string, first, count int) error {
 	if first < 0 || count < 0 || first > maxRegions || count > maxRegions-first {
-		return &ArgError{op, "First, Count", [2]int{first, count}, fmt.Sprintf("must not be negative, nor end beyond %d", maxRegions)}
+		return &ArgError{op, "First, Count", [2]int{first, count},
+			fmt.Sprintf("must not be negative, nor end beyond %d", maxRegions)}
 	}
 	return nil
 }
@@ -130,7 +136,8 @@ func (d *Device) MaskPreparedBytes(r driver.MaskRegions, width, height int, meth
 }
 
 // maskPreparedBytes is also for jobs that run while the device is being closed.
-func (d *Device) maskPreparedBytes(op string, r driver.MaskRegions, width, height int, method driver.Method) (int64, error) {
+func (d *Device) maskPreparedBytes(op string, r driver.MaskRegions, width, height int, method driver.Method) (int64,
+	error) {
 	if method > driver.RowSpans {
 		return 0, &ArgError{op, "Method", uint8(method), "is no method"}
 	}
@@ -170,7 +177,8 @@ func (q *Queue) MaskReduce(op driver.MaskReduce) error {
 		return err
 	}
 	if op.What&^maskWhatAll != 0 {
-		return &ArgError{name, "What", fmt.Sprintf("%#x", uint32(op.What)), fmt.Sprintf("has bits beyond %#x", uint32(maskWhatAll))}
+		return &ArgError{name, "What", fmt.Sprintf("%#x", uint32(op.What)),
+			fmt.Sprintf("has bits beyond %#x", uint32(maskWhatAll))}
 	}
 	if op.Frame.Format.SampleBytes == 2 && op.Frame.Format.Bits < 16 {
 		op.What |= driver.MaskExtrema
@@ -213,7 +221,8 @@ func (q *Queue) MaskRaster(op driver.MaskRaster) error {
 	case driver.RasterLabels:
 		want = driver.Gray16(16)
 		if op.First+op.Count > math.MaxUint16 {
-			return &ArgError{name, "First, Count", [2]int{op.First, op.Count}, fmt.Sprintf("end beyond the %d labels that 16 bits hold", math.MaxUint16)}
+			return &ArgError{name, "First, Count", [2]int{op.First, op.Count},
+				fmt.Sprintf("end beyond the %d labels that 16 bits hold", math.MaxUint16)}
 		}
 	default:
 		return &ArgError{name, "Mode", uint8(op.Mode), "is no raster mode"}

@@ -53,7 +53,8 @@ func prepareOp(all driver.Slice) driver.MaskPrepare {
 func reduceOp(all driver.Slice) driver.MaskReduce {
 	return driver.MaskReduce{
 		Prepared: part(all, 0, 1000), First: 0, Count: 2,
-		Frame: driver.Image{Data: part(all, 1024, 230*49+200), Width: 100, Height: 50, Stride: 230, Format: driver.Gray16(12)},
+		Frame: driver.Image{Data: part(all, 1024, 230*49+200), Width: 100, Height: 50, Stride: 230,
+			Format: driver.Gray16(12)},
 		What:  driver.MaskHistogram,
 		Stats: part(all, 1<<16, 2*statsBytes),
 		Hist:  part(all, 1<<17, 2*4096*4),
@@ -63,7 +64,8 @@ func reduceOp(all driver.Slice) driver.MaskReduce {
 func rasterOp(all driver.Slice) driver.MaskRaster {
 	return driver.MaskRaster{
 		Prepared: part(all, 0, 1000), Count: 2, Mode: driver.RasterLabels,
-		Dst: driver.Image{Data: part(all, 1024, 200*50), Width: 100, Height: 50, Stride: 200, Format: driver.Gray16(16)},
+		Dst: driver.Image{Data: part(all, 1024, 200*50), Width: 100, Height: 50, Stride: 200,
+			Format: driver.Gray16(16)},
 	}
 }
 
@@ -79,7 +81,8 @@ func (r refusal) check(t *testing.T, op string, err error) {
 		t.Errorf("%s: %v: want an ArgError", r.field, err)
 		return
 	}
-	if a.Op != op || a.Field != r.field || err.Error() != "kernels: "+op+": "+r.message || strings.ContainsAny(err.Error(), "\n\t") {
+	if a.Op != op || a.Field != r.field || err.Error() != "kernels: "+op+": "+r.message ||
+		strings.ContainsAny(err.Error(), "\n\t") {
 		t.Errorf("%s: field %s: %q, want %q", r.field, a.Field, err.Error(), "kernels: "+op+": "+r.message)
 	}
 }
@@ -100,25 +103,45 @@ func TestMaskPrepareChecks(t *testing.T) {
 			{refusal{"Method", "Method = 6: is no method"}, func(op *driver.MaskPrepare) { op.Method = 6 }},
 			{refusal{"Width", "Width = 0: must be 1 to 1048576"}, func(op *driver.MaskPrepare) { op.Width = 0 }},
 			{refusal{"Width", "Width = -5: must be 1 to 1048576"}, func(op *driver.MaskPrepare) { op.Width = -5 }},
-			{refusal{"Width", "Width = 1048577: must be 1 to 1048576"}, func(op *driver.MaskPrepare) { op.Width = driver.MaxSide + 1 }},
+			{refusal{"Width", "Width = 1048577: must be 1 to 1048576"},
+				func(op *driver.MaskPrepare) { op.Width = driver.MaxSide + 1 }},
 			{refusal{"Height", "Height = 0: must be 1 to 1048576"}, func(op *driver.MaskPrepare) { op.Height = 0 }},
-			{refusal{"Height", fmt.Sprintf("Height = %d: must be 1 to 1048576", math.MaxInt)}, func(op *driver.MaskPrepare) { op.Height = math.MaxInt }},
-			{refusal{"Width, Height", "Width, Height = 1048576x513: have more than 536870912 pixels"}, func(op *driver.MaskPrepare) { op.Width, op.Height = driver.MaxSide, 513 }},
-			{refusal{"Regions.Edges[2]", "Regions.Edges[2] = {512 512 256 1073741825}: has a coordinate beyond 1073741824"}, func(op *driver.MaskPrepare) { op.Regions.Edges[2].Y1 = driver.MaxCoord + 1 }},
-			{refusal{"Regions.Edges[0]", "Regions.Edges[0] = {-2147483648 256 512 256}: has a coordinate beyond 1073741824"}, func(op *driver.MaskPrepare) { op.Regions.Edges[0].X0 = math.MinInt32 }},
-			{refusal{"Regions.Regions[1]", "Regions.Regions[1] = {1 4 1 0}: reaches past the 4 edges"}, func(op *driver.MaskPrepare) { op.Regions.Regions[1].FirstEdge = 1 }},
-			{refusal{"Regions.Regions[0]", "Regions.Regions[0] = {4294967295 4 0 0}: reaches past the 4 edges"}, func(op *driver.MaskPrepare) { op.Regions.Regions[0].FirstEdge = math.MaxUint32 }},
-			{refusal{"Regions.Regions[0].Fill", "Regions.Regions[0].Fill = 2: is no fill rule"}, func(op *driver.MaskPrepare) { op.Regions.Regions[0].Fill = 2 }},
-			{refusal{"Regions.Regions[0]", "Regions.Regions[0] = {0 3 0 0}: is open: its edges form no closed rings"}, func(op *driver.MaskPrepare) { op.Regions.Regions[0].EdgeCount = 3 }},
-			{refusal{"Regions.Regions[0]", "Regions.Regions[0] = {0 4 0 0}: is open: its edges form no closed rings"}, func(op *driver.MaskPrepare) { op.Regions.Edges[1].X0++ }},
-			{refusal{"Dst", "Dst = 999: is less than the 1000 bytes needed"}, func(op *driver.MaskPrepare) { op.Dst.Len = 999 }},
-			{refusal{"Dst", "Dst = 0: is less than the 1000 bytes needed"}, func(op *driver.MaskPrepare) { op.Dst = driver.Slice{} }},
-			{refusal{"Dst.Off", "Dst.Off = 128: must be a multiple of 256"}, func(op *driver.MaskPrepare) { op.Dst.Off += 128 }},
-			{refusal{"Dst", "Dst = [1047808 1000]: (offset, length) is not inside the memory of 1048576 bytes"}, func(op *driver.MaskPrepare) { op.Dst.Off = 1<<20 - 768 }},
-			{refusal{"Dst", "Dst = [-256 1000]: (offset, length) is not inside the memory of 1048576 bytes"}, func(op *driver.MaskPrepare) { op.Dst.Off = -256 }},
-			{refusal{"Dst", fmt.Sprintf("Dst = [256 %d]: (offset, length) is not inside the memory of 1048576 bytes", math.MaxInt64)}, func(op *driver.MaskPrepare) { op.Dst.Off, op.Dst.Len = 256, math.MaxInt64 }},
-			{refusal{"Dst.Mem", "Dst.Mem = *kernels.fakeMem: is not memory of the job's device"}, func(op *driver.MaskPrepare) { op.Dst.Mem = foreign.Slice().Mem }},
-			{refusal{"Dst.Mem", "Dst.Mem = <nil>: is not memory of the job's device"}, func(op *driver.MaskPrepare) { op.Dst.Mem = nil }},
+			{refusal{"Height", fmt.Sprintf("Height = %d: must be 1 to 1048576", math.MaxInt)},
+				func(op *driver.MaskPrepare) { op.Height = math.MaxInt }},
+			{refusal{"Width, Height", "Width, Height = 1048576x513: have more than 536870912 pixels"},
+				func(op *driver.MaskPrepare) { op.Width, op.Height = driver.MaxSide, 513 }},
+			{refusal{"Regions.Edges[2]",
+				"Regions.Edges[2] = {512 512 256 1073741825}: has a coordinate beyond 1073741824"},
+				func(op *driver.MaskPrepare) { op.Regions.Edges[2].Y1 = driver.MaxCoord + 1 }},
+			{refusal{"Regions.Edges[0]",
+				"Regions.Edges[0] = {-2147483648 256 512 256}: has a coordinate beyond 1073741824"},
+				func(op *driver.MaskPrepare) { op.Regions.Edges[0].X0 = math.MinInt32 }},
+			{refusal{"Regions.Regions[1]", "Regions.Regions[1] = {1 4 1 0}: reaches past the 4 edges"},
+				func(op *driver.MaskPrepare) { op.Regions.Regions[1].FirstEdge = 1 }},
+			{refusal{"Regions.Regions[0]", "Regions.Regions[0] = {4294967295 4 0 0}: reaches past the 4 edges"},
+				func(op *driver.MaskPrepare) { op.Regions.Regions[0].FirstEdge = math.MaxUint32 }},
+			{refusal{"Regions.Regions[0].Fill", "Regions.Regions[0].Fill = 2: is no fill rule"},
+				func(op *driver.MaskPrepare) { op.Regions.Regions[0].Fill = 2 }},
+			{refusal{"Regions.Regions[0]", "Regions.Regions[0] = {0 3 0 0}: is open: its edges form no closed rings"},
+				func(op *driver.MaskPrepare) { op.Regions.Regions[0].EdgeCount = 3 }},
+			{refusal{"Regions.Regions[0]", "Regions.Regions[0] = {0 4 0 0}: is open: its edges form no closed rings"},
+				func(op *driver.MaskPrepare) { op.Regions.Edges[1].X0++ }},
+			{refusal{"Dst", "Dst = 999: is less than the 1000 bytes needed"},
+				func(op *driver.MaskPrepare) { op.Dst.Len = 999 }},
+			{refusal{"Dst", "Dst = 0: is less than the 1000 bytes needed"},
+				func(op *driver.MaskPrepare) { op.Dst = driver.Slice{} }},
+			{refusal{"Dst.Off", "Dst.Off = 128: must be a multiple of 256"},
+				func(op *driver.MaskPrepare) { op.Dst.Off += 128 }},
+			{refusal{"Dst", "Dst = [1047808 1000]: (offset, length) is not inside the memory of 1048576 bytes"},
+				func(op *driver.MaskPrepare) { op.Dst.Off = 1<<20 - 768 }},
+			{refusal{"Dst", "Dst = [-256 1000]: (offset, length) is not inside the memory of 1048576 bytes"},
+				func(op *driver.MaskPrepare) { op.Dst.Off = -256 }},
+			{refusal{"Dst", fmt.Sprintf("Dst = [256 %d]: (offset, length) is not inside the memory of 1048576 bytes",
+				math.MaxInt64)}, func(op *driver.MaskPrepare) { op.Dst.Off, op.Dst.Len = 256, math.MaxInt64 }},
+			{refusal{"Dst.Mem", "Dst.Mem = *kernels.fakeMem: is not memory of the job's device"},
+				func(op *driver.MaskPrepare) { op.Dst.Mem = foreign.Slice().Mem }},
+			{refusal{"Dst.Mem", "Dst.Mem = <nil>: is not memory of the job's device"},
+				func(op *driver.MaskPrepare) { op.Dst.Mem = nil }},
 		} {
 			op := prepareOp(all)
 			c.change(&op)
@@ -172,43 +195,79 @@ func TestMaskReduceChecks(t *testing.T) {
 			refusal
 			change func(*driver.MaskReduce)
 		}{
-			{refusal{"Frame.Format", "Frame.Format = {1 2 7 [0 0 0 0]}: is no known pixel format"}, func(op *driver.MaskReduce) { op.Frame.Format.Bits = 7 }},
-			{refusal{"Frame.Width", "Frame.Width = 0: must be 1 to 1048576"}, func(op *driver.MaskReduce) { op.Frame.Width = 0 }},
-			{refusal{"Frame.Width", fmt.Sprintf("Frame.Width = %d: must be 1 to 1048576", math.MinInt)}, func(op *driver.MaskReduce) { op.Frame.Width = math.MinInt }},
-			{refusal{"Frame.Height", "Frame.Height = -1: must be 1 to 1048576"}, func(op *driver.MaskReduce) { op.Frame.Height = -1 }},
-			{refusal{"Frame", "Frame = 1048576x1048576: has more than 536870912 pixels"}, func(op *driver.MaskReduce) { op.Frame.Width, op.Frame.Height = driver.MaxSide, driver.MaxSide }},
-			{refusal{"Frame.Stride", "Frame.Stride = 198: is less than a row of 200 bytes"}, func(op *driver.MaskReduce) { op.Frame.Stride = 198 }},
-			{refusal{"Frame.Stride", "Frame.Stride = -230: is less than a row of 200 bytes"}, func(op *driver.MaskReduce) { op.Frame.Stride = -230 }},
-			{refusal{"Frame.Stride", "Frame.Stride = 231: must be even for 16-bit samples"}, func(op *driver.MaskReduce) { op.Frame.Stride = 231 }},
-			{refusal{"Frame.Stride", "Frame.Stride = 4611686018427387904: is too much for 50 rows in 11470 bytes of data"}, func(op *driver.MaskReduce) { op.Frame.Stride = 1 << 62 }},
-			{refusal{"Frame.Data.Off", "Frame.Data.Off = 1025: must be even for 16-bit samples"}, func(op *driver.MaskReduce) { op.Frame.Data.Off++ }},
-			{refusal{"Frame.Data", "Frame.Data = 11469: is less than the 11470 bytes of the image"}, func(op *driver.MaskReduce) { op.Frame.Data.Len-- }},
-			{refusal{"Frame.Data", fmt.Sprintf("Frame.Data = %d: is more than 1152921504606846976 bytes", math.MaxInt64)}, func(op *driver.MaskReduce) { op.Frame.Data.Len = math.MaxInt64 }},
-			{refusal{"Frame.Data", "Frame.Data = [1048576 11470]: (offset, length) is not inside the memory of 1048576 bytes"}, func(op *driver.MaskReduce) { op.Frame.Data.Off = 1 << 20 }},
-			{refusal{"Row0", "Row0 = -1: puts the strip outside of what an image can be"}, func(op *driver.MaskReduce) { op.Row0 = -1 }},
-			{refusal{"Row0", "Row0 = 1048527: puts the strip outside of what an image can be"}, func(op *driver.MaskReduce) { op.Row0 = driver.MaxSide - 49 }},
-			{refusal{"Row0", fmt.Sprintf("Row0 = %d: puts the strip outside of what an image can be", math.MaxInt)}, func(op *driver.MaskReduce) { op.Row0 = math.MaxInt }},
-			{refusal{"Row0", "Row0 = 1000000: puts the strip outside of what an image can be"}, func(op *driver.MaskReduce) {
-				op.Row0, op.Frame.Width, op.Frame.Height, op.Frame.Stride = 1000000, 1000, 1, 2000
-			}},
-			{refusal{"First, Count", "First, Count = [-1 2]: must not be negative, nor end beyond 2147483647"}, func(op *driver.MaskReduce) { op.First = -1 }},
-			{refusal{"First, Count", "First, Count = [0 -2]: must not be negative, nor end beyond 2147483647"}, func(op *driver.MaskReduce) { op.Count = -2 }},
-			{refusal{"First, Count", fmt.Sprintf("First, Count = [%d %d]: must not be negative, nor end beyond 2147483647", math.MaxInt, math.MaxInt)}, func(op *driver.MaskReduce) { op.First, op.Count = math.MaxInt, math.MaxInt }},
-			{refusal{"First, Count", "First, Count = [0 1152921504606846976]: must not be negative, nor end beyond 2147483647"}, func(op *driver.MaskReduce) {
-				op.Count, op.Stats, op.What, op.Hist = 1<<60, driver.Slice{}, 0, driver.Slice{} // 80 times that is 0 in 64 bits
-			}},
+			{refusal{"Frame.Format", "Frame.Format = {1 2 7 [0 0 0 0]}: is no known pixel format"},
+				func(op *driver.MaskReduce) { op.Frame.Format.Bits = 7 }},
+			{refusal{"Frame.Width", "Frame.Width = 0: must be 1 to 1048576"},
+				func(op *driver.MaskReduce) { op.Frame.Width = 0 }},
+			{refusal{"Frame.Width", fmt.Sprintf("Frame.Width = %d: must be 1 to 1048576", math.MinInt)},
+				func(op *driver.MaskReduce) { op.Frame.Width = math.MinInt }},
+			{refusal{"Frame.Height", "Frame.Height = -1: must be 1 to 1048576"},
+				func(op *driver.MaskReduce) { op.Frame.Height = -1 }},
+			{refusal{"Frame", "Frame = 1048576x1048576: has more than 536870912 pixels"},
+				func(op *driver.MaskReduce) { op.Frame.Width, op.Frame.Height = driver.MaxSide, driver.MaxSide }},
+			{refusal{"Frame.Stride", "Frame.Stride = 198: is less than a row of 200 bytes"},
+				func(op *driver.MaskReduce) { op.Frame.Stride = 198 }},
+			{refusal{"Frame.Stride", "Frame.Stride = -230: is less than a row of 200 bytes"},
+				func(op *driver.MaskReduce) { op.Frame.Stride = -230 }},
+			{refusal{"Frame.Stride", "Frame.Stride = 231: must be even for 16-bit samples"},
+				func(op *driver.MaskReduce) { op.Frame.Stride = 231 }},
+			{refusal{"Frame.Stride",
+				"Frame.Stride = 4611686018427387904: is too much for 50 rows in 11470 bytes of data"},
+				func(op *driver.MaskReduce) { op.Frame.Stride = 1 << 62 }},
+			{refusal{"Frame.Data.Off", "Frame.Data.Off = 1025: must be even for 16-bit samples"},
+				func(op *driver.MaskReduce) { op.Frame.Data.Off++ }},
+			{refusal{"Frame.Data", "Frame.Data = 11469: is less than the 11470 bytes of the image"},
+				func(op *driver.MaskReduce) { op.Frame.Data.Len-- }},
+			{refusal{"Frame.Data", fmt.Sprintf("Frame.Data = %d: is more than 1152921504606846976 bytes",
+				math.MaxInt64)}, func(op *driver.MaskReduce) { op.Frame.Data.Len = math.MaxInt64 }},
+			{refusal{"Frame.Data",
+				"Frame.Data = [1048576 11470]: (offset, length) is not inside the memory of 1048576 bytes"},
+				func(op *driver.MaskReduce) { op.Frame.Data.Off = 1 << 20 }},
+			{refusal{"Row0", "Row0 = -1: puts the strip outside of what an image can be"},
+				func(op *driver.MaskReduce) { op.Row0 = -1 }},
+			{refusal{"Row0", "Row0 = 1048527: puts the strip outside of what an image can be"},
+				func(op *driver.MaskReduce) { op.Row0 = driver.MaxSide - 49 }},
+			{refusal{"Row0", fmt.Sprintf("Row0 = %d: puts the strip outside of what an image can be", math.MaxInt)},
+				func(op *driver.MaskReduce) { op.Row0 = math.MaxInt }},
+			{refusal{"Row0", "Row0 = 1000000: puts the strip outside of what an image can be"},
+				func(op *driver.MaskReduce) {
+					op.Row0, op.Frame.Width, op.Frame.Height, op.Frame.Stride = 1000000, 1000, 1, 2000
+				}},
+			{refusal{"First, Count", "First, Count = [-1 2]: must not be negative, nor end beyond 2147483647"},
+				func(op *driver.MaskReduce) { op.First = -1 }},
+			{refusal{"First, Count", "First, Count = [0 -2]: must not be negative, nor end beyond 2147483647"},
+				func(op *driver.MaskReduce) { op.Count = -2 }},
+			{refusal{"First, Count",
+				fmt.Sprintf("First, Count = [%d %d]: must not be negative, nor end beyond 2147483647", math.MaxInt,
+					math.MaxInt)}, func(op *driver.MaskReduce) { op.First, op.Count = math.MaxInt, math.MaxInt }},
+			{refusal{"First, Count",
+				"First, Count = [0 1152921504606846976]: must not be negative, nor end beyond 2147483647"},
+				func(op *driver.MaskReduce) {
+					// 80 times that is 0 in 64 bits
+					op.Count, op.Stats, op.What, op.Hist = 1<<60, driver.Slice{}, 0, driver.Slice{}
+				}},
 			{refusal{"What", "What = 0x10: has bits beyond 0xf"}, func(op *driver.MaskReduce) { op.What = 16 }},
 			{refusal{"Stats", "Stats = 240: must be 160 bytes"}, func(op *driver.MaskReduce) { op.Stats.Len = 240 }},
 			{refusal{"Stats", "Stats = 160: must be 80 bytes"}, func(op *driver.MaskReduce) { op.Count = 1 }},
-			{refusal{"Hist", "Hist = 0: must be 32768 bytes"}, func(op *driver.MaskReduce) { op.Hist = driver.Slice{} }},
-			{refusal{"Hist", "Hist = 32768: must be 0 bytes"}, func(op *driver.MaskReduce) { op.What = driver.MaskMoments }},
-			{refusal{"Hist", "Hist = 32768: must be 131072 bytes"}, func(op *driver.MaskReduce) { op.Frame.Format.Bits = 14 }},
-			{refusal{"Prepared.Off", "Prepared.Off = 8: must be a multiple of 256"}, func(op *driver.MaskReduce) { op.Prepared.Off += 8 }},
-			{refusal{"Stats.Off", "Stats.Off = 65552: must be a multiple of 256"}, func(op *driver.MaskReduce) { op.Stats.Off += 16 }},
-			{refusal{"Hist.Off", "Hist.Off = 131076: must be a multiple of 256"}, func(op *driver.MaskReduce) { op.Hist.Off += 4 }},
-			{refusal{"Stats.Mem", "Stats.Mem = <nil>: is not memory of the job's device"}, func(op *driver.MaskReduce) { op.Stats.Mem = nil }},
-			{refusal{"Prepared", "Prepared = [0 -1]: (offset, length) is not inside the memory of 1048576 bytes"}, func(op *driver.MaskReduce) { op.Prepared.Len = -1 }},
-			{refusal{"Stats.Mem", "Stats.Mem = <nil>: is not memory of the job's device"}, func(op *driver.MaskReduce) { op.Stats.Mem, op.Hist.Off = nil, 1 }}, // the first of several
+			{refusal{"Hist", "Hist = 0: must be 32768 bytes"},
+				func(op *driver.MaskReduce) { op.Hist = driver.Slice{} }},
+			{refusal{"Hist", "Hist = 32768: must be 0 bytes"},
+				func(op *driver.MaskReduce) { op.What = driver.MaskMoments }},
+			{refusal{"Hist", "Hist = 32768: must be 131072 bytes"},
+				func(op *driver.MaskReduce) { op.Frame.Format.Bits = 14 }},
+			{refusal{"Prepared.Off", "Prepared.Off = 8: must be a multiple of 256"},
+				func(op *driver.MaskReduce) { op.Prepared.Off += 8 }},
+			{refusal{"Stats.Off", "Stats.Off = 65552: must be a multiple of 256"},
+				func(op *driver.MaskReduce) { op.Stats.Off += 16 }},
+			{refusal{"Hist.Off", "Hist.Off = 131076: must be a multiple of 256"},
+				func(op *driver.MaskReduce) { op.Hist.Off += 4 }},
+			{refusal{"Stats.Mem", "Stats.Mem = <nil>: is not memory of the job's device"},
+				func(op *driver.MaskReduce) { op.Stats.Mem = nil }},
+			{refusal{"Prepared", "Prepared = [0 -1]: (offset, length) is not inside the memory of 1048576 bytes"},
+				func(op *driver.MaskReduce) { op.Prepared.Len = -1 }},
+			// the first of several
+			{refusal{"Stats.Mem", "Stats.Mem = <nil>: is not memory of the job's device"},
+				func(op *driver.MaskReduce) { op.Stats.Mem, op.Hist.Off = nil, 1 }},
 		} {
 			op := reduceOp(all)
 			c.change(&op)
@@ -229,7 +288,8 @@ func TestMaskReduceChecks(t *testing.T) {
 			func(op *driver.MaskReduce) { op.Row0 = 12345 },
 			func(op *driver.MaskReduce) { op.First = 1 << 30 }, // which only the backend knows
 			func(op *driver.MaskReduce) {
-				op.Frame = driver.Image{Data: part(all, 3, 1), Width: 1, Height: 1, Stride: math.MaxInt, Format: driver.Gray8}
+				op.Frame = driver.Image{Data: part(all, 3, 1), Width: 1, Height: 1, Stride: math.MaxInt,
+					Format: driver.Gray8}
 				op.Hist.Len = 2 * 256 * 4
 			},
 		} {
@@ -249,17 +309,27 @@ func TestMaskRasterChecks(t *testing.T) {
 			refusal
 			change func(*driver.MaskRaster)
 		}{
-			{refusal{"Dst.Height", "Dst.Height = 0: must be 1 to 1048576"}, func(op *driver.MaskRaster) { op.Dst.Height = 0 }},
-			{refusal{"Dst.Data", "Dst.Data = 9999: is less than the 10000 bytes of the image"}, func(op *driver.MaskRaster) { op.Dst.Data.Len = 9999 }},
-			{refusal{"Dst.Stride", "Dst.Stride = 100: is less than a row of 200 bytes"}, func(op *driver.MaskRaster) { op.Dst.Stride = 100 }},
+			{refusal{"Dst.Height", "Dst.Height = 0: must be 1 to 1048576"},
+				func(op *driver.MaskRaster) { op.Dst.Height = 0 }},
+			{refusal{"Dst.Data", "Dst.Data = 9999: is less than the 10000 bytes of the image"},
+				func(op *driver.MaskRaster) { op.Dst.Data.Len = 9999 }},
+			{refusal{"Dst.Stride", "Dst.Stride = 100: is less than a row of 200 bytes"},
+				func(op *driver.MaskRaster) { op.Dst.Stride = 100 }},
 			{refusal{"Mode", "Mode = 2: is no raster mode"}, func(op *driver.MaskRaster) { op.Mode = 2 }},
-			{refusal{"Dst.Format", "Dst.Format = {1 2 16 [0 0 0 0]}: must be {1 1 8 [0 0 0 0]}"}, func(op *driver.MaskRaster) { op.Mode = driver.RasterMask }},
-			{refusal{"Dst.Format", "Dst.Format = {1 2 12 [0 0 0 0]}: must be {1 2 16 [0 0 0 0]}"}, func(op *driver.MaskRaster) { op.Dst.Format.Bits = 12 }},
-			{refusal{"First, Count", "First, Count = [0 -1]: must not be negative, nor end beyond 2147483647"}, func(op *driver.MaskRaster) { op.Count = -1 }},
-			{refusal{"First, Count", "First, Count = [0 65536]: end beyond the 65535 labels that 16 bits hold"}, func(op *driver.MaskRaster) { op.Count = 65536 }},
-			{refusal{"First, Count", "First, Count = [65534 2]: end beyond the 65535 labels that 16 bits hold"}, func(op *driver.MaskRaster) { op.First = 65534 }},
-			{refusal{"Prepared.Off", "Prepared.Off = 1: must be a multiple of 256"}, func(op *driver.MaskRaster) { op.Prepared.Off++ }},
-			{refusal{"Dst.Data.Mem", "Dst.Data.Mem = <nil>: is not memory of the job's device"}, func(op *driver.MaskRaster) { op.Dst.Data.Mem = nil }},
+			{refusal{"Dst.Format", "Dst.Format = {1 2 16 [0 0 0 0]}: must be {1 1 8 [0 0 0 0]}"},
+				func(op *driver.MaskRaster) { op.Mode = driver.RasterMask }},
+			{refusal{"Dst.Format", "Dst.Format = {1 2 12 [0 0 0 0]}: must be {1 2 16 [0 0 0 0]}"},
+				func(op *driver.MaskRaster) { op.Dst.Format.Bits = 12 }},
+			{refusal{"First, Count", "First, Count = [0 -1]: must not be negative, nor end beyond 2147483647"},
+				func(op *driver.MaskRaster) { op.Count = -1 }},
+			{refusal{"First, Count", "First, Count = [0 65536]: end beyond the 65535 labels that 16 bits hold"},
+				func(op *driver.MaskRaster) { op.Count = 65536 }},
+			{refusal{"First, Count", "First, Count = [65534 2]: end beyond the 65535 labels that 16 bits hold"},
+				func(op *driver.MaskRaster) { op.First = 65534 }},
+			{refusal{"Prepared.Off", "Prepared.Off = 1: must be a multiple of 256"},
+				func(op *driver.MaskRaster) { op.Prepared.Off++ }},
+			{refusal{"Dst.Data.Mem", "Dst.Data.Mem = <nil>: is not memory of the job's device"},
+				func(op *driver.MaskRaster) { op.Dst.Data.Mem = nil }},
 		} {
 			op := rasterOp(all)
 			c.change(&op)
@@ -297,12 +367,16 @@ func TestCopyChecks(t *testing.T) {
 	maskJob(t, f, func(q *Queue, all driver.Slice) {
 		b := Buffer[byte]{part(all, 0, 10), 10}
 		refusal{"len(src)", "len(src) = 11: the buffer holds 10"}.check(t, "Upload", Upload(q, b, make([]byte, 11)))
-		refusal{"len(src)", "len(src) = 9: the buffer holds 10"}.check(t, "UploadGather", UploadGather(q, b, [][]byte{make([]byte, 4), make([]byte, 5)}))
+		refusal{"len(src)", "len(src) = 9: the buffer holds 10"}.check(t, "UploadGather",
+			UploadGather(q, b, [][]byte{make([]byte, 4), make([]byte, 5)}))
 		refusal{"len(dst)", "len(dst) = 0: the buffer holds 10"}.check(t, "Download", Download(q, nil, b))
 		const message = "is not memory of the job's device"
-		refusal{"dst.Mem", "dst.Mem = *kernels.fakeMem: " + message}.check(t, "Upload", Upload(q, foreign.Buffer, make([]byte, 10)))
-		refusal{"dst.Mem", "dst.Mem = *kernels.fakeMem: " + message}.check(t, "UploadGather", UploadGather(q, foreign.Buffer, [][]byte{make([]byte, 10)}))
-		refusal{"src.Mem", "src.Mem = *kernels.fakeMem: " + message}.check(t, "Download", Download(q, make([]byte, 10), foreign.Buffer))
+		refusal{"dst.Mem", "dst.Mem = *kernels.fakeMem: " + message}.check(t, "Upload",
+			Upload(q, foreign.Buffer, make([]byte, 10)))
+		refusal{"dst.Mem", "dst.Mem = *kernels.fakeMem: " + message}.check(t, "UploadGather",
+			UploadGather(q, foreign.Buffer, [][]byte{make([]byte, 10)}))
+		refusal{"src.Mem", "src.Mem = *kernels.fakeMem: " + message}.check(t, "Download",
+			Download(q, make([]byte, 10), foreign.Buffer))
 		refusal{"dst.Mem", "dst.Mem = *kernels.fakeMem: " + message}.check(t, "Fill", Fill(q, foreign.Buffer, 0))
 		if f.ops != 0 {
 			t.Errorf("%d copies were enqueued", f.ops)
@@ -356,8 +430,10 @@ func (f *fuzzed) byte() int {
 
 // near returns good, or another number.
 func (f *fuzzed) near(good int) int {
-	special := []int{0, 1, -1, 2, 255, 256, 65535, 65536, driver.MaxSide, driver.MaxSide + 1, driver.MaxPixels, 1 << 30, 1 << 31, 1 << 32,
-		1 << 60, 1 << 61, 1 << 62, math.MaxInt, math.MinInt, math.MaxInt32, math.MinInt32, math.MaxInt / 80, math.MaxInt/80 + 1, math.MaxInt - 49}
+	special := []int{0, 1, -1, 2, 255, 256, 65535, 65536, driver.MaxSide, driver.MaxSide + 1, driver.MaxPixels, 1 << 30,
+		1 << 31, 1 << 32,
+		1 << 60, 1 << 61, 1 << 62, math.MaxInt, math.MinInt, math.MaxInt32, math.MinInt32, math.MaxInt / 80,
+		math.MaxInt/80 + 1, math.MaxInt - 49}
 	switch b := f.byte(); {
 	case b < 128:
 		return good
@@ -388,9 +464,11 @@ func (f *fuzzed) image(im driver.Image) driver.Image {
 	im.Data = f.slice(im.Data)
 	im.Width, im.Height, im.Stride = f.near(im.Width), f.near(im.Height), f.near(im.Stride)
 	if f.byte() > 128 {
-		im.Format = driver.PixelFormat{Channels: uint8(f.byte()), SampleBytes: uint8(f.byte()), Bits: uint8(f.byte()), Order: [4]uint8{uint8(f.byte()), uint8(f.byte()), uint8(f.byte()), uint8(f.byte())}}
+		im.Format = driver.PixelFormat{Channels: uint8(f.byte()), SampleBytes: uint8(f.byte()), Bits: uint8(f.byte()),
+			Order: [4]uint8{uint8(f.byte()), uint8(f.byte()), uint8(f.byte()), uint8(f.byte())}}
 	} else if f.byte() > 64 {
-		im.Format = []driver.PixelFormat{driver.Gray8, driver.RGB8, driver.BGR8, driver.RGBA8, driver.Gray16(12), driver.Gray16(16)}[f.byte()%6]
+		im.Format = []driver.PixelFormat{driver.Gray8, driver.RGB8, driver.BGR8, driver.RGBA8, driver.Gray16(12),
+			driver.Gray16(16)}[f.byte()%6]
 	}
 	return im
 }
@@ -419,7 +497,8 @@ func FuzzMaskOps(f *testing.F) {
 			switch x.byte() % 3 {
 			case 0:
 				op := prepareOp(all)
-				op.Width, op.Height, op.Method, op.Dst = x.near(op.Width), x.near(op.Height), driver.Method(x.near(0)), x.slice(op.Dst)
+				op.Width, op.Height, op.Method, op.Dst = x.near(op.Width), x.near(op.Height), driver.Method(x.near(0)),
+					x.slice(op.Dst)
 				for i := range op.Regions.Edges {
 					e := &op.Regions.Edges[i]
 					for _, v := range []*int32{&e.X0, &e.Y0, &e.X1, &e.Y1} {
@@ -428,13 +507,16 @@ func FuzzMaskOps(f *testing.F) {
 				}
 				for i := range op.Regions.Regions {
 					r := &op.Regions.Regions[i]
-					r.FirstEdge, r.EdgeCount, r.Fill = uint32(x.near(int(r.FirstEdge))), uint32(x.near(int(r.EdgeCount))), driver.FillRule(x.near(int(r.Fill)))
+					r.FirstEdge, r.EdgeCount, r.Fill = uint32(x.near(int(r.FirstEdge))),
+						uint32(x.near(int(r.EdgeCount))), driver.FillRule(x.near(int(r.Fill)))
 				}
 				err = q.MaskPrepare(op)
 			case 1:
 				op := reduceOp(all)
-				op.Prepared, op.Frame, op.Stats, op.Hist = x.slice(op.Prepared), x.image(op.Frame), x.slice(op.Stats), x.slice(op.Hist)
-				op.First, op.Count, op.Row0, op.What = x.near(op.First), x.near(op.Count), x.near(op.Row0), driver.MaskWhat(x.near(int(op.What)))
+				op.Prepared, op.Frame, op.Stats, op.Hist = x.slice(op.Prepared), x.image(op.Frame), x.slice(op.Stats),
+					x.slice(op.Hist)
+				op.First, op.Count, op.Row0, op.What = x.near(op.First), x.near(op.Count), x.near(op.Row0),
+					driver.MaskWhat(x.near(int(op.What)))
 				if x.byte() < 128 { // sizes that fit what the rest asks for
 					n := int64(op.Count) * int64(op.Frame.Format.Channels)
 					op.Stats.Len, op.Hist.Len = n*statsBytes, 0
@@ -446,7 +528,8 @@ func FuzzMaskOps(f *testing.F) {
 			case 2:
 				op := rasterOp(all)
 				op.Prepared, op.Dst = x.slice(op.Prepared), x.image(op.Dst)
-				op.First, op.Count, op.Mode = x.near(op.First), x.near(op.Count), driver.RasterMode(x.near(int(op.Mode)))
+				op.First, op.Count, op.Mode = x.near(op.First), x.near(op.Count),
+					driver.RasterMode(x.near(int(op.Mode)))
 				err = q.MaskRaster(op)
 			}
 			var a *ArgError

@@ -11,16 +11,16 @@ import (
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 
-// Memo is device memory that a job fills with what others may need as well. It is the job's, as what [Alloc] returns is, and becomes one
-// that jobs can [Queue.Recall] with Publish.
+// Memo is device memory that a job fills with what others may need as well. It is the job's, as what [Alloc] returns
+// is, and becomes one that jobs can [Queue.Recall] with Publish.
 type Memo struct {
 	q         *Queue
 	res       *Resident[byte]
 	published bool
 }
 
-// memos are those of a device that were published, those used last, within a number of bytes. The device evicts them besides, when it
-// needs the memory: see [memory.evictable].
+// memos are those of a device that were published, those used last, within a number of bytes. The device evicts them
+// besides, when it needs the memory: see [memory.evictable].
 type memos struct {
 	limit int64
 	keys  [2]uint64 // of fingerprints
@@ -44,8 +44,8 @@ type MemoStats struct {
 	Hits, Misses, Evictions uint64 // calls of Recall that found one, and that did not; memos that made room for others
 }
 
-// maxMemos is how many memos there may be, so that small ones take little of the host's memory, and that of the time of jobs which looking at
-// all of them does: see sweep. BenchmarkMemos takes 40 µs for that.
+// maxMemos is how many memos there may be, so that small ones take little of the host's memory, and that of the time of
+// jobs which looking at all of them does: see sweep. BenchmarkMemos takes 40 µs for that.
 const maxMemos = 1024
 
 // defaultMemoShare is the part of the device's memory that memos may take.
@@ -78,9 +78,9 @@ func (d *Device) Memos() MemoStats {
 	return m.stats
 }
 
-// Recall returns the memory that was published under a key, which is to be read only and is held until the job ends, and what was noted
-// with it. It returns false where there is none, be it that it was evicted. A key is comparable and says all that the content depends
-// on; keys of different purposes have different types.
+// Recall returns the memory that was published under a key, which is to be read only and is held until the job ends,
+// and what was noted with it. It returns false where there is none, be it that it was evicted. A key is comparable and
+// says all that the content depends on; keys of different purposes have different types.
 func (q *Queue) Recall(key any) (_ Buffer[byte], note any, ok bool) {
 	if q.done.Load() {
 		return Buffer[byte]{}, nil, false
@@ -101,9 +101,10 @@ func (q *Queue) Recall(key any) (_ Buffer[byte], note any, ok bool) {
 	return Buffer[byte]{}, nil, false
 }
 
-// NewMemo returns n bytes, of undefined content, beside the job's footprint. It takes memory that is free, or that other memos have
-// and nobody uses, within [Config.MemoBytes], and never waits: it returns false where there is none, or where jobs wait for memory.
-// Then the job uses its own. The memory goes back when the job ends, unless it is published by then.
+// NewMemo returns n bytes, of undefined content, beside the job's footprint. It takes memory that is free, or that
+// other memos have and nobody uses, within [Config.MemoBytes], and never waits: it returns false where there is none,
+// or where jobs wait for memory. Then the job uses its own. The memory goes back when the job ends, unless it is
+// published by then.
 func (q *Queue) NewMemo(n int, label string) (*Memo, bool) {
 	d := q.dev
 	if q.done.Load() || d.mem.padded(int64(n)) > d.memos.limit {
@@ -121,9 +122,9 @@ func (q *Queue) NewMemo(n int, label string) (*Memo, bool) {
 // Buffer is the memory.
 func (m *Memo) Buffer() Buffer[byte] { return m.res.Buffer() }
 
-// Publish lets other jobs recall the memory, whose content the job has computed and waited for, and which nobody changes from now on.
-// Where another job was faster it stays the job's own. Those that were recalled longest ago go where all take more than [Config.MemoBytes], or are
-// more than 1024. It is called once, before the job ends.
+// Publish lets other jobs recall the memory, whose content the job has computed and waited for, and which nobody
+// changes from now on. Where another job was faster it stays the job's own. Those that were recalled longest ago go
+// where all take more than [Config.MemoBytes], or are more than 1024. It is called once, before the job ends.
 func (m *Memo) Publish(key, note any) {
 	all := m.q.dev.memos
 	all.mu.Lock()
@@ -179,8 +180,8 @@ func (m *memos) evicted(e *memoEntry) {
 	m.stats.Evictions++
 }
 
-// Fingerprint is a pair of numbers that is the same for the same content of a length, in one device, and differs for others but for one
-// in 2^70: see [driver.Fingerprint]. The keys are random, and the device's own.
+// Fingerprint is a pair of numbers that is the same for the same content of a length, in one device, and differs for
+// others but for one in 2^70: see [driver.Fingerprint]. The keys are random, and the device's own.
 type Fingerprint [2]uint64
 
 // FingerprintBytes is what [FingerprintOf] takes of the job's footprint while it runs.

@@ -278,7 +278,9 @@ func TestMemosLeaveTheEndToSessions(t *testing.T) {
 	}
 	defer k.Free()
 	publish(t, d, "b", 2048)
-	if err := d.Do(context.Background(), Job{Label: "large", Footprint: 7168, Held: 1}, func(*Queue) error { return nil }); err != nil {
+	if err := d.Do(context.Background(), Job{Label: "large", Footprint: 7168, Held: 1}, func(*Queue) error {
+		return nil
+	}); err != nil {
 		t.Error(err) // without Held it would wait until the session ends
 	}
 }
@@ -366,28 +368,29 @@ func TestFingerprintOf(t *testing.T) {
 	var all []Fingerprint
 	for range 2 {
 		d, done := openPoisoned(t, 1<<16)
-		if err := d.Do(context.Background(), Job{Label: "job", Footprint: Bytes[byte](n) + FingerprintBytes()}, func(q *Queue) error {
-			b, err := Alloc[byte](q, n, "b")
-			if err != nil {
-				return err
-			}
-			var got [3]Fingerprint
-			for i, last := range []byte{1, 2, 1} {
-				content := make([]byte, n)
-				content[n-1] = last
-				if err := Upload(q, b, content); err != nil {
+		if err := d.Do(context.Background(), Job{Label: "job", Footprint: Bytes[byte](n) + FingerprintBytes()},
+			func(q *Queue) error {
+				b, err := Alloc[byte](q, n, "b")
+				if err != nil {
 					return err
 				}
-				if got[i], err = FingerprintOf(q, b); err != nil {
-					return err
+				var got [3]Fingerprint
+				for i, last := range []byte{1, 2, 1} {
+					content := make([]byte, n)
+					content[n-1] = last
+					if err := Upload(q, b, content); err != nil {
+						return err
+					}
+					if got[i], err = FingerprintOf(q, b); err != nil {
+						return err
+					}
 				}
-			}
-			if got[0] != got[2] {
-				t.Errorf("%v and %v of the same", got[0], got[2])
-			}
-			all = append(all, got[:2]...)
-			return nil
-		}); err != nil {
+				if got[0] != got[2] {
+					t.Errorf("%v and %v of the same", got[0], got[2])
+				}
+				all = append(all, got[:2]...)
+				return nil
+			}); err != nil {
 			t.Error(err)
 		}
 		if err := done(); err != nil {
@@ -413,30 +416,31 @@ func TestMemosConcurrently(t *testing.T) {
 		wg.Go(func() {
 			for k := range 40 {
 				i := (u*7 + k*k) % contents
-				err := d.Do(context.Background(), Job{Label: "job", Footprint: int64(256 * (k % 5))}, func(q *Queue) error {
-					want, got := bytes.Repeat([]byte{byte(i)}, 1000+100*i), make([]byte, 1000+100*i)
-					b, note, ok := q.Recall(i)
-					if ok {
-						hits.Add(1)
-					} else {
-						m, mine := q.NewMemo(len(want), "memo")
-						if !mine {
-							return nil
+				err := d.Do(context.Background(), Job{Label: "job", Footprint: int64(256 * (k % 5))},
+					func(q *Queue) error {
+						want, got := bytes.Repeat([]byte{byte(i)}, 1000+100*i), make([]byte, 1000+100*i)
+						b, note, ok := q.Recall(i)
+						if ok {
+							hits.Add(1)
+						} else {
+							m, mine := q.NewMemo(len(want), "memo")
+							if !mine {
+								return nil
+							}
+							if err := errors.Join(Upload(q, m.Buffer(), want), q.Yield()); err != nil {
+								return err
+							}
+							b, note = m.Buffer(), i
+							m.Publish(i, note)
 						}
-						if err := errors.Join(Upload(q, m.Buffer(), want), q.Yield()); err != nil {
+						if err := errors.Join(Download(q, got, b), q.Yield()); err != nil {
 							return err
 						}
-						b, note = m.Buffer(), i
-						m.Publish(i, note)
-					}
-					if err := errors.Join(Download(q, got, b), q.Yield()); err != nil {
-						return err
-					}
-					if note != i || !bytes.Equal(got, want) {
-						t.Errorf("memo %d of %v holds %x", i, note, got[:8])
-					}
-					return nil
-				})
+						if note != i || !bytes.Equal(got, want) {
+							t.Errorf("memo %d of %v holds %x", i, note, got[:8])
+						}
+						return nil
+					})
 				if err != nil {
 					t.Error(err)
 				}

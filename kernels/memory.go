@@ -13,7 +13,8 @@ import (
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 
-// MemoryStats is the state of a device's memory, in bytes. Used is what blocks take, padding to [driver.Align] included.
+// MemoryStats is the state of a device's memory, in bytes. Used is what blocks take, padding to [driver.Align]
+// included.
 type MemoryStats struct {
 	Reserved  int64            // taken from the driver at Open
 	Used      int64            // handed out now
@@ -104,8 +105,8 @@ func roundUp(n int64) int64 {
 	return (n + driver.Align - 1) &^ (driver.Align - 1)
 }
 
-// padded is how long the block for n bytes is. Where there is a poisoner a guard comes behind it, unless that would make
-// what fits alone fit no more.
+// padded is how long the block for n bytes is. Where there is a poisoner a guard comes behind it, unless that would
+// make what fits alone fit no more.
 func (m *memory) padded(n int64) int64 {
 	p := roundUp(n)
 	if m.poisoner != nil && p+driver.Align <= m.stats.Reserved {
@@ -114,9 +115,10 @@ func (m *memory) padded(n int64) int64 {
 	return p
 }
 
-// reserve returns a block of at least n bytes, or else a [*CapacityError]. It does not wait. Where no free block is large
-// enough it evicts residents that nobody holds, if that makes one: see [heap.victims] for which. What is kept for a session gets the place
-// that it would have without memos, so that it does not part the memory for good where some that go soon had the end of it.
+// reserve returns a block of at least n bytes, or else a [*CapacityError]. It does not wait. Where no free block is
+// large enough it evicts residents that nobody holds, if that makes one: see [heap.victims] for which. What is kept for
+// a session gets the place that it would have without memos, so that it does not part the memory for good where some
+// that go soon had the end of it.
 func (m *memory) reserve(n int64, t tenant, label string) (block, error) {
 	b := block{len: m.padded(n), bytes: n, label: label, tenant: t}
 	m.mu.Lock()
@@ -238,8 +240,8 @@ func (m *memory) snapshot() MemoryStats {
 	return s
 }
 
-// close gives the reservation back, with the residents that nobody holds. It returns an error that matches ErrLeak where
-// blocks are still out.
+// close gives the reservation back, with the residents that nobody holds. It returns an error that matches ErrLeak
+// where blocks are still out.
 func (m *memory) close() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

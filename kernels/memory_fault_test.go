@@ -11,8 +11,8 @@ import (
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 
-// Whatever the driver fails while memory of each kind is used: errors say what they are, what was there before is as it was,
-// nothing leaks, and the next job works.
+// Whatever the driver fails while memory of each kind is used: errors say what they are, what was there before is as it
+// was, nothing leaks, and the next job works.
 func TestEveryFaultOfMemory(t *testing.T) {
 	for _, poisoning := range []bool{false, true} {
 		for f := range devicetest.Faults(devicetest.Oracle(), driver.ErrOutOfMemory, driver.ErrDeviceLost) {
@@ -24,7 +24,8 @@ func TestEveryFaultOfMemory(t *testing.T) {
 func faultOfMemory(t *testing.T, f *devicetest.Faulty, poisoning bool) {
 	t.Helper()
 	fails := f.Failure()
-	dev, err := Open(f, Config{MemoryBytes: 1 << 14, Streams: 1, LineScanStreams: 1, BatchStreams: 1, Poison: poisoning})
+	dev, err := Open(f, Config{MemoryBytes: 1 << 14, Streams: 1, LineScanStreams: 1, BatchStreams: 1,
+		Poison: poisoning})
 	if err != nil {
 		if _, fired := f.Fired(); !fired || !errors.Is(err, fails.Err) {
 			t.Errorf("%+v: Open: %v", fails, err)
@@ -41,7 +42,8 @@ func faultOfMemory(t *testing.T, f *devicetest.Faulty, poisoning bool) {
 	if !poisoning && fired && err == nil {
 		t.Errorf("%+v: %v failed and nobody was told", fails, event)
 	}
-	if s := dev.Memory(); s.ByTenant.Scratch+s.ByTenant.Session+s.ByTenant.Resident != s.Used || s.ByTenant.Scratch != 0 {
+	if s := dev.Memory(); s.ByTenant.Scratch+s.ByTenant.Session+s.ByTenant.Resident != s.Used ||
+		s.ByTenant.Scratch != 0 {
 		t.Errorf("%+v: %+v", fails, s)
 	}
 	w.end()
@@ -124,7 +126,9 @@ func (w *memoryWork) run() (err error) {
 	w.resident.Release()
 	w.held = false
 	// A job that needs the room evicts the frame.
-	if err := w.dev.Do(ctx, Job{Label: "large", Footprint: 1<<14 - 1024}, func(*Queue) error { return nil }); err != nil {
+	if err := w.dev.Do(ctx, Job{Label: "large", Footprint: 1<<14 - 1024}, func(*Queue) error {
+		return nil
+	}); err != nil {
 		return err
 	}
 	if !w.resident.Gone() {

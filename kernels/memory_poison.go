@@ -1,5 +1,5 @@
-// Poison: memory is overwritten before and after its use, and has a guard behind it, so that tests see who reads what was
-// never written, uses what went back, or writes beyond the end.
+// Poison: memory is overwritten before and after its use, and has a guard behind it, so that tests see who reads what
+// was never written, uses what went back, or writes beyond the end.
 
 package kernels
 
@@ -37,8 +37,8 @@ func (p *poisoner) prepare(b block) error {
 	return overwrite(p.stream, p.mem, b)
 }
 
-// bury overwrites a block that was used, after a look at its guard: what that shows, close returns. Who gives memory back
-// gets no error: where the stream fails the block goes back as it is.
+// bury overwrites a block that was used, after a look at its guard: what that shows, close returns. Who gives memory
+// back gets no error: where the stream fails the block goes back as it is.
 func (p *poisoner) bury(b block) {
 	if p == nil {
 		return
@@ -98,17 +98,20 @@ func (q *Queue) poisonArena() error {
 	return overwrite(q.stream, q.dev.mem.mem, q.arena)
 }
 
-// buryEnd looks at what lies behind the job's memory, and overwrites that and its last n bytes: a part of them lies behind it from then on.
+// buryEnd looks at what lies behind the job's memory, and overwrites that and its last n bytes: a part of them lies
+// behind it from then on.
 func (q *Queue) buryEnd(n int64) error {
 	if !q.dev.poison {
 		return nil
 	}
 	a := q.arena
 	at := a.room() - n
-	return errors.Join(inspect(q.stream, q.dev.mem.mem, a), overwrite(q.stream, q.dev.mem.mem, block{off: a.off + at, len: a.len - at}))
+	return errors.Join(inspect(q.stream, q.dev.mem.mem, a),
+		overwrite(q.stream, q.dev.mem.mem, block{off: a.off + at, len: a.len - at}))
 }
 
-// buryArena looks at what lies behind the job's buffers and its memory, which it then overwrites. The stream has drained.
+// buryArena looks at what lies behind the job's buffers and its memory, which it then overwrites. The stream has
+// drained.
 func (q *Queue) buryArena() error {
 	if !q.dev.poison || q.arena.len == 0 {
 		return nil

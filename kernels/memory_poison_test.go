@@ -97,7 +97,8 @@ func TestPoisonOfJobs(t *testing.T) {
 			return err
 		}
 		before := make([]byte, 300)
-		if err := errors.Join(Fill(q, a, 7), Download(q, before, a), Free(q, a), Download(q, got, a), q.Wait()); err != nil {
+		if err := errors.Join(Fill(q, a, 7), Download(q, before, a), Free(q, a), Download(q, got, a),
+			q.Wait()); err != nil {
 			return err
 		}
 		if before[0] != 7 || before[299] != 7 {
@@ -187,7 +188,8 @@ func TestOverrun(t *testing.T) {
 			t.Fatal(err)
 		}
 		err = d.Do(context.Background(), Job{}, func(q *Queue) error {
-			return errors.Join(beyond(q, k.Slice(), by), beyond(q, r.Buffer().Slice(), by), beyond(q, e.Buffer().Slice(), by))
+			return errors.Join(beyond(q, k.Slice(), by), beyond(q, r.Buffer().Slice(), by),
+				beyond(q, e.Buffer().Slice(), by))
 		})
 		if err != nil {
 			t.Error(err)
@@ -198,7 +200,8 @@ func TestOverrun(t *testing.T) {
 		r.Release()
 		err = done()
 		if !errors.Is(err, ErrOverrun) || strings.Count(err.Error(), "was written") != 3 ||
-			!strings.Contains(err.Error(), `"kept"`) || !strings.Contains(err.Error(), `"resident"`) || !strings.Contains(err.Error(), `"evicted"`) {
+			!strings.Contains(err.Error(), `"kept"`) || !strings.Contains(err.Error(), `"resident"`) ||
+			!strings.Contains(err.Error(), `"evicted"`) {
 			t.Errorf("kept, %d beyond: %v", by, err)
 		}
 	}
@@ -223,7 +226,9 @@ func TestOverrunWithinAJob(t *testing.T) {
 			}
 			return q.stream.Fill(driver.Slice{Mem: a.slice.Mem, Off: a.slice.Off, Len: 1010}, 0)
 		})
-		if free && err != nil || !free && (!errors.Is(err, ErrOverrun) || !strings.Contains(err.Error(), `"a" of 1000 bytes: byte 1000 was written`)) {
+		if free && err != nil || !free &&
+			(!errors.Is(err, ErrOverrun) ||
+				!strings.Contains(err.Error(), `"a" of 1000 bytes: byte 1000 was written`)) {
 			t.Errorf("freed %v: %v", free, err)
 		}
 	}

@@ -105,7 +105,8 @@ func (d *model) evictable() (n int64) {
 	return n
 }
 
-// helps reports whether n bytes are free in one piece without the residents that nobody holds; for a memo, without the memos among them.
+// helps reports whether n bytes are free in one piece without the residents that nobody holds; for a memo, without the
+// memos among them.
 func (d *model) helps(n int64, t tenant) bool {
 	h := d.heap()
 	for _, r := range d.residents {
@@ -156,7 +157,9 @@ func (d *model) reserve(n int64, t tenant, label string) (block, bool) {
 	if b.len != need || b.bytes != n || b.label != label || b.tenant != t || b.off%driver.Align != 0 {
 		d.t.Fatalf("block %+v for %d bytes of %q", b, need, label)
 	}
-	if gaps := d.heap().gaps(); !slices.ContainsFunc(gaps, func(g extent) bool { return g.off <= b.off && b.off+b.len <= g.off+g.len }) {
+	if gaps := d.heap().gaps(); !slices.ContainsFunc(gaps, func(g extent) bool {
+		return g.off <= b.off && b.off+b.len <= g.off+g.len
+	}) {
 		d.t.Fatalf("block %+v overlaps another or the end: free were %v", b, gaps)
 	}
 	return b, true
@@ -215,8 +218,10 @@ func (d *model) checkRefusal(err error, need int64, label string) {
 		d.t.Fatalf("refusal of %d bytes: %v", need, err)
 	}
 	never := need > d.size
-	if c.Label != label || c.Needed != need || c.Total != d.size || c.Available != d.size-d.inUse() || c.Evictable != d.evictable() ||
-		c.Largest != d.heap().largest() || c.Never() != never || never != (c.RetryAfter == 0) || c.RetryAfter < 0 || c.RetryAfter > maxRetry {
+	if c.Label != label || c.Needed != need || c.Total != d.size || c.Available != d.size-d.inUse() ||
+		c.Evictable != d.evictable() ||
+		c.Largest != d.heap().largest() || c.Never() != never || never != (c.RetryAfter == 0) || c.RetryAfter < 0 ||
+		c.RetryAfter > maxRetry {
 		d.t.Fatalf("refusal of %d bytes of %q: %+v", need, label, c)
 	}
 }
@@ -402,7 +407,8 @@ func TestMemoryConcurrently(t *testing.T) {
 	}
 	wg.Wait()
 	s := m.snapshot()
-	if s.Used != 0 || len(s.ByLabel) != 0 || s.ByTenant != (TenantBytes{}) || s.Evictable != 0 || s.Largest != s.Reserved || s.Evictions != evicted.Load() {
+	if s.Used != 0 || len(s.ByLabel) != 0 || s.ByTenant != (TenantBytes{}) || s.Evictable != 0 ||
+		s.Largest != s.Reserved || s.Evictions != evicted.Load() {
 		t.Errorf("%+v; %d evicted", s, evicted.Load())
 	}
 	if served.Load() == 0 || evicted.Load() == 0 {
@@ -473,7 +479,8 @@ func TestCapacityErrorSaysWhy(t *testing.T) {
 			"kernels: reduce needs 512 bytes of device memory; 256 of 1024 are available"},
 		{CapacityError{Label: "reduce", Needed: 512, Available: 768, Total: 1024, Largest: 256},
 			"kernels: reduce needs 512 bytes of device memory; 768 of 1024 are available, at most 256 in one piece"},
-		{CapacityError{Label: "reduce", Needed: 768, Available: 512, Evictable: 256, Total: 1024, Largest: 256, RetryAfter: 1500100 * time.Microsecond},
+		{CapacityError{Label: "reduce", Needed: 768, Available: 512, Evictable: 256, Total: 1024, Largest: 256,
+			RetryAfter: 1500100 * time.Microsecond},
 			"kernels: reduce needs 768 bytes of device memory; 512 of 1024 are available and 256 evictable, at most 256 in one piece; try again in 1.5s"},
 		{CapacityError{Label: "regions", Needed: 256, Available: 256, Total: 1024, Largest: 256, Ahead: 3},
 			"kernels: regions needs 256 bytes of device memory; 256 of 1024 are available, and 3 requests are ahead"},

@@ -82,7 +82,8 @@ func (s *simulation) camera(width, regions int64) {
 	strip = func() {
 		if strips--; strips < 0 {
 			s.giveBack(state)
-			s.after(s.between(1e5, 1e6), func() { s.camera([]int64{2048, 4096, 8192, 10240}[s.g.IntN(4)], s.between(10, 60)) })
+			s.after(s.between(1e5, 1e6),
+				func() { s.camera([]int64{2048, 4096, 8192, 10240}[s.g.IntN(4)], s.between(10, 60)) })
 			return
 		}
 		s.job(reduceBytes(width*128, regions, 0), s.between(400, 1500))
@@ -91,8 +92,8 @@ func (s *simulation) camera(width, regions int64) {
 	strip()
 }
 
-// client sends frames of one size and waits for each. Its recipe reaches some rows of the frame. The regions are prepared
-// once for each version of the recipe.
+// client sends frames of one size and waits for each. Its recipe reaches some rows of the frame. The regions are
+// prepared once for each version of the recipe.
 func (s *simulation) client(frame, regions, levels int64) {
 	reached := frame * s.between(50, 100) / 100
 	prepared := s.take(cached, s.between(20, 200)*regions*64)
@@ -212,8 +213,8 @@ func TestTrace(t *testing.T) {
 	}
 }
 
-// replay runs the steps over a memory. Where a block is refused it goes on without, and counts. each is called after each
-// step.
+// replay runs the steps over a memory. Where a block is refused it goes on without, and counts. each is called after
+// each step.
 func replay(steps []traceStep, m *memory, each func()) (refused int) {
 	var blocks []block
 	for _, s := range steps {
@@ -259,7 +260,8 @@ func TestReplay(t *testing.T) {
 	}
 	m := newMemory(plainMem(least))
 	replay(steps, m, func() {
-		if s := m.snapshot(); s.ByTenant.Scratch+s.ByTenant.Session+s.ByTenant.Resident != s.Used || s.Used > s.Reserved {
+		if s := m.snapshot(); s.ByTenant.Scratch+s.ByTenant.Session+s.ByTenant.Resident != s.Used ||
+			s.Used > s.Reserved {
 			t.Fatalf("%+v", s)
 		}
 	})
@@ -268,8 +270,8 @@ func TestReplay(t *testing.T) {
 	}
 }
 
-// What a step of the trace takes, and what is lost between blocks: the mean and the largest Fragmentation of a memory of a
-// quarter more than is in use at most, and how much larger than that the memory has to be.
+// What a step of the trace takes, and what is lost between blocks: the mean and the largest Fragmentation of a memory
+// of a quarter more than is in use at most, and how much larger than that the memory has to be.
 func BenchmarkReplay(b *testing.B) {
 	steps := readTrace(b)
 	least, most := room(steps)

@@ -8,8 +8,8 @@ import (
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 
-// The ops that make a triangulation of a Voronoi diagram: what the front lets through keeps its promises to backends (the
-// fake driver checks them); what it refuses names the field.
+// The ops that make a triangulation of a Voronoi diagram: what the front lets through keeps its promises to backends
+// (the fake driver checks them); what it refuses names the field.
 
 // meshOps are the arguments of the four ops, over the same memory.
 type meshOps struct {
@@ -32,9 +32,12 @@ func newMeshOps(q *Queue) (m meshOps, err error) {
 	sites, labels, triangles, scratch := alloc(8*n), alloc(4*w*h), alloc(24*n), alloc(2000)
 	count, counts, status := alloc(4), alloc(16), alloc(32)
 	m.islands = driver.Islands{Sites: sites, N: n, Width: w, Height: h, Labels: labels, Count: count, Scratch: scratch}
-	m.dual = driver.DualTriangles{Sites: sites, N: n, Width: w, Height: h, Labels: labels, Triangles: triangles, Counts: counts, Scratch: scratch}
-	m.hull = driver.HullCompletion{Sites: sites, N: n, Width: w, Height: h, Labels: labels, Triangles: triangles, Counts: counts, Scratch: scratch}
-	m.flips = driver.Flips{Points: sites, N: n, Triangles: triangles, Counts: counts, Rounds: 50, Status: status, Scratch: scratch}
+	m.dual = driver.DualTriangles{Sites: sites, N: n, Width: w, Height: h, Labels: labels, Triangles: triangles,
+		Counts: counts, Scratch: scratch}
+	m.hull = driver.HullCompletion{Sites: sites, N: n, Width: w, Height: h, Labels: labels, Triangles: triangles,
+		Counts: counts, Scratch: scratch}
+	m.flips = driver.Flips{Points: sites, N: n, Triangles: triangles, Counts: counts, Rounds: 50, Status: status,
+		Scratch: scratch}
 	return m, err
 }
 
@@ -118,7 +121,9 @@ func TestMeshChecks(t *testing.T) {
 		}
 	}
 	for _, scratch := range []func(n, w, h int) (int64, error){
-		d.IslandsScratch, d.DualTrianglesScratch, d.HullCompletionScratch, func(n, w, h int) (int64, error) { return d.FlipsScratch(n) },
+		d.IslandsScratch, d.DualTrianglesScratch, d.HullCompletionScratch, func(n, w, h int) (int64, error) {
+			return d.FlipsScratch(n)
+		},
 	} {
 		if _, err := scratch(-1, 5, 5); err == nil {
 			t.Error("scratch of -1 points: no error")

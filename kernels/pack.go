@@ -55,7 +55,8 @@ func (q *Queue) Pack(op driver.Pack) error {
 		if !x.used {
 			continue
 		}
-		if err := cmp.Or(checkImage(name, x.field, x.image), checkAlike(name, x.field, x.image, op.Dst), q.check(name, x.field+".Data", x.image.Data)); err != nil {
+		if err := cmp.Or(checkImage(name, x.field, x.image), checkAlike(name, x.field, x.image, op.Dst),
+			q.check(name, x.field+".Data", x.image.Data)); err != nil {
 			return err
 		}
 	}
@@ -88,7 +89,8 @@ func checkAlike(name, field string, im, other driver.Image) error {
 	case im.Height != other.Height:
 		return &ArgError{name, field + ".Height", im.Height, fmt.Sprintf("must be %d, as that of Dst", other.Height)}
 	case f.Colours() != g.Colours() || f.SampleBytes != g.SampleBytes || f.Bits != g.Bits:
-		return &ArgError{name, field + ".Format", f, fmt.Sprintf("must have the colours and bits of %v, the format of Dst", g)}
+		return &ArgError{name, field + ".Format", f,
+			fmt.Sprintf("must have the colours and bits of %v, the format of Dst", g)}
 	}
 	return nil
 }

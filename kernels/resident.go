@@ -10,8 +10,8 @@ import (
 
 // Resident is n elements of device memory that outlive jobs and that the device takes back when it needs the room. Who
 // uses the memory holds it: [Store] and [Resident.Acquire] hold it once each, until [Resident.Release]. What nobody
-// holds may be evicted, what was let go longest ago first, but none where it is enough that memos ([Queue.Recall]) go. Its methods may be
-// called from several goroutines.
+// holds may be evicted, what was let go longest ago first, but none where it is enough that memos ([Queue.Recall]) go.
+// Its methods may be called from several goroutines.
 type Resident[T Elem] struct {
 	dev *Device
 	r   *resident
@@ -27,7 +27,8 @@ type resident struct {
 }
 
 // Store allocates n elements, of undefined content, and holds them once for the caller. It does not wait: where there
-// is no room, even without the residents that nobody holds, or where jobs wait for memory, it returns a [*CapacityError].
+// is no room, even without the residents that nobody holds, or where jobs wait for memory, it returns a
+// [*CapacityError].
 func Store[T Elem](d *Device, n int, label string) (*Resident[T], error) {
 	blk, buf, err := reserve[T](d, n, cached, "Store", label)
 	if err != nil {
@@ -62,8 +63,8 @@ func (r *Resident[T]) Gone() bool {
 // Release lets go of the memory once. No job of the caller's may still use it. Releasing what nobody holds panics.
 func (r *Resident[T]) Release() { r.dev.mem.letGo(r.r) }
 
-// Drop gives the memory back, at once or when the last holder releases it. Nobody can acquire it any more. Calls after the
-// first do nothing, nor does one after eviction.
+// Drop gives the memory back, at once or when the last holder releases it. Nobody can acquire it any more. Calls after
+// the first do nothing, nor does one after eviction.
 func (r *Resident[T]) Drop() { r.dev.mem.drop(r.r) }
 
 // store makes a resident of a block, held once.
@@ -149,8 +150,8 @@ func (m *memory) idleOf(t tenant) *list.List {
 	return &m.idle
 }
 
-// evictable are the offsets of the residents that nobody holds and that may go for a tenant, the first to go first. A memo is nobody's
-// loss but some time, so they come first, and for a new one only others go. m.mu is held.
+// evictable are the offsets of the residents that nobody holds and that may go for a tenant, the first to go first. A
+// memo is nobody's loss but some time, so they come first, and for a new one only others go. m.mu is held.
 func (m *memory) evictable(t tenant) iter.Seq[int64] {
 	lists := []*list.List{&m.idleMemos, &m.idle}
 	if t == computed {
@@ -167,8 +168,9 @@ func (m *memory) evictable(t tenant) iter.Seq[int64] {
 	}
 }
 
-// evict takes the memory of residents that nobody holds. m.mu is held; it is let go of while the memory is poisoned. The
-// scheduler's lock is not: with [Config.Poison] no job begins or ends meanwhile. The ops that go on need none of these locks.
+// evict takes the memory of residents that nobody holds. m.mu is held; it is let go of while the memory is poisoned.
+// The scheduler's lock is not: with [Config.Poison] no job begins or ends meanwhile. The ops that go on need none of
+// these locks.
 func (m *memory) evict(offs []int64) {
 	var out []*resident
 	for _, off := range offs {

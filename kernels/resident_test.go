@@ -118,7 +118,9 @@ func TestEviction(t *testing.T) {
 	}
 	gone("1 byte", false, true, false, false, false, false, false, false)
 	k.Free()
-	if err := d.Do(context.Background(), Job{Label: "job", Footprint: 3 << 10}, func(*Queue) error { return nil }); err != nil {
+	if err := d.Do(context.Background(), Job{Label: "job", Footprint: 3 << 10}, func(*Queue) error {
+		return nil
+	}); err != nil {
 		t.Error(err)
 	}
 	gone("3 KiB", false, true, true, true, false, false, false, false)
@@ -227,7 +229,8 @@ func TestResidentsConcurrently(t *testing.T) {
 					return
 				}
 				got := make([]byte, 4000)
-				if err := d.Do(ctx, Job{Label: "read"}, func(q *Queue) error { return Download(q, got, r.Buffer()) }); err != nil {
+				if err := d.Do(ctx, Job{Label: "read"},
+					func(q *Queue) error { return Download(q, got, r.Buffer()) }); err != nil {
 					t.Error(err)
 				}
 				if !bytes.Equal(got, bytes.Repeat([]byte{byte(i)}, 4000)) {

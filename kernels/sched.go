@@ -15,13 +15,14 @@ const (
 	// deadlines don't keep it waiting for ever. A job that runs has as long before it makes way for those of its class
 	// that have waited so long.
 	patience = 10 * time.Second
-	// longestPause bounds how long a job pauses in [Queue.Yield] for more urgent ones: one of those may have work on the
-	// host to do, with the device idle.
+	// longestPause bounds how long a job pauses in [Queue.Yield] for more urgent ones: one of those may have work on
+	// the host to do, with the device idle.
 	longestPause = 10 * time.Millisecond
-	// Callers that hold memory go ahead of a job that may wait for just that, so that nobody waits for ever; but one after another could
-	// keep it from them all. So once it has waited for overtaking, and again each time, they are refused for giveWay: what they hold comes
-	// back, and where the job waits for something else nobody is refused more than a tenth of the time. They are guesses: a call on a
-	// frame takes milliseconds, and a call that is refused tries again.
+	// Callers that hold memory go ahead of a job that may wait for just that, so that nobody waits for ever; but one
+	// after another could keep it from them all. So once it has waited for overtaking, and again each time, they are
+	// refused for giveWay: what they hold comes back, and where the job waits for something else nobody is refused more
+	// than a tenth of the time. They are guesses: a call on a frame takes milliseconds, and a call that is refused
+	// tries again.
 	overtaking = time.Second
 	giveWay    = 100 * time.Millisecond
 )
@@ -107,8 +108,8 @@ func (t *ticket) letsBy(now time.Time) bool {
 	return !now.Before(t.fence)
 }
 
-// begun reports whether the job has run. Then, where it waits, it gave up its stream for a while, and is neither shed nor
-// refused.
+// begun reports whether the job has run. Then, where it waits, it gave up its stream for a while, and is neither shed
+// nor refused.
 func (t *ticket) begun() bool { return !t.began.IsZero() }
 
 // ran is how long the job has had the device.
@@ -180,8 +181,8 @@ func (s *sched) submit(t *ticket) error {
 	return t.err
 }
 
-// startOf estimates when a new ticket gets a stream, counted from its arrival: when those of its class have run that are
-// ahead of it. What those of other classes, and waiting for memory, add to that is unknown, so it is a lower bound.
+// startOf estimates when a new ticket gets a stream, counted from its arrival: when those of its class have run that
+// are ahead of it. What those of other classes, and waiting for memory, add to that is unknown, so it is a lower bound.
 func (s *sched) startOf(t *ticket) time.Duration {
 	q := &s.classes[t.class]
 	if t.deadline.IsZero() || len(q.idle) > 0 && len(q.waiting) == 0 {
@@ -273,8 +274,8 @@ func (s *sched) dispatch(now time.Time) {
 					continue
 				}
 				if t.job.Footprint > 0 {
-					// Whose caller holds memory goes ahead where the jobs before it may wait for just that, and is refused where it would
-					// wait for its caller, or for others that wait with some in their hands.
+					// Whose caller holds memory goes ahead where the jobs before it may wait for just that, and is
+					// refused where it would wait for its caller, or for others that wait with some in their hands.
 					if ahead != nil && stuck && t.job.Held > 0 && c != LineScan && !ahead.letsBy(now) {
 						s.refuse(q, i, ahead.fence.Sub(now))
 						continue
@@ -307,7 +308,8 @@ func (s *sched) dispatch(now time.Time) {
 	s.endPauses()
 }
 
-// refuse refuses ticket i of a queue for its memory. It may try again after so long, or what memory takes to come back where that is more.
+// refuse refuses ticket i of a queue for its memory. It may try again after so long, or what memory takes to come back
+// where that is more.
 func (s *sched) refuse(q *classQueue, i int, after time.Duration) {
 	q.stats.Refused++
 	t := s.remove(q, i)
@@ -370,8 +372,8 @@ func (s *sched) wait(ctx context.Context, t *ticket) error {
 	return err
 }
 
-// shed drops a job if too many wait: a batch job if there is one, or else an interactive one, and of those the one that would be
-// served last.
+// shed drops a job if too many wait: a batch job if there is one, or else an interactive one, and of those the one that
+// would be served last.
 func (s *sched) shed(now time.Time) {
 	if s.waiting <= s.maxWaiting {
 		return
@@ -383,7 +385,8 @@ func (s *sched) shed(now time.Time) {
 				continue
 			}
 			q.stats.Shed++
-			e := &OverloadError{Label: q.waiting[i].job.Label, Class: c, Waiting: s.waiting - 1, RetryAfter: s.drained(q)}
+			e := &OverloadError{Label: q.waiting[i].job.Label, Class: c, Waiting: s.waiting - 1,
+				RetryAfter: s.drained(q)}
 			s.remove(q, i).settle(e)
 			s.dispatch(now) // those behind may fit
 			return
@@ -484,8 +487,8 @@ func (s *sched) yield(ctx context.Context, t *ticket, c chunk) error {
 	return err
 }
 
-// giveUp has a job that runs wait for a stream again, behind those that are due earlier. Where none of them has what it needs
-// the job gets its stream back at once.
+// giveUp has a job that runs wait for a stream again, behind those that are due earlier. Where none of them has what it
+// needs the job gets its stream back at once.
 func (s *sched) giveUp(t *ticket, now time.Time) {
 	q := &s.classes[t.class]
 	q.idle = append(q.idle, t.stream)
@@ -511,8 +514,8 @@ func (s *sched) chunkUnits(label string, left int64) int64 {
 	return (left + parts - 1) / parts
 }
 
-// moreUrgent reports whether there are jobs that p waits for. Those that wait for memory are not among them: it may be that of
-// the job that pauses.
+// moreUrgent reports whether there are jobs that p waits for. Those that wait for memory are not among them: it may be
+// that of the job that pauses.
 func (s *sched) moreUrgent(p *pause) bool {
 	counts := func(t *ticket) bool { return t.arrival <= p.arrival && !t.short }
 	for _, c := range byUrgency {
@@ -539,8 +542,8 @@ func (s *sched) endPauses() {
 	}
 }
 
-// keep reserves memory at once. What may be evicted later does not get any while jobs wait for some. That there is none for a memo is no
-// refusal: nobody is worse off.
+// keep reserves memory at once. What may be evicted later does not get any while jobs wait for some. That there is none
+// for a memo is no refusal: nobody is worse off.
 func (s *sched) keep(n int64, t tenant, label string) (block, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

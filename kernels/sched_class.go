@@ -69,8 +69,8 @@ func WithClass(ctx context.Context, c Class) context.Context {
 	return context.WithValue(ctx, scheduleKey{}, s)
 }
 
-// WithDeadline gives jobs under the context a deadline that orders and admits them, and is counted when it is missed, but does
-// not end them as that of [context.WithDeadline] does. Where a context has both, the earlier one counts.
+// WithDeadline gives jobs under the context a deadline that orders and admits them, and is counted when it is missed,
+// but does not end them as that of [context.WithDeadline] does. Where a context has both, the earlier one counts.
 func WithDeadline(ctx context.Context, t time.Time) context.Context {
 	s := scheduleOf(ctx)
 	s.deadline = t

@@ -4,13 +4,14 @@ package kernels
 
 import "time"
 
-// cost estimates how long work of one label takes: a fixed time and one by unit, fitted to what was measured with weights
-// that fade. The zero value knows nothing.
+// cost estimates how long work of one label takes: a fixed time and one by unit, fitted to what was measured with
+// weights that fade. The zero value knows nothing.
 type cost struct {
 	n            int     // measurements, up to costWarm
 	w            float64 // sums over the measurements: weights,
 	u, t, uu, ut float64 // units, seconds and their products
-	streak       int     // outliers in a row: how many were longer, or with a minus sign shorter, than what is believable
+	// outliers in a row: how many were longer, or with a minus sign shorter, than what is believable
+	streak int
 }
 
 const (
@@ -23,15 +24,16 @@ const (
 	costFactor = 2
 	// costStreak is how many outliers in a row, all on one side, are a change: what was known before is forgotten.
 	costStreak = 4
-	// costGrowth is how many times as many units as in proportion may be taken for a given time, for the part of it that is fixed.
+	// costGrowth is how many times as many units as in proportion may be taken for a given time, for the part of it
+	// that is fixed.
 	costGrowth = 4
 	// costFloor is what differences in time mean nothing below.
 	costFloor = 20e-6
 )
 
 // estimate is how long work of so many units takes; 0 when nothing is known. Jobs are refused for it, so while all
-// measurements have the same units it says no more of larger jobs than that they take as long: with one size measured, all
-// of the time may be fixed.
+// measurements have the same units it says no more of larger jobs than that they take as long: with one size measured,
+// all of the time may be fixed.
 func (c *cost) estimate(units int64) time.Duration {
 	u := float64(units)
 	if c.w > 0 && !c.spread() {
@@ -68,8 +70,9 @@ func (c *cost) fit() (fixed, slope float64) {
 	return t - slope*u, slope
 }
 
-// units is how many units take about so long. Where the fixed part takes more than half of that it is not counted. Where by chance more
-// units took no longer the slope is 0 and would allow any number: it is not far above what there would be in proportion.
+// units is how many units take about so long. Where the fixed part takes more than half of that it is not counted.
+// Where by chance more units took no longer the slope is 0 and would allow any number: it is not far above what there
+// would be in proportion.
 func (c *cost) units(d time.Duration) float64 {
 	fixed, slope := c.fit()
 	n := max(d.Seconds()-fixed, d.Seconds()/2) / slope
@@ -111,8 +114,8 @@ func (c *cost) observe(units int64, took time.Duration) {
 	c.ut += u * t
 }
 
-// doubt makes the estimate smaller. Each refusal does so: otherwise an estimate that is too long would refuse all jobs and
-// never be corrected.
+// doubt makes the estimate smaller. Each refusal does so: otherwise an estimate that is too long would refuse all jobs
+// and never be corrected.
 func (c *cost) doubt() {
 	c.t *= costFade
 	c.ut *= costFade

@@ -48,8 +48,8 @@ func TestCostFitsALine(t *testing.T) {
 	}
 }
 
-// Where all jobs are alike, smaller ones are taken to be in proportion, and larger ones to take no longer, for what is known;
-// and where time does not grow with units it is constant.
+// Where all jobs are alike, smaller ones are taken to be in proportion, and larger ones to take no longer, for what is
+// known; and where time does not grow with units it is constant.
 func TestCostWithoutSpread(t *testing.T) {
 	c := &cost{}
 	for range 10 {

@@ -167,7 +167,8 @@ func TestMemoryByClass(t *testing.T) {
 		if n := b.Memory().Waiting; n != 3 {
 			b.Errorf("%d wait for memory", n)
 		}
-		b.expect("runs", "batch without memory", "strip", "small", "strip 2", "large", "small behind it", "large batch", "small batch")
+		b.expect("runs", "batch without memory", "strip", "small", "strip 2", "large", "small behind it", "large batch",
+			"small batch")
 	})
 }
 
@@ -188,7 +189,8 @@ func TestDeadlineThatCantBeMade(t *testing.T) {
 				}
 				err := b.Do(WithClass(due(ctx, within), c), Job{Label: "x", Units: units}, never)
 				var e *DeadlineError
-				if !errors.As(err, &e) || e.Label != "x" || e.Class != c || e.Remaining != within || !near(e.Estimate, estimate, 0.2) || !near(e.RetryAfter, retry, 0.2) {
+				if !errors.As(err, &e) || e.Label != "x" || e.Class != c || e.Remaining != within ||
+					!near(e.Estimate, estimate, 0.2) || !near(e.RetryAfter, retry, 0.2) {
 					b.Errorf("%v within %v: %#v", c, within, err)
 				}
 			}
@@ -200,7 +202,8 @@ func TestDeadlineThatCantBeMade(t *testing.T) {
 			b.start(ctx, Job{Label: "x", Units: 10}, takes(10*time.Second))
 		}
 		refused(10*time.Second, 1, 21*time.Second, 20*time.Second)
-		if err := b.Do(WithClass(due(ctx, time.Millisecond), LineScan), Job{Label: "x", Units: 10}, takes(10*time.Second)); err != nil {
+		if err := b.Do(WithClass(due(ctx, time.Millisecond), LineScan), Job{Label: "x", Units: 10},
+			takes(10*time.Second)); err != nil {
 			b.Errorf("line-scan: %v", err)
 		}
 		s := b.Sched()
@@ -294,7 +297,8 @@ func TestYieldToMoreUrgent(t *testing.T) {
 			b.note("strip 2 is done")
 			return nil
 		})
-		b.expect("batch", "strip 1", "strip 2", "strip 1 is done", "chunk 0", "chunk 1", "chunk 2", "chunk 3", "strip 2 is done")
+		b.expect("batch", "strip 1", "strip 2", "strip 1 is done", "chunk 0", "chunk 1", "chunk 2", "chunk 3",
+			"strip 2 is done")
 	})
 }
 
@@ -448,7 +452,8 @@ func TestYieldCancelled(t *testing.T) {
 	}
 	inBubble(t, Config{}, func(b *bench) {
 		ctx, cancel := context.WithCancelCause(WithClass(b.Context(), Batch))
-		done := b.start(ctx, Job{Label: "batch"}, func(q *Queue) error { time.Sleep(time.Millisecond); return q.Yield() })
+		done := b.start(ctx, Job{Label: "batch"},
+			func(q *Queue) error { time.Sleep(time.Millisecond); return q.Yield() })
 		b.start(b.Context(), Job{Label: "interactive"}, takes(time.Second))
 		time.Sleep(2 * time.Millisecond)
 		cancel(errCause)
@@ -490,7 +495,8 @@ func TestLostDeviceRefusesAll(t *testing.T) {
 		ctx := WithClass(t.Context(), Batch)
 		errs := make(chan error, 4)
 		go func() {
-			errs <- d.Do(ctx, Job{Label: "gave up its stream"}, func(q *Queue) error { time.Sleep(time.Second); return q.Yield() })
+			errs <- d.Do(ctx, Job{Label: "gave up its stream"},
+				func(q *Queue) error { time.Sleep(time.Second); return q.Yield() })
 		}()
 		synctest.Wait()
 		go func() {
@@ -614,7 +620,8 @@ func TestJobsCancelledAtRandom(t *testing.T) {
 		for _, n := range outcomes {
 			total += n
 		}
-		if total != 10_000 || outcomes["done"] < 1000 || outcomes["cancelled"] < 500 || outcomes["shed"] < 100 || outcomes["refused"] < 10 {
+		if total != 10_000 || outcomes["done"] < 1000 || outcomes["cancelled"] < 500 || outcomes["shed"] < 100 ||
+			outcomes["refused"] < 10 {
 			b.Errorf("%v", outcomes)
 		}
 		s := b.Sched()
@@ -624,8 +631,8 @@ func TestJobsCancelledAtRandom(t *testing.T) {
 	})
 }
 
-// Jobs whose callers hold memory wait for jobs that run, and for nothing else: not behind a job that may wait for just what they hold,
-// and not for each other.
+// Jobs whose callers hold memory wait for jobs that run, and for nothing else: not behind a job that may wait for just
+// what they hold, and not for each other.
 func TestCallersNeverWaitForEachOther(t *testing.T) {
 	inBubble(t, Config{MemoryBytes: 16 << 10, Streams: 4}, func(b *bench) {
 		ctx := b.Context()
@@ -671,8 +678,8 @@ func TestCallersNeverWaitForEachOther(t *testing.T) {
 	})
 }
 
-// Callers that hold memory, one after another, go ahead of a job that waits for what they hold, but not for ever. Where that job waits for
-// something else they are hardly refused.
+// Callers that hold memory, one after another, go ahead of a job that waits for what they hold, but not for ever. Where
+// that job waits for something else they are hardly refused.
 func TestCallersGiveWay(t *testing.T) {
 	for _, kept := range []int{0, 5 << 10} { // kept for good, so that large never fits
 		inBubble(t, Config{MemoryBytes: 24 << 10, Streams: 4}, func(b *bench) {
@@ -694,7 +701,8 @@ func TestCallersGiveWay(t *testing.T) {
 				frame.Release()
 				b.wg.Go(func() {
 					defer frame.Drop()
-					time.Sleep(time.Duration(i) * 20 * time.Millisecond) // so that one of them holds its frame at any time
+					// so that one of them holds its frame at any time
+					time.Sleep(time.Duration(i) * 20 * time.Millisecond)
 					for {
 						select {
 						case <-over:
@@ -704,7 +712,8 @@ func TestCallersGiveWay(t *testing.T) {
 						if _, ok := frame.Acquire(); !ok {
 							return // the large job has its memory
 						}
-						err := b.Do(b.Context(), Job{Label: "on a frame", Footprint: 4 << 10, Held: 5 << 10}, takes(40*time.Millisecond))
+						err := b.Do(b.Context(), Job{Label: "on a frame", Footprint: 4 << 10, Held: 5 << 10},
+							takes(40*time.Millisecond))
 						var c *CapacityError
 						switch {
 						case err == nil:

@@ -12,8 +12,8 @@ import (
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 
-// schedModel drives a scheduler by hand, without goroutines, and checks what it may do: the outcome of each step is compared with
-// rules that are looked up in a flat list of all tickets.
+// schedModel drives a scheduler by hand, without goroutines, and checks what it may do: the outcome of each step is
+// compared with rules that are looked up in a flat list of all tickets.
 type schedModel struct {
 	t     *rapid.T
 	s     *sched
@@ -75,7 +75,8 @@ func (m *schedModel) settled() {
 }
 
 func (m *schedModel) describe(t *ticket) string {
-	return fmt.Sprintf("%d (%v, due %d, %d bytes, %s, short %v)", t.arrival, t.class, t.due.Unix(), t.job.Footprint, m.state[t], t.short)
+	return fmt.Sprintf("%d (%v, due %d, %d bytes, %s, short %v)", t.arrival, t.class, t.due.Unix(), t.job.Footprint,
+		m.state[t], t.short)
 }
 
 // before is the order within a class.
@@ -123,14 +124,19 @@ func (m *schedModel) check(*rapid.T) {
 	if s.waiting != waiting {
 		m.t.Fatalf("%d wait, and %d are counted", waiting, s.waiting)
 	}
-	if lineScan := len(slices.DeleteFunc(m.in(isWaiting), func(t *ticket) bool { return t.class != LineScan })); waiting > s.maxWaiting && waiting > lineScan {
+	if lineScan := len(slices.DeleteFunc(m.in(isWaiting), func(t *ticket) bool {
+		return t.class != LineScan
+	})); waiting > s.maxWaiting && waiting > lineScan {
 		m.t.Fatalf("%d wait, %d of them line-scan", waiting, lineScan)
 	}
-	// Nobody waits who could run: who has no more urgent one that waits for memory, nor an earlier one of its class, ahead.
+	// Nobody waits who could run: who has no more urgent one that waits for memory, nor an earlier one of its class,
+	// ahead.
 	short := false
 	for _, c := range byUrgency {
 		q := &s.classes[c]
-		if len(q.idle)+len(slices.DeleteFunc(m.in(isRunning), func(t *ticket) bool { return t.class != c })) != q.streams {
+		if len(q.idle)+len(slices.DeleteFunc(m.in(isRunning), func(t *ticket) bool {
+			return t.class != c
+		})) != q.streams {
 			m.t.Fatalf("%v: streams were lost", c)
 		}
 		var line []*ticket
@@ -169,8 +175,10 @@ func (m *schedModel) check(*rapid.T) {
 func TestSchedulerAgainstRules(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		size := driver.Align * rapid.Int64Range(4, 30).Draw(t, "size")
-		m := &schedModel{t: t, now: time.Unix(1000, 0), size: size, state: map[*ticket]string{}, due: map[*ticket]time.Time{}, done: map[*ticket]int{}}
-		m.s = &sched{mem: newMemory(plainMem(size)), maxWaiting: rapid.IntRange(1, 12).Draw(t, "most"), jobs: costs{}, chunks: costs{}}
+		m := &schedModel{t: t, now: time.Unix(1000, 0), size: size, state: map[*ticket]string{},
+			due: map[*ticket]time.Time{}, done: map[*ticket]int{}}
+		m.s = &sched{mem: newMemory(plainMem(size)), maxWaiting: rapid.IntRange(1, 12).Draw(t, "most"), jobs: costs{},
+			chunks: costs{}}
 		m.s.mem.onFree = func() { m.s.dispatch(m.now) }
 		for c := range m.s.classes {
 			q := &m.s.classes[c]
@@ -189,7 +197,8 @@ func TestSchedulerAgainstRules(t *testing.T) {
 		t.Repeat(map[string]func(*rapid.T){
 			"arrive": func(t *rapid.T) {
 				tk := &ticket{
-					job:   Job{Label: "x", Footprint: rapid.OneOf(rapid.Just(int64(0)), rapid.Int64Range(1, size)).Draw(t, "bytes")},
+					job: Job{Label: "x",
+						Footprint: rapid.OneOf(rapid.Just(int64(0)), rapid.Int64Range(1, size)).Draw(t, "bytes")},
 					class: rapid.SampledFrom(byUrgency[:]).Draw(t, "class"), arrived: m.now,
 				}
 				if rapid.Bool().Draw(t, "deadline?") {
@@ -292,7 +301,8 @@ func TestShedOrder(t *testing.T) {
 		for n, w := range waiting {
 			if w.err != nil {
 				var e *OverloadError
-				if !errors.As(w.err, &e) || e.Class != w.class || e.Waiting != 5 || e.RetryAfter < time.Second/2 || e.RetryAfter > 4*time.Second {
+				if !errors.As(w.err, &e) || e.Class != w.class || e.Waiting != 5 || e.RetryAfter < time.Second/2 ||
+					e.RetryAfter > 4*time.Second {
 					t.Errorf("%s: %+v", n, w.err)
 				}
 				names = append(names, n)
@@ -312,11 +322,13 @@ func TestShedOrder(t *testing.T) {
 	}
 	arrive("interactive 3", Interactive, 0) // itself
 	arrive("line-scan 5", LineScan, 0)      // nobody is left to make room
-	want := []string{"batch, in 20 s", "batch 2", "batch", "interactive, in 20 s", "interactive 2", "interactive", "interactive 3"}
+	want := []string{"batch, in 20 s", "batch 2", "batch", "interactive, in 20 s", "interactive 2", "interactive",
+		"interactive 3"}
 	if !slices.Equal(names, want) {
 		t.Errorf("%q, want %q", names, want)
 	}
-	if s.classes[Batch].stats.Shed != 3 || s.classes[Interactive].stats.Shed != 4 || s.classes[LineScan].stats.Shed != 0 {
+	if s.classes[Batch].stats.Shed != 3 || s.classes[Interactive].stats.Shed != 4 ||
+		s.classes[LineScan].stats.Shed != 0 {
 		t.Errorf("%+v", s.classes)
 	}
 }

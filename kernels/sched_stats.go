@@ -42,7 +42,7 @@ type JobEvent struct {
 	Ran    time.Duration // from its begin to its end, without Paused; 0 where it never began
 	Paused time.Duration // that it gave to others in [Queue.Yield]
 	Late   time.Duration // from its deadline to its end; 0 where it made it or has none
-	// Err is what Do returned: nil for a job that was done, a [*DeadlineError], [*CapacityError] or [*OverloadError] for
-	// one that was refused, and else why it failed. Where its function panicked it is [ErrEnded].
+	// Err is what Do returned: nil for a job that was done, a [*DeadlineError], [*CapacityError] or [*OverloadError]
+	// for one that was refused, and else why it failed. Where its function panicked it is [ErrEnded].
 	Err error
 }

@@ -87,7 +87,8 @@ func TestCancelledHeadMakesWay(t *testing.T) {
 		}
 		cancel(errCause)
 		a, b := <-errs, <-errs
-		if err := errors.Join(a, b); a != nil && b != nil || !errors.Is(err, errCause) || !errors.Is(err, driver.ErrOutOfMemory) {
+		if err := errors.Join(a, b); a != nil && b != nil || !errors.Is(err, errCause) ||
+			!errors.Is(err, driver.ErrOutOfMemory) {
 			t.Errorf("%v and %v", a, b)
 		}
 		k.Free()
@@ -95,8 +96,8 @@ func TestCancelledHeadMakesWay(t *testing.T) {
 	})
 }
 
-// TestStoreBesideBusyStreams: jobs that wait for a stream don't keep residents from memory that there is plenty of; those that
-// wait for memory do.
+// TestStoreBesideBusyStreams: jobs that wait for a stream don't keep residents from memory that there is plenty of;
+// those that wait for memory do.
 func TestStoreBesideBusyStreams(t *testing.T) {
 	dev, err := Open(&fakeDriver{}, Config{MemoryBytes: 1 << 20, Streams: 1})
 	if err != nil {

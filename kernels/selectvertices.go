@@ -45,14 +45,17 @@ func (d *Device) selectVerticesScratch(op string, n, width, height int, rule dri
 		}
 	}
 	if int64(width)*int64(height) > driver.MaxPixels {
-		return 0, &ArgError{op, "Width, Height", fmt.Sprintf("%dx%d", width, height), fmt.Sprintf("have more than %d pixels", driver.MaxPixels)}
+		return 0, &ArgError{op, "Width, Height", fmt.Sprintf("%dx%d", width, height),
+			fmt.Sprintf("have more than %d pixels", driver.MaxPixels)}
 	}
 	if rule.Cell != 0 && rule.Cell <= rule.Spacing {
-		return 0, &ArgError{op, "Cell", rule.Cell, fmt.Sprintf("must be 0, or more than the Spacing of %d", rule.Spacing)}
+		return 0, &ArgError{op, "Cell", rule.Cell,
+			fmt.Sprintf("must be 0, or more than the Spacing of %d", rule.Spacing)}
 	}
 	border, cells := BorderVertices(width, height, rule.Border), VertexCells(width, height, rule.Cell)
 	if n < border+cells {
-		return 0, &ArgError{op, "N", n, fmt.Sprintf("is less than the %d vertices on the border and one for each of %d cells", border, cells)}
+		return 0, &ArgError{op, "N", n,
+			fmt.Sprintf("is less than the %d vertices on the border and one for each of %d cells", border, cells)}
 	}
 	return d.dev.SelectVerticesScratch(n, width, height, rule)
 }

@@ -63,8 +63,10 @@ func TestSelectVerticesChecks(t *testing.T) {
 				return err
 			}
 			op := driver.SelectVertices{
-				Edges: edges.Slice(), Width: 40, Height: 25, N: 75, Points: points.Slice(), Count: count.Slice(), Scratch: scratch.Slice(),
-				VertexRule: driver.VertexRule{Floor: 10, Spacing: 2, Border: 5, Cell: 15}, // 26 on the border, 3x2 cells
+				Edges: edges.Slice(), Width: 40, Height: 25, N: 75, Points: points.Slice(), Count: count.Slice(),
+				Scratch: scratch.Slice(),
+				// 26 on the border, 3x2 cells
+				VertexRule: driver.VertexRule{Floor: 10, Spacing: 2, Border: 5, Cell: 15},
 				Previous:   points.Range(0, 20).Slice(), NPrevious: 20,
 			}
 			x.spoil(&op)

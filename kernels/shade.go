@@ -86,7 +86,8 @@ func (q *Queue) checkPainting(op string, p *painting, more ...slot) error {
 		return err
 	}
 	if a, b := p.src.Data, p.dst.Data; overlap(a, b) {
-		return &ArgError{op, "Dst.Data", [2]int64{b.Off, b.Len}, fmt.Sprintf("(offset, length) overlaps %s.Data, %d", p.from, [2]int64{a.Off, a.Len})}
+		return &ArgError{op, "Dst.Data", [2]int64{b.Off, b.Len},
+			fmt.Sprintf("(offset, length) overlaps %s.Data, %d", p.from, [2]int64{a.Off, a.Len})}
 	}
 	return nil
 }

@@ -51,7 +51,8 @@ func TestShadeChecks(t *testing.T) {
 			}
 			im := driver.Image{Data: bytes(3025), Width: 40, Height: 25, Stride: 121, Format: driver.RGB8}
 			op := driver.Shade{
-				Src: im, Dst: im, Points: bytes(80), N: 10, Triangles: bytes(240), Count: bytes(4), Max: 20, Colors: bytes(60), Scratch: bytes(1000),
+				Src: im, Dst: im, Points: bytes(80), N: 10, Triangles: bytes(240), Count: bytes(4), Max: 20,
+				Colors: bytes(60), Scratch: bytes(1000),
 			}
 			op.Dst.Data = bytes(3025)
 			x.spoil(&op)

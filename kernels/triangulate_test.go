@@ -9,7 +9,8 @@ import (
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 
-// What the front lets through keeps its promises to backends (the fake driver checks them); what it refuses names the field.
+// What the front lets through keeps its promises to backends (the fake driver checks them); what it refuses names the
+// field.
 func TestTriangulateChecks(t *testing.T) {
 	d := openFake(t, &fakeDriver{}, Config{MemoryBytes: 1 << 20})
 	const n = 100
@@ -54,7 +55,8 @@ func TestTriangulateChecks(t *testing.T) {
 				return err
 			}
 			op := driver.Triangulate{
-				Points: points.Slice(), N: n, Triangles: triangles.Slice(), Count: count.Slice(), Scratch: scratch.Slice(),
+				Points: points.Slice(), N: n, Triangles: triangles.Slice(), Count: count.Slice(),
+				Scratch: scratch.Slice(),
 			}
 			x.spoil(&op)
 			return q.Triangulate(op)

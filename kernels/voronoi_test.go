@@ -8,7 +8,8 @@ import (
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 
-// What the front lets through keeps its promises to backends (the fake driver checks them); what it refuses names the field.
+// What the front lets through keeps its promises to backends (the fake driver checks them); what it refuses names the
+// field.
 func TestVoronoiChecks(t *testing.T) {
 	d := openFake(t, &fakeDriver{}, Config{MemoryBytes: 1 << 20})
 	tests := []struct {
@@ -50,7 +51,8 @@ func TestVoronoiChecks(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			op := driver.Voronoi{Sites: sites.Slice(), N: 10, Width: 40, Height: 25, Labels: labels.Slice(), Scratch: scratch.Slice()}
+			op := driver.Voronoi{Sites: sites.Slice(), N: 10, Width: 40, Height: 25, Labels: labels.Slice(),
+				Scratch: scratch.Slice()}
 			x.spoil(&op)
 			return q.Voronoi(op)
 		})

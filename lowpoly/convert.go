@@ -13,28 +13,33 @@ import (
 
 // Picture is what [Convert] made of an image.
 type Picture struct {
-	// Pixels in Format, rows of the mesh's Width without a gap. Format is that of the image, unless the stage says another.
+	// Pixels in Format, rows of the mesh's Width without a gap. Format is that of the image, unless the stage says
+	// another.
 	Pixels []byte
 	Format driver.PixelFormat
 	Mesh   Mesh
 	// Backend that computed it, such as "cpu" or "cuda".
 	Backend string
-	// Queue is how long the call waited for memory and a stream of the device, and Compute how long the work took from there.
+	// Queue is how long the call waited for memory and a stream of the device, and Compute how long the work took from
+	// there.
 	Queue, Compute time.Duration
 }
 
-// Convert makes a low-poly picture of an image, in one job on dev. What it doesn't take is an [*InvalidError]; where the device has
-// no room the error is a [*kernels.CapacityError]. Time grows with the pixels, and hardly with the vertices.
+// Convert makes a low-poly picture of an image, in one job on dev. What it doesn't take is an [*InvalidError]; where
+// the device has no room the error is a [*kernels.CapacityError]. Time grows with the pixels, and hardly with the
+// vertices.
 //
-// Vertices are corners of pixels, those of the image among them, so the triangles cover all of it, and each pixel has the
-// colour of one. Samples of all channels are treated alike, alpha too. An image without edges has vertices all over. The same image and
-// options give the same picture and the same set of triangles on every backend, and with any number of threads.
+// Vertices are corners of pixels, those of the image among them, so the triangles cover all of it, and each pixel has
+// the colour of one. Samples of all channels are treated alike, alpha too. An image without edges has vertices all
+// over. The same image and options give the same picture and the same set of triangles on every backend, and with any
+// number of threads.
 //
-// It takes device memory for the image twice (once, where it is there already), or for the image and 6 bytes a pixel, and some 200
-// bytes a vertex. Between steps, jobs of more urgent classes go first. The image is only read, and only during the call; the picture
-// is the caller's.
+// It takes device memory for the image twice (once, where it is there already), or for the image and 6 bytes a pixel,
+// and some 200 bytes a vertex. Between steps, jobs of more urgent classes go first. The image is only read, and only
+// during the call; the picture is the caller's.
 //
-// Source: seeds/000 and 001; the doc comments of [driver.SelectVertices], [driver.Triangulate] and [driver.Shade] say what is different.
+// Source: seeds/000 and 001; the doc comments of [driver.SelectVertices], [driver.Triangulate] and [driver.Shade] say
+// what is different.
 func Convert(ctx context.Context, dev *kernels.Device, im Image, opt Options) (*Picture, error) {
 	if err := checkImage(&im); err != nil {
 		return nil, err
@@ -111,7 +116,8 @@ func (c *conversion) plan(dev *kernels.Device) (err error) {
 // footprint is what run allocates at most. It frees in the reverse order of its allocs, so steps count one by one.
 func (c *conversion) footprint() int64 {
 	pixels, scratch := c.Width*c.Height, func(n int64) int64 { return kernels.Bytes[byte](int(n)) }
-	choose := kernels.Bytes[uint16](pixels) + kernels.Bytes[driver.Point](len(c.opt.Previous)) + kernels.Bytes[uint32](1) + scratch(c.choosing)
+	choose := kernels.Bytes[uint16](pixels) + kernels.Bytes[driver.Point](len(c.opt.Previous)) +
+		kernels.Bytes[uint32](1) + scratch(c.choosing)
 	mesh := kernels.Bytes[driver.Triangle](2*c.n) + kernels.Bytes[driver.MeshCounts](1)
 	shade := scratch(2*int64(c.n)*int64(c.Format.PixelBytes())) + scratch(c.shading)
 	if c.video == nil {
@@ -143,7 +149,8 @@ func (c *conversion) run(q *kernels.Queue) error {
 			return err
 		}
 	}
-	c.image = driver.Image{Data: c.pixels.Slice(), Width: c.Width, Height: c.Height, Stride: c.RowBytes(), Format: c.Format}
+	c.image = driver.Image{Data: c.pixels.Slice(), Width: c.Width, Height: c.Height, Stride: c.RowBytes(),
+		Format: c.Format}
 	if err := c.triangles(q); err != nil {
 		return err
 	}
@@ -166,8 +173,8 @@ func (c *conversion) run(q *kernels.Queue) error {
 	return err
 }
 
-// triangles is the steps from the image to the picture of triangles, one behind the other: what one finds the next reads on the
-// device.
+// triangles is the steps from the image to the picture of triangles, one behind the other: what one finds the next
+// reads on the device.
 func (c *conversion) triangles(q *kernels.Queue) error {
 	p := newPace(q, int64(c.Width)*int64(c.Height), steps)
 	if err := c.choose(p); err != nil {
@@ -182,7 +189,8 @@ func (c *conversion) triangles(q *kernels.Queue) error {
 	m := &c.out.Mesh
 	points, triangles := int(c.found.points[0]), int(c.found.triangles[0].Triangles)
 	if points > c.n || triangles > len(m.Triangles) {
-		return fmt.Errorf("lowpoly: the device chose %d vertices of %d, and returned %d triangles", points, c.n, triangles)
+		return fmt.Errorf("lowpoly: the device chose %d vertices of %d, and returned %d triangles", points, c.n,
+			triangles)
 	}
 	m.Width, m.Height, m.Points, m.Triangles = c.Width, c.Height, m.Points[:points], m.Triangles[:triangles]
 	m.Colors = resize(m.Colors, triangles)
@@ -340,7 +348,8 @@ func (c *conversion) shade(p *pace) error {
 		limit, jump := c.limits()
 		if err := q.Hold(driver.Hold{
 			Before: picture(before), Limit: limit, Jump: jump, Points: c.points.Slice(), N: n,
-			Triangles: triangles.Slice(), Count: countOf(counts), Max: 2 * n, Dst: picture(dst), Colors: colors.Slice(), Changed: changed.Slice(),
+			Triangles: triangles.Slice(), Count: countOf(counts), Max: 2 * n, Dst: picture(dst), Colors: colors.Slice(),
+			Changed: changed.Slice(),
 		}); err != nil {
 			return err
 		}

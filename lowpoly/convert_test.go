@@ -25,12 +25,13 @@ import (
 func imageOf(p *devicetest.Picture) lowpoly.Image {
 	cut := len(p.Pixels) / 3
 	return lowpoly.Image{
-		Width: p.Width, Height: p.Height, Stride: p.Stride, Format: p.Format, Data: [][]byte{p.Pixels[:cut], nil, p.Pixels[cut:]},
+		Width: p.Width, Height: p.Height, Stride: p.Stride, Format: p.Format,
+		Data: [][]byte{p.Pixels[:cut], nil, p.Pixels[cut:]},
 	}
 }
 
-// Each step is what its definition gives for what came of the one before: also for images of one pixel, one row, one column, one
-// colour, and with alpha.
+// Each step is what its definition gives for what came of the one before: also for images of one pixel, one row, one
+// column, one colour, and with alpha.
 func TestConvertByDefinition(t *testing.T) {
 	d := openCPU(t, 8<<20)
 	for i, p := range devicetest.Pictures(5, 20) {
@@ -53,7 +54,8 @@ func TestConvertByDefinition(t *testing.T) {
 			t.Errorf("%s: %v", p.Name, err)
 		}
 		painting := devicetest.Painting{Picture: p, Points: m.Points, Triangles: m.Triangles}
-		want := devicetest.Picture{Width: p.Width, Height: p.Height, Stride: p.Width * p.Format.PixelBytes(), Format: p.Format}
+		want := devicetest.Picture{Width: p.Width, Height: p.Height, Stride: p.Width * p.Format.PixelBytes(),
+			Format: p.Format}
 		want.Pixels = make([]byte, want.Stride*want.Height)
 		if _, err := painting.Shade(opt.Color, &want); err != nil {
 			t.Fatalf("%s: %v", p.Name, err)
@@ -62,21 +64,25 @@ func TestConvertByDefinition(t *testing.T) {
 			t.Errorf("%s: the pixels differ", p.Name)
 		}
 		if m.Width != p.Width || m.Height != p.Height || len(m.Colors) != len(m.Triangles) || got.Backend != "cpu" {
-			t.Errorf("%s: %dx%d, %d colours of %d triangles by %q", p.Name, m.Width, m.Height, len(m.Colors), len(m.Triangles), got.Backend)
+			t.Errorf("%s: %dx%d, %d colours of %d triangles by %q", p.Name, m.Width, m.Height, len(m.Colors),
+				len(m.Triangles), got.Backend)
 		}
 	}
 }
 
-// With the defaults, as many vertices are chosen as are wanted wherever there is room for them, and all of the frame is covered.
+// With the defaults, as many vertices are chosen as are wanted wherever there is room for them, and all of the frame is
+// covered.
 func TestConvertDefaults(t *testing.T) {
 	d := openCPU(t, 64<<20)
 	r := rand.New(rand.NewPCG(1, 1))
 	for _, s := range []struct{ w, h, vertices, least int }{
-		{1, 1, 0, 4}, {1, 500, 0, 1002}, {500, 1, 0, 1002}, {2, 2, 0, 8}, {3, 3, 5, 5}, {16, 16, 4, 4}, {16, 16, 5, 5}, {16, 16, 40, 40}, {1000, 3, 100, 100},
+		{1, 1, 0, 4}, {1, 500, 0, 1002}, {500, 1, 0, 1002}, {2, 2, 0, 8}, {3, 3, 5, 5}, {16, 16, 4, 4}, {16, 16, 5, 5},
+		{16, 16, 40, 40}, {1000, 3, 100, 100},
 		{1, 5000, 0, 2002}, {1, 100, 10, 10}, {3, 3, 9, 9}, {5, 5, 34, 34}, {3, 50, 187, 187}, {100, 2, 219, 219},
 		{320, 240, 0, 2500}, {320, 240, 4, 4}, {320, 240, 100, 100}, {320, 240, 9000, 9000}, {40, 30, 1 << 20, 41 * 31},
 	} {
-		p := devicetest.Picture{Width: s.w, Height: s.h, Stride: 3 * s.w, Format: driver.RGB8, Pixels: make([]byte, 3*s.w*s.h)}
+		p := devicetest.Picture{Width: s.w, Height: s.h, Stride: 3 * s.w, Format: driver.RGB8,
+			Pixels: make([]byte, 3*s.w*s.h)}
 		for _, kind := range []string{"flat", "noise", "stripe"} {
 			for i := range p.Pixels {
 				switch {
@@ -117,7 +123,8 @@ func TestConvertDefaults(t *testing.T) {
 func TestConvertSpacingOnTheBorder(t *testing.T) {
 	d := openCPU(t, 64<<20)
 	for _, s := range []struct{ w, h, spacing int }{{320, 240, 8}, {320, 240, 20}, {100, 100, 3}, {64, 500, 4}} {
-		p := devicetest.Picture{Width: s.w, Height: s.h, Stride: 3 * s.w, Format: driver.RGB8, Pixels: make([]byte, 3*s.w*s.h)}
+		p := devicetest.Picture{Width: s.w, Height: s.h, Stride: 3 * s.w, Format: driver.RGB8,
+			Pixels: make([]byte, 3*s.w*s.h)}
 		got, err := lowpoly.Convert(context.Background(), d, imageOf(&p), lowpoly.Options{Spacing: s.spacing})
 		if err != nil {
 			t.Errorf("%+v: %v", s, err)
@@ -140,10 +147,12 @@ func TestConvertSpacingOnTheBorder(t *testing.T) {
 func TestConvertKeepsBrightness(t *testing.T) {
 	d := openCPU(t, 8<<20)
 	rapid.Check(t, func(t *rapid.T) {
-		p := devicetest.Picture{Width: rapid.IntRange(1, 60).Draw(t, "width"), Height: rapid.IntRange(1, 60).Draw(t, "height"), Format: driver.Gray8}
+		p := devicetest.Picture{Width: rapid.IntRange(1, 60).Draw(t, "width"),
+			Height: rapid.IntRange(1, 60).Draw(t, "height"), Format: driver.Gray8}
 		p.Stride = p.Width
 		p.Pixels = rapid.SliceOfN(rapid.Byte(), p.Width*p.Height, p.Width*p.Height).Draw(t, "pixels")
-		got, err := lowpoly.Convert(context.Background(), d, imageOf(&p), lowpoly.Options{Vertices: rapid.IntRange(4, 500).Draw(t, "vertices"), Seed: rapid.Uint64().Draw(t, "seed")})
+		got, err := lowpoly.Convert(context.Background(), d, imageOf(&p),
+			lowpoly.Options{Vertices: rapid.IntRange(4, 500).Draw(t, "vertices"), Seed: rapid.Uint64().Draw(t, "seed")})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -223,7 +232,8 @@ func TestConvertStages(t *testing.T) {
 		}
 	}
 	for s := lowpoly.StageShaded; s <= lowpoly.StageWireframe; s++ {
-		if got := run(s); !slices.Equal(got.Mesh.Points, mesh.Points) || !slices.Equal(got.Mesh.Triangles, mesh.Triangles) {
+		if got := run(s); !slices.Equal(got.Mesh.Points, mesh.Points) ||
+			!slices.Equal(got.Mesh.Triangles, mesh.Triangles) {
 			t.Errorf("%v: the mesh is another", s)
 		}
 	}
@@ -233,7 +243,8 @@ func TestConvertPrevious(t *testing.T) {
 	d := openCPU(t, 8<<20)
 	r := rand.New(rand.NewPCG(3, 3))
 	frame := func() *devicetest.Picture {
-		p := &devicetest.Picture{Width: 120, Height: 90, Stride: 120, Format: driver.Gray8, Pixels: make([]byte, 120*90)}
+		p := &devicetest.Picture{Width: 120, Height: 90, Stride: 120, Format: driver.Gray8,
+			Pixels: make([]byte, 120*90)}
 		for i := range p.Pixels {
 			p.Pixels[i] = byte(i%120/20*40 + r.IntN(6))
 		}
@@ -266,7 +277,8 @@ func TestConvertPrevious(t *testing.T) {
 func TestConvertRefuses(t *testing.T) {
 	d := openCPU(t, 1<<20)
 	good := func() (lowpoly.Image, lowpoly.Options) {
-		return lowpoly.Image{Width: 20, Height: 10, Format: driver.RGB8, Data: [][]byte{make([]byte, 600)}}, lowpoly.Options{Vertices: 50}
+		return lowpoly.Image{Width: 20, Height: 10, Format: driver.RGB8, Data: [][]byte{make([]byte, 600)}},
+			lowpoly.Options{Vertices: 50}
 	}
 	for field, spoil := range map[string]func(*lowpoly.Image, *lowpoly.Options){
 		"":             func(im *lowpoly.Image, _ *lowpoly.Options) {},
@@ -294,13 +306,15 @@ func TestConvertRefuses(t *testing.T) {
 		switch {
 		case field == "" && err != nil:
 			t.Error(err)
-		case field != "" && (!errors.As(err, &invalid) || invalid.Field != field || strings.Contains(err.Error(), "\n")):
+		case field != "" && (!errors.As(err, &invalid) || invalid.Field != field ||
+			strings.Contains(err.Error(), "\n")):
 			t.Errorf("%v, want an error about %s", err, field)
 		}
 	}
 	im, opt := good()
 	opt.Border, opt.Cell = 10, 2
-	if _, err := lowpoly.Convert(context.Background(), d, im, opt); err == nil || !strings.Contains(err.Error(), "cell = 2: makes 50 squares") {
+	if _, err := lowpoly.Convert(context.Background(), d, im, opt); err == nil ||
+		!strings.Contains(err.Error(), "cell = 2: makes 50 squares") {
 		t.Errorf("more cells than vertices: %v", err)
 	}
 	var capacity *kernels.CapacityError
@@ -389,12 +403,14 @@ func TestMeshFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	head, body, ok := strings.Cut(b.String(), "end_header\n")
-	if !ok || !strings.HasPrefix(head, "ply\nformat binary_little_endian 1.0\nelement vertex 4\n") || !strings.Contains(head, "element face 2\n") {
+	if !ok || !strings.HasPrefix(head, "ply\nformat binary_little_endian 1.0\nelement vertex 4\n") ||
+		!strings.Contains(head, "element face 2\n") {
 		t.Errorf("PLY: %q", head)
 	}
 	if want := "\x00\x00\x80\x40" + "\x00\x00\x40\x40" + "\x00\x00\x00\x00" + // (4, 3, 0)
 		"\x03\x00\x00\x00\x00\x01\x00\x00\x00\x03\x00\x00\x00\xff\x00\x10\xff" +
-		"\x03\x00\x00\x00\x00\x03\x00\x00\x00\x02\x00\x00\x00\x01\x02\x03\x33"; len(body) != 4*12+2*17 || !strings.HasSuffix(body, want) {
+		"\x03\x00\x00\x00\x00\x03\x00\x00\x00\x02\x00\x00\x00\x01\x02\x03\x33"; len(body) != 4*12+2*17 ||
+		!strings.HasSuffix(body, want) {
 		t.Errorf("PLY: % x", body)
 	}
 	for name, write := range map[string]func(*lowpoly.Mesh, *failing) error{
@@ -447,7 +463,8 @@ func BenchmarkConvert(b *testing.B) {
 			b.Run(fmt.Sprintf("%dx%d/vertices=%d/threads=%d", w, h, n, threads), func(b *testing.B) {
 				b.SetBytes(int64(len(pixels)))
 				for b.Loop() {
-					if _, err := lowpoly.Convert(context.Background(), d, im, lowpoly.Options{Vertices: n}); err != nil {
+					if _, err := lowpoly.Convert(context.Background(), d, im,
+						lowpoly.Options{Vertices: n}); err != nil {
 						b.Fatal(err)
 					}
 				}

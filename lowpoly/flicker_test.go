@@ -56,8 +56,9 @@ func (m *mean) add(a, b byte) {
 
 func (m *mean) value() float64 { return float64(m.sum) / float64(m.n) }
 
-// With hysteresis a video flickers a fifth as much as without: that is, with the same random numbers for all frames. For that, colours
-// are off by a level more in the mean, by no more than Hold anywhere, and where the picture moves not by much more than they are anyway.
+// With hysteresis a video flickers a fifth as much as without: that is, with the same random numbers for all frames.
+// For that, colours are off by a level more in the mean, by no more than Hold anywhere, and where the picture moves not
+// by much more than they are anyway.
 func TestFlicker(t *testing.T) {
 	if raceEnabled || testing.Short() {
 		t.Skip("it takes seconds")
@@ -70,9 +71,11 @@ func TestFlicker(t *testing.T) {
 	defer dev.Close()
 	for _, n := range []int{500, 2500, 10_000} {
 		without := watch(t, dev, frames, lowpoly.Options{Vertices: n})
-		with := watch(t, dev, frames, lowpoly.Options{Vertices: n, Strength: lowpoly.DefaultStrength, Hold: lowpoly.DefaultHold})
+		with := watch(t, dev, frames,
+			lowpoly.Options{Vertices: n, Strength: lowpoly.DefaultStrength, Hold: lowpoly.DefaultHold})
 		t.Logf("%d vertices: flicker %.3f levels, %.3f with hysteresis: %.3f of it; error %.3f, %.3f; where it moves %.3f, %.3f",
-			n, without.flicker, with.flicker, with.flicker/without.flicker, without.error, with.error, without.moving, with.moving)
+			n, without.flicker, with.flicker, with.flicker/without.flicker, without.error, with.error, without.moving,
+			with.moving)
 		if with.flicker > without.flicker/5 {
 			t.Errorf("%d vertices: hysteresis leaves too much", n)
 		}

@@ -14,13 +14,13 @@ import (
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 
-// Mesh is coloured triangles that cover a frame. Points are corners of pixels: x to the right, 0 to Width, and y down, 0 to
-// Height.
+// Mesh is coloured triangles that cover a frame. Points are corners of pixels: x to the right, 0 to Width, and y down,
+// 0 to Height.
 type Mesh struct {
 	Width, Height int
 	Points        []driver.Point
-	// Triangles as [driver.Triangulate] describes them, and the colour of each, with straight alpha. Grays have three equal
-	// parts; of more than 8 bits they are the high 8.
+	// Triangles as [driver.Triangulate] describes them, and the colour of each, with straight alpha. Grays have three
+	// equal parts; of more than 8 bits they are the high 8.
 	Triangles []driver.Triangle
 	Colors    []color.NRGBA
 }
@@ -63,7 +63,8 @@ func (m *Mesh) WritePLY(w io.Writer) error {
 	b := bufio.NewWriterSize(w, 1<<16)
 	fmt.Fprintf(b, "ply\nformat binary_little_endian 1.0\nelement vertex %d\nproperty float x\nproperty float y\nproperty float z\n"+
 		"element face %d\nproperty list uchar uint vertex_indices\n"+
-		"property uchar red\nproperty uchar green\nproperty uchar blue\nproperty uchar alpha\nend_header\n", len(m.Points), len(m.Triangles))
+		"property uchar red\nproperty uchar green\nproperty uchar blue\nproperty uchar alpha\nend_header\n",
+		len(m.Points), len(m.Triangles))
 	var place [12]byte
 	for _, p := range m.Points {
 		binary.LittleEndian.PutUint32(place[0:], math.Float32bits(float32(p.X))) // exact: sides are below 2^24
@@ -83,8 +84,8 @@ func (m *Mesh) WritePLY(w io.Writer) error {
 	return b.Flush() // with the first error
 }
 
-// WriteJSON writes {"width", "height", "points": [[x, y], ...], "triangles": [[a, b, c], ...], "colors": ["#rrggbb", ...]};
-// colours that are not opaque are #rrggbbaa.
+// WriteJSON writes {"width", "height", "points": [[x, y], ...], "triangles": [[a, b, c], ...], "colors": ["#rrggbb",
+// ...]}; colours that are not opaque are #rrggbbaa.
 func (m *Mesh) WriteJSON(w io.Writer) error {
 	out := struct {
 		Width     int         `json:"width"`
@@ -92,7 +93,8 @@ func (m *Mesh) WriteJSON(w io.Writer) error {
 		Points    [][2]int32  `json:"points"`
 		Triangles [][3]uint32 `json:"triangles"`
 		Colors    []string    `json:"colors"`
-	}{m.Width, m.Height, make([][2]int32, len(m.Points)), make([][3]uint32, len(m.Triangles)), make([]string, len(m.Triangles))}
+	}{m.Width, m.Height, make([][2]int32, len(m.Points)), make([][3]uint32, len(m.Triangles)),
+		make([]string, len(m.Triangles))}
 	for i, p := range m.Points {
 		out.Points[i] = [2]int32{p.X, p.Y}
 	}

@@ -39,10 +39,11 @@ func (s Stage) String() string {
 // Defaults of [Options].
 const (
 	DefaultVertices = 2500
-	// DefaultFloor is where the colour error of photos is about least: see TestColorError. It grows by a percent or two to 64.
+	// DefaultFloor is where the colour error of photos is about least: see TestColorError. It grows by a percent or two
+	// to 64.
 	DefaultFloor = 16
-	// DefaultStrength and DefaultHold are for videos. With them one of a camera that stands still flickers less than a fifth as
-	// much as without either: see TestFlicker. Less of them follows a picture that moves more closely.
+	// DefaultStrength and DefaultHold are for videos. With them one of a camera that stands still flickers less than a
+	// fifth as much as without either: see TestFlicker. Less of them follows a picture that moves more closely.
 	DefaultStrength = 11
 	DefaultHold     = 6
 	// Off turns a spacing off that has a default.
@@ -51,11 +52,13 @@ const (
 
 // Options say how to convert. The zero value is fine.
 //
-// The mean distance of vertices is the square root of the pixels that there are for each; several defaults follow from it.
+// The mean distance of vertices is the square root of the pixels that there are for each; several defaults follow from
+// it.
 type Options struct {
-	// Vertices is how many there are to be, with those on the border: 4 to 2^28; 0 means DefaultVertices. Exactly so many
-	// are chosen, unless fewer places are left that keep their distance: then all of these. There are no more than corners of
-	// pixels. Where nearly all places are on the border, as in images of one row, there may be fewer, as its parts are equal.
+	// Vertices is how many there are to be, with those on the border: 4 to 2^28; 0 means DefaultVertices. Exactly so
+	// many are chosen, unless fewer places are left that keep their distance: then all of these. There are no more than
+	// corners of pixels. Where nearly all places are on the border, as in images of one row, there may be fewer, as its
+	// parts are equal.
 	Vertices int
 	// Seed is of the choice. The same one chooses the same vertices in the same picture.
 	Seed uint64
@@ -65,13 +68,13 @@ type Options struct {
 	// Spacing is the distance in pixels, by columns or rows, that vertices are to be farther apart than: up to
 	// [driver.MaxVertexSpacing], or Off. 0 means a fifth of the mean distance, or less in images that are narrow.
 	Spacing int
-	// Border is the largest distance of vertices along the border, up to [driver.MaxSide]. 0 means twice the mean distance, or
-	// more where that would put more than half of the vertices there, or less, but more than Spacing, where the others don't have
-	// places inside.
+	// Border is the largest distance of vertices along the border, up to [driver.MaxSide]. 0 means twice the mean
+	// distance, or more where that would put more than half of the vertices there, or less, but more than Spacing,
+	// where the others don't have places inside.
 	Border int
-	// Cell is the side of the squares, more than Spacing and up to [driver.MaxSide], of which each has a vertex, which keeps
-	// triangles small in flat areas; or Off. 0 means four times the mean distance, or more or none where that would take
-	// more than half of the vertices.
+	// Cell is the side of the squares, more than Spacing and up to [driver.MaxSide], of which each has a vertex, which
+	// keeps triangles small in flat areas; or Off. 0 means four times the mean distance, or more or none where that
+	// would take more than half of the vertices.
 	Cell int
 	// Color is what colours triangles have, Method how they are painted.
 	Color  driver.ShadeColor
@@ -81,12 +84,12 @@ type Options struct {
 	// Stage is what the picture shows, and Voronoi how StageVoronoi is computed.
 	Stage   Stage
 	Voronoi driver.VoronoiMethod
-	// Previous is the vertices of the frame before, in a video: places among them have 1 + Strength times the weight, so that
-	// vertices stay where they are unless the picture changes. Strength is 0 to [driver.MaxVertexStrength].
+	// Previous is the vertices of the frame before, in a video: places among them have 1 + Strength times the weight,
+	// so that vertices stay where they are unless the picture changes. Strength is 0 to [driver.MaxVertexStrength].
 	Previous []driver.Point
 	Strength int
-	// Hold is how far the colours of a [Video] may be from those that its frames have by themselves, in levels of 255, so that they
-	// stay where the picture does: 0 to 255. Convert doesn't look at it.
+	// Hold is how far the colours of a [Video] may be from those that its frames have by themselves, in levels of 255,
+	// so that they stay where the picture does: 0 to 255. Convert doesn't look at it.
 	Hold int
 }
 
@@ -95,7 +98,8 @@ func (o *Options) rule(width, height int) (rule driver.VertexRule, n int, err er
 	if n = o.Vertices; n == 0 {
 		n = DefaultVertices
 	}
-	rule = driver.VertexRule{Seed: o.Seed, Floor: o.Floor, Spacing: o.Spacing, Border: o.Border, Cell: o.Cell, Strength: o.Strength}
+	rule = driver.VertexRule{Seed: o.Seed, Floor: o.Floor, Spacing: o.Spacing, Border: o.Border, Cell: o.Cell,
+		Strength: o.Strength}
 	if rule.Floor == 0 {
 		rule.Floor = DefaultFloor
 	}
@@ -151,16 +155,18 @@ func (o *Options) rule(width, height int) (rule driver.VertexRule, n int, err er
 		return rule, 0, invalid("cell", o.Cell, "must be more than the spacing, %d", rule.Spacing)
 	}
 	if cells := kernels.VertexCells(width, height, rule.Cell); border+cells > n {
-		return rule, 0, invalid("cell", rule.Cell, "makes %d squares with a vertex each, beside %d on the border; there are to be %d", cells, border, n)
+		return rule, 0, invalid("cell", rule.Cell,
+			"makes %d squares with a vertex each, beside %d on the border; there are to be %d", cells, border, n)
 	}
 	return rule, n, nil
 }
 
-// defaultBorder is the border for n vertices: as wanted, unless that puts more than half of them there. Where the places inside are too
-// few for the others it is as small as it may be: a spacing that leaves few holds there, too.
+// defaultBorder is the border for n vertices: as wanted, unless that puts more than half of them there. Where the
+// places inside are too few for the others it is as small as it may be: a spacing that leaves few holds there, too.
 func defaultBorder(width, height, n, wanted, spacing int) int {
 	least := func(most int) int { // that puts no more there
-		return 1 + sort.Search(driver.MaxSide-1, func(i int) bool { return kernels.BorderVertices(width, height, 1+i) <= most })
+		return 1 + sort.Search(driver.MaxSide-1,
+			func(i int) bool { return kernels.BorderVertices(width, height, 1+i) <= most })
 	}
 	inside := max(width-1-2*spacing, 0) * max(height-1-2*spacing, 0) / ((spacing + 1) * (spacing + 1))
 	border := min(max(wanted, least(max(n/2, n-inside, 4))), driver.MaxSide)

@@ -51,7 +51,8 @@ func (c *conversion) showVoronoi(q *kernels.Queue) error {
 		return err
 	}
 	if err := q.Voronoi(driver.Voronoi{
-		Sites: in.Slice(), N: len(sites), Width: c.Width, Height: c.Height, Method: c.opt.Voronoi, Labels: labels.Slice(), Scratch: scratch.Slice(),
+		Sites: in.Slice(), N: len(sites), Width: c.Width, Height: c.Height, Method: c.opt.Voronoi,
+		Labels: labels.Slice(), Scratch: scratch.Slice(),
 	}); err != nil {
 		return err
 	}

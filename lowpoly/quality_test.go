@@ -99,9 +99,9 @@ func colorError(a, b []byte) float64 {
 	return float64(sum) / float64(len(a))
 }
 
-// seedVertices chooses as the seeds do: each pixel by itself, with a higher probability on edges, and on the border of the
-// image. How much higher they don't say; factors of ten here. So that the whole frame is covered, which the seeds leave black, its
-// corners are added. There are n of them.
+// seedVertices chooses as the seeds do: each pixel by itself, with a higher probability on edges, and on the border of
+// the image. How much higher they don't say; factors of ten here. So that the whole frame is covered, which the seeds
+// leave black, its corners are added. There are n of them.
 func seedVertices(p *devicetest.Picture, n int, seed uint64) []driver.Point {
 	edges := p.Edges()
 	sum := uint64(0)
@@ -131,8 +131,8 @@ func seedVertices(p *devicetest.Picture, n int, seed uint64) []driver.Point {
 	return points
 }
 
-// Pictures are nearer to the photos than those with the vertices of the seeds are, for the same number of vertices and with the same
-// rule for colours: the mean, which is ours, and the centroid's, which is theirs.
+// Pictures are nearer to the photos than those with the vertices of the seeds are, for the same number of vertices and
+// with the same rule for colours: the mean, which is ours, and the centroid's, which is theirs.
 func TestColorError(t *testing.T) {
 	most := 1920
 	if testing.Short() || raceEnabled {
@@ -149,13 +149,15 @@ func TestColorError(t *testing.T) {
 				continue
 			}
 			for _, color := range []driver.ShadeColor{driver.MeanColor, driver.CentroidColor} {
-				ours, err := lowpoly.Convert(context.Background(), dev, imageOf(p), lowpoly.Options{Vertices: n, Color: color})
+				ours, err := lowpoly.Convert(context.Background(), dev, imageOf(p),
+					lowpoly.Options{Vertices: n, Color: color})
 				if err != nil {
 					t.Fatal(err)
 				}
 				theirs := shadeMesh(t, dev, p, seedVertices(p, n, 1), color)
 				a, b := colorError(ours.Pixels, p.Pixels), colorError(theirs, p.Pixels)
-				t.Logf("%s %dx%d, %d vertices, %v: %.3f levels; with the seeds' vertices %.3f", name, p.Width, p.Height, n, color, a, b)
+				t.Logf("%s %dx%d, %d vertices, %v: %.3f levels; with the seeds' vertices %.3f", name, p.Width, p.Height,
+					n, color, a, b)
 				if a >= b {
 					t.Errorf("%s: %d vertices: %.3f levels are no less than the seeds' %.3f", name, n, a, b)
 				}
@@ -165,7 +167,8 @@ func TestColorError(t *testing.T) {
 }
 
 // shadeMesh shades any points.
-func shadeMesh(t *testing.T, dev *kernels.Device, p *devicetest.Picture, points []driver.Point, color driver.ShadeColor) []byte {
+func shadeMesh(t *testing.T, dev *kernels.Device, p *devicetest.Picture, points []driver.Point,
+	color driver.ShadeColor) []byte {
 	t.Helper()
 	mesh, err := lowpoly.Triangulate(context.Background(), dev, points, lowpoly.RouteDirect)
 	if err != nil {
@@ -195,15 +198,17 @@ func shadeMesh(t *testing.T, dev *kernels.Device, p *devicetest.Picture, points 
 		}
 		number := []uint32{uint32(len(mesh.Triangles))}
 		for _, err := range []error{
-			kernels.Upload(q, src, p.Pixels), kernels.Upload(q, at, points), kernels.Upload(q, triangles, mesh.Triangles), kernels.Upload(q, count, number),
+			kernels.Upload(q, src, p.Pixels), kernels.Upload(q, at, points),
+			kernels.Upload(q, triangles, mesh.Triangles), kernels.Upload(q, count, number),
 		} {
 			if err != nil {
 				return err
 			}
 		}
 		if err := q.Shade(driver.Shade{
-			Src: p.Image(src.Slice()), Dst: p.Image(dst.Slice()), Points: at.Slice(), N: len(points), Triangles: triangles.Slice(),
-			Count: count.Slice(), Max: len(mesh.Triangles), Color: color, Colors: colors.Slice(),
+			Src: p.Image(src.Slice()), Dst: p.Image(dst.Slice()), Points: at.Slice(), N: len(points),
+			Triangles: triangles.Slice(),
+			Count:     count.Slice(), Max: len(mesh.Triangles), Color: color, Colors: colors.Slice(),
 		}); err != nil {
 			return err
 		}

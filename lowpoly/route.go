@@ -11,8 +11,8 @@ type Route uint8
 const (
 	// RouteDirect is [driver.Triangulate].
 	RouteDirect Route = iota
-	// RouteVoronoi goes by way of a discrete Voronoi diagram: its labels, cells of one piece, the triangles between cells, those
-	// up to the convex hull, and flips until all are Delaunay. Source: seeds/000 to 002.
+	// RouteVoronoi goes by way of a discrete Voronoi diagram: its labels, cells of one piece, the triangles between
+	// cells, those up to the convex hull, and flips until all are Delaunay. Source: seeds/000 to 002.
 	RouteVoronoi
 )
 
@@ -31,13 +31,13 @@ type Detour struct {
 	Border, Hull int // edges around the mesh before it was completed, and after
 	Rounds       int // of flips
 	Flips        int
-	// Direct is set where the mesh was not sound, or the rounds were not enough, so that the triangles are those of RouteDirect
-	// after all. No set of points is known for which that happens.
+	// Direct is set where the mesh was not sound, or the rounds were not enough, so that the triangles are those of
+	// RouteDirect after all. No set of points is known for which that happens.
 	Direct bool
 }
 
-// flipRounds is the most rounds of flips there may be. Meshes of diagrams take about five, of circles and bands too: see
-// TestMeshLarge in kernels/cpu.
+// flipRounds is the most rounds of flips there may be. Meshes of diagrams take about five, of circles and bands too:
+// see TestMeshLarge in kernels/cpu.
 const flipRounds = 1000
 
 // mesher makes triangles of points.
@@ -60,7 +60,8 @@ func newMesher(dev *kernels.Device, route Route, n, width, height int) (m mesher
 		return m, nil
 	}
 	if width > driver.MaxSide || height > driver.MaxSide || int64(width)*int64(height) > driver.MaxPixels {
-		return m, invalid("route", route, "is for sides up to %d and %d pixels in all: the points are in %d x %d", driver.MaxSide, driver.MaxPixels, width, height)
+		return m, invalid("route", route, "is for sides up to %d and %d pixels in all: the points are in %d x %d",
+			driver.MaxSide, driver.MaxPixels, width, height)
 	}
 	if m.labelling, err = dev.VoronoiScratch(n, width, height, driver.VoronoiDefault); err != nil {
 		return m, err
@@ -91,7 +92,8 @@ func (m *mesher) footprint() int64 {
 }
 
 // run writes the triangles of points and their number, counts.Triangles. Room for triangles is twice that for points.
-func (m *mesher) run(q *kernels.Queue, points kernels.Buffer[driver.Point], triangles kernels.Buffer[driver.Triangle], counts kernels.Buffer[driver.MeshCounts]) error {
+func (m *mesher) run(q *kernels.Queue, points kernels.Buffer[driver.Point], triangles kernels.Buffer[driver.Triangle],
+	counts kernels.Buffer[driver.MeshCounts]) error {
 	s := &stack{q: q}
 	scratch := take[byte](s, int(m.scratch), "scratch")
 	if s.err != nil {
@@ -100,7 +102,8 @@ func (m *mesher) run(q *kernels.Queue, points kernels.Buffer[driver.Point], tria
 	n := points.Len()
 	triangles = triangles.Range(0, 2*n)
 	direct := func() error {
-		return q.Triangulate(driver.Triangulate{Points: points.Slice(), N: n, Triangles: triangles.Slice(), Count: countOf(counts), Scratch: scratch.Slice()})
+		return q.Triangulate(driver.Triangulate{Points: points.Slice(), N: n, Triangles: triangles.Slice(),
+			Count: countOf(counts), Scratch: scratch.Slice()})
 	}
 	if m.route == RouteDirect {
 		if err := direct(); err != nil {
@@ -117,24 +120,29 @@ func (m *mesher) run(q *kernels.Queue, points kernels.Buffer[driver.Point], tria
 	w, h := m.width, m.height
 	for _, step := range []func() error{
 		func() error {
-			return q.Voronoi(driver.Voronoi{Sites: points.Slice(), N: n, Width: w, Height: h, Labels: labels.Slice(), Scratch: scratch.Slice()})
+			return q.Voronoi(driver.Voronoi{Sites: points.Slice(), N: n, Width: w, Height: h, Labels: labels.Slice(),
+				Scratch: scratch.Slice()})
 		},
 		func() error {
-			return q.Islands(driver.Islands{Sites: points.Slice(), N: n, Width: w, Height: h, Labels: labels.Slice(), Count: islands.Slice(), Scratch: scratch.Slice()})
+			return q.Islands(driver.Islands{Sites: points.Slice(), N: n, Width: w, Height: h, Labels: labels.Slice(),
+				Count: islands.Slice(), Scratch: scratch.Slice()})
 		},
 		func() error {
 			return q.DualTriangles(driver.DualTriangles{
-				Sites: points.Slice(), N: n, Width: w, Height: h, Labels: labels.Slice(), Triangles: triangles.Slice(), Counts: counts.Slice(), Scratch: scratch.Slice(),
+				Sites: points.Slice(), N: n, Width: w, Height: h, Labels: labels.Slice(), Triangles: triangles.Slice(),
+				Counts: counts.Slice(), Scratch: scratch.Slice(),
 			})
 		},
 		func() error {
 			return q.HullCompletion(driver.HullCompletion{
-				Sites: points.Slice(), N: n, Width: w, Height: h, Labels: labels.Slice(), Triangles: triangles.Slice(), Counts: counts.Slice(), Scratch: scratch.Slice(),
+				Sites: points.Slice(), N: n, Width: w, Height: h, Labels: labels.Slice(), Triangles: triangles.Slice(),
+				Counts: counts.Slice(), Scratch: scratch.Slice(),
 			})
 		},
 		func() error {
 			return q.Flips(driver.Flips{
-				Points: points.Slice(), N: n, Triangles: triangles.Slice(), Counts: counts.Slice(), Rounds: flipRounds, Status: status.Slice(), Scratch: scratch.Slice(),
+				Points: points.Slice(), N: n, Triangles: triangles.Slice(), Counts: counts.Slice(), Rounds: flipRounds,
+				Status: status.Slice(), Scratch: scratch.Slice(),
 			})
 		},
 	} {
@@ -161,7 +169,8 @@ func (m *mesher) run(q *kernels.Queue, points kernels.Buffer[driver.Point], tria
 		return err
 	}
 	m.detour = Detour{
-		Islands: int(lost[0]), Border: int(count[0].Border), Hull: int(count[0].Hull), Rounds: int(flips[0].Rounds), Flips: int(flips[0].Flips),
+		Islands: int(lost[0]), Border: int(count[0].Border), Hull: int(count[0].Hull), Rounds: int(flips[0].Rounds),
+		Flips:  int(flips[0].Flips),
 		Direct: !flips[0].Delaunay(int(count[0].Triangles)),
 	}
 	if m.detour.Direct {

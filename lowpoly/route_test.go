@@ -24,7 +24,8 @@ func TestRoutesAgree(t *testing.T) {
 		dx := rapid.Int32Range(-driver.MaxPoint, driver.MaxPoint-size).Draw(t, "dx")
 		dy := rapid.Int32Range(-driver.MaxPoint, driver.MaxPoint-size).Draw(t, "dy")
 		points := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) driver.Point {
-			return driver.Point{X: dx + rapid.Int32Range(0, size).Draw(t, "x"), Y: dy + rapid.Int32Range(0, size).Draw(t, "y")}
+			return driver.Point{X: dx + rapid.Int32Range(0, size).Draw(t, "x"),
+				Y: dy + rapid.Int32Range(0, size).Draw(t, "y")}
 		}), 0, 300).Draw(t, "points")
 		before := slices.Clone(points)
 		direct, err := lowpoly.Triangulate(context.Background(), d, points, lowpoly.RouteDirect)
@@ -64,11 +65,13 @@ func TestRouteRefuses(t *testing.T) {
 		}
 	}
 	var invalid *lowpoly.InvalidError
-	if _, err := lowpoly.Triangulate(context.Background(), d, nil, 2); !errors.As(err, &invalid) || invalid.Field != "route" {
+	if _, err := lowpoly.Triangulate(context.Background(), d, nil, 2); !errors.As(err, &invalid) ||
+		invalid.Field != "route" {
 		t.Errorf("route 2: %v", err)
 	}
 	var capacity *kernels.CapacityError
-	if _, err := lowpoly.Triangulate(context.Background(), d, []driver.Point{{}, {X: 2000, Y: 2000}}, lowpoly.RouteVoronoi); !errors.As(err, &capacity) {
+	if _, err := lowpoly.Triangulate(context.Background(), d, []driver.Point{{}, {X: 2000, Y: 2000}},
+		lowpoly.RouteVoronoi); !errors.As(err, &capacity) {
 		t.Errorf("2001x2001 pixels in a device of 8 MiB: %v", err)
 	}
 	if m := d.Memory(); m.Used != 0 {

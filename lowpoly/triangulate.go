@@ -23,13 +23,15 @@ func (e *InvalidError) Error() string {
 
 // Triangulation is what [Triangulate] made of points.
 type Triangulation struct {
-	// Triangles as [driver.Triangulate] describes them: a unique set, in an order that the backend chooses, always the same.
+	// Triangles as [driver.Triangulate] describes them: a unique set, in an order that the backend chooses, always the
+	// same.
 	Triangles []driver.Triangle
 	// Detour is what the steps of RouteVoronoi found; nil with RouteDirect.
 	Detour *Detour
 	// Backend that computed it, such as "cpu" or "cuda".
 	Backend string
-	// Queue is how long the call waited for memory and a stream of the device, and Compute how long the work took from there.
+	// Queue is how long the call waited for memory and a stream of the device, and Compute how long the work took from
+	// there.
 	Queue, Compute time.Duration
 }
 
@@ -53,12 +55,12 @@ func CheckPoints(points []driver.Point) error {
 	return nil
 }
 
-// Triangulate computes the Delaunay triangulation of points, in one job on dev. points are only read, and only during the
-// call. RouteDirect takes about 150 bytes of device memory a point, and time that grows a little faster than their number;
-// RouteVoronoi about 170, and 8 bytes for each pixel of the rectangle that the points span, which has limits, see [driver.MaxSide] and
-// [driver.MaxPixels]. What is special about a set (none, equal points, all on a line, a lattice) is no error; see
-// [driver.Triangulate] for what comes of it. What it doesn't take is an [*InvalidError]; where the device has no room the error is
-// a [*kernels.CapacityError].
+// Triangulate computes the Delaunay triangulation of points, in one job on dev. points are only read, and only during
+// the call. RouteDirect takes about 150 bytes of device memory a point, and time that grows a little faster than their
+// number; RouteVoronoi about 170, and 8 bytes for each pixel of the rectangle that the points span, which has limits,
+// see [driver.MaxSide] and [driver.MaxPixels]. What is special about a set (none, equal points, all on a line, a
+// lattice) is no error; see [driver.Triangulate] for what comes of it. What it doesn't take is an [*InvalidError];
+// where the device has no room the error is a [*kernels.CapacityError].
 func Triangulate(ctx context.Context, dev *kernels.Device, points []driver.Point, route Route) (*Triangulation, error) {
 	if err := CheckPoints(points); err != nil {
 		return nil, err
@@ -80,7 +82,8 @@ func Triangulate(ctx context.Context, dev *kernels.Device, points []driver.Point
 	}
 	job := kernels.Job{
 		Label: "triangulate",
-		Footprint: kernels.Bytes[driver.Point](n) + kernels.Bytes[driver.Triangle](2*n) + kernels.Bytes[driver.MeshCounts](1) +
+		Footprint: kernels.Bytes[driver.Point](n) + kernels.Bytes[driver.Triangle](2*n) +
+			kernels.Bytes[driver.MeshCounts](1) +
 			mesh.footprint(),
 		Units: int64(n),
 	}

@@ -88,7 +88,8 @@ func TestTriangulateSymmetries(t *testing.T) {
 		if got := corners(t, append(shuffled, points...), same); fmt.Sprint(got) != fmt.Sprint(want) {
 			t.Fatalf("twice and in another order: %v, want %v", got, want)
 		}
-		dx, dy := rapid.Int32Range(-driver.MaxPoint, driver.MaxPoint-side).Draw(t, "dx"), rapid.Int32Range(-driver.MaxPoint, driver.MaxPoint-side).Draw(t, "dy")
+		dx, dy := rapid.Int32Range(-driver.MaxPoint, driver.MaxPoint-side).Draw(t, "dx"),
+			rapid.Int32Range(-driver.MaxPoint, driver.MaxPoint-side).Draw(t, "dy")
 		moved := make([]driver.Point, len(points))
 		for i, p := range points {
 			moved[i] = driver.Point{X: p.X + dx, Y: p.Y + dy}
@@ -112,12 +113,14 @@ func TestTriangulateRefuses(t *testing.T) {
 		}
 	}
 	var capacity *kernels.CapacityError
-	if _, err := lowpoly.Triangulate(context.Background(), d, make([]driver.Point, 100_000), lowpoly.RouteDirect); !errors.As(err, &capacity) {
+	if _, err := lowpoly.Triangulate(context.Background(), d, make([]driver.Point, 100_000),
+		lowpoly.RouteDirect); !errors.As(err, &capacity) {
 		t.Errorf("100,000 points in a device of 1 MiB: %v", err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if _, err := lowpoly.Triangulate(ctx, d, make([]driver.Point, 10), lowpoly.RouteDirect); !errors.Is(err, context.Canceled) {
+	if _, err := lowpoly.Triangulate(ctx, d, make([]driver.Point, 10), lowpoly.RouteDirect); !errors.Is(err,
+		context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
 	if m := d.Memory(); m.Used != 0 {
@@ -155,7 +158,8 @@ func triangulateFaults(t *testing.T, route lowpoly.Route) {
 			t.Errorf("%+v: %d bytes are in use after it", f.Failure(), m.Used)
 		}
 		if err != nil && !errors.Is(err, driver.ErrDeviceLost) {
-			if res, err := lowpoly.Triangulate(context.Background(), d, points, route); err != nil || len(res.Triangles) != 3 {
+			if res, err := lowpoly.Triangulate(context.Background(), d, points, route); err != nil ||
+				len(res.Triangles) != 3 {
 				t.Errorf("%+v: the next call: %v", f.Failure(), err)
 			}
 		}

@@ -10,13 +10,13 @@ import (
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 
-// Video converts the frames of a video. By Options.Strength vertices stay where they were, and by Options.Hold triangles keep
-// their colours, as long as the picture underneath stays the same up to noise. No colour is more than Hold from the frame's own, so
-// what has gone leaves no ghost. Where the colours of more than half of the pixels jump, which is a cut, and where size or
-// format change, the frame is converted as the first one is: as by [Convert].
+// Video converts the frames of a video. By Options.Strength vertices stay where they were, and by Options.Hold
+// triangles keep their colours, as long as the picture underneath stays the same up to noise. No colour is more than
+// Hold from the frame's own, so what has gone leaves no ghost. Where the colours of more than half of the pixels jump,
+// which is a cut, and where size or format change, the frame is converted as the first one is: as by [Convert].
 //
-// It keeps two pictures on the device, as state of a session, and what the host needs, and uses all of it again for the next
-// frame. Close it after use. A Video belongs to one goroutine at a time.
+// It keeps two pictures on the device, as state of a session, and what the host needs, and uses all of it again for the
+// next frame. Close it after use. A Video belongs to one goroutine at a time.
 type Video struct {
 	dev  *kernels.Device
 	opt  Options
@@ -33,9 +33,9 @@ func NewVideo(dev *kernels.Device, opt Options) *Video {
 	return v
 }
 
-// Convert converts the next frame into p, whose memory is used again where it is large enough. Where it fails, p is of no use, and
-// the next frame follows the one before; or it is as the first one, where the one that failed had another size or format. Errors are
-// those of [Convert].
+// Convert converts the next frame into p, whose memory is used again where it is large enough. Where it fails, p is of
+// no use, and the next frame follows the one before; or it is as the first one, where the one that failed had another
+// size or format. Errors are those of [Convert].
 func (v *Video) Convert(ctx context.Context, im Image, p *Picture) error {
 	if err := checkImage(&im); err != nil {
 		return err
@@ -87,7 +87,8 @@ type shape struct {
 	format        driver.PixelFormat
 }
 
-// film is the pictures of a video on the device: the one before, and the one that is being made. A nil film is that of an image.
+// film is the pictures of a video on the device: the one before, and the one that is being made. A nil film is that of
+// an image.
 type film struct {
 	shape
 	pictures [2]*kernels.Kept[byte]

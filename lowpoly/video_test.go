@@ -56,8 +56,8 @@ func same(a, b *lowpoly.Picture) bool {
 		slices.Equal(a.Mesh.Triangles, b.Mesh.Triangles) && slices.Equal(a.Mesh.Colors, b.Mesh.Colors)
 }
 
-// The first frame, one behind a cut, and one of another size or format are what they are by themselves; one like that before
-// changes nothing; and noise changes less than it would.
+// The first frame, one behind a cut, and one of another size or format are what they are by themselves; one like that
+// before changes nothing; and noise changes less than it would.
 func TestVideo(t *testing.T) {
 	d := openCPU(t, 8<<20)
 	r := rand.New(rand.NewPCG(1, 4))
@@ -73,12 +73,16 @@ func TestVideo(t *testing.T) {
 		t.Error("the same frame once more is another picture")
 	}
 	second := next(t, v, noisy)
-	if alone := convert(t, d, noisy, opt); 3*colorError(second.Pixels, first.Pixels) > colorError(alone.Pixels, first.Pixels) {
-		t.Errorf("noise changes the video by %.3f levels, pictures by %.3f", colorError(second.Pixels, first.Pixels), colorError(alone.Pixels, first.Pixels))
+	if alone := convert(t, d, noisy, opt); 3*colorError(second.Pixels, first.Pixels) > colorError(alone.Pixels,
+		first.Pixels) {
+		t.Errorf("noise changes the video by %.3f levels, pictures by %.3f", colorError(second.Pixels, first.Pixels),
+			colorError(alone.Pixels, first.Pixels))
 	}
 	for name, p := range map[string]*devicetest.Picture{
-		"a cut": scene(r, 120, 90, 7, 3, driver.RGB8), "another size": scene(r, 90, 120, 7, 3, driver.RGB8), "smaller": scene(r, 5, 5, 2, 3, driver.RGB8),
-		"another format": scene(r, 120, 90, 20, 3, driver.Gray8), "16 bits": scene(r, 60, 50, 10, 3, driver.Gray16(12)), "one pixel": scene(r, 1, 1, 1, 9, driver.RGBA8),
+		"a cut": scene(r, 120, 90, 7, 3, driver.RGB8), "another size": scene(r, 90, 120, 7, 3, driver.RGB8),
+		"smaller":        scene(r, 5, 5, 2, 3, driver.RGB8),
+		"another format": scene(r, 120, 90, 20, 3, driver.Gray8), "16 bits": scene(r, 60, 50, 10, 3, driver.Gray16(12)),
+		"one pixel": scene(r, 1, 1, 1, 9, driver.RGBA8),
 	} {
 		if !same(next(t, v, p), convert(t, d, p, opt)) {
 			t.Errorf("%s: the frame isn't what it is by itself", name)
@@ -98,8 +102,10 @@ func TestVideoStaysNear(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))
 		w, h := rapid.IntRange(1, 50).Draw(t, "width"), rapid.IntRange(1, 50).Draw(t, "height")
-		f := rapid.SampledFrom([]driver.PixelFormat{driver.Gray8, driver.Gray16(10), driver.BGR8, driver.RGBA8}).Draw(t, "format")
-		opt := lowpoly.Options{Vertices: rapid.IntRange(4, 300).Draw(t, "vertices"), Hold: rapid.IntRange(0, 20).Draw(t, "hold")}
+		f := rapid.SampledFrom([]driver.PixelFormat{driver.Gray8, driver.Gray16(10), driver.BGR8, driver.RGBA8}).Draw(t,
+			"format")
+		opt := lowpoly.Options{Vertices: rapid.IntRange(4, 300).Draw(t, "vertices"),
+			Hold: rapid.IntRange(0, 20).Draw(t, "hold")}
 		v := lowpoly.NewVideo(d, opt)
 		defer v.Close()
 		var got lowpoly.Picture
@@ -109,7 +115,8 @@ func TestVideoStaysNear(t *testing.T) {
 			if err := v.Convert(context.Background(), imageOf(p), &got); err != nil {
 				t.Fatal(err)
 			}
-			alone, err := lowpoly.Convert(context.Background(), d, imageOf(p), opt) // without strength it has the same triangles
+			// without strength it has the same triangles
+			alone, err := lowpoly.Convert(context.Background(), d, imageOf(p), opt)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -131,7 +138,8 @@ func TestVideoStaysNear(t *testing.T) {
 // Frames that fail leave the video as it was, and no memory behind.
 func TestVideoFaults(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 5))
-	frames := []*devicetest.Picture{scene(r, 12, 10, 3, 4, driver.Gray8), scene(r, 12, 10, 3, 4, driver.Gray8), scene(r, 9, 9, 3, 4, driver.Gray8)}
+	frames := []*devicetest.Picture{scene(r, 12, 10, 3, 4, driver.Gray8), scene(r, 12, 10, 3, 4, driver.Gray8),
+		scene(r, 9, 9, 3, 4, driver.Gray8)}
 	opt := lowpoly.Options{Vertices: 20, Strength: 3, Hold: 3}
 	sound := lowpoly.NewVideo(openCPU(t, 1<<20), opt)
 	defer sound.Close()
@@ -190,7 +198,8 @@ func TestVideoFailsAtAnotherSize(t *testing.T) {
 			t.Fatalf("a frame whose call has ended: %v", err)
 		}
 		if !same(next(t, v, p), convert(t, d, p, opt)) {
-			t.Errorf("%dx%d behind a frame of %dx%d that failed isn't what it is by itself", p.Width, p.Height, b.Width, b.Height)
+			t.Errorf("%dx%d behind a frame of %dx%d that failed isn't what it is by itself", p.Width, p.Height, b.Width,
+				b.Height)
 		}
 		next(t, v, a)
 	}
@@ -228,7 +237,8 @@ func ExampleVideo() {
 		panic(err)
 	}
 	defer dev.Close()
-	v := lowpoly.NewVideo(dev, lowpoly.Options{Vertices: 80, Strength: lowpoly.DefaultStrength, Hold: lowpoly.DefaultHold})
+	v := lowpoly.NewVideo(dev,
+		lowpoly.Options{Vertices: 80, Strength: lowpoly.DefaultStrength, Hold: lowpoly.DefaultHold})
 	defer v.Close()
 	var p lowpoly.Picture
 	for range 3 {

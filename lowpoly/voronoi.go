@@ -16,14 +16,16 @@ type Diagram struct {
 	Labels []uint32
 	// Backend that computed it, such as "cpu" or "cuda".
 	Backend string
-	// Queue is how long the call waited for memory and a stream of the device, and Compute how long the work took from there.
+	// Queue is how long the call waited for memory and a stream of the device, and Compute how long the work took from
+	// there.
 	Queue, Compute time.Duration
 }
 
-// Voronoi labels the pixels of an image of a size with their nearest sites, which are pixels, in one job on dev. Methods are those of
-// [driver.VoronoiMethod]; the default is exact. sites are only read, and only during the call. What it doesn't take is an
-// [*InvalidError]; where the device has no room the error is a [*kernels.CapacityError].
-func Voronoi(ctx context.Context, dev *kernels.Device, sites []driver.Point, width, height int, method driver.VoronoiMethod) (*Diagram, error) {
+// Voronoi labels the pixels of an image of a size with their nearest sites, which are pixels, in one job on dev.
+// Methods are those of [driver.VoronoiMethod]; the default is exact. sites are only read, and only during the call.
+// What it doesn't take is an [*InvalidError]; where the device has no room the error is a [*kernels.CapacityError].
+func Voronoi(ctx context.Context, dev *kernels.Device, sites []driver.Point, width, height int,
+	method driver.VoronoiMethod) (*Diagram, error) {
 	switch {
 	case width < 1 || width > driver.MaxSide:
 		return nil, invalid("width", width, "must be 1 to %d", driver.MaxSide)
@@ -50,9 +52,10 @@ func Voronoi(ctx context.Context, dev *kernels.Device, sites []driver.Point, wid
 	}
 	pixels := width * height
 	job := kernels.Job{
-		Label:     "voronoi",
-		Footprint: kernels.Bytes[driver.Point](len(sites)) + kernels.Bytes[uint32](pixels) + kernels.Bytes[byte](int(size)),
-		Units:     int64(pixels),
+		Label: "voronoi",
+		Footprint: kernels.Bytes[driver.Point](len(sites)) + kernels.Bytes[uint32](pixels) +
+			kernels.Bytes[byte](int(size)),
+		Units: int64(pixels),
 	}
 	out := &Diagram{Backend: dev.Info().Backend}
 	err = dev.Do(ctx, job, func(q *kernels.Queue) error {
@@ -71,7 +74,8 @@ func Voronoi(ctx context.Context, dev *kernels.Device, sites []driver.Point, wid
 			}
 		}
 		if err := q.Voronoi(driver.Voronoi{
-			Sites: in.Slice(), N: len(sites), Width: width, Height: height, Method: method, Labels: labels.Slice(), Scratch: scratch.Slice(),
+			Sites: in.Slice(), N: len(sites), Width: width, Height: height, Method: method, Labels: labels.Slice(),
+			Scratch: scratch.Slice(),
 		}); err != nil {
 			return err
 		}

@@ -70,7 +70,8 @@ func ExampleVoronoi() {
 		panic(err)
 	}
 	defer dev.Close()
-	d, err := lowpoly.Voronoi(context.Background(), dev, []driver.Point{{X: 1, Y: 0}, {X: 5, Y: 1}}, 7, 2, driver.VoronoiDefault)
+	d, err := lowpoly.Voronoi(context.Background(), dev, []driver.Point{{X: 1, Y: 0}, {X: 5, Y: 1}}, 7, 2,
+		driver.VoronoiDefault)
 	if err != nil {
 		panic(err)
 	}

@@ -65,7 +65,8 @@ func BenchmarkReduce(b *testing.B) {
 		{"rgb", 2880, 1440, driver.RGB8, manyRegions(1, 126, 2880, 1440), everything},
 		{"gray12", 2880, 1440, driver.Gray16(12), manyRegions(1, 126, 2880, 1440), everything},
 		{"gray16", 2880, 1440, driver.Gray16(16), manyRegions(1, 126, 2880, 1440), everything},
-		{"gray16/1000-small/percentiles", 2880, 1440, driver.Gray16(16), manyRegions(1000, 12, 2880, 1440), Reductions{Statistics: Percentiles}},
+		{"gray16/1000-small/percentiles", 2880, 1440, driver.Gray16(16), manyRegions(1000, 12, 2880, 1440),
+			Reductions{Statistics: Percentiles}},
 	} {
 		f := noise(c.w, c.h, c.format)
 		set := mustSet(b, c.regions...)
@@ -167,7 +168,8 @@ func BenchmarkBounds(b *testing.B) {
 
 func BenchmarkDistribution(b *testing.B) {
 	rng := rand.New(rand.NewPCG(1, 3))
-	for _, c := range []struct{ levels, pixels int }{{256, 1 << 20}, {256, 100}, {4096, 1 << 20}, {65536, 1 << 20}, {65536, 4000}, {65536, 10}} {
+	for _, c := range []struct{ levels, pixels int }{{256, 1 << 20}, {256, 100}, {4096, 1 << 20}, {65536, 1 << 20},
+		{65536, 4000}, {65536, 10}} {
 		hist := make([]uint32, c.levels)
 		for range c.pixels {
 			hist[rng.IntN(c.levels)]++

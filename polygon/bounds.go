@@ -6,8 +6,8 @@ import (
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 
-// boundsTries is how many rows are looked at one by one, each in O(edges), before it is considered to sweep all of them.
-// Polygons take four to six; what takes more has spikes that catch no pixel.
+// boundsTries is how many rows are looked at one by one, each in O(edges), before it is considered to sweep all of
+// them. Polygons take four to six; what takes more has spikes that catch no pixel.
 const boundsTries = 32
 
 // boundsFinder grows the rectangle around what it has seen of a region.
@@ -44,8 +44,8 @@ func (f *boundsFinder) add(y int, turns []turn) (any bool) {
 // boundsOf is the smallest rectangle around the pixels of a region inside a frame; b holds the region's vertices.
 //
 // The region's first and last pixel in x are where some edge is farthest left or right inside the frame, but for
-// windings that cancel there; so the row where that happens settles the matter as a rule. O(edges) then; where it does not,
-// all rows are swept. turns is scratch, and returned for the next call.
+// windings that cancel there; so the row where that happens settles the matter as a rule. O(edges) then; where it does
+// not, all rows are swept. turns is scratch, and returned for the next call.
 func boundsOf(edges []driver.Edge, fill driver.FillRule, b box, width, height int, turns []turn) (Rect, []turn) {
 	f := boundsFinder{edges: edges, fill: fill, width: width, height: height, turns: turns, tries: boundsTries}
 	f.reset()

@@ -12,8 +12,8 @@ import (
 // regionCost is what a region costs beside its pixels, in bytes of those.
 const regionCost = 1024
 
-// work is what it takes to reduce regions [from, to) in rows [y0, y1) of frames of the given width: about how many bytes of
-// pixels they hold.
+// work is what it takes to reduce regions [from, to) in rows [y0, y1) of frames of the given width: about how many
+// bytes of pixels they hold.
 func (s *Set) work(from, to, width, y0, y1, pixel int) int64 {
 	n := int64(to-from) * regionCost
 	for i := from; i < to; i++ {
@@ -40,9 +40,10 @@ var reduceLabels = func() (l [16]string) {
 	return l
 }()
 
-// reduce enqueues op, for regions op.First and behind, in chunks of regions; where few take long, of rows. stats and hist are those
-// of op.Count regions. Its last chunk is still under way when it returns.
-func (s *Set) reduce(q *kernels.Queue, op driver.MaskReduce, stats kernels.Buffer[driver.MaskStats], hist kernels.Buffer[uint32]) error {
+// reduce enqueues op, for regions op.First and behind, in chunks of regions; where few take long, of rows. stats and
+// hist are those of op.Count regions. Its last chunk is still under way when it returns.
+func (s *Set) reduce(q *kernels.Queue, op driver.MaskReduce, stats kernels.Buffer[driver.MaskStats],
+	hist kernels.Buffer[uint32]) error {
 	format := op.Frame.Format
 	nc, levels, pixel := int(format.Channels), 0, format.PixelBytes()
 	if hist.Len() > 0 {

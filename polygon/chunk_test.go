@@ -27,7 +27,8 @@ func TestChunksGiveTheSame(t *testing.T) {
 	} {
 		t.Run(fmt.Sprint(c.format, len(c.regions)), func(t *testing.T) {
 			f := noise(w, h, c.format)
-			f.Data = [][]byte{f.Data[0][:1000], f.Data[0][1000:2_000_000], nil, f.Data[0][2_000_000:]} // chunks end within pieces
+			// chunks end within pieces
+			f.Data = [][]byte{f.Data[0][:1000], f.Data[0][1000:2_000_000], nil, f.Data[0][2_000_000:]}
 			pieces := fmt.Sprint(len(f.Data[0]), len(f.Data[1]), len(f.Data[2]), len(f.Data[3]))
 			set := mustSet(t, c.regions...)
 			counted := map[kernels.Class]int{}
@@ -40,11 +41,13 @@ func TestChunksGiveTheSame(t *testing.T) {
 					t.Fatal(err)
 				}
 				ctx := kernels.WithClass(t.Context(), class)
-				if results[class], err = Reduce(ctx, dev, set, f, Reductions{Statistics: AllStatistics}, driver.MethodDefault); err != nil {
+				if results[class], err = Reduce(ctx, dev, set, f, Reductions{Statistics: AllStatistics},
+					driver.MethodDefault); err != nil {
 					t.Fatal(err)
 				}
 				counted[class] = len(trace.Records("MaskReduce", "Upload"))
-				if rasters[class], err = Rasterize(ctx, dev, set, w, h, driver.RasterMask, driver.MethodDefault); err != nil {
+				if rasters[class], err = Rasterize(ctx, dev, set, w, h, driver.RasterMask,
+					driver.MethodDefault); err != nil {
 					t.Fatal(err)
 				}
 				if err := dev.Close(); err != nil {

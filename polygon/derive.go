@@ -32,7 +32,8 @@ type deriver struct {
 // newDeriver allocates the results of a call in few pieces. cached is the geometry of an earlier call, or nil.
 func newDeriver(p *plan, cached []geometry) *deriver {
 	n, nc := p.set.Len(), len(p.channels)
-	d := &deriver{plan: p, res: &Result{Regions: make([]RegionResult, n)}, geo: cached, made: cached != nil, steps: extentBudget}
+	d := &deriver{plan: p, res: &Result{Regions: make([]RegionResult, n)}, geo: cached, made: cached != nil,
+		steps: extentBudget}
 	if !d.made {
 		d.geo = make([]geometry, n)
 	}
@@ -82,8 +83,8 @@ func (p *plan) sticksOut(i int) bool {
 	return x0 < x1 && y0 < y1 && (x0 < 0 || y0 < 0 || x1 > p.frame.Width || y1 > p.frame.Height)
 }
 
-// measureExtents counts the pixels of the regions that stick out, in order until the budget is spent, so that the outcome does
-// not depend on threads.
+// measureExtents counts the pixels of the regions that stick out, in order until the budget is spent, so that the
+// outcome does not depend on threads.
 func (d *deriver) measureExtents(ctx context.Context) error {
 	if d.made {
 		return nil
@@ -106,12 +107,12 @@ func (d *deriver) measureExtents(ctx context.Context) error {
 	return nil
 }
 
-// parallelWork is how much a goroutine should have to do to be worth starting, in regions of 256 levels and one channel, each
-// of which takes half a microsecond or more.
+// parallelWork is how much a goroutine should have to do to be worth starting, in regions of 256 levels and one
+// channel, each of which takes half a microsecond or more.
 const parallelWork = 64
 
-// batch derives regions first to first+len(stats)/channels. hist(i, c) returns the counts of channel c of region i for the
-// values from lo on. stats and the histograms are only read.
+// batch derives regions first to first+len(stats)/channels. hist(i, c) returns the counts of channel c of region i for
+// the values from lo on. stats and the histograms are only read.
 func (d *deriver) batch(first int, stats []driver.MaskStats, hist histogramSource) error {
 	nc := len(d.channels)
 	n := len(stats) / nc
@@ -286,8 +287,9 @@ func centroid(sumX, sumY, weight uint64) Point {
 }
 
 // ErrInconsistent is matched by the error of a reduction whose device returned numbers that contradict each other: a
-// histogram that does not add up to the sums beside it, or channels with different numbers of pixels. Backends compute them
-// by different instructions, so that this is what faulty memory or a broken kernel looks like; no verdict comes of it.
+// histogram that does not add up to the sums beside it, or channels with different numbers of pixels. Backends compute
+// them by different instructions, so that this is what faulty memory or a broken kernel looks like; no verdict comes of
+// it.
 var ErrInconsistent = errors.New("polygon: the device returned numbers that contradict each other")
 
 // checkSums compares what the device computed in more than one way.
@@ -301,10 +303,12 @@ func (d *deriver) checkSums(s *scratch, i, c int, stats []driver.MaskStats) erro
 		return nil
 	}
 	if n := s.dist.count(); n != m.Count {
-		return fmt.Errorf("%w: region %d, %v: the histogram holds %d samples of %d", ErrInconsistent, i, d.channels[c], n, m.Count)
+		return fmt.Errorf("%w: region %d, %v: the histogram holds %d samples of %d", ErrInconsistent, i, d.channels[c],
+			n, m.Count)
 	}
 	if sum := s.dist.sum(); sum != m.Sum {
-		return fmt.Errorf("%w: region %d, %v: the histogram's samples sum to %d, the sum is %d", ErrInconsistent, i, d.channels[c], sum, m.Sum)
+		return fmt.Errorf("%w: region %d, %v: the histogram's samples sum to %d, the sum is %d", ErrInconsistent, i,
+			d.channels[c], sum, m.Sum)
 	}
 	return nil
 }

@@ -26,8 +26,10 @@ func Example() {
 	frame := polygon.Frame{Width: 8, Height: 4, Format: driver.Gray8, Data: [][]byte{pixels}}
 
 	set, err := polygon.NewSet([]polygon.Region{
-		{Name: "left", Rings: []polygon.Ring{{{X: 0, Y: 0}, {X: 4, Y: 0}, {X: 4, Y: 4}, {X: 0, Y: 4}}}, Limits: []string{"mean < 20"}},
-		{Name: "right", Rings: []polygon.Ring{{{X: 4, Y: 0}, {X: 8, Y: 0}, {X: 8, Y: 4}, {X: 4, Y: 4}}}, Limits: []string{"mean < 20", "max <= 70"}},
+		{Name: "left", Rings: []polygon.Ring{{{X: 0, Y: 0}, {X: 4, Y: 0}, {X: 4, Y: 4}, {X: 0, Y: 4}}},
+			Limits: []string{"mean < 20"}},
+		{Name: "right", Rings: []polygon.Ring{{{X: 4, Y: 0}, {X: 8, Y: 0}, {X: 8, Y: 4}, {X: 4, Y: 4}}},
+			Limits: []string{"mean < 20", "max <= 70"}},
 	}, polygon.Bounds{})
 	if err != nil {
 		log.Fatal(err)
@@ -59,7 +61,8 @@ func ExampleSet_Prepare() {
 	defer dev.Close()
 	ctx := context.Background()
 
-	set, err := polygon.NewSet([]polygon.Region{{Rings: []polygon.Ring{{{X: 1, Y: 1}, {X: 7, Y: 1}, {X: 4, Y: 7}}}}}, polygon.Bounds{})
+	set, err := polygon.NewSet([]polygon.Region{{Rings: []polygon.Ring{{{X: 1, Y: 1}, {X: 7, Y: 1}, {X: 4, Y: 7}}}}},
+		polygon.Bounds{})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -84,7 +87,8 @@ func ExampleSet_Prepare() {
 }
 
 func ExampleNewSet_invalid() {
-	_, err := polygon.NewSet([]polygon.Region{{Rings: []polygon.Ring{{{X: 1, Y: 1}, {X: 7, Y: 1}}}, Limits: []string{"mean > 10", "mean below 9"}}}, polygon.Bounds{})
+	_, err := polygon.NewSet([]polygon.Region{{Rings: []polygon.Ring{{{X: 1, Y: 1}, {X: 7, Y: 1}}},
+		Limits: []string{"mean > 10", "mean below 9"}}}, polygon.Bounds{})
 	fmt.Println(err)
 	for _, v := range err.(*polygon.InvalidError).Violations {
 		fmt.Println(v)

@@ -10,8 +10,8 @@ import (
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 
-// extentBudget is how many steps (an edge looked at for a band of rows) a call spends on counting pixels outside its frame;
-// about 1 s. Ordinary regions take as many steps as they have edges times the edges that share a row with one.
+// extentBudget is how many steps (an edge looked at for a band of rows) a call spends on counting pixels outside its
+// frame; about 1 s. Ordinary regions take as many steps as they have edges times the edges that share a row with one.
 const extentBudget = 1 << 26
 
 // extent counts pixels of regions until its budget is spent.
@@ -24,10 +24,10 @@ type extent struct {
 
 // pixels counts the pixels of a region. ok is false when the budget did not last.
 //
-// Rows are taken in bands between the ends of edges. Where the edges of a band are in the same order in its first and its last
-// row, no two of them cross between, and the pixels of all its rows are a sum of floors of an arithmetic progression for
-// each edge. Where they are not, the band is cut in half. So a region that is millions of rows tall takes no longer than
-// one of its shape that fits a frame.
+// Rows are taken in bands between the ends of edges. Where the edges of a band are in the same order in its first and
+// its last row, no two of them cross between, and the pixels of all its rows are a sum of floors of an arithmetic
+// progression for each edge. Where they are not, the band is cut in half. So a region that is millions of rows tall
+// takes no longer than one of its shape that fits a frame.
 func (x *extent) pixels(ctx context.Context, edges []driver.Edge, fill driver.FillRule) (n uint64, ok bool) {
 	x.order, x.live = x.order[:0], x.live[:0]
 	for i, e := range edges {

@@ -10,7 +10,8 @@ import (
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 
-// Frame is pixels in host memory, or on the device already: Height rows of Width pixels, top to bottom, Stride bytes apart.
+// Frame is pixels in host memory, or on the device already: Height rows of Width pixels, top to bottom, Stride bytes
+// apart.
 type Frame struct {
 	Width, Height int
 	// Stride is the number of bytes from one row to the next, at least that of a row, and even for 16-bit samples;
@@ -109,7 +110,8 @@ func (f *Frame) checkLayout(bad *violations) bool {
 		case f.Format == driver.PixelFormat{}:
 			bad.add("frame.format", "", "must be given")
 		case f.Format.SampleBytes == 2:
-			bad.add("frame.format", formatName(f.Format), "16-bit samples must be of one channel and have 8 to 16 significant bits")
+			bad.add("frame.format", formatName(f.Format),
+				"16-bit samples must be of one channel and have 8 to 16 significant bits")
 		default:
 			bad.add("frame.format", formatName(f.Format), "is no known pixel format")
 		}
@@ -120,7 +122,8 @@ func (f *Frame) checkLayout(bad *violations) bool {
 	}
 	switch row := f.row(); {
 	case f.Stride < 0 || f.Stride != 0 && f.Stride < row:
-		bad.add("frame.stride", fmt.Sprint(f.Stride), "is less than a row of %d bytes (%d pixels of %s)", row, f.Width, formatName(f.Format))
+		bad.add("frame.stride", fmt.Sprint(f.Stride), "is less than a row of %d bytes (%d pixels of %s)", row, f.Width,
+			formatName(f.Format))
 		return false
 	case f.Stride > math.MaxInt32:
 		bad.add("frame.stride", fmt.Sprint(f.Stride), "must be at most %d", math.MaxInt32)

@@ -37,8 +37,8 @@ type binner struct {
 	full         bool
 	bins         int
 	lower, upper float64
-	// edges[k] is the least integer at or above bin k's lower edge, cut to [0, 2^16]; one more for the upper edge of the
-	// last bin. A value v is in bin k when edges[k] <= v < edges[k+1]. Nil when full.
+	// edges[k] is the least integer at or above bin k's lower edge, cut to [0, 2^16]; one more for the upper edge of
+	// the last bin. A value v is in bin k when edges[k] <= v < edges[k+1]. Nil when full.
 	edges []uint32
 }
 

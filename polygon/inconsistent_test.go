@@ -20,7 +20,8 @@ func TestInconsistentDevice(t *testing.T) {
 		frame Frame
 		p     devicetest.Perturbation
 	}{
-		{"a sample too many in the histogram", rgb, devicetest.Perturbation{Hist: func(_ driver.MaskReduce, h []uint32) { h[7]++ }}},
+		{"a sample too many in the histogram", rgb,
+			devicetest.Perturbation{Hist: func(_ driver.MaskReduce, h []uint32) { h[7]++ }}},
 		{"an empty histogram", rgb, devicetest.Perturbation{Hist: func(_ driver.MaskReduce, h []uint32) { clear(h) }}},
 		{"a sample in the wrong bin", rgb, devicetest.Perturbation{Hist: func(_ driver.MaskReduce, h []uint32) {
 			for v := range h {
@@ -31,9 +32,15 @@ func TestInconsistentDevice(t *testing.T) {
 				}
 			}
 		}}},
-		{"a wrong sum", rgb, devicetest.Perturbation{Stats: func(_ driver.MaskReduce, s []driver.MaskStats) { s[1].Sum++ }}},
-		{"a pixel less in one channel", rgb, devicetest.Perturbation{Stats: func(_ driver.MaskReduce, s []driver.MaskStats) { s[2].Count-- }}},
-		{"a maximum below the truth, 16 bits", gray16, devicetest.Perturbation{Stats: func(_ driver.MaskReduce, s []driver.MaskStats) { s[0].MaxKey = s[0].MinKey &^ (1<<32 - 1) }}},
+		{"a wrong sum", rgb, devicetest.Perturbation{Stats: func(_ driver.MaskReduce, s []driver.MaskStats) {
+			s[1].Sum++
+		}}},
+		{"a pixel less in one channel", rgb,
+			devicetest.Perturbation{Stats: func(_ driver.MaskReduce, s []driver.MaskStats) { s[2].Count-- }}},
+		{"a maximum below the truth, 16 bits", gray16,
+			devicetest.Perturbation{Stats: func(_ driver.MaskReduce, s []driver.MaskStats) {
+				s[0].MaxKey = s[0].MinKey &^ (1<<32 - 1)
+			}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dev, err := kernels.Open(devicetest.Perturb(cpu.Driver, c.p), kernels.Config{MemoryBytes: 16 << 20})
@@ -46,7 +53,8 @@ func TestInconsistentDevice(t *testing.T) {
 				}
 			}()
 			set := mustSet(t, Region{Name: "r", Rings: []Ring{rectangle(3, 4, 20, 11)}, Limits: []string{"mean < 300"}})
-			r, err := Reduce(context.Background(), dev, set, c.frame, Reductions{Statistics: AllStatistics}, driver.MethodDefault)
+			r, err := Reduce(context.Background(), dev, set, c.frame, Reductions{Statistics: AllStatistics},
+				driver.MethodDefault)
 			if !errors.Is(err, ErrInconsistent) || r != nil {
 				t.Errorf("result %v, error %v", r, err)
 			}

@@ -11,9 +11,10 @@ import (
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 
-// BenchmarkStripLatency is what batch work does to line-scan: the time from when a strip of 4096x128 is there to the results
-// of its 50 regions, with strips at 20 kHz lines, on a device that does nothing else and then on one with four batch jobs
-// that reduce large frames. An op is a strip on the idle device and one on the other; run it with -benchtime 500x or more.
+// BenchmarkStripLatency is what batch work does to line-scan: the time from when a strip of 4096x128 is there to the
+// results of its 50 regions, with strips at 20 kHz lines, on a device that does nothing else and then on one with four
+// batch jobs that reduce large frames. An op is a strip on the idle device and one on the other; run it with -benchtime
+// 500x or more.
 func BenchmarkStripLatency(b *testing.B) {
 	const width, lines, rate = 4096, 128, 20_000
 	dev := openCPU(b, kernels.Config{MemoryBytes: 1 << 30, BatchStreams: 4})

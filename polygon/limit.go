@@ -155,9 +155,9 @@ func (l *Limit) needs() Statistics {
 	return 0
 }
 
-// holds says whether v satisfies the limit, and by how much: the distance to the nearest value that fails, negative when
-// it fails itself. Values are compared as float64: a quantity that is exactly 140.1 rounds to what "140.1" reads as, so
-// equality means what it looks like.
+// holds says whether v satisfies the limit, and by how much: the distance to the nearest value that fails, negative
+// when it fails itself. Values are compared as float64: a quantity that is exactly 140.1 rounds to what "140.1" reads
+// as, so equality means what it looks like.
 func (l *Limit) holds(v float64) (ok bool, margin float64) {
 	switch l.op {
 	case opNotEqual:
@@ -245,5 +245,6 @@ func (o *outcome) result(l *Limit) LimitResult {
 	case o.ok:
 		return LimitResult{Expression: l.expr, Verdict: Pass, Value: o.value, Measured: true, Channel: o.channel}
 	}
-	return LimitResult{Expression: l.expr, Verdict: Fail, Value: o.value, Measured: true, Channel: o.channel, Reason: l.reason(o.value, o.channel)}
+	return LimitResult{Expression: l.expr, Verdict: Fail, Value: o.value, Measured: true, Channel: o.channel,
+		Reason: l.reason(o.value, o.channel)}
 }

@@ -88,7 +88,8 @@ func TestParseLimitRefuses(t *testing.T) {
 		if bad.reason() != want {
 			t.Errorf("%q:\n got %s\nwant %s", expr, bad.reason(), want)
 		}
-		if full := "polygon: limit " + quoted(expr) + ": " + want; err.Error() != full || bad.Expression != expr || strings.Contains(err.Error(), "\n") {
+		if full := "polygon: limit " + quoted(expr) + ": " + want; err.Error() != full || bad.Expression != expr ||
+			strings.Contains(err.Error(), "\n") {
 			t.Errorf("%q: error is %q, want %q", expr, err, full)
 		}
 	}
@@ -206,12 +207,14 @@ func TestLimits(t *testing.T) {
 		{"p50 >= 0", driver.Gray8, rectangle(20, 0, 5, 5), nan, NoChannel, "the region caught no pixel"},
 	} {
 		s := mustSet(t, Region{Rings: []Ring{c.ring}, Limits: []string{c.expr}})
-		res, err := Reduce(context.Background(), dev, s, measuredFrame(c.format), Reductions{Statistics: Count}, driver.MethodDefault)
+		res, err := Reduce(context.Background(), dev, s, measuredFrame(c.format), Reductions{Statistics: Count},
+			driver.MethodDefault)
 		if err != nil {
 			t.Errorf("%s: %v", c.expr, err)
 			continue
 		}
-		want := LimitResult{Expression: c.expr, Verdict: Pass, Value: c.value, Measured: true, Channel: c.channel, Reason: c.reason}
+		want := LimitResult{Expression: c.expr, Verdict: Pass, Value: c.value, Measured: true, Channel: c.channel,
+			Reason: c.reason}
 		if c.reason != "" {
 			want.Verdict = Fail
 		}
@@ -227,7 +230,8 @@ func TestLimits(t *testing.T) {
 		}
 		// What the limit took is not returned.
 		for _, ch := range r.Channels {
-			if want := (ChannelStatistics{Channel: ch.Channel, Has: Count, Count: r.Count}); fmt.Sprint(ch) != fmt.Sprint(want) {
+			if want := (ChannelStatistics{Channel: ch.Channel, Has: Count,
+				Count: r.Count}); fmt.Sprint(ch) != fmt.Sprint(want) {
 				t.Errorf("%s: returns %+v, want %+v", c.expr, ch, want)
 			}
 		}
@@ -239,8 +243,10 @@ func TestLimits(t *testing.T) {
 
 func TestNames(t *testing.T) {
 	for got, want := range map[fmt.Stringer]string{
-		NoVerdict: "NONE", Pass: "PASS", Fail: "FAIL", Verdict(9): "Verdict(9)", Alpha: "alpha", Channel(9): "Channel(9)",
-		NonZero: "NON_ZERO", FillRule(9): "FillRule(9)", Linear: "LINEAR", PercentileMethod(9): "PercentileMethod(9)",
+		NoVerdict: "NONE", Pass: "PASS", Fail: "FAIL", Verdict(9): "Verdict(9)", Alpha: "alpha",
+		Channel(9): "Channel(9)",
+		NonZero:    "NON_ZERO", FillRule(9): "FillRule(9)", Linear: "LINEAR",
+		PercentileMethod(9): "PercentileMethod(9)",
 	} {
 		if got.String() != want {
 			t.Errorf("%s, want %s", got, want)
@@ -269,7 +275,8 @@ func TestVerdicts(t *testing.T) {
 		for _, l := range c.limits {
 			regions = append(regions, Region{Rings: all, Limits: l})
 		}
-		res, err := Reduce(context.Background(), dev, mustSet(t, regions...), measuredFrame(driver.Gray8), Reductions{}, driver.MethodDefault)
+		res, err := Reduce(context.Background(), dev, mustSet(t, regions...), measuredFrame(driver.Gray8), Reductions{},
+			driver.MethodDefault)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -330,7 +337,8 @@ func TestRandomLimits(t *testing.T) {
 				checks = append(checks, check{i, holds, known, expr})
 			}
 		}
-		res, err := Reduce(context.Background(), dev, mustSet(t, tc.regions...), tc.frame, tc.request, driver.MethodDefault)
+		res, err := Reduce(context.Background(), dev, mustSet(t, tc.regions...), tc.frame, tc.request,
+			driver.MethodDefault)
 		if err != nil {
 			t.Fatalf("seed %d: %v", seed, err)
 		}
@@ -343,7 +351,8 @@ func TestRandomLimits(t *testing.T) {
 				want = Pass
 			}
 			verdicts[want]++
-			if got.Verdict != want || got.Measured != c.known || got.Expression != c.expr || (got.Reason == "") != (want == Pass) {
+			if got.Verdict != want || got.Measured != c.known || got.Expression != c.expr ||
+				(got.Reason == "") != (want == Pass) {
 				t.Fatalf("seed %d: %q: got %+v, want %v, known %v", seed, c.expr, got, want, c.known)
 			}
 		}
@@ -474,13 +483,18 @@ func randomLimit(rng *rand.Rand, o *oracleRegion, f Frame) (expr string, holds, 
 	case 5:
 		return fmt.Sprintf("%s%s != %v", prefix, name, x), every(func(v float64) bool { return v != x }), known
 	case 6:
-		return fmt.Sprintf("%s%s in [%v, %v)", prefix, name, x, x+3), every(func(v float64) bool { return v >= x && v < x+3 }), known
+		return fmt.Sprintf("%s%s in [%v, %v)", prefix, name, x, x+3), every(func(v float64) bool {
+			return v >= x && v < x+3
+		}), known
 	}
-	return fmt.Sprintf("%s%s IN(%v,%v]", prefix, name, x-3, x), every(func(v float64) bool { return v > x-3 && v <= x }), known
+	return fmt.Sprintf("%s%s IN(%v,%v]", prefix, name, x-3, x), every(func(v float64) bool {
+		return v > x-3 && v <= x
+	}), known
 }
 
 func FuzzParseLimit(f *testing.F) {
-	for _, s := range []string{"mean in [90, 140]", "p99 < 200", "r.max <= 250", "count of pixels below 40 <= 25", "gray . p99.5!=-1e-3",
+	for _, s := range []string{"mean in [90, 140]", "p99 < 200", "r.max <= 250", "count of pixels below 40 <= 25",
+		"gray . p99.5!=-1e-3",
 		"count of pixels in(1,2]in[3,4)", "", "mean <", "\xffmean", "r.5", "p1e5 < 3", "mean < 1e999"} {
 		f.Add(s)
 	}
@@ -488,7 +502,8 @@ func FuzzParseLimit(f *testing.F) {
 		l, err := ParseLimit(expr)
 		if err != nil {
 			var bad *LimitError
-			if !errors.As(err, &bad) || bad.Column < 1 || bad.Column > len(expr)+1 || bad.Expected == "" || strings.ContainsAny(err.Error(), "\n\r") {
+			if !errors.As(err, &bad) || bad.Column < 1 || bad.Column > len(expr)+1 || bad.Expected == "" ||
+				strings.ContainsAny(err.Error(), "\n\r") {
 				t.Errorf("%q: error %q", expr, err)
 			}
 			return

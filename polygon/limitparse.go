@@ -110,7 +110,8 @@ func (p *limitParser) next() {
 		for isLetter(p.peek(0)) {
 			p.pos++
 		}
-	case isDigit(c), (c == '-' || c == '+') && (isDigit(p.peek(1)) || p.peek(1) == '.' && isDigit(p.peek(2))), c == '.' && isDigit(p.peek(1)):
+	case isDigit(c), (c == '-' || c == '+') && (isDigit(p.peek(1)) || p.peek(1) == '.' && isDigit(p.peek(2))),
+		c == '.' && isDigit(p.peek(1)):
 		p.kind = tokenNumber
 		p.number()
 	case c == '<' || c == '>' || c == '=' || c == '!':
@@ -212,7 +213,8 @@ func (p *limitParser) limit() (l Limit, err error) {
 				p.kind, p.text, p.pos = tokenSign, ".", p.at+1
 				p.next()
 			} else {
-				return l, p.fail(fmt.Sprintf("%q behind the channel %s", ".", strconv.Quote(word.src[word.at:word.pos])))
+				return l, p.fail(fmt.Sprintf("%q behind the channel %s", ".",
+					strconv.Quote(word.src[word.at:word.pos])))
 			}
 		}
 		l.channel = c

@@ -7,8 +7,9 @@ import (
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 
-// Mask draws the pixels inside any region of a set into memory of a device, in jobs of whoever needs them there, so that they don't
-// pass through the host as those of [Rasterize] do. It holds no device memory, is immutable and safe for concurrent use.
+// Mask draws the pixels inside any region of a set into memory of a device, in jobs of whoever needs them there, so
+// that they don't pass through the host as those of [Rasterize] do. It holds no device memory, is immutable and safe
+// for concurrent use.
 type Mask struct {
 	set           *Set
 	width, height int
@@ -16,8 +17,8 @@ type Mask struct {
 	prepared      int64
 }
 
-// Mask returns what draws the regions in images of a size on dev. Errors are those of [Rasterize]: a size out of range is an
-// [*InvalidError]; a method that the backend lacks is [driver.ErrNotSupported].
+// Mask returns what draws the regions in images of a size on dev. Errors are those of [Rasterize]: a size out of range
+// is an [*InvalidError]; a method that the backend lacks is [driver.ErrNotSupported].
 func (s *Set) Mask(dev *kernels.Device, width, height int, m driver.Method) (*Mask, error) {
 	var bad violations
 	checkSize(&bad, "", width, height)
@@ -37,8 +38,8 @@ func (m *Mask) Size() (width, height int) { return m.width, m.height }
 // Scratch is how many bytes of its job's footprint Draw takes, until it returns.
 func (m *Mask) Scratch() int64 { return kernels.Bytes[byte](int(m.prepared)) }
 
-// Draw enqueues writing to dst, of width*height bytes in row-major order, 255 for each pixel inside any region and 0 for the others. It
-// lets more urgent jobs go first. All methods and backends write the same.
+// Draw enqueues writing to dst, of width*height bytes in row-major order, 255 for each pixel inside any region and 0
+// for the others. It lets more urgent jobs go first. All methods and backends write the same.
 func (m *Mask) Draw(q *kernels.Queue, dst kernels.Buffer[byte]) error {
 	prepared, err := m.set.prepare(q, int(m.prepared), m.width, m.height, m.method)
 	if err != nil {
@@ -70,5 +71,6 @@ func (s *Set) prepare(q *kernels.Queue, size, width, height int, m driver.Method
 	if err != nil {
 		return b, err
 	}
-	return b, q.MaskPrepare(driver.MaskPrepare{Regions: s.MaskRegions(), Width: width, Height: height, Method: m, Dst: b.Slice()})
+	return b, q.MaskPrepare(driver.MaskPrepare{Regions: s.MaskRegions(), Width: width, Height: height, Method: m,
+		Dst: b.Slice()})
 }

@@ -1,5 +1,5 @@
-// The oracle: the same numbers from the definitions alone, one pixel at a time, in rational arithmetic. It shares nothing
-// with the package but the types that it is compared with.
+// The oracle: the same numbers from the definitions alone, one pixel at a time, in rational arithmetic. It shares
+// nothing with the package but the types that it is compared with.
 
 package polygon
 
@@ -355,7 +355,8 @@ func differences(got RegionResult, want oracleRegion, f Frame, r Reductions) (di
 		check("centroid", got.Centroid, Point{})
 	}
 	check("channels", len(got.Channels), len(want.channels))
-	names := map[int][]Channel{1: {Gray}, 2: {Gray, Alpha}, 3: {Red, Green, Blue}, 4: {Red, Green, Blue, Alpha}}[len(want.channels)]
+	names := map[int][]Channel{1: {Gray}, 2: {Gray, Alpha}, 3: {Red, Green, Blue},
+		4: {Red, Green, Blue, Alpha}}[len(want.channels)]
 	for c := range want.channels {
 		g, w := got.Channels[c], want.channels[c]
 		check(fmt.Sprintf("channel %d", c), g.Channel, names[c])

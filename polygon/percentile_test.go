@@ -18,7 +18,8 @@ func TestNearestRank(t *testing.T) {
 		{0, 1, 1}, {0, 1000, 1}, {100, 1, 1}, {100, 1000, 1000}, {50, 1, 1}, {50, 2, 1}, {50, 3, 2}, {50, 4, 2},
 		{0.1, 1000, 1}, {0.1, 1001, 2}, {0.3, 1000, 3}, {0.7, 1000, 7}, {29, 100, 29}, {57, 100, 57}, {58, 100, 58},
 		{1e-300, 1 << 29, 1}, {5e-324, 7, 1}, {99.99999999999999, 1 << 29, 1 << 29}, {math.Nextafter(100, 0), 10, 10},
-		{33.333333333333336, 3, 2}, {33.33333333333333, 3, 1}, {1e-10, 1 << 29, 1}, {0.0000001, 1e9, 1}, {0.0000001, 1e9 + 1, 2},
+		{33.333333333333336, 3, 2}, {33.33333333333333, 3, 1}, {1e-10, 1 << 29, 1}, {0.0000001, 1e9, 1},
+		{0.0000001, 1e9 + 1, 2},
 	} {
 		if got := percentFraction(c.p).nearestRank(c.n); got != c.want {
 			t.Errorf("rank of p%v of %d is %d, want %d", c.p, c.n, got, c.want)
@@ -50,7 +51,8 @@ func TestLinear(t *testing.T) {
 		n    uint64
 		want float64
 	}{
-		{0, 4, 0}, {100, 4, 65535}, {50, 4, 5.5}, {25, 4, 0.75}, {75, 4, 16391.25}, {50, 1, 0}, {10, 2, 0.1}, {99.9, 2, 0.999},
+		{0, 4, 0}, {100, 4, 65535}, {50, 4, 5.5}, {25, 4, 0.75}, {75, 4, 16391.25}, {50, 1, 0}, {10, 2, 0.1},
+		{99.9, 2, 0.999},
 		{1e-30, 4, 3e-32}, {5e-324, 4, 0}, // 1.5e-325 is less than half the smallest float
 	} {
 		if got := percentFraction(c.p).linear(c.n, at); got != c.want {
@@ -75,9 +77,11 @@ func TestLinear(t *testing.T) {
 // TestHistogramEdges compares where bins begin with the definition, for bounds that floats can't hold and huge ones.
 func TestHistogramEdges(t *testing.T) {
 	specs := []HistogramSpec{
-		{0, 0, 0}, {1, 0, 0}, {256, 0, 256}, {100, 0, 0}, {65536, 0, 0}, {65536, 0, 1}, {10, 0.1, 10.1}, {200, 0.1, 20.1},
+		{0, 0, 0}, {1, 0, 0}, {256, 0, 256}, {100, 0, 0}, {65536, 0, 0}, {65536, 0, 1}, {10, 0.1, 10.1},
+		{200, 0.1, 20.1},
 		{3, -1e300, 1e300}, {7, 1e-300, 255}, {5, -5e-324, 5e-324}, {2, math.MaxFloat64 / 2, math.MaxFloat64},
-		{13, -17.25, 300.5}, {10, 0.3, 0.4}, {1, 255, 255.5}, {9, 1e15, 1e16}, {3, 123456789.123, 123456790}, {10, -1000, -1},
+		{13, -17.25, 300.5}, {10, 0.3, 0.4}, {1, 255, 255.5}, {9, 1e15, 1e16}, {3, 123456789.123, 123456790},
+		{10, -1000, -1},
 		{1000, 0.123456789012, 200.123456789012}, {11, 0.1234567890123, 250},
 	}
 	rng := rand.New(rand.NewPCG(11, 12))
@@ -103,7 +107,8 @@ func TestHistogramEdges(t *testing.T) {
 			got := HistogramCounts{Counts: make([]uint64, b.bins)}
 			b.fill(&got, &d)
 			want := ch.histogram(spec, levels)
-			if got.Below != want.Below || got.Above != want.Above || got.Lower != want.Lower || got.Upper != want.Upper ||
+			if got.Below != want.Below || got.Above != want.Above || got.Lower != want.Lower ||
+				got.Upper != want.Upper ||
 				!slices.Equal(got.Counts, want.Counts) {
 				t.Errorf("%+v of %d levels:\n got %v\nwant %v", spec, levels, got, want)
 			}

@@ -62,7 +62,8 @@ func makePlan(bad violations, s *Set, f Frame, r Reductions) (*plan, error) {
 	}
 	series := int64(s.Len()) * int64(len(p.channels))
 	if n := int64(len(p.fractions)); n*series > MaxResultValues {
-		bad.add("reductions.percentiles", fmt.Sprint(n), "makes %d values for %d regions of %d channels: the limit is %d",
+		bad.add("reductions.percentiles", fmt.Sprint(n),
+			"makes %d values for %d regions of %d channels: the limit is %d",
 			n*series, s.Len(), len(p.channels), MaxResultValues)
 	}
 	if p.asked.Has(Histogram) {
@@ -71,7 +72,8 @@ func makePlan(bad violations, s *Set, f Frame, r Reductions) (*plan, error) {
 			bins = int64(f.Format.Levels())
 		}
 		if bins*series > MaxResultValues {
-			bad.add("reductions.histogram.bins", fmt.Sprint(bins), "makes %d counts for %d regions of %d channels: the limit is %d",
+			bad.add("reductions.histogram.bins", fmt.Sprint(bins),
+				"makes %d counts for %d regions of %d channels: the limit is %d",
 				bins*series, s.Len(), len(p.channels), MaxResultValues)
 		} else {
 			p.bins = newBinner(r.Histogram, f.Format.Levels())

@@ -15,8 +15,8 @@ import (
 // ErrClosed is returned by calls on a closed [Prepared].
 var ErrClosed = errors.New("polygon: prepared regions are closed")
 
-// ErrEvicted is returned by [Prepared.Reduce] when the device needed the memory for something else while no call used it.
-// The regions have to be prepared again.
+// ErrEvicted is returned by [Prepared.Reduce] when the device needed the memory for something else while no call used
+// it. The regions have to be prepared again.
 var ErrEvicted = errors.New("polygon: prepared regions were evicted from the device's memory")
 
 // Prepared is a set prepared for frames of one size on one device. It is safe for concurrent use. Close it after use:
@@ -32,8 +32,8 @@ type Prepared struct {
 	closed        atomic.Bool
 }
 
-// Prepare finds the pixels of each region inside frames of the given size and keeps them on dev until
-// [Prepared.Close] or eviction. A size out of range is an [*InvalidError]; where the device has no room now the error is a
+// Prepare finds the pixels of each region inside frames of the given size and keeps them on dev until [Prepared.Close]
+// or eviction. A size out of range is an [*InvalidError]; where the device has no room now the error is a
 // [*kernels.CapacityError]; a method that the backend lacks is [driver.ErrNotSupported].
 func (s *Set) Prepare(ctx context.Context, dev *kernels.Device, width, height int, m driver.Method) (*Prepared, error) {
 	var bad violations
@@ -59,7 +59,8 @@ func (s *Set) Prepare(ctx context.Context, dev *kernels.Device, width, height in
 		memory.Drop()
 		return nil, err
 	}
-	return &Prepared{set: s, dev: dev, width: width, height: height, method: methodUsed(dev, m), memory: memory, bytes: size}, nil
+	return &Prepared{set: s, dev: dev, width: width, height: height, method: methodUsed(dev, m), memory: memory,
+		bytes: size}, nil
 }
 
 // Set returns the regions.
@@ -100,7 +101,9 @@ func (p *Prepared) Reduce(ctx context.Context, f Frame, r Reductions) (*Result, 
 		cached = *g
 	}
 	d := newDeriver(pl, cached)
-	err = d.run(ctx, p.dev, 0, kernels.Held(prepared), func(*kernels.Queue) (driver.Slice, error) { return prepared.Slice(), nil })
+	err = d.run(ctx, p.dev, 0, kernels.Held(prepared), func(*kernels.Queue) (driver.Slice, error) {
+		return prepared.Slice(), nil
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -111,8 +114,8 @@ func (p *Prepared) Reduce(ctx context.Context, f Frame, r Reductions) (*Result, 
 	return d.res, nil
 }
 
-// Close gives the device memory back, once the calls in flight are done. Later calls of Reduce return [ErrClosed]; later
-// calls of Close do nothing.
+// Close gives the device memory back, once the calls in flight are done. Later calls of Reduce return [ErrClosed];
+// later calls of Close do nothing.
 func (p *Prepared) Close() error {
 	p.closed.Store(true)
 	p.memory.Drop()

@@ -24,7 +24,8 @@ func untimed(r *Result) *Result {
 
 func TestPreparedConcurrently(t *testing.T) {
 	dev := openCPU(t, kernels.Config{Poison: true})
-	regions := append(manyRegions(300, 9, 200, 100), Region{Name: "out", Rings: []Ring{rectangle(-50, -50, 100, 100)}, Limits: []string{"coverage > 0.2"}})
+	regions := append(manyRegions(300, 9, 200, 100),
+		Region{Name: "out", Rings: []Ring{rectangle(-50, -50, 100, 100)}, Limits: []string{"coverage > 0.2"}})
 	set := mustSet(t, regions...)
 	ctx := context.Background()
 	p, err := set.Prepare(ctx, dev, 200, 100, driver.MethodDefault)
@@ -117,8 +118,8 @@ func (s slowStream) MaskReduce(op driver.MaskReduce) error {
 	return s.Stream.MaskReduce(op)
 }
 
-// TestCloseSpares: Close does not take the memory away under a call in flight, and refuses later calls at once; the memory is
-// free when the call is done.
+// TestCloseSpares: Close does not take the memory away under a call in flight, and refuses later calls at once; the
+// memory is free when the call is done.
 func TestCloseSpares(t *testing.T) {
 	d := &slow{cpu.Driver, make(chan struct{}), make(chan struct{})}
 	dev, err := kernels.Open(d, kernels.Config{MemoryBytes: 1 << 20, Poison: true})
@@ -209,7 +210,8 @@ func TestEviction(t *testing.T) {
 	}
 }
 
-// TestPreparedNeverWaitsForItself: calls don't wait for the memory of the regions that they hold, nor behind a job that waits for it.
+// TestPreparedNeverWaitsForItself: calls don't wait for the memory of the regions that they hold, nor behind a job that
+// waits for it.
 func TestPreparedNeverWaitsForItself(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -304,7 +306,8 @@ func TestPrepareRefuses(t *testing.T) {
 			t.Errorf("mask of %dx%d: %v, want %s", c.w, c.h, err, c.want)
 		}
 	}
-	if _, err := Rasterize(ctx, dev, s, 4, 4, 2, 0); err == nil || err.Error() != "polygon: mode = 2: must be 0 (mask) or 1 (labels)" {
+	if _, err := Rasterize(ctx, dev, s, 4, 4, 2, 0); err == nil ||
+		err.Error() != "polygon: mode = 2: must be 0 (mask) or 1 (labels)" {
 		t.Errorf("raster mode 2: %v", err)
 	}
 	many := mustSet(t, manyRegions(65_536, 3, 100, 100)...)
@@ -314,7 +317,8 @@ func TestPrepareRefuses(t *testing.T) {
 	}
 	// No room, which is told apart from bad input.
 	var capacity *kernels.CapacityError
-	if _, err := many.Prepare(ctx, dev, 1000, 1000, 0); !errors.As(err, &capacity) || !errors.Is(err, driver.ErrOutOfMemory) {
+	if _, err := many.Prepare(ctx, dev, 1000, 1000, 0); !errors.As(err, &capacity) ||
+		!errors.Is(err, driver.ErrOutOfMemory) {
 		t.Errorf("no room for regions: %v", err)
 	}
 	if _, err := Reduce(ctx, dev, s, noise(1000, 1000, driver.Gray8), Reductions{}, 0); err != nil {
@@ -346,12 +350,14 @@ func TestPrepareRefuses(t *testing.T) {
 
 // TestBatches: on a device with little memory histograms come in many batches, with the same results.
 func TestBatches(t *testing.T) {
-	regions := append(manyRegions(150, 7, 90, 60), Region{Name: "nothing", Rings: []Ring{{{0, 0}, {0, 0}, {0, 0}}}, Limits: []string{"p50 > 100"}})
+	regions := append(manyRegions(150, 7, 90, 60),
+		Region{Name: "nothing", Rings: []Ring{{{0, 0}, {0, 0}, {0, 0}}}, Limits: []string{"p50 > 100"}})
 	for i := range regions {
 		regions[i].Limits = []string{"p50 > 128", "count of pixels below 100 < 5"}
 	}
 	set := mustSet(t, regions...)
-	for _, format := range []driver.PixelFormat{driver.Gray8, driver.RGBA8, driver.Gray16(10), driver.Gray16(12), driver.Gray16(16)} {
+	for _, format := range []driver.PixelFormat{driver.Gray8, driver.RGBA8, driver.Gray16(10), driver.Gray16(12),
+		driver.Gray16(16)} {
 		f := noise(90, 60, format)
 		request := Reductions{Statistics: AllStatistics, Histogram: HistogramSpec{Bins: 10}}
 		var first *Result
@@ -434,7 +440,8 @@ func TestSteadyStateAllocations(t *testing.T) {
 	}
 }
 
-// TestUnknownCoverage: where counting outside the frame takes too long, coverage is unknown, all else is there, and a limit on it fails.
+// TestUnknownCoverage: where counting outside the frame takes too long, coverage is unknown, all else is there, and a
+// limit on it fails.
 func TestUnknownCoverage(t *testing.T) {
 	dev := openCPU(t, kernels.Config{})
 	ctx := context.Background()
@@ -453,7 +460,9 @@ func TestUnknownCoverage(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer memory.Close()
-	if err := d.run(ctx, dev, 0, 0, func(*kernels.Queue) (driver.Slice, error) { return memory.memory.Buffer().Slice(), nil }); err != nil {
+	if err := d.run(ctx, dev, 0, 0, func(*kernels.Queue) (driver.Slice, error) {
+		return memory.memory.Buffer().Slice(), nil
+	}); err != nil {
 		t.Fatal(err)
 	}
 	const reason = "coverage is unknown: the region reaches too far outside the frame"
@@ -464,14 +473,16 @@ func TestUnknownCoverage(t *testing.T) {
 		reason   string
 	}{{1, true, Pass, ""}, {0.5, true, Pass, ""}, {0.5, true, Pass, ""}, {0, false, Fail, reason}} {
 		r := d.res.Regions[i]
-		if r.Coverage != want.coverage || r.CoverageKnown != want.known || r.Verdict != want.verdict || r.Limits[0].Reason != want.reason ||
+		if r.Coverage != want.coverage || r.CoverageKnown != want.known || r.Verdict != want.verdict ||
+			r.Limits[0].Reason != want.reason ||
 			r.Limits[0].Measured != want.known || r.Limits[1].Verdict != Pass {
 			t.Errorf("region %d: %+v", i, r)
 		}
 	}
 }
 
-// TestFailures makes each event of the driver fail in turn: the error comes out, no memory stays in use, and the next call works.
+// TestFailures makes each event of the driver fail in turn: the error comes out, no memory stays in use, and the next
+// call works.
 func TestFailures(t *testing.T) {
 	for _, inWait := range []bool{false, true} {
 		broken := errors.New("the device smells of smoke")
@@ -556,7 +567,8 @@ func TestRaster(t *testing.T) {
 		mask.Width != 5 || mask.Height != 3 {
 		t.Errorf("%+v, %+v", mask, labels)
 	}
-	if want := []uint64{6, 6, 0}; fmt.Sprint(mask.Counts) != fmt.Sprint(want) || fmt.Sprint(labels.Counts) != fmt.Sprint(want) {
+	if want := []uint64{6, 6, 0}; fmt.Sprint(mask.Counts) != fmt.Sprint(want) ||
+		fmt.Sprint(labels.Counts) != fmt.Sprint(want) {
 		t.Errorf("counts %v and %v, want %v", mask.Counts, labels.Counts, want)
 	}
 	if want := "[0 255 255 255 0 255 255 255 255 0 255 255 255 0 0]"; fmt.Sprint(mask.Pix) != want {

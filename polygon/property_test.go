@@ -99,8 +99,8 @@ func TestTranslation(t *testing.T) {
 	})
 }
 
-// TestDirection: turning all rings round changes no pixel under either rule; turning one round changes none under even-odd;
-// nor does the vertex that a ring begins with, or the order of the rings.
+// TestDirection: turning all rings round changes no pixel under either rule; turning one round changes none under
+// even-odd; nor does the vertex that a ring begins with, or the order of the rings.
 func TestDirection(t *testing.T) {
 	dev := openCPU(t, kernels.Config{})
 	rapid.Check(t, func(t *rapid.T) {
@@ -118,7 +118,8 @@ func TestDirection(t *testing.T) {
 			t.Fatal(err)
 		}
 		f := noise(12, 12, driver.Gray8)
-		res, err := Reduce(context.Background(), dev, set, f, Reductions{Statistics: AllStatistics}, methods[rapid.IntRange(0, 5).Draw(t, "method")])
+		res, err := Reduce(context.Background(), dev, set, f, Reductions{Statistics: AllStatistics},
+			methods[rapid.IntRange(0, 5).Draw(t, "method")])
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -138,8 +139,8 @@ func TestDirection(t *testing.T) {
 	})
 }
 
-// triangulation is a random triangulation of a rectangle that holds the frame: points on the grid, each splitting the triangle
-// that holds it, then random flips. Triangles without area occur.
+// triangulation is a random triangulation of a rectangle that holds the frame: points on the grid, each splitting the
+// triangle that holds it, then random flips. Triangles without area occur.
 func triangulation(rng choices, w, h, points int) (regions []Region) {
 	type vertex struct{ x, y int64 }
 	type tri [3]vertex
@@ -253,8 +254,8 @@ func TestPartitionNoticesOverlap(t *testing.T) {
 	}
 }
 
-// TestExtents compares the host's two ways of scan conversion with each other and with drawing, on polygons that are larger
-// than the oracle's: counts with no frame, bounds, and both through sweeps.
+// TestExtents compares the host's two ways of scan conversion with each other and with drawing, on polygons that are
+// larger than the oracle's: counts with no frame, bounds, and both through sweeps.
 func TestExtents(t *testing.T) {
 	dev := openCPU(t, kernels.Config{})
 	cases := 600
@@ -273,7 +274,8 @@ func TestExtents(t *testing.T) {
 			}
 			r = Region{Rings: []Ring{ring}, Fill: FillRule(rng.IntN(2))}
 		case 0: // spikes
-			r = Region{Rings: []Ring{blob(rng, 3+rng.IntN(400), Point{150, 100}, 20+rng.Float64()*120)}, Fill: FillRule(rng.IntN(2))}
+			r = Region{Rings: []Ring{blob(rng, 3+rng.IntN(400), Point{150, 100}, 20+rng.Float64()*120)},
+				Fill: FillRule(rng.IntN(2))}
 		case 1: // edges that cross each other all over
 			ring := make(Ring, 3+rng.IntN(40))
 			for i := range ring {
@@ -291,7 +293,8 @@ func TestExtents(t *testing.T) {
 		for _, ring := range r.Rings {
 			to := make(Ring, len(ring))
 			for i, p := range ring {
-				to[i] = Point{max(-4e6, min(4e6, float64(quantise(p.X))/256-dx)), max(-4e6, min(4e6, float64(quantise(p.Y))/256-dy))}
+				to[i] = Point{max(-4e6, min(4e6, float64(quantise(p.X))/256-dx)),
+					max(-4e6, min(4e6, float64(quantise(p.Y))/256-dy))}
 			}
 			moved.Rings = append(moved.Rings, to)
 		}
@@ -353,8 +356,8 @@ func TestExtents(t *testing.T) {
 	}
 }
 
-// TestExtentIsBounded: a region made to be slow stays unknown, in bounded time, and those after it too; what is cheap comes
-// out however tall it is.
+// TestExtentIsBounded: a region made to be slow stays unknown, in bounded time, and those after it too; what is cheap
+// comes out however tall it is.
 func TestExtentIsBounded(t *testing.T) {
 	// Edges from side to side over all rows, each crossing all others.
 	rng := rand.New(rand.NewPCG(1, 7))

@@ -39,7 +39,8 @@ func (b *byteChoices) IntN(n int) int {
 func pick[T any](c choices, from ...T) T { return from[c.IntN(len(from))] }
 
 // methods are all there are.
-var methods = []driver.Method{driver.MethodDefault, driver.Naive, driver.Tiled, driver.EdgeFiltered, driver.TiledEdgeFiltered, driver.RowSpans}
+var methods = []driver.Method{driver.MethodDefault, driver.Naive, driver.Tiled, driver.EdgeFiltered,
+	driver.TiledEdgeFiltered, driver.RowSpans}
 
 // testCase is regions, a frame and a request.
 type testCase struct {
@@ -100,12 +101,14 @@ func randomRing(c choices, w, h int) Ring {
 		return Ring{a, {b.X, a.Y}, b, {a.X, b.Y}}
 	case 1: // nothing but a point or a line
 		a, b := point(), point()
-		return pick(c, Ring{a, a, a}, Ring{a, b, a}, Ring{a, b, b, a}, Ring{a, {a.X, b.Y}, a, {a.X, b.Y}}, Ring{a, {b.X, a.Y}, b, {b.X, a.Y}})
+		return pick(c, Ring{a, a, a}, Ring{a, b, a}, Ring{a, b, b, a}, Ring{a, {a.X, b.Y}, a, {a.X, b.Y}},
+			Ring{a, {b.X, a.Y}, b, {b.X, a.Y}})
 	case 2: // vertices far away
 		var ring Ring
 		for range 3 + c.IntN(3) {
 			far := pick(c, 1e3, 1e5, 4194303.99, 4194303.9999)
-			ring = append(ring, pick(c, point(), Point{far, coordinate(h)}, Point{-far, coordinate(h)}, Point{coordinate(w), far},
+			ring = append(ring, pick(c, point(), Point{far, coordinate(h)}, Point{-far, coordinate(h)},
+				Point{coordinate(w), far},
 				Point{coordinate(w), -far}, Point{far, far}, Point{-far, -far}, Point{far, -far}, Point{-far, far}))
 		}
 		return ring
@@ -152,8 +155,10 @@ func randomFrame(c choices) Frame {
 	f := Frame{
 		Width:  1 + c.IntN(14),
 		Height: 1 + c.IntN(12),
-		Format: pick(c, driver.Gray8, driver.Gray8, driver.RGB8, driver.BGR8, driver.RGBA8, driver.Gray16(10), driver.Gray16(12), driver.Gray16(14), driver.Gray16(16),
-			driver.PixelFormat{Channels: 2, SampleBytes: 1, Bits: 8, Order: [4]uint8{1, 0}}, driver.PixelFormat{Channels: 4, SampleBytes: 1, Bits: 8, Order: [4]uint8{2, 1, 0, 3}}),
+		Format: pick(c, driver.Gray8, driver.Gray8, driver.RGB8, driver.BGR8, driver.RGBA8, driver.Gray16(10),
+			driver.Gray16(12), driver.Gray16(14), driver.Gray16(16),
+			driver.PixelFormat{Channels: 2, SampleBytes: 1, Bits: 8, Order: [4]uint8{1, 0}},
+			driver.PixelFormat{Channels: 4, SampleBytes: 1, Bits: 8, Order: [4]uint8{2, 1, 0, 3}}),
 	}
 	if c.IntN(40) == 0 {
 		f.Width = pick(c, 31, 32, 33, 64, 65)
@@ -362,7 +367,8 @@ func checkCase(dev *kernels.Device, tc testCase) error {
 		}
 		for i := range want {
 			if mask.Counts[i] != want[i].count || labels.Counts[i] != want[i].count {
-				return fmt.Errorf("%v: raster counts %d and %d pixels of region %d, want %d", m, mask.Counts[i], labels.Counts[i], i, want[i].count)
+				return fmt.Errorf("%v: raster counts %d and %d pixels of region %d, want %d", m, mask.Counts[i],
+					labels.Counts[i], i, want[i].count)
 			}
 		}
 		for k := range tc.frame.Width * tc.frame.Height {
@@ -438,7 +444,8 @@ func TestComparatorSeesEveryField(t *testing.T) {
 	}
 	want := oracle(tc.regions[0], tc.frame)
 	reduce := func() RegionResult {
-		res, err := Reduce(context.Background(), dev, mustSet(t, tc.regions...), tc.frame, tc.request, driver.MethodDefault)
+		res, err := Reduce(context.Background(), dev, mustSet(t, tc.regions...), tc.frame, tc.request,
+			driver.MethodDefault)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -16,8 +16,8 @@ import (
 type Raster struct {
 	Width, Height int
 	Stride        int // bytes from one row to the next; no gap
-	// Format is GRAY8 for a mask (255 inside any region, 0 elsewhere), and GRAY16LE for labels (1 + the index of the last
-	// region that holds the pixel, 0 elsewhere).
+	// Format is GRAY8 for a mask (255 inside any region, 0 elsewhere), and GRAY16LE for labels (1 + the index of the
+	// last region that holds the pixel, 0 elsewhere).
 	Format driver.PixelFormat
 	Pix    []byte
 	// Counts of the pixels inside each region, whether another lies over it or not.
@@ -27,9 +27,10 @@ type Raster struct {
 	Queue, Compute time.Duration // see [Result]
 }
 
-// Rasterize draws the regions of set in an image of the given size, in one job on dev. Labels take at most 65,535 regions.
-// Errors are those of [Reduce].
-func Rasterize(ctx context.Context, dev *kernels.Device, set *Set, width, height int, mode driver.RasterMode, m driver.Method) (*Raster, error) {
+// Rasterize draws the regions of set in an image of the given size, in one job on dev. Labels take at most 65,535
+// regions. Errors are those of [Reduce].
+func Rasterize(ctx context.Context, dev *kernels.Device, set *Set, width, height int, mode driver.RasterMode,
+	m driver.Method) (*Raster, error) {
 	var bad violations
 	checkSize(&bad, "", width, height)
 	r := &Raster{Width: width, Height: height}
@@ -42,7 +43,8 @@ func Rasterize(ctx context.Context, dev *kernels.Device, set *Set, width, height
 			bad.add("regions", fmt.Sprint(set.Len()), "are too many: labels number at most %d regions", math.MaxUint16)
 		}
 	default:
-		bad.add("mode", fmt.Sprint(uint8(mode)), "must be %d (mask) or %d (labels)", driver.RasterMask, driver.RasterLabels)
+		bad.add("mode", fmt.Sprint(uint8(mode)), "must be %d (mask) or %d (labels)", driver.RasterMask,
+			driver.RasterLabels)
 	}
 	if err := bad.err(); err != nil {
 		return nil, err
@@ -54,7 +56,8 @@ func Rasterize(ctx context.Context, dev *kernels.Device, set *Set, width, height
 	r.Stride = width * r.Format.PixelBytes()
 	r.Pix = make([]byte, r.Stride*height)
 	stats := make([]driver.MaskStats, set.Len())
-	footprint := kernels.Bytes[byte](int(size)) + kernels.Bytes[byte](len(r.Pix)) + kernels.Bytes[driver.MaskStats](len(stats))
+	footprint := kernels.Bytes[byte](int(size)) + kernels.Bytes[byte](len(r.Pix)) +
+		kernels.Bytes[driver.MaskStats](len(stats))
 	var start time.Time
 	work := int64(len(r.Pix)) + set.work(0, set.Len(), width, 0, height, r.Format.PixelBytes())
 	err = dev.Do(ctx, kernels.Job{Label: "rasterize", Footprint: footprint, Units: work}, func(q *kernels.Queue) error {

@@ -18,11 +18,12 @@ import (
 // cheaper.
 //
 // All methods give the same result, bit for bit, as does every backend. Bad frames and reductions give an
-// [*InvalidError] with paths such as "frame.stride", before anything is enqueued; so do limits on channels that the frame does
-// not have, and, after the pixels were looked at, a 16-bit sample inside a region that is above what the format's
-// bits hold. Where the device has no room the error is a [*kernels.CapacityError]; a method that the backend lacks is
-// [driver.ErrNotSupported]. A region that catches no pixel is no error.
-func Reduce(ctx context.Context, dev *kernels.Device, set *Set, f Frame, r Reductions, m driver.Method) (*Result, error) {
+// [*InvalidError] with paths such as "frame.stride", before anything is enqueued; so do limits on channels that the
+// frame does not have, and, after the pixels were looked at, a 16-bit sample inside a region that is above what the
+// format's bits hold. Where the device has no room the error is a [*kernels.CapacityError]; a method that the backend
+// lacks is [driver.ErrNotSupported]. A region that catches no pixel is no error.
+func Reduce(ctx context.Context, dev *kernels.Device, set *Set, f Frame, r Reductions, m driver.Method) (*Result,
+	error) {
 	p, err := newPlan(set, f, r)
 	if err != nil {
 		return nil, err
@@ -45,7 +46,8 @@ func Reduce(ctx context.Context, dev *kernels.Device, set *Set, f Frame, r Reduc
 
 func checkMethod(m driver.Method) error {
 	if m > driver.RowSpans {
-		return &InvalidError{Violations: []Violation{{"method", fmt.Sprint(uint8(m)), fmt.Sprintf("must be 0 to %d", driver.RowSpans)}}}
+		return &InvalidError{Violations: []Violation{{"method", fmt.Sprint(uint8(m)),
+			fmt.Sprintf("must be 0 to %d", driver.RowSpans)}}}
 	}
 	return nil
 }
@@ -58,14 +60,15 @@ func methodUsed(dev *kernels.Device, m driver.Method) driver.Method {
 	return m
 }
 
-// histogramArena is how much device memory histograms of a batch of regions take at most: those of 16,384 regions of 256
-// levels, or 64 regions of 65,536. BenchmarkReduce/gray16/1000-small is slower with 64 MiB (out of the caches) and with 4
-// (too little in a round trip).
+// histogramArena is how much device memory histograms of a batch of regions take at most: those of 16,384 regions of
+// 256 levels, or 64 regions of 65,536. BenchmarkReduce/gray16/1000-small is slower with 64 MiB (out of the caches) and
+// with 4 (too little in a round trip).
 const histogramArena = 16 << 20
 
-// run is the job of both kinds of Reduce: extra bytes are for prepare, which returns the prepared regions, or else the caller holds these,
-// which take held bytes.
-func (d *deriver) run(ctx context.Context, dev *kernels.Device, extra, held int64, prepare func(*kernels.Queue) (driver.Slice, error)) error {
+// run is the job of both kinds of Reduce: extra bytes are for prepare, which returns the prepared regions, or else the
+// caller holds these, which take held bytes.
+func (d *deriver) run(ctx context.Context, dev *kernels.Device, extra, held int64,
+	prepare func(*kernels.Queue) (driver.Slice, error)) error {
 	n, nc := d.set.Len(), len(d.channels)
 	levels := d.frame.Format.Levels()
 
@@ -90,7 +93,8 @@ func (d *deriver) run(ctx context.Context, dev *kernels.Device, extra, held int6
 	perRegion := d.histogramBytes()
 	batch := n
 	if perRegion > 0 {
-		// On a small device histograms get a quarter of what is left beside frame and regions, so that calls can overlap.
+		// On a small device histograms get a quarter of what is left beside frame and regions, so that calls can
+		// overlap.
 		arena := min(histogramArena, (dev.Info().MemoryBytes-extra-int64(size))/4)
 		batch = int(max(1, min(int64(n), arena/perRegion)))
 	}
@@ -98,7 +102,8 @@ func (d *deriver) run(ctx context.Context, dev *kernels.Device, extra, held int6
 	if perRegion > 0 {
 		hlen = batch * nc * levels
 	}
-	footprint := extra + kernels.Bytes[byte](uploaded) + kernels.Bytes[driver.MaskStats](batch*nc) + kernels.Bytes[uint32](hlen)
+	footprint := extra + kernels.Bytes[byte](uploaded) + kernels.Bytes[driver.MaskStats](batch*nc) +
+		kernels.Bytes[uint32](hlen)
 	host.stats = grow(host.stats, batch*nc)
 	host.hist = grow(host.hist, hlen)
 
@@ -136,7 +141,8 @@ func (d *deriver) run(ctx context.Context, dev *kernels.Device, extra, held int6
 		op := driver.MaskReduce{
 			Prepared: prepared,
 			Frame: driver.Image{
-				Data: pixels.Slice(), Width: d.frame.Width, Height: y1 - y0, Stride: d.frame.stride(), Format: d.frame.Format,
+				Data: pixels.Slice(), Width: d.frame.Width, Height: y1 - y0, Stride: d.frame.stride(),
+				Format: d.frame.Format,
 			},
 			Row0: y0,
 			What: d.what,
@@ -192,12 +198,13 @@ func grow[T any](s []T, n int) []T {
 	return s[:n]
 }
 
-// rangedLevels is where histograms become so long that the sums are waited for first, and only what lies between min and
-// max is copied.
+// rangedLevels is where histograms become so long that the sums are waited for first, and only what lies between min
+// and max is copied.
 const rangedLevels = 4096
 
 // download waits for the results of a batch.
-func (m *hostMemory) download(q *kernels.Queue, s kernels.Buffer[driver.MaskStats], h kernels.Buffer[uint32], levels int) (histogramSource, error) {
+func (m *hostMemory) download(q *kernels.Queue, s kernels.Buffer[driver.MaskStats], h kernels.Buffer[uint32],
+	levels int) (histogramSource, error) {
 	stats := m.stats[:s.Len()]
 	if err := kernels.Download(q, stats, s); err != nil {
 		return histogramSource{}, err

@@ -56,10 +56,14 @@ func TestBadRequests(t *testing.T) {
 		method driver.Method
 		want   []string
 	}{
-		{"width 0", frame(func(f *Frame) { f.Width = 0 }), Reductions{}, 0, []string{"frame.width = 0: must be 1 to 1048576"}},
+		{"width 0", frame(func(f *Frame) {
+			f.Width = 0
+		}), Reductions{}, 0, []string{"frame.width = 0: must be 1 to 1048576"}},
 		{"negative", frame(func(f *Frame) { f.Width, f.Height = -1, -5 }), Reductions{}, 0, []string{
 			"frame.width = -1: must be 1 to 1048576", "frame.height = -5: must be 1 to 1048576"}},
-		{"too wide", frame(func(f *Frame) { f.Width = 1<<20 + 1 }), Reductions{}, 0, []string{"frame.width = 1048577: must be 1 to 1048576"}},
+		{"too wide", frame(func(f *Frame) {
+			f.Width = 1<<20 + 1
+		}), Reductions{}, 0, []string{"frame.width = 1048577: must be 1 to 1048576"}},
 		{"too many pixels", frame(func(f *Frame) { f.Width, f.Height = 1<<20, 513 }), Reductions{}, 0, []string{
 			"frame.height = 513: makes 537919488 pixels with a width of 1048576: the limit is 536870912 pixels"}},
 		{"stride", frame(func(f *Frame) { f.Stride = 3 }), Reductions{}, 0, []string{
@@ -86,12 +90,19 @@ func TestBadRequests(t *testing.T) {
 			"frame.data = 24 bytes: must hold 12 bytes: 3 rows of GRAY8 with 4 pixels, 4 bytes apart"}},
 		{"8 bits as 16", frame(func(f *Frame) { f.Format = driver.Gray16(12) }), Reductions{}, 0, []string{
 			"frame.data = 12 bytes: must hold 24 bytes: 3 rows of GRAY16LE with 12 bits with 4 pixels, 8 bytes apart"}},
-		{"no format", frame(func(f *Frame) { f.Format = driver.PixelFormat{} }), Reductions{}, 0, []string{"frame.format: must be given"}},
-		{"17 bits", frame(func(f *Frame) { f.Format = driver.PixelFormat{Channels: 1, SampleBytes: 2, Bits: 17} }), Reductions{}, 0, []string{
+		{"no format", frame(func(f *Frame) {
+			f.Format = driver.PixelFormat{}
+		}), Reductions{}, 0, []string{"frame.format: must be given"}},
+		{"17 bits", frame(func(f *Frame) {
+			f.Format = driver.PixelFormat{Channels: 1, SampleBytes: 2, Bits: 17}
+		}), Reductions{}, 0, []string{
 			"frame.format = GRAY16LE with 17 bits: 16-bit samples must be of one channel and have 8 to 16 significant bits"}},
-		{"no such format", frame(func(f *Frame) { f.Format = driver.PixelFormat{Channels: 5, SampleBytes: 1, Bits: 8} }), Reductions{}, 0, []string{
+		{"no such format", frame(func(f *Frame) {
+			f.Format = driver.PixelFormat{Channels: 5, SampleBytes: 1, Bits: 8}
+		}), Reductions{}, 0, []string{
 			"frame.format = 5 channels of 1 bytes with 8 bits: is no known pixel format"}},
-		{"statistics", good, Reductions{Statistics: 1 << 20}, 0, []string{"reductions.statistics = 0x100000: are no known statistics"}},
+		{"statistics", good, Reductions{Statistics: 1 << 20}, 0,
+			[]string{"reductions.statistics = 0x100000: are no known statistics"}},
 		{"the internal statistic", good, Reductions{Statistics: needDistribution | Count}, 0, []string{
 			"reductions.statistics = 0x4000: are no known statistics"}},
 		{"percentiles", good, Reductions{Percentiles: []float64{50, -1, 100.5, nan}}, 0, []string{
@@ -101,17 +112,23 @@ func TestBadRequests(t *testing.T) {
 			"reductions.percentiles = 1025: are too many: the limit is 1024"}},
 		{"percentile method", good, Reductions{PercentileMethod: 2}, 0, []string{
 			"reductions.percentile_method = 2: must be 0 (NEAREST_RANK) or 1 (LINEAR)"}},
-		{"bins", good, Reductions{Histogram: HistogramSpec{Bins: 65537}}, 0, []string{"reductions.histogram.bins = 65537: must be 0 to 65536"}},
-		{"negative bins", good, Reductions{Histogram: HistogramSpec{Bins: -1}}, 0, []string{"reductions.histogram.bins = -1: must be 0 to 65536"}},
+		{"bins", good, Reductions{Histogram: HistogramSpec{Bins: 65537}}, 0,
+			[]string{"reductions.histogram.bins = 65537: must be 0 to 65536"}},
+		{"negative bins", good, Reductions{Histogram: HistogramSpec{Bins: -1}}, 0,
+			[]string{"reductions.histogram.bins = -1: must be 0 to 65536"}},
 		{"no bins", good, Reductions{Histogram: HistogramSpec{Lower: 1, Upper: 2}}, 0, []string{
 			"reductions.histogram.bins = 0: must be 1 to 65536 where lower and upper are given"}},
 		{"range", good, Reductions{Histogram: HistogramSpec{Bins: 4, Lower: 2, Upper: 2}}, 0, []string{
 			"reductions.histogram.upper = 2: must be above lower, 2"}},
 		{"range of NaN", good, Reductions{Histogram: HistogramSpec{Bins: 4, Lower: nan, Upper: inf}}, 0, []string{
-			"reductions.histogram.lower = NaN: must be a finite number", "reductions.histogram.upper = +Inf: must be a finite number"}},
+			"reductions.histogram.lower = NaN: must be a finite number",
+			"reductions.histogram.upper = +Inf: must be a finite number"}},
 		{"method", good, Reductions{}, 6, []string{"method = 6: must be 0 to 5"}},
-		{"several", frame(func(f *Frame) { f.Width, f.Stride = 0, -1 }), Reductions{PercentileMethod: 9, Histogram: HistogramSpec{Bins: -1}}, 0, []string{
-			"frame.width = 0: must be 1 to 1048576", "reductions.percentile_method = 9: must be 0 (NEAREST_RANK) or 1 (LINEAR)",
+		{"several", frame(func(f *Frame) {
+			f.Width, f.Stride = 0, -1
+		}), Reductions{PercentileMethod: 9, Histogram: HistogramSpec{Bins: -1}}, 0, []string{
+			"frame.width = 0: must be 1 to 1048576",
+			"reductions.percentile_method = 9: must be 0 (NEAREST_RANK) or 1 (LINEAR)",
 			"reductions.histogram.bins = -1: must be 0 to 65536"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -140,7 +157,8 @@ func TestBadRequests(t *testing.T) {
 	}
 }
 
-// TestFrameValidate: a frame is refused for the same reasons without regions, and its sizes are the bounds of what it takes.
+// TestFrameValidate: a frame is refused for the same reasons without regions, and its sizes are the bounds of what it
+// takes.
 func TestFrameValidate(t *testing.T) {
 	f := Frame{Width: 4, Height: 3, Stride: 6, Format: driver.Gray8}
 	least, most, err := f.Sizes()
@@ -167,13 +185,15 @@ func TestResultsAreBounded(t *testing.T) {
 	dev := openCPU(t, kernels.Config{})
 	s := mustSet(t, manyRegions(3000, 3, 100, 100)...)
 	f := noise(100, 100, driver.Gray8)
-	_, err := Reduce(context.Background(), dev, s, f, Reductions{Statistics: Histogram, Histogram: HistogramSpec{Bins: 65536}}, driver.MethodDefault)
+	_, err := Reduce(context.Background(), dev, s, f,
+		Reductions{Statistics: Histogram, Histogram: HistogramSpec{Bins: 65536}}, driver.MethodDefault)
 	if got, want := violationsOf(t, err), []string{
 		"reductions.histogram.bins = 65536: makes 196608000 counts for 3000 regions of 1 channels: the limit is 134217728"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	s = mustSet(t, manyRegions(50_000, 3, 100, 100)...)
-	_, err = Reduce(context.Background(), dev, s, noise(100, 100, driver.RGB8), Reductions{Statistics: Percentiles, Percentiles: make([]float64, 1000)}, driver.MethodDefault)
+	_, err = Reduce(context.Background(), dev, s, noise(100, 100, driver.RGB8),
+		Reductions{Statistics: Percentiles, Percentiles: make([]float64, 1000)}, driver.MethodDefault)
 	if got, want := violationsOf(t, err), []string{
 		"reductions.percentiles = 1000: makes 150000000 values for 50000 regions of 3 channels: the limit is 134217728"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
@@ -198,8 +218,10 @@ func TestSampleAboveBits(t *testing.T) {
 				want    string
 			}{
 				{[]Region{left}, 4095, `frame.data = 4095: the sample at pixel (2, 2), in region 0, is above `},
-				{[]Region{right}, 5000, `frame.data = 5000: the sample at pixel (7, 4), in region 0 "right half", is above `},
-				{[]Region{{Rings: []Ring{rectangle(0, 0, 2, 6)}}, right, left}, 5000, `frame.data = 5000: the sample at pixel (7, 4), in region 1 "right half", is above `},
+				{[]Region{right}, 5000,
+					`frame.data = 5000: the sample at pixel (7, 4), in region 0 "right half", is above `},
+				{[]Region{{Rings: []Ring{rectangle(0, 0, 2, 6)}}, right, left}, 5000,
+					`frame.data = 5000: the sample at pixel (7, 4), in region 1 "right half", is above `},
 			} {
 				_, err := Reduce(context.Background(), dev, mustSet(t, c.regions...), f, request, driver.MethodDefault)
 				if c.most < 1<<bits {
@@ -208,7 +230,8 @@ func TestSampleAboveBits(t *testing.T) {
 					}
 					continue
 				}
-				tail := map[int]string{8: "255, the most that 8 bits hold", 9: "511, the most that 9 bits hold", 10: "1023, the most that 10 bits hold",
+				tail := map[int]string{8: "255, the most that 8 bits hold", 9: "511, the most that 9 bits hold",
+					10: "1023, the most that 10 bits hold",
 					11: "2047, the most that 11 bits hold", 12: "4095, the most that 12 bits hold"}[bits]
 				if got := violationsOf(t, err); !slices.Equal(got, []string{c.want + tail}) {
 					t.Errorf("%d bits, %v: got %q, want %q", bits, request.Statistics, got, c.want+tail)

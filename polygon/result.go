@@ -39,14 +39,14 @@ type RegionResult struct {
 	// Area as [Set.Area] has it, inside the frame or not, in square pixels.
 	Area float64
 	// Coverage is the share of the region's pixels that lie inside the frame, 0 to 1; 1 for a region without any. It is
-	// unknown, and 0, where counting the pixels outside would take too long: more than 2^26 steps for this region and those
-	// before it, a step being an edge in a band of rows that no other edge ends or crosses in.
+	// unknown, and 0, where counting the pixels outside would take too long: more than 2^26 steps for this region and
+	// those before it, a step being an edge in a band of rows that no other edge ends or crosses in.
 	Coverage      float64
 	CoverageKnown bool
 	// Bounds is the smallest rectangle that holds the region's pixels inside the frame; empty for a region without any.
 	Bounds Rect
-	// Centroid is the mean of the centres of the region's pixels inside the frame, where HasCentroid: [Centroid] was asked
-	// for, and there are pixels. Correctly rounded.
+	// Centroid is the mean of the centres of the region's pixels inside the frame, where HasCentroid: [Centroid] was
+	// asked for, and there are pixels. Correctly rounded.
 	Centroid    Point
 	HasCentroid bool
 	// Channels in the order of [Channels].

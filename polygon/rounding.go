@@ -51,9 +51,9 @@ func shift128(hi, lo uint64, t int) (rhi, rlo uint64, lost bool) {
 	return hi >> t, lo>>t | hi<<(64-t), lo<<(64-t) != 0
 }
 
-// variance returns the population variance and its root, both correctly rounded, of n samples with the given sum and sum
-// of squares: (n*sumSq - sum^2) / n^2. n > 0; n < 2^32; samples below 2^16, so that n^2 fits in 64 bits and the numerator
-// in 96.
+// variance returns the population variance and its root, both correctly rounded, of n samples with the given sum and
+// sum of squares: (n*sumSq - sum^2) / n^2. n > 0; n < 2^32; samples below 2^16, so that n^2 fits in 64 bits and the
+// numerator in 96.
 func variance(n, sum, sumSq uint64) (v, root float64) {
 	hi, lo := bits.Mul64(n, sumSq)
 	shi, slo := bits.Mul64(sum, sum)

@@ -98,7 +98,8 @@ func TestRootQuotient(t *testing.T) {
 
 // TestVarianceOfLargeSums is where float64 sums of squares go wrong: the largest frame of nearly equal large samples.
 func TestVarianceOfLargeSums(t *testing.T) {
-	for _, c := range []struct{ n, ones uint64 }{{1 << 29, 1}, {1 << 29, 1 << 28}, {1<<29 - 1, 12345}, {3, 1}, {1, 0}, {1 << 29, 0}} {
+	for _, c := range []struct{ n, ones uint64 }{{1 << 29, 1}, {1 << 29, 1 << 28}, {1<<29 - 1, 12345}, {3, 1}, {1, 0},
+		{1 << 29, 0}} {
 		const v = 65534 // and ones samples of 65535
 		sum := (c.n-c.ones)*v + c.ones*(v+1)
 		sumSq := (c.n-c.ones)*v*v + c.ones*(v+1)*(v+1)

@@ -30,23 +30,23 @@ type ScanConfig struct {
 	// Parts is how many parts have device memory from the start, and MaxParts how many may be open at the same time;
 	// memory for those beyond Parts is taken when they start, and kept. MaxParts of 0 means Parts, and both 0 mean 1.
 	Parts, MaxParts int
-	// StripBytes is how large the memory is that is kept for the rows of a strip. Strips that fit in it wait for nobody's
-	// memory; others bring their own, and wait for it. 0 keeps none.
+	// StripBytes is how large the memory is that is kept for the rows of a strip. Strips that fit in it wait for
+	// nobody's memory; others bring their own, and wait for it. 0 keeps none.
 	StripBytes int
 }
 
 // ErrTooManyParts is matched by the error of [Scanner.Start] where [ScanConfig.MaxParts] are open.
 var ErrTooManyParts = errors.New("polygon: too many parts are open")
 
-// Scanner reduces the parts that pass under a line-scan camera. A part is a window of lines, to which the regions of a set
-// are relative; parts may overlap. [Scanner.Start] opens a part, [Scanner.Strip] takes lines, and a part comes back as
-// soon as the last line that any of its regions needs has been taken, or is known to be lost. Its numbers are those of
-// [Reduce] over the frame of its lines, bit for bit.
+// Scanner reduces the parts that pass under a line-scan camera. A part is a window of lines, to which the regions of a
+// set are relative; parts may overlap. [Scanner.Start] opens a part, [Scanner.Strip] takes lines, and a part comes back
+// as soon as the last line that any of its regions needs has been taken, or is known to be lost. Its numbers are those
+// of [Reduce] over the frame of its lines, bit for bit.
 //
-// Sums accumulate on the device. A strip is one job, which uploads the lines that open parts need, reduces them for each
-// part and the regions that have pixels in them, and downloads the regions that are complete. The regions and the sums of
-// open parts are memory that is kept until [Scanner.Close], as is that of ScanConfig.StripBytes; they are accounted for as
-// "line-scan regions", "line-scan sums" and "line-scan strips".
+// Sums accumulate on the device. A strip is one job, which uploads the lines that open parts need, reduces them for
+// each part and the regions that have pixels in them, and downloads the regions that are complete. The regions and the
+// sums of open parts are memory that is kept until [Scanner.Close], as is that of ScanConfig.StripBytes; they are
+// accounted for as "line-scan regions", "line-scan sums" and "line-scan strips".
 //
 // Strips may come in any order, since sums don't depend on it, as long as the parts that need them are open. Close a
 // Scanner after use. Its methods must not be called at the same time.
@@ -124,11 +124,11 @@ type scanPart struct {
 type ScannedPart struct {
 	// Number as it was given to Start, and first line.
 	Number, FirstLine uint64
-	// Result as that of [Reduce] over the part's lines. Bounds and coverage are those of the regions in the window, whichever
-	// lines came. Nil with Err.
+	// Result as that of [Reduce] over the part's lines. Bounds and coverage are those of the regions in the window,
+	// whichever lines came. Nil with Err.
 	Result *Result
-	// Err is what [Reduce] returns for the part's pixels: an [*InvalidError] for a 16-bit sample beyond the format's bits, or
-	// [ErrInconsistent].
+	// Err is what [Reduce] returns for the part's pixels: an [*InvalidError] for a 16-bit sample beyond the format's
+	// bits, or [ErrInconsistent].
 	Err error
 	// MissingLines is how many lines the regions need that did not come; the result is of the others.
 	MissingLines int
@@ -159,7 +159,8 @@ func (s *Set) NewScanner(ctx context.Context, dev *kernels.Device, cfg ScanConfi
 	if err := checkMethod(cfg.Method); err != nil {
 		return nil, err
 	}
-	c := &Scanner{plan: p, method: cfg.Method, width: cfg.Width, height: cfg.PartLines, max: cfg.MaxParts, stripBytes: max(cfg.StripBytes, 0)}
+	c := &Scanner{plan: p, method: cfg.Method, width: cfg.Width, height: cfg.PartLines, max: cfg.MaxParts,
+		stripBytes: max(cfg.StripBytes, 0)}
 	if err := c.measure(ctx); err != nil {
 		return nil, err
 	}
@@ -206,7 +207,9 @@ func (c *Scanner) measure(ctx context.Context) error {
 		c.order[i] = scanRegion{i, b.Y0, b.Y1}
 	}
 	c.geo = d.geo
-	slices.SortStableFunc(c.order, func(a, b scanRegion) int { return cmp.Or(cmp.Compare(a.y0, b.y0), cmp.Compare(a.y1, b.y1)) })
+	slices.SortStableFunc(c.order, func(a, b scanRegion) int {
+		return cmp.Or(cmp.Compare(a.y0, b.y0), cmp.Compare(a.y1, b.y1))
+	})
 	c.regions = driver.MaskRegions{Edges: c.set.edges, Regions: make([]driver.Region, len(c.order))}
 	c.ends = make([]int32, len(c.order))
 	for k, r := range c.order {
@@ -241,8 +244,8 @@ func (c *Scanner) pixelsInside(s *scratch, i int) (n uint64) {
 	return n
 }
 
-// Detach gives all device memory back, for a device that was lost. Open parts lose the lines that they had, which count as
-// missing. Until [Scanner.Reset], other methods fail with [ErrClosed].
+// Detach gives all device memory back, for a device that was lost. Open parts lose the lines that they had, which count
+// as missing. Until [Scanner.Reset], other methods fail with [ErrClosed].
 func (c *Scanner) Detach() {
 	c.releaseMemory()
 	for _, p := range c.parts {
@@ -250,7 +253,8 @@ func (c *Scanner) Detach() {
 	}
 }
 
-// Reset goes on with dev, which may be another device than before, after Detach. Where it fails, the scanner stays detached.
+// Reset goes on with dev, which may be another device than before, after Detach. Where it fails, the scanner stays
+// detached.
 func (c *Scanner) Reset(ctx context.Context, dev *kernels.Device) error {
 	c.Detach()
 	c.dev = dev
@@ -334,8 +338,8 @@ func (c *Scanner) releaseMemory() {
 }
 
 // Start opens the part whose first line is line, before any of its lines are taken. number comes back with it. Where
-// ScanConfig.MaxParts are open the error matches [ErrTooManyParts], and where the device has no room for its sums it is a
-// [*kernels.CapacityError]; nothing has happened then.
+// ScanConfig.MaxParts are open the error matches [ErrTooManyParts], and where the device has no room for its sums it is
+// a [*kernels.CapacityError]; nothing has happened then.
 func (c *Scanner) Start(number, line uint64) error {
 	switch {
 	case c.closed || c.prepared == nil:
@@ -357,7 +361,8 @@ func (c *Scanner) Start(number, line uint64) error {
 		}
 	}
 	c.parts = append(c.parts, &scanPart{
-		number: number, first: line, sums: a, done: make([]bool, len(c.order)), left: len(c.order), d: newDeriver(c.plan, c.geo),
+		number: number, first: line, sums: a, done: make([]bool, len(c.order)), left: len(c.order),
+		d: newDeriver(c.plan, c.geo),
 	})
 	return nil
 }
@@ -367,9 +372,10 @@ func invalid(path, value, format string, args ...any) error {
 }
 
 // Strip takes lines and returns the parts that are done with them, those that were started first in front. A strip that
-// can't be used is an [*InvalidError] with paths such as "frame.data" or "first_line", as is one with lines that an open
-// part has already; nothing has happened then. After any other error its lines are missing, and where the job had begun, so
-// are the lines before it of the regions that are not complete in the parts that it touches: their sums may hold some of it.
+// can't be used is an [*InvalidError] with paths such as "frame.data" or "first_line", as is one with lines that an
+// open part has already; nothing has happened then. After any other error its lines are missing, and where the job had
+// begun, so are the lines before it of the regions that are not complete in the parts that it touches: their sums may
+// hold some of it.
 func (c *Scanner) Strip(ctx context.Context, s ScanStrip) ([]*ScannedPart, error) {
 	if c.closed || c.prepared == nil {
 		return nil, ErrClosed
@@ -406,7 +412,8 @@ func (c *Scanner) checkStrip(s *ScanStrip) error {
 	case s.FirstLine > math.MaxUint64-lines:
 		return invalid("first_line", fmt.Sprint(s.FirstLine), "must be at most %d", math.MaxUint64-lines)
 	case s.FirstLine < c.settled:
-		return invalid("first_line", fmt.Sprint(s.FirstLine), "must not be below %d, where lines are settled", c.settled)
+		return invalid("first_line", fmt.Sprint(s.FirstLine), "must not be below %d, where lines are settled",
+			c.settled)
 	}
 	for _, p := range c.parts {
 		if from, to := c.rows(p, s); p.have.overlaps(from, to) {
@@ -523,8 +530,8 @@ func (c *Scanner) plot(p *scanPart, from, to int) {
 	p.touched = len(c.steps) > steps || len(c.ready) > ready
 }
 
-// run is the job of a strip: it uploads, reduces, downloads and derives. sums is set when memory that outlives the job may
-// have been written to.
+// run is the job of a strip: it uploads, reduces, downloads and derives. sums is set when memory that outlives the job
+// may have been written to.
 func (c *Scanner) run(ctx context.Context, s *ScanStrip, sums *bool) error {
 	wanted := len(c.steps) > 0
 	for _, r := range c.ready {
@@ -687,7 +694,8 @@ func (c *Scanner) download(q *kernels.Queue, ready []scanReady) (histogramSource
 		}
 		if src.counts != nil && !late {
 			at, m := i*nc*levels, n*nc*levels
-			if err := kernels.Download(q, src.counts[at:at+m], p.sums.hist.Range(k*nc*levels, k*nc*levels+m)); err != nil {
+			if err := kernels.Download(q, src.counts[at:at+m],
+				p.sums.hist.Range(k*nc*levels, k*nc*levels+m)); err != nil {
 				return src, err
 			}
 		}
@@ -711,7 +719,8 @@ func (c *Scanner) download(q *kernels.Queue, ready []scanReady) (histogramSource
 		}
 		r := ready[i/nc]
 		from := (int(r.place)*nc + i%nc) * levels
-		if err := kernels.Download(q, src.counts[i*levels+int(lo):i*levels+int(hi)+1], r.part.sums.hist.Range(from+int(lo), from+int(hi)+1)); err != nil {
+		if err := kernels.Download(q, src.counts[i*levels+int(lo):i*levels+int(hi)+1],
+			r.part.sums.hist.Range(from+int(lo), from+int(hi)+1)); err != nil {
 			return src, err
 		}
 	}
@@ -790,7 +799,8 @@ func (c *Scanner) collect() (out []*ScannedPart) {
 			return false
 		}
 		c.free = append(c.free, p.sums)
-		s := &ScannedPart{Number: p.number, FirstLine: p.first, Err: p.err, MissingLines: c.need.size() - c.need.common(p.have)}
+		s := &ScannedPart{Number: p.number, FirstLine: p.first, Err: p.err,
+			MissingLines: c.need.size() - c.need.common(p.have)}
 		if p.err == nil {
 			p.d.finish()
 			p.d.res.Backend, p.d.res.Method = c.dev.Info().Backend, methodUsed(c.dev, c.method)

@@ -102,7 +102,8 @@ func shuffle[T any](c choices, s []T) {
 }
 
 var formats = []driver.PixelFormat{
-	driver.Gray8, driver.Gray8, driver.RGB8, driver.BGR8, driver.RGBA8, driver.Gray16(10), driver.Gray16(12), driver.Gray16(16),
+	driver.Gray8, driver.Gray8, driver.RGB8, driver.BGR8, driver.RGBA8, driver.Gray16(10), driver.Gray16(12),
+	driver.Gray16(16),
 	{Channels: 2, SampleBytes: 1, Bits: 8, Order: [4]uint8{1, 0}},
 }
 
@@ -201,7 +202,8 @@ func (s *scanCase) run(c choices, dev *kernels.Device, set *Set, m driver.Method
 	}
 	start := func(before int) error {
 		for i, at := range s.starts {
-			if at < before && out[uint64(i)] == nil && !slices.ContainsFunc(scan.parts, func(p *scanPart) bool { return p.number == uint64(i) }) {
+			if at < before && out[uint64(i)] == nil &&
+				!slices.ContainsFunc(scan.parts, func(p *scanPart) bool { return p.number == uint64(i) }) {
 				if err := scan.Start(uint64(i), uint64(at)); err != nil {
 					return err
 				}
@@ -378,9 +380,11 @@ func TestScanManyRegions(t *testing.T) {
 	for _, n := range []int{15, 16, 17, 300} {
 		for _, format := range []driver.PixelFormat{driver.Gray8, driver.RGB8, driver.RGBA8, driver.Gray16(12)} {
 			rng := rand.New(rand.NewPCG(uint64(n), 9))
-			s := scanCase{height: 200, request: Reductions{Statistics: AllStatistics, Histogram: HistogramSpec{Bins: 4}}, ordered: true}
+			s := scanCase{height: 200,
+				request: Reductions{Statistics: AllStatistics, Histogram: HistogramSpec{Bins: 4}}, ordered: true}
 			s.regions = manyRegions(n, 7, 60, 200)
-			s.regions = append(s.regions, Region{Rings: []Ring{rectangle(0, 0, 3, 200)}}, Region{Rings: []Ring{rectangle(2, 1, 1, 190)}},
+			s.regions = append(s.regions, Region{Rings: []Ring{rectangle(0, 0, 3, 200)}},
+				Region{Rings: []Ring{rectangle(2, 1, 1, 190)}},
 				Region{Rings: []Ring{rectangle(100, 0, 4, 4)}}, Region{Rings: []Ring{rectangle(0, -50, 4, 20)}})
 			s.starts = []int{0, 90, 130, 200}
 			s.belt = randomBelt(rng, 60, 400, format)
@@ -397,11 +401,13 @@ func TestScanManyRegions(t *testing.T) {
 				t.Fatal(err)
 			}
 			for i, start := range s.starts {
-				want, err := Reduce(t.Context(), dev, set, s.belt.frame(rng, start, start+200), s.request, driver.MethodDefault)
+				want, err := Reduce(t.Context(), dev, set, s.belt.frame(rng, start, start+200), s.request,
+					driver.MethodDefault)
 				if err != nil {
 					t.Fatal(err)
 				}
-				if p := got[uint64(i)]; p.Err != nil || p.MissingLines != 0 || !reflect.DeepEqual(untimed(p.Result), untimed(want)) {
+				if p := got[uint64(i)]; p.Err != nil || p.MissingLines != 0 ||
+					!reflect.DeepEqual(untimed(p.Result), untimed(want)) {
 					t.Errorf("%d regions, %s, part %d differs", n, formatName(format), i)
 				}
 			}
@@ -413,7 +419,8 @@ func TestScanManyRegions(t *testing.T) {
 func TestScanSoon(t *testing.T) {
 	dev := openCPU(t, kernels.Config{})
 	set := mustSet(t, Region{Rings: []Ring{rectangle(0, 2, 4, 3)}}, Region{Rings: []Ring{rectangle(1, 4, 2, 3)}})
-	scan, err := set.NewScanner(t.Context(), dev, ScanConfig{Width: 8, Format: driver.Gray8, PartLines: 20, MaxParts: 3})
+	scan, err := set.NewScanner(t.Context(), dev,
+		ScanConfig{Width: 8, Format: driver.Gray8, PartLines: 20, MaxParts: 3})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -428,7 +435,8 @@ func TestScanSoon(t *testing.T) {
 		}
 	}
 	for line := range 20 {
-		parts, err := scan.Strip(t.Context(), ScanStrip{FirstLine: uint64(line), Frame: b.frame(&byteChoices{}, line, line+1)})
+		parts, err := scan.Strip(t.Context(),
+			ScanStrip{FirstLine: uint64(line), Frame: b.frame(&byteChoices{}, line, line+1)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -492,11 +500,16 @@ func TestScanRefuses(t *testing.T) {
 	if err := scan.Start(2, 2); !errors.Is(err, ErrTooManyParts) {
 		t.Errorf("a third part: %v", err)
 	}
-	wantError("width", strip(0, 1, func(f *Frame) { *f = noise(9, 1, driver.Gray8) }), "polygon: frame.width = 9: must be 8, that of the scan")
-	wantError("format", strip(0, 1, func(f *Frame) { *f = noise(8, 1, driver.RGB8) }), "polygon: frame.format = RGB8: must be GRAY8, that of the scan")
+	wantError("width", strip(0, 1, func(f *Frame) {
+		*f = noise(9, 1, driver.Gray8)
+	}), "polygon: frame.width = 9: must be 8, that of the scan")
+	wantError("format", strip(0, 1, func(f *Frame) {
+		*f = noise(8, 1, driver.RGB8)
+	}), "polygon: frame.format = RGB8: must be GRAY8, that of the scan")
 	wantError("data", strip(0, 1, func(f *Frame) { f.Data = pieces(7) }),
 		"polygon: frame.data = 7 bytes: must hold 8 bytes: 1 rows of GRAY8 with 8 pixels, 8 bytes apart")
-	wantError("far", strip(1<<64-2, 2, nil), "polygon: first_line = 18446744073709551614: must be at most 18446744073709551613")
+	wantError("far", strip(1<<64-2, 2, nil),
+		"polygon: first_line = 18446744073709551614: must be at most 18446744073709551613")
 	if err := strip(2, 2, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -506,8 +519,10 @@ func TestScanRefuses(t *testing.T) {
 	}
 	wantError("settled", strip(1, 1, nil), "polygon: first_line = 1: must not be below 3, where lines are settled")
 	wantError("start", scan.Start(3, 2), "polygon: start = 2: must not be below 3, where lines are settled")
-	wantError("far start", scan.Start(3, 1<<64-1), "polygon: start = 18446744073709551615: must be at most 18446744073709551605")
-	if label := dev.Memory().ByLabel; label["line-scan sums"] != 2*kernels.Bytes[driver.MaskStats](scan.set.Len()) || label["line-scan regions"] == 0 {
+	wantError("far start", scan.Start(3, 1<<64-1),
+		"polygon: start = 18446744073709551615: must be at most 18446744073709551605")
+	if label := dev.Memory().ByLabel; label["line-scan sums"] != 2*kernels.Bytes[driver.MaskStats](scan.set.Len()) ||
+		label["line-scan regions"] == 0 {
 		t.Errorf("in use: %v", label)
 	}
 	for range 2 {
@@ -524,12 +539,14 @@ func TestScanRefuses(t *testing.T) {
 	}
 }
 
-// A strip that fits in the memory kept for strips goes ahead while jobs hold all other memory; one that doesn't has to wait.
+// A strip that fits in the memory kept for strips goes ahead while jobs hold all other memory; one that doesn't has to
+// wait.
 func TestScanStripsWaitForNoMemory(t *testing.T) {
 	dev := openCPU(t, kernels.Config{MemoryBytes: 1 << 20})
 	set := mustSet(t, Region{Rings: []Ring{rectangle(0, 0, 8, 10)}})
 	for kept, waits := range map[int]bool{0: true, 8*10 - 1: true, 8 * 10: false} {
-		scan, err := set.NewScanner(t.Context(), dev, ScanConfig{Width: 8, Format: driver.Gray8, PartLines: 10, StripBytes: kept})
+		scan, err := set.NewScanner(t.Context(), dev,
+			ScanConfig{Width: 8, Format: driver.Gray8, PartLines: 10, StripBytes: kept})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -539,11 +556,12 @@ func TestScanStripsWaitForNoMemory(t *testing.T) {
 		holding, done := make(chan struct{}), make(chan struct{})
 		var holder sync.WaitGroup
 		holder.Go(func() {
-			err := dev.Do(t.Context(), kernels.Job{Label: "all of it", Footprint: dev.Memory().Largest}, func(*kernels.Queue) error {
-				close(holding)
-				<-done
-				return nil
-			})
+			err := dev.Do(t.Context(), kernels.Job{Label: "all of it", Footprint: dev.Memory().Largest},
+				func(*kernels.Queue) error {
+					close(holding)
+					<-done
+					return nil
+				})
 			if err != nil {
 				t.Error(err)
 				close(holding)
@@ -577,8 +595,8 @@ func TestScanStripsWaitForNoMemory(t *testing.T) {
 	}
 }
 
-// TestScanFailures makes each event of the driver fail in turn. The strip's error says so; what parts report afterwards is
-// of the lines that were not lost, and says how many were; the next parts are whole; and all memory comes back.
+// TestScanFailures makes each event of the driver fail in turn. The strip's error says so; what parts report afterwards
+// is of the lines that were not lost, and says how many were; the next parts are whole; and all memory comes back.
 func TestScanFailures(t *testing.T) {
 	broken := errors.New("the device smells of smoke")
 	for _, format := range []driver.PixelFormat{driver.Gray8, driver.Gray16(16)} {
@@ -607,7 +625,8 @@ func TestScanFailures(t *testing.T) {
 	}
 }
 
-func scanWithFailure(t *testing.T, dev *kernels.Device, faulty *devicetest.Faulty, format driver.PixelFormat, failure devicetest.Failure) (fired bool) {
+func scanWithFailure(t *testing.T, dev *kernels.Device, faulty *devicetest.Faulty, format driver.PixelFormat,
+	failure devicetest.Failure) (fired bool) {
 	ctx := context.Background()
 	const height, every, step, lines = 20, 15, 7, 70
 	regions := append(manyRegions(6, 5, 12, height), Region{Rings: []Ring{rectangle(0, 0, 12, height)}})
@@ -615,7 +634,8 @@ func scanWithFailure(t *testing.T, dev *kernels.Device, faulty *devicetest.Fault
 	b := randomBelt(rand.New(rand.NewPCG(3, 3)), 12, lines+height, format)
 	request := Reductions{Statistics: Sum | Count | Median}
 	faulty.Arm(failure)
-	scan, err := set.NewScanner(ctx, dev, ScanConfig{Width: 12, Format: format, PartLines: height, Reductions: request, Parts: 1, MaxParts: 4})
+	scan, err := set.NewScanner(ctx, dev,
+		ScanConfig{Width: 12, Format: format, PartLines: height, Reductions: request, Parts: 1, MaxParts: 4})
 	if err != nil {
 		if _, fired = faulty.Fired(); !fired || !errors.Is(err, failure.Err) {
 			t.Errorf("NewScanner: %v", err)
@@ -636,7 +656,8 @@ func scanWithFailure(t *testing.T, dev *kernels.Device, faulty *devicetest.Fault
 			}
 		}
 		end := at + step
-		got, err := scan.Strip(ctx, ScanStrip{FirstLine: uint64(at), Frame: b.frame(&byteChoices{}, at, end), Settled: uint64(end)})
+		got, err := scan.Strip(ctx,
+			ScanStrip{FirstLine: uint64(at), Frame: b.frame(&byteChoices{}, at, end), Settled: uint64(end)})
 		if err != nil {
 			if _, fired := faulty.Fired(); !fired || lost.to > 0 || !errors.Is(err, failure.Err) {
 				t.Errorf("failure %d, strip at %d: %v", failure.N, at, err)
@@ -666,7 +687,8 @@ func scanWithFailure(t *testing.T, dev *kernels.Device, faulty *devicetest.Fault
 		touched := lost.from < first+height && first < lost.to
 		tail := max(0, first+height-lines)
 		if p.Err != nil || !touched && p.MissingLines != tail {
-			t.Errorf("failure %d at [%d, %d): part at %d lacks %d lines, error %v", failure.N, lost.from, lost.to, first, p.MissingLines, p.Err)
+			t.Errorf("failure %d at [%d, %d): part at %d lacks %d lines, error %v", failure.N, lost.from, lost.to,
+				first, p.MissingLines, p.Err)
 		}
 		if p.MissingLines == 0 {
 			want, err := Reduce(ctx, dev, set, b.frame(&byteChoices{}, first, first+height), request, 0)
@@ -678,7 +700,8 @@ func scanWithFailure(t *testing.T, dev *kernels.Device, faulty *devicetest.Fault
 		// The region that covers the part holds whole lines: as many as are not missing at least.
 		all := p.Result.Regions[len(regions)-1]
 		if want := uint64(12 * (height - p.MissingLines)); all.Count != want {
-			t.Errorf("failure %d: part at %d lacks %d lines and has %d pixels, want %d", failure.N, first, p.MissingLines, all.Count, want)
+			t.Errorf("failure %d: part at %d lacks %d lines and has %d pixels, want %d", failure.N, first,
+				p.MissingLines, all.Count, want)
 		}
 	}
 	return fired
@@ -696,7 +719,8 @@ func TestScanReset(t *testing.T) {
 	defer scan.Close()
 	take := func(line int) []*ScannedPart {
 		t.Helper()
-		parts, err := scan.Strip(ctx, ScanStrip{FirstLine: uint64(line), Frame: noise(8, 5, driver.Gray8), Settled: uint64(line + 5)})
+		parts, err := scan.Strip(ctx,
+			ScanStrip{FirstLine: uint64(line), Frame: noise(8, 5, driver.Gray8), Settled: uint64(line + 5)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -729,7 +753,8 @@ func TestScanReset(t *testing.T) {
 	if err := scan.Reset(ctx, gone); !errors.Is(err, kernels.ErrClosed) {
 		t.Errorf("a device that is closed: %v", err)
 	}
-	if _, err := scan.Strip(ctx, ScanStrip{FirstLine: 20, Frame: noise(8, 5, driver.Gray8)}); !errors.Is(err, ErrClosed) {
+	if _, err := scan.Strip(ctx, ScanStrip{FirstLine: 20, Frame: noise(8, 5, driver.Gray8)}); !errors.Is(err,
+		ErrClosed) {
 		t.Errorf("without a device: %v", err)
 	}
 }
@@ -748,7 +773,8 @@ func TestLineSet(t *testing.T) {
 				any, all = any || want[i], all && want[i]
 			}
 			if s.overlaps(from, to) != any || s.contains(from, to) != all {
-				t.Fatalf("%v: [%d, %d): overlaps %v, contains %v", s, from, to, s.overlaps(from, to), s.contains(from, to))
+				t.Fatalf("%v: [%d, %d): overlaps %v, contains %v", s, from, to, s.overlaps(from, to),
+					s.contains(from, to))
 			}
 			for i := from; i < to; i++ {
 				want[i] = add
@@ -772,7 +798,8 @@ func TestLineSet(t *testing.T) {
 					t.Fatalf("%v is not in order", s)
 				}
 			}
-			if s.size() != n || s.common(s) != n || s.common(lineSet{{5, 9}, {12, 40}}) != n-s.sizeIn(0, 5)-s.sizeIn(9, 12) {
+			if s.size() != n || s.common(s) != n ||
+				s.common(lineSet{{5, 9}, {12, 40}}) != n-s.sizeIn(0, 5)-s.sizeIn(9, 12) {
 				t.Fatalf("%v has %d lines, want %d", s, s.size(), n)
 			}
 		}

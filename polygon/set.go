@@ -76,7 +76,8 @@ func NewSet(regions []Region, b Bounds) (*Set, error) {
 		limits += len(regions[i].Limits)
 	}
 	if total > b.MaxVertices {
-		bad.add("regions", fmt.Sprintf("%d vertices", total), "are too many: the limit is %d vertices in all regions together", b.MaxVertices)
+		bad.add("regions", fmt.Sprintf("%d vertices", total),
+			"are too many: the limit is %d vertices in all regions together", b.MaxVertices)
 		return nil, bad.err()
 	}
 	s := &Set{
@@ -115,7 +116,8 @@ func checkName(bad *violations, i int, name string) {
 	switch {
 	case len(name) > MaxName:
 		if !bad.full() {
-			bad.add(fmt.Sprintf("regions[%d].name", i), quoted(name), "has %d bytes: the limit is %d", len(name), MaxName)
+			bad.add(fmt.Sprintf("regions[%d].name", i), quoted(name), "has %d bytes: the limit is %d", len(name),
+				MaxName)
 		}
 	case !utf8.ValidString(name):
 		if !bad.full() {
@@ -153,7 +155,8 @@ func (s *Set) addRings(bad *violations, i int, r *Region, b Bounds) {
 				if len(ring) == 1 {
 					noun = "vertex"
 				}
-				bad.add(fmt.Sprintf("regions[%d].rings[%d]", i, k), fmt.Sprintf("%d %s", len(ring), noun), "must hold at least 3 vertices")
+				bad.add(fmt.Sprintf("regions[%d].rings[%d]", i, k), fmt.Sprintf("%d %s", len(ring), noun),
+					"must hold at least 3 vertices")
 			}
 			// Its coordinates are checked all the same.
 			for j, p := range ring {
@@ -207,8 +210,8 @@ func checkPoint(bad *violations, p Point, region, ring, vertex int) {
 	check("y", p.Y)
 }
 
-// twiceArea sums cross products: two's complement, 128 bits. A product of two coordinates is below 2^60, a cross product
-// below 2^61, and 2^30 of them stay below 2^91.
+// twiceArea sums cross products: two's complement, 128 bits. A product of two coordinates is below 2^60, a cross
+// product below 2^61, and 2^30 of them stay below 2^91.
 type twiceArea struct{ hi, lo uint64 }
 
 func (a *twiceArea) add(v int64) {
@@ -230,7 +233,8 @@ func (a twiceArea) pixels() float64 {
 func (s *Set) addLimits(bad *violations, i int, exprs []string, known map[string]*Limit) {
 	if len(exprs) > MaxLimits {
 		if !bad.full() {
-			bad.add(fmt.Sprintf("regions[%d].limits", i), fmt.Sprint(len(exprs)), "are too many: the limit is %d", MaxLimits)
+			bad.add(fmt.Sprintf("regions[%d].limits", i), fmt.Sprint(len(exprs)), "are too many: the limit is %d",
+				MaxLimits)
 		}
 		return
 	}

@@ -29,11 +29,15 @@ func TestNewSetRefuses(t *testing.T) {
 		want    []string // all of the violations
 	}{
 		{"no regions", nil, Bounds{}, []string{"regions = []: must hold at least 1 region"}},
-		{"too many regions", make([]Region, 4), Bounds{MaxRegions: 3}, []string{"regions = 4: are too many: the limit is 3 regions"}},
-		{"too many regions by default", make([]Region, 100_001), Bounds{}, []string{"regions = 100001: are too many: the limit is 100000 regions"}},
+		{"too many regions", make([]Region, 4), Bounds{MaxRegions: 3},
+			[]string{"regions = 4: are too many: the limit is 3 regions"}},
+		{"too many regions by default", make([]Region, 100_001), Bounds{},
+			[]string{"regions = 100001: are too many: the limit is 100000 regions"}},
 		{"no rings", region(), Bounds{}, []string{"regions[0].rings = []: must hold at least 1 ring"}},
-		{"empty ring", region(triangle, Ring{}), Bounds{}, []string{"regions[0].rings[1] = 0 vertices: must hold at least 3 vertices"}},
-		{"one vertex", region(triangle[:1]), Bounds{}, []string{"regions[0].rings[0] = 1 vertex: must hold at least 3 vertices"}},
+		{"empty ring", region(triangle, Ring{}), Bounds{},
+			[]string{"regions[0].rings[1] = 0 vertices: must hold at least 3 vertices"}},
+		{"one vertex", region(triangle[:1]), Bounds{},
+			[]string{"regions[0].rings[0] = 1 vertex: must hold at least 3 vertices"}},
 		{"two vertices", []Region{{Rings: []Ring{triangle}}, {Rings: []Ring{triangle[:2]}}}, Bounds{},
 			[]string{"regions[1].rings[0] = 2 vertices: must hold at least 3 vertices"}},
 		{"two bad vertices", region(Ring{{nan, 0}, {0, 1}}), Bounds{}, []string{
@@ -53,17 +57,20 @@ func TestNewSetRefuses(t *testing.T) {
 			"regions[0].rings[0].vertices[2].x = NaN: must be a finite number"}},
 		{"vertices of a region", region(triangle, triangle), Bounds{MaxRegionVertices: 5}, []string{
 			"regions[0].rings = 6 vertices: are too many: the limit is 5 vertices in a region"}},
-		{"vertices of all", []Region{{Rings: []Ring{triangle}}, {Rings: []Ring{triangle}}}, Bounds{MaxVertices: 5}, []string{
-			"regions = 6 vertices: are too many: the limit is 5 vertices in all regions together"}},
+		{"vertices of all", []Region{{Rings: []Ring{triangle}}, {Rings: []Ring{triangle}}}, Bounds{MaxVertices: 5},
+			[]string{
+				"regions = 6 vertices: are too many: the limit is 5 vertices in all regions together"}},
 		{"fill rule", []Region{{Rings: []Ring{triangle}, Fill: 2}}, Bounds{}, []string{
 			"regions[0].fill_rule = 2: must be 0 (NON_ZERO) or 1 (EVEN_ODD)"}},
 		{"long name", []Region{{Rings: []Ring{triangle}, Name: strings.Repeat("x", 257)}}, Bounds{}, []string{
 			`regions[0].name = "` + strings.Repeat("x", 64) + `…": has 257 bytes: the limit is 256`}},
 		{"name is no text", []Region{{Rings: []Ring{triangle}, Name: "a\xff"}}, Bounds{}, []string{
 			`regions[0].name = "a\xff": must be valid UTF-8`}},
-		{"limits", []Region{{Rings: []Ring{triangle}, Limits: []string{"mean < 3", "mean < x", "meen < 3"}}}, Bounds{}, []string{
-			`regions[0].limits[1] = "mean < x": column 8: expected a number, found "x"`,
-			`regions[0].limits[2] = "meen < 3": column 1: expected a quantity (` + expectedQuantity + `), found "meen"`}},
+		{"limits", []Region{{Rings: []Ring{triangle}, Limits: []string{"mean < 3", "mean < x", "meen < 3"}}}, Bounds{},
+			[]string{
+				`regions[0].limits[1] = "mean < x": column 8: expected a number, found "x"`,
+				`regions[0].limits[2] = "meen < 3": column 1: expected a quantity (` + expectedQuantity +
+					`), found "meen"`}},
 		{"too many limits", []Region{{Rings: []Ring{triangle}, Limits: make([]string, 65)}}, Bounds{}, []string{
 			"regions[0].limits = 65: are too many: the limit is 64"}},
 		{"everything", []Region{
@@ -139,7 +146,8 @@ func TestNewSetTakes(t *testing.T) {
 		{"one point", Region{Rings: []Ring{{{1, 1}, {1, 1}, {1, 1}}}}, 0},
 		{"the farthest", Region{Rings: []Ring{{{-most, -most}, {most, -most}, {most, most}, {-most, most}}}}, 1 << 46},
 		{"hole", Region{Rings: []Ring{{{0, 0}, {9, 0}, {9, 9}, {0, 9}}, {{1, 1}, {1, 4}, {4, 4}, {4, 1}}}}, 72},
-		{"same direction", Region{Rings: []Ring{{{0, 0}, {9, 0}, {9, 9}, {0, 9}}, {{1, 1}, {4, 1}, {4, 4}, {1, 4}}}}, 90},
+		{"same direction", Region{Rings: []Ring{{{0, 0}, {9, 0}, {9, 9}, {0, 9}}, {{1, 1}, {4, 1}, {4, 4}, {1, 4}}}},
+			90},
 		{"bow-tie", Region{Rings: []Ring{{{0, 0}, {4, 4}, {4, 0}, {0, 4}}}}, 0},
 		{"100,000 vertices", Region{Rings: []Ring{big}}, nan},
 	} {
@@ -155,7 +163,8 @@ func TestNewSetTakes(t *testing.T) {
 		for _, r := range c.region.Rings {
 			vertices += len(r)
 		}
-		if s.Len() != 1 || s.Name(0) != c.region.Name || s.Vertices() != vertices || s.HasLimits() || s.Limits(0) != nil {
+		if s.Len() != 1 || s.Name(0) != c.region.Name || s.Vertices() != vertices || s.HasLimits() ||
+			s.Limits(0) != nil {
 			t.Errorf("%s: Len %d, Name %q, Vertices %d", c.name, s.Len(), s.Name(0), s.Vertices())
 		}
 	}
@@ -195,7 +204,8 @@ func TestEdges(t *testing.T) {
 	if !slices.Equal(m.Edges, want) {
 		t.Errorf("edges are\n%v, want\n%v", m.Edges, want)
 	}
-	regions := []driver.Region{{FirstEdge: 0, EdgeCount: 3, Fill: driver.EvenOdd}, {FirstEdge: 3}, {FirstEdge: 3, EdgeCount: 5}}
+	regions := []driver.Region{{FirstEdge: 0, EdgeCount: 3, Fill: driver.EvenOdd}, {FirstEdge: 3},
+		{FirstEdge: 3, EdgeCount: 5}}
 	if !slices.Equal(m.Regions, regions) {
 		t.Errorf("regions are\n%v, want\n%v", m.Regions, regions)
 	}
@@ -214,8 +224,8 @@ func TestNewSetAllocates(t *testing.T) {
 	}
 }
 
-// FuzzNewSet feeds regions of any floats: a set that is accepted has closed rings inside the range, and one that is not says
-// why in one line.
+// FuzzNewSet feeds regions of any floats: a set that is accepted has closed rings inside the range, and one that is not
+// says why in one line.
 func FuzzNewSet(f *testing.F) {
 	seed := func(fill byte, limit string, v ...float64) {
 		var b []byte
@@ -234,7 +244,8 @@ func FuzzNewSet(f *testing.F) {
 		}
 		var ring Ring
 		for ; len(data) >= 16; data = data[16:] {
-			p := Point{math.Float64frombits(binary.LittleEndian.Uint64(data)), math.Float64frombits(binary.LittleEndian.Uint64(data[8:]))}
+			p := Point{math.Float64frombits(binary.LittleEndian.Uint64(data)),
+				math.Float64frombits(binary.LittleEndian.Uint64(data[8:]))}
 			ring = append(ring, p)
 			if len(ring) == 7 {
 				r.Rings = append(r.Rings, ring)

@@ -195,13 +195,16 @@ func TestOracleSample(t *testing.T) {
 					t.Fatal(err)
 				}
 				r := res.Regions[0]
-				if w := want.MaskBBox; w == nil != r.Bounds.Empty() || w != nil && r.Bounds != (Rect{w[0], w[1], w[2], w[3]}) {
+				if w := want.MaskBBox; w == nil != r.Bounds.Empty() || w != nil &&
+					r.Bounds != (Rect{w[0], w[1], w[2], w[3]}) {
 					t.Errorf("%s: bounds %v, want %v", name, r.Bounds, w)
 				}
 				for i, w := range want.Channels {
 					g := r.Channels[i]
-					if g.Count != w.Count || r.Count != w.Count || g.Sum != w.Sum || g.SumOfSquares != w.SumSq || g.Distinct != w.Unique {
-						t.Errorf("%s: count %d, sum %d, sum of squares %d, distinct %d; want %+v", name, g.Count, g.Sum, g.SumOfSquares, g.Distinct, w)
+					if g.Count != w.Count || r.Count != w.Count || g.Sum != w.Sum || g.SumOfSquares != w.SumSq ||
+						g.Distinct != w.Unique {
+						t.Errorf("%s: count %d, sum %d, sum of squares %d, distinct %d; want %+v", name, g.Count, g.Sum,
+							g.SumOfSquares, g.Distinct, w)
 					}
 					if !slices.Equal(g.Histogram.Counts, w.Hist) && len(w.Hist) > 0 {
 						t.Errorf("%s: histogram %v, want %v", name, g.Histogram.Counts, w.Hist)
@@ -214,7 +217,8 @@ func TestOracleSample(t *testing.T) {
 					}
 					// The sample's stddev is the root of the rounded variance, which is a unit off now and then.
 					if g.Mean != *w.Mean || g.Variance != *w.Variance || math.Sqrt(g.Variance) != *w.StdDev {
-						t.Errorf("%s: mean %v, variance %v, its root %v; want %v, %v, %v", name, g.Mean, g.Variance, math.Sqrt(g.Variance), *w.Mean, *w.Variance, *w.StdDev)
+						t.Errorf("%s: mean %v, variance %v, its root %v; want %v, %v, %v", name, g.Mean, g.Variance,
+							math.Sqrt(g.Variance), *w.Mean, *w.Variance, *w.StdDev)
 					}
 					n, sum, sumSq := ratio(int64(w.Count), 1), ratio(int64(w.Sum), 1), ratio(int64(w.SumSq), 1)
 					v := sumSq.Sub(sumSq.Quo(sumSq, n), sum.Mul(sum.Quo(sum, n), sum))
@@ -223,7 +227,8 @@ func TestOracleSample(t *testing.T) {
 						t.Errorf("%s: stddev %v, want %v", name, g.StdDev, s)
 					}
 					if g.Min != *w.Min || g.Max != *w.Max || g.Mode != *w.Mode ||
-						g.MinAt != (Position{w.MinLoc[0], w.MinLoc[1]}) || g.MaxAt != (Position{w.MaxLoc[0], w.MaxLoc[1]}) {
+						g.MinAt != (Position{w.MinLoc[0], w.MinLoc[1]}) ||
+						g.MaxAt != (Position{w.MaxLoc[0], w.MaxLoc[1]}) {
 						t.Errorf("%s: min %d at %v, max %d at %v, mode %d; want %d at %v, %d at %v, %d", name,
 							g.Min, g.MinAt, g.Max, g.MaxAt, g.Mode, *w.Min, *w.MinLoc, *w.Max, *w.MaxLoc, *w.Mode)
 					}
@@ -245,10 +250,11 @@ func TestOracleSample(t *testing.T) {
 	}
 }
 
-// TestSharedPolygons: all methods draw the same pixels of real polygons, as many as they count, inside the bounds that the
-// host finds; and a handful of rows agree with the oracle.
+// TestSharedPolygons: all methods draw the same pixels of real polygons, as many as they count, inside the bounds that
+// the host finds; and a handful of rows agree with the oracle.
 func TestSharedPolygons(t *testing.T) {
-	for _, name := range []string{"world110m_4096x2048.json", "us_states_albers_4096x2562.json", "countries50m_fit.json", "glyphs_shared.json", "defect_contours.json"} {
+	for _, name := range []string{"world110m_4096x2048.json", "us_states_albers_4096x2562.json",
+		"countries50m_fit.json", "glyphs_shared.json", "defect_contours.json"} {
 		t.Run(name, func(t *testing.T) {
 			s := sharedPolygons(t, name)
 			set := mustSet(t, s.regions...)
@@ -287,7 +293,8 @@ func TestSharedPolygons(t *testing.T) {
 			}
 			smallSet := mustSet(t, small...)
 			firstSmall := draw(smallSet, scale, driver.RowSpans)
-			for _, m := range []driver.Method{driver.Naive, driver.Tiled, driver.EdgeFiltered, driver.TiledEdgeFiltered} {
+			for _, m := range []driver.Method{driver.Naive, driver.Tiled, driver.EdgeFiltered,
+				driver.TiledEdgeFiltered} {
 				if raceEnabled && m == driver.EdgeFiltered && s.width > 2048 {
 					continue
 				}
@@ -314,12 +321,14 @@ func TestSharedPolygons(t *testing.T) {
 					})
 				})
 				if b != swept && !(b.Empty() && swept.Empty()) || n != first.Counts[i] {
-					t.Errorf("%s: bounds %v, swept %v; %d pixels, swept %d", s.regions[i].Name, b, swept, first.Counts[i], n)
+					t.Errorf("%s: bounds %v, swept %v; %d pixels, swept %d", s.regions[i].Name, b, swept,
+						first.Counts[i], n)
 				}
 			}
 			// One region's rows against the oracle, around its vertices.
 			for i := 0; i < len(s.regions); i += 1 + len(s.regions)/5 {
-				one, err := Rasterize(context.Background(), dev, mustSet(t, s.regions[i]), s.width, s.height, driver.RasterMask, driver.MethodDefault)
+				one, err := Rasterize(context.Background(), dev, mustSet(t, s.regions[i]), s.width, s.height,
+					driver.RasterMask, driver.MethodDefault)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -332,7 +341,8 @@ func TestSharedPolygons(t *testing.T) {
 					}
 					for x, in := range oracleRow(rings, NonZero, y, 0, s.width) {
 						if (one.Pix[y*s.width+x] == 255) != in {
-							t.Fatalf("%s: pixel (%d, %d) is %d, want %v", s.regions[i].Name, x, y, one.Pix[y*s.width+x], in)
+							t.Fatalf("%s: pixel (%d, %d) is %d, want %v", s.regions[i].Name, x, y, one.Pix[y*s.width+x],
+								in)
 						}
 					}
 				}

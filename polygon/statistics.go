@@ -75,8 +75,8 @@ type Reductions struct {
 // MaxPercentiles is how many percentiles one call may ask for.
 const MaxPercentiles = 1024
 
-// MaxResultValues is how many histogram counts, and how many percentiles, a result may hold for all regions and channels
-// together. A count has 8 bytes.
+// MaxResultValues is how many histogram counts, and how many percentiles, a result may hold for all regions and
+// channels together. A count has 8 bytes.
 const MaxResultValues = 1 << 27
 
 // Channel names one of the values that a pixel has.

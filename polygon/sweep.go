@@ -18,8 +18,8 @@ func edgeRows(e driver.Edge) (from, to int) {
 	return firstCentre(min(e.Y0, e.Y1)), firstCentre(max(e.Y0, e.Y1))
 }
 
-// crossing is the number p of the first pixel of row y whose centre is not strictly left of the edge: the edge counts for
-// pixels below p. It is ceil((x - 128)/256) for the crossing x = X0 + (yc-Y0)*dx/dy. The products stay below 2^63.
+// crossing is the number p of the first pixel of row y whose centre is not strictly left of the edge: the edge counts
+// for pixels below p. It is ceil((x - 128)/256) for the crossing x = X0 + (yc-Y0)*dx/dy. The products stay below 2^63.
 func crossing(e driver.Edge, y int) int {
 	num, den := crossingFraction(e, y)
 	q := num / den
@@ -39,8 +39,8 @@ func crossingFraction(e driver.Edge, y int) (num, den int64) {
 	return (int64(e.X0)-driver.Subpixel/2)*dy + ty*dx, dy << driver.SubpixelBits
 }
 
-// turn is a change of the winding number along a row: pixels from p on have the winding of those before, minus sign (their
-// crossing is no longer to the right).
+// turn is a change of the winding number along a row: pixels from p on have the winding of those before, minus sign
+// (their crossing is no longer to the right).
 type turn struct {
 	p    int
 	sign int32
@@ -116,8 +116,8 @@ func (a *active) turn() {
 }
 
 // sweep calls row for each of the rows [y0, y1) that has turns, from the top, with its turns in ascending order; they
-// are valid until row returns. Where edges keep their order from row to row, as in a polygon that does not cross itself, it
-// takes O(edges*log(edges) + crossings); never more than a factor of log(edges) beyond that.
+// are valid until row returns. Where edges keep their order from row to row, as in a polygon that does not cross
+// itself, it takes O(edges*log(edges) + crossings); never more than a factor of log(edges) beyond that.
 func sweep(edges []driver.Edge, y0, y1 int, row func(y int, turns []turn)) {
 	order := make([]int32, 0, len(edges))
 	for i, e := range edges {

@@ -49,7 +49,8 @@ func (t *tokens) read() error {
 			continue
 		}
 		if strings.ContainsFunc(line, func(r rune) bool { return r <= ' ' || r > '~' }) {
-			return fmt.Errorf("server: token file: %s: line %d: a token is printable ASCII without spaces", t.file.path, i+1)
+			return fmt.Errorf("server: token file: %s: line %d: a token is printable ASCII without spaces", t.file.path,
+				i+1)
 		}
 		hashes = append(hashes, sha256.Sum256([]byte(line)))
 	}

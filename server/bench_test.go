@@ -43,7 +43,8 @@ func benchRequest() *pb.ReduceRequest {
 	}
 	in := inspect(star("star", 126, benchWidth/2, benchHeight/2, 1000))
 	in.Reductions = &pb.Reductions{Statistics: []pb.Statistic{
-		pb.Statistic_STATISTIC_MEAN, pb.Statistic_STATISTIC_STDDEV, pb.Statistic_STATISTIC_MIN, pb.Statistic_STATISTIC_MAX,
+		pb.Statistic_STATISTIC_MEAN, pb.Statistic_STATISTIC_STDDEV, pb.Statistic_STATISTIC_MIN,
+		pb.Statistic_STATISTIC_MAX,
 		pb.Statistic_STATISTIC_HISTOGRAM,
 	}}
 	return &pb.ReduceRequest{Inspection: in, Frame: rawFrame(benchWidth, benchHeight, gray8, data)}
@@ -65,7 +66,8 @@ func listen(b testing.TB, s *testServer, network string) *grpc.ClientConn {
 		target = l.Addr().String()
 	}
 	go s.Serve(l)
-	conn, err := grpc.NewClient(target, append(clients.DialOptions(), grpc.WithTransportCredentials(insecure.NewCredentials()))...)
+	conn, err := grpc.NewClient(target,
+		append(clients.DialOptions(), grpc.WithTransportCredentials(insecure.NewCredentials()))...)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -73,8 +75,8 @@ func listen(b testing.TB, s *testServer, network string) *grpc.ClientConn {
 	return conn
 }
 
-// BenchmarkReduce is one client that sends frames of 5 MB one after another. added-ms is the median of what a call takes
-// beyond waiting for the device and computing on it. Allocations are those of both sides.
+// BenchmarkReduce is one client that sends frames of 5 MB one after another. added-ms is the median of what a call
+// takes beyond waiting for the device and computing on it. Allocations are those of both sides.
 func BenchmarkReduce(b *testing.B) {
 	for _, network := range []string{"tcp", "unix"} {
 		for _, codec := range []string{"frame", "default"} {
@@ -91,7 +93,8 @@ func BenchmarkReduce(b *testing.B) {
 				call := func() {
 					var res pb.ReduceResponse
 					start := time.Now()
-					if err := conn.Invoke(b.Context(), pb.InspectionService_Reduce_FullMethodName, in, &res, opts...); err != nil {
+					if err := conn.Invoke(b.Context(), pb.InspectionService_Reduce_FullMethodName, in, &res,
+						opts...); err != nil {
 						b.Fatal(err)
 					}
 					t := res.Result.Times

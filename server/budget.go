@@ -19,8 +19,8 @@ func newBudget(bytes int64) *budget { return &budget{semaphore.NewWeighted(bytes
 // smallShare is what isn't worth counting: every call takes that much.
 const smallShare = 1 << 20
 
-// take waits for n bytes until ctx ends. release gives them back, and must be called once. Who wants more than the whole
-// gets the whole, alone.
+// take waits for n bytes until ctx ends. release gives them back, and must be called once. Who wants more than the
+// whole gets the whole, alone.
 func (b *budget) take(ctx context.Context, n int64) (release func(), err error) {
 	if n <= smallShare {
 		return func() {}, nil
@@ -32,8 +32,8 @@ func (b *budget) take(ctx context.Context, n int64) (release func(), err error) 
 	return func() { b.sem.Release(n) }, nil
 }
 
-// takeBoth takes two shares at once, that are given back apart: who waited for the second while holding the first could wait for
-// another who does the same.
+// takeBoth takes two shares at once, that are given back apart: who waited for the second while holding the first could
+// wait for another who does the same.
 func (b *budget) takeBoth(ctx context.Context, n, m int64) (releaseN, releaseM func(), err error) {
 	if m <= smallShare { // as one alone
 		m = 0

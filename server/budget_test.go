@@ -13,8 +13,8 @@ import (
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
 )
 
-// Calls that need memory for decoding a file and for the answer, and together more than there is, come to their turns: none holds some
-// while it waits for more.
+// Calls that need memory for decoding a file and for the answer, and together more than there is, come to their turns:
+// none holds some while it waits for more.
 func TestHostMemoryTurns(t *testing.T) {
 	all := pictures(700, 700)
 	gray16 := fileFrame(encodePicture(t, "png", all["gray16"]))
@@ -32,7 +32,8 @@ func TestHostMemoryTurns(t *testing.T) {
 			return err
 		}},
 		"StreamFrames": {5 << 20, func(ctx context.Context, c *clients.Client) error {
-			for a, err := range c.StreamFrames(ctx, histograms, each(gray16, gray16, gray16, gray16, gray16, gray16), clients.StreamOptions{}) {
+			for a, err := range c.StreamFrames(ctx, histograms, each(gray16, gray16, gray16, gray16, gray16, gray16),
+				clients.StreamOptions{}) {
 				if err == nil && a.Err != nil {
 					err = a.Err
 				}
@@ -47,7 +48,8 @@ func TestHostMemoryTurns(t *testing.T) {
 			return err
 		}},
 		"SolveProgressively": {20 << 20, func(ctx context.Context, c *clients.Client) error {
-			stream, err := c.Diffusion.SolveProgressively(ctx, &pb.SolveProgressivelyRequest{Request: solve}, grpc.MaxCallRecvMsgSize(16<<20))
+			stream, err := c.Diffusion.SolveProgressively(ctx, &pb.SolveProgressivelyRequest{Request: solve},
+				grpc.MaxCallRecvMsgSize(16<<20))
 			for err == nil {
 				_, err = stream.Recv()
 			}

@@ -52,11 +52,12 @@ func (p *poisonPool) state() (gets, out, twice int) {
 	return p.gets, len(p.out), p.twice
 }
 
-// Every buffer of the transport goes back once, and not before the numbers are made of it: raw frames and files, good ones and
-// bad ones, calls and streams, all at the same time.
+// Every buffer of the transport goes back once, and not before the numbers are made of it: raw frames and files, good
+// ones and bad ones, calls and streams, all at the same time.
 func TestBuffersFreedOnce(t *testing.T) {
 	pool := &poisonPool{out: map[*byte]bool{}}
-	s := start(t, Config{MemoryBytes: 8 << 20, grpcOptions: []grpc.ServerOption{experimental.BufferPool(pool)}}, frameCodec())
+	s := start(t, Config{MemoryBytes: 8 << 20, grpcOptions: []grpc.ServerOption{experimental.BufferPool(pool)}},
+		frameCodec())
 	const w, h = 500, 400
 	in := inspect(rect("all", 0, 0, w, h))
 	img := image.NewGray(image.Rect(0, 0, w, h))
@@ -95,7 +96,8 @@ func TestBuffersFreedOnce(t *testing.T) {
 			check(res.Result, sum)
 			// Refused before, while and after the frame is looked at.
 			bad := rawFrame(w+1, h, gray8, raw.GetData())
-			for _, req := range []*pb.ReduceRequest{{Frame: raw}, {Inspection: in, Frame: bad}, {Inspection: in, Frame: fileFrame(file[:100_000])}} {
+			for _, req := range []*pb.ReduceRequest{{Frame: raw}, {Inspection: in, Frame: bad},
+				{Inspection: in, Frame: fileFrame(file[:100_000])}} {
 				if _, err := s.inspection.Reduce(t.Context(), req); status.Code(err) != codes.InvalidArgument {
 					t.Errorf("%v", err)
 				}

@@ -20,8 +20,8 @@ import (
 	"github.com/polyscan/polyscan/server/drivers"
 )
 
-// Config says how a server runs. The zero value works: the best device of the build, no TLS, no token, recipes in memory.
-// A number of 0 has its default; negative numbers are errors.
+// Config says how a server runs. The zero value works: the best device of the build, no TLS, no token, recipes in
+// memory. A number of 0 has its default; negative numbers are errors.
 type Config struct {
 	// Device is the backend: "auto" (the default), or one of drivers.Names. Driver, when set, is used instead.
 	Device string
@@ -32,12 +32,12 @@ type Config struct {
 	Threads int
 	// MemoryBytes to reserve on the device; default 1 GiB on the CPU, 80 % of what is free on a GPU.
 	MemoryBytes int64
-	// Streams is how many interactive jobs run on the device at the same time; default 4. LineScanStreams and BatchStreams
-	// are that for line-scan sessions (default 4) and batch jobs (default 2), which run beside those: no job waits for
-	// a stream that one of another class has.
+	// Streams is how many interactive jobs run on the device at the same time; default 4. LineScanStreams and
+	// BatchStreams are that for line-scan sessions (default 4) and batch jobs (default 2), which run beside those: no
+	// job waits for a stream that one of another class has.
 	Streams, LineScanStreams, BatchStreams int
-	// MaxWaiting is how many jobs may wait for the device; beyond that it refuses batch jobs, then interactive ones. Default
-	// 256.
+	// MaxWaiting is how many jobs may wait for the device; beyond that it refuses batch jobs, then interactive ones.
+	// Default 256.
 	MaxWaiting int
 
 	// Bounds of sets of regions.
@@ -46,63 +46,66 @@ type Config struct {
 	MaxMessageBytes int64
 	// MaxFramePixels bounds frames and rasterised images; default 2^28.
 	MaxFramePixels int64
-	// MaxPoints bounds the points of a triangulation, the vertices of a conversion, the sites of a Voronoi diagram, and what is in
-	// a drawing: points of curves, their stops, and pixels; on a canvas those of all curves, and the pixels of a change. Default
-	// 10,000,000. On the device each takes about 150 bytes.
+	// MaxPoints bounds the points of a triangulation, the vertices of a conversion, the sites of a Voronoi diagram, and
+	// what is in a drawing: points of curves, their stops, and pixels; on a canvas those of all curves, and the pixels
+	// of a change. Default 10,000,000. On the device each takes about 150 bytes.
 	MaxPoints int
 	// MaxStreams bounds the concurrent calls of a connection; default 100.
 	MaxStreams int
 	// MaxConnections bounds the connections of each listener; those beyond wait to be accepted. Default: no bound.
 	MaxConnections int
-	// StreamDepth is how many frames of one StreamFrames or ConvertFrames call the server holds, from the one that arrives to
-	// the one whose result is being sent; default 3.
+	// StreamDepth is how many frames of one StreamFrames or ConvertFrames call the server holds, from the one that
+	// arrives to the one whose result is being sent; default 3.
 	StreamDepth int
-	// StreamIdleTimeout is for how long a client may say nothing while its canvas is open, and take no answer that waits for it,
-	// in any stream, before the call ends; and for how long it may send no frame before a ConvertFrames call begins anew, as
-	// with a first one. Default 10 minutes. Line-scan sessions and uploads have limits of their own.
+	// StreamIdleTimeout is for how long a client may say nothing while its canvas is open, and take no answer that
+	// waits for it, in any stream, before the call ends; and for how long it may send no frame before a ConvertFrames
+	// call begins anew, as with a first one. Default 10 minutes. Line-scan sessions and uploads have limits of their
+	// own.
 	StreamIdleTimeout time.Duration
-	// HostBytes is the host memory that may go into decoding image files, rasterised images, drawings and large results at the
-	// same time; calls wait for their share. Canvases, which keep it while they are open, may have three quarters, and don't wait. A
-	// line-scan session whose strips under way could take more is refused. Default 1 GiB, and four times MaxMessageBytes at least.
+	// HostBytes is the host memory that may go into decoding image files, rasterised images, drawings and large results
+	// at the same time; calls wait for their share. Canvases, which keep it while they are open, may have three
+	// quarters, and don't wait. A line-scan session whose strips under way could take more is refused. Default 1 GiB,
+	// and four times MaxMessageBytes at least.
 	HostBytes int64
 	// PreparedBytes is the device memory in which prepared regions of recipes and streams are kept for the next frame;
 	// default a quarter of the device's memory.
 	PreparedBytes int64
-	// SetupBytes is the device memory in which set-ups of diffusion are kept for constraints that come again, as long as nothing else
-	// needs it; default half of the device's memory. 1 keeps none.
+	// SetupBytes is the device memory in which set-ups of diffusion are kept for constraints that come again, as long
+	// as nothing else needs it; default half of the device's memory. 1 keeps none.
 	SetupBytes int64
 
-	// MaxFrames bounds the resident frames; default 10,000. FrameBytes bounds the device memory that they take together;
-	// default half of the device's memory. The device evicts those that nobody uses when it needs it.
+	// MaxFrames bounds the resident frames; default 10,000. FrameBytes bounds the device memory that they take
+	// together; default half of the device's memory. The device evicts those that nobody uses when it needs it.
 	MaxFrames  int
 	FrameBytes int64
-	// FrameIdleTimeout is after how long without use a resident frame goes whose client did not say; default 10 minutes.
-	// MaxFrameIdleTimeout is the most that clients may ask for; default 24 hours.
+	// FrameIdleTimeout is after how long without use a resident frame goes whose client did not say; default 10
+	// minutes. MaxFrameIdleTimeout is the most that clients may ask for; default 24 hours.
 	FrameIdleTimeout, MaxFrameIdleTimeout time.Duration
-	// FrameCopyBytes is the host memory for copies of resident frames, from which they are put back when the device was lost
-	// and has been opened again; frames that find no room there are lost with it. Default FrameBytes, and none on the CPU,
-	// which isn't lost. NoFrameCopies makes it none anywhere.
+	// FrameCopyBytes is the host memory for copies of resident frames, from which they are put back when the device was
+	// lost and has been opened again; frames that find no room there are lost with it. Default FrameBytes, and none on
+	// the CPU, which isn't lost. NoFrameCopies makes it none anywhere.
 	FrameCopyBytes int64
 	NoFrameCopies  bool
 
-	// SharedMemoryListener is a unix socket, on Linux, over which clients on the same host get memory to put frames into;
-	// see pb.SharedMemoryService. Default: there is none. New sets its mode, 0600, or 0666 with SharedMemoryUIDs; Shutdown
-	// closes it. Clients must see it under the path that it has here, so a container needs the same path outside.
+	// SharedMemoryListener is a unix socket, on Linux, over which clients on the same host get memory to put frames
+	// into; see pb.SharedMemoryService. Default: there is none. New sets its mode, 0600, or 0666 with SharedMemoryUIDs;
+	// Shutdown closes it. Clients must see it under the path that it has here, so a container needs the same path
+	// outside.
 	SharedMemoryListener *net.UnixListener
 	// SharedMemoryBytes bounds all leases of it together; it is taken from the system only when it is leased. Default
 	// 1 GiB.
 	SharedMemoryBytes int64
-	// SharedMemoryUIDs are the users whose programs may have some, by the credentials of their connection to the socket.
-	// The user of this process and root may anyway.
+	// SharedMemoryUIDs are the users whose programs may have some, by the credentials of their connection to the
+	// socket. The user of this process and root may anyway.
 	SharedMemoryUIDs []uint32
 
 	// ScanSessions bounds the line-scan sessions, those between two connections included; default 256.
 	ScanSessions int
-	// ScanCreditBytes is how many bytes of strips a line-scan client may have under way; default 4 MiB, and four strips at
-	// least, beside those that wait for a missing one.
+	// ScanCreditBytes is how many bytes of strips a line-scan client may have under way; default 4 MiB, and four strips
+	// at least, beside those that wait for a missing one.
 	ScanCreditBytes int
-	// ScanUnreadBytes is how much results and events take that a line-scan client has not read, or may ask for again after
-	// its connection broke; default 512 KiB. A client that leaves more than that is cut off.
+	// ScanUnreadBytes is how much results and events take that a line-scan client has not read, or may ask for again
+	// after its connection broke; default 512 KiB. A client that leaves more than that is cut off.
 	ScanUnreadBytes int
 	// ScanParts bounds the parts of a session that are under way at the same time; default 1,024.
 	ScanParts int
@@ -121,9 +124,9 @@ type Config struct {
 
 	// TLS is off unless CertFile is set.
 	TLS TLS
-	// TokenFile holds bearer tokens, one a line; empty lines and lines that start with # don't count. Each call but those of
-	// the health service must bring one of them as "authorization: Bearer TOKEN". The file is read again when it
-	// changes. Without TLS tokens travel in the clear: the server warns and serves.
+	// TokenFile holds bearer tokens, one a line; empty lines and lines that start with # don't count. Each call but
+	// those of the health service must bring one of them as "authorization: Bearer TOKEN". The file is read again when
+	// it changes. Without TLS tokens travel in the clear: the server warns and serves.
 	TokenFile string
 
 	// NoReflection and NoChannelz leave these services out.
@@ -227,7 +230,8 @@ func (c Config) withDefaults() (Config, error) {
 	orElse(&c.MaxFrameIdleTimeout, max(DefaultMaxFrameIdleTimeout, c.FrameIdleTimeout))
 	orElse(&c.FrameIdleTimeout, min(DefaultFrameIdleTimeout, c.MaxFrameIdleTimeout))
 	if c.FrameIdleTimeout > c.MaxFrameIdleTimeout {
-		return c, fmt.Errorf("server: Config.FrameIdleTimeout = %v: must be at most MaxFrameIdleTimeout, %v", c.FrameIdleTimeout, c.MaxFrameIdleTimeout)
+		return c, fmt.Errorf("server: Config.FrameIdleTimeout = %v: must be at most MaxFrameIdleTimeout, %v",
+			c.FrameIdleTimeout, c.MaxFrameIdleTimeout)
 	}
 	orElse(&c.SharedMemoryBytes, DefaultSharedMemoryBytes)
 	orElse(&c.MaxPoints, DefaultMaxPoints)

@@ -14,8 +14,8 @@ import (
 	"github.com/polyscan/polyscan/polygon"
 )
 
-// convertImage makes a frame of a decoded image, which is not to be used any more: its pixels may become the frame's. free
-// gives pooled memory back.
+// convertImage makes a frame of a decoded image, which is not to be used any more: its pixels may become the frame's.
+// free gives pooled memory back.
 func convertImage(img image.Image, h *imageHeader, format driver.PixelFormat) (polygon.Frame, func(), error) {
 	f := polygon.Frame{Width: h.width, Height: h.height, Format: format, Stride: h.width * format.PixelBytes()}
 	nothing := func() {}
@@ -184,8 +184,8 @@ func paletteTable(p color.Palette, f driver.PixelFormat) *[256][4]byte {
 	return table
 }
 
-// rowYCbCr converts a row of a JPEG image, with the arithmetic of color.YCbCrToRGB. A chroma sample holds for all the pixels
-// of its block, as in image/jpeg; decoders that interpolate it differ.
+// rowYCbCr converts a row of a JPEG image, with the arithmetic of color.YCbCrToRGB. A chroma sample holds for all the
+// pixels of its block, as in image/jpeg; decoders that interpolate it differ.
 func rowYCbCr(dst []byte, img *image.YCbCr, y, width int, f driver.PixelFormat) {
 	shift := 0
 	switch img.SubsampleRatio {

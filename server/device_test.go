@@ -13,11 +13,13 @@ func TestDeviceStatus(t *testing.T) {
 	name := c.put(t, noisyFrame(100, 100, 1)).GetName()
 	c.release(t, c.put(t, noisyFrame(30, 30, 1)).GetName())
 	s.put(t, "star", star("s", 9, 50, 50, 40))
-	for class, n := range map[pb.WorkClass]int{pb.WorkClass_WORK_CLASS_BATCH: 3, pb.WorkClass_WORK_CLASS_INTERACTIVE: 2, 0: 1} {
+	for class, n := range map[pb.WorkClass]int{pb.WorkClass_WORK_CLASS_BATCH: 3, pb.WorkClass_WORK_CLASS_INTERACTIVE: 2,
+		0: 1} {
 		in := byRecipe("star")
 		in.WorkClass = class
 		for range n {
-			if _, err := s.inspection.Reduce(t.Context(), &pb.ReduceRequest{Inspection: in, Frame: keptFrame(name)}); err != nil {
+			if _, err := s.inspection.Reduce(t.Context(),
+				&pb.ReduceRequest{Inspection: in, Frame: keptFrame(name)}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -36,7 +38,8 @@ func TestDeviceStatus(t *testing.T) {
 		m.GetLargestFreeBytes()+m.GetUsedBytes() > m.GetReservedBytes() || m.GetLargestFreeBytes() == 0 {
 		t.Errorf("%v", m)
 	}
-	if r := d.GetResidentFrames(); r.GetFrames() != 1 || r.GetBytes() != 10240 || r.GetCopyBytes() != 10000 || r.GetMaxBytes() != m.GetReservedBytes()/2 ||
+	if r := d.GetResidentFrames(); r.GetFrames() != 1 || r.GetBytes() != 10240 || r.GetCopyBytes() != 10000 ||
+		r.GetMaxBytes() != m.GetReservedBytes()/2 ||
 		r.GetMaxFrames() != DefaultMaxFrames || r.GetGone()["released"] != 1 || len(r.GetGone()) != 1 {
 		t.Errorf("%v", r)
 	}
@@ -48,7 +51,8 @@ func TestDeviceStatus(t *testing.T) {
 		}
 	}
 	// Two uploads with copies, and one preparation besides: by which of the calls is open.
-	if done["line-scan"] != 0 || done["batch"] < 3 || done["interactive"] < 7 || done["batch"]+done["interactive"] != 11 {
+	if done["line-scan"] != 0 || done["batch"] < 3 || done["interactive"] < 7 || done["batch"]+
+		done["interactive"] != 11 {
 		t.Errorf("%v", done)
 	}
 }

@@ -22,8 +22,8 @@ import (
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
 )
 
-// diffusionServer implements pb.DiffusionServiceServer for callers inside the process. Over a connection, diffusionDesc leads to
-// solve, which takes messages whose frames are still in the transport's buffers.
+// diffusionServer implements pb.DiffusionServiceServer for callers inside the process. Over a connection, diffusionDesc
+// leads to solve, which takes messages whose frames are still in the transport's buffers.
 type diffusionServer struct {
 	pb.UnimplementedDiffusionServiceServer
 	*Server
@@ -52,8 +52,8 @@ func (s *diffusionServer) Solve(ctx context.Context, req *pb.SolveRequest) (*pb.
 // solveChannels are those of the colours that are solved for.
 const solveChannels = 3
 
-// The host memory that a pixel takes, in bytes: its flags and what is given, the picture, and a file of it; and about what a point, a
-// stop or a pixel of a drawing takes.
+// The host memory that a pixel takes, in bytes: its flags and what is given, the picture, and a file of it; and about
+// what a point, a stop or a pixel of a drawing takes.
 const (
 	givenPixelShare   = 1 + 4*solveChannels
 	solvePixelShare   = givenPixelShare + solveChannels + 2*4
@@ -97,15 +97,17 @@ type solving struct {
 	release  func() // gives memory back
 }
 
-// newSolving reads a request. It takes pixelShare bytes of host memory for each pixel, and for the drawing, unless admit, which may be nil,
-// returns an error for so many. The caller ends the lease of the device, and releases the memory.
+// newSolving reads a request. It takes pixelShare bytes of host memory for each pixel, and for the drawing, unless
+// admit, which may be nil, returns an error for so many. The caller ends the lease of the device, and releases the
+// memory.
 func (s *diffusionServer) newSolving(
 	ctx context.Context, req *pb.SolveRequest, in *framecodec.Message, pixelShare int64, admit func(bytes int64) error,
 ) (_ *solving, err error) {
 	if name := req.GetFrame().GetResident(); name != "" {
 		return nil, refuse("frame.resident", name, "must be no resident frame: pixels come with the request")
 	}
-	v := &solving{diffusionServer: s, ctx: kernels.WithClass(ctx, classOf(req.GetWorkClass())), encoding: req.GetEncoding()}
+	v := &solving{diffusionServer: s, ctx: kernels.WithClass(ctx, classOf(req.GetWorkClass())),
+		encoding: req.GetEncoding()}
 	if v.dev, err = s.dev.acquire(); err != nil {
 		return nil, err
 	}
@@ -124,7 +126,8 @@ func (s *diffusionServer) newSolving(
 	in.Free()
 	v.opts, v.drawing.Method = optionsOf(req.GetOptions())
 	v.id, v.decode = f.id, f.decode
-	v.target = &diffusion.Target{Format: driver.RGB8, Pixels: diffusion.Pixels{Host: make([]byte, solveChannels*f.Width*f.Height)}}
+	v.target = &diffusion.Target{Format: driver.RGB8,
+		Pixels: diffusion.Pixels{Host: make([]byte, solveChannels*f.Width*f.Height)}}
 	return v, nil
 }
 
@@ -134,8 +137,10 @@ func (v *solving) response(sol *diffusion.Solution, pixels []byte) (*pb.SolveRes
 	v.metrics.stage("compute", sol.Compute)
 	w, h := v.drawing.Width, v.drawing.Height
 	m := &pb.SolveResponse{
-		Backend: sol.Backend, Decode: durationpb.New(v.decode), Queue: durationpb.New(sol.Queue), Compute: durationpb.New(sol.Compute),
-		Cycles: uint32(sol.Cycles), Converged: sol.Converged, Estimate: 255 * sol.Estimate, Residual: 255 * sol.Residual,
+		Backend: sol.Backend, Decode: durationpb.New(v.decode), Queue: durationpb.New(sol.Queue),
+		Compute: durationpb.New(sol.Compute),
+		Cycles:  uint32(sol.Cycles), Converged: sol.Converged, Estimate: 255 * sol.Estimate,
+		Residual:    255 * sol.Residual,
 		GivenPixels: uint64(sol.FixedPixels), VoidPixels: uint64(sol.VoidPixels), SetupKept: sol.SetupKept,
 		Picture: &pb.Frame{
 			FrameId: v.id, Encoding: pb.Encoding_ENCODING_RAW,
@@ -229,7 +234,8 @@ func checkPieces(f polygon.Frame) error {
 	case stride < row:
 		return refuse("frame.layout.stride", stride, "is less than a row of %d bytes", row)
 	case have < need || have > stride*f.Height:
-		return refuse("frame.data", have, "must be %d bytes for %d x %d pixels, %d bytes from row to row", stride*f.Height, f.Width, f.Height, stride)
+		return refuse("frame.data", have, "must be %d bytes for %d x %d pixels, %d bytes from row to row",
+			stride*f.Height, f.Width, f.Height, stride)
 	}
 	return nil
 }
@@ -241,7 +247,8 @@ func (s *Server) checkCanvas(width, height, edges int) error {
 	}
 	n := int64(width) * int64(height)
 	if limit := s.cfg.MaxMessageBytes; solveChannels*n > limit {
-		return refuse("drawing", [2]int{width, height}, "makes a picture of %d bytes: the limit is %d", solveChannels*n, limit)
+		return refuse("drawing", [2]int{width, height}, "makes a picture of %d bytes: the limit is %d", solveChannels*n,
+			limit)
 	}
 	if edges != 0 && int64(edges) != n {
 		return refuse("edges", edges, "must be %d bytes, one for each pixel, or none", n)
@@ -265,14 +272,15 @@ func rgbOf(c coloured) rgb { return rgb{c.GetRed(), c.GetGreen(), c.GetBlue()} }
 func checkColor(list string, i int, c coloured) error {
 	for k, v := range rgbOf(c) {
 		if !(math.Abs(float64(v)) <= diffusion.MaxValue) {
-			return refuse(fmt.Sprintf("%s[%d].%s", list, i, [...]string{"red", "green", "blue"}[k]), v, "must be -%d to %[1]d", diffusion.MaxValue)
+			return refuse(fmt.Sprintf("%s[%d].%s", list, i, [...]string{"red", "green", "blue"}[k]), v,
+				"must be -%d to %[1]d", diffusion.MaxValue)
 		}
 	}
 	return nil
 }
 
-// checkDrawing checks what is on a canvas of a size, which was checked, but for what package diffusion looks at, and counts its points,
-// stops and pixels.
+// checkDrawing checks what is on a canvas of a size, which was checked, but for what package diffusion looks at, and
+// counts its points, stops and pixels.
 func (s *Server) checkDrawing(d *pb.Drawing, width, height int) (points int, _ error) {
 	if err := checkGiven(d.GetPixels(), width, height); err != nil {
 		return 0, err
@@ -285,7 +293,8 @@ func (s *Server) checkDrawing(d *pb.Drawing, width, height int) (points int, _ e
 		points += curveSize(len(c.GetXy())/2, len(c.GetLeft()), len(c.GetRight()), len(c.GetBlur()))
 	}
 	if points > s.cfg.MaxPoints {
-		return 0, refuse("", fmt.Sprintf("%d points, stops and pixels", points), "are more than the server's limit of %d", s.cfg.MaxPoints)
+		return 0, refuse("", fmt.Sprintf("%d points, stops and pixels", points),
+			"are more than the server's limit of %d", s.cfg.MaxPoints)
 	}
 	return points, nil
 }
@@ -297,7 +306,8 @@ func curveSize(points, left, right, blur int) int { return points + left + right
 func checkGiven(pixels []*pb.GivenPixel, width, height int) error {
 	for i, g := range pixels {
 		if int64(g.GetX()) >= int64(width) || int64(g.GetY()) >= int64(height) {
-			return refuse(fmt.Sprintf("pixels[%d]", i), [2]uint32{g.GetX(), g.GetY()}, "is outside of the canvas of %dx%d", width, height)
+			return refuse(fmt.Sprintf("pixels[%d]", i), [2]uint32{g.GetX(), g.GetY()},
+				"is outside of the canvas of %dx%d", width, height)
 		}
 		if err := checkColor("pixels", i, g); err != nil {
 			return err
@@ -461,5 +471,6 @@ func curveField(field string) string {
 		}
 		return fmt.Sprintf("%s.xy[%d]", curve, k)
 	}
-	return curve + "." + strings.NewReplacer("points", "xy", "values[0]", "red", "values[1]", "green", "values[2]", "blue").Replace(rest)
+	return curve + "." + strings.NewReplacer("points", "xy", "values[0]", "red", "values[1]", "green", "values[2]",
+		"blue").Replace(rest)
 }

@@ -16,8 +16,10 @@ import (
 func FuzzSolve(f *testing.F) {
 	for _, m := range []*pb.SolveRequest{
 		{Drawing: drawing(6, &pb.ColorStop{Red: 200, Green: 10})},
-		{Drawing: drawing(6, &pb.ColorStop{Red: 200}, &pb.ColorStop{At: 1, Blue: 9}), Edges: make([]byte, 108), Encoding: pb.Encoding_ENCODING_PNG},
-		{Drawing: &pb.Drawing{Width: 3, Height: 2, Pixels: []*pb.GivenPixel{{X: 1, Red: 4}}}, Options: &pb.DiffusionOptions{Method: 3, MaxCycles: 2}},
+		{Drawing: drawing(6, &pb.ColorStop{Red: 200}, &pb.ColorStop{At: 1, Blue: 9}), Edges: make([]byte, 108),
+			Encoding: pb.Encoding_ENCODING_PNG},
+		{Drawing: &pb.Drawing{Width: 3, Height: 2, Pixels: []*pb.GivenPixel{{X: 1, Red: 4}}},
+			Options: &pb.DiffusionOptions{Method: 3, MaxCycles: 2}},
 		{Frame: fourPixels()},
 	} {
 		if len(m.GetDrawing().GetCurves()) > 0 {
@@ -37,12 +39,14 @@ func FuzzSolve(f *testing.F) {
 		if proto.Unmarshal(wire, req) != nil {
 			return
 		}
-		if d := req.GetDrawing(); uint64(d.GetWidth())*uint64(d.GetHeight()) > 1<<16 && d.GetWidth() <= 1<<20 && d.GetHeight() <= 1<<20 {
+		if d := req.GetDrawing(); uint64(d.GetWidth())*uint64(d.GetHeight()) > 1<<16 && d.GetWidth() <= 1<<20 &&
+			d.GetHeight() <= 1<<20 {
 			return // large, which only takes long
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 		defer cancel()
-		res, err := interceptor(ctx, req, info, func(ctx context.Context, req any) (any, error) { return srv.Solve(ctx, req.(*pb.SolveRequest)) })
+		res, err := interceptor(ctx, req, info,
+			func(ctx context.Context, req any) (any, error) { return srv.Solve(ctx, req.(*pb.SolveRequest)) })
 		switch {
 		case err != nil:
 			if errors.Is(ctx.Err(), context.DeadlineExceeded) {

@@ -38,7 +38,8 @@ func givenFrame(s *devicetest.Scene) (*pb.Frame, *devicetest.Scene) {
 		pix[at+3] = 255
 	}
 	return &pb.Frame{
-		Layout:  &pb.FrameLayout{Width: uint32(s.Width), Height: uint32(s.Height), Stride: uint32(stride), PixelFormat: pb.PixelFormat_PIXEL_FORMAT_RGBA8},
+		Layout: &pb.FrameLayout{Width: uint32(s.Width), Height: uint32(s.Height), Stride: uint32(stride),
+			PixelFormat: pb.PixelFormat_PIXEL_FORMAT_RGBA8},
 		FrameId: s.Name, Source: &pb.Frame_Data{Data: pix},
 	}, s
 }
@@ -53,7 +54,8 @@ func TestSolve(t *testing.T) {
 		}
 		frame, s := givenFrame(s)
 		req := &pb.SolveRequest{
-			WorkClass: pb.WorkClass(i % 3), Options: &pb.DiffusionOptions{Method: pb.DiffusionMethod(i % 6), Tolerance: 0.1}, Frame: frame,
+			WorkClass: pb.WorkClass(i % 3),
+			Options:   &pb.DiffusionOptions{Method: pb.DiffusionMethod(i % 6), Tolerance: 0.1}, Frame: frame,
 		}
 		got, err := c.Solve(context.Background(), req)
 		if err != nil {
@@ -61,7 +63,9 @@ func TestSolve(t *testing.T) {
 			continue
 		}
 		pix, n := got.Picture.GetData(), len(s.Flags)
-		if len(pix) != 3*n || got.Picture.FrameId != s.Name || got.Picture.Layout.PixelFormat != pb.PixelFormat_PIXEL_FORMAT_RGB8 || int(got.Picture.Layout.Width) != s.Width {
+		if len(pix) != 3*n || got.Picture.FrameId != s.Name ||
+			got.Picture.Layout.PixelFormat != pb.PixelFormat_PIXEL_FORMAT_RGB8 ||
+			int(got.Picture.Layout.Width) != s.Width {
 			t.Errorf("%s: %d bytes, %v", s.Name, len(pix), got.Picture.Layout)
 			continue
 		}
@@ -69,8 +73,10 @@ func TestSolve(t *testing.T) {
 		for _, f := range s.Flags {
 			given += uint64(f & driver.DiffusionFixed)
 		}
-		if !got.Converged || got.Cycles < 1 || got.Estimate > 0.1 || got.GivenPixels != given || got.Backend != ts.dev.Info().Backend || got.Compute.AsDuration() <= 0 {
-			t.Errorf("%s: converged %v in %d cycles to %v; %d pixels given, want %d", s.Name, got.Converged, got.Cycles, got.Estimate, got.GivenPixels, given)
+		if !got.Converged || got.Cycles < 1 || got.Estimate > 0.1 || got.GivenPixels != given ||
+			got.Backend != ts.dev.Info().Backend || got.Compute.AsDuration() <= 0 {
+			t.Errorf("%s: converged %v in %d cycles to %v; %d pixels given, want %d", s.Name, got.Converged, got.Cycles,
+				got.Estimate, got.GivenPixels, given)
 		}
 		levels := make([]float64, 3*n)
 		for k := range levels {
@@ -93,7 +99,8 @@ func TestSolve(t *testing.T) {
 			t.Fatalf("%s: %v", s.Name, err)
 		}
 		for k := range n {
-			if r, g, b, a := im.At(k%s.Width, k/s.Width).RGBA(); uint8(r>>8) != pix[3*k] || uint8(g>>8) != pix[3*k+1] || uint8(b>>8) != pix[3*k+2] || a != 0xffff {
+			if r, g, b, a := im.At(k%s.Width, k/s.Width).RGBA(); uint8(r>>8) != pix[3*k] || uint8(g>>8) != pix[3*k+1] ||
+				uint8(b>>8) != pix[3*k+2] || a != 0xffff {
 				t.Fatalf("%s: pixel %d of the file differs", s.Name, k)
 			}
 		}
@@ -102,7 +109,8 @@ func TestSolve(t *testing.T) {
 
 // drawing is a curve from top to bottom of a canvas, with a colour on the left side, which is that of larger x.
 func drawing(x float64, left ...*pb.ColorStop) *pb.Drawing {
-	return &pb.Drawing{Width: 12, Height: 9, Curves: []*pb.Curve{{Id: "a", Xy: []float64{x, -1, x, 3, x, 6, x, 10}, Left: left}}}
+	return &pb.Drawing{Width: 12, Height: 9,
+		Curves: []*pb.Curve{{Id: "a", Xy: []float64{x, -1, x, 3, x, 6, x, 10}, Left: left}}}
 }
 
 // Curves, pixels and blocked edges make one picture.
@@ -116,7 +124,8 @@ func TestSolveDrawing(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		if pix := got.Picture.GetData(); len(pix) != 12*9*3 || !got.Converged || got.GivenPixels != given || got.Picture.Layout.Width != 12 {
+		if pix := got.Picture.GetData(); len(pix) != 12*9*3 || !got.Converged || got.GivenPixels != given ||
+			got.Picture.Layout.Width != 12 {
 			t.Fatalf("%s: %d bytes; %d pixels given", name, len(pix), got.GivenPixels)
 		}
 		for i := range 12 * 9 {
@@ -132,7 +141,8 @@ func TestSolveDrawing(t *testing.T) {
 	pix := make([]byte, 12*9*4)
 	copy(pix, []byte{50, 50, 50, 255})
 	req.Frame = &pb.Frame{
-		Layout: &pb.FrameLayout{Width: 12, Height: 9, PixelFormat: pb.PixelFormat_PIXEL_FORMAT_RGBA8}, Source: &pb.Frame_Data{Data: pix},
+		Layout: &pb.FrameLayout{Width: 12, Height: 9, PixelFormat: pb.PixelFormat_PIXEL_FORMAT_RGBA8},
+		Source: &pb.Frame_Data{Data: pix},
 	}
 	req.Edges = make([]byte, 12*9)
 	for y := range 9 {
@@ -144,7 +154,8 @@ func TestSolveDrawing(t *testing.T) {
 		}
 		return [3]int{200, 10, 255}
 	})
-	req.Frame, req.Drawing.Pixels = nil, []*pb.GivenPixel{{X: 3, Y: 8, Red: 1}, {X: 3, Y: 8, Red: 50, Green: 50, Blue: 50}}
+	req.Frame, req.Drawing.Pixels = nil,
+		[]*pb.GivenPixel{{X: 3, Y: 8, Red: 1}, {X: 3, Y: 8, Red: 50, Green: 50, Blue: 50}}
 	check("a pixel of the drawing behind a wall", 10, func(x, _ int) [3]int {
 		if x < 6 {
 			return [3]int{50, 50, 50}
@@ -164,16 +175,31 @@ func TestSolveRefusesDrawings(t *testing.T) {
 	ts := start(t, Config{MaxPoints: 100})
 	c := clients.New(ts.conn)
 	for says, spoil := range map[string]func(*pb.SolveRequest){
-		"drawing = [0 9]: must have sides":       func(r *pb.SolveRequest) { r.Drawing.Width = 0 },
-		"drawing = [4294967295 9]: must have":    func(r *pb.SolveRequest) { r.Drawing.Width = 1<<32 - 1 },
-		"drawing = [1048576 1048576]: makes a":   func(r *pb.SolveRequest) { r.Drawing.Width, r.Drawing.Height = 1<<20, 1<<20 },
-		"drawing = [12 9]: must be [2 2]":        func(r *pb.SolveRequest) { r.Frame = fourPixels() },
-		"edges = 3: must be 108 bytes":           func(r *pb.SolveRequest) { r.Edges = make([]byte, 3) },
-		"edges[5] = 0x80: is no sum":             func(r *pb.SolveRequest) { r.Edges = make([]byte, 108); r.Edges[5] = 0x80 },
-		"edges[7] = 0xff: is no sum":             func(r *pb.SolveRequest) { r.Edges = make([]byte, 108); r.Edges[7] = 3 },
-		"options.method = MULTIGRID: needs":      func(r *pb.SolveRequest) { r.Edges = make([]byte, 108); r.Edges[5] = 8 },
-		"drawing.pixels[1] = [12 0]: is outside": func(r *pb.SolveRequest) { r.Drawing.Pixels = []*pb.GivenPixel{{}, {X: 12}} },
-		"drawing.pixels[0] = [1 9]: is outside":  func(r *pb.SolveRequest) { r.Drawing.Pixels = []*pb.GivenPixel{{X: 1, Y: 9}} },
+		"drawing = [0 9]: must have sides":    func(r *pb.SolveRequest) { r.Drawing.Width = 0 },
+		"drawing = [4294967295 9]: must have": func(r *pb.SolveRequest) { r.Drawing.Width = 1<<32 - 1 },
+		"drawing = [1048576 1048576]: makes a": func(r *pb.SolveRequest) {
+			r.Drawing.Width, r.Drawing.Height = 1<<20, 1<<20
+		},
+		"drawing = [12 9]: must be [2 2]": func(r *pb.SolveRequest) { r.Frame = fourPixels() },
+		"edges = 3: must be 108 bytes":    func(r *pb.SolveRequest) { r.Edges = make([]byte, 3) },
+		"edges[5] = 0x80: is no sum": func(r *pb.SolveRequest) {
+			r.Edges = make([]byte, 108)
+			r.Edges[5] = 0x80
+		},
+		"edges[7] = 0xff: is no sum": func(r *pb.SolveRequest) {
+			r.Edges = make([]byte, 108)
+			r.Edges[7] = 3
+		},
+		"options.method = MULTIGRID: needs": func(r *pb.SolveRequest) {
+			r.Edges = make([]byte, 108)
+			r.Edges[5] = 8
+		},
+		"drawing.pixels[1] = [12 0]: is outside": func(r *pb.SolveRequest) {
+			r.Drawing.Pixels = []*pb.GivenPixel{{}, {X: 12}}
+		},
+		"drawing.pixels[0] = [1 9]: is outside": func(r *pb.SolveRequest) {
+			r.Drawing.Pixels = []*pb.GivenPixel{{X: 1, Y: 9}}
+		},
 		"drawing = 106 points, stops and pixels: are more than the server's limit of 100": func(r *pb.SolveRequest) {
 			r.Drawing.Pixels = make([]*pb.GivenPixel, 100)
 		},
@@ -186,16 +212,24 @@ func TestSolveRefusesDrawings(t *testing.T) {
 		"drawing.pixels[0].blue = +Inf": func(r *pb.SolveRequest) {
 			r.Drawing.Pixels = []*pb.GivenPixel{{X: 1, Blue: float32(math.Inf(1))}}
 		},
-		"drawing.curves = 0 of them":            func(r *pb.SolveRequest) { r.Drawing.Curves = nil },
-		"drawing.curves[0] = no stops":          func(r *pb.SolveRequest) { r.Drawing.Curves[0].Left = nil },
-		"drawing.curves[0].xy[3] = NaN":         func(r *pb.SolveRequest) { r.Drawing.Curves[0].Xy[3] = math.NaN() },
-		"drawing.curves[0].xy[6] = +Inf":        func(r *pb.SolveRequest) { r.Drawing.Curves[0].Xy[6] = math.Inf(1) },
-		"drawing.curves[0].xy[7] = NaN":         func(r *pb.SolveRequest) { r.Drawing.Curves[0].Xy = r.Drawing.Curves[0].Xy[:7] },
-		"drawing.curves[0].xy = 3 points":       func(r *pb.SolveRequest) { r.Drawing.Curves[0].Xy = r.Drawing.Curves[0].Xy[:6] },
-		"drawing.curves[0].xy = between":        func(r *pb.SolveRequest) { r.Drawing.Width = 5 },
-		"drawing.curves[0].left[0].green = NaN": func(r *pb.SolveRequest) { r.Drawing.Curves[0].Left[0].Green = float32(math.NaN()) },
-		"drawing.curves[0].left[0].at = 2":      func(r *pb.SolveRequest) { r.Drawing.Curves[0].Left[0].At = 2 },
-		"drawing.curves[0].blur[0].sigma = -1":  func(r *pb.SolveRequest) { r.Drawing.Curves[0].Blur = []*pb.BlurStop{{Sigma: -1}} },
+		"drawing.curves = 0 of them":     func(r *pb.SolveRequest) { r.Drawing.Curves = nil },
+		"drawing.curves[0] = no stops":   func(r *pb.SolveRequest) { r.Drawing.Curves[0].Left = nil },
+		"drawing.curves[0].xy[3] = NaN":  func(r *pb.SolveRequest) { r.Drawing.Curves[0].Xy[3] = math.NaN() },
+		"drawing.curves[0].xy[6] = +Inf": func(r *pb.SolveRequest) { r.Drawing.Curves[0].Xy[6] = math.Inf(1) },
+		"drawing.curves[0].xy[7] = NaN": func(r *pb.SolveRequest) {
+			r.Drawing.Curves[0].Xy = r.Drawing.Curves[0].Xy[:7]
+		},
+		"drawing.curves[0].xy = 3 points": func(r *pb.SolveRequest) {
+			r.Drawing.Curves[0].Xy = r.Drawing.Curves[0].Xy[:6]
+		},
+		"drawing.curves[0].xy = between": func(r *pb.SolveRequest) { r.Drawing.Width = 5 },
+		"drawing.curves[0].left[0].green = NaN": func(r *pb.SolveRequest) {
+			r.Drawing.Curves[0].Left[0].Green = float32(math.NaN())
+		},
+		"drawing.curves[0].left[0].at = 2": func(r *pb.SolveRequest) { r.Drawing.Curves[0].Left[0].At = 2 },
+		"drawing.curves[0].blur[0].sigma = -1": func(r *pb.SolveRequest) {
+			r.Drawing.Curves[0].Blur = []*pb.BlurStop{{Sigma: -1}}
+		},
 		"options.method": func(r *pb.SolveRequest) {
 			r.Options, r.Drawing.Curves[0].Barrier = &pb.DiffusionOptions{Method: 5}, true
 		},
@@ -212,7 +246,8 @@ func TestSolveRefusesDrawings(t *testing.T) {
 // fourPixels are all given.
 func fourPixels() *pb.Frame {
 	return &pb.Frame{
-		Layout: &pb.FrameLayout{Width: 2, Height: 2, PixelFormat: pb.PixelFormat_PIXEL_FORMAT_RGBA8}, Source: &pb.Frame_Data{Data: bytes.Repeat([]byte{255}, 16)},
+		Layout: &pb.FrameLayout{Width: 2, Height: 2, PixelFormat: pb.PixelFormat_PIXEL_FORMAT_RGBA8},
+		Source: &pb.Frame_Data{Data: bytes.Repeat([]byte{255}, 16)},
 	}
 }
 
@@ -230,17 +265,19 @@ func TestSolveRefuses(t *testing.T) {
 	ts := start(t, Config{})
 	c := clients.New(ts.conn)
 	for says, spoil := range map[string]func(*pb.SolveRequest){
-		"frame":                     func(r *pb.SolveRequest) { r.Frame = nil },
-		"frame.layout.pixel_format": func(r *pb.SolveRequest) { r.Frame.Layout.PixelFormat = pb.PixelFormat_PIXEL_FORMAT_RGB8 },
-		"frame.layout.stride":       func(r *pb.SolveRequest) { r.Frame.Layout.Stride = 15 },
-		"frame.layout":              func(r *pb.SolveRequest) { r.Frame.Layout.Width = 0 },
-		"frame.data = 48":           func(r *pb.SolveRequest) { r.Frame.Layout.Height = 4 },
-		"no pixel of alpha 255":     func(r *pb.SolveRequest) { clear(r.Frame.GetData()) },
-		"frame.resident":            func(r *pb.SolveRequest) { r.Frame.Source = &pb.Frame_Resident{Resident: "x"} },
-		"options.tolerance":         func(r *pb.SolveRequest) { r.Options.Tolerance = -1 },
-		"options.max_cycles":        func(r *pb.SolveRequest) { r.Options.MaxCycles = 100001 },
-		"options.method":            func(r *pb.SolveRequest) { r.Options.Method = 6 },
-		"encoding":                  func(r *pb.SolveRequest) { r.Encoding = pb.Encoding_ENCODING_JPEG },
+		"frame": func(r *pb.SolveRequest) { r.Frame = nil },
+		"frame.layout.pixel_format": func(r *pb.SolveRequest) {
+			r.Frame.Layout.PixelFormat = pb.PixelFormat_PIXEL_FORMAT_RGB8
+		},
+		"frame.layout.stride":   func(r *pb.SolveRequest) { r.Frame.Layout.Stride = 15 },
+		"frame.layout":          func(r *pb.SolveRequest) { r.Frame.Layout.Width = 0 },
+		"frame.data = 48":       func(r *pb.SolveRequest) { r.Frame.Layout.Height = 4 },
+		"no pixel of alpha 255": func(r *pb.SolveRequest) { clear(r.Frame.GetData()) },
+		"frame.resident":        func(r *pb.SolveRequest) { r.Frame.Source = &pb.Frame_Resident{Resident: "x"} },
+		"options.tolerance":     func(r *pb.SolveRequest) { r.Options.Tolerance = -1 },
+		"options.max_cycles":    func(r *pb.SolveRequest) { r.Options.MaxCycles = 100001 },
+		"options.method":        func(r *pb.SolveRequest) { r.Options.Method = 6 },
+		"encoding":              func(r *pb.SolveRequest) { r.Encoding = pb.Encoding_ENCODING_JPEG },
 	} {
 		req := &pb.SolveRequest{Options: &pb.DiffusionOptions{}, Frame: &pb.Frame{
 			Layout: &pb.FrameLayout{Width: 4, Height: 3, PixelFormat: pb.PixelFormat_PIXEL_FORMAT_RGBA8},
@@ -254,7 +291,8 @@ func TestSolveRefuses(t *testing.T) {
 	}
 	// A solve that ends before it has converged is no error.
 	frame, _ := givenFrame(devicetest.Scenes(8, 40)[0])
-	res, err := c.Solve(context.Background(), &pb.SolveRequest{Frame: frame, Options: &pb.DiffusionOptions{MaxCycles: 1}})
+	res, err := c.Solve(context.Background(),
+		&pb.SolveRequest{Frame: frame, Options: &pb.DiffusionOptions{MaxCycles: 1}})
 	if err != nil || res.Converged || res.Cycles != 1 {
 		t.Errorf("one cycle: %v, %v", res.GetConverged(), err)
 	}
@@ -268,7 +306,8 @@ func TestSolveOneWay(t *testing.T) {
 		Layout: &pb.FrameLayout{Width: 4, Height: 1, PixelFormat: pb.PixelFormat_PIXEL_FORMAT_RGBA8},
 		Source: &pb.Frame_Data{Data: []byte{90, 0, 0, 255, 0, 0, 0, 0, 0, 0, 0, 0, 30, 0, 0, 255}},
 	}
-	req := &pb.SolveRequest{Frame: f, Edges: []byte{0, 8, 0, 0}, Options: &pb.DiffusionOptions{Method: pb.DiffusionMethod_DIFFUSION_METHOD_NAIVE, Tolerance: 0.01}}
+	req := &pb.SolveRequest{Frame: f, Edges: []byte{0, 8, 0, 0},
+		Options: &pb.DiffusionOptions{Method: pb.DiffusionMethod_DIFFUSION_METHOD_NAIVE, Tolerance: 0.01}}
 	got, err := clients.New(ts.conn).Solve(context.Background(), req)
 	if want := []byte{90, 0, 0, 90, 0, 0, 60, 0, 0, 30, 0, 0}; err != nil || !bytes.Equal(got.Picture.GetData(), want) {
 		t.Errorf("got %v, %v, want %v", got.GetPicture().GetData(), err, want)

@@ -23,7 +23,8 @@ import (
 )
 
 // SolveProgressively implements pb.DiffusionServiceServer, for callers inside the process.
-func (s *diffusionServer) SolveProgressively(req *pb.SolveProgressivelyRequest, stream grpc.ServerStreamingServer[pb.SolveProgressivelyResponse]) error {
+func (s *diffusionServer) SolveProgressively(req *pb.SolveProgressivelyRequest,
+	stream grpc.ServerStreamingServer[pb.SolveProgressivelyResponse]) error {
 	return s.progress(stream, req, framecodec.New(req))
 }
 
@@ -40,9 +41,10 @@ func (s *diffusionServer) solveProgressively(stream grpc.ServerStream) error {
 	return s.progress(stream, req, in)
 }
 
-// progress solves in one goroutine and sends in another, so that the device doesn't wait for the client: pictures that it has no time
-// for are left out.
-func (s *diffusionServer) progress(stream grpc.ServerStream, req *pb.SolveProgressivelyRequest, in *framecodec.Message) error {
+// progress solves in one goroutine and sends in another, so that the device doesn't wait for the client: pictures that
+// it has no time for are left out.
+func (s *diffusionServer) progress(stream grpc.ServerStream, req *pb.SolveProgressivelyRequest,
+	in *framecodec.Message) error {
 	ctx, cancel := context.WithCancel(stream.Context())
 	defer cancel()
 	// Of the pictures on the way, the one that was made last and the one that is sent.
@@ -109,7 +111,8 @@ func under(field string, err error) error {
 	var bad *fieldError
 	if errors.As(err, &bad) {
 		for i, v := range bad.violations {
-			bad.violations[i].path = strings.TrimSuffix(field+"."+v.path, ".") // a refusal of the message itself has no path
+			// a refusal of the message itself has no path
+			bad.violations[i].path = strings.TrimSuffix(field+"."+v.path, ".")
 		}
 	}
 	return err
@@ -166,8 +169,8 @@ type canvas struct {
 	on        *diffusion.Canvas // nil once the device is given back
 }
 
-// holding is a canvas's part of what canvases may have of the host memory: the rest is for calls that give theirs back soon. One that needs
-// more than there is gets all of it, alone.
+// holding is a canvas's part of what canvases may have of the host memory: the rest is for calls that give theirs back
+// soon. One that needs more than there is gets all of it, alone.
 type holding struct {
 	of     *budget
 	bytes  int64
@@ -189,7 +192,8 @@ func (h *holding) more(bytes int64) bool {
 func (h *holding) open(bytes int64) error {
 	if bytes > smallShare && !h.more(bytes) {
 		return &quotaError{reasonHostMemory, "host memory", fmt.Sprintf(
-			"canvases may have %d bytes of it, and those that are open leave less than the %d that this one takes", h.of.cap, bytes)}
+			"canvases may have %d bytes of it, and those that are open leave less than the %d that this one takes",
+			h.of.cap, bytes)}
 	}
 	return nil
 }
@@ -246,9 +250,10 @@ func (c *canvas) run(ctx context.Context) error {
 	return c.send(ctx)
 }
 
-// receiveOpenCanvas receives the first message. Another goroutine waits for it, because only that way can the stream end while the
-// client is silent.
-func (s *diffusionServer) receiveOpenCanvas(ctx context.Context, stream grpc.ServerStream) (*framecodec.Message, error) {
+// receiveOpenCanvas receives the first message. Another goroutine waits for it, because only that way can the stream
+// end while the client is silent.
+func (s *diffusionServer) receiveOpenCanvas(ctx context.Context, stream grpc.ServerStream) (*framecodec.Message,
+	error) {
 	type received struct {
 		in  *framecodec.Message
 		err error
@@ -267,7 +272,8 @@ func (s *diffusionServer) receiveOpenCanvas(ctx context.Context, stream grpc.Ser
 		}
 		r.in.Free()
 		if errors.Is(r.err, io.EOF) {
-			return nil, withDetails(codes.FailedPrecondition, "the stream ended before its open message", info(reasonFrameOutOfOrder)).Err()
+			return nil, withDetails(codes.FailedPrecondition, "the stream ended before its open message",
+				info(reasonFrameOutOfOrder)).Err()
 		}
 		return nil, r.err
 	case <-s.draining:
@@ -280,14 +286,16 @@ func (s *diffusionServer) receiveOpenCanvas(ctx context.Context, stream grpc.Ser
 }
 
 // openCanvas makes a canvas of the first message, which it frees. The caller closes it, and releases its memory.
-func (s *diffusionServer) openCanvas(ctx context.Context, stream grpc.ServerStream, in *framecodec.Message) (_ *canvas, err error) {
+func (s *diffusionServer) openCanvas(ctx context.Context, stream grpc.ServerStream, in *framecodec.Message) (_ *canvas,
+	err error) {
 	defer in.Free()
 	if err := s.validate(in); err != nil {
 		return nil, err
 	}
 	open := in.Message.(*pb.EditRequest).GetOpen()
 	if open == nil {
-		return nil, withDetails(codes.FailedPrecondition, "a change came before open, which must be the first message", info(reasonFrameOutOfOrder)).Err()
+		return nil, withDetails(codes.FailedPrecondition, "a change came before open, which must be the first message",
+			info(reasonFrameOutOfOrder)).Err()
 	}
 	drawing := open.GetDrawing()
 	if drawing != nil { // its curves and pixels can be changed: they are not on the ground
@@ -479,13 +487,15 @@ func (c *canvas) work(stop context.CancelCauseFunc) canvasWork {
 	return w
 }
 
-// answer says which changes were refused, and makes and sends a picture if it has changed. again says that it may have changed meanwhile.
+// answer says which changes were refused, and makes and sends a picture if it has changed. again says that it may have
+// changed meanwhile.
 func (c *canvas) answer(ctx context.Context) (again bool, err error) {
 	solve, stop := context.WithCancelCause(c.ctx)
 	defer stop(nil)
 	w := c.work(stop)
 	for _, r := range w.refused {
-		m := &pb.EditResponse{Edits: r.edit, Outcome: &pb.EditResponse_Error{Error: statusOf(ctx, c.log, r.err).Proto()}}
+		m := &pb.EditResponse{Edits: r.edit,
+			Outcome: &pb.EditResponse_Error{Error: statusOf(ctx, c.log, r.err).Proto()}}
 		if err := c.stream.SendMsg(m); err != nil {
 			return false, err
 		}
@@ -511,7 +521,8 @@ func (c *canvas) answer(ctx context.Context) (again bool, err error) {
 		if st.Code() == codes.Unavailable {
 			return false, st.Err()
 		}
-		return true, c.stream.SendMsg(&pb.EditResponse{Edits: w.edits, Outcome: &pb.EditResponse_Error{Error: st.Proto()}})
+		return true, c.stream.SendMsg(&pb.EditResponse{Edits: w.edits,
+			Outcome: &pb.EditResponse_Error{Error: st.Proto()}})
 	}
 	err = c.sendPicture(sol, w.edits)
 	c.mu.Lock()
@@ -520,8 +531,8 @@ func (c *canvas) answer(ctx context.Context) (again bool, err error) {
 	return true, err
 }
 
-// mends reports whether a change can make up for the reason why there is no picture. None can for what only open says: options, and
-// edges and a frame that are none.
+// mends reports whether a change can make up for the reason why there is no picture. None can for what only open says:
+// options, and edges and a frame that are none.
 func mends(err error) bool {
 	var bad *fieldError
 	return !errors.As(err, &bad) || strings.HasPrefix(bad.violations[0].path, "drawing.")
@@ -534,7 +545,8 @@ func (c *canvas) sendPicture(sol *diffusion.Solution, edits uint64) error {
 	if err != nil {
 		return err
 	}
-	out := framecodec.New(&pb.EditResponse{Edits: edits, SetupKept: sol.SetupKept, Outcome: &pb.EditResponse_Result{Result: m}})
+	out := framecodec.New(&pb.EditResponse{Edits: edits, SetupKept: sol.SetupKept,
+		Outcome: &pb.EditResponse_Result{Result: m}})
 	defer out.Free() // the transport has references of its own
 	if c.encoding == pb.Encoding_ENCODING_PNG {
 		out.SetPayload(mem.BufferSlice{mem.SliceBuffer(pixels)})
@@ -614,7 +626,8 @@ func (c *canvas) apply(req *pb.EditRequest) error {
 	case *pb.EditRequest_RemovePixels:
 		return under("remove_pixels", c.move(m.RemovePixels.GetXy(), nil))
 	case *pb.EditRequest_MovePixels:
-		return under("move_pixels", c.move(m.MovePixels.GetXy(), &[2]int64{int64(m.MovePixels.GetDx()), int64(m.MovePixels.GetDy())}))
+		return under("move_pixels",
+			c.move(m.MovePixels.GetXy(), &[2]int64{int64(m.MovePixels.GetDx()), int64(m.MovePixels.GetDy())}))
 	case *pb.EditRequest_PutEdges:
 		return under("put_edges", c.shut(m.PutEdges.GetPixels()))
 	default:
@@ -658,7 +671,8 @@ func (c *canvas) pay(size int) error {
 		if ok {
 			release()
 		}
-		return &quotaError{reasonHostMemory, "host memory", "other calls have what more points and stops on the canvas take"}
+		return &quotaError{reasonHostMemory, "host memory",
+			"other calls have what more points and stops on the canvas take"}
 	}
 	c.paid += more
 	c.shares = append(c.shares, release)
@@ -694,10 +708,12 @@ func (c *canvas) set(curve canvasCurve) error {
 		size -= c.curves[i].size()
 	}
 	if size > c.limit {
-		return refuse("", fmt.Sprintf("%d points and stops", curve.size()-1), "make more than %d on the canvas", c.limit)
+		return refuse("", fmt.Sprintf("%d points and stops", curve.size()-1), "make more than %d on the canvas",
+			c.limit)
 	}
 	d := &diffusion.Drawing{
-		Width: c.ground.Width, Height: c.ground.Height, Channels: solveChannels, Curves: []diffusion.Curve{curve.Curve}, Method: c.ground.Method,
+		Width: c.ground.Width, Height: c.ground.Height, Channels: solveChannels, Curves: []diffusion.Curve{curve.Curve},
+		Method: c.ground.Method,
 	}
 	if err := d.Check(); err != nil {
 		var invalid *diffusion.InvalidError
@@ -760,7 +776,8 @@ func (c *canvas) move(xy []uint32, by *[2]int64) error {
 			return refuse(fmt.Sprintf("xy[%d]", i), xy[i:i+2], "is no pixel that was given")
 		}
 		if by != nil && !onCanvas(g, int64(x)+by[0], int64(y)+by[1]) {
-			return refuse(fmt.Sprintf("xy[%d]", i), xy[i:i+2], "is moved to %v, outside of the canvas of %dx%d", [2]int64{int64(x) + by[0], int64(y) + by[1]}, g.Width, g.Height)
+			return refuse(fmt.Sprintf("xy[%d]", i), xy[i:i+2], "is moved to %v, outside of the canvas of %dx%d",
+				[2]int64{int64(x) + by[0], int64(y) + by[1]}, g.Width, g.Height)
 		}
 	}
 	c.own()
@@ -820,7 +837,8 @@ func (c *canvas) checkEdges(edges uint32) error {
 	if edges > 0xff || edges&uint32(diffusion.Fixed) != 0 {
 		return refuse("", edges, "%s", noEdges)
 	}
-	d := &diffusion.Drawing{Width: 1, Height: 1, Channels: 1, Flags: []uint8{uint8(edges)}, Values: make([]float32, 1), Method: c.ground.Method}
+	d := &diffusion.Drawing{Width: 1, Height: 1, Channels: 1, Flags: []uint8{uint8(edges)}, Values: make([]float32, 1),
+		Method: c.ground.Method}
 	var invalid *diffusion.InvalidError
 	switch err := d.Check(); {
 	case !errors.As(err, &invalid):

@@ -95,7 +95,8 @@ func (c editCall) same(ts *testServer, what string, got *pb.EditResponse, want *
 			c.t.Fatalf("%s: byte %d is %d, want %d", what, i, a[i], b[i])
 		}
 	}
-	if r := got.GetResult(); r.GetGivenPixels() != res.GetGivenPixels() || !r.GetConverged() || r.GetBackend() != res.GetBackend() {
+	if r := got.GetResult(); r.GetGivenPixels() != res.GetGivenPixels() || !r.GetConverged() ||
+		r.GetBackend() != res.GetBackend() {
 		c.t.Errorf("%s: %v", what, r)
 	}
 }
@@ -117,7 +118,8 @@ func TestEdit(t *testing.T) {
 		t.Error("another curve needed no set-up")
 	}
 	a = wall("a", 10, 10, 90)
-	c.send(&pb.EditRequest{Message: &pb.EditRequest_RecolorCurve{RecolorCurve: &pb.RecolorCurve{Id: "a", Left: a.Left, Right: a.Right}}})
+	c.send(&pb.EditRequest{Message: &pb.EditRequest_RecolorCurve{RecolorCurve: &pb.RecolorCurve{Id: "a", Left: a.Left,
+		Right: a.Right}}})
 	got = c.after(2)
 	c.same(ts, "other colours", got, canvasOf(a, b))
 	if !got.GetSetupKept() {
@@ -136,7 +138,8 @@ func TestEdit(t *testing.T) {
 	c.send(&pb.EditRequest{Message: &pb.EditRequest_RemoveCurve{RemoveCurve: "a"}})
 	want.Drawing.Curves = want.Drawing.Curves[1:]
 	c.same(ts, "a curve less", c.after(6), want)
-	c.send(&pb.EditRequest{Message: &pb.EditRequest_MovePixels{MovePixels: &pb.MovePixels{Xy: []uint32{35, 20}, Dx: -30, Dy: 2}}})
+	c.send(&pb.EditRequest{Message: &pb.EditRequest_MovePixels{MovePixels: &pb.MovePixels{Xy: []uint32{35, 20}, Dx: -30,
+		Dy: 2}}})
 	want.Drawing.Pixels = []*pb.GivenPixel{{X: 5, Y: 22, Blue: 7}}
 	c.same(ts, "a pixel moved", c.after(7), want)
 	edges := func(x uint32, closed uint32) *pb.EditRequest {
@@ -192,7 +195,8 @@ func TestEditFrame(t *testing.T) {
 		t.Errorf("open: %v", first)
 	}
 	c.send(&pb.EditRequest{Message: &pb.EditRequest_PutPixels{PutPixels: &pb.GivenPixels{Pixels: []*pb.GivenPixel{{X: 1}}}}})
-	if got := c.after(1).GetResult(); got.GetGivenPixels() != 3 || bytes.Equal(got.GetPicture().GetData(), first.GetPicture().GetData()) {
+	if got := c.after(1).GetResult(); got.GetGivenPixels() != 3 ||
+		bytes.Equal(got.GetPicture().GetData(), first.GetPicture().GetData()) {
 		t.Errorf("with a pixel: %v", got)
 	}
 	c.send(&pb.EditRequest{Message: &pb.EditRequest_RemovePixels{RemovePixels: &pb.PixelPlaces{Xy: []uint32{1, 0}}}})
@@ -204,10 +208,12 @@ func TestEditFrame(t *testing.T) {
 	c.send(&pb.EditRequest{Message: &pb.EditRequest_MovePixels{MovePixels: &pb.MovePixels{Xy: []uint32{0, 0}, Dx: 1}}})
 	copy(whole.GetData()[4:8], whole.GetData()[:4])
 	clear(whole.GetData()[:4])
-	c.same(ts, "a pixel of the frame moved", c.after(3), &pb.SolveRequest{Frame: whole, Encoding: pb.Encoding_ENCODING_PNG})
+	c.same(ts, "a pixel of the frame moved", c.after(3),
+		&pb.SolveRequest{Frame: whole, Encoding: pb.Encoding_ENCODING_PNG})
 	c.send(&pb.EditRequest{Message: &pb.EditRequest_RemovePixels{RemovePixels: &pb.PixelPlaces{Xy: []uint32{1, 0}}}})
 	clear(whole.GetData()[4:8])
-	c.same(ts, "a pixel of the frame less", c.after(4), &pb.SolveRequest{Frame: whole, Encoding: pb.Encoding_ENCODING_PNG})
+	c.same(ts, "a pixel of the frame less", c.after(4),
+		&pb.SolveRequest{Frame: whole, Encoding: pb.Encoding_ENCODING_PNG})
 }
 
 // What a method doesn't solve is refused when it is put on a canvas, which stays open.
@@ -216,7 +222,8 @@ func TestEditMethod(t *testing.T) {
 	barrier := wall("b", 10, 1, 2)
 	barrier.Barrier = true
 	edges := func(e uint32) *pb.EditRequest {
-		return &pb.EditRequest{Message: &pb.EditRequest_PutEdges{PutEdges: &pb.PutEdges{Pixels: []*pb.PixelEdges{{X: 2, Y: 3, Edges: e}}}}}
+		return &pb.EditRequest{Message: &pb.EditRequest_PutEdges{PutEdges: &pb.PutEdges{Pixels: []*pb.PixelEdges{{X: 2,
+			Y: 3, Edges: e}}}}}
 	}
 	putBarrier := &pb.EditRequest{Message: &pb.EditRequest_PutCurve{PutCurve: barrier}}
 	for _, x := range []struct {
@@ -224,10 +231,14 @@ func TestEditMethod(t *testing.T) {
 		edit   *pb.EditRequest
 		says   string // nothing where the change is made
 	}{
-		{pb.DiffusionMethod_DIFFUSION_METHOD_VARIABLE_STENCIL, putBarrier, "put_curve.barrier = true: VARIABLE_STENCIL looks across"},
-		{pb.DiffusionMethod_DIFFUSION_METHOD_VARIABLE_STENCIL, edges(2), "put_edges.pixels[0].edges = 2: VARIABLE_STENCIL looks across"},
-		{pb.DiffusionMethod_DIFFUSION_METHOD_VARIABLE_STENCIL, edges(8), "put_edges.pixels[0].edges = 8: VARIABLE_STENCIL looks across"},
-		{pb.DiffusionMethod_DIFFUSION_METHOD_MULTIGRID, edges(32), "put_edges.pixels[0].edges = 32: MULTIGRID needs edges"},
+		{pb.DiffusionMethod_DIFFUSION_METHOD_VARIABLE_STENCIL, putBarrier,
+			"put_curve.barrier = true: VARIABLE_STENCIL looks across"},
+		{pb.DiffusionMethod_DIFFUSION_METHOD_VARIABLE_STENCIL, edges(2),
+			"put_edges.pixels[0].edges = 2: VARIABLE_STENCIL looks across"},
+		{pb.DiffusionMethod_DIFFUSION_METHOD_VARIABLE_STENCIL, edges(8),
+			"put_edges.pixels[0].edges = 8: VARIABLE_STENCIL looks across"},
+		{pb.DiffusionMethod_DIFFUSION_METHOD_MULTIGRID, edges(32),
+			"put_edges.pixels[0].edges = 32: MULTIGRID needs edges"},
 		{pb.DiffusionMethod_DIFFUSION_METHOD_MULTIGRID, putBarrier, ""},
 		{pb.DiffusionMethod_DIFFUSION_METHOD_MULTIGRID, edges(6), ""},
 		{pb.DiffusionMethod_DIFFUSION_METHOD_NAIVE, edges(6 + 8 + 64), ""},
@@ -236,7 +247,8 @@ func TestEditMethod(t *testing.T) {
 		open.Options = &pb.DiffusionOptions{Method: x.method, MaxCycles: 2}
 		c := openCanvas(t, ts, open)
 		c.send(x.edit)
-		if m := c.after(1); x.says == "" && m.GetResult() == nil || x.says != "" && !strings.Contains(m.GetError().GetMessage(), x.says) {
+		if m := c.after(1); x.says == "" && m.GetResult() == nil || x.says != "" &&
+			!strings.Contains(m.GetError().GetMessage(), x.says) {
 			t.Errorf("%v, %v: %v, want %q", x.method, x.edit, m, x.says)
 		}
 		c.send(&pb.EditRequest{Message: &pb.EditRequest_MoveCurve{MoveCurve: &pb.MoveCurve{Id: "a", Dx: 1}}})
@@ -265,28 +277,52 @@ func TestEditRefuses(t *testing.T) {
 	}{
 		{"put_curve.xy", &pb.EditRequest{Message: &pb.EditRequest_PutCurve{PutCurve: bad}}},
 		{"put_curve.left[0].at", &pb.EditRequest{Message: &pb.EditRequest_PutCurve{PutCurve: nan}}},
-		{"put_curve = 45 points and stops: make more than 40 on the canvas", &pb.EditRequest{Message: &pb.EditRequest_PutCurve{PutCurve: long}}},
+		{"put_curve = 45 points and stops: make more than 40 on the canvas",
+			&pb.EditRequest{Message: &pb.EditRequest_PutCurve{PutCurve: long}}},
 		{"move_curve.id", &pb.EditRequest{Message: &pb.EditRequest_MoveCurve{MoveCurve: &pb.MoveCurve{Id: "z"}}}},
-		{"move_curve.xy", &pb.EditRequest{Message: &pb.EditRequest_MoveCurve{MoveCurve: &pb.MoveCurve{Id: "a", Dx: 1e9}}}},
-		{"recolor_curve = no stops: must have", &pb.EditRequest{Message: &pb.EditRequest_RecolorCurve{RecolorCurve: &pb.RecolorCurve{Id: "a"}}}},
-		{"recolor_curve.left[0].red = 2e+12: must be", &pb.EditRequest{Message: &pb.EditRequest_RecolorCurve{RecolorCurve: bright}}},
-		{"put_curve.right[0].blue = -Inf: must be", &pb.EditRequest{Message: &pb.EditRequest_PutCurve{PutCurve: &pb.Curve{Right: []*pb.ColorStop{{Blue: float32(math.Inf(-1))}}}}}},
+		{"move_curve.xy", &pb.EditRequest{Message: &pb.EditRequest_MoveCurve{MoveCurve: &pb.MoveCurve{Id: "a",
+			Dx: 1e9}}}},
+		{"recolor_curve = no stops: must have",
+			&pb.EditRequest{Message: &pb.EditRequest_RecolorCurve{RecolorCurve: &pb.RecolorCurve{Id: "a"}}}},
+		{"recolor_curve.left[0].red = 2e+12: must be",
+			&pb.EditRequest{Message: &pb.EditRequest_RecolorCurve{RecolorCurve: bright}}},
+		{"put_curve.right[0].blue = -Inf: must be",
+			&pb.EditRequest{Message: &pb.EditRequest_PutCurve{PutCurve: &pb.Curve{Right: []*pb.ColorStop{{Blue: float32(math.Inf(-1))}}}}}},
 		{"remove_curve = ", &pb.EditRequest{Message: &pb.EditRequest_RemoveCurve{RemoveCurve: "z"}}},
-		{"put_pixels.pixels[1]", &pb.EditRequest{Message: &pb.EditRequest_PutPixels{PutPixels: &pb.GivenPixels{Pixels: []*pb.GivenPixel{{}, {X: 40}}}}}},
-		{"remove_pixels.xy[0]", &pb.EditRequest{Message: &pb.EditRequest_RemovePixels{RemovePixels: &pb.PixelPlaces{Xy: []uint32{1, 1}}}}},
-		{"remove_pixels.xy", &pb.EditRequest{Message: &pb.EditRequest_RemovePixels{RemovePixels: &pb.PixelPlaces{Xy: []uint32{1}}}}},
-		{"put_pixels.pixels = 41 pixels: are more than", &pb.EditRequest{Message: &pb.EditRequest_PutPixels{PutPixels: &pb.GivenPixels{Pixels: slices.Repeat([]*pb.GivenPixel{{}}, 41)}}}},
-		{"remove_pixels.xy[0]", &pb.EditRequest{Message: &pb.EditRequest_RemovePixels{RemovePixels: &pb.PixelPlaces{Xy: []uint32{40, 1}}}}},
-		{"move_pixels.xy = 1 numbers: must be pairs", &pb.EditRequest{Message: &pb.EditRequest_MovePixels{MovePixels: &pb.MovePixels{Xy: []uint32{1}}}}},
-		{"move_pixels.xy[0] = [1 1]: is no pixel", &pb.EditRequest{Message: &pb.EditRequest_MovePixels{MovePixels: &pb.MovePixels{Xy: []uint32{1, 1}, Dx: 1}}}},
-		{"put_edges.pixels[1] = [0 30]: is outside", &pb.EditRequest{Message: &pb.EditRequest_PutEdges{PutEdges: &pb.PutEdges{Pixels: []*pb.PixelEdges{{}, {Y: 30}}}}}},
-		{"put_edges.pixels[0].edges = 258: is no sum", &pb.EditRequest{Message: &pb.EditRequest_PutEdges{PutEdges: &pb.PutEdges{Pixels: []*pb.PixelEdges{{Edges: 258}}}}}},
-		{"put_edges.pixels[0].edges = 1: is no sum", &pb.EditRequest{Message: &pb.EditRequest_PutEdges{PutEdges: &pb.PutEdges{Pixels: []*pb.PixelEdges{{Edges: 1}}}}}},
-		{"put_edges.pixels[0].edges = 130: is no sum", &pb.EditRequest{Message: &pb.EditRequest_PutEdges{PutEdges: &pb.PutEdges{Pixels: []*pb.PixelEdges{{Edges: 130}}}}}},
-		{`remove_curve = "a\nb": is no curve`, &pb.EditRequest{Message: &pb.EditRequest_RemoveCurve{RemoveCurve: "a\nb"}}},
-		{"put_curve.id = 65 bytes: must be at most 64", &pb.EditRequest{Message: &pb.EditRequest_PutCurve{PutCurve: wall(strings.Repeat("n", 65), 1, 2, 3)}}},
-		{"recolor_curve.id = 65 bytes: must be at most 64", &pb.EditRequest{Message: &pb.EditRequest_RecolorCurve{RecolorCurve: &pb.RecolorCurve{Id: strings.Repeat("n", 65)}}}},
-		{"remove_curve = 1000000 bytes: must be at most 64", &pb.EditRequest{Message: &pb.EditRequest_RemoveCurve{RemoveCurve: strings.Repeat("n", 1e6)}}},
+		{"put_pixels.pixels[1]",
+			&pb.EditRequest{Message: &pb.EditRequest_PutPixels{PutPixels: &pb.GivenPixels{Pixels: []*pb.GivenPixel{{},
+				{X: 40}}}}}},
+		{"remove_pixels.xy[0]",
+			&pb.EditRequest{Message: &pb.EditRequest_RemovePixels{RemovePixels: &pb.PixelPlaces{Xy: []uint32{1, 1}}}}},
+		{"remove_pixels.xy",
+			&pb.EditRequest{Message: &pb.EditRequest_RemovePixels{RemovePixels: &pb.PixelPlaces{Xy: []uint32{1}}}}},
+		{"put_pixels.pixels = 41 pixels: are more than",
+			&pb.EditRequest{Message: &pb.EditRequest_PutPixels{PutPixels: &pb.GivenPixels{Pixels: slices.Repeat([]*pb.GivenPixel{{}}, 41)}}}},
+		{"remove_pixels.xy[0]",
+			&pb.EditRequest{Message: &pb.EditRequest_RemovePixels{RemovePixels: &pb.PixelPlaces{Xy: []uint32{40, 1}}}}},
+		{"move_pixels.xy = 1 numbers: must be pairs",
+			&pb.EditRequest{Message: &pb.EditRequest_MovePixels{MovePixels: &pb.MovePixels{Xy: []uint32{1}}}}},
+		{"move_pixels.xy[0] = [1 1]: is no pixel",
+			&pb.EditRequest{Message: &pb.EditRequest_MovePixels{MovePixels: &pb.MovePixels{Xy: []uint32{1, 1},
+				Dx: 1}}}},
+		{"put_edges.pixels[1] = [0 30]: is outside",
+			&pb.EditRequest{Message: &pb.EditRequest_PutEdges{PutEdges: &pb.PutEdges{Pixels: []*pb.PixelEdges{{},
+				{Y: 30}}}}}},
+		{"put_edges.pixels[0].edges = 258: is no sum",
+			&pb.EditRequest{Message: &pb.EditRequest_PutEdges{PutEdges: &pb.PutEdges{Pixels: []*pb.PixelEdges{{Edges: 258}}}}}},
+		{"put_edges.pixels[0].edges = 1: is no sum",
+			&pb.EditRequest{Message: &pb.EditRequest_PutEdges{PutEdges: &pb.PutEdges{Pixels: []*pb.PixelEdges{{Edges: 1}}}}}},
+		{"put_edges.pixels[0].edges = 130: is no sum",
+			&pb.EditRequest{Message: &pb.EditRequest_PutEdges{PutEdges: &pb.PutEdges{Pixels: []*pb.PixelEdges{{Edges: 130}}}}}},
+		{`remove_curve = "a\nb": is no curve`,
+			&pb.EditRequest{Message: &pb.EditRequest_RemoveCurve{RemoveCurve: "a\nb"}}},
+		{"put_curve.id = 65 bytes: must be at most 64",
+			&pb.EditRequest{Message: &pb.EditRequest_PutCurve{PutCurve: wall(strings.Repeat("n", 65), 1, 2, 3)}}},
+		{"recolor_curve.id = 65 bytes: must be at most 64",
+			&pb.EditRequest{Message: &pb.EditRequest_RecolorCurve{RecolorCurve: &pb.RecolorCurve{Id: strings.Repeat("n",
+				65)}}}},
+		{"remove_curve = 1000000 bytes: must be at most 64",
+			&pb.EditRequest{Message: &pb.EditRequest_RemoveCurve{RemoveCurve: strings.Repeat("n", 1e6)}}},
 		{"message", &pb.EditRequest{}},
 	} {
 		edits++
@@ -297,16 +333,20 @@ func TestEditRefuses(t *testing.T) {
 		}
 	}
 	pixel := &pb.EditRequest{Message: &pb.EditRequest_PutPixels{PutPixels: &pb.GivenPixels{Pixels: []*pb.GivenPixel{{X: 39, Y: 29}}}}}
-	away := &pb.EditRequest{Message: &pb.EditRequest_MovePixels{MovePixels: &pb.MovePixels{Xy: []uint32{39, 29}, Dx: 1}}}
-	far := &pb.EditRequest{Message: &pb.EditRequest_MovePixels{MovePixels: &pb.MovePixels{Xy: []uint32{39, 29}, Dy: math.MinInt32}}}
+	away := &pb.EditRequest{Message: &pb.EditRequest_MovePixels{MovePixels: &pb.MovePixels{Xy: []uint32{39, 29},
+		Dx: 1}}}
+	far := &pb.EditRequest{Message: &pb.EditRequest_MovePixels{MovePixels: &pb.MovePixels{Xy: []uint32{39, 29},
+		Dy: math.MinInt32}}}
 	back := &pb.EditRequest{Message: &pb.EditRequest_RemovePixels{RemovePixels: &pb.PixelPlaces{Xy: []uint32{39, 29}}}}
 	for _, x := range []struct {
 		says string
 		edit *pb.EditRequest
-	}{{"", pixel}, {"move_pixels.xy[0] = [39 29]: is moved to [40 29], outside of the canvas of 40x30", away}, {"is moved to [39 -2147483619]", far}, {"", back}} {
+	}{{"", pixel}, {"move_pixels.xy[0] = [39 29]: is moved to [40 29], outside of the canvas of 40x30", away},
+		{"is moved to [39 -2147483619]", far}, {"", back}} {
 		edits++
 		c.send(x.edit)
-		if m := c.after(edits); x.says == "" && m.GetResult() == nil || !strings.Contains(m.GetError().GetMessage(), x.says) {
+		if m := c.after(edits); x.says == "" && m.GetResult() == nil ||
+			!strings.Contains(m.GetError().GetMessage(), x.says) {
 			t.Errorf("%v: %v, want %q", x.edit, m, x.says)
 		}
 	}
@@ -318,25 +358,31 @@ func TestEditRefuses(t *testing.T) {
 	}
 	c.send(&pb.EditRequest{Message: &pb.EditRequest_PutCurve{PutCurve: wall("a", 10, 200, 50)}})
 	edits++
-	if m := c.after(edits); offByMore(m.GetResult().GetPicture().GetData(), first.GetResult().GetPicture().GetData(), 1) {
+	if m := c.after(edits); offByMore(m.GetResult().GetPicture().GetData(), first.GetResult().GetPicture().GetData(),
+		1) {
 		t.Error("what is on the canvas is not what was before")
 	}
 
 	for says, open := range map[string]*pb.SolveRequest{
-		"open.drawing":                   {Drawing: &pb.Drawing{}},
-		"open.frame":                     {},
-		"open.drawing.curves[0].id":      canvasOf(wall(strings.Repeat("n", 65), 1, 2, 3)),
-		"open.drawing.curves[1].id":      canvasOf(wall("a", 1, 2, 3), wall("a", 4, 5, 6)),
-		"open.drawing.curves[0].xy":      canvasOf(bad),
-		"open.options.tolerance":         {Options: &pb.DiffusionOptions{Tolerance: -1}, Drawing: &pb.Drawing{Width: 9, Height: 9}},
-		"open.drawing.pixels[0]":         {Drawing: &pb.Drawing{Width: 9, Height: 9, Pixels: []*pb.GivenPixel{{X: 9}}}},
-		"open.edges[4] = 0x80":           {Drawing: &pb.Drawing{Width: 3, Height: 3}, Edges: []byte{0, 0, 0, 0, 128, 0, 0, 0, 0}},
-		"open.options.method":            {Drawing: &pb.Drawing{Width: 3, Height: 1, Pixels: []*pb.GivenPixel{{}}}, Edges: []byte{8, 0, 0}},
-		"open.edges = 3: must be 81":     {Drawing: &pb.Drawing{Width: 9, Height: 9}, Edges: make([]byte, 3)},
-		"open.frame.resident":            {Frame: &pb.Frame{Source: &pb.Frame_Resident{Resident: "x"}}},
-		"open.frame.layout.pixel_format": {Frame: &pb.Frame{Layout: &pb.FrameLayout{Width: 1, Height: 1, PixelFormat: pb.PixelFormat_PIXEL_FORMAT_GRAY8}, Source: &pb.Frame_Data{Data: []byte{1}}}},
+		"open.drawing":              {Drawing: &pb.Drawing{}},
+		"open.frame":                {},
+		"open.drawing.curves[0].id": canvasOf(wall(strings.Repeat("n", 65), 1, 2, 3)),
+		"open.drawing.curves[1].id": canvasOf(wall("a", 1, 2, 3), wall("a", 4, 5, 6)),
+		"open.drawing.curves[0].xy": canvasOf(bad),
+		"open.options.tolerance": {Options: &pb.DiffusionOptions{Tolerance: -1},
+			Drawing: &pb.Drawing{Width: 9, Height: 9}},
+		"open.drawing.pixels[0]": {Drawing: &pb.Drawing{Width: 9, Height: 9, Pixels: []*pb.GivenPixel{{X: 9}}}},
+		"open.edges[4] = 0x80": {Drawing: &pb.Drawing{Width: 3, Height: 3},
+			Edges: []byte{0, 0, 0, 0, 128, 0, 0, 0, 0}},
+		"open.options.method": {Drawing: &pb.Drawing{Width: 3, Height: 1, Pixels: []*pb.GivenPixel{{}}},
+			Edges: []byte{8, 0, 0}},
+		"open.edges = 3: must be 81": {Drawing: &pb.Drawing{Width: 9, Height: 9}, Edges: make([]byte, 3)},
+		"open.frame.resident":        {Frame: &pb.Frame{Source: &pb.Frame_Resident{Resident: "x"}}},
+		"open.frame.layout.pixel_format": {Frame: &pb.Frame{Layout: &pb.FrameLayout{Width: 1, Height: 1,
+			PixelFormat: pb.PixelFormat_PIXEL_FORMAT_GRAY8}, Source: &pb.Frame_Data{Data: []byte{1}}}},
 	} {
-		if _, err := openCanvas(t, ts, open).Recv(); status.Code(err) != codes.InvalidArgument || !strings.Contains(err.Error(), says) {
+		if _, err := openCanvas(t, ts, open).Recv(); status.Code(err) != codes.InvalidArgument ||
+			!strings.Contains(err.Error(), says) {
 			t.Errorf("%v, want %q", err, says)
 		}
 	}
@@ -374,8 +420,8 @@ func offByMore(a, b []byte, most int) bool {
 	return false
 }
 
-// Many changes at once: the last picture has all of them, and those on the way are left out where they are too slow; clients that
-// go away leave nothing.
+// Many changes at once: the last picture has all of them, and those on the way are left out where they are too slow;
+// clients that go away leave nothing.
 func TestEditMany(t *testing.T) {
 	ts := start(t, Config{})
 	c := openCanvas(t, ts, &pb.SolveRequest{Drawing: &pb.Drawing{Width: 300, Height: 200}})
@@ -412,7 +458,8 @@ func TestEditMany(t *testing.T) {
 	if got.GetEdits() != n || pictures < 1 || pictures > n+1 {
 		t.Fatalf("the last picture has %d edits; %d pictures", got.GetEdits(), pictures)
 	}
-	c.same(ts, "the last", got, &pb.SolveRequest{Drawing: &pb.Drawing{Width: 300, Height: 200, Curves: []*pb.Curve{last}}})
+	c.same(ts, "the last", got,
+		&pb.SolveRequest{Drawing: &pb.Drawing{Width: 300, Height: 200, Curves: []*pb.Curve{last}}})
 
 	for range 5 {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -420,7 +467,8 @@ func TestEditMany(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := gone.Send(&pb.EditRequest{Message: &pb.EditRequest_Open{Open: canvasOf(wall("a", 4, 5, 6))}}); err != nil {
+		if err := gone.Send(&pb.EditRequest{Message: &pb.EditRequest_Open{Open: canvasOf(wall("a", 4, 5,
+			6))}}); err != nil {
 			t.Fatal(err)
 		}
 		cancel()
@@ -432,14 +480,19 @@ func TestEditMany(t *testing.T) {
 func TestEditCancels(t *testing.T) {
 	trace := devicetest.Trace(cpu.New(cpu.Options{Threads: 2}), false)
 	ts := start(t, Config{Driver: trace})
-	stream := &editStream{memoryStream: memoryStream{ctx: t.Context(), codec: newServerCodec(ts.Server)}, answered: make(chan struct{}, 1)}
+	stream := &editStream{memoryStream: memoryStream{ctx: t.Context(), codec: newServerCodec(ts.Server)},
+		answered: make(chan struct{}, 1)}
 	const side = 100
 	open := &pb.SolveRequest{
-		Options: &pb.DiffusionOptions{Method: pb.DiffusionMethod_DIFFUSION_METHOD_NAIVE, Tolerance: 1e-6, MaxCycles: 100_000}, // far more time than until the change
-		Drawing: &pb.Drawing{Width: side, Height: side, Pixels: []*pb.GivenPixel{{}, {X: side - 1, Y: side - 1, Red: 255}}},
+		// far more time than until the change
+		Options: &pb.DiffusionOptions{Method: pb.DiffusionMethod_DIFFUSION_METHOD_NAIVE, Tolerance: 1e-6,
+			MaxCycles: 100_000},
+		Drawing: &pb.Drawing{Width: side, Height: side,
+			Pixels: []*pb.GivenPixel{{}, {X: side - 1, Y: side - 1, Red: 255}}},
 	}
 	srv := &diffusionServer{Server: ts.Server}
-	c, err := srv.openCanvas(t.Context(), stream, framecodec.New(&pb.EditRequest{Message: &pb.EditRequest_Open{Open: open}}))
+	c, err := srv.openCanvas(t.Context(), stream,
+		framecodec.New(&pb.EditRequest{Message: &pb.EditRequest_Open{Open: open}}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -465,7 +518,8 @@ func TestEditCancels(t *testing.T) {
 	if _, err := c.answer(t.Context()); err != nil {
 		t.Error(err)
 	}
-	if len(stream.got) != 1 || stream.got[0].GetEdits() != 1 || stream.got[0].GetResult().GetGivenPixels() != side*side {
+	if len(stream.got) != 1 || stream.got[0].GetEdits() != 1 ||
+		stream.got[0].GetResult().GetGivenPixels() != side*side {
 		t.Errorf("after the change: %v", stream.got)
 	}
 	c.close()
@@ -476,7 +530,8 @@ func TestEditCancels(t *testing.T) {
 // Pictures come on the way to the last one, which is that of Solve.
 func TestSolveProgressively(t *testing.T) {
 	ts := start(t, Config{})
-	req := &pb.SolveRequest{Drawing: &pb.Drawing{Width: 200, Height: 150, Curves: []*pb.Curve{wall("a", 60, 200, 50), wall("b", 160, 10, 90)}}}
+	req := &pb.SolveRequest{Drawing: &pb.Drawing{Width: 200, Height: 150,
+		Curves: []*pb.Curve{wall("a", 60, 200, 50), wall("b", 160, 10, 90)}}}
 	want, err := clients.New(ts.conn).Solve(t.Context(), req)
 	if err != nil {
 		t.Fatal(err)
@@ -507,10 +562,11 @@ func TestSolveProgressively(t *testing.T) {
 		t.Error("no picture was the last")
 	}
 	for says, req := range map[string]*pb.SolveProgressivelyRequest{
-		"request":                   {},
-		"request.drawing":           {Request: &pb.SolveRequest{Drawing: &pb.Drawing{}}},
-		"request.options.tolerance": {Request: &pb.SolveRequest{Drawing: req.Drawing, Options: &pb.DiffusionOptions{Tolerance: -1}}},
-		"request.drawing.curves":    {Request: &pb.SolveRequest{Drawing: &pb.Drawing{Width: 4, Height: 4}}},
+		"request":         {},
+		"request.drawing": {Request: &pb.SolveRequest{Drawing: &pb.Drawing{}}},
+		"request.options.tolerance": {Request: &pb.SolveRequest{Drawing: req.Drawing,
+			Options: &pb.DiffusionOptions{Tolerance: -1}}},
+		"request.drawing.curves": {Request: &pb.SolveRequest{Drawing: &pb.Drawing{Width: 4, Height: 4}}},
 	} {
 		stream, err := diffusionClient(ts).SolveProgressively(t.Context(), req)
 		if err == nil {
@@ -570,7 +626,8 @@ func TestDiffusionStreamsLost(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			stream := &unread{editStream{memoryStream: memoryStream{ctx: ctx, codec: newServerCodec(ts.Server), in: [][]byte{wire}}}, make(chan struct{}, 1)}
+			stream := &unread{editStream{memoryStream: memoryStream{ctx: ctx, codec: newServerCodec(ts.Server),
+				in: [][]byte{wire}}}, make(chan struct{}, 1)}
 			ended := make(chan error, 1)
 			go func() { ended <- x.call(stream) }()
 			<-stream.entered
@@ -607,7 +664,8 @@ func TestEditShutdown(t *testing.T) {
 	go func() {
 		for i := 0; ; i++ {
 			w := wall("a", 10, float64(i%200), 0)
-			if c.Send(&pb.EditRequest{Message: &pb.EditRequest_RecolorCurve{RecolorCurve: &pb.RecolorCurve{Id: "a", Left: w.Left, Right: w.Right}}}) != nil {
+			if c.Send(&pb.EditRequest{Message: &pb.EditRequest_RecolorCurve{RecolorCurve: &pb.RecolorCurve{Id: "a",
+				Left: w.Left, Right: w.Right}}}) != nil {
 				return
 			}
 		}
@@ -629,7 +687,8 @@ func TestEditShutdown(t *testing.T) {
 	}
 }
 
-// What is on a canvas counts as host memory, where it is much; what there is none for is refused, and the canvas stays as it is.
+// What is on a canvas counts as host memory, where it is much; what there is none for is refused, and the canvas stays
+// as it is.
 func TestEditHostMemory(t *testing.T) {
 	ts := start(t, Config{HostBytes: 5 << 20, MaxMessageBytes: 4 << 20})
 	c := openCanvas(t, ts, &pb.SolveRequest{Drawing: &pb.Drawing{Width: 200, Height: 200, Curves: []*pb.Curve{{
@@ -646,7 +705,8 @@ func TestEditHostMemory(t *testing.T) {
 		t.Errorf("a canvas that there is memory for: %v", m)
 	}
 	c.send(put(40_000))
-	if m := c.after(2); m.GetError().GetCode() != int32(codes.ResourceExhausted) || !strings.Contains(m.GetError().GetMessage(), "host memory") {
+	if m := c.after(2); m.GetError().GetCode() != int32(codes.ResourceExhausted) ||
+		!strings.Contains(m.GetError().GetMessage(), "host memory") {
 		t.Errorf("a canvas that there is no memory for: %v", m)
 	}
 	c.send(put(1))
@@ -671,7 +731,8 @@ func TestEditHostMemoryShared(t *testing.T) {
 	}
 	first := openCanvas(t, ts, large(400)) // all that canvases may have, and a little more
 	first.after(0)
-	if _, err := openCanvas(t, ts, large(200)).Recv(); status.Code(err) != codes.ResourceExhausted || !strings.Contains(err.Error(), "canvases may have 3145728 bytes") {
+	if _, err := openCanvas(t, ts, large(200)).Recv(); status.Code(err) != codes.ResourceExhausted ||
+		!strings.Contains(err.Error(), "canvases may have 3145728 bytes") {
 		t.Errorf("a second canvas: %v", err)
 	}
 	openCanvas(t, ts, large(1)).after(0) // which hardly takes any
@@ -700,13 +761,16 @@ func TestEditManyCurves(t *testing.T) {
 	open := &pb.SolveRequest{Drawing: &pb.Drawing{Width: 200, Height: 200}}
 	for i := range 20_000 {
 		x, y := float64(i%200), float64(i/200)
-		open.Drawing.Curves = append(open.Drawing.Curves, &pb.Curve{Id: fmt.Sprint(i), Xy: []float64{x, y, x, y, x + 1, y, x + 1, y}, Left: []*pb.ColorStop{{Red: 9}}})
+		open.Drawing.Curves = append(open.Drawing.Curves,
+			&pb.Curve{Id: fmt.Sprint(i), Xy: []float64{x, y, x, y, x + 1, y, x + 1, y},
+				Left: []*pb.ColorStop{{Red: 9}}})
 	}
 	c := openCanvas(t, ts, open)
 	c.after(0)
 	for i, id := range []string{"7", "19999", "8"} {
 		c.send(&pb.EditRequest{Message: &pb.EditRequest_RemoveCurve{RemoveCurve: id}})
-		c.send(&pb.EditRequest{Message: &pb.EditRequest_MoveCurve{MoveCurve: &pb.MoveCurve{Id: fmt.Sprint(10_000 + i), Dx: 1}}})
+		c.send(&pb.EditRequest{Message: &pb.EditRequest_MoveCurve{MoveCurve: &pb.MoveCurve{Id: fmt.Sprint(10_000 + i),
+			Dx: 1}}})
 	}
 	if m := c.after(6); m.GetResult() == nil {
 		t.Errorf("%v", m)
@@ -750,7 +814,8 @@ func TestEditPanics(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			stream := ts.quiet(ctx, &pb.EditRequest{Message: &pb.EditRequest_PutCurve{PutCurve: wall("b", 20, 1, 2)}})
 			stream.heard = make(chan []byte, 10)
-			open := framecodec.New(&pb.EditRequest{Message: &pb.EditRequest_Open{Open: canvasOf(wall("a", 10, 200, 50))}})
+			open := framecodec.New(&pb.EditRequest{Message: &pb.EditRequest_Open{Open: canvasOf(wall("a", 10, 200,
+				50))}})
 			srv := &diffusionServer{Server: ts.Server}
 			err := ts.callStream(pb.DiffusionService_Edit_FullMethodName, stream, func(ss grpc.ServerStream) error {
 				c, err := srv.openCanvas(ctx, ss, open)

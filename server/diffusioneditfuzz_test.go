@@ -99,7 +99,8 @@ func (m *editModel) possible(req *pb.EditRequest) bool {
 		return m.given(r.MovePixels.GetXy(), r.MovePixels.GetDx(), r.MovePixels.GetDy())
 	case *pb.EditRequest_PutEdges:
 		return !slices.ContainsFunc(r.PutEdges.GetPixels(), func(p *pb.PixelEdges) bool {
-			return p.GetX() >= m.open.GetDrawing().GetWidth() || p.GetY() >= m.open.GetDrawing().GetHeight() || p.GetEdges()&^6 != 0
+			return p.GetX() >= m.open.GetDrawing().GetWidth() || p.GetY() >= m.open.GetDrawing().GetHeight() ||
+				p.GetEdges()&^6 != 0
 		})
 	case nil:
 		return false
@@ -194,7 +195,8 @@ func (c choose) number(n float64) float64 {
 func (c choose) stops() []*pb.ColorStop {
 	out := make([]*pb.ColorStop, c(3))
 	for i := range out {
-		out[i] = &pb.ColorStop{At: float64(i), Red: float32(c.number(255)), Green: float32(c.number(255)), Blue: float32(c.number(255))}
+		out[i] = &pb.ColorStop{At: float64(i), Red: float32(c.number(255)), Green: float32(c.number(255)),
+			Blue: float32(c.number(255))}
 	}
 	return out
 }
@@ -220,7 +222,8 @@ func (c choose) edit(w, h uint32) *pb.EditRequest {
 	case 0, 1, 2, 3:
 		return &pb.EditRequest{Message: &pb.EditRequest_PutCurve{PutCurve: c.curve(w, h)}}
 	case 4, 5:
-		return &pb.EditRequest{Message: &pb.EditRequest_MoveCurve{MoveCurve: &pb.MoveCurve{Id: id, Dx: c.number(20) - 10, Dy: c.number(20) - 10}}}
+		return &pb.EditRequest{Message: &pb.EditRequest_MoveCurve{MoveCurve: &pb.MoveCurve{Id: id,
+			Dx: c.number(20) - 10, Dy: c.number(20) - 10}}}
 	case 6, 7:
 		r := &pb.RecolorCurve{Id: id, Left: c.stops(), Right: c.stops()}
 		return &pb.EditRequest{Message: &pb.EditRequest_RecolorCurve{RecolorCurve: r}}
@@ -229,7 +232,8 @@ func (c choose) edit(w, h uint32) *pb.EditRequest {
 	case 9, 10:
 		p := &pb.GivenPixels{}
 		for range c(4) {
-			p.Pixels = append(p.Pixels, &pb.GivenPixel{X: place(min(w, 5)), Y: place(min(h, 5)), Red: float32(c.number(255)), Blue: float32(c.number(255))})
+			p.Pixels = append(p.Pixels, &pb.GivenPixel{X: place(min(w, 5)), Y: place(min(h, 5)),
+				Red: float32(c.number(255)), Blue: float32(c.number(255))})
 		}
 		return &pb.EditRequest{Message: &pb.EditRequest_PutPixels{PutPixels: p}}
 	case 11, 12:
@@ -264,7 +268,8 @@ func (c choose) edit(w, h uint32) *pb.EditRequest {
 	return &pb.EditRequest{}
 }
 
-// checkEditCase sends random changes, and compares what comes of them with Solve. It returns how many were made and refused.
+// checkEditCase sends random changes, and compares what comes of them with Solve. It returns how many were made and
+// refused.
 func checkEditCase(t *testing.T, s *testServer, c choose) (made, refused int) {
 	m := &editModel{pixels: map[[2]uint32]*pb.GivenPixel{}}
 	w, h := 1+uint32(c(40)), 1+uint32(c(30))
@@ -280,12 +285,14 @@ func checkEditCase(t *testing.T, s *testServer, c choose) (made, refused int) {
 	if c(4) == 0 {
 		data := make([]byte, 4*w*h)
 		for range 6 {
-			p := &pb.GivenPixel{X: uint32(c(int(min(w, 5)))), Y: uint32(c(int(min(h, 5)))), Red: float32(c(256)), Green: float32(c(256))}
+			p := &pb.GivenPixel{X: uint32(c(int(min(w, 5)))), Y: uint32(c(int(min(h, 5)))), Red: float32(c(256)),
+				Green: float32(c(256))}
 			copy(data[4*(p.Y*w+p.X):], []byte{byte(p.Red), byte(p.Green), 0, 255})
 			m.pixels[[2]uint32{p.X, p.Y}] = p
 		}
 		m.open.Frame = &pb.Frame{
-			Layout: &pb.FrameLayout{Width: w, Height: h, PixelFormat: pb.PixelFormat_PIXEL_FORMAT_RGBA8}, Source: &pb.Frame_Data{Data: data},
+			Layout: &pb.FrameLayout{Width: w, Height: h, PixelFormat: pb.PixelFormat_PIXEL_FORMAT_RGBA8},
+			Source: &pb.Frame_Data{Data: data},
 		}
 	}
 	if c(4) == 0 {
@@ -293,7 +300,8 @@ func checkEditCase(t *testing.T, s *testServer, c choose) (made, refused int) {
 		m.pixels[[2]uint32{w / 2}] = m.open.Drawing.Pixels[0]
 	}
 	if c(2) == 0 {
-		m.open.Drawing.Curves = []*pb.Curve{{Id: "a", Xy: []float64{0, 0, 1, 1, 2, 1, 3, 0}, Left: c.stops(), Right: []*pb.ColorStop{{}}}}
+		m.open.Drawing.Curves = []*pb.Curve{{Id: "a", Xy: []float64{0, 0, 1, 1, 2, 1, 3, 0}, Left: c.stops(),
+			Right: []*pb.ColorStop{{}}}}
 		m.curves = slices.Clone(m.open.Drawing.Curves)
 	}
 	messages := []*pb.EditRequest{{Message: &pb.EditRequest_Open{Open: m.open}}}
@@ -308,7 +316,8 @@ func checkEditCase(t *testing.T, s *testServer, c choose) (made, refused int) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	stream := &editStream{memoryStream: memoryStream{ctx: ctx, codec: newServerCodec(s.Server)}, answered: make(chan struct{}, 1)}
+	stream := &editStream{memoryStream: memoryStream{ctx: ctx, codec: newServerCodec(s.Server)},
+		answered: make(chan struct{}, 1)}
 	for _, x := range messages {
 		b, err := proto.Marshal(x)
 		if err != nil {
@@ -370,7 +379,9 @@ func checkEditCase(t *testing.T, s *testServer, c choose) (made, refused int) {
 	}
 	got := last.GetResult()
 	most := 1
-	if slices.ContainsFunc(m.edges, func(e byte) bool { return e != 0 }) || slices.ContainsFunc(m.curves, (*pb.Curve).GetBarrier) {
+	if slices.ContainsFunc(m.edges, func(e byte) bool {
+		return e != 0
+	}) || slices.ContainsFunc(m.curves, (*pb.Curve).GetBarrier) {
 		most = 2 // the estimate is none that holds always
 	}
 	if offByMore(got.GetPicture().GetData(), want.GetPicture().GetData(), most) ||
@@ -458,10 +469,13 @@ func FuzzEditWire(f *testing.F) {
 	open := message(&pb.EditRequest{Message: &pb.EditRequest_Open{Open: canvasOf(wall("a", 10, 200, 50))}})
 	frame := message(&pb.EditRequest{Message: &pb.EditRequest_Open{Open: &pb.SolveRequest{Frame: fourPixels()}}})
 	put := message(&pb.EditRequest{Message: &pb.EditRequest_PutCurve{PutCurve: wall("b", 20, 1, 2)}})
-	f.Add(open, put, message(&pb.EditRequest{Message: &pb.EditRequest_MoveCurve{MoveCurve: &pb.MoveCurve{Id: "a", Dx: 3}}}))
+	f.Add(open, put, message(&pb.EditRequest{Message: &pb.EditRequest_MoveCurve{MoveCurve: &pb.MoveCurve{Id: "a",
+		Dx: 3}}}))
 	f.Add(frame, put, message(&pb.EditRequest{Message: &pb.EditRequest_PutPixels{PutPixels: &pb.GivenPixels{Pixels: []*pb.GivenPixel{{X: 1}}}}}))
-	f.Add(frame, message(&pb.EditRequest{Message: &pb.EditRequest_MovePixels{MovePixels: &pb.MovePixels{Xy: []uint32{0, 0}, Dx: 1}}}),
-		message(&pb.EditRequest{Message: &pb.EditRequest_PutEdges{PutEdges: &pb.PutEdges{Pixels: []*pb.PixelEdges{{X: 1, Edges: 2}}}}}))
+	f.Add(frame, message(&pb.EditRequest{Message: &pb.EditRequest_MovePixels{MovePixels: &pb.MovePixels{Xy: []uint32{0,
+		0}, Dx: 1}}}),
+		message(&pb.EditRequest{Message: &pb.EditRequest_PutEdges{PutEdges: &pb.PutEdges{Pixels: []*pb.PixelEdges{{X: 1,
+			Edges: 2}}}}}))
 	f.Add(open, open, put)
 	f.Add(put, open, []byte{})
 	s := start(f, fuzzConfig)
@@ -478,7 +492,8 @@ func FuzzEditWire(f *testing.F) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 		defer cancel()
-		stream := &editStream{memoryStream: memoryStream{ctx: ctx, codec: newServerCodec(s.Server), in: [][]byte{a, b, c}}, answered: make(chan struct{}, 1)}
+		stream := &editStream{memoryStream: memoryStream{ctx: ctx, codec: newServerCodec(s.Server),
+			in: [][]byte{a, b, c}}, answered: make(chan struct{}, 1)}
 		if err := callEdit(s, stream); err != nil && status.Convert(err).Message() != "not protobuf" {
 			wantCanonical(t, err)
 		}

@@ -30,8 +30,10 @@ func (s *diffusionServer) Background(ctx context.Context, req *pb.BackgroundRequ
 	return whole(res, err, (*pb.BackgroundResponse).GetBackground)
 }
 
-func (s *diffusionServer) fillHoles(ctx context.Context, req *pb.FillHolesRequest, in *framecodec.Message) (*response, error) {
-	h := holes{class: req.GetWorkClass(), options: req.GetOptions(), method: req.GetMaskMethod(), frame: req.GetFrame(), picture: output{"output", req.GetOutput()}}
+func (s *diffusionServer) fillHoles(ctx context.Context, req *pb.FillHolesRequest, in *framecodec.Message) (*response,
+	error) {
+	h := holes{class: req.GetWorkClass(), options: req.GetOptions(), method: req.GetMaskMethod(), frame: req.GetFrame(),
+		picture: output{"output", req.GetOutput()}}
 	switch x := req.GetHoles().(type) {
 	case *pb.FillHolesRequest_RegionSet:
 		h.regions = x.RegionSet
@@ -52,7 +54,8 @@ func (s *diffusionServer) fillHoles(ctx context.Context, req *pb.FillHolesReques
 	return &response{Message: out, start: time.Now(), release: f.release}, nil
 }
 
-func (s *diffusionServer) estimate(ctx context.Context, req *pb.BackgroundRequest, in *framecodec.Message) (*response, error) {
+func (s *diffusionServer) estimate(ctx context.Context, req *pb.BackgroundRequest, in *framecodec.Message) (*response,
+	error) {
 	h := holes{
 		class: req.GetWorkClass(), options: req.GetOptions(), method: req.GetMaskMethod(), frame: req.GetFrame(),
 		picture: output{"background", req.GetBackground()}, residual: output{"residual", req.GetResidual()}, both: true,
@@ -70,7 +73,8 @@ func (s *diffusionServer) estimate(ctx context.Context, req *pb.BackgroundReques
 		return nil, err
 	}
 	m := &pb.BackgroundResponse{
-		Report: f.report, KeptBackground: f.picture.kept, KeptResidual: f.residual.kept, Background: f.picture.frame, Residual: f.residual.frame,
+		Report: f.report, KeptBackground: f.picture.kept, KeptResidual: f.residual.kept, Background: f.picture.frame,
+		Residual: f.residual.frame,
 	}
 	if m.Residual != nil {
 		m.Residual.Source = &pb.Frame_Data{Data: f.residual.pixels}
@@ -126,7 +130,9 @@ func (s *diffusionServer) fill(ctx context.Context, h *holes, in *framecodec.Mes
 		return nil, err
 	}
 	defer dev.end()
-	f, err := s.newFrameFor(ctx, h.frame, in.Pieces(nil), "frame", func(f polygon.Frame) (int64, error) { return s.fillShare(h, f) })
+	f, err := s.newFrameFor(ctx, h.frame, in.Pieces(nil), "frame", func(f polygon.Frame) (int64, error) {
+		return s.fillShare(h, f)
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -187,8 +193,10 @@ func (s *diffusionServer) fill(ctx context.Context, h *holes, in *framecodec.Mes
 	s.metrics.stage("queue", sol.Queue)
 	s.metrics.stage("compute", sol.Compute)
 	out := &filled{release: f.answer, report: &pb.FillReport{
-		Backend: sol.Backend, Decode: durationpb.New(f.decode), Queue: durationpb.New(sol.Queue), Compute: durationpb.New(sol.Compute),
-		Cycles: uint32(sol.Cycles), Converged: sol.Converged, Estimate: 255 * sol.Estimate, Residual: 255 * sol.Residual,
+		Backend: sol.Backend, Decode: durationpb.New(f.decode), Queue: durationpb.New(sol.Queue),
+		Compute: durationpb.New(sol.Compute),
+		Cycles:  uint32(sol.Cycles), Converged: sol.Converged, Estimate: 255 * sol.Estimate,
+		Residual:     255 * sol.Residual,
 		FilledPixels: uint64(n) - uint64(sol.FixedPixels), SetupKept: sol.SetupKept,
 	}}
 	for i, r := range []*result{&out.picture, &out.residual} {
@@ -218,7 +226,8 @@ func (s *diffusionServer) fill(ctx context.Context, h *holes, in *framecodec.Mes
 	return out, nil
 }
 
-// fillShare is the host memory that results take which are not kept. What no message can carry is refused, and a mask of another size.
+// fillShare is the host memory that results take which are not kept. What no message can carry is refused, and a mask
+// of another size.
 func (s *diffusionServer) fillShare(h *holes, f polygon.Frame) (int64, error) {
 	n := int64(f.Width) * int64(f.Height)
 	size := n * int64(f.Format.PixelBytes())
@@ -235,7 +244,8 @@ func (s *diffusionServer) fillShare(h *holes, f polygon.Frame) (int64, error) {
 		}
 	}
 	if limit := s.cfg.MaxMessageBytes; answer > limit {
-		return 0, refuse("frame", [2]int{f.Width, f.Height}, "makes an answer of up to %d bytes: the limit is %d; results can be kept on the device", answer, limit)
+		return 0, refuse("frame", [2]int{f.Width, f.Height},
+			"makes an answer of up to %d bytes: the limit is %d; results can be kept on the device", answer, limit)
 	}
 	return share, nil
 }
@@ -269,7 +279,8 @@ func (s *diffusionServer) place(dev *kernels.Device, f *frame, o *output) (*uplo
 // picture is what is sent of pixels in a frame's format, rows without a gap.
 func (s *diffusionServer) picture(f *frame, pixels []byte, e pb.Encoding) (result, error) {
 	r := result{pixels: pixels, frame: &pb.Frame{
-		FrameId: f.id, Encoding: pb.Encoding_ENCODING_RAW, Layout: layoutOf(polygon.Frame{Width: f.Width, Height: f.Height, Format: f.Format}),
+		FrameId: f.id, Encoding: pb.Encoding_ENCODING_RAW,
+		Layout: layoutOf(polygon.Frame{Width: f.Width, Height: f.Height, Format: f.Format}),
 	}}
 	if e != pb.Encoding_ENCODING_PNG {
 		return r, nil

@@ -35,7 +35,8 @@ func ramp() (f *pb.Frame, pix, clean []byte, square *pb.RegionSet) {
 	}
 	square = &pb.RegionSet{Regions: []*pb.Region{{Rings: []*pb.Ring{{Xy: []float64{10, 5, 18, 5, 18, 12, 10, 12}}}}}}
 	return &pb.Frame{
-		FrameId: "ramp", Layout: &pb.FrameLayout{Width: w, Height: h, PixelFormat: pb.PixelFormat_PIXEL_FORMAT_GRAY8}, Source: &pb.Frame_Data{Data: pix},
+		FrameId: "ramp", Layout: &pb.FrameLayout{Width: w, Height: h, PixelFormat: pb.PixelFormat_PIXEL_FORMAT_GRAY8},
+		Source: &pb.Frame_Data{Data: pix},
 	}, pix, clean, square
 }
 
@@ -59,10 +60,12 @@ func TestFillHoles(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		if !bytes.Equal(got.Picture.GetData(), clean) || got.Picture.FrameId != "ramp" || got.Picture.Layout.PixelFormat != pb.PixelFormat_PIXEL_FORMAT_GRAY8 {
+		if !bytes.Equal(got.Picture.GetData(), clean) || got.Picture.FrameId != "ramp" ||
+			got.Picture.Layout.PixelFormat != pb.PixelFormat_PIXEL_FORMAT_GRAY8 {
 			t.Errorf("%s: other pixels came back, or %v", name, got.Picture.Layout)
 		}
-		if r := got.Report; r.FilledPixels != 56 || !r.Converged || r.Backend != ts.dev.Info().Backend || r.Estimate > 0.25 || r.Compute.AsDuration() <= 0 || got.Kept != nil {
+		if r := got.Report; r.FilledPixels != 56 || !r.Converged || r.Backend != ts.dev.Info().Backend ||
+			r.Estimate > 0.25 || r.Compute.AsDuration() <= 0 || got.Kept != nil {
 			t.Errorf("%s: %v", name, r)
 		}
 		req.Output = &pb.PictureOutput{Encoding: pb.Encoding_ENCODING_PNG}
@@ -93,7 +96,8 @@ func TestFillHolesTransparent(t *testing.T) {
 		Source: &pb.Frame_Data{Data: []byte{10, 20, 30, 255, 1, 2, 3, 254, 30, 0, 50, 255}},
 	}
 	got, err := (&diffusionServer{Server: ts.Server}).FillHoles(context.Background(), &pb.FillHolesRequest{Frame: f})
-	if want := []byte{10, 20, 30, 255, 20, 10, 40, 255, 30, 0, 50, 255}; err != nil || !bytes.Equal(got.Picture.GetData(), want) {
+	if want := []byte{10, 20, 30, 255, 20, 10, 40, 255, 30, 0, 50, 255}; err != nil ||
+		!bytes.Equal(got.Picture.GetData(), want) {
 		t.Errorf("got %v, %v, want %v", got.GetPicture().GetData(), err, want)
 	}
 }
@@ -116,7 +120,8 @@ func TestBackground(t *testing.T) {
 		t.Error("other pixels came back")
 	}
 	direct, err := (&diffusionServer{Server: ts.Server}).Background(context.Background(), req)
-	if err != nil || !bytes.Equal(direct.Background.GetData(), clean) || !bytes.Equal(direct.Residual.GetData(), residual) {
+	if err != nil || !bytes.Equal(direct.Background.GetData(), clean) ||
+		!bytes.Equal(direct.Residual.GetData(), residual) {
 		t.Errorf("in the process: %v, or other pixels", err)
 	}
 
@@ -158,8 +163,8 @@ func TestBackground(t *testing.T) {
 	}
 }
 
-// Pixels of regions don't pass through the host: from a frame on the device to a frame on the device hardly anything is copied. A mask
-// that was sent is, once.
+// Pixels of regions don't pass through the host: from a frame on the device to a frame on the device hardly anything is
+// copied. A mask that was sent is, once.
 func TestFillHolesCopies(t *testing.T) {
 	trace := devicetest.Trace(cpu.Driver, false)
 	ts := start(t, Config{Driver: trace})
@@ -217,7 +222,9 @@ func TestFillHolesRefuses(t *testing.T) {
 		{"region_set", func(r *pb.BackgroundRequest) {
 			square.Regions[0].Rings[0].Xy = []float64{-1, -1, 99, -1, 99, 99, -1, 99}
 		}},
-		{"region_set.regions[0].rings[0].xy", func(*pb.BackgroundRequest) { square.Regions[0].Rings[0].Xy = []float64{1, 2, 3} }},
+		{"region_set.regions[0].rings[0].xy", func(*pb.BackgroundRequest) {
+			square.Regions[0].Rings[0].Xy = []float64{1, 2, 3}
+		}},
 		{"residual.idle_timeout", func(r *pb.BackgroundRequest) {
 			r.Residual = &pb.PictureOutput{Keep: true, IdleTimeout: durationpb.New(-1)}
 		}},
@@ -227,13 +234,17 @@ func TestFillHolesRefuses(t *testing.T) {
 	} {
 		var frame *pb.Frame
 		frame, _, _, square = ramp()
-		req := &pb.BackgroundRequest{Frame: frame, Background: &pb.PictureOutput{Keep: true}, Foreground: &pb.BackgroundRequest_RegionSet{RegionSet: square}}
+		req := &pb.BackgroundRequest{Frame: frame, Background: &pb.PictureOutput{Keep: true},
+			Foreground: &pb.BackgroundRequest_RegionSet{RegionSet: square}}
 		x.spoil(req)
-		if _, err := c.Background(context.Background(), req); status.Code(err) != codes.InvalidArgument || !strings.Contains(err.Error(), x.says) {
+		if _, err := c.Background(context.Background(), req); status.Code(err) != codes.InvalidArgument ||
+			!strings.Contains(err.Error(), x.says) {
 			t.Errorf("%s: %v", x.says, err)
 		}
 	}
-	_, err := c.FillHoles(context.Background(), &pb.FillHolesRequest{Frame: fourPixels(), Holes: &pb.FillHolesRequest_Recipe{Recipe: &pb.RecipeRef{Name: "none"}}})
+	_, err := c.FillHoles(context.Background(),
+		&pb.FillHolesRequest{Frame: fourPixels(),
+			Holes: &pb.FillHolesRequest_Recipe{Recipe: &pb.RecipeRef{Name: "none"}}})
 	if status.Code(err) != codes.NotFound {
 		t.Errorf("an unknown recipe: %v", err)
 	}
@@ -243,7 +254,8 @@ func TestFillHolesRefuses(t *testing.T) {
 	ts.idleHost(t)
 }
 
-// A call that is cancelled while its mask is drawn ends there: nothing is solved, and nothing is left on the device or the host.
+// A call that is cancelled while its mask is drawn ends there: nothing is solved, and nothing is left on the device or
+// the host.
 func TestFillHolesCancelledWhileDrawing(t *testing.T) {
 	h := newHooked()
 	trace := devicetest.Trace(h, false)
@@ -253,12 +265,15 @@ func TestFillHolesCancelledWhileDrawing(t *testing.T) {
 	keep := &pb.PictureOutput{Keep: true}
 	for name, call := range map[string]func(context.Context) error{
 		"FillHoles": func(ctx context.Context) error {
-			_, err := c.FillHoles(ctx, &pb.FillHolesRequest{Frame: frame, Holes: &pb.FillHolesRequest_RegionSet{RegionSet: square}, Output: keep})
+			_, err := c.FillHoles(ctx,
+				&pb.FillHolesRequest{Frame: frame, Holes: &pb.FillHolesRequest_RegionSet{RegionSet: square},
+					Output: keep})
 			return err
 		},
 		"Background": func(ctx context.Context) error {
 			_, err := c.Background(ctx, &pb.BackgroundRequest{
-				Frame: frame, Foreground: &pb.BackgroundRequest_RegionSet{RegionSet: square}, Background: keep, Residual: keep,
+				Frame: frame, Foreground: &pb.BackgroundRequest_RegionSet{RegionSet: square}, Background: keep,
+				Residual: keep,
 			})
 			return err
 		},
@@ -316,7 +331,8 @@ func TestBackgroundLargest(t *testing.T) {
 	}
 }
 
-// Calls that hold frames on the device don't wait for the memory of those: where there is too little beside them, they are refused.
+// Calls that hold frames on the device don't wait for the memory of those: where there is too little beside them, they
+// are refused.
 func TestCallsNeverWaitForTheirFrames(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -341,17 +357,21 @@ func TestCallsNeverWaitForTheirFrames(t *testing.T) {
 			},
 			"Background": func() error {
 				_, err := c.Background(ctx, &pb.BackgroundRequest{
-					Frame: resident, Foreground: &pb.BackgroundRequest_Mask{Mask: mask.Mask}, Background: keep, Residual: keep,
+					Frame: resident, Foreground: &pb.BackgroundRequest_Mask{Mask: mask.Mask}, Background: keep,
+					Residual: keep,
 				})
 				return err
 			},
 			"FillHoles of regions": func() error {
-				_, err := c.FillHoles(ctx, &pb.FillHolesRequest{Frame: resident, Holes: &pb.FillHolesRequest_RegionSet{RegionSet: regions}, Output: keep})
+				_, err := c.FillHoles(ctx,
+					&pb.FillHolesRequest{Frame: resident, Holes: &pb.FillHolesRequest_RegionSet{RegionSet: regions},
+						Output: keep})
 				return err
 			},
 			"Background of regions": func() error {
 				_, err := c.Background(ctx, &pb.BackgroundRequest{
-					Frame: resident, Foreground: &pb.BackgroundRequest_RegionSet{RegionSet: regions}, Background: keep, Residual: keep,
+					Frame: resident, Foreground: &pb.BackgroundRequest_RegionSet{RegionSet: regions}, Background: keep,
+					Residual: keep,
 				})
 				return err
 			},
@@ -377,8 +397,8 @@ func TestCallsNeverWaitForTheirFrames(t *testing.T) {
 	}
 }
 
-// BenchmarkFillHoles is the handler alone, from a frame on the device to a frame on the device, of 5 MB, with small holes that regions
-// or a mask say.
+// BenchmarkFillHoles is the handler alone, from a frame on the device to a frame on the device, of 5 MB, with small
+// holes that regions or a mask say.
 func BenchmarkFillHoles(b *testing.B) {
 	s := start(b, Config{})
 	h := &diffusionServer{Server: s.Server}

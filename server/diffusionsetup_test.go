@@ -37,7 +37,8 @@ func TestSetupsKept(t *testing.T) {
 	wantSetups(t, ts, 3, 2)
 
 	var result *pb.SolveResponse
-	for res, err := range c.SolveProgressively(t.Context(), &pb.SolveRequest{Drawing: drawing(5, &pb.ColorStop{Blue: 9})}) {
+	for res, err := range c.SolveProgressively(t.Context(),
+		&pb.SolveRequest{Drawing: drawing(5, &pb.ColorStop{Blue: 9})}) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -64,7 +65,8 @@ func TestSetupsKept(t *testing.T) {
 			t.Errorf("FillHoles %d: %v, %v, or other pixels", i, err, got.GetReport())
 		}
 	}
-	back, err := c.Background(t.Context(), &pb.BackgroundRequest{Frame: frame, Foreground: &pb.BackgroundRequest_RegionSet{RegionSet: square}})
+	back, err := c.Background(t.Context(),
+		&pb.BackgroundRequest{Frame: frame, Foreground: &pb.BackgroundRequest_RegionSet{RegionSet: square}})
 	if err != nil || !back.GetReport().GetSetupKept() || !bytes.Equal(back.GetBackground().GetData(), clean) {
 		t.Errorf("Background: %v, %v, or other pixels", err, back.GetReport())
 	}
@@ -75,7 +77,8 @@ func TestSetupsKept(t *testing.T) {
 
 	// They go when the memory is needed, and nobody notices but for the time.
 	dev := ts.dev.current()
-	if err := dev.Do(t.Context(), kernels.Job{Label: "all", Footprint: dev.Memory().Reserved}, func(*kernels.Queue) error { return nil }); err != nil {
+	if err := dev.Do(t.Context(), kernels.Job{Label: "all", Footprint: dev.Memory().Reserved},
+		func(*kernels.Queue) error { return nil }); err != nil {
 		t.Fatal(err)
 	}
 	solve("after eviction", nil, false)
@@ -91,7 +94,8 @@ func TestSetupsKept(t *testing.T) {
 
 func wantSetups(t *testing.T, ts *testServer, hits, misses float64) {
 	t.Helper()
-	if h, m := metric(t, ts, "polyscan_diffusion_setups_hits_total"), metric(t, ts, "polyscan_diffusion_setups_misses_total"); h != hits || m != misses {
+	if h, m := metric(t, ts, "polyscan_diffusion_setups_hits_total"),
+		metric(t, ts, "polyscan_diffusion_setups_misses_total"); h != hits || m != misses {
 		t.Errorf("%v hits and %v misses, want %v and %v", h, m, hits, misses)
 	}
 }
@@ -112,20 +116,22 @@ func TestSetupBytes(t *testing.T) {
 	}
 }
 
-// BenchmarkSolve is the handler alone, from 100 curves on 512 x 512 to the picture, in other places each time and in the same ones.
-// Where there are barriers every tenth curve is one.
+// BenchmarkSolve is the handler alone, from 100 curves on 512 x 512 to the picture, in other places each time and in
+// the same ones. Where there are barriers every tenth curve is one.
 func BenchmarkSolve(b *testing.B) {
 	const side = 512
 	s := start(b, Config{MemoryBytes: 1 << 30})
 	h := &diffusionServer{Server: s.Server}
 	for _, barriers := range []bool{false, true} {
 		for _, move := range []bool{true, false} {
-			name := map[bool]string{false: "curves", true: "barriers"}[barriers] + map[bool]string{true: "/new", false: "/kept"}[move]
+			name := map[bool]string{false: "curves", true: "barriers"}[barriers] +
+				map[bool]string{true: "/new", false: "/kept"}[move]
 			b.Run(name, func(b *testing.B) {
 				r := rand.New(rand.NewPCG(3, 8))
 				d := &pb.Drawing{Width: side, Height: side}
 				for i := range 100 {
-					c := &pb.Curve{Id: strconv.Itoa(i), Left: []*pb.ColorStop{{Red: 255 * r.Float32()}}, Right: []*pb.ColorStop{{Blue: 255 * r.Float32()}}}
+					c := &pb.Curve{Id: strconv.Itoa(i), Left: []*pb.ColorStop{{Red: 255 * r.Float32()}},
+						Right: []*pb.ColorStop{{Blue: 255 * r.Float32()}}}
 					x, y := side*r.Float64(), side*r.Float64()
 					for range 4 {
 						c.Xy = append(c.Xy, x, y)

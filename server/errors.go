@@ -30,16 +30,17 @@ const errorDomain = "polyscan"
 
 // Reasons of google.rpc.ErrorInfo, for programs. They are part of the protocol: names stay.
 const (
-	reasonInvalidField    = "INVALID_FIELD"        // BadRequest says which
-	reasonFrameOutOfOrder = "FRAME_BEFORE_OPEN"    // StreamFrames
-	reasonSecondOpen      = "SECOND_OPEN"          // StreamFrames
-	reasonUnknownRecipe   = "UNKNOWN_RECIPE"       // ResourceInfo says which
-	reasonVersionConflict = "VERSION_CONFLICT"     // metadata: expected, latest
-	reasonHostMemory      = "HOST_MEMORY"          // QuotaFailure
-	reasonRecipesFull     = "RECIPE_STORE_FULL"    // QuotaFailure
-	reasonNoRoom          = "DEVICE_MEMORY"        // QuotaFailure, and RetryInfo where waiting helps
-	reasonOverloaded      = "OVERLOADED"           // QuotaFailure, RetryInfo; metadata: class
-	reasonUnreachable     = "DEADLINE_UNREACHABLE" // QuotaFailure, and RetryInfo where others are ahead; metadata: class
+	reasonInvalidField    = "INVALID_FIELD"     // BadRequest says which
+	reasonFrameOutOfOrder = "FRAME_BEFORE_OPEN" // StreamFrames
+	reasonSecondOpen      = "SECOND_OPEN"       // StreamFrames
+	reasonUnknownRecipe   = "UNKNOWN_RECIPE"    // ResourceInfo says which
+	reasonVersionConflict = "VERSION_CONFLICT"  // metadata: expected, latest
+	reasonHostMemory      = "HOST_MEMORY"       // QuotaFailure
+	reasonRecipesFull     = "RECIPE_STORE_FULL" // QuotaFailure
+	reasonNoRoom          = "DEVICE_MEMORY"     // QuotaFailure, and RetryInfo where waiting helps
+	reasonOverloaded      = "OVERLOADED"        // QuotaFailure, RetryInfo; metadata: class
+	// QuotaFailure, and RetryInfo where others are ahead; metadata: class
+	reasonUnreachable     = "DEADLINE_UNREACHABLE"
 	reasonResultTooLarge  = "RESULT_TOO_LARGE"     // QuotaFailure
 	reasonRequestTooLarge = "REQUEST_TOO_LARGE"    // QuotaFailure
 	reasonUnknownFrame    = "UNKNOWN_FRAME"        // ResourceInfo says which; so it does for the next four
@@ -174,7 +175,8 @@ func statusOf(ctx context.Context, log *slog.Logger, err error) *status.Status {
 		return withDetails(codes.InvalidArgument, fields.Error(), info(reasonInvalidField), badRequest(fields))
 
 	case errors.Is(err, context.DeadlineExceeded) && noRoom:
-		return withDetails(codes.DeadlineExceeded, "the deadline passed while the call waited for device memory: "+kernelsText(capacity),
+		return withDetails(codes.DeadlineExceeded, "the deadline passed while the call waited for device memory: "+
+			kernelsText(capacity),
 			info(reasonDeadline), quotaFailure("device memory", kernelsText(capacity)))
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &late) && late.Remaining <= 0:
 		return status.New(codes.DeadlineExceeded, "the deadline passed before the call was done")
@@ -187,10 +189,12 @@ func statusOf(ctx context.Context, log *slog.Logger, err error) *status.Status {
 			name += "@" + strconv.FormatUint(missing.version, 10)
 		}
 		return withDetails(codes.NotFound, missing.Error(), info(reasonUnknownRecipe),
-			&errdetails.ResourceInfo{ResourceType: "polyscan.v1.Recipe", ResourceName: name, Description: missing.Error()})
+			&errdetails.ResourceInfo{ResourceType: "polyscan.v1.Recipe", ResourceName: name,
+				Description: missing.Error()})
 	case errors.As(err, &frame):
 		return withDetails(codes.NotFound, frame.Error(), info(goneReasons[frame.why].reason),
-			&errdetails.ResourceInfo{ResourceType: "polyscan.v1.ResidentFrame", ResourceName: frame.name, Description: frame.Error()})
+			&errdetails.ResourceInfo{ResourceType: "polyscan.v1.ResidentFrame", ResourceName: frame.name,
+				Description: frame.Error()})
 	case errors.Is(err, errStalled):
 		return withDetails(codes.Aborted, err.Error(), info(reasonUploadStalled))
 	case errors.As(err, &idle):
@@ -202,22 +206,26 @@ func statusOf(ctx context.Context, log *slog.Logger, err error) *status.Status {
 	case noRoom:
 		details := []protoadapt.MessageV1{info(reasonNoRoom), quotaFailure("device memory", kernelsText(capacity))}
 		if !capacity.Never() {
-			details = append(details, &errdetails.RetryInfo{RetryDelay: durationpb.New(cmp.Or(capacity.RetryAfter, retryDelay))})
+			details = append(details,
+				&errdetails.RetryInfo{RetryDelay: durationpb.New(cmp.Or(capacity.RetryAfter, retryDelay))})
 		}
 		return withDetails(codes.ResourceExhausted, kernelsText(capacity), details...)
 	case errors.As(err, &overload):
 		text := kernelsText(overload)
-		return withDetails(codes.ResourceExhausted, text, info(reasonOverloaded, "class", overload.Class.String()), quotaFailure("device time", text),
+		return withDetails(codes.ResourceExhausted, text, info(reasonOverloaded, "class", overload.Class.String()),
+			quotaFailure("device time", text),
 			&errdetails.RetryInfo{RetryDelay: durationpb.New(cmp.Or(overload.RetryAfter, retryDelay))})
 	case errors.As(err, &late):
 		text := kernelsText(late)
-		details := []protoadapt.MessageV1{info(reasonUnreachable, "class", late.Class.String()), quotaFailure("device time", text)}
+		details := []protoadapt.MessageV1{info(reasonUnreachable, "class", late.Class.String()),
+			quotaFailure("device time", text)}
 		if late.RetryAfter > 0 {
 			details = append(details, &errdetails.RetryInfo{RetryDelay: durationpb.New(late.RetryAfter)})
 		}
 		return withDetails(codes.ResourceExhausted, text, details...)
 	case errors.As(err, &quota):
-		return withDetails(codes.ResourceExhausted, quota.Error(), info(quota.reason), quotaFailure(quota.subject, quota.text))
+		return withDetails(codes.ResourceExhausted, quota.Error(), info(quota.reason),
+			quotaFailure(quota.subject, quota.text))
 	case errors.Is(err, driver.ErrOutOfMemory):
 		return withDetails(codes.ResourceExhausted, "the device is out of memory",
 			info(reasonNoRoom), quotaFailure("device memory", "the driver has no more"))
@@ -229,7 +237,8 @@ func statusOf(ctx context.Context, log *slog.Logger, err error) *status.Status {
 		return withDetails(codes.Unavailable, "the device was lost; the server opens it again", info(reasonDeviceLost),
 			&errdetails.RetryInfo{RetryDelay: durationpb.New(time.Second)})
 	case errors.Is(err, polygon.ErrInconsistent):
-		return logged(ctx, log, codes.DataLoss, "the device returned numbers that contradict each other", reasonInconsistent, "error", err)
+		return logged(ctx, log, codes.DataLoss, "the device returned numbers that contradict each other",
+			reasonInconsistent, "error", err)
 	case errors.Is(err, kernels.ErrClosed), errors.Is(err, errShuttingDown):
 		return withDetails(codes.Unavailable, errShuttingDown.Error(), info(reasonShuttingDown),
 			&errdetails.RetryInfo{RetryDelay: durationpb.New(time.Second)})
@@ -244,8 +253,8 @@ func internal(ctx context.Context, log *slog.Logger, msg string, args ...any) *s
 	return logged(ctx, log, codes.Internal, "internal error", reasonInternal, append([]any{"cause", msg}, args...)...)
 }
 
-// logged is the status for what only the log has the details of. The client gets a number; the log has the same number and
-// the rest.
+// logged is the status for what only the log has the details of. The client gets a number; the log has the same number
+// and the rest.
 func logged(ctx context.Context, log *slog.Logger, code codes.Code, msg, reason string, args ...any) *status.Status {
 	var b [4]byte
 	rand.Read(b[:]) // never fails
@@ -292,5 +301,6 @@ func badRequest(e *fieldError) *errdetails.BadRequest {
 }
 
 func quotaFailure(subject, text string) *errdetails.QuotaFailure {
-	return &errdetails.QuotaFailure{Violations: []*errdetails.QuotaFailure_Violation{{Subject: subject, Description: text}}}
+	return &errdetails.QuotaFailure{Violations: []*errdetails.QuotaFailure_Violation{{Subject: subject,
+		Description: text}}}
 }

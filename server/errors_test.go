@@ -27,33 +27,42 @@ func TestStatusOf(t *testing.T) {
 		reason string
 		words  []string
 	}{
-		{refuse("frame.layout.stride", 3, "is less than a row of %d bytes", 4), codes.InvalidArgument, reasonInvalidField, []string{"frame.layout.stride = 3: is less than a row of 4 bytes"}},
-		{fmt.Errorf("wrapped: %w", refuse("a", nil, "must be given")), codes.InvalidArgument, reasonInvalidField, []string{"a: must be given"}},
+		{refuse("frame.layout.stride", 3, "is less than a row of %d bytes", 4), codes.InvalidArgument,
+			reasonInvalidField, []string{"frame.layout.stride = 3: is less than a row of 4 bytes"}},
+		{fmt.Errorf("wrapped: %w", refuse("a", nil, "must be given")), codes.InvalidArgument, reasonInvalidField,
+			[]string{"a: must be given"}},
 		{context.Canceled, codes.Canceled, "", []string{"cancelled"}},
 		{fmt.Errorf("x: %w", context.DeadlineExceeded), codes.DeadlineExceeded, "", []string{"deadline"}},
-		{fmt.Errorf("%w: %w", context.DeadlineExceeded, capacity), codes.DeadlineExceeded, reasonDeadline, []string{"100 bytes", "50 of 200"}},
+		{fmt.Errorf("%w: %w", context.DeadlineExceeded, capacity), codes.DeadlineExceeded, reasonDeadline,
+			[]string{"100 bytes", "50 of 200"}},
 		{fmt.Errorf("%w: %w", context.Canceled, capacity), codes.Canceled, "", nil},
 		{capacity, codes.ResourceExhausted, reasonNoRoom, []string{"reduce", "100 bytes", "50 of 200"}},
 		{never, codes.ResourceExhausted, reasonNoRoom, []string{"300 bytes"}},
-		{&kernels.OverloadError{Label: "reduce", Class: kernels.Batch, Waiting: 7}, codes.ResourceExhausted, reasonOverloaded, []string{"reduce", "batch", "7 jobs"}},
-		{&kernels.DeadlineError{Label: "reduce", Estimate: 3e6, Remaining: 2e6}, codes.ResourceExhausted, reasonUnreachable, []string{"reduce", "3ms", "2ms"}},
+		{&kernels.OverloadError{Label: "reduce", Class: kernels.Batch, Waiting: 7}, codes.ResourceExhausted,
+			reasonOverloaded, []string{"reduce", "batch", "7 jobs"}},
+		{&kernels.DeadlineError{Label: "reduce", Estimate: 3e6, Remaining: 2e6}, codes.ResourceExhausted,
+			reasonUnreachable, []string{"reduce", "3ms", "2ms"}},
 		{&kernels.DeadlineError{Label: "reduce", Remaining: -1}, codes.DeadlineExceeded, "", []string{"deadline"}},
 		{&frameNotFound{"XYZ", goneFrame{}}, codes.NotFound, reasonUnknownFrame, []string{`"XYZ"`, "no such frame"}},
-		{&frameNotFound{"XYZ", goneFrame{goneExpired, time.Now()}}, codes.NotFound, reasonFrameExpired, []string{`"XYZ"`, "expired", "ago"}},
+		{&frameNotFound{"XYZ", goneFrame{goneExpired, time.Now()}}, codes.NotFound, reasonFrameExpired,
+			[]string{`"XYZ"`, "expired", "ago"}},
 		{errStalled, codes.Aborted, reasonUploadStalled, []string{"nothing came"}},
 		{driver.ErrOutOfMemory, codes.ResourceExhausted, reasonNoRoom, nil},
-		{&quotaError{reasonResultTooLarge, "result", "too large"}, codes.ResourceExhausted, reasonResultTooLarge, []string{"result: too large"}},
+		{&quotaError{reasonResultTooLarge, "result", "too large"}, codes.ResourceExhausted, reasonResultTooLarge,
+			[]string{"result: too large"}},
 		{&recipeNotFound{"board", 3}, codes.NotFound, reasonUnknownRecipe, []string{`"board"`, "3"}},
 		{&recipeNotFound{"board", 0}, codes.NotFound, reasonUnknownRecipe, []string{`"board"`}},
 		{&versionConflict{"board", 3, 5}, codes.Aborted, reasonVersionConflict, []string{`"board"`, "3", "5"}},
 		{&versionConflict{"board", 3, 0}, codes.Aborted, reasonVersionConflict, []string{`"board"`, "not stored"}},
 		{fmt.Errorf("op: %w", driver.ErrDeviceLost), codes.Unavailable, reasonDeviceLost, []string{"lost"}},
-		{fmt.Errorf("op: %w", polygon.ErrInconsistent), codes.DataLoss, reasonInconsistent, []string{"contradict", "the server's log has it under id"}},
+		{fmt.Errorf("op: %w", polygon.ErrInconsistent), codes.DataLoss, reasonInconsistent,
+			[]string{"contradict", "the server's log has it under id"}},
 		{kernels.ErrClosed, codes.Unavailable, reasonShuttingDown, nil},
 		{errShuttingDown, codes.Unavailable, reasonShuttingDown, nil},
 		{driver.ErrNotSupported, codes.Unimplemented, reasonNotSupported, nil},
 		{status.Error(codes.OutOfRange, "its own"), codes.OutOfRange, "", []string{"its own"}},
-		{&kernels.ArgError{Op: "MaskReduce", Field: "secret", Value: 1, Reason: "?"}, codes.Internal, reasonInternal, []string{"id "}},
+		{&kernels.ArgError{Op: "MaskReduce", Field: "secret", Value: 1, Reason: "?"}, codes.Internal, reasonInternal,
+			[]string{"id "}},
 		{errors.New("secret: /etc/password"), codes.Internal, reasonInternal, []string{"id "}},
 	} {
 		log := &logBuffer{}
@@ -62,7 +71,8 @@ func TestStatusOf(t *testing.T) {
 		if d.status.Code() != c.code {
 			t.Errorf("%v: code %v, want %v", c.err, d.status.Code(), c.code)
 		}
-		if (d.info == nil) != (c.reason == "") || d.info != nil && (d.info.Reason != c.reason || d.info.Domain != "polyscan") {
+		if (d.info == nil) != (c.reason == "") || d.info != nil &&
+			(d.info.Reason != c.reason || d.info.Domain != "polyscan") {
 			t.Errorf("%v: ErrorInfo %v, want reason %q", c.err, d.info, c.reason)
 		}
 		msg := d.status.Message()
@@ -75,7 +85,8 @@ func TestStatusOf(t *testing.T) {
 			t.Errorf("%v: message %q says too much", c.err, msg)
 		}
 		if c.code == codes.Internal {
-			if id := d.info.Metadata["id"]; len(id) != 8 || !strings.Contains(msg, id) || !strings.Contains(log.String(), id) || !strings.Contains(log.String(), "secret") {
+			if id := d.info.Metadata["id"]; len(id) != 8 || !strings.Contains(msg, id) ||
+				!strings.Contains(log.String(), id) || !strings.Contains(log.String(), "secret") {
 				t.Errorf("%v: message %q, log %q: want the same id, and the log the rest", c.err, msg, log)
 			}
 		}
@@ -89,7 +100,8 @@ func TestStatusOf(t *testing.T) {
 		if got, want := d.quota != nil, c.code == codes.ResourceExhausted || c.reason == reasonDeadline; got != want {
 			t.Errorf("%v: QuotaFailure %v", c.err, d.quota)
 		}
-		if got, want := d.retry != nil, c.err == capacity || c.code == codes.Unavailable || c.reason == reasonOverloaded; got != want {
+		if got, want := d.retry != nil, c.err == capacity || c.code == codes.Unavailable ||
+			c.reason == reasonOverloaded; got != want {
 			t.Errorf("%v: RetryInfo %v", c.err, d.retry)
 		}
 	}
@@ -101,13 +113,15 @@ func TestFieldErrorListsMore(t *testing.T) {
 		e.violations = append(e.violations, violation{fmt.Sprintf("f[%d]", i), "x\ny", "is bad"})
 	}
 	d := detailsOf(t, statusOf(t.Context(), slog.New(slog.DiscardHandler), e).Err())
-	if len(d.bad.FieldViolations) != 3 || !strings.Contains(d.status.Message(), "(and 7 more)") || strings.Contains(d.status.Message(), "\n") {
+	if len(d.bad.FieldViolations) != 3 || !strings.Contains(d.status.Message(), "(and 7 more)") ||
+		strings.Contains(d.status.Message(), "\n") {
 		t.Errorf("%v", d.status)
 	}
 }
 
 func TestPaths(t *testing.T) {
-	plain := paths{root: "inspection.", set: "inspection.region_set", reductions: "inspection.reductions", frame: "frame"}
+	plain := paths{root: "inspection.", set: "inspection.region_set", reductions: "inspection.reductions",
+		frame: "frame"}
 	recipe := plain
 	recipe.stored, recipe.ref, recipe.storedReductions = "board@3", "inspection.recipe", true
 	for _, c := range []struct {
@@ -132,11 +146,14 @@ func TestPaths(t *testing.T) {
 		{recipe, "reductions.percentiles[2]", "inspection.recipe"},
 		{recipe, "frame.width", "frame.layout.width"},
 	} {
-		err := c.p.translate(fmt.Errorf("wrapped: %w", &polygon.InvalidError{Violations: []polygon.Violation{{Path: c.path, Value: "7", Reason: "is bad"}}, More: 2}))
+		err := c.p.translate(fmt.Errorf("wrapped: %w",
+			&polygon.InvalidError{Violations: []polygon.Violation{{Path: c.path, Value: "7", Reason: "is bad"}},
+				More: 2}))
 		var e *fieldError
 		if !errors.As(err, &e) || e.violations[0].path != c.want || e.more != 2 {
 			t.Errorf("%s: %v, want %s", c.path, err, c.want)
-		} else if strings.HasPrefix(c.want, "inspection.recipe") && !strings.Contains(err.Error(), "board@3: "+c.path+" = 7") {
+		} else if strings.HasPrefix(c.want, "inspection.recipe") &&
+			!strings.Contains(err.Error(), "board@3: "+c.path+" = 7") {
 			t.Errorf("%s: %v does not say where in the recipe", c.path, err)
 		}
 	}

@@ -11,8 +11,9 @@ import (
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
 )
 
-// frame is a frame in host memory or on the device, ready to be reduced. Its pixels may be those of the message that it came in, which
-// must not be freed before, or lie in shared memory: they may change at any time then, and are to be read once.
+// frame is a frame in host memory or on the device, ready to be reduced. Its pixels may be those of the message that it
+// came in, which must not be freed before, or lie in shared memory: they may change at any time then, and are to be
+// read once.
 type frame struct {
 	polygon.Frame
 	id      string
@@ -21,14 +22,16 @@ type frame struct {
 	answer  func()        // gives back what newFrameFor took for the answer; likewise
 }
 
-// newFrame finds a Frame that is resident. It checks any other, whose payload is pieces, finds its pixels where they are in
-// shared memory, and decodes it where it is a file. path is where it lies in the request. The caller holds a lease of the device.
+// newFrame finds a Frame that is resident. It checks any other, whose payload is pieces, finds its pixels where they
+// are in shared memory, and decodes it where it is a file. path is where it lies in the request. The caller holds a
+// lease of the device.
 func (s *Server) newFrame(ctx context.Context, m *pb.Frame, pieces [][]byte, path string) (*frame, error) {
 	return s.newFrameFor(ctx, m, pieces, path, func(polygon.Frame) (int64, error) { return 0, nil })
 }
 
 // newFrameFor is newFrame that takes host memory for the answer as well: share says how much, or that none is possible.
-func (s *Server) newFrameFor(ctx context.Context, m *pb.Frame, pieces [][]byte, path string, share func(polygon.Frame) (int64, error)) (*frame, error) {
+func (s *Server) newFrameFor(ctx context.Context, m *pb.Frame, pieces [][]byte, path string,
+	share func(polygon.Frame) (int64, error)) (*frame, error) {
 	if _, ok := m.GetSource().(*pb.Frame_Resident); ok {
 		f, err := s.residentFrame(m, path)
 		if err != nil {
@@ -50,7 +53,8 @@ func (s *Server) newFrameFor(ctx context.Context, m *pb.Frame, pieces [][]byte, 
 		}
 		s.metrics.frames.WithLabelValues("raw").Inc()
 		return s.withAnswer(ctx, &frame{Frame: f, id: m.GetFrameId(), release: release}, share)
-	case pb.Encoding_ENCODING_AUTO, pb.Encoding_ENCODING_PNG, pb.Encoding_ENCODING_JPEG, pb.Encoding_ENCODING_TIFF, pb.Encoding_ENCODING_BMP:
+	case pb.Encoding_ENCODING_AUTO, pb.Encoding_ENCODING_PNG, pb.Encoding_ENCODING_JPEG, pb.Encoding_ENCODING_TIFF,
+		pb.Encoding_ENCODING_BMP:
 		if m.GetShared() != nil {
 			return nil, refuse(path+".encoding", e, "must be raw for pixels in shared memory")
 		}
@@ -99,10 +103,12 @@ func (s *Server) rawFrame(l *pb.FrameLayout, pieces [][]byte, path string) (poly
 	}, nil
 }
 
-// checkPixels keeps the limit on pixels. Sides of 0, and those beyond what any device takes, are left to package polygon.
+// checkPixels keeps the limit on pixels. Sides of 0, and those beyond what any device takes, are left to package
+// polygon.
 func (s *Server) checkPixels(width, height uint32, path string) error {
 	if n := pixels(width, height); n > s.cfg.MaxFramePixels {
-		return refuse(path, fmt.Sprintf("%d x %d", width, height), "makes %d pixels: the limit is %d", n, s.cfg.MaxFramePixels)
+		return refuse(path, fmt.Sprintf("%d x %d", width, height), "makes %d pixels: the limit is %d", n,
+			s.cfg.MaxFramePixels)
 	}
 	return nil
 }

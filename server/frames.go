@@ -17,8 +17,8 @@ import (
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
 )
 
-// frameServer implements pb.FrameServiceServer for callers inside the process. Over a connection, frameDesc leads to the
-// methods below, which take messages whose frames are still in the transport's buffers.
+// frameServer implements pb.FrameServiceServer for callers inside the process. Over a connection, frameDesc leads to
+// the methods below, which take messages whose frames are still in the transport's buffers.
 type frameServer struct {
 	pb.UnimplementedFrameServiceServer
 	*Server
@@ -39,7 +39,8 @@ func (s *frameServer) PutFrame(ctx context.Context, req *pb.PutFrameRequest) (*p
 }
 
 // putFrame keeps one frame, whose payload is in's.
-func (s *frameServer) putFrame(ctx context.Context, req *pb.PutFrameRequest, in *framecodec.Message) (*pb.PutFrameResponse, error) {
+func (s *frameServer) putFrame(ctx context.Context, req *pb.PutFrameRequest,
+	in *framecodec.Message) (*pb.PutFrameResponse, error) {
 	if _, ok := req.GetFrame().GetSource().(*pb.Frame_Resident); ok {
 		return nil, refuse("frame.resident", nil, "is kept already")
 	}
@@ -105,7 +106,8 @@ func (s *Server) idleTimeout(d *durationpb.Duration, field string) (time.Duratio
 }
 
 // UploadFrame implements pb.FrameServiceServer.
-func (s *frameServer) UploadFrame(stream grpc.ClientStreamingServer[pb.UploadFrameRequest, pb.UploadFrameResponse]) error {
+func (s *frameServer) UploadFrame(stream grpc.ClientStreamingServer[pb.UploadFrameRequest,
+	pb.UploadFrameResponse]) error {
 	return s.uploadFrame(stream)
 }
 
@@ -170,7 +172,8 @@ func (s *frameServer) uploadFrame(stream grpc.ServerStream) error {
 }
 
 // receiveUpload receives a frame in pieces, each of which is on the device before the next is asked for.
-func (s *frameServer) receiveUpload(ctx context.Context, dev lease, stream grpc.ServerStream, stall *time.Timer) (u *upload, err error) {
+func (s *frameServer) receiveUpload(ctx context.Context, dev lease, stream grpc.ServerStream,
+	stall *time.Timer) (u *upload, err error) {
 	defer func() {
 		if p := recover(); p != nil { // nobody else would: this is a goroutine of its own
 			err = s.panicked(ctx, p)
@@ -211,7 +214,8 @@ func (s *frameServer) receiveUpload(ctx context.Context, dev lease, stream grpc.
 }
 
 // receivePiece does what is to be done with one message. The first one, for which u is nil, begins the upload.
-func (s *frameServer) receivePiece(ctx context.Context, dev lease, u *upload, req *pb.UploadFrameRequest, in *framecodec.Message) (*upload, error) {
+func (s *frameServer) receivePiece(ctx context.Context, dev lease, u *upload, req *pb.UploadFrameRequest,
+	in *framecodec.Message) (*upload, error) {
 	if err := s.validate(in); err != nil {
 		return u, err
 	}

@@ -284,7 +284,8 @@ func (m *frameModel) clear() {
 	}
 }
 
-// TestFrameOperations lets many clients do what they like, and be cut off in the middle of it; at the end everything is as it was.
+// TestFrameOperations lets many clients do what they like, and be cut off in the middle of it; at the end everything is
+// as it was.
 func TestFrameOperations(t *testing.T) {
 	operations := 10_000
 	if testing.Short() {
@@ -342,7 +343,8 @@ func TestFrameOperations(t *testing.T) {
 						names, sums = append(names, name), append(sums, sum)
 					}
 				case op < 7:
-					res, err := s.inspection.Reduce(ctx, &pb.ReduceRequest{Inspection: inspect(rect("all", 0, 0, 200, 200)), Frame: keptFrame(names[i])})
+					res, err := s.inspection.Reduce(ctx,
+						&pb.ReduceRequest{Inspection: inspect(rect("all", 0, 0, 200, 200)), Frame: keptFrame(names[i])})
 					if fine(err) && res.GetResult().GetRegions()[0].GetChannels()[0].GetSum() != sums[i] {
 						t.Errorf("sum %v, want %d", res, sums[i])
 					}
@@ -364,7 +366,8 @@ func TestFrameOperations(t *testing.T) {
 	for _, f := range c.list(t) {
 		c.release(t, f.GetName())
 	}
-	if st, m := s.frames.totals(), s.dev.Memory(); st.frameTotals != (frameTotals{}) || m.Used != 0 || len(m.ByLabel) != 0 {
+	if st, m := s.frames.totals(), s.dev.Memory(); st.frameTotals != (frameTotals{}) || m.Used != 0 ||
+		len(m.ByLabel) != 0 {
 		t.Errorf("left: %+v, %+v", st, m)
 	}
 	for line := range strings.Lines(s.logs.String()) {
@@ -456,12 +459,14 @@ func FuzzUploadFrame(f *testing.F) {
 		}
 		if valid {
 			name := res.GetFrame().GetName()
-			r, err := s.inspection.Reduce(t.Context(), &pb.ReduceRequest{Inspection: inspect(rect("r", 0, 0, 40, 40)), Frame: keptFrame(name)})
+			r, err := s.inspection.Reduce(t.Context(),
+				&pb.ReduceRequest{Inspection: inspect(rect("r", 0, 0, 40, 40)), Frame: keptFrame(name)})
 			if err != nil || r.GetResult().GetRegions()[0].GetChannels()[0].GetSum() != sum {
 				t.Errorf("%v, %v, want %d", r, err, sum)
 			}
 			c.release(t, name)
 		}
-		waitFor(t, "the end", func() bool { return s.frames.totals().frameTotals == frameTotals{} && s.dev.Memory().Used == 0 })
+		waitFor(t, "the end",
+			func() bool { return s.frames.totals().frameTotals == frameTotals{} && s.dev.Memory().Used == 0 })
 	})
 }

@@ -72,7 +72,8 @@ func (c frameClient) upload(ctx context.Context, f *pb.Frame, piece int) (string
 		return "", err
 	}
 	data := f.GetData()
-	m := &pb.UploadFrameRequest{Frame: &pb.Frame{Layout: f.GetLayout(), FrameId: f.GetFrameId(), Encoding: pb.Encoding_ENCODING_RAW}}
+	m := &pb.UploadFrameRequest{Frame: &pb.Frame{Layout: f.GetLayout(), FrameId: f.GetFrameId(),
+		Encoding: pb.Encoding_ENCODING_RAW}}
 	for {
 		n := min(piece, len(data))
 		m.Frame.Source = &pb.Frame_Data{Data: data[:n]}
@@ -119,7 +120,8 @@ func TestResidentFrame(t *testing.T) {
 	deep := rawFrame(20, 30, pb.PixelFormat_PIXEL_FORMAT_GRAY16LE, noisyFrame(40, 30, 4).GetData())
 	in := inspect(rect("a", 0, 0, 20, 30), rect("b", 3, 25, 9, 30), star("c", 9, 10, 10, 8))
 	in.Reductions = &pb.Reductions{Statistics: []pb.Statistic{
-		pb.Statistic_STATISTIC_SUM, pb.Statistic_STATISTIC_MIN, pb.Statistic_STATISTIC_MEDIAN, pb.Statistic_STATISTIC_CENTROID,
+		pb.Statistic_STATISTIC_SUM, pb.Statistic_STATISTIC_MIN, pb.Statistic_STATISTIC_MEDIAN,
+		pb.Statistic_STATISTIC_CENTROID,
 	}}
 	for name, f := range map[string]*pb.Frame{
 		"gray": noisyFrame(20, 30, 1), "gap": gap, "16 bits": deep, "PNG": fileFrame(encodePicture(t, "png", pix)),
@@ -154,7 +156,8 @@ func TestResidentFrame(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if want := cmp.Or(id, name); res.GetResult().GetFrameId() != want || !sameNumbers(res.GetResult(), sent.GetResult()) {
+			if want := cmp.Or(id, name); res.GetResult().GetFrameId() != want ||
+				!sameNumbers(res.GetResult(), sent.GetResult()) {
 				t.Errorf("%s: %v, want %v", name, res.GetResult(), sent.GetResult())
 			}
 		}
@@ -169,7 +172,8 @@ func TestResidentFrame(t *testing.T) {
 		stream.end(nil)
 		c.release(t, kept.GetName())
 		_, err = s.inspection.Reduce(t.Context(), &pb.ReduceRequest{Inspection: in, Frame: keptFrame(kept.GetName())})
-		if d := detailsOf(t, err); d.status.Code() != codes.NotFound || d.info.Reason != reasonFrameReleased || d.res.ResourceName != kept.GetName() {
+		if d := detailsOf(t, err); d.status.Code() != codes.NotFound || d.info.Reason != reasonFrameReleased ||
+			d.res.ResourceName != kept.GetName() {
 			t.Errorf("%s, released: %v", name, err)
 		}
 	}
@@ -189,7 +193,8 @@ func TestFrameRequestsRefused(t *testing.T) {
 	reduce := func(change func(*pb.Frame)) error {
 		f := keptFrame(name)
 		change(f)
-		_, err := s.inspection.Reduce(t.Context(), &pb.ReduceRequest{Inspection: inspect(rect("r", 0, 0, 2, 2)), Frame: f})
+		_, err := s.inspection.Reduce(t.Context(),
+			&pb.ReduceRequest{Inspection: inspect(rect("r", 0, 0, 2, 2)), Frame: f})
 		return err
 	}
 	get := func(name string) error {
@@ -204,24 +209,39 @@ func TestFrameRequestsRefused(t *testing.T) {
 	}{
 		{put(keptFrame(name), nil), codes.InvalidArgument, reasonInvalidField, "frame.resident: is kept already"},
 		{put(nil, nil), codes.InvalidArgument, reasonInvalidField, "frame: is required"},
-		{put(rawFrame(10, 10, gray8, make([]byte, 99)), nil), codes.InvalidArgument, reasonInvalidField, "frame.data = 99 bytes: must hold 100 bytes"},
-		{put(rawFrame(0, 10, gray8, nil), nil), codes.InvalidArgument, reasonInvalidField, "frame.layout.width = 0: must be 1 to"},
-		{put(rawFrame(1000, 11, gray8, nil), nil), codes.InvalidArgument, reasonInvalidField, "makes 11000 pixels: the limit is 10000"},
-		{put(fileFrame([]byte("GIF89a")), nil), codes.InvalidArgument, reasonInvalidField, "is no PNG, JPEG, TIFF or BMP"},
-		{put(smallFrame(1), durationpb.New(2*time.Hour)), codes.InvalidArgument, reasonInvalidField, "idle_timeout = 2h0m0s: must be more than 0s and at most 1h0m0s"},
-		{put(smallFrame(1), durationpb.New(0)), codes.InvalidArgument, reasonInvalidField, "idle_timeout = 0s: must be more"},
-		{put(smallFrame(1), &durationpb.Duration{Seconds: 1 << 60}), codes.InvalidArgument, reasonInvalidField, "idle_timeout"},
-		{put(noisyFrame(100, 90, 1), nil), codes.ResourceExhausted, reasonFramesFull, "the frame takes 9216 bytes; the limit for all together is 1000"},
-		{put(noisyFrame(10, 90, 1), nil), codes.ResourceExhausted, reasonFramesFull, "the frame takes 1024 bytes; the limit for all together is 1000"},
-		{put(noisyFrame(10, 76, 1), nil), codes.ResourceExhausted, reasonFramesFull, "the frame takes 768 bytes, and 256 of 1000 are taken"},
-		{reduce(func(f *pb.Frame) { f.Layout = &pb.FrameLayout{Width: 10} }), codes.InvalidArgument, reasonInvalidField, "frame.layout: must not be given with resident"},
-		{reduce(func(f *pb.Frame) { f.Encoding = pb.Encoding_ENCODING_RAW }), codes.InvalidArgument, reasonInvalidField, "frame.encoding = RAW: must not be given with resident"},
+		{put(rawFrame(10, 10, gray8, make([]byte, 99)), nil), codes.InvalidArgument, reasonInvalidField,
+			"frame.data = 99 bytes: must hold 100 bytes"},
+		{put(rawFrame(0, 10, gray8, nil), nil), codes.InvalidArgument, reasonInvalidField,
+			"frame.layout.width = 0: must be 1 to"},
+		{put(rawFrame(1000, 11, gray8, nil), nil), codes.InvalidArgument, reasonInvalidField,
+			"makes 11000 pixels: the limit is 10000"},
+		{put(fileFrame([]byte("GIF89a")), nil), codes.InvalidArgument, reasonInvalidField,
+			"is no PNG, JPEG, TIFF or BMP"},
+		{put(smallFrame(1), durationpb.New(2*time.Hour)), codes.InvalidArgument, reasonInvalidField,
+			"idle_timeout = 2h0m0s: must be more than 0s and at most 1h0m0s"},
+		{put(smallFrame(1), durationpb.New(0)), codes.InvalidArgument, reasonInvalidField,
+			"idle_timeout = 0s: must be more"},
+		{put(smallFrame(1), &durationpb.Duration{Seconds: 1 << 60}), codes.InvalidArgument, reasonInvalidField,
+			"idle_timeout"},
+		{put(noisyFrame(100, 90, 1), nil), codes.ResourceExhausted, reasonFramesFull,
+			"the frame takes 9216 bytes; the limit for all together is 1000"},
+		{put(noisyFrame(10, 90, 1), nil), codes.ResourceExhausted, reasonFramesFull,
+			"the frame takes 1024 bytes; the limit for all together is 1000"},
+		{put(noisyFrame(10, 76, 1), nil), codes.ResourceExhausted, reasonFramesFull,
+			"the frame takes 768 bytes, and 256 of 1000 are taken"},
+		{reduce(func(f *pb.Frame) {
+			f.Layout = &pb.FrameLayout{Width: 10}
+		}), codes.InvalidArgument, reasonInvalidField, "frame.layout: must not be given with resident"},
+		{reduce(func(f *pb.Frame) {
+			f.Encoding = pb.Encoding_ENCODING_RAW
+		}), codes.InvalidArgument, reasonInvalidField, "frame.encoding = RAW: must not be given with resident"},
 		{get("nobody"), codes.NotFound, reasonUnknownFrame, `frame "nobody": there is no such frame`},
 		{get(""), codes.NotFound, reasonUnknownFrame, "no such frame"},
 		{get(strings.Repeat("x", 129)), codes.InvalidArgument, reasonInvalidField, "name"},
 	} {
 		d := detailsOf(t, x.err)
-		if d.status.Code() != x.code || d.info.GetReason() != x.reason || !strings.Contains(d.status.Message(), x.words) {
+		if d.status.Code() != x.code || d.info.GetReason() != x.reason ||
+			!strings.Contains(d.status.Message(), x.words) {
 			t.Errorf("%v, want %v, %s, %s", x.err, x.code, x.reason, x.words)
 		}
 		if (x.code == codes.ResourceExhausted) != (d.quota != nil) {
@@ -233,7 +253,8 @@ func TestFrameRequestsRefused(t *testing.T) {
 		t.Error(err)
 	}
 	for _, token := range []string{"!", "=="} {
-		if _, err := c.ListFrames(t.Context(), &pb.ListFramesRequest{PageToken: token}); status.Code(err) != codes.InvalidArgument {
+		if _, err := c.ListFrames(t.Context(),
+			&pb.ListFramesRequest{PageToken: token}); status.Code(err) != codes.InvalidArgument {
 			t.Errorf("page token %q: %v", token, err)
 		}
 	}
@@ -256,7 +277,8 @@ func TestResidentFrameShared(t *testing.T) {
 	for range 16 {
 		wg.Go(func() {
 			for range 10 {
-				res, err := s.inspection.Reduce(t.Context(), &pb.ReduceRequest{Inspection: inspect(rect("r", 0, 0, 600, 1000)), Frame: keptFrame(name)})
+				res, err := s.inspection.Reduce(t.Context(),
+					&pb.ReduceRequest{Inspection: inspect(rect("r", 0, 0, 600, 1000)), Frame: keptFrame(name)})
 				if err != nil || res.GetResult().GetRegions()[0].GetChannels()[0].GetSum() != want {
 					t.Errorf("%v, %v, want %d", res, err, want)
 				}
@@ -322,7 +344,8 @@ func TestFrameEviction(t *testing.T) {
 	}()
 	<-entered
 	h.set(func() error { return nil })
-	res, err := s.inspection.Reduce(t.Context(), &pb.ReduceRequest{Inspection: inspect(rect("r", 0, 0, 700, 900)), Frame: noisyFrame(700, 900, 3)})
+	res, err := s.inspection.Reduce(t.Context(),
+		&pb.ReduceRequest{Inspection: inspect(rect("r", 0, 0, 700, 900)), Frame: noisyFrame(700, 900, 3)})
 	if err != nil {
 		t.Fatal(err, res)
 	}
@@ -344,7 +367,8 @@ func TestFrameEviction(t *testing.T) {
 		t.Errorf("sum %d, want %d", got, want)
 	}
 	waitFor(t, "the memory", func() bool { return s.dev.Memory().Used == 0 })
-	if st := s.frames.totals(); st.frameTotals != (frameTotals{}) || st.kept != 2 || st.went[goneEvicted] != 1 || st.went[goneReleased] != 1 {
+	if st := s.frames.totals(); st.frameTotals != (frameTotals{}) || st.kept != 2 || st.went[goneEvicted] != 1 ||
+		st.went[goneReleased] != 1 {
 		t.Errorf("%+v", st)
 	}
 }
@@ -373,7 +397,8 @@ func TestUploadFrameEnds(t *testing.T) {
 		for _, v := range f.GetData() {
 			want += uint64(v)
 		}
-		res, err := s.inspection.Reduce(t.Context(), &pb.ReduceRequest{Inspection: inspect(rect("r", 0, 0, w, h)), Frame: keptFrame(name)})
+		res, err := s.inspection.Reduce(t.Context(),
+			&pb.ReduceRequest{Inspection: inspect(rect("r", 0, 0, w, h)), Frame: keptFrame(name)})
 		if err != nil || res.GetResult().GetRegions()[0].GetChannels()[0].GetSum() != want {
 			t.Errorf("pieces of %d bytes: %v, %v", piece, res, err)
 		}
@@ -391,18 +416,30 @@ func TestUploadFrameEnds(t *testing.T) {
 		messages []*pb.UploadFrameRequest
 		words    string
 	}{
-		"nothing":         {nil, "must come in the first message"},
-		"no layout":       {[]*pb.UploadFrameRequest{piece(nil, 100)}, "frame.layout: must be given"},
-		"too few":         {[]*pb.UploadFrameRequest{piece(layout, 100), piece(nil, 100)}, "frame.data = 200 bytes: are too few: the layout takes 60000"},
-		"too many":        {[]*pb.UploadFrameRequest{piece(layout, w*h), piece(nil, 1)}, "frame.data = 60001 bytes: are too many: the layout takes 60000"},
-		"second layout":   {[]*pb.UploadFrameRequest{piece(layout, 1), piece(layout, 1)}, "frame.layout: came a second time"},
-		"late name":       {[]*pb.UploadFrameRequest{piece(layout, 1), with(piece(nil, 1), func(m *pb.UploadFrameRequest) { m.Frame.FrameId = "x" })}, "frame.frame_id"},
-		"late timeout":    {[]*pb.UploadFrameRequest{piece(layout, 1), with(piece(nil, 1), func(m *pb.UploadFrameRequest) { m.IdleTimeout = durationpb.New(1) })}, "idle_timeout"},
-		"bad timeout":     {[]*pb.UploadFrameRequest{with(piece(layout, 1), func(m *pb.UploadFrameRequest) { m.IdleTimeout = durationpb.New(-1) })}, "idle_timeout"},
-		"a file":          {[]*pb.UploadFrameRequest{with(piece(layout, 1), func(m *pb.UploadFrameRequest) { m.Frame.Encoding = pb.Encoding_ENCODING_PNG })}, "frame.encoding = PNG: must be RAW"},
-		"another frame":   {[]*pb.UploadFrameRequest{with(piece(layout, 1), func(m *pb.UploadFrameRequest) { m.Frame.Source = &pb.Frame_Resident{Resident: "x"} })}, "frame.source: must be data"},
-		"empty message":   {[]*pb.UploadFrameRequest{{}}, "frame: is required"},
-		"larger than all": {[]*pb.UploadFrameRequest{piece(&pb.FrameLayout{Width: 4000, Height: 4000, PixelFormat: gray8}, 1)}, "the limit for all together is 8388608"},
+		"nothing":   {nil, "must come in the first message"},
+		"no layout": {[]*pb.UploadFrameRequest{piece(nil, 100)}, "frame.layout: must be given"},
+		"too few": {[]*pb.UploadFrameRequest{piece(layout, 100), piece(nil, 100)},
+			"frame.data = 200 bytes: are too few: the layout takes 60000"},
+		"too many": {[]*pb.UploadFrameRequest{piece(layout, w*h), piece(nil, 1)},
+			"frame.data = 60001 bytes: are too many: the layout takes 60000"},
+		"second layout": {[]*pb.UploadFrameRequest{piece(layout, 1), piece(layout, 1)},
+			"frame.layout: came a second time"},
+		"late name": {[]*pb.UploadFrameRequest{piece(layout, 1),
+			with(piece(nil, 1), func(m *pb.UploadFrameRequest) { m.Frame.FrameId = "x" })}, "frame.frame_id"},
+		"late timeout": {[]*pb.UploadFrameRequest{piece(layout, 1),
+			with(piece(nil, 1), func(m *pb.UploadFrameRequest) { m.IdleTimeout = durationpb.New(1) })}, "idle_timeout"},
+		"bad timeout": {[]*pb.UploadFrameRequest{with(piece(layout, 1), func(m *pb.UploadFrameRequest) {
+			m.IdleTimeout = durationpb.New(-1)
+		})}, "idle_timeout"},
+		"a file": {[]*pb.UploadFrameRequest{with(piece(layout, 1), func(m *pb.UploadFrameRequest) {
+			m.Frame.Encoding = pb.Encoding_ENCODING_PNG
+		})}, "frame.encoding = PNG: must be RAW"},
+		"another frame": {[]*pb.UploadFrameRequest{with(piece(layout, 1), func(m *pb.UploadFrameRequest) {
+			m.Frame.Source = &pb.Frame_Resident{Resident: "x"}
+		})}, "frame.source: must be data"},
+		"empty message": {[]*pb.UploadFrameRequest{{}}, "frame: is required"},
+		"larger than all": {[]*pb.UploadFrameRequest{piece(&pb.FrameLayout{Width: 4000, Height: 4000,
+			PixelFormat: gray8}, 1)}, "the limit for all together is 8388608"},
 	} {
 		stream, err := c.UploadFrame(t.Context())
 		if err != nil {
@@ -415,7 +452,8 @@ func TestUploadFrameEnds(t *testing.T) {
 		}
 		_, err = stream.CloseAndRecv()
 		d := detailsOf(t, err)
-		if c := d.status.Code(); c != codes.InvalidArgument && c != codes.ResourceExhausted || !strings.Contains(d.status.Message(), x.words) {
+		if c := d.status.Code(); c != codes.InvalidArgument && c != codes.ResourceExhausted ||
+			!strings.Contains(d.status.Message(), x.words) {
 			t.Errorf("%s: %v, want %s", name, err, x.words)
 		}
 		waitFor(t, name, empty)
@@ -457,7 +495,8 @@ func TestFrameLimits(t *testing.T) {
 		{Config{}, cpu, 500, 0, DefaultFrameIdleTimeout, DefaultMaxFrameIdleTimeout},
 		{Config{}, gpu, 500, 500, DefaultFrameIdleTimeout, DefaultMaxFrameIdleTimeout},
 		{Config{NoFrameCopies: true}, gpu, 500, 0, DefaultFrameIdleTimeout, DefaultMaxFrameIdleTimeout},
-		{Config{FrameBytes: 300, FrameCopyBytes: 100}, gpu, 300, 100, DefaultFrameIdleTimeout, DefaultMaxFrameIdleTimeout},
+		{Config{FrameBytes: 300, FrameCopyBytes: 100}, gpu, 300, 100, DefaultFrameIdleTimeout,
+			DefaultMaxFrameIdleTimeout},
 		{Config{FrameCopyBytes: 100}, cpu, 500, 100, DefaultFrameIdleTimeout, DefaultMaxFrameIdleTimeout},
 		{Config{FrameIdleTimeout: 48 * time.Hour}, cpu, 500, 0, 48 * time.Hour, 48 * time.Hour},
 		{Config{MaxFrameIdleTimeout: time.Minute}, cpu, 500, 0, time.Minute, time.Minute},
@@ -467,12 +506,14 @@ func TestFrameLimits(t *testing.T) {
 			t.Fatal(err)
 		}
 		l := cfg.frameLimits(x.dev)
-		if l.bytes != x.bytes || l.copies != x.copies || l.idle != x.idle || l.maxIdle != x.maxIdle || l.count != DefaultMaxFrames {
+		if l.bytes != x.bytes || l.copies != x.copies || l.idle != x.idle || l.maxIdle != x.maxIdle ||
+			l.count != DefaultMaxFrames {
 			t.Errorf("%+v on %s: %+v", x.cfg, x.dev.Backend, l)
 		}
 	}
 	_, err := New(Config{FrameIdleTimeout: 2 * time.Hour, MaxFrameIdleTimeout: time.Hour})
-	if err == nil || !strings.Contains(err.Error(), "Config.FrameIdleTimeout = 2h0m0s: must be at most MaxFrameIdleTimeout, 1h0m0s") {
+	if err == nil || !strings.Contains(err.Error(),
+		"Config.FrameIdleTimeout = 2h0m0s: must be at most MaxFrameIdleTimeout, 1h0m0s") {
 		t.Error(err)
 	}
 }
@@ -512,7 +553,9 @@ func TestUploadFrameStalls(t *testing.T) {
 		if d := detailsOf(t, err); d.status.Code() != codes.Aborted || d.info.Reason != reasonUploadStalled {
 			t.Errorf("%v", err)
 		}
-		waitFor(t, "the upload to go", func() bool { return s.frames.totals().frameTotals == frameTotals{} && s.dev.Memory().Used == 0 })
+		waitFor(t, "the upload to go", func() bool {
+			return s.frames.totals().frameTotals == frameTotals{} && s.dev.Memory().Used == 0
+		})
 	}
 }
 
@@ -526,13 +569,15 @@ func TestUploadFrameWaits(t *testing.T) {
 	h.set(func() error { close(entered); <-leave; return nil })
 	reduced := make(chan error, 1)
 	go func() {
-		_, err := s.inspection.Reduce(t.Context(), &pb.ReduceRequest{Inspection: inspect(rect("r", 0, 0, 2, 1)), Frame: smallFrame(1)})
+		_, err := s.inspection.Reduce(t.Context(),
+			&pb.ReduceRequest{Inspection: inspect(rect("r", 0, 0, 2, 1)), Frame: smallFrame(1)})
 		reduced <- err
 	}()
 	<-entered
 	go func() {
 		defer close(leave)
-		for end := time.Now().Add(patience); s.dev.current().Sched()[kernels.Interactive].Waiting == 0 && time.Now().Before(end); {
+		for end := time.Now().Add(patience); s.dev.current().Sched()[kernels.Interactive].Waiting == 0 &&
+			time.Now().Before(end); {
 			time.Sleep(time.Millisecond)
 		}
 		time.Sleep(stall + 50*time.Millisecond)
@@ -549,7 +594,8 @@ func TestUploadFrameWaits(t *testing.T) {
 func TestUploadFrameUnanswered(t *testing.T) {
 	s := start(t, Config{})
 	broken := errors.New("the connection is gone")
-	stream := &deafStream{ctx: t.Context(), messages: []*pb.UploadFrameRequest{{Frame: noisyFrame(30, 20, 1)}}, err: broken}
+	stream := &deafStream{ctx: t.Context(), messages: []*pb.UploadFrameRequest{{Frame: noisyFrame(30, 20, 1)}},
+		err: broken}
 	if err := (&frameServer{Server: s.Server}).uploadFrame(stream); !errors.Is(err, broken) {
 		t.Error(err)
 	}
@@ -579,8 +625,8 @@ func (s *deafStream) RecvMsg(m any) error {
 
 func (s *deafStream) SendMsg(any) error { return s.err }
 
-// BenchmarkReduceResident is one call over TCP on a frame of 5 MB that is sent with it, or that the server keeps. The recipe's
-// regions are prepared.
+// BenchmarkReduceResident is one call over TCP on a frame of 5 MB that is sent with it, or that the server keeps. The
+// recipe's regions are prepared.
 func BenchmarkReduceResident(b *testing.B) {
 	for _, kept := range []bool{false, true} {
 		b.Run(map[bool]string{false: "sent", true: "kept"}[kept], func(b *testing.B) {
@@ -599,7 +645,8 @@ func BenchmarkReduceResident(b *testing.B) {
 			m := framecodec.New(req)
 			b.ResetTimer()
 			for b.Loop() {
-				err := conn.Invoke(b.Context(), pb.InspectionService_Reduce_FullMethodName, m, &pb.ReduceResponse{}, grpc.ForceCodecV2(framecodec.Codec()))
+				err := conn.Invoke(b.Context(), pb.InspectionService_Reduce_FullMethodName, m, &pb.ReduceResponse{},
+					grpc.ForceCodecV2(framecodec.Codec()))
 				if err != nil {
 					b.Fatal(err)
 				}
@@ -611,7 +658,8 @@ func BenchmarkReduceResident(b *testing.B) {
 // Buffers of the transport go back once, and not before the pixels are on the device.
 func TestFrameBuffersFreedOnce(t *testing.T) {
 	pool := &poisonPool{out: map[*byte]bool{}}
-	s := start(t, Config{MemoryBytes: 16 << 20, grpcOptions: []grpc.ServerOption{experimental.BufferPool(pool)}}, frameCodec())
+	s := start(t, Config{MemoryBytes: 16 << 20, grpcOptions: []grpc.ServerOption{experimental.BufferPool(pool)}},
+		frameCodec())
 	c := s.frameClient()
 	const w, h = 500, 400
 	var wg sync.WaitGroup
@@ -633,14 +681,16 @@ func TestFrameBuffersFreedOnce(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				res, err := s.inspection.Reduce(t.Context(), &pb.ReduceRequest{Inspection: inspect(rect("all", 0, 0, w, h)), Frame: keptFrame(name)})
+				res, err := s.inspection.Reduce(t.Context(),
+					&pb.ReduceRequest{Inspection: inspect(rect("all", 0, 0, w, h)), Frame: keptFrame(name)})
 				if err != nil || res.GetResult().GetRegions()[0].GetChannels()[0].GetSum() != want {
 					t.Errorf("%v, %v, want %d: a buffer was freed too early", res, err, want)
 				}
 				c.release(t, name)
 				// Refused.
 				f.Layout.Width++
-				if _, err := c.PutFrame(t.Context(), &pb.PutFrameRequest{Frame: f}); status.Code(err) != codes.InvalidArgument {
+				if _, err := c.PutFrame(t.Context(),
+					&pb.PutFrameRequest{Frame: f}); status.Code(err) != codes.InvalidArgument {
 					t.Error(err)
 				}
 				f.Layout.Width -= 2

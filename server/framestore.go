@@ -293,8 +293,8 @@ type upload struct {
 	got         int64
 }
 
-// begin makes room for a frame, whose pixels are yet to come. The caller holds a lease of the device until the upload has
-// ended.
+// begin makes room for a frame, whose pixels are yet to come. The caller holds a lease of the device until the upload
+// has ended.
 func (st *frameStore) begin(dev *kernels.Device, f polygon.Frame, id string, idle time.Duration) (*upload, error) {
 	f.Data = nil
 	least, most, err := f.Sizes()
@@ -330,7 +330,8 @@ func (st *frameStore) reserve(e *residentFrame) error {
 	case st.used.count >= l.count:
 		return full("%d are kept, which is the limit; release those that are done with", st.used.count)
 	case n > l.bytes-st.used.bytes:
-		return full("the frame takes %d bytes, and %d of %d are taken; release those that are done with", n, st.used.bytes, l.bytes)
+		return full("the frame takes %d bytes, and %d of %d are taken; release those that are done with", n,
+			st.used.bytes, l.bytes)
 	}
 	if int64(e.size) <= l.copies-st.used.copies {
 		e.copied = e.size
@@ -380,8 +381,8 @@ func head(pieces [][]byte, n int) [][]byte {
 	return pieces
 }
 
-// complete says what is missing, and makes the copy. It is taken from the device, because pixels in shared memory are to be
-// read once.
+// complete says what is missing, and makes the copy. It is taken from the device, because pixels in shared memory are
+// to be read once.
 func (u *upload) complete(ctx context.Context) error {
 	if u.got < u.least {
 		return refuse("frame.data", fmt.Sprintf("%d bytes", u.got), "are too few: the layout takes %d", u.least)
@@ -430,8 +431,8 @@ func (st *frameStore) detach() {
 	}
 }
 
-// restore brings the pixels of all frames to another device, those used last first. Frames without a copy, and those that
-// find no room, are lost; it returns how many. An error means that the device is of no use.
+// restore brings the pixels of all frames to another device, those used last first. Frames without a copy, and those
+// that find no room, are lost; it returns how many. An error means that the device is of no use.
 func (st *frameStore) restore(ctx context.Context, dev *kernels.Device) (lost int, err error) {
 	st.mu.Lock()
 	frames := slices.SortedFunc(maps.Values(st.frames), func(a, b *residentFrame) int {

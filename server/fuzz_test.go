@@ -80,7 +80,8 @@ func fuzzSeeds(t testing.TB) []*pb.ReduceRequest {
 		{Inspection: full, Frame: fileFrame(encodePicture(t, "png", all["nrgba"]))},
 		{Inspection: full, Frame: fileFrame(encodePicture(t, "jpeg", all["opaque"]))},
 		{Inspection: full, Frame: fileFrame(encodePicture(t, "bmp", all["gray"]))},
-		{Inspection: &pb.Inspection{Regions: &pb.Inspection_Recipe{Recipe: &pb.RecipeRef{Name: "board"}}}, Frame: rawFrame(1, 1, gray8, []byte("0"))},
+		{Inspection: &pb.Inspection{Regions: &pb.Inspection_Recipe{Recipe: &pb.RecipeRef{Name: "board"}}},
+			Frame: rawFrame(1, 1, gray8, []byte("0"))},
 	}
 }
 
@@ -96,8 +97,8 @@ func chain(all []grpc.UnaryServerInterceptor) grpc.UnaryServerInterceptor {
 	}
 }
 
-// decisions makes messages of bytes. Bytes that were mutated are hardly ever protobuf; decisions that were mutated always
-// make a message, and most of them reach the reduction.
+// decisions makes messages of bytes. Bytes that were mutated are hardly ever protobuf; decisions that were mutated
+// always make a message, and most of them reach the reduction.
 type decisions []byte
 
 func (d *decisions) next() byte {
@@ -203,7 +204,8 @@ func (d *decisions) request() *pb.ReduceRequest {
 		if l.Stride > 0 {
 			l.Stride += row
 		}
-		m.Frame.Source = &pb.Frame_Data{Data: bytes.Repeat([]byte{d.next(), d.next(), d.next()}, int(max(row, l.Stride)*l.Height+2)/3)[:max(row, l.Stride)*l.Height]}
+		m.Frame.Source = &pb.Frame_Data{Data: bytes.Repeat([]byte{d.next(), d.next(), d.next()},
+			int(max(row, l.Stride)*l.Height+2)/3)[:max(row, l.Stride)*l.Height]}
 	}
 	return m
 }
@@ -222,10 +224,13 @@ func FuzzReduceRequest(f *testing.F) {
 		f.Add(randomBytes(400), uint16(100), true)
 	}
 	s := start(f, fuzzConfig)
-	if _, err := s.recipe.PutRecipe(f.Context(), &pb.PutRecipeRequest{Recipe: &pb.Recipe{Name: "board", RegionSet: inspect(rect("r", 0, 0, 1, 1)).GetRegionSet()}}); err != nil {
+	if _, err := s.recipe.PutRecipe(f.Context(),
+		&pb.PutRecipeRequest{Recipe: &pb.Recipe{Name: "board",
+			RegionSet: inspect(rect("r", 0, 0, 1, 1)).GetRegionSet()}}); err != nil {
 		f.Fatal(err)
 	}
-	srv, codec, interceptor := &inspectionServer{Server: s.Server}, newServerCodec(s.Server), chain(s.unaryInterceptors())
+	srv, codec, interceptor := &inspectionServer{Server: s.Server}, newServerCodec(s.Server),
+		chain(s.unaryInterceptors())
 	f.Fuzz(func(t *testing.T, wire []byte, cut uint16, decide bool) {
 		if decide {
 			var err error
@@ -333,7 +338,8 @@ func FuzzStreamFrames(f *testing.F) {
 		for k := len(interceptors) - 1; k >= 0; k-- {
 			inner, ic := next, interceptors[k]
 			next = func(srv any, ss grpc.ServerStream) error {
-				return ic(srv, ss, &grpc.StreamServerInfo{FullMethod: pb.InspectionService_StreamFrames_FullMethodName}, inner)
+				return ic(srv, ss, &grpc.StreamServerInfo{FullMethod: pb.InspectionService_StreamFrames_FullMethodName},
+					inner)
 			}
 		}
 		if err := next(srv, stream); err != nil && status.Convert(err).Message() != "not protobuf" {
@@ -356,7 +362,8 @@ func FuzzStreamFrames(f *testing.F) {
 func TestRandomRequests(t *testing.T) {
 	s := start(t, fuzzConfig)
 	s.put(t, "board", rect("r", 0, 0, 1, 1))
-	srv, codec, interceptor := &inspectionServer{Server: s.Server}, newServerCodec(s.Server), chain(s.unaryInterceptors())
+	srv, codec, interceptor := &inspectionServer{Server: s.Server}, newServerCodec(s.Server),
+		chain(s.unaryInterceptors())
 	n := 20_000
 	if testing.Short() {
 		n = 2000
@@ -368,14 +375,17 @@ func TestRandomRequests(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		res, err := handleReduce(srv, t.Context(), func(v any) error { return codec.Unmarshal(mem.BufferSlice{mem.SliceBuffer(wire)}, v) }, interceptor)
+		res, err := handleReduce(srv, t.Context(), func(v any) error {
+			return codec.Unmarshal(mem.BufferSlice{mem.SliceBuffer(wire)}, v)
+		}, interceptor)
 		if err != nil {
 			wantCanonical(t, err)
 			field := ""
 			if d := detailsOf(t, err); d.bad != nil {
 				field = d.bad.FieldViolations[0].Field
 			}
-			outcomes[strings.Trim(regexp.MustCompile(`[0-9]+`).ReplaceAllString(field, "i")+" "+status.Code(err).String(), " ")]++
+			outcomes[strings.Trim(regexp.MustCompile(`[0-9]+`).ReplaceAllString(field, "i")+" "+
+				status.Code(err).String(), " ")]++
 			continue
 		}
 		outcomes["OK"]++
@@ -387,7 +397,8 @@ func TestRandomRequests(t *testing.T) {
 	}
 	t.Log(outcomes)
 	if outcomes["OK"] < n/50 || len(outcomes) < 15 {
-		t.Errorf("of %d requests %d came to a result, in %d different outcomes: %v", n, outcomes["OK"], len(outcomes), outcomes)
+		t.Errorf("of %d requests %d came to a result, in %d different outcomes: %v", n, outcomes["OK"], len(outcomes),
+			outcomes)
 	}
 	if used := s.taken(); used != s.prepared.stats().bytes && used > 1<<20 {
 		t.Errorf("%v", s.dev.Memory())

@@ -40,8 +40,9 @@ func (s *Server) Handler() http.Handler {
 		i := s.dev.Info()
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
 		page.Execute(w, map[string]any{
-			"Version": s.cfg.Version, "Go": goVersion(), "Device": i.Device, "Backend": i.Backend, "Capability": i.Capability,
-			"Drivers": drivers.Names(), "Up": time.Since(s.started).Round(time.Second),
+			"Version": s.cfg.Version, "Go": goVersion(), "Device": i.Device, "Backend": i.Backend,
+			"Capability": i.Capability,
+			"Drivers":    drivers.Names(), "Up": time.Since(s.started).Round(time.Second),
 		})
 	})
 	return mux

@@ -22,8 +22,9 @@ func (s *Server) idle() error {
 	return idleError(s.cfg.StreamIdleTimeout)
 }
 
-// endUnread ends streams whose clients don't read. A handler can't return while what it sends waits for the client, so it runs in a
-// goroutine of its own: what it sends fails once this one has returned, and then it gives back what it holds.
+// endUnread ends streams whose clients don't read. A handler can't return while what it sends waits for the client, so
+// it runs in a goroutine of its own: what it sends fails once this one has returned, and then it gives back what it
+// holds.
 func (s *Server) endUnread(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) error {
 	limit := s.cfg.StreamIdleTimeout
 	timed := &timedStream{ServerStream: stream, limit: limit, blocked: time.NewTimer(limit)}

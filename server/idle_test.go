@@ -79,7 +79,8 @@ func TestEditIdle(t *testing.T) {
 	stream := ts.quiet(ctx, &pb.EditRequest{Message: &pb.EditRequest_Open{Open: canvasOf(wall("a", 10, 200, 50))}})
 	stream.heard = make(chan []byte, 10)
 	err := (&diffusionServer{Server: ts.Server}).edit(stream)
-	if d := detailsOf(t, statusOf(ctx, ts.log, err).Err()); d.status.Code() != codes.Aborted || d.info.GetReason() != reasonStreamIdle || !strings.Contains(err.Error(), "nothing came for 1ms") {
+	if d := detailsOf(t, statusOf(ctx, ts.log, err).Err()); d.status.Code() != codes.Aborted ||
+		d.info.GetReason() != reasonStreamIdle || !strings.Contains(err.Error(), "nothing came for 1ms") {
 		t.Errorf("%v", err)
 	}
 	m := &pb.EditResponse{}
@@ -90,16 +91,19 @@ func TestEditIdle(t *testing.T) {
 	ts.background.Wait()
 	wantEditFree(t, ts)
 	if ts.dev.leases != 0 || metric(t, ts, "polyscan_stream_timeouts_total", "reason", "idle") != 1 {
-		t.Errorf("%d leases of the device, %v timeouts", ts.dev.leases, metric(t, ts, "polyscan_stream_timeouts_total", "reason", "idle"))
+		t.Errorf("%d leases of the device, %v timeouts", ts.dev.leases,
+			metric(t, ts, "polyscan_stream_timeouts_total", "reason", "idle"))
 	}
 }
 
-// What a video keeps goes back when no frame comes for a while. The call stays, and the next frame is one that begins anew.
+// What a video keeps goes back when no frame comes for a while. The call stays, and the next frame is one that begins
+// anew.
 func TestConvertFramesIdle(t *testing.T) {
 	ts := start(t, Config{StreamIdleTimeout: time.Millisecond})
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	stream := ts.quiet(ctx, &pb.ConvertFramesRequest{Message: &pb.ConvertFramesRequest_Open{Open: &pb.ConvertFramesOpen{}}})
+	stream := ts.quiet(ctx,
+		&pb.ConvertFramesRequest{Message: &pb.ConvertFramesRequest_Open{Open: &pb.ConvertFramesOpen{}}})
 	stream.heard = make(chan []byte, 10)
 	ended := make(chan error, 1)
 	go func() { ended <- (&lowPolyServer{Server: ts.Server}).convertFrames(stream) }()
@@ -115,7 +119,8 @@ func TestConvertFramesIdle(t *testing.T) {
 		}
 		stream.say <- &pb.ConvertFramesRequest{Message: &pb.ConvertFramesRequest_Frame{Frame: f}}
 		m := &pb.ConvertFramesResponse{}
-		if err := proto.Unmarshal(<-stream.heard, m); err != nil || !bytes.Equal(m.GetResult().GetPicture().GetData(), want.GetPicture().GetData()) {
+		if err := proto.Unmarshal(<-stream.heard, m); err != nil ||
+			!bytes.Equal(m.GetResult().GetPicture().GetData(), want.GetPicture().GetData()) {
 			t.Errorf("frame %d is not converted by itself: %v", i, m.GetError())
 		}
 		waitFor(t, "the video to go", func() bool { return leases() == 0 })
@@ -155,7 +160,8 @@ func TestUnreadStreams(t *testing.T) {
 		"Triangulate": {
 			[]proto.Message{&pb.TriangulateRequest{Points: make([]byte, 8*100_000)}},
 			func(s *Server, stream grpc.ServerStream) error {
-				return (&lowPolyServer{Server: s}).Triangulate(&grpc.GenericServerStream[pb.TriangulateRequest, pb.TriangulateResponse]{ServerStream: stream})
+				return (&lowPolyServer{Server: s}).Triangulate(&grpc.GenericServerStream[pb.TriangulateRequest,
+					pb.TriangulateResponse]{ServerStream: stream})
 			},
 		},
 		"ConvertFrames": {
@@ -186,8 +192,10 @@ func TestUnreadStreams(t *testing.T) {
 			if name == "Triangulate" {
 				close(stream.say)
 			}
-			err := ts.callStream("/polyscan.v1/"+name, stream, func(ss grpc.ServerStream) error { return x.call(ts.Server, ss) })
-			if d := detailsOf(t, err); d.status.Code() != codes.ResourceExhausted || d.info.GetReason() != reasonSlowConsumer || d.quota == nil {
+			err := ts.callStream("/polyscan.v1/"+name, stream,
+				func(ss grpc.ServerStream) error { return x.call(ts.Server, ss) })
+			if d := detailsOf(t, err); d.status.Code() != codes.ResourceExhausted ||
+				d.info.GetReason() != reasonSlowConsumer || d.quota == nil {
 				t.Errorf("%v", err)
 			}
 			cancel() // as the transport does when the handler has returned

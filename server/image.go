@@ -46,8 +46,8 @@ func (k *imageKind) title() string { return encodingName(k.encoding) }
 // encodingName is the name without its prefix.
 func encodingName(e pb.Encoding) string { return e.String()[len("ENCODING_"):] }
 
-// samples says what the pixels of a file are, by its structure and not by their values: two files of one camera have the
-// same samples, whatever they show.
+// samples says what the pixels of a file are, by its structure and not by their values: two files of one camera have
+// the same samples, whatever they show.
 type samples uint8
 
 const (
@@ -95,7 +95,8 @@ type imageHeader struct {
 
 // decodeImage decodes a file. What its header claims is checked first: size, memory, and the layout that the request
 // expects. release gives the pixels' memory back.
-func (s *Server) decodeImage(ctx context.Context, m *pb.Frame, pieces [][]byte, path string, share func(polygon.Frame) (int64, error)) (_ *frame, k *imageKind, err error) {
+func (s *Server) decodeImage(ctx context.Context, m *pb.Frame, pieces [][]byte, path string,
+	share func(polygon.Frame) (int64, error)) (_ *frame, k *imageKind, err error) {
 	fail := func(reason string, err error) (*frame, *imageKind, error) {
 		s.metrics.decodeRefused.WithLabelValues(reason).Inc()
 		return nil, nil, err
@@ -122,10 +123,13 @@ func (s *Server) decodeImage(ctx context.Context, m *pb.Frame, pieces [][]byte, 
 	}
 	bytes := int64(h.width) * int64(h.height) * int64(format.PixelBytes())
 	if limit := s.cfg.MaxMessageBytes; bytes > limit {
-		return fail("bytes", refuse(path+".data", file, "%d x %d pixels decode to %d bytes: the limit is %d", h.width, h.height, bytes, limit))
+		return fail("bytes", refuse(path+".data", file, "%d x %d pixels decode to %d bytes: the limit is %d", h.width,
+			h.height, bytes, limit))
 	}
 	if src.size() < h.least {
-		return fail("content", fileError(ctx, path, file, fmt.Errorf("%w: %d x %d pixels take %d bytes at least", errCutOff, h.width, h.height, h.least)))
+		return fail("content",
+			fileError(ctx, path, file,
+				fmt.Errorf("%w: %d x %d pixels take %d bytes at least", errCutOff, h.width, h.height, h.least)))
 	}
 	answer, err := share(polygon.Frame{Width: h.width, Height: h.height, Format: format})
 	if err != nil {
@@ -168,7 +172,8 @@ func (s *Server) kindOf(src *source, want pb.Encoding, path string) (*imageKind,
 	if want != pb.Encoding_ENCODING_AUTO {
 		what = encodingName(want)
 	}
-	return nil, refuse(path+".data", fmt.Sprintf("%d bytes that start with % x", src.size(), head), "is no %s file", what)
+	return nil, refuse(path+".data", fmt.Sprintf("%d bytes that start with % x", src.size(), head), "is no %s file",
+		what)
 }
 
 // errCutOff takes the place of decoders' errors that say "unexpected EOF".
@@ -233,7 +238,8 @@ func agree(l *pb.FrameLayout, h *imageHeader, path string) (driver.PixelFormat, 
 	bad := &fieldError{}
 	check := func(field string, want, have int) {
 		if want != 0 && want != have {
-			bad.violations = append(bad.violations, violation{path + ".layout." + field, fmt.Sprint(want), fmt.Sprintf("but the file has %d", have)})
+			bad.violations = append(bad.violations,
+				violation{path + ".layout." + field, fmt.Sprint(want), fmt.Sprintf("but the file has %d", have)})
 		}
 	}
 	check("width", int(l.GetWidth()), h.width)
@@ -275,7 +281,8 @@ func agree(l *pb.FrameLayout, h *imageHeader, path string) (driver.PixelFormat, 
 	return format, nil
 }
 
-func decodePixels(src *source, k *imageKind, h *imageHeader, format driver.PixelFormat) (f polygon.Frame, free func(), err error) {
+func decodePixels(src *source, k *imageKind, h *imageHeader, format driver.PixelFormat) (f polygon.Frame, free func(),
+	err error) {
 	err = protect(func() error {
 		src.rewind()
 		img, err := k.decode(src)

@@ -152,7 +152,8 @@ func TestDecodeImages(t *testing.T) {
 		"palette of two": rgb8, "palette with alpha": rgba8,
 	}
 	kinds := map[string][]string{
-		"png":          {"gray", "gray16", "opaque", "nrgba", "palette", "palette of grays", "palette of two", "palette with alpha"},
+		"png": {"gray", "gray16", "opaque", "nrgba", "palette", "palette of grays", "palette of two",
+			"palette with alpha"},
 		"jpeg":         {"gray", "opaque"},
 		"tiff":         {"gray", "gray16", "nrgba", "palette", "palette of grays"},
 		"tiff deflate": {"gray", "gray16", "nrgba"},
@@ -185,21 +186,23 @@ func TestDecodeImages(t *testing.T) {
 					if ask == 0 {
 						format = natural
 					}
-					t.Run(fmt.Sprintf("%s/%s/%dx%d/%s", kind, name, size[0], size[1], formatName(ask)), func(t *testing.T) {
-						m := &pb.Frame{Encoding: pb.Encoding_ENCODING_AUTO, Layout: &pb.FrameLayout{PixelFormat: ask}}
-						f, k, release, err := decodeFile(t, s.Server, m, cutUp(file, 7), "frame")
-						if err != nil {
-							t.Fatal(err)
-						}
-						defer release()
-						if !strings.HasPrefix(kind, k.name) {
-							t.Errorf("recognised as %s", k.name)
-						}
-						if l := layoutOf(f); l.PixelFormat != format {
-							t.Fatalf("format %v, want %v", l.PixelFormat, format)
-						}
-						checkPixels(t, f, img, format)
-					})
+					t.Run(fmt.Sprintf("%s/%s/%dx%d/%s", kind, name, size[0], size[1], formatName(ask)),
+						func(t *testing.T) {
+							m := &pb.Frame{Encoding: pb.Encoding_ENCODING_AUTO,
+								Layout: &pb.FrameLayout{PixelFormat: ask}}
+							f, k, release, err := decodeFile(t, s.Server, m, cutUp(file, 7), "frame")
+							if err != nil {
+								t.Fatal(err)
+							}
+							defer release()
+							if !strings.HasPrefix(kind, k.name) {
+								t.Errorf("recognised as %s", k.name)
+							}
+							if l := layoutOf(f); l.PixelFormat != format {
+								t.Fatalf("format %v, want %v", l.PixelFormat, format)
+							}
+							checkPixels(t, f, img, format)
+						})
 				}
 			}
 		}
@@ -219,7 +222,8 @@ func TestReduceImage(t *testing.T) {
 	f := fileFrame(encodePicture(t, "png", img))
 	f.Layout = &pb.FrameLayout{SignificantBits: 12, Width: 40}
 	f.FrameId = "number 7"
-	res, err := s.inspection.Reduce(t.Context(), &pb.ReduceRequest{Inspection: inspect(rect("all", 0, 0, 40, 30)), Frame: f})
+	res, err := s.inspection.Reduce(t.Context(),
+		&pb.ReduceRequest{Inspection: inspect(rect("all", 0, 0, 40, 30)), Frame: f})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -227,13 +231,15 @@ func TestReduceImage(t *testing.T) {
 	if got := r.Regions[0].Channels[0].GetSum(); got != sum {
 		t.Errorf("sum %d, want %d", got, sum)
 	}
-	if r.Layout.PixelFormat != gray16 || r.Layout.SignificantBits != 12 || r.FrameId != "number 7" || r.Times.Decode.AsDuration() <= 0 {
+	if r.Layout.PixelFormat != gray16 || r.Layout.SignificantBits != 12 || r.FrameId != "number 7" ||
+		r.Times.Decode.AsDuration() <= 0 {
 		t.Errorf("%v", r)
 	}
 	// One sample more than 12 bits hold.
 	img.SetGray16(3, 4, color.Gray16{Y: 4096})
 	f.Source = &pb.Frame_Data{Data: encodePicture(t, "png", img)}
-	_, err = s.inspection.Reduce(t.Context(), &pb.ReduceRequest{Inspection: inspect(rect("all", 0, 0, 40, 30)), Frame: f})
+	_, err = s.inspection.Reduce(t.Context(),
+		&pb.ReduceRequest{Inspection: inspect(rect("all", 0, 0, 40, 30)), Frame: f})
 	wantRefused(t, err, "frame.data", "4096", "(3, 4)", "4095")
 }
 
@@ -330,7 +336,8 @@ func TestDecodeAssociatedAlpha(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer release()
-	if got, want := slices.Concat(f.Data...), []byte{10, 20, 30, 255, 100, 50, 0, 128}; !bytes.Equal(got, want) || f.Format != driver.RGBA8 {
+	if got, want := slices.Concat(f.Data...), []byte{10, 20, 30, 255, 100, 50, 0, 128}; !bytes.Equal(got, want) ||
+		f.Format != driver.RGBA8 {
 		t.Errorf("%v %v, want %v", got, f.Format, want)
 	}
 }
@@ -347,7 +354,8 @@ func TestDecodeBMPAlpha(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer release()
-	if got, want := slices.Concat(f.Data...), []byte{1, 2, 3, 4, 5, 6, 7, 0}; !bytes.Equal(got, want) || f.Format != driver.RGBA8 {
+	if got, want := slices.Concat(f.Data...), []byte{1, 2, 3, 4, 5, 6, 7, 0}; !bytes.Equal(got, want) ||
+		f.Format != driver.RGBA8 {
 		t.Errorf("%v %v, want %v", got, f.Format, want)
 	}
 }
@@ -378,7 +386,8 @@ func claimPNG(w, h uint32, depth, colorType byte) []byte {
 	ihdr := binary.BigEndian.AppendUint32(nil, w)
 	ihdr = binary.BigEndian.AppendUint32(ihdr, h)
 	ihdr = append(ihdr, depth, colorType, 0, 0, 0)
-	return slices.Concat([]byte("\x89PNG\r\n\x1a\n"), pngChunk("IHDR", ihdr), pngChunk("IDAT", []byte{0x78, 0x9c, 1, 0, 0}), pngChunk("IEND", nil))
+	return slices.Concat([]byte("\x89PNG\r\n\x1a\n"), pngChunk("IHDR", ihdr),
+		pngChunk("IDAT", []byte{0x78, 0x9c, 1, 0, 0}), pngChunk("IEND", nil))
 }
 
 // transparentPNG adds a tRNS chunk to a file without one.
@@ -422,42 +431,61 @@ func TestRefusesImages(t *testing.T) {
 		words    []string
 	}{
 		{"empty", nil, auto, nil, "frame.data", []string{"0 bytes"}},
-		{"text", []byte("hello, world"), auto, nil, "frame.data", []string{"12 bytes", "68 65 6c 6c", "PNG, JPEG, TIFF or BMP"}},
+		{"text", []byte("hello, world"), auto, nil, "frame.data",
+			[]string{"12 bytes", "68 65 6c 6c", "PNG, JPEG, TIFF or BMP"}},
 		{"one byte", []byte{0x89}, pb.Encoding_ENCODING_PNG, nil, "frame.data", []string{"no PNG file"}},
-		{"a JPEG called PNG", encodePicture(t, "jpeg", all["gray"]), pb.Encoding_ENCODING_PNG, nil, "frame.encoding", []string{"PNG", "JPEG"}},
-		{"PNG cut off in its header", pngOf("gray")[:20], auto, nil, "frame.data", []string{"PNG file of 20 bytes", "cut off"}},
-		{"PNG cut off in its pixels", pngOf("gray")[:100], auto, nil, "frame.data", []string{"PNG file of 100 bytes", "not enough pixel data"}},
-		{"PNG with a bad checksum", slices.Concat(pngOf("gray")[:60], []byte{1, 2, 3}, pngOf("gray")[63:]), auto, nil, "frame.data", []string{"checksum"}},
+		{"a JPEG called PNG", encodePicture(t, "jpeg", all["gray"]), pb.Encoding_ENCODING_PNG, nil, "frame.encoding",
+			[]string{"PNG", "JPEG"}},
+		{"PNG cut off in its header", pngOf("gray")[:20], auto, nil, "frame.data",
+			[]string{"PNG file of 20 bytes", "cut off"}},
+		{"PNG cut off in its pixels", pngOf("gray")[:100], auto, nil, "frame.data",
+			[]string{"PNG file of 100 bytes", "not enough pixel data"}},
+		{"PNG with a bad checksum", slices.Concat(pngOf("gray")[:60], []byte{1, 2, 3}, pngOf("gray")[63:]), auto, nil,
+			"frame.data", []string{"checksum"}},
 		{"JPEG cut off", encodePicture(t, "jpeg", all["gray"])[:300], auto, nil, "frame.data", []string{"cut off"}},
-		{"TIFF cut off", encodePicture(t, "tiff", all["gray"])[:100], auto, nil, "frame.data", []string{"TIFF file of 100 bytes"}},
+		{"TIFF cut off", encodePicture(t, "tiff", all["gray"])[:100], auto, nil, "frame.data",
+			[]string{"TIFF file of 100 bytes"}},
 		{"BMP cut off", bmpFile[:200], auto, nil, "frame.data", []string{"BMP file of 200 bytes", "cut off"}},
 		{"BMP header alone", bmpFile[:20], auto, nil, "frame.data", []string{"cut off"}},
 
-		{"PNG that claims 4 Gpx", claimPNG(65536, 65536, 8, 0), auto, nil, "frame.data", []string{"65536 x 65536", "4294967296 pixels", "1000000"}},
+		{"PNG that claims 4 Gpx", claimPNG(65536, 65536, 8, 0), auto, nil, "frame.data",
+			[]string{"65536 x 65536", "4294967296 pixels", "1000000"}},
 		{"PNG that claims all there is", claimPNG(1<<31-1, 1<<31-1, 1, 0), auto, nil, "frame.data", nil},
-		{"JPEG that claims 4 Gpx", claimJPEG(t, 65535, 65535), auto, nil, "frame.data", []string{"65535 x 65535", "1000000"}},
+		{"JPEG that claims 4 Gpx", claimJPEG(t, 65535, 65535), auto, nil, "frame.data",
+			[]string{"65535 x 65535", "1000000"}},
 		{"TIFF that claims 2 Gpx", bigTIFF, auto, nil, "frame.data", []string{"2147483647 x 1", "1000000"}},
 		{"BMP that claims 20 Mpx", bigBMP, auto, nil, "frame.data", nil},
-		{"PNG that decodes to more than a message", claimPNG(900, 900, 8, 2), auto, nil, "frame.data", []string{"2430000 bytes", "2000000"}},
-		{"PNG whose claim can't be in so few bytes", claimPNG(1000, 900, 8, 0), auto, nil, "frame.data", []string{"1000 x 900", "cut off", "872 bytes at least"}},
+		{"PNG that decodes to more than a message", claimPNG(900, 900, 8, 2), auto, nil, "frame.data",
+			[]string{"2430000 bytes", "2000000"}},
+		{"PNG whose claim can't be in so few bytes", claimPNG(1000, 900, 8, 0), auto, nil, "frame.data",
+			[]string{"1000 x 900", "cut off", "872 bytes at least"}},
 		{"TIFF with fewer strips than rows", longTIFF, auto, nil, "frame.data", nil},
 		{"JPEG with 101 scans", manyScans, auto, nil, "frame.data", []string{"101 scans", "100"}},
 
-		{"16-bit PNG as GRAY8", pngOf("gray16"), auto, &pb.FrameLayout{PixelFormat: gray8}, "frame.layout.pixel_format", []string{"GRAY8", "16-bit gray", "GRAY16LE"}},
-		{"8-bit PNG as GRAY16LE", pngOf("gray"), auto, &pb.FrameLayout{PixelFormat: gray16}, "frame.layout.pixel_format", []string{"GRAY16LE", "8-bit gray"}},
-		{"colour PNG as GRAY8", pngOf("opaque"), auto, &pb.FrameLayout{PixelFormat: gray8}, "frame.layout.pixel_format", []string{"GRAY8", "8-bit colour", "RGB8"}},
+		{"16-bit PNG as GRAY8", pngOf("gray16"), auto, &pb.FrameLayout{PixelFormat: gray8}, "frame.layout.pixel_format",
+			[]string{"GRAY8", "16-bit gray", "GRAY16LE"}},
+		{"8-bit PNG as GRAY16LE", pngOf("gray"), auto, &pb.FrameLayout{PixelFormat: gray16},
+			"frame.layout.pixel_format", []string{"GRAY16LE", "8-bit gray"}},
+		{"colour PNG as GRAY8", pngOf("opaque"), auto, &pb.FrameLayout{PixelFormat: gray8}, "frame.layout.pixel_format",
+			[]string{"GRAY8", "8-bit colour", "RGB8"}},
 		{"16-bit colour", pngOf("nrgba64"), auto, nil, "frame.data", []string{"16-bit colour", "convert"}},
-		{"16-bit gray with transparency", transparentPNG(pngOf("gray16"), []byte{0, 1}), auto, nil, "frame.data", []string{"16-bit colour"}},
+		{"16-bit gray with transparency", transparentPNG(pngOf("gray16"), []byte{0, 1}), auto, nil, "frame.data",
+			[]string{"16-bit colour"}},
 		{"another width", pngOf("gray"), auto, &pb.FrameLayout{Width: 21}, "frame.layout.width", []string{"21", "20"}},
-		{"another height", pngOf("gray"), auto, &pb.FrameLayout{Height: 21}, "frame.layout.height", []string{"21", "10"}},
-		{"another stride", pngOf("opaque"), auto, &pb.FrameLayout{Stride: 64}, "frame.layout.stride", []string{"64", "60"}},
-		{"12 bits of 8", pngOf("gray"), auto, &pb.FrameLayout{SignificantBits: 12}, "frame.layout.significant_bits", []string{"12", "GRAY8"}},
-		{"8 bits of 16", pngOf("gray16"), auto, &pb.FrameLayout{SignificantBits: 8}, "frame.layout.significant_bits", []string{"8", "GRAY16LE"}},
+		{"another height", pngOf("gray"), auto, &pb.FrameLayout{Height: 21}, "frame.layout.height",
+			[]string{"21", "10"}},
+		{"another stride", pngOf("opaque"), auto, &pb.FrameLayout{Stride: 64}, "frame.layout.stride",
+			[]string{"64", "60"}},
+		{"12 bits of 8", pngOf("gray"), auto, &pb.FrameLayout{SignificantBits: 12}, "frame.layout.significant_bits",
+			[]string{"12", "GRAY8"}},
+		{"8 bits of 16", pngOf("gray16"), auto, &pb.FrameLayout{SignificantBits: 8}, "frame.layout.significant_bits",
+			[]string{"8", "GRAY16LE"}},
 		{"a file as raw pixels", pngOf("gray"), raw, nil, "frame.layout", []string{"must be given"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f := &pb.Frame{Encoding: c.encoding, Layout: c.layout, Source: &pb.Frame_Data{Data: c.file}}
-			_, err := s.inspection.Reduce(t.Context(), &pb.ReduceRequest{Inspection: inspect(rect("all", 0, 0, 20, 10)), Frame: f})
+			_, err := s.inspection.Reduce(t.Context(),
+				&pb.ReduceRequest{Inspection: inspect(rect("all", 0, 0, 20, 10)), Frame: f})
 			wantRefused(t, err, c.field, c.words...)
 		})
 	}
@@ -537,7 +565,8 @@ func FuzzImageDecode(f *testing.F) {
 }
 
 // decodeFile is decodeImage without an answer.
-func decodeFile(t testing.TB, s *Server, m *pb.Frame, pieces [][]byte, path string) (polygon.Frame, *imageKind, func(), error) {
+func decodeFile(t testing.TB, s *Server, m *pb.Frame, pieces [][]byte, path string) (polygon.Frame, *imageKind, func(),
+	error) {
 	f, k, err := s.decodeImage(t.Context(), m, pieces, path, func(polygon.Frame) (int64, error) { return 0, nil })
 	if err != nil {
 		return polygon.Frame{}, nil, nil, err

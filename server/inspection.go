@@ -21,8 +21,8 @@ import (
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
 )
 
-// inspectionServer implements pb.InspectionServiceServer for callers inside the process. Over a connection, inspectionDesc
-// leads to the methods below, which take messages whose frames are still in the transport's buffers.
+// inspectionServer implements pb.InspectionServiceServer for callers inside the process. Over a connection,
+// inspectionDesc leads to the methods below, which take messages whose frames are still in the transport's buffers.
 type inspectionServer struct {
 	pb.UnimplementedInspectionServiceServer
 	*Server
@@ -37,7 +37,9 @@ func inspectionDesc() *grpc.ServiceDesc {
 		"Reduce":    handleReduce,
 		"Rasterize": plainHandler(pb.InspectionService_Rasterize_FullMethodName, (*inspectionServer).rasterize),
 	}, map[string]grpc.StreamHandler{
-		"StreamFrames": func(srv any, stream grpc.ServerStream) error { return srv.(*inspectionServer).inspectFrames(stream) },
+		"StreamFrames": func(srv any, stream grpc.ServerStream) error {
+			return srv.(*inspectionServer).inspectFrames(stream)
+		},
 	})
 }
 
@@ -49,7 +51,8 @@ type response struct {
 	release func()
 }
 
-func (s *inspectionServer) reduce(ctx context.Context, req *pb.ReduceRequest, in *framecodec.Message) (*response, error) {
+func (s *inspectionServer) reduce(ctx context.Context, req *pb.ReduceRequest, in *framecodec.Message) (*response,
+	error) {
 	what, err := s.newInspection(req.GetInspection(), "inspection", "frame")
 	if err != nil {
 		return nil, err
@@ -64,8 +67,9 @@ func (s *inspectionServer) reduce(ctx context.Context, req *pb.ReduceRequest, in
 }
 
 // reduceFrame does the work on one frame, whose payload is in's, and frees the payload as soon as it can. The response
-// holds a FrameResult; release is to be called when it has been marshalled. A result of a stream is not marshalled before those that
-// it follows, so it takes no memory before they have theirs: before is closed then. It is nil for a frame alone.
+// holds a FrameResult; release is to be called when it has been marshalled. A result of a stream is not marshalled
+// before those that it follows, so it takes no memory before they have theirs: before is closed then. It is nil for a
+// frame alone.
 func (s *Server) reduceFrame(
 	ctx context.Context, what *inspection, m *pb.Frame, in *framecodec.Message, before <-chan struct{},
 ) (_ *response, release func(), err error) {
@@ -140,7 +144,8 @@ func (s *inspectionServer) rasterize(ctx context.Context, req *pb.RasterizeReque
 	}
 	bytes *= pixels(req.GetWidth(), req.GetHeight())
 	if limit := s.cfg.MaxMessageBytes; bytes > limit {
-		return nil, refuse("height", req.GetHeight(), "makes an image of %d bytes with a width of %d: the limit is %d", bytes, req.GetWidth(), limit)
+		return nil, refuse("height", req.GetHeight(), "makes an image of %d bytes with a width of %d: the limit is %d",
+			bytes, req.GetWidth(), limit)
 	}
 	share := bytes
 	if req.GetEncoding() == pb.Encoding_ENCODING_PNG {
@@ -159,13 +164,15 @@ func (s *inspectionServer) rasterize(ctx context.Context, req *pb.RasterizeReque
 	return res, nil
 }
 
-func (s *inspectionServer) rasterizeSet(ctx context.Context, req *pb.RasterizeRequest, set *polygon.Set, mode driver.RasterMode, p paths) (*response, error) {
+func (s *inspectionServer) rasterizeSet(ctx context.Context, req *pb.RasterizeRequest, set *polygon.Set,
+	mode driver.RasterMode, p paths) (*response, error) {
 	dev, err := s.dev.acquire()
 	if err != nil {
 		return nil, err
 	}
 	defer dev.end()
-	r, err := polygon.Rasterize(ctx, dev.Device, set, int(req.GetWidth()), int(req.GetHeight()), mode, driver.Method(req.GetMethod()))
+	r, err := polygon.Rasterize(ctx, dev.Device, set, int(req.GetWidth()), int(req.GetHeight()), mode,
+		driver.Method(req.GetMethod()))
 	if err != nil {
 		return nil, p.translate(err)
 	}
@@ -234,6 +241,7 @@ func (s *inspectionServer) Rasterize(ctx context.Context, req *pb.RasterizeReque
 }
 
 // StreamFrames implements pb.InspectionServiceServer.
-func (s *inspectionServer) StreamFrames(stream grpc.BidiStreamingServer[pb.StreamFramesRequest, pb.StreamFramesResponse]) error {
+func (s *inspectionServer) StreamFrames(stream grpc.BidiStreamingServer[pb.StreamFramesRequest,
+	pb.StreamFramesResponse]) error {
 	return s.inspectFrames(stream)
 }

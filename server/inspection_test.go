@@ -82,13 +82,15 @@ func TestReduceAgainstSlow(t *testing.T) {
 		}
 	}
 	for format, n := range pixelBytes {
-		for _, method := range []pb.MaskMethod{0, pb.MaskMethod_MASK_METHOD_NAIVE, pb.MaskMethod_MASK_METHOD_TILED_EDGE_FILTERED, pb.MaskMethod_MASK_METHOD_ROW_SPANS} {
+		for _, method := range []pb.MaskMethod{0, pb.MaskMethod_MASK_METHOD_NAIVE,
+			pb.MaskMethod_MASK_METHOD_TILED_EDGE_FILTERED, pb.MaskMethod_MASK_METHOD_ROW_SPANS} {
 			t.Run(fmt.Sprintf("%s/%v", formatName(format), method), func(t *testing.T) {
 				stride := w*n + 6
 				data := randomBytes(stride * h)
 				f := rawFrame(w, h, format, data)
 				f.Layout.Stride = uint32(stride)
-				in := inspect(onGrid(star("big", 20, 30, 20, 25)), onGrid(star("beside", 9, 300, 20, 25)), onGrid(star("half out", 7, 55, 40, 10)))
+				in := inspect(onGrid(star("big", 20, 30, 20, 25)), onGrid(star("beside", 9, 300, 20, 25)),
+					onGrid(star("half out", 7, 55, 40, 10)))
 				in.Reductions, in.Method = everything, method
 				res, err := s.inspection.Reduce(t.Context(), &pb.ReduceRequest{Inspection: in, Frame: f})
 				if err != nil {
@@ -107,7 +109,8 @@ func TestReduceAgainstSlow(t *testing.T) {
 	}
 }
 
-func checkRegion(t *testing.T, got *pb.RegionResult, region *pb.Region, index int, at func(x, y int) []uint32, w, h, levels int) {
+func checkRegion(t *testing.T, got *pb.RegionResult, region *pb.Region, index int, at func(x, y int) []uint32, w, h,
+	levels int) {
 	t.Helper()
 	var samples [][]uint32 // by channel
 	var count, sumX, sumY uint64
@@ -149,7 +152,8 @@ func checkRegion(t *testing.T, got *pb.RegionResult, region *pb.Region, index in
 			t.Errorf("%s: %v", region.Name, got)
 		}
 		for _, c := range got.Channels {
-			if c.GetSum() != 0 || c.Sum == nil || c.Mean != nil || c.Min != nil || c.MinAt != nil || c.Median != nil || len(c.Percentiles) != 0 || c.WeightedCentroid != nil {
+			if c.GetSum() != 0 || c.Sum == nil || c.Mean != nil || c.Min != nil || c.MinAt != nil || c.Median != nil ||
+				len(c.Percentiles) != 0 || c.WeightedCentroid != nil {
 				t.Errorf("%s: %v", region.Name, c)
 			}
 		}
@@ -175,7 +179,8 @@ func checkRegion(t *testing.T, got *pb.RegionResult, region *pb.Region, index in
 		sorted := slices.Sorted(slices.Values(list))
 		n := float64(count)
 		if g.GetCount() != count || g.GetSum() != sum || g.GetSumOfSquares() != sumSq {
-			t.Errorf("%s[%d]: %d %d %d, want %d %d %d", region.Name, c, g.GetCount(), g.GetSum(), g.GetSumOfSquares(), count, sum, sumSq)
+			t.Errorf("%s[%d]: %d %d %d, want %d %d %d", region.Name, c, g.GetCount(), g.GetSum(), g.GetSumOfSquares(),
+				count, sum, sumSq)
 		}
 		near("mean", g.Mean, float64(sum)/n)
 		variance := float64(sumSq)/n - float64(sum)/n*float64(sum)/n
@@ -202,7 +207,8 @@ func checkRegion(t *testing.T, got *pb.RegionResult, region *pb.Region, index in
 			}
 		}
 		if g.GetMode() != uint32(mode) || g.GetDistinct() != distinct {
-			t.Errorf("%s[%d]: mode %d, distinct %d, want %d %d", region.Name, c, g.GetMode(), g.GetDistinct(), mode, distinct)
+			t.Errorf("%s[%d]: mode %d, distinct %d, want %d %d", region.Name, c, g.GetMode(), g.GetDistinct(), mode,
+				distinct)
 		}
 		if !slices.Equal(g.Histogram.Counts, hist) {
 			t.Errorf("%s[%d]: histogram differs", region.Name, c)
@@ -224,7 +230,8 @@ func checkRegion(t *testing.T, got *pb.RegionResult, region *pb.Region, index in
 func TestReduceCodecs(t *testing.T) {
 	s := start(t, Config{})
 	other := pb.NewInspectionServiceClient(s.connectCleanly(t, frameCodec()))
-	req := &pb.ReduceRequest{Inspection: inspect(star("s", 50, 400, 300, 250)), Frame: rawFrame(800, 600, rgb8, randomBytes(800*600*3))}
+	req := &pb.ReduceRequest{Inspection: inspect(star("s", 50, 400, 300, 250)),
+		Frame: rawFrame(800, 600, rgb8, randomBytes(800*600*3))}
 	a, err := s.inspection.Reduce(t.Context(), req)
 	if err != nil {
 		t.Fatal(err)
@@ -278,20 +285,23 @@ func TestLimitsAndVerdicts(t *testing.T) {
 		t.Errorf("frame: %v", r.Verdict)
 	}
 	bad := r.Regions[1].Limits
-	if bad[0].Verdict != fail || bad[0].GetValue() != 2 || bad[0].Reason == "" || bad[0].Expression != "count of pixels below 3 <= 1" || bad[0].Channel != pb.Channel_CHANNEL_GRAY {
+	if bad[0].Verdict != fail || bad[0].GetValue() != 2 || bad[0].Reason == "" ||
+		bad[0].Expression != "count of pixels below 3 <= 1" || bad[0].Channel != pb.Channel_CHANNEL_GRAY {
 		t.Errorf("%v", bad[0])
 	}
 	if bad[1].Verdict != pass || bad[1].Reason != "" {
 		t.Errorf("%v", bad[1])
 	}
 	out := r.Regions[3].Limits
-	if out[0].Value != nil || out[0].Verdict != fail || !strings.Contains(out[0].Reason, "no pixel") || out[1].Verdict != pass || out[1].Value == nil {
+	if out[0].Value != nil || out[0].Verdict != fail || !strings.Contains(out[0].Reason, "no pixel") ||
+		out[1].Verdict != pass || out[1].Value == nil {
 		t.Errorf("%v", out)
 	}
 }
 
 func TestRefusesRequests(t *testing.T) {
-	s := start(t, Config{Bounds: polygon.Bounds{MaxRegions: 5, MaxVertices: 100, MaxRegionVertices: 50}, MaxFramePixels: 1000}, frameCodec())
+	s := start(t, Config{Bounds: polygon.Bounds{MaxRegions: 5, MaxVertices: 100, MaxRegionVertices: 50},
+		MaxFramePixels: 1000}, frameCodec())
 	frame := func(edit func(*pb.Frame)) *pb.Frame {
 		f := rawFrame(10, 10, gray8, make([]byte, 100))
 		edit(f)
@@ -322,45 +332,94 @@ func TestRefusesRequests(t *testing.T) {
 		{"empty set", inspect(), fine, "inspection.region_set.regions", []string{"at least 1"}},
 		{"six regions", inspect(many...), fine, "inspection.region_set.regions", []string{"6", "5 regions"}},
 		{"no ring", inspect(region, &pb.Region{Name: "x"}), fine, "inspection.region_set.regions[1].rings", nil},
-		{"two points", inspect(ring(0, 0, 1, 1)), fine, "inspection.region_set.regions[0].rings[0]", []string{"2 vertices", "at least 3"}},
-		{"odd list", inspect(ring(0, 0, 1, 1, 5)), fine, "inspection.region_set.regions[0].rings[0].xy", []string{"5 numbers", "pairs"}},
-		{"NaN", inspect(region, ring(0, 0, 1, 1, 2, math.NaN())), fine, "inspection.region_set.regions[1].rings[0].xy[5]", []string{"NaN", "finite"}},
-		{"infinite", inspect(ring(0, 0, math.Inf(-1), 1, 2, 0)), fine, "inspection.region_set.regions[0].rings[0].xy[2]", []string{"-Inf"}},
-		{"too far", inspect(ring(0, 0, 1<<22, 1, 2, 0)), fine, "inspection.region_set.regions[0].rings[0].xy[2]", []string{"4194304"}},
-		{"many vertices", inspect(star("s", 51, 0, 0, 9)), fine, "inspection.region_set.regions[0].rings", []string{"51", "50"}},
-		{"long name", inspect(rect(strings.Repeat("n", 257), 0, 0, 1, 1)), fine, "inspection.region_set.regions[0].name", []string{"257", "256"}},
-		{"fill rule", inspect(&pb.Region{Rings: region.Rings, FillRule: 9}), fine, "inspection.region_set.regions[0].fill_rule", []string{"9"}},
-		{"limit", inspect(region, rect("x", 0, 0, 1, 1, "mean < 3", "mean about 3")), fine, "inspection.region_set.regions[1].limits[1]", []string{"mean about 3"}},
-		{"limit on a channel that gray lacks", inspect(rect("x", 0, 0, 1, 1, "r.mean < 3")), fine, "inspection.region_set.regions[0].limits[0]", []string{"r.mean < 3", "no red channel"}},
+		{"two points", inspect(ring(0, 0, 1, 1)), fine, "inspection.region_set.regions[0].rings[0]",
+			[]string{"2 vertices", "at least 3"}},
+		{"odd list", inspect(ring(0, 0, 1, 1, 5)), fine, "inspection.region_set.regions[0].rings[0].xy",
+			[]string{"5 numbers", "pairs"}},
+		{"NaN", inspect(region, ring(0, 0, 1, 1, 2, math.NaN())), fine,
+			"inspection.region_set.regions[1].rings[0].xy[5]", []string{"NaN", "finite"}},
+		{"infinite", inspect(ring(0, 0, math.Inf(-1), 1, 2, 0)), fine,
+			"inspection.region_set.regions[0].rings[0].xy[2]", []string{"-Inf"}},
+		{"too far", inspect(ring(0, 0, 1<<22, 1, 2, 0)), fine, "inspection.region_set.regions[0].rings[0].xy[2]",
+			[]string{"4194304"}},
+		{"many vertices", inspect(star("s", 51, 0, 0, 9)), fine, "inspection.region_set.regions[0].rings",
+			[]string{"51", "50"}},
+		{"long name", inspect(rect(strings.Repeat("n", 257), 0, 0, 1, 1)), fine,
+			"inspection.region_set.regions[0].name", []string{"257", "256"}},
+		{"fill rule", inspect(&pb.Region{Rings: region.Rings, FillRule: 9}), fine,
+			"inspection.region_set.regions[0].fill_rule", []string{"9"}},
+		{"limit", inspect(region, rect("x", 0, 0, 1, 1, "mean < 3", "mean about 3")), fine,
+			"inspection.region_set.regions[1].limits[1]", []string{"mean about 3"}},
+		{"limit on a channel that gray lacks", inspect(rect("x", 0, 0, 1, 1, "r.mean < 3")), fine,
+			"inspection.region_set.regions[0].limits[0]", []string{"r.mean < 3", "no red channel"}},
 		{"method", with(func(in *pb.Inspection) { in.Method = 77 }), fine, "inspection.method", []string{"77"}},
-		{"statistic", with(func(in *pb.Inspection) { in.Reductions = &pb.Reductions{Statistics: []pb.Statistic{1, 99}} }), fine, "inspection.reductions.statistics[1]", []string{"99"}},
-		{"statistic 0", with(func(in *pb.Inspection) { in.Reductions = &pb.Reductions{Statistics: []pb.Statistic{0}} }), fine, "inspection.reductions.statistics[0]", nil},
-		{"percentile", with(func(in *pb.Inspection) { in.Reductions = &pb.Reductions{Percentiles: []float64{5, 101}} }), fine, "inspection.reductions.percentiles[1]", []string{"101"}},
-		{"percentile NaN", with(func(in *pb.Inspection) { in.Reductions = &pb.Reductions{Percentiles: []float64{math.NaN()}} }), fine, "inspection.reductions.percentiles[0]", []string{"NaN"}},
-		{"bins", with(func(in *pb.Inspection) { in.Reductions = &pb.Reductions{Histogram: &pb.HistogramSpec{Bins: 65537}} }), fine, "inspection.reductions.histogram.bins", []string{"65537", "65536"}},
+		{"statistic", with(func(in *pb.Inspection) {
+			in.Reductions = &pb.Reductions{Statistics: []pb.Statistic{1, 99}}
+		}), fine, "inspection.reductions.statistics[1]", []string{"99"}},
+		{"statistic 0", with(func(in *pb.Inspection) {
+			in.Reductions = &pb.Reductions{Statistics: []pb.Statistic{0}}
+		}), fine, "inspection.reductions.statistics[0]", nil},
+		{"percentile", with(func(in *pb.Inspection) {
+			in.Reductions = &pb.Reductions{Percentiles: []float64{5, 101}}
+		}), fine, "inspection.reductions.percentiles[1]", []string{"101"}},
+		{"percentile NaN", with(func(in *pb.Inspection) {
+			in.Reductions = &pb.Reductions{Percentiles: []float64{math.NaN()}}
+		}), fine, "inspection.reductions.percentiles[0]", []string{"NaN"}},
+		{"bins", with(func(in *pb.Inspection) {
+			in.Reductions = &pb.Reductions{Histogram: &pb.HistogramSpec{Bins: 65537}}
+		}), fine, "inspection.reductions.histogram.bins", []string{"65537", "65536"}},
 		{"bounds of bins", with(func(in *pb.Inspection) {
 			in.Reductions = &pb.Reductions{Histogram: &pb.HistogramSpec{Bins: 5, Lower: 9, Upper: 3}}
 		}), fine, "inspection.reductions.histogram.upper", []string{"3", "9"}},
-		{"recipe's name", &pb.Inspection{Regions: &pb.Inspection_Recipe{Recipe: &pb.RecipeRef{Name: "a b"}}}, fine, "inspection.recipe.name", []string{`"a b"`}},
+		{"recipe's name", &pb.Inspection{Regions: &pb.Inspection_Recipe{Recipe: &pb.RecipeRef{Name: "a b"}}}, fine,
+			"inspection.recipe.name", []string{`"a b"`}},
 
-		{"no layout", inspect(region), frame(func(f *pb.Frame) { f.Layout = nil }), "frame.layout", []string{"raw pixels"}},
-		{"no format", inspect(region), frame(func(f *pb.Frame) { f.Layout.PixelFormat = 0 }), "frame.layout.pixel_format", []string{"raw pixels"}},
-		{"format", inspect(region), frame(func(f *pb.Frame) { f.Layout.PixelFormat = 50 }), "frame.layout.pixel_format", []string{"50"}},
-		{"no width", inspect(region), frame(func(f *pb.Frame) { f.Layout.Width = 0 }), "frame.layout.width", []string{"0", "1048576"}},
-		{"height", inspect(region), frame(func(f *pb.Frame) { f.Layout.Height = 1 << 21 }), "frame.layout.height", []string{"2097152", "1048576"}},
-		{"pixels", inspect(region), frame(func(f *pb.Frame) { f.Layout.Height = 101 }), "frame.layout", []string{"10 x 101", "1010", "1000"}},
-		{"short data", inspect(region), frame(func(f *pb.Frame) { f.Layout.Height = 11 }), "frame.data", []string{"100 bytes", "110 bytes"}},
-		{"long data", inspect(region), frame(func(f *pb.Frame) { f.Layout.Height = 9 }), "frame.data", []string{"100 bytes", "90 bytes"}},
-		{"no data", inspect(region), frame(func(f *pb.Frame) { f.Source = nil }), "frame.data", []string{"0 bytes", "100 bytes"}},
-		{"stride", inspect(region), frame(func(f *pb.Frame) { f.Layout.Stride = 9 }), "frame.layout.stride", []string{"9", "10 bytes"}},
-		{"odd stride", inspect(region), frame(func(f *pb.Frame) { f.Layout.PixelFormat, f.Layout.Width, f.Layout.Stride = gray16, 4, 9 }), "frame.layout.stride", []string{"9", "even"}},
-		{"bits", inspect(region), frame(func(f *pb.Frame) { f.Layout.SignificantBits = 11 }), "frame.layout.significant_bits", []string{"11"}},
-		{"12 bits of 8", inspect(region), frame(func(f *pb.Frame) { f.Layout.SignificantBits = 12 }), "frame.layout.significant_bits", []string{"12", "GRAY8"}},
+		{"no layout", inspect(region), frame(func(f *pb.Frame) {
+			f.Layout = nil
+		}), "frame.layout", []string{"raw pixels"}},
+		{"no format", inspect(region), frame(func(f *pb.Frame) {
+			f.Layout.PixelFormat = 0
+		}), "frame.layout.pixel_format", []string{"raw pixels"}},
+		{"format", inspect(region), frame(func(f *pb.Frame) {
+			f.Layout.PixelFormat = 50
+		}), "frame.layout.pixel_format", []string{"50"}},
+		{"no width", inspect(region), frame(func(f *pb.Frame) {
+			f.Layout.Width = 0
+		}), "frame.layout.width", []string{"0", "1048576"}},
+		{"height", inspect(region), frame(func(f *pb.Frame) {
+			f.Layout.Height = 1 << 21
+		}), "frame.layout.height", []string{"2097152", "1048576"}},
+		{"pixels", inspect(region), frame(func(f *pb.Frame) {
+			f.Layout.Height = 101
+		}), "frame.layout", []string{"10 x 101", "1010", "1000"}},
+		{"short data", inspect(region), frame(func(f *pb.Frame) {
+			f.Layout.Height = 11
+		}), "frame.data", []string{"100 bytes", "110 bytes"}},
+		{"long data", inspect(region), frame(func(f *pb.Frame) {
+			f.Layout.Height = 9
+		}), "frame.data", []string{"100 bytes", "90 bytes"}},
+		{"no data", inspect(region), frame(func(f *pb.Frame) {
+			f.Source = nil
+		}), "frame.data", []string{"0 bytes", "100 bytes"}},
+		{"stride", inspect(region), frame(func(f *pb.Frame) {
+			f.Layout.Stride = 9
+		}), "frame.layout.stride", []string{"9", "10 bytes"}},
+		{"odd stride", inspect(region), frame(func(f *pb.Frame) {
+			f.Layout.PixelFormat, f.Layout.Width, f.Layout.Stride = gray16, 4, 9
+		}), "frame.layout.stride", []string{"9", "even"}},
+		{"bits", inspect(region), frame(func(f *pb.Frame) {
+			f.Layout.SignificantBits = 11
+		}), "frame.layout.significant_bits", []string{"11"}},
+		{"12 bits of 8", inspect(region), frame(func(f *pb.Frame) {
+			f.Layout.SignificantBits = 12
+		}), "frame.layout.significant_bits", []string{"12", "GRAY8"}},
 		{"8 bits of 16", inspect(region), frame(func(f *pb.Frame) {
 			f.Layout.PixelFormat, f.Layout.Width, f.Layout.SignificantBits = gray16, 5, 8
 		}), "frame.layout.significant_bits", []string{"8", "GRAY16LE"}},
 		{"encoding", inspect(region), frame(func(f *pb.Frame) { f.Encoding = 40 }), "frame.encoding", []string{"40"}},
-		{"frame ID", inspect(region), frame(func(f *pb.Frame) { f.FrameId = strings.Repeat("f", 257) }), "frame.frame_id", []string{"256"}},
+		{"frame ID", inspect(region), frame(func(f *pb.Frame) {
+			f.FrameId = strings.Repeat("f", 257)
+		}), "frame.frame_id", []string{"256"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := s.inspection.Reduce(t.Context(), &pb.ReduceRequest{Inspection: c.in, Frame: c.frame})
@@ -372,7 +431,8 @@ func TestRefusesRequests(t *testing.T) {
 func TestRasterize(t *testing.T) {
 	s := start(t, Config{}, frameCodec())
 	const w, h = 61, 37
-	regions := []*pb.Region{onGrid(star("a", 11, 20, 20, 15)), onGrid(star("b", 8, 35, 20, 15)), rect("c", 0, 0, 1, 1), rect("none", 90, 90, 91, 91)}
+	regions := []*pb.Region{onGrid(star("a", 11, 20, 20, 15)), onGrid(star("b", 8, 35, 20, 15)), rect("c", 0, 0, 1, 1),
+		rect("none", 90, 90, 91, 91)}
 	want := make([]int, w*h)
 	counts := make([]uint64, len(regions))
 	for k, r := range regions {
@@ -386,7 +446,8 @@ func TestRasterize(t *testing.T) {
 	set := &pb.RasterizeRequest_RegionSet{RegionSet: &pb.RegionSet{Regions: regions}}
 	for _, mode := range []pb.RasterMode{0, pb.RasterMode_RASTER_MODE_MASK, pb.RasterMode_RASTER_MODE_LABELS} {
 		for _, encoding := range []pb.Encoding{0, pb.Encoding_ENCODING_RAW, pb.Encoding_ENCODING_PNG} {
-			res, err := s.inspection.Rasterize(t.Context(), &pb.RasterizeRequest{Regions: set, Width: w, Height: h, Mode: mode, Encoding: encoding})
+			res, err := s.inspection.Rasterize(t.Context(),
+				&pb.RasterizeRequest{Regions: set, Width: w, Height: h, Mode: mode, Encoding: encoding})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -422,7 +483,8 @@ func TestRasterize(t *testing.T) {
 			}
 		}
 	}
-	direct, err := (&inspectionServer{Server: s.Server}).Rasterize(t.Context(), &pb.RasterizeRequest{Regions: set, Width: w, Height: h})
+	direct, err := (&inspectionServer{Server: s.Server}).Rasterize(t.Context(),
+		&pb.RasterizeRequest{Regions: set, Width: w, Height: h})
 	if err != nil || len(direct.Image.GetData()) != w*h {
 		t.Errorf("without a connection: %d bytes, %v", len(direct.GetImage().GetData()), err)
 	}
@@ -439,20 +501,27 @@ func TestRefusesRasterize(t *testing.T) {
 		words []string
 	}{
 		{"no regions", &pb.RasterizeRequest{Width: 3, Height: 3}, "regions", nil},
-		{"two points", &pb.RasterizeRequest{Width: 3, Height: 3, Regions: &pb.RasterizeRequest_RegionSet{RegionSet: inspect(&pb.Region{Rings: []*pb.Ring{{Xy: []float64{1, 2, 3, 4}}}}).GetRegionSet()}}, "region_set.regions[0].rings[0]", []string{"2 vertices"}},
+		{"two points", &pb.RasterizeRequest{Width: 3, Height: 3,
+			Regions: &pb.RasterizeRequest_RegionSet{RegionSet: inspect(&pb.Region{Rings: []*pb.Ring{{Xy: []float64{1, 2,
+				3, 4}}}}).GetRegionSet()}}, "region_set.regions[0].rings[0]", []string{"2 vertices"}},
 		{"no width", &pb.RasterizeRequest{Regions: set, Height: 3}, "width", []string{"0"}},
 		{"height", &pb.RasterizeRequest{Regions: set, Width: 3, Height: 1 << 30}, "height", []string{"1073741824"}},
-		{"pixels", &pb.RasterizeRequest{Regions: set, Width: 3, Height: 1 << 20}, "height", []string{"3 x 1048576", "1000"}},
-		{"bytes", &pb.RasterizeRequest{Regions: set, Width: 30, Height: 30, Mode: labels}, "height", []string{"1800 bytes", "1500"}},
+		{"pixels", &pb.RasterizeRequest{Regions: set, Width: 3, Height: 1 << 20}, "height",
+			[]string{"3 x 1048576", "1000"}},
+		{"bytes", &pb.RasterizeRequest{Regions: set, Width: 30, Height: 30, Mode: labels}, "height",
+			[]string{"1800 bytes", "1500"}},
 		{"mode", &pb.RasterizeRequest{Regions: set, Width: 3, Height: 3, Mode: 7}, "mode", []string{"7"}},
-		{"encoding", &pb.RasterizeRequest{Regions: set, Width: 3, Height: 3, Encoding: pb.Encoding_ENCODING_JPEG}, "encoding", []string{"JPEG"}},
+		{"encoding", &pb.RasterizeRequest{Regions: set, Width: 3, Height: 3, Encoding: pb.Encoding_ENCODING_JPEG},
+			"encoding", []string{"JPEG"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := s.inspection.Rasterize(t.Context(), c.req)
 			wantRefused(t, err, c.field, c.words...)
 		})
 	}
-	_, err := s.inspection.Rasterize(t.Context(), &pb.RasterizeRequest{Width: 3, Height: 3, Regions: &pb.RasterizeRequest_Recipe{Recipe: &pb.RecipeRef{Name: "none"}}})
+	_, err := s.inspection.Rasterize(t.Context(),
+		&pb.RasterizeRequest{Width: 3, Height: 3,
+			Regions: &pb.RasterizeRequest_Recipe{Recipe: &pb.RecipeRef{Name: "none"}}})
 	if d := detailsOf(t, err); d.status.Code() != codes.NotFound || d.res == nil || d.res.ResourceName != "none" {
 		t.Errorf("%v", err)
 	}
@@ -460,7 +529,9 @@ func TestRefusesRasterize(t *testing.T) {
 
 func TestMessageTooLarge(t *testing.T) {
 	s := start(t, Config{MaxMessageBytes: 10_000})
-	_, err := s.inspection.Reduce(t.Context(), &pb.ReduceRequest{Inspection: inspect(rect("r", 0, 0, 3, 3)), Frame: rawFrame(100, 100, gray8, make([]byte, 10_000))})
+	_, err := s.inspection.Reduce(t.Context(),
+		&pb.ReduceRequest{Inspection: inspect(rect("r", 0, 0, 3, 3)),
+			Frame: rawFrame(100, 100, gray8, make([]byte, 10_000))})
 	d := detailsOf(t, err)
 	if d.status.Code() != codes.ResourceExhausted || !strings.Contains(d.status.Message(), "10000") {
 		t.Errorf("%v", err)
@@ -478,9 +549,11 @@ func TestResultTooLarge(t *testing.T) {
 		in.GetRegionSet().Regions = append(in.GetRegionSet().Regions, rect("", 0, 0, 1, 1))
 	}
 	in.Reductions = &pb.Reductions{Statistics: []pb.Statistic{pb.Statistic_STATISTIC_HISTOGRAM}}
-	_, err := s.inspection.Reduce(t.Context(), &pb.ReduceRequest{Inspection: in, Frame: rawFrame(2, 1, gray16, make([]byte, 4))})
+	_, err := s.inspection.Reduce(t.Context(),
+		&pb.ReduceRequest{Inspection: in, Frame: rawFrame(2, 1, gray16, make([]byte, 4))})
 	d := detailsOf(t, err)
-	if d.status.Code() != codes.ResourceExhausted || d.info.Reason != reasonResultTooLarge || !strings.Contains(d.status.Message(), "1000 regions would take 524288000 bytes; the limit is 1048576") {
+	if d.status.Code() != codes.ResourceExhausted || d.info.Reason != reasonResultTooLarge ||
+		!strings.Contains(d.status.Message(), "1000 regions would take 524288000 bytes; the limit is 1048576") {
 		t.Errorf("%v", err)
 	}
 }
@@ -488,9 +561,11 @@ func TestResultTooLarge(t *testing.T) {
 // A device without room says how much is missing, and when to come back.
 func TestDeviceFull(t *testing.T) {
 	s := start(t, Config{MemoryBytes: 1 << 20})
-	_, err := s.inspection.Reduce(t.Context(), &pb.ReduceRequest{Inspection: inspect(rect("r", 0, 0, 2000, 2000)), Frame: rawFrame(2000, 2000, gray8, make([]byte, 4_000_000))})
+	_, err := s.inspection.Reduce(t.Context(), &pb.ReduceRequest{Inspection: inspect(rect("r", 0, 0, 2000, 2000)),
+		Frame: rawFrame(2000, 2000, gray8, make([]byte, 4_000_000))})
 	d := detailsOf(t, err)
-	if d.status.Code() != codes.ResourceExhausted || d.quota == nil || d.info.Reason != reasonNoRoom || !strings.Contains(d.status.Message(), "1048576") {
+	if d.status.Code() != codes.ResourceExhausted || d.quota == nil || d.info.Reason != reasonNoRoom ||
+		!strings.Contains(d.status.Message(), "1048576") {
 		t.Errorf("%v", err)
 	}
 	if d.retry != nil {
@@ -504,7 +579,8 @@ func TestDeadlineInQueue(t *testing.T) {
 	s := start(t, Config{Driver: h, MemoryBytes: 3 << 20, Streams: 4})
 	entered, leave := make(chan struct{}, 1), make(chan struct{})
 	h.set(func() error { entered <- struct{}{}; <-leave; return nil })
-	req := &pb.ReduceRequest{Inspection: inspect(rect("r", 0, 0, 1400, 1400)), Frame: rawFrame(1400, 1400, gray8, make([]byte, 1400*1400))}
+	req := &pb.ReduceRequest{Inspection: inspect(rect("r", 0, 0, 1400, 1400)),
+		Frame: rawFrame(1400, 1400, gray8, make([]byte, 1400*1400))}
 	first := make(chan error, 1)
 	go func() {
 		_, err := s.inspection.Reduce(context.Background(), req)
@@ -517,7 +593,8 @@ func TestDeadlineInQueue(t *testing.T) {
 	// Directly: over a connection the client's own deadline may speak first.
 	_, err := (&inspectionServer{Server: s.Server}).Reduce(ctx, req)
 	st := statusOf(ctx, s.Server.log, err)
-	if d := detailsOf(t, st.Err()); d.status.Code() != codes.DeadlineExceeded || d.quota == nil || d.info.Reason != reasonDeadline {
+	if d := detailsOf(t, st.Err()); d.status.Code() != codes.DeadlineExceeded || d.quota == nil ||
+		d.info.Reason != reasonDeadline {
 		t.Errorf("%v", st)
 	}
 	close(leave)
@@ -586,7 +663,9 @@ func TestCancel(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
 	go func() {
-		_, err := s.inspection.Reduce(ctx, &pb.ReduceRequest{Inspection: inspect(rect("r", 0, 0, 2, 2)), Frame: rawFrame(2, 2, gray8, make([]byte, 4))})
+		_, err := s.inspection.Reduce(ctx,
+			&pb.ReduceRequest{Inspection: inspect(rect("r", 0, 0, 2, 2)),
+				Frame: rawFrame(2, 2, gray8, make([]byte, 4))})
 		done <- err
 	}()
 	<-entered
@@ -642,8 +721,10 @@ func metric(t testing.TB, s *testServer, name string, labels ...string) float64 
 
 func TestMetrics(t *testing.T) {
 	s := start(t, Config{})
-	ok := &pb.ReduceRequest{Inspection: inspect(rect("r", 0, 0, 4, 4, "mean < 3"), rect("q", 0, 0, 4, 4)), Frame: rawFrame(4, 4, gray8, make([]byte, 16))}
-	img := &pb.ReduceRequest{Inspection: inspect(rect("r", 0, 0, 4, 4, "mean > 300")), Frame: fileFrame(encodePicture(t, "png", image.NewGray(image.Rect(0, 0, 5, 5))))}
+	ok := &pb.ReduceRequest{Inspection: inspect(rect("r", 0, 0, 4, 4, "mean < 3"), rect("q", 0, 0, 4, 4)),
+		Frame: rawFrame(4, 4, gray8, make([]byte, 16))}
+	img := &pb.ReduceRequest{Inspection: inspect(rect("r", 0, 0, 4, 4, "mean > 300")),
+		Frame: fileFrame(encodePicture(t, "png", image.NewGray(image.Rect(0, 0, 5, 5))))}
 	for _, req := range []*pb.ReduceRequest{ok, ok, img} {
 		if _, err := s.inspection.Reduce(t.Context(), req); err != nil {
 			t.Fatal(err)
@@ -698,7 +779,9 @@ func TestReduceConcurrently(t *testing.T) {
 		go func() {
 			w, h := 1+rand.IntN(300), 1+rand.IntN(300)
 			data := bytes.Repeat([]byte{byte(i)}, w*h)
-			res, err := s.inspection.Reduce(t.Context(), &pb.ReduceRequest{Inspection: inspect(rect("r", 0, 0, float64(w), float64(h))), Frame: rawFrame(w, h, gray8, data)})
+			res, err := s.inspection.Reduce(t.Context(),
+				&pb.ReduceRequest{Inspection: inspect(rect("r", 0, 0, float64(w), float64(h))),
+					Frame: rawFrame(w, h, gray8, data)})
 			if err == nil && res.Result.Regions[0].Channels[0].GetSum() != uint64(w*h*i) {
 				err = fmt.Errorf("%d x %d of %d: %v", w, h, i, res.Result.Regions[0])
 			}
@@ -721,11 +804,14 @@ func TestGetDevice(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d.Backend != "cpu" || d.ComputeUnits != 2 || d.ServerVersion != "v1.2.3" || !strings.HasPrefix(d.GoVersion, "go1") || d.DeviceName == "" ||
-		!slices.Contains(d.Drivers, "cpu") || d.Memory.ReservedBytes != 1<<20 || time.Since(d.StartedAt.AsTime()) > time.Minute {
+	if d.Backend != "cpu" || d.ComputeUnits != 2 || d.ServerVersion != "v1.2.3" ||
+		!strings.HasPrefix(d.GoVersion, "go1") || d.DeviceName == "" ||
+		!slices.Contains(d.Drivers, "cpu") || d.Memory.ReservedBytes != 1<<20 ||
+		time.Since(d.StartedAt.AsTime()) > time.Minute {
 		t.Errorf("%v", d)
 	}
-	want := &pb.ServerLimits{MaxMessageBytes: 256 << 20, MaxFramePixels: 1 << 28, MaxRegions: 100_000, MaxVertices: 8 << 20, MaxStreamsPerConnection: 100}
+	want := &pb.ServerLimits{MaxMessageBytes: 256 << 20, MaxFramePixels: 1 << 28, MaxRegions: 100_000,
+		MaxVertices: 8 << 20, MaxStreamsPerConnection: 100}
 	if !proto.Equal(d.Limits, want) {
 		t.Errorf("%v, want %v", d.Limits, want)
 	}
@@ -763,7 +849,8 @@ func TestRequestTooLarge(t *testing.T) {
 	}
 	check := func(what string, err error) {
 		t.Helper()
-		if d := detailsOf(t, err); d.status.Code() != codes.ResourceExhausted || d.info.GetReason() != reasonRequestTooLarge || d.quota == nil {
+		if d := detailsOf(t, err); d.status.Code() != codes.ResourceExhausted ||
+			d.info.GetReason() != reasonRequestTooLarge || d.quota == nil {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
@@ -772,16 +859,20 @@ func TestRequestTooLarge(t *testing.T) {
 		pb.InspectionService_Rasterize_FullMethodName: field(set, 1),
 		pb.RecipeService_PutRecipe_FullMethodName:     field(set, 1, 4),
 	} {
-		check(method, s.conn.Invoke(t.Context(), method, wire, &pb.GetDeviceResponse{}, grpc.ForceCodecV2(bytesCodec{framecodec.Codec()})))
+		check(method, s.conn.Invoke(t.Context(), method, wire, &pb.GetDeviceResponse{},
+			grpc.ForceCodecV2(bytesCodec{framecodec.Codec()})))
 	}
 	if got := metric(t, s, "grpc_server_handled_total", "grpc_code", "ResourceExhausted"); got != 3 {
 		t.Errorf("%v refusals are counted", got)
 	}
 	for name, messages := range map[string][][]byte{
-		"open":  {field(set, 1, 1)},
-		"later": {mustMarshal(t, &pb.StreamFramesRequest{Message: &pb.StreamFramesRequest_Open{Open: inspect(rect("r", 0, 0, 1, 1))}}), field(set, 1, 1)},
+		"open": {field(set, 1, 1)},
+		"later": {mustMarshal(t,
+			&pb.StreamFramesRequest{Message: &pb.StreamFramesRequest_Open{Open: inspect(rect("r", 0, 0, 1, 1))}}),
+			field(set, 1, 1)},
 	} {
-		stream, err := s.conn.NewStream(t.Context(), &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, pb.InspectionService_StreamFrames_FullMethodName, grpc.ForceCodecV2(bytesCodec{framecodec.Codec()}))
+		stream, err := s.conn.NewStream(t.Context(), &grpc.StreamDesc{ClientStreams: true, ServerStreams: true},
+			pb.InspectionService_StreamFrames_FullMethodName, grpc.ForceCodecV2(bytesCodec{framecodec.Codec()}))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -795,7 +886,9 @@ func TestRequestTooLarge(t *testing.T) {
 	// The largest that is allowed passes.
 	in := inspect()
 	for range 1000 {
-		in.GetRegionSet().Regions = append(in.GetRegionSet().Regions, rect("a region with a long name, so that the request is large", 0, 0, 1, 1, slices.Repeat([]string{"mean in [0, 200.000000000]"}, polygon.MaxLimits)...))
+		in.GetRegionSet().Regions = append(in.GetRegionSet().Regions,
+			rect("a region with a long name, so that the request is large", 0, 0, 1, 1,
+				slices.Repeat([]string{"mean in [0, 200.000000000]"}, polygon.MaxLimits)...))
 	}
 	if _, err := s.inspection.Reduce(t.Context(), &pb.ReduceRequest{Inspection: in, Frame: smallFrame(1)}); err != nil {
 		t.Error(err)

@@ -1,5 +1,5 @@
-// What each call goes through, from the outside in: authentication (before the request is read), metrics, logs, errors to
-// statuses, recovery from panics, validation.
+// What each call goes through, from the outside in: authentication (before the request is read), metrics, logs, errors
+// to statuses, recovery from panics, validation.
 
 package server
 
@@ -75,12 +75,13 @@ func (s *Server) streamInterceptors() []grpc.StreamServerInterceptor {
 			return nil
 		},
 		s.endUnread,
-		recovery.StreamServerInterceptor(recovery.WithRecoveryHandlerContext(s.panicked)), // in the goroutine of the handler
+		// in the goroutine of the handler
+		recovery.StreamServerInterceptor(recovery.WithRecoveryHandlerContext(s.panicked)),
 	}
 }
 
-// registrar registers services whose unary calls are authenticated before their request is read, so that nobody without a
-// token can make the server hold a frame. Interceptors would come too late: they run when the request is there.
+// registrar registers services whose unary calls are authenticated before their request is read, so that nobody without
+// a token can make the server hold a frame. Interceptors would come too late: they run when the request is there.
 type registrar struct {
 	*grpc.Server
 	s *Server
@@ -136,7 +137,8 @@ func logLevel(c codes.Code) logging.Level {
 	switch c {
 	case codes.OK:
 		return logging.LevelDebug
-	case codes.Canceled, codes.InvalidArgument, codes.NotFound, codes.AlreadyExists, codes.Unauthenticated, codes.Aborted,
+	case codes.Canceled, codes.InvalidArgument, codes.NotFound, codes.AlreadyExists, codes.Unauthenticated,
+		codes.Aborted,
 		codes.FailedPrecondition, codes.OutOfRange, codes.DeadlineExceeded, codes.Unimplemented:
 		return logging.LevelInfo
 	case codes.ResourceExhausted, codes.PermissionDenied, codes.Unavailable:
@@ -217,8 +219,8 @@ func (c serverCodec) Unmarshal(data mem.BufferSlice, v any) (err error) {
 	return nil
 }
 
-// guarded is a request on its way into v. The codec puts into err what is wrong with it: an error that it returned itself
-// would reach the client as one of the server.
+// guarded is a request on its way into v. The codec puts into err what is wrong with it: an error that it returned
+// itself would reach the client as one of the server.
 type guarded struct {
 	v   any
 	err error
@@ -233,5 +235,6 @@ func overheadOf(b polygon.Bounds) int64 {
 		limit   = polygon.MaxLimits * int64(unsafe.Sizeof(""))
 		pointer = int64(unsafe.Sizeof(uintptr(0)))
 	)
-	return int64(b.MaxRegions)*(int64(unsafe.Sizeof(pb.Region{}))+pointer+limit) + int64(b.MaxVertices/3+1)*(int64(unsafe.Sizeof(pb.Ring{}))+pointer) + smallMessage
+	return int64(b.MaxRegions)*(int64(unsafe.Sizeof(pb.Region{}))+pointer+limit) +
+		int64(b.MaxVertices/3+1)*(int64(unsafe.Sizeof(pb.Ring{}))+pointer) + smallMessage
 }

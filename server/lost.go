@@ -16,10 +16,10 @@ import (
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 
-// deviceKeeper is the server's one way to its device. Work on it is done under a lease. When the device is lost, the jobs
-// on it fail, new leases are refused with errDeviceLost, and, once the leases that are out have ended, the device is closed
-// and opened again, and what was resident is put back. If that fails, or the device is lost again soon, it stays lost, and
-// the server has to be started anew: failed has the error then.
+// deviceKeeper is the server's one way to its device. Work on it is done under a lease. When the device is lost, the
+// jobs on it fail, new leases are refused with errDeviceLost, and, once the leases that are out have ended, the device
+// is closed and opened again, and what was resident is put back. If that fails, or the device is lost again soon, it
+// stays lost, and the server has to be started anew: failed has the error then.
 type deviceKeeper struct {
 	open func() (*kernels.Device, error)
 	soon time.Duration // soonAgain
@@ -40,7 +40,8 @@ type deviceKeeper struct {
 	failed  chan error // one, when the device stays lost; buffered
 }
 
-// deviceUser has something on the device beyond calls, or wants to know of its state. The methods are called by one goroutine.
+// deviceUser has something on the device beyond calls, or wants to know of its state. The methods are called by one
+// goroutine.
 type deviceUser interface {
 	// deviceLost is called at once.
 	deviceLost()
@@ -93,8 +94,8 @@ func (s *Server) restore(ctx context.Context, dev *kernels.Device) error {
 	return err
 }
 
-// Failed delivers the reason, once, when the server has lost its device for good. It goes on refusing calls with UNAVAILABLE
-// then, until it is shut down; another process may have more luck.
+// Failed delivers the reason, once, when the server has lost its device for good. It goes on refusing calls with
+// UNAVAILABLE then, until it is shut down; another process may have more luck.
 func (s *Server) Failed() <-chan error { return s.dev.failed }
 
 // openDevice opens the device. The keeper looks after it from watch on.

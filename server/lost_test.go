@@ -22,7 +22,8 @@ import (
 func unavailable(t testing.TB, err error) bool {
 	t.Helper()
 	d := detailsOf(t, err)
-	return d.status.Code() == codes.Unavailable && d.info.GetReason() == reasonDeviceLost && d.retry.GetRetryDelay().AsDuration() > 0
+	return d.status.Code() == codes.Unavailable && d.info.GetReason() == reasonDeviceLost &&
+		d.retry.GetRetryDelay().AsDuration() > 0
 }
 
 // byRecipe inspects by a stored recipe.
@@ -30,8 +31,8 @@ func byRecipe(name string) *pb.Inspection {
 	return &pb.Inspection{Regions: &pb.Inspection_Recipe{Recipe: &pb.RecipeRef{Name: name}}}
 }
 
-// Whatever op it is that finds the device lost, under load: every call either works or says so, the device comes back, and with
-// it the resident frames, whose numbers are the same.
+// Whatever op it is that finds the device lost, under load: every call either works or says so, the device comes back,
+// and with it the resident frames, whose numbers are the same.
 func TestLostByEachOp(t *testing.T) {
 	for _, inWait := range []bool{false, true} {
 		t.Run(fmt.Sprintf("inWait=%v", inWait), func(t *testing.T) {
@@ -45,14 +46,16 @@ func TestLostByEachOp(t *testing.T) {
 			var want [n]*pb.FrameResult
 			for i := range n {
 				names[i] = c.put(t, noisyFrame(w, h, uint64(i))).GetName()
-				res, err := s.inspection.Reduce(t.Context(), &pb.ReduceRequest{Inspection: byRecipe("stars"), Frame: noisyFrame(w, h, uint64(i))})
+				res, err := s.inspection.Reduce(t.Context(),
+					&pb.ReduceRequest{Inspection: byRecipe("stars"), Frame: noisyFrame(w, h, uint64(i))})
 				if err != nil {
 					t.Fatal(err)
 				}
 				want[i] = res.GetResult()
 			}
 			check := func(i int) error {
-				res, err := s.inspection.Reduce(t.Context(), &pb.ReduceRequest{Inspection: byRecipe("stars"), Frame: keptFrame(names[i])})
+				res, err := s.inspection.Reduce(t.Context(),
+					&pb.ReduceRequest{Inspection: byRecipe("stars"), Frame: keptFrame(names[i])})
 				if err == nil && !sameNumbers(res.GetResult(), want[i]) {
 					t.Errorf("frame %d: %v, want %v", i, res.GetResult(), want[i])
 				}
@@ -62,7 +65,8 @@ func TestLostByEachOp(t *testing.T) {
 				func() error { return check(0) },
 				func() error { return check(1) },
 				func() error {
-					_, err := s.inspection.Reduce(t.Context(), &pb.ReduceRequest{Inspection: inspect(rect("r", 3, 3, 50, 60)), Frame: noisyFrame(w, h, 9)})
+					_, err := s.inspection.Reduce(t.Context(),
+						&pb.ReduceRequest{Inspection: inspect(rect("r", 3, 3, 50, 60)), Frame: noisyFrame(w, h, 9)})
 					return err
 				},
 				func() error {
@@ -150,7 +154,8 @@ func TestLostMeanwhile(t *testing.T) {
 	withCopy := c.put(t, rawFrame(10, 20, gray8, make([]byte, 200))).GetName()
 	without := c.put(t, rawFrame(10, 20, gray8, make([]byte, 200))).GetName()
 	handler := s.Handler()
-	watch, err := healthpb.NewHealthClient(s.conn).Watch(t.Context(), &healthpb.HealthCheckRequest{Service: "polyscan.v1.FrameService"})
+	watch, err := healthpb.NewHealthClient(s.conn).Watch(t.Context(),
+		&healthpb.HealthCheckRequest{Service: "polyscan.v1.FrameService"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -162,7 +167,8 @@ func TestLostMeanwhile(t *testing.T) {
 	}
 	expect(healthpb.HealthCheckResponse_SERVING)
 	reduce := func(f *pb.Frame) error {
-		_, err := s.inspection.Reduce(t.Context(), &pb.ReduceRequest{Inspection: inspect(rect("r", 0, 0, 2, 1)), Frame: f})
+		_, err := s.inspection.Reduce(t.Context(),
+			&pb.ReduceRequest{Inspection: inspect(rect("r", 0, 0, 2, 1)), Frame: f})
 		return err
 	}
 	stream := s.open(t, inspect(rect("r", 0, 0, 2, 1)))
@@ -211,7 +217,8 @@ func TestLostMeanwhile(t *testing.T) {
 		t.Errorf("an upload: %v", err)
 	}
 	// What needs no device goes on.
-	if r, err := c.GetFrame(t.Context(), &pb.GetFrameRequest{Name: withCopy, Touch: true}); err != nil || r.GetFrame().GetBytes() != 256 {
+	if r, err := c.GetFrame(t.Context(), &pb.GetFrameRequest{Name: withCopy, Touch: true}); err != nil ||
+		r.GetFrame().GetBytes() != 256 {
 		t.Errorf("%v, %v", r, err)
 	}
 	if kept := c.list(t); len(kept) != 2 {
@@ -228,7 +235,8 @@ func TestLostMeanwhile(t *testing.T) {
 	if err := reduce(keptFrame(withCopy)); err != nil {
 		t.Error(err)
 	}
-	if d := detailsOf(t, reduce(keptFrame(without))); d.status.Code() != codes.NotFound || d.info.Reason != reasonFrameLost {
+	if d := detailsOf(t, reduce(keptFrame(without))); d.status.Code() != codes.NotFound ||
+		d.info.Reason != reasonFrameLost {
 		t.Errorf("a frame without a copy: %v", d.status)
 	}
 	stream.send(smallFrame(1))
@@ -245,7 +253,8 @@ func TestLostForGood(t *testing.T) {
 		s := start(t, Config{Driver: h})
 		h.set(func() error { return fmt.Errorf("op: %w", driver.ErrDeviceLost) })
 		reduce := func() error {
-			_, err := s.inspection.Reduce(t.Context(), &pb.ReduceRequest{Inspection: inspect(rect("r", 0, 0, 2, 1)), Frame: smallFrame(1)})
+			_, err := s.inspection.Reduce(t.Context(),
+				&pb.ReduceRequest{Inspection: inspect(rect("r", 0, 0, 2, 1)), Frame: smallFrame(1)})
 			return err
 		}
 		if err := reduce(); !unavailable(t, err) {
@@ -255,7 +264,8 @@ func TestLostForGood(t *testing.T) {
 		if err := reduce(); !unavailable(t, err) {
 			t.Error(err)
 		}
-		if err := <-s.Failed(); !errors.Is(err, driver.ErrDeviceLost) || !strings.Contains(err.Error(), "after it was opened again") {
+		if err := <-s.Failed(); !errors.Is(err, driver.ErrDeviceLost) ||
+			!strings.Contains(err.Error(), "after it was opened again") {
 			t.Error(err)
 		}
 		if err := reduce(); !unavailable(t, err) {
@@ -272,7 +282,8 @@ func TestLostForGood(t *testing.T) {
 		h := newHooked()
 		s := start(t, Config{Driver: &opensOnce{Driver: h}})
 		h.set(func() error { return driver.ErrDeviceLost })
-		if _, err := s.inspection.Reduce(t.Context(), &pb.ReduceRequest{Inspection: inspect(rect("r", 0, 0, 2, 1)), Frame: smallFrame(1)}); !unavailable(t, err) {
+		if _, err := s.inspection.Reduce(t.Context(),
+			&pb.ReduceRequest{Inspection: inspect(rect("r", 0, 0, 2, 1)), Frame: smallFrame(1)}); !unavailable(t, err) {
 			t.Error(err)
 		}
 		if err := <-s.Failed(); !errors.Is(err, driver.ErrDeviceLost) || !errors.Is(err, driver.ErrNoDevice) {
@@ -293,7 +304,8 @@ func TestShutdownWhileLost(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.set(func() error { return driver.ErrDeviceLost })
-	if _, err := s.inspection.Reduce(t.Context(), &pb.ReduceRequest{Inspection: inspect(rect("r", 0, 0, 2, 1)), Frame: smallFrame(1)}); !unavailable(t, err) {
+	if _, err := s.inspection.Reduce(t.Context(),
+		&pb.ReduceRequest{Inspection: inspect(rect("r", 0, 0, 2, 1)), Frame: smallFrame(1)}); !unavailable(t, err) {
 		t.Error(err)
 	}
 	<-l.Lost()

@@ -48,13 +48,15 @@ func routeOf(r pb.TriangulateRoute) lowpoly.Route {
 }
 
 // Triangulate implements pb.LowPolyServiceServer.
-func (s *lowPolyServer) Triangulate(stream grpc.BidiStreamingServer[pb.TriangulateRequest, pb.TriangulateResponse]) error {
+func (s *lowPolyServer) Triangulate(stream grpc.BidiStreamingServer[pb.TriangulateRequest,
+	pb.TriangulateResponse]) error {
 	ctx := stream.Context()
 	stalled := make(chan struct{}, 1)
 	stall := time.AfterFunc(s.frames.limits.stall, func() { stalled <- struct{}{} })
 	defer stall.Stop()
 	come := make(chan points, 1)
-	s.background.Go(func() { come <- s.receivePoints(stream, stall) }) // so that the call can end while its client is silent
+	// so that the call can end while its client is silent
+	s.background.Go(func() { come <- s.receivePoints(stream, stall) })
 	var err error
 	select {
 	case p := <-come:
@@ -93,7 +95,8 @@ func (p *points) release() {
 }
 
 // receivePoints receives points until the client half-closes. Each piece puts the stall off.
-func (s *lowPolyServer) receivePoints(stream grpc.BidiStreamingServer[pb.TriangulateRequest, pb.TriangulateResponse], stall *time.Timer) (p points) {
+func (s *lowPolyServer) receivePoints(stream grpc.BidiStreamingServer[pb.TriangulateRequest, pb.TriangulateResponse],
+	stall *time.Timer) (p points) {
 	defer func() {
 		if r := recover(); r != nil { // nobody else would: this is a goroutine of its own
 			p.err = s.panicked(stream.Context(), r)
@@ -140,12 +143,13 @@ func (s *lowPolyServer) addPoints(p *points, req *pb.TriangulateRequest, first b
 		return refuse("points", n, "are more than the server's limit of %d", s.cfg.MaxPoints)
 	}
 	for n > p.share {
-		// Twice as many at a time, and without waiting: calls that wait for more while they hold some could wait for each
-		// other.
+		// Twice as many at a time, and without waiting: calls that wait for more while they hold some could wait for
+		// each other.
 		more := max(p.share, 1<<16)
 		release, ok := s.host.try(int64(more) * pointShare)
 		if !ok {
-			return &quotaError{reasonHostMemory, "host memory", "other calls have what these points and their triangles take"}
+			return &quotaError{reasonHostMemory, "host memory",
+				"other calls have what these points and their triangles take"}
 		}
 		p.releases = append(p.releases, release)
 		p.share += more
@@ -155,7 +159,8 @@ func (s *lowPolyServer) addPoints(p *points, req *pb.TriangulateRequest, first b
 }
 
 // triangulate computes and sends the answer.
-func (s *lowPolyServer) triangulate(ctx context.Context, stream grpc.BidiStreamingServer[pb.TriangulateRequest, pb.TriangulateResponse], p points) error {
+func (s *lowPolyServer) triangulate(ctx context.Context,
+	stream grpc.BidiStreamingServer[pb.TriangulateRequest, pb.TriangulateResponse], p points) error {
 	dev, err := s.dev.acquire()
 	if err != nil {
 		return err

@@ -13,14 +13,19 @@ import (
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
 )
 
-// Whatever a request has, its answer is a picture of the frame's size with a mesh that covers it, or a canonical error, and takes no
-// memory for good.
+// Whatever a request has, its answer is a picture of the frame's size with a mesh that covers it, or a canonical error,
+// and takes no memory for good.
 func FuzzConvert(f *testing.F) {
 	for _, m := range []*pb.ConvertRequest{
 		{Frame: fourPixels(), Mesh: true, Svg: true},
-		{Frame: film(1, 20, 10, 1)[0], Mesh: true, Options: &pb.ConvertOptions{Vertices: 50, Spacing: -1, Cell: 9, Border: 7, Previous: make([]byte, 24), Strength: proto.Uint32(9)}},
-		{Frame: film(1, 20, 10, 2)[0], Mesh: true, Options: &pb.ConvertOptions{Route: pb.TriangulateRoute_TRIANGULATE_ROUTE_VORONOI, Stage: pb.ConvertStage_CONVERT_STAGE_VORONOI}},
-		{Frame: film(1, 9, 30, 3)[0], Mesh: true, Options: &pb.ConvertOptions{Method: pb.ShadeMethod_SHADE_METHOD_PER_TILE, Stage: pb.ConvertStage_CONVERT_STAGE_POINTS}, Encoding: pb.Encoding_ENCODING_PNG},
+		{Frame: film(1, 20, 10, 1)[0], Mesh: true, Options: &pb.ConvertOptions{Vertices: 50, Spacing: -1, Cell: 9,
+			Border: 7, Previous: make([]byte, 24), Strength: proto.Uint32(9)}},
+		{Frame: film(1, 20, 10, 2)[0], Mesh: true,
+			Options: &pb.ConvertOptions{Route: pb.TriangulateRoute_TRIANGULATE_ROUTE_VORONOI,
+				Stage: pb.ConvertStage_CONVERT_STAGE_VORONOI}},
+		{Frame: film(1, 9, 30, 3)[0], Mesh: true,
+			Options: &pb.ConvertOptions{Method: pb.ShadeMethod_SHADE_METHOD_PER_TILE,
+				Stage: pb.ConvertStage_CONVERT_STAGE_POINTS}, Encoding: pb.Encoding_ENCODING_PNG},
 		{Frame: fileFrame(pngOf(f, film(1, 6, 5, 4)[0])), Mesh: true, NoPicture: true},
 		{},
 	} {
@@ -40,7 +45,8 @@ func FuzzConvert(f *testing.F) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 		defer cancel()
-		res, err := interceptor(ctx, req, info, func(ctx context.Context, req any) (any, error) { return srv.Convert(ctx, req.(*pb.ConvertRequest)) })
+		res, err := interceptor(ctx, req, info,
+			func(ctx context.Context, req any) (any, error) { return srv.Convert(ctx, req.(*pb.ConvertRequest)) })
 		switch {
 		case err != nil:
 			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
@@ -56,7 +62,8 @@ func FuzzConvert(f *testing.F) {
 	})
 }
 
-// checkConverted looks at the parts of an answer: a picture of as many bytes as its layout says, and triangles that have its area.
+// checkConverted looks at the parts of an answer: a picture of as many bytes as its layout says, and triangles that
+// have its area.
 func checkConverted(t *testing.T, req *pb.ConvertRequest, m *pb.ConvertResponse) {
 	p := m.GetPicture()
 	l := p.GetLayout()
@@ -74,7 +81,8 @@ func checkConverted(t *testing.T, req *pb.ConvertRequest, m *pb.ConvertResponse)
 	}
 	points, triangles := m.GetMesh().GetPoints(), m.GetMesh().GetTriangles()
 	at := func(i uint32) (x, y int64) {
-		return int64(int32(binary.LittleEndian.Uint32(points[8*i:]))), int64(int32(binary.LittleEndian.Uint32(points[8*i+4:])))
+		return int64(int32(binary.LittleEndian.Uint32(points[8*i:]))),
+			int64(int32(binary.LittleEndian.Uint32(points[8*i+4:])))
 	}
 	area := int64(0)
 	for ; len(triangles) > 0; triangles = triangles[12:] {
@@ -93,7 +101,8 @@ func FuzzVoronoi(f *testing.F) {
 	for _, m := range []*pb.VoronoiRequest{
 		{Width: 7, Height: 3, Sites: make([]byte, 16)}, {Width: 1, Height: 1}, {},
 		{Width: 40, Height: 40, Method: pb.VoronoiMethod_VORONOI_METHOD_GRID, Sites: []byte{39, 0, 0, 0, 39, 0, 0, 0}},
-		{Width: 40, Height: 2, Method: pb.VoronoiMethod_VORONOI_METHOD_JUMP_FLOOD, Sites: []byte{39, 0, 0, 0, 2, 0, 0, 0}},
+		{Width: 40, Height: 2, Method: pb.VoronoiMethod_VORONOI_METHOD_JUMP_FLOOD,
+			Sites: []byte{39, 0, 0, 0, 2, 0, 0, 0}},
 	} {
 		b, err := proto.Marshal(m)
 		if err != nil {
@@ -112,7 +121,8 @@ func FuzzVoronoi(f *testing.F) {
 		if n := uint64(req.GetWidth()) * uint64(req.GetHeight()); n > 1<<14 && n <= 1<<29 {
 			return // large, which only takes long
 		}
-		res, err := interceptor(t.Context(), req, info, func(ctx context.Context, req any) (any, error) { return srv.Voronoi(ctx, req.(*pb.VoronoiRequest)) })
+		res, err := interceptor(t.Context(), req, info,
+			func(ctx context.Context, req any) (any, error) { return srv.Voronoi(ctx, req.(*pb.VoronoiRequest)) })
 		if err != nil {
 			wantCanonical(t, err)
 			return

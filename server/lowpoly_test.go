@@ -30,7 +30,8 @@ func TestTriangulate(t *testing.T) {
 		for i, p := range set.Points {
 			points[i] = clients.Point(p)
 		}
-		got, err := c.Triangulate(context.Background(), points, clients.TriangulateOptions{Class: pb.WorkClass_WORK_CLASS_BATCH})
+		got, err := c.Triangulate(context.Background(), points,
+			clients.TriangulateOptions{Class: pb.WorkClass_WORK_CLASS_BATCH})
 		if err != nil {
 			t.Errorf("%s: %v", set.Name, err)
 			continue
@@ -59,7 +60,8 @@ func TestTriangulateByVoronoi(t *testing.T) {
 		p := driver.Point{X: 1_000_000 + r.Int32N(400), Y: r.Int32N(300) - 150}
 		points, plain = append(points, clients.Point(p)), append(plain, p)
 	}
-	got, err := c.Triangulate(context.Background(), points, clients.TriangulateOptions{Route: pb.TriangulateRoute_TRIANGULATE_ROUTE_VORONOI})
+	got, err := c.Triangulate(context.Background(), points,
+		clients.TriangulateOptions{Route: pb.TriangulateRoute_TRIANGULATE_ROUTE_VORONOI})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +72,8 @@ func TestTriangulateByVoronoi(t *testing.T) {
 	if err := devicetest.CheckTriangles(plain, triangles); err != nil {
 		t.Error(err)
 	}
-	if s := got.Steps; s.GetDirect() || s.GetFlips() == 0 || s.GetRounds() == 0 || s.GetHullEdges() == 0 || s.GetBorderEdges() < s.GetHullEdges() {
+	if s := got.Steps; s.GetDirect() || s.GetFlips() == 0 || s.GetRounds() == 0 || s.GetHullEdges() == 0 ||
+		s.GetBorderEdges() < s.GetHullEdges() {
 		t.Errorf("steps %v", s)
 	}
 }
@@ -89,15 +92,23 @@ func TestTriangulateRefuses(t *testing.T) {
 		code codes.Code
 		says string
 	}{
-		{"half a point", []*pb.TriangulateRequest{{Points: points(2)}, {Points: make([]byte, 12)}}, codes.InvalidArgument, "points = 12: must be a multiple of 8"},
-		{"a class in the middle", []*pb.TriangulateRequest{{}, {WorkClass: pb.WorkClass_WORK_CLASS_BATCH}}, codes.InvalidArgument, "work_class"},
-		{"a route in the middle", []*pb.TriangulateRequest{{}, {Route: pb.TriangulateRoute_TRIANGULATE_ROUTE_VORONOI}}, codes.InvalidArgument, "route"},
+		{"half a point", []*pb.TriangulateRequest{{Points: points(2)}, {Points: make([]byte, 12)}},
+			codes.InvalidArgument, "points = 12: must be a multiple of 8"},
+		{"a class in the middle", []*pb.TriangulateRequest{{}, {WorkClass: pb.WorkClass_WORK_CLASS_BATCH}},
+			codes.InvalidArgument, "work_class"},
+		{"a route in the middle", []*pb.TriangulateRequest{{}, {Route: pb.TriangulateRoute_TRIANGULATE_ROUTE_VORONOI}},
+			codes.InvalidArgument, "route"},
 		{"no route", []*pb.TriangulateRequest{{Route: 77}}, codes.InvalidArgument, "route"},
-		{"too far apart for a diagram", []*pb.TriangulateRequest{{Points: wide, Route: pb.TriangulateRoute_TRIANGULATE_ROUTE_VORONOI}}, codes.InvalidArgument, "route = VORONOI: is for sides up to"},
+		{"too far apart for a diagram",
+			[]*pb.TriangulateRequest{{Points: wide, Route: pb.TriangulateRoute_TRIANGULATE_ROUTE_VORONOI}},
+			codes.InvalidArgument, "route = VORONOI: is for sides up to"},
 		{"no class", []*pb.TriangulateRequest{{WorkClass: 77}}, codes.InvalidArgument, "work_class"},
-		{"too many points", []*pb.TriangulateRequest{{Points: points(60_000)}, {Points: points(40_001)}}, codes.InvalidArgument, "points = 100001: are more than the server's limit of 100000"},
-		{"out of range", []*pb.TriangulateRequest{{Points: far}}, codes.InvalidArgument, "points[2].y = 268435457: must be"},
-		{"more than the device holds", []*pb.TriangulateRequest{{Points: points(100_000)}}, codes.ResourceExhausted, "needs"},
+		{"too many points", []*pb.TriangulateRequest{{Points: points(60_000)}, {Points: points(40_001)}},
+			codes.InvalidArgument, "points = 100001: are more than the server's limit of 100000"},
+		{"out of range", []*pb.TriangulateRequest{{Points: far}}, codes.InvalidArgument,
+			"points[2].y = 268435457: must be"},
+		{"more than the device holds", []*pb.TriangulateRequest{{Points: points(100_000)}}, codes.ResourceExhausted,
+			"needs"},
 	} {
 		stream, err := rpc.Triangulate(context.Background())
 		if err != nil {
@@ -114,7 +125,8 @@ func TestTriangulateRefuses(t *testing.T) {
 			t.Errorf("%s: %v, want %v with %q", x.name, err, x.code, x.says)
 		}
 	}
-	if got, err := clients.New(ts.conn).Triangulate(context.Background(), []clients.Point{{X: 0}, {X: 5}, {Y: 5}}, clients.TriangulateOptions{}); err != nil || len(got.Triangles) != 1 {
+	if got, err := clients.New(ts.conn).Triangulate(context.Background(), []clients.Point{{X: 0}, {X: 5}, {Y: 5}},
+		clients.TriangulateOptions{}); err != nil || len(got.Triangles) != 1 {
 		t.Errorf("after all that: %+v, %v", got, err)
 	}
 }
@@ -154,16 +166,18 @@ func TestTriangulateHostMemory(t *testing.T) {
 	ts.idleHost(t)
 }
 
-// A client that falls silent in the middle of its points is cut off, and so it is where the server shuts down; what it held
-// comes back.
+// A client that falls silent in the middle of its points is cut off, and so it is where the server shuts down; what it
+// held comes back.
 func TestTriangulateSilence(t *testing.T) {
-	silent := func(t *testing.T, ts *testServer) grpc.BidiStreamingClient[pb.TriangulateRequest, pb.TriangulateResponse] {
+	silent := func(t *testing.T, ts *testServer) grpc.BidiStreamingClient[pb.TriangulateRequest,
+		pb.TriangulateResponse] {
 		stream, err := pb.NewLowPolyServiceClient(ts.conn).Triangulate(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
 		// On a busy machine the stall may be over before the points are on their way.
-		if err := stream.Send(&pb.TriangulateRequest{Points: make([]byte, 8*100_000)}); err != nil && !errors.Is(err, io.EOF) {
+		if err := stream.Send(&pb.TriangulateRequest{Points: make([]byte, 8*100_000)}); err != nil &&
+			!errors.Is(err, io.EOF) {
 			t.Fatal(err)
 		}
 		return stream
@@ -171,7 +185,8 @@ func TestTriangulateSilence(t *testing.T) {
 	t.Run("stall", func(t *testing.T) {
 		ts := start(t, Config{})
 		ts.frames.limits.stall = 20 * time.Millisecond
-		if _, err := silent(t, ts).Recv(); status.Code(err) != codes.Aborted || !strings.Contains(err.Error(), "nothing came") {
+		if _, err := silent(t, ts).Recv(); status.Code(err) != codes.Aborted ||
+			!strings.Contains(err.Error(), "nothing came") {
 			t.Error(err)
 		}
 		ts.background.Wait()

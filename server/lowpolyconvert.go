@@ -22,14 +22,16 @@ import (
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
 )
 
-// lowPolyDesc is the generated description of the service with handlers that don't copy frames, and give memory of answers back
-// when they are written.
+// lowPolyDesc is the generated description of the service with handlers that don't copy frames, and give memory of
+// answers back when they are written.
 func lowPolyDesc() *grpc.ServiceDesc {
 	return withHandlers(pb.LowPolyService_ServiceDesc, map[string]grpc.MethodHandler{
 		"Convert": frameHandler(pb.LowPolyService_Convert_FullMethodName, (*lowPolyServer).convert),
 		"Voronoi": plainHandler(pb.LowPolyService_Voronoi_FullMethodName, (*lowPolyServer).voronoi),
 	}, map[string]grpc.StreamHandler{
-		"ConvertFrames": func(srv any, stream grpc.ServerStream) error { return srv.(*lowPolyServer).convertFrames(stream) },
+		"ConvertFrames": func(srv any, stream grpc.ServerStream) error {
+			return srv.(*lowPolyServer).convertFrames(stream)
+		},
 	})
 }
 
@@ -39,7 +41,8 @@ func (s *lowPolyServer) Convert(ctx context.Context, req *pb.ConvertRequest) (*p
 	return whole(res, err, (*pb.ConvertResponse).GetPicture)
 }
 
-func (s *lowPolyServer) convert(ctx context.Context, req *pb.ConvertRequest, in *framecodec.Message) (*response, error) {
+func (s *lowPolyServer) convert(ctx context.Context, req *pb.ConvertRequest, in *framecodec.Message) (*response,
+	error) {
 	dev, err := s.dev.acquire()
 	if err != nil {
 		return nil, err
@@ -81,15 +84,18 @@ func (s *lowPolyServer) convert(ctx context.Context, req *pb.ConvertRequest, in 
 
 // imageOf is a frame as packages lowpoly and diffusion take it.
 func imageOf(f *frame) kernels.Image {
-	return kernels.Image{Width: f.Width, Height: f.Height, Stride: f.Stride, Format: f.Format, Data: f.Data, Resident: f.Resident}
+	return kernels.Image{Width: f.Width, Height: f.Height, Stride: f.Stride, Format: f.Format, Data: f.Data,
+		Resident: f.Resident}
 }
 
-// convertOptions translates options, which are in the message at prefix, but for the points before: their copy has to wait for host
-// memory. What package lowpoly checks is left to it.
+// convertOptions translates options, which are in the message at prefix, but for the points before: their copy has to
+// wait for host memory. What package lowpoly checks is left to it.
 func (s *Server) convertOptions(o *pb.ConvertOptions, prefix string) (lowpoly.Options, error) {
 	opt := lowpoly.Options{
-		Seed: o.GetSeed(), Floor: int(o.GetFloor()), Spacing: int(o.GetSpacing()), Border: int(o.GetBorder()), Cell: int(o.GetCell()),
-		Method: driver.ShadeMethod(o.GetMethod()), Route: routeOf(o.GetRoute()), Strength: int(o.GetStrength()), Hold: int(o.GetHold()),
+		Seed: o.GetSeed(), Floor: int(o.GetFloor()), Spacing: int(o.GetSpacing()), Border: int(o.GetBorder()),
+		Cell:   int(o.GetCell()),
+		Method: driver.ShadeMethod(o.GetMethod()), Route: routeOf(o.GetRoute()), Strength: int(o.GetStrength()),
+		Hold:    int(o.GetHold()),
 		Voronoi: driver.VoronoiMethod(o.GetVoronoi()),
 	}
 	opt.Vertices = lowpoly.DefaultVertices
@@ -97,7 +103,8 @@ func (s *Server) convertOptions(o *pb.ConvertOptions, prefix string) (lowpoly.Op
 		opt.Vertices = int(v)
 	}
 	if opt.Vertices > s.cfg.MaxPoints {
-		return opt, refuse(prefix+"options.vertices", opt.Vertices, "are more than the server's limit of %d", s.cfg.MaxPoints)
+		return opt, refuse(prefix+"options.vertices", opt.Vertices, "are more than the server's limit of %d",
+			s.cfg.MaxPoints)
 	}
 	if o.GetColor() == pb.TriangleColor_TRIANGLE_COLOR_CENTROID {
 		opt.Color = driver.CentroidColor
@@ -136,15 +143,18 @@ const (
 	vertexSVGShare = 2 * 2 * 80 // the buffer of a file grows by doubling
 )
 
-// convertShare is the host memory that a picture takes, with what belongs to it, and a copy of the points before. A picture that no
-// message can carry is refused, and one that would take too long.
-func (s *Server) convertShare(req *pb.ConvertRequest, f polygon.Frame, opt *lowpoly.Options, previous []byte, prefix string) (int64, error) {
+// convertShare is the host memory that a picture takes, with what belongs to it, and a copy of the points before. A
+// picture that no message can carry is refused, and one that would take too long.
+func (s *Server) convertShare(req *pb.ConvertRequest, f polygon.Frame, opt *lowpoly.Options, previous []byte,
+	prefix string) (int64, error) {
 	n := int64(f.Width) * int64(f.Height)
 	size := n * int64(f.Format.PixelBytes())
 	if limit := s.cfg.MaxMessageBytes; size > limit && !req.GetNoPicture() {
-		return 0, refuse("frame", [2]int{f.Width, f.Height}, "makes a picture of %d bytes: the limit is %d", size, limit)
+		return 0, refuse("frame", [2]int{f.Width, f.Height}, "makes a picture of %d bytes: the limit is %d", size,
+			limit)
 	}
-	if opt.Stage == lowpoly.StageVoronoi && opt.Voronoi == driver.BruteForce && int64(opt.Vertices) > maxPairs/max(n, 1) {
+	if opt.Stage == lowpoly.StageVoronoi && opt.Voronoi == driver.BruteForce &&
+		int64(opt.Vertices) > maxPairs/max(n, 1) {
 		return 0, refuse(prefix+"options.voronoi", pb.VoronoiMethod_VORONOI_METHOD_BRUTE_FORCE,
 			"would compare %d pixels with %d vertices: the limit is %d pairs", n, opt.Vertices, int64(maxPairs))
 	}
@@ -168,7 +178,8 @@ func (s *Server) convertShare(req *pb.ConvertRequest, f polygon.Frame, opt *lowp
 	return share + each*min(int64(opt.Vertices), int64(f.Width+1)*int64(f.Height+1)), nil
 }
 
-// convertError turns an *InvalidError into a *fieldError and leaves other errors alone. Options are in the message at prefix.
+// convertError turns an *InvalidError into a *fieldError and leaves other errors alone. Options are in the message at
+// prefix.
 func convertError(err error, prefix string) error {
 	var invalid *lowpoly.InvalidError
 	if !errors.As(err, &invalid) {
@@ -181,7 +192,8 @@ func convertError(err error, prefix string) error {
 	return refuse(path, invalid.Value, "%s", invalid.Problem)
 }
 
-// convertResponse makes the message of a picture, and its payload: the pixels of the picture itself, or a file; nil where none is wanted.
+// convertResponse makes the message of a picture, and its payload: the pixels of the picture itself, or a file; nil
+// where none is wanted.
 func convertResponse(req *pb.ConvertRequest, f *frame, p *lowpoly.Picture) (*pb.ConvertResponse, []byte, error) {
 	mesh := &p.Mesh
 	m := &pb.ConvertResponse{

@@ -54,7 +54,8 @@ func TestConvert(t *testing.T) {
 		tried++
 		stage := pb.ConvertStage(i % 6)
 		req := &pb.ConvertRequest{
-			Options:   &pb.ConvertOptions{Vertices: uint32(20 + i), Seed: uint64(i), Stage: stage, Color: pb.TriangleColor(i % 3), Method: pb.ShadeMethod(i % 3), Spacing: int32(i%3) - 1},
+			Options: &pb.ConvertOptions{Vertices: uint32(20 + i), Seed: uint64(i), Stage: stage,
+				Color: pb.TriangleColor(i % 3), Method: pb.ShadeMethod(i % 3), Spacing: int32(i%3) - 1},
 			WorkClass: pb.WorkClass(i % 3), Mesh: true, Svg: true, Frame: frame,
 		}
 		got, err := c.Convert(context.Background(), req)
@@ -63,7 +64,8 @@ func TestConvert(t *testing.T) {
 			continue
 		}
 		opt := lowpoly.Options{
-			Vertices: 20 + i, Seed: uint64(i), Stage: lowpoly.Stage(max(int(stage)-1, 0)), Color: driver.ShadeColor(i % 3 / 2), Spacing: i%3 - 1,
+			Vertices: 20 + i, Seed: uint64(i), Stage: lowpoly.Stage(max(int(stage)-1, 0)),
+			Color: driver.ShadeColor(i % 3 / 2), Spacing: i%3 - 1,
 		}
 		want, err := lowpoly.Convert(context.Background(), ts.dev.current(), lowpoly.Image{
 			Width: p.Width, Height: p.Height, Stride: p.Stride, Format: p.Format, Data: [][]byte{p.Pixels},
@@ -71,7 +73,8 @@ func TestConvert(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !bytes.Equal(got.Picture.GetData(), want.Pixels) || got.Picture.FrameId != p.Name || got.Picture.Layout.Width != uint32(p.Width) {
+		if !bytes.Equal(got.Picture.GetData(), want.Pixels) || got.Picture.FrameId != p.Name ||
+			got.Picture.Layout.Width != uint32(p.Width) {
 			t.Errorf("%s: %v: the picture differs", p.Name, stage)
 		}
 		var svg bytes.Buffer
@@ -82,12 +85,16 @@ func TestConvert(t *testing.T) {
 			t.Errorf("%s: the drawing differs", p.Name)
 		}
 		m := got.Mesh
-		if len(m.Points) != 8*len(want.Mesh.Points) || len(m.Triangles) != 12*len(want.Mesh.Triangles) || len(m.Colors) != 4*len(want.Mesh.Colors) ||
-			got.Vertices != uint64(len(want.Mesh.Points)) || got.Triangles != uint64(len(want.Mesh.Triangles)) || got.Backend != ts.dev.Info().Backend {
-			t.Fatalf("%s: %d, %d and %d bytes for %d points, %d triangles", p.Name, len(m.Points), len(m.Triangles), len(m.Colors), got.Vertices, got.Triangles)
+		if len(m.Points) != 8*len(want.Mesh.Points) || len(m.Triangles) != 12*len(want.Mesh.Triangles) ||
+			len(m.Colors) != 4*len(want.Mesh.Colors) ||
+			got.Vertices != uint64(len(want.Mesh.Points)) || got.Triangles != uint64(len(want.Mesh.Triangles)) ||
+			got.Backend != ts.dev.Info().Backend {
+			t.Fatalf("%s: %d, %d and %d bytes for %d points, %d triangles", p.Name, len(m.Points), len(m.Triangles),
+				len(m.Colors), got.Vertices, got.Triangles)
 		}
 		for k, v := range want.Mesh.Points {
-			if x, y := binary.LittleEndian.Uint32(m.Points[8*k:]), binary.LittleEndian.Uint32(m.Points[8*k+4:]); int32(x) != v.X || int32(y) != v.Y {
+			if x, y := binary.LittleEndian.Uint32(m.Points[8*k:]),
+				binary.LittleEndian.Uint32(m.Points[8*k+4:]); int32(x) != v.X || int32(y) != v.Y {
 				t.Fatalf("%s: point %d is (%d, %d), want %v", p.Name, k, x, y, v)
 			}
 		}
@@ -115,7 +122,8 @@ func TestConvertForms(t *testing.T) {
 	if err := png.Encode(&file, im); err != nil {
 		t.Fatal(err)
 	}
-	raw := &pb.Frame{Layout: &pb.FrameLayout{Width: 30, Height: 20, PixelFormat: pb.PixelFormat_PIXEL_FORMAT_RGBA8}, Source: &pb.Frame_Data{Data: im.Pix}}
+	raw := &pb.Frame{Layout: &pb.FrameLayout{Width: 30, Height: 20, PixelFormat: pb.PixelFormat_PIXEL_FORMAT_RGBA8},
+		Source: &pb.Frame_Data{Data: im.Pix}}
 	opt := &pb.ConvertOptions{Vertices: 40, Stage: pb.ConvertStage_CONVERT_STAGE_VORONOI}
 	want, err := c.Convert(ctx, &pb.ConvertRequest{Options: opt, Frame: raw})
 	if err != nil {
@@ -128,7 +136,8 @@ func TestConvertForms(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, frame := range map[string]*pb.Frame{"a file": clients.Encoded(file.Bytes()), "a frame that stays": clients.Resident(kept.GetFrame().GetName())} {
+	for name, frame := range map[string]*pb.Frame{"a file": clients.Encoded(file.Bytes()),
+		"a frame that stays": clients.Resident(kept.GetFrame().GetName())} {
 		got, err := c.Convert(ctx, &pb.ConvertRequest{Options: opt, Frame: frame})
 		if err != nil || !bytes.Equal(got.Picture.GetData(), want.Picture.GetData()) {
 			t.Errorf("%s: %v", name, err)
@@ -145,7 +154,8 @@ func TestConvertForms(t *testing.T) {
 	if d, ok := decoded.(*image.NRGBA); !ok || !bytes.Equal(d.Pix, want.Picture.GetData()) {
 		t.Errorf("the PNG holds a %T, or other pixels", decoded)
 	}
-	if out, err := c.Convert(ctx, &pb.ConvertRequest{Options: opt, Frame: raw, NoPicture: true}); err != nil || out.Picture != nil || out.Vertices != 40 {
+	if out, err := c.Convert(ctx, &pb.ConvertRequest{Options: opt, Frame: raw, NoPicture: true}); err != nil ||
+		out.Picture != nil || out.Vertices != 40 {
 		t.Errorf("without the picture: %v, %v", out, err)
 	}
 }
@@ -162,7 +172,8 @@ func TestConvertPreviousHostMemory(t *testing.T) {
 			return err
 		},
 		"ConvertFrames": func(ctx context.Context) error {
-			for a, err := range c.ConvertFrames(ctx, &pb.ConvertFramesOpen{Options: opt}, each(frame), clients.StreamOptions{}) {
+			for a, err := range c.ConvertFrames(ctx, &pb.ConvertFramesOpen{Options: opt}, each(frame),
+				clients.StreamOptions{}) {
 				if err != nil {
 					return err
 				}
@@ -238,7 +249,8 @@ func TestConvertPNG(t *testing.T) {
 						v = int(binary.LittleEndian.Uint16(at))
 					}
 					if k >= len(got) || got[k] != v {
-						t.Fatalf("%s: pixel (%d, %d) is %v in the file, channel %d should be %d", p.Name, x, y, got, k, v)
+						t.Fatalf("%s: pixel (%d, %d) is %v in the file, channel %d should be %d", p.Name, x, y, got, k,
+							v)
 					}
 				}
 			}
@@ -251,7 +263,8 @@ func TestConvertRefuses(t *testing.T) {
 	c := clients.New(ts.conn)
 	good := func() *pb.ConvertRequest {
 		return &pb.ConvertRequest{Options: &pb.ConvertOptions{Vertices: 50}, Frame: &pb.Frame{
-			Layout: &pb.FrameLayout{Width: 20, Height: 10, PixelFormat: pb.PixelFormat_PIXEL_FORMAT_RGB8}, Source: &pb.Frame_Data{Data: make([]byte, 600)},
+			Layout: &pb.FrameLayout{Width: 20, Height: 10, PixelFormat: pb.PixelFormat_PIXEL_FORMAT_RGB8},
+			Source: &pb.Frame_Data{Data: make([]byte, 600)},
 		}}
 	}
 	for _, x := range []struct {
@@ -262,18 +275,32 @@ func TestConvertRefuses(t *testing.T) {
 		{func(r *pb.ConvertRequest) {}, codes.OK, ""},
 		{func(r *pb.ConvertRequest) { r.Options = nil }, codes.OK, ""},
 		{func(r *pb.ConvertRequest) { r.Frame = nil }, codes.InvalidArgument, "frame"},
-		{func(r *pb.ConvertRequest) { r.Frame.Layout.Width = 21 }, codes.InvalidArgument, "frame.data = 600: must be 630 bytes"},
-		{func(r *pb.ConvertRequest) { r.Frame.Layout.Stride = 59 }, codes.InvalidArgument, "frame.layout.stride = 59: is less than a row of 60 bytes"},
-		{func(r *pb.ConvertRequest) { r.Options.Vertices = 3 }, codes.InvalidArgument, "options.vertices = 3: must be 4 to"},
-		{func(r *pb.ConvertRequest) { r.Options.Vertices = 5001 }, codes.InvalidArgument, "options.vertices = 5001: are more than the server's limit of 5000"},
+		{func(r *pb.ConvertRequest) {
+			r.Frame.Layout.Width = 21
+		}, codes.InvalidArgument, "frame.data = 600: must be 630 bytes"},
+		{func(r *pb.ConvertRequest) {
+			r.Frame.Layout.Stride = 59
+		}, codes.InvalidArgument, "frame.layout.stride = 59: is less than a row of 60 bytes"},
+		{func(r *pb.ConvertRequest) {
+			r.Options.Vertices = 3
+		}, codes.InvalidArgument, "options.vertices = 3: must be 4 to"},
+		{func(r *pb.ConvertRequest) {
+			r.Options.Vertices = 5001
+		}, codes.InvalidArgument, "options.vertices = 5001: are more than the server's limit of 5000"},
 		{func(r *pb.ConvertRequest) { r.Options.Floor = 1 << 20 }, codes.InvalidArgument, "options.floor"},
 		{func(r *pb.ConvertRequest) { r.Options.Spacing = 300 }, codes.InvalidArgument, "options.spacing"},
-		{func(r *pb.ConvertRequest) { r.Options.Cell, r.Options.Spacing = 2, 2 }, codes.InvalidArgument, "options.cell = 2: must be more than the spacing, 2"},
-		{func(r *pb.ConvertRequest) { r.Options.Strength = proto.Uint32(64) }, codes.InvalidArgument, "options.strength"},
+		{func(r *pb.ConvertRequest) {
+			r.Options.Cell, r.Options.Spacing = 2, 2
+		}, codes.InvalidArgument, "options.cell = 2: must be more than the spacing, 2"},
+		{func(r *pb.ConvertRequest) {
+			r.Options.Strength = proto.Uint32(64)
+		}, codes.InvalidArgument, "options.strength"},
 		{func(r *pb.ConvertRequest) { r.Options.Color = 9 }, codes.InvalidArgument, "options.color"},
 		{func(r *pb.ConvertRequest) { r.Options.Method = 9 }, codes.InvalidArgument, "options.method"},
 		{func(r *pb.ConvertRequest) { r.Options.Stage = 9 }, codes.InvalidArgument, "options.stage"},
-		{func(r *pb.ConvertRequest) { r.Options.Previous = make([]byte, 12) }, codes.InvalidArgument, "options.previous = 12: must be a multiple of 8"},
+		{func(r *pb.ConvertRequest) {
+			r.Options.Previous = make([]byte, 12)
+		}, codes.InvalidArgument, "options.previous = 12: must be a multiple of 8"},
 		{func(r *pb.ConvertRequest) { r.WorkClass = 9 }, codes.InvalidArgument, "work_class"},
 		{func(r *pb.ConvertRequest) { r.Encoding = pb.Encoding_ENCODING_JPEG }, codes.InvalidArgument, "encoding"},
 		{func(r *pb.ConvertRequest) {

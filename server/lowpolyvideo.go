@@ -19,8 +19,8 @@ import (
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
 )
 
-// convertFrames is ConvertFrames. Frames are converted one after another, each where the work on the one before is done up to
-// its encoding; only then do they take memory, so that a later frame never holds what an earlier one waits for.
+// convertFrames is ConvertFrames. Frames are converted one after another, each where the work on the one before is done
+// up to its encoding; only then do they take memory, so that a later frame never holds what an earlier one waits for.
 type convertFrames struct {
 	*lowPolyServer
 	what *pb.ConvertRequest // without a frame, and options
@@ -38,12 +38,14 @@ type convertFrames struct {
 }
 
 // ConvertFrames implements pb.LowPolyServiceServer, for callers inside the process.
-func (s *lowPolyServer) ConvertFrames(stream grpc.BidiStreamingServer[pb.ConvertFramesRequest, pb.ConvertFramesResponse]) error {
+func (s *lowPolyServer) ConvertFrames(stream grpc.BidiStreamingServer[pb.ConvertFramesRequest,
+	pb.ConvertFramesResponse]) error {
 	return s.convertFrames(stream)
 }
 
 func (s *lowPolyServer) convertFrames(stream grpc.ServerStream) error {
-	return s.streamFrames(stream, &convertFrames{lowPolyServer: s, pictures: make(chan *lowpoly.Picture, s.cfg.StreamDepth)})
+	return s.streamFrames(stream,
+		&convertFrames{lowPolyServer: s, pictures: make(chan *lowpoly.Picture, s.cfg.StreamDepth)})
 }
 
 func (*convertFrames) newRequest() frameRequest { return &pb.ConvertFramesRequest{} }
@@ -72,7 +74,8 @@ func (v *convertFrames) open(req frameRequest) error {
 	return nil
 }
 
-func (v *convertFrames) answer(ctx context.Context, req frameRequest, in *framecodec.Message, before <-chan struct{}) answer {
+func (v *convertFrames) answer(ctx context.Context, req frameRequest, in *framecodec.Message,
+	before <-chan struct{}) answer {
 	f, p, err := v.convert(ctx, req.GetFrame(), in, before)
 	if err != nil {
 		return answer{err: convertError(err, "open.")}
@@ -103,7 +106,8 @@ func (v *convertFrames) answer(ctx context.Context, req frameRequest, in *framec
 }
 
 // convert converts a frame when it is its turn. The frame holds memory for the answer.
-func (v *convertFrames) convert(ctx context.Context, m *pb.Frame, in *framecodec.Message, before <-chan struct{}) (*frame, *lowpoly.Picture, error) {
+func (v *convertFrames) convert(ctx context.Context, m *pb.Frame, in *framecodec.Message,
+	before <-chan struct{}) (*frame, *lowpoly.Picture, error) {
 	select {
 	case <-before:
 	case <-ctx.Done():
@@ -147,8 +151,9 @@ func (v *convertFrames) convert(ctx context.Context, m *pb.Frame, in *framecodec
 	return f, p, nil
 }
 
-// begin makes sure that there is a lease of the device for the video, until rest is called at least. When the device is lost the video
-// ends, since it can't be opened again while anything is kept on it; and when no frame comes for a while, since it keeps memory. mu is held.
+// begin makes sure that there is a lease of the device for the video, until rest is called at least. When the device is
+// lost the video ends, since it can't be opened again while anything is kept on it; and when no frame comes for a
+// while, since it keeps memory. mu is held.
 func (v *convertFrames) begin() error {
 	if v.ended != nil {
 		v.idle.Stop()

@@ -51,7 +51,8 @@ func each(frames ...*pb.Frame) iter.Seq2[*pb.Frame, error] {
 }
 
 // answers is what a video comes back as.
-func answers(t *testing.T, c *clients.Client, open *pb.ConvertFramesOpen, frames ...*pb.Frame) (out []*clients.Converted) {
+func answers(t *testing.T, c *clients.Client, open *pb.ConvertFramesOpen,
+	frames ...*pb.Frame) (out []*clients.Converted) {
 	t.Helper()
 	for a, err := range c.ConvertFrames(t.Context(), open, each(frames...), clients.StreamOptions{}) {
 		if err != nil {
@@ -72,7 +73,8 @@ func answers(t *testing.T, c *clients.Client, open *pb.ConvertFramesOpen, frames
 func (ts *testServer) free(t *testing.T) {
 	t.Helper()
 	waitFor(t, "the streams to end", func() bool {
-		return metric(t, ts, "polyscan_requests_in_flight") == 0 && metric(t, ts, "polyscan_stream_frames_in_work") == 0 && ts.dev.Memory().Used == 0
+		return metric(t, ts, "polyscan_requests_in_flight") == 0 &&
+			metric(t, ts, "polyscan_stream_frames_in_work") == 0 && ts.dev.Memory().Used == 0
 	})
 	ts.background.Wait()
 	release, err := ts.host.take(t.Context(), ts.host.cap)
@@ -82,8 +84,8 @@ func (ts *testServer) free(t *testing.T) {
 	release()
 }
 
-// What comes back is what package lowpoly makes of the same video, whatever frames are in between that can't be used: raw, from
-// files, resident, of other sizes and formats.
+// What comes back is what package lowpoly makes of the same video, whatever frames are in between that can't be used:
+// raw, from files, resident, of other sizes and formats.
 func TestConvertFrames(t *testing.T) {
 	ts := start(t, Config{})
 	c := clients.New(ts.conn)
@@ -96,10 +98,12 @@ func TestConvertFrames(t *testing.T) {
 	}
 	short := rawFrame(70, 50, rgb8, make([]byte, 7))
 	broken := fileFrame([]byte("no file"))
-	sent := []*pb.Frame{frames[0], frames[1], short, file, broken, clients.Resident(kept.GetFrame().GetName()), film(1, 40, 60, 2)[0], frames[4]}
+	sent := []*pb.Frame{frames[0], frames[1], short, file, broken, clients.Resident(kept.GetFrame().GetName()),
+		film(1, 40, 60, 2)[0], frames[4]}
 	used := []*pb.Frame{frames[0], frames[1], nil, frames[2], nil, frames[3], film(1, 40, 60, 2)[0], frames[4]}
 	open := &pb.ConvertFramesOpen{
-		Options: &pb.ConvertOptions{Vertices: 150, Border: 20, Cell: 20, Spacing: 1, Seed: 3, Strength: proto.Uint32(5), Hold: proto.Uint32(4)}, Mesh: true, Svg: true,
+		Options: &pb.ConvertOptions{Vertices: 150, Border: 20, Cell: 20, Spacing: 1, Seed: 3, Strength: proto.Uint32(5),
+			Hold: proto.Uint32(4)}, Mesh: true, Svg: true,
 	}
 	opt := lowpoly.Options{Vertices: 150, Border: 20, Cell: 20, Spacing: 1, Seed: 3, Strength: 5, Hold: 4}
 	v := lowpoly.NewVideo(ts.dev.current(), opt)
@@ -117,22 +121,26 @@ func TestConvertFrames(t *testing.T) {
 		}
 		l := used[i].Layout
 		var want lowpoly.Picture
-		im := lowpoly.Image{Width: int(l.Width), Height: int(l.Height), Format: driver.RGB8, Data: [][]byte{used[i].GetData()}}
+		im := lowpoly.Image{Width: int(l.Width), Height: int(l.Height), Format: driver.RGB8,
+			Data: [][]byte{used[i].GetData()}}
 		if err := v.Convert(t.Context(), im, &want); err != nil {
 			t.Fatal(err)
 		}
 		res := a.Result
-		if !bytes.Equal(res.Picture.GetData(), want.Pixels) || res.Picture.FrameId != used[i].FrameId || res.Picture.Layout.Width != l.Width {
+		if !bytes.Equal(res.Picture.GetData(), want.Pixels) || res.Picture.FrameId != used[i].FrameId ||
+			res.Picture.Layout.Width != l.Width {
 			t.Errorf("frame %d: the picture differs", i)
 		}
-		if m := meshMessage(&want.Mesh); !proto.Equal(res.Mesh, m) || res.Vertices != uint64(len(want.Mesh.Points)) || res.Backend != ts.dev.Info().Backend {
+		if m := meshMessage(&want.Mesh); !proto.Equal(res.Mesh, m) || res.Vertices != uint64(len(want.Mesh.Points)) ||
+			res.Backend != ts.dev.Info().Backend {
 			t.Errorf("frame %d: the mesh differs", i)
 		}
 		if n := bytes.Count(res.Svg, []byte("<path ")); n != len(want.Mesh.Triangles) {
 			t.Errorf("frame %d: the drawing has %d triangles of %d", i, n, len(want.Mesh.Triangles))
 		}
 	}
-	if _, err := c.Frame.ReleaseFrame(t.Context(), &pb.ReleaseFrameRequest{Name: kept.GetFrame().GetName()}); err != nil {
+	if _, err := c.Frame.ReleaseFrame(t.Context(),
+		&pb.ReleaseFrameRequest{Name: kept.GetFrame().GetName()}); err != nil {
 		t.Fatal(err)
 	}
 	v.Close()
@@ -158,13 +166,15 @@ func TestConvertFramesDefaults(t *testing.T) {
 	same := answers(t, c, &pb.ConvertFramesOpen{Options: &pb.ConvertOptions{
 		Strength: proto.Uint32(lowpoly.DefaultStrength), Hold: proto.Uint32(lowpoly.DefaultHold),
 	}}, frames...)
-	off := answers(t, c, &pb.ConvertFramesOpen{Options: &pb.ConvertOptions{Strength: proto.Uint32(0), Hold: proto.Uint32(0)}}, frames...)
+	off := answers(t, c,
+		&pb.ConvertFramesOpen{Options: &pb.ConvertOptions{Strength: proto.Uint32(0), Hold: proto.Uint32(0)}}, frames...)
 	for i, f := range frames {
 		alone, err := c.Convert(t.Context(), &pb.ConvertRequest{Frame: f})
 		if err != nil {
 			t.Fatal(err)
 		}
-		a, b, o := byDefault[i].Result.Picture.GetData(), same[i].Result.Picture.GetData(), off[i].Result.Picture.GetData()
+		a, b, o := byDefault[i].Result.Picture.GetData(), same[i].Result.Picture.GetData(),
+			off[i].Result.Picture.GetData()
 		if !bytes.Equal(a, b) {
 			t.Errorf("frame %d: the defaults are not the documented ones", i)
 		}
@@ -185,7 +195,8 @@ func TestConvertFramesDegenerate(t *testing.T) {
 	pictures := devicetest.Pictures(6, 10)
 	for _, s := range [][2]int{{1, 1}, {1, 300}, {300, 1}, {1, 1}, {2, 2}, {3, 400}, {64, 64}} {
 		pictures = append(pictures, devicetest.Picture{
-			Name: fmt.Sprint(s), Width: s[0], Height: s[1], Stride: 4 * s[0], Format: driver.RGBA8, Pixels: bytes.Repeat([]byte{9, 90, 200, 128}, s[0]*s[1]),
+			Name: fmt.Sprint(s), Width: s[0], Height: s[1], Stride: 4 * s[0], Format: driver.RGBA8,
+			Pixels: bytes.Repeat([]byte{9, 90, 200, 128}, s[0]*s[1]),
 		})
 	}
 	for _, p := range pictures {
@@ -194,7 +205,8 @@ func TestConvertFramesDegenerate(t *testing.T) {
 		}
 	}
 	for _, enc := range []pb.Encoding{pb.Encoding_ENCODING_RAW, pb.Encoding_ENCODING_PNG} {
-		out := answers(t, c, &pb.ConvertFramesOpen{Options: &pb.ConvertOptions{Vertices: 700}, Encoding: enc, Mesh: true}, frames...)
+		out := answers(t, c, &pb.ConvertFramesOpen{Options: &pb.ConvertOptions{Vertices: 700}, Encoding: enc,
+			Mesh: true}, frames...)
 		for i, a := range out {
 			if a.Err != nil {
 				t.Errorf("%s: %v", frames[i].FrameId, a.Err)
@@ -203,7 +215,8 @@ func TestConvertFramesDegenerate(t *testing.T) {
 			data := a.Result.Picture.GetData()
 			if enc == pb.Encoding_ENCODING_PNG {
 				im, err := png.Decode(bytes.NewReader(data))
-				if err != nil || im.Bounds().Dx() != int(frames[i].Layout.Width) || im.Bounds().Dy() != int(frames[i].Layout.Height) {
+				if err != nil || im.Bounds().Dx() != int(frames[i].Layout.Width) ||
+					im.Bounds().Dy() != int(frames[i].Layout.Height) {
 					t.Errorf("%s: %v", frames[i].FrameId, err)
 				}
 			}
@@ -232,12 +245,16 @@ func TestConvertFramesProtocol(t *testing.T) {
 		{"nothing", nil, codes.FailedPrecondition, "before its open message"},
 		{"frame first", []*pb.ConvertFramesRequest{frame}, codes.FailedPrecondition, "before open"},
 		{"empty", []*pb.ConvertFramesRequest{{}}, codes.InvalidArgument, "message"},
-		{"second open", []*pb.ConvertFramesRequest{open(&pb.ConvertFramesOpen{}), frame, open(&pb.ConvertFramesOpen{})}, codes.FailedPrecondition, "second time"},
-		{"too many vertices", []*pb.ConvertFramesRequest{open(&pb.ConvertFramesOpen{Options: &pb.ConvertOptions{Vertices: 5001}})}, codes.InvalidArgument, "open.options.vertices = 5001"},
+		{"second open", []*pb.ConvertFramesRequest{open(&pb.ConvertFramesOpen{}), frame, open(&pb.ConvertFramesOpen{})},
+			codes.FailedPrecondition, "second time"},
+		{"too many vertices",
+			[]*pb.ConvertFramesRequest{open(&pb.ConvertFramesOpen{Options: &pb.ConvertOptions{Vertices: 5001}})},
+			codes.InvalidArgument, "open.options.vertices = 5001"},
 		{"half a point", []*pb.ConvertFramesRequest{open(&pb.ConvertFramesOpen{Options: &pb.ConvertOptions{Previous: []byte{1}}})}, codes.InvalidArgument, "open.options.previous = 1"},
 		{"strength", []*pb.ConvertFramesRequest{open(&pb.ConvertFramesOpen{Options: &pb.ConvertOptions{Strength: proto.Uint32(64)}})}, codes.InvalidArgument, "open.options.strength"},
 		{"hold", []*pb.ConvertFramesRequest{open(&pb.ConvertFramesOpen{Options: &pb.ConvertOptions{Hold: proto.Uint32(256)}})}, codes.InvalidArgument, "open.options.hold"},
-		{"encoding", []*pb.ConvertFramesRequest{open(&pb.ConvertFramesOpen{Encoding: pb.Encoding_ENCODING_JPEG})}, codes.InvalidArgument, "open.encoding"},
+		{"encoding", []*pb.ConvertFramesRequest{open(&pb.ConvertFramesOpen{Encoding: pb.Encoding_ENCODING_JPEG})},
+			codes.InvalidArgument, "open.encoding"},
 	} {
 		stream, err := rpc.ConvertFrames(t.Context())
 		if err != nil {
@@ -252,13 +269,15 @@ func TestConvertFramesProtocol(t *testing.T) {
 		for err == nil {
 			_, err = stream.Recv()
 		}
-		if got := status.Code(err); err.Error() == "EOF" && x.code != codes.OK || err.Error() != "EOF" && (got != x.code || !strings.Contains(err.Error(), x.says)) {
+		if got := status.Code(err); err.Error() == "EOF" && x.code != codes.OK || err.Error() != "EOF" &&
+			(got != x.code || !strings.Contains(err.Error(), x.says)) {
 			t.Errorf("%s: %v, want %v with %q", x.name, err, x.code, x.says)
 		}
 	}
 	// What the options don't suit is the frame's error.
 	c := clients.New(ts.conn)
-	out := answers(t, c, &pb.ConvertFramesOpen{Options: &pb.ConvertOptions{Vertices: 10, Border: 2}}, film(1, 50, 50, 1)[0], smallFrame(3))
+	out := answers(t, c, &pb.ConvertFramesOpen{Options: &pb.ConvertOptions{Vertices: 10, Border: 2}},
+		film(1, 50, 50, 1)[0], smallFrame(3))
 	if out[0].Err == nil || !strings.Contains(out[0].Err.Error(), "open.options.border = 2") || out[1].Err != nil {
 		t.Errorf("%v, %v", out[0].Err, out[1].Err)
 	}
@@ -272,7 +291,8 @@ func TestConvertFramesCancel(t *testing.T) {
 	frames := film(6, 300, 200, 4)
 	for i := range 20 {
 		ctx, cancel := context.WithCancel(t.Context())
-		v, err := c.OpenVideo(ctx, &pb.ConvertFramesOpen{Options: &pb.ConvertOptions{Vertices: 300}, Encoding: pb.Encoding(1 + i%2*2)}, clients.StreamOptions{Window: 8})
+		v, err := c.OpenVideo(ctx, &pb.ConvertFramesOpen{Options: &pb.ConvertOptions{Vertices: 300},
+			Encoding: pb.Encoding(1 + i%2*2)}, clients.StreamOptions{Window: 8})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -308,7 +328,9 @@ func TestConvertFramesHostMemory(t *testing.T) {
 	for range 3 {
 		go func() {
 			n := 0
-			for a, err := range c.ConvertFrames(t.Context(), &pb.ConvertFramesOpen{Encoding: pb.Encoding_ENCODING_PNG, Svg: true}, each(frames...), clients.StreamOptions{}) {
+			for a, err := range c.ConvertFrames(t.Context(),
+				&pb.ConvertFramesOpen{Encoding: pb.Encoding_ENCODING_PNG, Svg: true}, each(frames...),
+				clients.StreamOptions{}) {
 				if err == nil && a.Err != nil {
 					err = a.Err
 				}
@@ -329,8 +351,8 @@ func TestConvertFramesHostMemory(t *testing.T) {
 	ts.free(t)
 }
 
-// A device that is lost while a stream waits for frames comes back, and the stream goes on with it. So it does where a frame finds it
-// lost, and that frame says so.
+// A device that is lost while a stream waits for frames comes back, and the stream goes on with it. So it does where a
+// frame finds it lost, and that frame says so.
 func TestConvertFramesLost(t *testing.T) {
 	faulty := devicetest.Fault(cpu.New(cpu.Options{Threads: 2}), devicetest.Failure{})
 	ts := start(t, Config{Driver: faulty, MemoryBytes: 8 << 20})
@@ -389,7 +411,8 @@ func TestConvertFramesLost(t *testing.T) {
 func TestConvertFramesBackPressure(t *testing.T) {
 	ts := start(t, Config{}, frameCodec())
 	c := clients.New(ts.conn)
-	v, err := c.OpenVideo(t.Context(), &pb.ConvertFramesOpen{Options: &pb.ConvertOptions{Vertices: 50}}, clients.StreamOptions{Window: 1000})
+	v, err := c.OpenVideo(t.Context(), &pb.ConvertFramesOpen{Options: &pb.ConvertOptions{Vertices: 50}},
+		clients.StreamOptions{Window: 1000})
 	if err != nil {
 		t.Fatal(err)
 	}

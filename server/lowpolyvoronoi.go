@@ -38,10 +38,13 @@ func (s *lowPolyServer) voronoi(ctx context.Context, req *pb.VoronoiRequest) (_ 
 	}
 	n := pixels(req.GetWidth(), req.GetHeight())
 	if limit := s.cfg.MaxMessageBytes; labelBytes*n > limit {
-		return nil, refuse("height", req.GetHeight(), "makes %d bytes of labels with a width of %d: the limit is %d", labelBytes*n, req.GetWidth(), limit)
+		return nil, refuse("height", req.GetHeight(), "makes %d bytes of labels with a width of %d: the limit is %d",
+			labelBytes*n, req.GetWidth(), limit)
 	}
-	if k := int64(len(req.GetSites()) / pointBytes); req.GetMethod() == pb.VoronoiMethod_VORONOI_METHOD_BRUTE_FORCE && k > maxPairs/max(n, 1) {
-		return nil, refuse("method", req.GetMethod(), "would compare %d pixels with %d sites: the limit is %d pairs", n, k, int64(maxPairs))
+	if k := int64(len(req.GetSites()) / pointBytes); req.GetMethod() == pb.VoronoiMethod_VORONOI_METHOD_BRUTE_FORCE &&
+		k > maxPairs/max(n, 1) {
+		return nil, refuse("method", req.GetMethod(), "would compare %d pixels with %d sites: the limit is %d pairs", n,
+			k, int64(maxPairs))
 	}
 	if err := s.checkPoints(req.GetSites(), "sites"); err != nil {
 		return nil, err
@@ -60,7 +63,8 @@ func (s *lowPolyServer) voronoi(ctx context.Context, req *pb.VoronoiRequest) (_ 
 		return nil, err
 	}
 	defer dev.end()
-	d, err := lowpoly.Voronoi(kernels.WithClass(ctx, classOf(req.GetWorkClass())), dev.Device, readPoints(req.GetSites()),
+	d, err := lowpoly.Voronoi(kernels.WithClass(ctx, classOf(req.GetWorkClass())), dev.Device,
+		readPoints(req.GetSites()),
 		int(req.GetWidth()), int(req.GetHeight()), driver.VoronoiMethod(req.GetMethod()))
 	var invalid *lowpoly.InvalidError
 	if errors.As(err, &invalid) {
@@ -76,6 +80,7 @@ func (s *lowPolyServer) voronoi(ctx context.Context, req *pb.VoronoiRequest) (_ 
 	for _, l := range d.Labels {
 		labels = binary.LittleEndian.AppendUint32(labels, l)
 	}
-	res.Message = &pb.VoronoiResponse{Backend: d.Backend, Queue: durationpb.New(d.Queue), Compute: durationpb.New(d.Compute), Labels: labels}
+	res.Message = &pb.VoronoiResponse{Backend: d.Backend, Queue: durationpb.New(d.Queue),
+		Compute: durationpb.New(d.Compute), Labels: labels}
 	return res, nil
 }

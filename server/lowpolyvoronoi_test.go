@@ -25,13 +25,15 @@ func TestVoronoi(t *testing.T) {
 		}
 		want := devicetest.NearestSites(x.Sites, x.Width, x.Height)
 		for m := range pb.VoronoiMethod_name {
-			got, err := c.Voronoi(context.Background(), sites, x.Width, x.Height, pb.VoronoiMethod(m), pb.WorkClass_WORK_CLASS_BATCH)
+			got, err := c.Voronoi(context.Background(), sites, x.Width, x.Height, pb.VoronoiMethod(m),
+				pb.WorkClass_WORK_CLASS_BATCH)
 			if err != nil {
 				t.Errorf("%s: %v", x.Name, err)
 				continue
 			}
 			diff := devicetest.CompareLabels(got.Labels, want, x.Width)
-			if diff != nil && (pb.VoronoiMethod(m) != pb.VoronoiMethod_VORONOI_METHOD_JUMP_FLOOD || diff.Count*20 > len(want)) {
+			if diff != nil && (pb.VoronoiMethod(m) != pb.VoronoiMethod_VORONOI_METHOD_JUMP_FLOOD ||
+				diff.Count*20 > len(want)) {
 				t.Errorf("%v: %s: %v", pb.VoronoiMethod(m), x.Name, diff)
 			}
 			if got.Backend != ts.dev.Info().Backend {
@@ -74,12 +76,16 @@ func TestVoronoiRefuses(t *testing.T) {
 		{&pb.VoronoiRequest{Width: 5, Height: 2 << 20}, codes.InvalidArgument, "height"},
 		{&pb.VoronoiRequest{Width: 2000, Height: 2000}, codes.InvalidArgument, "makes 16000000 bytes of labels"},
 		{&pb.VoronoiRequest{Width: 900, Height: 900}, codes.ResourceExhausted, "voronoi needs"},
-		{&pb.VoronoiRequest{Width: 5, Height: 5, Sites: make([]byte, 12)}, codes.InvalidArgument, "sites = 12: must be a multiple of 8"},
-		{&pb.VoronoiRequest{Width: 5, Height: 5, Sites: make([]byte, 8*100_001)}, codes.InvalidArgument, "sites = 800008"},
-		{&pb.VoronoiRequest{Width: 5, Height: 5, Sites: site(4, 5)}, codes.InvalidArgument, "sites[0].y = 5: must be 0 to 4"},
+		{&pb.VoronoiRequest{Width: 5, Height: 5, Sites: make([]byte, 12)}, codes.InvalidArgument,
+			"sites = 12: must be a multiple of 8"},
+		{&pb.VoronoiRequest{Width: 5, Height: 5, Sites: make([]byte, 8*100_001)}, codes.InvalidArgument,
+			"sites = 800008"},
+		{&pb.VoronoiRequest{Width: 5, Height: 5, Sites: site(4, 5)}, codes.InvalidArgument,
+			"sites[0].y = 5: must be 0 to 4"},
 		{&pb.VoronoiRequest{Width: 5, Height: 5, Method: 9}, codes.InvalidArgument, "method"},
 		{&pb.VoronoiRequest{Width: 5, Height: 5, WorkClass: 9}, codes.InvalidArgument, "work_class"},
-		{&pb.VoronoiRequest{Width: 1000, Height: 1000, Method: 1, Sites: make([]byte, 8*90_000)}, codes.InvalidArgument, "would compare 1000000 pixels with 90000 sites"},
+		{&pb.VoronoiRequest{Width: 1000, Height: 1000, Method: 1, Sites: make([]byte, 8*90_000)}, codes.InvalidArgument,
+			"would compare 1000000 pixels with 90000 sites"},
 	} {
 		_, err := rpc.Voronoi(context.Background(), x.req)
 		if status.Code(err) != x.code || !strings.Contains(err.Error(), x.says) {

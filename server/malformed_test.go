@@ -34,7 +34,8 @@ func TestMalformedMessages(t *testing.T) {
 			}
 			wantCanonical(t, err)
 		}
-		stream, err := s.conn.NewStream(t.Context(), &pb.InspectionService_ServiceDesc.Streams[0], pb.InspectionService_StreamFrames_FullMethodName, raw)
+		stream, err := s.conn.NewStream(t.Context(), &pb.InspectionService_ServiceDesc.Streams[0],
+			pb.InspectionService_StreamFrames_FullMethodName, raw)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -13,8 +13,10 @@ import (
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
 )
 
-// withHandlers is the generated description of a service with other handlers for some of its methods and streams, by name.
-func withHandlers(d grpc.ServiceDesc, methods map[string]grpc.MethodHandler, streams map[string]grpc.StreamHandler) *grpc.ServiceDesc {
+// withHandlers is the generated description of a service with other handlers for some of its methods and streams, by
+// name.
+func withHandlers(d grpc.ServiceDesc, methods map[string]grpc.MethodHandler,
+	streams map[string]grpc.StreamHandler) *grpc.ServiceDesc {
 	d.Methods = slices.Clone(d.Methods)
 	for i := range d.Methods {
 		if h := methods[d.Methods[i].MethodName]; h != nil {
@@ -36,10 +38,12 @@ type message[M any] interface {
 	proto.Message
 }
 
-// frameHandler is the handler of a method whose request carries a frame, which stays in the transport's buffers until the
-// method has returned or freed it. S is the service's implementation.
-func frameHandler[S any, Req any, P message[Req], Res any](fullMethod string, call func(S, context.Context, P, *framecodec.Message) (Res, error)) grpc.MethodHandler {
-	return func(srv any, ctx context.Context, dec func(any) error, interceptor grpc.UnaryServerInterceptor) (any, error) {
+// frameHandler is the handler of a method whose request carries a frame, which stays in the transport's buffers until
+// the method has returned or freed it. S is the service's implementation.
+func frameHandler[S any, Req any, P message[Req], Res any](fullMethod string,
+	call func(S, context.Context, P, *framecodec.Message) (Res, error)) grpc.MethodHandler {
+	return func(srv any, ctx context.Context, dec func(any) error, interceptor grpc.UnaryServerInterceptor) (any,
+		error) {
 		req := P(new(Req))
 		in := framecodec.New(req)
 		defer in.Free() // whatever happens: gRPC may have filled it and return an error
@@ -53,9 +57,12 @@ func frameHandler[S any, Req any, P message[Req], Res any](fullMethod string, ca
 	}
 }
 
-// plainHandler is the handler of a method whose response is not the generated one: it gives memory back when it is written.
-func plainHandler[S any, Req any, P message[Req], Res any](fullMethod string, call func(S, context.Context, P) (Res, error)) grpc.MethodHandler {
-	return func(srv any, ctx context.Context, dec func(any) error, interceptor grpc.UnaryServerInterceptor) (any, error) {
+// plainHandler is the handler of a method whose response is not the generated one: it gives memory back when it is
+// written.
+func plainHandler[S any, Req any, P message[Req], Res any](fullMethod string,
+	call func(S, context.Context, P) (Res, error)) grpc.MethodHandler {
+	return func(srv any, ctx context.Context, dec func(any) error, interceptor grpc.UnaryServerInterceptor) (any,
+		error) {
 		req := P(new(Req))
 		if err := dec(req); err != nil {
 			return nil, err
@@ -67,8 +74,8 @@ func plainHandler[S any, Req any, P message[Req], Res any](fullMethod string, ca
 	}
 }
 
-// whole is the message of a response for callers inside the process: what goes out from where it is over a connection is put into
-// the frame that it belongs to, if there is one, and the memory is given back.
+// whole is the message of a response for callers inside the process: what goes out from where it is over a connection
+// is put into the frame that it belongs to, if there is one, and the memory is given back.
 func whole[M proto.Message](res *response, err error, frame func(M) *pb.Frame) (m M, _ error) {
 	if err != nil {
 		return m, err

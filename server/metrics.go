@@ -44,7 +44,8 @@ var latencyBuckets = []float64{
 func timeHistogram(name, help string) prometheus.HistogramOpts {
 	return prometheus.HistogramOpts{
 		Namespace: "polyscan", Name: name, Help: help, Buckets: latencyBuckets,
-		NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 160, NativeHistogramMinResetDuration: time.Hour,
+		NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 160,
+		NativeHistogramMinResetDuration: time.Hour,
 	}
 }
 
@@ -64,23 +65,28 @@ func newMetrics() *metrics {
 			Namespace: ns, Name: "requests_in_flight", Help: "Calls that have begun and not ended, by method.",
 		}, []string{"method"}),
 		framesInFlight: prometheus.NewGauge(prometheus.GaugeOpts{
-			Namespace: ns, Name: "stream_frames_in_work", Help: "Frames of StreamFrames and ConvertFrames calls that are being decoded or computed.",
+			Namespace: ns, Name: "stream_frames_in_work",
+			Help: "Frames of StreamFrames and ConvertFrames calls that are being decoded or computed.",
 		}),
 		stages: prometheus.NewHistogramVec(timeHistogram("stage_seconds",
 			"Time of frames by stage: decode (image files), queue (for device memory and a stream), compute (copy to the device, pixels, statistics), encode (the response)."),
 			[]string{"stage"}),
-		bytes:          counters("message_bytes_total", "Bytes of messages, by direction: received or sent.", "direction"),
-		frames:         counters("frames_total", "Frames accepted, by encoding.", "encoding"),
-		pixels:         counter("frame_pixels_total", "Pixels of frames reduced."),
-		regions:        counter("regions_total", "Regions reduced, those of each frame anew."),
-		verdicts:       counters("verdicts_total", "Verdicts of frames with limits: pass or fail.", "verdict"),
-		frameErrors:    counters("stream_frame_errors_total", "Frames of StreamFrames and ConvertFrames calls that were refused, by code.", "code"),
-		streamTimeouts: counters("stream_timeouts_total", "Streams whose clients were waited for too long, by reason: idle (no change of a canvas, which was closed, or no frame of a video, which begins anew), unread (an answer, and the call was ended).", "reason"),
-		decodeRefused:  counters("decode_refused_total", "Image files refused, by reason: kind, header, pixels, layout, bytes, content.", "reason"),
-		panics:         counter("panics_total", "Calls that ended in a panic of the server. Each is a bug."),
-		jobs:           newJobMetrics(),
-		scan:           newScanMetrics(),
-		observers:      map[string]prometheus.Observer{},
+		bytes: counters("message_bytes_total", "Bytes of messages, by direction: received or sent.",
+			"direction"),
+		frames:   counters("frames_total", "Frames accepted, by encoding.", "encoding"),
+		pixels:   counter("frame_pixels_total", "Pixels of frames reduced."),
+		regions:  counter("regions_total", "Regions reduced, those of each frame anew."),
+		verdicts: counters("verdicts_total", "Verdicts of frames with limits: pass or fail.", "verdict"),
+		frameErrors: counters("stream_frame_errors_total",
+			"Frames of StreamFrames and ConvertFrames calls that were refused, by code.", "code"),
+		streamTimeouts: counters("stream_timeouts_total",
+			"Streams whose clients were waited for too long, by reason: idle (no change of a canvas, which was closed, or no frame of a video, which begins anew), unread (an answer, and the call was ended).", "reason"),
+		decodeRefused: counters("decode_refused_total",
+			"Image files refused, by reason: kind, header, pixels, layout, bytes, content.", "reason"),
+		panics:    counter("panics_total", "Calls that ended in a panic of the server. Each is a bug."),
+		jobs:      newJobMetrics(),
+		scan:      newScanMetrics(),
+		observers: map[string]prometheus.Observer{},
 	}
 	for _, s := range stageNames {
 		m.observers[s] = m.stages.WithLabelValues(s)
@@ -103,7 +109,8 @@ func newMetrics() *metrics {
 
 func (m *metrics) collectors() []prometheus.Collector {
 	return append(append(m.jobs.collectors(), m.scan.collectors()...),
-		m.grpc, m.inFlight, m.framesInFlight, m.stages, m.bytes, m.frames, m.pixels, m.regions, m.verdicts, m.frameErrors, m.streamTimeouts,
+		m.grpc, m.inFlight, m.framesInFlight, m.stages, m.bytes, m.frames, m.pixels, m.regions, m.verdicts,
+		m.frameErrors, m.streamTimeouts,
 		m.decodeRefused, m.panics,
 	)
 }
@@ -139,7 +146,8 @@ func (s *Server) register() error {
 	i := s.dev.Info()
 	build := prometheus.NewGauge(prometheus.GaugeOpts{
 		Namespace: "polyscan", Name: "build_info", Help: "1, with what this server is.",
-		ConstLabels: prometheus.Labels{"version": s.cfg.Version, "go_version": goVersion(), "backend": i.Backend, "device": i.Device},
+		ConstLabels: prometheus.Labels{"version": s.cfg.Version, "go_version": goVersion(), "backend": i.Backend,
+			"device": i.Device},
 	})
 	build.Set(1)
 	s.collectors = append(s.metrics.collectors(), stateCollector{s}, s.shared, build)

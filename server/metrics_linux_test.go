@@ -46,7 +46,8 @@ func gatherUsed(t *testing.T) (gathered, *testServer) {
 		t.Fatal(err)
 	}
 	s := start(t, Config{SharedMemoryListener: l})
-	if _, err := s.inspection.Reduce(t.Context(), &pb.ReduceRequest{Inspection: inspect(rect("r", 0, 0, 2, 1, "mean < 5")), Frame: smallFrame(1)}); err != nil {
+	if _, err := s.inspection.Reduce(t.Context(),
+		&pb.ReduceRequest{Inspection: inspect(rect("r", 0, 0, 2, 1, "mean < 5")), Frame: smallFrame(1)}); err != nil {
 		t.Fatal(err)
 	}
 	st := s.open(t, inspect(rect("r", 0, 0, 2, 1)))
@@ -134,7 +135,8 @@ func TestMetricsDocumented(t *testing.T) {
 			continue
 		}
 		if !documented[name] {
-			t.Errorf("%s is not documented: | `%s` | %s | %s | %s |", name, name, f.typ(), strings.Join(slices.Sorted(maps.Keys(f.labels)), ", "), f.GetHelp())
+			t.Errorf("%s is not documented: | `%s` | %s | %s | %s |", name, name, f.typ(),
+				strings.Join(slices.Sorted(maps.Keys(f.labels)), ", "), f.GetHelp())
 		}
 		if !strings.HasSuffix(f.GetHelp(), ".") {
 			t.Errorf("%s: the help %q is no sentence", name, f.GetHelp())
@@ -216,7 +218,8 @@ func TestJobMetrics(t *testing.T) {
 	if n := g.sum(t, "polyscan_device_jobs_total", "class", "interactive", "outcome", "done"); n < 2 {
 		t.Errorf("%v jobs done", n)
 	}
-	if n, runs := g.sum(t, "polyscan_device_job_wait_seconds"), g.sum(t, "polyscan_device_job_run_seconds"); n < 2 || n != runs {
+	if n, runs := g.sum(t, "polyscan_device_job_wait_seconds"), g.sum(t, "polyscan_device_job_run_seconds"); n < 2 ||
+		n != runs {
 		t.Errorf("%v waits, %v runs", n, runs)
 	}
 	late := kernels.JobEvent{Class: kernels.LineScan, Ran: time.Millisecond, Late: time.Millisecond}
@@ -241,10 +244,12 @@ func TestJobMetrics(t *testing.T) {
 		e.Err = c.err
 		s.metrics.jobs.observe(e)
 		after := gather(t, s.gatherer)
-		if d := after.sum(t, "polyscan_device_jobs_total", labels...) - before.sum(t, "polyscan_device_jobs_total", labels...); d != 1 {
+		if d := after.sum(t, "polyscan_device_jobs_total", labels...) - before.sum(t, "polyscan_device_jobs_total",
+			labels...); d != 1 {
 			t.Errorf("%v: %v jobs more are %s", c.err, d, c.outcome)
 		}
-		if d := after.sum(t, "polyscan_device_jobs_deadline_missed_total", missed...) - before.sum(t, "polyscan_device_jobs_deadline_missed_total", missed...); (d == 1) != c.missed {
+		if d := after.sum(t, "polyscan_device_jobs_deadline_missed_total", missed...) - before.sum(t,
+			"polyscan_device_jobs_deadline_missed_total", missed...); (d == 1) != c.missed {
 			t.Errorf("%v: %v deadlines more are missed", c.err, d)
 		}
 	}
@@ -484,7 +489,8 @@ func TestAlerts(t *testing.T) {
 	names := map[string]bool{}
 	for _, group := range rules.Groups {
 		for _, r := range group.Rules {
-			if names[r.Alert] || r.Labels["severity"] == "" || r.Annotations["summary"] == "" || r.Annotations["description"] == "" {
+			if names[r.Alert] || r.Labels["severity"] == "" || r.Annotations["summary"] == "" ||
+				r.Annotations["description"] == "" {
 				t.Errorf("%s: its name is another's, or it lacks a severity, a summary or a description", r.Alert)
 			}
 			names[r.Alert] = true

@@ -34,7 +34,8 @@ type stateMetric struct {
 	collect func(st *state, emit func(v float64, labels ...string))
 }
 
-// maxLabels bounds the series of a metric whose label is made elsewhere: the largest have their own, the rest is "other".
+// maxLabels bounds the series of a metric whose label is made elsewhere: the largest have their own, the rest is
+// "other".
 const maxLabels = 32
 
 var stateMetrics = func() (all []stateMetric) {
@@ -57,20 +58,24 @@ var stateMetrics = func() (all []stateMetric) {
 		}
 		return 0
 	})
-	counter("device_reopened_total", "Times that a lost device was opened again. What the device counts begins at 0 then.",
+	counter("device_reopened_total",
+		"Times that a lost device was opened again. What the device counts begins at 0 then.",
 		func(st *state) float64 { return float64(st.reopened) })
-	gauges("device_jobs_waiting", "Jobs that wait for memory or a stream of the device.", "class", func(st *state, emit func(float64, ...string)) {
-		for c, class := range classNames {
-			emit(float64(st.jobs[c].Waiting), class)
-		}
-	})
-	gauges("device_jobs_running", "Jobs that have begun and not ended.", "class", func(st *state, emit func(float64, ...string)) {
-		for c, class := range classNames {
-			emit(float64(st.jobs[c].Running), class)
-		}
-	})
+	gauges("device_jobs_waiting", "Jobs that wait for memory or a stream of the device.", "class",
+		func(st *state, emit func(float64, ...string)) {
+			for c, class := range classNames {
+				emit(float64(st.jobs[c].Waiting), class)
+			}
+		})
+	gauges("device_jobs_running", "Jobs that have begun and not ended.", "class",
+		func(st *state, emit func(float64, ...string)) {
+			for c, class := range classNames {
+				emit(float64(st.jobs[c].Running), class)
+			}
+		})
 
-	gauges("device_memory_bytes", "Memory of the device: reserved, used, high_water (most used at once), evictable (used, and goes when it is needed), largest_free.", "kind",
+	gauges("device_memory_bytes",
+		"Memory of the device: reserved, used, high_water (most used at once), evictable (used, and goes when it is needed), largest_free.", "kind",
 		func(st *state, emit func(float64, ...string)) {
 			emit(float64(st.memory.Reserved), "reserved")
 			emit(float64(st.memory.Used), "used")
@@ -78,47 +83,69 @@ var stateMetrics = func() (all []stateMetric) {
 			emit(float64(st.memory.Evictable), "evictable")
 			emit(float64(st.memory.Largest), "largest_free")
 		})
-	gauges("device_memory_used_bytes", "Memory of the device in use, by purpose; adds up to what is used.", "label", func(st *state, emit func(float64, ...string)) {
-		for label, n := range capped(st.memory.ByLabel, maxLabels) {
-			emit(float64(n), label)
-		}
-	})
-	gauges("device_memory_tenant_bytes", "Memory of the device in use, by kind of owner: scratch of jobs, session, resident; adds up to what is used.", "tenant",
+	gauges("device_memory_used_bytes", "Memory of the device in use, by purpose; adds up to what is used.", "label",
+		func(st *state, emit func(float64, ...string)) {
+			for label, n := range capped(st.memory.ByLabel, maxLabels) {
+				emit(float64(n), label)
+			}
+		})
+	gauges("device_memory_tenant_bytes",
+		"Memory of the device in use, by kind of owner: scratch of jobs, session, resident; adds up to what is used.",
+		"tenant",
 		func(st *state, emit func(float64, ...string)) {
 			emit(float64(st.memory.ByTenant.Scratch), "scratch")
 			emit(float64(st.memory.ByTenant.Session), "session")
 			emit(float64(st.memory.ByTenant.Resident), "resident")
 		})
-	gauge("device_memory_fragmentation_ratio", "Part of the free memory of the device that is outside of its largest free block.",
+	gauge("device_memory_fragmentation_ratio",
+		"Part of the free memory of the device that is outside of its largest free block.",
 		func(st *state) float64 { return st.memory.Fragmentation })
-	gauge("device_memory_waiting", "Jobs in the queue that need memory of the device.", func(st *state) float64 { return float64(st.memory.Waiting) })
-	counter("device_memory_refused_total", "Requests for memory of the device that were refused.", func(st *state) float64 { return float64(st.memory.Refused) })
-	counter("device_memory_evictions_total", "Frames, prepared regions and pictures of canvases on the device that made room for others.",
+	gauge("device_memory_waiting", "Jobs in the queue that need memory of the device.",
+		func(st *state) float64 { return float64(st.memory.Waiting) })
+	counter("device_memory_refused_total", "Requests for memory of the device that were refused.",
+		func(st *state) float64 { return float64(st.memory.Refused) })
+	counter("device_memory_evictions_total",
+		"Frames, prepared regions and pictures of canvases on the device that made room for others.",
 		func(st *state) float64 { return float64(st.memory.Evictions) })
 
-	gauge("prepared_regions_bytes", "Memory of the device that holds prepared regions of recipes and streams.", func(st *state) float64 { return float64(st.prepared.bytes) })
-	counter("prepared_regions_hits_total", "Frames that found their regions prepared.", func(st *state) float64 { return float64(st.prepared.hits) })
-	counter("prepared_regions_misses_total", "Frames whose regions had to be prepared.", func(st *state) float64 { return float64(st.prepared.misses) })
-	counter("prepared_regions_evictions_total", "Prepared regions that made room for others.", func(st *state) float64 { return float64(st.prepared.evictions) })
+	gauge("prepared_regions_bytes", "Memory of the device that holds prepared regions of recipes and streams.",
+		func(st *state) float64 { return float64(st.prepared.bytes) })
+	counter("prepared_regions_hits_total", "Frames that found their regions prepared.",
+		func(st *state) float64 { return float64(st.prepared.hits) })
+	counter("prepared_regions_misses_total", "Frames whose regions had to be prepared.",
+		func(st *state) float64 { return float64(st.prepared.misses) })
+	counter("prepared_regions_evictions_total", "Prepared regions that made room for others.",
+		func(st *state) float64 { return float64(st.prepared.evictions) })
 
-	gauge("diffusion_setups_bytes", "Memory of the device that holds set-ups of diffusion for constraints that come again, which goes when it is needed.", func(st *state) float64 { return float64(st.setups.Bytes) })
-	counter("diffusion_setups_hits_total", "Solves that found a set-up for their constraints.", func(st *state) float64 { return float64(st.setups.Hits) })
-	counter("diffusion_setups_misses_total", "Solves that found none. Canvases look for none: they have one of their own.", func(st *state) float64 { return float64(st.setups.Misses) })
-	counter("diffusion_setups_evictions_total", "Set-ups that made room for others.", func(st *state) float64 { return float64(st.setups.Evictions) })
+	gauge("diffusion_setups_bytes",
+		"Memory of the device that holds set-ups of diffusion for constraints that come again, which goes when it is needed.", func(st *state) float64 { return float64(st.setups.Bytes) })
+	counter("diffusion_setups_hits_total", "Solves that found a set-up for their constraints.",
+		func(st *state) float64 { return float64(st.setups.Hits) })
+	counter("diffusion_setups_misses_total",
+		"Solves that found none. Canvases look for none: they have one of their own.",
+		func(st *state) float64 { return float64(st.setups.Misses) })
+	counter("diffusion_setups_evictions_total", "Set-ups that made room for others.",
+		func(st *state) float64 { return float64(st.setups.Evictions) })
 
-	gauge("resident_frames", "Frames that are kept on the device, those being uploaded included.", func(st *state) float64 { return float64(st.frames.count) })
-	gauges("resident_frames_bytes", "Memory of the frames that are kept: device, and host (their copies).", "memory", func(st *state, emit func(float64, ...string)) {
-		emit(float64(st.frames.bytes), "device")
-		emit(float64(st.frames.copies), "host")
-	})
-	counter("resident_frames_kept_total", "Frames that were uploaded to be kept.", func(st *state) float64 { return float64(st.frames.kept) })
-	add(prometheus.CounterValue, "resident_frames_gone_total", "Frames that are kept no more, by reason: released, expired, evicted, lost (with the device).", []string{"reason"},
+	gauge("resident_frames", "Frames that are kept on the device, those being uploaded included.",
+		func(st *state) float64 { return float64(st.frames.count) })
+	gauges("resident_frames_bytes", "Memory of the frames that are kept: device, and host (their copies).", "memory",
+		func(st *state, emit func(float64, ...string)) {
+			emit(float64(st.frames.bytes), "device")
+			emit(float64(st.frames.copies), "host")
+		})
+	counter("resident_frames_kept_total", "Frames that were uploaded to be kept.",
+		func(st *state) float64 { return float64(st.frames.kept) })
+	add(prometheus.CounterValue, "resident_frames_gone_total",
+		"Frames that are kept no more, by reason: released, expired, evicted, lost (with the device).",
+		[]string{"reason"},
 		func(st *state, emit func(float64, ...string)) {
 			for why := goneReleased; int(why) < len(goneReasons); why++ {
 				emit(float64(st.frames.went[why]), goneReasons[why].name)
 			}
 		})
-	gauge("recipes_stored", "Versions of recipes that are stored.", func(st *state) float64 { return float64(st.recipes) })
+	gauge("recipes_stored", "Versions of recipes that are stored.",
+		func(st *state) float64 { return float64(st.recipes) })
 	return all
 }()
 

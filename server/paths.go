@@ -17,8 +17,8 @@ type paths struct {
 	reductions string // such as "inspection.reductions"
 	frame      string // the Frame, such as "frame"
 
-	// stored is the recipe that the regions come from, such as "board@3", and ref its field. Violations of what is stored
-	// are put on ref, because the request has no other field for them.
+	// stored is the recipe that the regions come from, such as "board@3", and ref its field. Violations of what is
+	// stored are put on ref, because the request has no other field for them.
 	stored, ref string
 	// storedReductions says that the reductions come from the recipe, too.
 	storedReductions bool
@@ -79,7 +79,8 @@ func framePath(rest string) string {
 	return rest
 }
 
-// vertexPath maps "[3].rings[0].vertices[5].x" to "[3].rings[0].xy[10]", because the protocol has coordinates in one list.
+// vertexPath maps "[3].rings[0].vertices[5].x" to "[3].rings[0].xy[10]", because the protocol has coordinates in one
+// list.
 func vertexPath(rest string) string {
 	before, after, ok := strings.Cut(rest, ".vertices[")
 	if !ok {

@@ -12,8 +12,8 @@ import (
 	"github.com/polyscan/polyscan/polygon"
 )
 
-// preparedCache keeps prepared sets, those used last, within a number of bytes. The device may evict them besides, when it
-// needs the memory.
+// preparedCache keeps prepared sets, those used last, within a number of bytes. The device may evict them besides, when
+// it needs the memory.
 type preparedCache struct {
 	limit int64
 
@@ -47,10 +47,11 @@ func newPreparedCache(limit int64) *preparedCache {
 	return &preparedCache{limit: limit, entries: map[preparedKey]*preparedEntry{}}
 }
 
-// get returns the set prepared for frames of a size, which may be evicted or closed before the caller gets to use it. It
-// returns nil without an error where the device has no room to keep it: then a reduction brings its own scratch, and can
-// wait for it.
-func (c *preparedCache) get(ctx context.Context, dev lease, set *polygon.Set, width, height int, m driver.Method) (*polygon.Prepared, error) {
+// get returns the set prepared for frames of a size, which may be evicted or closed before the caller gets to use it.
+// It returns nil without an error where the device has no room to keep it: then a reduction brings its own scratch, and
+// can wait for it.
+func (c *preparedCache) get(ctx context.Context, dev lease, set *polygon.Set, width, height int,
+	m driver.Method) (*polygon.Prepared, error) {
 	key := preparedKey{set, width, height, m}
 	for {
 		c.mu.Lock()

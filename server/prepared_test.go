@@ -13,7 +13,8 @@ func TestPreparedAgain(t *testing.T) {
 	s.put(t, "star", star("s", 60, 100, 100, 90))
 	reduce := func() *pb.FrameResult {
 		t.Helper()
-		res, err := s.inspection.Reduce(t.Context(), &pb.ReduceRequest{Inspection: byRecipe("star"), Frame: noisyFrame(200, 200, 1)})
+		res, err := s.inspection.Reduce(t.Context(),
+			&pb.ReduceRequest{Inspection: byRecipe("star"), Frame: noisyFrame(200, 200, 1)})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -57,7 +57,8 @@ func spoil(seeds [][]byte) []byte {
 // Requests of random bytes are answered, or refused by an error that a client can act on.
 func TestRandomBytesAsRequests(t *testing.T) {
 	s := start(t, fuzzConfig)
-	srv, codec, interceptor := &inspectionServer{Server: s.Server}, newServerCodec(s.Server), chain(s.unaryInterceptors())
+	srv, codec, interceptor := &inspectionServer{Server: s.Server}, newServerCodec(s.Server),
+		chain(s.unaryInterceptors())
 	var seeds [][]byte
 	for _, m := range fuzzSeeds(t) {
 		wire, err := proto.Marshal(m)

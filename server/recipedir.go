@@ -104,7 +104,8 @@ func (d *recipeDir) loadFile(path string, recipe func(*pb.Recipe) error, lastVer
 			return fmt.Errorf("the file is damaged: %w", err)
 		}
 		if name != lastFile(l.Name) {
-			return fmt.Errorf("the file is damaged: it holds the name %q, which is kept in %s", l.Name, lastFile(l.Name))
+			return fmt.Errorf("the file is damaged: it holds the name %q, which is kept in %s", l.Name,
+				lastFile(l.Name))
 		}
 		lastVersion(l.Name, l.LastVersion)
 		return nil
@@ -114,7 +115,8 @@ func (d *recipeDir) loadFile(path string, recipe func(*pb.Recipe) error, lastVer
 		return fmt.Errorf("the file is damaged: %s", strings.TrimSpace(strings.ReplaceAll(err.Error(), "\u00a0", " ")))
 	}
 	if want := versionFile(m.GetName(), m.GetVersion()); name != want {
-		return fmt.Errorf("the file is damaged: it holds version %d of %q, which is kept in %s", m.GetVersion(), m.GetName(), want)
+		return fmt.Errorf("the file is damaged: it holds version %d of %q, which is kept in %s", m.GetVersion(),
+			m.GetName(), want)
 	}
 	if err := recipe(m); err != nil {
 		return fmt.Errorf("the recipe can't be used: %w", err)

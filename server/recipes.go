@@ -54,7 +54,8 @@ func (s *recipeServer) PutRecipe(_ context.Context, req *pb.PutRecipeRequest) (*
 		return nil, err
 	}
 	return &pb.PutRecipeResponse{Recipe: &pb.Recipe{
-		Name: m.GetName(), Version: m.GetVersion(), Description: m.GetDescription(), Reductions: m.GetReductions(), CreatedAt: m.GetCreatedAt(),
+		Name: m.GetName(), Version: m.GetVersion(), Description: m.GetDescription(), Reductions: m.GetReductions(),
+		CreatedAt: m.GetCreatedAt(),
 	}}, nil
 }
 
@@ -106,7 +107,8 @@ func (s *recipeServer) ListRecipes(_ context.Context, req *pb.ListRecipesRequest
 
 // pageToken names the last recipe of a page, and the query that it belongs to.
 func pageToken(req *pb.ListRecipesRequest, name string, version uint64) string {
-	text := strings.Join([]string{"1", strconv.FormatBool(req.GetAllVersions()), req.GetNamePrefix(), name, strconv.FormatUint(version, 10)}, "\n")
+	text := strings.Join([]string{"1", strconv.FormatBool(req.GetAllVersions()), req.GetNamePrefix(), name,
+		strconv.FormatUint(version, 10)}, "\n")
 	return base64.RawURLEncoding.EncodeToString([]byte(text))
 }
 
@@ -120,7 +122,8 @@ func parsePageToken(req *pb.ListRecipesRequest) (name string, version uint64, er
 	}
 	version, err = strconv.ParseUint(parts[4], 10, 64)
 	if err != nil || pageToken(req, parts[3], version) != token {
-		return "", 0, refuse(field, strconv.Quote(token), "belongs to a query with all_versions = %s and name_prefix = %q", parts[1], parts[2])
+		return "", 0, refuse(field, strconv.Quote(token),
+			"belongs to a query with all_versions = %s and name_prefix = %q", parts[1], parts[2])
 	}
 	return parts[3], version, nil
 }

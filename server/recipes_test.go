@@ -34,7 +34,8 @@ func recipeOf(name string, r *pb.Region) *pb.Recipe {
 
 func (ts *testServer) remove(t testing.TB, name string, version uint64) uint32 {
 	t.Helper()
-	res, err := ts.recipe.DeleteRecipe(t.Context(), &pb.DeleteRecipeRequest{Recipe: &pb.RecipeRef{Name: name, Version: version}})
+	res, err := ts.recipe.DeleteRecipe(t.Context(),
+		&pb.DeleteRecipeRequest{Recipe: &pb.RecipeRef{Name: name, Version: version}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +71,8 @@ func TestRecipeVersions(t *testing.T) {
 			s := start(t, Config{RecipeDir: dir})
 			region := rect("pad", 1, 1, 3, 3, "mean in [90, 140]")
 			first := s.put(t, "board", region)
-			if first.Version != 1 || first.RegionSet != nil || time.Since(first.CreatedAt.AsTime()) > time.Minute || first.Description != "of board" {
+			if first.Version != 1 || first.RegionSet != nil || time.Since(first.CreatedAt.AsTime()) > time.Minute ||
+				first.Description != "of board" {
 				t.Errorf("%v", first)
 			}
 			if second := s.put(t, "board", rect("pad", 0, 0, 9, 9)); second.Version != 2 {
@@ -78,7 +80,8 @@ func TestRecipeVersions(t *testing.T) {
 			}
 			get := func(version uint64) *pb.Recipe {
 				t.Helper()
-				res, err := s.recipe.GetRecipe(t.Context(), &pb.GetRecipeRequest{Recipe: &pb.RecipeRef{Name: "board", Version: version}})
+				res, err := s.recipe.GetRecipe(t.Context(),
+					&pb.GetRecipeRequest{Recipe: &pb.RecipeRef{Name: "board", Version: version}})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -104,22 +107,26 @@ func TestRecipeVersions(t *testing.T) {
 			}
 			for _, call := range []func() error{
 				func() error {
-					_, err := s.recipe.GetRecipe(t.Context(), &pb.GetRecipeRequest{Recipe: &pb.RecipeRef{Name: "board"}})
+					_, err := s.recipe.GetRecipe(t.Context(),
+						&pb.GetRecipeRequest{Recipe: &pb.RecipeRef{Name: "board"}})
 					return err
 				},
 				func() error {
-					_, err := s.recipe.DeleteRecipe(t.Context(), &pb.DeleteRecipeRequest{Recipe: &pb.RecipeRef{Name: "board"}})
+					_, err := s.recipe.DeleteRecipe(t.Context(),
+						&pb.DeleteRecipeRequest{Recipe: &pb.RecipeRef{Name: "board"}})
 					return err
 				},
 			} {
-				if d := detailsOf(t, call()); d.status.Code() != codes.NotFound || d.res == nil || d.res.ResourceName != "board" || d.res.ResourceType != "polyscan.v1.Recipe" {
+				if d := detailsOf(t, call()); d.status.Code() != codes.NotFound || d.res == nil ||
+					d.res.ResourceName != "board" || d.res.ResourceType != "polyscan.v1.Recipe" {
 					t.Errorf("%v", d.status)
 				}
 			}
 			if r := s.put(t, "board", region); r.Version != 4 {
 				t.Errorf("a number is used again: %v", r)
 			}
-			_, err := s.recipe.GetRecipe(t.Context(), &pb.GetRecipeRequest{Recipe: &pb.RecipeRef{Name: "board", Version: 1}})
+			_, err := s.recipe.GetRecipe(t.Context(),
+				&pb.GetRecipeRequest{Recipe: &pb.RecipeRef{Name: "board", Version: 1}})
 			if d := detailsOf(t, err); d.status.Code() != codes.NotFound || d.res.ResourceName != "board@1" {
 				t.Errorf("%v", err)
 			}
@@ -130,13 +137,15 @@ func TestRecipeVersions(t *testing.T) {
 func TestExpectedVersion(t *testing.T) {
 	s := start(t, Config{})
 	put := func(expected uint64) error {
-		_, err := s.recipe.PutRecipe(t.Context(), &pb.PutRecipeRequest{Recipe: recipeOf("r", rect("", 0, 0, 1, 1)), ExpectedVersion: &expected})
+		_, err := s.recipe.PutRecipe(t.Context(),
+			&pb.PutRecipeRequest{Recipe: recipeOf("r", rect("", 0, 0, 1, 1)), ExpectedVersion: &expected})
 		return err
 	}
 	conflict := func(err error, expected, latest string) {
 		t.Helper()
 		d := detailsOf(t, err)
-		if d.status.Code() != codes.Aborted || d.info.Reason != reasonVersionConflict || d.info.Metadata["expected"] != expected || d.info.Metadata["latest"] != latest {
+		if d.status.Code() != codes.Aborted || d.info.Reason != reasonVersionConflict ||
+			d.info.Metadata["expected"] != expected || d.info.Metadata["latest"] != latest {
 			t.Errorf("%v", err)
 		}
 	}
@@ -185,12 +194,19 @@ func TestRefusesRecipes(t *testing.T) {
 		{"no name", recipeOf("", fine), "recipe.name", nil},
 		{"name", recipeOf("../up", fine), "recipe.name", []string{`"../up"`}},
 		{"no regions", &pb.Recipe{Name: "r"}, "recipe.region_set", nil},
-		{"empty set", &pb.Recipe{Name: "r", RegionSet: &pb.RegionSet{}}, "recipe.region_set.regions", []string{"at least 1"}},
-		{"four regions", &pb.Recipe{Name: "r", RegionSet: inspect(fine, fine, fine, fine).GetRegionSet()}, "recipe.region_set.regions", []string{"4", "3 regions"}},
-		{"two points", recipeOf("r", &pb.Region{Rings: []*pb.Ring{{Xy: []float64{1, 2, 3, 4}}}}), "recipe.region_set.regions[0].rings[0]", []string{"2 vertices"}},
-		{"limit", recipeOf("r", rect("x", 0, 0, 1, 1, "mean near 3")), "recipe.region_set.regions[0].limits[0]", []string{"mean near 3"}},
-		{"reductions", &pb.Recipe{Name: "r", RegionSet: inspect(fine).GetRegionSet(), Reductions: &pb.Reductions{Histogram: &pb.HistogramSpec{Lower: 3, Upper: 2}}}, "recipe.reductions.histogram.upper", []string{"2", "3"}},
-		{"description", &pb.Recipe{Name: "r", RegionSet: inspect(fine).GetRegionSet(), Description: strings.Repeat("d", 5000)}, "recipe.description", []string{"4096"}},
+		{"empty set", &pb.Recipe{Name: "r", RegionSet: &pb.RegionSet{}}, "recipe.region_set.regions",
+			[]string{"at least 1"}},
+		{"four regions", &pb.Recipe{Name: "r", RegionSet: inspect(fine, fine, fine, fine).GetRegionSet()},
+			"recipe.region_set.regions", []string{"4", "3 regions"}},
+		{"two points", recipeOf("r", &pb.Region{Rings: []*pb.Ring{{Xy: []float64{1, 2, 3, 4}}}}),
+			"recipe.region_set.regions[0].rings[0]", []string{"2 vertices"}},
+		{"limit", recipeOf("r", rect("x", 0, 0, 1, 1, "mean near 3")), "recipe.region_set.regions[0].limits[0]",
+			[]string{"mean near 3"}},
+		{"reductions", &pb.Recipe{Name: "r", RegionSet: inspect(fine).GetRegionSet(),
+			Reductions: &pb.Reductions{Histogram: &pb.HistogramSpec{Lower: 3, Upper: 2}}},
+			"recipe.reductions.histogram.upper", []string{"2", "3"}},
+		{"description", &pb.Recipe{Name: "r", RegionSet: inspect(fine).GetRegionSet(),
+			Description: strings.Repeat("d", 5000)}, "recipe.description", []string{"4096"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := s.recipe.PutRecipe(t.Context(), &pb.PutRecipeRequest{Recipe: c.r})
@@ -200,7 +216,8 @@ func TestRefusesRecipes(t *testing.T) {
 	s.put(t, "a", fine)
 	s.put(t, "a", fine)
 	_, err := s.recipe.PutRecipe(t.Context(), &pb.PutRecipeRequest{Recipe: recipeOf("b", fine)})
-	if d := detailsOf(t, err); d.status.Code() != codes.ResourceExhausted || d.info.Reason != reasonRecipesFull || d.quota == nil {
+	if d := detailsOf(t, err); d.status.Code() != codes.ResourceExhausted || d.info.Reason != reasonRecipesFull ||
+		d.quota == nil {
 		t.Errorf("%v", err)
 	}
 	s.remove(t, "a", 1)
@@ -209,7 +226,8 @@ func TestRefusesRecipes(t *testing.T) {
 	small := start(t, Config{MaxRecipeBytes: 1000})
 	big := recipeOf("a", star("s", 100, 50, 50, 20))
 	_, err = small.recipe.PutRecipe(t.Context(), &pb.PutRecipeRequest{Recipe: big})
-	if d := detailsOf(t, err); d.status.Code() != codes.ResourceExhausted || !strings.Contains(d.status.Message(), "1000") {
+	if d := detailsOf(t, err); d.status.Code() != codes.ResourceExhausted ||
+		!strings.Contains(d.status.Message(), "1000") {
 		t.Errorf("%v", err)
 	}
 }
@@ -229,7 +247,8 @@ func TestListRecipes(t *testing.T) {
 		{&pb.ListRecipesRequest{}, "Board@3 board-a@3 board-b@3 plank@3"},
 		{&pb.ListRecipesRequest{NamePrefix: "board-"}, "board-a@3 board-b@3"},
 		{&pb.ListRecipesRequest{NamePrefix: "x"}, ""},
-		{&pb.ListRecipesRequest{NamePrefix: "board-", AllVersions: true}, "board-a@1 board-a@3 board-b@1 board-b@2 board-b@3"},
+		{&pb.ListRecipesRequest{NamePrefix: "board-", AllVersions: true},
+			"board-a@1 board-a@3 board-b@1 board-b@2 board-b@3"},
 	} {
 		for _, size := range []uint32{0, 1, 2, 3, 4, 1000} {
 			c.req.PageSize, c.req.PageToken = size, ""
@@ -242,12 +261,14 @@ func TestListRecipes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r := res.Recipes[0]; r.RegionCount != 1 || r.VertexCount != 4 || r.Description != "of Board" || r.CreatedAt == nil {
+	if r := res.Recipes[0]; r.RegionCount != 1 || r.VertexCount != 4 || r.Description != "of Board" ||
+		r.CreatedAt == nil {
 		t.Errorf("%v", r)
 	}
 	// A page token is good after what it names has gone, and for its own query only.
 	s.remove(t, "Board", 0)
-	if got := s.listed(t, &pb.ListRecipesRequest{PageSize: 1, PageToken: res.NextPageToken}); !slices.Equal(got, []string{"board-a@3", "board-b@3", "plank@3"}) {
+	if got := s.listed(t, &pb.ListRecipesRequest{PageSize: 1, PageToken: res.NextPageToken}); !slices.Equal(got,
+		[]string{"board-a@3", "board-b@3", "plank@3"}) {
 		t.Errorf("%v", got)
 	}
 	for _, req := range []*pb.ListRecipesRequest{
@@ -269,9 +290,10 @@ func TestListRecipes(t *testing.T) {
 func TestReduceByRecipe(t *testing.T) {
 	s := start(t, Config{})
 	_, err := s.recipe.PutRecipe(t.Context(), &pb.PutRecipeRequest{Recipe: &pb.Recipe{
-		Name:       "strip",
-		RegionSet:  inspect(rect("r", 0, 0, 2, 1, "mean < 5"), rect("q", 1, 0, 2, 1, "r.max < 5")).GetRegionSet(),
-		Reductions: &pb.Reductions{Statistics: []pb.Statistic{pb.Statistic_STATISTIC_MEDIAN}, Percentiles: []float64{5}},
+		Name:      "strip",
+		RegionSet: inspect(rect("r", 0, 0, 2, 1, "mean < 5"), rect("q", 1, 0, 2, 1, "r.max < 5")).GetRegionSet(),
+		Reductions: &pb.Reductions{Statistics: []pb.Statistic{pb.Statistic_STATISTIC_MEDIAN},
+			Percentiles: []float64{5}},
 	}})
 	if err != nil {
 		t.Fatal(err)
@@ -285,7 +307,8 @@ func TestReduceByRecipe(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if c := res.Result.Regions[0].Channels[0]; c.GetMedian() != 2 || c.Mean != nil || res.Result.Verdict != pb.Verdict_VERDICT_PASS {
+		if c := res.Result.Regions[0].Channels[0]; c.GetMedian() != 2 || c.Mean != nil ||
+			res.Result.Verdict != pb.Verdict_VERDICT_PASS {
 			t.Errorf("%v", res)
 		}
 	}
@@ -348,7 +371,8 @@ func TestPreparedEviction(t *testing.T) {
 		t.Errorf("the one used last was evicted: %+v", now)
 	}
 	// A frame that takes all but a little.
-	_, err := s.inspection.Reduce(t.Context(), &pb.ReduceRequest{Inspection: inspect(rect("r", 0, 0, 2048, 4060)), Frame: rawFrame(2048, 4090, gray8, make([]byte, 2048*4090))})
+	_, err := s.inspection.Reduce(t.Context(), &pb.ReduceRequest{Inspection: inspect(rect("r", 0, 0, 2048, 4060)),
+		Frame: rawFrame(2048, 4090, gray8, make([]byte, 2048*4090))})
 	if err != nil {
 		t.Error(err)
 	}
@@ -399,7 +423,8 @@ func TestRecipesSurviveRestart(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Another server may not use the directory meanwhile.
-	if _, err := New(Config{RecipeDir: dir, MemoryBytes: 1 << 20}); err == nil || !strings.Contains(err.Error(), "another server") {
+	if _, err := New(Config{RecipeDir: dir, MemoryBytes: 1 << 20}); err == nil ||
+		!strings.Contains(err.Error(), "another server") {
 		t.Errorf("%v", err)
 	}
 	s.stop(t)
@@ -455,7 +480,9 @@ func TestDamagedRecipes(t *testing.T) {
 			}
 			return file
 		},
-		"unknown field": func(t *testing.T, dir, file string) string { return edit(t, dir, file, "{", `{"colour": "red", `) },
+		"unknown field": func(t *testing.T, dir, file string) string {
+			return edit(t, dir, file, "{", `{"colour": "red", `)
+		},
 		"renamed": func(t *testing.T, dir, file string) string {
 			other := versionFile("board", 7)
 			if err := os.Rename(filepath.Join(dir, file), filepath.Join(dir, other)); err != nil {
@@ -464,7 +491,8 @@ func TestDamagedRecipes(t *testing.T) {
 			return other
 		},
 		"bad limit": func(t *testing.T, dir, file string) string {
-			return edit(t, dir, file, `"regions":`, `"regions": [{"rings": [{"xy": [0,0,1,0,1,1]}], "limits": ["nonsense"]}], "unused":`)
+			return edit(t, dir, file, `"regions":`,
+				`"regions": [{"rings": [{"xy": [0,0,1,0,1,1]}], "limits": ["nonsense"]}], "unused":`)
 		},
 		"bad geometry": func(t *testing.T, dir, file string) string {
 			return edit(t, dir, file, `"xy":`, `"xy": [1, 2], "other":`)
@@ -532,7 +560,8 @@ func TestRecipeWriteFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := s.recipe.PutRecipe(t.Context(), &pb.PutRecipeRequest{Recipe: recipeOf("a", rect("r", 0, 0, 1, 1))})
-	if d := detailsOf(t, err); d.status.Code() != codes.Internal || strings.Contains(d.status.Message(), dir) || !strings.Contains(s.logs.String(), dir) {
+	if d := detailsOf(t, err); d.status.Code() != codes.Internal || strings.Contains(d.status.Message(), dir) ||
+		!strings.Contains(s.logs.String(), dir) {
 		t.Errorf("%v", err)
 	}
 	if got := s.listed(t, &pb.ListRecipesRequest{AllVersions: true}); !slices.Equal(got, []string{"a@1"}) {

@@ -70,7 +70,8 @@ func (n *recipeName) find(version uint64) *storedRecipe {
 }
 
 // newRecipeStore reads what is in dir; "" is for memory only. compile checks a recipe and makes its set.
-func newRecipeStore(dir string, limit int, maxBytes int64, compile func(*pb.Recipe) (*polygon.Set, error)) (*recipeStore, error) {
+func newRecipeStore(dir string, limit int, maxBytes int64,
+	compile func(*pb.Recipe) (*polygon.Set, error)) (*recipeStore, error) {
 	s := &recipeStore{max: limit, maxBytes: maxBytes, names: map[string]*recipeName{}}
 	if dir == "" {
 		return s, nil
@@ -99,7 +100,9 @@ func newRecipeStore(dir string, limit int, maxBytes int64, compile func(*pb.Reci
 		return nil, err
 	}
 	for _, n := range s.names {
-		sort.Slice(n.versions, func(i, j int) bool { return n.versions[i].msg.GetVersion() < n.versions[j].msg.GetVersion() })
+		sort.Slice(n.versions, func(i, j int) bool {
+			return n.versions[i].msg.GetVersion() < n.versions[j].msg.GetVersion()
+		})
 	}
 	return s, nil
 }
@@ -141,8 +144,8 @@ func (s *recipeStore) get(name string, version uint64) (*storedRecipe, error) {
 	return r, nil
 }
 
-// put stores m as the next version and sets it in m, which the store keeps. expected, unless nil, must be the latest version
-// (0: none).
+// put stores m as the next version and sets it in m, which the store keeps. expected, unless nil, must be the latest
+// version (0: none).
 func (s *recipeStore) put(m *pb.Recipe, set *polygon.Set, expected *uint64) error {
 	s.writing.Lock()
 	defer s.writing.Unlock()
@@ -164,9 +167,11 @@ func (s *recipeStore) put(m *pb.Recipe, set *polygon.Set, expected *uint64) erro
 	size := int64(proto.Size(m))
 	switch {
 	case count >= s.max:
-		return &quotaError{reasonRecipesFull, "recipes", fmt.Sprintf("%d versions are stored, which is the limit", count)}
+		return &quotaError{reasonRecipesFull, "recipes",
+			fmt.Sprintf("%d versions are stored, which is the limit", count)}
 	case bytes+size > s.maxBytes:
-		return &quotaError{reasonRecipesFull, "recipes", fmt.Sprintf("the recipe has %d bytes and those stored have %d: the limit is %d", size, bytes, s.maxBytes)}
+		return &quotaError{reasonRecipesFull, "recipes",
+			fmt.Sprintf("the recipe has %d bytes and those stored have %d: the limit is %d", size, bytes, s.maxBytes)}
 	}
 	m.Version = last + 1
 	if s.dir != nil {
@@ -209,7 +214,9 @@ func (s *recipeStore) delete(name string, version uint64) ([]*storedRecipe, erro
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n := s.names[name]
-	n.versions = slices.DeleteFunc(slices.Clone(n.versions), func(r *storedRecipe) bool { return slices.Contains(gone, r) })
+	n.versions = slices.DeleteFunc(slices.Clone(n.versions), func(r *storedRecipe) bool {
+		return slices.Contains(gone, r)
+	})
 	for _, r := range gone {
 		s.count--
 		s.bytes -= r.bytes
@@ -217,9 +224,10 @@ func (s *recipeStore) delete(name string, version uint64) ([]*storedRecipe, erro
 	return gone, nil
 }
 
-// list returns up to limit recipes whose names start with prefix, in the order of name and version, behind a position; and
-// whether there are more.
-func (s *recipeStore) list(prefix string, all bool, afterName string, afterVersion uint64, limit int) (page []*storedRecipe, more bool) {
+// list returns up to limit recipes whose names start with prefix, in the order of name and version, behind a position;
+// and whether there are more.
+func (s *recipeStore) list(prefix string, all bool, afterName string, afterVersion uint64,
+	limit int) (page []*storedRecipe, more bool) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	names := make([]string, 0, len(s.names))

@@ -91,7 +91,8 @@ func regionsOf(in []*pb.Region, p paths, b polygon.Bounds) ([]polygon.Region, er
 			if len(xy)%2 != 0 {
 				if len(bad.violations) < maxViolations {
 					bad.violations = append(bad.violations, violation{
-						fmt.Sprintf("%s.regions[%d].rings[%d].xy", p.set, i, k), fmt.Sprintf("%d numbers", len(xy)), "must be pairs of x and y",
+						fmt.Sprintf("%s.regions[%d].rings[%d].xy", p.set, i, k), fmt.Sprintf("%d numbers", len(xy)),
+						"must be pairs of x and y",
 					})
 				} else {
 					bad.more++
@@ -112,7 +113,8 @@ func regionsOf(in []*pb.Region, p paths, b polygon.Bounds) ([]polygon.Region, er
 		default:
 			if len(bad.violations) < maxViolations {
 				bad.violations = append(bad.violations, violation{
-					fmt.Sprintf("%s.regions[%d].fill_rule", p.set, i), fmt.Sprint(int32(r.GetFillRule())), "is no fill rule",
+					fmt.Sprintf("%s.regions[%d].fill_rule", p.set, i), fmt.Sprint(int32(r.GetFillRule())),
+					"is no fill rule",
 				})
 			} else {
 				bad.more++
@@ -183,7 +185,8 @@ func (in *inspection) share(f polygon.Frame, limit int64) (int64, error) {
 	bytes := 8 * in.results(f.Format)
 	if bytes > limit {
 		return 0, &quotaError{reasonResultTooLarge, "result", fmt.Sprintf(
-			"histograms, percentiles and limits of %d regions would take %d bytes; the limit is %d", in.set.Len(), bytes, limit)}
+			"histograms, percentiles and limits of %d regions would take %d bytes; the limit is %d", in.set.Len(),
+			bytes, limit)}
 	}
 	return bytes, nil
 }
@@ -226,7 +229,8 @@ func formatOf(l *pb.FrameLayout, path string) (driver.PixelFormat, error) {
 			sig = 16
 		case 10, 12, 14, 16:
 		default:
-			return driver.PixelFormat{}, refuse(path+".layout.significant_bits", sig, "must be 10, 12, 14 or 16 (or 0, for 16) for GRAY16LE")
+			return driver.PixelFormat{},
+				refuse(path+".layout.significant_bits", sig, "must be 10, 12, 14 or 16 (or 0, for 16) for GRAY16LE")
 		}
 		return driver.Gray16(int(sig)), nil
 	case pb.PixelFormat_PIXEL_FORMAT_UNSPECIFIED:
@@ -237,7 +241,8 @@ func formatOf(l *pb.FrameLayout, path string) (driver.PixelFormat, error) {
 			return driver.PixelFormat{}, refuse(path+".layout.pixel_format", int32(f), "is no pixel format")
 		}
 		if sig != 0 && sig != 8 {
-			return driver.PixelFormat{}, refuse(path+".layout.significant_bits", sig, "must be 8 (or 0, for 8) for %s", formatName(f))
+			return driver.PixelFormat{},
+				refuse(path+".layout.significant_bits", sig, "must be 8 (or 0, for 8) for %s", formatName(f))
 		}
 		return d, nil
 	}
@@ -262,7 +267,8 @@ func formatName(f pb.PixelFormat) string {
 
 // layoutOf describes a frame as it was reduced.
 func layoutOf(f polygon.Frame) *pb.FrameLayout {
-	l := &pb.FrameLayout{Width: uint32(f.Width), Height: uint32(f.Height), Stride: uint32(f.Stride), SignificantBits: uint32(f.Format.Bits)}
+	l := &pb.FrameLayout{Width: uint32(f.Width), Height: uint32(f.Height), Stride: uint32(f.Stride),
+		SignificantBits: uint32(f.Format.Bits)}
 	if f.Stride == 0 {
 		l.Stride = uint32(f.Width * f.Format.PixelBytes())
 	}

@@ -116,7 +116,8 @@ func (w *resultWriter) region(to *pb.RegionResult, r *polygon.RegionResult) {
 		to.Limits = make([]*pb.LimitResult, len(r.Limits))
 		for i := range r.Limits {
 			from, l := &r.Limits[i], w.limits.next()
-			l.Expression, l.Verdict, l.Channel, l.Reason = from.Expression, pb.Verdict(from.Verdict), pb.Channel(from.Channel), from.Reason
+			l.Expression, l.Verdict, l.Channel, l.Reason = from.Expression, pb.Verdict(from.Verdict),
+				pb.Channel(from.Channel), from.Reason
 			if from.Measured {
 				l.Value = w.f64.of(from.Value)
 			}

@@ -43,9 +43,9 @@ func (s *lineScanServer) ScanLines(stream grpc.BidiStreamingServer[pb.ScanLinesR
 //
 //	receive --(queue)--> session: upload, compute --(outbox)--> send
 //
-// The handler waits for what ends the call: so it can be ended while the client neither sends nor reads. Receiving never
-// waits for anything behind it, because the queue is bounded by the client's credit and the outbox by what a client may
-// leave unread; a client that goes beyond either is cut off.
+// The handler waits for what ends the call: so it can be ended while the client neither sends nor reads. Receiving
+// never waits for anything behind it, because the queue is bounded by the client's credit and the outbox by what a
+// client may leave unread; a client that goes beyond either is cut off.
 
 // scanConn is a call of ScanLines.
 type scanConn struct {
@@ -64,8 +64,8 @@ type scanConn struct {
 }
 
 const (
-	// slowNotice is how long the transport may refuse a message before the client is called slow, and slowLimit before it
-	// is cut off.
+	// slowNotice is how long the transport may refuse a message before the client is called slow, and slowLimit before
+	// it is cut off.
 	slowNotice = time.Second
 	slowLimit  = 10 * time.Second
 	slowCheck  = 100 * time.Millisecond
@@ -184,7 +184,8 @@ func (c *scanConn) receive() error {
 		in := framecodec.New(req)
 		err := receiveMessage(c, in)
 		if err == nil && req.GetStrip() == nil {
-			err = withDetails(codes.FailedPrecondition, "message: must be a strip: the session is open", info(reasonSecondOpen)).Err()
+			err = withDetails(codes.FailedPrecondition, "message: must be a strip: the session is open",
+				info(reasonSecondOpen)).Err()
 		}
 		if err != nil {
 			in.Free()
@@ -203,8 +204,8 @@ func (c *scanConn) receive() error {
 		}
 		x := ss.newStrip(c.ctx, req, in, arrived)
 		if isUnknownLease(x.err) {
-			// As a rule the connection is breaking, and the lease has gone first. The client has the pixels yet, and sends them
-			// again when it resumes, with another lease.
+			// As a rule the connection is breaking, and the lease has gone first. The client has the pixels yet, and
+			// sends them again when it resumes, with another lease.
 			return withDetails(codes.Unavailable, status.Convert(x.err).Message(), info(reasonUnknownLease)).Err()
 		}
 		ss.arrive(c, x)
@@ -235,12 +236,15 @@ func (c *scanConn) receiveFirst() (*scanSession, *pb.ScanOpened, error) {
 	defer in.Free()
 	if err := receiveMessage(c, in); err != nil {
 		if errors.Is(err, io.EOF) {
-			return nil, nil, withDetails(codes.FailedPrecondition, "the stream ended before open or resume", info(reasonFrameOutOfOrder)).Err()
+			return nil, nil, withDetails(codes.FailedPrecondition, "the stream ended before open or resume",
+				info(reasonFrameOutOfOrder)).Err()
 		}
 		return nil, nil, err
 	}
 	if req.GetStrip() != nil {
-		return nil, nil, withDetails(codes.FailedPrecondition, "strip: came before open or resume, one of which must be the first message", info(reasonFrameOutOfOrder)).Err()
+		return nil, nil, withDetails(codes.FailedPrecondition,
+			"strip: came before open or resume, one of which must be the first message",
+			info(reasonFrameOutOfOrder)).Err()
 	}
 	if err := c.validate(req); err != nil {
 		return nil, nil, err

@@ -19,7 +19,9 @@ func TestScanSharedMemory(t *testing.T) {
 		for i := range slot.Bytes() {
 			slot.Bytes()[i] = byte(n + 1)
 		}
-		return &pb.Strip{Sequence: n, FirstLine: lines * n, Frame: &pb.Frame{Source: &pb.Frame_Shared{Shared: slot.Pixels(width * lines)}}}, func() { slot.Release(); m.Close(); s.wantUsed(t, 0) }
+		return &pb.Strip{Sequence: n, FirstLine: lines * n,
+				Frame: &pb.Frame{Source: &pb.Frame_Shared{Shared: slot.Pixels(width * lines)}}},
+			func() { slot.Release(); m.Close(); s.wantUsed(t, 0) }
 	}
 	call := s.scan(t, scanOpen(inspect(rect("r", 0, 0, width, lines)), width, lines, lines, lines))
 	first, free := strip(0)

@@ -49,7 +49,8 @@ func (b belt) lines(from, to int) []byte { return b.data[from*b.width : to*b.wid
 func (b belt) strip(sequence uint64, from, to int) *pb.Strip {
 	return &pb.Strip{
 		Sequence: sequence, FirstLine: uint64(from), CapturedAt: timestamppb.New(time.Unix(int64(sequence), 0)),
-		Frame: &pb.Frame{Layout: &pb.FrameLayout{Height: uint32(to - from)}, Source: &pb.Frame_Data{Data: b.lines(from, to)}},
+		Frame: &pb.Frame{Layout: &pb.FrameLayout{Height: uint32(to - from)},
+			Source: &pb.Frame_Data{Data: b.lines(from, to)}},
 	}
 }
 
@@ -92,7 +93,8 @@ func openRequest(o *pb.ScanOpen) *pb.ScanLinesRequest {
 }
 
 func resumeRequest(token []byte, next uint64) *pb.ScanLinesRequest {
-	return &pb.ScanLinesRequest{Message: &pb.ScanLinesRequest_Resume{Resume: &pb.ScanResume{SessionToken: token, NextResult: next}}}
+	return &pb.ScanLinesRequest{Message: &pb.ScanLinesRequest_Resume{Resume: &pb.ScanResume{SessionToken: token,
+		NextResult: next}}}
 }
 
 func (c *scanCall) request(r *pb.ScanLinesRequest) {
@@ -230,9 +232,11 @@ func (ts *testServer) idle(t testing.TB) {
 
 // scanRegions overlap, and the last one reaches from the first line of a part of 40 to the last.
 func scanRegions() *pb.Inspection {
-	in := inspect(rect("a", 2, 3, 20, 9, "count > 10"), rect("b", 5, 7, 30, 31, "mean in [100, 150]"), rect("c", 0, 0, 3, 40))
+	in := inspect(rect("a", 2, 3, 20, 9, "count > 10"), rect("b", 5, 7, 30, 31, "mean in [100, 150]"),
+		rect("c", 0, 0, 3, 40))
 	in.Reductions = &pb.Reductions{Statistics: []pb.Statistic{
-		pb.Statistic_STATISTIC_SUM, pb.Statistic_STATISTIC_MIN, pb.Statistic_STATISTIC_MAX, pb.Statistic_STATISTIC_MEDIAN, pb.Statistic_STATISTIC_CENTROID,
+		pb.Statistic_STATISTIC_SUM, pb.Statistic_STATISTIC_MIN, pb.Statistic_STATISTIC_MAX,
+		pb.Statistic_STATISTIC_MEDIAN, pb.Statistic_STATISTIC_CENTROID,
 	}}
 	return in
 }
@@ -241,12 +245,14 @@ func scanRegions() *pb.Inspection {
 func (ts *testServer) wantPart(t testing.TB, p *pb.PartResult, in *pb.Inspection, b belt, lines int) {
 	t.Helper()
 	from := int(p.GetFirstLine())
-	r, err := ts.inspection.Reduce(t.Context(), &pb.ReduceRequest{Inspection: in, Frame: rawFrame(b.width, lines, gray8, b.lines(from, from+lines))})
+	r, err := ts.inspection.Reduce(t.Context(),
+		&pb.ReduceRequest{Inspection: in, Frame: rawFrame(b.width, lines, gray8, b.lines(from, from+lines))})
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := &pb.PartResult{Regions: r.GetResult().GetRegions(), Verdict: r.GetResult().GetVerdict()}
-	if got := (&pb.PartResult{Regions: p.GetRegions(), Verdict: p.GetVerdict()}); p.GetIncomplete() || p.GetError() != nil || !proto.Equal(got, want) {
+	if got := (&pb.PartResult{Regions: p.GetRegions(), Verdict: p.GetVerdict()}); p.GetIncomplete() ||
+		p.GetError() != nil || !proto.Equal(got, want) {
 		t.Errorf("part at %d:\n%v, want\n%v", from, p, want)
 	}
 }
@@ -272,7 +278,8 @@ func TestScanLines(t *testing.T) {
 				marked(open)
 			}
 			call := s.scan(t, open)
-			if o := call.opened; len(o.GetSessionToken()) != 32 || o.GetNextSequence() != 0 || o.GetNextLine() != 0 || o.GetCreditLine() < 64 ||
+			if o := call.opened; len(o.GetSessionToken()) != 32 || o.GetNextSequence() != 0 || o.GetNextLine() != 0 ||
+				o.GetCreditLine() < 64 ||
 				o.GetResumeWindow().AsDuration() != DefaultScanResumeWindow || o.GetBackend() != s.dev.Info().Backend {
 				t.Errorf("opened: %v", o)
 			}
@@ -293,18 +300,22 @@ func TestScanLines(t *testing.T) {
 				}
 				for _, p := range step.parts {
 					// The moment its last line is in, and not later: region c needs all 40.
-					if end := int(p.GetFirstLine()) + 40; end <= from || end > to || p.GetStripSequence() != n || p.GetCapturedAt().GetSeconds() != int64(n) {
-						t.Errorf("part at %d came with strip %d of lines %d to %d: %v", p.GetFirstLine(), n, from, to, p)
+					if end := int(p.GetFirstLine()) + 40; end <= from || end > to || p.GetStripSequence() != n ||
+						p.GetCapturedAt().GetSeconds() != int64(n) {
+						t.Errorf("part at %d came with strip %d of lines %d to %d: %v", p.GetFirstLine(), n, from, to,
+							p)
 					}
 				}
 				from = to
 			}
 			for i, p := range got.parts {
-				if i >= len(c.parts) || p.GetFirstLine() != c.parts[i] || p.GetResultNumber() != uint64(i) || p.GetPartNumber() != uint64(i) || p.GetLate() {
+				if i >= len(c.parts) || p.GetFirstLine() != c.parts[i] || p.GetResultNumber() != uint64(i) ||
+					p.GetPartNumber() != uint64(i) || p.GetLate() {
 					t.Errorf("part %d: %v", i, p)
 				}
 				tm := p.GetTimes()
-				if sum := tm.GetQueue().AsDuration() + tm.GetCompute().AsDuration() + tm.GetSend().AsDuration(); tm.GetCompute().AsDuration() <= 0 ||
+				if sum := tm.GetQueue().AsDuration() + tm.GetCompute().AsDuration() +
+					tm.GetSend().AsDuration(); tm.GetCompute().AsDuration() <= 0 ||
 					sum > tm.GetLatency().AsDuration() {
 					t.Errorf("part %d: times %v", i, tm)
 				}
@@ -319,7 +330,8 @@ func TestScanLines(t *testing.T) {
 				t.Errorf("%d parts with the end: %v", len(rest.parts), rest.parts)
 			}
 			for _, p := range rest.parts {
-				if missing := p.GetFirstLine() + 40 - 400; !p.GetIncomplete() || p.GetMissingLines() != missing || p.GetRegions()[2].GetCount() != 3*(40-missing) {
+				if missing := p.GetFirstLine() + 40 - 400; !p.GetIncomplete() || p.GetMissingLines() != missing ||
+					p.GetRegions()[2].GetCount() != 3*(40-missing) {
 					t.Errorf("incomplete: %v", p)
 				}
 			}
@@ -371,9 +383,11 @@ func TestScanPartError(t *testing.T) {
 	open := scanOpen(inspect(rect("r", 0, 0, 2, 2)), 2, 4, 2, 2)
 	open.Layout.PixelFormat, open.Layout.SignificantBits = pb.PixelFormat_PIXEL_FORMAT_GRAY16LE, 10
 	call := s.scan(t, open)
-	call.strip(&pb.Strip{Frame: &pb.Frame{Source: &pb.Frame_Data{Data: []byte{1, 0, 2, 0, 3, 0, 4, 4, 5, 0, 6, 0, 7, 0, 8, 0}}}})
+	call.strip(&pb.Strip{Frame: &pb.Frame{Source: &pb.Frame_Data{Data: []byte{1, 0, 2, 0, 3, 0, 4, 4, 5, 0, 6, 0, 7, 0,
+		8, 0}}}})
 	got := call.finish()
-	if len(got.parts) != 2 || got.parts[1].GetError() != nil || got.parts[1].GetRegions()[0].GetChannels()[0].GetSum() != 26 {
+	if len(got.parts) != 2 || got.parts[1].GetError() != nil ||
+		got.parts[1].GetRegions()[0].GetChannels()[0].GetSum() != 26 {
 		t.Fatalf("%v", got.parts)
 	}
 	wantRefused(t, status.ErrorProto(got.parts[0].GetError()), "strip.frame.data", "1028", "pixel (1, 1)", "10 bits")
@@ -399,37 +413,67 @@ func TestScanEvents(t *testing.T) {
 	}{
 		{"all there", 0, false, []*pb.Strip{strip(0), strip(1)}, "", "0"},
 		{"gap", 0, false, []*pb.Strip{strip(0), strip(2), strip(3)}, "GAP strips 1-2 lines 5-10", "5 0"},
-		{"gap of lines", 0, false, []*pb.Strip{strip(0), b.strip(1, 8, 13), b.strip(2, 13, 18)}, "GAP strips 1-1 lines 5-8", "3 2"},
-		{"gap of a part", 0, false, []*pb.Strip{strip(0), strip(1), strip(4), strip(5)}, "GAP strips 2-4 lines 10-20", "0 0"},
-		{"gap that is no part's", 0, false, []*pb.Strip{strip(0), strip(1), b.strip(2, 900, 905), b.strip(3, 905, 910)}, "GAP strips 2-2 lines 10-900", "0 0"},
-		{"duplicate", 0, false, []*pb.Strip{strip(0), strip(0), strip(1), strip(0)}, "DUPLICATE strips 0-1 lines 0-5; DUPLICATE strips 0-1 lines 0-5", "0"},
+		{"gap of lines", 0, false, []*pb.Strip{strip(0), b.strip(1, 8, 13), b.strip(2, 13, 18)},
+			"GAP strips 1-1 lines 5-8", "3 2"},
+		{"gap of a part", 0, false, []*pb.Strip{strip(0), strip(1), strip(4), strip(5)}, "GAP strips 2-4 lines 10-20",
+			"0 0"},
+		{"gap that is no part's", 0, false, []*pb.Strip{strip(0), strip(1), b.strip(2, 900, 905), b.strip(3, 905, 910)},
+			"GAP strips 2-2 lines 10-900", "0 0"},
+		{"duplicate", 0, false, []*pb.Strip{strip(0), strip(0), strip(1), strip(0)},
+			"DUPLICATE strips 0-1 lines 0-5; DUPLICATE strips 0-1 lines 0-5", "0"},
 		{"duplicate that waits", 3, false, []*pb.Strip{strip(0), strip(2), strip(2), strip(1), strip(3)},
 			"DUPLICATE strips 2-3 lines 10-15; OUT_OF_ORDER strips 1-2 lines 5-10 used", "0 0"},
-		{"out of order", 1, false, []*pb.Strip{strip(1), strip(0), strip(2), strip(3)}, "OUT_OF_ORDER strips 0-1 lines 0-5 used", "0 0"},
+		{"out of order", 1, false, []*pb.Strip{strip(1), strip(0), strip(2), strip(3)},
+			"OUT_OF_ORDER strips 0-1 lines 0-5 used", "0 0"},
 		{"out of order, marked", 2, true, []*pb.Strip{
-			strip(1), change(0, func(x *pb.Strip) { x.PartStarts = []uint64{1} }), change(2, func(x *pb.Strip) { x.PartStarts = []uint64{10, 14} })},
+			strip(1), change(0, func(x *pb.Strip) {
+				x.PartStarts = []uint64{1}
+			}), change(2, func(x *pb.Strip) { x.PartStarts = []uint64{10, 14} })},
 			"OUT_OF_ORDER strips 0-1 lines 0-5 used", "0 5 9"},
 		{"too late", 1, false, []*pb.Strip{strip(1), strip(2), strip(0), strip(3), strip(0)},
 			"GAP strips 0-1 lines 0-5; OUT_OF_ORDER strips 0-1 lines 0-5; DUPLICATE strips 0-1 lines 0-5", "5 0"},
-		{"given up at the end", 5, false, []*pb.Strip{strip(0), strip(2), strip(3)}, "GAP strips 1-2 lines 5-10", "5 0"},
-		{"too few bytes", 0, false, []*pb.Strip{strip(0), change(1, func(x *pb.Strip) { x.Frame.Source = &pb.Frame_Data{Data: make([]byte, 39)} }), strip(2)},
+		{"given up at the end", 5, false, []*pb.Strip{strip(0), strip(2), strip(3)}, "GAP strips 1-2 lines 5-10",
+			"5 0"},
+		{"too few bytes", 0, false, []*pb.Strip{strip(0), change(1, func(x *pb.Strip) {
+			x.Frame.Source = &pb.Frame_Data{Data: make([]byte, 39)}
+		}), strip(2)},
 			"BAD_STRIP strips 1-2 lines 5-5; GAP strips 2-2 lines 5-10", "5 5"},
 		{"a strip over the last one", 0, false, []*pb.Strip{strip(0), b.strip(1, 3, 8), strip(2)},
 			"BAD_STRIP strips 1-2 lines 3-8; GAP strips 2-2 lines 5-10", "5 5"},
-		{"part starts without a mark", 0, false, []*pb.Strip{change(0, func(x *pb.Strip) { x.PartStarts = []uint64{0} })}, "BAD_STRIP strips 0-1 lines 0-0", ""},
-		{"part starts elsewhere", 0, true, []*pb.Strip{change(0, func(x *pb.Strip) { x.PartStarts = []uint64{5} })}, "BAD_STRIP strips 0-1 lines 0-0", ""},
-		{"part starts that descend", 0, true, []*pb.Strip{change(0, func(x *pb.Strip) { x.PartStarts = []uint64{3, 3} })}, "BAD_STRIP strips 0-1 lines 0-0", ""},
-		{"another width", 0, false, []*pb.Strip{change(0, func(x *pb.Strip) { x.Frame.Layout.Width = 9 })}, "BAD_STRIP strips 0-1 lines 0-0", ""},
+		{"part starts without a mark", 0, false, []*pb.Strip{change(0, func(x *pb.Strip) {
+			x.PartStarts = []uint64{0}
+		})}, "BAD_STRIP strips 0-1 lines 0-0", ""},
+		{"part starts elsewhere", 0, true, []*pb.Strip{change(0, func(x *pb.Strip) {
+			x.PartStarts = []uint64{5}
+		})}, "BAD_STRIP strips 0-1 lines 0-0", ""},
+		{"part starts that descend", 0, true, []*pb.Strip{change(0, func(x *pb.Strip) {
+			x.PartStarts = []uint64{3, 3}
+		})}, "BAD_STRIP strips 0-1 lines 0-0", ""},
+		{"another width", 0, false, []*pb.Strip{change(0, func(x *pb.Strip) {
+			x.Frame.Layout.Width = 9
+		})}, "BAD_STRIP strips 0-1 lines 0-0", ""},
 		{"another stride", 2, false, []*pb.Strip{strip(0), change(2, func(x *pb.Strip) {
 			x.Frame.Layout.Stride, x.Frame.Source = 1<<20, &pb.Frame_Data{Data: make([]byte, 4<<20+8)}
 		})}, "GAP strips 1-2 lines 5-5; BAD_STRIP strips 2-3 lines 10-10", "5"},
-		{"too many lines", 0, false, []*pb.Strip{change(0, func(x *pb.Strip) { x.Frame.Layout.Height = 17 })}, "BAD_STRIP strips 0-1 lines 0-0", ""},
-		{"a file", 0, false, []*pb.Strip{change(0, func(x *pb.Strip) { x.Frame.Encoding = pb.Encoding_ENCODING_PNG })}, "BAD_STRIP strips 0-1 lines 0-0", ""},
-		{"a resident frame", 0, false, []*pb.Strip{change(0, func(x *pb.Strip) { x.Frame.Source = &pb.Frame_Resident{Resident: "x"} })}, "BAD_STRIP strips 0-1 lines 0-0", ""},
-		{"no frame", 0, false, []*pb.Strip{change(0, func(x *pb.Strip) { x.Frame = nil })}, "BAD_STRIP strips 0-1 lines 0-0", ""},
-		{"beyond all lines", 0, false, []*pb.Strip{change(0, func(x *pb.Strip) { x.FirstLine = 1 << 63 })}, "BAD_STRIP strips 0-1 lines 9223372036854775808-9223372036854775808", ""},
+		{"too many lines", 0, false, []*pb.Strip{change(0, func(x *pb.Strip) {
+			x.Frame.Layout.Height = 17
+		})}, "BAD_STRIP strips 0-1 lines 0-0", ""},
+		{"a file", 0, false, []*pb.Strip{change(0, func(x *pb.Strip) {
+			x.Frame.Encoding = pb.Encoding_ENCODING_PNG
+		})}, "BAD_STRIP strips 0-1 lines 0-0", ""},
+		{"a resident frame", 0, false, []*pb.Strip{change(0, func(x *pb.Strip) {
+			x.Frame.Source = &pb.Frame_Resident{Resident: "x"}
+		})}, "BAD_STRIP strips 0-1 lines 0-0", ""},
+		{"no frame", 0, false, []*pb.Strip{change(0, func(x *pb.Strip) {
+			x.Frame = nil
+		})}, "BAD_STRIP strips 0-1 lines 0-0", ""},
+		{"beyond all lines", 0, false, []*pb.Strip{change(0, func(x *pb.Strip) {
+			x.FirstLine = 1 << 63
+		})}, "BAD_STRIP strips 0-1 lines 9223372036854775808-9223372036854775808", ""},
 		{"too many parts", 0, true, []*pb.Strip{
-			change(0, func(x *pb.Strip) { x.PartStarts = []uint64{0, 1, 2} }), change(1, func(x *pb.Strip) { x.PartStarts = []uint64{5, 6, 7} }), strip(2), strip(3)},
+			change(0, func(x *pb.Strip) {
+				x.PartStarts = []uint64{0, 1, 2}
+			}), change(1, func(x *pb.Strip) { x.PartStarts = []uint64{5, 6, 7} }), strip(2), strip(3)},
 			"BAD_STRIP strips 1-2 lines 5-10 used", "0 0 0 0 0"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -495,14 +539,29 @@ func TestScanRefuses(t *testing.T) {
 		{"no format", change(func(o *pb.ScanOpen) { o.Layout.PixelFormat = 0 }), "open.layout.pixel_format", nil},
 		{"no width", change(func(o *pb.ScanOpen) { o.Layout.Width = 0 }), "open.layout.width", nil},
 		{"no height", change(func(o *pb.ScanOpen) { o.Layout.Height = 0 }), "open.layout.height", nil},
-		{"a short stride", change(func(o *pb.ScanOpen) { o.Layout.Stride = 7 }), "open.layout.stride", []string{"8 bytes"}},
-		{"parts too large", change(func(o *pb.ScanOpen) { o.Layout.Width, o.PartLines = 1<<20, 1<<20 }), "open.part_lines", []string{"pixels"}},
-		{"overlap", change(func(o *pb.ScanOpen) { o.Trigger = &pb.ScanOpen_EveryLines{EveryLines: 5} }), "open.every_lines", []string{"5", "limit is 4"}},
-		{"class", change(func(o *pb.ScanOpen) { o.Inspection = proto.Clone(in).(*pb.Inspection); o.Inspection.WorkClass = 2 }), "open.inspection.work_class", nil},
-		{"strips that wait", change(func(o *pb.ScanOpen) { o.Layout.Width, o.Layout.Height, o.ReorderStrips = 1<<14, 1<<13, 5 }), "open.reorder_strips", []string{"9 strips of 134217728 bytes"}},
+		{"a short stride", change(func(o *pb.ScanOpen) {
+			o.Layout.Stride = 7
+		}), "open.layout.stride", []string{"8 bytes"}},
+		{"parts too large", change(func(o *pb.ScanOpen) {
+			o.Layout.Width, o.PartLines = 1<<20, 1<<20
+		}), "open.part_lines", []string{"pixels"}},
+		{"overlap", change(func(o *pb.ScanOpen) {
+			o.Trigger = &pb.ScanOpen_EveryLines{EveryLines: 5}
+		}), "open.every_lines", []string{"5", "limit is 4"}},
+		{"class", change(func(o *pb.ScanOpen) {
+			o.Inspection = proto.Clone(in).(*pb.Inspection)
+			o.Inspection.WorkClass = 2
+		}), "open.inspection.work_class", nil},
+		{"strips that wait", change(func(o *pb.ScanOpen) {
+			o.Layout.Width, o.Layout.Height, o.ReorderStrips = 1<<14, 1<<13, 5
+		}), "open.reorder_strips", []string{"9 strips of 134217728 bytes"}},
 		{"no budget", change(func(o *pb.ScanOpen) { o.LatencyBudget = durationpb.New(0) }), "open.latency_budget", nil},
-		{"a limit on another channel", change(func(o *pb.ScanOpen) { o.Inspection = inspect(rect("r", 0, 0, 1, 1, "red.mean < 3")) }), "open.inspection.region_set.regions[0].limits[0]", nil},
-		{"bad regions", change(func(o *pb.ScanOpen) { o.Inspection = inspect(rect("r", 0, 0, 1, 1, "mean <")) }), "open.inspection.region_set.regions[0].limits[0]", nil},
+		{"a limit on another channel", change(func(o *pb.ScanOpen) {
+			o.Inspection = inspect(rect("r", 0, 0, 1, 1, "red.mean < 3"))
+		}), "open.inspection.region_set.regions[0].limits[0]", nil},
+		{"bad regions", change(func(o *pb.ScanOpen) {
+			o.Inspection = inspect(rect("r", 0, 0, 1, 1, "mean <"))
+		}), "open.inspection.region_set.regions[0].limits[0]", nil},
 		{"a short token", resumeRequest([]byte("x"), 0), "resume.session_token", nil},
 	} {
 		refused(c.name, c.r, func(err error) { wantRefused(t, err, c.field, c.words...) })
@@ -515,7 +574,9 @@ func TestScanRefuses(t *testing.T) {
 			}
 		}
 	}
-	refused("strip first", &pb.ScanLinesRequest{Message: &pb.ScanLinesRequest_Strip{Strip: &pb.Strip{Frame: &pb.Frame{}}}}, reason(codes.FailedPrecondition, reasonFrameOutOfOrder))
+	refused("strip first",
+		&pb.ScanLinesRequest{Message: &pb.ScanLinesRequest_Strip{Strip: &pb.Strip{Frame: &pb.Frame{}}}},
+		reason(codes.FailedPrecondition, reasonFrameOutOfOrder))
 	refused("unknown session", resumeRequest(make([]byte, 32), 0), reason(codes.NotFound, reasonUnknownSession))
 	c := scanOver(t, s.conn)
 	_, err := c.rest(true)
@@ -523,13 +584,16 @@ func TestScanRefuses(t *testing.T) {
 
 	one := s.scan(t, good())
 	refused("a second session", openRequest(good()), reason(codes.ResourceExhausted, reasonTooManySessions))
-	refused("a future result", resumeRequest(one.opened.GetSessionToken(), 1), func(err error) { wantRefused(t, err, "resume.next_result", "0 results") })
+	refused("a future result", resumeRequest(one.opened.GetSessionToken(), 1), func(err error) {
+		wantRefused(t, err, "resume.next_result", "0 results")
+	})
 	two := scanOver(t, s.conn).begin(resumeRequest(one.opened.GetSessionToken(), 0))
 	two.request(openRequest(good()))
 	_, err = two.rest(false)
 	reason(codes.FailedPrecondition, reasonSecondOpen)(err)
 	scanOver(t, s.conn).begin(resumeRequest(one.opened.GetSessionToken(), 0)).finish()
-	refused("a session that has ended", resumeRequest(one.opened.GetSessionToken(), 0), reason(codes.NotFound, reasonUnknownSession))
+	refused("a session that has ended", resumeRequest(one.opened.GetSessionToken(), 0),
+		reason(codes.NotFound, reasonUnknownSession))
 	s.idle(t)
 
 	// No room on the device: typed, and nothing stays.
@@ -681,7 +745,8 @@ func TestScanResultsGone(t *testing.T) {
 	if d := detailsOf(t, err); d.status.Code() != codes.OutOfRange || d.info.GetReason() != reasonResultsGone {
 		t.Errorf("%v", err)
 	}
-	if got := scanOver(t, s.conn).begin(resumeRequest(call.opened.GetSessionToken(), 98)).finish(); len(got.parts) != 2 || got.parts[0].GetResultNumber() != 98 {
+	if got := scanOver(t, s.conn).begin(resumeRequest(call.opened.GetSessionToken(),
+		98)).finish(); len(got.parts) != 2 || got.parts[0].GetResultNumber() != 98 {
 		t.Errorf("%v", got.parts)
 	}
 }
@@ -708,7 +773,8 @@ func TestScanCredit(t *testing.T) {
 		if n == 2 {
 			<-entered
 		}
-		call.strip(&pb.Strip{Sequence: n, FirstLine: 1<<40 + n*10, Frame: &pb.Frame{Source: &pb.Frame_Data{Data: b.lines(0, 10)}}})
+		call.strip(&pb.Strip{Sequence: n, FirstLine: 1<<40 + n*10,
+			Frame: &pb.Frame{Source: &pb.Frame_Data{Data: b.lines(0, 10)}}})
 	}
 	_, err := call.rest(false)
 	close(leave)
@@ -737,15 +803,19 @@ func TestScanManyStrips(t *testing.T) {
 	}()
 	call.strip(b.strip(0, 0, 10))
 	for n := uint64(1); n < mostStrips+10; n++ {
-		call.request(&pb.ScanLinesRequest{Message: &pb.ScanLinesRequest_Strip{Strip: &pb.Strip{Sequence: n, Frame: &pb.Frame{}}}})
+		call.request(&pb.ScanLinesRequest{Message: &pb.ScanLinesRequest_Strip{Strip: &pb.Strip{Sequence: n,
+			Frame: &pb.Frame{}}}})
 	}
 	if err := call.CloseSend(); err != nil {
 		t.Fatal(err)
 	}
-	waitFor(t, "the strips to arrive", func() bool { return metric(t, s, "polyscan_scan_events_total") >= mostStrips-1 })
+	waitFor(t, "the strips to arrive", func() bool {
+		return metric(t, s, "polyscan_scan_events_total") >= mostStrips-1
+	})
 	close(leave)
 	err := <-ended
-	if d := detailsOf(t, err); d.status.Code() != codes.ResourceExhausted || d.info.GetReason() != reasonCredit || !strings.Contains(d.status.Message(), "4096") {
+	if d := detailsOf(t, err); d.status.Code() != codes.ResourceExhausted || d.info.GetReason() != reasonCredit ||
+		!strings.Contains(d.status.Message(), "4096") {
 		t.Errorf("%v", err)
 	}
 	if n := metric(t, s, "polyscan_scan_events_total"); n > mostStrips+2 { // one more of them was in work, perhaps
@@ -762,7 +832,8 @@ func TestScanLog(t *testing.T) {
 	call.strip(newBelt(1, 8, 10).strip(0, 0, 10))
 	call.finish()
 	s.idle(t)
-	for _, words := range []string{`"line-scan session begins" camera="gate 7" width=8 part_lines=10`, `"line-scan session ends" camera="gate 7" strips=1 lines=10 results=1`} {
+	for _, words := range []string{`"line-scan session begins" camera="gate 7" width=8 part_lines=10`,
+		`"line-scan session ends" camera="gate 7" strips=1 lines=10 results=1`} {
 		if !strings.Contains(s.logs.String(), words) {
 			t.Errorf("no %s in\n%s", words, s.logs)
 		}
@@ -780,16 +851,19 @@ func TestScanLate(t *testing.T) {
 	h.set(func() error { time.Sleep(11 * time.Millisecond); return nil })
 	call.strip(b.strip(0, 0, 10))
 	got := call.finish()
-	if len(got.parts) != 1 || !got.parts[0].GetLate() || got.parts[0].GetTimes().GetLatency().AsDuration() < 11*time.Millisecond ||
+	if len(got.parts) != 1 || !got.parts[0].GetLate() ||
+		got.parts[0].GetTimes().GetLatency().AsDuration() < 11*time.Millisecond ||
 		got.parts[0].GetTimes().GetCompute().AsDuration() < 11*time.Millisecond || got.parts[0].GetIncomplete() {
 		t.Errorf("%v", got.parts)
 	}
-	if metric(t, s, "polyscan_scan_parts_late_total") != 1 || metric(t, s, "polyscan_scan_part_latency_seconds") != 1 || metric(t, s, "polyscan_scan_strips_total") != 1 {
+	if metric(t, s, "polyscan_scan_parts_late_total") != 1 || metric(t, s, "polyscan_scan_part_latency_seconds") != 1 ||
+		metric(t, s, "polyscan_scan_strips_total") != 1 {
 		t.Error("it was not counted")
 	}
 }
 
-// A server that shuts down tells, takes strips until the client half-closes or its time is over, and finishes what has come.
+// A server that shuts down tells, takes strips until the client half-closes or its time is over, and finishes what has
+// come.
 func TestScanDrain(t *testing.T) {
 	for _, polite := range []bool{true, false} {
 		drain := patience // which ends with the client's half
@@ -828,7 +902,8 @@ func TestScanDrain(t *testing.T) {
 	}
 }
 
-// A client that doesn't read is told, and cut off, before it costs much; what it has not read is there when it comes back.
+// A client that doesn't read is told, and cut off, before it costs much; what it has not read is there when it comes
+// back.
 func TestScanSlowConsumer(t *testing.T) {
 	s := start(t, Config{ScanUnreadBytes: 100_000}, frameCodec())
 	in := inspect()
@@ -837,11 +912,13 @@ func TestScanSlowConsumer(t *testing.T) {
 	}
 	b := newBelt(8, 8, 10)
 	// Windows that don't grow.
-	conn := s.connectCleanly(t, frameCodec(), grpc.WithInitialWindowSize(64<<10), grpc.WithInitialConnWindowSize(64<<10))
+	conn := s.connectCleanly(t, frameCodec(), grpc.WithInitialWindowSize(64<<10),
+		grpc.WithInitialConnWindowSize(64<<10))
 	call := scanOver(t, conn).begin(openRequest(scanOpen(in, 8, 10, 10, 10)))
 	// Results of 10 KB each, beyond what fits the windows of the connection. Strips that come later are dropped.
 	for n := uint64(0); n < 200; n++ {
-		call.strip(&pb.Strip{Sequence: n, FirstLine: 10 * n, Frame: &pb.Frame{Source: &pb.Frame_Data{Data: b.lines(0, 10)}}})
+		call.strip(&pb.Strip{Sequence: n, FirstLine: 10 * n,
+			Frame: &pb.Frame{Source: &pb.Frame_Data{Data: b.lines(0, 10)}}})
 	}
 	ss := s.scans.find(call.opened.GetSessionToken())
 	waitFor(t, "the client to be cut off", func() bool {
@@ -856,9 +933,11 @@ func TestScanSlowConsumer(t *testing.T) {
 	next := got.parts[len(got.parts)-1].GetResultNumber() + 1
 	again := scanOver(t, s.conn).begin(resumeRequest(call.opened.GetSessionToken(), next))
 	n := again.opened.GetNextSequence()
-	again.strip(&pb.Strip{Sequence: n, FirstLine: 10 * n, Frame: &pb.Frame{Source: &pb.Frame_Data{Data: b.lines(0, 10)}}})
+	again.strip(&pb.Strip{Sequence: n, FirstLine: 10 * n,
+		Frame: &pb.Frame{Source: &pb.Frame_Data{Data: b.lines(0, 10)}}})
 	back := again.finish()
-	if len(back.parts) == 0 || back.parts[0].GetResultNumber() != next || back.parts[len(back.parts)-1].GetPartNumber() != n {
+	if len(back.parts) == 0 || back.parts[0].GetResultNumber() != next ||
+		back.parts[len(back.parts)-1].GetPartNumber() != n {
 		t.Errorf("after result %d and strip %d: %v", next, n, back.parts)
 	}
 	told := false
@@ -880,7 +959,8 @@ func TestScanNeverRead(t *testing.T) {
 	const width, height = 4096, 16
 	in := inspect()
 	for i := range 50 {
-		in.GetRegionSet().Regions = append(in.GetRegionSet().Regions, rect("region", float64(80*i), 1, float64(80*i+80), 15))
+		in.GetRegionSet().Regions = append(in.GetRegionSet().Regions,
+			rect("region", float64(80*i), 1, float64(80*i+80), 15))
 	}
 	data := make([]byte, width*height)
 	collect()
@@ -954,7 +1034,8 @@ func TestScanDeviceLost(t *testing.T) {
 	faulty.Arm(devicetest.Failure{})
 	call.strip(b.strip(2, 15, 20), b.strip(3, 20, 30), b.strip(4, 30, 40))
 	got = call.finish()
-	if len(got.parts) != 2 || got.parts[0].GetMissingLines() != 15 || got.parts[0].GetRegions()[0].GetCount() != 40 || got.parts[1].GetIncomplete() {
+	if len(got.parts) != 2 || got.parts[0].GetMissingLines() != 15 || got.parts[0].GetRegions()[0].GetCount() != 40 ||
+		got.parts[1].GetIncomplete() {
 		t.Errorf("%v", got.parts)
 	}
 	s.idle(t)

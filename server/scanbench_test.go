@@ -14,9 +14,9 @@ import (
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
 )
 
-// BenchmarkScan sends strips of 4096x128 with 50 regions, each strip when the one before has been answered. A part is as long
-// as a strip, or eight of them and starts with every strip. p50 and p99 are from the last line (the start of sending it) to
-// the part's result.
+// BenchmarkScan sends strips of 4096x128 with 50 regions, each strip when the one before has been answered. A part is
+// as long as a strip, or eight of them and starts with every strip. p50 and p99 are from the last line (the start of
+// sending it) to the part's result.
 func BenchmarkScan(b *testing.B) {
 	const width, lines, regions = 4096, 128, 50
 	for _, c := range []struct {
@@ -36,7 +36,8 @@ func BenchmarkScan(b *testing.B) {
 			belt := newBelt(1, width, lines)
 			open := scanOpen(in, width, lines, c.part, c.every)
 			open.LatencyBudget = durationpb.New(5 * time.Millisecond)
-			stream, err := pb.NewLineScanServiceClient(listen(b, s, c.network)).ScanLines(b.Context(), grpc.ForceCodecV2(framecodec.Codec()))
+			stream, err := pb.NewLineScanServiceClient(listen(b, s, c.network)).ScanLines(b.Context(),
+				grpc.ForceCodecV2(framecodec.Codec()))
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -11,8 +11,8 @@ import (
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
 )
 
-// scanModel says what a session should answer to strips, from the definitions: strips wait for those before them until more
-// wait than they may, each line counts once, and the numbers of a part are sums over its lines.
+// scanModel says what a session should answer to strips, from the definitions: strips wait for those before them until
+// more wait than they may, each line counts once, and the numbers of a part are sums over its lines.
 type scanModel struct {
 	reorder      int
 	every, part  int
@@ -46,7 +46,9 @@ func (m *scanModel) send(s modelStrip) {
 		delete(m.lost, s.sequence)
 		m.event("OUT_OF_ORDER %s", about)
 		return
-	case s.sequence < m.next || slices.ContainsFunc(m.waiting, func(w modelStrip) bool { return w.sequence == s.sequence }):
+	case s.sequence < m.next || slices.ContainsFunc(m.waiting, func(w modelStrip) bool {
+		return w.sequence == s.sequence
+	}):
 		m.event("DUPLICATE %s", about)
 		return
 	}
@@ -110,7 +112,8 @@ func (m *scanModel) check(parts []*pb.PartResult) error {
 	seen := map[int]bool{}
 	for i, p := range parts {
 		first := int(p.GetFirstLine())
-		if !slices.Contains(m.begun, first) || seen[first] || p.GetResultNumber() != uint64(i) || p.GetPartNumber() != uint64(first/m.every) {
+		if !slices.Contains(m.begun, first) || seen[first] || p.GetResultNumber() != uint64(i) ||
+			p.GetPartNumber() != uint64(first/m.every) {
 			return fmt.Errorf("result %d: %v, want the parts at %v", i, p, m.begun)
 		}
 		seen[first] = true
@@ -140,7 +143,8 @@ func (m *scanModel) check(parts []*pb.PartResult) error {
 // choose takes choices from a generator, or from a fuzzer's bytes.
 type choose func(n int) int
 
-// checkScanCase sends random strips, over connections that break now and then, and compares what comes back with the model.
+// checkScanCase sends random strips, over connections that break now and then, and compares what comes back with the
+// model.
 func checkScanCase(t *testing.T, s *testServer, b belt, c choose) {
 	m := &scanModel{
 		reorder: c(4), every: 3 + c(12), part: 4 + c(14), lost: map[int]bool{}, came: map[int]bool{},
@@ -194,7 +198,8 @@ func checkScanCase(t *testing.T, s *testServer, b belt, c choose) {
 		call.strip(strip)
 		if c(20) == 0 && len(m.waiting) == 0 { // strips that wait would have to be sent again
 			step := call.until(func(step *scanned) bool {
-				return max(call.opened.GetNextSequence(), step.ack.GetNextSequence()) == uint64(m.next) && len(got.events)+len(step.events) == len(m.events)
+				return max(call.opened.GetNextSequence(), step.ack.GetNextSequence()) == uint64(m.next) &&
+					len(got.events)+len(step.events) == len(m.events)
 			})
 			got.parts, got.events = append(got.parts, step.parts...), append(got.events, step.events...)
 			call.cancel()
@@ -219,7 +224,8 @@ func checkScanCase(t *testing.T, s *testServer, b belt, c choose) {
 		t.Fatalf("strips %+v: %d events, want %v", strips, len(got.events), m.events)
 	}
 	if err := m.check(got.parts); err != nil {
-		t.Fatalf("strips %+v, %d may wait, a part of %d lines every %d, lines [%d, %d) needed: %v", strips, m.reorder, m.part, m.every, m.from, m.needed, err)
+		t.Fatalf("strips %+v, %d may wait, a part of %d lines every %d, lines [%d, %d) needed: %v", strips, m.reorder,
+			m.part, m.every, m.from, m.needed, err)
 	}
 }
 

@@ -38,12 +38,15 @@ func newScanMetrics() *scanMetrics {
 		return prometheus.NewHistogram(timeHistogram("scan_"+n, help))
 	}
 	m := &scanMetrics{
-		sessions:   prometheus.NewGauge(prometheus.GaugeOpts(name("sessions", "Line-scan sessions, those between two connections included."))),
-		strips:     counter("strips_total", "Strips processed."),
-		lines:      counter("lines_total", "Lines of strips processed."),
-		stripTime:  histogram("strip_latency_seconds", "From the arrival of a strip to the end of its work."),
-		partTime:   histogram("part_latency_seconds", "From the arrival of the last line that a part needs to its result on the way back."),
-		parts:      counters("parts_total", "Parts, by verdict: pass, fail, none (no limits, or incomplete), error.", "verdict"),
+		sessions: prometheus.NewGauge(prometheus.GaugeOpts(name("sessions",
+			"Line-scan sessions, those between two connections included."))),
+		strips:    counter("strips_total", "Strips processed."),
+		lines:     counter("lines_total", "Lines of strips processed."),
+		stripTime: histogram("strip_latency_seconds", "From the arrival of a strip to the end of its work."),
+		partTime: histogram("part_latency_seconds",
+			"From the arrival of the last line that a part needs to its result on the way back."),
+		parts: counters("parts_total", "Parts, by verdict: pass, fail, none (no limits, or incomplete), error.",
+			"verdict"),
 		incomplete: counter("parts_incomplete_total", "Parts that lack lines."),
 		late:       counter("parts_late_total", "Results that took longer than the session's latency budget."),
 		events:     counters("events_total", "Events reported to clients, by kind.", "kind"),
@@ -65,7 +68,8 @@ func eventName(k pb.ScanEventKind) string {
 }
 
 func (m *scanMetrics) collectors() []prometheus.Collector {
-	return []prometheus.Collector{m.sessions, m.strips, m.lines, m.stripTime, m.partTime, m.parts, m.incomplete, m.late, m.events}
+	return []prometheus.Collector{m.sessions, m.strips, m.lines, m.stripTime, m.partTime, m.parts, m.incomplete, m.late,
+		m.events}
 }
 
 // strip counts one that has been processed.

@@ -28,7 +28,8 @@ func newScanSessions(s *Server) *scanSessions {
 	return &scanSessions{s: s, sessions: map[string]*scanSession{}}
 }
 
-var errUnknownSession = withDetails(codes.NotFound, "resume.session_token: there is no such session (any more)", info(reasonUnknownSession),
+var errUnknownSession = withDetails(codes.NotFound, "resume.session_token: there is no such session (any more)",
+	info(reasonUnknownSession),
 	&errdetails.ResourceInfo{ResourceType: "polyscan.v1.ScanSession", Description: "ended, or never begun"}).Err()
 
 // newScanToken makes a token that nobody guesses.

@@ -25,8 +25,9 @@ import (
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
 )
 
-// scanSession is a camera's. It outlives its calls, one at a time, by the resume window. Its worker owns the scanner and the
-// lease of the device, takes strips in the order of their sequence numbers, and ends when ctx does; that gives everything back.
+// scanSession is a camera's. It outlives its calls, one at a time, by the resume window. Its worker owns the scanner
+// and the lease of the device, takes strips in the order of their sequence numbers, and ends when ctx does; that gives
+// everything back.
 type scanSession struct {
 	*Server
 	token   string
@@ -82,7 +83,8 @@ type scanSession struct {
 	attempt  int // counts calls, so that the timer of an earlier one does nothing
 }
 
-// scanStrip is a strip that has come. Of its message it has what is needed, and nothing else that a client may have put there.
+// scanStrip is a strip that has come. Of its message it has what is needed, and nothing else that a client may have put
+// there.
 type scanStrip struct {
 	*pb.Strip
 	lines   int
@@ -135,7 +137,8 @@ const defaultLatencyBudget = 5 * time.Millisecond
 // openScan makes a session, without a call.
 func (s *Server) openScan(ctx context.Context, open *pb.ScanOpen) (_ *scanSession, err error) {
 	if class := open.GetInspection().GetWorkClass(); class != pb.WorkClass_WORK_CLASS_UNSPECIFIED {
-		return nil, refuse("open.inspection.work_class", class, "must be unspecified: line-scan streams have a class of their own")
+		return nil, refuse("open.inspection.work_class", class,
+			"must be unspecified: line-scan streams have a class of their own")
 	}
 	what, err := s.newInspection(open.GetInspection(), "open.inspection", "strip.frame")
 	if err != nil {
@@ -154,7 +157,8 @@ func (s *Server) openScan(ctx context.Context, open *pb.ScanOpen) (_ *scanSessio
 	}
 	if bytes, limit := 8*what.results(f.Format), s.cfg.MaxMessageBytes; bytes > limit {
 		return nil, &quotaError{reasonResultTooLarge, "result", fmt.Sprintf(
-			"histograms, percentiles and limits of %d regions would take %d bytes; the limit is %d", what.set.Len(), bytes, limit)}
+			"histograms, percentiles and limits of %d regions would take %d bytes; the limit is %d", what.set.Len(),
+			bytes, limit)}
 	}
 	ss := &scanSession{
 		Server: s, log: s.log.With("camera", open.GetCameraId()), what: what,
@@ -176,19 +180,22 @@ func (s *Server) openScan(ctx context.Context, open *pb.ScanOpen) (_ *scanSessio
 	// Room for a few strips, and for those that wait for a missing one.
 	strips := minScanStrips + int64(open.GetReorderStrips())
 	if bytes, limit := row*int64(f.Height), s.cfg.HostBytes; bytes > limit/strips {
-		return nil, refuse("open.reorder_strips", open.GetReorderStrips(), "makes room for %d strips of %d bytes necessary: the limit is %d bytes", strips, bytes, limit)
+		return nil, refuse("open.reorder_strips", open.GetReorderStrips(),
+			"makes room for %d strips of %d bytes necessary: the limit is %d bytes", strips, bytes, limit)
 	}
 	ss.credit = int(min(max(int64(s.cfg.ScanCreditBytes)/row, int64(f.Height)*strips), math.MaxInt32))
 
 	cfg := polygon.ScanConfig{
-		Width: f.Width, Format: f.Format, PartLines: int(open.GetPartLines()), Reductions: what.reductions, Method: what.method,
-		Parts: 1, MaxParts: s.cfg.ScanParts, StripBytes: int(row) * f.Height,
+		Width: f.Width, Format: f.Format, PartLines: int(open.GetPartLines()), Reductions: what.reductions,
+		Method: what.method,
+		Parts:  1, MaxParts: s.cfg.ScanParts, StripBytes: int(row) * f.Height,
 	}
 	if every := open.GetEveryLines(); every > 0 {
 		// Parts that a strip can touch at the same time.
 		n := (int64(open.GetPartLines())+int64(f.Height)-2)/int64(every) + 1
 		if n > int64(s.cfg.ScanParts) {
-			return nil, refuse("open.every_lines", every, "makes %d parts under way at the same time, with parts of %d lines and strips of %d: the limit is %d",
+			return nil, refuse("open.every_lines", every,
+				"makes %d parts under way at the same time, with parts of %d lines and strips of %d: the limit is %d",
 				n, open.GetPartLines(), f.Height, s.cfg.ScanParts)
 		}
 		cfg.Parts = int(n)
@@ -204,8 +211,8 @@ func (s *Server) openScan(ctx context.Context, open *pb.ScanOpen) (_ *scanSessio
 	return ss, nil
 }
 
-// minScanStrips is how many strips of full height a client may have under way: one on the wire, one in the queue, one in
-// work, one whose ack is on its way.
+// minScanStrips is how many strips of full height a client may have under way: one on the wire, one in the queue, one
+// in work, one whose ack is on its way.
 const minScanStrips = 4
 
 // begin takes the device and starts the worker.
@@ -290,7 +297,8 @@ func (ss *scanSession) rewind(nextResult uint64) error {
 		}
 	}
 	if nextResult < first {
-		return withDetails(codes.OutOfRange, fmt.Sprintf("resume.next_result = %d: results before %d are gone", nextResult, first), info(reasonResultsGone)).Err()
+		return withDetails(codes.OutOfRange, fmt.Sprintf("resume.next_result = %d: results before %d are gone",
+			nextResult, first), info(reasonResultsGone)).Err()
 	}
 	ss.confirm(nextResult)
 	ss.outbox = append(ss.sent, ss.outbox...)
@@ -329,9 +337,9 @@ func (ss *scanSession) detach(c *scanConn, complete bool) {
 	ss.drop()
 }
 
-// cutOff takes the session from a call because of its client. It still gets what there is. If it doesn't read, a status would
-// wait for ever behind what the transport has, and the strips that it goes on sending would fill the window of a call that
-// nobody receives from. So they are received and dropped, and the call ends when none comes any more.
+// cutOff takes the session from a call because of its client. It still gets what there is. If it doesn't read, a status
+// would wait for ever behind what the transport has, and the strips that it goes on sending would fill the window of a
+// call that nobody receives from. So they are received and dropped, and the call ends when none comes any more.
 func (ss *scanSession) cutOff(c *scanConn, err error) {
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
@@ -412,7 +420,8 @@ func (ss *scanSession) drop() {
 }
 
 // newStrip makes a strip of a message, and says in it what is wrong with it.
-func (ss *scanSession) newStrip(ctx context.Context, req *pb.ScanLinesRequest, in *framecodec.Message, arrived time.Time) *scanStrip {
+func (ss *scanSession) newStrip(ctx context.Context, req *pb.ScanLinesRequest, in *framecodec.Message,
+	arrived time.Time) *scanStrip {
 	x := &scanStrip{Strip: req.GetStrip(), in: in, arrived: arrived}
 	if x.err = ss.validate(req); x.err == nil {
 		x.err = ss.checkStrip(ctx, x)
@@ -445,9 +454,11 @@ func (ss *scanSession) checkStrip(ctx context.Context, x *scanStrip) error {
 	case l.GetWidth() != 0 && l.GetWidth() != want.GetWidth():
 		return refuse(path+".layout.width", l.GetWidth(), "must be %d, that of the session, or unset", want.GetWidth())
 	case l.GetPixelFormat() != 0 && l.GetPixelFormat() != want.GetPixelFormat():
-		return refuse(path+".layout.pixel_format", l.GetPixelFormat(), "must be %s, that of the session, or unset", formatName(want.GetPixelFormat()))
+		return refuse(path+".layout.pixel_format", l.GetPixelFormat(), "must be %s, that of the session, or unset",
+			formatName(want.GetPixelFormat()))
 	case l.GetSignificantBits() != 0 && l.GetSignificantBits() != want.GetSignificantBits():
-		return refuse(path+".layout.significant_bits", l.GetSignificantBits(), "must be %d, those of the session, or unset", want.GetSignificantBits())
+		return refuse(path+".layout.significant_bits", l.GetSignificantBits(),
+			"must be %d, those of the session, or unset", want.GetSignificantBits())
 	case l.GetStride() > want.GetStride(): // or lines, which are what credit counts, could take any memory
 		return refuse(path+".layout.stride", l.GetStride(), "must be at most %d, that of the session", want.GetStride())
 	case l.GetHeight() > want.GetHeight():
@@ -464,9 +475,11 @@ func (ss *scanSession) checkStrip(ctx context.Context, x *scanStrip) error {
 	for i, at := range x.GetPartStarts() {
 		switch {
 		case ss.every != 0:
-			return refuse("strip.part_starts", len(x.GetPartStarts()), "must be empty: the session's trigger is every_lines")
+			return refuse("strip.part_starts", len(x.GetPartStarts()),
+				"must be empty: the session's trigger is every_lines")
 		case at < x.GetFirstLine() || at >= end:
-			return refuse(fmt.Sprintf("strip.part_starts[%d]", i), at, "must be %d to %d, a line of the strip", x.GetFirstLine(), end-1)
+			return refuse(fmt.Sprintf("strip.part_starts[%d]", i), at, "must be %d to %d, a line of the strip",
+				x.GetFirstLine(), end-1)
 		case i > 0 && at <= x.GetPartStarts()[i-1]:
 			return refuse(fmt.Sprintf("strip.part_starts[%d]", i), at, "must be above the one before")
 		}
@@ -491,8 +504,11 @@ func (ss *scanSession) arrive(c *scanConn, x *scanStrip) {
 	}
 	ss.confirm(x.GetNextResult())
 	sequence := x.GetSequence()
-	event := &pb.ScanEvent{FirstSequence: sequence, EndSequence: sequence + 1, FirstLine: x.GetFirstLine(), EndLine: x.GetFirstLine() + uint64(x.lines)}
-	at, again := slices.BinarySearchFunc(ss.held, sequence, func(x *scanStrip, n uint64) int { return cmp.Compare(x.GetSequence(), n) })
+	event := &pb.ScanEvent{FirstSequence: sequence, EndSequence: sequence + 1, FirstLine: x.GetFirstLine(),
+		EndLine: x.GetFirstLine() + uint64(x.lines)}
+	at, again := slices.BinarySearchFunc(ss.held, sequence, func(x *scanStrip, n uint64) int {
+		return cmp.Compare(x.GetSequence(), n)
+	})
 	switch {
 	case sequence < ss.nextSequence || again:
 		event.Kind = pb.ScanEventKind_SCAN_EVENT_KIND_DUPLICATE
@@ -520,8 +536,8 @@ func (ss *scanSession) arrive(c *scanConn, x *scanStrip) {
 	ss.release(ss.reorder)
 }
 
-// release moves strips to the queue whose turn has come, giving up missing ones before them where more than so many wait.
-// mu is held.
+// release moves strips to the queue whose turn has come, giving up missing ones before them where more than so many
+// wait. mu is held.
 func (ss *scanSession) release(most int) {
 	n := 0
 	for n < len(ss.held) && (ss.held[n].GetSequence() == ss.nextSequence || len(ss.held)-n > most) {
@@ -565,7 +581,8 @@ func (ss *scanSession) accept(x *scanStrip) {
 // badStrip is the event for a strip that could not be used.
 func (ss *scanSession) badStrip(x *scanStrip, err error, used bool) *pb.ScanEvent {
 	return &pb.ScanEvent{
-		Kind: pb.ScanEventKind_SCAN_EVENT_KIND_BAD_STRIP, FirstSequence: x.GetSequence(), EndSequence: x.GetSequence() + 1,
+		Kind: pb.ScanEventKind_SCAN_EVENT_KIND_BAD_STRIP, FirstSequence: x.GetSequence(), EndSequence: x.GetSequence() +
+			1,
 		FirstLine: x.GetFirstLine(), EndLine: x.GetFirstLine() + uint64(x.lines), Used: used,
 		Error: statusOf(ss.ctx, ss.log, err).Proto(),
 	}
@@ -736,7 +753,8 @@ func (ss *scanSession) scan(x *scanStrip) (items []*scanItem, err error) {
 			items = append(items, &scanItem{event: ss.badStrip(x, ss.startError(line, err), true)})
 		}
 	}
-	parts, err := ss.scanner.Strip(ctx, polygon.ScanStrip{FirstLine: x.GetFirstLine(), Frame: x.frame.Frame, Settled: x.end})
+	parts, err := ss.scanner.Strip(ctx,
+		polygon.ScanStrip{FirstLine: x.GetFirstLine(), Frame: x.frame.Frame, Settled: x.end})
 	if err != nil {
 		items = append(items, &scanItem{event: ss.badStrip(x, ss.what.paths.translate(err), false)})
 	}
@@ -771,7 +789,8 @@ func (ss *scanSession) starts(x *scanStrip) func(yield func(number, line uint64)
 // startError is what is wrong with the start of a part.
 func (ss *scanSession) startError(line uint64, err error) error {
 	if errors.Is(err, polygon.ErrTooManyParts) {
-		return &quotaError{reasonTooManyParts, "parts", fmt.Sprintf("%d are under way where another starts, at line %d", ss.scanner.Open(), line)}
+		return &quotaError{reasonTooManyParts, "parts",
+			fmt.Sprintf("%d are under way where another starts, at line %d", ss.scanner.Open(), line)}
 	}
 	return err
 }
@@ -786,7 +805,8 @@ func (ss *scanSession) settle() ([]*scanItem, error) {
 	if err != nil && !errors.Is(err, driver.ErrDeviceLost) {
 		ss.fail(err)
 	}
-	return ss.partItems(parts, &scanStrip{Strip: &pb.Strip{Sequence: max(ss.doneSequence, 1) - 1}, arrived: start}, start), err
+	return ss.partItems(parts, &scanStrip{Strip: &pb.Strip{Sequence: max(ss.doneSequence, 1) - 1}, arrived: start},
+		start), err
 }
 
 // partItems makes results of parts that are done with strip x.
@@ -797,8 +817,9 @@ func (ss *scanSession) partItems(parts []*polygon.ScannedPart, x *scanStrip, sta
 	compute := time.Since(start)
 	for _, p := range parts {
 		m := &pb.PartResult{
-			PartNumber: p.Number, FirstLine: p.FirstLine, Incomplete: p.MissingLines > 0, MissingLines: uint64(p.MissingLines),
-			CapturedAt: x.GetCapturedAt(), StripSequence: x.GetSequence(),
+			PartNumber: p.Number, FirstLine: p.FirstLine, Incomplete: p.MissingLines > 0,
+			MissingLines: uint64(p.MissingLines),
+			CapturedAt:   x.GetCapturedAt(), StripSequence: x.GetSequence(),
 			Times: &pb.PartTimes{Queue: durationpb.New(start.Sub(x.arrived)), Compute: durationpb.New(compute)},
 		}
 		if p.Err != nil {
@@ -890,7 +911,8 @@ func (ss *scanSession) checkUnread() {
 // leastUnread is how many results and events a client may leave unread, however large they are.
 const leastUnread = 4
 
-// forget lets go of the oldest results that were sent. What is kept for a resume must leave room for new ones. mu is held.
+// forget lets go of the oldest results that were sent. What is kept for a resume must leave room for new ones. mu is
+// held.
 func (ss *scanSession) forget() {
 	n := 0
 	for n < len(ss.sent) && ss.kept+ss.unsent > ss.unread/2 {
@@ -909,7 +931,8 @@ func (ss *scanSession) tellSlow(c *scanConn) {
 	}
 }
 
-// slow is tellSlow with mu held, for the call that there is. The event goes in front: those behind are what is not read.
+// slow is tellSlow with mu held, for the call that there is. The event goes in front: those behind are what is not
+// read.
 func (ss *scanSession) slow() {
 	if ss.told || ss.conn == nil {
 		return

@@ -76,15 +76,18 @@ func TestTokens(t *testing.T) {
 		}
 		_, err = stream.Recv()
 		errs = append(errs, err)
-		errs = append(errs, s.conn.Invoke(ctx, "/grpc.channelz.v1.Channelz/GetServers", &pb.GetDeviceRequest{}, &pb.GetDeviceRequest{}))
-		reflection, err := s.conn.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true, ClientStreams: true}, "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo")
+		errs = append(errs, s.conn.Invoke(ctx, "/grpc.channelz.v1.Channelz/GetServers", &pb.GetDeviceRequest{},
+			&pb.GetDeviceRequest{}))
+		reflection, err := s.conn.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true, ClientStreams: true},
+			"/grpc.reflection.v1.ServerReflection/ServerReflectionInfo")
 		if err != nil {
 			t.Fatal(err)
 		}
 		errs = append(errs, reflection.RecvMsg(&pb.GetDeviceRequest{}))
 		for i, err := range errs {
 			d := detailsOf(t, err)
-			if d.status.Code() != codes.Unauthenticated || d.info == nil || d.info.Reason != reasonToken || strings.Contains(d.status.Message(), "alph") {
+			if d.status.Code() != codes.Unauthenticated || d.info == nil || d.info.Reason != reasonToken ||
+				strings.Contains(d.status.Message(), "alph") {
 				t.Errorf("%s: call %d: %v", name, i, err)
 			}
 		}
@@ -112,13 +115,16 @@ func TestTokens(t *testing.T) {
 	}
 	writeFile(t, file, "delta without notice\n") // spaces: refused
 	writeFile(t, file, "delta-without-notice\n")
-	waitFor(t, "the file to be noticed", func() bool { return device(bearer(t.Context(), "Bearer delta-without-notice")) == nil })
+	waitFor(t, "the file to be noticed", func() bool {
+		return device(bearer(t.Context(), "Bearer delta-without-notice")) == nil
+	})
 }
 
 // A call without a token is refused before its request is there.
 func TestNoTokenNoRequest(t *testing.T) {
 	s := start(t, Config{TokenFile: writeFile(t, filepath.Join(t.TempDir(), "tokens"), "alpha")})
-	stream, err := s.conn.NewStream(t.Context(), &grpc.StreamDesc{ClientStreams: true}, pb.InspectionService_Reduce_FullMethodName)
+	stream, err := s.conn.NewStream(t.Context(), &grpc.StreamDesc{ClientStreams: true},
+		pb.InspectionService_Reduce_FullMethodName)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,9 +135,11 @@ func TestNoTokenNoRequest(t *testing.T) {
 
 func TestRefusesTokenFiles(t *testing.T) {
 	dir := t.TempDir()
-	for content, want := range map[string]string{"": "no token", "# only\n": "no token", "a\nb c\n": "line 2", "ü\n": "line 1"} {
+	for content, want := range map[string]string{"": "no token", "# only\n": "no token", "a\nb c\n": "line 2",
+		"ü\n": "line 1"} {
 		file := writeFile(t, filepath.Join(dir, "tokens"), content)
-		if _, err := New(Config{TokenFile: file, MemoryBytes: 1 << 20}); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), file) {
+		if _, err := New(Config{TokenFile: file, MemoryBytes: 1 << 20}); err == nil ||
+			!strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), file) {
 			t.Errorf("%q: %v lacks %q", content, err, want)
 		}
 	}
@@ -165,7 +173,8 @@ func newAuthority(t testing.TB) *authority {
 	}
 	a := &authority{cert: cert, key: key, pool: x509.NewCertPool()}
 	a.pool.AddCert(cert)
-	a.file = writeFile(t, filepath.Join(t.TempDir(), "ca.pem"), string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})))
+	a.file = writeFile(t, filepath.Join(t.TempDir(), "ca.pem"),
+		string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})))
 	return a
 }
 
@@ -177,7 +186,8 @@ func (a *authority) issue(t testing.TB, dir string, serial int64) (certFile, key
 		t.Fatal(err)
 	}
 	der, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{
-		SerialNumber: big.NewInt(serial), DNSNames: []string{"localhost"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		SerialNumber: big.NewInt(serial), DNSNames: []string{"localhost"}, NotBefore: time.Now().Add(-time.Hour),
+		NotAfter:    time.Now().Add(time.Hour),
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 	}, a.cert, &key.PublicKey, a.key)
 	if err != nil {
@@ -187,13 +197,16 @@ func (a *authority) issue(t testing.TB, dir string, serial int64) (certFile, key
 	if err != nil {
 		t.Fatal(err)
 	}
-	certFile = writeFile(t, filepath.Join(dir, "cert.pem"), string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})))
-	keyFile = writeFile(t, filepath.Join(dir, "key.pem"), string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER})))
+	certFile = writeFile(t, filepath.Join(dir, "cert.pem"),
+		string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})))
+	keyFile = writeFile(t, filepath.Join(dir, "key.pem"),
+		string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER})))
 	return certFile, keyFile
 }
 
 func (a *authority) dial(certs ...tls.Certificate) grpc.DialOption {
-	return grpc.WithTransportCredentials(credentials.NewTLS(&tls.Config{RootCAs: a.pool, ServerName: "localhost", Certificates: certs}))
+	return grpc.WithTransportCredentials(credentials.NewTLS(&tls.Config{RootCAs: a.pool, ServerName: "localhost",
+		Certificates: certs}))
 }
 
 func TestTLS(t *testing.T) {
@@ -268,11 +281,13 @@ func TestMutualTLS(t *testing.T) {
 		}
 		return p
 	}
-	s := start(t, Config{TLS: TLS{CertFile: cert, KeyFile: key, ClientCAFile: clients.file}}, servers.dial(pair(good, goodKey)))
+	s := start(t, Config{TLS: TLS{CertFile: cert, KeyFile: key, ClientCAFile: clients.file}},
+		servers.dial(pair(good, goodKey)))
 	if _, err := s.device.GetDevice(t.Context(), &pb.GetDeviceRequest{}); err != nil {
 		t.Fatal(err)
 	}
-	for name, opt := range map[string]grpc.DialOption{"no certificate": servers.dial(), "of another authority": servers.dial(pair(bad, badKey))} {
+	for name, opt := range map[string]grpc.DialOption{"no certificate": servers.dial(),
+		"of another authority": servers.dial(pair(bad, badKey))} {
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		_, err := pb.NewDeviceServiceClient(s.connectCleanly(t, opt)).GetDevice(ctx, &pb.GetDeviceRequest{})
 		cancel()
@@ -295,7 +310,8 @@ func TestRefusesTLS(t *testing.T) {
 		"no such file":        {CertFile: cert + "x", KeyFile: key},
 		"no PEM certificate":  {CertFile: cert, KeyFile: key, ClientCAFile: text},
 	} {
-		if _, err := New(Config{TLS: files, MemoryBytes: 1 << 20}); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+		if _, err := New(Config{TLS: files, MemoryBytes: 1 << 20}); err == nil ||
+			!strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%+v: %v lacks %q", files, err, want)
 		}
 	}
@@ -310,11 +326,13 @@ func TestMaxConnections(t *testing.T) {
 	second := s.connectCleanly(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
-	if _, err := pb.NewDeviceServiceClient(second).GetDevice(ctx, &pb.GetDeviceRequest{}); status.Code(err) != codes.DeadlineExceeded {
+	if _, err := pb.NewDeviceServiceClient(second).GetDevice(ctx,
+		&pb.GetDeviceRequest{}); status.Code(err) != codes.DeadlineExceeded {
 		t.Errorf("%v", err)
 	}
 	s.conn.Close()
-	if _, err := pb.NewDeviceServiceClient(second).GetDevice(t.Context(), &pb.GetDeviceRequest{}, grpc.WaitForReady(true)); err != nil {
+	if _, err := pb.NewDeviceServiceClient(second).GetDevice(t.Context(), &pb.GetDeviceRequest{},
+		grpc.WaitForReady(true)); err != nil {
 		t.Error(err)
 	}
 }

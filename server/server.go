@@ -64,8 +64,8 @@ type Server struct {
 
 // Sizes of HTTP/2, measured on a loopback connection with frames of 5 MB; see BenchmarkReduce.
 const (
-	// Each stream may have this much unread, and all of a connection that. It bounds what connections cost that send and
-	// are not read, and is enough to keep a 10 Gbit/s line busy over 0.8 ms.
+	// Each stream may have this much unread, and all of a connection that. It bounds what connections cost that send
+	// and are not read, and is enough to keep a 10 Gbit/s line busy over 0.8 ms.
 	streamWindow     = 1 << 20
 	connectionWindow = 4 << 20
 	// readBuffer and writeBuffer are the sizes of system calls.
@@ -125,8 +125,9 @@ func New(cfg Config) (_ *Server, err error) {
 	s.dev, err = openDevice(func() (*kernels.Device, error) {
 		return kernels.Open(d, kernels.Config{
 			Ordinal: cfg.Ordinal, MemoryBytes: cfg.MemoryBytes, MemoBytes: cfg.SetupBytes,
-			Streams: cfg.Streams, LineScanStreams: cfg.LineScanStreams, BatchStreams: cfg.BatchStreams, MaxWaiting: cfg.MaxWaiting,
-			Observe: s.metrics.jobs.observe,
+			Streams: cfg.Streams, LineScanStreams: cfg.LineScanStreams, BatchStreams: cfg.BatchStreams,
+			MaxWaiting: cfg.MaxWaiting,
+			Observe:    s.metrics.jobs.observe,
 		})
 	}, s.log)
 	if err != nil {
@@ -159,7 +160,8 @@ func (s *Server) newGRPC() {
 		grpc.WriteBufferSize(writeBuffer),
 		grpc.ConnectionTimeout(20 * time.Second),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: time.Minute, Timeout: 20 * time.Second}),
-		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second, PermitWithoutStream: true}),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second,
+			PermitWithoutStream: true}),
 		grpc.WaitForHandlers(true),
 		grpc.ChainUnaryInterceptor(s.unaryInterceptors()...),
 		grpc.ChainStreamInterceptor(s.streamInterceptors()...),
@@ -204,8 +206,8 @@ func (s *Server) Serve(l net.Listener) error {
 	}
 }
 
-// Reload reads certificates and tokens again. It is for signals: changed files are noticed without it, within a second or
-// so of the next call or connection.
+// Reload reads certificates and tokens again. It is for signals: changed files are noticed without it, within a second
+// or so of the next call or connection.
 func (s *Server) Reload() {
 	if s.certs != nil {
 		s.certs.reload()
@@ -215,10 +217,10 @@ func (s *Server) Reload() {
 	}
 }
 
-// Shutdown ends the server. The health service says NOT_SERVING from now on and new calls are refused; those in flight are
-// finished, streams after the frames that they have received, line-scan streams once their clients have half-closed or
-// Config.ScanDrainTime is over; then the device is closed. When ctx ends first, what is
-// still in flight is cancelled, and the error is ctx's cause. Calls after the first wait for it and return the same.
+// Shutdown ends the server. The health service says NOT_SERVING from now on and new calls are refused; those in flight
+// are finished, streams after the frames that they have received, line-scan streams once their clients have half-closed
+// or Config.ScanDrainTime is over; then the device is closed. When ctx ends first, what is still in flight is
+// cancelled, and the error is ctx's cause. Calls after the first wait for it and return the same.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.drain.Do(func() {
 		close(s.draining)

@@ -238,14 +238,16 @@ func wantRefused(t testing.TB, err error, field string, words ...string) {
 func TestReduceSmallest(t *testing.T) {
 	s := start(t, Config{})
 	res, err := s.inspection.Reduce(t.Context(), &pb.ReduceRequest{
-		Inspection: inspect(rect("all", 0, 0, 3, 3), rect("none", 5, 5, 6, 6), rect("low", 0, 2, 3, 3, "mean in [7, 8]")),
-		Frame:      rawFrame(3, 3, gray8, []byte{0, 1, 2, 3, 4, 5, 6, 7, 8}),
+		Inspection: inspect(rect("all", 0, 0, 3, 3), rect("none", 5, 5, 6, 6),
+			rect("low", 0, 2, 3, 3, "mean in [7, 8]")),
+		Frame: rawFrame(3, 3, gray8, []byte{0, 1, 2, 3, 4, 5, 6, 7, 8}),
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	r := res.Result.Regions
-	if c := r[0].Channels[0]; r[0].Count != 9 || c.GetSum() != 36 || c.GetMean() != 4 || c.GetMax() != 8 || c.MaxAt.X != 2 || c.MaxAt.Y != 2 {
+	if c := r[0].Channels[0]; r[0].Count != 9 || c.GetSum() != 36 || c.GetMean() != 4 || c.GetMax() != 8 ||
+		c.MaxAt.X != 2 || c.MaxAt.Y != 2 {
 		t.Errorf("all: %v", r[0])
 	}
 	if c := r[1].Channels[0]; r[1].Count != 0 || c.Mean != nil || c.GetSum() != 0 || c.Sum == nil {
@@ -265,7 +267,8 @@ func TestStreamSmallest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := stream.Send(&pb.StreamFramesRequest{Message: &pb.StreamFramesRequest_Open{Open: inspect(rect("all", 0, 0, 3, 3))}}); err != nil {
+	if err := stream.Send(&pb.StreamFramesRequest{Message: &pb.StreamFramesRequest_Open{Open: inspect(rect("all", 0, 0,
+		3, 3))}}); err != nil {
 		t.Fatal(err)
 	}
 	go func() {

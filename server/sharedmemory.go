@@ -33,11 +33,11 @@ import (
 	"github.com/polyscan/polyscan/proto/sharedmem"
 )
 
-// The memory is the server's, so that a client that dies leaves nothing behind; it is sealed, so that one that means harm can't
-// take it away under a job. What remains to such a client is to change pixels while they are read, and to remove pages.
-// Each byte is read once, when it is copied to the device, and nothing but pixels is: checks look at the copy or at the
-// request. A lease with pages removed is refused from the next frame on; a job that is reading it gets zeros, or, where the
-// system has no page to spare, an error.
+// The memory is the server's, so that a client that dies leaves nothing behind; it is sealed, so that one that means
+// harm can't take it away under a job. What remains to such a client is to change pixels while they are read, and to
+// remove pages. Each byte is read once, when it is copied to the device, and nothing but pixels is: checks look at the
+// copy or at the request. A lease with pages removed is refused from the next frame on; a job that is reading it gets
+// zeros, or, where the system has no page to spare, an error.
 
 const (
 	// takeBackAfter is how long the content of a lease that has ended is left to a client that is still there, and may
@@ -84,7 +84,8 @@ type memoryLease struct {
 	token   sharedmem.Token
 	fetched chan struct{} // closed when the token is used
 
-	unregister func() error // from the device, of sharedMemory.registering; nil where the device does not know the memory
+	// from the device, of sharedMemory.registering; nil where the device does not know the memory
+	unregister func() error
 
 	// Of sharedMemory.mu:
 	users   int           // jobs that read it, the connection that it was fetched over, and 1 until it ends
@@ -92,8 +93,8 @@ type memoryLease struct {
 	conn    *net.UnixConn // that it was fetched over; nil before, and when the client has closed it
 }
 
-// newSharedMemory starts to hand out memory over the socket of the configuration, and takes it over. It returns nil where
-// there is none.
+// newSharedMemory starts to hand out memory over the socket of the configuration, and takes it over. It returns nil
+// where there is none.
 func newSharedMemory(cfg Config, dev *deviceKeeper) (*sharedMemory, error) {
 	l := cfg.SharedMemoryListener
 	if l == nil {
@@ -198,7 +199,8 @@ func (m *sharedMemory) reserve(ctx context.Context, bytes uint64) (int64, error)
 		return 0, err
 	case size == 0 || size > m.limit:
 		m.refused++
-		return 0, noSharedMemory(false, fmt.Sprintf("%d bytes wanted: the limit of all leases together is %d", bytes, m.limit))
+		return 0, noSharedMemory(false,
+			fmt.Sprintf("%d bytes wanted: the limit of all leases together is %d", bytes, m.limit))
 	}
 	for size > m.limit-m.used && len(m.ended) > 0 {
 		for _, c := range m.ended {
@@ -282,7 +284,8 @@ func (m *sharedMemory) register(dev *kernels.Device, l *memoryLease) {
 	}
 	var err error
 	if l.unregister, err = dev.RegisterHost(l.memory.Data()); err != nil {
-		m.log.Warn("the device does not take to shared memory: copies will be slower", "bytes", len(l.memory.Data()), "error", err)
+		m.log.Warn("the device does not take to shared memory: copies will be slower", "bytes", len(l.memory.Data()),
+			"error", err)
 	}
 }
 
@@ -323,7 +326,8 @@ func (m *sharedMemory) each(f func(*memoryLease)) {
 	}
 }
 
-// find returns a lease, to be released; nil where it is not known. The time does not depend on how much of an id is right.
+// find returns a lease, to be released; nil where it is not known. The time does not depend on how much of an id is
+// right.
 func (m *sharedMemory) find(id uint64) *memoryLease {
 	var want, have [8]byte
 	binary.LittleEndian.PutUint64(want[:], id)
@@ -342,8 +346,8 @@ func (m *sharedMemory) find(id uint64) *memoryLease {
 	return found
 }
 
-// place makes f's pixels those that p refers to; path is where p lies in the request. They stay mapped until release is called,
-// once.
+// place makes f's pixels those that p refers to; path is where p lies in the request. They stay mapped until release is
+// called, once.
 func (m *sharedMemory) place(f *polygon.Frame, p *pb.SharedPixels, path string) (release func(), err error) {
 	if m == nil {
 		return nil, errNoSharedMemory()
@@ -369,7 +373,8 @@ func (m *sharedMemory) place(f *polygon.Frame, p *pb.SharedPixels, path string) 
 		return nil, err
 	}
 	if err := l.memory.Whole(); err != nil {
-		return nil, withDetails(codes.FailedPrecondition, fmt.Sprintf("%s.lease_id = %d: %v", path, p.GetLeaseId(), err), info(reasonDamagedLease)).Err()
+		return nil, withDetails(codes.FailedPrecondition,
+			fmt.Sprintf("%s.lease_id = %d: %v", path, p.GetLeaseId(), err), info(reasonDamagedLease)).Err()
 	}
 	m.mu.Lock()
 	m.read += p.GetLength()
@@ -387,16 +392,22 @@ func checkRange(offset, length, size uint64, path string) error {
 	case offset >= size:
 		return refuse(path+".offset", offset, "is not within the lease of %d bytes", size)
 	case length > size-offset:
-		return refuse(path+".length", length, "is more than the %d bytes from offset %d to the end of the lease of %d", size-offset, offset, size)
+		return refuse(path+".length", length, "is more than the %d bytes from offset %d to the end of the lease of %d",
+			size-offset, offset, size)
 	}
 	return nil
 }
 
 var (
-	sharedBytesDesc  = prometheus.NewDesc("polyscan_shared_memory_bytes", "Memory that clients on this host may lease: limit, leased.", []string{"kind"}, nil)
-	sharedLeasesDesc = prometheus.NewDesc("polyscan_shared_memory_leases", "Leases of shared memory that are open.", nil, nil)
-	sharedEndsDesc   = prometheus.NewDesc("polyscan_shared_memory_requests_total", "Leases of shared memory by outcome: granted, refused; unfetched are those granted that nobody came for.", []string{"outcome"}, nil)
-	sharedReadDesc   = prometheus.NewDesc("polyscan_shared_memory_read_bytes_total", "Bytes of frames in shared memory.", nil, nil)
+	sharedBytesDesc = prometheus.NewDesc("polyscan_shared_memory_bytes",
+		"Memory that clients on this host may lease: limit, leased.", []string{"kind"}, nil)
+	sharedLeasesDesc = prometheus.NewDesc("polyscan_shared_memory_leases", "Leases of shared memory that are open.",
+		nil, nil)
+	sharedEndsDesc = prometheus.NewDesc("polyscan_shared_memory_requests_total",
+		"Leases of shared memory by outcome: granted, refused; unfetched are those granted that nobody came for.",
+		[]string{"outcome"}, nil)
+	sharedReadDesc = prometheus.NewDesc("polyscan_shared_memory_read_bytes_total",
+		"Bytes of frames in shared memory.", nil, nil)
 )
 
 // Describe implements prometheus.Collector.

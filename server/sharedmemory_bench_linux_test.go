@@ -69,11 +69,11 @@ func (s *Server) stripSink(stream grpc.ServerStream) error {
 	}
 }
 
-// BenchmarkTransport is strips on their way from clients to the memory of the device, at the rate of cameras: handles to shared
-// memory over a unix socket ("handles"; "copied" when the client copies the pixels into the slot first, which a camera's
-// driver does not need), and pixels over a unix socket and TCP. Latencies are from the moment when the camera would have had
-// the strip to its acknowledgement, waiting for a sender who is behind included, without the first tenth; GB/s is what got
-// through. Each camera sends b.N strips.
+// BenchmarkTransport is strips on their way from clients to the memory of the device, at the rate of cameras: handles
+// to shared memory over a unix socket ("handles"; "copied" when the client copies the pixels into the slot first, which
+// a camera's driver does not need), and pixels over a unix socket and TCP. Latencies are from the moment when the
+// camera would have had the strip to its acknowledgement, waiting for a sender who is behind included, without the
+// first tenth; GB/s is what got through. Each camera sends b.N strips.
 func BenchmarkTransport(b *testing.B) {
 	for _, c := range []struct {
 		name, network string
@@ -140,7 +140,8 @@ func newCamera(b *testing.B, conn *grpc.ClientConn, shared, fill bool) *camera {
 	}
 	desc := &grpc.StreamDesc{ServerStreams: true, ClientStreams: true}
 	var err error
-	if c.stream, err = conn.NewStream(b.Context(), desc, "/bench/Strips", grpc.ForceCodecV2(framecodec.Codec())); err != nil {
+	if c.stream, err = conn.NewStream(b.Context(), desc, "/bench/Strips",
+		grpc.ForceCodecV2(framecodec.Codec())); err != nil {
 		b.Fatal(err)
 	}
 	return c

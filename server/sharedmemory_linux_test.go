@@ -129,7 +129,8 @@ func TestSharedFrames(t *testing.T) {
 	res := st.recv()
 	check("StreamFrames", res.GetResult(), nil)
 
-	direct, err := (&inspectionServer{Server: s.Server}).Reduce(t.Context(), &pb.ReduceRequest{Inspection: all3, Frame: f})
+	direct, err := (&inspectionServer{Server: s.Server}).Reduce(t.Context(),
+		&pb.ReduceRequest{Inspection: all3, Frame: f})
 	check("without a transport", direct.GetResult(), err)
 
 	kept, err := pb.NewFrameServiceClient(s.conn).PutFrame(t.Context(), &pb.PutFrameRequest{Frame: f})
@@ -192,7 +193,8 @@ func TestSharedFrameRefused(t *testing.T) {
 		{math.MaxUint64 - 8, 9, "frame.shared.offset", nil}, // the sum is 0
 		{1 << 63, 9, "frame.shared.offset", nil},
 	} {
-		wantRefused(t, reduce(&pb.SharedPixels{LeaseId: id, Offset: c.offset, Length: c.length}, nil), c.field, c.words...)
+		wantRefused(t, reduce(&pb.SharedPixels{LeaseId: id, Offset: c.offset, Length: c.length}, nil), c.field,
+			c.words...)
 	}
 	if err := reduce(&pb.SharedPixels{LeaseId: id, Offset: 2*page - 9, Length: 9}, nil); err != nil {
 		t.Errorf("the last bytes: %v", err)
@@ -204,7 +206,9 @@ func TestSharedFrameRefused(t *testing.T) {
 			t.Errorf("%v", d.status)
 		}
 	}
-	wantRefused(t, reduce(good.GetShared(), func(f *pb.Frame) { f.Encoding = pb.Encoding_ENCODING_PNG }), "frame.encoding", "PNG", "raw")
+	wantRefused(t, reduce(good.GetShared(), func(f *pb.Frame) {
+		f.Encoding = pb.Encoding_ENCODING_PNG
+	}), "frame.encoding", "PNG", "raw")
 	wantRefused(t, reduce(good.GetShared(), func(f *pb.Frame) { f.Layout = nil }), "frame.layout")
 	wantRefused(t, reduce(good.GetShared(), func(f *pb.Frame) { f.Layout.Width = 0 }), "frame.layout.width")
 
@@ -221,7 +225,8 @@ func TestSharedFrameRefused(t *testing.T) {
 	// A server without a socket says so.
 	bare := start(t, Config{})
 	_, err = bare.inspection.Reduce(t.Context(), &pb.ReduceRequest{Inspection: all3, Frame: good})
-	if d := detailsOf(t, err); d.status.Code() != codes.FailedPrecondition || d.info.GetReason() != reasonNoSharedSocket {
+	if d := detailsOf(t, err); d.status.Code() != codes.FailedPrecondition ||
+		d.info.GetReason() != reasonNoSharedSocket {
 		t.Errorf("%v", err)
 	}
 	_, err = clients.New(bare.conn).LeaseSharedMemory(t.Context(), 1, 1)
@@ -241,8 +246,10 @@ func TestLeaseRefused(t *testing.T) {
 		return err
 	}
 	err := lease(5, page)
-	if d := detailsOf(t, err); d.status.Code() != codes.ResourceExhausted || d.quota == nil || d.retry != nil || d.info.GetReason() != reasonNoSharedMemory ||
-		!strings.Contains(d.status.Message(), fmt.Sprint(5*page)) || !strings.Contains(d.status.Message(), fmt.Sprint(4*page)) {
+	if d := detailsOf(t, err); d.status.Code() != codes.ResourceExhausted || d.quota == nil || d.retry != nil ||
+		d.info.GetReason() != reasonNoSharedMemory ||
+		!strings.Contains(d.status.Message(), fmt.Sprint(5*page)) ||
+		!strings.Contains(d.status.Message(), fmt.Sprint(4*page)) {
 		t.Errorf("more than there is: %v", err)
 	}
 	if err := lease(3, page); err != nil {
@@ -321,7 +328,8 @@ func TestScribbling(t *testing.T) {
 	}
 	in := inspect(rect("all", 0, 0, w/2, h, "mean < 2000"))
 	in.Reductions = &pb.Reductions{Statistics: []pb.Statistic{
-		pb.Statistic_STATISTIC_MEAN, pb.Statistic_STATISTIC_MIN, pb.Statistic_STATISTIC_MAX, pb.Statistic_STATISTIC_HISTOGRAM,
+		pb.Statistic_STATISTIC_MEAN, pb.Statistic_STATISTIC_MIN, pb.Statistic_STATISTIC_MAX,
+		pb.Statistic_STATISTIC_HISTOGRAM,
 	}}
 	stop := make(chan struct{})
 	var scribbler sync.WaitGroup
@@ -349,7 +357,8 @@ func TestScribbling(t *testing.T) {
 		for _, n := range ch.GetHistogram().GetCounts() {
 			total += n
 		}
-		if r.Regions[0].Count != w/2*h || total != r.Regions[0].Count || float64(ch.GetMin()) > ch.GetMean() || ch.GetMean() > float64(ch.GetMax()) || ch.GetMax() > 4095 {
+		if r.Regions[0].Count != w/2*h || total != r.Regions[0].Count || float64(ch.GetMin()) > ch.GetMean() ||
+			ch.GetMean() > float64(ch.GetMax()) || ch.GetMax() > 4095 {
 			t.Errorf("numbers that contradict each other: %v", ch)
 		}
 	}
@@ -523,7 +532,8 @@ func TestNotFetched(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = st.Recv()
-	if d := detailsOf(t, err); d.status.Code() != codes.DeadlineExceeded || d.info.GetReason() != reasonLeaseNotFetched {
+	if d := detailsOf(t, err); d.status.Code() != codes.DeadlineExceeded ||
+		d.info.GetReason() != reasonLeaseNotFetched {
 		t.Errorf("%v", err)
 	}
 	if _, err := sharedmem.Fetch(t.Context(), l.SocketPath, l.Token, 1); !errors.Is(err, sharedmem.RefusedToken) {
@@ -788,8 +798,8 @@ func TestChildProcess(t *testing.T) {
 
 const childSlot = 1 << 20
 
-// killChild starts a client in a process of its own and kills it when it has its memory. It returns what the clock said then;
-// wait is to be called.
+// killChild starts a client in a process of its own and kills it when it has its memory. It returns what the clock said
+// then; wait is to be called.
 func killChild(t testing.TB, target string) (at time.Time, wait func() error) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0], "-test.run=^TestChildProcess$")
@@ -929,7 +939,8 @@ func TestLeasesAreRegistered(t *testing.T) {
 	}
 	// One that has ended, and of which a job still reads.
 	slot := takeSlot(t, m)
-	read, err := s.shared.place(&polygon.Frame{Width: 1, Height: 1, Format: driver.Gray8}, slot.Pixels(1), "frame.shared")
+	read, err := s.shared.place(&polygon.Frame{Width: 1, Height: 1, Format: driver.Gray8}, slot.Pixels(1),
+		"frame.shared")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -954,7 +965,8 @@ func TestLeasesAreRegistered(t *testing.T) {
 
 // The check of ranges against arithmetic that can't overflow.
 func TestRangeProperty(t *testing.T) {
-	edge := rapid.OneOf(rapid.Uint64(), rapid.Uint64Range(0, 100), rapid.Uint64Range(math.MaxUint64-100, math.MaxUint64))
+	edge := rapid.OneOf(rapid.Uint64(), rapid.Uint64Range(0, 100),
+		rapid.Uint64Range(math.MaxUint64-100, math.MaxUint64))
 	rapid.Check(t, func(t *rapid.T) {
 		offset, length, size := edge.Draw(t, "offset"), edge.Draw(t, "length"), edge.Draw(t, "size")
 		wantRange(t, offset, length, size)
@@ -996,14 +1008,15 @@ func FuzzSocket(f *testing.F) {
 		c.CloseWrite()
 		b, oob := make([]byte, 1), make([]byte, 256)
 		n, oobn, _, _, _ := c.ReadMsgUnix(b, oob)
-		if oobn != 0 || n == 1 && b[0] != byte(sharedmem.RefusedToken) || n == 1 != (len(sent) >= sharedmem.TokenBytes) && len(sent) <= sharedmem.TokenBytes {
+		if oobn != 0 || n == 1 && b[0] != byte(sharedmem.RefusedToken) ||
+			n == 1 != (len(sent) >= sharedmem.TokenBytes) && len(sent) <= sharedmem.TokenBytes {
 			t.Errorf("% x: answer % x with %d bytes of control", sent, b[:n], oobn)
 		}
 	})
 }
 
-// A line-scan stream whose strips lie in shared memory: each is copied to the device before it is acknowledged, or else the next
-// one in its slot would change sums.
+// A line-scan stream whose strips lie in shared memory: each is copied to the device before it is acknowledged, or else
+// the next one in its slot would change sums.
 func TestSharedStrips(t *testing.T) {
 	s, c := startShared(t, Config{})
 	const width, lines, parts = 64, 16, 40

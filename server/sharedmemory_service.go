@@ -14,7 +14,8 @@ import (
 )
 
 func errNoSharedMemory() error {
-	return withDetails(codes.FailedPrecondition, "shared memory: this server has none", info(reasonNoSharedSocket)).Err()
+	return withDetails(codes.FailedPrecondition, "shared memory: this server has none",
+		info(reasonNoSharedSocket)).Err()
 }
 
 // sharedMemoryServer implements pb.SharedMemoryServiceServer.
@@ -35,7 +36,8 @@ func sharedMemoryDesc() *grpc.ServiceDesc {
 			if g.err != nil {
 				return g.err
 			}
-			return srv.(*sharedMemoryServer).Lease(req, &grpc.GenericServerStream[pb.LeaseRequest, pb.LeaseResponse]{ServerStream: stream})
+			return srv.(*sharedMemoryServer).Lease(req,
+				&grpc.GenericServerStream[pb.LeaseRequest, pb.LeaseResponse]{ServerStream: stream})
 		},
 	})
 }

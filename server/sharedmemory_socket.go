@@ -32,8 +32,8 @@ func (m *sharedMemory) withdraw(l *memoryLease) bool {
 	return true
 }
 
-// take uses a token up, on behalf of a connection that is to leave the lease that it returns; nil where the token is not
-// known. The time does not depend on how much of a token is right.
+// take uses a token up, on behalf of a connection that is to leave the lease that it returns; nil where the token is
+// not known. The time does not depend on how much of a token is right.
 func (m *sharedMemory) take(t sharedmem.Token, c *net.UnixConn) *memoryLease {
 	m.mu.Lock()
 	defer m.mu.Unlock()

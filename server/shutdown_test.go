@@ -46,7 +46,8 @@ func TestShutdownFinishes(t *testing.T) {
 	if code, _ := httpGet(t, handler, "/readyz"); code != 200 {
 		t.Errorf("/readyz: %d", code)
 	}
-	watch, err := healthpb.NewHealthClient(s.conn).Watch(t.Context(), &healthpb.HealthCheckRequest{Service: "polyscan.v1.InspectionService"})
+	watch, err := healthpb.NewHealthClient(s.conn).Watch(t.Context(),
+		&healthpb.HealthCheckRequest{Service: "polyscan.v1.InspectionService"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +58,8 @@ func TestShutdownFinishes(t *testing.T) {
 	h.set(func() error { close(entered); <-leave; return nil })
 	call := make(chan error, 1)
 	go func() {
-		_, err := s.inspection.Reduce(context.Background(), &pb.ReduceRequest{Inspection: inspect(rect("r", 0, 0, 2, 1)), Frame: smallFrame(1)})
+		_, err := s.inspection.Reduce(context.Background(),
+			&pb.ReduceRequest{Inspection: inspect(rect("r", 0, 0, 2, 1)), Frame: smallFrame(1)})
 		call <- err
 	}()
 	<-entered
@@ -106,7 +108,8 @@ func TestShutdownEndsStreams(t *testing.T) {
 	go func() { shutdown <- s.Shutdown(context.Background()) }()
 	for name, st := range map[string]*testStream{"idle": idle, "unopened": unopened} {
 		_, err := st.Recv()
-		if d := detailsOf(t, err); d.status.Code() != codes.Unavailable || d.info.Reason != reasonShuttingDown || d.retry == nil {
+		if d := detailsOf(t, err); d.status.Code() != codes.Unavailable || d.info.Reason != reasonShuttingDown ||
+			d.retry == nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -130,7 +133,8 @@ func TestShutdownForced(t *testing.T) {
 	h.set(func() error { close(entered); <-leave; return nil })
 	call := make(chan error, 1)
 	go func() {
-		_, err := s.inspection.Reduce(context.Background(), &pb.ReduceRequest{Inspection: inspect(rect("r", 0, 0, 2, 1)), Frame: smallFrame(1)})
+		_, err := s.inspection.Reduce(context.Background(),
+			&pb.ReduceRequest{Inspection: inspect(rect("r", 0, 0, 2, 1)), Frame: smallFrame(1)})
 		call <- err
 	}()
 	<-entered
@@ -169,15 +173,18 @@ func TestServeAfterShutdown(t *testing.T) {
 
 func TestServices(t *testing.T) {
 	s := start(t, Config{})
-	for _, service := range []string{"", "polyscan.v1.InspectionService", "polyscan.v1.RecipeService", "polyscan.v1.DeviceService"} {
+	for _, service := range []string{"", "polyscan.v1.InspectionService", "polyscan.v1.RecipeService",
+		"polyscan.v1.DeviceService"} {
 		if st := s.healthOf(t, service); st != healthpb.HealthCheckResponse_SERVING {
 			t.Errorf("%q: %v", service, st)
 		}
 	}
-	if _, err := healthpb.NewHealthClient(s.conn).Check(t.Context(), &healthpb.HealthCheckRequest{Service: "nothing"}); status.Code(err) != codes.NotFound {
+	if _, err := healthpb.NewHealthClient(s.conn).Check(t.Context(),
+		&healthpb.HealthCheckRequest{Service: "nothing"}); status.Code(err) != codes.NotFound {
 		t.Errorf("%v", err)
 	}
-	if _, err := channelzpb.NewChannelzClient(s.conn).GetServers(t.Context(), &channelzpb.GetServersRequest{}); err != nil {
+	if _, err := channelzpb.NewChannelzClient(s.conn).GetServers(t.Context(),
+		&channelzpb.GetServersRequest{}); err != nil {
 		t.Error(err)
 	}
 	// Reflection knows our services in spite of handlers of our own.
@@ -197,7 +204,8 @@ func TestServices(t *testing.T) {
 		return res
 	}
 	list := ask(&reflectionpb.ServerReflectionRequest{MessageRequest: &reflectionpb.ServerReflectionRequest_ListServices{}}).String()
-	for _, want := range []string{"polyscan.v1.InspectionService", "polyscan.v1.RecipeService", "grpc.health.v1.Health"} {
+	for _, want := range []string{"polyscan.v1.InspectionService", "polyscan.v1.RecipeService",
+		"grpc.health.v1.Health"} {
 		if !strings.Contains(list, want) {
 			t.Errorf("reflection lists %s, without %s", list, want)
 		}
@@ -213,13 +221,15 @@ func TestServices(t *testing.T) {
 		t.Error(err)
 	}
 	// Unknown methods, ours and others'.
-	err = s.conn.Invoke(t.Context(), "/polyscan.v1.InspectionService/Nothing", &pb.GetDeviceRequest{}, &pb.GetDeviceResponse{})
+	err = s.conn.Invoke(t.Context(), "/polyscan.v1.InspectionService/Nothing", &pb.GetDeviceRequest{},
+		&pb.GetDeviceResponse{})
 	if status.Code(err) != codes.Unimplemented {
 		t.Errorf("%v", err)
 	}
 
 	bare := start(t, Config{NoReflection: true, NoChannelz: true})
-	if _, err := channelzpb.NewChannelzClient(bare.conn).GetServers(t.Context(), &channelzpb.GetServersRequest{}); status.Code(err) != codes.Unimplemented {
+	if _, err := channelzpb.NewChannelzClient(bare.conn).GetServers(t.Context(),
+		&channelzpb.GetServersRequest{}); status.Code(err) != codes.Unimplemented {
 		t.Errorf("channelz that was left out: %v", err)
 	}
 	for name := range bare.grpc.GetServiceInfo() {

@@ -9,8 +9,9 @@ import (
 	"sort"
 )
 
-// source reads a file that lies in pieces. It stops when ctx ends, because decoders don't look at contexts, and when more
-// was read than any honest file has decoders read: offsets in a TIFF file may point to the same bytes a million times.
+// source reads a file that lies in pieces. It stops when ctx ends, because decoders don't look at contexts, and when
+// more was read than any honest file has decoders read: offsets in a TIFF file may point to the same bytes a million
+// times.
 type source struct {
 	ctx    context.Context
 	pieces [][]byte

@@ -24,8 +24,8 @@ import (
 //
 //	receive --(a goroutine a frame: decode, upload, compute)--> send
 //
-// The handler sends, in the order in which frames came. Receiving is another goroutine's work, because only that way can
-// the stream end while the client is silent. When the client doesn't read answers, sending blocks, nothing more is
+// The handler sends, in the order in which frames came. Receiving is another goroutine's work, because only that way
+// can the stream end while the client is silent. When the client doesn't read answers, sending blocks, nothing more is
 // received, and flow control stops the client.
 
 // frameStream is one call of a method that takes an open message and frames, and answers these.
@@ -50,8 +50,8 @@ type frameMethod interface {
 	opens(frameRequest) bool
 	// open takes the open message, which has been validated.
 	open(frameRequest) error
-	// answer computes the answer to a frame, which has been validated and whose payload is in's. Those of several frames are called at
-	// the same time; before is closed when the work on the frame before is done, however it ended.
+	// answer computes the answer to a frame, which has been validated and whose payload is in's. Those of several
+	// frames are called at the same time; before is closed when the work on the frame before is done, however it ended.
 	answer(ctx context.Context, req frameRequest, in *framecodec.Message, before <-chan struct{}) answer
 	// response is the message of a number for an answer, or for a status where there is one.
 	response(sequence uint64, a answer, st *spb.Status) proto.Message
@@ -218,12 +218,14 @@ func (fs *frameStream) receiveOpen() error {
 	defer in.Free()
 	if err := receiveMessage(fs, in); err != nil {
 		if errors.Is(err, io.EOF) {
-			return withDetails(codes.FailedPrecondition, "the stream ended before its open message", info(reasonFrameOutOfOrder)).Err()
+			return withDetails(codes.FailedPrecondition, "the stream ended before its open message",
+				info(reasonFrameOutOfOrder)).Err()
 		}
 		return err
 	}
 	if first.GetFrame() != nil {
-		return withDetails(codes.FailedPrecondition, "frame: came before open, which must be the first message", info(reasonFrameOutOfOrder)).Err()
+		return withDetails(codes.FailedPrecondition, "frame: came before open, which must be the first message",
+			info(reasonFrameOutOfOrder)).Err()
 	}
 	if err := fs.validate(first); err != nil {
 		return err
@@ -235,7 +237,9 @@ func (fs *frameStream) receiveOpen() error {
 func (fs *frameStream) protocolError(req frameRequest) error {
 	switch {
 	case fs.method.opens(req):
-		return withDetails(codes.FailedPrecondition, "open: came a second time; what a stream does with its frames does not change", info(reasonSecondOpen)).Err()
+		return withDetails(codes.FailedPrecondition,
+			"open: came a second time; what a stream does with its frames does not change",
+			info(reasonSecondOpen)).Err()
 	case req.GetFrame() != nil:
 		return nil
 	}
@@ -306,7 +310,8 @@ func (f *inspectFrames) open(req frameRequest) error {
 	return nil
 }
 
-func (f *inspectFrames) answer(ctx context.Context, req frameRequest, in *framecodec.Message, before <-chan struct{}) answer {
+func (f *inspectFrames) answer(ctx context.Context, req frameRequest, in *framecodec.Message,
+	before <-chan struct{}) answer {
 	res, release, err := f.reduceFrame(ctx, f.what, req.GetFrame(), in, before)
 	return answer{res, release, err}
 }

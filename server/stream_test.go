@@ -138,7 +138,8 @@ func TestStreamProtocol(t *testing.T) {
 		s.open(t, bad).end(func(d details) { wantRefused(t, d.status.Err(), "open.method", "99") })
 	})
 	t.Run("unknown recipe", func(t *testing.T) {
-		s.open(t, &pb.Inspection{Regions: &pb.Inspection_Recipe{Recipe: &pb.RecipeRef{Name: "none", Version: 3}}}).end(func(d details) {
+		s.open(t, &pb.Inspection{Regions: &pb.Inspection_Recipe{Recipe: &pb.RecipeRef{Name: "none",
+			Version: 3}}}).end(func(d details) {
 			if d.status.Code() != codes.NotFound || d.res.GetResourceName() != "none@3" {
 				t.Errorf("%v", d.status)
 			}
@@ -220,7 +221,8 @@ func TestStreamOrder(t *testing.T) {
 		st.send(smallFrame(byte(i)))
 	}
 	for i := range 3 {
-		if r := st.recv(); r.Sequence != uint64(i) || r.GetResult().GetRegions()[0].GetChannels()[0].GetSum() != uint64(2*i) {
+		if r := st.recv(); r.Sequence != uint64(i) ||
+			r.GetResult().GetRegions()[0].GetChannels()[0].GetSum() != uint64(2*i) {
 			t.Errorf("answer %d: %v", i, r)
 		}
 	}
@@ -258,7 +260,8 @@ func TestStreamBackPressure(t *testing.T) {
 			if stream.Send(&pb.StreamFramesRequest{Message: &pb.StreamFramesRequest_Open{Open: in}}) != nil {
 				return
 			}
-			f := framecodec.New(&pb.StreamFramesRequest{Message: &pb.StreamFramesRequest_Frame{Frame: rawFrame(1024, frameBytes/1024, gray8, data)}})
+			f := framecodec.New(&pb.StreamFramesRequest{Message: &pb.StreamFramesRequest_Frame{Frame: rawFrame(1024,
+				frameBytes/1024, gray8, data)}})
 			for stream.SendMsg(f) == nil {
 				sent.Add(1)
 			}
@@ -279,8 +282,8 @@ func TestStreamBackPressure(t *testing.T) {
 	runtime.ReadMemStats(&after)
 	held := int64(after.HeapAlloc) - int64(before.HeapAlloc)
 	t.Logf("%d streams: %d frames sent, %d MiB held by clients and server", n, last, held>>20)
-	// For each stream: the frames that the server holds, their answers, what is in flight (bufconn's buffer of 1 MiB both
-	// ways, windows), and as much again for the client's side.
+	// For each stream: the frames that the server holds, their answers, what is in flight (bufconn's buffer of 1 MiB
+	// both ways, windows), and as much again for the client's side.
 	if limit := int64(n) * (window + 5) * frameBytes * 2; held > limit {
 		t.Errorf("%d bytes held, want at most %d", held, limit)
 	}
@@ -303,7 +306,8 @@ func TestStreamCancel(t *testing.T) {
 		st.cancel()
 	}
 	waitFor(t, "the streams to end", func() bool {
-		return metric(t, s, "polyscan_requests_in_flight") == 0 && metric(t, s, "polyscan_stream_frames_in_work") == 0 && s.dev.Memory().Used == 0
+		return metric(t, s, "polyscan_requests_in_flight") == 0 &&
+			metric(t, s, "polyscan_stream_frames_in_work") == 0 && s.dev.Memory().Used == 0
 	})
 }
 
@@ -344,7 +348,8 @@ func TestStreamRecipe(t *testing.T) {
 	}
 	// A stream keeps the recipe that it was opened with.
 	s.put(t, "strip", rect("r", 0, 0, 2, 1, "mean < 1"))
-	if _, err := s.recipe.DeleteRecipe(t.Context(), &pb.DeleteRecipeRequest{Recipe: &pb.RecipeRef{Name: "strip"}}); err != nil {
+	if _, err := s.recipe.DeleteRecipe(t.Context(),
+		&pb.DeleteRecipeRequest{Recipe: &pb.RecipeRef{Name: "strip"}}); err != nil {
 		t.Fatal(err)
 	}
 	st.send(smallFrame(4))
@@ -354,7 +359,8 @@ func TestStreamRecipe(t *testing.T) {
 	st.end(nil)
 }
 
-// A client that always has another frame doesn't keep the server from ending: what has come is answered, and no more is taken.
+// A client that always has another frame doesn't keep the server from ending: what has come is answered, and no more is
+// taken.
 func TestShutdownEndsEndlessStream(t *testing.T) {
 	h := newHooked()
 	s := start(t, Config{Driver: h, StreamDepth: 8, Streams: 1})

@@ -14,10 +14,11 @@ import (
 
 // TLS names PEM files. They are read again when they change.
 type TLS struct {
-	// CertFile holds the server's certificate, with those that lead to its authority behind it; KeyFile its key. Both or
-	// neither.
+	// CertFile holds the server's certificate, with those that lead to its authority behind it; KeyFile its key. Both
+	// or neither.
 	CertFile, KeyFile string
-	// ClientCAFile holds the certificates of authorities; each client must then bring a certificate that one of them signed.
+	// ClientCAFile holds the certificates of authorities; each client must then bring a certificate that one of them
+	// signed.
 	ClientCAFile string
 }
 

@@ -16,18 +16,20 @@ import (
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
 )
 
-// newValidator compiles the rules of all requests of our services at once, so that no call pays for it and a rule that can't be
-// compiled shows at the start. The rules leave out the regions themselves, which package polygon checks in one pass.
+// newValidator compiles the rules of all requests of our services at once, so that no call pays for it and a rule that
+// can't be compiled shows at the start. The rules leave out the regions themselves, which package polygon checks in one
+// pass.
 func newValidator() (protovalidate.Validator, error) {
 	var requests []protoreflect.MessageDescriptor
-	protoregistry.GlobalFiles.RangeFilesByPackage(pb.File_polyscan_v1_frame_proto.Package(), func(f protoreflect.FileDescriptor) bool {
-		for i := range f.Services().Len() {
-			for m := range f.Services().Get(i).Methods().Len() {
-				requests = append(requests, f.Services().Get(i).Methods().Get(m).Input())
+	protoregistry.GlobalFiles.RangeFilesByPackage(pb.File_polyscan_v1_frame_proto.Package(),
+		func(f protoreflect.FileDescriptor) bool {
+			for i := range f.Services().Len() {
+				for m := range f.Services().Get(i).Methods().Len() {
+					requests = append(requests, f.Services().Get(i).Methods().Get(m).Input())
+				}
 			}
-		}
-		return true
-	})
+			return true
+		})
 	return protovalidate.New(protovalidate.WithMessageDescriptors(requests...))
 }
 
@@ -72,8 +74,8 @@ func validationError(m proto.Message, err error) error {
 	return e
 }
 
-// valueAt is the scalar at a path, as an error has it; "" for what is not there, and for messages, lists and bytes, which
-// say nothing that fits a line.
+// valueAt is the scalar at a path, as an error has it; "" for what is not there, and for messages, lists and bytes,
+// which say nothing that fits a line.
 func valueAt(m protoreflect.Message, path *validate.FieldPath) string {
 	var fd protoreflect.FieldDescriptor
 	var v protoreflect.Value
@@ -89,7 +91,8 @@ func valueAt(m protoreflect.Message, path *validate.FieldPath) string {
 		}
 		v = m.Get(fd)
 		if fd.IsList() {
-			if _, ok := e.GetSubscript().(*validate.FieldPathElement_Index); !ok || e.GetIndex() >= uint64(v.List().Len()) {
+			if _, ok := e.GetSubscript().(*validate.FieldPathElement_Index); !ok ||
+				e.GetIndex() >= uint64(v.List().Len()) {
 				return ""
 			}
 			v = v.List().Get(int(e.GetIndex()))

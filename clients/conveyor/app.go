@@ -141,7 +141,8 @@ func (s *serverFlags) target() (*target, error) {
 		return startServer(s.Transport, s.Device, s.Threads)
 	}
 	if s.Device != "auto" || s.Threads != 0 {
-		return nil, usage("--device and --threads are for the server that is started; the one at --addr %s has its own", s.Addr)
+		return nil, usage("--device and --threads are for the server that is started; the one at --addr %s has its own",
+			s.Addr)
 	}
 	kind := "tcp"
 	if isUnix(s.Addr) {
@@ -157,7 +158,8 @@ func (s *serverFlags) target() (*target, error) {
 	}
 	t := &target{addr: s.Addr, close: func() error { return nil }}
 	if secure {
-		t.options = append(t.options, clients.WithTLS(clients.TLSFiles{CA: s.CA, Cert: s.Cert, Key: s.Key, ServerName: s.ServerName}))
+		t.options = append(t.options,
+			clients.WithTLS(clients.TLSFiles{CA: s.CA, Cert: s.Cert, Key: s.Key, ServerName: s.ServerName}))
 	}
 	if s.TokenFile != "" {
 		t.options = append(t.options, clients.WithTokenFile(s.TokenFile))

@@ -40,7 +40,8 @@ func conveyor(t *testing.T, args ...string) (stdout, stderr string, code int) {
 
 // small are the flags of a quick run: 40 parts of 32 lines, half of them with a defect.
 func small(addr string, more ...string) []string {
-	return append([]string{"--addr", addr, "--width", "256", "--strip-lines", "16", "--part-lines", "32", "--region-count", "4", "--defects", "0.5",
+	return append([]string{"--addr", addr, "--width", "256", "--strip-lines", "16", "--part-lines", "32",
+		"--region-count", "4", "--defects", "0.5",
 		"--line-rate", "40000", "--repeat", "40", "--duration", "0"}, more...)
 }
 
@@ -61,7 +62,9 @@ func TestExitCodes(t *testing.T) {
 		{"right", nil, []string{"--verify"}, exitOK, "40 against the oracle, 0 of them incomplete"},
 		{"not verified", wrongSum, nil, exitOK, "only that every part came back"},
 		{"wrong sum", wrongSum, []string{"--verify"}, exitFail, `camera 0: part at line 224: region "cell 2": sum is`},
-		{"lost result", func(p *polyscanv1.PartResult) bool { return p.GetPartNumber() != 9 }, nil, exitFail, "part 9 at line 288: no result"},
+		{"lost result", func(p *polyscanv1.PartResult) bool {
+			return p.GetPartNumber() != 9
+		}, nil, exitFail, "part 9 at line 288: no result"},
 		{"a part too many", func(p *polyscanv1.PartResult) bool {
 			if p.GetPartNumber() == 5 {
 				p.FirstLine++
@@ -79,7 +82,8 @@ func TestExitCodes(t *testing.T) {
 				p.Incomplete, p.MissingLines = true, 3
 			}
 			return true
-		}, []string{"--verify"}, exitFail, "part at line 160: incomplete true, 3 missing lines: 0 that its regions need were lost"},
+		}, []string{"--verify"}, exitFail,
+			"part at line 160: incomplete true, 3 missing lines: 0 that its regions need were lost"},
 		{"silently late", func(p *polyscanv1.PartResult) bool {
 			if p.GetPartNumber() == 3 {
 				p.Times.Latency = durationpb.New(time.Second)
@@ -88,7 +92,9 @@ func TestExitCodes(t *testing.T) {
 		}, nil, exitFail, "1 result took longer than the budget without being marked late"},
 		{"too slow", nil, []string{"--min-rate", "1e9"}, exitVoid, "under the minimum rate of 1000000000"},
 		{"wrong and too slow", wrongSum, []string{"--verify", "--min-rate", "1e9"}, exitFail, "under the minimum rate"},
-		{"nothing inspected", func(*polyscanv1.PartResult) bool { return false }, nil, exitFail, "no part was inspected"},
+		{"nothing inspected", func(*polyscanv1.PartResult) bool {
+			return false
+		}, nil, exitFail, "no part was inspected"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			out, errs, code := conveyor(t, small(serveFake(t, tt.spoil), tt.args...)...)
@@ -139,12 +145,14 @@ func TestUsage(t *testing.T) {
 		{[]string{"soak", "--duration", "0s"}, exitUsage, "--duration 0s: must be above 0"},
 		{[]string{"--addr", none + ":bad", "--token-file", "/does/not/exist"}, exitUsage, "token file"},
 	} {
-		if out, errs, code := conveyor(t, tt.args...); code != tt.code || !strings.HasPrefix(errs, "conveyor: ") || !strings.Contains(errs, tt.want) || strings.Count(errs, "\n") != 1 || out != "" {
+		if out, errs, code := conveyor(t, tt.args...); code != tt.code || !strings.HasPrefix(errs, "conveyor: ") ||
+			!strings.Contains(errs, tt.want) || strings.Count(errs, "\n") != 1 || out != "" {
 			t.Errorf("%v: exit %d, want %d with %q: %s%s", tt.args, code, tt.code, tt.want, errs, out)
 		}
 	}
 	for _, args := range [][]string{{"--help"}, {"soak", "--help"}} {
-		if out, errs, code := conveyor(t, args...); code != exitOK || errs != "" || strings.Contains(out, "server --listen") {
+		if out, errs, code := conveyor(t, args...); code != exitOK || errs != "" ||
+			strings.Contains(out, "server --listen") {
 			t.Errorf("%v: exit %d, %s%s", args, code, out, errs)
 		}
 	}
@@ -177,7 +185,8 @@ func TestOutputs(t *testing.T) {
 	addr := serveFake(t, nil)
 	for _, ext := range []string{"svg", "png"} {
 		plot, data := filepath.Join(dir, "latency."+ext), filepath.Join(dir, "report.json")
-		if _, errs, code := conveyor(t, small(addr, "--verify", "--plot", plot, "--json", data, "--cameras", "2", "--quiet")...); code != exitOK {
+		if _, errs, code := conveyor(t,
+			small(addr, "--verify", "--plot", plot, "--json", data, "--cameras", "2", "--quiet")...); code != exitOK {
 			t.Fatalf("exit %d: %s", code, errs)
 		}
 		text, err := os.ReadFile(data)
@@ -190,8 +199,10 @@ func TestOutputs(t *testing.T) {
 		if err := d.Decode(&r); err != nil {
 			t.Fatal(err)
 		}
-		if c := r.Counts; r.Verdict != verdictPass || c.Parts != 80 || c.Lines != 2*40*32 || c.Bytes != c.Lines*256 || c.Verdicts.Pass+c.Verdicts.Fail != 80 ||
-			c.Verdicts.Fail < 10 || r.Check.Checked != 80 || r.Latency.All.Count != 80 || len(r.Spectrum) == 0 || len(r.History) == 0 || r.Server.Backend != "fake" {
+		if c := r.Counts; r.Verdict != verdictPass || c.Parts != 80 || c.Lines != 2*40*32 || c.Bytes != c.Lines*256 ||
+			c.Verdicts.Pass+c.Verdicts.Fail != 80 ||
+			c.Verdicts.Fail < 10 || r.Check.Checked != 80 || r.Latency.All.Count != 80 || len(r.Spectrum) == 0 ||
+			len(r.History) == 0 || r.Server.Backend != "fake" {
 			t.Errorf("%s", text)
 		}
 		f, err := os.Open(plot)
@@ -207,7 +218,8 @@ func TestOutputs(t *testing.T) {
 			continue
 		}
 		var svg bytes.Buffer
-		if _, err := svg.ReadFrom(f); err != nil || !strings.Contains(svg.String(), "<svg") || !strings.Contains(svg.String(), "budget") {
+		if _, err := svg.ReadFrom(f); err != nil || !strings.Contains(svg.String(), "<svg") ||
+			!strings.Contains(svg.String(), "budget") {
 			t.Errorf("%.200s, %v", svg.String(), err)
 		}
 	}

@@ -43,7 +43,8 @@ func runBatch(ctx context.Context, t *target, n int, seed uint64) (_ *batchRepor
 		return nil, fmt.Errorf("frame of batch jobs: %w", err)
 	}
 	frame := clients.Resident(kept.GetName())
-	in := clients.UseRegions(append(s.inspection(), clients.Polygon("all", 0, 0, batchSide, 0, batchSide, batchSide, 0, batchSide))...)
+	in := clients.UseRegions(append(s.inspection(),
+		clients.Polygon("all", 0, 0, batchSide, 0, batchSide, batchSide, 0, batchSide))...)
 	in.Reductions = clients.AllStatistics()
 	in.WorkClass = polyscanv1.WorkClass_WORK_CLASS_BATCH
 

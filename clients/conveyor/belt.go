@@ -83,7 +83,8 @@ func frameBelt(dir string, repeat int) (*belt, error) {
 	b := &belt{}
 	first := ""
 	for _, e := range entries {
-		if e.IsDir() || !slices.Contains([]string{".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp"}, filepath.Ext(e.Name())) {
+		if e.IsDir() || !slices.Contains([]string{".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp"},
+			filepath.Ext(e.Name())) {
 			continue
 		}
 		name := filepath.Join(dir, e.Name())
@@ -97,8 +98,10 @@ func frameBelt(dir string, repeat int) (*belt, error) {
 			b.width, b.format = int(l.GetWidth()), l.GetPixelFormat()
 		}
 		height := int(l.GetHeight())
-		if int(l.GetWidth()) != b.width || l.GetPixelFormat() != b.format || len(b.pictures) > 0 && height != b.pictures[0].rows {
-			return nil, usage("%s: %dx%d %v: the camera that took %s has %dx%d %v", name, l.GetWidth(), height, l.GetPixelFormat(),
+		if int(l.GetWidth()) != b.width || l.GetPixelFormat() != b.format || len(b.pictures) > 0 &&
+			height != b.pictures[0].rows {
+			return nil, usage("%s: %dx%d %v: the camera that took %s has %dx%d %v", name, l.GetWidth(), height,
+				l.GetPixelFormat(),
 				first, b.width, b.pictures[0].rows, b.format)
 		}
 		row := b.rowBytes()

@@ -29,8 +29,8 @@ type scene struct {
 	budget     time.Duration
 }
 
-// After a fault, and after the outage that it makes, results count as disturbed for a while: as long as it may take to catch up where
-// nothing went through, and for a few strips where some came in another order or not at all.
+// After a fault, and after the outage that it makes, results count as disturbed for a while: as long as it may take to
+// catch up where nothing went through, and for a few strips where some came in another order or not at all.
 const (
 	longDisturbance  = time.Second
 	shortDisturbance = 50 * time.Millisecond
@@ -67,7 +67,8 @@ func (c *camera) open() *polyscanv1.ScanOpen {
 	open := &polyscanv1.ScanOpen{
 		Inspection: s.inspection,
 		Layout: &polyscanv1.FrameLayout{
-			Width: uint32(s.belt.width), Height: uint32(s.stripLines), PixelFormat: s.belt.format, SignificantBits: uint32(s.belt.bits),
+			Width: uint32(s.belt.width), Height: uint32(s.stripLines), PixelFormat: s.belt.format,
+			SignificantBits: uint32(s.belt.bits),
 		},
 		LineRate:      c.pacer.profile.rate,
 		PartLines:     uint32(s.partLines),
@@ -244,7 +245,8 @@ func (c *camera) receive() error {
 			var latency time.Duration
 			c.mu.Lock()
 			// A part that did not come whole was waited for, or flushed at the end.
-			if r := c.ready[p.GetStripSequence()%uint64(len(c.ready))]; !p.GetIncomplete() && r.sequence == p.GetStripSequence() && !r.at.IsZero() {
+			if r := c.ready[p.GetStripSequence()%uint64(len(c.ready))]; !p.GetIncomplete() &&
+				r.sequence == p.GetStripSequence() && !r.at.IsZero() {
 				latency = now.Sub(r.at)
 			}
 			disturbed := now.Before(c.disturbed)

@@ -27,12 +27,13 @@ type capacityStep struct {
 // The search.
 const (
 	capacityStepTime = 2 * time.Second // of a plain run
-	// capacityHalvings is how often the interval between a rate that works and one that doesn't is halved: to 1/16 of it.
+	// capacityHalvings is how often the interval between a rate that works and one that doesn't is halved: to 1/16 of
+	// it.
 	capacityHalvings = 4
 	// capacityDoublings bounds how far up the search goes.
 	capacityDoublings = 12
-	// The machine does other things, too: so many of the results and strips may be late, and a step that isn't kept up is
-	// tried again.
+	// The machine does other things, too: so many of the results and strips may be late, and a step that isn't kept up
+	// is tried again.
 	lateShare, lateFew = 0.01, 2
 	capacityTries      = 2
 )
@@ -45,8 +46,8 @@ func sustained(o *outcome, rate float64, cameras int) bool {
 		few(o.counts.Late, o.counts.Parts) && few(o.counts.HeldUp, o.counts.Strips)
 }
 
-// search finds the highest rate at which try is true, from a rate to start at: up or down by factors of two to an interval, and then
-// by halves. 0 if there is none.
+// search finds the highest rate at which try is true, from a rate to start at: up or down by factors of two to an
+// interval, and then by halves. 0 if there is none.
 func search(from float64, try func(rate float64) (bool, error)) (float64, error) {
 	good, bad := 0.0, 0.0
 	for rate, n := from, 0; n < capacityDoublings; n++ {
@@ -101,14 +102,16 @@ func measureCapacity(ctx context.Context, e *env, l *load, stepTime time.Duratio
 		if err != nil {
 			return false, err
 		}
-		s := capacityStep{rate, float64(o.counts.Lines) / o.elapsed.Seconds() / float64(l.cameras), o.latency.P99, o.counts.Late, o.counts.Parts, sustained(o, rate, l.cameras)}
+		s := capacityStep{rate, float64(o.counts.Lines) / o.elapsed.Seconds() / float64(l.cameras), o.latency.P99,
+			o.counts.Late, o.counts.Parts, sustained(o, rate, l.cameras)}
 		r.Steps = append(r.Steps, s)
 		if l.watch != nil {
 			word := e.paint(green, "kept up")
 			if !s.OK {
 				word = e.paint(yellow, "too fast")
 			}
-			fmt.Fprintf(e.stdout, "%s lines/s: %s (%s late of %s parts, p99 %s ms)\n", thousands(int64(rate)), word, thousands(s.Late), thousands(s.Parts), short(s.P99))
+			fmt.Fprintf(e.stdout, "%s lines/s: %s (%s late of %s parts, p99 %s ms)\n", thousands(int64(rate)), word,
+				thousands(s.Late), thousands(s.Parts), short(s.P99))
 		}
 		if s.OK || best == nil {
 			best = o

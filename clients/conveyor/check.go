@@ -42,7 +42,8 @@ func (c *checker) problem(format string, args ...any) {
 	}
 }
 
-// sent notes a strip that the server will have or, with lost, that a fault takes away; starts are the lines that it marks.
+// sent notes a strip that the server will have or, with lost, that a fault takes away; starts are the lines that it
+// marks.
 func (c *checker) sent(first uint64, lines int, starts []uint64, lost bool) {
 	c.end = first + uint64(lines)
 	if lost {
@@ -121,7 +122,8 @@ func (c *checker) judge(k *claim) {
 		missing = nil // no region looks at those rows
 	}
 	if p.GetIncomplete() != (k.needed > 0) || p.GetMissingLines() != k.needed {
-		c.problem("part at line %d: incomplete %v, %d missing lines: %d that its regions need were lost", first, p.GetIncomplete(), p.GetMissingLines(), k.needed)
+		c.problem("part at line %d: incomplete %v, %d missing lines: %d that its regions need were lost", first,
+			p.GetIncomplete(), p.GetMissingLines(), k.needed)
 		return
 	}
 	if text := c.oracle.compare(c.oracle.part(first, missing), p); text != "" {
@@ -179,7 +181,8 @@ func (o *oracle) compare(want []regionNumbers, p *polyscanv1.PartResult) string 
 			}
 		}
 		v := w.verdict
-		if p.GetIncomplete() && v == polyscanv1.Verdict_VERDICT_PASS && g.GetVerdict() == polyscanv1.Verdict_VERDICT_UNSPECIFIED {
+		if p.GetIncomplete() && v == polyscanv1.Verdict_VERDICT_PASS &&
+			g.GetVerdict() == polyscanv1.Verdict_VERDICT_UNSPECIFIED {
 			v = polyscanv1.Verdict_VERDICT_UNSPECIFIED // what hasn't come could have failed it
 		}
 		if g.GetVerdict() != v {

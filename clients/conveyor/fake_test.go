@@ -74,7 +74,8 @@ func (f *fakeServer) ScanLines(s polyscanv1.LineScanService_ScanLinesServer) err
 		b.pictures = []picture{pix}
 		for ; sent*every+parts <= have || end && sent*every < have; sent++ {
 			p := f.part(o, uint64(sent*every), uint64(have))
-			p.ResultNumber, p.PartNumber, p.StripSequence = results, uint64(sent), uint64((sent*every+parts-1)/int(l.GetHeight()))
+			p.ResultNumber, p.PartNumber, p.StripSequence = results, uint64(sent),
+				uint64((sent*every+parts-1)/int(l.GetHeight()))
 			if f.spoil != nil && !f.spoil(p) {
 				continue
 			}
@@ -97,7 +98,8 @@ func (f *fakeServer) ScanLines(s polyscanv1.LineScanService_ScanLinesServer) err
 // part is the result of the part that starts at a line, of which the lines before end have come.
 func (f *fakeServer) part(o *oracle, first, end uint64) *polyscanv1.PartResult {
 	missing, needed := o.missing(first, []lineRange{{end, first + uint64(o.lines)}})
-	p := &polyscanv1.PartResult{FirstLine: first, Incomplete: needed > 0, MissingLines: needed, Times: &polyscanv1.PartTimes{Latency: durationpb.New(time.Millisecond)}}
+	p := &polyscanv1.PartResult{FirstLine: first, Incomplete: needed > 0, MissingLines: needed,
+		Times: &polyscanv1.PartTimes{Latency: durationpb.New(time.Millisecond)}}
 	for i, r := range o.compute(o.belt.runs(nil, first, o.lines), missing) {
 		g := &polyscanv1.RegionResult{Index: uint32(i), Name: o.shapes[i].name, Count: r.count, Verdict: r.verdict}
 		if p.Incomplete && r.verdict == polyscanv1.Verdict_VERDICT_PASS {

@@ -53,7 +53,8 @@ func parseFault(s string) (fault, error) {
 		return f, usage("--fault %q: want KIND:RATE with one of the kinds %v", s, faultKinds)
 	}
 	if len(parts) < 2 || len(parts) > 3 || len(parts) == 3 && f.kind != faultStall {
-		return f, usage("--fault %q: want %s:RATE%s", s, f.kind, map[bool]string{true: " or stall:RATE:TIME"}[f.kind == faultStall])
+		return f, usage("--fault %q: want %s:RATE%s", s, f.kind,
+			map[bool]string{true: " or stall:RATE:TIME"}[f.kind == faultStall])
 	}
 	var err error
 	if f.rate, err = strconv.ParseFloat(parts[1], 64); err != nil || !(f.rate >= 0 && f.rate <= 1) {
@@ -149,7 +150,8 @@ func (s *saboteur) kill() {
 	}
 }
 
-func (s *saboteur) intercept(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, streamer grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+func (s *saboteur) intercept(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string,
+	streamer grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
 	cs, err := streamer(ctx, desc, cc, method, opts...)
 	if err != nil || method != polyscanv1.LineScanService_ScanLines_FullMethodName {
 		return cs, err
@@ -157,8 +159,8 @@ func (s *saboteur) intercept(ctx context.Context, desc *grpc.StreamDesc, cc *grp
 	return &sabotaged{ClientStream: cs, s: s}, nil
 }
 
-// first reports whether the fault of a strip happens for the first time: one that is sent again after a reset isn't hit again, but
-// for a dropped one, which never arrives.
+// first reports whether the fault of a strip happens for the first time: one that is sent again after a reset isn't hit
+// again, but for a dropped one, which never arrives.
 func (s *saboteur) first(sequence uint64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -19,7 +19,8 @@ func TestParseFault(t *testing.T) {
 			t.Errorf("%s: %v, %v", s, f, err)
 		}
 	}
-	for _, s := range []string{"", "kill", "explode:0.1", "kill:2", "kill:-1", "kill:x", "kill:NaN", "kill:0.1:1s", "stall:0.1:0s", "stall:0.1:1s:2"} {
+	for _, s := range []string{"", "kill", "explode:0.1", "kill:2", "kill:-1", "kill:x", "kill:NaN", "kill:0.1:1s",
+		"stall:0.1:0s", "stall:0.1:1s:2"} {
 		if _, err := parseFault(s); exitCode(err) != exitUsage || !strings.HasPrefix(err.Error(), "--fault") {
 			t.Errorf("%q: %v", s, err)
 		}
@@ -62,10 +63,12 @@ func TestFaultPlan(t *testing.T) {
 	if _, ok := (faultPlan{}).of(3); ok {
 		t.Error("a fault without faults")
 	}
-	if !reorders([]fault{{kind: faultReorder, rate: 0.1}}) || reorders(faults) || reorders([]fault{{kind: faultReorder}}) {
+	if !reorders([]fault{{kind: faultReorder, rate: 0.1}}) || reorders(faults) ||
+		reorders([]fault{{kind: faultReorder}}) {
 		t.Error("reorders")
 	}
-	if got := faults[1].String() + " " + (fault{faultStall, 0.5, time.Second}).String(); got != "drop:0.02 stall:0.5:1s" {
+	if got := faults[1].String() + " " +
+		(fault{faultStall, 0.5, time.Second}).String(); got != "drop:0.02 stall:0.5:1s" {
 		t.Error(got)
 	}
 }

@@ -34,7 +34,8 @@ func (s span) holds(v float64) bool {
 }
 
 var limitPattern = regexp.MustCompile(`^(?:(r|g|b|a|red|green|blue|alpha|gray|grey)\.)?` +
-	`(countofpixels(?:below|above)` + number + `|countofpixelsin` + interval + `|count|area|coverage|sum|mean|variance|stddev|min|max|median|mode|distinct|p[0-9.]+)` +
+	`(countofpixels(?:below|above)` + number + `|countofpixelsin` + interval +
+	`|count|area|coverage|sum|mean|variance|stddev|min|max|median|mode|distinct|p[0-9.]+)` +
 	`(<=|>=|==|!=|<|>|in)(.*)$`)
 
 const (

@@ -1,5 +1,5 @@
-// Command conveyor plays frames, or synthetic parts, into a polyscan server as line-scan cameras would, and says how fast and how
-// right the answers were.
+// Command conveyor plays frames, or synthetic parts, into a polyscan server as line-scan cameras would, and says how
+// fast and how right the answers were.
 //
 //	conveyor --line-rate 20000 --verify
 //	conveyor testdata/conveyor --regions testdata/conveyor/regions.json --line-rate 2000

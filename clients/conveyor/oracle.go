@@ -1,7 +1,7 @@
 package main
 
-// The oracle: what a part's numbers and verdict must be, from the pixels that the camera sent. It shares nothing with the
-// server: every pixel centre is held against every edge's crossing, in integers.
+// The oracle: what a part's numbers and verdict must be, from the pixels that the camera sent. It shares nothing with
+// the server: every pixel centre is held against every edge's crossing, in integers.
 
 import (
 	"cmp"

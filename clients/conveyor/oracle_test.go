@@ -43,10 +43,13 @@ func pixelsBelt(format polyscanv1.PixelFormat, width, rows int, seed uint64) *be
 var formats = []struct {
 	proto  polyscanv1.PixelFormat
 	driver driver.PixelFormat
-}{{clients.Gray8, driver.Gray8}, {clients.Gray16LE, driver.Gray16(16)}, {clients.RGB8, driver.RGB8}, {clients.BGR8, driver.BGR8}, {clients.RGBA8, driver.RGBA8}}
+}{{clients.Gray8, driver.Gray8}, {clients.Gray16LE, driver.Gray16(16)}, {clients.RGB8, driver.RGB8},
+	{clients.BGR8, driver.BGR8}, {clients.RGBA8, driver.RGBA8}}
 
-var limitQuantities = []string{"count", "area", "coverage", "sum", "mean", "variance", "stddev", "min", "max", "median", "mode", "distinct",
-	"p0", "p12.5", "p50", "p99.9", "p100", "count of pixels below 40", "Count of Pixels above 7", "count of pixels in (3, 100]", "count of pixels in [0,2e1]"}
+var limitQuantities = []string{"count", "area", "coverage", "sum", "mean", "variance", "stddev", "min", "max", "median",
+	"mode", "distinct",
+	"p0", "p12.5", "p50", "p99.9", "p100", "count of pixels below 40", "Count of Pixels above 7",
+	"count of pixels in (3, 100]", "count of pixels in [0,2e1]"}
 
 // TestOracle compares the oracle with package polygon: neither knows how the other finds pixels or holds limits.
 func TestOracle(t *testing.T) {
@@ -107,16 +110,19 @@ func TestOracle(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		res, err := polygon.Reduce(t.Context(), dev, set, polygon.Frame{Width: width, Height: rows, Format: f.driver, Data: [][]byte{b.pictures[0].pix}}, polygon.Reductions{}, 0)
+		res, err := polygon.Reduce(t.Context(), dev, set, polygon.Frame{Width: width, Height: rows, Format: f.driver,
+			Data: [][]byte{b.pictures[0].pix}}, polygon.Reductions{}, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
 		part := &polyscanv1.PartResult{Verdict: polyscanv1.Verdict(res.Verdict)}
 		for i, g := range res.Regions {
-			m := &polyscanv1.RegionResult{Index: uint32(i), Name: g.Name, Count: g.Count, Verdict: polyscanv1.Verdict(g.Verdict)}
+			m := &polyscanv1.RegionResult{Index: uint32(i), Name: g.Name, Count: g.Count,
+				Verdict: polyscanv1.Verdict(g.Verdict)}
 			for k, c := range g.Channels {
 				want := o.part(0, nil)[i].channels[k].channel
-				s := &polyscanv1.ChannelStatistics{Channel: want, Count: &c.Count, Sum: &c.Sum, SumOfSquares: &c.SumOfSquares}
+				s := &polyscanv1.ChannelStatistics{Channel: want, Count: &c.Count, Sum: &c.Sum,
+					SumOfSquares: &c.SumOfSquares}
 				if c.Count > 0 {
 					s.Mean, s.Variance, s.Stddev, s.Min, s.Max = &c.Mean, &c.Variance, &c.StdDev, &c.Min, &c.Max
 					s.MinAt = &polyscanv1.PixelPosition{X: uint32(c.MinAt.X), Y: uint32(c.MinAt.Y)}
@@ -262,7 +268,8 @@ func TestFrameBelt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if b.width != 640 || b.format != clients.Gray8 || len(b.pictures) != 12 || b.pictures[0].rows != 400 || b.end != 2*12*400 {
+	if b.width != 640 || b.format != clients.Gray8 || len(b.pictures) != 12 || b.pictures[0].rows != 400 ||
+		b.end != 2*12*400 {
 		t.Errorf("%d px %v, %d pictures, %d lines", b.width, b.format, len(b.pictures), b.end)
 	}
 	if r := b.at(400*13 + 7); r != (stretch{1, 7, 393}) {
@@ -292,7 +299,8 @@ func TestFrameBelt(t *testing.T) {
 // TestOracleReads: what it can't check it refuses, and doesn't pass over.
 func TestOracleReads(t *testing.T) {
 	b := pixelsBelt(clients.Gray8, 8, 8, 0)
-	for _, text := range []string{"mean", "mean ~ 3", "kurtosis < 3", "mean in [1 2]", "p < 3", "count of pixels near 3 < 4", "mean in 1,2", "x.mean < 3"} {
+	for _, text := range []string{"mean", "mean ~ 3", "kurtosis < 3", "mean in [1 2]", "p < 3",
+		"count of pixels near 3 < 4", "mean in 1,2", "x.mean < 3"} {
 		g := clients.Polygon("a", 0, 0, 4, 0, 4, 4)
 		g.Limits = []string{text}
 		if _, err := newOracle(b, 8, []*polyscanv1.Region{g}); err == nil || !strings.Contains(err.Error(), `limit "`) {

@@ -89,9 +89,9 @@ type pacer struct {
 	next    uint64
 }
 
-// wait sleeps until the next strip is due. ready is when it was in the camera's memory: now, if the camera was asleep, so that
-// the sleep's inaccuracy, which is slip, isn't the server's; and the time it was due, if the camera came late because
-// something held it up. late is how late it came.
+// wait sleeps until the next strip is due. ready is when it was in the camera's memory: now, if the camera was asleep,
+// so that the sleep's inaccuracy, which is slip, isn't the server's; and the time it was due, if the camera came late
+// because something held it up. late is how late it came.
 func (p *pacer) wait(ctx context.Context) (ready time.Time, late, slip time.Duration, err error) {
 	if p.start.IsZero() {
 		p.start = p.clock.Now()

@@ -37,7 +37,8 @@ func TestPacer(t *testing.T) {
 	const strip = 6400 * time.Microsecond
 	for n := range 10 {
 		ready, late, slip, err := p.wait(t.Context())
-		if want := start.Add(time.Duration(n+1)*strip + clock.over); err != nil || late != 0 || slip != clock.over || !ready.Equal(want) {
+		if want := start.Add(time.Duration(n+1)*strip + clock.over); err != nil || late != 0 || slip != clock.over ||
+			!ready.Equal(want) {
 			t.Fatalf("strip %d: ready %v, late %v, %v; want %v", n, ready.Sub(start), late, err, want.Sub(start))
 		}
 	}
@@ -47,7 +48,8 @@ func TestPacer(t *testing.T) {
 		slept := clock.slept
 		ready, late, slip, err := p.wait(t.Context())
 		due := start.Add(time.Duration(n+1) * strip)
-		if err != nil || !ready.Equal(due) || late != clock.now.Sub(due) || late <= 0 || slip != 0 || clock.slept != slept {
+		if err != nil || !ready.Equal(due) || late != clock.now.Sub(due) || late <= 0 || slip != 0 ||
+			clock.slept != slept {
 			t.Fatalf("strip %d: ready %v, late %v, %v", n, ready.Sub(start), late, err)
 		}
 	}
@@ -89,12 +91,15 @@ func TestProfile(t *testing.T) {
 	for n := range uint64(9) {
 		at = append(at, b.strip(n, 100))
 	}
-	if want := []time.Duration{4, 4, 4, 4, 8, 8, 8, 8, 12}; !slices.EqualFunc(at, want, func(a, b time.Duration) bool { return near(a, b.Seconds()*1e8) }) {
+	if want := []time.Duration{4, 4, 4, 4, 8, 8, 8, 8, 12}; !slices.EqualFunc(at, want, func(a, b time.Duration) bool {
+		return near(a, b.Seconds()*1e8)
+	}) {
 		t.Errorf("%v", at)
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		p := profile{rate: rapid.Float64Range(1, 1e6).Draw(t, "rate"), to: rapid.Float64Range(1, 1e6).Draw(t, "to"),
-			over: time.Duration(rapid.Int64Range(1, 1e11).Draw(t, "over")), burst: rapid.IntRange(0, 5).Draw(t, "burst")}
+			over:  time.Duration(rapid.Int64Range(1, 1e11).Draw(t, "over")),
+			burst: rapid.IntRange(0, 5).Draw(t, "burst")}
 		last := time.Duration(0)
 		for n := range uint64(50) {
 			d := p.strip(n, 64)
@@ -107,7 +112,8 @@ func TestProfile(t *testing.T) {
 }
 
 func TestParseRamp(t *testing.T) {
-	if p, err := parseRamp("5000:40000:30s"); err != nil || p != (profile{rate: 5000, to: 40000, over: 30 * time.Second}) {
+	if p, err := parseRamp("5000:40000:30s"); err != nil ||
+		p != (profile{rate: 5000, to: 40000, over: 30 * time.Second}) {
 		t.Errorf("%v, %v", p, err)
 	}
 	for _, s := range []string{"", "1:2", "1:2:3", "0:1:1s", "a:1:1s", "1:-1:1s", "1:inf:1s", "1:2:-1s", "1:2:1s:4"} {
@@ -134,7 +140,8 @@ func TestSystemClock(t *testing.T) {
 }
 
 func TestSearch(t *testing.T) {
-	for _, tt := range []struct{ from, limit, least float64 }{{1000, 20_300, 19_000}, {20_000, 1_500, 1_400}, {1000, 1000, 1000}, {1000, 1e12, 1000 * 1 << 11}, {1000, 0, 0}} {
+	for _, tt := range []struct{ from, limit, least float64 }{{1000, 20_300, 19_000}, {20_000, 1_500, 1_400},
+		{1000, 1000, 1000}, {1000, 1e12, 1000 * 1 << 11}, {1000, 0, 0}} {
 		tries := 0
 		got, err := search(tt.from, func(rate float64) (bool, error) { tries++; return rate <= tt.limit, nil })
 		if err != nil || got > tt.limit || got < tt.least || tries > capacityDoublings+capacityHalvings {
@@ -145,9 +152,11 @@ func TestSearch(t *testing.T) {
 		o    outcome
 		want bool
 	}{
-		{outcome{elapsed: time.Second, counts: counters{Lines: 2000, Parts: 10, Strips: 100, Late: 2, HeldUp: 2}}, true},
+		{outcome{elapsed: time.Second, counts: counters{Lines: 2000, Parts: 10, Strips: 100, Late: 2, HeldUp: 2}},
+			true},
 		{outcome{elapsed: time.Second, counts: counters{Lines: 2000, Parts: 10, Strips: 100, Late: 3}}, false},
-		{outcome{elapsed: time.Second, counts: counters{Lines: 2000, Parts: 1000, Strips: 1000, Late: 10, HeldUp: 10}}, true},
+		{outcome{elapsed: time.Second, counts: counters{Lines: 2000, Parts: 1000, Strips: 1000, Late: 10, HeldUp: 10}},
+			true},
 		{outcome{elapsed: time.Second, counts: counters{Lines: 2000, Parts: 1000, Strips: 1000, HeldUp: 11}}, false},
 		{outcome{elapsed: time.Second, counts: counters{Lines: 1900, Parts: 10, Strips: 100}}, false},
 		{outcome{elapsed: time.Second, counts: counters{Lines: 2000, Strips: 100}}, false},

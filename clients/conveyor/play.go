@@ -92,7 +92,8 @@ func (c *playCmd) Run(e *env) error {
 		name  string
 		value float64
 		max   float64
-	}{{"--burst", float64(c.Burst), 1 << 16}, {"--batch-load", float64(c.BatchLoad), 256}, {"--min-rate", c.MinRate, math.MaxFloat64}} {
+	}{{"--burst", float64(c.Burst), 1 << 16}, {"--batch-load", float64(c.BatchLoad), 256},
+		{"--min-rate", c.MinRate, math.MaxFloat64}} {
 		if !(n.value >= 0 && n.value <= n.max) {
 			return usage("%s %v: must be 0 to %v", n.name, n.value, n.max)
 		}
@@ -145,7 +146,8 @@ func parseFaults(texts []string) ([]fault, error) {
 }
 
 // with sets a run up, plays it, and writes its report wherever it is wanted.
-func (c *outputFlags) with(e *env, sf *sceneFlags, sv *serverFlags, play func(context.Context, *load) (*report, error)) (err error) {
+func (c *outputFlags) with(e *env, sf *sceneFlags, sv *serverFlags,
+	play func(context.Context, *load) (*report, error)) (err error) {
 	format := ""
 	if c.Plot != "" {
 		if format, err = plotFormat(c.Plot); err != nil {
@@ -173,7 +175,8 @@ func (c *outputFlags) with(e *env, sf *sceneFlags, sv *serverFlags, play func(co
 		return err
 	}
 	l := &load{
-		target: t, scene: s, cameras: sf.Cameras, profile: profile{rate: sf.LineRate}, seed: sf.Seed, shared: sv.Transport == "shm", buffer: sf.Buffer,
+		target: t, scene: s, cameras: sf.Cameras, profile: profile{rate: sf.LineRate}, seed: sf.Seed,
+		shared: sv.Transport == "shm", buffer: sf.Buffer,
 		pid: t.pid, metrics: c.MetricsURL, clock: systemClock{}, interval: 250 * time.Millisecond,
 	}
 	if c.RSSPid != 0 {
@@ -270,14 +273,16 @@ func (f *sceneFlags) check() error {
 	case f.Frames != "" && f.Regions == "" && f.Recipe == "":
 		return usage("%s: --regions FILE or --recipe NAME is missing", f.Frames)
 	case f.Frames == "" && f.Width*max(f.PartLines, syntheticPartLines) > pictureBytes/2:
-		return usage("--width %d, --part-lines %d: a part takes more than %d MiB", f.Width, f.PartLines, pictureBytes>>21)
+		return usage("--width %d, --part-lines %d: a part takes more than %d MiB", f.Width, f.PartLines,
+			pictureBytes>>21)
 	}
 	return nil
 }
 
 // synthetic describes the parts that are made where no frames are given.
 func (f *sceneFlags) synthetic() synthetic {
-	s := synthetic{width: f.Width, partLines: f.PartLines, gap: f.Gap, regions: f.RegionCount, defects: f.Defects, seed: f.Seed, repeat: f.Repeat}
+	s := synthetic{width: f.Width, partLines: f.PartLines, gap: f.Gap, regions: f.RegionCount, defects: f.Defects,
+		seed: f.Seed, repeat: f.Repeat}
 	if s.partLines == 0 {
 		s.partLines = syntheticPartLines
 	}
@@ -338,8 +343,10 @@ func (f *sceneFlags) scene(ctx context.Context, b *belt, t *target) (_ *scene, e
 	}
 	// What the oracle checks, whatever a recipe asks for.
 	s.inspection.Reductions = &polyscanv1.Reductions{Statistics: []polyscanv1.Statistic{
-		polyscanv1.Statistic_STATISTIC_COUNT, polyscanv1.Statistic_STATISTIC_SUM, polyscanv1.Statistic_STATISTIC_SUM_OF_SQUARES,
-		polyscanv1.Statistic_STATISTIC_MEAN, polyscanv1.Statistic_STATISTIC_VARIANCE, polyscanv1.Statistic_STATISTIC_STDDEV,
+		polyscanv1.Statistic_STATISTIC_COUNT, polyscanv1.Statistic_STATISTIC_SUM,
+		polyscanv1.Statistic_STATISTIC_SUM_OF_SQUARES,
+		polyscanv1.Statistic_STATISTIC_MEAN, polyscanv1.Statistic_STATISTIC_VARIANCE,
+		polyscanv1.Statistic_STATISTIC_STDDEV,
 		polyscanv1.Statistic_STATISTIC_MIN, polyscanv1.Statistic_STATISTIC_MAX,
 	}}
 	return s, nil

@@ -115,7 +115,8 @@ func addLine(p *plot.Plot, name string, xy plotter.XYs, c color.Color, dashed bo
 
 // addBudget draws the budget over the whole width, and leaves room above everything.
 func addBudget(p *plot.Plot, r *report) error {
-	err := addLine(p, "budget", plotter.XYs{{X: 0, Y: r.Setup.Budget}, {X: p.X.Max, Y: r.Setup.Budget}}, budgetColour, true)
+	err := addLine(p, "budget", plotter.XYs{{X: 0, Y: r.Setup.Budget}, {X: p.X.Max, Y: r.Setup.Budget}}, budgetColour,
+		true)
 	p.Y.Max *= 1.06
 	return err
 }
@@ -164,7 +165,8 @@ func percentilePlot(r *report) (*plot.Plot, error) {
 	p.X.Tick.Marker = plot.TickerFunc(func(lo, hi float64) []plot.Tick {
 		ticks := []plot.Tick{{Value: 0, Label: "0"}, {Value: nines(50), Label: "50"}}
 		for n := 1.0; n <= hi; n++ {
-			ticks = append(ticks, plot.Tick{Value: n, Label: fmt.Sprintf("%.*f", max(0, int(n)-2), 100-math.Pow(10, 2-n))})
+			ticks = append(ticks,
+				plot.Tick{Value: n, Label: fmt.Sprintf("%.*f", max(0, int(n)-2), 100-math.Pow(10, 2-n))})
 		}
 		return ticks
 	})

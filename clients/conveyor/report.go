@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// report is what --json writes. Latencies are in milliseconds, from the moment a strip was in the camera's memory to the arrival of
-// the result that needed its last line.
+// report is what --json writes. Latencies are in milliseconds, from the moment a strip was in the camera's memory to
+// the arrival of the result that needed its last line.
 type report struct {
 	Version string      `json:"version"`
 	Started string      `json:"started"`
@@ -97,7 +97,8 @@ const (
 	verdictVoid = "void"
 )
 
-// judge decides what a run was worth. What failed failed, however fast it was; what was too slow, or was not checked, proves nothing.
+// judge decides what a run was worth. What failed failed, however fast it was; what was too slow, or was not checked,
+// proves nothing.
 func (r *report) judge(l *load, o *outcome, least float64) {
 	var failed, void []string
 	if o.wrong > 0 {
@@ -107,14 +108,16 @@ func (r *report) judge(l *load, o *outcome, least float64) {
 		failed = append(failed, oneLine(err.Error()))
 	}
 	if n := o.counts.LateSilently; n > 0 {
-		failed = append(failed, fmt.Sprintf("%s took longer than the budget without being marked late", count(int(n), "result")))
+		failed = append(failed,
+			fmt.Sprintf("%s took longer than the budget without being marked late", count(int(n), "result")))
 	}
 	perCamera := 0.0
 	if o.elapsed > 0 {
 		perCamera = float64(o.counts.Lines) / o.elapsed.Seconds() / float64(max(l.cameras, 1))
 	}
 	if least > 0 && perCamera < least {
-		void = append(void, fmt.Sprintf("%.0f lines/s of each camera: under the minimum rate of %.0f", perCamera, least))
+		void = append(void, fmt.Sprintf("%.0f lines/s of each camera: under the minimum rate of %.0f", perCamera,
+			least))
 	}
 	if o.counts.Parts == 0 {
 		void = append(void, "no part was inspected")
@@ -136,8 +139,9 @@ func newReport(l *load, o *outcome, least float64) *report {
 	r := &report{
 		Setup: setupInfo{
 			Cameras: l.cameras, Width: s.belt.width, StripLines: s.stripLines, PartLines: s.partLines, Every: s.every,
-			Regions: len(s.regions), Format: strings.ToLower(strings.TrimPrefix(s.belt.format.String(), "PIXEL_FORMAT_")),
-			Rate: l.profile.String(), Budget: ms(s.budget), Seed: l.seed, Faults: []string{},
+			Regions: len(s.regions),
+			Format:  strings.ToLower(strings.TrimPrefix(s.belt.format.String(), "PIXEL_FORMAT_")),
+			Rate:    l.profile.String(), Budget: ms(s.budget), Seed: l.seed, Faults: []string{},
 		},
 		Seconds:  o.elapsed.Seconds(),
 		Counts:   o.counts,
@@ -153,7 +157,8 @@ func newReport(l *load, o *outcome, least float64) *report {
 		r.Setup.Faults = append(r.Setup.Faults, f.String())
 	}
 	if sec := o.elapsed.Seconds(); sec > 0 {
-		r.Rates = rateInfo{float64(o.counts.Lines) / sec, float64(o.counts.Bytes) / sec, float64(o.counts.Parts) / sec, least}
+		r.Rates = rateInfo{float64(o.counts.Lines) / sec, float64(o.counts.Bytes) / sec, float64(o.counts.Parts) / sec,
+			least}
 	}
 	if len(l.faults) > 0 {
 		r.Latency.Calm = &o.calm
@@ -181,13 +186,16 @@ func (r *report) write(e *env, w io.Writer) error {
 	if r.Setup.Every == 0 {
 		parts = fmt.Sprintf("marked parts of %d lines", r.Setup.PartLines)
 	}
-	line("setup", "%s, %d px %s, strips of %d lines, %s, %s; %s by %s", count(r.Setup.Cameras, "camera"), r.Setup.Width, r.Setup.Format,
+	line("setup", "%s, %d px %s, strips of %d lines, %s, %s; %s by %s", count(r.Setup.Cameras, "camera"), r.Setup.Width,
+		r.Setup.Format,
 		r.Setup.StripLines, parts, count(r.Setup.Regions, "region"), r.Setup.Rate, r.Setup.Transport)
 	line("server", "%s: %s", r.Server.Address, r.Server.Backend)
-	line("played", "%.1f s, %s strips, %s lines: %s lines/s, %.1f MB/s", r.Seconds, thousands(r.Counts.Strips), thousands(r.Counts.Lines),
+	line("played", "%.1f s, %s strips, %s lines: %s lines/s, %.1f MB/s", r.Seconds, thousands(r.Counts.Strips),
+		thousands(r.Counts.Lines),
 		thousands(int64(math.Round(r.Rates.Lines))), r.Rates.Bytes/1e6)
 	v := r.Counts.Verdicts
-	line("parts", "%s: %s PASS, %s FAIL, %s without a verdict; %s incomplete", thousands(r.Counts.Parts), thousands(v.Pass), thousands(v.Fail), thousands(v.None), thousands(v.Incomplete))
+	line("parts", "%s: %s PASS, %s FAIL, %s without a verdict; %s incomplete", thousands(r.Counts.Parts),
+		thousands(v.Pass), thousands(v.Fail), thousands(v.None), thousands(v.Incomplete))
 	line("latency", "%s", r.Latency.All)
 	if r.Latency.Calm != nil {
 		line("  calm", "%s (without the %s soon after a fault)", *r.Latency.Calm, thousands(r.Counts.Disturbed))
@@ -198,10 +206,12 @@ func (r *report) write(e *env, w io.Writer) error {
 		}
 	}
 	line("pacing", "late by %s", r.Latency.Pacing)
-	line("late", "%s over the budget of %s ms; %s silently; the camera was held up at %s strips", thousands(r.Counts.Late), short(r.Setup.Budget),
+	line("late", "%s over the budget of %s ms; %s silently; the camera was held up at %s strips",
+		thousands(r.Counts.Late), short(r.Setup.Budget),
 		thousands(r.Counts.LateSilently), thousands(r.Counts.HeldUp))
 	if r.Load != nil {
-		line("under load", "p99 %s ms idle, %s ms beside %s: %.2f times; %.1f batch frames/s, %s refused", short(r.Load.Idle.P99), short(r.Load.Loaded.P99),
+		line("under load", "p99 %s ms idle, %s ms beside %s: %.2f times; %.1f batch frames/s, %s refused",
+			short(r.Load.Idle.P99), short(r.Load.Loaded.P99),
 			count(r.Load.Batch.Jobs, "batch job"), r.Load.Ratio, r.Load.Batch.Rate, thousands(r.Load.Batch.Refused))
 	}
 	if len(r.Counts.Faults) > 0 {
@@ -211,20 +221,25 @@ func (r *report) write(e *env, w io.Writer) error {
 		line("events", "%s", list(r.Counts.Events))
 	}
 	if r.Counts.Reconnects > 0 {
-		line("broken", "%s, the longest outage %s ms; %s strips sent again, %s results came twice", count(int(r.Counts.Reconnects), "connection"), short(r.Outage),
+		line("broken", "%s, the longest outage %s ms; %s strips sent again, %s results came twice",
+			count(int(r.Counts.Reconnects), "connection"), short(r.Outage),
 			thousands(r.Counts.Resent), thousands(r.Counts.Repeated))
 	}
 	if r.Capacity != nil {
-		line("capacity", "%s lines/s of each camera, %.1f MB/s in all", thousands(int64(math.Round(r.Capacity.Lines))), r.Capacity.Bytes/1e6)
+		line("capacity", "%s lines/s of each camera, %.1f MB/s in all", thousands(int64(math.Round(r.Capacity.Lines))),
+			r.Capacity.Bytes/1e6)
 	}
 	if m := r.Memory; m != nil {
-		line("memory", "%.1f MiB at first, %.1f MiB at the end, %.1f MiB at most: %+.1f MiB", mib(m.Start), mib(m.End), mib(m.Peak), mib(m.Growth))
+		line("memory", "%.1f MiB at first, %.1f MiB at the end, %.1f MiB at most: %+.1f MiB", mib(m.Start), mib(m.End),
+			mib(m.Peak), mib(m.Growth))
 	}
 	if r.Check.Verified {
-		line("checked", "%s against the oracle, %s of them incomplete as they had to be: %s", thousands(int64(r.Check.Checked)), thousands(int64(r.Check.Partial)),
+		line("checked", "%s against the oracle, %s of them incomplete as they had to be: %s",
+			thousands(int64(r.Check.Checked)), thousands(int64(r.Check.Partial)),
 			count(r.Check.Wrong, "problem"))
 	} else {
-		line("checked", "only that every part came back (--verify checks the numbers): %s", count(r.Check.Wrong, "problem"))
+		line("checked", "only that every part came back (--verify checks the numbers): %s",
+			count(r.Check.Wrong, "problem"))
 	}
 	for _, p := range r.Check.Problems {
 		line("", "%s", printable(p))

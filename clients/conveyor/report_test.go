@@ -26,7 +26,8 @@ func sample(t *testing.T) *report {
 		t.Fatal(err)
 	}
 	l := &load{
-		scene:   &scene{belt: b, stripLines: 50, partLines: 200, every: 200, regions: s.inspection(), budget: 5 * time.Millisecond},
+		scene: &scene{belt: b, stripLines: 50, partLines: 200, every: 200, regions: s.inspection(),
+			budget: 5 * time.Millisecond},
 		cameras: 2, profile: profile{rate: 1000}, verify: true, seed: 1, batch: 4,
 		faults: []fault{{faultKill, 0.001, defaultStall}, {faultStall, 0.01, time.Second}},
 	}
@@ -35,7 +36,8 @@ func sample(t *testing.T) *report {
 	for i := range 1000 {
 		d := time.Duration(1000+i*3) * time.Microsecond
 		p := &polyscanv1.PartResult{Verdict: polyscanv1.Verdict_VERDICT_PASS, Times: &polyscanv1.PartTimes{
-			Queue: durationpb.New(d / 8), Compute: durationpb.New(d / 4), Send: durationpb.New(d / 16), Latency: durationpb.New(d / 2),
+			Queue: durationpb.New(d / 8), Compute: durationpb.New(d / 4), Send: durationpb.New(d / 16),
+			Latency: durationpb.New(d / 2),
 		}}
 		switch {
 		case i%100 == 7:
@@ -61,9 +63,11 @@ func sample(t *testing.T) *report {
 	a.reconnected(&clients.Reconnected{Outage: 12345 * time.Microsecond, Attempts: 2, Resent: 3})
 	a.repeated(2)
 	o := &outcome{
-		elapsed: 40 * time.Second, calm: a.calm.quantiles(), slips: a.slips.quantiles(), spectrum: a.all.spectrum(), history: a.history,
+		elapsed: 40 * time.Second, calm: a.calm.quantiles(), slips: a.slips.quantiles(), spectrum: a.all.spectrum(),
+		history: a.history,
 		checked: 1000, partial: 4, wrong: 2, lost: 1,
-		problems: []string{"camera 1: part at line 400: region \"cell\x1b[2J 2\": sum is 3: want 4", "camera 0: part 7 at line 1400: no result"},
+		problems: []string{"camera 1: part at line 400: region \"cell\x1b[2J 2\": sum is 3: want 4",
+			"camera 0: part 7 at line 1400: no result"},
 		batch:    &batchReport{Jobs: 4, Done: 100, Refused: 1, Rate: 5},
 		memory:   &memoryReport{Start: 100 << 20, End: 103 << 20, Peak: 110 << 20, Growth: 3 << 20},
 		warnings: []string{"the clock stood still"},
@@ -115,7 +119,8 @@ func TestReportGolden(t *testing.T) {
 
 // TestDisplay: a line a second where nothing can be drawn over, and a block of constant height where it can.
 func TestDisplay(t *testing.T) {
-	g := progress{counts: counters{Lines: 1000, Bytes: 4096000, Parts: 10, Verdicts: verdictCounts{Pass: 9, Fail: 1}}, queued: 3, room: 61}
+	g := progress{counts: counters{Lines: 1000, Bytes: 4096000, Parts: 10, Verdicts: verdictCounts{Pass: 9, Fail: 1}},
+		queued: 3, room: 61}
 	p := point{LineRate: 20000, P50: 0.5, P99: 1.25, Max: 3}
 	var out bytes.Buffer
 	d := &display{e: &env{stdout: &out}}
@@ -143,7 +148,8 @@ func TestDisplay(t *testing.T) {
 	if len(screen) != 0 {
 		t.Errorf("left on the screen: %q", screen)
 	}
-	if !strings.Contains(out.String(), "queue     3 strips on the way, room for 61") || !strings.Contains(out.String(), "faults    1 kill") {
+	if !strings.Contains(out.String(), "queue     3 strips on the way, room for 61") ||
+		!strings.Contains(out.String(), "faults    1 kill") {
 		t.Errorf("%q", out.String())
 	}
 	if s := spark([]float64{0, 1, 2, 8}); s != "▁▂▃█" {

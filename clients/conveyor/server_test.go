@@ -38,12 +38,14 @@ func transports() []string {
 }
 
 func TestPlay(t *testing.T) {
-	scene := []string{"--width", "512", "--strip-lines", "32", "--part-lines", "100", "--region-count", "9", "--defects", "0.3", "--line-rate", "20000",
+	scene := []string{"--width", "512", "--strip-lines", "32", "--part-lines", "100", "--region-count", "9",
+		"--defects", "0.3", "--line-rate", "20000",
 		"--duration", "0", "--repeat", "30", "--cameras", "2", "--verify"}
 	for _, transport := range transports() {
 		t.Run(transport, func(t *testing.T) {
 			r := playJSON(t, exitOK, append(scene, "--transport", transport)...)
-			if c := r.Counts; c.Parts != 60 || c.Verdicts.Fail == 0 || c.Verdicts.Pass == 0 || c.Verdicts.Incomplete != 0 || len(c.Events) != 0 ||
+			if c := r.Counts; c.Parts != 60 || c.Verdicts.Fail == 0 || c.Verdicts.Pass == 0 ||
+				c.Verdicts.Incomplete != 0 || len(c.Events) != 0 ||
 				r.Check.Checked != 60 || r.Server.Backend == "" {
 				t.Errorf("%+v %+v", c, r.Check)
 			}
@@ -56,15 +58,18 @@ func TestPlay(t *testing.T) {
 		}
 	})
 	t.Run("overlapping", func(t *testing.T) {
-		// A window every 40 lines that is 100 lines high: several parts are open at a time, and the last ones stay incomplete.
+		// A window every 40 lines that is 100 lines high: several parts are open at a time, and the last ones stay
+		// incomplete.
 		r := playJSON(t, exitOK, append(scene, "--every", "40")...)
-		if c := r.Counts; c.Parts != 150 || c.Verdicts.Incomplete == 0 || r.Check.Partial != int(c.Verdicts.Incomplete) || r.Check.Checked != 150 {
+		if c := r.Counts; c.Parts != 150 || c.Verdicts.Incomplete == 0 ||
+			r.Check.Partial != int(c.Verdicts.Incomplete) || r.Check.Checked != 150 {
 			t.Errorf("%+v %+v", c, r.Check)
 		}
 	})
 	t.Run("frames", func(t *testing.T) {
 		const dir = "../../testdata/conveyor"
-		r := playJSON(t, exitOK, dir, "--regions", dir+"/regions.json", "--line-rate", "20000", "--repeat", "1", "--duration", "0", "--verify")
+		r := playJSON(t, exitOK, dir, "--regions", dir+"/regions.json", "--line-rate", "20000", "--repeat", "1",
+			"--duration", "0", "--verify")
 		if c := r.Counts; c.Parts != 12 || c.Verdicts.Pass != 11 || c.Verdicts.Fail != 1 || r.Check.Checked != 12 {
 			t.Errorf("%+v %+v", c, r.Check)
 		}
@@ -78,7 +83,8 @@ func TestFaults(t *testing.T) {
 		event     string
 		transport string
 	}{
-		{"duplicate:0.05", "DUPLICATE", "tcp"}, {"reorder:0.05", "OUT_OF_ORDER", "tcp"}, {"drop:0.03", "GAP", "unix"}, {"kill:0.02", "", "tcp"}, {"stall:0.01:20ms", "", "unix"},
+		{"duplicate:0.05", "DUPLICATE", "tcp"}, {"reorder:0.05", "OUT_OF_ORDER", "tcp"}, {"drop:0.03", "GAP", "unix"},
+		{"kill:0.02", "", "tcp"}, {"stall:0.01:20ms", "", "unix"},
 	}
 	if slices.Contains(transports(), "shm") {
 		kinds = append(kinds, kinds[0], kinds[1], kinds[3]) // also where strips stay in place
@@ -88,7 +94,8 @@ func TestFaults(t *testing.T) {
 	}
 	for _, tt := range kinds {
 		t.Run(tt.fault+" "+tt.transport, func(t *testing.T) {
-			r := playJSON(t, exitOK, "--width", "512", "--strip-lines", "32", "--part-lines", "128", "--region-count", "9", "--line-rate", "40000",
+			r := playJSON(t, exitOK, "--width", "512", "--strip-lines", "32", "--part-lines", "128", "--region-count",
+				"9", "--line-rate", "40000",
 				"--duration", "0", "--repeat", "100", "--verify", "--fault", tt.fault, "--transport", tt.transport)
 			c := r.Counts
 			if len(c.Faults) != 1 || r.Check.Checked != int(c.Parts) || c.Parts < 99 {
@@ -107,15 +114,17 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// TestSoak is the short form of conveyor soak: a capacity, a share of it, all faults, and every part checked. What a slow machine makes
-// of it is void, and a void run isn't a pass.
+// TestSoak is the short form of conveyor soak: a capacity, a share of it, all faults, and every part checked. What a
+// slow machine makes of it is void, and a void run isn't a pass.
 func TestSoak(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes 20 s")
 	}
 	path := filepath.Join(t.TempDir(), "soak.json")
-	args := []string{"soak", "--width", "1024", "--strip-lines", "64", "--part-lines", "256", "--region-count", "20", "--cameras", "2", "--line-rate", "20000",
-		"--step", "400ms", "--duration", "12s", "--min-rate", "200", "--max-rss-growth", "64", "--json", path, "--quiet"}
+	args := []string{"soak", "--width", "1024", "--strip-lines", "64", "--part-lines", "256", "--region-count", "20",
+		"--cameras", "2", "--line-rate", "20000",
+		"--step", "400ms", "--duration", "12s", "--min-rate", "200", "--max-rss-growth", "64", "--json", path,
+		"--quiet"}
 	for _, f := range []string{"duplicate:0.01", "reorder:0.01", "drop:0.01", "stall:0.002:20ms", "kill:0.002"} {
 		args = append(args, "--fault", f)
 	}

@@ -88,10 +88,12 @@ func (c *soakCmd) Run(e *env) error {
 		r.Capacity = capacity
 		switch {
 		case r.Memory == nil:
-			r.Warnings = append(r.Warnings, "the server's memory was not watched; --rss-pid or --metrics-url says where")
+			r.Warnings = append(r.Warnings,
+				"the server's memory was not watched; --rss-pid or --metrics-url says where")
 		case float64(r.Memory.Growth) > c.MaxRSS*(1<<20):
 			r.Verdict = verdictFail
-			r.Reasons = append(r.Reasons, fmt.Sprintf("the server's memory grew by %.1f MiB: %v MiB are allowed", mib(r.Memory.Growth), c.MaxRSS))
+			r.Reasons = append(r.Reasons,
+				fmt.Sprintf("the server's memory grew by %.1f MiB: %v MiB are allowed", mib(r.Memory.Growth), c.MaxRSS))
 		}
 		return r, nil
 	})

@@ -45,14 +45,16 @@ const (
 	minCell = 12
 )
 
-// pitch is the number of lines from plate to plate; where jitter is on, from the earliest place of one to that of the next.
+// pitch is the number of lines from plate to plate; where jitter is on, from the earliest place of one to that of the
+// next.
 func (s synthetic) pitch() uint64 { return uint64(s.partLines + s.gap + s.jitter) }
 
 // belt makes the pictures. Pictures 0 to bad-1 are plates with a defect, the last one is the belt itself.
 func (s synthetic) belt() (*belt, error) {
 	_, _, cw, ch := s.grid()
 	if cw < minCell || ch < minCell {
-		return nil, usage("--region-count %d: cells of %.0fx%.0f pixels of a part of %dx%d: must be %d at least", s.regions, cw, ch, s.width, s.partLines, minCell)
+		return nil, usage("--region-count %d: cells of %.0fx%.0f pixels of a part of %dx%d: must be %d at least",
+			s.regions, cw, ch, s.width, s.partLines, minCell)
 	}
 	n := max(2, min(goodPlates+badPlates, pictureBytes/(s.width*s.partLines)))
 	bad := n / 2

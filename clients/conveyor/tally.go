@@ -23,7 +23,8 @@ const (
 type latencies struct{ h *hdrhistogram.Histogram }
 
 func newLatencies() latencies {
-	return latencies{hdrhistogram.New(int64(shortestLatency/time.Microsecond), int64(longestLatency/time.Microsecond), latencyDigits)}
+	return latencies{hdrhistogram.New(int64(shortestLatency/time.Microsecond), int64(longestLatency/time.Microsecond),
+		latencyDigits)}
 }
 
 func (l latencies) record(d time.Duration) {
@@ -121,7 +122,8 @@ type tally struct {
 var stageNames = [4]string{"queue", "compute", "send", "server"}
 
 func newTally(budget time.Duration, now time.Time) *tally {
-	t := &tally{budget: budget, all: newLatencies(), calm: newLatencies(), last: newLatencies(), slips: newLatencies(), lastAt: now, start: now}
+	t := &tally{budget: budget, all: newLatencies(), calm: newLatencies(), last: newLatencies(), slips: newLatencies(),
+		lastAt: now, start: now}
 	t.counts.Events, t.counts.Faults = map[string]int64{}, map[string]int64{}
 	for i := range t.phases {
 		t.phases[i] = newLatencies()
@@ -189,7 +191,8 @@ func (t *tally) part(p *polyscanv1.PartResult, latency time.Duration, disturbed 
 		t.calm.record(latency)
 	}
 	times := p.GetTimes()
-	for i, d := range []time.Duration{times.GetQueue().AsDuration(), times.GetCompute().AsDuration(), times.GetSend().AsDuration(), server} {
+	for i, d := range []time.Duration{times.GetQueue().AsDuration(), times.GetCompute().AsDuration(),
+		times.GetSend().AsDuration(), server} {
 		t.stages[i].record(d)
 	}
 }

@@ -33,8 +33,8 @@ func (t *target) dial(extra ...clients.Option) (*clients.Client, error) {
 	return clients.Dial(t.addr, append(append([]clients.Option{}, t.options...), extra...)...)
 }
 
-// serverCmd is the server that a run without --addr starts as another process, so that its memory and its garbage are its own. It
-// ends with its standard input.
+// serverCmd is the server that a run without --addr starts as another process, so that its memory and its garbage are
+// its own. It ends with its standard input.
 type serverCmd struct {
 	Listen  string `required:"" placeholder:"ADDR"`
 	Shared  string `placeholder:"PATH"` // socket of shared memory; empty: none

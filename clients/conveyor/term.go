@@ -28,7 +28,8 @@ type env struct {
 func newEnv(ctx context.Context, stdin io.Reader, stdout, stderr io.Writer) *env {
 	f, ok := stdout.(*os.File)
 	terminal := ok && term.IsTerminal(int(f.Fd())) && os.Getenv("TERM") != "dumb"
-	return &env{ctx: ctx, stdin: stdin, stdout: stdout, stderr: stderr, colour: terminal && os.Getenv("NO_COLOR") == "", live: terminal}
+	return &env{ctx: ctx, stdin: stdin, stdout: stdout, stderr: stderr, colour: terminal && os.Getenv("NO_COLOR") == "",
+		live: terminal}
 }
 
 // style is an SGR sequence.
@@ -87,8 +88,11 @@ func (d *display) show(p point, g progress) {
 			return
 		}
 		d.logged = g.elapsed
-		fmt.Fprintf(d.e.stdout, "%6.1fs  %s lines/s  %.1f MB/s  p50 %s p99 %s max %s ms  late %s  pass %s fail %s  queued %s\n", g.elapsed.Seconds(),
-			thousands(int64(p.LineRate)), rateOf(g)*p.LineRate/1e6, short(p.P50), short(p.P99), short(p.Max), thousands(g.counts.Late),
+		fmt.Fprintf(d.e.stdout,
+			"%6.1fs  %s lines/s  %.1f MB/s  p50 %s p99 %s max %s ms  late %s  pass %s fail %s  queued %s\n",
+			g.elapsed.Seconds(),
+			thousands(int64(p.LineRate)), rateOf(g)*p.LineRate/1e6, short(p.P50), short(p.P99), short(p.Max),
+			thousands(g.counts.Late),
 			thousands(g.counts.Verdicts.Pass), thousands(g.counts.Verdicts.Fail), thousands(g.queued))
 		return
 	}
@@ -114,12 +118,16 @@ func (d *display) show(p point, g progress) {
 		fmt.Sprintf("rate      %s lines/s, %.1f MB/s", thousands(int64(p.LineRate)), rateOf(g)*p.LineRate/1e6),
 		fmt.Sprintf("latency   %s", g.latency),
 		fmt.Sprintf("          %s %s", d.e.paint(dim, spark(d.recent)), "p99"),
-		fmt.Sprintf("late      %s of %s parts; the camera was held up at %s strips", late, thousands(g.counts.Parts), thousands(g.counts.HeldUp)),
-		fmt.Sprintf("verdicts  %s pass, %s fail, %s none, %s incomplete", d.e.paint(green, thousands(v.Pass)), fail, thousands(v.None), thousands(v.Incomplete)),
-		fmt.Sprintf("queue     %s strips on the way, room for %s; credit for %s lines", thousands(g.queued), thousands(g.room), thousands(g.credit)),
+		fmt.Sprintf("late      %s of %s parts; the camera was held up at %s strips", late, thousands(g.counts.Parts),
+			thousands(g.counts.HeldUp)),
+		fmt.Sprintf("verdicts  %s pass, %s fail, %s none, %s incomplete", d.e.paint(green, thousands(v.Pass)), fail,
+			thousands(v.None), thousands(v.Incomplete)),
+		fmt.Sprintf("queue     %s strips on the way, room for %s; credit for %s lines", thousands(g.queued),
+			thousands(g.room), thousands(g.credit)),
 	}
 	if len(g.counts.Faults)+len(g.counts.Events) > 0 {
-		block = append(block, fmt.Sprintf("faults    %s", list(g.counts.Faults)), fmt.Sprintf("events    %s", list(g.counts.Events)))
+		block = append(block, fmt.Sprintf("faults    %s", list(g.counts.Faults)),
+			fmt.Sprintf("events    %s", list(g.counts.Events)))
 	}
 	var b strings.Builder
 	if d.lines > 0 {

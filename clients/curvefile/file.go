@@ -119,8 +119,8 @@ func (o Options) settled() Options {
 	return o
 }
 
-// Is reports whether data looks like one of the formats, and not like a picture: its first character is { or <, or it is
-// compressed.
+// Is reports whether data looks like one of the formats, and not like a picture: its first character is { or <, or it
+// is compressed.
 func Is(data []byte) bool {
 	if bytes.HasPrefix(data, gzipMagic) {
 		return true

@@ -68,7 +68,8 @@ func (r *reader) json() *Error {
 	}
 	for i, g := range r.drawing.Pixels {
 		if g.X >= r.drawing.Width || g.Y >= r.drawing.Height {
-			return j.fail(ErrInvalid, fmt.Sprintf("pixels[%d]", i), "(%d, %d) is outside of the canvas of %dx%d", g.X, g.Y, r.drawing.Width, r.drawing.Height)
+			return j.fail(ErrInvalid, fmt.Sprintf("pixels[%d]", i), "(%d, %d) is outside of the canvas of %dx%d", g.X,
+				g.Y, r.drawing.Width, r.drawing.Height)
 		}
 	}
 	return nil
@@ -279,15 +280,17 @@ func (j *jsonReader) entry(list string, i int, v []float64) *Error {
 	return j.numbers(where, v)
 }
 
-// AppendJSON appends a drawing in polyscan's own format, a line for each curve. Numbers have the fewest digits that give them back.
-// Parse reads the same from it where the drawing keeps to the limits; infinite numbers and NaN are errors.
+// AppendJSON appends a drawing in polyscan's own format, a line for each curve. Numbers have the fewest digits that
+// give them back. Parse reads the same from it where the drawing keeps to the limits; infinite numbers and NaN are
+// errors.
 func AppendJSON(b []byte, d *polyscanv1.Drawing) ([]byte, error) {
 	bad := false
 	number := func(v float64, bits int) {
 		bad = bad || math.IsNaN(v) || math.IsInf(v, 0)
 		b = strconv.AppendFloat(b, v, 'f', -1, bits)
 	}
-	b = fmt.Appendf(b, "{\"version\": %d, \"width\": %d, \"height\": %d, \"curves\": [", version, d.GetWidth(), d.GetHeight())
+	b = fmt.Appendf(b, "{\"version\": %d, \"width\": %d, \"height\": %d, \"curves\": [", version, d.GetWidth(),
+		d.GetHeight())
 	for i, c := range d.GetCurves() {
 		if i > 0 {
 			b = append(b, ',')

@@ -195,7 +195,8 @@ func (x *xmlReader) curve(start xml.StartElement, where string) *Error {
 	for _, n := range []struct {
 		name string
 		n    int
-	}{{"nb_control_points", len(c.Xy) / 2}, {"nb_left_colors", len(left)}, {"nb_right_colors", len(right)}, {"nb_blur_points", len(blur)}} {
+	}{{"nb_control_points", len(c.Xy) / 2}, {"nb_left_colors", len(left)}, {"nb_right_colors", len(right)},
+		{"nb_blur_points", len(blur)}} {
 		if e := x.counted(start, n.name, where, n.n); e != nil {
 			return e
 		}

@@ -80,7 +80,8 @@ var times = regexp.MustCompile(`[0-9.]+ (µs|ms|s)\b`)
 func timeless(s string) string { return times.ReplaceAllString(s, "TIME") }
 
 func TestHelp(t *testing.T) {
-	commands := []string{"", "reduce", "stream", "mask", "frames", "frames put", "frames list", "frames release", "recipe", "recipe put", "recipe get", "recipe list", "recipe delete",
+	commands := []string{"", "reduce", "stream", "mask", "frames", "frames put", "frames list", "frames release",
+		"recipe", "recipe put", "recipe get", "recipe list", "recipe delete",
 		"lowpoly", "diffuse", "fill", "background", "triangulate", "serve", "device", "bench", "completion", "version"}
 	for _, c := range commands {
 		args := append(strings.Fields(c), "--help")
@@ -95,7 +96,8 @@ func TestHelp(t *testing.T) {
 		}
 	}
 	for _, c := range []string{"reduce", "stream"} {
-		if stdout := succeed(t, c, "--help"); !strings.Contains(stdout, "Exit codes: 0 ") || !strings.Contains(stdout, "130") {
+		if stdout := succeed(t, c, "--help"); !strings.Contains(stdout, "Exit codes: 0 ") ||
+			!strings.Contains(stdout, "130") {
 			t.Errorf("polyscan %s --help doesn't tell the exit codes", c)
 		}
 	}
@@ -109,12 +111,14 @@ func TestHelp(t *testing.T) {
 // TestHelpExamples parses every example of every help text, so that none names a flag that is gone.
 func TestHelpExamples(t *testing.T) {
 	n := 0
-	for _, c := range []string{"", "reduce", "stream", "mask", "frames", "frames put", "frames list", "frames release", "recipe", "recipe put", "recipe get", "recipe list", "recipe delete",
+	for _, c := range []string{"", "reduce", "stream", "mask", "frames", "frames put", "frames list", "frames release",
+		"recipe", "recipe put", "recipe get", "recipe list", "recipe delete",
 		"lowpoly", "diffuse", "fill", "background", "triangulate", "serve", "device", "bench", "version"} {
 		for line := range strings.Lines(succeed(t, append(strings.Fields(c), "--help")...)) {
 			for part := range strings.SplitSeq(line, "|") {
 				args := strings.Fields(part)
-				if !strings.HasPrefix(line, "    polyscan ") || len(args) == 0 || args[0] != "polyscan" || args[1] == "COMMAND" {
+				if !strings.HasPrefix(line, "    polyscan ") || len(args) == 0 || args[0] != "polyscan" ||
+					args[1] == "COMMAND" {
 					continue
 				}
 				n++
@@ -138,14 +142,16 @@ func TestHelpExamples(t *testing.T) {
 }
 
 func TestVersion(t *testing.T) {
-	if stdout := succeed(t, "version"); !strings.HasPrefix(stdout, "polyscan ") || strings.Count(stdout, "\n") != 1 || !strings.Contains(stdout, "cpu") {
+	if stdout := succeed(t, "version"); !strings.HasPrefix(stdout, "polyscan ") || strings.Count(stdout, "\n") != 1 ||
+		!strings.Contains(stdout, "cpu") {
 		t.Errorf("version: %q", stdout)
 	}
 	var v struct {
 		Version, Go, OS, Arch string
 		Drivers               []string
 	}
-	if err := json.Unmarshal([]byte(succeed(t, "version", "--json")), &v); err != nil || v.Version == "" || v.Go == "" || len(v.Drivers) == 0 {
+	if err := json.Unmarshal([]byte(succeed(t, "version", "--json")), &v); err != nil || v.Version == "" ||
+		v.Go == "" || len(v.Drivers) == 0 {
 		t.Errorf("version --json: %+v, %v", v, err)
 	}
 }
@@ -162,7 +168,8 @@ func TestDevice(t *testing.T) {
 		t.Fatal(err)
 	}
 	started, err := time.Parse(time.RFC3339Nano, d.StartedAt)
-	if err != nil || time.Since(started) > time.Minute || d.Backend != "cpu" || d.Memory.Reserved == 0 || d.Limits["max_regions"] != 100_000 {
+	if err != nil || time.Since(started) > time.Minute || d.Backend != "cpu" || d.Memory.Reserved == 0 ||
+		d.Limits["max_regions"] != 100_000 {
 		t.Errorf("device --json: %+v, %v", d, err)
 	}
 }

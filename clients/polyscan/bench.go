@@ -98,7 +98,8 @@ type benchRow struct {
 	NsMin    float64 `json:"ns_min"`    // fastest
 	DeviceNs float64 `json:"device_ns"` // median of the device's time; 0 where it has no part
 	GBs      float64 `json:"gb_s"`
-	// Of diffusion: how many cycles it took, whether it was done then, and in levels of 8 bits how far off it is, and takes itself to be.
+	// Of diffusion: how many cycles it took, whether it was done then, and in levels of 8 bits how far off it is, and
+	// takes itself to be.
 	Cycles    int     `json:"cycles"`
 	Converged bool    `json:"converged"`
 	Error     float64 `json:"error"`
@@ -336,7 +337,8 @@ func (b *bench) peers(ctx context.Context, row benchRow, pix []byte) (err error)
 }
 
 // method times the ops of the device by one method.
-func (b *bench) method(ctx context.Context, row benchRow, set *polygon.Set, f polygon.Frame, m driver.Method) (err error) {
+func (b *bench) method(ctx context.Context, row benchRow, set *polygon.Set, f polygon.Frame,
+	m driver.Method) (err error) {
 	row.Op = "prepare"
 	err = b.timeBoth(ctx, row, func() error {
 		p, err := set.Prepare(ctx, b.dev, f.Width, f.Height, m)
@@ -412,7 +414,8 @@ func (b *bench) store(ctx context.Context, pix []byte) (*kernels.Resident[byte],
 }
 
 // calls times Reduce as a client sees it.
-func (b *bench) calls(ctx context.Context, row benchRow, regions []polygon.Region, pix []byte, pf polyscanv1.PixelFormat) error {
+func (b *bench) calls(ctx context.Context, row benchRow, regions []polygon.Region, pix []byte,
+	pf polyscanv1.PixelFormat) error {
 	var msgs []*polyscanv1.Region
 	for _, r := range regions {
 		var xy []float64
@@ -468,7 +471,9 @@ func loopback(cfg server.Config) (*connection, error) {
 	if err != nil {
 		return nil, errors.Join(err, stop())
 	}
-	return &connection{Client: c, addr: l.Addr().String(), close: func() error { return errors.Join(c.Close(), stop()) }}, nil
+	return &connection{Client: c, addr: l.Addr().String(), close: func() error {
+		return errors.Join(c.Close(), stop())
+	}}, nil
 }
 
 // timeBoth times fn, and then the device's part of it.
@@ -544,7 +549,8 @@ func (b *bench) repeat(ctx context.Context, fn func() error) ([]time.Duration, e
 // printHead prints what was timed.
 func (b *bench) printHead() error {
 	r := b.report
-	_, err := fmt.Fprintf(b.env.stdout, "%s: %s, %d compute units, %s; polyscan %s, %s\n\n", r.Backend, r.Device, r.Threads, r.Isa, r.Version, r.Go)
+	_, err := fmt.Fprintf(b.env.stdout, "%s: %s, %d compute units, %s; polyscan %s, %s\n\n", r.Backend, r.Device,
+		r.Threads, r.Isa, r.Version, r.Go)
 	return err
 }
 
@@ -553,8 +559,10 @@ func (b *bench) print() error {
 	if err := b.printHead(); err != nil {
 		return err
 	}
-	t := &table{columns: []column{{title: "FRAME"}, {title: "REGIONS"}, {title: "VERTICES", right: true}, {title: "OP"}, {title: "METHOD"},
-		{title: "STATS"}, {title: "DEVICE", right: true}, {title: "MEDIAN", right: true}, {title: "BEST", right: true}, {title: "GB/s", right: true}, {title: "RUNS", right: true}}}
+	t := &table{columns: []column{{title: "FRAME"}, {title: "REGIONS"}, {title: "VERTICES", right: true}, {title: "OP"},
+		{title: "METHOD"},
+		{title: "STATS"}, {title: "DEVICE", right: true}, {title: "MEDIAN", right: true}, {title: "BEST", right: true},
+		{title: "GB/s", right: true}, {title: "RUNS", right: true}}}
 	for _, k := range r.Rows {
 		vertices, device, rate := "", "", ""
 		if k.Vertices > 0 {
@@ -566,8 +574,10 @@ func (b *bench) print() error {
 		if k.GBs > 0 {
 			rate = digits(k.GBs)
 		}
-		t.add(cell{text: fmt.Sprintf("%dx%d %s", k.Width, k.Height, k.Format)}, cell{text: k.Regions}, cell{text: vertices}, cell{text: k.Op},
-			cell{text: k.Method}, cell{text: k.Stats}, cell{text: device}, cell{text: pretty(time.Duration(k.NsOp))}, cell{text: pretty(time.Duration(k.NsMin))}, cell{text: rate}, cell{text: fmt.Sprint(k.Runs)})
+		t.add(cell{text: fmt.Sprintf("%dx%d %s", k.Width, k.Height, k.Format)}, cell{text: k.Regions},
+			cell{text: vertices}, cell{text: k.Op},
+			cell{text: k.Method}, cell{text: k.Stats}, cell{text: device}, cell{text: pretty(time.Duration(k.NsOp))},
+			cell{text: pretty(time.Duration(k.NsMin))}, cell{text: rate}, cell{text: fmt.Sprint(k.Runs)})
 	}
 	return t.write(e, e.stdout)
 }
@@ -618,7 +628,8 @@ func benchRegions(kind string, w, h int) []polygon.Region {
 			cx, cy := (float64(i%40)+0.5)*cw, (float64(i/40)+0.5)*ch
 			r := min(cw, ch) / 3
 			same := func(int) float64 { return r }
-			out = append(out, polygon.Region{Name: fmt.Sprintf("hexagon %d", i), Rings: []polygon.Ring{ring(cx, cy, 6, same, same)}})
+			out = append(out, polygon.Region{Name: fmt.Sprintf("hexagon %d", i),
+				Rings: []polygon.Ring{ring(cx, cy, 6, same, same)}})
 		}
 		return out
 	}
@@ -629,8 +640,8 @@ func benchRegions(kind string, w, h int) []polygon.Region {
 	return []polygon.Region{{Name: "outline", Rings: []polygon.Ring{ring(fw/2, fh/2, 126, wave(fw/2), wave(fh/2))}}}
 }
 
-// plainGo is what a Go program would do without polyscan: draw each region with an antialiasing rasteriser, and loop over
-// the pixels that are more in than out. Its masks are not exact. The result keeps the work from being dropped.
+// plainGo is what a Go program would do without polyscan: draw each region with an antialiasing rasteriser, and loop
+// over the pixels that are more in than out. Its masks are not exact. The result keeps the work from being dropped.
 func plainGo(regions []polygon.Region, pix []byte, w, h int) (sum uint64) {
 	for _, r := range regions {
 		x0, y0, x1, y1 := w, h, 0, 0

@@ -23,14 +23,16 @@ import (
 
 func TestBench(t *testing.T) {
 	out := succeed(t, "bench", "--size", "64x48", "--time", "1ms", "--method", "row-spans,naive")
-	for _, want := range []string{"memcpy", "upload", "memset", "plain go", "prepare", "mask", "reduce", "reduce resident",
+	for _, want := range []string{"memcpy", "upload", "memset", "plain go", "prepare", "mask", "reduce",
+		"reduce resident",
 		"call (in-process)", "call (tcp)", "outline", "small", "row-spans", "naive", "DEVICE"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
 		}
 	}
 	var r benchReport
-	if err := json.Unmarshal([]byte(succeed(t, "bench", "--size", "64x48,32x32", "--time", "1ms", "--json", "--regions", "outline", "--method", "auto", "--format", "rgb8")), &r); err != nil {
+	if err := json.Unmarshal([]byte(succeed(t, "bench", "--size", "64x48,32x32", "--time", "1ms", "--json", "--regions",
+		"outline", "--method", "auto", "--format", "rgb8")), &r); err != nil {
 		t.Fatal(err)
 	}
 	// Three to compare with, prepare, mask, reduce four times and two calls for each size.
@@ -44,7 +46,8 @@ func TestBench(t *testing.T) {
 		if k.Op == "mask" {
 			bytes /= 3
 		}
-		if k.NsOp <= 0 || k.NsMin > k.NsOp || k.Runs < 3 || k.Bytes != int64(bytes) || (k.Vertices == 126) == peer[k.Op] {
+		if k.NsOp <= 0 || k.NsMin > k.NsOp || k.Runs < 3 || k.Bytes != int64(bytes) ||
+			(k.Vertices == 126) == peer[k.Op] {
 			t.Errorf("row %+v", k)
 		}
 		if device[k.Op] != (k.DeviceNs > 0) {
@@ -69,14 +72,16 @@ func TestBenchLowPoly(t *testing.T) {
 	}
 	for _, format := range []string{"gray8", "bgr8", "rgba8"} {
 		var r benchReport
-		if err := json.Unmarshal([]byte(succeed(t, "bench", "--vertices", "40,90", "--size", "64x48", "--time", "1ms", "--json", "--format", format)), &r); err != nil {
+		if err := json.Unmarshal([]byte(succeed(t, "bench", "--vertices", "40,90", "--size", "64x48", "--time", "1ms",
+			"--json", "--format", format)), &r); err != nil {
 			t.Fatal(err)
 		}
 		if len(r.Rows) != 10 {
 			t.Fatalf("%s: %d rows", format, len(r.Rows))
 		}
 		for i, k := range r.Rows {
-			if k.Op != [...]string{"edges", "selection", "triangulation", "shading", "low-poly"}[i%5] || k.DeviceNs <= 0 || k.Vertices != 40+i/5*50 || k.Runs < 3 {
+			if k.Op != [...]string{"edges", "selection", "triangulation", "shading", "low-poly"}[i%5] ||
+				k.DeviceNs <= 0 || k.Vertices != 40+i/5*50 || k.Runs < 3 {
 				t.Errorf("%s: row %+v", format, k)
 			}
 		}
@@ -95,26 +100,30 @@ func TestBenchDiffusion(t *testing.T) {
 		}
 	}
 	var r benchReport
-	if err := json.Unmarshal([]byte(succeed(t, "bench", "--solver", all, "--size", "64x48,31x50", "--time", "1ms", "--json")), &r); err != nil {
+	if err := json.Unmarshal([]byte(succeed(t, "bench", "--solver", all, "--size", "64x48,31x50", "--time", "1ms",
+		"--json")), &r); err != nil {
 		t.Fatal(err)
 	}
 	if len(r.Rows) != 10 || r.Backend != "cpu" {
 		t.Fatalf("%d rows of %s", len(r.Rows), r.Backend)
 	}
 	for i, k := range r.Rows {
-		if k.Method != strings.Split(all, ",")[i%5] || !k.Converged || k.Cycles < 1 || k.Runs < 1 || k.NsOp <= 0 || k.NsMin > k.NsOp ||
+		if k.Method != strings.Split(all, ",")[i%5] || !k.Converged || k.Cycles < 1 || k.Runs < 1 || k.NsOp <= 0 ||
+			k.NsMin > k.NsOp ||
 			!(k.Error > 0 && k.Error < 0.5) || !(k.Estimate <= 0.25) || i == 0 && k.Estimate == 0 {
 			t.Errorf("row %+v", k)
 		}
 	}
 	// Of a method that is stopped the error shows.
-	if err := json.Unmarshal([]byte(succeed(t, "bench", "--solver", "naive", "--size", "128x128", "--time", "1ms", "--max-cycles", "1", "--json")), &r); err != nil {
+	if err := json.Unmarshal([]byte(succeed(t, "bench", "--solver", "naive", "--size", "128x128", "--time", "1ms",
+		"--max-cycles", "1", "--json")), &r); err != nil {
 		t.Fatal(err)
 	}
 	if k := r.Rows[0]; len(r.Rows) != 1 || k.Converged || k.Cycles != 1 || k.Error < 0.5 {
 		t.Errorf("rows %+v", r.Rows)
 	}
-	for _, c := range [][]string{{"--solver", "naive", "--vertices", "9"}, {"--solver", "naive", "--format", "gray8"}, {"--solver", "naive", "--max-cycles", "0"}, {"--solver", "fast"}} {
+	for _, c := range [][]string{{"--solver", "naive", "--vertices", "9"}, {"--solver", "naive", "--format", "gray8"},
+		{"--solver", "naive", "--max-cycles", "0"}, {"--solver", "fast"}} {
 		if _, stderr, code := polyscan(t, append([]string{"bench"}, c...)...); code != 2 {
 			t.Errorf("%v: exit %d: %s", c, code, stderr)
 		}
@@ -125,7 +134,8 @@ func TestBenchDiffusion(t *testing.T) {
 func TestCheckCover(t *testing.T) {
 	square := func() *lowpoly.Picture {
 		return &lowpoly.Picture{
-			Pixels: []byte{7, 9, 9, 9}, Format: driver.Gray8, // the diagonal goes through two centres: the right triangle has them
+			// the diagonal goes through two centres: the right triangle has them
+			Pixels: []byte{7, 9, 9, 9}, Format: driver.Gray8,
 			Mesh: lowpoly.Mesh{
 				Width: 2, Height: 2, Points: []driver.Point{{}, {X: 2}, {Y: 2}, {X: 2, Y: 2}},
 				Triangles: []driver.Triangle{{A: 0, B: 1, C: 2}, {A: 1, B: 3, C: 2}},
@@ -144,7 +154,8 @@ func TestCheckCover(t *testing.T) {
 	} {
 		p := square()
 		c.spoil(p)
-		if err := checkCover(p); c.says == "" && err != nil || c.says != "" && (err == nil || !strings.Contains(err.Error(), c.says)) {
+		if err := checkCover(p); c.says == "" && err != nil || c.says != "" &&
+			(err == nil || !strings.Contains(err.Error(), c.says)) {
 			t.Errorf("%v, want %q", err, c.says)
 		}
 	}
@@ -171,7 +182,8 @@ type clockedStream struct{ driver.Stream }
 
 var _ driver.Timer = clockedStream{}
 
-func (s clockedStream) TimeDevice(ctx context.Context, copies, repeats int, enqueue func(i int) error) ([]time.Duration, error) {
+func (s clockedStream) TimeDevice(ctx context.Context, copies, repeats int, enqueue func(i int) error) ([]time.Duration,
+	error) {
 	out := make([]time.Duration, repeats)
 	for r := range out {
 		for i := range copies {

@@ -26,8 +26,8 @@ var solvers = map[string]diffusion.Method{
 // exactTolerance is a quarter of a thousandth of a level: so far may be off what solutions are compared with.
 const exactTolerance = 0.00025 / 255
 
-// diffusion times pictures of curves from their control points to pixels on the device, after a look at how far the solution is from
-// the exact one.
+// diffusion times pictures of curves from their control points to pixels on the device, after a look at how far the
+// solution is from the exact one.
 func (b *bench) diffusion(ctx context.Context, w, h int) error {
 	d := benchCurves(w, h)
 	exact, err := diffusion.SolveDrawing(ctx, b.dev, d, &diffusion.Options{Tolerance: exactTolerance})
@@ -51,9 +51,12 @@ func (b *bench) diffusion(ctx context.Context, w, h int) error {
 		if err != nil {
 			return err
 		}
-		row := benchRow{Op: "diffusion", Method: name, Width: w, Height: h, Format: b.cmd.Format, Bytes: int64(w * h * driver.RGB8.PixelBytes()),
-			Cycles: got.Cycles, Converged: got.Converged, Error: 255 * apart(got.Values, exact.Values), Estimate: 255 * float64(got.Estimate)}
-		took, checks := []time.Duration{got.Compute - got.Check}, []time.Duration{got.Check} // which is enough of one that takes longer than a row has to
+		row := benchRow{Op: "diffusion", Method: name, Width: w, Height: h, Format: b.cmd.Format,
+			Bytes:  int64(w * h * driver.RGB8.PixelBytes()),
+			Cycles: got.Cycles, Converged: got.Converged, Error: 255 * apart(got.Values, exact.Values),
+			Estimate: 255 * float64(got.Estimate)}
+		// which is enough of one that takes longer than a row has to
+		took, checks := []time.Duration{got.Compute - got.Check}, []time.Duration{got.Check}
 		if got.Compute < b.cmd.Time {
 			took, checks = took[:0], checks[:0]
 			for total := time.Duration(0); total < b.cmd.Time || len(took) < 3; {
@@ -106,17 +109,23 @@ func (b *bench) printDiffusion() error {
 	if err := b.printHead(); err != nil {
 		return err
 	}
-	t := &table{columns: []column{{title: "FRAME"}, {title: "METHOD"}, {title: "CYCLES", right: true}, {title: "ERROR", right: true},
-		{title: "ESTIMATE", right: true}, {title: "MEDIAN", right: true}, {title: "BEST", right: true}, {title: "RUNS", right: true}}}
+	t := &table{columns: []column{{title: "FRAME"}, {title: "METHOD"}, {title: "CYCLES", right: true},
+		{title: "ERROR", right: true},
+		{title: "ESTIMATE", right: true}, {title: "MEDIAN", right: true}, {title: "BEST", right: true},
+		{title: "RUNS", right: true}}}
 	level := func(v float64) cell { return cell{text: fmt.Sprintf("%.3f", v)} }
 	for _, k := range b.report.Rows {
-		t.add(cell{text: fmt.Sprintf("%dx%d %s", k.Width, k.Height, k.Format)}, cell{text: k.Method}, cell{text: fmt.Sprint(k.Cycles)}, level(k.Error),
-			level(k.Estimate), cell{text: pretty(time.Duration(k.NsOp))}, cell{text: pretty(time.Duration(k.NsMin))}, cell{text: fmt.Sprint(k.Runs)})
+		t.add(cell{text: fmt.Sprintf("%dx%d %s", k.Width, k.Height, k.Format)}, cell{text: k.Method},
+			cell{text: fmt.Sprint(k.Cycles)}, level(k.Error),
+			level(k.Estimate), cell{text: pretty(time.Duration(k.NsOp))}, cell{text: pretty(time.Duration(k.NsMin))},
+			cell{text: fmt.Sprint(k.Runs)})
 	}
 	if err := t.write(b.env, b.env.stdout); err != nil {
 		return err
 	}
-	if slices.ContainsFunc(b.report.Rows, func(k benchRow) bool { return !k.Converged && k.Cycles >= b.cmd.MaxCycles }) {
+	if slices.ContainsFunc(b.report.Rows, func(k benchRow) bool {
+		return !k.Converged && k.Cycles >= b.cmd.MaxCycles
+	}) {
 		b.env.warn("some methods were not done after %d cycles: see --max-cycles", b.cmd.MaxCycles)
 	}
 	if slices.ContainsFunc(b.report.Rows, func(k benchRow) bool { return !k.Converged && k.Cycles < b.cmd.MaxCycles }) {

@@ -23,8 +23,8 @@ var lowPolySteps = []struct{ op, name string }{
 	{"Edges", "edges"}, {"SelectVertices", "selection"}, {"Triangulate", "triangulation"}, {"Shade", "shading"},
 }
 
-// lowPoly times conversions of one picture, each step and all, after a look at the pixels: each is of one triangle, and has its
-// colour.
+// lowPoly times conversions of one picture, each step and all, after a look at the pixels: each is of one triangle, and
+// has its colour.
 func (b *bench) lowPoly(ctx context.Context, w, h int, format driver.PixelFormat, vertices []int) error {
 	pix := scenery(w, h, format)
 	im := lowpoly.Image{Width: w, Height: h, Format: format, Data: [][]byte{pix}}
@@ -105,8 +105,8 @@ func scenery(w, h int, format driver.PixelFormat) []byte {
 	return out
 }
 
-// checkCover reports an error unless each pixel of the picture is covered by one triangle of the mesh, and has the colour of it. It
-// finds pixels by the definition of the crossing rule, row by row.
+// checkCover reports an error unless each pixel of the picture is covered by one triangle of the mesh, and has the
+// colour of it. It finds pixels by the definition of the crossing rule, row by row.
 func checkCover(p *lowpoly.Picture) error {
 	m, n := &p.Mesh, p.Format.PixelBytes()
 	covered := make([]bool, m.Width*m.Height)
@@ -117,8 +117,8 @@ func checkCover(p *lowpoly.Picture) error {
 		want := rawColor(m.Colors[i], p.Format)
 		from, to := min(corners[0].Y, corners[1].Y, corners[2].Y), max(corners[0].Y, corners[1].Y, corners[2].Y)
 		for y := int(from); y < int(to); y++ {
-			// Twice where the edges cross the row of centres, with what is below a whole number left out: a centre, at 2x+1, is covered
-			// where one of the two that do is right of it.
+			// Twice where the edges cross the row of centres, with what is below a whole number left out: a centre, at
+			// 2x+1, is covered where one of the two that do is right of it.
 			xs = xs[:0]
 			for k, a := range corners {
 				b := corners[(k+1)%3]
@@ -128,7 +128,8 @@ func checkCover(p *lowpoly.Picture) error {
 				if int(a.Y) <= y && y < int(b.Y) {
 					dy := int(b.Y - a.Y)
 					num := 2*int(a.X)*dy + int(b.X-a.X)*(2*(y-int(a.Y))+1) // of 2x, over dy
-					x := (num - dy) / (2 * dy)                             // the last centre that is not right of it, or one beside
+					// the last centre that is not right of it, or one beside
+					x := (num - dy) / (2 * dy)
 					for (2*x+1)*dy < num {
 						x++
 					}
@@ -186,7 +187,8 @@ func (b *bench) printLowPoly() error {
 		}
 		line = append(line, cell{text: pretty(time.Duration(k.DeviceNs))})
 		if k.Op == "low-poly" {
-			t.add(append(line, cell{text: pretty(time.Duration(k.NsOp))}, cell{text: pretty(time.Duration(k.NsMin))}, cell{text: fmt.Sprint(k.Runs)})...)
+			t.add(append(line, cell{text: pretty(time.Duration(k.NsOp))}, cell{text: pretty(time.Duration(k.NsMin))},
+				cell{text: fmt.Sprint(k.Runs)})...)
 			line = nil
 		}
 	}

@@ -1,7 +1,7 @@
 package main
 
-// Clips: the frames of a video on their way in, and pictures on their way out, by what the names say: folders, GIFs, and files that
-// ffmpeg reads and writes.
+// Clips: the frames of a video on their way in, and pictures on their way out, by what the names say: folders, GIFs,
+// and files that ffmpeg reads and writes.
 
 import (
 	"encoding/binary"
@@ -22,7 +22,8 @@ import (
 type clip struct {
 	count  int // -1: nobody knows
 	frames iter.Seq2[*frame, error]
-	// delays of the frames in hundredths of a second and loops, of a GIF; or else rate, frames a second as a fraction, where it is known.
+	// delays of the frames in hundredths of a second and loops, of a GIF; or else rate, frames a second as a fraction,
+	// where it is known.
 	delays []int
 	loops  int
 	rate   fraction
@@ -38,7 +39,8 @@ func (f fraction) set() bool { return f.num > 0 && f.den > 0 }
 // defaultRate is that of folders.
 var defaultRate = fraction{25, 1}
 
-// delay is how long a GIF shows a frame, in hundredths of a second: so that the frames up to each are as long as they should be.
+// delay is how long a GIF shows a frame, in hundredths of a second: so that the frames up to each are as long as they
+// should be.
 func (f fraction) delay(frame int) int {
 	at := func(i int) int { return (200*i*f.den + f.num) / (2 * f.num) }
 	return at(frame+1) - at(frame)
@@ -81,7 +83,8 @@ func (c *lowpolyCmd) openClip(e *env) (*clip, error) {
 	}
 	if !st.IsDir() {
 		if c.Raw.set() || c.Format != "" {
-			return nil, usage("--raw and --format are for frames in a folder; %s says what it holds", printable(c.Video))
+			return nil, usage("--raw and --format are for frames in a folder; %s says what it holds",
+				printable(c.Video))
 		}
 		if !strings.EqualFold(filepath.Ext(c.Video), ".gif") {
 			return readVideo(e.ctx, c.Video)
@@ -192,7 +195,8 @@ func picture(f *polyscanv1.Frame) (*image.NRGBA, error) {
 		size, pixel = 4, func(p []byte) [4]byte { return [4]byte(p) }
 	}
 	if size == 0 || len(data) != w*h*size {
-		return nil, fmt.Errorf("the server's picture has %d bytes for %dx%d pixels in %v", len(data), w, h, l.GetPixelFormat())
+		return nil, fmt.Errorf("the server's picture has %d bytes for %dx%d pixels in %v", len(data), w, h,
+			l.GetPixelFormat())
 	}
 	out := image.NewNRGBA(image.Rect(0, 0, w, h))
 	for i := range w * h {
@@ -204,5 +208,6 @@ func picture(f *polyscanv1.Frame) (*image.NRGBA, error) {
 
 // errSize is of a frame that a GIF or a video can't take.
 func errSize(name string, want, got image.Point) error {
-	return bad(name, "a frame of %dx%d follows others of %dx%d: only a folder can hold both", got.X, got.Y, want.X, want.Y)
+	return bad(name, "a frame of %dx%d follows others of %dx%d: only a folder can hold both", got.X, got.Y, want.X,
+		want.Y)
 }

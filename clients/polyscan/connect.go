@@ -80,7 +80,8 @@ func connect(e *env, s *serverFlags, d *deviceFlags, recipeDir string) (*connect
 			return nil, usage("--device and --threads are for the server inside the process; the one at --addr %s has its own", s.Addr)
 		}
 		if recipeDir != "" {
-			return nil, usage("--recipes is for the server inside the process; the one at --addr %s has its own", s.Addr)
+			return nil, usage("--recipes is for the server inside the process; the one at --addr %s has its own",
+				s.Addr)
 		}
 		c, err = dial(s)
 	} else {
@@ -110,7 +111,8 @@ func connect(e *env, s *serverFlags, d *deviceFlags, recipeDir string) (*connect
 func dial(s *serverFlags) (*connection, error) {
 	var opts []clients.Option
 	if s.TLS || s.CA != "" || s.Cert != "" || s.Key != "" || s.ServerName != "" {
-		opts = append(opts, clients.WithTLS(clients.TLSFiles{CA: s.CA, Cert: s.Cert, Key: s.Key, ServerName: s.ServerName}))
+		opts = append(opts, clients.WithTLS(clients.TLSFiles{CA: s.CA, Cert: s.Cert, Key: s.Key,
+			ServerName: s.ServerName}))
 	}
 	if s.TokenFile != "" {
 		opts = append(opts, clients.WithTokenFile(s.TokenFile))
@@ -123,8 +125,9 @@ func dial(s *serverFlags) (*connection, error) {
 }
 
 const (
-	// inProcessMemory is what the server inside the process reserves on the device at least, for frames up to the largest message.
-	// On Unix memory that isn't written to costs nothing; where there is less, half of it has to do, and in the end the server's default.
+	// inProcessMemory is what the server inside the process reserves on the device at least, for frames up to the
+	// largest message. On Unix memory that isn't written to costs nothing; where there is less, half of it has to do,
+	// and in the end the server's default.
 	inProcessMemory = 4 << 30
 	// pipeBytes is how much of a message is on the way between the two ends of the in-memory connection.
 	pipeBytes = 4 << 20

@@ -103,18 +103,22 @@ func (c *deviceCmd) Run(e *env) (err error) {
 		{"device", d.GetDeviceName()},
 		{"compute units", fmt.Sprint(d.GetComputeUnits())},
 		{"capability", d.GetCapability()},
-		{"memory", fmt.Sprintf("%s of %s in use, at most %s so far", size(m.GetUsedBytes()), size(m.GetReservedBytes()), size(m.GetHighWaterBytes()))},
+		{"memory", fmt.Sprintf("%s of %s in use, at most %s so far", size(m.GetUsedBytes()), size(m.GetReservedBytes()),
+			size(m.GetHighWaterBytes()))},
 	}
 	for _, label := range slices.Sorted(maps.Keys(m.GetUsedBytesByLabel())) {
 		rows = append(rows, [2]string{"  " + label, size(m.GetUsedBytesByLabel()[label])})
 	}
 	rows = append(rows,
 		[2]string{"  by tenant", fmt.Sprintf("%s scratch of jobs, %s state of sessions, %s resident (%s evictable)",
-			size(m.GetScratchBytes()), size(m.GetSessionBytes()), size(m.GetResidentBytes()), size(m.GetEvictableBytes()))},
+			size(m.GetScratchBytes()), size(m.GetSessionBytes()), size(m.GetResidentBytes()),
+			size(m.GetEvictableBytes()))},
 		[2]string{"  free", fmt.Sprintf("at most %s in one piece; %s, %s so far", size(m.GetLargestFreeBytes()),
-			plural(int(m.GetEvictions()), "eviction", "evictions"), plural(int(m.GetRefusals()), "refusal", "refusals"))})
+			plural(int(m.GetEvictions()), "eviction", "evictions"),
+			plural(int(m.GetRefusals()), "refusal", "refusals"))})
 	if f := d.GetResidentFrames(); f.GetMaxFrames() > 0 {
-		rows = append(rows, [2]string{"frames", fmt.Sprintf("%d of %d kept, %s of %s", f.GetFrames(), f.GetMaxFrames(), size(f.GetBytes()), size(f.GetMaxBytes()))})
+		rows = append(rows, [2]string{"frames", fmt.Sprintf("%d of %d kept, %s of %s", f.GetFrames(), f.GetMaxFrames(),
+			size(f.GetBytes()), size(f.GetMaxBytes()))})
 	}
 	for _, s := range d.GetScheduler() {
 		text := fmt.Sprintf("%d running, %d waiting, %d done", s.GetRunning(), s.GetWaiting(), s.GetDone())
@@ -139,9 +143,11 @@ func (c *deviceCmd) Run(e *env) (err error) {
 		[2]string{"drivers", strings.Join(d.GetDrivers(), ", ")},
 		[2]string{"started", d.GetStartedAt().AsTime().Local().Format(time.RFC3339)},
 		[2]string{"limits", fmt.Sprintf("messages of %s, frames of %d pixels, %d regions, %d vertices, %d calls a connection",
-			size(l.GetMaxMessageBytes()), l.GetMaxFramePixels(), l.GetMaxRegions(), l.GetMaxVertices(), l.GetMaxStreamsPerConnection())})
+			size(l.GetMaxMessageBytes()), l.GetMaxFramePixels(), l.GetMaxRegions(), l.GetMaxVertices(),
+			l.GetMaxStreamsPerConnection())})
 	for _, r := range rows {
-		if _, err := fmt.Fprintf(e.stdout, "%s %s\n", e.paint(bold, fmt.Sprintf("%-14s", r[0])), printable(r[1])); err != nil {
+		if _, err := fmt.Fprintf(e.stdout, "%s %s\n", e.paint(bold, fmt.Sprintf("%-14s", r[0])),
+			printable(r[1])); err != nil {
 			return err
 		}
 	}
@@ -154,19 +160,24 @@ func reportDevice(d *polyscanv1.GetDeviceResponse) deviceReport {
 	f := d.GetResidentFrames()
 	classes := []classReport{}
 	for _, s := range d.GetScheduler() {
-		classes = append(classes, classReport{s.GetName(), s.GetRunning(), s.GetWaiting(), s.GetAdmitted(), s.GetWaited().AsDuration().Seconds(),
+		classes = append(classes, classReport{s.GetName(), s.GetRunning(), s.GetWaiting(), s.GetAdmitted(),
+			s.GetWaited().AsDuration().Seconds(),
 			s.GetDone(), s.GetMissedDeadlines(), s.GetShed(), s.GetRefused()})
 	}
 	return deviceReport{
-		Backend: d.GetBackend(), Device: d.GetDeviceName(), ComputeUnits: d.GetComputeUnits(), Capability: d.GetCapability(),
+		Backend: d.GetBackend(), Device: d.GetDeviceName(), ComputeUnits: d.GetComputeUnits(),
+		Capability: d.GetCapability(),
 		Memory: memoryReport{m.GetReservedBytes(), m.GetUsedBytes(), m.GetHighWaterBytes(), labels,
-			m.GetScratchBytes(), m.GetSessionBytes(), m.GetResidentBytes(), m.GetEvictableBytes(), m.GetLargestFreeBytes(),
+			m.GetScratchBytes(), m.GetSessionBytes(), m.GetResidentBytes(), m.GetEvictableBytes(),
+			m.GetLargestFreeBytes(),
 			m.GetEvictions(), m.GetRefusals(), m.GetWaiting()},
 		Scheduler: classes,
-		Frames:    framesReport{f.GetFrames(), f.GetBytes(), f.GetCopyBytes(), f.GetMaxFrames(), f.GetMaxBytes(), orEmpty(f.GetGone())},
-		Losses:    d.GetDeviceLosses(),
-		Server:    d.GetServerVersion(), Go: d.GetGoVersion(), StartedAt: d.GetStartedAt().AsTime().UTC().Format(time.RFC3339Nano),
-		Drivers: d.GetDrivers(),
+		Frames: framesReport{f.GetFrames(), f.GetBytes(), f.GetCopyBytes(), f.GetMaxFrames(), f.GetMaxBytes(),
+			orEmpty(f.GetGone())},
+		Losses: d.GetDeviceLosses(),
+		Server: d.GetServerVersion(), Go: d.GetGoVersion(),
+		StartedAt: d.GetStartedAt().AsTime().UTC().Format(time.RFC3339Nano),
+		Drivers:   d.GetDrivers(),
 		Limits: map[string]uint64{
 			"max_message_bytes": l.GetMaxMessageBytes(), "max_frame_pixels": l.GetMaxFramePixels(),
 			"max_regions": uint64(l.GetMaxRegions()), "max_vertices": l.GetMaxVertices(),

@@ -36,8 +36,8 @@ type solveFlags struct {
 	tolerance float32 // in levels of 8 bits; set by check
 }
 
-// What a pixel takes of the device's memory with blur, and a little more: without blocked edges, and with them, where CUDA's set-up is
-// larger than the CPU's.
+// What a pixel takes of the device's memory with blur, and a little more: without blocked edges, and with them, where
+// CUDA's set-up is larger than the CPU's.
 const (
 	solveMemory   = 150
 	barrierMemory = 720
@@ -83,7 +83,8 @@ func (c *solveFlags) workClass() polyscanv1.WorkClass {
 }
 
 func (c *solveFlags) request(f *polyscanv1.Frame) *polyscanv1.SolveRequest {
-	return &polyscanv1.SolveRequest{WorkClass: c.workClass(), Options: c.options(), Encoding: polyscanv1.Encoding_ENCODING_PNG, Frame: f}
+	return &polyscanv1.SolveRequest{WorkClass: c.workClass(), Options: c.options(),
+		Encoding: polyscanv1.Encoding_ENCODING_PNG, Frame: f}
 }
 
 // solved is what responses say of a solution.
@@ -98,7 +99,8 @@ type solved interface {
 // finish writes the PNG, and to report what is to say of it.
 func (c *solveFlags) finish(e *env, report io.Writer, file []byte, what string, res solved) error {
 	if !res.GetConverged() {
-		e.warn("%s: stopped after %s with an estimated error of %.2g levels", c.Output, plural(int(res.GetCycles()), "cycle", "cycles"), res.GetEstimate())
+		e.warn("%s: stopped after %s with an estimated error of %.2g levels", c.Output,
+			plural(int(res.GetCycles()), "cycle", "cycles"), res.GetEstimate())
 	}
 	if c.Output == "-" {
 		_, err := e.stdout.Write(file)
@@ -111,7 +113,8 @@ func (c *solveFlags) finish(e *env, report io.Writer, file []byte, what string, 
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(report, "%s: %s, %s, in %s by %s\n", c.Output, what, plural(int(res.GetCycles()), "cycle", "cycles"),
+	_, err = fmt.Fprintf(report, "%s: %s, %s, in %s by %s\n", c.Output, what,
+		plural(int(res.GetCycles()), "cycle", "cycles"),
 		pretty(res.GetCompute().AsDuration()), res.GetBackend())
 	return err
 }
@@ -198,7 +201,8 @@ func (c *diffuseCmd) Run(e *env) (err error) {
 	return c.finish(e, e.stdout, res.GetPicture().GetData(), given, res)
 }
 
-// checkProgress looks whether files can be made in the folder of --progress, before anything is computed, and makes it where there is none.
+// checkProgress looks whether files can be made in the folder of --progress, before anything is computed, and makes it
+// where there is none.
 func (c *diffuseCmd) checkProgress() (made bool, err error) {
 	if c.Progress == "" {
 		return false, nil
@@ -231,7 +235,8 @@ func percent(n uint64, of int) string {
 }
 
 // solve returns the picture, and with --progress how many there were, having written them.
-func (c *diffuseCmd) solve(conn *connection, req *polyscanv1.SolveRequest) (res *polyscanv1.SolveResponse, pictures int, err error) {
+func (c *diffuseCmd) solve(conn *connection, req *polyscanv1.SolveRequest) (res *polyscanv1.SolveResponse, pictures int,
+	err error) {
 	if c.Progress == "" {
 		res, err = conn.Solve(conn.ctx, req)
 		return res, 0, err

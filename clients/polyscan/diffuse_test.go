@@ -57,7 +57,8 @@ func TestDiffuse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if again := succeed(t, "diffuse", in, "-o", "-", "--solver", "variable-stencil", "--accuracy", "0.1", "--batch", "--threads", "1"); again != string(file) {
+	if again := succeed(t, "diffuse", in, "-o", "-", "--solver", "variable-stencil", "--accuracy", "0.1", "--batch",
+		"--threads", "1"); again != string(file) {
 		t.Error("to standard output, on one thread, it is another file")
 	}
 }
@@ -65,7 +66,8 @@ func TestDiffuse(t *testing.T) {
 // Pictures on the way are written as they come, and the last one is that of the output.
 func TestDiffuseProgress(t *testing.T) {
 	dir := t.TempDir()
-	in, out, way := filepath.Join(dir, "in.png"), filepath.Join(dir, "out.png"), filepath.Join(dir, "way") // which is made
+	// which is made
+	in, out, way := filepath.Join(dir, "in.png"), filepath.Join(dir, "out.png"), filepath.Join(dir, "way")
 	given := image.NewNRGBA(image.Rect(0, 0, 60, 40))
 	given.SetNRGBA(5, 5, color.NRGBA{R: 255, A: 255})
 	given.SetNRGBA(50, 30, color.NRGBA{B: 255, A: 255})
@@ -76,7 +78,8 @@ func TestDiffuseProgress(t *testing.T) {
 		t.Fatal(err)
 	}
 	files, err := os.ReadDir(way)
-	if err != nil || len(files) < 1 || !strings.Contains(stdout, fmt.Sprintf(", %s in %s, ", plural(len(files), "picture", "pictures"), way)) {
+	if err != nil || len(files) < 1 ||
+		!strings.Contains(stdout, fmt.Sprintf(", %s in %s, ", plural(len(files), "picture", "pictures"), way)) {
 		t.Fatalf("%d files, %v; it says %q", len(files), err, stdout)
 	}
 	for i, f := range files {
@@ -98,7 +101,8 @@ func TestDiffuseProgress(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, stderr, code := polyscan(t, "diffuse", in, "-o", out, "--progress", way); code != exitUsage || !strings.Contains(stderr, "0001.png: file exists") {
+	if _, stderr, code := polyscan(t, "diffuse", in, "-o", out, "--progress", way); code != exitUsage ||
+		!strings.Contains(stderr, "0001.png: file exists") {
 		t.Errorf("a folder is in the way: exit %d, %q", code, stderr)
 	}
 	if err := os.Chmod(way, 0o555); err != nil {
@@ -108,7 +112,8 @@ func TestDiffuseProgress(t *testing.T) {
 		f.Close()
 		return
 	}
-	if _, stderr, code := polyscan(t, "diffuse", in, "-o", out, "--progress", way); code != exitUsage || !strings.Contains(stderr, way+": no file can be made there: permission denied") {
+	if _, stderr, code := polyscan(t, "diffuse", in, "-o", out, "--progress", way); code != exitUsage ||
+		!strings.Contains(stderr, way+": no file can be made there: permission denied") {
 		t.Errorf("a folder that can't be written to: exit %d, %q", code, stderr)
 	}
 }
@@ -136,20 +141,24 @@ func TestDiffuseCurves(t *testing.T) {
 	if !strings.HasPrefix(stdout, out+": 5 % of 40x30 pixels given, ") {
 		t.Errorf("it says %q", stdout)
 	}
-	apart := in("apart.json", `{"version": 1, "width": 40, "height": 30, "curves": [{"points": [[-1, 10], [10, 10], [20, 10], [41, 10]], "barrier": true}],
+	apart := in("apart.json",
+		`{"version": 1, "width": 40, "height": 30, "curves": [{"points": [[-1, 10], [10, 10], [20, 10], [41, 10]], "barrier": true}],
 		"pixels": [[3, 3, 9, 9, 9]]}`)
-	if stdout := succeed(t, "diffuse", apart, "-o", filepath.Join(dir, "apart.png")); !strings.Contains(stdout, ": 0.083 % of 40x30 pixels given, 67 % out of their reach, ") {
+	if stdout := succeed(t, "diffuse", apart, "-o", filepath.Join(dir, "apart.png")); !strings.Contains(stdout,
+		": 0.083 % of 40x30 pixels given, 67 % out of their reach, ") {
 		t.Errorf("behind a barrier: it says %q", stdout)
 	}
 	all := in("all.json", `{"version": 1, "width": 1, "height": 1, "curves": [], "pixels": [[0, 0, 9, 9, 9]]}`)
-	if stdout := succeed(t, "diffuse", all, "-o", filepath.Join(dir, "all.png")); !strings.Contains(stdout, ": 100 % of 1x1 pixels given, 1 cycle") {
+	if stdout := succeed(t, "diffuse", all, "-o", filepath.Join(dir, "all.png")); !strings.Contains(stdout,
+		": 100 % of 1x1 pixels given, 1 cycle") {
 		t.Errorf("where all is given: it says %q", stdout)
 	}
 	im := readPNG(t, out)
 	for y := range 30 {
 		for x := range 40 {
 			c := color.NRGBAModel.Convert(im.At(x, y)).(color.NRGBA)
-			if x >= 20 && c != (color.NRGBA{250, 20, 0, 255}) || x < 20 && (c.R != 0 || c.B != 100 || x == 19 && abs(int(c.G)-200*(2*y+3)/64) > 1) {
+			if x >= 20 && c != (color.NRGBA{250, 20, 0, 255}) || x < 20 &&
+				(c.R != 0 || c.B != 100 || x == 19 && abs(int(c.G)-200*(2*y+3)/64) > 1) {
 				t.Fatalf("(%d, %d) is %v", x, y, c)
 			}
 		}
@@ -184,7 +193,8 @@ func TestFill(t *testing.T) {
 	dir := t.TempDir()
 	in := func(name string) string { return filepath.Join(dir, name) }
 	const w, h = 60, 40
-	gray, colour, mask := image.NewGray(image.Rect(0, 0, w, h)), image.NewNRGBA(image.Rect(0, 0, w, h)), image.NewGray(image.Rect(0, 0, w, h))
+	gray, colour, mask := image.NewGray(image.Rect(0, 0, w, h)), image.NewNRGBA(image.Rect(0, 0, w, h)),
+		image.NewGray(image.Rect(0, 0, w, h))
 	inside := func(x, y int) bool { return x >= 20 && x < 35 && y >= 10 && y < 30 }
 	for y := range h {
 		for x := range w {
@@ -281,7 +291,8 @@ func TestBackground(t *testing.T) {
 	background, residual := readPNG(t, in("out.png")), readPNG(t, in("r.png"))
 	for y := range h {
 		for x := range w {
-			c, r := color.NRGBAModel.Convert(background.At(x, y)).(color.NRGBA), color.NRGBAModel.Convert(residual.At(x, y)).(color.NRGBA)
+			c, r := color.NRGBAModel.Convert(background.At(x, y)).(color.NRGBA),
+				color.NRGBAModel.Convert(residual.At(x, y)).(color.NRGBA)
 			if abs(int(c.R)-50-2*x) > 1 || abs(int(c.G)-90-y) > 1 || c.B != 250 {
 				t.Fatalf("the background of (%d, %d) is %v", x, y, c)
 			}
@@ -289,7 +300,8 @@ func TestBackground(t *testing.T) {
 			if inside(x, y) {
 				want = color.NRGBA{198, 48, 0, 255}
 			}
-			if abs(int(r.R)-int(want.R)) > 1 || abs(int(r.G)-int(want.G)) > 1 || r.B != want.B || !inside(x, y) && r != want {
+			if abs(int(r.R)-int(want.R)) > 1 || abs(int(r.G)-int(want.G)) > 1 || r.B != want.B || !inside(x, y) &&
+				r != want {
 				t.Fatalf("the residual of (%d, %d) is %v, want %v", x, y, r, want)
 			}
 		}
@@ -301,7 +313,8 @@ func TestBackground(t *testing.T) {
 	if out := succeed(t, append(args, "--residual", "-")...); out != string(file) {
 		t.Error("to standard output it is another file")
 	}
-	if same := succeed(t, "background", in("in.png"), "--mask", in("mask.png"), "-o", "-"); same != succeed(t, "fill", in("in.png"), "--mask", in("mask.png"), "-o", "-") {
+	if same := succeed(t, "background", in("in.png"), "--mask", in("mask.png"), "-o", "-"); same != succeed(t, "fill",
+		in("in.png"), "--mask", in("mask.png"), "-o", "-") {
 		t.Error("the background is not what fill makes")
 	}
 }
@@ -335,34 +348,47 @@ func TestDiffuseAndFillRefuse(t *testing.T) {
 		{[]string{"diffuse", small, "-o", out, "--tolerance", "0"}, exitUsage, "--tolerance 0: must be more than 0"},
 		{[]string{"diffuse", small, "-o", out, "--tolerance=-1"}, exitUsage, "--tolerance -1: must be more than 0"},
 		{[]string{"diffuse", small, "-o", out, "--tolerance", "NaN"}, exitUsage, "--tolerance NaN: must be"},
-		{[]string{"fill", board, "-o", out, "--regions", regions, "--accuracy", "0"}, exitUsage, "--accuracy 0: must be more than 0"},
+		{[]string{"fill", board, "-o", out, "--regions", regions, "--accuracy", "0"}, exitUsage,
+			"--accuracy 0: must be more than 0"},
 		{[]string{"diffuse", small, "-o", out, "--max-cycles", "0"}, exitUsage, "--max-cycles 0: must be 1 to 100000"},
 		{[]string{"diffuse", small, "-o", out, "--solver", "best"}, exitUsage, "--solver"},
 		{[]string{"diffuse", clear, "-o", out}, 0, "at least one must be given"},
-		{[]string{"diffuse", clear, "-o", out, "--progress", dir}, exitUsage, "clear.png: no pixel of alpha 255: at least one must be given"},
-		{[]string{"diffuse", clear, "-o", out, "--progress", filepath.Join(dir, "made")}, exitUsage, "clear.png: no pixel of alpha 255: at least one must be given"},
-		{[]string{"diffuse", small, "-o", out, "--progress", filepath.Join(dir, "none", "none")}, exitUsage, "none: no such file or directory"},
+		{[]string{"diffuse", clear, "-o", out, "--progress", dir}, exitUsage,
+			"clear.png: no pixel of alpha 255: at least one must be given"},
+		{[]string{"diffuse", clear, "-o", out, "--progress", filepath.Join(dir, "made")}, exitUsage,
+			"clear.png: no pixel of alpha 255: at least one must be given"},
+		{[]string{"diffuse", small, "-o", out, "--progress", filepath.Join(dir, "none", "none")}, exitUsage,
+			"none: no such file or directory"},
 		{[]string{"diffuse", small, "-o", out, "--progress", small}, exitUsage, "small.png: is no folder"},
 		{[]string{"diffuse", small, "-o", filepath.Join(dir, "none", "x.png")}, 0, "none"},
-		{[]string{"diffuse", write(t, "x.png", "no image"), "-o", out}, exitUsage, "x.png: neither curves in JSON or XML nor a PNG, JPEG, TIFF or BMP image\n"},
-		{[]string{"fill", write(t, "x.png", "no image"), "-o", out}, exitUsage, "x.png: no PNG, JPEG, TIFF or BMP image\n"},
+		{[]string{"diffuse", write(t, "x.png", "no image"), "-o", out}, exitUsage,
+			"x.png: neither curves in JSON or XML nor a PNG, JPEG, TIFF or BMP image\n"},
+		{[]string{"fill", write(t, "x.png", "no image"), "-o", out}, exitUsage,
+			"x.png: no PNG, JPEG, TIFF or BMP image\n"},
 		{[]string{"diffuse", write(t, "x.json", `{"version": 1, "width": 9, "height": 9, "curves": [
-			{"points": [[10, 1], [11, 2], [12, 3], [13, 4]], "left": [[0, 1, 2, 3]]}]}`), "-o", out}, exitUsage, "x.json: curves[0].points = between (10, 1) and (13, 4): lie outside"},
-		{[]string{"fill", board, "-o", out, "--mask", small, "--regions", regions}, exitUsage, "give one of --regions and --mask"},
+			{"points": [[10, 1], [11, 2], [12, 3], [13, 4]], "left": [[0, 1, 2, 3]]}]}`), "-o", out}, exitUsage,
+			"x.json: curves[0].points = between (10, 1) and (13, 4): lie outside"},
+		{[]string{"fill", board, "-o", out, "--mask", small, "--regions", regions}, exitUsage,
+			"give one of --regions and --mask"},
 		{[]string{"fill", "-", "-o", out, "--mask", "-"}, exitUsage, "standard input holds one of them"},
 		{[]string{"fill", board, "-o", out, "--mask", small}, 0, "small.png: is 3x3; the picture is"},
-		{[]string{"fill", small, "-o", out, "--mask", whole}, exitUsage, "--mask all pixels: must leave out at least one"},
+		{[]string{"fill", small, "-o", out, "--mask", whole}, exitUsage,
+			"--mask all pixels: must leave out at least one"},
 		{[]string{"fill", clear, "-o", out}, 0, "must leave out at least one"},
-		{[]string{"background", small, "-o", "-", "--mask", whole, "--residual", "-"}, exitUsage, "--output and --residual are both -"},
-		{[]string{"background", small, "-o", out, "--mask", whole, "--residual", out}, exitUsage, "out.png: a file holds one of them"},
+		{[]string{"background", small, "-o", "-", "--mask", whole, "--residual", "-"}, exitUsage,
+			"--output and --residual are both -"},
+		{[]string{"background", small, "-o", out, "--mask", whole, "--residual", out}, exitUsage,
+			"out.png: a file holds one of them"},
 		{[]string{"extract", small, "-o", out, "--preview", out}, exitUsage, "out.png: a file holds one of them"},
 		{[]string{"extract", small, "-o", out, "--psnr", "NaN"}, exitUsage, "--psnr NaN: must be 0"},
 		{[]string{"extract", small, "-o", out, "--threshold", "0"}, exitUsage, "--threshold 0: must be more than 0"},
-		{[]string{"background", small, "-o", out, "--mask", whole, "--residual", filepath.Join(dir, "none", "r.png")}, 0, "none"},
+		{[]string{"background", small, "-o", out, "--mask", whole, "--residual", filepath.Join(dir, "none", "r.png")},
+			0, "none"},
 		{[]string{"fill", small, "-o", out, "--mask", filepath.Join(dir, "none.png")}, 0, "none.png"},
 	} {
 		_, stderr, code := polyscan(t, x.args...)
-		if code == 0 || x.code != 0 && code != x.code || !strings.Contains(stderr, x.says) || strings.Count(stderr, "\n") != 1 {
+		if code == 0 || x.code != 0 && code != x.code || !strings.Contains(stderr, x.says) ||
+			strings.Count(stderr, "\n") != 1 {
 			t.Errorf("%v: exit %d, %q, want one line with %q", x.args, code, stderr, x.says)
 		}
 		if _, err := os.Stat(out); err == nil {
@@ -397,20 +423,23 @@ func TestSolveMemory(t *testing.T) {
 	}{{false, solveMemory}, {true, barrierMemory}} {
 		curve := diffusion.Curve{
 			Points: []diffusion.Point{{X: 1, Y: 1}, {X: 100, Y: 500}, {X: 900, Y: 100}, {X: 1000, Y: 1000}},
-			Left:   []diffusion.Stop{{Values: []float32{1, 0, 0}}}, Right: []diffusion.Stop{{Values: []float32{0, 0, 1}}},
-			Blur: []diffusion.BlurStop{{Sigma: 3}}, Barrier: x.barrier,
+			Left:   []diffusion.Stop{{Values: []float32{1, 0, 0}}},
+			Right:  []diffusion.Stop{{Values: []float32{0, 0, 1}}},
+			Blur:   []diffusion.BlurStop{{Sigma: 3}}, Barrier: x.barrier,
 		}
 		for name, method := range solvers {
 			if x.barrier && method == diffusion.VariableStencil {
 				continue
 			}
-			d := &diffusion.Drawing{Width: 2048, Height: 1024, Channels: 3, Curves: []diffusion.Curve{curve}, Method: method}
+			d := &diffusion.Drawing{Width: 2048, Height: 1024, Channels: 3, Curves: []diffusion.Curve{curve},
+				Method: method}
 			_, err := diffusion.SolveDrawing(t.Context(), dev, d, nil)
 			var full *kernels.CapacityError
 			if !errors.As(err, &full) {
 				t.Fatalf("%s, barrier %v: %v", name, x.barrier, err)
 			}
-			t.Logf("%s, barrier %v: %d bytes a pixel of %d", name, x.barrier, full.Needed/int64(d.Width*d.Height), x.share)
+			t.Logf("%s, barrier %v: %d bytes a pixel of %d", name, x.barrier, full.Needed/int64(d.Width*d.Height),
+				x.share)
 			if reserved := x.share * int64(d.Width*d.Height); full.Needed > reserved {
 				t.Errorf("%s, barrier %v: %d bytes are needed, and %d reserved", name, x.barrier, full.Needed, reserved)
 			}

@@ -56,7 +56,8 @@ func (e *serverError) Error() string {
 	v := e.err.Violations
 	if len(v) == 0 {
 		switch e.err.Code {
-		case codes.InvalidArgument, codes.NotFound, codes.Aborted, codes.OutOfRange, codes.FailedPrecondition, codes.AlreadyExists:
+		case codes.InvalidArgument, codes.NotFound, codes.Aborted, codes.OutOfRange, codes.FailedPrecondition,
+			codes.AlreadyExists:
 			return e.err.Reason()
 		case codes.Unavailable, codes.Unauthenticated, codes.PermissionDenied:
 			if e.addr != "" {
@@ -67,7 +68,8 @@ func (e *serverError) Error() string {
 	}
 	place := e.place(v[0].Field)
 	// The message usually starts with the path of the first field; what follows reads better than its description.
-	if rest, ok := strings.CutPrefix(e.err.Message, v[0].Field); ok && rest != "" && (rest[0] == ' ' || rest[0] == ':') {
+	if rest, ok := strings.CutPrefix(e.err.Message, v[0].Field); ok && rest != "" &&
+		(rest[0] == ' ' || rest[0] == ':') {
 		switch {
 		case strings.HasPrefix(place, "--"):
 			rest = strings.TrimPrefix(rest, " =") // as other errors have it
@@ -102,7 +104,8 @@ func tidy(e *clients.Error) string {
 
 // flagOf is the flags that set fields.
 var flagOf = map[string]string{
-	"options.vertices": "--points", "options.spacing": "--spacing", "options.border": "--border", "options.cell": "--cell",
+	"options.vertices": "--points", "options.spacing": "--spacing", "options.border": "--border",
+	"options.cell":  "--cell",
 	"options.route": "--route", "route": "--route", "mask": "--mask",
 }
 
@@ -172,7 +175,8 @@ func exitCode(err error) int {
 		return exitUsage
 	case e != nil:
 		switch e.Code {
-		case codes.InvalidArgument, codes.NotFound, codes.Aborted, codes.OutOfRange, codes.FailedPrecondition, codes.AlreadyExists:
+		case codes.InvalidArgument, codes.NotFound, codes.Aborted, codes.OutOfRange, codes.FailedPrecondition,
+			codes.AlreadyExists:
 			return exitUsage
 		}
 	}

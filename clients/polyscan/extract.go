@@ -66,7 +66,8 @@ func (c *extractCmd) Run(e *env) (err error) {
 	for _, x := range []struct {
 		flag  string
 		value float64
-	}{{"threshold", c.Threshold}, {"length", float64(c.Length)}, {"flatness", c.Flatness}, {"distance", c.Distance}, {"levels", c.Levels}} {
+	}{{"threshold", c.Threshold}, {"length", float64(c.Length)}, {"flatness", c.Flatness}, {"distance", c.Distance},
+		{"levels", c.Levels}} {
 		if x.value == 0 { // which would stand for the default
 			return usage("--%s 0: must be more than 0", x.flag)
 		}
@@ -75,7 +76,8 @@ func (c *extractCmd) Run(e *env) (err error) {
 		return usage("--max-pixels %v: must be 0 to 100", c.MaxPixels)
 	}
 	opts := &diffusion.ExtractOptions{
-		Threshold: c.Threshold, Length: c.Length, Flatness: c.Flatness, Distance: c.Distance, Levels: c.Levels, PSNR: c.PSNR, MaxPixels: c.MaxPixels / 100,
+		Threshold: c.Threshold, Length: c.Length, Flatness: c.Flatness, Distance: c.Distance, Levels: c.Levels,
+		PSNR: c.PSNR, MaxPixels: c.MaxPixels / 100,
 	}
 	if c.PSNR == 0 || c.MaxPixels == 0 {
 		opts.PSNR, opts.MaxPixels = math.NaN(), 0
@@ -92,7 +94,8 @@ func (c *extractCmd) Run(e *env) (err error) {
 	if err != nil {
 		return err
 	}
-	solving := &solveFlags{Batch: c.Batch, deviceFlags: c.deviceFlags, serverFlags: c.serverFlags} // options are the server's defaults
+	// options are the server's defaults
+	solving := &solveFlags{Batch: c.Batch, deviceFlags: c.deviceFlags, serverFlags: c.serverFlags}
 	solving.room(p.Width, p.Height, nil)
 	conn, err := connect(e, &solving.serverFlags, &solving.deviceFlags, "")
 	if err != nil {
@@ -159,9 +162,12 @@ func (c *extractCmd) Run(e *env) (err error) {
 		return err
 	}
 	raw := 3 * p.Width * p.Height
-	_, err = fmt.Fprintf(e.stdout, "%s: %s, %s besides, %.2f dB; %d bytes, %d compressed: 1/%.1f of the pixels and 1/%.1f of a PNG, after %s by %s\n",
-		c.Output, plural(len(x.Drawing.Curves), "curve", "curves"), plural(x.Pixels, "pixel", "pixels"), x.PSNR, len(plain), len(packed),
-		float64(raw)/float64(len(packed)), float64(file)/float64(len(packed)), plural(solves, "solve", "solves"), backend)
+	_, err = fmt.Fprintf(e.stdout,
+		"%s: %s, %s besides, %.2f dB; %d bytes, %d compressed: 1/%.1f of the pixels and 1/%.1f of a PNG, after %s by %s\n",
+		c.Output, plural(len(x.Drawing.Curves), "curve", "curves"), plural(x.Pixels, "pixel", "pixels"), x.PSNR,
+		len(plain), len(packed),
+		float64(raw)/float64(len(packed)), float64(file)/float64(len(packed)), plural(solves, "solve", "solves"),
+		backend)
 	return err
 }
 
@@ -217,7 +223,8 @@ func drawingMessage(d *diffusion.Drawing) *polyscanv1.Drawing {
 		}
 		stops := func(in []diffusion.Stop) (out []*polyscanv1.ColorStop) {
 			for _, s := range in {
-				out = append(out, &polyscanv1.ColorStop{At: s.At, Red: level(s.Values[0]), Green: level(s.Values[1]), Blue: level(s.Values[2])})
+				out = append(out, &polyscanv1.ColorStop{At: s.At, Red: level(s.Values[0]), Green: level(s.Values[1]),
+					Blue: level(s.Values[2])})
 			}
 			return out
 		}
@@ -231,7 +238,8 @@ func drawingMessage(d *diffusion.Drawing) *polyscanv1.Drawing {
 	for i, f := range d.Flags {
 		if f&diffusion.Fixed != 0 {
 			m.Pixels = append(m.Pixels, &polyscanv1.GivenPixel{
-				X: uint32(i % d.Width), Y: uint32(i / d.Width), Red: level(d.Values[i]), Green: level(d.Values[n+i]), Blue: level(d.Values[2*n+i]),
+				X: uint32(i % d.Width), Y: uint32(i / d.Width), Red: level(d.Values[i]), Green: level(d.Values[n+i]),
+				Blue: level(d.Values[2*n+i]),
 			})
 		}
 	}

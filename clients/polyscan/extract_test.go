@@ -27,7 +27,8 @@ func TestExtract(t *testing.T) {
 		im.SetNRGBA(x, y, c)
 	}
 	writePNG(t, in("in.png"), im)
-	stdout := succeed(t, "extract", in("in.png"), "-o", in("c.json"), "--preview", in("preview.png"), "--psnr", "33", "--levels", "3")
+	stdout := succeed(t, "extract", in("in.png"), "-o", in("c.json"), "--preview", in("preview.png"), "--psnr", "33",
+		"--levels", "3")
 	m := regexp.MustCompile(`: (\d+) curves?, (\d+) pixels? besides, ([\d.]+) dB; (\d+) bytes, (\d+) compressed: 1/([\d.]+) of the pixels and 1/[\d.]+ of a PNG, after \d+ solves by cpu\n$`).FindStringSubmatch(stdout)
 	if m == nil {
 		t.Fatalf("it says %q", stdout)
@@ -48,7 +49,8 @@ func TestExtract(t *testing.T) {
 	}
 	preview, again := readPNG(t, in("preview.png")), readPNG(t, in("out.png"))
 	for i := range w * h {
-		if a, b := color.NRGBAModel.Convert(preview.At(i%w, i/w)), color.NRGBAModel.Convert(again.At(i%w, i/w)); a != b {
+		if a, b := color.NRGBAModel.Convert(preview.At(i%w, i/w)),
+			color.NRGBAModel.Convert(again.At(i%w, i/w)); a != b {
 			t.Fatalf("pixel %d of the preview is %v, and later %v", i, a, b)
 		}
 	}
@@ -74,7 +76,8 @@ func TestExtract(t *testing.T) {
 		}
 	}
 	writePNG(t, in("small.png"), image.NewGray(image.Rect(0, 0, 3, 3)))
-	if _, stderr, code := polyscan(t, "diffuse", in("c.json"), "-o", in("out.png"), "--compare", in("small.png")); code != exitUsage || !strings.Contains(stderr, "is 3x3; the picture will be 90x70") {
+	if _, stderr, code := polyscan(t, "diffuse", in("c.json"), "-o", in("out.png"), "--compare",
+		in("small.png")); code != exitUsage || !strings.Contains(stderr, "is 3x3; the picture will be 90x70") {
 		t.Errorf("exit %d, %q", code, stderr)
 	}
 }

@@ -63,8 +63,8 @@ func (t *tail) last() string {
 	return strings.TrimSpace(lines[len(lines)-1])
 }
 
-// readVideo reads the pictures of a file. They come as PPM images one behind the other: raw pixels, and in front of them their size, which
-// is that after turning where the file says so.
+// readVideo reads the pictures of a file. They come as PPM images one behind the other: raw pixels, and in front of
+// them their size, which is that after turning where the file says so.
 func readVideo(ctx context.Context, name string) (*clip, error) {
 	in, err := filepath.Abs(name) // so that it is no option, and no address
 	if err != nil {
@@ -89,7 +89,8 @@ func readVideo(ctx context.Context, name string) (*clip, error) {
 	c.frames = func(yield func(*frame, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
-		p, err := newFFmpeg(ctx, name, "-v", "error", "-nostdin", "-i", "file:"+in, "-map", "0:v:0", "-r", rate.String(), "-pix_fmt", "rgb24",
+		p, err := newFFmpeg(ctx, name, "-v", "error", "-nostdin", "-i", "file:"+in, "-map", "0:v:0", "-r",
+			rate.String(), "-pix_fmt", "rgb24",
 			"-c:v", "ppm", "-f", "image2pipe", "-")
 		if err != nil {
 			yield(nil, err)
@@ -274,8 +275,10 @@ func (s *videoSink) start() (err error) {
 		return bad(s.name, "%v", reason(err))
 	}
 	// Most players want sides that are even, and chroma at half the resolution.
-	s.process, err = newFFmpeg(s.ctx, s.name, "-v", "error", "-y", "-f", "rawvideo", "-pix_fmt", "rgb24", "-s", fmt.Sprintf("%dx%d", s.size.X, s.size.Y),
-		"-r", s.rate.String(), "-i", "-", "-an", "-vf", "pad=ceil(iw/2)*2:ceil(ih/2)*2", "-pix_fmt", "yuv420p", "file:"+s.temp)
+	s.process, err = newFFmpeg(s.ctx, s.name, "-v", "error", "-y", "-f", "rawvideo", "-pix_fmt", "rgb24", "-s",
+		fmt.Sprintf("%dx%d", s.size.X, s.size.Y),
+		"-r", s.rate.String(), "-i", "-", "-an", "-vf", "pad=ceil(iw/2)*2:ceil(ih/2)*2", "-pix_fmt", "yuv420p", "file:"+
+			s.temp)
 	if err != nil {
 		return err
 	}

@@ -45,7 +45,8 @@ func TestVideoThroughFFmpeg(t *testing.T) {
 	fakeFFmpeg(t, soundFFmpeg)
 	dir := t.TempDir()
 	film, out := write(t, "film.mp4", "anything"), filepath.Join(dir, "out.mkv")
-	if says := succeed(t, "lowpoly", "--video", film, "-o", out, "--points", "4"); !strings.Contains(says, "out.mkv: 2 frames, ") {
+	if says := succeed(t, "lowpoly", "--video", film, "-o", out, "--points", "4"); !strings.Contains(says,
+		"out.mkv: 2 frames, ") {
 		t.Error(says)
 	}
 	if b, err := os.ReadFile(out); err != nil || string(b) != strings.Repeat("A", 18)+strings.Repeat("z", 18) {
@@ -67,7 +68,8 @@ func TestVideoThroughFFmpeg(t *testing.T) {
 	s := &gifSink{name: filepath.Join(dir, "in.gif"), delays: []int{30, 0, 20}, rate: defaultRate}
 	for i := range 3 {
 		im := image.NewNRGBA(image.Rect(0, 0, 2, 1))
-		copy(im.Pix, []byte{byte('a' + i), byte('a' + i), byte('a' + i), 255, byte('a' + i), byte('a' + i), byte('a' + i), 255})
+		copy(im.Pix, []byte{byte('a' + i), byte('a' + i), byte('a' + i), 255, byte('a' + i), byte('a' + i),
+			byte('a' + i), 255})
 		if err := s.add(rawPicture(im)); err != nil {
 			t.Fatal(err)
 		}
@@ -85,16 +87,21 @@ func TestFFmpegFails(t *testing.T) {
 	dir := t.TempDir()
 	film, out := write(t, "film.mp4", "anything"), filepath.Join(dir, "out.mp4")
 	for _, x := range []struct{ name, script, video, says string }{
-		{"no video", `echo "film.mp4: Invalid data found" >&2; exit 1`, film, "ffmpeg: exit status 1: film.mp4: Invalid data found"},
+		{"no video", `echo "film.mp4: Invalid data found" >&2; exit 1`, film,
+			"ffmpeg: exit status 1: film.mp4: Invalid data found"},
 		{"sound only", `echo "  Stream #0:0: Audio: aac" >&2; echo "At least one output file must be specified" >&2; exit 1`, film, "film.mp4: has no pictures"},
 		{"silence", `exit 3`, film, "ffmpeg: exit status 3: it says nothing"},
 		{"no pictures", strings.Split(soundFFmpeg, "printf")[0], film, "has no pictures"},
 		{"half a picture", strings.Replace(soundFFmpeg, "zzz", "", 1), film, "frame 1 from ffmpeg: unexpected EOF"},
 		{"no picture", strings.Replace(soundFFmpeg, "P6", "P5", 1), film, `starts with "P5"`},
-		{"it breaks off", strings.Replace(soundFFmpeg, "printf 'P6\\n3 2\\n255\\nz", "echo broken file >&2; exit 7; : 'z", 1), film, "ffmpeg: exit status 7: broken file"},
-		{"it can't write", strings.Replace(soundFFmpeg, "exec cat >\"$out\"", "echo no room >&2; exit 5", 1), film, "out.mp4: ffmpeg: exit status 5: no room"},
-		{"it stops reading", strings.Replace(soundFFmpeg, "exec cat >\"$out\"", "exec 0<&-; echo tired >&2; exit 6", 1), frames + "conveyor", "out.mp4: ffmpeg: exit status 6: tired"},
-		{"it writes nothing", strings.Replace(soundFFmpeg, "exec cat >\"$out\"", "exec cat >/dev/null", 1), film, "out.mp4: ffmpeg: it wrote nothing"},
+		{"it breaks off", strings.Replace(soundFFmpeg, "printf 'P6\\n3 2\\n255\\nz",
+			"echo broken file >&2; exit 7; : 'z", 1), film, "ffmpeg: exit status 7: broken file"},
+		{"it can't write", strings.Replace(soundFFmpeg, "exec cat >\"$out\"", "echo no room >&2; exit 5", 1), film,
+			"out.mp4: ffmpeg: exit status 5: no room"},
+		{"it stops reading", strings.Replace(soundFFmpeg, "exec cat >\"$out\"", "exec 0<&-; echo tired >&2; exit 6", 1),
+			frames + "conveyor", "out.mp4: ffmpeg: exit status 6: tired"},
+		{"it writes nothing", strings.Replace(soundFFmpeg, "exec cat >\"$out\"", "exec cat >/dev/null", 1), film,
+			"out.mp4: ffmpeg: it wrote nothing"},
 	} {
 		t.Run(x.name, func(t *testing.T) {
 			fakeFFmpeg(t, x.script)
@@ -111,7 +118,8 @@ func TestFFmpegFails(t *testing.T) {
 		t.Setenv("PATH", t.TempDir())
 		for _, args := range [][]string{{"--video", film, "-o", dir}, {"--video", frames + "conveyor", "-o", out}} {
 			_, stderr, code := polyscan(t, append([]string{"lowpoly"}, args...)...)
-			if code != exitUsage || !strings.Contains(stderr, "need ffmpeg, which is not installed") || strings.Count(stderr, "\n") != 1 {
+			if code != exitUsage || !strings.Contains(stderr, "need ffmpeg, which is not installed") ||
+				strings.Count(stderr, "\n") != 1 {
 				t.Errorf("exit %d, %q", code, stderr)
 			}
 		}
@@ -146,7 +154,8 @@ func TestDescribe(t *testing.T) {
 	}{
 		{"  Duration: 00:00:10.01, start: 0\n  Stream #0:0(und): Video: h264 (avc1 / 0x31637661), yuv420p(tv), 1920x1080, 900 kb/s, 29.97 fps, 29.97 tbr", fraction{30000, 1001}, 300},
 		{"  Stream #0:0: Video: vp9, 64x64, 23.98 fps", fraction{24000, 1001}, -1},
-		{"  Duration: 01:00:00.00, x\n  Stream #0:0: Video: mjpeg, 64x64, 12.50 fps, 1k tbn", fraction{12500, 1000}, 45000},
+		{"  Duration: 01:00:00.00, x\n  Stream #0:0: Video: mjpeg, 64x64, 12.50 fps, 1k tbn", fraction{12500, 1000},
+			45000},
 		{"  Duration: N/A\n  Stream #0:0: Video: gif, bgra, 64x64, 1k tbr", fraction{1000000, 1000}, -1},
 		{"  Stream #0:1: Video: png, rgb24, 64x64", defaultRate, -1},
 	} {
@@ -162,7 +171,8 @@ func TestDescribe(t *testing.T) {
 
 // The defaults of the flags are those of the package.
 func TestVideoDefaults(t *testing.T) {
-	for name, want := range map[string]int{"Strength": lowpoly.DefaultStrength, "Hold": lowpoly.DefaultHold, "Points": lowpoly.DefaultVertices} {
+	for name, want := range map[string]int{"Strength": lowpoly.DefaultStrength, "Hold": lowpoly.DefaultHold,
+		"Points": lowpoly.DefaultVertices} {
 		f, _ := reflect.TypeFor[lowpolyCmd]().FieldByName(name)
 		if f.Tag.Get("default") != fmt.Sprint(want) {
 			t.Errorf("--%s is %q by default, want %d", strings.ToLower(name), f.Tag.Get("default"), want)
@@ -170,7 +180,8 @@ func TestVideoDefaults(t *testing.T) {
 	}
 }
 
-// With the real one: a GIF becomes a video, and that a folder, with the sizes and the number of frames that they should have.
+// With the real one: a GIF becomes a video, and that a folder, with the sizes and the number of frames that they should
+// have.
 func TestRealFFmpeg(t *testing.T) {
 	if _, err := exec.LookPath("ffmpeg"); err != nil {
 		t.Skip("ffmpeg is not installed")
@@ -179,7 +190,8 @@ func TestRealFFmpeg(t *testing.T) {
 	film, size := filepath.Join(dir, "film.mkv"), image.Pt(31, 17)
 	const n = 5
 	for i := range n {
-		if err := writePicture(filepath.Join(in, fmt.Sprintf("%d.png", i)), image.NewGray(image.Rectangle{Max: size})); err != nil {
+		if err := writePicture(filepath.Join(in, fmt.Sprintf("%d.png", i)),
+			image.NewGray(image.Rectangle{Max: size})); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -208,7 +220,8 @@ func TestRealFFmpeg(t *testing.T) {
 		break // ends the process
 	}
 	succeed(t, "lowpoly", "--video", film, "-o", filepath.Join(dir, "out.gif"))
-	if _, stderr, code := polyscan(t, "lowpoly", "--video", write(t, "x.mp4", "no video"), "-o", dir); code != exitUsage || !strings.Contains(stderr, "ffmpeg: exit status") {
+	if _, stderr, code := polyscan(t, "lowpoly", "--video", write(t, "x.mp4", "no video"), "-o",
+		dir); code != exitUsage || !strings.Contains(stderr, "ffmpeg: exit status") {
 		t.Errorf("exit %d, %q", code, stderr)
 	}
 }

@@ -60,7 +60,8 @@ func (c *fillCmd) Run(e *env) (err error) {
 	if err != nil {
 		return conn.fail(err, c.Frame, f.regions)
 	}
-	return c.finish(e, e.stdout, res.GetPicture().GetData(), plural(int(res.GetReport().GetFilledPixels()), "pixel", "pixels")+" filled", res.GetReport())
+	return c.finish(e, e.stdout, res.GetPicture().GetData(),
+		plural(int(res.GetReport().GetFilledPixels()), "pixel", "pixels")+" filled", res.GetReport())
 }
 
 func (c *backgroundCmd) Help() string {
@@ -87,7 +88,8 @@ func (c *backgroundCmd) Run(e *env) (err error) {
 	png := polyscanv1.Encoding_ENCODING_PNG
 	req := &polyscanv1.BackgroundRequest{
 		WorkClass: c.workClass(), Options: c.options(), MaskMethod: f.method, Frame: f.frame.message(),
-		Background: &polyscanv1.PictureOutput{Encoding: png}, Residual: &polyscanv1.PictureOutput{Encoding: png, Omit: c.Residual == ""},
+		Background: &polyscanv1.PictureOutput{Encoding: png},
+		Residual:   &polyscanv1.PictureOutput{Encoding: png, Omit: c.Residual == ""},
 	}
 	switch {
 	case f.mask != nil:
@@ -115,7 +117,8 @@ func (c *backgroundCmd) Run(e *env) (err error) {
 			return err
 		}
 	}
-	return c.finish(e, report, res.GetBackground().GetData(), plural(int(res.GetReport().GetFilledPixels()), "pixel", "pixels")+" estimated", res.GetReport())
+	return c.finish(e, report, res.GetBackground().GetData(),
+		plural(int(res.GetReport().GetFilledPixels()), "pixel", "pixels")+" estimated", res.GetReport())
 }
 
 // holed is a picture with holes.

@@ -182,8 +182,8 @@ func readInput(e *env, name string, limit int64) ([]byte, error) {
 	return data, err
 }
 
-// readPipe reads what may never end, until the command is interrupted. The goroutine that waits for the rest then goes with
-// the process.
+// readPipe reads what may never end, until the command is interrupted. The goroutine that waits for the rest then goes
+// with the process.
 func readPipe(e *env, r io.Reader, limit int64) ([]byte, error) {
 	type result struct {
 		data []byte

@@ -146,14 +146,16 @@ type keptReport struct {
 func reportFrame(f *polyscanv1.ResidentFrame) keptReport {
 	l := f.GetLayout()
 	at := func(t interface{ AsTime() time.Time }) string { return t.AsTime().UTC().Format(time.RFC3339Nano) }
-	return keptReport{f.GetName(), f.GetFrameId(), l.GetWidth(), l.GetHeight(), formatName(l.GetPixelFormat()), l.GetSignificantBits(),
+	return keptReport{f.GetName(), f.GetFrameId(), l.GetWidth(), l.GetHeight(), formatName(l.GetPixelFormat()),
+		l.GetSignificantBits(),
 		f.GetBytes(), at(f.GetCreatedAt()), at(f.GetUsedAt()), at(f.GetExpiresAt())}
 }
 
 func (c *framesListCmd) Run(e *env) error {
 	return onServer(e, &c.serverFlags, func(conn *connection) error {
 		all := []keptReport{}
-		t := &table{columns: []column{{title: "NAME"}, {title: "SIZE", right: true}, {title: "FORMAT"}, {title: "MEMORY", right: true},
+		t := &table{columns: []column{{title: "NAME"}, {title: "SIZE", right: true}, {title: "FORMAT"},
+			{title: "MEMORY", right: true},
 			{title: "EXPIRES"}, {title: "FRAME"}}}
 		for f, err := range conn.Frames(conn.ctx) {
 			if err != nil {
@@ -161,7 +163,8 @@ func (c *framesListCmd) Run(e *env) error {
 			}
 			r := reportFrame(f)
 			all = append(all, r)
-			t.add(cell{text: r.Name}, cell{text: strconv.Itoa(int(r.Width)) + "x" + strconv.Itoa(int(r.Height))}, cell{text: r.Format},
+			t.add(cell{text: r.Name}, cell{text: strconv.Itoa(int(r.Width)) + "x" + strconv.Itoa(int(r.Height))},
+				cell{text: r.Format},
 				cell{text: size(r.Bytes)}, cell{text: f.GetExpiresAt().AsTime().Local().Format("2006-01-02 15:04:05")},
 				cell{text: shorten(printable(r.FrameID), 60)})
 		}

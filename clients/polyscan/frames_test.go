@@ -25,7 +25,8 @@ func TestFrames(t *testing.T) {
 	if !sameReport(got, want) {
 		t.Error("the frame that is kept has other numbers than the one that is sent")
 	}
-	if table := succeed(t, on(append([]string{"reduce", "--frame", name}, regions...)...)...); !strings.Contains(table, "metal") {
+	if table := succeed(t, on(append([]string{"reduce", "--frame", name}, regions...)...)...); !strings.Contains(table,
+		"metal") {
 		t.Errorf("table:\n%s", table)
 	}
 	// Raw pixels, piece by piece and from standard input.
@@ -34,18 +35,21 @@ func TestFrames(t *testing.T) {
 		t.Fatal(err)
 	}
 	var kept keptReport
-	if err := json.Unmarshal([]byte(succeed(t, on("frames", "put", raw, "--raw", "1024x3072:gray8", "--idle", "1h", "--id", "line 5", "--json")...)), &kept); err != nil ||
+	if err := json.Unmarshal([]byte(succeed(t, on("frames", "put", raw, "--raw", "1024x3072:gray8", "--idle", "1h",
+		"--id", "line 5", "--json")...)), &kept); err != nil ||
 		kept.FrameID != "line 5" || kept.Width != 1024 || kept.Format != "gray8" || kept.Bytes != 3<<20 {
 		t.Errorf("%+v, %v", kept, err)
 	}
-	stdout, stderr, code := polyscanIn(t, t.Context(), strings.NewReader("abcdef"), on("frames", "put", "-", "--raw", "3x2:gray8")...)
+	stdout, stderr, code := polyscanIn(t, t.Context(), strings.NewReader("abcdef"),
+		on("frames", "put", "-", "--raw", "3x2:gray8")...)
 	if code != exitOK {
 		t.Errorf("exit %d, %s", code, stderr)
 	}
 	names := []string{name, kept.Name, strings.TrimSpace(stdout)}
 	list := succeed(t, on("frames", "list")...)
 	var all []keptReport
-	if err := json.Unmarshal([]byte(succeed(t, on("frames", "list", "--json")...)), &all); err != nil || len(all) != len(names) {
+	if err := json.Unmarshal([]byte(succeed(t, on("frames", "list", "--json")...)), &all); err != nil ||
+		len(all) != len(names) {
 		t.Errorf("%v, %v", all, err)
 	}
 	for _, n := range names {
@@ -53,10 +57,12 @@ func TestFrames(t *testing.T) {
 			t.Errorf("%s is not listed:\n%s", n, list)
 		}
 	}
-	if !strings.Contains(list, "1024x3072") || !strings.Contains(list, "line 5") || !strings.Contains(list, "metal.png") {
+	if !strings.Contains(list, "1024x3072") || !strings.Contains(list, "line 5") ||
+		!strings.Contains(list, "metal.png") {
 		t.Errorf("list:\n%s", list)
 	}
-	if device := succeed(t, on("device")...); !strings.Contains(device, "3 of 10000 kept") || !strings.Contains(device, "evictable") || !strings.Contains(device, "interactive") {
+	if device := succeed(t, on("device")...); !strings.Contains(device, "3 of 10000 kept") ||
+		!strings.Contains(device, "evictable") || !strings.Contains(device, "interactive") {
 		t.Errorf("device:\n%s", device)
 	}
 	if out := succeed(t, on(append([]string{"frames", "release"}, names...)...)...); out != "" {
@@ -76,18 +82,24 @@ func TestFrames(t *testing.T) {
 		want string
 	}{
 		{on("frames", "release", name), exitUsage, `frame "` + name + `": was released`},
-		{on(append([]string{"reduce", "--frame", name}, regions...)...), exitUsage, `frame "` + name + `": was released`},
-		{on(append([]string{"reduce", "--frame", "x", image}, regions...)...), exitUsage, "FRAME and --frame: give one of them"},
-		{append([]string{"reduce", "--frame", "x"}, regions...), exitUsage, "--frame x: frames are kept by a server: say --addr ADDR"},
+		{on(append([]string{"reduce", "--frame", name}, regions...)...), exitUsage,
+			`frame "` + name + `": was released`},
+		{on(append([]string{"reduce", "--frame", "x", image}, regions...)...), exitUsage,
+			"FRAME and --frame: give one of them"},
+		{append([]string{"reduce", "--frame", "x"}, regions...), exitUsage,
+			"--frame x: frames are kept by a server: say --addr ADDR"},
 		{append([]string{"reduce"}, regions...), exitUsage, "FRAME or --frame NAME is missing"},
-		{on(append([]string{"reduce", "--frame", "x", "--bits", "12"}, regions...)...), exitUsage, "--raw, --bits and --format are for a FRAME that is sent"},
-		{on(append([]string{"reduce", "--frame", "x", "--overlay", "o.png"}, regions...)...), exitUsage, "--overlay needs the frame's pixels"},
+		{on(append([]string{"reduce", "--frame", "x", "--bits", "12"}, regions...)...), exitUsage,
+			"--raw, --bits and --format are for a FRAME that is sent"},
+		{on(append([]string{"reduce", "--frame", "x", "--overlay", "o.png"}, regions...)...), exitUsage,
+			"--overlay needs the frame's pixels"},
 		{[]string{"frames", "list"}, exitUsage, "frames are kept by a server: say --addr ADDR"},
 		{on("frames", "put", "nothing.png"), exitUsage, "nothing.png: no such file or directory"},
 		{on("frames", "put", "nothing.raw", "--raw", "3x2:gray8"), exitUsage, "nothing.raw: no such file or directory"},
 		{on("frames", "put", short, "--raw", "3x2:gray8"), exitUsage, short + ": the pixels end after 3 of 6 bytes"},
 		{on("frames", "put", short, "--idle=-1s"), exitUsage, "--idle -1s: must not be negative"},
-		{on("frames", "put", image, "--idle", "1000h"), exitUsage, "idle_timeout = 1000h0m0s: must be more than 0s and at most 24h0m0s"},
+		{on("frames", "put", image, "--idle", "1000h"), exitUsage,
+			"idle_timeout = 1000h0m0s: must be more than 0s and at most 24h0m0s"},
 	} {
 		_, stderr, code := polyscan(t, x.args...)
 		if code != x.code || !strings.Contains(stderr, x.want) || strings.Count(stderr, "\n") != 1 {

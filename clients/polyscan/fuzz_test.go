@@ -13,7 +13,8 @@ import (
 )
 
 func FuzzRaw(f *testing.F) {
-	for _, s := range []string{"640x480:gray8", "1x1:RGB8:3", "1048576x1048576:rgba8:4194304", "0x0:gray8", "x:", "::", "1x1:gray8:", "+1x1:gray8", "1x1:gray16:3"} {
+	for _, s := range []string{"640x480:gray8", "1x1:RGB8:3", "1048576x1048576:rgba8:4194304", "0x0:gray8", "x:", "::",
+		"1x1:gray8:", "+1x1:gray8", "1x1:gray16:3"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
@@ -33,7 +34,8 @@ func FuzzRaw(f *testing.F) {
 }
 
 func FuzzReductions(f *testing.F) {
-	for _, s := range []string{"mean", "all", "basic|median", "percentiles(1, 99.5, linear)", "histogram(16, -8, 248)", "histogram(8)", "percentiles()", "mean(1)", "histogram(1,2)", "percentiles(linear)"} {
+	for _, s := range []string{"mean", "all", "basic|median", "percentiles(1, 99.5, linear)", "histogram(16, -8, 248)",
+		"histogram(8)", "percentiles()", "mean(1)", "histogram(1,2)", "percentiles(linear)"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
@@ -71,11 +73,13 @@ func FuzzRange(f *testing.F) {
 }
 
 func FuzzSpan(f *testing.F) {
-	for _, s := range []string{"mean in [90, 140]", "r.max <= 250", "p99.5<2e2", "mean in [1", "p... < 1", "mean < -+1", "mean in [NaN, 1]"} {
+	for _, s := range []string{"mean in [90, 140]", "r.max <= 250", "p99.5<2e2", "mean in [1", "p... < 1", "mean < -+1",
+		"mean in [NaN, 1]"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		if m, ok := spanOf(&polyscanv1.LimitResult{Expression: s}); ok && (math.IsNaN(m.lo) || math.IsNaN(m.hi) || m.label == "") {
+		if m, ok := spanOf(&polyscanv1.LimitResult{Expression: s}); ok &&
+			(math.IsNaN(m.lo) || math.IsNaN(m.hi) || m.label == "") {
 			t.Errorf("%q is marked as %+v", s, m)
 		}
 	})

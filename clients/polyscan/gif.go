@@ -35,29 +35,31 @@ func gifClip(name string, data []byte) (*clip, error) {
 		return nil, bad(name, "is no GIF that can be read: %v", err)
 	}
 	raw := &clients.Raw{Width: cfg.Width, Height: cfg.Height, Format: clients.RGBA8}
-	return &clip{count: len(g.Image), delays: g.Delay, loops: g.LoopCount, frames: func(yield func(*frame, error) bool) {
-		canvas := image.NewNRGBA(image.Rect(0, 0, cfg.Width, cfg.Height))
-		for i, im := range g.Image {
-			before := canvas.Pix
-			if g.Disposal[i] == gif.DisposalPrevious {
-				before = bytes.Clone(canvas.Pix)
+	return &clip{count: len(g.Image), delays: g.Delay, loops: g.LoopCount,
+		frames: func(yield func(*frame, error) bool) {
+			canvas := image.NewNRGBA(image.Rect(0, 0, cfg.Width, cfg.Height))
+			for i, im := range g.Image {
+				before := canvas.Pix
+				if g.Disposal[i] == gif.DisposalPrevious {
+					before = bytes.Clone(canvas.Pix)
+				}
+				draw.Draw(canvas, im.Bounds(), im, im.Bounds().Min, draw.Over)
+				if !yield(&frame{name: fmt.Sprintf("%s, frame %d", name, i), data: bytes.Clone(canvas.Pix), raw: raw},
+					nil) {
+					return
+				}
+				switch g.Disposal[i] {
+				case gif.DisposalPrevious:
+					canvas.Pix = before
+				case gif.DisposalBackground:
+					draw.Draw(canvas, im.Bounds(), image.Transparent, image.Point{}, draw.Src)
+				}
 			}
-			draw.Draw(canvas, im.Bounds(), im, im.Bounds().Min, draw.Over)
-			if !yield(&frame{name: fmt.Sprintf("%s, frame %d", name, i), data: bytes.Clone(canvas.Pix), raw: raw}, nil) {
-				return
-			}
-			switch g.Disposal[i] {
-			case gif.DisposalPrevious:
-				canvas.Pix = before
-			case gif.DisposalBackground:
-				draw.Draw(canvas, im.Bounds(), image.Transparent, image.Point{}, draw.Src)
-			}
-		}
-	}}, nil
+		}}, nil
 }
 
-// gifSink makes an animated GIF, with a palette for each frame. A frame is the part of the picture that has changed, or all of it, where
-// something is transparent: then the one before is cleared.
+// gifSink makes an animated GIF, with a palette for each frame. A frame is the part of the picture that has changed, or
+// all of it, where something is transparent: then the one before is cleared.
 type gifSink struct {
 	name   string
 	delays []int // where there are any
@@ -77,7 +79,8 @@ func (s *gifSink) add(f *polyscanv1.Frame) error {
 	}
 	size := im.Bounds().Size()
 	if size.X > math.MaxUint16 || size.Y > math.MaxUint16 {
-		return bad(s.name, "%dx%d pixels are too many for a GIF, whose sides are up to %d", size.X, size.Y, math.MaxUint16)
+		return bad(s.name, "%dx%d pixels are too many for a GIF, whose sides are up to %d", size.X, size.Y,
+			math.MaxUint16)
 	}
 	for i := 3; i < len(im.Pix); i += 4 { // a GIF has nothing in between
 		if im.Pix[i] < 128 {
@@ -153,8 +156,9 @@ type tone struct {
 	n int
 }
 
-// reduceColors is a part of a picture in up to 256 colours: its own where these are no more; else the means of boxes, by median cut
-// (Heckbert, 1982), where the box whose colours lie farthest from their mean is cut next, where that is largest.
+// reduceColors is a part of a picture in up to 256 colours: its own where these are no more; else the means of boxes,
+// by median cut (Heckbert, 1982), where the box whose colours lie farthest from their mean is cut next, where that is
+// largest.
 func reduceColors(im *image.NRGBA, part image.Rectangle) *image.Paletted {
 	counts := map[[3]uint8]int{}
 	clearPixels := false
@@ -186,7 +190,8 @@ func reduceColors(im *image.NRGBA, part image.Rectangle) *image.Paletted {
 	}
 	out := image.NewPaletted(part, palette)
 	for y := part.Min.Y; y < part.Max.Y; y++ {
-		row, to := im.Pix[im.PixOffset(part.Min.X, y):im.PixOffset(part.Max.X, y)], out.Pix[out.PixOffset(part.Min.X, y):]
+		row, to := im.Pix[im.PixOffset(part.Min.X, y):im.PixOffset(part.Max.X, y)],
+			out.Pix[out.PixOffset(part.Min.X, y):]
 		for i := 0; i < len(row); i += 4 {
 			if row[i+3] != 0 {
 				to[i/4] = index[[3]uint8(row[i:])]

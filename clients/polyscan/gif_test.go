@@ -17,10 +17,11 @@ import (
 	polyscanv1 "github.com/polyscan/polyscan/proto/polyscan/v1"
 )
 
-// testGIF has frames with each way of disposal: a red background, a green square that goes again, a blue one that leaves a
-// hole, and a white pixel.
+// testGIF has frames with each way of disposal: a red background, a green square that goes again, a blue one that
+// leaves a hole, and a white pixel.
 func testGIF(t testing.TB) []byte {
-	palette := color.Palette{color.NRGBA{}, color.NRGBA{255, 0, 0, 255}, color.NRGBA{0, 255, 0, 255}, color.NRGBA{0, 0, 255, 255}, color.NRGBA{255, 255, 255, 255}}
+	palette := color.Palette{color.NRGBA{}, color.NRGBA{255, 0, 0, 255}, color.NRGBA{0, 255, 0, 255},
+		color.NRGBA{0, 0, 255, 255}, color.NRGBA{255, 255, 255, 255}}
 	part := func(r image.Rectangle, index uint8) *image.Paletted {
 		im := image.NewPaletted(r, palette)
 		for i := range im.Pix {
@@ -30,7 +31,8 @@ func testGIF(t testing.TB) []byte {
 	}
 	g := &gif.GIF{
 		Image: []*image.Paletted{
-			part(image.Rect(0, 0, 6, 4), 1), part(image.Rect(1, 1, 3, 3), 2), part(image.Rect(2, 0, 5, 2), 3), part(image.Rect(5, 3, 6, 4), 4),
+			part(image.Rect(0, 0, 6, 4), 1), part(image.Rect(1, 1, 3, 3), 2), part(image.Rect(2, 0, 5, 2), 3),
+			part(image.Rect(5, 3, 6, 4), 4),
 		},
 		Delay:    []int{1, 1, 1, 1},
 		Disposal: []byte{gif.DisposalNone, gif.DisposalPrevious, gif.DisposalBackground, 0},
@@ -127,12 +129,14 @@ func shown(t *testing.T, data []byte) (out []*image.NRGBA) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		out = append(out, &image.NRGBA{Pix: f.data, Stride: 4 * f.raw.Width, Rect: image.Rect(0, 0, f.raw.Width, f.raw.Height)})
+		out = append(out, &image.NRGBA{Pix: f.data, Stride: 4 * f.raw.Width,
+			Rect: image.Rect(0, 0, f.raw.Width, f.raw.Height)})
 	}
 	return out
 }
 
-// Pictures of up to 255 colours come out as they went in, with delays and loops, also where something is transparent in some of them.
+// Pictures of up to 255 colours come out as they went in, with delays and loops, also where something is transparent in
+// some of them.
 func TestGIFSink(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	for _, holes := range []bool{false, true} {
@@ -160,7 +164,8 @@ func TestGIFSink(t *testing.T) {
 			}
 			frame := &image.NRGBA{Pix: bytes.Clone(im.Pix), Stride: im.Stride, Rect: im.Rect}
 			want = append(want, frame)
-			if err := s.add(rawPicture(&image.NRGBA{Pix: bytes.Clone(im.Pix), Stride: im.Stride, Rect: im.Rect})); err != nil {
+			if err := s.add(rawPicture(&image.NRGBA{Pix: bytes.Clone(im.Pix), Stride: im.Stride,
+				Rect: im.Rect})); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -247,7 +252,8 @@ func TestGIFSinkRefuses(t *testing.T) {
 	if _, err := os.Stat(s.name); err == nil {
 		t.Error("there is a file")
 	}
-	if err := s.add(&polyscanv1.Frame{Layout: &polyscanv1.FrameLayout{Width: 3, Height: 3, PixelFormat: polyscanv1.PixelFormat_PIXEL_FORMAT_RGB8}}); err == nil {
+	if err := s.add(&polyscanv1.Frame{Layout: &polyscanv1.FrameLayout{Width: 3, Height: 3,
+		PixelFormat: polyscanv1.PixelFormat_PIXEL_FORMAT_RGB8}}); err == nil {
 		t.Error("a picture without pixels is fine")
 	}
 }

@@ -30,8 +30,8 @@ type span struct {
 var markable = regexp.MustCompile(`^(?:(?:r|g|b|a|red|green|blue|alpha|gray|grey)\s*\.\s*)?(mean|min|max|median|mode|p[0-9.]+)\s*` +
 	`(?:(<=|>=|==|!=|<|>)\s*([-+0-9.e]+)|in\s*[\[(]\s*([-+0-9.e]+)\s*,\s*([-+0-9.e]+)\s*[\])])$`)
 
-// spanOf reads a limit that the server has evaluated, and so has the grammar of limits. It reports false for one that can't
-// be marked.
+// spanOf reads a limit that the server has evaluated, and so has the grammar of limits. It reports false for one that
+// can't be marked.
 func spanOf(l *polyscanv1.LimitResult) (span, bool) {
 	m := markable.FindStringSubmatch(strings.ToLower(strings.TrimSpace(l.GetExpression())))
 	if m == nil {

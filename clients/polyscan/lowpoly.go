@@ -66,7 +66,8 @@ doesn't flicker: --strength=0 --hold=0 converts each frame by itself. GIFs keep 
 `
 }
 
-// What a pixel takes of the device's memory, and a little more: any, one whose neighbour may be a vertex, too, and one of a video.
+// What a pixel takes of the device's memory, and a little more: any, one whose neighbour may be a vertex, too, and one
+// of a video.
 const (
 	imageMemory = 16
 	denseMemory = 24
@@ -166,7 +167,8 @@ func (c *lowpolyCmd) connect(e *env, f *frame) (_ *connection, err error) {
 // need is how much memory of the device an image of so many pixels takes.
 func (c *lowpolyCmd) need(pixels int64) int64 {
 	each := int64(imageMemory)
-	if c.Spacing < 0 || c.Spacing == 0 && pixels < 25*int64(c.Points) { // by default it is a fifth of their mean distance
+	// by default it is a fifth of their mean distance
+	if c.Spacing < 0 || c.Spacing == 0 && pixels < 25*int64(c.Points) {
 		each += denseMemory
 	}
 	if c.Video != "" {
@@ -182,7 +184,8 @@ func (c *lowpolyCmd) request(f *frame) *polyscanv1.ConvertRequest {
 	req := &polyscanv1.ConvertRequest{
 		WorkClass: polyscanv1.WorkClass_WORK_CLASS_INTERACTIVE,
 		Options: &polyscanv1.ConvertOptions{
-			Vertices: uint32(c.Points), Seed: c.Seed, Floor: uint32(c.Floor), Spacing: int32(c.Spacing), Border: uint32(c.Border), Cell: int32(c.Cell),
+			Vertices: uint32(c.Points), Seed: c.Seed, Floor: uint32(c.Floor), Spacing: int32(c.Spacing),
+			Border: uint32(c.Border), Cell: int32(c.Cell),
 			Color: polyscanv1.TriangleColor(polyscanv1.TriangleColor_value["TRIANGLE_COLOR_"+strings.ToUpper(c.Color)]),
 			Route: routeOf(c.Route),
 			Stage: polyscanv1.ConvertStage(polyscanv1.ConvertStage_value["CONVERT_STAGE_"+strings.ToUpper(c.Stage)]),
@@ -238,8 +241,10 @@ func (c *lowpolyCmd) write(e *env, res *polyscanv1.ConvertResponse) error {
 	if name == "" {
 		name = c.Image
 	}
-	_, err := fmt.Fprintf(e.stdout, "%s: %s, %s, in %s by %s\n", name, plural(int(res.GetVertices()), "vertex", "vertices"),
-		plural(int(res.GetTriangles()), "triangle", "triangles"), pretty(res.GetCompute().AsDuration()), res.GetBackend())
+	_, err := fmt.Fprintf(e.stdout, "%s: %s, %s, in %s by %s\n", name,
+		plural(int(res.GetVertices()), "vertex", "vertices"),
+		plural(int(res.GetTriangles()), "triangle", "triangles"), pretty(res.GetCompute().AsDuration()),
+		res.GetBackend())
 	return err
 }
 
@@ -249,9 +254,11 @@ func meshOf(res *polyscanv1.ConvertResponse) (*lowpoly.Mesh, error) {
 	points, triangles, colors := m.GetPoints(), m.GetTriangles(), m.GetColors()
 	n, k := len(points)/8, len(triangles)/12
 	if len(points) != 8*n || len(triangles) != 12*k || len(colors) != 4*k {
-		return nil, fmt.Errorf("the server's mesh has %d, %d and %d bytes of points, triangles and colours", len(points), len(triangles), len(colors))
+		return nil, fmt.Errorf("the server's mesh has %d, %d and %d bytes of points, triangles and colours",
+			len(points), len(triangles), len(colors))
 	}
-	out := &lowpoly.Mesh{Points: make([]driver.Point, n), Triangles: make([]driver.Triangle, k), Colors: make([]color.NRGBA, k)}
+	out := &lowpoly.Mesh{Points: make([]driver.Point, n), Triangles: make([]driver.Triangle, k),
+		Colors: make([]color.NRGBA, k)}
 	at := func(b []byte, i int) uint32 { return binary.LittleEndian.Uint32(b[4*i:]) }
 	for i := range out.Points {
 		p := driver.Point{X: int32(at(points, 2*i)), Y: int32(at(points, 2*i+1))}

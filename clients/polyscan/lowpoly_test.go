@@ -41,10 +41,12 @@ func TestLowpoly(t *testing.T) {
 		t.Fatal(err)
 	}
 	picture := readPNG(t, in("a.png"))
-	if s := picture.Bounds().Size(); s.X != mesh.Width || s.Y != mesh.Height || s != readPNG(t, frames+"metal.png").Bounds().Size() || len(mesh.Points) != 300 {
+	if s := picture.Bounds().Size(); s.X != mesh.Width || s.Y != mesh.Height ||
+		s != readPNG(t, frames+"metal.png").Bounds().Size() || len(mesh.Points) != 300 {
 		t.Errorf("%v, a mesh of %dx%d with %d points", s, mesh.Width, mesh.Height, len(mesh.Points))
 	}
-	if want := fmt.Sprintf("%s: 300 vertices, %d triangles, in TIME by cpu\n", in("a.png"), len(mesh.Triangles)); timeless(stdout) != want {
+	if want := fmt.Sprintf("%s: 300 vertices, %d triangles, in TIME by cpu\n", in("a.png"),
+		len(mesh.Triangles)); timeless(stdout) != want {
 		t.Errorf("it says %q, want %q", stdout, want)
 	}
 	var points []driver.Point
@@ -108,7 +110,8 @@ func TestLowpolyDegenerate(t *testing.T) {
 			image.Image
 			Set(x, y int, c color.Color)
 		}{
-			"gray": image.NewGray(image.Rectangle{Max: size}), "gray16": image.NewGray16(image.Rectangle{Max: size}), "alpha": image.NewNRGBA(image.Rectangle{Max: size}),
+			"gray": image.NewGray(image.Rectangle{Max: size}), "gray16": image.NewGray16(image.Rectangle{Max: size}),
+			"alpha": image.NewNRGBA(image.Rectangle{Max: size}),
 		} {
 			im.Set(0, 0, color.NRGBA{R: 200, G: 100, B: 50, A: 128})
 			var b bytes.Buffer
@@ -141,11 +144,13 @@ func TestLowpolyRefuses(t *testing.T) {
 		{[]string{board, "-o", out, "--stage", "none"}, exitUsage, "--stage"},
 		{[]string{board, "-o", out, "--mesh", "a.obj"}, exitUsage, "--mesh a.obj: the name must end in .ply or .json"},
 		{[]string{board, "-o", filepath.Join(dir, "none", "x.png")}, 0, "none"},
-		{[]string{board, "-o", out, "--cell", "3", "--spacing", "5"}, exitUsage, "--cell 3: must be more than the spacing, 5"},
+		{[]string{board, "-o", out, "--cell", "3", "--spacing", "5"}, exitUsage,
+			"--cell 3: must be more than the spacing, 5"},
 		{[]string{write(t, "x.png", "no image"), "-o", out}, 0, "no PNG, JPEG, TIFF or BMP image"},
 	} {
 		_, stderr, code := polyscan(t, append([]string{"lowpoly"}, x.args...)...)
-		if code == 0 || x.code != 0 && code != x.code || !strings.Contains(stderr, x.says) || strings.Count(stderr, "\n") != 1 {
+		if code == 0 || x.code != 0 && code != x.code || !strings.Contains(stderr, x.says) ||
+			strings.Count(stderr, "\n") != 1 {
 			t.Errorf("%v: exit %d, %q, want one line with %q", x.args, code, stderr, x.says)
 		}
 		if _, err := os.Stat(out); err == nil {
@@ -166,7 +171,8 @@ func TestLowpolyNeed(t *testing.T) {
 			for _, route := range []lowpoly.Route{lowpoly.RouteDirect, lowpoly.RouteVoronoi} {
 				for _, stage := range []lowpoly.Stage{lowpoly.StageShaded, lowpoly.StageVoronoi} {
 					for _, video := range []string{"", "film.gif"} {
-						c := lowpolyCmd{Points: points, Spacing: spacing, Route: strings.ToLower(route.String()), Video: video}
+						c := lowpolyCmd{Points: points, Spacing: spacing, Route: strings.ToLower(route.String()),
+							Video: video}
 						opt := lowpoly.Options{Vertices: points, Spacing: spacing, Route: route, Stage: stage}
 						if err := convertsIn(c.need(width*height), width, height, opt, video != ""); err != nil {
 							t.Errorf("%+v, %q: %v", opt, video, err)
@@ -185,8 +191,10 @@ func convertsIn(memory int64, width, height int, opt lowpoly.Options, video bool
 		return err
 	}
 	defer dev.Close()
-	im := lowpoly.Image{Width: width, Height: height, Format: driver.RGBA8, Data: [][]byte{make([]byte, 4*width*height)}}
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second) // a video may wait for memory that it holds itself
+	im := lowpoly.Image{Width: width, Height: height, Format: driver.RGBA8,
+		Data: [][]byte{make([]byte, 4*width*height)}}
+	// a video may wait for memory that it holds itself
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
 	if !video {
 		_, err = lowpoly.Convert(ctx, dev, im, opt)

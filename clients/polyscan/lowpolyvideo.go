@@ -17,9 +17,11 @@ import (
 
 // frameBar is a progress bar for frames; total is -1 where nobody knows.
 func frameBar(e *env, total int) *progressbar.ProgressBar {
-	return progressbar.NewOptions(total, progressbar.OptionSetWriter(e.stderr), progressbar.OptionSetDescription("frames"),
+	return progressbar.NewOptions(total, progressbar.OptionSetWriter(e.stderr),
+		progressbar.OptionSetDescription("frames"),
 		progressbar.OptionShowCount(), progressbar.OptionShowIts(), progressbar.OptionSetItsString("frames"),
-		progressbar.OptionThrottle(80*time.Millisecond), progressbar.OptionClearOnFinish(), progressbar.OptionFullWidth(),
+		progressbar.OptionThrottle(80*time.Millisecond), progressbar.OptionClearOnFinish(),
+		progressbar.OptionFullWidth(),
 		progressbar.OptionUseANSICodes(true))
 }
 
@@ -53,7 +55,9 @@ func (c *lowpolyCmd) video(e *env) (err error) {
 		return err
 	}
 	n, start, backend := 0, time.Now(), ""
-	err = c.exchange(e, conn, in.count, first, next, out, func(res *polyscanv1.ConvertResponse) { n, backend = n+1, res.GetBackend() })
+	err = c.exchange(e, conn, in.count, first, next, out, func(res *polyscanv1.ConvertResponse) {
+		n, backend = n+1, res.GetBackend()
+	})
 	if conn.end(&err); err != nil {
 		return err
 	}
@@ -62,13 +66,15 @@ func (c *lowpolyCmd) video(e *env) (err error) {
 	if err := out.close(true); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(e.stdout, "%s: %s, %.1f a second, by %s\n", c.Output, plural(n, "frame", "frames"), float64(n)/seconds, backend)
+	_, err = fmt.Fprintf(e.stdout, "%s: %s, %.1f a second, by %s\n", c.Output, plural(n, "frame", "frames"),
+		float64(n)/seconds, backend)
 	return err
 }
 
 // exchange sends the frames, and hands the pictures on.
 func (c *lowpolyCmd) exchange(
-	e *env, conn *connection, count int, first *frame, next func() (*frame, error, bool), out sink, done func(*polyscanv1.ConvertResponse),
+	e *env, conn *connection, count int, first *frame, next func() (*frame, error, bool), out sink,
+	done func(*polyscanv1.ConvertResponse),
 ) error {
 	var bar *progressbar.ProgressBar
 	if e.live && !c.Quiet {

@@ -19,7 +19,8 @@ func TestLowpolyVideo(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Natural order; and the second frame is the first one again.
-	for name, from := range map[string]string{"f1.png": "frame_000.png", "f2.png": "frame_000.png", "f10.png": "frame_001.png"} {
+	for name, from := range map[string]string{"f1.png": "frame_000.png", "f2.png": "frame_000.png",
+		"f10.png": "frame_001.png"} {
 		b, err := os.ReadFile(frames + "conveyor/" + from)
 		if err != nil {
 			t.Fatal(err)
@@ -54,12 +55,14 @@ func TestLowpolyVideo(t *testing.T) {
 		if i == 2 && alone == string(got[i]) {
 			t.Error("the third frame is what the image alone gives")
 		}
-		if a, b := readPNG(t, filepath.Join(in, from)).Bounds(), readPNG(t, filepath.Join(dir, "out", fmt.Sprintf("frame_%05d.png", i+1))).Bounds(); a != b {
+		if a, b := readPNG(t, filepath.Join(in, from)).Bounds(),
+			readPNG(t, filepath.Join(dir, "out", fmt.Sprintf("frame_%05d.png", i+1))).Bounds(); a != b {
 			t.Errorf("%s is %v, the frame %v", from, a, b)
 		}
 	}
 	// Without hysteresis each frame is what it gives alone. The folder is there already this time.
-	succeed(t, "lowpoly", "--video", in, "-o", filepath.Join(dir, "out"), "--points", "200", "--strength", "0", "--hold", "0")
+	succeed(t, "lowpoly", "--video", in, "-o", filepath.Join(dir, "out"), "--points", "200", "--strength", "0",
+		"--hold", "0")
 	for i, from := range []string{"f1.png", "f2.png", "f10.png"} {
 		if succeed(t, "lowpoly", filepath.Join(in, from), "-o", "-", "--points", "200") != string(read("out", 3)[i]) {
 			t.Errorf("%s: the frame isn't what the image gives", from)
@@ -97,7 +100,8 @@ func TestLowpolyVideoRefuses(t *testing.T) {
 		{"--video " + dir + "/none -o " + out, "no such file"},
 		{"--video " + frames + "conveyor -o " + frames + "conveyor", "is the folder of the frames"},
 		{"--video " + write(t, "x.gif", "GIF89a") + " -o " + out, "is no GIF that can be read"},
-		{"--video " + write(t, "huge.gif", "GIF89a\xff\xff\xff\xff\x00\x00\x00") + " -o " + out, "65535x65535 pixels: must be 1 to"},
+		{"--video " + write(t, "huge.gif", "GIF89a\xff\xff\xff\xff\x00\x00\x00") + " -o " + out,
+			"65535x65535 pixels: must be 1 to"},
 	} {
 		_, stderr, code := polyscan(t, append([]string{"lowpoly"}, strings.Fields(x.args)...)...)
 		if code == 0 || !strings.Contains(stderr, x.says) || strings.Count(stderr, "\n") != 1 {

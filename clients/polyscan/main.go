@@ -1,5 +1,5 @@
-// Command polyscan reduces frames over polygons: exact statistics of the pixels inside each region, and verdicts, as tables,
-// JSON and pictures.
+// Command polyscan reduces frames over polygons: exact statistics of the pixels inside each region, and verdicts, as
+// tables, JSON and pictures.
 //
 //	polyscan reduce testdata/board.png --regions testdata/board.regions.json --overlay overlay.png
 //

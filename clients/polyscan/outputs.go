@@ -24,7 +24,8 @@ func checkOutputs(outputs ...output) error {
 			case a.name == b.name:
 				return usage("%s and %s are both %s: a file holds one of them", a.flag, b.flag, printable(b.name))
 			case a.name != "" && a.name != "-" && b.name != "-" && sameFile(a.name, b.name):
-				return usage("%s %s and %s %s are one file, which holds one of them", a.flag, printable(a.name), b.flag, printable(b.name))
+				return usage("%s %s and %s %s are one file, which holds one of them", a.flag, printable(a.name), b.flag,
+					printable(b.name))
 			}
 		}
 		if b.name != "-" {
@@ -36,8 +37,8 @@ func checkOutputs(outputs ...output) error {
 	return nil
 }
 
-// sameFile reports whether writeFile makes the same file of two names: in one folder, however that is called. Links to files are files of
-// their own, as they are replaced.
+// sameFile reports whether writeFile makes the same file of two names: in one folder, however that is called. Links to
+// files are files of their own, as they are replaced.
 func sameFile(a, b string) bool {
 	a, b = filepath.Clean(a), filepath.Clean(b)
 	if a == b {

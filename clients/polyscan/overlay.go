@@ -223,8 +223,8 @@ func rank(v polyscanv1.Verdict) int {
 	return 0
 }
 
-// clipRing cuts a ring to a rectangle, side by side of it (Sutherland and Hodgman). Winding numbers inside the rectangle
-// stay what they are; what is outside becomes edges along its sides.
+// clipRing cuts a ring to a rectangle, side by side of it (Sutherland and Hodgman). Winding numbers inside the
+// rectangle stay what they are; what is outside becomes edges along its sides.
 func clipRing(ring [][2]float64, r rect) [][2]float64 {
 	sides := []struct {
 		axis  int

@@ -105,12 +105,15 @@ func TestOverlayPixels(t *testing.T) {
 		t.Errorf("beside the outline: %v, want the halo", c)
 	}
 	// Labels: the pill of a failed region is red with white letters.
-	if n := count(img, image.Rect(380, 60, 620, 100), func(c color.NRGBA) bool { return near(c, color.NRGBA{0xd0, 0x1f, 0x36, 255}, 12) }); n < 200 {
+	if n := count(img, image.Rect(380, 60, 620, 100), func(c color.NRGBA) bool {
+		return near(c, color.NRGBA{0xd0, 0x1f, 0x36, 255}, 12)
+	}); n < 200 {
 		t.Errorf("%d red pixels above the failed region, want its label", n)
 	}
 	// The legend shows all three colours and a red verdict.
 	strip := image.Rect(0, 800, 1000, img.Bounds().Dy())
-	for what, c := range map[string]color.NRGBA{"verdict": failColours.pill, "pass": passColours.line, "fail": failColours.line, "none": noneColours.line, "text": footerInk} {
+	for what, c := range map[string]color.NRGBA{"verdict": failColours.pill, "pass": passColours.line,
+		"fail": failColours.line, "none": noneColours.line, "text": footerInk} {
 		c.A = 255
 		if n := count(img, strip, func(g color.NRGBA) bool { return near(g, c, 20) }); n < 8 {
 			t.Errorf("%d pixels of %s in the legend", n, what)
@@ -156,13 +159,15 @@ func TestOverlayScale(t *testing.T) {
 		{960, 640, 480, 480, 320},
 		{960, 640, 1920, 1920, 1280},
 	} {
-		o := &overlay{frame: image.NewGray(image.Rect(0, 0, tt.w, tt.h)), title: "a rather long title.png", verdict: pass, size: tt.size, regions: []overlayRegion{
-			{"a", [][][2]float64{square(0, 0, float64(tt.w), float64(tt.h))}, false, pass}}}
+		o := &overlay{frame: image.NewGray(image.Rect(0, 0, tt.w, tt.h)), title: "a rather long title.png",
+			verdict: pass, size: tt.size, regions: []overlayRegion{
+				{"a", [][][2]float64{square(0, 0, float64(tt.w), float64(tt.h))}, false, pass}}}
 		img, err := o.draw()
 		if err != nil {
 			t.Fatal(err)
 		}
-		if b := img.Bounds(); b.Dx() < tt.width || b.Dy() < tt.height+10 || tt.width > 300 && b.Dx() != tt.width || b.Dy() > tt.height+100 {
+		if b := img.Bounds(); b.Dx() < tt.width || b.Dy() < tt.height+10 || tt.width > 300 && b.Dx() != tt.width ||
+			b.Dy() > tt.height+100 {
 			t.Errorf("%dx%d, size %d: picture %v, want a frame of %dx%d", tt.w, tt.h, tt.size, b, tt.width, tt.height)
 		}
 	}
@@ -247,7 +252,8 @@ func TestClipRing(t *testing.T) {
 	}
 }
 
-// TestLabels places labels in a crowd: none overlaps another, none leaves the picture, and no failed region goes without.
+// TestLabels places labels in a crowd: none overlaps another, none leaves the picture, and no failed region goes
+// without.
 func TestLabels(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	o := &overlay{frame: image.NewGray(image.Rect(0, 0, 1200, 900))}
@@ -257,7 +263,8 @@ func TestLabels(t *testing.T) {
 		if i%16 == 0 {
 			v = fail
 		}
-		o.regions = append(o.regions, overlayRegion{fmt.Sprintf("region %d", i), [][][2]float64{square(x, y, x+20+rng.Float64()*60, y+20+rng.Float64()*40)}, false, v})
+		o.regions = append(o.regions, overlayRegion{fmt.Sprintf("region %d", i),
+			[][][2]float64{square(x, y, x+20+rng.Float64()*60, y+20+rng.Float64()*40)}, false, v})
 	}
 	z := sizesOf(1200, 900, o.regions, 1)
 	shapes := o.shapes(1, 1200, 900, z)
@@ -317,7 +324,9 @@ func TestReducePictures(t *testing.T) {
 	if got, want := at(img, 500, 500), at(original, 500, 500); got != want {
 		t.Errorf("(500, 500) is %v, want the frame's %v", got, want)
 	}
-	if n := count(img, image.Rect(160, 305, 340, 430), func(c color.NRGBA) bool { return int(c.R) > int(c.G)+40 }); n < 10000 {
+	if n := count(img, image.Rect(160, 305, 340, 430), func(c color.NRGBA) bool {
+		return int(c.R) > int(c.G)+40
+	}); n < 10000 {
 		t.Errorf("%d reddish pixels in the failed patch", n)
 	}
 	f, err := os.Open(plot)
@@ -366,7 +375,8 @@ func TestReducePictures(t *testing.T) {
 }
 
 func histogramOf(channel polyscanv1.Channel, counts ...uint64) *polyscanv1.ChannelStatistics {
-	return &polyscanv1.ChannelStatistics{Channel: channel, Histogram: &polyscanv1.Histogram{Upper: float64(len(counts)), Counts: counts}}
+	return &polyscanv1.ChannelStatistics{Channel: channel,
+		Histogram: &polyscanv1.Histogram{Upper: float64(len(counts)), Counts: counts}}
 }
 
 func TestPlot(t *testing.T) {
@@ -377,11 +387,15 @@ func TestPlot(t *testing.T) {
 	value := 30.0
 	res := &polyscanv1.FrameResult{Verdict: fail, Regions: []*polyscanv1.RegionResult{
 		{Name: "colour", Count: 5, Channels: []*polyscanv1.ChannelStatistics{
-			histogramOf(polyscanv1.Channel_CHANNEL_RED, ramp...), histogramOf(polyscanv1.Channel_CHANNEL_GREEN, ramp...),
+			histogramOf(polyscanv1.Channel_CHANNEL_RED, ramp...),
+			histogramOf(polyscanv1.Channel_CHANNEL_GREEN, ramp...),
 			histogramOf(polyscanv1.Channel_CHANNEL_BLUE, ramp...)}},
-		{Name: "failed", Verdict: fail, Channels: []*polyscanv1.ChannelStatistics{histogramOf(polyscanv1.Channel_CHANNEL_GRAY, ramp...)},
-			Limits: []*polyscanv1.LimitResult{{Expression: "mean in [100, 200]", Verdict: fail, Value: &value, Channel: polyscanv1.Channel_CHANNEL_GRAY}}},
-		{Name: "empty", Channels: []*polyscanv1.ChannelStatistics{histogramOf(polyscanv1.Channel_CHANNEL_GRAY, make([]uint64, 65536)...)}},
+		{Name: "failed", Verdict: fail,
+			Channels: []*polyscanv1.ChannelStatistics{histogramOf(polyscanv1.Channel_CHANNEL_GRAY, ramp...)},
+			Limits: []*polyscanv1.LimitResult{{Expression: "mean in [100, 200]", Verdict: fail, Value: &value,
+				Channel: polyscanv1.Channel_CHANNEL_GRAY}}},
+		{Name: "empty", Channels: []*polyscanv1.ChannelStatistics{histogramOf(polyscanv1.Channel_CHANNEL_GRAY,
+			make([]uint64, 65536)...)}},
 		{Name: "nothing"},
 	}}
 	img, err := plotHistograms("title", res)
@@ -407,7 +421,8 @@ func TestPlot(t *testing.T) {
 	// Too many regions: the one that failed is still among them.
 	many := &polyscanv1.FrameResult{Verdict: fail}
 	for i := range 60 {
-		r := &polyscanv1.RegionResult{Name: fmt.Sprint(i), Verdict: pass, Channels: []*polyscanv1.ChannelStatistics{histogramOf(polyscanv1.Channel_CHANNEL_GRAY, 1, 2)}}
+		r := &polyscanv1.RegionResult{Name: fmt.Sprint(i), Verdict: pass,
+			Channels: []*polyscanv1.ChannelStatistics{histogramOf(polyscanv1.Channel_CHANNEL_GRAY, 1, 2)}}
 		if i == 59 {
 			r.Verdict = fail
 		}
@@ -448,7 +463,8 @@ func TestSpans(t *testing.T) {
 			t.Errorf("%q: %+v, %v; want %v", expr, s, ok, want)
 		}
 	}
-	for _, expr := range []string{"count > 5", "stddev < 4", "mean != 3", "count of pixels below 40 <= 25", "", "area in [1, 2]"} {
+	for _, expr := range []string{"count > 5", "stddev < 4", "mean != 3", "count of pixels below 40 <= 25", "",
+		"area in [1, 2]"} {
 		if s, ok := spanOf(&polyscanv1.LimitResult{Expression: expr}); ok {
 			t.Errorf("%q: %+v, want no mark", expr, s)
 		}

@@ -60,7 +60,9 @@ func plotHistograms(title string, res *polyscanv1.FrameResult) (image.Image, err
 	if len(shown) > maxPanels {
 		note = fmt.Sprintf("   %d of %d regions, failed ones first", maxPanels, len(shown))
 		order := slices.Clone(shown)
-		slices.SortStableFunc(order, func(a, b *polyscanv1.RegionResult) int { return rank(b.GetVerdict()) - rank(a.GetVerdict()) })
+		slices.SortStableFunc(order, func(a, b *polyscanv1.RegionResult) int {
+			return rank(b.GetVerdict()) - rank(a.GetVerdict())
+		})
 		shown = order[:maxPanels]
 	}
 	columns, rows := gridOf(len(shown))

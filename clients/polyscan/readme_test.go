@@ -41,7 +41,8 @@ func TestReadmeCommands(t *testing.T) {
 	}
 	// The first one, with the picture going elsewhere.
 	out := filepath.Join(t.TempDir(), "overlay.png")
-	args := strings.Fields(strings.TrimPrefix(strings.Replace(firstCommand, "overlay.png", out, 1), "go run ./clients/polyscan "))
+	args := strings.Fields(strings.TrimPrefix(strings.Replace(firstCommand, "overlay.png", out, 1),
+		"go run ./clients/polyscan "))
 	t.Chdir(top)
 	stdout := succeed(t, args...)
 	if n := strings.Count(stdout, "\n"); n < 72 || !strings.Contains(stdout, "FAIL (2 of 72 regions with limits)") {
@@ -85,7 +86,8 @@ func TestReadmeRuns(t *testing.T) {
 	n := 0
 	for line := range strings.Lines(text) {
 		args := strings.Fields(line)
-		if !strings.HasPrefix(line, "    polyscan ") || slices.Contains(args, "--addr") || slices.Contains(args, "bench") || slices.Contains(args, "points.npy") {
+		if !strings.HasPrefix(line, "    polyscan ") || slices.Contains(args, "--addr") ||
+			slices.Contains(args, "bench") || slices.Contains(args, "points.npy") {
 			continue
 		}
 		n++
@@ -104,7 +106,8 @@ func TestReadmeCurves(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if shown := "\n    " + strings.ReplaceAll(strings.TrimSpace(string(drawing)), "\n", "\n    ") + "\n"; !strings.Contains(readme(t), shown) {
+	if shown := "\n    " + strings.ReplaceAll(strings.TrimSpace(string(drawing)), "\n", "\n    ") +
+		"\n"; !strings.Contains(readme(t), shown) {
 		t.Errorf("the README doesn't show%s", shown)
 	}
 	if succeed(t, "diffuse", frames+"arch.xml", "-o", "-") != succeed(t, "diffuse", frames+"arch.json", "-o", "-") {
@@ -112,7 +115,8 @@ func TestReadmeCurves(t *testing.T) {
 	}
 }
 
-// TestReadmeProgram: the Go in the README is the body of Example in package clients, which runs and is compared with its output.
+// TestReadmeProgram: the Go in the README is the body of Example in package clients, which runs and is compared with
+// its output.
 func TestReadmeProgram(t *testing.T) {
 	example, err := os.ReadFile(filepath.Join(top, "clients/example_test.go"))
 	if err != nil {
@@ -164,7 +168,8 @@ func TestReadmePictures(t *testing.T) {
 		t.Errorf("the README doesn't show %s", name)
 	}
 	out := filepath.Join(t.TempDir(), "board.png")
-	succeed(t, "reduce", frames+"board.png", "-r", frames+"board.regions.json", "--overlay", out, "--overlay-size", "720")
+	succeed(t, "reduce", frames+"board.png", "-r", frames+"board.regions.json", "--overlay", out, "--overlay-size",
+		"720")
 	if *update {
 		data, err := os.ReadFile(out)
 		if err != nil {
@@ -186,8 +191,8 @@ func TestReadmePictures(t *testing.T) {
 	}
 }
 
-// difference is the mean absolute difference of samples. It isn't zero between machines that fuse multiplications and those
-// that don't: an antialiased edge may differ by a level.
+// difference is the mean absolute difference of samples. It isn't zero between machines that fuse multiplications and
+// those that don't: an antialiased edge may differ by a level.
 func difference(a, b image.Image) float64 {
 	if a.Bounds() != b.Bounds() {
 		return 255

@@ -86,7 +86,8 @@ func (c *recipePutCmd) Run(e *env) error {
 	if err != nil {
 		return err
 	}
-	r := &polyscanv1.Recipe{Name: c.Name, Description: c.Description, RegionSet: &polyscanv1.RegionSet{Regions: rs.message()}}
+	r := &polyscanv1.Recipe{Name: c.Name, Description: c.Description,
+		RegionSet: &polyscanv1.RegionSet{Regions: rs.message()}}
 	if r.Name == "" {
 		r.Name = rs.file.Name
 	}
@@ -108,7 +109,8 @@ func (c *recipePutCmd) Run(e *env) error {
 		if err != nil {
 			return conn.fail(err, "", rs)
 		}
-		_, err = fmt.Fprintf(e.stdout, "%s@%d: %s\n", stored.GetName(), stored.GetVersion(), plural(len(rs.file.Regions), "region", "regions"))
+		_, err = fmt.Fprintf(e.stdout, "%s@%d: %s\n", stored.GetName(), stored.GetVersion(),
+			plural(len(rs.file.Regions), "region", "regions"))
 		return err
 	})
 }
@@ -183,18 +185,22 @@ type recipeSummaryReport struct {
 func (c *recipeListCmd) Run(e *env) error {
 	return c.with(e, func(conn *connection) error {
 		all := []recipeSummaryReport{}
-		t := &table{columns: []column{{title: "RECIPE"}, {title: "VERSION", right: true}, {title: "REGIONS", right: true},
+		t := &table{columns: []column{{title: "RECIPE"}, {title: "VERSION", right: true},
+			{title: "REGIONS", right: true},
 			{title: "VERTICES", right: true}, {title: "CREATED"}, {title: "DESCRIPTION"}}}
 		for r, err := range conn.Recipes(conn.ctx, c.Prefix, c.All) {
 			if err != nil {
 				return conn.fail(err, "", nil)
 			}
 			at := r.GetCreatedAt().AsTime()
-			all = append(all, recipeSummaryReport{r.GetName(), r.GetVersion(), r.GetDescription(), r.GetRegionCount(), r.GetVertexCount(),
+			all = append(all, recipeSummaryReport{r.GetName(), r.GetVersion(), r.GetDescription(), r.GetRegionCount(),
+				r.GetVertexCount(),
 				at.UTC().Format(time.RFC3339Nano)})
 			t.add(cell{text: r.GetName()}, cell{text: strconv.FormatUint(r.GetVersion(), 10)},
-				cell{text: strconv.Itoa(int(r.GetRegionCount()))}, cell{text: strconv.FormatUint(r.GetVertexCount(), 10)},
-				cell{text: at.Local().Format("2006-01-02 15:04:05")}, cell{text: shorten(printable(r.GetDescription()), 60)})
+				cell{text: strconv.Itoa(int(r.GetRegionCount()))},
+				cell{text: strconv.FormatUint(r.GetVertexCount(), 10)},
+				cell{text: at.Local().Format("2006-01-02 15:04:05")},
+				cell{text: shorten(printable(r.GetDescription()), 60)})
 		}
 		if c.JSON {
 			return writeJSON(e.stdout, all)
@@ -228,7 +234,8 @@ func (c *recipeDeleteCmd) Run(e *env) error {
 	case err != nil:
 		return usage("%v", err)
 	case ref.GetVersion() == 0 && !c.All:
-		return usage("recipe %s: which version? Say %s@VERSION, or --all for every one of them", ref.GetName(), ref.GetName())
+		return usage("recipe %s: which version? Say %s@VERSION, or --all for every one of them", ref.GetName(),
+			ref.GetName())
 	case ref.GetVersion() != 0 && c.All:
 		return usage("recipe %s: --all deletes every version; leave the version out", c.Recipe)
 	}
@@ -293,7 +300,8 @@ func recipeJSON(r *polyscanv1.Recipe) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// formatReductions writes reductions as a regions file has them: names of statistics, the percentiles and the bins in brackets.
+// formatReductions writes reductions as a regions file has them: names of statistics, the percentiles and the bins in
+// brackets.
 func formatReductions(r *polyscanv1.Reductions) []string {
 	out := []string{}
 	for _, s := range r.GetStatistics() {

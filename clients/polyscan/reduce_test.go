@@ -34,9 +34,11 @@ func TestReduceTable(t *testing.T) {
 
 // TestReduceColumns asks for everything, on a gray frame without limits.
 func TestReduceColumns(t *testing.T) {
-	regions := write(t, "regions.json", `[{"name":"half","rings":[[[0,0],[2,0],[2,4],[0,4]]]},{"name":"outside","rings":[[[9,9],[12,9],[12,12]]]}]`)
+	regions := write(t, "regions.json",
+		`[{"name":"half","rings":[[[0,0],[2,0],[2,4],[0,4]]]},{"name":"outside","rings":[[[9,9],[12,9],[12,12]]]}]`)
 	raw := write(t, "frame.raw", "\x01\x02\x03\x04\x05\x06\x07\x08\x09\x0a\x0b\x0c\x0d\x0e\x0f\x10")
-	got := succeed(t, "reduce", raw, "--raw", "4x4:gray8", "-r", regions, "--stats", "all", "--percentiles", "0,99.5,100", "--percentile-method", "linear")
+	got := succeed(t, "reduce", raw, "--raw", "4x4:gray8", "-r", regions, "--stats", "all", "--percentiles",
+		"0,99.5,100", "--percentile-method", "linear")
 	want := `
 REGION   COUNT  SUM  SUM_SQ  MEAN    VAR   STD  MIN  P0  P99.5  P100  MAX  MEDIAN  MODE  DISTINCT   CENTROID
 half         8   60     612  7.50  20.25  4.50    1   1  13.96    14   14    7.50     1         8  1.03,2.67
@@ -62,8 +64,10 @@ var timesObject = regexp.MustCompile(`"times_ms":\{[^}]*\}`)
 
 func TestReduceJSON(t *testing.T) {
 	for name, args := range map[string][]string{
-		"conveyor.json": {"reduce", frames + "conveyor/frame_007.png", "-r", frames + "conveyor/regions.json", "--json"},
-		"board.json":    {"reduce", frames + "board.png", "-r", frames + "board.regions.json", "--json", "--stats", "count,mean,centroid", "--bins", "4", "--range", "0,128"},
+		"conveyor.json": {"reduce", frames + "conveyor/frame_007.png", "-r", frames + "conveyor/regions.json",
+			"--json"},
+		"board.json": {"reduce", frames + "board.png", "-r", frames + "board.regions.json", "--json", "--stats",
+			"count,mean,centroid", "--bins", "4", "--range", "0,128"},
 	} {
 		got := succeed(t, args...)
 		if strings.Count(got, "\n") != 1 {
@@ -114,7 +118,8 @@ func reduceJSON(t *testing.T, args ...string) report {
 
 // TestReduceJSONKeys pins names, order and nulls of what is documented.
 func TestReduceJSONKeys(t *testing.T) {
-	regions := write(t, "regions.json", `[{"name":"in","rings":[[[0,0],[2,0],[2,1],[0,1]]]},{"name":"out","rings":[[[9,9],[12,9],[12,12]]]}]`)
+	regions := write(t, "regions.json",
+		`[{"name":"in","rings":[[[0,0],[2,0],[2,1],[0,1]]]},{"name":"out","rings":[[[9,9],[12,9],[12,12]]]}]`)
 	raw := write(t, "frame.raw", "\x01\x02\x03\x04\x05\x06")
 	got := succeed(t, "reduce", raw, "--raw", "2x1:bgr8", "-r", regions, "--json", "--bins", "2")
 	zero := `"histogram":[0,0]`
@@ -152,8 +157,8 @@ func TestReduceJSONKeys(t *testing.T) {
 	}
 }
 
-// TestReduceAgainstDefinition computes the numbers of every region of the shipped frames anew, pixel by pixel and edge by
-// edge, from the definitions in the README, and compares all of them exactly.
+// TestReduceAgainstDefinition computes the numbers of every region of the shipped frames anew, pixel by pixel and edge
+// by edge, from the definitions in the README, and compares all of them exactly.
 func TestReduceAgainstDefinition(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -180,7 +185,8 @@ func TestReduceAgainstDefinition(t *testing.T) {
 				t.Fatal(err)
 			}
 			got := reduceJSON(t, append([]string{frames + tt.name + ".png", "-r", regions}, tt.args...)...)
-			if got.Width != img.Bounds().Dx() || got.Height != img.Bounds().Dy() || len(got.Regions) != len(file.Regions) {
+			if got.Width != img.Bounds().Dx() || got.Height != img.Bounds().Dy() ||
+				len(got.Regions) != len(file.Regions) {
 				t.Fatalf("%dx%d, %d regions", got.Width, got.Height, len(got.Regions))
 			}
 			levels := 256
@@ -190,7 +196,8 @@ func TestReduceAgainstDefinition(t *testing.T) {
 			for i, g := range file.Regions {
 				want := define(g, img, levels)
 				if got.Regions[i].Name != g.Name || len(got.Regions[i].Channels) != len(want) {
-					t.Fatalf("region %d is %q with %d channels, want %q with %d", i, got.Regions[i].Name, len(got.Regions[i].Channels), g.Name, len(want))
+					t.Fatalf("region %d is %q with %d channels, want %q with %d", i, got.Regions[i].Name,
+						len(got.Regions[i].Channels), g.Name, len(want))
 				}
 				for c := range want {
 					compareChannel(t, fmt.Sprintf("%s channel %d", g.Name, c), got.Regions[i].Channels[c], want[c])
@@ -322,8 +329,10 @@ func defineChannel(list []int, at [][2]int, levels int) channelValues {
 	dev := root(num, den)
 	median := float64(sorted[(n-1)/2]+sorted[n/2]) / 2
 	return channelValues{
-		Count: json.Number(strconv.Itoa(n)), Sum: json.Number(strconv.FormatUint(sum, 10)), SumSq: json.Number(strconv.FormatUint(sq, 10)),
-		Mean: fraction(bs, bn), Variance: fraction(num, den), StdDev: &dev, Min: &lo, Max: &hi, MinAt: first(lo), MaxAt: first(hi),
+		Count: json.Number(strconv.Itoa(n)), Sum: json.Number(strconv.FormatUint(sum, 10)),
+		SumSq: json.Number(strconv.FormatUint(sq, 10)),
+		Mean:  fraction(bs, bn), Variance: fraction(num, den), StdDev: &dev, Min: &lo, Max: &hi, MinAt: first(lo),
+		MaxAt:  first(hi),
 		Median: &median, Mode: &mode, Distinct: &distinct, Percentiles: percentiles, Histogram: hist,
 	}
 }
@@ -376,12 +385,18 @@ func TestCompareChannel(t *testing.T) {
 	base := define(g, img, 256)[0]
 	one, half := 1, 0.5
 	for i, change := range []func(*channelValues){
-		func(c *channelValues) { c.Count = "99" }, func(c *channelValues) { c.Sum = "1" }, func(c *channelValues) { c.SumSq = "1" },
-		func(c *channelValues) { c.Mean = nil }, func(c *channelValues) { v := math.Nextafter(*c.Mean, 0); c.Mean = &v },
+		func(c *channelValues) {
+			c.Count = "99"
+		}, func(c *channelValues) { c.Sum = "1" }, func(c *channelValues) { c.SumSq = "1" },
+		func(c *channelValues) {
+			c.Mean = nil
+		}, func(c *channelValues) { v := math.Nextafter(*c.Mean, 0); c.Mean = &v },
 		func(c *channelValues) { c.Variance = &half }, func(c *channelValues) { c.StdDev = &half },
 		func(c *channelValues) { c.Min = &one }, func(c *channelValues) { c.Max = &one },
 		func(c *channelValues) { c.MinAt = []int{3, 3} }, func(c *channelValues) { c.MaxAt = nil },
-		func(c *channelValues) { c.Median = &half }, func(c *channelValues) { c.Mode = &one }, func(c *channelValues) { c.Distinct = &one },
+		func(c *channelValues) {
+			c.Median = &half
+		}, func(c *channelValues) { c.Mode = &one }, func(c *channelValues) { c.Distinct = &one },
 		func(c *channelValues) { c.Percentiles = map[string]*int{"1": &one} },
 		func(c *channelValues) { c.Histogram = slices.Clone(c.Histogram); c.Histogram[200]++ },
 	} {
@@ -461,9 +476,11 @@ func TestOracle(t *testing.T) {
 			}
 			for i, e := range c.Expected.Channels {
 				g := got.Regions[0].Channels[i]
-				want := channelValues{Count: e.Count, Sum: e.Sum, SumSq: e.SumSq, Mean: e.Mean, Variance: e.Variance, StdDev: e.StdDev,
-					Min: e.Min, Max: e.Max, MinAt: e.MinLoc, MaxAt: e.MaxLoc, Mode: e.Mode, Distinct: e.Unique, Percentiles: e.Percentiles,
-					Histogram: e.Hist, Median: g.Median}
+				want := channelValues{Count: e.Count, Sum: e.Sum, SumSq: e.SumSq, Mean: e.Mean, Variance: e.Variance,
+					StdDev: e.StdDev,
+					Min:    e.Min, Max: e.Max, MinAt: e.MinLoc, MaxAt: e.MaxLoc, Mode: e.Mode, Distinct: e.Unique,
+					Percentiles: e.Percentiles,
+					Histogram:   e.Hist, Median: g.Median}
 				if e.Count == "0" { // the file has null for all percentiles together
 					if g.Median != nil {
 						t.Errorf("median %v of no pixels", *g.Median)
@@ -472,7 +489,8 @@ func TestOracle(t *testing.T) {
 					for _, p := range defaultPercentiles {
 						want.Percentiles[number(p)] = nil
 					}
-				} else if dev := deviation(t, e.Count, e.Sum, e.SumSq); math.Abs(dev-*e.StdDev) <= math.Nextafter(dev, math.Inf(1))-dev {
+				} else if dev := deviation(t, e.Count, e.Sum, e.SumSq); math.Abs(dev-*e.StdDev) <= math.Nextafter(dev,
+					math.Inf(1))-dev {
 					// The file has the root of the rounded variance, which may be one unit off the rounded root.
 					want.StdDev = &dev
 				}
@@ -510,7 +528,8 @@ func TestReduceMethods(t *testing.T) {
 	args := []string{frames + "metal.png", "-r", frames + "metal.regions.json"}
 	want := reduceJSON(t, args...)
 	for name := range methods {
-		if got := reduceJSON(t, append(args, "--method", name, "--threads", "1")...); fmt.Sprint(got) == "" || !sameReport(got, want) {
+		if got := reduceJSON(t, append(args, "--method", name, "--threads", "1")...); fmt.Sprint(got) == "" ||
+			!sameReport(got, want) {
 			t.Errorf("--method %s: other numbers", name)
 		}
 	}
@@ -529,7 +548,8 @@ func sameReport(a, b report) bool {
 func TestReduceFill(t *testing.T) {
 	// Two squares of one direction, one in the other; the second region says its own rule.
 	rings := `"rings":[[[0,0],[4,0],[4,4],[0,4]],[[1,1],[3,1],[3,3],[1,3]]]`
-	regions := write(t, "r.json", `[{"name":"a",`+rings+`},{"name":"b","fill":"evenodd",`+rings+`},{"name":"c","fill":"nonzero",`+rings+`}]`)
+	regions := write(t, "r.json", `[{"name":"a",`+rings+`},{"name":"b","fill":"evenodd",`+rings+
+		`},{"name":"c","fill":"nonzero",`+rings+`}]`)
 	raw := write(t, "f.raw", strings.Repeat("x", 16))
 	for fill, want := range map[string]string{"nonzero": "16 12 16", "evenodd": "12 12 16"} {
 		r := reduceJSON(t, raw, "--raw", "4x4:gray8", "-r", regions, "--fill", fill)
@@ -549,7 +569,8 @@ func TestReduceStdin(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := reduceJSON(t, frames+"metal.png", "-r", frames+"metal.regions.json")
-	stdout, stderr, code := polyscanIn(t, t.Context(), bytes.NewReader(data), "reduce", "-", "-r", frames+"metal.regions.json", "--json")
+	stdout, stderr, code := polyscanIn(t, t.Context(), bytes.NewReader(data), "reduce", "-", "-r",
+		frames+"metal.regions.json", "--json")
 	var got report
 	if err := json.Unmarshal([]byte(stdout), &got); code != 0 || err != nil || !sameReport(got, want) {
 		t.Errorf("frame from standard input: exit %d, %s, %v", code, stderr, err)
@@ -558,7 +579,8 @@ func TestReduceStdin(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	stdout, stderr, code = polyscanIn(t, t.Context(), bytes.NewReader(regions), "reduce", frames+"metal.png", "-r", "-", "--json")
+	stdout, stderr, code = polyscanIn(t, t.Context(), bytes.NewReader(regions), "reduce", frames+"metal.png", "-r", "-",
+		"--json")
 	if err := json.Unmarshal([]byte(stdout), &got); code != 0 || err != nil || !sameReport(got, want) {
 		t.Errorf("regions from standard input: exit %d, %s, %v", code, stderr, err)
 	}
@@ -571,7 +593,8 @@ func TestFailOnReject(t *testing.T) {
 		args []string
 		code int
 	}{
-		{bad, exitOK}, {append(bad, "--fail-on-reject"), exitReject}, {append(bad, "--fail-on-reject", "--json"), exitReject},
+		{bad, exitOK}, {append(bad, "--fail-on-reject"), exitReject},
+		{append(bad, "--fail-on-reject", "--json"), exitReject},
 		{good, exitOK}, {append(good, "--fail-on-reject"), exitOK},
 	} {
 		stdout, stderr, code := polyscan(t, tt.args...)
@@ -591,8 +614,10 @@ func TestWarnings(t *testing.T) {
 		t.Fatalf("exit %d, %v: %s", code, err, stderr)
 	}
 	lines := strings.Split(strings.TrimSuffix(stderr, "\n"), "\n")
-	if len(lines) != 2 || !strings.HasPrefix(lines[0], "polyscan: warning: "+regions+": ") || !strings.Contains(lines[0], "point") ||
-		lines[1] != "polyscan: warning: "+regions+": its regions were drawn on 100x50 pixels, but "+frames+"metal.png has 1024x512" {
+	if len(lines) != 2 || !strings.HasPrefix(lines[0], "polyscan: warning: "+regions+": ") ||
+		!strings.Contains(lines[0], "point") ||
+		lines[1] != "polyscan: warning: "+regions+": its regions were drawn on 100x50 pixels, but "+frames+
+			"metal.png has 1024x512" {
 		t.Errorf("stderr %q", stderr)
 	}
 }

@@ -58,8 +58,8 @@ func (o *reductionFlags) set() bool {
 	return len(o.Stats) > 0 || len(o.Percentiles) > 0 || o.Bins != 0 || o.Range != ""
 }
 
-// message is the flags as the server takes them, with fallback where --stats isn't given. --percentiles, --bins and --range
-// bring in what they are about.
+// message is the flags as the server takes them, with fallback where --stats isn't given. --percentiles, --bins and
+// --range bring in what they are about.
 func (o *reductionFlags) message(fallback *polyscanv1.Reductions) (*polyscanv1.Reductions, error) {
 	r := &polyscanv1.Reductions{
 		Statistics:  fallback.GetStatistics(),

@@ -45,7 +45,8 @@ func (o *regionFlags) load(e *env, hint string) (*regions, error) {
 	}
 	if err != nil {
 		if errors.Is(err, regionfile.ErrOptions) {
-			return nil, usage("--tolerance %v: must be from %v to %v px", o.Tolerance, regionfile.MinTolerance, regionfile.MaxTolerance)
+			return nil, usage("--tolerance %v: must be from %v to %v px", o.Tolerance, regionfile.MinTolerance,
+				regionfile.MaxTolerance)
 		}
 		return nil, &inputError{err.Error()}
 	}

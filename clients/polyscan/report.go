@@ -113,7 +113,8 @@ func (m percentileMap) MarshalJSON() ([]byte, error) {
 	return append(b, '}'), nil
 }
 
-// reportOf translates a result. asked are the percentiles that were asked for, so that a region without pixels shows them.
+// reportOf translates a result. asked are the percentiles that were asked for, so that a region without pixels shows
+// them.
 func reportOf(name string, res *polyscanv1.FrameResult, asked []float64) *frameReport {
 	r := &frameReport{
 		Backend:     res.GetBackend(),

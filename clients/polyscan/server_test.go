@@ -94,7 +94,8 @@ func TestAddrTLS(t *testing.T) {
 	plain := startServer(t, server.Config{})
 	secure := startServer(t, server.Config{TLS: server.TLS{CertFile: crt, KeyFile: key, ClientCAFile: crt}})
 	args := []string{"device", "--timeout", "20s", "--addr"}
-	if got := succeed(t, append(args, secure, "--ca", crt, "--cert", crt, "--key", key)...); !strings.Contains(got, "backend ") {
+	if got := succeed(t, append(args, secure, "--ca", crt, "--cert", crt, "--key", key)...); !strings.Contains(got,
+		"backend ") {
 		t.Errorf("device over TLS:\n%s", got)
 	}
 	for _, tt := range []struct {
@@ -103,12 +104,15 @@ func TestAddrTLS(t *testing.T) {
 	}{
 		{append(args, plain, "--ca", crt), plain + ": no connection: authentication handshake failed: ~"},
 		{append(args, secure), secure + ": no connection: error reading server preface: ~"},
-		{append(args, secure, "--tls"), secure + ": no connection: authentication handshake failed: tls: failed to verify certificate: ~"},
+		{append(args, secure, "--tls"),
+			secure + ": no connection: authentication handshake failed: tls: failed to verify certificate: ~"},
 		{append(args, secure, "--ca", crt), secure + ": ~"},
-		{append(args, secure, "--ca", crt, "--server-name", "elsewhere"), secure + ": no connection: authentication handshake failed: tls: failed to verify certificate: ~elsewhere~"},
+		{append(args, secure, "--ca", crt, "--server-name", "elsewhere"),
+			secure + ": no connection: authentication handshake failed: tls: failed to verify certificate: ~elsewhere~"},
 	} {
 		stdout, stderr, code := polyscan(t, tt.args...)
-		if code != exitServer || stdout != "" || !like(stderr, "polyscan: "+tt.want+"\n") || strings.Count(stderr, "\n") != 1 {
+		if code != exitServer || stdout != "" || !like(stderr, "polyscan: "+tt.want+"\n") ||
+			strings.Count(stderr, "\n") != 1 {
 			t.Errorf("%v: exit %d\n%swant %s", tt.args, code, stderr, tt.want)
 		}
 	}
@@ -121,9 +125,11 @@ func selfSigned(t *testing.T, crt, key string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tpl := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}
+	tpl := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour),
+		NotAfter: time.Now().Add(time.Hour),
+		IsCA:     true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}
 	der, err := x509.CreateCertificate(rand.Reader, tpl, tpl, &k.PublicKey, k)
 	if err != nil {
 		t.Fatal(err)
@@ -132,7 +138,8 @@ func selfSigned(t *testing.T, crt, key string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for path, b := range map[string]*pem.Block{crt: {Type: "CERTIFICATE", Bytes: der}, key: {Type: "PRIVATE KEY", Bytes: raw}} {
+	for path, b := range map[string]*pem.Block{crt: {Type: "CERTIFICATE", Bytes: der},
+		key: {Type: "PRIVATE KEY", Bytes: raw}} {
 		if err := os.WriteFile(path, pem.EncodeToMemory(b), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -147,12 +154,15 @@ func TestRecipes(t *testing.T) {
 	if got := succeed(t, with("recipe", "list")...); got != "no recipes\n" {
 		t.Errorf("list: %q", got)
 	}
-	if got := succeed(t, with("recipe", "put", "conveyor", "-r", frames+"conveyor/regions.json", "--description", "washers & nuts",
-		"--stats", "mean,min", "--percentiles", "1,99.5", "--percentile-method", "linear", "--bins", "16", "--range=-8,248", "--expect", "0")...); got != "conveyor@1: 12 regions\n" &&
+	if got := succeed(t, with("recipe", "put", "conveyor", "-r", frames+"conveyor/regions.json", "--description",
+		"washers & nuts",
+		"--stats", "mean,min", "--percentiles", "1,99.5", "--percentile-method", "linear", "--bins", "16",
+		"--range=-8,248", "--expect", "0")...); got != "conveyor@1: 12 regions\n" &&
 		!regexp.MustCompile(`^conveyor@1: \d+ regions\n$`).MatchString(got) {
 		t.Errorf("put: %q", got)
 	}
-	_, stderr, code := polyscan(t, with("recipe", "put", "conveyor", "-r", frames+"conveyor/regions.json", "--expect", "0")...)
+	_, stderr, code := polyscan(t, with("recipe", "put", "conveyor", "-r", frames+"conveyor/regions.json", "--expect",
+		"0")...)
 	if code != exitUsage || !strings.Contains(stderr, "the latest is 1") {
 		t.Errorf("put with a wrong --expect: exit %d, %s", code, stderr)
 	}
@@ -168,7 +178,8 @@ func TestRecipes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if stored.Name != "conveyor" || stored.Description != "washers & nuts" || len(stored.Regions) != len(original.Regions) {
+	if stored.Name != "conveyor" || stored.Description != "washers & nuts" ||
+		len(stored.Regions) != len(original.Regions) {
 		t.Errorf("stored %q, %q, %d regions", stored.Name, stored.Description, len(stored.Regions))
 	}
 	for i := range original.Regions {
@@ -180,7 +191,8 @@ func TestRecipes(t *testing.T) {
 			t.Errorf("region %d\nput %v\ngot %v", i, a, b)
 		}
 	}
-	if want := []string{"percentiles(1, 99.5, linear)", "histogram(16, -8, 248)"}; !slices.Equal(stored.Reductions[len(stored.Reductions)-2:], want) {
+	if want := []string{"percentiles(1, 99.5, linear)",
+		"histogram(16, -8, 248)"}; !slices.Equal(stored.Reductions[len(stored.Reductions)-2:], want) {
 		t.Errorf("reductions %q", stored.Reductions)
 	}
 	if got := succeed(t, with("recipe", "put", "-r", file)...); !strings.HasPrefix(got, "conveyor@2: ") {
@@ -200,15 +212,18 @@ func TestRecipes(t *testing.T) {
 	// The recipe gives the numbers and the verdict of its regions, and asks for its own statistics.
 	frame := frames + "conveyor/frame_007.png"
 	byFile := reduceJSON(t, frame, "-r", frames+"conveyor/regions.json")
-	byRecipe := reduceJSON(t, with(frame, "--recipe", "conveyor@1", "--stats", "all", "--percentiles", "1,5,10,25,50,75,90,95,99")...)
+	byRecipe := reduceJSON(t,
+		with(frame, "--recipe", "conveyor@1", "--stats", "all", "--percentiles", "1,5,10,25,50,75,90,95,99")...)
 	if !sameReport(byFile, byRecipe) {
 		t.Error("reduce --recipe gives other numbers than reduce --regions")
 	}
 	table := succeed(t, with("reduce", frame, "--recipe", "conveyor")...)
-	if !strings.HasPrefix(table, "REGION") || !strings.Contains(table, "P99.5") || strings.Contains(table, "STD") || !strings.Contains(table, "FAIL (1 of ") {
+	if !strings.HasPrefix(table, "REGION") || !strings.Contains(table, "P99.5") || strings.Contains(table, "STD") ||
+		!strings.Contains(table, "FAIL (1 of ") {
 		t.Errorf("table by recipe:\n%s", table)
 	}
-	if _, _, code := polyscan(t, with("reduce", frame, "--recipe", "conveyor", "--fail-on-reject")...); code != exitReject {
+	if _, _, code := polyscan(t,
+		with("reduce", frame, "--recipe", "conveyor", "--fail-on-reject")...); code != exitReject {
 		t.Errorf("--fail-on-reject: exit %d", code)
 	}
 	mask, maskFile := filepath.Join(t.TempDir(), "a.png"), filepath.Join(t.TempDir(), "b.png")
@@ -221,18 +236,21 @@ func TestRecipes(t *testing.T) {
 
 	succeed(t, with("recipe", "put", "board", "-r", frames+"board.regions.json")...)
 	list := succeed(t, with("recipe", "list")...)
-	if lines := strings.Split(list, "\n"); len(lines) != 4 || !strings.HasPrefix(lines[1], "board ") || !strings.Contains(lines[2], "washers & nuts") {
+	if lines := strings.Split(list, "\n"); len(lines) != 4 || !strings.HasPrefix(lines[1], "board ") ||
+		!strings.Contains(lines[2], "washers & nuts") {
 		t.Errorf("list:\n%s", list)
 	}
 	var all []recipeSummaryReport
-	if err := json.Unmarshal([]byte(succeed(t, with("recipe", "list", "con", "--all", "--json")...)), &all); err != nil || len(all) != 2 || all[1].Version != 2 ||
+	if err := json.Unmarshal([]byte(succeed(t, with("recipe", "list", "con", "--all", "--json")...)),
+		&all); err != nil || len(all) != 2 || all[1].Version != 2 ||
 		all[0].Vertices == 0 || int(all[0].Regions) != len(original.Regions) {
 		t.Errorf("list --json: %+v, %v", all, err)
 	}
 	if got := succeed(t, with("recipe", "delete", "conveyor@1")...); got != "conveyor@1: deleted 1 version\n" {
 		t.Errorf("delete: %q", got)
 	}
-	if _, stderr, code := polyscan(t, with("recipe", "get", "conveyor@1")...); code != exitUsage || !strings.Contains(stderr, "not stored") {
+	if _, stderr, code := polyscan(t, with("recipe", "get", "conveyor@1")...); code != exitUsage ||
+		!strings.Contains(stderr, "not stored") {
 		t.Errorf("get of a deleted version: exit %d, %s", code, stderr)
 	}
 	succeed(t, with("recipe", "put", "-r", file)...)
@@ -248,15 +266,18 @@ func TestRecipeFolder(t *testing.T) {
 	if got := succeed(t, "recipe", "list", "--recipes", dir); !strings.Contains(got, "metal ") {
 		t.Errorf("list: %s", got)
 	}
-	if got := succeed(t, "reduce", frames+"metal.png", "--recipe", "metal@1", "--recipes", dir); !strings.Contains(got, "FAIL (3 of ") {
+	if got := succeed(t, "reduce", frames+"metal.png", "--recipe", "metal@1", "--recipes", dir); !strings.Contains(got,
+		"FAIL (3 of ") {
 		t.Errorf("reduce by recipe:\n%s", got)
 	}
 }
 
 func TestMask(t *testing.T) {
-	regions := write(t, "r.json", `[{"name":"a","rings":[[[0,0],[4,0],[4,4],[0,4]]]},{"name":"b","rings":[[[2,2],[6,2],[6,3],[2,3]]]}]`)
+	regions := write(t, "r.json",
+		`[{"name":"a","rings":[[[0,0],[4,0],[4,4],[0,4]]]},{"name":"b","rings":[[[2,2],[6,2],[6,3],[2,3]]]}]`)
 	out := filepath.Join(t.TempDir(), "m.png")
-	if got, want := succeed(t, "mask", "--size", "7x5", "-r", regions, "-o", out), out+": 7x5, 20 pixels of 2 regions, by cpu\n"; got != want {
+	if got, want := succeed(t, "mask", "--size", "7x5", "-r", regions, "-o", out), out+
+		": 7x5, 20 pixels of 2 regions, by cpu\n"; got != want {
 		t.Errorf("mask printed %q, want %q", got, want)
 	}
 	draw := func(img image.Image) string {
@@ -270,7 +291,8 @@ func TestMask(t *testing.T) {
 		return b.String()
 	}
 	row := func(s ...string) string { return strings.Join(s, " \n") + " \n" }
-	want := row("255 255 255 255 0 0 0", "255 255 255 255 0 0 0", "255 255 255 255 255 255 0", "255 255 255 255 0 0 0", "0 0 0 0 0 0 0")
+	want := row("255 255 255 255 0 0 0", "255 255 255 255 0 0 0", "255 255 255 255 255 255 0", "255 255 255 255 0 0 0",
+		"0 0 0 0 0 0 0")
 	if got := draw(readPNG(t, out)); got != want {
 		t.Errorf("mask\n%s\nwant\n%s", got, want)
 	}
@@ -293,7 +315,8 @@ func TestMask(t *testing.T) {
 
 func TestStream(t *testing.T) {
 	csvFile := filepath.Join(t.TempDir(), "out.csv")
-	got := succeed(t, "stream", frames+"conveyor", "-r", frames+"conveyor/regions.json", "--repeat", "2", "--csv", csvFile)
+	got := succeed(t, "stream", frames+"conveyor", "-r", frames+"conveyor/regions.json", "--repeat", "2", "--csv",
+		csvFile)
 	want := regexp.MustCompile(`^FAIL frame_007\.png  bracket hole 3: mean [0-9.]+ is above 80\n` +
 		`FAIL frame_007\.png  bracket hole 3: mean [0-9.]+ is above 80\n` +
 		`24 frames in TIME by cpu: 22 PASS, 2 FAIL\n[0-9.]+ frames/s, [0-9.]+ MB/s, [0-9.]+ Mpixel/s\nlatency p50 TIME, p90 TIME, p99 TIME, max TIME; compute p50 TIME\n$`)
@@ -321,7 +344,8 @@ func TestStream(t *testing.T) {
 	for i, g := range one.Regions {
 		r := rows[1+3*len(file.Regions)+i]
 		c := g.Channels[0]
-		want := []string{"3", "frame_003.png", "PASS", g.Name, "", "gray", string(c.Count), "", number(*c.Mean), number(*c.StdDev), fmt.Sprint(*c.Min), fmt.Sprint(*c.Percentiles["50"]), fmt.Sprint(*c.Max), ""}
+		want := []string{"3", "frame_003.png", "PASS", g.Name, "", "gray", string(c.Count), "", number(*c.Mean),
+			number(*c.StdDev), fmt.Sprint(*c.Min), fmt.Sprint(*c.Percentiles["50"]), fmt.Sprint(*c.Max), ""}
 		want[4] = r[4]
 		if !slices.Equal(r[:len(want)], want) {
 			t.Errorf("row %q\nwant %q", r, want)
@@ -329,13 +353,17 @@ func TestStream(t *testing.T) {
 	}
 
 	var rep streamReport
-	out, stderr, code := polyscan(t, "stream", frames+"conveyor", "-r", frames+"conveyor/regions.json", "--json", "--fail-on-reject", "--window", "1")
+	out, stderr, code := polyscan(t, "stream", frames+"conveyor", "-r", frames+"conveyor/regions.json", "--json",
+		"--fail-on-reject", "--window", "1")
 	if err := json.Unmarshal([]byte(out), &rep); err != nil || code != exitReject || stderr != "" {
 		t.Fatalf("stream --json: exit %d, %v, %s", code, err, stderr)
 	}
-	if rep.Backend != "cpu" || rep.Frames != 12 || rep.Pixels != 12*640*400 || rep.Verdicts != (verdictsReport{Pass: 11, Fail: 1}) || len(rep.Rejected) != 1 ||
-		rep.Rejected[0].Frame != "frame_007.png" || rep.Rejected[0].Sequence != 7 || !slices.Equal(rep.Rejected[0].Regions, []string{"bracket hole 3"}) ||
-		!(rep.Latency.Min > 0 && rep.Latency.Min <= rep.Latency.P50 && rep.Latency.P50 <= rep.Latency.Max) || rep.Rate <= 0 {
+	if rep.Backend != "cpu" || rep.Frames != 12 || rep.Pixels != 12*640*400 ||
+		rep.Verdicts != (verdictsReport{Pass: 11, Fail: 1}) || len(rep.Rejected) != 1 ||
+		rep.Rejected[0].Frame != "frame_007.png" || rep.Rejected[0].Sequence != 7 ||
+		!slices.Equal(rep.Rejected[0].Regions, []string{"bracket hole 3"}) ||
+		!(rep.Latency.Min > 0 && rep.Latency.Min <= rep.Latency.P50 && rep.Latency.P50 <= rep.Latency.Max) ||
+		rep.Rate <= 0 {
 		t.Errorf("report %+v", rep)
 	}
 }
@@ -347,7 +375,8 @@ func TestStreamBadFrames(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, data := range map[string][]byte{"a1.png": good, "a2.png": nil, "a3.png": good[:500], "a10.png": good, "a11.png": []byte("text"), "notes.txt": []byte("x")} {
+	for name, data := range map[string][]byte{"a1.png": good, "a2.png": nil, "a3.png": good[:500], "a10.png": good,
+		"a11.png": []byte("text"), "notes.txt": []byte("x")} {
 		if err := os.WriteFile(filepath.Join(dir, name), data, 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -358,7 +387,9 @@ func TestStreamBadFrames(t *testing.T) {
 	args := []string{"stream", dir, "-r", frames + "conveyor/regions.json"}
 	got := succeed(t, args...)
 	lines := strings.Split(got, "\n")
-	for i, want := range []string{"REFUSED " + filepath.Join(dir, "a2.png") + ": the file is empty", "REFUSED a3.png: PNG file of 500 bytes: ~", "REFUSED a11.png: no PNG, JPEG, TIFF or BMP image; ~", "5 frames in ~: 2 PASS, 3 refused"} {
+	for i, want := range []string{"REFUSED " + filepath.Join(dir, "a2.png") + ": the file is empty",
+		"REFUSED a3.png: PNG file of 500 bytes: ~", "REFUSED a11.png: no PNG, JPEG, TIFF or BMP image; ~",
+		"5 frames in ~: 2 PASS, 3 refused"} {
 		want = strings.ReplaceAll(want, filepath.Join(dir, "a2.png"), "a2.png")
 		if !like(lines[i], want) {
 			t.Errorf("line %d is %q, want %q", i, lines[i], want)
@@ -378,13 +409,15 @@ func TestStreamBadFrames(t *testing.T) {
 	}
 	regions := write(t, "r.json", `[{"name":"a","rings":[[[0,0],[4,0],[4,3]]]}]`)
 	got = succeed(t, "stream", dir, "--raw", "4x3:gray8", "-r", regions)
-	if !strings.HasPrefix(got, "REFUSED 3.raw: 11 bytes, but --raw 4x3:gray8 takes 12\n3 frames in ") || !strings.Contains(got, "2 no limits, 1 refused") {
+	if !strings.HasPrefix(got, "REFUSED 3.raw: 11 bytes, but --raw 4x3:gray8 takes 12\n3 frames in ") ||
+		!strings.Contains(got, "2 no limits, 1 refused") {
 		t.Errorf("raw frames:\n%s", got)
 	}
 }
 
 func TestNatural(t *testing.T) {
-	want := []string{"", "a", "a01", "a1", "a2", "a10", "a10b2", "a10b10", "b", "b00000000000000000000000000000001", "b99999999999999999999999999999"}
+	want := []string{"", "a", "a01", "a1", "a2", "a10", "a10b2", "a10b10", "b", "b00000000000000000000000000000001",
+		"b99999999999999999999999999999"}
 	got := slices.Clone(want)
 	slices.Reverse(got)
 	slices.SortFunc(got, natural)
@@ -413,7 +446,8 @@ func TestServe(t *testing.T) {
 	}
 	done := make(chan result, 1)
 	go func() {
-		stdout, stderr, code := polyscanIn(t, ctx, nil, "serve", "--listen", "unix:"+socket, "--listen", "127.0.0.1:0", "--http", web)
+		stdout, stderr, code := polyscanIn(t, ctx, nil, "serve", "--listen", "unix:"+socket, "--listen", "127.0.0.1:0",
+			"--http", web)
 		done <- result{stdout, stderr, code}
 	}()
 	get := func(path string) (string, error) {
@@ -438,7 +472,8 @@ func TestServe(t *testing.T) {
 		t.Error("other numbers over the socket")
 	}
 	// The address is taken now.
-	if _, stderr, code := polyscan(t, "serve", "--listen", "127.0.0.1:0", "--http", web, "--memory", "1048576"); code != exitUsage || !strings.Contains(stderr, "--http: listen tcp "+web+": ") {
+	if _, stderr, code := polyscan(t, "serve", "--listen", "127.0.0.1:0", "--http", web, "--memory",
+		"1048576"); code != exitUsage || !strings.Contains(stderr, "--http: listen tcp "+web+": ") {
 		t.Errorf("a second server on the same port: exit %d, %s", code, stderr)
 	}
 	if body, err := get("/metrics"); err != nil || !strings.Contains(body, "polyscan_") {
@@ -448,7 +483,8 @@ func TestServe(t *testing.T) {
 	cancel()
 	select {
 	case r := <-done:
-		if r.code != exitOK || !strings.Contains(r.stdout, "listening on unix:"+socket) || !strings.Contains(r.stdout, "ready") || !strings.Contains(r.stderr, "shutting down") {
+		if r.code != exitOK || !strings.Contains(r.stdout, "listening on unix:"+socket) ||
+			!strings.Contains(r.stdout, "ready") || !strings.Contains(r.stderr, "shutting down") {
 			t.Errorf("exit %d\n%s\n%s", r.code, r.stdout, r.stderr)
 		}
 	case <-time.After(20 * time.Second):
@@ -458,7 +494,8 @@ func TestServe(t *testing.T) {
 
 // Work that takes more memory than the server inside the process has otherwise gets it, or as much as there is.
 func TestInProcessMemory(t *testing.T) {
-	for _, x := range []struct{ need, least int64 }{{inProcessMemory + 1<<20, inProcessMemory + 1<<20}, {1 << 50, inProcessMemory}} {
+	for _, x := range []struct{ need, least int64 }{{inProcessMemory + 1<<20, inProcessMemory + 1<<20},
+		{1 << 50, inProcessMemory}} {
 		c, err := connect(&env{ctx: t.Context()}, &serverFlags{}, &deviceFlags{Device: "cpu", memory: x.need}, "")
 		if err != nil {
 			t.Fatal(err)

@@ -12,9 +12,9 @@ import (
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 
-// stopwatch is a driver that adds up how long the device takes for the ops of its streams, but for copies from and to the host:
-// by the device's own clock where it has one, else from handing an op to the idle device until it is done. It does so between
-// start and stop only; timing an op takes much longer than the op. One job at a time may run meanwhile.
+// stopwatch is a driver that adds up how long the device takes for the ops of its streams, but for copies from and to
+// the host: by the device's own clock where it has one, else from handing an op to the idle device until it is done. It
+// does so between start and stop only; timing an op takes much longer than the op. One job at a time may run meanwhile.
 type stopwatch struct {
 	driver.Driver
 	device  driver.Device // the one that was opened, without the watch
@@ -107,7 +107,8 @@ func (s *timedStream) Shade(op driver.Shade) error {
 	return s.time("Shade", func() error { return s.Stream.Shade(op) })
 }
 
-// MaskReduce times copies of the op on copies of the frame, with results of their own: it may add to those that are there.
+// MaskReduce times copies of the op on copies of the frame, with results of their own: it may add to those that are
+// there.
 func (s *timedStream) MaskReduce(op driver.MaskReduce) error {
 	t, ok := s.Stream.(driver.Timer)
 	if !ok || !s.watch.running.Load() {

@@ -249,14 +249,16 @@ func (s *streamRun) run(r *polyscanv1.Reductions) error {
 	frames := readAhead(ctx, s.frames(), c.Window)
 	start := time.Now()
 	var last *polyscanv1.FrameResult
-	for a, err := range s.conn.StreamFrames(ctx, s.target.inspection(r), frames, clients.StreamOptions{Window: c.Window}) {
+	for a, err := range s.conn.StreamFrames(ctx, s.target.inspection(r), frames,
+		clients.StreamOptions{Window: c.Window}) {
 		if err != nil {
 			return s.conn.fail(err, "", s.target.regions)
 		}
 		s.count(a)
 		if a.Result != nil {
 			if last == nil && s.target.regions != nil {
-				s.target.regions.checkSize(e, a.Frame.GetFrameId(), a.Result.GetLayout().GetWidth(), a.Result.GetLayout().GetHeight())
+				s.target.regions.checkSize(e, a.Frame.GetFrameId(), a.Result.GetLayout().GetWidth(),
+					a.Result.GetLayout().GetHeight())
 			}
 			last = a.Result
 			if err := s.writeRows(a); err != nil {
@@ -289,8 +291,8 @@ func (s *streamRun) run(r *polyscanv1.Reductions) error {
 	return nil
 }
 
-// frames reads the folder. A file that can't be a frame goes out without pixels, so that the server refuses it in its turn
-// and the others keep their numbers; why it can't is kept for the answer.
+// frames reads the folder. A file that can't be a frame goes out without pixels, so that the server refuses it in its
+// turn and the others keep their numbers; why it can't is kept for the answer.
 func (s *streamRun) frames() iter.Seq2[*polyscanv1.Frame, error] {
 	cached, room := map[string][]byte{}, int64(cacheBytes)
 	return func(yield func(*polyscanv1.Frame, error) bool) {
@@ -465,8 +467,10 @@ func (s *streamRun) print() error {
 		_, err := fmt.Fprintf(e.stdout, "%s: %s\n", plural(r.Frames, "frame", "frames"), strings.Join(parts, ", "))
 		return err
 	}
-	_, err := fmt.Fprintf(e.stdout, "%s in %s by %s: %s\n%s frames/s, %s MB/s, %s Mpixel/s\nlatency p50 %s, p90 %s, p99 %s, max %s; compute p50 %s\n",
-		plural(r.Frames, "frame", "frames"), pretty(time.Duration(r.Seconds*float64(time.Second))), r.Backend, strings.Join(parts, ", "),
+	_, err := fmt.Fprintf(e.stdout,
+		"%s in %s by %s: %s\n%s frames/s, %s MB/s, %s Mpixel/s\nlatency p50 %s, p90 %s, p99 %s, max %s; compute p50 %s\n",
+		plural(r.Frames, "frame", "frames"), pretty(time.Duration(r.Seconds*float64(time.Second))), r.Backend,
+		strings.Join(parts, ", "),
 		digits(r.Rate), digits(r.MBRate), digits(float64(r.Pixels)/1e6/r.Seconds),
 		ms(r.Latency.P50), ms(r.Latency.P90), ms(r.Latency.P99), ms(r.Latency.Max), ms(r.Compute.P50))
 	return err
@@ -487,7 +491,8 @@ func quantiles(d []time.Duration) latencyReport {
 }
 
 // csvHeader names the columns of --csv: a row for each frame, region and channel. Unset values are empty.
-var csvHeader = []string{"sequence", "frame", "frame_verdict", "region", "verdict", "channel", "count", "sum", "mean", "stddev", "min", "p50", "max", "reason", "latency_ms"}
+var csvHeader = []string{"sequence", "frame", "frame_verdict", "region", "verdict", "channel", "count", "sum", "mean",
+	"stddev", "min", "p50", "max", "reason", "latency_ms"}
 
 func (s *streamRun) writeRows(a *clients.Answer) error {
 	if s.rows == nil {
@@ -519,8 +524,10 @@ func (s *streamRun) writeRows(a *clients.Answer) error {
 					p50 = number(p.GetValue())
 				}
 			}
-			row := []string{strconv.FormatUint(a.Sequence, 10), a.Frame.GetFrameId(), name(a.Result.GetVerdict()), g.GetName(),
-				name(g.GetVerdict()), channelName(ch.GetChannel()), strconv.FormatUint(g.GetCount(), 10), integer(ch.Sum),
+			row := []string{strconv.FormatUint(a.Sequence, 10), a.Frame.GetFrameId(), name(a.Result.GetVerdict()),
+				g.GetName(),
+				name(g.GetVerdict()), channelName(ch.GetChannel()), strconv.FormatUint(g.GetCount(), 10),
+				integer(ch.Sum),
 				float(ch.Mean), float(ch.Stddev), integer(ch.Min), p50, integer(ch.Max), strings.Join(reasons, "; "),
 				strconv.FormatFloat(float64(a.Latency.Microseconds())/1e3, 'f', 3, 64)}
 			if err := s.rows.Write(row); err != nil {

@@ -18,7 +18,8 @@ const maxReasons = 50
 // maxNameColumns keeps a long region name from pushing the numbers off the screen.
 const maxNameColumns = 40
 
-// statisticColumns turn a channel's numbers into cells. A column is shown when some channel of the frame has its number.
+// statisticColumns turn a channel's numbers into cells. A column is shown when some channel of the frame has its
+// number.
 var statisticColumns = []struct {
 	title string
 	get   func(c *polyscanv1.ChannelStatistics) string
@@ -190,7 +191,8 @@ func verdictText(e *env, res *polyscanv1.FrameResult) string {
 	case polyscanv1.Verdict_VERDICT_PASS:
 		return e.paint(green, "PASS") + fmt.Sprintf(" (%s with limits)", plural(judged, "region", "regions"))
 	case polyscanv1.Verdict_VERDICT_FAIL:
-		return e.paint(red, "FAIL") + fmt.Sprintf(" (%d of %s with limits)", failed, plural(judged, "region", "regions"))
+		return e.paint(red, "FAIL") +
+			fmt.Sprintf(" (%d of %s with limits)", failed, plural(judged, "region", "regions"))
 	}
 	return "no limits"
 }

@@ -43,7 +43,8 @@ Examples:
 `
 }
 
-// What a point takes of the device's memory, and a pixel of a Voronoi diagram between points and triangles, and a little more.
+// What a point takes of the device's memory, and a pixel of a Voronoi diagram between points and triangles, and a
+// little more.
 const (
 	pointMemory   = 160
 	diagramMemory = 9
@@ -90,8 +91,10 @@ func (c *triangulateCmd) Run(e *env) (err error) {
 		plural(len(res.Triangles), "triangle", "triangles"), plural(len(points), "point", "points"),
 		pretty(res.Compute), res.Backend)
 	if s := res.Steps; s != nil && err == nil {
-		_, err = fmt.Fprintf(e.stdout, "By way of a Voronoi diagram: %s in islands, %d edges around the triangles between cells and %d around all, %s in %s\n",
-			plural(int(s.GetIslands()), "pixel", "pixels"), s.GetBorderEdges(), s.GetHullEdges(), plural(int(s.GetFlips()), "flip", "flips"),
+		_, err = fmt.Fprintf(e.stdout,
+			"By way of a Voronoi diagram: %s in islands, %d edges around the triangles between cells and %d around all, %s in %s\n",
+			plural(int(s.GetIslands()), "pixel", "pixels"), s.GetBorderEdges(), s.GetHullEdges(),
+			plural(int(s.GetFlips()), "flip", "flips"),
 			plural(int(s.GetRounds()), "round", "rounds"))
 	}
 	return err
@@ -139,7 +142,8 @@ func readPoints(e *env, name string) ([]clients.Point, error) {
 	return decodePoints(inputName(name), bytes.NewReader(data), int64(len(data)))
 }
 
-// decodePoints reads a NumPy file of so many bytes. What the header promises is held against them before it is believed.
+// decodePoints reads a NumPy file of so many bytes. What the header promises is held against them before it is
+// believed.
 func decodePoints(name string, file io.Reader, size int64) ([]clients.Point, error) {
 	r, err := npyHeader(bufio.NewReaderSize(file, 1<<20))
 	if err != nil {
@@ -175,8 +179,8 @@ func decodePoints(name string, file io.Reader, size int64) ([]clients.Point, err
 // maxNpyHeader is far more than arrays of numbers have: headers of version 2 are for those of records.
 const maxNpyHeader = 1 << 16
 
-// npyHeader reads what is in front of the values. The library allocates what a header says that it takes, and panics on some that nobody
-// writes.
+// npyHeader reads what is in front of the values. The library allocates what a header says that it takes, and panics on
+// some that nobody writes.
 func npyHeader(r *bufio.Reader) (n *npy.Reader, err error) {
 	const major, length = 6, 8 // where they are; the magic is before
 	if head, err := r.Peek(length + 4); err == nil && head[major] > 1 {
@@ -192,8 +196,8 @@ func npyHeader(r *bufio.Reader) (n *npy.Reader, err error) {
 	return npy.NewReader(r)
 }
 
-// writeTriangles writes a NumPy file. The library that reads them would write an array without rows as one without columns,
-// too.
+// writeTriangles writes a NumPy file. The library that reads them would write an array without rows as one without
+// columns, too.
 func writeTriangles(w io.Writer, triangles []clients.Triangle) error {
 	head := fmt.Sprintf("{'descr': '<u4', 'fortran_order': False, 'shape': (%d, 3), }", len(triangles))
 	const before = 10 // magic, version and length; with them the header is a multiple of 64 bytes, and ends a line

@@ -25,7 +25,8 @@ func npyFile(descr string, fortran bool, shape string, values []byte) string {
 		head += " "
 	}
 	head += "\n"
-	return "\x93NUMPY\x01\x00" + string(binary.LittleEndian.AppendUint16(nil, uint16(len(head)))) + head + string(values)
+	return "\x93NUMPY\x01\x00" + string(binary.LittleEndian.AppendUint16(nil, uint16(len(head)))) + head +
+		string(values)
 }
 
 func int32s(order binary.AppendByteOrder, v ...int32) (b []byte) {
@@ -52,7 +53,8 @@ func readTriangles(t *testing.T, b []byte) (out []driver.Triangle) {
 	}
 	for ; len(data) > 0; data = data[12:] {
 		out = append(out, driver.Triangle{
-			A: binary.LittleEndian.Uint32(data), B: binary.LittleEndian.Uint32(data[4:]), C: binary.LittleEndian.Uint32(data[8:]),
+			A: binary.LittleEndian.Uint32(data), B: binary.LittleEndian.Uint32(data[4:]),
+			C: binary.LittleEndian.Uint32(data[8:]),
 		})
 	}
 	return out
@@ -85,7 +87,8 @@ func TestTriangulate(t *testing.T) {
 			if err := devicetest.CheckTriangles(set.Points, got); err != nil {
 				t.Errorf("%s: %v", set.Name, err)
 			}
-			want := fmt.Sprintf("%s: %s of %s, in TIME by cpu\n", out, plural(len(got), "triangle", "triangles"), plural(len(set.Points), "point", "points"))
+			want := fmt.Sprintf("%s: %s of %s, in TIME by cpu\n", out, plural(len(got), "triangle", "triangles"),
+				plural(len(set.Points), "point", "points"))
 			if timeless(stdout) != want {
 				t.Errorf("%s: it says %q, want %q", set.Name, stdout, want)
 			}
@@ -93,10 +96,12 @@ func TestTriangulate(t *testing.T) {
 	}
 	points := write(t, "points.npy", npyFile("<i4", false, "(3, 2)", int32s(binary.LittleEndian, 0, 0, 9, 0, 0, 9)))
 	byVoronoi := readTriangles(t, []byte(succeed(t, "triangulate", points, "-o", "-", "--route", "voronoi")))
-	if direct := readTriangles(t, []byte(succeed(t, "triangulate", points, "-o", "-"))); devicetest.CompareTriangles(byVoronoi, direct) != nil {
+	if direct := readTriangles(t,
+		[]byte(succeed(t, "triangulate", points, "-o", "-"))); devicetest.CompareTriangles(byVoronoi, direct) != nil {
 		t.Errorf("by way of a Voronoi diagram: %v, directly: %v", byVoronoi, direct)
 	}
-	if out := succeed(t, "triangulate", points, "-o", filepath.Join(t.TempDir(), "t.npy"), "--route", "voronoi"); !strings.Contains(out, "By way of a Voronoi diagram: ") {
+	if out := succeed(t, "triangulate", points, "-o", filepath.Join(t.TempDir(), "t.npy"), "--route",
+		"voronoi"); !strings.Contains(out, "By way of a Voronoi diagram: ") {
 		t.Errorf("output %q", out)
 	}
 	got := readTriangles(t, []byte(succeed(t, "triangulate", points, "-o", "-", "--batch")))
@@ -104,7 +109,8 @@ func TestTriangulate(t *testing.T) {
 		t.Errorf("on standard output: %v", got)
 	}
 	none := write(t, "points.npy", npyFile("<i4", false, "(0, 2)", nil))
-	if out := succeed(t, "triangulate", none, "-o", filepath.Join(t.TempDir(), "t.npy"), "--route", "voronoi"); !strings.Contains(out, "By way of a Voronoi diagram: ") {
+	if out := succeed(t, "triangulate", none, "-o", filepath.Join(t.TempDir(), "t.npy"), "--route",
+		"voronoi"); !strings.Contains(out, "By way of a Voronoi diagram: ") {
 		t.Errorf("output of no points %q", out)
 	}
 	in := strings.NewReader(npyFile("<i4", false, "(3, 2)", int32s(binary.LittleEndian, 0, 0, 9, 0, 0, 9)))
@@ -129,16 +135,17 @@ func TestTriangulateRefuses(t *testing.T) {
 	for file, says := range map[string]string{
 		"":           "is no NumPy file",
 		"PK\x03\x04": "is no NumPy file",
-		npyFile("<i4", false, "(3, 2)", nil)[:30]:                 "is no NumPy file",
-		npyFile("<i4", false, "(3, 2", nil):                       "",
-		"\x93NUMPY\x02\x00\x00\x00\x01\x00{":                      "its header is not what NumPy writes",
-		"\x93NUMPY\x02\x00\x00\x00\x00\xf0{":                      "its header is said to take 4026531840 bytes: the limit is 65536",
-		npyFile("<f8", false, "(3, 2)", make([]byte, 48)):         `has values of type "<f8"; points are int32`,
-		npyFile("<i4", false, "(6,)", make([]byte, 24)):           "has the shape [6]",
-		npyFile("<i4", false, "(2, 3)", make([]byte, 24)):         "has the shape [2 3]",
-		npyFile("<i4", false, "(99999999999, 2)", nil):            "promises 99999999999 points",
-		npyFile("<i4", false, "(4, 2)", make([]byte, 24)):         "ends before its 4 points do",
-		npyFile("<i4", false, "(3, 2)", far):                      "points.npy: points[2].y = 268435457: must be -268435456 to 268435456",
+		npyFile("<i4", false, "(3, 2)", nil)[:30]:         "is no NumPy file",
+		npyFile("<i4", false, "(3, 2", nil):               "",
+		"\x93NUMPY\x02\x00\x00\x00\x01\x00{":              "its header is not what NumPy writes",
+		"\x93NUMPY\x02\x00\x00\x00\x00\xf0{":              "its header is said to take 4026531840 bytes: the limit is 65536",
+		npyFile("<f8", false, "(3, 2)", make([]byte, 48)): `has values of type "<f8"; points are int32`,
+		npyFile("<i4", false, "(6,)", make([]byte, 24)):   "has the shape [6]",
+		npyFile("<i4", false, "(2, 3)", make([]byte, 24)): "has the shape [2 3]",
+		npyFile("<i4", false, "(99999999999, 2)", nil):    "promises 99999999999 points",
+		npyFile("<i4", false, "(4, 2)", make([]byte, 24)): "ends before its 4 points do",
+		npyFile("<i4", false, "(3, 2)",
+			far): "points.npy: points[2].y = 268435457: must be -268435456 to 268435456",
 		npyFile("<i4", false, "(-1, 2)", make([]byte, 24)):        "",
 		npyFile("<i4", false, "(1 << 3, 2)", make([]byte, 1<<10)): "",
 	} {
@@ -151,7 +158,8 @@ func TestTriangulateRefuses(t *testing.T) {
 		}
 	}
 	points := write(t, "points.npy", npyFile("<i4", false, "(0, 2)", nil))
-	if _, stderr, code := polyscan(t, "triangulate", points, "-o", filepath.Join(t.TempDir(), "none", "x.npy")); code == 0 {
+	if _, stderr, code := polyscan(t, "triangulate", points, "-o",
+		filepath.Join(t.TempDir(), "none", "x.npy")); code == 0 {
 		t.Errorf("into a folder that is not there: %q", stderr)
 	}
 }
@@ -160,7 +168,8 @@ func FuzzReadPoints(f *testing.F) {
 	f.Add([]byte(npyFile("<i4", false, "(3, 2)", make([]byte, 24))))
 	f.Add([]byte(npyFile(">i4", true, "(1, 2)", make([]byte, 8))))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		if points, err := decodePoints("points.npy", bytes.NewReader(b), int64(len(b))); err == nil && len(points) > len(b)/8 {
+		if points, err := decodePoints("points.npy", bytes.NewReader(b), int64(len(b))); err == nil &&
+			len(points) > len(b)/8 {
 			t.Errorf("%d points of %d bytes", len(points), len(b))
 		}
 	})

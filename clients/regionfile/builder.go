@@ -1,6 +1,7 @@
 package regionfile
 
-// The builder that every reader fills: it keeps the limits, owns the vertices, collects warnings and makes names unique.
+// The builder that every reader fills: it keeps the limits, owns the vertices, collects warnings and makes names
+// unique.
 
 import (
 	"fmt"
@@ -10,8 +11,8 @@ import (
 	"unicode/utf8"
 )
 
-// maxMaskPixels bounds the pixels of all PNG masks of a file together: 2^28 bytes take well under two seconds to decode, while
-// PNG's compression would let a legal file of 256 MiB ask for hundreds of gigabytes.
+// maxMaskPixels bounds the pixels of all PNG masks of a file together: 2^28 bytes take well under two seconds to
+// decode, while PNG's compression would let a legal file of 256 MiB ask for hundreds of gigabytes.
 const maxMaskPixels = 1 << 28
 
 // maxStrings bounds the limits and reductions of a file: ten for each of the regions that are allowed by default.
@@ -50,7 +51,8 @@ func (b *builder) spend(n int) *Error {
 func (b *builder) keep(ring [][2]float64) [][2]float64 {
 	n := len(ring)
 	if cap(b.arena)-len(b.arena) < n {
-		// Blocks double with what the file has shown so far, so that a small file stays small and a large one allocates seldom.
+		// Blocks double with what the file has shown so far, so that a small file stays small and a large one allocates
+		// seldom.
 		b.arena = make([][2]float64, 0, max(n, 64, min(b.vertices, 1<<16)))
 	}
 	at := len(b.arena)
@@ -178,8 +180,8 @@ func signedArea2(ring [][2]float64) float64 {
 
 // orient reverses a ring in place unless the sign of its area is the wanted one. A ring of no net area stays as it is.
 //
-// Rings of one direction under the non-zero rule add up to their union, whichever way each of them was drawn; rings of the other
-// direction inside them are holes.
+// Rings of one direction under the non-zero rule add up to their union, whichever way each of them was drawn; rings of
+// the other direction inside them are holes.
 func orient(ring [][2]float64, positive bool) {
 	if a := signedArea2(ring); a != 0 && (a > 0) != positive {
 		slices.Reverse(ring)

@@ -7,7 +7,8 @@ package regionfile
 //   - segmentation as run-length data, plain or compressed: outlined along pixel borders;
 //   - no segmentation, or an empty one, as in detection files: the bounding box [x, y, width, height], with a warning.
 //
-// A region is called category#id. Files with annotations for more than one image need Options.Image or Options.ImageHint.
+// A region is called category#id. Files with annotations for more than one image need Options.Image or
+// Options.ImageHint.
 
 import (
 	"fmt"
@@ -16,7 +17,8 @@ import (
 	"strings"
 )
 
-// maxEntries bounds the images and the categories of a file. The largest published sets have some hundred thousand images.
+// maxEntries bounds the images and the categories of a file. The largest published sets have some hundred thousand
+// images.
 const maxEntries = 1 << 20
 
 type cocoImage struct {
@@ -69,7 +71,8 @@ func (b *builder) coco(top *members) *Error {
 		n++
 	}
 	if boxes > 0 {
-		b.warn("%d %s no segmentation: the bounding box is the region", boxes, plural(boxes, "annotation has", "annotations have"))
+		b.warn("%d %s no segmentation: the bounding box is the region", boxes,
+			plural(boxes, "annotation has", "annotations have"))
 	}
 	return nil
 }
@@ -89,7 +92,8 @@ type cocoList[T any] struct {
 }
 
 // cocoTable reads a list of objects with an id each.
-func cocoTable[T any](top *members, name string, read func(*members) (T, *Error), keys ...string) (cocoList[T], *Error) {
+func cocoTable[T any](top *members, name string, read func(*members) (T, *Error), keys ...string) (cocoList[T],
+	*Error) {
 	t := cocoList[T]{byID: map[string]T{}}
 	c := top.cursor(name)
 	if c == nil {
@@ -141,8 +145,8 @@ func cocoTable[T any](top *members, name string, read func(*members) (T, *Error)
 	return t, nil
 }
 
-// annotatedImages returns the ids of the images that have annotations, in the order of the file, and "" for annotations that name
-// no image.
+// annotatedImages returns the ids of the images that have annotations, in the order of the file, and "" for annotations
+// that name no image.
 func annotatedImages(c cursor) (cocoList[bool], *Error) {
 	t := cocoList[bool]{byID: map[string]bool{}}
 	entry := func() *Error {

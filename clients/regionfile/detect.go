@@ -41,7 +41,8 @@ func parse(data []byte, o Options) (*File, *Error) {
 	return b.finish()
 }
 
-// wideEncoding recognises UTF-16 and UTF-32, by their byte order marks or by the zero bytes around an initial '{', '[' or '<'.
+// wideEncoding recognises UTF-16 and UTF-32, by their byte order marks or by the zero bytes around an initial '{', '['
+// or '<'.
 func wideEncoding(data []byte) string {
 	has := func(prefix string) bool { return bytes.HasPrefix(data, []byte(prefix)) }
 	switch {
@@ -108,7 +109,8 @@ func looksLike(body []byte) string {
 	}
 	for i := 0; i < len(line); {
 		r, n := utf8.DecodeRune(line[i:])
-		cut := r == utf8.RuneError && n == 1 && len(line)-i < utf8.UTFMax && len(line) == longest // a rune that longest cut in two
+		// a rune that longest cut in two
+		cut := r == utf8.RuneError && n == 1 && len(line)-i < utf8.UTFMax && len(line) == longest
 		if (r == utf8.RuneError && n == 1 && !cut) || (unicode.IsControl(r) && r != '\t') {
 			return fmt.Sprintf("the file looks like binary data (byte 0x%02x in its first line)", line[i])
 		}

@@ -12,20 +12,20 @@
 //   - GeoJSON: Feature, FeatureCollection, Polygon, MultiPolygon, GeometryCollection, with pixels for coordinates;
 //   - SVG: path, polygon, polyline, rect, circle and ellipse, with transforms and viewBox.
 //
-// The input is UTF-8, with or without a byte order mark. Each format's file in this package says what is read, what is skipped
-// with a warning and what is an error.
+// The input is UTF-8, with or without a byte order mark. Each format's file in this package says what is read, what is
+// skipped with a warning and what is an error.
 //
 // # Coordinates
 //
-// All coordinates handed out are pixels: x grows right, y grows down, and pixel (i, j) covers [i, i+1) × [j, j+1). No format is
-// shifted by half a pixel. Each coordinate is finite and its magnitude is below 2^22 ([CoordinateLimit]), the range in which the
-// server can represent it. Rings are closed implicitly, from the last vertex to the first.
+// All coordinates handed out are pixels: x grows right, y grows down, and pixel (i, j) covers [i, i+1) × [j, j+1). No
+// format is shifted by half a pixel. Each coordinate is finite and its magnitude is below 2^22 ([CoordinateLimit]), the
+// range in which the server can represent it. Rings are closed implicitly, from the last vertex to the first.
 //
 // # Limits
 //
-// A file is data from a stranger. Its size, the number of its regions and vertices, its nesting and the pixels of its masks are
-// bounded by [Options] and by documented constants. Time and memory are linear in the size of the file and in the vertices that it
-// describes, except that outlining a mask sorts its edges. Nothing panics, on any input.
+// A file is data from a stranger. Its size, the number of its regions and vertices, its nesting and the pixels of its
+// masks are bounded by [Options] and by documented constants. Time and memory are linear in the size of the file and in
+// the vertices that it describes, except that outlining a mask sorts its edges. Nothing panics, on any input.
 //
 // # Errors
 //

@@ -11,14 +11,15 @@ import (
 	"unicode/utf8"
 )
 
-// Kinds of errors, for errors.Is. An error of reading the file itself matches what the operating system said (fs.ErrNotExist and
-// so on) instead.
+// Kinds of errors, for errors.Is. An error of reading the file itself matches what the operating system said
+// (fs.ErrNotExist and so on) instead.
 var (
 	// ErrUnknownFormat: the content is none of the formats that this package reads.
 	ErrUnknownFormat = errors.New("unknown region file format")
 	// ErrSyntax: the content is not well-formed JSON, XML, path data, run-length data and so on.
 	ErrSyntax = errors.New("malformed region file")
-	// ErrInvalid: well-formed, but an element says something that isn't a region (a ring of two vertices, an infinite coordinate).
+	// ErrInvalid: well-formed, but an element says something that isn't a region (a ring of two vertices, an infinite
+	// coordinate).
 	ErrInvalid = errors.New("invalid region")
 	// ErrUnsupported: legal in its format, but this package doesn't read it (a length in millimetres).
 	ErrUnsupported = errors.New("unsupported in region files")
@@ -32,8 +33,8 @@ var (
 	ErrOptions = errors.New("invalid region file options")
 )
 
-// Error is the error of Load and Parse. Its text is one line: file, element and reason, separated by ": ". Control characters
-// that came out of the file or its name are escaped.
+// Error is the error of Load and Parse. Its text is one line: file, element and reason, separated by ": ". Control
+// characters that came out of the file or its name are escaped.
 type Error struct {
 	File   string // name of the file as the caller gave it; may be empty
 	Where  string // the element, for example `regions[3] "U7": rings[0]`; empty when the whole file is meant
@@ -55,8 +56,8 @@ func (e *Error) Error() string {
 // Unwrap returns Kind.
 func (e *Error) Unwrap() error { return e.Kind }
 
-// within prefixes the place of e with the element that contains it. Readers call it on the way out, so that the good path
-// never formats a place.
+// within prefixes the place of e with the element that contains it. Readers call it on the way out, so that the good
+// path never formats a place.
 func (e *Error) within(format string, args ...any) *Error {
 	where := fmt.Sprintf(format, args...)
 	switch {
@@ -80,8 +81,8 @@ func quote(s string) string { return strconv.Quote(shorten(s, 64)) }
 // tag names an element in a message.
 func tag(name string) string { return "<" + shorten(name, 64) + ">" }
 
-// shorten cuts what comes after so many characters, those of escapes included. Names and values in a file may be as long as the
-// file.
+// shorten cuts what comes after so many characters, those of escapes included. Names and values in a file may be as
+// long as the file.
 func shorten(s string, characters int) string {
 	for i, r := range s {
 		switch {

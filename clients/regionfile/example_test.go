@@ -26,7 +26,8 @@ func ExampleParse() {
 }
 
 func ExampleParse_error() {
-	_, err := regionfile.Parse("parts.json", []byte(`[{"name": "U7", "rings": [[[0, 0], [9, 9]]]}]`), regionfile.Options{})
+	_, err := regionfile.Parse("parts.json", []byte(`[{"name": "U7", "rings": [[[0, 0], [9, 9]]]}]`),
+		regionfile.Options{})
 	fmt.Println(err)
 	fmt.Println(errors.Is(err, regionfile.ErrInvalid))
 	// Output:

@@ -68,23 +68,26 @@ const (
 
 // Region is one named area of one or more rings.
 //
-// Its JSON form is polyscan's own format, so json.Marshal of a []Region is a file that Parse reads back to equal regions.
+// Its JSON form is polyscan's own format, so json.Marshal of a []Region is a file that Parse reads back to equal
+// regions.
 type Region struct {
-	// Name is never empty and is unique within its File: a region without a name is called "region-<index in Regions>", and
-	// when a name repeats, its second and later uses get the suffix "#2", "#3" and so on, skipping names already taken. In
-	// polyscan's own formats a repeated name also gives a warning.
+	// Name is never empty and is unique within its File: a region without a name is called "region-<index in Regions>",
+	// and when a name repeats, its second and later uses get the suffix "#2", "#3" and so on, skipping names already
+	// taken. In polyscan's own formats a repeated name also gives a warning.
 	Name string `json:"name"`
 
-	// Rings holds at least one ring; each ring has at least 3 vertices [x, y] in pixels and is closed implicitly. In polyscan,
-	// LabelMe and COCO polygons the vertices are what the file says, repeated and collinear ones included. GeoJSON's mandatory
-	// closing vertex is dropped, and so is every vertex of an SVG outline that equals the one before it. The rings of a file
-	// share backing arrays without overlapping; appending to one never writes into another.
+	// Rings holds at least one ring; each ring has at least 3 vertices [x, y] in pixels and is closed implicitly. In
+	// polyscan, LabelMe and COCO polygons the vertices are what the file says, repeated and collinear ones included.
+	// GeoJSON's mandatory closing vertex is dropped, and so is every vertex of an SVG outline that equals the one
+	// before it. The rings of a file share backing arrays without overlapping; appending to one never writes into
+	// another.
 	Rings [][][2]float64 `json:"rings"`
 
 	// Fill is FillDefault, FillNonZero or FillEvenOdd.
 	Fill string `json:"fill,omitempty"`
 
-	// Limits are the region's limits as the file writes them ("mean in [90, 140]"); this package doesn't interpret them.
+	// Limits are the region's limits as the file writes them ("mean in [90, 140]"); this package doesn't interpret
+	// them.
 	Limits []string `json:"limits,omitempty"`
 }
 
@@ -92,13 +95,14 @@ type Region struct {
 type File struct {
 	Format Format
 
-	// Name and Description of the file as a whole: a recipe's, a GeoJSON collection's name, an SVG's title and desc. Often empty.
+	// Name and Description of the file as a whole: a recipe's, a GeoJSON collection's name, an SVG's title and desc.
+	// Often empty.
 	Name        string
 	Description string
 
-	// Image names the frame that the regions were drawn on, as the file spells it (LabelMe's imagePath, COCO's file_name), and
-	// ImageWidth × ImageHeight is its size in pixels. Empty and 0 when the file doesn't say. An SVG's size is that of its root
-	// element when that is a whole number of pixels.
+	// Image names the frame that the regions were drawn on, as the file spells it (LabelMe's imagePath, COCO's
+	// file_name), and ImageWidth × ImageHeight is its size in pixels. Empty and 0 when the file doesn't say. An SVG's
+	// size is that of its root element when that is a whole number of pixels.
 	Image       string
 	ImageWidth  int
 	ImageHeight int
@@ -109,8 +113,8 @@ type File struct {
 	// Reductions that a recipe asks for, as the file writes them; this package doesn't interpret them.
 	Reductions []string
 
-	// Warnings tell, in one line each, what was skipped or assumed. At most MaxWarnings, the last of which then says how many
-	// more there were.
+	// Warnings tell, in one line each, what was skipped or assumed. At most MaxWarnings, the last of which then says
+	// how many more there were.
 	Warnings []string
 }
 
@@ -119,24 +123,27 @@ const MaxWarnings = 50
 
 // Options for Load and Parse. The zero value is a good default.
 type Options struct {
-	// Image picks the image of a COCO file that describes several: its file_name, its id, or its file_name without folders.
-	// Not finding it is an error. Other formats describe one image and ignore this.
+	// Image picks the image of a COCO file that describes several: its file_name, its id, or its file_name without
+	// folders. Not finding it is an error. Other formats describe one image and ignore this.
 	Image string
 
-	// ImageHint is a path or name of the frame at hand. Of a COCO file with annotations for several images, the one whose
-	// file_name has the same last element is taken. Unlike Image, it doesn't matter when only one image has annotations.
+	// ImageHint is a path or name of the frame at hand. Of a COCO file with annotations for several images, the one
+	// whose file_name has the same last element is taken. Unlike Image, it doesn't matter when only one image has
+	// annotations.
 	ImageHint string
 
-	// Tolerance is the largest distance in pixels between a curve and the polygon that replaces it (SVG curves and arcs,
-	// LabelMe circles). Vertices lie on the curve. 0 means DefaultTolerance; else from MinTolerance to MaxTolerance.
+	// Tolerance is the largest distance in pixels between a curve and the polygon that replaces it (SVG curves and
+	// arcs, LabelMe circles). Vertices lie on the curve. 0 means DefaultTolerance; else from MinTolerance to
+	// MaxTolerance.
 	Tolerance float64
 
-	// IgnoreViewBox reads an SVG's coordinates as pixels just as they are written, whatever width, height and viewBox of
-	// the root element say.
+	// IgnoreViewBox reads an SVG's coordinates as pixels just as they are written, whatever width, height and viewBox
+	// of the root element say.
 	IgnoreViewBox bool
 
-	// MaxBytes, MaxRegions and MaxVertices limit the file; 0 means the default. MaxVertices counts the vertices of all regions
-	// together, curves after flattening, and also bounds the pieces that the outline of each single mask consists of.
+	// MaxBytes, MaxRegions and MaxVertices limit the file; 0 means the default. MaxVertices counts the vertices of all
+	// regions together, curves after flattening, and also bounds the pieces that the outline of each single mask
+	// consists of.
 	MaxBytes    int64
 	MaxRegions  int
 	MaxVertices int
@@ -148,7 +155,8 @@ func (o Options) withDefaults() (Options, *Error) {
 		o.Tolerance = DefaultTolerance
 	}
 	if !(o.Tolerance >= MinTolerance && o.Tolerance <= MaxTolerance) { // written so that NaN fails
-		return o, fail(ErrOptions, "options: Tolerance is %v, it must be from %v to %v px", o.Tolerance, MinTolerance, MaxTolerance)
+		return o, fail(ErrOptions, "options: Tolerance is %v, it must be from %v to %v px", o.Tolerance, MinTolerance,
+			MaxTolerance)
 	}
 	if o.MaxBytes == 0 {
 		o.MaxBytes = DefaultMaxBytes
@@ -169,9 +177,9 @@ func (o Options) withDefaults() (Options, *Error) {
 // Parse reads regions from the content of a file. The name is used in error messages only and may be empty; data is not
 // modified, and nothing that is returned refers to it.
 //
-// Errors are of type [*Error]; see the Err values for the kinds. Parse is deterministic. Vertices that the file states are exactly
-// the nearest float64; the vertices of flattened curves may differ in the last bits between processor architectures, because Go
-// may fuse multiplications and additions.
+// Errors are of type [*Error]; see the Err values for the kinds. Parse is deterministic. Vertices that the file states
+// are exactly the nearest float64; the vertices of flattened curves may differ in the last bits between processor
+// architectures, because Go may fuse multiplications and additions.
 func Parse(name string, data []byte, opts Options) (*File, error) {
 	o, e := opts.withDefaults()
 	if e == nil {
@@ -184,8 +192,8 @@ func Parse(name string, data []byte, opts Options) (*File, error) {
 	return nil, e
 }
 
-// Load reads the file at path and parses it. The path is the name in its errors. A file larger than Options.MaxBytes is refused
-// before it is read.
+// Load reads the file at path and parses it. The path is the name in its errors. A file larger than Options.MaxBytes is
+// refused before it is read.
 func Load(path string, opts Options) (*File, error) {
 	o, e := opts.withDefaults()
 	if e != nil {

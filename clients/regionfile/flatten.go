@@ -32,8 +32,8 @@ func (m matrix) finite() bool {
 	return true
 }
 
-// norm returns the largest factor by which the linear map with columns (a, b) and (c, d) stretches a vector: its larger singular
-// value.
+// norm returns the largest factor by which the linear map with columns (a, b) and (c, d) stretches a vector: its larger
+// singular value.
 func norm(a, b, c, d float64) float64 {
 	// The singular values of a 2×2 matrix are |p| ± |q|, with p and q its parts that keep and reverse orientation.
 	p := math.Hypot(a+d, b-c)
@@ -43,15 +43,16 @@ func norm(a, b, c, d float64) float64 {
 
 // flattener collects the subpaths of one element as rings in pixels. It is given points in the element's coordinates.
 //
-// How far the polygon is from the curve: each curve B(t) is replaced by chords between n+1 points on it, at equal steps h of its
-// parameter. At equal parameters, curve and chord are at most h²/8 · max|B"| apart (the error of linear interpolation). So the
-// distance is at most the tolerance, both from curve to chord and back, with
+// How far the polygon is from the curve: each curve B(t) is replaced by chords between n+1 points on it, at equal steps
+// h of its parameter. At equal parameters, curve and chord are at most h²/8 · max|B"| apart (the error of linear
+// interpolation). So the distance is at most the tolerance, both from curve to chord and back, with
 //
 //	quadratic Bézier:  |B"|  = 2·|P0-2P1+P2|                                   n = ⌈√(|P0-2P1+P2| / 4·tol)⌉
 //	cubic Bézier:      |B"| <= 6·M, M = max(|P0-2P1+P2|, |P1-2P2+P3|)          n = ⌈√(3·M / 4·tol)⌉
 //
-// (the cubic's is known as Wang's formula). An affine image of a circular arc is flattened like the arc on the unit circle: a chord
-// over the angle θ there is 1-cos(θ/2) from the arc, and the map to pixels stretches that by its norm s at most, hence
+// (the cubic's is known as Wang's formula). An affine image of a circular arc is flattened like the arc on the unit
+// circle: a chord over the angle θ there is 1-cos(θ/2) from the arc, and the map to pixels stretches that by its norm s
+// at most, hence
 //
 //	elliptical arc:    n = ⌈Δ / 2·acos(1 - tol/s)⌉ for an arc over the angle Δ
 //
@@ -61,8 +62,9 @@ type flattener struct {
 	m   matrix // from the element's coordinates to pixels
 	tol float64
 
-	rings      [][][2]float64 // finished subpaths
-	degenerate int            // subpaths that were left out: fewer than 3 different vertices, but more than a lone point
+	rings [][][2]float64 // finished subpaths
+	// subpaths that were left out: fewer than 3 different vertices, but more than a lone point
+	degenerate int
 
 	ring       [][2]float64 // the subpath being built, in pixels
 	start, cur [2]float64   // its first and its last point, in the element's coordinates
@@ -88,11 +90,12 @@ func (f *flattener) emit(p [2]float64) *Error {
 }
 
 func outOfRange(what string, p [2]float64) *Error {
-	return fail(ErrInvalid, "the %s (%v, %v) in pixels is out of range, magnitudes must be below %d", what, p[0], p[1], CoordinateLimit)
+	return fail(ErrInvalid, "the %s (%v, %v) in pixels is out of range, magnitudes must be below %d", what, p[0], p[1],
+		CoordinateLimit)
 }
 
-// control maps a control point to pixels. Curves whose control points are out of range are refused like the curves' own points:
-// the number of chords, and the meaning of the bound, depend on them.
+// control maps a control point to pixels. Curves whose control points are out of range are refused like the curves' own
+// points: the number of chords, and the meaning of the bound, depend on them.
 func (f *flattener) control(x, y float64) ([2]float64, *Error) {
 	p := f.m.apply(x, y)
 	if !(math.Abs(p[0]) < CoordinateLimit && math.Abs(p[1]) < CoordinateLimit) {
@@ -219,13 +222,14 @@ func bend(p0, p1, p2 [2]float64) float64 {
 // chords rounds a number of chords up, and refuses it if the vertices wouldn't be allowed anyway.
 func (f *flattener) chords(n float64) (int, *Error) {
 	if left := f.b.opts.MaxVertices - f.b.vertices; !(n < float64(left)+1) { // also when n is NaN
-		return 0, fail(ErrLimit, "more than %d vertices in the file, the limit, when curves are flattened to %v px", f.b.opts.MaxVertices, f.tol)
+		return 0, fail(ErrLimit, "more than %d vertices in the file, the limit, when curves are flattened to %v px",
+			f.b.opts.MaxVertices, f.tol)
 	}
 	return max(1, int(math.Ceil(n))), nil
 }
 
-// arcTo adds SVG's elliptical arc: radii, rotation of the ellipse in degrees, which of the four arcs, and the end. Radii that are
-// too small for the chord are scaled up; a radius of 0 means a line.
+// arcTo adds SVG's elliptical arc: radii, rotation of the ellipse in degrees, which of the four arcs, and the end.
+// Radii that are too small for the chord are scaled up; a radius of 0 means a line.
 func (f *flattener) arcTo(rx, ry, rotation float64, large, sweep bool, x, y float64) *Error {
 	if f.cur == [2]float64{x, y} {
 		return nil // as SVG says: the segment is left out
@@ -235,8 +239,8 @@ func (f *flattener) arcTo(rx, ry, rotation float64, large, sweep bool, x, y floa
 		return f.lineTo(x, y)
 	}
 	sin, cos := sincosDegrees(rotation)
-	// In coordinates where the ellipse is the unit circle, half the chord is (hx, hy), and the centre is its middle plus a
-	// multiple of its normal.
+	// In coordinates where the ellipse is the unit circle, half the chord is (hx, hy), and the centre is its middle
+	// plus a multiple of its normal.
 	dx, dy := (f.cur[0]-x)/2, (f.cur[1]-y)/2
 	hx, hy := (cos*dx+sin*dy)/rx, (cos*dy-sin*dx)/ry
 	half := math.Hypot(hx, hy)
@@ -245,8 +249,9 @@ func (f *flattener) arcTo(rx, ry, rotation float64, large, sweep bool, x, y floa
 		hx, hy = hx/half, hy/half
 		half = 1
 	}
-	// The arc spans twice the angle of half the chord. Taking it from the same numbers as the centre's distance keeps both ends on
-	// the ellipse, also for nearly straight arcs and nearly half ones, where differences of two angles lose their digits.
+	// The arc spans twice the angle of half the chord. Taking it from the same numbers as the centre's distance keeps
+	// both ends on the ellipse, also for nearly straight arcs and nearly half ones, where differences of two angles
+	// lose their digits.
 	apothem := math.Sqrt((1 - half) * (1 + half))
 	delta := 2 * math.Atan2(half, apothem)
 	off := apothem / half
@@ -269,8 +274,8 @@ func (f *flattener) arcTo(rx, ry, rotation float64, large, sweep bool, x, y floa
 	return f.arc(unit, from, delta, x, y)
 }
 
-// arc adds the image of an arc of the unit circle under a map into the element's coordinates. It starts at the current point and
-// ends exactly at (x, y).
+// arc adds the image of an arc of the unit circle under a map into the element's coordinates. It starts at the current
+// point and ends exactly at (x, y).
 func (f *flattener) arc(unit matrix, from, delta, x, y float64) *Error {
 	if e := f.begin(); e != nil {
 		return e
@@ -303,8 +308,8 @@ func (f *flattener) step(m matrix) float64 {
 	return 4 * math.Asin(math.Sqrt(f.tol/s/2))
 }
 
-// ellipse adds a whole ellipse as a subpath, from its rightmost point and, before any transform, clockwise on the screen. It gets at
-// least 8 vertices, so that even a small one is no thin diamond.
+// ellipse adds a whole ellipse as a subpath, from its rightmost point and, before any transform, clockwise on the
+// screen. It gets at least 8 vertices, so that even a small one is no thin diamond.
 func (f *flattener) ellipse(cx, cy, rx, ry float64) *Error {
 	f.finish()
 	unit := matrix{rx, 0, 0, ry, cx, cy}

@@ -36,7 +36,8 @@ func casteljau(points [][2]float64, t float64) [2]float64 {
 func matrixGen() *rapid.Generator[matrix] {
 	f := rapid.Float64Range(-3, 3)
 	return rapid.Custom(func(t *rapid.T) matrix {
-		return matrix{f.Draw(t, "a"), f.Draw(t, "b"), f.Draw(t, "c"), f.Draw(t, "d"), 10 * f.Draw(t, "e"), 10 * f.Draw(t, "f")}
+		return matrix{f.Draw(t, "a"), f.Draw(t, "b"), f.Draw(t, "c"), f.Draw(t, "d"), 10 * f.Draw(t, "e"),
+			10 * f.Draw(t, "f")}
 	})
 }
 
@@ -66,8 +67,8 @@ func flattenOne(m matrix, tol float64, draw func(*flattener) *Error) ([][2]float
 	return f.ring, nil
 }
 
-// The bound that the flattener derives, measured: no point of the curve is farther from the chords than the tolerance, every
-// vertex is on the curve.
+// The bound that the flattener derives, measured: no point of the curve is farther from the chords than the tolerance,
+// every vertex is on the curve.
 func TestFlatteningError(t *testing.T) {
 	const samples = 3000
 	c := rapid.Float64Range(-200, 200)
@@ -111,7 +112,8 @@ func TestFlatteningError(t *testing.T) {
 	t.Run("cubic", func(t *testing.T) {
 		rapid.Check(t, func(rt *rapid.T) {
 			m, tol := matrixGen().Draw(rt, "m"), tolerances.Draw(rt, "tol")
-			x1, y1, x2, y2, x3, y3 := c.Draw(rt, "x1"), c.Draw(rt, "y1"), c.Draw(rt, "x2"), c.Draw(rt, "y2"), c.Draw(rt, "x3"), c.Draw(rt, "y3")
+			x1, y1, x2, y2, x3, y3 := c.Draw(rt, "x1"), c.Draw(rt, "y1"), c.Draw(rt, "x2"), c.Draw(rt, "y2"),
+				c.Draw(rt, "x3"), c.Draw(rt, "y3")
 			line, e := flattenOne(m, tol, func(f *flattener) *Error { return f.cubeTo(x1, y1, x2, y2, x3, y3) })
 			check(rt, line, e, func(t float64) [2]float64 {
 				p := casteljau(ring(0, 0, x1, y1, x2, y2, x3, y3), t)
@@ -119,7 +121,8 @@ func TestFlatteningError(t *testing.T) {
 			}, tol)
 		})
 	})
-	// Arcs are checked in the other direction: from an ellipse with a known centre, angles and rotation to SVG's end points and flags.
+	// Arcs are checked in the other direction: from an ellipse with a known centre, angles and rotation to SVG's end
+	// points and flags.
 	t.Run("arc", func(t *testing.T) {
 		rapid.Check(t, func(rt *rapid.T) {
 			m, tol := matrixGen().Draw(rt, "m"), tolerances.Draw(rt, "tol")
@@ -172,7 +175,8 @@ func TestFlatteningError(t *testing.T) {
 	})
 }
 
-// The bound isn't met by wasting vertices: on a parabola, whose second derivative is constant, the error is close to the tolerance.
+// The bound isn't met by wasting vertices: on a parabola, whose second derivative is constant, the error is close to
+// the tolerance.
 func TestFlatteningIsThrifty(t *testing.T) {
 	line, e := flattenOne(identity, DefaultTolerance, func(f *flattener) *Error { return f.quadTo(100, 200, 200, 0) })
 	if e != nil {
@@ -180,7 +184,8 @@ func TestFlatteningIsThrifty(t *testing.T) {
 	}
 	dense := sampled(func(t float64) [2]float64 { return casteljau(ring(0, 0, 100, 200, 200, 0), t) }, 5000)
 	if d := farFromOpen(dense, line); d < 0.8*DefaultTolerance {
-		t.Errorf("the error is %v with %d chords, that is more chords than the tolerance of %v needs", d, len(line)-1, DefaultTolerance)
+		t.Errorf("the error is %v with %d chords, that is more chords than the tolerance of %v needs", d, len(line)-1,
+			DefaultTolerance)
 	}
 	// A circle of radius 100: the chord's angle is 2·acos(1-1/1600), hence 89 chords.
 	f := newFlattener(&builder{opts: Options{Tolerance: DefaultTolerance, MaxVertices: 1000}, file: &File{}}, identity)
@@ -240,7 +245,8 @@ func TestArcExtremes(t *testing.T) {
 		{1e5, true, true, 1e-3, 2e5},       // a large one on a short chord
 	} {
 		t.Run(fmt.Sprint(c), func(t *testing.T) {
-			line, e := flattenOne(identity, DefaultTolerance, func(f *flattener) *Error { return f.arcTo(c.rx, c.rx, 30, c.large, c.sweep, c.x, 0) })
+			line, e := flattenOne(identity, DefaultTolerance,
+				func(f *flattener) *Error { return f.arcTo(c.rx, c.rx, 30, c.large, c.sweep, c.x, 0) })
 			if e != nil {
 				t.Fatal(e)
 			}

@@ -28,11 +28,13 @@ func seeds(f *testing.F) {
 		annotations(`{"bbox":[1,2,3,4]}`),
 		`{"type":"Polygon","coordinates":[` + somePosition + `]}`,
 		`{"type":"MultiPolygon","coordinates":[[` + somePosition + `],[` + somePosition + `]]}`,
-		svg(`viewBox="0 0 9 9" width="18"`, `<g transform="rotate(9 1 2)skewX(3)"><path d="M0 0C1 2 3 4 5 6s1 2 3-4Q1 1 2 2t5 5A3 2 9 105 5zm1-1h2v.5.5z"/></g>`),
+		svg(`viewBox="0 0 9 9" width="18"`,
+			`<g transform="rotate(9 1 2)skewX(3)"><path d="M0 0C1 2 3 4 5 6s1 2 3-4Q1 1 2 2t5 5A3 2 9 105 5zm1-1h2v.5.5z"/></g>`),
 		svg(``, `<rect x="1" y="2" width="9" height="8" rx="2"/><ellipse cx="5" rx="3" ry="4"/><polyline points="0,0 1 1 2,0"/>`),
 		"<" + strings.Repeat("\xcb", 1650) + "/>",
 		svg(``, "<"+strings.Repeat("a", 5000)+"/>"+unitSquare),
-		shapes(`{"label":"` + strings.Repeat("\U0010ffff", 70) + `","shape_type":"` + strings.Repeat("\U0010ffff", 70) + `","points":[[5,5],[9,5]]}`),
+		shapes(`{"label":"` + strings.Repeat("\U0010ffff", 70) + `","shape_type":"` + strings.Repeat("\U0010ffff", 70) +
+			`","points":[[5,5],[9,5]]}`),
 		`<!DOCTYPE svg [<!ENTITY a "b">]><svg id="&a;">` + unitSquare + `</svg>`,
 	} {
 		f.Add([]byte(s))
@@ -82,7 +84,8 @@ func FuzzParse(f *testing.F) {
 
 // Path data by itself: the readers of the other formats don't have to be got past.
 func FuzzPath(f *testing.F) {
-	for _, d := range []string{"", "M0 0", "m1.5.5-3 4z", "M0 0C1 2 3 4 5 6s1 1 2 2q1 1 2 2t5 5a1 2 3 015 6", "M0 0A9 9 0 1 1 5 5", "M1e5-1e5H0V-.5L", "M0 0L1,,1"} {
+	for _, d := range []string{"", "M0 0", "m1.5.5-3 4z", "M0 0C1 2 3 4 5 6s1 1 2 2q1 1 2 2t5 5a1 2 3 015 6",
+		"M0 0A9 9 0 1 1 5 5", "M1e5-1e5H0V-.5L", "M0 0L1,,1"} {
 		f.Add(d)
 	}
 	f.Fuzz(func(t *testing.T, d string) {
@@ -90,7 +93,8 @@ func FuzzPath(f *testing.F) {
 		fl := newFlattener(b, identity)
 		e := parsePath(d, fl)
 		fl.finish()
-		if e != nil && (e.Where == "" || !errors.Is(e, ErrSyntax) && !errors.Is(e, ErrInvalid) && !errors.Is(e, ErrLimit)) {
+		if e != nil && (e.Where == "" || !errors.Is(e, ErrSyntax) && !errors.Is(e, ErrInvalid) &&
+			!errors.Is(e, ErrLimit)) {
 			t.Errorf("%q: %v (%v)", d, e, e.Kind)
 		}
 		total := 0

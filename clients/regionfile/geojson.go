@@ -10,9 +10,10 @@ package regionfile
 //   - GeometryCollection: one region per polygon or multipolygon in it.
 //   - Points, lines and empty or missing geometries are skipped with a warning.
 //
-// The closing vertex, equal to the first, is dropped; a ring that isn't closed gets a warning. Further numbers of a position
-// (altitude) are dropped. A region's name is the first of properties.name, properties.label, properties.id and the
-// feature's id that is a non-empty string or a number. A "crs" member, or coordinates that look like degrees, get a warning.
+// The closing vertex, equal to the first, is dropped; a ring that isn't closed gets a warning. Further numbers of a
+// position (altitude) are dropped. A region's name is the first of properties.name, properties.label, properties.id and
+// the feature's id that is a non-empty string or a number. A "crs" member, or coordinates that look like degrees, get a
+// warning.
 
 import (
 	"math"
@@ -39,7 +40,8 @@ func (b *builder) geoJSON(c *cursor) *Error {
 	g := &geoReader{builder: b, min: [2]float64{math.Inf(1), math.Inf(1)}, max: [2]float64{math.Inf(-1), math.Inf(-1)}}
 	c.pos = 0
 	c.space()
-	m, e := c.members("type", "features", "geometry", "properties", "id", "coordinates", "geometries", "name", "description", "crs")
+	m, e := c.members("type", "features", "geometry", "properties", "id", "coordinates", "geometries", "name",
+		"description", "crs")
 	if e != nil {
 		return e
 	}
@@ -59,7 +61,8 @@ func (b *builder) geoJSON(c *cursor) *Error {
 		}
 	}
 	if g.open > 0 {
-		b.warn("%d %s not closed (the last position must equal the first): closed implicitly", g.open, plural(g.open, "ring is", "rings are"))
+		b.warn("%d %s not closed (the last position must equal the first): closed implicitly", g.open,
+			plural(g.open, "ring is", "rings are"))
 	}
 	switch {
 	case g.crs:

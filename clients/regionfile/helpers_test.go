@@ -182,8 +182,8 @@ func newBitmap(w, h int) bitmap { return bitmap{w, h, make([]bool, w*h)} }
 
 func (b bitmap) at(x, y int) bool { return x >= 0 && y >= 0 && x < b.w && y < b.h && b.set[y*b.w+x] }
 
-// pixelsDiffer compares the pixels that rings contain with a mask placed at (x0, y0), one pixel around it included, and tells of the
-// first that differs, "" if none does.
+// pixelsDiffer compares the pixels that rings contain with a mask placed at (x0, y0), one pixel around it included, and
+// tells of the first that differs, "" if none does.
 func pixelsDiffer(rs [][][2]float64, fill string, want bitmap, x0, y0 int) string {
 	for y := -1; y <= want.h; y++ {
 		for x := -1; x <= want.w; x++ {
@@ -261,7 +261,8 @@ func TestCheckersFail(t *testing.T) {
 	}
 
 	good := func() *File {
-		return &File{Format: FormatRegions, Regions: []Region{{Name: "a", Rings: rings(square)}, {Name: "b", Rings: rings(square)}}}
+		return &File{Format: FormatRegions,
+			Regions: []Region{{Name: "a", Rings: rings(square)}, {Name: "b", Rings: rings(square)}}}
 	}
 	if p := broken(good()); p != "" {
 		t.Errorf("a good file is broken: %s", p)

@@ -2,9 +2,10 @@ package regionfile
 
 // JSON: the standard library decides whether a file is JSON, and a cursor then walks over the text known to be valid.
 //
-// Why not decode into structs: the readers need the element's path and number in every error, limits that hold while reading (a
-// vertex too many must stop before it is stored), members in any order, and most of a file skipped (LabelMe embeds the whole
-// image). encoding/json's token interface allocates per token, which costs more than the rest of the reading.
+// Why not decode into structs: the readers need the element's path and number in every error, limits that hold while
+// reading (a vertex too many must stop before it is stored), members in any order, and most of a file skipped (LabelMe
+// embeds the whole image). encoding/json's token interface allocates per token, which costs more than the rest of the
+// reading.
 
 import (
 	"encoding/json"
@@ -48,7 +49,8 @@ func (b *builder) json(data []byte) *Error {
 		b.file.Format = FormatCOCO
 		return b.coco(top)
 	}
-	if t, ok := top.str("type"); ok && (top.has("coordinates") || top.has("features") || top.has("geometry") || top.has("geometries")) {
+	if t, ok := top.str("type"); ok &&
+		(top.has("coordinates") || top.has("features") || top.has("geometry") || top.has("geometries")) {
 		return fail(ErrUnknownFormat, "GeoJSON of the unknown type %s; %s", quote(t), accepted)
 	}
 	return fail(ErrUnknownFormat, "a JSON object of an unknown kind, %s; %s", listKeys(top.names), accepted)
@@ -80,16 +82,19 @@ func jsonSyntax(data []byte) *Error {
 	if !errors.As(err, &se) {
 		return fail(ErrSyntax, "malformed JSON: %v", err)
 	}
-	// Offset counts the bytes read, the offending one included. At the end of the file nothing offends, or a space that isn't
-	// there does, or the white space behind a value that isn't complete.
+	// Offset counts the bytes read, the offending one included. At the end of the file nothing offends, or a space that
+	// isn't there does, or the white space behind a value that isn't complete.
 	text := strings.TrimRight(string(data), " \t\r\n")
 	if at := int(se.Offset); at > len(text) || strings.HasPrefix(se.Error(), "unexpected end") ||
 		strings.HasPrefix(se.Error(), "invalid character ' '") && text[at-1] != ' ' {
-		return fail(ErrSyntax, "malformed JSON: the file ends in the middle of a value, it may be truncated").within("%s", place(data, len(text)))
+		return fail(ErrSyntax,
+			"malformed JSON: the file ends in the middle of a value, it may be truncated").within("%s",
+			place(data, len(text)))
 	}
 	at := int(se.Offset) - 1
 	hint := ""
-	if rest := text[at:]; strings.HasPrefix(rest, "NaN") || strings.HasPrefix(rest, "Infinity") || strings.HasPrefix(rest, "-Infinity") ||
+	if rest := text[at:]; strings.HasPrefix(rest, "NaN") || strings.HasPrefix(rest, "Infinity") ||
+		strings.HasPrefix(rest, "-Infinity") ||
 		at > 0 && strings.HasPrefix(text[at-1:], "-Infinity") {
 		hint = " (NaN and Infinity are not JSON, and no coordinates)"
 	}
@@ -138,8 +143,8 @@ func (k kind) String() string {
 	return "a number"
 }
 
-// cursor walks over valid JSON. Between calls, pos is at the first byte of a value, or just behind a value that was consumed.
-// A method whose precondition doesn't hold returns an error and consumes nothing.
+// cursor walks over valid JSON. Between calls, pos is at the first byte of a value, or just behind a value that was
+// consumed. A method whose precondition doesn't hold returns an error and consumes nothing.
 type cursor struct {
 	s   string
 	pos int
@@ -344,12 +349,14 @@ func (c *cursor) extent() (int, *Error) {
 		return 0, e
 	}
 	if v != float64(int(v)) || v < 0 || v >= CoordinateLimit {
-		return 0, fail(ErrInvalid, "%v is not a number of pixels, it must be whole, not negative and below %d", v, CoordinateLimit)
+		return 0, fail(ErrInvalid, "%v is not a number of pixels, it must be whole, not negative and below %d", v,
+			CoordinateLimit)
 	}
 	return int(v), nil
 }
 
-// position consumes a vertex: an array of two numbers, or of more if extra allows (GeoJSON's altitude), which are dropped.
+// position consumes a vertex: an array of two numbers, or of more if extra allows (GeoJSON's altitude), which are
+// dropped.
 func (c *cursor) position(extra bool) (p [2]float64, e *Error) {
 	if c.kind() != kindArray {
 		return p, fail(ErrInvalid, "expected [x, y], found %s", c.kind())
@@ -402,8 +409,8 @@ type members struct {
 	names []string // the first maxListed+1 names of the object
 }
 
-// members consumes an object and notes where the wanted members' values are. A wanted name that occurs twice is an error: JSON
-// leaves open which of them counts.
+// members consumes an object and notes where the wanted members' values are. A wanted name that occurs twice is an
+// error: JSON leaves open which of them counts.
 func (c *cursor) members(wanted ...string) (*members, *Error) {
 	m := &members{doc: c.s, at: make(map[string]int, len(wanted))}
 	for more := c.enter(); more; more = c.next() {

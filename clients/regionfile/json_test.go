@@ -20,13 +20,21 @@ func TestJSONSyntax(t *testing.T) {
 		{"truncated object", `{"shapes"`, Options{}, "line 1 column 10: " + cut, ErrSyntax},
 		{"only a bracket", "[", Options{}, "line 1 column 2: " + cut, ErrSyntax},
 		{"space behind", "[  \n\n", Options{}, "line 1 column 2: " + cut, ErrSyntax},
-		{"trailing comma", "[\n  {\"name\": \"ä\",}\n]", Options{}, "line 2 column 16: malformed JSON: invalid character '}' looking for beginning of object key string", ErrSyntax},
-		{"second value", "[]\n[]", Options{}, "line 2 column 1: malformed JSON: invalid character '[' after top-level value", ErrSyntax},
-		{"NaN", `[{"rings": [[[NaN, 0]]]}]`, Options{}, "line 1 column 15: malformed JSON: invalid character 'N' looking for beginning of value (NaN and Infinity are not JSON, and no coordinates)", ErrSyntax},
-		{"Infinity", `[{"rings": [[[0, Infinity]]]}]`, Options{}, "line 1 column 18: malformed JSON: invalid character 'I' looking for beginning of value (NaN and Infinity are not JSON, and no coordinates)", ErrSyntax},
-		{"-Infinity", `[{"rings": [[[0, -Infinity]]]}]`, Options{}, "line 1 column 19: malformed JSON: invalid character 'I' in numeric literal (NaN and Infinity are not JSON, and no coordinates)", ErrSyntax},
-		{"control character", "[{\"name\": \"a\x01\"}]", Options{}, `line 1 column 13: malformed JSON: invalid character '\x01' in string literal`, ErrSyntax},
-		{"too deep", strings.Repeat("[", 20000), Options{}, "line 1 column 10001: malformed JSON: invalid character '[' exceeded max depth", ErrSyntax},
+		{"trailing comma", "[\n  {\"name\": \"ä\",}\n]", Options{},
+			"line 2 column 16: malformed JSON: invalid character '}' looking for beginning of object key string",
+			ErrSyntax},
+		{"second value", "[]\n[]", Options{},
+			"line 2 column 1: malformed JSON: invalid character '[' after top-level value", ErrSyntax},
+		{"NaN", `[{"rings": [[[NaN, 0]]]}]`, Options{},
+			"line 1 column 15: malformed JSON: invalid character 'N' looking for beginning of value (NaN and Infinity are not JSON, and no coordinates)", ErrSyntax},
+		{"Infinity", `[{"rings": [[[0, Infinity]]]}]`, Options{},
+			"line 1 column 18: malformed JSON: invalid character 'I' looking for beginning of value (NaN and Infinity are not JSON, and no coordinates)", ErrSyntax},
+		{"-Infinity", `[{"rings": [[[0, -Infinity]]]}]`, Options{},
+			"line 1 column 19: malformed JSON: invalid character 'I' in numeric literal (NaN and Infinity are not JSON, and no coordinates)", ErrSyntax},
+		{"control character", "[{\"name\": \"a\x01\"}]", Options{},
+			`line 1 column 13: malformed JSON: invalid character '\x01' in string literal`, ErrSyntax},
+		{"too deep", strings.Repeat("[", 20000), Options{},
+			"line 1 column 10001: malformed JSON: invalid character '[' exceeded max depth", ErrSyntax},
 	})
 }
 
@@ -36,14 +44,19 @@ func value(depth int) *rapid.Generator[any] {
 		rapid.Just[any](nil),
 		rapid.Map(rapid.Bool(), func(b bool) any { return b }),
 		rapid.Map(rapid.Float64(), func(f float64) any { return f }),
-		rapid.Map(rapid.StringOf(rapid.SampledFrom([]rune{'a', '"', '\\', '{', ']', ',', ':', ' ', '\n', 'ü', '\u2028', '😀'})), func(s string) any { return s }),
+		rapid.Map(rapid.StringOf(rapid.SampledFrom([]rune{'a', '"', '\\', '{', ']', ',', ':', ' ', '\n', 'ü', '\u2028',
+			'😀'})), func(s string) any { return s }),
 	)
 	if depth == 0 {
 		return leaf
 	}
 	return rapid.OneOf(leaf,
-		rapid.Map(rapid.SliceOfN(rapid.Deferred(func() *rapid.Generator[any] { return value(depth - 1) }), 0, 4), func(v []any) any { return v }),
-		rapid.Map(rapid.MapOfN(rapid.StringN(0, 3, -1), rapid.Deferred(func() *rapid.Generator[any] { return value(depth - 1) }), 0, 4), func(m map[string]any) any { return m }),
+		rapid.Map(rapid.SliceOfN(rapid.Deferred(func() *rapid.Generator[any] {
+			return value(depth - 1)
+		}), 0, 4), func(v []any) any { return v }),
+		rapid.Map(rapid.MapOfN(rapid.StringN(0, 3, -1), rapid.Deferred(func() *rapid.Generator[any] {
+			return value(depth - 1)
+		}), 0, 4), func(m map[string]any) any { return m }),
 	)
 }
 
@@ -92,7 +105,8 @@ func walk(c *cursor) (any, error) {
 	}
 }
 
-// The cursor sees what encoding/json sees, with and without white space, and skipping a value ends where walking over it does.
+// The cursor sees what encoding/json sees, with and without white space, and skipping a value ends where walking over
+// it does.
 func TestCursorAgainstEncodingJSON(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		v := value(4).Draw(t, "value")

@@ -8,9 +8,9 @@ package regionfile
 //   - mask: the pixels of the embedded PNG that aren't zero, outlined along their borders;
 //   - line, linestrip, point and points have no area and are skipped with a warning; other types, too.
 //
-// Shapes of one label and one group_id are one object to LabelMe, and one region here: the union of the shapes, as rings of one
-// direction under the non-zero rule. (Where a single ring crosses itself, its parts of the minority direction don't take part in
-// the union with others.)
+// Shapes of one label and one group_id are one object to LabelMe, and one region here: the union of the shapes, as
+// rings of one direction under the non-zero rule. (Where a single ring crosses itself, its parts of the minority
+// direction don't take part in the union with others.)
 
 import (
 	"bytes"
@@ -159,7 +159,8 @@ func box(x0, y0, x1, y1 float64) [][2]float64 {
 
 func (b *builder) circle(points [][2]float64) ([][][2]float64, *Error) {
 	if len(points) != 2 {
-		return nil, fail(ErrInvalid, "%d points, a circle has 2 (centre and a point on it)", len(points)).within("points")
+		return nil, fail(ErrInvalid, "%d points, a circle has 2 (centre and a point on it)",
+			len(points)).within("points")
 	}
 	cx, cy := points[0][0], points[0][1]
 	r := math.Hypot(points[1][0]-cx, points[1][1]-cy)
@@ -176,11 +177,12 @@ func (b *builder) circle(points [][2]float64) ([][][2]float64, *Error) {
 	return f.rings, nil
 }
 
-// pngMask outlines the base64-encoded PNG in the member "mask". Its first pixel is the pixel at the first point; with whole
-// coordinates the second point is its last pixel.
+// pngMask outlines the base64-encoded PNG in the member "mask". Its first pixel is the pixel at the first point; with
+// whole coordinates the second point is its last pixel.
 func (b *builder) pngMask(m *members, points [][2]float64) ([][][2]float64, *Error) {
 	if len(points) != 2 {
-		return nil, fail(ErrInvalid, "%d points, a mask has 2 (its first and its last pixel)", len(points)).within("points")
+		return nil, fail(ErrInvalid, "%d points, a mask has 2 (its first and its last pixel)",
+			len(points)).within("points")
 	}
 	c := m.cursor("mask")
 	if c == nil || c.kind() != kindString {
@@ -197,7 +199,8 @@ func (b *builder) pngMask(m *members, points [][2]float64) ([][][2]float64, *Err
 	x0, y0 := math.RoundToEven(points[0][0]), math.RoundToEven(points[0][1])
 	if points[0] == [2]float64{x0, y0} && points[1] == [2]float64{math.Trunc(points[1][0]), math.Trunc(points[1][1])} {
 		if w, h := points[1][0]-x0+1, points[1][1]-y0+1; w != float64(cfg.Width) || h != float64(cfg.Height) {
-			return nil, fail(ErrInvalid, "the PNG has %d×%d pixels, the points span %v×%v", cfg.Width, cfg.Height, w, h).within("mask")
+			return nil, fail(ErrInvalid, "the PNG has %d×%d pixels, the points span %v×%v", cfg.Width, cfg.Height, w,
+				h).within("mask")
 		}
 	}
 	if x0+float64(cfg.Width) >= CoordinateLimit || y0+float64(cfg.Height) >= CoordinateLimit {

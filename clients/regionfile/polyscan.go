@@ -131,8 +131,8 @@ func (c *cursor) fill() (string, *Error) {
 	return "", fail(ErrInvalid, `unknown fill rule %s, expected "nonzero" or "evenodd"`, quote(s))
 }
 
-// nameAt returns ` "name"` for messages about the object at an offset of a document, from the first of the keys that has a
-// non-empty string or number, and "" if none has.
+// nameAt returns ` "name"` for messages about the object at an offset of a document, from the first of the keys that
+// has a non-empty string or number, and "" if none has.
 func nameAt(doc string, at int, keys ...string) string {
 	c := &cursor{s: doc, pos: at}
 	if c.kind() != kindObject {

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// Regions files of random bytes, and good ones with some digits or a few bytes changed, give a good file or an error of one line.
-// It takes half a million bytes, or what POLYSCAN_RANDOM_BYTES says.
+// Regions files of random bytes, and good ones with some digits or a few bytes changed, give a good file or an error of
+// one line. It takes half a million bytes, or what POLYSCAN_RANDOM_BYTES says.
 func TestRandomBytes(t *testing.T) {
 	budget := 500_000
 	if testing.Short() {

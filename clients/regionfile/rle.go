@@ -1,9 +1,11 @@
 package regionfile
 
-// COCO's run-length masks: runs of clear and set pixels in turn, clear first, down each column and columns from left to right.
+// COCO's run-length masks: runs of clear and set pixels in turn, clear first, down each column and columns from left to
+// right.
 //
-// Two spellings: an array of run lengths, and a string with 6 bits per character (the value plus 48): 5 bits of a signed number,
-// lowest first, and a bit that says that more follow. From the fourth run on, the number is the difference to the run two before.
+// Two spellings: an array of run lengths, and a string with 6 bits per character (the value plus 48): 5 bits of a
+// signed number, lowest first, and a bit that says that more follow. From the fourth run on, the number is the
+// difference to the run two before.
 
 // runLengths outlines the mask of an annotation's segmentation object.
 func (b *builder) runLengths(c *cursor) ([][][2]float64, *Error) {
@@ -115,7 +117,8 @@ func (r *runs) compressed(s string) *Error {
 			}
 			c := int64(s[i]) - 48
 			if c < 0 || c > 63 {
-				return fail(ErrSyntax, "run %d: the byte 0x%02x at offset %d isn't one of run-length data", r.n, s[i], i)
+				return fail(ErrSyntax, "run %d: the byte 0x%02x at offset %d isn't one of run-length data", r.n, s[i],
+					i)
 			}
 			// Lengths and their differences stay below 2^45: ten groups would do, eleven are certainly wrong.
 			if i-start == 10 {

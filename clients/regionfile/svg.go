@@ -34,8 +34,8 @@ import (
 // maxElements bounds the nesting of elements; editors seldom pass thirty.
 const maxElements = 256
 
-// maxEntityBytes bounds the text that a document's own entities expand to, all together. Illustrator abbreviates name spaces with
-// them.
+// maxEntityBytes bounds the text that a document's own entities expand to, all together. Illustrator abbreviates name
+// spaces with them.
 const maxEntityBytes = 1 << 20
 
 const xmlSpace = " \t\r\n"
@@ -111,9 +111,11 @@ func (r *svgReader) syntax(err error) *Error {
 	if errors.As(err, &se) {
 		if se.Msg == "unexpected EOF" {
 			if len(r.stack) > 0 {
-				return fail(ErrSyntax, "malformed XML: the file ends inside of %s, it may be truncated", tag(r.top().name)).within("line %d", se.Line)
+				return fail(ErrSyntax, "malformed XML: the file ends inside of %s, it may be truncated",
+					tag(r.top().name)).within("line %d", se.Line)
 			}
-			return fail(ErrSyntax, "malformed XML: the file ends in the middle of it, it may be truncated").within("line %d", se.Line)
+			return fail(ErrSyntax,
+				"malformed XML: the file ends in the middle of it, it may be truncated").within("line %d", se.Line)
 		}
 		return fail(ErrSyntax, "malformed XML: %s", shorten(se.Msg, 200)).within("line %d", se.Line)
 	}
@@ -138,8 +140,9 @@ func charset(label string, in io.Reader) (io.Reader, error) {
 	return nil, fmt.Errorf("encoding %s: save the file as UTF-8", quote(label))
 }
 
-// directive reads the entities of a document type declaration. Only those that stand for plain text are taken; a reference to any
-// other is a syntax error later. So entities can't nest, and what they expand to is counted beforehand.
+// directive reads the entities of a document type declaration. Only those that stand for plain text are taken; a
+// reference to any other is a syntax error later. So entities can't nest, and what they expand to is counted
+// beforehand.
 func (r *svgReader) directive(text string) *Error {
 	expanded := 0
 	for {
@@ -167,7 +170,8 @@ func (r *svgReader) directive(text string) *Error {
 		}
 		uses := bytes.Count(r.data, []byte("&"+name+";"))
 		if len(value) > 0 && uses > (maxEntityBytes-expanded)/len(value) {
-			return fail(ErrLimit, "the entities of the document type declaration expand to more than %d bytes, the limit", maxEntityBytes)
+			return fail(ErrLimit,
+				"the entities of the document type declaration expand to more than %d bytes, the limit", maxEntityBytes)
 		}
 		expanded += uses * len(value)
 		if r.dec.Entity == nil {
@@ -230,7 +234,8 @@ func (r *svgReader) startElement(t xml.StartElement) *Error {
 		if e == nil && name != "image" && !r.top().hidden && a.property("display") != "none" {
 			r.warn("line %d: %s: skipped, only shapes give regions", r.line, a.place())
 		}
-	case "defs", "symbol", "clipPath", "mask", "marker", "pattern", "linearGradient", "radialGradient", "meshgradient", "hatch",
+	case "defs", "symbol", "clipPath", "mask", "marker", "pattern", "linearGradient", "radialGradient", "meshgradient",
+		"hatch",
 		"solidcolor", "filter", "metadata", "style", "script", "title", "desc", "view", "cursor", "font", "font-face",
 		"animate", "animateMotion", "animateTransform", "animateColor", "set", "discard", "color-profile":
 	default:
@@ -338,7 +343,8 @@ func (r *svgReader) presentation(t xml.StartElement) (*attributes, *Error) {
 		switch {
 		case attr.Name.Space == "":
 			if _, twice := a.own[attr.Name.Local]; twice {
-				return a, fail(ErrSyntax, "malformed XML: the attribute %s occurs twice", shorten(attr.Name.Local, 64)).within("%s", a.place())
+				return a, fail(ErrSyntax, "malformed XML: the attribute %s occurs twice",
+					shorten(attr.Name.Local, 64)).within("%s", a.place())
 			}
 			a.own[attr.Name.Local] = attr.Value
 		case attr.Name.Local == "label" && (attr.Name.Space == inkscapeSpace || attr.Name.Space == "inkscape"):
@@ -361,7 +367,8 @@ func (r *svgReader) presentation(t xml.StartElement) (*attributes, *Error) {
 			v = a.own[p]
 		}
 		if v != "" && v != "none" {
-			return a, fail(ErrUnsupported, "%s: %s is not supported, use the transform attribute", p, quote(v)).within("%s", a.place())
+			return a, fail(ErrUnsupported, "%s: %s is not supported, use the transform attribute", p,
+				quote(v)).within("%s", a.place())
 		}
 	}
 	if v := a.own["transform"]; v != "" {
@@ -421,7 +428,8 @@ func (a *attributes) length(name string) (v float64, ok bool, e *Error) {
 	case "%":
 		return 0, false, fail(ErrUnsupported, "%s is %s, percentages are not supported, only px", name, quote(text))
 	default:
-		return 0, false, fail(ErrUnsupported, "%s is %s, the unit %s is not supported, only px", name, quote(text), quote(unit))
+		return 0, false, fail(ErrUnsupported, "%s is %s, the unit %s is not supported, only px", name, quote(text),
+			quote(unit))
 	}
 }
 
@@ -527,7 +535,8 @@ func parseViewBox(text string) (v [4]float64, e *Error) {
 		return v, s.expected("the end").at("viewBox")
 	}
 	if !(v[2] > 0 && v[3] > 0) {
-		return v, fail(ErrInvalid, "its width and height are %v and %v, they must be positive", v[2], v[3]).within("viewBox")
+		return v, fail(ErrInvalid, "its width and height are %v and %v, they must be positive", v[2],
+			v[3]).within("viewBox")
 	}
 	return v, nil
 }
@@ -566,7 +575,8 @@ func viewBoxMatrix(v [4]float64, size [2]float64, aspect string) (matrix, *Error
 		sx, sy = scale, scale
 	}
 	if bad {
-		return identity, fail(ErrInvalid, "preserveAspectRatio is %s, expected for example %s", quote(aspect), `"xMidYMid meet"`)
+		return identity, fail(ErrInvalid, "preserveAspectRatio is %s, expected for example %s", quote(aspect),
+			`"xMidYMid meet"`)
 	}
 	return matrix{sx, 0, 0, sy, fx*(size[0]-sx*v[2]) - sx*v[0], fy*(size[1]-sy*v[3]) - sy*v[1]}, nil
 }

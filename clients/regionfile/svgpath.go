@@ -2,8 +2,8 @@ package regionfile
 
 // The grammars inside SVG attributes: path data, lists of points, transforms, numbers.
 //
-// Written here rather than taken from a library: the ones there are either bring a whole renderer along or skip what they don't
-// understand, and none says at which byte a path went wrong.
+// Written here rather than taken from a library: the ones there are either bring a whole renderer along or skip what
+// they don't understand, and none says at which byte a path went wrong.
 
 import (
 	"math"
@@ -72,8 +72,8 @@ func (s *scanner) atNumber() bool {
 	return c >= '0' && c <= '9' || c == '.' || c == '-' || c == '+'
 }
 
-// number reads a number: an optional sign, digits with an optional point, an optional exponent. It takes the longest that fits,
-// so "1.5.5-3" is 1.5, 0.5 and -3.
+// number reads a number: an optional sign, digits with an optional point, an optional exponent. It takes the longest
+// that fits, so "1.5.5-3" is 1.5, 0.5 and -3.
 func (s *scanner) number() (float64, *Error) {
 	i, digits := s.pos, 0
 	if i < len(s.s) && (s.s[i] == '+' || s.s[i] == '-') {
@@ -134,8 +134,8 @@ func (s *scanner) flag() (bool, *Error) {
 	return false, s.expected(`a flag, 0 or 1`)
 }
 
-// parsePath reads path data (SVG 2, section 9.3) into an outline. Unlike a renderer, which draws what comes before a mistake, it
-// refuses all of it. Places in errors are byte offsets into d, from 0.
+// parsePath reads path data (SVG 2, section 9.3) into an outline. Unlike a renderer, which draws what comes before a
+// mistake, it refuses all of it. Places in errors are byte offsets into d, from 0.
 func parsePath(d string, to outline) *Error {
 	s := &scanner{s: d}
 	s.space()
@@ -339,7 +339,8 @@ func parseTransform(v string) (matrix, *Error) {
 		s.pos++
 		t, ok := transform(name, a, n)
 		if !ok {
-			return m, fail(ErrSyntax, "%s with %d %s is not a transform", quote(name), n, plural(n, "number", "numbers")).within("offset %d", at)
+			return m, fail(ErrSyntax, "%s with %d %s is not a transform", quote(name), n,
+				plural(n, "number", "numbers")).within("offset %d", at)
 		}
 		m = m.times(t)
 		s.space()
@@ -366,7 +367,8 @@ func transform(name string, a [6]float64, n int) (matrix, bool) {
 	case name == "rotate" && n == 1:
 		m = matrix{cos, sin, -sin, cos, 0, 0}
 	case name == "rotate" && n == 3:
-		m = matrix{a: 1, d: 1, e: a[1], f: a[2]}.times(matrix{cos, sin, -sin, cos, 0, 0}).times(matrix{a: 1, d: 1, e: -a[1], f: -a[2]})
+		m = matrix{a: 1, d: 1, e: a[1],
+			f: a[2]}.times(matrix{cos, sin, -sin, cos, 0, 0}).times(matrix{a: 1, d: 1, e: -a[1], f: -a[2]})
 	case name == "skewX" && n == 1:
 		m.c = math.Tan(a[0] * math.Pi / 180)
 	case name == "skewY" && n == 1:

@@ -163,7 +163,8 @@ func TestPolylineRoundTrip(t *testing.T) {
 			}
 			d.WriteString(rapid.SampledFrom([]string{"Z", "z", " "}).Draw(rt, "end")) // open or closed is all the same
 		}
-		f, err := Parse("", []byte(`<svg xmlns="http://www.w3.org/2000/svg"><path id="p" d="`+d.String()+`"/></svg>`), Options{})
+		f, err := Parse("", []byte(`<svg xmlns="http://www.w3.org/2000/svg"><path id="p" d="`+d.String()+`"/></svg>`),
+			Options{})
 		if err != nil {
 			rt.Fatalf("%v\n%s", err, d.String())
 		}

@@ -8,20 +8,21 @@ import (
 	"slices"
 )
 
-// tracer collects the set pixels of a mask in column-major order (down each column, columns from left to right) and outlines them.
+// tracer collects the set pixels of a mask in column-major order (down each column, columns from left to right) and
+// outlines them.
 //
-// The rings run along pixel borders, so under this project's rule (a pixel is inside if its centre is) they contain exactly the
-// set pixels, under either fill rule. Outer borders have positive area, holes negative. Set pixels that touch only at a corner are
-// on different rings, or on one that meets itself there; no ring crosses itself or another. A vertex is kept only where the
-// direction changes.
+// The rings run along pixel borders, so under this project's rule (a pixel is inside if its centre is) they contain
+// exactly the set pixels, under either fill rule. Outer borders have positive area, holes negative. Set pixels that
+// touch only at a corner are on different rings, or on one that meets itself there; no ring crosses itself or another.
+// A vertex is kept only where the direction changes.
 //
-// Time is O(n log n) and memory O(n) in the number n of column pieces that the runs consist of, however many pixels they cover:
-// equal neighbouring columns, and the full columns inside a long run, count once. The edges of one mask are limited to
-// Options.MaxVertices, because the vertices that remain can be far fewer and wouldn't limit memory.
+// Time is O(n log n) and memory O(n) in the number n of column pieces that the runs consist of, however many pixels
+// they cover: equal neighbouring columns, and the full columns inside a long run, count once. The edges of one mask are
+// limited to Options.MaxVertices, because the vertices that remain can be far fewer and wouldn't limit memory.
 //
-// The method: cut the plane into slabs of equal columns. Each piece of a slab gives a top edge to the right and a bottom edge to the
-// left. Where two slabs meet, what one has and the other hasn't gives vertical edges. Every edge has set pixels on its right.
-// Following edges from end to start, turning right where two go on, gives the rings.
+// The method: cut the plane into slabs of equal columns. Each piece of a slab gives a top edge to the right and a
+// bottom edge to the left. Where two slabs meet, what one has and the other hasn't gives vertical edges. Every edge has
+// set pixels on its right. Following edges from end to start, turning right where two go on, gives the rings.
 type tracer struct {
 	b          *builder
 	h          int64 // height of the mask
@@ -32,7 +33,8 @@ type tracer struct {
 	edges      []edge
 }
 
-// slab is a set of neighbouring columns [x0, x1) with the same set pixels: pieces [from, to) of y, in order, not touching.
+// slab is a set of neighbouring columns [x0, x1) with the same set pixels: pieces [from, to) of y, in order, not
+// touching.
 type slab struct {
 	x0, x1 int32
 	pieces [][2]int32
@@ -134,11 +136,11 @@ func (t *tracer) slabDone() {
 	t.left, t.slab = t.slab, slab{pieces: t.left.pieces[:0]}
 }
 
-// border adds the vertical edges at x between the pieces left and right of it: downwards where only the left is set, upwards
-// where only the right is.
+// border adds the vertical edges at x between the pieces left and right of it: downwards where only the left is set,
+// upwards where only the right is.
 func (t *tracer) border(x int32, left, right [][2]int32) {
-	// Sweep over the ends of both lists: even positions of i and j are starts of pieces, odd ones their ends. Between two
-	// ends nothing changes.
+	// Sweep over the ends of both lists: even positions of i and j are starts of pieces, odd ones their ends. Between
+	// two ends nothing changes.
 	i, j := 0, 0
 	since := int32(0)
 	for i < 2*len(left) || j < 2*len(right) {
@@ -207,9 +209,9 @@ func (t *tracer) rings() ([][][2]float64, *Error) {
 	return out, nil
 }
 
-// follow returns the edge that continues the ring after an edge. At a vertex where set pixels touch only with their corners, two
-// edges go on; the right turn stays with the pixel that this edge belongs to. So each edge has one successor and one
-// predecessor, and following them leads back to where one began.
+// follow returns the edge that continues the ring after an edge. At a vertex where set pixels touch only with their
+// corners, two edges go on; the right turn stays with the pixel that this edge belongs to. So each edge has one
+// successor and one predecessor, and following them leads back to where one began.
 func (t *tracer) follow(at int) int {
 	e := t.edges[at]
 	i, _ := slices.BinarySearchFunc(t.edges, e, func(other, e edge) int {

@@ -62,8 +62,8 @@ func TestOutline(t *testing.T) {
 	}
 }
 
-// The outline contains the set pixels and no others, under both fill rules, and is as short as it can be: only corners, only along
-// borders between set and clear.
+// The outline contains the set pixels and no others, under both fill rules, and is as short as it can be: only corners,
+// only along borders between set and clear.
 func TestOutlineIsExact(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		mask := bitmapGen().Draw(rt, "mask")

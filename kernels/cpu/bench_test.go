@@ -20,7 +20,8 @@ type scene struct {
 func largeScene(width, height int) scene {
 	rng := rand.New(rand.NewPCG(3, 126))
 	var r driver.MaskRegions
-	add(&r, driver.NonZero, ring(nil, star(rng, 126, float64(width)/2, float64(height)/2, 0.49*float64(width), 0.49*float64(height))...))
+	add(&r, driver.NonZero,
+		ring(nil, star(rng, 126, float64(width)/2, float64(height)/2, 0.49*float64(width), 0.49*float64(height))...))
 	return scene{fmt.Sprintf("%dx%d", width, height), width, height, r}
 }
 
@@ -50,7 +51,8 @@ var benchScenes = []scene{largeScene(2880, 1440), largeScene(10000, 4000), small
 
 func BenchmarkMaskPrepare(b *testing.B) {
 	for _, sc := range benchScenes {
-		for _, m := range []driver.Method{driver.RowSpans, driver.TiledEdgeFiltered, driver.EdgeFiltered, driver.Tiled} {
+		for _, m := range []driver.Method{driver.RowSpans, driver.TiledEdgeFiltered, driver.EdgeFiltered,
+			driver.Tiled} {
 			if m != driver.RowSpans && sc.width*sc.height > 10e6 || m == driver.Tiled && testing.Short() {
 				continue
 			}
@@ -102,7 +104,8 @@ func benchReduce(b *testing.B, sc scene, format driver.PixelFormat, what driver.
 	}
 	op := driver.MaskReduce{
 		Count: len(sc.regions.Regions), What: what,
-		Frame: driver.Image{Data: f.upload(data), Width: sc.width, Height: sc.height, Stride: sc.width * px, Format: format},
+		Frame: driver.Image{Data: f.upload(data), Width: sc.width, Height: sc.height, Stride: sc.width * px,
+			Format: format},
 	}
 	f.outputs(&op)
 	op.Prepared = f.prepare(sc.regions, sc.width, sc.height, driver.RowSpans)
@@ -116,7 +119,8 @@ func benchReduce(b *testing.B, sc scene, format driver.PixelFormat, what driver.
 	b.SetBytes(count * int64(px))
 	loop(b, func() {
 		if prepare {
-			f.ok(f.s.MaskPrepare(driver.MaskPrepare{Regions: sc.regions, Width: sc.width, Height: sc.height, Dst: op.Prepared}))
+			f.ok(f.s.MaskPrepare(driver.MaskPrepare{Regions: sc.regions, Width: sc.width, Height: sc.height,
+				Dst: op.Prepared}))
 		}
 		f.ok(f.s.MaskReduce(op))
 		f.wait()
@@ -136,7 +140,8 @@ func BenchmarkMaskReduce(b *testing.B) {
 	for _, format := range []struct {
 		name string
 		driver.PixelFormat
-	}{{"RGB8", driver.RGB8}, {"RGBA8", driver.RGBA8}, {"GRAY16/12", driver.Gray16(12)}, {"GRAY16/16", driver.Gray16(16)}} {
+	}{{"RGB8", driver.RGB8}, {"RGBA8", driver.RGBA8}, {"GRAY16/12", driver.Gray16(12)},
+		{"GRAY16/16", driver.Gray16(16)}} {
 		for _, sc := range []scene{benchScenes[0], benchScenes[2]} {
 			for _, w := range benchWhats[1:] {
 				b.Run(fmt.Sprintf("%s/%s/%s/threads=1", sc.name, format.name, w.name), func(b *testing.B) {
@@ -167,9 +172,11 @@ func BenchmarkMaskRaster(b *testing.B) {
 				f := newFixture(b, 1, 256<<20)
 				stride := sc.width * format.PixelBytes()
 				op := driver.MaskRaster{
-					Prepared: f.prepare(sc.regions, sc.width, sc.height, driver.RowSpans), Count: len(sc.regions.Regions),
-					Mode: driver.RasterMode(mode),
-					Dst:  driver.Image{Data: f.slice(int64(stride * sc.height)), Width: sc.width, Height: sc.height, Stride: stride, Format: format},
+					Prepared: f.prepare(sc.regions, sc.width, sc.height, driver.RowSpans),
+					Count:    len(sc.regions.Regions),
+					Mode:     driver.RasterMode(mode),
+					Dst: driver.Image{Data: f.slice(int64(stride * sc.height)), Width: sc.width, Height: sc.height,
+						Stride: stride, Format: format},
 				}
 				b.SetBytes(op.Dst.Data.Len)
 				loop(b, func() {

@@ -1,5 +1,6 @@
-// Blur: a pyramid of means, and mixes of its levels. Each product is converted to float32 before it is added to, which keeps the
-// compiler from fusing the two: the result is the same on every machine, and on other backends, which keep to the same order.
+// Blur: a pyramid of means, and mixes of its levels. Each product is converted to float32 before it is added to, which
+// keeps the compiler from fusing the two: the result is the same on every machine, and on other backends, which keep to
+// the same order.
 
 package cpu
 
@@ -75,8 +76,8 @@ func (p *plane) mean3x3(x, y int) float32 {
 	return mean3(r[0], r[1], r[2])
 }
 
-// splineWeights are, for each level and each place between two of its pixels, 6*8^l times the weights of a cubic B-spline: whole numbers
-// below 2^24.
+// splineWeights are, for each level and each place between two of its pixels, 6*8^l times the weights of a cubic
+// B-spline: whole numbers below 2^24.
 var splineWeights = func() (weights [driver.BlurLevels + 1][][4]float32) {
 	for l := range weights {
 		n := int32(1) << l

@@ -21,8 +21,8 @@ const (
 	pieceNs       = 20
 )
 
-// A claim is what a crossing says to a pixel, in 64 bits that are the less the better it is: the distance in bits 48 to 63, the
-// complement of the segment's index in 24 to 47, the parameter within it in 8 to 23, and the side in 0.
+// A claim is what a crossing says to a pixel, in 64 bits that are the less the better it is: the distance in bits 48 to
+// 63, the complement of the segment's index in 24 to 47, the parameter within it in 8 to 23, and the side in 0.
 type claim uint64
 
 const (

@@ -16,8 +16,10 @@ import (
 func draw(f *fixture, p *devicetest.Sketch) ([]byte, []float32) {
 	f.t.Helper()
 	f.reset()
-	op := driver.CurveRaster{Segments: p.Segments, Curves: p.Curves, Stops: p.Stops, Width: p.Width, Height: p.Height, Channels: p.Channels}
-	op.Flags, op.Values, op.Scratch = f.slice(int64(len(p.Flags))), f.slice(4*int64(len(p.Values))), f.slice(op.ScratchBytes())
+	op := driver.CurveRaster{Segments: p.Segments, Curves: p.Curves, Stops: p.Stops, Width: p.Width, Height: p.Height,
+		Channels: p.Channels}
+	op.Flags, op.Values, op.Scratch = f.slice(int64(len(p.Flags))), f.slice(4*int64(len(p.Values))),
+		f.slice(op.ScratchBytes())
 	flags, values := slices.Clone(p.Flags), slices.Clone(p.Values)
 	f.ok(f.s.Upload(op.Flags, [][]byte{flags}))
 	f.ok(f.s.Upload(op.Values, [][]byte{bytesOf(values)}))
@@ -33,7 +35,8 @@ func blurOf(f *fixture, p *devicetest.Focus) []float32 {
 	f.t.Helper()
 	f.reset()
 	op := driver.Blur{Width: p.Width, Height: p.Height, Channels: p.Channels, Scale: p.Scale}
-	op.Src, op.Sigma, op.Dst = f.slice(4*int64(len(p.Src))), f.slice(4*int64(len(p.Sigma))), f.slice(4*int64(len(p.Src)))
+	op.Src, op.Sigma, op.Dst = f.slice(4*int64(len(p.Src))), f.slice(4*int64(len(p.Sigma))),
+		f.slice(4*int64(len(p.Src)))
 	op.Scratch = f.slice(op.ScratchBytes())
 	f.ok(f.s.Upload(op.Src, [][]byte{bytesOf(p.Src)}))
 	f.ok(f.s.Upload(op.Sigma, [][]byte{bytesOf(p.Sigma)}))
@@ -66,7 +69,8 @@ func FuzzCurveRaster(f *testing.F) {
 				}
 				return out
 			}
-			p.Add(kind&1 != 0, uint32(log)%8, stops(kind>>1), stops(kind>>3), points[0], points[1], points[2], points[3])
+			p.Add(kind&1 != 0, uint32(log)%8, stops(kind>>1), stops(kind>>3), points[0], points[1], points[2],
+				points[3])
 			data = data[18:]
 		}
 		flags, values := draw(x, p)
@@ -85,10 +89,12 @@ func TestCurveRasterBands(t *testing.T) {
 	for i := range 8 {
 		v := float64(i)
 		p.Add(i%2 == 0, 7, [][]float32{{1}, {2}}, [][]float32{{3}, {4}},
-			[2]float64{v * 3, -2}, [2]float64{90 - v, h / 3}, [2]float64{-30 + v, 2 * h / 3}, [2]float64{50 - v*4, h + 2})
+			[2]float64{v * 3, -2}, [2]float64{90 - v, h / 3}, [2]float64{-30 + v, 2 * h / 3},
+			[2]float64{50 - v*4, h + 2})
 	}
 	for y := 1; y < 5; y++ { // along the borders of bands
-		p.Add(true, 0, [][]float32{{5}}, [][]float32{{6}}, [2]float64{0, float64(y * curveBandRows)}, [2]float64{20, float64(y * curveBandRows)},
+		p.Add(true, 0, [][]float32{{5}}, [][]float32{{6}}, [2]float64{0, float64(y * curveBandRows)},
+			[2]float64{20, float64(y * curveBandRows)},
 			[2]float64{40, float64(y * curveBandRows)}, [2]float64{60, float64(y * curveBandRows)})
 	}
 	flags, values := draw(x, p)
@@ -106,8 +112,10 @@ func TestCurveRasterAbort(t *testing.T) {
 	const far = driver.MaxCurveCoord
 	long := driver.CurveSegment{X: [4]int32{-far, far, -far, far}, Y: [4]int32{-far, -far, far, far}, LogPieces: 11}
 	p.Segments = append(p.Segments, slices.Repeat([]driver.CurveSegment{long}, 500_000)...) // many seconds of work
-	op := driver.CurveRaster{Segments: p.Segments, Curves: p.Curves, Stops: p.Stops, Width: p.Width, Height: p.Height, Channels: p.Channels}
-	op.Flags, op.Values, op.Scratch = x.slice(int64(len(p.Flags))), x.slice(4*int64(len(p.Values))), x.slice(op.ScratchBytes())
+	op := driver.CurveRaster{Segments: p.Segments, Curves: p.Curves, Stops: p.Stops, Width: p.Width, Height: p.Height,
+		Channels: p.Channels}
+	op.Flags, op.Values, op.Scratch = x.slice(int64(len(p.Flags))), x.slice(4*int64(len(p.Values))),
+		x.slice(op.ScratchBytes())
 	x.ok(x.s.Fill(op.Flags, 0))
 	x.wait()
 	cause := errors.New("nobody waits for it")
@@ -149,7 +157,8 @@ func TestBlurVariance(t *testing.T) {
 	for _, sigma := range []float32{0.3, 0.75, 1, 1.3, 2, 3.5, 5, 9, 14} {
 		const n = 161
 		for _, at := range []int{n / 2, n/2 + 1, n/2 + 3} { // places differ in the pyramid
-			p := &devicetest.Focus{Width: n, Height: n, Channels: 1, Src: make([]float32, n*n), Sigma: slices.Repeat([]float32{sigma}, n*n), Scale: 1}
+			p := &devicetest.Focus{Width: n, Height: n, Channels: 1, Src: make([]float32, n*n),
+				Sigma: slices.Repeat([]float32{sigma}, n*n), Scale: 1}
 			p.Src[at*n+at] = 1
 			var sum, mean, spread float64
 			out := blurOf(x, p)
@@ -159,8 +168,10 @@ func TestBlurVariance(t *testing.T) {
 				spread += float64(v) * float64((i%n-at)*(i%n-at))
 			}
 			// A level's kernel is the same on average only, as each of its pixels stands for several.
-			if math.Abs(sum-1) > 0.1 || math.Abs(mean) > 0.15*float64(sigma) || math.Abs(spread-float64(sigma*sigma)) > 0.15*float64(sigma*sigma) {
-				t.Errorf("deviation %v at %d: the sum is %v, the mean %v, the variance %v", sigma, at, sum, mean, spread)
+			if math.Abs(sum-1) > 0.1 || math.Abs(mean) > 0.15*float64(sigma) ||
+				math.Abs(spread-float64(sigma*sigma)) > 0.15*float64(sigma*sigma) {
+				t.Errorf("deviation %v at %d: the sum is %v, the mean %v, the variance %v", sigma, at, sum, mean,
+					spread)
 			}
 		}
 	}
@@ -188,10 +199,13 @@ func BenchmarkCurveRaster(b *testing.B) {
 		a, u, v := float64(i)*2.4, float64(i*379%1024), float64(i*733%1024)
 		s, c := math.Sincos(a)
 		p.Add(false, 4, [][]float32{{1, 0, 0}, {0, 1, 0}}, [][]float32{{0, 0, 1}, {1, 1, 0}},
-			[2]float64{u, v}, [2]float64{u + 70*c, v + 70*s}, [2]float64{u + 140*c - 40*s, v + 140*s + 40*c}, [2]float64{u + 200*c, v + 200*s})
+			[2]float64{u, v}, [2]float64{u + 70*c, v + 70*s}, [2]float64{u + 140*c - 40*s, v + 140*s + 40*c},
+			[2]float64{u + 200*c, v + 200*s})
 	}
-	op := driver.CurveRaster{Segments: p.Segments, Curves: p.Curves, Stops: p.Stops, Width: p.Width, Height: p.Height, Channels: p.Channels}
-	op.Flags, op.Values, op.Scratch = x.slice(int64(len(p.Flags))), x.slice(4*int64(len(p.Values))), x.slice(op.ScratchBytes())
+	op := driver.CurveRaster{Segments: p.Segments, Curves: p.Curves, Stops: p.Stops, Width: p.Width, Height: p.Height,
+		Channels: p.Channels}
+	op.Flags, op.Values, op.Scratch = x.slice(int64(len(p.Flags))), x.slice(4*int64(len(p.Values))),
+		x.slice(op.ScratchBytes())
 	b.SetBytes(16 << 20)
 	for b.Loop() {
 		x.ok(x.s.CurveRaster(op))

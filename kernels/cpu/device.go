@@ -21,9 +21,9 @@ const suggestedMemory = 1 << 30
 
 // Options configure a driver. The zero value is fine.
 type Options struct {
-	// Threads is how many threads one op may use; 0 means GOMAXPROCS at the time of Open. Ops of concurrent
-	// streams of one priority share Threads-1 helpers; those of lower priority pause meanwhile. So as many threads work at
-	// a time as there are streams of one priority, and those.
+	// Threads is how many threads one op may use; 0 means GOMAXPROCS at the time of Open. Ops of concurrent streams of
+	// one priority share Threads-1 helpers; those of lower priority pause meanwhile. So as many threads work at a time
+	// as there are streams of one priority, and those.
 	Threads int
 }
 

@@ -102,11 +102,14 @@ func (d *device) DiffusionStateBytes(g driver.DiffusionGrid, channels int) (int6
 }
 
 func checkDiffusion(g driver.DiffusionGrid) error {
-	if g.Width < 1 || g.Width > driver.MaxSide || g.Height < 1 || g.Height > driver.MaxSide || g.Width*g.Height > driver.MaxPixels {
-		return fmt.Errorf("Grid = %dx%d: sides must be 1 to %d, and no more than %d pixels", g.Width, g.Height, driver.MaxSide, driver.MaxPixels)
+	if g.Width < 1 || g.Width > driver.MaxSide || g.Height < 1 || g.Height > driver.MaxSide ||
+		g.Width*g.Height > driver.MaxPixels {
+		return fmt.Errorf("Grid = %dx%d: sides must be 1 to %d, and no more than %d pixels", g.Width, g.Height,
+			driver.MaxSide, driver.MaxPixels)
 	}
 	if g.Barriers && g.Width*g.Height > maxGraphPixels {
-		return fmt.Errorf("Grid = %dx%d: %w with barriers: no more than %d pixels", g.Width, g.Height, driver.ErrNotSupported, maxGraphPixels)
+		return fmt.Errorf("Grid = %dx%d: %w with barriers: no more than %d pixels", g.Width, g.Height,
+			driver.ErrNotSupported, maxGraphPixels)
 	}
 	if g.Method > driver.DiffusionVariableStencil {
 		return fmt.Errorf("Grid.Method = %d: %w", g.Method, driver.ErrNotSupported)
@@ -163,7 +166,8 @@ func (d *device) diffusionSetup(op driver.DiffusionSetup, stop *stopFlag) error 
 	}
 	w, h := op.Grid.Width, op.Grid.Height
 	head := (*setupHeader)(unsafe.Pointer(&dst[0]))
-	*head = setupHeader{Width: uint32(w), Height: uint32(h), Barriers: op.Grid.Barriers, OneWay: op.Grid.OneWay, Method: op.Grid.Method}
+	*head = setupHeader{Width: uint32(w), Height: uint32(h), Barriers: op.Grid.Barriers, OneWay: op.Grid.OneWay,
+		Method: op.Grid.Method}
 	means := op.Grid.Allowed()
 	pace := newPace(stop)
 	for y := range h {
@@ -214,7 +218,8 @@ func (d *device) diffusionSetup(op driver.DiffusionSetup, stop *stopFlag) error 
 type diffuser interface {
 	// begin is called once, when x has its first values.
 	begin(x []float32) error
-	// cycle returns by how much it changed a value; with barriers the largest correction that it began with, about the error before it.
+	// cycle returns by how much it changed a value; with barriers the largest correction that it began with, about the
+	// error before it.
 	cycle(x []float32) (float32, error)
 	// residual is the largest one.
 	residual(x []float32) (float32, error)
@@ -228,16 +233,18 @@ const (
 	firstRatio = 0.5      // assumed before there are two updates
 	mostRatio  = 1 - 1e-5 // so that estimates are finite
 
-	pastUpdates  = 64   // of sweeps, which are remembered
-	leastPower   = 1.02 // so that sums are finite
-	leftPerCycle = 4    // updates that are left, at most, for each that was: where they are as small as rounding, ratios say nothing
-	sweepCaution = 1.5  // by which estimates of sweeps are larger
-	// sweepRounding is what a cycle may lose by rounding, of values up to 1: a quarter of 64 times half of the last bit.
+	pastUpdates = 64   // of sweeps, which are remembered
+	leastPower  = 1.02 // so that sums are finite
+	// updates that are left, at most, for each that was: where they are as small as rounding, ratios say nothing
+	leftPerCycle = 4
+	sweepCaution = 1.5 // by which estimates of sweeps are larger
+	// sweepRounding is what a cycle may lose by rounding, of values up to 1: a quarter of 64 times half of the last
+	// bit.
 	sweepRounding = 1.0 / (1 << 21)
 )
 
-// outlook says what the update of a cycle tells beside that of the one before, if head has one: ratio is what a cycle multiplies the error
-// by, and estimate is about the error that is left, as of the sum of a geometric series.
+// outlook says what the update of a cycle tells beside that of the one before, if head has one: ratio is what a cycle
+// multiplies the error by, and estimate is about the error that is left, as of the sum of a geometric series.
 func outlook(g driver.DiffusionGrid, head *solveHeader, update float32) (ratio, estimate float32) {
 	second := head.Cycles > 0 && head.Update > 0
 	if ratio = firstRatio; second {
@@ -254,20 +261,22 @@ func outlook(g driver.DiffusionGrid, head *solveHeader, update float32) (ratio, 
 	return ratio, update * ratio / (1 - ratio)
 }
 
-// sweepOutlook is outlook for sweeps, of which an update alone says little: what is rough is gone first, and of what is smooth an update
-// shows little.
+// sweepOutlook is outlook for sweeps, of which an update alone says little: what is rough is gone first, and of what is
+// smooth an update shows little.
 //
-// While parts of the error go that are ever smoother, updates go down like a power of the number of cycles, k^-p; in the end, when one part
-// is left, by the same ratio q from each to the next. By ratio and number p is k (1-q), and what is left of the sum of updates is
-// update/(1-q) p/(p-1), in the end as in between. The ratio is the mean one of the last cycle, of two, of four and so on, up to half of all:
-// a few show how it is now, and many what updates near the rounding are worth. The one by which the most is left counts.
+// While parts of the error go that are ever smoother, updates go down like a power of the number of cycles, k^-p; in
+// the end, when one part is left, by the same ratio q from each to the next. By ratio and number p is k (1-q), and what
+// is left of the sum of updates is update/(1-q) p/(p-1), in the end as in between. The ratio is the mean one of the
+// last cycle, of two, of four and so on, up to half of all: a few show how it is now, and many what updates near the
+// rounding are worth. The one by which the most is left counts.
 //
 // What rounding has taken away comes on top: where ways are long updates come to nothing before the error does.
 //
-// The constants are from 1,423 solves of scenes of devicetest, of 25x24 to 682x506 pixels, cycle by cycle, to a quarter of a level: none
-// said that it had converged while off by more than twice that, and but for the first cycles of one no error was more than twice the
-// estimate. Where nearly all that an update shows is rounding there is no telling: after a pyramid a corridor of 256x256 pixels was 3 times
-// as far off as the estimate in the 60th cycle, one of 1024x1024 pixels 9 times in the 40th and 75 times in the 769th.
+// The constants are from 1,423 solves of scenes of devicetest, of 25x24 to 682x506 pixels, cycle by cycle, to a quarter
+// of a level: none said that it had converged while off by more than twice that, and but for the first cycles of one no
+// error was more than twice the estimate. Where nearly all that an update shows is rounding there is no telling: after
+// a pyramid a corridor of 256x256 pixels was 3 times as far off as the estimate in the 60th cycle, one of 1024x1024
+// pixels 9 times in the 40th and 75 times in the 769th.
 func sweepOutlook(head *solveHeader, kept *sweeperState, update float32) (ratio, estimate float32) {
 	power := func(p float32) float32 { p = max(p, leastPower); return p / (p - 1) }
 	k := head.Cycles + 1
@@ -338,7 +347,8 @@ func (d *device) diffusionSolve(op driver.DiffusionSolve, stop *stopFlag) error 
 		return fmt.Errorf("Start = %d: is none", op.Start)
 	}
 	made := (*setupHeader)(unsafe.Pointer(&setup[0]))
-	if made.Magic != setupMagic || int(made.Width) != g.Width || int(made.Height) != g.Height || made.Barriers != g.Barriers || made.OneWay != g.OneWay || made.Method != g.Method {
+	if made.Magic != setupMagic || int(made.Width) != g.Width || int(made.Height) != g.Height ||
+		made.Barriers != g.Barriers || made.OneWay != g.OneWay || made.Method != g.Method {
 		return errNotSetUp
 	}
 	head := (*solveHeader)(unsafe.Pointer(&state[0]))
@@ -427,9 +437,10 @@ func (d *device) bands(name string, rows, ns int, stop *stopFlag, f func(from, t
 	})
 }
 
-// fillIn sets a plane: the colours where they are given, and elsewhere what the start is to be, or their mean where there is no
-// equation.
-func (d *device) fillIn(x, colours []float32, flags []byte, inv []float32, g driver.DiffusionGrid, start driver.DiffusionStart, stop *stopFlag) error {
+// fillIn sets a plane: the colours where they are given, and elsewhere what the start is to be, or their mean where
+// there is no equation.
+func (d *device) fillIn(x, colours []float32, flags []byte, inv []float32, g driver.DiffusionGrid,
+	start driver.DiffusionStart, stop *stopFlag) error {
 	pace := newPace(stop)
 	sum, count := 0.0, 0
 	for y := range g.Height {

@@ -1,5 +1,5 @@
-// Black box multigrid for diffusion without barriers: coarse operators of nine points by Galerkin's rule, interpolation made of
-// the operators themselves (Dendy, Black box multigrid, Journal of Computational Physics 48, 1982).
+// Black box multigrid for diffusion without barriers: coarse operators of nine points by Galerkin's rule, interpolation
+// made of the operators themselves (Dendy, Black box multigrid, Journal of Computational Physics 48, 1982).
 
 package cpu
 
@@ -10,7 +10,8 @@ import (
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 
-// boxSmooth is how many sweeps of a coarse level go before the correction by the level below it, as many as there are after.
+// boxSmooth is how many sweeps of a coarse level go before the correction by the level below it, as many as there are
+// after.
 const boxSmooth = 2
 
 // boxCoarsest is how long the sides of the coarsest level are at most. It is solved by the inverse of its operator.
@@ -19,14 +20,15 @@ const boxCoarsest = 8
 // boxLevel is a coarse level. Points have a border of one all around, where everything is 0; point (x, y) is at
 // (y+1)*stride + x+1.
 //
-// Its operator is sum over neighbours of coupling*(own value - theirs) + sink*(own value). A coupling is kept at the one of its
-// two points from which it leads right or down.
+// Its operator is sum over neighbours of coupling*(own value - theirs) + sink*(own value). A coupling is kept at the
+// one of its two points from which it leads right or down.
 type boxLevel struct {
-	w, h, stride   int
-	e, s, se, sw   []float32
-	sink           []float32
-	inv            []float32 // 1/(sum of couplings + sink); 0 where there is no equation
-	h0, h1         []float32 // what is added to the point right of that with the same index as this one, from it and the next
+	w, h, stride int
+	e, s, se, sw []float32
+	sink         []float32
+	inv          []float32 // 1/(sum of couplings + sink); 0 where there is no equation
+	// what is added to the point right of that with the same index as this one, from it and the next
+	h0, h1         []float32
 	v0, v1         []float32 // and to the point below
 	c0, c1, c2, c3 []float32 // and to the one diagonally below
 	x, b           [][]float32
@@ -35,13 +37,16 @@ type boxLevel struct {
 func (l *boxLevel) points() int { return l.stride * (l.h + 2) }
 
 func (l *boxLevel) operator() []*[]float32 {
-	return []*[]float32{&l.e, &l.s, &l.se, &l.sw, &l.sink, &l.inv, &l.h0, &l.h1, &l.v0, &l.v1, &l.c0, &l.c1, &l.c2, &l.c3}
+	return []*[]float32{&l.e, &l.s, &l.se, &l.sw, &l.sink, &l.inv, &l.h0, &l.h1, &l.v0, &l.v1, &l.c0, &l.c1, &l.c2,
+		&l.c3}
 }
 
-// box is the solver's levels. The finest is the image itself, without a border, and has no more of an operator than inv.
+// box is the solver's levels. The finest is the image itself, without a border, and has no more of an operator than
+// inv.
 //
-// Between cycles the image is the result of a relaxation of the pixels of colour 1 of a chequerboard. A cycle is a correction by the levels
-// and five more such half sweeps: the first of them forgets what the pixels of colour 1 were before.
+// Between cycles the image is the result of a relaxation of the pixels of colour 1 of a chequerboard. A cycle is a
+// correction by the levels and five more such half sweeps: the first of them forgets what the pixels of colour 1 were
+// before.
 type box struct {
 	dev     *device
 	stop    *stopFlag
@@ -53,11 +58,12 @@ type box struct {
 	state   boxState
 }
 
-// boxStep is how many times its correction the cycle after so many goes. The parts of an error that a correction by itself would leave are
-// 0 to 0.25 of it (measured on scenes of devicetest; in narrow images more), none of them negative, as a cycle is symmetric: pixels of
-// colour 1 are relaxed first and last, and levels in one order down and in the other up. So the first three steps are those of Chebyshev, the
-// inverses of 1 less the zeros of his polynomial of degree 3 on that interval, by which three cycles leave 1/1351 of the error instead of
-// 1/64; then it is the one for the middle of the interval. What a correction leaves more of shrinks faster by any of these.
+// boxStep is how many times its correction the cycle after so many goes. The parts of an error that a correction by
+// itself would leave are 0 to 0.25 of it (measured on scenes of devicetest; in narrow images more), none of them
+// negative, as a cycle is symmetric: pixels of colour 1 are relaxed first and last, and levels in one order down and in
+// the other up. So the first three steps are those of Chebyshev, the inverses of 1 less the zeros of his polynomial of
+// degree 3 on that interval, by which three cycles leave 1/1351 of the error instead of 1/64; then it is the one for
+// the middle of the interval. What a correction leaves more of shrinks faster by any of these.
 func boxStep(cycles uint32) float32 {
 	switch cycles {
 	case 0:
@@ -68,8 +74,8 @@ func boxStep(cycles uint32) float32 {
 	return 1.1428571
 }
 
-// boxSides yields the sides of the levels of an image: half those of the one before, until 8x8 points or fewer are left. Images as
-// small as that have one level, and those of up to 2x2 pixels none.
+// boxSides yields the sides of the levels of an image: half those of the one before, until 8x8 points or fewer are
+// left. Images as small as that have one level, and those of up to 2x2 pixels none.
 func boxSides(w, h int) iter.Seq2[int, int] {
 	return func(yield func(w, h int) bool) {
 		for last := max(w, h) <= 2; !last; last = max(w, h) <= boxCoarsest {
@@ -136,8 +142,8 @@ func (b *box) bands(rows, ns int, f func(from, to int)) error {
 // boxRow is a row of an operator. Point x is at x+1, and there are points before the first and two behind the last.
 type boxRow struct{ e, s, se, sw, sink []float32 }
 
-// rowMemory is what bands of rows work in, a *[]float32 each. A band takes some 30 us: with memory of its own each time,
-// BenchmarkFillHoles of package server allocated 700 MB a call and took 1.4 times as long.
+// rowMemory is what bands of rows work in, a *[]float32 each. A band takes some 30 us: with memory of its own each
+// time, BenchmarkFillHoles of package server allocated 700 MB a call and took 1.4 times as long.
 var rowMemory sync.Pool
 
 // borrowRows returns n numbers of any value, for rowMemory to take back.
@@ -288,7 +294,8 @@ func (b *box) setUp(flags []byte, void bool) error {
 					clear(p[at:][:l.stride])
 				}
 			}
-			// Each point of the level gets something from the rows above and below it. The first of these another band has, too.
+			// Each point of the level gets something from the rows above and below it. The first of these another band
+			// has, too.
 			n := l.w + 4
 			memory := borrowRows(5 * n)
 			defer rowMemory.Put(memory)
@@ -330,8 +337,8 @@ func (l *boxLevel) clearBorder() {
 	}
 }
 
-// interpolateEdges computes what points between two coarse ones get of them: the equation at the point, with what lies across
-// taken for as large as the point, and what lies beside a coarse point for as large as that.
+// interpolateEdges computes what points between two coarse ones get of them: the equation at the point, with what lies
+// across taken for as large as the point, and what lies beside a coarse point for as large as that.
 func (l *boxLevel) interpolateEdges(y int, up, row, down *boxRow) {
 	at := (y + 1) * l.stride
 	h0, h1, v0, v1 := l.h0[at:][:l.w+2], l.h1[at:][:l.w+2], l.v0[at:][:l.w+2], l.v1[at:][:l.w+2]
@@ -353,11 +360,12 @@ func (l *boxLevel) interpolateEdges(y int, up, row, down *boxRow) {
 	}
 }
 
-// deadPoint is the largest sum of couplings that is none. It is as large as what rounding leaves of couplings of about 1.
+// deadPoint is the largest sum of couplings that is none. It is as large as what rounding leaves of couplings of about
+// 1.
 const deadPoint = 1e-6
 
-// interpolateCentres computes what points between four coarse ones get of them: the equation at the point, with the points
-// between two as they were interpolated.
+// interpolateCentres computes what points between four coarse ones get of them: the equation at the point, with the
+// points between two as they were interpolated.
 func (l *boxLevel) interpolateCentres(y int, _, row, down *boxRow) {
 	at := (y + 1) * l.stride
 	below := at + l.stride
@@ -380,8 +388,8 @@ func (l *boxLevel) interpolateCentres(y int, _, row, down *boxRow) {
 	}
 }
 
-// galerkin adds what the points of rows 2y and 2y+1 contribute to the coarse operator's rows y and y+1. The sinks are summed as
-// differences from 1, of which little is lost by rounding where there are few constraints.
+// galerkin adds what the points of rows 2y and 2y+1 contribute to the coarse operator's rows y and y+1. The sinks are
+// summed as differences from 1, of which little is lost by rounding where there are few constraints.
 func (l *boxLevel) galerkin(y int, up, row, down *boxRow, upper, lower boxRow) {
 	st := l.stride
 	for x := range l.w {
@@ -408,7 +416,8 @@ func (l *boxLevel) galerkin(y int, up, row, down *boxRow, upper, lower boxRow) {
 		upper.s[x+1] += s*v1 + se*c2 + sw*l.c3[i-1]
 		upper.se[x+1] += se * c3
 		upper.sw[x+1] += sw * l.c2[i-1]
-		upper.sink[x+1] += row.sink[k] + e*(1-uH) + w*(1-uW) + s*(1-uV) + n*(1-uN) + se*(1-uC) + sw*(1-uSW) + ne*(1-uNE) + nw*(1-uNW)
+		upper.sink[x+1] += row.sink[k] + e*(1-uH) + w*(1-uW) + s*(1-uV) + n*(1-uN) + se*(1-uC) + sw*(1-uSW) +
+			ne*(1-uNE) + nw*(1-uNW)
 
 		// The point at its right.
 		k++
@@ -418,7 +427,8 @@ func (l *boxLevel) galerkin(y int, up, row, down *boxRow, upper, lower boxRow) {
 		tR := e - d*h1 + n*l.c3[i-st] + s*c1 + ne*l.v1[i-st+1] + se*l.v0[i+1]
 		t01 := s*c2 + sw*v1
 		t11 := s*c3 + se*l.v1[i+1]
-		v := row.sink[k]*uH + (e+w)*(uH-1) + s*(uH-uC) + n*(uH-uNE) + se*(uH-uE2) + sw*(uH-uV) + ne*(uH-uN2) + nw*(uH-uN)
+		v := row.sink[k]*uH + (e+w)*(uH-1) + s*(uH-uC) + n*(uH-uNE) + se*(uH-uE2) + sw*(uH-uV) + ne*(uH-uN2) +
+			nw*(uH-uN)
 		upper.e[x+1] += h0 * tR
 		upper.s[x+1] += h0 * t01
 		upper.se[x+1] += h0 * t11
@@ -455,7 +465,8 @@ func (l *boxLevel) galerkin(y int, up, row, down *boxRow, upper, lower boxRow) {
 		tD := s - d*v1 + e*c2 + w*l.c3[i-1] + se*l.h0[i+st] + sw*l.h1[i+st-1]
 		t11 = e*c3 + se*l.h1[i+st]
 		tL := w*l.c2[i-1] + sw*l.h0[i+st-1]
-		v = down.sink[k]*uV + (s+n)*(uV-1) + e*(uV-uC) + w*(uV-uSW) + se*(uV-uS2) + sw*(uV-uSW2) + ne*(uV-uH) + nw*(uV-uW)
+		v = down.sink[k]*uV + (s+n)*(uV-1) + e*(uV-uC) + w*(uV-uSW) + se*(uV-uS2) + sw*(uV-uSW2) + ne*(uV-uH) +
+			nw*(uV-uW)
 		upper.e[x+1] += v0 * t10
 		upper.s[x+1] += v0 * tD
 		upper.se[x+1] += v0 * t11
@@ -480,8 +491,8 @@ func (l *boxLevel) invert(from, to int) {
 	}
 }
 
-// invertWhole computes the inverse of the operator, by Gauss and Jordan without pivots: it is symmetric and positive definite. Rows of points
-// without an equation are 0 but for a 1 of their own.
+// invertWhole computes the inverse of the operator, by Gauss and Jordan without pivots: it is symmetric and positive
+// definite. Rows of points without an equation are 0 but for a 1 of their own.
 func (l *boxLevel) invertWhole(m []float32) {
 	n := l.w * l.h
 	clear(m)
@@ -495,7 +506,8 @@ func (l *boxLevel) invertWhole(m []float32) {
 		for _, next := range [...]struct {
 			to, at int // of the neighbour, among all and among those of the level
 			by     float32
-		}{{p + 1, i + 1, l.e[i]}, {p + l.w, i + l.stride, l.s[i]}, {p + l.w + 1, i + l.stride + 1, l.se[i]}, {p + l.w - 1, i + l.stride - 1, l.sw[i]}} {
+		}{{p + 1, i + 1, l.e[i]}, {p + l.w, i + l.stride, l.s[i]}, {p + l.w + 1, i + l.stride + 1, l.se[i]},
+			{p + l.w - 1, i + l.stride - 1, l.sw[i]}} {
 			if l.inv[next.at] != 0 { // which it has beyond the border
 				m[p*n+next.to], m[next.to*n+p] = -next.by, -next.by
 			}
@@ -522,8 +534,8 @@ func (l *boxLevel) invertWhole(m []float32) {
 
 func (b *box) begin(x []float32) error { return b.sweep(x, 1, 0, 1) }
 
-// cycle is one V-cycle on the image, by a step. It returns by how much a pixel has changed at most. Pixels of colour 1 are what their
-// neighbours make them before and behind the cycle, and so they are after the step, too.
+// cycle is one V-cycle on the image, by a step. It returns by how much a pixel has changed at most. Pixels of colour 1
+// are what their neighbours make them before and behind the cycle, and so they are after the step, too.
 func (b *box) cycle(x []float32) (float32, error) {
 	if err := b.bands(len(x)/b.w, b.w/4, func(y0, y1 int) {
 		copy(b.state.old[y0*b.w:y1*b.w], x[y0*b.w:y1*b.w])
@@ -567,8 +579,8 @@ func (b *box) correct(x []float32) error {
 	return b.sweep(x, 1, 0, 1, 0, 1)
 }
 
-// neighbours returns row y of a plane and the rows above and below. Where there is none it is the row itself, to which there is
-// no difference.
+// neighbours returns row y of a plane and the rows above and below. Where there is none it is the row itself, to which
+// there is no difference.
 func (b *box) neighbours(plane []float32, y int) (up, row, down []float32) {
 	w := b.w
 	row = plane[y*w:][:w]
@@ -602,8 +614,8 @@ func (b *box) sweep(x []float32, colours ...int) error {
 	return nil
 }
 
-// relaxFinest makes every second pixel, from first on, the mean of its neighbours. It sums differences: sums of values would
-// stall far above the tolerance in float32.
+// relaxFinest makes every second pixel, from first on, the mean of its neighbours. It sums differences: sums of values
+// would stall far above the tolerance in float32.
 func relaxFinest(x, up, down, inv []float32, first int) {
 	n := len(x)
 	up, down, inv = up[:n], down[:n], inv[:n]
@@ -675,7 +687,8 @@ func (b *box) restrictFinest(x []float32) error {
 	l := &b.levels[0]
 	n := b.w * b.h
 	return b.bands(l.h, 5*len(x)/b.h, func(from, to int) {
-		b.restrictRows(l, from, to, len(x)/n, b.w, b.h, func(dst []float32, c, y int) { b.residualRow(dst, x[c*n:][:n], y) })
+		b.restrictRows(l, from, to, len(x)/n, b.w, b.h,
+			func(dst []float32, c, y int) { b.residualRow(dst, x[c*n:][:n], y) })
 	})
 }
 
@@ -853,8 +866,8 @@ func (b *box) prolong(x []float32) error {
 	})
 }
 
-// prolongRow adds what row y of a level's correction g is on the level above to rows 2y and 2y+1 of that. Where there is no
-// equation, it is 0.
+// prolongRow adds what row y of a level's correction g is on the level above to rows 2y and 2y+1 of that. Where there
+// is no equation, it is 0.
 func (l *boxLevel) prolongRow(g []float32, y int, row, down []float32) {
 	st := l.stride
 	at := (y + 1) * st

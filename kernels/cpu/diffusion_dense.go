@@ -2,13 +2,15 @@
 
 package cpu
 
-// deadPivot is the largest part of its diagonal that rounding leaves of a pivot that is none: of nodes that nothing flows away from.
+// deadPivot is the largest part of its diagonal that rounding leaves of a pivot that is none: of nodes that nothing
+// flows away from.
 const deadPivot = 1e-6
 
 // lowerTriangle is the size of the lower triangle of a matrix, whose rows are kept one after the other.
 func lowerTriangle(n int) int { return n * (n + 1) / 2 }
 
-// factor factors the operator of a level: L D L', of which L is below the diagonal, and on it is the inverse of D, or 0 where there is none.
+// factor factors the operator of a level: L D L', of which L is below the diagonal, and on it is the inverse of D, or 0
+// where there is none.
 func (g *graph) factor(l *graphLevel) {
 	m := g.dense[:lowerTriangle(l.n)]
 	clear(m)

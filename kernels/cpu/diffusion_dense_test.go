@@ -52,8 +52,9 @@ func TestDiffusionDense(t *testing.T) {
 	}
 	g := &graph{dense: make([]float64, lowerTriangle(2))}
 	closed := &graphLevel{
-		n: 2, rows: []graphRow{{0, 1}, {1, 2}}, sink: []float32{0, 0}, pool: &graphPool{edges: []graphEdge{{1, 0.5}, {0, 0.5}}},
-		x: make([]nodeValues, 2), b: []nodeValues{{1}, {-1}},
+		n: 2, rows: []graphRow{{0, 1}, {1, 2}}, sink: []float32{0, 0},
+		pool: &graphPool{edges: []graphEdge{{1, 0.5}, {0, 0.5}}},
+		x:    make([]nodeValues, 2), b: []nodeValues{{1}, {-1}},
 	}
 	g.factor(closed)
 	if g.solveDense(closed); closed.x[0][0]-closed.x[1][0] != 2 {

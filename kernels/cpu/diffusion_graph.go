@@ -1,11 +1,11 @@
-// Diffusion with barriers: conjugate gradients, preconditioned by smoothed aggregation. The pixels of a 2x2 block that open edges
-// connect within the block become one node of a coarser graph, and so on: pixels on two sides of a barrier are never one node
-// before a way around it is.
+// Diffusion with barriers: conjugate gradients, preconditioned by smoothed aggregation. The pixels of a 2x2 block that
+// open edges connect within the block become one node of a coarser graph, and so on: pixels on two sides of a barrier
+// are never one node before a way around it is.
 //
-// A level's operator is kept as off-diagonal weights w and sinks s: row i is s x_i + sum of w (x_i - x_j), whose digits don't cancel
-// where little flows away. P, from a level to the finer one, is constant on nodes, then smoothed by a step of Jacobi; the coarser operator
-// is P' A P. Where P is left constant, as it was here once, couplings of coarse nodes are too stiff by a factor that differs from
-// place to place, and mazes take ten times as many iterations.
+// A level's operator is kept as off-diagonal weights w and sinks s: row i is s x_i + sum of w (x_i - x_j), whose digits
+// don't cancel where little flows away. P, from a level to the finer one, is constant on nodes, then smoothed by a step
+// of Jacobi; the coarser operator is P' A P. Where P is left constant, as it was here once, couplings of coarse nodes
+// are too stiff by a factor that differs from place to place, and mazes take ten times as many iterations.
 
 package cpu
 
@@ -17,29 +17,31 @@ import (
 
 // The constants are those that took the fewest iterations in scenes of devicetest: 2 to 4 in most, 5 in mazes.
 const (
-	// graphCaution is what estimates multiply what is left of the last correction by, as if all of that was of the slowest mode. In 116,000 cycles of
-	// random images errors were at most 1.92 times the estimate; with 1.25, more than twice.
+	// graphCaution is what estimates multiply what is left of the last correction by, as if all of that was of the
+	// slowest mode. In 116,000 cycles of random images errors were at most 1.92 times the estimate; with 1.25, more
+	// than twice.
 	graphCaution = 1.5
-	// graphLeast is how large a part of the last correction is left at least. After the first cycles, when the slowest mode is not known yet,
-	// it is 1 / cycles. With a third some errors were 2.06 times the estimate.
+	// graphLeast is how large a part of the last correction is left at least. After the first cycles, when the slowest
+	// mode is not known yet, it is 1 / cycles. With a third some errors were 2.06 times the estimate.
 	graphLeast = 0.4
-	// graphStrong is how large a weight is at least, without its sign, that joins nodes, as a part of the geometric mean of the diagonals. With
-	// less, rows become long.
+	// graphStrong is how large a weight is at least, without its sign, that joins nodes, as a part of the geometric
+	// mean of the diagonals. With less, rows become long.
 	graphStrong = 0.04
-	// graphLoose is how large all weights of a node are together at most, as a part of the diagonal, where steps of Jacobi alone do: it
-	// has no part in coarser levels, which would otherwise carry thousands of such nodes along. With 0.25 corrections next to walls are a third
-	// larger after two iterations, with 0.22 a maze takes one more.
+	// graphLoose is how large all weights of a node are together at most, as a part of the diagonal, where steps of
+	// Jacobi alone do: it has no part in coarser levels, which would otherwise carry thousands of such nodes along.
+	// With 0.25 corrections next to walls are a third larger after two iterations, with 0.22 a maze takes one more.
 	graphLoose = 0.23
 	// graphGroup is how many nodes become one at most, besides those that are left over.
 	graphGroup = 4
-	// graphSmooth damps the step that smooths P. With 3/4 between nodes mazes take fewer iterations, but couplings along rows and columns become
-	// so weak that blocks fall apart, and rows of coarse levels are twice as long.
+	// graphSmooth damps the step that smooths P. With 3/4 between nodes mazes take fewer iterations, but couplings
+	// along rows and columns become so weak that blocks fall apart, and rows of coarse levels are twice as long.
 	graphSmooth = 2.0 / 3
-	// graphJacobi damps the steps of nodes before and after the coarse correction: one each. Steps of 1 would leave rough modes of corridors
-	// as they are; with 0.8 walls are off by a half more after three iterations.
+	// graphJacobi damps the steps of nodes before and after the coarse correction: one each. Steps of 1 would leave
+	// rough modes of corridors as they are; with 0.8 walls are off by a half more after three iterations.
 	graphJacobi = 0.95
-	// graphDense is how many nodes a level has at most that is solved exactly, and is the last one. Where Jacobi's steps had the last word, a
-	// corridor's long way took an iteration more, and one of 111x111 had estimates 3 times too low.
+	// graphDense is how many nodes a level has at most that is solved exactly, and is the last one. Where Jacobi's
+	// steps had the last word, a corridor's long way took an iteration more, and one of 111x111 had estimates 3 times
+	// too low.
 	graphDense = 192
 	// graphBottom is how many steps the coarsest level gets where it has more nodes.
 	graphBottom = 8
@@ -82,9 +84,9 @@ const graphLevels = 24 // enough for sides of 2^20
 // maxGraphPixels keeps the numbers of edges, up to graphEdges a pixel, within int32.
 const maxGraphPixels = 1 << 27
 
-// Room for nodes, for edges and for the entries of P of all levels. In scenes of devicetest there are at most 0.9 nodes, 5.8 edges and 2.4
-// entries a pixel, in mazes and corridors of other forms 8.9 edges and 3.9 entries. Where there are more, levels end early, and long ways take
-// many iterations.
+// Room for nodes, for edges and for the entries of P of all levels. In scenes of devicetest there are at most 0.9
+// nodes, 5.8 edges and 2.4 entries a pixel, in mazes and corridors of other forms 8.9 edges and 3.9 entries. Where
+// there are more, levels end early, and long ways take many iterations.
 func graphNodes(pixels int) int   { return 2*pixels + 64 }
 func graphEdges(pixels int) int   { return 10*pixels + 64 }
 func graphProlong(pixels int) int { return 5*pixels + 64 }
@@ -106,8 +108,8 @@ type graphPool struct {
 	rows, pRows, rRows       []graphRow
 	sink, inv                []float32
 	edges, prolong, restrict []graphEdge
-	// While levels are made: the node that stands for a component, the first of rows of cells, the diagonal, the sums of rows of P, and which
-	// rows are the same.
+	// While levels are made: the node that stands for a component, the first of rows of cells, the diagonal, the sums
+	// of rows of P, and which rows are the same.
 	root, first    []int32
 	diagonal, sums []float32
 	regular        []bool
@@ -129,7 +131,8 @@ func layGraph(a *arena, w, h int) *graph {
 	p.cell, p.parent = layOut[int32](a, cells), layOut[int32](a, nodes)
 	p.rows, p.pRows, p.rRows = layOut[graphRow](a, nodes), layOut[graphRow](a, nodes), layOut[graphRow](a, nodes)
 	p.sink, p.inv = a.floats(nodes), a.floats(nodes)
-	p.edges, p.prolong, p.restrict = layOut[graphEdge](a, edges), layOut[graphEdge](a, prolong), layOut[graphEdge](a, prolong)
+	p.edges, p.prolong, p.restrict = layOut[graphEdge](a, edges), layOut[graphEdge](a, prolong),
+		layOut[graphEdge](a, prolong)
 	p.root, p.first, p.diagonal, p.sums = layOut[int32](a, n), layOut[int32](a, h), a.floats(n), a.floats(n)
 	p.regular = layOut[bool](a, cells)
 	return g
@@ -151,7 +154,8 @@ func layGraphState(a *arena, w, h, channels int) (s graphState) {
 	return s
 }
 
-// level cuts level k out of the pools, after those before it. Parts that are not filled in yet are as long as there is room.
+// level cuts level k out of the pools, after those before it. Parts that are not filled in yet are as long as there is
+// room.
 func (g *graph) level(k int) graphLevel {
 	node, cell := 0, 0
 	w, h := (g.w+1)/2, (g.h+1)/2
@@ -162,8 +166,10 @@ func (g *graph) level(k int) graphLevel {
 	}
 	p := &g.pool
 	return graphLevel{
-		n: int(g.table[k]), w: w, h: h, cell: p.cell[cell:][:w*h+1], regular: p.regular[cell:][:w*h], parent: p.parent[node:],
-		rows: p.rows[node:], pRows: p.pRows[node:], rRows: p.rRows[node:], sink: p.sink[node:], inv: p.inv[node:], pool: p,
+		n: int(g.table[k]), w: w, h: h, cell: p.cell[cell:][:w*h+1], regular: p.regular[cell:][:w*h],
+		parent: p.parent[node:],
+		rows:   p.rows[node:], pRows: p.pRows[node:], rRows: p.rRows[node:], sink: p.sink[node:], inv: p.inv[node:],
+		pool: p,
 	}
 }
 
@@ -181,8 +187,8 @@ func (g *graph) use(s graphState) {
 // graphBand is how many rows of the image a thread has at a time where it computes rows around them, too.
 const graphBand = 32
 
-// each runs f on the rows of all planes, of about so many nanoseconds a value, and keeps what it returns: row y of channel c in
-// rows[c*h+y].
+// each runs f on the rows of all planes, of about so many nanoseconds a value, and keeps what it returns: row y of
+// channel c in rows[c*h+y].
 func (g *graph) each(channels, ns int, f func(c, y int) float32) error {
 	return g.bands(g.h, ns*g.w*channels, func(y0, y1 int) {
 		for y := y0; y < y1; y++ {
@@ -258,7 +264,8 @@ func (g *graph) begin(x []float32) error {
 	})
 }
 
-// cycle is one step of the conjugate gradients. It returns the largest correction that the preconditioner sees before it.
+// cycle is one step of the conjugate gradients. It returns the largest correction that the preconditioner sees before
+// it.
 func (g *graph) cycle(x []float32) (float32, error) {
 	s := &g.state
 	channels := len(x) / len(g.inv)
@@ -317,9 +324,10 @@ func (g *graph) cycle(x []float32) (float32, error) {
 	return update, err
 }
 
-// slowMode is what the steps of conjugate gradients tell of the slowest mode: of the preconditioned operator, whose eigenvalues are at most
-// 1, about the least one. It is that of the tridiagonal matrix of Lanczos; of its Cholesky factor, a column of which comes with each step, the
-// norm of the inverse is followed as by Duff and Vömel. In random images that was at most 6 % too low.
+// slowMode is what the steps of conjugate gradients tell of the slowest mode: of the preconditioned operator, whose
+// eigenvalues are at most 1, about the least one. It is that of the tridiagonal matrix of Lanczos; of its Cholesky
+// factor, a column of which comes with each step, the norm of the inverse is followed as by Duff and Vömel. In random
+// images that was at most 6 % too low.
 type slowMode struct {
 	Inverse float64 // of the eigenvalue
 	alpha   float64 // of the step before
@@ -332,7 +340,8 @@ func (m *slowMode) step(alpha, beta float64) {
 		*m = slowMode{alpha, alpha, math.Sqrt(alpha)}
 		return
 	}
-	// The vector is turned so far towards the new component that its image, whose new component is last, becomes longest.
+	// The vector is turned so far towards the new component that its image, whose new component is last, becomes
+	// longest.
 	along := math.Sqrt(beta/m.alpha) * m.last
 	across := along * alpha
 	own := m.Inverse + along*across
@@ -344,7 +353,8 @@ func (m *slowMode) step(alpha, beta float64) {
 	m.Inverse, m.alpha = longest, alpha
 }
 
-// slowest is how large a part of the correction that a cycle began with is left at most, after which head has seen the cycle's step.
+// slowest is how large a part of the correction that a cycle began with is left at most, after which head has seen the
+// cycle's step.
 func slowest(head *solveHeader) float32 {
 	left := max(graphLeast, 1/float32(head.Cycles+1))
 	for _, m := range head.Modes {
@@ -364,9 +374,10 @@ func (g *graph) residual(x []float32) (float32, error) {
 	return largest(s.rows), err
 }
 
-// precondition computes q, about the solution of A q = r, by a symmetric multigrid cycle from 0, and the products q r of each row. Pixels are
-// coloured as a chessboard is, and take from those of the other colour only: before the correction first those of one colour are solved for, then
-// the others, and after it the other way round. That is twice as good as steps of Jacobi, which would cost as much.
+// precondition computes q, about the solution of A q = r, by a symmetric multigrid cycle from 0, and the products q r
+// of each row. Pixels are coloured as a chessboard is, and take from those of the other colour only: before the
+// correction first those of one colour are solved for, then the others, and after it the other way round. That is twice
+// as good as steps of Jacobi, which would cost as much.
 func (g *graph) precondition(channels int) error {
 	if len(g.levels) > 0 {
 		if err := g.restrictPixels(channels); err != nil {
@@ -428,7 +439,8 @@ func (g *graph) solveFor(first int, dst, flow []float32, c, y int) {
 	}
 }
 
-// afterFirst is the step of the second colour, with 0 at the first one, whose step is in a window. It uses flow, of a row.
+// afterFirst is the step of the second colour, with 0 at the first one, whose step is in a window. It uses flow, of a
+// row.
 func (g *graph) afterFirst(c int, first *window, flow []float32) *window {
 	return newWindow(g.w, func(dst []float32, y int) {
 		first.fill(y+1, g.h)
@@ -499,8 +511,8 @@ func (g *graph) restrictPixels(channels int) error {
 	})
 }
 
-// prolongPixels computes q: the first step, which only pixels of the first colour are needed of, the correction by the first level, and the last
-// steps. And the products q r of each row.
+// prolongPixels computes q: the first step, which only pixels of the first colour are needed of, the correction by the
+// first level, and the last steps. And the products q r of each row.
 func (g *graph) prolongPixels(channels int) error {
 	s := &g.state
 	return g.tall(channels, func(c, y0, y1 int, p *pace) bool {

@@ -8,8 +8,8 @@ import (
 	"github.com/polyscan/polyscan/kernels/devicetest"
 )
 
-// slowestOf is 1 over the least eigenvalue of the tridiagonal matrix that steps of conjugate gradients make, by bisection: as many pivots are
-// negative as eigenvalues are less.
+// slowestOf is 1 over the least eigenvalue of the tridiagonal matrix that steps of conjugate gradients make, by
+// bisection: as many pivots are negative as eigenvalues are less.
 func slowestOf(alphas, betas []float64) float64 {
 	less := func(x float64) bool {
 		pivot := 1.0
@@ -78,8 +78,8 @@ func TestSlowMode(t *testing.T) {
 	}
 }
 
-// A corridor one pixel wide and thousands long takes few cycles: there is room for its levels, and what lies side by side in a block, but far apart on the
-// way, does not become one node.
+// A corridor one pixel wide and thousands long takes few cycles: there is room for its levels, and what lies side by
+// side in a block, but far apart on the way, does not become one node.
 func TestDiffusionLongCorridor(t *testing.T) {
 	s := devicetest.NewScene("", 83, 104, 1)
 	s.Snake(1)

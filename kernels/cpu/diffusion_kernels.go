@@ -1,10 +1,10 @@
-// Inner loops of diffusion with barriers, for which there are instructions: those here are the twins that every machine can run. All
-// compute the same bits.
+// Inner loops of diffusion with barriers, for which there are instructions: those here are the twins that every machine
+// can run. All compute the same bits.
 
 package cpu
 
-// rowFlowsGo computes the flow of the pixels from one to another of a row: the sum of the differences between what they take from and
-// themselves. What is closed counts as a difference of 0.
+// rowFlowsGo computes the flow of the pixels from one to another of a row: the sum of the differences between what they
+// take from and themselves. What is closed counts as a difference of 0.
 func rowFlowsGo(dst, up, x, down []float32, open []uint8, from, to int) {
 	n := len(open)
 	dst, up, x, down = dst[:n], up[:n], x[:n], down[:n]

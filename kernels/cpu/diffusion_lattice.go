@@ -49,7 +49,8 @@ func openEdges(flags []byte, i, w int) (open uint8) {
 	return open
 }
 
-// beside lists the pixels right of, left of, below and above pixel i, of which it says which are meant; -1 stands for others.
+// beside lists the pixels right of, left of, below and above pixel i, of which it says which are meant; -1 stands for
+// others.
 func (g *lattice) beside(i int, which uint8) [4]int {
 	out := [4]int{-1, -1, -1, -1}
 	if which&openRight != 0 {

@@ -1,5 +1,5 @@
-// The levels of diffusion with barriers, as they are made: each step by all threads, row by row of cells. Rows of matrices are put
-// where there is room, in whatever order they come; what is in them doesn't depend on that.
+// The levels of diffusion with barriers, as they are made: each step by all threads, row by row of cells. Rows of
+// matrices are put where there is room, in whatever order they come; what is in them doesn't depend on that.
 
 package cpu
 
@@ -93,8 +93,8 @@ type coarsenHelper struct {
 	pattern           graphPattern
 }
 
-// graphPattern is the row of a block of whole cells amid others, where all rows are the same: to is by how many cells further on. It is
-// empty while none is known.
+// graphPattern is the row of a block of whole cells amid others, where all rows are the same: to is by how many cells
+// further on. It is empty while none is known.
 type graphPattern struct {
 	row, restrict []graphEdge // of the level, and of what it is made of
 	inv, sink     float32
@@ -207,8 +207,8 @@ func (c *coarsener) strong(i int, e graphEdge) bool {
 	return e.weight*e.weight > graphStrong*graphStrong*c.pool.diagonal[i]*c.pool.diagonal[e.to]
 }
 
-// join makes nodes of what strong edges connect within blocks, and says which they are: parent and next.cell. Nodes with weak edges
-// only are part of none; all edges of pixels are strong.
+// join makes nodes of what strong edges connect within blocks, and says which they are: parent and next.cell. Nodes
+// with weak edges only are part of none; all edges of pixels are strong.
 func (c *coarsener) join() error {
 	l := &c.next
 	if !c.pixels {
@@ -322,9 +322,10 @@ func (c *coarsener) joinPixels(count int32, a, b, a2, b2 int) int32 {
 	return count
 }
 
-// joinNodes is joinPixels for nodes, those of which that join have a parent already. In turn, each that has no node yet makes one with those
-// around it that have none either, ring by ring, until there are graphGroup; where all its neighbours have one it becomes a part of that of the
-// first. Where all that strong edges connect becomes one node, corridors wound up within a block do, and take four times as many iterations.
+// joinNodes is joinPixels for nodes, those of which that join have a parent already. In turn, each that has no node yet
+// makes one with those around it that have none either, ring by ring, until there are graphGroup; where all its
+// neighbours have one it becomes a part of that of the first. Where all that strong edges connect becomes one node,
+// corridors wound up within a block do, and take four times as many iterations.
 func (c *coarsener) joinNodes(count int32, a, b, a2, b2 int) int32 {
 	const none = math.MaxInt32
 	parts := [2][2]int{{a, b}, {a2, b2}}
@@ -349,7 +350,8 @@ func (c *coarsener) joinNodes(count int32, a, b, a2, b2 int) int32 {
 				end := size
 				for _, k := range group[ring:end] {
 					for _, e := range c.from.edges(int(k)) {
-						if j := int(e.to); (j < a || j >= b) && (j < a2 || j >= b2) || c.parent[j] < 0 || !c.strong(int(k), e) {
+						if j := int(e.to); (j < a || j >= b) && (j < a2 || j >= b2) || c.parent[j] < 0 ||
+							!c.strong(int(k), e) {
 							continue
 						}
 						if p := c.parent[e.to]; p < count {
@@ -388,7 +390,8 @@ func (c *coarsener) joinNodes(count int32, a, b, a2, b2 int) int32 {
 	return count
 }
 
-// smoothPixels makes P of the pixels, three entries each: the first is of the own node, those that are none have no weight.
+// smoothPixels makes P of the pixels, three entries each: the first is of the own node, those that are none have no
+// weight.
 func (c *coarsener) smoothPixels() error {
 	return c.bands(c.h, 12*c.w, func(y0, y1 int) {
 		for i := y0 * c.w; i < y1*c.w; i++ {
@@ -607,7 +610,8 @@ func (c *coarsener) finish(k int32, sink float64, h *coarsenHelper) {
 	}
 }
 
-// multiplyNodes makes the row of node k, which lies in a block of nodes, and returns about how many nanoseconds that took.
+// multiplyNodes makes the row of node k, which lies in a block of nodes, and returns about how many nanoseconds that
+// took.
 func (c *coarsener) multiplyNodes(x, y int, k int32, h *coarsenHelper) int {
 	// Who takes corrections from node k: its members, and those around them.
 	h.support = h.support[:0]
@@ -660,8 +664,8 @@ func (c *coarsener) multiplyNodes(x, y int, k int32, h *coarsenHelper) int {
 	return ns
 }
 
-// product makes the row of -A P of a node, and returns about how many nanoseconds that took. In differences, and of the sums of P's
-// rows, that the sink is 0 where it should be.
+// product makes the row of -A P of a node, and returns about how many nanoseconds that took. In differences, and of the
+// sums of P's rows, that the sink is 0 where it should be.
 func (c *coarsener) product(i int32, h *coarsenHelper) int {
 	sum := float64(c.pool.sums[i])
 	diagonal := float64(c.from.sink[i])
@@ -693,10 +697,11 @@ func (c *coarsener) product(i int32, h *coarsenHelper) int {
 }
 
 // amidOffsets are of the blocks that a block of pixels may be coupled with.
-var amidOffsets = [...][2]int{{0, -2}, {-1, -1}, {0, -1}, {1, -1}, {-2, 0}, {-1, 0}, {0, 0}, {1, 0}, {2, 0}, {-1, 1}, {0, 1}, {1, 1}, {0, 2}}
+var amidOffsets = [...][2]int{{0, -2}, {-1, -1}, {0, -1}, {1, -1}, {-2, 0}, {-1, 0}, {0, 0}, {1, 0}, {2, 0}, {-1, 1},
+	{0, 1}, {1, 1}, {0, 2}}
 
-// findWhole marks whole blocks, in root: those of four open pixels, or of four cells whose rows are as those of others, that are one node.
-// And it finds out how far the rows of such blocks depend on what is around.
+// findWhole marks whole blocks, in root: those of four open pixels, or of four cells whose rows are as those of others,
+// that are one node. And it finds out how far the rows of such blocks depend on what is around.
 func (c *coarsener) findWhole() error {
 	l := &c.next
 	c.reach = 2
@@ -730,9 +735,9 @@ func (c *coarsener) alike(cells ...int) bool {
 	return parent >= 0
 }
 
-// nodesReach is how far, in blocks, the row of a block of nodes depends on what is around, where all rows are the same. Corrections from its node
-// go along edges of positive weight; a row of A there takes from all edges, and each of those nodes has a row of P, which again depends on
-// edges of positive weight.
+// nodesReach is how far, in blocks, the row of a block of nodes depends on what is around, where all rows are the same.
+// Corrections from its node go along edges of positive weight; a row of A there takes from all edges, and each of those
+// nodes has a row of P, which again depends on edges of positive weight.
 func (c *coarsener) nodesReach() int {
 	from := &c.from
 	at := slices.Index(from.regular, true)
@@ -817,7 +822,8 @@ func (c *coarsener) repeat(x, y int, k int32, h *coarsenHelper) {
 	l.sink[k], l.inv[k] = p.sink, p.inv
 }
 
-// multiplyPixels makes the row of node k, which lies in a block of pixels, and returns about how many nanoseconds that took.
+// multiplyPixels makes the row of node k, which lies in a block of pixels, and returns about how many nanoseconds that
+// took.
 func (c *coarsener) multiplyPixels(x, y int, k int32, h *coarsenHelper) int {
 	// Members and those around them lie in 4x4 pixels.
 	x0, y0 := 2*x-1, 2*y-1

@@ -15,8 +15,9 @@ import (
 	"github.com/polyscan/polyscan/kernels/devicetest"
 )
 
-// TestDiffusionPeers is this package's part in peers/diffusion.sh: it writes the scenes, or times one of them. It prints lines as
-// the peers do: name, scene, least milliseconds of the set-up and of the solve, and the largest error in 255ths.
+// TestDiffusionPeers is this package's part in peers/diffusion.sh: it writes the scenes, or times one of them. It
+// prints lines as the peers do: name, scene, least milliseconds of the set-up and of the solve, and the largest error
+// in 255ths.
 func TestDiffusionPeers(t *testing.T) {
 	dir := os.Getenv("POLYSCAN_DIFFUSION_PEERS")
 	if dir == "" {
@@ -31,7 +32,8 @@ func TestDiffusionPeers(t *testing.T) {
 		name := strings.ReplaceAll(s.Name, " ", "_")
 		if only := os.Getenv("POLYSCAN_PEERS_SCENE"); only == "" {
 			var b bytes.Buffer
-			for _, v := range []any{[]uint32{uint32(s.Width), uint32(s.Height), uint32(s.Channels)}, s.Flags, s.Colours} {
+			for _, v := range []any{[]uint32{uint32(s.Width), uint32(s.Height), uint32(s.Channels)}, s.Flags,
+				s.Colours} {
 				_ = binary.Write(&b, binary.LittleEndian, v) // to memory: does not fail
 			}
 			if err := os.WriteFile(filepath.Join(dir, name), b.Bytes(), 0o666); err != nil {

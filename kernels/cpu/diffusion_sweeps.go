@@ -155,8 +155,8 @@ func (s *sweeper) setUp(flags []byte) (void int, err error) {
 	return void, nil
 }
 
-// coarseFlags makes the flags of a level of those of the one above it. Edges between the pixels of a block don't matter, and one closed
-// edge of the two on a side closes that side: otherwise colours would leak.
+// coarseFlags makes the flags of a level of those of the one above it. Edges between the pixels of a block don't
+// matter, and one closed edge of the two on a side closes that side: otherwise colours would leak.
 func (l *sweepLevel) coarseFlags(fine []byte, w, h int, greedy bool) {
 	for y := range l.h {
 		for x := range l.w {
@@ -234,7 +234,8 @@ func (s *sweeper) begin(x []float32) error {
 	return nil
 }
 
-// shrink makes the values of level k of those above it: the mean of the fixed pixels where it is fixed, and of all elsewhere.
+// shrink makes the values of level k of those above it: the mean of the fixed pixels where it is fixed, and of all
+// elsewhere.
 func (s *sweeper) shrink(k int) {
 	fine, l := &s.levels[k-1], &s.levels[k]
 	for c := range s.channels {
@@ -301,7 +302,8 @@ func peak(a []float32) (m float32) {
 	return m
 }
 
-// sweeps is a cycle on a level. With the variable stencil pixels look as far as scale times the distance to the nearest fixed one.
+// sweeps is a cycle on a level. With the variable stencil pixels look as far as scale times the distance to the nearest
+// fixed one.
 func (s *sweeper) sweeps(l *sweepLevel, x []float32, scale float32) error {
 	n := l.w * l.h
 	from, to := x, l.spare

@@ -130,14 +130,16 @@ func compareStatus(t *testing.T, x []float32, exact []float64, status driver.Dif
 	for i := range x {
 		worst = max(worst, math.Abs(float64(x[i])-exact[i]))
 	}
-	t.Logf("error %.4f/255, estimate %.4f/255, ratio %.3f, residual %.2g, %d cycles", worst/grayLevel, status.Estimate/grayLevel, status.Ratio, status.Residual, status.Cycles)
-	if !(worst <= grayLevel/2) || status.Converged != 1 || worst > 2*float64(status.Estimate)+devicetest.DiffusionRounding {
+	t.Logf("error %.4f/255, estimate %.4f/255, ratio %.3f, residual %.2g, %d cycles", worst/grayLevel,
+		status.Estimate/grayLevel, status.Ratio, status.Residual, status.Cycles)
+	if !(worst <= grayLevel/2) || status.Converged != 1 || worst > 2*float64(status.Estimate)+
+		devicetest.DiffusionRounding {
 		t.Errorf("off by %.3f of a level; the status is %+v", worst/grayLevel, status)
 	}
 }
 
-// With barriers the estimate is never half of the error or less, cycle by cycle, and where it is at most a quarter of a level the error is at
-// most half of one.
+// With barriers the estimate is never half of the error or less, cycle by cycle, and where it is at most a quarter of a
+// level the error is at most half of one.
 func TestDiffusionEstimates(t *testing.T) {
 	for _, s := range devicetest.BarrierScenes(5, 111)[:7] {
 		t.Run(s.Name, func(t *testing.T) {
@@ -152,8 +154,10 @@ func TestDiffusionEstimates(t *testing.T) {
 				for i, v := range x {
 					worst = max(worst, math.Abs(float64(v)-exact[i]))
 				}
-				if worst > 2*float64(status.Estimate)+devicetest.DiffusionRounding || status.Estimate <= grayLevel/4 && worst > grayLevel/2 {
-					t.Errorf("cycle %d: off by %.3f/255, and says %.3f/255", cycle, worst/grayLevel, status.Estimate/grayLevel)
+				if worst > 2*float64(status.Estimate)+devicetest.DiffusionRounding || status.Estimate <= grayLevel/4 &&
+					worst > grayLevel/2 {
+					t.Errorf("cycle %d: off by %.3f/255, and says %.3f/255", cycle, worst/grayLevel,
+						status.Estimate/grayLevel)
 				}
 				if status.Converged == 1 {
 					return
@@ -164,7 +168,8 @@ func TestDiffusionEstimates(t *testing.T) {
 	}
 }
 
-// The same of sweeps, which need many more cycles: the estimate is never half of the error or less, however little updates show of it.
+// The same of sweeps, which need many more cycles: the estimate is never half of the error or less, however little
+// updates show of it.
 func TestDiffusionSweepEstimates(t *testing.T) {
 	if testing.Short() || raceDetector {
 		t.Skip("sweeps take seconds")
@@ -184,7 +189,8 @@ func TestDiffusionSweepEstimates(t *testing.T) {
 			d.ok(d.s.DiffusionSetup(d.setup))
 			for cycle := 1; cycle <= 100; cycle++ {
 				x, status := d.next()
-				if diff := devicetest.CompareDiffusion(x, exact, s.Width, 2*float64(status.Estimate)+devicetest.DiffusionRounding); diff != nil {
+				if diff := devicetest.CompareDiffusion(x, exact, s.Width, 2*float64(status.Estimate)+
+					devicetest.DiffusionRounding); diff != nil {
 					t.Errorf("%v of %s: cycle %d: %+v: %v", m, s.Name, cycle, status, diff)
 					break
 				}
@@ -200,14 +206,16 @@ func TestDiffusionSweepEstimates(t *testing.T) {
 	}
 }
 
-// Where cycles hardly reduce the error, a longer step still changes more than the one before, which says nothing of the error.
+// Where cycles hardly reduce the error, a longer step still changes more than the one before, which says nothing of the
+// error.
 func TestDiffusionSlowCycles(t *testing.T) {
 	d := newDiffusion(t, 1, devicetest.Scenes(6, 90)[0], 1e-9)
 	state, err := room(d.solve.State, "State", d.solve.State.Len)
 	d.ok(err)
 	head := (*solveHeader)(unsafe.Pointer(&state[0]))
 	for cycles := uint32(1); cycles < 5; cycles++ {
-		// The cycle after so many, behind one that is said to have changed the image by something else where that is not 0.
+		// The cycle after so many, behind one that is said to have changed the image by something else where that is
+		// not 0.
 		next := func(before float32) driver.DiffusionStatus {
 			d.solve.Start, d.solve.Cycles = driver.DiffusionFromMean, int(cycles)
 			d.run()
@@ -236,17 +244,20 @@ func TestDiffusionOtherSetup(t *testing.T) {
 	d.ok(d.s.DiffusionSetup(d.setup))
 	d.wait()
 	d.solve.Grid.Barriers = false
-	if err := errors.Join(d.s.DiffusionSolve(d.solve), d.s.Wait(context.Background())); err == nil || !strings.Contains(err.Error(), "Setup: is not") {
+	if err := errors.Join(d.s.DiffusionSolve(d.solve), d.s.Wait(context.Background())); err == nil ||
+		!strings.Contains(err.Error(), "Setup: is not") {
 		t.Errorf("a set-up with barriers, a solve without: %v", err)
 	}
 	d.setup.Grid.Barriers = false
-	if err := errors.Join(d.s.DiffusionSetup(d.setup), d.s.Wait(context.Background())); err == nil || !strings.Contains(err.Error(), "pixel (5, 5)") {
+	if err := errors.Join(d.s.DiffusionSetup(d.setup), d.s.Wait(context.Background())); err == nil ||
+		!strings.Contains(err.Error(), "pixel (5, 5)") {
 		t.Errorf("a set-up without barriers of flags that have some: %v", err)
 	}
 	p := newDiffusion(t, 1, plain, grayLevel)
 	p.solve.Grid.Width, p.solve.Grid.Height = 10, 12
 	p.ok(p.s.DiffusionSetup(p.setup))
-	if err := errors.Join(p.s.DiffusionSolve(p.solve), p.s.Wait(context.Background())); err == nil || !strings.Contains(err.Error(), "Setup: is not") {
+	if err := errors.Join(p.s.DiffusionSolve(p.solve), p.s.Wait(context.Background())); err == nil ||
+		!strings.Contains(err.Error(), "Setup: is not") {
 		t.Errorf("a set-up of 12x10, a solve of 10x12: %v", err)
 	}
 }
@@ -255,7 +266,8 @@ func TestDiffusionOtherSetup(t *testing.T) {
 func TestDiffusionThreads(t *testing.T) {
 	greedy, stencil := devicetest.BarrierScenes(2, 40)[0], devicetest.Scenes(2, 40)[0]
 	greedy.Method, stencil.Method = driver.DiffusionPyramidGreedy, driver.DiffusionVariableStencil
-	for _, s := range []*devicetest.Scene{devicetest.Scenes(2, 200)[0], devicetest.BarrierScenes(2, 200)[1], greedy, stencil} {
+	for _, s := range []*devicetest.Scene{devicetest.Scenes(2, 200)[0], devicetest.BarrierScenes(2, 200)[1], greedy,
+		stencil} {
 		want, status := newDiffusion(t, 1, s, grayLevel/4).run()
 		for _, threads := range []int{2, 3, 7} {
 			got, st := newDiffusion(t, threads, s, grayLevel/4).run()
@@ -268,7 +280,8 @@ func TestDiffusionThreads(t *testing.T) {
 
 // Where an edge is open one way, what is on its shut side depends on nothing beyond.
 func TestDiffusionOneWay(t *testing.T) {
-	for _, m := range []driver.DiffusionMethod{driver.DiffusionNaive, driver.DiffusionPyramidCautious, driver.DiffusionPyramidGreedy} {
+	for _, m := range []driver.DiffusionMethod{driver.DiffusionNaive, driver.DiffusionPyramidCautious,
+		driver.DiffusionPyramidGreedy} {
 		for _, s := range devicetest.OneWayScenes(4, 40) {
 			s.Method = m
 			d := newDiffusion(t, 2, s, 1e-7)
@@ -281,7 +294,8 @@ func TestDiffusionOneWay(t *testing.T) {
 	}
 }
 
-// A solve that begins with the solution ends with it after a cycle; one that begins with that of other colours gets there, too.
+// A solve that begins with the solution ends with it after a cycle; one that begins with that of other colours gets
+// there, too.
 func TestDiffusionFromX(t *testing.T) {
 	s := devicetest.Scenes(3, 120)[0]
 	d := newDiffusion(t, 2, s, grayLevel/4)
@@ -300,7 +314,8 @@ func TestDiffusionFromX(t *testing.T) {
 	d.ok(d.s.DiffusionSolve(d.solve))
 	x := download[float32](d.fixture, d.solve.X)
 	st := download[driver.DiffusionStatus](d.fixture, d.solve.Status)[0]
-	if diff := devicetest.CompareDiffusion(x, s.Exact(), s.Width, grayLevel/2); diff != nil || st.Converged != 1 || st.Cycles > cold.Cycles {
+	if diff := devicetest.CompareDiffusion(x, s.Exact(), s.Width, grayLevel/2); diff != nil || st.Converged != 1 ||
+		st.Cycles > cold.Cycles {
 		t.Errorf("after an edit, from the old solution: %+v (%d cycles from nothing): %v", st, cold.Cycles, diff)
 	}
 }
@@ -451,8 +466,8 @@ func BenchmarkDiffusion(b *testing.B) {
 	}
 }
 
-// BenchmarkDiffusionMethods is the seed's table, with the true error, in levels of 8 bits, beside each time: a scene of curves, RGB,
-// after up to 500 cycles.
+// BenchmarkDiffusionMethods is the seed's table, with the true error, in levels of 8 bits, beside each time: a scene of
+// curves, RGB, after up to 500 cycles.
 func BenchmarkDiffusionMethods(b *testing.B) {
 	for _, side := range []int{128, 256} {
 		s := devicetest.Scenes(1, side)[0]

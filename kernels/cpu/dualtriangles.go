@@ -113,7 +113,8 @@ func (d *device) countSites(v *labelled, stop *stopFlag) (uint32, error) {
 		n := uint32(0)
 		for i := k * sortStep; i < min((k+1)*sortStep, len(v.sites)); i++ {
 			s := v.sites[i]
-			if s.X >= 0 && int(s.X) < v.width && s.Y >= 0 && int(s.Y) < v.height && v.labels[int(s.Y)*v.width+int(s.X)] == uint32(i) {
+			if s.X >= 0 && int(s.X) < v.width && s.Y >= 0 && int(s.Y) < v.height &&
+				v.labels[int(s.Y)*v.width+int(s.X)] == uint32(i) {
 				n++
 			}
 		}
@@ -162,7 +163,8 @@ func (b block) single() driver.Triangle {
 // parted is the triangles of four labels.
 func (v *labelled) parted(b block) (first, second driver.Triangle) {
 	p, q, r, t := v.sites[b[0]], v.sites[b[1]], v.sites[b[2]], v.sites[b[3]]
-	if orient(p, q, t) > 0 && orient(q, r, t) > 0 && (orient(p, q, r) <= 0 || orient(p, r, t) <= 0 || inCircle(p, q, r, t)) {
+	if orient(p, q, t) > 0 && orient(q, r, t) > 0 &&
+		(orient(p, q, r) <= 0 || orient(p, r, t) <= 0 || inCircle(p, q, r, t)) {
 		return driver.Triangle{A: b[0], B: b[1], C: b[3]}, driver.Triangle{A: b[1], B: b[2], C: b[3]}
 	}
 	return driver.Triangle{A: b[0], B: b[1], C: b[2]}, driver.Triangle{A: b[0], B: b[2], C: b[3]}

@@ -41,7 +41,8 @@ func BenchmarkEdges(b *testing.B) {
 			b.Run(fmt.Sprintf("%dx%d/%s/threads=%d", w, h, name, threads), func(b *testing.B) {
 				n := format.PixelBytes()
 				f := newFixture(b, threads, int64(w*h*(n+2)+2*driver.Align))
-				op := driver.Edges{Src: driver.Image{Data: f.upload(texture(w * h * n)), Width: w, Height: h, Stride: w * n, Format: format}}
+				op := driver.Edges{Src: driver.Image{Data: f.upload(texture(w * h * n)), Width: w, Height: h,
+					Stride: w * n, Format: format}}
 				op.Dst = f.slice(2 * w * h)
 				f.wait()
 				b.SetBytes(int64(w * h * (n + 2)))

@@ -86,8 +86,8 @@ func fingerprintSums(keys *[2]fingerprintKey, b []byte) (sums [2]uint64) {
 
 // fingerprintWords continues two sums with up to fingerprintBlock words, as many as there are powers of each key.
 //
-// A product of a word and a power is below 2^93, and one of a sum and a power below 2^122, so that all of a block are added up
-// in 128 bits, with carries but without dependencies between the products, and reduced once.
+// A product of a word and a power is below 2^93, and one of a sum and a power below 2^122, so that all of a block are
+// added up in 128 bits, with carries but without dependencies between the products, and reduced once.
 func fingerprintWords(a, b uint64, x, y []uint64, words []byte) (uint64, uint64) {
 	aHi, aLo := bits.Mul64(a, x[0])
 	bHi, bLo := bits.Mul64(b, y[0])

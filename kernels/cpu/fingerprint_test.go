@@ -12,7 +12,8 @@ import (
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 
-// The conformance suite has the cases of Fingerprint; here are the algebra of its polynomials, arbitrary input, and its speed.
+// The conformance suite has the cases of Fingerprint; here are the algebra of its polynomials, arbitrary input, and its
+// speed.
 
 func (f *fixture) fingerprint(b []byte, keys [2]uint64) [2]uint64 {
 	f.t.Helper()
@@ -26,20 +27,22 @@ func (f *fixture) fingerprint(b []byte, keys [2]uint64) [2]uint64 {
 var fingerprintKeys = rapid.Custom(func(t *rapid.T) (keys [2]uint64) {
 	const most = driver.FingerprintPrime - 2
 	for k := range keys {
-		keys[k] = rapid.OneOf(rapid.Uint64Range(2, most), rapid.SampledFrom([]uint64{2, 3, most - 1, most})).Draw(t, "key")
+		keys[k] = rapid.OneOf(rapid.Uint64Range(2, most), rapid.SampledFrom([]uint64{2, 3, most - 1, most})).Draw(t,
+			"key")
 	}
 	return keys
 })
 
-// The hash of two contents, one behind the other, follows from theirs where the first is whole words: its words move up by as many
-// powers as the second has words.
+// The hash of two contents, one behind the other, follows from theirs where the first is whole words: its words move up
+// by as many powers as the second has words.
 func TestFingerprintOfConcatenation(t *testing.T) {
 	f := newFixture(t, 2, 1<<20)
 	rapid.Check(t, func(t *rapid.T) {
 		keys := fingerprintKeys.Draw(t, "keys")
 		draw := func(name string) []byte {
 			seed := rapid.SliceOfN(rapid.Byte(), 1, 64).Draw(t, name)
-			b := make([]byte, rapid.OneOf(rapid.IntRange(0, 600), rapid.IntRange(0, 3*fingerprintPiece)).Draw(t, "bytes of "+name))
+			b := make([]byte, rapid.OneOf(rapid.IntRange(0, 600), rapid.IntRange(0, 3*fingerprintPiece)).Draw(t,
+				"bytes of "+name))
 			for i := range b {
 				b[i] = seed[i%len(seed)] + byte(i/len(seed))
 			}
@@ -47,7 +50,8 @@ func TestFingerprintOfConcatenation(t *testing.T) {
 		}
 		a, b := draw("a"), draw("b")
 		a = a[:len(a)&^3]
-		ha, hb, got := f.fingerprint(a, keys), f.fingerprint(b, keys), f.fingerprint(append(a[:len(a):len(a)], b...), keys)
+		ha, hb, got := f.fingerprint(a, keys), f.fingerprint(b, keys),
+			f.fingerprint(append(a[:len(a):len(a)], b...), keys)
 		wordsA, wordsB := uint64(len(a)/4), uint64(len(b)+3)/4
 		for k, key := range keys {
 			negative := func(length int, words uint64) uint64 {
@@ -80,7 +84,8 @@ func FuzzFingerprint(f *testing.F) {
 		}
 		pair := [2]uint64{2 + k0%keys, 2 + k1%keys}
 		x := newFixture(t, 2, int64(len(long)+2*driver.Align))
-		if d := devicetest.CompareFingerprints(x.fingerprint(long, pair), devicetest.Fingerprint(long, pair)); d != nil {
+		if d := devicetest.CompareFingerprints(x.fingerprint(long, pair),
+			devicetest.Fingerprint(long, pair)); d != nil {
 			t.Errorf("%d bytes under %d: %v", len(long), pair, d)
 		}
 	})
@@ -91,7 +96,8 @@ func BenchmarkFingerprint(b *testing.B) {
 		for _, n := range []int{1 << 20, 16 << 20} {
 			b.Run(fmt.Sprintf("%d/threads=%d", n, threads), func(b *testing.B) {
 				f := newFixture(b, threads, int64(n+2*driver.Align))
-				op := driver.Fingerprint{Src: f.upload(texture(n)), Keys: [2]uint64{1<<60 + 12345, 1<<59 + 54321}, Dst: f.slice(driver.FingerprintBytes)}
+				op := driver.Fingerprint{Src: f.upload(texture(n)), Keys: [2]uint64{1<<60 + 12345, 1<<59 + 54321},
+					Dst: f.slice(driver.FingerprintBytes)}
 				f.wait()
 				b.SetBytes(int64(n))
 				for b.Loop() {

@@ -150,7 +150,8 @@ func one(fill driver.FillRule, edges []driver.Edge) driver.MaskRegions {
 
 // add appends a region to a set.
 func add(r *driver.MaskRegions, fill driver.FillRule, edges []driver.Edge) {
-	r.Regions = append(r.Regions, driver.Region{FirstEdge: uint32(len(r.Edges)), EdgeCount: uint32(len(edges)), Fill: fill})
+	r.Regions = append(r.Regions,
+		driver.Region{FirstEdge: uint32(len(r.Edges)), EdgeCount: uint32(len(edges)), Fill: fill})
 	r.Edges = append(r.Edges, edges...)
 }
 

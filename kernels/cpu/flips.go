@@ -1,15 +1,16 @@
 // Flips: any triangulation made Delaunay.
 //
-// Sides of triangles are half-edges: that of triangle t from its corner k to the next is 3t+k. The one that goes the other way is
-// found in a list of those that share a corner with it, the corner of the two that has fewer: of a planar graph those lists are
-// short on average, however many edges meet in one corner (Chiba and Nishizeki, Arboricity and subgraph listing algorithms, 1985).
+// Sides of triangles are half-edges: that of triangle t from its corner k to the next is 3t+k. The one that goes the
+// other way is found in a list of those that share a corner with it, the corner of the two that has fewer: of a planar
+// graph those lists are short on average, however many edges meet in one corner (Chiba and Nishizeki, Arboricity and
+// subgraph listing algorithms, 1985).
 //
 // A flip turns an edge within the places of its two triangles,
 //
 //	a→b, b→c, c→a and b→a, a→d, d→b become d→c, c→a, a→d and c→d, d→b, b→c,
 //
-// so that a neighbour can tell where the other half-edges move to from which edge the triangle turns. All flips of a round, no two
-// of which have a triangle in common, are made at once without looking at what others write.
+// so that a neighbour can tell where the other half-edges move to from which edge the triangle turns. All flips of a
+// round, no two of which have a triangle in common, are made at once without looking at what others write.
 
 package cpu
 
@@ -224,7 +225,9 @@ func (f *flipping) match(sites uint32) error {
 			return errAborted
 		}
 	}
-	if err := f.sides(func(h, keeper uint32) { f.list[atomic.AddUint32(&f.starts[keeper], ^uint32(0))] = h }); err != nil {
+	if err := f.sides(func(h, keeper uint32) {
+		f.list[atomic.AddUint32(&f.starts[keeper], ^uint32(0))] = h
+	}); err != nil {
 		return err
 	}
 	if err := f.sides(f.pair); err != nil {
@@ -331,8 +334,8 @@ func behind(h uint32) uint32 {
 // claim is what an edge, by one of its half-edges, has a triangle by in a round.
 func (f *flipping) claim(h, g uint32) uint64 {
 	x := min(h, g)
-	// A permutation of 32 bits, so that claims differ (Wellons, Prospecting for hash functions, 2018): without it, rows of
-	// edges would flip one after the other.
+	// A permutation of 32 bits, so that claims differ (Wellons, Prospecting for hash functions, 2018): without it, rows
+	// of edges would flip one after the other.
 	x ^= x >> 16
 	x *= 0x7feb352d
 	x ^= x >> 15
@@ -368,7 +371,8 @@ func (f *flipping) flip(rounds int) error {
 			f.turned[t], f.wrong[t] = noHalf, 0
 			for h := 3 * t; h < 3*t+3; h++ {
 				g := f.twins[h]
-				if g == noHalf || g < h && f.queued[g/3] == uint32(f.round) || !f.violates(h, g) { // or looked at from the other side
+				// or looked at from the other side
+				if g == noHalf || g < h && f.queued[g/3] == uint32(f.round) || !f.violates(h, g) {
 					continue
 				}
 				f.wrong[t] |= 1 << (h % 3)

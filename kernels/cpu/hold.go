@@ -18,7 +18,8 @@ func (s *stream) Hold(op driver.Hold) error {
 
 func (d *device) hold(op driver.Hold, stop *stopFlag) error {
 	if op.Limit < 0 || op.Limit > op.Jump || op.Jump > math.MaxUint16 {
-		return fmt.Errorf("Limit, Jump = %d, %d: must be 0 to %d, the first no more than the second", op.Limit, op.Jump, math.MaxUint16)
+		return fmt.Errorf("Limit, Jump = %d, %d: must be 0 to %d, the first no more than the second", op.Limit, op.Jump,
+			math.MaxUint16)
 	}
 	changed, err := viewAs[uint32](op.Changed, "Changed", 1)
 	if err != nil {
@@ -29,7 +30,8 @@ func (d *device) hold(op driver.Hold, stop *stopFlag) error {
 		Shade: driver.Shade{Src: op.Before, Dst: op.Dst, Max: op.Max},
 		pixel: op.Dst.Format.PixelBytes(),
 	}
-	if err := v.view(op.Before, "Before", op.Dst, op.Points, op.N, op.Triangles, op.Max, op.Count, op.Colors); err != nil {
+	if err := v.view(op.Before, "Before", op.Dst, op.Points, op.N, op.Triangles, op.Max, op.Count,
+		op.Colors); err != nil {
 		return err
 	}
 	look := newPace(stop)
@@ -46,7 +48,8 @@ func (d *device) hold(op driver.Hold, stop *stopFlag) error {
 	})
 }
 
-// hold does one triangle of Hold, and returns how many pixels have changed by it. ok is false where it was told to stop.
+// hold does one triangle of Hold, and returns how many pixels have changed by it. ok is false where it was told to
+// stop.
 func (v *shading) hold(i, limit, jump int, p *pace) (changed int, ok bool) {
 	var t totals
 	if !v.sum(i, &t, p) {

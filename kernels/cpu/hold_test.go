@@ -13,7 +13,8 @@ import (
 // holding is a Hold on what was shaded from p, with the picture before.
 func holding(x *fixture, shade driver.Shade, before *devicetest.Picture, limit, jump int) driver.Hold {
 	return driver.Hold{
-		Before: before.Image(x.upload(before.Pixels)), Limit: limit, Jump: jump, Changed: x.slice(4), Points: shade.Points, N: shade.N,
+		Before: before.Image(x.upload(before.Pixels)), Limit: limit, Jump: jump, Changed: x.slice(4),
+		Points: shade.Points, N: shade.N,
 		Triangles: shade.Triangles, Count: shade.Count, Max: shade.Max, Dst: shade.Dst, Colors: shade.Colors,
 	}
 }
@@ -21,7 +22,8 @@ func holding(x *fixture, shade driver.Shade, before *devicetest.Picture, limit, 
 // No colour is more than the limit from its own; a picture that stays is left alone; and a second time changes nothing.
 func TestHeld(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		before, m, limit := rapid.IntRange(0, 65535).Draw(t, "before"), rapid.IntRange(0, 65535).Draw(t, "m"), rapid.IntRange(0, 65535).Draw(t, "limit")
+		before, m, limit := rapid.IntRange(0, 65535).Draw(t, "before"), rapid.IntRange(0, 65535).Draw(t, "m"),
+			rapid.IntRange(0, 65535).Draw(t, "limit")
 		jump := rapid.IntRange(limit, 65535).Draw(t, "jump")
 		v, jumped := held(before, m, limit, jump)
 		again, _ := held(v, m, limit, jump)
@@ -61,7 +63,8 @@ func TestHoldThreads(t *testing.T) {
 }
 
 func FuzzHold(f *testing.F) {
-	f.Add([]byte{0, 0, 40, 0, 0, 30, 40, 30, 7, 9, 11, 11}, uint8(40), uint8(30), uint8(0), uint8(7), uint16(6), uint16(12))
+	f.Add([]byte{0, 0, 40, 0, 0, 30, 40, 30, 7, 9, 11, 11}, uint8(40), uint8(30), uint8(0), uint8(7), uint16(6),
+		uint16(12))
 	f.Add([]byte{3, 3, 3, 9, 9, 3}, uint8(9), uint8(9), uint8(5), uint8(0), uint16(300), uint16(300))
 	f.Add([]byte{}, uint8(1), uint8(1), uint8(11), uint8(1), uint16(0), uint16(9))
 	f.Fuzz(func(t *testing.T, b []byte, w, h, how, add uint8, limit, jump uint16) {
@@ -69,7 +72,8 @@ func FuzzHold(f *testing.F) {
 		formats := devicetest.PictureFormats()
 		p := devicetest.Painting{Picture: *photo(1+int(w)%64, 1+int(h)%64, formats[int(how)%len(formats)])}
 		for i := 0; i+1 < min(len(b), 24); i += 2 {
-			p.Points = append(p.Points, driver.Point{X: int32(b[i]) % int32(p.Width+1), Y: int32(b[i+1]) % int32(p.Height+1)})
+			p.Points = append(p.Points,
+				driver.Point{X: int32(b[i]) % int32(p.Width+1), Y: int32(b[i+1]) % int32(p.Height+1)})
 		}
 		p.Triangles = devicetest.Delaunay(p.Points)
 		want, before := p.Picture, p

@@ -69,7 +69,8 @@ func (d *device) hullCompletion(op driver.HullCompletion, stop *stopFlag) error 
 // walk lists the labels along the sides, without repetitions, in the memory.
 func (c *completion) walk(memory []uint32) {
 	w, h := c.width, c.height
-	for k, side := range [4]struct{ from, step, n int }{{0, 1, w}, {w - 1, w, h}, {w*h - 1, -1, w}, {(h - 1) * w, -w, h}} {
+	for k, side := range [4]struct{ from, step, n int }{{0, 1, w}, {w - 1, w, h}, {w*h - 1, -1, w},
+		{(h - 1) * w, -w, h}} {
 		chain := memory[:0:side.n]
 		memory = memory[side.n:]
 		for i := range side.n {

@@ -88,8 +88,8 @@ func (v *labelled) held(x, y int) bool {
 		return false
 	}
 	s := v.sites[l]
-	// Towards the site, by columns and rows: each step that is one leads nearer. One of these pixels has the label nearly always, so
-	// that all of them are looked at only then.
+	// Towards the site, by columns and rows: each step that is one leads nearer. One of these pixels has the label
+	// nearly always, so that all of them are looked at only then.
 	i, j := x+sign(int(s.X)-x), y+sign(int(s.Y)-y)
 	if i == x && j == y {
 		return true
@@ -130,8 +130,8 @@ func (v *diagram) around(x, y int) func(yield func(p int) bool) {
 	}
 }
 
-// strand takes the label from the first n pixels of the list, which are not held, and from those that only they held, which it adds
-// to the list. The order of the list doesn't matter. ok is false where it was told to stop.
+// strand takes the label from the first n pixels of the list, which are not held, and from those that only they held,
+// which it adds to the list. The order of the list doesn't matter. ok is false where it was told to stop.
 func (v *labelled) strand(list []uint32, n int, pace *pace) (found int, ok bool) {
 	for _, p := range list[:n] {
 		if v.labels[p] = driver.NoSite; pace.spend(5) {

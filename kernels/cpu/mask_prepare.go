@@ -214,7 +214,8 @@ func (p *preparation) plan(threads int, pace *pace) error {
 		r.X0 = inParts
 		first := r.First
 		for k := range n {
-			t := part{region: i, r0: b.r0 + int(int64(b.r1-b.r0)*k/n), r1: b.r0 + int(int64(b.r1-b.r0)*(k+1)/n), first: first}
+			t := part{region: i, r0: b.r0 + int(int64(b.r1-b.r0)*k/n), r1: b.r0 + int(int64(b.r1-b.r0)*(k+1)/n),
+				first: first}
 			t.room = uint64(boundSpans(edges, p.Width, t.r0, t.r1).spans)
 			first += t.room
 			p.parts = append(p.parts, t)

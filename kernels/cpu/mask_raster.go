@@ -33,7 +33,8 @@ func (d *device) maskRaster(op driver.MaskRaster, stop *stopFlag) error {
 	}
 	im := op.Dst
 	if im.Width != int(p.header.Width) || im.Height != int(p.header.Height) {
-		return fmt.Errorf("Dst: %dx%d: the regions were prepared for %dx%d", im.Width, im.Height, p.header.Width, p.header.Height)
+		return fmt.Errorf("Dst: %dx%d: the regions were prepared for %dx%d", im.Width, im.Height, p.header.Width,
+			p.header.Height)
 	}
 	var want driver.PixelFormat
 	switch op.Mode {

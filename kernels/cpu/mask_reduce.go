@@ -33,7 +33,8 @@ func checkImage(im driver.Image, field string) ([]byte, error) {
 	}
 	row := im.Width * im.Format.PixelBytes()
 	if im.Stride < row || (im.Height > 1 && im.Stride > (len(data)-row)/(im.Height-1)) || len(data) < row {
-		return nil, fmt.Errorf("%s: %d rows of %d bytes, %d apart, are not within %d bytes", field, im.Height, row, im.Stride, len(data))
+		return nil, fmt.Errorf("%s: %d rows of %d bytes, %d apart, are not within %d bytes", field, im.Height, row,
+			im.Stride, len(data))
 	}
 	return data, nil
 }
@@ -133,14 +134,17 @@ func (r *reduction) open() error {
 }
 
 // viewAs makes n values of a slice of device memory of that very size.
-func viewAs[T driver.MaskStats | driver.Point | driver.Triangle | driver.MeshCounts | driver.FlipStatus | driver.DiffusionCounts | driver.DiffusionStatus | uint16 | uint32 | uint64 | float32](s driver.Slice, field string, n int) ([]T, error) {
+func viewAs[T driver.MaskStats | driver.Point | driver.Triangle | driver.MeshCounts | driver.FlipStatus |
+	driver.DiffusionCounts | driver.DiffusionStatus | uint16 | uint32 | uint64 | float32](s driver.Slice, field string,
+	n int) ([]T, error) {
 	b, err := view(s, field)
 	if err != nil {
 		return nil, err
 	}
 	var z T
 	if len(b) != n*int(unsafe.Sizeof(z)) || !aligned(b) {
-		return nil, fmt.Errorf("%s: %d bytes at %d are not %d values of %d bytes, aligned", field, len(b), s.Off, n, unsafe.Sizeof(z))
+		return nil, fmt.Errorf("%s: %d bytes at %d are not %d values of %d bytes, aligned", field, len(b), s.Off, n,
+			unsafe.Sizeof(z))
 	}
 	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(b))), n), nil
 }
@@ -412,8 +416,8 @@ func (r *reduction) pixelsOf(s span) ([]byte, error) {
 	return p, nil
 }
 
-// packedPixels are n samples beside each other: those of the first whole ones of spans, and then rest samples of the next,
-// of which skip were left out. One of whole and skip is 0.
+// packedPixels are n samples beside each other: those of the first whole ones of spans, and then rest samples of the
+// next, of which skip were left out. One of whole and skip is 0.
 type packedPixels struct {
 	plane *chunk
 	n     int

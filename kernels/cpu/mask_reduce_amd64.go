@@ -64,7 +64,8 @@ func packAVX512(dst *byte, room int, frame *byte, where *geometry, spans *span, 
 // Writes up to 63 bytes past dst[room].
 //
 //go:noescape
-func gather8AVX512(dst *byte, room int, frame *byte, where *geometry, spans *span, n int) (taken, bytes int, sum, sumSq, least, most uint64)
+func gather8AVX512(dst *byte, room int, frame *byte, where *geometry, spans *span, n int) (taken, bytes int, sum, sumSq,
+	least, most uint64)
 
 // n > 0; read and write whole steps of 32 pixels, so up to 31 pixels past the end.
 //

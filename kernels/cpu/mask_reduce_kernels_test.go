@@ -75,7 +75,8 @@ func dirty(rng *rand.Rand, c *chunk, n int, f func(*rand.Rand, []byte)) {
 }
 
 // eachKernelInput calls f with all lengths and contents at each level above Go.
-func eachKernelInput(t *testing.T, most int, f func(t *testing.T, rng *rand.Rand, fill func(*rand.Rand, []byte), n int)) {
+func eachKernelInput(t *testing.T, most int,
+	f func(t *testing.T, rng *rand.Rand, fill func(*rand.Rand, []byte), n int)) {
 	for _, l := range levels() {
 		for name, fill := range kernelFills {
 			t.Run(fmt.Sprintf("%v/%s", l, name), func(t *testing.T) {
@@ -323,7 +324,8 @@ func TestPack(t *testing.T) {
 				gt, gn := pack(got, room, data, &g, spans)
 				wt, wn := packGo(want, room, data, &g, spans)
 				if gt != wt || gn != wn || !bytes.Equal(got[:gn], want[:wn]) {
-					t.Fatalf("%v: room %d, %+v, %v: %d spans, %d bytes, want %d, %d, or other bytes", l, room, g, spans, gt, gn, wt, wn)
+					t.Fatalf("%v: room %d, %+v, %v: %d spans, %d bytes, want %d, %d, or other bytes", l, room, g, spans,
+						gt, gn, wt, wn)
 				}
 				if !bytes.Equal(got[min(room+64, len(got)):], want[min(room+64, len(want)):]) {
 					t.Fatalf("%v: wrote too far", l)
@@ -334,7 +336,8 @@ func TestPack(t *testing.T) {
 				var sum sums
 				*got = chunk{}
 				gt, gn, sum = gather8(got, room, data, &g, spans)
-				if gt != wt || gn != wn || !bytes.Equal(got[:gn], want[:wn]) || gn > 0 && sum != wantSums(samples8(want[:wn])) {
+				if gt != wt || gn != wn || !bytes.Equal(got[:gn], want[:wn]) || gn > 0 &&
+					sum != wantSums(samples8(want[:wn])) {
 					t.Fatalf("%v: gather8, room %d, %+v, %v: %d spans, %d bytes, %+v, want %d, %d, %+v",
 						l, room, g, spans, gt, gn, sum, wt, wn, wantSums(samples8(want[:wn])))
 				}

@@ -1,5 +1,5 @@
-// Row spans by crossings: each edge yields the column at which it crosses each row's centre line, by an integer DDA; the
-// crossings of a row are sorted and the winding number swept over them.
+// Row spans by crossings: each edge yields the column at which it crosses each row's centre line, by an integer DDA;
+// the crossings of a row are sorted and the winding number swept over them.
 
 package cpu
 
@@ -41,10 +41,10 @@ func grow[T any](s []T, n int) []T {
 // crossings walks an edge down the rows: k is the number of columns, from the left, whose centres lie left of the
 // edge's crossing with a row. It may be negative or beyond the image.
 //
-// In row r, whose centre is y, k is the ceiling of (N - 128 D) / (256 D), where D = |y1-y0| and N/D is the crossing's x.
-// From row to row N grows by 256 dx, so k grows by the floor step of dx/D or by one more, when what was left to the
-// next integer has been used up: left = 256 D k - (N - 128 D) stays in [0, 256 D). With |coordinates| <= 2^30 all
-// of it fits in 63 bits.
+// In row r, whose centre is y, k is the ceiling of (N - 128 D) / (256 D), where D = |y1-y0| and N/D is the crossing's
+// x. From row to row N grows by 256 dx, so k grows by the floor step of dx/D or by one more, when what was left to the
+// next integer has been used up: left = 256 D k - (N - 128 D) stays in [0, 256 D). With |coordinates| <= 2^30 all of it
+// fits in 63 bits.
 type crossings struct {
 	k, left    int64
 	step, rest int64
@@ -314,7 +314,8 @@ func (s *rowScratch) findBounds(wind int32, fill driver.FillRule) {
 }
 
 // buckets sorts all crossings of a band of rows by row: its memory does not grow with the number of edges.
-func (s *rowScratch) buckets(w *spanWriter, edges []driver.Edge, fill driver.FillRule, width, lo, hi int, pace *pace) error {
+func (s *rowScratch) buckets(w *spanWriter, edges []driver.Edge, fill driver.FillRule, width, lo, hi int,
+	pace *pace) error {
 	rows := hi - lo
 	s.ends = grow(s.ends, rows+1)
 	s.base = grow(s.base, rows+1)
@@ -432,7 +433,8 @@ func (s *rowScratch) sweep(w *spanWriter, keys []uint32, wind int32, fill driver
 
 // sweepDense adds the signs up by column and visits the columns in order: for rows with so many crossings that
 // sorting would take longer than going through the bits of a row.
-func (s *rowScratch) sweepDense(w *spanWriter, keys []uint32, wind int32, fill driver.FillRule, width int, y int32) bool {
+func (s *rowScratch) sweepDense(w *spanWriter, keys []uint32, wind int32, fill driver.FillRule, width int,
+	y int32) bool {
 	if len(s.delta) < width+1 {
 		s.delta = make([]int32, width+1)
 		s.set = make([]uint64, width/64+1)

@@ -44,7 +44,8 @@ func (j job) edges(i int) []driver.Edge {
 
 func (j job) String() string {
 	return fmt.Sprintf("%v %v %dx%d stride %d %+v what %04b regions [%d,+%d) strips %v\n%v\n%v",
-		j.level, j.method, j.image.width, j.image.height, j.image.stride, j.image.format, j.what, j.first, j.count, j.strips,
+		j.level, j.method, j.image.width, j.image.height, j.image.stride, j.image.format, j.what, j.first, j.count,
+		j.strips,
 		j.regions.Regions, j.regions.Edges)
 }
 
@@ -286,7 +287,8 @@ func TestMaskRandom(t *testing.T) {
 					}
 					at := y*j.image.width + x
 					if labels[at] != want || (mask[at] == 255) != (want > 0) || mask[at] != 0 && mask[at] != 255 {
-						t.Fatalf("case %d, %v, pixel (%d, %d): mask %d, label %d, want %d\n%v", i, m, x, y, mask[at], labels[at], want, j)
+						t.Fatalf("case %d, %v, pixel (%d, %d): mask %d, label %d, want %d\n%v", i, m, x, y, mask[at],
+							labels[at], want, j)
 					}
 				}
 			}
@@ -306,7 +308,8 @@ func rasterOf(f *fixture, j job, m driver.Method) (mask []byte, labels []uint16)
 	f.ok(f.s.MaskRaster(op))
 	mask = download[byte](f, op.Dst.Data)
 	op.Mode = driver.RasterLabels
-	op.Dst = driver.Image{Data: f.slice(int64(2 * w * h)), Width: w, Height: h, Stride: 2 * w, Format: driver.Gray16(16)}
+	op.Dst = driver.Image{Data: f.slice(int64(2 * w * h)), Width: w, Height: h, Stride: 2 * w,
+		Format: driver.Gray16(16)}
 	f.ok(f.s.MaskRaster(op))
 	return mask, download[uint16](f, op.Dst.Data)
 }
@@ -330,7 +333,8 @@ func TestDifferRed(t *testing.T) {
 		"channels":    func(r *result) { r.stats = r.stats[:1] },
 	}
 	clone := func() []result {
-		return []result{{stats: slices.Clone(want[0].stats), hist: [][]uint32{slices.Clone(want[0].hist[0]), slices.Clone(want[0].hist[1])}}}
+		return []result{{stats: slices.Clone(want[0].stats),
+			hist: [][]uint32{slices.Clone(want[0].hist[0]), slices.Clone(want[0].hist[1])}}}
 	}
 	if d := differ(clone(), want); d != "" {
 		t.Errorf("equal results differ: %s", d)
@@ -354,9 +358,11 @@ func TestMaskWide(t *testing.T) {
 	rng := rand.New(rand.NewPCG(4, 4))
 	const width, height = 40_000, 3
 	var r driver.MaskRegions
-	add(&r, driver.NonZero, ring(nil, point{-9, -9}, point{width * 256, 100}, point{width*256 - 700, 900}, point{300, 800}))
-	add(&r, driver.EvenOdd, ring(ring(nil, point{128, 0}, point{5000 * 256, 0}, point{5000 * 256, 700}, point{128, 700}),
-		point{999, 0}, point{39_000 * 256, 10}, point{39_000 * 256, 700}, point{1200, 700}))
+	add(&r, driver.NonZero,
+		ring(nil, point{-9, -9}, point{width * 256, 100}, point{width*256 - 700, 900}, point{300, 800}))
+	add(&r, driver.EvenOdd,
+		ring(ring(nil, point{128, 0}, point{5000 * 256, 0}, point{5000 * 256, 700}, point{128, 700}),
+			point{999, 0}, point{39_000 * 256, 10}, point{39_000 * 256, 700}, point{1200, 700}))
 	var masks [][][]bool
 	for i, format := range formats {
 		if raceDetector && i > 1 {
@@ -364,8 +370,9 @@ func TestMaskWide(t *testing.T) {
 		}
 		for _, l := range levels() {
 			j := job{
-				regions: r, image: randomPicture(rng, width, height, format), count: 2, level: l, method: driver.RowSpans,
-				what: driver.MaskSums | driver.MaskExtrema | driver.MaskMoments | driver.MaskHistogram,
+				regions: r, image: randomPicture(rng, width, height, format), count: 2, level: l,
+				method: driver.RowSpans,
+				what:   driver.MaskSums | driver.MaskExtrema | driver.MaskMoments | driver.MaskHistogram,
 			}
 			if masks == nil {
 				masks = j.masks()
@@ -387,7 +394,8 @@ func TestMaskManyCrossings(t *testing.T) {
 	for i := range pts {
 		pts[i] = point{rng.Int32N(width * 256), int32(i&1)*height*256 + rng.Int32N(2000) - 1000}
 	}
-	j := job{regions: one(driver.EvenOdd, ring(nil, pts...)), image: randomPicture(rng, width, height, driver.Gray8), count: 1, what: driver.MaskSums}
+	j := job{regions: one(driver.EvenOdd, ring(nil, pts...)), image: randomPicture(rng, width, height, driver.Gray8),
+		count: 1, what: driver.MaskSums}
 	var want []byte
 	for _, way := range []struct {
 		edges, crossings, keys, shift int
@@ -433,7 +441,8 @@ func TestMaskOpenRings(t *testing.T) {
 			r := randomRegions(rng, 50, 50)
 			for k := range r.Edges {
 				if rng.IntN(3) == 0 {
-					r.Edges[k] = driver.Edge{X0: int32(rng.Uint32()), Y0: int32(rng.Uint32()), X1: int32(rng.Uint32()), Y1: int32(rng.Uint32())}
+					r.Edges[k] = driver.Edge{X0: int32(rng.Uint32()), Y0: int32(rng.Uint32()), X1: int32(rng.Uint32()),
+						Y1: int32(rng.Uint32())}
 				}
 			}
 			n, err := f.dev.MaskPreparedBytes(r, 50, 50, driver.RowSpans)
@@ -441,7 +450,8 @@ func TestMaskOpenRings(t *testing.T) {
 			dst := f.slice(n)
 			guard := driver.Slice{Mem: dst.Mem, Off: dst.Off + n, Len: 1024}
 			f.ok(f.s.Fill(guard, 0x5a))
-			f.ok(f.s.MaskPrepare(driver.MaskPrepare{Regions: r, Width: 50, Height: 50, Method: allMethods[rng.IntN(len(allMethods))], Dst: dst}))
+			f.ok(f.s.MaskPrepare(driver.MaskPrepare{Regions: r, Width: 50, Height: 50,
+				Method: allMethods[rng.IntN(len(allMethods))], Dst: dst}))
 			_ = f.s.Wait(context.Background()) // refused or not, as it happens
 			for _, b := range download[byte](f, guard) {
 				if b != 0x5a {

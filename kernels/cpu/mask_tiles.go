@@ -38,22 +38,24 @@ type rectangle struct{ x0, y0, x1, y1 int }
 type tileTest func(t *tiler, edges []driver.Edge, r rectangle) error
 
 func findNaive(sc *scratch, w *spanWriter, edges []driver.Edge, fill driver.FillRule, width, lo, hi int) error {
-	return findByTiles(sc, w, edges, fill, width, lo, hi, false, func(t *tiler, edges []driver.Edge, r rectangle) error {
-		return t.each(edges, 0, r)
-	})
+	return findByTiles(sc, w, edges, fill, width, lo, hi, false,
+		func(t *tiler, edges []driver.Edge, r rectangle) error {
+			return t.each(edges, 0, r)
+		})
 }
 
 func findTiled(sc *scratch, w *spanWriter, edges []driver.Edge, fill driver.FillRule, width, lo, hi int) error {
-	return findByTiles(sc, w, edges, fill, width, lo, hi, false, func(t *tiler, edges []driver.Edge, r rectangle) error {
-		near, err := t.near(edges, r)
-		if err != nil {
-			return err
-		}
-		if near {
-			return t.each(edges, 0, r)
-		}
-		return t.uniform(edges, 0, r)
-	})
+	return findByTiles(sc, w, edges, fill, width, lo, hi, false,
+		func(t *tiler, edges []driver.Edge, r rectangle) error {
+			near, err := t.near(edges, r)
+			if err != nil {
+				return err
+			}
+			if near {
+				return t.each(edges, 0, r)
+			}
+			return t.uniform(edges, 0, r)
+		})
 }
 
 func findEdgeFiltered(sc *scratch, w *spanWriter, edges []driver.Edge, fill driver.FillRule, width, lo, hi int) error {
@@ -66,7 +68,8 @@ func findEdgeFiltered(sc *scratch, w *spanWriter, edges []driver.Edge, fill driv
 	})
 }
 
-func findTiledEdgeFiltered(sc *scratch, w *spanWriter, edges []driver.Edge, fill driver.FillRule, width, lo, hi int) error {
+func findTiledEdgeFiltered(sc *scratch, w *spanWriter, edges []driver.Edge, fill driver.FillRule, width, lo,
+	hi int) error {
 	return findByTiles(sc, w, edges, fill, width, lo, hi, true, func(t *tiler, edges []driver.Edge, r rectangle) error {
 		base, near, err := t.filter(edges, r)
 		if err == nil && !near {
@@ -82,9 +85,10 @@ func findTiledEdgeFiltered(sc *scratch, w *spanWriter, edges []driver.Edge, fill
 	})
 }
 
-// findByTiles calls test for the tiles that the region's bounds meet. With filter it only gets the edges that reach into
-// the rows of the band.
-func findByTiles(sc *scratch, w *spanWriter, edges []driver.Edge, fill driver.FillRule, width, lo, hi int, filter bool, test tileTest) error {
+// findByTiles calls test for the tiles that the region's bounds meet. With filter it only gets the edges that reach
+// into the rows of the band.
+func findByTiles(sc *scratch, w *spanWriter, edges []driver.Edge, fill driver.FillRule, width, lo, hi int, filter bool,
+	test tileTest) error {
 	x0, x1 := columns(edges, width)
 	if x0 >= x1 {
 		return nil

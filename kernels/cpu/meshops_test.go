@@ -14,8 +14,8 @@ import (
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 
-// The conformance suite has the cases of the ops from Voronoi diagrams to triangulations one by one; here is the way from sites to
-// the exact triangulation, over all small sets and many large ones, arbitrary input, and its speed.
+// The conformance suite has the cases of the ops from Voronoi diagrams to triangulations one by one; here is the way
+// from sites to the exact triangulation, over all small sets and many large ones, arbitrary input, and its speed.
 
 // way is the memory for diagrams of up to so many sites and pixels.
 type way struct {
@@ -45,11 +45,16 @@ func (w *way) enqueue(d devicetest.Diagram, m driver.VoronoiMethod) (driver.Slic
 	sites.Len, labels.Len, triangles.Len = 8*int64(n), 4*int64(d.Width)*int64(d.Height), 24*int64(n)
 	return triangles, errors.Join(
 		w.s.Upload(sites, [][]byte{bytesOf(d.Sites)}),
-		w.s.Voronoi(driver.Voronoi{Sites: sites, N: n, Width: d.Width, Height: d.Height, Method: m, Labels: labels, Scratch: w.scratch}),
-		w.s.Islands(driver.Islands{Sites: sites, N: n, Width: d.Width, Height: d.Height, Labels: labels, Count: w.count, Scratch: w.scratch}),
-		w.s.DualTriangles(driver.DualTriangles{Sites: sites, N: n, Width: d.Width, Height: d.Height, Labels: labels, Triangles: triangles, Counts: w.counts, Scratch: w.scratch}),
-		w.s.HullCompletion(driver.HullCompletion{Sites: sites, N: n, Width: d.Width, Height: d.Height, Labels: labels, Triangles: triangles, Counts: w.counts, Scratch: w.scratch}),
-		w.s.Flips(driver.Flips{Points: sites, N: n, Triangles: triangles, Counts: w.counts, Rounds: 1000, Status: w.status, Scratch: w.scratch}),
+		w.s.Voronoi(driver.Voronoi{Sites: sites, N: n, Width: d.Width, Height: d.Height, Method: m, Labels: labels,
+			Scratch: w.scratch}),
+		w.s.Islands(driver.Islands{Sites: sites, N: n, Width: d.Width, Height: d.Height, Labels: labels, Count: w.count,
+			Scratch: w.scratch}),
+		w.s.DualTriangles(driver.DualTriangles{Sites: sites, N: n, Width: d.Width, Height: d.Height, Labels: labels,
+			Triangles: triangles, Counts: w.counts, Scratch: w.scratch}),
+		w.s.HullCompletion(driver.HullCompletion{Sites: sites, N: n, Width: d.Width, Height: d.Height, Labels: labels,
+			Triangles: triangles, Counts: w.counts, Scratch: w.scratch}),
+		w.s.Flips(driver.Flips{Points: sites, N: n, Triangles: triangles, Counts: w.counts, Rounds: 1000,
+			Status: w.status, Scratch: w.scratch}),
 	)
 }
 
@@ -119,9 +124,11 @@ func TestMeshOfAllSmallSets(t *testing.T) {
 func TestMeshProperty(t *testing.T) {
 	w := newWay(t, 2, 400, 200*200)
 	rapid.Check(t, func(t *rapid.T) {
-		d := devicetest.Diagram{Width: rapid.IntRange(1, 200).Draw(t, "width"), Height: rapid.IntRange(1, 200).Draw(t, "height")}
+		d := devicetest.Diagram{Width: rapid.IntRange(1, 200).Draw(t, "width"),
+			Height: rapid.IntRange(1, 200).Draw(t, "height")}
 		d.Sites = rapid.SliceOfN(rapid.Custom(func(t *rapid.T) driver.Point {
-			return driver.Point{X: rapid.Int32Range(0, int32(d.Width)-1).Draw(t, "x"), Y: rapid.Int32Range(0, int32(d.Height)-1).Draw(t, "y")}
+			return driver.Point{X: rapid.Int32Range(0, int32(d.Width)-1).Draw(t, "x"),
+				Y: rapid.Int32Range(0, int32(d.Height)-1).Draw(t, "y")}
 		}), 0, 400).Draw(t, "sites")
 		if _, err := w.check(d, driver.Banding); err != nil {
 			t.Fatal(err)
@@ -184,8 +191,10 @@ func TestMeshLarge(t *testing.T) {
 			if threads == 2 {
 				first = got
 				t.Logf("%s: %d sites, %d pixels of islands, %d edges on the border, %d of the hull, %d flips in %d rounds",
-					name, got.counts.Sites, got.islands, got.counts.Border, got.counts.Hull, got.status.Flips, got.status.Rounds)
-			} else if got.status != first.status || devicetest.CompareMesh("Flips", got.triangles, first.triangles, got.counts, first.counts) != nil {
+					name, got.counts.Sites, got.islands, got.counts.Border, got.counts.Hull, got.status.Flips,
+					got.status.Rounds)
+			} else if got.status != first.status ||
+				devicetest.CompareMesh("Flips", got.triangles, first.triangles, got.counts, first.counts) != nil {
 				t.Errorf("%s: %+v with one thread, %+v with two", name, got.status, first.status)
 			}
 		}
@@ -223,7 +232,8 @@ func FuzzFlips(f *testing.F) {
 		n := len(points)
 		triangles := make([]driver.Triangle, min(len(corners)/3, 2*n))
 		for i := range triangles {
-			triangles[i] = driver.Triangle{A: uint32(corners[3*i]), B: uint32(corners[3*i+1]), C: uint32(corners[3*i+2])}
+			triangles[i] = driver.Triangle{A: uint32(corners[3*i]), B: uint32(corners[3*i+1]),
+				C: uint32(corners[3*i+2])}
 		}
 		w := newWay(t, 2, n, 1)
 		counts := []driver.MeshCounts{{Triangles: uint32(len(triangles)), Sites: uint32(sites)}}
@@ -231,8 +241,10 @@ func FuzzFlips(f *testing.F) {
 		in.Len = int64(12 * len(triangles))
 		got, status := make([]driver.Triangle, len(triangles)), make([]driver.FlipStatus, 1)
 		w.ok(errors.Join(
-			w.s.Upload(w.sites, [][]byte{bytesOf(points)}), w.s.Upload(w.counts, [][]byte{bytesOf(counts)}), w.s.Upload(in, [][]byte{bytesOf(triangles)}),
-			w.s.Flips(driver.Flips{Points: w.sites, N: n, Triangles: w.triangles, Counts: w.counts, Rounds: 1000, Status: w.status, Scratch: w.scratch}),
+			w.s.Upload(w.sites, [][]byte{bytesOf(points)}), w.s.Upload(w.counts, [][]byte{bytesOf(counts)}),
+			w.s.Upload(in, [][]byte{bytesOf(triangles)}),
+			w.s.Flips(driver.Flips{Points: w.sites, N: n, Triangles: w.triangles, Counts: w.counts, Rounds: 1000,
+				Status: w.status, Scratch: w.scratch}),
 			w.s.Download(bytesOf(got), in), w.s.Download(bytesOf(status), w.status),
 		))
 		w.wait()

@@ -135,7 +135,8 @@ func differ(got, want []result) string {
 		}
 		for c := range want[i].hist {
 			if len(got[i].hist[c]) != len(want[i].hist[c]) {
-				return fmt.Sprintf("region %d, channel %d: histogram of %d, want %d", i, c, len(got[i].hist[c]), len(want[i].hist[c]))
+				return fmt.Sprintf("region %d, channel %d: histogram of %d, want %d", i, c, len(got[i].hist[c]),
+					len(want[i].hist[c]))
 			}
 			for v := range want[i].hist[c] {
 				if g, w := got[i].hist[c][v], want[i].hist[c][v]; g != w {

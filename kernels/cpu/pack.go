@@ -116,7 +116,8 @@ func (d *device) pack(op driver.Pack, stop *stopFlag) error {
 			return err
 		}
 	}
-	p := packer{op: op, planes: planes, flags: flags, src: src, dst: dst, residual: residual, most: op.Dst.Format.Levels() - 1}
+	p := packer{op: op, planes: planes, flags: flags, src: src, dst: dst, residual: residual,
+		most: op.Dst.Format.Levels() - 1}
 	return d.pieces("Pack", (h+packRows-1)/packRows, stop, func(i int) int {
 		lo, hi := i*packRows, min((i+1)*packRows, h)
 		for y := lo; y < hi; y++ {
@@ -137,8 +138,10 @@ func alike(im driver.Image, field string, other driver.Image) ([]byte, error) {
 		return nil, err
 	}
 	f, g := im.Format, other.Format
-	if im.Width != other.Width || im.Height != other.Height || f.Colours() != g.Colours() || f.SampleBytes != g.SampleBytes || f.Bits != g.Bits {
-		return nil, fmt.Errorf("%s: %dx%d of %v is not like Dst, %dx%d of %v", field, im.Width, im.Height, f, other.Width, other.Height, g)
+	if im.Width != other.Width || im.Height != other.Height || f.Colours() != g.Colours() ||
+		f.SampleBytes != g.SampleBytes || f.Bits != g.Bits {
+		return nil, fmt.Errorf("%s: %dx%d of %v is not like Dst, %dx%d of %v", field, im.Width, im.Height, f,
+			other.Width, other.Height, g)
 	}
 	return b, nil
 }
@@ -181,7 +184,8 @@ func (p *packer) row8(y int) {
 			}
 			p.dst[to+x*size] = d
 			if p.residual != nil {
-				p.residual[y*res.Stride+x*int(res.Format.Channels)+int(res.Format.Order[c])] = uint8(min(max(int(s)-int(d)+128, 0), 255))
+				p.residual[y*res.Stride+x*int(res.Format.Channels)+
+					int(res.Format.Order[c])] = uint8(min(max(int(s)-int(d)+128, 0), 255))
 			}
 		}
 	}

@@ -12,7 +12,8 @@ import (
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 
-// The conformance suite has the cases of Unpack and Pack; here are arbitrary input, the way there and back, and their speed.
+// The conformance suite has the cases of Unpack and Pack; here are arbitrary input, the way there and back, and their
+// speed.
 
 // roundTrip runs Unpack and then Pack on what came of it, with no pixel taken from the source.
 func roundTrip(t testing.TB, p *devicetest.Picture) []byte {
@@ -76,7 +77,8 @@ func FuzzPack(f *testing.F) {
 		if d := devicetest.ComparePainted("Pack", download[byte](x, op.Dst.Data), dst.Pixels, dst); d != nil {
 			t.Error(d)
 		}
-		if d := devicetest.ComparePainted("Pack", download[byte](x, op.Residual.Data), residual.Pixels, residual); d != nil {
+		if d := devicetest.ComparePainted("Pack", download[byte](x, op.Residual.Data), residual.Pixels,
+			residual); d != nil {
 			t.Error(d)
 		}
 	})
@@ -87,7 +89,8 @@ func BenchmarkPack(b *testing.B) {
 	for _, format := range []driver.PixelFormat{driver.Gray8, driver.RGB8} {
 		size, colours := format.PixelBytes(), format.Colours()
 		f := newFixture(b, 2, int64(w*h*(2*size+1+4*colours)+4*driver.Align))
-		src := driver.Image{Data: f.upload(texture(w * h * size)), Width: w, Height: h, Stride: w * size, Format: format}
+		src := driver.Image{Data: f.upload(texture(w * h * size)), Width: w, Height: h, Stride: w * size,
+			Format: format}
 		dst := src
 		flags, planes := f.slice(w*h), f.slice(4*int64(w*h*colours))
 		dst.Data = f.slice(src.Data.Len)

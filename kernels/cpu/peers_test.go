@@ -49,7 +49,8 @@ func timePeer(t *testing.T, sc scene, what driver.MaskWhat, threads int, name st
 	f := newFixture(t, threads, 256<<20)
 	op := driver.MaskReduce{
 		Count: len(sc.regions.Regions), What: what,
-		Frame: driver.Image{Data: f.upload(texture(sc.width * sc.height)), Width: sc.width, Height: sc.height, Stride: sc.width, Format: driver.Gray8},
+		Frame: driver.Image{Data: f.upload(texture(sc.width * sc.height)), Width: sc.width, Height: sc.height,
+			Stride: sc.width, Format: driver.Gray8},
 	}
 	f.outputs(&op)
 	op.Prepared = f.prepare(sc.regions, sc.width, sc.height, driver.RowSpans)
@@ -57,7 +58,8 @@ func timePeer(t *testing.T, sc scene, what driver.MaskWhat, threads int, name st
 	least := time.Hour
 	for range repeats {
 		start := time.Now()
-		f.ok(f.s.MaskPrepare(driver.MaskPrepare{Regions: sc.regions, Width: sc.width, Height: sc.height, Dst: op.Prepared}))
+		f.ok(f.s.MaskPrepare(driver.MaskPrepare{Regions: sc.regions, Width: sc.width, Height: sc.height,
+			Dst: op.Prepared}))
 		f.ok(f.s.MaskReduce(op))
 		f.wait()
 		least = min(least, time.Since(start))

@@ -45,7 +45,8 @@ const (
 
 // preparedBytes is the size of a blob with room for so many regions and spans.
 func preparedBytes(regions int, spans int64) (int64, error) {
-	if regions < 0 || int64(regions) > math.MaxUint32 || spans < 0 || spans > (math.MaxInt64-headerBytes-math.MaxUint32*regionBytes)/spanBytes {
+	if regions < 0 || int64(regions) > math.MaxUint32 || spans < 0 ||
+		spans > (math.MaxInt64-headerBytes-math.MaxUint32*regionBytes)/spanBytes {
 		return 0, fmt.Errorf("cpu: %d regions with up to %d spans are too many", regions, spans)
 	}
 	return headerBytes + int64(regions)*regionBytes + spans*spanBytes, nil
@@ -78,7 +79,8 @@ func layPrepared(b []byte, width, height, regions int) (prepared, error) {
 		return prepared{}, errors.New("Dst: is not aligned")
 	}
 	h := (*preparedHeader)(unsafe.Pointer(unsafe.SliceData(b)))
-	*h = preparedHeader{Version: preparedVersion, Width: uint32(width), Height: uint32(height), Regions: uint32(regions)}
+	*h = preparedHeader{Version: preparedVersion, Width: uint32(width), Height: uint32(height),
+		Regions: uint32(regions)}
 	return viewPrepared(b, h), nil
 }
 

@@ -46,7 +46,8 @@ func TestMaskPreparedBytesRefuses(t *testing.T) {
 			t.Errorf("%d bytes for an image of %v", n, s)
 		}
 	}
-	for _, g := range []driver.Region{{FirstEdge: 5}, {FirstEdge: 2, EdgeCount: 3}, {EdgeCount: math.MaxUint32}, {FirstEdge: math.MaxUint32, EdgeCount: math.MaxUint32}} {
+	for _, g := range []driver.Region{{FirstEdge: 5}, {FirstEdge: 2, EdgeCount: 3}, {EdgeCount: math.MaxUint32},
+		{FirstEdge: math.MaxUint32, EdgeCount: math.MaxUint32}} {
 		r := driver.MaskRegions{Edges: square.Edges, Regions: []driver.Region{g}}
 		if n, err := f.dev.MaskPreparedBytes(r, 10, 10, driver.RowSpans); err == nil {
 			t.Errorf("%d bytes for %+v", n, g)
@@ -59,7 +60,8 @@ func TestMaskPreparedBytesTight(t *testing.T) {
 	f := newFixture(t, 1, 64<<20)
 	comb := []point{{0, -256}}
 	for x := range int32(50) { // teeth one pixel wide, one apart: half the columns are spans of their own
-		comb = append(comb, point{x * 512, 100 * 256}, point{x*512 + 256, 100 * 256}, point{x*512 + 256, -256}, point{x*512 + 512, -256})
+		comb = append(comb, point{x * 512, 100 * 256}, point{x*512 + 256, 100 * 256}, point{x*512 + 256, -256},
+			point{x*512 + 512, -256})
 	}
 	for name, c := range map[string]struct {
 		edges []driver.Edge
@@ -96,10 +98,12 @@ func TestPreparedCorrupt(t *testing.T) {
 	good := download[byte](f, prepared)
 	reduce := driver.MaskReduce{
 		Prepared: prepared, Count: j.count, What: 15,
-		Frame: driver.Image{Data: f.upload(j.image.data), Width: 40, Height: 40, Stride: j.image.stride, Format: driver.RGB8},
+		Frame: driver.Image{Data: f.upload(j.image.data), Width: 40, Height: 40, Stride: j.image.stride,
+			Format: driver.RGB8},
 	}
 	f.outputs(&reduce)
-	raster := driver.MaskRaster{Prepared: prepared, Count: j.count, Dst: driver.Image{Data: f.slice(1600), Width: 40, Height: 40, Stride: 40, Format: driver.Gray8}}
+	raster := driver.MaskRaster{Prepared: prepared, Count: j.count,
+		Dst: driver.Image{Data: f.slice(1600), Width: 40, Height: 40, Stride: 40, Format: driver.Gray8}}
 	guard := f.slice(4096)
 	f.ok(f.s.Fill(guard, 0x5a))
 	f.wait()
@@ -148,7 +152,8 @@ func TestRefusals(t *testing.T) {
 		Frame: driver.Image{Data: f.upload(make([]byte, 100)), Width: 10, Height: 10, Stride: 10, Format: driver.Gray8},
 	}
 	f.outputs(&reduce)
-	raster := driver.MaskRaster{Prepared: prepared, Count: 1, Dst: driver.Image{Data: f.slice(100), Width: 10, Height: 10, Stride: 10, Format: driver.Gray8}}
+	raster := driver.MaskRaster{Prepared: prepared, Count: 1,
+		Dst: driver.Image{Data: f.slice(100), Width: 10, Height: 10, Stride: 10, Format: driver.Gray8}}
 	f.wait()
 	check := func(name string, want bool, err error) {
 		t.Helper()
@@ -163,10 +168,16 @@ func TestRefusals(t *testing.T) {
 	}
 	check("reduce", true, f.s.MaskReduce(reduce))
 	check("raster", true, f.s.MaskRaster(raster))
-	check("unaligned Dst", false, f.s.MaskPrepare(driver.MaskPrepare{Regions: r, Width: 10, Height: 10, Dst: driver.Slice{Mem: f.mem, Off: 1<<20 + 4, Len: 1000}}))
-	check("short Dst", false, f.s.MaskPrepare(driver.MaskPrepare{Regions: r, Width: 10, Height: 10, Dst: driver.Slice{Mem: f.mem, Off: 1 << 20, Len: 120}}))
+	check("unaligned Dst", false,
+		f.s.MaskPrepare(driver.MaskPrepare{Regions: r, Width: 10, Height: 10,
+			Dst: driver.Slice{Mem: f.mem, Off: 1<<20 + 4, Len: 1000}}))
+	check("short Dst", false,
+		f.s.MaskPrepare(driver.MaskPrepare{Regions: r, Width: 10, Height: 10,
+			Dst: driver.Slice{Mem: f.mem, Off: 1 << 20, Len: 120}}))
 	check("no Dst", false, f.s.MaskPrepare(driver.MaskPrepare{Regions: r, Width: 10, Height: 10}))
-	check("method", false, f.s.MaskPrepare(driver.MaskPrepare{Regions: r, Width: 10, Height: 10, Method: 99, Dst: driver.Slice{Mem: f.mem, Off: 1 << 20, Len: 1000}}))
+	check("method", false,
+		f.s.MaskPrepare(driver.MaskPrepare{Regions: r, Width: 10, Height: 10, Method: 99,
+			Dst: driver.Slice{Mem: f.mem, Off: 1 << 20, Len: 1000}}))
 	for name, change := range map[string]func(op *driver.MaskReduce){
 		"regions":       func(op *driver.MaskReduce) { op.Count = 2 },
 		"first":         func(op *driver.MaskReduce) { op.First = math.MaxInt },

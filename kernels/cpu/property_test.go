@@ -51,7 +51,8 @@ func TestPartition(t *testing.T) {
 		}
 		op := driver.MaskReduce{
 			Prepared: f.prepare(r, width, height, m), Count: len(ts), What: driver.MaskSums,
-			Frame: driver.Image{Data: f.slice(int64(width * height)), Width: width, Height: height, Stride: width, Format: driver.Gray8},
+			Frame: driver.Image{Data: f.slice(int64(width * height)), Width: width, Height: height, Stride: width,
+				Format: driver.Gray8},
 		}
 		f.outputs(&op)
 		f.ok(f.s.MaskReduce(op))
@@ -85,7 +86,8 @@ func TestPartition(t *testing.T) {
 		// And it shows when a triangle that has pixels is left out.
 		i := rng.IntN(len(ts))
 		if n, _ := owners(ts[i:i+1], width, height, m, fill); n > 0 {
-			if n, all := owners(slices.Delete(slices.Clone(ts), i, i+1), width, height, m, fill); n == uint64(width*height) || all {
+			if n, all := owners(slices.Delete(slices.Clone(ts), i, i+1), width, height, m,
+				fill); n == uint64(width*height) || all {
 				t.Fatal("a triangle is left out and nobody sees")
 			}
 		}

@@ -1,8 +1,8 @@
 // SelectVertices: order sampling of candidates that keep their distance.
 //
-// A candidate that is first within Spacing is first in its block of Spacing+1 columns and rows, too (Neubeck and Van Gool,
-// Efficient non-maximum suppression, 2006). So one pass computes keys and the first one of each block, and what is left to
-// look at is one candidate a block, mostly only against the first ones of the blocks around.
+// A candidate that is first within Spacing is first in its block of Spacing+1 columns and rows, too (Neubeck and Van
+// Gool, Efficient non-maximum suppression, 2006). So one pass computes keys and the first one of each block, and what
+// is left to look at is one candidate a block, mostly only against the first ones of the blocks around.
 
 package cpu
 
@@ -91,8 +91,10 @@ func (d *device) SelectVerticesScratch(n, width, height int, rule driver.VertexR
 
 func (v *selection) check() error {
 	switch {
-	case v.Width < 1 || v.Width > driver.MaxSide || v.Height < 1 || v.Height > driver.MaxSide || v.Width*v.Height > driver.MaxPixels:
-		return fmt.Errorf("Width, Height = %d, %d: sides must be 1 to %d, and no more than %d pixels", v.Width, v.Height, driver.MaxSide, driver.MaxPixels)
+	case v.Width < 1 || v.Width > driver.MaxSide || v.Height < 1 || v.Height > driver.MaxSide ||
+		v.Width*v.Height > driver.MaxPixels:
+		return fmt.Errorf("Width, Height = %d, %d: sides must be 1 to %d, and no more than %d pixels", v.Width,
+			v.Height, driver.MaxSide, driver.MaxPixels)
 	case v.Floor < 1 || v.Floor > driver.MaxVertexFloor:
 		return fmt.Errorf("Floor = %d: must be 1 to %d", v.Floor, driver.MaxVertexFloor)
 	case v.Spacing < 0 || v.Spacing > driver.MaxVertexSpacing:
@@ -203,7 +205,8 @@ func (v *selection) at(r rank) (i, j int) {
 	return index%(v.Width+1) - v.Spacing - 1, index/(v.Width+1) - v.Spacing - 1
 }
 
-// keyBlocks computes the keys of a row of blocks, and the first one of each. It returns false where it was told to stop.
+// keyBlocks computes the keys of a row of blocks, and the first one of each. It returns false where it was told to
+// stop.
 func (v *selection) keyBlocks(b int, p *pace) bool {
 	first := v.first[b*v.blockColumns:][:v.blockColumns]
 	for i := range first {
@@ -409,7 +412,8 @@ func (v *selection) choose(p *pace) bool {
 	return true
 }
 
-// nth is number n of different ranks in their order, from 0. spare has room for all of them. ok is false where it was told to stop.
+// nth is number n of different ranks in their order, from 0. spare has room for all of them. ok is false where it was
+// told to stop.
 func nth(ranks, spare []rank, n int, p *pace) (r rank, ok bool) {
 	for shift := 56; len(ranks) > 1; shift -= 8 {
 		var counts [256]int

@@ -15,8 +15,8 @@ import (
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 
-// The conformance suite compares SelectVertices with its definition; here are arbitrary input, what the definition is to
-// give, and its speed.
+// The conformance suite compares SelectVertices with its definition; here are arbitrary input, what the definition is
+// to give, and its speed.
 
 func newSelection(t testing.TB, threads int, c devicetest.Choice) (*fixture, driver.SelectVertices) {
 	t.Helper()
@@ -44,7 +44,8 @@ func selectVertices(t testing.TB, threads int, c devicetest.Choice) []driver.Poi
 func FuzzSelectVertices(f *testing.F) {
 	for i, c := range devicetest.Choices(1, 8) {
 		if c.Width < 256 && c.Height < 256 {
-			f.Add(bytesOf(c.Edges), uint8(c.Width), uint64(i), uint16(c.Rule.Floor), uint8(c.Rule.Spacing), uint8(c.Rule.Border), uint8(c.Rule.Cell), uint16(c.N))
+			f.Add(bytesOf(c.Edges), uint8(c.Width), uint64(i), uint16(c.Rule.Floor), uint8(c.Rule.Spacing),
+				uint8(c.Rule.Border), uint8(c.Rule.Cell), uint16(c.N))
 		}
 	}
 	f.Fuzz(func(t *testing.T, b []byte, w uint8, seed uint64, floor uint16, spacing, border, cell uint8, n uint16) {
@@ -59,7 +60,8 @@ func FuzzSelectVertices(f *testing.F) {
 			c.Previous = append(c.Previous, driver.Point{X: int32(b[i]), Y: int32(b[i+1])})
 		}
 		c.Rule = driver.VertexRule{
-			Seed: seed, Floor: 1 + int(floor), Spacing: int(spacing) % 16, Border: 1 + int(border), Cell: int(cell), Strength: int(seed % 64),
+			Seed: seed, Floor: 1 + int(floor), Spacing: int(spacing) % 16, Border: 1 + int(border), Cell: int(cell),
+			Strength: int(seed % 64),
 		}
 		if c.Rule.Cell <= c.Rule.Spacing {
 			c.Rule.Cell = 0
@@ -79,7 +81,8 @@ func FuzzSelectVertices(f *testing.F) {
 // corners, and one in each cell.
 func TestSelectVerticesPromises(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
-		c := devicetest.Choice{Width: rapid.IntRange(1, 150).Draw(r, "width"), Height: rapid.IntRange(1, 150).Draw(r, "height")}
+		c := devicetest.Choice{Width: rapid.IntRange(1, 150).Draw(r, "width"),
+			Height: rapid.IntRange(1, 150).Draw(r, "height")}
 		c.Rule = driver.VertexRule{
 			Seed: rapid.Uint64().Draw(r, "seed"), Floor: rapid.IntRange(1, 500).Draw(r, "floor"),
 			Spacing: rapid.IntRange(0, 7).Draw(r, "spacing"), Border: rapid.IntRange(1, 200).Draw(r, "border"),
@@ -100,7 +103,8 @@ func TestSelectVerticesPromises(t *testing.T) {
 		if len(v) > c.N || len(v) < border+extra {
 			r.Fatalf("%d vertices, %d are wanted", len(v), c.N)
 		}
-		for _, p := range []driver.Point{{}, {X: int32(c.Width)}, {Y: int32(c.Height)}, {X: int32(c.Width), Y: int32(c.Height)}} {
+		for _, p := range []driver.Point{{}, {X: int32(c.Width)}, {Y: int32(c.Height)},
+			{X: int32(c.Width), Y: int32(c.Height)}} {
 			if !slices.Contains(v, p) {
 				r.Fatalf("%v is missing", p)
 			}
@@ -176,7 +180,8 @@ func TestSelectVerticesHysteresis(t *testing.T) {
 		return e
 	}
 	kept := func(strength int) (kept int) {
-		c := devicetest.Choice{Width: w, Height: h, N: n, Rule: driver.VertexRule{Seed: 1, Floor: 32, Border: 50, Spacing: 2, Cell: 30, Strength: strength}}
+		c := devicetest.Choice{Width: w, Height: h, N: n,
+			Rule: driver.VertexRule{Seed: 1, Floor: 32, Border: 50, Spacing: 2, Cell: 30, Strength: strength}}
 		for k := range 5 {
 			c.Edges = frame(k)
 			v := selectVertices(t, 1, c)

@@ -54,8 +54,10 @@ func (d *device) ShadeScratch(n, width, height int, m driver.ShadeMethod) (int64
 	switch {
 	case n < 0 || n > 2*driver.MaxPoints:
 		return 0, fmt.Errorf("cpu: Shade: Max = %d: must be 0 to %d", n, 2*driver.MaxPoints)
-	case width < 1 || width > driver.MaxSide || height < 1 || height > driver.MaxSide || width*height > driver.MaxPixels:
-		return 0, fmt.Errorf("cpu: Shade: Width, Height = %d, %d: sides must be 1 to %d, and no more than %d pixels", width, height, driver.MaxSide, driver.MaxPixels)
+	case width < 1 || width > driver.MaxSide || height < 1 || height > driver.MaxSide ||
+		width*height > driver.MaxPixels:
+		return 0, fmt.Errorf("cpu: Shade: Width, Height = %d, %d: sides must be 1 to %d, and no more than %d pixels",
+			width, height, driver.MaxSide, driver.MaxPixels)
 	case m > driver.PerTile:
 		return 0, fmt.Errorf("cpu: Shade: Method = %d: %w", m, driver.ErrNotSupported)
 	}
@@ -93,7 +95,8 @@ func (d *device) shade(op driver.Shade, stop *stopFlag) error {
 
 // view looks at the memory of what is read and written.
 func (v *shading) view(
-	src driver.Image, name string, dst driver.Image, points driver.Slice, n int, triangles driver.Slice, most int, count, colors driver.Slice,
+	src driver.Image, name string, dst driver.Image, points driver.Slice, n int, triangles driver.Slice, most int,
+	count, colors driver.Slice,
 ) (err error) {
 	if v.src, err = checkImage(src, name); err != nil {
 		return err
@@ -102,7 +105,8 @@ func (v *shading) view(
 		return err
 	}
 	if dst.Width != src.Width || dst.Height != src.Height || dst.Format != src.Format {
-		return fmt.Errorf("Dst: %dx%d, %v: must be as %s, %dx%d, %v", dst.Width, dst.Height, dst.Format, name, src.Width, src.Height, src.Format)
+		return fmt.Errorf("Dst: %dx%d, %v: must be as %s, %dx%d, %v", dst.Width, dst.Height, dst.Format, name,
+			src.Width, src.Height, src.Format)
 	}
 	if v.points, err = viewAs[driver.Point](points, "Points", n); err != nil {
 		return err
@@ -131,7 +135,8 @@ func (v *shading) view(
 func (v *shading) check(pace *pace) error {
 	for i, p := range v.points {
 		if p.X < 0 || int(p.X) > v.Src.Width || p.Y < 0 || int(p.Y) > v.Src.Height {
-			return fmt.Errorf("Points[%d] = (%d, %d): is beyond an image of %dx%d", i, p.X, p.Y, v.Src.Width, v.Src.Height)
+			return fmt.Errorf("Points[%d] = (%d, %d): is beyond an image of %dx%d", i, p.X, p.Y, v.Src.Width,
+				v.Src.Height)
 		}
 		if pace.spend(1) {
 			return errAborted
@@ -148,7 +153,8 @@ func (v *shading) check(pace *pace) error {
 	return nil
 }
 
-// eachTriangle runs f of an op on triangles [from, to), on as many threads as there are. f returns false where it was told to stop.
+// eachTriangle runs f of an op on triangles [from, to), on as many threads as there are. f returns false where it was
+// told to stop.
 func (d *device) eachTriangle(op string, from, to int, stop *stopFlag, f func(i int, p *pace) bool) error {
 	const step = 32
 	return d.longPieces(op, (to-from+step-1)/step, stop, func(k int, p *pace) bool {
@@ -303,8 +309,8 @@ func (v *shading) spans(i, y0, y1 int) func(yield func(y int, s columnSpan) bool
 	}
 }
 
-// walker goes down an edge row by row: x is the first column whose centre is not left of where the edge crosses the row of
-// centres, and rest how much that is to the right of it, in units of 1/den pixel.
+// walker goes down an edge row by row: x is the first column whose centre is not left of where the edge crosses the row
+// of centres, and rest how much that is to the right of it, in units of 1/den pixel.
 type walker struct{ x, rest, den, step, part int }
 
 // walk begins at row y of the edge from a down to b, which must be lower.
@@ -338,7 +344,9 @@ func (d *device) shadeTiles(v *shading, p *pace) error {
 		if !ok {
 			return errAborted
 		}
-		tiles := func(f func(tile int, p *pace) bool) error { return d.longPieces("Shade", v.columns*v.rows, p.stop, f) }
+		tiles := func(f func(tile int, p *pace) bool) error {
+			return d.longPieces("Shade", v.columns*v.rows, p.stop, f)
+		}
 		if v.Color == driver.MeanColor {
 			if err := tiles(v.sumTile); err != nil {
 				return err
@@ -359,8 +367,8 @@ func (d *device) shadeTiles(v *shading, p *pace) error {
 	return nil
 }
 
-// sort puts triangles from one on into the lists of the tiles that they may touch, clears their totals, and returns how far it came:
-// as far as the lists have room. ok is false where it was told to stop.
+// sort puts triangles from one on into the lists of the tiles that they may touch, clears their totals, and returns how
+// far it came: as far as the lists have room. ok is false where it was told to stop.
 func (v *shading) sort(from int, p *pace) (to int, ok bool) {
 	clear(v.starts)
 	n, to := 0, from

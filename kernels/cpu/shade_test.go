@@ -15,7 +15,8 @@ import (
 // The conformance suite compares Shade with its definition; here are arbitrary triangles, large meshes, and its speed.
 
 // newShading triangulates points and lays out a Shade of a picture.
-func newShading(t testing.TB, threads int, p *devicetest.Picture, points []driver.Point, m driver.ShadeMethod) (*fixture, driver.Shade) {
+func newShading(t testing.TB, threads int, p *devicetest.Picture, points []driver.Point,
+	m driver.ShadeMethod) (*fixture, driver.Shade) {
 	t.Helper()
 	n, k := len(points), p.Format.PixelBytes()
 	x := &device{threads: threads}
@@ -27,13 +28,17 @@ func newShading(t testing.TB, threads int, p *devicetest.Picture, points []drive
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := newFixture(t, threads, int64(3*len(p.Pixels)+(32+2*k)*n)+scratch+triangulation+10*driver.Align) // with room for a Hold of it
+	// with room for a Hold of it
+	f := newFixture(t, threads, int64(3*len(p.Pixels)+(32+2*k)*n)+scratch+triangulation+10*driver.Align)
 	op := driver.Shade{
-		Src: p.Image(f.upload(p.Pixels)), Dst: p.Image(f.slice(int64(len(p.Pixels)))), Points: f.upload(bytesOf(points)), N: n,
-		Triangles: f.slice(24 * int64(n)), Count: f.slice(4), Max: 2 * n, Colors: f.slice(2 * int64(n*k)), Method: m, Scratch: f.slice(scratch),
+		Src: p.Image(f.upload(p.Pixels)), Dst: p.Image(f.slice(int64(len(p.Pixels)))),
+		Points: f.upload(bytesOf(points)), N: n,
+		Triangles: f.slice(24 * int64(n)), Count: f.slice(4), Max: 2 * n, Colors: f.slice(2 * int64(n*k)), Method: m,
+		Scratch: f.slice(scratch),
 	}
 	f.ok(f.s.Fill(op.Dst.Data, 0))
-	f.ok(f.s.Triangulate(driver.Triangulate{Points: op.Points, N: n, Triangles: op.Triangles, Count: op.Count, Scratch: f.slice(triangulation)}))
+	f.ok(f.s.Triangulate(driver.Triangulate{Points: op.Points, N: n, Triangles: op.Triangles, Count: op.Count,
+		Scratch: f.slice(triangulation)}))
 	f.wait()
 	return f, op
 }
@@ -58,7 +63,8 @@ func TestShadeCoversOnce(t *testing.T) {
 	for _, n := range []int{0, 1, 10, 300, 20_000} {
 		p := photo(257, 130, driver.RGB8)
 		f, op := newShading(t, 1, p, scattered(n, p.Width, p.Height), driver.PerTriangle)
-		v := &shading{Shade: op, points: download[driver.Point](f, op.Points), triangles: download[driver.Triangle](f, op.Triangles)}
+		v := &shading{Shade: op, points: download[driver.Point](f, op.Points),
+			triangles: download[driver.Triangle](f, op.Triangles)}
 		covered := make([]int, p.Width*p.Height)
 		for i := range download[uint32](f, op.Count)[0] {
 			for y, s := range v.spans(int(i), 0, p.Height) {
@@ -75,8 +81,8 @@ func TestShadeCoversOnce(t *testing.T) {
 	}
 }
 
-// Both methods give the same, on one thread and on several, also where the lists of tiles are made in several runs: long thin
-// triangles touch many tiles.
+// Both methods give the same, on one thread and on several, also where the lists of tiles are made in several runs:
+// long thin triangles touch many tiles.
 func TestShadeMethodsAgree(t *testing.T) {
 	p := photo(700, 500, driver.RGB8)
 	needles := []driver.Point{{}, {X: 700}, {Y: 500}, {X: 700, Y: 500}}
@@ -131,7 +137,8 @@ func FuzzShade(f *testing.F) {
 		formats := devicetest.PictureFormats()
 		p := devicetest.Painting{Picture: *photo(1+int(w)%64, 1+int(h)%64, formats[int(how)%len(formats)])}
 		for i := 0; i+1 < min(len(b), 24); i += 2 {
-			p.Points = append(p.Points, driver.Point{X: int32(b[i]) % int32(p.Width+1), Y: int32(b[i+1]) % int32(p.Height+1)})
+			p.Points = append(p.Points,
+				driver.Point{X: int32(b[i]) % int32(p.Width+1), Y: int32(b[i+1]) % int32(p.Height+1)})
 		}
 		p.Triangles = devicetest.Delaunay(p.Points)
 		color := driver.ShadeColor(how >> 7)

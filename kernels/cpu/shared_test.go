@@ -80,10 +80,12 @@ func TestSharedOracle(t *testing.T) {
 		t.Run(c.Name, func(t *testing.T) {
 			p := readGray(t, filepath.Join(dir, "frames", c.Frame+".png"))
 			for _, m := range allMethods {
-				if work := p.width * p.height * len(rings(c.Rings)); (m == driver.Naive || m == driver.Tiled) && work > 1e7 && (testing.Short() || raceDetector) {
+				if work := p.width * p.height * len(rings(c.Rings)); (m == driver.Naive || m == driver.Tiled) &&
+					work > 1e7 && (testing.Short() || raceDetector) {
 					continue
 				}
-				j := job{regions: one(driver.NonZero, rings(c.Rings)), image: p, what: 15, count: 1, level: bestLevel, method: m}
+				j := job{regions: one(driver.NonZero, rings(c.Rings)), image: p, what: 15, count: 1, level: bestLevel,
+					method: m}
 				mask, _ := rasterOf(f, j, m)
 				for i := range mask {
 					mask[i] &= 1
@@ -94,15 +96,18 @@ func TestSharedOracle(t *testing.T) {
 				got, want := j.run(f)[0], c.Expected.Channels[0]
 				s := got.stats[0]
 				if s.Count != want.Count || s.Sum != want.Sum || s.SumSq != want.SumSq {
-					t.Errorf("%v: count, sum, squares %d %d %d, want %d %d %d", m, s.Count, s.Sum, s.SumSq, want.Count, want.Sum, want.SumSq)
+					t.Errorf("%v: count, sum, squares %d %d %d, want %d %d %d", m, s.Count, s.Sum, s.SumSq, want.Count,
+						want.Sum, want.SumSq)
 				}
 				if want.Min != nil {
 					v, at := s.Min()
-					if x, y := at%uint32(p.width), at/uint32(p.width); v != *want.Min || x != want.MinLoc[0] || y != want.MinLoc[1] {
+					if x, y := at%uint32(p.width), at/uint32(p.width); v != *want.Min || x != want.MinLoc[0] ||
+						y != want.MinLoc[1] {
 						t.Errorf("%v: min %d at (%d, %d), want %d at %v", m, v, x, y, *want.Min, want.MinLoc)
 					}
 					v, at = s.Max()
-					if x, y := at%uint32(p.width), at/uint32(p.width); v != *want.Max || x != want.MaxLoc[0] || y != want.MaxLoc[1] {
+					if x, y := at%uint32(p.width), at/uint32(p.width); v != *want.Max || x != want.MaxLoc[0] ||
+						y != want.MaxLoc[1] {
 						t.Errorf("%v: max %d at (%d, %d), want %d at %v", m, v, x, y, *want.Max, want.MaxLoc)
 					}
 				}

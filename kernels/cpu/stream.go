@@ -30,8 +30,8 @@ type task struct {
 	run  func(stop *stopFlag) error
 }
 
-// stopFlag is what ops are told while they run: to return early, and how urgent they are. The zero value is for ops of the
-// lowest priority.
+// stopFlag is what ops are told while they run: to return early, and how urgent they are. The zero value is for ops of
+// the lowest priority.
 type stopFlag struct {
 	atomic.Bool
 	level int
@@ -48,8 +48,8 @@ type pace struct {
 	size int       // to what
 }
 
-// paceNs is how long a piece of work is to take between two looks. Memory that others use as well, and slow processors, can
-// make the nanoseconds that spend is told ten times too few, so they are measured against the clock.
+// paceNs is how long a piece of work is to take between two looks. Memory that others use as well, and slow processors,
+// can make the nanoseconds that spend is told ten times too few, so they are measured against the clock.
 const paceNs = 100_000
 
 func newPace(stop *stopFlag) pace { return pace{stop: stop, left: paceNs / 8} }
@@ -139,8 +139,8 @@ func (s *stream) loop() {
 	}
 }
 
-// progress tells everyone who waits for a change. s.mu is held. Who waits for the stream comes last: whoever is woken last
-// runs first.
+// progress tells everyone who waits for a change. s.mu is held. Who waits for the stream comes last: whoever is woken
+// last runs first.
 func (s *stream) progress() {
 	if busy := s.running || len(s.queue) > 0; busy != s.busy {
 		s.busy = busy

@@ -114,8 +114,10 @@ func TestMemoryBesideHeap(t *testing.T) {
 func TestViewBounds(t *testing.T) {
 	f := newFixture(t, 1, 1000)
 	for _, s := range []driver.Slice{
-		{Mem: f.mem, Off: -1, Len: 1}, {Mem: f.mem, Off: 0, Len: -1}, {Mem: f.mem, Off: 0, Len: 1001}, {Mem: f.mem, Off: 1001, Len: 0},
-		{Mem: f.mem, Off: 1 << 62, Len: 1 << 62}, {Mem: f.mem, Off: 999, Len: 2}, {Mem: nil, Off: 0, Len: 1}, {Mem: otherMem{}, Len: 1},
+		{Mem: f.mem, Off: -1, Len: 1}, {Mem: f.mem, Off: 0, Len: -1}, {Mem: f.mem, Off: 0, Len: 1001},
+		{Mem: f.mem, Off: 1001, Len: 0},
+		{Mem: f.mem, Off: 1 << 62, Len: 1 << 62}, {Mem: f.mem, Off: 999, Len: 2}, {Mem: nil, Off: 0, Len: 1},
+		{Mem: otherMem{}, Len: 1},
 	} {
 		if _, err := view(s, "x"); err == nil {
 			t.Errorf("a view of %+v", s)
@@ -136,7 +138,8 @@ func (otherMem) Free() error  { return nil }
 func TestCopies(t *testing.T) {
 	f := newFixture(t, 2, 64<<20)
 	rng := rand.New(rand.NewPCG(1, 1))
-	for _, n := range []int{0, 1, 255, 256, 257, 70_000, copyStep - 1, copyStep, 2*copyStep + 3, copyBlock, 3*copyBlock + 5} {
+	for _, n := range []int{0, 1, 255, 256, 257, 70_000, copyStep - 1, copyStep, 2*copyStep + 3, copyBlock,
+		3*copyBlock + 5} {
 		f.reset()
 		src := make([]byte, n)
 		kernelFills["noise"](rng, src)
@@ -203,12 +206,14 @@ func TestPanic(t *testing.T) {
 	s := f.s.(*stream)
 	f.ok(s.enqueue("Test", func(*stopFlag) error { panic("oh") }))
 	err := s.Wait(t.Context())
-	if err == nil || !strings.Contains(err.Error(), "panic in Test: oh (stream_test.go:") || strings.Contains(err.Error(), "\n") {
+	if err == nil || !strings.Contains(err.Error(), "panic in Test: oh (stream_test.go:") ||
+		strings.Contains(err.Error(), "\n") {
 		t.Errorf("the error is %v", err)
 	}
 	var none []int
 	f.ok(s.enqueue("Test", func(*stopFlag) error { none[len(none)]++; return nil }))
-	if err := s.Wait(t.Context()); err == nil || !strings.Contains(err.Error(), "out of range") || !strings.Contains(err.Error(), "stream_test.go:") {
+	if err := s.Wait(t.Context()); err == nil || !strings.Contains(err.Error(), "out of range") ||
+		!strings.Contains(err.Error(), "stream_test.go:") {
 		t.Errorf("the error is %v", err)
 	}
 	f.ok(s.enqueue("Test", func(*stopFlag) error {
@@ -230,7 +235,8 @@ func TestPanic(t *testing.T) {
 // slowJob takes seconds by any method: many times a region with many edges.
 func slowJob(f *fixture, m driver.Method) driver.MaskPrepare {
 	const width, height = 2000, 2000
-	r := one(driver.NonZero, ring(nil, star(rand.New(rand.NewPCG(1, 1)), 20_000, width/2, height/2, width/2, height/2)...))
+	r := one(driver.NonZero,
+		ring(nil, star(rand.New(rand.NewPCG(1, 1)), 20_000, width/2, height/2, width/2, height/2)...))
 	for range 30 {
 		r.Regions = append(r.Regions, r.Regions[0])
 	}
@@ -261,7 +267,8 @@ func waitRunning(t *testing.T, s driver.Stream) {
 // isNotPrepared reports whether a stream finds no regions in what an op has left.
 func isNotPrepared(t *testing.T, s driver.Stream, prepared, pixel driver.Slice) bool {
 	t.Helper()
-	err := s.MaskRaster(driver.MaskRaster{Prepared: prepared, Count: 1, Dst: driver.Image{Data: pixel, Width: 1, Height: 1, Stride: 1, Format: driver.Gray8}})
+	err := s.MaskRaster(driver.MaskRaster{Prepared: prepared, Count: 1,
+		Dst: driver.Image{Data: pixel, Width: 1, Height: 1, Stride: 1, Format: driver.Gray8}})
 	if err == nil {
 		err = s.Wait(t.Context())
 	}

@@ -2,13 +2,15 @@
 //
 // Guibas and Stolfi's algorithm (Primitives for the manipulation of general subdivisions and the computation of Voronoi
 // diagrams, 1985) with Dwyer's cuts (A faster divide-and-conquer algorithm for constructing Delaunay triangulations,
-// 1987): points are sorted into vertical strips of about sqrt(N log N) points, each strip is triangulated from bottom to
-// top, and then strips are merged from left to right. Strips are short sides of merges, so that nearly all work is in
-// the leaves and the time is about linear: O(N log N) at worst. Threads sort runs of points, take strips, and then pairs of strips.
+// 1987): points are sorted into vertical strips of about sqrt(N log N) points, each strip is triangulated from bottom
+// to top, and then strips are merged from left to right. Strips are short sides of merges, so that nearly all work is
+// in the leaves and the time is about linear: O(N log N) at worst. Threads sort runs of points, take strips, and then
+// pairs of strips.
 //
 // All predicates are exact. Ties of the in-circle test are broken as if the first point in lexicographic order lay
 // infinitesimally inside the circle. That is a perturbation of the points' heights on the paraboloid, so the algorithm
-// works as it does for points of which no four are cocircular, and the result is the one that driver.Triangulate asks for.
+// works as it does for points of which no four are cocircular, and the result is the one that driver.Triangulate asks
+// for.
 
 package cpu
 
@@ -51,8 +53,8 @@ type mesh struct {
 	edges  []halfEdge
 }
 
-// submesh is a triangulated run of points. Parts are merged along a direction; first and last are the outermost of its points
-// in that direction.
+// submesh is a triangulated run of points. Parts are merged along a direction; first and last are the outermost of its
+// points in that direction.
 type submesh struct {
 	first      uint32 // half-edge along the hull out of the first point, the part on its left
 	last       uint32 // half-edge along the hull out of the last point, the part on its right
@@ -231,7 +233,8 @@ func (t *triangulation) sort(d *device, points []driver.Point, r runs, counters 
 	}
 	if !within(low) || !within(high) {
 		i := slices.IndexFunc(points, func(p driver.Point) bool { return !within(p) })
-		return fmt.Errorf("Points[%d] = (%d, %d): coordinates must be %d to %d", i, points[i].X, points[i].Y, -driver.MaxPoint, driver.MaxPoint)
+		return fmt.Errorf("Points[%d] = (%d, %d): coordinates must be %d to %d", i, points[i].X, points[i].Y,
+			-driver.MaxPoint, driver.MaxPoint)
 	}
 	t.low = low
 	t.xBits = uint(bits.Len32(uint32(high.X - low.X)))
@@ -271,7 +274,8 @@ func (t *triangulation) sort(d *device, points []driver.Point, r runs, counters 
 }
 
 // sortRuns is radixSort on as many threads as there are, in runs of a, with counters for each.
-func (d *device) sortRuns(a, b []keyed, bits uint, r runs, counters [][digits]uint32, p *pace) (sorted, other []keyed, err error) {
+func (d *device) sortRuns(a, b []keyed, bits uint, r runs, counters [][digits]uint32, p *pace) (sorted, other []keyed,
+	err error) {
 	if r.n == 1 {
 		var ok bool
 		if sorted, other, ok = radixSort(a, b, bits, p); !ok {
@@ -286,11 +290,15 @@ func (d *device) sortRuns(a, b []keyed, bits uint, r runs, counters [][digits]ui
 				return do(a[lo:hi], &counters[i], p)
 			})
 		}
-		if err := each(func(run []keyed, c *[digits]uint32, p *pace) bool { return countDigits(c, run, shift, p) }); err != nil {
+		if err := each(func(run []keyed, c *[digits]uint32, p *pace) bool {
+			return countDigits(c, run, shift, p)
+		}); err != nil {
 			return nil, nil, err
 		}
 		placeDigits(counters)
-		if err := each(func(run []keyed, c *[digits]uint32, p *pace) bool { return moveDigits(b, c, run, shift, p) }); err != nil {
+		if err := each(func(run []keyed, c *[digits]uint32, p *pace) bool {
+			return moveDigits(b, c, run, shift, p)
+		}); err != nil {
 			return nil, nil, err
 		}
 		a, b = b, a
@@ -298,8 +306,8 @@ func (d *device) sortRuns(a, b []keyed, bits uint, r runs, counters [][digits]ui
 	return a, b, nil
 }
 
-// radixSort sorts by the low bits of the keys, stably. It returns the sorted one of the two slices, and the other; ok is
-// false where it was told to stop.
+// radixSort sorts by the low bits of the keys, stably. It returns the sorted one of the two slices, and the other; ok
+// is false where it was told to stop.
 func radixSort(a, b []keyed, bits uint, p *pace) (sorted, other []keyed, ok bool) {
 	var counters [1][digits]uint32
 	for shift := uint(0); shift < bits; shift += digitBits {
@@ -393,8 +401,8 @@ func (t *triangulation) join(i int, p *pace) bool {
 	return ok
 }
 
-// build triangulates points [lo, hi), at least two, which are sorted in the direction of the merges. ok is false where it was
-// told to stop.
+// build triangulates points [lo, hi), at least two, which are sorted in the direction of the merges. ok is false where
+// it was told to stop.
 func (m *mesh) build(lo, hi uint32, pace *pace) (p submesh, ok bool) {
 	n := hi - lo
 	if n > 3 {
@@ -435,12 +443,12 @@ func (m *mesh) build(lo, hi uint32, pace *pace) (p submesh, ok bool) {
 	return p, true
 }
 
-// mergeStep is about how many nanoseconds a step of a merge takes. A merge takes few steps where points are even, and as many as
-// there are points where they are not.
+// mergeStep is about how many nanoseconds a step of a merge takes. A merge takes few steps where points are even, and
+// as many as there are points where they are not.
 const mergeStep = 25
 
-// merge joins two parts; all points of l are before all of r in the direction of the merge. Names are those of the paper. ok
-// is false where it was told to stop.
+// merge joins two parts; all points of l are before all of r in the direction of the merge. Names are those of the
+// paper. ok is false where it was told to stop.
 func (m *mesh) merge(l, r submesh, pace *pace) (p submesh, ok bool) {
 	p = l
 	m.edges[l.tail].next = r.head
@@ -571,8 +579,8 @@ func (p *submesh) remove(m *mesh, e uint32) {
 // collectStep is how many half-edges a thread looks at at a time.
 const collectStep = 1 << 15
 
-// collect writes the triangles and returns how many there are. Each is found at one of its half-edges, and so at one place
-// whatever the threads; a first pass counts, so that a second one knows where to write.
+// collect writes the triangles and returns how many there are. Each is found at one of its half-edges, and so at one
+// place whatever the threads; a first pass counts, so that a second one knows where to write.
 func (d *device) collect(t *triangulation, stop *stopFlag) (int, error) {
 	steps := (len(t.edges) + collectStep - 1) / collectStep
 	at := make([]int, steps+1)
@@ -611,7 +619,8 @@ func (t *triangulation) triangles(first int) func(yield func(driver.Triangle) bo
 			f := t.leftNext(e)
 			g := t.leftNext(f)
 			a, b, c := t.edges[e].org, t.edges[f].org, t.edges[g].org
-			if a > b || a > c || t.leftNext(g) != e || !t.ccw(a, b, c) { // the face around the hull may have three edges, too
+			// the face around the hull may have three edges, too
+			if a > b || a > c || t.leftNext(g) != e || !t.ccw(a, b, c) {
 				continue
 			}
 			v := driver.Triangle{A: t.index[a], B: t.index[b], C: t.index[c]}
@@ -633,8 +642,8 @@ func orient(a, b, c driver.Point) int64 {
 	return (int64(b.X)-int64(a.X))*(int64(c.Y)-int64(a.Y)) - (int64(b.Y)-int64(a.Y))*(int64(c.X)-int64(a.X))
 }
 
-// inCircle reports whether q is inside the circle through a, b and c, which turn as orient wants it. On the circle it is
-// where a fan around the first of the four has no edge that parts q from that point.
+// inCircle reports whether q is inside the circle through a, b and c, which turn as orient wants it. On the circle it
+// is where a fan around the first of the four has no edge that parts q from that point.
 func inCircle(a, b, c, q driver.Point) bool {
 	ax, ay := int64(a.X)-int64(q.X), int64(a.Y)-int64(q.Y)
 	bx, by := int64(b.X)-int64(q.X), int64(b.Y)-int64(q.Y)
@@ -651,8 +660,8 @@ func inCircle(a, b, c, q driver.Point) bool {
 	if q == a || q == b || q == c {
 		return false
 	}
-	// The first point counts as inside. That puts q inside where it is the first itself, or is opposite of it: where q lies
-	// beyond the edge between the other two.
+	// The first point counts as inside. That puts q inside where it is the first itself, or is opposite of it: where q
+	// lies beyond the edge between the other two.
 	switch {
 	case before(q, a) && before(q, b) && before(q, c):
 		return true

@@ -29,7 +29,8 @@ func newTriangulator(t testing.TB, threads, n int) *triangulator {
 	scratch := layoutTriangulate(n).end
 	f := newFixture(t, threads, scratch+int64(n)*32+4*driver.Align)
 	return &triangulator{f, driver.Triangulate{
-		N: n, Points: f.slice(8 * int64(n)), Triangles: f.slice(24 * int64(n)), Count: f.slice(4), Scratch: f.slice(scratch),
+		N: n, Points: f.slice(8 * int64(n)), Triangles: f.slice(24 * int64(n)), Count: f.slice(4),
+		Scratch: f.slice(scratch),
 	}}
 }
 
@@ -99,7 +100,8 @@ func TestSortRuns(t *testing.T) {
 				d := newFixture(t, threads, 0).dev.(*device)
 				runs := d.runsOf(n)
 				p := newPace(new(stopFlag))
-				got, other, err := d.sortRuns(slices.Clone(list), make([]keyed, n), bits, runs, make([][digits]uint32, runs.n), &p)
+				got, other, err := d.sortRuns(slices.Clone(list), make([]keyed, n), bits, runs,
+					make([][digits]uint32, runs.n), &p)
 				if err != nil || len(other) != n {
 					t.Fatalf("%d of %d bits: %d others, %v", n, bits, len(other), err)
 				}

@@ -40,8 +40,10 @@ func checkVoronoi(n, width, height int, m driver.VoronoiMethod) error {
 	switch {
 	case n < 0 || n > driver.MaxPoints:
 		return fmt.Errorf("N = %d: must be 0 to %d", n, driver.MaxPoints)
-	case width < 1 || width > driver.MaxSide || height < 1 || height > driver.MaxSide || width*height > driver.MaxPixels:
-		return fmt.Errorf("Width, Height = %d, %d: sides must be 1 to %d, and no more than %d pixels", width, height, driver.MaxSide, driver.MaxPixels)
+	case width < 1 || width > driver.MaxSide || height < 1 || height > driver.MaxSide ||
+		width*height > driver.MaxPixels:
+		return fmt.Errorf("Width, Height = %d, %d: sides must be 1 to %d, and no more than %d pixels", width, height,
+			driver.MaxSide, driver.MaxPixels)
 	case m > driver.Banding:
 		return fmt.Errorf("Method = %d: %w", m, driver.ErrNotSupported)
 	}
@@ -151,7 +153,8 @@ func (v *diagram) bruteForce(x0, x1, y int, p *pace) bool {
 	return true
 }
 
-// siteGrid has the sites sorted into cells: those of cell c are list[starts[c]:starts[c+1]], in the order of their indices.
+// siteGrid has the sites sorted into cells: those of cell c are list[starts[c]:starts[c+1]], in the order of their
+// indices.
 type siteGrid struct {
 	*diagram
 	cell, columns, rows int
@@ -291,9 +294,9 @@ func (v *diagram) jump(row, from []uint32, k, x0, x1, y int) {
 // bandColumns is how many columns a thread takes at a time: 2 KiB of a row.
 const bandColumns = 512
 
-// voronoiBanding is exact and independent of the sites: a sweep down and one up find the nearest site within each column, and
-// then each row is the lower envelope of the parabolas over its columns' sites (Meijster and others, A general algorithm for
-// computing distance transforms in linear time, 2000).
+// voronoiBanding is exact and independent of the sites: a sweep down and one up find the nearest site within each
+// column, and then each row is the lower envelope of the parabolas over its columns' sites (Meijster and others, A
+// general algorithm for computing distance transforms in linear time, 2000).
 func (d *device) voronoiBanding(v *diagram, p *pace) error {
 	if err := d.clearLabels(v.labels, p.stop); err != nil {
 		return err
@@ -356,8 +359,8 @@ type parabola struct {
 // envelopes holds memory of rows, so that they allocate nothing in the steady state.
 var envelopes = sync.Pool{New: func() any { return new([]parabola) }}
 
-// envelopeRow replaces the sites within columns by the nearest ones. Parabolas that touch the envelope in one pixel stay in it,
-// because they may have the least index there. It returns false where it was told to stop.
+// envelopeRow replaces the sites within columns by the nearest ones. Parabolas that touch the envelope in one pixel
+// stay in it, because they may have the least index there. It returns false where it was told to stop.
 func (v *diagram) envelopeRow(y int, pace *pace) bool {
 	row := v.row(y)
 	memory := envelopes.Get().(*[]parabola)
@@ -380,8 +383,8 @@ func (v *diagram) envelopeRow(y int, pace *pace) bool {
 			if len(hull) == 1 || p.from >= last.from {
 				break
 			}
-			// p is as low as last before last is as low as the one before it: last is nowhere least, unless in one pixel,
-			// where p.from would be last.from.
+			// p is as low as last before last is as low as the one before it: last is nowhere least, unless in one
+			// pixel, where p.from would be last.from.
 			hull = hull[:len(hull)-1]
 		}
 		hull = append(hull, p)

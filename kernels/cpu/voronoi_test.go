@@ -87,15 +87,16 @@ func BenchmarkVoronoi(b *testing.B) {
 				continue // seconds
 			}
 			for _, threads := range []int{1, 2} {
-				b.Run(fmt.Sprintf("%dx%d/sites=%d/%v/threads=%d", size.w, size.h, size.n, m, threads), func(b *testing.B) {
-					f, op := newDiagram(b, threads, d, m)
-					for b.Loop() {
-						if err := errors.Join(f.s.Voronoi(op), f.s.Wait(context.Background())); err != nil {
-							b.Fatal(err)
+				b.Run(fmt.Sprintf("%dx%d/sites=%d/%v/threads=%d", size.w, size.h, size.n, m, threads),
+					func(b *testing.B) {
+						f, op := newDiagram(b, threads, d, m)
+						for b.Loop() {
+							if err := errors.Join(f.s.Voronoi(op), f.s.Wait(context.Background())); err != nil {
+								b.Fatal(err)
+							}
 						}
-					}
-					b.ReportMetric(float64(size.w*size.h)*float64(b.N)/b.Elapsed().Seconds()/1e6, "Mpx/s")
-				})
+						b.ReportMetric(float64(size.w*size.h)*float64(b.N)/b.Elapsed().Seconds()/1e6, "Mpx/s")
+					})
 			}
 		}
 	}

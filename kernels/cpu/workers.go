@@ -42,12 +42,13 @@ func (d *device) giveBack(s *scratch) {
 // priorities is how many priorities there are.
 const priorities = 3
 
-// turns lets ops of higher priority go first: the workers of others pause between pieces of about [paceNs] as long as a stream
-// of higher priority has work. So an op has all threads within about that time, however many ops of lower priority run.
+// turns lets ops of higher priority go first: the workers of others pause between pieces of about [paceNs] as long as a
+// stream of higher priority has work. So an op has all threads within about that time, however many ops of lower
+// priority run.
 //
-// And it keeps one thread free for work of the highest priority that is still to come: for a while after the last of it, all
-// but one may work on anything else. A program whose threads all compute looks at its connections every 10 ms only (the Go
-// runtime polls when a thread has nothing else to do), which is longer than a strip may take in all.
+// And it keeps one thread free for work of the highest priority that is still to come: for a while after the last of
+// it, all but one may work on anything else. A program whose threads all compute looks at its connections every 10 ms
+// only (the Go runtime polls when a thread has nothing else to do), which is longer than a strip may take in all.
 type turns struct {
 	busy    [priorities]atomic.Int32 // streams that have work
 	paused  atomic.Int32             // workers
@@ -107,7 +108,8 @@ func (t *turns) close() {
 	}
 }
 
-// enter begins to count a worker. Where a thread is kept free and all others work it waits in line, until the op is to stop.
+// enter begins to count a worker. Where a thread is kept free and all others work it waits in line, until the op is to
+// stop.
 func (t *turns) enter(stop *stopFlag) {
 	if t.tryEnter(stop.level) {
 		return
@@ -180,8 +182,8 @@ func (t *turns) keeping() bool {
 	return t.busy[highest].Load() > 0 || int64(time.Since(t.epoch)) < t.until.Load()
 }
 
-// sleep waits until it is over, which is looked at again after each wake, and then calls then. t.mu is held during the calls,
-// and the caller is counted in paused already, as wake looks at that behind what it tells of.
+// sleep waits until it is over, which is looked at again after each wake, and then calls then. t.mu is held during the
+// calls, and the caller is counted in paused already, as wake looks at that behind what it tells of.
 func (t *turns) sleep(over func() bool, then func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -201,9 +203,9 @@ func (t *turns) outranked(level int) bool {
 	return false
 }
 
-// pauseAwake is how long a worker that pauses keeps its thread awake: longer than it takes to reduce a strip. A thread that is
-// woken from sleep often starts on the processor of the one that woke it, though another is idle, and the two take turns of
-// 4 ms until the system moves one: see BenchmarkStripLatency in package polygon.
+// pauseAwake is how long a worker that pauses keeps its thread awake: longer than it takes to reduce a strip. A thread
+// that is woken from sleep often starts on the processor of the one that woke it, though another is idle, and the two
+// take turns of 4 ms until the system moves one: see BenchmarkStripLatency in package polygon.
 const pauseAwake = 600 * time.Microsecond
 
 // wait pauses a worker while there is work of higher priority, or no room for it, and the op is not to stop. Other
@@ -265,9 +267,9 @@ type sharedOp struct {
 	hands  sync.WaitGroup
 }
 
-// share runs work on the calling goroutine, the stream's, and on up to n-1 helpers, and waits for all. Each call of work takes
-// pieces of the op from where it finds them until none is left; whoever comes late finds none. It returns the
-// first error; a panic in work becomes an error.
+// share runs work on the calling goroutine, the stream's, and on up to n-1 helpers, and waits for all. Each call of
+// work takes pieces of the op from where it finds them until none is left; whoever comes late finds none. It returns
+// the first error; a panic in work becomes an error.
 func (d *device) share(name string, n int, stop *stopFlag, work func(*scratch) error) error {
 	j := &sharedOp{dev: d, name: name, stop: stop, work: work}
 	if n > 1 {
@@ -288,7 +290,8 @@ func (d *device) share(name string, n int, stop *stopFlag, work func(*scratch) e
 		}
 	}
 	if n > 1 && d.turns.paused.Load() > 0 {
-		runtime.Gosched() // the threads of those who pause are awake, and take what can run, but not what is next on this one
+		// the threads of those who pause are awake, and take what can run, but not what is next on this one
+		runtime.Gosched()
 	}
 	j.hands.Add(1)
 	j.do()
@@ -301,12 +304,14 @@ func (d *device) share(name string, n int, stop *stopFlag, work func(*scratch) e
 	return j.first
 }
 
-// pieces runs f on 0 to n-1, on as many threads as there are. f returns about how many nanoseconds it took: few times [paceNs].
+// pieces runs f on 0 to n-1, on as many threads as there are. f returns about how many nanoseconds it took: few times
+// [paceNs].
 func (d *device) pieces(name string, n int, stop *stopFlag, f func(i int) int) error {
 	return d.longPieces(name, n, stop, func(i int, p *pace) bool { return !p.spend(f(i)) })
 }
 
-// longPieces is pieces for such as may take long and keep the pace themselves. f returns false where it was told to stop.
+// longPieces is pieces for such as may take long and keep the pace themselves. f returns false where it was told to
+// stop.
 func (d *device) longPieces(name string, n int, stop *stopFlag, f func(i int, p *pace) bool) error {
 	var next atomic.Int64
 	return d.share(name, min(d.threads, n), stop, func(s *scratch) error {
@@ -356,8 +361,8 @@ func (c *crew) help(j *sharedOp) {
 	}
 }
 
-// enterHelper is enter for a helper, which takes no place in line and waits only as long as the job goes on. It returns false
-// where it is not counted.
+// enterHelper is enter for a helper, which takes no place in line and waits only as long as the job goes on. It returns
+// false where it is not counted.
 func (t *turns) enterHelper(j *sharedOp) (ok bool) {
 	if t.tryEnter(j.stop.level) {
 		return true

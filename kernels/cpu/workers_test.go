@@ -64,9 +64,13 @@ func TestHigherPriorityGoesFirst(t *testing.T) {
 	low.on(t, s[0], 2, &endLow)
 	eventually(t, "two workers on the lowest", func() bool { return low.workers.Load() == 2 && low.pieces.Load() > 10 })
 	middle.on(t, s[1], 2, &endMiddle)
-	eventually(t, "two workers in the middle", func() bool { return middle.workers.Load() == 2 && turns.paused.Load() == 2 })
+	eventually(t, "two workers in the middle", func() bool {
+		return middle.workers.Load() == 2 && turns.paused.Load() == 2
+	})
 	high.on(t, s[2], 2, &endHigh)
-	eventually(t, "two workers on the highest", func() bool { return high.workers.Load() == 2 && turns.paused.Load() == 4 })
+	eventually(t, "two workers on the highest", func() bool {
+		return high.workers.Load() == 2 && turns.paused.Load() == 4
+	})
 	at, m := low.pieces.Load(), middle.pieces.Load()
 	n := high.pieces.Load()
 	eventually(t, "the highest goes on", func() bool { return high.pieces.Load() > n+100 })
@@ -100,7 +104,8 @@ func TestOneThreadIsKeptFree(t *testing.T) {
 	f.ok(s[2].Fill(driver.Slice{}, 0))
 	f.ok(s[2].Wait(t.Context()))
 	if until := time.Duration(turns.until.Load()); until < before+keptFree || until > time.Since(turns.epoch)+keptFree {
-		t.Errorf("it is kept free until %v, and the work was done between %v and %v", until, before, time.Since(turns.epoch))
+		t.Errorf("it is kept free until %v, and the work was done between %v and %v", until, before,
+			time.Since(turns.epoch))
 	}
 	turns.until.Store(math.MaxInt64) // however slow this machine is
 	var low, middle spin
@@ -159,7 +164,9 @@ func TestRoomIsHandedOn(t *testing.T) {
 			turns.leave(b)
 			in <- false
 		}()
-		eventually(t, "the other one waits", func() bool { return turns.inLine[0].Load() == 1 && turns.paused.Load() == 1 })
+		eventually(t, "the other one waits", func() bool {
+			return turns.inLine[0].Load() == 1 && turns.paused.Load() == 1
+		})
 		if !goesOn {
 			turns.leave(a)
 			<-in
@@ -177,7 +184,9 @@ func TestRoomIsHandedOn(t *testing.T) {
 			close(on)
 		}()
 		<-in
-		eventually(t, "the first one waits", func() bool { return turns.inLine[0].Load() == 1 && turns.paused.Load() == 1 })
+		eventually(t, "the first one waits", func() bool {
+			return turns.inLine[0].Load() == 1 && turns.paused.Load() == 1
+		})
 		select {
 		case <-on:
 			t.Error("there was room for both")
@@ -268,8 +277,9 @@ func TestLongPiecesLookUp(t *testing.T) {
 	}
 	side := driver.Image{Width: n, Height: n, Format: driver.Gray8}
 	chosen := &selection{
-		SelectVertices: driver.SelectVertices{Width: 400, Height: 400, N: n, VertexRule: driver.VertexRule{Floor: 1, Border: 100}},
-		edges:          make([]uint16, 400*400), previous: lines, points: make([]driver.Point, n), out: new(uint32),
+		SelectVertices: driver.SelectVertices{Width: 400, Height: 400, N: n,
+			VertexRule: driver.VertexRule{Floor: 1, Border: 100}},
+		edges: make([]uint16, 400*400), previous: lines, points: make([]driver.Point, n), out: new(uint32),
 	}
 	chosen.plan(make([]byte, 1<<23))
 	chosen.cells = make([]rank, n)
@@ -290,14 +300,18 @@ func TestLongPiecesLookUp(t *testing.T) {
 		return f(&p)
 	}
 	for name, f := range map[string]func(p *pace) bool{
-		"sites":                func(p *pace) bool { return row.place(row.labels, p) },
-		"brute force":          func(p *pace) bool { return row.bruteForce(0, 1, 0, p) },
-		"sites in one cell":    func(p *pace) bool { return grid.label(0, 1, 0, p) },
-		"columns":              func(p *pace) bool { return column.sweepBand(0, p) },
-		"the envelope":         func(p *pace) bool { return row.envelopeRow(0, p) },
-		"the order of points":  func(p *pace) bool { return newTriangulation().sort(dev, lines, runs{n, 1}, nil, p) == nil },
-		"the digits of a run":  func(p *pace) bool { return countDigits(new([digits]uint32), make([]keyed, n), 0, p) },
-		"a run by its digits":  func(p *pace) bool { return moveDigits(make([]keyed, n), new([digits]uint32), make([]keyed, n), 0, p) },
+		"sites":             func(p *pace) bool { return row.place(row.labels, p) },
+		"brute force":       func(p *pace) bool { return row.bruteForce(0, 1, 0, p) },
+		"sites in one cell": func(p *pace) bool { return grid.label(0, 1, 0, p) },
+		"columns":           func(p *pace) bool { return column.sweepBand(0, p) },
+		"the envelope":      func(p *pace) bool { return row.envelopeRow(0, p) },
+		"the order of points": func(p *pace) bool {
+			return newTriangulation().sort(dev, lines, runs{n, 1}, nil, p) == nil
+		},
+		"the digits of a run": func(p *pace) bool { return countDigits(new([digits]uint32), make([]keyed, n), 0, p) },
+		"a run by its digits": func(p *pace) bool {
+			return moveDigits(make([]keyed, n), new([digits]uint32), make([]keyed, n), 0, p)
+		},
 		"a strip":              func(p *pace) bool { return newTriangulation().strip(0, p) },
 		"a triangulated strip": func(p *pace) bool { _, ok := newTriangulation().build(0, n, p); return ok },
 		"vertices before":      chosen.favourPrevious,

@@ -32,7 +32,8 @@ func (s *stream) blur(op driver.Blur) error {
 	if err != nil {
 		return err
 	}
-	if src.n != 4*n*int64(op.Channels) || dst.n != src.n || sigma.n != 4*n || sigma.off%4 != 0 || scratch.n < op.ScratchBytes() {
+	if src.n != 4*n*int64(op.Channels) || dst.n != src.n || sigma.n != 4*n || sigma.off%4 != 0 ||
+		scratch.n < op.ScratchBytes() {
 		return fmt.Errorf("Src, Sigma, Dst and Scratch have %d, %d, %d and %d bytes for %d channels of %dx%d",
 			src.n, sigma.n, dst.n, scratch.n, op.Channels, op.Width, op.Height)
 	}
@@ -42,7 +43,8 @@ func (s *stream) blur(op driver.Blur) error {
 	for range driver.BlurLevels {
 		level.Dw, level.Dh = level.W/2+1, level.H/2+1
 		level.Rows = uint32(blocks(int64(level.Dh), blurTileH))
-		if err := blurLevel.launch(s, blocks(int64(level.Dw), blurTileW), int(level.Rows)*op.Channels, blurTileW*blurTileH, 0, &level); err != nil {
+		if err := blurLevel.launch(s, blocks(int64(level.Dw), blurTileW), int(level.Rows)*op.Channels,
+			blurTileW*blurTileH, 0, &level); err != nil {
 			return err
 		}
 		level.Src = level.Dst
@@ -53,5 +55,6 @@ func (s *stream) blur(op driver.Blur) error {
 		Src: src.at(), Levels: scratch.at(), Sigma: sigma.at(), Dst: dst.at(), W: int32(op.Width), H: int32(op.Height),
 		Channels: uint32(op.Channels), Scale: op.Scale,
 	}
-	return blurMix.launch(s, blocks(int64(op.Width), blurTileW), blocks(int64(op.Height), blurTileH), blurTileW*blurTileH, 0, &mix)
+	return blurMix.launch(s, blocks(int64(op.Width), blurTileW), blocks(int64(op.Height), blurTileH),
+		blurTileW*blurTileH, 0, &mix)
 }

@@ -24,7 +24,8 @@ import (
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 
-var everyMethod = []driver.Method{driver.MethodDefault, driver.Naive, driver.Tiled, driver.EdgeFiltered, driver.TiledEdgeFiltered, driver.RowSpans}
+var everyMethod = []driver.Method{driver.MethodDefault, driver.Naive, driver.Tiled, driver.EdgeFiltered,
+	driver.TiledEdgeFiltered, driver.RowSpans}
 
 func TestConformance(t *testing.T) {
 	counted(t)
@@ -95,7 +96,9 @@ func TestMirrorNotices(t *testing.T) {
 		op string
 		devicetest.Perturbation
 	}{
-		{"MaskReduce", devicetest.Perturbation{Stats: func(_ driver.MaskReduce, v []driver.MaskStats) { v[len(v)-1].SumVY++ }}},
+		{"MaskReduce", devicetest.Perturbation{Stats: func(_ driver.MaskReduce, v []driver.MaskStats) {
+			v[len(v)-1].SumVY++
+		}}},
 		{"MaskReduce", devicetest.Perturbation{Hist: func(_ driver.MaskReduce, v []uint32) { v[len(v)-1]++ }}},
 		{"MaskRaster", devicetest.Perturbation{Raster: func(_ driver.MaskRaster, v []byte) { v[len(v)-1] ^= 1 }}},
 	} {
@@ -179,8 +182,10 @@ func placeWork(p *devicetest.Problem, preparedBytes int64, m driver.Mem) (w work
 	pixels.Off += int64(p.Offset)
 	pixels.Len -= int64(p.Offset)
 	w.frame = driver.Image{Data: pixels, Width: p.Width, Height: p.Height, Stride: p.Stride, Format: p.Format}
-	w.mask = driver.Image{Data: take(int64(p.Width) * int64(p.Height)), Width: p.Width, Height: p.Height, Stride: p.Width, Format: driver.Gray8}
-	w.labels = driver.Image{Data: take(2 * int64(p.Width) * int64(p.Height)), Width: p.Width, Height: p.Height, Stride: 2 * p.Width, Format: driver.Gray16(16)}
+	w.mask = driver.Image{Data: take(int64(p.Width) * int64(p.Height)), Width: p.Width, Height: p.Height,
+		Stride: p.Width, Format: driver.Gray8}
+	w.labels = driver.Image{Data: take(2 * int64(p.Width) * int64(p.Height)), Width: p.Width, Height: p.Height,
+		Stride: 2 * p.Width, Format: driver.Gray16(16)}
 	return w, bytes
 }
 
@@ -191,7 +196,8 @@ func (w *work) prepare(m driver.Method) driver.MaskPrepare {
 func (w *work) reduce(strip devicetest.Strip, accumulate bool) driver.MaskReduce {
 	im := w.frame
 	im.Height = strip.Height
-	im.Data = part(im.Data, int64(strip.Row0)*int64(im.Stride), int64(strip.Height-1)*int64(im.Stride)+int64(im.Width*im.Format.PixelBytes()))
+	im.Data = part(im.Data, int64(strip.Row0)*int64(im.Stride), int64(strip.Height-1)*int64(im.Stride)+
+		int64(im.Width*im.Format.PixelBytes()))
 	return driver.MaskReduce{
 		Prepared: w.prepared, First: w.p.First, Count: w.p.Count, Frame: im, Row0: strip.Row0,
 		What: w.p.What, Accumulate: accumulate, Stats: w.stats, Hist: w.hist,
@@ -256,7 +262,8 @@ func (s *solver) solve(t *testing.T, p *devicetest.Problem, method driver.Method
 			steps = append(steps, s.stream.MaskReduce(w.reduce(strip, i > 0)))
 		}
 	}
-	steps = append(steps, s.stream.MaskRaster(w.raster(driver.RasterMask)), s.stream.MaskRaster(w.raster(driver.RasterLabels)), s.stream.Wait(t.Context()))
+	steps = append(steps, s.stream.MaskRaster(w.raster(driver.RasterMask)),
+		s.stream.MaskRaster(w.raster(driver.RasterLabels)), s.stream.Wait(t.Context()))
 	return errors.Join(steps...)
 }
 
@@ -377,7 +384,8 @@ func TestRegisterHost(t *testing.T) {
 		t.Error("registered memory is not known")
 	}
 	dst, got := alloc(t, dev, n), make([]byte, n)
-	if err := errors.Join(s.Upload(dst, [][]byte{host}), s.Download(got, dst), s.Wait(t.Context())); err != nil || !bytes.Equal(got, want) {
+	if err := errors.Join(s.Upload(dst, [][]byte{host}), s.Download(got, dst), s.Wait(t.Context())); err != nil ||
+		!bytes.Equal(got, want) {
 		t.Errorf("an upload from registered memory: %v", err)
 	}
 	if err := unregister(); err != nil {
@@ -394,7 +402,8 @@ func TestRegisterHost(t *testing.T) {
 	}
 }
 
-// Kernels that begin while the one before them ends see all that it wrote: masks drawn over each other, each reduced at once.
+// Kernels that begin while the one before them ends see all that it wrote: masks drawn over each other, each reduced at
+// once.
 func TestKernelsInTurn(t *testing.T) {
 	counted(t)
 	dev := open(t, Driver)
@@ -403,7 +412,8 @@ func TestKernelsInTurn(t *testing.T) {
 	var m driver.MaskRegions
 	star(&m, 200, 200, 190, 40, 1, 1)
 	star(&m, 400, 260, 210, 900, 1, 2)
-	p := &devicetest.Problem{Regions: m, Width: w, Height: h, Format: driver.Gray8, Stride: w, Pixels: make([]byte, w*h), What: everything, Count: 2}
+	p := &devicetest.Problem{Regions: m, Width: w, Height: h, Format: driver.Gray8, Stride: w,
+		Pixels: make([]byte, w*h), What: everything, Count: 2}
 	n, err := dev.MaskPreparedBytes(p.Regions, w, h, driver.MethodDefault)
 	if err != nil {
 		t.Fatal(err)
@@ -429,7 +439,8 @@ func TestKernelsInTurn(t *testing.T) {
 		}
 	}
 	for i := range rounds {
-		if err := s.Download(bytesOf(got[2*i:2*i+2]), part(results, int64(i)*alignUp(2*statsBytes), 2*statsBytes)); err != nil {
+		if err := s.Download(bytesOf(got[2*i:2*i+2]),
+			part(results, int64(i)*alignUp(2*statsBytes), 2*statsBytes)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -438,7 +449,8 @@ func TestKernelsInTurn(t *testing.T) {
 	}
 	for i := range rounds {
 		if in := got[2*i+i%2]; in.Count == 0 || in.Sum != 255*in.Count {
-			t.Fatalf("round %d: region %d has %d pixels that add up to %d in the mask of itself", i, i%2, in.Count, in.Sum)
+			t.Fatalf("round %d: region %d has %d pixels that add up to %d in the mask of itself", i, i%2, in.Count,
+				in.Sum)
 		}
 		if out := got[2*i+1-i%2]; out.Sum >= 255*out.Count {
 			t.Fatalf("round %d: region %d is all in the mask of the other", i, 1-i%2)
@@ -465,7 +477,8 @@ func TestOverwrittenSet(t *testing.T) {
 	}
 	prepare := func() {
 		t.Helper()
-		err := errors.Join(s.Upload(w.frame.Data, [][]byte{p.Pixels}), s.MaskPrepare(w.prepare(driver.MethodDefault)), s.Wait(t.Context()))
+		err := errors.Join(s.Upload(w.frame.Data, [][]byte{p.Pixels}), s.MaskPrepare(w.prepare(driver.MethodDefault)),
+			s.Wait(t.Context()))
 		if err == nil {
 			err = reduce()
 		}
@@ -509,12 +522,14 @@ func TestOverwrittenSet(t *testing.T) {
 	prepare()
 	op := w.reduce(devicetest.Strip{Height: p.Height}, false)
 	op.Stats.Off = w.prepared.Off
-	if err := errors.Join(s.MaskReduce(op), s.Wait(t.Context())); err == nil || !strings.Contains(err.Error(), "Stats overlaps Prepared") {
+	if err := errors.Join(s.MaskReduce(op), s.Wait(t.Context())); err == nil ||
+		!strings.Contains(err.Error(), "Stats overlaps Prepared") {
 		t.Errorf("results over the set: MaskReduce: %v", err)
 	}
 	draw := w.raster(driver.RasterMask)
 	draw.Dst.Data.Off = w.prepared.Off
-	if err := errors.Join(s.MaskRaster(draw), s.Wait(t.Context())); err == nil || !strings.Contains(err.Error(), "Dst overlaps Prepared") {
+	if err := errors.Join(s.MaskRaster(draw), s.Wait(t.Context())); err == nil ||
+		!strings.Contains(err.Error(), "Dst overlaps Prepared") {
 		t.Errorf("a mask over the set: MaskRaster: %v", err)
 	}
 	if err := reduce(); err != nil {
@@ -537,7 +552,8 @@ func TestPlacedSets(t *testing.T) {
 	m.remember(200, b)
 	m.remember(0, a)
 	m.remember(400, c)
-	if got := known(); !slices.Equal(got, []int64{0, 200, 400}) || m.find(200) != b || m.find(0) != a || m.find(1) != nil || m.find(500) != nil {
+	if got := known(); !slices.Equal(got, []int64{0, 200, 400}) || m.find(200) != b || m.find(0) != a ||
+		m.find(1) != nil || m.find(500) != nil {
 		t.Fatalf("sets at %v", got)
 	}
 	for _, f := range []struct {
@@ -591,7 +607,8 @@ func TestManySets(t *testing.T) {
 				}
 				defer func() { err = errors.Join(err, s.Close()) }()
 				w, _ := placeWork(p, n, block.Mem)
-				for _, sl := range []*driver.Slice{&w.prepared, &w.stats, &w.hist, &w.frame.Data, &w.mask.Data, &w.labels.Data} {
+				for _, sl := range []*driver.Slice{&w.prepared, &w.stats, &w.hist, &w.frame.Data, &w.mask.Data,
+					&w.labels.Data} {
 					sl.Off += int64(k) * size
 				}
 				g := rand.New(rand.NewPCG(5, uint64(k)))
@@ -649,7 +666,8 @@ func TestCancelUpload(t *testing.T) {
 		t.Errorf("Wait: %v", err)
 	}
 	got := make([]byte, n)
-	if err := errors.Join(s.Upload(dst, [][]byte{src}), s.Download(got, dst), s.Wait(t.Context())); err != nil || !bytes.Equal(got, src) {
+	if err := errors.Join(s.Upload(dst, [][]byte{src}), s.Download(got, dst), s.Wait(t.Context())); err != nil ||
+		!bytes.Equal(got, src) {
 		t.Errorf("after it: %v, equal %v", err, bytes.Equal(got, src))
 	}
 	if err := s.Wait(t.Context()); err != nil {
@@ -680,7 +698,8 @@ func TestStreamsAndDevices(t *testing.T) {
 		}
 	}
 	s := newStream(t, a)
-	if err := errors.Join(s.Fill(alloc(t, b, 10), 1), s.Wait(t.Context())); err == nil || !strings.Contains(err.Error(), "another device") {
+	if err := errors.Join(s.Fill(alloc(t, b, 10), 1), s.Wait(t.Context())); err == nil ||
+		!strings.Contains(err.Error(), "another device") {
 		t.Errorf("memory of another device: %v", err)
 	}
 	m, err := a.Alloc(100)
@@ -693,7 +712,8 @@ func TestStreamsAndDevices(t *testing.T) {
 	if err := m.Free(); err == nil {
 		t.Error("freed twice: no error")
 	}
-	if err := errors.Join(s.Fill(driver.Slice{Mem: m, Len: 100}, 1), s.Wait(t.Context())); err == nil || !strings.Contains(err.Error(), "freed") {
+	if err := errors.Join(s.Fill(driver.Slice{Mem: m, Len: 100}, 1), s.Wait(t.Context())); err == nil ||
+		!strings.Contains(err.Error(), "freed") {
 		t.Errorf("freed memory: %v", err)
 	}
 	if _, err := Driver.Open(99); !errors.Is(err, driver.ErrNoDevice) {
@@ -701,8 +721,8 @@ func TestStreamsAndDevices(t *testing.T) {
 	}
 }
 
-// Higher priority runs first: an op enqueued while the device has milliseconds of blocks to begin, all of lower priority, is
-// done before those are.
+// Higher priority runs first: an op enqueued while the device has milliseconds of blocks to begin, all of lower
+// priority, is done before those are.
 func TestPriority(t *testing.T) {
 	counted(t)
 	dev := open(t, Driver)
@@ -800,7 +820,8 @@ func TestErrors(t *testing.T) {
 		if want := fmt.Sprintf("op: cuSomething: %s (%d)", c.name, c.code); err.Error() != want {
 			t.Errorf("%q, want %q", err, want)
 		}
-		for _, kind := range []error{driver.ErrOutOfMemory, driver.ErrNoDevice, driver.ErrDeviceLost, driver.ErrNotSupported} {
+		for _, kind := range []error{driver.ErrOutOfMemory, driver.ErrNoDevice, driver.ErrDeviceLost,
+			driver.ErrNotSupported} {
 			if errors.Is(err, kind) != (kind == c.is) {
 				t.Errorf("%v: errors.Is %v is %v", err, kind, errors.Is(err, kind))
 			}
@@ -819,7 +840,9 @@ func TestErrors(t *testing.T) {
 func TestPanic(t *testing.T) {
 	counted(t)
 	s := newStream(t, open(t, Driver)).(*stream)
-	if err := errors.Join(s.enqueue("Bug", 0, func() error { panic("planted") }), s.Wait(t.Context())); err == nil || !strings.Contains(err.Error(), "panic in Bug: planted") {
+	if err := errors.Join(s.enqueue("Bug", 0, func() error {
+		panic("planted")
+	}), s.Wait(t.Context())); err == nil || !strings.Contains(err.Error(), "panic in Bug: planted") {
 		t.Errorf("%v", err)
 	}
 	if err := s.Wait(t.Context()); err != nil {
@@ -844,7 +867,8 @@ func TestTimeDevice(t *testing.T) {
 		t.Fatal(err)
 	}
 	times, err := s.TimeDevice(t.Context(), 3, 5, func(int) error {
-		return errors.Join(s.MaskPrepare(w.prepare(driver.MethodDefault)), s.MaskReduce(w.reduce(devicetest.Strip{Height: p.Height}, false)))
+		return errors.Join(s.MaskPrepare(w.prepare(driver.MethodDefault)),
+			s.MaskReduce(w.reduce(devicetest.Strip{Height: p.Height}, false)))
 	})
 	if err != nil || len(times) != 5 || slices.Min(times) <= 0 || slices.Max(times) > time.Second {
 		t.Errorf("times %v, %v", times, err)
@@ -857,7 +881,9 @@ func TestTimeDevice(t *testing.T) {
 	if d := devicetest.CompareStats(stats, want.Stats, p.First, int(p.Format.Channels)); d != nil {
 		t.Error(d)
 	}
-	if _, err := s.TimeDevice(t.Context(), 1, 1, func(int) error { return s.Download(make([]byte, 8), part(block, 0, 8)) }); !errors.Is(err, driver.ErrNotSupported) {
+	if _, err := s.TimeDevice(t.Context(), 1, 1, func(int) error {
+		return s.Download(make([]byte, 8), part(block, 0, 8))
+	}); !errors.Is(err, driver.ErrNotSupported) {
 		t.Errorf("a download: %v", err)
 	}
 	planted := errors.New("planted")
@@ -882,9 +908,9 @@ func TestTimeDevice(t *testing.T) {
 const loseDevice = "POLYSCAN_TEST_LOSE_DEVICE"
 
 // A kernel that writes where nothing is takes the device with it: the op fails, everything after it does at once, the
-// device can be closed, and opening it again works or says plainly that this process has lost it. The latter is what CUDA
-// documents for such errors ("the process must be terminated and relaunched") and what driver 580 does, so that the
-// test loses the device in a process of its own.
+// device can be closed, and opening it again works or says plainly that this process has lost it. The latter is what
+// CUDA documents for such errors ("the process must be terminated and relaunched") and what driver 580 does, so that
+// the test loses the device in a process of its own.
 func TestDeviceLost(t *testing.T) {
 	counted(t)
 	if os.Getenv(loseDevice) == "" {
@@ -918,12 +944,14 @@ func TestDeviceLost(t *testing.T) {
 		return s.launch(reduceClear, 1, 1, clearThreads, 0, unsafe.Pointer(&args), unsafe.Sizeof(args))
 	}
 	err = errors.Join(s.enqueue("Planted", 0, bad), s.Wait(t.Context()))
-	if !errors.Is(err, driver.ErrDeviceLost) || !strings.Contains(err.Error(), "CUDA_ERROR_ILLEGAL_ADDRESS (700)") || !strings.Contains(err.Error(), "Planted") {
+	if !errors.Is(err, driver.ErrDeviceLost) || !strings.Contains(err.Error(), "CUDA_ERROR_ILLEGAL_ADDRESS (700)") ||
+		!strings.Contains(err.Error(), "Planted") {
 		t.Errorf("Wait: %v", err)
 	}
 	got := make([]byte, 10)
 	for i, s := range []driver.Stream{st, other} {
-		err := errors.Join(s.Fill(driver.Slice{Mem: m, Len: 10}, 1), s.Download(got, driver.Slice{Mem: m, Len: 10}), s.Wait(t.Context()))
+		err := errors.Join(s.Fill(driver.Slice{Mem: m, Len: 10}, 1), s.Download(got, driver.Slice{Mem: m, Len: 10}),
+			s.Wait(t.Context()))
 		if !errors.Is(err, driver.ErrDeviceLost) {
 			t.Errorf("stream %d after it: %v", i, err)
 		}

@@ -14,7 +14,9 @@ import (
 )
 
 func (s *stream) CurveRaster(op driver.CurveRaster) error {
-	return s.enqueue("CurveRaster", op.ScratchBytes()-8*int64(op.Width)*int64(op.Height), func() error { return s.curveRaster(op) })
+	return s.enqueue("CurveRaster", op.ScratchBytes()-8*int64(op.Width)*int64(op.Height), func() error {
+		return s.curveRaster(op)
+	})
 }
 
 func (s *stream) curveRaster(op driver.CurveRaster) error {
@@ -32,7 +34,8 @@ func (s *stream) curveRaster(op driver.CurveRaster) error {
 		return err
 	}
 	if flags.n != n || values.n != 4*n*int64(op.Channels) || scratch.n < op.ScratchBytes() {
-		return fmt.Errorf("Flags, Values and Scratch have %d, %d and %d bytes for %d channels of %dx%d", flags.n, values.n, scratch.n, op.Channels, op.Width, op.Height)
+		return fmt.Errorf("Flags, Values and Scratch have %d, %d and %d bytes for %d channels of %dx%d", flags.n,
+			values.n, scratch.n, op.Channels, op.Width, op.Height)
 	}
 	if len(op.Segments) == 0 {
 		return nil
@@ -48,7 +51,8 @@ func (s *stream) curveRaster(op driver.CurveRaster) error {
 		pieces += 1 << g.LogPieces
 	}
 	if pieces > math.MaxInt32/curveLanes {
-		return fmt.Errorf("Segments: %d lines: more than %d: %w", pieces, math.MaxInt32/curveLanes, driver.ErrNotSupported)
+		return fmt.Errorf("Segments: %d lines: more than %d: %w", pieces, math.MaxInt32/curveLanes,
+			driver.ErrNotSupported)
 	}
 	firsts[len(op.Segments)] = uint32(pieces)
 
@@ -75,14 +79,17 @@ func (s *stream) curveRaster(op driver.CurveRaster) error {
 		return err
 	}
 	draw := drawParams{
-		Segments: segments, Firsts: lines, Curves: curves, Claims: claims, Flags: flags.at(), Count: uint32(len(op.Segments)),
+		Segments: segments, Firsts: lines, Curves: curves, Claims: claims, Flags: flags.at(),
+		Count:  uint32(len(op.Segments)),
 		Pieces: uint32(pieces), Width: int32(op.Width), Height: int32(op.Height),
 	}
-	if err := curveDraw.launch(s, blocks(int64(pieces), curveThreads/curveLanes), 1, curveThreads, 0, &draw); err != nil {
+	if err := curveDraw.launch(s, blocks(int64(pieces), curveThreads/curveLanes), 1, curveThreads, 0,
+		&draw); err != nil {
 		return err
 	}
 	resolve := resolveParams{
-		Segments: segments, Curves: curves, Stops: stops, Claims: claims, Flags: flags.at(), Values: values.at(), Pixels: uint64(n), Channels: uint32(op.Channels),
+		Segments: segments, Curves: curves, Stops: stops, Claims: claims, Flags: flags.at(), Values: values.at(),
+		Pixels: uint64(n), Channels: uint32(op.Channels),
 	}
 	return curveResolve.launch(s, blocks(n, curvePixels), 1, curveThreads, 0, &resolve)
 }

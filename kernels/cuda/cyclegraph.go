@@ -14,8 +14,9 @@ import (
 )
 
 const (
-	// cycleGraphAfter is how often a cycle is enqueued kernel by kernel before it is made a graph, which is done behind the last of these, while
-	// the GPU is at work on them. One that is not repeated, or only within a short solve, is not worth it.
+	// cycleGraphAfter is how often a cycle is enqueued kernel by kernel before it is made a graph, which is done behind
+	// the last of these, while the GPU is at work on them. One that is not repeated, or only within a short solve, is
+	// not worth it.
 	cycleGraphAfter = 3
 	// cycleGraphsKept is how many cycles a stream knows. A canvas that is solved again and again has one.
 	cycleGraphsKept = 16
@@ -29,8 +30,9 @@ type cycleGraph struct {
 	graph
 }
 
-// cycleGraphs are those of a stream. They are known by the launches themselves, so that nothing has to be told of memory that was freed: what
-// lies elsewhere is another cycle, and what lies at the same place with the same sizes is the same one, whatever it was before.
+// cycleGraphs are those of a stream. They are known by the launches themselves, so that nothing has to be told of
+// memory that was freed: what lies elsewhere is another cycle, and what lies at the same place with the same sizes is
+// the same one, whatever it was before.
 type cycleGraphs struct {
 	record    []byte // what was launched while recording
 	recording bool
@@ -38,8 +40,8 @@ type cycleGraphs struct {
 	retired   []graph       // may be running
 }
 
-// recordedLaunch begins a launch of a record. Parameters follow, filled up to 8 bytes. It has no padding: that might hold anything, and no cycle
-// would be known again.
+// recordedLaunch begins a launch of a record. Parameters follow, filled up to 8 bytes. It has no padding: that might
+// hold anything, and no cycle would be known again.
 type recordedLaunch struct {
 	kernel                               uint64
 	gx, gy, threads, shared, bytes, room uint32
@@ -99,7 +101,8 @@ func (c *cycleGraphs) close() {
 	c.known = nil
 }
 
-// cycle enqueues what enqueue does, which is launches of kernels and nothing else. From some time on the same launches are one of a graph.
+// cycle enqueues what enqueue does, which is launches of kernels and nothing else. From some time on the same launches
+// are one of a graph.
 func (s *stream) cycle(enqueue func() error) error {
 	if s.capturing || s.dev.graphless.Load() {
 		return enqueue()
@@ -126,7 +129,8 @@ func (s *stream) launchRecord() error {
 	for b := s.cycles.record; len(b) > 0; {
 		l := *(*recordedLaunch)(unsafe.Pointer(&b[0]))
 		b = b[unsafe.Sizeof(l):]
-		if err := s.launch(kernel(l.kernel), int(l.gx), int(l.gy), int(l.threads), int(l.shared), unsafe.Pointer(&b[0]), uintptr(l.bytes)); err != nil {
+		if err := s.launch(kernel(l.kernel), int(l.gx), int(l.gy), int(l.threads), int(l.shared), unsafe.Pointer(&b[0]),
+			uintptr(l.bytes)); err != nil {
 			return err
 		}
 		b = b[l.room:]
@@ -134,8 +138,8 @@ func (s *stream) launchRecord() error {
 	return nil
 }
 
-// makeGraph makes a graph of what was recorded, of kernels that begin early where they do so in the stream. Where the driver can't, the device does
-// without from then on: the launches themselves have worked before.
+// makeGraph makes a graph of what was recorded, of kernels that begin early where they do so in the stream. Where the
+// driver can't, the device does without from then on: the launches themselves have worked before.
 func (s *stream) makeGraph(g *cycleGraph) error {
 	code := beginCapture(s.cu)
 	err := s.dev.checkCode("cuStreamBeginCapture", code)

@@ -33,7 +33,8 @@ func TestCycleGraphs(t *testing.T) {
 					first = x
 				}
 				if len(s.cycles.known) != 1 || s.cycles.known[0].made != (2*(i+1) >= cycleGraphAfter) {
-					t.Errorf("solve %d: %d cycles are known, the first of which was used %d times", i+1, len(s.cycles.known), s.cycles.known[0].uses)
+					t.Errorf("solve %d: %d cycles are known, the first of which was used %d times", i+1,
+						len(s.cycles.known), s.cycles.known[0].uses)
 				}
 				if status.Cycles != 2 || !slices.Equal(x, first) {
 					t.Errorf("solve %d differs from the first: %+v", i+1, status)
@@ -60,7 +61,9 @@ func TestCycleGraphsKept(t *testing.T) {
 	s := newStream(t, open(t, Driver)).(*stream)
 	for i := range cycleGraphsKept + 2 {
 		for range cycleGraphAfter + 1 {
-			if err := s.enqueue("Test", 0, func() error { return s.cycle(func() error { return s.clearNothing(clearThreads, uint64(i)) }) }); err != nil {
+			if err := s.enqueue("Test", 0, func() error {
+				return s.cycle(func() error { return s.clearNothing(clearThreads, uint64(i)) })
+			}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -79,7 +82,8 @@ func (s *stream) clearNothing(threads int, stats uint64) error {
 	return s.launch(reduceClear, 1, 1, threads, 0, unsafe.Pointer(&args), unsafe.Sizeof(args))
 }
 
-// Where a cycle can't be made a graph, the device does without, and the stream goes on; where it can't be launched, the op fails.
+// Where a cycle can't be made a graph, the device does without, and the stream goes on; where it can't be launched, the
+// op fails.
 func TestCycleGraphFailures(t *testing.T) {
 	counted(t)
 	dev := open(t, Driver).(*device)

@@ -59,10 +59,11 @@ type device struct {
 	modules     []cu.Module
 	kernels     []cu.Function // by kernel
 	sharedBytes int           // of dynamic shared memory that a block of mask_reduce_wide can have
-	early       bool          // kernels may begin while the one before them ends; they wait for it themselves (after_prior of common.cuh)
-	graphless   atomic.Bool   // cycles can't be made graphs: see stream.makeGraph
-	least       int           // stream priorities: least is the lowest and the greater number
-	most        int
+	// kernels may begin while the one before them ends; they wait for it themselves (after_prior of common.cuh)
+	early     bool
+	graphless atomic.Bool // cycles can't be made graphs: see stream.makeGraph
+	least     int         // stream priorities: least is the lowest and the greater number
+	most      int
 
 	lost  atomic.Pointer[lostError]
 	ended atomic.Bool // the context is gone
@@ -95,7 +96,8 @@ func (d *device) open() error {
 		}
 	}
 	if major*10+minor < minCapability {
-		return fmt.Errorf("%s has compute capability %d.%d: %w: at least %d.%d is needed", name, major, minor, driver.ErrNotSupported, minCapability/10, minCapability%10)
+		return fmt.Errorf("%s has compute capability %d.%d: %w: at least %d.%d is needed", name, major, minor,
+			driver.ErrNotSupported, minCapability/10, minCapability%10)
 	}
 	// A context becomes current on the thread that makes it.
 	runtime.LockOSThread()
@@ -242,7 +244,8 @@ func (d *device) Close() error {
 		err = d.destroy()
 	}
 	if streams != 0 || mems != 0 || pinned != 0 {
-		err = errors.Join(fmt.Errorf("device closed with %d streams, %d blocks of memory and %d of host memory in use", streams, mems, pinned), err)
+		err = errors.Join(fmt.Errorf("device closed with %d streams, %d blocks of memory and %d of host memory in use",
+			streams, mems, pinned), err)
 	}
 	if err != nil {
 		return fmt.Errorf("cuda: %w", err)

@@ -1,7 +1,7 @@
 //go:build cuda
 
-// Diffusion: what all solvers have in common. diffusion_box.go has the solver for problems without barriers, diffusion_graph.go
-// that for others, diffusion_sweeps.go has those of the seed.
+// Diffusion: what all solvers have in common. diffusion_box.go has the solver for problems without barriers,
+// diffusion_graph.go that for others, diffusion_sweeps.go has those of the seed.
 
 package cuda
 
@@ -15,7 +15,8 @@ import (
 
 // diffuser is a solver. It trusts what it is called with: the grid and the sizes have been checked.
 type diffuser interface {
-	// setupBytes and stateBytes are the sizes of Dst and State, headers included. An error matches driver.ErrNotSupported.
+	// setupBytes and stateBytes are the sizes of Dst and State, headers included. An error matches
+	// driver.ErrNotSupported.
 	setupBytes(driver.DiffusionGrid) (int64, error)
 	stateBytes(g driver.DiffusionGrid, channels int) (int64, error)
 	// setUp and solve enqueue the op.
@@ -75,8 +76,10 @@ func (d *device) DiffusionStateBytes(g driver.DiffusionGrid, channels int) (int6
 }
 
 func checkDiffusion(g driver.DiffusionGrid) error {
-	if g.Width < 1 || g.Width > driver.MaxSide || g.Height < 1 || g.Height > driver.MaxSide || g.Width*g.Height > driver.MaxPixels {
-		return fmt.Errorf("Grid = %dx%d: sides must be 1 to %d, and no more than %d pixels", g.Width, g.Height, driver.MaxSide, driver.MaxPixels)
+	if g.Width < 1 || g.Width > driver.MaxSide || g.Height < 1 || g.Height > driver.MaxSide ||
+		g.Width*g.Height > driver.MaxPixels {
+		return fmt.Errorf("Grid = %dx%d: sides must be 1 to %d, and no more than %d pixels", g.Width, g.Height,
+			driver.MaxSide, driver.MaxPixels)
 	}
 	if g.Method > driver.DiffusionVariableStencil {
 		return fmt.Errorf("Grid.Method = %d: %w", g.Method, driver.ErrNotSupported)
@@ -129,8 +132,9 @@ func (s *stream) diffusionSlices(all []diffusionSlice) error {
 	return nil
 }
 
-// repeat enqueues up to so many cycles. Each time when so many are ahead it waits and looks whether more are wanted, which the word at done says
-// no more when it isn't 0, and which takes some 20 µs. What comes after the last that is needed does nothing, but takes about 1 µs a kernel.
+// repeat enqueues up to so many cycles. Each time when so many are ahead it waits and looks whether more are wanted,
+// which the word at done says no more when it isn't 0, and which takes some 20 µs. What comes after the last that is
+// needed does nothing, but takes about 1 µs a kernel.
 func (s *stream) repeat(cycles, ahead int, done uint64, enqueue func() error) error {
 	for i := range cycles {
 		if i > 0 && i%ahead == 0 && !s.capturing {
@@ -195,7 +199,8 @@ func (s *stream) diffusionSolve(op driver.DiffusionSolve) error {
 	if err != nil {
 		return err
 	}
-	o := diffusionSolve{DiffusionGrid: g, Channels: op.Channels, Start: op.Start, Cycles: op.Cycles, Tolerance: op.Tolerance}
+	o := diffusionSolve{DiffusionGrid: g, Channels: op.Channels, Start: op.Start, Cycles: op.Cycles,
+		Tolerance: op.Tolerance}
 	pixels := int64(g.Width) * int64(g.Height)
 	planes := 4 * pixels * int64(op.Channels)
 	if err := s.diffusionSlices([]diffusionSlice{

@@ -33,7 +33,8 @@ func (boxDiffuser) setUp(s *stream, op *diffusionSetup) error {
 	}
 	n := op.Width * op.Height
 	check := boxCheckParams{Flags: op.Flags, N: uint64(n), Head: b.head, Counts: op.Counts, Fault: s.faultAt()}
-	blocks := min((n+boxFlagsPerThread*boxCheckThreads-1)/(boxFlagsPerThread*boxCheckThreads), 2*boxBlocksPerUnit*s.dev.info.ComputeUnits)
+	blocks := min((n+boxFlagsPerThread*boxCheckThreads-1)/(boxFlagsPerThread*boxCheckThreads),
+		2*boxBlocksPerUnit*s.dev.info.ComputeUnits)
 	if err := boxCheck.launch(s, blocks, 1, boxCheckThreads, 0, &check); err != nil {
 		return err
 	}
@@ -55,7 +56,8 @@ func (boxDiffuser) setUp(s *stream, op *diffusionSetup) error {
 	return boxInvert.launch(s, 1, 1, boxInvertThreads, 0, &invert)
 }
 
-// boxAhead is how many cycles are enqueued before the host looks whether they were enough. Most problems take 3 from nothing to half a level.
+// boxAhead is how many cycles are enqueued before the host looks whether they were enough. Most problems take 3 from
+// nothing to half a level.
 const boxAhead = 3
 
 // solve enqueues cycles.
@@ -64,8 +66,10 @@ func (boxDiffuser) solve(s *stream, op *diffusionSolve) error {
 	c := boxCycle{s: s, channels: op.Channels, setup: layBox(&arena{op.Setup}, g)}
 	c.state = layBoxState(&arena{op.State}, g, &c.setup, op.Channels)
 	p := boxSolve{
-		Flags: op.Flags, Head: c.setup.head, Colours: op.Colours, X: op.X, Y: c.state.y, State: c.state.head, Sums: c.state.sums, Fault: s.faultAt(),
-		Width: int32(g.Width), Height: int32(g.Height), Channels: int32(op.Channels), Start: int32(op.Start), Tolerance: op.Tolerance,
+		Flags: op.Flags, Head: c.setup.head, Colours: op.Colours, X: op.X, Y: c.state.y, State: c.state.head,
+		Sums: c.state.sums, Fault: s.faultAt(),
+		Width: int32(g.Width), Height: int32(g.Height), Channels: int32(op.Channels), Start: int32(op.Start),
+		Tolerance: op.Tolerance,
 	}
 	c.fine = boxFineParams{P: p}
 	if len(c.setup.levels) > 0 {
@@ -88,7 +92,8 @@ func (boxDiffuser) solve(s *stream, op *diffusionSolve) error {
 	if err := s.repeat(op.Cycles, boxAhead, c.state.head+boxStopAt, c.enqueue); err != nil {
 		return err
 	}
-	blocks = min((g.Width*g.Height*op.Channels/4+boxEndThreads-1)/boxEndThreads, boxBlocksPerUnit*s.dev.info.ComputeUnits)
+	blocks = min((g.Width*g.Height*op.Channels/4+boxEndThreads-1)/boxEndThreads,
+		boxBlocksPerUnit*s.dev.info.ComputeUnits)
 	return boxEnd.launch(s, max(blocks, 1), 1, boxEndThreads, 0, &boxEndParams{P: p, Status: op.Status})
 }
 
@@ -103,9 +108,10 @@ type boxCycle struct {
 	rows     int // of them
 }
 
-// groups is how many groups the channels of a level are in: each has blocks of its own, which load the operator of a tile once for all channels
-// of the group, as many in each. Several at once take less time than one after the other, but more than one, so that they are all apart where
-// multiprocessors, of which each does so many blocks at once, would be idle.
+// groups is how many groups the channels of a level are in: each has blocks of its own, which load the operator of a
+// tile once for all channels of the group, as many in each. Several at once take less time than one after the other,
+// but more than one, so that they are all apart where multiprocessors, of which each does so many blocks at once, would
+// be idle.
 func (c *boxCycle) groups(tiles, blocks int) int {
 	if tiles*c.channels <= blocks*c.s.dev.info.ComputeUnits {
 		return c.channels
@@ -121,12 +127,14 @@ func (c *boxCycle) enqueue() error {
 		for i, l := range levels[:bottom] {
 			x, all := tiles(int(l.Width), int(l.Height), boxDownWidth, boxDownHeight)
 			groups := c.groups(all, boxDownBlocks)
-			args := boxDownParams{State: c.state.head, L: l, Next: levels[i+1], B: vectors[i].B, X: vectors[i].X, NextB: vectors[i+1].B, TilesX: uint32(x), Channels: uint32(c.channels), Groups: uint32(groups)}
+			args := boxDownParams{State: c.state.head, L: l, Next: levels[i+1], B: vectors[i].B, X: vectors[i].X,
+				NextB: vectors[i+1].B, TilesX: uint32(x), Channels: uint32(c.channels), Groups: uint32(groups)}
 			if err := boxDown.launch(c.s, all*groups, 1, boxDownThreads, 0, &args); err != nil {
 				return err
 			}
 		}
-		args := boxBottomParams{State: c.state.head, P: boxBottom{Inverse: c.setup.inverse, B: vectors[bottom].B, E: vectors[bottom].E}}
+		args := boxBottomParams{State: c.state.head,
+			P: boxBottom{Inverse: c.setup.inverse, B: vectors[bottom].B, E: vectors[bottom].E}}
 		for i, l := range levels[bottom:] {
 			*[...]*boxLevel{&args.P.L0, &args.P.L1, &args.P.L2}[i] = l
 			args.P.Levels++
@@ -138,7 +146,9 @@ func (c *boxCycle) enqueue() error {
 			l := levels[i]
 			x, all := tiles(int(l.Width), int(l.Height), boxUpWidth, boxUpHeight)
 			groups := c.groups(all, boxUpBlocks)
-			args := boxUpParams{State: c.state.head, L: l, Next: levels[i+1], B: vectors[i].B, X: vectors[i].X, NextE: vectors[i+1].E, E: vectors[i].E, TilesX: uint32(x), Channels: uint32(c.channels), Groups: uint32(groups)}
+			args := boxUpParams{State: c.state.head, L: l, Next: levels[i+1], B: vectors[i].B, X: vectors[i].X,
+				NextE: vectors[i+1].E, E: vectors[i].E, TilesX: uint32(x), Channels: uint32(c.channels),
+				Groups: uint32(groups)}
 			if err := boxUp.launch(c.s, all*groups, 1, boxUpThreads, 0, &args); err != nil {
 				return err
 			}

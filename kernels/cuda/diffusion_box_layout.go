@@ -120,7 +120,8 @@ var (
 	boxEnd          = listKernel[boxEndParams]("diffusion_box", "diffusion_box_end")
 )
 
-// arena hands out addresses of parts of a block, in the order in which they are asked for; from address 0 on it counts bytes.
+// arena hands out addresses of parts of a block, in the order in which they are asked for; from address 0 on it counts
+// bytes.
 type arena struct{ end uint64 }
 
 // take is the address of so many bytes, a multiple of driver.Align.
@@ -140,8 +141,8 @@ type boxSetup struct {
 	inverse uint64 // of the last level's operator
 }
 
-// layBox lays out a set-up for a grid. Each level has half the sides of that above it, until 64 points or fewer are left; images as small as
-// that have one level, and those of up to 2x2 pixels none.
+// layBox lays out a set-up for a grid. Each level has half the sides of that above it, until 64 points or fewer are
+// left; images as small as that have one level, and those of up to 2x2 pixels none.
 func layBox(a *arena, g driver.DiffusionGrid) (b boxSetup) {
 	b.head = a.take(diffusionHeaderBytes)
 	w, h := g.Width, g.Height

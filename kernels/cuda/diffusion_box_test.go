@@ -18,7 +18,8 @@ import (
 func TestDiffusionTwins(t *testing.T) {
 	counted(t)
 	devices := []driver.Device{open(t, Driver), open(t, cpu.Driver)}
-	frame := devicetest.NewScene("large frame", 1001, 1000, 1) // in which the least that a residual lacks adds up to much
+	// in which the least that a residual lacks adds up to much
+	frame := devicetest.NewScene("large frame", 1001, 1000, 1)
 	frame.Frame()
 	for _, scene := range append(devicetest.Scenes(7, 300), frame) {
 		for _, cycles := range []int{1, 2, 3, 9} {
@@ -32,7 +33,8 @@ func TestDiffusionTwins(t *testing.T) {
 				size = max(size, float64(v), -float64(v))
 			}
 			a, b := status[0], status[1]
-			if d := devicetest.CompareDiffusion(x[0], x[1], scene.Width, devicetest.DiffusionRounding*size); d != nil || max(a.Update-b.Update, b.Update-a.Update) > float32(2*devicetest.DiffusionRounding*size) {
+			if d := devicetest.CompareDiffusion(x[0], x[1], scene.Width, devicetest.DiffusionRounding*size); d != nil ||
+				max(a.Update-b.Update, b.Update-a.Update) > float32(2*devicetest.DiffusionRounding*size) {
 				t.Errorf("%s, %d cycles: %+v and %+v: %v", scene.Name, cycles, a, b, d)
 			}
 		}
@@ -55,7 +57,8 @@ func TestDiffusionFaults(t *testing.T) {
 			return errors.Join(s.DiffusionSetup(up), s.DiffusionSolve(op))
 		},
 		"Flags": func(s driver.Stream, up driver.DiffusionSetup, op driver.DiffusionSolve) error {
-			return errors.Join(s.Fill(part(up.Flags, 37, 1), driver.DiffusionBlockDown), s.DiffusionSetup(up), s.DiffusionSolve(op))
+			return errors.Join(s.Fill(part(up.Flags, 37, 1), driver.DiffusionBlockDown), s.DiffusionSetup(up),
+				s.DiffusionSolve(op))
 		},
 	} {
 		d := newDiffusionOn(t, dev, scene, 1e-12, 5)
@@ -64,7 +67,8 @@ func TestDiffusionFaults(t *testing.T) {
 		if err := errors.Join(do(s, up, op), s.Wait(t.Context())); err == nil || !strings.Contains(err.Error(), field) {
 			t.Errorf("%s: %v", field, err)
 		}
-		if err := errors.Join(s.Upload(up.Flags, [][]byte{scene.Flags}), s.DiffusionSetup(up), s.DiffusionSolve(op), s.Wait(t.Context())); err != nil {
+		if err := errors.Join(s.Upload(up.Flags, [][]byte{scene.Flags}), s.DiffusionSetup(up), s.DiffusionSolve(op),
+			s.Wait(t.Context())); err != nil {
 			t.Errorf("after %s: %v", field, err)
 		}
 	}

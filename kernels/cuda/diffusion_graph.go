@@ -16,10 +16,11 @@ type graphDiffuser struct{}
 const (
 	// maxGraphPixels keeps the numbers of edges within 32 bits.
 	maxGraphPixels = 1 << 27
-	// graphAhead is how many cycles are enqueued before the host looks whether they were enough. They take 3 to 5 as a rule.
+	// graphAhead is how many cycles are enqueued before the host looks whether they were enough. They take 3 to 5 as a
+	// rule.
 	graphAhead = 3
-	// Nodes of a cell are joined by a warp. Up to level graphJoinFew there are few, and they have 16 lanes; on levels of graphJoinCells
-	// or less there are many, and they have a block.
+	// Nodes of a cell are joined by a warp. Up to level graphJoinFew there are few, and they have 16 lanes; on levels
+	// of graphJoinCells or less there are many, and they have a block.
 	graphJoinFew   = 3
 	graphJoinCells = 1024
 	// graphDeep is the level from which on cells have many nodes, and rows lead farther.
@@ -43,11 +44,12 @@ type graphMemory struct {
 
 func layGraph(a *arena, g driver.DiffusionGrid) (m graphMemory) {
 	n := g.Width * g.Height
-	// In scenes of devicetest there are at most 0.9 nodes, 5.8 edges, 2.4 entries of P and 5.6 of A P a pixel, in mazes and corridors of other
-	// forms 8.9 edges and 3.9 entries of P; warps leave some of it unused.
+	// In scenes of devicetest there are at most 0.9 nodes, 5.8 edges, 2.4 entries of P and 5.6 of A P a pixel, in mazes
+	// and corridors of other forms 8.9 edges and 3.9 entries of P; warps leave some of it unused.
 	nodes, edges, prolong, product := 2*n+64, 12*n+64, 6*n+64, 12*n+64
 	m.Width, m.Height = uint32(g.Width), uint32(g.Height)
-	m.NodeRoom, m.EdgeRoom, m.ProlongRoom, m.ProductRoom = uint32(nodes), uint32(edges), uint32(prolong), uint32(product)
+	m.NodeRoom, m.EdgeRoom, m.ProlongRoom, m.ProductRoom = uint32(nodes), uint32(edges), uint32(prolong),
+		uint32(product)
 	m.Head = a.take(diffusionHeaderBytes)
 	m.Open, m.Parent = a.take(int64(n)), a.floats(n)
 	for w, h := g.Width, g.Height; w*h > 1; {
@@ -85,7 +87,8 @@ func graphBlocks(n int) int { return (n + graphThreads - 1) / graphThreads }
 
 func (graphDiffuser) setupBytes(g driver.DiffusionGrid) (int64, error) {
 	if g.Width*g.Height > maxGraphPixels {
-		return 0, fmt.Errorf("Grid = %dx%d: %w with barriers: no more than %d pixels", g.Width, g.Height, driver.ErrNotSupported, maxGraphPixels)
+		return 0, fmt.Errorf("Grid = %dx%d: %w with barriers: no more than %d pixels", g.Width, g.Height,
+			driver.ErrNotSupported, maxGraphPixels)
 	}
 	var a arena
 	layGraph(&a, g)
@@ -95,7 +98,8 @@ func (graphDiffuser) setupBytes(g driver.DiffusionGrid) (int64, error) {
 func layGraphState(a *arena, g driver.DiffusionGrid, channels int) (s graphSolve) {
 	n := g.Width * g.Height
 	s.State = a.take(graphStateBytes)
-	s.R0, s.R1, s.Q, s.P0, s.P1 = a.floats(n*channels), a.floats(n*channels), a.floats(n*channels), a.floats(n*channels), a.floats(n*channels)
+	s.R0, s.R1, s.Q, s.P0, s.P1 = a.floats(n*channels), a.floats(n*channels), a.floats(n*channels),
+		a.floats(n*channels), a.floats(n*channels)
 	s.Sums, s.Largest = a.take(8*8*graphParts), a.floats(graphParts)
 	nodes := 4 * (2*n + 64)
 	s.Nx, s.Nb, s.Nr = a.floats(nodes), a.floats(nodes), a.floats(nodes)
@@ -130,7 +134,8 @@ func (graphDiffuser) setUp(s *stream, op *diffusionSetup) error {
 				err = graphNumberPixels.launch(s, graphBlocks(l.cells()), 1, graphThreads, 0, &p)
 			}
 			if err == nil {
-				err = graphAmidPixels.launch(s, (l.w+graphAmidX-1)/graphAmidX*((l.h+graphAmidY-1)/graphAmidY), 1, graphThreads, 0, &p)
+				err = graphAmidPixels.launch(s, (l.w+graphAmidX-1)/graphAmidX*((l.h+graphAmidY-1)/graphAmidY), 1,
+					graphThreads, 0, &p)
 			}
 			if err == nil {
 				err = graphMultiplyPixels.launch(s, multiplyBlocks(l.cells()), 1, 32*graphMultiplyWarps, 0, &p)
@@ -166,7 +171,8 @@ func (graphDiffuser) setUp(s *stream, op *diffusionSetup) error {
 			return err
 		}
 	}
-	if err := graphFinish.launch(s, 1, 1, 1, 0, &graphFinishParams{G: m.graphSetup, Counts: op.Counts, Levels: uint32(len(m.levels)), Method: uint32(op.Method)}); err != nil {
+	if err := graphFinish.launch(s, 1, 1, 1, 0, &graphFinishParams{G: m.graphSetup, Counts: op.Counts,
+		Levels: uint32(len(m.levels)), Method: uint32(op.Method)}); err != nil {
 		return err
 	}
 	return graphInvert.launch(s, 1, 1, graphInvertThreads, 0, &graphParams{G: m.graphSetup})
@@ -225,7 +231,8 @@ func (c *graphCycle) tiles() (across, all int) {
 func (c *graphCycle) step(start uint32) {
 	if c.err == nil {
 		across, tiles := c.tiles()
-		c.err = graphStep.launch(c.s, tiles, 1, graphThreads, 0, &graphStepParams{S: c.p.S, Across: uint32(across), Start: start})
+		c.err = graphStep.launch(c.s, tiles, 1, graphThreads, 0,
+			&graphStepParams{S: c.p.S, Across: uint32(across), Start: start})
 	}
 }
 
@@ -238,7 +245,8 @@ func (c *graphCycle) precondition() {
 		if c.err == nil {
 			blocks := 1
 			if len(c.m.levels) > 1 {
-				blocks = min(c.s.dev.info.ComputeUnits, (32*c.m.levels[1].cells()+graphLevelThreads-1)/graphLevelThreads)
+				blocks = min(c.s.dev.info.ComputeUnits,
+					(32*c.m.levels[1].cells()+graphLevelThreads-1)/graphLevelThreads)
 			}
 			c.err = graphLevelSolve.launch(c.s, blocks, 1, graphLevelThreads, 0, &c.p)
 		}
@@ -246,6 +254,7 @@ func (c *graphCycle) precondition() {
 	}
 	if c.err == nil {
 		across, tiles := c.tiles()
-		c.err = graphSmoothOut.launch(c.s, min(tiles, graphParts), 1, graphThreads, 0, &graphOutParams{S: c.p.S, Across: uint32(across), Tiles: uint32(tiles)})
+		c.err = graphSmoothOut.launch(c.s, min(tiles, graphParts), 1, graphThreads, 0,
+			&graphOutParams{S: c.p.S, Across: uint32(across), Tiles: uint32(tiles)})
 	}
 }

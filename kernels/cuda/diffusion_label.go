@@ -6,12 +6,13 @@ package cuda
 
 import "github.com/polyscan/polyscan/kernels/driver"
 
-// label enqueues what writes, for each pixel of a problem, what it takes from, and counts the fixed and void ones into the header, whose
-// magic it clears. labels has room for a number more than there are pixels, and is scratch.
+// label enqueues what writes, for each pixel of a problem, what it takes from, and counts the fixed and void ones into
+// the header, whose magic it clears. labels has room for a number more than there are pixels, and is scratch.
 func (s *stream) label(op *diffusionSetup, head, labels, open uint64) error {
 	w, h := int32(op.Width), int32(op.Height)
 	blocks := (op.Width*op.Height + labelThreads - 1) / labelThreads
-	first := labelInitParams{Head: head, Flags: op.Flags, Labels: labels, Fault: s.faultAt(), Width: w, Height: h, Allowed: uint32(op.Allowed())}
+	first := labelInitParams{Head: head, Flags: op.Flags, Labels: labels, Fault: s.faultAt(), Width: w, Height: h,
+		Allowed: uint32(op.Allowed())}
 	across, down := (op.Width+labelTile-1)/labelTile, (op.Height+labelTile-1)/labelTile
 	if err := labelInit.launch(s, across*down, 1, labelThreads, 0, &first); err != nil {
 		return err
@@ -32,8 +33,8 @@ func (s *stream) label(op *diffusionSetup, head, labels, open uint64) error {
 	return labelOpen.launch(s, blocks, 1, labelThreads, 0, &last)
 }
 
-// fillIn enqueues what gives x the values that a solve begins with. done is the address of the word that says that there is nothing to
-// do, and sums has labelSumsBytes.
+// fillIn enqueues what gives x the values that a solve begins with. done is the address of the word that says that
+// there is nothing to do, and sums has labelSumsBytes.
 func (s *stream) fillIn(op *diffusionSolve, head, done, open, sums uint64) error {
 	f := labelFilling{
 		Done: done, Head: head, Flags: op.Flags, Open: open, Colours: op.Colours, X: op.X, Sums: sums,

@@ -36,7 +36,8 @@ func laySweeps(a *arena, g driver.DiffusionGrid) (s sweepSetup) {
 	s.levels = []sweepImage{{Open: a.take(int64(w * h)), Width: int32(w), Height: int32(h)}}
 	for pyramid(g.Method) && max(w, h) > 2 {
 		w, h = (w+1)/2, (h+1)/2
-		s.levels = append(s.levels, sweepImage{Flags: a.take(int64(w * h)), Open: a.take(int64(w * h)), Width: int32(w), Height: int32(h)})
+		s.levels = append(s.levels, sweepImage{Flags: a.take(int64(w * h)), Open: a.take(int64(w * h)), Width: int32(w),
+			Height: int32(h)})
 	}
 	return s
 }
@@ -93,16 +94,19 @@ func (sweeper) setUp(s *stream, op *diffusionSetup) error {
 		return err
 	}
 	if m.nearest != 0 {
-		if err := sweepsColumns.launch(s, (op.Width+sweepThreads-1)/sweepThreads, 1, sweepThreads, 0, &sweepColumnsParams{Flags: op.Flags, Rows: m.rows, Width: w, Height: h}); err != nil {
+		if err := sweepsColumns.launch(s, (op.Width+sweepThreads-1)/sweepThreads, 1, sweepThreads, 0,
+			&sweepColumnsParams{Flags: op.Flags, Rows: m.rows, Width: w, Height: h}); err != nil {
 			return err
 		}
-		if err := sweepsNearest.launch(s, m.levels[0].blocks(), 1, sweepThreads, 0, &sweepNearestParams{Rows: m.rows, Nearest: m.nearest, Width: w, Height: h}); err != nil {
+		if err := sweepsNearest.launch(s, m.levels[0].blocks(), 1, sweepThreads, 0,
+			&sweepNearestParams{Rows: m.rows, Nearest: m.nearest, Width: w, Height: h}); err != nil {
 			return err
 		}
 	}
 	fine := sweepImage{Flags: op.Flags, Width: w, Height: h}
 	for _, l := range m.levels[1:] {
-		p := sweepFlagsParams{Fine: fine.Flags, To: l.Flags, FineWidth: fine.Width, FineHeight: fine.Height, Width: l.Width, Height: l.Height}
+		p := sweepFlagsParams{Fine: fine.Flags, To: l.Flags, FineWidth: fine.Width, FineHeight: fine.Height,
+			Width: l.Width, Height: l.Height}
 		if op.Method == driver.DiffusionPyramidGreedy {
 			p.Greedy = 1
 		}
@@ -117,7 +121,8 @@ func (sweeper) setUp(s *stream, op *diffusionSetup) error {
 		fine = l
 	}
 	return sweepsFinish.launch(s, 1, 1, 1, 0, &sweepFinishParams{
-		Head: m.head, Counts: op.Counts, Width: uint32(w), Height: uint32(h), Walls: walls(op.DiffusionGrid), Method: uint32(op.Method),
+		Head: m.head, Counts: op.Counts, Width: uint32(w), Height: uint32(h), Walls: walls(op.DiffusionGrid),
+		Method: uint32(op.Method),
 	})
 }
 
@@ -127,7 +132,8 @@ func (sweeper) solve(s *stream, op *diffusionSolve) error {
 	m.levels[0].X, m.levels[0].Flags = op.X, op.Flags
 	c := sweepCycle{s: s, channels: op.Channels, levels: m.levels, p: sweepSolve{
 		Head: m.head, State: v.state, Status: op.Status, Nearest: m.nearest, Old: v.old, Fault: s.faultAt(),
-		Channels: uint32(op.Channels), Start: uint32(op.Start), Method: uint32(op.Method), Walls: walls(op.DiffusionGrid), Tolerance: op.Tolerance,
+		Channels: uint32(op.Channels), Start: uint32(op.Start), Method: uint32(op.Method),
+		Walls: walls(op.DiffusionGrid), Tolerance: op.Tolerance,
 	}}
 	image := &c.levels[0]
 	c.image(sweepsBegin, 1, 1)
@@ -182,7 +188,8 @@ func (c *sweepCycle) image(k kernelFor[sweepImageParams], blocks, threads int) {
 // climb solves the images of a pyramid but for the first, from the smallest on, and gives the first one a start.
 func (c *sweepCycle) climb() {
 	for k := 1; k < len(c.levels) && c.err == nil; k++ {
-		c.err = sweepsShrink.launch(c.s, c.levels[k].blocks(), 1, sweepThreads, 0, &sweepShrinkParams{S: c.p, Fine: c.levels[k-1], L: c.levels[k]})
+		c.err = sweepsShrink.launch(c.s, c.levels[k].blocks(), 1, sweepThreads, 0,
+			&sweepShrinkParams{S: c.p, Fine: c.levels[k-1], L: c.levels[k]})
 	}
 	for k := len(c.levels) - 1; k > 0; k-- {
 		for range pyramidCycles {
@@ -191,7 +198,8 @@ func (c *sweepCycle) climb() {
 		}
 		if c.err == nil {
 			l := &c.levels[k-1]
-			c.err = sweepsGrow.launch(c.s, l.blocks(), 1, sweepThreads, 0, &sweepGrowParams{S: c.p, L: *l, Coarse: c.levels[k]})
+			c.err = sweepsGrow.launch(c.s, l.blocks(), 1, sweepThreads, 0,
+				&sweepGrowParams{S: c.p, L: *l, Coarse: c.levels[k]})
 		}
 	}
 }

@@ -36,12 +36,15 @@ func newDiffusionOn(t *testing.T, dev driver.Device, s *devicetest.Scene, tolera
 	}
 	d := &diffusionOn{t: t, s: newStream(t, dev)}
 	planes := 4 * int64(len(s.Colours))
-	d.up = driver.DiffusionSetup{Grid: g, Flags: alloc(t, dev, int64(len(s.Flags))), Dst: alloc(t, dev, setup), Counts: alloc(t, dev, 8)}
+	d.up = driver.DiffusionSetup{Grid: g, Flags: alloc(t, dev, int64(len(s.Flags))), Dst: alloc(t, dev, setup),
+		Counts: alloc(t, dev, 8)}
 	d.op = driver.DiffusionSolve{
 		Grid: g, Channels: s.Channels, Cycles: cycles, Tolerance: tolerance, Flags: d.up.Flags, Setup: d.up.Dst,
-		Colours: alloc(t, dev, planes), X: alloc(t, dev, planes), State: alloc(t, dev, state), Status: alloc(t, dev, 32),
+		Colours: alloc(t, dev, planes), X: alloc(t, dev, planes), State: alloc(t, dev, state),
+		Status: alloc(t, dev, 32),
 	}
-	d.ok(d.s.Upload(d.up.Flags, [][]byte{s.Flags}), d.s.Upload(d.op.Colours, [][]byte{bytesOf(s.Colours)}), d.s.DiffusionSetup(d.up), d.s.Wait(t.Context()))
+	d.ok(d.s.Upload(d.up.Flags, [][]byte{s.Flags}), d.s.Upload(d.op.Colours, [][]byte{bytesOf(s.Colours)}),
+		d.s.DiffusionSetup(d.up), d.s.Wait(t.Context()))
 	return d
 }
 
@@ -56,7 +59,8 @@ func (d *diffusionOn) ok(errs ...error) {
 func (d *diffusionOn) solve() ([]float32, driver.DiffusionStatus) {
 	d.t.Helper()
 	x, status := make([]float32, d.op.X.Len/4), make([]driver.DiffusionStatus, 1)
-	d.ok(d.s.DiffusionSolve(d.op), d.s.Download(bytesOf(x), d.op.X), d.s.Download(bytesOf(status), d.op.Status), d.s.Wait(d.t.Context()))
+	d.ok(d.s.DiffusionSolve(d.op), d.s.Download(bytesOf(x), d.op.X), d.s.Download(bytesOf(status), d.op.Status),
+		d.s.Wait(d.t.Context()))
 	d.op.Start = driver.DiffusionContinue
 	return x, status[0]
 }
@@ -83,7 +87,8 @@ func solvedByCPU(t *testing.T, s *devicetest.Scene) []float32 {
 	return x
 }
 
-// With barriers the estimate is never half of the error or less, cycle by cycle, and where it is at most half a level so is the error.
+// With barriers the estimate is never half of the error or less, cycle by cycle, and where it is at most half a level
+// so is the error.
 func TestDiffusionBarriers(t *testing.T) {
 	counted(t)
 	dev := open(t, Driver)
@@ -100,8 +105,10 @@ func TestDiffusionBarriers(t *testing.T) {
 				for cycle := 0; cycle < 40; cycle++ {
 					x, status := d.solve()
 					off := apart(x, want)
-					if off > 2*float64(status.Estimate)+2*devicetest.DiffusionRounding || status.Estimate <= grayLevel/4 && off > grayLevel/2 {
-						t.Errorf("cycle %d: off by %.3f/255, and says %.3f/255", cycle+1, off/grayLevel, status.Estimate/grayLevel)
+					if off > 2*float64(status.Estimate)+2*devicetest.DiffusionRounding ||
+						status.Estimate <= grayLevel/4 && off > grayLevel/2 {
+						t.Errorf("cycle %d: off by %.3f/255, and says %.3f/255", cycle+1, off/grayLevel,
+							status.Estimate/grayLevel)
 					}
 					if status.Converged == 1 {
 						t.Logf("%d cycles", status.Cycles)
@@ -114,7 +121,8 @@ func TestDiffusionBarriers(t *testing.T) {
 	}
 }
 
-// Solves of several streams at a time end, though blocks of each wait for each other and there is not room for all, and are the same to the bit.
+// Solves of several streams at a time end, though blocks of each wait for each other and there is not room for all, and
+// are the same to the bit.
 func TestDiffusionBarriersAtOnce(t *testing.T) {
 	counted(t)
 	dev := open(t, Driver)

@@ -38,11 +38,14 @@ func (s *stream) dualTriangles(op driver.DualTriangles) error {
 	if err := s.fill(counts.at(), 0, meshCountsBytes); err != nil {
 		return err
 	}
-	v := meshDiagram{Sites: sites.at(), Labels: labels.at(), N: uint32(op.N), Width: int32(op.Width), Height: int32(op.Height)}
+	v := meshDiagram{Sites: sites.at(), Labels: labels.at(), N: uint32(op.N), Width: int32(op.Width),
+		Height: int32(op.Height)}
 	tiles, at, blocks := scratch.at(), scratch.at()+uint64(list), dualTiles(op.Width, op.Height)
 	return cmp.Or(
-		dualSites.launch(s, min(ceilDiv(op.N, dualThreads), s.dev.info.ComputeUnits*pointBlocks), 1, dualThreads, 0, &dualSitesParams{V: v, Counts: counts.at()}),
+		dualSites.launch(s, min(ceilDiv(op.N, dualThreads), s.dev.info.ComputeUnits*pointBlocks), 1, dualThreads, 0,
+			&dualSitesParams{V: v, Counts: counts.at()}),
 		dualFind.launch(s, blocks, 1, dualThreads, 0, &dualFindParams{V: v, Tiles: tiles, List: at}),
 		dualScan.launch(s, 1, 1, dualScanThreads, 0, &dualScanParams{V: v, Tiles: tiles, Counts: counts.at()}),
-		dualWrite.launch(s, blocks, 1, dualWriteThreads, 0, &dualWriteParams{V: v, Triangles: triangles.at(), Tiles: tiles, List: at}))
+		dualWrite.launch(s, blocks, 1, dualWriteThreads, 0,
+			&dualWriteParams{V: v, Triangles: triangles.at(), Tiles: tiles, List: at}))
 }

@@ -33,5 +33,6 @@ func (s *stream) edges(op driver.Edges) error {
 		Src: src.at(), Stride: uint64(im.Stride), Dst: dst.at(), Width: int32(im.Width), Height: int32(im.Height),
 		Kind: kind, Weights: weights, Shift: shift,
 	}
-	return edgesSobel.launch(s, (im.Width+edgeColumns-1)/edgeColumns, (im.Height+edgeHeight-1)/edgeHeight, edgeThreads, 0, &args)
+	return edgesSobel.launch(s, (im.Width+edgeColumns-1)/edgeColumns, (im.Height+edgeHeight-1)/edgeHeight, edgeThreads,
+		0, &args)
 }

@@ -2,8 +2,8 @@ package cuda
 
 import "fmt"
 
-// A fault is what a kernel found wrong with what an op was given: a code in the high 16 bits, and below it which entry. 0 is
-// none. See fault.cuh.
+// A fault is what a kernel found wrong with what an op was given: a code in the high 16 bits, and below it which entry.
+// 0 is none. See fault.cuh.
 type fault uint64
 
 // Codes of faults, by the names they have there. Code 0 is none.
@@ -25,8 +25,9 @@ const (
 // faultOps says which op reports a code, and faultTexts what is wrong, with the number of the entry.
 var (
 	faultOps = [...]string{faultShadeCount: "Shade", faultShadePoint: "Shade", faultShadeTriangle: "Shade",
-		faultDiffusionSetupFlags: "DiffusionSetup", faultDiffusionSolveSetup: "DiffusionSolve", faultDiffusionSolveStart: "DiffusionSolve",
-		faultTriangulatePoint: "Triangulate", faultVoronoiSite: "Voronoi", faultFlipsCount: "Flips",
+		faultDiffusionSetupFlags: "DiffusionSetup", faultDiffusionSolveSetup: "DiffusionSolve",
+		faultDiffusionSolveStart: "DiffusionSolve",
+		faultTriangulatePoint:    "Triangulate", faultVoronoiSite: "Voronoi", faultFlipsCount: "Flips",
 		faultHoldCount: "Hold", faultHoldPoint: "Hold", faultHoldTriangle: "Hold"}
 	faultTexts = [...]string{
 		faultShadeCount:          "Count = %d: is more than Max",

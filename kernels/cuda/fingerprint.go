@@ -34,8 +34,8 @@ func (s *stream) fingerprint(op driver.Fingerprint) error {
 	return fingerprintPolynomials.launch(s, blocks, 1, fingerprintThreads, 0, &args)
 }
 
-// openSums makes the memory in which the kernel adds up what its blocks have. It can't be a part of an op's memory: that holds anything, and what
-// is added to has to be 0 before a launch.
+// openSums makes the memory in which the kernel adds up what its blocks have. It can't be a part of an op's memory:
+// that holds anything, and what is added to has to be 0 before a launch.
 func (s *stream) openSums() error {
 	var err error
 	if s.sums, err = cu.MemAlloc(fingerprintSums); err != nil {

@@ -17,8 +17,8 @@ const (
 	fingerprintLimbs   = 2    // LIMBS
 )
 
-// fingerprintSums is the memory that a stream keeps for the kernel, in which it brings together what the blocks have: two sums for each key, which
-// are 0 between launches.
+// fingerprintSums is the memory that a stream keeps for the kernel, in which it brings together what the blocks have:
+// two sums for each key, which are 0 between launches.
 const fingerprintSums = 4 * 8
 
 // fingerprintKey is FingerprintKey of fingerprint.cu.
@@ -80,7 +80,8 @@ func newFingerprintKey(key, bytes, rounds uint64) (k fingerprintKey) {
 		}
 		k.Round = modMul(k.Round, apart)
 	}
-	// The kernel leaves the power 0 to the last word of the last round. It is the last word of the contents that has the power 1.
+	// The kernel leaves the power 0 to the last word of the last round. It is the last word of the contents that has
+	// the power 1.
 	words := (bytes + 3) / 4
 	k.Factor = modPow(key, words+1+fingerprintOrder-rounds*fingerprintRound%fingerprintOrder)
 	k.Length = modMul(bytes, modPow(key, words+1))

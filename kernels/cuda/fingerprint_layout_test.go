@@ -28,7 +28,8 @@ func (p *fingerprintParams) evaluate(blocks int, k *fingerprintKey, places []uin
 				for v := range fingerprintVectors {
 					for i := range 4 {
 						dot := k.Dot[(4*v+i)*fingerprintLimbs:]
-						threads[t] = add(threads[t], modMul(word(first+(v*fingerprintThreads+t)*4+i), uint64(dot[0])|uint64(dot[1])<<32))
+						threads[t] = add(threads[t],
+							modMul(word(first+(v*fingerprintThreads+t)*4+i), uint64(dot[0])|uint64(dot[1])<<32))
 					}
 				}
 			}
@@ -53,7 +54,8 @@ func (p *fingerprintParams) evaluate(blocks int, k *fingerprintKey, places []uin
 	return add(modMul(sum, k.Factor), k.Length)
 }
 
-// The powers that a launch is given make up the polynomial, for lengths around those where rounds and blocks become more.
+// The powers that a launch is given make up the polynomial, for lengths around those where rounds and blocks become
+// more.
 func TestFingerprintPowers(t *testing.T) {
 	g := rand.New(rand.NewPCG(3, 5))
 	const round = 4 * fingerprintRound
@@ -72,7 +74,8 @@ func TestFingerprintPowers(t *testing.T) {
 		if blocks < 1 || blocks > fingerprintBlocks || blocks*int(p.Rounds)*round < n {
 			t.Errorf("%d bytes: %d blocks of %d rounds", n, blocks, p.Rounds)
 		}
-		got := [2]uint64{p.evaluate(blocks, &p.A, p.Places.Powers[0][:], b), p.evaluate(blocks, &p.B, p.Places.Powers[1][:], b)}
+		got := [2]uint64{p.evaluate(blocks, &p.A, p.Places.Powers[0][:], b),
+			p.evaluate(blocks, &p.B, p.Places.Powers[1][:], b)}
 		if d := devicetest.CompareFingerprints(got, devicetest.Fingerprint(b, pair)); d != nil {
 			t.Errorf("%d bytes under keys %d: %v", n, pair, d)
 		}

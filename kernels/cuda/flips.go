@@ -1,7 +1,7 @@
 //go:build cuda
 
-// Flips: kernels one behind the other, and as many rounds over all multiprocessors as there can be; those that have nothing to do
-// end at once, and one block does the last ones.
+// Flips: kernels one behind the other, and as many rounds over all multiprocessors as there can be; those that have
+// nothing to do end at once, and one block does the last ones.
 
 package cuda
 
@@ -45,7 +45,8 @@ func (s *stream) flips(op driver.Flips) error {
 		x.overwritten()
 	}
 	f, zeroed, _, _ := layoutFlips(op.N, scratch.at())
-	f.Points, f.Triangles, f.Counts, f.Status, f.Fault = points.at(), triangles.at(), counts.at(), status.at(), s.faultAt()
+	f.Points, f.Triangles, f.Counts, f.Status, f.Fault = points.at(), triangles.at(), counts.at(), status.at(),
+		s.faultAt()
 	f.Rounds = uint32(op.Rounds)
 	if err := s.fill(scratch.at(), 0, zeroed); err != nil {
 		return err

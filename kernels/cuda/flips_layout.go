@@ -53,8 +53,8 @@ var (
 	flipsEnd   = listKernel[flipParams]("flips", "flips_end")
 )
 
-// layoutFlips places what n points need, about 130 bytes each, from an address on. Of the bytes, the first zeroed have to be 0 at
-// first.
+// layoutFlips places what n points need, about 130 bytes each, from an address on. Of the bytes, the first zeroed have
+// to be 0 at first.
 func layoutFlips(n int, base uint64) (f flipArgs, zeroed, bytes int64, err error) {
 	if n < 0 || n > driver.MaxPoints {
 		return f, 0, 0, fmt.Errorf("cuda: Flips: N = %d: must be 0 to %d", n, driver.MaxPoints)

@@ -18,7 +18,8 @@ func (s *stream) Hold(op driver.Hold) error {
 
 func (s *stream) hold(op driver.Hold) error {
 	if op.Limit < 0 || op.Limit > op.Jump || op.Jump > math.MaxUint16 {
-		return fmt.Errorf("Limit, Jump = %d, %d: must be 0 to %d, the first no more than the second", op.Limit, op.Jump, math.MaxUint16)
+		return fmt.Errorf("Limit, Jump = %d, %d: must be 0 to %d, the first no more than the second", op.Limit, op.Jump,
+			math.MaxUint16)
 	}
 	changed, err := s.dev.structs(op.Changed, "Changed")
 	if err != nil {
@@ -28,7 +29,8 @@ func (s *stream) hold(op driver.Hold) error {
 		return fmt.Errorf("Changed: %d bytes, must be 4", changed.n)
 	}
 	v := shading{Max: uint32(op.Max), Width: int32(op.Dst.Width), Height: int32(op.Dst.Height)}
-	if err := s.shadingOf(&v, op.Before, "Before", op.Dst, op.Points, op.N, op.Triangles, op.Max, op.Count, op.Colors); err != nil {
+	if err := s.shadingOf(&v, op.Before, "Before", op.Dst, op.Points, op.N, op.Triangles, op.Max, op.Count,
+		op.Colors); err != nil {
 		return err
 	}
 	changed.overwritten()

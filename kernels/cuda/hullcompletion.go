@@ -36,7 +36,8 @@ func (s *stream) hullCompletion(op driver.HullCompletion) error {
 		x.overwritten()
 	}
 	g, _, _ := layoutHull(op.N, op.Width, op.Height, scratch.at())
-	g.V = meshDiagram{Sites: sites.at(), Labels: labels.at(), N: uint32(op.N), Width: int32(op.Width), Height: int32(op.Height)}
+	g.V = meshDiagram{Sites: sites.at(), Labels: labels.at(), N: uint32(op.N), Width: int32(op.Width),
+		Height: int32(op.Height)}
 	g.Triangles, g.Counts = triangles.at(), counts.at()
 	args := hullParams{g}
 	return cmp.Or(

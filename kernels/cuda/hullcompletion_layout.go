@@ -24,7 +24,8 @@ var (
 	hullJoin   = listKernel[hullParams]("hullcompletion", "hull_join")
 )
 
-// layoutHull places the chains, with room for the pixels of all sides, from an address on. It returns how many bytes they take.
+// layoutHull places the chains, with room for the pixels of all sides, from an address on. It returns how many bytes
+// they take.
 func layoutHull(n, width, height int, base uint64) (g hullArgs, bytes int64, err error) {
 	if err := checkDiagram("HullCompletion", n, width, height); err != nil {
 		return g, 0, err

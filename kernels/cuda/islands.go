@@ -58,10 +58,12 @@ func (s *stream) islands(op driver.Islands) error {
 	if err := s.fill(scratch.at(), 0, 4); err != nil {
 		return err
 	}
-	v := meshDiagram{Sites: sites.at(), Labels: labels.at(), N: uint32(op.N), Width: int32(op.Width), Height: int32(op.Height)}
+	v := meshDiagram{Sites: sites.at(), Labels: labels.at(), N: uint32(op.N), Width: int32(op.Width),
+		Height: int32(op.Height)}
 	find := islandFindParams{V: v, List: scratch.at() + driver.Align, Found: scratch.at()}
 	settle := islandSettleParams{V: v, List: find.List, Found: find.Found, Count: count.at()}
 	return cmp.Or(
-		islandsFind.launch(s, ceilDiv(op.Height, islandRows), ceilDiv(op.Width, islandThreads), islandThreads, 0, &find),
+		islandsFind.launch(s, ceilDiv(op.Height, islandRows), ceilDiv(op.Width, islandThreads), islandThreads, 0,
+			&find),
 		islandsSettle.launch(s, 1, 1, settleThreads, 0, &settle))
 }

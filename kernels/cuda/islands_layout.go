@@ -46,8 +46,10 @@ func checkDiagram(op string, n, width, height int) error {
 	switch {
 	case n < 0 || n > driver.MaxPoints:
 		return fmt.Errorf("cuda: %s: N = %d: must be 0 to %d", op, n, driver.MaxPoints)
-	case width < 1 || width > driver.MaxSide || height < 1 || height > driver.MaxSide || width*height > driver.MaxPixels:
-		return fmt.Errorf("cuda: %s: Width, Height = %d, %d: sides must be 1 to %d, and no more than %d pixels", op, width, height, driver.MaxSide, driver.MaxPixels)
+	case width < 1 || width > driver.MaxSide || height < 1 || height > driver.MaxSide ||
+		width*height > driver.MaxPixels:
+		return fmt.Errorf("cuda: %s: Width, Height = %d, %d: sides must be 1 to %d, and no more than %d pixels", op,
+			width, height, driver.MaxSide, driver.MaxPixels)
 	}
 	return nil
 }

@@ -11,15 +11,16 @@ import (
 
 // Constants of the kernels, by the names they have there.
 const (
-	threads      = 256  // a block of mask_prepare and mask_raster
-	bandRows     = 8    // rows of a band: BAND_ROWS, which is WARPS
-	itemPixels   = 1024 // ITEM_PIXELS
-	rasterRows   = 4    // rows of a block of mask_raster_row_spans: RASTER_ROWS
-	tileWidth    = 32   // TILE_W
-	tileHeight   = 8    // TILE_H, which is WARPS
-	sharedLevels = 4096 // SHARED_LEVELS: histograms of at most so many bins are collected in counters of 32 bits on chip
-	replicas     = 8    // REPLICAS: copies of an 8-bit histogram on chip
-	eachReplicas = 1    // EACH_REPLICAS: those of a block that has a region of its own
+	threads    = 256  // a block of mask_prepare and mask_raster
+	bandRows   = 8    // rows of a band: BAND_ROWS, which is WARPS
+	itemPixels = 1024 // ITEM_PIXELS
+	rasterRows = 4    // rows of a block of mask_raster_row_spans: RASTER_ROWS
+	tileWidth  = 32   // TILE_W
+	tileHeight = 8    // TILE_H, which is WARPS
+	// SHARED_LEVELS: histograms of at most so many bins are collected in counters of 32 bits on chip
+	sharedLevels = 4096
+	replicas     = 8 // REPLICAS: copies of an 8-bit histogram on chip
+	eachReplicas = 1 // EACH_REPLICAS: those of a block that has a region of its own
 
 	prefixThreads = 1024
 	reduceThreads = 512  // THREADS of mask_reduce.cu: a block of most of its kernels
@@ -129,8 +130,8 @@ const (
 	maskKernels // how many of them are for masks
 )
 
-// kernelNames says what a kernel is called and in which fatbin, and so which source, it is: those for masks, and then those
-// that the files of other ops list.
+// kernelNames says what a kernel is called and in which fatbin, and so which source, it is: those for masks, and then
+// those that the files of other ops list.
 var kernelNames = func() []kernelName {
 	at := make([]kernelName, maskKernels)
 	copy(at, listedKernels[:])
@@ -153,14 +154,15 @@ type kernelName struct {
 // A kernelFor is a kernel whose parameters are a P.
 type kernelFor[P any] struct{ kernel }
 
-// listKernel adds a kernel of a source file to those that each device loads, for a variable of a file of an op. P holds its
-// parameters as they lie in memory.
+// listKernel adds a kernel of a source file to those that each device loads, for a variable of a file of an op. P holds
+// its parameters as they lie in memory.
 func listKernel[P any](file, name string) kernelFor[P] {
 	kernelNames = append(kernelNames, kernelName{file: file, name: name, params: reflect.TypeFor[P]()})
 	return kernelFor[P]{kernel(len(kernelNames) - 1)}
 }
 
-// together says that blocks of the kernel wait for each other: all of a launch are on the GPU at once. It has a single parameter.
+// together says that blocks of the kernel wait for each other: all of a launch are on the GPU at once. It has a single
+// parameter.
 func (k kernelFor[P]) together() kernelFor[P] {
 	kernelNames[k.kernel].together = true
 	return k
@@ -194,10 +196,10 @@ var listedKernels = [reduceEach]kernelName{
 	reduceAny8HM:             {file: "mask_reduce", name: "mask_reduce_any8_hm"},
 }
 
-// smallRegions decides whether each of so many regions gets a block, where the largest has room for so many items, rather
-// than all blocks sharing all items. Measured on an H200, with 40 to 1000 regions of 12 edges: 40 with room for 250 take
-// 6.5 µs with a block each and 8.6 shared, with room for 500 12.6 and 9.8; 300 with 500 take 19 and 27, with 1000 54 and 43;
-// 1000 with 1600 take 137 and 192.
+// smallRegions decides whether each of so many regions gets a block, where the largest has room for so many items,
+// rather than all blocks sharing all items. Measured on an H200, with 40 to 1000 regions of 12 edges: 40 with room for
+// 250 take 6.5 µs with a block each and 8.6 shared, with room for 500 12.6 and 9.8; 300 with 500 take 19 and 27, with
+// 1000 54 and 43; 1000 with 1600 take 137 and 192.
 func smallRegions(largest uint64, count, units int) bool {
 	return largest <= max(256, 256*uint64(count)/uint64(max(units, 1)))
 }
@@ -210,8 +212,8 @@ type reduction struct {
 	each    bool // each region has a block
 }
 
-// reductionFor chooses the kernel for a format and what is asked for. small is whether the regions are small enough for a
-// block each, and most is how much shared memory a block can have.
+// reductionFor chooses the kernel for a format and what is asked for. small is whether the regions are small enough for
+// a block each, and most is how much shared memory a block can have.
 func reductionFor(f driver.PixelFormat, what driver.MaskWhat, small bool, most int) reduction {
 	moments, levels := what&driver.MaskMoments != 0, f.Levels()
 	if what&driver.MaskHistogram != 0 && levels > sharedLevels {

@@ -174,7 +174,8 @@ func differ(c cStruct, g reflect.Type, size int) error {
 			name = "pad"
 		}
 		if plain(name) != plain(f.name) || int(h.Offset) != f.offset || int(h.Type.Size()) != f.size {
-			return fmt.Errorf("field %d is %s at %d of %d bytes in C, %s has %s at %d of %d", i, f.name, f.offset, f.size, g, h.Name, h.Offset, h.Type.Size())
+			return fmt.Errorf("field %d is %s at %d of %d bytes in C, %s has %s at %d of %d", i, f.name, f.offset,
+				f.size, g, h.Name, h.Offset, h.Type.Size())
 		}
 	}
 	return nil
@@ -504,8 +505,10 @@ func TestReductionFor(t *testing.T) {
 		{driver.Gray16(16), driver.MaskMoments, true, "mask_reduce_gray16_m_each", 0},
 	} {
 		r := reductionFor(c.format, c.what, c.small, 99<<10)
-		if kernelNames[r.kernel].name != c.name || r.shared != c.shared || r.each != strings.HasSuffix(c.name, "_each") {
-			t.Errorf("%v, what %d: %s with %d bytes, want %s with %d", c.format, c.what, kernelNames[r.kernel].name, r.shared, c.name, c.shared)
+		if kernelNames[r.kernel].name != c.name || r.shared != c.shared ||
+			r.each != strings.HasSuffix(c.name, "_each") {
+			t.Errorf("%v, what %d: %s with %d bytes, want %s with %d", c.format, c.what, kernelNames[r.kernel].name,
+				r.shared, c.name, c.shared)
 		}
 	}
 }
@@ -517,7 +520,8 @@ func TestSmallRegions(t *testing.T) {
 		count   int
 		want    bool
 	}{
-		{0, 1, true}, {256, 1, true}, {257, 1, false}, {494, 40, false}, {506, 300, true}, {1000, 300, false}, {1588, 1000, true}, {1 << 40, 1000, false},
+		{0, 1, true}, {256, 1, true}, {257, 1, false}, {494, 40, false}, {506, 300, true}, {1000, 300, false},
+		{1588, 1000, true}, {1 << 40, 1000, false},
 	} {
 		if got := smallRegions(c.largest, c.count, units); got != c.want {
 			t.Errorf("%d regions, the largest with room for %d items: %v", c.count, c.largest, got)
@@ -544,8 +548,8 @@ func TestMethodKernels(t *testing.T) {
 	}
 }
 
-// TestFatbins: the committed fatbins are whole and were made from the sources at hand. Whether they are what nvcc makes of
-// them is for CI, where there is an nvcc.
+// TestFatbins: the committed fatbins are whole and were made from the sources at hand. Whether they are what nvcc makes
+// of them is for CI, where there is an nvcc.
 func TestFatbins(t *testing.T) {
 	root := repository(t)
 	folder := filepath.Join(root, "kernels", "cuda", "fatbin")
@@ -563,7 +567,8 @@ func TestFatbins(t *testing.T) {
 		}
 	}
 	if got := sourceHash(t); want["sources"] != got {
-		t.Errorf("fatbin/BUILD: made from sources %s, those at hand are %s: run kernels/cu/build.sh", want["sources"], got)
+		t.Errorf("fatbin/BUILD: made from sources %s, those at hand are %s: run kernels/cu/build.sh", want["sources"],
+			got)
 	}
 	if !strings.HasPrefix(want["nvcc"], "11.8.") {
 		t.Errorf("fatbin/BUILD: nvcc is %q", want["nvcc"])

@@ -20,7 +20,8 @@ func TestLuminanceOf(t *testing.T) {
 		{driver.RGB8, 3, 77 | 150<<8 | 29<<16, 0},
 		{driver.BGR8, 3, 29 | 150<<8 | 77<<16, 0},
 		{driver.RGBA8, 4, 77 | 150<<8 | 29<<16, 0},
-		{driver.PixelFormat{Channels: 4, SampleBytes: 1, Bits: 8, Order: [4]uint8{1, 2, 3, 0}}, 4, 77<<8 | 150<<16 | 29<<24, 0},
+		{driver.PixelFormat{Channels: 4, SampleBytes: 1, Bits: 8, Order: [4]uint8{1, 2, 3, 0}}, 4,
+			77<<8 | 150<<16 | 29<<24, 0},
 		{driver.Gray16(12), 16, 0, 4},
 	} {
 		if kind, weights, shift := luminanceOf(c.format); kind != c.kind || weights != c.weights || shift != c.shift {
@@ -50,13 +51,16 @@ func TestSelectionOf(t *testing.T) {
 		t.Fatal(err)
 	}
 	checkParts(t, "1920x1080", from, bytes, v.Keys, v.First, v.Stay, v.Cells, v.Segments, v.State, v.Tickets, v.Bits)
-	if v.Room != 2500-2*(34+19) || v.Columns != 1909 || v.Rows != 1069 || v.BlockColumns != 319 || v.CellCount != 17*10 || v.CellParts < 8 {
+	if v.Room != 2500-2*(34+19) || v.Columns != 1909 || v.Rows != 1069 || v.BlockColumns != 319 ||
+		v.CellCount != 17*10 || v.CellParts < 8 {
 		t.Errorf("%+v", v)
 	}
-	if n := v.State + 4*uint64(v.ZeroWords); n != from+uint64(bytes) || v.BitWords%selectSegment != 0 || 32*int(v.BitWords) < 1921*1081 {
+	if n := v.State + 4*uint64(v.ZeroWords); n != from+uint64(bytes) || v.BitWords%selectSegment != 0 ||
+		32*int(v.BitWords) < 1921*1081 {
 		t.Errorf("%d words to clear, %d of bits", v.ZeroWords, v.BitWords)
 	}
-	if v, _, err := selectionOf(4, 1, 1, driver.VertexRule{Floor: 1, Border: 1}, 132, from); err != nil || v.Columns != 0 || v.BlockRows != 0 {
+	if v, _, err := selectionOf(4, 1, 1, driver.VertexRule{Floor: 1, Border: 1}, 132, from); err != nil ||
+		v.Columns != 0 || v.BlockRows != 0 {
 		t.Errorf("1x1: %+v, %v", v, err)
 	}
 	for what, spoil := range map[string]func(n, w *int, r *driver.VertexRule){
@@ -108,7 +112,8 @@ func TestShadeWidth(t *testing.T) {
 		want              kernelFor[shadeParams]
 		width             int
 	}{
-		{1920 * 1080, 40000, shadeTriangles8, 8}, {1920 * 1080, 5000, shadeTriangles16, 16}, {15360 * 8640, 40000, shadeTriangles32, 32}, {1, 0, shadeTriangles32, 32},
+		{1920 * 1080, 40000, shadeTriangles8, 8}, {1920 * 1080, 5000, shadeTriangles16, 16},
+		{15360 * 8640, 40000, shadeTriangles32, 32}, {1, 0, shadeTriangles32, 32},
 	} {
 		if k, width := shadeWidth(c.pixels, c.triangles); k != c.want || width != c.width {
 			t.Errorf("%d triangles on %d pixels: %d lanes", c.triangles, c.pixels, width)

@@ -40,7 +40,8 @@ func (s *stream) maskPrepare(op driver.MaskPrepare) error {
 	}
 	// Edges first, because they are the part that may be stopped; from the header on nothing is, so that a set with a
 	// header is whole.
-	if err := s.send(base+uint64(p.lay.edges), &gather{pieces: [][]byte{edges}}, int64(len(edges)), s.stop.Load); err != nil {
+	if err := s.send(base+uint64(p.lay.edges), &gather{pieces: [][]byte{edges}}, int64(len(edges)),
+		s.stop.Load); err != nil {
 		return err
 	}
 	s.head = slices.Grow(s.head[:0], int(p.lay.edges))[:p.lay.edges]

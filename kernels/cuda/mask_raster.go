@@ -1,7 +1,7 @@
 //go:build cuda
 
-// MaskRaster: one region goes from its edges to pixels, by the method that it was prepared with; several are written from
-// their items over a cleared image.
+// MaskRaster: one region goes from its edges to pixels, by the method that it was prepared with; several are written
+// from their items over a cleared image.
 
 package cuda
 
@@ -35,7 +35,8 @@ func (s *stream) maskRaster(op driver.MaskRaster) error {
 	}
 	im := op.Dst
 	if im.Width != int(p.head.Width) || im.Height != int(p.head.Height) {
-		return fmt.Errorf("Dst: %dx%d: the regions were prepared for %dx%d", im.Width, im.Height, p.head.Width, p.head.Height)
+		return fmt.Errorf("Dst: %dx%d: the regions were prepared for %dx%d", im.Width, im.Height, p.head.Width,
+			p.head.Height)
 	}
 	if err := p.apart(dst, "Dst"); err != nil {
 		return err
@@ -59,12 +60,14 @@ func (s *stream) maskRaster(op driver.MaskRaster) error {
 		err = s.fill(dst.at(), 0, row*int64(im.Height))
 	} else {
 		s.dirty, s.kernelLast = true, false
-		err = s.dev.check("cuMemsetD2D8Async", cu.MemsetD2D8Async(cu.DevicePtr(dst.at()), int64(im.Stride), 0, row, int64(im.Height), s.cu))
+		err = s.dev.check("cuMemsetD2D8Async",
+			cu.MemsetD2D8Async(cu.DevicePtr(dst.at()), int64(im.Stride), 0, row, int64(im.Height), s.cu))
 	}
 	if err != nil || op.Count == 0 {
 		return err
 	}
-	args := rasterItemsParams{P: v, First: uint32(op.First), Count: uint32(op.Count), Dst: dst.at(), Stride: uint64(im.Stride)}
+	args := rasterItemsParams{P: v, First: uint32(op.First), Count: uint32(op.Count), Dst: dst.at(),
+		Stride: uint64(im.Stride)}
 	if op.Mode == driver.RasterLabels {
 		args.Labels = 1
 	}

@@ -72,7 +72,8 @@ func (s *stream) maskReduce(op driver.MaskReduce) error {
 		args := clearParams{stats.at(), uint64(n), hist.at(), uint64(hist.n / 16)}
 		words := max(n*(statsBytes/8), hist.n/16)
 		blocks := int(min((words+clearThreads-1)/clearThreads, maxClearBlocks))
-		if err := s.launch(reduceClear, blocks, 1, clearThreads, 0, unsafe.Pointer(&args), unsafe.Sizeof(args)); err != nil {
+		if err := s.launch(reduceClear, blocks, 1, clearThreads, 0, unsafe.Pointer(&args),
+			unsafe.Sizeof(args)); err != nil {
 			return err
 		}
 	}

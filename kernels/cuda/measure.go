@@ -17,10 +17,11 @@ import (
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 
-// TimeDevice implements driver.Timer. What is enqueued is captured as a graph, which is run once and then between events.
-// It can't be a Download, nor an op on regions that were prepared on another device or moved since; uploads from memory that
-// is not page-locked are 8 MiB at most in all.
-func (s *stream) TimeDevice(ctx context.Context, copies, repeats int, enqueue func(i int) error) ([]time.Duration, error) {
+// TimeDevice implements driver.Timer. What is enqueued is captured as a graph, which is run once and then between
+// events. It can't be a Download, nor an op on regions that were prepared on another device or moved since; uploads
+// from memory that is not page-locked are 8 MiB at most in all.
+func (s *stream) TimeDevice(ctx context.Context, copies, repeats int, enqueue func(i int) error) ([]time.Duration,
+	error) {
 	if copies < 1 || repeats < 1 {
 		return nil, fmt.Errorf("cuda: TimeDevice: copies, repeats = %d, %d: must be at least 1", copies, repeats)
 	}
@@ -124,7 +125,8 @@ func (s *stream) Copy(dst, src driver.Slice) error {
 		}
 		to.overwritten()
 		s.dirty, s.kernelLast = true, false
-		return s.dev.check("cuMemcpyDtoDAsync", cu.MemcpyDtoDAsync(cu.DevicePtr(to.at()), cu.DevicePtr(from.at()), to.n, s.cu))
+		return s.dev.check("cuMemcpyDtoDAsync",
+			cu.MemcpyDtoDAsync(cu.DevicePtr(to.at()), cu.DevicePtr(from.at()), to.n, s.cu))
 	})
 }
 

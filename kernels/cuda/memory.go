@@ -111,7 +111,8 @@ func (d *device) span(s driver.Slice, field string) (span, error) {
 	case m.gone.Load():
 		return span{}, fmt.Errorf("%s: memory was freed", field)
 	case s.Off < 0 || s.Len < 0 || s.Off > m.bytes || s.Len > m.bytes-s.Off:
-		return span{}, fmt.Errorf("%s: bytes [%d, %d+%d) are outside of a block of %d", field, s.Off, s.Off, s.Len, m.bytes)
+		return span{}, fmt.Errorf("%s: bytes [%d, %d+%d) are outside of a block of %d", field, s.Off, s.Off, s.Len,
+			m.bytes)
 	}
 	return span{m, s.Off, s.Len}, nil
 }
@@ -139,7 +140,8 @@ func (d *device) image(im driver.Image, field string) (span, error) {
 	}
 	row := int64(im.Width) * int64(im.Format.PixelBytes())
 	if int64(im.Stride) < row || p.n < row || im.Height > 1 && int64(im.Stride) > (p.n-row)/int64(im.Height-1) {
-		return span{}, fmt.Errorf("%s: %d rows of %d bytes, %d apart, are not within %d bytes", field, im.Height, row, im.Stride, p.n)
+		return span{}, fmt.Errorf("%s: %d rows of %d bytes, %d apart, are not within %d bytes", field, im.Height, row,
+			im.Stride, p.n)
 	}
 	if size := int64(im.Format.SampleBytes); p.off%size != 0 || int64(im.Stride)%size != 0 {
 		return span{}, fmt.Errorf("%s: offset %d and stride %d must be multiples of %d", field, p.off, im.Stride, size)

@@ -78,7 +78,8 @@ func errorName(code int) string {
 }
 
 // launch runs a kernel on a grid of gx*gy blocks. params points to the parameters as they lie in memory.
-func launch(f cu.Function, gx, gy, threads, shared int, s cu.Stream, early, together bool, params unsafe.Pointer, bytes uintptr) int {
+func launch(f cu.Function, gx, gy, threads, shared int, s cu.Stream, early, together bool, params unsafe.Pointer,
+	bytes uintptr) int {
 	var e, t C.int
 	if early {
 		e = 1
@@ -86,7 +87,8 @@ func launch(f cu.Function, gx, gy, threads, shared int, s cu.Stream, early, toge
 	if together {
 		t = 1
 	}
-	return int(C.polyscan_launch(functionHandle(f), C.uint(gx), C.uint(gy), C.uint(threads), C.uint(shared), streamHandle(s), e, t, params, C.size_t(bytes)))
+	return int(C.polyscan_launch(functionHandle(f), C.uint(gx), C.uint(gy), C.uint(threads), C.uint(shared),
+		streamHandle(s), e, t, params, C.size_t(bytes)))
 }
 
 // sharedBytes is how much shared memory a block can have where its kernel asked for more than is usual.
@@ -100,7 +102,8 @@ func sharedBytes(d cu.Device) (int, int) {
 // returns how much that is.
 func reserveShared(f cu.Function, most int) (int, int) {
 	var declared C.int
-	if code := C.cuFuncGetAttribute(&declared, C.CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, functionHandle(f)); code != C.CUDA_SUCCESS {
+	if code := C.cuFuncGetAttribute(&declared, C.CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES,
+		functionHandle(f)); code != C.CUDA_SUCCESS {
 		return 0, int(code)
 	}
 	n := most - int(declared)

@@ -107,8 +107,10 @@ func (s *stream) pixelBytes(x driver.Slice, field string, im driver.Image, optio
 func (s *stream) alike(im driver.Image, field string, other driver.Image) (span, error) {
 	p, err := s.dev.image(im, field)
 	f, g := im.Format, other.Format
-	if err == nil && (im.Width != other.Width || im.Height != other.Height || f.Colours() != g.Colours() || f.SampleBytes != g.SampleBytes || f.Bits != g.Bits) {
-		err = fmt.Errorf("%s: %dx%d of %v is not like Dst, %dx%d of %v", field, im.Width, im.Height, f, other.Width, other.Height, g)
+	if err == nil && (im.Width != other.Width || im.Height != other.Height || f.Colours() != g.Colours() ||
+		f.SampleBytes != g.SampleBytes || f.Bits != g.Bits) {
+		err = fmt.Errorf("%s: %dx%d of %v is not like Dst, %dx%d of %v", field, im.Width, im.Height, f, other.Width,
+			other.Height, g)
 	}
 	return p, err
 }

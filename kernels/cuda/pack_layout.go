@@ -13,7 +13,8 @@ type packImage struct {
 
 // packImageAt describes an image whose pixels are at an address.
 func packImageAt(im driver.Image, at uint64) packImage {
-	p := packImage{Data: at, Stride: uint64(im.Stride), Channels: uint32(im.Format.Channels), SampleBytes: uint32(im.Format.SampleBytes)}
+	p := packImage{Data: at, Stride: uint64(im.Stride), Channels: uint32(im.Format.Channels),
+		SampleBytes: uint32(im.Format.SampleBytes)}
 	for c, o := range im.Format.Order {
 		p.Order |= uint32(o) << (8 * c)
 	}

@@ -56,7 +56,8 @@ const (
 type parts struct{ regions, bands, counts, edges, prefix, items, bytes int64 }
 
 func (h *header) parts() (parts, error) {
-	if h.Regions > math.MaxInt32 || h.Bands > maxBands || h.Edges > math.MaxUint32 || h.Items > maxBytes/2/uint64(itemBytes) {
+	if h.Regions > math.MaxInt32 || h.Bands > maxBands || h.Edges > math.MaxUint32 ||
+		h.Items > maxBytes/2/uint64(itemBytes) {
 		return parts{}, fmt.Errorf("%d regions with %d edges, %d bands of rows and up to %d runs of pixels are too many", h.Regions, h.Edges, h.Bands, h.Items)
 	}
 	at := alignUp(headerBytes)
@@ -105,7 +106,8 @@ func scan(r driver.MaskRegions, width, height int, method driver.Method, table [
 	for i, g := range r.Regions {
 		first, count := uint64(g.FirstEdge), uint64(g.EdgeCount)
 		if first+count > uint64(len(r.Edges)) {
-			return header{}, fmt.Errorf("Regions.Regions[%d]: edges [%d, %d+%d) reach past the %d there are", i, first, first, count, len(r.Edges))
+			return header{}, fmt.Errorf("Regions.Regions[%d]: edges [%d, %d+%d) reach past the %d there are", i, first,
+				first, count, len(r.Edges))
 		}
 		p := bound(r.Edges[first:first+count], width, height)
 		p.Edge0, p.Fill = g.FirstEdge, uint32(g.Fill)
@@ -246,7 +248,8 @@ func (s *set) slots(first, count int) uint64 {
 // rangeOf checks the range of regions that an op asks for.
 func (s *set) rangeOf(first, count int) error {
 	if n := len(s.regions); first < 0 || count < 0 || first > n || count > n-first {
-		return fmt.Errorf("regions [%d, %d+%d): First and Count reach past the %d that are prepared", first, first, count, n)
+		return fmt.Errorf("regions [%d, %d+%d): First and Count reach past the %d that are prepared", first, first,
+			count, n)
 	}
 	return nil
 }
@@ -286,8 +289,10 @@ func (s *set) setRegions(b []byte) error {
 	var items uint64
 	for i := range s.regions {
 		r := &s.regions[i]
-		if uint64(r.Edge0)+uint64(r.Edges) > s.head.Edges || r.Item0 != items || r.ItemEnd < r.Item0 || r.ItemEnd > s.head.Items ||
-			r.X0 < 0 || r.X0 > r.X1 || r.X1 > int32(s.head.Width) || r.Y0 < 0 || r.Y0 > r.Y1 || r.Y1 > int32(s.head.Height) {
+		if uint64(r.Edge0)+uint64(r.Edges) > s.head.Edges || r.Item0 != items || r.ItemEnd < r.Item0 ||
+			r.ItemEnd > s.head.Items ||
+			r.X0 < 0 || r.X0 > r.X1 || r.X1 > int32(s.head.Width) || r.Y0 < 0 || r.Y0 > r.Y1 ||
+			r.Y1 > int32(s.head.Height) {
 			return errNotPrepared
 		}
 		items = r.ItemEnd

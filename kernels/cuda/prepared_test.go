@@ -83,10 +83,12 @@ func TestTables(t *testing.T) {
 			}
 			for _, it := range items {
 				if it.x() < int(r.X0) || it.x()+it.n() > int(r.X1) || it.y() < int(r.Y0) || it.y() >= int(r.Y1) {
-					t.Errorf("%s: region %d: item of %d pixels at %d, %d is outside of columns [%d, %d), rows [%d, %d)", c.Name, i, it.n(), it.x(), it.y(), r.X0, r.X1, r.Y0, r.Y1)
+					t.Errorf("%s: region %d: item of %d pixels at %d, %d is outside of columns [%d, %d), rows [%d, %d)",
+						c.Name, i, it.n(), it.x(), it.y(), r.X0, r.X1, r.Y0, r.Y1)
 				}
 			}
-			if r.Edge0 != p.Regions.Regions[i].FirstEdge || r.Edges != p.Regions.Regions[i].EdgeCount || r.Fill != uint32(p.Regions.Regions[i].Fill) {
+			if r.Edge0 != p.Regions.Regions[i].FirstEdge || r.Edges != p.Regions.Regions[i].EdgeCount ||
+				r.Fill != uint32(p.Regions.Regions[i].Fill) {
 				t.Errorf("%s: region %d: %+v for %+v", c.Name, i, r, p.Regions.Regions[i])
 			}
 		}
@@ -133,7 +135,8 @@ func whole(t *testing.T, p *devicetest.Problem) []byte {
 	b := make([]byte, s.lay.bytes)
 	s.writeHead(b[:s.lay.edges])
 	copy(b[s.lay.edges:], bytesOf(p.Regions.Edges))
-	counts, prefix, slots := valuesOf[uint32](b[s.lay.counts:]), valuesOf[uint64](b[s.lay.prefix:]), valuesOf[item](b[s.lay.items:])
+	counts, prefix, slots := valuesOf[uint32](b[s.lay.counts:]), valuesOf[uint64](b[s.lay.prefix:]),
+		valuesOf[item](b[s.lay.items:])
 	for i := range slots {
 		slots[i] = ^item(0) // unused slots may hold anything
 	}
@@ -198,19 +201,23 @@ func TestReadBack(t *testing.T) {
 	}
 	for _, c := range []struct{ first, count, fits int }{
 		{0, len(s.regions), 1}, {len(s.regions), 0, 1}, {0, 0, 1}, {1, 1, 1},
-		{-1, 1, 0}, {0, -1, 0}, {0, len(s.regions) + 1, 0}, {len(s.regions), 1, 0}, {math.MaxInt, 1, 0}, {1, math.MaxInt, 0},
+		{-1, 1, 0}, {0, -1, 0}, {0, len(s.regions) + 1, 0}, {len(s.regions), 1, 0}, {math.MaxInt, 1, 0},
+		{1, math.MaxInt, 0},
 	} {
 		err := s.rangeOf(c.first, c.count)
 		if (err == nil) != (c.fits == 1) {
 			t.Errorf("regions %d+%d of %d: %v", c.first, c.count, len(s.regions), err)
 		}
 	}
-	if n := s.slots(0, len(s.regions)); n != s.head.Items || s.slots(1, 0) != 0 || s.slots(0, 1)+s.slots(1, len(s.regions)-1) != n {
+	if n := s.slots(0, len(s.regions)); n != s.head.Items || s.slots(1, 0) != 0 || s.slots(0, 1)+
+		s.slots(1, len(s.regions)-1) != n {
 		t.Errorf("%d slots of %d", n, s.head.Items)
 	}
 	const base = 1 << 40
-	if v := s.view(base); v.Regions != base+uint64(driver.Align) || v.Items != base+uint64(s.lay.items) || v.Counts >= v.Edges ||
-		v.Edges >= v.Prefix || v.Prefix >= v.Items || v.Bands >= v.Counts || int(v.Width) != p.Width || int(v.Height) != p.Height || v.RegionCount != uint32(len(s.regions)) {
+	if v := s.view(base); v.Regions != base+uint64(driver.Align) || v.Items != base+uint64(s.lay.items) ||
+		v.Counts >= v.Edges ||
+		v.Edges >= v.Prefix || v.Prefix >= v.Items || v.Bands >= v.Counts || int(v.Width) != p.Width ||
+		int(v.Height) != p.Height || v.RegionCount != uint32(len(s.regions)) {
 		t.Errorf("view %+v of %+v", v, s.lay)
 	}
 	if _, err := read(b[:len(b)-1]); !errors.Is(err, errNotPrepared) {
@@ -273,8 +280,10 @@ func TestScanRefuses(t *testing.T) {
 		{ok, driver.MaxSide + 1, 1, 0, "1048577"},
 		{ok, 1, driver.MaxSide + 1, 0, "1048577"},
 		{ok, 1, 1, driver.RowSpans + 1, "not supported"},
-		{driver.MaskRegions{Edges: edges, Regions: []driver.Region{{FirstEdge: 1, EdgeCount: 1}}}, 1, 1, 0, "Regions[0]"},
-		{driver.MaskRegions{Edges: edges, Regions: []driver.Region{{}, {FirstEdge: ^uint32(0), EdgeCount: ^uint32(0)}}}, 1, 1, 0, "Regions[1]"},
+		{driver.MaskRegions{Edges: edges, Regions: []driver.Region{{FirstEdge: 1, EdgeCount: 1}}}, 1, 1, 0,
+			"Regions[0]"},
+		{driver.MaskRegions{Edges: edges, Regions: []driver.Region{{}, {FirstEdge: ^uint32(0), EdgeCount: ^uint32(0)}}},
+			1, 1, 0, "Regions[1]"},
 	} {
 		n, err := preparedBytes(c.r, c.width, c.height, c.method)
 		if err == nil || !strings.Contains(err.Error(), c.want) {

@@ -21,8 +21,8 @@ import (
 	"github.com/polyscan/polyscan/kernels/devicetest"
 )
 
-// The report is written where this says, which is kernels/cuda/testdata/gpu_report.json for one that is to be committed.
-// CI compares the hash in it with that of the sources.
+// The report is written where this says, which is kernels/cuda/testdata/gpu_report.json for one that is to be
+// committed. CI compares the hash in it with that of the sources.
 var reportPath = flag.String("report", os.Getenv("POLYSCAN_GPU_REPORT"), "write a report of the run to this file")
 
 // gpuReport is the report; tools/gpureport reads it.
@@ -97,7 +97,8 @@ func TestMain(m *testing.M) {
 	}
 	if *reportPath != "" {
 		r := gpuReport{
-			Device: info.Device, Driver: driverVersion(), CUDA: fmt.Sprintf("%d.%d", cu.Version()/1000, cu.Version()%1000/10),
+			Device: info.Device, Driver: driverVersion(),
+			CUDA:       fmt.Sprintf("%d.%d", cu.Version()/1000, cu.Version()%1000/10),
 			Capability: info.Capability, Units: info.ComputeUnits, MemoryBytes: total, Go: runtime.Version(),
 			Tests: tally.testCounts, Benchmarks: rows,
 		}
@@ -141,7 +142,8 @@ func writeReport(r *gpuReport) error {
 	if err := os.WriteFile(*reportPath, append(text, '\n'), 0o644); err != nil {
 		return err
 	}
-	fmt.Printf("report: %s: %d passed, %d failed, %d skipped, %d benchmarks\n", *reportPath, r.Tests.Passed, r.Tests.Failed, r.Tests.Skipped, len(r.Benchmarks))
+	fmt.Printf("report: %s: %d passed, %d failed, %d skipped, %d benchmarks\n", *reportPath, r.Tests.Passed,
+		r.Tests.Failed, r.Tests.Skipped, len(r.Benchmarks))
 	return nil
 }
 

@@ -57,7 +57,8 @@ func (s *stream) selectVertices(op driver.SelectVertices) error {
 	points.overwritten()
 	count.overwritten()
 	scratch.overwritten()
-	v.Edges, v.Previous, v.Points, v.Count, v.PreviousCount = edges.at(), previous.at(), points.at(), count.at(), uint32(op.NPrevious)
+	v.Edges, v.Previous, v.Points, v.Count, v.PreviousCount = edges.at(), previous.at(), points.at(), count.at(),
+		uint32(op.NPrevious)
 
 	// As many blocks as are busy for a while, and no more than have something to do.
 	most := s.dev.info.ComputeUnits * 8

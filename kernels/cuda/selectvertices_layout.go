@@ -16,8 +16,8 @@ const (
 	selectState   = 4112 // STATE_WORDS
 )
 
-// selectRows is about how many rows of candidates a block of select_keys does: on an H200 with 8 a selection at 1920x1080 takes a
-// microsecond less than with 16.
+// selectRows is about how many rows of candidates a block of select_keys does: on an H200 with 8 a selection at
+// 1920x1080 takes a microsecond less than with 16.
 const selectRows = 8
 
 // selection is Selection of selectvertices.cu. Its pointers are addresses on the device.
@@ -53,12 +53,15 @@ var (
 	selectWrite    = listKernel[selectParams]("selectvertices", "select_write")
 )
 
-// selectionOf checks sizes and rules, computes what follows from them, and lays out the scratch memory from an address on: it
-// returns how many bytes of it there are. units is how many multiprocessors there are.
-func selectionOf(n, width, height int, rule driver.VertexRule, units int, scratch uint64) (v selection, bytes int64, err error) {
+// selectionOf checks sizes and rules, computes what follows from them, and lays out the scratch memory from an address
+// on: it returns how many bytes of it there are. units is how many multiprocessors there are.
+func selectionOf(n, width, height int, rule driver.VertexRule, units int, scratch uint64) (v selection, bytes int64,
+	err error) {
 	switch {
-	case width < 1 || width > driver.MaxSide || height < 1 || height > driver.MaxSide || width*height > driver.MaxPixels:
-		return v, 0, fmt.Errorf("Width, Height = %d, %d: sides must be 1 to %d, and no more than %d pixels", width, height, driver.MaxSide, driver.MaxPixels)
+	case width < 1 || width > driver.MaxSide || height < 1 || height > driver.MaxSide ||
+		width*height > driver.MaxPixels:
+		return v, 0, fmt.Errorf("Width, Height = %d, %d: sides must be 1 to %d, and no more than %d pixels", width,
+			height, driver.MaxSide, driver.MaxPixels)
 	case rule.Floor < 1 || rule.Floor > driver.MaxVertexFloor:
 		return v, 0, fmt.Errorf("Floor = %d: must be 1 to %d", rule.Floor, driver.MaxVertexFloor)
 	case rule.Spacing < 0 || rule.Spacing > driver.MaxVertexSpacing:
@@ -73,7 +76,8 @@ func selectionOf(n, width, height int, rule driver.VertexRule, units int, scratc
 	parts := func(n, of int) int32 { return int32((n + of - 1) / of) }
 	v = selection{
 		Mixed: splitMix(rule.Seed), Floor: uint32(rule.Floor), Strength: uint32(rule.Strength), N: uint32(n),
-		Width: int32(width), Height: int32(height), Spacing: int32(rule.Spacing), Block: int32(rule.Spacing) + 1, Cell: int32(rule.Cell),
+		Width: int32(width), Height: int32(height), Spacing: int32(rule.Spacing), Block: int32(rule.Spacing) + 1,
+		Cell:          int32(rule.Cell),
 		BorderColumns: parts(width, rule.Border), BorderRows: parts(height, rule.Border),
 		IndexBits: uint32(bits.Len(uint((width+1)*(height+1) - 1))),
 	}
@@ -82,7 +86,8 @@ func selectionOf(n, width, height int, rule driver.VertexRule, units int, scratc
 		return v, 0, fmt.Errorf("N = %d: must be %d to %d", n, border, driver.MaxPoints)
 	}
 	v.Room = uint32(n - border)
-	if v.Columns, v.Rows = int32(width-1-2*rule.Spacing), int32(height-1-2*rule.Spacing); v.Columns <= 0 || v.Rows <= 0 {
+	if v.Columns, v.Rows = int32(width-1-2*rule.Spacing), int32(height-1-2*rule.Spacing); v.Columns <= 0 ||
+		v.Rows <= 0 {
 		v.Columns, v.Rows = 0, 0
 	}
 	v.BlockColumns, v.BlockRows = parts(int(v.Columns), int(v.Block)), parts(int(v.Rows), int(v.Block))

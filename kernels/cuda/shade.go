@@ -35,7 +35,8 @@ func (s *stream) shade(op driver.Shade) error {
 	if scratch.n < bytes {
 		return fmt.Errorf("Scratch: %d bytes, %d are needed", scratch.n, bytes)
 	}
-	if err := s.shadingOf(&v, op.Src, "Src", op.Dst, op.Points, op.N, op.Triangles, op.Max, op.Count, op.Colors); err != nil {
+	if err := s.shadingOf(&v, op.Src, "Src", op.Dst, op.Points, op.N, op.Triangles, op.Max, op.Count,
+		op.Colors); err != nil {
 		return err
 	}
 	scratch.overwritten()
@@ -66,9 +67,10 @@ func (s *stream) shade(op driver.Shade) error {
 		run(shadeTasks, blocks(32*int(v.TaskRoom))))
 }
 
-// shadingOf checks what Shade and Hold are given, and adds it to v: the image that colours come from, and the triangles that are
-// painted on another.
-func (s *stream) shadingOf(v *shading, from driver.Image, field string, to driver.Image, points driver.Slice, n int, triangles driver.Slice, most int, count, colors driver.Slice) error {
+// shadingOf checks what Shade and Hold are given, and adds it to v: the image that colours come from, and the triangles
+// that are painted on another.
+func (s *stream) shadingOf(v *shading, from driver.Image, field string, to driver.Image, points driver.Slice, n int,
+	triangles driver.Slice, most int, count, colors driver.Slice) error {
 	src, err := s.dev.image(from, field)
 	if err != nil {
 		return err
@@ -79,7 +81,8 @@ func (s *stream) shadingOf(v *shading, from driver.Image, field string, to drive
 	}
 	format := from.Format
 	if to.Width != from.Width || to.Height != from.Height || to.Format != format {
-		return fmt.Errorf("Dst: %dx%d, %v: must be as %s, %dx%d, %v", to.Width, to.Height, to.Format, field, from.Width, from.Height, format)
+		return fmt.Errorf("Dst: %dx%d, %v: must be as %s, %dx%d, %v", to.Width, to.Height, to.Format, field, from.Width,
+			from.Height, format)
 	}
 	var at [4]span
 	for i, f := range [4]struct {

@@ -1,7 +1,7 @@
 //go:build cuda
 
-// Staging: the ring of page-locked memory that copies of a stream go through, so that the GPU copies by itself while the
-// host gathers the next piece or hands on the last.
+// Staging: the ring of page-locked memory that copies of a stream go through, so that the GPU copies by itself while
+// the host gathers the next piece or hands on the last.
 
 package cuda
 
@@ -22,8 +22,8 @@ const (
 	// slotCount makes 8 MiB a stream: while the GPU copies some slots, the host fills others.
 	slotCount = 8
 
-	// shareBytes is from where on a copy of host memory is shared among copiers: one core copies some 10 GB/s, a fifth of
-	// what the link takes, and starting goroutines costs some microseconds.
+	// shareBytes is from where on a copy of host memory is shared among copiers: one core copies some 10 GB/s, a fifth
+	// of what the link takes, and starting goroutines costs some microseconds.
 	shareBytes = 256 << 10
 	maxCopiers = 6
 )
@@ -84,8 +84,8 @@ func (r *ring) close() error {
 	return first
 }
 
-// take returns n bytes, at most slotBytes, and their slot. It waits where the GPU is still busy with them. They have to be
-// handed to the GPU before the next take.
+// take returns n bytes, at most slotBytes, and their slot. It waits where the GPU is still busy with them. They have to
+// be handed to the GPU before the next take.
 func (r *ring) take(n int) ([]byte, *slot, error) {
 	sl := &r.slots[r.cur]
 	if n > slotBytes-sl.used {
@@ -212,13 +212,15 @@ func (s *stream) send(to uint64, g *gather, n int64, stop func() bool) error {
 // copyIn enqueues a copy from page-locked memory.
 func (s *stream) copyIn(to uint64, b []byte) error {
 	s.dirty, s.kernelLast = true, false
-	return s.dev.check("cuMemcpyHtoDAsync", cu.MemcpyHtoDAsync(cu.DevicePtr(to), unsafe.Pointer(unsafe.SliceData(b)), int64(len(b)), s.cu))
+	return s.dev.check("cuMemcpyHtoDAsync",
+		cu.MemcpyHtoDAsync(cu.DevicePtr(to), unsafe.Pointer(unsafe.SliceData(b)), int64(len(b)), s.cu))
 }
 
 // copyOut enqueues a copy to page-locked memory.
 func (s *stream) copyOut(b []byte, from uint64) error {
 	s.dirty, s.kernelLast = true, false
-	return s.dev.check("cuMemcpyDtoHAsync", cu.MemcpyDtoHAsync(unsafe.Pointer(unsafe.SliceData(b)), cu.DevicePtr(from), int64(len(b)), s.cu))
+	return s.dev.check("cuMemcpyDtoHAsync",
+		cu.MemcpyDtoHAsync(unsafe.Pointer(unsafe.SliceData(b)), cu.DevicePtr(from), int64(len(b)), s.cu))
 }
 
 func (s *stream) Upload(dst driver.Slice, src [][]byte) error {

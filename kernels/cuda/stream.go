@@ -22,8 +22,8 @@ import (
 )
 
 const (
-	// spinGPU is how long a thread asks for an event again and again before it sleeps until an interrupt: waking it takes
-	// 10 to 50 µs, as much as many ops do.
+	// spinGPU is how long a thread asks for an event again and again before it sleeps until an interrupt: waking it
+	// takes 10 to 50 µs, as much as many ops do.
 	spinGPU = 200 * time.Microsecond
 	// inlineBytes is how much an op may copy on the host for the goroutine that calls it to do so: half a ring, some
 	// 300 µs. More goes to the worker, where it can be stopped.
@@ -41,8 +41,9 @@ type task struct {
 //
 // Most ops take a few microseconds to hand to the GPU, and a goroutine that has to be woken for that some 100: so the
 // goroutine that calls an op runs it, on whatever thread it is, with the context made current. Large copies go to the
-// worker, a goroutine on a thread of its own, and so does all that is enqueued behind one until it has been handed over.
-// What is below "of whoever runs" is the worker's while it has tasks, and else of the goroutine that the stream belongs to.
+// worker, a goroutine on a thread of its own, and so does all that is enqueued behind one until it has been handed
+// over. What is below "of whoever runs" is the worker's while it has tasks, and else of the goroutine that the stream
+// belongs to.
 type stream struct {
 	dev      *device
 	priority int
@@ -167,7 +168,8 @@ func (s *stream) open() error {
 	}
 	var err error
 	// To CUDA the lowest number is the highest priority. What is beyond its range is clamped.
-	if s.cu, err = cu.MakeStreamWithPriority(min(max(-s.priority, s.dev.most), s.dev.least), cu.NonBlocking); err != nil {
+	if s.cu, err = cu.MakeStreamWithPriority(min(max(-s.priority, s.dev.most), s.dev.least),
+		cu.NonBlocking); err != nil {
 		s.cu = cu.Stream{}
 		return s.dev.check("cuStreamCreateWithPriority", err)
 	}
@@ -271,8 +273,8 @@ func guard(name string, f func() error) (err error) {
 	return f()
 }
 
-// enqueue runs an op, or hands it to the worker where it copies too many bytes on the host, or the worker has not ended what
-// it was given before.
+// enqueue runs an op, or hands it to the worker where it copies too many bytes on the host, or the worker has not ended
+// what it was given before.
 func (s *stream) enqueue(name string, hostBytes int64, run func() error) error {
 	if s.isClosed() {
 		return errClosed
@@ -300,9 +302,9 @@ func (s *stream) await(e cu.Event) error {
 	return s.dev.checkCode("cuEventSynchronize", awaitEvent(e, spinGPU))
 }
 
-// drain waits until the GPU has done all it was given. Then it hands on what was downloaded, or drops it, which it also does
-// where a kernel reported a fault: what was enqueued behind that ran all the same, on whatever was there. The GPU of a lost
-// device does nothing any more.
+// drain waits until the GPU has done all it was given. Then it hands on what was downloaded, or drops it, which it also
+// does where a kernel reported a fault: what was enqueued behind that ran all the same, on whatever was there. The GPU
+// of a lost device does nothing any more.
 func (s *stream) drain(drop bool) error {
 	var err error
 	if s.dirty {
@@ -423,7 +425,8 @@ func (s *stream) launch(k kernel, gx, gy, threads, shared int, params unsafe.Poi
 	early := s.kernelLast && s.dev.early
 	s.dirty, s.kernelLast = true, true
 	name := &kernelNames[k]
-	return s.dev.checkCode(name.name, launch(s.dev.kernels[k], gx, gy, threads, shared, s.cu, early, name.together, params, bytes))
+	return s.dev.checkCode(name.name,
+		launch(s.dev.kernels[k], gx, gy, threads, shared, s.cu, early, name.together, params, bytes))
 }
 
 // launch enqueues the kernel on a grid of gx*gy blocks of so many threads, with so many bytes of dynamic shared memory.

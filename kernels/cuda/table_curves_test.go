@@ -29,7 +29,9 @@ func sceneOfCurves(n, width, height int) driver.CurveRaster {
 		}
 		op.Segments = append(op.Segments, s)
 		at := uint32(len(op.Stops))
-		op.Curves = append(op.Curves, driver.Curve{Left: driver.CurveStops{First: at, Count: 3}, Right: driver.CurveStops{First: at + 3, Count: 2}})
+		op.Curves = append(op.Curves,
+			driver.Curve{Left: driver.CurveStops{First: at, Count: 3},
+				Right: driver.CurveStops{First: at + 3, Count: 2}})
 		for k := range 5 {
 			stop := driver.CurveStop{At: uint32(k % 3 * driver.CurveUnit / 2)}
 			for c := range 3 {
@@ -45,7 +47,8 @@ func sceneOfCurves(n, width, height int) driver.CurveRaster {
 func placeCurves(t *testing.T, dev driver.Device, op driver.CurveRaster) (driver.CurveRaster, driver.Blur) {
 	t.Helper()
 	n := int64(op.Width) * int64(op.Height)
-	op.Flags, op.Values, op.Scratch = alloc(t, dev, n), alloc(t, dev, 4*n*int64(op.Channels)), alloc(t, dev, op.ScratchBytes())
+	op.Flags, op.Values, op.Scratch = alloc(t, dev, n), alloc(t, dev, 4*n*int64(op.Channels)),
+		alloc(t, dev, op.ScratchBytes())
 	b := driver.Blur{Width: op.Width, Height: op.Height, Channels: op.Channels, Scale: 1, Src: op.Values}
 	b.Sigma, b.Dst, b.Scratch = alloc(t, dev, 4*n), alloc(t, dev, op.Values.Len), alloc(t, dev, b.ScratchBytes())
 	return op, b
@@ -72,7 +75,8 @@ func curveRows(t *testing.T, dev driver.Device, curves, width, height int) {
 			x.s.CurveRaster(x.op), x.s.Blur(x.blur), x.s.Wait(t.Context()))
 	}
 	for what, at := range map[string][2]driver.Slice{
-		"the flags": {op.Flags, hostOp.Flags}, "the values": {op.Values, hostOp.Values}, "the blurred values": {blur.Dst, hostBlur.Dst},
+		"the flags": {op.Flags, hostOp.Flags}, "the values": {op.Values, hostOp.Values},
+		"the blurred values": {blur.Dst, hostBlur.Dst},
 	} {
 		got, want := make([]byte, at[0].Len), make([]byte, at[0].Len)
 		b.must(b.s.Download(got, at[0]), b.s.Wait(t.Context()), cs.Download(want, at[1]), cs.Wait(t.Context()))

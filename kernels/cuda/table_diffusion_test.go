@@ -38,10 +38,12 @@ func newDiffusionBench(t *testing.T, dev driver.Device, s *devicetest.Scene) *di
 	state, err := dev.DiffusionStateBytes(g, s.Channels)
 	b.must(err)
 	planes := 4 * int64(len(s.Colours))
-	b.up = driver.DiffusionSetup{Grid: g, Flags: alloc(t, dev, int64(len(s.Flags))), Dst: alloc(t, dev, setup), Counts: alloc(t, dev, int64(unsafe.Sizeof(driver.DiffusionCounts{})))}
+	b.up = driver.DiffusionSetup{Grid: g, Flags: alloc(t, dev, int64(len(s.Flags))), Dst: alloc(t, dev, setup),
+		Counts: alloc(t, dev, int64(unsafe.Sizeof(driver.DiffusionCounts{})))}
 	b.op = driver.DiffusionSolve{
 		Grid: g, Channels: s.Channels, Cycles: 8, Tolerance: grayLevel / 2, Flags: b.up.Flags, Setup: b.up.Dst,
-		Colours: alloc(t, dev, planes), X: alloc(t, dev, planes), State: alloc(t, dev, state), Status: alloc(t, dev, int64(unsafe.Sizeof(driver.DiffusionStatus{}))),
+		Colours: alloc(t, dev, planes), X: alloc(t, dev, planes), State: alloc(t, dev, state),
+		Status: alloc(t, dev, int64(unsafe.Sizeof(driver.DiffusionStatus{}))),
 	}
 	b.upload(s)
 	return b
@@ -51,7 +53,8 @@ func newDiffusionBench(t *testing.T, dev driver.Device, s *devicetest.Scene) *di
 func (b *diffusionBench) upload(s *devicetest.Scene) {
 	b.t.Helper()
 	b.scene = s
-	b.must(b.s.Upload(b.up.Flags, [][]byte{s.Flags}), b.s.Upload(b.op.Colours, [][]byte{bytesOf(s.Colours)}), b.s.Wait(b.t.Context()))
+	b.must(b.s.Upload(b.up.Flags, [][]byte{s.Flags}), b.s.Upload(b.op.Colours, [][]byte{bytesOf(s.Colours)}),
+		b.s.Wait(b.t.Context()))
 }
 
 func (b *diffusionBench) setUp(int) error  { return b.s.DiffusionSetup(b.up) }
@@ -74,10 +77,12 @@ func (b *diffusionBench) check(name string) string {
 	if !(worst <= grayLevel/2) || st.Converged != 1 || worst > 2*float64(st.Estimate)+devicetest.DiffusionRounding {
 		b.t.Errorf("%s: off by %.3f/255; the status is %+v", name, worst/grayLevel, st)
 	}
-	return fmt.Sprintf("%s (%d cycles, off by %.3f/255, estimate %.3f/255)", name, st.Cycles, worst/grayLevel, st.Estimate/grayLevel)
+	return fmt.Sprintf("%s (%d cycles, off by %.3f/255, estimate %.3f/255)", name, st.Cycles, worst/grayLevel,
+		st.Estimate/grayLevel)
 }
 
-// exact is the exact solution, of the first channel at least, given one near it; with barriers it is that of the CPU, to a fiftieth of a level.
+// exact is the exact solution, of the first channel at least, given one near it; with barriers it is that of the CPU,
+// to a fiftieth of a level.
 func (b *diffusionBench) exact(near []float32) []float64 {
 	s := *b.scene
 	if !s.Barriers() {
@@ -112,7 +117,8 @@ func TestDiffusionBarrierBenchmarks(t *testing.T) {
 			b.op.Cycles = c.cycles
 			b.must(b.both(0))
 			name := b.check(s.Name + ", to half a level")
-			b.op.Cycles = (b.cycles + graphAhead - 1) / graphAhead * graphAhead // a row is of one graph, which can't look whether more are wanted
+			b.op.Cycles = (b.cycles +
+				graphAhead - 1) / graphAhead * graphAhead // a row is of one graph, which can't look whether more are wanted
 			n := int64(len(s.Flags)) + 8*int64(len(s.Colours))
 			b.timed("set-up of "+s.Name, int64(len(s.Flags)), 0, 10, b.setUp, nil)
 			b.timed("solve of "+s.Name+", set-up kept", n, 0, 10, b.solve, b.solve)
@@ -140,12 +146,14 @@ func TestDiffusionMethodBenchmarks(t *testing.T) {
 				b.op.Cycles = cycles
 				b.must(b.both(0))
 				x, status := make([]float32, len(s.Colours)), make([]driver.DiffusionStatus, 1)
-				b.must(b.s.Download(bytesOf(x), b.op.X), b.s.Download(bytesOf(status), b.op.Status), b.s.Wait(t.Context()))
+				b.must(b.s.Download(bytesOf(x), b.op.X), b.s.Download(bytesOf(status), b.op.Status),
+					b.s.Wait(t.Context()))
 				worst := 0.0
 				for i, v := range exact {
 					worst = max(worst, math.Abs(v-float64(x[i])))
 				}
-				name := fmt.Sprintf("%v of %s (%d cycles, off by %.3f/255, says %.3f/255)", m, s.Name, status[0].Cycles, worst/grayLevel, status[0].Estimate/grayLevel)
+				name := fmt.Sprintf("%v of %s (%d cycles, off by %.3f/255, says %.3f/255)", m, s.Name, status[0].Cycles,
+					worst/grayLevel, status[0].Estimate/grayLevel)
 				b.op.Cycles = int(status[0].Cycles) // a row is of one graph, which can't look whether more are wanted
 				b.timed(name, 8*int64(len(s.Colours)), 0, 1, b.both, nil)
 			}
@@ -201,7 +209,8 @@ func TestDiffusionBenchmarks(t *testing.T) {
 	}
 }
 
-// edit adds a row for changes by a user, a curve that comes and goes: from the constraints on the device to the image on the host.
+// edit adds a row for changes by a user, a curve that comes and goes: from the constraints on the device to the image
+// on the host.
 func (b *diffusionBench) edit() {
 	more := *b.scene
 	more.Flags, more.Colours = slices.Clone(more.Flags), slices.Clone(more.Colours)
@@ -209,7 +218,8 @@ func (b *diffusionBench) edit() {
 		more.Fix(more.Width/3+i, more.Height/3+i/2, 1, 0.5, 0)
 	}
 	with := newDiffusionBench(b.t, b.dev, &more)
-	with.op.X, with.op.Cycles, with.op.Tolerance, with.op.Start = b.op.X, b.op.Cycles, b.op.Tolerance, driver.DiffusionFromX
+	with.op.X, with.op.Cycles, with.op.Tolerance, with.op.Start = b.op.X, b.op.Cycles, b.op.Tolerance,
+		driver.DiffusionFromX
 	x, unlock := pageLocked(b.t, b.dev, 4*len(more.Colours))
 	defer func() { b.must(unlock()) }()
 	b.must(with.both(0), with.s.Wait(b.t.Context()))

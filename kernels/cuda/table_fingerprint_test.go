@@ -13,7 +13,8 @@ import (
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 
-// fingerprintRows adds a row for the flags of an image: a few fixed pixels, and barriers. There are as many copies of them as exceed the caches.
+// fingerprintRows adds a row for the flags of an image: a few fixed pixels, and barriers. There are as many copies of
+// them as exceed the caches.
 func fingerprintRows(t *testing.T, dev driver.Device, side int, goal float64) {
 	counted(t)
 	b := &bench{t: t, dev: dev.(*device), s: newStream(t, dev).(*stream)}

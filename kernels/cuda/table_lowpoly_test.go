@@ -35,9 +35,11 @@ func placeLowPoly(t *testing.T, dev driver.Device, width, height, n, copies int,
 	t.Helper()
 	pixels, mean := int64(width*height), math.Sqrt(float64(width*height)/float64(n))
 	l := &lowPoly{width: width, height: height, n: n}
-	l.rule = driver.VertexRule{Floor: 16, Spacing: min(int(mean/5), driver.MaxVertexSpacing), Border: int(2 * mean), Cell: int(4 * mean)}
+	l.rule = driver.VertexRule{Floor: 16, Spacing: min(int(mean/5), driver.MaxVertexSpacing), Border: int(2 * mean),
+		Cell: int(4 * mean)}
 	image := func() driver.Image {
-		return driver.Image{Data: alloc(t, dev, 3*pixels), Width: width, Height: height, Stride: 3 * width, Format: driver.RGB8}
+		return driver.Image{Data: alloc(t, dev, 3*pixels), Width: width, Height: height, Stride: 3 * width,
+			Format: driver.RGB8}
 	}
 	for range copies {
 		l.src = append(l.src, image())
@@ -66,12 +68,14 @@ func (l *lowPoly) edgesOp(i int) driver.Edges {
 
 func (l *lowPoly) selectOp() driver.SelectVertices {
 	return driver.SelectVertices{
-		Edges: l.edges, Width: l.width, Height: l.height, VertexRule: l.rule, N: l.n, Points: l.points, Count: l.found, Scratch: l.choosing,
+		Edges: l.edges, Width: l.width, Height: l.height, VertexRule: l.rule, N: l.n, Points: l.points, Count: l.found,
+		Scratch: l.choosing,
 	}
 }
 
 func (l *lowPoly) triangulateOp() driver.Triangulate {
-	return driver.Triangulate{Points: l.points, N: l.n, Triangles: l.triangles, Count: l.count, Scratch: l.triangulating}
+	return driver.Triangulate{Points: l.points, N: l.n, Triangles: l.triangles, Count: l.count,
+		Scratch: l.triangulating}
 }
 
 func (l *lowPoly) shadeOp(i int, m driver.ShadeMethod, c driver.ShadeColor) driver.Shade {
@@ -84,7 +88,8 @@ func (l *lowPoly) shadeOp(i int, m driver.ShadeMethod, c driver.ShadeColor) driv
 // holdOp keeps colours near those of the picture itself.
 func (l *lowPoly) holdOp(i int) driver.Hold {
 	return driver.Hold{
-		Before: l.src[i%len(l.src)], Limit: 2, Jump: 16, Points: l.points, N: l.n, Triangles: l.triangles, Count: l.count, Max: 2 * l.n,
+		Before: l.src[i%len(l.src)], Limit: 2, Jump: 16, Points: l.points, N: l.n, Triangles: l.triangles,
+		Count: l.count, Max: 2 * l.n,
 		Dst: l.dst, Colors: l.colors, Changed: l.found,
 	}
 }
@@ -100,7 +105,8 @@ func photo(w, h int) []byte {
 			part := 0.0
 			for k, r := range [...]float64{400, 190, 83, 37} {
 				// Discs of this radius on a slanted grid.
-				u, v := math.Mod(float64(x)+0.37*float64(y)+float64(k)*71, 2.3*r)-1.15*r, math.Mod(float64(y)+float64(k)*113, 2.1*r)-1.05*r
+				u, v := math.Mod(float64(x)+0.37*float64(y)+float64(k)*71, 2.3*r)-1.15*r,
+					math.Mod(float64(y)+float64(k)*113, 2.1*r)-1.05*r
 				if u*u+v*v < r*r/2 {
 					part += 40 - 17*float64(k)
 				}
@@ -143,14 +149,18 @@ func lowPolyRows(t *testing.T, dev driver.Device, width, height, n int, goal flo
 	host := open(t, cpu.Driver)
 	cs := newStream(t, host)
 	want := placeLowPoly(t, host, width, height, n, 1, driver.PerTile)
-	edges, points, triangles, dst := make([]byte, want.edges.Len), make([]byte, want.points.Len), make([]byte, want.triangles.Len), make([]byte, want.dst.Data.Len)
+	edges, points, triangles, dst := make([]byte, want.edges.Len), make([]byte, want.points.Len),
+		make([]byte, want.triangles.Len), make([]byte, want.dst.Data.Len)
 	count := make([]byte, 4)
 	shade := want.shadeOp(0, driver.ShadeDefault, driver.MeanColor)
 	b.must(cs.Upload(want.src[0].Data, [][]byte{pixels}), cs.Edges(want.edgesOp(0)), cs.SelectVertices(want.selectOp()),
-		cs.Triangulate(want.triangulateOp()), cs.Shade(shade), cs.Download(edges, want.edges), cs.Download(points, want.points),
-		cs.Download(triangles, want.triangles), cs.Download(count, want.count), cs.Download(dst, want.dst.Data), cs.Wait(t.Context()))
+		cs.Triangulate(want.triangulateOp()), cs.Shade(shade), cs.Download(edges, want.edges),
+		cs.Download(points, want.points),
+		cs.Download(triangles, want.triangles), cs.Download(count, want.count), cs.Download(dst, want.dst.Data),
+		cs.Wait(t.Context()))
 	held := make([]byte, len(dst))
-	b.must(cs.Shade(want.shadeOp(0, driver.ShadeDefault, driver.CentroidColor)), cs.Hold(want.holdOp(0)), cs.Download(held, want.dst.Data), cs.Wait(t.Context()))
+	b.must(cs.Shade(want.shadeOp(0, driver.ShadeDefault, driver.CentroidColor)), cs.Hold(want.holdOp(0)),
+		cs.Download(held, want.dst.Data), cs.Wait(t.Context()))
 
 	check := func(what string, got driver.Slice, want []byte) {
 		t.Helper()

@@ -2,7 +2,8 @@
 
 package cuda
 
-// The benchmark table: triangulations by way of Voronoi diagrams, each step by itself and all of them one behind the other.
+// The benchmark table: triangulations by way of Voronoi diagrams, each step by itself and all of them one behind the
+// other.
 
 import (
 	"errors"
@@ -32,22 +33,30 @@ func placeMesh(t *testing.T, dev driver.Device, n, width, height int) *meshSteps
 		}
 		return bytes
 	}
-	scratch := alloc(t, dev, max(1, need(dev.VoronoiScratch(n, width, height, driver.VoronoiDefault)), need(dev.IslandsScratch(n, width, height)),
-		need(dev.DualTrianglesScratch(n, width, height)), need(dev.HullCompletionScratch(n, width, height)), need(dev.FlipsScratch(n))))
-	sites, labels, triangles := alloc(t, dev, 8*int64(n)), alloc(t, dev, 4*int64(width)*int64(height)), alloc(t, dev, 24*int64(n))
+	scratch := alloc(t, dev, max(1, need(dev.VoronoiScratch(n, width, height, driver.VoronoiDefault)),
+		need(dev.IslandsScratch(n, width, height)),
+		need(dev.DualTrianglesScratch(n, width, height)), need(dev.HullCompletionScratch(n, width, height)),
+		need(dev.FlipsScratch(n))))
+	sites, labels, triangles := alloc(t, dev, 8*int64(n)), alloc(t, dev, 4*int64(width)*int64(height)),
+		alloc(t, dev, 24*int64(n))
 	count, counts, status := alloc(t, dev, 4), alloc(t, dev, 16), alloc(t, dev, 32)
 	return &meshSteps{
 		voronoi: driver.Voronoi{Sites: sites, N: n, Width: width, Height: height, Labels: labels, Scratch: scratch},
-		islands: driver.Islands{Sites: sites, N: n, Width: width, Height: height, Labels: labels, Count: count, Scratch: scratch},
-		dual:    driver.DualTriangles{Sites: sites, N: n, Width: width, Height: height, Labels: labels, Triangles: triangles, Counts: counts, Scratch: scratch},
-		hull:    driver.HullCompletion{Sites: sites, N: n, Width: width, Height: height, Labels: labels, Triangles: triangles, Counts: counts, Scratch: scratch},
-		flips:   driver.Flips{Points: sites, N: n, Triangles: triangles, Counts: counts, Rounds: 1000, Status: status, Scratch: scratch},
+		islands: driver.Islands{Sites: sites, N: n, Width: width, Height: height, Labels: labels, Count: count,
+			Scratch: scratch},
+		dual: driver.DualTriangles{Sites: sites, N: n, Width: width, Height: height, Labels: labels,
+			Triangles: triangles, Counts: counts, Scratch: scratch},
+		hull: driver.HullCompletion{Sites: sites, N: n, Width: width, Height: height, Labels: labels,
+			Triangles: triangles, Counts: counts, Scratch: scratch},
+		flips: driver.Flips{Points: sites, N: n, Triangles: triangles, Counts: counts, Rounds: 1000, Status: status,
+			Scratch: scratch},
 	}
 }
 
 // run enqueues all of them.
 func (m *meshSteps) run(s driver.Stream) error {
-	return errors.Join(s.Voronoi(m.voronoi), s.Islands(m.islands), s.DualTriangles(m.dual), s.HullCompletion(m.hull), s.Flips(m.flips))
+	return errors.Join(s.Voronoi(m.voronoi), s.Islands(m.islands), s.DualTriangles(m.dual), s.HullCompletion(m.hull),
+		s.Flips(m.flips))
 }
 
 // meshRows adds a row for each step, and one for all.
@@ -85,7 +94,8 @@ func meshRows(t *testing.T, dev driver.Device, side, n int) {
 		t.Helper()
 		got := fetch(b.s, m)
 		if got.counts[0] != expected.counts[0] || got.status[0] != expected.status[0] {
-			t.Errorf("%s: %+v, %+v; on the CPU %+v, %+v", what, got.counts[0], got.status[0], expected.counts[0], expected.status[0])
+			t.Errorf("%s: %+v, %+v; on the CPU %+v, %+v", what, got.counts[0], got.status[0], expected.counts[0],
+				expected.status[0])
 		}
 		if d := devicetest.CompareTriangles(got.triangles, expected.triangles); d != nil {
 			t.Errorf("%s: %v", what, d)
@@ -105,7 +115,9 @@ func meshRows(t *testing.T, dev driver.Device, side, n int) {
 	one := func(what string, bytes int64, op func(i int) error) { b.timed(what+", "+name, bytes, 0, 5, op, nil) }
 	one("islands", 4*px, func(int) error { return b.s.Islands(m.islands) })
 	one("dual triangles", 4*px+24*points, func(int) error { return b.s.DualTriangles(m.dual) })
-	one("dual triangles and hull completion", 0, func(int) error { return errors.Join(b.s.DualTriangles(m.dual), b.s.HullCompletion(m.hull)) })
+	one("dual triangles and hull completion", 0, func(int) error {
+		return errors.Join(b.s.DualTriangles(m.dual), b.s.HullCompletion(m.hull))
+	})
 	b.must(b.s.DualTriangles(m.dual), b.s.HullCompletion(m.hull))
 	one("flips, and a copy of the triangles", 0, func(int) error {
 		return errors.Join(b.s.Copy(m.flips.Triangles, start), b.s.Flips(m.flips))

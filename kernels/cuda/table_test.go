@@ -2,8 +2,8 @@
 
 package cuda
 
-// The benchmark table: the work whose times the README gives, with the time of the GPU and that of the whole call, each result
-// compared with the CPU's before it is timed.
+// The benchmark table: the work whose times the README gives, with the time of the GPU and that of the whole call, each
+// result compared with the CPU's before it is timed.
 
 import (
 	"bytes"
@@ -80,7 +80,9 @@ func star(m *driver.MaskRegions, cx, cy, radius float64, n int, stretch float64,
 }
 
 func coast(m *driver.MaskRegions, cx, cy, radius float64, n int, stretch float64) {
-	polar(m, cx, cy, n, stretch, func(a float64) float64 { return radius * (1 + 0.05*math.Sin(a*400) + 0.03*math.Sin(a*1777)) })
+	polar(m, cx, cy, n, stretch, func(a float64) float64 {
+		return radius * (1 + 0.05*math.Sin(a*400) + 0.03*math.Sin(a*1777))
+	})
 }
 
 func polar(m *driver.MaskRegions, cx, cy float64, n int, stretch float64, radius func(a float64) float64) {
@@ -227,7 +229,8 @@ func (b *bench) reduceOp(i int, what driver.MaskWhat) driver.MaskReduce {
 func (b *bench) checkReduce(op driver.MaskReduce) {
 	b.t.Helper()
 	stats, hist := make([]driver.MaskStats, op.Stats.Len/statsBytes), make([]uint32, op.Hist.Len/4)
-	b.must(b.s.Fill(op.Stats, 0xa5), b.s.MaskReduce(op), b.s.Download(bytesOf(stats), op.Stats), b.s.Download(bytesOf(hist), op.Hist), b.s.Wait(b.t.Context()))
+	b.must(b.s.Fill(op.Stats, 0xa5), b.s.MaskReduce(op), b.s.Download(bytesOf(stats), op.Stats),
+		b.s.Download(bytesOf(hist), op.Hist), b.s.Wait(b.t.Context()))
 	want := slices.Clone(b.cpu.stats)
 	for i := range want {
 		if op.What&driver.MaskExtrema == 0 {
@@ -307,7 +310,8 @@ func (b *bench) rasters(name string, goal float64) {
 	n := b.w.mask.Data.Len
 	b.timed("memset of "+name, n, 0, 50, func(int) error { return b.s.Fill(b.w.mask.Data, 0) }, nil)
 	for _, m := range everyMethod[1:] {
-		b.must(b.s.MaskPrepare(b.w.prepare(m)), b.s.Fill(b.w.mask.Data, 0x5a), b.s.MaskRaster(b.w.raster(driver.RasterMask)))
+		b.must(b.s.MaskPrepare(b.w.prepare(m)), b.s.Fill(b.w.mask.Data, 0x5a),
+			b.s.MaskRaster(b.w.raster(driver.RasterMask)))
 		b.checkMask()
 		copies, g := 50, 0.0
 		if m == driver.Naive {
@@ -337,7 +341,8 @@ func (b *bench) reduction(name string, what driver.MaskWhat, goal float64) {
 	b.timed(name, b.covered()+op.Stats.Len+op.Hist.Len, goal, 40,
 		func(i int) error { return b.s.MaskReduce(b.reduceOp(i, what)) },
 		func(i int) error {
-			return errors.Join(b.s.MaskReduce(b.reduceOp(i, what)), b.s.Download(bytesOf(stats), op.Stats), b.s.Download(bytesOf(hist), op.Hist))
+			return errors.Join(b.s.MaskReduce(b.reduceOp(i, what)), b.s.Download(bytesOf(stats), op.Stats),
+				b.s.Download(bytesOf(hist), op.Hist))
 		})
 }
 
@@ -414,8 +419,12 @@ func TestBenchmarks(t *testing.T) {
 		name string
 		draw func(*driver.MaskRegions)
 	}{
-		{"rippled ring of 67000 edges", func(m *driver.MaskRegions) { coast(m, 2048, 1024, 2048*0.45, 67000/small, 1.9) }},
-		{"spiky star of 67000 edges", func(m *driver.MaskRegions) { star(m, 2048, 1024, 2048*0.49, 67000/small, 1.9, 3) }},
+		{"rippled ring of 67000 edges", func(m *driver.MaskRegions) {
+			coast(m, 2048, 1024, 2048*0.45, 67000/small, 1.9)
+		}},
+		{"spiky star of 67000 edges", func(m *driver.MaskRegions) {
+			star(m, 2048, 1024, 2048*0.49, 67000/small, 1.9, 3)
+		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			counted(t)
@@ -437,7 +446,9 @@ func TestBenchmarks(t *testing.T) {
 	}{
 		{1920, 1080, 2500, 600}, {1920, 1080, 20000, 600}, {15360, 8640, 2500, 15000}, {15360, 8640, 20000, 15000},
 	} {
-		t.Run(fmt.Sprintf("low-poly %dx%d %d", c.w, c.h, c.n), func(t *testing.T) { lowPolyRows(t, dev, c.w/small, c.h/small, c.n/small, c.goal) })
+		t.Run(fmt.Sprintf("low-poly %dx%d %d", c.w, c.h, c.n), func(t *testing.T) {
+			lowPolyRows(t, dev, c.w/small, c.h/small, c.n/small, c.goal)
+		})
 	}
 
 	for _, n := range []int{100_000, 1_000_000} {
@@ -445,14 +456,18 @@ func TestBenchmarks(t *testing.T) {
 	}
 
 	for _, c := range []struct{ n, side int }{{400, 1024}, {400 * 16, 4096}} {
-		t.Run(fmt.Sprintf("curves %dx%d", c.side, c.side), func(t *testing.T) { curveRows(t, dev, c.n/small, c.side/small, c.side/small) })
+		t.Run(fmt.Sprintf("curves %dx%d", c.side, c.side), func(t *testing.T) {
+			curveRows(t, dev, c.n/small, c.side/small, c.side/small)
+		})
 	}
 
 	for _, c := range []struct {
 		side int
 		goal float64
 	}{{1024, 4}, {4096, 10}} {
-		t.Run(fmt.Sprintf("fingerprint %dx%d", c.side, c.side), func(t *testing.T) { fingerprintRows(t, dev, c.side/small, c.goal) })
+		t.Run(fmt.Sprintf("fingerprint %dx%d", c.side, c.side), func(t *testing.T) {
+			fingerprintRows(t, dev, c.side/small, c.goal)
+		})
 	}
 
 	t.Run("16-bit", func(t *testing.T) {
@@ -474,7 +489,9 @@ func TestBenchmarks(t *testing.T) {
 // copies adds the peers: what copies and launches take by themselves.
 func (b *bench) copies() {
 	n := b.frames[0].Len
-	b.timed("device copy of 10240x4096, read and written", 2*n, 0, 20, func(int) error { return b.s.Copy(b.frames[0], b.frames[1]) }, nil)
+	b.timed("device copy of 10240x4096, read and written", 2*n, 0, 20, func(int) error {
+		return b.s.Copy(b.frames[0], b.frames[1])
+	}, nil)
 	b.timed("empty launch", 0, 0, 50, func(int) error { return b.s.Launch() }, nil)
 	const launches = 500
 	b.must(b.s.Launch(), b.s.Wait(b.t.Context()))
@@ -484,7 +501,8 @@ func (b *bench) copies() {
 	}
 	took := time.Since(start)
 	b.must(b.s.Wait(b.t.Context()))
-	rows = append(rows, row{Name: "empty launch, time of the host", CallUS: float64(took) / float64(time.Microsecond) / launches})
+	rows = append(rows, row{Name: "empty launch, time of the host",
+		CallUS: float64(took) / float64(time.Microsecond) / launches})
 	b.timed("empty launch and Wait", 0, 0, 1, nil, func(int) error { return b.s.Launch() })
 	small := part(b.w.stats, 0, 80)
 	b.timed("Fill of 80 bytes and Wait", 80, 0, 1, nil, func(int) error { return b.s.Fill(small, 0) })
@@ -515,19 +533,23 @@ func (b *bench) strips(rows int) {
 		src  []byte
 		goal float64
 	}{{"page-locked", pinned, 70}, {"other", src, 0}} {
-		b.timed("upload of a strip of 10240x256 from "+c.name+" host memory", n, 0, 1, nil, func(int) error { return b.s.Upload(dst, [][]byte{c.src}) })
-		b.must(b.s.MaskReduce(first))
-		b.timed("strip of 10240x256 from "+c.name+" host memory to results on the host", n, c.goal, 1, nil, func(int) error {
-			return errors.Join(
-				b.s.Upload(dst, [][]byte{c.src}),
-				b.s.MaskReduce(op),
-				b.s.Download(bytesOf(stats), op.Stats), b.s.Download(bytesOf(hist), op.Hist))
+		b.timed("upload of a strip of 10240x256 from "+c.name+" host memory", n, 0, 1, nil, func(int) error {
+			return b.s.Upload(dst, [][]byte{c.src})
 		})
+		b.must(b.s.MaskReduce(first))
+		b.timed("strip of 10240x256 from "+c.name+" host memory to results on the host", n, c.goal, 1, nil,
+			func(int) error {
+				return errors.Join(
+					b.s.Upload(dst, [][]byte{c.src}),
+					b.s.MaskReduce(op),
+					b.s.Download(bytesOf(stats), op.Stats), b.s.Download(bytesOf(hist), op.Hist))
+			})
 	}
 	// The sums are those of as many strips as were added: all the same.
 	got := make([]driver.MaskStats, 1)
 	b.must(b.s.MaskReduce(first), b.s.Download(bytesOf(got), op.Stats), b.s.Wait(b.t.Context()))
-	if one := got[0]; one.Count == 0 || stats[0].Count%one.Count != 0 || stats[0].Sum != one.Sum*(stats[0].Count/one.Count) || stats[0].MaxKey != one.MaxKey {
+	if one := got[0]; one.Count == 0 || stats[0].Count%one.Count != 0 ||
+		stats[0].Sum != one.Sum*(stats[0].Count/one.Count) || stats[0].MaxKey != one.MaxKey {
 		b.t.Errorf("accumulated strips: %+v, one is %+v", stats[0], got[0])
 	}
 }
@@ -543,7 +565,8 @@ func table(rows []row) string {
 		return fmt.Sprintf(format, v)
 	}
 	for _, r := range rows {
-		fmt.Fprintf(&b, "%-72s %10s %10s %8s %8s\n", r.Name, cell(r.DeviceUS, "%.2f"), cell(r.CallUS, "%.1f"), cell(r.GBPerS, "%.0f"), cell(r.GoalUS, "%.0f"))
+		fmt.Fprintf(&b, "%-72s %10s %10s %8s %8s\n", r.Name, cell(r.DeviceUS, "%.2f"), cell(r.CallUS, "%.1f"),
+			cell(r.GBPerS, "%.0f"), cell(r.GoalUS, "%.0f"))
 	}
 	return b.String()
 }

@@ -26,14 +26,16 @@ func scattered(n, width, height int, how string) []driver.Point {
 		case "on a circle":
 			s, c := math.Sincos(r.Float64() * 2 * math.Pi)
 			radius := float64(min(width, height)-1) / 2
-			sites[i] = driver.Point{X: int32(math.Round(float64(width-1)/2 + radius*c)), Y: int32(math.Round(float64(height-1)/2 + radius*s))}
+			sites[i] = driver.Point{X: int32(math.Round(float64(width-1)/2 + radius*c)),
+				Y: int32(math.Round(float64(height-1)/2 + radius*s))}
 		}
 	}
 	return sites
 }
 
 // diagram is a Voronoi on a device.
-func diagram(t *testing.T, dev driver.Device, s driver.Stream, sites []driver.Point, width, height int, m driver.VoronoiMethod) driver.Voronoi {
+func diagram(t *testing.T, dev driver.Device, s driver.Stream, sites []driver.Point, width, height int,
+	m driver.VoronoiMethod) driver.Voronoi {
 	t.Helper()
 	n, err := dev.VoronoiScratch(len(sites), width, height, m)
 	if err != nil {
@@ -49,8 +51,8 @@ func diagram(t *testing.T, dev driver.Device, s driver.Stream, sites []driver.Po
 	return op
 }
 
-// checkNearest compares some labels with what looking at every site gives, half of them around the middle of the image, where
-// all sites of a circle are almost equally far.
+// checkNearest compares some labels with what looking at every site gives, half of them around the middle of the image,
+// where all sites of a circle are almost equally far.
 func checkNearest(t *testing.T, name string, sites []driver.Point, labels []uint32, width int) {
 	t.Helper()
 	r := rand.New(rand.NewPCG(5, 6))
@@ -118,7 +120,8 @@ func TestVoronoiBenchmarks(t *testing.T) {
 			sites := scattered(c.n, c.width, c.height, c.how)
 			op := diagram(t, dev, b.s, sites, c.width, c.height, c.method)
 			labels := make([]uint32, c.width*c.height)
-			b.must(b.s.Fill(op.Labels, 0xa5), b.s.Voronoi(op), b.s.Download(bytesOf(labels), op.Labels), b.s.Wait(t.Context()))
+			b.must(b.s.Fill(op.Labels, 0xa5), b.s.Voronoi(op), b.s.Download(bytesOf(labels), op.Labels),
+				b.s.Wait(t.Context()))
 			if c.method != driver.JumpFlood { // which the suite compares
 				checkNearest(t, name, sites, labels, c.width)
 			}

@@ -1,8 +1,8 @@
 //go:build cuda
 
-// Triangulate: a sort along a curve, a tree over it, and each point's triangles by itself. Sizes that only the device learns
-// (how many distinct points there are, digits of keys) are bounded by N, and kernels that have nothing to do end at once, so
-// that nobody waits for the device.
+// Triangulate: a sort along a curve, a tree over it, and each point's triangles by itself. Sizes that only the device
+// learns (how many distinct points there are, digits of keys) are bounded by N, and kernels that have nothing to do end
+// at once, so that nobody waits for the device.
 
 package cuda
 
@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// pointBlocks is how many blocks a multiprocessor gets of the kernels that go over all points, and farBlocks how many of
-	// triangulate_far, which take tasks until there are none.
+	// pointBlocks is how many blocks a multiprocessor gets of the kernels that go over all points, and farBlocks how
+	// many of triangulate_far, which take tasks until there are none.
 	pointBlocks = 8
 	farBlocks   = 12
 )

@@ -119,8 +119,9 @@ func triangulateScratch(n int) (int64, error) {
 func (l *triangulateLayout) args(base uint64, n int) delaunayArgs {
 	at := func(off int64) uint64 { return base + uint64(off) }
 	return delaunayArgs{
-		State: at(l.state), UniqueStatus: at(l.uniqueStatus), EmitStatus: at(l.emitStatus), SortStatus: at(l.sortStatus),
-		Keys0: at(l.keys[0]), Keys1: at(l.keys[1]), IDs0: at(l.ids[0]), IDs1: at(l.ids[1]),
+		State: at(l.state), UniqueStatus: at(l.uniqueStatus), EmitStatus: at(l.emitStatus),
+		SortStatus: at(l.sortStatus),
+		Keys0:      at(l.keys[0]), Keys1: at(l.keys[1]), IDs0: at(l.ids[0]), IDs1: at(l.ids[1]),
 		XY: at(l.xy), ID: at(l.id), Masks: at(l.masks), Far: at(l.far), Pairs: at(l.pairs),
 		Box0: at(l.boxes[0]), Box1: at(l.boxes[1]), Box2: at(l.boxes[2]), Box3: at(l.boxes[3]), Box4: at(l.boxes[4]),
 		N: uint32(n),

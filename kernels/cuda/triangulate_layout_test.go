@@ -8,7 +8,8 @@ import (
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 
-// The parts of the scratch memory lie apart, but for those of the sort and of the triangles, and within what is asked for.
+// The parts of the scratch memory lie apart, but for those of the sort and of the triangles, and within what is asked
+// for.
 func TestTriangulateLayout(t *testing.T) {
 	type part struct {
 		name      string
@@ -24,11 +25,14 @@ func TestTriangulateLayout(t *testing.T) {
 			{"sort status", l.sortStatus, 2 * 1024 * int64(ceilDiv(n, triangulateThreads*sortItems))},
 			{"xy", l.xy, 8 * size}, {"id", l.id, 4 * size}, {"masks", l.masks, size}, {"far", l.far, 4 * size},
 		}
-		for level, nodes := 0, ceilDiv(n, treeLeaf); level < treeLevels; level, nodes = level+1, ceilDiv(nodes, treeFan) {
+		for level, nodes := 0, ceilDiv(n, treeLeaf); level < treeLevels; level, nodes = level+1,
+			ceilDiv(nodes, treeFan) {
 			common = append(common, part{"boxes", l.boxes[level], 16 * int64(nodes)})
 		}
-		sort := []part{{"keys 0", l.keys[0], 8 * size}, {"keys 1", l.keys[1], 8 * size}, {"ids 0", l.ids[0], 4 * size}, {"ids 1", l.ids[1], 4 * size}}
-		for _, parts := range [][]part{append(slices.Clone(common), sort...), append(slices.Clone(common), part{"pairs", l.pairs, 8 * pointSlots * size})} {
+		sort := []part{{"keys 0", l.keys[0], 8 * size}, {"keys 1", l.keys[1], 8 * size}, {"ids 0", l.ids[0], 4 * size},
+			{"ids 1", l.ids[1], 4 * size}}
+		for _, parts := range [][]part{append(slices.Clone(common), sort...),
+			append(slices.Clone(common), part{"pairs", l.pairs, 8 * pointSlots * size})} {
 			slices.SortFunc(parts, func(a, b part) int { return cmp.Compare(a.off, b.off) })
 			for i, p := range parts {
 				end := l.end

@@ -64,7 +64,8 @@ func (x *triangulator) run(t testing.TB, i int, points []driver.Point) ([]driver
 		return nil, fmt.Errorf("%d triangles of %d points", n[0], op.N)
 	}
 	out := make([]driver.Triangle, n[0])
-	err = errors.Join(x.s.Download(bytesOf(out), part(op.Triangles, 0, triangleBytes*int64(n[0]))), x.s.Wait(t.Context()))
+	err = errors.Join(x.s.Download(bytesOf(out), part(op.Triangles, 0, triangleBytes*int64(n[0]))),
+		x.s.Wait(t.Context()))
 	return out, err
 }
 
@@ -98,8 +99,8 @@ func lattice(n int) []driver.Point {
 	return p
 }
 
-// Sets with many points that have large circles, or many neighbours, all of which go the way of few in others; and the CPU's
-// triangles, whatever the set.
+// Sets with many points that have large circles, or many neighbours, all of which go the way of few in others; and the
+// CPU's triangles, whatever the set.
 func TestTriangulateHard(t *testing.T) {
 	counted(t)
 	n := 100_000
@@ -120,7 +121,9 @@ func TestTriangulateHard(t *testing.T) {
 	}{
 		{"uniform", pointsOf(10*n, uniform(16384))},
 		{"uniform, as many as places", pointsOf(10*n, uniform(math.Sqrt(float64(10*n))))},
-		{"uniform, whole range", pointsOf(10*n, func(r *rand.Rand) (x, y float64) { return (2*r.Float64() - 1) * far, (2*r.Float64() - 1) * far })},
+		{"uniform, whole range", pointsOf(10*n, func(r *rand.Rand) (x, y float64) {
+			return (2*r.Float64() - 1) * far, (2*r.Float64() - 1) * far
+		})},
 		{"Gaussian", pointsOf(10*n, gaussian)},
 		{"lattice", lattice(10 * n)},
 		{"tight clusters", pointsOf(10*n, func(r *rand.Rand) (x, y float64) {
@@ -201,7 +204,8 @@ func TestTriangulateRange(t *testing.T) {
 	x := newTriangulator(t, open(t, Driver), 5000, 1)
 	points := pointsOf(5000, uniform(1000))
 	points[4321].Y = -driver.MaxPoint - 1
-	if _, err := x.run(t, 0, points); err == nil || !strings.Contains(err.Error(), "Triangulate: Points[4321]: a coordinate is out of range") {
+	if _, err := x.run(t, 0, points); err == nil ||
+		!strings.Contains(err.Error(), "Triangulate: Points[4321]: a coordinate is out of range") {
 		t.Errorf("%v", err)
 	}
 	points[4321].Y = -driver.MaxPoint
@@ -214,8 +218,8 @@ func TestTriangulateRange(t *testing.T) {
 	}
 }
 
-// triangulations adds rows for Triangulate. Results are checked by the definition, several at a time, because that takes
-// the host longer than all else.
+// triangulations adds rows for Triangulate. Results are checked by the definition, several at a time, because that
+// takes the host longer than all else.
 func triangulations(t *testing.T, dev driver.Device, small int) {
 	var checks sync.WaitGroup
 	defer checks.Wait()

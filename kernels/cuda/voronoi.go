@@ -24,8 +24,10 @@ func checkVoronoi(n, width, height int, m driver.VoronoiMethod) error {
 	switch {
 	case n < 0 || n > driver.MaxPoints:
 		return fmt.Errorf("N = %d: must be 0 to %d", n, driver.MaxPoints)
-	case width < 1 || width > driver.MaxSide || height < 1 || height > driver.MaxSide || width*height > driver.MaxPixels:
-		return fmt.Errorf("Width, Height = %d, %d: sides must be 1 to %d, and no more than %d pixels", width, height, driver.MaxSide, driver.MaxPixels)
+	case width < 1 || width > driver.MaxSide || height < 1 || height > driver.MaxSide ||
+		width*height > driver.MaxPixels:
+		return fmt.Errorf("Width, Height = %d, %d: sides must be 1 to %d, and no more than %d pixels", width, height,
+			driver.MaxSide, driver.MaxPixels)
 	case m > driver.Banding:
 		return fmt.Errorf("Method = %d: %w", m, driver.ErrNotSupported)
 	}

@@ -48,12 +48,12 @@ var (
 	voronoiJump      = listKernel[voronoiParams]("voronoi", "voronoi_jump")
 )
 
-// voronoiFewSites is up to how many sites each tile looks at all of them, which takes one launch instead of six. A tile has room
-// for as many.
+// voronoiFewSites is up to how many sites each tile looks at all of them, which takes one launch instead of six. A tile
+// has room for as many.
 const voronoiFewSites = voronoiList
 
-// voronoiLayout lays out the scratch of a diagram. Addresses count from that of the scratch, and what has to be cleared is
-// at its start.
+// voronoiLayout lays out the scratch of a diagram. Addresses count from that of the scratch, and what has to be cleared
+// is at its start.
 type voronoiLayout struct {
 	voronoiArgs
 	cleared, bytes int64
@@ -63,7 +63,8 @@ type voronoiLayout struct {
 func layVoronoi(n, width, height int, m driver.VoronoiMethod) voronoiLayout {
 	cells, strips := (width+voronoiCell-1)/voronoiCell, (height+voronoiCell-1)/voronoiCell
 	l := voronoiLayout{voronoiArgs: voronoiArgs{
-		N: uint32(n), Width: int32(width), Height: int32(height), Pitch: int32(cells * voronoiCell), Cells: int32(cells),
+		N: uint32(n), Width: int32(width), Height: int32(height), Pitch: int32(cells * voronoiCell),
+		Cells:         int32(cells),
 		OccupiedPitch: int32((cells + 31) / 32),
 	}}
 	take := func(n, size int) uint64 {
@@ -93,7 +94,8 @@ func layVoronoi(n, width, height int, m driver.VoronoiMethod) voronoiLayout {
 
 // at moves the addresses to where the scratch is.
 func (l *voronoiLayout) at(scratch uint64) {
-	for _, p := range []*uint64{&l.Words, &l.Occupied, &l.Blocks, &l.Next, &l.Hard, &l.Ranks, &l.Heads, &l.Entries, &l.Plane, &l.Above, &l.Below} {
+	for _, p := range []*uint64{&l.Words, &l.Occupied, &l.Blocks, &l.Next, &l.Hard, &l.Ranks, &l.Heads, &l.Entries,
+		&l.Plane, &l.Above, &l.Below} {
 		*p += scratch
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 
-// The parts of the scratch are aligned, apart and within it, and what is cleared is at its start; the method decides which
-// there are.
+// The parts of the scratch are aligned, apart and within it, and what is cleared is at its start; the method decides
+// which there are.
 func TestVoronoiLayout(t *testing.T) {
 	for _, c := range []struct {
 		n, width, height int
@@ -32,7 +32,8 @@ func TestVoronoiLayout(t *testing.T) {
 		sized := l.bytes
 		l.at(base)
 		// Those that a method lacks are where the first one is.
-		parts := []uint64{l.Words, l.Occupied, l.Blocks, l.Next, l.Hard, l.Ranks, l.Heads, l.Entries, l.Plane, l.Above, l.Below}
+		parts := []uint64{l.Words, l.Occupied, l.Blocks, l.Next, l.Hard, l.Ranks, l.Heads, l.Entries, l.Plane, l.Above,
+			l.Below}
 		if l.cleared > 0 && slices.Max(parts[:4])-base >= uint64(l.cleared) {
 			t.Errorf("%+v: a part at %d is not cleared", c, slices.Max(parts[:4])-base)
 		}

@@ -107,13 +107,15 @@ func (p *Focus) Exact() []float64 {
 	return out
 }
 
-// Foci are what blur is tested on: noise, steps and flat pictures, in sizes down to one pixel, with deviations from none to more than
-// the greatest, negative and NaN ones.
+// Foci are what blur is tested on: noise, steps and flat pictures, in sizes down to one pixel, with deviations from
+// none to more than the greatest, negative and NaN ones.
 func Foci(seed uint64, side int) []*Focus {
 	r := rand.New(rand.NewPCG(seed, 19))
 	var out []*Focus
-	for i, size := range [][2]int{{1, 1}, {1, 2}, {3, 1}, {2, 2}, {5, 4}, {side, 1}, {1, side}, {side, side - 1}, {side - 1, side}, {31, 33}, {32, 32}, {side + 5, side / 2}} {
-		p := &Focus{Name: fmt.Sprintf("%dx%d", size[0], size[1]), Width: size[0], Height: size[1], Channels: 1 + i%4, Scale: []float32{1, 64, 0.5}[i%3]}
+	for i, size := range [][2]int{{1, 1}, {1, 2}, {3, 1}, {2, 2}, {5, 4}, {side, 1}, {1, side}, {side, side - 1},
+		{side - 1, side}, {31, 33}, {32, 32}, {side + 5, side / 2}} {
+		p := &Focus{Name: fmt.Sprintf("%dx%d", size[0], size[1]), Width: size[0], Height: size[1], Channels: 1 + i%4,
+			Scale: []float32{1, 64, 0.5}[i%3]}
 		n := size[0] * size[1]
 		for k := range n * p.Channels {
 			v := r.Float32()
@@ -131,7 +133,8 @@ func Foci(seed uint64, side int) []*Focus {
 			case 0:
 				s = 0
 			case 1:
-				s = []float32{-1, float32(math.NaN()), float32(math.Inf(1)), 1e30, 1e-30, 1, float32(math.Sqrt(0.5))}[r.IntN(7)]
+				s = []float32{-1, float32(math.NaN()), float32(math.Inf(1)), 1e30, 1e-30, 1,
+					float32(math.Sqrt(0.5))}[r.IntN(7)]
 			case 2:
 				s = float32(k%p.Width) / 4
 			}

@@ -258,9 +258,11 @@ func random(g *rand.Rand) *Problem {
 		for range 1 + g.IntN(3) {
 			switch g.IntN(6) {
 			case 0:
-				rings = append(rings, jagged(g, g.Float64()*float64(w), g.Float64()*float64(h), 0, float64(w), 3+g.IntN(40)))
+				rings = append(rings,
+					jagged(g, g.Float64()*float64(w), g.Float64()*float64(h), 0, float64(w), 3+g.IntN(40)))
 			case 1:
-				rings = append(rings, regular(g.Float64()*float64(w), g.Float64()*float64(h), g.Float64()*float64(h), 5+g.IntN(9), 1+g.IntN(4), g.Float64()))
+				rings = append(rings, regular(g.Float64()*float64(w), g.Float64()*float64(h), g.Float64()*float64(h),
+					5+g.IntN(9), 1+g.IntN(4), g.Float64()))
 			default:
 				rings = append(rings, scribble(g, place, w, h, 1+g.IntN(14)))
 			}

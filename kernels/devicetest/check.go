@@ -40,7 +40,8 @@ func (p *Problem) checkUse() error {
 
 // checkRegions checks the regions and the size of the image that they are for.
 func (p *Problem) checkRegions() error {
-	if p.Width < 1 || p.Height < 1 || p.Width > driver.MaxSide || p.Height > driver.MaxSide || p.Width*p.Height > driver.MaxPixels {
+	if p.Width < 1 || p.Height < 1 || p.Width > driver.MaxSide || p.Height > driver.MaxSide ||
+		p.Width*p.Height > driver.MaxPixels {
 		return fmt.Errorf("size %dx%d", p.Width, p.Height)
 	}
 	for i, r := range p.Regions.Regions {

@@ -66,7 +66,9 @@ func CompareStats(a, b []driver.MaskStats, first, channels int) *Difference {
 	f.add(op, -1, 0, func() string { return "len(Stats)" }, uint64(len(a)), uint64(len(b)))
 	for i := range min(len(a), len(b)) {
 		for _, field := range statsFields {
-			f.add(op, first+i/channels, i%channels, func() string { return field.name }, *field.of(&a[i]), *field.of(&b[i]))
+			f.add(op, first+i/channels, i%channels, func() string {
+				return field.name
+			}, *field.of(&a[i]), *field.of(&b[i]))
 		}
 	}
 	return f.d
@@ -104,7 +106,8 @@ func CompareVertices(a, b []driver.Point) *Difference {
 	return f.d
 }
 
-// ComparePainted compares the memory of two images of the same layout that an op painted on. What is between rows counts, too.
+// ComparePainted compares the memory of two images of the same layout that an op painted on. What is between rows
+// counts, too.
 func ComparePainted(op string, a, b []byte, layout *Picture) *Difference {
 	var f found
 	f.add(op, -1, 0, func() string { return "len(Dst)" }, uint64(len(a)), uint64(len(b)))
@@ -121,13 +124,15 @@ func comparePixels[E uint16 | uint32](op, length string, a, b []E, width int) *D
 	var f found
 	f.add(op, -1, 0, func() string { return length }, uint64(len(a)), uint64(len(b)))
 	for i := range min(len(a), len(b)) {
-		f.add(op, -1, 0, func() string { return fmt.Sprintf("pixel (%d, %d)", i%width, i/width) }, uint64(a[i]), uint64(b[i]))
+		f.add(op, -1, 0, func() string {
+			return fmt.Sprintf("pixel (%d, %d)", i%width, i/width)
+		}, uint64(a[i]), uint64(b[i]))
 	}
 	return f.d
 }
 
-// CompareTriangles compares sets of triangles, whatever their order. It returns nil where they are equal, and else the first
-// triangle in the order of its indices that one side lacks.
+// CompareTriangles compares sets of triangles, whatever their order. It returns nil where they are equal, and else the
+// first triangle in the order of its indices that one side lacks.
 func CompareTriangles(a, b []driver.Triangle) *Difference {
 	const op = "Triangulate"
 	a, b = slices.SortedFunc(slices.Values(a), orderTriangles), slices.SortedFunc(slices.Values(b), orderTriangles)
@@ -202,7 +207,9 @@ func CompareHist(a, b []uint32, first, channels, levels int) *Difference {
 	f.add(op, -1, 0, func() string { return "len(Hist)" }, uint64(len(a)), uint64(len(b)))
 	for i := range min(len(a), len(b)) {
 		if a[i] != b[i] {
-			f.add(op, first+i/levels/channels, i/levels%channels, func() string { return fmt.Sprintf("Hist[%d]", i%levels) }, uint64(a[i]), uint64(b[i]))
+			f.add(op, first+i/levels/channels, i/levels%channels, func() string {
+				return fmt.Sprintf("Hist[%d]", i%levels)
+			}, uint64(a[i]), uint64(b[i]))
 		}
 	}
 	return f.d

@@ -30,16 +30,19 @@ func NewSketch(name string, width, height, channels int) *Sketch {
 		Flags: make([]byte, width*height), Values: make([]float32, channels*width*height)}
 }
 
-// Add adds a curve through segments of 3n+1 control points, in pixels, with stops from the beginning to the end on both sides.
+// Add adds a curve through segments of 3n+1 control points, in pixels, with stops from the beginning to the end on both
+// sides.
 func (s *Sketch) Add(barrier bool, logPieces uint32, left, right [][]float32, points ...[2]float64) {
 	curve := driver.Curve{Left: s.stops(left, len(points)/3), Right: s.stops(right, len(points)/3)}
 	if barrier {
 		curve.Barrier = 1
 	}
 	for i := 0; i+3 < len(points); i += 3 {
-		seg := driver.CurveSegment{Curve: uint32(len(s.Curves)), Start: uint32(i / 3 * driver.CurveUnit), LogPieces: logPieces}
+		seg := driver.CurveSegment{Curve: uint32(len(s.Curves)), Start: uint32(i / 3 * driver.CurveUnit),
+			LogPieces: logPieces}
 		for k := range 4 {
-			seg.X[k], seg.Y[k] = int32(math.Round(points[i+k][0]*driver.Subpixel)), int32(math.Round(points[i+k][1]*driver.Subpixel))
+			seg.X[k], seg.Y[k] = int32(math.Round(points[i+k][0]*driver.Subpixel)),
+				int32(math.Round(points[i+k][1]*driver.Subpixel))
 		}
 		s.Segments = append(s.Segments, seg)
 	}
@@ -71,8 +74,8 @@ type crossed struct {
 	segment int
 }
 
-// side is 1 where a centre, as driver.CurveRaster takes it, is to the right of the line from a to b on a screen, and -1 where it is to
-// the left. 0 only where a is b.
+// side is 1 where a centre, as driver.CurveRaster takes it, is to the right of the line from a to b on a screen, and -1
+// where it is to the left. 0 only where a is b.
 func side(a, b, centre a2) int {
 	dx, dy := b.x-a.x, b.y-a.y
 	cross := dx*(centre.y-a.y) - dy*(centre.x-a.x)
@@ -263,18 +266,22 @@ func CompareConstraints(flagsA, flagsB []byte, a, b []float32, width int) *Diffe
 	f.add(op, -1, 0, func() string { return "len(Flags)" }, uint64(len(flagsA)), uint64(len(flagsB)))
 	f.add(op, -1, 0, func() string { return "len(Values)" }, uint64(len(a)), uint64(len(b)))
 	for i := range min(len(flagsA), len(flagsB)) {
-		f.add(op, -1, 0, func() string { return fmt.Sprintf("flags of pixel (%d, %d)", i%width, i/width) }, uint64(flagsA[i]), uint64(flagsB[i]))
+		f.add(op, -1, 0, func() string {
+			return fmt.Sprintf("flags of pixel (%d, %d)", i%width, i/width)
+		}, uint64(flagsA[i]), uint64(flagsB[i]))
 	}
 	for i := range min(len(a), len(b)) {
 		n := len(flagsA)
-		f.add(op, -1, i/n, func() string { return fmt.Sprintf("bits of the value of pixel (%d, %d)", i%n%width, i%n/width) },
+		f.add(op, -1, i/n, func() string {
+			return fmt.Sprintf("bits of the value of pixel (%d, %d)", i%n%width, i%n/width)
+		},
 			uint64(math.Float32bits(a[i])), uint64(math.Float32bits(b[i])))
 	}
 	return f.d
 }
 
-// Sketches are what drawing is tested on: nothing, lines of every direction, through centres and between them, along the border, loops,
-// cusps, points, what lies outside, bundles that converge and cross, and random ones, up to a side.
+// Sketches are what drawing is tested on: nothing, lines of every direction, through centres and between them, along
+// the border, loops, cusps, points, what lies outside, bundles that converge and cross, and random ones, up to a side.
 func Sketches(seed uint64, random, side int) []*Sketch {
 	r := rand.New(rand.NewPCG(seed, 17))
 	red, blue, gray := []float32{1, 0, 0, 3}, []float32{0, 0.25, 1, 1}, []float32{0.5}
@@ -296,7 +303,8 @@ func Sketches(seed uint64, random, side int) []*Sketch {
 		s.Add(barrier, 0, left, right, [2]float64{x0, y0}, [2]float64{x0, y0}, [2]float64{x1, y1}, [2]float64{x1, y1})
 	}
 	add("no curve", 5, 3, func(*Sketch) {})
-	for i, d := range [][2]float64{{9, 0}, {9, 4}, {9, 9}, {4, 9}, {0, 9}, {-4, 9}, {-9, 9}, {-9, 3}, {-9, 0}, {-9, -5}, {-9, -9}, {-1, -9}, {0, -9}, {2, -9}, {9, -9}, {9, -1}} {
+	for i, d := range [][2]float64{{9, 0}, {9, 4}, {9, 9}, {4, 9}, {0, 9}, {-4, 9}, {-9, 9}, {-9, 3}, {-9, 0}, {-9, -5},
+		{-9, -9}, {-1, -9}, {0, -9}, {2, -9}, {9, -9}, {9, -1}} {
 		for _, at := range []float64{0, 0.5, 0.25} {
 			add(fmt.Sprintf("line %d through a multiple of %v", i, at), 21, 20, func(s *Sketch) {
 				line(s, i%2 == 0, 10+at, 10+at, 10+at+d[0], 10+at+d[1])
@@ -326,7 +334,8 @@ func Sketches(seed uint64, random, side int) []*Sketch {
 	left, right := both()
 	h := float64(side)
 	add("loop", side, side, func(s *Sketch) {
-		s.Add(true, 5, left, right, [2]float64{h / 4, h / 2}, [2]float64{h / 4, 0}, [2]float64{3 * h / 4, 0}, [2]float64{3 * h / 4, h / 2},
+		s.Add(true, 5, left, right, [2]float64{h / 4, h / 2}, [2]float64{h / 4, 0}, [2]float64{3 * h / 4, 0},
+			[2]float64{3 * h / 4, h / 2},
 			[2]float64{3 * h / 4, h}, [2]float64{h / 4, h}, [2]float64{h / 4, h / 2})
 	})
 	add("cusp", side, side, func(s *Sketch) {
@@ -339,7 +348,8 @@ func Sketches(seed uint64, random, side int) []*Sketch {
 	})
 	add("a bundle", side, side, func(s *Sketch) {
 		for i := range 9 {
-			s.Add(i%2 == 0, 4, left, right, [2]float64{0, float64(i)}, [2]float64{h / 2, float64(i)}, [2]float64{h / 2, h}, [2]float64{h, h - 1})
+			s.Add(i%2 == 0, 4, left, right, [2]float64{0, float64(i)}, [2]float64{h / 2, float64(i)},
+				[2]float64{h / 2, h}, [2]float64{h, h - 1})
 		}
 	})
 	add("stops in one place", side, side, func(s *Sketch) {
@@ -357,7 +367,8 @@ func Sketches(seed uint64, random, side int) []*Sketch {
 				grid := []float64{256, 2, 1}[r.IntN(3)] // many points on centres, or between
 				for range 3*n + 1 {
 					p = append(p, [2]float64{
-						math.Floor((r.Float64()*1.4-0.2)*float64(w)*grid) / grid, math.Floor((r.Float64()*1.4-0.2)*float64(hh)*grid) / grid,
+						math.Floor((r.Float64()*1.4-0.2)*float64(w)*grid) / grid,
+						math.Floor((r.Float64()*1.4-0.2)*float64(hh)*grid) / grid,
 					})
 				}
 				values := func() (v [][]float32) {

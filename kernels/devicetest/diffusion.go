@@ -33,7 +33,8 @@ func (s *Scene) any(flags byte) bool {
 
 // Grid is the scene's.
 func (s *Scene) Grid() driver.DiffusionGrid {
-	return driver.DiffusionGrid{Width: s.Width, Height: s.Height, Barriers: s.Barriers(), OneWay: s.OneWay(), Method: s.Method}
+	return driver.DiffusionGrid{Width: s.Width, Height: s.Height, Barriers: s.Barriers(), OneWay: s.OneWay(),
+		Method: s.Method}
 }
 
 // NewScene returns one without constraints.
@@ -77,7 +78,8 @@ func bezier(r *rand.Rand, w, h int, length float64) (at, along func(t float64) (
 	along = func(t float64) (float64, float64) {
 		u := 1 - t
 		b := [3]float64{u * u, 2 * u * t, t * t}
-		return b[0]*(px[1]-px[0]) + b[1]*(px[2]-px[1]) + b[2]*(px[3]-px[2]), b[0]*(py[1]-py[0]) + b[1]*(py[2]-py[1]) + b[2]*(py[3]-py[2])
+		return b[0]*(px[1]-px[0]) + b[1]*(px[2]-px[1]) + b[2]*(px[3]-px[2]), b[0]*(py[1]-py[0]) + b[1]*(py[2]-py[1]) +
+			b[2]*(py[3]-py[2])
 	}
 	return at, along
 }
@@ -139,7 +141,8 @@ func (s *Scene) Holes(r *rand.Rand, n int) {
 	for i := range free {
 		if !free[i] {
 			x, y := i%s.Width, i/s.Width
-			s.Fix(x, y, 0.55+0.1*float32(x)/float32(s.Width)+0.03*r.Float32(), 0.3+0.03*r.Float32(), 0.9-0.5*float32(y)/float32(s.Height))
+			s.Fix(x, y, 0.55+0.1*float32(x)/float32(s.Width)+0.03*r.Float32(), 0.3+0.03*r.Float32(),
+				0.9-0.5*float32(y)/float32(s.Height))
 		}
 	}
 }
@@ -155,8 +158,8 @@ func everyThird(r *rand.Rand, w, h int) *Scene {
 	return s
 }
 
-// Scenes are what diffusion is tested on without barriers: curves, single pixels, holes, a frame, checkers, and the extremes,
-// in images of about so many pixels a side.
+// Scenes are what diffusion is tested on without barriers: curves, single pixels, holes, a frame, checkers, and the
+// extremes, in images of about so many pixels a side.
 func Scenes(seed uint64, side int) []*Scene {
 	r := rand.New(rand.NewPCG(seed, 23))
 	var out []*Scene
@@ -205,8 +208,8 @@ func Scenes(seed uint64, side int) []*Scene {
 	return out
 }
 
-// Block blocks the edge between pixel (x, y) and the one at its right, or below it where down is set; outside of the image it does
-// nothing.
+// Block blocks the edge between pixel (x, y) and the one at its right, or below it where down is set; outside of the
+// image it does nothing.
 func (s *Scene) Block(x, y int, down bool) {
 	if x < 0 || y < 0 || x >= s.Width || y >= s.Height {
 		return
@@ -318,8 +321,8 @@ func (s *Scene) Rooms(side int) {
 	}
 }
 
-// BarrierScenes are what diffusion is tested on with barriers: strokes and walls, a corridor, mazes, closed rooms of which some
-// hold nothing fixed, and flags at random.
+// BarrierScenes are what diffusion is tested on with barriers: strokes and walls, a corridor, mazes, closed rooms of
+// which some hold nothing fixed, and flags at random.
 func BarrierScenes(seed uint64, side int) []*Scene {
 	r := rand.New(rand.NewPCG(seed, 29))
 	var out []*Scene
@@ -378,8 +381,8 @@ func BarrierScenes(seed uint64, side int) []*Scene {
 	return out
 }
 
-// OneWayScenes are what diffusion is tested on with edges that are open one way: valves across an image, flags at random, and pixels that
-// take from nothing but each other.
+// OneWayScenes are what diffusion is tested on with edges that are open one way: valves across an image, flags at
+// random, and pixels that take from nothing but each other.
 func OneWayScenes(seed uint64, side int) []*Scene {
 	r := rand.New(rand.NewPCG(seed, 31))
 	shut := func(s *Scene, x, y int, f byte) { s.Flags[y*s.Width+x] |= f }
@@ -474,9 +477,10 @@ func (s *Scene) Void() []bool {
 	return void
 }
 
-// Exact is the solution of the equations, by conjugate gradients in double precision with the diagonal as preconditioner, until the
-// residual is rounding; where edges are open one way, by as many sweeps as that takes. Void pixels are the mean of the fixed ones.
-// It shares nothing with other goroutines, and takes most of the time under the race detector if that looks.
+// Exact is the solution of the equations, by conjugate gradients in double precision with the diagonal as
+// preconditioner, until the residual is rounding; where edges are open one way, by as many sweeps as that takes. Void
+// pixels are the mean of the fixed ones. It shares nothing with other goroutines, and takes most of the time under the
+// race detector if that looks.
 //
 //go:norace
 func (s *Scene) Exact() []float64 {
@@ -647,8 +651,8 @@ func CompareDiffusion[A, B float32 | float64](a []A, b []B, width int, tolerance
 	return f.d
 }
 
-// DiffusionRounding is by how much converged solutions of two backends may differ besides what their estimates say, for values up to 1:
-// a twentieth of a level of 8 bits.
+// DiffusionRounding is by how much converged solutions of two backends may differ besides what their estimates say, for
+// values up to 1: a twentieth of a level of 8 bits.
 const DiffusionRounding = 0.05 / 255
 
 // magnitude is the largest absolute value, and 1 at least.

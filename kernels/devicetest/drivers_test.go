@@ -33,7 +33,8 @@ func TestCompare(t *testing.T) {
 			b := stats()
 			*f.of(&b[i]) ^= 1 << 63
 			d := CompareStats(stats(), b, 10, 3)
-			want := Difference{Op: "MaskReduce", Region: 10 + i/3, Channel: i % 3, Field: f.name, A: uint64(100*i + k), B: uint64(100*i+k) | 1<<63, Count: 1}
+			want := Difference{Op: "MaskReduce", Region: 10 + i/3, Channel: i % 3, Field: f.name, A: uint64(100*i + k),
+				B: uint64(100*i+k) | 1<<63, Count: 1}
 			if d == nil || *d != want {
 				t.Errorf("field %s of sums %d: %v", f.name, i, d)
 			}
@@ -41,7 +42,8 @@ func TestCompare(t *testing.T) {
 	}
 	b := stats()
 	b[1], b[4] = b[4], b[1]
-	if d := CompareStats(stats(), b, 0, 3); d == nil || d.Count != 2*len(statsFields) || d.Region != 0 || d.Channel != 1 {
+	if d := CompareStats(stats(), b, 0, 3); d == nil || d.Count != 2*len(statsFields) || d.Region != 0 ||
+		d.Channel != 1 {
 		t.Errorf("two exchanged: %v", d)
 	}
 
@@ -55,7 +57,8 @@ func TestCompare(t *testing.T) {
 	for _, i := range []int{0, 255, 256, 1000, len(hist) - 1} {
 		b := slices.Clone(hist)
 		b[i] = 9
-		want := Difference{Op: "MaskReduce", Region: 5 + i/768, Channel: i / 256 % 3, Field: fmt.Sprintf("Hist[%d]", i%256), B: 9, Count: 1}
+		want := Difference{Op: "MaskReduce", Region: 5 + i/768, Channel: i / 256 % 3,
+			Field: fmt.Sprintf("Hist[%d]", i%256), B: 9, Count: 1}
 		if d := CompareHist(hist, b, 5, 3, 256); d == nil || *d != want {
 			t.Errorf("bin %d: %v", i, d)
 		}
@@ -75,7 +78,8 @@ func TestCompare(t *testing.T) {
 	}
 	a16, c16 := make([]byte, 40), make([]byte, 40)
 	c16[27] = 1 // the high byte of (3, 1)
-	if d := CompareImage(a16, c16, 10, 2, 20, 20, 2); d == nil || d.Field != "pixel (3, 1)" || d.B != 256 || !strings.Contains(d.Error(), "pixel (3, 1)") {
+	if d := CompareImage(a16, c16, 10, 2, 20, 20, 2); d == nil || d.Field != "pixel (3, 1)" || d.B != 256 ||
+		!strings.Contains(d.Error(), "pixel (3, 1)") {
 		t.Errorf("16 bits: %v", d)
 	}
 }
@@ -110,7 +114,8 @@ func caseNamed(t *testing.T, name string) *Problem {
 
 // The suite passes over a mirror of two drivers that agree.
 func TestMirrorOfEqualDrivers(t *testing.T) {
-	s := Suite{Driver: Mirror(Oracle(), Oracle()), Short: true, Random: 3, Methods: []driver.Method{driver.MethodDefault}, small: true}
+	s := Suite{Driver: Mirror(Oracle(), Oracle()), Short: true, Random: 3,
+		Methods: []driver.Method{driver.MethodDefault}, small: true}
 	s.only = smallCases
 	forRace(&s).Run(On(t))
 }
@@ -155,7 +160,8 @@ func TestMirrorFindsDifferences(t *testing.T) {
 					if side == "second" {
 						got, want = d.B, d.A
 					}
-					if d.Field != f || d.Region != i*3%p.Count || d.Channel != 0 || got != want^1<<(7*i) || d.Count != 1 {
+					if d.Field != f || d.Region != i*3%p.Count || d.Channel != 0 || got != want^1<<(7*i) ||
+						d.Count != 1 {
 						t.Errorf("%+v", d)
 					}
 				}
@@ -182,7 +188,8 @@ func TestMirrorFindsFingerprints(t *testing.T) {
 		}
 	})
 	r := Watch(Suite{Driver: Mirror(Oracle(), wrong), Short: true, part: "fingerprint", small: true}.Run)
-	if all := strings.Join(r.Messages, "\n"); !r.FailedUnder("fingerprint") || !strings.Contains(all, "hash under key 1") {
+	if all := strings.Join(r.Messages, "\n"); !r.FailedUnder("fingerprint") ||
+		!strings.Contains(all, "hash under key 1") {
 		t.Errorf("ran %v, failed %v:\n%s", r.Ran, r.Failed, all)
 	}
 }
@@ -201,7 +208,8 @@ func TestMirrorOfOneThatFails(t *testing.T) {
 				r := openRig(t, m)
 				u := r.set(On(t), p, driver.MethodDefault)
 				r.wait(On(t))
-				n := map[string]int{"Fill": 1, "MaskPrepare": 2, "MaskReduce": 3, "MaskRaster": 6}[op] // two downloads before the last
+				// two downloads before the last
+				n := map[string]int{"Fill": 1, "MaskPrepare": 2, "MaskReduce": 3, "MaskRaster": 6}[op]
 				f.Arm(Failure{N: n, Err: driver.ErrDeviceLost, InWait: inWait})
 				r.fill(On(t), u.stats, 0)
 				err := r.prepare(u, driver.MethodDefault)
@@ -405,7 +413,8 @@ func TestTrace(t *testing.T) {
 }
 
 func smallCases(c Case) bool {
-	return strings.HasPrefix(c.Name, "random") || strings.HasPrefix(c.Name, "strips") || strings.HasPrefix(c.Name, "what")
+	return strings.HasPrefix(c.Name, "random") || strings.HasPrefix(c.Name, "strips") ||
+		strings.HasPrefix(c.Name, "what")
 }
 
 // The suite passes through wrappers that do nothing.
@@ -417,7 +426,8 @@ func TestWrappersAreTransparent(t *testing.T) {
 		"Perturb": Perturb(Oracle(), Perturbation{}),
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := Suite{Driver: d, Short: true, Random: 2, Methods: []driver.Method{driver.MethodDefault}, only: smallCases, small: true}
+			s := Suite{Driver: d, Short: true, Random: 2, Methods: []driver.Method{driver.MethodDefault},
+				only: smallCases, small: true}
 			for _, p := range parts {
 				if name == "waiting" && p.name == "sticky" {
 					continue // its errors come at once, after the op has been enqueued

@@ -39,7 +39,8 @@ func add(m *driver.MaskRegions, fill driver.FillRule, rings ...ring) {
 			m.Edges = append(m.Edges, driver.Edge{X0: p.x, Y0: p.y, X1: q.x, Y1: q.y})
 		}
 	}
-	m.Regions = append(m.Regions, driver.Region{FirstEdge: uint32(first), EdgeCount: uint32(len(m.Edges) - first), Fill: fill})
+	m.Regions = append(m.Regions,
+		driver.Region{FirstEdge: uint32(first), EdgeCount: uint32(len(m.Edges) - first), Fill: fill})
 }
 
 // addBoth appends a region for each fill rule that share their edges.

@@ -41,7 +41,8 @@ type hostDevice struct {
 }
 
 func (*hostDevice) Info() driver.Info {
-	return driver.Info{Backend: "oracle", Device: "host", ComputeUnits: 1, Capability: "exact", MemoryBytes: 256 << 20, MaskMethod: driver.Naive}
+	return driver.Info{Backend: "oracle", Device: "host", ComputeUnits: 1, Capability: "exact", MemoryBytes: 256 << 20,
+		MaskMethod: driver.Naive}
 }
 
 func (d *hostDevice) Alloc(n int64) (driver.Mem, error) {
@@ -222,7 +223,8 @@ func (s *hostStream) Voronoi(op driver.Voronoi) error {
 			return err
 		}
 		if len(sites) != 8*op.N || len(labels) != 4*op.Width*op.Height {
-			return fmt.Errorf("%d and %d bytes for %d sites and %dx%d pixels", len(sites), len(labels), op.N, op.Width, op.Height)
+			return fmt.Errorf("%d and %d bytes for %d sites and %dx%d pixels", len(sites), len(labels), op.N, op.Width,
+				op.Height)
 		}
 		points := make([]driver.Point, op.N)
 		copy(bytesOf(points), sites)
@@ -246,7 +248,8 @@ func (s *hostStream) Edges(op driver.Edges) error {
 		if err != nil {
 			return err
 		}
-		p := Picture{Width: op.Src.Width, Height: op.Src.Height, Stride: op.Src.Stride, Format: op.Src.Format, Pixels: src}
+		p := Picture{Width: op.Src.Width, Height: op.Src.Height, Stride: op.Src.Stride, Format: op.Src.Format,
+			Pixels: src}
 		if out := bytesOf(p.Edges()); len(out) != copy(dst, out) || len(out) != len(dst) {
 			return fmt.Errorf("%d bytes for %dx%d pixels", len(dst), p.Width, p.Height)
 		}
@@ -268,8 +271,10 @@ func (s *hostStream) SelectVertices(op driver.SelectVertices) error {
 			}
 			views[i] = v
 		}
-		if len(views[0]) != 2*op.Width*op.Height || len(views[1]) != 8*op.NPrevious || len(views[2]) != 8*op.N || len(views[3]) != 4 {
-			return fmt.Errorf("%d, %d, %d and %d bytes for %d of %dx%d pixels", len(views[0]), len(views[1]), len(views[2]), len(views[3]), op.N, op.Width, op.Height)
+		if len(views[0]) != 2*op.Width*op.Height || len(views[1]) != 8*op.NPrevious || len(views[2]) != 8*op.N ||
+			len(views[3]) != 4 {
+			return fmt.Errorf("%d, %d, %d and %d bytes for %d of %dx%d pixels", len(views[0]), len(views[1]),
+				len(views[2]), len(views[3]), op.N, op.Width, op.Height)
 		}
 		edges, previous := make([]uint16, op.Width*op.Height), make([]driver.Point, op.NPrevious)
 		copy(bytesOf(edges), views[0])
@@ -327,7 +332,8 @@ func (s *hostStream) painting(
 	p = &Painting{Picture: *pictureOf(src, views[0])}
 	k := binary.LittleEndian.Uint32(views[4])
 	if len(views[2]) != 8*n || len(views[3]) != 12*most || k > uint32(most) {
-		return nil, nil, nil, fmt.Errorf("%d of %d triangles in %d bytes, %d points in %d", k, most, len(views[3]), n, len(views[2]))
+		return nil, nil, nil, fmt.Errorf("%d of %d triangles in %d bytes, %d points in %d", k, most, len(views[3]), n,
+			len(views[2]))
 	}
 	p.Points, p.Triangles = make([]driver.Point, n), make([]driver.Triangle, k)
 	copy(bytesOf(p.Points), views[2])
@@ -353,7 +359,8 @@ func (*hostDevice) TriangulateScratch(int) (int64, error) { return 0, nil }
 
 func (s *hostStream) Triangulate(op driver.Triangulate) error {
 	if op.N > MaxOraclePoints {
-		return fmt.Errorf("oracle: Triangulate: N = %d: takes at most %d: %w", op.N, MaxOraclePoints, driver.ErrNotSupported)
+		return fmt.Errorf("oracle: Triangulate: N = %d: takes at most %d: %w", op.N, MaxOraclePoints,
+			driver.ErrNotSupported)
 	}
 	return s.enqueue("Triangulate", func() error {
 		var views [3][]byte
@@ -371,7 +378,8 @@ func (s *hostStream) Triangulate(op driver.Triangulate) error {
 		copy(bytesOf(points), views[0])
 		for i, p := range points {
 			if p.X < -driver.MaxPoint || p.X > driver.MaxPoint || p.Y < -driver.MaxPoint || p.Y > driver.MaxPoint {
-				return fmt.Errorf("Points[%d] = (%d, %d): coordinates must be %d to %d", i, p.X, p.Y, -driver.MaxPoint, driver.MaxPoint)
+				return fmt.Errorf("Points[%d] = (%d, %d): coordinates must be %d to %d", i, p.X, p.Y, -driver.MaxPoint,
+					driver.MaxPoint)
 			}
 		}
 		triangles := Delaunay(points)
@@ -482,7 +490,8 @@ func (s *hostStream) MaskReduce(op driver.MaskReduce) error {
 			return fmt.Errorf("hist: %w", err)
 		}
 		if len(stats) != len(e.Stats)*int(unsafe.Sizeof(driver.MaskStats{})) || len(hist) != 4*len(e.Hist) {
-			return fmt.Errorf("stats and hist of %d and %d bytes for %d and %d values", len(stats), len(hist), len(e.Stats), len(e.Hist))
+			return fmt.Errorf("stats and hist of %d and %d bytes for %d and %d values", len(stats), len(hist),
+				len(e.Stats), len(e.Hist))
 		}
 		for i := range e.Stats {
 			to := stats[i*int(unsafe.Sizeof(driver.MaskStats{})):]

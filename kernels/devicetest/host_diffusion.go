@@ -24,7 +24,8 @@ func (s *hostStream) DiffusionSetup(op driver.DiffusionSetup) error {
 		}
 		scene := Scene{Width: op.Grid.Width, Height: op.Grid.Height, Flags: views[0]}
 		if len(scene.Flags) != scene.Width*scene.Height || len(views[1]) < 4 || len(views[2]) != 8 {
-			return fmt.Errorf("%d, %d and %d bytes for %dx%d", len(views[0]), len(views[1]), len(views[2]), scene.Width, scene.Height)
+			return fmt.Errorf("%d, %d and %d bytes for %dx%d", len(views[0]), len(views[1]), len(views[2]), scene.Width,
+				scene.Height)
 		}
 		var counts driver.DiffusionCounts
 		for i, f := range scene.Flags {
@@ -52,14 +53,16 @@ func (s *hostStream) DiffusionSolve(op driver.DiffusionSolve) error {
 			return err
 		}
 		n := op.Grid.Width * op.Grid.Height
-		if len(views[0]) != n || len(views[1]) < 4 || len(views[2]) != 4*n*op.Channels || len(views[3]) != len(views[2]) || len(views[4]) != 32 {
+		if len(views[0]) != n || len(views[1]) < 4 || len(views[2]) != 4*n*op.Channels ||
+			len(views[3]) != len(views[2]) || len(views[4]) != 32 {
 			return fmt.Errorf("%d, %d, %d, %d and %d bytes for %d channels of %d pixels",
 				len(views[0]), len(views[1]), len(views[2]), len(views[3]), len(views[4]), op.Channels, n)
 		}
 		if binary.LittleEndian.Uint32(views[1]) != hostSetup {
 			return errors.New("there is no set-up")
 		}
-		scene := Scene{Width: op.Grid.Width, Height: op.Grid.Height, Channels: op.Channels, Flags: views[0], Colours: make([]float32, n*op.Channels)}
+		scene := Scene{Width: op.Grid.Width, Height: op.Grid.Height, Channels: op.Channels, Flags: views[0],
+			Colours: make([]float32, n*op.Channels)}
 		copy(bytesOf(scene.Colours), views[2])
 		x := make([]float32, 0, len(scene.Colours))
 		for _, v := range scene.Exact() {

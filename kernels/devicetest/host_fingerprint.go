@@ -33,7 +33,9 @@ func (s *mirrorStream) Fingerprint(op driver.Fingerprint) error {
 	opA, opB := op, op
 	opA.Src, opB.Src = split(op.Src)
 	opA.Dst, opB.Dst = split(op.Dst)
-	err := s.both("Fingerprint", func() error { return s.a.Fingerprint(opA) }, func() error { return s.b.Fingerprint(opB) })
+	err := s.both("Fingerprint", func() error {
+		return s.a.Fingerprint(opA)
+	}, func() error { return s.b.Fingerprint(opB) })
 	if err != nil || s.err != nil {
 		return err
 	}

@@ -66,7 +66,8 @@ func (s *hostStream) DualTriangles(op driver.DualTriangles) error {
 		}
 		found, used := Dual(sites, labels, op.Width, op.Height)
 		found = found[:min(len(found), 2*op.N)]
-		if err := store(s.dev, op.Counts, driver.MeshCounts{Triangles: uint32(len(found)), Sites: uint32(used)}); err != nil {
+		if err := store(s.dev, op.Counts,
+			driver.MeshCounts{Triangles: uint32(len(found)), Sites: uint32(used)}); err != nil {
 			return err
 		}
 		return store(s.dev, op.Triangles, found...)

@@ -34,7 +34,8 @@ func (s *hostStream) Unpack(op driver.Unpack) error {
 			return err
 		}
 		flags, planes := p.Unpack(mask)
-		if b := bytesOf(planes); len(to) != copy(to, flags) || len(to) != len(flags) || len(out) != copy(out, b) || len(out) != len(b) {
+		if b := bytesOf(planes); len(to) != copy(to, flags) || len(to) != len(flags) || len(out) != copy(out, b) ||
+			len(out) != len(b) {
 			return fmt.Errorf("%d and %d bytes for %dx%d pixels", len(to), len(out), p.Width, p.Height)
 		}
 		return nil
@@ -124,7 +125,8 @@ func (s *mirrorStream) Unpack(op driver.Unpack) error {
 func (s *mirrorStream) Pack(op driver.Pack) error {
 	opA, opB := op, op
 	for _, f := range []struct{ a, b *driver.Slice }{
-		{&opA.Planes, &opB.Planes}, {&opA.Flags, &opB.Flags}, {&opA.Src.Data, &opB.Src.Data}, {&opA.Dst.Data, &opB.Dst.Data}, {&opA.Residual.Data, &opB.Residual.Data},
+		{&opA.Planes, &opB.Planes}, {&opA.Flags, &opB.Flags}, {&opA.Src.Data, &opB.Src.Data},
+		{&opA.Dst.Data, &opB.Dst.Data}, {&opA.Residual.Data, &opB.Residual.Data},
 	} {
 		*f.a, *f.b = split(*f.a)
 	}

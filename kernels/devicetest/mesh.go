@@ -116,12 +116,14 @@ func startLeast(corners ...uint32) driver.Triangle {
 }
 
 // Complete finds the triangles that [driver.HullCompletion] adds, and the edges around the mesh before and after.
-func Complete(sites []driver.Point, labels []uint32, width, height int) (triangles []driver.Triangle, border, hull int) {
+func Complete(sites []driver.Point, labels []uint32, width, height int) (triangles []driver.Triangle, border,
+	hull int) {
 	var chains [4][]uint32
 	for k := range chains {
 		var side []uint32
 		for p, l := range labels {
-			if x, y := p%width, p/width; [4]bool{y == 0, x == width-1, y == height-1, x == 0}[k] && int64(l) < int64(len(sites)) {
+			if x, y := p%width, p/width; [4]bool{y == 0, x == width-1, y == height-1, x == 0}[k] &&
+				int64(l) < int64(len(sites)) {
 				side = append(side, l)
 			}
 		}
@@ -224,7 +226,8 @@ func MeshFlaws(points []driver.Point, triangles []driver.Triangle, sites int) (s
 	return s
 }
 
-// Sweep triangulates points, far from Delaunay: in the order of x, then y, each is joined to what it sees of those before it.
+// Sweep triangulates points, far from Delaunay: in the order of x, then y, each is joined to what it sees of those
+// before it.
 func Sweep(points []driver.Point) (triangles []driver.Triangle, distinct int) {
 	order := make([]uint32, len(points))
 	for i := range order {

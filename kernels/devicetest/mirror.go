@@ -11,10 +11,10 @@ import (
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 
-// Mirror returns a driver that does everything on a and on b, and compares what each op wrote, but for prepared regions.
-// It waits for those ops on both. Where they differ the op fails, as work on a stream does: Wait returns a [*Difference]
-// (errors.As), in which A is a's value and B is b's. Results come from a. Prepared regions are each backend's own and are
-// not compared; they can't be downloaded from one place of a mirror and uploaded to another.
+// Mirror returns a driver that does everything on a and on b, and compares what each op wrote, but for prepared
+// regions. It waits for those ops on both. Where they differ the op fails, as work on a stream does: Wait returns a
+// [*Difference] (errors.As), in which A is a's value and B is b's. Results come from a. Prepared regions are each
+// backend's own and are not compared; they can't be downloaded from one place of a mirror and uploaded to another.
 func Mirror(a, b driver.Driver) driver.Driver { return mirrorDriver{a, b} }
 
 type mirrorDriver struct{ a, b driver.Driver }
@@ -223,7 +223,9 @@ func (s *mirrorStream) Fill(dst driver.Slice, value byte) error {
 func (s *mirrorStream) MaskPrepare(op driver.MaskPrepare) error {
 	opA, opB := op, op
 	opA.Dst, opB.Dst = split(op.Dst)
-	return s.both("MaskPrepare", func() error { return s.a.MaskPrepare(opA) }, func() error { return s.b.MaskPrepare(opB) })
+	return s.both("MaskPrepare", func() error {
+		return s.a.MaskPrepare(opA)
+	}, func() error { return s.b.MaskPrepare(opB) })
 }
 
 func (s *mirrorStream) MaskReduce(op driver.MaskReduce) error {
@@ -232,7 +234,9 @@ func (s *mirrorStream) MaskReduce(op driver.MaskReduce) error {
 	opA.Frame.Data, opB.Frame.Data = split(op.Frame.Data)
 	opA.Stats, opB.Stats = split(op.Stats)
 	opA.Hist, opB.Hist = split(op.Hist)
-	err := s.both("MaskReduce", func() error { return s.a.MaskReduce(opA) }, func() error { return s.b.MaskReduce(opB) })
+	err := s.both("MaskReduce", func() error {
+		return s.a.MaskReduce(opA)
+	}, func() error { return s.b.MaskReduce(opB) })
 	if err != nil || s.err != nil {
 		return err
 	}
@@ -257,7 +261,9 @@ func (s *mirrorStream) MaskRaster(op driver.MaskRaster) error {
 	opA, opB := op, op
 	opA.Prepared, opB.Prepared = split(op.Prepared)
 	opA.Dst.Data, opB.Dst.Data = split(op.Dst.Data)
-	err := s.both("MaskRaster", func() error { return s.a.MaskRaster(opA) }, func() error { return s.b.MaskRaster(opB) })
+	err := s.both("MaskRaster", func() error {
+		return s.a.MaskRaster(opA)
+	}, func() error { return s.b.MaskRaster(opB) })
 	if err != nil || s.err != nil {
 		return err
 	}
@@ -276,11 +282,14 @@ func (s *mirrorStream) MaskRaster(op driver.MaskRaster) error {
 func (s *mirrorStream) Triangulate(op driver.Triangulate) error {
 	opA, opB := op, op
 	for _, f := range []struct{ a, b *driver.Slice }{
-		{&opA.Points, &opB.Points}, {&opA.Triangles, &opB.Triangles}, {&opA.Count, &opB.Count}, {&opA.Scratch, &opB.Scratch},
+		{&opA.Points, &opB.Points}, {&opA.Triangles, &opB.Triangles}, {&opA.Count, &opB.Count},
+		{&opA.Scratch, &opB.Scratch},
 	} {
 		*f.a, *f.b = split(*f.a)
 	}
-	err := s.both("Triangulate", func() error { return s.a.Triangulate(opA) }, func() error { return s.b.Triangulate(opB) })
+	err := s.both("Triangulate", func() error {
+		return s.a.Triangulate(opA)
+	}, func() error { return s.b.Triangulate(opB) })
 	if err != nil || s.err != nil {
 		return err
 	}
@@ -339,11 +348,14 @@ func (s *mirrorStream) Edges(op driver.Edges) error {
 func (s *mirrorStream) SelectVertices(op driver.SelectVertices) error {
 	opA, opB := op, op
 	for _, f := range []struct{ a, b *driver.Slice }{
-		{&opA.Edges, &opB.Edges}, {&opA.Previous, &opB.Previous}, {&opA.Points, &opB.Points}, {&opA.Count, &opB.Count}, {&opA.Scratch, &opB.Scratch},
+		{&opA.Edges, &opB.Edges}, {&opA.Previous, &opB.Previous}, {&opA.Points, &opB.Points}, {&opA.Count, &opB.Count},
+		{&opA.Scratch, &opB.Scratch},
 	} {
 		*f.a, *f.b = split(*f.a)
 	}
-	err := s.both("SelectVertices", func() error { return s.a.SelectVertices(opA) }, func() error { return s.b.SelectVertices(opB) })
+	err := s.both("SelectVertices", func() error {
+		return s.a.SelectVertices(opA)
+	}, func() error { return s.b.SelectVertices(opB) })
 	if err != nil || s.err != nil {
 		return err
 	}
@@ -366,7 +378,8 @@ func (s *mirrorStream) SelectVertices(op driver.SelectVertices) error {
 func (s *mirrorStream) Shade(op driver.Shade) error {
 	opA, opB := op, op
 	for _, f := range []struct{ a, b *driver.Slice }{
-		{&opA.Src.Data, &opB.Src.Data}, {&opA.Points, &opB.Points}, {&opA.Triangles, &opB.Triangles}, {&opA.Count, &opB.Count},
+		{&opA.Src.Data, &opB.Src.Data}, {&opA.Points, &opB.Points}, {&opA.Triangles, &opB.Triangles},
+		{&opA.Count, &opB.Count},
 		{&opA.Dst.Data, &opB.Dst.Data}, {&opA.Colors, &opB.Colors}, {&opA.Scratch, &opB.Scratch},
 	} {
 		*f.a, *f.b = split(*f.a)
@@ -388,7 +401,8 @@ func (s *mirrorStream) Shade(op driver.Shade) error {
 func (s *mirrorStream) Hold(op driver.Hold) error {
 	opA, opB := op, op
 	for _, f := range []struct{ a, b *driver.Slice }{
-		{&opA.Before.Data, &opB.Before.Data}, {&opA.Points, &opB.Points}, {&opA.Triangles, &opB.Triangles}, {&opA.Count, &opB.Count},
+		{&opA.Before.Data, &opB.Before.Data}, {&opA.Points, &opB.Points}, {&opA.Triangles, &opB.Triangles},
+		{&opA.Count, &opB.Count},
 		{&opA.Dst.Data, &opB.Dst.Data}, {&opA.Colors, &opB.Colors}, {&opA.Changed, &opB.Changed},
 	} {
 		*f.a, *f.b = split(*f.a)

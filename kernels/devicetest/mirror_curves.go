@@ -9,7 +9,9 @@ func (s *mirrorStream) CurveRaster(op driver.CurveRaster) error {
 	opA.Flags, opB.Flags = split(op.Flags)
 	opA.Values, opB.Values = split(op.Values)
 	opA.Scratch, opB.Scratch = split(op.Scratch)
-	err := s.both("CurveRaster", func() error { return s.a.CurveRaster(opA) }, func() error { return s.b.CurveRaster(opB) })
+	err := s.both("CurveRaster", func() error {
+		return s.a.CurveRaster(opA)
+	}, func() error { return s.b.CurveRaster(opB) })
 	if err != nil || s.err != nil {
 		return err
 	}

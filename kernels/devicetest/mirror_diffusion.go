@@ -31,7 +31,9 @@ func (s *mirrorStream) DiffusionSetup(op driver.DiffusionSetup) error {
 	opA.Flags, opB.Flags = split(op.Flags)
 	opA.Dst, opB.Dst = split(op.Dst)
 	opA.Counts, opB.Counts = split(op.Counts)
-	err := s.both("DiffusionSetup", func() error { return s.a.DiffusionSetup(opA) }, func() error { return s.b.DiffusionSetup(opB) })
+	err := s.both("DiffusionSetup", func() error {
+		return s.a.DiffusionSetup(opA)
+	}, func() error { return s.b.DiffusionSetup(opB) })
 	if err != nil || s.err != nil {
 		return err
 	}
@@ -45,17 +47,20 @@ func (s *mirrorStream) DiffusionSetup(op driver.DiffusionSetup) error {
 	return nil
 }
 
-// DiffusionSolve lets sides that have converged differ by what their estimates allow, twice, and by [DiffusionRounding]. Others need only
-// have numbers: each gets there its own way.
+// DiffusionSolve lets sides that have converged differ by what their estimates allow, twice, and by
+// [DiffusionRounding]. Others need only have numbers: each gets there its own way.
 func (s *mirrorStream) DiffusionSolve(op driver.DiffusionSolve) error {
 	opA, opB := op, op
 	for _, x := range []struct{ of, a, b *driver.Slice }{
-		{&op.Flags, &opA.Flags, &opB.Flags}, {&op.Setup, &opA.Setup, &opB.Setup}, {&op.Colours, &opA.Colours, &opB.Colours},
+		{&op.Flags, &opA.Flags, &opB.Flags}, {&op.Setup, &opA.Setup, &opB.Setup},
+		{&op.Colours, &opA.Colours, &opB.Colours},
 		{&op.X, &opA.X, &opB.X}, {&op.State, &opA.State, &opB.State}, {&op.Status, &opA.Status, &opB.Status},
 	} {
 		*x.a, *x.b = split(*x.of)
 	}
-	err := s.both("DiffusionSolve", func() error { return s.a.DiffusionSolve(opA) }, func() error { return s.b.DiffusionSolve(opB) })
+	err := s.both("DiffusionSolve", func() error {
+		return s.a.DiffusionSolve(opA)
+	}, func() error { return s.b.DiffusionSolve(opB) })
 	if err != nil || s.err != nil {
 		return err
 	}

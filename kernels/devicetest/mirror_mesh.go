@@ -31,11 +31,14 @@ func (s *mirrorStream) Islands(op driver.Islands) error {
 func (s *mirrorStream) DualTriangles(op driver.DualTriangles) error {
 	opA, opB := op, op
 	for _, f := range []struct{ a, b *driver.Slice }{
-		{&opA.Sites, &opB.Sites}, {&opA.Labels, &opB.Labels}, {&opA.Triangles, &opB.Triangles}, {&opA.Counts, &opB.Counts}, {&opA.Scratch, &opB.Scratch},
+		{&opA.Sites, &opB.Sites}, {&opA.Labels, &opB.Labels}, {&opA.Triangles, &opB.Triangles},
+		{&opA.Counts, &opB.Counts}, {&opA.Scratch, &opB.Scratch},
 	} {
 		*f.a, *f.b = split(*f.a)
 	}
-	err := s.both("DualTriangles", func() error { return s.a.DualTriangles(opA) }, func() error { return s.b.DualTriangles(opB) })
+	err := s.both("DualTriangles", func() error {
+		return s.a.DualTriangles(opA)
+	}, func() error { return s.b.DualTriangles(opB) })
 	if err != nil || s.err != nil {
 		return err
 	}
@@ -46,11 +49,14 @@ func (s *mirrorStream) DualTriangles(op driver.DualTriangles) error {
 func (s *mirrorStream) HullCompletion(op driver.HullCompletion) error {
 	opA, opB := op, op
 	for _, f := range []struct{ a, b *driver.Slice }{
-		{&opA.Sites, &opB.Sites}, {&opA.Labels, &opB.Labels}, {&opA.Triangles, &opB.Triangles}, {&opA.Counts, &opB.Counts}, {&opA.Scratch, &opB.Scratch},
+		{&opA.Sites, &opB.Sites}, {&opA.Labels, &opB.Labels}, {&opA.Triangles, &opB.Triangles},
+		{&opA.Counts, &opB.Counts}, {&opA.Scratch, &opB.Scratch},
 	} {
 		*f.a, *f.b = split(*f.a)
 	}
-	err := s.both("HullCompletion", func() error { return s.a.HullCompletion(opA) }, func() error { return s.b.HullCompletion(opB) })
+	err := s.both("HullCompletion", func() error {
+		return s.a.HullCompletion(opA)
+	}, func() error { return s.b.HullCompletion(opB) })
 	if err != nil || s.err != nil {
 		return err
 	}
@@ -77,7 +83,8 @@ func (s *mirrorStream) compareMesh(op string, n int, triangleA, countA, triangle
 func (s *mirrorStream) Flips(op driver.Flips) error {
 	opA, opB := op, op
 	for _, f := range []struct{ a, b *driver.Slice }{
-		{&opA.Points, &opB.Points}, {&opA.Triangles, &opB.Triangles}, {&opA.Counts, &opB.Counts}, {&opA.Status, &opB.Status}, {&opA.Scratch, &opB.Scratch},
+		{&opA.Points, &opB.Points}, {&opA.Triangles, &opB.Triangles}, {&opA.Counts, &opB.Counts},
+		{&opA.Status, &opB.Status}, {&opA.Scratch, &opB.Scratch},
 	} {
 		*f.a, *f.b = split(*f.a)
 	}

@@ -34,7 +34,8 @@ func TestOracleAppliesTheRuleAsWritten(t *testing.T) {
 	for n := range 250 {
 		p := frame(g, 1+g.IntN(9), 1+g.IntN(9), driver.Gray8, noise)
 		place := placement(n % int(placements))
-		addBoth(&p.Regions, scribble(g, place, p.Width, p.Height, 3+g.IntN(8)), scribble(g, place, p.Width, p.Height, 3))
+		addBoth(&p.Regions, scribble(g, place, p.Width, p.Height, 3+g.IntN(8)),
+			scribble(g, place, p.Width, p.Height, 3))
 		for i, r := range p.Regions.Regions {
 			for y := range p.Height {
 				got := p.windings(i, y)
@@ -90,9 +91,12 @@ func TestOracleByHand(t *testing.T) {
 	}
 	// Values of red: 0 1 2 10 11.
 	want := []driver.MaskStats{
-		{Count: 5, Sum: 24, SumSq: 226, MinKey: 0, MaxKey: 11<<32 | 0xffffffff - 5, SumX: 4, SumY: 2, SumVX: 1 + 4 + 11, SumVY: 21},
-		{Count: 5, Sum: 35, SumSq: 245, MinKey: 7 << 32, MaxKey: 7<<32 | 0xffffffff, SumX: 4, SumY: 2, SumVX: 28, SumVY: 14},
-		{Count: 5, Sum: 996, SumSq: 2*200*200 + 2*199*199 + 198*198, MinKey: 198<<32 | 2, MaxKey: 200<<32 | 0xffffffff, SumX: 4, SumY: 2, SumVX: 199*2 + 198*2, SumVY: 399},
+		{Count: 5, Sum: 24, SumSq: 226, MinKey: 0, MaxKey: 11<<32 | 0xffffffff - 5, SumX: 4, SumY: 2, SumVX: 1 + 4 + 11,
+			SumVY: 21},
+		{Count: 5, Sum: 35, SumSq: 245, MinKey: 7 << 32, MaxKey: 7<<32 | 0xffffffff, SumX: 4, SumY: 2, SumVX: 28,
+			SumVY: 14},
+		{Count: 5, Sum: 996, SumSq: 2*200*200 + 2*199*199 + 198*198, MinKey: 198<<32 | 2, MaxKey: 200<<32 | 0xffffffff,
+			SumX: 4, SumY: 2, SumVX: 199*2 + 198*2, SumVY: 399},
 	}
 	if d := CompareStats(e.Stats, want, 0, 3); d != nil {
 		t.Error(d)
@@ -125,7 +129,8 @@ func TestCases(t *testing.T) {
 		if err := p.check(); err != nil {
 			t.Errorf("%s: %v", c.Name, err)
 		}
-		if p.Tolerance() != 0 || p.Traffic().Raster != int64(p.Width)*int64(p.Height) || p.Traffic().Reduce < p.statsBytes() {
+		if p.Tolerance() != 0 || p.Traffic().Raster != int64(p.Width)*int64(p.Height) ||
+			p.Traffic().Reduce < p.statsBytes() {
 			t.Errorf("%s: %+v", c.Name, p.Traffic())
 		}
 		start := time.Now()

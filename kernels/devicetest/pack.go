@@ -99,7 +99,9 @@ func CompareUnpacked(flagsA, flagsB []byte, planesA, planesB []float32, width in
 	f.add(op, -1, 0, func() string { return "len(Flags)" }, uint64(len(flagsA)), uint64(len(flagsB)))
 	f.add(op, -1, 0, func() string { return "len(Planes)" }, uint64(len(planesA)), uint64(len(planesB)))
 	for i := range min(len(flagsA), len(flagsB)) {
-		f.add(op, -1, 0, func() string { return fmt.Sprintf("Flags of pixel (%d, %d)", i%width, i/width) }, uint64(flagsA[i]), uint64(flagsB[i]))
+		f.add(op, -1, 0, func() string {
+			return fmt.Sprintf("Flags of pixel (%d, %d)", i%width, i/width)
+		}, uint64(flagsA[i]), uint64(flagsB[i]))
 	}
 	for i := range min(len(planesA), len(planesB)) {
 		f.add(op, -1, 0, func() string {

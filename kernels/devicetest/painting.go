@@ -17,8 +17,8 @@ type Painting struct {
 	Triangles []driver.Triangle
 }
 
-// Paintings are what shading is tested on: [Pictures] with triangulations that cover all of them, and with some that don't; no
-// triangles, and such without area.
+// Paintings are what shading is tested on: [Pictures] with triangulations that cover all of them, and with some that
+// don't; no triangles, and such without area.
 func Paintings(seed uint64, random int) []Painting {
 	r := rand.New(rand.NewPCG(seed, 19))
 	var out []Painting
@@ -31,7 +31,8 @@ func Paintings(seed uint64, random int) []Painting {
 		kind := "inside"
 		if i%4 != 3 {
 			kind = "all over"
-			x.Points = append(x.Points, driver.Point{}, driver.Point{X: w}, driver.Point{Y: h}, driver.Point{X: w, Y: h})
+			x.Points = append(x.Points, driver.Point{}, driver.Point{X: w}, driver.Point{Y: h},
+				driver.Point{X: w, Y: h})
 		}
 		r.Shuffle(len(x.Points), func(i, j int) { x.Points[i], x.Points[j] = x.Points[j], x.Points[i] })
 		x.Triangles = Delaunay(x.Points)
@@ -42,7 +43,8 @@ func Paintings(seed uint64, random int) []Painting {
 		}
 		if n := uint32(len(x.Points)); i%3 == 0 && n > 0 {
 			k := r.Uint32N(n)
-			x.Triangles = append(x.Triangles, driver.Triangle{A: k, B: k, C: k}, driver.Triangle{A: r.Uint32N(n), B: k, C: k})
+			x.Triangles = append(x.Triangles, driver.Triangle{A: k, B: k, C: k},
+				driver.Triangle{A: r.Uint32N(n), B: k, C: k})
 		}
 		x.Name = fmt.Sprintf("%d triangles %s of %s", len(x.Triangles), kind, p.Name)
 		out = append(out, x)
@@ -50,10 +52,11 @@ func Paintings(seed uint64, random int) []Painting {
 	return append(out, slivers(300, 70))
 }
 
-// slivers is an image that is cut into triangles a pixel wide and as high as it is: more parts of triangles than there can be of
-// such as are found in pictures.
+// slivers is an image that is cut into triangles a pixel wide and as high as it is: more parts of triangles than there
+// can be of such as are found in pictures.
 func slivers(w, h int) Painting {
-	x := Painting{Picture: Picture{Width: w, Height: h, Stride: 3 * w, Format: driver.RGB8, Pixels: make([]byte, 3*w*h)}}
+	x := Painting{Picture: Picture{Width: w, Height: h, Stride: 3 * w, Format: driver.RGB8,
+		Pixels: make([]byte, 3*w*h)}}
 	for i := range x.Pixels {
 		x.Pixels[i] = byte(i * i >> 3)
 	}
@@ -61,7 +64,8 @@ func slivers(w, h int) Painting {
 		x.Points = append(x.Points, driver.Point{X: int32(i)}, driver.Point{X: int32(i), Y: int32(h)})
 	}
 	for i := range uint32(w) {
-		x.Triangles = append(x.Triangles, driver.Triangle{A: 2 * i, B: 2*i + 2, C: 2*i + 1}, driver.Triangle{A: 2*i + 1, B: 2*i + 2, C: 2*i + 3})
+		x.Triangles = append(x.Triangles, driver.Triangle{A: 2 * i, B: 2*i + 2, C: 2*i + 1},
+			driver.Triangle{A: 2*i + 1, B: 2*i + 2, C: 2*i + 3})
 	}
 	x.Name = fmt.Sprintf("%d slivers of %dx%d", 2*w, w, h)
 	return x
@@ -118,8 +122,8 @@ func (p *Picture) mean(pixels [][2]int, c int) int {
 	return (2*sum + len(pixels)) / (2 * len(pixels))
 }
 
-// Shade paints the triangles on dst, a picture of the same size and format, and returns their colours, pixels one behind the
-// other. It is an error where two cover the same pixel.
+// Shade paints the triangles on dst, a picture of the same size and format, and returns their colours, pixels one
+// behind the other. It is an error where two cover the same pixel.
 func (p *Painting) Shade(color driver.ShadeColor, dst *Picture) ([]byte, error) {
 	colors := Picture{Width: len(p.Triangles), Height: 1, Format: p.Format}
 	colors.Pixels = make([]byte, len(p.Triangles)*p.Format.PixelBytes())

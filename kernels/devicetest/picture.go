@@ -28,8 +28,8 @@ func PictureFormats() []driver.PixelFormat {
 	}
 }
 
-// Pictures are what ops on images are tested on: one pixel, one row, one column, flat ones, steps, checkers, ramps and noise,
-// in all formats and around sizes at which backends cut, and random others.
+// Pictures are what ops on images are tested on: one pixel, one row, one column, flat ones, steps, checkers, ramps and
+// noise, in all formats and around sizes at which backends cut, and random others.
 func Pictures(seed uint64, random int) []Picture {
 	r := rand.New(rand.NewPCG(seed, 13))
 	formats := PictureFormats()
@@ -57,7 +57,8 @@ func Pictures(seed uint64, random int) []Picture {
 	}
 	noise := func(int, int, int) int { return int(r.Uint32()) }
 	flat := func(int, int, int) int { return 0x9c9c }
-	for _, s := range [][2]int{{1, 1}, {1, 2}, {2, 1}, {1, 50}, {50, 1}, {2, 2}, {3, 3}, {31, 33}, {32, 32}, {33, 31}, {17, 65}, {64, 64}} {
+	for _, s := range [][2]int{{1, 1}, {1, 2}, {2, 1}, {1, 50}, {50, 1}, {2, 2}, {3, 3}, {31, 33}, {32, 32}, {33, 31},
+		{17, 65}, {64, 64}} {
 		add("noise", s[0], s[1], noise)
 		add("flat", s[0], s[1], flat)
 	}

@@ -23,30 +23,33 @@ func (s *brokenStream) Blur(op driver.Blur) error {
 
 func curveMistakes() []mistake {
 	return []mistake{
-		{part: "curves", name: "a pixel is fixed that no curve claims", says: "flags of pixel", drv: onStream(func(s *brokenStream) {
-			s.curves = func(op driver.CurveRaster) error {
-				one := op.Flags
-				one.Off, one.Len = one.Off+one.Len-1, 1
-				return errors.Join(s.Stream.CurveRaster(op), s.Stream.Fill(one, driver.DiffusionFixed))
-			}
-		})},
-		{part: "curves", name: "the sides are exchanged", says: "bits of the value", drv: onStream(func(s *brokenStream) {
-			s.curves = func(op driver.CurveRaster) error {
-				curves := make([]driver.Curve, len(op.Curves))
-				for i, c := range op.Curves {
-					curves[i] = driver.Curve{Left: c.Right, Right: c.Left, Barrier: c.Barrier}
+		{part: "curves", name: "a pixel is fixed that no curve claims", says: "flags of pixel",
+			drv: onStream(func(s *brokenStream) {
+				s.curves = func(op driver.CurveRaster) error {
+					one := op.Flags
+					one.Off, one.Len = one.Off+one.Len-1, 1
+					return errors.Join(s.Stream.CurveRaster(op), s.Stream.Fill(one, driver.DiffusionFixed))
 				}
-				op.Curves = curves
-				return s.Stream.CurveRaster(op)
-			}
-		})},
-		{part: "curves", name: "the first of several curves wins", says: "bits of the value", drv: onStream(func(s *brokenStream) {
-			s.curves = func(op driver.CurveRaster) error {
-				first := op
-				first.Segments = op.Segments[:min(1, len(op.Segments))]
-				return errors.Join(s.Stream.CurveRaster(op), s.Stream.CurveRaster(first))
-			}
-		})},
+			})},
+		{part: "curves", name: "the sides are exchanged", says: "bits of the value",
+			drv: onStream(func(s *brokenStream) {
+				s.curves = func(op driver.CurveRaster) error {
+					curves := make([]driver.Curve, len(op.Curves))
+					for i, c := range op.Curves {
+						curves[i] = driver.Curve{Left: c.Right, Right: c.Left, Barrier: c.Barrier}
+					}
+					op.Curves = curves
+					return s.Stream.CurveRaster(op)
+				}
+			})},
+		{part: "curves", name: "the first of several curves wins", says: "bits of the value",
+			drv: onStream(func(s *brokenStream) {
+				s.curves = func(op driver.CurveRaster) error {
+					first := op
+					first.Segments = op.Segments[:min(1, len(op.Segments))]
+					return errors.Join(s.Stream.CurveRaster(op), s.Stream.CurveRaster(first))
+				}
+			})},
 		{part: "curves", name: "nothing is blocked", says: "flags of pixel", drv: onStream(func(s *brokenStream) {
 			s.curves = func(op driver.CurveRaster) error {
 				curves := make([]driver.Curve, len(op.Curves))
@@ -65,7 +68,8 @@ func curveMistakes() []mistake {
 		{part: "blur", name: "a value is a thousandth off", says: "values differ", drv: onStream(func(s *brokenStream) {
 			s.blur = func(op driver.Blur) error {
 				v := make([]float32, op.Channels*op.Width*op.Height)
-				err := errors.Join(s.Stream.Blur(op), s.Stream.Download(bytesOf(v), op.Dst), s.Stream.Wait(context.Background()))
+				err := errors.Join(s.Stream.Blur(op), s.Stream.Download(bytesOf(v), op.Dst),
+					s.Stream.Wait(context.Background()))
 				if err != nil {
 					return err
 				}

@@ -271,17 +271,20 @@ var threeRegions = []string{"shape winding numbers"}
 
 func mistakes() []mistake {
 	ms := []mistake{
-		{part: "open", name: "any ordinal is fine", says: "Open(-1): no error", drv: broken{Driver: Oracle(), open: func(int) (driver.Device, error) { return Oracle().Open(0) }}},
-		{part: "open", name: "untyped error", says: "ErrNoDevice", drv: broken{Driver: Oracle(), open: func(n int) (driver.Device, error) { return nil, errors.New("no") }}},
+		{part: "open", name: "any ordinal is fine", says: "Open(-1): no error",
+			drv: broken{Driver: Oracle(), open: func(int) (driver.Device, error) { return Oracle().Open(0) }}},
+		{part: "open", name: "untyped error", says: "ErrNoDevice",
+			drv: broken{Driver: Oracle(), open: func(n int) (driver.Device, error) { return nil, errors.New("no") }}},
 		{part: "info", name: "another backend's name", says: "Backend", drv: onDevice(func(d *brokenDevice) {
 			d.info = func(i driver.Info) driver.Info { i.Backend = "x"; return i }
 		})},
 		{part: "info", name: "no compute units", says: "ComputeUnits:0", drv: onDevice(func(d *brokenDevice) {
 			d.info = func(i driver.Info) driver.Info { i.ComputeUnits = 0; return i }
 		})},
-		{part: "info", name: "the default method is the default", says: "MaskMethod is DEFAULT", drv: onDevice(func(d *brokenDevice) {
-			d.info = func(i driver.Info) driver.Info { i.MaskMethod = driver.MethodDefault; return i }
-		})},
+		{part: "info", name: "the default method is the default", says: "MaskMethod is DEFAULT",
+			drv: onDevice(func(d *brokenDevice) {
+				d.info = func(i driver.Info) driver.Info { i.MaskMethod = driver.MethodDefault; return i }
+			})},
 		{part: "info", name: "free memory as it is now", says: "the second", drv: onDevice(func(d *brokenDevice) {
 			n := int64(1 << 30)
 			d.info = func(i driver.Info) driver.Info { n--; i.MemoryBytes = n; return i }
@@ -294,22 +297,23 @@ func mistakes() []mistake {
 				return d.Device.Alloc(n)
 			}
 		})},
-		{part: "memory", name: "a block is handed out twice", says: "what another block got", drv: onDevice(func(d *brokenDevice) {
-			var shared *hostMem
-			d.alloc = func(n int64) (driver.Mem, error) {
-				if n > 1<<40 {
-					return nil, driver.ErrOutOfMemory
-				}
-				if shared == nil {
-					m, err := d.Device.Alloc(8 << 20)
-					if err != nil {
-						return nil, err
+		{part: "memory", name: "a block is handed out twice", says: "what another block got",
+			drv: onDevice(func(d *brokenDevice) {
+				var shared *hostMem
+				d.alloc = func(n int64) (driver.Mem, error) {
+					if n > 1<<40 {
+						return nil, driver.ErrOutOfMemory
 					}
-					shared = m.(*hostMem)
+					if shared == nil {
+						m, err := d.Device.Alloc(8 << 20)
+						if err != nil {
+							return nil, err
+						}
+						shared = m.(*hostMem)
+					}
+					return &hostMem{dev: shared.dev, data: shared.data[:n]}, nil
 				}
-				return &hostMem{dev: shared.dev, data: shared.data[:n]}, nil
-			}
-		})},
+			})},
 		{part: "memory", name: "memory leaks", says: "Close: oracle: closed", drv: onDevice(func(d *brokenDevice) {
 			d.alloc = func(n int64) (driver.Mem, error) {
 				m, err := d.Device.Alloc(n)
@@ -319,61 +323,71 @@ func mistakes() []mistake {
 				return keptMem{m}, nil
 			}
 		})},
-		{part: "sizes", name: "an upload stops short of the last odd byte", says: "came back changed", drv: onStream(func(s *brokenStream) {
-			s.upload = func(dst driver.Slice, src [][]byte) error {
-				if n := len(src[0]); n%2 == 1 {
-					dst.Len--
-					src = [][]byte{src[0][:n-1]}
-				}
-				return s.Stream.Upload(dst, src)
-			}
-		})},
-		{part: "sizes", name: "a fill goes on to a multiple of 4", says: "outside of what the ops were given", drv: onStream(func(s *brokenStream) {
-			s.fill = func(dst driver.Slice, v byte) error {
-				if v == 0x3b {
-					dst.Len = (dst.Len + 3) &^ 3
-				}
-				return s.Stream.Fill(dst, v)
-			}
-		})},
-		{part: "sizes", name: "a download ignores the offset", says: "came back changed", drv: onStream(func(s *brokenStream) {
-			s.download = func(dst []byte, src driver.Slice) error { src.Off &^= 15; return s.Stream.Download(dst, src) }
-		})},
-		{part: "pieces", name: "an empty piece ends an upload", says: "came back changed", drv: onStream(func(s *brokenStream) {
-			s.upload = func(dst driver.Slice, src [][]byte) error {
-				if i := slices.IndexFunc(src, func(p []byte) bool { return len(p) == 0 }); i >= 0 {
-					src = src[:i]
-					dst.Len = 0
-					for _, p := range src {
-						dst.Len += int64(len(p))
+		{part: "sizes", name: "an upload stops short of the last odd byte", says: "came back changed",
+			drv: onStream(func(s *brokenStream) {
+				s.upload = func(dst driver.Slice, src [][]byte) error {
+					if n := len(src[0]); n%2 == 1 {
+						dst.Len--
+						src = [][]byte{src[0][:n-1]}
 					}
+					return s.Stream.Upload(dst, src)
 				}
-				return s.Stream.Upload(dst, src)
-			}
-		})},
-		{part: "pieces", name: "an upload uses its source as scratch", says: "was changed", drv: onStream(func(s *brokenStream) {
-			s.upload = func(dst driver.Slice, src [][]byte) error {
-				err := s.Stream.Upload(dst, slices.Clone(src))
-				clear(src)
-				return err
-			}
-		})},
-		{part: "order", name: "downloads overtake", says: "did not see what was enqueued before it", drv: onStream(func(s *brokenStream) {
-			var held []func() error
-			s.upload = func(dst driver.Slice, src [][]byte) error {
-				held = append(held, func() error { return s.Stream.Upload(dst, src) })
-				return nil
-			}
-			s.wait = func(ctx context.Context) error {
-				for _, f := range held {
-					if err := f(); err != nil {
-						return err
+			})},
+		{part: "sizes", name: "a fill goes on to a multiple of 4", says: "outside of what the ops were given",
+			drv: onStream(func(s *brokenStream) {
+				s.fill = func(dst driver.Slice, v byte) error {
+					if v == 0x3b {
+						dst.Len = (dst.Len + 3) &^ 3
 					}
+					return s.Stream.Fill(dst, v)
 				}
-				held = nil
-				return s.Stream.Wait(ctx)
-			}
-		})},
+			})},
+		{part: "sizes", name: "a download ignores the offset", says: "came back changed",
+			drv: onStream(func(s *brokenStream) {
+				s.download = func(dst []byte, src driver.Slice) error {
+					src.Off &^= 15
+					return s.Stream.Download(dst,
+						src)
+				}
+			})},
+		{part: "pieces", name: "an empty piece ends an upload", says: "came back changed",
+			drv: onStream(func(s *brokenStream) {
+				s.upload = func(dst driver.Slice, src [][]byte) error {
+					if i := slices.IndexFunc(src, func(p []byte) bool { return len(p) == 0 }); i >= 0 {
+						src = src[:i]
+						dst.Len = 0
+						for _, p := range src {
+							dst.Len += int64(len(p))
+						}
+					}
+					return s.Stream.Upload(dst, src)
+				}
+			})},
+		{part: "pieces", name: "an upload uses its source as scratch", says: "was changed",
+			drv: onStream(func(s *brokenStream) {
+				s.upload = func(dst driver.Slice, src [][]byte) error {
+					err := s.Stream.Upload(dst, slices.Clone(src))
+					clear(src)
+					return err
+				}
+			})},
+		{part: "order", name: "downloads overtake", says: "did not see what was enqueued before it",
+			drv: onStream(func(s *brokenStream) {
+				var held []func() error
+				s.upload = func(dst driver.Slice, src [][]byte) error {
+					held = append(held, func() error { return s.Stream.Upload(dst, src) })
+					return nil
+				}
+				s.wait = func(ctx context.Context) error {
+					for _, f := range held {
+						if err := f(); err != nil {
+							return err
+						}
+					}
+					held = nil
+					return s.Stream.Wait(ctx)
+				}
+			})},
 		{part: "streams", name: "priorities are refused", says: "stream 1", drv: onDevice(func(d *brokenDevice) {
 			d.newStream = func(p int) (driver.Stream, error) {
 				if p != 0 {
@@ -382,17 +396,18 @@ func mistakes() []mistake {
 				return d.Device.NewStream(p)
 			}
 		})},
-		{part: "streams", name: "streams after the first lose uploads", says: "memory changed under the stream", drv: onDevice(func(d *brokenDevice) {
-			var made atomic.Int64
-			d.newStream = func(p int) (driver.Stream, error) {
-				s, err := d.Device.NewStream(p)
-				x := &brokenStream{Stream: s}
-				if made.Add(1) > 1 {
-					x.upload = func(driver.Slice, [][]byte) error { return nil }
+		{part: "streams", name: "streams after the first lose uploads", says: "memory changed under the stream",
+			drv: onDevice(func(d *brokenDevice) {
+				var made atomic.Int64
+				d.newStream = func(p int) (driver.Stream, error) {
+					s, err := d.Device.NewStream(p)
+					x := &brokenStream{Stream: s}
+					if made.Add(1) > 1 {
+						x.upload = func(driver.Slice, [][]byte) error { return nil }
+					}
+					return x, err
 				}
-				return x, err
-			}
-		})},
+			})},
 		{part: "errors", name: "errors are lost", says: "no error", drv: onStream(func(s *brokenStream) {
 			s.wait = func(ctx context.Context) error { _ = s.Stream.Wait(ctx); return nil }
 		})},
@@ -405,95 +420,103 @@ func mistakes() []mistake {
 				return stuck
 			}
 		})},
-		{part: "sticky", name: "ops behind one that failed run", says: "an op behind it ran", drv: onStream(func(s *brokenStream) {
-			var failed error
-			step := func(err error) error {
-				if err == nil {
-					err = s.Stream.Wait(context.Background())
-				}
-				if failed == nil {
-					failed = err
-				}
-				return nil
-			}
-			s.fill = func(dst driver.Slice, v byte) error { return step(s.Stream.Fill(dst, v)) }
-			s.reduce = func(op driver.MaskReduce) error { return step(s.Stream.MaskReduce(op)) }
-			s.raster = func(op driver.MaskRaster) error { return step(s.Stream.MaskRaster(op)) }
-			s.wait = func(ctx context.Context) error {
-				err := failed
-				failed = nil
-				return errors.Join(err, s.Stream.Wait(ctx))
-			}
-		})},
-		{part: "sticky", name: "an error at once comes again", says: "again from Wait", drv: onStream(func(s *brokenStream) {
-			s.reduce = func(op driver.MaskReduce) error {
-				if err := s.Stream.MaskReduce(op); err != nil || op.First == 0 {
-					return err
-				}
-				return errors.New("First")
-			}
-		})},
-		{part: "sticky", name: "an error at once stops the stream", says: "enqueued after it did not run", drv: onStream(func(s *brokenStream) {
-			stopped := false
-			s.reduce = func(op driver.MaskReduce) error {
-				if op.First > 0 {
-					stopped = true
-					return errors.New("First")
-				}
-				return s.Stream.MaskReduce(op)
-			}
-			s.fill = func(dst driver.Slice, v byte) error {
-				if stopped {
+		{part: "sticky", name: "ops behind one that failed run", says: "an op behind it ran",
+			drv: onStream(func(s *brokenStream) {
+				var failed error
+				step := func(err error) error {
+					if err == nil {
+						err = s.Stream.Wait(context.Background())
+					}
+					if failed == nil {
+						failed = err
+					}
 					return nil
 				}
-				return s.Stream.Fill(dst, v)
-			}
-			s.wait = func(ctx context.Context) error { stopped = false; return s.Stream.Wait(ctx) }
-		})},
-		{part: "cancel", name: "ctx's error and not its cause", says: "want ctx's cause", drv: onStream(func(s *brokenStream) {
-			s.wait = func(ctx context.Context) error {
-				err := s.Stream.Wait(ctx)
-				if ctx.Err() != nil {
-					return ctx.Err()
+				s.fill = func(dst driver.Slice, v byte) error { return step(s.Stream.Fill(dst, v)) }
+				s.reduce = func(op driver.MaskReduce) error { return step(s.Stream.MaskReduce(op)) }
+				s.raster = func(op driver.MaskRaster) error { return step(s.Stream.MaskRaster(op)) }
+				s.wait = func(ctx context.Context) error {
+					err := failed
+					failed = nil
+					return errors.Join(err, s.Stream.Wait(ctx))
 				}
-				return err
-			}
-		})},
-		{part: "cancel", name: "dropped work is no error", says: "bytes of the last download are missing", drv: onStream(func(s *brokenStream) {
-			s.wait = func(ctx context.Context) error {
-				if err := s.Stream.Wait(ctx); ctx.Err() == nil {
+			})},
+		{part: "sticky", name: "an error at once comes again", says: "again from Wait",
+			drv: onStream(func(s *brokenStream) {
+				s.reduce = func(op driver.MaskReduce) error {
+					if err := s.Stream.MaskReduce(op); err != nil || op.First == 0 {
+						return err
+					}
+					return errors.New("First")
+				}
+			})},
+		{part: "sticky", name: "an error at once stops the stream", says: "enqueued after it did not run",
+			drv: onStream(func(s *brokenStream) {
+				stopped := false
+				s.reduce = func(op driver.MaskReduce) error {
+					if op.First > 0 {
+						stopped = true
+						return errors.New("First")
+					}
+					return s.Stream.MaskReduce(op)
+				}
+				s.fill = func(dst driver.Slice, v byte) error {
+					if stopped {
+						return nil
+					}
+					return s.Stream.Fill(dst, v)
+				}
+				s.wait = func(ctx context.Context) error { stopped = false; return s.Stream.Wait(ctx) }
+			})},
+		{part: "cancel", name: "ctx's error and not its cause", says: "want ctx's cause",
+			drv: onStream(func(s *brokenStream) {
+				s.wait = func(ctx context.Context) error {
+					err := s.Stream.Wait(ctx)
+					if ctx.Err() != nil {
+						return ctx.Err()
+					}
 					return err
 				}
-				return nil
-			}
-		})},
-		{part: "cancel", name: "the stream is dead after", says: "after a Wait that was cancelled", drv: onStream(func(s *brokenStream) {
-			dead := false
-			s.reduce = func(op driver.MaskReduce) error {
-				if dead {
-					op.Count, op.Stats.Len, op.Hist.Len = 1, op.Stats.Len/int64(op.Count), op.Hist.Len/int64(op.Count)
+			})},
+		{part: "cancel", name: "dropped work is no error", says: "bytes of the last download are missing",
+			drv: onStream(func(s *brokenStream) {
+				s.wait = func(ctx context.Context) error {
+					if err := s.Stream.Wait(ctx); ctx.Err() == nil {
+						return err
+					}
+					return nil
 				}
-				return s.Stream.MaskReduce(op)
-			}
-			s.wait = func(ctx context.Context) error {
-				dead = dead || ctx.Err() != nil
-				return s.Stream.Wait(ctx)
-			}
-		})},
-		{part: "cancel", name: "Wait returns before the stream has drained", racy: true, says: "was written after Wait had returned", drv: onStream(func(s *brokenStream) {
-			var late func()
-			s.download = func(dst []byte, src driver.Slice) error {
-				late = func() { time.Sleep(time.Millisecond); dst[0] = 1 }
-				return s.Stream.Download(dst, src)
-			}
-			s.wait = func(ctx context.Context) error {
-				err := s.Stream.Wait(ctx)
-				if ctx.Done() != nil && late != nil { // only where it can be cancelled
-					go late()
+			})},
+		{part: "cancel", name: "the stream is dead after", says: "after a Wait that was cancelled",
+			drv: onStream(func(s *brokenStream) {
+				dead := false
+				s.reduce = func(op driver.MaskReduce) error {
+					if dead {
+						op.Count, op.Stats.Len, op.Hist.Len = 1, op.Stats.Len/int64(op.Count),
+							op.Hist.Len/int64(op.Count)
+					}
+					return s.Stream.MaskReduce(op)
 				}
-				return err
-			}
-		})},
+				s.wait = func(ctx context.Context) error {
+					dead = dead || ctx.Err() != nil
+					return s.Stream.Wait(ctx)
+				}
+			})},
+		{part: "cancel", name: "Wait returns before the stream has drained", racy: true,
+			says: "was written after Wait had returned", drv: onStream(func(s *brokenStream) {
+				var late func()
+				s.download = func(dst []byte, src driver.Slice) error {
+					late = func() { time.Sleep(time.Millisecond); dst[0] = 1 }
+					return s.Stream.Download(dst, src)
+				}
+				s.wait = func(ctx context.Context) error {
+					err := s.Stream.Wait(ctx)
+					if ctx.Done() != nil && late != nil { // only where it can be cancelled
+						go late()
+					}
+					return err
+				}
+			})},
 		{part: "close", name: "not twice", says: "Close of a closed stream", drv: onStream(func(s *brokenStream) {
 			n := 0
 			s.closed = func() error {
@@ -503,25 +526,30 @@ func mistakes() []mistake {
 				return s.Stream.Close()
 			}
 		})},
-		{part: "close", name: "closed streams take work", says: "Fill on a closed stream: no error", drv: onStream(func(s *brokenStream) {
-			s.fill = func(dst driver.Slice, v byte) error { _ = s.Stream.Fill(dst, v); return nil }
-		})},
-		{part: "triangulate", name: "a triangle is lost", says: "have", drv: spoilTriangles(func(v []driver.Triangle) []driver.Triangle {
-			return v[:max(0, len(v)-1)]
-		})},
-		{part: "triangulate", name: "a triangle turns the wrong way", says: "turns the wrong way", drv: spoilTriangles(func(v []driver.Triangle) []driver.Triangle {
-			if len(v) > 1 {
-				v[1].B, v[1].C = v[1].C, v[1].B
-			}
-			return v
-		})},
-		{part: "triangulate", name: "a triangle is there twice", says: "two on the same side", drv: spoilTriangles(func(v []driver.Triangle) []driver.Triangle {
-			if len(v) > 1 {
-				v[1] = v[0]
-			}
-			return v
-		})},
-		{part: "triangulate", name: "ties are broken another way", says: "is not Delaunay", drv: spoilTriangles(otherDiagonal)},
+		{part: "close", name: "closed streams take work", says: "Fill on a closed stream: no error",
+			drv: onStream(func(s *brokenStream) {
+				s.fill = func(dst driver.Slice, v byte) error { _ = s.Stream.Fill(dst, v); return nil }
+			})},
+		{part: "triangulate", name: "a triangle is lost", says: "have",
+			drv: spoilTriangles(func(v []driver.Triangle) []driver.Triangle {
+				return v[:max(0, len(v)-1)]
+			})},
+		{part: "triangulate", name: "a triangle turns the wrong way", says: "turns the wrong way",
+			drv: spoilTriangles(func(v []driver.Triangle) []driver.Triangle {
+				if len(v) > 1 {
+					v[1].B, v[1].C = v[1].C, v[1].B
+				}
+				return v
+			})},
+		{part: "triangulate", name: "a triangle is there twice", says: "two on the same side",
+			drv: spoilTriangles(func(v []driver.Triangle) []driver.Triangle {
+				if len(v) > 1 {
+					v[1] = v[0]
+				}
+				return v
+			})},
+		{part: "triangulate", name: "ties are broken another way", says: "is not Delaunay",
+			drv: spoilTriangles(otherDiagonal)},
 		{part: "voronoi", name: "a label is another", says: "pixel", drv: onStream(func(s *brokenStream) {
 			s.voronoi = func(op driver.Voronoi) error {
 				one := op.Labels
@@ -532,31 +560,37 @@ func mistakes() []mistake {
 		{part: "meshes", name: "an island stays", says: "Islands: ", drv: onStream(func(s *brokenStream) {
 			s.islands = func(op driver.Islands) error { return s.Stream.Fill(op.Count, 0) }
 		})},
-		{part: "meshes", name: "a pixel of an island goes to another", says: "Islands: pixel (0, 0)", drv: onStream(func(s *brokenStream) {
-			s.islands = func(op driver.Islands) error {
-				one := op.Labels
-				one.Len = 1
-				return errors.Join(s.Stream.Islands(op), s.Stream.Fill(one, 0xee))
-			}
-		})},
-		{part: "meshes", name: "a triangle of the dual is another", says: "DualTriangles: ", drv: onStream(func(s *brokenStream) {
-			s.dual = func(op driver.DualTriangles) error {
-				return errors.Join(s.Stream.DualTriangles(op), spoilMesh(s.Stream, op.Triangles, op.Counts, func(v []driver.Triangle) { v[0].B++ }))
-			}
-		})},
+		{part: "meshes", name: "a pixel of an island goes to another", says: "Islands: pixel (0, 0)",
+			drv: onStream(func(s *brokenStream) {
+				s.islands = func(op driver.Islands) error {
+					one := op.Labels
+					one.Len = 1
+					return errors.Join(s.Stream.Islands(op), s.Stream.Fill(one, 0xee))
+				}
+			})},
+		{part: "meshes", name: "a triangle of the dual is another", says: "DualTriangles: ",
+			drv: onStream(func(s *brokenStream) {
+				s.dual = func(op driver.DualTriangles) error {
+					return errors.Join(s.Stream.DualTriangles(op),
+						spoilMesh(s.Stream, op.Triangles, op.Counts, func(v []driver.Triangle) { v[0].B++ }))
+				}
+			})},
 		{part: "meshes", name: "a site is not counted", says: "Counts.Sites", drv: onStream(func(s *brokenStream) {
 			s.dual = func(op driver.DualTriangles) error {
-				return errors.Join(s.Stream.DualTriangles(op), rewrite(s.Stream, op.Counts, func(v []driver.MeshCounts) { v[0].Sites-- }))
+				return errors.Join(s.Stream.DualTriangles(op),
+					rewrite(s.Stream, op.Counts, func(v []driver.MeshCounts) { v[0].Sites-- }))
 			}
 		})},
 		{part: "meshes", name: "the hull is left open", says: "HullCompletion: ", drv: onStream(func(s *brokenStream) {
 			s.hull = func(op driver.HullCompletion) error { return nil }
 		})},
-		{part: "meshes", name: "a triangle of the hull is another", says: "HullCompletion: ", drv: onStream(func(s *brokenStream) {
-			s.hull = func(op driver.HullCompletion) error {
-				return errors.Join(s.Stream.HullCompletion(op), spoilMesh(s.Stream, op.Triangles, op.Counts, func(v []driver.Triangle) { v[len(v)-1].C++ }))
-			}
-		})},
+		{part: "meshes", name: "a triangle of the hull is another", says: "HullCompletion: ",
+			drv: onStream(func(s *brokenStream) {
+				s.hull = func(op driver.HullCompletion) error {
+					return errors.Join(s.Stream.HullCompletion(op),
+						spoilMesh(s.Stream, op.Triangles, op.Counts, func(v []driver.Triangle) { v[len(v)-1].C++ }))
+				}
+			})},
 		{part: "meshes", name: "nothing is flipped", says: "is not Delaunay", drv: onStream(func(s *brokenStream) {
 			s.flips = func(op driver.Flips) error {
 				return rewrite(s.Stream, op.Status, func(v []driver.FlipStatus) { v[0] = driver.FlipStatus{Rings: 1} })
@@ -564,14 +598,18 @@ func mistakes() []mistake {
 		})},
 		{part: "meshes", name: "a flaw is passed over", says: "Status.", drv: onStream(func(s *brokenStream) {
 			s.flips = func(op driver.Flips) error {
-				return errors.Join(s.Stream.Flips(op), rewrite(s.Stream, op.Status, func(v []driver.FlipStatus) { v[0].Missing = 0 }))
+				return errors.Join(s.Stream.Flips(op),
+					rewrite(s.Stream, op.Status, func(v []driver.FlipStatus) { v[0].Missing = 0 }))
 			}
 		})},
-		{part: "meshes", name: "a triangle is turned at the end", says: "turns the wrong way", drv: onStream(func(s *brokenStream) {
-			s.flips = func(op driver.Flips) error {
-				return errors.Join(s.Stream.Flips(op), spoilMesh(s.Stream, op.Triangles, op.Counts, func(v []driver.Triangle) { v[0].B, v[0].C = v[0].C, v[0].B }))
-			}
-		})},
+		{part: "meshes", name: "a triangle is turned at the end", says: "turns the wrong way",
+			drv: onStream(func(s *brokenStream) {
+				s.flips = func(op driver.Flips) error {
+					return errors.Join(s.Stream.Flips(op),
+						spoilMesh(s.Stream, op.Triangles, op.Counts,
+							func(v []driver.Triangle) { v[0].B, v[0].C = v[0].C, v[0].B }))
+				}
+			})},
 		{part: "voronoi", name: "ties go to the greatest index", says: "pixel", drv: onStream(func(s *brokenStream) {
 			s.voronoi = func(op driver.Voronoi) error {
 				sites, labels := make([]driver.Point, op.N), make([]uint32, op.Width*op.Height)
@@ -587,25 +625,31 @@ func mistakes() []mistake {
 						}
 					}
 				}
-				return errors.Join(s.Stream.Upload(op.Labels, [][]byte{bytesOf(labels)}), s.Stream.Wait(context.Background()))
+				return errors.Join(s.Stream.Upload(op.Labels, [][]byte{bytesOf(labels)}),
+					s.Stream.Wait(context.Background()))
 			}
 		})},
-		{part: "edges", name: "pixels beyond the image are those on its other side", says: "pixel", drv: onStream(func(s *brokenStream) {
-			s.edges = func(op driver.Edges) error {
-				p := Picture{Width: op.Src.Width, Height: op.Src.Height, Stride: op.Src.Stride, Format: op.Src.Format, Pixels: make([]byte, op.Src.Data.Len)}
-				if err := errors.Join(s.Stream.Download(p.Pixels, op.Src.Data), s.Stream.Wait(context.Background())); err != nil {
-					return err
-				}
-				out := p.Edges()
-				for i := range out {
-					if x := i % p.Width; x == 0 {
-						left, right := p.luminance(p.Width-1, i/p.Width), p.luminance(1, i/p.Width)
-						out[i] = uint16(2 * max(right-left, left-right))
+		{part: "edges", name: "pixels beyond the image are those on its other side", says: "pixel",
+			drv: onStream(func(s *brokenStream) {
+				s.edges = func(op driver.Edges) error {
+					p := Picture{Width: op.Src.Width, Height: op.Src.Height, Stride: op.Src.Stride,
+						Format: op.Src.Format,
+						Pixels: make([]byte, op.Src.Data.Len)}
+					if err := errors.Join(s.Stream.Download(p.Pixels, op.Src.Data),
+						s.Stream.Wait(context.Background())); err != nil {
+						return err
 					}
+					out := p.Edges()
+					for i := range out {
+						if x := i % p.Width; x == 0 {
+							left, right := p.luminance(p.Width-1, i/p.Width), p.luminance(1, i/p.Width)
+							out[i] = uint16(2 * max(right-left, left-right))
+						}
+					}
+					return errors.Join(s.Stream.Upload(op.Dst, [][]byte{bytesOf(out)}),
+						s.Stream.Wait(context.Background()))
 				}
-				return errors.Join(s.Stream.Upload(op.Dst, [][]byte{bytesOf(out)}), s.Stream.Wait(context.Background()))
-			}
-		})},
+			})},
 		{part: "edges", name: "the last pixel is left out", says: "pixel", drv: onStream(func(s *brokenStream) {
 			s.edges = func(op driver.Edges) error {
 				last := op.Dst
@@ -613,13 +657,14 @@ func mistakes() []mistake {
 				return errors.Join(s.Stream.Edges(op), s.Stream.Fill(last, 0xee))
 			}
 		})},
-		{part: "edges", name: "what is behind the output is written", says: "outside of what the ops were given", drv: onStream(func(s *brokenStream) {
-			s.edges = func(op driver.Edges) error {
-				behind := op.Dst
-				behind.Off, behind.Len = behind.Off+behind.Len, 2
-				return errors.Join(s.Stream.Edges(op), s.Stream.Fill(behind, 0))
-			}
-		})},
+		{part: "edges", name: "what is behind the output is written", says: "outside of what the ops were given",
+			drv: onStream(func(s *brokenStream) {
+				s.edges = func(op driver.Edges) error {
+					behind := op.Dst
+					behind.Off, behind.Len = behind.Off+behind.Len, 2
+					return errors.Join(s.Stream.Edges(op), s.Stream.Fill(behind, 0))
+				}
+			})},
 		{part: "pack", name: "a number is one bit off", says: "bits of channel", drv: onStream(func(s *brokenStream) {
 			s.unpack = func(op driver.Unpack) error {
 				return errors.Join(s.Stream.Unpack(op), s.Stream.Wait(context.Background()),
@@ -632,52 +677,58 @@ func mistakes() []mistake {
 				return s.Stream.Unpack(op)
 			}
 		})},
-		{part: "pack", name: "pixels that are given are rounded as well", says: "Pack", drv: onStream(func(s *brokenStream) {
-			s.pack = func(op driver.Pack) error {
-				op.Flags = driver.Slice{}
-				return s.Stream.Pack(op)
-			}
-		})},
+		{part: "pack", name: "pixels that are given are rounded as well", says: "Pack",
+			drv: onStream(func(s *brokenStream) {
+				s.pack = func(op driver.Pack) error {
+					op.Flags = driver.Slice{}
+					return s.Stream.Pack(op)
+				}
+			})},
 		{part: "pack", name: "no residual", says: "residual", drv: onStream(func(s *brokenStream) {
 			s.pack = func(op driver.Pack) error {
 				op.Residual = driver.Image{}
 				return s.Stream.Pack(op)
 			}
 		})},
-		{part: "fingerprint", name: "a hash is one bit off", says: "hash under key 1", drv: onStream(func(s *brokenStream) {
-			s.fingerprint = func(op driver.Fingerprint) error {
-				return errors.Join(s.Stream.Fingerprint(op), s.Stream.Wait(context.Background()),
-					rewrite(s.Stream, op.Dst, func(v []uint64) { v[1] ^= 1 }))
-			}
-		})},
-		{part: "fingerprint", name: "the modulus instead of zero", says: "hash under key 0", drv: onStream(func(s *brokenStream) {
-			s.fingerprint = func(op driver.Fingerprint) error {
-				return errors.Join(s.Stream.Fingerprint(op), s.Stream.Wait(context.Background()),
-					rewrite(s.Stream, op.Dst, func(v []uint64) {
-						if v[0] == 0 {
-							v[0] = driver.FingerprintPrime
-						}
-					}))
-			}
-		})},
-		{part: "fingerprint", name: "both hashes under one key", says: "hash under key 1", drv: onStream(func(s *brokenStream) {
-			s.fingerprint = func(op driver.Fingerprint) error {
-				op.Keys[1] = op.Keys[0]
-				return s.Stream.Fingerprint(op)
-			}
-		})},
-		{part: "fingerprint", name: "the last byte is not looked at", says: "is another or not", drv: onStream(func(s *brokenStream) {
-			s.fingerprint = func(op driver.Fingerprint) error {
-				op.Src.Len = max(op.Src.Len-1, 0)
-				return s.Stream.Fingerprint(op)
-			}
-		})},
-		{part: "fingerprint", name: "writes behind the hashes", says: "outside of what the ops were given", drv: onStream(func(s *brokenStream) {
-			s.fingerprint = func(op driver.Fingerprint) error {
-				behind := driver.Slice{Mem: op.Dst.Mem, Off: op.Dst.Off + op.Dst.Len, Len: 1}
-				return errors.Join(s.Stream.Fingerprint(op), s.Stream.Fill(behind, 0))
-			}
-		})},
+		{part: "fingerprint", name: "a hash is one bit off", says: "hash under key 1",
+			drv: onStream(func(s *brokenStream) {
+				s.fingerprint = func(op driver.Fingerprint) error {
+					return errors.Join(s.Stream.Fingerprint(op), s.Stream.Wait(context.Background()),
+						rewrite(s.Stream, op.Dst, func(v []uint64) { v[1] ^= 1 }))
+				}
+			})},
+		{part: "fingerprint", name: "the modulus instead of zero", says: "hash under key 0",
+			drv: onStream(func(s *brokenStream) {
+				s.fingerprint = func(op driver.Fingerprint) error {
+					return errors.Join(s.Stream.Fingerprint(op), s.Stream.Wait(context.Background()),
+						rewrite(s.Stream, op.Dst, func(v []uint64) {
+							if v[0] == 0 {
+								v[0] = driver.FingerprintPrime
+							}
+						}))
+				}
+			})},
+		{part: "fingerprint", name: "both hashes under one key", says: "hash under key 1",
+			drv: onStream(func(s *brokenStream) {
+				s.fingerprint = func(op driver.Fingerprint) error {
+					op.Keys[1] = op.Keys[0]
+					return s.Stream.Fingerprint(op)
+				}
+			})},
+		{part: "fingerprint", name: "the last byte is not looked at", says: "is another or not",
+			drv: onStream(func(s *brokenStream) {
+				s.fingerprint = func(op driver.Fingerprint) error {
+					op.Src.Len = max(op.Src.Len-1, 0)
+					return s.Stream.Fingerprint(op)
+				}
+			})},
+		{part: "fingerprint", name: "writes behind the hashes", says: "outside of what the ops were given",
+			drv: onStream(func(s *brokenStream) {
+				s.fingerprint = func(op driver.Fingerprint) error {
+					behind := driver.Slice{Mem: op.Dst.Mem, Off: op.Dst.Off + op.Dst.Len, Len: 1}
+					return errors.Join(s.Stream.Fingerprint(op), s.Stream.Fill(behind, 0))
+				}
+			})},
 		{part: "vertices", name: "one fewer than wanted", says: "Count", drv: onStream(func(s *brokenStream) {
 			s.vertices = func(op driver.SelectVertices) error {
 				return errors.Join(s.Stream.SelectVertices(op), s.Stream.Wait(context.Background()),
@@ -690,52 +741,71 @@ func mistakes() []mistake {
 					rewrite(s.Stream, op.Points, func(p []driver.Point) { p[0], p[1] = p[1], p[0] }))
 			}
 		})},
-		{part: "vertices", name: "the room that is left keeps what was there", says: "behind the vertices", drv: onStream(func(s *brokenStream) {
-			s.vertices = func(op driver.SelectVertices) error {
-				var count [1]uint32
-				return errors.Join(s.Stream.SelectVertices(op), s.Stream.Download(bytesOf(count[:]), op.Count), s.Stream.Wait(context.Background()),
-					rewrite(s.Stream, op.Points, func(p []driver.Point) {
-						if n := int(count[0]); n < len(p) {
-							p[n].X = -1
-						}
-					}))
-			}
-		})},
-		{part: "vertices", name: "the seed is ignored", says: "of vertex", drv: spoilRule(func(r *driver.VertexRule) { r.Seed = 0 })},
-		{part: "vertices", name: "the floor is ignored", says: "of vertex", drv: spoilRule(func(r *driver.VertexRule) { r.Floor = 1 })},
-		{part: "vertices", name: "the spacing is less by one", says: "of vertex", drv: spoilRule(func(r *driver.VertexRule) { r.Spacing = max(0, r.Spacing-1) })},
-		{part: "vertices", name: "there are no cells", says: "of vertex", drv: spoilRule(func(r *driver.VertexRule) { r.Cell = 0 })},
-		{part: "vertices", name: "those before don't matter", says: "of vertex", drv: spoilRule(func(r *driver.VertexRule) { r.Strength = 0 })},
-		{part: "vertices", name: "the border is cut elsewhere", says: "vertex", drv: spoilRule(func(r *driver.VertexRule) { r.Border++ })},
-		{part: "shade", name: "a triangle is left out", says: "pixel", drv: spoilShade(func(op *driver.Shade, v []driver.Triangle) {
-			v[0].C = v[0].A
-		})},
-		{part: "shade", name: "the centroid's colour in place of the mean", says: "pixel", drv: spoilShade(func(op *driver.Shade, v []driver.Triangle) {
-			op.Color = driver.CentroidColor
-		})},
-		{part: "shade", name: "the mean in place of the centroid's colour", says: "pixel", drv: spoilShade(func(op *driver.Shade, v []driver.Triangle) {
-			op.Color = driver.MeanColor
-		})},
-		{part: "shade", name: "triangles that turn the other way cover nothing", says: "pixel", drv: spoilShade(func(op *driver.Shade, v []driver.Triangle) {
-			for i := range v {
-				if v[i].A > v[i].C {
-					v[i].C = v[i].A
+		{part: "vertices", name: "the room that is left keeps what was there", says: "behind the vertices",
+			drv: onStream(func(s *brokenStream) {
+				s.vertices = func(op driver.SelectVertices) error {
+					var count [1]uint32
+					return errors.Join(s.Stream.SelectVertices(op), s.Stream.Download(bytesOf(count[:]), op.Count),
+						s.Stream.Wait(context.Background()),
+						rewrite(s.Stream, op.Points, func(p []driver.Point) {
+							if n := int(count[0]); n < len(p) {
+								p[n].X = -1
+							}
+						}))
 				}
-			}
+			})},
+		{part: "vertices", name: "the seed is ignored", says: "of vertex", drv: spoilRule(func(r *driver.VertexRule) {
+			r.Seed = 0
 		})},
-		{part: "shade", name: "what no triangle covers is black", says: "is 0 (0x0) on one side and 205", drv: onStream(func(s *brokenStream) {
-			s.shade = func(op driver.Shade) error {
-				return errors.Join(s.Stream.Fill(op.Dst.Data, 0), s.Stream.Shade(op))
-			}
+		{part: "vertices", name: "the floor is ignored", says: "of vertex", drv: spoilRule(func(r *driver.VertexRule) {
+			r.Floor = 1
 		})},
-		{part: "shade", name: "a colour is another", says: "the colours of the triangles are", drv: onStream(func(s *brokenStream) {
-			s.shade = func(op driver.Shade) error {
-				return errors.Join(s.Stream.Shade(op), s.Stream.Wait(context.Background()), rewrite(s.Stream, op.Colors, func(b []byte) { b[0]++ }))
-			}
+		{part: "vertices", name: "the spacing is less by one", says: "of vertex",
+			drv: spoilRule(func(r *driver.VertexRule) { r.Spacing = max(0, r.Spacing-1) })},
+		{part: "vertices", name: "there are no cells", says: "of vertex", drv: spoilRule(func(r *driver.VertexRule) {
+			r.Cell = 0
 		})},
+		{part: "vertices", name: "those before don't matter", says: "of vertex",
+			drv: spoilRule(func(r *driver.VertexRule) { r.Strength = 0 })},
+		{part: "vertices", name: "the border is cut elsewhere", says: "vertex",
+			drv: spoilRule(func(r *driver.VertexRule) { r.Border++ })},
+		{part: "shade", name: "a triangle is left out", says: "pixel",
+			drv: spoilShade(func(op *driver.Shade, v []driver.Triangle) {
+				v[0].C = v[0].A
+			})},
+		{part: "shade", name: "the centroid's colour in place of the mean", says: "pixel",
+			drv: spoilShade(func(op *driver.Shade, v []driver.Triangle) {
+				op.Color = driver.CentroidColor
+			})},
+		{part: "shade", name: "the mean in place of the centroid's colour", says: "pixel",
+			drv: spoilShade(func(op *driver.Shade, v []driver.Triangle) {
+				op.Color = driver.MeanColor
+			})},
+		{part: "shade", name: "triangles that turn the other way cover nothing", says: "pixel",
+			drv: spoilShade(func(op *driver.Shade, v []driver.Triangle) {
+				for i := range v {
+					if v[i].A > v[i].C {
+						v[i].C = v[i].A
+					}
+				}
+			})},
+		{part: "shade", name: "what no triangle covers is black", says: "is 0 (0x0) on one side and 205",
+			drv: onStream(func(s *brokenStream) {
+				s.shade = func(op driver.Shade) error {
+					return errors.Join(s.Stream.Fill(op.Dst.Data, 0), s.Stream.Shade(op))
+				}
+			})},
+		{part: "shade", name: "a colour is another", says: "the colours of the triangles are",
+			drv: onStream(func(s *brokenStream) {
+				s.shade = func(op driver.Shade) error {
+					return errors.Join(s.Stream.Shade(op), s.Stream.Wait(context.Background()),
+						rewrite(s.Stream, op.Colors, func(b []byte) { b[0]++ }))
+				}
+			})},
 		{part: "shade", name: "errors are lost", says: "no error", drv: onStream(func(s *brokenStream) {
 			s.shade = func(op driver.Shade) error {
-				return errors.Join(s.Stream.Shade(op), func() error { s.Stream.Wait(context.Background()); return nil }())
+				return errors.Join(s.Stream.Shade(op),
+					func() error { s.Stream.Wait(context.Background()); return nil }())
 			}
 		})},
 		{part: "hold", name: "the limit is less by one", says: "pixel", drv: onStream(func(s *brokenStream) {
@@ -753,69 +823,82 @@ func mistakes() []mistake {
 		{part: "hold", name: "nothing is held", says: "pixel", drv: onStream(func(s *brokenStream) {
 			s.hold = func(driver.Hold) error { return nil }
 		})},
-		{part: "hold", name: "a colour is another", says: "the colours of the triangles are", drv: onStream(func(s *brokenStream) {
-			s.hold = func(op driver.Hold) error {
-				return errors.Join(s.Stream.Hold(op), s.Stream.Wait(context.Background()), rewrite(s.Stream, op.Colors, func(b []byte) { b[0]++ }))
-			}
-		})},
+		{part: "hold", name: "a colour is another", says: "the colours of the triangles are",
+			drv: onStream(func(s *brokenStream) {
+				s.hold = func(op driver.Hold) error {
+					return errors.Join(s.Stream.Hold(op), s.Stream.Wait(context.Background()),
+						rewrite(s.Stream, op.Colors, func(b []byte) { b[0]++ }))
+				}
+			})},
 		{part: "hold", name: "colours jump at the limit", says: "pixel", drv: onStream(func(s *brokenStream) {
 			s.hold = func(op driver.Hold) error {
 				op.Jump = op.Limit
 				return s.Stream.Hold(op)
 			}
 		})},
-		{part: "hold", name: "changes aren't counted", says: "pixels have changed", drv: onStream(func(s *brokenStream) {
-			s.hold = func(op driver.Hold) error {
-				return errors.Join(s.Stream.Hold(op), s.Stream.Fill(op.Changed, 0))
-			}
-		})},
+		{part: "hold", name: "changes aren't counted", says: "pixels have changed",
+			drv: onStream(func(s *brokenStream) {
+				s.hold = func(op driver.Hold) error {
+					return errors.Join(s.Stream.Hold(op), s.Stream.Fill(op.Changed, 0))
+				}
+			})},
 		{part: "hold", name: "errors are lost", says: "no error", drv: onStream(func(s *brokenStream) {
 			s.hold = func(op driver.Hold) error {
-				return errors.Join(s.Stream.Hold(op), func() error { s.Stream.Wait(context.Background()); return nil }())
+				return errors.Join(s.Stream.Hold(op),
+					func() error { s.Stream.Wait(context.Background()); return nil }())
 			}
 		})},
-		{part: "cases", name: "a method is missing", says: "TILED: not supported", cases: threeRegions, drv: onStream(func(s *brokenStream) {
-			s.prepare = func(op driver.MaskPrepare) error {
-				if op.Method == driver.Tiled {
-					return driver.ErrNotSupported
+		{part: "cases", name: "a method is missing", says: "TILED: not supported", cases: threeRegions,
+			drv: onStream(func(s *brokenStream) {
+				s.prepare = func(op driver.MaskPrepare) error {
+					if op.Method == driver.Tiled {
+						return driver.ErrNotSupported
+					}
+					return s.Stream.MaskPrepare(op)
 				}
-				return s.Stream.MaskPrepare(op)
-			}
-		})},
-		{part: "cases", name: "strips overwrite", says: "MaskReduce", cases: []string{"strips of [7]"}, drv: onStream(func(s *brokenStream) {
-			s.reduce = func(op driver.MaskReduce) error { op.Accumulate = false; return s.Stream.MaskReduce(op) }
-		})},
-		{part: "cases", name: "whole frames accumulate", says: "MaskReduce", cases: threeRegions, drv: onStream(func(s *brokenStream) {
-			s.reduce = func(op driver.MaskReduce) error { op.Accumulate = true; return s.Stream.MaskReduce(op) }
-		})},
-		{part: "cases", name: "parts that are not asked for are computed", says: "MaskReduce", cases: []string{"what 0x1 1x8 [0]"}, drv: onStream(func(s *brokenStream) {
-			s.reduce = func(op driver.MaskReduce) error { op.What |= driver.MaskMoments; return s.Stream.MaskReduce(op) }
-		})},
-		{part: "cases", name: "channels as they lie in memory", says: "MaskReduce", cases: []string{"format 3x8 [2 1 0] pad 0"}, drv: onStream(func(s *brokenStream) {
-			s.reduce = func(op driver.MaskReduce) error {
-				op.Frame.Format.Order = [4]uint8{0, 1, 2, 3}
-				return s.Stream.MaskReduce(op)
-			}
-		})},
-		{part: "cases", name: "labels from 1 whatever the first", says: "MaskRaster", cases: []string{"part of the regions 0", "part of the regions 1", "part of the regions 2"}, drv: Perturb(Oracle(), Perturbation{
-			Raster: func(op driver.MaskRaster, pix []byte) {
-				if op.Mode == driver.RasterLabels {
-					eachPixel(op, pix, func(v uint16) uint16 { return v - uint16(min(int(v), op.First)) })
+			})},
+		{part: "cases", name: "strips overwrite", says: "MaskReduce", cases: []string{"strips of [7]"},
+			drv: onStream(func(s *brokenStream) {
+				s.reduce = func(op driver.MaskReduce) error { op.Accumulate = false; return s.Stream.MaskReduce(op) }
+			})},
+		{part: "cases", name: "whole frames accumulate", says: "MaskReduce", cases: threeRegions,
+			drv: onStream(func(s *brokenStream) {
+				s.reduce = func(op driver.MaskReduce) error { op.Accumulate = true; return s.Stream.MaskReduce(op) }
+			})},
+		{part: "cases", name: "parts that are not asked for are computed", says: "MaskReduce",
+			cases: []string{"what 0x1 1x8 [0]"}, drv: onStream(func(s *brokenStream) {
+				s.reduce = func(op driver.MaskReduce) error { op.What |= driver.MaskMoments; return s.Stream.MaskReduce(op) }
+			})},
+		{part: "cases", name: "channels as they lie in memory", says: "MaskReduce",
+			cases: []string{"format 3x8 [2 1 0] pad 0"}, drv: onStream(func(s *brokenStream) {
+				s.reduce = func(op driver.MaskReduce) error {
+					op.Frame.Format.Order = [4]uint8{0, 1, 2, 3}
+					return s.Stream.MaskReduce(op)
 				}
-			}})},
-		{part: "cases", name: "gaps between rows are cleared", says: "behind row", cases: threeRegions, drv: Perturb(Oracle(), Perturbation{
-			Raster: func(op driver.MaskRaster, pix []byte) {
-				for y := range op.Dst.Height - 1 {
-					pix[(y+1)*op.Dst.Stride-1] = 0
+			})},
+		{part: "cases", name: "labels from 1 whatever the first", says: "MaskRaster",
+			cases: []string{"part of the regions 0", "part of the regions 1", "part of the regions 2"},
+			drv: Perturb(Oracle(), Perturbation{
+				Raster: func(op driver.MaskRaster, pix []byte) {
+					if op.Mode == driver.RasterLabels {
+						eachPixel(op, pix, func(v uint16) uint16 { return v - uint16(min(int(v), op.First)) })
+					}
+				}})},
+		{part: "cases", name: "gaps between rows are cleared", says: "behind row", cases: threeRegions,
+			drv: Perturb(Oracle(), Perturbation{
+				Raster: func(op driver.MaskRaster, pix []byte) {
+					for y := range op.Dst.Height - 1 {
+						pix[(y+1)*op.Dst.Stride-1] = 0
+					}
+				}})},
+		{part: "cases", name: "a write behind the results", says: "outside of what the ops were given",
+			cases: threeRegions, drv: onStream(func(s *brokenStream) {
+				s.reduce = func(op driver.MaskReduce) error {
+					behind := op.Stats
+					behind.Off, behind.Len = behind.Off+behind.Len, 4
+					return errors.Join(s.Stream.MaskReduce(op), s.Stream.Fill(behind, 0))
 				}
-			}})},
-		{part: "cases", name: "a write behind the results", says: "outside of what the ops were given", cases: threeRegions, drv: onStream(func(s *brokenStream) {
-			s.reduce = func(op driver.MaskReduce) error {
-				behind := op.Stats
-				behind.Off, behind.Len = behind.Off+behind.Len, 4
-				return errors.Join(s.Stream.MaskReduce(op), s.Stream.Fill(behind, 0))
-			}
-		})},
+			})},
 		{part: "again", name: "results depend on the run", says: "differs from the first", drv: func() driver.Driver {
 			var n atomic.Int64
 			return Perturb(Oracle(), Perturbation{Stats: func(_ driver.MaskReduce, s []driver.MaskStats) {
@@ -834,25 +917,29 @@ func mistakes() []mistake {
 				return s.Stream.MaskReduce(op)
 			}
 		})},
-		{part: "concurrent", name: "the second stream is wrong", says: "stream 0 of 4", drv: onDevice(func(d *brokenDevice) {
-			var made atomic.Int64
-			d.newStream = func(p int) (driver.Stream, error) {
-				s, err := d.Device.NewStream(p)
-				x := &brokenStream{Stream: s}
-				if made.Add(1) > 1 {
-					x.reduce = func(op driver.MaskReduce) error { op.What = 0; return s.MaskReduce(op) }
+		{part: "concurrent", name: "the second stream is wrong", says: "stream 0 of 4",
+			drv: onDevice(func(d *brokenDevice) {
+				var made atomic.Int64
+				d.newStream = func(p int) (driver.Stream, error) {
+					s, err := d.Device.NewStream(p)
+					x := &brokenStream{Stream: s}
+					if made.Add(1) > 1 {
+						x.reduce = func(op driver.MaskReduce) error { op.What = 0; return s.MaskReduce(op) }
+					}
+					return x, err
 				}
-				return x, err
-			}
-		})},
+			})},
 	}
 	// Every value that ops write, off by one bit.
 	for name, p := range perturbations() {
-		ms = append(ms, mistake{part: "cases", name: name, drv: Perturb(Oracle(), p), says: "differ", cases: threeRegions})
+		ms = append(ms, mistake{part: "cases", name: name, drv: Perturb(Oracle(), p), says: "differ",
+			cases: threeRegions})
 	}
 	if _, ok := SharedDir(); ok {
 		ms = append(ms, mistake{part: "shared", name: "one more", says: "Count", cases: []string{"sample hole"},
-			drv: Perturb(Oracle(), Perturbation{Stats: func(_ driver.MaskReduce, s []driver.MaskStats) { s[0].Count++ }})})
+			drv: Perturb(Oracle(), Perturbation{Stats: func(_ driver.MaskReduce, s []driver.MaskStats) {
+				s[0].Count++
+			}})})
 	}
 	return append(append(ms, diffusionMistakes()...), curveMistakes()...)
 }
@@ -952,7 +1039,9 @@ func TestSuiteWantsAllMethods(t *testing.T) {
 				return s.Stream.MaskPrepare(op)
 			}
 		})
-		r := Watch(Suite{Driver: lacks, Short: true, Random: 1, part: "cases", only: func(c Case) bool { return c.Name == "size 1x1" }}.Run)
+		r := Watch(Suite{Driver: lacks, Short: true, Random: 1, part: "cases", only: func(c Case) bool {
+			return c.Name == "size 1x1"
+		}}.Run)
 		if !r.FailedUnder("cases") {
 			t.Errorf("without %v the suite passes", missing)
 		}
@@ -980,7 +1069,8 @@ func TestWatch(t *testing.T) {
 	if want := []string{"bad/worse", "bad/panics", "bad"}; !slices.Equal(r.Failed, want) {
 		t.Errorf("failed %v", r.Failed)
 	}
-	if len(r.Messages) != 4 || r.Messages[0] != "bad/worse: no 1" || !strings.HasPrefix(r.Messages[1], "bad/panics: panic: oh") || len(r.Logs) != 1 {
+	if len(r.Messages) != 4 || r.Messages[0] != "bad/worse: no 1" ||
+		!strings.HasPrefix(r.Messages[1], "bad/panics: panic: oh") || len(r.Logs) != 1 {
 		t.Errorf("%q %q", r.Messages, r.Logs)
 	}
 	if !r.FailedUnder("bad") || r.FailedUnder("fine") || r.FailedUnder("ba") {
@@ -1016,7 +1106,8 @@ func spoilTriangles(f func([]driver.Triangle) []driver.Triangle) driver.Driver {
 // spoilMesh changes the triangles that counts says there are.
 func spoilMesh(s driver.Stream, triangles, counts driver.Slice, f func([]driver.Triangle)) error {
 	var n [1]driver.MeshCounts
-	if err := errors.Join(s.Download(bytesOf(n[:]), counts), s.Wait(context.Background())); err != nil || n[0].Triangles == 0 {
+	if err := errors.Join(s.Download(bytesOf(n[:]), counts), s.Wait(context.Background())); err != nil ||
+		n[0].Triangles == 0 {
 		return err
 	}
 	return rewrite(s, triangles, func(v []driver.Triangle) { f(v[:n[0].Triangles]) })

@@ -10,8 +10,8 @@ import (
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 
-// refineLevel is a level of [Scene.Refine]: points in row-major order with two of nothing around, their operator, and how each is
-// interpolated from the level below.
+// refineLevel is a level of [Scene.Refine]: points in row-major order with two of nothing around, their operator, and
+// how each is interpolated from the level below.
 type refineLevel struct {
 	w, h, stride int
 	c            [9][]float64 // couplings with the neighbours, in the order of rows; the fifth is the point's own
@@ -21,7 +21,8 @@ type refineLevel struct {
 
 func newRefineLevel(w, h int) *refineLevel {
 	l := &refineLevel{w: w, h: h, stride: w + 4}
-	for _, v := range []*[]float64{&l.x, &l.b, &l.p[0], &l.p[1], &l.p[2], &l.p[3], &l.c[0], &l.c[1], &l.c[2], &l.c[3], &l.c[4], &l.c[5], &l.c[6], &l.c[7], &l.c[8]} {
+	for _, v := range []*[]float64{&l.x, &l.b, &l.p[0], &l.p[1], &l.p[2], &l.p[3], &l.c[0], &l.c[1], &l.c[2], &l.c[3],
+		&l.c[4], &l.c[5], &l.c[6], &l.c[7], &l.c[8]} {
 		*v = make([]float64, l.stride*(h+4))
 	}
 	return l
@@ -175,14 +176,16 @@ func refineCycle(levels []*refineLevel) {
 	l.rows(0, 1, func(y int) {
 		for x := range l.w {
 			i, from := l.at(x, y), g.at(x>>1, y>>1)
-			l.x[i] += l.p[0][i]*g.x[from] + l.p[1][i]*g.x[from+1] + l.p[2][i]*g.x[from+g.stride] + l.p[3][i]*g.x[from+g.stride+1]
+			l.x[i] += l.p[0][i]*g.x[from] + l.p[1][i]*g.x[from+1] + l.p[2][i]*g.x[from+g.stride] +
+				l.p[3][i]*g.x[from+g.stride+1]
 		}
 	})
 	l.sweep(3, 2, 1, 0, 3, 2, 1, 0)
 }
 
-// Refine returns the exact solution of a scene without barriers, given one that is near it: by multigrid in double precision, until a cycle
-// changes nothing by more than 1e-7. [Scene.Exact] does without both; this one is for images whose sides have thousands of pixels.
+// Refine returns the exact solution of a scene without barriers, given one that is near it: by multigrid in double
+// precision, until a cycle changes nothing by more than 1e-7. [Scene.Exact] does without both; this one is for images
+// whose sides have thousands of pixels.
 func (s *Scene) Refine(near []float32) []float64 {
 	n := s.Width * s.Height
 	out := make([]float64, len(near))

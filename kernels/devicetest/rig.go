@@ -100,7 +100,8 @@ func (r *rig) checkGuards(t T) {
 	r.wait(t)
 	for i, b := range got {
 		if n := bytes.Count(b, []byte{guardByte}); n != len(b) {
-			t.Errorf("%d bytes were written outside of what the ops were given, near offset %d", len(b)-n, r.guards[i].Off)
+			t.Errorf("%d bytes were written outside of what the ops were given, near offset %d", len(b)-n,
+				r.guards[i].Off)
 		}
 	}
 }
@@ -170,8 +171,10 @@ func (r *rig) set(t T, p *Problem, m driver.Method) *setup {
 	u.frame = r.slice(t, int64(len(p.Pixels)), p.Offset)
 	u.stats = r.slice(t, p.statsBytes(), 0)
 	u.hist = r.slice(t, p.histBytes(), 0)
-	u.mask = driver.Image{Data: r.slice(t, maskBytes, p.Offset%5), Width: p.Width, Height: p.Height, Stride: maskStride, Format: driver.Gray8}
-	u.labels = driver.Image{Data: r.slice(t, labelBytes, p.Offset%3*2), Width: p.Width, Height: p.Height, Stride: labelStride, Format: driver.Gray16(16)}
+	u.mask = driver.Image{Data: r.slice(t, maskBytes, p.Offset%5), Width: p.Width, Height: p.Height, Stride: maskStride,
+		Format: driver.Gray8}
+	u.labels = driver.Image{Data: r.slice(t, labelBytes, p.Offset%3*2), Width: p.Width, Height: p.Height,
+		Stride: labelStride, Format: driver.Gray16(16)}
 	r.fill(t, u.prepared, dirtyByte)
 	r.dirty(t, u)
 	r.upload(t, u.frame, pieces(p.Pixels)...)
@@ -234,7 +237,8 @@ func (u *setup) reduceOp(s Strip) driver.MaskReduce {
 
 func (r *rig) raster(t T, u *setup) {
 	t.Helper()
-	op := driver.MaskRaster{Prepared: u.prepared, First: u.p.First, Count: u.p.Count, Mode: driver.RasterMask, Dst: u.mask}
+	op := driver.MaskRaster{Prepared: u.prepared, First: u.p.First, Count: u.p.Count, Mode: driver.RasterMask,
+		Dst: u.mask}
 	if err := r.stream.MaskRaster(op); err != nil {
 		t.Fatalf("MaskRaster of the mask: %v", err)
 	}
@@ -264,7 +268,8 @@ func (r *rig) results(t T, u *setup) *results {
 	for _, d := range []struct {
 		to   []byte
 		from driver.Slice
-	}{{bytesOf(out.stats), u.stats}, {bytesOf(out.hist), u.hist}, {out.mask, u.mask.Data}, {out.labels, u.labels.Data}} {
+	}{{bytesOf(out.stats), u.stats}, {bytesOf(out.hist), u.hist}, {out.mask, u.mask.Data},
+		{out.labels, u.labels.Data}} {
 		if d.from.Len > 0 {
 			r.download(t, d.to, d.from)
 		}

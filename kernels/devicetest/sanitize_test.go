@@ -9,8 +9,8 @@ import (
 	"github.com/polyscan/polyscan/kernels/cpu"
 )
 
-// TestSanitizePieces holds the pieces that kernels/cu/sanitize.sh runs to the suite: each part, or case of one, is in exactly one, so that
-// none is left out or run twice.
+// TestSanitizePieces holds the pieces that kernels/cu/sanitize.sh runs to the suite: each part, or case of one, is in
+// exactly one, so that none is left out or run twice.
 func TestSanitizePieces(t *testing.T) {
 	if raceDetector {
 		t.Skip("the parts take long, and this is not about threads")
@@ -66,8 +66,8 @@ func TestSanitizePieces(t *testing.T) {
 	}
 }
 
-// lister is a T that runs parts, to see what their cases are, but no cases. names are the parts without cases, and the cases as
-// "part/case", as -test.run sees them.
+// lister is a T that runs parts, to see what their cases are, but no cases. names are the parts without cases, and the
+// cases as "part/case", as -test.run sees them.
 type lister struct {
 	T
 	part  string

@@ -39,20 +39,26 @@ var shapes = []shape{
 		addBoth(m, ring{at(7.25, 7.25), at(7.75, 7.25), at(7.75, 7.4), at(7.3, 7.4)}) // between centres
 	}},
 	{name: "repeated and collinear vertices", width: 40, height: 30, draw: func(_ *rand.Rand, m *driver.MaskRegions) {
-		addBoth(m, ring{at(5, 5), at(5, 5), at(20, 5), at(25, 5), at(30, 5), at(30, 5), at(30, 25), at(30, 12), at(30, 25), at(5, 25), at(5, 5)})
+		addBoth(m, ring{at(5, 5), at(5, 5), at(20, 5), at(25, 5), at(30, 5), at(30, 5), at(30, 25), at(30, 12),
+			at(30, 25), at(5, 25), at(5, 5)})
 	}},
 	{name: "spikes", width: 60, height: 50, draw: func(_ *rand.Rand, m *driver.MaskRegions) {
-		addBoth(m, ring{at(5, 5), at(50, 5), at(30, 5), at(30, 40), at(30, 45), at(30, 40), at(5, 40), at(5, 20), at(-20, 20), at(5, 20)})
+		addBoth(m, ring{at(5, 5), at(50, 5), at(30, 5), at(30, 40), at(30, 45), at(30, 40), at(5, 40), at(5, 20),
+			at(-20, 20), at(5, 20)})
 		addBoth(m, ring{at(10.5, 10.5), at(20.5, 10.5), at(20.5, 20.5), at(59.5, 20.5), at(20.5, 20.5), at(10.5, 20.5)})
 		addBoth(m, ring{at(10, 10), at(29, 10), at(29, 30), at(1000, 31), at(29, 32), at(29, 40), at(10, 40)}) // needle
 	}},
 	{name: "outside", width: 40, height: 30, draw: func(_ *rand.Rand, m *driver.MaskRegions) {
-		for _, d := range [][2]float64{{-60, 0}, {60, 0}, {0, -60}, {0, 60}, {-60, -60}, {60, 60}, {-far + 20, 0}, {far - 60, 0}, {0, far - 60}, {0, -far + 20}} {
+		for _, d := range [][2]float64{{-60, 0}, {60, 0}, {0, -60}, {0, 60}, {-60, -60}, {60, 60}, {-far + 20, 0},
+			{far - 60, 0}, {0, far - 60}, {0, -far + 20}} {
 			add(m, driver.NonZero, box(d[0]+5, d[1]+5, d[0]+30, d[1]+25))
 		}
-		add(m, driver.NonZero, box(-10, 5, 0.5, 25))                         // its right side on the first centres: not theirs
-		add(m, driver.NonZero, box(39.5, 5, 50, 25))                         // its left side on the last centres: theirs
-		add(m, driver.NonZero, box(5, -10, 25, 0.5))                         // the bottom on the first centres: not theirs
+		// its right side on the first centres: not theirs
+		add(m, driver.NonZero, box(-10, 5, 0.5, 25))
+		// its left side on the last centres: theirs
+		add(m, driver.NonZero, box(39.5, 5, 50, 25))
+		// the bottom on the first centres: not theirs
+		add(m, driver.NonZero, box(5, -10, 25, 0.5))
 		add(m, driver.NonZero, box(5, 29.5, 25, 50))                         // the top on the last centres: theirs
 		add(m, driver.NonZero, ring{at(-50, 15), at(20, -40), at(-50, -40)}) // its box meets the image, it does not
 	}},
@@ -248,13 +254,15 @@ var largeCases = []struct {
 	{"row of 2^20", func(g *rand.Rand) *Problem {
 		p := frameOf(g, driver.MaxSide, 2, driver.Gray16(12), 0, noise)
 		add(&p.Regions, driver.NonZero, box(10, 0, driver.MaxSide, 2))
-		add(&p.Regions, driver.NonZero, ring{at(driver.MaxSide-300, 0), at(driver.MaxSide, 1), at(driver.MaxSide-300, 2)})
+		add(&p.Regions, driver.NonZero,
+			ring{at(driver.MaxSide-300, 0), at(driver.MaxSide, 1), at(driver.MaxSide-300, 2)})
 		return p.all()
 	}},
 	{"column of 2^20", func(g *rand.Rand) *Problem {
 		p := frameOf(g, 2, driver.MaxSide, driver.Gray8, 1, noise)
 		add(&p.Regions, driver.NonZero, box(0, 10, 2, driver.MaxSide))
-		add(&p.Regions, driver.NonZero, ring{at(0, driver.MaxSide-300), at(1, driver.MaxSide), at(2, driver.MaxSide-300)})
+		add(&p.Regions, driver.NonZero,
+			ring{at(0, driver.MaxSide-300), at(1, driver.MaxSide), at(2, driver.MaxSide-300)})
 		return p.all().cut(g, []int{400000})
 	}},
 	{"histograms of many regions", func(g *rand.Rand) *Problem {

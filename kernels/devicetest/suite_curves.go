@@ -34,7 +34,8 @@ func (s Suite) curves(t T, dev driver.Device) {
 // sketch runs one CurveRaster.
 func (r *rig) sketch(t T, p *Sketch) ([]byte, []float32, error) {
 	t.Helper()
-	op := driver.CurveRaster{Segments: p.Segments, Curves: p.Curves, Stops: p.Stops, Width: p.Width, Height: p.Height, Channels: p.Channels}
+	op := driver.CurveRaster{Segments: p.Segments, Curves: p.Curves, Stops: p.Stops, Width: p.Width, Height: p.Height,
+		Channels: p.Channels}
 	n := int64(p.Width * p.Height)
 	r.reserve(t, 3, n*int64(1+4*p.Channels)+op.ScratchBytes())
 	op.Flags = r.slice(t, n, 0)

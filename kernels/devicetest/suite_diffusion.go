@@ -21,10 +21,11 @@ const (
 	diffusionAllowed   = 0.5 / 255
 )
 
-// diffusion solves the scenes from nothing, cut into single cycles, and again from the solution, and compares each with the exact
-// solution and with what the status says. A subtest is a method and a scene.
+// diffusion solves the scenes from nothing, cut into single cycles, and again from the solution, and compares each with
+// the exact solution and with what the status says. A subtest is a method and a scene.
 func (s Suite) diffusion(t T, dev driver.Device) {
-	if _, err := dev.DiffusionSetupBytes(driver.DiffusionGrid{Width: 1, Height: 1}); errors.Is(err, driver.ErrNotSupported) {
+	if _, err := dev.DiffusionSetupBytes(driver.DiffusionGrid{Width: 1, Height: 1}); errors.Is(err,
+		driver.ErrNotSupported) {
 		t.Logf("%s lacks the op: %v", s.Driver.Name(), err)
 		return
 	}
@@ -58,8 +59,8 @@ func (s Suite) diffusion(t T, dev driver.Device) {
 	t.Run("errors", r.diffusionErrors)
 }
 
-// cyclesOf is how many cycles a scene is asked for at a time: more than it takes, or few when Short. A backend may enqueue all of
-// them, and those that come after the last that is needed do nothing but take long under a sanitizer.
+// cyclesOf is how many cycles a scene is asked for at a time: more than it takes, or few when Short. A backend may
+// enqueue all of them, and those that come after the last that is needed do nothing but take long under a sanitizer.
 func (s Suite) cyclesOf(scene *Scene) int {
 	switch {
 	case !s.Short:
@@ -84,7 +85,8 @@ func (r *rig) diffusionParts(t T, scene *Scene, cycles int) {
 	if d := CompareDiffusion(whole, exact, scene.Width, diffusionAllowed); d != nil {
 		t.Errorf("%s: %v", scene.Name, d)
 	}
-	if st := first; st.Cycles < 1 || st.Cycles > 60 || st.Converged != 1 || !(st.Estimate <= diffusionTolerance) || !(st.Update >= 0) || !(st.Residual >= 0) {
+	if st := first; st.Cycles < 1 || st.Cycles > 60 || st.Converged != 1 || !(st.Estimate <= diffusionTolerance) ||
+		!(st.Update >= 0) || !(st.Residual >= 0) {
 		t.Errorf("%s: after up to 60 cycles: %+v", scene.Name, st)
 	}
 	// Cut into cycles it is the same, to the bit.
@@ -101,8 +103,8 @@ func (r *rig) diffusionParts(t T, scene *Scene, cycles int) {
 	}
 }
 
-// largeScenes are some whose sides have several levels and tiles of any solver, and are multiples of nothing. When Short the row is
-// less long, which takes nothing away but levels like others.
+// largeScenes are some whose sides have several levels and tiles of any solver, and are multiples of nothing. When
+// Short the row is less long, which takes nothing away but levels like others.
 func (s Suite) largeScenes() []*Scene {
 	if s.small {
 		return nil
@@ -155,23 +157,26 @@ func (r *rig) diffusionLarge(t T, scene *Scene) {
 		return
 	}
 	exact := scene.Refine(x)
-	if d := CompareDiffusion(x, exact, scene.Width, min(diffusionAllowed, 2*float64(status.Estimate)+DiffusionRounding)); d != nil || status.Converged != 1 {
+	if d := CompareDiffusion(x, exact, scene.Width,
+		min(diffusionAllowed, 2*float64(status.Estimate)+DiffusionRounding)); d != nil || status.Converged != 1 {
 		t.Errorf("%s: from another solution: %+v: %v", scene.Name, status, d)
 	}
 	if x, status, err = r.diffuse(t, scene, 60); err != nil {
 		t.Errorf("%s: %v", scene.Name, err)
 		return
 	}
-	if d := CompareDiffusion(x, exact, scene.Width, min(diffusionAllowed, 2*float64(status.Estimate)+DiffusionRounding)); d != nil || status.Converged != 1 {
+	if d := CompareDiffusion(x, exact, scene.Width,
+		min(diffusionAllowed, 2*float64(status.Estimate)+DiffusionRounding)); d != nil || status.Converged != 1 {
 		t.Errorf("%s: %+v: %v", scene.Name, status, d)
 	}
 }
 
-// slowScenes are what a slow method solves. When Short they are few, which take it few cycles: of one pixel, with a closed pixel, with edges
-// that are open one way, and so large that an image, and the next smaller one of a pyramid, has several of the tiles of 64x64 pixels that
-// kernels/cuda has; and a row, where it is soon done.
+// slowScenes are what a slow method solves. When Short they are few, which take it few cycles: of one pixel, with a
+// closed pixel, with edges that are open one way, and so large that an image, and the next smaller one of a pyramid,
+// has several of the tiles of 64x64 pixels that kernels/cuda has; and a row, where it is soon done.
 func (s Suite) slowScenes(m driver.DiffusionMethod) []*Scene {
-	scenes := slices.Concat(Scenes(s.Seed+1, diffusionSide), BarrierScenes(s.Seed+1, diffusionSide), OneWayScenes(s.Seed+1, diffusionSide))
+	scenes := slices.Concat(Scenes(s.Seed+1, diffusionSide), BarrierScenes(s.Seed+1, diffusionSide),
+		OneWayScenes(s.Seed+1, diffusionSide))
 	if s.Short {
 		few := []string{"one pixel 1x1", "a closed pixel 3x3", "shut in 3x3", "any one way 15x14"}
 		if m == driver.DiffusionVariableStencil {
@@ -186,8 +191,8 @@ func (s Suite) slowScenes(m driver.DiffusionMethod) []*Scene {
 	return scenes
 }
 
-// diffusionMethod solves a scene by one of the slow methods, by ops of so many cycles: it reaches the same solution, as far as it can tell.
-// Where it converges too slowly for a test it need only say so.
+// diffusionMethod solves a scene by one of the slow methods, by ops of so many cycles: it reaches the same solution, as
+// far as it can tell. Where it converges too slowly for a test it need only say so.
 func (r *rig) diffusionMethod(t T, scene *Scene, cycles int) {
 	x, status, err := r.diffuse(t, scene, cycles)
 	if err != nil {
@@ -206,7 +211,8 @@ func (r *rig) diffusionMethod(t T, scene *Scene, cycles int) {
 // largestColour is the largest that package diffusion takes.
 const largestColour = 1 << 40
 
-// largestScenes are some whose values are as large as can be, for each method. When Short there are none: numbers alone lead nowhere else.
+// largestScenes are some whose values are as large as can be, for each method. When Short there are none: numbers alone
+// lead nowhere else.
 func (s Suite) largestScenes() (out []*Scene) {
 	if s.Short {
 		return nil
@@ -226,7 +232,8 @@ func (s Suite) largestScenes() (out []*Scene) {
 	return out
 }
 
-// diffusionLargest solves a scene of the largest values: nothing overflows, and the default method comes as near as numbers of 32 bits can.
+// diffusionLargest solves a scene of the largest values: nothing overflows, and the default method comes as near as
+// numbers of 32 bits can.
 func (r *rig) diffusionLargest(t T, scene *Scene) {
 	x, status, err := r.diffuse(t, scene, 1)
 	if err != nil {
@@ -255,20 +262,24 @@ func (r *rig) diffusionErrors(t T) {
 		t.Errorf("a flag that means nothing: no error")
 	}
 	scene.Flags[7] = 0
-	if _, _, err := r.diffuse(t, scene, 1, func(up *driver.DiffusionSetup) { r.fill(t, up.Dst, dirtyByte) }); err == nil {
+	if _, _, err := r.diffuse(t, scene, 1, func(up *driver.DiffusionSetup) {
+		r.fill(t, up.Dst, dirtyByte)
+	}); err == nil {
 		t.Errorf("a set-up that was overwritten: no error")
 	}
 }
 
-// diffuse solves a scene by ops of so many cycles, with what is not to be looked at dirty, until it has converged, or 60 times.
-// Between the set-up and the solve it calls what it is given.
-func (r *rig) diffuse(t T, s *Scene, cycles int, between ...func(*driver.DiffusionSetup)) ([]float32, driver.DiffusionStatus, error) {
+// diffuse solves a scene by ops of so many cycles, with what is not to be looked at dirty, until it has converged, or
+// 60 times. Between the set-up and the solve it calls what it is given.
+func (r *rig) diffuse(t T, s *Scene, cycles int, between ...func(*driver.DiffusionSetup)) ([]float32,
+	driver.DiffusionStatus, error) {
 	t.Helper()
 	return r.diffuseFrom(t, s, cycles, nil, between...)
 }
 
 // diffuseFrom is diffuse that begins with what is given, or with nothing.
-func (r *rig) diffuseFrom(t T, s *Scene, cycles int, from []float32, between ...func(*driver.DiffusionSetup)) ([]float32, driver.DiffusionStatus, error) {
+func (r *rig) diffuseFrom(t T, s *Scene, cycles int, from []float32,
+	between ...func(*driver.DiffusionSetup)) ([]float32, driver.DiffusionStatus, error) {
 	t.Helper()
 	g := s.Grid()
 	none := driver.DiffusionStatus{}
@@ -284,7 +295,8 @@ func (r *rig) diffuseFrom(t T, s *Scene, cycles int, from []float32, between ...
 	r.reserve(t, 7, int64(len(s.Flags))+2*planes+setup+state+8+32)
 	flags, colours, x := r.slice(t, int64(len(s.Flags)), 0), r.slice(t, planes, 0), r.slice(t, planes, 0)
 	up := driver.DiffusionSetup{Grid: g, Flags: flags, Dst: r.slice(t, setup, 0), Counts: r.slice(t, 8, 0)}
-	op := driver.DiffusionSolve{Grid: g, Channels: s.Channels, Cycles: cycles, Tolerance: diffusionTolerance, Flags: flags, Setup: up.Dst,
+	op := driver.DiffusionSolve{Grid: g, Channels: s.Channels, Cycles: cycles, Tolerance: diffusionTolerance,
+		Flags: flags, Setup: up.Dst,
 		Colours: colours, X: x, State: r.slice(t, state, 0), Status: r.slice(t, 32, 0)}
 	r.upload(t, flags, s.Flags)
 	r.upload(t, colours, bytesOf(s.Colours))

@@ -10,8 +10,8 @@ import (
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 
-// FingerprintLengths are lengths of contents: none, around words, and around what backends take at a time, which are powers of
-// two or a few times one.
+// FingerprintLengths are lengths of contents: none, around words, and around what backends take at a time, which are
+// powers of two or a few times one.
 func FingerprintLengths(short bool) []int {
 	lengths := []int{0, 1, 2, 3, 4, 5, 7, 8, 15, 16, 17, 31, 32, 33}
 	for n := 64; n <= 64<<10; n *= 2 {
@@ -31,8 +31,8 @@ func FingerprintKeys(g *rand.Rand) [][2]uint64 {
 	return [][2]uint64{{2, most}, {most, 3}, {1 << 60, 1<<32 - 1}, {keys(), keys()}, {keys(), keys()}}
 }
 
-// fingerprint checks contents of many lengths against the oracle: of any bytes, of none but 0 and of none but 255, and that each byte
-// counts.
+// fingerprint checks contents of many lengths against the oracle: of any bytes, of none but 0 and of none but 255, and
+// that each byte counts.
 func (s Suite) fingerprint(t T, dev driver.Device) {
 	r := newRig(t, dev)
 	defer r.close(t)

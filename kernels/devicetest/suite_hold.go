@@ -24,7 +24,8 @@ func (s Suite) hold(t T, dev driver.Device) {
 		if p.Format.SampleBytes == 2 {
 			top = 1 << p.Format.Bits
 		}
-		colors := Picture{Width: len(p.Triangles), Height: 1, Format: p.Format, Pixels: make([]byte, len(p.Triangles)*p.Format.PixelBytes())}
+		colors := Picture{Width: len(p.Triangles), Height: 1, Format: p.Format,
+			Pixels: make([]byte, len(p.Triangles)*p.Format.PixelBytes())}
 		for k, v := range p.Triangles {
 			pixels := p.pixels(v)
 			for c := range int(p.Format.Channels) {
@@ -60,13 +61,15 @@ func (s Suite) hold(t T, dev driver.Device) {
 			t.Errorf("%s, limit %d: %v", p.Name, limit, d)
 		}
 		if !bytes.Equal(gotColors, wantColors) {
-			t.Errorf("%s, limit %d: the colours of the triangles are % x, want % x", p.Name, limit, gotColors, wantColors)
+			t.Errorf("%s, limit %d: the colours of the triangles are % x, want % x", p.Name, limit, gotColors,
+				wantColors)
 		}
 		if changed != wantChanged {
 			t.Errorf("%s, limit %d: %d pixels have changed, want %d", p.Name, limit, changed, wantChanged)
 		}
 	}
-	p := Painting{Picture: Pictures(s.Seed, 0)[12], Points: []driver.Point{{}, {X: 1}, {Y: 1}}, Triangles: []driver.Triangle{{A: 0, B: 1, C: 2}}}
+	p := Painting{Picture: Pictures(s.Seed, 0)[12], Points: []driver.Point{{}, {X: 1}, {Y: 1}},
+		Triangles: []driver.Triangle{{A: 0, B: 1, C: 2}}}
 	for name, spoil := range map[string]func(*Painting){
 		"an index beyond the points": func(p *Painting) { p.Triangles[0].C = 3 },
 		"a point left of the image":  func(p *Painting) { p.Points[1].X = -1 },
@@ -82,8 +85,10 @@ func (s Suite) hold(t T, dev driver.Device) {
 	}
 }
 
-// hold runs one Hold, with room for most triangles, and returns the image, the colours, and how many pixels have changed.
-func (r *rig) hold(t T, p *Painting, limit, jump int, dst *Picture, colors []byte, most int) (pixels, held []byte, changed int, err error) {
+// hold runs one Hold, with room for most triangles, and returns the image, the colours, and how many pixels have
+// changed.
+func (r *rig) hold(t T, p *Painting, limit, jump int, dst *Picture, colors []byte, most int) (pixels, held []byte,
+	changed int, err error) {
 	t.Helper()
 	n := p.Format.PixelBytes()
 	r.reserve(t, 7, int64(len(p.Pixels)+len(dst.Pixels)+8*len(p.Points)+(12+n)*most+8))
@@ -105,7 +110,8 @@ func (r *rig) hold(t T, p *Painting, limit, jump int, dst *Picture, colors []byt
 	for _, up := range []struct {
 		to   driver.Slice
 		data []byte
-	}{{op.Points, bytesOf(p.Points)}, {part(op.Triangles, 12*k), bytesOf(p.Triangles[:k])}, {part(op.Colors, n*k), colors[:n*k]}} {
+	}{{op.Points, bytesOf(p.Points)}, {part(op.Triangles, 12*k), bytesOf(p.Triangles[:k])},
+		{part(op.Colors, n*k), colors[:n*k]}} {
 		if len(up.data) > 0 {
 			r.upload(t, up.to, up.data)
 		}

@@ -96,7 +96,8 @@ func (s Suite) again(t T, dev driver.Device) {
 }
 
 func (a *results) equal(b *results) bool {
-	return slices.Equal(a.stats, b.stats) && slices.Equal(a.hist, b.hist) && bytes.Equal(a.mask, b.mask) && bytes.Equal(a.labels, b.labels)
+	return slices.Equal(a.stats, b.stats) && slices.Equal(a.hist, b.hist) && bytes.Equal(a.mask, b.mask) &&
+		bytes.Equal(a.labels, b.labels)
 }
 
 // moved: prepared regions may be moved as bytes.
@@ -184,7 +185,8 @@ func reduceBeside(dev driver.Device, u *setup, want *Expected) (err error) {
 	for range 5 {
 		stats := make([]driver.MaskStats, len(want.Stats))
 		counts := make([]uint32, len(want.Hist))
-		err := errors.Join(st.MaskReduce(op), st.Download(bytesOf(stats), op.Stats), st.Download(bytesOf(counts), op.Hist), st.Wait(context.Background()))
+		err := errors.Join(st.MaskReduce(op), st.Download(bytesOf(stats), op.Stats),
+			st.Download(bytesOf(counts), op.Hist), st.Wait(context.Background()))
 		if err != nil {
 			return err
 		}
@@ -227,7 +229,8 @@ var misfits = []misfit{
 		return st.MaskReduce(op)
 	}},
 	{"MaskRaster of more regions than there are", func(st driver.Stream, u *setup) error {
-		return st.MaskRaster(driver.MaskRaster{Prepared: u.prepared, First: u.p.First, Count: u.p.Count + 1, Dst: u.mask})
+		return st.MaskRaster(driver.MaskRaster{Prepared: u.prepared, First: u.p.First, Count: u.p.Count + 1,
+			Dst: u.mask})
 	}},
 	{"MaskRaster of a lower image", func(st driver.Stream, u *setup) error {
 		op := driver.MaskRaster{Prepared: u.prepared, First: u.p.First, Count: u.p.Count, Dst: u.mask}

@@ -86,7 +86,8 @@ func (s Suite) memory(t T, dev driver.Device) {
 }
 
 // transferSizes are around what vectors, warps and pages hold.
-var transferSizes = []int{0, 1, 2, 3, 7, 8, 31, 32, 33, 63, 64, 65, 127, 255, 256, 257, 1000, 4095, 4097, 65537, 3<<20 + 5}
+var transferSizes = []int{0, 1, 2, 3, 7, 8, 31, 32, 33, 63, 64, 65, 127, 255, 256, 257, 1000, 4095, 4097, 65537,
+	3<<20 + 5}
 
 func (s Suite) sizes(t T, dev driver.Device) {
 	r := newRig(t, dev)
@@ -128,7 +129,8 @@ func (s Suite) manyPieces(t T, dev driver.Device) {
 	r := newRig(t, dev)
 	defer r.close(t)
 	g := rand.New(rand.NewPCG(s.Seed, 2))
-	for _, sizes := range [][]int{{}, {0}, {5}, {0, 0, 1}, {1, 0, 1, 31, 32, 33, 0}, {100000, 1, 100000}, slices.Repeat([]int{1}, 1000), slices.Repeat([]int{257}, 999)} {
+	for _, sizes := range [][]int{{}, {0}, {5}, {0, 0, 1}, {1, 0, 1, 31, 32, 33, 0}, {100000, 1, 100000},
+		slices.Repeat([]int{1}, 1000), slices.Repeat([]int{257}, 999)} {
 		var src [][]byte
 		n := 0
 		for i, k := range sizes {
@@ -297,7 +299,8 @@ func (s Suite) cancel(t T, dev driver.Device) {
 		err := r.stream.Wait(ctx)
 		if err == nil { // all was done before ctx ended
 			if n := bytes.Count(last, []byte{0x11}); n != len(last) {
-				t.Errorf("cancelled after %v: Wait returned nil and %d bytes of the last download are missing", after, len(last)-n)
+				t.Errorf("cancelled after %v: Wait returned nil and %d bytes of the last download are missing", after,
+					len(last)-n)
 			}
 		} else if !errors.Is(err, cause) {
 			t.Errorf("cancelled after %v: Wait: %v: want ctx's cause", after, err)
@@ -314,7 +317,8 @@ func (s Suite) cancel(t T, dev driver.Device) {
 		r.download(t, bytesOf(dev2), u.stats)
 		r.wait(t)
 		if bytes.Count(last, []byte{0x77}) != len(last) {
-			t.Errorf("cancelled after %v: host memory was written after Wait had returned (it held %x)", after, before[:8])
+			t.Errorf("cancelled after %v: host memory was written after Wait had returned (it held %x)", after,
+				before[:8])
 		}
 		if d := CompareStats(dev1, dev2, 0, 1); d != nil {
 			t.Errorf("cancelled after %v: device memory was written after Wait had returned: %v", after, d)

@@ -72,7 +72,8 @@ func (m *mesh) islands(t T, labels []uint32) ([]uint32, uint32) {
 	m.upload(t, m.labels, bytesOf(labels))
 	m.run(t, "Islands", func() error {
 		return m.stream.Islands(driver.Islands{
-			Sites: m.sites, N: len(m.Sites), Width: m.Width, Height: m.Height, Labels: m.labels, Count: m.count, Scratch: m.scratch[0],
+			Sites: m.sites, N: len(m.Sites), Width: m.Width, Height: m.Height, Labels: m.labels, Count: m.count,
+			Scratch: m.scratch[0],
 		})
 	})
 	out, count := make([]uint32, len(labels)), make([]uint32, 1)
@@ -86,7 +87,8 @@ func (m *mesh) dual(t T) ([]driver.Triangle, driver.MeshCounts) {
 	t.Helper()
 	m.run(t, "DualTriangles", func() error {
 		return m.stream.DualTriangles(driver.DualTriangles{
-			Sites: m.sites, N: len(m.Sites), Width: m.Width, Height: m.Height, Labels: m.labels, Triangles: m.triangles, Counts: m.counts, Scratch: m.scratch[1],
+			Sites: m.sites, N: len(m.Sites), Width: m.Width, Height: m.Height, Labels: m.labels, Triangles: m.triangles,
+			Counts: m.counts, Scratch: m.scratch[1],
 		})
 	})
 	return m.result(t)
@@ -96,7 +98,8 @@ func (m *mesh) hull(t T) ([]driver.Triangle, driver.MeshCounts) {
 	t.Helper()
 	m.run(t, "HullCompletion", func() error {
 		return m.stream.HullCompletion(driver.HullCompletion{
-			Sites: m.sites, N: len(m.Sites), Width: m.Width, Height: m.Height, Labels: m.labels, Triangles: m.triangles, Counts: m.counts, Scratch: m.scratch[2],
+			Sites: m.sites, N: len(m.Sites), Width: m.Width, Height: m.Height, Labels: m.labels, Triangles: m.triangles,
+			Counts: m.counts, Scratch: m.scratch[2],
 		})
 	})
 	return m.result(t)
@@ -106,7 +109,8 @@ func (m *mesh) flips(t T, rounds int) (_ []driver.Triangle, _ driver.FlipStatus,
 	t.Helper()
 	ok = m.run(t, "Flips", func() error {
 		return m.stream.Flips(driver.Flips{
-			Points: m.sites, N: len(m.Sites), Triangles: m.triangles, Counts: m.counts, Rounds: rounds, Status: m.status, Scratch: m.scratch[3],
+			Points: m.sites, N: len(m.Sites), Triangles: m.triangles, Counts: m.counts, Rounds: rounds,
+			Status: m.status, Scratch: m.scratch[3],
 		})
 	})
 	out, _ := m.result(t)
@@ -119,7 +123,8 @@ func (m *mesh) flips(t T, rounds int) (_ []driver.Triangle, _ driver.FlipStatus,
 // put uploads triangles for flips.
 func (m *mesh) put(t T, triangles []driver.Triangle, sites int) {
 	t.Helper()
-	m.upload(t, driver.Slice{Mem: m.triangles.Mem, Off: m.triangles.Off, Len: int64(12 * len(triangles))}, bytesOf(triangles))
+	m.upload(t, driver.Slice{Mem: m.triangles.Mem, Off: m.triangles.Off, Len: int64(12 * len(triangles))},
+		bytesOf(triangles))
 	m.upload(t, m.counts, bytesOf([]driver.MeshCounts{{Triangles: uint32(len(triangles)), Sites: uint32(sites)}}))
 	m.wait(t)
 }
@@ -134,8 +139,8 @@ func (m *mesh) result(t T) ([]driver.Triangle, driver.MeshCounts) {
 	return out[:min(int(counts[0].Triangles), len(out))], counts[0]
 }
 
-// meshes checks the steps from diagrams to triangulations one by one, and all together. A subtest is a diagram, or a set of points for
-// Flips.
+// meshes checks the steps from diagrams to triangulations one by one, and all together. A subtest is a diagram, or a
+// set of points for Flips.
 func (s Suite) meshes(t T, dev driver.Device) {
 	if _, err := dev.IslandsScratch(3, 3, 3); errors.Is(err, driver.ErrNotSupported) {
 		t.Logf("%s lacks the ops: %v", s.Driver.Name(), err)
@@ -227,8 +232,8 @@ func (m *mesh) steps(t T, labels []uint32) {
 	}
 }
 
-// flips checks Flips on triangulations that are far from Delaunay, and on what is no triangulation: each is spoiled in all ways, or when
-// Short in one, in turn.
+// flips checks Flips on triangulations that are far from Delaunay, and on what is no triangulation: each is spoiled in
+// all ways, or when Short in one, in turn.
 func (s Suite) flips(t T, r *rig) {
 	n := 2000
 	if s.Short || s.small {
@@ -267,7 +272,8 @@ func (s Suite) flips(t T, r *rig) {
 				if d := CompareFlaws(status, MeshFlaws(set.Points, w.triangles, w.sites)); d != nil {
 					t.Errorf("%s, %s: %v", set.Name, w.how, d)
 				}
-				if status.Sound(len(w.triangles)) || status.Flips+status.Rounds+status.Left != 0 || len(after) != len(w.triangles) {
+				if status.Sound(len(w.triangles)) || status.Flips+status.Rounds+status.Left != 0 ||
+					len(after) != len(w.triangles) {
 					t.Errorf("%s, %s: %+v", set.Name, w.how, status)
 				}
 			}
@@ -283,7 +289,8 @@ func (s Suite) flips(t T, r *rig) {
 		m.upload(t, m.counts, bytesOf([]driver.MeshCounts{{Triangles: 7, Sites: 3}}))
 		m.wait(t)
 		if err := errors.Join(m.stream.Flips(driver.Flips{
-			Points: m.sites, N: 3, Triangles: m.triangles, Counts: m.counts, Rounds: 1, Status: m.status, Scratch: m.scratch[3],
+			Points: m.sites, N: 3, Triangles: m.triangles, Counts: m.counts, Rounds: 1, Status: m.status,
+			Scratch: m.scratch[3],
 		}), m.stream.Wait(context.Background())); err == nil {
 			t.Errorf("7 triangles of 3 points: no error")
 		}

@@ -77,7 +77,8 @@ func Numbers(g *rand.Rand, n, levels int) []float32 {
 			out[i] = float32(g.NormFloat64())
 		case 3:
 			out[i] = pick(g, []float32{
-				0, float32(math.Copysign(0, -1)), 1, -1, float32(math.NaN()), float32(math.Inf(1)), float32(math.Inf(-1)),
+				0, float32(math.Copysign(0, -1)), 1, -1, float32(math.NaN()), float32(math.Inf(1)),
+				float32(math.Inf(-1)),
 				math.MaxFloat32, -math.MaxFloat32, math.SmallestNonzeroFloat32, -0.5 / most, -0.49999 / most,
 			})
 		default:
@@ -114,7 +115,8 @@ func (r *rig) unpack(t T, p *Picture, mask []byte, offset int) ([]byte, []float3
 }
 
 // pack runs one Pack whose images have the layout of src. The residual is nil where it is not asked for.
-func (r *rig) pack(t T, src *Picture, planes []float32, flags []byte, withResidual bool) (dst, residual []byte, err error) {
+func (r *rig) pack(t T, src *Picture, planes []float32, flags []byte, withResidual bool) (dst, residual []byte,
+	err error) {
 	t.Helper()
 	size := int64(len(src.Pixels))
 	r.reserve(t, 5, 3*size+4*int64(len(planes))+int64(len(flags)))

@@ -41,7 +41,8 @@ func (s Suite) shade(t T, dev driver.Device) {
 				t.Errorf("%s: the colours of the triangles are % x, want % x", name, colors, wantColors)
 			}
 		}
-		p := Painting{Picture: Pictures(s.Seed, 0)[12], Points: []driver.Point{{}, {X: 1}, {Y: 1}}, Triangles: []driver.Triangle{{A: 0, B: 1, C: 2}}}
+		p := Painting{Picture: Pictures(s.Seed, 0)[12], Points: []driver.Point{{}, {X: 1}, {Y: 1}},
+			Triangles: []driver.Triangle{{A: 0, B: 1, C: 2}}}
 		for name, spoil := range map[string]func(*Painting){
 			"an index beyond the points": func(p *Painting) { p.Triangles[0].C = 3 },
 			"a point left of the image":  func(p *Painting) { p.Points[1].X = -1 },
@@ -67,7 +68,8 @@ func (p *Painting) dirty() *Picture {
 }
 
 // shade runs one Shade, with room for most triangles, and returns the image and the colours.
-func (r *rig) shade(t T, p *Painting, m driver.ShadeMethod, color driver.ShadeColor, most int) (pixels, colors []byte, err error) {
+func (r *rig) shade(t T, p *Painting, m driver.ShadeMethod, color driver.ShadeColor, most int) (pixels, colors []byte,
+	err error) {
 	t.Helper()
 	scratch, err := r.dev.ShadeScratch(most, p.Width, p.Height, m)
 	if err != nil {
@@ -93,7 +95,8 @@ func (r *rig) shade(t T, p *Painting, m driver.ShadeMethod, color driver.ShadeCo
 	}
 	k := min(most, len(p.Triangles)) // more are to be an error
 	if k > 0 {
-		r.upload(t, driver.Slice{Mem: op.Triangles.Mem, Off: op.Triangles.Off, Len: 12 * int64(k)}, bytesOf(p.Triangles[:k]))
+		r.upload(t, driver.Slice{Mem: op.Triangles.Mem, Off: op.Triangles.Off, Len: 12 * int64(k)},
+			bytesOf(p.Triangles[:k]))
 	}
 	r.upload(t, op.Count, bytesOf([]uint32{uint32(len(p.Triangles))}))
 	r.wait(t)

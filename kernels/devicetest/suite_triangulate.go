@@ -94,7 +94,8 @@ func PointSets(seed uint64, random, n int) []PointSet {
 		uniform[i] = driver.Point{X: r.Int32N(1 << 14), Y: r.Int32N(1 << 14)}
 		gaussian[i] = driver.Point{X: int32(8192 + r.NormFloat64()*2048), Y: int32(8192 + r.NormFloat64()*2048)}
 		c := int32(r.IntN(5))
-		clusters[i] = driver.Point{X: c*1_000_003 + int32(r.NormFloat64()*50), Y: c*c*3_000_017 + int32(r.NormFloat64()*50)}
+		clusters[i] = driver.Point{X: c*1_000_003 + int32(r.NormFloat64()*50),
+			Y: c*c*3_000_017 + int32(r.NormFloat64()*50)}
 	}
 	add(fmt.Sprintf("%d uniform", n), uniform...)
 	add(fmt.Sprintf("%d Gaussian", n), gaussian...)
@@ -179,9 +180,11 @@ func (s Suite) triangulate(t T, dev driver.Device) {
 
 // triangulateErrors looks for what has to be refused.
 func (r *rig) triangulateErrors(t T) {
-	for i, p := range []driver.Point{{X: driver.MaxPoint + 1}, {Y: driver.MaxPoint + 1}, {X: -driver.MaxPoint - 1}, {Y: math.MinInt32}} {
+	for i, p := range []driver.Point{{X: driver.MaxPoint + 1}, {Y: driver.MaxPoint + 1}, {X: -driver.MaxPoint - 1},
+		{Y: math.MinInt32}} {
 		points := slices.Insert([]driver.Point{{}, {X: 1}, {Y: 1}}, i, p)
-		if _, err := r.triangles(t, points); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("Points[%d]", i)) {
+		if _, err := r.triangles(t, points); err == nil ||
+			!strings.Contains(err.Error(), fmt.Sprintf("Points[%d]", i)) {
 			t.Errorf("a point at %v is beyond the range: %v, want an error about Points[%d]", p, err, i)
 		}
 	}

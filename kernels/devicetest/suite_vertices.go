@@ -21,15 +21,16 @@ type Choice struct {
 	Previous      []driver.Point
 }
 
-// Choices are what vertex selection is tested on: the edges of [Pictures], with rules of every kind, and edges that no picture
-// has.
+// Choices are what vertex selection is tested on: the edges of [Pictures], with rules of every kind, and edges that no
+// picture has.
 func Choices(seed uint64, random int) []Choice {
 	r := rand.New(rand.NewPCG(seed, 17))
 	var out []Choice
 	for i, p := range Pictures(seed, random) {
 		c := Choice{Name: p.Name, Width: p.Width, Height: p.Height, Edges: p.Edges()}
 		c.Rule = driver.VertexRule{
-			Seed: r.Uint64() >> r.IntN(65), Floor: 1 + r.IntN(1<<r.IntN(17)), Border: 1 + r.IntN(max(c.Width, c.Height)+10),
+			Seed: r.Uint64() >> r.IntN(65), Floor: 1 + r.IntN(1<<r.IntN(17)), Border: 1 +
+				r.IntN(max(c.Width, c.Height)+10),
 			Spacing: r.IntN(1 + i%9), Strength: r.IntN(64) * (i % 2),
 		}
 		switch i % 4 {
@@ -49,7 +50,8 @@ func Choices(seed uint64, random int) []Choice {
 		}
 		c.N += r.IntN(1+c.Width*c.Height>>r.IntN(8)) * (i % 5) / 4
 		for range r.IntN(100) {
-			c.Previous = append(c.Previous, driver.Point{X: r.Int32N(int32(c.Width)+9) - 4, Y: r.Int32N(int32(c.Height)+9) - 4})
+			c.Previous = append(c.Previous,
+				driver.Point{X: r.Int32N(int32(c.Width)+9) - 4, Y: r.Int32N(int32(c.Height)+9) - 4})
 		}
 		c.Name = fmt.Sprintf("%d of %s by %+v after %d", c.N, c.Name, c.Rule, len(c.Previous))
 		out = append(out, c)
@@ -59,7 +61,8 @@ func Choices(seed uint64, random int) []Choice {
 
 // vertices checks choices against the oracle.
 func (s Suite) vertices(t T, dev driver.Device) {
-	if _, err := dev.SelectVerticesScratch(4, 1, 1, driver.VertexRule{Floor: 1, Border: 1}); errors.Is(err, driver.ErrNotSupported) {
+	if _, err := dev.SelectVerticesScratch(4, 1, 1, driver.VertexRule{Floor: 1, Border: 1}); errors.Is(err,
+		driver.ErrNotSupported) {
 		t.Logf("%s lacks the op: %v", s.Driver.Name(), err)
 		return
 	}
@@ -93,7 +96,8 @@ func (r *rig) vertices(t T, c Choice) ([]driver.Point, error) {
 		return nil, err
 	}
 	r.reserve(t, 5, int64(2*len(c.Edges)+8*len(c.Previous)+8*c.N+4)+scratch)
-	op := driver.SelectVertices{Width: c.Width, Height: c.Height, VertexRule: c.Rule, N: c.N, NPrevious: len(c.Previous)}
+	op := driver.SelectVertices{Width: c.Width, Height: c.Height, VertexRule: c.Rule, N: c.N,
+		NPrevious: len(c.Previous)}
 	op.Edges = r.slice(t, 2*int64(len(c.Edges)), 0)
 	op.Previous = r.slice(t, 8*int64(len(c.Previous)), 0)
 	op.Points = r.slice(t, 8*int64(c.N), 0)

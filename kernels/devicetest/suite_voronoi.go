@@ -22,8 +22,8 @@ type Diagram struct {
 	Width, Height int
 }
 
-// Diagrams are what Voronoi diagrams are tested on: no sites, one, all pixels, lines, corners, lattices with ties everywhere,
-// images of one row or column, and random ones, of n pixels at most.
+// Diagrams are what Voronoi diagrams are tested on: no sites, one, all pixels, lines, corners, lattices with ties
+// everywhere, images of one row or column, and random ones, of n pixels at most.
 func Diagrams(seed uint64, random, n int) []Diagram {
 	r := rand.New(rand.NewPCG(seed, 11))
 	var out []Diagram
@@ -76,8 +76,8 @@ func Diagrams(seed uint64, random, n int) []Diagram {
 	return out
 }
 
-// wideDiagrams are those that need more room: far from all sites in rows and columns of several thousand pixels, images where
-// many sites are almost equally near, and where all pixels are sites.
+// wideDiagrams are those that need more room: far from all sites in rows and columns of several thousand pixels, images
+// where many sites are almost equally near, and where all pixels are sites.
 func wideDiagrams(seed uint64) []Diagram {
 	r := rand.New(rand.NewPCG(seed, 12))
 	at := func(x, y int) driver.Point { return driver.Point{X: int32(x), Y: int32(y)} }
@@ -114,9 +114,11 @@ func wideDiagrams(seed uint64) []Diagram {
 	}
 }
 
-// voronoi checks each method against an oracle. What floods may be wrong in some pixels, and has to be in the same ones.
+// voronoi checks each method against an oracle. What floods may be wrong in some pixels, and has to be in the same
+// ones.
 func (s Suite) voronoi(t T, dev driver.Device) {
-	methods := []driver.VoronoiMethod{driver.VoronoiDefault, driver.BruteForce, driver.Grid, driver.JumpFlood, driver.Banding}
+	methods := []driver.VoronoiMethod{driver.VoronoiDefault, driver.BruteForce, driver.Grid, driver.JumpFlood,
+		driver.Banding}
 	if _, err := dev.VoronoiScratch(1, 1, 1, driver.VoronoiDefault); errors.Is(err, driver.ErrNotSupported) {
 		t.Logf("%s lacks the op: %v", s.Driver.Name(), err)
 		return
@@ -132,7 +134,8 @@ func (s Suite) voronoi(t T, dev driver.Device) {
 		diagrams = append(diagrams, Diagram{"left end of two rows", []driver.Point{{X: 5, Y: 1}, {}}, 46500, 2})
 	}
 	if !s.Short { // BANDING has a block for each row
-		diagrams = append(diagrams, Diagram{"top of two columns", []driver.Point{{X: 1, Y: 3}, {X: 0, Y: 9}, {X: 1, Y: 9}}, 2, 46500})
+		diagrams = append(diagrams,
+			Diagram{"top of two columns", []driver.Point{{X: 1, Y: 3}, {X: 0, Y: 9}, {X: 1, Y: 9}}, 2, 46500})
 	}
 	exact := sync.OnceValue(func() [][]uint32 {
 		labels := make([][]uint32, len(diagrams))
@@ -153,8 +156,8 @@ func (s Suite) voronoi(t T, dev driver.Device) {
 	}
 }
 
-// halfRing has pixels whose squared distance to all sites takes more than 31 bits, and 8x8 pixels, in the middle of the ring, that have
-// some 500 sites to choose from.
+// halfRing has pixels whose squared distance to all sites takes more than 31 bits, and 8x8 pixels, in the middle of the
+// ring, that have some 500 sites to choose from.
 func halfRing() Diagram {
 	d := Diagram{Name: "half a ring at one end", Width: 46500, Height: 41}
 	const cx, cy, inner, outer = 52, 4, 26, 36
@@ -168,8 +171,8 @@ func halfRing() Diagram {
 	return d
 }
 
-// voronoiWide compares exact methods with each other in an image that is too large to ask an oracle for all pixels, and to have others wait
-// for GRID on a CPU: its time grows with how far sites are.
+// voronoiWide compares exact methods with each other in an image that is too large to ask an oracle for all pixels, and
+// to have others wait for GRID on a CPU: its time grows with how far sites are.
 func (r *rig) voronoiWide(t T) {
 	d := halfRing()
 	var want []uint32

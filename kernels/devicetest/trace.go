@@ -43,7 +43,9 @@ func Trace(d driver.Driver, wait bool) *Tracer {
 func (x *Tracer) Records(ops ...string) []Record {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(x.records), func(r Record) bool { return len(ops) > 0 && !slices.Contains(ops, r.Op) })
+	return slices.DeleteFunc(slices.Clone(x.records), func(r Record) bool {
+		return len(ops) > 0 && !slices.Contains(ops, r.Op)
+	})
 }
 
 // Reset forgets the events so far.

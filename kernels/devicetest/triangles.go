@@ -15,8 +15,8 @@ import (
 const MaxOraclePoints = 40
 
 // Delaunay finds the triangles that [driver.Triangulate] asks for by their definition: every three points, in the right
-// orientation, such that no other lies inside their circumcircle, where a point on the circle is inside if the fan around
-// the first of those on the circle says so. It knows nothing of meshes.
+// orientation, such that no other lies inside their circumcircle, where a point on the circle is inside if the fan
+// around the first of those on the circle says so. It knows nothing of meshes.
 func Delaunay(points []driver.Point) []driver.Triangle {
 	if len(points) > MaxOraclePoints {
 		panic(fmt.Sprintf("devicetest: Delaunay of %d points: takes %d at most", len(points), MaxOraclePoints))
@@ -70,7 +70,8 @@ func isDelaunay(points []driver.Point, distinct []int, t [3]int) bool {
 	rest := circle[1:]
 	slices.SortFunc(rest, func(a, b int) int { return -turnOf(points[first], points[a], points[b]) })
 	for i := range len(rest) - 1 {
-		if fan := []int{first, rest[i], rest[i+1]}; slices.Contains(fan, t[0]) && slices.Contains(fan, t[1]) && slices.Contains(fan, t[2]) {
+		if fan := []int{first, rest[i], rest[i+1]}; slices.Contains(fan, t[0]) && slices.Contains(fan, t[1]) &&
+			slices.Contains(fan, t[2]) {
 			return true
 		}
 	}
@@ -105,8 +106,8 @@ func insideCircle(a, b, c, q driver.Point) int {
 	return cmp.Compare(det, 0)
 }
 
-// insideCircleBig is insideCircle for any coordinates. It compares squared distances to the centre, as fractions: the centre
-// is a + (ux, uy)/d.
+// insideCircleBig is insideCircle for any coordinates. It compares squared distances to the centre, as fractions: the
+// centre is a + (ux, uy)/d.
 func insideCircleBig(a, b, c, q driver.Point) int {
 	sub := func(p driver.Point) (x, y *big.Int) {
 		return big.NewInt(int64(p.X) - int64(a.X)), big.NewInt(int64(p.Y) - int64(a.Y))
@@ -125,11 +126,11 @@ func insideCircleBig(a, b, c, q driver.Point) int {
 	return radius.Cmp(distance)
 }
 
-// CheckTriangles returns what is wrong with a triangulation of the points, and nil where it is what [driver.Triangulate]
-// asks for. That set is unique, and these tell it from any other: triangles start with their least index and turn the right
-// way; no edge has two triangles on one side; each edge between two triangles is locally Delaunay, ties decided by the
-// fan; each distinct point is a corner, by the least of its indices; Euler's formula holds; and the area is that of the
-// convex hull.
+// CheckTriangles returns what is wrong with a triangulation of the points, and nil where it is what
+// [driver.Triangulate] asks for. That set is unique, and these tell it from any other: triangles start with their least
+// index and turn the right way; no edge has two triangles on one side; each edge between two triangles is locally
+// Delaunay, ties decided by the fan; each distinct point is a corner, by the least of its indices; Euler's formula
+// holds; and the area is that of the convex hull.
 func CheckTriangles(points []driver.Point, triangles []driver.Triangle) error {
 	order := make([]int, len(points))
 	for i := range order {
@@ -233,7 +234,8 @@ func CheckTriangles(points []driver.Point, triangles []driver.Triangle) error {
 	return nil
 }
 
-// violates reports whether the edge from a to b, with c on its left and d on its right, is not the one that belongs there.
+// violates reports whether the edge from a to b, with c on its left and d on its right, is not the one that belongs
+// there.
 func violates(a, b, c, d driver.Point) bool {
 	s := insideCircle(a, b, c, d)
 	if s != 0 {

@@ -22,9 +22,10 @@ func orderCandidates(a, b candidate) int {
 // orderRows is the order of rows, and of places in a row.
 func orderRows(a, b driver.Point) int { return cmp.Or(cmp.Compare(a.Y, b.Y), cmp.Compare(a.X, b.X)) }
 
-// ChooseVertices chooses as [driver.SelectVertices] does, by its definition: it looks at each two candidates that are near
-// each other.
-func ChooseVertices(edges []uint16, width, height, n int, rule driver.VertexRule, previous []driver.Point) []driver.Point {
+// ChooseVertices chooses as [driver.SelectVertices] does, by its definition: it looks at each two candidates that are
+// near each other.
+func ChooseVertices(edges []uint16, width, height, n int, rule driver.VertexRule,
+	previous []driver.Point) []driver.Point {
 	pixel := func(x, y int) int { return min(int(edges[y*width+x]), driver.MaxEdge) }
 	var all []candidate
 	for y := 1; y < height; y++ {

@@ -189,12 +189,14 @@ func (s *wrappedStream) SelectVertices(op driver.SelectVertices) error {
 }
 
 func (s *wrappedStream) Shade(op driver.Shade) error {
-	n := 2*int64(op.Src.Width)*int64(op.Src.Height)*int64(op.Src.Format.PixelBytes()) + op.Points.Len + op.Triangles.Len + op.Colors.Len
+	n := 2*int64(op.Src.Width)*int64(op.Src.Height)*int64(op.Src.Format.PixelBytes()) + op.Points.Len +
+		op.Triangles.Len + op.Colors.Len
 	return s.op(Event{Op: "Shade", Bytes: n, Args: op}, func() error { return s.Stream.Shade(op) })
 }
 
 func (s *wrappedStream) Hold(op driver.Hold) error {
-	n := 2*int64(op.Dst.Width)*int64(op.Dst.Height)*int64(op.Dst.Format.PixelBytes()) + op.Points.Len + op.Triangles.Len + 2*op.Colors.Len
+	n := 2*int64(op.Dst.Width)*int64(op.Dst.Height)*int64(op.Dst.Format.PixelBytes()) + op.Points.Len +
+		op.Triangles.Len + 2*op.Colors.Len
 	return s.op(Event{Op: "Hold", Bytes: n, Args: op}, func() error { return s.Stream.Hold(op) })
 }
 
@@ -214,7 +216,8 @@ func (s *wrappedStream) CurveRaster(op driver.CurveRaster) error {
 }
 
 func (s *wrappedStream) Unpack(op driver.Unpack) error {
-	n := op.Mask.Len + op.Flags.Len + op.Planes.Len + int64(op.Src.Width)*int64(op.Src.Height)*int64(op.Src.Format.PixelBytes())
+	n := op.Mask.Len + op.Flags.Len + op.Planes.Len +
+		int64(op.Src.Width)*int64(op.Src.Height)*int64(op.Src.Format.PixelBytes())
 	return s.op(Event{Op: "Unpack", Bytes: n, Args: op}, func() error { return s.Stream.Unpack(op) })
 }
 

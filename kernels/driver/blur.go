@@ -5,24 +5,26 @@ package driver
 const (
 	// MaxBlurSigma is the greatest standard deviation of a [Blur], in pixels.
 	MaxBlurSigma = 100
-	// BlurLevels is how many images of half the sides each a [Blur] makes: the last one's kernel is wider than MaxBlurSigma.
+	// BlurLevels is how many images of half the sides each a [Blur] makes: the last one's kernel is wider than
+	// MaxBlurSigma.
 	BlurLevels = 7
 )
 
-// Blur makes each pixel a weighted mean of those around, as wide as a plane of standard deviations says. Its kernel is close to a
-// Gaussian, and its variance is just that of one. A pixel whose deviation is 0 or less, or NaN, stays as it is; of more than
-// MaxBlurSigma counts that. Pixels beyond the image have the value of the nearest one in it.
+// Blur makes each pixel a weighted mean of those around, as wide as a plane of standard deviations says. Its kernel is
+// close to a Gaussian, and its variance is just that of one. A pixel whose deviation is 0 or less, or NaN, stays as it
+// is; of more than MaxBlurSigma counts that. Pixels beyond the image have the value of the nearest one in it.
 //
-// The kernel is a mix of two from a row of kernels whose variances are 0, 1/2, 1 and (2*4^l - 1)/3, l from 1 to BlurLevels, weighted so
-// that the variance comes out. Those are: the pixel itself; 1 2 1 and 1 4 6 4 1, each along rows and then along columns; and what level
-// l of a pyramid has there. A pixel (x, y) of a level is the 1 4 6 4 1 mean around (2x, 2y) of the level before; a level has half of the
-// sides, rounded down, and one pixel more, so that it reaches both borders. Between its pixels it is interpolated by cubic B-splines.
+// The kernel is a mix of two from a row of kernels whose variances are 0, 1/2, 1 and (2*4^l - 1)/3, l from 1 to
+// BlurLevels, weighted so that the variance comes out. Those are: the pixel itself; 1 2 1 and 1 4 6 4 1, each along
+// rows and then along columns; and what level l of a pyramid has there. A pixel (x, y) of a level is the 1 4 6 4 1 mean
+// around (2x, 2y) of the level before; a level has half of the sides, rounded down, and one pixel more, so that it
+// reaches both borders. Between its pixels it is interpolated by cubic B-splines.
 //
-// Source planes, of Width*Height float32 each, are finite. Dst gets as many, and overlaps nothing else. The order of operations is
-// fixed, each rounded to float32 (see kernels/cpu/blur.go), so that all backends give the same bits.
+// Source planes, of Width*Height float32 each, are finite. Dst gets as many, and overlaps nothing else. The order of
+// operations is fixed, each rounded to float32 (see kernels/cpu/blur.go), so that all backends give the same bits.
 //
-// Complexity: pixels, whatever the deviations. Source: Burt and Adelson, The Laplacian pyramid as a compact image code, 1983; Orzan and
-// others, Diffusion curves, 2008, for its use.
+// Complexity: pixels, whatever the deviations. Source: Burt and Adelson, The Laplacian pyramid as a compact image code,
+// 1983; Orzan and others, Diffusion curves, 2008, for its use.
 type Blur struct {
 	Width, Height int // sides up to MaxSide, and MaxPixels in all
 	Channels      int // 1 to MaxDiffusionChannels

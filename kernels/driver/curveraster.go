@@ -3,8 +3,9 @@
 package driver
 
 const (
-	// MaxCurveCoord bounds the absolute value of a control point's coordinates, in 1/Subpixel px: 2^20 px. A point of a curve is a sum
-	// below 2^28 * 2^33, and a crossing a quotient of numbers below 2^60, so that both are exact in int64.
+	// MaxCurveCoord bounds the absolute value of a control point's coordinates, in 1/Subpixel px: 2^20 px. A point of a
+	// curve is a sum below 2^28 * 2^33, and a crossing a quotient of numbers below 2^60, so that both are exact in
+	// int64.
 	MaxCurveCoord = 1 << (20 + SubpixelBits)
 	// MaxCurvePieces is how many lines a segment can be drawn as, a power of two: 2^33 above is its cube.
 	MaxCurvePieces = 1 << 11
@@ -18,8 +19,8 @@ const (
 	MaxCurveLength = 1<<16 - 1
 )
 
-// CurveSegment is a cubic Bézier of a curve, drawn as the lines between 2^LogPieces + 1 points of it. With n = 2^LogPieces, the point i
-// is the nearest on the grid of 1/Subpixel px to its own, halves rounded up:
+// CurveSegment is a cubic Bézier of a curve, drawn as the lines between 2^LogPieces + 1 points of it. With n =
+// 2^LogPieces, the point i is the nearest on the grid of 1/Subpixel px to its own, halves rounded up:
 //
 //	floor((2 ((n-i)^3 P0 + 3 (n-i)^2 i P1 + 3 (n-i) i^2 P2 + i^3 P3) + n^3) / (2 n^3))
 //
@@ -32,8 +33,9 @@ type CurveSegment struct {
 	_         uint32
 }
 
-// Curve is the stops along both sides of a curve, and what it does to edges. A side without stops gives no values. The left side is
-// that to the left of someone who walks along the curve on a screen, whose y points down: north of a curve that goes east.
+// Curve is the stops along both sides of a curve, and what it does to edges. A side without stops gives no values. The
+// left side is that to the left of someone who walks along the curve on a screen, whose y points down: north of a curve
+// that goes east.
 //
 // Mirrored by Curve in kernels/cu/curveraster.cu: 24 bytes.
 type Curve struct {
@@ -45,8 +47,8 @@ type Curve struct {
 // CurveStops is a run of stops, Stops[First : First+Count], their parameters not descending.
 type CurveStops struct{ First, Count uint32 }
 
-// CurveStop is the values at a parameter. Between two stops they are interpolated, before the first and behind the last they are
-// those. Where several stops have the same parameter, the last holds there.
+// CurveStop is the values at a parameter. Between two stops they are interpolated, before the first and behind the last
+// they are those. Where several stops have the same parameter, the last holds there.
 //
 // Mirrored by CurveStop in kernels/cu/curveraster.cu: 20 bytes.
 type CurveStop struct {
@@ -56,27 +58,30 @@ type CurveStop struct {
 
 // CurveRaster draws curves as constraints of a diffusion.
 //
-// Where a line of a curve crosses the way from the centre of a pixel to that of its right or lower neighbour, it parts the two: one
-// gets the values of the curve's left side, the other those of the right, and with Barrier the edge between them is blocked. That goes
-// for ways that begin or end outside of the image, too. A curve therefore has two unbroken rows of pixels, and no path over
-// neighbours, diagonal ones included, leads through a closed one past them. A curve that crosses no such way, because it is short or
-// lies outside, draws nothing.
+// Where a line of a curve crosses the way from the centre of a pixel to that of its right or lower neighbour, it parts
+// the two: one gets the values of the curve's left side, the other those of the right, and with Barrier the edge
+// between them is blocked. That goes for ways that begin or end outside of the image, too. A curve therefore has two
+// unbroken rows of pixels, and no path over neighbours, diagonal ones included, leads through a closed one past them. A
+// curve that crosses no such way, because it is short or lies outside, draws nothing.
 //
-// Of several crossings that claim a pixel the nearest wins: the least distance along the way, in 1/65536 px, rounded down and at most
+// Of several crossings that claim a pixel the nearest wins: the least distance along the way, in 1/65536 px, rounded
+// down and at most
 // 65535. Then the last segment wins, then the least parameter, in CurveUnit within the segment, rounded down and at most CurveUnit-1,
 // and then the left side. Sides without stops claim nothing.
 //
-// Which ways a line crosses is exact: centres are taken to lie a little to the right of, and still less below, where they are, so that
-// no point of the grid is on a row or a column of them. Rows and columns are those of the rule of [Edge].
+// Which ways a line crosses is exact: centres are taken to lie a little to the right of, and still less below, where
+// they are, so that no point of the grid is on a row or a column of them. Rows and columns are those of the rule of
+// [Edge].
 //
-// The values of a pixel are a + (b-a)*f of the stops around, f = (p-A)/(B-A), with each operation rounded to float32. So all of it is
-// the same on every backend.
+// The values of a pixel are a + (b-a)*f of the stops around, f = (p-A)/(B-A), with each operation rounded to float32.
+// So all of it is the same on every backend.
 //
-// Flags are Width*Height bytes and Values Channels planes of as many float32; both stay as they are elsewhere, and where nothing is
-// drawn. Pixels that are claimed get DiffusionFixed, and their values. Scratch has at least [CurveRaster.ScratchBytes].
+// Flags are Width*Height bytes and Values Channels planes of as many float32; both stay as they are elsewhere, and
+// where nothing is drawn. Pixels that are claimed get DiffusionFixed, and their values. Scratch has at least
+// [CurveRaster.ScratchBytes].
 //
-// Segments, Curves and Stops are host memory that stays as it is until Wait. The segments of a curve follow one another, and curves
-// follow in the order of their indices.
+// Segments, Curves and Stops are host memory that stays as it is until Wait. The segments of a curve follow one
+// another, and curves follow in the order of their indices.
 //
 // Complexity: pixels, and crossings. Source: Orzan and others, Diffusion curves, 2008, for what is drawn.
 type CurveRaster struct {

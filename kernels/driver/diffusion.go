@@ -8,14 +8,14 @@ type DiffusionFlags = uint8
 const (
 	// DiffusionFixed marks a pixel whose value is given (a Dirichlet constraint).
 	DiffusionFixed DiffusionFlags = 1 << iota
-	// DiffusionBlockRight blocks the edge between a pixel and its right neighbour (a Neumann constraint): nothing flows across,
-	// either way. In the last column it says nothing, as the border of the image is no edge anyway.
+	// DiffusionBlockRight blocks the edge between a pixel and its right neighbour (a Neumann constraint): nothing flows
+	// across, either way. In the last column it says nothing, as the border of the image is no edge anyway.
 	DiffusionBlockRight
 	// DiffusionBlockDown blocks the edge between a pixel and the one below it.
 	DiffusionBlockDown
-	// DiffusionShutRight closes the edge between a pixel and its right neighbour one way: the pixel takes nothing from there, while
-	// that one may take from the pixel. Fixed pixels take nothing anyway. Source: seeds/003 (Warren), whose Neumann edges
-	// are these: a blocked edge is one that both sides have shut.
+	// DiffusionShutRight closes the edge between a pixel and its right neighbour one way: the pixel takes nothing from
+	// there, while that one may take from the pixel. Fixed pixels take nothing anyway. Source: seeds/003 (Warren),
+	// whose Neumann edges are these: a blocked edge is one that both sides have shut.
 	DiffusionShutRight
 	// DiffusionShutLeft closes the edge to the left neighbour one way.
 	DiffusionShutLeft
@@ -24,18 +24,20 @@ const (
 	// DiffusionShutUp closes the edge to the neighbour above one way.
 	DiffusionShutUp
 
-	// DiffusionBlocks are the flags that need DiffusionGrid.Barriers, and DiffusionShuts those that need DiffusionGrid.OneWay.
+	// DiffusionBlocks are the flags that need DiffusionGrid.Barriers, and DiffusionShuts those that need
+	// DiffusionGrid.OneWay.
 	DiffusionBlocks = DiffusionBlockRight | DiffusionBlockDown
 	DiffusionShuts  = DiffusionShutRight | DiffusionShutLeft | DiffusionShutDown | DiffusionShutUp
 	// DiffusionAllFlags are all that mean something.
 	DiffusionAllFlags = DiffusionFixed | DiffusionBlocks | DiffusionShuts
 )
 
-// DiffusionMethod says how a diffusion is solved. All but the first are of the seed, for comparison: they are slow, and approach the
-// same solution as far as float32 lets them, which is a level or two of 8 bits away where a way to a fixed pixel is hundreds of
-// pixels long. Their estimates count 2^-21 of the largest value for the rounding of each cycle: a tolerance below that, times the cycles,
-// is never reached. And they go by updates, which come to nothing by rounding before the error does: in a corridor through 1024x1024
-// pixels one was 75 times too low. Package diffusion measures the error where multigrid can solve the same. Source: seeds/003 (Warren).
+// DiffusionMethod says how a diffusion is solved. All but the first are of the seed, for comparison: they are slow, and
+// approach the same solution as far as float32 lets them, which is a level or two of 8 bits away where a way to a fixed
+// pixel is hundreds of pixels long. Their estimates count 2^-21 of the largest value for the rounding of each cycle: a
+// tolerance below that, times the cycles, is never reached. And they go by updates, which come to nothing by rounding
+// before the error does: in a corridor through 1024x1024 pixels one was 75 times too low. Package diffusion measures
+// the error where multigrid can solve the same. Source: seeds/003 (Warren).
 type DiffusionMethod uint8
 
 const (
@@ -43,14 +45,15 @@ const (
 	DiffusionMultigrid DiffusionMethod = iota
 	// DiffusionNaive replaces all pixels at once by the mean of their neighbours (Jacobi), 64 times a cycle.
 	DiffusionNaive
-	// DiffusionPyramidCautious begins with the naive solution of an image of half the sides, and so on. There a pixel is fixed
-	// where at least three of four are, and an edge blocked or shut where one of two is. DiffusionFromX does without.
+	// DiffusionPyramidCautious begins with the naive solution of an image of half the sides, and so on. There a pixel
+	// is fixed where at least three of four are, and an edge blocked or shut where one of two is. DiffusionFromX does
+	// without.
 	DiffusionPyramidCautious
 	// DiffusionPyramidGreedy is the same, but one pixel suffices.
 	DiffusionPyramidGreedy
-	// DiffusionVariableStencil looks as far as the nearest fixed pixel in four directions (Jeschke and others, A GPU Laplacian solver
-	// for diffusion curves and Poisson image editing, 2009), and half as far from cycle to cycle, until it is naive. It is not
-	// for barriers, nor for edges that are open one way.
+	// DiffusionVariableStencil looks as far as the nearest fixed pixel in four directions (Jeschke and others, A GPU
+	// Laplacian solver for diffusion curves and Poisson image editing, 2009), and half as far from cycle to cycle,
+	// until it is naive. It is not for barriers, nor for edges that are open one way.
 	DiffusionVariableStencil
 )
 
@@ -98,11 +101,11 @@ type DiffusionCounts struct {
 // DiffusionSetup prepares a solver for a set of constraints. It depends on where they are, not on their values, and
 // serves any number of [DiffusionSolve] ops.
 //
-// Flags are Width*Height bytes in row-major order. Dst has the bytes that Device.DiffusionSetupBytes says, and Counts receives
-// one DiffusionCounts. What is in Dst is the backend's own. Flags outside of [DiffusionAllFlags] fail the op.
+// Flags are Width*Height bytes in row-major order. Dst has the bytes that Device.DiffusionSetupBytes says, and Counts
+// receives one DiffusionCounts. What is in Dst is the backend's own. Flags outside of [DiffusionAllFlags] fail the op.
 //
-// Complexity: grows with the pixels. Source: Dendy, Black box multigrid, 1982; with barriers, Vaněk and others, Algebraic multigrid by
-// smoothed aggregation, 1996, where aggregates are what open edges connect within blocks.
+// Complexity: grows with the pixels. Source: Dendy, Black box multigrid, 1982; with barriers, Vaněk and others,
+// Algebraic multigrid by smoothed aggregation, 1996, where aggregates are what open edges connect within blocks.
 type DiffusionSetup struct {
 	Grid   DiffusionGrid
 	Flags  Slice
@@ -126,30 +129,37 @@ const (
 //
 // Mirrored on devices: 32 bytes.
 type DiffusionStatus struct {
-	Cycles    uint32  // since the start
-	Converged uint32  // 1 where Estimate is at most the tolerance
-	Update    float32 // by how much the last cycle changed a value; with barriers, the largest correction that it began with
-	Ratio     float32 // of that and the update before, 0.5 for the first cycle, and less than 1; at least 0.15 without barriers, where it is what their steps tell of the error, and 0.9 of the methods of the seed
-	Estimate  float32 // of the error that is left: Update / (1 - Ratio), by multigrid times Ratio, with barriers or more, as their slowest mode says; no bound
-	Residual  float32 // sum over the open edges of a pixel of the differences across; 0 where the solution is exact
-	_         uint64
+	Cycles    uint32 // since the start
+	Converged uint32 // 1 where Estimate is at most the tolerance
+	// by how much the last cycle changed a value; with barriers, the largest correction that it began with
+	Update float32
+	// of that and the update before, 0.5 for the first cycle, and less than 1; at least 0.15 without barriers, where it
+	// is what their steps tell of the error, and 0.9 of the methods of the seed
+	Ratio float32
+	// of the error that is left: Update / (1 - Ratio), by multigrid times Ratio, with barriers or more, as their
+	// slowest mode says; no bound
+	Estimate float32
+	Residual float32 // sum over the open edges of a pixel of the differences across; 0 where the solution is exact
+	_        uint64
 }
 
-// DiffusionSolve solves for the pixels that are not fixed: each is to be the mean of its neighbours across open edges. The
-// border of the image is no edge. Pixels that no open path connects with a fixed one (void) become the mean of all fixed
-// ones; nothing is taken from them, and no error is counted there. Where nothing is fixed X becomes 0, in one cycle.
+// DiffusionSolve solves for the pixels that are not fixed: each is to be the mean of its neighbours across open edges.
+// The border of the image is no edge. Pixels that no open path connects with a fixed one (void) become the mean of all
+// fixed ones; nothing is taken from them, and no error is counted there. Where nothing is fixed X becomes 0, in one
+// cycle.
 //
-// It runs cycles until the estimate of the error is at most Tolerance, or Cycles of them. So long solves can be cut: the ops
-// that follow say [DiffusionContinue].
+// It runs cycles until the estimate of the error is at most Tolerance, or Cycles of them. So long solves can be cut:
+// the ops that follow say [DiffusionContinue].
 //
-// Setup is what [DiffusionSetup] made of Flags on the same grid. Both are only read, by any number of solves at a time. Colours are float32 in planes of Width*Height, one for each
-// channel; pixels that are not fixed are not looked at, the others are finite. X, of the same size, receives the solution, with
-// the colours where pixels are fixed. State has the bytes that Device.DiffusionStateBytes says; it is the solver's memory
-// between ops. Status receives one DiffusionStatus.
+// Setup is what [DiffusionSetup] made of Flags on the same grid. Both are only read, by any number of solves at a time.
+// Colours are float32 in planes of Width*Height, one for each channel; pixels that are not fixed are not looked at, the
+// others are finite. X, of the same size, receives the solution, with the colours where pixels are fixed. State has the
+// bytes that Device.DiffusionStateBytes says; it is the solver's memory between ops. Status receives one
+// DiffusionStatus.
 //
-// The arithmetic is float32; backends differ by rounding. One backend gives the same bits whatever its number of threads.
-// Complexity: a cycle grows with the pixels; how many are needed hardly depends on them. Source: seeds/003 (Warren) for the
-// problem.
+// The arithmetic is float32; backends differ by rounding. One backend gives the same bits whatever its number of
+// threads. Complexity: a cycle grows with the pixels; how many are needed hardly depends on them. Source: seeds/003
+// (Warren) for the problem.
 type DiffusionSolve struct {
 	Grid      DiffusionGrid
 	Channels  int // 1 to MaxDiffusionChannels

@@ -45,8 +45,8 @@ type Device interface {
 	// VoronoiScratch says how large the Scratch of a [Voronoi] with these arguments has to be. It returns an error that
 	// matches [ErrNotSupported] where the backend lacks the op or the method.
 	VoronoiScratch(n, width, height int, m VoronoiMethod) (int64, error)
-	// IslandsScratch says how large the Scratch of an [Islands] has to be. It returns an error that matches [ErrNotSupported]
-	// where the backend lacks the op; so do the three that follow.
+	// IslandsScratch says how large the Scratch of an [Islands] has to be. It returns an error that matches
+	// [ErrNotSupported] where the backend lacks the op; so do the three that follow.
 	IslandsScratch(n, width, height int) (int64, error)
 	// DualTrianglesScratch says how large the Scratch of a [DualTriangles] has to be.
 	DualTrianglesScratch(n, width, height int) (int64, error)
@@ -54,11 +54,11 @@ type Device interface {
 	HullCompletionScratch(n, width, height int) (int64, error)
 	// FlipsScratch says how large the Scratch of a [Flips] of n points has to be.
 	FlipsScratch(n int) (int64, error)
-	// SelectVerticesScratch says how large the Scratch of a [SelectVertices] with these arguments has to be. It returns an
-	// error that matches [ErrNotSupported] where the backend lacks the op.
+	// SelectVerticesScratch says how large the Scratch of a [SelectVertices] with these arguments has to be. It returns
+	// an error that matches [ErrNotSupported] where the backend lacks the op.
 	SelectVerticesScratch(n, width, height int, rule VertexRule) (int64, error)
-	// ShadeScratch says how large the Scratch of a [Shade] of up to n triangles has to be. It returns an error that matches
-	// [ErrNotSupported] where the backend lacks the op or the method.
+	// ShadeScratch says how large the Scratch of a [Shade] of up to n triangles has to be. It returns an error that
+	// matches [ErrNotSupported] where the backend lacks the op or the method.
 	ShadeScratch(n, width, height int, m ShadeMethod) (int64, error)
 	// DiffusionSetupBytes says how large the Dst of a [DiffusionSetup] has to be. It returns an error that matches
 	// [ErrNotSupported] where the backend lacks the ops, or lacks them for such a grid.

@@ -10,8 +10,8 @@ type MeshCounts struct {
 	Hull      uint32 // edges around the mesh, or 0 before HullCompletion
 }
 
-// DualTriangles finds the triangles between the cells of a Voronoi diagram: of the labels of each block of 2x2 pixels, which
-// follow each other clockwise on a screen,
+// DualTriangles finds the triangles between the cells of a Voronoi diagram: of the labels of each block of 2x2 pixels,
+// which follow each other clockwise on a screen,
 //
 //   - three different ones are a triangle, unless the two that are the same lie across (the other two cells don't touch then);
 //   - four different ones are two triangles. The diagonal from the second to the fourth parts them where both then turn the right
@@ -19,14 +19,14 @@ type MeshCounts struct {
 //     [Triangulate]; else the one from the first to the third does;
 //   - fewer, or labels that are no index, are none.
 //
-// The triangles and the edges between neighbouring cells on the border of the image are a mesh that lacks nothing: all edges
-// but those have a triangle on either side, or as many on one as on the other. Corners turn the way that [Triangle] says where the
-// diagram has no islands; where it has, some may not, which [Flips] finds out.
+// The triangles and the edges between neighbouring cells on the border of the image are a mesh that lacks nothing: all
+// edges but those have a triangle on either side, or as many on one as on the other. Corners turn the way that
+// [Triangle] says where the diagram has no islands; where it has, some may not, which [Flips] finds out.
 //
-// Triangles has room for 2N of them. They are in the order of the blocks, row by row, and start with their least index. Counts
-// receives the number of them and of the sites. Triangles that find no room, which a mesh without flaws has none of, are left
-// out. Scratch has at least Device.DualTrianglesScratch bytes. The result does not depend on the backend. Time grows with the
-// pixels.
+// Triangles has room for 2N of them. They are in the order of the blocks, row by row, and start with their least index.
+// Counts receives the number of them and of the sites. Triangles that find no room, which a mesh without flaws has none
+// of, are left out. Scratch has at least Device.DualTrianglesScratch bytes. The result does not depend on the backend.
+// Time grows with the pixels.
 //
 // Source: seeds/000 and 002, after Rong and others (2008), without the rules about what lies across.
 type DualTriangles struct {

@@ -5,15 +5,15 @@ package driver
 // MaxEdge is the largest value that [Edges] writes.
 const MaxEdge = 4*255 + 4*255
 
-// Edges computes the magnitude of the gradient of an image's luminance at each pixel, |gx| + |gy| after Sobel, where pixels
-// beyond the image have the value of the nearest one in it:
+// Edges computes the magnitude of the gradient of an image's luminance at each pixel, |gx| + |gy| after Sobel, where
+// pixels beyond the image have the value of the nearest one in it:
 //
 //	gx = (L(x+1, y-1) + 2 L(x+1, y) + L(x+1, y+1)) - (L(x-1, y-1) + 2 L(x-1, y) + L(x-1, y+1))
 //	gy = (L(x-1, y+1) + 2 L(x, y+1) + L(x+1, y+1)) - (L(x-1, y-1) + 2 L(x, y-1) + L(x+1, y-1))
 //
-// The luminance of a pixel, 0 to 255, is (77 R + 150 G + 29 B + 128) / 256, rounded down, or its first channel where it has
-// fewer than three. Alpha doesn't count. Of samples of more than 8 bits it is the high 8; a sample beyond what its bits hold
-// counts as the largest.
+// The luminance of a pixel, 0 to 255, is (77 R + 150 G + 29 B + 128) / 256, rounded down, or its first channel where it
+// has fewer than three. Alpha doesn't count. Of samples of more than 8 bits it is the high 8; a sample beyond what its
+// bits hold counts as the largest.
 //
 // All of it is integers, the same on every backend. Time grows with the pixels. Source: seeds/000, seeds/001.
 type Edges struct {

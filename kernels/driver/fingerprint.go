@@ -8,16 +8,18 @@ const FingerprintPrime = 1<<61 - 1
 // FingerprintBytes is the size of the Dst of a [Fingerprint].
 const FingerprintBytes = 16
 
-// Fingerprint hashes the bytes of Src under two keys: values of polynomials (universal hashing as of Carter and Wegman, 1979).
+// Fingerprint hashes the bytes of Src under two keys: values of polynomials (universal hashing as of Carter and Wegman,
+// 1979).
 //
 // Src is read as n words of 4 bytes, little endian, the last one filled up with zero bytes. The hash under key K is
 //
 //	(L K^(n+1) + sum of w[i] K^(n-i) over i = 0 to n-1) mod FingerprintPrime
 //
-// where L is Src.Len, and it is 0 where Src is empty. Of two given contents that differ, the difference of their polynomials is not zero
-// and has a degree of at most m+1, where m is the number of words of the longer one. So at most m+1 keys give both the same hash, and of
-// all pairs of keys the share that gives both the same pair of hashes is ((m+1)/FingerprintPrime)^2 or less: less than 1 in 10^23 for 16 MiB.
-// That holds for contents chosen without knowledge of the keys, and keys drawn at random.
+// where L is Src.Len, and it is 0 where Src is empty. Of two given contents that differ, the difference of their
+// polynomials is not zero and has a degree of at most m+1, where m is the number of words of the longer one. So at most
+// m+1 keys give both the same hash, and of all pairs of keys the share that gives both the same pair of hashes is
+// ((m+1)/FingerprintPrime)^2 or less: less than 1 in 10^23 for 16 MiB. That holds for contents chosen without knowledge
+// of the keys, and keys drawn at random.
 //
 // All backends write the same bits. Time grows with the bytes.
 type Fingerprint struct {

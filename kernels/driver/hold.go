@@ -2,18 +2,20 @@
 
 package driver
 
-// Hold keeps the colours of the frame before, in a video, on triangles that [Shade] has painted, as far as they are near.
+// Hold keeps the colours of the frame before, in a video, on triangles that [Shade] has painted, as far as they are
+// near.
 //
-// For each triangle and channel, let m be its sample in Colors, and b the mean of Before over the pixels that it covers, rounded
-// to the nearest, halves up. Its sample becomes b, brought within Limit of m; or it stays m where b is more than Jump away:
-// there the picture has changed. So no colour is more than Limit from what it would be, a colour moves only as far as it must,
-// and triangles over a picture that stays the same keep theirs. Vertices needn't be those of the frame before.
+// For each triangle and channel, let m be its sample in Colors, and b the mean of Before over the pixels that it
+// covers, rounded to the nearest, halves up. Its sample becomes b, brought within Limit of m; or it stays m where b is
+// more than Jump away: there the picture has changed. So no colour is more than Limit from what it would be, a colour
+// moves only as far as it must, and triangles over a picture that stays the same keep theirs. Vertices needn't be those
+// of the frame before.
 //
-// What a triangle covers is as in [Shade]; those that cover nothing keep their colours. Dst and Colors change where colours do.
-// Changed receives how many pixels are in triangles of which at least one sample is more than Jump away, a uint32. The op
-// fails as [Shade] does. All of it is integers, the same on every backend. Time grows with the pixels and with the triangles.
-// Source: the play operator of hysteresis (Krasnosel'skii and Pokrovskii, 1989), which of all that follow a signal within a
-// limit varies least.
+// What a triangle covers is as in [Shade]; those that cover nothing keep their colours. Dst and Colors change where
+// colours do. Changed receives how many pixels are in triangles of which at least one sample is more than Jump away, a
+// uint32. The op fails as [Shade] does. All of it is integers, the same on every backend. Time grows with the pixels
+// and with the triangles. Source: the play operator of hysteresis (Krasnosel'skii and Pokrovskii, 1989), which of all
+// that follow a signal within a limit varies least.
 type Hold struct {
 	Before    Image // the picture of the frame before: as large as Dst, and of its format; other memory
 	Limit     int   // in units of samples, 0 to Jump

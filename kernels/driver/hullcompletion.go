@@ -2,23 +2,24 @@
 
 package driver
 
-// HullCompletion adds the triangles between the border of the mesh that [DualTriangles] made of a diagram, and the convex hull of
-// the sites. The seeds leave them out: triangles are missing there where cells meet beyond the image.
+// HullCompletion adds the triangles between the border of the mesh that [DualTriangles] made of a diagram, and the
+// convex hull of the sites. The seeds leave them out: triangles are missing there where cells meet beyond the image.
 //
-// The labels of the pixels along a side of the image, from corner to corner and clockwise on a screen, are a chain of sites; all
-// four are a ring around the mesh. In each chain, as long as there is a corner at which it turns away from clockwise, the first
-// one is cut off by a triangle. Then, at the four places where chains meet, top right, bottom right, bottom left, top left, the
-// same is done in the ring: first with the chain before the place, back from it, whenever the next site of the chain behind it has
-// been taken in, until one is taken in without a cut. Sites along a side are in the order of their coordinate, so triangles
-// overlap nothing; corners at which the ring goes straight on stay.
+// The labels of the pixels along a side of the image, from corner to corner and clockwise on a screen, are a chain of
+// sites; all four are a ring around the mesh. In each chain, as long as there is a corner at which it turns away from
+// clockwise, the first one is cut off by a triangle. Then, at the four places where chains meet, top right, bottom
+// right, bottom left, top left, the same is done in the ring: first with the chain before the place, back from it,
+// whenever the next site of the chain behind it has been taken in, until one is taken in without a cut. Sites along a
+// side are in the order of their coordinate, so triangles overlap nothing; corners at which the ring goes straight on
+// stay.
 //
-// Triangles are written behind those that Counts says there are, chain by chain and place by place, in the order of the cuts, and
-// start with their least index. What finds no room in 2N is left out. Counts.Triangles grows by their number; Counts.Border
-// receives the edges of the ring before, Counts.Hull those of it after. Scratch has at least Device.HullCompletionScratch bytes.
-// The result does not depend on the backend. Time grows with the sides.
+// Triangles are written behind those that Counts says there are, chain by chain and place by place, in the order of the
+// cuts, and start with their least index. What finds no room in 2N is left out. Counts.Triangles grows by their number;
+// Counts.Border receives the edges of the ring before, Counts.Hull those of it after. Scratch has at least
+// Device.HullCompletionScratch bytes. The result does not depend on the backend. Time grows with the sides.
 //
-// Source: seeds/000 says what is missing. The chains are those of Andrew (Another efficient algorithm for convex hulls in two
-// dimensions, 1979).
+// Source: seeds/000 says what is missing. The chains are those of Andrew (Another efficient algorithm for convex hulls
+// in two dimensions, 1979).
 type HullCompletion struct {
 	Sites         Slice // of N Point, pixels of the image
 	N             int   // up to MaxPoints

@@ -2,22 +2,24 @@
 
 package driver
 
-// Islands takes the pixels of a Voronoi diagram away from sites that they can't be reached from, and gives them to others, so
-// that [DualTriangles] finds no triangles that turn the wrong way.
+// Islands takes the pixels of a Voronoi diagram away from sites that they can't be reached from, and gives them to
+// others, so that [DualTriangles] finds no triangles that turn the wrong way.
 //
-// A pixel is reached where it is its site's own, or where one of its eight neighbours has the same label, is strictly nearer to
-// the site, and is reached. All others lose their label, and get one back in rounds: in each, every pixel without one takes, of
-// the sites of the labels that its eight neighbours had before the round, the one that is nearest to it, of several equally near
-// ones the least index. Labels that are no index count as none. Only where no pixel is reached at all do they stay [NoSite].
+// A pixel is reached where it is its site's own, or where one of its eight neighbours has the same label, is strictly
+// nearer to the site, and is reached. All others lose their label, and get one back in rounds: in each, every pixel
+// without one takes, of the sites of the labels that its eight neighbours had before the round, the one that is nearest
+// to it, of several equally near ones the least index. Labels that are no index count as none. Only where no pixel is
+// reached at all do they stay [NoSite].
 //
-// Diagrams that are exact have few such pixels: ends of cells that are thinner than a pixel, about 2 in a million. In those of
-// JumpFlood there are pixels with a site that is not their nearest, too.
+// Diagrams that are exact have few such pixels: ends of cells that are thinner than a pixel, about 2 in a million. In
+// those of JumpFlood there are pixels with a site that is not their nearest, too.
 //
 // Labels is changed in place; Count receives how many pixels lost their label, a uint32. Scratch has at least
-// Device.IslandsScratch bytes. The result does not depend on the backend. Time grows with the pixels, and with the islands.
+// Device.IslandsScratch bytes. The result does not depend on the backend. Time grows with the pixels, and with the
+// islands.
 //
-// Source: seeds/000 and 002 name the islands and leave them; Cao, Edelsbrunner and Tan (Triangulations from topologically correct
-// digital Voronoi diagrams, 2015) have cells grow in steps from the site instead.
+// Source: seeds/000 and 002 name the islands and leave them; Cao, Edelsbrunner and Tan (Triangulations from
+// topologically correct digital Voronoi diagrams, 2015) have cells grow in steps from the site instead.
 type Islands struct {
 	Sites         Slice // of N Point, pixels of the image
 	N             int   // up to MaxPoints

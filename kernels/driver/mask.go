@@ -51,8 +51,9 @@ type Region struct {
 }
 
 // MaskRegions is a set of regions in host memory. The edges of a region form closed rings (in any order: each point
-// starts as many edges as it ends), so that signs add up to 0 in every row. Regions may share edges. Horizontal edges never count for a winding number, but they are part of the boundary that TILED measures
-// its distance to, so they must not be left out. |coordinate| <= MaxCoord.
+// starts as many edges as it ends), so that signs add up to 0 in every row. Regions may share edges. Horizontal edges
+// never count for a winding number, but they are part of the boundary that TILED measures its distance to, so they must
+// not be left out. |coordinate| <= MaxCoord.
 type MaskRegions struct {
 	Edges   []Edge
 	Regions []Region

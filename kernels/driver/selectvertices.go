@@ -11,33 +11,36 @@ const (
 
 // SelectVertices chooses places for the vertices of a low-poly picture, more of them where there are edges.
 //
-// Vertices are corners of pixels, (x, y) in [0, Width] x [0, Height], so that a triangulation with the four corners of the
-// image covers the centre of each pixel. They are
+// Vertices are corners of pixels, (x, y) in [0, Width] x [0, Height], so that a triangulation with the four corners of
+// the image covers the centre of each pixel. They are
 //
 //   - on the border of the image: each of its sides is cut into the fewest parts of no more than Border, as equal as whole
 //     numbers allow (vertex i of k is at i*L/k, rounded down);
 //   - candidates inside, more than Spacing from the border: Spacing < x < Width-Spacing, and y likewise.
 //
-// Candidates are chosen without replacement by order sampling (Ohlsson, Sequential Poisson sampling, 1998): each has a key,
-// a random number divided by its weight, and the least keys win; so the number is exact. The weight of a candidate is Floor and
-// the sum of Edges over the four pixels around it, times 1 + Strength for those that are in Previous, so that vertices of a
-// video stay where they are unless the picture changes. The key is max(1, h / weight) rounded down, with h the high 32 bits of
-// mix(mix(Seed) ^ (y<<32 | x)), where mix is the finaliser of SplitMix64; order is by key, then by y, then by x.
+// Candidates are chosen without replacement by order sampling (Ohlsson, Sequential Poisson sampling, 1998): each has a
+// key, a random number divided by its weight, and the least keys win; so the number is exact. The weight of a candidate
+// is Floor and the sum of Edges over the four pixels around it, times 1 + Strength for those that are in Previous, so
+// that vertices of a video stay where they are unless the picture changes. The key is max(1, h / weight) rounded down,
+// with h the high 32 bits of mix(mix(Seed) ^ (y<<32 | x)), where mix is the finaliser of SplitMix64; order is by key,
+// then by y, then by x.
 //
-// Where Cell is not 0, the candidates are cut into cells of so many columns and rows, [i*Cell, (i+1)*Cell), and the first one
-// of each in that order gets the key 0; the last Spacing columns and rows of a cell don't take part. These are chosen in any
-// case, which bounds triangles.
+// Where Cell is not 0, the candidates are cut into cells of so many columns and rows, [i*Cell, (i+1)*Cell), and the
+// first one of each in that order gets the key 0; the last Spacing columns and rows of a cell don't take part. These
+// are chosen in any case, which bounds triangles.
 //
 // Then candidates stay that are the first ones in the square of those up to Spacing columns and rows away. So chosen
-// vertices are more than Spacing apart in x or in y. The first N of them, less those of the border, are chosen: all, where
-// fewer stay.
+// vertices are more than Spacing apart in x or in y. The first N of them, less those of the border, are chosen: all,
+// where fewer stay.
 //
-// Points receives the vertices by y, then x; there is room for N, and what is left of it becomes copies of the first one,
-// (0, 0): so all N can be triangulated, which equal points don't change, by who doesn't know the number. Count receives it, a
-// uint32. Scratch has at least Device.SelectVerticesScratch bytes. Corners of Previous that are no candidates don't matter.
+// Points receives the vertices by y, then x; there is room for N, and what is left of it becomes copies of the first
+// one, (0, 0): so all N can be triangulated, which equal points don't change, by who doesn't know the number. Count
+// receives it, a uint32. Scratch has at least Device.SelectVerticesScratch bytes. Corners of Previous that are no
+// candidates don't matter.
 //
-// All of it is integers, the same on every backend. Time grows with the pixels, and the number of vertices hardly matters.
-// Source: seeds/000, seeds/001, where each pixel is chosen or not by itself: the number is random, and neighbours are chosen.
+// All of it is integers, the same on every backend. Time grows with the pixels, and the number of vertices hardly
+// matters. Source: seeds/000, seeds/001, where each pixel is chosen or not by itself: the number is random, and
+// neighbours are chosen.
 type SelectVertices struct {
 	Edges         Slice // of Width*Height uint16, as [Edges] writes them; greater ones count as MaxEdge
 	Width, Height int   // of the image: sides up to MaxSide, and MaxPixels in all

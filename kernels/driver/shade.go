@@ -10,7 +10,8 @@ const (
 	ShadeDefault ShadeMethod = iota
 	// PerTriangle walks over the pixels of one triangle after the other (seeds/000).
 	PerTriangle
-	// PerTile sorts triangles into tiles of pixels first, and walks over the pixels of one tile after the other (seeds/001).
+	// PerTile sorts triangles into tiles of pixels first, and walks over the pixels of one tile after the other
+	// (seeds/001).
 	PerTile
 )
 
@@ -27,10 +28,11 @@ func (m ShadeMethod) String() string {
 type ShadeColor uint8
 
 const (
-	// MeanColor is the mean of the pixels that it covers, of each channel by itself, rounded to the nearest, halves up. A
-	// triangle that covers no pixel has the colour at its centroid.
+	// MeanColor is the mean of the pixels that it covers, of each channel by itself, rounded to the nearest, halves up.
+	// A triangle that covers no pixel has the colour at its centroid.
 	MeanColor ShadeColor = iota
-	// CentroidColor is the pixel at (A+B+C)/3, rounded down, or the nearest one where that is beyond the image (the seeds).
+	// CentroidColor is the pixel at (A+B+C)/3, rounded down, or the nearest one where that is beyond the image (the
+	// seeds).
 	CentroidColor
 )
 
@@ -45,15 +47,15 @@ func (c ShadeColor) String() string {
 
 // Shade paints each triangle in one colour, that it takes from an image.
 //
-// A triangle covers the pixels whose centres are inside, and of those on its edges the ones that the crossing rule of all of
-// this gives it: an edge counts for the rows of centres that it crosses, and a centre is covered where an odd number of
-// the triangle's edges cross its row strictly right of it. So triangles that share edges share no pixel and leave none out.
-// Points are whole numbers, corners of pixels; all of it is exact. Which way a triangle turns doesn't matter. Triangles must
-// not overlap; those without area cover nothing.
+// A triangle covers the pixels whose centres are inside, and of those on its edges the ones that the crossing rule of
+// all of this gives it: an edge counts for the rows of centres that it crosses, and a centre is covered where an odd
+// number of the triangle's edges cross its row strictly right of it. So triangles that share edges share no pixel and
+// leave none out. Points are whole numbers, corners of pixels; all of it is exact. Which way a triangle turns doesn't
+// matter. Triangles must not overlap; those without area cover nothing.
 //
 // Pixels of Dst that no triangle covers stay as they are. Colors receives the colour of each triangle, a pixel of Src's
-// format, of those beyond Count nothing. The op fails where there are more triangles than Max, where an index is no point, or a point
-// lies beyond [0, Width] x [0, Height].
+// format, of those beyond Count nothing. The op fails where there are more triangles than Max, where an index is no
+// point, or a point lies beyond [0, Width] x [0, Height].
 //
 // Scratch has at least Device.ShadeScratch bytes. Time grows with the pixels and with the triangles.
 type Shade struct {

@@ -5,8 +5,9 @@ import (
 	"time"
 )
 
-// Timer is implemented by the streams of devices that have a clock of their own: it tells how long the device takes for ops,
-// without the host's part in them, and runs what ops are compared with. Find it with a type assertion on a [Stream].
+// Timer is implemented by the streams of devices that have a clock of their own: it tells how long the device takes for
+// ops, without the host's part in them, and runs what ops are compared with. Find it with a type assertion on a
+// [Stream].
 type Timer interface {
 	Stream
 
@@ -15,8 +16,8 @@ type Timer interface {
 	// it; the device then does all of that one behind the other, once to warm up and repeats times by its clock. With
 	// several copies the device's pauses between two ops are counted and those between two repeats are not.
 	//
-	// Which ops can be timed is the backend's: on CUDA all but Download. The stream has drained when TimeDevice returns.
-	// It returns an error of enqueue or of the ops, as Wait does.
+	// Which ops can be timed is the backend's: on CUDA all but Download. The stream has drained when TimeDevice
+	// returns. It returns an error of enqueue or of the ops, as Wait does.
 	TimeDevice(ctx context.Context, copies, repeats int, enqueue func(i int) error) ([]time.Duration, error)
 
 	// Copy copies src to dst within the device's memory. They are equally long and don't overlap.

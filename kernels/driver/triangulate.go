@@ -25,12 +25,12 @@ type Triangle struct{ A, B, C uint32 }
 // each distinct point a corner of one, and none inside the circumcircle of any.
 //
 // Where more than three points lie on a circle that holds no other, the polygon that they span is cut into a fan around
-// the one of least X, of those the one of least Y. So the set of triangles is unique, whatever the backend and the order
-// of the points. Of equal points the one of least index is used. Points that are all on one line, fewer than three among
-// them, have no triangles.
+// the one of least X, of those the one of least Y. So the set of triangles is unique, whatever the backend and the
+// order of the points. Of equal points the one of least index is used. Points that are all on one line, fewer than
+// three among them, have no triangles.
 //
-// Triangles has room for 2N of them, which is more than there can be; Count receives their number, a uint32. Their order
-// is the backend's, and deterministic. Scratch has at least Device.TriangulateScratch(N) bytes.
+// Triangles has room for 2N of them, which is more than there can be; Count receives their number, a uint32. Their
+// order is the backend's, and deterministic. Scratch has at least Device.TriangulateScratch(N) bytes.
 //
 // Source: seeds/002, which stops at meshes that are nearly Delaunay.
 type Triangulate struct {

@@ -2,8 +2,8 @@
 
 package driver
 
-// VoronoiMethod says how the nearest site of each pixel is found. All but JumpFlood are exact, and then give the same labels.
-// Source: seeds/002 (Zhang and Fan) and what it refers to.
+// VoronoiMethod says how the nearest site of each pixel is found. All but JumpFlood are exact, and then give the same
+// labels. Source: seeds/002 (Zhang and Fan) and what it refers to.
 type VoronoiMethod uint8
 
 const (
@@ -11,14 +11,14 @@ const (
 	VoronoiDefault VoronoiMethod = iota
 	// BruteForce compares every pixel with every site.
 	BruteForce
-	// Grid looks at the sites in the cells of a grid around the pixel, ring by ring, until no farther cell can hold a nearer
-	// one.
+	// Grid looks at the sites in the cells of a grid around the pixel, ring by ring, until no farther cell can hold a
+	// nearer one.
 	Grid
-	// JumpFlood lets pixels ask others about their sites, at distances that halve from step to step (Rong and Tan, 2006),
-	// from one buffer into another. Some pixels get a site that is not their nearest. The steps are fixed, so that all
-	// backends are wrong in the same places: the first distance is half of the least power of two that is not below the
-	// longer side, and 1 at least, and a pixel takes the nearest of what it and its eight others had, of several equally
-	// near ones the least index.
+	// JumpFlood lets pixels ask others about their sites, at distances that halve from step to step (Rong and Tan,
+	// 2006), from one buffer into another. Some pixels get a site that is not their nearest. The steps are fixed, so
+	// that all backends are wrong in the same places: the first distance is half of the least power of two that is not
+	// below the longer side, and 1 at least, and a pixel takes the nearest of what it and its eight others had, of
+	// several equally near ones the least index.
 	JumpFlood
 	// Banding finds the nearest site within each column and from those the nearest one along each row (Cao and others,
 	// Parallel banding algorithm, 2010).
@@ -37,14 +37,14 @@ func (m VoronoiMethod) String() string {
 // NoSite is the label of pixels where there are no sites.
 const NoSite = 1<<32 - 1
 
-// Voronoi labels each pixel of an image with the index of its nearest site: least squared Euclidean distance from pixel to
-// pixel, of several equally near ones the least index. Sites are pixels; two may be the same one.
+// Voronoi labels each pixel of an image with the index of its nearest site: least squared Euclidean distance from pixel
+// to pixel, of several equally near ones the least index. Sites are pixels; two may be the same one.
 //
-// Labels receives Width*Height uint32 in row-major order. Scratch has at least Device.VoronoiScratch bytes. A site that is
-// no pixel of the image fails the op.
+// Labels receives Width*Height uint32 in row-major order. Scratch has at least Device.VoronoiScratch bytes. A site that
+// is no pixel of the image fails the op.
 //
-// Complexity: Banding and JumpFlood grow with the pixels (JumpFlood with the logarithm of the longer side, too), Grid with
-// the pixels and the unevenness of the sites, BruteForce with pixels times sites.
+// Complexity: Banding and JumpFlood grow with the pixels (JumpFlood with the logarithm of the longer side, too), Grid
+// with the pixels and the unevenness of the sites, BruteForce with pixels times sites.
 type Voronoi struct {
 	Sites         Slice // of N Point
 	N             int   // up to MaxPoints

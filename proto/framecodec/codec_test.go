@@ -106,7 +106,8 @@ func whole(m *Message) proto.Message {
 }
 
 var messages = []proto.Message{
-	&pb.ReduceRequest{}, &pb.StreamFramesRequest{}, &pb.ScanLinesRequest{}, &pb.RasterizeResponse{}, &pb.Frame{}, &pb.RecipeRef{},
+	&pb.ReduceRequest{}, &pb.StreamFramesRequest{}, &pb.ScanLinesRequest{}, &pb.RasterizeResponse{}, &pb.Frame{},
+	&pb.RecipeRef{},
 	&pb.PutFrameRequest{}, &pb.UploadFrameRequest{},
 }
 
@@ -145,7 +146,8 @@ func checkUnmarshal(t *testing.T, wire, cuts []byte, empty proto.Message) (apart
 		}
 		back := proto.Clone(empty)
 		if err := plain.Unmarshal(out, back); err != nil || !proto.Equal(back, want) {
-			t.Fatalf("%T %x: written again and read by the default codec:\n%v (%v), want\n%v", empty, wire, back, err, want)
+			t.Fatalf("%T %x: written again and read by the default codec:\n%v (%v), want\n%v", empty, wire, back, err,
+				want)
 		}
 		out.Free()
 	}
@@ -247,32 +249,51 @@ func TestUnmarshalFallsBack(t *testing.T) {
 		{"no frame", field(nil, 1, nil), req, false},
 		{"frame without data", field(nil, reduceFrame, field(nil, 3, []byte("id"))), req, false},
 		{"data twice", field(nil, reduceFrame, append(data("abc"), data("de")...)), req, false},
-		{"two frames merge", field(field(nil, reduceFrame, data("abc")), reduceFrame, field(nil, 3, []byte("id"))), req, false},
+		{"two frames merge", field(field(nil, reduceFrame, data("abc")), reduceFrame, field(nil, 3, []byte("id"))), req,
+			false},
 		{"frame, then open", field(field(nil, streamFrame, data("abc")), streamOpen, nil), str, false},
 		{"open, then frame", field(field(nil, streamOpen, nil), streamFrame, data("abc")), str, false},
-		{"data, then resident", field(nil, reduceFrame, append(data("abc"), field(nil, 17, []byte("name"))...)), req, false},
-		{"resident, then data", field(nil, reduceFrame, append(field(nil, 17, []byte("name")), data("abc")...)), req, false},
-		{"strip, then resume", field(field(nil, scanStrip, field(nil, stripFrame, data("abc"))), scanResume, nil), scan, false},
-		{"two strips merge", field(field(nil, scanStrip, field(nil, stripFrame, data("abc"))), scanStrip, field(nil, stripFrame, nil)), scan, false},
-		{"strip with its frame twice", field(nil, scanStrip, field(field(nil, stripFrame, data("abc")), stripFrame, data("de"))), scan, false},
-		{"strip in shared memory", field(nil, scanStrip, field(nil, stripFrame, field(nil, 16, []byte{8, 1}))), scan, false},
-		{"data, then shared memory", field(nil, scanStrip, field(nil, stripFrame, field(data("abc"), 16, []byte{8, 1}))), scan, false},
+		{"data, then resident", field(nil, reduceFrame, append(data("abc"), field(nil, 17, []byte("name"))...)), req,
+			false},
+		{"resident, then data", field(nil, reduceFrame, append(field(nil, 17, []byte("name")), data("abc")...)), req,
+			false},
+		{"strip, then resume", field(field(nil, scanStrip, field(nil, stripFrame, data("abc"))), scanResume, nil), scan,
+			false},
+		{"two strips merge", field(field(nil, scanStrip, field(nil, stripFrame, data("abc"))), scanStrip,
+			field(nil, stripFrame, nil)), scan, false},
+		{"strip with its frame twice",
+			field(nil, scanStrip, field(field(nil, stripFrame, data("abc")), stripFrame, data("de"))), scan, false},
+		{"strip in shared memory", field(nil, scanStrip, field(nil, stripFrame, field(nil, 16, []byte{8, 1}))), scan,
+			false},
+		{"data, then shared memory",
+			field(nil, scanStrip, field(nil, stripFrame, field(data("abc"), 16, []byte{8, 1}))), scan, false},
 		{"group beside", group(field(nil, reduceFrame, data("abc"))), req, false},
 		{"group inside", field(nil, reduceFrame, group(data("abc"))), req, false},
-		{"data as varint", field(nil, reduceFrame, append(protowire.AppendVarint(tag(nil, 15, protowire.VarintType), 7), data("abc")...)), req, false},
-		{"data longer than its frame", append(field(nil, reduceFrame, []byte{0x7a, 9, 1}), make([]byte, 20)...), req, false},
+		{"data as varint", field(nil, reduceFrame,
+			append(protowire.AppendVarint(tag(nil, 15, protowire.VarintType), 7), data("abc")...)), req, false},
+		{"data longer than its frame", append(field(nil, reduceFrame, []byte{0x7a, 9, 1}), make([]byte, 20)...), req,
+			false},
 		{"cut off", field(nil, reduceFrame, data("abc"))[:6], req, false},
 		{"field number 0", append(field(nil, reduceFrame, data("abc")), 2, 0), req, false},
-		{"varint of eleven bytes", append(field(nil, reduceFrame, data("abc")), 8, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 1), req, false},
-		{"varint beyond 64 bits", append(field(nil, reduceFrame, data("abc")), 8, 255, 255, 255, 255, 255, 255, 255, 255, 255, 2), req, false},
+		{"varint of eleven bytes", append(field(nil, reduceFrame, data("abc")), 8, 255, 255, 255, 255, 255, 255, 255,
+			255, 255, 255, 1), req, false},
+		{"varint beyond 64 bits", append(field(nil, reduceFrame, data("abc")), 8, 255, 255, 255, 255, 255, 255, 255,
+			255, 255, 2), req, false},
 		{"invalid UTF-8", field(nil, reduceFrame, append(field(nil, 3, []byte{0xff}), data("abc")...)), req, false},
 
-		{"strip with its frame first", field(nil, scanStrip, append(field(nil, stripFrame, data("abc")), 8, 7)), scan, true},
-		{"unknown fields around", field(field(field(nil, 77, []byte("x")), reduceFrame, field(append(field(nil, 99, []byte("y")), data("abc")...), 98, nil)), 78, []byte("z")), req, true},
-		{"data first", field(field(nil, reduceFrame, append(data("abc"), field(nil, 3, []byte("id"))...)), 1, nil), req, true},
-		{"lengths that take more bytes than needed", []byte{reduceFrame<<3 | 2, 0x87, 0, 15<<3 | 2, 0x83, 0x80, 0, 'a', 'b', 'c'}, req, true},
+		{"strip with its frame first", field(nil, scanStrip, append(field(nil, stripFrame, data("abc")), 8, 7)), scan,
+			true},
+		{"unknown fields around",
+			field(field(field(nil, 77, []byte("x")), reduceFrame,
+				field(append(field(nil, 99, []byte("y")), data("abc")...), 98, nil)), 78, []byte("z")), req, true},
+		{"data first", field(field(nil, reduceFrame, append(data("abc"), field(nil, 3, []byte("id"))...)), 1, nil), req,
+			true},
+		{"lengths that take more bytes than needed",
+			[]byte{reduceFrame<<3 | 2, 0x87, 0, 15<<3 | 2, 0x83, 0x80, 0, 'a', 'b', 'c'}, req, true},
 		{"tags that take more bytes than needed", []byte{0x92, 0, 6, 15<<3 | 2, 0x83, 0, 'a', 'b', 'c'}, req, true},
-		{"fixed fields beside", append(append(tag(nil, 50, protowire.Fixed64Type), make([]byte, 8)...), append(append(tag(nil, 51, protowire.Fixed32Type), 0, 0, 0, 0), field(nil, reduceFrame, data("abc"))...)...), req, true},
+		{"fixed fields beside", append(append(tag(nil, 50, protowire.Fixed64Type), make([]byte, 8)...),
+			append(append(tag(nil, 51, protowire.Fixed32Type), 0, 0, 0, 0),
+				field(nil, reduceFrame, data("abc"))...)...), req, true},
 	} {
 		for _, cuts := range [][]byte{nil, {1}, {3, 0, 2}} {
 			if got := checkUnmarshal(t, c.wire, cuts, c.empty); got != c.apart {
@@ -285,7 +306,8 @@ func TestUnmarshalFallsBack(t *testing.T) {
 func TestMarshalIsTheDefaultWire(t *testing.T) {
 	unknown := &pb.ReduceRequest{Frame: frame("u", random(10))}
 	unknown.ProtoReflect().SetUnknown(protowire.AppendVarint(protowire.AppendTag(nil, 1000, protowire.VarintType), 5))
-	unknown.Frame.ProtoReflect().SetUnknown(protowire.AppendVarint(protowire.AppendTag(nil, 1001, protowire.VarintType), 6))
+	unknown.Frame.ProtoReflect().SetUnknown(protowire.AppendVarint(protowire.AppendTag(nil, 1001, protowire.VarintType),
+		6))
 	for _, m := range []proto.Message{
 		&pb.ReduceRequest{},
 		&pb.ReduceRequest{Frame: &pb.Frame{FrameId: "no data"}},
@@ -293,7 +315,8 @@ func TestMarshalIsTheDefaultWire(t *testing.T) {
 		&pb.ReduceRequest{Inspection: inspection(), Frame: frame("id", random(100000))},
 		&pb.StreamFramesRequest{Message: &pb.StreamFramesRequest_Open{Open: inspection()}},
 		&pb.StreamFramesRequest{Message: &pb.StreamFramesRequest_Frame{Frame: frame("", random(127))}},
-		&pb.ScanLinesRequest{Message: &pb.ScanLinesRequest_Open{Open: &pb.ScanOpen{Inspection: inspection(), PartLines: 4}}},
+		&pb.ScanLinesRequest{Message: &pb.ScanLinesRequest_Open{Open: &pb.ScanOpen{Inspection: inspection(),
+			PartLines: 4}}},
 		&pb.ScanLinesRequest{Message: &pb.ScanLinesRequest_Resume{Resume: &pb.ScanResume{SessionToken: random(32)}}},
 		strip(random(1000)),
 		&pb.RasterizeResponse{Counts: []uint64{5}, Backend: "cpu", Image: frame("", random(128))},
@@ -333,7 +356,8 @@ func TestSetPayload(t *testing.T) {
 	a, b, small := random(5000), random(3000), random(10)
 	m := New(&pb.ReduceRequest{Inspection: inspection(), Frame: &pb.Frame{FrameId: "id"}})
 	count := func() { released++ }
-	m.SetPayload(mem.BufferSlice{NewBuffer(a, count), NewBuffer(nil, nil), NewBuffer(b, count), NewBuffer(small, count)})
+	m.SetPayload(mem.BufferSlice{NewBuffer(a, count), NewBuffer(nil, nil), NewBuffer(b, count),
+		NewBuffer(small, count)})
 	if released != 1 {
 		t.Errorf("a small buffer is copied and released at once: %d releases", released)
 	}
@@ -405,29 +429,31 @@ func echo(received func(m *Message)) *grpc.ServiceDesc {
 	return &grpc.ServiceDesc{
 		ServiceName: "test.Echo",
 		HandlerType: (*any)(nil),
-		Methods: []grpc.MethodDesc{{MethodName: "Unary", Handler: func(_ any, _ context.Context, dec func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
-			m := New(&pb.ReduceRequest{})
-			defer m.Free()
-			if err := dec(m); err != nil {
-				return nil, err
-			}
-			received(m)
-			return &pb.ReduceResponse{Result: &pb.FrameResult{FrameId: fmt.Sprint(m.Len())}}, nil
-		}}},
-		Streams: []grpc.StreamDesc{{StreamName: "Stream", ClientStreams: true, ServerStreams: true, Handler: func(_ any, s grpc.ServerStream) error {
-			for i := range 3 {
-				m := New(&pb.StreamFramesRequest{})
-				if err := s.RecvMsg(m); err != nil {
-					return err
+		Methods: []grpc.MethodDesc{{MethodName: "Unary",
+			Handler: func(_ any, _ context.Context, dec func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
+				m := New(&pb.ReduceRequest{})
+				defer m.Free()
+				if err := dec(m); err != nil {
+					return nil, err
 				}
 				received(m)
-				m.Free()
-				if err := s.SendMsg(&pb.StreamFramesResponse{Sequence: uint64(i)}); err != nil {
-					return err
+				return &pb.ReduceResponse{Result: &pb.FrameResult{FrameId: fmt.Sprint(m.Len())}}, nil
+			}}},
+		Streams: []grpc.StreamDesc{{StreamName: "Stream", ClientStreams: true, ServerStreams: true,
+			Handler: func(_ any, s grpc.ServerStream) error {
+				for i := range 3 {
+					m := New(&pb.StreamFramesRequest{})
+					if err := s.RecvMsg(m); err != nil {
+						return err
+					}
+					received(m)
+					m.Free()
+					if err := s.SendMsg(&pb.StreamFramesResponse{Sequence: uint64(i)}); err != nil {
+						return err
+					}
 				}
-			}
-			return nil
-		}}},
+				return nil
+			}}},
 	}
 }
 
@@ -460,7 +486,10 @@ func TestOverTransport(t *testing.T) {
 			done := make(chan error)
 			go func() { done <- srv.Serve(l) }()
 			conn, err := grpc.NewClient("passthrough:///x", grpc.WithTransportCredentials(insecure.NewCredentials()),
-				grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return l.DialContext(ctx) }))
+				grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn,
+					error) {
+					return l.DialContext(ctx)
+				}))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -481,12 +510,14 @@ func TestOverTransport(t *testing.T) {
 					t.Errorf("received %s bytes", out.Result.FrameId)
 				}
 			}
-			s, err := conn.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, "/test.Echo/Stream", co...)
+			s, err := conn.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true, ServerStreams: true},
+				"/test.Echo/Stream", co...)
 			if err != nil {
 				t.Fatal(err)
 			}
 			for range 3 {
-				if err := s.SendMsg(wrap(&pb.StreamFramesRequest{Message: &pb.StreamFramesRequest_Frame{Frame: frame("", payload)}})); err != nil {
+				if err := s.SendMsg(wrap(&pb.StreamFramesRequest{Message: &pb.StreamFramesRequest_Frame{Frame: frame("",
+					payload)}})); err != nil {
 					t.Fatal(err)
 				}
 				if err := s.RecvMsg(&pb.StreamFramesResponse{}); err != nil {

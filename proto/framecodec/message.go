@@ -135,9 +135,9 @@ func (m *Message) keep(data mem.BufferSlice, from, to int) {
 // NewBuffer makes a buffer of b for [Message.SetPayload]. release is called once, from any goroutine, when nothing
 // uses b any more: neither the Message, which has to be freed, nor the transport. release may be nil.
 //
-// It may never be called: when a connection dies, grpc-go drops what waits for the peer's flow control without freeing it.
-// So don't wait for release alone. Wait for the end of the call, too, and leave memory that hasn't come back by then to the
-// collector: the connection's last write may still be reading it.
+// It may never be called: when a connection dies, grpc-go drops what waits for the peer's flow control without freeing
+// it. So don't wait for release alone. Wait for the end of the call, too, and leave memory that hasn't come back by
+// then to the collector: the connection's last write may still be reading it.
 func NewBuffer(b []byte, release func()) mem.Buffer {
 	switch {
 	case release == nil:

@@ -13,10 +13,10 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// Overhead returns how many bytes unmarshalling data into m would take for the structs of messages inside messages, and for
-// the headers of repeated strings and bytes. An empty message is two bytes on the wire and a hundred in memory, so a bound
-// on the bytes of a request alone bounds nothing. It reads as far as data is well-formed, and stops where the result
-// exceeds limit.
+// Overhead returns how many bytes unmarshalling data into m would take for the structs of messages inside messages, and
+// for the headers of repeated strings and bytes. An empty message is two bytes on the wire and a hundred in memory, so
+// a bound on the bytes of a request alone bounds nothing. It reads as far as data is well-formed, and stops where the
+// result exceeds limit.
 //
 // It takes time proportional to the number of fields, and skips payloads.
 func Overhead(data mem.BufferSlice, m proto.Message, limit int64) int64 {

@@ -16,7 +16,8 @@ import (
 func TestOverhead(t *testing.T) {
 	const ptr, str = int64(unsafe.Sizeof(uintptr(0))), int64(unsafe.Sizeof(""))
 	size := func(n uintptr) int64 { return int64(n) + ptr }
-	region, ring, set := size(unsafe.Sizeof(pb.Region{})), size(unsafe.Sizeof(pb.Ring{})), size(unsafe.Sizeof(pb.RegionSet{}))
+	region, ring, set := size(unsafe.Sizeof(pb.Region{})), size(unsafe.Sizeof(pb.Ring{})),
+		size(unsafe.Sizeof(pb.RegionSet{}))
 	inspectionSize, frameSize := size(unsafe.Sizeof(pb.Inspection{})), size(unsafe.Sizeof(pb.Frame{}))
 	regions := func(n int, r *pb.Region) *pb.ReduceRequest {
 		set := &pb.RegionSet{}
@@ -31,9 +32,11 @@ func TestOverhead(t *testing.T) {
 		want int64
 	}{
 		{"empty", &pb.ReduceRequest{}, 0},
-		{"frame", &pb.ReduceRequest{Frame: &pb.Frame{FrameId: "id", Source: &pb.Frame_Data{Data: bytes.Repeat([]byte{0x0a}, 5000)}}}, frameSize},
+		{"frame", &pb.ReduceRequest{Frame: &pb.Frame{FrameId: "id",
+			Source: &pb.Frame_Data{Data: bytes.Repeat([]byte{0x0a}, 5000)}}}, frameSize},
 		{"1000 empty regions", regions(1000, &pb.Region{}), inspectionSize + set + 1000*region},
-		{"rings and limits", regions(7, &pb.Region{Name: "n", FillRule: 1, Rings: []*pb.Ring{{Xy: []float64{1, 2}}, {}}, Limits: []string{"", "a", "bb"}}), inspectionSize + set + 7*(region+2*ring+3*str)},
+		{"rings and limits", regions(7, &pb.Region{Name: "n", FillRule: 1, Rings: []*pb.Ring{{Xy: []float64{1, 2}}, {}},
+			Limits: []string{"", "a", "bb"}}), inspectionSize + set + 7*(region+2*ring+3*str)},
 		{"no messages in it", &pb.RecipeRef{Name: "x", Version: 3}, 0},
 	} {
 		wire := mustMarshal(t, c.m)
@@ -49,10 +52,12 @@ func TestOverhead(t *testing.T) {
 	}
 	// It stops at the limit, at what is malformed, and counts what came before.
 	wire := mustMarshal(t, regions(1000, &pb.Region{}))
-	if got := Overhead(mem.BufferSlice{mem.SliceBuffer(wire)}, &pb.ReduceRequest{}, 10*region); got < 10*region || got > 12*region+inspectionSize {
+	if got := Overhead(mem.BufferSlice{mem.SliceBuffer(wire)}, &pb.ReduceRequest{}, 10*region); got < 10*region ||
+		got > 12*region+inspectionSize {
 		t.Errorf("%d with a limit of %d", got, 10*region)
 	}
-	if got := Overhead(mem.BufferSlice{mem.SliceBuffer(append([]byte{0x12, 0}, 0xff))}, &pb.ReduceRequest{}, math.MaxInt64); got != frameSize {
+	if got := Overhead(mem.BufferSlice{mem.SliceBuffer(append([]byte{0x12, 0}, 0xff))}, &pb.ReduceRequest{},
+		math.MaxInt64); got != frameSize {
 		t.Errorf("%d of a malformed message, want %d", got, frameSize)
 	}
 }
@@ -82,7 +87,8 @@ func TestOverheadBoundsUnmarshal(t *testing.T) {
 }
 
 func FuzzOverhead(f *testing.F) {
-	f.Add(mustMarshal(f, &pb.ReduceRequest{Inspection: inspection(), Frame: frame("id", []byte("0123"))}), []byte{3, 0, 1})
+	f.Add(mustMarshal(f, &pb.ReduceRequest{Inspection: inspection(), Frame: frame("id", []byte("0123"))}),
+		[]byte{3, 0, 1})
 	f.Add([]byte{0x0a, 4, 0x0a, 2, 0x0a, 0}, []byte{1})
 	f.Fuzz(func(t *testing.T, wire, cuts []byte) {
 		data := cut(wire, cuts, mem.NopBufferPool{})
@@ -96,7 +102,8 @@ func FuzzOverhead(f *testing.F) {
 		if proto.Unmarshal(wire, m) == nil {
 			least := int64(0)
 			for _, r := range m.GetInspection().GetRegionSet().GetRegions() {
-				least += int64(unsafe.Sizeof(pb.Region{})) + int64(len(r.Rings))*int64(unsafe.Sizeof(pb.Ring{})) + int64(len(r.Limits))*16
+				least += int64(unsafe.Sizeof(pb.Region{})) + int64(len(r.Rings))*int64(unsafe.Sizeof(pb.Ring{})) +
+					int64(len(r.Limits))*16
 			}
 			if got < least {
 				t.Errorf("%x: %d, but the message has %d", wire, got, least)

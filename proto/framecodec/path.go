@@ -28,7 +28,8 @@ func pathOf(md protoreflect.MessageDescriptor) []protoreflect.FieldDescriptor {
 	return p
 }
 
-func findPath(md protoreflect.MessageDescriptor, seen map[protoreflect.FullName]bool, depth int) []protoreflect.FieldDescriptor {
+func findPath(md protoreflect.MessageDescriptor, seen map[protoreflect.FullName]bool,
+	depth int) []protoreflect.FieldDescriptor {
 	fields := md.Fields()
 	if md.FullName() == frameName {
 		fd := fields.ByName(payloadName)

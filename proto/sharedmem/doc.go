@@ -1,14 +1,16 @@
-// Package sharedmem is memory that two processes of one host map at the same time, and the way in which one hands it to the
-// other. polyscan's server and its client library both use it.
+// Package sharedmem is memory that two processes of one host map at the same time, and the way in which one hands it to
+// the other. polyscan's server and its client library both use it.
 //
-// The owner makes the memory with [Create]: a memfd with all its pages, sealed so that nobody can change its size, mapped for
-// reading. Another process gets it with [Fetch]: it connects to the owner's unix socket, sends a [Token], and receives one
-// byte. The byte 0 has the file descriptor beside it (SCM_RIGHTS), any other is a [Refusal]. The peer keeps the connection for
-// as long as it needs the memory. An owner who takes it back earlier sends another byte, and then wipes the memory.
+// The owner makes the memory with [Create]: a memfd with all its pages, sealed so that nobody can change its size,
+// mapped for reading. Another process gets it with [Fetch]: it connects to the owner's unix socket, sends a [Token],
+// and receives one byte. The byte 0 has the file descriptor beside it (SCM_RIGHTS), any other is a [Refusal]. The peer
+// keeps the connection for as long as it needs the memory. An owner who takes it back earlier sends another byte, and
+// then wipes the memory.
 //
-// Whoever has the descriptor can write to the pages, at any time, and can remove them, which leaves zeros behind; [Memory.Whole]
-// finds that out. The owner must expect both of a peer that it doesn't trust: bytes that it looks at twice may differ, and
-// touching a page that was removed takes a new one, which fails with SIGBUS where the system has none.
+// Whoever has the descriptor can write to the pages, at any time, and can remove them, which leaves zeros behind;
+// [Memory.Whole] finds that out. The owner must expect both of a peer that it doesn't trust: bytes that it looks at
+// twice may differ, and touching a page that was removed takes a new one, which fails with SIGBUS where the system has
+// none.
 //
 // It needs Linux. Elsewhere everything returns [ErrUnsupported].
 package sharedmem

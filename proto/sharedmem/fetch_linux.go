@@ -21,8 +21,8 @@ type Mapping struct {
 	conn *net.UnixConn
 }
 
-// Fetch gets the memory that token stands for from its owner, who listens at the unix socket path, and maps the first n bytes
-// of it. It looks first whether the memory has them and can't lose them. Close the mapping after use.
+// Fetch gets the memory that token stands for from its owner, who listens at the unix socket path, and maps the first n
+// bytes of it. It looks first whether the memory has them and can't lose them. Close the mapping after use.
 //
 // The error matches fs.ErrNotExist where there is no such socket: mostly because the owner is on another host. It is a
 // [Refusal] where the owner refused.

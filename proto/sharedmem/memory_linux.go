@@ -26,7 +26,8 @@ const allocChunk = 64 << 20
 
 const ownerSeals = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
 
-// Create makes memory of n bytes, n > 0, rounded up to whole pages. All of them are allocated, and zero. Free it after use.
+// Create makes memory of n bytes, n > 0, rounded up to whole pages. All of them are allocated, and zero. Free it after
+// use.
 func Create(ctx context.Context, n int64) (_ *Memory, err error) {
 	size, err := RoundUp(n)
 	if err != nil {
@@ -99,9 +100,9 @@ func (m *Memory) Whole() error {
 	return nil
 }
 
-// Free ends the owner's use of the memory. With wipe its pages go back to the system, even those that a peer has mapped: it
-// sees zeros from now on, in pages that count as its own. Otherwise they live as long as the peer wants them. No other
-// method may be called during Free or after it.
+// Free ends the owner's use of the memory. With wipe its pages go back to the system, even those that a peer has
+// mapped: it sees zeros from now on, in pages that count as its own. Otherwise they live as long as the peer wants
+// them. No other method may be called during Free or after it.
 func (m *Memory) Free(wipe bool) error {
 	size := int64(len(m.data))
 	err := unix.Munmap(m.data)
@@ -126,7 +127,8 @@ func (m *Memory) Send(c *net.UnixConn) error {
 	return err
 }
 
-// Await waits until a peer that has the memory is gone or doesn't need it any more, or the deadline for reading from c comes.
+// Await waits until a peer that has the memory is gone or doesn't need it any more, or the deadline for reading from c
+// comes.
 func Await(c *net.UnixConn) {
 	for b := make([]byte, 1); ; {
 		if _, err := c.Read(b); err != nil {
@@ -154,7 +156,9 @@ func PeerUID(c *net.UnixConn) (uid uint32, err error) {
 		return 0, err
 	}
 	var cred *unix.Ucred
-	if e := raw.Control(func(fd uintptr) { cred, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) }); e != nil {
+	if e := raw.Control(func(fd uintptr) {
+		cred, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
+	}); e != nil {
 		return 0, e
 	}
 	if err != nil {

@@ -11,7 +11,8 @@ import (
 
 func TestByteSize(t *testing.T) {
 	for text, want := range map[string]byteSize{
-		"0": 0, "1": 1, "1b": 1, "2KiB": 2048, "2 kib": 2048, "1.5MiB": 3 << 19, "3g": 3 << 30, "2GB": 2_000_000_000, "1TiB": 1 << 40,
+		"0": 0, "1": 1, "1b": 1, "2KiB": 2048, "2 kib": 2048, "1.5MiB": 3 << 19, "3g": 3 << 30, "2GB": 2_000_000_000,
+		"1TiB": 1 << 40,
 	} {
 		var b byteSize
 		if err := b.UnmarshalText([]byte(text)); err != nil || b != want {
@@ -47,7 +48,8 @@ func TestUserIDs(t *testing.T) {
 	}
 }
 
-// Each setting of the server can be given, but for those that are not for users: a flag each, all of them unlike the default.
+// Each setting of the server can be given, but for those that are not for users: a flag each, all of them unlike the
+// default.
 func TestEveryConfigFieldIsSet(t *testing.T) {
 	var f Flags
 	fill(reflect.ValueOf(&f).Elem())

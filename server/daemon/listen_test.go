@@ -10,7 +10,8 @@ import (
 	"testing"
 )
 
-// Sockets are for the server's user and group; one that a dead server left is taken over, and nothing else that is in the way.
+// Sockets are for the server's user and group; one that a dead server left is taken over, and nothing else that is in
+// the way.
 func TestListenUnix(t *testing.T) {
 	dir := t.TempDir()
 	path, left, file := filepath.Join(dir, "a.sock"), filepath.Join(dir, "left.sock"), filepath.Join(dir, "file")

@@ -49,7 +49,8 @@ func (v *supervisor) ready(status string) { v.tell(daemon.SdNotifyReady, "STATUS
 // stopping asks for the time that calls in flight may take, and some for the rest.
 func (v *supervisor) stopping(within time.Duration) {
 	within = min(within, 24*time.Hour) + 10*time.Second
-	v.tell(daemon.SdNotifyStopping, "STATUS=finishing calls in flight", fmt.Sprintf("EXTEND_TIMEOUT_USEC=%d", within.Microseconds()))
+	v.tell(daemon.SdNotifyStopping, "STATUS=finishing calls in flight",
+		fmt.Sprintf("EXTEND_TIMEOUT_USEC=%d", within.Microseconds()))
 }
 
 func (v *supervisor) tell(lines ...string) {

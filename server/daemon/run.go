@@ -20,10 +20,11 @@ import (
 	"github.com/polyscan/polyscan/server"
 )
 
-// Run runs a server until ctx ends or a signal comes: SIGHUP reads files again, the first other one lets calls in flight
-// finish, for as long as ShutdownTimeout says, and a second one cancels them. It ends, too, when the device is lost for good,
-// with that error. It tells stdout, under the name of the command, where the server listens and when it is ready, systemd the
-// same where that listens, and logs to stderr. The error matches [ErrStart] where the server did not get that far.
+// Run runs a server until ctx ends or a signal comes: SIGHUP reads files again, the first other one lets calls in
+// flight finish, for as long as ShutdownTimeout says, and a second one cancels them. It ends, too, when the device is
+// lost for good, with that error. It tells stdout, under the name of the command, where the server listens and when it
+// is ready, systemd the same where that listens, and logs to stderr. The error matches [ErrStart] where the server did
+// not get that far.
 func Run(ctx context.Context, name string, f *Flags, stdout, stderr io.Writer, signals <-chan os.Signal) (err error) {
 	started := false
 	defer func() {
@@ -80,8 +81,9 @@ func Run(ctx context.Context, name string, f *Flags, stdout, stderr io.Writer, s
 		})
 	}
 	httpServer := &http.Server{
-		Handler: s.Handler(), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 1 << 16,
-		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn),
+		Handler: s.Handler(), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute,
+		MaxHeaderBytes: 1 << 16,
+		ErrorLog:       slog.NewLogLogger(log.Handler(), slog.LevelWarn),
 	}
 	if web != nil {
 		running.Go(func() {
@@ -93,8 +95,9 @@ func Run(ctx context.Context, name string, f *Flags, stdout, stderr io.Writer, s
 
 	i := s.Device()
 	if i.Backend == cpu.Name {
-		// The device has its threads by now; this is one more for connections. What a call does to its pixels on the way to the device
-		// and back would else keep them all busy together with an op, and the runtime looks at connections every 10 ms then.
+		// The device has its threads by now; this is one more for connections. What a call does to its pixels on the
+		// way to the device and back would else keep them all busy together with an op, and the runtime looks at
+		// connections every 10 ms then.
 		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + 1))
 	}
 	for _, l := range listeners {
@@ -134,7 +137,8 @@ func Run(ctx context.Context, name string, f *Flags, stdout, stderr io.Writer, s
 	}
 
 	systemd.stopping(f.ShutdownTimeout)
-	grace, cancel := context.WithTimeoutCause(context.Background(), f.ShutdownTimeout, fmt.Errorf("they took longer than %v", f.ShutdownTimeout))
+	grace, cancel := context.WithTimeoutCause(context.Background(), f.ShutdownTimeout,
+		fmt.Errorf("they took longer than %v", f.ShutdownTimeout))
 	defer cancel()
 	grace, force := context.WithCancelCause(grace)
 	done := make(chan struct{})

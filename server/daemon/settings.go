@@ -17,8 +17,8 @@ import (
 )
 
 // Options are what kong needs for [Flags]: those of the subcommand of that name, or of the program itself where command
-// is "". A setting is each of its flags that isn't tagged `env:"-"`. It has a variable in the environment, POLYSCAN_MAX_MESSAGE
-// for --max-message, and a key in the file that --config names, max-message.
+// is "". A setting is each of its flags that isn't tagged `env:"-"`. It has a variable in the environment,
+// POLYSCAN_MAX_MESSAGE for --max-message, and a key in the file that --config names, max-message.
 func Options(command string) []kong.Option {
 	return []kong.Option{
 		kong.Bind(&file{}), // which --config fills
@@ -33,7 +33,8 @@ func Options(command string) []kong.Option {
 			}
 			vars := vars()
 			for _, f := range node.Flags {
-				// kong looks at each variable for each flag that can see it, which takes most of a short command's time where all can.
+				// kong looks at each variable for each flag that can see it, which takes most of a short command's time
+				// where all can.
 				if strings.Contains(f.Default, "${") || strings.Contains(f.Help, "${") {
 					f.Tag.Vars = vars
 				}

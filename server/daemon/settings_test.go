@@ -20,7 +20,9 @@ func parse(t *testing.T, args ...string) (f Flags, printed string, exit int, err
 	var cmd struct{ Flags }
 	var out strings.Builder
 	exit = -1
-	k, err := kong.New(&cmd, append(Options(""), kong.Writers(&out, &out), kong.Exit(func(code int) { exit = code }))...)
+	k, err := kong.New(&cmd, append(Options(""), kong.Writers(&out, &out), kong.Exit(func(code int) {
+		exit = code
+	}))...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,15 +49,24 @@ func TestPrecedence(t *testing.T) {
 	}{
 		{"device", "a", "b", "c", func(f Flags) any { return f.Device }, [4]any{"a", "b", "c", "auto"}},
 		{"streams", "1", "2", "3", func(f Flags) any { return f.Streams }, [4]any{1, 2, 3, 0}},
-		{"max-pixels", "1", "2", "3", func(f Flags) any { return f.MaxPixels }, [4]any{int64(1), int64(2), int64(3), int64(1 << 28)}},
-		{"max-message", "1KiB", "2KB", "3", func(f Flags) any { return f.MaxMessage }, [4]any{byteSize(1024), byteSize(2000), byteSize(3), byteSize(256 << 20)}},
+		{"max-pixels", "1", "2", "3", func(f Flags) any {
+			return f.MaxPixels
+		}, [4]any{int64(1), int64(2), int64(3), int64(1 << 28)}},
+		{"max-message", "1KiB", "2KB", "3", func(f Flags) any {
+			return f.MaxMessage
+		}, [4]any{byteSize(1024), byteSize(2000), byteSize(3), byteSize(256 << 20)}},
 		{"shutdown-timeout", "1s", "2m", "3h", func(f Flags) any { return f.ShutdownTimeout },
 			[4]any{time.Second, 2 * time.Minute, 3 * time.Hour, 30 * time.Second}},
 		{"listen", ":1", ":2,unix:/b", "[':3', 'unix:/c', '[::1]:7']", func(f Flags) any { return f.Listen },
-			[4]any{[]string{":1"}, []string{":2", "unix:/b"}, []string{":3", "unix:/c", "[::1]:7"}, []string{"localhost:7465"}}},
-		{"reflection", "true", "false", "true", func(f Flags) any { return f.Reflection }, [4]any{true, false, true, true}},
+			[4]any{[]string{":1"}, []string{":2", "unix:/b"}, []string{":3", "unix:/c", "[::1]:7"},
+				[]string{"localhost:7465"}}},
+		{"reflection", "true", "false", "true", func(f Flags) any {
+			return f.Reflection
+		}, [4]any{true, false, true, true}},
 		{"channelz", "false", "true", "no", func(f Flags) any { return f.Channelz }, [4]any{false, true, false, true}},
-		{"log-level", "debug", "warn", "error", func(f Flags) any { return f.LogLevel }, [4]any{"debug", "warn", "error", "info"}},
+		{"log-level", "debug", "warn", "error", func(f Flags) any {
+			return f.LogLevel
+		}, [4]any{"debug", "warn", "error", "info"}},
 		{"token-file", "/a", "/b", "/c", func(f Flags) any { return f.TokenFile }, [4]any{"/a", "/b", "/c", ""}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -114,7 +125,8 @@ func TestConfigByEnvironment(t *testing.T) {
 
 // What --print-config prints are the same settings again, all of them.
 func TestPrintedSettingsAreAFile(t *testing.T) {
-	args := []string{"--listen", ":1", "--listen", "unix:/x, y", "--memory", "1.5GiB", "--host-memory", "1000001", "--no-channelz",
+	args := []string{"--listen", ":1", "--listen", "unix:/x, y", "--memory", "1.5GiB", "--host-memory", "1000001",
+		"--no-channelz",
 		"--shutdown-timeout", "90s", "--recipes", "/a: #b", "--http", ":2"}
 	want, printed, _, err := parse(t, append(args, "--print-config")...)
 	if err != nil {
@@ -163,7 +175,8 @@ func TestFileErrors(t *testing.T) {
 	} {
 		name := writeFile(t, c.text)
 		_, _, _, err := parse(t, "--config", name)
-		if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), name) || strings.Contains(err.Error(), "\n") {
+		if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), name) ||
+			strings.Contains(err.Error(), "\n") {
 			t.Errorf("%q: %v, want one line with %q and the file", c.text, err, c.want)
 		}
 	}
@@ -197,7 +210,8 @@ func TestOptionsOfCommand(t *testing.T) {
 	}
 	t.Setenv("POLYSCAN_CONFIG", writeFile(t, "http: x\n"))
 	t.Setenv("POLYSCAN_STREAMS", "7")
-	if _, err := k.Parse([]string{"other"}); err != nil || cmd.Other.Streams != 0 || cmd.Other.Config != "" || cmd.Serve.HTTP != "" {
+	if _, err := k.Parse([]string{"other"}); err != nil || cmd.Other.Streams != 0 || cmd.Other.Config != "" ||
+		cmd.Serve.HTTP != "" {
 		t.Errorf("other: %+v, %v", cmd, err)
 	}
 	if _, err := k.Parse([]string{"serve"}); err != nil || cmd.Serve.Streams != 7 || cmd.Serve.HTTP != "x" {
@@ -209,7 +223,8 @@ func TestOptionsOfCommand(t *testing.T) {
 }
 
 func FuzzFile(f *testing.F) {
-	for _, s := range []string{"streams: 1\n", "listen: [a, 'b,c']\nmax-message: 1MiB\n", "a: &b [*b]\n", "? [x]\n: y\n", "---\n...\n", "<<: {streams: 1}\n"} {
+	for _, s := range []string{"streams: 1\n", "listen: [a, 'b,c']\nmax-message: 1MiB\n", "a: &b [*b]\n",
+		"? [x]\n: y\n", "---\n...\n", "<<: {streams: 1}\n"} {
 		f.Add(s)
 	}
 	var cmd struct{ Flags }
@@ -227,7 +242,8 @@ func FuzzFile(f *testing.F) {
 			return
 		}
 		for name, v := range got.values {
-			if !slices.ContainsFunc(flags, func(f *kong.Flag) bool { return f.Name == name }) || v.line < 1 || v.line > strings.Count(text, "\n")+strings.Count(text, "\r")+1 {
+			if !slices.ContainsFunc(flags, func(f *kong.Flag) bool { return f.Name == name }) || v.line < 1 ||
+				v.line > strings.Count(text, "\n")+strings.Count(text, "\r")+1 {
 				t.Errorf("%q: %s", text, fmt.Sprint(name, v))
 			}
 		}

@@ -1,5 +1,5 @@
-// Package drivers knows which backends this build has: the CPU always, CUDA under the tag cuda. It is the one place that
-// decides, for the server and the command line alike, and the only importer of kernels/cuda outside tests.
+// Package drivers knows which backends this build has: the CPU always, CUDA under the tag cuda. It is the one place
+// that decides, for the server and the command line alike, and the only importer of kernels/cuda outside tests.
 package drivers
 
 import (
@@ -54,13 +54,14 @@ func Open(name string, o Options) (driver.Driver, error) {
 	}
 	i := slices.IndexFunc(backends, func(b backend) bool { return b.name == name })
 	if i < 0 {
-		return nil, fmt.Errorf("drivers: device %q: %w, which has %s, %s", name, ErrUnknown, Auto, strings.Join(Names(), ", "))
+		return nil, fmt.Errorf("drivers: device %q: %w, which has %s, %s", name, ErrUnknown, Auto,
+			strings.Join(Names(), ", "))
 	}
 	return backends[i].make(o), nil
 }
 
-// first returns the first driver whose device opens. The last one is taken as it is: if it has no device either, its own
-// error says so best.
+// first returns the first driver whose device opens. The last one is taken as it is: if it has no device either, its
+// own error says so best.
 func first(backends []backend, o Options) (driver.Driver, error) {
 	for _, b := range backends[:len(backends)-1] {
 		d := b.make(o)

@@ -73,8 +73,8 @@ func (b *builder) wet(s shape, seed uint32) {
 	})
 }
 
-// chip adds a two-pad part at (x, y): its pads lie along x, or along y when upright. body paints the part over the pads; nil
-// leaves it out.
+// chip adds a two-pad part at (x, y): its pads lie along x, or along y when upright. body paints the part over the
+// pads; nil leaves it out.
 func (b *builder) chip(name string, x, y int, upright bool, body func(s func(dx, dy, hw, hh, r fix) shape)) {
 	c := pt{px(x), px(y)}
 	place := func(dx, dy, hw, hh, r fix) shape {
@@ -85,7 +85,8 @@ func (b *builder) chip(name string, x, y int, upright bool, body func(s func(dx,
 	}
 	for i, dx := range []fix{px(-12), px(12)} {
 		s := place(dx, 0, px(6), px(7), q(1.5))
-		b.addPad(fmt.Sprintf("%s.%d", name, i+1), pt{(s.x0 + s.x1) / 2, (s.y0 + s.y1) / 2}, (s.x1-s.x0)/2, (s.y1-s.y0)/2, q(1.5))
+		b.addPad(fmt.Sprintf("%s.%d", name, i+1), pt{(s.x0 + s.x1) / 2, (s.y0 + s.y1) / 2}, (s.x1-s.x0)/2,
+			(s.y1-s.y0)/2, q(1.5))
 	}
 	// The legend shows the part's courtyard as two lines beside the body.
 	for _, side := range []fix{-one, one} {
@@ -199,7 +200,8 @@ func (b *builder) mould(s shape, height fix, seed uint32) {
 func (b *builder) qfp(name string, x, y, n int, lines ...string) {
 	c := pt{px(x), px(y)}
 	bodyHalf := px(8*n+32) / 2
-	side := [4][2]fix{{-one, 0}, {0, one}, {one, 0}, {0, -one}} // west, south, east, north: counter-clockwise from pin 1
+	// west, south, east, north: counter-clockwise from pin 1
+	side := [4][2]fix{{-one, 0}, {0, one}, {one, 0}, {0, -one}}
 	for k := range 4 * n {
 		u := side[k/n]
 		t := px(8*(k%n)) - px(4*(n-1))
@@ -227,8 +229,11 @@ func (b *builder) qfp(name string, x, y, n int, lines ...string) {
 		b.marking(c, px(15), lines...)
 	})
 	tick := bodyHalf + px(36)
-	b.silk = append(b.silk, path([]pt{{c.x - tick + px(12), c.y - tick}, {c.x - tick, c.y - tick}, {c.x - tick, c.y - tick + px(12)}}, q(0.9)),
-		path([]pt{{c.x + tick - px(12), c.y + tick}, {c.x + tick, c.y + tick}, {c.x + tick, c.y + tick - px(12)}}, q(0.9)))
+	b.silk = append(b.silk,
+		path([]pt{{c.x - tick + px(12), c.y - tick}, {c.x - tick, c.y - tick}, {c.x - tick, c.y - tick + px(12)}},
+			q(0.9)),
+		path([]pt{{c.x + tick - px(12), c.y + tick}, {c.x + tick, c.y + tick}, {c.x + tick, c.y + tick - px(12)}},
+			q(0.9)))
 	b.silk = append(b.silk, disc(pt{c.x - bodyHalf - px(20), c.y - px(4*n+10)}, px(3)))
 	b.region(name, [][][2]float64{around(c, bodyHalf-px(6), bodyHalf-px(6))}, "mean in [35, 75]", "stddev < 45")
 	// One region a side: the gaps between the pads, where only mask may be seen.
@@ -237,7 +242,8 @@ func (b *builder) qfp(name string, x, y, n int, lines ...string) {
 		var gaps [][][2]float64
 		for i := range n - 1 {
 			t := px(8*i) - px(4*(n-2))
-			g := pt{c.x + mul(u[0], bodyHalf+px(21)) + mul(abs(u[1]), t), c.y + mul(u[1], bodyHalf+px(21)) + mul(abs(u[0]), t)}
+			g := pt{c.x + mul(u[0], bodyHalf+px(21)) + mul(abs(u[1]), t), c.y + mul(u[1], bodyHalf+px(21)) +
+				mul(abs(u[0]), t)}
 			if u[1] == 0 {
 				gaps = append(gaps, around(g, px(8), q(0.5)))
 			} else {
@@ -281,7 +287,8 @@ func (b *builder) soic(name string, x, y, n int, lines ...string) {
 		}
 	})
 	for _, s := range []fix{-one, one} {
-		b.silk = append(b.silk, line(pt{c.x - px(31), c.y + mul(s, hh+px(5))}, pt{c.x + px(31), c.y + mul(s, hh+px(5))}, q(0.9)))
+		b.silk = append(b.silk, line(pt{c.x - px(31), c.y + mul(s, hh+px(5))}, pt{c.x + px(31), c.y + mul(s, hh+px(5))},
+			q(0.9)))
 	}
 	b.silk = append(b.silk, disc(pt{c.x - px(44), c.y - hh - px(3)}, px(3)))
 	b.region(name, [][][2]float64{around(c, px(26), hh-px(6))}, "mean in [35, 80]", "stddev < 45")
@@ -382,7 +389,8 @@ func (b *builder) crystal(name string, x, y int) {
 		b.solid(base, px(6), px(2), px(24), hex(0x8d7c58))
 		lid := box(c, px(24), px(18), px(4))
 		b.fill(lid, one, func(x, y, d fix) rgb {
-			v := px(176) + mul(px(46), noise(21, (x+y)/40, (x-y)/90)) + mul(facing(lid, x, y), mul(px(48), smooth(px(-4), 0, d)))
+			v := px(176) + mul(px(46), noise(21, (x+y)/40, (x-y)/90)) +
+				mul(facing(lid, x, y), mul(px(48), smooth(px(-4), 0, d)))
 			return grey(v).mix(hex(0xcfc9b6), q(0.3))
 		})
 		b.text("25.0", c, px(9), q(0.7), true, hex(0x4c4a44), q(0.8))
@@ -410,7 +418,8 @@ func (b *builder) button(name string, x, y int) {
 		b.solid(body, px(8), px(3), px(30), hex(0x2a2a2c))
 		lid := box(c, px(42), px(46), px(5))
 		b.fill(lid, one, func(x, y, d fix) rgb {
-			v := px(168) + mul(px(30), noise(31, x/60, y/14)) + 6*noise(33, x/2, y*2) + mul(facing(lid, x, y), mul(px(40), smooth(px(-4), 0, d)))
+			v := px(168) + mul(px(30), noise(31, x/60, y/14)) + 6*noise(33, x/2, y*2) +
+				mul(facing(lid, x, y), mul(px(40), smooth(px(-4), 0, d)))
 			return grey(v).mix(hex(0xb9b4a6), q(0.3))
 		})
 		for _, d := range [4][2]int{{-30, -34}, {30, -34}, {-30, 34}, {30, 34}} {
@@ -427,7 +436,8 @@ func (b *builder) button(name string, x, y int) {
 		})
 	})
 	b.region(name+" plunger", [][][2]float64{ngon(c, px(21), 20, 0)}, "mean in [30, 80]")
-	b.region(name+" lid", [][][2]float64{around(c, px(38), px(42)), reversed(ngon(c, px(30), 24, 0))}, "mean in [110, 190]")
+	b.region(name+" lid", [][][2]float64{around(c, px(38), px(42)), reversed(ngon(c, px(30), 24, 0))},
+		"mean in [110, 190]")
 }
 
 // header adds a pin header: n pins at 40 px, downwards.
@@ -440,8 +450,10 @@ func (b *builder) header(name string, x, y, n int) {
 		strip := shape{}
 		for k := range n {
 			c := pt{px(x), px(y + 40*k)}
-			s := poly([]pt{{c.x - px(13), c.y - px(20)}, {c.x + px(13), c.y - px(20)}, {c.x + px(19), c.y - px(13)}, {c.x + px(19), c.y + px(13)},
-				{c.x + px(13), c.y + px(20)}, {c.x - px(13), c.y + px(20)}, {c.x - px(19), c.y + px(13)}, {c.x - px(19), c.y - px(13)}})
+			s := poly([]pt{{c.x - px(13), c.y - px(20)}, {c.x + px(13), c.y - px(20)}, {c.x + px(19), c.y - px(13)},
+				{c.x + px(19), c.y + px(13)},
+				{c.x + px(13), c.y + px(20)}, {c.x - px(13), c.y + px(20)}, {c.x - px(19), c.y + px(13)},
+				{c.x - px(19), c.y - px(13)}})
 			if k == 0 {
 				strip = s
 			} else {
@@ -460,7 +472,8 @@ func (b *builder) header(name string, x, y, n int) {
 	})
 	b.silk = append(b.silk, outline(box(pt{px(x), px(y + 20*(n-1))}, px(24), px(20*n+5), px(2)), q(0.8)))
 	for k := range n {
-		b.region(fmt.Sprintf("%s pin %d", name, k+1), [][][2]float64{around(pt{px(x), px(y + 40*k)}, px(4), px(4))}, "r.mean in [150, 240]", "b.mean < 150")
+		b.region(fmt.Sprintf("%s pin %d", name, k+1), [][][2]float64{around(pt{px(x), px(y + 40*k)}, px(4), px(4))},
+			"r.mean in [150, 240]", "b.mean < 150")
 	}
 }
 
@@ -492,9 +505,11 @@ func (b *builder) socket(name string, x, y, n int) {
 			b.fill(s, one, bevel(s, px(3), px(60), hex(0xc2c4c0)))
 		}
 	})
-	b.region(name, [][][2]float64{around(c, hw-px(2), px(32)), reversed(around(c, hw-px(9), px(25)))}, "mean in [150, 235]")
+	b.region(name, [][][2]float64{around(c, hw-px(2), px(32)), reversed(around(c, hw-px(9), px(25)))},
+		"mean in [150, 235]")
 	for k := range n {
-		b.region(fmt.Sprintf("%s pin %d", name, k+1), [][][2]float64{around(pt{px(x + 40*k), px(y)}, px(3), px(3))}, "mean > 140")
+		b.region(fmt.Sprintf("%s pin %d", name, k+1), [][][2]float64{around(pt{px(x + 40*k), px(y)}, px(3), px(3))},
+			"mean > 140")
 	}
 }
 
@@ -542,7 +557,8 @@ func (b *builder) hole(name string, x, y int) {
 	b.paint = append(b.paint, func() {
 		land := disc(c, px(28))
 		b.fill(land, one, func(x, y, d fix) rgb {
-			return gold.add(mul(facing(land, x, y), mul(px(26), smooth(px(-3), 0, d))) + 12*noise(51, x/5, y/5) - px(14))
+			return gold.add(mul(facing(land, x, y), mul(px(26), smooth(px(-3), 0, d))) +
+				12*noise(51, x/5, y/5) - px(14))
 		})
 		bore := disc(c, px(17))
 		b.fill(bore, one, func(x, y, d fix) rgb {
@@ -599,5 +615,6 @@ func (b *builder) sticker(name string, x, y int) {
 		}
 	})
 	b.keep = append(b.keep, box(c, px(60), px(24), 0))
-	b.region(name, [][][2]float64{around(c, px(76), px(32))}, "median > 200", "count of pixels below 60 in [1200, 3200]")
+	b.region(name, [][][2]float64{around(c, px(76), px(32))}, "median > 200",
+		"count of pixels below 60 in [1200, 3200]")
 }

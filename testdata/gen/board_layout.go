@@ -70,7 +70,8 @@ func (b *builder) place() {
 		name  string
 		lens  rgb
 		limit string
-	}{{"D1", hex(0x4fae4c), "g.mean > 130"}, {"D2", hex(0xd9b13a), "r.mean > 150"}, {"D4", hex(0xb8402f), "r.mean > 130"}} {
+	}{{"D1", hex(0x4fae4c), "g.mean > 130"}, {"D2", hex(0xd9b13a), "r.mean > 150"},
+		{"D4", hex(0xb8402f), "r.mean > 130"}} {
 		y := 444 + 34*i
 		b.led(d.name, 828, y, d.lens, d.limit)
 		b.label(d.name, px(858), px(y))
@@ -112,7 +113,8 @@ func (b *builder) place() {
 	}}, b.paint...)
 }
 
-// nets are pairs of pins to connect. What the router cannot reach gets a via on both ends, as on a board with two layers.
+// nets are pairs of pins to connect. What the router cannot reach gets a via on both ends, as on a board with two
+// layers.
 func (b *builder) nets() [][2]string {
 	var n [][2]string
 	for i := range 8 {
@@ -135,7 +137,8 @@ func (b *builder) nets() [][2]string {
 	}
 	n = append(n, [][2]string{
 		{"Y1.2", "U1.8"}, {"Y1.3", "U1.7"}, {"Y1.1", "C9.1"}, {"C10.2", "Y1.4"}, {"C13.2", "U1.6"}, {"C14.1", "U1.11"},
-		{"U1.62", "C3.1"}, {"U1.59", "C3.2"}, {"U1.57", "C4.1"}, {"U1.55", "C4.2"}, {"U1.52", "C5.1"}, {"U1.50", "C5.2"},
+		{"U1.62", "C3.1"}, {"U1.59", "C3.2"}, {"U1.57", "C4.1"}, {"U1.55", "C4.2"}, {"U1.52", "C5.1"},
+		{"U1.50", "C5.2"},
 		{"U1.18", "C6.1"}, {"U1.20", "C6.2"}, {"U1.27", "C7.1"}, {"U1.29", "C8.1"}, {"U1.31", "C8.2"},
 		{"C1.2", "L1.1"}, {"L1.2", "U3.2"}, {"U3.7", "C2.1"}, {"C2.2", "C11.1"}, {"C11.2", "C12.1"}, {"C12.2", "R21.1"},
 		{"D3.1", "C1.1"}, {"D3.2", "L1.1"}, {"U4.1", "R21.2"}, {"U4.2", "U1.49"}, {"U4.3", "U1.48"}, {"U4.5", "J1.1"},
@@ -287,7 +290,8 @@ func (b *builder) paintParts() {
 // bridge shorts two neighbouring leads with a blob of solder.
 func (b *builder) bridge(from, to string) {
 	f, t := b.pads[b.pin[from]].at, b.pads[b.pin[to]].at
-	blob := union(line(pt{f.x, f.y + px(3)}, pt{t.x, t.y + px(3)}, q(4.6)), line(pt{f.x, f.y + px(7)}, pt{t.x, t.y + px(6)}, q(4)))
+	blob := union(line(pt{f.x, f.y + px(3)}, pt{t.x, t.y + px(3)}, q(4.6)),
+		line(pt{f.x, f.y + px(7)}, pt{t.x, t.y + px(6)}, q(4)))
 	b.shadow(blob, px(3), q(0.4))
 	b.fill(blob, one, func(x, y, d fix) rgb {
 		glint := bump(hypot(x-f.x-px(2), y-f.y-px(3)), px(3))

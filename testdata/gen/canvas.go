@@ -1,4 +1,5 @@
-// canvas.go is the picture under construction: planes of fixed-point levels, painted by shapes, quantised once at the end.
+// canvas.go is the picture under construction: planes of fixed-point levels, painted by shapes, quantised once at the
+// end.
 
 package main
 
@@ -74,8 +75,8 @@ func (c *canvas) fill(s shape, opacity fix, in ink) {
 	})
 }
 
-// glow mixes a colour in with an opacity that falls smoothly from its full value blur inside the border of s to nothing blur
-// outside it.
+// glow mixes a colour in with an opacity that falls smoothly from its full value blur inside the border of s to nothing
+// blur outside it.
 func (c *canvas) glow(s shape, blur, opacity fix, col rgb) {
 	c.within(s, blur, func(k int, x, y fix) {
 		if a := mul(smooth(blur, -blur, s.d(x, y)), opacity); a > 0 {

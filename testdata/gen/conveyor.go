@@ -1,5 +1,6 @@
-// conveyor.go makes twelve frames of three lanes of parts on a belt. The encoder triggers the camera once a pitch, so in every
-// frame each lane has one part under the gate in the middle, and the next frame shows it one pitch further right.
+// conveyor.go makes twelve frames of three lanes of parts on a belt. The encoder triggers the camera once a pitch, so
+// in every frame each lane has one part under the gate in the middle, and the next frame shows it one pitch further
+// right.
 
 package main
 
@@ -50,7 +51,8 @@ func (c *canvas) washer(p item) {
 		r := hypot(dx, dy)
 		u := div(mul(dx, cs)+mul(dy, sn), r)
 		fan := 2*mul(u, u) - one // the cosine of twice the angle
-		return mul(px(24), mul(fan, abs(fan))) + mul(px(8), noise(p.seed, r*3/4, 0)) + mul(px(3), noise(p.seed+1, x/3, y/3))
+		return mul(px(24), mul(fan, abs(fan))) + mul(px(8), noise(p.seed, r*3/4, 0)) +
+			mul(px(3), noise(p.seed+1, x/3, y/3))
 	}))
 }
 
@@ -69,7 +71,8 @@ func (c *canvas) nut(p item) {
 		v := px(150) + mul(px(7), noise(p.seed, r, 0)) + mul(px(4), noise(p.seed+1, x/4, y/4))
 		v += mul(px(12), mul(div(x-p.at.x, px(48)), q(-0.6))+mul(div(y-p.at.y, px(48)), q(-0.8)))
 		// The cone cuts the corners: they slope away from the middle.
-		v += mul(facing(face, x, y), mul(px(36), smooth(-one, px(1), face.d(x, y)))) - mul(px(20), bump(face.d(x, y), q(1.4)))
+		v += mul(facing(face, x, y), mul(px(36), smooth(-one, px(1), face.d(x, y)))) - mul(px(20),
+			bump(face.d(x, y), q(1.4)))
 		v += mul(facing(hex, x, y), mul(px(34), smooth(px(-2), 0, d)))
 		// Countersink and thread: the wall away from the light is lit.
 		wall := px(104) - mul(facing(bore, x, y), px(44)) + mul(px(26), sin(r/3))
@@ -90,7 +93,8 @@ func bracketShape(at pt, holes int) shape {
 	s := union(box(pt{at.x, at.y - px(26)}, px(60), px(16), px(9)), box(pt{at.x - px(44), at.y}, px(16), px(42), px(9)))
 	// A fillet in the inner corner.
 	in := pt{at.x - px(28), at.y - px(10)}
-	s = union(s, cut(box(pt{in.x + px(2), in.y + px(2)}, px(12), px(12), 0), disc(pt{in.x + px(14), in.y + px(14)}, px(14))))
+	s = union(s, cut(box(pt{in.x + px(2), in.y + px(2)}, px(12), px(12), 0),
+		disc(pt{in.x + px(14), in.y + px(14)}, px(14))))
 	for _, h := range bracketHoles[:holes] {
 		s = cut(s, disc(pt{at.x + h.x, at.y + h.y}, px(8)))
 	}
@@ -104,14 +108,16 @@ func (c *canvas) bracket(p item, holes int) {
 	c.fill(s, one, steel(s, px(176), q(2.5), func(x, y fix) fix {
 		dx, dy := x-p.at.x, y-p.at.y
 		u, v := mul(dx, cs)+mul(dy, sn), mul(dy, cs)-mul(dx, sn)
-		return mul(px(16), noise(p.seed, u/60, v*2/3)) + mul(px(12), noise(p.seed+1, u/30, v/30)) - mul(px(14), div(dx+dy, px(100)))
+		return mul(px(16), noise(p.seed, u/60, v*2/3)) +
+			mul(px(12), noise(p.seed+1, u/30, v/30)) - mul(px(14), div(dx+dy, px(100)))
 	}))
 }
 
 func conveyor() set {
 	s := set{path: "conveyor/regions.json", regions: conveyorRegions()}
 	for f := range conveyorFrames {
-		s.pictures = append(s.pictures, picture{fmt.Sprintf("conveyor/frame_%03d.png", f), conveyorFrame(f).grayImage()})
+		s.pictures = append(s.pictures,
+			picture{fmt.Sprintf("conveyor/frame_%03d.png", f), conveyorFrame(f).grayImage()})
 	}
 	return s
 }
@@ -148,7 +154,8 @@ func conveyorFrame(f int) *canvas {
 		rail := box(pt{px(conveyorW) / 2, px(r.y0+r.y1) / 2}, px(conveyorW), px(r.y1-r.y0)/2, px(4))
 		c.shadow(rail, px(9), q(0.6))
 		c.fill(rail, one, func(x, y, d fix) rgb {
-			v := px(118) + mul(px(8), rolled(521, x, y)) + mul(facing(rail, x, y), mul(px(50), smooth(px(-5), 0, d))) + mul(px(30), bump(d+px(8), px(3)))
+			v := px(118) + mul(px(8), rolled(521, x, y)) + mul(facing(rail, x, y), mul(px(50), smooth(px(-5), 0, d))) +
+				mul(px(30), bump(d+px(8), px(3)))
 			return grey(v)
 		})
 	}
@@ -164,7 +171,8 @@ func conveyorFrame(f int) *canvas {
 func conveyorRegions() []region {
 	at := func(y int) pt { return pt{px(gateX), px(y)} }
 	rs := []region{
-		{"washer ring", [][][2]float64{ngon(at(washerY), px(40), 40, 0), reversed(ngon(at(washerY), px(25), 32, 0))}, "",
+		{"washer ring", [][][2]float64{ngon(at(washerY), px(40), 40, 0), reversed(ngon(at(washerY), px(25), 32, 0))},
+			"",
 			[]string{"mean in [140, 210]", "count of pixels below 100 <= 30"}},
 		{"washer bore", [][][2]float64{ngon(at(washerY), px(17), 24, 0)}, "", []string{"mean < 70"}},
 		{"nut face", [][][2]float64{ngon(at(nutY), px(38), 36, 0), reversed(ngon(at(nutY), px(27), 32, 0))}, "",
@@ -173,13 +181,16 @@ func conveyorRegions() []region {
 	}
 	// The bracket's outline, 5 px inside of its edges, without its holes.
 	c := at(bracketY)
-	body := region{"bracket body", [][][2]float64{ring(pt{c.x - px(54), c.y - px(37)}, pt{c.x + px(54), c.y - px(37)}, pt{c.x + px(54), c.y - px(15)},
-		pt{c.x - px(33), c.y - px(15)}, pt{c.x - px(33), c.y + px(37)}, pt{c.x - px(54), c.y + px(37)})}, "",
+	body := region{"bracket body",
+		[][][2]float64{ring(pt{c.x - px(54), c.y - px(37)}, pt{c.x + px(54), c.y - px(37)},
+			pt{c.x + px(54), c.y - px(15)},
+			pt{c.x - px(33), c.y - px(15)}, pt{c.x - px(33), c.y + px(37)}, pt{c.x - px(54), c.y + px(37)})}, "",
 		[]string{"mean in [145, 215]", "count of pixels below 100 <= 30"}}
 	for i, h := range bracketHoles {
 		v := pt{c.x + h.x, c.y + h.y}
 		body.Rings = append(body.Rings, reversed(ngon(v, px(12), 20, 0)))
-		rs = append(rs, region{fmt.Sprintf("bracket hole %d", i+1), [][][2]float64{ngon(v, px(5), 16, 0)}, "", []string{"mean < 80"}})
+		rs = append(rs, region{fmt.Sprintf("bracket hole %d", i+1), [][][2]float64{ngon(v, px(5), 16, 0)}, "",
+			[]string{"mean < 80"}})
 	}
 	rs = append(rs, body)
 	return append(rs,

@@ -1,7 +1,7 @@
 // fixed.go holds the arithmetic that every picture is computed with: 48.16 fixed point on int64.
 //
-// Floating point is not used for pixels: compilers may fuse x*y+z on some architectures and not on others, and one unit in
-// the last place is enough to turn a pixel around. Integers give the same frames everywhere.
+// Floating point is not used for pixels: compilers may fuse x*y+z on some architectures and not on others, and one unit
+// in the last place is enough to turn a pixel around. Integers give the same frames everywhere.
 
 package main
 
@@ -39,8 +39,8 @@ func abs(v fix) fix {
 	return v
 }
 
-// isqrt is the integer square root, rounded down. The hardware root is correctly rounded wherever Go runs; the loops repair
-// what the conversion of large v to 53 bits lost.
+// isqrt is the integer square root, rounded down. The hardware root is correctly rounded wherever Go runs; the loops
+// repair what the conversion of large v to 53 bits lost.
 func isqrt(v int64) int64 {
 	if v <= 0 {
 		return 0

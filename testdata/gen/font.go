@@ -4,7 +4,8 @@ package main
 
 import "strings"
 
-// glyphs lists pen strokes on a grid 4 wide and 6 high, y down: digits are x then y, blanks separate points, bars strokes.
+// glyphs lists pen strokes on a grid 4 wide and 6 high, y down: digits are x then y, blanks separate points, bars
+// strokes.
 var glyphs = map[rune]string{
 	'A': "06 02 20 42 46|04 44",
 	'B': "00 30 41 42 33 03|33 44 45 36 06 00",
@@ -52,7 +53,8 @@ var glyphs = map[rune]string{
 // textWidth is the width of s at cap height h, without the last letter's gap.
 func textWidth(s string, h fix) fix { return mul(h/6, px(6*len(s)-2)) }
 
-// text writes s with its middle at the given point, cap height h and pen half width r. A quarter turn makes it read upwards.
+// text writes s with its middle at the given point, cap height h and pen half width r. A quarter turn makes it read
+// upwards.
 func (c *canvas) text(s string, at pt, h, r fix, upright bool, col rgb, opacity fix) {
 	x0, y0 := -textWidth(s, h)/2, -h/2
 	for n, letter := range s {

@@ -1,5 +1,5 @@
-// gen_test.go checks that the committed files are what the generator makes, and that the examples still show what the README
-// of the folder says they show.
+// gen_test.go checks that the committed files are what the generator makes, and that the examples still show what the
+// README of the folder says they show.
 
 package main
 
@@ -54,16 +54,18 @@ func parse(t *testing.T, name string) []region {
 	return rs
 }
 
-// examples are the committed regions files, the frames that they belong to, and the regions that fail in each frame. All
-// other regions pass.
+// examples are the committed regions files, the frames that they belong to, and the regions that fail in each frame.
+// All other regions pass.
 var examples = []struct {
 	regions string
 	frames  []string
 	fails   map[string][]string
 }{
 	{"board.regions.json", []string{"board.png"}, map[string][]string{"board.png": {"R7", "U1 gaps south"}}},
-	{"plank.regions.json", []string{"plank.png"}, map[string][]string{"plank.png": {"knot 2 dead", "end check", "resin pocket"}}},
-	{"metal.regions.json", []string{"metal.png"}, map[string][]string{"metal.png": {"scratch 1", "scratch 2", "pitted patch"}}},
+	{"plank.regions.json", []string{"plank.png"},
+		map[string][]string{"plank.png": {"knot 2 dead", "end check", "resin pocket"}}},
+	{"metal.regions.json", []string{"metal.png"},
+		map[string][]string{"metal.png": {"scratch 1", "scratch 2", "pitted patch"}}},
 	{"metal16.regions.json", []string{"metal16.png"}, map[string][]string{"metal16.png": {"seam 3"}}},
 	{"conveyor/regions.json", conveyorNames(), map[string][]string{"conveyor/frame_007.png": {"bracket hole 3"}}},
 }
@@ -92,9 +94,11 @@ func TestVerdicts(t *testing.T) {
 						t.Errorf("%s: %s: %v", e.regions, r.Name, err)
 						continue
 					}
-					t.Logf("%s: %-20s n=%-6d %-40s %-5v margin %.2f saw%s", name, r.Name, len(ch[0]), limit, ok, margin, saw)
+					t.Logf("%s: %-20s n=%-6d %-40s %-5v margin %.2f saw%s", name, r.Name, len(ch[0]), limit, ok, margin,
+						saw)
 					if margin < 0.03 {
-						t.Errorf("%s: %s: %s hangs on %.3f: choose a limit that leaves room", name, r.Name, limit, margin)
+						t.Errorf("%s: %s: %s hangs on %.3f: choose a limit that leaves room", name, r.Name, limit,
+							margin)
 					}
 					failed = failed || !ok
 				}
@@ -140,10 +144,12 @@ func TestRegionFiles(t *testing.T) {
 					for axis, size := range []int{b.Dx(), b.Dy()} {
 						c := v[axis]
 						if math.IsNaN(c) || math.IsInf(c, 0) || c < -8 || c > float64(size+8) {
-							t.Errorf("%s: %s: ring %d vertex %d is %v, outside of the frame %v", e.regions, r.Name, k, i, v, b)
+							t.Errorf("%s: %s: ring %d vertex %d is %v, outside of the frame %v", e.regions, r.Name, k,
+								i, v, b)
 						}
 						if c*8 != math.Trunc(c*8) {
-							t.Errorf("%s: %s: ring %d vertex %d is %v, not on the grid of 1/8 px", e.regions, r.Name, k, i, v)
+							t.Errorf("%s: %s: ring %d vertex %d is %v, not on the grid of 1/8 px", e.regions, r.Name, k,
+								i, v)
 						}
 					}
 				}
@@ -167,11 +173,13 @@ func TestFormats(t *testing.T) {
 		w, h  int
 		model any
 	}{
-		"board.png": {960, 640, &image.RGBA{}}, "plank.png": {1200, 360, &image.RGBA{}}, "metal.png": {1024, 512, &image.Gray{}},
+		"board.png": {960, 640, &image.RGBA{}}, "plank.png": {1200, 360, &image.RGBA{}},
+		"metal.png":   {1024, 512, &image.Gray{}},
 		"metal16.png": {512, 256, &image.Gray16{}}, "conveyor/frame_000.png": {640, 400, &image.Gray{}},
 	} {
 		m := decode(t, name)
-		if got := m.Bounds().Size(); got != image.Pt(want.w, want.h) || fmt.Sprintf("%T", m) != fmt.Sprintf("%T", want.model) {
+		if got := m.Bounds().Size(); got != image.Pt(want.w, want.h) ||
+			fmt.Sprintf("%T", m) != fmt.Sprintf("%T", want.model) {
 			t.Errorf("%s: %T of %v, want %T of %dx%d", name, m, got, want.model, want.w, want.h)
 		}
 	}
@@ -357,7 +365,8 @@ func (noImports) Import(path string) (*types.Package, error) {
 
 // TestNoise pins the generator's randomness: a changed hash changes every picture.
 func TestNoise(t *testing.T) {
-	if h, n, f := hash(1, 2, -3), noise(5, q(1.25), q(-2.5)), fbm(5, q(1.25), q(-2.5), 3); h != 0x53ed4e06 || n != 4176 || f != 23116 {
+	if h, n, f := hash(1, 2, -3), noise(5, q(1.25), q(-2.5)), fbm(5, q(1.25), q(-2.5), 3); h != 0x53ed4e06 ||
+		n != 4176 || f != 23116 {
 		t.Errorf("hash %#x, noise %d, fbm %d; want 0x53ed4e06, 4176, 23116", h, n, f)
 	}
 	for x := -3 * one; x < 3*one; x += 977 {
@@ -372,7 +381,8 @@ func TestNoise(t *testing.T) {
 			t.Fatalf("sin of %d is off by %g", x, d)
 		}
 	}
-	for _, v := range []int64{0, 1, 2, 3, 4, 1<<31 - 1, 1 << 52, 1<<60 - 1, (1<<31 - 1) * (1<<31 - 1), (1<<31-1)*(1<<31-1) - 1} {
+	for _, v := range []int64{0, 1, 2, 3, 4, 1<<31 - 1, 1 << 52, 1<<60 - 1, (1<<31 - 1) * (1<<31 - 1),
+		(1<<31-1)*(1<<31-1) - 1} {
 		if r := isqrt(v); r*r > v || (r+1)*(r+1) <= v {
 			t.Errorf("isqrt(%d) = %d", v, r)
 		}

@@ -1,5 +1,5 @@
-// Command gen writes the frames and regions files of testdata. It is deterministic: the same pixels and the same JSON on every
-// machine. Run it from the repository root:
+// Command gen writes the frames and regions files of testdata. It is deterministic: the same pixels and the same JSON
+// on every machine. Run it from the repository root:
 //
 //	go run ./testdata/gen
 package main

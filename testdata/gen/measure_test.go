@@ -1,5 +1,6 @@
-// measure_test.go measures regions and judges limits the slow way: every pixel centre against every edge, in floating point,
-// from the decoded picture and the parsed JSON. It shares nothing with the generator, nor with the rest of the module.
+// measure_test.go measures regions and judges limits the slow way: every pixel centre against every edge, in floating
+// point, from the decoded picture and the parsed JSON. It shares nothing with the generator, nor with the rest of the
+// module.
 
 package main
 
@@ -148,14 +149,15 @@ func quantity(name string, v []int) (float64, error) {
 		}
 		return c, nil
 	}
-	if p, err := strconv.ParseFloat(strings.TrimPrefix(name, "p"), 64); err == nil && strings.HasPrefix(name, "p") && p >= 0 && p <= 100 {
+	if p, err := strconv.ParseFloat(strings.TrimPrefix(name, "p"), 64); err == nil && strings.HasPrefix(name, "p") &&
+		p >= 0 && p <= 100 {
 		return rank(p), nil
 	}
 	return 0, fmt.Errorf("unknown quantity %q", name)
 }
 
-// judge tells whether the levels keep a limit, on each channel that it names, and says what it saw. margin is how far the
-// nearest channel is from changing the verdict, relative to the limit's value.
+// judge tells whether the levels keep a limit, on each channel that it names, and says what it saw. margin is how far
+// the nearest channel is from changing the verdict, relative to the limit's value.
 func judge(limit string, ch [][]int) (ok bool, saw string, margin float64, err error) {
 	m := limitForm.FindStringSubmatch(limit)
 	if m == nil {
@@ -222,18 +224,22 @@ func TestJudge(t *testing.T) {
 		ch    [][]int
 		want  bool
 	}{
-		{"mean in [4, 5]", grey, true}, {"mean in [4.1, 5]", grey, false}, {"mean < 4", grey, false}, {"mean <= 4", grey, true},
-		{"p80 == 4", grey, true}, {"p80.1 == 10", grey, true}, {"median == 3", grey, true}, {"median != 3", grey, false},
+		{"mean in [4, 5]", grey, true}, {"mean in [4.1, 5]", grey, false}, {"mean < 4", grey, false},
+		{"mean <= 4", grey, true},
+		{"p80 == 4", grey, true}, {"p80.1 == 10", grey, true}, {"median == 3", grey, true},
+		{"median != 3", grey, false},
 		{"count of pixels below 3 <= 2", grey, true}, {"count of pixels below 3 <= 1", grey, false},
 		{"count of pixels above 3 >= 3", grey, false}, {"max >= 10", grey, true}, {"min > 1", grey, false},
 		{"stddev in [3.16, 3.17]", grey, true}, {"gray.count == 5", grey, true},
-		{"mean > 20", colour, false}, {"mean > 14", colour, true}, {"g.mean == 35", colour, true}, {"b.mean < 55", colour, false},
+		{"mean > 20", colour, false}, {"mean > 14", colour, true}, {"g.mean == 35", colour, true},
+		{"b.mean < 55", colour, false},
 	} {
 		if got, saw, _, err := judge(c.limit, c.ch); err != nil || got != c.want {
 			t.Errorf("%s: %v (saw%s), %v; want %v", c.limit, got, saw, err, c.want)
 		}
 	}
-	for _, limit := range []string{"mean", "mean ~ 3", "meen < 3", "p101 < 3", "x.mean < 3", "b.mean < 3", "mean < x", "mean in 3, 4"} {
+	for _, limit := range []string{"mean", "mean ~ 3", "meen < 3", "p101 < 3", "x.mean < 3", "b.mean < 3", "mean < x",
+		"mean in 3, 4"} {
 		if _, _, _, err := judge(limit, grey); err == nil {
 			t.Errorf("%s: judged without an error", limit)
 		}
@@ -254,8 +260,10 @@ func TestWinding(t *testing.T) {
 	}{
 		{"square", region{Rings: [][][2]float64{square}}, f.ch[0]},
 		{"same direction fills", region{Rings: [][][2]float64{square, core}}, f.ch[0]},
-		{"opposite direction is a hole", region{Rings: [][][2]float64{square, reversed(core)}}, []int{0, 1, 2, 3, 4, 7, 8, 11, 12, 13, 14, 15}},
-		{"even-odd is a hole", region{Rings: [][][2]float64{square, core}, Fill: "evenodd"}, []int{0, 1, 2, 3, 4, 7, 8, 11, 12, 13, 14, 15}},
+		{"opposite direction is a hole", region{Rings: [][][2]float64{square, reversed(core)}},
+			[]int{0, 1, 2, 3, 4, 7, 8, 11, 12, 13, 14, 15}},
+		{"even-odd is a hole", region{Rings: [][][2]float64{square, core}, Fill: "evenodd"},
+			[]int{0, 1, 2, 3, 4, 7, 8, 11, 12, 13, 14, 15}},
 		{"outside", region{Rings: [][][2]float64{{{5, 0}, {9, 0}, {9, 4}}}}, nil},
 	} {
 		if got := f.levels(c.r)[0]; !slices.Equal(got, c.want) {

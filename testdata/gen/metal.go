@@ -1,4 +1,5 @@
-// metal.go makes the two frames of rolled strip: an 8-bit one of its surface, and a 12-bit one of a weld seam across it.
+// metal.go makes the two frames of rolled strip: an 8-bit one of its surface, and a 12-bit one of a weld seam across
+// it.
 
 package main
 
@@ -12,10 +13,12 @@ const (
 
 // rolled is the texture that rolls leave: streaks along x of many lengths, in shares of about +-0.5.
 func rolled(seed uint32, x, y fix) fix {
-	return noise(seed, x/420, y/2)/2 + noise(seed+1, x/150, y)/2 + noise(seed+2, x/40, mul(y, q(1.4)))/3 + noise(seed+3, x/700, y/14)
+	return noise(seed, x/420, y/2)/2 + noise(seed+1, x/150, y)/2 + noise(seed+2, x/40, mul(y, q(1.4)))/3 +
+		noise(seed+3, x/700, y/14)
 }
 
-// scratch is a tool mark from a to b that swings a little; depth is its contrast in levels and half its width in pixels is w.
+// scratch is a tool mark from a to b that swings a little; depth is its contrast in levels and half its width in pixels
+// is w.
 type scratch struct {
 	a, b  pt
 	w     fix
@@ -118,7 +121,8 @@ func metal() set {
 	c.glow(outline(pilot, px(3)), px(5), q(0.35), grey(px(70)))
 	c.fill(pilot, one, func(x, y, d fix) rgb {
 		deep := smooth(px(-16), px(-2), d+mul(facing(pilot, x, y), px(8)))
-		return grey(px(26)-mul(px(12), deep)).mix(grey(px(206)), mul(smooth(q(-3.4), q(-1), d), clamp(q(0.35)-facing(pilot, x, y), 0, one)))
+		return grey(px(26)-mul(px(12), deep)).mix(grey(px(206)),
+			mul(smooth(q(-3.4), q(-1), d), clamp(q(0.35)-facing(pilot, x, y), 0, one)))
 	})
 	c.within(pilot, px(5), func(k int, x, y fix) {
 		c.pix[k] = c.pix[k].add(mul(mul(px(52), facing(pilot, x, y)), bump(pilot.d(x, y)-q(1.8), q(2))))
@@ -127,7 +131,8 @@ func metal() set {
 	c.each(func(x, y fix, old rgb) rgb {
 		dx, dy := div(x-px(metalW)/2, px(metalW)), div(y-px(metalH)/2, px(metalW))
 		r2 := mul(dx, dx) + mul(dy, dy)
-		return old.times(one - mul(q(0.95), r2) - mul(q(0.5), mul(r2, r2))).add(speckle(437, int(x>>16), int(y>>16), q(1.3)))
+		return old.times(one - mul(q(0.95), r2) - mul(q(0.5), mul(r2, r2))).add(speckle(437, int(x>>16), int(y>>16),
+			q(1.3)))
 	})
 	return set{[]picture{{"metal.png", c.grayImage()}}, "metal.regions.json", metalRegions()}
 }
@@ -155,19 +160,22 @@ func metalRegions() []region {
 	patch := oval(p(248, 366), px(88), px(62), 28, 0)
 	sound := []string{"mean in [120, 200]", "p99 < 200", "count of pixels below 90 <= 25"}
 	return []region{
-		{"strip", [][][2]float64{rect(px(8), px(40), px(1016), px(474)), reversed(ngon(pilot, px(pilotR+8), 40, 0)), reversed(patch)}, "",
+		{"strip", [][][2]float64{rect(px(8), px(40), px(1016), px(474)), reversed(ngon(pilot, px(pilotR+8), 40, 0)),
+			reversed(patch)}, "",
 			[]string{"mean in [130, 185]"}},
 		{"pilot hole", [][][2]float64{ngon(pilot, px(pilotR-6), 32, 0)}, "", []string{"mean < 45"}},
 		// Two rings under the non-zero rule: the inner one runs the other way and is a hole.
 		{"pilot rim", [][][2]float64{ngon(pilot, px(pilotR+22), 40, 0), reversed(ngon(pilot, px(pilotR+7), 40, 0))}, "",
 			[]string{"mean in [110, 190]", "count of pixels below 90 <= 25"}},
 		// Three nested rings under even-odd, whatever their directions: a frame, a gap, a core.
-		{"reference field (even-odd)", [][][2]float64{rect(px(380), px(300), px(560), px(450)), rect(px(405), px(320), px(535), px(430)),
-			rect(px(440), px(345), px(500), px(405))}, "evenodd", sound},
+		{"reference field (even-odd)",
+			[][][2]float64{rect(px(380), px(300), px(560), px(450)), rect(px(405), px(320), px(535), px(430)),
+				rect(px(440), px(345), px(500), px(405))}, "evenodd", sound},
 		// Non-zero winding fills the pentagram's middle, which winds twice; even-odd would leave it out.
 		{"star (non-zero)", [][][2]float64{star(p(690, 330), px(72))}, "nonzero", sound},
 		{"star (even-odd)", [][][2]float64{star(p(690, 330), px(72))}, "evenodd", sound},
-		{"scratch 1", [][][2]float64{along(scratches[0], px(9))}, "", []string{"p99 < 200", "count of pixels below 120 <= 40"}},
+		{"scratch 1", [][][2]float64{along(scratches[0], px(9))}, "",
+			[]string{"p99 < 200", "count of pixels below 120 <= 40"}},
 		{"scratch 2", [][][2]float64{along(scratches[2], px(7))}, "", []string{"stddev < 9"}},
 		{"pitted patch", [][][2]float64{patch}, "", []string{"count of pixels below 90 <= 25"}},
 		{"clear zone left", [][][2]float64{rect(px(40), px(160), px(130), px(250))}, "", sound},
@@ -193,7 +201,8 @@ func metal16() set {
 			phase := y/10 - mul(mul(t, t), q(1.05)) + mul(q(0.25), noise(456, x/20, y/20))
 			f := phase & (one - 1)
 			scales := mul(px(62), smooth(q(0.1), q(0.85), f)) - mul(px(74), smooth(q(0.85), one, f))
-			crown := px(128) - mul(px(46), t) - mul(px(40), mul(t, mul(t, mul(t, t)))) + mul(px(54), bump(t+q(0.38), q(0.3)))
+			crown := px(128) - mul(px(46), t) - mul(px(40), mul(t, mul(t, mul(t, t)))) +
+				mul(px(54), bump(t+q(0.38), q(0.3)))
 			bead := crown + mul(scales, one-mul(mul(t, t), q(0.6))) - px(18) + mul(px(12), noise(457, x/3, y/3))
 			v = lerp(v, bead, smooth(w+px(1), w-px(2), abs(d)))
 			v -= mul(px(58), bump(abs(d)-w, px(4))) // undercut
@@ -202,7 +211,8 @@ func metal16() set {
 	})
 	// Spatter on the sheet, two pores in the bead.
 	for i := range 14 {
-		at := pt{px(248) + mul(between(461, i, 0, px(46), px(190)), fix(1-2*(i%2))*one), between(461, i, 1, px(12), px(244))}
+		at := pt{px(248) + mul(between(461, i, 0, px(46), px(190)), fix(1-2*(i%2))*one),
+			between(461, i, 1, px(12), px(244))}
 		drop := disc(at, between(461, i, 2, q(1.2), q(3.2)))
 		c.shadow(drop, px(2), q(0.4))
 		c.fill(drop, one, func(x, y, d fix) rgb { return grey(px(150) + mul(facing(drop, x, y), px(70))) })
@@ -222,10 +232,12 @@ func metal16() set {
 
 func metal16Regions() []region {
 	bead := func(name string, y0, y1 int) region {
-		return region{name, [][][2]float64{rect(px(228), px(y0), px(268), px(y1))}, "", []string{"mean in [1500, 2700]", "count of pixels below 900 <= 12"}}
+		return region{name, [][][2]float64{rect(px(228), px(y0), px(268), px(y1))}, "",
+			[]string{"mean in [1500, 2700]", "count of pixels below 900 <= 12"}}
 	}
 	sheet := func(name string, x0, x1 int) region {
-		return region{name, [][][2]float64{rect(px(x0), px(20), px(x1), px(236))}, "", []string{"mean in [1300, 2300]", "max < 4095"}}
+		return region{name, [][][2]float64{rect(px(x0), px(20), px(x1), px(236))}, "",
+			[]string{"mean in [1300, 2300]", "max < 4095"}}
 	}
 	return []region{
 		sheet("sheet left", 16, 140), sheet("sheet right", 356, 496),

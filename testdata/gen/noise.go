@@ -1,5 +1,5 @@
-// noise.go holds the counter-based randomness: every value is a function of (seed, x, y) and of nothing else, so pictures do
-// not depend on the order in which their pixels are made.
+// noise.go holds the counter-based randomness: every value is a function of (seed, x, y) and of nothing else, so
+// pictures do not depend on the order in which their pixels are made.
 
 package main
 

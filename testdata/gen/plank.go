@@ -1,5 +1,5 @@
-// plank.go makes a flat-sawn spruce plank: rings that a plane cuts out of a tapering, wandering stem, knots that the grain
-// flows around, an end check and a resin pocket.
+// plank.go makes a flat-sawn spruce plank: rings that a plane cuts out of a tapering, wandering stem, knots that the
+// grain flows around, an end check and a resin pocket.
 
 package main
 
@@ -37,11 +37,12 @@ func lowerEdge(x fix) fix { return px(plankBottom) + mul(q(2.2), noise(312, x/17
 
 // plankBody is the plank's face.
 var plankBody = shape{func(x, y fix) fix {
-	return max(upperEdge(x)-y, y-lowerEdge(x), px(plankLeft)-x+noise(313, y/20, 0), x-px(plankRight)+noise(314, y/20, 0))
+	return max(upperEdge(x)-y, y-lowerEdge(x), px(plankLeft)-x+noise(313, y/20, 0),
+		x-px(plankRight)+noise(314, y/20, 0))
 }, px(plankLeft - 2), px(plankTop - 3), px(plankRight + 2), px(plankBottom + 3)}
 
-// grainOf bends a point's height back to what it would be without knots: lines of equal result flow around each knot as a
-// current flows around a cylinder (height times 1 - 1/r^2 outside of it).
+// grainOf bends a point's height back to what it would be without knots: lines of equal result flow around each knot as
+// a current flows around a cylinder (height times 1 - 1/r^2 outside of it).
 func grainOf(x, y fix) fix {
 	v := y
 	for _, k := range knots {
@@ -59,7 +60,8 @@ func grainOf(x, y fix) fix {
 // ringsAt is the distance from the pith in rings.
 func ringsAt(x, y fix) fix {
 	v := grainOf(x, y)
-	// The pith lies under the plank and drifts sideways; the stem tapers, so the plane leaves ring after ring: cathedrals.
+	// The pith lies under the plank and drifts sideways; the stem tapers, so the plane leaves ring after ring:
+	// cathedrals.
 	pith := px(172) + mul(px(46), noise(321, x/900, q(0.3))) + mul(px(6), noise(322, x/240, 0))
 	depth := px(58) - mul(x, q(0.045))
 	r := hypot(v-pith, depth)
@@ -224,7 +226,8 @@ func plankRegions() []region {
 	}
 	resin := oval(p(842, 109), px(64), px(17), 20, 0)
 
-	clear := region{Name: "clear wood", Rings: [][][2]float64{ring(outline...)}, Limits: []string{"r.mean in [190, 230]"}}
+	clear := region{Name: "clear wood", Rings: [][][2]float64{ring(outline...)},
+		Limits: []string{"r.mean in [190, 230]"}}
 	for _, k := range knots {
 		clear.Rings = append(clear.Rings, reversed(oval(k.c, 2*k.rx, 2*k.ry, 24, 0)))
 	}
@@ -238,8 +241,11 @@ func plankRegions() []region {
 	return append(rs,
 		region{"end check", [][][2]float64{ring(check...)}, "", []string{"r.count of pixels below 60 <= 40"}},
 		region{"resin pocket", [][][2]float64{resin}, "", []string{"b.mean > 90", "r.count of pixels below 90 <= 60"}},
-		region{"clear zone A", [][][2]float64{rect(px(60), px(190), px(220), px(310))}, "", []string{"r.mean in [190, 235]", "r.stddev < 25"}},
-		region{"clear zone B", [][][2]float64{rect(px(420), px(190), px(820), px(310))}, "", []string{"r.mean in [190, 235]", "r.stddev < 25"}},
-		region{"clear zone C", [][][2]float64{rect(px(1020), px(50), px(1150), px(160))}, "", []string{"r.mean in [190, 235]", "r.stddev < 25"}},
+		region{"clear zone A", [][][2]float64{rect(px(60), px(190), px(220), px(310))}, "",
+			[]string{"r.mean in [190, 235]", "r.stddev < 25"}},
+		region{"clear zone B", [][][2]float64{rect(px(420), px(190), px(820), px(310))}, "",
+			[]string{"r.mean in [190, 235]", "r.stddev < 25"}},
+		region{"clear zone C", [][][2]float64{rect(px(1020), px(50), px(1150), px(160))}, "",
+			[]string{"r.mean in [190, 235]", "r.stddev < 25"}},
 	)
 }

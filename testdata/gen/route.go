@@ -21,7 +21,8 @@ const (
 	taken = -1
 )
 
-// router owns the grid. A cell belongs to a net when that net's copper is too close for a trace of any other net to pass.
+// router owns the grid. A cell belongs to a net when that net's copper is too close for a trace of any other net to
+// pass.
 type router struct {
 	w, h  int
 	owner []int32
@@ -97,9 +98,9 @@ func (f *frontier) Pop() any {
 
 var compass = [8][2]int{{1, 0}, {1, 1}, {0, 1}, {-1, 1}, {-1, 0}, {-1, -1}, {0, -1}, {1, -1}}
 
-// route finds the cheapest way of net from one point to another (A*), or, when to is nil, from a point to the nearest place
-// for a via at least four cells away. Straight steps cost 10, diagonal ones 14, each eighth of a turn 8; sharper bends than
-// 45 degrees are not made. It claims what it uses and returns the corners, or nil.
+// route finds the cheapest way of net from one point to another (A*), or, when to is nil, from a point to the nearest
+// place for a via at least four cells away. Straight steps cost 10, diagonal ones 14, each eighth of a turn 8; sharper
+// bends than 45 degrees are not made. It claims what it uses and returns the corners, or nil.
 func (r *router) route(from pt, to *pt, net int32) []pt {
 	start, goal := r.cell(from), -1
 	if to != nil {
@@ -128,7 +129,8 @@ func (r *router) route(from pt, to *pt, net int32) []pt {
 		}
 		c, dir := s.key/8, s.key%8
 		cx, cy := c%r.w, c/r.w
-		if c == goal || goal < 0 && max(cx-start%r.w, start%r.w-cx)+max(cy-start/r.w, start/r.w-cy) >= 4 && r.room(c, net) {
+		if c == goal || goal < 0 && max(cx-start%r.w, start%r.w-cx)+max(cy-start/r.w, start/r.w-cy) >= 4 &&
+			r.room(c, net) {
 			return r.lay(s.key, parent, net)
 		}
 		for turn := -1; turn <= 1; turn++ {

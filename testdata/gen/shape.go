@@ -1,5 +1,5 @@
-// shape.go describes outlines as signed distances: negative inside, positive outside, in pixels. Coverage, bevels, outlines
-// and shadows all follow from the distance, anti-aliased.
+// shape.go describes outlines as signed distances: negative inside, positive outside, in pixels. Coverage, bevels,
+// outlines and shadows all follow from the distance, anti-aliased.
 
 package main
 

@@ -98,11 +98,13 @@ func check(out io.Writer, dir, name string) error {
 	case r.Device == "" || r.Driver == "":
 		return fmt.Errorf("%s: device is %q and driver %q: a run without a GPU", name, r.Device, r.Driver)
 	case r.Tests.Passed == 0 || r.Tests.Failed != 0 || r.Tests.Skipped != 0:
-		return fmt.Errorf("%s: tests: %d passed, %d failed, %d skipped; want some, 0, 0", name, r.Tests.Passed, r.Tests.Failed, r.Tests.Skipped)
+		return fmt.Errorf("%s: tests: %d passed, %d failed, %d skipped; want some, 0, 0", name, r.Tests.Passed,
+			r.Tests.Failed, r.Tests.Skipped)
 	case len(r.Benchmarks) == 0:
 		return fmt.Errorf("%s: benchmarks: empty", name)
 	}
-	_, err = fmt.Fprintf(out, "%d kernel sources as tested on %s (driver %s): %d tests, %d benchmarks\n", n, r.Device, r.Driver, r.Tests.Passed, len(r.Benchmarks))
+	_, err = fmt.Fprintf(out, "%d kernel sources as tested on %s (driver %s): %d tests, %d benchmarks\n", n, r.Device,
+		r.Driver, r.Tests.Passed, len(r.Benchmarks))
 	return err
 }
 

@@ -49,7 +49,8 @@ func TestHashAsCoreutils(t *testing.T) {
 	if _, err := exec.LookPath("sha256sum"); err != nil {
 		t.Skip("no sha256sum here to ask as well")
 	}
-	cmd := exec.Command("sh", "-c", `find . -name '*.cu' -o -name '*.cuh' | sed 's|^\./||' | LC_ALL=C sort | xargs sha256sum | sha256sum`)
+	cmd := exec.Command("sh", "-c",
+		`find . -name '*.cu' -o -name '*.cuh' | sed 's|^\./||' | LC_ALL=C sort | xargs sha256sum | sha256sum`)
 	cmd.Dir = dir
 	out, err := cmd.CombinedOutput()
 	if err != nil {
@@ -65,7 +66,8 @@ func TestCheck(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	good := `{"source_sha256":"` + sum + `","device":"H200","driver":"550.1","tests":{"passed":3,"failed":0,"skipped":0},"benchmarks":[{}]}`
+	good := `{"source_sha256":"` + sum +
+		`","device":"H200","driver":"550.1","tests":{"passed":3,"failed":0,"skipped":0},"benchmarks":[{}]}`
 	cases := []struct {
 		name    string
 		change  func(dir string)
@@ -74,9 +76,15 @@ func TestCheck(t *testing.T) {
 	}{
 		{"fresh", nil, good, ""},
 		{"no report", nil, "", "no report of a GPU run"},
-		{"kernel changed", func(dir string) { write(t, filepath.Join(dir, "a/x.cu"), "// y\n") }, good, "run the GPU suite again"},
-		{"header changed", func(dir string) { write(t, filepath.Join(dir, "a.cuh"), "\n") }, good, "run the GPU suite again"},
-		{"kernel added", func(dir string) { write(t, filepath.Join(dir, "b.cu"), "\n") }, good, "run the GPU suite again"},
+		{"kernel changed", func(dir string) {
+			write(t, filepath.Join(dir, "a/x.cu"), "// y\n")
+		}, good, "run the GPU suite again"},
+		{"header changed", func(dir string) {
+			write(t, filepath.Join(dir, "a.cuh"), "\n")
+		}, good, "run the GPU suite again"},
+		{"kernel added", func(dir string) {
+			write(t, filepath.Join(dir, "b.cu"), "\n")
+		}, good, "run the GPU suite again"},
 		{"kernel renamed", func(dir string) {
 			if err := os.Rename(filepath.Join(dir, "a/x.cu"), filepath.Join(dir, "a/z.cu")); err != nil {
 				t.Fatal(err)

@@ -174,7 +174,8 @@ func verify(want protoreflect.FileDescriptor, text []byte) error {
 		return err
 	}
 	if diff := cmp.Diff(orig, got, protocmp.Transform()); diff != "" {
-		return fmt.Errorf("the printed %s compiles to another schema (-module +printed):\n%s", want.Path(), strings.TrimSpace(diff))
+		return fmt.Errorf("the printed %s compiles to another schema (-module +printed):\n%s", want.Path(),
+			strings.TrimSpace(diff))
 	}
 	return nil
 }

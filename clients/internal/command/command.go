@@ -10,12 +10,13 @@ import (
 // exit is what kong's exit function panics with, to come back to Run.
 type exit int
 
-// Run parses arguments by a grammar, and returns what run makes of them: an exit code. Where they are wrong run gets no context but an
-// error, a *kong.ParseError where it has one. Help is as wide and brief as that of all commands, and what kong writes goes to stdout and
-// stderr; where kong would leave the process, such as after help, its code is returned and the process stays. prepare, which may be nil,
-// sees the parser before it is used.
+// Run parses arguments by a grammar, and returns what run makes of them: an exit code. Where they are wrong run gets no
+// context but an error, a *kong.ParseError where it has one. Help is as wide and brief as that of all commands, and
+// what kong writes goes to stdout and stderr; where kong would leave the process, such as after help, its code is
+// returned and the process stays. prepare, which may be nil, sees the parser before it is used.
 func Run(
-	grammar any, args []string, stdout, stderr io.Writer, prepare func(*kong.Kong), run func(*kong.Context, error) int, options ...kong.Option,
+	grammar any, args []string, stdout, stderr io.Writer, prepare func(*kong.Kong), run func(*kong.Context, error) int,
+	options ...kong.Option,
 ) (code int) {
 	defer func() {
 		if r := recover(); r != nil {

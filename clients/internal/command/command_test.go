@@ -28,7 +28,9 @@ func TestRun(t *testing.T) {
 		var g grammar
 		var stdout, stderr strings.Builder
 		prepared := false
-		code := Run(&g, x.args, &stdout, &stderr, func(*kong.Kong) { prepared = true }, func(k *kong.Context, err error) int {
+		code := Run(&g, x.args, &stdout, &stderr, func(*kong.Kong) {
+			prepared = true
+		}, func(k *kong.Context, err error) int {
 			var bad *kong.ParseError
 			switch {
 			case (k == nil) == (err == nil):
@@ -40,7 +42,8 @@ func TestRun(t *testing.T) {
 			}
 			return done
 		}, kong.Name("choir"))
-		if code != x.code || !prepared || strings.Contains(stdout.String(), "How loud.") != (x.code == 0) || stderr.Len() > 0 {
+		if code != x.code || !prepared || strings.Contains(stdout.String(), "How loud.") != (x.code == 0) ||
+			stderr.Len() > 0 {
 			t.Errorf("%q: %d\n%s%s", x.args, code, &stdout, &stderr)
 		}
 	}
@@ -53,5 +56,7 @@ func TestRunPanics(t *testing.T) {
 			t.Errorf("recovered %v", r)
 		}
 	}()
-	Run(&grammar{}, []string{"sing"}, &strings.Builder{}, &strings.Builder{}, nil, func(*kong.Context, error) int { panic("torn") })
+	Run(&grammar{}, []string{"sing"}, &strings.Builder{}, &strings.Builder{}, nil, func(*kong.Context, error) int {
+		panic("torn")
+	})
 }

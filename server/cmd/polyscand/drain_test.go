@@ -32,7 +32,8 @@ import (
 func spawn(t *testing.T, args ...string) (*exec.Cmd, string) {
 	t.Helper()
 	stderr := &output{}
-	cmd := exec.Command(os.Args[0], append([]string{"--listen", "127.0.0.1:0", "--memory", "64MiB", "--device", "cpu"}, args...)...)
+	cmd := exec.Command(os.Args[0], append([]string{"--listen", "127.0.0.1:0", "--memory", "64MiB", "--device", "cpu"},
+		args...)...)
 	cmd.Env = append(os.Environ(), asDaemon+"=1")
 	cmd.Stderr = io.MultiWriter(stderr, t.Output())
 	stdout, err := cmd.StdoutPipe()
@@ -73,14 +74,16 @@ func inspection(regions int, side float64) *pb.Inspection {
 func regionSet(regions int, side float64) *pb.RegionSet {
 	s := &pb.RegionSet{}
 	for range regions {
-		s.Regions = append(s.Regions, &pb.Region{Rings: []*pb.Ring{{Xy: []float64{0, 0, side, 0, side, side, 0, side}}}})
+		s.Regions = append(s.Regions,
+			&pb.Region{Rings: []*pb.Ring{{Xy: []float64{0, 0, side, 0, side, side, 0, side}}}})
 	}
 	return s
 }
 
 func frame(side int) *pb.Frame {
 	return &pb.Frame{
-		Layout: &pb.FrameLayout{Width: uint32(side), Height: uint32(side), PixelFormat: pb.PixelFormat_PIXEL_FORMAT_GRAY8},
+		Layout: &pb.FrameLayout{Width: uint32(side), Height: uint32(side),
+			PixelFormat: pb.PixelFormat_PIXEL_FORMAT_GRAY8},
 		Source: &pb.Frame_Data{Data: make([]byte, side*side)},
 	}
 }
@@ -88,8 +91,8 @@ func frame(side int) *pb.Frame {
 // refused says that a call was not begun, or its connection was closed before the server took it on.
 func refused(err error) bool { return status.Code(err) == codes.Unavailable }
 
-// scanUntilDrained sends strips of 16 lines, as many as it may, and ends the session when the server says that it shuts down. Each
-// part of 64 lines must have come then, complete.
+// scanUntilDrained sends strips of 16 lines, as many as it may, and ends the session when the server says that it shuts
+// down. Each part of 64 lines must have come then, complete.
 func scanUntilDrained(t *testing.T, ctx context.Context, conn *grpc.ClientConn, busy chan<- struct{}) {
 	const width, stripLines, partLines = 256, 16, 64
 	s, err := pb.NewLineScanServiceClient(conn).ScanLines(ctx)
@@ -98,8 +101,9 @@ func scanUntilDrained(t *testing.T, ctx context.Context, conn *grpc.ClientConn, 
 		return
 	}
 	err = s.Send(&pb.ScanLinesRequest{Message: &pb.ScanLinesRequest_Open{Open: &pb.ScanOpen{
-		Inspection: inspection(1, partLines), PartLines: partLines, Trigger: &pb.ScanOpen_EveryLines{EveryLines: partLines},
-		Layout: &pb.FrameLayout{Width: width, Height: stripLines, PixelFormat: pb.PixelFormat_PIXEL_FORMAT_GRAY8},
+		Inspection: inspection(1, partLines), PartLines: partLines,
+		Trigger: &pb.ScanOpen_EveryLines{EveryLines: partLines},
+		Layout:  &pb.FrameLayout{Width: width, Height: stripLines, PixelFormat: pb.PixelFormat_PIXEL_FORMAT_GRAY8},
 	}}})
 	if err != nil {
 		t.Error(err)
@@ -110,7 +114,8 @@ func scanUntilDrained(t *testing.T, ctx context.Context, conn *grpc.ClientConn, 
 		for !draining && sent+stripLines <= credit {
 			err := s.Send(&pb.ScanLinesRequest{Message: &pb.ScanLinesRequest_Strip{Strip: &pb.Strip{
 				Sequence: sent / stripLines, FirstLine: sent, NextResult: parts,
-				Frame: &pb.Frame{Layout: &pb.FrameLayout{Height: stripLines}, Source: &pb.Frame_Data{Data: make([]byte, width*stripLines)}},
+				Frame: &pb.Frame{Layout: &pb.FrameLayout{Height: stripLines},
+					Source: &pb.Frame_Data{Data: make([]byte, width*stripLines)}},
 			}}})
 			if err != nil {
 				break // Recv has the error
@@ -130,7 +135,8 @@ func scanUntilDrained(t *testing.T, ctx context.Context, conn *grpc.ClientConn, 
 		case *pb.ScanLinesResponse_Ack:
 			credit = m.Ack.CreditLine
 		case *pb.ScanLinesResponse_Part:
-			if p := m.Part; p.Error != nil || p.PartNumber != parts || p.Incomplete && p.MissingLines == 0 || p.Incomplete && !draining {
+			if p := m.Part; p.Error != nil || p.PartNumber != parts || p.Incomplete && p.MissingLines == 0 ||
+				p.Incomplete && !draining {
 				t.Errorf("ScanLines: part %v, want number %d, whole", p, parts)
 			}
 			parts++
@@ -148,8 +154,9 @@ func scanUntilDrained(t *testing.T, ctx context.Context, conn *grpc.ClientConn, 
 	}
 }
 
-// While calls, streams, line-scan sessions and puts go on, SIGTERM ends the process with exit code 0 and within the bound, each call is answered
-// or refused, each answer to a stream is the next one, each strip counts, and each recipe whose put was answered is there afterwards.
+// While calls, streams, line-scan sessions and puts go on, SIGTERM ends the process with exit code 0 and within the
+// bound, each call is answered or refused, each answer to a stream is the next one, each strip counts, and each recipe
+// whose put was answered is there afterwards.
 func TestTerminateUnderLoad(t *testing.T) {
 	dir := t.TempDir()
 	const bound = 20 * time.Second
@@ -185,7 +192,8 @@ func TestTerminateUnderLoad(t *testing.T) {
 				t.Error(err)
 				return
 			}
-			if err := s.Send(&pb.StreamFramesRequest{Message: &pb.StreamFramesRequest_Open{Open: inspection(200, 1024)}}); err != nil {
+			if err := s.Send(&pb.StreamFramesRequest{Message: &pb.StreamFramesRequest_Open{Open: inspection(200,
+				1024)}}); err != nil {
 				t.Error(err)
 			}
 			load.Go(func() { // without an end of its own, and faster than answers come
@@ -210,7 +218,8 @@ func TestTerminateUnderLoad(t *testing.T) {
 	load.Go(func() {
 		recipes := pb.NewRecipeServiceClient(conn)
 		for {
-			res, err := recipes.PutRecipe(ctx, &pb.PutRecipeRequest{Recipe: &pb.Recipe{Name: "load", RegionSet: regionSet(1, 64)}})
+			res, err := recipes.PutRecipe(ctx,
+				&pb.PutRecipeRequest{Recipe: &pb.Recipe{Name: "load", RegionSet: regionSet(1, 64)}})
 			if refused(err) {
 				return
 			}
@@ -255,9 +264,11 @@ func TestTerminateUnderLoad(t *testing.T) {
 		}
 	}
 	again, addr := spawn(t, "--recipes", dir)
-	res, err := pb.NewRecipeServiceClient(dial(t, addr)).GetRecipe(ctx, &pb.GetRecipeRequest{Recipe: &pb.RecipeRef{Name: "load"}})
+	res, err := pb.NewRecipeServiceClient(dial(t, addr)).GetRecipe(ctx,
+		&pb.GetRecipeRequest{Recipe: &pb.RecipeRef{Name: "load"}})
 	if err != nil || res.GetRecipe().GetVersion() < stored.Load() {
-		t.Errorf("the latest recipe is version %d, %v, want at least %d, which was answered", res.GetRecipe().GetVersion(), err, stored.Load())
+		t.Errorf("the latest recipe is version %d, %v, want at least %d, which was answered",
+			res.GetRecipe().GetVersion(), err, stored.Load())
 	}
 	again.Process.Signal(syscall.SIGTERM)
 	if err := again.Wait(); err != nil {
@@ -265,12 +276,13 @@ func TestTerminateUnderLoad(t *testing.T) {
 	}
 }
 
-// A client that never ends its stream, and reads nothing, doesn't keep the process from ending; that calls were cancelled
-// shows in the exit code.
+// A client that never ends its stream, and reads nothing, doesn't keep the process from ending; that calls were
+// cancelled shows in the exit code.
 func TestTerminateIsBounded(t *testing.T) {
 	cmd, addr := spawn(t, "--shutdown-timeout", "200ms")
 	conn := dial(t, addr)
-	if _, err := conn.NewStream(t.Context(), &grpc.StreamDesc{ClientStreams: true}, pb.InspectionService_Reduce_FullMethodName); err != nil {
+	if _, err := conn.NewStream(t.Context(), &grpc.StreamDesc{ClientStreams: true},
+		pb.InspectionService_Reduce_FullMethodName); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := pb.NewDeviceServiceClient(conn).GetDevice(t.Context(), &pb.GetDeviceRequest{}); err != nil {

@@ -52,7 +52,9 @@ func options() []kong.Option {
 func run(args []string, stdout, stderr io.Writer, signals <-chan os.Signal) int {
 	var f flags
 	exit := -1
-	parser, err := kong.New(&f, append(options(), kong.Writers(stdout, stderr), kong.Exit(func(code int) { exit = code }))...)
+	parser, err := kong.New(&f, append(options(), kong.Writers(stdout, stderr), kong.Exit(func(code int) {
+		exit = code
+	}))...)
 	if err != nil {
 		fmt.Fprintln(stderr, "polyscand:", err)
 		return exitFailed

@@ -135,20 +135,23 @@ func TestServesAndStops(t *testing.T) {
 	stale.SetUnlinkOnClose(false)
 	stale.Close()
 
-	d := startDaemon(t, "--listen", "127.0.0.1:0", "--listen", "unix:"+sock, "--http", "127.0.0.1:0", "--log-format", "json")
+	d := startDaemon(t, "--listen", "127.0.0.1:0", "--listen", "unix:"+sock, "--http", "127.0.0.1:0", "--log-format",
+		"json")
 	for _, target := range []string{d.find(t, `listening on (127\S+)`), "unix:" + sock} {
 		conn := dial(t, target)
 		res, err := pb.NewDeviceServiceClient(conn).GetDevice(t.Context(), &pb.GetDeviceRequest{})
 		if err != nil || res.Backend != "cpu" || res.Memory.ReservedBytes != 64<<20 {
 			t.Errorf("%s: %v, %v", target, res, err)
 		}
-		h, err := healthpb.NewHealthClient(conn).Check(t.Context(), &healthpb.HealthCheckRequest{Service: "polyscan.v1.InspectionService"})
+		h, err := healthpb.NewHealthClient(conn).Check(t.Context(),
+			&healthpb.HealthCheckRequest{Service: "polyscan.v1.InspectionService"})
 		if err != nil || h.Status != healthpb.HealthCheckResponse_SERVING {
 			t.Errorf("%s: health %v, %v", target, h, err)
 		}
 	}
 	web := strings.TrimSuffix(d.find(t, `metrics on (\S+)`), "/metrics")
-	for path, want := range map[string]string{"/metrics": "polyscan_build_info", "/healthz": "ok", "/readyz": "ready", "/": "polyscan"} {
+	for path, want := range map[string]string{"/metrics": "polyscan_build_info", "/healthz": "ok", "/readyz": "ready",
+		"/": "polyscan"} {
 		if code, body := get(t, web+path); code != 200 || !strings.Contains(body, want) {
 			t.Errorf("%s: %d %q", path, code, body)
 		}
@@ -175,7 +178,8 @@ func TestServesAndStops(t *testing.T) {
 func hang(t *testing.T, d *process) {
 	t.Helper()
 	conn := dial(t, d.find(t, `listening on (\S+)`))
-	_, err := conn.NewStream(context.Background(), &grpc.StreamDesc{ClientStreams: true}, pb.InspectionService_Reduce_FullMethodName)
+	_, err := conn.NewStream(context.Background(), &grpc.StreamDesc{ClientStreams: true},
+		pb.InspectionService_Reduce_FullMethodName)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -262,7 +266,8 @@ func TestSocketInUse(t *testing.T) {
 	sock := filepath.Join(t.TempDir(), "s")
 	d := startDaemon(t, "--listen", "unix:"+sock)
 	var stdout, stderr output
-	if code := run([]string{"--listen", "unix:" + sock}, &stdout, &stderr, nil); code != exitFailed || !strings.Contains(stderr.String(), "another server") {
+	if code := run([]string{"--listen", "unix:" + sock}, &stdout, &stderr, nil); code != exitFailed ||
+		!strings.Contains(stderr.String(), "another server") {
 		t.Errorf("exit code %d: %s", code, stderr.String())
 	}
 	d.signals <- syscall.SIGINT
@@ -274,7 +279,8 @@ func TestSocketInUse(t *testing.T) {
 func TestHelpAndVersion(t *testing.T) {
 	for args, want := range map[string]string{"--help": "Examples", "--version": "backends "} {
 		var stdout, stderr output
-		if code := run([]string{args}, &stdout, &stderr, nil); code != exitOK || !strings.Contains(stdout.String(), want) || stderr.String() != "" {
+		if code := run([]string{args}, &stdout, &stderr, nil); code != exitOK ||
+			!strings.Contains(stdout.String(), want) || stderr.String() != "" {
 			t.Errorf("%s: exit code %d, %q, %q", args, code, stdout.String(), stderr.String())
 		}
 	}
@@ -284,7 +290,8 @@ func TestEnvironment(t *testing.T) {
 	t.Setenv("POLYSCAN_LISTEN", "127.0.0.1:0")
 	t.Setenv("POLYSCAN_MAX_MESSAGE", "1MB")
 	d := startDaemon(t)
-	res, err := pb.NewDeviceServiceClient(dial(t, d.find(t, `listening on (127\S+)`))).GetDevice(t.Context(), &pb.GetDeviceRequest{})
+	res, err := pb.NewDeviceServiceClient(dial(t, d.find(t, `listening on (127\S+)`))).GetDevice(t.Context(),
+		&pb.GetDeviceRequest{})
 	if err != nil || res.Limits.MaxMessageBytes != 1_000_000 {
 		t.Errorf("%v, %v", res, err)
 	}
