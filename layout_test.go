@@ -104,7 +104,7 @@ var rules = []rule{
 		},
 		good: []string{
 			"server/drivers kernels/cuda",
-			"kernels/devicetest_test kernels/cuda",
+			"internal/devicetest_test kernels/cuda",
 			"server server/drivers + server/drivers kernels/cuda",
 		},
 	},
@@ -157,14 +157,14 @@ var rules = []rule{
 			"kernels/cpu kernels/cuda",
 			"kernels/cuda kernels/cpu",
 			"kernels/cuda proto/polyscan/v1",
-			"kernels/cuda kernels/devicetest",
+			"kernels/cuda internal/devicetest",
 			"kernels/cpu kernels/cpu/internal/simd + kernels/cpu/internal/simd kernels",
 		},
 		good: []string{
 			"kernels/cpu kernels/driver",
 			"kernels/cuda kernels/cuda/internal/drv",
 			"kernels/cpu golang.org/x/sys/cpu",
-			"kernels/cpu_test kernels/devicetest",
+			"kernels/cpu_test internal/devicetest",
 			"kernels/cuda_test kernels/cpu",
 		},
 	},
@@ -210,9 +210,11 @@ var rules = []rule{
 		},
 	},
 	{
-		name:  "domains and kernels don't know the protocol",
-		why:   "requests are translated once, in server",
-		in:    func(pkg string) bool { return rootOf(pkg, domains) != "" || under(pkg, "kernels") },
+		name: "domains and kernels don't know the protocol",
+		why:  "requests are translated once, in server",
+		in: func(pkg string) bool {
+			return rootOf(pkg, domains) != "" || under(pkg, "kernels") || under(pkg, "internal/devicetest")
+		},
 		tests: true,
 		deny: func(_, p string, _ bool) bool {
 			return rootOf(p, []string{"proto", "server", "clients"}) != ""
@@ -221,7 +223,7 @@ var rules = []rule{
 		bad: []string{
 			"polygon proto/polyscan/v1",
 			"polygon_test proto/polyscan/v1",
-			"kernels/devicetest server",
+			"internal/devicetest server",
 			"diffusion kernels + kernels clients",
 		},
 		good: []string{
@@ -229,6 +231,14 @@ var rules = []rule{
 			"polygon_test kernels/cpu",
 			"server proto/polyscan/v1",
 		},
+	},
+	{
+		name: "only tests import internal/devicetest",
+		why:  "it holds fixtures, oracles and failing drivers, which no program may link",
+		in:   func(pkg string) bool { return pkg != "internal/devicetest" },
+		deny: func(_, p string, _ bool) bool { return under(p, "internal/devicetest") },
+		bad:  []string{"server internal/devicetest", "kernels/cpu internal/devicetest"},
+		good: []string{"server_test internal/devicetest", "internal/devicetest kernels"},
 	},
 	{
 		name:  "proto imports none of ours",
@@ -291,6 +301,7 @@ var subjects = []struct {
 }{
 	{pkg: "clients"},
 	{pkg: "diffusion"},
+	{pkg: "internal/devicetest"},
 	{pkg: "kernels"},
 	{pkg: "kernels/cpu"},
 	{pkg: "kernels/cuda"},
@@ -482,7 +493,7 @@ func parseGraph(t *testing.T, s string) graph {
 		g.edges = append(g.edges, edge{pkg: pkg, path: p, file: path.Join(pkg, name), test: test})
 		top, _, _ := strings.Cut(p, "/")
 		switch top {
-		case "clients", "diffusion", "kernels", "lowpoly", "polygon", "proto", "server":
+		case "clients", "diffusion", "internal", "kernels", "lowpoly", "polygon", "proto", "server":
 			g.ours[p] = true
 		}
 	}

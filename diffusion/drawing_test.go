@@ -12,9 +12,9 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/polyscan/polyscan/diffusion"
+	"github.com/polyscan/polyscan/internal/devicetest"
 	"github.com/polyscan/polyscan/kernels"
 	"github.com/polyscan/polyscan/kernels/cpu"
-	"github.com/polyscan/polyscan/kernels/devicetest"
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 

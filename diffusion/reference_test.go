@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"github.com/polyscan/polyscan/diffusion"
+	"github.com/polyscan/polyscan/internal/devicetest"
 	"github.com/polyscan/polyscan/kernels"
-	"github.com/polyscan/polyscan/kernels/devicetest"
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 

@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"github.com/polyscan/polyscan/clients"
+	"github.com/polyscan/polyscan/internal/devicetest"
 	"github.com/polyscan/polyscan/kernels"
-	"github.com/polyscan/polyscan/kernels/devicetest"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
 )
 

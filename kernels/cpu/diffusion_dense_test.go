@@ -5,7 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/polyscan/polyscan/kernels/devicetest"
+	"github.com/polyscan/polyscan/internal/devicetest"
 )
 
 // What the last level is solved to fulfils its equations, also where those don't say what is the case.

@@ -5,7 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/polyscan/polyscan/kernels/devicetest"
+	"github.com/polyscan/polyscan/internal/devicetest"
 )
 
 // slowestOf is 1 over the least eigenvalue of the tridiagonal matrix that steps of conjugate gradients make, by

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/polyscan/polyscan/kernels/devicetest"
+	"github.com/polyscan/polyscan/internal/devicetest"
 )
 
 // All instructions give the same bits, and closed edges let nothing through, not even what isn't a number.

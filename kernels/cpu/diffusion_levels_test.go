@@ -5,7 +5,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/polyscan/polyscan/kernels/devicetest"
+	"github.com/polyscan/polyscan/internal/devicetest"
 )
 
 // denseMatrix is an oracle's.

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/polyscan/polyscan/kernels/devicetest"
+	"github.com/polyscan/polyscan/internal/devicetest"
 )
 
 // TestDiffusionPeers is this package's part in peers/diffusion.sh: it writes the scenes, or times one of them. It

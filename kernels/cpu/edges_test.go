@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/polyscan/polyscan/kernels/devicetest"
+	"github.com/polyscan/polyscan/internal/devicetest"
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 

@@ -12,7 +12,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/polyscan/polyscan/kernels/devicetest"
+	"github.com/polyscan/polyscan/internal/devicetest"
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 

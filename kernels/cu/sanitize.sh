@@ -16,7 +16,7 @@ mkdir -p "$logs"
 command -v compute-sanitizer >/dev/null || PATH=$PATH:/usr/local/cuda/bin
 
 # Parts and cases as -test.run takes them, two levels deep, the longest first. Together they are all of a short run, each once:
-# TestSanitizePieces of kernels/devicetest holds them to that. A piece is made of 1500 launches or less, of which racecheck
+# TestSanitizePieces of internal/devicetest holds them to that. A piece is made of 1500 launches or less, of which racecheck
 # took 20 to 40 ms each on an H200 with a dozen pieces at a time, or of cases that took it a minute together; cancel and the row
 # of 70001 pixels took a little more each.
 pieces=(

@@ -18,7 +18,7 @@ import (
 
 	"gorgonia.org/cu"
 
-	"github.com/polyscan/polyscan/kernels/devicetest"
+	"github.com/polyscan/polyscan/internal/devicetest"
 )
 
 // The report is written where this says, which is kernels/cuda/testdata/gpu_report.json for one that is to be

@@ -15,7 +15,7 @@ func TestSanitizePieces(t *testing.T) {
 	if raceDetector {
 		t.Skip("the parts take long, and this is not about threads")
 	}
-	script, err := os.ReadFile("../cu/sanitize.sh")
+	script, err := os.ReadFile("../../kernels/cu/sanitize.sh")
 	if err != nil {
 		t.Fatal(err)
 	}
