@@ -5,7 +5,7 @@ TIME     ?= 10s
 BENCH    ?= .
 PKG      ?= ./...
 
-.PHONY: help build test check generate testdata bench fuzz cuda kernels gputest sanitize tools
+.PHONY: help build test check house generate testdata bench fuzz cuda kernels gputest sanitize tools
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -17,7 +17,10 @@ test: ## all tests
 	$(GO) test ./...
 
 check: ## formatting, vet, staticcheck, schemas, generated files, modules (no tests)
-	bash .ci/run gofmt vet build staticcheck proto generated modules
+	bash .ci/run gofmt text vet build staticcheck proto generated modules
+
+house: ## what the tree weighs, and the bounds
+	@$(GO) run -C tools ./house ..
 
 generate: tools ## Go code of proto/polyscan, and the schemas in proto/third_party
 	bin/vendorproto -out proto/third_party
@@ -46,4 +49,4 @@ sanitize: ## the GPU suite under compute-sanitizer: memcheck, racecheck, initche
 	bash kernels/cu/sanitize.sh
 
 tools:
-	@$(GO) build -C tools -o ../bin/ tool ./vendorproto ./gpureport
+	@$(GO) build -C tools -o ../bin/ tool ./vendorproto ./gpureport ./house
