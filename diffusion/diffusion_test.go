@@ -94,7 +94,7 @@ func TestSolve(t *testing.T) {
 	}
 }
 
-// The methods of the seed come to about the same.
+// Warren's methods come to about the same.
 func TestMethods(t *testing.T) {
 	d := openCPU(t, 16<<20)
 	s := devicetest.Scenes(7, 40)[0]

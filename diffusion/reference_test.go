@@ -13,7 +13,7 @@ import (
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 
-// slow are the methods of the seed that can solve a scene.
+// slow are those of Warren's methods that can solve a scene.
 func slow(s *devicetest.Scene) []diffusion.Method {
 	all := []diffusion.Method{diffusion.Naive, diffusion.PyramidCautious, diffusion.PyramidGreedy}
 	if !s.Barriers() && !s.OneWay() {

@@ -38,8 +38,8 @@ type Picture struct {
 // and some 200 bytes a vertex. Between steps, jobs of more urgent classes go first. The image is only read, and only
 // during the call; the picture is the caller's.
 //
-// Source: seeds/000 and 001; the doc comments of [driver.SelectVertices], [driver.Triangulate] and [driver.Shade] say
-// what is different.
+// Source: Ke and Huang, Parallel Low Poly Style Image/Video Converter; Yang, Low poly in CUDA, 2018; the doc comments
+// of [driver.SelectVertices], [driver.Triangulate] and [driver.Shade] say what is different.
 func Convert(ctx context.Context, dev *kernels.Device, im Image, opt Options) (*Picture, error) {
 	if err := checkImage(&im); err != nil {
 		return nil, err

@@ -99,9 +99,9 @@ func colorError(a, b []byte) float64 {
 	return float64(sum) / float64(len(a))
 }
 
-// seedVertices chooses as the seeds do: each pixel by itself, with a higher probability on edges, and on the border of
-// the image. How much higher they don't say; factors of ten here. So that the whole frame is covered, which the seeds
-// leave black, its corners are added. There are n of them.
+// seedVertices chooses as Ke and Huang and Yang do: each pixel by itself, with a higher probability on edges, and on
+// the border of the image. How much higher they don't say; factors of ten here. So that the whole frame is covered,
+// which their programs leave black, its corners are added. There are n of them.
 func seedVertices(p *devicetest.Picture, n int, seed uint64) []driver.Point {
 	edges := p.Edges()
 	sum := uint64(0)
@@ -131,7 +131,7 @@ func seedVertices(p *devicetest.Picture, n int, seed uint64) []driver.Point {
 	return points
 }
 
-// Pictures are nearer to the photos than those with the vertices of the seeds are, for the same number of vertices and
+// Pictures are nearer to the photos than with vertices chosen by themselves, for the same number of vertices and
 // with the same rule for colours: the mean, which is ours, and the centroid's, which is theirs.
 func TestColorError(t *testing.T) {
 	most := 1920
@@ -156,10 +156,10 @@ func TestColorError(t *testing.T) {
 				}
 				theirs := shadeMesh(t, dev, p, seedVertices(p, n, 1), color)
 				a, b := colorError(ours.Pixels, p.Pixels), colorError(theirs, p.Pixels)
-				t.Logf("%s %dx%d, %d vertices, %v: %.3f levels; with the seeds' vertices %.3f", name, p.Width, p.Height,
+				t.Logf("%s %dx%d, %d vertices, %v: %.3f levels; with vertices chosen by themselves %.3f", name, p.Width, p.Height,
 					n, color, a, b)
 				if a >= b {
-					t.Errorf("%s: %d vertices: %.3f levels are no less than the seeds' %.3f", name, n, a, b)
+					t.Errorf("%s: %d vertices: %.3f levels are no less than with vertices chosen by themselves, %.3f", name, n, a, b)
 				}
 			}
 		}

@@ -15,7 +15,7 @@ import (
 	"github.com/polyscan/polyscan/lowpoly"
 )
 
-// lowPolySizes are those that seeds/000 shows.
+// lowPolySizes are those that Ke and Huang show (Parallel Low Poly Style Image/Video Converter).
 var lowPolySizes = []string{"480x270", "960x540", "1920x1080", "3840x2160", "7680x4320", "15360x8640"}
 
 // lowPolySteps are the ops of a conversion, in their order, with what rows and columns call them.

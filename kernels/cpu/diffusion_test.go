@@ -466,7 +466,7 @@ func BenchmarkDiffusion(b *testing.B) {
 	}
 }
 
-// BenchmarkDiffusionMethods is the seed's table, with the true error, in levels of 8 bits, beside each time: a scene of
+// BenchmarkDiffusionMethods is Warren's table, with the true error, in levels of 8 bits, beside each time: a scene of
 // curves, RGB, after up to 500 cycles.
 func BenchmarkDiffusionMethods(b *testing.B) {
 	for _, side := range []int{128, 256} {

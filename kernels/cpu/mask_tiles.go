@@ -1,4 +1,4 @@
-// The methods that test pixels: every pixel against every edge, and the seed's ways to test fewer. They are here to be
+// The methods that test pixels: every pixel against every edge, and Berényi's ways to test fewer. They are here to be
 // compared with; row spans are faster. Tiles set bits, which become spans at the end of each band of rows.
 
 package cpu

@@ -152,7 +152,7 @@ func TestDiffusionBarriersAtOnce(t *testing.T) {
 	}
 }
 
-// The methods of the seed take the same steps on both backends.
+// Warren's methods take the same steps on both backends.
 func TestDiffusionSweeps(t *testing.T) {
 	counted(t)
 	gpu, host := open(t, Driver), open(t, cpu.Driver)

@@ -127,7 +127,7 @@ func TestDiffusionBarrierBenchmarks(t *testing.T) {
 	}
 }
 
-// TestDiffusionMethodBenchmarks makes the seed's table: methods and sizes, with the true error beside each time.
+// TestDiffusionMethodBenchmarks makes Warren's table: methods and sizes, with the true error beside each time.
 func TestDiffusionMethodBenchmarks(t *testing.T) {
 	counted(t)
 	dev := open(t, Driver)

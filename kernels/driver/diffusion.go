@@ -14,8 +14,8 @@ const (
 	// DiffusionBlockDown blocks the edge between a pixel and the one below it.
 	DiffusionBlockDown
 	// DiffusionShutRight closes the edge between a pixel and its right neighbour one way: the pixel takes nothing from
-	// there, while that one may take from the pixel. Fixed pixels take nothing anyway. Source: seeds/003 (Warren),
-	// whose Neumann edges are these: a blocked edge is one that both sides have shut.
+	// there, while that one may take from the pixel. Fixed pixels take nothing anyway. Source: Warren, Solving
+	// Diffusion Curves on GPU, 2010, whose Neumann edges are these: a blocked edge is one that both sides have shut.
 	DiffusionShutRight
 	// DiffusionShutLeft closes the edge to the left neighbour one way.
 	DiffusionShutLeft
@@ -37,7 +37,7 @@ const (
 // pixel is hundreds of pixels long. Their estimates count 2^-21 of the largest value for the rounding of each cycle: a
 // tolerance below that, times the cycles, is never reached. And they go by updates, which come to nothing by rounding
 // before the error does: in a corridor through 1024x1024 pixels one was 75 times too low. Package diffusion measures
-// the error where multigrid can solve the same. Source: seeds/003 (Warren).
+// the error where multigrid can solve the same. Source: Warren, Solving Diffusion Curves on GPU, 2010.
 type DiffusionMethod uint8
 
 const (
@@ -158,8 +158,8 @@ type DiffusionStatus struct {
 // DiffusionStatus.
 //
 // The arithmetic is float32; backends differ by rounding. One backend gives the same bits whatever its number of
-// threads. Complexity: a cycle grows with the pixels; how many are needed hardly depends on them. Source: seeds/003
-// (Warren) for the problem.
+// threads. Complexity: a cycle grows with the pixels; how many are needed hardly depends on them. Source of the
+// problem: Warren, Solving Diffusion Curves on GPU, 2010.
 type DiffusionSolve struct {
 	Grid      DiffusionGrid
 	Channels  int // 1 to MaxDiffusionChannels

@@ -28,7 +28,8 @@ type MeshCounts struct {
 // of, are left out. Scratch has at least Device.DualTrianglesScratch bytes. The result does not depend on the backend.
 // Time grows with the pixels.
 //
-// Source: seeds/000 and 002, after Rong and others (2008), without the rules about what lies across.
+// Source: Ke and Huang, Parallel Low Poly Style Image/Video Converter; Zhang and Fan, Parallel Delaunay Triangulation;
+// both after Rong and others (2008), without the rules about what lies across.
 type DualTriangles struct {
 	Sites         Slice // of N Point, pixels of the image
 	N             int   // up to MaxPoints

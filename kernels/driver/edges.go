@@ -15,7 +15,8 @@ const MaxEdge = 4*255 + 4*255
 // has fewer than three. Alpha doesn't count. Of samples of more than 8 bits it is the high 8; a sample beyond what its
 // bits hold counts as the largest.
 //
-// All of it is integers, the same on every backend. Time grows with the pixels. Source: seeds/000, seeds/001.
+// All of it is integers, the same on every backend. Time grows with the pixels. Source: Ke and Huang, Parallel Low Poly
+// Style Image/Video Converter; Yang, Low poly in CUDA, 2018.
 type Edges struct {
 	Src Image
 	// Dst receives Width*Height uint16, 0 to MaxEdge, in row-major order.

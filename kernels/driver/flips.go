@@ -47,7 +47,7 @@ func (s *FlipStatus) Sound(triangles int) bool {
 // Triangles are changed in place; their order is the backend's, and deterministic. Each starts with its least index.
 // Scratch has at least Device.FlipsScratch(N) bytes. Time grows with the triangles and the flips.
 //
-// Source: seeds/002, which leaves it to others.
+// Source: Zhang and Fan, Parallel Delaunay Triangulation, which leaves it to others.
 type Flips struct {
 	Points    Slice // of N Point, |coordinate| <= MaxPoint
 	N         int   // up to MaxPoints

@@ -3,7 +3,8 @@
 package driver
 
 // HullCompletion adds the triangles between the border of the mesh that [DualTriangles] made of a diagram, and the
-// convex hull of the sites. The seeds leave them out: triangles are missing there where cells meet beyond the image.
+// convex hull of the sites. Programs that go by the diagram alone leave them out: triangles are missing there where
+// cells meet beyond the image.
 //
 // The labels of the pixels along a side of the image, from corner to corner and clockwise on a screen, are a chain of
 // sites; all four are a ring around the mesh. In each chain, as long as there is a corner at which it turns away from
@@ -18,8 +19,8 @@ package driver
 // Counts.Border receives the edges of the ring before, Counts.Hull those of it after. Scratch has at least
 // Device.HullCompletionScratch bytes. The result does not depend on the backend. Time grows with the sides.
 //
-// Source: seeds/000 says what is missing. The chains are those of Andrew (Another efficient algorithm for convex hulls
-// in two dimensions, 1979).
+// Source: Ke and Huang, Parallel Low Poly Style Image/Video Converter, says what is missing. The chains are those of
+// Andrew (Another efficient algorithm for convex hulls in two dimensions, 1979).
 type HullCompletion struct {
 	Sites         Slice // of N Point, pixels of the image
 	N             int   // up to MaxPoints

@@ -18,8 +18,9 @@ package driver
 // Device.IslandsScratch bytes. The result does not depend on the backend. Time grows with the pixels, and with the
 // islands.
 //
-// Source: seeds/000 and 002 name the islands and leave them; Cao, Edelsbrunner and Tan (Triangulations from
-// topologically correct digital Voronoi diagrams, 2015) have cells grow in steps from the site instead.
+// Source: Ke and Huang, Parallel Low Poly Style Image/Video Converter, and Zhang and Fan, Parallel Delaunay
+// Triangulation, name the islands and leave them; Cao, Edelsbrunner and Tan (Triangulations from topologically correct
+// digital Voronoi diagrams, 2015) have cells grow in steps from the site instead.
 type Islands struct {
 	Sites         Slice // of N Point, pixels of the image
 	N             int   // up to MaxPoints

@@ -8,10 +8,11 @@ type ShadeMethod uint8
 const (
 	// ShadeDefault lets the backend choose its fastest one.
 	ShadeDefault ShadeMethod = iota
-	// PerTriangle walks over the pixels of one triangle after the other (seeds/000).
+	// PerTriangle walks over the pixels of one triangle after the other (Ke and Huang, Parallel Low Poly Style
+	// Image/Video Converter).
 	PerTriangle
 	// PerTile sorts triangles into tiles of pixels first, and walks over the pixels of one tile after the other
-	// (seeds/001).
+	// (Yang, Low poly in CUDA, 2018).
 	PerTile
 )
 

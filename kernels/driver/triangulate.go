@@ -32,7 +32,7 @@ type Triangle struct{ A, B, C uint32 }
 // Triangles has room for 2N of them, which is more than there can be; Count receives their number, a uint32. Their
 // order is the backend's, and deterministic. Scratch has at least Device.TriangulateScratch(N) bytes.
 //
-// Source: seeds/002, which stops at meshes that are nearly Delaunay.
+// Source: Zhang and Fan, Parallel Delaunay Triangulation, which stops at meshes that are nearly Delaunay.
 type Triangulate struct {
 	Points    Slice // of N Point, |coordinate| <= MaxPoint
 	N         int

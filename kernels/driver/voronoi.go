@@ -3,7 +3,7 @@
 package driver
 
 // VoronoiMethod says how the nearest site of each pixel is found. All but JumpFlood are exact, and then give the same
-// labels. Source: seeds/002 (Zhang and Fan) and what it refers to.
+// labels. Source: Zhang and Fan, Parallel Delaunay Triangulation, and what it refers to.
 type VoronoiMethod uint8
 
 const (
