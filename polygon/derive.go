@@ -215,8 +215,12 @@ func (d *deriver) region(s *scratch, i int, stats []driver.MaskStats, hist histo
 		}
 		r.Channels[c].keep(d.asked)
 	}
+	var why string
+	if len(limits) > 0 {
+		why = unseen(r, limits)
+	}
 	for k, l := range limits {
-		r.Limits[k] = outcomes[k].result(l)
+		r.Limits[k] = l.judge(&outcomes[k], why)
 		if l.quantity == quantityCoverage && !r.CoverageKnown {
 			r.Limits[k].Reason = "coverage is unknown: the region reaches too far outside the frame"
 		}

@@ -5,6 +5,7 @@ package polygon
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 )
 
@@ -168,8 +169,48 @@ func (l *Limit) holds(v float64) (ok bool, margin float64) {
 	return l.want.contains(v), min(v-l.want.lo, l.want.hi-v)
 }
 
-// noPixel is why limits fail on a region without a value.
-const noPixel = "the region caught no pixel"
+// Why limits fail whatever was measured: a verdict is about pixels that were looked at. A region that catches no pixel
+// never passes. One that reaches outside the frame passes only where a limit on its coverage says how much of it must
+// be inside.
+const (
+	noPixel      = "the region caught no pixel"
+	outsideFrame = "outside the frame"
+)
+
+// unseen says why the limits of a region can't pass; it is empty where they can. A line-scan part whose lines didn't
+// come has no pixels either, but its region has bounds.
+func unseen(r *RegionResult, limits []*Limit) string {
+	switch {
+	case r.CoverageKnown && r.Coverage == 1 && r.Bounds.Empty():
+		return noPixel
+	case r.CoverageKnown && r.Coverage == 1:
+		return ""
+	case r.CoverageKnown && r.Coverage == 0:
+		return outsideFrame + ": all of the region's pixels"
+	case !r.Bounds.Empty() && slices.ContainsFunc(limits, func(l *Limit) bool { return l.quantity == quantityCoverage }):
+		return ""
+	case !r.CoverageKnown:
+		return outsideFrame + ": the region reaches so far that its pixels there are not counted"
+	}
+	share := 100 * (1 - r.Coverage)
+	if share < 0.1 {
+		return outsideFrame + ": less than 0.1 % of the region's pixels"
+	}
+	return fmt.Sprintf("%s: %.3g %% of the region's pixels", outsideFrame, min(share, 99.9))
+}
+
+// judge is the outcome of a limit of a region whose limits can't pass for a reason, if there is one.
+func (l *Limit) judge(o *outcome, unseen string) LimitResult {
+	r := o.result(l)
+	switch {
+	case unseen == "":
+	case r.Verdict == Pass || !r.Measured:
+		r.Verdict, r.Reason = Fail, unseen
+	case unseen != noPixel && l.quantity != quantityCoverage:
+		r.Reason += "; " + unseen
+	}
+	return r
+}
 
 // reason says why v fails.
 func (l *Limit) reason(v float64, c Channel) string {

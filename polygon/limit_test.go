@@ -114,6 +114,9 @@ func rectangle(x, y, w, h float64) Ring {
 func TestLimits(t *testing.T) {
 	dev := openCPU(t, kernels.Config{})
 	all := rectangle(0, 0, 10, 1)
+	gone := rectangle(20, 0, 5, 5)
+	point := Ring{{0, 0}, {0, 0}, {0, 0}}
+	const allOutside = "outside the frame: all of the region's pixels"
 	for _, c := range []struct {
 		expr    string
 		format  driver.PixelFormat
@@ -188,23 +191,35 @@ func TestLimits(t *testing.T) {
 		{"r.count of pixels below 40 <= 2", driver.RGB8, all, 3, Red, "red count of pixels below 40: 3 is above 2"},
 		{"grey.min == 10", driver.Gray8, all, 10, Gray, ""},
 
-		// No pixel: what has a value all the same, and what has not.
-		{"count == 0", driver.Gray8, rectangle(20, 0, 5, 5), 0, NoChannel, ""},
-		{"count > 0", driver.Gray8, rectangle(20, 0, 5, 5), 0, NoChannel, "count 0 is not above 0"},
-		{"area == 25", driver.Gray8, rectangle(20, 0, 5, 5), 25, NoChannel, ""},
-		{"coverage > 0", driver.Gray8, rectangle(20, 0, 5, 5), 0, NoChannel, "coverage 0 is not above 0"},
-		{"coverage == 1", driver.Gray8, Ring{{0, 0}, {0, 0}, {0, 0}}, 1, NoChannel, ""},
-		{"sum == 0", driver.Gray8, rectangle(20, 0, 5, 5), 0, Gray, ""},
-		{"distinct == 0", driver.Gray8, rectangle(20, 0, 5, 5), 0, Gray, ""},
-		{"count of pixels below 9 == 0", driver.Gray8, rectangle(20, 0, 5, 5), 0, Gray, ""},
-		{"mean != 3", driver.Gray8, rectangle(20, 0, 5, 5), nan, NoChannel, "the region caught no pixel"},
-		{"variance >= 0", driver.Gray8, rectangle(20, 0, 5, 5), nan, NoChannel, "the region caught no pixel"},
-		{"stddev >= 0", driver.Gray8, rectangle(20, 0, 5, 5), nan, NoChannel, "the region caught no pixel"},
-		{"min >= 0", driver.RGB8, rectangle(20, 0, 5, 5), nan, NoChannel, "the region caught no pixel"},
-		{"max >= 0", driver.Gray8, rectangle(20, 0, 5, 5), nan, NoChannel, "the region caught no pixel"},
-		{"median >= 0", driver.Gray8, rectangle(20, 0, 5, 5), nan, NoChannel, "the region caught no pixel"},
-		{"mode >= 0", driver.Gray8, rectangle(20, 0, 5, 5), nan, NoChannel, "the region caught no pixel"},
-		{"p50 >= 0", driver.Gray8, rectangle(20, 0, 5, 5), nan, NoChannel, "the region caught no pixel"},
+		// No pixel: no limit passes, whether its quantity has a value all the same or not.
+		{"count == 0", driver.Gray8, gone, 0, NoChannel, allOutside},
+		{"count > 0", driver.Gray8, gone, 0, NoChannel, "count 0 is not above 0; " + allOutside},
+		{"area == 25", driver.Gray8, gone, 25, NoChannel, allOutside},
+		{"coverage > 0", driver.Gray8, gone, 0, NoChannel, "coverage 0 is not above 0"},
+		{"coverage >= 0", driver.Gray8, gone, 0, NoChannel, allOutside},
+		{"sum == 0", driver.Gray8, gone, 0, Gray, allOutside},
+		{"distinct == 0", driver.Gray8, gone, 0, Gray, allOutside},
+		{"count of pixels below 9 == 0", driver.Gray8, gone, 0, Gray, allOutside},
+		{"mean != 3", driver.Gray8, gone, nan, NoChannel, allOutside},
+		{"variance >= 0", driver.Gray8, gone, nan, NoChannel, allOutside},
+		{"stddev >= 0", driver.Gray8, gone, nan, NoChannel, allOutside},
+		{"min >= 0", driver.RGB8, gone, nan, NoChannel, allOutside},
+		{"max >= 0", driver.Gray8, gone, nan, NoChannel, allOutside},
+		{"median >= 0", driver.Gray8, gone, nan, NoChannel, allOutside},
+		{"mode >= 0", driver.Gray8, gone, nan, NoChannel, allOutside},
+		{"p50 >= 0", driver.Gray8, gone, nan, NoChannel, allOutside},
+		{"coverage == 1", driver.Gray8, point, 1, NoChannel, "the region caught no pixel"},
+		{"count == 0", driver.Gray8, point, 0, NoChannel, "the region caught no pixel"},
+		{"mean >= 0", driver.Gray8, point, nan, NoChannel, "the region caught no pixel"},
+
+		// Some pixels outside: only a limit on the coverage passes.
+		{"count of pixels above 200 <= 5", driver.Gray8, rectangle(-10, 0, 15, 1), 0, Gray,
+			"outside the frame: 66.7 % of the region's pixels"},
+		{"count == 5", driver.Gray8, rectangle(0, -9999, 5, 10000), 5, NoChannel,
+			"outside the frame: 99.9 % of the region's pixels"},
+		{"mean > 255", driver.Gray8, rectangle(-10, 0, 15, 1), 30, Gray,
+			"mean 30 is below 255; outside the frame: 66.7 % of the region's pixels"},
+		{"coverage >= 0.3", driver.Gray8, rectangle(-10, 0, 15, 1), 1.0 / 3, NoChannel, ""},
 	} {
 		s := mustSet(t, Region{Rings: []Ring{c.ring}, Limits: []string{c.expr}})
 		res, err := Reduce(context.Background(), dev, s, measuredFrame(c.format), Reductions{Statistics: Count},
@@ -310,6 +325,29 @@ func TestLimitsOnMissingChannels(t *testing.T) {
 	}
 }
 
+// TestUnseen: what is said of regions that can't pass reads well for any share of them, and never claims all or nothing.
+func TestUnseen(t *testing.T) {
+	for _, c := range []struct {
+		bounds   Rect
+		coverage float64
+		known    bool
+		want     string
+	}{
+		{Rect{0, 0, 1, 1}, 1, true, ""},
+		{Rect{0, 0, 1, 1}, 0.9999999, true, "outside the frame: less than 0.1 % of the region's pixels"},
+		{Rect{0, 0, 1, 1}, 0.5, true, "outside the frame: 50 % of the region's pixels"},
+		{Rect{0, 0, 1, 1}, 0.0000001, true, "outside the frame: 99.9 % of the region's pixels"},
+		{Rect{}, 0, true, "outside the frame: all of the region's pixels"},
+		{Rect{}, 1, true, "the region caught no pixel"},
+		{Rect{}, 0, false, "outside the frame: the region reaches so far that its pixels there are not counted"},
+	} {
+		r := RegionResult{Bounds: c.bounds, Coverage: c.coverage, CoverageKnown: c.known}
+		if got := unseen(&r, nil); got != c.want {
+			t.Errorf("%+v: %q", c, got)
+		}
+	}
+}
+
 // TestRandomLimits compares outcomes with the oracle's numbers.
 func TestRandomLimits(t *testing.T) {
 	dev := openCPU(t, kernels.Config{})
@@ -328,26 +366,41 @@ func TestRandomLimits(t *testing.T) {
 			known  bool
 			expr   string
 		}
+		partly := make([]bool, len(tc.regions)) // allowed by a limit on the coverage
+		seen := make([]bool, len(tc.regions))   // all pixels are in the frame
 		var checks []check
 		for i := range tc.regions {
 			o := oracle(tc.regions[i], tc.frame)
+			seen[i], partly[i] = o.count > 0 && int64(o.count) == o.total, o.count > 0
+			if rng.IntN(2) == 0 {
+				tc.regions[i].Limits = []string{"coverage >= 0"}
+				checks = append(checks, check{i, o.count > 0, true, "coverage >= 0"})
+			}
 			for range rng.IntN(4) {
 				expr, holds, known := randomLimit(rng, &o, tc.frame)
 				tc.regions[i].Limits = append(tc.regions[i].Limits, expr)
 				checks = append(checks, check{i, holds, known, expr})
 			}
+			partly[i] = partly[i] && slices.ContainsFunc(tc.regions[i].Limits, func(l string) bool {
+				return strings.HasPrefix(strings.ToLower(l), "coverage")
+			})
 		}
 		res, err := Reduce(context.Background(), dev, mustSet(t, tc.regions...), tc.frame, tc.request,
 			driver.MethodDefault)
 		if err != nil {
 			t.Fatalf("seed %d: %v", seed, err)
 		}
+		for i, r := range res.Regions { // where the oracle's boxes are too large
+			if oracle(tc.regions[i], tc.frame).total < 0 {
+				seen[i] = r.Count > 0 && r.CoverageKnown && r.Coverage == 1
+			}
+		}
 		next := map[int]int{}
 		for _, c := range checks {
 			got := res.Regions[c.region].Limits[next[c.region]]
 			next[c.region]++
 			want := Fail
-			if c.holds && c.known {
+			if c.holds && c.known && (seen[c.region] || partly[c.region]) {
 				want = Pass
 			}
 			verdicts[want]++

@@ -42,7 +42,9 @@ type Region struct {
 	// Rings, at least one. Coordinates are in pixels, |v| < [MaxCoordinate].
 	Rings []Ring
 	Fill  FillRule
-	// Limits are expressions such as "mean in [90, 140]"; see [ParseLimit].
+	// Limits are expressions such as "mean in [90, 140]"; see [ParseLimit]. A region with limits that catches no pixel
+	// fails, and so does one of which any pixel lies outside the frame, unless a limit on its coverage, such as
+	// "coverage >= 0.8", says how much has to lie inside.
 	Limits []string
 }
 

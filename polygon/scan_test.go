@@ -449,6 +449,36 @@ func TestScanSoon(t *testing.T) {
 	}
 }
 
+// TestScanOutside: columns beyond the line, and rows beyond the part, are outside the frame.
+func TestScanOutside(t *testing.T) {
+	dev := openCPU(t, kernels.Config{})
+	const limit = "count of pixels above 255 == 0"
+	set := mustSet(t,
+		Region{Rings: []Ring{rectangle(0, 0, 8, 4)}, Limits: []string{limit}},
+		Region{Rings: []Ring{rectangle(6, 0, 4, 2)}, Limits: []string{limit}},
+		Region{Rings: []Ring{rectangle(0, 2, 2, 4)}, Limits: []string{limit}},
+		Region{Rings: []Ring{rectangle(0, 2, 2, 4)}, Limits: []string{limit, "coverage >= 0.5"}})
+	scan, err := set.NewScanner(t.Context(), dev, ScanConfig{Width: 8, Format: driver.Gray8, PartLines: 4})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer scan.Close()
+	if err := scan.Start(0, 0); err != nil {
+		t.Fatal(err)
+	}
+	b := randomBelt(rand.New(rand.NewPCG(1, 1)), 8, 8, driver.Gray8)
+	parts, err := scan.Strip(t.Context(), ScanStrip{Frame: b.frame(&byteChoices{}, 0, 8)})
+	if err != nil || len(parts) != 1 {
+		t.Fatal(parts, err)
+	}
+	const half = "outside the frame: 50 % of the region's pixels"
+	for i, want := range []string{"", half, half, ""} {
+		if got := parts[0].Result.Regions[i].Limits[0]; got.Reason != want || (got.Verdict == Pass) != (want == "") {
+			t.Errorf("region %d: %+v, want %q", i, got, want)
+		}
+	}
+}
+
 func TestScanRefuses(t *testing.T) {
 	dev := openCPU(t, kernels.Config{MemoryBytes: 1 << 20})
 	ctx := t.Context()

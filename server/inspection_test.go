@@ -268,6 +268,8 @@ func TestLimitsAndVerdicts(t *testing.T) {
 			rect("bad", 0, 0, 2, 2, "count of pixels below 3 <= 1", "min >= 1"),
 			rect("free", 0, 0, 2, 2),
 			rect("outside", 9, 9, 10, 10, "mean < 3", "count >= 0"),
+			rect("half", 1, 0, 3, 1, "count of pixels above 200 <= 5"),
+			rect("half, and known to be", 1, 0, 3, 1, "count of pixels above 200 <= 5", "coverage >= 0.5"),
 		),
 		Frame: rawFrame(2, 2, gray8, []byte{1, 2, 3, 4}),
 	})
@@ -276,7 +278,7 @@ func TestLimitsAndVerdicts(t *testing.T) {
 	}
 	r := res.Result
 	pass, fail := pb.Verdict_VERDICT_PASS, pb.Verdict_VERDICT_FAIL
-	for i, want := range []pb.Verdict{pass, fail, 0, fail} {
+	for i, want := range []pb.Verdict{pass, fail, 0, fail, fail, pass} {
 		if r.Regions[i].Verdict != want {
 			t.Errorf("%s: %v, want %v", r.Regions[i].Name, r.Regions[i].Verdict, want)
 		}
@@ -293,9 +295,13 @@ func TestLimitsAndVerdicts(t *testing.T) {
 		t.Errorf("%v", bad[1])
 	}
 	out := r.Regions[3].Limits
-	if out[0].Value != nil || out[0].Verdict != fail || !strings.Contains(out[0].Reason, "no pixel") ||
-		out[1].Verdict != pass || out[1].Value == nil {
+	if out[0].Value != nil || out[0].Verdict != fail || !strings.Contains(out[0].Reason, "outside the frame") ||
+		out[1].Verdict != fail || out[1].Value == nil {
 		t.Errorf("%v", out)
+	}
+	const reason = "outside the frame: 50 % of the region's pixels"
+	if l := r.Regions[4].Limits[0]; l.Reason != reason || l.Value == nil || r.Regions[4].GetCoverage() != 0.5 {
+		t.Errorf("%v", r.Regions[4])
 	}
 }
 

@@ -158,7 +158,7 @@ func TestStreamProtocol(t *testing.T) {
 		st.end(nil)
 	})
 	t.Run("limit on a channel that one frame lacks", func(t *testing.T) {
-		st := s.open(t, inspect(rect("r", 0, 0, 2, 1, "b.mean < 3")))
+		st := s.open(t, inspect(rect("r", 0, 0, 1, 1, "b.mean < 3")))
 		st.send(smallFrame(1))
 		st.send(rawFrame(1, 1, rgb8, []byte{9, 9, 2}))
 		wantRefused(t, status.ErrorProto(st.recv().GetError()), "open.region_set.regions[0].limits[0]", "blue")

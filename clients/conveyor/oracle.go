@@ -328,10 +328,15 @@ func (o *oracle) compute(runs []stretch, missing []bool) []regionNumbers {
 	return out
 }
 
-// verdict holds the numbers against the limits.
+// verdict holds the numbers against the limits. A region without pixels fails, and so does one of which a part lies
+// outside the part of the belt, unless a limit says how much has to be inside.
 func (s *shape) verdict(r *regionNumbers) polyscanv1.Verdict {
 	if len(s.limits) == 0 {
 		return polyscanv1.Verdict_VERDICT_UNSPECIFIED
+	}
+	partly := slices.ContainsFunc(s.limits, func(l limit) bool { return l.quantity == "coverage" })
+	if s.pixels() == 0 || s.pixels() < s.inside && !partly {
+		return polyscanv1.Verdict_VERDICT_FAIL
 	}
 	for _, l := range s.limits {
 		if !l.holds(s, r) {

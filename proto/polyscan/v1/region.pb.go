@@ -389,7 +389,9 @@ type Region struct {
 	Rings    []*Ring  `protobuf:"bytes,2,rep,name=rings,proto3" json:"rings,omitempty"`
 	FillRule FillRule `protobuf:"varint,3,opt,name=fill_rule,json=fillRule,proto3,enum=polyscan.v1.FillRule" json:"fill_rule,omitempty"`
 	// Limits that make a verdict, such as "mean in [90, 140]", "p99 < 200", "r.max <= 250" or
-	// "count of pixels below 40 <= 25". The grammar is in the README. All limits must hold for a PASS.
+	// "count of pixels below 40 <= 25". The grammar is in the README. All limits must hold for a PASS, and the region must
+	// have pixels, all of which lie inside the frame, or for a line-scan part inside the lines of the part. A limit on the
+	// coverage, such as "coverage >= 0.8", says instead how much of the region has to lie inside.
 	Limits        []string `protobuf:"bytes,4,rep,name=limits,proto3" json:"limits,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -645,7 +647,7 @@ type LimitResult struct {
 	Value *float64 `protobuf:"fixed64,3,opt,name=value,proto3,oneof" json:"value,omitempty"`
 	// Of the channel that decided; unset where the quantity has no channel.
 	Channel Channel `protobuf:"varint,4,opt,name=channel,proto3,enum=polyscan.v1.Channel" json:"channel,omitempty"`
-	// Why it failed, for people; empty for a PASS.
+	// Why it failed, for people; empty for a PASS. It contains "outside the frame" where that is the reason, or one of two.
 	Reason        string `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
