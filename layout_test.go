@@ -62,6 +62,17 @@ var (
 
 const binding = "gorgonia.org/cu"
 
+// The rooms of the server. Those at the bottom serve several others; each of the rest serves one part of the protocol.
+const (
+	rooms      = "server/internal"
+	serverTest = rooms + "/servertest" // helpers of tests
+)
+
+var bottomRooms = []string{
+	rooms + "/apierr", rooms + "/budget", rooms + "/device", rooms + "/frames", rooms + "/framestream",
+	rooms + "/observe", rooms + "/wire",
+}
+
 var rules = []rule{
 	{
 		name:  "the CUDA binding stays in kernels/cuda",
@@ -254,6 +265,43 @@ var rules = []rule{
 		good: []string{
 			"proto/polyscan/v1 google.golang.org/protobuf/proto",
 			"proto/polyscan/v1 buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate",
+		},
+	},
+	{
+		name: "rooms of the server don't import the server",
+		why:  "a room says in its own interface what it needs of the server, so that it can be read and tested alone",
+		in:   func(pkg string) bool { return under(pkg, rooms) },
+		deny: func(_, p string, _ bool) bool { return under(p, "server") && !under(p, rooms) },
+		deep: true,
+		bad: []string{
+			"server/internal/scan server",
+			"server/internal/wire server/drivers",
+			"server/internal/scan server/internal/wire + server/internal/wire server",
+		},
+		good: []string{
+			"server/internal/scan server/internal/wire",
+			"server/internal/scan_test server",
+			"server server/internal/scan",
+		},
+	},
+	{
+		name:  "rooms of the server import only those at the bottom",
+		why:   "each can be read, tested and changed without the others",
+		in:    func(pkg string) bool { return under(pkg, rooms) },
+		tests: true,
+		deny: func(from, p string, _ bool) bool {
+			return under(p, rooms) && !under(p, from) && rootOf(p, bottomRooms) == "" && !under(p, serverTest)
+		},
+		bad: []string{
+			"server/internal/scan server/internal/inspect",
+			"server/internal/wire server/internal/scan",
+			"server/internal/mesh_test server/internal/inspect",
+		},
+		good: []string{
+			"server/internal/scan server/internal/wire",
+			"server/internal/wire server/internal/apierr",
+			"server/internal/scan_test server/internal/servertest",
+			"server server/internal/inspect",
 		},
 	},
 	{

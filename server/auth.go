@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/polyscan/polyscan/server/internal/apierr"
 	"google.golang.org/grpc/codes"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/metadata"
@@ -97,7 +98,7 @@ func (s *Server) authenticate(ctx context.Context, method string) error {
 	if err == nil {
 		return nil
 	}
-	return withDetails(codes.Unauthenticated, err.Error(), info(reasonToken)).Err()
+	return apierr.WithDetails(codes.Unauthenticated, err.Error(), apierr.Info(apierr.ReasonToken)).Err()
 }
 
 func (s *Server) checkToken(ctx context.Context) error {

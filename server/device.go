@@ -19,7 +19,7 @@ type deviceServer struct {
 }
 
 func (s *deviceServer) GetDevice(context.Context, *pb.GetDeviceRequest) (*pb.GetDeviceResponse, error) {
-	dev := s.dev.current()
+	dev := s.dev.Current()
 	i := dev.Info()
 	return &pb.GetDeviceResponse{
 		Backend:       i.Backend,
@@ -40,7 +40,7 @@ func (s *deviceServer) GetDevice(context.Context, *pb.GetDeviceRequest) (*pb.Get
 		},
 		Scheduler:      schedulerStatus(dev.Sched()),
 		ResidentFrames: s.frames.status(),
-		DeviceLosses:   s.dev.regained(),
+		DeviceLosses:   s.dev.Regained(),
 	}, nil
 }
 

@@ -20,6 +20,9 @@ import (
 	"github.com/polyscan/polyscan/polygon"
 	"github.com/polyscan/polyscan/proto/framecodec"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
+	"github.com/polyscan/polyscan/server/internal/apierr"
+	"github.com/polyscan/polyscan/server/internal/device"
+	"github.com/polyscan/polyscan/server/internal/wire"
 )
 
 // diffusionServer implements pb.DiffusionServiceServer for callers inside the process. Over a connection, diffusionDesc
@@ -31,10 +34,10 @@ type diffusionServer struct {
 
 // diffusionDesc is the generated description of the service with a handler that doesn't copy frames.
 func diffusionDesc() *grpc.ServiceDesc {
-	return withHandlers(pb.DiffusionService_ServiceDesc, map[string]grpc.MethodHandler{
-		"Solve":      frameHandler(pb.DiffusionService_Solve_FullMethodName, (*diffusionServer).solve),
-		"FillHoles":  frameHandler(pb.DiffusionService_FillHoles_FullMethodName, (*diffusionServer).fillHoles),
-		"Background": frameHandler(pb.DiffusionService_Background_FullMethodName, (*diffusionServer).estimate),
+	return wire.WithHandlers(pb.DiffusionService_ServiceDesc, map[string]grpc.MethodHandler{
+		"Solve":      wire.FrameHandler(pb.DiffusionService_Solve_FullMethodName, (*diffusionServer).solve),
+		"FillHoles":  wire.FrameHandler(pb.DiffusionService_FillHoles_FullMethodName, (*diffusionServer).fillHoles),
+		"Background": wire.FrameHandler(pb.DiffusionService_Background_FullMethodName, (*diffusionServer).estimate),
 	}, map[string]grpc.StreamHandler{
 		"SolveProgressively": func(srv any, stream grpc.ServerStream) error {
 			return srv.(*diffusionServer).solveProgressively(stream)
@@ -46,7 +49,7 @@ func diffusionDesc() *grpc.ServiceDesc {
 // Solve implements pb.DiffusionServiceServer, for callers inside the process.
 func (s *diffusionServer) Solve(ctx context.Context, req *pb.SolveRequest) (*pb.SolveResponse, error) {
 	res, err := s.solve(ctx, req, framecodec.New(req))
-	return whole(res, err, (*pb.SolveResponse).GetPicture)
+	return wire.Whole(res, err, (*pb.SolveResponse).GetPicture)
 }
 
 // solveChannels are those of the colours that are solved for.
@@ -60,12 +63,12 @@ const (
 	drawingPointShare = 128
 )
 
-func (s *diffusionServer) solve(ctx context.Context, req *pb.SolveRequest, in *framecodec.Message) (*response, error) {
+func (s *diffusionServer) solve(ctx context.Context, req *pb.SolveRequest, in *framecodec.Message) (*wire.Response, error) {
 	v, err := s.newSolving(ctx, req, in, solvePixelShare, nil)
 	if err != nil {
 		return nil, err
 	}
-	defer v.dev.end()
+	defer v.dev.End()
 	sol, err := diffusion.Render(v.ctx, v.dev.Device, v.drawing, v.target, v.opts)
 	var out *framecodec.Message
 	if err == nil {
@@ -80,14 +83,14 @@ func (s *diffusionServer) solve(ctx context.Context, req *pb.SolveRequest, in *f
 		v.release()
 		return nil, solveError(req, err)
 	}
-	return &response{Message: out, start: time.Now(), release: v.release}, nil
+	return &wire.Response{Message: out, Start: time.Now(), Release: v.release}, nil
 }
 
 // solving is a request that was read, with memory for the answer.
 type solving struct {
 	*diffusionServer
 	ctx      context.Context // with the class of the request
-	dev      lease
+	dev      device.Lease
 	id       string // of the frame
 	decode   time.Duration
 	encoding pb.Encoding
@@ -104,16 +107,16 @@ func (s *diffusionServer) newSolving(
 	ctx context.Context, req *pb.SolveRequest, in *framecodec.Message, pixelShare int64, admit func(bytes int64) error,
 ) (_ *solving, err error) {
 	if name := req.GetFrame().GetResident(); name != "" {
-		return nil, refuse("frame.resident", name, "must be no resident frame: pixels come with the request")
+		return nil, apierr.Refuse("frame.resident", name, "must be no resident frame: pixels come with the request")
 	}
-	v := &solving{diffusionServer: s, ctx: kernels.WithClass(ctx, classOf(req.GetWorkClass())),
+	v := &solving{diffusionServer: s, ctx: kernels.WithClass(ctx, wire.ClassOf(req.GetWorkClass())),
 		encoding: req.GetEncoding()}
-	if v.dev, err = s.dev.acquire(); err != nil {
+	if v.dev, err = s.dev.Acquire(); err != nil {
 		return nil, err
 	}
 	defer func() {
 		if err != nil {
-			v.dev.end()
+			v.dev.End()
 		}
 	}()
 	f, err := s.solveFrame(ctx, req, in, pixelShare, admit)
@@ -133,8 +136,8 @@ func (s *diffusionServer) newSolving(
 
 // response is the message of a solution, without its payload, which follows: pixels, or a file of them.
 func (v *solving) response(sol *diffusion.Solution, pixels []byte) (*pb.SolveResponse, []byte, error) {
-	v.metrics.stage("queue", sol.Queue)
-	v.metrics.stage("compute", sol.Compute)
+	v.metrics.Stage("queue", sol.Queue)
+	v.metrics.Stage("compute", sol.Compute)
 	w, h := v.drawing.Width, v.drawing.Height
 	m := &pb.SolveResponse{
 		Backend: sol.Backend, Decode: durationpb.New(v.decode), Queue: durationpb.New(sol.Queue),
@@ -144,7 +147,7 @@ func (v *solving) response(sol *diffusion.Solution, pixels []byte) (*pb.SolveRes
 		GivenPixels: uint64(sol.FixedPixels), VoidPixels: uint64(sol.VoidPixels), SetupKept: sol.SetupKept,
 		Picture: &pb.Frame{
 			FrameId: v.id, Encoding: pb.Encoding_ENCODING_RAW,
-			Layout: layoutOf(polygon.Frame{Width: w, Height: h, Format: driver.RGB8}),
+			Layout: wire.LayoutOf(polygon.Frame{Width: w, Height: h, Format: driver.RGB8}),
 		},
 	}
 	if v.encoding != pb.Encoding_ENCODING_PNG {
@@ -175,7 +178,7 @@ func (s *diffusionServer) solveFrame(
 		}
 		points, err := s.checkDrawing(d, f.Width, f.Height)
 		if err != nil {
-			return 0, under("drawing", err)
+			return 0, apierr.Under("drawing", err)
 		}
 		n := pixelShare*int64(f.Width)*int64(f.Height) + drawingPointShare*int64(points)
 		if admit != nil {
@@ -204,7 +207,7 @@ func (s *diffusionServer) solveFrame(
 		f := polygon.Frame{Width: int(d.GetWidth()), Height: int(d.GetHeight())}
 		return s.withAnswer(ctx, &frame{Frame: f, release: func() {}}, share)
 	}
-	return nil, refuse("frame", nil, "or a drawing must be there")
+	return nil, apierr.Refuse("frame", nil, "or a drawing must be there")
 }
 
 // checkSolvable checks a frame, which may not be decoded yet, and the drawing over it.
@@ -212,11 +215,11 @@ func checkSolvable(f polygon.Frame, d *pb.Drawing) error {
 	size := [2]int{f.Width, f.Height}
 	switch {
 	case f.Format != driver.RGBA8:
-		return refuse("frame.layout.pixel_format", f.Format, "must be RGBA8: alpha says which pixels are given")
+		return apierr.Refuse("frame.layout.pixel_format", f.Format, "must be RGBA8: alpha says which pixels are given")
 	case f.Width < 1 || f.Height < 1:
-		return refuse("frame.layout", size, "has no pixels")
+		return apierr.Refuse("frame.layout", size, "has no pixels")
 	case d != nil && [2]int{int(d.GetWidth()), int(d.GetHeight())} != size:
-		return refuse("drawing", [2]uint32{d.GetWidth(), d.GetHeight()}, "must be %v, the size of the frame", size)
+		return apierr.Refuse("drawing", [2]uint32{d.GetWidth(), d.GetHeight()}, "must be %v, the size of the frame", size)
 	}
 	return nil
 }
@@ -232,9 +235,9 @@ func checkPieces(f polygon.Frame) error {
 	}
 	switch need := stride*(f.Height-1) + row; {
 	case stride < row:
-		return refuse("frame.layout.stride", stride, "is less than a row of %d bytes", row)
+		return apierr.Refuse("frame.layout.stride", stride, "is less than a row of %d bytes", row)
 	case have < need || have > stride*f.Height:
-		return refuse("frame.data", have, "must be %d bytes for %d x %d pixels, %d bytes from row to row",
+		return apierr.Refuse("frame.data", have, "must be %d bytes for %d x %d pixels, %d bytes from row to row",
 			stride*f.Height, f.Width, f.Height, stride)
 	}
 	return nil
@@ -243,15 +246,15 @@ func checkPieces(f polygon.Frame) error {
 // checkCanvas checks the size of a picture to come, and the number of its edges.
 func (s *Server) checkCanvas(width, height, edges int) error {
 	if width < 1 || height < 1 || width > driver.MaxSide || height > driver.MaxSide {
-		return refuse("drawing", [2]int{width, height}, "must have sides of 1 to %d", driver.MaxSide)
+		return apierr.Refuse("drawing", [2]int{width, height}, "must have sides of 1 to %d", driver.MaxSide)
 	}
 	n := int64(width) * int64(height)
 	if limit := s.cfg.MaxMessageBytes; solveChannels*n > limit {
-		return refuse("drawing", [2]int{width, height}, "makes a picture of %d bytes: the limit is %d", solveChannels*n,
+		return apierr.Refuse("drawing", [2]int{width, height}, "makes a picture of %d bytes: the limit is %d", solveChannels*n,
 			limit)
 	}
 	if edges != 0 && int64(edges) != n {
-		return refuse("edges", edges, "must be %d bytes, one for each pixel, or none", n)
+		return apierr.Refuse("edges", edges, "must be %d bytes, one for each pixel, or none", n)
 	}
 	return nil
 }
@@ -272,7 +275,7 @@ func rgbOf(c coloured) rgb { return rgb{c.GetRed(), c.GetGreen(), c.GetBlue()} }
 func checkColor(list string, i int, c coloured) error {
 	for k, v := range rgbOf(c) {
 		if !(math.Abs(float64(v)) <= diffusion.MaxValue) {
-			return refuse(fmt.Sprintf("%s[%d].%s", list, i, [...]string{"red", "green", "blue"}[k]), v,
+			return apierr.Refuse(fmt.Sprintf("%s[%d].%s", list, i, [...]string{"red", "green", "blue"}[k]), v,
 				"must be -%d to %[1]d", diffusion.MaxValue)
 		}
 	}
@@ -288,12 +291,12 @@ func (s *Server) checkDrawing(d *pb.Drawing, width, height int) (points int, _ e
 	points = len(d.GetPixels())
 	for i, c := range d.GetCurves() {
 		if err := checkColors(c.GetLeft(), c.GetRight()); err != nil {
-			return 0, under(fmt.Sprintf("curves[%d]", i), err)
+			return 0, apierr.Under(fmt.Sprintf("curves[%d]", i), err)
 		}
 		points += curveSize(len(c.GetXy())/2, len(c.GetLeft()), len(c.GetRight()), len(c.GetBlur()))
 	}
 	if points > s.cfg.MaxPoints {
-		return 0, refuse("", fmt.Sprintf("%d points, stops and pixels", points),
+		return 0, apierr.Refuse("", fmt.Sprintf("%d points, stops and pixels", points),
 			"are more than the server's limit of %d", s.cfg.MaxPoints)
 	}
 	return points, nil
@@ -306,7 +309,7 @@ func curveSize(points, left, right, blur int) int { return points + left + right
 func checkGiven(pixels []*pb.GivenPixel, width, height int) error {
 	for i, g := range pixels {
 		if int64(g.GetX()) >= int64(width) || int64(g.GetY()) >= int64(height) {
-			return refuse(fmt.Sprintf("pixels[%d]", i), [2]uint32{g.GetX(), g.GetY()},
+			return apierr.Refuse(fmt.Sprintf("pixels[%d]", i), [2]uint32{g.GetX(), g.GetY()},
 				"is outside of the canvas of %dx%d", width, height)
 		}
 		if err := checkColor("pixels", i, g); err != nil {
@@ -427,7 +430,7 @@ func stopsOf(stops []*pb.ColorStop) []diffusion.Stop {
 func optionError(e *diffusion.InvalidError) error {
 	switch e.Field {
 	case "tolerance", "method", "max cycles":
-		return refuse("options."+strings.ReplaceAll(e.Field, " ", "_"), e.Value, "%s", e.Problem)
+		return apierr.Refuse("options."+strings.ReplaceAll(e.Field, " ", "_"), e.Value, "%s", e.Problem)
 	}
 	return nil
 }
@@ -435,7 +438,7 @@ func optionError(e *diffusion.InvalidError) error {
 // noEdges says what is wrong with the closed edges of a pixel.
 const noEdges = "is no sum of 2, 4, 8, 16, 32 and 64"
 
-// solveError turns an *InvalidError into a *fieldError and leaves other errors alone.
+// solveError turns an *InvalidError into a *FieldError and leaves other errors alone.
 func solveError(req *pb.SolveRequest, err error) error {
 	var invalid *diffusion.InvalidError
 	if !errors.As(err, &invalid) {
@@ -447,13 +450,13 @@ func solveError(req *pb.SolveRequest, err error) error {
 	field := invalid.Field
 	switch {
 	case field == "curves" && req.GetDrawing() == nil:
-		return refuse("frame.data", "no pixel of alpha 255", "at least one must be given")
+		return apierr.Refuse("frame.data", "no pixel of alpha 255", "at least one must be given")
 	case strings.HasPrefix(field, "curves"):
-		return refuse("drawing."+curveField(field), invalid.Value, "%s", invalid.Problem)
+		return apierr.Refuse("drawing."+curveField(field), invalid.Value, "%s", invalid.Problem)
 	case strings.HasPrefix(field, "flags["):
-		return refuse("edges"+strings.TrimPrefix(field, "flags"), invalid.Value, "%s", noEdges)
+		return apierr.Refuse("edges"+strings.TrimPrefix(field, "flags"), invalid.Value, "%s", noEdges)
 	}
-	return refuse("frame", invalid.Value, "%s", invalid.Problem)
+	return apierr.Refuse("frame", invalid.Value, "%s", invalid.Problem)
 }
 
 // curveField is what a message calls a field of a drawing.

@@ -322,7 +322,7 @@ func TestSolveHostMemory(t *testing.T) {
 	for range 20_000 {
 		req.Drawing.Curves[0].Right = append(req.Drawing.Curves[0].Right, &pb.ColorStop{Red: 200})
 	}
-	release, err := ts.host.take(t.Context(), 3<<20)
+	release, err := ts.host.Take(t.Context(), 3<<20)
 	if err != nil {
 		t.Fatal(err)
 	}

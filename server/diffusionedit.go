@@ -20,6 +20,10 @@ import (
 	"github.com/polyscan/polyscan/diffusion"
 	"github.com/polyscan/polyscan/proto/framecodec"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
+	"github.com/polyscan/polyscan/server/internal/apierr"
+	"github.com/polyscan/polyscan/server/internal/budget"
+	"github.com/polyscan/polyscan/server/internal/device"
+	"github.com/polyscan/polyscan/server/internal/wire"
 )
 
 // SolveProgressively implements pb.DiffusionServiceServer, for callers inside the process.
@@ -32,7 +36,7 @@ func (s *diffusionServer) solveProgressively(stream grpc.ServerStream) error {
 	req := &pb.SolveProgressivelyRequest{}
 	in := framecodec.New(req)
 	defer in.Free()
-	if err := receiveMessage(stream, in); err != nil {
+	if err := wire.ReceiveMessage(stream, in); err != nil {
 		return err
 	}
 	if err := s.validate(in); err != nil {
@@ -50,7 +54,7 @@ func (s *diffusionServer) progress(stream grpc.ServerStream, req *pb.SolveProgre
 	// Of the pictures on the way, the one that was made last and the one that is sent.
 	v, err := s.newSolving(ctx, req.GetRequest(), in, solvePixelShare+2*solveChannels, nil)
 	if err != nil {
-		return under("request", err)
+		return apierr.Under("request", err)
 	}
 	defer v.release()
 	type picture struct {
@@ -69,7 +73,7 @@ func (s *diffusionServer) progress(stream grpc.ServerStream, req *pb.SolveProgre
 	var last *diffusion.Solution
 	done := make(chan error, 1)
 	s.Server.background.Go(func() {
-		defer v.dev.end() // a client that doesn't read must not keep the device
+		defer v.dev.End() // a client that doesn't read must not keep the device
 		defer func() {
 			if p := recover(); p != nil { // nobody else would: this is a goroutine of its own
 				done <- s.panicked(ctx, p)
@@ -87,7 +91,7 @@ func (s *diffusionServer) progress(stream grpc.ServerStream, req *pb.SolveProgre
 		out := framecodec.New(&pb.SolveProgressivelyResponse{Result: m, Last: isLast})
 		out.SetPayload(mem.BufferSlice{mem.SliceBuffer(pixels)})
 		defer out.Free() // the transport has references of its own
-		return stream.SendMsg(&response{Message: out, start: time.Now(), release: func() {}})
+		return stream.SendMsg(&wire.Response{Message: out, Start: time.Now(), Release: func() {}})
 	}
 	for {
 		select {
@@ -99,23 +103,11 @@ func (s *diffusionServer) progress(stream grpc.ServerStream, req *pb.SolveProgre
 			}
 		case err := <-done:
 			if err != nil {
-				return under("request", solveError(req.GetRequest(), err))
+				return apierr.Under("request", solveError(req.GetRequest(), err))
 			}
 			return send(picture{last, v.target.Pixels.Host}, true)
 		}
 	}
-}
-
-// under puts the fields of a refusal below one of another message.
-func under(field string, err error) error {
-	var bad *fieldError
-	if errors.As(err, &bad) {
-		for i, v := range bad.violations {
-			// a refusal of the message itself has no path
-			bad.violations[i].path = strings.TrimSuffix(field+"."+v.path, ".")
-		}
-	}
-	return err
 }
 
 // Edit implements pb.DiffusionServiceServer, for callers inside the process.
@@ -172,15 +164,15 @@ type canvas struct {
 // holding is a canvas's part of what canvases may have of the host memory: the rest is for calls that give theirs back
 // soon. One that needs more than there is gets all of it, alone.
 type holding struct {
-	of     *budget
+	of     *budget.Budget
 	bytes  int64
 	shares []func()
 }
 
 // more takes some until the canvas is closed. It doesn't wait, since others may be open for hours.
 func (h *holding) more(bytes int64) bool {
-	bytes = min(bytes, h.of.cap-h.bytes)
-	release, ok := h.of.try(bytes)
+	bytes = min(bytes, h.of.Cap-h.bytes)
+	release, ok := h.of.Try(bytes)
 	if ok {
 		h.bytes += bytes
 		h.shares = append(h.shares, release)
@@ -190,10 +182,10 @@ func (h *holding) more(bytes int64) bool {
 
 // open takes what a canvas needs from the start.
 func (h *holding) open(bytes int64) error {
-	if bytes > smallShare && !h.more(bytes) {
-		return &quotaError{reasonHostMemory, "host memory", fmt.Sprintf(
+	if bytes > budget.SmallShare && !h.more(bytes) {
+		return apierr.Quota(apierr.ReasonHostMemory, "host memory", fmt.Sprintf(
 			"canvases may have %d bytes of it, and those that are open leave less than the %d that this one takes",
-			h.of.cap, bytes)}
+			h.of.Cap, bytes))
 	}
 	return nil
 }
@@ -261,7 +253,7 @@ func (s *diffusionServer) receiveOpenCanvas(ctx context.Context, stream grpc.Ser
 	come := make(chan received, 1)
 	s.Server.background.Go(func() {
 		in := framecodec.New(&pb.EditRequest{})
-		err := receiveMessage(stream, in)
+		err := wire.ReceiveMessage(stream, in)
 		come <- received{in, err}
 	})
 	var err error
@@ -272,12 +264,12 @@ func (s *diffusionServer) receiveOpenCanvas(ctx context.Context, stream grpc.Ser
 		}
 		r.in.Free()
 		if errors.Is(r.err, io.EOF) {
-			return nil, withDetails(codes.FailedPrecondition, "the stream ended before its open message",
-				info(reasonFrameOutOfOrder)).Err()
+			return nil, apierr.WithDetails(codes.FailedPrecondition, "the stream ended before its open message",
+				apierr.Info(apierr.ReasonFrameOutOfOrder)).Err()
 		}
 		return nil, r.err
 	case <-s.draining:
-		err = errShuttingDown
+		err = apierr.ErrShuttingDown
 	case <-ctx.Done():
 		err = context.Cause(ctx)
 	}
@@ -294,8 +286,8 @@ func (s *diffusionServer) openCanvas(ctx context.Context, stream grpc.ServerStre
 	}
 	open := in.Message.(*pb.EditRequest).GetOpen()
 	if open == nil {
-		return nil, withDetails(codes.FailedPrecondition, "a change came before open, which must be the first message",
-			info(reasonFrameOutOfOrder)).Err()
+		return nil, apierr.WithDetails(codes.FailedPrecondition, "a change came before open, which must be the first message",
+			apierr.Info(apierr.ReasonFrameOutOfOrder)).Err()
 	}
 	drawing := open.GetDrawing()
 	if drawing != nil { // its curves and pixels can be changed: they are not on the ground
@@ -306,7 +298,7 @@ func (s *diffusionServer) openCanvas(ctx context.Context, stream grpc.ServerStre
 	v, err := s.newSolving(ctx, open, in, solvePixelShare+givenPixelShare+2*solveChannels, held.open)
 	if err != nil {
 		held.release()
-		return nil, under("open", err)
+		return nil, apierr.Under("open", err)
 	}
 	c := &canvas{
 		solving: v, stream: stream, ground: v.drawing, limit: s.cfg.MaxPoints, changed: make(chan struct{}, 1),
@@ -323,14 +315,14 @@ func (s *diffusionServer) openCanvas(ctx context.Context, stream grpc.ServerStre
 	for i, curve := range drawing.GetCurves() {
 		path := fmt.Sprintf("open.drawing.curves[%d]", i)
 		if c.find(curve.GetId()) >= 0 {
-			return nil, refuse(path+".id", strconv.Quote(curve.GetId()), "is that of a curve before")
+			return nil, apierr.Refuse(path+".id", strconv.Quote(curve.GetId()), "is that of a curve before")
 		}
 		if err := c.put(curve); err != nil {
-			return nil, under(path, err)
+			return nil, apierr.Under(path, err)
 		}
 	}
 	if err := c.give(drawing.GetPixels()); err != nil {
-		return nil, under("open.drawing", err)
+		return nil, apierr.Under("open.drawing", err)
 	}
 	c.wake()
 	return c, nil
@@ -343,7 +335,7 @@ func (c *canvas) leave() {
 	if c.on != nil {
 		c.on.Close()
 		c.on = nil
-		c.dev.end()
+		c.dev.End()
 	}
 }
 
@@ -364,7 +356,7 @@ func (c *canvas) render(ctx context.Context, d *diffusion.Drawing) (*diffusion.S
 	c.rendering.Lock()
 	defer c.rendering.Unlock()
 	if c.on == nil {
-		return nil, errDeviceLost
+		return nil, device.ErrLost
 	}
 	return c.on.Render(ctx, d, c.target, c.opts)
 }
@@ -390,14 +382,14 @@ func (c *canvas) receive(ctx context.Context) {
 	for {
 		req := &pb.EditRequest{}
 		in := framecodec.New(req)
-		if err = receiveMessage(c.stream, in); err != nil {
+		if err = wire.ReceiveMessage(c.stream, in); err != nil {
 			in.Free()
 			return
 		}
 		bad := c.validate(in)
 		if req.GetOpen() != nil {
 			in.Free()
-			err = withDetails(codes.FailedPrecondition, "open: came a second time", info(reasonSecondOpen)).Err()
+			err = apierr.WithDetails(codes.FailedPrecondition, "open: came a second time", apierr.Info(apierr.ReasonSecondOpen)).Err()
 			return
 		}
 		c.perform(ctx, req, bad)
@@ -434,16 +426,16 @@ func (c *canvas) send(ctx context.Context) error {
 	for {
 		select {
 		case <-c.draining: // or a client that always has another change would keep the server from ending
-			return errShuttingDown
+			return apierr.ErrShuttingDown
 		default:
 		}
 		idle.Reset(c.cfg.StreamIdleTimeout)
 		select {
 		case <-c.changed:
 		case <-c.draining:
-			return errShuttingDown
+			return apierr.ErrShuttingDown
 		case <-c.dev.Lost():
-			return errDeviceLost
+			return device.ErrLost
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-idle.C:
@@ -495,7 +487,7 @@ func (c *canvas) answer(ctx context.Context) (again bool, err error) {
 	w := c.work(stop)
 	for _, r := range w.refused {
 		m := &pb.EditResponse{Edits: r.edit,
-			Outcome: &pb.EditResponse_Error{Error: statusOf(ctx, c.log, r.err).Proto()}}
+			Outcome: &pb.EditResponse_Error{Error: apierr.StatusOf(ctx, c.log, r.err).Proto()}}
 		if err := c.stream.SendMsg(m); err != nil {
 			return false, err
 		}
@@ -515,9 +507,9 @@ func (c *canvas) answer(ctx context.Context) (again bool, err error) {
 	case err != nil:
 		err = solveError(&pb.SolveRequest{Drawing: &pb.Drawing{}}, err)
 		if !mends(err) {
-			return false, under("open", err)
+			return false, apierr.Under("open", err)
 		}
-		st := statusOf(ctx, c.log, err)
+		st := apierr.StatusOf(ctx, c.log, err)
 		if st.Code() == codes.Unavailable {
 			return false, st.Err()
 		}
@@ -534,8 +526,8 @@ func (c *canvas) answer(ctx context.Context) (again bool, err error) {
 // mends reports whether a change can make up for the reason why there is no picture. None can for what only open says:
 // options, and edges and a frame that are none.
 func mends(err error) bool {
-	var bad *fieldError
-	return !errors.As(err, &bad) || strings.HasPrefix(bad.violations[0].path, "drawing.")
+	var bad *apierr.FieldError
+	return !errors.As(err, &bad) || strings.HasPrefix(bad.Violations[0].Path, "drawing.")
 }
 
 // sendPicture sends what was rendered, and takes another buffer for the next.
@@ -563,7 +555,7 @@ func (c *canvas) sendPicture(sol *diffusion.Solution, edits uint64) error {
 			c.target.Pixels.Host = make([]byte, len(buffer))
 		}
 	}
-	return c.stream.SendMsg(&response{Message: out, start: time.Now(), release: func() {}})
+	return c.stream.SendMsg(&wire.Response{Message: out, Start: time.Now(), Release: func() {}})
 }
 
 // drawing is what is on the canvas. c.mu is held.
@@ -593,9 +585,9 @@ func (c *canvas) own() {
 func (c *canvas) apply(req *pb.EditRequest) error {
 	switch m := req.GetMessage().(type) {
 	case *pb.EditRequest_PutCurve:
-		return under("put_curve", c.put(m.PutCurve))
+		return apierr.Under("put_curve", c.put(m.PutCurve))
 	case *pb.EditRequest_MoveCurve:
-		return under("move_curve", c.change(m.MoveCurve.GetId(), func(to *diffusion.Curve) {
+		return apierr.Under("move_curve", c.change(m.MoveCurve.GetId(), func(to *diffusion.Curve) {
 			to.Points = slices.Clone(to.Points)
 			for i := range to.Points {
 				to.Points[i].X += m.MoveCurve.GetDx()
@@ -605,9 +597,9 @@ func (c *canvas) apply(req *pb.EditRequest) error {
 	case *pb.EditRequest_RecolorCurve:
 		left, right := m.RecolorCurve.GetLeft(), m.RecolorCurve.GetRight()
 		if err := checkColors(left, right); err != nil {
-			return under("recolor_curve", err)
+			return apierr.Under("recolor_curve", err)
 		}
-		return under("recolor_curve", c.change(m.RecolorCurve.GetId(), func(to *diffusion.Curve) {
+		return apierr.Under("recolor_curve", c.change(m.RecolorCurve.GetId(), func(to *diffusion.Curve) {
 			to.Left, to.Right, to.Blur = stopsOf(left), stopsOf(right), blurOf(m.RecolorCurve.GetBlur())
 		}))
 	case *pb.EditRequest_RemoveCurve:
@@ -622,16 +614,16 @@ func (c *canvas) apply(req *pb.EditRequest) error {
 			c.index[curve.id] = i + k
 		}
 	case *pb.EditRequest_PutPixels:
-		return under("put_pixels", c.give(m.PutPixels.GetPixels()))
+		return apierr.Under("put_pixels", c.give(m.PutPixels.GetPixels()))
 	case *pb.EditRequest_RemovePixels:
-		return under("remove_pixels", c.move(m.RemovePixels.GetXy(), nil))
+		return apierr.Under("remove_pixels", c.move(m.RemovePixels.GetXy(), nil))
 	case *pb.EditRequest_MovePixels:
-		return under("move_pixels",
+		return apierr.Under("move_pixels",
 			c.move(m.MovePixels.GetXy(), &[2]int64{int64(m.MovePixels.GetDx()), int64(m.MovePixels.GetDy())}))
 	case *pb.EditRequest_PutEdges:
-		return under("put_edges", c.shut(m.PutEdges.GetPixels()))
+		return apierr.Under("put_edges", c.shut(m.PutEdges.GetPixels()))
 	default:
-		return refuse("message", nil, "one of the changes must be given")
+		return apierr.Refuse("message", nil, "one of the changes must be given")
 	}
 	return nil
 }
@@ -647,7 +639,7 @@ func (c *canvas) find(id string) int {
 // checkCurveID refuses ids that are too long to be kept, and to be repeated in an error.
 func checkCurveID(path, id string) error {
 	if len(id) > maxCurveID {
-		return refuse(path, fmt.Sprintf("%d bytes", len(id)), "must be at most %d", maxCurveID)
+		return apierr.Refuse(path, fmt.Sprintf("%d bytes", len(id)), "must be at most %d", maxCurveID)
 	}
 	return nil
 }
@@ -656,7 +648,7 @@ func unknownCurve(path, id string) error {
 	if err := checkCurveID(path, id); err != nil {
 		return err
 	}
-	return refuse(path, strconv.Quote(id), "is no curve on the canvas")
+	return apierr.Refuse(path, strconv.Quote(id), "is no curve on the canvas")
 }
 
 // pay takes host memory for so much on the canvas. It doesn't wait, since the call has some already.
@@ -666,13 +658,13 @@ func (c *canvas) pay(size int) error {
 	}
 	more := (size - c.paid + canvasPoints - 1) / canvasPoints * canvasPoints
 	bytes := int64(more) * drawingPointShare
-	release, ok := c.host.try(bytes)
+	release, ok := c.host.Try(bytes)
 	if !ok || c.closed || !c.held.more(bytes) {
 		if ok {
 			release()
 		}
-		return &quotaError{reasonHostMemory, "host memory",
-			"other calls have what more points and stops on the canvas take"}
+		return apierr.Quota(apierr.ReasonHostMemory, "host memory",
+			"other calls have what more points and stops on the canvas take")
 	}
 	c.paid += more
 	c.shares = append(c.shares, release)
@@ -708,7 +700,7 @@ func (c *canvas) set(curve canvasCurve) error {
 		size -= c.curves[i].size()
 	}
 	if size > c.limit {
-		return refuse("", fmt.Sprintf("%d points and stops", curve.size()-1), "make more than %d on the canvas",
+		return apierr.Refuse("", fmt.Sprintf("%d points and stops", curve.size()-1), "make more than %d on the canvas",
 			c.limit)
 	}
 	d := &diffusion.Drawing{
@@ -719,10 +711,10 @@ func (c *canvas) set(curve canvasCurve) error {
 		var invalid *diffusion.InvalidError
 		if errors.As(err, &invalid) {
 			if invalid.Field == "method" { // curves can only be what it doesn't solve by blocking edges
-				return refuse("barrier", true, "%s %s", invalid.Value, invalid.Problem)
+				return apierr.Refuse("barrier", true, "%s %s", invalid.Value, invalid.Problem)
 			}
 			_, path, _ := strings.Cut(curveField(invalid.Field), ".") // below curves[0]
-			return refuse(path, invalid.Value, "%s", invalid.Problem)
+			return apierr.Refuse(path, invalid.Value, "%s", invalid.Problem)
 		}
 		return err
 	}
@@ -756,7 +748,7 @@ func (c *canvas) give(pixels []*pb.GivenPixel) error {
 // checkCount bounds how much of the canvas a change is about.
 func (c *canvas) checkCount(field string, pixels int) error {
 	if pixels > c.limit {
-		return refuse(field, fmt.Sprintf("%d pixels", pixels), "are more than the server's limit of %d", c.limit)
+		return apierr.Refuse(field, fmt.Sprintf("%d pixels", pixels), "are more than the server's limit of %d", c.limit)
 	}
 	return nil
 }
@@ -764,7 +756,7 @@ func (c *canvas) checkCount(field string, pixels int) error {
 // move takes pixels away, all or none, and gives them again so far from there, unless by is nil.
 func (c *canvas) move(xy []uint32, by *[2]int64) error {
 	if len(xy)%2 != 0 {
-		return refuse("xy", fmt.Sprintf("%d numbers", len(xy)), "must be pairs of x and y")
+		return apierr.Refuse("xy", fmt.Sprintf("%d numbers", len(xy)), "must be pairs of x and y")
 	}
 	if err := c.checkCount("xy", len(xy)/2); err != nil {
 		return err
@@ -773,10 +765,10 @@ func (c *canvas) move(xy []uint32, by *[2]int64) error {
 	for i := 0; i < len(xy); i += 2 {
 		x, y := xy[i], xy[i+1]
 		if !onCanvas(g, int64(x), int64(y)) || g.Flags == nil || g.Flags[int(y)*g.Width+int(x)]&diffusion.Fixed == 0 {
-			return refuse(fmt.Sprintf("xy[%d]", i), xy[i:i+2], "is no pixel that was given")
+			return apierr.Refuse(fmt.Sprintf("xy[%d]", i), xy[i:i+2], "is no pixel that was given")
 		}
 		if by != nil && !onCanvas(g, int64(x)+by[0], int64(y)+by[1]) {
-			return refuse(fmt.Sprintf("xy[%d]", i), xy[i:i+2], "is moved to %v, outside of the canvas of %dx%d",
+			return apierr.Refuse(fmt.Sprintf("xy[%d]", i), xy[i:i+2], "is moved to %v, outside of the canvas of %dx%d",
 				[2]int64{int64(x) + by[0], int64(y) + by[1]}, g.Width, g.Height)
 		}
 	}
@@ -815,11 +807,11 @@ func (c *canvas) shut(pixels []*pb.PixelEdges) error {
 	for i, p := range pixels {
 		field := fmt.Sprintf("pixels[%d]", i)
 		if !onCanvas(g, int64(p.GetX()), int64(p.GetY())) {
-			return refuse(field, [2]uint32{p.GetX(), p.GetY()}, "is outside of the canvas of %dx%d", g.Width, g.Height)
+			return apierr.Refuse(field, [2]uint32{p.GetX(), p.GetY()}, "is outside of the canvas of %dx%d", g.Width, g.Height)
 		}
 		if e := p.GetEdges(); e != good {
 			if err := c.checkEdges(e); err != nil {
-				return under(field+".edges", err)
+				return apierr.Under(field+".edges", err)
 			}
 			good = e
 		}
@@ -835,7 +827,7 @@ func (c *canvas) shut(pixels []*pb.PixelEdges) error {
 // checkEdges checks the closed edges of a pixel, for the method of the canvas as well.
 func (c *canvas) checkEdges(edges uint32) error {
 	if edges > 0xff || edges&uint32(diffusion.Fixed) != 0 {
-		return refuse("", edges, "%s", noEdges)
+		return apierr.Refuse("", edges, "%s", noEdges)
 	}
 	d := &diffusion.Drawing{Width: 1, Height: 1, Channels: 1, Flags: []uint8{uint8(edges)}, Values: make([]float32, 1),
 		Method: c.ground.Method}
@@ -844,7 +836,7 @@ func (c *canvas) checkEdges(edges uint32) error {
 	case !errors.As(err, &invalid):
 		return err
 	case invalid.Field == "method":
-		return refuse("", edges, "%s %s", invalid.Value, invalid.Problem)
+		return apierr.Refuse("", edges, "%s %s", invalid.Value, invalid.Problem)
 	}
-	return refuse("", edges, "%s", noEdges)
+	return apierr.Refuse("", edges, "%s", noEdges)
 }

@@ -176,7 +176,7 @@ func (ts *testServer) idleHost(t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
-	release, err := ts.host.take(ctx, ts.host.cap)
+	release, err := ts.host.Take(ctx, ts.host.Cap)
 	if err != nil {
 		t.Error("host memory does not come back")
 		return
@@ -480,7 +480,7 @@ func TestEditMany(t *testing.T) {
 func TestEditCancels(t *testing.T) {
 	trace := devicetest.Trace(cpu.New(cpu.Options{Threads: 2}), false)
 	ts := start(t, Config{Driver: trace})
-	stream := &editStream{memoryStream: memoryStream{ctx: t.Context(), codec: newServerCodec(ts.Server)},
+	stream := &editStream{memoryStream: memoryStream{ctx: t.Context(), codec: ts.codec()},
 		answered: make(chan struct{}, 1)}
 	const side = 100
 	open := &pb.SolveRequest{
@@ -607,7 +607,7 @@ func (s *unread) SendMsg(any) error {
 func TestDiffusionStreamsLost(t *testing.T) {
 	faulty := devicetest.Fault(cpu.New(cpu.Options{Threads: 2}), devicetest.Failure{})
 	ts := start(t, Config{Driver: faulty})
-	ts.dev.soon = 0
+	ts.dev.RetryAtOnce()
 	drawing := canvasOf(wall("a", 10, 200, 50))
 	srv := &diffusionServer{Server: ts.Server}
 	losses := uint64(0)
@@ -626,15 +626,13 @@ func TestDiffusionStreamsLost(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			stream := &unread{editStream{memoryStream: memoryStream{ctx: ctx, codec: newServerCodec(ts.Server),
+			stream := &unread{editStream{memoryStream: memoryStream{ctx: ctx, codec: ts.codec(),
 				in: [][]byte{wire}}}, make(chan struct{}, 1)}
 			ended := make(chan error, 1)
 			go func() { ended <- x.call(stream) }()
 			<-stream.entered
 			waitFor(t, "the stream to have made its pictures", func() bool { // or one of its jobs is the one that fails
-				ts.dev.mu.Lock()
-				defer ts.dev.mu.Unlock()
-				return ts.dev.leases == x.leases
+				return ts.dev.Leases() == x.leases
 			})
 			faulty.Arm(devicetest.Failure{N: 1, Err: driver.ErrDeviceLost})
 			if _, err := diffusionClient(ts).Solve(t.Context(), drawing); status.Code(err) != codes.Unavailable {
@@ -642,7 +640,7 @@ func TestDiffusionStreamsLost(t *testing.T) {
 			}
 			faulty.Arm(devicetest.Failure{})
 			losses++
-			waitFor(t, "the device to be back", func() bool { return ts.dev.regained() == losses })
+			waitFor(t, "the device to be back", func() bool { return ts.dev.Regained() == losses })
 			if _, err := diffusionClient(ts).Solve(t.Context(), drawing); err != nil {
 				t.Errorf("on the new device: %v", err)
 			}

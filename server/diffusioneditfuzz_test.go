@@ -316,7 +316,7 @@ func checkEditCase(t *testing.T, s *testServer, c choose) (made, refused int) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	stream := &editStream{memoryStream: memoryStream{ctx: ctx, codec: newServerCodec(s.Server)},
+	stream := &editStream{memoryStream: memoryStream{ctx: ctx, codec: s.codec()},
 		answered: make(chan struct{}, 1)}
 	for _, x := range messages {
 		b, err := proto.Marshal(x)
@@ -411,7 +411,7 @@ func (ts *testServer) callStream(method string, stream grpc.ServerStream, handle
 // wantEditFree checks that nothing of a call is left in the memory of the host and of the device.
 func wantEditFree(t *testing.T, s *testServer) {
 	t.Helper()
-	if release, ok := s.host.try(s.host.cap); ok {
+	if release, ok := s.host.Try(s.host.Cap); ok {
 		release()
 	} else {
 		t.Error("host memory is not all back")
@@ -492,7 +492,7 @@ func FuzzEditWire(f *testing.F) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 		defer cancel()
-		stream := &editStream{memoryStream: memoryStream{ctx: ctx, codec: newServerCodec(s.Server),
+		stream := &editStream{memoryStream: memoryStream{ctx: ctx, codec: s.codec(),
 			in: [][]byte{a, b, c}}, answered: make(chan struct{}, 1)}
 		if err := callEdit(s, stream); err != nil && status.Convert(err).Message() != "not protobuf" {
 			wantCanonical(t, err)

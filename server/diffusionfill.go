@@ -16,21 +16,23 @@ import (
 	"github.com/polyscan/polyscan/polygon"
 	"github.com/polyscan/polyscan/proto/framecodec"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
+	"github.com/polyscan/polyscan/server/internal/apierr"
+	"github.com/polyscan/polyscan/server/internal/wire"
 )
 
 // FillHoles implements pb.DiffusionServiceServer, for callers inside the process.
 func (s *diffusionServer) FillHoles(ctx context.Context, req *pb.FillHolesRequest) (*pb.FillHolesResponse, error) {
 	res, err := s.fillHoles(ctx, req, framecodec.New(req))
-	return whole(res, err, (*pb.FillHolesResponse).GetPicture)
+	return wire.Whole(res, err, (*pb.FillHolesResponse).GetPicture)
 }
 
 // Background implements pb.DiffusionServiceServer, for callers inside the process.
 func (s *diffusionServer) Background(ctx context.Context, req *pb.BackgroundRequest) (*pb.BackgroundResponse, error) {
 	res, err := s.estimate(ctx, req, framecodec.New(req))
-	return whole(res, err, (*pb.BackgroundResponse).GetBackground)
+	return wire.Whole(res, err, (*pb.BackgroundResponse).GetBackground)
 }
 
-func (s *diffusionServer) fillHoles(ctx context.Context, req *pb.FillHolesRequest, in *framecodec.Message) (*response,
+func (s *diffusionServer) fillHoles(ctx context.Context, req *pb.FillHolesRequest, in *framecodec.Message) (*wire.Response,
 	error) {
 	h := holes{class: req.GetWorkClass(), options: req.GetOptions(), method: req.GetMaskMethod(), frame: req.GetFrame(),
 		picture: output{"output", req.GetOutput()}}
@@ -51,10 +53,10 @@ func (s *diffusionServer) fillHoles(ctx context.Context, req *pb.FillHolesReques
 	if f.picture.frame != nil {
 		out.SetPayload(mem.BufferSlice{mem.SliceBuffer(f.picture.pixels)})
 	}
-	return &response{Message: out, start: time.Now(), release: f.release}, nil
+	return &wire.Response{Message: out, Start: time.Now(), Release: f.release}, nil
 }
 
-func (s *diffusionServer) estimate(ctx context.Context, req *pb.BackgroundRequest, in *framecodec.Message) (*response,
+func (s *diffusionServer) estimate(ctx context.Context, req *pb.BackgroundRequest, in *framecodec.Message) (*wire.Response,
 	error) {
 	h := holes{
 		class: req.GetWorkClass(), options: req.GetOptions(), method: req.GetMaskMethod(), frame: req.GetFrame(),
@@ -83,7 +85,7 @@ func (s *diffusionServer) estimate(ctx context.Context, req *pb.BackgroundReques
 	if m.Background != nil {
 		out.SetPayload(mem.BufferSlice{mem.SliceBuffer(f.picture.pixels)})
 	}
-	return &response{Message: out, start: time.Now(), release: f.release}, nil
+	return &wire.Response{Message: out, Start: time.Now(), Release: f.release}, nil
 }
 
 // holes is what FillHoles and Background have in common.
@@ -125,11 +127,11 @@ type result struct {
 }
 
 func (s *diffusionServer) fill(ctx context.Context, h *holes, in *framecodec.Message) (_ *filled, err error) {
-	dev, err := s.dev.acquire()
+	dev, err := s.dev.Acquire()
 	if err != nil {
 		return nil, err
 	}
-	defer dev.end()
+	defer dev.End()
 	f, err := s.newFrameFor(ctx, h.frame, in.Pieces(nil), "frame", func(f polygon.Frame) (int64, error) {
 		return s.fillShare(h, f)
 	})
@@ -142,14 +144,14 @@ func (s *diffusionServer) fill(ctx context.Context, h *holes, in *framecodec.Mes
 			f.answer()
 		}
 	}()
-	p := paths{frame: "frame", set: "region_set"}
+	p := wire.Paths{Frame: "frame", Set: "region_set"}
 	if err := f.Validate(); err != nil {
-		return nil, p.translate(err)
+		return nil, p.Translate(err)
 	}
 	n := int64(f.Width) * int64(f.Height)
 	size := n * int64(f.Format.PixelBytes())
 	outputs := []*output{&h.picture, &h.residual}
-	ctx = kernels.WithClass(ctx, classOf(h.class))
+	ctx = kernels.WithClass(ctx, wire.ClassOf(h.class))
 	job := &diffusion.Holes{
 		Image: imageOf(f),
 		Mask:  diffusion.Pixels{Host: h.mask},
@@ -160,7 +162,7 @@ func (s *diffusionServer) fill(ctx context.Context, h *holes, in *framecodec.Mes
 	}
 	if set != nil {
 		if job.Draw, err = set.Mask(dev.Device, f.Width, f.Height, driver.Method(h.method)); err != nil {
-			return nil, p.translate(err)
+			return nil, p.Translate(err)
 		}
 	}
 	to := []*diffusion.Pixels{&job.Picture, &job.Residual}
@@ -190,8 +192,8 @@ func (s *diffusionServer) fill(ctx context.Context, h *holes, in *framecodec.Mes
 	if err != nil {
 		return nil, fillError(h, err)
 	}
-	s.metrics.stage("queue", sol.Queue)
-	s.metrics.stage("compute", sol.Compute)
+	s.metrics.Stage("queue", sol.Queue)
+	s.metrics.Stage("compute", sol.Compute)
 	out := &filled{release: f.answer, report: &pb.FillReport{
 		Backend: sol.Backend, Decode: durationpb.New(f.decode), Queue: durationpb.New(sol.Queue),
 		Compute: durationpb.New(sol.Compute),
@@ -232,7 +234,7 @@ func (s *diffusionServer) fillShare(h *holes, f polygon.Frame) (int64, error) {
 	n := int64(f.Width) * int64(f.Height)
 	size := n * int64(f.Format.PixelBytes())
 	if h.masked && int64(len(h.mask)) != n {
-		return 0, refuse("mask", len(h.mask), "must be %d bytes, one for each pixel of %d x %d", n, f.Width, f.Height)
+		return 0, apierr.Refuse("mask", len(h.mask), "must be %d bytes, one for each pixel of %d x %d", n, f.Width, f.Height)
 	}
 	answer, share := int64(0), int64(0)
 	for _, o := range []*output{&h.picture, &h.residual} {
@@ -244,25 +246,25 @@ func (s *diffusionServer) fillShare(h *holes, f polygon.Frame) (int64, error) {
 		}
 	}
 	if limit := s.cfg.MaxMessageBytes; answer > limit {
-		return 0, refuse("frame", [2]int{f.Width, f.Height},
+		return 0, apierr.Refuse("frame", [2]int{f.Width, f.Height},
 			"makes an answer of up to %d bytes: the limit is %d; results can be kept on the device", answer, limit)
 	}
 	return share, nil
 }
 
 // regionsOf is the regions whose pixels are to be replaced, and where they are in the request; nil for none.
-func (s *diffusionServer) regionsOf(h *holes, p paths) (*polygon.Set, paths, error) {
+func (s *diffusionServer) regionsOf(h *holes, p wire.Paths) (*polygon.Set, wire.Paths, error) {
 	switch {
 	case h.regions != nil:
-		set, err := s.newSet(h.regions, p)
+		set, err := wire.NewSet(h.regions, p, s.cfg.Bounds)
 		return set, p, err
 	case h.recipe != nil:
-		stored, err := s.recipes.get(h.recipe.GetName(), h.recipe.GetVersion())
+		stored, set, err := s.recipes.Recipe(h.recipe.GetName(), h.recipe.GetVersion())
 		if err != nil {
 			return nil, p, err
 		}
-		p.stored, p.ref = stored.id(), "recipe"
-		return stored.set, p, nil
+		p.Stored, p.Ref = wire.RecipeID(stored), "recipe"
+		return set, p, nil
 	}
 	return nil, p, nil
 }
@@ -280,7 +282,7 @@ func (s *diffusionServer) place(dev *kernels.Device, f *frame, o *output) (*uplo
 func (s *diffusionServer) picture(f *frame, pixels []byte, e pb.Encoding) (result, error) {
 	r := result{pixels: pixels, frame: &pb.Frame{
 		FrameId: f.id, Encoding: pb.Encoding_ENCODING_RAW,
-		Layout: layoutOf(polygon.Frame{Width: f.Width, Height: f.Height, Format: f.Format}),
+		Layout: wire.LayoutOf(polygon.Frame{Width: f.Width, Height: f.Height, Format: f.Format}),
 	}}
 	if e != pb.Encoding_ENCODING_PNG {
 		return r, nil
@@ -291,7 +293,7 @@ func (s *diffusionServer) picture(f *frame, pixels []byte, e pb.Encoding) (resul
 	return r, err
 }
 
-// fillError turns an *InvalidError into a *fieldError and leaves other errors alone.
+// fillError turns an *InvalidError into a *FieldError and leaves other errors alone.
 func fillError(h *holes, err error) error {
 	var invalid *diffusion.InvalidError
 	if !errors.As(err, &invalid) {
@@ -302,11 +304,11 @@ func fillError(h *holes, err error) error {
 	}
 	switch field := invalid.Field; {
 	case field == "mask" && h.regions != nil:
-		return refuse("region_set", invalid.Value, "%s", invalid.Problem)
+		return apierr.Refuse("region_set", invalid.Value, "%s", invalid.Problem)
 	case field == "mask" && h.recipe != nil:
-		return refuse("recipe", invalid.Value, "%s", invalid.Problem)
+		return apierr.Refuse("recipe", invalid.Value, "%s", invalid.Problem)
 	case field == "mask" && h.masked:
-		return refuse("mask", invalid.Value, "%s", invalid.Problem)
+		return apierr.Refuse("mask", invalid.Value, "%s", invalid.Problem)
 	}
-	return refuse("frame", invalid.Value, "%s", invalid.Problem)
+	return apierr.Refuse("frame", invalid.Value, "%s", invalid.Problem)
 }

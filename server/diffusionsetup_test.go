@@ -76,7 +76,7 @@ func TestSetupsKept(t *testing.T) {
 	}
 
 	// They go when the memory is needed, and nobody notices but for the time.
-	dev := ts.dev.current()
+	dev := ts.dev.Current()
 	if err := dev.Do(t.Context(), kernels.Job{Label: "all", Footprint: dev.Memory().Reserved},
 		func(*kernels.Queue) error { return nil }); err != nil {
 		t.Fatal(err)

@@ -16,6 +16,8 @@ import (
 	"github.com/polyscan/polyscan/kernels/driver"
 	"github.com/polyscan/polyscan/polygon"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
+	"github.com/polyscan/polyscan/server/internal/apierr"
+	"github.com/polyscan/polyscan/server/internal/wire"
 )
 
 func TestStatusOf(t *testing.T) {
@@ -27,46 +29,46 @@ func TestStatusOf(t *testing.T) {
 		reason string
 		words  []string
 	}{
-		{refuse("frame.layout.stride", 3, "is less than a row of %d bytes", 4), codes.InvalidArgument,
-			reasonInvalidField, []string{"frame.layout.stride = 3: is less than a row of 4 bytes"}},
-		{fmt.Errorf("wrapped: %w", refuse("a", nil, "must be given")), codes.InvalidArgument, reasonInvalidField,
+		{apierr.Refuse("frame.layout.stride", 3, "is less than a row of %d bytes", 4), codes.InvalidArgument,
+			apierr.ReasonInvalidField, []string{"frame.layout.stride = 3: is less than a row of 4 bytes"}},
+		{fmt.Errorf("wrapped: %w", apierr.Refuse("a", nil, "must be given")), codes.InvalidArgument, apierr.ReasonInvalidField,
 			[]string{"a: must be given"}},
 		{context.Canceled, codes.Canceled, "", []string{"cancelled"}},
 		{fmt.Errorf("x: %w", context.DeadlineExceeded), codes.DeadlineExceeded, "", []string{"deadline"}},
-		{fmt.Errorf("%w: %w", context.DeadlineExceeded, capacity), codes.DeadlineExceeded, reasonDeadline,
+		{fmt.Errorf("%w: %w", context.DeadlineExceeded, capacity), codes.DeadlineExceeded, apierr.ReasonDeadline,
 			[]string{"100 bytes", "50 of 200"}},
 		{fmt.Errorf("%w: %w", context.Canceled, capacity), codes.Canceled, "", nil},
-		{capacity, codes.ResourceExhausted, reasonNoRoom, []string{"reduce", "100 bytes", "50 of 200"}},
-		{never, codes.ResourceExhausted, reasonNoRoom, []string{"300 bytes"}},
+		{capacity, codes.ResourceExhausted, apierr.ReasonNoRoom, []string{"reduce", "100 bytes", "50 of 200"}},
+		{never, codes.ResourceExhausted, apierr.ReasonNoRoom, []string{"300 bytes"}},
 		{&kernels.OverloadError{Label: "reduce", Class: kernels.Batch, Waiting: 7}, codes.ResourceExhausted,
-			reasonOverloaded, []string{"reduce", "batch", "7 jobs"}},
+			apierr.ReasonOverloaded, []string{"reduce", "batch", "7 jobs"}},
 		{&kernels.DeadlineError{Label: "reduce", Estimate: 3e6, Remaining: 2e6}, codes.ResourceExhausted,
-			reasonUnreachable, []string{"reduce", "3ms", "2ms"}},
+			apierr.ReasonUnreachable, []string{"reduce", "3ms", "2ms"}},
 		{&kernels.DeadlineError{Label: "reduce", Remaining: -1}, codes.DeadlineExceeded, "", []string{"deadline"}},
-		{&frameNotFound{"XYZ", goneFrame{}}, codes.NotFound, reasonUnknownFrame, []string{`"XYZ"`, "no such frame"}},
-		{&frameNotFound{"XYZ", goneFrame{goneExpired, time.Now()}}, codes.NotFound, reasonFrameExpired,
+		{&apierr.FrameNotFound{Name: "XYZ", Reason: apierr.ReasonUnknownFrame, Text: "there is no such frame"}, codes.NotFound, apierr.ReasonUnknownFrame, []string{`"XYZ"`, "no such frame"}},
+		{&apierr.FrameNotFound{Name: "XYZ", Reason: apierr.ReasonFrameExpired, Text: "expired", Went: time.Now()}, codes.NotFound, apierr.ReasonFrameExpired,
 			[]string{`"XYZ"`, "expired", "ago"}},
-		{errStalled, codes.Aborted, reasonUploadStalled, []string{"nothing came"}},
-		{driver.ErrOutOfMemory, codes.ResourceExhausted, reasonNoRoom, nil},
-		{&quotaError{reasonResultTooLarge, "result", "too large"}, codes.ResourceExhausted, reasonResultTooLarge,
+		{apierr.ErrStalled, codes.Aborted, apierr.ReasonUploadStalled, []string{"nothing came"}},
+		{driver.ErrOutOfMemory, codes.ResourceExhausted, apierr.ReasonNoRoom, nil},
+		{apierr.Quota(apierr.ReasonResultTooLarge, "result", "too large"), codes.ResourceExhausted, apierr.ReasonResultTooLarge,
 			[]string{"result: too large"}},
-		{&recipeNotFound{"board", 3}, codes.NotFound, reasonUnknownRecipe, []string{`"board"`, "3"}},
-		{&recipeNotFound{"board", 0}, codes.NotFound, reasonUnknownRecipe, []string{`"board"`}},
-		{&versionConflict{"board", 3, 5}, codes.Aborted, reasonVersionConflict, []string{`"board"`, "3", "5"}},
-		{&versionConflict{"board", 3, 0}, codes.Aborted, reasonVersionConflict, []string{`"board"`, "not stored"}},
-		{fmt.Errorf("op: %w", driver.ErrDeviceLost), codes.Unavailable, reasonDeviceLost, []string{"lost"}},
-		{fmt.Errorf("op: %w", polygon.ErrInconsistent), codes.DataLoss, reasonInconsistent,
+		{&apierr.RecipeNotFound{Name: "board", Version: 3}, codes.NotFound, apierr.ReasonUnknownRecipe, []string{`"board"`, "3"}},
+		{&apierr.RecipeNotFound{Name: "board", Version: 0}, codes.NotFound, apierr.ReasonUnknownRecipe, []string{`"board"`}},
+		{&apierr.VersionConflict{Name: "board", Expected: 3, Latest: 5}, codes.Aborted, apierr.ReasonVersionConflict, []string{`"board"`, "3", "5"}},
+		{&apierr.VersionConflict{Name: "board", Expected: 3, Latest: 0}, codes.Aborted, apierr.ReasonVersionConflict, []string{`"board"`, "not stored"}},
+		{fmt.Errorf("op: %w", driver.ErrDeviceLost), codes.Unavailable, apierr.ReasonDeviceLost, []string{"lost"}},
+		{fmt.Errorf("op: %w", polygon.ErrInconsistent), codes.DataLoss, apierr.ReasonInconsistent,
 			[]string{"contradict", "the server's log has it under id"}},
-		{kernels.ErrClosed, codes.Unavailable, reasonShuttingDown, nil},
-		{errShuttingDown, codes.Unavailable, reasonShuttingDown, nil},
-		{driver.ErrNotSupported, codes.Unimplemented, reasonNotSupported, nil},
+		{kernels.ErrClosed, codes.Unavailable, apierr.ReasonShuttingDown, nil},
+		{apierr.ErrShuttingDown, codes.Unavailable, apierr.ReasonShuttingDown, nil},
+		{driver.ErrNotSupported, codes.Unimplemented, apierr.ReasonNotSupported, nil},
 		{status.Error(codes.OutOfRange, "its own"), codes.OutOfRange, "", []string{"its own"}},
-		{&kernels.ArgError{Op: "MaskReduce", Field: "secret", Value: 1, Reason: "?"}, codes.Internal, reasonInternal,
+		{&kernels.ArgError{Op: "MaskReduce", Field: "secret", Value: 1, Reason: "?"}, codes.Internal, apierr.ReasonInternal,
 			[]string{"id "}},
-		{errors.New("secret: /etc/password"), codes.Internal, reasonInternal, []string{"id "}},
+		{errors.New("secret: /etc/password"), codes.Internal, apierr.ReasonInternal, []string{"id "}},
 	} {
 		log := &logBuffer{}
-		err := statusOf(t.Context(), log.logger(), c.err).Err()
+		err := apierr.StatusOf(t.Context(), log.logger(), c.err).Err()
 		d := detailsOf(t, err)
 		if d.status.Code() != c.code {
 			t.Errorf("%v: code %v, want %v", c.err, d.status.Code(), c.code)
@@ -97,22 +99,22 @@ func TestStatusOf(t *testing.T) {
 		if got, want := d.res != nil, c.code == codes.NotFound; got != want {
 			t.Errorf("%v: ResourceInfo %v", c.err, d.res)
 		}
-		if got, want := d.quota != nil, c.code == codes.ResourceExhausted || c.reason == reasonDeadline; got != want {
+		if got, want := d.quota != nil, c.code == codes.ResourceExhausted || c.reason == apierr.ReasonDeadline; got != want {
 			t.Errorf("%v: QuotaFailure %v", c.err, d.quota)
 		}
 		if got, want := d.retry != nil, c.err == capacity || c.code == codes.Unavailable ||
-			c.reason == reasonOverloaded; got != want {
+			c.reason == apierr.ReasonOverloaded; got != want {
 			t.Errorf("%v: RetryInfo %v", c.err, d.retry)
 		}
 	}
 }
 
 func TestFieldErrorListsMore(t *testing.T) {
-	e := &fieldError{more: 5}
+	e := &apierr.FieldError{More: 5}
 	for i := range 3 {
-		e.violations = append(e.violations, violation{fmt.Sprintf("f[%d]", i), "x\ny", "is bad"})
+		e.Add(fmt.Sprintf("f[%d]", i), "x\ny", "is bad")
 	}
-	d := detailsOf(t, statusOf(t.Context(), slog.New(slog.DiscardHandler), e).Err())
+	d := detailsOf(t, apierr.StatusOf(t.Context(), slog.New(slog.DiscardHandler), e).Err())
 	if len(d.bad.FieldViolations) != 3 || !strings.Contains(d.status.Message(), "(and 7 more)") ||
 		strings.Contains(d.status.Message(), "\n") {
 		t.Errorf("%v", d.status)
@@ -120,12 +122,12 @@ func TestFieldErrorListsMore(t *testing.T) {
 }
 
 func TestPaths(t *testing.T) {
-	plain := paths{root: "inspection.", set: "inspection.region_set", reductions: "inspection.reductions",
-		frame: "frame"}
+	plain := wire.Paths{Root: "inspection.", Set: "inspection.region_set", Reductions: "inspection.reductions",
+		Frame: "frame"}
 	recipe := plain
-	recipe.stored, recipe.ref, recipe.storedReductions = "board@3", "inspection.recipe", true
+	recipe.Stored, recipe.Ref, recipe.StoredReductions = "board@3", "inspection.recipe", true
 	for _, c := range []struct {
-		p          paths
+		p          wire.Paths
 		path, want string
 	}{
 		{plain, "regions", "inspection.region_set.regions"},
@@ -141,23 +143,23 @@ func TestPaths(t *testing.T) {
 		{plain, "frame.data", "frame.data"},
 		{plain, "frame", "frame"},
 		{plain, "method", "inspection.method"},
-		{paths{}, "width", "width"},
+		{wire.Paths{}, "width", "width"},
 		{recipe, "regions[2].limits[1]", "inspection.recipe"},
 		{recipe, "reductions.percentiles[2]", "inspection.recipe"},
 		{recipe, "frame.width", "frame.layout.width"},
 	} {
-		err := c.p.translate(fmt.Errorf("wrapped: %w",
+		err := c.p.Translate(fmt.Errorf("wrapped: %w",
 			&polygon.InvalidError{Violations: []polygon.Violation{{Path: c.path, Value: "7", Reason: "is bad"}},
 				More: 2}))
-		var e *fieldError
-		if !errors.As(err, &e) || e.violations[0].path != c.want || e.more != 2 {
+		var e *apierr.FieldError
+		if !errors.As(err, &e) || e.Violations[0].Path != c.want || e.More != 2 {
 			t.Errorf("%s: %v, want %s", c.path, err, c.want)
 		} else if strings.HasPrefix(c.want, "inspection.recipe") &&
 			!strings.Contains(err.Error(), "board@3: "+c.path+" = 7") {
 			t.Errorf("%s: %v does not say where in the recipe", c.path, err)
 		}
 	}
-	if err := plain.translate(driver.ErrDeviceLost); err != driver.ErrDeviceLost {
+	if err := plain.Translate(driver.ErrDeviceLost); err != driver.ErrDeviceLost {
 		t.Errorf("other errors stay: %v", err)
 	}
 }
@@ -173,7 +175,7 @@ func TestEnumsAgree(t *testing.T) {
 		pb.Statistic_STATISTIC_MEDIAN: polygon.Median, pb.Statistic_STATISTIC_MODE: polygon.Mode,
 		pb.Statistic_STATISTIC_DISTINCT: polygon.Distinct, pb.Statistic_STATISTIC_CENTROID: polygon.Centroid,
 	} {
-		if got := reductionsOf(&pb.Reductions{Statistics: []pb.Statistic{s}}).Statistics; got != want {
+		if got := wire.ReductionsOf(&pb.Reductions{Statistics: []pb.Statistic{s}}).Statistics; got != want {
 			t.Errorf("%v = %v, want %v", s, got, want)
 		}
 	}

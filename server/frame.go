@@ -9,6 +9,8 @@ import (
 
 	"github.com/polyscan/polyscan/polygon"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
+	"github.com/polyscan/polyscan/server/internal/apierr"
+	"github.com/polyscan/polyscan/server/internal/wire"
 )
 
 // frame is a frame in host memory or on the device, ready to be reduced. Its pixels may be those of the message that it
@@ -51,12 +53,12 @@ func (s *Server) newFrameFor(ctx context.Context, m *pb.Frame, pieces [][]byte, 
 				return nil, err
 			}
 		}
-		s.metrics.frames.WithLabelValues("raw").Inc()
+		s.metrics.Frames.WithLabelValues("raw").Inc()
 		return s.withAnswer(ctx, &frame{Frame: f, id: m.GetFrameId(), release: release}, share)
 	case pb.Encoding_ENCODING_AUTO, pb.Encoding_ENCODING_PNG, pb.Encoding_ENCODING_JPEG, pb.Encoding_ENCODING_TIFF,
 		pb.Encoding_ENCODING_BMP:
 		if m.GetShared() != nil {
-			return nil, refuse(path+".encoding", e, "must be raw for pixels in shared memory")
+			return nil, apierr.Refuse(path+".encoding", e, "must be raw for pixels in shared memory")
 		}
 		start := time.Now()
 		f, kind, err := s.decodeImage(ctx, m, pieces, path, share)
@@ -64,12 +66,12 @@ func (s *Server) newFrameFor(ctx context.Context, m *pb.Frame, pieces [][]byte, 
 			return nil, err
 		}
 		d := time.Since(start)
-		s.metrics.frames.WithLabelValues(kind.name).Inc()
-		s.metrics.stage("decode", d)
+		s.metrics.Frames.WithLabelValues(kind.name).Inc()
+		s.metrics.Stage("decode", d)
 		f.id, f.decode = m.GetFrameId(), d
 		return f, nil
 	default:
-		return nil, refuse(path+".encoding", int32(e), "is no encoding")
+		return nil, apierr.Refuse(path+".encoding", int32(e), "is no encoding")
 	}
 }
 
@@ -77,7 +79,7 @@ func (s *Server) newFrameFor(ctx context.Context, m *pb.Frame, pieces [][]byte, 
 func (s *Server) withAnswer(ctx context.Context, f *frame, share func(polygon.Frame) (int64, error)) (*frame, error) {
 	n, err := share(f.Frame)
 	if err == nil {
-		f.answer, err = s.host.take(ctx, n)
+		f.answer, err = s.host.Take(ctx, n)
 	}
 	if err != nil {
 		f.release()
@@ -89,9 +91,9 @@ func (s *Server) withAnswer(ctx context.Context, f *frame, share func(polygon.Fr
 // rawFrame checks what package polygon doesn't: the server's own limit, and what the message leaves open.
 func (s *Server) rawFrame(l *pb.FrameLayout, pieces [][]byte, path string) (polygon.Frame, error) {
 	if l == nil {
-		return polygon.Frame{}, refuse(path+".layout", nil, "must be given for raw pixels")
+		return polygon.Frame{}, apierr.Refuse(path+".layout", nil, "must be given for raw pixels")
 	}
-	format, err := formatOf(l, path)
+	format, err := wire.FormatOf(l, path)
 	if err != nil {
 		return polygon.Frame{}, err
 	}
@@ -106,8 +108,8 @@ func (s *Server) rawFrame(l *pb.FrameLayout, pieces [][]byte, path string) (poly
 // checkPixels keeps the limit on pixels. Sides of 0, and those beyond what any device takes, are left to package
 // polygon.
 func (s *Server) checkPixels(width, height uint32, path string) error {
-	if n := pixels(width, height); n > s.cfg.MaxFramePixels {
-		return refuse(path, fmt.Sprintf("%d x %d", width, height), "makes %d pixels: the limit is %d", n,
+	if n := wire.Pixels(width, height); n > s.cfg.MaxFramePixels {
+		return apierr.Refuse(path, fmt.Sprintf("%d x %d", width, height), "makes %d pixels: the limit is %d", n,
 			s.cfg.MaxFramePixels)
 	}
 	return nil

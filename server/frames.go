@@ -15,6 +15,9 @@ import (
 
 	"github.com/polyscan/polyscan/proto/framecodec"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
+	"github.com/polyscan/polyscan/server/internal/apierr"
+	"github.com/polyscan/polyscan/server/internal/device"
+	"github.com/polyscan/polyscan/server/internal/wire"
 )
 
 // frameServer implements pb.FrameServiceServer for callers inside the process. Over a connection, frameDesc leads to
@@ -26,8 +29,8 @@ type frameServer struct {
 
 // frameDesc is the generated description of the service with handlers that don't copy frames.
 func frameDesc() *grpc.ServiceDesc {
-	return withHandlers(pb.FrameService_ServiceDesc, map[string]grpc.MethodHandler{
-		"PutFrame": frameHandler(pb.FrameService_PutFrame_FullMethodName, (*frameServer).putFrame),
+	return wire.WithHandlers(pb.FrameService_ServiceDesc, map[string]grpc.MethodHandler{
+		"PutFrame": wire.FrameHandler(pb.FrameService_PutFrame_FullMethodName, (*frameServer).putFrame),
 	}, map[string]grpc.StreamHandler{
 		"UploadFrame": func(srv any, stream grpc.ServerStream) error { return srv.(*frameServer).uploadFrame(stream) },
 	})
@@ -42,29 +45,29 @@ func (s *frameServer) PutFrame(ctx context.Context, req *pb.PutFrameRequest) (*p
 func (s *frameServer) putFrame(ctx context.Context, req *pb.PutFrameRequest,
 	in *framecodec.Message) (*pb.PutFrameResponse, error) {
 	if _, ok := req.GetFrame().GetSource().(*pb.Frame_Resident); ok {
-		return nil, refuse("frame.resident", nil, "is kept already")
+		return nil, apierr.Refuse("frame.resident", nil, "is kept already")
 	}
 	idle, err := s.idleTimeout(req.GetIdleTimeout(), "idle_timeout")
 	if err != nil {
 		return nil, err
 	}
-	dev, err := s.dev.acquire()
+	dev, err := s.dev.Acquire()
 	if err != nil {
 		return nil, err
 	}
-	defer dev.end()
+	defer dev.End()
 	f, err := s.newFrame(ctx, req.GetFrame(), in.Pieces(nil), "frame")
 	if err != nil {
 		return nil, err
 	}
 	defer f.release()
-	p := paths{frame: "frame"}
+	p := wire.Paths{Frame: "frame"}
 	if err := f.Validate(); err != nil {
-		return nil, p.translate(err)
+		return nil, p.Translate(err)
 	}
 	u, err := s.frames.begin(dev.Device, f.Frame, f.id, idle)
 	if err != nil {
-		return nil, p.translate(err)
+		return nil, p.Translate(err)
 	}
 	if err := u.write(ctx, f.Data); err != nil {
 		u.abort()
@@ -96,11 +99,11 @@ func (s *Server) idleTimeout(d *durationpb.Duration, field string) (time.Duratio
 		return s.frames.limits.idle, nil
 	}
 	if err := d.CheckValid(); err != nil {
-		return 0, refuse(field, nil, "is no duration")
+		return 0, apierr.Refuse(field, nil, "is no duration")
 	}
 	t := d.AsDuration()
 	if most := s.frames.limits.maxIdle; t <= 0 || t > most {
-		return 0, refuse(field, t, "must be more than 0s and at most %v", most)
+		return 0, apierr.Refuse(field, t, "must be more than 0s and at most %v", most)
 	}
 	return t, nil
 }
@@ -110,9 +113,6 @@ func (s *frameServer) UploadFrame(stream grpc.ClientStreamingServer[pb.UploadFra
 	pb.UploadFrameResponse]) error {
 	return s.uploadFrame(stream)
 }
-
-// errStalled ends an upload, of a frame or of points, of which nothing comes.
-var errStalled = errors.New("the upload stalled: nothing came for too long")
 
 // uploaded is what a stream of pieces comes to.
 type uploaded struct {
@@ -125,11 +125,11 @@ type uploaded struct {
 func (s *frameServer) uploadFrame(stream grpc.ServerStream) error {
 	ctx, cancel := context.WithCancelCause(stream.Context())
 	defer cancel(nil)
-	dev, err := s.dev.acquire()
+	dev, err := s.dev.Acquire()
 	if err != nil {
 		return err
 	}
-	stall := time.AfterFunc(s.frames.limits.stall, func() { cancel(errStalled) })
+	stall := time.AfterFunc(s.frames.limits.stall, func() { cancel(apierr.ErrStalled) })
 	defer stall.Stop()
 	done := make(chan uploaded, 1)
 	s.background.Add(1)
@@ -141,7 +141,7 @@ func (s *frameServer) uploadFrame(stream grpc.ServerStream) error {
 	select {
 	case r := <-done:
 		stall.Stop()
-		defer dev.end()
+		defer dev.End()
 		if r.err != nil {
 			return r.err
 		}
@@ -155,9 +155,9 @@ func (s *frameServer) uploadFrame(stream grpc.ServerStream) error {
 		}
 		return nil
 	case <-s.draining:
-		err = errShuttingDown
+		err = apierr.ErrShuttingDown
 	case <-dev.Lost():
-		err = errDeviceLost
+		err = device.ErrLost
 	case <-ctx.Done():
 		err = context.Cause(ctx)
 	}
@@ -166,13 +166,13 @@ func (s *frameServer) uploadFrame(stream grpc.ServerStream) error {
 		if r := <-done; r.u != nil {
 			r.u.abort()
 		}
-		dev.end()
+		dev.End()
 	})
 	return err
 }
 
 // receiveUpload receives a frame in pieces, each of which is on the device before the next is asked for.
-func (s *frameServer) receiveUpload(ctx context.Context, dev lease, stream grpc.ServerStream,
+func (s *frameServer) receiveUpload(ctx context.Context, dev device.Lease, stream grpc.ServerStream,
 	stall *time.Timer) (u *upload, err error) {
 	defer func() {
 		if p := recover(); p != nil { // nobody else would: this is a goroutine of its own
@@ -186,11 +186,11 @@ func (s *frameServer) receiveUpload(ctx context.Context, dev lease, stream grpc.
 	for {
 		req := &pb.UploadFrameRequest{}
 		in := framecodec.New(req)
-		err := receiveMessage(stream, in)
+		err := wire.ReceiveMessage(stream, in)
 		if errors.Is(err, io.EOF) {
 			in.Free()
 			if u == nil {
-				err = refuse("frame", nil, "must come in the first message, but the stream ended without one")
+				err = apierr.Refuse("frame", nil, "must come in the first message, but the stream ended without one")
 			} else {
 				err = nil
 			}
@@ -214,7 +214,7 @@ func (s *frameServer) receiveUpload(ctx context.Context, dev lease, stream grpc.
 }
 
 // receivePiece does what is to be done with one message. The first one, for which u is nil, begins the upload.
-func (s *frameServer) receivePiece(ctx context.Context, dev lease, u *upload, req *pb.UploadFrameRequest,
+func (s *frameServer) receivePiece(ctx context.Context, dev device.Lease, u *upload, req *pb.UploadFrameRequest,
 	in *framecodec.Message) (*upload, error) {
 	if err := s.validate(in); err != nil {
 		return u, err
@@ -223,10 +223,10 @@ func (s *frameServer) receivePiece(ctx context.Context, dev lease, u *upload, re
 	switch m.GetSource().(type) {
 	case nil, *pb.Frame_Data:
 	default:
-		return u, refuse("frame.source", nil, "must be data: pixels come in pieces")
+		return u, apierr.Refuse("frame.source", nil, "must be data: pixels come in pieces")
 	}
 	if e := m.GetEncoding(); e != pb.Encoding_ENCODING_UNSPECIFIED && e != pb.Encoding_ENCODING_RAW {
-		return u, refuse("frame.encoding", encodingName(e), "must be RAW: PutFrame takes image files")
+		return u, apierr.Refuse("frame.encoding", encodingName(e), "must be RAW: PutFrame takes image files")
 	}
 	if u == nil {
 		idle, err := s.idleTimeout(req.GetIdleTimeout(), "idle_timeout")
@@ -238,17 +238,17 @@ func (s *frameServer) receivePiece(ctx context.Context, dev lease, u *upload, re
 			return nil, err
 		}
 		if u, err = s.frames.begin(dev.Device, f, m.GetFrameId(), idle); err != nil {
-			return nil, paths{frame: "frame"}.translate(err)
+			return nil, wire.Paths{Frame: "frame"}.Translate(err)
 		}
-		s.metrics.frames.WithLabelValues("raw").Inc()
+		s.metrics.Frames.WithLabelValues("raw").Inc()
 	} else {
 		switch {
 		case m.GetLayout() != nil:
-			return u, refuse("frame.layout", nil, "came a second time")
+			return u, apierr.Refuse("frame.layout", nil, "came a second time")
 		case m.GetFrameId() != "":
-			return u, refuse("frame.frame_id", strconv.Quote(m.GetFrameId()), "belongs in the first message")
+			return u, apierr.Refuse("frame.frame_id", strconv.Quote(m.GetFrameId()), "belongs in the first message")
 		case req.GetIdleTimeout() != nil:
-			return u, refuse("idle_timeout", req.GetIdleTimeout().AsDuration(), "belongs in the first message")
+			return u, apierr.Refuse("idle_timeout", req.GetIdleTimeout().AsDuration(), "belongs in the first message")
 		}
 	}
 	return u, u.write(ctx, in.Pieces(nil))
@@ -272,7 +272,7 @@ func (s *frameServer) ListFrames(_ context.Context, req *pb.ListFramesRequest) (
 	// The token is the last name of a page. A frame that has gone since is no error.
 	after, err := base64.RawURLEncoding.DecodeString(req.GetPageToken())
 	if err != nil {
-		return nil, refuse("page_token", strconv.Quote(req.GetPageToken()), "is no page token of this server")
+		return nil, apierr.Refuse("page_token", strconv.Quote(req.GetPageToken()), "is no page token of this server")
 	}
 	page, more := s.frames.list(string(after), min(size, maxPageSize))
 	res := &pb.ListFramesResponse{Frames: page}
@@ -294,9 +294,9 @@ func (s *frameServer) ReleaseFrame(_ context.Context, req *pb.ReleaseFrameReques
 func (s *Server) residentFrame(m *pb.Frame, path string) (*frame, error) {
 	switch {
 	case m.GetLayout() != nil:
-		return nil, refuse(path+".layout", nil, "must not be given with resident: the frame has one")
+		return nil, apierr.Refuse(path+".layout", nil, "must not be given with resident: the frame has one")
 	case m.GetEncoding() != pb.Encoding_ENCODING_UNSPECIFIED:
-		return nil, refuse(path+".encoding", encodingName(m.GetEncoding()), "must not be given with resident")
+		return nil, apierr.Refuse(path+".encoding", encodingName(m.GetEncoding()), "must not be given with resident")
 	}
 	f, id, release, err := s.frames.use(m.GetResident())
 	if err != nil {
@@ -305,6 +305,6 @@ func (s *Server) residentFrame(m *pb.Frame, path string) (*frame, error) {
 	if m.GetFrameId() != "" {
 		id = m.GetFrameId()
 	}
-	s.metrics.frames.WithLabelValues("resident").Inc()
+	s.metrics.Frames.WithLabelValues("resident").Inc()
 	return &frame{Frame: f, id: id, release: release}, nil
 }

@@ -18,6 +18,8 @@ import (
 
 	"github.com/polyscan/polyscan/kernels"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
+	"github.com/polyscan/polyscan/server/internal/apierr"
+	"github.com/polyscan/polyscan/server/internal/device"
 )
 
 // modelFrame is what a test knows of a frame.
@@ -35,7 +37,7 @@ type modelFrame struct {
 type frameModel struct {
 	s      *Server
 	serve  *frameServer
-	dev    lease
+	dev    device.Lease
 	frames []*modelFrame
 }
 
@@ -55,10 +57,10 @@ func TestFrameModel(t *testing.T) {
 		rapid.Check(bubbled{t}, func(t *rapid.T) {
 			m := &frameModel{s: s, serve: &frameServer{Server: s}}
 			var err error
-			if m.dev, err = s.dev.acquire(); err != nil {
+			if m.dev, err = s.dev.Acquire(); err != nil {
 				t.Fatal(err)
 			}
-			defer m.dev.end()
+			defer m.dev.End()
 			defer m.clear()
 			t.Repeat(map[string]func(*rapid.T){
 				"put":      m.put,
@@ -104,8 +106,8 @@ func (m *frameModel) expect(t *rapid.T, f *modelFrame, err error) bool {
 		}
 		return true
 	}
-	var gone *frameNotFound
-	if !errors.As(err, &gone) || gone.why != f.why {
+	var gone *apierr.FrameNotFound
+	if !errors.As(err, &gone) || gone.Reason != goneReasons[f.why].reason {
 		t.Fatalf("%s: %v, want it to be %s", f.name, err, goneReasons[f.why].name)
 	}
 	return false
@@ -123,7 +125,7 @@ func (m *frameModel) put(t *rapid.T) {
 	}
 	res, err := m.serve.PutFrame(t.Context(), &pb.PutFrameRequest{Frame: msg, IdleTimeout: durationpb.New(f.idle)})
 	frames, bytes := m.kept()
-	var quota *quotaError
+	var quota *apierr.QuotaError
 	var capacity *kernels.CapacityError
 	switch fits := len(frames) < 12 && bytes+f.bytes <= 600<<10; {
 	case errors.As(err, &capacity) && fits: // held frames may lie in the way

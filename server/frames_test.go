@@ -25,6 +25,8 @@ import (
 	"github.com/polyscan/polyscan/kernels/driver"
 	"github.com/polyscan/polyscan/proto/framecodec"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
+	"github.com/polyscan/polyscan/server/internal/apierr"
+	"github.com/polyscan/polyscan/server/internal/wire"
 )
 
 // frameClient is a client of FrameService.
@@ -138,7 +140,7 @@ func TestResidentFrame(t *testing.T) {
 		if kept.GetFrameId() != name || !proto.Equal(kept.GetLayout(), l) {
 			t.Errorf("%s: %v, want %v", name, kept, l)
 		}
-		size := l.GetStride()*(l.GetHeight()-1) + l.GetWidth()*uint32(formats[l.GetPixelFormat()].PixelBytes())
+		size := l.GetStride()*(l.GetHeight()-1) + l.GetWidth()*uint32(wire.Formats[l.GetPixelFormat()].PixelBytes())
 		if l.GetPixelFormat() == pb.PixelFormat_PIXEL_FORMAT_GRAY16LE {
 			size = 2 * 20 * 30
 		}
@@ -172,7 +174,7 @@ func TestResidentFrame(t *testing.T) {
 		stream.end(nil)
 		c.release(t, kept.GetName())
 		_, err = s.inspection.Reduce(t.Context(), &pb.ReduceRequest{Inspection: in, Frame: keptFrame(kept.GetName())})
-		if d := detailsOf(t, err); d.status.Code() != codes.NotFound || d.info.Reason != reasonFrameReleased ||
+		if d := detailsOf(t, err); d.status.Code() != codes.NotFound || d.info.Reason != apierr.ReasonFrameReleased ||
 			d.res.ResourceName != kept.GetName() {
 			t.Errorf("%s, released: %v", name, err)
 		}
@@ -207,37 +209,37 @@ func TestFrameRequestsRefused(t *testing.T) {
 		reason string
 		words  string
 	}{
-		{put(keptFrame(name), nil), codes.InvalidArgument, reasonInvalidField, "frame.resident: is kept already"},
-		{put(nil, nil), codes.InvalidArgument, reasonInvalidField, "frame: is required"},
-		{put(rawFrame(10, 10, gray8, make([]byte, 99)), nil), codes.InvalidArgument, reasonInvalidField,
+		{put(keptFrame(name), nil), codes.InvalidArgument, apierr.ReasonInvalidField, "frame.resident: is kept already"},
+		{put(nil, nil), codes.InvalidArgument, apierr.ReasonInvalidField, "frame: is required"},
+		{put(rawFrame(10, 10, gray8, make([]byte, 99)), nil), codes.InvalidArgument, apierr.ReasonInvalidField,
 			"frame.data = 99 bytes: must hold 100 bytes"},
-		{put(rawFrame(0, 10, gray8, nil), nil), codes.InvalidArgument, reasonInvalidField,
+		{put(rawFrame(0, 10, gray8, nil), nil), codes.InvalidArgument, apierr.ReasonInvalidField,
 			"frame.layout.width = 0: must be 1 to"},
-		{put(rawFrame(1000, 11, gray8, nil), nil), codes.InvalidArgument, reasonInvalidField,
+		{put(rawFrame(1000, 11, gray8, nil), nil), codes.InvalidArgument, apierr.ReasonInvalidField,
 			"makes 11000 pixels: the limit is 10000"},
-		{put(fileFrame([]byte("GIF89a")), nil), codes.InvalidArgument, reasonInvalidField,
+		{put(fileFrame([]byte("GIF89a")), nil), codes.InvalidArgument, apierr.ReasonInvalidField,
 			"is no PNG, JPEG, TIFF or BMP"},
-		{put(smallFrame(1), durationpb.New(2*time.Hour)), codes.InvalidArgument, reasonInvalidField,
+		{put(smallFrame(1), durationpb.New(2*time.Hour)), codes.InvalidArgument, apierr.ReasonInvalidField,
 			"idle_timeout = 2h0m0s: must be more than 0s and at most 1h0m0s"},
-		{put(smallFrame(1), durationpb.New(0)), codes.InvalidArgument, reasonInvalidField,
+		{put(smallFrame(1), durationpb.New(0)), codes.InvalidArgument, apierr.ReasonInvalidField,
 			"idle_timeout = 0s: must be more"},
-		{put(smallFrame(1), &durationpb.Duration{Seconds: 1 << 60}), codes.InvalidArgument, reasonInvalidField,
+		{put(smallFrame(1), &durationpb.Duration{Seconds: 1 << 60}), codes.InvalidArgument, apierr.ReasonInvalidField,
 			"idle_timeout"},
-		{put(noisyFrame(100, 90, 1), nil), codes.ResourceExhausted, reasonFramesFull,
+		{put(noisyFrame(100, 90, 1), nil), codes.ResourceExhausted, apierr.ReasonFramesFull,
 			"the frame takes 9216 bytes; the limit for all together is 1000"},
-		{put(noisyFrame(10, 90, 1), nil), codes.ResourceExhausted, reasonFramesFull,
+		{put(noisyFrame(10, 90, 1), nil), codes.ResourceExhausted, apierr.ReasonFramesFull,
 			"the frame takes 1024 bytes; the limit for all together is 1000"},
-		{put(noisyFrame(10, 76, 1), nil), codes.ResourceExhausted, reasonFramesFull,
+		{put(noisyFrame(10, 76, 1), nil), codes.ResourceExhausted, apierr.ReasonFramesFull,
 			"the frame takes 768 bytes, and 256 of 1000 are taken"},
 		{reduce(func(f *pb.Frame) {
 			f.Layout = &pb.FrameLayout{Width: 10}
-		}), codes.InvalidArgument, reasonInvalidField, "frame.layout: must not be given with resident"},
+		}), codes.InvalidArgument, apierr.ReasonInvalidField, "frame.layout: must not be given with resident"},
 		{reduce(func(f *pb.Frame) {
 			f.Encoding = pb.Encoding_ENCODING_RAW
-		}), codes.InvalidArgument, reasonInvalidField, "frame.encoding = RAW: must not be given with resident"},
-		{get("nobody"), codes.NotFound, reasonUnknownFrame, `frame "nobody": there is no such frame`},
-		{get(""), codes.NotFound, reasonUnknownFrame, "no such frame"},
-		{get(strings.Repeat("x", 129)), codes.InvalidArgument, reasonInvalidField, "name"},
+		}), codes.InvalidArgument, apierr.ReasonInvalidField, "frame.encoding = RAW: must not be given with resident"},
+		{get("nobody"), codes.NotFound, apierr.ReasonUnknownFrame, `frame "nobody": there is no such frame`},
+		{get(""), codes.NotFound, apierr.ReasonUnknownFrame, "no such frame"},
+		{get(strings.Repeat("x", 129)), codes.InvalidArgument, apierr.ReasonInvalidField, "name"},
 	} {
 		d := detailsOf(t, x.err)
 		if d.status.Code() != x.code || d.info.GetReason() != x.reason ||
@@ -350,7 +352,7 @@ func TestFrameEviction(t *testing.T) {
 		t.Fatal(err, res)
 	}
 	_, err = c.GetFrame(t.Context(), &pb.GetFrameRequest{Name: idle})
-	if d := detailsOf(t, err); d.status.Code() != codes.NotFound || d.info.Reason != reasonFrameEvicted {
+	if d := detailsOf(t, err); d.status.Code() != codes.NotFound || d.info.Reason != apierr.ReasonFrameEvicted {
 		t.Errorf("the idle one: %v", err)
 	}
 	// Released in use: the call finishes, and the memory goes back after it.
@@ -475,7 +477,7 @@ func TestUploadFrameEnds(t *testing.T) {
 		} else {
 			s.stop(t)
 			_, err := stream.CloseAndRecv()
-			if d := detailsOf(t, err); d.status.Code() != codes.Unavailable || d.info.Reason != reasonShuttingDown {
+			if d := detailsOf(t, err); d.status.Code() != codes.Unavailable || d.info.Reason != apierr.ReasonShuttingDown {
 				t.Errorf("shutdown: %v", err)
 			}
 		}
@@ -550,7 +552,7 @@ func TestUploadFrameStalls(t *testing.T) {
 			}
 		}
 		err = stream.RecvMsg(&pb.UploadFrameResponse{})
-		if d := detailsOf(t, err); d.status.Code() != codes.Aborted || d.info.Reason != reasonUploadStalled {
+		if d := detailsOf(t, err); d.status.Code() != codes.Aborted || d.info.Reason != apierr.ReasonUploadStalled {
 			t.Errorf("%v", err)
 		}
 		waitFor(t, "the upload to go", func() bool {
@@ -576,7 +578,7 @@ func TestUploadFrameWaits(t *testing.T) {
 	<-entered
 	go func() {
 		defer close(leave)
-		for end := time.Now().Add(patience); s.dev.current().Sched()[kernels.Interactive].Waiting == 0 &&
+		for end := time.Now().Add(patience); s.dev.Current().Sched()[kernels.Interactive].Waiting == 0 &&
 			time.Now().Before(end); {
 			time.Sleep(time.Millisecond)
 		}
@@ -618,7 +620,7 @@ func (s *deafStream) RecvMsg(m any) error {
 	if len(s.messages) == 0 {
 		return io.EOF
 	}
-	proto.Merge(m.(*guarded).v.(*framecodec.Message).Message, s.messages[0])
+	proto.Merge(m.(*wire.Guarded).V.(*framecodec.Message).Message, s.messages[0])
 	s.messages = s.messages[1:]
 	return nil
 }

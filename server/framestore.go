@@ -18,6 +18,8 @@ import (
 	"github.com/polyscan/polyscan/kernels"
 	"github.com/polyscan/polyscan/polygon"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
+	"github.com/polyscan/polyscan/server/internal/apierr"
+	"github.com/polyscan/polyscan/server/internal/wire"
 )
 
 // frameStore keeps frames by name until they are released, expire, or are evicted by the device's memory manager, which
@@ -67,11 +69,11 @@ const (
 )
 
 var goneReasons = [...]struct{ name, reason, text string }{
-	goneUnknown:  {"unknown", reasonUnknownFrame, "there is no such frame, and none went lately"},
-	goneReleased: {"released", reasonFrameReleased, "was released"},
-	goneExpired:  {"expired", reasonFrameExpired, "expired: nobody used it for its idle timeout"},
-	goneEvicted:  {"evicted", reasonFrameEvicted, "was evicted: the device needed its memory while nobody used it"},
-	goneLost:     {"lost", reasonFrameLost, "was lost with the device"},
+	goneUnknown:  {"unknown", apierr.ReasonUnknownFrame, "there is no such frame, and none went lately"},
+	goneReleased: {"released", apierr.ReasonFrameReleased, "was released"},
+	goneExpired:  {"expired", apierr.ReasonFrameExpired, "expired: nobody used it for its idle timeout"},
+	goneEvicted:  {"evicted", apierr.ReasonFrameEvicted, "was evicted: the device needed its memory while nobody used it"},
+	goneLost:     {"lost", apierr.ReasonFrameLost, "was lost with the device"},
 }
 
 type goneFrame struct {
@@ -112,18 +114,11 @@ func (t *frameTotals) add(o frameTotals, sign int) {
 	t.copies += int64(sign) * o.copies
 }
 
-// frameNotFound is the error for a frame that is not kept.
-type frameNotFound struct {
-	name string
-	goneFrame
-}
-
-func (e *frameNotFound) Error() string {
-	s := fmt.Sprintf("frame %q: %s", e.name, goneReasons[e.why].text)
-	if e.why != goneUnknown {
-		s += fmt.Sprintf(" (%v ago)", time.Since(e.when).Round(time.Millisecond))
-	}
-	return s
+// notFound is the error for a frame that is not kept. st.mu is held.
+func (st *frameStore) notFound(name string) error {
+	gone := st.gone[name]
+	why := goneReasons[gone.why]
+	return &apierr.FrameNotFound{Name: name, Reason: why.reason, Text: why.text, Went: gone.when}
 }
 
 func newFrameStore(l frameLimits) *frameStore {
@@ -134,11 +129,11 @@ func newFrameStore(l frameLimits) *frameStore {
 func (st *frameStore) find(name string) (*residentFrame, error) {
 	e := st.frames[name]
 	if e == nil {
-		return nil, &frameNotFound{name, st.gone[name]}
+		return nil, st.notFound(name)
 	}
 	if e.pixels != nil && e.pixels.Gone() {
 		st.remove(e, goneEvicted)
-		return nil, &frameNotFound{name, st.gone[name]}
+		return nil, st.notFound(name)
 	}
 	return e, nil
 }
@@ -186,7 +181,7 @@ func (st *frameStore) use(name string) (f polygon.Frame, id string, release func
 	var ok bool
 	if f.Resident, ok = pixels.Acquire(); !ok { // just now
 		st.remove(e, goneEvicted)
-		return f, "", nil, &frameNotFound{name, st.gone[name]}
+		return f, "", nil, st.notFound(name)
 	}
 	e.users++
 	e.timer.Stop()
@@ -245,7 +240,7 @@ func (e *residentFrame) describe() *pb.ResidentFrame {
 	return &pb.ResidentFrame{
 		Name:      e.name,
 		FrameId:   e.id,
-		Layout:    layoutOf(e.frame),
+		Layout:    wire.LayoutOf(e.frame),
 		Bytes:     uint64(e.bytes()),
 		CreatedAt: timestamppb.New(e.created),
 		UsedAt:    timestamppb.New(used),
@@ -315,7 +310,7 @@ func (st *frameStore) begin(dev *kernels.Device, f polygon.Frame, id string, idl
 // reserve counts a frame that is coming, and decides whether it gets a copy.
 func (st *frameStore) reserve(e *residentFrame) error {
 	full := func(format string, args ...any) error {
-		return &quotaError{reasonFramesFull, "resident frames", fmt.Sprintf(format, args...)}
+		return apierr.Quota(apierr.ReasonFramesFull, "resident frames", fmt.Sprintf(format, args...))
 	}
 	l, n := st.limits, e.bytes()
 	st.mu.Lock()
@@ -353,7 +348,7 @@ func (u *upload) write(ctx context.Context, pieces [][]byte) error {
 		n += int64(len(p))
 	}
 	if u.got+n > u.most {
-		return refuse("frame.data", fmt.Sprintf("%d bytes", u.got+n), "are too many: the layout takes %d", u.most)
+		return apierr.Refuse("frame.data", fmt.Sprintf("%d bytes", u.got+n), "are too many: the layout takes %d", u.most)
 	}
 	from := min(u.got, u.least)
 	u.got += n
@@ -385,7 +380,7 @@ func head(pieces [][]byte, n int) [][]byte {
 // to be read once.
 func (u *upload) complete(ctx context.Context) error {
 	if u.got < u.least {
-		return refuse("frame.data", fmt.Sprintf("%d bytes", u.got), "are too few: the layout takes %d", u.least)
+		return apierr.Refuse("frame.data", fmt.Sprintf("%d bytes", u.got), "are too few: the layout takes %d", u.least)
 	}
 	if u.e.copied == 0 {
 		return nil

@@ -23,6 +23,7 @@ import (
 
 	"github.com/polyscan/polyscan/polygon"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
+	"github.com/polyscan/polyscan/server/internal/wire"
 )
 
 // wantCanonical checks that an error is one that clients can act on: never INTERNAL or UNKNOWN, one line, and with the
@@ -229,7 +230,7 @@ func FuzzReduceRequest(f *testing.F) {
 			RegionSet: inspect(rect("r", 0, 0, 1, 1)).GetRegionSet()}}); err != nil {
 		f.Fatal(err)
 	}
-	srv, codec, interceptor := &inspectionServer{Server: s.Server}, newServerCodec(s.Server),
+	srv, codec, interceptor := &inspectionServer{Server: s.Server}, s.codec(),
 		chain(s.unaryInterceptors())
 	f.Fuzz(func(t *testing.T, wire []byte, cut uint16, decide bool) {
 		if decide {
@@ -277,7 +278,7 @@ func FuzzReduceRequest(f *testing.F) {
 type memoryStream struct {
 	grpc.ServerStream
 	ctx   context.Context
-	codec serverCodec
+	codec wire.Codec
 	in    [][]byte
 	out   []*pb.StreamFramesResponse
 }
@@ -333,7 +334,7 @@ func FuzzStreamFrames(f *testing.F) {
 	f.Fuzz(func(t *testing.T, a, b, c []byte) {
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 		defer cancel()
-		stream := &memoryStream{ctx: ctx, codec: newServerCodec(s.Server), in: [][]byte{a, b, c}}
+		stream := &memoryStream{ctx: ctx, codec: s.codec(), in: [][]byte{a, b, c}}
 		next := func(_ any, ss grpc.ServerStream) error { return srv.inspectFrames(ss) }
 		for k := len(interceptors) - 1; k >= 0; k-- {
 			inner, ic := next, interceptors[k]
@@ -362,7 +363,7 @@ func FuzzStreamFrames(f *testing.F) {
 func TestRandomRequests(t *testing.T) {
 	s := start(t, fuzzConfig)
 	s.put(t, "board", rect("r", 0, 0, 1, 1))
-	srv, codec, interceptor := &inspectionServer{Server: s.Server}, newServerCodec(s.Server),
+	srv, codec, interceptor := &inspectionServer{Server: s.Server}, s.codec(),
 		chain(s.unaryInterceptors())
 	n := 20_000
 	if testing.Short() {

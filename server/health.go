@@ -6,6 +6,7 @@ import (
 	"context"
 	"sync"
 
+	"github.com/polyscan/polyscan/server/internal/apierr"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 )
 
@@ -31,7 +32,7 @@ func (h healthServer) Watch(in *healthpb.HealthCheckRequest, stream healthpb.Hea
 	w.cancel()
 	waiting.Wait()
 	if w.ending {
-		return errShuttingDown
+		return apierr.ErrShuttingDown
 	}
 	return err
 }

@@ -29,7 +29,7 @@ func (s *Server) Handler() http.Handler {
 		case <-s.draining:
 			text(w, http.StatusServiceUnavailable, "shutting down")
 		default:
-			if !s.dev.available() {
+			if !s.dev.Available() {
 				text(w, http.StatusServiceUnavailable, "the device was lost")
 				return
 			}

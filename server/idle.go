@@ -6,20 +6,14 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/polyscan/polyscan/server/internal/apierr"
 	"google.golang.org/grpc"
 )
 
-// idleError ends a stream whose client has said nothing for so long.
-type idleError time.Duration
-
-func (e idleError) Error() string {
-	return fmt.Sprintf("the stream was idle: nothing came for %v", time.Duration(e))
-}
-
 // idle is the error of a stream whose client says nothing.
 func (s *Server) idle() error {
-	s.metrics.streamTimeouts.WithLabelValues("idle").Inc()
-	return idleError(s.cfg.StreamIdleTimeout)
+	s.metrics.StreamTimeouts.WithLabelValues("idle").Inc()
+	return apierr.IdleError(s.cfg.StreamIdleTimeout)
 }
 
 // endUnread ends streams whose clients don't read. A handler can't return while what it sends waits for the client, so
@@ -36,8 +30,8 @@ func (s *Server) endUnread(srv any, stream grpc.ServerStream, _ *grpc.StreamServ
 		return err
 	case <-timed.blocked.C:
 	}
-	s.metrics.streamTimeouts.WithLabelValues("unread").Inc()
-	return &quotaError{reasonSlowConsumer, "answers", fmt.Sprintf("the client has read none for %v", limit)}
+	s.metrics.StreamTimeouts.WithLabelValues("unread").Inc()
+	return apierr.Quota(apierr.ReasonSlowConsumer, "answers", fmt.Sprintf("the client has read none for %v", limit))
 }
 
 // timedStream is a stream with a timer that runs while a message waits to be sent.

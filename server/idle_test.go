@@ -17,13 +17,15 @@ import (
 
 	"github.com/polyscan/polyscan/clients"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
+	"github.com/polyscan/polyscan/server/internal/apierr"
+	"github.com/polyscan/polyscan/server/internal/wire"
 )
 
 // quietStream is a stream whose client says what is in say, and nothing more. Where heard is nil it reads nothing.
 type quietStream struct {
 	grpc.ServerStream
 	ctx   context.Context
-	codec serverCodec
+	codec wire.Codec
 	say   chan proto.Message
 	heard chan []byte
 }
@@ -64,7 +66,7 @@ func (s *quietStream) SendMsg(v any) error {
 }
 
 func (ts *testServer) quiet(ctx context.Context, say ...proto.Message) *quietStream {
-	s := &quietStream{ctx: ctx, codec: newServerCodec(ts.Server), say: make(chan proto.Message, 10)}
+	s := &quietStream{ctx: ctx, codec: ts.codec(), say: make(chan proto.Message, 10)}
 	for _, m := range say {
 		s.say <- m
 	}
@@ -79,8 +81,8 @@ func TestEditIdle(t *testing.T) {
 	stream := ts.quiet(ctx, &pb.EditRequest{Message: &pb.EditRequest_Open{Open: canvasOf(wall("a", 10, 200, 50))}})
 	stream.heard = make(chan []byte, 10)
 	err := (&diffusionServer{Server: ts.Server}).edit(stream)
-	if d := detailsOf(t, statusOf(ctx, ts.log, err).Err()); d.status.Code() != codes.Aborted ||
-		d.info.GetReason() != reasonStreamIdle || !strings.Contains(err.Error(), "nothing came for 1ms") {
+	if d := detailsOf(t, apierr.StatusOf(ctx, ts.log, err).Err()); d.status.Code() != codes.Aborted ||
+		d.info.GetReason() != apierr.ReasonStreamIdle || !strings.Contains(err.Error(), "nothing came for 1ms") {
 		t.Errorf("%v", err)
 	}
 	m := &pb.EditResponse{}
@@ -90,8 +92,8 @@ func TestEditIdle(t *testing.T) {
 	cancel()
 	ts.background.Wait()
 	wantEditFree(t, ts)
-	if ts.dev.leases != 0 || metric(t, ts, "polyscan_stream_timeouts_total", "reason", "idle") != 1 {
-		t.Errorf("%d leases of the device, %v timeouts", ts.dev.leases,
+	if ts.dev.Leases() != 0 || metric(t, ts, "polyscan_stream_timeouts_total", "reason", "idle") != 1 {
+		t.Errorf("%d leases of the device, %v timeouts", ts.dev.Leases(),
 			metric(t, ts, "polyscan_stream_timeouts_total", "reason", "idle"))
 	}
 }
@@ -108,9 +110,7 @@ func TestConvertFramesIdle(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- (&lowPolyServer{Server: ts.Server}).convertFrames(stream) }()
 	leases := func() int {
-		ts.dev.mu.Lock()
-		defer ts.dev.mu.Unlock()
-		return ts.dev.leases
+		return ts.dev.Leases()
 	}
 	for i, f := range film(3, 60, 40, 6) {
 		want, err := clients.New(ts.conn).Convert(t.Context(), &pb.ConvertRequest{Frame: f})
@@ -195,14 +195,14 @@ func TestUnreadStreams(t *testing.T) {
 			err := ts.callStream("/polyscan.v1/"+name, stream,
 				func(ss grpc.ServerStream) error { return x.call(ts.Server, ss) })
 			if d := detailsOf(t, err); d.status.Code() != codes.ResourceExhausted ||
-				d.info.GetReason() != reasonSlowConsumer || d.quota == nil {
+				d.info.GetReason() != apierr.ReasonSlowConsumer || d.quota == nil {
 				t.Errorf("%v", err)
 			}
 			cancel() // as the transport does when the handler has returned
 			ts.background.Wait()
 			wantEditFree(t, ts)
-			if n := metric(t, ts, "polyscan_stream_timeouts_total", "reason", "unread"); n != 1 || ts.dev.leases != 0 {
-				t.Errorf("%v timeouts, %d leases of the device", n, ts.dev.leases)
+			if n := metric(t, ts, "polyscan_stream_timeouts_total", "reason", "unread"); n != 1 || ts.dev.Leases() != 0 {
+				t.Errorf("%v timeouts, %d leases of the device", n, ts.dev.Leases())
 			}
 		})
 	}

@@ -20,6 +20,8 @@ import (
 	"github.com/polyscan/polyscan/kernels/driver"
 	"github.com/polyscan/polyscan/polygon"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
+	"github.com/polyscan/polyscan/server/internal/apierr"
+	"github.com/polyscan/polyscan/server/internal/wire"
 )
 
 // imageKind is a kind of image file.
@@ -98,7 +100,7 @@ type imageHeader struct {
 func (s *Server) decodeImage(ctx context.Context, m *pb.Frame, pieces [][]byte, path string,
 	share func(polygon.Frame) (int64, error)) (_ *frame, k *imageKind, err error) {
 	fail := func(reason string, err error) (*frame, *imageKind, error) {
-		s.metrics.decodeRefused.WithLabelValues(reason).Inc()
+		s.metrics.DecodeRefused.WithLabelValues(reason).Inc()
 		return nil, nil, err
 	}
 	src := newSource(ctx, pieces)
@@ -123,7 +125,7 @@ func (s *Server) decodeImage(ctx context.Context, m *pb.Frame, pieces [][]byte, 
 	}
 	bytes := int64(h.width) * int64(h.height) * int64(format.PixelBytes())
 	if limit := s.cfg.MaxMessageBytes; bytes > limit {
-		return fail("bytes", refuse(path+".data", file, "%d x %d pixels decode to %d bytes: the limit is %d", h.width,
+		return fail("bytes", apierr.Refuse(path+".data", file, "%d x %d pixels decode to %d bytes: the limit is %d", h.width,
 			h.height, bytes, limit))
 	}
 	if src.size() < h.least {
@@ -135,7 +137,7 @@ func (s *Server) decodeImage(ctx context.Context, m *pb.Frame, pieces [][]byte, 
 	if err != nil {
 		return nil, nil, err
 	}
-	giveBack, giveBackAnswer, err := s.host.takeBoth(ctx, h.scratch+bytes, answer)
+	giveBack, giveBackAnswer, err := s.host.TakeBoth(ctx, h.scratch+bytes, answer)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -154,7 +156,7 @@ func (s *Server) decodeImage(ctx context.Context, m *pb.Frame, pieces [][]byte, 
 // kindOf recognises a file by its first bytes, and checks that it is what the request says.
 func (s *Server) kindOf(src *source, want pb.Encoding, path string) (*imageKind, error) {
 	if src.size() == 0 {
-		return nil, refuse(path+".data", "0 bytes", "an image file is expected")
+		return nil, apierr.Refuse(path+".data", "0 bytes", "an image file is expected")
 	}
 	head := src.at(0, 8)
 	for _, k := range imageKinds {
@@ -163,7 +165,7 @@ func (s *Server) kindOf(src *source, want pb.Encoding, path string) (*imageKind,
 				continue
 			}
 			if want != pb.Encoding_ENCODING_AUTO && want != k.encoding {
-				return nil, refuse(path+".encoding", encodingName(want), "but the data is a %s file", k.title())
+				return nil, apierr.Refuse(path+".encoding", encodingName(want), "but the data is a %s file", k.title())
 			}
 			return k, nil
 		}
@@ -172,7 +174,7 @@ func (s *Server) kindOf(src *source, want pb.Encoding, path string) (*imageKind,
 	if want != pb.Encoding_ENCODING_AUTO {
 		what = encodingName(want)
 	}
-	return nil, refuse(path+".data", fmt.Sprintf("%d bytes that start with % x", src.size(), head), "is no %s file",
+	return nil, apierr.Refuse(path+".data", fmt.Sprintf("%d bytes that start with % x", src.size(), head), "is no %s file",
 		what)
 }
 
@@ -230,24 +232,23 @@ func fileError(ctx context.Context, path, file string, err error) error {
 	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
 		err = errCutOff
 	}
-	return refuse(path+".data", file, "can't be decoded: %s", oneLine(err.Error()))
+	return apierr.Refuse(path+".data", file, "can't be decoded: %s", apierr.OneLine(err.Error()))
 }
 
 // agree returns the format that a file is to be decoded to. A layout that contradicts the file is refused.
 func agree(l *pb.FrameLayout, h *imageHeader, path string) (driver.PixelFormat, error) {
-	bad := &fieldError{}
+	bad := &apierr.FieldError{}
 	check := func(field string, want, have int) {
 		if want != 0 && want != have {
-			bad.violations = append(bad.violations,
-				violation{path + ".layout." + field, fmt.Sprint(want), fmt.Sprintf("but the file has %d", have)})
+			bad.Add(path+".layout."+field, fmt.Sprint(want), fmt.Sprintf("but the file has %d", have))
 		}
 	}
 	check("width", int(l.GetWidth()), h.width)
 	check("height", int(l.GetHeight()), h.height)
 
 	if h.samples == samplesColor16 {
-		bad.violations = append(bad.violations, violation{path + ".data", h.samples.describe(),
-			"no pixel format holds it: convert the file to 8 bits a channel, or to 16-bit gray"})
+		bad.Add(path+".data", h.samples.describe(),
+			"no pixel format holds it: convert the file to 8 bits a channel, or to 16-bit gray")
 		return driver.PixelFormat{}, bad
 	}
 	can := h.samples.formats()
@@ -262,23 +263,20 @@ func agree(l *pb.FrameLayout, h *imageHeader, path string) (driver.PixelFormat, 
 	var format driver.PixelFormat
 	switch {
 	case !found:
-		bad.violations = append(bad.violations, violation{path + ".layout.pixel_format", formatName(name),
-			fmt.Sprintf("but the file holds %s, %s", h.samples.describe(), formatName(can[0]))})
+		bad.Add(path+".layout.pixel_format", wire.FormatName(name),
+			fmt.Sprintf("but the file holds %s, %s", h.samples.describe(), wire.FormatName(can[0])))
 		return format, bad
 	default:
 		var err error
-		format, err = formatOf(&pb.FrameLayout{PixelFormat: name, SignificantBits: l.GetSignificantBits()}, path)
-		var fe *fieldError
+		format, err = wire.FormatOf(&pb.FrameLayout{PixelFormat: name, SignificantBits: l.GetSignificantBits()}, path)
+		var fe *apierr.FieldError
 		if errors.As(err, &fe) {
-			bad.violations = append(bad.violations, fe.violations...)
+			bad.Join(fe)
 			return format, bad
 		}
 	}
 	check("stride", int(l.GetStride()), h.width*format.PixelBytes())
-	if len(bad.violations) > 0 {
-		return format, bad
-	}
-	return format, nil
+	return format, bad.OrNil()
 }
 
 func decodePixels(src *source, k *imageKind, h *imageHeader, format driver.PixelFormat) (f polygon.Frame, free func(),

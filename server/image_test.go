@@ -21,6 +21,8 @@ import (
 	"github.com/polyscan/polyscan/kernels/driver"
 	"github.com/polyscan/polyscan/polygon"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
+	"github.com/polyscan/polyscan/server/internal/apierr"
+	"github.com/polyscan/polyscan/server/internal/wire"
 )
 
 const (
@@ -186,7 +188,7 @@ func TestDecodeImages(t *testing.T) {
 					if ask == 0 {
 						format = natural
 					}
-					t.Run(fmt.Sprintf("%s/%s/%dx%d/%s", kind, name, size[0], size[1], formatName(ask)),
+					t.Run(fmt.Sprintf("%s/%s/%dx%d/%s", kind, name, size[0], size[1], wire.FormatName(ask)),
 						func(t *testing.T) {
 							m := &pb.Frame{Encoding: pb.Encoding_ENCODING_AUTO,
 								Layout: &pb.FrameLayout{PixelFormat: ask}}
@@ -198,7 +200,7 @@ func TestDecodeImages(t *testing.T) {
 							if !strings.HasPrefix(kind, k.name) {
 								t.Errorf("recognised as %s", k.name)
 							}
-							if l := layoutOf(f); l.PixelFormat != format {
+							if l := wire.LayoutOf(f); l.PixelFormat != format {
 								t.Fatalf("format %v, want %v", l.PixelFormat, format)
 							}
 							checkPixels(t, f, img, format)
@@ -254,7 +256,7 @@ func TestConvertYCbCr(t *testing.T) {
 				copy(p, randomBytes(len(p)))
 			}
 			for _, format := range []pb.PixelFormat{rgb8, bgr8, rgba8} {
-				f, free, err := convertImage(img, &imageHeader{width: size[0], height: size[1]}, formats[format])
+				f, free, err := convertImage(img, &imageHeader{width: size[0], height: size[1]}, wire.Formats[format])
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -296,7 +298,7 @@ func TestConvertOthers(t *testing.T) {
 	cmyk := image.NewCMYK(r)
 	copy(cmyk.Pix, randomBytes(len(cmyk.Pix)))
 	for _, format := range []pb.PixelFormat{rgb8, bgr8, rgba8} {
-		f, free, err := convertImage(cmyk, &imageHeader{width: 33, height: 3}, formats[format])
+		f, free, err := convertImage(cmyk, &imageHeader{width: 33, height: 3}, wire.Formats[format])
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -489,7 +491,7 @@ func TestRefusesImages(t *testing.T) {
 			wantRefused(t, err, c.field, c.words...)
 		})
 	}
-	if n := s.host.cap; !s.host.sem.TryAcquire(n) {
+	if n := s.host.Cap; !s.host.Sem.TryAcquire(n) {
 		t.Error("refused files keep host memory")
 	}
 }
@@ -549,7 +551,7 @@ func FuzzImageDecode(f *testing.F) {
 		m.Layout = &pb.FrameLayout{PixelFormat: pb.PixelFormat(ask % 6)}
 		frame, _, release, err := decodeFile(t, s.Server, m, cutUp(file, 100), "frame")
 		if err != nil {
-			wantCanonical(t, statusOf(t.Context(), s.log, err).Err())
+			wantCanonical(t, apierr.StatusOf(t.Context(), s.log, err).Err())
 			return
 		}
 		n := 0

@@ -13,12 +13,14 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/mem"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/polyscan/polyscan/kernels/driver"
 	"github.com/polyscan/polyscan/polygon"
 	"github.com/polyscan/polyscan/proto/framecodec"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
+	"github.com/polyscan/polyscan/server/internal/apierr"
+	"github.com/polyscan/polyscan/server/internal/budget"
+	"github.com/polyscan/polyscan/server/internal/wire"
 )
 
 // inspectionServer implements pb.InspectionServiceServer for callers inside the process. Over a connection,
@@ -29,13 +31,13 @@ type inspectionServer struct {
 }
 
 // handleReduce is also what tests send bytes to.
-var handleReduce = frameHandler(pb.InspectionService_Reduce_FullMethodName, (*inspectionServer).reduce)
+var handleReduce = wire.FrameHandler(pb.InspectionService_Reduce_FullMethodName, (*inspectionServer).reduce)
 
 // inspectionDesc is the generated description of the service with handlers that don't copy frames.
 func inspectionDesc() *grpc.ServiceDesc {
-	return withHandlers(pb.InspectionService_ServiceDesc, map[string]grpc.MethodHandler{
+	return wire.WithHandlers(pb.InspectionService_ServiceDesc, map[string]grpc.MethodHandler{
 		"Reduce":    handleReduce,
-		"Rasterize": plainHandler(pb.InspectionService_Rasterize_FullMethodName, (*inspectionServer).rasterize),
+		"Rasterize": wire.PlainHandler(pb.InspectionService_Rasterize_FullMethodName, (*inspectionServer).rasterize),
 	}, map[string]grpc.StreamHandler{
 		"StreamFrames": func(srv any, stream grpc.ServerStream) error {
 			return srv.(*inspectionServer).inspectFrames(stream)
@@ -43,17 +45,9 @@ func inspectionDesc() *grpc.ServiceDesc {
 	})
 }
 
-// response is a response on its way to the codec, which measures from start to the end of marshalling.
-type response struct {
-	proto.Message
-	start time.Time
-	// release gives back what the response took of the budget for host memory.
-	release func()
-}
-
-func (s *inspectionServer) reduce(ctx context.Context, req *pb.ReduceRequest, in *framecodec.Message) (*response,
+func (s *inspectionServer) reduce(ctx context.Context, req *pb.ReduceRequest, in *framecodec.Message) (*wire.Response,
 	error) {
-	what, err := s.newInspection(req.GetInspection(), "inspection", "frame")
+	what, err := wire.NewInspection(req.GetInspection(), "inspection", "frame", s.recipes, s.cfg.Bounds)
 	if err != nil {
 		return nil, err
 	}
@@ -62,7 +56,7 @@ func (s *inspectionServer) reduce(ctx context.Context, req *pb.ReduceRequest, in
 		return nil, err
 	}
 	res.Message = &pb.ReduceResponse{Result: res.Message.(*pb.FrameResult)}
-	res.release = release
+	res.Release = release
 	return res, nil
 }
 
@@ -71,16 +65,16 @@ func (s *inspectionServer) reduce(ctx context.Context, req *pb.ReduceRequest, in
 // before those that it follows, so it takes no memory before they have theirs: before is closed then. It is nil for a
 // frame alone.
 func (s *Server) reduceFrame(
-	ctx context.Context, what *inspection, m *pb.Frame, in *framecodec.Message, before <-chan struct{},
-) (_ *response, release func(), err error) {
-	dev, err := s.dev.acquire()
+	ctx context.Context, what *wire.Inspection, m *pb.Frame, in *framecodec.Message, before <-chan struct{},
+) (_ *wire.Response, release func(), err error) {
+	dev, err := s.dev.Acquire()
 	if err != nil {
 		return nil, nil, err
 	}
-	defer dev.end()
-	f, err := s.newFrameFor(ctx, m, in.Pieces(nil), what.paths.frame, func(f polygon.Frame) (int64, error) {
-		n, err := what.share(f, s.cfg.MaxMessageBytes)
-		if err != nil || n <= smallShare || before == nil {
+	defer dev.End()
+	f, err := s.newFrameFor(ctx, m, in.Pieces(nil), what.Paths.Frame, func(f polygon.Frame) (int64, error) {
+		n, err := what.Share(f, s.cfg.MaxMessageBytes)
+		if err != nil || n <= budget.SmallShare || before == nil {
 			return n, err
 		}
 		select {
@@ -101,9 +95,9 @@ func (s *Server) reduceFrame(
 		return nil, nil, err
 	}
 	start := time.Now()
-	s.metrics.reduced(res, f.Width*f.Height)
+	s.metrics.Reduced(res, f.Width*f.Height)
 	f.Data = nil
-	return &response{Message: frameResult(f.id, f.Frame, res, f.decode), start: start}, f.answer, nil
+	return &wire.Response{Message: wire.FrameResult(f.id, f.Frame, res, f.decode), Start: start}, f.answer, nil
 }
 
 // Reduce implements pb.InspectionServiceServer.
@@ -112,25 +106,24 @@ func (s *inspectionServer) Reduce(ctx context.Context, req *pb.ReduceRequest) (*
 	if err != nil {
 		return nil, err
 	}
-	res.release()
+	res.Release()
 	return res.Message.(*pb.ReduceResponse), nil
 }
 
-func (s *inspectionServer) rasterize(ctx context.Context, req *pb.RasterizeRequest) (*response, error) {
-	p := paths{set: "region_set"}
+func (s *inspectionServer) rasterize(ctx context.Context, req *pb.RasterizeRequest) (*wire.Response, error) {
+	p := wire.Paths{Set: "region_set"}
 	var set *polygon.Set
 	var err error
 	switch r := req.GetRegions().(type) {
 	case *pb.RasterizeRequest_RegionSet:
-		set, err = s.newSet(r.RegionSet, p)
+		set, err = wire.NewSet(r.RegionSet, p, s.cfg.Bounds)
 	case *pb.RasterizeRequest_Recipe:
-		var stored *storedRecipe
-		stored, err = s.recipes.get(r.Recipe.GetName(), r.Recipe.GetVersion())
-		if err == nil {
-			set, p.stored, p.ref = stored.set, stored.id(), "recipe"
+		var stored *pb.Recipe
+		if stored, set, err = s.recipes.Recipe(r.Recipe.GetName(), r.Recipe.GetVersion()); err == nil {
+			p.Stored, p.Ref = wire.RecipeID(stored), "recipe"
 		}
 	default:
-		err = refuse("regions", nil, "one of region_set and recipe must be given")
+		err = apierr.Refuse("regions", nil, "one of region_set and recipe must be given")
 	}
 	if err != nil {
 		return nil, err
@@ -142,16 +135,16 @@ func (s *inspectionServer) rasterize(ctx context.Context, req *pb.RasterizeReque
 	if err := s.checkPixels(req.GetWidth(), req.GetHeight(), "height"); err != nil {
 		return nil, err
 	}
-	bytes *= pixels(req.GetWidth(), req.GetHeight())
+	bytes *= wire.Pixels(req.GetWidth(), req.GetHeight())
 	if limit := s.cfg.MaxMessageBytes; bytes > limit {
-		return nil, refuse("height", req.GetHeight(), "makes an image of %d bytes with a width of %d: the limit is %d",
+		return nil, apierr.Refuse("height", req.GetHeight(), "makes an image of %d bytes with a width of %d: the limit is %d",
 			bytes, req.GetWidth(), limit)
 	}
 	share := bytes
 	if req.GetEncoding() == pb.Encoding_ENCODING_PNG {
 		share *= 2
 	}
-	release, err := s.host.take(ctx, share)
+	release, err := s.host.Take(ctx, share)
 	if err != nil {
 		return nil, err
 	}
@@ -160,28 +153,28 @@ func (s *inspectionServer) rasterize(ctx context.Context, req *pb.RasterizeReque
 		release()
 		return nil, err
 	}
-	res.release = release
+	res.Release = release
 	return res, nil
 }
 
 func (s *inspectionServer) rasterizeSet(ctx context.Context, req *pb.RasterizeRequest, set *polygon.Set,
-	mode driver.RasterMode, p paths) (*response, error) {
-	dev, err := s.dev.acquire()
+	mode driver.RasterMode, p wire.Paths) (*wire.Response, error) {
+	dev, err := s.dev.Acquire()
 	if err != nil {
 		return nil, err
 	}
-	defer dev.end()
+	defer dev.End()
 	r, err := polygon.Rasterize(ctx, dev.Device, set, int(req.GetWidth()), int(req.GetHeight()), mode,
 		driver.Method(req.GetMethod()))
 	if err != nil {
-		return nil, p.translate(err)
+		return nil, p.Translate(err)
 	}
-	s.metrics.stage("queue", r.Queue)
-	s.metrics.stage("compute", r.Compute)
-	res := &response{start: time.Now()}
+	s.metrics.Stage("queue", r.Queue)
+	s.metrics.Stage("compute", r.Compute)
+	res := &wire.Response{Start: time.Now()}
 	m := &pb.RasterizeResponse{Counts: r.Counts, Backend: r.Backend}
 	m.Image = &pb.Frame{
-		Layout:   layoutOf(polygon.Frame{Width: r.Width, Height: r.Height, Stride: r.Stride, Format: r.Format}),
+		Layout:   wire.LayoutOf(polygon.Frame{Width: r.Width, Height: r.Height, Stride: r.Stride, Format: r.Format}),
 		Encoding: pb.Encoding_ENCODING_RAW,
 	}
 	pix := r.Pix
@@ -233,7 +226,7 @@ func (s *inspectionServer) Rasterize(ctx context.Context, req *pb.RasterizeReque
 	if err != nil {
 		return nil, err
 	}
-	res.release()
+	res.Release()
 	out := res.Message.(*framecodec.Message)
 	m := out.Message.(*pb.RasterizeResponse)
 	m.Image.Source = &pb.Frame_Data{Data: slices.Concat(out.Pieces(nil)...)}

@@ -27,6 +27,8 @@ import (
 	"github.com/polyscan/polyscan/polygon"
 	"github.com/polyscan/polyscan/proto/framecodec"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
+	"github.com/polyscan/polyscan/server/internal/apierr"
+	"github.com/polyscan/polyscan/server/internal/wire"
 )
 
 // inside is the slow way: even-odd by casting a ray from the pixel's centre to the right, for polygons that don't cross
@@ -84,7 +86,7 @@ func TestReduceAgainstSlow(t *testing.T) {
 	for format, n := range pixelBytes {
 		for _, method := range []pb.MaskMethod{0, pb.MaskMethod_MASK_METHOD_NAIVE,
 			pb.MaskMethod_MASK_METHOD_TILED_EDGE_FILTERED, pb.MaskMethod_MASK_METHOD_ROW_SPANS} {
-			t.Run(fmt.Sprintf("%s/%v", formatName(format), method), func(t *testing.T) {
+			t.Run(fmt.Sprintf("%s/%v", wire.FormatName(format), method), func(t *testing.T) {
 				stride := w*n + 6
 				data := randomBytes(stride * h)
 				f := rawFrame(w, h, format, data)
@@ -558,7 +560,7 @@ func TestResultTooLarge(t *testing.T) {
 	_, err := s.inspection.Reduce(t.Context(),
 		&pb.ReduceRequest{Inspection: in, Frame: rawFrame(2, 1, gray16, make([]byte, 4))})
 	d := detailsOf(t, err)
-	if d.status.Code() != codes.ResourceExhausted || d.info.Reason != reasonResultTooLarge ||
+	if d.status.Code() != codes.ResourceExhausted || d.info.Reason != apierr.ReasonResultTooLarge ||
 		!strings.Contains(d.status.Message(), "1000 regions would take 524288000 bytes; the limit is 1048576") {
 		t.Errorf("%v", err)
 	}
@@ -570,7 +572,7 @@ func TestDeviceFull(t *testing.T) {
 	_, err := s.inspection.Reduce(t.Context(), &pb.ReduceRequest{Inspection: inspect(rect("r", 0, 0, 2000, 2000)),
 		Frame: rawFrame(2000, 2000, gray8, make([]byte, 4_000_000))})
 	d := detailsOf(t, err)
-	if d.status.Code() != codes.ResourceExhausted || d.quota == nil || d.info.Reason != reasonNoRoom ||
+	if d.status.Code() != codes.ResourceExhausted || d.quota == nil || d.info.Reason != apierr.ReasonNoRoom ||
 		!strings.Contains(d.status.Message(), "1048576") {
 		t.Errorf("%v", err)
 	}
@@ -598,9 +600,9 @@ func TestDeadlineInQueue(t *testing.T) {
 	defer cancel()
 	// Directly: over a connection the client's own deadline may speak first.
 	_, err := (&inspectionServer{Server: s.Server}).Reduce(ctx, req)
-	st := statusOf(ctx, s.Server.log, err)
+	st := apierr.StatusOf(ctx, s.Server.log, err)
 	if d := detailsOf(t, st.Err()); d.status.Code() != codes.DeadlineExceeded || d.quota == nil ||
-		d.info.Reason != reasonDeadline {
+		d.info.Reason != apierr.ReasonDeadline {
 		t.Errorf("%v", st)
 	}
 	close(leave)
@@ -633,7 +635,7 @@ func TestDriverErrors(t *testing.T) {
 			t.Errorf("the log lacks %q", c.log)
 		}
 		if c.code == codes.Unavailable {
-			waitFor(t, "the device to be back", func() bool { return s.dev.regained() == 1 })
+			waitFor(t, "the device to be back", func() bool { return s.dev.Regained() == 1 })
 		}
 		if c.code == codes.Internal && !strings.Contains(s.logs.String(), d.info.Metadata["id"]) {
 			t.Errorf("the log lacks the id %v", d.info)
@@ -856,7 +858,7 @@ func TestRequestTooLarge(t *testing.T) {
 	check := func(what string, err error) {
 		t.Helper()
 		if d := detailsOf(t, err); d.status.Code() != codes.ResourceExhausted ||
-			d.info.GetReason() != reasonRequestTooLarge || d.quota == nil {
+			d.info.GetReason() != apierr.ReasonRequestTooLarge || d.quota == nil {
 			t.Errorf("%s: %v", what, err)
 		}
 	}

@@ -16,13 +16,14 @@ import (
 	"github.com/polyscan/polyscan/kernels/cpu"
 	"github.com/polyscan/polyscan/kernels/driver"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
+	"github.com/polyscan/polyscan/server/internal/apierr"
 )
 
 // unavailable reports whether err is what calls get whose device was lost.
 func unavailable(t testing.TB, err error) bool {
 	t.Helper()
 	d := detailsOf(t, err)
-	return d.status.Code() == codes.Unavailable && d.info.GetReason() == reasonDeviceLost &&
+	return d.status.Code() == codes.Unavailable && d.info.GetReason() == apierr.ReasonDeviceLost &&
 		d.retry.GetRetryDelay().AsDuration() > 0
 }
 
@@ -38,7 +39,7 @@ func TestLostByEachOp(t *testing.T) {
 		t.Run(fmt.Sprintf("inWait=%v", inWait), func(t *testing.T) {
 			faulty := devicetest.Fault(cpu.New(cpu.Options{Threads: 2}), devicetest.Failure{})
 			s := start(t, Config{Driver: faulty, MemoryBytes: 8 << 20, Streams: 2, FrameCopyBytes: 1 << 20})
-			s.dev.soon = 0 // as if minutes lay between
+			s.dev.RetryAtOnce() // as if minutes lay between
 			c := s.frameClient()
 			s.put(t, "stars", star("s", 30, 50, 40, 35))
 			const w, h, n = 100, 80, 3
@@ -115,7 +116,7 @@ func TestLostByEachOp(t *testing.T) {
 				if refused.Load() == 0 {
 					t.Errorf("%v was lost, and every call was fine", event)
 				}
-				waitFor(t, "the device to be back", func() bool { return s.dev.regained() == losses })
+				waitFor(t, "the device to be back", func() bool { return s.dev.Regained() == losses })
 				for i := range n {
 					if err := check(i); err != nil {
 						t.Errorf("after the loss of %v: %v", event, err)
@@ -236,7 +237,7 @@ func TestLostMeanwhile(t *testing.T) {
 		t.Error(err)
 	}
 	if d := detailsOf(t, reduce(keptFrame(without))); d.status.Code() != codes.NotFound ||
-		d.info.Reason != reasonFrameLost {
+		d.info.Reason != apierr.ReasonFrameLost {
 		t.Errorf("a frame without a copy: %v", d.status)
 	}
 	stream.send(smallFrame(1))
@@ -260,7 +261,7 @@ func TestLostForGood(t *testing.T) {
 		if err := reduce(); !unavailable(t, err) {
 			t.Error(err)
 		}
-		waitFor(t, "the device to be back", func() bool { return s.dev.regained() == 1 })
+		waitFor(t, "the device to be back", func() bool { return s.dev.Regained() == 1 })
 		if err := reduce(); !unavailable(t, err) {
 			t.Error(err)
 		}
@@ -299,7 +300,7 @@ func TestLostForGood(t *testing.T) {
 func TestShutdownWhileLost(t *testing.T) {
 	h := newHooked()
 	s := start(t, Config{Driver: h})
-	l, err := s.dev.acquire() // of somebody who doesn't notice
+	l, err := s.dev.Acquire() // of somebody who doesn't notice
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -309,10 +310,10 @@ func TestShutdownWhileLost(t *testing.T) {
 		t.Error(err)
 	}
 	<-l.Lost()
-	waitFor(t, "the server to notice", func() bool { return !s.dev.available() })
+	waitFor(t, "the server to notice", func() bool { return !s.dev.Available() })
 	s.stop(t)
-	l.end()
-	if s.dev.regained() != 0 {
+	l.End()
+	if s.dev.Regained() != 0 {
 		t.Error("opened again")
 	}
 }

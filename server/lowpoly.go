@@ -16,6 +16,8 @@ import (
 	"github.com/polyscan/polyscan/kernels/driver"
 	"github.com/polyscan/polyscan/lowpoly"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
+	"github.com/polyscan/polyscan/server/internal/apierr"
+	"github.com/polyscan/polyscan/server/internal/wire"
 )
 
 type lowPolyServer struct {
@@ -31,14 +33,6 @@ const (
 	// trianglesInPiece is how many triangles an answer carries.
 	trianglesInPiece = 1 << 16
 )
-
-// classOf is the class of a call's jobs.
-func classOf(c pb.WorkClass) kernels.Class {
-	if c == pb.WorkClass_WORK_CLASS_BATCH {
-		return kernels.Batch
-	}
-	return kernels.Interactive
-}
 
 func routeOf(r pb.TriangulateRoute) lowpoly.Route {
 	if r == pb.TriangulateRoute_TRIANGULATE_ROUTE_VORONOI {
@@ -67,9 +61,9 @@ func (s *lowPolyServer) Triangulate(stream grpc.BidiStreamingServer[pb.Triangula
 		}
 		return s.triangulate(ctx, stream, p)
 	case <-s.draining:
-		err = errShuttingDown
+		err = apierr.ErrShuttingDown
 	case <-stalled:
-		err = errStalled
+		err = apierr.ErrStalled
 	}
 	s.background.Go(func() { // the receiver notices that the handler has left
 		p := <-come
@@ -127,29 +121,29 @@ func (s *lowPolyServer) addPoints(p *points, req *pb.TriangulateRequest, first b
 	}
 	switch {
 	case first:
-		p.class = classOf(req.GetWorkClass())
+		p.class = wire.ClassOf(req.GetWorkClass())
 		p.route = routeOf(req.GetRoute())
 	case req.GetWorkClass() != pb.WorkClass_WORK_CLASS_UNSPECIFIED:
-		return refuse("work_class", req.GetWorkClass(), "belongs in the first message")
+		return apierr.Refuse("work_class", req.GetWorkClass(), "belongs in the first message")
 	case req.GetRoute() != pb.TriangulateRoute_TRIANGULATE_ROUTE_UNSPECIFIED:
-		return refuse("route", req.GetRoute(), "belongs in the first message")
+		return apierr.Refuse("route", req.GetRoute(), "belongs in the first message")
 	}
 	b := req.GetPoints()
 	if len(b)%pointBytes != 0 {
-		return refuse("points", len(b), "must be a multiple of %d bytes", pointBytes)
+		return apierr.Refuse("points", len(b), "must be a multiple of %d bytes", pointBytes)
 	}
 	n := len(p.list) + len(b)/pointBytes
 	if n > s.cfg.MaxPoints {
-		return refuse("points", n, "are more than the server's limit of %d", s.cfg.MaxPoints)
+		return apierr.Refuse("points", n, "are more than the server's limit of %d", s.cfg.MaxPoints)
 	}
 	for n > p.share {
 		// Twice as many at a time, and without waiting: calls that wait for more while they hold some could wait for
 		// each other.
 		more := max(p.share, 1<<16)
-		release, ok := s.host.try(int64(more) * pointShare)
+		release, ok := s.host.Try(int64(more) * pointShare)
 		if !ok {
-			return &quotaError{reasonHostMemory, "host memory",
-				"other calls have what these points and their triangles take"}
+			return apierr.Quota(apierr.ReasonHostMemory, "host memory",
+				"other calls have what these points and their triangles take")
 		}
 		p.releases = append(p.releases, release)
 		p.share += more
@@ -161,15 +155,15 @@ func (s *lowPolyServer) addPoints(p *points, req *pb.TriangulateRequest, first b
 // triangulate computes and sends the answer.
 func (s *lowPolyServer) triangulate(ctx context.Context,
 	stream grpc.BidiStreamingServer[pb.TriangulateRequest, pb.TriangulateResponse], p points) error {
-	dev, err := s.dev.acquire()
+	dev, err := s.dev.Acquire()
 	if err != nil {
 		return err
 	}
 	res, err := lowpoly.Triangulate(kernels.WithClass(ctx, p.class), dev.Device, p.list, p.route)
-	dev.end()
+	dev.End()
 	var invalid *lowpoly.InvalidError
 	if errors.As(err, &invalid) {
-		return refuse(invalid.Field, invalid.Value, "%s", invalid.Problem)
+		return apierr.Refuse(invalid.Field, invalid.Value, "%s", invalid.Problem)
 	}
 	if err != nil {
 		return err

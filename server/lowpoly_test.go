@@ -190,7 +190,7 @@ func TestTriangulateSilence(t *testing.T) {
 			t.Error(err)
 		}
 		ts.background.Wait()
-		release, err := ts.host.take(t.Context(), ts.host.cap)
+		release, err := ts.host.Take(t.Context(), ts.host.Cap)
 		if err != nil {
 			t.Fatal(err)
 		}

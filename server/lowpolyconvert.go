@@ -20,14 +20,16 @@ import (
 	"github.com/polyscan/polyscan/polygon"
 	"github.com/polyscan/polyscan/proto/framecodec"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
+	"github.com/polyscan/polyscan/server/internal/apierr"
+	"github.com/polyscan/polyscan/server/internal/wire"
 )
 
 // lowPolyDesc is the generated description of the service with handlers that don't copy frames, and give memory of
 // answers back when they are written.
 func lowPolyDesc() *grpc.ServiceDesc {
-	return withHandlers(pb.LowPolyService_ServiceDesc, map[string]grpc.MethodHandler{
-		"Convert": frameHandler(pb.LowPolyService_Convert_FullMethodName, (*lowPolyServer).convert),
-		"Voronoi": plainHandler(pb.LowPolyService_Voronoi_FullMethodName, (*lowPolyServer).voronoi),
+	return wire.WithHandlers(pb.LowPolyService_ServiceDesc, map[string]grpc.MethodHandler{
+		"Convert": wire.FrameHandler(pb.LowPolyService_Convert_FullMethodName, (*lowPolyServer).convert),
+		"Voronoi": wire.PlainHandler(pb.LowPolyService_Voronoi_FullMethodName, (*lowPolyServer).voronoi),
 	}, map[string]grpc.StreamHandler{
 		"ConvertFrames": func(srv any, stream grpc.ServerStream) error {
 			return srv.(*lowPolyServer).convertFrames(stream)
@@ -38,16 +40,16 @@ func lowPolyDesc() *grpc.ServiceDesc {
 // Convert implements pb.LowPolyServiceServer, for callers inside the process.
 func (s *lowPolyServer) Convert(ctx context.Context, req *pb.ConvertRequest) (*pb.ConvertResponse, error) {
 	res, err := s.convert(ctx, req, framecodec.New(req))
-	return whole(res, err, (*pb.ConvertResponse).GetPicture)
+	return wire.Whole(res, err, (*pb.ConvertResponse).GetPicture)
 }
 
-func (s *lowPolyServer) convert(ctx context.Context, req *pb.ConvertRequest, in *framecodec.Message) (*response,
+func (s *lowPolyServer) convert(ctx context.Context, req *pb.ConvertRequest, in *framecodec.Message) (*wire.Response,
 	error) {
-	dev, err := s.dev.acquire()
+	dev, err := s.dev.Acquire()
 	if err != nil {
 		return nil, err
 	}
-	defer dev.end()
+	defer dev.End()
 	opt, err := s.convertOptions(req.GetOptions(), "")
 	if err != nil {
 		return nil, err
@@ -60,15 +62,15 @@ func (s *lowPolyServer) convert(ctx context.Context, req *pb.ConvertRequest, in 
 	}
 	defer f.release()
 	opt.Previous = readPoints(req.GetOptions().GetPrevious())
-	p, err := lowpoly.Convert(kernels.WithClass(ctx, classOf(req.GetWorkClass())), dev.Device, imageOf(f), opt)
+	p, err := lowpoly.Convert(kernels.WithClass(ctx, wire.ClassOf(req.GetWorkClass())), dev.Device, imageOf(f), opt)
 	in.Free()
 	if err != nil {
 		f.answer()
 		return nil, convertError(err, "")
 	}
-	s.metrics.stage("queue", p.Queue)
-	s.metrics.stage("compute", p.Compute)
-	res := &response{start: time.Now(), release: f.answer}
+	s.metrics.Stage("queue", p.Queue)
+	s.metrics.Stage("compute", p.Compute)
+	res := &wire.Response{Start: time.Now(), Release: f.answer}
 	m, pixels, err := convertResponse(req, f, p)
 	if err != nil {
 		f.answer()
@@ -103,7 +105,7 @@ func (s *Server) convertOptions(o *pb.ConvertOptions, prefix string) (lowpoly.Op
 		opt.Vertices = int(v)
 	}
 	if opt.Vertices > s.cfg.MaxPoints {
-		return opt, refuse(prefix+"options.vertices", opt.Vertices, "are more than the server's limit of %d",
+		return opt, apierr.Refuse(prefix+"options.vertices", opt.Vertices, "are more than the server's limit of %d",
 			s.cfg.MaxPoints)
 	}
 	if o.GetColor() == pb.TriangleColor_TRIANGLE_COLOR_CENTROID {
@@ -118,7 +120,7 @@ func (s *Server) convertOptions(o *pb.ConvertOptions, prefix string) (lowpoly.Op
 // checkPoints checks points as messages have them.
 func (s *Server) checkPoints(b []byte, path string) error {
 	if len(b)%pointBytes != 0 || len(b)/pointBytes > s.cfg.MaxPoints {
-		return refuse(path, len(b), "must be a multiple of %d bytes, for up to %d points", pointBytes, s.cfg.MaxPoints)
+		return apierr.Refuse(path, len(b), "must be a multiple of %d bytes, for up to %d points", pointBytes, s.cfg.MaxPoints)
 	}
 	return nil
 }
@@ -150,12 +152,12 @@ func (s *Server) convertShare(req *pb.ConvertRequest, f polygon.Frame, opt *lowp
 	n := int64(f.Width) * int64(f.Height)
 	size := n * int64(f.Format.PixelBytes())
 	if limit := s.cfg.MaxMessageBytes; size > limit && !req.GetNoPicture() {
-		return 0, refuse("frame", [2]int{f.Width, f.Height}, "makes a picture of %d bytes: the limit is %d", size,
+		return 0, apierr.Refuse("frame", [2]int{f.Width, f.Height}, "makes a picture of %d bytes: the limit is %d", size,
 			limit)
 	}
 	if opt.Stage == lowpoly.StageVoronoi && opt.Voronoi == driver.BruteForce &&
 		int64(opt.Vertices) > maxPairs/max(n, 1) {
-		return 0, refuse(prefix+"options.voronoi", pb.VoronoiMethod_VORONOI_METHOD_BRUTE_FORCE,
+		return 0, apierr.Refuse(prefix+"options.voronoi", pb.VoronoiMethod_VORONOI_METHOD_BRUTE_FORCE,
 			"would compare %d pixels with %d vertices: the limit is %d pairs", n, opt.Vertices, int64(maxPairs))
 	}
 	share := size + 2*int64(len(previous)) // a video has a copy of its own
@@ -178,7 +180,7 @@ func (s *Server) convertShare(req *pb.ConvertRequest, f polygon.Frame, opt *lowp
 	return share + each*min(int64(opt.Vertices), int64(f.Width+1)*int64(f.Height+1)), nil
 }
 
-// convertError turns an *InvalidError into a *fieldError and leaves other errors alone. Options are in the message at
+// convertError turns an *InvalidError into a *FieldError and leaves other errors alone. Options are in the message at
 // prefix.
 func convertError(err error, prefix string) error {
 	var invalid *lowpoly.InvalidError
@@ -187,9 +189,9 @@ func convertError(err error, prefix string) error {
 	}
 	path := prefix + "options." + invalid.Field
 	if rest, ok := strings.CutPrefix(invalid.Field, "image"); ok {
-		path = "frame" + framePath(rest)
+		path = "frame" + wire.FramePath(rest)
 	}
-	return refuse(path, invalid.Value, "%s", invalid.Problem)
+	return apierr.Refuse(path, invalid.Value, "%s", invalid.Problem)
 }
 
 // convertResponse makes the message of a picture, and its payload: the pixels of the picture itself, or a file; nil
@@ -215,7 +217,7 @@ func convertResponse(req *pb.ConvertRequest, f *frame, p *lowpoly.Picture) (*pb.
 		return m, nil, nil
 	}
 	m.Picture = &pb.Frame{
-		Layout:   layoutOf(polygon.Frame{Width: mesh.Width, Height: mesh.Height, Format: p.Format}),
+		Layout:   wire.LayoutOf(polygon.Frame{Width: mesh.Width, Height: mesh.Height, Format: p.Format}),
 		Encoding: pb.Encoding_ENCODING_RAW,
 		FrameId:  f.id,
 	}

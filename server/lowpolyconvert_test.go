@@ -20,6 +20,7 @@ import (
 	"github.com/polyscan/polyscan/kernels/driver"
 	"github.com/polyscan/polyscan/lowpoly"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
+	"github.com/polyscan/polyscan/server/internal/wire"
 )
 
 // pictureFrame is a picture as a frame, where the protocol has its format.
@@ -29,7 +30,7 @@ func pictureFrame(p *devicetest.Picture) *pb.Frame {
 	case p.Format == driver.Gray16(16), p.Format == driver.Gray16(12):
 		l.PixelFormat, l.SignificantBits = pb.PixelFormat_PIXEL_FORMAT_GRAY16LE, uint32(p.Format.Bits)
 	default:
-		for name, f := range formats {
+		for name, f := range wire.Formats {
 			if f == p.Format {
 				l.PixelFormat = name
 			}
@@ -67,7 +68,7 @@ func TestConvert(t *testing.T) {
 			Vertices: 20 + i, Seed: uint64(i), Stage: lowpoly.Stage(max(int(stage)-1, 0)),
 			Color: driver.ShadeColor(i % 3 / 2), Spacing: i%3 - 1,
 		}
-		want, err := lowpoly.Convert(context.Background(), ts.dev.current(), lowpoly.Image{
+		want, err := lowpoly.Convert(context.Background(), ts.dev.Current(), lowpoly.Image{
 			Width: p.Width, Height: p.Height, Stride: p.Stride, Format: p.Format, Data: [][]byte{p.Pixels},
 		}, opt)
 		if err != nil {
@@ -185,7 +186,7 @@ func TestConvertPreviousHostMemory(t *testing.T) {
 		},
 	}
 	for name, call := range calls {
-		release, err := ts.host.take(t.Context(), ts.host.cap)
+		release, err := ts.host.Take(t.Context(), ts.host.Cap)
 		if err != nil {
 			t.Fatal(err)
 		}

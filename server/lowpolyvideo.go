@@ -17,6 +17,8 @@ import (
 	"github.com/polyscan/polyscan/polygon"
 	"github.com/polyscan/polyscan/proto/framecodec"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
+	"github.com/polyscan/polyscan/server/internal/device"
+	"github.com/polyscan/polyscan/server/internal/wire"
 )
 
 // convertFrames is ConvertFrames. Frames are converted one after another, each where the work on the one before is done
@@ -31,7 +33,7 @@ type convertFrames struct {
 	mu       sync.Mutex // held during a conversion
 	previous []byte     // the points before the first frame, until that is converted
 	video    *lowpoly.Video
-	dev      lease         // with video
+	dev      device.Lease  // with video
 	ended    chan struct{} // closed when that video is
 	idle     *time.Timer   // runs between two frames, with video
 	used     time.Time     // when the last frame was done with
@@ -80,7 +82,7 @@ func (v *convertFrames) answer(ctx context.Context, req frameRequest, in *framec
 	if err != nil {
 		return answer{err: convertError(err, "open.")}
 	}
-	res := &response{start: time.Now()}
+	res := &wire.Response{Start: time.Now()}
 	m, pixels, err := convertResponse(v.what, f, p)
 	if err != nil {
 		f.answer()
@@ -137,7 +139,7 @@ func (v *convertFrames) convert(ctx context.Context, m *pb.Frame, in *framecodec
 		opt.Previous = readPoints(v.previous)
 		v.video = lowpoly.NewVideo(v.dev.Device, opt)
 	}
-	if err := v.video.Convert(kernels.WithClass(ctx, classOf(v.what.GetWorkClass())), imageOf(f), p); err != nil {
+	if err := v.video.Convert(kernels.WithClass(ctx, wire.ClassOf(v.what.GetWorkClass())), imageOf(f), p); err != nil {
 		f.answer()
 		if len(v.previous) > 0 { // whose copy holds no memory of the budget from here on
 			v.video.Close()
@@ -146,8 +148,8 @@ func (v *convertFrames) convert(ctx context.Context, m *pb.Frame, in *framecodec
 		return nil, nil, err
 	}
 	v.previous = nil
-	v.metrics.stage("queue", p.Queue)
-	v.metrics.stage("compute", p.Compute)
+	v.metrics.Stage("queue", p.Queue)
+	v.metrics.Stage("compute", p.Compute)
 	return f, p, nil
 }
 
@@ -159,7 +161,7 @@ func (v *convertFrames) begin() error {
 		v.idle.Stop()
 		return nil
 	}
-	dev, err := v.Server.dev.acquire()
+	dev, err := v.Server.dev.Acquire()
 	if err != nil {
 		return err
 	}
@@ -184,7 +186,7 @@ func (v *convertFrames) begin() error {
 }
 
 // leave finishes the video that ended stands for, if its device is lost or no frame has come for so long.
-func (v *convertFrames) leave(ended chan struct{}, dev lease, limit time.Duration) bool {
+func (v *convertFrames) leave(ended chan struct{}, dev device.Lease, limit time.Duration) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.ended != ended {
@@ -196,7 +198,7 @@ func (v *convertFrames) leave(ended chan struct{}, dev lease, limit time.Duratio
 		if time.Since(v.used) < limit { // one has come just now
 			return false
 		}
-		v.metrics.streamTimeouts.WithLabelValues("idle").Inc()
+		v.metrics.StreamTimeouts.WithLabelValues("idle").Inc()
 	}
 	v.finish()
 	return true
@@ -221,7 +223,7 @@ func (v *convertFrames) finish() {
 		<-v.pictures
 	}
 	v.idle.Stop()
-	v.dev.end()
+	v.dev.End()
 	close(v.ended)
 	v.ended = nil
 }

@@ -77,7 +77,7 @@ func (ts *testServer) free(t *testing.T) {
 			metric(t, ts, "polyscan_stream_frames_in_work") == 0 && ts.dev.Memory().Used == 0
 	})
 	ts.background.Wait()
-	release, err := ts.host.take(t.Context(), ts.host.cap)
+	release, err := ts.host.Take(t.Context(), ts.host.Cap)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +106,7 @@ func TestConvertFrames(t *testing.T) {
 			Hold: proto.Uint32(4)}, Mesh: true, Svg: true,
 	}
 	opt := lowpoly.Options{Vertices: 150, Border: 20, Cell: 20, Spacing: 1, Seed: 3, Strength: 5, Hold: 4}
-	v := lowpoly.NewVideo(ts.dev.current(), opt)
+	v := lowpoly.NewVideo(ts.dev.Current(), opt)
 	defer v.Close()
 	for i, a := range answers(t, c, open, sent...) {
 		if used[i] == nil {
@@ -356,7 +356,7 @@ func TestConvertFramesHostMemory(t *testing.T) {
 func TestConvertFramesLost(t *testing.T) {
 	faulty := devicetest.Fault(cpu.New(cpu.Options{Threads: 2}), devicetest.Failure{})
 	ts := start(t, Config{Driver: faulty, MemoryBytes: 8 << 20})
-	ts.dev.soon = 0
+	ts.dev.RetryAtOnce()
 	c := clients.New(ts.conn)
 	v, err := c.OpenVideo(t.Context(), nil, clients.StreamOptions{})
 	if err != nil {
@@ -395,7 +395,7 @@ func TestConvertFramesLost(t *testing.T) {
 		if !errors.As(finder, &e) || e.Code != codes.Unavailable {
 			t.Errorf("loss at event %d: %v", k, finder)
 		}
-		waitFor(t, "the device to be back", func() bool { return ts.dev.regained() == losses })
+		waitFor(t, "the device to be back", func() bool { return ts.dev.Regained() == losses })
 		if a := convert(); a.Err != nil || !bytes.Equal(a.Result.Picture.GetData(), want) {
 			t.Errorf("after the loss at event %d: %v", k, a.Err)
 		}

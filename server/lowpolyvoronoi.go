@@ -14,6 +14,8 @@ import (
 	"github.com/polyscan/polyscan/kernels/driver"
 	"github.com/polyscan/polyscan/lowpoly"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
+	"github.com/polyscan/polyscan/server/internal/apierr"
+	"github.com/polyscan/polyscan/server/internal/wire"
 )
 
 const (
@@ -28,28 +30,28 @@ func (s *lowPolyServer) Voronoi(ctx context.Context, req *pb.VoronoiRequest) (*p
 	if err != nil {
 		return nil, err
 	}
-	res.release()
+	res.Release()
 	return res.Message.(*pb.VoronoiResponse), nil
 }
 
-func (s *lowPolyServer) voronoi(ctx context.Context, req *pb.VoronoiRequest) (_ *response, err error) {
+func (s *lowPolyServer) voronoi(ctx context.Context, req *pb.VoronoiRequest) (_ *wire.Response, err error) {
 	if err := s.checkPixels(req.GetWidth(), req.GetHeight(), "height"); err != nil {
 		return nil, err
 	}
-	n := pixels(req.GetWidth(), req.GetHeight())
+	n := wire.Pixels(req.GetWidth(), req.GetHeight())
 	if limit := s.cfg.MaxMessageBytes; labelBytes*n > limit {
-		return nil, refuse("height", req.GetHeight(), "makes %d bytes of labels with a width of %d: the limit is %d",
+		return nil, apierr.Refuse("height", req.GetHeight(), "makes %d bytes of labels with a width of %d: the limit is %d",
 			labelBytes*n, req.GetWidth(), limit)
 	}
 	if k := int64(len(req.GetSites()) / pointBytes); req.GetMethod() == pb.VoronoiMethod_VORONOI_METHOD_BRUTE_FORCE &&
 		k > maxPairs/max(n, 1) {
-		return nil, refuse("method", req.GetMethod(), "would compare %d pixels with %d sites: the limit is %d pairs", n,
+		return nil, apierr.Refuse("method", req.GetMethod(), "would compare %d pixels with %d sites: the limit is %d pairs", n,
 			k, int64(maxPairs))
 	}
 	if err := s.checkPoints(req.GetSites(), "sites"); err != nil {
 		return nil, err
 	}
-	release, err := s.host.take(ctx, 2*labelBytes*n+int64(len(req.GetSites())))
+	release, err := s.host.Take(ctx, 2*labelBytes*n+int64(len(req.GetSites())))
 	if err != nil {
 		return nil, err
 	}
@@ -58,24 +60,24 @@ func (s *lowPolyServer) voronoi(ctx context.Context, req *pb.VoronoiRequest) (_ 
 			release()
 		}
 	}()
-	dev, err := s.dev.acquire()
+	dev, err := s.dev.Acquire()
 	if err != nil {
 		return nil, err
 	}
-	defer dev.end()
-	d, err := lowpoly.Voronoi(kernels.WithClass(ctx, classOf(req.GetWorkClass())), dev.Device,
+	defer dev.End()
+	d, err := lowpoly.Voronoi(kernels.WithClass(ctx, wire.ClassOf(req.GetWorkClass())), dev.Device,
 		readPoints(req.GetSites()),
 		int(req.GetWidth()), int(req.GetHeight()), driver.VoronoiMethod(req.GetMethod()))
 	var invalid *lowpoly.InvalidError
 	if errors.As(err, &invalid) {
-		return nil, refuse(invalid.Field, invalid.Value, "%s", invalid.Problem)
+		return nil, apierr.Refuse(invalid.Field, invalid.Value, "%s", invalid.Problem)
 	}
 	if err != nil {
 		return nil, err
 	}
-	s.metrics.stage("queue", d.Queue)
-	s.metrics.stage("compute", d.Compute)
-	res := &response{start: time.Now(), release: release}
+	s.metrics.Stage("queue", d.Queue)
+	s.metrics.Stage("compute", d.Compute)
+	res := &wire.Response{Start: time.Now(), Release: release}
 	labels := make([]byte, 0, labelBytes*len(d.Labels))
 	for _, l := range d.Labels {
 		labels = binary.LittleEndian.AppendUint32(labels, l)

@@ -198,7 +198,7 @@ func TestMemoryMetricsAddUp(t *testing.T) {
 		t.Error("a stream with prepared regions uses no memory")
 	}
 	before := g.sum(t, "polyscan_device_memory_tenant_bytes", "tenant", "session")
-	k, err := kernels.Keep[byte](s.dev.current(), 5000, "kept by a test")
+	k, err := kernels.Keep[byte](s.dev.Current(), 5000, "kept by a test")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -242,7 +242,7 @@ func TestJobMetrics(t *testing.T) {
 		before := gather(t, s.gatherer)
 		e := late
 		e.Err = c.err
-		s.metrics.jobs.observe(e)
+		s.metrics.Jobs.Observe(e)
 		after := gather(t, s.gatherer)
 		if d := after.sum(t, "polyscan_device_jobs_total", labels...) - before.sum(t, "polyscan_device_jobs_total",
 			labels...); d != 1 {

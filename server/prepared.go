@@ -10,6 +10,7 @@ import (
 
 	"github.com/polyscan/polyscan/kernels/driver"
 	"github.com/polyscan/polyscan/polygon"
+	"github.com/polyscan/polyscan/server/internal/device"
 )
 
 // preparedCache keeps prepared sets, those used last, within a number of bytes. The device may evict them besides, when
@@ -50,7 +51,7 @@ func newPreparedCache(limit int64) *preparedCache {
 // get returns the set prepared for frames of a size, which may be evicted or closed before the caller gets to use it.
 // It returns nil without an error where the device has no room to keep it: then a reduction brings its own scratch, and
 // can wait for it.
-func (c *preparedCache) get(ctx context.Context, dev lease, set *polygon.Set, width, height int,
+func (c *preparedCache) get(ctx context.Context, dev device.Lease, set *polygon.Set, width, height int,
 	m driver.Method) (*polygon.Prepared, error) {
 	key := preparedKey{set, width, height, m}
 	for {
@@ -82,7 +83,7 @@ func (c *preparedCache) get(ctx context.Context, dev lease, set *polygon.Set, wi
 }
 
 // make prepares the set for this caller and those who come meanwhile. c.mu is held.
-func (c *preparedCache) make(ctx context.Context, dev lease, key preparedKey) (*polygon.Prepared, error) {
+func (c *preparedCache) make(ctx context.Context, dev device.Lease, key preparedKey) (*polygon.Prepared, error) {
 	c.misses++
 	e := &preparedEntry{key: key, ready: make(chan struct{}), out: c.closed}
 	if !c.closed {

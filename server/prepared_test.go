@@ -24,12 +24,12 @@ func TestPreparedAgain(t *testing.T) {
 	if p := s.prepared.stats(); p.misses != 1 || p.entries != 1 || p.bytes == 0 {
 		t.Errorf("%+v", p)
 	}
-	dev, err := s.dev.acquire()
+	dev, err := s.dev.Acquire()
 	if err != nil {
 		t.Fatal(err)
 	}
 	err = dev.Do(t.Context(), kernels.Job{Label: "all", Footprint: 1 << 20}, func(*kernels.Queue) error { return nil })
-	dev.end()
+	dev.End()
 	if err != nil {
 		t.Fatal(err)
 	}

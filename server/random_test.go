@@ -12,6 +12,8 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
+	"github.com/polyscan/polyscan/server/internal/apierr"
+	"github.com/polyscan/polyscan/server/internal/wire"
 )
 
 // randomBudget is how many random bytes a test spends: half a million, or what POLYSCAN_RANDOM_BYTES says.
@@ -57,30 +59,30 @@ func spoil(seeds [][]byte) []byte {
 // Requests of random bytes are answered, or refused by an error that a client can act on.
 func TestRandomBytesAsRequests(t *testing.T) {
 	s := start(t, fuzzConfig)
-	srv, codec, interceptor := &inspectionServer{Server: s.Server}, newServerCodec(s.Server),
+	srv, codec, interceptor := &inspectionServer{Server: s.Server}, s.codec(),
 		chain(s.unaryInterceptors())
 	var seeds [][]byte
 	for _, m := range fuzzSeeds(t) {
-		wire, err := proto.Marshal(m)
+		raw, err := proto.Marshal(m)
 		if err != nil {
 			t.Fatal(err)
 		}
-		seeds = append(seeds, wire)
+		seeds = append(seeds, raw)
 	}
 	answered, refused := 0, 0
 	for budget := randomBudget(t); budget > 0; {
-		wire := spoil(seeds)
-		budget -= len(wire) + 1
-		g := &guarded{}
+		raw := spoil(seeds)
+		budget -= len(raw) + 1
+		g := &wire.Guarded{}
 		res, err := handleReduce(srv, t.Context(), func(v any) error {
-			g.v = v
-			if err := codec.Unmarshal(mem.BufferSlice{mem.SliceBuffer(wire)}, g); err != nil {
+			g.V = v
+			if err := codec.Unmarshal(mem.BufferSlice{mem.SliceBuffer(raw)}, g); err != nil {
 				return err
 			}
-			return g.err
+			return g.Err
 		}, interceptor)
-		if g.err != nil { // the registrar hands it to the interceptors
-			err = statusOf(t.Context(), s.log, g.err).Err()
+		if g.Err != nil { // the registrar hands it to the interceptors
+			err = apierr.StatusOf(t.Context(), s.log, g.Err).Err()
 		}
 		if err != nil {
 			wantCanonical(t, err)
@@ -121,7 +123,7 @@ func TestRandomBytesAsImages(t *testing.T) {
 		m.Layout = &pb.FrameLayout{PixelFormat: pb.PixelFormat(rand.IntN(6))}
 		_, _, release, err := decodeFile(t, s.Server, m, cutUp(file, 100), "frame")
 		if err != nil {
-			wantCanonical(t, statusOf(t.Context(), s.log, err).Err())
+			wantCanonical(t, apierr.StatusOf(t.Context(), s.log, err).Err())
 			refused++
 			continue
 		}

@@ -22,6 +22,7 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
+	"github.com/polyscan/polyscan/server/internal/apierr"
 )
 
 type recipeDir struct {
@@ -82,7 +83,7 @@ func (d *recipeDir) load(recipe func(*pb.Recipe) error, lastVersion func(name st
 			if errors.As(err, &pe) { // has the path already
 				return fmt.Errorf("server: recipes: %w", err)
 			}
-			return fmt.Errorf("server: recipes: %s: %s", path, oneLine(err.Error()))
+			return fmt.Errorf("server: recipes: %s: %s", path, apierr.OneLine(err.Error()))
 		}
 	}
 	return nil

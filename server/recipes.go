@@ -15,6 +15,8 @@ import (
 
 	"github.com/polyscan/polyscan/polygon"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
+	"github.com/polyscan/polyscan/server/internal/apierr"
+	"github.com/polyscan/polyscan/server/internal/wire"
 )
 
 type recipeServer struct {
@@ -24,14 +26,14 @@ type recipeServer struct {
 
 // compileRecipe checks all of a recipe that can be checked without a frame. path is where it lies in the request.
 func (s *Server) compileRecipe(m *pb.Recipe, path string) (*polygon.Set, error) {
-	p := paths{set: path + "region_set", reductions: path + "reductions"}
-	set, err := s.newSet(m.GetRegionSet(), p)
+	p := wire.Paths{Set: path + "region_set", Reductions: path + "reductions"}
+	set, err := wire.NewSet(m.GetRegionSet(), p, s.cfg.Bounds)
 	if err != nil {
 		return nil, err
 	}
-	r := reductionsOf(m.GetReductions())
+	r := wire.ReductionsOf(m.GetReductions())
 	if err := r.Validate(); err != nil {
-		return nil, p.translate(err)
+		return nil, p.Translate(err)
 	}
 	return set, nil
 }
@@ -118,11 +120,11 @@ func parsePageToken(req *pb.ListRecipesRequest) (name string, version uint64, er
 	text, err := base64.RawURLEncoding.DecodeString(token)
 	parts := strings.Split(string(text), "\n")
 	if err != nil || len(parts) != 5 || parts[0] != "1" {
-		return "", 0, refuse(field, strconv.Quote(token), "is no page token of this server")
+		return "", 0, apierr.Refuse(field, strconv.Quote(token), "is no page token of this server")
 	}
 	version, err = strconv.ParseUint(parts[4], 10, 64)
 	if err != nil || pageToken(req, parts[3], version) != token {
-		return "", 0, refuse(field, strconv.Quote(token),
+		return "", 0, apierr.Refuse(field, strconv.Quote(token),
 			"belongs to a query with all_versions = %s and name_prefix = %q", parts[1], parts[2])
 	}
 	return parts[3], version, nil
@@ -142,7 +144,7 @@ func (s *recipeServer) DeleteRecipe(_ context.Context, req *pb.DeleteRecipeReque
 // loadRecipe checks a recipe that was read from a file.
 func (s *Server) loadRecipe(m *pb.Recipe) (*polygon.Set, error) {
 	if err := s.validator.Validate(m); err != nil {
-		return nil, validationError(m, err)
+		return nil, err
 	}
 	if m.GetVersion() == 0 {
 		return nil, fmt.Errorf("version = 0: versions count from 1")

@@ -16,6 +16,7 @@ import (
 
 	"github.com/polyscan/polyscan/polygon"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
+	"github.com/polyscan/polyscan/server/internal/apierr"
 )
 
 // put stores a recipe of one region.
@@ -144,7 +145,7 @@ func TestExpectedVersion(t *testing.T) {
 	conflict := func(err error, expected, latest string) {
 		t.Helper()
 		d := detailsOf(t, err)
-		if d.status.Code() != codes.Aborted || d.info.Reason != reasonVersionConflict ||
+		if d.status.Code() != codes.Aborted || d.info.Reason != apierr.ReasonVersionConflict ||
 			d.info.Metadata["expected"] != expected || d.info.Metadata["latest"] != latest {
 			t.Errorf("%v", err)
 		}
@@ -216,7 +217,7 @@ func TestRefusesRecipes(t *testing.T) {
 	s.put(t, "a", fine)
 	s.put(t, "a", fine)
 	_, err := s.recipe.PutRecipe(t.Context(), &pb.PutRecipeRequest{Recipe: recipeOf("b", fine)})
-	if d := detailsOf(t, err); d.status.Code() != codes.ResourceExhausted || d.info.Reason != reasonRecipesFull ||
+	if d := detailsOf(t, err); d.status.Code() != codes.ResourceExhausted || d.info.Reason != apierr.ReasonRecipesFull ||
 		d.quota == nil {
 		t.Errorf("%v", err)
 	}

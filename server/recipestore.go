@@ -13,6 +13,7 @@ import (
 
 	"github.com/polyscan/polyscan/polygon"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
+	"github.com/polyscan/polyscan/server/internal/apierr"
 )
 
 // storedRecipe is one version of a recipe. It is immutable; msg must not be changed.
@@ -21,9 +22,6 @@ type storedRecipe struct {
 	set   *polygon.Set
 	bytes int64
 }
-
-// id is how errors name it.
-func (r *storedRecipe) id() string { return fmt.Sprintf("%s@%d", r.msg.GetName(), r.msg.GetVersion()) }
 
 // recipeStore holds recipes. Versions count from 1, never change, and are never used again.
 type recipeStore struct {
@@ -129,6 +127,15 @@ func (s *recipeStore) stored(m *pb.Recipe, set *polygon.Set) *storedRecipe {
 	return r
 }
 
+// Recipe returns a version and its set; 0 is the latest. The message must not be changed.
+func (s *recipeStore) Recipe(name string, version uint64) (*pb.Recipe, *polygon.Set, error) {
+	r, err := s.get(name, version)
+	if err != nil {
+		return nil, nil, err
+	}
+	return r.msg, r.set, nil
+}
+
 // get returns a version; 0 is the latest.
 func (s *recipeStore) get(name string, version uint64) (*storedRecipe, error) {
 	s.mu.RLock()
@@ -139,7 +146,7 @@ func (s *recipeStore) get(name string, version uint64) (*storedRecipe, error) {
 		r = n.find(version)
 	}
 	if r == nil {
-		return nil, &recipeNotFound{name, version}
+		return nil, &apierr.RecipeNotFound{Name: name, Version: version}
 	}
 	return r, nil
 }
@@ -162,16 +169,16 @@ func (s *recipeStore) put(m *pb.Recipe, set *polygon.Set, expected *uint64) erro
 	s.mu.RUnlock()
 
 	if expected != nil && *expected != latest {
-		return &versionConflict{m.GetName(), *expected, latest}
+		return &apierr.VersionConflict{Name: m.GetName(), Expected: *expected, Latest: latest}
 	}
 	size := int64(proto.Size(m))
 	switch {
 	case count >= s.max:
-		return &quotaError{reasonRecipesFull, "recipes",
-			fmt.Sprintf("%d versions are stored, which is the limit", count)}
+		return apierr.Quota(apierr.ReasonRecipesFull, "recipes",
+			fmt.Sprintf("%d versions are stored, which is the limit", count))
 	case bytes+size > s.maxBytes:
-		return &quotaError{reasonRecipesFull, "recipes",
-			fmt.Sprintf("the recipe has %d bytes and those stored have %d: the limit is %d", size, bytes, s.maxBytes)}
+		return apierr.Quota(apierr.ReasonRecipesFull, "recipes",
+			fmt.Sprintf("the recipe has %d bytes and those stored have %d: the limit is %d", size, bytes, s.maxBytes))
 	}
 	m.Version = last + 1
 	if s.dir != nil {
@@ -204,7 +211,7 @@ func (s *recipeStore) delete(name string, version uint64) ([]*storedRecipe, erro
 	}
 	s.mu.RUnlock()
 	if len(gone) == 0 {
-		return nil, &recipeNotFound{name, version}
+		return nil, &apierr.RecipeNotFound{Name: name, Version: version}
 	}
 	if s.dir != nil {
 		if err := s.dir.remove(name, last, gone); err != nil {

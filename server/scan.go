@@ -19,6 +19,8 @@ import (
 
 	"github.com/polyscan/polyscan/proto/framecodec"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
+	"github.com/polyscan/polyscan/server/internal/apierr"
+	"github.com/polyscan/polyscan/server/internal/wire"
 )
 
 // lineScanServer implements pb.LineScanServiceServer.
@@ -29,7 +31,7 @@ type lineScanServer struct {
 
 // lineScanDesc is the generated description of the service with a handler that doesn't copy strips.
 func lineScanDesc() *grpc.ServiceDesc {
-	return withHandlers(pb.LineScanService_ServiceDesc, nil, map[string]grpc.StreamHandler{
+	return wire.WithHandlers(pb.LineScanService_ServiceDesc, nil, map[string]grpc.StreamHandler{
 		"ScanLines": func(srv any, stream grpc.ServerStream) error { return srv.(*lineScanServer).scanLines(stream) },
 	})
 }
@@ -89,7 +91,7 @@ func (s *lineScanServer) scanLines(stream grpc.ServerStream) error {
 	c.cancel()
 	c.gone.Store(true)
 	if ss := c.session(); ss != nil {
-		ss.detach(c, err == nil || errors.Is(err, errShuttingDown))
+		ss.detach(c, err == nil || errors.Is(err, apierr.ErrShuttingDown))
 	}
 	return err
 }
@@ -121,17 +123,17 @@ func (c *scanConn) wait() error {
 			draining = nil
 			ss := c.session()
 			if ss == nil {
-				return errShuttingDown
+				return apierr.ErrShuttingDown
 			}
 			ss.report(&pb.ScanEvent{Kind: pb.ScanEventKind_SCAN_EVENT_KIND_DRAINING, Used: true})
 			grace = time.After(c.cfg.ScanDrainTime)
 		case <-grace:
 			if last {
-				return errShuttingDown
+				return apierr.ErrShuttingDown
 			}
 			// The client goes on. What has come is finished, in as much time again.
 			last = true
-			c.session().close(errShuttingDown)
+			c.session().close(apierr.ErrShuttingDown)
 			grace = time.After(c.cfg.ScanDrainTime)
 		case now := <-tick.C:
 			if ss := c.session(); ss != nil && now.UnixNano()-c.heard.Load() > int64(cutOffQuiet) {
@@ -182,10 +184,10 @@ func (c *scanConn) receive() error {
 	for {
 		req := &pb.ScanLinesRequest{}
 		in := framecodec.New(req)
-		err := receiveMessage(c, in)
+		err := wire.ReceiveMessage(c, in)
 		if err == nil && req.GetStrip() == nil {
-			err = withDetails(codes.FailedPrecondition, "message: must be a strip: the session is open",
-				info(reasonSecondOpen)).Err()
+			err = apierr.WithDetails(codes.FailedPrecondition, "message: must be a strip: the session is open",
+				apierr.Info(apierr.ReasonSecondOpen)).Err()
 		}
 		if err != nil {
 			in.Free()
@@ -206,7 +208,7 @@ func (c *scanConn) receive() error {
 		if isUnknownLease(x.err) {
 			// As a rule the connection is breaking, and the lease has gone first. The client has the pixels yet, and
 			// sends them again when it resumes, with another lease.
-			return withDetails(codes.Unavailable, status.Convert(x.err).Message(), info(reasonUnknownLease)).Err()
+			return apierr.WithDetails(codes.Unavailable, status.Convert(x.err).Message(), apierr.Info(apierr.ReasonUnknownLease)).Err()
 		}
 		ss.arrive(c, x)
 	}
@@ -219,7 +221,7 @@ func isUnknownLease(err error) bool {
 		return false
 	}
 	for _, d := range s.Details() {
-		if i, ok := d.(*errdetails.ErrorInfo); ok && i.GetReason() == reasonUnknownLease {
+		if i, ok := d.(*errdetails.ErrorInfo); ok && i.GetReason() == apierr.ReasonUnknownLease {
 			return true
 		}
 	}
@@ -234,17 +236,17 @@ func (c *scanConn) receiveFirst() (*scanSession, *pb.ScanOpened, error) {
 	req := &pb.ScanLinesRequest{}
 	in := framecodec.New(req)
 	defer in.Free()
-	if err := receiveMessage(c, in); err != nil {
+	if err := wire.ReceiveMessage(c, in); err != nil {
 		if errors.Is(err, io.EOF) {
-			return nil, nil, withDetails(codes.FailedPrecondition, "the stream ended before open or resume",
-				info(reasonFrameOutOfOrder)).Err()
+			return nil, nil, apierr.WithDetails(codes.FailedPrecondition, "the stream ended before open or resume",
+				apierr.Info(apierr.ReasonFrameOutOfOrder)).Err()
 		}
 		return nil, nil, err
 	}
 	if req.GetStrip() != nil {
-		return nil, nil, withDetails(codes.FailedPrecondition,
+		return nil, nil, apierr.WithDetails(codes.FailedPrecondition,
 			"strip: came before open or resume, one of which must be the first message",
-			info(reasonFrameOutOfOrder)).Err()
+			apierr.Info(apierr.ReasonFrameOutOfOrder)).Err()
 	}
 	if err := c.validate(req); err != nil {
 		return nil, nil, err
@@ -285,12 +287,9 @@ func (c *scanConn) send(ss *scanSession, opened *pb.ScanOpened) {
 	}
 }
 
-// encoded is a message that was marshalled before.
-type encoded mem.BufferSlice
-
 // encodedPart is a ScanLinesResponse with a part result, which is the concatenation of head and tail.
-func encodedPart(head, tail []byte) encoded {
+func encodedPart(head, tail []byte) wire.Encoded {
 	b := protowire.AppendTag(nil, 3, protowire.BytesType)
 	b = protowire.AppendVarint(b, uint64(len(head)+len(tail)))
-	return encoded{mem.SliceBuffer(b), mem.SliceBuffer(head), mem.SliceBuffer(tail)}
+	return wire.Encoded{mem.SliceBuffer(b), mem.SliceBuffer(head), mem.SliceBuffer(tail)}
 }

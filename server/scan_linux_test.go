@@ -7,6 +7,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
+	"github.com/polyscan/polyscan/server/internal/apierr"
 )
 
 // Strips in shared memory. One whose lease has ended is not counted as received, and comes again in another lease.
@@ -32,7 +33,7 @@ func TestScanSharedMemory(t *testing.T) {
 	free()
 	call.strip(second)
 	_, err := call.rest(false)
-	if d := detailsOf(t, err); d.status.Code() != codes.Unavailable || d.info.GetReason() != reasonUnknownLease {
+	if d := detailsOf(t, err); d.status.Code() != codes.Unavailable || d.info.GetReason() != apierr.ReasonUnknownLease {
 		t.Errorf("a lease that has ended: %v", err)
 	}
 	call = scanOver(t, s.conn).begin(resumeRequest(call.opened.GetSessionToken(), 1))

@@ -25,6 +25,7 @@ import (
 	"github.com/polyscan/polyscan/kernels/driver"
 	"github.com/polyscan/polyscan/proto/framecodec"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
+	"github.com/polyscan/polyscan/server/internal/apierr"
 )
 
 // belt is what passes under a camera of 8-bit gray.
@@ -576,24 +577,24 @@ func TestScanRefuses(t *testing.T) {
 	}
 	refused("strip first",
 		&pb.ScanLinesRequest{Message: &pb.ScanLinesRequest_Strip{Strip: &pb.Strip{Frame: &pb.Frame{}}}},
-		reason(codes.FailedPrecondition, reasonFrameOutOfOrder))
-	refused("unknown session", resumeRequest(make([]byte, 32), 0), reason(codes.NotFound, reasonUnknownSession))
+		reason(codes.FailedPrecondition, apierr.ReasonFrameOutOfOrder))
+	refused("unknown session", resumeRequest(make([]byte, 32), 0), reason(codes.NotFound, apierr.ReasonUnknownSession))
 	c := scanOver(t, s.conn)
 	_, err := c.rest(true)
-	reason(codes.FailedPrecondition, reasonFrameOutOfOrder)(err)
+	reason(codes.FailedPrecondition, apierr.ReasonFrameOutOfOrder)(err)
 
 	one := s.scan(t, good())
-	refused("a second session", openRequest(good()), reason(codes.ResourceExhausted, reasonTooManySessions))
+	refused("a second session", openRequest(good()), reason(codes.ResourceExhausted, apierr.ReasonTooManySessions))
 	refused("a future result", resumeRequest(one.opened.GetSessionToken(), 1), func(err error) {
 		wantRefused(t, err, "resume.next_result", "0 results")
 	})
 	two := scanOver(t, s.conn).begin(resumeRequest(one.opened.GetSessionToken(), 0))
 	two.request(openRequest(good()))
 	_, err = two.rest(false)
-	reason(codes.FailedPrecondition, reasonSecondOpen)(err)
+	reason(codes.FailedPrecondition, apierr.ReasonSecondOpen)(err)
 	scanOver(t, s.conn).begin(resumeRequest(one.opened.GetSessionToken(), 0)).finish()
 	refused("a session that has ended", resumeRequest(one.opened.GetSessionToken(), 0),
-		reason(codes.NotFound, reasonUnknownSession))
+		reason(codes.NotFound, apierr.ReasonUnknownSession))
 	s.idle(t)
 
 	// No room on the device: typed, and nothing stays.
@@ -605,7 +606,7 @@ func TestScanRefuses(t *testing.T) {
 	c = scanOver(t, small.conn)
 	c.request(openRequest(o))
 	_, err = c.Recv()
-	reason(codes.ResourceExhausted, reasonNoRoom)(err)
+	reason(codes.ResourceExhausted, apierr.ReasonNoRoom)(err)
 	small.idle(t)
 }
 
@@ -700,7 +701,7 @@ func TestScanTakeover(t *testing.T) {
 	first.acked(1)
 	second := scanOver(t, s.conn).begin(resumeRequest(first.opened.GetSessionToken(), 0))
 	_, err := first.rest(false)
-	if d := detailsOf(t, err); d.status.Code() != codes.Aborted || d.info.GetReason() != reasonTakenOver {
+	if d := detailsOf(t, err); d.status.Code() != codes.Aborted || d.info.GetReason() != apierr.ReasonTakenOver {
 		t.Errorf("the older call ended with %v", err)
 	}
 	if o := second.opened; o.GetNextSequence() != 1 || o.GetNextLine() != 10 {
@@ -742,7 +743,7 @@ func TestScanResultsGone(t *testing.T) {
 	again := scanOver(t, s.conn)
 	again.request(resumeRequest(call.opened.GetSessionToken(), 0))
 	_, err := again.Recv()
-	if d := detailsOf(t, err); d.status.Code() != codes.OutOfRange || d.info.GetReason() != reasonResultsGone {
+	if d := detailsOf(t, err); d.status.Code() != codes.OutOfRange || d.info.GetReason() != apierr.ReasonResultsGone {
 		t.Errorf("%v", err)
 	}
 	if got := scanOver(t, s.conn).begin(resumeRequest(call.opened.GetSessionToken(),
@@ -778,7 +779,7 @@ func TestScanCredit(t *testing.T) {
 	}
 	_, err := call.rest(false)
 	close(leave)
-	if d := detailsOf(t, err); d.status.Code() != codes.ResourceExhausted || d.info.GetReason() != reasonCredit {
+	if d := detailsOf(t, err); d.status.Code() != codes.ResourceExhausted || d.info.GetReason() != apierr.ReasonCredit {
 		t.Errorf("%v", err)
 	}
 	again := scanOver(t, s.conn).begin(resumeRequest(call.opened.GetSessionToken(), 0))
@@ -814,7 +815,7 @@ func TestScanManyStrips(t *testing.T) {
 	})
 	close(leave)
 	err := <-ended
-	if d := detailsOf(t, err); d.status.Code() != codes.ResourceExhausted || d.info.GetReason() != reasonCredit ||
+	if d := detailsOf(t, err); d.status.Code() != codes.ResourceExhausted || d.info.GetReason() != apierr.ReasonCredit ||
 		!strings.Contains(d.status.Message(), "4096") {
 		t.Errorf("%v", err)
 	}
@@ -927,7 +928,7 @@ func TestScanSlowConsumer(t *testing.T) {
 		return ss.flush != nil
 	})
 	got, err := call.rest(false)
-	if d := detailsOf(t, err); d.status.Code() != codes.ResourceExhausted || d.info.GetReason() != reasonSlowConsumer {
+	if d := detailsOf(t, err); d.status.Code() != codes.ResourceExhausted || d.info.GetReason() != apierr.ReasonSlowConsumer {
 		t.Errorf("the call ended with %v", err)
 	}
 	next := got.parts[len(got.parts)-1].GetResultNumber() + 1

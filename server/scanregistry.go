@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"github.com/polyscan/polyscan/kernels"
+	"github.com/polyscan/polyscan/server/internal/apierr"
 )
 
 // scanSessions finds sessions by their tokens. What ends a session takes it out first.
@@ -28,8 +29,8 @@ func newScanSessions(s *Server) *scanSessions {
 	return &scanSessions{s: s, sessions: map[string]*scanSession{}}
 }
 
-var errUnknownSession = withDetails(codes.NotFound, "resume.session_token: there is no such session (any more)",
-	info(reasonUnknownSession),
+var errUnknownSession = apierr.WithDetails(codes.NotFound, "resume.session_token: there is no such session (any more)",
+	apierr.Info(apierr.ReasonUnknownSession),
 	&errdetails.ResourceInfo{ResourceType: "polyscan.v1.ScanSession", Description: "ended, or never begun"}).Err()
 
 // newScanToken makes a token that nobody guesses.
@@ -44,10 +45,10 @@ func (r *scanSessions) add(ss *scanSession) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closed {
-		return errShuttingDown
+		return apierr.ErrShuttingDown
 	}
 	if n := r.s.cfg.ScanSessions; len(r.sessions) >= n {
-		return &quotaError{reasonTooManySessions, "line-scan sessions", fmt.Sprintf("the limit is %d", n)}
+		return apierr.Quota(apierr.ReasonTooManySessions, "line-scan sessions", fmt.Sprintf("the limit is %d", n))
 	}
 	r.sessions[ss.token] = nil
 	return nil

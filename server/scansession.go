@@ -23,6 +23,9 @@ import (
 	"github.com/polyscan/polyscan/polygon"
 	"github.com/polyscan/polyscan/proto/framecodec"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
+	"github.com/polyscan/polyscan/server/internal/apierr"
+	"github.com/polyscan/polyscan/server/internal/device"
+	"github.com/polyscan/polyscan/server/internal/wire"
 )
 
 // scanSession is a camera's. It outlives its calls, one at a time, by the resume window. Its worker owns the scanner
@@ -32,7 +35,7 @@ type scanSession struct {
 	*Server
 	token   string
 	log     *slog.Logger // with the client's name of the camera
-	what    *inspection
+	what    *wire.Inspection
 	layout  *pb.FrameLayout // of strips
 	lines   uint64          // of a part
 	every   uint64          // lines from part to part; 0 where strips have marks
@@ -46,7 +49,7 @@ type scanSession struct {
 	wake chan struct{} // for the worker; buffered
 
 	// The worker's.
-	dev      lease
+	dev      device.Lease
 	scanner  *polygon.Scanner
 	nextPart uint64
 
@@ -122,10 +125,10 @@ func (i *scanItem) size() int {
 }
 
 var (
-	errSlowConsumer = &quotaError{reasonSlowConsumer, "results", "they are not being read"}
-	errCredit       = &quotaError{reasonCredit, "strips", "more lines are under way than credit_line allows"}
-	errStrips       = &quotaError{reasonCredit, "strips", fmt.Sprintf("more than %d are under way", mostStrips)}
-	errTakenOver    = withDetails(codes.Aborted, "the session was resumed by another call", info(reasonTakenOver)).Err()
+	errSlowConsumer = apierr.Quota(apierr.ReasonSlowConsumer, "results", "they are not being read")
+	errCredit       = apierr.Quota(apierr.ReasonCredit, "strips", "more lines are under way than credit_line allows")
+	errStrips       = apierr.Quota(apierr.ReasonCredit, "strips", fmt.Sprintf("more than %d are under way", mostStrips))
+	errTakenOver    = apierr.WithDetails(codes.Aborted, "the session was resumed by another call", apierr.Info(apierr.ReasonTakenOver)).Err()
 )
 
 // mostStrips is how many strips a client may have under way, however few lines they have.
@@ -137,10 +140,10 @@ const defaultLatencyBudget = 5 * time.Millisecond
 // openScan makes a session, without a call.
 func (s *Server) openScan(ctx context.Context, open *pb.ScanOpen) (_ *scanSession, err error) {
 	if class := open.GetInspection().GetWorkClass(); class != pb.WorkClass_WORK_CLASS_UNSPECIFIED {
-		return nil, refuse("open.inspection.work_class", class,
+		return nil, apierr.Refuse("open.inspection.work_class", class,
 			"must be unspecified: line-scan streams have a class of their own")
 	}
-	what, err := s.newInspection(open.GetInspection(), "open.inspection", "strip.frame")
+	what, err := wire.NewInspection(open.GetInspection(), "open.inspection", "strip.frame", s.recipes, s.cfg.Bounds)
 	if err != nil {
 		return nil, err
 	}
@@ -150,15 +153,15 @@ func (s *Server) openScan(ctx context.Context, open *pb.ScanOpen) (_ *scanSessio
 		return nil, err
 	}
 	if _, _, err := f.Sizes(); err != nil {
-		return nil, paths{frame: "open"}.translate(err)
+		return nil, wire.Paths{Frame: "open"}.Translate(err)
 	}
 	if err := s.checkPixels(layout.GetWidth(), open.GetPartLines(), "open.part_lines"); err != nil {
 		return nil, err
 	}
-	if bytes, limit := 8*what.results(f.Format), s.cfg.MaxMessageBytes; bytes > limit {
-		return nil, &quotaError{reasonResultTooLarge, "result", fmt.Sprintf(
-			"histograms, percentiles and limits of %d regions would take %d bytes; the limit is %d", what.set.Len(),
-			bytes, limit)}
+	if bytes, limit := 8*what.Results(f.Format), s.cfg.MaxMessageBytes; bytes > limit {
+		return nil, apierr.Quota(apierr.ReasonResultTooLarge, "result", fmt.Sprintf(
+			"histograms, percentiles and limits of %d regions would take %d bytes; the limit is %d", what.Set.Len(),
+			bytes, limit))
 	}
 	ss := &scanSession{
 		Server: s, log: s.log.With("camera", open.GetCameraId()), what: what,
@@ -171,7 +174,7 @@ func (s *Server) openScan(ctx context.Context, open *pb.ScanOpen) (_ *scanSessio
 	}
 	if b := open.GetLatencyBudget(); b != nil {
 		if err := b.CheckValid(); err != nil || b.AsDuration() <= 0 {
-			return nil, refuse("open.latency_budget", b.AsDuration(), "must be more than 0")
+			return nil, apierr.Refuse("open.latency_budget", b.AsDuration(), "must be more than 0")
 		}
 		ss.budget = b.AsDuration()
 	}
@@ -180,21 +183,21 @@ func (s *Server) openScan(ctx context.Context, open *pb.ScanOpen) (_ *scanSessio
 	// Room for a few strips, and for those that wait for a missing one.
 	strips := minScanStrips + int64(open.GetReorderStrips())
 	if bytes, limit := row*int64(f.Height), s.cfg.HostBytes; bytes > limit/strips {
-		return nil, refuse("open.reorder_strips", open.GetReorderStrips(),
+		return nil, apierr.Refuse("open.reorder_strips", open.GetReorderStrips(),
 			"makes room for %d strips of %d bytes necessary: the limit is %d bytes", strips, bytes, limit)
 	}
 	ss.credit = int(min(max(int64(s.cfg.ScanCreditBytes)/row, int64(f.Height)*strips), math.MaxInt32))
 
 	cfg := polygon.ScanConfig{
-		Width: f.Width, Format: f.Format, PartLines: int(open.GetPartLines()), Reductions: what.reductions,
-		Method: what.method,
+		Width: f.Width, Format: f.Format, PartLines: int(open.GetPartLines()), Reductions: what.Reductions,
+		Method: what.Method,
 		Parts:  1, MaxParts: s.cfg.ScanParts, StripBytes: int(row) * f.Height,
 	}
 	if every := open.GetEveryLines(); every > 0 {
 		// Parts that a strip can touch at the same time.
 		n := (int64(open.GetPartLines())+int64(f.Height)-2)/int64(every) + 1
 		if n > int64(s.cfg.ScanParts) {
-			return nil, refuse("open.every_lines", every,
+			return nil, apierr.Refuse("open.every_lines", every,
 				"makes %d parts under way at the same time, with parts of %d lines and strips of %d: the limit is %d",
 				n, open.GetPartLines(), f.Height, s.cfg.ScanParts)
 		}
@@ -206,7 +209,7 @@ func (s *Server) openScan(ctx context.Context, open *pb.ScanOpen) (_ *scanSessio
 	}
 	if err := ss.begin(ctx, cfg); err != nil {
 		s.scans.remove(ss)
-		return nil, what.paths.translate(err)
+		return nil, what.Paths.Translate(err)
 	}
 	return ss, nil
 }
@@ -217,23 +220,23 @@ const minScanStrips = 4
 
 // begin takes the device and starts the worker.
 func (ss *scanSession) begin(ctx context.Context, cfg polygon.ScanConfig) error {
-	dev, err := ss.Server.dev.acquire()
+	dev, err := ss.Server.dev.Acquire()
 	if err != nil {
 		return err
 	}
-	scanner, err := ss.what.set.NewScanner(scanContext(ctx), dev.Device, cfg)
+	scanner, err := ss.what.Set.NewScanner(scanContext(ctx), dev.Device, cfg)
 	if err != nil {
-		dev.end()
+		dev.End()
 		return err
 	}
 	ss.dev, ss.scanner = dev, scanner
 	ss.ctx, ss.stop = context.WithCancel(scanContext(context.Background()))
 	if !ss.scans.start(ss) {
 		scanner.Close()
-		dev.end()
-		return errShuttingDown
+		dev.End()
+		return apierr.ErrShuttingDown
 	}
-	ss.metrics.scan.sessions.Inc()
+	ss.metrics.Scan.Sessions.Inc()
 	ss.log.InfoContext(ctx, "line-scan session begins", "width", cfg.Width, "part_lines", cfg.PartLines)
 	return nil
 }
@@ -286,7 +289,7 @@ func (ss *scanSession) attach(c *scanConn, nextResult uint64) (*pb.ScanOpened, e
 // rewind makes nextResult the next one to be sent. mu is held.
 func (ss *scanSession) rewind(nextResult uint64) error {
 	if nextResult > ss.results {
-		return refuse("resume.next_result", nextResult, "there are %d results", ss.results)
+		return apierr.Refuse("resume.next_result", nextResult, "there are %d results", ss.results)
 	}
 	first := ss.results
 	for _, list := range [][]*scanItem{ss.sent, ss.outbox} {
@@ -297,8 +300,8 @@ func (ss *scanSession) rewind(nextResult uint64) error {
 		}
 	}
 	if nextResult < first {
-		return withDetails(codes.OutOfRange, fmt.Sprintf("resume.next_result = %d: results before %d are gone",
-			nextResult, first), info(reasonResultsGone)).Err()
+		return apierr.WithDetails(codes.OutOfRange, fmt.Sprintf("resume.next_result = %d: results before %d are gone",
+			nextResult, first), apierr.Info(apierr.ReasonResultsGone)).Err()
 	}
 	ss.confirm(nextResult)
 	ss.outbox = append(ss.sent, ss.outbox...)
@@ -448,23 +451,23 @@ func (ss *scanSession) checkStrip(ctx context.Context, x *scanStrip) error {
 	l := x.GetFrame().GetLayout()
 	switch e := x.GetFrame().GetEncoding(); {
 	case e != pb.Encoding_ENCODING_UNSPECIFIED && e != pb.Encoding_ENCODING_RAW:
-		return refuse(path+".encoding", e, "must be raw")
+		return apierr.Refuse(path+".encoding", e, "must be raw")
 	case x.GetFrame().GetResident() != "":
-		return refuse(path+".resident", nil, "must be unset: a strip is new")
+		return apierr.Refuse(path+".resident", nil, "must be unset: a strip is new")
 	case l.GetWidth() != 0 && l.GetWidth() != want.GetWidth():
-		return refuse(path+".layout.width", l.GetWidth(), "must be %d, that of the session, or unset", want.GetWidth())
+		return apierr.Refuse(path+".layout.width", l.GetWidth(), "must be %d, that of the session, or unset", want.GetWidth())
 	case l.GetPixelFormat() != 0 && l.GetPixelFormat() != want.GetPixelFormat():
-		return refuse(path+".layout.pixel_format", l.GetPixelFormat(), "must be %s, that of the session, or unset",
-			formatName(want.GetPixelFormat()))
+		return apierr.Refuse(path+".layout.pixel_format", l.GetPixelFormat(), "must be %s, that of the session, or unset",
+			wire.FormatName(want.GetPixelFormat()))
 	case l.GetSignificantBits() != 0 && l.GetSignificantBits() != want.GetSignificantBits():
-		return refuse(path+".layout.significant_bits", l.GetSignificantBits(),
+		return apierr.Refuse(path+".layout.significant_bits", l.GetSignificantBits(),
 			"must be %d, those of the session, or unset", want.GetSignificantBits())
 	case l.GetStride() > want.GetStride(): // or lines, which are what credit counts, could take any memory
-		return refuse(path+".layout.stride", l.GetStride(), "must be at most %d, that of the session", want.GetStride())
+		return apierr.Refuse(path+".layout.stride", l.GetStride(), "must be at most %d, that of the session", want.GetStride())
 	case l.GetHeight() > want.GetHeight():
-		return refuse(path+".layout.height", l.GetHeight(), "must be at most %d, that of the session", want.GetHeight())
+		return apierr.Refuse(path+".layout.height", l.GetHeight(), "must be at most %d, that of the session", want.GetHeight())
 	case x.GetFirstLine() > math.MaxInt64:
-		return refuse("strip.first_line", x.GetFirstLine(), "must be at most %d", math.MaxInt64)
+		return apierr.Refuse("strip.first_line", x.GetFirstLine(), "must be at most %d", math.MaxInt64)
 	}
 	full := &pb.FrameLayout{
 		Width: want.GetWidth(), Height: cmp.Or(l.GetHeight(), want.GetHeight()), PixelFormat: want.GetPixelFormat(),
@@ -475,13 +478,13 @@ func (ss *scanSession) checkStrip(ctx context.Context, x *scanStrip) error {
 	for i, at := range x.GetPartStarts() {
 		switch {
 		case ss.every != 0:
-			return refuse("strip.part_starts", len(x.GetPartStarts()),
+			return apierr.Refuse("strip.part_starts", len(x.GetPartStarts()),
 				"must be empty: the session's trigger is every_lines")
 		case at < x.GetFirstLine() || at >= end:
-			return refuse(fmt.Sprintf("strip.part_starts[%d]", i), at, "must be %d to %d, a line of the strip",
+			return apierr.Refuse(fmt.Sprintf("strip.part_starts[%d]", i), at, "must be %d to %d, a line of the strip",
 				x.GetFirstLine(), end-1)
 		case i > 0 && at <= x.GetPartStarts()[i-1]:
-			return refuse(fmt.Sprintf("strip.part_starts[%d]", i), at, "must be above the one before")
+			return apierr.Refuse(fmt.Sprintf("strip.part_starts[%d]", i), at, "must be above the one before")
 		}
 	}
 	x.Frame.Layout = full
@@ -490,7 +493,7 @@ func (ss *scanSession) checkStrip(ctx context.Context, x *scanStrip) error {
 		return err
 	}
 	x.frame = f
-	return ss.what.paths.translate(f.Validate())
+	return ss.what.Paths.Translate(f.Validate())
 }
 
 // arrive takes a strip in.
@@ -556,7 +559,7 @@ func (ss *scanSession) release(most int) {
 func (ss *scanSession) accept(x *scanStrip) {
 	sequence, first := x.GetSequence(), x.GetFirstLine()
 	if x.err == nil && first < ss.nextLine {
-		x.err = refuse("strip.first_line", first, "must be at least %d, where the strip before it ended", ss.nextLine)
+		x.err = apierr.Refuse("strip.first_line", first, "must be at least %d, where the strip before it ended", ss.nextLine)
 	}
 	gap := &pb.ScanEvent{
 		Kind: pb.ScanEventKind_SCAN_EVENT_KIND_GAP, FirstSequence: ss.nextSequence, EndSequence: sequence,
@@ -584,7 +587,7 @@ func (ss *scanSession) badStrip(x *scanStrip, err error, used bool) *pb.ScanEven
 		Kind: pb.ScanEventKind_SCAN_EVENT_KIND_BAD_STRIP, FirstSequence: x.GetSequence(), EndSequence: x.GetSequence() +
 			1,
 		FirstLine: x.GetFirstLine(), EndLine: x.GetFirstLine() + uint64(x.lines), Used: used,
-		Error: statusOf(ss.ctx, ss.log, err).Proto(),
+		Error: apierr.StatusOf(ss.ctx, ss.log, err).Proto(),
 	}
 }
 
@@ -647,7 +650,7 @@ func (ss *scanSession) ended() {
 	ss.scanner.Close()
 	ss.mu.Lock()
 	if ss.conn != nil {
-		ss.conn.finish(errShuttingDown)
+		ss.conn.finish(apierr.ErrShuttingDown)
 	}
 	if ss.inWork != nil { // it panicked
 		ss.inWork.free()
@@ -663,10 +666,10 @@ func (ss *scanSession) ended() {
 	}
 	ss.mu.Unlock()
 	if ss.dev.Device != nil {
-		ss.dev.end()
+		ss.dev.End()
 	}
 	ss.stop()
-	ss.metrics.scan.sessions.Dec()
+	ss.metrics.Scan.Sessions.Dec()
 }
 
 // fail ends the session and its call with an error.
@@ -756,9 +759,9 @@ func (ss *scanSession) scan(x *scanStrip) (items []*scanItem, err error) {
 	parts, err := ss.scanner.Strip(ctx,
 		polygon.ScanStrip{FirstLine: x.GetFirstLine(), Frame: x.frame.Frame, Settled: x.end})
 	if err != nil {
-		items = append(items, &scanItem{event: ss.badStrip(x, ss.what.paths.translate(err), false)})
+		items = append(items, &scanItem{event: ss.badStrip(x, ss.what.Paths.Translate(err), false)})
 	}
-	ss.metrics.scan.strip(x.lines, time.Since(x.arrived))
+	ss.metrics.Scan.Strip(x.lines, time.Since(x.arrived))
 	return append(items, ss.partItems(append(done, parts...), x, start)...), err
 }
 
@@ -789,8 +792,8 @@ func (ss *scanSession) starts(x *scanStrip) func(yield func(number, line uint64)
 // startError is what is wrong with the start of a part.
 func (ss *scanSession) startError(line uint64, err error) error {
 	if errors.Is(err, polygon.ErrTooManyParts) {
-		return &quotaError{reasonTooManyParts, "parts",
-			fmt.Sprintf("%d are under way where another starts, at line %d", ss.scanner.Open(), line)}
+		return apierr.Quota(apierr.ReasonTooManyParts, "parts",
+			fmt.Sprintf("%d are under way where another starts, at line %d", ss.scanner.Open(), line))
 	}
 	return err
 }
@@ -823,17 +826,17 @@ func (ss *scanSession) partItems(parts []*polygon.ScannedPart, x *scanStrip, sta
 			Times: &pb.PartTimes{Queue: durationpb.New(start.Sub(x.arrived)), Compute: durationpb.New(compute)},
 		}
 		if p.Err != nil {
-			m.Error = statusOf(ss.ctx, ss.log, ss.what.paths.translate(p.Err)).Proto()
+			m.Error = apierr.StatusOf(ss.ctx, ss.log, ss.what.Paths.Translate(p.Err)).Proto()
 		} else {
 			m.Times.Queue = durationpb.New(start.Sub(x.arrived) + p.Result.Queue)
 			m.Times.Compute = durationpb.New(compute - p.Result.Queue)
-			m.Regions = regionResults(p.Result)
+			m.Regions = wire.RegionResults(p.Result)
 			m.Verdict = pb.Verdict(p.Result.Verdict)
 			if m.Incomplete && p.Result.Verdict == polygon.Pass {
 				m.Verdict = pb.Verdict_VERDICT_UNSPECIFIED
 			}
 		}
-		ss.metrics.scan.part(m)
+		ss.metrics.Scan.Part(m)
 		m.ResultNumber = ss.nextNumber()
 		head, err := proto.Marshal(m)
 		if err != nil { // a text that is no UTF-8, say, of which there is none
@@ -856,10 +859,10 @@ func (ss *scanSession) nextNumber() uint64 {
 // regain waits for the device to be opened again, and goes on there.
 func (ss *scanSession) regain() {
 	ss.scanner.Detach()
-	ss.dev.end()
-	ss.dev = lease{}
+	ss.dev.End()
+	ss.dev = device.Lease{}
 	for {
-		dev, err := ss.Server.dev.wait(ss.ctx)
+		dev, err := ss.Server.dev.Wait(ss.ctx)
 		if err != nil {
 			return
 		}
@@ -867,7 +870,7 @@ func (ss *scanSession) regain() {
 			ss.dev = dev
 			break
 		}
-		dev.end()
+		dev.End()
 		if !errors.Is(err, driver.ErrDeviceLost) {
 			ss.fail(err)
 			return
@@ -888,7 +891,7 @@ func (ss *scanSession) report(e *pb.ScanEvent) {
 // push puts an item into the outbox. mu is held.
 func (ss *scanSession) push(i *scanItem) {
 	if i.event != nil {
-		ss.metrics.scan.event(i.event.GetKind())
+		ss.metrics.Scan.Event(i.event.GetKind())
 	}
 	ss.outbox = append(ss.outbox, i)
 	ss.unsent += i.size()
@@ -939,7 +942,7 @@ func (ss *scanSession) slow() {
 	}
 	ss.told = true
 	i := &scanItem{event: &pb.ScanEvent{Kind: pb.ScanEventKind_SCAN_EVENT_KIND_SLOW_CONSUMER, Used: true}}
-	ss.metrics.scan.event(i.event.GetKind())
+	ss.metrics.Scan.Event(i.event.GetKind())
 	ss.outbox = slices.Insert(ss.outbox, 0, i)
 	ss.unsent += i.size()
 }
@@ -1008,7 +1011,7 @@ func (ss *scanSession) sendTimes(i *scanItem) []byte {
 		Late:  latency > ss.budget,
 		Times: &pb.PartTimes{Send: durationpb.New(now.Sub(i.ready)), Latency: durationpb.New(latency)},
 	}
-	ss.metrics.scan.sent(latency, m.GetLate())
+	ss.metrics.Scan.Sent(latency, m.GetLate())
 	b, err := proto.Marshal(m)
 	if err != nil {
 		panic(err) // numbers can be marshalled

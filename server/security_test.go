@@ -24,6 +24,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
+	"github.com/polyscan/polyscan/server/internal/apierr"
 )
 
 func writeFile(t testing.TB, name, content string) string {
@@ -86,7 +87,7 @@ func TestTokens(t *testing.T) {
 		errs = append(errs, reflection.RecvMsg(&pb.GetDeviceRequest{}))
 		for i, err := range errs {
 			d := detailsOf(t, err)
-			if d.status.Code() != codes.Unauthenticated || d.info == nil || d.info.Reason != reasonToken ||
+			if d.status.Code() != codes.Unauthenticated || d.info == nil || d.info.Reason != apierr.ReasonToken ||
 				strings.Contains(d.status.Message(), "alph") {
 				t.Errorf("%s: call %d: %v", name, i, err)
 			}

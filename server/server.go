@@ -11,7 +11,6 @@ import (
 	"sync"
 	"time"
 
-	"buf.build/go/protovalidate"
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/net/netutil"
 	"google.golang.org/grpc"
@@ -26,27 +25,31 @@ import (
 	"github.com/polyscan/polyscan/kernels/driver"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
 	"github.com/polyscan/polyscan/server/drivers"
+	"github.com/polyscan/polyscan/server/internal/budget"
+	"github.com/polyscan/polyscan/server/internal/device"
+	"github.com/polyscan/polyscan/server/internal/observe"
+	"github.com/polyscan/polyscan/server/internal/wire"
 )
 
 // Server answers calls. Make one with [New] and end it with [Server.Shutdown].
 type Server struct {
 	cfg       Config
 	log       *slog.Logger
-	dev       *deviceKeeper
+	dev       *device.Keeper
 	started   time.Time
-	validator protovalidate.Validator
+	validator *wire.Validator
 	recipes   *recipeStore
 	prepared  *preparedCache
 	frames    *frameStore
-	host      *budget
-	canvases  *budget // of host, what those may have
+	host      *budget.Budget
+	canvases  *budget.Budget // of host, what those may have
 	scans     *scanSessions
 	shared    *sharedMemory // nil: off
 
 	overheadLimit int64         // of a request's structs
 	tokens        *tokens       // nil: no authentication
 	certs         *certificates // nil: no TLS
-	metrics       *metrics
+	metrics       *observe.Metrics
 	gatherer      prometheus.Gatherer
 
 	collectors []prometheus.Collector
@@ -85,14 +88,14 @@ func New(cfg Config) (_ *Server, err error) {
 		cfg:      cfg,
 		log:      cfg.Logger,
 		started:  time.Now(),
-		host:     newBudget(cfg.HostBytes),
-		canvases: newBudget(cfg.HostBytes - cfg.HostBytes/4),
-		metrics:  newMetrics(),
+		host:     budget.New(cfg.HostBytes),
+		canvases: budget.New(cfg.HostBytes - cfg.HostBytes/4),
+		metrics:  observe.New(),
 		draining: make(chan struct{}),
 
-		overheadLimit: overheadOf(cfg.Bounds),
+		overheadLimit: wire.OverheadOf(cfg.Bounds),
 	}
-	if s.validator, err = newValidator(); err != nil {
+	if s.validator, err = wire.NewValidator(); err != nil {
 		return nil, fmt.Errorf("server: field rules: %w", err)
 	}
 	if cfg.TokenFile != "" {
@@ -122,12 +125,12 @@ func New(cfg Config) (_ *Server, err error) {
 			return nil, err
 		}
 	}
-	s.dev, err = openDevice(func() (*kernels.Device, error) {
+	s.dev, err = device.Open(func() (*kernels.Device, error) {
 		return kernels.Open(d, kernels.Config{
 			Ordinal: cfg.Ordinal, MemoryBytes: cfg.MemoryBytes, MemoBytes: cfg.SetupBytes,
 			Streams: cfg.Streams, LineScanStreams: cfg.LineScanStreams, BatchStreams: cfg.BatchStreams,
 			MaxWaiting: cfg.MaxWaiting,
-			Observe:    s.metrics.jobs.observe,
+			Observe:    s.metrics.Jobs.Observe,
 		})
 	}, s.log)
 	if err != nil {
@@ -137,20 +140,20 @@ func New(cfg Config) (_ *Server, err error) {
 	s.prepared = newPreparedCache(cfg.PreparedBytes)
 	s.frames = newFrameStore(cfg.frameLimits(s.dev.Info()))
 	if s.shared, err = newSharedMemory(cfg, s.dev); err != nil {
-		return nil, errors.Join(err, s.dev.close())
+		return nil, errors.Join(err, s.dev.Close())
 	}
 	if err := s.register(); err != nil {
-		return nil, errors.Join(fmt.Errorf("server: metrics: %w", err), s.shared.close(), s.dev.close())
+		return nil, errors.Join(fmt.Errorf("server: metrics: %w", err), s.shared.close(), s.dev.Close())
 	}
 	s.scans = newScanSessions(s)
 	s.newGRPC()
-	s.dev.watch(s)
+	s.dev.Watch(onDeviceLoss{s})
 	return s, nil
 }
 
 func (s *Server) newGRPC() {
 	options := []grpc.ServerOption{
-		grpc.ForceServerCodecV2(newServerCodec(s)),
+		grpc.ForceServerCodecV2(s.codec()),
 		grpc.MaxRecvMsgSize(int(s.cfg.MaxMessageBytes)),
 		grpc.MaxConcurrentStreams(uint32(s.cfg.MaxStreams)),
 		grpc.MaxHeaderListSize(maxHeaderBytes),
@@ -188,7 +191,7 @@ func (s *Server) newGRPC() {
 	if !s.cfg.NoReflection {
 		reflection.Register(r)
 	}
-	s.metrics.grpc.InitializeMetrics(s.grpc)
+	s.metrics.GRPC.InitializeMetrics(s.grpc)
 }
 
 // Serve answers calls that come in over l, until [Server.Shutdown]; then it returns nil. It may be called for several
@@ -250,7 +253,7 @@ func (s *Server) shutdown(ctx context.Context) error {
 	s.frames.close()
 	s.recipes.close()
 	s.unregister()
-	return errors.Join(err, s.shared.close(), s.dev.close())
+	return errors.Join(err, s.shared.close(), s.dev.Close())
 }
 
 // Device describes what the server computes on.

@@ -20,6 +20,7 @@ import (
 
 	"github.com/polyscan/polyscan/proto/framecodec"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
+	"github.com/polyscan/polyscan/server/internal/apierr"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -61,7 +62,7 @@ type testServer struct {
 
 // taken is the memory of the device in use, without set-ups that wait for constraints that come again.
 func (ts *testServer) taken() int64 {
-	dev := ts.dev.current()
+	dev := ts.dev.Current()
 	return dev.Memory().Used - dev.Memos().Bytes
 }
 
@@ -207,7 +208,7 @@ func wantRefused(t testing.TB, err error, field string, words ...string) {
 		t.Errorf("%v: code %v, want InvalidArgument", err, c)
 		return
 	}
-	if d.info == nil || d.info.Reason != reasonInvalidField || d.info.Domain != "polyscan" {
+	if d.info == nil || d.info.Reason != apierr.ReasonInvalidField || d.info.Domain != "polyscan" {
 		t.Errorf("%v: ErrorInfo %v", err, d.info)
 	}
 	if d.bad == nil {

@@ -31,6 +31,8 @@ import (
 	"github.com/polyscan/polyscan/polygon"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
 	"github.com/polyscan/polyscan/proto/sharedmem"
+	"github.com/polyscan/polyscan/server/internal/apierr"
+	"github.com/polyscan/polyscan/server/internal/device"
 )
 
 // The memory is the server's, so that a client that dies leaves nothing behind; it is sealed, so that one that means
@@ -56,7 +58,7 @@ type sharedMemory struct {
 	limit  int64
 	uids   []uint32 // that may have memory
 	log    *slog.Logger
-	dev    *deviceKeeper
+	dev    *device.Keeper
 
 	takeBackAfter, fetchTimeout time.Duration // as the constants say, but in tests
 
@@ -95,7 +97,7 @@ type memoryLease struct {
 
 // newSharedMemory starts to hand out memory over the socket of the configuration, and takes it over. It returns nil
 // where there is none.
-func newSharedMemory(cfg Config, dev *deviceKeeper) (*sharedMemory, error) {
+func newSharedMemory(cfg Config, dev *device.Keeper) (*sharedMemory, error) {
 	l := cfg.SharedMemoryListener
 	if l == nil {
 		return nil, nil
@@ -172,9 +174,9 @@ func (m *sharedMemory) open(ctx context.Context, bytes uint64) (_ *memoryLease, 
 	m.mu.Lock()
 	m.all[l] = struct{}{}
 	m.mu.Unlock()
-	if dev, err := m.dev.acquire(); err == nil { // a lost one is told when it is back
+	if dev, err := m.dev.Acquire(); err == nil { // a lost one is told when it is back
 		m.register(dev.Device, l)
-		dev.end()
+		dev.End()
 	}
 	var id [8]byte
 	rand.Read(id[:]) // never fails
@@ -230,11 +232,11 @@ func (m *sharedMemory) reserve(ctx context.Context, bytes uint64) (int64, error)
 }
 
 func noSharedMemory(retry bool, text string) error {
-	details := []protoadapt.MessageV1{info(reasonNoSharedMemory), quotaFailure("shared memory", text)}
+	details := []protoadapt.MessageV1{apierr.Info(apierr.ReasonNoSharedMemory), apierr.QuotaFailure("shared memory", text)}
 	if retry {
 		details = append(details, &errdetails.RetryInfo{RetryDelay: durationpb.New(time.Second)})
 	}
-	return withDetails(codes.ResourceExhausted, "shared memory: "+text, details...).Err()
+	return apierr.WithDetails(codes.ResourceExhausted, "shared memory: "+text, details...).Err()
 }
 
 // end ends a lease: no frame can refer to it any more. Its memory goes back when nobody uses it.
@@ -354,12 +356,12 @@ func (m *sharedMemory) place(f *polygon.Frame, p *pb.SharedPixels, path string) 
 	}
 	// What else is wrong with the frame is left to package polygon.
 	if least, most, err := f.Sizes(); err == nil && (p.GetLength() < uint64(least) || p.GetLength() > uint64(most)) {
-		return nil, refuse(path+".length", p.GetLength(), "the layout takes %d bytes", least)
+		return nil, apierr.Refuse(path+".length", p.GetLength(), "the layout takes %d bytes", least)
 	}
 	l := m.find(p.GetLeaseId())
 	if l == nil {
 		text := fmt.Sprintf("%s.lease_id = %d: there is no such lease (any more)", path, p.GetLeaseId())
-		return nil, withDetails(codes.NotFound, text, info(reasonUnknownLease), &errdetails.ResourceInfo{
+		return nil, apierr.WithDetails(codes.NotFound, text, apierr.Info(apierr.ReasonUnknownLease), &errdetails.ResourceInfo{
 			ResourceType: "polyscan.v1.Lease", ResourceName: strconv.FormatUint(p.GetLeaseId(), 10), Description: text,
 		}).Err()
 	}
@@ -373,8 +375,8 @@ func (m *sharedMemory) place(f *polygon.Frame, p *pb.SharedPixels, path string) 
 		return nil, err
 	}
 	if err := l.memory.Whole(); err != nil {
-		return nil, withDetails(codes.FailedPrecondition,
-			fmt.Sprintf("%s.lease_id = %d: %v", path, p.GetLeaseId(), err), info(reasonDamagedLease)).Err()
+		return nil, apierr.WithDetails(codes.FailedPrecondition,
+			fmt.Sprintf("%s.lease_id = %d: %v", path, p.GetLeaseId(), err), apierr.Info(apierr.ReasonDamagedLease)).Err()
 	}
 	m.mu.Lock()
 	m.read += p.GetLength()
@@ -388,11 +390,11 @@ func (m *sharedMemory) place(f *polygon.Frame, p *pb.SharedPixels, path string) 
 func checkRange(offset, length, size uint64, path string) error {
 	switch {
 	case length == 0:
-		return refuse(path+".length", length, "must be what the layout takes")
+		return apierr.Refuse(path+".length", length, "must be what the layout takes")
 	case offset >= size:
-		return refuse(path+".offset", offset, "is not within the lease of %d bytes", size)
+		return apierr.Refuse(path+".offset", offset, "is not within the lease of %d bytes", size)
 	case length > size-offset:
-		return refuse(path+".length", length, "is more than the %d bytes from offset %d to the end of the lease of %d",
+		return apierr.Refuse(path+".length", length, "is more than the %d bytes from offset %d to the end of the lease of %d",
 			size-offset, offset, size)
 	}
 	return nil

@@ -31,11 +31,11 @@ const (
 // stripSink receives frames of a stream, copies each to memory of the device, and says so: the way of a strip without
 // anything computed.
 func (s *Server) stripSink(stream grpc.ServerStream) error {
-	dev, err := s.dev.acquire()
+	dev, err := s.dev.Acquire()
 	if err != nil {
 		return err
 	}
-	defer dev.end()
+	defer dev.End()
 	ctx := kernels.WithClass(stream.Context(), kernels.LineScan)
 	job := kernels.Job{Label: "strip", Footprint: kernels.Bytes[byte](cameraStrip), Units: cameraStrip}
 	for n := uint64(0); ; n++ {

@@ -33,6 +33,7 @@ import (
 	"github.com/polyscan/polyscan/polygon"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
 	"github.com/polyscan/polyscan/proto/sharedmem"
+	"github.com/polyscan/polyscan/server/internal/apierr"
 )
 
 // startShared starts a server with shared memory, and a client of it.
@@ -201,7 +202,7 @@ func TestSharedFrameRefused(t *testing.T) {
 	}
 	for _, wrong := range []uint64{0, id + 1, id ^ 1<<63} {
 		d := detailsOf(t, reduce(&pb.SharedPixels{LeaseId: wrong, Length: 9}, nil))
-		if d.status.Code() != codes.NotFound || d.info.GetReason() != reasonUnknownLease || d.res == nil ||
+		if d.status.Code() != codes.NotFound || d.info.GetReason() != apierr.ReasonUnknownLease || d.res == nil ||
 			!strings.Contains(d.status.Message(), fmt.Sprintf("frame.shared.lease_id = %d", wrong)) {
 			t.Errorf("%v", d.status)
 		}
@@ -226,7 +227,7 @@ func TestSharedFrameRefused(t *testing.T) {
 	bare := start(t, Config{})
 	_, err = bare.inspection.Reduce(t.Context(), &pb.ReduceRequest{Inspection: all3, Frame: good})
 	if d := detailsOf(t, err); d.status.Code() != codes.FailedPrecondition ||
-		d.info.GetReason() != reasonNoSharedSocket {
+		d.info.GetReason() != apierr.ReasonNoSharedSocket {
 		t.Errorf("%v", err)
 	}
 	_, err = clients.New(bare.conn).LeaseSharedMemory(t.Context(), 1, 1)
@@ -247,7 +248,7 @@ func TestLeaseRefused(t *testing.T) {
 	}
 	err := lease(5, page)
 	if d := detailsOf(t, err); d.status.Code() != codes.ResourceExhausted || d.quota == nil || d.retry != nil ||
-		d.info.GetReason() != reasonNoSharedMemory ||
+		d.info.GetReason() != apierr.ReasonNoSharedMemory ||
 		!strings.Contains(d.status.Message(), fmt.Sprint(5*page)) ||
 		!strings.Contains(d.status.Message(), fmt.Sprint(4*page)) {
 		t.Errorf("more than there is: %v", err)
@@ -441,7 +442,7 @@ func TestHolesRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := s.inspection.Reduce(t.Context(), req)
-	if d := detailsOf(t, err); d.status.Code() != codes.FailedPrecondition || d.info.GetReason() != reasonDamagedLease {
+	if d := detailsOf(t, err); d.status.Code() != codes.FailedPrecondition || d.info.GetReason() != apierr.ReasonDamagedLease {
 		t.Errorf("%v", err)
 	}
 }
@@ -533,7 +534,7 @@ func TestNotFetched(t *testing.T) {
 	}
 	_, err = st.Recv()
 	if d := detailsOf(t, err); d.status.Code() != codes.DeadlineExceeded ||
-		d.info.GetReason() != reasonLeaseNotFetched {
+		d.info.GetReason() != apierr.ReasonLeaseNotFetched {
 		t.Errorf("%v", err)
 	}
 	if _, err := sharedmem.Fetch(t.Context(), l.SocketPath, l.Token, 1); !errors.Is(err, sharedmem.RefusedToken) {
@@ -929,7 +930,7 @@ func TestLeasesAreRegistered(t *testing.T) {
 	if n := count(); n != 0 {
 		t.Errorf("%d known to a device that is gone", n)
 	}
-	s.shared.restore(s.dev.current())
+	s.shared.restore(s.dev.Current())
 	if n := count(); n != 1 {
 		t.Errorf("%d known to the next device", n)
 	}
@@ -952,7 +953,7 @@ func TestLeasesAreRegistered(t *testing.T) {
 	if n := count(); n != 0 {
 		t.Errorf("%d known to a device that is gone, of a lease that is read", n)
 	}
-	s.shared.restore(s.dev.current())
+	s.shared.restore(s.dev.Current())
 	if n := count(); n != 1 {
 		t.Errorf("%d known to the next device, of a lease that is read", n)
 	}

@@ -11,11 +11,13 @@ import (
 	"google.golang.org/grpc/codes"
 
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
+	"github.com/polyscan/polyscan/server/internal/apierr"
+	"github.com/polyscan/polyscan/server/internal/wire"
 )
 
 func errNoSharedMemory() error {
-	return withDetails(codes.FailedPrecondition, "shared memory: this server has none",
-		info(reasonNoSharedSocket)).Err()
+	return apierr.WithDetails(codes.FailedPrecondition, "shared memory: this server has none",
+		apierr.Info(apierr.ReasonNoSharedSocket)).Err()
 }
 
 // sharedMemoryServer implements pb.SharedMemoryServiceServer.
@@ -26,15 +28,15 @@ type sharedMemoryServer struct {
 
 // sharedMemoryDesc is the generated description of the service with a handler that refuses requests as the others do.
 func sharedMemoryDesc() *grpc.ServiceDesc {
-	return withHandlers(pb.SharedMemoryService_ServiceDesc, nil, map[string]grpc.StreamHandler{
+	return wire.WithHandlers(pb.SharedMemoryService_ServiceDesc, nil, map[string]grpc.StreamHandler{
 		"Lease": func(srv any, stream grpc.ServerStream) error {
 			req := &pb.LeaseRequest{}
-			g := &guarded{v: req}
+			g := &wire.Guarded{V: req}
 			if err := stream.RecvMsg(g); err != nil {
 				return err
 			}
-			if g.err != nil {
-				return g.err
+			if g.Err != nil {
+				return g.Err
 			}
 			return srv.(*sharedMemoryServer).Lease(req,
 				&grpc.GenericServerStream[pb.LeaseRequest, pb.LeaseResponse]{ServerStream: stream})
@@ -74,9 +76,9 @@ func (s *sharedMemoryServer) Lease(req *pb.LeaseRequest, stream grpc.ServerStrea
 	case <-l.fetched:
 	case <-late.C:
 		if m.withdraw(l) {
-			return withDetails(codes.DeadlineExceeded, fmt.Sprintf(
+			return apierr.WithDetails(codes.DeadlineExceeded, fmt.Sprintf(
 				"shared memory: nobody came to %s for the descriptor within %v; the client must be on the server's host", m.path, m.fetchTimeout),
-				info(reasonLeaseNotFetched)).Err()
+				apierr.Info(apierr.ReasonLeaseNotFetched)).Err()
 		}
 	case <-ctx.Done():
 		return context.Cause(ctx)
@@ -88,6 +90,6 @@ func (s *sharedMemoryServer) Lease(req *pb.LeaseRequest, stream grpc.ServerStrea
 	case <-s.draining:
 		// Frames that have been received are still answered: the memory stays until the server has shut down.
 		keep = true
-		return errShuttingDown
+		return apierr.ErrShuttingDown
 	}
 }

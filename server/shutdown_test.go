@@ -20,6 +20,7 @@ import (
 
 	"github.com/polyscan/polyscan/polygon"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
+	"github.com/polyscan/polyscan/server/internal/apierr"
 )
 
 func (ts *testServer) healthOf(t testing.TB, service string) healthpb.HealthCheckResponse_ServingStatus {
@@ -108,7 +109,7 @@ func TestShutdownEndsStreams(t *testing.T) {
 	go func() { shutdown <- s.Shutdown(context.Background()) }()
 	for name, st := range map[string]*testStream{"idle": idle, "unopened": unopened} {
 		_, err := st.Recv()
-		if d := detailsOf(t, err); d.status.Code() != codes.Unavailable || d.info.Reason != reasonShuttingDown ||
+		if d := detailsOf(t, err); d.status.Code() != codes.Unavailable || d.info.Reason != apierr.ReasonShuttingDown ||
 			d.retry == nil {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -17,6 +17,8 @@ import (
 
 	"github.com/polyscan/polyscan/proto/framecodec"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
+	"github.com/polyscan/polyscan/server/internal/apierr"
+	"github.com/polyscan/polyscan/server/internal/wire"
 )
 
 // A stream holds Config.StreamDepth frames at most, counted from the moment when one is about to be received until its
@@ -72,7 +74,7 @@ type pending struct {
 
 // answer is what comes of a frame.
 type answer struct {
-	res     *response // nil with err
+	res     *wire.Response // nil with err
 	release func()
 	err     error
 }
@@ -128,7 +130,7 @@ func (fs *frameStream) send() error {
 			select {
 			case p = <-fs.frames:
 			default:
-				return errShuttingDown
+				return apierr.ErrShuttingDown
 			}
 		case <-fs.ctx.Done():
 			return context.Cause(fs.ctx)
@@ -178,12 +180,12 @@ func (fs *frameStream) receive() (err error) {
 		}
 		select {
 		case <-fs.draining: // or a client that always has another frame would keep the server from ending
-			return errShuttingDown
+			return apierr.ErrShuttingDown
 		default:
 		}
 		req := fs.method.newRequest()
 		in := framecodec.New(req)
-		err := receiveMessage(fs, in)
+		err := wire.ReceiveMessage(fs, in)
 		if err == nil {
 			err = fs.protocolError(req)
 		}
@@ -202,30 +204,21 @@ func (fs *frameStream) receive() (err error) {
 	}
 }
 
-// receiveMessage is RecvMsg with a look at what the message would take in memory.
-func receiveMessage(stream grpc.ServerStream, in *framecodec.Message) error {
-	g := &guarded{v: in}
-	if err := stream.RecvMsg(g); err != nil {
-		return err
-	}
-	return g.err
-}
-
 // receiveOpen receives the first message, which must be an open message.
 func (fs *frameStream) receiveOpen() error {
 	first := fs.method.newRequest()
 	in := framecodec.New(first)
 	defer in.Free()
-	if err := receiveMessage(fs, in); err != nil {
+	if err := wire.ReceiveMessage(fs, in); err != nil {
 		if errors.Is(err, io.EOF) {
-			return withDetails(codes.FailedPrecondition, "the stream ended before its open message",
-				info(reasonFrameOutOfOrder)).Err()
+			return apierr.WithDetails(codes.FailedPrecondition, "the stream ended before its open message",
+				apierr.Info(apierr.ReasonFrameOutOfOrder)).Err()
 		}
 		return err
 	}
 	if first.GetFrame() != nil {
-		return withDetails(codes.FailedPrecondition, "frame: came before open, which must be the first message",
-			info(reasonFrameOutOfOrder)).Err()
+		return apierr.WithDetails(codes.FailedPrecondition, "frame: came before open, which must be the first message",
+			apierr.Info(apierr.ReasonFrameOutOfOrder)).Err()
 	}
 	if err := fs.validate(first); err != nil {
 		return err
@@ -237,19 +230,19 @@ func (fs *frameStream) receiveOpen() error {
 func (fs *frameStream) protocolError(req frameRequest) error {
 	switch {
 	case fs.method.opens(req):
-		return withDetails(codes.FailedPrecondition,
+		return apierr.WithDetails(codes.FailedPrecondition,
 			"open: came a second time; what a stream does with its frames does not change",
-			info(reasonSecondOpen)).Err()
+			apierr.Info(apierr.ReasonSecondOpen)).Err()
 	case req.GetFrame() != nil:
 		return nil
 	}
-	return refuse("message", nil, "one of open and frame must be given")
+	return apierr.Refuse("message", nil, "one of open and frame must be given")
 }
 
 // workOn computes the answer to one frame.
 func (fs *frameStream) workOn(req frameRequest, in *framecodec.Message, before <-chan struct{}) (a answer) {
-	fs.metrics.framesInFlight.Inc()
-	defer fs.metrics.framesInFlight.Dec()
+	fs.metrics.FramesInFlight.Inc()
+	defer fs.metrics.FramesInFlight.Dec()
 	defer in.Free()
 	defer func() {
 		if p := recover(); p != nil {
@@ -264,17 +257,17 @@ func (fs *frameStream) workOn(req frameRequest, in *framecodec.Message, before <
 
 // sendAnswer sends one answer, and gives back what it holds.
 func (fs *frameStream) sendAnswer(sequence uint64, a answer) error {
-	out := &response{start: time.Now()}
+	out := &wire.Response{Start: time.Now()}
 	if a.err != nil {
 		if fs.ctx.Err() != nil {
 			return context.Cause(fs.ctx) // it is the stream that ends, and nothing is wrong with the frame
 		}
-		st := statusOf(fs.ctx, fs.log, a.err)
-		fs.metrics.frameErrors.WithLabelValues(st.Code().String()).Inc()
+		st := apierr.StatusOf(fs.ctx, fs.log, a.err)
+		fs.metrics.FrameErrors.WithLabelValues(st.Code().String()).Inc()
 		out.Message = fs.method.response(sequence, answer{}, st.Proto())
 	} else {
 		out.Message = fs.method.response(sequence, a, nil)
-		out.start, out.release = a.res.start, a.release
+		out.Start, out.Release = a.res.Start, a.release
 	}
 	if m, ok := out.Message.(*framecodec.Message); ok {
 		defer m.Free() // the transport has references of its own
@@ -289,8 +282,8 @@ func (s *inspectionServer) inspectFrames(stream grpc.ServerStream) error {
 // inspectFrames is StreamFrames.
 type inspectFrames struct {
 	*inspectionServer
-	what *inspection // nil before the open message
-	own  bool        // the set is of this stream alone
+	what *wire.Inspection // nil before the open message
+	own  bool             // the set is of this stream alone
 }
 
 func (*inspectFrames) newRequest() frameRequest { return &pb.StreamFramesRequest{} }
@@ -300,12 +293,12 @@ func (*inspectFrames) opens(req frameRequest) bool {
 }
 
 func (f *inspectFrames) open(req frameRequest) error {
-	what, err := f.newInspection(req.(*pb.StreamFramesRequest).GetOpen(), "open", "frame")
+	what, err := wire.NewInspection(req.(*pb.StreamFramesRequest).GetOpen(), "open", "frame", f.recipes, f.cfg.Bounds)
 	if err != nil {
 		return err
 	}
-	f.own = !what.keep
-	what.keep = true
+	f.own = !what.Keep
+	what.Keep = true
 	f.what = what
 	return nil
 }
@@ -326,6 +319,6 @@ func (*inspectFrames) response(sequence uint64, a answer, st *spb.Status) proto.
 
 func (f *inspectFrames) close() {
 	if f.own && f.what != nil {
-		f.prepared.drop(f.what.set)
+		f.prepared.drop(f.what.Set)
 	}
 }

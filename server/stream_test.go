@@ -18,6 +18,8 @@ import (
 	"github.com/polyscan/polyscan/polygon"
 	"github.com/polyscan/polyscan/proto/framecodec"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
+	"github.com/polyscan/polyscan/server/internal/apierr"
+	"github.com/polyscan/polyscan/server/internal/wire"
 )
 
 // testStream is a StreamFrames call.
@@ -101,12 +103,12 @@ func TestStreamProtocol(t *testing.T) {
 	in := inspect(rect("r", 0, 0, 2, 1))
 	t.Run("no frames", func(t *testing.T) { s.open(t, in).end(nil) })
 	t.Run("nothing", func(t *testing.T) {
-		s.open(t, nil).end(wantCode(codes.FailedPrecondition, reasonFrameOutOfOrder, "open"))
+		s.open(t, nil).end(wantCode(codes.FailedPrecondition, apierr.ReasonFrameOutOfOrder, "open"))
 	})
 	t.Run("frame first", func(t *testing.T) {
 		st := s.open(t, nil)
 		st.send(smallFrame(1))
-		st.end(wantCode(codes.FailedPrecondition, reasonFrameOutOfOrder, "before open"))
+		st.end(wantCode(codes.FailedPrecondition, apierr.ReasonFrameOutOfOrder, "before open"))
 	})
 	t.Run("second open", func(t *testing.T) {
 		st := s.open(t, in)
@@ -115,7 +117,7 @@ func TestStreamProtocol(t *testing.T) {
 		if r := st.recv(); r.GetResult() == nil { // what came before is answered
 			t.Errorf("%v", r)
 		}
-		st.end(wantCode(codes.FailedPrecondition, reasonSecondOpen))
+		st.end(wantCode(codes.FailedPrecondition, apierr.ReasonSecondOpen))
 	})
 	t.Run("empty message first", func(t *testing.T) {
 		st := s.open(t, nil)
@@ -408,16 +410,16 @@ func TestShutdownEndsEndlessStream(t *testing.T) {
 // A call that ends while its regions are being prepared is no bug.
 func TestPrepareCanceled(t *testing.T) {
 	s := start(t, Config{})
-	what, err := s.newInspection(inspect(rect("r", 0, 0, 2, 1)), "open", "frame")
+	what, err := wire.NewInspection(inspect(rect("r", 0, 0, 2, 1)), "open", "frame", s.recipes, s.cfg.Bounds)
 	if err != nil {
 		t.Fatal(err)
 	}
-	what.keep = true
-	dev, err := s.dev.acquire()
+	what.Keep = true
+	dev, err := s.dev.Acquire()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer dev.end()
+	defer dev.End()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	f := polygon.Frame{Width: 2, Height: 1, Format: driver.Gray8, Data: [][]byte{{1, 2}}}

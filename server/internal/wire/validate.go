@@ -1,6 +1,6 @@
 // Validation of fields by the rules in the schemas.
 
-package server
+package wire
 
 import (
 	"errors"
@@ -14,12 +14,13 @@ import (
 	"google.golang.org/protobuf/reflect/protoregistry"
 
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
+	"github.com/polyscan/polyscan/server/internal/apierr"
 )
 
-// newValidator compiles the rules of all requests of our services at once, so that no call pays for it and a rule that
+// NewValidator compiles the rules of all requests of our services at once, so that no call pays for it and a rule that
 // can't be compiled shows at the start. The rules leave out the regions themselves, which package polygon checks in one
 // pass.
-func newValidator() (protovalidate.Validator, error) {
+func NewValidator() (*Validator, error) {
 	var requests []protoreflect.MessageDescriptor
 	protoregistry.GlobalFiles.RangeFilesByPackage(pb.File_polyscan_v1_frame_proto.Package(),
 		func(f protoreflect.FileDescriptor) bool {
@@ -30,11 +31,15 @@ func newValidator() (protovalidate.Validator, error) {
 			}
 			return true
 		})
-	return protovalidate.New(protovalidate.WithMessageDescriptors(requests...))
+	rules, err := protovalidate.New(protovalidate.WithMessageDescriptors(requests...))
+	return &Validator{rules}, err
 }
 
-// validate checks a request of ours. Messages of other packages (health, reflection) have no rules.
-func (s *Server) validate(req any) error {
+// Validator checks messages by the rules in the schemas.
+type Validator struct{ rules protovalidate.Validator }
+
+// Validate checks a message of ours. Messages of other packages (health, reflection) have no rules.
+func (v *Validator) Validate(req any) error {
 	if req == nil {
 		return nil // the call is refused before its request is read
 	}
@@ -42,7 +47,7 @@ func (s *Server) validate(req any) error {
 	if !ok {
 		return fmt.Errorf("request of type %T can't be validated", req)
 	}
-	err := s.validator.Validate(m)
+	err := v.rules.Validate(m)
 	if err == nil {
 		return nil
 	}
@@ -55,12 +60,8 @@ func validationError(m proto.Message, err error) error {
 	if !errors.As(err, &invalid) {
 		return err
 	}
-	e := &fieldError{}
-	for i, v := range invalid.Violations {
-		if i == maxViolations {
-			e.more = len(invalid.Violations) - i
-			break
-		}
+	e := &apierr.FieldError{}
+	for _, v := range invalid.Violations {
 		field := protovalidate.FieldPathString(v.Proto.GetField())
 		value := valueAt(m.ProtoReflect(), v.Proto.GetField())
 		reason := v.Proto.GetMessage()
@@ -69,7 +70,7 @@ func validationError(m proto.Message, err error) error {
 		}
 		// "value must be ..." reads on from the value.
 		reason = strings.TrimPrefix(reason, "value ")
-		e.violations = append(e.violations, violation{field, value, reason})
+		e.Add(field, value, reason)
 	}
 	return e
 }

@@ -1,36 +1,36 @@
-// Metrics, for Prometheus. server/deploy/README.md lists all of them.
-
-package server
+// Package observe holds what the server counts, for Prometheus. server/deploy/README.md lists all of it.
+//
+// Rooms count through it; what is there at a time (memory, frames, recipes) is read from the rooms by package server.
+package observe
 
 import (
 	"time"
 
 	grpcprom "github.com/grpc-ecosystem/go-grpc-middleware/providers/prometheus"
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"github.com/polyscan/polyscan/polygon"
 )
 
-// metrics are what the server counts. The grpc_server_* family (calls by method and code, their latency, messages of
+// Metrics are what the server counts. The grpc_server_* family (calls by method and code, their latency, messages of
 // streams) is go-grpc-middleware's.
-type metrics struct {
-	grpc *grpcprom.ServerMetrics
+type Metrics struct {
+	GRPC *grpcprom.ServerMetrics
 
-	inFlight       *prometheus.GaugeVec // by method
-	framesInFlight prometheus.Gauge     // of streams
+	InFlight       *prometheus.GaugeVec // by method
+	FramesInFlight prometheus.Gauge     // of streams
 	stages         *prometheus.HistogramVec
-	bytes          *prometheus.CounterVec // by direction
-	frames         *prometheus.CounterVec // by encoding
+	Bytes          *prometheus.CounterVec // by direction
+	Frames         *prometheus.CounterVec // by encoding
 	pixels         prometheus.Counter
 	regions        prometheus.Counter
 	verdicts       *prometheus.CounterVec
-	frameErrors    *prometheus.CounterVec // of streams, by code
-	streamTimeouts *prometheus.CounterVec // by reason
-	decodeRefused  *prometheus.CounterVec // by reason
-	panics         prometheus.Counter
-	scan           *scanMetrics
-	jobs           *jobMetrics
+	FrameErrors    *prometheus.CounterVec // of streams, by code
+	StreamTimeouts *prometheus.CounterVec // by reason
+	DecodeRefused  *prometheus.CounterVec // by reason
+	Panics         prometheus.Counter
+	Scan           *Scan
+	Jobs           *Jobs
 
 	observers map[string]prometheus.Observer // of stages; looking them up by label takes longer
 }
@@ -51,7 +51,7 @@ func timeHistogram(name, help string) prometheus.HistogramOpts {
 
 var stageNames = []string{"decode", "queue", "compute", "encode"}
 
-func newMetrics() *metrics {
+func New() *Metrics {
 	const ns = "polyscan"
 	counter := func(name, help string) prometheus.Counter {
 		return prometheus.NewCounter(prometheus.CounterOpts{Namespace: ns, Name: name, Help: help})
@@ -59,33 +59,33 @@ func newMetrics() *metrics {
 	counters := func(name, help string, labels ...string) *prometheus.CounterVec {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: ns, Name: name, Help: help}, labels)
 	}
-	m := &metrics{
-		grpc: grpcprom.NewServerMetrics(grpcprom.WithServerHandlingTimeHistogram(grpcprom.WithHistogramBuckets(latencyBuckets))),
-		inFlight: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+	m := &Metrics{
+		GRPC: grpcprom.NewServerMetrics(grpcprom.WithServerHandlingTimeHistogram(grpcprom.WithHistogramBuckets(latencyBuckets))),
+		InFlight: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Namespace: ns, Name: "requests_in_flight", Help: "Calls that have begun and not ended, by method.",
 		}, []string{"method"}),
-		framesInFlight: prometheus.NewGauge(prometheus.GaugeOpts{
+		FramesInFlight: prometheus.NewGauge(prometheus.GaugeOpts{
 			Namespace: ns, Name: "stream_frames_in_work",
 			Help: "Frames of StreamFrames and ConvertFrames calls that are being decoded or computed.",
 		}),
 		stages: prometheus.NewHistogramVec(timeHistogram("stage_seconds",
 			"Time of frames by stage: decode (image files), queue (for device memory and a stream), compute (copy to the device, pixels, statistics), encode (the response)."),
 			[]string{"stage"}),
-		bytes: counters("message_bytes_total", "Bytes of messages, by direction: received or sent.",
+		Bytes: counters("message_bytes_total", "Bytes of messages, by direction: received or sent.",
 			"direction"),
-		frames:   counters("frames_total", "Frames accepted, by encoding.", "encoding"),
+		Frames:   counters("frames_total", "Frames accepted, by encoding.", "encoding"),
 		pixels:   counter("frame_pixels_total", "Pixels of frames reduced."),
 		regions:  counter("regions_total", "Regions reduced, those of each frame anew."),
 		verdicts: counters("verdicts_total", "Verdicts of frames with limits: pass or fail.", "verdict"),
-		frameErrors: counters("stream_frame_errors_total",
+		FrameErrors: counters("stream_frame_errors_total",
 			"Frames of StreamFrames and ConvertFrames calls that were refused, by code.", "code"),
-		streamTimeouts: counters("stream_timeouts_total",
+		StreamTimeouts: counters("stream_timeouts_total",
 			"Streams whose clients were waited for too long, by reason: idle (no change of a canvas, which was closed, or no frame of a video, which begins anew), unread (an answer, and the call was ended).", "reason"),
-		decodeRefused: counters("decode_refused_total",
+		DecodeRefused: counters("decode_refused_total",
 			"Image files refused, by reason: kind, header, pixels, layout, bytes, content.", "reason"),
-		panics:    counter("panics_total", "Calls that ended in a panic of the server. Each is a bug."),
-		jobs:      newJobMetrics(),
-		scan:      newScanMetrics(),
+		Panics:    counter("panics_total", "Calls that ended in a panic of the server. Each is a bug."),
+		Jobs:      newJobMetrics(),
+		Scan:      newScanMetrics(),
 		observers: map[string]prometheus.Observer{},
 	}
 	for _, s := range stageNames {
@@ -93,34 +93,34 @@ func newMetrics() *metrics {
 	}
 	// Series that exist from the start can be alerted on.
 	for _, v := range []string{"received", "sent"} {
-		m.bytes.WithLabelValues(v)
+		m.Bytes.WithLabelValues(v)
 	}
 	for _, v := range []string{"pass", "fail"} {
 		m.verdicts.WithLabelValues(v)
 	}
 	for _, v := range []string{"idle", "unread"} {
-		m.streamTimeouts.WithLabelValues(v)
+		m.StreamTimeouts.WithLabelValues(v)
 	}
 	for _, v := range []string{"kind", "header", "pixels", "layout", "bytes", "content"} {
-		m.decodeRefused.WithLabelValues(v)
+		m.DecodeRefused.WithLabelValues(v)
 	}
 	return m
 }
 
-func (m *metrics) collectors() []prometheus.Collector {
-	return append(append(m.jobs.collectors(), m.scan.collectors()...),
-		m.grpc, m.inFlight, m.framesInFlight, m.stages, m.bytes, m.frames, m.pixels, m.regions, m.verdicts,
-		m.frameErrors, m.streamTimeouts,
-		m.decodeRefused, m.panics,
+func (m *Metrics) Collectors() []prometheus.Collector {
+	return append(append(m.Jobs.collectors(), m.Scan.collectors()...),
+		m.GRPC, m.InFlight, m.FramesInFlight, m.stages, m.Bytes, m.Frames, m.pixels, m.regions, m.verdicts,
+		m.FrameErrors, m.StreamTimeouts,
+		m.DecodeRefused, m.Panics,
 	)
 }
 
-func (m *metrics) stage(name string, d time.Duration) { m.observers[name].Observe(d.Seconds()) }
+func (m *Metrics) Stage(name string, d time.Duration) { m.observers[name].Observe(d.Seconds()) }
 
-// reduced counts a result.
-func (m *metrics) reduced(r *polygon.Result, pixels int) {
-	m.stage("queue", r.Queue)
-	m.stage("compute", r.Compute)
+// Reduced counts a result.
+func (m *Metrics) Reduced(r *polygon.Result, pixels int) {
+	m.Stage("queue", r.Queue)
+	m.Stage("compute", r.Compute)
 	m.pixels.Add(float64(pixels))
 	m.regions.Add(float64(len(r.Regions)))
 	switch r.Verdict {
@@ -129,40 +129,4 @@ func (m *metrics) reduced(r *polygon.Result, pixels int) {
 	case polygon.Fail:
 		m.verdicts.WithLabelValues("fail").Inc()
 	}
-}
-
-// register puts everything into the registry that /metrics shows, or into the one that the configuration names.
-func (s *Server) register() error {
-	reg := s.cfg.Registerer
-	if reg == nil {
-		own := prometheus.NewRegistry()
-		own.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-		reg = own
-	}
-	s.gatherer = prometheus.DefaultGatherer
-	if g, ok := reg.(prometheus.Gatherer); ok {
-		s.gatherer = g
-	}
-	i := s.dev.Info()
-	build := prometheus.NewGauge(prometheus.GaugeOpts{
-		Namespace: "polyscan", Name: "build_info", Help: "1, with what this server is.",
-		ConstLabels: prometheus.Labels{"version": s.cfg.Version, "go_version": goVersion(), "backend": i.Backend,
-			"device": i.Device},
-	})
-	build.Set(1)
-	s.collectors = append(s.metrics.collectors(), stateCollector{s}, s.shared, build)
-	for i, c := range s.collectors {
-		if err := reg.Register(c); err != nil {
-			for _, c := range s.collectors[:i] {
-				reg.Unregister(c)
-			}
-			return err
-		}
-	}
-	s.unregister = func() {
-		for _, c := range s.collectors {
-			reg.Unregister(c)
-		}
-	}
-	return nil
 }

@@ -1,6 +1,6 @@
 // Metrics of line-scan sessions.
 
-package server
+package observe
 
 import (
 	"strings"
@@ -11,9 +11,9 @@ import (
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
 )
 
-// scanMetrics are what line-scan sessions count.
-type scanMetrics struct {
-	sessions   prometheus.Gauge
+// Scan are what line-scan sessions count.
+type Scan struct {
+	Sessions   prometheus.Gauge
 	strips     prometheus.Counter
 	lines      prometheus.Counter
 	stripTime  prometheus.Histogram
@@ -24,7 +24,7 @@ type scanMetrics struct {
 	events     *prometheus.CounterVec // by kind
 }
 
-func newScanMetrics() *scanMetrics {
+func newScanMetrics() *Scan {
 	name := func(name, help string) prometheus.Opts {
 		return prometheus.Opts{Namespace: "polyscan", Subsystem: "scan", Name: name, Help: help}
 	}
@@ -37,8 +37,8 @@ func newScanMetrics() *scanMetrics {
 	histogram := func(n, help string) prometheus.Histogram {
 		return prometheus.NewHistogram(timeHistogram("scan_"+n, help))
 	}
-	m := &scanMetrics{
-		sessions: prometheus.NewGauge(prometheus.GaugeOpts(name("sessions",
+	m := &Scan{
+		Sessions: prometheus.NewGauge(prometheus.GaugeOpts(name("sessions",
 			"Line-scan sessions, those between two connections included."))),
 		strips:    counter("strips_total", "Strips processed."),
 		lines:     counter("lines_total", "Lines of strips processed."),
@@ -67,20 +67,20 @@ func eventName(k pb.ScanEventKind) string {
 	return strings.ToLower(strings.TrimPrefix(k.String(), "SCAN_EVENT_KIND_"))
 }
 
-func (m *scanMetrics) collectors() []prometheus.Collector {
-	return []prometheus.Collector{m.sessions, m.strips, m.lines, m.stripTime, m.partTime, m.parts, m.incomplete, m.late,
+func (m *Scan) collectors() []prometheus.Collector {
+	return []prometheus.Collector{m.Sessions, m.strips, m.lines, m.stripTime, m.partTime, m.parts, m.incomplete, m.late,
 		m.events}
 }
 
-// strip counts one that has been processed.
-func (m *scanMetrics) strip(lines int, latency time.Duration) {
+// Strip counts one that has been processed.
+func (m *Scan) Strip(lines int, latency time.Duration) {
 	m.strips.Inc()
 	m.lines.Add(float64(lines))
 	m.stripTime.Observe(latency.Seconds())
 }
 
-// part counts one that is done.
-func (m *scanMetrics) part(p *pb.PartResult) {
+// Part counts one that is done.
+func (m *Scan) Part(p *pb.PartResult) {
 	verdict := "none"
 	switch {
 	case p.GetError() != nil:
@@ -96,12 +96,12 @@ func (m *scanMetrics) part(p *pb.PartResult) {
 	}
 }
 
-// sent counts a result that goes out for the first time.
-func (m *scanMetrics) sent(latency time.Duration, late bool) {
+// Sent counts a result that goes out for the first time.
+func (m *Scan) Sent(latency time.Duration, late bool) {
 	m.partTime.Observe(latency.Seconds())
 	if late {
 		m.late.Inc()
 	}
 }
 
-func (m *scanMetrics) event(k pb.ScanEventKind) { m.events.WithLabelValues(eventName(k)).Inc() }
+func (m *Scan) Event(k pb.ScanEventKind) { m.events.WithLabelValues(eventName(k)).Inc() }

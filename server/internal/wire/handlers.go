@@ -1,6 +1,6 @@
 // Methods whose messages the generated code would receive in another way.
 
-package server
+package wire
 
 import (
 	"context"
@@ -13,9 +13,9 @@ import (
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
 )
 
-// withHandlers is the generated description of a service with other handlers for some of its methods and streams, by
+// WithHandlers is the generated description of a service with other handlers for some of its methods and streams, by
 // name.
-func withHandlers(d grpc.ServiceDesc, methods map[string]grpc.MethodHandler,
+func WithHandlers(d grpc.ServiceDesc, methods map[string]grpc.MethodHandler,
 	streams map[string]grpc.StreamHandler) *grpc.ServiceDesc {
 	d.Methods = slices.Clone(d.Methods)
 	for i := range d.Methods {
@@ -38,9 +38,9 @@ type message[M any] interface {
 	proto.Message
 }
 
-// frameHandler is the handler of a method whose request carries a frame, which stays in the transport's buffers until
+// FrameHandler is the handler of a method whose request carries a frame, which stays in the transport's buffers until
 // the method has returned or freed it. S is the service's implementation.
-func frameHandler[S any, Req any, P message[Req], Res any](fullMethod string,
+func FrameHandler[S any, Req any, P message[Req], Res any](fullMethod string,
 	call func(S, context.Context, P, *framecodec.Message) (Res, error)) grpc.MethodHandler {
 	return func(srv any, ctx context.Context, dec func(any) error, interceptor grpc.UnaryServerInterceptor) (any,
 		error) {
@@ -57,9 +57,9 @@ func frameHandler[S any, Req any, P message[Req], Res any](fullMethod string,
 	}
 }
 
-// plainHandler is the handler of a method whose response is not the generated one: it gives memory back when it is
+// PlainHandler is the handler of a method whose response is not the generated one: it gives memory back when it is
 // written.
-func plainHandler[S any, Req any, P message[Req], Res any](fullMethod string,
+func PlainHandler[S any, Req any, P message[Req], Res any](fullMethod string,
 	call func(S, context.Context, P) (Res, error)) grpc.MethodHandler {
 	return func(srv any, ctx context.Context, dec func(any) error, interceptor grpc.UnaryServerInterceptor) (any,
 		error) {
@@ -74,13 +74,13 @@ func plainHandler[S any, Req any, P message[Req], Res any](fullMethod string,
 	}
 }
 
-// whole is the message of a response for callers inside the process: what goes out from where it is over a connection
+// Whole is the message of a response for callers inside the process: what goes out from where it is over a connection
 // is put into the frame that it belongs to, if there is one, and the memory is given back.
-func whole[M proto.Message](res *response, err error, frame func(M) *pb.Frame) (m M, _ error) {
+func Whole[M proto.Message](res *Response, err error, frame func(M) *pb.Frame) (m M, _ error) {
 	if err != nil {
 		return m, err
 	}
-	res.release()
+	res.Release()
 	out := res.Message.(*framecodec.Message)
 	m = out.Message.(M)
 	if f := frame(m); f != nil {

@@ -1,4 +1,4 @@
-// Metrics of what is there now, and of what others count, read when they are asked for.
+// The metrics that a server registers: what its rooms count, and what is there now, read when it is asked for.
 
 package server
 
@@ -8,8 +8,10 @@ import (
 	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"github.com/polyscan/polyscan/kernels"
+	"github.com/polyscan/polyscan/server/internal/observe"
 )
 
 // stateCollector reads the state of a server.
@@ -63,13 +65,13 @@ var stateMetrics = func() (all []stateMetric) {
 		func(st *state) float64 { return float64(st.reopened) })
 	gauges("device_jobs_waiting", "Jobs that wait for memory or a stream of the device.", "class",
 		func(st *state, emit func(float64, ...string)) {
-			for c, class := range classNames {
+			for c, class := range observe.ClassNames {
 				emit(float64(st.jobs[c].Waiting), class)
 			}
 		})
 	gauges("device_jobs_running", "Jobs that have begun and not ended.", "class",
 		func(st *state, emit func(float64, ...string)) {
-			for c, class := range classNames {
+			for c, class := range observe.ClassNames {
 				emit(float64(st.jobs[c].Running), class)
 			}
 		})
@@ -177,10 +179,10 @@ func (c stateCollector) Describe(ch chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector.
 func (c stateCollector) Collect(ch chan<- prometheus.Metric) {
-	dev := c.s.dev.current()
+	dev := c.s.dev.Current()
 	n, _ := c.s.recipes.size()
 	st := &state{
-		available: c.s.dev.available(), reopened: c.s.dev.regained(),
+		available: c.s.dev.Available(), reopened: c.s.dev.Regained(),
 		memory: dev.Memory(), jobs: dev.Sched(),
 		prepared: c.s.prepared.stats(), setups: dev.Memos(), frames: c.s.frames.totals(), recipes: n,
 	}
@@ -189,4 +191,40 @@ func (c stateCollector) Collect(ch chan<- prometheus.Metric) {
 			ch <- prometheus.MustNewConstMetric(m.desc, m.typ, v, labels...)
 		})
 	}
+}
+
+// register puts everything into the registry that /metrics shows, or into the one that the configuration names.
+func (s *Server) register() error {
+	reg := s.cfg.Registerer
+	if reg == nil {
+		own := prometheus.NewRegistry()
+		own.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+		reg = own
+	}
+	s.gatherer = prometheus.DefaultGatherer
+	if g, ok := reg.(prometheus.Gatherer); ok {
+		s.gatherer = g
+	}
+	i := s.dev.Info()
+	build := prometheus.NewGauge(prometheus.GaugeOpts{
+		Namespace: "polyscan", Name: "build_info", Help: "1, with what this server is.",
+		ConstLabels: prometheus.Labels{"version": s.cfg.Version, "go_version": goVersion(), "backend": i.Backend,
+			"device": i.Device},
+	})
+	build.Set(1)
+	s.collectors = append(s.metrics.Collectors(), stateCollector{s}, s.shared, build)
+	for i, c := range s.collectors {
+		if err := reg.Register(c); err != nil {
+			for _, c := range s.collectors[:i] {
+				reg.Unregister(c)
+			}
+			return err
+		}
+	}
+	s.unregister = func() {
+		for _, c := range s.collectors {
+			reg.Unregister(c)
+		}
+	}
+	return nil
 }

@@ -1,6 +1,6 @@
 // Metrics of the jobs on the device, as they end.
 
-package server
+package observe
 
 import (
 	"context"
@@ -12,25 +12,25 @@ import (
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 
-// classNames are the label class, by kernels.Class.
-var classNames = [...]string{kernels.Interactive: "interactive", kernels.LineScan: "line_scan", kernels.Batch: "batch"}
+// ClassNames are the label class, by kernels.Class.
+var ClassNames = [...]string{kernels.Interactive: "interactive", kernels.LineScan: "line_scan", kernels.Batch: "batch"}
 
 // outcomes are the label of that name.
 var outcomes = []string{"done", "failed", "canceled", "lost", "refused_memory", "refused_deadline", "shed"}
 
-// jobMetrics are what the scheduler reports.
-type jobMetrics struct {
+// Jobs are what the scheduler reports.
+type Jobs struct {
 	jobs, missed *prometheus.CounterVec
 	wait, run    *prometheus.HistogramVec
 
-	waits, runs [len(classNames)]prometheus.Observer // looking them up by label takes longer
+	waits, runs [len(ClassNames)]prometheus.Observer // looking them up by label takes longer
 }
 
-func newJobMetrics() *jobMetrics {
+func newJobMetrics() *Jobs {
 	name := func(n, help string) prometheus.Opts {
 		return prometheus.Opts{Namespace: "polyscan", Subsystem: "device", Name: n, Help: help}
 	}
-	m := &jobMetrics{
+	m := &Jobs{
 		jobs: prometheus.NewCounterVec(prometheus.CounterOpts(name("jobs_total",
 			"Jobs of the device by outcome: done, failed, canceled (their call ended first), lost (with the device); refused_memory (larger than it), refused_deadline (they would have missed it) and shed (too many waited), which were not begun.")),
 			[]string{"class", "outcome"}),
@@ -42,7 +42,7 @@ func newJobMetrics() *jobMetrics {
 		run: prometheus.NewHistogramVec(timeHistogram("device_job_run_seconds",
 			"Time that jobs had the device, without pauses for more urgent ones."), []string{"class"}),
 	}
-	for c, class := range classNames {
+	for c, class := range ClassNames {
 		m.waits[c], m.runs[c] = m.wait.WithLabelValues(class), m.run.WithLabelValues(class)
 		m.missed.WithLabelValues(class)
 		for _, o := range outcomes {
@@ -52,13 +52,13 @@ func newJobMetrics() *jobMetrics {
 	return m
 }
 
-func (m *jobMetrics) collectors() []prometheus.Collector {
+func (m *Jobs) collectors() []prometheus.Collector {
 	return []prometheus.Collector{m.jobs, m.missed, m.wait, m.run}
 }
 
-// observe counts a job that has ended. It is called by many goroutines.
-func (m *jobMetrics) observe(e kernels.JobEvent) {
-	class, outcome := classNames[e.Class], outcomeOf(e.Err)
+// Observe counts a job that has ended. It is called by many goroutines.
+func (m *Jobs) Observe(e kernels.JobEvent) {
+	class, outcome := ClassNames[e.Class], outcomeOf(e.Err)
 	m.jobs.WithLabelValues(class, outcome).Inc()
 	if e.Late > 0 && (outcome == "done" || outcome == "failed" || outcome == "canceled") {
 		m.missed.WithLabelValues(class).Inc()

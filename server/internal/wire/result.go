@@ -1,6 +1,6 @@
 // Results: from package polygon to messages.
 
-package server
+package wire
 
 import (
 	"time"
@@ -52,12 +52,12 @@ type resultWriter struct {
 	limits    slab[pb.LimitResult]
 }
 
-// frameResult converts a result. The message shares the histograms' counts with it.
-func frameResult(id string, f polygon.Frame, r *polygon.Result, decode time.Duration) *pb.FrameResult {
+// FrameResult converts a result. The message shares the histograms' counts with it.
+func FrameResult(id string, f polygon.Frame, r *polygon.Result, decode time.Duration) *pb.FrameResult {
 	return &pb.FrameResult{
 		FrameId: id,
-		Layout:  layoutOf(f),
-		Regions: regionResults(r),
+		Layout:  LayoutOf(f),
+		Regions: RegionResults(r),
 		Verdict: pb.Verdict(r.Verdict),
 		Backend: r.Backend,
 		Method:  pb.MaskMethod(r.Method),
@@ -69,8 +69,8 @@ func frameResult(id string, f polygon.Frame, r *polygon.Result, decode time.Dura
 	}
 }
 
-// regionResults converts the regions of a result, in few allocations.
-func regionResults(r *polygon.Result) []*pb.RegionResult {
+// RegionResults converts the regions of a result, in few allocations.
+func RegionResults(r *polygon.Result) []*pb.RegionResult {
 	out := make([]*pb.RegionResult, len(r.Regions))
 	regions := make([]pb.RegionResult, len(r.Regions))
 	nc := 0

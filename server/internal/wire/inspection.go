@@ -1,0 +1,111 @@
+// Inspections: what a request wants to know of frames, as package polygon takes it.
+
+package wire
+
+import (
+	"fmt"
+
+	"github.com/polyscan/polyscan/kernels"
+	"github.com/polyscan/polyscan/kernels/driver"
+	"github.com/polyscan/polyscan/polygon"
+	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
+	"github.com/polyscan/polyscan/server/internal/apierr"
+)
+
+// Inspection is what to do with frames, ready to be done.
+type Inspection struct {
+	Set        *polygon.Set
+	Reductions polygon.Reductions
+	Method     driver.Method
+	Class      kernels.Class
+	Keep       bool // the set meets more frames: its prepared form is worth keeping
+	Paths      Paths
+}
+
+// Recipes finds recipes; version 0 is the latest.
+type Recipes interface {
+	Recipe(name string, version uint64) (*pb.Recipe, *polygon.Set, error)
+}
+
+// NewInspection resolves and checks an Inspection; path is where it lies in the request, frame where the frames do.
+func NewInspection(in *pb.Inspection, path, frame string, recipes Recipes, b polygon.Bounds) (*Inspection,
+	error) {
+	out := &Inspection{
+		Method: driver.Method(in.GetMethod()),
+		Class:  ClassOf(in.GetWorkClass()),
+		Paths:  Paths{Root: path + ".", Set: path + ".region_set", Reductions: path + ".reductions", Frame: frame},
+	}
+	reductions := in.GetReductions()
+	switch r := in.GetRegions().(type) {
+	case *pb.Inspection_RegionSet:
+		set, err := NewSet(r.RegionSet, out.Paths, b)
+		if err != nil {
+			return nil, err
+		}
+		out.Set = set
+	case *pb.Inspection_Recipe:
+		recipe, set, err := recipes.Recipe(r.Recipe.GetName(), r.Recipe.GetVersion())
+		if err != nil {
+			return nil, err
+		}
+		out.Set, out.Keep = set, true
+		out.Paths.Stored, out.Paths.Ref = RecipeID(recipe), path+".recipe"
+		if reductions == nil {
+			reductions = recipe.GetReductions()
+			out.Paths.StoredReductions = true
+		}
+	default:
+		return nil, apierr.Refuse(path+".regions", nil, "one of region_set and recipe must be given")
+	}
+	out.Reductions = ReductionsOf(reductions)
+	return out, nil
+}
+
+// Results is how many numbers of 8 bytes a result holds beyond a few for each region: what makes it large.
+func (in *Inspection) Results(f driver.PixelFormat) int64 {
+	r := in.Reductions
+	each := int64(0)
+	if r.Statistics.Has(polygon.Histogram) {
+		bins := int64(r.Histogram.Bins)
+		if bins == 0 {
+			bins = int64(f.Levels())
+		}
+		each += bins
+	}
+	if r.Statistics.Has(polygon.Percentiles) {
+		n := len(r.Percentiles)
+		if n == 0 {
+			n = len(polygon.DefaultPercentiles())
+		}
+		each += 8 * int64(n) // messages of their own
+	}
+	n := each * int64(f.Channels) * int64(in.Set.Len())
+	if in.Set.HasLimits() {
+		for i := range in.Set.Len() {
+			n += 16 * int64(len(in.Set.Limits(i))) // and these have text
+		}
+	}
+	return n
+}
+
+// Share is the host memory that the result of a frame takes. A result that no message can carry is refused.
+func (in *Inspection) Share(f polygon.Frame, limit int64) (int64, error) {
+	bytes := 8 * in.Results(f.Format)
+	if bytes > limit {
+		return 0, apierr.Quota(apierr.ReasonResultTooLarge, "result", fmt.Sprintf(
+			"histograms, percentiles and limits of %d regions would take %d bytes; the limit is %d", in.Set.Len(),
+			bytes, limit))
+	}
+	return bytes, nil
+}
+
+// RecipeID is how errors name a version of a recipe.
+func RecipeID(m *pb.Recipe) string { return fmt.Sprintf("%s@%d", m.GetName(), m.GetVersion()) }
+
+// ClassOf is the class of a call's jobs.
+func ClassOf(c pb.WorkClass) kernels.Class {
+	if c == pb.WorkClass_WORK_CLASS_BATCH {
+		return kernels.Batch
+	}
+	return kernels.Interactive
+}

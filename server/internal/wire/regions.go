@@ -1,0 +1,91 @@
+// Regions and reductions: from messages to what package polygon takes.
+
+package wire
+
+import (
+	"fmt"
+	"unsafe"
+
+	"github.com/polyscan/polyscan/polygon"
+	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
+	"github.com/polyscan/polyscan/server/internal/apierr"
+)
+
+// NewSet checks and compiles the regions of a message, which is not kept.
+func NewSet(m *pb.RegionSet, p Paths, b polygon.Bounds) (*polygon.Set, error) {
+	regions, err := regionsOf(m.GetRegions(), p, b)
+	if err != nil {
+		return nil, err
+	}
+	set, err := polygon.NewSet(regions, b)
+	return set, p.Translate(err)
+}
+
+// regionsOf views messages as regions. Coordinates are not copied.
+func regionsOf(in []*pb.Region, p Paths, b polygon.Bounds) ([]polygon.Region, error) {
+	if len(in) > b.MaxRegions {
+		// Before anything is allocated for them.
+		return nil, apierr.Refuse(p.Set+".regions", len(in), "are too many: the limit is %d regions", b.MaxRegions)
+	}
+	n := 0
+	for _, r := range in {
+		n += len(r.GetRings())
+	}
+	rings := make([]polygon.Ring, 0, n) // of all regions
+	out := make([]polygon.Region, len(in))
+	bad := &apierr.FieldError{}
+	for i, r := range in {
+		from := len(rings)
+		for k, ring := range r.GetRings() {
+			xy := ring.GetXy()
+			if len(xy)%2 != 0 {
+				bad.Add(fmt.Sprintf("%s.regions[%d].rings[%d].xy", p.Set, i, k),
+					fmt.Sprintf("%d numbers", len(xy)), "must be pairs of x and y")
+			}
+			rings = append(rings, pointsOf(xy))
+		}
+		out[i] = polygon.Region{
+			Name:   r.GetName(),
+			Rings:  rings[from:len(rings):len(rings)],
+			Limits: r.GetLimits(),
+		}
+		switch r.GetFillRule() {
+		case pb.FillRule_FILL_RULE_UNSPECIFIED, pb.FillRule_FILL_RULE_NON_ZERO:
+			out[i].Fill = polygon.NonZero
+		case pb.FillRule_FILL_RULE_EVEN_ODD:
+			out[i].Fill = polygon.EvenOdd
+		default:
+			bad.Add(fmt.Sprintf("%s.regions[%d].fill_rule", p.Set, i), fmt.Sprint(int32(r.GetFillRule())), "is no fill rule")
+		}
+	}
+	if err := bad.OrNil(); err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// pointsOf views x0, y0, x1, y1, ... as points, which have that layout; an odd number at the end is left out.
+func pointsOf(xy []float64) polygon.Ring {
+	if len(xy) < 2 {
+		return nil
+	}
+	return unsafe.Slice((*polygon.Point)(unsafe.Pointer(unsafe.SliceData(xy))), len(xy)/2)
+}
+
+// The layout that pointsOf relies on.
+var _ [2 * unsafe.Sizeof(float64(0))]byte = [unsafe.Sizeof(polygon.Point{})]byte{}
+
+// ReductionsOf converts what protovalidate has looked at; package polygon checks the rest.
+func ReductionsOf(in *pb.Reductions) polygon.Reductions {
+	out := polygon.Reductions{Percentiles: in.GetPercentiles()}
+	for _, s := range in.GetStatistics() {
+		out.Statistics |= 1 << (s - 1) // the same order; see TestEnumsAgree
+	}
+	if in.GetPercentileMethod() == pb.PercentileMethod_PERCENTILE_METHOD_LINEAR {
+		out.PercentileMethod = polygon.Linear
+	}
+	if h := in.GetHistogram(); h != nil {
+		out.Histogram = polygon.HistogramSpec{Bins: int(h.GetBins()), Lower: h.GetLower(), Upper: h.GetUpper()}
+	}
+	return out
+}
