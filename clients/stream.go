@@ -213,6 +213,7 @@ func exchange[A any](s *stream, frames iter.Seq2[*polyscanv1.Frame, error], recv
 	yield func(*A, error) bool) {
 	defer s.Close()
 	var source error
+	ended := false // before all frames were sent
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -224,7 +225,7 @@ func exchange[A any](s *stream, frames iter.Seq2[*polyscanv1.Frame, error], recv
 			if err := s.Send(f); err != nil {
 				// ErrStreamEnded leaves the reason to recv. Anything else is of this side (a frame larger than
 				// gRPC takes) and would leave recv waiting.
-				if !errors.Is(err, ErrStreamEnded) {
+				if ended = errors.Is(err, ErrStreamEnded); !ended {
 					source = err
 				}
 				break
@@ -252,6 +253,12 @@ func exchange[A any](s *stream, frames iter.Seq2[*polyscanv1.Frame, error], recv
 			return
 		}
 		<-done
+		s.mu.Lock()
+		ended = ended || len(s.pending) > 0
+		s.mu.Unlock()
+		if source == nil && ended {
+			source = errors.New("clients: the server ended the stream before it had answered all frames")
+		}
 		if source != nil {
 			yield(nil, source)
 		}

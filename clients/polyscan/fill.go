@@ -170,7 +170,9 @@ func (c *holeFlags) open(e *env) (*holed, *connection, error) {
 			return nil, nil, err
 		}
 		out.regions = t.regions
-		out.regions.checkSize(e, inputName(c.Frame), uint32(w), uint32(h))
+		if err := out.regions.checkSize(e, inputName(c.Frame), uint32(w), uint32(h)); err != nil {
+			return nil, nil, err
+		}
 	}
 	conn, err := connect(e, &c.serverFlags, &c.deviceFlags, "")
 	return out, conn, err

@@ -59,6 +59,11 @@ func (c *maskCmd) Run(e *env) (err error) {
 	} else {
 		req.Regions = &polyscanv1.RasterizeRequest_RegionSet{RegionSet: &polyscanv1.RegionSet{Regions: t.regions.message()}}
 	}
+	if t.regions != nil {
+		if err := t.regions.checkSize(e, "the mask", uint32(w), uint32(h)); err != nil {
+			return err
+		}
+	}
 	conn, err := connect(e, &c.serverFlags, &c.deviceFlags, c.Recipes)
 	if err != nil {
 		return err
@@ -78,9 +83,6 @@ func (c *maskCmd) Run(e *env) (err error) {
 	})
 	if err != nil {
 		return err
-	}
-	if t.regions != nil {
-		t.regions.checkSize(e, "the mask", uint32(w), uint32(h))
 	}
 	total := uint64(0)
 	for _, n := range res.GetCounts() {

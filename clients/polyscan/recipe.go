@@ -67,6 +67,7 @@ type recipePutCmd struct {
 	Expect      *uint64 `help:"Store only if the latest version is N; 0: if the name is new." placeholder:"N"`
 	Regions     string  `help:"Regions with limits: polyscan's own JSON (an array, or what get prints), LabelMe, COCO, GeoJSON or SVG; - is standard input." short:"r" required:"" placeholder:"FILE" predictor:"file"`
 	Fill        string  `help:"Fill rule of regions that don't say: nonzero or evenodd." enum:"nonzero,evenodd" default:"nonzero"`
+	Strict      bool    `help:"Make an error of what is only a warning, such as a key that looks misspelt."`
 	reductionFlags
 	recipeFlags
 }
@@ -81,7 +82,7 @@ Examples:
 }
 
 func (c *recipePutCmd) Run(e *env) error {
-	o := regionFlags{Regions: c.Regions, Fill: c.Fill}
+	o := regionFlags{Regions: c.Regions, Fill: c.Fill, Strict: c.Strict}
 	rs, err := o.load(e, "")
 	if err != nil {
 		return err
@@ -104,10 +105,17 @@ func (c *recipePutCmd) Run(e *env) error {
 	} else if r.Reductions, err = parseReductions(rs.file.Reductions); err != nil {
 		return bad(rs.name, "reductions: %v", err)
 	}
+	const noVerdict = "no region has limits: the recipe gives no verdict"
+	if c.Strict && !rs.hasLimits() {
+		return rs.warn(e, noVerdict)
+	}
 	return c.with(e, func(conn *connection) error {
 		stored, err := conn.PutRecipe(conn.ctx, r, c.Expect)
 		if err != nil {
 			return conn.fail(err, "", rs)
+		}
+		if !rs.hasLimits() {
+			_ = rs.warn(e, noVerdict) // which is an error above
 		}
 		_, err = fmt.Fprintf(e.stdout, "%s@%d: %s\n", stored.GetName(), stored.GetVersion(),
 			plural(len(rs.file.Regions), "region", "regions"))

@@ -29,7 +29,7 @@ type reduceCmd struct {
 	Overlay      string `help:"Draw the regions over the frame, coloured by verdict, into this PNG or JPEG." placeholder:"FILE" predictor:"file" group:"output"`
 	OverlaySize  int    `help:"Longest side of the frame in the overlay, in pixels; small frames are enlarged by default." placeholder:"PX" group:"output"`
 	Plot         string `help:"Draw the histograms into this PNG or JPEG." placeholder:"FILE" predictor:"file" group:"output"`
-	FailOnReject bool   `help:"Exit with 1 if the verdict is FAIL." group:"output"`
+	FailOnReject bool   `help:"Exit with 1 if the verdict is FAIL; at least one region must have limits." group:"output"`
 
 	deviceFlags
 	serverFlags
@@ -85,6 +85,11 @@ func (c *reduceCmd) Run(e *env) (err error) {
 		return err
 	}
 	defer conn.end(&err)
+	if c.FailOnReject {
+		if err := t.requireLimits(conn); err != nil {
+			return err
+		}
+	}
 	drawn := t.regions
 	if c.Overlay != "" && t.recipe != nil {
 		stored, err := conn.GetRecipe(conn.ctx, t.recipe.GetName(), t.recipe.GetVersion())
@@ -104,7 +109,9 @@ func (c *reduceCmd) Run(e *env) (err error) {
 		f.name = res.GetFrameId()
 	}
 	if t.regions != nil {
-		t.regions.checkSize(e, f.name, res.GetLayout().GetWidth(), res.GetLayout().GetHeight())
+		if err := t.regions.checkSize(e, f.name, res.GetLayout().GetWidth(), res.GetLayout().GetHeight()); err != nil {
+			return err
+		}
 	}
 
 	if c.JSON {

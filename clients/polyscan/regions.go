@@ -4,7 +4,9 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"path/filepath"
+	"slices"
 
 	"github.com/polyscan/polyscan/clients"
 	"github.com/polyscan/polyscan/clients/regionfile"
@@ -18,14 +20,16 @@ type regionFlags struct {
 	Image     string  `help:"Which image of a COCO file: its file name or id." placeholder:"NAME" group:"regions"`
 	Tolerance float64 `help:"Largest distance in pixels between a curve of an SVG or LabelMe file and its polygon (default 0.0625)." placeholder:"PX" group:"regions"`
 	NoViewBox bool    `help:"Take an SVG's coordinates as pixels, whatever its width, height and viewBox say." group:"regions" name:"ignore-viewbox"`
+	Strict    bool    `help:"Make an error of what is only a warning, such as a key that looks misspelt." group:"regions"`
 	Method    string  `help:"How to find the pixels: naive, tiled, edge-filtered, tiled-edge-filtered or row-spans. All give the same numbers." enum:"auto,naive,tiled,edge-filtered,tiled-edge-filtered,row-spans" default:"auto" placeholder:"METHOD" group:"regions"`
 }
 
 // regions is a regions file after reading.
 type regions struct {
-	name string
-	file *regionfile.File
-	fill string
+	name   string
+	file   *regionfile.File
+	fill   string
+	strict bool // warnings are errors
 }
 
 // load reads the file of --regions. hint is the name of the frame, for files that describe several.
@@ -50,17 +54,36 @@ func (o *regionFlags) load(e *env, hint string) (*regions, error) {
 		}
 		return nil, &inputError{err.Error()}
 	}
+	r := &regions{name: name, file: file, fill: o.Fill, strict: o.Strict}
 	for _, w := range file.Warnings {
-		e.warn("%s: %s", name, w)
+		if err := r.warn(e, "%s", w); err != nil {
+			return nil, err
+		}
 	}
-	return &regions{name: name, file: file, fill: o.Fill}, nil
+	return r, nil
+}
+
+// warn warns of something about the regions, or with --strict returns it as an error.
+func (r *regions) warn(e *env, format string, args ...any) error {
+	text := fmt.Sprintf(format, args...)
+	if r.strict {
+		return bad(r.name, "%s (--strict)", text)
+	}
+	e.warn("%s: %s", r.name, text)
+	return nil
 }
 
 // checkSize warns where the file says that its regions were drawn on a frame of another size.
-func (r *regions) checkSize(e *env, frame string, w, h uint32) {
+func (r *regions) checkSize(e *env, frame string, w, h uint32) error {
 	if fw, fh := r.file.ImageWidth, r.file.ImageHeight; fw > 0 && fh > 0 && (uint32(fw) != w || uint32(fh) != h) {
-		e.warn("%s: its regions were drawn on %dx%d pixels, but %s has %dx%d", r.name, fw, fh, frame, w, h)
+		return r.warn(e, "its regions were drawn on %dx%d pixels, but %s has %dx%d", fw, fh, frame, w, h)
 	}
+	return nil
+}
+
+// hasLimits reports whether the regions can have a verdict.
+func (r *regions) hasLimits() bool {
+	return slices.ContainsFunc(r.file.Regions, func(g regionfile.Region) bool { return len(g.Limits) > 0 })
 }
 
 // evenOdd reports whether a region's fill rule is even-odd.
@@ -163,6 +186,22 @@ func (o *regionFlags) target(e *env, recipe, frameName string) (*target, error) 
 		t.regions = r
 	}
 	return t, nil
+}
+
+// requireLimits refuses a target without limits, on which --fail-on-reject would wait for ever.
+func (t *target) requireLimits(conn *connection) error {
+	r := t.regions
+	if t.recipe != nil {
+		stored, err := conn.GetRecipe(conn.ctx, t.recipe.GetName(), t.recipe.GetVersion())
+		if err != nil {
+			return conn.fail(err, "", nil)
+		}
+		r = fromRecipe(stored)
+	}
+	if !r.hasLimits() {
+		return usage("--fail-on-reject: no region of %s has limits, so that nothing can be rejected", r.name)
+	}
+	return nil
 }
 
 // inspection is the target as the server takes it.

@@ -7,7 +7,6 @@ import (
 	"context"
 	"encoding/csv"
 	"fmt"
-	"io"
 	"iter"
 	"math"
 	"os"
@@ -36,9 +35,9 @@ type streamCmd struct {
 	Repeat       int    `help:"Send all frames N times." default:"1" placeholder:"N" group:"output"`
 	Window       int    `help:"Frames on the way at most." default:"4" placeholder:"N" group:"output"`
 	JSON         bool   `help:"Print one JSON object for the stream." group:"output" name:"json"`
-	CSV          string `help:"Write a row for each frame, region and channel." placeholder:"FILE" predictor:"file" group:"output" name:"csv"`
+	CSV          string `help:"Write a row for each frame, region and channel to this file, as soon as the frame is answered; a refused frame has a row with its error." placeholder:"FILE" predictor:"file" group:"output" name:"csv"`
 	Quiet        bool   `help:"No progress bar, and no line for each frame that fails." short:"q" group:"output"`
-	FailOnReject bool   `help:"Exit with 1 if any frame is FAIL or was refused." group:"output"`
+	FailOnReject bool   `help:"Exit with 1 if any frame is FAIL or was refused; at least one region must have limits." group:"output"`
 
 	deviceFlags
 	serverFlags
@@ -63,6 +62,7 @@ Exit codes: 0 done; 1 a frame failed or was refused and --fail-on-reject was giv
 type streamReport struct {
 	Backend   string         `json:"backend"`
 	Frames    int            `json:"frames"`
+	Complete  bool           `json:"complete"` // all frames were answered
 	Bytes     int64          `json:"bytes"`
 	Pixels    int64          `json:"pixels"`
 	Seconds   float64        `json:"seconds"`
@@ -138,19 +138,29 @@ func (c *streamCmd) Run(e *env) (err error) {
 	}
 	defer conn.end(&err)
 
-	s := &streamRun{cmd: c, env: e, conn: conn, target: t, names: names}
-	if c.CSV != "" {
-		if err := checkFolder(c.CSV); err != nil {
+	if c.FailOnReject {
+		if err := t.requireLimits(conn); err != nil {
 			return err
 		}
-		return writeFile(c.CSV, func(w io.Writer) error {
-			s.rows = csv.NewWriter(w)
-			if err := s.run(r); err != nil {
-				return err
-			}
-			s.rows.Flush()
-			return s.rows.Error()
-		})
+	}
+	s := &streamRun{cmd: c, env: e, conn: conn, target: t, names: names}
+	if c.CSV == "" {
+		return s.run(r)
+	}
+	// Not a file that is whole or not at all, as others are: rows are there as soon as their frame is answered, and
+	// stay whatever happens then.
+	f, err := os.Create(c.CSV)
+	if err != nil {
+		return bad(c.CSV, "%v", reason(err))
+	}
+	defer func() {
+		if cerr := f.Close(); err == nil && cerr != nil {
+			err = bad(c.CSV, "%v", reason(cerr))
+		}
+	}()
+	s.rows = csv.NewWriter(f)
+	if err := s.writeCSV(csvHeader); err != nil {
+		return err
 	}
 	return s.run(r)
 }
@@ -238,32 +248,30 @@ func (s *streamRun) run(r *polyscanv1.Reductions) error {
 		}
 	}
 	defer done()
-	if s.rows != nil {
-		if err := s.rows.Write(csvHeader); err != nil {
-			return err
-		}
-	}
-
 	ctx, cancel := context.WithCancel(s.conn.ctx)
 	defer cancel()
 	frames := readAhead(ctx, s.frames(), c.Window)
 	start := time.Now()
 	var last *polyscanv1.FrameResult
+	var broken error // what ended the stream before its end
 	for a, err := range s.conn.StreamFrames(ctx, s.target.inspection(r), frames,
 		clients.StreamOptions{Window: c.Window}) {
 		if err != nil {
-			return s.conn.fail(err, "", s.target.regions)
+			broken = s.conn.fail(err, "", s.target.regions)
+			break
 		}
 		s.count(a)
+		if err := s.writeRows(a); err != nil {
+			return err
+		}
 		if a.Result != nil {
 			if last == nil && s.target.regions != nil {
-				s.target.regions.checkSize(e, a.Frame.GetFrameId(), a.Result.GetLayout().GetWidth(),
-					a.Result.GetLayout().GetHeight())
+				if err := s.target.regions.checkSize(e, a.Frame.GetFrameId(), a.Result.GetLayout().GetWidth(),
+					a.Result.GetLayout().GetHeight()); err != nil {
+					return err
+				}
 			}
 			last = a.Result
-			if err := s.writeRows(a); err != nil {
-				return err
-			}
 		}
 		if bar != nil {
 			_ = bar.Add(1)
@@ -281,9 +289,14 @@ func (s *streamRun) run(r *polyscanv1.Reductions) error {
 	s.report.Rate = float64(s.report.Frames) / s.report.Seconds
 	s.report.MBRate = float64(s.report.Bytes) / 1e6 / s.report.Seconds
 	s.report.Latency, s.report.Compute = quantiles(s.latency), quantiles(s.compute)
-	s.report.Backend = last.GetBackend()
-	if err := s.print(); err != nil {
-		return err
+	s.report.Backend, s.report.Complete = last.GetBackend(), broken == nil
+	if broken == nil || s.report.Frames > 0 {
+		if err := s.print(); err != nil {
+			return err
+		}
+	}
+	if broken != nil {
+		return broken
 	}
 	if v := s.report.Verdicts; c.FailOnReject && v.Fail+v.Refused > 0 {
 		return errRejected
@@ -490,13 +503,30 @@ func quantiles(d []time.Duration) latencyReport {
 	return latencyReport{Min: at(0), P50: at(50), P90: at(90), P99: at(99), Max: at(100)}
 }
 
-// csvHeader names the columns of --csv: a row for each frame, region and channel. Unset values are empty.
+// csvHeader names the columns of --csv: a row for each frame, region and channel, and one for a frame that was refused,
+// whose frame_verdict is REFUSED. Unset values are empty.
 var csvHeader = []string{"sequence", "frame", "frame_verdict", "region", "verdict", "channel", "count", "sum", "mean",
-	"stddev", "min", "p50", "max", "reason", "latency_ms"}
+	"stddev", "min", "p50", "max", "reason", "latency_ms", "error"}
+
+// writeCSV writes a row to the file at once.
+func (s *streamRun) writeCSV(row []string) error {
+	_ = s.rows.Write(row) // which Error has
+	s.rows.Flush()
+	if err := s.rows.Error(); err != nil {
+		return bad(s.cmd.CSV, "%v", reason(err))
+	}
+	return nil
+}
 
 func (s *streamRun) writeRows(a *clients.Answer) error {
 	if s.rows == nil {
 		return nil
+	}
+	sequence := strconv.FormatUint(a.Sequence, 10)
+	latency := strconv.FormatFloat(float64(a.Latency.Microseconds())/1e3, 'f', 3, 64)
+	if a.Err != nil {
+		return s.writeCSV([]string{sequence, a.Frame.GetFrameId(), "REFUSED", "", "", "", "", "", "", "", "", "", "", "",
+			latency, s.refusal(a)})
 	}
 	name := func(v polyscanv1.Verdict) string {
 		if n := verdictName(v); n != nil {
@@ -524,13 +554,11 @@ func (s *streamRun) writeRows(a *clients.Answer) error {
 					p50 = number(p.GetValue())
 				}
 			}
-			row := []string{strconv.FormatUint(a.Sequence, 10), a.Frame.GetFrameId(), name(a.Result.GetVerdict()),
-				g.GetName(),
+			row := []string{sequence, a.Frame.GetFrameId(), name(a.Result.GetVerdict()), g.GetName(),
 				name(g.GetVerdict()), channelName(ch.GetChannel()), strconv.FormatUint(g.GetCount(), 10),
-				integer(ch.Sum),
-				float(ch.Mean), float(ch.Stddev), integer(ch.Min), p50, integer(ch.Max), strings.Join(reasons, "; "),
-				strconv.FormatFloat(float64(a.Latency.Microseconds())/1e3, 'f', 3, 64)}
-			if err := s.rows.Write(row); err != nil {
+				integer(ch.Sum), float(ch.Mean), float(ch.Stddev), integer(ch.Min), p50, integer(ch.Max),
+				strings.Join(reasons, "; "), latency, ""}
+			if err := s.writeCSV(row); err != nil {
 				return err
 			}
 		}

@@ -25,6 +25,7 @@ type builder struct {
 	maskPixels int64 // spent of maxMaskPixels
 	strs       int   // spent of maxStrings
 	warnings   int   // given, including those beyond MaxWarnings
+	keys       map[string]*strangeKey
 
 	scratch [][2]float64 // the ring being read
 	arena   [][2]float64 // where finished rings are kept, a large block at a time
@@ -91,6 +92,7 @@ func (b *builder) finish() (*File, *Error) {
 		}
 		return nil, &Error{Kind: ErrNoRegions, Reason: reason}
 	}
+	b.warnOfKeys()
 	b.uniqueNames()
 	if b.warnings > MaxWarnings {
 		f.Warnings = f.Warnings[:MaxWarnings]

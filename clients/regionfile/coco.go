@@ -284,12 +284,15 @@ func listImages(images cocoList[cocoImage], ids []string) string {
 
 // annotation reads one annotation if it belongs to the image, and skips it otherwise.
 func (b *builder) annotation(c *cursor, index int, image string, categories cocoList[string], boxes *int) *Error {
-	m, e := c.members("id", "image_id", "category_id", "segmentation", "bbox")
+	m, e := c.members("id", "image_id", "category_id", "segmentation", "bbox", "limits")
 	if e != nil {
 		return e
 	}
 	if id, e := optional(m, "image_id", (*cursor).scalar); e != nil || id != image {
 		return e
+	}
+	if m.has("limits") {
+		b.foreignLimits(func() string { return fmt.Sprintf("annotations[%d]", index) })
 	}
 	id, e := optional(m, "id", (*cursor).scalar)
 	if e != nil {

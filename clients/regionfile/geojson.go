@@ -125,6 +125,15 @@ func (g *geoReader) feature(m *members, where string) *Error {
 	if t, ok := m.str("type"); !ok || t != "Feature" {
 		return fail(ErrInvalid, `expected "type": "Feature"`).within("%s", where)
 	}
+	if p := m.cursor("properties"); p != nil && p.kind() == kindObject {
+		// A property that occurs twice is no matter here.
+		for more := p.enter(); more; more = p.next() {
+			if p.key() == "limits" {
+				g.foreignLimits(func() string { return where })
+			}
+			p.skip()
+		}
+	}
 	c := m.cursor("geometry")
 	if c == nil || c.kind() == kindNull {
 		g.warn("%s: skipped: it has no geometry", where)

@@ -405,6 +405,7 @@ func (b *builder) ring(c *cursor, extra bool) *Error {
 // members is what an object has: the offsets of the values one is interested in, and a few of the names for messages.
 type members struct {
 	doc   string
+	start int // of the object
 	at    map[string]int
 	names []string // the first maxListed+1 names of the object
 }
@@ -412,7 +413,7 @@ type members struct {
 // members consumes an object and notes where the wanted members' values are. A wanted name that occurs twice is an
 // error: JSON leaves open which of them counts.
 func (c *cursor) members(wanted ...string) (*members, *Error) {
-	m := &members{doc: c.s, at: make(map[string]int, len(wanted))}
+	m := &members{doc: c.s, start: c.pos, at: make(map[string]int, len(wanted))}
 	for more := c.enter(); more; more = c.next() {
 		k := c.key()
 		if len(m.names) <= maxListed {

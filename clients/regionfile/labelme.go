@@ -15,6 +15,7 @@ package regionfile
 import (
 	"bytes"
 	"encoding/base64"
+	"fmt"
 	"image"
 	"image/png"
 	"math"
@@ -54,9 +55,12 @@ func (b *builder) shape(c *cursor, index int, groups map[labelGroup]int) *Error 
 	if e := c.expect(kindObject); e != nil {
 		return e
 	}
-	m, e := c.members("label", "points", "shape_type", "group_id", "mask")
+	m, e := c.members("label", "points", "shape_type", "group_id", "mask", "limits")
 	if e != nil {
 		return e
+	}
+	if m.has("limits") {
+		b.foreignLimits(func() string { return fmt.Sprintf("shapes[%d]%s", index, nameAt(m.doc, m.start, "label")) })
 	}
 	label, e := optional(m, "label", (*cursor).stringOrNull)
 	if e != nil {

@@ -5,9 +5,13 @@ package regionfile
 //	[{"name": "U7", "rings": [[[10, 10], [90, 10], [90, 60]]], "fill": "evenodd", "limits": ["mean in [90, 140]"]}, ...]
 //	{"name": "board", "description": "...", "fill": "nonzero", "regions": [...], "reductions": ["mean", ...]}
 //
-// Other keys are ignored. A recipe's fill holds for the regions that don't have their own.
+// Other keys are ignored, with a warning where one is close to a known one. A recipe's fill holds for the regions that don't have their own.
 
-import "strings"
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
 
 // recipe reads the object.
 func (b *builder) recipe(top *members) *Error {
@@ -24,6 +28,13 @@ func (b *builder) recipe(top *members) *Error {
 	fill, e := optional(top, "fill", (*cursor).fill)
 	if e != nil {
 		return e
+	}
+	all := &cursor{s: top.doc, pos: top.start}
+	for more := all.enter(); more; more = all.next() {
+		if key := all.key(); !slices.Contains(recipeKeys, key) {
+			b.strange(key, recipeKeys, func() string { return "recipe" })
+		}
+		all.skip()
 	}
 	c := top.cursor("regions")
 	if e := c.expect(kindArray); e != nil {
@@ -51,7 +62,7 @@ func (b *builder) region(c *cursor, fill string) *Error {
 	if e := c.expect(kindObject); e != nil {
 		return e
 	}
-	r := Region{}
+	r, start := Region{}, c.pos
 	var seen struct{ name, rings, fill, limits bool }
 	var e *Error
 	for more := c.enter(); more; more = c.next() {
@@ -74,6 +85,9 @@ func (b *builder) region(c *cursor, fill string) *Error {
 			twice, seen.limits = seen.limits, true
 			r.Limits, e = b.strings(c)
 		default:
+			b.strange(key, regionKeys, func() string {
+				return fmt.Sprintf("regions[%d]%s", len(b.file.Regions), nameAt(c.s, start, "name"))
+			})
 			c.skip()
 		}
 		if e != nil {

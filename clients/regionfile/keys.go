@@ -1,0 +1,112 @@
+package regionfile
+
+// Keys that a writer may have meant: a file whose "limits" are spelled "limit" would be read as one without any, and
+// what nobody looks at must not pass in silence.
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// regionKeys and recipeKeys are the keys of polyscan's own formats.
+var (
+	regionKeys = []string{"name", "rings", "fill", "limits"}
+	recipeKeys = []string{"name", "description", "fill", "regions", "reductions"}
+)
+
+// strangeKey is where a key was found first that its object ignores, and in how many others it was.
+type strangeKey struct {
+	order int
+	where string
+	hint  string
+	more  int
+}
+
+// strange notes a key that an object ignores, if it is close to one of the object's own keys or belongs elsewhere in the
+// file. where says which object it is.
+func (b *builder) strange(key string, own []string, where func() string) {
+	if seen, ok := b.keys[key]; ok {
+		seen.more++
+		return
+	}
+	hint := ""
+	if near := nearest(key, own); near != "" {
+		hint = fmt.Sprintf("did you mean %s?", quote(near))
+	} else if key == "limits" {
+		hint = "limits belong to a region"
+	} else {
+		return
+	}
+	if b.keys == nil {
+		b.keys = map[string]*strangeKey{}
+	}
+	b.keys[key] = &strangeKey{order: len(b.keys), where: where(), hint: hint}
+}
+
+// foreignLimits notes limits in a file of another program, which are not read.
+func (b *builder) foreignLimits(where func() string) {
+	if b.keys == nil {
+		b.keys = map[string]*strangeKey{}
+	}
+	if seen, ok := b.keys["limits"]; ok {
+		seen.more++
+		return
+	}
+	b.keys["limits"] = &strangeKey{order: len(b.keys), where: where(),
+		hint: "limits are read from polyscan's own formats only"}
+}
+
+// warnOfKeys gives one warning for each of the strange keys.
+func (b *builder) warnOfKeys() {
+	byOrder := func(x, y string) int { return cmp.Compare(b.keys[x].order, b.keys[y].order) }
+	for _, key := range slices.SortedFunc(maps.Keys(b.keys), byOrder) {
+		k := b.keys[key]
+		more := ""
+		if k.more > 0 {
+			more = fmt.Sprintf(" and %d more", k.more)
+		}
+		b.warn("%s%s: the key %s is ignored; %s", k.where, more, quote(key), k.hint)
+	}
+}
+
+// nearest is the key that another one is probably meant to be, or empty: one that differs in capitals alone, in one
+// letter, or in two letters of six.
+func nearest(key string, known []string) string {
+	if len(key) > 24 {
+		return ""
+	}
+	low := strings.ToLower(key)
+	best, least := "", 3
+	for _, k := range known {
+		if d := distance(low, k); d < least && (d < 2 || len(k) >= 6) {
+			best, least = k, d
+		}
+	}
+	return best
+}
+
+// distance counts the insertions, deletions, substitutions and swaps of neighbours that make a of b.
+func distance(a, b string) int {
+	before, last, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
+	for j := range last {
+		last[j] = j
+	}
+	for i := range len(a) {
+		row[0] = i + 1
+		for j := range len(b) {
+			substitute := last[j]
+			if a[i] != b[j] {
+				substitute++
+			}
+			row[j+1] = min(substitute, last[j+1]+1, row[j]+1)
+			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
+				row[j+1] = min(row[j+1], before[j-1]+1)
+			}
+		}
+		before, last, row = last, row, before
+	}
+	return last[len(b)]
+}

@@ -1,0 +1,61 @@
+package regionfile
+
+import (
+	"slices"
+	"testing"
+)
+
+// TestStrangeKeys: a key that is almost one of the format's gives a warning that names both, whether it is in the first
+// region or the last; keys that are nobody's are a matter of whoever wrote them.
+func TestStrangeKeys(t *testing.T) {
+	region := func(more string) string {
+		return `{"name":"a` + more[:1] + `","rings":` + triangle + `,` + more[1:] + `}`
+	}
+	for _, c := range []struct {
+		name, file string
+		want       []string
+	}{
+		{"close", `[` + region(`1"limit":["mean < 3"]`) + `]`,
+			[]string{`regions[0] "a1": the key "limit" is ignored; did you mean "limits"?`}},
+		{"capitals", `[` + region(`1"Limits":["mean < 3"]`) + `]`,
+			[]string{`regions[0] "a1": the key "Limits" is ignored; did you mean "limits"?`}},
+		{"swapped", `[` + region(`1"x":0`) + `,` + region(`2"lmiits":[]`) + `,` + region(`3"lmiits":[],"fil":""`) + `]`,
+			[]string{`regions[1] "a2" and 1 more: the key "lmiits" is ignored; did you mean "limits"?`,
+				`regions[2] "a3": the key "fil" is ignored; did you mean "fill"?`}},
+		{"beside the right one", `[` + region(`1"limits":[],"limit":["mean < 3"]`) + `]`,
+			[]string{`regions[0] "a1": the key "limit" is ignored; did you mean "limits"?`}},
+		{"recipe", `{"a":0,"b":0,"c":0,"d":0,"e":0,"f":0,"g":0,"h":0,"i":0,"regions":[` + region(`1"x":0`) +
+			`],"reduction":["mean"],"limits":["mean < 3"]}`,
+			[]string{`recipe: the key "reduction" is ignored; did you mean "reductions"?`,
+				`recipe: the key "limits" is ignored; limits belong to a region`}},
+		{"far", `[` + region(`1"colour":"red","id":7,"node":1,"title":"x","full":1`) + `]`,
+			[]string{`regions[0] "a1": the key "full" is ignored; did you mean "fill"?`}},
+		{"LabelMe", `{"shapes":[{"label":"U7","points":[[0,0],[1,0],[1,1]],"limits":["mean < 3"]},
+			{"label":"U8","points":[[0,0],[1,0],[1,1]],"limits":["mean < 3"]}]}`,
+			[]string{`shapes[0] "U7" and 1 more: the key "limits" is ignored; ` +
+				`limits are read from polyscan's own formats only`}},
+		{"COCO", `{"annotations":[{"id":1,"segmentation":[[0,0,1,0,1,1]],"limits":[]}]}`,
+			[]string{`annotations[0]: the key "limits" is ignored; limits are read from polyscan's own formats only`}},
+		{"GeoJSON", `{"type":"Feature","properties":{"name":"n","limits":"mean < 3"},
+			"geometry":{"type":"Polygon","coordinates":[[[0,0],[9,0],[9,9],[0,0]]]}}`,
+			[]string{`the feature "n": the key "limits" is ignored; limits are read from polyscan's own formats only`}},
+	} {
+		f, err := Parse("", []byte(c.file), Options{})
+		if err != nil {
+			t.Errorf("%s: %v", c.name, err)
+		} else if !slices.Equal(f.Warnings, c.want) {
+			t.Errorf("%s:\n got %q\nwant %q", c.name, f.Warnings, c.want)
+		}
+	}
+}
+
+func TestDistance(t *testing.T) {
+	for _, c := range []struct {
+		a, b string
+		want int
+	}{{"", "", 0}, {"", "ab", 2}, {"limit", "limits", 1}, {"lmiits", "limits", 1}, {"kitten", "sitting", 3}, {"ba", "ab", 1}} {
+		if got, back := distance(c.a, c.b), distance(c.b, c.a); got != c.want || back != c.want {
+			t.Errorf("%q, %q: %d and %d, want %d", c.a, c.b, got, back, c.want)
+		}
+	}
+}
