@@ -34,8 +34,8 @@ func (s *deviceServer) GetDevice(context.Context, *pb.GetDeviceRequest) (*pb.Get
 		Limits: &pb.ServerLimits{
 			MaxMessageBytes:         uint64(s.cfg.MaxMessageBytes),
 			MaxFramePixels:          uint64(s.cfg.MaxFramePixels),
-			MaxRegions:              uint32(s.cfg.Bounds.MaxRegions),
-			MaxVertices:             uint64(s.cfg.Bounds.MaxVertices),
+			MaxRegions:              uint32(s.cfg.MaxRegions),
+			MaxVertices:             uint64(s.cfg.MaxVertices),
 			MaxStreamsPerConnection: uint32(s.cfg.MaxStreams),
 		},
 		Scheduler:      schedulerStatus(dev.Sched()),

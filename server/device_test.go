@@ -40,7 +40,7 @@ func TestDeviceStatus(t *testing.T) {
 	}
 	if r := d.GetResidentFrames(); r.GetFrames() != 1 || r.GetBytes() != 10240 || r.GetCopyBytes() != 10000 ||
 		r.GetMaxBytes() != m.GetReservedBytes()/2 ||
-		r.GetMaxFrames() != DefaultMaxFrames || r.GetGone()["released"] != 1 || len(r.GetGone()) != 1 {
+		r.GetMaxFrames() != uint64(standard.MaxFrames) || r.GetGone()["released"] != 1 || len(r.GetGone()) != 1 {
 		t.Errorf("%v", r)
 	}
 	done := map[string]uint64{}

@@ -256,7 +256,7 @@ func (s *diffusionServer) fillShare(h *holes, f polygon.Frame) (int64, error) {
 func (s *diffusionServer) regionsOf(h *holes, p wire.Paths) (*polygon.Set, wire.Paths, error) {
 	switch {
 	case h.regions != nil:
-		set, err := wire.NewSet(h.regions, p, s.cfg.Bounds)
+		set, err := wire.NewSet(h.regions, p, s.cfg.bounds())
 		return set, p, err
 	case h.recipe != nil:
 		stored, set, err := s.recipes.Recipe(h.recipe.GetName(), h.recipe.GetVersion())

@@ -494,12 +494,12 @@ func TestFrameLimits(t *testing.T) {
 		bytes, copies int64
 		idle, maxIdle time.Duration
 	}{
-		{Config{}, cpu, 500, 0, DefaultFrameIdleTimeout, DefaultMaxFrameIdleTimeout},
-		{Config{}, gpu, 500, 500, DefaultFrameIdleTimeout, DefaultMaxFrameIdleTimeout},
-		{Config{NoFrameCopies: true}, gpu, 500, 0, DefaultFrameIdleTimeout, DefaultMaxFrameIdleTimeout},
-		{Config{FrameBytes: 300, FrameCopyBytes: 100}, gpu, 300, 100, DefaultFrameIdleTimeout,
-			DefaultMaxFrameIdleTimeout},
-		{Config{FrameCopyBytes: 100}, cpu, 500, 100, DefaultFrameIdleTimeout, DefaultMaxFrameIdleTimeout},
+		{Config{}, cpu, 500, 0, standard.FrameIdleTimeout, standard.MaxFrameIdleTimeout},
+		{Config{}, gpu, 500, 500, standard.FrameIdleTimeout, standard.MaxFrameIdleTimeout},
+		{Config{NoFrameCopies: true}, gpu, 500, 0, standard.FrameIdleTimeout, standard.MaxFrameIdleTimeout},
+		{Config{FrameBytes: 300, FrameCopyBytes: 100}, gpu, 300, 100, standard.FrameIdleTimeout,
+			standard.MaxFrameIdleTimeout},
+		{Config{FrameCopyBytes: 100}, cpu, 500, 100, standard.FrameIdleTimeout, standard.MaxFrameIdleTimeout},
 		{Config{FrameIdleTimeout: 48 * time.Hour}, cpu, 500, 0, 48 * time.Hour, 48 * time.Hour},
 		{Config{MaxFrameIdleTimeout: time.Minute}, cpu, 500, 0, time.Minute, time.Minute},
 	} {
@@ -509,7 +509,7 @@ func TestFrameLimits(t *testing.T) {
 		}
 		l := cfg.frameLimits(x.dev)
 		if l.bytes != x.bytes || l.copies != x.copies || l.idle != x.idle || l.maxIdle != x.maxIdle ||
-			l.count != DefaultMaxFrames {
+			l.count != standard.MaxFrames {
 			t.Errorf("%+v on %s: %+v", x.cfg, x.dev.Backend, l)
 		}
 	}

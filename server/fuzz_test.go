@@ -21,7 +21,6 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
-	"github.com/polyscan/polyscan/polygon"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
 	"github.com/polyscan/polyscan/server/internal/wire"
 )
@@ -57,7 +56,7 @@ func wantCanonical(t *testing.T, err error) {
 var fuzzConfig = Config{
 	Logger:      slog.New(slog.DiscardHandler),
 	MemoryBytes: 64 << 20, MaxFramePixels: 1 << 18, MaxMessageBytes: 1 << 20,
-	Bounds: polygon.Bounds{MaxRegions: 100, MaxVertices: 10_000, MaxRegionVertices: 1000},
+	MaxRegions: 100, MaxVertices: 10_000, MaxRegionVertices: 1000,
 }
 
 // fuzzSeeds are requests of all kinds.

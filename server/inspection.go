@@ -47,7 +47,7 @@ func inspectionDesc() *grpc.ServiceDesc {
 
 func (s *inspectionServer) reduce(ctx context.Context, req *pb.ReduceRequest, in *framecodec.Message) (*wire.Response,
 	error) {
-	what, err := wire.NewInspection(req.GetInspection(), "inspection", "frame", s.recipes, s.cfg.Bounds)
+	what, err := wire.NewInspection(req.GetInspection(), "inspection", "frame", s.recipes, s.cfg.bounds())
 	if err != nil {
 		return nil, err
 	}
@@ -116,7 +116,7 @@ func (s *inspectionServer) rasterize(ctx context.Context, req *pb.RasterizeReque
 	var err error
 	switch r := req.GetRegions().(type) {
 	case *pb.RasterizeRequest_RegionSet:
-		set, err = wire.NewSet(r.RegionSet, p, s.cfg.Bounds)
+		set, err = wire.NewSet(r.RegionSet, p, s.cfg.bounds())
 	case *pb.RasterizeRequest_Recipe:
 		var stored *pb.Recipe
 		if stored, set, err = s.recipes.Recipe(r.Recipe.GetName(), r.Recipe.GetVersion()); err == nil {

@@ -308,7 +308,7 @@ func TestLimitsAndVerdicts(t *testing.T) {
 }
 
 func TestRefusesRequests(t *testing.T) {
-	s := start(t, Config{Bounds: polygon.Bounds{MaxRegions: 5, MaxVertices: 100, MaxRegionVertices: 50},
+	s := start(t, Config{MaxRegions: 5, MaxVertices: 100, MaxRegionVertices: 50,
 		MaxFramePixels: 1000}, frameCodec())
 	frame := func(edit func(*pb.Frame)) *pb.Frame {
 		f := rawFrame(10, 10, gray8, make([]byte, 100))
@@ -844,7 +844,7 @@ func TestPayloadIsFreed(t *testing.T) {
 
 // Two bytes a region on the wire, and a hundred in memory: refused before they are there, in every call.
 func TestRequestTooLarge(t *testing.T) {
-	s := start(t, Config{Bounds: polygon.Bounds{MaxRegions: 1000, MaxVertices: 10_000}})
+	s := start(t, Config{MaxRegions: 1000, MaxVertices: 10_000})
 	set := make([]byte, 0, 2<<20)
 	for range 1 << 20 {
 		set = append(set, 0x0a, 0)

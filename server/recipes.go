@@ -27,7 +27,7 @@ type recipeServer struct {
 // compileRecipe checks all of a recipe that can be checked without a frame. path is where it lies in the request.
 func (s *Server) compileRecipe(m *pb.Recipe, path string) (*polygon.Set, error) {
 	p := wire.Paths{Set: path + "region_set", Reductions: path + "reductions"}
-	set, err := wire.NewSet(m.GetRegionSet(), p, s.cfg.Bounds)
+	set, err := wire.NewSet(m.GetRegionSet(), p, s.cfg.bounds())
 	if err != nil {
 		return nil, err
 	}

@@ -14,7 +14,6 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/polyscan/polyscan/polygon"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
 	"github.com/polyscan/polyscan/server/internal/apierr"
 )
@@ -183,7 +182,7 @@ func TestExpectedVersion(t *testing.T) {
 }
 
 func TestRefusesRecipes(t *testing.T) {
-	s := start(t, Config{Bounds: polygon.Bounds{MaxRegions: 3}, MaxRecipes: 2})
+	s := start(t, Config{MaxRegions: 3, MaxRecipes: 2})
 	fine := rect("r", 0, 0, 1, 1)
 	for _, c := range []struct {
 		name  string

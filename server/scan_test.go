@@ -281,7 +281,7 @@ func TestScanLines(t *testing.T) {
 			call := s.scan(t, open)
 			if o := call.opened; len(o.GetSessionToken()) != 32 || o.GetNextSequence() != 0 || o.GetNextLine() != 0 ||
 				o.GetCreditLine() < 64 ||
-				o.GetResumeWindow().AsDuration() != DefaultScanResumeWindow || o.GetBackend() != s.dev.Info().Backend {
+				o.GetResumeWindow().AsDuration() != standard.ScanResumeWindow || o.GetBackend() != s.dev.Info().Backend {
 				t.Errorf("opened: %v", o)
 			}
 			got := &scanned{}

@@ -143,7 +143,7 @@ func (s *Server) openScan(ctx context.Context, open *pb.ScanOpen) (_ *scanSessio
 		return nil, apierr.Refuse("open.inspection.work_class", class,
 			"must be unspecified: line-scan streams have a class of their own")
 	}
-	what, err := wire.NewInspection(open.GetInspection(), "open.inspection", "strip.frame", s.recipes, s.cfg.Bounds)
+	what, err := wire.NewInspection(open.GetInspection(), "open.inspection", "strip.frame", s.recipes, s.cfg.bounds())
 	if err != nil {
 		return nil, err
 	}

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -78,11 +79,12 @@ const (
 	maxHeaderBytes = 64 << 10
 )
 
-// New opens the device, reads recipes, tokens and certificates, and makes a server that is ready to serve.
+// New opens the device, reads recipes, tokens and certificates, and makes a server that is ready to serve. Errors that
+// come again with the same Config match [ErrConfig].
 func New(cfg Config) (_ *Server, err error) {
 	cfg, err = cfg.withDefaults()
 	if err != nil {
-		return nil, err
+		return nil, &configError{err}
 	}
 	s := &Server{
 		cfg:      cfg,
@@ -93,25 +95,27 @@ func New(cfg Config) (_ *Server, err error) {
 		metrics:  observe.New(),
 		draining: make(chan struct{}),
 
-		overheadLimit: wire.OverheadOf(cfg.Bounds),
+		overheadLimit: wire.OverheadOf(cfg.bounds()),
 	}
 	if s.validator, err = wire.NewValidator(); err != nil {
 		return nil, fmt.Errorf("server: field rules: %w", err)
 	}
 	if cfg.TokenFile != "" {
 		if s.tokens, err = newTokens(cfg.TokenFile, s.log); err != nil {
-			return nil, err
+			return nil, &configError{err}
 		}
 	}
 	if s.certs, err = newCertificates(cfg.TLS, s.log); err != nil {
-		return nil, err
+		return nil, &configError{err}
 	}
 	if s.tokens != nil && s.certs == nil {
 		s.log.Warn("tokens travel in the clear: serve TLS, or where nobody can listen")
 	}
 	// Recipes before the device: what is wrong with a file shows before gigabytes are reserved.
 	s.recipes, err = newRecipeStore(cfg.RecipeDir, cfg.MaxRecipes, cfg.MaxRecipeBytes, s.loadRecipe)
-	if err != nil {
+	if errors.Is(err, syscall.ENOTDIR) {
+		return nil, &configError{err}
+	} else if err != nil {
 		return nil, err
 	}
 	defer func() {
@@ -122,7 +126,7 @@ func New(cfg Config) (_ *Server, err error) {
 	d := cfg.Driver
 	if d == nil {
 		if d, err = drivers.Open(cfg.Device, drivers.Options{Threads: cfg.Threads, Ordinal: cfg.Ordinal}); err != nil {
-			return nil, err
+			return nil, &configError{err}
 		}
 	}
 	s.dev, err = device.Open(func() (*kernels.Device, error) {
@@ -133,7 +137,9 @@ func New(cfg Config) (_ *Server, err error) {
 			Observe:    s.metrics.Jobs.Observe,
 		})
 	}, s.log)
-	if err != nil {
+	if errors.Is(err, driver.ErrNoDevice) {
+		return nil, &configError{err}
+	} else if err != nil {
 		return nil, err
 	}
 	orElse(&cfg.PreparedBytes, s.dev.Info().MemoryBytes/4)

@@ -18,7 +18,6 @@ import (
 	reflectionpb "google.golang.org/grpc/reflection/grpc_reflection_v1"
 	"google.golang.org/grpc/status"
 
-	"github.com/polyscan/polyscan/polygon"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
 	"github.com/polyscan/polyscan/server/internal/apierr"
 )
@@ -282,14 +281,14 @@ func TestRegisterer(t *testing.T) {
 
 func TestRefusesConfig(t *testing.T) {
 	for want, cfg := range map[string]Config{
-		"Threads":           {Threads: -1},
-		"MaxMessageBytes":   {MaxMessageBytes: 1 << 31},
-		"MaxFramePixels":    {MaxFramePixels: 1 << 30},
-		"StreamDepth":       {StreamDepth: 1000},
-		"Bounds.MaxRegions": {Bounds: polygon.Bounds{MaxRegions: -1}},
-		`"gpu"`:             {Device: "gpu"},
-		"device 7":          {Device: "cpu", Ordinal: 7},
-		"no such file":      {TokenFile: "no/such/file"},
+		"Threads":         {Threads: -1},
+		"MaxMessageBytes": {MaxMessageBytes: 1 << 31},
+		"MaxFramePixels":  {MaxFramePixels: 1 << 30},
+		"StreamDepth":     {StreamDepth: 1000},
+		"MaxRegions":      {MaxRegions: -1},
+		`"gpu"`:           {Device: "gpu"},
+		"device 7":        {Device: "cpu", Ordinal: 7},
+		"no such file":    {TokenFile: "no/such/file"},
 	} {
 		s, err := New(cfg)
 		if err == nil {

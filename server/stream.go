@@ -293,7 +293,7 @@ func (*inspectFrames) opens(req frameRequest) bool {
 }
 
 func (f *inspectFrames) open(req frameRequest) error {
-	what, err := wire.NewInspection(req.(*pb.StreamFramesRequest).GetOpen(), "open", "frame", f.recipes, f.cfg.Bounds)
+	what, err := wire.NewInspection(req.(*pb.StreamFramesRequest).GetOpen(), "open", "frame", f.recipes, f.cfg.bounds())
 	if err != nil {
 		return err
 	}

@@ -410,7 +410,7 @@ func TestShutdownEndsEndlessStream(t *testing.T) {
 // A call that ends while its regions are being prepared is no bug.
 func TestPrepareCanceled(t *testing.T) {
 	s := start(t, Config{})
-	what, err := wire.NewInspection(inspect(rect("r", 0, 0, 2, 1)), "open", "frame", s.recipes, s.cfg.Bounds)
+	what, err := wire.NewInspection(inspect(rect("r", 0, 0, 2, 1)), "open", "frame", s.recipes, s.cfg.bounds())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,12 +14,14 @@ import (
 
 // TLS names PEM files. They are read again when they change.
 type TLS struct {
-	// CertFile holds the server's certificate, with those that lead to its authority behind it; KeyFile its key. Both
-	// or neither.
-	CertFile, KeyFile string
-	// ClientCAFile holds the certificates of authorities; each client must then bring a certificate that one of them
-	// signed.
-	ClientCAFile string
+	// Certificate of the server, PEM. Read again when it changes, and on SIGHUP; so are the files below.
+	//
+	// Certificates that lead to its authority may follow it. There are both this and KeyFile, or neither.
+	CertFile string `name:"cert" type:"path" placeholder:"FILE" default:""`
+	// Key of the certificate, PEM.
+	KeyFile string `name:"key" type:"path" placeholder:"FILE" default:""`
+	// Authorities that must have signed the certificates of clients, PEM.
+	ClientCAFile string `name:"client-ca" type:"path" placeholder:"FILE" default:""`
 }
 
 // certificates is the state of the files.

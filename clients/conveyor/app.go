@@ -11,7 +11,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/polyscan/polyscan/clients"
-	"github.com/polyscan/polyscan/clients/internal/command"
+	"github.com/polyscan/polyscan/internal/command"
 )
 
 // app is the grammar.

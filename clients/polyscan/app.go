@@ -13,7 +13,7 @@ import (
 	kongcompletion "github.com/jotaen/kong-completion"
 	"github.com/posener/complete"
 
-	"github.com/polyscan/polyscan/clients/internal/command"
+	"github.com/polyscan/polyscan/internal/command"
 	"github.com/polyscan/polyscan/server/daemon"
 )
 

@@ -17,11 +17,11 @@ func TestExampleSettings(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if f, _, _, err := parse(t, "--config", writeFile(t, string(text))); err != nil || f.Recipes == "" {
+	if f, _, _, err := parse(t, "--config", writeFile(t, string(text))); err != nil || f.RecipeDir == "" {
 		t.Errorf("%+v, %v", f, err)
 	}
 	all := regexp.MustCompile(`(?m)^# ([a-z-]+: )`).ReplaceAllString(string(text), "$1")
-	if f, _, _, err := parse(t, "--config", writeFile(t, all)); err != nil || f.TokenFile == "" || f.Memory == 0 {
+	if f, _, _, err := parse(t, "--config", writeFile(t, all)); err != nil || f.TokenFile == "" || f.MemoryBytes == 0 {
 		t.Errorf("%+v, %v", f, err)
 	}
 }

@@ -1,88 +1,114 @@
 package daemon
 
 import (
-	"fmt"
-	"log/slog"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
-)
 
-func TestByteSize(t *testing.T) {
-	for text, want := range map[string]byteSize{
-		"0": 0, "1": 1, "1b": 1, "2KiB": 2048, "2 kib": 2048, "1.5MiB": 3 << 19, "3g": 3 << 30, "2GB": 2_000_000_000,
-		"1TiB": 1 << 40,
-	} {
-		var b byteSize
-		if err := b.UnmarshalText([]byte(text)); err != nil || b != want {
-			t.Errorf("%q = %d, %v, want %d", text, b, err, want)
-		}
-	}
-	for _, text := range []string{"", "x", "-1", "1XB", "MiB", "NaN", "Inf", "1e30", "1 2"} {
-		var b byteSize
-		if err := b.UnmarshalText([]byte(text)); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("%q", text)) {
-			t.Errorf("%q = %d, %v, want an error that names it", text, b, err)
-		}
-	}
-}
+	"github.com/alecthomas/kong"
+
+	"github.com/polyscan/polyscan/internal/command"
+	"github.com/polyscan/polyscan/server"
+	"github.com/polyscan/polyscan/server/internal/setting"
+)
 
 func TestUserIDs(t *testing.T) {
 	for text, want := range map[string][]uint32{
-		"": nil, "0": {0}, "1000": {1000}, "1000,1001": {1000, 1001}, "7, 8": {7, 8}, "4294967295": {1<<32 - 1},
+		"": nil, "0": {0}, "1000": {1000}, "1000,1001": {1000, 1001}, "4294967295": {1<<32 - 1},
 	} {
-		var u userIDs
-		if err := u.UnmarshalText([]byte(text)); err != nil || !slices.Equal(u.list, want) {
-			t.Errorf("%q = %v, %v, want %v", text, u.list, err, want)
+		f, printed, _, err := parse(t, "--shm-allow-uid="+text, "--print-config")
+		if err != nil || !slices.Equal(f.SharedMemoryUIDs, want) {
+			t.Errorf("%q = %v, %v, want %v", text, f.SharedMemoryUIDs, err, want)
 		}
-		written, err := u.MarshalText()
-		if err != nil || string(written) != strings.ReplaceAll(text, " ", "") {
-			t.Errorf("%q is written as %q, %v", text, written, err)
+		f, _, _, err = parse(t, "--config", writeFile(t, printed))
+		if err != nil || !slices.Equal(f.SharedMemoryUIDs, want) {
+			t.Errorf("%q is read again as %v, %v", text, f.SharedMemoryUIDs, err)
 		}
 	}
-	for _, text := range []string{"x", "-1", "4294967296", "1,", "1 2", "root"} {
-		var u userIDs
-		if err := u.UnmarshalText([]byte(text)); err == nil {
-			t.Errorf("%q = %v, want an error", text, u.list)
+	for _, text := range []string{"x", "-1", "4294967296", ",1", "1 2", "root"} {
+		if f, _, _, err := parse(t, "--shm-allow-uid="+text); err == nil ||
+			!strings.Contains(err.Error(), "--shm-allow-uid") {
+			t.Errorf("%q = %v, %v, want an error that names the flag", text, f.SharedMemoryUIDs, err)
 		}
 	}
 }
 
-// Each setting of the server can be given, but for those that are not for users: a flag each, all of them unlike the
-// default.
-func TestEveryConfigFieldIsSet(t *testing.T) {
-	var f Flags
-	fill(reflect.ValueOf(&f).Elem())
-	f.ShmAllowUID = userIDs{list: []uint32{1}}
-	f.Reflection, f.Channelz, f.FrameCopies = false, false, false
-	cfg := reflect.ValueOf(f.config(slog.New(slog.DiscardHandler)))
-	program := []string{"Driver", "Registerer", "Version", "SharedMemoryListener"}
-	var check func(name string, v reflect.Value)
-	check = func(name string, v reflect.Value) {
-		for i := range v.NumField() {
-			field := v.Type().Field(i)
-			switch at := name + field.Name; {
-			case !field.IsExported() || slices.Contains(program, at):
-			case field.Type.Kind() == reflect.Struct:
-				check(at+".", v.Field(i))
-			case v.Field(i).IsZero():
-				t.Errorf("no flag sets Config.%s", at)
+func TestSocketMode(t *testing.T) {
+	for text, want := range map[string]fileMode{"0660": 0o660, "600": 0o600, "0o666": 0, "-1": 0, "1777": 0, "rw": 0} {
+		f, printed, _, err := parse(t, "--socket-mode="+text, "--print-config")
+		if want == 0 {
+			if err == nil || !strings.Contains(err.Error(), strconv.Quote(text)) {
+				t.Errorf("%s: %v, want an error that names it", text, err)
 			}
+			continue
+		}
+		again, _, _, err2 := parse(t, "--config", writeFile(t, printed))
+		if err != nil || err2 != nil || f.SocketMode != want || again.SocketMode != want {
+			t.Errorf("%s = %#o, %v, and read again %#o, %v", text, f.SocketMode, err, again.SocketMode, err2)
 		}
 	}
-	check("", cfg)
 }
 
-// fill sets the fields of a struct to something.
-func fill(v reflect.Value) {
-	for i := range v.NumField() {
-		switch f := v.Field(i); f.Kind() {
-		case reflect.String:
-			f.SetString("x")
-		case reflect.Bool:
-			f.SetBool(true)
-		case reflect.Int, reflect.Int64:
-			f.SetInt(7)
+// What no machine could make right is found before anything is opened.
+func TestValidate(t *testing.T) {
+	for args, want := range map[string]string{
+		"--memory 5":                "--memory = 5: must be at least 1MiB, or 0 for the default",
+		"--memory 1048575":          "--memory = 1048575: must be at least 1MiB",
+		"--threads=-1":              "--threads = -1: must be 0 to 65536",
+		"--scan-drain 2h":           "--scan-drain = 2h0m0s: must be 0s to 1h0m0s",
+		"--stream-idle=-1s":         "--stream-idle = -1s: must be at least 0s",
+		"--max-message 2GiB":        "--max-message = 2GiB: must be 0 to 2147483647",
+		"--max-pixels 999999999999": "--max-pixels = 999999999999: must be 0 to 536870912",
+		"--listen foo":              `--listen: "foo" is no address: want host:port or unix:/path`,
+		"--listen localhost:x":      `--listen: "localhost:x" is no address`,
+		"--listen unix://":          "the path is missing",
+		"--http 7466":               `--http: "7466" is no address`,
+	} {
+		if _, _, _, err := parse(t, strings.Fields(args)...); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", args, err, want)
 		}
+		// A check of the settings is a check.
+		if _, _, exit, err := parse(t, append(strings.Fields(args), "--print-config")...); err == nil || exit >= 0 {
+			t.Errorf("%s --print-config: exit code %d, %v", args, exit, err)
+		}
+	}
+	for _, args := range []string{"--memory 1MiB", "--memory 0", "--listen [::1]:0", "--max-points 268435456"} {
+		if _, _, _, err := parse(t, strings.Fields(args)...); err != nil {
+			t.Errorf("%s: %v", args, err)
+		}
+	}
+}
+
+// Each flag has help, and each field of the server's settings is a flag or says that it is none.
+func TestEverySettingHasHelp(t *testing.T) {
+	var cmd struct{ Flags }
+	k, err := kong.New(&cmd, Options("")...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	help := command.Help(source, server.ConfigSource)
+	names := map[string]bool{}
+	for _, f := range k.Model.Flags {
+		names[f.Name] = true
+		if text := help(k.Model, f.Value); !strings.HasSuffix(text, ".") {
+			t.Errorf("--%s: %q", f.Name, text)
+		}
+	}
+	for _, f := range setting.Fields(&cmd.Config) {
+		if !names[f.Name] {
+			t.Errorf("%s: no flag --%s", f.Path, f.Name)
+		}
+	}
+	// No flags are the zero value with the same defaults.
+	f, _, _, err := parse(t)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var zero server.Config
+	setting.Fill(&zero)
+	if !reflect.DeepEqual(f.Config, zero) {
+		t.Errorf("%+v, want %+v", f.Config, zero)
 	}
 }

@@ -4,17 +4,18 @@ package daemon
 
 import (
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"strings"
 	"time"
 )
 
-// listenAll listens on all addresses, or on none.
-func listenAll(addresses []string) ([]net.Listener, error) {
+// listenAll listens on all addresses, or on none. Sockets get the mode.
+func listenAll(addresses []string, mode fs.FileMode) ([]net.Listener, error) {
 	var out []net.Listener
 	for _, a := range addresses {
-		l, err := listen(a)
+		l, err := listen(a, mode)
 		if err != nil {
 			for _, l := range out {
 				l.Close()
@@ -26,25 +27,38 @@ func listenAll(addresses []string) ([]net.Listener, error) {
 	return out, nil
 }
 
-// socketMode lets the server's user and its group connect, whatever the umask.
-const socketMode = 0o660
+// checkAddress says whether listen takes an address.
+func checkAddress(address string) error {
+	if path, ok := strings.CutPrefix(address, "unix:"); ok {
+		if strings.TrimPrefix(path, "//") == "" {
+			return fmt.Errorf("%q is no address: the path is missing", address)
+		}
+		return nil
+	}
+	_, port, err := net.SplitHostPort(address)
+	if err == nil {
+		_, err = net.LookupPort("tcp", port)
+	}
+	if err != nil {
+		return fmt.Errorf("%q is no address: want host:port or unix:/path", address)
+	}
+	return nil
+}
 
 // listen takes host:port and unix:/path. A socket that a server left behind is taken over; one that is in use is not.
-func listen(address string) (net.Listener, error) {
+// A socket gets the mode, whatever the umask.
+func listen(address string, mode fs.FileMode) (net.Listener, error) {
+	if err := checkAddress(address); err != nil {
+		return nil, err
+	}
 	path, ok := strings.CutPrefix(address, "unix:")
 	if !ok {
-		if _, _, err := net.SplitHostPort(address); err != nil {
-			return nil, fmt.Errorf("%q is no address: want host:port or unix:/path", address)
-		}
 		return net.Listen("tcp", address)
 	}
 	path = strings.TrimPrefix(path, "//") // unix:///path is the URL form
-	if path == "" {
-		return nil, fmt.Errorf("%q is no address: the path is missing", address)
-	}
 	if fi, err := os.Stat(path); err == nil {
 		if fi.Mode().Type() != os.ModeSocket {
-			return nil, fmt.Errorf("%s: the file exists and is no socket", path)
+			return nil, settingError{fmt.Errorf("%s: the file exists and is no socket", path)}
 		}
 		if c, err := net.DialTimeout("unix", path, time.Second); err == nil {
 			c.Close()
@@ -58,7 +72,7 @@ func listen(address string) (net.Listener, error) {
 	if err != nil || strings.HasPrefix(path, "@") { // an abstract one has no file
 		return l, err
 	}
-	if err := os.Chmod(path, socketMode); err != nil {
+	if err := os.Chmod(path, mode); err != nil {
 		l.Close()
 		return nil, err
 	}

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// Sockets are for the server's user and group; one that a dead server left is taken over, and nothing else that is in
+// Sockets get the mode; one that a dead server left is taken over, and nothing else that is in
 // the way.
 func TestListenUnix(t *testing.T) {
 	dir := t.TempDir()
@@ -33,7 +33,7 @@ func TestListenUnix(t *testing.T) {
 		{"unix:" + filepath.Join(dir, "none", "a.sock"), "no such file"},
 		{path, "is no address"},
 	} {
-		l, err := listen(x.address)
+		l, err := listen(x.address, 0o640)
 		if x.says != "" {
 			if err == nil || !strings.Contains(err.Error(), x.says) {
 				t.Errorf("%s: %v, want %q", x.address, err, x.says)
@@ -45,7 +45,7 @@ func TestListenUnix(t *testing.T) {
 		}
 		defer l.Close()
 		at := l.Addr().String()
-		if st, err := os.Stat(at); err != nil || st.Mode().Perm() != 0o660 {
+		if st, err := os.Stat(at); err != nil || st.Mode().Perm() != 0o640 {
 			t.Errorf("%s: %v, %v", at, st.Mode(), err)
 		}
 		if where(l) != "unix:"+at {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"net"
 	"net/http"
@@ -24,7 +25,7 @@ import (
 // flight finish, for as long as ShutdownTimeout says, and a second one cancels them. It ends, too, when the device is
 // lost for good, with that error. It tells stdout, under the name of the command, where the server listens and when it
 // is ready, systemd the same where that listens, and logs to stderr. The error matches [ErrStart] where the server did
-// not get that far.
+// not get that far, and [server.ErrConfig] where it would not the next time either.
 func Run(ctx context.Context, name string, f *Flags, stdout, stderr io.Writer, signals <-chan os.Signal) (err error) {
 	started := false
 	defer func() {
@@ -33,7 +34,11 @@ func Run(ctx context.Context, name string, f *Flags, stdout, stderr io.Writer, s
 		}
 	}()
 	log := f.logger(stderr)
-	listeners, err := listenAll(f.Listen)
+	say := func(format string, args ...any) { fmt.Fprintf(stdout, name+": "+format+"\n", args...) }
+	if f.LogFormat == "json" {
+		say = func(format string, args ...any) { log.Info(fmt.Sprintf(format, args...), "command", name) }
+	}
+	listeners, err := listenAll(f.Listen, fs.FileMode(f.SocketMode))
 	if err != nil {
 		return err
 	}
@@ -44,14 +49,15 @@ func Run(ctx context.Context, name string, f *Flags, stdout, stderr io.Writer, s
 	}
 	var web net.Listener
 	if f.HTTP != "" {
-		if web, err = listen(f.HTTP); err != nil {
+		if web, err = listen(f.HTTP, fs.FileMode(f.SocketMode)); err != nil {
 			closeAll()
 			return fmt.Errorf("--http: %w", err)
 		}
 	}
-	cfg := f.config(log)
+	cfg := f.Config
+	cfg.Logger = log
 	if f.ShmSocket != "" {
-		l, err := listen("unix:" + f.ShmSocket)
+		l, err := listen("unix:"+f.ShmSocket, 0o600)
 		if err != nil {
 			closeAll()
 			if web != nil {
@@ -62,6 +68,7 @@ func Run(ctx context.Context, name string, f *Flags, stdout, stderr io.Writer, s
 		cfg.SharedMemoryListener = l.(*net.UnixListener)
 		defer l.Close() // where New or Shutdown has not
 	}
+	f.warn(log, listeners)
 	s, err := newServer(cfg)
 	if err != nil {
 		closeAll()
@@ -101,12 +108,12 @@ func Run(ctx context.Context, name string, f *Flags, stdout, stderr io.Writer, s
 		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + 1))
 	}
 	for _, l := range listeners {
-		fmt.Fprintf(stdout, "%s: listening on %s\n", name, where(l))
+		say("listening on %s", where(l))
 	}
 	if web != nil {
-		fmt.Fprintf(stdout, "%s: metrics on http://%s/metrics\n", name, web.Addr())
+		say("metrics on http://%s/metrics", web.Addr())
 	}
-	fmt.Fprintf(stdout, "%s: ready; %s on %s\n", name, i.Backend, i.Device)
+	say("ready; %s on %s", i.Backend, i.Device)
 	started = true
 	systemd := newSupervisor(log)
 	defer systemd.close()
@@ -179,3 +186,8 @@ type startError struct{ error }
 
 func (e *startError) Is(target error) bool { return target == ErrStart }
 func (e *startError) Unwrap() error        { return e.error }
+
+// settingError is wrong whenever it is tried, like errors of server.New that match server.ErrConfig.
+type settingError struct{ error }
+
+func (settingError) Is(target error) bool { return target == server.ErrConfig }

@@ -7,48 +7,60 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/alecthomas/kong"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/polyscan/polyscan/internal/command"
+	"github.com/polyscan/polyscan/server"
 )
 
-// Options are what kong needs for [Flags]: those of the subcommand of that name, or of the program itself where command
+// Options are what kong needs for [Flags]: those of the subcommand of that name, or of the program itself where name
 // is "". A setting is each of its flags that isn't tagged `env:"-"`. It has a variable in the environment,
 // POLYSCAN_MAX_MESSAGE for --max-message, and a key in the file that --config names, max-message.
-func Options(command string) []kong.Option {
+func Options(name string) []kong.Option {
 	return []kong.Option{
+		command.Comments(source, server.ConfigSource),
+		kong.NamedMapper("size", kong.MapperFunc(sizeMapper)),
+		kong.NamedMapper("off", offMapper{}),
 		kong.Bind(&file{}), // which --config fills
 		kong.PostBuild(func(k *kong.Kong) error {
 			node := k.Model.Node
-			if command != "" {
-				i := slices.IndexFunc(node.Children, func(n *kong.Node) bool { return n.Name == command })
+			if name != "" {
+				i := slices.IndexFunc(node.Children, func(n *kong.Node) bool { return n.Name == name })
 				if i < 0 {
-					return fmt.Errorf("daemon: no command %q", command)
+					return fmt.Errorf("daemon: no command %q", name)
 				}
 				node = node.Children[i]
 			}
-			vars := vars()
 			for _, f := range node.Flags {
-				// kong looks at each variable for each flag that can see it, which takes most of a short command's time
-				// where all can.
-				if strings.Contains(f.Default, "${") || strings.Contains(f.Help, "${") {
-					f.Tag.Vars = vars
+				switch {
+				case f.Tag.Type == "size":
+					f.PlaceHolder = "SIZE"
+				case f.Target.Type() == reflect.TypeFor[time.Duration]():
+					f.PlaceHolder = "TIME"
 				}
 				switch {
 				case f.Name == "help":
 				case slices.Equal(f.Envs, []string{"-"}):
 					setEnv(f)
 				default:
-					setEnv(f, "POLYSCAN_"+strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_")))
+					setEnv(f, envName(f.Name))
 				}
 			}
 			return nil
 		}),
 	}
+}
+
+func envName(flag string) string {
+	return "POLYSCAN_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }
 
 func setEnv(f *kong.Flag, names ...string) { f.Envs, f.Tag.Envs = names, names }
@@ -169,8 +181,11 @@ func decode(n *yaml.Node, f *kong.Flag) (string, error) {
 		return "", fmt.Errorf("want %s", want)
 	}
 	text := items[0]
-	if f.IsSlice() {
+	switch {
+	case f.IsSlice() && f.Target.Type().Elem().Kind() == reflect.String:
 		text = kong.JoinEscaped(items, f.Tag.Sep)
+	case f.IsSlice():
+		text = strings.Join(items, string(f.Tag.Sep))
 	}
 	if enum := f.EnumSlice(); f.Enum != "" && !slices.Contains(enum, text) {
 		return "", fmt.Errorf("%q is not one of %s", text, strings.Join(enum, ", "))
@@ -211,7 +226,7 @@ func (printConfig) AfterApply(k *kong.Kong, ctx *kong.Context, trace *kong.Path,
 	doc := yaml.Node{Kind: yaml.MappingNode}
 	for _, s := range settings(flagsBeside(ctx, trace.Flag)) {
 		var value yaml.Node
-		if err := value.Encode(s.Target.Interface()); err != nil {
+		if err := value.Encode(shown(s)); err != nil {
 			return fmt.Errorf("--print-config: %s: %w", s.Name, err)
 		}
 		value.Style |= yaml.FlowStyle
@@ -240,4 +255,37 @@ func (f *file) origin(ctx *kong.Context, s *kong.Flag) string {
 		return fmt.Sprintf("file %s:%d", f.name, v.line)
 	}
 	return "default"
+}
+
+// wantsJSON looks for the form of logs where the settings as a whole could not be read.
+func wantsJSON(args []string) bool {
+	given := func(names ...string) string {
+		for i, a := range args {
+			for _, name := range names {
+				if v, ok := strings.CutPrefix(a, name+"="); ok {
+					return v
+				} else if a == name && i+1 < len(args) {
+					return args[i+1]
+				}
+			}
+		}
+		return os.Getenv(envName(strings.TrimLeft(names[0], "-")))
+	}
+	if format := given("--log-format"); format != "" {
+		return format == "json"
+	}
+	var inFile struct {
+		LogFormat string `yaml:"log-format"`
+	}
+	text, err := os.ReadFile(given("--config", "-c"))
+	return err == nil && yaml.Unmarshal(text, &inFile) == nil && inFile.LogFormat == "json"
+}
+
+// Report writes an error that ended a command, as a line of text or, where the settings ask for that, of JSON.
+func Report(w io.Writer, name string, args []string, err error, hint string) {
+	if wantsJSON(args) {
+		newLogger(w, true, slog.LevelInfo).Error(err.Error(), "command", name)
+		return
+	}
+	fmt.Fprintf(w, "%s: %v\n%s", name, err, hint)
 }

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/alecthomas/kong"
+
+	"github.com/polyscan/polyscan/server/internal/setting"
 )
 
 // parse reads a command line. What it prints and its exit code, -1 for none, are those of --print-config.
@@ -50,20 +52,20 @@ func TestPrecedence(t *testing.T) {
 		{"device", "a", "b", "c", func(f Flags) any { return f.Device }, [4]any{"a", "b", "c", "auto"}},
 		{"streams", "1", "2", "3", func(f Flags) any { return f.Streams }, [4]any{1, 2, 3, 0}},
 		{"max-pixels", "1", "2", "3", func(f Flags) any {
-			return f.MaxPixels
+			return f.MaxFramePixels
 		}, [4]any{int64(1), int64(2), int64(3), int64(1 << 28)}},
 		{"max-message", "1KiB", "2KB", "3", func(f Flags) any {
-			return f.MaxMessage
-		}, [4]any{byteSize(1024), byteSize(2000), byteSize(3), byteSize(256 << 20)}},
+			return f.MaxMessageBytes
+		}, [4]any{int64(1024), int64(2000), int64(3), int64(256 << 20)}},
 		{"shutdown-timeout", "1s", "2m", "3h", func(f Flags) any { return f.ShutdownTimeout },
 			[4]any{time.Second, 2 * time.Minute, 3 * time.Hour, 30 * time.Second}},
 		{"listen", ":1", ":2,unix:/b", "[':3', 'unix:/c', '[::1]:7']", func(f Flags) any { return f.Listen },
 			[4]any{[]string{":1"}, []string{":2", "unix:/b"}, []string{":3", "unix:/c", "[::1]:7"},
 				[]string{"localhost:7465"}}},
 		{"reflection", "true", "false", "true", func(f Flags) any {
-			return f.Reflection
+			return !f.NoReflection
 		}, [4]any{true, false, true, true}},
-		{"channelz", "false", "true", "no", func(f Flags) any { return f.Channelz }, [4]any{false, true, false, true}},
+		{"channelz", "false", "true", "no", func(f Flags) any { return !f.NoChannelz }, [4]any{false, true, false, true}},
 		{"log-level", "debug", "warn", "error", func(f Flags) any {
 			return f.LogLevel
 		}, [4]any{"debug", "warn", "error", "info"}},
@@ -125,9 +127,9 @@ func TestConfigByEnvironment(t *testing.T) {
 
 // What --print-config prints are the same settings again, all of them.
 func TestPrintedSettingsAreAFile(t *testing.T) {
-	args := []string{"--listen", ":1", "--listen", "unix:/x, y", "--memory", "1.5GiB", "--host-memory", "1000001",
+	args := []string{"--listen", ":1", "--listen", `unix:/x\, y`, "--memory", "1.5GiB", "--host-memory", "1000001",
 		"--no-channelz",
-		"--shutdown-timeout", "90s", "--recipes", "/a: #b", "--http", ":2"}
+		"--shutdown-timeout", "90s", "--recipes", "/a: #b", "--http", ":2", "--shm-allow-uid", "7,8"}
 	want, printed, _, err := parse(t, append(args, "--print-config")...)
 	if err != nil {
 		t.Fatal(err)
@@ -136,7 +138,7 @@ func TestPrintedSettingsAreAFile(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v in\n%s", err, printed)
 	}
-	got.Config, want.Config = "", ""
+	got.File, want.File = "", ""
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v, want %+v", got, want)
 	}
@@ -144,7 +146,8 @@ func TestPrintedSettingsAreAFile(t *testing.T) {
 	if a, b := origin.ReplaceAllString(again, ""), origin.ReplaceAllString(printed, ""); a != b {
 		t.Errorf("printed\n%s, want\n%s", a, b)
 	}
-	fields := reflect.TypeFor[Flags]().NumField() - len([]string{"Config", "PrintConfig"})
+	fields := len(setting.Fields(&want.Config)) +
+		reflect.TypeFor[Flags]().NumField() - len([]string{"Config", "File", "PrintConfig"})
 	if n := strings.Count(printed, "\n"); n != fields {
 		t.Errorf("%d settings, want %d:\n%s", n, fields, printed)
 	}
@@ -208,13 +211,13 @@ func TestOptionsOfCommand(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Setenv("POLYSCAN_CONFIG", writeFile(t, "http: x\n"))
+	t.Setenv("POLYSCAN_CONFIG", writeFile(t, "http: x:1\n"))
 	t.Setenv("POLYSCAN_STREAMS", "7")
 	if _, err := k.Parse([]string{"other"}); err != nil || cmd.Other.Streams != 0 || cmd.Other.Config != "" ||
 		cmd.Serve.HTTP != "" {
 		t.Errorf("other: %+v, %v", cmd, err)
 	}
-	if _, err := k.Parse([]string{"serve"}); err != nil || cmd.Serve.Streams != 7 || cmd.Serve.HTTP != "x" {
+	if _, err := k.Parse([]string{"serve"}); err != nil || cmd.Serve.Streams != 7 || cmd.Serve.HTTP != "x:1" {
 		t.Errorf("serve: %+v, %v", cmd, err)
 	}
 	if _, err := kong.New(&cmd, Options("none")...); err == nil {

@@ -3,6 +3,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"github.com/polyscan/polyscan/internal/command"
 	"github.com/polyscan/polyscan/server"
 	"github.com/polyscan/polyscan/server/daemon"
 )
@@ -18,8 +20,8 @@ import (
 // Exit codes.
 const (
 	exitOK     = 0 // it ran and was asked to stop, and finished what was in flight
-	exitFailed = 1 // it could not start, could not go on, or had to cancel calls
-	exitUsage  = 2 // it did not understand its flags
+	exitFailed = 1 // it could not start now, could not go on, or had to cancel calls
+	exitUsage  = 2 // its settings are wrong, and will be the next time
 )
 
 func main() {
@@ -33,46 +35,39 @@ type flags struct {
 	Version bool `help:"Print the version and exit." short:"v" env:"-"`
 }
 
-func options() []kong.Option {
-	return append(daemon.Options(""),
-		kong.Name("polyscand"),
-		kong.Description("polyscand takes camera frames and polygons over gRPC and answers with exact statistics of the pixels inside them, and with verdicts.\n\n"+
-			"Each setting can be given as a flag, in the environment (--max-message is POLYSCAN_MAX_MESSAGE), or in the file that --config names, in this order of precedence.\n\n"+
-			"Examples:\n"+
-			"  polyscand\n"+
-			"  polyscand --listen :7465 --http :7466 --recipes ./recipes\n"+
-			"  polyscand --listen unix:/run/polyscan.sock --threads 4\n"+
-			"  polyscand --config polyscand.yaml --print-config\n"+
-			"  polyscand --listen :7465 --tls-cert cert.pem --tls-key key.pem --token-file tokens"),
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
-	)
-}
+const description = `polyscand takes camera frames and polygons over gRPC and answers with exact statistics of the pixels
+inside them, and with verdicts.
+
+Each setting can be given as a flag, in the environment (--max-message is POLYSCAN_MAX_MESSAGE), or in the file that
+--config names, in this order of precedence.
+
+Examples:
+  polyscand
+  polyscand --listen :7465 --tls-cert cert.pem --tls-key key.pem --token-file tokens
+  polyscand --http localhost:7466 --recipes ./recipes
+  polyscand --listen unix:/run/polyscan.sock --threads 4
+  polyscand --config polyscand.yaml --print-config`
 
 // run is the command, from its flags to its exit code. It ends when signals says so.
 func run(args []string, stdout, stderr io.Writer, signals <-chan os.Signal) int {
 	var f flags
-	exit := -1
-	parser, err := kong.New(&f, append(options(), kong.Writers(stdout, stderr), kong.Exit(func(code int) {
-		exit = code
-	}))...)
-	if err != nil {
-		fmt.Fprintln(stderr, "polyscand:", err)
+	return command.Run(&f, args, stdout, stderr, nil, func(_ *kong.Context, err error) int {
+		if err != nil {
+			daemon.Report(stderr, "polyscand", args, err, "Try \"polyscand --help\".\n")
+			return exitUsage
+		}
+		if f.Version {
+			fmt.Fprintln(stdout, server.Version())
+			return exitOK
+		}
+		err = daemon.Run(context.Background(), "polyscand", &f.Flags, stdout, stderr, signals)
+		if err == nil {
+			return exitOK
+		}
+		daemon.Report(stderr, "polyscand", args, err, "")
+		if errors.Is(err, server.ErrConfig) {
+			return exitUsage
+		}
 		return exitFailed
-	}
-	_, err = parser.Parse(args)
-	switch {
-	case exit >= 0: // --help, --print-config
-		return exit
-	case err != nil:
-		fmt.Fprintf(stderr, "polyscand: %v\nTry \"polyscand --help\".\n", err)
-		return exitUsage
-	case f.Version:
-		fmt.Fprintln(stdout, server.Version())
-		return exitOK
-	}
-	if err := daemon.Run(context.Background(), "polyscand", &f.Flags, stdout, stderr, signals); err != nil {
-		fmt.Fprintln(stderr, "polyscand:", err)
-		return exitFailed
-	}
-	return exitOK
+	}, append(daemon.Options(""), kong.Name("polyscand"), kong.Description(description))...)
 }

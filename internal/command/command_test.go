@@ -1,7 +1,9 @@
 package command
 
 import (
+	"embed"
 	"errors"
+	"io"
 	"strings"
 	"testing"
 
@@ -59,4 +61,49 @@ func TestRunPanics(t *testing.T) {
 	Run(&grammar{}, []string{"sing"}, &strings.Builder{}, &strings.Builder{}, nil, func(*kong.Context, error) int {
 		panic("torn")
 	})
+}
+
+//go:embed command_test.go
+var source embed.FS
+
+type within struct {
+	// Where the choir stands: ${enum}.
+	Place string `enum:"here,there" default:"here" placeholder:"PLACE"`
+}
+
+type commented struct {
+	// How many
+	// sing.
+	//
+	// This is for readers.
+	Voices int
+	// Not this.
+	Level int `help:"How loud."`
+	within
+	Sing singing `cmd:"" help:"Sing."`
+}
+
+type singing struct {
+	// The song to sing.
+	Song string `arg:""`
+}
+
+func TestComments(t *testing.T) {
+	var g commented
+	var stdout strings.Builder
+	run := func(*kong.Context, error) int { return 1 }
+	Run(&g, []string{"--help"}, &stdout, io.Discard, nil, run, Comments(source))
+	for _, want := range []string{"How many sing.\n", "How loud.\n", "stands: here,there. Default: here.\n"} {
+		if !strings.Contains(stdout.String(), want) {
+			t.Errorf("%q is not in\n%s", want, &stdout)
+		}
+	}
+	if strings.Contains(stdout.String(), "readers") || strings.Contains(stdout.String(), "Not this") {
+		t.Errorf("too much in\n%s", &stdout)
+	}
+	stdout.Reset()
+	Run(&g, []string{"sing", "--help"}, &stdout, io.Discard, nil, run, Comments(source))
+	if !strings.Contains(stdout.String(), "The song to sing.\n") {
+		t.Errorf("no song in\n%s", &stdout)
+	}
 }

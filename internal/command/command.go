@@ -1,4 +1,8 @@
 // Package command has what this module's commands have in common: how kong parses their arguments.
+//
+// A flag's help is the comment above its field, by [Comments], so that it is written once, wraps like any comment, and
+// its tags fit a line. A first paragraph of one or two sentences is the help; more paragraphs are for readers of the
+// code. "${enum}" stands for the values of the enum tag, and the default needs no mention.
 package command
 
 import (
