@@ -9,6 +9,7 @@ import (
 
 	"github.com/polyscan/polyscan/diffusion"
 	"github.com/polyscan/polyscan/internal/devicetest"
+	_ "github.com/polyscan/polyscan/internal/shorttest"
 	"github.com/polyscan/polyscan/kernels"
 	"github.com/polyscan/polyscan/kernels/driver"
 )

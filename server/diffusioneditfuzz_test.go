@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
+	_ "github.com/polyscan/polyscan/internal/shorttest"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
 )
 

@@ -9,6 +9,8 @@ import (
 	"runtime"
 	"slices"
 	"testing"
+
+	_ "github.com/polyscan/polyscan/internal/shorttest"
 )
 
 // playJSON runs the command and returns its report.

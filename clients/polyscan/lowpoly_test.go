@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/polyscan/polyscan/internal/devicetest"
+	_ "github.com/polyscan/polyscan/internal/shorttest"
 	"github.com/polyscan/polyscan/kernels"
 	"github.com/polyscan/polyscan/kernels/cpu"
 	"github.com/polyscan/polyscan/kernels/driver"

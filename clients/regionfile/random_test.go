@@ -6,6 +6,8 @@ import (
 	"os"
 	"strconv"
 	"testing"
+
+	_ "github.com/polyscan/polyscan/internal/shorttest"
 )
 
 // Regions files of random bytes, and good ones with some digits or a few bytes changed, give a good file or an error of

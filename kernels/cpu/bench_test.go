@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	_ "github.com/polyscan/polyscan/internal/shorttest"
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 

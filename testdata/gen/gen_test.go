@@ -20,6 +20,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	_ "github.com/polyscan/polyscan/internal/shorttest"
 )
 
 // testdata is the folder with the committed files.
