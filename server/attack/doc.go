@@ -1,0 +1,13 @@
+// Package attack is the suite of attacks on polyscand. It holds no code of the server: it starts the daemon as a process
+// on loopback, attacks it over HTTP/2 frames that it writes itself, and watches from outside what a well-behaved client,
+// a line-scan camera and the memory of the machine get to feel of it.
+//
+//	go test ./server/attack                      the smoke part, a few seconds
+//	go test ./server/attack -attack 3s           every case, each for three seconds
+//	go test ./server/attack -attack 1m -run /7   those of row 7, for longer
+//
+// Each file holds one kind of attack. A case says how the server is set up, what is sent, and which bounds hold beside
+// those that every case has; see bounds in measure_test.go. Ratios compare with the same run before the attack.
+//
+// A case that is known to be red says why in its field red. It fails the suite once it is green, so that the mark goes.
+package attack

@@ -1,0 +1,249 @@
+package attack
+
+// What well-behaved clients get to feel.
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
+)
+
+// latencies are of one client.
+type latencies []time.Duration
+
+// percentile is by nearest rank; 0 of nothing.
+func (l latencies) percentile(p float64) time.Duration {
+	if len(l) == 0 {
+		return 0
+	}
+	s := slices.Sorted(slices.Values(l))
+	return s[min(int(p/100*float64(len(s))), len(s)-1)]
+}
+
+// fastest is the least that a p99 counts as: two programs on two cores take turns of some milliseconds, whoever attacks.
+const fastest = 4 * time.Millisecond
+
+// exceeds says by how much p99 under attack is beyond so many times what it was alone; "" where it is not.
+func exceeds(who string, alone, attacked latencies, times float64) string {
+	a, b := max(alone.percentile(99), fastest), attacked.percentile(99)
+	if len(attacked) == 0 {
+		return who + ": no answer at all"
+	}
+	if float64(b) <= times*float64(a) {
+		return ""
+	}
+	return fmt.Sprintf("%s: p99 %v under attack, %v alone: more than %.1f times", who, b.Round(time.Microsecond),
+		alone.percentile(99).Round(time.Microsecond), times)
+}
+
+// probe makes a small call at fixed times, whatever becomes of those before, so that a server that stands still shows
+// in each of them and not in one. It returns when d is over and all are answered. A failed call counts as the whole
+// time that it may take.
+func probe(d, every time.Duration, call func(context.Context) error) latencies {
+	const patience = 10 * time.Second
+	ctx, cancel := context.WithTimeout(context.Background(), d+patience)
+	defer cancel()
+	var mu sync.Mutex
+	var all latencies
+	var calls sync.WaitGroup
+	ticks := time.NewTicker(every)
+	defer ticks.Stop()
+	for end := time.Now().Add(d); time.Now().Before(end); {
+		begun := <-ticks.C
+		calls.Go(func() {
+			err := call(ctx)
+			took := time.Since(begun)
+			if err != nil {
+				took = patience
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			all = append(all, took)
+		})
+	}
+	calls.Wait()
+	return all
+}
+
+// rectangle is a region that covers the frame.
+func rectangle(name string, w, h float64) *pb.Region {
+	return &pb.Region{Name: name, Rings: []*pb.Ring{{Xy: []float64{0, 0, w, 0, w, h, 0, h}}}}
+}
+
+func inspect(regions ...*pb.Region) *pb.Inspection {
+	return &pb.Inspection{Regions: &pb.Inspection_RegionSet{RegionSet: &pb.RegionSet{Regions: regions}}}
+}
+
+func grayFrame(w, h int) *pb.Frame {
+	return &pb.Frame{
+		Layout: &pb.FrameLayout{Width: uint32(w), Height: uint32(h), PixelFormat: pb.PixelFormat_PIXEL_FORMAT_GRAY8},
+		Source: &pb.Frame_Data{Data: make([]byte, w*h)},
+	}
+}
+
+// reduceSmall is the probe's call.
+func reduceSmall(cc *grpc.ClientConn) func(context.Context) error {
+	client := pb.NewInspectionServiceClient(cc)
+	req := &pb.ReduceRequest{Inspection: inspect(rectangle("part", 64, 64)), Frame: grayFrame(64, 64)}
+	return func(ctx context.Context) error {
+		_, err := client.Reduce(ctx, req)
+		return err
+	}
+}
+
+// camera is a line-scan camera of 2,000 lines a second: a strip of 8 lines each 4 ms, and a part each strip.
+type camera struct {
+	latencies latencies
+	silent    int // parts that came late and did not say so
+	lost      int // parts that did not come
+	err       error
+}
+
+const (
+	cameraWidth  = 1024
+	cameraLines  = 8
+	cameraPeriod = 4 * time.Millisecond
+	cameraBudget = 50 * time.Millisecond
+)
+
+// film runs a camera for a time.
+func film(cc *grpc.ClientConn, d time.Duration) (c camera) {
+	ctx, cancel := context.WithTimeout(context.Background(), d+20*time.Second)
+	defer cancel()
+	stream, err := pb.NewLineScanServiceClient(cc).ScanLines(ctx)
+	if err != nil {
+		return camera{err: err}
+	}
+	first := &pb.ScanLinesRequest{Message: &pb.ScanLinesRequest_Open{Open: &pb.ScanOpen{
+		Inspection: inspect(rectangle("strip", cameraWidth, cameraLines)),
+		Layout: &pb.FrameLayout{Width: cameraWidth, Height: cameraLines,
+			PixelFormat: pb.PixelFormat_PIXEL_FORMAT_GRAY8},
+		PartLines: cameraLines, Trigger: &pb.ScanOpen_EveryLines{EveryLines: cameraLines},
+		LatencyBudget: durationpb.New(cameraBudget),
+	}}}
+	if err := stream.Send(first); err != nil {
+		return camera{err: err}
+	}
+	if _, err := stream.Recv(); err != nil {
+		return camera{err: err}
+	}
+	n := int(d / cameraPeriod)
+	exposed := make([]time.Time, n)
+	var mu sync.Mutex
+	go func() {
+		defer stream.CloseSend()
+		pixels := make([]byte, cameraWidth*cameraLines)
+		ticks := time.NewTicker(cameraPeriod)
+		defer ticks.Stop()
+		begun := time.Now()
+		for i := range n {
+			<-ticks.C
+			mu.Lock()
+			exposed[i] = begun.Add(time.Duration(i+1) * cameraPeriod) // lines don't wait for the network
+			mu.Unlock()
+			if stream.Send(&pb.ScanLinesRequest{Message: &pb.ScanLinesRequest_Strip{Strip: &pb.Strip{
+				Sequence: uint64(i), FirstLine: uint64(i * cameraLines),
+				Frame: &pb.Frame{Source: &pb.Frame_Data{Data: pixels}},
+			}}}) != nil {
+				return
+			}
+		}
+	}()
+	c.lost = n
+	for {
+		m, err := stream.Recv()
+		if err != nil {
+			if status.Code(err) != codes.OK && err.Error() != "EOF" {
+				c.err = err
+			}
+			return c
+		}
+		p := m.GetPart()
+		if p == nil || p.Error != nil || p.Incomplete || p.StripSequence >= uint64(n) {
+			continue
+		}
+		mu.Lock()
+		took := time.Since(exposed[p.StripSequence])
+		mu.Unlock()
+		c.lost--
+		c.latencies = append(c.latencies, took)
+		// The server measures from the arrival of a strip. What a strip waits for in its sockets it can't see, but that
+		// must be little.
+		if took > 2*cameraBudget && !p.Late {
+			c.silent++
+		}
+	}
+}
+
+// The measuring itself: a server that stands still for a while is noticed, whatever the clock, and one that doesn't
+// isn't.
+func TestProbeSeesAttack(t *testing.T) {
+	const d, every = 400 * time.Millisecond, 5 * time.Millisecond
+	fast := func(context.Context) error { return nil }
+	var lock sync.Mutex
+	slow := func(context.Context) error { // one at a time
+		lock.Lock()
+		defer lock.Unlock()
+		time.Sleep(8 * time.Millisecond)
+		return nil
+	}
+	failing := func(context.Context) error { return fmt.Errorf("refused") }
+	alone := latencies{time.Millisecond, 2 * time.Millisecond}
+	if l := probe(d, every, slow); exceeds("slow", alone, l, 5) == "" {
+		t.Errorf("a server of 125 calls a second takes 200 unnoticed: p99 %v", l.percentile(99))
+	}
+	if l := probe(d, every, failing); exceeds("failing", alone, l, 5) == "" {
+		t.Error("a server that refuses each call goes unnoticed")
+	}
+	if exceeds("silent", alone, nil, 5) == "" {
+		t.Error("a server without an answer goes unnoticed")
+	}
+	if l := probe(d, every, fast); exceeds("fast", latencies{50 * time.Millisecond}, l, 5) != "" {
+		t.Errorf("a server that answers at once is slow: p99 %v", l.percentile(99))
+	}
+}
+
+// A process that takes memory and time is seen doing so.
+func TestMeasuresProcess(t *testing.T) {
+	p := start(t)
+	if n := p.resident(); n < 8<<20 || n > memoryBound {
+		t.Errorf("an idle server has a resident set of %d bytes", n)
+	}
+	before := p.cpu()
+	cc, err := grpc.NewClient(p.addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cc.Close()
+	if l := probe(time.Second, 2*time.Millisecond, reduceSmall(cc)); l.percentile(50) >= time.Second {
+		t.Errorf("p50 %v: the server doesn't answer", l.percentile(50))
+	}
+	if p.cpu() == before {
+		t.Error("500 calls took no time")
+	}
+	if p.metric(t, "polyscan_requests_in_flight") != 0 {
+		t.Error("calls are in flight that have ended")
+	}
+	w := dial(t, p.addr, 1<<20)
+	c := w.call("/grpc.health.v1.Health/Check")
+	if err := c.send(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	if code, err := c.wait(t.Context()); code != codes.OK || err != nil || c.got == 0 {
+		t.Errorf("the raw client: %v, %v, %d bytes", code, err, c.got)
+	}
+	if c := film(cc, 200*time.Millisecond); c.err != nil || c.lost > 0 || c.silent > 0 {
+		t.Errorf("a camera alone: %+v", c)
+	}
+}

@@ -1,0 +1,221 @@
+package attack
+
+// The daemon as a process, seen through the operating system.
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+)
+
+// Every server has little memory, so that attacks can be small in the same ratio and this machine survives.
+const (
+	deviceMemory = 128 << 20
+	hostMemory   = 128 << 20
+	maxMessage   = 32 << 20
+
+	memoryBound = deviceMemory + hostMemory + 300e6 // of the resident set
+	memoryGuard = 3 * memoryBound                   // a server beyond it is killed
+)
+
+// process is a running polyscand.
+type process struct {
+	t       testing.TB
+	cmd     *exec.Cmd
+	addr    string // of gRPC
+	web     string // of HTTP, host:port
+	log     buffer
+	peak    atomic.Int64 // of the resident set, bytes
+	killed  atomic.Bool  // by the guard on memory
+	stopped chan struct{}
+}
+
+// buffer is a log that is written and read at the same time.
+type buffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (b *buffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+func (b *buffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
+}
+
+var built struct {
+	sync.Once
+	dir string
+	err error
+}
+
+// daemon builds polyscand, once.
+func daemon() (string, error) {
+	built.Do(func() {
+		if built.dir, built.err = os.MkdirTemp("", "polyscan-attack"); built.err != nil {
+			return
+		}
+		out, err := exec.Command("go", "build", "-o", built.dir, "../cmd/polyscand").CombinedOutput()
+		if err != nil {
+			built.err = fmt.Errorf("go build: %w\n%s", err, out)
+		}
+	})
+	return filepath.Join(built.dir, "polyscand"), built.err
+}
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if built.dir != "" {
+		os.RemoveAll(built.dir)
+	}
+	os.Exit(code)
+}
+
+// start runs a server with little memory until the test ends.
+func start(t testing.TB, args ...string) *process {
+	t.Helper()
+	name, err := daemon()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &process{t: t, stopped: make(chan struct{})}
+	p.cmd = exec.Command(name, append([]string{"--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--device", "cpu",
+		"--memory", fmt.Sprint(deviceMemory), "--host-memory", fmt.Sprint(hostMemory),
+		"--max-message", fmt.Sprint(maxMessage)}, args...)...)
+	p.cmd.Stderr = &p.log
+	// The server dies with the test, whatever becomes of that.
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	out, err := p.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		p.cmd.Process.Kill()
+		p.cmd.Wait()
+		<-p.stopped
+		if t.Failed() {
+			lines := strings.Split(p.log.String(), "\n")
+			t.Logf("the end of the server's log:\n%s", strings.Join(lines[max(0, len(lines)-4):], "\n"))
+		}
+	})
+	ready := false
+	for lines := bufio.NewScanner(out); !ready && lines.Scan(); {
+		line := lines.Text()
+		if _, at, ok := strings.Cut(line, "listening on "); ok {
+			p.addr = at
+		}
+		if _, at, ok := strings.Cut(line, "metrics on http://"); ok {
+			p.web, _, _ = strings.Cut(at, "/")
+		}
+		ready = strings.Contains(line, ": ready")
+	}
+	go p.guard(out)
+	if !ready {
+		t.Fatalf("the server did not start: %s", p.log.String())
+	}
+	return p
+}
+
+// guard watches the resident set until the server ends, and kills it where it endangers the machine.
+func (p *process) guard(out io.Reader) {
+	defer close(p.stopped)
+	for {
+		n := p.resident()
+		if n == 0 {
+			io.Copy(io.Discard, out)
+			return
+		}
+		p.peak.Store(max(p.peak.Load(), n))
+		if n > memoryGuard {
+			p.killed.Store(true)
+			p.cmd.Process.Kill()
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+// resident is the resident set in bytes; 0 once the process has ended.
+func (p *process) resident() int64 {
+	data, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
+	_, rest, ok := strings.Cut(string(data), "VmRSS:")
+	if !ok {
+		return 0
+	}
+	kb, _ := strconv.ParseInt(strings.Fields(rest)[0], 10, 64)
+	return kb << 10
+}
+
+// cpu is the time that all threads of the process have run.
+func (p *process) cpu() time.Duration {
+	data, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.cmd.Process.Pid))
+	_, rest, ok := strings.Cut(string(data), ") ")
+	if !ok {
+		return 0
+	}
+	const user, system = 11, 12 // fields behind the name; in ticks of 10 ms
+	f := strings.Fields(rest)
+	u, _ := strconv.ParseInt(f[user], 10, 64)
+	s, _ := strconv.ParseInt(f[system], 10, 64)
+	return time.Duration(u+s) * 10 * time.Millisecond
+}
+
+// client is a well-behaved connection.
+func (p *process) client(t testing.TB) *grpc.ClientConn {
+	t.Helper()
+	cc, err := grpc.NewClient(p.addr, grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(1<<30)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cc.Close() })
+	return cc
+}
+
+// metric is the sum of a metric over its labels; -1 where the server doesn't answer.
+func (p *process) metric(t testing.TB, name string) float64 {
+	t.Helper()
+	res, err := (&http.Client{Timeout: 5 * time.Second}).Get("http://" + p.web + "/metrics")
+	if err != nil {
+		return -1
+	}
+	defer res.Body.Close()
+	sum, found := 0.0, false
+	for lines := bufio.NewScanner(res.Body); lines.Scan(); {
+		rest, ok := strings.CutPrefix(lines.Text(), name)
+		if !ok || rest == "" || rest[0] != ' ' && rest[0] != '{' {
+			continue
+		}
+		v, err := strconv.ParseFloat(rest[strings.LastIndexByte(rest, ' ')+1:], 64)
+		if err != nil {
+			t.Fatalf("metric %s: %v", name, err)
+		}
+		sum, found = sum+v, true
+	}
+	if !found {
+		t.Fatalf("the server has no metric %s", name)
+	}
+	return sum
+}
