@@ -305,6 +305,24 @@ var rules = []rule{
 		},
 	},
 	{
+		name:  "the attacks know no code of the server",
+		why:   "they are programs written from the schemas alone",
+		in:    func(pkg string) bool { return under(pkg, "server/attack") },
+		tests: true,
+		deny: func(_, p string, ours bool) bool {
+			return ours && !under(p, "proto/polyscan") && !under(p, "server/attack")
+		},
+		bad: []string{
+			"server/attack_test server",
+			"server/attack server/daemon",
+			"server/attack_test proto/framecodec",
+		},
+		good: []string{
+			"server/attack_test proto/polyscan/v1",
+			"server_test clients",
+		},
+	},
+	{
 		name: "server doesn't import clients",
 		why:  "a server that needs its client can't be changed without it",
 		in:   func(pkg string) bool { return under(pkg, "server") },
