@@ -27,10 +27,10 @@ type Target struct {
 
 func (to *Target) check(d *Drawing) error {
 	if f := to.Format; !f.Valid() || f.Colours() != d.Channels {
-		return invalid("format", f, "must have %d colours, one for each channel", d.Channels)
+		return invalid(path{"format"}, f, "must have %d colours, one for each channel", d.Channels)
 	}
 	if size := d.Width * d.Height * to.Format.PixelBytes(); to.Pixels.len() != size {
-		return invalid("pixels", fmt.Sprintf("%d bytes", to.Pixels.len()), "must be %d", size)
+		return invalid(path{"pixels"}, fmt.Sprintf("%d bytes", to.Pixels.len()), "must be %d", size)
 	}
 	return nil
 }
@@ -63,7 +63,7 @@ func NewCanvas(dev *kernels.Device) *Canvas { return &Canvas{dev: dev} }
 // for the next.
 func (c *Canvas) Render(ctx context.Context, d *Drawing, to *Target, opts *Options) (*Solution, error) {
 	if opts != nil && opts.Start != nil {
-		return nil, invalid("start", fmt.Sprintf("%d values", len(opts.Start)),
+		return nil, invalid(path{"start"}, fmt.Sprintf("%d values", len(opts.Start)),
 			"must be none: a canvas has the picture before")
 	}
 	out, err := c.render(ctx, d, to, opts, true)
@@ -286,9 +286,10 @@ func (p *painter) paint(q *kernels.Queue, x kernels.Buffer[float32]) (kernels.Bu
 // sofar is what a solve has come to, but for values.
 func (s *solve) sofar(status driver.DiffusionStatus, start time.Time) *Solution {
 	out := &Solution{
-		Backend: s.dev.Info().Backend, Cycles: int(status.Cycles), Converged: status.Converged != 0,
+		Cycles: int(status.Cycles), Converged: status.Converged != 0,
 		Estimate: status.Estimate, Residual: status.Residual,
-		FixedPixels: int(s.counts.Fixed), VoidPixels: int(s.counts.Void), SetupKept: s.kept, Compute: time.Since(start),
+		FixedPixels: int(s.counts.Fixed), VoidPixels: int(s.counts.Void), SetupKept: s.kept,
+		Timing: kernels.Timing{Backend: s.dev.Info().Backend, Compute: time.Since(start)},
 	}
 	if s.reference != nil {
 		out.Check = s.reference.took

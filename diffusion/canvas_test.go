@@ -234,8 +234,8 @@ func TestRenderRefuses(t *testing.T) {
 		to, o := rgb(20, 20), &diffusion.Options{}
 		spoil(to, o)
 		c := diffusion.NewCanvas(dev)
-		var bad *diffusion.InvalidError
-		if _, err := c.Render(context.Background(), d, to, o); !errors.As(err, &bad) || bad.Field != field {
+		var bad *kernels.InvalidError
+		if _, err := c.Render(context.Background(), d, to, o); !errors.As(err, &bad) || bad.Violations[0].Path.String() != field {
 			t.Errorf("%v, want an error about %s", err, field)
 		}
 		c.Close()

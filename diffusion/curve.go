@@ -80,7 +80,7 @@ type strokes struct {
 	barriers bool // edges may be blocked
 }
 
-// Check returns what is wrong with a drawing, an [*InvalidError], or nil. That nothing is given shows only when it is
+// Check returns what is wrong with a drawing, an [*kernels.InvalidError], or nil. That nothing is given shows only when it is
 // drawn.
 func (d *Drawing) Check() error {
 	_, _, err := d.check()
@@ -90,7 +90,7 @@ func (d *Drawing) Check() error {
 // strokes checks the drawing, but for flags and values.
 func (d *Drawing) strokes() (*strokes, error) {
 	if d.Channels < 1 || d.Channels > MaxChannels {
-		return nil, invalid("channels", d.Channels, "must be 1 to %d", MaxChannels)
+		return nil, invalid(path{"channels"}, d.Channels, "must be 1 to %d", MaxChannels)
 	}
 	s := &strokes{channels: d.Channels}
 	for i := range d.Curves {
@@ -99,31 +99,31 @@ func (d *Drawing) strokes() (*strokes, error) {
 	}
 	if s.blurred {
 		if s.channels++; s.channels > driver.MaxDiffusionChannels {
-			return nil, invalid("channels", d.Channels, "must be at most %d where a curve is blurred",
+			return nil, invalid(path{"channels"}, d.Channels, "must be at most %d where a curve is blurred",
 				driver.MaxDiffusionChannels-1)
 		}
 	}
 	for i := range d.Curves {
-		if err := s.add(d, &d.Curves[i], fmt.Sprintf("curves[%d]", i)); err != nil {
+		if err := s.add(d, &d.Curves[i], path{"curves", i}); err != nil {
 			return nil, err
 		}
 	}
 	return s, nil
 }
 
-func (s *strokes) add(d *Drawing, c *Curve, field string) error {
+func (s *strokes) add(d *Drawing, c *Curve, at path) error {
 	n := (len(c.Points) - 1) / 3
 	switch {
 	case len(c.Points) < 4 || len(c.Points)%3 != 1:
-		return invalid(field+".points", fmt.Sprintf("%d points", len(c.Points)),
+		return invalid(at.Join("points"), fmt.Sprintf("%d points", len(c.Points)),
 			"must be 3n+1 of them for n segments, at least 4")
 	case n > driver.MaxCurveLength:
-		return invalid(field+".points", fmt.Sprintf("%d segments", n), "must be at most %d", driver.MaxCurveLength)
+		return invalid(at.Join("points"), fmt.Sprintf("%d segments", n), "must be at most %d", driver.MaxCurveLength)
 	case len(s.segments)+n > driver.MaxCurveSegments:
-		return invalid(field+".points", fmt.Sprintf("%d segments", n), "make more than %d of the drawing",
+		return invalid(at.Join("points"), fmt.Sprintf("%d segments", n), "make more than %d of the drawing",
 			driver.MaxCurveSegments)
 	case len(c.Left) == 0 && len(c.Right) == 0 && !c.Barrier:
-		return invalid(field, "no stops", "must have some on the left or the right, or be a barrier")
+		return invalid(at, "no stops", "must have some on the left or the right, or be a barrier")
 	}
 	x, y := make([]int32, len(c.Points)), make([]int32, len(c.Points))
 	for k, p := range c.Points {
@@ -133,7 +133,7 @@ func (s *strokes) add(d *Drawing, c *Curve, field string) error {
 			to   *int32
 		}{{"x", p.X, &x[k]}, {"y", p.Y, &y[k]}} {
 			if !(math.Abs(a.v) <= MaxCurveCoordinate) {
-				return invalid(fmt.Sprintf("%s.points[%d].%s", field, k, a.axis), a.v, "must be -%d to %[1]d",
+				return invalid(at.Join("points", k, a.axis), a.v, "must be -%d to %[1]d",
 					MaxCurveCoordinate)
 			}
 			*a.to = int32(math.Round(a.v * driver.Subpixel))
@@ -141,18 +141,18 @@ func (s *strokes) add(d *Drawing, c *Curve, field string) error {
 	}
 	x0, x1, y0, y1 := slices.Min(x), slices.Max(x), slices.Min(y), slices.Max(y)
 	if x0 == x1 && y0 == y1 {
-		return invalid(field+".points", fmt.Sprintf("all (%v, %v)", c.Points[0].X, c.Points[0].Y),
+		return invalid(at.Join("points"), fmt.Sprintf("all (%v, %v)", c.Points[0].X, c.Points[0].Y),
 			"must not be all the same place")
 	}
 	if x1 < 0 || y1 < 0 || int64(x0) > int64(d.Width)*driver.Subpixel || int64(y0) > int64(d.Height)*driver.Subpixel {
-		return invalid(field+".points", fmt.Sprintf("between (%v, %v) and (%v, %v)", px(x0), px(y0), px(x1), px(y1)),
+		return invalid(at.Join("points"), fmt.Sprintf("between (%v, %v) and (%v, %v)", px(x0), px(y0), px(x1), px(y1)),
 			"lie outside of the canvas of %dx%d", d.Width, d.Height)
 	}
 	curve := driver.Curve{}
 	if c.Barrier {
 		curve.Barrier = 1
 	}
-	blur, err := blurStops(c.Blur, n, field)
+	blur, err := blurStops(c.Blur, n, at.Join("blur"))
 	if err != nil {
 		return err
 	}
@@ -161,7 +161,7 @@ func (s *strokes) add(d *Drawing, c *Curve, field string) error {
 		stops []Stop
 		to    *driver.CurveStops
 	}{{"left", c.Left, &curve.Left}, {"right", c.Right, &curve.Right}} {
-		stops, err := sideStops(side.stops, d.Channels, n, field+"."+side.name)
+		stops, err := sideStops(side.stops, d.Channels, n, at.Join(side.name))
 		if err != nil {
 			return err
 		}
@@ -169,7 +169,7 @@ func (s *strokes) add(d *Drawing, c *Curve, field string) error {
 			stops = merge(stops, blur, d.Channels)
 		}
 		if len(s.stops)+len(stops) > driver.MaxCurveStops {
-			return invalid(field+"."+side.name, fmt.Sprintf("%d stops", len(stops)), "make more than %d of the drawing",
+			return invalid(at.Join(side.name), fmt.Sprintf("%d stops", len(stops)), "make more than %d of the drawing",
 				driver.MaxCurveStops)
 		}
 		*side.to = driver.CurveStops{First: uint32(len(s.stops)), Count: uint32(len(stops))}
@@ -209,32 +209,32 @@ func logPieces(g *driver.CurveSegment) uint32 {
 	return k
 }
 
-func checkPlace(field string, at float64, segments int, before float64) error {
+func checkPlace(path path, at float64, segments int, before float64) error {
 	switch {
 	case !(at >= 0 && at <= float64(segments)):
-		return invalid(field, at, "must be 0 to %d, the number of segments", segments)
+		return invalid(path, at, "must be 0 to %d, the number of segments", segments)
 	case at < before:
-		return invalid(field, at, "is less than %v, that of the stop before", before)
+		return invalid(path, at, "is less than %v, that of the stop before", before)
 	}
 	return nil
 }
 
 func place(at float64) uint32 { return uint32(math.Round(at * driver.CurveUnit)) }
 
-func sideStops(stops []Stop, channels, segments int, field string) ([]driver.CurveStop, error) {
+func sideStops(stops []Stop, channels, segments int, at path) ([]driver.CurveStop, error) {
 	out := make([]driver.CurveStop, len(stops))
 	before := 0.0
 	for i, s := range stops {
-		if err := checkPlace(fmt.Sprintf("%s[%d].at", field, i), s.At, segments, before); err != nil {
+		if err := checkPlace(at.Join(i, "at"), s.At, segments, before); err != nil {
 			return nil, err
 		}
 		if len(s.Values) != channels {
-			return nil, invalid(fmt.Sprintf("%s[%d].values", field, i), fmt.Sprintf("%d values", len(s.Values)),
+			return nil, invalid(at.Join(i, "values"), fmt.Sprintf("%d values", len(s.Values)),
 				"must be %d, one for each channel", channels)
 		}
 		for c, v := range s.Values {
 			if !usable(v) {
-				return nil, unusable(fmt.Sprintf("%s[%d].values[%d]", field, i, c), v)
+				return nil, unusable(at.Join(i, "values", c), v)
 			}
 		}
 		before = s.At
@@ -245,15 +245,15 @@ func sideStops(stops []Stop, channels, segments int, field string) ([]driver.Cur
 }
 
 // blurStops has deviations in the first channel.
-func blurStops(stops []BlurStop, segments int, field string) ([]driver.CurveStop, error) {
+func blurStops(stops []BlurStop, segments int, at path) ([]driver.CurveStop, error) {
 	out := make([]driver.CurveStop, len(stops))
 	before := 0.0
 	for i, s := range stops {
-		if err := checkPlace(fmt.Sprintf("%s.blur[%d].at", field, i), s.At, segments, before); err != nil {
+		if err := checkPlace(at.Join(i, "at"), s.At, segments, before); err != nil {
 			return nil, err
 		}
 		if !(s.Sigma >= 0 && s.Sigma <= MaxBlur) {
-			return nil, invalid(fmt.Sprintf("%s.blur[%d].sigma", field, i), s.Sigma, "must be 0 to %d", MaxBlur)
+			return nil, invalid(at.Join(i, "sigma"), s.Sigma, "must be 0 to %d", MaxBlur)
 		}
 		before = s.At
 		out[i] = driver.CurveStop{At: place(s.At),

@@ -278,7 +278,7 @@ func TestRefusals(t *testing.T) {
 	}{
 		{"width = 0: must be 1 to 1048576", func(p *diffusion.Problem, _ *diffusion.Options) { p.Width = 0 }},
 		{"height = -1: must be", func(p *diffusion.Problem, _ *diffusion.Options) { p.Height = -1 }},
-		{"height = 1048576: makes more than", func(p *diffusion.Problem, _ *diffusion.Options) {
+		{"height = 1048576: makes 1099511627776 pixels", func(p *diffusion.Problem, _ *diffusion.Options) {
 			p.Width, p.Height = 1<<20, 1<<20
 		}},
 		{"flags = 12 values: must be 16", func(p *diffusion.Problem, _ *diffusion.Options) { p.Height = 4 }},
@@ -327,7 +327,7 @@ func TestRefusals(t *testing.T) {
 		var o diffusion.Options
 		x.spoil(p, &o)
 		_, err := diffusion.Solve(context.Background(), d, p, &o)
-		var bad *diffusion.InvalidError
+		var bad *kernels.InvalidError
 		if !errors.As(err, &bad) || !strings.Contains(err.Error(), x.says) {
 			t.Errorf("%v, want %q", err, x.says)
 		}

@@ -40,7 +40,7 @@ func SolveDrawing(ctx context.Context, dev *kernels.Device, d *Drawing, opts *Op
 }
 
 func errNothingDrawn(d *Drawing) error {
-	return invalid("curves", fmt.Sprintf("%d of them", len(d.Curves)),
+	return invalid(path{"curves"}, fmt.Sprintf("%d of them", len(d.Curves)),
 		"fix no pixel of the canvas: nothing is known of the image")
 }
 
@@ -72,32 +72,32 @@ func Rasterize(ctx context.Context, dev *kernels.Device, d *Drawing) (*Problem, 
 	return p, nil
 }
 
-// Picture is values of all pixels.
-type Picture struct {
+// Planes are values of all pixels, in planes.
+type Planes struct {
 	Width, Height, Channels int
 	Values                  []float32 // planes
 }
 
 // Blur blurs a picture whose last channel is deviations divided by [MaxBlur], in one job on dev, and returns the
 // others. See [driver.Blur] for the kernel.
-func Blur(ctx context.Context, dev *kernels.Device, p *Picture) (*Picture, error) {
-	if err := checkCanvas(p.Width, p.Height); err != nil {
+func Blur(ctx context.Context, dev *kernels.Device, p *Planes) (*Planes, error) {
+	if err := kernels.CheckSize(p.Width, p.Height); err != nil {
 		return nil, err
 	}
 	switch {
 	case p.Channels < 2 || p.Channels > MaxChannels:
-		return nil, invalid("channels", p.Channels, "must be 2 to %d, deviations included", MaxChannels)
+		return nil, invalid(path{"channels"}, p.Channels, "must be 2 to %d, deviations included", MaxChannels)
 	case len(p.Values) != p.Channels*p.Width*p.Height:
-		return nil, invalid("values", fmt.Sprintf("%d values", len(p.Values)), "must be %d, in %d planes of %dx%d",
+		return nil, invalid(path{"values"}, fmt.Sprintf("%d values", len(p.Values)), "must be %d, in %d planes of %dx%d",
 			p.Channels*p.Width*p.Height, p.Channels, p.Width, p.Height)
 	}
 	for i, v := range p.Values {
 		if !usable(v) {
-			return nil, unusable(fmt.Sprintf("values[%d]", i), v)
+			return nil, unusable(path{"values", i}, v)
 		}
 	}
 	w := &work{width: p.Width, height: p.Height, strokes: &strokes{channels: p.Channels, blurred: true}}
-	out := &Picture{Width: p.Width, Height: p.Height, Channels: p.Channels - 1}
+	out := &Planes{Width: p.Width, Height: p.Height, Channels: p.Channels - 1}
 	out.Values = make([]float32, out.Channels*p.Width*p.Height)
 	job := kernels.Job{Label: "blur", Footprint: w.blurFootprint() + kernels.Bytes[float32](len(p.Values)),
 		Units: int64(len(p.Values))}
@@ -143,7 +143,7 @@ func newWork(dev *kernels.Device, d *Drawing) (*work, error) {
 
 // check returns the work, and all flags that there are under the curves.
 func (d *Drawing) check() (_ *work, all uint8, _ error) {
-	if err := checkCanvas(d.Width, d.Height); err != nil {
+	if err := kernels.CheckSize(d.Width, d.Height); err != nil {
 		return nil, 0, err
 	}
 	s, err := d.strokes()
@@ -152,7 +152,7 @@ func (d *Drawing) check() (_ *work, all uint8, _ error) {
 	}
 	w := &work{strokes: s, width: d.Width, height: d.Height, flags: d.Flags, values: d.Values}
 	if d.Flags == nil && d.Values != nil {
-		return nil, 0, invalid("values", fmt.Sprintf("%d values", len(d.Values)),
+		return nil, 0, invalid(path{"values"}, fmt.Sprintf("%d values", len(d.Values)),
 			"must be none where there are no flags")
 	}
 	if d.Flags != nil {

@@ -92,7 +92,7 @@ func TestSolveDrawing(t *testing.T) {
 		t.Fatal(err)
 	}
 	again, err := diffusion.Blur(context.Background(), d,
-		&diffusion.Picture{Width: 60, Height: 50, Channels: 4, Values: solved.Values})
+		&diffusion.Planes{Width: 60, Height: 50, Channels: 4, Values: solved.Values})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -212,7 +212,7 @@ func TestRasterizeAgainstSamples(t *testing.T) {
 			{Points: points, Left: stops(n, []float32{1}), Right: stops(n, []float32{-1})},
 		}}
 		raster, err := diffusion.Rasterize(context.Background(), d, p)
-		var bad *diffusion.InvalidError
+		var bad *kernels.InvalidError
 		if errors.As(err, &bad) {
 			t.Skip(err) // outside, or a point
 		}
@@ -269,7 +269,7 @@ func TestClosedCurvesAreTight(t *testing.T) {
 			{Points: points, Left: stops(n, []float32{1}), Right: stops(n, []float32{-1}), Barrier: true},
 		}}
 		raster, err := diffusion.Rasterize(context.Background(), d, p)
-		var bad *diffusion.InvalidError
+		var bad *kernels.InvalidError
 		if errors.As(err, &bad) {
 			t.Skip(err)
 		}
@@ -429,19 +429,19 @@ func TestDrawingRefusals(t *testing.T) {
 		}}
 		x.spoil(p)
 		_, err := diffusion.SolveDrawing(context.Background(), d, p, nil)
-		var bad *diffusion.InvalidError
+		var bad *kernels.InvalidError
 		if !errors.As(err, &bad) || !strings.Contains(err.Error(), x.says) {
 			t.Errorf("%v, want %q", err, x.says)
 		}
 	}
 	good := diffusion.Drawing{Width: 20, Height: 10, Channels: 1,
 		Curves: []diffusion.Curve{{Points: straight(1, 1, 9, 9), Left: stops(1, []float32{0})}}}
-	var bad *diffusion.InvalidError
+	var bad *kernels.InvalidError
 	if _, err := diffusion.SolveDrawing(context.Background(), d, &good,
-		&diffusion.Options{Start: make([]float32, 199)}); !errors.As(err, &bad) || bad.Field != "start" {
+		&diffusion.Options{Start: make([]float32, 199)}); !errors.As(err, &bad) || bad.Violations[0].Path.String() != "start" {
 		t.Errorf("a start of 199 values: %v", err)
 	}
-	for _, p := range []diffusion.Picture{
+	for _, p := range []diffusion.Planes{
 		{Width: 0, Height: 1, Channels: 2}, {Width: 2, Height: 1, Channels: 1, Values: make([]float32, 2)},
 		{Width: 2, Height: 1, Channels: 2, Values: make([]float32, 3)},
 		{Width: 1, Height: 1, Channels: 2, Values: []float32{0, float32(nan)}},

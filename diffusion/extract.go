@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
+	"github.com/polyscan/polyscan/kernels"
 )
 
 // ExtractOptions say what to keep of a picture. The zero value has the defaults. Values of pictures are taken to be 0
@@ -74,17 +76,17 @@ func (o *ExtractOptions) settled() (ExtractOptions, error) {
 			*f.v = f.normal
 		}
 		if !(*f.v >= f.least && *f.v <= f.most) {
-			return out, invalid(f.name, *f.v, "must be %v to %v", f.least, f.most)
+			return out, invalid(path{f.name}, *f.v, "must be %v to %v", f.least, f.most)
 		}
 	}
 	if out.PSNR == 0 {
 		out.PSNR = DefaultPSNR
 	}
 	if out.Length = cmp.Or(out.Length, DefaultLength); out.Length < 2 || out.Length > 1<<20 {
-		return out, invalid("length", out.Length, "must be 2 to %d", 1<<20)
+		return out, invalid(path{"length"}, out.Length, "must be 2 to %d", 1<<20)
 	}
 	if out.PSNR <= 0 || out.PSNR > 100 {
-		return out, invalid("psnr", out.PSNR, "must be more than 0, and at most 100")
+		return out, invalid(path{"psnr"}, out.PSNR, "must be more than 0, and at most 100")
 	}
 	return out, nil
 }
@@ -105,27 +107,27 @@ const (
 // for.
 //
 // solve returns what a drawing makes, in planes, such as [SolveDrawing] does; it is called several times with drawings
-// that share memory. The same picture and solutions give the same drawing. Bad input is an [*InvalidError].
-func Extract(ctx context.Context, p *Picture, opts *ExtractOptions,
+// that share memory. The same picture and solutions give the same drawing. Bad input is an [*kernels.InvalidError].
+func Extract(ctx context.Context, p *Planes, opts *ExtractOptions,
 	solve func(context.Context, *Drawing) ([]float32, error)) (*Extraction, error) {
 	o, err := opts.settled()
 	if err != nil {
 		return nil, err
 	}
-	if err := checkCanvas(p.Width, p.Height); err != nil {
+	if err := kernels.CheckSize(p.Width, p.Height); err != nil {
 		return nil, err
 	}
 	n := p.Width * p.Height
 	switch {
 	case p.Channels < 1 || p.Channels > MaxChannels:
-		return nil, invalid("channels", p.Channels, "must be 1 to %d", MaxChannels)
+		return nil, invalid(path{"channels"}, p.Channels, "must be 1 to %d", MaxChannels)
 	case len(p.Values) != n*p.Channels:
-		return nil, invalid("values", fmt.Sprintf("%d values", len(p.Values)), "must be %d, in %d planes of %dx%d",
+		return nil, invalid(path{"values"}, fmt.Sprintf("%d values", len(p.Values)), "must be %d, in %d planes of %dx%d",
 			n*p.Channels, p.Channels, p.Width, p.Height)
 	}
 	for i, v := range p.Values {
 		if !usable(v) {
-			return nil, unusable(fmt.Sprintf("values[%d]", i), v)
+			return nil, unusable(path{"values", i}, v)
 		}
 	}
 	d := &Drawing{Width: p.Width, Height: p.Height, Channels: p.Channels, Flags: make([]uint8, n),
@@ -173,7 +175,7 @@ func PSNR(a, b []float32) float64 {
 
 // extraction is one under way.
 type extraction struct {
-	p     *Picture
+	p     *Planes
 	o     ExtractOptions
 	d     *Drawing
 	out   *Extraction
@@ -205,7 +207,7 @@ func (x *extraction) give(i int) {
 }
 
 // around is the mean of a plane around pixel i, of three by three.
-func (p *Picture) around(plane []float32, i int) float64 {
+func (p *Planes) around(plane []float32, i int) float64 {
 	sum := 0.0
 	for dy := -1; dy <= 1; dy++ {
 		for dx := -1; dx <= 1; dx++ {
@@ -276,7 +278,7 @@ func (x *extraction) addCurve(e edge) {
 	}
 	c := Curve{Points: points, Left: x.stops(&k, 0), Right: x.stops(&k, 1)}
 	s := &strokes{channels: x.d.Channels}
-	if s.add(x.d, &c, "") == nil { // else it is a point
+	if s.add(x.d, &c, nil) == nil { // else it is a point
 		x.d.Curves = append(x.d.Curves, c)
 		x.edges = append(x.edges, k)
 		for _, q := range e.points {
@@ -298,7 +300,7 @@ func (x *extraction) take(q Point) {
 }
 
 // beside is what a picture has on a side of an edge, a distance from each point, smoothed along it.
-func (x *extraction) beside(e edge, side int, p *Picture, distance float64) [][]float64 {
+func (x *extraction) beside(e edge, side int, p *Planes, distance float64) [][]float64 {
 	if side == 1 {
 		distance = -distance
 	}
@@ -346,7 +348,7 @@ func (x *extraction) stops(e *coloured, side int) []Stop {
 
 // tone moves the colours of curves by what the solution is off around them.
 func (x *extraction) tone() {
-	off := &Picture{Width: x.p.Width, Height: x.p.Height, Channels: x.p.Channels,
+	off := &Planes{Width: x.p.Width, Height: x.p.Height, Channels: x.p.Channels,
 		Values: make([]float32, len(x.p.Values))}
 	for i, v := range x.p.Values {
 		off.Values[i] = v - x.out.Solved[i]
@@ -391,7 +393,7 @@ func (x *extraction) simplify(colours [][]float64, at []float64, keep []bool, fr
 }
 
 // sample interpolates a channel between the centres of pixels.
-func (p *Picture) sample(c int, x, y float64) float64 {
+func (p *Planes) sample(c int, x, y float64) float64 {
 	x, y = min(max(x-0.5, 0), float64(p.Width-1)), min(max(y-0.5, 0), float64(p.Height-1))
 	i, j := int(x), int(y)
 	fx, fy := x-float64(i), y-float64(j)

@@ -26,8 +26,8 @@ func solver(d *kernels.Device) func(context.Context, *diffusion.Drawing) ([]floa
 }
 
 // still is a picture of a disc with a soft shade on a ground of another.
-func still(w, h int) *diffusion.Picture {
-	p := &diffusion.Picture{Width: w, Height: h, Channels: 3, Values: make([]float32, 3*w*h)}
+func still(w, h int) *diffusion.Planes {
+	p := &diffusion.Planes{Width: w, Height: h, Channels: 3, Values: make([]float32, 3*w*h)}
 	for i := range w * h {
 		x, y := (float64(i%w)+0.5)/float64(w), (float64(i/w)+0.5)/float64(h)
 		c := [3]float64{0.2 + 0.5*x, 0.6 - 0.3*y*y, 0.3 + 0.2*math.Sin(3*x+2*y)}
@@ -80,7 +80,7 @@ func TestExtract(t *testing.T) {
 func TestExtractFlat(t *testing.T) {
 	d := openCPU(t, 1<<20)
 	for _, size := range [][2]int{{1, 1}, {1, 9}, {9, 1}, {13, 12}} {
-		p := &diffusion.Picture{Width: size[0], Height: size[1], Channels: 1, Values: make([]float32, size[0]*size[1])}
+		p := &diffusion.Planes{Width: size[0], Height: size[1], Channels: 1, Values: make([]float32, size[0]*size[1])}
 		for i := range p.Values {
 			p.Values[i] = 0.5
 		}
@@ -96,7 +96,7 @@ func TestExtractProperties(t *testing.T) {
 	d := openCPU(t, 16<<20)
 	rapid.Check(t, func(t *rapid.T) {
 		w, h := rapid.IntRange(1, 40).Draw(t, "width"), rapid.IntRange(1, 40).Draw(t, "height")
-		p := &diffusion.Picture{Width: w, Height: h, Channels: rapid.IntRange(1, 3).Draw(t, "channels")}
+		p := &diffusion.Planes{Width: w, Height: h, Channels: rapid.IntRange(1, 3).Draw(t, "channels")}
 		cells := rapid.SliceOfN(rapid.Float32Range(0, 1), 48, 48).Draw(t, "cells")
 		for i := range p.Channels * w * h {
 			k := i % (w * h)
@@ -121,7 +121,7 @@ func TestExtractProperties(t *testing.T) {
 func TestExtractAllowed(t *testing.T) {
 	d := openCPU(t, 16<<20)
 	rng := rand.New(rand.NewPCG(5, 5))
-	p := &diffusion.Picture{Width: 40, Height: 30, Channels: 1}
+	p := &diffusion.Planes{Width: 40, Height: 30, Channels: 1}
 	for range 40 * 30 {
 		p.Values = append(p.Values, rng.Float32())
 	}
@@ -137,45 +137,45 @@ func TestExtractAllowed(t *testing.T) {
 func TestExtractRefusals(t *testing.T) {
 	d := openCPU(t, 1<<20)
 	failed := errors.New("failed")
-	for says, spoil := range map[string]func(p *diffusion.Picture, o *diffusion.ExtractOptions){
-		"width = 0: must be": func(p *diffusion.Picture, _ *diffusion.ExtractOptions) {
+	for says, spoil := range map[string]func(p *diffusion.Planes, o *diffusion.ExtractOptions){
+		"width = 0: must be": func(p *diffusion.Planes, _ *diffusion.ExtractOptions) {
 			p.Width = 0
 		},
-		"channels = 0: must be 1 to 4": func(p *diffusion.Picture, _ *diffusion.ExtractOptions) {
+		"channels = 0: must be 1 to 4": func(p *diffusion.Planes, _ *diffusion.ExtractOptions) {
 			p.Channels = 0
 		},
-		"values = 107 values: must be 108": func(p *diffusion.Picture, _ *diffusion.ExtractOptions) {
+		"values = 107 values: must be 108": func(p *diffusion.Planes, _ *diffusion.ExtractOptions) {
 			p.Values = p.Values[1:]
 		},
-		"values[7] = NaN: must be -1099511627776 to": func(p *diffusion.Picture, _ *diffusion.ExtractOptions) {
+		"values[7] = NaN: must be -1099511627776 to": func(p *diffusion.Planes, _ *diffusion.ExtractOptions) {
 			p.Values[7] = float32(math.NaN())
 		},
-		"threshold = -1: must be 0.1 to 1000": func(_ *diffusion.Picture, o *diffusion.ExtractOptions) {
+		"threshold = -1: must be 0.1 to 1000": func(_ *diffusion.Planes, o *diffusion.ExtractOptions) {
 			o.Threshold = -1
 		},
-		"flatness = NaN: must be": func(_ *diffusion.Picture, o *diffusion.ExtractOptions) {
+		"flatness = NaN: must be": func(_ *diffusion.Planes, o *diffusion.ExtractOptions) {
 			o.Flatness = math.NaN()
 		},
-		"distance = 17: must be 0.25 to 16": func(_ *diffusion.Picture, o *diffusion.ExtractOptions) {
+		"distance = 17: must be 0.25 to 16": func(_ *diffusion.Planes, o *diffusion.ExtractOptions) {
 			o.Distance = 17
 		},
-		"levels = 65: must be 0.01 to 64": func(_ *diffusion.Picture, o *diffusion.ExtractOptions) {
+		"levels = 65: must be 0.01 to 64": func(_ *diffusion.Planes, o *diffusion.ExtractOptions) {
 			o.Levels = 65
 		},
-		"max pixels = 1.5: must be 0 to 1": func(_ *diffusion.Picture, o *diffusion.ExtractOptions) {
+		"max pixels = 1.5: must be 0 to 1": func(_ *diffusion.Planes, o *diffusion.ExtractOptions) {
 			o.MaxPixels = 1.5
 		},
-		"length = 1: must be 2 to 1048576": func(_ *diffusion.Picture, o *diffusion.ExtractOptions) {
+		"length = 1: must be 2 to 1048576": func(_ *diffusion.Planes, o *diffusion.ExtractOptions) {
 			o.Length = 1
 		},
-		"psnr = -3: must be more than 0, and at most": func(_ *diffusion.Picture, o *diffusion.ExtractOptions) {
+		"psnr = -3: must be more than 0, and at most": func(_ *diffusion.Planes, o *diffusion.ExtractOptions) {
 			o.PSNR = -3
 		},
 	} {
 		p, o := still(6, 6), &diffusion.ExtractOptions{}
 		spoil(p, o)
 		_, err := diffusion.Extract(context.Background(), p, o, solver(d))
-		var bad *diffusion.InvalidError
+		var bad *kernels.InvalidError
 		if !errors.As(err, &bad) || !strings.Contains(err.Error(), says) {
 			t.Errorf("%v, want %q", err, says)
 		}

@@ -27,7 +27,7 @@ func (p *Pixels) len() int {
 // check checks the length of what may be none.
 func (p *Pixels) check(field string, need int) error {
 	if n := p.len(); n != 0 && n != need {
-		return invalid(field, fmt.Sprintf("%d bytes", n), "must be %d", need)
+		return invalid(path{field}, fmt.Sprintf("%d bytes", n), "must be %d", need)
 	}
 	return nil
 }
@@ -44,7 +44,7 @@ type Drawer interface {
 
 // Holes is an image of which some pixels are to be replaced, and where to.
 type Holes struct {
-	Image kernels.Image
+	Image kernels.Picture
 	// Mask has a byte for each pixel: where it is not 0 the pixel is replaced. Pixels that are not opaque are, too. It
 	// may be none.
 	Mask Pixels
@@ -63,7 +63,7 @@ type Holes struct {
 // background of what the holes hold, and the residual is that without the background. opts may be nil, and have no
 // Start. The solution has no Values.
 //
-// Bad input is an [*InvalidError], such as holes that cover all of the image; where the device has no room the error is
+// Bad input is an [*kernels.InvalidError], such as holes that cover all of the image; where the device has no room the error is
 // a [*kernels.CapacityError]. Results are arbitrary where there is an error. It is exact but for what [Solve] leaves,
 // and the rounding.
 func Fill(ctx context.Context, dev *kernels.Device, h *Holes, method Method, opts *Options) (*Solution, error) {
@@ -86,8 +86,8 @@ type fill struct {
 
 func newFill(dev *kernels.Device, h *Holes, method Method, opts *Options) (*fill, error) {
 	im := &h.Image
-	if err := im.Check(); err != nil {
-		return nil, invalid("image."+err.Field, err.Value, "%s", err.Reason)
+	if err := im.Check("image"); err != nil {
+		return nil, err
 	}
 	f := &fill{h: h, format: h.Format, pixels: im.Width * im.Height}
 	if f.format == (driver.PixelFormat{}) {
@@ -95,22 +95,22 @@ func newFill(dev *kernels.Device, h *Holes, method Method, opts *Options) (*fill
 	}
 	if g := im.Format; !f.format.Valid() || f.format.Colours() != g.Colours() ||
 		f.format.SampleBytes != g.SampleBytes || f.format.Bits != g.Bits {
-		return nil, invalid("format", f.format, "must have the colours and bits of %v, the format of the image", g)
+		return nil, invalid(path{"format"}, f.format, "must have the colours and bits of %v, the format of the image", g)
 	}
 	if err := h.Mask.check("mask", f.pixels); err != nil {
 		return nil, err
 	}
 	if h.Draw != nil {
 		if w, y := h.Draw.Size(); w != im.Width || y != im.Height {
-			return nil, invalid("mask", fmt.Sprintf("%dx%d pixels", w, y), "must be %dx%d, as the image", im.Width,
+			return nil, invalid(path{"mask"}, fmt.Sprintf("%dx%d pixels", w, y), "must be %dx%d, as the image", im.Width,
 				im.Height)
 		}
 		if h.Mask.len() > 0 {
-			return nil, invalid("mask", fmt.Sprintf("%d bytes", h.Mask.len()), "must be none where it is drawn")
+			return nil, invalid(path{"mask"}, fmt.Sprintf("%d bytes", h.Mask.len()), "must be none where it is drawn")
 		}
 	}
 	if opts != nil && opts.Start != nil {
-		return nil, invalid("start", fmt.Sprintf("%d values", len(opts.Start)),
+		return nil, invalid(path{"start"}, fmt.Sprintf("%d values", len(opts.Start)),
 			"must be none: the image is all there is")
 	}
 	size := f.pixels * f.format.PixelBytes()
@@ -200,7 +200,7 @@ func (f *fill) begin(q *kernels.Queue) (in given, err error) {
 		return in, err
 	}
 	if err = f.setUp(q, &in); err == nil && f.counts.Fixed == 0 {
-		err = invalid("mask", "all pixels",
+		err = invalid(path{"mask"}, "all pixels",
 			"must leave out at least one that is opaque, or there is nothing to fill with")
 	}
 	return in, err

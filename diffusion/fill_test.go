@@ -24,9 +24,9 @@ type holed struct {
 }
 
 // image cuts the pixels into pieces.
-func (h *holed) image() kernels.Image {
+func (h *holed) image() kernels.Picture {
 	third := len(h.Pixels) / 3
-	return kernels.Image{
+	return kernels.Picture{
 		Width: h.Width, Height: h.Height, Stride: h.Stride, Format: h.Format,
 		Data: [][]byte{h.Pixels[:third], nil, h.Pixels[third:]},
 	}
@@ -220,7 +220,7 @@ func TestFillRefuses(t *testing.T) {
 		{"tolerance", func(_ *diffusion.Holes, o *diffusion.Options) { o.Tolerance = -1 }},
 	} {
 		h := &diffusion.Holes{
-			Image: kernels.Image{Width: 4, Height: 4, Format: driver.Gray8,
+			Image: kernels.Picture{Width: 4, Height: 4, Format: driver.Gray8,
 				Data: [][]byte{make([]byte, 8), make([]byte, 8)}},
 			Mask:    diffusion.Pixels{Host: make([]byte, 16)},
 			Picture: diffusion.Pixels{Host: make([]byte, 16)},
@@ -228,15 +228,15 @@ func TestFillRefuses(t *testing.T) {
 		o := &diffusion.Options{}
 		x.spoil(h, o)
 		_, err := diffusion.Fill(context.Background(), d, h, diffusion.Multigrid, o)
-		var bad *diffusion.InvalidError
-		if !errors.As(err, &bad) || bad.Field != x.field {
+		var bad *kernels.InvalidError
+		if !errors.As(err, &bad) || bad.Violations[0].Path.String() != x.field {
 			t.Errorf("%v, want an error about %s", err, x.field)
 		}
 	}
-	big := &diffusion.Holes{Image: kernels.Image{Width: 1000, Height: 1000, Format: driver.Gray8,
+	big := &diffusion.Holes{Image: kernels.Picture{Width: 1000, Height: 1000, Format: driver.Gray8,
 		Data: [][]byte{make([]byte, 1000*1000)}}}
 	torn := errors.New("torn")
-	h := &diffusion.Holes{Image: kernels.Image{Width: 2, Height: 1, Format: driver.Gray8, Data: [][]byte{{1, 2}}},
+	h := &diffusion.Holes{Image: kernels.Picture{Width: 2, Height: 1, Format: driver.Gray8, Data: [][]byte{{1, 2}}},
 		Draw: &stencil{width: 2, height: 1, err: torn}}
 	if _, err := diffusion.Fill(context.Background(), d, h, diffusion.Multigrid, nil); !errors.Is(err, torn) {
 		t.Errorf("a mask that can't be drawn: %v", err)

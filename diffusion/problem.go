@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/polyscan/polyscan/kernels"
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 
@@ -33,19 +34,10 @@ const MaxChannels = driver.MaxDiffusionChannels
 // float32.
 const MaxValue = 1 << 40
 
-// InvalidError says what was wrong with the input of a call. Nothing was computed.
-type InvalidError struct {
-	Field   string // such as "flags[3]"
-	Value   string
-	Problem string // what should have been, with the limit
-}
+type path = kernels.Path
 
-func (e *InvalidError) Error() string {
-	return fmt.Sprintf("diffusion: %s = %s: %s", e.Field, e.Value, e.Problem)
-}
-
-func invalid(field string, value any, format string, args ...any) error {
-	return &InvalidError{field, fmt.Sprint(value), fmt.Sprintf(format, args...)}
+func invalid(path path, value any, format string, args ...any) error {
+	return kernels.Invalid("diffusion", path, value, format, args...)
 }
 
 // Method says how a problem is solved. See [driver.DiffusionMethod].
@@ -78,7 +70,7 @@ type Problem struct {
 
 // grid checks the constraints.
 func (c *Constraints) grid() (driver.DiffusionGrid, error) {
-	if err := checkCanvas(c.Width, c.Height); err != nil {
+	if err := kernels.CheckSize(c.Width, c.Height); err != nil {
 		return driver.DiffusionGrid{}, err
 	}
 	all, err := c.checkFlags()
@@ -87,7 +79,7 @@ func (c *Constraints) grid() (driver.DiffusionGrid, error) {
 	}
 	if all&Fixed == 0 {
 		return driver.DiffusionGrid{},
-			invalid("flags", "no pixel fixed", "at least one must be, or nothing is known of the image")
+			invalid(path{"flags"}, "no pixel fixed", "at least one must be, or nothing is known of the image")
 	}
 	return gridOf(c.Width, c.Height, c.Method, all&(BlockRight|BlockDown) != 0, all&driver.DiffusionShuts != 0)
 }
@@ -97,39 +89,27 @@ func gridOf(width, height int, m Method, barriers, oneWay bool) (driver.Diffusio
 	g := driver.DiffusionGrid{Width: width, Height: height, Barriers: barriers, OneWay: oneWay, Method: m}
 	switch {
 	case m > VariableStencil:
-		return g, invalid("method", uint8(m), "must be 0 to %d", VariableStencil)
+		return g, invalid(path{"method"}, uint8(m), "must be 0 to %d", VariableStencil)
 	case barriers && m == VariableStencil:
-		return g, invalid("method", m, "looks across edges, and some are blocked")
+		return g, invalid(path{"method"}, m, "looks across edges, and some are blocked")
 	case oneWay && m == VariableStencil:
-		return g, invalid("method", m, "looks across edges, and some are open one way only")
+		return g, invalid(path{"method"}, m, "looks across edges, and some are open one way only")
 	case oneWay && m == Multigrid:
-		return g, invalid("method", m,
+		return g, invalid(path{"method"}, m,
 			"needs edges that are open both ways or not at all, and some are open one way only: %v, %v and %v solve that", Naive, PyramidCautious, PyramidGreedy)
 	}
 	return g, nil
 }
 
-func checkCanvas(width, height int) error {
-	switch {
-	case width < 1 || width > driver.MaxSide:
-		return invalid("width", width, "must be 1 to %d", driver.MaxSide)
-	case height < 1 || height > driver.MaxSide:
-		return invalid("height", height, "must be 1 to %d", driver.MaxSide)
-	case int64(width)*int64(height) > driver.MaxPixels:
-		return invalid("height", height, "makes more than %d pixels with a width of %d", driver.MaxPixels, width)
-	}
-	return nil
-}
-
 // checkFlags returns all flags that there are.
 func (c *Constraints) checkFlags() (all uint8, _ error) {
 	if len(c.Flags) != c.Width*c.Height {
-		return 0, invalid("flags", fmt.Sprintf("%d values", len(c.Flags)), "must be %d, one for each pixel of %dx%d",
+		return 0, invalid(path{"flags"}, fmt.Sprintf("%d values", len(c.Flags)), "must be %d, one for each pixel of %dx%d",
 			c.Width*c.Height, c.Width, c.Height)
 	}
 	for i, f := range c.Flags {
 		if all |= f; f&^driver.DiffusionAllFlags != 0 {
-			return 0, invalid(fmt.Sprintf("flags[%d]", i), fmt.Sprintf("%#x", f), "has bits other than %#x",
+			return 0, invalid(path{"flags", i}, fmt.Sprintf("%#x", f), "has bits other than %#x",
 				driver.DiffusionAllFlags)
 		}
 	}
@@ -141,29 +121,35 @@ func (c *Constraints) checkValues(channels int, values []float32) error {
 	n := len(c.Flags)
 	switch {
 	case channels < 1 || channels > MaxChannels:
-		return invalid("channels", channels, "must be 1 to %d", MaxChannels)
+		return invalid(path{"channels"}, channels, "must be 1 to %d", MaxChannels)
 	case len(values) != n*channels:
-		return invalid("values", fmt.Sprintf("%d values", len(values)), "must be %d, in %d planes of %dx%d", n*channels,
+		return invalid(path{"values"}, fmt.Sprintf("%d values", len(values)), "must be %d, in %d planes of %dx%d", n*channels,
 			channels, c.Width, c.Height)
 	}
 	for i, v := range values {
 		if c.Flags[i%n]&Fixed != 0 && !usable(v) {
-			return unusable(c.place(i), v)
+			return unusable(path{"values", c.indexOf(i)}, v)
 		}
 	}
 	return nil
 }
 
-// place says where a value is.
-func (c *Constraints) place(i int) string {
+// valueIndex is the index of a value in planes.
+type valueIndex struct{ channel, x, y int }
+
+func (p valueIndex) String() string {
+	return fmt.Sprintf("channel %d, pixel (%d, %d)", p.channel, p.x, p.y)
+}
+
+func (c *Constraints) indexOf(i int) valueIndex {
 	n := len(c.Flags)
-	return fmt.Sprintf("values[channel %d, pixel (%d, %d)]", i/n, i%n%c.Width, i%n/c.Width)
+	return valueIndex{i / n, i % n % c.Width, i % n / c.Width}
 }
 
 func usable(v float32) bool { return math.Abs(float64(v)) <= MaxValue }
 
-func unusable(field string, v float32) error {
-	return invalid(field, v, "must be -%d to %[1]d", MaxValue)
+func unusable(path path, v float32) error {
+	return invalid(path, v, "must be -%d to %[1]d", MaxValue)
 }
 
 const (
@@ -195,21 +181,21 @@ func (o *Options) settled(values int) (Options, error) {
 	}
 	if o.Tolerance != 0 {
 		if out.Tolerance = o.Tolerance; !(o.Tolerance > 0 && o.Tolerance <= math.MaxFloat32) {
-			return out, invalid("tolerance", o.Tolerance, "must be more than 0, and finite")
+			return out, invalid(path{"tolerance"}, o.Tolerance, "must be more than 0, and finite")
 		}
 	}
 	if o.MaxCycles != 0 {
 		if out.MaxCycles = o.MaxCycles; o.MaxCycles < 0 || o.MaxCycles > maxCycles {
-			return out, invalid("max cycles", o.MaxCycles, "must be 1 to %d", maxCycles)
+			return out, invalid(path{"max cycles"}, o.MaxCycles, "must be 1 to %d", maxCycles)
 		}
 	}
 	if out.Start = o.Start; o.Start != nil {
 		if len(o.Start) != values {
-			return out, invalid("start", fmt.Sprintf("%d values", len(o.Start)), "must be %d", values)
+			return out, invalid(path{"start"}, fmt.Sprintf("%d values", len(o.Start)), "must be %d", values)
 		}
 		for i, v := range o.Start {
 			if !usable(v) {
-				return out, unusable(fmt.Sprintf("start[%d]", i), v)
+				return out, unusable(path{"start", i}, v)
 			}
 		}
 	}

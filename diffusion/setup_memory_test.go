@@ -53,7 +53,7 @@ func TestSetupsTakeNoMemoryOfOthers(t *testing.T) {
 	for i := w*h/2 + 20; i < w*h/2+60; i++ {
 		mask[i] = 1
 	}
-	picture := kernels.Image{Data: [][]byte{make([]byte, 3*w*h)}, Width: w, Height: h, Format: driver.RGB8}
+	picture := kernels.Picture{Data: [][]byte{make([]byte, 3*w*h)}, Width: w, Height: h, Format: driver.RGB8}
 	plain, err := diffusion.Rasterize(ctx, openWithout(t), drawing)
 	if err != nil {
 		t.Fatal(err)

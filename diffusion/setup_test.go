@@ -113,8 +113,8 @@ func TestSetupsOfHolesAreKept(t *testing.T) {
 			t.Errorf("%s: %v, %+v", what, err, s)
 		}
 	}
-	rgba := kernels.Image{Data: [][]byte{pixels}, Width: w, Height: h, Format: driver.RGBA8}
-	solid := kernels.Image{Data: [][]byte{opaque}, Width: w, Height: h, Format: driver.RGB8}
+	rgba := kernels.Picture{Data: [][]byte{pixels}, Width: w, Height: h, Format: driver.RGBA8}
+	solid := kernels.Picture{Data: [][]byte{opaque}, Width: w, Height: h, Format: driver.RGB8}
 	fill("a mask", &diffusion.Holes{Image: solid, Mask: diffusion.Pixels{Host: mask}}, false)
 	fill("another number in it", &diffusion.Holes{Image: solid, Mask: diffusion.Pixels{Host: again}}, true)
 	fill("alpha", &diffusion.Holes{Image: rgba}, true)

@@ -28,16 +28,14 @@ type Solution struct {
 	FixedPixels, VoidPixels int
 	// SetupKept says that no new set-up was needed: one for the same constraints was there.
 	SetupKept bool
-	// Backend that computed it, such as "cpu" or "cuda".
-	Backend string
-	// Queue is how long the call waited for memory and a stream of the device, and Compute how long the work took from
-	// there. Check is how much of that went into measuring the error of a slow method.
-	Queue, Compute, Check time.Duration
+	kernels.Timing
+	// Check is how much of Compute went into measuring the error of a slow method.
+	Check time.Duration
 }
 
 // Solve computes the values of the pixels that are not fixed, in one job on dev. p is only read, and only during the
 // call; opts may be nil. The job lets more urgent ones go first about every millisecond of the device's time. A
-// solution that has not converged in the cycles allowed is no error. Bad input is an [*InvalidError]; where the device
+// solution that has not converged in the cycles allowed is no error. Bad input is an [*kernels.InvalidError]; where the device
 // has no room the error is a [*kernels.CapacityError].
 func Solve(ctx context.Context, dev *kernels.Device, p *Problem, opts *Options) (*Solution, error) {
 	g, err := p.grid()
@@ -418,7 +416,7 @@ type Prepared struct {
 }
 
 // Prepare does what depends on the constraints only, and keeps it on dev until [Prepared.Close] or eviction. It keeps
-// c.Flags, which must not change until then. Bad input is an [*InvalidError]; where the device has no room now the
+// c.Flags, which must not change until then. Bad input is an [*kernels.InvalidError]; where the device has no room now the
 // error is a [*kernels.CapacityError].
 func Prepare(ctx context.Context, dev *kernels.Device, c Constraints) (*Prepared, error) {
 	g, err := c.grid()

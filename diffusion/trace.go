@@ -29,7 +29,7 @@ type gradients struct {
 }
 
 // traceEdges finds the edges of a picture, in the order of their first pixels.
-func traceEdges(p *Picture, o ExtractOptions) []edge {
+func traceEdges(p *Planes, o ExtractOptions) []edge {
 	g := gradientsOf(p)
 	points := make(map[int]Point) // of pixels on an edge
 	strong := make([]int, 0, 1024)
@@ -178,7 +178,7 @@ func (g *gradients) at(x, y float64) float64 {
 }
 
 // gradientsOf smooths a picture by 1 4 6 4 1, and takes central differences of all channels together.
-func gradientsOf(p *Picture) *gradients {
+func gradientsOf(p *Planes) *gradients {
 	w, h := p.Width, p.Height
 	g := &gradients{w: w, h: h, size: make([]float32, w*h), dx: make([]float32, w*h), dy: make([]float32, w*h)}
 	xx, xy, yy := make([]float32, w*h), make([]float32, w*h), make([]float32, w*h)

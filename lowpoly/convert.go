@@ -11,21 +11,16 @@ import (
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 
-// Picture is what [Convert] made of an image.
-type Picture struct {
-	// Pixels in Format, rows of the mesh's Width without a gap. Format is that of the image, unless the stage says
-	// another.
-	Pixels []byte
-	Format driver.PixelFormat
-	Mesh   Mesh
-	// Backend that computed it, such as "cpu" or "cuda".
-	Backend string
-	// Queue is how long the call waited for memory and a stream of the device, and Compute how long the work took from
-	// there.
-	Queue, Compute time.Duration
+// Result is what [Convert] made of a picture.
+type Result struct {
+	// Picture has the size and the format of the one converted, unless the stage says another format. Its pixels are in
+	// one piece, without gaps between rows.
+	kernels.Picture
+	Mesh Mesh
+	kernels.Timing
 }
 
-// Convert makes a low-poly picture of an image, in one job on dev. What it doesn't take is an [*InvalidError]; where
+// Convert makes a low-poly picture of an image, in one job on dev. What it doesn't take is an [*kernels.InvalidError]; where
 // the device has no room the error is a [*kernels.CapacityError]. Time grows with the pixels, and hardly with the
 // vertices.
 //
@@ -40,15 +35,15 @@ type Picture struct {
 //
 // Source: Ke and Huang, Parallel Low Poly Style Image/Video Converter; Yang, Low poly in CUDA, 2018; the doc comments
 // of [driver.SelectVertices], [driver.Triangulate] and [driver.Shade] say what is different.
-func Convert(ctx context.Context, dev *kernels.Device, im Image, opt Options) (*Picture, error) {
-	if err := checkImage(&im); err != nil {
+func Convert(ctx context.Context, dev *kernels.Device, im kernels.Picture, opt Options) (*Result, error) {
+	if err := im.Check("image"); err != nil {
 		return nil, err
 	}
 	rule, n, err := opt.rule(im.Width, im.Height)
 	if err != nil {
 		return nil, err
 	}
-	c := &conversion{Image: im, opt: opt, rule: rule, n: n, out: &Picture{}}
+	c := &conversion{Picture: im, opt: opt, rule: rule, n: n, out: &Result{}}
 	if err := c.do(ctx, dev); err != nil {
 		return nil, err
 	}
@@ -57,11 +52,11 @@ func Convert(ctx context.Context, dev *kernels.Device, im Image, opt Options) (*
 
 // conversion is a Convert in progress.
 type conversion struct {
-	Image
+	kernels.Picture
 	opt   Options
 	rule  driver.VertexRule
 	n     int // vertices wanted
-	out   *Picture
+	out   *Result
 	video *film // nil for an image
 	alone bool  // it doesn't follow the frame before
 
@@ -199,6 +194,13 @@ func (c *conversion) triangles(q *kernels.Queue) error {
 		m.Colors[i] = colorOf(c.colors[i*size:][:size], c.Format)
 	}
 	return nil
+}
+
+// canvas makes out a picture of a format, and returns its pixels, of any content.
+func (c *conversion) canvas(f driver.PixelFormat) []byte {
+	pixels := resize(c.out.Bytes(), c.Width*c.Height*f.PixelBytes())
+	c.out.Picture = kernels.Picture{Width: c.Width, Height: c.Height, Format: f, Data: append(c.out.Data[:0], pixels)}
+	return pixels
 }
 
 // steps is how many of triangles take time: edges, vertices, triangulation and shading.
@@ -369,8 +371,7 @@ func (c *conversion) shade(p *pace) error {
 	if err := p.next(); err != nil {
 		return err
 	}
-	c.out.Pixels, c.out.Format = resize(c.out.Pixels, dst.Len()), c.Format
-	if err := kernels.DownloadChunks(q, c.out.Pixels, dst); err != nil {
+	if err := kernels.DownloadChunks(q, c.canvas(c.Format), dst); err != nil {
 		return err
 	}
 	return s.free()

@@ -22,9 +22,9 @@ import (
 )
 
 // imageOf cuts the pixels into two pieces.
-func imageOf(p *devicetest.Picture) lowpoly.Image {
+func imageOf(p *devicetest.Picture) kernels.Picture {
 	cut := len(p.Pixels) / 3
-	return lowpoly.Image{
+	return kernels.Picture{
 		Width: p.Width, Height: p.Height, Stride: p.Stride, Format: p.Format,
 		Data: [][]byte{p.Pixels[:cut], nil, p.Pixels[cut:]},
 	}
@@ -60,7 +60,7 @@ func TestConvertByDefinition(t *testing.T) {
 		if _, err := painting.Shade(opt.Color, &want); err != nil {
 			t.Fatalf("%s: %v", p.Name, err)
 		}
-		if !bytes.Equal(got.Pixels, want.Pixels) || got.Format != p.Format {
+		if !bytes.Equal(got.Data[0], want.Pixels) || got.Format != p.Format {
 			t.Errorf("%s: the pixels differ", p.Name)
 		}
 		if m.Width != p.Width || m.Height != p.Height || len(m.Colors) != len(m.Triangles) || got.Backend != "cpu" {
@@ -104,7 +104,7 @@ func TestConvertDefaults(t *testing.T) {
 			if n > wanted || n < s.least*98/100 {
 				t.Errorf("%s %+v: %d vertices", kind, s, n)
 			}
-			if kind == "flat" && !bytes.Equal(got.Pixels, p.Pixels) {
+			if kind == "flat" && !bytes.Equal(got.Data[0], p.Pixels) {
 				t.Errorf("%+v: a picture of one colour changed", s)
 			}
 			area := int64(0)
@@ -158,7 +158,7 @@ func TestConvertKeepsBrightness(t *testing.T) {
 		}
 		sum := 0
 		for i := range p.Pixels {
-			sum += int(got.Pixels[i]) - int(p.Pixels[i])
+			sum += int(got.Data[0][i]) - int(p.Pixels[i])
 		}
 		if 2*max(sum, -sum) > len(p.Pixels) {
 			t.Fatalf("the sum over %d pixels changed by %d", len(p.Pixels), sum)
@@ -169,7 +169,7 @@ func TestConvertKeepsBrightness(t *testing.T) {
 func TestConvertStages(t *testing.T) {
 	d := openCPU(t, 8<<20)
 	p := devicetest.Pictures(9, 0)[21] // 64x64, RGB8 or another of colour
-	run := func(s lowpoly.Stage) *lowpoly.Picture {
+	run := func(s lowpoly.Stage) *lowpoly.Result {
 		got, err := lowpoly.Convert(context.Background(), d, imageOf(&p), lowpoly.Options{Vertices: 60, Stage: s})
 		if err != nil {
 			t.Fatal(err)
@@ -182,14 +182,14 @@ func TestConvertStages(t *testing.T) {
 
 	edges := run(lowpoly.StageEdges)
 	for i, e := range p.Edges() {
-		if edges.Format != driver.Gray8 || edges.Pixels[i] != byte(e/8) {
-			t.Fatalf("edges: pixel %d is %d, the edge is %d", i, edges.Pixels[i], e)
+		if edges.Format != driver.Gray8 || edges.Data[0][i] != byte(e/8) {
+			t.Fatalf("edges: pixel %d is %d, the edge is %d", i, edges.Data[0][i], e)
 		}
 	}
 	points := run(lowpoly.StagePoints)
-	white := bytes.Count(points.Pixels, []byte{255})
+	white := bytes.Count(points.Data[0], []byte{255})
 	for _, v := range mesh.Points {
-		if points.Pixels[pixel(v)] != 255 {
+		if points.Data[0][pixel(v)] != 255 {
 			t.Errorf("points: %v isn't white", v)
 		}
 	}
@@ -205,21 +205,21 @@ func TestConvertStages(t *testing.T) {
 	}
 	for i, l := range devicetest.NearestSites(sites, p.Width, p.Height) {
 		from := int(sites[l].Y)*p.Stride + int(sites[l].X)*size
-		if !bytes.Equal(voronoi.Pixels[i*size:][:size], p.Pixels[from:][:size]) {
-			t.Fatalf("voronoi: pixel %d is % x", i, voronoi.Pixels[i*size:][:size])
+		if !bytes.Equal(voronoi.Data[0][i*size:][:size], p.Pixels[from:][:size]) {
+			t.Fatalf("voronoi: pixel %d is % x", i, voronoi.Data[0][i*size:][:size])
 		}
 	}
 
 	wire := run(lowpoly.StageWireframe)
 	black := 0
 	for i := range p.Width * p.Height {
-		if bytes.Equal(wire.Pixels[i*size:][:size], shaded.Pixels[i*size:][:size]) {
+		if bytes.Equal(wire.Data[0][i*size:][:size], shaded.Data[0][i*size:][:size]) {
 			continue
 		}
 		black++
-		for c, v := range wire.Pixels[i*size:][:size] {
+		for c, v := range wire.Data[0][i*size:][:size] {
 			if v != 0 && !(v == 255 && size == 4 && c == int(p.Format.Order[3])) {
-				t.Fatalf("wireframe: pixel %d is % x", i, wire.Pixels[i*size:][:size])
+				t.Fatalf("wireframe: pixel %d is % x", i, wire.Data[0][i*size:][:size])
 			}
 		}
 	}
@@ -227,7 +227,7 @@ func TestConvertStages(t *testing.T) {
 		t.Errorf("wireframe: %d of %d pixels are on lines", black, p.Width*p.Height)
 	}
 	for _, v := range mesh.Points {
-		if slices.Max(wire.Pixels[pixel(v)*size:][:min(size, 3)]) != 0 && size < 4 {
+		if slices.Max(wire.Data[0][pixel(v)*size:][:min(size, 3)]) != 0 && size < 4 {
 			t.Errorf("wireframe: %v isn't black", v)
 		}
 	}
@@ -276,37 +276,37 @@ func TestConvertPrevious(t *testing.T) {
 
 func TestConvertRefuses(t *testing.T) {
 	d := openCPU(t, 1<<20)
-	good := func() (lowpoly.Image, lowpoly.Options) {
-		return lowpoly.Image{Width: 20, Height: 10, Format: driver.RGB8, Data: [][]byte{make([]byte, 600)}},
+	good := func() (kernels.Picture, lowpoly.Options) {
+		return kernels.Picture{Width: 20, Height: 10, Format: driver.RGB8, Data: [][]byte{make([]byte, 600)}},
 			lowpoly.Options{Vertices: 50}
 	}
-	for field, spoil := range map[string]func(*lowpoly.Image, *lowpoly.Options){
-		"":             func(im *lowpoly.Image, _ *lowpoly.Options) {},
-		"image.width":  func(im *lowpoly.Image, _ *lowpoly.Options) { im.Width = 0 },
-		"image.height": func(im *lowpoly.Image, _ *lowpoly.Options) { im.Height = driver.MaxSide + 1 },
-		"image.stride": func(im *lowpoly.Image, _ *lowpoly.Options) { im.Stride = 59 },
-		"image.data":   func(im *lowpoly.Image, _ *lowpoly.Options) { im.Data = append(im.Data, []byte{1}) },
-		"image.format": func(im *lowpoly.Image, _ *lowpoly.Options) { im.Format.Bits = 3 },
-		"vertices":     func(_ *lowpoly.Image, o *lowpoly.Options) { o.Vertices = 3 },
-		"floor":        func(_ *lowpoly.Image, o *lowpoly.Options) { o.Floor = -1 },
-		"spacing":      func(_ *lowpoly.Image, o *lowpoly.Options) { o.Spacing = driver.MaxVertexSpacing + 1 },
-		"border":       func(_ *lowpoly.Image, o *lowpoly.Options) { o.Border = 1 },
-		"cell":         func(_ *lowpoly.Image, o *lowpoly.Options) { o.Cell = 2; o.Spacing = 2 },
-		"color":        func(_ *lowpoly.Image, o *lowpoly.Options) { o.Color = 2 },
-		"method":       func(_ *lowpoly.Image, o *lowpoly.Options) { o.Method = 3 },
-		"voronoi":      func(_ *lowpoly.Image, o *lowpoly.Options) { o.Voronoi = driver.Banding + 1 },
-		"stage":        func(_ *lowpoly.Image, o *lowpoly.Options) { o.Stage = lowpoly.StageWireframe + 1 },
-		"hold":         func(_ *lowpoly.Image, o *lowpoly.Options) { o.Hold = 256 },
-		"strength":     func(_ *lowpoly.Image, o *lowpoly.Options) { o.Strength = driver.MaxVertexStrength + 1 },
+	for field, spoil := range map[string]func(*kernels.Picture, *lowpoly.Options){
+		"":             func(im *kernels.Picture, _ *lowpoly.Options) {},
+		"image.width":  func(im *kernels.Picture, _ *lowpoly.Options) { im.Width = 0 },
+		"image.height": func(im *kernels.Picture, _ *lowpoly.Options) { im.Height = driver.MaxSide + 1 },
+		"image.stride": func(im *kernels.Picture, _ *lowpoly.Options) { im.Stride = 59 },
+		"image.data":   func(im *kernels.Picture, _ *lowpoly.Options) { im.Data = append(im.Data, []byte{1}) },
+		"image.format": func(im *kernels.Picture, _ *lowpoly.Options) { im.Format.Bits = 3 },
+		"vertices":     func(_ *kernels.Picture, o *lowpoly.Options) { o.Vertices = 3 },
+		"floor":        func(_ *kernels.Picture, o *lowpoly.Options) { o.Floor = -1 },
+		"spacing":      func(_ *kernels.Picture, o *lowpoly.Options) { o.Spacing = driver.MaxVertexSpacing + 1 },
+		"border":       func(_ *kernels.Picture, o *lowpoly.Options) { o.Border = 1 },
+		"cell":         func(_ *kernels.Picture, o *lowpoly.Options) { o.Cell = 2; o.Spacing = 2 },
+		"color":        func(_ *kernels.Picture, o *lowpoly.Options) { o.Color = 2 },
+		"method":       func(_ *kernels.Picture, o *lowpoly.Options) { o.Method = 3 },
+		"voronoi":      func(_ *kernels.Picture, o *lowpoly.Options) { o.Voronoi = driver.Banding + 1 },
+		"stage":        func(_ *kernels.Picture, o *lowpoly.Options) { o.Stage = lowpoly.StageWireframe + 1 },
+		"hold":         func(_ *kernels.Picture, o *lowpoly.Options) { o.Hold = 256 },
+		"strength":     func(_ *kernels.Picture, o *lowpoly.Options) { o.Strength = driver.MaxVertexStrength + 1 },
 	} {
 		im, opt := good()
 		spoil(&im, &opt)
 		_, err := lowpoly.Convert(context.Background(), d, im, opt)
-		var invalid *lowpoly.InvalidError
+		var invalid *kernels.InvalidError
 		switch {
 		case field == "" && err != nil:
 			t.Error(err)
-		case field != "" && (!errors.As(err, &invalid) || invalid.Field != field ||
+		case field != "" && (!errors.As(err, &invalid) || invalid.Violations[0].Path.String() != field ||
 			strings.Contains(err.Error(), "\n")):
 			t.Errorf("%v, want an error about %s", err, field)
 		}
@@ -318,7 +318,7 @@ func TestConvertRefuses(t *testing.T) {
 		t.Errorf("more cells than vertices: %v", err)
 	}
 	var capacity *kernels.CapacityError
-	im = lowpoly.Image{Width: 1000, Height: 1000, Format: driver.Gray8, Data: [][]byte{make([]byte, 1e6)}}
+	im = kernels.Picture{Width: 1000, Height: 1000, Format: driver.Gray8, Data: [][]byte{make([]byte, 1e6)}}
 	if _, err := lowpoly.Convert(context.Background(), d, im, lowpoly.Options{}); !errors.As(err, &capacity) {
 		t.Errorf("a million pixels in a device of 1 MiB: %v", err)
 	}
@@ -335,7 +335,7 @@ func TestConvertRefuses(t *testing.T) {
 
 // Each op in turn fails; the next call works.
 func TestConvertFaults(t *testing.T) {
-	im := lowpoly.Image{Width: 12, Height: 10, Format: driver.Gray8, Data: [][]byte{make([]byte, 120)}}
+	im := kernels.Picture{Width: 12, Height: 10, Format: driver.Gray8, Data: [][]byte{make([]byte, 120)}}
 	opt := lowpoly.Options{Vertices: 20, Stage: lowpoly.StageVoronoi}
 	tried := 0
 	for f := range devicetest.Faults(cpu.New(cpu.Options{}), driver.ErrOutOfMemory, driver.ErrDeviceLost) {
@@ -436,7 +436,7 @@ func ExampleConvert() {
 		panic(err)
 	}
 	defer dev.Close()
-	im := lowpoly.Image{Width: 100, Height: 50, Format: driver.Gray8, Data: [][]byte{make([]byte, 5000)}}
+	im := kernels.Picture{Width: 100, Height: 50, Format: driver.Gray8, Data: [][]byte{make([]byte, 5000)}}
 	p, err := lowpoly.Convert(context.Background(), dev, im, lowpoly.Options{Vertices: 80, Seed: 1})
 	if err != nil {
 		panic(err)
@@ -452,7 +452,7 @@ func BenchmarkConvert(b *testing.B) {
 		x, y := i/3%w, i/3/w
 		pixels[i] = byte(128 + 60*math.Sin(float64(x*(i%3+1))/90) + 50*math.Cos(float64(y)/70) + float64(x/200%2*20))
 	}
-	im := lowpoly.Image{Width: w, Height: h, Format: driver.RGB8, Data: [][]byte{pixels}}
+	im := kernels.Picture{Width: w, Height: h, Format: driver.RGB8, Data: [][]byte{pixels}}
 	for _, threads := range []int{1, 2} {
 		d, err := kernels.Open(cpu.New(cpu.Options{Threads: threads}), kernels.Config{MemoryBytes: 64 << 20})
 		if err != nil {

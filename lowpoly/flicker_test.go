@@ -23,7 +23,7 @@ func watch(t *testing.T, dev *kernels.Device, frames []*devicetest.Picture, opt 
 	t.Helper()
 	v := lowpoly.NewVideo(dev, opt)
 	defer v.Close()
-	var out, before lowpoly.Picture
+	var out, before lowpoly.Result
 	var changes, errs, moves mean
 	for i, p := range frames {
 		out, before = before, out
@@ -31,15 +31,15 @@ func watch(t *testing.T, dev *kernels.Device, frames []*devicetest.Picture, opt 
 			t.Fatal(err)
 		}
 		for k, s := range p.Pixels {
-			errs.add(out.Pixels[k], s)
+			errs.add(out.Data[0][k], s)
 			if i == 0 {
 				continue
 			}
 			switch d := int(s) - int(frames[i-1].Pixels[k]); {
 			case max(d, -d) < 2:
-				changes.add(out.Pixels[k], before.Pixels[k])
+				changes.add(out.Data[0][k], before.Data[0][k])
 			case max(d, -d) >= 16:
-				moves.add(out.Pixels[k], s)
+				moves.add(out.Data[0][k], s)
 			}
 		}
 	}

@@ -3,7 +3,6 @@
 package lowpoly
 
 import (
-	"fmt"
 	"math"
 	"sort"
 
@@ -122,7 +121,7 @@ func (o *Options) rule(width, height int) (rule driver.VertexRule, n int, err er
 		{"previous", len(o.Previous), 0, driver.MaxPoints},
 	} {
 		if f.value < f.from || f.value > f.to {
-			return rule, 0, invalid(f.field, f.value, "must be %d to %d", f.from, f.to)
+			return rule, 0, invalid(path{f.field}, f.value, "must be %d to %d", f.from, f.to)
 		}
 	}
 	n = int(min(int64(n), int64(width+1)*int64(height+1)))
@@ -139,7 +138,7 @@ func (o *Options) rule(width, height int) (rule driver.VertexRule, n int, err er
 	}
 	border := kernels.BorderVertices(width, height, rule.Border)
 	if border > n {
-		return rule, 0, invalid("border", rule.Border, "puts %d vertices on the border, there are to be %d", border, n)
+		return rule, 0, invalid(path{"border"}, rule.Border, "puts %d vertices on the border, there are to be %d", border, n)
 	}
 	switch {
 	case o.Cell == Off:
@@ -152,10 +151,10 @@ func (o *Options) rule(width, height int) (rule driver.VertexRule, n int, err er
 			}
 		}
 	case o.Cell <= rule.Spacing:
-		return rule, 0, invalid("cell", o.Cell, "must be more than the spacing, %d", rule.Spacing)
+		return rule, 0, invalid(path{"cell"}, o.Cell, "must be more than the spacing, %d", rule.Spacing)
 	}
 	if cells := kernels.VertexCells(width, height, rule.Cell); border+cells > n {
-		return rule, 0, invalid("cell", rule.Cell,
+		return rule, 0, invalid(path{"cell"}, rule.Cell,
 			"makes %d squares with a vertex each, beside %d on the border; there are to be %d", cells, border, n)
 	}
 	return rule, n, nil
@@ -176,6 +175,8 @@ func defaultBorder(width, height, n, wanted, spacing int) int {
 	return border
 }
 
-func invalid(field string, value any, format string, args ...any) error {
-	return &InvalidError{field, fmt.Sprint(value), fmt.Sprintf(format, args...)}
+type path = kernels.Path
+
+func invalid(path path, value any, format string, args ...any) error {
+	return kernels.Invalid("lowpoly", path, value, format, args...)
 }

@@ -9,14 +9,13 @@ import (
 
 // showEdges draws the edges, and for the stage of points these.
 func (c *conversion) showEdges() {
-	out := resize(c.out.Pixels, len(c.edges))
+	out := c.canvas(driver.Gray8)
 	for i, e := range c.edges {
 		out[i] = byte(e / 8)
 		if c.opt.Stage == StagePoints {
 			out[i] /= 2
 		}
 	}
-	c.out.Pixels, c.out.Format = out, driver.Gray8
 	if c.opt.Stage == StageEdges {
 		return
 	}
@@ -66,17 +65,17 @@ func (c *conversion) showVoronoi(q *kernels.Queue) error {
 	if err := q.Wait(); err != nil {
 		return err
 	}
-	size := c.Format.PixelBytes()
+	size, out := c.Format.PixelBytes(), c.out.Bytes()
 	for i, l := range nearest {
 		p := sites[l]
-		copy(c.out.Pixels[i*size:], pixels[int(p.Y)*c.RowBytes()+int(p.X)*size:][:size])
+		copy(out[i*size:], pixels[int(p.Y)*c.RowBytes()+int(p.X)*size:][:size])
 	}
 	return s.free()
 }
 
 // showWireframe draws the edges of the triangles on the picture, the opaque way.
 func (c *conversion) showWireframe() {
-	size := c.Format.PixelBytes()
+	size, out := c.Format.PixelBytes(), c.out.Bytes()
 	black := make([]byte, size)
 	if c.Format.Channels == 4 {
 		black[c.Format.Order[3]] = 255
@@ -91,7 +90,7 @@ func (c *conversion) showWireframe() {
 			for i := range steps + 1 {
 				// Rounded, from zero up in both directions.
 				x, y := int(a.X)+(2*i*dx+steps*sign(dx))/(2*steps), int(a.Y)+(2*i*dy+steps*sign(dy))/(2*steps)
-				copy(c.out.Pixels[(y*c.Width+x)*size:], black)
+				copy(out[(y*c.Width+x)*size:], black)
 			}
 		}
 	}

@@ -155,7 +155,7 @@ func TestColorError(t *testing.T) {
 					t.Fatal(err)
 				}
 				theirs := shadeMesh(t, dev, p, seedVertices(p, n, 1), color)
-				a, b := colorError(ours.Pixels, p.Pixels), colorError(theirs, p.Pixels)
+				a, b := colorError(ours.Data[0], p.Pixels), colorError(theirs, p.Pixels)
 				t.Logf("%s %dx%d, %d vertices, %v: %.3f levels; with vertices chosen by themselves %.3f", name, p.Width, p.Height,
 					n, color, a, b)
 				if a >= b {

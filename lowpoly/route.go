@@ -61,7 +61,7 @@ func newMesher(dev *kernels.Device, route Route, n, width, height int) (m mesher
 		return m, nil
 	}
 	if width > driver.MaxSide || height > driver.MaxSide || int64(width)*int64(height) > driver.MaxPixels {
-		return m, invalid("route", route, "is for sides up to %d and %d pixels in all: the points are in %d x %d",
+		return m, invalid(path{"route"}, route, "is for sides up to %d and %d pixels in all: the points are in %d x %d",
 			driver.MaxSide, driver.MaxPixels, width, height)
 	}
 	if m.labelling, err = dev.VoronoiScratch(n, width, height, driver.VoronoiDefault); err != nil {

@@ -56,17 +56,17 @@ func TestRouteRefuses(t *testing.T) {
 		"too many pixels": {{}, {X: 1 << 15, Y: 1 << 15}},
 	} {
 		_, err := lowpoly.Triangulate(context.Background(), d, points, lowpoly.RouteVoronoi)
-		var invalid *lowpoly.InvalidError
-		if !errors.As(err, &invalid) || invalid.Field != "route" {
+		var invalid *kernels.InvalidError
+		if !errors.As(err, &invalid) || invalid.Violations[0].Path.String() != "route" {
 			t.Errorf("%s: %v, want an error about the route", name, err)
 		}
 		if _, err := lowpoly.Triangulate(context.Background(), d, points, lowpoly.RouteDirect); err != nil {
 			t.Errorf("%s, direct: %v", name, err)
 		}
 	}
-	var invalid *lowpoly.InvalidError
+	var invalid *kernels.InvalidError
 	if _, err := lowpoly.Triangulate(context.Background(), d, nil, 2); !errors.As(err, &invalid) ||
-		invalid.Field != "route" {
+		invalid.Violations[0].Path.String() != "route" {
 		t.Errorf("route 2: %v", err)
 	}
 	var capacity *kernels.CapacityError
@@ -93,7 +93,7 @@ func TestConvertByRoutes(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", p.Name, err)
 		}
-		if !bytes.Equal(other.Pixels, direct.Pixels) {
+		if !bytes.Equal(other.Data[0], direct.Data[0]) {
 			t.Errorf("%s: the pixels differ", p.Name)
 		}
 		if diff := devicetest.CompareTriangles(other.Mesh.Triangles, direct.Mesh.Triangles); diff != nil {

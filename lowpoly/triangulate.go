@@ -10,17 +10,6 @@ import (
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 
-// InvalidError says what was wrong with the input of a call. Nothing was computed.
-type InvalidError struct {
-	Field   string // such as "points[3].x"
-	Value   string
-	Problem string // what should have been, with the limit
-}
-
-func (e *InvalidError) Error() string {
-	return fmt.Sprintf("lowpoly: %s = %s: %s", e.Field, e.Value, e.Problem)
-}
-
 // Triangulation is what [Triangulate] made of points.
 type Triangulation struct {
 	// Triangles as [driver.Triangulate] describes them: a unique set, in an order that the backend chooses, always the
@@ -28,18 +17,14 @@ type Triangulation struct {
 	Triangles []driver.Triangle
 	// Detour is what the steps of RouteVoronoi found; nil with RouteDirect.
 	Detour *Detour
-	// Backend that computed it, such as "cpu" or "cuda".
-	Backend string
-	// Queue is how long the call waited for memory and a stream of the device, and Compute how long the work took from
-	// there.
-	Queue, Compute time.Duration
+	kernels.Timing
 }
 
-// CheckPoints returns an [*InvalidError] where there are more than [driver.MaxPoints], or a coordinate is beyond
+// CheckPoints returns an [*kernels.InvalidError] where there are more than [driver.MaxPoints], or a coordinate is beyond
 // [driver.MaxPoint].
 func CheckPoints(points []driver.Point) error {
 	if len(points) > driver.MaxPoints {
-		return &InvalidError{"points", fmt.Sprint(len(points)), fmt.Sprintf("are more than %d", driver.MaxPoints)}
+		return invalid(path{"points"}, len(points), "are more than %d", driver.MaxPoints)
 	}
 	for i, p := range points {
 		for _, c := range [2]struct {
@@ -47,8 +32,7 @@ func CheckPoints(points []driver.Point) error {
 			value int32
 		}{{"x", p.X}, {"y", p.Y}} {
 			if c.value < -driver.MaxPoint || c.value > driver.MaxPoint {
-				return &InvalidError{fmt.Sprintf("points[%d].%s", i, c.name), fmt.Sprint(c.value),
-					fmt.Sprintf("must be -%d to %d", driver.MaxPoint, driver.MaxPoint)}
+				return invalid(path{"points", i, c.name}, c.value, "must be -%d to %[1]d", driver.MaxPoint)
 			}
 		}
 	}
@@ -59,14 +43,14 @@ func CheckPoints(points []driver.Point) error {
 // the call. RouteDirect takes about 150 bytes of device memory a point, and time that grows a little faster than their
 // number; RouteVoronoi about 170, and 8 bytes for each pixel of the rectangle that the points span, which has limits,
 // see [driver.MaxSide] and [driver.MaxPixels]. What is special about a set (none, equal points, all on a line, a
-// lattice) is no error; see [driver.Triangulate] for what comes of it. What it doesn't take is an [*InvalidError];
+// lattice) is no error; see [driver.Triangulate] for what comes of it. What it doesn't take is an [*kernels.InvalidError];
 // where the device has no room the error is a [*kernels.CapacityError].
 func Triangulate(ctx context.Context, dev *kernels.Device, points []driver.Point, route Route) (*Triangulation, error) {
 	if err := CheckPoints(points); err != nil {
 		return nil, err
 	}
 	if route > RouteVoronoi {
-		return nil, invalid("route", uint8(route), "is no route")
+		return nil, invalid(path{"route"}, uint8(route), "is no route")
 	}
 	n := len(points)
 	low, width, height := span(points)
@@ -87,7 +71,7 @@ func Triangulate(ctx context.Context, dev *kernels.Device, points []driver.Point
 			mesh.footprint(),
 		Units: int64(n),
 	}
-	res := &Triangulation{Backend: dev.Info().Backend}
+	res := &Triangulation{Timing: kernels.Timing{Backend: dev.Info().Backend}}
 	err = dev.Do(ctx, job, func(q *kernels.Queue) error {
 		res.Queue = q.Waited()
 		start := time.Now()

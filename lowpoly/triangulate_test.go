@@ -107,8 +107,8 @@ func TestTriangulateRefuses(t *testing.T) {
 		"points[2].x": {X: driver.MaxPoint + 1}, "points[2].y": {Y: -driver.MaxPoint - 1},
 	} {
 		_, err := lowpoly.Triangulate(context.Background(), d, []driver.Point{{}, {X: 1}, p}, lowpoly.RouteDirect)
-		var invalid *lowpoly.InvalidError
-		if !errors.As(err, &invalid) || invalid.Field != field || strings.Contains(err.Error(), "\n") {
+		var invalid *kernels.InvalidError
+		if !errors.As(err, &invalid) || invalid.Violations[0].Path.String() != field || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%v: %v, want an error about %s", p, err, field)
 		}
 	}

@@ -36,8 +36,8 @@ func NewVideo(dev *kernels.Device, opt Options) *Video {
 // Convert converts the next frame into p, whose memory is used again where it is large enough. Where it fails, p is of
 // no use, and the next frame follows the one before; or it is as the first one, where the one that failed had another
 // size or format. Errors are those of [Convert].
-func (v *Video) Convert(ctx context.Context, im Image, p *Picture) error {
-	if err := checkImage(&im); err != nil {
+func (v *Video) Convert(ctx context.Context, im kernels.Picture, p *Result) error {
+	if err := im.Check("image"); err != nil {
 		return err
 	}
 	opt := v.opt
@@ -60,12 +60,12 @@ func (v *Video) Convert(ctx context.Context, im Image, p *Picture) error {
 	}
 	c := &v.work
 	edges, colors := c.edges, c.colors
-	*c = conversion{Image: im, opt: opt, rule: rule, n: n, out: p, edges: edges, colors: colors}
+	*c = conversion{Picture: im, opt: opt, rule: rule, n: n, out: p, edges: edges, colors: colors}
 	if kept {
 		c.video = &v.film
 	}
 	err = c.do(ctx, v.dev)
-	c.Image = Image{} // its pixels are the caller's again
+	c.Picture = kernels.Picture{} // its pixels are the caller's again
 	c.out = nil
 	if err != nil {
 		return err

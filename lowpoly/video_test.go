@@ -33,7 +33,7 @@ func scene(r *rand.Rand, w, h, stripe, noise int, f driver.PixelFormat) *devicet
 	return p
 }
 
-func convert(t testing.TB, d *kernels.Device, p *devicetest.Picture, opt lowpoly.Options) *lowpoly.Picture {
+func convert(t testing.TB, d *kernels.Device, p *devicetest.Picture, opt lowpoly.Options) *lowpoly.Result {
 	t.Helper()
 	got, err := lowpoly.Convert(context.Background(), d, imageOf(p), opt)
 	if err != nil {
@@ -42,17 +42,17 @@ func convert(t testing.TB, d *kernels.Device, p *devicetest.Picture, opt lowpoly
 	return got
 }
 
-func next(t testing.TB, v *lowpoly.Video, p *devicetest.Picture) *lowpoly.Picture {
+func next(t testing.TB, v *lowpoly.Video, p *devicetest.Picture) *lowpoly.Result {
 	t.Helper()
-	got := &lowpoly.Picture{}
+	got := &lowpoly.Result{}
 	if err := v.Convert(context.Background(), imageOf(p), got); err != nil {
 		t.Fatal(err)
 	}
 	return got
 }
 
-func same(a, b *lowpoly.Picture) bool {
-	return bytes.Equal(a.Pixels, b.Pixels) && a.Format == b.Format && slices.Equal(a.Mesh.Points, b.Mesh.Points) &&
+func same(a, b *lowpoly.Result) bool {
+	return bytes.Equal(a.Data[0], b.Data[0]) && a.Format == b.Format && slices.Equal(a.Mesh.Points, b.Mesh.Points) &&
 		slices.Equal(a.Mesh.Triangles, b.Mesh.Triangles) && slices.Equal(a.Mesh.Colors, b.Mesh.Colors)
 }
 
@@ -73,10 +73,10 @@ func TestVideo(t *testing.T) {
 		t.Error("the same frame once more is another picture")
 	}
 	second := next(t, v, noisy)
-	if alone := convert(t, d, noisy, opt); 3*colorError(second.Pixels, first.Pixels) > colorError(alone.Pixels,
-		first.Pixels) {
-		t.Errorf("noise changes the video by %.3f levels, pictures by %.3f", colorError(second.Pixels, first.Pixels),
-			colorError(alone.Pixels, first.Pixels))
+	if alone := convert(t, d, noisy, opt); 3*colorError(second.Data[0], first.Data[0]) > colorError(alone.Data[0],
+		first.Data[0]) {
+		t.Errorf("noise changes the video by %.3f levels, pictures by %.3f", colorError(second.Data[0], first.Data[0]),
+			colorError(alone.Data[0], first.Data[0]))
 	}
 	for name, p := range map[string]*devicetest.Picture{
 		"a cut": scene(r, 120, 90, 7, 3, driver.RGB8), "another size": scene(r, 90, 120, 7, 3, driver.RGB8),
@@ -108,7 +108,7 @@ func TestVideoStaysNear(t *testing.T) {
 			Hold: rapid.IntRange(0, 20).Draw(t, "hold")}
 		v := lowpoly.NewVideo(d, opt)
 		defer v.Close()
-		var got lowpoly.Picture
+		var got lowpoly.Result
 		stripe := rapid.IntRange(1, 20).Draw(t, "stripe")
 		for range 4 {
 			p := scene(r, w, h, stripe, rapid.IntRange(0, 30).Draw(t, "noise"), f)
@@ -143,7 +143,7 @@ func TestVideoFaults(t *testing.T) {
 	opt := lowpoly.Options{Vertices: 20, Strength: 3, Hold: 3}
 	sound := lowpoly.NewVideo(openCPU(t, 1<<20), opt)
 	defer sound.Close()
-	var want *lowpoly.Picture
+	var want *lowpoly.Result
 	for _, frame := range frames {
 		want = next(t, sound, frame)
 	}
@@ -155,7 +155,7 @@ func TestVideoFaults(t *testing.T) {
 			continue // TestConvertFaults looks at that
 		}
 		v := lowpoly.NewVideo(d, opt)
-		var p lowpoly.Picture
+		var p lowpoly.Result
 		for i, frame := range frames {
 			err := v.Convert(context.Background(), imageOf(frame), &p)
 			if err == nil {
@@ -194,7 +194,7 @@ func TestVideoFailsAtAnotherSize(t *testing.T) {
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()
 	for _, p := range []*devicetest.Picture{b, a} {
-		if err := v.Convert(ended, imageOf(b), &lowpoly.Picture{}); !errors.Is(err, context.Canceled) {
+		if err := v.Convert(ended, imageOf(b), &lowpoly.Result{}); !errors.Is(err, context.Canceled) {
 			t.Fatalf("a frame whose call has ended: %v", err)
 		}
 		if !same(next(t, v, p), convert(t, d, p, opt)) {
@@ -212,7 +212,7 @@ func TestVideoReuses(t *testing.T) {
 	frames := []*devicetest.Picture{scene(r, 400, 300, 20, 9, driver.RGB8), scene(r, 400, 300, 20, 9, driver.RGB8)}
 	v := lowpoly.NewVideo(d, lowpoly.Options{Strength: 5, Hold: 5})
 	defer v.Close()
-	var p lowpoly.Picture
+	var p lowpoly.Result
 	i := 0
 	work := func() {
 		if err := v.Convert(context.Background(), imageOf(frames[i%2]), &p); err != nil {
@@ -222,11 +222,11 @@ func TestVideoReuses(t *testing.T) {
 	}
 	work()
 	work()
-	at := &p.Pixels[0]
+	at := &p.Data[0][0]
 	if n := testing.AllocsPerRun(5, work); n > 500 && !raceEnabled {
 		t.Errorf("a frame makes %.0f allocations", n)
 	}
-	if at != &p.Pixels[0] {
+	if at != &p.Data[0][0] {
 		t.Error("the pixels moved")
 	}
 }
@@ -240,9 +240,9 @@ func ExampleVideo() {
 	v := lowpoly.NewVideo(dev,
 		lowpoly.Options{Vertices: 80, Strength: lowpoly.DefaultStrength, Hold: lowpoly.DefaultHold})
 	defer v.Close()
-	var p lowpoly.Picture
+	var p lowpoly.Result
 	for range 3 {
-		im := lowpoly.Image{Width: 100, Height: 50, Format: driver.Gray8, Data: [][]byte{make([]byte, 5000)}}
+		im := kernels.Picture{Width: 100, Height: 50, Format: driver.Gray8, Data: [][]byte{make([]byte, 5000)}}
 		if err := v.Convert(context.Background(), im, &p); err != nil {
 			panic(err)
 		}
@@ -251,13 +251,13 @@ func ExampleVideo() {
 
 // A frame that finds no room beside the pictures that the video keeps is refused: it would wait for them without end.
 func TestVideoNeverWaitsForItself(t *testing.T) {
-	im := lowpoly.Image{Width: 200, Height: 200, Format: driver.RGBA8, Data: [][]byte{make([]byte, 200*200*4)}}
+	im := kernels.Picture{Width: 200, Height: 200, Format: driver.RGBA8, Data: [][]byte{make([]byte, 200*200*4)}}
 	opt := lowpoly.Options{Vertices: 100, Strength: 5, Hold: 3}
 	refused := false
 	for size := int64(256 << 10); size <= 2<<20; size += 32 << 10 {
 		v := lowpoly.NewVideo(openCPU(t, size), opt)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		err := v.Convert(ctx, im, &lowpoly.Picture{})
+		err := v.Convert(ctx, im, &lowpoly.Result{})
 		cancel()
 		v.Close()
 		var full *kernels.CapacityError

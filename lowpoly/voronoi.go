@@ -2,7 +2,6 @@ package lowpoly
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/polyscan/polyscan/kernels"
@@ -14,36 +13,29 @@ type Diagram struct {
 	// Labels of the pixels, rows from the top: the index of the nearest site, of several equally near ones the least;
 	// [driver.NoSite] where there are no sites.
 	Labels []uint32
-	// Backend that computed it, such as "cpu" or "cuda".
-	Backend string
-	// Queue is how long the call waited for memory and a stream of the device, and Compute how long the work took from
-	// there.
-	Queue, Compute time.Duration
+	kernels.Timing
 }
 
 // Voronoi labels the pixels of an image of a size with their nearest sites, which are pixels, in one job on dev.
 // Methods are those of [driver.VoronoiMethod]; the default is exact. sites are only read, and only during the call.
-// What it doesn't take is an [*InvalidError]; where the device has no room the error is a [*kernels.CapacityError].
+// What it doesn't take is an [*kernels.InvalidError]; where the device has no room the error is a [*kernels.CapacityError].
 func Voronoi(ctx context.Context, dev *kernels.Device, sites []driver.Point, width, height int,
 	method driver.VoronoiMethod) (*Diagram, error) {
+	if err := kernels.CheckSize(width, height); err != nil {
+		return nil, err
+	}
 	switch {
-	case width < 1 || width > driver.MaxSide:
-		return nil, invalid("width", width, "must be 1 to %d", driver.MaxSide)
-	case height < 1 || height > driver.MaxSide:
-		return nil, invalid("height", height, "must be 1 to %d", driver.MaxSide)
-	case int64(width)*int64(height) > driver.MaxPixels:
-		return nil, invalid("height", height, "makes more than %d pixels with a width of %d", driver.MaxPixels, width)
 	case len(sites) > driver.MaxPoints:
-		return nil, invalid("sites", len(sites), "are more than %d", driver.MaxPoints)
+		return nil, invalid(path{"sites"}, len(sites), "are more than %d", driver.MaxPoints)
 	case method > driver.Banding:
-		return nil, invalid("method", uint8(method), "is no method")
+		return nil, invalid(path{"method"}, uint8(method), "is no method")
 	}
 	for i, p := range sites {
 		if p.X < 0 || int(p.X) >= width {
-			return nil, invalid(fmt.Sprintf("sites[%d].x", i), p.X, "must be 0 to %d", width-1)
+			return nil, invalid(path{"sites", i, "x"}, p.X, "must be 0 to %d", width-1)
 		}
 		if p.Y < 0 || int(p.Y) >= height {
-			return nil, invalid(fmt.Sprintf("sites[%d].y", i), p.Y, "must be 0 to %d", height-1)
+			return nil, invalid(path{"sites", i, "y"}, p.Y, "must be 0 to %d", height-1)
 		}
 	}
 	size, err := dev.VoronoiScratch(len(sites), width, height, method)
@@ -57,7 +49,7 @@ func Voronoi(ctx context.Context, dev *kernels.Device, sites []driver.Point, wid
 			kernels.Bytes[byte](int(size)),
 		Units: int64(pixels),
 	}
-	out := &Diagram{Backend: dev.Info().Backend}
+	out := &Diagram{Timing: kernels.Timing{Backend: dev.Info().Backend}}
 	err = dev.Do(ctx, job, func(q *kernels.Queue) error {
 		out.Queue = q.Waited()
 		start := time.Now()

@@ -50,8 +50,8 @@ func TestVoronoiRefuses(t *testing.T) {
 		{"sites[1].y", 5, 5, 0, driver.Point{Y: -1}},
 	} {
 		_, err := lowpoly.Voronoi(context.Background(), d, []driver.Point{{}, x.site}, x.w, x.h, x.method)
-		var invalid *lowpoly.InvalidError
-		if !errors.As(err, &invalid) || invalid.Field != x.field || strings.Contains(err.Error(), "\n") {
+		var invalid *kernels.InvalidError
+		if !errors.As(err, &invalid) || invalid.Violations[0].Path.String() != x.field || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%+v: %v", x, err)
 		}
 	}

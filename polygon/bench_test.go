@@ -34,7 +34,7 @@ func manyRegions(n, k, w, h int) []Region {
 	return regions
 }
 
-func noise(w, h int, f driver.PixelFormat) Frame {
+func noise(w, h int, f driver.PixelFormat) kernels.Picture {
 	rng := rand.New(rand.NewPCG(1, 1))
 	data := make([]byte, w*h*f.PixelBytes())
 	for i := range data {
@@ -43,7 +43,7 @@ func noise(w, h int, f driver.PixelFormat) Frame {
 			data[i] &= byte(1<<(f.Bits-8) - 1)
 		}
 	}
-	return Frame{Width: w, Height: h, Format: f, Data: [][]byte{data}}
+	return kernels.Picture{Width: w, Height: h, Format: f, Data: [][]byte{data}}
 }
 
 func BenchmarkReduce(b *testing.B) {

@@ -96,7 +96,7 @@ func TestDegenerate(t *testing.T) {
 				for y := range 5 {
 					var row strings.Builder
 					for x := range 6 {
-						row.WriteByte(map[byte]byte{0: '.', 255: '#'}[r.Pix[y*r.Stride+x]])
+						row.WriteByte(map[byte]byte{0: '.', 255: '#'}[r.Data[0][y*r.Stride+x]])
 					}
 					rows = append(rows, row.String())
 				}

@@ -264,12 +264,9 @@ func (d *deriver) checkSamples(i int, s *driver.MaskStats) error {
 	if n := d.set.names[i]; n != "" {
 		name = " " + quoted(n)
 	}
-	return &InvalidError{Violations: []Violation{{
-		Path:  "frame.data",
-		Value: fmt.Sprint(v),
-		Reason: fmt.Sprintf("the sample at pixel (%d, %d), in region %d%s, is above %d, the most that %d bits hold",
-			at.X, at.Y, i, name, d.frame.Format.Levels()-1, d.frame.Format.Bits),
-	}}}
+	return invalid(path{"frame", "data"}, v,
+		"the sample at pixel (%d, %d), in region %d%s, is above %d, the most that %d bits hold",
+		at.X, at.Y, i, name, d.frame.Format.Levels()-1, d.frame.Format.Bits)
 }
 
 func (p *plan) position(pos uint32) Position {

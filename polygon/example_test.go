@@ -23,7 +23,7 @@ func Example() {
 	for i := range pixels {
 		pixels[i] = byte(i % 8 * 10)
 	}
-	frame := polygon.Frame{Width: 8, Height: 4, Format: driver.Gray8, Data: [][]byte{pixels}}
+	frame := kernels.Picture{Width: 8, Height: 4, Format: driver.Gray8, Data: [][]byte{pixels}}
 
 	set, err := polygon.NewSet([]polygon.Region{
 		{Name: "left", Rings: []polygon.Ring{{{X: 0, Y: 0}, {X: 4, Y: 0}, {X: 4, Y: 4}, {X: 0, Y: 4}}},
@@ -72,7 +72,7 @@ func ExampleSet_Prepare() {
 	}
 	defer prepared.Close()
 	for n := range 3 { // frames of a conveyor
-		frame := polygon.Frame{Width: 8, Height: 8, Format: driver.Gray8, Data: [][]byte{make([]byte, 64)}}
+		frame := kernels.Picture{Width: 8, Height: 8, Format: driver.Gray8, Data: [][]byte{make([]byte, 64)}}
 		frame.Data[0][4*8+4] = byte(n)
 		res, err := prepared.Reduce(ctx, frame, polygon.Reductions{Statistics: polygon.Count | polygon.Sum})
 		if err != nil {
@@ -90,7 +90,7 @@ func ExampleNewSet_invalid() {
 	_, err := polygon.NewSet([]polygon.Region{{Rings: []polygon.Ring{{{X: 1, Y: 1}, {X: 7, Y: 1}}},
 		Limits: []string{"mean > 10", "mean below 9"}}}, polygon.Bounds{})
 	fmt.Println(err)
-	for _, v := range err.(*polygon.InvalidError).Violations {
+	for _, v := range err.(*kernels.InvalidError).Violations {
 		fmt.Println(v)
 	}
 	// Output:

@@ -17,7 +17,7 @@ func TestInconsistentDevice(t *testing.T) {
 	gray16 := noise(40, 30, driver.Gray16(16))
 	for _, c := range []struct {
 		name  string
-		frame Frame
+		frame kernels.Picture
 		p     devicetest.Perturbation
 	}{
 		{"a sample too many in the histogram", rgb,

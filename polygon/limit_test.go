@@ -97,14 +97,14 @@ func TestParseLimitRefuses(t *testing.T) {
 }
 
 // measuredFrame is 10x1 with samples 10, 20, ..., 100 in each channel that colour has, less the channel's number.
-func measuredFrame(format driver.PixelFormat) Frame {
+func measuredFrame(format driver.PixelFormat) kernels.Picture {
 	data := make([]byte, 10*format.PixelBytes())
 	for x := range 10 {
 		for c := range int(format.Channels) {
 			data[x*format.PixelBytes()+int(format.Order[c])*int(format.SampleBytes)] = byte(10*(x+1) - c)
 		}
 	}
-	return Frame{Width: 10, Height: 1, Format: format, Data: [][]byte{data}}
+	return kernels.Picture{Width: 10, Height: 1, Format: format, Data: [][]byte{data}}
 }
 
 // rectangle holds w by h pixels from (x, y) on.
@@ -319,9 +319,9 @@ func TestLimitsOnMissingChannels(t *testing.T) {
 		driver.RGBA8:      `[regions[1].limits[1] = "gray.max > 3": the frame has no gray channel (RGBA8)]`,
 	} {
 		_, err := Reduce(context.Background(), dev, s, measuredFrame(format), Reductions{}, driver.MethodDefault)
-		var bad *InvalidError
+		var bad *kernels.InvalidError
 		if !errors.As(err, &bad) || fmt.Sprint(bad.Violations) != want {
-			t.Errorf("%s: %v, want %s", formatName(format), err, want)
+			t.Errorf("%s: %v, want %s", format, err, want)
 		}
 	}
 }
@@ -417,7 +417,7 @@ func TestRandomLimits(t *testing.T) {
 }
 
 // randomLimit writes a limit and evaluates it by itself.
-func randomLimit(rng *rand.Rand, o *oracleRegion, f Frame) (expr string, holds, known bool) {
+func randomLimit(rng *rand.Rand, o *oracleRegion, f kernels.Picture) (expr string, holds, known bool) {
 	channels := []int{0}
 	prefix := ""
 	switch n := len(o.channels); {

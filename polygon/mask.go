@@ -18,11 +18,9 @@ type Mask struct {
 }
 
 // Mask returns what draws the regions in images of a size on dev. Errors are those of [Rasterize]: a size out of range
-// is an [*InvalidError]; a method that the backend lacks is [driver.ErrNotSupported].
+// is an [*kernels.InvalidError]; a method that the backend lacks is [driver.ErrNotSupported].
 func (s *Set) Mask(dev *kernels.Device, width, height int, m driver.Method) (*Mask, error) {
-	var bad violations
-	checkSize(&bad, "", width, height)
-	if err := bad.err(); err != nil {
+	if err := kernels.CheckSize(width, height); err != nil {
 		return nil, err
 	}
 	size, err := s.preparedBytes(dev, width, height, m)

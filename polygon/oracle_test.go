@@ -10,6 +10,8 @@ import (
 	"reflect"
 	"slices"
 	"strconv"
+
+	"github.com/polyscan/polyscan/kernels"
 )
 
 // oracleRegion is what the oracle finds for one region.
@@ -133,7 +135,7 @@ func oracleRow(rings [][]ratPoint, fill FillRule, y, x0, x1 int) []bool {
 }
 
 // sample reads channel c of a pixel, channels in the order R, G, B, A, from the pieces of a frame.
-func sample(f Frame, x, y, c int) uint32 {
+func sample(f kernels.Picture, x, y, c int) uint32 {
 	stride := f.Stride
 	size := int(f.Format.Channels) * int(f.Format.SampleBytes)
 	if stride == 0 {
@@ -158,7 +160,7 @@ func sample(f Frame, x, y, c int) uint32 {
 // oracleBoxLimit is the largest box, in pixels, in which the oracle counts all of a region.
 const oracleBoxLimit = 1 << 12
 
-func oracle(r Region, f Frame) oracleRegion {
+func oracle(r Region, f kernels.Picture) oracleRegion {
 	rings := oracleRings(r)
 	o := oracleRegion{mask: make([]bool, f.Width*f.Height), channels: make([]oracleChannel, f.Format.Channels)}
 
@@ -326,7 +328,7 @@ func (c *oracleChannel) histogram(h HistogramSpec, levels int) HistogramCounts {
 }
 
 // differences compares a result with the oracle and lists what differs.
-func differences(got RegionResult, want oracleRegion, f Frame, r Reductions) (diff []string) {
+func differences(got RegionResult, want oracleRegion, f kernels.Picture, r Reductions) (diff []string) {
 	check := func(what string, got, want any) {
 		if got != want {
 			diff = append(diff, fmt.Sprintf("%s = %v, want %v", what, got, want))

@@ -3,16 +3,16 @@
 package polygon
 
 import (
-	"fmt"
 	"slices"
 
+	"github.com/polyscan/polyscan/kernels"
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 
 // plan is what one call computes.
 type plan struct {
 	set      *Set
-	frame    Frame
+	frame    kernels.Picture
 	channels []Channel
 	asked    Statistics // what is returned
 	want     Statistics // what is computed
@@ -30,16 +30,16 @@ const (
 	needHistogram = Histogram | Percentiles | Median | Mode | Distinct | needDistribution
 )
 
-func newPlan(s *Set, f Frame, r Reductions) (*plan, error) {
-	var bad violations
-	f.check(&bad)
+func newPlan(s *Set, f kernels.Picture, r Reductions) (*plan, error) {
+	bad := newInvalid()
+	bad.Include(f.Check("frame"))
 	return makePlan(bad, s, f, r)
 }
 
-// makePlan goes on where bad says what is wrong with the frame.
-func makePlan(bad violations, s *Set, f Frame, r Reductions) (*plan, error) {
-	r.check(&bad)
-	if err := bad.err(); err != nil {
+// makePlan is newPlan where bad says already what is wrong with the frame.
+func makePlan(bad *kernels.InvalidError, s *Set, f kernels.Picture, r Reductions) (*plan, error) {
+	r.check(bad)
+	if err := bad.Err(); err != nil {
 		return nil, err
 	}
 	p := &plan{set: s, frame: f, channels: Channels(f.Format), asked: r.Statistics, method: r.PercentileMethod}
@@ -62,7 +62,7 @@ func makePlan(bad violations, s *Set, f Frame, r Reductions) (*plan, error) {
 	}
 	series := int64(s.Len()) * int64(len(p.channels))
 	if n := int64(len(p.fractions)); n*series > MaxResultValues {
-		bad.add("reductions.percentiles", fmt.Sprint(n),
+		bad.Add(path{"reductions", "percentiles"}, n,
 			"makes %d values for %d regions of %d channels: the limit is %d",
 			n*series, s.Len(), len(p.channels), MaxResultValues)
 	}
@@ -72,14 +72,14 @@ func makePlan(bad violations, s *Set, f Frame, r Reductions) (*plan, error) {
 			bins = int64(f.Format.Levels())
 		}
 		if bins*series > MaxResultValues {
-			bad.add("reductions.histogram.bins", fmt.Sprint(bins),
+			bad.Add(path{"reductions", "histogram", "bins"}, bins,
 				"makes %d counts for %d regions of %d channels: the limit is %d",
 				bins*series, s.Len(), len(p.channels), MaxResultValues)
 		} else {
 			p.bins = newBinner(r.Histogram, f.Format.Levels())
 		}
 	}
-	if err := bad.err(); err != nil {
+	if err := bad.Err(); err != nil {
 		return nil, err
 	}
 	p.what = driver.MaskSums
@@ -111,16 +111,16 @@ func (p *plan) checkLimits() error {
 	if !missing {
 		return nil
 	}
-	var bad violations
+	bad := newInvalid()
 	for i := range p.set.names {
 		for k, l := range p.set.Limits(i) {
-			if !have[l.channel] && !bad.full() {
-				bad.add(fmt.Sprintf("regions[%d].limits[%d]", i, k), quoted(l.expr), "the frame has no %v channel (%s)",
-					l.channel, formatName(p.frame.Format))
+			if !have[l.channel] {
+				bad.Add(path{"regions", i, "limits", k}, quoted(l.expr), "the frame has no %v channel (%s)",
+					l.channel, p.frame.Format)
 			}
 		}
 	}
-	return bad.err()
+	return bad.Err()
 }
 
 // histogramBytes is the size of a region's histograms on the device; 0 without histograms.

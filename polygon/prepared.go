@@ -33,12 +33,10 @@ type Prepared struct {
 }
 
 // Prepare finds the pixels of each region inside frames of the given size and keeps them on dev until [Prepared.Close]
-// or eviction. A size out of range is an [*InvalidError]; where the device has no room now the error is a
+// or eviction. A size out of range is an [*kernels.InvalidError]; where the device has no room now the error is a
 // [*kernels.CapacityError]; a method that the backend lacks is [driver.ErrNotSupported].
 func (s *Set) Prepare(ctx context.Context, dev *kernels.Device, width, height int, m driver.Method) (*Prepared, error) {
-	var bad violations
-	checkSize(&bad, "", width, height)
-	if err := bad.err(); err != nil {
+	if err := kernels.CheckSize(width, height); err != nil {
 		return nil, err
 	}
 	size, err := s.preparedBytes(dev, width, height, m)
@@ -77,7 +75,7 @@ func (p *Prepared) Gone() bool { return p.memory.Gone() }
 
 // Reduce is [Reduce] for the prepared regions and their method. The frame must have the prepared size. Calls may
 // overlap.
-func (p *Prepared) Reduce(ctx context.Context, f Frame, r Reductions) (*Result, error) {
+func (p *Prepared) Reduce(ctx context.Context, f kernels.Picture, r Reductions) (*Result, error) {
 	prepared, ok := p.memory.Acquire()
 	switch {
 	case ok:
@@ -89,8 +87,8 @@ func (p *Prepared) Reduce(ctx context.Context, f Frame, r Reductions) (*Result, 
 	}
 
 	if f.Width != p.width || f.Height != p.height {
-		return nil, &InvalidError{Violations: []Violation{{"frame", fmt.Sprintf("%dx%d pixels", f.Width, f.Height),
-			fmt.Sprintf("the regions are prepared for %dx%d", p.width, p.height)}}}
+		return nil, invalid(path{"frame"}, fmt.Sprintf("%dx%d pixels", f.Width, f.Height),
+			"the regions are prepared for %dx%d", p.width, p.height)
 	}
 	pl, err := newPlan(p.set, f, r)
 	if err != nil {

@@ -35,7 +35,7 @@ func TestPreparedConcurrently(t *testing.T) {
 	if w, h := p.Size(); w != 200 || h != 100 || p.Set() != set || p.Bytes() <= 0 || dev.Memory().Used < p.Bytes() {
 		t.Errorf("size %dx%d, %d bytes of %d in use", w, h, p.Bytes(), dev.Memory().Used)
 	}
-	var frames []Frame
+	var frames []kernels.Picture
 	var want []*Result
 	for i := range 4 {
 		f := noise(200, 100, driver.Gray8)
@@ -292,8 +292,8 @@ func TestPrepareRefuses(t *testing.T) {
 		m    driver.Method
 		want string
 	}{
-		{0, 4, 0, "polygon: width = 0: must be 1 to 1048576"},
-		{4, 1 << 21, 0, "polygon: height = 2097152: must be 1 to 1048576"},
+		{0, 4, 0, "kernels: width = 0: must be 1 to 1048576"},
+		{4, 1 << 21, 0, "kernels: height = 2097152: must be 1 to 1048576"},
 		{4, 4, 99, "polygon: method = 99: must be 0 to 5"},
 	} {
 		if _, err := s.Prepare(ctx, dev, c.w, c.h, c.m); err == nil || err.Error() != c.want {
@@ -381,7 +381,7 @@ func TestBatches(t *testing.T) {
 					p.Close()
 				}
 				if err != nil {
-					t.Fatalf("%s, %d bytes, %s: %v", formatName(format), memory, how, err)
+					t.Fatalf("%s, %d bytes, %s: %v", format, memory, how, err)
 				}
 				if dev.Memory().HighWater > memory {
 					t.Errorf("took %d bytes of %d", dev.Memory().HighWater, memory)
@@ -389,7 +389,7 @@ func TestBatches(t *testing.T) {
 				if untimed(res); first == nil {
 					first = res
 				} else if !reflect.DeepEqual(res, first) {
-					t.Errorf("%s, %d bytes, %s: differs", formatName(format), memory, how)
+					t.Errorf("%s, %d bytes, %s: differs", format, memory, how)
 				}
 			}
 		}
@@ -397,7 +397,7 @@ func TestBatches(t *testing.T) {
 			plain := first.Regions[i]
 			plain.Limits, plain.Verdict = nil, NoVerdict
 			if diff := differences(plain, oracle(regions[i], f), f, request); diff != nil {
-				t.Errorf("%s: region %d: %v", formatName(format), i, diff)
+				t.Errorf("%s: region %d: %v", format, i, diff)
 			}
 		}
 	}
@@ -571,10 +571,10 @@ func TestRaster(t *testing.T) {
 		fmt.Sprint(labels.Counts) != fmt.Sprint(want) {
 		t.Errorf("counts %v and %v, want %v", mask.Counts, labels.Counts, want)
 	}
-	if want := "[0 255 255 255 0 255 255 255 255 0 255 255 255 0 0]"; fmt.Sprint(mask.Pix) != want {
-		t.Errorf("mask %v, want %s", mask.Pix, want)
+	if want := "[0 255 255 255 0 255 255 255 255 0 255 255 255 0 0]"; fmt.Sprint(mask.Data[0]) != want {
+		t.Errorf("mask %v, want %s", mask.Data[0], want)
 	}
-	if want := "[0 0 1 0 1 0 1 0 0 0 2 0 2 0 2 0 1 0 0 0 2 0 2 0 2 0 0 0 0 0]"; fmt.Sprint(labels.Pix) != want {
-		t.Errorf("labels %v, want %s", labels.Pix, want)
+	if want := "[0 0 1 0 1 0 1 0 0 0 2 0 2 0 2 0 1 0 0 0 2 0 2 0 2 0 0 0 0 0]"; fmt.Sprint(labels.Data[0]) != want {
+		t.Errorf("labels %v, want %s", labels.Data[0], want)
 	}
 }

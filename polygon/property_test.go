@@ -88,7 +88,7 @@ func TestTranslation(t *testing.T) {
 		small, large := rasterOf(t, dev, set, n, n, m), rasterOf(t, dev, movedSet, n+room, n+room, m)
 		for y := range n {
 			for x := range n {
-				if small.Pix[y*n+x] != large.Pix[(y+dy)*(n+room)+x+dx] {
+				if small.Data[0][y*n+x] != large.Data[0][(y+dy)*(n+room)+x+dx] {
 					t.Fatalf("pixel (%d, %d) moved by (%d, %d) differs", x, y, dx, dy)
 				}
 			}
@@ -191,7 +191,7 @@ func TestPartition(t *testing.T) {
 			for _, n := range r.Counts {
 				sum += n
 			}
-			for i, v := range r.Pix {
+			for i, v := range r.Data[0] {
 				if v != 255 {
 					t.Fatalf("seed %d, %v: nobody owns pixel (%d, %d)", seed, m, i%w, i/w)
 				}
@@ -228,7 +228,7 @@ func TestPartitionNoticesOverlap(t *testing.T) {
 		for _, n := range r.Counts {
 			sum += n
 		}
-		for _, v := range r.Pix {
+		for _, v := range r.Data[0] {
 			if v == 0 {
 				free++
 			}
@@ -341,7 +341,7 @@ func TestExtents(t *testing.T) {
 			b, _ := boundsOf(s.edgesOf(0), fill, s.boxes[0], w, h, nil)
 			mask := rasterOf(t, dev, s, w, h, driver.RowSpans)
 			want := Rect{w, h, 0, 0}
-			for i, v := range mask.Pix {
+			for i, v := range mask.Data[0] {
 				if v != 0 {
 					want = Rect{min(want.X0, i%w), min(want.Y0, i/w), max(want.X1, i%w+1), max(want.Y1, i/w+1)}
 				}

@@ -45,7 +45,7 @@ var methods = []driver.Method{driver.MethodDefault, driver.Naive, driver.Tiled, 
 // testCase is regions, a frame and a request.
 type testCase struct {
 	regions []Region
-	frame   Frame
+	frame   kernels.Picture
 	request Reductions
 }
 
@@ -151,8 +151,8 @@ func randomRing(c choices, w, h int) Ring {
 	return ring
 }
 
-func randomFrame(c choices) Frame {
-	f := Frame{
+func randomFrame(c choices) kernels.Picture {
+	f := kernels.Picture{
 		Width:  1 + c.IntN(14),
 		Height: 1 + c.IntN(12),
 		Format: pick(c, driver.Gray8, driver.Gray8, driver.RGB8, driver.BGR8, driver.RGBA8, driver.Gray16(10),
@@ -276,7 +276,7 @@ func mustSet(t testing.TB, regions ...Region) *Set {
 }
 
 // upload returns f with its pixels on the device and nowhere else. free takes them away.
-func upload(ctx context.Context, dev *kernels.Device, f Frame) (_ Frame, free func(), err error) {
+func upload(ctx context.Context, dev *kernels.Device, f kernels.Picture) (_ kernels.Picture, free func(), err error) {
 	data := slices.Concat(f.Data...)
 	memory, err := kernels.Keep[byte](dev, len(data), "frame")
 	if err != nil {
@@ -339,7 +339,7 @@ func checkCase(dev *kernels.Device, tc testCase) error {
 		return err
 	}
 	defer free()
-	for pass, f := range []Frame{tc.frame, tc.frame, resident} { // the second one has the geometry from the first
+	for pass, f := range []kernels.Picture{tc.frame, tc.frame, resident} { // the second one has the geometry from the first
 		res, err := p.Reduce(ctx, f, tc.request)
 		if err != nil {
 			return fmt.Errorf("prepared: %w", err)
@@ -362,7 +362,7 @@ func checkCase(dev *kernels.Device, tc testCase) error {
 		if err != nil {
 			return err
 		}
-		if !bytes.Equal(pix, mask.Pix) {
+		if !bytes.Equal(pix, mask.Data[0]) {
 			return fmt.Errorf("%v: the mask drawn on the device is another one", m)
 		}
 		for i := range want {
@@ -378,9 +378,9 @@ func checkCase(dev *kernels.Device, tc testCase) error {
 					label, in = i+1, 255
 				}
 			}
-			if got := int(labels.Pix[2*k]) + int(labels.Pix[2*k+1])<<8; got != label || mask.Pix[k] != in {
+			if got := int(labels.Data[0][2*k]) + int(labels.Data[0][2*k+1])<<8; got != label || mask.Data[0][k] != in {
 				return fmt.Errorf("%v: pixel (%d, %d) has mask %d and label %d, want %d and %d", m,
-					k%tc.frame.Width, k/tc.frame.Width, mask.Pix[k], got, in, label)
+					k%tc.frame.Width, k/tc.frame.Width, mask.Data[0][k], got, in, label)
 			}
 		}
 	}
@@ -438,7 +438,7 @@ func TestComparatorSeesEveryField(t *testing.T) {
 		regions: []Region{{Name: "a", Rings: []Ring{{{1, 1}, {9, 2}, {5, 9}, {-2, 5}}}}},
 		request: Reductions{Statistics: AllStatistics},
 	}
-	tc.frame = Frame{Width: 8, Height: 8, Format: driver.RGB8, Data: [][]byte{make([]byte, 8*8*3)}}
+	tc.frame = kernels.Picture{Width: 8, Height: 8, Format: driver.RGB8, Data: [][]byte{make([]byte, 8*8*3)}}
 	for i := range tc.frame.Data[0] {
 		tc.frame.Data[0][i] = byte(i * 37)
 	}

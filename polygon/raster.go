@@ -4,7 +4,6 @@ package polygon
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"time"
 
@@ -14,39 +13,35 @@ import (
 
 // Raster is an image of regions.
 type Raster struct {
-	Width, Height int
-	Stride        int // bytes from one row to the next; no gap
-	// Format is GRAY8 for a mask (255 inside any region, 0 elsewhere), and GRAY16LE for labels (1 + the index of the
-	// last region that holds the pixel, 0 elsewhere).
-	Format driver.PixelFormat
-	Pix    []byte
+	// Picture is GRAY8 for a mask (255 inside any region, 0 elsewhere), and GRAY16LE for labels (1 + the index of the
+	// last region that holds the pixel, 0 elsewhere), in one piece, without gaps between rows.
+	kernels.Picture
 	// Counts of the pixels inside each region, whether another lies over it or not.
-	Counts         []uint64
-	Backend        string
-	Method         driver.Method
-	Queue, Compute time.Duration // see [Result]
+	Counts []uint64
+	Method driver.Method // as in [Result]
+	kernels.Timing
 }
 
 // Rasterize draws the regions of set in an image of the given size, in one job on dev. Labels take at most 65,535
 // regions. Errors are those of [Reduce].
 func Rasterize(ctx context.Context, dev *kernels.Device, set *Set, width, height int, mode driver.RasterMode,
 	m driver.Method) (*Raster, error) {
-	var bad violations
-	checkSize(&bad, "", width, height)
-	r := &Raster{Width: width, Height: height}
+	bad := newInvalid()
+	bad.Include(kernels.CheckSize(width, height))
+	r := &Raster{Picture: kernels.Picture{Width: width, Height: height}}
 	switch mode {
 	case driver.RasterMask:
 		r.Format = driver.Gray8
 	case driver.RasterLabels:
 		r.Format = driver.Gray16(16)
 		if set.Len() > math.MaxUint16 {
-			bad.add("regions", fmt.Sprint(set.Len()), "are too many: labels number at most %d regions", math.MaxUint16)
+			bad.Add(path{"regions"}, set.Len(), "are too many: labels number at most %d regions", math.MaxUint16)
 		}
 	default:
-		bad.add("mode", fmt.Sprint(uint8(mode)), "must be %d (mask) or %d (labels)", driver.RasterMask,
+		bad.Add(path{"mode"}, uint8(mode), "must be %d (mask) or %d (labels)", driver.RasterMask,
 			driver.RasterLabels)
 	}
-	if err := bad.err(); err != nil {
+	if err := bad.Err(); err != nil {
 		return nil, err
 	}
 	size, err := set.preparedBytes(dev, width, height, m)
@@ -54,12 +49,12 @@ func Rasterize(ctx context.Context, dev *kernels.Device, set *Set, width, height
 		return nil, err
 	}
 	r.Stride = width * r.Format.PixelBytes()
-	r.Pix = make([]byte, r.Stride*height)
+	out := make([]byte, r.Stride*height)
 	stats := make([]driver.MaskStats, set.Len())
-	footprint := kernels.Bytes[byte](int(size)) + kernels.Bytes[byte](len(r.Pix)) +
+	footprint := kernels.Bytes[byte](int(size)) + kernels.Bytes[byte](len(out)) +
 		kernels.Bytes[driver.MaskStats](len(stats))
 	var start time.Time
-	work := int64(len(r.Pix)) + set.work(0, set.Len(), width, 0, height, r.Format.PixelBytes())
+	work := int64(len(out)) + set.work(0, set.Len(), width, 0, height, r.Format.PixelBytes())
 	err = dev.Do(ctx, kernels.Job{Label: "rasterize", Footprint: footprint, Units: work}, func(q *kernels.Queue) error {
 		r.Queue = q.Waited()
 		start = time.Now()
@@ -67,7 +62,7 @@ func Rasterize(ctx context.Context, dev *kernels.Device, set *Set, width, height
 		if err != nil {
 			return err
 		}
-		pix, err := kernels.Alloc[byte](q, len(r.Pix), "image")
+		pix, err := kernels.Alloc[byte](q, len(out), "image")
 		if err != nil {
 			return err
 		}
@@ -92,7 +87,7 @@ func Rasterize(ctx context.Context, dev *kernels.Device, set *Set, width, height
 		if err := q.Yield(); err != nil {
 			return err
 		}
-		if err := kernels.DownloadChunks(q, r.Pix, pix); err != nil {
+		if err := kernels.DownloadChunks(q, out, pix); err != nil {
 			return err
 		}
 		return kernels.Download(q, stats, sums)
@@ -100,6 +95,7 @@ func Rasterize(ctx context.Context, dev *kernels.Device, set *Set, width, height
 	if err != nil {
 		return nil, err
 	}
+	r.Data = [][]byte{out}
 	r.Counts = make([]uint64, len(stats))
 	for i := range stats {
 		r.Counts[i] = stats[i].Count

@@ -5,7 +5,6 @@ package polygon
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"time"
 
@@ -18,11 +17,11 @@ import (
 // cheaper.
 //
 // All methods give the same result, bit for bit, as does every backend. Bad frames and reductions give an
-// [*InvalidError] with paths such as "frame.stride", before anything is enqueued; so do limits on channels that the
+// [*kernels.InvalidError] with paths such as "frame.stride", before anything is enqueued; so do limits on channels that the
 // frame does not have, and, after the pixels were looked at, a 16-bit sample inside a region that is above what the
 // format's bits hold. Where the device has no room the error is a [*kernels.CapacityError]; a method that the backend
 // lacks is [driver.ErrNotSupported]. A region that catches no pixel is no error.
-func Reduce(ctx context.Context, dev *kernels.Device, set *Set, f Frame, r Reductions, m driver.Method) (*Result,
+func Reduce(ctx context.Context, dev *kernels.Device, set *Set, f kernels.Picture, r Reductions, m driver.Method) (*Result,
 	error) {
 	p, err := newPlan(set, f, r)
 	if err != nil {
@@ -46,8 +45,7 @@ func Reduce(ctx context.Context, dev *kernels.Device, set *Set, f Frame, r Reduc
 
 func checkMethod(m driver.Method) error {
 	if m > driver.RowSpans {
-		return &InvalidError{Violations: []Violation{{"method", fmt.Sprint(uint8(m)),
-			fmt.Sprintf("must be 0 to %d", driver.RowSpans)}}}
+		return invalid(path{"method"}, uint8(m), "must be 0 to %d", driver.RowSpans)
 	}
 	return nil
 }
@@ -85,7 +83,7 @@ func (d *deriver) run(ctx context.Context, dev *kernels.Device, extra, held int6
 		y0, y1 = 0, d.frame.Height
 		host.pieces = host.pieces[:0]
 	} else {
-		host.pieces, size = d.frame.rows(host.pieces[:0], y0, y1)
+		host.pieces, size = rowsOf(&d.frame, host.pieces[:0], y0, y1)
 		defer clear(host.pieces[:cap(host.pieces)])
 		uploaded = size
 	}
@@ -141,7 +139,7 @@ func (d *deriver) run(ctx context.Context, dev *kernels.Device, extra, held int6
 		op := driver.MaskReduce{
 			Prepared: prepared,
 			Frame: driver.Image{
-				Data: pixels.Slice(), Width: d.frame.Width, Height: y1 - y0, Stride: d.frame.stride(),
+				Data: pixels.Slice(), Width: d.frame.Width, Height: y1 - y0, Stride: d.frame.RowBytes(),
 				Format: d.frame.Format,
 			},
 			Row0: y0,
@@ -180,6 +178,33 @@ func (d *deriver) run(ctx context.Context, dev *kernels.Device, extra, held int6
 	d.res.Compute = time.Since(start)
 	d.res.Backend = dev.Info().Backend
 	return nil
+}
+
+// rowsOf returns the pieces of rows [y0, y1) of a frame in host memory and their number of bytes; the gap behind the last
+// of them is left out. The pieces are appended to dst.
+func rowsOf(f *kernels.Picture, dst [][]byte, y0, y1 int) ([][]byte, int) {
+	stride := f.RowBytes()
+	from := y0 * stride
+	n := (y1-y0-1)*stride + f.Width*f.Format.PixelBytes()
+	left := n
+	for _, p := range f.Data {
+		if from >= len(p) {
+			from -= len(p)
+			continue
+		}
+		p = p[from:]
+		from = 0
+		if len(p) > left {
+			p = p[:left]
+		}
+		if len(p) > 0 {
+			dst = append(dst, p)
+		}
+		if left -= len(p); left == 0 {
+			break
+		}
+	}
+	return dst, n
 }
 
 // hostMemory is where a call's downloads go. It is pooled: with 65,536 bins it is large.

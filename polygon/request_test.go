@@ -15,7 +15,7 @@ import (
 // violationsOf lists the violations of an error.
 func violationsOf(t *testing.T, err error) (list []string) {
 	t.Helper()
-	var bad *InvalidError
+	var bad *kernels.InvalidError
 	if !errors.As(err, &bad) {
 		t.Fatalf("error %v is no InvalidError", err)
 	}
@@ -43,61 +43,61 @@ func TestBadRequests(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer kept.Free()
-	good := Frame{Width: 4, Height: 3, Format: driver.Gray8, Data: pieces(12)}
-	frame := func(change func(*Frame)) Frame {
+	good := kernels.Picture{Width: 4, Height: 3, Format: driver.Gray8, Data: pieces(12)}
+	frame := func(change func(*kernels.Picture)) kernels.Picture {
 		f := good
 		change(&f)
 		return f
 	}
 	for _, c := range []struct {
 		name   string
-		frame  Frame
+		frame  kernels.Picture
 		r      Reductions
 		method driver.Method
 		want   []string
 	}{
-		{"width 0", frame(func(f *Frame) {
+		{"width 0", frame(func(f *kernels.Picture) {
 			f.Width = 0
 		}), Reductions{}, 0, []string{"frame.width = 0: must be 1 to 1048576"}},
-		{"negative", frame(func(f *Frame) { f.Width, f.Height = -1, -5 }), Reductions{}, 0, []string{
+		{"negative", frame(func(f *kernels.Picture) { f.Width, f.Height = -1, -5 }), Reductions{}, 0, []string{
 			"frame.width = -1: must be 1 to 1048576", "frame.height = -5: must be 1 to 1048576"}},
-		{"too wide", frame(func(f *Frame) {
+		{"too wide", frame(func(f *kernels.Picture) {
 			f.Width = 1<<20 + 1
 		}), Reductions{}, 0, []string{"frame.width = 1048577: must be 1 to 1048576"}},
-		{"too many pixels", frame(func(f *Frame) { f.Width, f.Height = 1<<20, 513 }), Reductions{}, 0, []string{
+		{"too many pixels", frame(func(f *kernels.Picture) { f.Width, f.Height = 1<<20, 513 }), Reductions{}, 0, []string{
 			"frame.height = 513: makes 537919488 pixels with a width of 1048576: the limit is 536870912 pixels"}},
-		{"stride", frame(func(f *Frame) { f.Stride = 3 }), Reductions{}, 0, []string{
+		{"stride", frame(func(f *kernels.Picture) { f.Stride = 3 }), Reductions{}, 0, []string{
 			"frame.stride = 3: is less than a row of 4 bytes (4 pixels of GRAY8)"}},
-		{"stride of colour", frame(func(f *Frame) { f.Stride, f.Format = 4, driver.BGR8 }), Reductions{}, 0, []string{
+		{"stride of colour", frame(func(f *kernels.Picture) { f.Stride, f.Format = 4, driver.BGR8 }), Reductions{}, 0, []string{
 			"frame.stride = 4: is less than a row of 12 bytes (4 pixels of BGR8)"}},
-		{"negative stride", frame(func(f *Frame) { f.Stride = -8 }), Reductions{}, 0, []string{
+		{"negative stride", frame(func(f *kernels.Picture) { f.Stride = -8 }), Reductions{}, 0, []string{
 			"frame.stride = -8: is less than a row of 4 bytes (4 pixels of GRAY8)"}},
-		{"huge stride", frame(func(f *Frame) { f.Stride = math.MaxInt }), Reductions{}, 0, []string{
+		{"huge stride", frame(func(f *kernels.Picture) { f.Stride = math.MaxInt }), Reductions{}, 0, []string{
 			"frame.stride = 9223372036854775807: must be at most 2147483647"}},
-		{"odd stride", frame(func(f *Frame) { f.Stride, f.Format = 9, driver.Gray16(12) }), Reductions{}, 0, []string{
+		{"odd stride", frame(func(f *kernels.Picture) { f.Stride, f.Format = 9, driver.Gray16(12) }), Reductions{}, 0, []string{
 			"frame.stride = 9: must be even for 16-bit samples"}},
-		{"no data", frame(func(f *Frame) { f.Data = nil }), Reductions{}, 0, []string{
+		{"no data", frame(func(f *kernels.Picture) { f.Data = nil }), Reductions{}, 0, []string{
 			"frame.data = 0 bytes: must hold 12 bytes: 3 rows of GRAY8 with 4 pixels, 4 bytes apart"}},
-		{"short", frame(func(f *Frame) { f.Data = pieces(5, 6) }), Reductions{}, 0, []string{
+		{"short", frame(func(f *kernels.Picture) { f.Data = pieces(5, 6) }), Reductions{}, 0, []string{
 			"frame.data = 11 bytes: must hold 12 bytes: 3 rows of GRAY8 with 4 pixels, 4 bytes apart"}},
-		{"long", frame(func(f *Frame) { f.Data = pieces(12, 1) }), Reductions{}, 0, []string{
+		{"long", frame(func(f *kernels.Picture) { f.Data = pieces(12, 1) }), Reductions{}, 0, []string{
 			"frame.data = 13 bytes: must hold 12 bytes: 3 rows of GRAY8 with 4 pixels, 4 bytes apart"}},
-		{"a gap too long", frame(func(f *Frame) { f.Stride, f.Data = 6, pieces(19) }), Reductions{}, 0, []string{
+		{"a gap too long", frame(func(f *kernels.Picture) { f.Stride, f.Data = 6, pieces(19) }), Reductions{}, 0, []string{
 			"frame.data = 19 bytes: must hold 18 bytes (or 16 without the gap behind the last row): 3 rows of GRAY8 with 4 pixels, 6 bytes apart"}},
-		{"resident too short", frame(func(f *Frame) { f.Resident = kept.Range(0, 11) }), Reductions{}, 0, []string{
+		{"resident too short", frame(func(f *kernels.Picture) { f.Resident = kept.Range(0, 11) }), Reductions{}, 0, []string{
 			"frame.resident = 11 bytes: must hold 12 bytes: 3 rows of GRAY8 with 4 pixels, 4 bytes apart"}},
-		{"16 bits as 8", frame(func(f *Frame) { f.Data = pieces(24) }), Reductions{}, 0, []string{
+		{"16 bits as 8", frame(func(f *kernels.Picture) { f.Data = pieces(24) }), Reductions{}, 0, []string{
 			"frame.data = 24 bytes: must hold 12 bytes: 3 rows of GRAY8 with 4 pixels, 4 bytes apart"}},
-		{"8 bits as 16", frame(func(f *Frame) { f.Format = driver.Gray16(12) }), Reductions{}, 0, []string{
+		{"8 bits as 16", frame(func(f *kernels.Picture) { f.Format = driver.Gray16(12) }), Reductions{}, 0, []string{
 			"frame.data = 12 bytes: must hold 24 bytes: 3 rows of GRAY16LE with 12 bits with 4 pixels, 8 bytes apart"}},
-		{"no format", frame(func(f *Frame) {
+		{"no format", frame(func(f *kernels.Picture) {
 			f.Format = driver.PixelFormat{}
 		}), Reductions{}, 0, []string{"frame.format: must be given"}},
-		{"17 bits", frame(func(f *Frame) {
+		{"17 bits", frame(func(f *kernels.Picture) {
 			f.Format = driver.PixelFormat{Channels: 1, SampleBytes: 2, Bits: 17}
 		}), Reductions{}, 0, []string{
 			"frame.format = GRAY16LE with 17 bits: 16-bit samples must be of one channel and have 8 to 16 significant bits"}},
-		{"no such format", frame(func(f *Frame) {
+		{"no such format", frame(func(f *kernels.Picture) {
 			f.Format = driver.PixelFormat{Channels: 5, SampleBytes: 1, Bits: 8}
 		}), Reductions{}, 0, []string{
 			"frame.format = 5 channels of 1 bytes with 8 bits: is no known pixel format"}},
@@ -124,7 +124,7 @@ func TestBadRequests(t *testing.T) {
 			"reductions.histogram.lower = NaN: must be a finite number",
 			"reductions.histogram.upper = +Inf: must be a finite number"}},
 		{"method", good, Reductions{}, 6, []string{"method = 6: must be 0 to 5"}},
-		{"several", frame(func(f *Frame) {
+		{"several", frame(func(f *kernels.Picture) {
 			f.Width, f.Stride = 0, -1
 		}), Reductions{PercentileMethod: 9, Histogram: HistogramSpec{Bins: -1}}, 0, []string{
 			"frame.width = 0: must be 1 to 1048576",
@@ -144,7 +144,7 @@ func TestBadRequests(t *testing.T) {
 	if _, err := Reduce(context.Background(), dev, s, good, Reductions{}, driver.MethodDefault); err != nil {
 		t.Errorf("the good frame: %v", err)
 	}
-	for _, f := range []Frame{
+	for _, f := range []kernels.Picture{
 		{Width: 4, Height: 3, Stride: 6, Format: driver.Gray8, Data: pieces(16)},
 		{Width: 4, Height: 3, Stride: 6, Format: driver.Gray8, Data: pieces(17)},
 		{Width: 4, Height: 3, Stride: 6, Format: driver.Gray8, Data: pieces(0, 1, 0, 17, 0)},
@@ -157,26 +157,26 @@ func TestBadRequests(t *testing.T) {
 	}
 }
 
-// TestFrameValidate: a frame is refused for the same reasons without regions, and its sizes are the bounds of what it
+// TestFrameCheck: a frame is refused for the same reasons without regions, and its sizes are the bounds of what it
 // takes.
-func TestFrameValidate(t *testing.T) {
-	f := Frame{Width: 4, Height: 3, Stride: 6, Format: driver.Gray8}
-	least, most, err := f.Sizes()
+func TestFrameCheck(t *testing.T) {
+	f := kernels.Picture{Width: 4, Height: 3, Stride: 6, Format: driver.Gray8}
+	least, most, err := f.Sizes("frame")
 	if least != 16 || most != 18 || err != nil {
 		t.Errorf("%d to %d bytes, %v", least, most, err)
 	}
 	for n := range 21 {
 		f.Data = pieces(n)
-		if err := f.Validate(); (err == nil) != (n >= 16 && n <= 18) {
+		if err := f.Check("frame"); (err == nil) != (n >= 16 && n <= 18) {
 			t.Errorf("%d bytes: %v", n, err)
 		}
 	}
 	f.Stride = 3
-	want := "polygon: frame.stride = 3: is less than a row of 4 bytes (4 pixels of GRAY8)"
-	if err := f.Validate(); err == nil || err.Error() != want {
+	want := "kernels: frame.stride = 3: is less than a row of 4 bytes (4 pixels of GRAY8)"
+	if err := f.Check("frame"); err == nil || err.Error() != want {
 		t.Errorf("%v", err)
 	}
-	if _, _, err := f.Sizes(); err == nil || err.Error() != want {
+	if _, _, err := f.Sizes("frame"); err == nil || err.Error() != want {
 		t.Errorf("%v", err)
 	}
 }
@@ -211,7 +211,7 @@ func TestSampleAboveBits(t *testing.T) {
 	right := Region{Name: "right half", Rings: []Ring{rectangle(5, 0, 5, 6)}}
 	for _, request := range []Reductions{{}, {Statistics: Count}, {Statistics: AllStatistics}, {Statistics: Median}} {
 		for bits := 8; bits <= 16; bits++ {
-			f := Frame{Width: 10, Height: 6, Format: driver.Gray16(bits), Data: [][]byte{data}}
+			f := kernels.Picture{Width: 10, Height: 6, Format: driver.Gray16(bits), Data: [][]byte{data}}
 			for _, c := range []struct {
 				regions []Region
 				most    int // sample inside

@@ -3,8 +3,7 @@
 package polygon
 
 import (
-	"time"
-
+	"github.com/polyscan/polyscan/kernels"
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 
@@ -14,13 +13,9 @@ type Result struct {
 	Regions []RegionResult
 	// Verdict is Fail when any region failed, Pass when any limit was given and none failed.
 	Verdict Verdict
-	// Backend that computed it, such as "cpu" or "cuda".
-	Backend string
 	// Method that found the pixels; the backend's own choice where the call left it open.
 	Method driver.Method
-	// Queue is how long the call waited for memory and a stream of the device, and Compute how long the work took from
-	// there: copying, finding the pixels, reducing them and deriving the results.
-	Queue, Compute time.Duration
+	kernels.Timing
 }
 
 // Rect is the half-open range of columns [X0, X1) and rows [Y0, Y1).

@@ -127,7 +127,7 @@ type ScannedPart struct {
 	// Result as that of [Reduce] over the part's lines. Bounds and coverage are those of the regions in the window,
 	// whichever lines came. Nil with Err.
 	Result *Result
-	// Err is what [Reduce] returns for the part's pixels: an [*InvalidError] for a 16-bit sample beyond the format's
+	// Err is what [Reduce] returns for the part's pixels: an [*kernels.InvalidError] for a 16-bit sample beyond the format's
 	// bits, or [ErrInconsistent].
 	Err error
 	// MissingLines is how many lines the regions need that did not come; the result is of the others.
@@ -139,7 +139,7 @@ type ScanStrip struct {
 	// FirstLine is the number of the frame's first row.
 	FirstLine uint64
 	// Frame has the scanner's width and format, and any number of rows and stride.
-	Frame Frame
+	Frame kernels.Picture
 	// Settled says that no line below it comes after this strip. It can't go back; 0 says nothing new.
 	Settled uint64
 }
@@ -149,9 +149,10 @@ type ScanStrip struct {
 func (s *Set) NewScanner(ctx context.Context, dev *kernels.Device, cfg ScanConfig) (*Scanner, error) {
 	cfg.Parts = max(cfg.Parts, 0)
 	cfg.MaxParts = max(cfg.MaxParts, cfg.Parts, 1)
-	var bad violations
-	f := Frame{Width: cfg.Width, Height: cfg.PartLines, Format: cfg.Format}
-	f.checkLayout(&bad)
+	bad := newInvalid()
+	f := kernels.Picture{Width: cfg.Width, Height: cfg.PartLines, Format: cfg.Format}
+	_, _, err := f.Sizes("frame")
+	bad.Include(err)
 	p, err := makePlan(bad, s, f, cfg.Reductions)
 	if err != nil {
 		return nil, err
@@ -345,9 +346,9 @@ func (c *Scanner) Start(number, line uint64) error {
 	case c.closed || c.prepared == nil:
 		return ErrClosed
 	case line < c.settled:
-		return invalid("start", fmt.Sprint(line), "must not be below %d, where lines are settled", c.settled)
+		return invalid(path{"start"}, line, "must not be below %d, where lines are settled", c.settled)
 	case line > math.MaxUint64-uint64(c.height):
-		return invalid("start", fmt.Sprint(line), "must be at most %d", uint64(math.MaxUint64)-uint64(c.height))
+		return invalid(path{"start"}, line, "must be at most %d", uint64(math.MaxUint64)-uint64(c.height))
 	case len(c.parts) >= c.max:
 		return fmt.Errorf("%w: the limit is %d", ErrTooManyParts, c.max)
 	}
@@ -367,12 +368,8 @@ func (c *Scanner) Start(number, line uint64) error {
 	return nil
 }
 
-func invalid(path, value, format string, args ...any) error {
-	return &InvalidError{Violations: []Violation{{path, value, fmt.Sprintf(format, args...)}}}
-}
-
 // Strip takes lines and returns the parts that are done with them, those that were started first in front. A strip that
-// can't be used is an [*InvalidError] with paths such as "frame.data" or "first_line", as is one with lines that an
+// can't be used is an [*kernels.InvalidError] with paths such as "frame.data" or "first_line", as is one with lines that an
 // open part has already; nothing has happened then. After any other error its lines are missing, and where the job had
 // begun, so are the lines before it of the regions that are not complete in the parts that it touches: their sums may
 // hold some of it.
@@ -397,27 +394,27 @@ func (c *Scanner) Settle(ctx context.Context, line uint64) ([]*ScannedPart, erro
 }
 
 func (c *Scanner) checkStrip(s *ScanStrip) error {
-	var bad violations
+	bad := newInvalid()
 	f := &s.Frame
-	f.check(&bad)
-	if err := bad.err(); err != nil {
+	bad.Include(f.Check("frame"))
+	if err := bad.Err(); err != nil {
 		return err
 	}
 	lines := uint64(f.Height)
 	switch {
 	case f.Width != c.width:
-		return invalid("frame.width", fmt.Sprint(f.Width), "must be %d, that of the scan", c.width)
+		return invalid(path{"frame", "width"}, f.Width, "must be %d, that of the scan", c.width)
 	case f.Format != c.frame.Format:
-		return invalid("frame.format", formatName(f.Format), "must be %s, that of the scan", formatName(c.frame.Format))
+		return invalid(path{"frame", "format"}, f.Format, "must be %s, that of the scan", c.frame.Format)
 	case s.FirstLine > math.MaxUint64-lines:
-		return invalid("first_line", fmt.Sprint(s.FirstLine), "must be at most %d", math.MaxUint64-lines)
+		return invalid(path{"first_line"}, s.FirstLine, "must be at most %d", math.MaxUint64-lines)
 	case s.FirstLine < c.settled:
-		return invalid("first_line", fmt.Sprint(s.FirstLine), "must not be below %d, where lines are settled",
+		return invalid(path{"first_line"}, s.FirstLine, "must not be below %d, where lines are settled",
 			c.settled)
 	}
 	for _, p := range c.parts {
 		if from, to := c.rows(p, s); p.have.overlaps(from, to) {
-			return invalid("first_line", fmt.Sprint(s.FirstLine), "and the lines after it have come before")
+			return invalid(path{"first_line"}, s.FirstLine, "and the lines after it have come before")
 		}
 	}
 	return nil
@@ -595,14 +592,14 @@ func (c *Scanner) pieces(s *ScanStrip) (pieces [][]byte, size, y0 int) {
 		shift := int(int64(st.part.first - s.FirstLine))
 		lo, hi = min(lo, st.from+shift), max(hi, st.to+shift)
 	}
-	c.host.pieces, size = s.Frame.rows(c.host.pieces[:0], lo, hi)
+	c.host.pieces, size = rowsOf(&s.Frame, c.host.pieces[:0], lo, hi)
 	return c.host.pieces, size, lo
 }
 
 // reduce enqueues the steps; pixels are the rows of the strip from y0 on.
 func (c *Scanner) reduce(q *kernels.Queue, s *ScanStrip, pixels kernels.Buffer[byte], y0 int) error {
 	nc, levels := len(c.channels), c.frame.Format.Levels()
-	stride, row := s.Frame.stride(), s.Frame.row()
+	stride, row := s.Frame.RowBytes(), s.Frame.Width*s.Frame.Format.PixelBytes()
 	for _, st := range c.steps {
 		p := st.part
 		if p.begun < p.begin {

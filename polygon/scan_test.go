@@ -49,9 +49,9 @@ func randomBelt(c choices, width, lines int, format driver.PixelFormat) belt {
 }
 
 // frame is lines [from, to), with some stride and in some pieces. Lines behind the belt's end are zero.
-func (b belt) frame(c choices, from, to int) Frame {
+func (b belt) frame(c choices, from, to int) kernels.Picture {
 	row := b.width * b.format.PixelBytes()
-	f := Frame{Width: b.width, Height: to - from, Format: b.format}
+	f := kernels.Picture{Width: b.width, Height: to - from, Format: b.format}
 	stride := row
 	if c.IntN(2) == 0 {
 		stride += c.IntN(4) * int(b.format.SampleBytes)
@@ -229,7 +229,7 @@ func (s *scanCase) run(c choices, dev *kernels.Device, set *Set, m driver.Method
 		}
 	}
 	if s.ordered { // parts of which nothing came
-		if err := start(s.belt.lines); err != nil && !errors.As(err, new(*InvalidError)) {
+		if err := start(s.belt.lines); err != nil && !errors.As(err, new(*kernels.InvalidError)) {
 			return nil, err
 		}
 	}
@@ -300,7 +300,7 @@ func checkScan(c choices, dev *kernels.Device, s scanCase) error {
 }
 
 // checkIncomplete compares a part that lacks lines with the pixels of those that came.
-func (s *scanCase) checkIncomplete(p *ScannedPart, f Frame) error {
+func (s *scanCase) checkIncomplete(p *ScannedPart, f kernels.Picture) error {
 	for k, r := range s.regions {
 		rings := oracleRings(r)
 		var count uint64
@@ -408,7 +408,7 @@ func TestScanManyRegions(t *testing.T) {
 				}
 				if p := got[uint64(i)]; p.Err != nil || p.MissingLines != 0 ||
 					!reflect.DeepEqual(untimed(p.Result), untimed(want)) {
-					t.Errorf("%d regions, %s, part %d differs", n, formatName(format), i)
+					t.Errorf("%d regions, %s, part %d differs", n, format, i)
 				}
 			}
 		}
@@ -514,7 +514,7 @@ func TestScanRefuses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	strip := func(first uint64, lines int, change func(*Frame)) error {
+	strip := func(first uint64, lines int, change func(*kernels.Picture)) error {
 		f := noise(8, lines, driver.Gray8)
 		if change != nil {
 			change(&f)
@@ -530,13 +530,13 @@ func TestScanRefuses(t *testing.T) {
 	if err := scan.Start(2, 2); !errors.Is(err, ErrTooManyParts) {
 		t.Errorf("a third part: %v", err)
 	}
-	wantError("width", strip(0, 1, func(f *Frame) {
+	wantError("width", strip(0, 1, func(f *kernels.Picture) {
 		*f = noise(9, 1, driver.Gray8)
 	}), "polygon: frame.width = 9: must be 8, that of the scan")
-	wantError("format", strip(0, 1, func(f *Frame) {
+	wantError("format", strip(0, 1, func(f *kernels.Picture) {
 		*f = noise(8, 1, driver.RGB8)
 	}), "polygon: frame.format = RGB8: must be GRAY8, that of the scan")
-	wantError("data", strip(0, 1, func(f *Frame) { f.Data = pieces(7) }),
+	wantError("data", strip(0, 1, func(f *kernels.Picture) { f.Data = pieces(7) }),
 		"polygon: frame.data = 7 bytes: must hold 8 bytes: 1 rows of GRAY8 with 8 pixels, 8 bytes apart")
 	wantError("far", strip(1<<64-2, 2, nil),
 		"polygon: first_line = 18446744073709551614: must be at most 18446744073709551613")

@@ -8,6 +8,7 @@ import (
 	"math/bits"
 	"unicode/utf8"
 
+	"github.com/polyscan/polyscan/kernels"
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 
@@ -52,21 +53,21 @@ func (b box) pixels() (x0, y0, x1, y1 int) {
 // Everything after that is exact integer arithmetic. Edges of no length on the grid are dropped; horizontal ones never
 // count for a row, but stay, because methods that measure the distance to the boundary need all of it.
 //
-// Everything wrong with the regions is reported at once, in an [*InvalidError] with paths such as
+// Everything wrong with the regions is reported at once, in an [*kernels.InvalidError] with paths such as
 // "regions[3].rings[0].vertices[5].x"; then there is no Set. Geometry that is merely degenerate (no area, repeated or
 // collinear vertices, spikes, rings that cross themselves or lie outside every frame) is legal.
 //
 // It takes O(vertices) time, one slice for all edges, and no allocation for a single region or ring.
 func NewSet(regions []Region, b Bounds) (*Set, error) {
 	b = b.withDefaults()
-	var bad violations
+	bad := newInvalid()
 	switch n := len(regions); {
 	case n == 0:
-		bad.add("regions", "[]", "must hold at least 1 region")
-		return nil, bad.err()
+		bad.Add(path{"regions"}, "[]", "must hold at least 1 region")
+		return nil, bad.Err()
 	case n > b.MaxRegions:
-		bad.add("regions", fmt.Sprint(n), "are too many: the limit is %d regions", b.MaxRegions)
-		return nil, bad.err()
+		bad.Add(path{"regions"}, n, "are too many: the limit is %d regions", b.MaxRegions)
+		return nil, bad.Err()
 	}
 	total, limits := 0, 0
 	for i := range regions {
@@ -76,9 +77,9 @@ func NewSet(regions []Region, b Bounds) (*Set, error) {
 		limits += len(regions[i].Limits)
 	}
 	if total > b.MaxVertices {
-		bad.add("regions", fmt.Sprintf("%d vertices", total),
+		bad.Add(path{"regions"}, fmt.Sprintf("%d vertices", total),
 			"are too many: the limit is %d vertices in all regions together", b.MaxVertices)
-		return nil, bad.err()
+		return nil, bad.Err()
 	}
 	s := &Set{
 		names:    make([]string, len(regions)),
@@ -96,42 +97,36 @@ func NewSet(regions []Region, b Bounds) (*Set, error) {
 	known := map[string]*Limit{} // thousands of regions tend to share their limits
 	for i := range regions {
 		r := &regions[i]
-		checkName(&bad, i, r.Name)
+		checkName(bad, i, r.Name)
 		s.names[i] = r.Name
 		if r.Fill > EvenOdd {
-			bad.add(fmt.Sprintf("regions[%d].fill_rule", i), fmt.Sprint(uint8(r.Fill)), "must be %d (%v) or %d (%v)",
+			bad.Add(path{"regions", i, "fill_rule"}, uint8(r.Fill), "must be %d (%v) or %d (%v)",
 				NonZero, NonZero, EvenOdd, EvenOdd)
 		}
-		s.addRings(&bad, i, r, b)
+		s.addRings(bad, i, r, b)
 		s.rows = s.rows.union(s.boxes[i])
-		s.addLimits(&bad, i, r.Limits, known)
+		s.addLimits(bad, i, r.Limits, known)
 	}
-	if err := bad.err(); err != nil {
+	if err := bad.Err(); err != nil {
 		return nil, err
 	}
 	return s, nil
 }
 
-func checkName(bad *violations, i int, name string) {
+func checkName(bad *kernels.InvalidError, i int, name string) {
 	switch {
 	case len(name) > MaxName:
-		if !bad.full() {
-			bad.add(fmt.Sprintf("regions[%d].name", i), quoted(name), "has %d bytes: the limit is %d", len(name),
-				MaxName)
-		}
+		bad.Add(path{"regions", i, "name"}, quoted(name), "has %d bytes: the limit is %d", len(name),
+			MaxName)
 	case !utf8.ValidString(name):
-		if !bad.full() {
-			bad.add(fmt.Sprintf("regions[%d].name", i), quoted(name), "must be valid UTF-8")
-		}
+		bad.Add(path{"regions", i, "name"}, quoted(name), "must be valid UTF-8")
 	}
 }
 
 // addRings checks and appends the rings of region i.
-func (s *Set) addRings(bad *violations, i int, r *Region, b Bounds) {
+func (s *Set) addRings(bad *kernels.InvalidError, i int, r *Region, b Bounds) {
 	if len(r.Rings) == 0 {
-		if !bad.full() {
-			bad.add(fmt.Sprintf("regions[%d].rings", i), "[]", "must hold at least 1 ring")
-		}
+		bad.Add(path{"regions", i, "rings"}, "[]", "must hold at least 1 ring")
 		return
 	}
 	n := 0
@@ -139,10 +134,8 @@ func (s *Set) addRings(bad *violations, i int, r *Region, b Bounds) {
 		n += len(ring)
 	}
 	if n > b.MaxRegionVertices {
-		if !bad.full() {
-			bad.add(fmt.Sprintf("regions[%d].rings", i), fmt.Sprintf("%d vertices", n),
-				"are too many: the limit is %d vertices in a region", b.MaxRegionVertices)
-		}
+		bad.Add(path{"regions", i, "rings"}, fmt.Sprintf("%d vertices", n),
+			"are too many: the limit is %d vertices in a region", b.MaxRegionVertices)
 		return
 	}
 	first := len(s.edges)
@@ -150,14 +143,12 @@ func (s *Set) addRings(bad *violations, i int, r *Region, b Bounds) {
 	var area twiceArea
 	for k, ring := range r.Rings {
 		if len(ring) < 3 {
-			if !bad.full() {
-				noun := "vertices"
-				if len(ring) == 1 {
-					noun = "vertex"
-				}
-				bad.add(fmt.Sprintf("regions[%d].rings[%d]", i, k), fmt.Sprintf("%d %s", len(ring), noun),
-					"must hold at least 3 vertices")
+			noun := "vertices"
+			if len(ring) == 1 {
+				noun = "vertex"
 			}
+			bad.Add(path{"regions", i, "rings", k}, fmt.Sprintf("%d %s", len(ring), noun),
+				"must hold at least 3 vertices")
 			// Its coordinates are checked all the same.
 			for j, p := range ring {
 				checkPoint(bad, p, i, k, j)
@@ -194,16 +185,20 @@ func (s *Set) addRings(bad *violations, i int, r *Region, b Bounds) {
 // gives some number or other, and the set is not used.
 func quantise(v float64) int32 { return int32(math.RoundToEven(v * driver.Subpixel)) }
 
-func checkPoint(bad *violations, p Point, region, ring, vertex int) {
+func checkPoint(bad *kernels.InvalidError, p Point, region, ring, vertex int) {
 	check := func(axis string, v float64) {
-		if math.Abs(v) < MaxCoordinate || bad.full() {
+		switch {
+		case math.Abs(v) < MaxCoordinate:
+			return
+		case len(bad.Violations) == kernels.MaxViolations: // there may be millions
+			bad.More++
 			return
 		}
-		path := fmt.Sprintf("regions[%d].rings[%d].vertices[%d].%s", region, ring, vertex, axis)
+		path := path{"regions", region, "rings", ring, "vertices", vertex, axis}
 		if math.IsNaN(v) || math.IsInf(v, 0) {
-			bad.add(path, number(v), "must be a finite number")
+			bad.Add(path, number(v), "must be a finite number")
 		} else {
-			bad.add(path, number(v), "must be less than %d px from 0", MaxCoordinate)
+			bad.Add(path, number(v), "must be less than %d px from 0", MaxCoordinate)
 		}
 	}
 	check("x", p.X)
@@ -230,12 +225,10 @@ func (a twiceArea) pixels() float64 {
 	return quotient(a.hi, a.lo, 2*driver.Subpixel*driver.Subpixel)
 }
 
-func (s *Set) addLimits(bad *violations, i int, exprs []string, known map[string]*Limit) {
+func (s *Set) addLimits(bad *kernels.InvalidError, i int, exprs []string, known map[string]*Limit) {
 	if len(exprs) > MaxLimits {
-		if !bad.full() {
-			bad.add(fmt.Sprintf("regions[%d].limits", i), fmt.Sprint(len(exprs)), "are too many: the limit is %d",
-				MaxLimits)
-		}
+		bad.Add(path{"regions", i, "limits"}, len(exprs), "are too many: the limit is %d",
+			MaxLimits)
 		return
 	}
 	for k, expr := range exprs {
@@ -243,13 +236,11 @@ func (s *Set) addLimits(bad *violations, i int, exprs []string, known map[string
 		if l == nil {
 			p, err := ParseLimit(expr)
 			if err != nil {
-				if !bad.full() {
-					reason := err.Error()
-					if le, ok := err.(*LimitError); ok {
-						reason = le.reason()
-					}
-					bad.add(fmt.Sprintf("regions[%d].limits[%d]", i, k), quoted(expr), "%s", reason)
+				reason := err.Error()
+				if le, ok := err.(*LimitError); ok {
+					reason = le.reason()
 				}
+				bad.Add(path{"regions", i, "limits", k}, quoted(expr), "%s", reason)
 				continue
 			}
 			l = &p

@@ -83,7 +83,7 @@ func sharedPolygons(t testing.TB, name string) (s sharedSet) {
 }
 
 // sharedFrame reads a gray picture.
-func sharedFrame(t testing.TB, name ...string) Frame {
+func sharedFrame(t testing.TB, name ...string) kernels.Picture {
 	t.Helper()
 	f, err := os.Open(sharedFile(t, name...))
 	if err != nil {
@@ -101,7 +101,7 @@ func sharedFrame(t testing.TB, name ...string) Frame {
 			data = append(data, color.GrayModel.Convert(img.At(x, y)).(color.Gray).Y)
 		}
 	}
-	return Frame{Width: b.Dx(), Height: b.Dy(), Format: driver.Gray8, Data: [][]byte{data}}
+	return kernels.Picture{Width: b.Dx(), Height: b.Dy(), Format: driver.Gray8, Data: [][]byte{data}}
 }
 
 // TestOracleSample compares with results that were computed elsewhere, in exact arithmetic.
@@ -136,7 +136,7 @@ func TestOracleSample(t *testing.T) {
 	}
 	dev := openCPU(t, kernels.Config{})
 	ctx := context.Background()
-	frames := map[string]Frame{}
+	frames := map[string]kernels.Picture{}
 	for _, c := range file.Cases {
 		f, ok := frames[c.Frame]
 		if !ok {
@@ -168,8 +168,8 @@ func TestOracleSample(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			ones := make([]byte, len(mask.Pix))
-			for i, v := range mask.Pix {
+			ones := make([]byte, len(mask.Data[0]))
+			for i, v := range mask.Data[0] {
 				ones[i] = v & 1
 			}
 			if sum := sha256.Sum256(ones); hex.EncodeToString(sum[:]) != want.MaskSHA256 {
@@ -304,7 +304,7 @@ func TestSharedPolygons(t *testing.T) {
 				} else {
 					r = draw(set, 1, m)
 				}
-				if !slices.Equal(r.Pix, want.Pix) || !slices.Equal(r.Counts, want.Counts) {
+				if !slices.Equal(r.Data[0], want.Data[0]) || !slices.Equal(r.Counts, want.Counts) {
 					t.Errorf("%v and %v differ", m, want.Method)
 				}
 			}
@@ -340,8 +340,8 @@ func TestSharedPolygons(t *testing.T) {
 						continue
 					}
 					for x, in := range oracleRow(rings, NonZero, y, 0, s.width) {
-						if (one.Pix[y*s.width+x] == 255) != in {
-							t.Fatalf("%s: pixel (%d, %d) is %d, want %v", s.regions[i].Name, x, y, one.Pix[y*s.width+x],
+						if (one.Data[0][y*s.width+x] == 255) != in {
+							t.Fatalf("%s: pixel (%d, %d) is %d, want %v", s.regions[i].Name, x, y, one.Data[0][y*s.width+x],
 								in)
 						}
 					}
@@ -370,7 +370,7 @@ func TestStatesPartition(t *testing.T) {
 	for _, n := range each.Counts {
 		sum += n
 	}
-	for _, v := range each.Pix {
+	for _, v := range each.Data[0] {
 		drawn += uint64(v & 1)
 	}
 	if sum != drawn {
@@ -382,7 +382,7 @@ func TestStatesPartition(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if union.Counts[0] != drawn || !slices.Equal(union.Pix, each.Pix) {
+		if union.Counts[0] != drawn || !slices.Equal(union.Data[0], each.Data[0]) {
 			t.Errorf("the union by %v has %d pixels, the states %d", fill, union.Counts[0], drawn)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"math"
 	"strings"
 
+	"github.com/polyscan/polyscan/kernels"
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 
@@ -145,43 +146,51 @@ type ChannelStatistics struct {
 	WeightedCentroid Point
 }
 
+// Validate reports what [Reduce] would refuse whatever the frame, in an [*kernels.InvalidError] with paths such as
+// "reductions.percentiles[2]".
+func (r Reductions) Validate() error {
+	bad := newInvalid()
+	r.check(bad)
+	return bad.Err()
+}
+
 // check collects what is wrong with the request.
-func (r *Reductions) check(bad *violations) {
+func (r *Reductions) check(bad *kernels.InvalidError) {
 	if rest := r.Statistics &^ AllStatistics; rest != 0 {
-		bad.add("reductions.statistics", fmt.Sprintf("%#x", uint32(rest)), "are no known statistics")
+		bad.Add(path{"reductions", "statistics"}, fmt.Sprintf("%#x", uint32(rest)), "are no known statistics")
 	}
 	if n := len(r.Percentiles); n > MaxPercentiles {
-		bad.add("reductions.percentiles", fmt.Sprint(n), "are too many: the limit is %d", MaxPercentiles)
+		bad.Add(path{"reductions", "percentiles"}, n, "are too many: the limit is %d", MaxPercentiles)
 	} else {
 		for i, p := range r.Percentiles {
-			if !(p >= 0 && p <= 100) && !bad.full() {
-				bad.add(fmt.Sprintf("reductions.percentiles[%d]", i), number(p), "must be 0 to 100")
+			if !(p >= 0 && p <= 100) {
+				bad.Add(path{"reductions", "percentiles", i}, number(p), "must be 0 to 100")
 			}
 		}
 	}
 	if r.PercentileMethod > Linear {
-		bad.add("reductions.percentile_method", fmt.Sprint(uint8(r.PercentileMethod)), "must be %d (%v) or %d (%v)",
+		bad.Add(path{"reductions", "percentile_method"}, uint8(r.PercentileMethod), "must be %d (%v) or %d (%v)",
 			NearestRank, NearestRank, Linear, Linear)
 	}
 	h := r.Histogram
 	if h.Bins < 0 || h.Bins > MaxBins {
-		bad.add("reductions.histogram.bins", fmt.Sprint(h.Bins), "must be 0 to %d", MaxBins)
+		bad.Add(path{"reductions", "histogram", "bins"}, h.Bins, "must be 0 to %d", MaxBins)
 	}
-	finite := func(path string, v float64) bool {
+	finite := func(path path, v float64) bool {
 		if math.IsNaN(v) || math.IsInf(v, 0) {
-			bad.add(path, number(v), "must be a finite number")
+			bad.Add(path, number(v), "must be a finite number")
 			return false
 		}
 		return true
 	}
-	lower := finite("reductions.histogram.lower", h.Lower)
-	upper := finite("reductions.histogram.upper", h.Upper)
+	lower := finite(path{"reductions", "histogram", "lower"}, h.Lower)
+	upper := finite(path{"reductions", "histogram", "upper"}, h.Upper)
 	if lower && upper && (h.Lower != 0 || h.Upper != 0) {
 		switch {
 		case h.Lower >= h.Upper:
-			bad.add("reductions.histogram.upper", number(h.Upper), "must be above lower, %s", number(h.Lower))
+			bad.Add(path{"reductions", "histogram", "upper"}, number(h.Upper), "must be above lower, %s", number(h.Lower))
 		case h.Bins == 0:
-			bad.add("reductions.histogram.bins", "0", "must be 1 to %d where lower and upper are given", MaxBins)
+			bad.Add(path{"reductions", "histogram", "bins"}, "0", "must be 1 to %d where lower and upper are given", MaxBins)
 		}
 	}
 }

@@ -10,21 +10,21 @@ import (
 	"math/bits"
 	"sync"
 
+	"github.com/polyscan/polyscan/kernels"
 	"github.com/polyscan/polyscan/kernels/driver"
-	"github.com/polyscan/polyscan/polygon"
 )
 
 // convertImage makes a frame of a decoded image, which is not to be used any more: its pixels may become the frame's.
 // free gives pooled memory back.
-func convertImage(img image.Image, h *imageHeader, format driver.PixelFormat) (polygon.Frame, func(), error) {
-	f := polygon.Frame{Width: h.width, Height: h.height, Format: format, Stride: h.width * format.PixelBytes()}
+func convertImage(img image.Image, h *imageHeader, format driver.PixelFormat) (kernels.Picture, func(), error) {
+	f := kernels.Picture{Width: h.width, Height: h.height, Format: format, Stride: h.width * format.PixelBytes()}
 	nothing := func() {}
 	at := func(pix []byte, stride int) {
 		f.Stride = stride
 		f.Data = [][]byte{pix[:stride*(f.Height-1)+f.Width*format.PixelBytes()]}
 	}
 	// fresh lets row fill a frame from a pool, row by row.
-	fresh := func(row func(dst []byte, y int)) (polygon.Frame, func(), error) {
+	fresh := func(row func(dst []byte, y int)) (kernels.Picture, func(), error) {
 		buf := pixelPool.get(f.Stride * f.Height)
 		pix := (*buf)[:f.Stride*f.Height]
 		for y := range f.Height {

@@ -4,9 +4,9 @@ package server
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,7 +17,6 @@ import (
 	"github.com/polyscan/polyscan/diffusion"
 	"github.com/polyscan/polyscan/kernels"
 	"github.com/polyscan/polyscan/kernels/driver"
-	"github.com/polyscan/polyscan/polygon"
 	"github.com/polyscan/polyscan/proto/framecodec"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
 	"github.com/polyscan/polyscan/server/internal/apierr"
@@ -138,7 +137,7 @@ func (s *diffusionServer) newSolving(
 func (v *solving) response(sol *diffusion.Solution, pixels []byte) (*pb.SolveResponse, []byte, error) {
 	v.metrics.Stage("queue", sol.Queue)
 	v.metrics.Stage("compute", sol.Compute)
-	w, h := v.drawing.Width, v.drawing.Height
+	p := kernels.Picture{Width: v.drawing.Width, Height: v.drawing.Height, Format: driver.RGB8, Data: [][]byte{pixels}}
 	m := &pb.SolveResponse{
 		Backend: sol.Backend, Decode: durationpb.New(v.decode), Queue: durationpb.New(sol.Queue),
 		Compute: durationpb.New(sol.Compute),
@@ -147,14 +146,14 @@ func (v *solving) response(sol *diffusion.Solution, pixels []byte) (*pb.SolveRes
 		GivenPixels: uint64(sol.FixedPixels), VoidPixels: uint64(sol.VoidPixels), SetupKept: sol.SetupKept,
 		Picture: &pb.Frame{
 			FrameId: v.id, Encoding: pb.Encoding_ENCODING_RAW,
-			Layout: wire.LayoutOf(polygon.Frame{Width: w, Height: h, Format: driver.RGB8}),
+			Layout: wire.LayoutOf(p),
 		},
 	}
 	if v.encoding != pb.Encoding_ENCODING_PNG {
 		return m, pixels, nil
 	}
 	m.Picture.Encoding = pb.Encoding_ENCODING_PNG
-	file, err := pngFile(rawImage(pixels, w, h, driver.RGB8))
+	file, err := pngFile(p.Image())
 	return m, file, err
 }
 
@@ -172,7 +171,7 @@ func (s *diffusionServer) solveFrame(
 	ctx context.Context, req *pb.SolveRequest, in *framecodec.Message, pixelShare int64, admit func(bytes int64) error,
 ) (*frame, error) {
 	d := req.GetDrawing()
-	share := func(f polygon.Frame) (int64, error) {
+	share := func(f kernels.Picture) (int64, error) {
 		if err := s.checkCanvas(f.Width, f.Height, len(req.GetEdges())); err != nil {
 			return 0, err
 		}
@@ -188,7 +187,7 @@ func (s *diffusionServer) solveFrame(
 	}
 	switch {
 	case req.GetFrame() != nil:
-		f, err := s.newFrameFor(ctx, req.GetFrame(), in.Pieces(nil), "frame", func(f polygon.Frame) (int64, error) {
+		f, err := s.newFrameFor(ctx, req.GetFrame(), in.Pieces(nil), "frame", func(f kernels.Picture) (int64, error) {
 			if err := checkSolvable(f, d); err != nil {
 				return 0, err
 			}
@@ -197,21 +196,21 @@ func (s *diffusionServer) solveFrame(
 		if err != nil {
 			return nil, err
 		}
-		if err := checkPieces(f.Frame); err != nil {
+		if err := checkPieces(f.Picture); err != nil {
 			f.release()
 			f.answer()
 			return nil, err
 		}
 		return f, nil
 	case d != nil:
-		f := polygon.Frame{Width: int(d.GetWidth()), Height: int(d.GetHeight())}
-		return s.withAnswer(ctx, &frame{Frame: f, release: func() {}}, share)
+		f := kernels.Picture{Width: int(d.GetWidth()), Height: int(d.GetHeight())}
+		return s.withAnswer(ctx, &frame{Picture: f, release: func() {}}, share)
 	}
 	return nil, apierr.Refuse("frame", nil, "or a drawing must be there")
 }
 
 // checkSolvable checks a frame, which may not be decoded yet, and the drawing over it.
-func checkSolvable(f polygon.Frame, d *pb.Drawing) error {
+func checkSolvable(f kernels.Picture, d *pb.Drawing) error {
 	size := [2]int{f.Width, f.Height}
 	switch {
 	case f.Format != driver.RGBA8:
@@ -225,7 +224,7 @@ func checkSolvable(f polygon.Frame, d *pb.Drawing) error {
 }
 
 // checkPieces checks that a frame has as many bytes as its layout says, since they are read without package polygon.
-func checkPieces(f polygon.Frame) error {
+func checkPieces(f kernels.Picture) error {
 	row, stride, have := 4*f.Width, f.Stride, 0
 	if stride == 0 {
 		stride = row
@@ -426,13 +425,13 @@ func stopsOf(stops []*pb.ColorStop) []diffusion.Stop {
 	return out
 }
 
-// optionError is the refusal of an option; nil where it is something else that is invalid.
-func optionError(e *diffusion.InvalidError) error {
-	switch e.Field {
+// optionPath is where an option is in a request; "" for other fields.
+func optionPath(p kernels.Path) string {
+	switch name := p.String(); name {
 	case "tolerance", "method", "max cycles":
-		return apierr.Refuse("options."+strings.ReplaceAll(e.Field, " ", "_"), e.Value, "%s", e.Problem)
+		return "options." + strings.ReplaceAll(name, " ", "_")
 	}
-	return nil
+	return ""
 }
 
 // noEdges says what is wrong with the closed edges of a pixel.
@@ -440,40 +439,27 @@ const noEdges = "is no sum of 2, 4, 8, 16, 32 and 64"
 
 // solveError turns an *InvalidError into a *FieldError and leaves other errors alone.
 func solveError(req *pb.SolveRequest, err error) error {
-	var invalid *diffusion.InvalidError
-	if !errors.As(err, &invalid) {
-		return err
-	}
-	if bad := optionError(invalid); bad != nil {
-		return bad
-	}
-	field := invalid.Field
-	switch {
-	case field == "curves" && req.GetDrawing() == nil:
-		return apierr.Refuse("frame.data", "no pixel of alpha 255", "at least one must be given")
-	case strings.HasPrefix(field, "curves"):
-		return apierr.Refuse("drawing."+curveField(field), invalid.Value, "%s", invalid.Problem)
-	case strings.HasPrefix(field, "flags["):
-		return apierr.Refuse("edges"+strings.TrimPrefix(field, "flags"), invalid.Value, "%s", noEdges)
-	}
-	return apierr.Refuse("frame", invalid.Value, "%s", invalid.Problem)
+	return wire.FieldError(err, func(v kernels.Violation) (path, value, reason string) {
+		if path := optionPath(v.Path); path != "" {
+			return path, v.Value, v.Reason
+		}
+		switch p := v.Path; {
+		case p[0] == "curves" && len(p) == 1 && req.GetDrawing() == nil:
+			return "frame.data", "no pixel of alpha 255", "at least one must be given"
+		case p[0] == "curves":
+			return "drawing." + curvePath(p).String(), v.Value, v.Reason
+		case p[0] == "flags" && len(p) == 2:
+			return kernels.Path{"edges", p[1]}.String(), v.Value, noEdges
+		}
+		return "frame", v.Value, v.Reason
+	})
 }
 
-// curveField is what a message calls a field of a drawing.
-func curveField(field string) string {
-	curve, rest, ok := strings.Cut(field, ".")
-	if !ok {
-		return field
+// curvePath is where a message has the field of a drawing.
+func curvePath(p kernels.Path) kernels.Path {
+	p = wire.FlatPath(p)
+	if i := slices.Index(p, any("values")); i >= 0 && i+1 < len(p) {
+		p = p[:i].Join([]string{"red", "green", "blue"}[p[i+1].(int)])
 	}
-	var k int
-	var axis string
-	if n, _ := fmt.Sscanf(rest, "points[%d].%s", &k, &axis); n == 2 {
-		k *= 2
-		if axis == "y" {
-			k++
-		}
-		return fmt.Sprintf("%s.xy[%d]", curve, k)
-	}
-	return curve + "." + strings.NewReplacer("points", "xy", "values[0]", "red", "values[1]", "green", "values[2]",
-		"blue").Replace(rest)
+	return p
 }

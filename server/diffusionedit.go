@@ -18,6 +18,7 @@ import (
 	"google.golang.org/grpc/mem"
 
 	"github.com/polyscan/polyscan/diffusion"
+	"github.com/polyscan/polyscan/kernels"
 	"github.com/polyscan/polyscan/proto/framecodec"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
 	"github.com/polyscan/polyscan/server/internal/apierr"
@@ -708,15 +709,13 @@ func (c *canvas) set(curve canvasCurve) error {
 		Method: c.ground.Method,
 	}
 	if err := d.Check(); err != nil {
-		var invalid *diffusion.InvalidError
-		if errors.As(err, &invalid) {
-			if invalid.Field == "method" { // curves can only be what it doesn't solve by blocking edges
-				return apierr.Refuse("barrier", true, "%s %s", invalid.Value, invalid.Problem)
+		return wire.FieldError(err, func(v kernels.Violation) (path, value, reason string) {
+			if v.Path[0] == "method" { // curves can only be what it doesn't solve by blocking edges
+				return "barrier", "true", v.Value + " " + v.Reason
 			}
-			_, path, _ := strings.Cut(curveField(invalid.Field), ".") // below curves[0]
-			return apierr.Refuse(path, invalid.Value, "%s", invalid.Problem)
-		}
-		return err
+			p := curvePath(v.Path)
+			return p[min(2, len(p)):].String(), v.Value, v.Reason // below curves[0]
+		})
 	}
 	if err := c.pay(size); err != nil {
 		return err
@@ -831,12 +830,10 @@ func (c *canvas) checkEdges(edges uint32) error {
 	}
 	d := &diffusion.Drawing{Width: 1, Height: 1, Channels: 1, Flags: []uint8{uint8(edges)}, Values: make([]float32, 1),
 		Method: c.ground.Method}
-	var invalid *diffusion.InvalidError
-	switch err := d.Check(); {
-	case !errors.As(err, &invalid):
-		return err
-	case invalid.Field == "method":
-		return apierr.Refuse("", edges, "%s %s", invalid.Value, invalid.Problem)
-	}
-	return apierr.Refuse("", edges, "%s", noEdges)
+	return wire.FieldError(d.Check(), func(v kernels.Violation) (path, value, reason string) {
+		if reason = noEdges; v.Path[0] == "method" {
+			reason = v.Value + " " + v.Reason
+		}
+		return "", fmt.Sprint(edges), reason
+	})
 }

@@ -4,7 +4,6 @@ package server
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"google.golang.org/grpc/mem"
@@ -132,7 +131,7 @@ func (s *diffusionServer) fill(ctx context.Context, h *holes, in *framecodec.Mes
 		return nil, err
 	}
 	defer dev.End()
-	f, err := s.newFrameFor(ctx, h.frame, in.Pieces(nil), "frame", func(f polygon.Frame) (int64, error) {
+	f, err := s.newFrameFor(ctx, h.frame, in.Pieces(nil), "frame", func(f kernels.Picture) (int64, error) {
 		return s.fillShare(h, f)
 	})
 	if err != nil {
@@ -145,7 +144,7 @@ func (s *diffusionServer) fill(ctx context.Context, h *holes, in *framecodec.Mes
 		}
 	}()
 	p := wire.Paths{Frame: "frame", Set: "region_set"}
-	if err := f.Validate(); err != nil {
+	if err := f.Check("frame"); err != nil {
 		return nil, p.Translate(err)
 	}
 	n := int64(f.Width) * int64(f.Height)
@@ -153,7 +152,7 @@ func (s *diffusionServer) fill(ctx context.Context, h *holes, in *framecodec.Mes
 	outputs := []*output{&h.picture, &h.residual}
 	ctx = kernels.WithClass(ctx, wire.ClassOf(h.class))
 	job := &diffusion.Holes{
-		Image: imageOf(f),
+		Image: f.Picture,
 		Mask:  diffusion.Pixels{Host: h.mask},
 	}
 	set, p, err := s.regionsOf(h, p)
@@ -230,7 +229,7 @@ func (s *diffusionServer) fill(ctx context.Context, h *holes, in *framecodec.Mes
 
 // fillShare is the host memory that results take which are not kept. What no message can carry is refused, and a mask
 // of another size.
-func (s *diffusionServer) fillShare(h *holes, f polygon.Frame) (int64, error) {
+func (s *diffusionServer) fillShare(h *holes, f kernels.Picture) (int64, error) {
 	n := int64(f.Width) * int64(f.Height)
 	size := n * int64(f.Format.PixelBytes())
 	if h.masked && int64(len(h.mask)) != n {
@@ -275,40 +274,40 @@ func (s *diffusionServer) place(dev *kernels.Device, f *frame, o *output) (*uplo
 	if err != nil {
 		return nil, err
 	}
-	return s.frames.begin(dev, polygon.Frame{Width: f.Width, Height: f.Height, Format: f.Format}, f.id, idle)
+	return s.frames.begin(dev, kernels.Picture{Width: f.Width, Height: f.Height, Format: f.Format}, f.id, idle)
 }
 
 // picture is what is sent of pixels in a frame's format, rows without a gap.
 func (s *diffusionServer) picture(f *frame, pixels []byte, e pb.Encoding) (result, error) {
 	r := result{pixels: pixels, frame: &pb.Frame{
 		FrameId: f.id, Encoding: pb.Encoding_ENCODING_RAW,
-		Layout: wire.LayoutOf(polygon.Frame{Width: f.Width, Height: f.Height, Format: f.Format}),
+		Layout: wire.LayoutOf(kernels.Picture{Width: f.Width, Height: f.Height, Format: f.Format}),
 	}}
 	if e != pb.Encoding_ENCODING_PNG {
 		return r, nil
 	}
 	var err error
 	r.frame.Encoding = e
-	r.pixels, err = pngFile(rawImage(pixels, f.Width, f.Height, f.Format))
+	r.pixels, err = pngFile((&kernels.Picture{Width: f.Width, Height: f.Height, Format: f.Format, Data: [][]byte{pixels}}).Image())
 	return r, err
 }
 
 // fillError turns an *InvalidError into a *FieldError and leaves other errors alone.
 func fillError(h *holes, err error) error {
-	var invalid *diffusion.InvalidError
-	if !errors.As(err, &invalid) {
-		return err
-	}
-	if bad := optionError(invalid); bad != nil {
-		return bad
-	}
-	switch field := invalid.Field; {
-	case field == "mask" && h.regions != nil:
-		return apierr.Refuse("region_set", invalid.Value, "%s", invalid.Problem)
-	case field == "mask" && h.recipe != nil:
-		return apierr.Refuse("recipe", invalid.Value, "%s", invalid.Problem)
-	case field == "mask" && h.masked:
-		return apierr.Refuse("mask", invalid.Value, "%s", invalid.Problem)
-	}
-	return apierr.Refuse("frame", invalid.Value, "%s", invalid.Problem)
+	return wire.FieldError(err, func(v kernels.Violation) (path, value, reason string) {
+		if path = optionPath(v.Path); path == "" {
+			path = "frame"
+		}
+		if v.Path[0] == "mask" {
+			switch {
+			case h.regions != nil:
+				path = "region_set"
+			case h.recipe != nil:
+				path = "recipe"
+			case h.masked:
+				path = "mask"
+			}
+		}
+		return path, v.Value, v.Reason
+	})
 }

@@ -127,35 +127,36 @@ func TestPaths(t *testing.T) {
 	recipe := plain
 	recipe.Stored, recipe.Ref, recipe.StoredReductions = "board@3", "inspection.recipe", true
 	for _, c := range []struct {
-		p          wire.Paths
-		path, want string
+		p    wire.Paths
+		path kernels.Path
+		want string
 	}{
-		{plain, "regions", "inspection.region_set.regions"},
-		{plain, "regions[3].rings[0].vertices[5].x", "inspection.region_set.regions[3].rings[0].xy[10]"},
-		{plain, "regions[3].rings[0].vertices[5].y", "inspection.region_set.regions[3].rings[0].xy[11]"},
-		{plain, "regions[3].rings[0]", "inspection.region_set.regions[3].rings[0]"},
-		{plain, "regions[2].limits[1]", "inspection.region_set.regions[2].limits[1]"},
-		{plain, "reductions.percentiles[2]", "inspection.reductions.percentiles[2]"},
-		{plain, "frame.width", "frame.layout.width"},
-		{plain, "frame.height", "frame.layout.height"},
-		{plain, "frame.stride", "frame.layout.stride"},
-		{plain, "frame.format", "frame.layout.pixel_format"},
-		{plain, "frame.data", "frame.data"},
-		{plain, "frame", "frame"},
-		{plain, "method", "inspection.method"},
-		{wire.Paths{}, "width", "width"},
-		{recipe, "regions[2].limits[1]", "inspection.recipe"},
-		{recipe, "reductions.percentiles[2]", "inspection.recipe"},
-		{recipe, "frame.width", "frame.layout.width"},
+		{plain, kernels.Path{"regions"}, "inspection.region_set.regions"},
+		{plain, kernels.Path{"regions", 3, "rings", 0, "vertices", 5, "x"}, "inspection.region_set.regions[3].rings[0].xy[10]"},
+		{plain, kernels.Path{"regions", 3, "rings", 0, "vertices", 5, "y"}, "inspection.region_set.regions[3].rings[0].xy[11]"},
+		{plain, kernels.Path{"regions", 3, "rings", 0}, "inspection.region_set.regions[3].rings[0]"},
+		{plain, kernels.Path{"regions", 2, "limits", 1}, "inspection.region_set.regions[2].limits[1]"},
+		{plain, kernels.Path{"reductions", "percentiles", 2}, "inspection.reductions.percentiles[2]"},
+		{plain, kernels.Path{"frame", "width"}, "frame.layout.width"},
+		{plain, kernels.Path{"frame", "height"}, "frame.layout.height"},
+		{plain, kernels.Path{"frame", "stride"}, "frame.layout.stride"},
+		{plain, kernels.Path{"frame", "format"}, "frame.layout.pixel_format"},
+		{plain, kernels.Path{"frame", "data"}, "frame.data"},
+		{plain, kernels.Path{"frame"}, "frame"},
+		{plain, kernels.Path{"method"}, "inspection.method"},
+		{wire.Paths{}, kernels.Path{"width"}, "width"},
+		{recipe, kernels.Path{"regions", 2, "limits", 1}, "inspection.recipe"},
+		{recipe, kernels.Path{"reductions", "percentiles", 2}, "inspection.recipe"},
+		{recipe, kernels.Path{"frame", "width"}, "frame.layout.width"},
 	} {
 		err := c.p.Translate(fmt.Errorf("wrapped: %w",
-			&polygon.InvalidError{Violations: []polygon.Violation{{Path: c.path, Value: "7", Reason: "is bad"}},
+			&kernels.InvalidError{Violations: []kernels.Violation{{Path: c.path, Value: "7", Reason: "is bad"}},
 				More: 2}))
 		var e *apierr.FieldError
 		if !errors.As(err, &e) || e.Violations[0].Path != c.want || e.More != 2 {
 			t.Errorf("%s: %v, want %s", c.path, err, c.want)
 		} else if strings.HasPrefix(c.want, "inspection.recipe") &&
-			!strings.Contains(err.Error(), "board@3: "+c.path+" = 7") {
+			!strings.Contains(err.Error(), "board@3: "+c.path.String()+" = 7") {
 			t.Errorf("%s: %v does not say where in the recipe", c.path, err)
 		}
 	}

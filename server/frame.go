@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/polyscan/polyscan/polygon"
+	"github.com/polyscan/polyscan/kernels"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
 	"github.com/polyscan/polyscan/server/internal/apierr"
 	"github.com/polyscan/polyscan/server/internal/wire"
@@ -17,7 +17,7 @@ import (
 // came in, which must not be freed before, or lie in shared memory: they may change at any time then, and are to be
 // read once.
 type frame struct {
-	polygon.Frame
+	kernels.Picture
 	id      string
 	decode  time.Duration // what decoding the file took
 	release func()        // gives memory back; to be called once
@@ -28,12 +28,12 @@ type frame struct {
 // are in shared memory, and decodes it where it is a file. path is where it lies in the request. The caller holds a
 // lease of the device.
 func (s *Server) newFrame(ctx context.Context, m *pb.Frame, pieces [][]byte, path string) (*frame, error) {
-	return s.newFrameFor(ctx, m, pieces, path, func(polygon.Frame) (int64, error) { return 0, nil })
+	return s.newFrameFor(ctx, m, pieces, path, func(kernels.Picture) (int64, error) { return 0, nil })
 }
 
 // newFrameFor is newFrame that takes host memory for the answer as well: share says how much, or that none is possible.
 func (s *Server) newFrameFor(ctx context.Context, m *pb.Frame, pieces [][]byte, path string,
-	share func(polygon.Frame) (int64, error)) (*frame, error) {
+	share func(kernels.Picture) (int64, error)) (*frame, error) {
 	if _, ok := m.GetSource().(*pb.Frame_Resident); ok {
 		f, err := s.residentFrame(m, path)
 		if err != nil {
@@ -54,7 +54,7 @@ func (s *Server) newFrameFor(ctx context.Context, m *pb.Frame, pieces [][]byte, 
 			}
 		}
 		s.metrics.Frames.WithLabelValues("raw").Inc()
-		return s.withAnswer(ctx, &frame{Frame: f, id: m.GetFrameId(), release: release}, share)
+		return s.withAnswer(ctx, &frame{Picture: f, id: m.GetFrameId(), release: release}, share)
 	case pb.Encoding_ENCODING_AUTO, pb.Encoding_ENCODING_PNG, pb.Encoding_ENCODING_JPEG, pb.Encoding_ENCODING_TIFF,
 		pb.Encoding_ENCODING_BMP:
 		if m.GetShared() != nil {
@@ -76,8 +76,8 @@ func (s *Server) newFrameFor(ctx context.Context, m *pb.Frame, pieces [][]byte, 
 }
 
 // withAnswer takes the memory for the answer to a frame that holds none of the budget.
-func (s *Server) withAnswer(ctx context.Context, f *frame, share func(polygon.Frame) (int64, error)) (*frame, error) {
-	n, err := share(f.Frame)
+func (s *Server) withAnswer(ctx context.Context, f *frame, share func(kernels.Picture) (int64, error)) (*frame, error) {
+	n, err := share(f.Picture)
 	if err == nil {
 		f.answer, err = s.host.Take(ctx, n)
 	}
@@ -89,18 +89,18 @@ func (s *Server) withAnswer(ctx context.Context, f *frame, share func(polygon.Fr
 }
 
 // rawFrame checks what package polygon doesn't: the server's own limit, and what the message leaves open.
-func (s *Server) rawFrame(l *pb.FrameLayout, pieces [][]byte, path string) (polygon.Frame, error) {
+func (s *Server) rawFrame(l *pb.FrameLayout, pieces [][]byte, path string) (kernels.Picture, error) {
 	if l == nil {
-		return polygon.Frame{}, apierr.Refuse(path+".layout", nil, "must be given for raw pixels")
+		return kernels.Picture{}, apierr.Refuse(path+".layout", nil, "must be given for raw pixels")
 	}
 	format, err := wire.FormatOf(l, path)
 	if err != nil {
-		return polygon.Frame{}, err
+		return kernels.Picture{}, err
 	}
 	if err := s.checkPixels(l.GetWidth(), l.GetHeight(), path+".layout"); err != nil {
-		return polygon.Frame{}, err
+		return kernels.Picture{}, err
 	}
-	return polygon.Frame{
+	return kernels.Picture{
 		Width: int(l.GetWidth()), Height: int(l.GetHeight()), Stride: int(l.GetStride()), Format: format, Data: pieces,
 	}, nil
 }

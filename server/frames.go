@@ -62,10 +62,10 @@ func (s *frameServer) putFrame(ctx context.Context, req *pb.PutFrameRequest,
 	}
 	defer f.release()
 	p := wire.Paths{Frame: "frame"}
-	if err := f.Validate(); err != nil {
+	if err := f.Check("frame"); err != nil {
 		return nil, p.Translate(err)
 	}
-	u, err := s.frames.begin(dev.Device, f.Frame, f.id, idle)
+	u, err := s.frames.begin(dev.Device, f.Picture, f.id, idle)
 	if err != nil {
 		return nil, p.Translate(err)
 	}
@@ -306,5 +306,5 @@ func (s *Server) residentFrame(m *pb.Frame, path string) (*frame, error) {
 		id = m.GetFrameId()
 	}
 	s.metrics.Frames.WithLabelValues("resident").Inc()
-	return &frame{Frame: f, id: id, release: release}, nil
+	return &frame{Picture: f, id: id, release: release}, nil
 }

@@ -16,7 +16,6 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/polyscan/polyscan/kernels"
-	"github.com/polyscan/polyscan/polygon"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
 	"github.com/polyscan/polyscan/server/internal/apierr"
 	"github.com/polyscan/polyscan/server/internal/wire"
@@ -87,8 +86,8 @@ const rememberGone = 4096
 // residentFrame is a frame that is kept.
 type residentFrame struct {
 	name, id string
-	frame    polygon.Frame // without pixels
-	size     int           // of the pixels, in bytes
+	frame    kernels.Picture // without pixels
+	size     int             // of the pixels, in bytes
 	idle     time.Duration
 	created  time.Time
 	copied   int    // bytes of the copy in host memory: size, or 0 without one
@@ -169,7 +168,7 @@ func (st *frameStore) sweep() {
 
 // use returns a frame with its pixels on the device, and the client's own name of it. The caller holds a lease of the
 // device, and calls release before that ends.
-func (st *frameStore) use(name string) (f polygon.Frame, id string, release func(), err error) {
+func (st *frameStore) use(name string) (f kernels.Picture, id string, release func(), err error) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	e, err := st.find(name)
@@ -290,9 +289,9 @@ type upload struct {
 
 // begin makes room for a frame, whose pixels are yet to come. The caller holds a lease of the device until the upload
 // has ended.
-func (st *frameStore) begin(dev *kernels.Device, f polygon.Frame, id string, idle time.Duration) (*upload, error) {
+func (st *frameStore) begin(dev *kernels.Device, f kernels.Picture, id string, idle time.Duration) (*upload, error) {
 	f.Data = nil
-	least, most, err := f.Sizes()
+	least, most, err := f.Sizes("frame")
 	if err != nil {
 		return nil, err
 	}

@@ -17,8 +17,8 @@ import (
 	"golang.org/x/image/bmp"
 	"golang.org/x/image/tiff"
 
+	"github.com/polyscan/polyscan/kernels"
 	"github.com/polyscan/polyscan/kernels/driver"
-	"github.com/polyscan/polyscan/polygon"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
 	"github.com/polyscan/polyscan/server/internal/apierr"
 	"github.com/polyscan/polyscan/server/internal/wire"
@@ -98,7 +98,7 @@ type imageHeader struct {
 // decodeImage decodes a file. What its header claims is checked first: size, memory, and the layout that the request
 // expects. release gives the pixels' memory back.
 func (s *Server) decodeImage(ctx context.Context, m *pb.Frame, pieces [][]byte, path string,
-	share func(polygon.Frame) (int64, error)) (_ *frame, k *imageKind, err error) {
+	share func(kernels.Picture) (int64, error)) (_ *frame, k *imageKind, err error) {
 	fail := func(reason string, err error) (*frame, *imageKind, error) {
 		s.metrics.DecodeRefused.WithLabelValues(reason).Inc()
 		return nil, nil, err
@@ -133,7 +133,7 @@ func (s *Server) decodeImage(ctx context.Context, m *pb.Frame, pieces [][]byte, 
 			fileError(ctx, path, file,
 				fmt.Errorf("%w: %d x %d pixels take %d bytes at least", errCutOff, h.width, h.height, h.least)))
 	}
-	answer, err := share(polygon.Frame{Width: h.width, Height: h.height, Format: format})
+	answer, err := share(kernels.Picture{Width: h.width, Height: h.height, Format: format})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -150,7 +150,7 @@ func (s *Server) decodeImage(ctx context.Context, m *pb.Frame, pieces [][]byte, 
 		}
 		return fail("content", fileError(ctx, path, file, err))
 	}
-	return &frame{Frame: f, release: func() { free(); giveBack() }, answer: giveBackAnswer}, k, nil
+	return &frame{Picture: f, release: func() { free(); giveBack() }, answer: giveBackAnswer}, k, nil
 }
 
 // kindOf recognises a file by its first bytes, and checks that it is what the request says.
@@ -279,7 +279,7 @@ func agree(l *pb.FrameLayout, h *imageHeader, path string) (driver.PixelFormat, 
 	return format, bad.OrNil()
 }
 
-func decodePixels(src *source, k *imageKind, h *imageHeader, format driver.PixelFormat) (f polygon.Frame, free func(),
+func decodePixels(src *source, k *imageKind, h *imageHeader, format driver.PixelFormat) (f kernels.Picture, free func(),
 	err error) {
 	err = protect(func() error {
 		src.rewind()

@@ -18,8 +18,8 @@ import (
 	"golang.org/x/image/bmp"
 	"golang.org/x/image/tiff"
 
+	"github.com/polyscan/polyscan/kernels"
 	"github.com/polyscan/polyscan/kernels/driver"
-	"github.com/polyscan/polyscan/polygon"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
 	"github.com/polyscan/polyscan/server/internal/apierr"
 	"github.com/polyscan/polyscan/server/internal/wire"
@@ -125,7 +125,7 @@ func pixelAt(img image.Image, x, y int, f pb.PixelFormat) []byte {
 }
 
 // checkPixels compares a frame with a picture.
-func checkPixels(t *testing.T, f polygon.Frame, img image.Image, format pb.PixelFormat) {
+func checkPixels(t *testing.T, f kernels.Picture, img image.Image, format pb.PixelFormat) {
 	t.Helper()
 	b := img.Bounds()
 	if f.Width != b.Dx() || f.Height != b.Dy() {
@@ -567,11 +567,11 @@ func FuzzImageDecode(f *testing.F) {
 }
 
 // decodeFile is decodeImage without an answer.
-func decodeFile(t testing.TB, s *Server, m *pb.Frame, pieces [][]byte, path string) (polygon.Frame, *imageKind, func(),
+func decodeFile(t testing.TB, s *Server, m *pb.Frame, pieces [][]byte, path string) (kernels.Picture, *imageKind, func(),
 	error) {
-	f, k, err := s.decodeImage(t.Context(), m, pieces, path, func(polygon.Frame) (int64, error) { return 0, nil })
+	f, k, err := s.decodeImage(t.Context(), m, pieces, path, func(kernels.Picture) (int64, error) { return 0, nil })
 	if err != nil {
-		return polygon.Frame{}, nil, nil, err
+		return kernels.Picture{}, nil, nil, err
 	}
-	return f.Frame, k, f.release, nil
+	return f.Picture, k, f.release, nil
 }

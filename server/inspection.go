@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/mem"
 
+	"github.com/polyscan/polyscan/kernels"
 	"github.com/polyscan/polyscan/kernels/driver"
 	"github.com/polyscan/polyscan/polygon"
 	"github.com/polyscan/polyscan/proto/framecodec"
@@ -72,7 +73,7 @@ func (s *Server) reduceFrame(
 		return nil, nil, err
 	}
 	defer dev.End()
-	f, err := s.newFrameFor(ctx, m, in.Pieces(nil), what.Paths.Frame, func(f polygon.Frame) (int64, error) {
+	f, err := s.newFrameFor(ctx, m, in.Pieces(nil), what.Paths.Frame, func(f kernels.Picture) (int64, error) {
 		n, err := what.Share(f, s.cfg.MaxMessageBytes)
 		if err != nil || n <= budget.SmallShare || before == nil {
 			return n, err
@@ -88,7 +89,7 @@ func (s *Server) reduceFrame(
 		return nil, nil, err
 	}
 	defer f.release()
-	res, err := s.run(ctx, dev, what, f.Frame)
+	res, err := s.run(ctx, dev, what, f.Picture)
 	in.Free()
 	if err != nil {
 		f.answer()
@@ -97,7 +98,7 @@ func (s *Server) reduceFrame(
 	start := time.Now()
 	s.metrics.Reduced(res, f.Width*f.Height)
 	f.Data = nil
-	return &wire.Response{Message: wire.FrameResult(f.id, f.Frame, res, f.decode), Start: start}, f.answer, nil
+	return &wire.Response{Message: wire.FrameResult(f.id, f.Picture, res, f.decode), Start: start}, f.answer, nil
 }
 
 // Reduce implements pb.InspectionServiceServer.
@@ -174,13 +175,13 @@ func (s *inspectionServer) rasterizeSet(ctx context.Context, req *pb.RasterizeRe
 	res := &wire.Response{Start: time.Now()}
 	m := &pb.RasterizeResponse{Counts: r.Counts, Backend: r.Backend}
 	m.Image = &pb.Frame{
-		Layout:   wire.LayoutOf(polygon.Frame{Width: r.Width, Height: r.Height, Stride: r.Stride, Format: r.Format}),
+		Layout:   wire.LayoutOf(r.Picture),
 		Encoding: pb.Encoding_ENCODING_RAW,
 	}
-	pix := r.Pix
+	pix := r.Bytes()
 	if req.GetEncoding() == pb.Encoding_ENCODING_PNG {
 		m.Image.Encoding = pb.Encoding_ENCODING_PNG
-		if pix, err = pngFile(rawImage(r.Pix, r.Width, r.Height, r.Format)); err != nil {
+		if pix, err = pngFile(r.Image()); err != nil {
 			return nil, err
 		}
 	}
@@ -189,26 +190,6 @@ func (s *inspectionServer) rasterizeSet(ctx context.Context, req *pb.RasterizeRe
 	out.SetPayload(mem.BufferSlice{mem.SliceBuffer(pix)})
 	res.Message = out
 	return res, nil
-}
-
-// rawImage is pixels as encoders take them, rows without a gap. It spoils 16-bit ones.
-func rawImage(pixels []byte, w, h int, f driver.PixelFormat) image.Image {
-	rect := image.Rect(0, 0, w, h)
-	switch {
-	case f.SampleBytes == 2:
-		swapBytes(pixels)
-		return &image.Gray16{Pix: pixels, Stride: 2 * w, Rect: rect}
-	case f.Channels == 1:
-		return &image.Gray{Pix: pixels, Stride: w, Rect: rect}
-	case f == driver.RGBA8:
-		return &image.NRGBA{Pix: pixels, Stride: 4 * w, Rect: rect}
-	default:
-		out := make([]byte, 0, 4*w*h)
-		for pixel := range slices.Chunk(pixels, f.PixelBytes()) {
-			out = append(out, pixel[f.Order[0]], pixel[f.Order[1]], pixel[f.Order[2]], 255)
-		}
-		return &image.NRGBA{Pix: out, Stride: 4 * w, Rect: rect}
-	}
 }
 
 func pngFile(img image.Image) ([]byte, error) {

@@ -161,12 +161,8 @@ func (s *lowPolyServer) triangulate(ctx context.Context,
 	}
 	res, err := lowpoly.Triangulate(kernels.WithClass(ctx, p.class), dev.Device, p.list, p.route)
 	dev.End()
-	var invalid *lowpoly.InvalidError
-	if errors.As(err, &invalid) {
-		return apierr.Refuse(invalid.Field, invalid.Value, "%s", invalid.Problem)
-	}
 	if err != nil {
-		return err
+		return wire.FieldError(err, wire.SameField)
 	}
 	summary := &pb.TriangulateSummary{
 		Points: uint64(len(p.list)), Triangles: uint64(len(res.Triangles)), Backend: res.Backend,

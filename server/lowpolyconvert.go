@@ -6,8 +6,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
-	"errors"
-	"strings"
 	"time"
 
 	"google.golang.org/grpc"
@@ -17,7 +15,6 @@ import (
 	"github.com/polyscan/polyscan/kernels"
 	"github.com/polyscan/polyscan/kernels/driver"
 	"github.com/polyscan/polyscan/lowpoly"
-	"github.com/polyscan/polyscan/polygon"
 	"github.com/polyscan/polyscan/proto/framecodec"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
 	"github.com/polyscan/polyscan/server/internal/apierr"
@@ -54,7 +51,7 @@ func (s *lowPolyServer) convert(ctx context.Context, req *pb.ConvertRequest, in 
 	if err != nil {
 		return nil, err
 	}
-	f, err := s.newFrameFor(ctx, req.GetFrame(), in.Pieces(nil), "frame", func(f polygon.Frame) (int64, error) {
+	f, err := s.newFrameFor(ctx, req.GetFrame(), in.Pieces(nil), "frame", func(f kernels.Picture) (int64, error) {
 		return s.convertShare(req, f, &opt, req.GetOptions().GetPrevious(), "")
 	})
 	if err != nil {
@@ -62,7 +59,7 @@ func (s *lowPolyServer) convert(ctx context.Context, req *pb.ConvertRequest, in 
 	}
 	defer f.release()
 	opt.Previous = readPoints(req.GetOptions().GetPrevious())
-	p, err := lowpoly.Convert(kernels.WithClass(ctx, wire.ClassOf(req.GetWorkClass())), dev.Device, imageOf(f), opt)
+	p, err := lowpoly.Convert(kernels.WithClass(ctx, wire.ClassOf(req.GetWorkClass())), dev.Device, f.Picture, opt)
 	in.Free()
 	if err != nil {
 		f.answer()
@@ -82,12 +79,6 @@ func (s *lowPolyServer) convert(ctx context.Context, req *pb.ConvertRequest, in 
 	}
 	res.Message = out
 	return res, nil
-}
-
-// imageOf is a frame as packages lowpoly and diffusion take it.
-func imageOf(f *frame) kernels.Image {
-	return kernels.Image{Width: f.Width, Height: f.Height, Stride: f.Stride, Format: f.Format, Data: f.Data,
-		Resident: f.Resident}
 }
 
 // convertOptions translates options, which are in the message at prefix, but for the points before: their copy has to
@@ -147,7 +138,7 @@ const (
 
 // convertShare is the host memory that a picture takes, with what belongs to it, and a copy of the points before. A
 // picture that no message can carry is refused, and one that would take too long.
-func (s *Server) convertShare(req *pb.ConvertRequest, f polygon.Frame, opt *lowpoly.Options, previous []byte,
+func (s *Server) convertShare(req *pb.ConvertRequest, f kernels.Picture, opt *lowpoly.Options, previous []byte,
 	prefix string) (int64, error) {
 	n := int64(f.Width) * int64(f.Height)
 	size := n * int64(f.Format.PixelBytes())
@@ -183,20 +174,17 @@ func (s *Server) convertShare(req *pb.ConvertRequest, f polygon.Frame, opt *lowp
 // convertError turns an *InvalidError into a *FieldError and leaves other errors alone. Options are in the message at
 // prefix.
 func convertError(err error, prefix string) error {
-	var invalid *lowpoly.InvalidError
-	if !errors.As(err, &invalid) {
-		return err
-	}
-	path := prefix + "options." + invalid.Field
-	if rest, ok := strings.CutPrefix(invalid.Field, "image"); ok {
-		path = "frame" + wire.FramePath(rest)
-	}
-	return apierr.Refuse(path, invalid.Value, "%s", invalid.Problem)
+	return wire.FieldError(err, func(v kernels.Violation) (path, value, reason string) {
+		if path = prefix + "options." + v.Path.String(); v.Path[0] == "image" {
+			path = wire.FramePath("frame", v.Path[1:])
+		}
+		return path, v.Value, v.Reason
+	})
 }
 
 // convertResponse makes the message of a picture, and its payload: the pixels of the picture itself, or a file; nil
 // where none is wanted.
-func convertResponse(req *pb.ConvertRequest, f *frame, p *lowpoly.Picture) (*pb.ConvertResponse, []byte, error) {
+func convertResponse(req *pb.ConvertRequest, f *frame, p *lowpoly.Result) (*pb.ConvertResponse, []byte, error) {
 	mesh := &p.Mesh
 	m := &pb.ConvertResponse{
 		Decode:  durationpb.New(f.decode),
@@ -217,15 +205,15 @@ func convertResponse(req *pb.ConvertRequest, f *frame, p *lowpoly.Picture) (*pb.
 		return m, nil, nil
 	}
 	m.Picture = &pb.Frame{
-		Layout:   wire.LayoutOf(polygon.Frame{Width: mesh.Width, Height: mesh.Height, Format: p.Format}),
+		Layout:   wire.LayoutOf(p.Picture),
 		Encoding: pb.Encoding_ENCODING_RAW,
 		FrameId:  f.id,
 	}
 	if req.GetEncoding() != pb.Encoding_ENCODING_PNG {
-		return m, p.Pixels, nil
+		return m, p.Bytes(), nil
 	}
 	m.Picture.Encoding = pb.Encoding_ENCODING_PNG
-	file, err := pngFile(rawImage(p.Pixels, p.Mesh.Width, p.Mesh.Height, p.Format))
+	file, err := pngFile(p.Image())
 	return m, file, err
 }
 

@@ -17,6 +17,7 @@ import (
 
 	"github.com/polyscan/polyscan/clients"
 	"github.com/polyscan/polyscan/internal/devicetest"
+	"github.com/polyscan/polyscan/kernels"
 	"github.com/polyscan/polyscan/kernels/driver"
 	"github.com/polyscan/polyscan/lowpoly"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
@@ -68,13 +69,13 @@ func TestConvert(t *testing.T) {
 			Vertices: 20 + i, Seed: uint64(i), Stage: lowpoly.Stage(max(int(stage)-1, 0)),
 			Color: driver.ShadeColor(i % 3 / 2), Spacing: i%3 - 1,
 		}
-		want, err := lowpoly.Convert(context.Background(), ts.dev.Current(), lowpoly.Image{
+		want, err := lowpoly.Convert(context.Background(), ts.dev.Current(), kernels.Picture{
 			Width: p.Width, Height: p.Height, Stride: p.Stride, Format: p.Format, Data: [][]byte{p.Pixels},
 		}, opt)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !bytes.Equal(got.Picture.GetData(), want.Pixels) || got.Picture.FrameId != p.Name ||
+		if !bytes.Equal(got.Picture.GetData(), want.Data[0]) || got.Picture.FrameId != p.Name ||
 			got.Picture.Layout.Width != uint32(p.Width) {
 			t.Errorf("%s: %v: the picture differs", p.Name, stage)
 		}
@@ -278,7 +279,7 @@ func TestConvertRefuses(t *testing.T) {
 		{func(r *pb.ConvertRequest) { r.Frame = nil }, codes.InvalidArgument, "frame"},
 		{func(r *pb.ConvertRequest) {
 			r.Frame.Layout.Width = 21
-		}, codes.InvalidArgument, "frame.data = 600: must be 630 bytes"},
+		}, codes.InvalidArgument, "frame.data = 600 bytes: must hold 630 bytes"},
 		{func(r *pb.ConvertRequest) {
 			r.Frame.Layout.Stride = 59
 		}, codes.InvalidArgument, "frame.layout.stride = 59: is less than a row of 60 bytes"},

@@ -14,7 +14,6 @@ import (
 
 	"github.com/polyscan/polyscan/kernels"
 	"github.com/polyscan/polyscan/lowpoly"
-	"github.com/polyscan/polyscan/polygon"
 	"github.com/polyscan/polyscan/proto/framecodec"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
 	"github.com/polyscan/polyscan/server/internal/device"
@@ -28,7 +27,7 @@ type convertFrames struct {
 	what *pb.ConvertRequest // without a frame, and options
 	opt  lowpoly.Options
 
-	pictures chan *lowpoly.Picture // that were sent
+	pictures chan *lowpoly.Result // that were sent
 
 	mu       sync.Mutex // held during a conversion
 	previous []byte     // the points before the first frame, until that is converted
@@ -47,7 +46,7 @@ func (s *lowPolyServer) ConvertFrames(stream grpc.BidiStreamingServer[pb.Convert
 
 func (s *lowPolyServer) convertFrames(stream grpc.ServerStream) error {
 	return s.streamFrames(stream,
-		&convertFrames{lowPolyServer: s, pictures: make(chan *lowpoly.Picture, s.cfg.StreamDepth)})
+		&convertFrames{lowPolyServer: s, pictures: make(chan *lowpoly.Result, s.cfg.StreamDepth)})
 }
 
 func (*convertFrames) newRequest() frameRequest { return &pb.ConvertFramesRequest{} }
@@ -109,7 +108,7 @@ func (v *convertFrames) answer(ctx context.Context, req frameRequest, in *framec
 
 // convert converts a frame when it is its turn. The frame holds memory for the answer.
 func (v *convertFrames) convert(ctx context.Context, m *pb.Frame, in *framecodec.Message,
-	before <-chan struct{}) (*frame, *lowpoly.Picture, error) {
+	before <-chan struct{}) (*frame, *lowpoly.Result, error) {
 	select {
 	case <-before:
 	case <-ctx.Done():
@@ -121,25 +120,25 @@ func (v *convertFrames) convert(ctx context.Context, m *pb.Frame, in *framecodec
 		return nil, nil, err
 	}
 	defer v.rest()
-	f, err := v.newFrameFor(ctx, m, in.Pieces(nil), "frame", func(f polygon.Frame) (int64, error) {
+	f, err := v.newFrameFor(ctx, m, in.Pieces(nil), "frame", func(f kernels.Picture) (int64, error) {
 		return v.convertShare(v.what, f, &v.opt, v.previous, "open.")
 	})
 	if err != nil {
 		return nil, nil, err
 	}
 	defer f.release()
-	var p *lowpoly.Picture
+	var p *lowpoly.Result
 	select {
 	case p = <-v.pictures:
 	default:
-		p = &lowpoly.Picture{}
+		p = &lowpoly.Result{}
 	}
 	if v.video == nil {
 		opt := v.opt
 		opt.Previous = readPoints(v.previous)
 		v.video = lowpoly.NewVideo(v.dev.Device, opt)
 	}
-	if err := v.video.Convert(kernels.WithClass(ctx, wire.ClassOf(v.what.GetWorkClass())), imageOf(f), p); err != nil {
+	if err := v.video.Convert(kernels.WithClass(ctx, wire.ClassOf(v.what.GetWorkClass())), f.Picture, p); err != nil {
 		f.answer()
 		if len(v.previous) > 0 { // whose copy holds no memory of the budget from here on
 			v.video.Close()

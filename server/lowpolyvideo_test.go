@@ -19,6 +19,7 @@ import (
 
 	"github.com/polyscan/polyscan/clients"
 	"github.com/polyscan/polyscan/internal/devicetest"
+	"github.com/polyscan/polyscan/kernels"
 	"github.com/polyscan/polyscan/kernels/cpu"
 	"github.com/polyscan/polyscan/kernels/driver"
 	"github.com/polyscan/polyscan/lowpoly"
@@ -120,14 +121,14 @@ func TestConvertFrames(t *testing.T) {
 			continue
 		}
 		l := used[i].Layout
-		var want lowpoly.Picture
-		im := lowpoly.Image{Width: int(l.Width), Height: int(l.Height), Format: driver.RGB8,
+		var want lowpoly.Result
+		im := kernels.Picture{Width: int(l.Width), Height: int(l.Height), Format: driver.RGB8,
 			Data: [][]byte{used[i].GetData()}}
 		if err := v.Convert(t.Context(), im, &want); err != nil {
 			t.Fatal(err)
 		}
 		res := a.Result
-		if !bytes.Equal(res.Picture.GetData(), want.Pixels) || res.Picture.FrameId != used[i].FrameId ||
+		if !bytes.Equal(res.Picture.GetData(), want.Data[0]) || res.Picture.FrameId != used[i].FrameId ||
 			res.Picture.Layout.Width != l.Width {
 			t.Errorf("frame %d: the picture differs", i)
 		}
@@ -150,7 +151,9 @@ func TestConvertFrames(t *testing.T) {
 // pngOf is an RGB frame as a file.
 func pngOf(t testing.TB, f *pb.Frame) []byte {
 	t.Helper()
-	b, err := pngFile(rawImage(f.GetData(), int(f.Layout.Width), int(f.Layout.Height), driver.RGB8))
+	p := kernels.Picture{Width: int(f.Layout.Width), Height: int(f.Layout.Height), Format: kernels.RGB8,
+		Data: [][]byte{f.GetData()}}
+	b, err := pngFile(p.Image())
 	if err != nil {
 		t.Fatal(err)
 	}

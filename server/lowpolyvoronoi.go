@@ -5,7 +5,6 @@ package server
 import (
 	"context"
 	"encoding/binary"
-	"errors"
 	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -68,12 +67,8 @@ func (s *lowPolyServer) voronoi(ctx context.Context, req *pb.VoronoiRequest) (_ 
 	d, err := lowpoly.Voronoi(kernels.WithClass(ctx, wire.ClassOf(req.GetWorkClass())), dev.Device,
 		readPoints(req.GetSites()),
 		int(req.GetWidth()), int(req.GetHeight()), driver.VoronoiMethod(req.GetMethod()))
-	var invalid *lowpoly.InvalidError
-	if errors.As(err, &invalid) {
-		return nil, apierr.Refuse(invalid.Field, invalid.Value, "%s", invalid.Problem)
-	}
 	if err != nil {
-		return nil, err
+		return nil, wire.FieldError(err, wire.SameField)
 	}
 	s.metrics.Stage("queue", d.Queue)
 	s.metrics.Stage("compute", d.Compute)

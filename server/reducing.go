@@ -14,7 +14,7 @@ import (
 )
 
 // run reduces a frame.
-func (s *Server) run(ctx context.Context, dev device.Lease, in *wire.Inspection, f polygon.Frame) (*polygon.Result, error) {
+func (s *Server) run(ctx context.Context, dev device.Lease, in *wire.Inspection, f kernels.Picture) (*polygon.Result, error) {
 	ctx = kernels.WithClass(ctx, in.Class)
 	var res *polygon.Result
 	if in.Keep && frameFits(f) {
@@ -34,7 +34,7 @@ func (s *Server) run(ctx context.Context, dev device.Lease, in *wire.Inspection,
 }
 
 // frameFits says that a frame has a size for which regions can be prepared; if not, Reduce says what is wrong.
-func frameFits(f polygon.Frame) bool {
+func frameFits(f kernels.Picture) bool {
 	if f.Width < 1 || f.Height < 1 || f.Width > driver.MaxSide || f.Height > driver.MaxSide {
 		return false
 	}

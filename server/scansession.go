@@ -152,7 +152,7 @@ func (s *Server) openScan(ctx context.Context, open *pb.ScanOpen) (_ *scanSessio
 	if err != nil {
 		return nil, err
 	}
-	if _, _, err := f.Sizes(); err != nil {
+	if _, _, err := f.Sizes("frame"); err != nil {
 		return nil, wire.Paths{Frame: "open"}.Translate(err)
 	}
 	if err := s.checkPixels(layout.GetWidth(), open.GetPartLines(), "open.part_lines"); err != nil {
@@ -493,7 +493,7 @@ func (ss *scanSession) checkStrip(ctx context.Context, x *scanStrip) error {
 		return err
 	}
 	x.frame = f
-	return ss.what.Paths.Translate(f.Validate())
+	return ss.what.Paths.Translate(f.Check("frame"))
 }
 
 // arrive takes a strip in.
@@ -757,7 +757,7 @@ func (ss *scanSession) scan(x *scanStrip) (items []*scanItem, err error) {
 		}
 	}
 	parts, err := ss.scanner.Strip(ctx,
-		polygon.ScanStrip{FirstLine: x.GetFirstLine(), Frame: x.frame.Frame, Settled: x.end})
+		polygon.ScanStrip{FirstLine: x.GetFirstLine(), Frame: x.frame.Picture, Settled: x.end})
 	if err != nil {
 		items = append(items, &scanItem{event: ss.badStrip(x, ss.what.Paths.Translate(err), false)})
 	}

@@ -28,7 +28,6 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/polyscan/polyscan/kernels"
-	"github.com/polyscan/polyscan/polygon"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
 	"github.com/polyscan/polyscan/proto/sharedmem"
 	"github.com/polyscan/polyscan/server/internal/apierr"
@@ -350,12 +349,12 @@ func (m *sharedMemory) find(id uint64) *memoryLease {
 
 // place makes f's pixels those that p refers to; path is where p lies in the request. They stay mapped until release is
 // called, once.
-func (m *sharedMemory) place(f *polygon.Frame, p *pb.SharedPixels, path string) (release func(), err error) {
+func (m *sharedMemory) place(f *kernels.Picture, p *pb.SharedPixels, path string) (release func(), err error) {
 	if m == nil {
 		return nil, errNoSharedMemory()
 	}
 	// What else is wrong with the frame is left to package polygon.
-	if least, most, err := f.Sizes(); err == nil && (p.GetLength() < uint64(least) || p.GetLength() > uint64(most)) {
+	if least, most, err := f.Sizes("frame"); err == nil && (p.GetLength() < uint64(least) || p.GetLength() > uint64(most)) {
 		return nil, apierr.Refuse(path+".length", p.GetLength(), "the layout takes %d bytes", least)
 	}
 	l := m.find(p.GetLeaseId())

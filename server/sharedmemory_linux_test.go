@@ -28,9 +28,9 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/polyscan/polyscan/clients"
+	"github.com/polyscan/polyscan/kernels"
 	"github.com/polyscan/polyscan/kernels/cpu"
 	"github.com/polyscan/polyscan/kernels/driver"
-	"github.com/polyscan/polyscan/polygon"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
 	"github.com/polyscan/polyscan/proto/sharedmem"
 	"github.com/polyscan/polyscan/server/internal/apierr"
@@ -940,7 +940,7 @@ func TestLeasesAreRegistered(t *testing.T) {
 	}
 	// One that has ended, and of which a job still reads.
 	slot := takeSlot(t, m)
-	read, err := s.shared.place(&polygon.Frame{Width: 1, Height: 1, Format: driver.Gray8}, slot.Pixels(1),
+	read, err := s.shared.place(&kernels.Picture{Width: 1, Height: 1, Format: driver.Gray8}, slot.Pixels(1),
 		"frame.shared")
 	if err != nil {
 		t.Fatal(err)

@@ -14,8 +14,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/polyscan/polyscan/kernels"
 	"github.com/polyscan/polyscan/kernels/driver"
-	"github.com/polyscan/polyscan/polygon"
 	"github.com/polyscan/polyscan/proto/framecodec"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
 	"github.com/polyscan/polyscan/server/internal/apierr"
@@ -422,7 +422,7 @@ func TestPrepareCanceled(t *testing.T) {
 	defer dev.End()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	f := polygon.Frame{Width: 2, Height: 1, Format: driver.Gray8, Data: [][]byte{{1, 2}}}
+	f := kernels.Picture{Width: 2, Height: 1, Format: driver.Gray8, Data: [][]byte{{1, 2}}}
 	if res, err := s.run(ctx, dev, what, f); !errors.Is(err, context.Canceled) {
 		t.Errorf("%v, %v", res, err)
 	}

@@ -110,7 +110,7 @@ func TestOracle(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		res, err := polygon.Reduce(t.Context(), dev, set, polygon.Frame{Width: width, Height: rows, Format: f.driver,
+		res, err := polygon.Reduce(t.Context(), dev, set, kernels.Picture{Width: width, Height: rows, Format: f.driver,
 			Data: [][]byte{b.pictures[0].pix}}, polygon.Reductions{}, 0)
 		if err != nil {
 			t.Fatal(err)

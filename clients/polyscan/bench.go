@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"image"
 	"math"
 	"net"
 	"runtime"
@@ -14,7 +15,6 @@ import (
 	"time"
 
 	"golang.org/x/image/vector"
-	"image"
 
 	"github.com/polyscan/polyscan/clients"
 	"github.com/polyscan/polyscan/kernels"
@@ -265,7 +265,7 @@ func (b *bench) size(ctx context.Context, w, h int, pf polyscanv1.PixelFormat) e
 				return err
 			}
 		}
-		f := polygon.Frame{Width: w, Height: h, Format: format, Data: [][]byte{pix}}
+		f := kernels.Picture{Width: w, Height: h, Format: format, Data: [][]byte{pix}}
 		for _, name := range b.cmd.Method {
 			row := row
 			row.Method = name
@@ -337,7 +337,7 @@ func (b *bench) peers(ctx context.Context, row benchRow, pix []byte) (err error)
 }
 
 // method times the ops of the device by one method.
-func (b *bench) method(ctx context.Context, row benchRow, set *polygon.Set, f polygon.Frame,
+func (b *bench) method(ctx context.Context, row benchRow, set *polygon.Set, f kernels.Picture,
 	m driver.Method) (err error) {
 	row.Op = "prepare"
 	err = b.timeBoth(ctx, row, func() error {
@@ -377,7 +377,7 @@ func (b *bench) method(ctx context.Context, row benchRow, set *polygon.Set, f po
 	there.Data, there.Resident = nil, resident.Buffer()
 	for _, op := range []struct {
 		name  string
-		frame polygon.Frame
+		frame kernels.Picture
 	}{{"reduce", f}, {"reduce resident", there}} {
 		for _, s := range []struct {
 			name string

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/polyscan/polyscan/kernels"
 	"github.com/polyscan/polyscan/kernels/driver"
 	"github.com/polyscan/polyscan/lowpoly"
 )
@@ -27,7 +28,7 @@ var lowPolySteps = []struct{ op, name string }{
 // has its colour.
 func (b *bench) lowPoly(ctx context.Context, w, h int, format driver.PixelFormat, vertices []int) error {
 	pix := scenery(w, h, format)
-	im := lowpoly.Image{Width: w, Height: h, Format: format, Data: [][]byte{pix}}
+	im := kernels.Picture{Width: w, Height: h, Format: format, Data: [][]byte{pix}}
 	resident, err := b.store(ctx, pix)
 	if err != nil {
 		return err
@@ -107,7 +108,7 @@ func scenery(w, h int, format driver.PixelFormat) []byte {
 
 // checkCover reports an error unless each pixel of the picture is covered by one triangle of the mesh, and has the
 // colour of it. It finds pixels by the definition of the crossing rule, row by row.
-func checkCover(p *lowpoly.Picture) error {
+func checkCover(p *lowpoly.Result) error {
 	m, n := &p.Mesh, p.Format.PixelBytes()
 	covered := make([]bool, m.Width*m.Height)
 	count := 0
@@ -146,7 +147,7 @@ func checkCover(p *lowpoly.Picture) error {
 				}
 				covered[at] = true
 				count++
-				if got := p.Pixels[at*n:][:n]; string(got) != string(want) {
+				if got := p.Data[0][at*n:][:n]; string(got) != string(want) {
 					return fmt.Errorf("pixel (%d, %d) is %v, its triangle is %v", x, y, got, want)
 				}
 			}

@@ -168,7 +168,7 @@ func (c *diffuseCmd) Run(e *env) (err error) {
 	if err != nil {
 		return err
 	}
-	var reference *diffusion.Picture
+	var reference *diffusion.Planes
 	if c.Compare != "" {
 		if reference, err = c.reference(e, w, h); err != nil {
 			return err
@@ -258,7 +258,7 @@ func (c *diffuseCmd) solve(conn *connection, req *polyscanv1.SolveRequest) (res 
 }
 
 // reference is the picture of --compare.
-func (c *diffuseCmd) reference(e *env, w, h int) (*diffusion.Picture, error) {
+func (c *diffuseCmd) reference(e *env, w, h int) (*diffusion.Planes, error) {
 	f, err := loadPicture(e, c.Compare)
 	if err != nil {
 		return nil, err
@@ -275,7 +275,7 @@ func (c *diffuseCmd) reference(e *env, w, h int) (*diffusion.Picture, error) {
 }
 
 // closeness says how far a PNG is from a picture.
-func closeness(file []byte, reference *diffusion.Picture) (string, error) {
+func closeness(file []byte, reference *diffusion.Planes) (string, error) {
 	im, err := png.Decode(bytes.NewReader(file))
 	if err != nil {
 		return "", err

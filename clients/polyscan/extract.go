@@ -18,6 +18,7 @@ import (
 
 	"github.com/polyscan/polyscan/clients/curvefile"
 	"github.com/polyscan/polyscan/diffusion"
+	"github.com/polyscan/polyscan/kernels"
 	polyscanv1 "github.com/polyscan/polyscan/proto/polyscan/v1"
 )
 
@@ -124,9 +125,10 @@ func (c *extractCmd) Run(e *env) (err error) {
 		return out, nil
 	})
 	if err != nil {
-		var bad *diffusion.InvalidError
+		var bad *kernels.InvalidError
 		if errors.As(err, &bad) {
-			return usage("--%s %s: %s", strings.ReplaceAll(bad.Field, " ", "-"), bad.Value, bad.Problem)
+			v := bad.Violations[0]
+			return usage("--%s %s: %s", strings.ReplaceAll(v.Path.String(), " ", "-"), v.Value, v.Reason)
 		}
 		return err
 	}
@@ -172,11 +174,11 @@ func (c *extractCmd) Run(e *env) (err error) {
 }
 
 // planesOf is a picture's red, green and blue from 0 to 1, without its transparency, and how large a PNG of them is.
-func planesOf(im image.Image) (*diffusion.Picture, int, error) {
+func planesOf(im image.Image) (*diffusion.Planes, int, error) {
 	opaque := withoutAlpha(im)
 	b := opaque.Bounds()
 	n := b.Dx() * b.Dy()
-	p := &diffusion.Picture{Width: b.Dx(), Height: b.Dy(), Channels: 3, Values: make([]float32, 3*n)}
+	p := &diffusion.Planes{Width: b.Dx(), Height: b.Dy(), Channels: 3, Values: make([]float32, 3*n)}
 	for i := range n {
 		for c := range 3 {
 			p.Values[c*n+i] = float32(opaque.Pix[4*i+c]) / 255

@@ -192,7 +192,7 @@ func convertsIn(memory int64, width, height int, opt lowpoly.Options, video bool
 		return err
 	}
 	defer dev.Close()
-	im := lowpoly.Image{Width: width, Height: height, Format: driver.RGBA8,
+	im := kernels.Picture{Width: width, Height: height, Format: driver.RGBA8,
 		Data: [][]byte{make([]byte, 4*width*height)}}
 	// a video may wait for memory that it holds itself
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
@@ -205,7 +205,7 @@ func convertsIn(memory int64, width, height int, opt lowpoly.Options, video bool
 	v := lowpoly.NewVideo(dev, opt)
 	defer v.Close()
 	for range 2 {
-		if err := v.Convert(ctx, im, &lowpoly.Picture{}); err != nil {
+		if err := v.Convert(ctx, im, &lowpoly.Result{}); err != nil {
 			return err
 		}
 	}

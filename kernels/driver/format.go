@@ -1,5 +1,7 @@
 package driver
 
+import "fmt"
+
 // PixelFormat says how the samples of a pixel lie in memory. Formats are data: ops take any value of it that
 // [PixelFormat.Valid] accepts, and have no code path for each camera.
 type PixelFormat struct {
@@ -24,6 +26,24 @@ func Gray16(bits int) PixelFormat {
 		bits = 0
 	}
 	return PixelFormat{Channels: 1, SampleBytes: 2, Bits: uint8(bits)}
+}
+
+// String is the name that the protocol has for the format, or says what it is made of.
+func (f PixelFormat) String() string {
+	switch f {
+	case Gray8:
+		return "GRAY8"
+	case RGB8:
+		return "RGB8"
+	case BGR8:
+		return "BGR8"
+	case RGBA8:
+		return "RGBA8"
+	}
+	if f.SampleBytes == 2 && f.Channels == 1 {
+		return fmt.Sprintf("GRAY16LE with %d bits", f.Bits)
+	}
+	return fmt.Sprintf("%d channels of %d bytes with %d bits", f.Channels, f.SampleBytes, f.Bits)
 }
 
 // PixelBytes is the size of a pixel.

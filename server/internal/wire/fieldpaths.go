@@ -1,13 +1,12 @@
-// Paths: from the fields that package polygon names to those of requests.
+// Paths: from the fields that packages polygon, lowpoly and diffusion name to those of requests.
 
 package wire
 
 import (
 	"errors"
-	"strconv"
-	"strings"
+	"slices"
 
-	"github.com/polyscan/polyscan/polygon"
+	"github.com/polyscan/polyscan/kernels"
 	"github.com/polyscan/polyscan/server/internal/apierr"
 )
 
@@ -25,77 +24,73 @@ type Paths struct {
 	StoredReductions bool
 }
 
-// Translate turns an *InvalidError into a *FieldError and leaves other errors alone.
-func (p Paths) Translate(err error) error {
-	var invalid *polygon.InvalidError
+// FieldError turns an *InvalidError into a *FieldError and leaves other errors alone. field says what a violation is in
+// terms of the request.
+func FieldError(err error, field func(kernels.Violation) (path, value, reason string)) error {
+	var invalid *kernels.InvalidError
 	if !errors.As(err, &invalid) {
 		return err
 	}
 	e := &apierr.FieldError{More: invalid.More}
 	for _, v := range invalid.Violations {
-		e.Add(p.violation(v))
+		e.Add(field(v))
 	}
 	return e
 }
 
+// SameField is for requests whose fields have the names of the violations.
+func SameField(v kernels.Violation) (path, value, reason string) {
+	return v.Path.String(), v.Value, v.Reason
+}
+
+// Translate is [FieldError] for errors of package polygon.
+func (p Paths) Translate(err error) error { return FieldError(err, p.violation) }
+
 // violation is the path, the value and the reason of a violation, as the request has them.
-func (p Paths) violation(v polygon.Violation) (path, value, reason string) {
-	head := v.Path
-	if i := strings.IndexAny(head, ".["); i >= 0 {
-		head = head[:i]
-	}
-	rest := v.Path[len(head):]
-	switch head {
+func (p Paths) violation(v kernels.Violation) (path, value, reason string) {
+	path, inRecipe := p.Root+v.Path.String(), false
+	switch v.Path[0] {
 	case "regions":
-		if p.Stored != "" {
-			return p.inRecipe(v)
-		}
-		return p.Set + ".regions" + vertexPath(rest), v.Value, v.Reason
+		path, inRecipe = kernels.Path{p.Set}.Join(FlatPath(v.Path)...).String(), p.Stored != ""
 	case "reductions":
-		if p.StoredReductions {
-			return p.inRecipe(v)
-		}
-		return p.Reductions + rest, v.Value, v.Reason
+		path, inRecipe = kernels.Path{p.Reductions}.Join(v.Path[1:]...).String(), p.StoredReductions
 	case "frame":
-		return p.Frame + FramePath(rest), v.Value, v.Reason
+		path = FramePath(p.Frame, v.Path[1:])
 	}
-	return p.Root + v.Path, v.Value, v.Reason
+	if inRecipe {
+		return p.Ref, p.Stored, v.String()
+	}
+	return path, v.Value, v.Reason
 }
 
-func (p Paths) inRecipe(v polygon.Violation) (path, value, reason string) {
-	text := v.Path
-	if v.Value != "" {
-		text += " = " + v.Value
+// FramePath is where the field of a picture is in the Frame or FrameLayout at root.
+func FramePath(root string, field kernels.Path) string {
+	at := kernels.Path{root}
+	if len(field) > 0 {
+		switch field[0] {
+		case "width", "height", "stride":
+			at = at.Join("layout")
+		case "format":
+			at, field = at.Join("layout"), kernels.Path{"pixel_format"}
+		}
 	}
-	return p.Ref, p.Stored, text + ": " + v.Reason
+	return at.Join(field...).String()
 }
 
-// FramePath maps the fields of polygon.Frame to those of Frame and FrameLayout.
-func FramePath(rest string) string {
-	switch rest {
-	case ".width", ".height", ".stride":
-		return ".layout" + rest
-	case ".format":
-		return ".layout.pixel_format"
+// FlatPath replaces {"vertices", 5, "x"} and {"points", 5, "x"} by {"xy", 10}, because the protocol has coordinates in
+// one list.
+func FlatPath(p kernels.Path) kernels.Path {
+	i := slices.IndexFunc(p, func(e any) bool { return e == "vertices" || e == "points" })
+	if i < 0 {
+		return p
 	}
-	return rest
-}
-
-// vertexPath maps "[3].rings[0].vertices[5].x" to "[3].rings[0].xy[10]", because the protocol has coordinates in one
-// list.
-func vertexPath(rest string) string {
-	before, after, ok := strings.Cut(rest, ".vertices[")
-	if !ok {
-		return rest
+	flat := p[:i].Join("xy")
+	if i+2 < len(p) {
+		k := 2 * p[i+1].(int)
+		if p[i+2] == "y" {
+			k++
+		}
+		flat = append(flat, k)
 	}
-	digits, axis, ok := strings.Cut(after, "].")
-	n, err := strconv.Atoi(digits)
-	if !ok || err != nil {
-		return rest
-	}
-	n *= 2
-	if axis == "y" {
-		n++
-	}
-	return before + ".xy[" + strconv.Itoa(n) + "]"
+	return flat
 }

@@ -89,7 +89,7 @@ func (in *Inspection) Results(f driver.PixelFormat) int64 {
 }
 
 // Share is the host memory that the result of a frame takes. A result that no message can carry is refused.
-func (in *Inspection) Share(f polygon.Frame, limit int64) (int64, error) {
+func (in *Inspection) Share(f kernels.Picture, limit int64) (int64, error) {
 	bytes := 8 * in.Results(f.Format)
 	if bytes > limit {
 		return 0, apierr.Quota(apierr.ReasonResultTooLarge, "result", fmt.Sprintf(

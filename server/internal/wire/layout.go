@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"math/bits"
 
+	"github.com/polyscan/polyscan/kernels"
 	"github.com/polyscan/polyscan/kernels/driver"
-	"github.com/polyscan/polyscan/polygon"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
 	"github.com/polyscan/polyscan/server/internal/apierr"
 )
@@ -59,7 +59,7 @@ func FormatName(f pb.PixelFormat) string {
 }
 
 // LayoutOf describes a frame as it was reduced.
-func LayoutOf(f polygon.Frame) *pb.FrameLayout {
+func LayoutOf(f kernels.Picture) *pb.FrameLayout {
 	l := &pb.FrameLayout{Width: uint32(f.Width), Height: uint32(f.Height), Stride: uint32(f.Stride),
 		SignificantBits: uint32(f.Format.Bits)}
 	if f.Stride == 0 {

@@ -7,6 +7,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/polyscan/polyscan/kernels"
 	"github.com/polyscan/polyscan/polygon"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
 )
@@ -53,7 +54,7 @@ type resultWriter struct {
 }
 
 // FrameResult converts a result. The message shares the histograms' counts with it.
-func FrameResult(id string, f polygon.Frame, r *polygon.Result, decode time.Duration) *pb.FrameResult {
+func FrameResult(id string, f kernels.Picture, r *polygon.Result, decode time.Duration) *pb.FrameResult {
 	return &pb.FrameResult{
 		FrameId: id,
 		Layout:  LayoutOf(f),
