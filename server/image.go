@@ -264,7 +264,7 @@ func agree(l *pb.FrameLayout, h *imageHeader, path string) (driver.PixelFormat, 
 	switch {
 	case !found:
 		bad.Add(path+".layout.pixel_format", wire.FormatName(name),
-			fmt.Sprintf("but the file holds %s, %s", h.samples.describe(), wire.FormatName(can[0])))
+			fmt.Sprintf("the file holds %s, %s", h.samples.describe(), wire.FormatName(can[0])))
 		return format, bad
 	default:
 		var err error

@@ -72,7 +72,10 @@ func (e *serverError) Error() string {
 		(rest[0] == ' ' || rest[0] == ':') {
 		switch {
 		case strings.HasPrefix(place, "--"):
-			rest = strings.TrimPrefix(rest, " =") // as other errors have it
+			rest = formatWords.Replace(strings.TrimPrefix(rest, " =")) // as other errors have it
+			if strings.HasPrefix(v[0].Field, "frame.") && e.frame != "" {
+				place = e.frame + ": " + place
+			}
 		case place == e.frame:
 			rest = strings.TrimPrefix(rest, " =")
 			if rest[0] == ' ' {
@@ -102,8 +105,13 @@ func tidy(e *clients.Error) string {
 	return "no connection: " + cause
 }
 
+// formatWords turns pixel formats as the protocol spells them into those of the command line.
+var formatWords = strings.NewReplacer("GRAY8", "gray8", "GRAY16LE", "gray16le", "RGB8", "rgb8", "BGR8", "bgr8",
+	"RGBA8", "rgba8")
+
 // flagOf is the flags that set fields.
 var flagOf = map[string]string{
+	"frame.layout.pixel_format": "--format", "frame.layout.significant_bits": "--bits",
 	"options.vertices": "--points", "options.spacing": "--spacing", "options.border": "--border",
 	"options.cell":  "--cell",
 	"options.route": "--route", "route": "--route", "mask": "--mask",
@@ -113,6 +121,9 @@ var flagOf = map[string]string{
 func (e *serverError) place(field string) string {
 	for _, prefix := range []string{"inspection.", "open.", "recipe.", "request."} {
 		field = strings.TrimPrefix(field, prefix)
+	}
+	if flag, ok := flagOf[field]; ok {
+		return flag
 	}
 	if rest, ok := strings.CutPrefix(field, "frame."); ok && e.frame != "" {
 		// The bytes are the file; the layout is what the user said about it.
@@ -133,9 +144,6 @@ func (e *serverError) place(field string) string {
 	}
 	if strings.HasPrefix(field, "points[") && e.frame != "" {
 		return e.frame + ": " + field
-	}
-	if flag, ok := flagOf[field]; ok {
-		return flag
 	}
 	if rest, ok := strings.CutPrefix(field, "region_set."); ok && e.regions != nil {
 		head, tail, _ := strings.Cut(rest, ".")

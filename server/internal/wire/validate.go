@@ -68,11 +68,32 @@ func validationError(m proto.Message, err error) error {
 		if reason == "" {
 			reason = v.Proto.GetRuleId()
 		}
+		if fd := v.FieldDescriptor; fd != nil && v.Proto.GetRuleId() == "string.pattern" {
+			reason = patternReason(fd, reason)
+		}
 		// "value must be ..." reads on from the value.
 		reason = strings.TrimPrefix(reason, "value ")
 		e.Add(field, value, reason)
 	}
 	return e
+}
+
+// patterns says in words what the regular expressions of the schemas match.
+var patterns = map[string]string{
+	"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$": "must be 1 to 128 letters, digits, dots, underscores and hyphens, " +
+		"of which the first is a letter or a digit",
+}
+
+// patternReason is the words for the pattern of a field, or the reason as it is where there are none.
+func patternReason(fd protoreflect.FieldDescriptor, reason string) string {
+	rules, err := protovalidate.ResolveFieldRules(fd)
+	if err != nil {
+		return reason
+	}
+	if words, ok := patterns[rules.GetString().GetPattern()]; ok {
+		return words
+	}
+	return reason
 }
 
 // valueAt is the scalar at a path, as an error has it; "" for what is not there, and for messages, lists and bytes,
