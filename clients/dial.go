@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/resolver"
 )
 
 // DefaultPort is the port of a server that wasn't told another.
@@ -189,7 +190,16 @@ func resolve(target string) (full string, local bool, err error) {
 	case strings.HasPrefix(target, "unix:"), strings.HasPrefix(target, "unix-abstract:"):
 		return target, true, nil
 	case strings.Contains(target, "://"):
-		return target, false, nil
+		scheme, rest, _ := strings.Cut(target, "://")
+		if resolver.Get(scheme) != nil {
+			return target, false, nil
+		}
+		with := ""
+		if scheme == "https" {
+			with = ", with TLS"
+		}
+		return "", false, fmt.Errorf("no address: want host:port without %s://%s, such as %s", scheme, with,
+			strings.TrimRight(rest, "/"))
 	}
 	host, port, err := net.SplitHostPort(target)
 	if err != nil {

@@ -33,8 +33,12 @@ type app struct {
 	Serve       serveCmd       `cmd:"" help:"Run a server."`
 	Device      deviceCmd      `cmd:"" help:"What a server computes on, and its limits."`
 	Bench       benchCmd       `cmd:"" help:"Time the device and the server."`
+	Help        helpCmd        `cmd:"" help:"Help about a command."`
 	Completion  completionCmd  `cmd:"" help:"Shell completion."`
 	Version     versionCmd     `cmd:"" help:"Version of this build."`
+
+	// Print the version of this build.
+	VersionFlag command.Version `name:"version"`
 }
 
 const description = `Reduces frames over polygons: exact statistics of the pixels inside each region, and a verdict where regions have limits.
@@ -49,14 +53,28 @@ Examples:
 // run is the whole command. It returns the exit code and leaves nothing running.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	e := newEnv(ctx, stdin, stdout, stderr)
-	return command.Run(&app{}, args, stdout, stderr,
+	out := command.NewOutput(stdout)
+	e.stdout = out
+	code := e.parse(args)
+	if err := out.Err(); err != nil && code == exitOK { // of help, say
+		fmt.Fprintf(stderr, "polyscan: %s\n", oneLine(err.Error()))
+		return exitUsage
+	}
+	return code
+}
+
+// parse runs what the arguments say.
+func (e *env) parse(args []string) int {
+	return command.Run(&app{}, args, e.stdout, e.stderr,
 		func(parser *kong.Kong) {
 			kongcompletion.Register(parser, kongcompletion.WithPredictors(predictors()))
 		},
 		func(k *kong.Context, err error) int {
 			if err != nil && len(args) == 0 {
 				// Nothing to do is an error of usage, and the best message for it is the help.
-				run(ctx, []string{"--help"}, stdin, stderr, stderr)
+				help := *e
+				help.stdout = e.stderr
+				help.parse([]string{"--help"})
 				return exitUsage
 			}
 			return e.run(k, err)
@@ -76,12 +94,16 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 				{Key: "listen", Title: "Listening:"},
 				{Key: "limits", Title: "Limits:"},
 			}),
-			kong.Bind(e),
+			kong.Bind(e, command.VersionText(versionLine())),
 		)...)
 }
 
 // run runs the command that was parsed, or says why there is none.
 func (e *env) run(k *kong.Context, err error) int {
+	var lost *command.OutputError
+	if errors.As(err, &lost) {
+		return exitOK // which is not the last word: run knows of it
+	}
 	if err != nil {
 		hint := "polyscan --help"
 		var pe *kong.ParseError
@@ -95,7 +117,7 @@ func (e *env) run(k *kong.Context, err error) int {
 	err = k.Run(e)
 	code := exitCode(err)
 	switch {
-	case err == nil, errors.Is(err, errRejected):
+	case err == nil, errors.Is(err, errRejected), errors.Is(err, errSaid):
 	case code == exitCanceled:
 		fmt.Fprintln(e.stderr, "polyscan: interrupted")
 	default:

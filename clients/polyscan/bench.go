@@ -17,6 +17,7 @@ import (
 	"golang.org/x/image/vector"
 
 	"github.com/polyscan/polyscan/clients"
+	"github.com/polyscan/polyscan/clients/internal/explain"
 	"github.com/polyscan/polyscan/kernels"
 	"github.com/polyscan/polyscan/kernels/driver"
 	"github.com/polyscan/polyscan/polygon"
@@ -471,7 +472,7 @@ func loopback(cfg server.Config) (*connection, error) {
 	if err != nil {
 		return nil, errors.Join(err, stop())
 	}
-	return &connection{Client: c, addr: l.Addr().String(), close: func() error {
+	return &connection{Client: c, to: explain.Connection{Addr: l.Addr().String()}, close: func() error {
 		return errors.Join(c.Close(), stop())
 	}}, nil
 }

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/test/bufconn"
 
 	"github.com/polyscan/polyscan/clients"
+	"github.com/polyscan/polyscan/clients/internal/explain"
 	"github.com/polyscan/polyscan/kernels/driver"
 	"github.com/polyscan/polyscan/server"
 	"github.com/polyscan/polyscan/server/drivers"
@@ -44,9 +45,10 @@ type deviceFlags struct {
 // connection is a client with what belongs to it.
 type connection struct {
 	*clients.Client
-	addr  string // empty inside the process
-	ctx   context.Context
-	close func() error
+	to      explain.Connection // without an address inside the process
+	timeout time.Duration      // 0: none
+	ctx     context.Context
+	close   func() error
 }
 
 // end closes the connection when a command returns. What goes wrong is the command's error, unless that has one.
@@ -62,7 +64,7 @@ func (c *connection) fail(err error, frameName string, r *regions) error {
 	if !errors.As(err, &e) {
 		return err
 	}
-	return &serverError{addr: c.addr, err: e, frame: frameName, regions: r}
+	return &serverError{to: c.to, timeout: c.timeout, err: e, frame: frameName, regions: r}
 }
 
 // connect dials --addr, or starts a server inside the process. recipeDir is where that one keeps recipes.
@@ -96,7 +98,7 @@ func connect(e *env, s *serverFlags, d *deviceFlags, recipeDir string) (*connect
 		return nil, err
 	}
 	c.ctx = e.ctx
-	if s.Timeout > 0 {
+	if c.timeout = s.Timeout; s.Timeout > 0 {
 		ctx, cancel := context.WithTimeout(e.ctx, s.Timeout)
 		c.ctx = ctx
 		shut := c.close
@@ -110,7 +112,8 @@ func connect(e *env, s *serverFlags, d *deviceFlags, recipeDir string) (*connect
 
 func dial(s *serverFlags) (*connection, error) {
 	var opts []clients.Option
-	if s.TLS || s.CA != "" || s.Cert != "" || s.Key != "" || s.ServerName != "" {
+	secure := s.TLS || s.CA != "" || s.Cert != "" || s.Key != "" || s.ServerName != ""
+	if secure {
 		opts = append(opts, clients.WithTLS(clients.TLSFiles{CA: s.CA, Cert: s.Cert, Key: s.Key,
 			ServerName: s.ServerName}))
 	}
@@ -119,9 +122,14 @@ func dial(s *serverFlags) (*connection, error) {
 	}
 	client, err := clients.Dial(s.Addr, opts...)
 	if err != nil {
-		return nil, &inputError{err.Error()}
+		text := strings.TrimPrefix(err.Error(), "clients: dial ")
+		if !secure && strings.Contains(text, "TLS") {
+			text += " (--tls)"
+		}
+		return nil, usage("--addr %s", text)
 	}
-	return &connection{Client: client, addr: s.Addr, close: client.Close}, nil
+	to := explain.Connection{Addr: s.Addr, TLS: secure, Token: s.TokenFile != ""}
+	return &connection{Client: client, to: to, close: client.Close}, nil
 }
 
 const (

@@ -8,10 +8,13 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"google.golang.org/grpc/codes"
 
 	"github.com/polyscan/polyscan/clients"
+	"github.com/polyscan/polyscan/clients/internal/explain"
+	"github.com/polyscan/polyscan/internal/command"
 )
 
 // Exit codes.
@@ -25,6 +28,9 @@ const (
 
 // errRejected ends a command whose frames didn't all pass. It prints nothing: the verdict has been printed.
 var errRejected = errors.New("rejected")
+
+// errSaid ends a command that was used wrongly, and that has said so.
+var errSaid error = &inputError{"wrong arguments"}
 
 // inputError is an error of the arguments or of a file.
 type inputError struct{ text string }
@@ -43,7 +49,8 @@ func bad(name, format string, args ...any) error {
 
 // serverError is an error of the server, with the words of the command line for what it is about.
 type serverError struct {
-	addr    string // empty for the server inside the process
+	to      explain.Connection // without an address for the server inside the process
+	timeout time.Duration      // 0: none
 	err     *clients.Error
 	frame   string // name of the frame, empty if there is none
 	regions *regions
@@ -59,10 +66,13 @@ func (e *serverError) Error() string {
 		case codes.InvalidArgument, codes.NotFound, codes.Aborted, codes.OutOfRange, codes.FailedPrecondition,
 			codes.AlreadyExists:
 			return e.err.Reason()
-		case codes.Unavailable, codes.Unauthenticated, codes.PermissionDenied:
-			if e.addr != "" {
-				return e.addr + ": " + tidy(e.err)
+		case codes.DeadlineExceeded:
+			if e.timeout > 0 {
+				return fmt.Sprintf("no answer within %v (--timeout)", e.timeout)
 			}
+		}
+		if text := e.to.Explain(e.err); e.to.Addr != "" && text != "" {
+			return text
 		}
 		return e.err.Error()
 	}
@@ -71,7 +81,7 @@ func (e *serverError) Error() string {
 	if rest, ok := strings.CutPrefix(e.err.Message, v[0].Field); ok && rest != "" &&
 		(rest[0] == ' ' || rest[0] == ':') {
 		switch {
-		case strings.HasPrefix(place, "--"):
+		case strings.HasPrefix(place, "--") || place == "NAME":
 			rest = formatWords.Replace(strings.TrimPrefix(rest, " =")) // as other errors have it
 			if strings.HasPrefix(v[0].Field, "frame.") && e.frame != "" {
 				place = e.frame + ": " + place
@@ -91,20 +101,6 @@ func (e *serverError) Error() string {
 	return s
 }
 
-// tidy is the text of an error of the connection without gRPC's wrapping of what the system said.
-func tidy(e *clients.Error) string {
-	_, cause, ok := strings.Cut(e.Message, `connection error: desc = "`)
-	if !ok {
-		return e.Error()
-	}
-	cause = strings.TrimSuffix(cause, `"`)
-	if text, err := strconv.Unquote(`"` + cause + `"`); err == nil {
-		cause = text
-	}
-	cause = strings.TrimPrefix(strings.TrimPrefix(cause, "transport: "), "Error while dialing: ")
-	return "no connection: " + cause
-}
-
 // formatWords turns pixel formats as the protocol spells them into those of the command line.
 var formatWords = strings.NewReplacer("GRAY8", "gray8", "GRAY16LE", "gray16le", "RGB8", "rgb8", "BGR8", "bgr8",
 	"RGBA8", "rgba8")
@@ -112,6 +108,7 @@ var formatWords = strings.NewReplacer("GRAY8", "gray8", "GRAY16LE", "gray16le", 
 // flagOf is the flags that set fields.
 var flagOf = map[string]string{
 	"frame.layout.pixel_format": "--format", "frame.layout.significant_bits": "--bits",
+	"reductions.histogram.bins": "--bins", "width": "--size", "height": "--size", "name": "NAME",
 	"options.vertices": "--points", "options.spacing": "--spacing", "options.border": "--border",
 	"options.cell":  "--cell",
 	"options.route": "--route", "route": "--route", "mask": "--mask",
@@ -172,6 +169,7 @@ func index(s string) (int, bool) {
 // exitCode classifies an error, nil included.
 func exitCode(err error) int {
 	var in *inputError
+	var lost *command.OutputError
 	switch e := clients.AsError(err); {
 	case err == nil:
 		return exitOK
@@ -179,7 +177,7 @@ func exitCode(err error) int {
 		return exitReject
 	case errors.Is(err, context.Canceled):
 		return exitCanceled
-	case errors.As(err, &in):
+	case errors.As(err, &in), errors.As(err, &lost):
 		return exitUsage
 	case e != nil:
 		switch e.Code {

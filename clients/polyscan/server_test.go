@@ -81,7 +81,8 @@ func TestAddr(t *testing.T) {
 	}
 	t.Setenv("POLYSCAN_TOKEN_FILE", "")
 	_, stderr, code := polyscan(t, append([]string{"reduce"}, args...)...)
-	if code != exitServer || !strings.HasPrefix(stderr, "polyscan: "+addr+": UNAUTHENTICATED: ") {
+	if code != exitServer || !strings.HasPrefix(stderr, "polyscan: "+addr+": authorization: ") ||
+		!strings.HasSuffix(stderr, "; add --token-file FILE\n") {
 		t.Errorf("without the token: exit %d, %s", code, stderr)
 	}
 }
@@ -102,8 +103,8 @@ func TestAddrTLS(t *testing.T) {
 		args []string
 		want string
 	}{
-		{append(args, plain, "--ca", crt), plain + ": no connection: authentication handshake failed: ~"},
-		{append(args, secure), secure + ": no connection: error reading server preface: ~"},
+		{append(args, plain, "--ca", crt), plain + ": no connection: authentication handshake failed: ~; the server speaks no TLS: ~"},
+		{append(args, secure), secure + ": no connection: error reading server preface: ~; if the server speaks TLS, add --tls, ~"},
 		{append(args, secure, "--tls"),
 			secure + ": no connection: authentication handshake failed: tls: failed to verify certificate: ~"},
 		{append(args, secure, "--ca", crt), secure + ": ~"},

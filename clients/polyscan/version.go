@@ -36,9 +36,13 @@ func (c *versionCmd) Run(e *env) error {
 			Drivers []string `json:"drivers"`
 		}{version(), runtime.Version(), runtime.GOOS, runtime.GOARCH, drivers.Names()})
 	}
-	_, err := fmt.Fprintf(e.stdout, "polyscan %s %s %s/%s, devices: %s\n",
-		version(), runtime.Version(), runtime.GOOS, runtime.GOARCH, strings.Join(drivers.Names(), ", "))
+	_, err := fmt.Fprintln(e.stdout, versionLine())
 	return err
+}
+
+func versionLine() string {
+	return fmt.Sprintf("polyscan %s %s %s/%s, devices: %s", version(), runtime.Version(), runtime.GOOS, runtime.GOARCH,
+		strings.Join(drivers.Names(), ", "))
 }
 
 // version is the module's version, or the commit it was built from.

@@ -11,6 +11,21 @@ import (
 	"github.com/alecthomas/kong"
 )
 
+// Version is a --version flag: it prints what the command's text says and leaves with 0. kong.Bind a [VersionText].
+type Version bool
+
+// VersionText is what --version prints, a line.
+type VersionText string
+
+// BeforeReset is called by kong, before anything else is looked at.
+func (Version) BeforeReset(app *kong.Kong, text VersionText) error {
+	_, err := io.WriteString(app.Stdout, string(text)+"\n")
+	if err == nil {
+		app.Exit(0)
+	}
+	return err
+}
+
 // exit is what kong's exit function panics with, to come back to Run.
 type exit int
 

@@ -1,6 +1,5 @@
-package command
-
-// What a failed connection lacks, in the words of the command line.
+// Package explain says in the words of the command line what a failed connection lacks.
+package explain
 
 import (
 	"strconv"

@@ -1,11 +1,7 @@
-package command
+package explain
 
 import (
-	"errors"
-	"fmt"
-	"io/fs"
 	"strings"
-	"syscall"
 	"testing"
 
 	"google.golang.org/grpc/codes"
@@ -48,27 +44,5 @@ func TestExplain(t *testing.T) {
 		if !strings.Contains(got+"\n", c.want) || c.want == "\n" && got != "" {
 			t.Errorf("%v %q: %q, want %q", c.code, c.message, got, c.want)
 		}
-	}
-}
-
-type full struct{ left int }
-
-func (f *full) Write(p []byte) (int, error) {
-	if f.left -= len(p); f.left < 0 {
-		return 0, &fs.PathError{Op: "write", Path: "/dev/stdout", Err: syscall.ENOSPC}
-	}
-	return len(p), nil
-}
-
-func TestOutput(t *testing.T) {
-	o := NewOutput(&full{3})
-	if _, err := fmt.Fprint(o, "abc"); err != nil || o.Err() != nil {
-		t.Errorf("%v, %v", err, o.Err())
-	}
-	_, err := fmt.Fprint(o, "d")
-	var lost *OutputError
-	if !errors.As(err, &lost) || !errors.Is(err, syscall.ENOSPC) || !errors.Is(o.Err(), err) ||
-		err.Error() != "standard output: no space left on device" {
-		t.Errorf("%v", err)
 	}
 }

@@ -1,0 +1,15 @@
+package main
+
+// polyscan help.
+
+type helpCmd struct {
+	// The command to explain, such as reduce, or recipe put.
+	Command []string `arg:"" optional:""`
+}
+
+func (c *helpCmd) Run(e *env) error {
+	if code := e.parse(append(c.Command, "--help")); code != exitOK {
+		return errSaid
+	}
+	return nil
+}
