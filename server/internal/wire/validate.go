@@ -47,12 +47,20 @@ func (v *Validator) Validate(req any) error {
 	if !ok {
 		return fmt.Errorf("request of type %T can't be validated", req)
 	}
-	err := v.rules.Validate(m)
+	var options []protovalidate.ValidationOption
+	if proto.Size(m) > listedAll {
+		options = append(options, protovalidate.WithFailFast())
+	}
+	err := v.rules.Validate(m, options...)
 	if err == nil {
 		return nil
 	}
 	return validationError(m, err)
 }
+
+// listedAll is how large a message may be, payloads of frames aside, so that all that is wrong with it is listed. A
+// violation takes a kilobyte, and each byte of a message can be one, so of larger messages only the first is told.
+const listedAll = 4 << 10
 
 // validationError turns violations of rules into refusals of fields. Errors of the rules themselves stay what they are.
 func validationError(m proto.Message, err error) error {
