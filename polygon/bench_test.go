@@ -155,11 +155,11 @@ func BenchmarkBounds(b *testing.B) {
 			}
 		})
 		b.Run(c.name+"/extent", func(b *testing.B) {
-			x := extent{}
+			x := extent{ctx: context.Background()}
 			for b.Loop() {
 				x.steps = 1 << 40
 				for i := range s.regions {
-					x.pixels(context.Background(), s.edgesOf(i), s.regions[i].Fill)
+					x.pixels(s.edgesOf(i), s.regions[i].Fill)
 				}
 			}
 		})

@@ -3,10 +3,12 @@
 package polygon
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"runtime"
+	"runtime/debug"
 	"sync"
 
 	"github.com/polyscan/polyscan/kernels/driver"
@@ -89,7 +91,7 @@ func (d *deriver) measureExtents(ctx context.Context) error {
 	if d.made {
 		return nil
 	}
-	x := extent{steps: d.steps}
+	x := extent{ctx: ctx, steps: d.steps}
 	for i := range d.set.regions {
 		if !d.sticksOut(i) {
 			continue
@@ -98,7 +100,7 @@ func (d *deriver) measureExtents(ctx context.Context) error {
 			d.totals = make([]int64, d.set.Len())
 		}
 		d.totals[i] = -1
-		if n, ok := x.pixels(ctx, d.set.edgesOf(i), d.set.regions[i].Fill); ok {
+		if n, ok := x.pixels(d.set.edgesOf(i), d.set.regions[i].Fill); ok {
 			d.totals[i] = int64(n)
 		} else if ctx.Err() != nil {
 			return context.Cause(ctx)
@@ -124,21 +126,34 @@ func (d *deriver) batch(first int, stats []driver.MaskStats, hist histogramSourc
 	if workers <= 1 {
 		return d.regions(first, n, stats, hist)
 	}
-	errs := make([]error, workers)
-	var wg sync.WaitGroup
-	for w := range workers {
+	return inParallel(workers, func(w int) error {
 		from, to := n*w/workers, n*(w+1)/workers
+		return d.regions(first+from, to-from, stats[from*nc:to*nc], hist.from(from*nc))
+	})
+}
+
+// inParallel runs f(0) to f(n-1), each in a goroutine, and returns the error of the lowest. A panic in one of them is
+// raised again here when all have ended: callers can recover from it, and not in goroutines that they don't know.
+func inParallel(n int, f func(i int) error) error {
+	errs, panics := make([]error, n), make([]any, n)
+	var wg sync.WaitGroup
+	for i := range n {
 		wg.Go(func() {
-			errs[w] = d.regions(first+from, to-from, stats[from*nc:to*nc], hist.from(from*nc))
+			defer func() {
+				if p := recover(); p != nil {
+					panics[i] = fmt.Sprintf("%v\n%s", p, debug.Stack())
+				}
+			}()
+			errs[i] = f(i)
 		})
 	}
 	wg.Wait()
-	for _, err := range errs {
-		if err != nil {
-			return err // that of the lowest region
+	for _, p := range panics {
+		if p != nil {
+			panic(p)
 		}
 	}
-	return nil
+	return cmp.Or(errs...)
 }
 
 // scratch is a worker's memory.

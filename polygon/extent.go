@@ -16,31 +16,50 @@ const extentBudget = 1 << 26
 
 // extent counts pixels of regions until its budget is spent.
 type extent struct {
+	ctx   context.Context
+	ended bool  // ctx
+	looks int   // until the next look at it
 	steps int64 // left
 	order []int32
 	live  []int32
 	band  []bandEdge
 }
 
-// pixels counts the pixels of a region. ok is false when the budget did not last.
+// done looks at the context now and then. Sorting asks in each comparison, which are equal once it says so, and then ends.
+func (x *extent) done() bool {
+	if x.looks--; x.looks < 0 {
+		const often = 1 << 12 // some 50 µs
+		x.looks = often
+		x.ended = x.ended || x.ctx.Err() != nil
+	}
+	return x.ended
+}
+
+// pixels counts the pixels of a region. ok is false when the budget did not last, or the context ended.
 //
 // Rows are taken in bands between the ends of edges. Where the edges of a band are in the same order in its first and
 // its last row, no two of them cross between, and the pixels of all its rows are a sum of floors of an arithmetic
 // progression for each edge. Where they are not, the band is cut in half. So a region that is millions of rows tall
 // takes no longer than one of its shape that fits a frame.
-func (x *extent) pixels(ctx context.Context, edges []driver.Edge, fill driver.FillRule) (n uint64, ok bool) {
-	x.order, x.live = x.order[:0], x.live[:0]
+func (x *extent) pixels(edges []driver.Edge, fill driver.FillRule) (n uint64, ok bool) {
+	x.order, x.live, x.looks = x.order[:0], x.live[:0], 0
 	for i, e := range edges {
 		if from, to := edgeRows(e); from < to {
 			x.order = append(x.order, int32(i))
 		}
 	}
 	from := func(i int32) int { from, _ := edgeRows(edges[i]); return from }
-	slices.SortFunc(x.order, func(a, b int32) int { return from(a) - from(b) })
+	slices.SortFunc(x.order, func(a, b int32) int {
+		if x.done() {
+			return 0
+		}
+		return from(a) - from(b)
+	})
 
 	var total int64
 	next, y := 0, 0
 	for {
+		x.looks -= len(x.live)
 		x.live = slices.DeleteFunc(x.live, func(i int32) bool { _, to := edgeRows(edges[i]); return to <= y })
 		if len(x.live) == 0 {
 			if next == len(x.order) {
@@ -60,7 +79,7 @@ func (x *extent) pixels(ctx context.Context, edges []driver.Edge, fill driver.Fi
 			_, to := edgeRows(edges[i])
 			end = min(end, to)
 		}
-		if ctx.Err() != nil || !x.rows(&total, edges, fill, y, end) {
+		if x.done() || !x.rows(&total, edges, fill, y, end) {
 			return 0, false
 		}
 		y = end
@@ -104,9 +123,10 @@ func (a fixed) ceil() int64 {
 
 // rows adds the pixels of rows [y0, y1), in which all live edges count.
 func (x *extent) rows(total *int64, edges []driver.Edge, fill driver.FillRule, y0, y1 int) bool {
-	if x.steps -= int64(len(x.live)); x.steps < 0 {
+	if x.steps -= int64(len(x.live)); x.steps < 0 || x.done() {
 		return false
 	}
+	x.looks -= len(x.live)
 	x.band = x.band[:0]
 	at := func(e driver.Edge, y int) (num int64, f fixed) {
 		num, den := crossingFraction(e, y)
@@ -124,11 +144,17 @@ func (x *extent) rows(total *int64, edges []driver.Edge, fill driver.FillRule, y
 		x.band = append(x.band, b)
 	}
 	slices.SortFunc(x.band, func(a, b bandEdge) int {
+		if x.done() {
+			return 0
+		}
 		if c := a.top.compare(b.top); c != 0 {
 			return c
 		}
 		return a.bottom.compare(b.bottom)
 	})
+	if x.ended {
+		return false
+	}
 	for i := 1; i < len(x.band); i++ {
 		if x.band[i-1].bottom.compare(x.band[i].bottom) > 0 {
 			mid := y0 + (y1-y0)/2

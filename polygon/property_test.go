@@ -299,10 +299,9 @@ func TestExtents(t *testing.T) {
 			moved.Rings = append(moved.Rings, to)
 		}
 		movedSet := mustSet(t, moved)
-		var x extent
-		x.steps = 1 << 40
+		x := extent{ctx: t.Context(), steps: 1 << 40}
 		x0, y0, x1, y1 := set.boxes[0].pixels()
-		n, ok := x.pixels(context.Background(), edges, fill)
+		n, ok := x.pixels(edges, fill)
 		if !ok {
 			t.Fatalf("seed %d: ran out of steps", seed)
 		}
@@ -365,21 +364,22 @@ func TestExtentIsBounded(t *testing.T) {
 	for i := range star {
 		star[i] = Point{rng.Float64()*8e6 - 4e6, 4e6 * float64(1-i%2*2)}
 	}
-	x := extent{steps: 1 << 20}
+	x := extent{ctx: context.Background(), steps: 1 << 20}
 	set := mustSet(t, Region{Rings: []Ring{star}}, Region{Rings: []Ring{rectangle(-4e6, -4e6, 8e6, 8e6)}})
-	if n, ok := x.pixels(context.Background(), set.edgesOf(0), driver.NonZero); ok {
+	if n, ok := x.pixels(set.edgesOf(0), driver.NonZero); ok {
 		t.Errorf("%d pixels within 2^20 steps", n)
 	}
-	if _, ok := x.pixels(context.Background(), set.edgesOf(1), driver.NonZero); ok {
+	if _, ok := x.pixels(set.edgesOf(1), driver.NonZero); ok {
 		t.Error("a budget that is spent goes on")
 	}
 	x.steps = 8
-	if n, ok := x.pixels(context.Background(), set.edgesOf(1), driver.NonZero); !ok || n != 8e6*8e6 {
+	if n, ok := x.pixels(set.edgesOf(1), driver.NonZero); !ok || n != 8e6*8e6 {
 		t.Errorf("the largest square: %d, %v", n, ok)
 	}
 	canceled, cancel := context.WithCancel(context.Background())
 	cancel()
-	if _, ok := x.pixels(canceled, set.edgesOf(1), driver.NonZero); ok {
+	x.ctx = canceled
+	if _, ok := x.pixels(set.edgesOf(1), driver.NonZero); ok {
 		t.Error("went on after the context ended")
 	}
 }

@@ -734,11 +734,10 @@ func (c *Scanner) derive(ready []scanReady, hist histogramSource) {
 	if workers <= 1 {
 		c.deriveRun(ready, 0, len(ready), hist)
 	} else {
-		var wg sync.WaitGroup
-		for w := range workers {
-			wg.Go(func() { c.deriveRun(ready, len(ready)*w/workers, len(ready)*(w+1)/workers, hist) })
-		}
-		wg.Wait()
+		inParallel(workers, func(w int) error {
+			c.deriveRun(ready, len(ready)*w/workers, len(ready)*(w+1)/workers, hist)
+			return nil
+		})
 	}
 	for _, r := range ready {
 		r.part.done[r.place] = true

@@ -42,13 +42,12 @@ var computeAttacks = []attack{
 	{row: 11, name: "combs with a deadline", cancelled: true,
 		run: func(ctx context.Context, a *attempt) {
 			flood(ctx, a, 2, pb.InspectionService_Reduce_FullMethodName, comb(), deadline...)
-		},
-		red: "extents don't look at the context"},
+		}},
 	{row: 11, name: "random vertices with a deadline", cancelled: true,
 		run: func(ctx context.Context, a *attempt) {
 			flood(ctx, a, 2, pb.InspectionService_Reduce_FullMethodName, randomVertices(250_000), deadline...)
 		},
-		red: "extents don't look at the context"},
+		red: "flattening and extents run outside the classes"},
 	{row: 11, name: "PNGs with a deadline", cancelled: true,
 		run: func(ctx context.Context, a *attempt) {
 			flood(ctx, a, 2, pb.InspectionService_Rasterize_FullMethodName, rasterize(5600, pb.Encoding_ENCODING_PNG),
