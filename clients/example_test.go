@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"image"
 	"image/color"
+	"image/png"
 	"log"
 	"net"
 	"os"
@@ -13,6 +14,10 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"github.com/polyscan/polyscan/clients"
+	"github.com/polyscan/polyscan/kernels"
+	"github.com/polyscan/polyscan/kernels/cpu"
+	"github.com/polyscan/polyscan/kernels/driver"
+	"github.com/polyscan/polyscan/polygon"
 	polyscanv1 "github.com/polyscan/polyscan/proto/polyscan/v1"
 	"github.com/polyscan/polyscan/server"
 )
@@ -37,7 +42,7 @@ func start() (addr string, stop func()) {
 	}
 }
 
-// What the README shows.
+// What the README shows of a program with a server.
 func Example() {
 	addr, stop := start()
 	defer stop()
@@ -65,6 +70,41 @@ func Example() {
 	// README: end
 
 	// Output: U1 21904 165 VERDICT_PASS
+}
+
+// What the README shows of a program without one.
+func Example_withoutServer() {
+	ctx := context.Background()
+	file, err := os.Open("../testdata/board.png")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer file.Close()
+	img, err := png.Decode(file)
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	// README: begin
+	dev, err := kernels.Open(cpu.Driver, kernels.Config{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer dev.Close()
+	chip := polygon.Region{Name: "U1", Limits: []string{"mean in [35, 75]"},
+		Rings: []polygon.Ring{{{X: 398, Y: 270}, {X: 546, Y: 270}, {X: 546, Y: 418}, {X: 398, Y: 418}}}}
+	set, err := polygon.NewSet([]polygon.Region{chip}, polygon.Bounds{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	res, err := polygon.Reduce(ctx, dev, set, kernels.PictureOf(img), polygon.Reductions{}, driver.MethodDefault)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(res.Regions[0].Count, res.Regions[0].Channels[0].Max, res.Verdict)
+	// README: end
+
+	// Output: 21904 165 PASS
 }
 
 // Frames of a line, several of them on the way at a time.

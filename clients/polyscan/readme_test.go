@@ -3,12 +3,10 @@ package main
 // The README: what it says to type works, and the program that it shows is the one that the tests run.
 
 import (
-	"bytes"
 	"image"
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
@@ -35,7 +33,7 @@ const (
 func TestReadmeCommands(t *testing.T) {
 	text := readme(t)
 	for _, c := range []string{firstCommand, secondCommand} {
-		if !strings.Contains(text, "\n    "+c+"\n") {
+		if !strings.Contains(text, "\n"+c+"\n") {
 			t.Errorf("the README doesn't give the command %s", c)
 		}
 	}
@@ -56,91 +54,70 @@ func TestReadmeCommands(t *testing.T) {
 			t.Errorf("the README no longer says %q, which the command shows", word)
 		}
 	}
-	// All others must parse.
-	n := 0
-	for line := range strings.Lines(text) {
-		if !strings.HasPrefix(line, "    polyscan ") {
-			continue
-		}
-		n++
-		if _, stderr, code := polyscan(t, append(strings.Fields(line)[1:], "--help")...); code != 0 {
-			t.Errorf("%s: exit %d, %s", strings.TrimSpace(line), code, stderr)
-		}
-	}
-	if n < 8 {
-		t.Errorf("%d commands found in the README", n)
+}
+
+// TestReadmeSize: the README is a page. What is more belongs into docs.
+func TestReadmeSize(t *testing.T) {
+	text := readme(t)
+	if lines, words := strings.Count(text, "\n"), len(strings.Fields(text)); lines > 150 || words > 1300 {
+		t.Errorf("the README has %d lines and %d words, at most 150 and 1300", lines, words)
 	}
 }
 
-// TestReadmeRuns: what is to be typed in the folder of the repository, and needs no server, works in that order.
-func TestReadmeRuns(t *testing.T) {
-	if testing.Short() {
-		t.Skip("some seconds of work, for a test of nothing but the README")
-	}
-	text := readme(t)
-	dir := t.TempDir()
-	if err := os.CopyFS(filepath.Join(dir, "testdata"), os.DirFS(filepath.Join(top, "testdata"))); err != nil {
+// page is the text of a page below docs.
+func page(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(top, "docs", name))
+	if err != nil {
 		t.Fatal(err)
 	}
-	t.Chdir(dir)
-	n := 0
-	for line := range strings.Lines(text) {
-		args := strings.Fields(line)
-		if !strings.HasPrefix(line, "    polyscan ") || slices.Contains(args, "--addr") ||
-			slices.Contains(args, "bench") || slices.Contains(args, "points.npy") {
-			continue
-		}
-		n++
-		if _, stderr, code := polyscan(t, args[1:]...); code != 0 {
-			t.Errorf("%s: exit %d, %s", strings.TrimSpace(line), code, stderr)
-		}
-	}
-	if n < 10 {
-		t.Errorf("%d commands were run", n)
-	}
+	return string(text)
 }
 
-// TestReadmeCurves: the drawing that the README shows is the one in testdata, in either format.
-func TestReadmeCurves(t *testing.T) {
+// TestDocsCurves: the drawing that the page about diffusion shows is the one in testdata, in either format.
+func TestDocsCurves(t *testing.T) {
 	drawing, err := os.ReadFile(frames + "arch.json")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if shown := "\n    " + strings.ReplaceAll(strings.TrimSpace(string(drawing)), "\n", "\n    ") +
-		"\n"; !strings.Contains(readme(t), shown) {
-		t.Errorf("the README doesn't show%s", shown)
+	if shown := "```json\n" + string(drawing) + "```\n"; !strings.Contains(page(t, "diffusion.md"), shown) {
+		t.Errorf("the page doesn't show\n%s", shown)
 	}
 	if succeed(t, "diffuse", frames+"arch.xml", "-o", "-") != succeed(t, "diffuse", frames+"arch.json", "-o", "-") {
 		t.Error("arch.xml makes another picture than arch.json")
 	}
 }
 
-// TestReadmeProgram: the Go in the README is the body of Example in package clients, which runs and is compared with
-// its output.
-func TestReadmeProgram(t *testing.T) {
+// TestReadmePrograms: the Go in the README is the body of examples in package clients, which run and are compared with
+// their output.
+func TestReadmePrograms(t *testing.T) {
 	example, err := os.ReadFile(filepath.Join(top, "clients/example_test.go"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, body, ok := strings.Cut(string(example), "\t// README: begin\n")
-	body, _, ok2 := strings.Cut(body, "\t// README: end\n")
-	if !ok || !ok2 {
-		t.Fatal("the marks are gone from clients/example_test.go")
+	n := 0
+	for rest := string(example); ; {
+		_, body, ok := strings.Cut(rest, "\t// README: begin\n")
+		if !ok {
+			break
+		}
+		if body, rest, ok = strings.Cut(body, "\t// README: end\n"); !ok {
+			t.Fatal("clients/example_test.go: a mark is missing")
+		}
+		n++
+		shown := strings.TrimPrefix(strings.ReplaceAll("\n"+body, "\n\t", "\n"), "\n")
+		if !strings.Contains(readme(t), "```go\n"+shown+"```\n") {
+			t.Errorf("the README doesn't show\n%s", shown)
+		}
 	}
-	var want strings.Builder
-	for line := range strings.Lines(body) {
-		want.WriteString(strings.TrimPrefix(line, "\t"))
-	}
-	_, got, ok := strings.Cut(readme(t), "```go\n")
-	got, _, ok2 = strings.Cut(got, "```\n")
-	if !ok || !ok2 || got != want.String() {
-		t.Errorf("the README shows\n%s\nbut the example is\n%s", got, want.String())
+	if shown := strings.Count(readme(t), "```go\n"); n != 2 || shown != n {
+		t.Errorf("%d examples, %d programs in the README", n, shown)
 	}
 }
 
-// TestReadmeLimits: the limits that the README gives as examples are limits.
-func TestReadmeLimits(t *testing.T) {
-	_, text, _ := strings.Cut(readme(t), "    interval = ")
+// TestDocsLimits: the limits that are given as examples are limits.
+func TestDocsLimits(t *testing.T) {
+	_, text, _ := strings.Cut(page(t, "regions.md"), "\nExamples: ")
 	text, _, _ = strings.Cut(text, "Case and white space")
 	found := regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(text, -1)
 	if len(found) < 4 {
@@ -153,16 +130,8 @@ func TestReadmeLimits(t *testing.T) {
 	}
 }
 
-var linkOrPicture = regexp.MustCompile(`\]\(([^)#:]+)\)`)
-
-// TestReadmePictures: what the README links to is there, and pictures are what the command draws today (go test -update
-// draws them anew).
-func TestReadmePictures(t *testing.T) {
-	for _, m := range linkOrPicture.FindAllStringSubmatch(readme(t), -1) {
-		if _, err := os.Stat(filepath.Join(top, m[1])); err != nil {
-			t.Errorf("the README links to %s: %v", m[1], err)
-		}
-	}
+// TestReadmePicture: the picture is what the command draws today (go test -update draws it anew).
+func TestReadmePicture(t *testing.T) {
 	name := "docs/board.overlay.png"
 	if !strings.Contains(readme(t), "]("+name+")") {
 		t.Errorf("the README doesn't show %s", name)
@@ -210,11 +179,13 @@ func difference(a, b image.Image) float64 {
 	return float64(sum) / float64(n)
 }
 
-// TestReadmeOpen: nothing is left to be filled in.
-func TestReadmeOpen(t *testing.T) {
-	for _, word := range []string{"TODO", "TBD", "PERFORMANCE", "XXX"} {
-		if bytes.Contains([]byte(readme(t)), []byte(word)) {
-			t.Errorf("the README still says %s", word)
+// TestDocsOpen: nothing is left to be filled in.
+func TestDocsOpen(t *testing.T) {
+	for name, text := range pages(t) {
+		for _, word := range []string{"TODO", "TBD", "XXX"} {
+			if strings.Contains(text, word) {
+				t.Errorf("%s still says %s", name, word)
+			}
 		}
 	}
 }
