@@ -158,19 +158,20 @@ func TestUsage(t *testing.T) {
 	}
 }
 
-// TestReadme: what the README says to type can be typed.
-func TestReadme(t *testing.T) {
-	text, err := os.ReadFile("../../README.md")
+// TestDocs: what the page about line-scan, and the help, say to type can be typed.
+func TestDocs(t *testing.T) {
+	text, err := os.ReadFile("../../docs/linescan.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	n := 0
 	for line := range strings.Lines(string(text) + description) {
-		if !strings.HasPrefix(line, "    conveyor ") {
+		args := strings.Fields(line)
+		if len(args) < 2 || args[0] != "conveyor" || !strings.HasPrefix(strings.TrimPrefix(line, "    "), "conveyor ") {
 			continue
 		}
 		n++
-		if _, errs, code := conveyor(t, append(strings.Fields(line)[1:], "--help")...); code != exitOK {
+		if _, errs, code := conveyor(t, append(args[1:], "--help")...); code != exitOK {
 			t.Errorf("%s: exit %d, %s", strings.TrimSpace(line), code, errs)
 		}
 	}

@@ -52,7 +52,7 @@ var channelNames = map[string]polyscanv1.Channel{
 	"a": polyscanv1.Channel_CHANNEL_ALPHA, "alpha": polyscanv1.Channel_CHANNEL_ALPHA,
 }
 
-// parseLimit reads the grammar of the README.
+// parseLimit reads the grammar of docs/regions.md.
 func parseLimit(text string) (limit, error) {
 	m := limitPattern.FindStringSubmatch(strings.ToLower(strings.Join(strings.Fields(text), "")))
 	if m == nil {

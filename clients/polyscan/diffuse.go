@@ -137,7 +137,7 @@ applied. The picture is within a fraction of a level of the exact solution, and 
 With --progress there is a picture for each cycle of the solver, the last of which is that of --output. Cycles that take less time than
 writing the picture of one before are left out.
 
-A file of curves is polyscan's JSON, as the README has it, or the XML of Orzan and others.
+A file of curves is polyscan's JSON, as docs/diffusion.md has it, or the XML of Orzan and others.
 
 Examples:
 

@@ -158,7 +158,7 @@ func TestReduceJSONKeys(t *testing.T) {
 }
 
 // TestReduceAgainstDefinition computes the numbers of every region of the shipped frames anew, pixel by pixel and edge
-// by edge, from the definitions in the README, and compares all of them exactly.
+// by edge, from the definitions in docs/regions.md, and compares all of them exactly.
 func TestReduceAgainstDefinition(t *testing.T) {
 	for _, tt := range []struct {
 		name string

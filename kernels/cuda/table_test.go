@@ -2,7 +2,7 @@
 
 package cuda
 
-// The benchmark table: the work whose times the README gives, with the time of the GPU and that of the whole call, each
+// The benchmark table: the work whose times docs/performance.md gives, with the time of the GPU and that of the whole call, each
 // result compared with the CPU's before it is timed.
 
 import (

@@ -389,7 +389,7 @@ type Region struct {
 	Rings    []*Ring  `protobuf:"bytes,2,rep,name=rings,proto3" json:"rings,omitempty"`
 	FillRule FillRule `protobuf:"varint,3,opt,name=fill_rule,json=fillRule,proto3,enum=polyscan.v1.FillRule" json:"fill_rule,omitempty"`
 	// Limits that make a verdict, such as "mean in [90, 140]", "p99 < 200", "r.max <= 250" or
-	// "count of pixels below 40 <= 25". The grammar is in the README. All limits must hold for a PASS, and the region must
+	// "count of pixels below 40 <= 25". The grammar is in docs/regions.md. All limits must hold for a PASS, and the region must
 	// have pixels, all of which lie inside the frame, or for a line-scan part inside the lines of the part. A limit on the
 	// coverage, such as "coverage >= 0.8", says instead how much of the region has to lie inside.
 	Limits        []string `protobuf:"bytes,4,rep,name=limits,proto3" json:"limits,omitempty"`
