@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"embed"
 	"errors"
 	"fmt"
 	"io"
@@ -14,6 +15,11 @@ import (
 	"github.com/polyscan/polyscan/internal/command"
 )
 
+// sources are the files whose comments are the help of flags.
+//
+//go:embed app.go play.go soak.go
+var sources embed.FS
+
 // app is the grammar.
 type app struct {
 	Play   playCmd   `cmd:"" default:"withargs" help:"Play frames or synthetic parts, and report. The default."`
@@ -21,8 +27,8 @@ type app struct {
 	Server serverCmd `cmd:"" hidden:""`
 }
 
-const description = `Plays a folder of frames, or synthetic parts, into a polyscan server as line-scan cameras would, and says how fast and how right
-the answers were. Without --addr it starts a server of its own.
+const description = `Plays a folder of frames, or synthetic parts, into a polyscan server as line-scan cameras would, and says how fast and
+how right the answers were. Without --addr it starts a server of its own.
 
 Examples:
 
@@ -71,6 +77,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 			{Key: "output", Title: "Output:"},
 			{Key: "server", Title: "Server:"},
 		}),
+		command.Comments(sources),
 		kong.Bind(e),
 	)
 }
@@ -113,16 +120,27 @@ func exitCode(err error) int {
 
 // serverFlags choose the server.
 type serverFlags struct {
-	Addr       string `help:"Server to talk to: HOST:PORT or unix:PATH. Without it a server is started as another process." placeholder:"ADDR" env:"POLYSCAN_ADDR" group:"server"`
-	Transport  string `help:"How pixels travel: tcp, unix (a socket), or shm (memory that the server maps; it must be on this host). The kind of --addr decides between tcp and unix." enum:"auto,tcp,unix,shm" default:"auto" group:"server"`
-	TLS        bool   `help:"Encrypt the connection, and check the server's certificate against those of the system." group:"server"`
-	CA         string `help:"Encrypt the connection, and check the server's certificate against those in FILE (PEM)." placeholder:"FILE" group:"server"`
-	Cert       string `help:"Certificate to show to the server (PEM), with --key." placeholder:"FILE" group:"server"`
-	Key        string `help:"Key of --cert (PEM)." placeholder:"FILE" group:"server"`
-	ServerName string `help:"Name in the server's certificate, if it isn't the host of --addr." placeholder:"NAME" group:"server"`
-	TokenFile  string `help:"File with the bearer token that the server asks for." placeholder:"FILE" env:"POLYSCAN_TOKEN_FILE" group:"server"`
-	Device     string `help:"Device of the server that is started: auto, cpu, or cuda in builds that have it." enum:"auto,cpu,cuda" default:"auto" group:"server"`
-	Threads    int    `help:"Threads of the CPU of the server that is started (default: all)." placeholder:"N" group:"server"`
+	// Server to talk to: HOST:PORT or unix:PATH. Without it a server is started as another process.
+	Addr string `placeholder:"ADDR" env:"POLYSCAN_ADDR" group:"server"`
+	// How pixels travel: tcp, unix (a socket), or shm (memory that the server maps; it must be on this host). The
+	// kind of --addr decides between tcp and unix.
+	Transport string `enum:"auto,tcp,unix,shm" default:"auto" group:"server"`
+	// Encrypt the connection, and check the server's certificate against those of the system.
+	TLS bool `group:"server"`
+	// Encrypt the connection, and check the server's certificate against those in FILE (PEM).
+	CA string `placeholder:"FILE" group:"server"`
+	// Certificate to show to the server (PEM), with --key.
+	Cert string `placeholder:"FILE" group:"server"`
+	// Key of --cert (PEM).
+	Key string `placeholder:"FILE" group:"server"`
+	// Name in the server's certificate, if it isn't the host of --addr.
+	ServerName string `placeholder:"NAME" group:"server"`
+	// File with the bearer token that the server asks for.
+	TokenFile string `placeholder:"FILE" env:"POLYSCAN_TOKEN_FILE" group:"server"`
+	// Device of the server that is started: auto, cpu, or cuda in builds that have it.
+	Device string `enum:"auto,cpu,cuda" default:"auto" group:"server"`
+	// Threads of the CPU of the server that is started (default: all).
+	Threads int `placeholder:"N" group:"server"`
 }
 
 // target finds the server, or starts it.

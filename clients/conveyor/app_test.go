@@ -7,6 +7,7 @@ import (
 	"image/png"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -23,6 +24,8 @@ const asProgram = "CONVEYOR_TEST_AS_PROGRAM=1"
 func TestMain(m *testing.M) {
 	name, value, _ := strings.Cut(asProgram, "=")
 	if os.Getenv(name) == value {
+		// Package shorttest adds an argument, which is for tests.
+		os.Args = slices.DeleteFunc(os.Args, func(arg string) bool { return strings.HasPrefix(arg, "-test.") })
 		main()
 	}
 	childEnvironment = []string{asProgram}

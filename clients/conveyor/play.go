@@ -20,46 +20,81 @@ import (
 
 // sceneFlags say what the cameras see, and how.
 type sceneFlags struct {
-	Frames string `arg:"" optional:"" help:"Folder of frames to play, one behind the other in the order of their names. Without it synthetic parts are made." placeholder:"DIR"`
+	// Folder of frames to play, one behind the other in the order of their names. Without it synthetic parts are
+	// made.
+	Frames string `arg:"" optional:"" placeholder:"DIR"`
 
-	Regions     string  `help:"Regions of a part: polyscan's own JSON, LabelMe, COCO, GeoJSON or SVG. Synthetic parts have their own." short:"r" placeholder:"FILE" group:"parts"`
-	Recipe      string  `help:"Recipe of the server in place of --regions: NAME or NAME@VERSION." placeholder:"NAME" group:"parts"`
-	Repeat      int     `help:"How often the frames pass, or how many synthetic parts do. 0: until --duration is over." group:"parts"`
-	PartLines   int     `help:"Lines of a part (default: the height of a frame; 512 for synthetic parts)." placeholder:"N" group:"parts"`
-	Every       int     `help:"Lines from the start of a part to that of the next one, with --trigger every (default: as they lie on the belt)." placeholder:"N" group:"parts"`
-	Trigger     string  `help:"Who says where parts start: every (a number of lines) or marked (the camera)." enum:"every,marked" default:"every" group:"parts"`
-	Width       int     `help:"Pixels of a line, of synthetic parts." default:"4096" group:"parts"`
-	RegionCount int     `help:"Regions of a synthetic part." default:"50" group:"parts"`
-	Gap         int     `help:"Lines of bare belt behind a synthetic part. With --trigger marked up to as many more lie before it, at random." placeholder:"N" group:"parts"`
-	Defects     float64 `help:"Share of synthetic parts with a defect, 0 to 1." default:"0.05" group:"parts"`
-	Seed        uint64  `help:"Of everything random: parts, gaps and faults." default:"1" group:"parts"`
+	// Regions of a part: polyscan's own JSON, LabelMe, COCO, GeoJSON or SVG. Synthetic parts have their own.
+	Regions string `short:"r" placeholder:"FILE" group:"parts"`
+	// Recipe of the server in place of --regions: NAME or NAME@VERSION.
+	Recipe string `placeholder:"NAME" group:"parts"`
+	// How often the frames pass, or how many synthetic parts do. 0: until --duration is over.
+	Repeat int `group:"parts"`
+	// Lines of a part (default: the height of a frame; 512 for synthetic parts).
+	PartLines int `placeholder:"N" group:"parts"`
+	// Lines from the start of a part to that of the next one, with --trigger every (default: as they lie on the
+	// belt).
+	Every int `placeholder:"N" group:"parts"`
+	// Who says where parts start: every (a number of lines) or marked (the camera).
+	Trigger string `enum:"every,marked" default:"every" group:"parts"`
+	// Pixels of a line, of synthetic parts.
+	Width int `default:"4096" group:"parts"`
+	// Regions of a synthetic part.
+	RegionCount int `default:"50" group:"parts"`
+	// Lines of bare belt behind a synthetic part. With --trigger marked up to as many more lie before it, at
+	// random.
+	Gap int `placeholder:"N" group:"parts"`
+	// Share of synthetic parts with a defect, 0 to 1.
+	Defects float64 `default:"0.05" group:"parts"`
+	// Of everything random: parts, gaps and faults.
+	Seed uint64 `default:"1" group:"parts"`
 
-	StripLines int           `help:"Lines of a strip." default:"128" group:"camera"`
-	LineRate   float64       `help:"Lines a second, of each camera." default:"20000" group:"camera"`
-	Cameras    int           `help:"How many cameras." default:"1" group:"camera"`
-	Budget     time.Duration `help:"Latency that a result may have before the server marks it late." default:"5ms" group:"camera"`
-	Buffer     int           `help:"Strips that a camera holds until they are acknowledged (default: 64, or 64 MiB)." placeholder:"N" group:"camera"`
+	// Lines of a strip.
+	StripLines int `default:"128" group:"camera"`
+	// Lines a second, of each camera.
+	LineRate float64 `default:"20000" group:"camera"`
+	// How many cameras.
+	Cameras int `default:"1" group:"camera"`
+	// Latency that a result may have before the server marks it late.
+	Budget time.Duration `default:"5ms" group:"camera"`
+	// Strips that a camera holds until they are acknowledged (default: 64, or 64 MiB).
+	Buffer int `placeholder:"N" group:"camera"`
 }
 
 // playFlags are those of a plain run.
 type playFlags struct {
-	Duration     time.Duration `help:"How long. 0: until the frames end, or an interrupt." default:"10s" group:"camera"`
-	Ramp         string        `help:"Line rate that changes evenly, in place of --line-rate." placeholder:"FROM:TO:TIME" group:"load"`
-	Burst        int           `help:"Hand strips over in groups of so many, at the same rate on average." placeholder:"N" group:"load"`
-	Fault        []string      `help:"Something that goes wrong with a share of the strips: stall:RATE[:TIME], kill:RATE (the connection is reset), duplicate:RATE, reorder:RATE or drop:RATE. May be given more than once. Which strips is decided by --seed." placeholder:"KIND:RATE" group:"load"`
-	BatchLoad    int           `help:"In the second half of the run, keep so many large batch jobs running beside the cameras, and compare latencies." placeholder:"N" group:"load"`
-	FindCapacity bool          `help:"Find the highest line rate at which nothing is late, instead of playing at one." group:"load"`
-	Verify       bool          `help:"Check the numbers and verdicts of every part against an oracle in this process." group:"check"`
-	MinRate      float64       `help:"Lines a second of each camera below which the run is void." placeholder:"RATE" group:"check"`
+	// How long. 0: until the frames end, or an interrupt.
+	Duration time.Duration `default:"10s" group:"camera"`
+	// Line rate that changes evenly, in place of --line-rate.
+	Ramp string `placeholder:"FROM:TO:TIME" group:"load"`
+	// Hand strips over in groups of so many, at the same rate on average.
+	Burst int `placeholder:"N" group:"load"`
+	// Something that goes wrong with a share of the strips: stall:RATE[:TIME], kill:RATE (the connection is reset),
+	// duplicate:RATE, reorder:RATE or drop:RATE. May be given more than once. Which strips is decided by --seed.
+	Fault []string `placeholder:"KIND:RATE" group:"load"`
+	// In the second half of the run, keep so many large batch jobs running beside the cameras, and compare
+	// latencies.
+	BatchLoad int `placeholder:"N" group:"load"`
+	// Find the highest line rate at which nothing is late, instead of playing at one.
+	FindCapacity bool `group:"load"`
+	// Check the numbers and verdicts of every part against an oracle in this process.
+	Verify bool `group:"check"`
+	// Lines a second of each camera below which the run is void.
+	MinRate float64 `placeholder:"RATE" group:"check"`
 }
 
 // outputFlags say where results go.
 type outputFlags struct {
-	JSON       string `help:"Write the report as JSON; - is standard output, which gets nothing else then." name:"json" placeholder:"FILE" group:"output"`
-	Plot       string `help:"Draw the latencies into an .svg or .png file." placeholder:"FILE" group:"output"`
-	Quiet      bool   `help:"Show nothing while it runs." short:"q" group:"output"`
-	RSSPid     int    `help:"Process whose resident memory is watched; that of a server that was started is." name:"rss-pid" placeholder:"PID" group:"output"`
-	MetricsURL string `help:"Where the server's metrics are, to read its resident memory there." placeholder:"URL" group:"output"`
+	// Write the report as JSON; - is standard output, which gets nothing else then.
+	JSON string `name:"json" placeholder:"FILE" group:"output"`
+	// Draw the latencies into an .svg or .png file.
+	Plot string `placeholder:"FILE" group:"output"`
+	// Show nothing while it runs.
+	Quiet bool `short:"q" group:"output"`
+	// Process whose resident memory is watched; that of a server that was started is.
+	RSSPid int `name:"rss-pid" placeholder:"PID" group:"output"`
+	// Where the server's metrics are, to read its resident memory there.
+	MetricsURL string `placeholder:"URL" group:"output"`
 }
 
 type playCmd struct {

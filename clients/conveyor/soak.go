@@ -10,23 +10,31 @@ import (
 
 type soakCmd struct {
 	sceneFlags
-	Duration time.Duration `help:"How long, after the capacity is known." default:"30m" group:"camera"`
-	Share    float64       `help:"Share of the measured capacity to run at." default:"0.8" group:"load"`
-	Capacity float64       `help:"Lines a second of each camera to take for the capacity, instead of measuring it." placeholder:"RATE" group:"load"`
-	Step     time.Duration `help:"How long each step of the measurement takes." default:"2s" group:"load"`
-	Fault    []string      `help:"As for a plain run; these replace the ones of the soak." placeholder:"KIND:RATE" group:"load"`
-	MinRate  float64       `help:"Lines a second of each camera below which the run is void (default: 90% of what it should be)." placeholder:"RATE" group:"check"`
-	MaxRSS   float64       `help:"By how many MiB the server's memory may grow after the warm-up." name:"max-rss-growth" default:"10" group:"check"`
+	// How long, after the capacity is known.
+	Duration time.Duration `default:"30m" group:"camera"`
+	// Share of the measured capacity to run at.
+	Share float64 `default:"0.8" group:"load"`
+	// Lines a second of each camera to take for the capacity, instead of measuring it.
+	Capacity float64 `placeholder:"RATE" group:"load"`
+	// How long each step of the measurement takes.
+	Step time.Duration `default:"2s" group:"load"`
+	// As for a plain run; these replace the ones of the soak.
+	Fault []string `placeholder:"KIND:RATE" group:"load"`
+	// Lines a second of each camera below which the run is void (default: 90% of what it should be).
+	MinRate float64 `placeholder:"RATE" group:"check"`
+	// By how many MiB the server's memory may grow after the warm-up.
+	MaxRSS float64 `name:"max-rss-growth" default:"10" group:"check"`
 	outputFlags
 	serverFlags
 }
 
 func (c *soakCmd) Help() string {
 	return `
-Measures the highest line rate that the server keeps up with, and then plays 80% of it, for --duration, while strips are sent
-twice, swapped or lost, and connections stall and break at random. Every part must come back once, with the numbers and the verdict that
-an oracle in this process has computed from the pixels that were not lost. It fails where one doesn't, or where the server's
-memory grew by more than --max-rss-growth, and is void where the cameras didn't reach --min-rate.
+Measures the highest line rate that the server keeps up with, and then plays 80% of it, for --duration, while strips
+are sent twice, swapped or lost, and connections stall and break at random. Every part must come back once, with the
+numbers and the verdict that an oracle in this process has computed from the pixels that were not lost. It fails where
+one doesn't, or where the server's memory grew by more than --max-rss-growth, and is void where the cameras didn't
+reach --min-rate.
 `
 }
 

@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"embed"
 	"errors"
 	"fmt"
 	"io"
@@ -16,6 +17,12 @@ import (
 	"github.com/polyscan/polyscan/internal/command"
 	"github.com/polyscan/polyscan/server/daemon"
 )
+
+// sources are the files whose comments are the help of flags.
+//
+//go:embed app.go bench.go completion.go connect.go device.go diffuse.go extract.go fill.go frame.go frames.go help.go
+//go:embed lowpoly.go mask.go recipe.go reduce.go reductions.go regions.go stream.go triangulate.go version.go
+var sources embed.FS
 
 // app is the grammar; each command is in a file of its name.
 type app struct {
@@ -41,7 +48,8 @@ type app struct {
 	VersionFlag command.Version `name:"version"`
 }
 
-const description = `Reduces frames over polygons: exact statistics of the pixels inside each region, and a verdict where regions have limits.
+const description = `Reduces frames over polygons: exact statistics of the pixels inside each region, and a verdict where regions have
+limits.
 
 Examples:
 
@@ -79,7 +87,7 @@ func (e *env) parse(args []string) int {
 			}
 			return e.run(k, err)
 		},
-		append(daemon.Options("serve"),
+		append(daemon.Options("serve", sources),
 			kong.Name("polyscan"),
 			kong.Description(description),
 			kong.ExplicitGroups([]kong.Group{

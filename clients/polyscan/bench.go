@@ -27,41 +27,56 @@ import (
 )
 
 type benchCmd struct {
-	Size      []string      `help:"Sizes of the frames: by default 2880x1440 and 10000x4000, of low-poly pictures 480x270 to 15360x8640, and of diffusion curves 256x256 to 1024x1024." placeholder:"WxH"`
-	Regions   []string      `help:"Sets of regions: outline (one of 126 vertices that covers two thirds of the frame), small (1000 hexagons); by default both." enum:"outline,small" placeholder:"KIND"`
-	Method    []string      `help:"Methods: naive, tiled, edge-filtered, tiled-edge-filtered, row-spans, or auto; by default all but the first and the last." enum:"auto,naive,tiled,edge-filtered,tiled-edge-filtered,row-spans" placeholder:"METHOD"`
-	Format    string        `help:"Pixel format: gray8, gray16le, rgb8, bgr8 or rgba8; by default gray8, and of low-poly pictures and diffusion curves rgb8." default:"" enum:",gray8,gray16le,rgb8,bgr8,rgba8" placeholder:"FORMAT" predictor:"format"`
-	Vertices  []int         `help:"Time low-poly pictures of so many vertices instead: edges, selection of vertices, triangulation and shading." placeholder:"N"`
-	Solver    []string      `help:"Time diffusion curves instead, by these methods: multigrid, naive, pyramid-cautious, pyramid-greedy, variable-stencil." enum:"multigrid,naive,pyramid-cautious,pyramid-greedy,variable-stencil" placeholder:"METHOD"`
-	MaxCycles int           `help:"With --solver, stop after so many cycles, whatever the error." default:"100" placeholder:"N"`
-	Time      time.Duration `help:"Time for each row, at least." default:"300ms" placeholder:"TIME"`
-	JSON      bool          `help:"Print one JSON object." name:"json"`
+	// Sizes of the frames: by default 2880x1440 and 10000x4000, of low-poly pictures 480x270 to 15360x8640, and of
+	// diffusion curves 256x256 to 1024x1024.
+	Size []string `placeholder:"WxH"`
+	// Sets of regions: outline (one of 126 vertices that covers two thirds of the frame), small (1000 hexagons); by
+	// default both.
+	Regions []string `enum:"outline,small" placeholder:"KIND"`
+	// Methods: naive, tiled, edge-filtered, tiled-edge-filtered, row-spans, or auto; by default all but the first
+	// and the last.
+	Method []string `enum:"auto,naive,tiled,edge-filtered,tiled-edge-filtered,row-spans" placeholder:"METHOD"`
+	// Pixel format: gray8, gray16le, rgb8, bgr8 or rgba8; by default gray8, and of low-poly pictures and diffusion
+	// curves rgb8.
+	Format string `default:"" enum:",gray8,gray16le,rgb8,bgr8,rgba8" placeholder:"FORMAT" predictor:"format"`
+	// Time low-poly pictures of so many vertices instead: edges, selection of vertices, triangulation and shading.
+	Vertices []int `placeholder:"N"`
+	// Time diffusion curves instead, by these methods: multigrid, naive, pyramid-cautious, pyramid-greedy,
+	// variable-stencil.
+	Solver []string `enum:"multigrid,naive,pyramid-cautious,pyramid-greedy,variable-stencil" placeholder:"METHOD"`
+	// With --solver, stop after so many cycles, whatever the error.
+	MaxCycles int `default:"100" placeholder:"N"`
+	// Time for each row, at least.
+	Time time.Duration `default:"300ms" placeholder:"TIME"`
+	// Print one JSON object.
+	JSON bool `name:"json"`
 	deviceFlags
 }
 
 func (c *benchCmd) Help() string {
 	return `
-Times, on this machine and in one run: preparing regions, drawing their mask, and reducing frames by each method, frames that
-are copied to the device and frames that are there ("resident"); whole calls, through the server inside this process and over
-TCP on the loopback interface; and what to compare with: clearing as many bytes as the frame has ("memset"), copying them on the
-device, on the host ("memcpy") and from there to the device ("upload"), launching nothing and waiting for it, and
-a plain Go program (a mask drawn by golang.org/x/image/vector, then a loop over the pixels).
+Times, on this machine and in one run: preparing regions, drawing their mask, and reducing frames by each method,
+frames that are copied to the device and frames that are there ("resident"); whole calls, through the server inside
+this process and over TCP on the loopback interface; and what to compare with: clearing as many bytes as the frame has
+("memset"), copying them on the device, on the host ("memcpy") and from there to the device ("upload"), launching
+nothing and waiting for it, and a plain Go program (a mask drawn by golang.org/x/image/vector, then a loop over the
+pixels).
 
-Each row is repeated for a while, and shows the median and the fastest run; the two are far apart on a machine that does
-other things, too. DEVICE is the median of the device's part, without copies from and to the host: on a GPU by its own
-clock, with several frames in turn so that its cache doesn't hold them; on the CPU the time inside the operations. GB/s are
-bytes over the device's time where there is one, and else over the median: the bytes of the whole frame or mask, and twice that
-for copies on the device.
+Each row is repeated for a while, and shows the median and the fastest run; the two are far apart on a machine that
+does other things, too. DEVICE is the median of the device's part, without copies from and to the host: on a GPU by
+its own clock, with several frames in turn so that its cache doesn't hold them; on the CPU the time inside the
+operations. GB/s are bytes over the device's time where there is one, and else over the median: the bytes of the whole
+frame or mask, and twice that for copies on the device.
 
 Statistics: "sums" is count, sum, sum of squares, mean, variance, min and max; "all" adds the histogram, and with it
 percentiles, median, mode and the number of distinct values.
 
-With --vertices it times low-poly pictures: each step, all of them on the device, and the whole call, from host memory and back,
-once it has seen that each pixel is covered by one triangle and has its colour.
+With --vertices it times low-poly pictures: each step, all of them on the device, and the whole call, from host memory
+and back, once it has seen that each pixel is covered by one triangle and has its colour.
 
-With --solver it times a picture of 300 diffusion curves by each method, from control points to pixels on the device. ERROR is how far
-the solution is from the exact one before it is rounded, and ESTIMATE how far the solver takes it to be, in levels of 8 bits. Of
-1024x1024 pixels all but multigrid take minutes on a CPU.
+With --solver it times a picture of 300 diffusion curves by each method, from control points to pixels on the device.
+ERROR is how far the solution is from the exact one before it is rounded, and ESTIMATE how far the solver takes it to
+be, in levels of 8 bits. Of 1024x1024 pixels all but multigrid take minutes on a CPU.
 
 Examples:
 

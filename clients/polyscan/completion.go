@@ -8,13 +8,14 @@ import (
 )
 
 type completionCmd struct {
-	Shell string `arg:"" help:"bash, zsh or fish." enum:"bash,zsh,fish"`
+	// bash, zsh or fish.
+	Shell string `arg:"" enum:"bash,zsh,fish"`
 }
 
 func (c *completionCmd) Help() string {
 	return `
-Prints the code that makes a shell complete polyscan's commands, flags and files. The code calls this very executable, so
-install polyscan first; go run builds one that is gone a moment later.
+Prints the code that makes a shell complete polyscan's commands, flags and files. The code calls this very executable,
+so install polyscan first; go run builds one that is gone a moment later.
 
 Examples:
 

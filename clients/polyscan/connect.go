@@ -23,20 +23,30 @@ import (
 
 // serverFlags choose the server.
 type serverFlags struct {
-	Addr       string        `help:"Server to talk to: HOST:PORT or unix:PATH. Without it, the same server runs inside this process." placeholder:"ADDR" env:"POLYSCAN_ADDR" group:"server"`
-	TLS        bool          `help:"Encrypt the connection, and check the server's certificate against those of the system." group:"server"`
-	CA         string        `help:"Encrypt the connection, and check the server's certificate against those in FILE (PEM)." placeholder:"FILE" predictor:"file" group:"server"`
-	Cert       string        `help:"Certificate to show to the server (PEM), with --key." placeholder:"FILE" predictor:"file" group:"server"`
-	Key        string        `help:"Key of --cert (PEM)." placeholder:"FILE" predictor:"file" group:"server"`
-	ServerName string        `help:"Name in the server's certificate, if it isn't the host of --addr." placeholder:"NAME" group:"server"`
-	TokenFile  string        `help:"File with the bearer token that the server asks for." placeholder:"FILE" env:"POLYSCAN_TOKEN_FILE" predictor:"file" group:"server"`
-	Timeout    time.Duration `help:"Give up after this long, such as 30s." placeholder:"TIME" group:"server"`
+	// Server to talk to: HOST:PORT or unix:PATH. Without it, the same server runs inside this process.
+	Addr string `placeholder:"ADDR" env:"POLYSCAN_ADDR" group:"server"`
+	// Encrypt the connection, and check the server's certificate against those of the system.
+	TLS bool `group:"server"`
+	// Encrypt the connection, and check the server's certificate against those in FILE (PEM).
+	CA string `placeholder:"FILE" predictor:"file" group:"server"`
+	// Certificate to show to the server (PEM), with --key.
+	Cert string `placeholder:"FILE" predictor:"file" group:"server"`
+	// Key of --cert (PEM).
+	Key string `placeholder:"FILE" predictor:"file" group:"server"`
+	// Name in the server's certificate, if it isn't the host of --addr.
+	ServerName string `placeholder:"NAME" group:"server"`
+	// File with the bearer token that the server asks for.
+	TokenFile string `placeholder:"FILE" env:"POLYSCAN_TOKEN_FILE" predictor:"file" group:"server"`
+	// Give up after this long, such as 30s.
+	Timeout time.Duration `placeholder:"TIME" group:"server"`
 }
 
 // deviceFlags choose the device of the server inside the process.
 type deviceFlags struct {
-	Device  string `help:"Device: auto, cpu, or cuda in builds that have it." enum:"auto,cpu,cuda" default:"auto" group:"device"`
-	Threads int    `help:"Threads of the CPU (default: all)." placeholder:"N" group:"device"`
+	// Device: auto, cpu, or cuda in builds that have it.
+	Device string `enum:"auto,cpu,cuda" default:"auto" group:"device"`
+	// Threads of the CPU (default: all).
+	Threads int `placeholder:"N" group:"device"`
 
 	memory int64 // of the device to reserve at least
 	points int   // the most of a triangulation or a drawing; 0: the default

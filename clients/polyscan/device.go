@@ -13,15 +13,16 @@ import (
 )
 
 type deviceCmd struct {
-	JSON bool `help:"Print a JSON object." group:"output" name:"json"`
+	// Print a JSON object.
+	JSON bool `group:"output" name:"json"`
 	deviceFlags
 	serverFlags
 }
 
 func (c *deviceCmd) Help() string {
 	return `
-Says what a server computes on, how much of its memory is in use and by what, what its scheduler has done so far, and which
-limits requests must keep.
+Says what a server computes on, how much of its memory is in use and by what, what its scheduler has done so far, and
+which limits requests must keep.
 
 Examples:
 

@@ -25,15 +25,20 @@ import (
 
 // solveFlags say how to solve.
 type solveFlags struct {
-	Solver    string `help:"How to solve. All but multigrid are for comparison, and slow: naive, pyramid-cautious, pyramid-greedy, variable-stencil." enum:"multigrid,naive,pyramid-cautious,pyramid-greedy,variable-stencil" default:"multigrid" placeholder:"METHOD" group:"diffusion"`
-	MaxCycles int    `help:"Stop after so many cycles, whatever the error." default:"500" placeholder:"N" group:"diffusion"`
+	// How to solve. All but multigrid are for comparison, and slow: naive, pyramid-cautious, pyramid-greedy,
+	// variable-stencil.
+	Solver string `enum:"multigrid,naive,pyramid-cautious,pyramid-greedy,variable-stencil" default:"multigrid" placeholder:"METHOD" group:"diffusion"`
+	// Stop when the estimated error is at most so many levels of 8 bits.
+	Accuracy float64 `default:"0.25" placeholder:"LEVELS" group:"diffusion"`
+	// Stop after so many cycles, whatever the error.
+	MaxCycles int `default:"500" placeholder:"N" group:"diffusion"`
 
-	Output string `help:"The PNG to write; - is standard output." short:"o" required:"" placeholder:"FILE" predictor:"file" group:"output"`
-	Batch  bool   `help:"Let everything more urgent on the server go first." group:"server"`
+	// The PNG to write; - is standard output.
+	Output string `short:"o" required:"" placeholder:"FILE" predictor:"file" group:"output"`
+	// Let everything more urgent on the server go first.
+	Batch bool `group:"server"`
 	deviceFlags
 	serverFlags
-
-	tolerance float32 // in levels of 8 bits; set by check
 }
 
 // What a pixel takes of the device's memory with blur, and a little more: without blocked edges, and with them, where
@@ -43,12 +48,11 @@ const (
 	barrierMemory = 720
 )
 
-// check is given the flag of the tolerance, which has another name where --tolerance is about regions.
-func (c *solveFlags) check(flag string, tolerance float64) error {
-	if !(tolerance > 0 && tolerance <= 255) {
-		return usage("%s %v: must be more than 0, and at most 255", flag, tolerance)
+// check looks at the flags alone.
+func (c *solveFlags) check() error {
+	if !(c.Accuracy > 0 && c.Accuracy <= 255) {
+		return usage("--accuracy %v: must be more than 0, and at most 255", c.Accuracy)
 	}
-	c.tolerance = float32(tolerance)
 	if c.MaxCycles < 1 || c.MaxCycles > 100000 {
 		return usage("--max-cycles %d: must be 1 to 100000", c.MaxCycles)
 	}
@@ -70,7 +74,7 @@ func (c *solveFlags) room(width, height int, drawing *polyscanv1.Drawing) {
 func (c *solveFlags) options() *polyscanv1.DiffusionOptions {
 	method := strings.ToUpper(strings.ReplaceAll(c.Solver, "-", "_"))
 	return &polyscanv1.DiffusionOptions{
-		Tolerance: c.tolerance, MaxCycles: uint32(c.MaxCycles),
+		Tolerance: float32(c.Accuracy), MaxCycles: uint32(c.MaxCycles),
 		Method: polyscanv1.DiffusionMethod(polyscanv1.DiffusionMethod_value["DIFFUSION_METHOD_"+method]),
 	}
 }
@@ -120,22 +124,27 @@ func (c *solveFlags) finish(e *env, report io.Writer, file []byte, what string, 
 }
 
 type diffuseCmd struct {
-	Constraints string `arg:"" help:"What is given: curves in JSON or XML, or a PNG or TIFF with transparency; - is standard input." predictor:"file"`
-	Compare     string `help:"Print how close the picture comes to this one of the same size: the ratio of peak signal to noise, and by how many levels it is off at most. One of 16 bits is stretched, so that its darkest pixel is black and its brightest white." placeholder:"FILE" predictor:"file" group:"output"`
-	Progress    string `help:"Write the pictures on the way to this one into a folder as well, which is made if need be, from coarse to fine: 0001.png, 0002.png, and so on." placeholder:"DIR" predictor:"dir" group:"output"`
+	// What is given: curves in JSON or XML, or a PNG or TIFF with transparency; - is standard input.
+	Constraints string `arg:"" predictor:"file"`
+	// Print how close the picture comes to this one of the same size: the ratio of peak signal to noise, and by how
+	// many levels it is off at most. One of 16 bits is stretched, so that its darkest pixel is black and its
+	// brightest white.
+	Compare string `placeholder:"FILE" predictor:"file" group:"output"`
+	// Write the pictures on the way to this one into a folder as well, which is made if need be, from coarse to
+	// fine: 0001.png, 0002.png, and so on.
+	Progress string `placeholder:"DIR" predictor:"dir" group:"output"`
 
-	Tolerance float64 `help:"Stop when the estimated error is at most so many levels of 8 bits." aliases:"accuracy" default:"0.25" placeholder:"LEVELS" group:"diffusion"`
 	solveFlags
 }
 
 func (c *diffuseCmd) Help() string {
 	return `
-Makes a picture of constraints: some pixels are given, and each other one becomes the mean of its neighbours. Given are the opaque
-pixels of an image (pixels that are partly transparent are not), or those along both sides of diffusion curves, whose blur is then
-applied. The picture is within a fraction of a level of the exact solution, and rounded.
+Makes a picture of constraints: some pixels are given, and each other one becomes the mean of its neighbours. Given
+are the opaque pixels of an image (pixels that are partly transparent are not), or those along both sides of diffusion
+curves, whose blur is then applied. The picture is within a fraction of a level of the exact solution, and rounded.
 
-With --progress there is a picture for each cycle of the solver, the last of which is that of --output. Cycles that take less time than
-writing the picture of one before are left out.
+With --progress there is a picture for each cycle of the solver, the last of which is that of --output. Cycles that
+take less time than writing the picture of one before are left out.
 
 A file of curves is polyscan's JSON, as docs/diffusion.md has it, or the XML of Orzan and others.
 
@@ -150,7 +159,7 @@ Examples:
 }
 
 func (c *diffuseCmd) Run(e *env) (err error) {
-	if err := c.check("--tolerance", c.Tolerance); err != nil {
+	if err := c.check(); err != nil {
 		return err
 	}
 	made, err := c.checkProgress()

@@ -41,7 +41,7 @@ func TestDiffuse(t *testing.T) {
 	}
 	writePNG(t, in, given)
 	for _, solver := range []string{"multigrid", "naive", "pyramid-cautious", "pyramid-greedy", "variable-stencil"} {
-		stdout := succeed(t, "diffuse", in, "-o", out, "--solver", solver, "--tolerance", "0.1")
+		stdout := succeed(t, "diffuse", in, "-o", out, "--solver", solver, "--accuracy", "0.1")
 		if !strings.HasPrefix(stdout, out+": 6.5 % of 31x9 pixels given, ") || !strings.HasSuffix(stdout, " by cpu\n") {
 			t.Errorf("%s says %q", solver, stdout)
 		}
@@ -345,9 +345,9 @@ func TestDiffuseAndFillRefuse(t *testing.T) {
 	}{
 		{[]string{"fill", small, "-o", out, "--mask", faint}, exitUsage, "--mask all pixels: must leave out"},
 		{[]string{"diffuse", small}, exitUsage, "--output"},
-		{[]string{"diffuse", small, "-o", out, "--tolerance", "0"}, exitUsage, "--tolerance 0: must be more than 0"},
-		{[]string{"diffuse", small, "-o", out, "--tolerance=-1"}, exitUsage, "--tolerance -1: must be more than 0"},
-		{[]string{"diffuse", small, "-o", out, "--tolerance", "NaN"}, exitUsage, "--tolerance NaN: must be"},
+		{[]string{"diffuse", small, "-o", out, "--accuracy", "0"}, exitUsage, "--accuracy 0: must be more than 0"},
+		{[]string{"diffuse", small, "-o", out, "--accuracy=-1"}, exitUsage, "--accuracy -1: must be more than 0"},
+		{[]string{"diffuse", small, "-o", out, "--accuracy", "NaN"}, exitUsage, "--accuracy NaN: must be"},
 		{[]string{"fill", board, "-o", out, "--regions", regions, "--accuracy", "0"}, exitUsage,
 			"--accuracy 0: must be more than 0"},
 		{[]string{"diffuse", small, "-o", out, "--max-cycles", "0"}, exitUsage, "--max-cycles 0: must be 1 to 100000"},

@@ -23,29 +23,40 @@ import (
 )
 
 type extractCmd struct {
-	Picture string `arg:"" help:"The picture: PNG, JPEG, TIFF or BMP; - is standard input." predictor:"file"`
+	// The picture: PNG, JPEG, TIFF or BMP; - is standard input.
+	Picture string `arg:"" predictor:"file"`
 
-	Threshold float64 `help:"How steep an edge has to be somewhere, in levels a pixel." default:"20" placeholder:"LEVELS" group:"diffusion"`
-	Length    int     `help:"How long an edge has to be, in pixels." default:"20" placeholder:"PX" group:"diffusion"`
-	Flatness  float64 `help:"By how much curves may be off an edge." default:"0.5" placeholder:"PX" group:"diffusion"`
-	Distance  float64 `help:"How far from an edge colours are taken." default:"1" placeholder:"PX" group:"diffusion"`
-	Levels    float64 `help:"By how much colours may be off, of 255, and to what they are rounded." default:"10" placeholder:"LEVELS" group:"diffusion"`
-	PSNR      float64 `help:"Give pixels besides curves until it is as good; 0 gives none." name:"psnr" default:"32" placeholder:"DB" group:"diffusion"`
-	MaxPixels float64 `help:"Give at most so many of all pixels, in percent." default:"5" placeholder:"PERCENT" group:"diffusion"`
+	// How steep an edge has to be somewhere, in levels a pixel.
+	Threshold float64 `default:"20" placeholder:"LEVELS" group:"diffusion"`
+	// How long an edge has to be, in pixels.
+	Length int `default:"20" placeholder:"PX" group:"diffusion"`
+	// By how much curves may be off an edge.
+	Flatness float64 `default:"0.5" placeholder:"PX" group:"diffusion"`
+	// How far from an edge colours are taken.
+	Distance float64 `default:"1" placeholder:"PX" group:"diffusion"`
+	// By how much colours may be off, of 255, and to what they are rounded.
+	Levels float64 `default:"10" placeholder:"LEVELS" group:"diffusion"`
+	// Give pixels besides curves until it is as good; 0 gives none.
+	PSNR float64 `name:"psnr" default:"32" placeholder:"DB" group:"diffusion"`
+	// Give at most so many of all pixels, in percent.
+	MaxPixels float64 `default:"5" placeholder:"PERCENT" group:"diffusion"`
 
-	Output  string `help:"The file of curves to write, compressed where it ends in .gz; - is standard output." short:"o" required:"" placeholder:"FILE" predictor:"file" group:"output"`
-	Preview string `help:"Write what the curves make, as a PNG." placeholder:"FILE" predictor:"file" group:"output"`
-	Batch   bool   `help:"Let everything more urgent on the server go first." group:"server"`
+	// The file of curves to write, compressed where it ends in .gz; - is standard output.
+	Output string `short:"o" required:"" placeholder:"FILE" predictor:"file" group:"output"`
+	// Write what the curves make, as a PNG.
+	Preview string `placeholder:"FILE" predictor:"file" group:"output"`
+	// Let everything more urgent on the server go first.
+	Batch bool `group:"server"`
 	deviceFlags
 	serverFlags
 }
 
 func (c *extractCmd) Help() string {
 	return `
-Turns a picture into diffusion curves: its edges become Béziers with the colours on both of their sides, and where that is not enough
-pixels are given besides. "polyscan diffuse" makes a picture of them again. What is printed is how close that comes, as the ratio of
-peak signal to noise (PSNR), and how much less there is to store. A gray picture of 16 bits is stretched to 8 before, so that its
-darkest pixel is black and its brightest white.
+Turns a picture into diffusion curves: its edges become Béziers with the colours on both of their sides, and where
+that is not enough pixels are given besides. "polyscan diffuse" makes a picture of them again. What is printed is how
+close that comes, as the ratio of peak signal to noise (PSNR), and how much less there is to store. A gray picture of
+16 bits is stretched to 8 before, so that its darkest pixel is black and its brightest white.
 
 Examples:
 

@@ -12,11 +12,13 @@ import (
 
 // holeFlags are a picture and where it has holes.
 type holeFlags struct {
-	Frame string `arg:"" help:"The picture: PNG, JPEG, TIFF or BMP; - is standard input." predictor:"file"`
+	// The picture: PNG, JPEG, TIFF or BMP; - is standard input.
+	Frame string `arg:"" predictor:"file"`
 	regionFlags
-	Mask string `help:"An image of the same size, instead of --regions: what is not black and not transparent is a hole, or foreground." placeholder:"FILE" predictor:"file" group:"regions"`
+	// An image of the same size, instead of --regions: what is not black and not transparent is a hole, or
+	// foreground.
+	Mask string `placeholder:"FILE" predictor:"file" group:"regions"`
 
-	Accuracy float64 `help:"Stop when the estimated error is at most so many levels of 8 bits." default:"0.25" placeholder:"LEVELS" group:"diffusion"`
 	solveFlags
 }
 
@@ -24,13 +26,14 @@ type fillCmd struct{ holeFlags }
 
 type backgroundCmd struct {
 	holeFlags
-	Residual string `help:"Write what the picture has over its background, as a PNG: the middle of the range where they are the same." placeholder:"FILE" predictor:"file" group:"output"`
+	// Write what the picture has over its background, as a PNG: the middle of the range where they are the same.
+	Residual string `placeholder:"FILE" predictor:"file" group:"output"`
 }
 
 func (c *fillCmd) Help() string {
 	return `
-Fills holes of a picture from their borders: each pixel of a hole becomes the mean of its neighbours. All other pixels stay as they
-are. Holes are the pixels that a mask, or any region, holds, and those that are not opaque.
+Fills holes of a picture from their borders: each pixel of a hole becomes the mean of its neighbours. All other pixels
+stay as they are. Holes are the pixels that a mask, or any region, holds, and those that are not opaque.
 
 Examples:
 
@@ -66,9 +69,10 @@ func (c *fillCmd) Run(e *env) (err error) {
 
 func (c *backgroundCmd) Help() string {
 	return `
-Estimates the background of a picture: what it would be without the pixels that a mask, or any region, holds. Those become the mean
-of their neighbours, from the border of the region inwards; all others stay as they are, so a part or a defect is to lie inside as a
-whole. The residual is the picture less its background plus 128 (or, of samples of 16 bits, half of the levels), cut to the range.
+Estimates the background of a picture: what it would be without the pixels that a mask, or any region, holds. Those
+become the mean of their neighbours, from the border of the region inwards; all others stay as they are, so a part or
+a defect is to lie inside as a whole. The residual is the picture less its background plus 128 (or, of samples of 16
+bits, half of the levels), cut to the range.
 
 Examples:
 
@@ -131,7 +135,7 @@ type holed struct {
 
 // open reads what the flags say, and connects.
 func (c *holeFlags) open(e *env) (*holed, *connection, error) {
-	if err := c.check("--accuracy", c.Accuracy); err != nil {
+	if err := c.check(); err != nil {
 		return nil, nil, err
 	}
 	if c.Mask != "" && c.Regions != "" {

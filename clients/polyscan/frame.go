@@ -26,9 +26,14 @@ import (
 
 // frameFlags say how to read a FRAME.
 type frameFlags struct {
-	Raw    rawSpec `help:"The frame is raw pixels: rows from the top, FORMAT one of gray8, gray16le, rgb8, bgr8, rgba8; STRIDE bytes from row to row." placeholder:"WxH:FORMAT[:STRIDE]" group:"frame"`
-	Bits   int     `help:"Significant bits of 16-bit samples: 10, 12, 14 or 16." placeholder:"N" group:"frame"`
-	Format string  `help:"Reduce the image as gray8, gray16le, rgb8, bgr8 or rgba8 instead of what the file holds; never one of less depth or fewer channels." placeholder:"FORMAT" predictor:"format" group:"frame"`
+	// The frame is raw pixels: rows from the top, FORMAT one of gray8, gray16le, rgb8, bgr8, rgba8; STRIDE bytes
+	// from row to row.
+	Raw rawSpec `placeholder:"WxH:FORMAT[:STRIDE]" group:"frame"`
+	// Significant bits of 16-bit samples: 10, 12, 14 or 16.
+	Bits int `placeholder:"N" group:"frame"`
+	// Reduce the image as gray8, gray16le, rgb8, bgr8 or rgba8 instead of what the file holds; never one of less
+	// depth or fewer channels.
+	Format string `placeholder:"FORMAT" predictor:"format" group:"frame"`
 
 	filesOnly bool // the command has none of these flags
 }

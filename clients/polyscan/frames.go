@@ -20,8 +20,8 @@ type framesCmd struct {
 
 func (c *framesCmd) Help() string {
 	return `
-A frame that is sent once can be reduced many times, by the name that the server gives it. It goes when it is released, when
-nobody uses it for a while, or when the device needs its memory.
+A frame that is sent once can be reduced many times, by the name that the server gives it. It goes when it is
+released, when nobody uses it for a while, or when the device needs its memory.
 
 Examples:
 
@@ -48,10 +48,14 @@ func onServer(e *env, s *serverFlags, fn func(*connection) error) error {
 }
 
 type framesPutCmd struct {
-	Frame string        `arg:"" help:"The frame: a PNG, JPEG, TIFF or BMP file, raw pixels with --raw, or - for standard input." predictor:"file"`
-	ID    string        `help:"Your own name of it, which results and lists show; by default the name of the file." name:"id" placeholder:"NAME"`
-	Idle  time.Duration `help:"Keep it until nobody has used it for this long, such as 1h; by default as long as the server says." placeholder:"TIME"`
-	JSON  bool          `help:"Print a JSON object instead of the name." name:"json"`
+	// The frame: a PNG, JPEG, TIFF or BMP file, raw pixels with --raw, or - for standard input.
+	Frame string `arg:"" predictor:"file"`
+	// Your own name of it, which results and lists show; by default the name of the file.
+	ID string `name:"id" placeholder:"NAME"`
+	// Keep it until nobody has used it for this long, such as 1h; by default as long as the server says.
+	Idle time.Duration `placeholder:"TIME"`
+	// Print a JSON object instead of the name.
+	JSON bool `name:"json"`
 	frameFlags
 	serverFlags
 }
@@ -116,7 +120,8 @@ func (c *framesPutCmd) put(e *env, conn *connection, id string) (*polyscanv1.Res
 }
 
 type framesListCmd struct {
-	JSON bool `help:"Print a JSON array." name:"json"`
+	// Print a JSON array.
+	JSON bool `name:"json"`
 	serverFlags
 }
 
@@ -180,7 +185,8 @@ func (c *framesListCmd) Run(e *env) error {
 }
 
 type framesReleaseCmd struct {
-	Names []string `arg:"" name:"name" help:"Names that frames put and frames list print."`
+	// Names that frames put and frames list print.
+	Names []string `arg:"" name:"name"`
 	serverFlags
 }
 

@@ -16,41 +16,67 @@ import (
 )
 
 type lowpolyCmd struct {
-	Image string `arg:"" optional:"" help:"The image to convert: PNG, JPEG, TIFF or BMP; - is standard input." predictor:"file"`
-	Video string `help:"Frames to convert, instead of an image: a folder of them, in natural order, an animated GIF, or with ffmpeg any video." placeholder:"DIR|FILE" predictor:"file" group:"frame"`
+	// The image to convert: PNG, JPEG, TIFF or BMP; - is standard input.
+	Image string `arg:"" optional:"" predictor:"file"`
+	// Frames to convert, instead of an image: a folder of them, in natural order, an animated GIF, or with ffmpeg
+	// any video.
+	Video string `placeholder:"DIR|FILE" predictor:"file" group:"frame"`
 	frameFlags
 
-	Points  int    `help:"Vertices, with those on the border." default:"2500" placeholder:"N" group:"triangles"`
-	Seed    uint64 `help:"Of the random choice of vertices: the same one gives the same picture." placeholder:"S" group:"triangles"`
-	Floor   int    `help:"Weight of places without edges, 1 to 65536; the strongest edge has 8160. Large values spread vertices evenly (default: 16)." placeholder:"N" group:"triangles"`
-	Spacing int    `help:"Pixels that vertices are farther apart than; --spacing=-1: none (default: by their number)." placeholder:"N" group:"triangles"`
-	Border  int    `help:"Most pixels between vertices on the border (default: by their number)." placeholder:"N" group:"triangles"`
-	Cell    int    `help:"Side of squares that have a vertex each, so that flat areas have small triangles, too; --cell=-1: none (default: by their number)." placeholder:"N" group:"triangles"`
-	Color   string `help:"Colour of a triangle: the mean of its pixels, or that of the pixel at its centroid." enum:"mean,centroid" default:"mean" group:"triangles"`
-	Route   string `help:"Way to the triangles of the vertices, which are the same: direct, or voronoi (see polyscan triangulate)." enum:"direct,voronoi" default:"direct" group:"triangles"`
-	Stage   string `help:"What the picture shows: shaded, or what it comes from: edges, points, voronoi, wireframe." enum:"shaded,edges,points,voronoi,wireframe" default:"shaded" group:"triangles"`
+	// Vertices, with those on the border.
+	Points int `default:"2500" placeholder:"N" group:"triangles"`
+	// Of the random choice of vertices: the same one gives the same picture.
+	Seed uint64 `placeholder:"S" group:"triangles"`
+	// Weight of places without edges, 1 to 65536; the strongest edge has 8160. Large values spread vertices
+	// evenly.
+	Floor int `default:"16" placeholder:"N" group:"triangles"`
+	// Pixels that vertices are farther apart than; --spacing=-1: none (default: by their number).
+	Spacing int `placeholder:"N" group:"triangles"`
+	// Most pixels between vertices on the border (default: by their number).
+	Border int `placeholder:"N" group:"triangles"`
+	// Side of squares that have a vertex each, so that flat areas have small triangles, too; --cell=-1: none
+	// (default: by their number).
+	Cell int `placeholder:"N" group:"triangles"`
+	// Colour of a triangle: the mean of its pixels, or that of the pixel at its centroid.
+	Color string `enum:"mean,centroid" default:"mean" group:"triangles"`
+	// Way to the triangles of the vertices, which are the same: direct, or voronoi (see polyscan triangulate).
+	Route string `enum:"direct,voronoi" default:"direct" group:"triangles"`
+	// What the picture shows: shaded, or what it comes from: edges, points, voronoi, wireframe.
+	Stage string `enum:"shaded,edges,points,voronoi,wireframe" default:"shaded" group:"triangles"`
 
-	Strength int `help:"How much the vertices of a video stay where they were, 0 to 63: places of vertices have 1 + N times the weight in the next frame (default: 11)." default:"11" placeholder:"N" group:"triangles"`
-	Hold     int `help:"How far colours in a video may stay from those of the frame alone, in levels of 255, so that they don't flicker (default: 6)." default:"6" placeholder:"N" group:"triangles"`
+	// How much the vertices of a video stay where they were, 0 to 63: places of vertices have 1 + N times the
+	// weight in the next frame.
+	Strength int `default:"11" placeholder:"N" group:"triangles"`
+	// How far colours in a video may stay from those of the frame alone, in levels of 255, so that they don't
+	// flicker.
+	Hold int `default:"6" placeholder:"N" group:"triangles"`
 
-	Output string  `help:"The PNG to write; - is standard output. Of a video: a .gif; with ffmpeg a .mp4, .mkv, .webm, .mov or .avi; or the folder for frame_00001.png and so on." short:"o" placeholder:"FILE" predictor:"file" group:"output"`
-	Rate   float64 `help:"Frames a second of a GIF or a video that is written, up to 1000 (default: those of the source; 25 for a folder)." placeholder:"N" group:"output"`
-	SVG    string  `help:"Write the triangles as an SVG drawing." placeholder:"FILE" predictor:"file" group:"output"`
-	Mesh   string  `help:"Write the triangles as a mesh: PLY or JSON, by the name of the file." placeholder:"FILE" predictor:"file" group:"output"`
-	Quiet  bool    `help:"No progress bar." short:"q" group:"output"`
-	Batch  bool    `help:"Let everything more urgent on the server go first." group:"server"`
+	// The PNG to write; - is standard output. Of a video: a .gif; with ffmpeg a .mp4, .mkv, .webm, .mov or .avi; or
+	// the folder for frame_00001.png and so on.
+	Output string `short:"o" placeholder:"FILE" predictor:"file" group:"output"`
+	// Frames a second of a GIF or a video that is written, up to 1000 (default: those of the source; 25 for a
+	// folder).
+	Rate float64 `placeholder:"N" group:"output"`
+	// Write the triangles as an SVG drawing.
+	SVG string `placeholder:"FILE" predictor:"file" group:"output"`
+	// Write the triangles as a mesh: PLY or JSON, by the name of the file.
+	Mesh string `placeholder:"FILE" predictor:"file" group:"output"`
+	// No progress bar.
+	Quiet bool `short:"q" group:"output"`
+	// Let everything more urgent on the server go first.
+	Batch bool `group:"server"`
 	deviceFlags
 	serverFlags
 }
 
 func (c *lowpolyCmd) Help() string {
 	return `
-Makes a picture of triangles: vertices where the image has edges, more than a few pixels apart and nowhere too few, their
-Delaunay triangulation, and one colour for each triangle. Triangles cover the whole image. The same image, options and seed
-give the same picture on every device.
+Makes a picture of triangles: vertices where the image has edges, more than a few pixels apart and nowhere too few,
+their Delaunay triangulation, and one colour for each triangle. Triangles cover the whole image. The same image,
+options and seed give the same picture on every device.
 
-A mesh has x to the right, 0 to the width of the image, and y down. PLY files are binary, with the colours of faces; JSON files
-have width, height, points, triangles and colors.
+A mesh has x to the right, 0 to the width of the image, and y down. PLY files are binary, with the colours of faces;
+JSON files have width, height, points, triangles and colors.
 
 Examples:
 
@@ -61,8 +87,9 @@ Examples:
     polyscan lowpoly --video film.gif -o lowpoly.gif
     polyscan lowpoly --video film.mp4 -o lowpoly.mp4
 
-In a video, vertices stay where they are and triangles keep their colours as long as the picture stays the same up to noise, so that it
-doesn't flicker: --strength=0 --hold=0 converts each frame by itself. GIFs keep their delays. Videos come without sound.
+In a video, vertices stay where they are and triangles keep their colours as long as the picture stays the same up to
+noise, so that it doesn't flicker: --strength=0 --hold=0 converts each frame by itself. GIFs keep their delays. Videos
+come without sound.
 `
 }
 

@@ -10,23 +10,31 @@ import (
 )
 
 type maskCmd struct {
-	Frame string `arg:"" optional:"" help:"A frame to take the size of; or give --size." predictor:"file"`
+	// A frame to take the size of; or give --size.
+	Frame string `arg:"" optional:"" predictor:"file"`
 
-	Size string  `help:"Size of the mask." placeholder:"WxH" group:"frame"`
-	Raw  rawSpec `help:"The frame is raw pixels of this size; the rest of it plays no part." placeholder:"WxH:FORMAT[:STRIDE]" group:"frame"`
+	// Size of the mask.
+	Size string `placeholder:"WxH" group:"frame"`
+	// The frame is raw pixels of this size; the rest of it plays no part.
+	Raw rawSpec `placeholder:"WxH:FORMAT[:STRIDE]" group:"frame"`
 	regionFlags
-	Recipe  string `help:"Regions stored on the server, instead of --regions." placeholder:"NAME[@VERSION]" group:"regions"`
-	Recipes string `help:"Folder in which the server inside the process keeps recipes." placeholder:"DIR" predictor:"dir" group:"regions"`
-	Output  string `help:"The PNG to write; - is standard output." short:"o" required:"" placeholder:"FILE" predictor:"file" group:"output"`
-	Labels  bool   `help:"Write 16-bit labels (1 + the region's index; the last region that holds a pixel) instead of 255 in any region." group:"output"`
+	// Regions stored on the server, instead of --regions.
+	Recipe string `placeholder:"NAME[@VERSION]" group:"regions"`
+	// Folder in which the server inside the process keeps recipes.
+	Recipes string `placeholder:"DIR" predictor:"dir" group:"regions"`
+	// The PNG to write; - is standard output.
+	Output string `short:"o" required:"" placeholder:"FILE" predictor:"file" group:"output"`
+	// Write 16-bit labels (1 + the region's index; the last region that holds a pixel) instead of 255 in any
+	// region.
+	Labels bool `group:"output"`
 	deviceFlags
 	serverFlags
 }
 
 func (c *maskCmd) Help() string {
 	return `
-Writes the pixels of regions as an image: 8-bit gray with 255 inside any region, or 16-bit labels. It holds the very pixels
-that reduce looks at.
+Writes the pixels of regions as an image: 8-bit gray with 255 inside any region, or 16-bit labels. It holds the very
+pixels that reduce looks at.
 
 Examples:
 

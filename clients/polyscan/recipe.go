@@ -24,8 +24,8 @@ type recipeCmd struct {
 
 func (c *recipeCmd) Help() string {
 	return `
-A recipe is a set of regions with limits and the numbers to compute, kept by a server under a name. Each put makes a new
-version, and versions never change.
+A recipe is a set of regions with limits and the numbers to compute, kept by a server under a name. Each put makes a
+new version, and versions never change.
 
 Examples:
 
@@ -37,7 +37,8 @@ Examples:
 
 // recipeFlags say where the recipes are.
 type recipeFlags struct {
-	Recipes string `help:"Folder in which the server inside the process keeps recipes, without --addr." placeholder:"DIR" predictor:"dir" group:"server"`
+	// Folder in which the server inside the process keeps recipes, without --addr.
+	Recipes string `placeholder:"DIR" predictor:"dir" group:"server"`
 	serverFlags
 }
 
@@ -62,12 +63,19 @@ func (f *recipeFlags) with(e *env, fn func(*connection) error) error {
 }
 
 type recipePutCmd struct {
-	Name        string  `arg:"" optional:"" help:"Name of the recipe; a recipe file has its own."`
-	Description string  `help:"What it is for." placeholder:"TEXT"`
-	Expect      *uint64 `help:"Store only if the latest version is N; 0: if the name is new." placeholder:"N"`
-	Regions     string  `help:"Regions with limits: polyscan's own JSON (an array, or what get prints), LabelMe, COCO, GeoJSON or SVG; - is standard input." short:"r" required:"" placeholder:"FILE" predictor:"file"`
-	Fill        string  `help:"Fill rule of regions that don't say: nonzero or evenodd." enum:"nonzero,evenodd" default:"nonzero"`
-	Strict      bool    `help:"Make an error of what is only a warning, such as a key that looks misspelt."`
+	// Name of the recipe; a recipe file has its own.
+	Name string `arg:"" optional:""`
+	// What it is for.
+	Description string `placeholder:"TEXT"`
+	// Store only if the latest version is N; 0: if the name is new.
+	Expect *uint64 `placeholder:"N"`
+	// Regions with limits: polyscan's own JSON (an array, or what get prints), LabelMe, COCO, GeoJSON or SVG; - is
+	// standard input.
+	Regions string `short:"r" required:"" placeholder:"FILE" predictor:"file"`
+	// Fill rule of regions that don't say: nonzero or evenodd.
+	Fill string `enum:"nonzero,evenodd" default:"nonzero"`
+	// Make an error of what is only a warning, such as a key that looks misspelt.
+	Strict bool
 	reductionFlags
 	recipeFlags
 }
@@ -124,8 +132,10 @@ func (c *recipePutCmd) Run(e *env) error {
 }
 
 type recipeGetCmd struct {
-	Recipe string `arg:"" help:"NAME (the latest version) or NAME@VERSION."`
-	Output string `help:"File to write; standard output by default." short:"o" default:"-" placeholder:"FILE" predictor:"file"`
+	// NAME (the latest version) or NAME@VERSION.
+	Recipe string `arg:""`
+	// File to write; standard output by default.
+	Output string `short:"o" default:"-" placeholder:"FILE" predictor:"file"`
 	recipeFlags
 }
 
@@ -165,9 +175,12 @@ func (c *recipeGetCmd) Run(e *env) error {
 }
 
 type recipeListCmd struct {
-	Prefix string `arg:"" optional:"" help:"Only names that start with it."`
-	All    bool   `help:"All versions instead of the latest of each name."`
-	JSON   bool   `help:"Print a JSON array." name:"json"`
+	// Only names that start with it.
+	Prefix string `arg:"" optional:""`
+	// All versions instead of the latest of each name.
+	All bool
+	// Print a JSON array.
+	JSON bool `name:"json"`
 	recipeFlags
 }
 
@@ -222,8 +235,10 @@ func (c *recipeListCmd) Run(e *env) error {
 }
 
 type recipeDeleteCmd struct {
-	Recipe string `arg:"" help:"NAME@VERSION, or NAME with --all."`
-	All    bool   `help:"Delete every version."`
+	// NAME@VERSION, or NAME with --all.
+	Recipe string `arg:""`
+	// Delete every version.
+	All bool
 	recipeFlags
 }
 

@@ -16,20 +16,29 @@ import (
 )
 
 type reduceCmd struct {
-	Frame    string `arg:"" optional:"" help:"The frame: a PNG, JPEG, TIFF or BMP file, raw pixels with --raw, or - for standard input." predictor:"file"`
-	Resident string `help:"Instead of FRAME: one that the server keeps, by the name that frames put printed." name:"frame" placeholder:"NAME" group:"frame"`
+	// The frame: a PNG, JPEG, TIFF or BMP file, raw pixels with --raw, or - for standard input.
+	Frame string `arg:"" optional:"" predictor:"file"`
+	// Instead of FRAME: one that the server keeps, by the name that frames put printed.
+	Resident string `name:"frame" placeholder:"NAME" group:"frame"`
 
 	regionFlags
-	Recipe  string `help:"Regions and limits stored on the server, instead of --regions; VERSION defaults to the latest." placeholder:"NAME[@VERSION]" group:"regions"`
-	Recipes string `help:"Folder in which the server inside the process keeps recipes." placeholder:"DIR" predictor:"dir" group:"regions"`
+	// Regions and limits stored on the server, instead of --regions; VERSION defaults to the latest.
+	Recipe string `placeholder:"NAME[@VERSION]" group:"regions"`
+	// Folder in which the server inside the process keeps recipes.
+	Recipes string `placeholder:"DIR" predictor:"dir" group:"regions"`
 	frameFlags
 	reductionFlags
 
-	JSON         bool   `help:"Print one JSON object instead of the table." group:"output" name:"json"`
-	Overlay      string `help:"Draw the regions over the frame, coloured by verdict, into this PNG or JPEG." placeholder:"FILE" predictor:"file" group:"output"`
-	OverlaySize  int    `help:"Longest side of the frame in the overlay, in pixels; small frames are enlarged by default." placeholder:"PX" group:"output"`
-	Plot         string `help:"Draw the histograms into this PNG or JPEG." placeholder:"FILE" predictor:"file" group:"output"`
-	FailOnReject bool   `help:"Exit with 1 if the verdict is FAIL; at least one region must have limits." group:"output"`
+	// Print one JSON object instead of the table.
+	JSON bool `group:"output" name:"json"`
+	// Draw the regions over the frame, coloured by verdict, into this PNG or JPEG.
+	Overlay string `placeholder:"FILE" predictor:"file" group:"output"`
+	// Longest side of the frame in the overlay, in pixels; small frames are enlarged by default.
+	OverlaySize int `placeholder:"PX" group:"output"`
+	// Draw the histograms into this PNG or JPEG.
+	Plot string `placeholder:"FILE" predictor:"file" group:"output"`
+	// Exit with 1 if the verdict is FAIL; at least one region must have limits.
+	FailOnReject bool `group:"output"`
 
 	deviceFlags
 	serverFlags
@@ -48,7 +57,8 @@ Examples:
     polyscan reduce board.png --recipe board@3 --addr inspector:7465 --fail-on-reject
     polyscan reduce --frame NAME --recipe board --addr inspector:7465
 
-Exit codes: 0 done; 1 the verdict is FAIL and --fail-on-reject was given; 2 wrong arguments or bad input; 3 the server, or the way to it, failed; 130 interrupted.
+Exit codes: 0 done; 1 the verdict is FAIL and --fail-on-reject was given; 2 wrong arguments or bad input; 3 the
+server, or the way to it, failed; 130 interrupted.
 `
 }
 

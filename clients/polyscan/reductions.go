@@ -14,11 +14,18 @@ import (
 
 // reductionFlags choose the numbers.
 type reductionFlags struct {
-	Stats            []string  `help:"What to compute, separated by commas: count, sum, sum_sq, mean, variance, stddev, min, max, histogram, percentiles, median, mode, distinct, centroid; or basic, or all. The default is all for --json, and what the table shows otherwise; a recipe decides for itself." placeholder:"NAME" predictor:"stats" group:"numbers"`
-	Percentiles      []float64 `help:"Percentiles from 0 to 100 to compute (default 1,5,10,25,50,75,90,95,99)." placeholder:"P" group:"numbers"`
-	PercentileMethod string    `help:"nearest-rank or linear." enum:"nearest-rank,linear" default:"nearest-rank" placeholder:"METHOD" group:"numbers"`
-	Bins             uint32    `help:"Bins of equal width for histograms instead of one for each value." placeholder:"N" group:"numbers"`
-	Range            string    `help:"Values that --bins covers: from LOWER up to but not including UPPER." placeholder:"LOWER,UPPER" group:"numbers"`
+	// What to compute, separated by commas: count, sum, sum_sq, mean, variance, stddev, min, max, histogram,
+	// percentiles, median, mode, distinct, centroid; or basic, or all. The default is all for --json, and what the
+	// table shows otherwise; a recipe decides for itself.
+	Stats []string `placeholder:"NAME" predictor:"stats" group:"numbers"`
+	// Percentiles from 0 to 100 to compute (default 1,5,10,25,50,75,90,95,99).
+	Percentiles []float64 `placeholder:"P" group:"numbers"`
+	// nearest-rank or linear.
+	PercentileMethod string `enum:"nearest-rank,linear" default:"nearest-rank" placeholder:"METHOD" group:"numbers"`
+	// Bins of equal width for histograms instead of one for each value.
+	Bins uint32 `placeholder:"N" group:"numbers"`
+	// Values that --bins covers: from LOWER up to but not including UPPER.
+	Range string `placeholder:"LOWER,UPPER" group:"numbers"`
 }
 
 var statistics = []struct {

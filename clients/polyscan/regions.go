@@ -15,13 +15,21 @@ import (
 
 // regionFlags choose the regions.
 type regionFlags struct {
-	Regions   string  `help:"Regions: polyscan's own JSON, LabelMe, COCO, GeoJSON or SVG, recognised by content; - is standard input." short:"r" placeholder:"FILE" predictor:"file" group:"regions"`
-	Fill      string  `help:"Fill rule of regions that don't say: nonzero or evenodd." enum:"nonzero,evenodd" default:"nonzero" group:"regions"`
-	Image     string  `help:"Which image of a COCO file: its file name or id." placeholder:"NAME" group:"regions"`
-	Tolerance float64 `help:"Largest distance in pixels between a curve of an SVG or LabelMe file and its polygon (default 0.0625)." placeholder:"PX" group:"regions"`
-	NoViewBox bool    `help:"Take an SVG's coordinates as pixels, whatever its width, height and viewBox say." group:"regions" name:"ignore-viewbox"`
-	Strict    bool    `help:"Make an error of what is only a warning, such as a key that looks misspelt." group:"regions"`
-	Method    string  `help:"How to find the pixels: naive, tiled, edge-filtered, tiled-edge-filtered or row-spans. All give the same numbers." enum:"auto,naive,tiled,edge-filtered,tiled-edge-filtered,row-spans" default:"auto" placeholder:"METHOD" group:"regions"`
+	// Regions: polyscan's own JSON, LabelMe, COCO, GeoJSON or SVG, recognised by content; - is standard input.
+	Regions string `short:"r" placeholder:"FILE" predictor:"file" group:"regions"`
+	// Fill rule of regions that don't say: nonzero or evenodd.
+	Fill string `enum:"nonzero,evenodd" default:"nonzero" group:"regions"`
+	// Which image of a COCO file: its file name or id.
+	Image string `placeholder:"NAME" group:"regions"`
+	// Largest distance in pixels between a curve of an SVG or LabelMe file and its polygon.
+	Tolerance float64 `default:"0.0625" placeholder:"PX" group:"regions"`
+	// Take an SVG's coordinates as pixels, whatever its width, height and viewBox say.
+	NoViewBox bool `group:"regions" name:"ignore-viewbox"`
+	// Make an error of what is only a warning, such as a key that looks misspelt.
+	Strict bool `group:"regions"`
+	// How to find the pixels: naive, tiled, edge-filtered, tiled-edge-filtered or row-spans. All give the same
+	// numbers.
+	Method string `enum:"auto,naive,tiled,edge-filtered,tiled-edge-filtered,row-spans" default:"auto" placeholder:"METHOD" group:"regions"`
 }
 
 // regions is a regions file after reading.

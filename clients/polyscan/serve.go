@@ -16,8 +16,9 @@ type serveCmd struct {
 
 func (c *serveCmd) Help() string {
 	return `
-Answers calls until it is interrupted, and then finishes those in flight. It is polyscand (server/cmd/polyscand) and takes its
-settings from the same places: flags, the environment (--max-message is POLYSCAN_MAX_MESSAGE), and the file that --config names.
+Answers calls until it is interrupted, and then finishes those in flight. It is polyscand (server/cmd/polyscand) and
+takes its settings from the same places: flags, the environment (--max-message is POLYSCAN_MAX_MESSAGE), and the file
+that --config names.
 
 Examples:
 

@@ -24,20 +24,31 @@ import (
 )
 
 type streamCmd struct {
-	Dir string `arg:"" help:"Folder of frames: all PNG, JPEG, TIFF and BMP files in it, or all .raw and .bin files with --raw; in natural order (frame2 before frame10)." predictor:"dir"`
+	// Folder of frames: all PNG, JPEG, TIFF and BMP files in it, or all .raw and .bin files with --raw; in natural
+	// order (frame2 before frame10).
+	Dir string `arg:"" predictor:"dir"`
 
 	regionFlags
-	Recipe  string `help:"Regions and limits stored on the server, instead of --regions." placeholder:"NAME[@VERSION]" group:"regions"`
-	Recipes string `help:"Folder in which the server inside the process keeps recipes." placeholder:"DIR" predictor:"dir" group:"regions"`
+	// Regions and limits stored on the server, instead of --regions.
+	Recipe string `placeholder:"NAME[@VERSION]" group:"regions"`
+	// Folder in which the server inside the process keeps recipes.
+	Recipes string `placeholder:"DIR" predictor:"dir" group:"regions"`
 	frameFlags
 	reductionFlags
 
-	Repeat       int    `help:"Send all frames N times." default:"1" placeholder:"N" group:"output"`
-	Window       int    `help:"Frames on the way at most." default:"4" placeholder:"N" group:"output"`
-	JSON         bool   `help:"Print one JSON object for the stream." group:"output" name:"json"`
-	CSV          string `help:"Write a row for each frame, region and channel to this file, as soon as the frame is answered; a refused frame has a row with its error." placeholder:"FILE" predictor:"file" group:"output" name:"csv"`
-	Quiet        bool   `help:"No progress bar, and no line for each frame that fails." short:"q" group:"output"`
-	FailOnReject bool   `help:"Exit with 1 if any frame is FAIL or was refused; at least one region must have limits." group:"output"`
+	// Send all frames N times.
+	Repeat int `default:"1" placeholder:"N" group:"output"`
+	// Frames on the way at most.
+	Window int `default:"4" placeholder:"N" group:"output"`
+	// Print one JSON object for the stream.
+	JSON bool `group:"output" name:"json"`
+	// Write a row for each frame, region and channel to this file, as soon as the frame is answered; a refused
+	// frame has a row with its error.
+	CSV string `placeholder:"FILE" predictor:"file" group:"output" name:"csv"`
+	// No progress bar, and no line for each frame that fails.
+	Quiet bool `short:"q" group:"output"`
+	// Exit with 1 if any frame is FAIL or was refused; at least one region must have limits.
+	FailOnReject bool `group:"output"`
 
 	deviceFlags
 	serverFlags
@@ -45,8 +56,9 @@ type streamCmd struct {
 
 func (c *streamCmd) Help() string {
 	return `
-Sends the regions once and then frame after frame, several on the way at a time, and prints how they came out, at what rate,
-and how long each took from being sent to its answer. A file that can't be used is reported, and the stream goes on.
+Sends the regions once and then frame after frame, several on the way at a time, and prints how they came out, at what
+rate, and how long each took from being sent to its answer. A file that can't be used is reported, and the stream goes
+on.
 
 Examples:
 
@@ -54,7 +66,8 @@ Examples:
     polyscan stream frames/ -r zones.json --csv results.csv --addr inspector:7465
     polyscan stream dump/ --raw 2048x512:gray8 --recipe belt --addr inspector:7465 --fail-on-reject
 
-Exit codes: 0 done; 1 a frame failed or was refused and --fail-on-reject was given; 2 wrong arguments or bad input; 3 the server, or the way to it, failed; 130 interrupted.
+Exit codes: 0 done; 1 a frame failed or was refused and --fail-on-reject was given; 2 wrong arguments or bad input; 3
+the server, or the way to it, failed; 130 interrupted.
 `
 }
 

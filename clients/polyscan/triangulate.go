@@ -19,23 +19,29 @@ import (
 )
 
 type triangulateCmd struct {
-	Points string `arg:"" help:"NumPy file of points: int32, N rows of x and y; - is standard input." predictor:"file"`
+	// NumPy file of points: int32, N rows of x and y; - is standard input.
+	Points string `arg:"" predictor:"file"`
 
-	Output string `help:"NumPy file to write: uint32, M rows of three indices of points. - is standard output." short:"o" required:"" placeholder:"FILE" predictor:"file" group:"output"`
-	Route  string `help:"Way to the triangles, which are the same: direct, or voronoi (by way of a discrete Voronoi diagram, and flips)." enum:"direct,voronoi" default:"direct"`
-	Batch  bool   `help:"Let everything more urgent on the server go first." group:"server"`
+	// NumPy file to write: uint32, M rows of three indices of points. - is standard output.
+	Output string `short:"o" required:"" placeholder:"FILE" predictor:"file" group:"output"`
+	// Way to the triangles, which are the same: direct, or voronoi (by way of a discrete Voronoi diagram, and
+	// flips).
+	Route string `enum:"direct,voronoi" default:"direct"`
+	// Let everything more urgent on the server go first.
+	Batch bool `group:"server"`
 	deviceFlags
 	serverFlags
 }
 
 func (c *triangulateCmd) Help() string {
 	return `
-Computes the Delaunay triangulation of points: exact, covering their convex hull, and unique, so that every device gives the
-same triangles. Where more than three points lie on a circle, the polygon that they span becomes a fan around its point of
-least x, then least y. Of equal points the first is used. Points that are all on one line have no triangles.
+Computes the Delaunay triangulation of points: exact, covering their convex hull, and unique, so that every device
+gives the same triangles. Where more than three points lie on a circle, the polygon that they span becomes a fan
+around its point of least x, then least y. Of equal points the first is used. Points that are all on one line have no
+triangles.
 
-Each triangle starts with its least index and turns from the x axis towards the y axis, which looks clockwise on a screen,
-whose y points down. Coordinates go from -268435456 to 268435456.
+Each triangle starts with its least index and turns from the x axis towards the y axis, which looks clockwise on a
+screen, whose y points down. Coordinates go from -268435456 to 268435456.
 
 Examples:
 

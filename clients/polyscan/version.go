@@ -12,7 +12,8 @@ import (
 )
 
 type versionCmd struct {
-	JSON bool `help:"Print a JSON object." name:"json"`
+	// Print a JSON object.
+	JSON bool `name:"json"`
 }
 
 func (c *versionCmd) Help() string {

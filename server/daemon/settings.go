@@ -9,6 +9,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"io/fs"
 	"reflect"
 	"slices"
 	"strings"
@@ -23,10 +24,11 @@ import (
 
 // Options are what kong needs for [Flags]: those of the subcommand of that name, or of the program itself where name
 // is "". A setting is each of its flags that isn't tagged `env:"-"`. It has a variable in the environment,
-// POLYSCAN_MAX_MESSAGE for --max-message, and a key in the file that --config names, max-message.
-func Options(name string) []kong.Option {
+// POLYSCAN_MAX_MESSAGE for --max-message, and a key in the file that --config names, max-message. sources hold the
+// structs of other commands whose comments are help; see [command.Comments].
+func Options(name string, sources ...fs.FS) []kong.Option {
 	return []kong.Option{
-		command.Comments(source, server.ConfigSource),
+		command.Comments(append(sources, source, server.ConfigSource)...),
 		kong.NamedMapper("size", kong.MapperFunc(sizeMapper)),
 		kong.NamedMapper("off", offMapper{}),
 		kong.Bind(&file{}), // which --config fills
