@@ -5,16 +5,20 @@ package server
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"runtime/debug"
 	"slices"
+	"strings"
 
 	"github.com/grpc-ecosystem/go-grpc-middleware/v2/interceptors/logging"
 	"github.com/grpc-ecosystem/go-grpc-middleware/v2/interceptors/recovery"
 	"github.com/polyscan/polyscan/server/internal/apierr"
+	"github.com/polyscan/polyscan/server/internal/auth"
 	"github.com/polyscan/polyscan/server/internal/wire"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 )
 
 func (s *Server) unaryInterceptors() []grpc.UnaryServerInterceptor {
@@ -29,6 +33,9 @@ func (s *Server) unaryInterceptors() []grpc.UnaryServerInterceptor {
 		logging.UnaryServerInterceptor(s.logCall(), loggingOptions...),
 		func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
 			res, err := next(ctx, req)
+			if err != nil && errors.Is(context.Cause(ctx), auth.ErrRevoked) {
+				err = unauthenticated(auth.ErrRevoked)
+			}
 			if err != nil {
 				return nil, apierr.StatusOf(ctx, s.log, err).Err()
 			}
@@ -56,9 +63,10 @@ func (s *Server) streamInterceptors() []grpc.StreamServerInterceptor {
 		},
 		logging.StreamServerInterceptor(s.logCall(), loggingOptions...),
 		func(srv any, stream grpc.ServerStream, i *grpc.StreamServerInfo, next grpc.StreamHandler) error {
-			err := s.authenticate(stream.Context(), i.FullMethod)
+			ctx, done, err := s.authenticate(stream.Context(), i.FullMethod)
 			if err == nil {
-				err = next(srv, stream)
+				defer done()
+				err = s.untilRevoked(ctx, func() error { return next(srv, stream) })
 			}
 			if err != nil {
 				return apierr.StatusOf(stream.Context(), s.log, err).Err()
@@ -69,6 +77,41 @@ func (s *Server) streamInterceptors() []grpc.StreamServerInterceptor {
 		// in the goroutine of the handler
 		recovery.StreamServerInterceptor(recovery.WithRecoveryHandlerContext(s.panicked)),
 	}
+}
+
+// authenticate refuses calls without a token that is known. The health service is open, because those who ask it, load
+// balancers and supervisors, have none. The context ends with the token, and done is for the end of the call.
+func (s *Server) authenticate(ctx context.Context, method string) (_ context.Context, done func(), err error) {
+	if s.tokens == nil || strings.HasPrefix(method, "/"+healthpb.Health_ServiceDesc.ServiceName+"/") {
+		return ctx, func() {}, nil
+	}
+	if ctx, done, err = s.tokens.Admit(ctx); err != nil {
+		return nil, nil, unauthenticated(err)
+	}
+	return ctx, done, nil
+}
+
+func unauthenticated(err error) error {
+	return apierr.WithDetails(codes.Unauthenticated, err.Error(), apierr.Info(apierr.ReasonToken)).Err()
+}
+
+// untilRevoked runs the handler of a stream. It returns before that does when ctx says that the token was taken back:
+// the stream ends then, and with it whatever the handler waits for.
+func (s *Server) untilRevoked(ctx context.Context, handle func() error) error {
+	if s.tokens == nil {
+		return handle()
+	}
+	done := make(chan error, 1)
+	s.background.Go(func() { done <- handle() })
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+	}
+	if errors.Is(context.Cause(ctx), auth.ErrRevoked) {
+		return unauthenticated(auth.ErrRevoked)
+	}
+	return <-done
 }
 
 // registrar registers services whose unary calls are authenticated before their request is read, so that nobody without
@@ -86,11 +129,14 @@ func (r registrar) RegisterService(d *grpc.ServiceDesc, impl any) {
 		next := c.Methods[i].Handler
 		method := "/" + c.ServiceName + "/" + c.Methods[i].MethodName
 		c.Methods[i].Handler = func(srv any, ctx context.Context, dec func(any) error, interceptor grpc.UnaryServerInterceptor) (any, error) {
-			if err := r.s.authenticate(ctx, method); err != nil {
+			admitted, done, err := r.s.authenticate(ctx, method)
+			if err != nil {
 				// Through the interceptors, so that it is counted and logged.
 				info := &grpc.UnaryServerInfo{Server: srv, FullMethod: method}
 				return interceptor(ctx, nil, info, func(context.Context, any) (any, error) { return nil, err })
 			}
+			defer done()
+			ctx = admitted
 			// A request that is refused for what it would take in memory goes the same way.
 			var refused error
 			res, err := next(srv, ctx, func(v any) error {

@@ -9,6 +9,7 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"io"
 	"math/big"
 	"os"
 	"path/filepath"
@@ -100,7 +101,7 @@ func TestTokens(t *testing.T) {
 		t.Errorf("%v calls without a token are counted, want %d", got, 8*5)
 	}
 
-	// Replaced while the server runs; a broken file changes nothing.
+	// Replaced while the server runs; a broken file changes nothing, and one without a token refuses everybody.
 	writeFile(t, file, "gamma\n")
 	s.Reload()
 	if err := device(bearer(t.Context(), "Bearer gamma")); err != nil {
@@ -109,16 +110,60 @@ func TestTokens(t *testing.T) {
 	if err := device(bearer(t.Context(), "Bearer alpha")); status.Code(err) != codes.Unauthenticated {
 		t.Errorf("%v", err)
 	}
-	writeFile(t, file, "")
+	writeFile(t, file, "two words\n")
 	s.Reload()
 	if err := device(bearer(t.Context(), "Bearer gamma")); err != nil {
 		t.Error(err)
+	}
+	for name, change := range map[string]func(){
+		"empty": func() { writeFile(t, file, "") }, "comments": func() { writeFile(t, file, "# nobody\n") },
+		"deleted": func() { os.Remove(file) },
+	} {
+		writeFile(t, file, "gamma\n")
+		s.Reload()
+		change()
+		s.Reload()
+		if err := device(bearer(t.Context(), "Bearer gamma")); status.Code(err) != codes.Unauthenticated {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 	writeFile(t, file, "delta without notice\n") // spaces: refused
 	writeFile(t, file, "delta-without-notice\n")
 	waitFor(t, "the file to be noticed", func() bool {
 		return device(bearer(t.Context(), "Bearer delta-without-notice")) == nil
 	})
+}
+
+// A token that is taken out of the file ends the calls that it began, with a reason, and no others.
+func TestRevokedTokenEndsCalls(t *testing.T) {
+	file := writeFile(t, filepath.Join(t.TempDir(), "tokens"), "alpha\nbeta\n")
+	s := start(t, Config{TokenFile: file})
+	open := func(token string) grpc.BidiStreamingClient[pb.StreamFramesRequest, pb.StreamFramesResponse] {
+		stream, err := s.inspection.StreamFrames(bearer(t.Context(), "Bearer "+token))
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = stream.Send(&pb.StreamFramesRequest{Message: &pb.StreamFramesRequest_Open{Open: inspect(rect("a", 0, 0, 2, 2))}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return stream
+	}
+	goes, stays := open("alpha"), open("beta")
+	waitFor(t, "the streams to be there", func() bool {
+		return metric(t, s, "polyscan_requests_in_flight", "method", pb.InspectionService_StreamFrames_FullMethodName) == 2
+	})
+	writeFile(t, file, "beta\n") // nobody sends a signal
+	_, err := goes.Recv()
+	if d := detailsOf(t, err); d.status.Code() != codes.Unauthenticated || d.info.Reason != apierr.ReasonToken {
+		t.Errorf("the stream of a token that was taken back: %v", err)
+	}
+	if err := stays.CloseSend(); err != nil {
+		t.Error(err)
+	}
+	if _, err := stays.Recv(); err != io.EOF {
+		t.Errorf("the other stream: %v", err)
+	}
 }
 
 // A call without a token is refused before its request is there.

@@ -26,6 +26,7 @@ import (
 	"github.com/polyscan/polyscan/kernels/driver"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
 	"github.com/polyscan/polyscan/server/drivers"
+	"github.com/polyscan/polyscan/server/internal/auth"
 	"github.com/polyscan/polyscan/server/internal/budget"
 	"github.com/polyscan/polyscan/server/internal/device"
 	"github.com/polyscan/polyscan/server/internal/observe"
@@ -48,7 +49,7 @@ type Server struct {
 	shared    *sharedMemory // nil: off
 
 	overheadLimit int64         // of a request's structs
-	tokens        *tokens       // nil: no authentication
+	tokens        *auth.Tokens  // nil: no authentication
 	certs         *certificates // nil: no TLS
 	metrics       *observe.Metrics
 	gatherer      prometheus.Gatherer
@@ -101,9 +102,14 @@ func New(cfg Config) (_ *Server, err error) {
 		return nil, fmt.Errorf("server: field rules: %w", err)
 	}
 	if cfg.TokenFile != "" {
-		if s.tokens, err = newTokens(cfg.TokenFile, s.log); err != nil {
+		if s.tokens, err = auth.NewTokens(cfg.TokenFile, s.log); err != nil {
 			return nil, &configError{err}
 		}
+		defer func() {
+			if err != nil {
+				s.tokens.Close()
+			}
+		}()
 	}
 	if s.certs, err = newCertificates(cfg.TLS, s.log); err != nil {
 		return nil, &configError{err}
@@ -222,7 +228,7 @@ func (s *Server) Reload() {
 		s.certs.reload()
 	}
 	if s.tokens != nil {
-		s.tokens.reload()
+		s.tokens.Reload()
 	}
 }
 
@@ -252,6 +258,9 @@ func (s *Server) shutdown(ctx context.Context) error {
 		err = fmt.Errorf("server: calls were cancelled: %w", context.Cause(ctx))
 		s.grpc.Stop()
 		<-done
+	}
+	if s.tokens != nil {
+		s.tokens.Close()
 	}
 	s.scans.close()
 	s.background.Wait()

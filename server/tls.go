@@ -10,6 +10,8 @@ import (
 	"log/slog"
 	"os"
 	"sync/atomic"
+
+	"github.com/polyscan/polyscan/server/internal/auth"
 )
 
 // TLS names PEM files. They are read again when they change.
@@ -28,7 +30,7 @@ type TLS struct {
 type certificates struct {
 	files   TLS
 	log     *slog.Logger
-	watched []*watchedFile
+	watched []*auth.File
 	current atomic.Pointer[tls.Config]
 }
 
@@ -47,7 +49,7 @@ func newCertificates(files TLS, log *slog.Logger) (*certificates, error) {
 	c := &certificates{files: files, log: log}
 	for _, f := range []string{files.CertFile, files.KeyFile, files.ClientCAFile} {
 		if f != "" {
-			c.watched = append(c.watched, &watchedFile{path: f})
+			c.watched = append(c.watched, &auth.File{Path: f})
 		}
 	}
 	if err := c.read(); err != nil {
@@ -58,7 +60,7 @@ func newCertificates(files TLS, log *slog.Logger) (*certificates, error) {
 
 func (c *certificates) read() error {
 	for _, w := range c.watched {
-		w.check()
+		w.Look()
 	}
 	cert, err := tls.LoadX509KeyPair(c.files.CertFile, c.files.KeyFile)
 	if err != nil {
@@ -101,7 +103,7 @@ func (c *certificates) config() *tls.Config {
 		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
 			changed := false
 			for _, w := range c.watched {
-				changed = w.changed() || changed
+				changed = w.Changed() || changed
 			}
 			if changed {
 				c.reload()
