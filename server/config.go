@@ -156,7 +156,8 @@ type Config struct {
 	// travel in the clear.
 	//
 	// Empty lines and lines that start with # don't count. A call brings a token as "authorization: Bearer TOKEN". The
-	// file is read again when it changes.
+	// file is read again when its content changes: calls end whose token is not in it any more, and all are refused
+	// while there is none.
 	TokenFile string `type:"path" placeholder:"FILE" default:"" group:"Security"`
 	// Serve reflection, for grpcurl and the like.
 	NoReflection bool `name:"reflection" type:"off" default:"true" negatable:"" group:"Security"`
