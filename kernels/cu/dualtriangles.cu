@@ -10,7 +10,7 @@
 //
 // write: a block for each tile reads the labels of what is in the list again, and writes 12 bytes a triangle.
 //
-// Source: seeds/000 (count, scan, write).
+// Source: Ke and Huang, Parallel Low Poly Style Image/Video Converter (count, scan, write).
 
 #include "mesh.cuh"
 

@@ -6,10 +6,11 @@
 // can divide all items evenly among its blocks.
 //
 // Bytes moved: 16 bytes an edge and band it reaches, 8 bytes an item. Complexity: edges*bands/THREADS tests,
-// crossings, and columns of dense rows. The seed's four methods visit every pixel of the region's bounds instead
+// crossings, and columns of dense rows. Berényi's four methods visit every pixel of the region's bounds instead
 // (bytes are the same); they are there to be compared with.
 //
-// Sources: seeds/004 (Berényi) for NAIVE, TILED, EDGE_FILTERED and TILED_EDGE_FILTERED.
+// Sources: Berényi, Parallel image reductions over polygon masks, GPU Day 2024, for NAIVE, TILED, EDGE_FILTERED and
+// TILED_EDGE_FILTERED.
 
 #include "spans.cuh"
 

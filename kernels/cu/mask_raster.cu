@@ -8,7 +8,8 @@
 // edges*rows/RASTER_ROWS tests. RASTER_ROWS is 4, so that two warps share a row: with 8 a frame of 1440 rows makes 180
 // blocks for 132 multiprocessors, with 2 the edges are read twice as often.
 //
-// The seed's four methods write the same bytes from a grid of tiles. Source: seeds/004 (Berényi).
+// Berényi's four methods write the same bytes from a grid of tiles. Source: Berényi, Parallel image reductions over
+// polygon masks, GPU Day 2024.
 
 #include "tiles.cuh"
 
@@ -120,7 +121,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     }
 }
 
-// One region by the seed's methods: a block a tile, a thread a pixel.
+// One region by Berényi's methods: a block a tile, a thread a pixel.
 template <bool TILED, bool FILTERED>
 __device__ __forceinline__ void raster_tiles(const View &p, const PreparedRegion &r, unsigned char *dst, u64 stride) {
     __shared__ TileShared s;

@@ -18,7 +18,8 @@
 // candidate, half of them for the hash, and some of the 4 (Spacing+1)^2 keys around it for a block where the nine first ones don't
 // tell.
 //
-// Source: seeds/000, seeds/001 (what is chosen by); Ohlsson, Sequential Poisson sampling, 1998.
+// Source: Ke and Huang, Parallel Low Poly Style Image/Video Converter; Yang, Low poly in CUDA, 2018 (what is chosen
+// by); Ohlsson, Sequential Poisson sampling, 1998.
 
 #include "common.cuh"
 

@@ -11,7 +11,8 @@
 // Bytes moved: those of the pixels read and written; tasks read them once more. Complexity: pixels, and some 300 instructions
 // a row of a triangle.
 //
-// Source: seeds/000 (per triangle), seeds/001 (per tile).
+// Source: Ke and Huang, Parallel Low Poly Style Image/Video Converter (per triangle); Yang, Low poly in CUDA, 2018 (per
+// tile).
 
 #include "shade.cuh"
 

@@ -1,4 +1,5 @@
-// Tiles: how the seed (seeds/004, Berényi) finds pixels, for comparison with row spans.
+// Tiles: how a talk (Berényi, Parallel image reductions over polygon masks, GPU Day 2024) finds pixels, for
+// comparison with row spans.
 //
 // A block takes a tile of TILE_W x TILE_H pixels; its threads test edges in parallel, first against the tile (is any
 // edge nearer to the tile's centre than half its diagonal; which edges can change a winding number inside it), then

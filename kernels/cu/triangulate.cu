@@ -26,9 +26,10 @@
 // again and 24n to write the result. Time is that of the instructions of stars, some thousands a warp and neighbour;
 // n log n but for far, which visits the boxes that the boundary of each circle meets.
 //
-// Sources: seeds/002; Ray, Sokolov, Lefebvre, Lévy: Meshless Voronoi on the GPU (2018) for the idea of independent cells;
-// Merrill and Garland: Single-pass parallel prefix scan with decoupled look-back (2016), and Adinets and Merrill: Onesweep
-// (2022) for the sort; Edelsbrunner and Mücke: Simulation of simplicity (1990) for ties.
+// Sources: Zhang and Fan, Parallel Delaunay Triangulation; Ray, Sokolov, Lefebvre, Lévy: Meshless Voronoi on the GPU
+// (2018) for the idea of independent cells; Merrill and Garland: Single-pass parallel prefix scan with decoupled
+// look-back (2016), and Adinets and Merrill: Onesweep (2022) for the sort; Edelsbrunner and Mücke: Simulation of
+// simplicity (1990) for ties.
 
 #include "fault.cuh"
 #include "lookback.cuh"
