@@ -23,17 +23,17 @@ import (
 
 // The defaults of [ScanOptions].
 const (
-	// DefaultScanStrips strips are held at most, and fewer where they are so large that they would take more than
-	// DefaultScanBytes; but never fewer than 4.
-	DefaultScanStrips = 64
-	DefaultScanBytes  = 64 << 20
-	// DefaultScanUpdates is how many updates wait for [Scan.Recv].
-	DefaultScanUpdates = 256
-	// DefaultScanStall is how long the server may be silent while it owes an acknowledgement.
-	DefaultScanStall = 10 * time.Second
-	// DefaultScanOutage is how long a broken connection is tried anew where the server doesn't say how long it keeps a
+	// defaultScanStrips strips are held at most, and fewer where they are so large that they would take more than
+	// defaultScanBytes; but never fewer than 4.
+	defaultScanStrips = 64
+	defaultScanBytes  = 64 << 20
+	// defaultScanUpdates is how many updates wait for [Scan.Recv].
+	defaultScanUpdates = 256
+	// defaultScanStall is how long the server may be silent while it owes an acknowledgement.
+	defaultScanStall = 10 * time.Second
+	// defaultScanOutage is how long a broken connection is tried anew where the server doesn't say how long it keeps a
 	// session.
-	DefaultScanOutage = 30 * time.Second
+	defaultScanOutage = 30 * time.Second
 
 	minScanStrips = 4
 	maxScanStrips = 4096 // more a server doesn't take
@@ -45,7 +45,7 @@ type ScanOptions struct {
 	// not acknowledged and may want again. It bounds the memory of the stream. At most 4096; 0 has a default.
 	Strips int
 	// Updates is how many updates wait to be received. When they are full nothing more is read, and the server
-	// calls this a slow consumer; 0 means [DefaultScanUpdates].
+	// calls this a slow consumer; 0 means 256.
 	Updates int
 	// SharedMemory puts the strips into memory that the server maps, too, so that pixels don't travel. The server
 	// must be on this host. See [SharedMemory].
@@ -54,7 +54,7 @@ type ScanOptions struct {
 	// the session. Negative means not at all.
 	Outage time.Duration
 	// Stall is how long the server may be silent while it owes an acknowledgement, before the connection counts as
-	// broken; 0 means [DefaultScanStall].
+	// broken; 0 means 10 s.
 	Stall time.Duration
 	// Resume goes on with a session of an earlier [Scan], of another process even, instead of starting one.
 	Resume *ScanSession
@@ -248,13 +248,13 @@ func newScan(ctx context.Context, c *Client, open *polyscanv1.ScanOpen, o ScanOp
 		}
 	}
 	if o.Strips == 0 {
-		o.Strips = int(min(DefaultScanStrips, max(minScanStrips, DefaultScanBytes/size)))
+		o.Strips = int(min(defaultScanStrips, max(minScanStrips, defaultScanBytes/size)))
 	}
 	if o.Updates == 0 {
-		o.Updates = DefaultScanUpdates
+		o.Updates = defaultScanUpdates
 	}
 	if o.Stall <= 0 {
-		o.Stall = DefaultScanStall
+		o.Stall = defaultScanStall
 	}
 	s := &Scan{
 		client: c, open: open, opts: o, height: raw.Height, stride: raw.Stride, row: raw.Width * PixelBytes(raw.Format),
@@ -599,7 +599,7 @@ func (s *Scan) reconnect(cause error) (*scanConn, *Reconnected, error) {
 		limit = s.opened.GetResumeWindow().AsDuration()
 		s.mu.Unlock()
 		if limit <= 0 {
-			limit = DefaultScanOutage
+			limit = defaultScanOutage
 		}
 	}
 	r := &Reconnected{Cause: wrap(cause)}

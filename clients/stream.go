@@ -18,13 +18,13 @@ import (
 	polyscanv1 "github.com/polyscan/polyscan/proto/polyscan/v1"
 )
 
-// DefaultWindow is how many frames of a stream are on the way at most, unless told otherwise: enough for one to travel,
+// defaultWindow is how many frames of a stream are on the way at most, unless told otherwise: enough for one to travel,
 // one to wait and two to be computed.
-const DefaultWindow = 4
+const defaultWindow = 4
 
 // StreamOptions adjust a stream. The zero value is fine.
 type StreamOptions struct {
-	// Window is how many frames may be sent and not yet answered; 0 means [DefaultWindow]. It bounds the memory that
+	// Window is how many frames may be sent and not yet answered; 0 means 4. It bounds the memory that
 	// frames hold on this side; the server has a bound of its own.
 	Window int
 }
@@ -78,7 +78,7 @@ func (s *stream) open(
 		return fmt.Errorf("clients: window %d: must not be negative", o.Window)
 	}
 	if o.Window == 0 {
-		o.Window = DefaultWindow
+		o.Window = defaultWindow
 	}
 	s.ctx, s.cancel = context.WithCancel(ctx)
 	rpc, err := call(s.ctx)

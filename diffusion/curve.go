@@ -22,14 +22,14 @@ type Stop struct {
 // BlurStop is the blur at a place along a curve.
 type BlurStop struct {
 	At    float64 // as of a Stop
-	Sigma float64 // standard deviation in pixels, 0 to MaxBlur
+	Sigma float64 // standard deviation in pixels, 0 to 100
 }
 
-// MaxBlur is the largest blur of a curve, in pixels.
-const MaxBlur = driver.MaxBlurSigma
+// maxBlur is the largest blur of a curve, in pixels.
+const maxBlur = driver.MaxBlurSigma
 
-// MaxCurveCoordinate bounds the absolute value of a curve's coordinates, in pixels.
-const MaxCurveCoordinate = driver.MaxCurveCoord / driver.Subpixel
+// maxCoordinate bounds the absolute value of a curve's coordinates, in pixels.
+const maxCoordinate = driver.MaxCurveCoord / driver.Subpixel
 
 // Curve is cubic Béziers in a row with values along both sides: a diffusion curve. Between stops values are
 // interpolated, before the first and behind the last they are those; at a place of several stops, in order, the last
@@ -55,7 +55,7 @@ type Curve struct {
 // Drawing is curves on a canvas.
 type Drawing struct {
 	Width, Height int // 1 to driver.MaxSide, and driver.MaxPixels in all
-	Channels      int // 1 to MaxChannels, and one less where a curve is blurred
+	Channels      int // 1 to 4, and one less where a curve is blurred
 	Curves        []Curve
 	// Flags and Values are what is given besides, under the curves, as of a [Problem]; nil where there is nothing.
 	Flags  []uint8
@@ -76,7 +76,7 @@ type strokes struct {
 	curves   []driver.Curve
 	stops    []driver.CurveStop
 	channels int  // of stops: those of the drawing, and a last one for the blur where there is any
-	blurred  bool // the last channel is deviations in units of MaxBlur
+	blurred  bool // the last channel is deviations in units of maxBlur
 	barriers bool // edges may be blocked
 }
 
@@ -89,8 +89,8 @@ func (d *Drawing) Check() error {
 
 // strokes checks the drawing, but for flags and values.
 func (d *Drawing) strokes() (*strokes, error) {
-	if d.Channels < 1 || d.Channels > MaxChannels {
-		return nil, invalid(path{"channels"}, d.Channels, "must be 1 to %d", MaxChannels)
+	if d.Channels < 1 || d.Channels > driver.MaxDiffusionChannels {
+		return nil, invalid(path{"channels"}, d.Channels, "must be 1 to %d", driver.MaxDiffusionChannels)
 	}
 	s := &strokes{channels: d.Channels}
 	for i := range d.Curves {
@@ -132,9 +132,9 @@ func (s *strokes) add(d *Drawing, c *Curve, at path) error {
 			v    float64
 			to   *int32
 		}{{"x", p.X, &x[k]}, {"y", p.Y, &y[k]}} {
-			if !(math.Abs(a.v) <= MaxCurveCoordinate) {
+			if !(math.Abs(a.v) <= maxCoordinate) {
 				return invalid(at.Join("points", k, a.axis), a.v, "must be -%d to %[1]d",
-					MaxCurveCoordinate)
+					maxCoordinate)
 			}
 			*a.to = int32(math.Round(a.v * driver.Subpixel))
 		}
@@ -252,12 +252,12 @@ func blurStops(stops []BlurStop, segments int, at path) ([]driver.CurveStop, err
 		if err := checkPlace(at.Join(i, "at"), s.At, segments, before); err != nil {
 			return nil, err
 		}
-		if !(s.Sigma >= 0 && s.Sigma <= MaxBlur) {
-			return nil, invalid(at.Join(i, "sigma"), s.Sigma, "must be 0 to %d", MaxBlur)
+		if !(s.Sigma >= 0 && s.Sigma <= maxBlur) {
+			return nil, invalid(at.Join(i, "sigma"), s.Sigma, "must be 0 to %d", maxBlur)
 		}
 		before = s.At
 		out[i] = driver.CurveStop{At: place(s.At),
-			Values: [driver.MaxDiffusionChannels]float32{float32(s.Sigma / MaxBlur)}}
+			Values: [driver.MaxDiffusionChannels]float32{float32(s.Sigma / maxBlur)}}
 	}
 	return out, nil
 }

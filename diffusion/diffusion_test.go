@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 	"pgregory.net/rapid"
@@ -48,7 +47,7 @@ func openWith(t testing.TB, cfg kernels.Config) *kernels.Device {
 
 func problem(s *devicetest.Scene) *diffusion.Problem {
 	return &diffusion.Problem{
-		Constraints: diffusion.Constraints{Width: s.Width, Height: s.Height, Flags: s.Flags}, Channels: s.Channels,
+		Width: s.Width, Height: s.Height, Flags: s.Flags, Channels: s.Channels,
 		Values: s.Colours,
 	}
 }
@@ -113,46 +112,11 @@ func TestMethods(t *testing.T) {
 	}
 }
 
-// A solve doesn't wait for the memory of the constraints that it holds.
-func TestPreparedNeverWaitsForItself(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	s := devicetest.Scenes(6, 40)[0]
-	made, refused := 0, 0
-	for size := int64(16 << 10); size <= 512<<10; size += 8 << 10 {
-		d := openCPU(t, size)
-		p, err := diffusion.Prepare(ctx, d, problem(s).Constraints)
-		var full *kernels.CapacityError
-		if err != nil {
-			if !errors.As(err, &full) || ctx.Err() != nil {
-				t.Fatalf("%d bytes: %v", size, err)
-			}
-			continue
-		}
-		switch _, err := p.Solve(ctx, s.Channels, s.Colours, nil); {
-		case err == nil:
-			made++
-		case errors.As(err, &full) && ctx.Err() == nil:
-			refused++
-		default:
-			t.Fatalf("%d bytes: %v", size, err)
-		}
-		p.Close()
-	}
-	if made == 0 || refused == 0 {
-		t.Errorf("%d solves were made and %d refused", made, refused)
-	}
-}
-
-// Prepared constraints give the same bits, for any colours, also at once; and a solution is a good start.
-func TestPrepared(t *testing.T) {
+// Solves of the same constraints give the same bits, for any colours, also at once; and a solution is a good start.
+func TestSolveAgain(t *testing.T) {
 	d := openCPU(t, 64<<20)
 	for _, s := range []*devicetest.Scene{devicetest.Scenes(6, 80)[0], devicetest.BarrierScenes(6, 60)[0]} {
 		want, err := diffusion.Solve(context.Background(), d, problem(s), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		p, err := diffusion.Prepare(context.Background(), d, problem(s).Constraints)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -163,7 +127,7 @@ func TestPrepared(t *testing.T) {
 		answers := make(chan answer)
 		for range 3 {
 			go func() {
-				s, err := p.Solve(context.Background(), s.Channels, s.Colours, nil)
+				s, err := diffusion.Solve(context.Background(), d, problem(s), nil)
 				answers <- answer{s, err}
 			}()
 		}
@@ -174,7 +138,7 @@ func TestPrepared(t *testing.T) {
 				t.Errorf("%s: %v, or other values, or a new set-up", s.Name, a.err)
 			}
 		}
-		again, err := p.Solve(context.Background(), s.Channels, s.Colours, &diffusion.Options{Start: want.Values})
+		again, err := diffusion.Solve(context.Background(), d, problem(s), &diffusion.Options{Start: want.Values})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -185,37 +149,11 @@ func TestPrepared(t *testing.T) {
 		for i := range s.Colours {
 			s.Colours[i] = 1 - s.Colours[i]
 		}
-		other, err := p.Solve(context.Background(), s.Channels, s.Colours, nil)
+		other, err := diffusion.Solve(context.Background(), d, problem(s), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		check(t, s, other)
-		if err := p.Close(); err != nil {
-			t.Error(err)
-		}
-		if _, err := p.Solve(context.Background(), s.Channels, s.Colours, nil); !errors.Is(err, diffusion.ErrClosed) {
-			t.Errorf("after Close: %v", err)
-		}
-		if err := p.Close(); err != nil {
-			t.Error(err)
-		}
-	}
-}
-
-func TestEvicted(t *testing.T) {
-	d := openCPU(t, 1<<20)
-	s := devicetest.Scenes(1, 60)[0]
-	p, err := diffusion.Prepare(context.Background(), d, problem(s).Constraints)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer p.Close()
-	err = d.Do(context.Background(), kernels.Job{Footprint: 1 << 20}, func(*kernels.Queue) error { return nil })
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := p.Solve(context.Background(), s.Channels, s.Colours, nil); !errors.Is(err, diffusion.ErrEvicted) {
-		t.Errorf("after eviction: %v", err)
 	}
 }
 
@@ -320,7 +258,7 @@ func TestRefusals(t *testing.T) {
 		}},
 	} {
 		p := &diffusion.Problem{
-			Constraints: diffusion.Constraints{Width: 4, Height: 3, Flags: make([]uint8, 12)}, Channels: 2,
+			Width: 4, Height: 3, Flags: make([]uint8, 12), Channels: 2,
 			Values: make([]float32, 24),
 		}
 		p.Flags[0], p.Flags[11] = diffusion.Fixed, diffusion.Fixed
@@ -332,16 +270,10 @@ func TestRefusals(t *testing.T) {
 			t.Errorf("%v, want %q", err, x.says)
 		}
 	}
-	if _, err := diffusion.Prepare(context.Background(), d, diffusion.Constraints{Width: 2, Height: 2}); err == nil {
-		t.Error("Prepare without flags: no error")
-	}
 	big := devicetest.Scenes(1, 500)[0]
 	var full *kernels.CapacityError
 	if _, err := diffusion.Solve(context.Background(), d, problem(big), nil); !errors.As(err, &full) {
 		t.Errorf("a scene larger than the device: %v", err)
-	}
-	if _, err := diffusion.Prepare(context.Background(), d, problem(big).Constraints); !errors.As(err, &full) {
-		t.Errorf("constraints larger than the device: %v", err)
 	}
 }
 
@@ -363,9 +295,6 @@ func TestCancel(t *testing.T) {
 	if _, err := diffusion.Solve(ctx, d, problem(s), nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled before: %v", err)
 	}
-	if _, err := diffusion.Prepare(ctx, d, problem(s).Constraints); !errors.Is(err, context.Canceled) {
-		t.Errorf("Prepare, cancelled before: %v", err)
-	}
 }
 
 // Each op in turn fails; the next call works.
@@ -384,14 +313,6 @@ func TestFaults(t *testing.T) {
 			continue
 		}
 		run := func() error {
-			p, err := diffusion.Prepare(context.Background(), d, problem(s).Constraints)
-			if err != nil {
-				return err
-			}
-			defer p.Close()
-			if _, err = p.Solve(context.Background(), 1, s.Colours, nil); err != nil {
-				return err
-			}
 			got, err := diffusion.Solve(context.Background(), d, problem(s), nil)
 			if err == nil {
 				check(t, s, got)
@@ -428,8 +349,8 @@ func ExampleSolve() {
 	}
 	defer dev.Close()
 	p := &diffusion.Problem{
-		Constraints: diffusion.Constraints{Width: 5, Height: 1,
-			Flags: []uint8{diffusion.Fixed, 0, 0, 0, diffusion.Fixed}},
+		Width: 5, Height: 1,
+		Flags:    []uint8{diffusion.Fixed, 0, 0, 0, diffusion.Fixed},
 		Channels: 1,
 		Values:   []float32{0, 0, 0, 0, 1},
 	}
@@ -447,8 +368,8 @@ func TestSolveLargest(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 7))
 	for k := range 60 {
 		w, h := 1+rng.IntN(60), 1+rng.IntN(60)
-		p := &diffusion.Problem{Constraints: diffusion.Constraints{Width: w, Height: h, Flags: make([]uint8, w*h),
-			Method: diffusion.Method(k % 5)}, Channels: 1}
+		p := &diffusion.Problem{Width: w, Height: h, Flags: make([]uint8, w*h),
+			Method: diffusion.Method(k % 5), Channels: 1}
 		for i := range p.Flags {
 			if i == 0 || rng.IntN(10) == 0 {
 				p.Flags[i] = diffusion.Fixed

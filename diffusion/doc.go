@@ -2,15 +2,13 @@
 // neighbours. That draws diffusion images from constraints, fills holes, and estimates a background from what lies
 // around defects.
 //
-// [Solve] takes a [Problem] to a [Solution]; [Prepare] does once what depends only on where constraints are, so that
-// others with the same ones but other colours take less; [Fill] is for pictures with holes, or with something in front
-// of their background. [SolveDrawing] draws curves with colours along both sides as constraints, and blurs the picture
-// around them; [Render] makes pixels of that, and a [Canvas] does after each change; [Extract] finds such curves in a
-// picture.
+// [Solve] takes a [Problem] to a [Solution]; [Fill] is for pictures with holes, or with something in front of their
+// background. [SolveDrawing] draws curves with colours along both sides as constraints, and blurs the picture around
+// them; [Render] makes pixels of that, and a [Canvas] does after each change; [Extract] finds such curves in a picture.
 //
-// All that solves, but for [Prepared] and [Canvas], which have their own, and for what slow methods are compared with,
-// looks for a set-up that the device has kept for constraints in the same places, whatever they came as, and leaves a
-// new one for others while there is memory for it: see [kernels.Config.MemoBytes]. Results don't depend on that.
+// A solve looks for a set-up that the device has kept for constraints in the same places, whatever they came as, and
+// leaves a new one for others while there is memory for it: see [kernels.Config.MemoBytes]. Results don't depend on
+// that. A [Canvas] has a set-up of its own, as has what slow methods are compared with.
 //
 // # Conventions
 //

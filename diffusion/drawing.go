@@ -12,7 +12,7 @@ import (
 
 // SolveDrawing draws the curves, solves, and blurs the picture where curves ask for it, in one job on dev. See [Solve];
 // the solution has the drawing's channels. opts.Start, where there is one, is of a picture before it was blurred, with
-// one more plane, of deviations divided by [MaxBlur], where curves are blurred.
+// one more plane, of deviations divided by 100 px, where curves are blurred.
 func SolveDrawing(ctx context.Context, dev *kernels.Device, d *Drawing, opts *Options) (*Solution, error) {
 	w, err := newWork(dev, d)
 	if err != nil {
@@ -42,83 +42,6 @@ func SolveDrawing(ctx context.Context, dev *kernels.Device, d *Drawing, opts *Op
 func errNothingDrawn(d *Drawing) error {
 	return invalid(path{"curves"}, fmt.Sprintf("%d of them", len(d.Curves)),
 		"fix no pixel of the canvas: nothing is known of the image")
-}
-
-// Rasterize draws the curves, in one job on dev, and returns the constraints that they make. Where a curve is blurred
-// there is one more channel than the drawing has: deviations divided by [MaxBlur], for [Blur] once the problem is
-// solved.
-func Rasterize(ctx context.Context, dev *kernels.Device, d *Drawing) (*Problem, error) {
-	w, err := newWork(dev, d)
-	if err != nil {
-		return nil, err
-	}
-	n := d.Width * d.Height
-	p := &Problem{Constraints{d.Width, d.Height, make([]uint8, n), d.Method}, w.channels, make([]float32, w.channels*n)}
-	job := kernels.Job{Label: "draw curves", Footprint: w.footprint() + kernels.Bytes[float32](len(p.Values)),
-		Units: int64(n)}
-	err = dev.Do(ctx, job, func(q *kernels.Queue) error {
-		in, err := w.raster(q)
-		if err != nil {
-			return err
-		}
-		if err := download(q, p.Flags, in.flags); err != nil {
-			return err
-		}
-		return download(q, p.Values, in.values)
-	})
-	if err != nil {
-		return nil, err
-	}
-	return p, nil
-}
-
-// Planes are values of all pixels, in planes.
-type Planes struct {
-	Width, Height, Channels int
-	Values                  []float32 // planes
-}
-
-// Blur blurs a picture whose last channel is deviations divided by [MaxBlur], in one job on dev, and returns the
-// others. See [driver.Blur] for the kernel.
-func Blur(ctx context.Context, dev *kernels.Device, p *Planes) (*Planes, error) {
-	if err := kernels.CheckSize(p.Width, p.Height); err != nil {
-		return nil, err
-	}
-	switch {
-	case p.Channels < 2 || p.Channels > MaxChannels:
-		return nil, invalid(path{"channels"}, p.Channels, "must be 2 to %d, deviations included", MaxChannels)
-	case len(p.Values) != p.Channels*p.Width*p.Height:
-		return nil, invalid(path{"values"}, fmt.Sprintf("%d values", len(p.Values)), "must be %d, in %d planes of %dx%d",
-			p.Channels*p.Width*p.Height, p.Channels, p.Width, p.Height)
-	}
-	for i, v := range p.Values {
-		if !usable(v) {
-			return nil, unusable(path{"values", i}, v)
-		}
-	}
-	w := &work{width: p.Width, height: p.Height, strokes: &strokes{channels: p.Channels, blurred: true}}
-	out := &Planes{Width: p.Width, Height: p.Height, Channels: p.Channels - 1}
-	out.Values = make([]float32, out.Channels*p.Width*p.Height)
-	job := kernels.Job{Label: "blur", Footprint: w.blurFootprint() + kernels.Bytes[float32](len(p.Values)),
-		Units: int64(len(p.Values))}
-	err := dev.Do(ctx, job, func(q *kernels.Queue) error {
-		x, err := kernels.Alloc[float32](q, len(p.Values), "picture")
-		if err != nil {
-			return err
-		}
-		if err := upload(q, x, p.Values); err != nil {
-			return err
-		}
-		sharp, err := w.blur(q, x)
-		if err != nil {
-			return err
-		}
-		return download(q, out.Values, sharp)
-	})
-	if err != nil {
-		return nil, err
-	}
-	return out, nil
 }
 
 // work is a drawing that was checked.
@@ -156,11 +79,11 @@ func (d *Drawing) check() (_ *work, all uint8, _ error) {
 			"must be none where there are no flags")
 	}
 	if d.Flags != nil {
-		c := Constraints{d.Width, d.Height, d.Flags, d.Method}
-		if all, err = c.checkFlags(); err != nil {
+		p := Problem{Width: d.Width, Height: d.Height, Flags: d.Flags, Channels: d.Channels, Values: d.Values}
+		if all, err = p.checkFlags(); err != nil {
 			return nil, 0, err
 		}
-		if err := c.checkValues(d.Channels, d.Values); err != nil {
+		if err := p.checkValues(); err != nil {
 			return nil, 0, err
 		}
 	}
@@ -223,7 +146,7 @@ func (w *work) raster(q *kernels.Queue) (in given, err error) {
 }
 
 func (w *work) blurOp() driver.Blur {
-	return driver.Blur{Width: w.width, Height: w.height, Channels: w.channels - 1, Scale: MaxBlur}
+	return driver.Blur{Width: w.width, Height: w.height, Channels: w.channels - 1, Scale: maxBlur}
 }
 
 // blurFootprint is what blur takes.

@@ -12,37 +12,43 @@ import (
 	"github.com/polyscan/polyscan/kernels"
 )
 
+// Planes are values of all pixels, in planes.
+type Planes struct {
+	Width, Height, Channels int
+	Values                  []float32 // planes
+}
+
 // ExtractOptions say what to keep of a picture. The zero value has the defaults. Values of pictures are taken to be 0
 // to 1, and "level" is 1/255.
 type ExtractOptions struct {
-	// Threshold is how steep an edge has to be somewhere, in levels a pixel, after smoothing by one of 1 px. 0 is
-	// [DefaultThreshold]; an edge goes on where it is at least 0.4 times as steep.
+	// Threshold is how steep an edge has to be somewhere, in levels a pixel, after smoothing by one of 1 px. 0
+	// means 20; an edge goes on where it is at least 0.4 times as steep.
 	Threshold float64
-	// Length is how long an edge has to be, in pixels. 0 is [DefaultLength].
+	// Length is how long an edge has to be, in pixels. 0 means 20.
 	Length int
-	// Flatness is by how many pixels curves may be off the edge. 0 is [DefaultFlatness].
+	// Flatness is by how many pixels curves may be off the edge. 0 means 0.5.
 	Flatness float64
 	// Distance is how far from the edge colours are taken, in pixels: far enough not to be those of the edge itself. 0
-	// is [DefaultDistance].
+	// means 1.
 	Distance float64
-	// Levels is by how much colours between stops may be off, and to what they are rounded. 0 is [DefaultLevels].
+	// Levels is by how much colours between stops may be off, and to what they are rounded. 0 means 10.
 	Levels float64
-	// PSNR is what to come up to with pixels besides the curves, in decibels; NaN adds none. 0 is [DefaultPSNR].
+	// PSNR is what to come up to with pixels besides the curves, in decibels; NaN adds none. 0 means 32.
 	PSNR float64
-	// MaxPixels is how many of all pixels may be given besides the curves. 0 is [DefaultMaxPixels].
+	// MaxPixels is how many of all pixels may be given besides the curves. 0 means 0.05.
 	MaxPixels float64
 }
 
 // Defaults of [ExtractOptions]. On photos of 5 to 12 MP half the threshold and the length make files twice as large at
 // 30 dB: in texture pixels cost less than curves do.
 const (
-	DefaultThreshold = 20
-	DefaultLength    = 20
-	DefaultFlatness  = 0.5
-	DefaultDistance  = 1
-	DefaultLevels    = 10
-	DefaultPSNR      = 32
-	DefaultMaxPixels = 0.05
+	defaultThreshold = 20
+	defaultLength    = 20
+	defaultFlatness  = 0.5
+	defaultDistance  = 1
+	defaultLevels    = 10
+	defaultPSNR      = 32
+	defaultMaxPixels = 0.05
 )
 
 // Extraction is what was kept of a picture.
@@ -67,10 +73,10 @@ func (o *ExtractOptions) settled() (ExtractOptions, error) {
 		normal      float64
 		least, most float64
 	}{
-		{"threshold", &out.Threshold, DefaultThreshold, 0.1, 1000},
-		{"flatness", &out.Flatness, DefaultFlatness, 1.0 / 16, 16},
-		{"distance", &out.Distance, DefaultDistance, 0.25, 16}, {"levels", &out.Levels, DefaultLevels, 0.01, 64},
-		{"max pixels", &out.MaxPixels, DefaultMaxPixels, 0, 1},
+		{"threshold", &out.Threshold, defaultThreshold, 0.1, 1000},
+		{"flatness", &out.Flatness, defaultFlatness, 1.0 / 16, 16},
+		{"distance", &out.Distance, defaultDistance, 0.25, 16}, {"levels", &out.Levels, defaultLevels, 0.01, 64},
+		{"max pixels", &out.MaxPixels, defaultMaxPixels, 0, 1},
 	} {
 		if *f.v == 0 {
 			*f.v = f.normal
@@ -80,9 +86,9 @@ func (o *ExtractOptions) settled() (ExtractOptions, error) {
 		}
 	}
 	if out.PSNR == 0 {
-		out.PSNR = DefaultPSNR
+		out.PSNR = defaultPSNR
 	}
-	if out.Length = cmp.Or(out.Length, DefaultLength); out.Length < 2 || out.Length > 1<<20 {
+	if out.Length = cmp.Or(out.Length, defaultLength); out.Length < 2 || out.Length > 1<<20 {
 		return out, invalid(path{"length"}, out.Length, "must be 2 to %d", 1<<20)
 	}
 	if out.PSNR <= 0 || out.PSNR > 100 {
@@ -117,14 +123,10 @@ func Extract(ctx context.Context, p *Planes, opts *ExtractOptions,
 	if err := kernels.CheckSize(p.Width, p.Height); err != nil {
 		return nil, err
 	}
-	n := p.Width * p.Height
-	switch {
-	case p.Channels < 1 || p.Channels > MaxChannels:
-		return nil, invalid(path{"channels"}, p.Channels, "must be 1 to %d", MaxChannels)
-	case len(p.Values) != n*p.Channels:
-		return nil, invalid(path{"values"}, fmt.Sprintf("%d values", len(p.Values)), "must be %d, in %d planes of %dx%d",
-			n*p.Channels, p.Channels, p.Width, p.Height)
+	if err := checkPlanes(p.Width, p.Height, p.Channels, p.Values); err != nil {
+		return nil, err
 	}
+	n := p.Width * p.Height
 	for i, v := range p.Values {
 		if !usable(v) {
 			return nil, unusable(path{"values", i}, v)

@@ -32,30 +32,23 @@ func (p *Pixels) check(field string, need int) error {
 	return nil
 }
 
-// Drawer draws a mask in device memory, such as that of regions.
-type Drawer interface {
-	// Size is that of the images that it has pixels of.
-	Size() (width, height int)
-	// Scratch is how many bytes of the job's footprint Draw allocates, and gives back.
-	Scratch() int64
-	// Draw enqueues writing a byte for each pixel, in row-major order.
-	Draw(q *kernels.Queue, dst kernels.Buffer[byte]) error
-}
-
 // Holes is an image of which some pixels are to be replaced, and where to.
 type Holes struct {
 	Image kernels.Picture
 	// Mask has a byte for each pixel: where it is not 0 the pixel is replaced. Pixels that are not opaque are, too. It
 	// may be none.
 	Mask Pixels
-	// Draw, where it is not nil, makes the mask on the device, and Mask is none.
-	Draw Drawer
+	// Draw, where it is not nil, makes the mask on the device, and Mask is none: it enqueues writing a byte for each
+	// pixel, in row-major order. DrawBytes is how much of the job's memory it allocates, and gives back.
+	Draw      func(q *kernels.Queue, mask kernels.Buffer[byte]) error
+	DrawBytes int64
 	// Format of the results: of as many colours as the image has, in as many bits. The zero value is that of the image.
 	Format driver.PixelFormat
 	// Picture receives the image with its holes filled, and Residual what the image has over that: their difference
 	// plus half of the levels, in each colour, cut to the range of the format. Alpha becomes the largest. Each may be
 	// none.
 	Picture, Residual Pixels
+	Method            Method
 }
 
 // Fill replaces pixels of an image, in one job on dev: each becomes the mean of its neighbours, and those of a hole's
@@ -66,8 +59,8 @@ type Holes struct {
 // Bad input is an [*kernels.InvalidError], such as holes that cover all of the image; where the device has no room the error is
 // a [*kernels.CapacityError]. Results are arbitrary where there is an error. It is exact but for what [Solve] leaves,
 // and the rounding.
-func Fill(ctx context.Context, dev *kernels.Device, h *Holes, method Method, opts *Options) (*Solution, error) {
-	f, err := newFill(dev, h, method, opts)
+func Fill(ctx context.Context, dev *kernels.Device, h *Holes, opts *Options) (*Solution, error) {
+	f, err := newFill(dev, h, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -84,7 +77,7 @@ type fill struct {
 	flags  kernels.Buffer[uint8]
 }
 
-func newFill(dev *kernels.Device, h *Holes, method Method, opts *Options) (*fill, error) {
+func newFill(dev *kernels.Device, h *Holes, opts *Options) (*fill, error) {
 	im := &h.Image
 	if err := im.Check("image"); err != nil {
 		return nil, err
@@ -100,14 +93,8 @@ func newFill(dev *kernels.Device, h *Holes, method Method, opts *Options) (*fill
 	if err := h.Mask.check("mask", f.pixels); err != nil {
 		return nil, err
 	}
-	if h.Draw != nil {
-		if w, y := h.Draw.Size(); w != im.Width || y != im.Height {
-			return nil, invalid(path{"mask"}, fmt.Sprintf("%dx%d pixels", w, y), "must be %dx%d, as the image", im.Width,
-				im.Height)
-		}
-		if h.Mask.len() > 0 {
-			return nil, invalid(path{"mask"}, fmt.Sprintf("%d bytes", h.Mask.len()), "must be none where it is drawn")
-		}
+	if h.Draw != nil && h.Mask.len() > 0 {
+		return nil, invalid(path{"mask"}, fmt.Sprintf("%d bytes", h.Mask.len()), "must be none where it is drawn")
 	}
 	if opts != nil && opts.Start != nil {
 		return nil, invalid(path{"start"}, fmt.Sprintf("%d values", len(opts.Start)),
@@ -122,7 +109,7 @@ func newFill(dev *kernels.Device, h *Holes, method Method, opts *Options) (*fill
 			return nil, err
 		}
 	}
-	g, err := gridOf(im.Width, im.Height, method, false, false)
+	g, err := gridOf(im.Width, im.Height, h.Method, false, false)
 	if err != nil {
 		return nil, err
 	}
@@ -139,9 +126,7 @@ func newFill(dev *kernels.Device, h *Holes, method Method, opts *Options) (*fill
 		}
 	}
 	// What drawing takes is free again before any of that is allocated, and the image and the mask lie in front of it.
-	if h.Draw != nil {
-		f.job.Footprint = max(f.job.Footprint, h.Draw.Scratch())
-	}
+	f.job.Footprint = max(f.job.Footprint, h.DrawBytes)
 	f.job.Footprint += kernels.Bytes[byte](im.UploadBytes()) + kernels.Bytes[byte](f.maskBytes())
 	return f, nil
 }
@@ -175,7 +160,7 @@ func (f *fill) begin(q *kernels.Queue) (in given, err error) {
 			return in, err
 		}
 		if f.h.Draw != nil {
-			err = f.h.Draw.Draw(q, mask)
+			err = f.h.Draw(q, mask)
 		} else {
 			err = upload(q, mask, f.h.Mask.Host)
 		}

@@ -76,26 +76,20 @@ func (h *holed) differ(t interface{ Errorf(string, ...any) }, picture, residual 
 	}
 }
 
-// stencil draws a mask that it has, by way of memory of the job.
-type stencil struct {
-	width, height int
-	mask          []byte
-	scratch       int // bytes
-	err           error
-}
-
-func (s *stencil) Size() (width, height int) { return s.width, s.height }
-func (s *stencil) Scratch() int64            { return kernels.Bytes[byte](s.scratch) }
-
-func (s *stencil) Draw(q *kernels.Queue, dst kernels.Buffer[byte]) error {
-	if s.err != nil {
-		return s.err
+// drawn has a mask drawn, by way of so many bytes of the job, or an error returned.
+func drawn(h *diffusion.Holes, mask []byte, scratch int, err error) *diffusion.Holes {
+	h.DrawBytes = kernels.Bytes[byte](scratch)
+	h.Draw = func(q *kernels.Queue, dst kernels.Buffer[byte]) error {
+		if err != nil {
+			return err
+		}
+		b, err := kernels.Alloc[byte](q, scratch, "mask")
+		if err != nil {
+			return err
+		}
+		return errors.Join(kernels.Upload(q, dst, mask), kernels.Free(q, b))
 	}
-	b, err := kernels.Alloc[byte](q, s.scratch, "stencil")
-	if err != nil {
-		return err
-	}
-	return errors.Join(kernels.Upload(q, dst, s.mask), kernels.Free(q, b))
+	return h
 }
 
 // TestFill fills holes in pictures of all formats, from host memory and on the device.
@@ -116,7 +110,7 @@ func TestFill(t *testing.T) {
 		picture, residual := make([]byte, size), make([]byte, size)
 		holes := &diffusion.Holes{Image: h.image(), Mask: diffusion.Pixels{Host: h.mask},
 			Picture: diffusion.Pixels{Host: picture}, Residual: diffusion.Pixels{Host: residual}}
-		s, err := diffusion.Fill(context.Background(), d, holes, diffusion.Multigrid, nil)
+		s, err := diffusion.Fill(context.Background(), d, holes, nil)
 		if err != nil {
 			t.Errorf("%s: %v", p.Name, err)
 			continue
@@ -142,7 +136,7 @@ func TestFill(t *testing.T) {
 		holes.Picture, holes.Residual = diffusion.Pixels{Resident: on[2].Buffer()},
 			diffusion.Pixels{Resident: on[3].Buffer()}
 		if err == nil {
-			_, err = diffusion.Fill(context.Background(), d, holes, diffusion.Multigrid, nil)
+			_, err = diffusion.Fill(context.Background(), d, holes, nil)
 		}
 		if err == nil {
 			err = d.Do(context.Background(), kernels.Job{Label: "test"}, func(q *kernels.Queue) error {
@@ -168,14 +162,14 @@ func TestFillOnly(t *testing.T) {
 	h := &holed{Picture: p}
 	rgb := make([]byte, 9)
 	holes := &diffusion.Holes{Image: h.image(), Format: driver.BGR8, Picture: diffusion.Pixels{Host: rgb}}
-	if _, err := diffusion.Fill(context.Background(), d, holes, diffusion.Multigrid, nil); err != nil {
+	if _, err := diffusion.Fill(context.Background(), d, holes, nil); err != nil {
 		t.Fatal(err)
 	}
 	if want := []byte{30, 20, 10, 40, 10, 20, 50, 0, 30}; !slices.Equal(rgb, want) {
 		t.Errorf("got %v, want %v", rgb, want)
 	}
 	holes = &diffusion.Holes{Image: h.image(), Residual: diffusion.Pixels{Host: make([]byte, 12)}}
-	if _, err := diffusion.Fill(context.Background(), d, holes, diffusion.Multigrid, nil); err != nil {
+	if _, err := diffusion.Fill(context.Background(), d, holes, nil); err != nil {
 		t.Fatal(err)
 	}
 	if want := []byte{128, 128, 128, 255, 128 + 1 - 20, 128 + 2 - 10, 128 + 3 - 40, 255, 128, 128, 128,
@@ -187,7 +181,7 @@ func TestFillOnly(t *testing.T) {
 	same := make([]byte, 4)
 	holes = &diffusion.Holes{Image: gray.image(), Mask: diffusion.Pixels{Host: make([]byte, 4)},
 		Picture: diffusion.Pixels{Host: same}}
-	if _, err := diffusion.Fill(context.Background(), d, holes, diffusion.Multigrid, nil); err != nil ||
+	if _, err := diffusion.Fill(context.Background(), d, holes, nil); err != nil ||
 		!slices.Equal(same, gray.Pixels) {
 		t.Errorf("a mask of nothing: %v, or another picture: %v", err, same)
 	}
@@ -207,12 +201,10 @@ func TestFillRefuses(t *testing.T) {
 		{"mask", func(h *diffusion.Holes, _ *diffusion.Options) { h.Mask.Host = slices.Repeat([]byte{1}, 16) }},
 		{"format", func(h *diffusion.Holes, _ *diffusion.Options) { h.Format = driver.RGB8 }},
 		{"format", func(h *diffusion.Holes, _ *diffusion.Options) { h.Format = driver.Gray16(12) }},
-		{"mask", func(h *diffusion.Holes, _ *diffusion.Options) { h.Draw = &stencil{width: 4, height: 4} }},
+		{"mask", func(h *diffusion.Holes, _ *diffusion.Options) { drawn(h, nil, 0, nil) }},
 		{"mask", func(h *diffusion.Holes, _ *diffusion.Options) {
-			h.Mask.Host, h.Draw = nil, &stencil{width: 2, height: 8, mask: make([]byte, 16)}
-		}},
-		{"mask", func(h *diffusion.Holes, _ *diffusion.Options) {
-			h.Mask.Host, h.Draw = nil, &stencil{width: 4, height: 4, mask: slices.Repeat([]byte{1}, 16)}
+			h.Mask.Host = nil
+			drawn(h, slices.Repeat([]byte{1}, 16), 0, nil)
 		}},
 		{"picture", func(h *diffusion.Holes, _ *diffusion.Options) { h.Picture.Host = make([]byte, 15) }},
 		{"residual", func(h *diffusion.Holes, _ *diffusion.Options) { h.Residual.Host = make([]byte, 17) }},
@@ -227,7 +219,7 @@ func TestFillRefuses(t *testing.T) {
 		}
 		o := &diffusion.Options{}
 		x.spoil(h, o)
-		_, err := diffusion.Fill(context.Background(), d, h, diffusion.Multigrid, o)
+		_, err := diffusion.Fill(context.Background(), d, h, o)
 		var bad *kernels.InvalidError
 		if !errors.As(err, &bad) || bad.Violations[0].Path.String() != x.field {
 			t.Errorf("%v, want an error about %s", err, x.field)
@@ -236,13 +228,14 @@ func TestFillRefuses(t *testing.T) {
 	big := &diffusion.Holes{Image: kernels.Picture{Width: 1000, Height: 1000, Format: driver.Gray8,
 		Data: [][]byte{make([]byte, 1000*1000)}}}
 	torn := errors.New("torn")
-	h := &diffusion.Holes{Image: kernels.Picture{Width: 2, Height: 1, Format: driver.Gray8, Data: [][]byte{{1, 2}}},
-		Draw: &stencil{width: 2, height: 1, err: torn}}
-	if _, err := diffusion.Fill(context.Background(), d, h, diffusion.Multigrid, nil); !errors.Is(err, torn) {
+	h := drawn(&diffusion.Holes{
+		Image: kernels.Picture{Width: 2, Height: 1, Format: driver.Gray8, Data: [][]byte{{1, 2}}},
+	}, nil, 0, torn)
+	if _, err := diffusion.Fill(context.Background(), d, h, nil); !errors.Is(err, torn) {
 		t.Errorf("a mask that can't be drawn: %v", err)
 	}
 	var full *kernels.CapacityError
-	if _, err := diffusion.Fill(context.Background(), d, big, diffusion.Multigrid, nil); !errors.As(err, &full) ||
+	if _, err := diffusion.Fill(context.Background(), d, big, nil); !errors.As(err, &full) ||
 		!strings.Contains(full.Label, "fill") {
 		t.Errorf("an image that has no room: %v", err)
 	}
@@ -262,7 +255,7 @@ func TestFillRandom(t *testing.T) {
 		picture, residual := make([]byte, len(p.Pixels)), make([]byte, len(p.Pixels))
 		holes := &diffusion.Holes{Image: h.image(), Mask: diffusion.Pixels{Host: h.mask},
 			Picture: diffusion.Pixels{Host: picture}, Residual: diffusion.Pixels{Host: residual}}
-		_, err := diffusion.Fill(context.Background(), d, holes, diffusion.Multigrid, nil)
+		_, err := diffusion.Fill(context.Background(), d, holes, nil)
 		given, _ := h.Unpack(h.mask)
 		if !slices.Contains(given, driver.DiffusionFixed) {
 			if err == nil {
@@ -276,10 +269,10 @@ func TestFillRandom(t *testing.T) {
 		h.differ(t, picture, residual, p.Format)
 
 		again := make([]byte, len(picture))
-		holes.Mask, holes.Draw = diffusion.Pixels{},
-			&stencil{p.Width, p.Height, h.mask, rapid.IntRange(0, 200_000).Draw(t, "scratch"), nil}
+		holes.Mask = diffusion.Pixels{}
+		drawn(holes, h.mask, rapid.IntRange(0, 200_000).Draw(t, "scratch"), nil)
 		holes.Picture.Host = again
-		if _, err := diffusion.Fill(context.Background(), d, holes, diffusion.Multigrid, nil); err != nil ||
+		if _, err := diffusion.Fill(context.Background(), d, holes, nil); err != nil ||
 			!slices.Equal(again, picture) {
 			t.Fatalf("with a mask that is drawn: %v, or another picture", err)
 		}

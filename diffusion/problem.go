@@ -27,9 +27,6 @@ const (
 	ShutUp   = driver.DiffusionShutUp
 )
 
-// MaxChannels is how many channels an image can have.
-const MaxChannels = driver.MaxDiffusionChannels
-
 // MaxValue bounds the absolute value of what is given, so that sums over all pixels, and of squares, stay finite in
 // float32.
 const MaxValue = 1 << 40
@@ -54,26 +51,21 @@ const (
 	VariableStencil = driver.DiffusionVariableStencil
 )
 
-// Constraints say where values are given and where nothing flows.
-type Constraints struct {
+// Problem says where values are given and where nothing flows.
+type Problem struct {
 	Width, Height int     // 1 to driver.MaxSide, and driver.MaxPixels in all
 	Flags         []uint8 // of each pixel, in row-major order; at least one is Fixed
 	Method        Method
-}
-
-// Problem is constraints with values.
-type Problem struct {
-	Constraints
-	Channels int       // 1 to MaxChannels
-	Values   []float32 // planes; -MaxValue to MaxValue where pixels are fixed, and not looked at elsewhere
+	Channels      int       // 1 to 4
+	Values        []float32 // planes; -MaxValue to MaxValue where pixels are fixed, and not looked at elsewhere
 }
 
 // grid checks the constraints.
-func (c *Constraints) grid() (driver.DiffusionGrid, error) {
-	if err := kernels.CheckSize(c.Width, c.Height); err != nil {
+func (p *Problem) grid() (driver.DiffusionGrid, error) {
+	if err := kernels.CheckSize(p.Width, p.Height); err != nil {
 		return driver.DiffusionGrid{}, err
 	}
-	all, err := c.checkFlags()
+	all, err := p.checkFlags()
 	if err != nil {
 		return driver.DiffusionGrid{}, err
 	}
@@ -81,7 +73,7 @@ func (c *Constraints) grid() (driver.DiffusionGrid, error) {
 		return driver.DiffusionGrid{},
 			invalid(path{"flags"}, "no pixel fixed", "at least one must be, or nothing is known of the image")
 	}
-	return gridOf(c.Width, c.Height, c.Method, all&(BlockRight|BlockDown) != 0, all&driver.DiffusionShuts != 0)
+	return gridOf(p.Width, p.Height, p.Method, all&(BlockRight|BlockDown) != 0, all&driver.DiffusionShuts != 0)
 }
 
 // gridOf checks the method. barriers is whether edges may be blocked, and oneWay whether they may be open one way.
@@ -102,12 +94,12 @@ func gridOf(width, height int, m Method, barriers, oneWay bool) (driver.Diffusio
 }
 
 // checkFlags returns all flags that there are.
-func (c *Constraints) checkFlags() (all uint8, _ error) {
-	if len(c.Flags) != c.Width*c.Height {
-		return 0, invalid(path{"flags"}, fmt.Sprintf("%d values", len(c.Flags)), "must be %d, one for each pixel of %dx%d",
-			c.Width*c.Height, c.Width, c.Height)
+func (p *Problem) checkFlags() (all uint8, _ error) {
+	if len(p.Flags) != p.Width*p.Height {
+		return 0, invalid(path{"flags"}, fmt.Sprintf("%d values", len(p.Flags)), "must be %d, one for each pixel of %dx%d",
+			p.Width*p.Height, p.Width, p.Height)
 	}
-	for i, f := range c.Flags {
+	for i, f := range p.Flags {
 		if all |= f; f&^driver.DiffusionAllFlags != 0 {
 			return 0, invalid(path{"flags", i}, fmt.Sprintf("%#x", f), "has bits other than %#x",
 				driver.DiffusionAllFlags)
@@ -116,20 +108,29 @@ func (c *Constraints) checkFlags() (all uint8, _ error) {
 	return all, nil
 }
 
-// checkValues checks the values of a problem with such constraints.
-func (c *Constraints) checkValues(channels int, values []float32) error {
-	n := len(c.Flags)
-	switch {
-	case channels < 1 || channels > MaxChannels:
-		return invalid(path{"channels"}, channels, "must be 1 to %d", MaxChannels)
-	case len(values) != n*channels:
-		return invalid(path{"values"}, fmt.Sprintf("%d values", len(values)), "must be %d, in %d planes of %dx%d", n*channels,
-			channels, c.Width, c.Height)
+// checkValues checks the values.
+func (p *Problem) checkValues() error {
+	if err := checkPlanes(p.Width, p.Height, p.Channels, p.Values); err != nil {
+		return err
 	}
-	for i, v := range values {
-		if c.Flags[i%n]&Fixed != 0 && !usable(v) {
-			return unusable(path{"values", c.indexOf(i)}, v)
+	n := len(p.Flags)
+	for i, v := range p.Values {
+		if p.Flags[i%n]&Fixed != 0 && !usable(v) {
+			return unusable(path{"values", valueIndex{i / n, i % n % p.Width, i % n / p.Width}}, v)
 		}
+	}
+	return nil
+}
+
+// checkPlanes checks how many values there are.
+func checkPlanes(width, height, channels int, values []float32) error {
+	need := width * height * channels
+	switch {
+	case channels < 1 || channels > driver.MaxDiffusionChannels:
+		return invalid(path{"channels"}, channels, "must be 1 to %d", driver.MaxDiffusionChannels)
+	case len(values) != need:
+		return invalid(path{"values"}, fmt.Sprintf("%d values", len(values)), "must be %d, in %d planes of %dx%d", need,
+			channels, width, height)
 	}
 	return nil
 }
@@ -141,11 +142,6 @@ func (p valueIndex) String() string {
 	return fmt.Sprintf("channel %d, pixel (%d, %d)", p.channel, p.x, p.y)
 }
 
-func (c *Constraints) indexOf(i int) valueIndex {
-	n := len(c.Flags)
-	return valueIndex{i / n, i % n % c.Width, i % n / c.Width}
-}
-
 func usable(v float32) bool { return math.Abs(float64(v)) <= MaxValue }
 
 func unusable(path path, v float32) error {
@@ -153,20 +149,21 @@ func unusable(path path, v float32) error {
 }
 
 const (
-	// DefaultTolerance is a quarter of a level of an 8-bit channel, for values from 0 to 1.
-	DefaultTolerance = 0.25 / 255
-	// DefaultMaxCycles is far more than any scene that we know of takes.
-	DefaultMaxCycles = 500
+	// defaultTolerance is a quarter of a level of an 8-bit channel, for values from 0 to 1.
+	defaultTolerance = 0.25 / 255
+	// defaultMaxCycles is far more than any scene that we know of takes.
+	defaultMaxCycles = 500
 	maxCycles        = 1 << 20
 )
 
 // Options of a solve. The zero value, and nil, are the defaults.
 type Options struct {
-	// Tolerance is when to stop: once the estimated error of all values is at most this. 0 is [DefaultTolerance]. Where
+	// Tolerance is when to stop: once the estimated error of all values is at most this. 0 means 0.25/255, a
+	// quarter of a level of an 8-bit channel for values from 0 to 1. Where
 	// it is less than what float32 rounds off, about 1e-7 of the largest value, a solve may go on to MaxCycles, and the
 	// estimate of one that does is far too high.
 	Tolerance float32
-	// MaxCycles is when to stop at the latest. 0 is [DefaultMaxCycles].
+	// MaxCycles is when to stop at the latest. 0 means 500.
 	MaxCycles int
 	// Start is what to begin with in pixels that are not fixed, in planes, such as the solution before an edit. nil
 	// begins with the mean of the values given. All of it is -MaxValue to MaxValue.
@@ -175,7 +172,7 @@ type Options struct {
 
 // settled returns the options with defaults, for so many values.
 func (o *Options) settled(values int) (Options, error) {
-	out := Options{Tolerance: DefaultTolerance, MaxCycles: DefaultMaxCycles}
+	out := Options{Tolerance: defaultTolerance, MaxCycles: defaultMaxCycles}
 	if o == nil {
 		return out, nil
 	}

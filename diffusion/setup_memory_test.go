@@ -72,13 +72,11 @@ func TestSetupsTakeNoMemoryOfOthers(t *testing.T) {
 			return diffusion.Render(ctx, dev, blurred, rgb(w, h), nil)
 		},
 		"Fill": func(dev *kernels.Device) (*diffusion.Solution, error) {
-			return diffusion.Fill(ctx, dev, &diffusion.Holes{Image: picture, Mask: diffusion.Pixels{Host: mask}},
-				diffusion.Multigrid, nil)
+			return diffusion.Fill(ctx, dev, &diffusion.Holes{Image: picture, Mask: diffusion.Pixels{Host: mask}}, nil)
 		},
 		"Fill, drawn": func(dev *kernels.Device) (*diffusion.Solution, error) {
 			return diffusion.Fill(ctx, dev,
-				&diffusion.Holes{Image: picture, Draw: &stencil{width: w, height: h, mask: mask, scratch: 1 << 16}},
-				diffusion.Multigrid, nil)
+				drawn(&diffusion.Holes{Image: picture}, mask, 1<<16, nil), nil)
 		},
 	} {
 		var used [2]int64 // without, and with what is kept

@@ -108,7 +108,7 @@ func TestSetupsOfHolesAreKept(t *testing.T) {
 	}
 	fill := func(what string, holes *diffusion.Holes, kept bool) {
 		t.Helper()
-		s, err := diffusion.Fill(ctx, dev, holes, diffusion.Multigrid, nil)
+		s, err := diffusion.Fill(ctx, dev, holes, nil)
 		if err != nil || s.SetupKept != kept {
 			t.Errorf("%s: %v, %+v", what, err, s)
 		}
@@ -118,7 +118,7 @@ func TestSetupsOfHolesAreKept(t *testing.T) {
 	fill("a mask", &diffusion.Holes{Image: solid, Mask: diffusion.Pixels{Host: mask}}, false)
 	fill("another number in it", &diffusion.Holes{Image: solid, Mask: diffusion.Pixels{Host: again}}, true)
 	fill("alpha", &diffusion.Holes{Image: rgba}, true)
-	fill("drawn", &diffusion.Holes{Image: solid, Draw: &stencil{width: w, height: h, mask: mask, scratch: 1}}, true)
+	fill("drawn", drawn(&diffusion.Holes{Image: solid}, mask, 1, nil), true)
 	again[0] = 1
 	fill("one more", &diffusion.Holes{Image: solid, Mask: diffusion.Pixels{Host: again}}, false)
 }
@@ -243,8 +243,8 @@ func TestSetupsProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w, h := rapid.IntRange(1, 9).Draw(t, "width"), rapid.IntRange(1, 9).Draw(t, "height")
 		p := &diffusion.Problem{
-			Constraints: diffusion.Constraints{Width: w, Height: h,
-				Method: rapid.SampledFrom([]diffusion.Method{diffusion.Multigrid, diffusion.Naive}).Draw(t, "method")},
+			Width: w, Height: h,
+			Method:   rapid.SampledFrom([]diffusion.Method{diffusion.Multigrid, diffusion.Naive}).Draw(t, "method"),
 			Channels: 1, Values: rapid.SliceOfN(rapid.Float32Range(0, 1), w*h, w*h).Draw(t, "values"),
 		}
 		p.Flags = rapid.SliceOfN(rapid.SampledFrom([]uint8{0, 0, 0, diffusion.Fixed, driver.DiffusionBlockRight,

@@ -4,9 +4,7 @@ package diffusion
 
 import (
 	"context"
-	"errors"
 	"math"
-	"sync/atomic"
 	"time"
 
 	"github.com/polyscan/polyscan/kernels"
@@ -42,7 +40,7 @@ func Solve(ctx context.Context, dev *kernels.Device, p *Problem, opts *Options) 
 	if err != nil {
 		return nil, err
 	}
-	s, err := newSolve(dev, &p.Constraints, g, p.Channels, p.Values, opts)
+	s, err := newSolve(dev, p, g, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -160,16 +158,15 @@ type solve struct {
 	progress func(q *kernels.Queue, x kernels.Buffer[float32], sofar *Solution) error
 }
 
-func newSolve(dev *kernels.Device, c *Constraints, g driver.DiffusionGrid, channels int, values []float32,
-	opts *Options) (*solve, error) {
-	if err := c.checkValues(channels, values); err != nil {
+func newSolve(dev *kernels.Device, p *Problem, g driver.DiffusionGrid, opts *Options) (*solve, error) {
+	if err := p.checkValues(); err != nil {
 		return nil, err
 	}
-	s, err := newSolveOf(dev, g, channels, opts)
+	s, err := newSolveOf(dev, g, p.Channels, opts)
 	if err != nil {
 		return nil, err
 	}
-	s.values = values
+	s.values = p.Values
 	return s, nil
 }
 
@@ -393,112 +390,5 @@ func inChunks(q *kernels.Queue, label string, n int, f func(from, to int) error)
 		}
 		at += k
 	}
-	return nil
-}
-
-// ErrClosed is returned by calls on a closed [Prepared].
-var ErrClosed = errors.New("diffusion: prepared constraints are closed")
-
-// ErrEvicted is returned by [Prepared.Solve] when the device needed the memory for something else while no call used
-// it. The constraints have to be prepared again.
-var ErrEvicted = errors.New("diffusion: prepared constraints were evicted from the device's memory")
-
-// Prepared is constraints that a device has been set up for. It is safe for concurrent use. Close it after use: it
-// takes device memory, which the device may take back while no call uses it.
-type Prepared struct {
-	dev         *kernels.Device
-	constraints Constraints
-	grid        driver.DiffusionGrid
-	counts      driver.DiffusionCounts
-	flags       *kernels.Resident[uint8]
-	setup       *kernels.Resident[byte]
-	closed      atomic.Bool
-}
-
-// Prepare does what depends on the constraints only, and keeps it on dev until [Prepared.Close] or eviction. It keeps
-// c.Flags, which must not change until then. Bad input is an [*kernels.InvalidError]; where the device has no room now the
-// error is a [*kernels.CapacityError].
-func Prepare(ctx context.Context, dev *kernels.Device, c Constraints) (*Prepared, error) {
-	g, err := c.grid()
-	if err != nil {
-		return nil, err
-	}
-	size, err := dev.DiffusionSetupBytes(g)
-	if err != nil {
-		return nil, err
-	}
-	p := &Prepared{dev: dev, constraints: c, grid: g}
-	if p.flags, err = kernels.Store[uint8](dev, len(c.Flags), "diffusion flags"); err != nil {
-		return nil, err
-	}
-	defer p.flags.Release()
-	if p.setup, err = kernels.Store[byte](dev, int(size), "diffusion set-up"); err != nil {
-		p.flags.Drop()
-		return nil, err
-	}
-	defer p.setup.Release()
-	job := kernels.Job{
-		Label: "prepare diffusion", Footprint: kernels.Bytes[driver.DiffusionCounts](1),
-		Held: kernels.Held(p.flags.Buffer()) + kernels.Held(p.setup.Buffer()), Units: int64(len(c.Flags)),
-	}
-	err = dev.Do(ctx, job, func(q *kernels.Queue) error {
-		counts, err := kernels.Alloc[driver.DiffusionCounts](q, 1, "counts")
-		if err != nil {
-			return err
-		}
-		if err := upload(q, p.flags.Buffer(), c.Flags); err != nil {
-			return err
-		}
-		p.counts, err = prepare(q, g, p.flags.Buffer(), p.setup.Buffer(), counts)
-		return err
-	})
-	if err != nil {
-		p.flags.Drop()
-		p.setup.Drop()
-		return nil, err
-	}
-	return p, nil
-}
-
-// Solve is [Solve] of the constraints with values.
-func (p *Prepared) Solve(ctx context.Context, channels int, values []float32, opts *Options) (*Solution, error) {
-	if p.closed.Load() {
-		return nil, ErrClosed
-	}
-	flags, ok := p.flags.Acquire()
-	if !ok {
-		return nil, p.gone()
-	}
-	defer p.flags.Release()
-	setup, ok := p.setup.Acquire()
-	if !ok {
-		return nil, p.gone()
-	}
-	defer p.setup.Release()
-	s, err := newSolve(p.dev, &p.constraints, p.grid, channels, values, opts)
-	if err != nil {
-		return nil, err
-	}
-	s.counts, s.kept = p.counts, true
-	s.job.Held = kernels.Held(flags) + kernels.Held(setup)
-	return s.do(ctx, func(q *kernels.Queue) (given, error) {
-		values, err := s.uploadValues(q)
-		return given{flags: flags, setup: setup, values: values}, err
-	})
-}
-
-// gone says why there is no memory.
-func (p *Prepared) gone() error {
-	if p.closed.Load() {
-		return ErrClosed
-	}
-	return ErrEvicted
-}
-
-// Close gives the memory back, at once or when the last call that uses it ends. Calls after the first do nothing.
-func (p *Prepared) Close() error {
-	p.closed.Store(true)
-	p.flags.Drop()
-	p.setup.Drop()
 	return nil
 }

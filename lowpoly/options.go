@@ -26,21 +26,12 @@ const (
 	StageWireframe
 )
 
-var stageNames = [...]string{"SHADED", "EDGES", "POINTS", "VORONOI", "WIREFRAME"}
-
-func (s Stage) String() string {
-	if int(s) < len(stageNames) {
-		return stageNames[s]
-	}
-	return "INVALID"
-}
-
 // Defaults of [Options].
 const (
 	DefaultVertices = 2500
-	// DefaultFloor is where the colour error of photos is about least: see TestColorError. It grows by a percent or two
+	// defaultFloor is where the colour error of photos is about least: see TestColorError. It grows by a percent or two
 	// to 64.
-	DefaultFloor = 16
+	defaultFloor = 16
 	// DefaultStrength and DefaultHold are for videos. With them one of a camera that stands still flickers less than a
 	// fifth as much as without either: see TestFlicker. Less of them follows a picture that moves more closely.
 	DefaultStrength = 11
@@ -62,7 +53,7 @@ type Options struct {
 	// Seed is of the choice. The same one chooses the same vertices in the same picture.
 	Seed uint64
 	// Floor is the weight of places without any edge, 1 to [driver.MaxVertexFloor]; the strongest edge has
-	// 4*[driver.MaxEdge]. 0 means DefaultFloor.
+	// 4*[driver.MaxEdge]. 0 means 16.
 	Floor int
 	// Spacing is the distance in pixels, by columns or rows, that vertices are to be farther apart than: up to
 	// [driver.MaxVertexSpacing], or Off. 0 means a fifth of the mean distance, or less in images that are narrow.
@@ -100,7 +91,7 @@ func (o *Options) rule(width, height int) (rule driver.VertexRule, n int, err er
 	rule = driver.VertexRule{Seed: o.Seed, Floor: o.Floor, Spacing: o.Spacing, Border: o.Border, Cell: o.Cell,
 		Strength: o.Strength}
 	if rule.Floor == 0 {
-		rule.Floor = DefaultFloor
+		rule.Floor = defaultFloor
 	}
 	for _, f := range []struct {
 		field           string

@@ -20,9 +20,9 @@ type Triangulation struct {
 	kernels.Timing
 }
 
-// CheckPoints returns an [*kernels.InvalidError] where there are more than [driver.MaxPoints], or a coordinate is beyond
+// checkPoints returns an [*kernels.InvalidError] where there are more than [driver.MaxPoints], or a coordinate is beyond
 // [driver.MaxPoint].
-func CheckPoints(points []driver.Point) error {
+func checkPoints(points []driver.Point) error {
 	if len(points) > driver.MaxPoints {
 		return invalid(path{"points"}, len(points), "are more than %d", driver.MaxPoints)
 	}
@@ -46,7 +46,7 @@ func CheckPoints(points []driver.Point) error {
 // lattice) is no error; see [driver.Triangulate] for what comes of it. What it doesn't take is an [*kernels.InvalidError];
 // where the device has no room the error is a [*kernels.CapacityError].
 func Triangulate(ctx context.Context, dev *kernels.Device, points []driver.Point, route Route) (*Triangulation, error) {
-	if err := CheckPoints(points); err != nil {
+	if err := checkPoints(points); err != nil {
 		return nil, err
 	}
 	if route > RouteVoronoi {

@@ -172,8 +172,10 @@ func triangulateFaults(t *testing.T, route lowpoly.Route) {
 	}
 }
 
-func TestCheckPoints(t *testing.T) {
-	if err := lowpoly.CheckPoints([]driver.Point{{X: driver.MaxPoint, Y: -driver.MaxPoint}}); err != nil {
+// Points may be as far from the origin as they are allowed to.
+func TestTriangulateFarthest(t *testing.T) {
+	points := []driver.Point{{X: driver.MaxPoint, Y: -driver.MaxPoint}}
+	if _, err := lowpoly.Triangulate(t.Context(), openCPU(t, 1<<20), points, lowpoly.RouteDirect); err != nil {
 		t.Error(err)
 	}
 }

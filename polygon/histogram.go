@@ -15,15 +15,15 @@ import (
 // bounds are taken as the decimals that they are written as (0.1 is one tenth) and the edges are fractions, so that no
 // sample lands beside its bin. Samples below lower and at or above upper are counted apart.
 type HistogramSpec struct {
-	// Bins, at most [MaxBins]; 0 means one for each value that a sample can have: 256 for 8 bits, 2^bits for 16-bit
+	// Bins, at most 65536; 0 means one for each value that a sample can have: 256 for 8 bits, 2^bits for 16-bit
 	// formats. Then Lower and Upper must be 0.
 	Bins int
 	// Lower and Upper bound the bins, Lower < Upper; both 0 means the whole range of the format, [0, 2^bits).
 	Lower, Upper float64
 }
 
-// MaxBins is how many bins a histogram may have.
-const MaxBins = 65536
+// maxBins is how many bins a histogram may have.
+const maxBins = 65536
 
 // HistogramCounts is a histogram.
 type HistogramCounts struct {

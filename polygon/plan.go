@@ -42,7 +42,7 @@ func makePlan(bad *kernels.InvalidError, s *Set, f kernels.Picture, r Reductions
 	if err := bad.Err(); err != nil {
 		return nil, err
 	}
-	p := &plan{set: s, frame: f, channels: Channels(f.Format), asked: r.Statistics, method: r.PercentileMethod}
+	p := &plan{set: s, frame: f, channels: channelsOf(f.Format), asked: r.Statistics, method: r.PercentileMethod}
 	if err := p.checkLimits(); err != nil {
 		return nil, err
 	}
@@ -61,20 +61,20 @@ func makePlan(bad *kernels.InvalidError, s *Set, f kernels.Picture, r Reductions
 		}
 	}
 	series := int64(s.Len()) * int64(len(p.channels))
-	if n := int64(len(p.fractions)); n*series > MaxResultValues {
+	if n := int64(len(p.fractions)); n*series > maxResultValues {
 		bad.Add(path{"reductions", "percentiles"}, n,
 			"makes %d values for %d regions of %d channels: the limit is %d",
-			n*series, s.Len(), len(p.channels), MaxResultValues)
+			n*series, s.Len(), len(p.channels), maxResultValues)
 	}
 	if p.asked.Has(Histogram) {
 		bins := int64(r.Histogram.Bins)
 		if bins == 0 {
 			bins = int64(f.Format.Levels())
 		}
-		if bins*series > MaxResultValues {
+		if bins*series > maxResultValues {
 			bad.Add(path{"reductions", "histogram", "bins"}, bins,
 				"makes %d counts for %d regions of %d channels: the limit is %d",
-				bins*series, s.Len(), len(p.channels), MaxResultValues)
+				bins*series, s.Len(), len(p.channels), maxResultValues)
 		} else {
 			p.bins = newBinner(r.Histogram, f.Format.Levels())
 		}

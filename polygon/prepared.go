@@ -50,7 +50,7 @@ func (s *Set) Prepare(ctx context.Context, dev *kernels.Device, width, height in
 	defer memory.Release()
 	err = dev.Do(ctx, kernels.Job{Label: "prepare", Units: int64(len(s.edges))}, func(q *kernels.Queue) error {
 		return q.MaskPrepare(driver.MaskPrepare{
-			Regions: s.MaskRegions(), Width: width, Height: height, Method: m, Dst: memory.Buffer().Slice(),
+			Regions: s.maskRegions(), Width: width, Height: height, Method: m, Dst: memory.Buffer().Slice(),
 		})
 	})
 	if err != nil {
@@ -60,12 +60,6 @@ func (s *Set) Prepare(ctx context.Context, dev *kernels.Device, width, height in
 	return &Prepared{set: s, dev: dev, width: width, height: height, method: methodUsed(dev, m), memory: memory,
 		bytes: size}, nil
 }
-
-// Set returns the regions.
-func (p *Prepared) Set() *Set { return p.set }
-
-// Size returns the width and height of the frames that it takes.
-func (p *Prepared) Size() (width, height int) { return p.width, p.height }
 
 // Bytes is the device memory that it takes until Close or eviction.
 func (p *Prepared) Bytes() int64 { return p.bytes }

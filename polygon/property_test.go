@@ -41,7 +41,7 @@ func TestQuantisingTwice(t *testing.T) {
 				if math.Abs(grid[i].X-p.X) > 0.5/256 || math.Abs(grid[i].Y-p.Y) > 0.5/256 {
 					t.Fatalf("%v was moved to %v", p, grid[i])
 				}
-				if math.Abs(grid[i].X) == MaxCoordinate || math.Abs(grid[i].Y) == MaxCoordinate {
+				if math.Abs(grid[i].X) == maxCoordinate || math.Abs(grid[i].Y) == maxCoordinate {
 					t.Skip("rounded up to 2^22, which is not accepted again")
 				}
 			}
@@ -51,8 +51,8 @@ func TestQuantisingTwice(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !reflect.DeepEqual(s.MaskRegions(), again.MaskRegions()) || s.Area(0) != again.Area(0) {
-			t.Fatalf("edges %v became %v", s.MaskRegions(), again.MaskRegions())
+		if !reflect.DeepEqual(s.maskRegions(), again.maskRegions()) || s.Area(0) != again.Area(0) {
+			t.Fatalf("edges %v became %v", s.maskRegions(), again.maskRegions())
 		}
 	})
 }
@@ -70,7 +70,7 @@ func TestTranslation(t *testing.T) {
 			for i, p := range ring {
 				// On the grid first: floats far away have no room for both.
 				to[i] = Point{float64(quantise(p.X))/256 + float64(dx), float64(quantise(p.Y))/256 + float64(dy)}
-				if !(math.Abs(to[i].X) < MaxCoordinate && math.Abs(to[i].Y) < MaxCoordinate) {
+				if !(math.Abs(to[i].X) < maxCoordinate && math.Abs(to[i].Y) < maxCoordinate) {
 					t.Skip("moved out of range")
 				}
 			}

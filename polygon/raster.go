@@ -26,8 +26,10 @@ type Raster struct {
 // regions. Errors are those of [Reduce].
 func Rasterize(ctx context.Context, dev *kernels.Device, set *Set, width, height int, mode driver.RasterMode,
 	m driver.Method) (*Raster, error) {
+	if err := kernels.CheckSize(width, height); err != nil {
+		return nil, err
+	}
 	bad := newInvalid()
-	bad.Include(kernels.CheckSize(width, height))
 	r := &Raster{Picture: kernels.Picture{Width: width, Height: height}}
 	switch mode {
 	case driver.RasterMask:

@@ -37,9 +37,9 @@ func (f FillRule) String() string {
 
 // Region is a set of pixels, and what must hold for them.
 type Region struct {
-	// Name comes back in results. At most [MaxName] bytes of UTF-8; need not be unique, and may be empty.
+	// Name comes back in results. At most 256 bytes of UTF-8; need not be unique, and may be empty.
 	Name string
-	// Rings, at least one. Coordinates are in pixels, |v| < [MaxCoordinate].
+	// Rings, at least one. Coordinates are in pixels, |v| < 2^22.
 	Rings []Ring
 	Fill  FillRule
 	// Limits are expressions such as "mean in [90, 140]"; see [ParseLimit]. A region with limits that catches no pixel
@@ -65,14 +65,14 @@ const (
 // hardMaxVertices is what edges can be counted with in the layouts shared with backends.
 const hardMaxVertices = 1 << 30
 
-// MaxName is the longest name of a region, in bytes.
-const MaxName = 256
+// maxName is the longest name of a region, in bytes.
+const maxName = 256
 
 // MaxLimits is how many limits a region may have.
 const MaxLimits = 64
 
-// MaxCoordinate bounds coordinates of vertices, in pixels: |v| < MaxCoordinate.
-const MaxCoordinate = driver.MaxCoord / driver.Subpixel
+// maxCoordinate bounds coordinates of vertices, in pixels: |v| < maxCoordinate.
+const maxCoordinate = driver.MaxCoord / driver.Subpixel
 
 func (b Bounds) withDefaults() Bounds {
 	if b.MaxRegions <= 0 {

@@ -44,7 +44,7 @@ type RegionResult struct {
 	// asked for, and there are pixels. Correctly rounded.
 	Centroid    Point
 	HasCentroid bool
-	// Channels in the order of [Channels].
+	// Channels in the order R, G, B, A.
 	Channels []ChannelStatistics
 	// Verdict of the region's limits, and their outcomes in order.
 	Verdict Verdict

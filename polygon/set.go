@@ -115,9 +115,9 @@ func NewSet(regions []Region, b Bounds) (*Set, error) {
 
 func checkName(bad *kernels.InvalidError, i int, name string) {
 	switch {
-	case len(name) > MaxName:
+	case len(name) > maxName:
 		bad.Add(path{"regions", i, "name"}, quoted(name), "has %d bytes: the limit is %d", len(name),
-			MaxName)
+			maxName)
 	case !utf8.ValidString(name):
 		bad.Add(path{"regions", i, "name"}, quoted(name), "must be valid UTF-8")
 	}
@@ -158,7 +158,7 @@ func (s *Set) addRings(bad *kernels.InvalidError, i int, r *Region, b Bounds) {
 		// The edge into vertex 0 comes first: it needs the last vertex, whose check is reported in its turn.
 		x0, y0 := quantise(ring[len(ring)-1].X), quantise(ring[len(ring)-1].Y)
 		for j, p := range ring {
-			if !(math.Abs(p.X) < MaxCoordinate && math.Abs(p.Y) < MaxCoordinate) {
+			if !(math.Abs(p.X) < maxCoordinate && math.Abs(p.Y) < maxCoordinate) {
 				checkPoint(bad, p, i, k, j)
 				continue
 			}
@@ -188,7 +188,7 @@ func quantise(v float64) int32 { return int32(math.RoundToEven(v * driver.Subpix
 func checkPoint(bad *kernels.InvalidError, p Point, region, ring, vertex int) {
 	check := func(axis string, v float64) {
 		switch {
-		case math.Abs(v) < MaxCoordinate:
+		case math.Abs(v) < maxCoordinate:
 			return
 		case len(bad.Violations) == kernels.MaxViolations: // there may be millions
 			bad.More++
@@ -198,7 +198,7 @@ func checkPoint(bad *kernels.InvalidError, p Point, region, ring, vertex int) {
 		if math.IsNaN(v) || math.IsInf(v, 0) {
 			bad.Add(path, number(v), "must be a finite number")
 		} else {
-			bad.Add(path, number(v), "must be less than %d px from 0", MaxCoordinate)
+			bad.Add(path, number(v), "must be less than %d px from 0", maxCoordinate)
 		}
 	}
 	check("x", p.X)
@@ -279,8 +279,8 @@ func (s *Set) Limits(i int) []*Limit {
 	return s.limits[s.limitFrom[i]:s.limitFrom[i+1]]
 }
 
-// MaskRegions is the set as ops take it. The slices are the set's own and must not be written to.
-func (s *Set) MaskRegions() driver.MaskRegions {
+// maskRegions is the set as ops take it. The slices are the set's own and must not be written to.
+func (s *Set) maskRegions() driver.MaskRegions {
 	return driver.MaskRegions{Edges: s.edges, Regions: s.regions}
 }
 

@@ -133,7 +133,7 @@ func TestNewSetTakes(t *testing.T) {
 		sin, cos := math.Sincos(float64(i) / float64(len(big)) * 2 * math.Pi)
 		big[i] = Point{2000 + 1900*cos, 1000 + 900*sin}
 	}
-	most := math.Nextafter(MaxCoordinate, 0)
+	most := math.Nextafter(maxCoordinate, 0)
 	for _, c := range []struct {
 		name   string
 		region Region
@@ -178,7 +178,7 @@ func TestQuantise(t *testing.T) {
 		{math.Nextafter(0.5/256, 1), 1}, {math.Nextafter(0.5/256, 0), 0},
 		{math.Nextafter(1.5/256, 0), 1}, {5e-324, 0}, {-5e-324, 0},
 		{0.1, 26}, {1e6 + 0.3, 256000077},
-		{math.Nextafter(MaxCoordinate, 0), driver.MaxCoord}, {-math.Nextafter(MaxCoordinate, 0), -driver.MaxCoord},
+		{math.Nextafter(maxCoordinate, 0), driver.MaxCoord}, {-math.Nextafter(maxCoordinate, 0), -driver.MaxCoord},
 	} {
 		if got := quantise(c.in); got != c.want {
 			t.Errorf("quantise(%v) = %d, want %d", c.in, got, c.want)
@@ -193,7 +193,7 @@ func TestEdges(t *testing.T) {
 		Region{Rings: []Ring{{{1, 1}, {1, 1}, {1, 1}}}},
 		Region{Rings: []Ring{{{0, 0}, {1, 1}, {0, 0}}, {{0, 0}, {1, 0}, {0, 1}}}},
 	)
-	m := s.MaskRegions()
+	m := s.maskRegions()
 	want := []driver.Edge{
 		{X0: 0, Y0: 0, X1: 512, Y1: 0}, {X0: 512, Y0: 0, X1: 512, Y1: 256}, {X0: 512, Y0: 256, X1: 0, Y1: 0},
 		{X0: 0, Y0: 0, X1: 256, Y1: 256}, {X0: 256, Y0: 256, X1: 0, Y1: 0},
@@ -265,7 +265,7 @@ func FuzzNewSet(f *testing.F) {
 			return
 		}
 		var sx, sy int64
-		for _, e := range s.MaskRegions().Edges {
+		for _, e := range s.maskRegions().Edges {
 			sx += int64(e.X1) - int64(e.X0)
 			sy += int64(e.Y1) - int64(e.Y0)
 			if e.X0 == e.X1 && e.Y0 == e.Y1 {

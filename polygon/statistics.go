@@ -64,7 +64,7 @@ func (s Statistics) String() string {
 // Reductions says what to compute, all of it in one pass over the pixels. The zero value is [Basic].
 type Reductions struct {
 	Statistics Statistics // 0 means Basic
-	// Percentiles to compute where Statistics has them, each in [0, 100], at most [MaxPercentiles], in any order; empty
+	// Percentiles to compute where Statistics has them, each in [0, 100], at most 1024, in any order; empty
 	// means [DefaultPercentiles]. A percentile stands for the shortest decimal that reads as the same float64, so
 	// that p = 99.9 of 1000 pixels is rank 999 exactly.
 	Percentiles      []float64
@@ -73,12 +73,12 @@ type Reductions struct {
 	Histogram HistogramSpec
 }
 
-// MaxPercentiles is how many percentiles one call may ask for.
-const MaxPercentiles = 1024
+// maxPercentiles is how many percentiles one call may ask for.
+const maxPercentiles = 1024
 
-// MaxResultValues is how many histogram counts, and how many percentiles, a result may hold for all regions and
+// maxResultValues is how many histogram counts, and how many percentiles, a result may hold for all regions and
 // channels together. A count has 8 bytes.
-const MaxResultValues = 1 << 27
+const maxResultValues = 1 << 27
 
 // Channel names one of the values that a pixel has.
 type Channel uint8
@@ -102,9 +102,9 @@ func (c Channel) String() string {
 	return fmt.Sprintf("Channel(%d)", uint8(c))
 }
 
-// Channels are the channels of a format in the order of results: red, green, blue, alpha, whatever the order in memory.
+// channelsOf are the channels of a format in the order of results: red, green, blue, alpha, whatever the order in memory.
 // One channel is gray, two are gray and alpha.
-func Channels(f driver.PixelFormat) []Channel {
+func channelsOf(f driver.PixelFormat) []Channel {
 	switch f.Channels {
 	case 1:
 		return []Channel{Gray}
@@ -159,8 +159,8 @@ func (r *Reductions) check(bad *kernels.InvalidError) {
 	if rest := r.Statistics &^ AllStatistics; rest != 0 {
 		bad.Add(path{"reductions", "statistics"}, fmt.Sprintf("%#x", uint32(rest)), "are no known statistics")
 	}
-	if n := len(r.Percentiles); n > MaxPercentiles {
-		bad.Add(path{"reductions", "percentiles"}, n, "are too many: the limit is %d", MaxPercentiles)
+	if n := len(r.Percentiles); n > maxPercentiles {
+		bad.Add(path{"reductions", "percentiles"}, n, "are too many: the limit is %d", maxPercentiles)
 	} else {
 		for i, p := range r.Percentiles {
 			if !(p >= 0 && p <= 100) {
@@ -173,8 +173,8 @@ func (r *Reductions) check(bad *kernels.InvalidError) {
 			NearestRank, NearestRank, Linear, Linear)
 	}
 	h := r.Histogram
-	if h.Bins < 0 || h.Bins > MaxBins {
-		bad.Add(path{"reductions", "histogram", "bins"}, h.Bins, "must be 0 to %d", MaxBins)
+	if h.Bins < 0 || h.Bins > maxBins {
+		bad.Add(path{"reductions", "histogram", "bins"}, h.Bins, "must be 0 to %d", maxBins)
 	}
 	finite := func(path path, v float64) bool {
 		if math.IsNaN(v) || math.IsInf(v, 0) {
@@ -190,7 +190,7 @@ func (r *Reductions) check(bad *kernels.InvalidError) {
 		case h.Lower >= h.Upper:
 			bad.Add(path{"reductions", "histogram", "upper"}, number(h.Upper), "must be above lower, %s", number(h.Lower))
 		case h.Bins == 0:
-			bad.Add(path{"reductions", "histogram", "bins"}, "0", "must be 1 to %d where lower and upper are given", MaxBins)
+			bad.Add(path{"reductions", "histogram", "bins"}, "0", "must be 1 to %d where lower and upper are given", maxBins)
 		}
 	}
 }

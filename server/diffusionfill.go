@@ -160,7 +160,7 @@ func (s *diffusionServer) fill(ctx context.Context, h *holes, in *framecodec.Mes
 		return nil, err
 	}
 	if set != nil {
-		if job.Draw, err = set.Mask(dev.Device, f.Width, f.Height, driver.Method(h.method)); err != nil {
+		if job.Draw, job.DrawBytes, err = set.Mask(dev.Device, f.Width, f.Height, driver.Method(h.method)); err != nil {
 			return nil, p.Translate(err)
 		}
 	}
@@ -186,7 +186,8 @@ func (s *diffusionServer) fill(ctx context.Context, h *holes, in *framecodec.Mes
 		}
 	}
 	opts, method := optionsOf(h.options)
-	sol, err := diffusion.Fill(ctx, dev.Device, job, method, opts)
+	job.Method = method
+	sol, err := diffusion.Fill(ctx, dev.Device, job, opts)
 	in.Free()
 	if err != nil {
 		return nil, fillError(h, err)

@@ -71,9 +71,9 @@ func oneLine(s string) string {
 
 // Defaults of Options.
 const (
-	DefaultMaxBytes  = 256 << 20
-	DefaultMaxCurves = 1 << 20
-	DefaultMaxPoints = 16 << 20
+	defaultMaxBytes  = 256 << 20
+	defaultMaxCurves = 1 << 20
+	defaultMaxPoints = 16 << 20
 )
 
 // Options bound what is read. The zero value has the defaults.
@@ -108,13 +108,13 @@ func readError(name string, err error) error {
 
 func (o Options) settled() Options {
 	if o.MaxBytes <= 0 {
-		o.MaxBytes = DefaultMaxBytes
+		o.MaxBytes = defaultMaxBytes
 	}
 	if o.MaxCurves <= 0 {
-		o.MaxCurves = DefaultMaxCurves
+		o.MaxCurves = defaultMaxCurves
 	}
 	if o.MaxPoints <= 0 {
-		o.MaxPoints = DefaultMaxPoints
+		o.MaxPoints = defaultMaxPoints
 	}
 	return o
 }

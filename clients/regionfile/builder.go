@@ -16,7 +16,7 @@ import (
 const maxMaskPixels = 1 << 28
 
 // maxStrings bounds the limits and reductions of a file: ten for each of the regions that are allowed by default.
-const maxStrings = 10 * DefaultMaxRegions
+const maxStrings = 10 * defaultMaxRegions
 
 type builder struct {
 	opts       Options
@@ -24,7 +24,7 @@ type builder struct {
 	vertices   int   // spent of opts.MaxVertices
 	maskPixels int64 // spent of maxMaskPixels
 	strs       int   // spent of maxStrings
-	warnings   int   // given, including those beyond MaxWarnings
+	warnings   int   // given, including those beyond maxWarnings
 	keys       map[string]*strangeKey
 
 	scratch [][2]float64 // the ring being read
@@ -34,7 +34,7 @@ type builder struct {
 // warn notes something that was skipped or assumed.
 func (b *builder) warn(format string, args ...any) {
 	b.warnings++
-	if b.warnings <= MaxWarnings {
+	if b.warnings <= maxWarnings {
 		b.file.Warnings = append(b.file.Warnings, oneLine(fmt.Sprintf(format, args...)))
 	}
 }
@@ -94,9 +94,9 @@ func (b *builder) finish() (*File, *Error) {
 	}
 	b.warnOfKeys()
 	b.uniqueNames()
-	if b.warnings > MaxWarnings {
-		f.Warnings = f.Warnings[:MaxWarnings]
-		f.Warnings[MaxWarnings-1] = fmt.Sprintf("and %d more warnings", b.warnings-MaxWarnings+1)
+	if b.warnings > maxWarnings {
+		f.Warnings = f.Warnings[:maxWarnings]
+		f.Warnings[maxWarnings-1] = fmt.Sprintf("and %d more warnings", b.warnings-maxWarnings+1)
 	}
 	return f, nil
 }
@@ -143,10 +143,10 @@ func (b *builder) uniqueNames() {
 
 // coordinate checks one coordinate in pixels.
 func coordinate(axis string, v float64) *Error {
-	if math.Abs(v) < CoordinateLimit { // false for NaN
+	if math.Abs(v) < coordinateLimit { // false for NaN
 		return nil
 	}
-	return fail(ErrInvalid, "%s is %v, its magnitude must be below %d px", axis, v, CoordinateLimit)
+	return fail(ErrInvalid, "%s is %v, its magnitude must be below %d px", axis, v, coordinateLimit)
 }
 
 // enough checks the length of a ring.

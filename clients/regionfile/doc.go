@@ -18,7 +18,7 @@
 // # Coordinates
 //
 // All coordinates handed out are pixels: x grows right, y grows down, and pixel (i, j) covers [i, i+1) × [j, j+1). No
-// format is shifted by half a pixel. Each coordinate is finite and its magnitude is below 2^22 ([CoordinateLimit]), the
+// format is shifted by half a pixel. Each coordinate is finite and its magnitude is below 2^22, the
 // range in which the server can represent it. Rings are closed implicitly, from the last vertex to the first.
 //
 // # Limits

@@ -49,8 +49,8 @@ const (
 	FillEvenOdd = "evenodd" // inside where a ray crosses the rings an odd number of times
 )
 
-// CoordinateLimit bounds the magnitude of every coordinate, in pixels: |x| and |y| are below it.
-const CoordinateLimit = 1 << 22
+// coordinateLimit bounds the magnitude of every coordinate, in pixels: |x| and |y| are below it.
+const coordinateLimit = 1 << 22
 
 // MinTolerance and MaxTolerance bound Options.Tolerance, in pixels.
 const (
@@ -60,10 +60,10 @@ const (
 
 // Defaults of Options.
 const (
-	DefaultTolerance   = 1.0 / 16
+	defaultTolerance   = 1.0 / 16
 	DefaultMaxBytes    = 256 << 20
-	DefaultMaxRegions  = 100_000
-	DefaultMaxVertices = 8 << 20
+	defaultMaxRegions  = 100_000
+	defaultMaxVertices = 8 << 20
 )
 
 // Region is one named area of one or more rings.
@@ -113,13 +113,13 @@ type File struct {
 	// Reductions that a recipe asks for, as the file writes them; this package doesn't interpret them.
 	Reductions []string
 
-	// Warnings tell, in one line each, what was skipped or assumed. At most MaxWarnings, the last of which then says
+	// Warnings tell, in one line each, what was skipped or assumed. At most maxWarnings, the last of which then says
 	// how many more there were.
 	Warnings []string
 }
 
-// MaxWarnings is the longest that File.Warnings gets.
-const MaxWarnings = 50
+// maxWarnings is the longest that File.Warnings gets.
+const maxWarnings = 50
 
 // Options for Load and Parse. The zero value is a good default.
 type Options struct {
@@ -133,7 +133,7 @@ type Options struct {
 	ImageHint string
 
 	// Tolerance is the largest distance in pixels between a curve and the polygon that replaces it (SVG curves and
-	// arcs, LabelMe circles). Vertices lie on the curve. 0 means DefaultTolerance; else from MinTolerance to
+	// arcs, LabelMe circles). Vertices lie on the curve. 0 means 1/16 px; else from MinTolerance to
 	// MaxTolerance.
 	Tolerance float64
 
@@ -152,7 +152,7 @@ type Options struct {
 // withDefaults fills in the defaults, or says which field is out of range.
 func (o Options) withDefaults() (Options, *Error) {
 	if o.Tolerance == 0 {
-		o.Tolerance = DefaultTolerance
+		o.Tolerance = defaultTolerance
 	}
 	if !(o.Tolerance >= MinTolerance && o.Tolerance <= MaxTolerance) { // written so that NaN fails
 		return o, fail(ErrOptions, "options: Tolerance is %v, it must be from %v to %v px", o.Tolerance, MinTolerance,
@@ -162,10 +162,10 @@ func (o Options) withDefaults() (Options, *Error) {
 		o.MaxBytes = DefaultMaxBytes
 	}
 	if o.MaxRegions == 0 {
-		o.MaxRegions = DefaultMaxRegions
+		o.MaxRegions = defaultMaxRegions
 	}
 	if o.MaxVertices == 0 {
-		o.MaxVertices = DefaultMaxVertices
+		o.MaxVertices = defaultMaxVertices
 	}
 	if o.MaxBytes < 0 || o.MaxRegions < 0 || o.MaxVertices < 0 {
 		return o, fail(ErrOptions, "options: MaxBytes %d, MaxRegions %d and MaxVertices %d must not be negative",

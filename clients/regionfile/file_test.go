@@ -123,7 +123,7 @@ func TestLimits(t *testing.T) {
 	// The default limit on regions, one beyond.
 	var b strings.Builder
 	b.WriteString("[")
-	for i := range DefaultMaxRegions + 1 {
+	for i := range defaultMaxRegions + 1 {
 		if i > 0 {
 			b.WriteString(",")
 		}
@@ -272,14 +272,14 @@ func TestNamesUnique(t *testing.T) {
 
 func TestWarningsAreCapped(t *testing.T) {
 	line := `{"label":"l","shape_type":"line","points":[]},`
-	f := mustParse(t, `{"shapes":[`+strings.Repeat(line, MaxWarnings+25)+`{"label":"x","points":`+
+	f := mustParse(t, `{"shapes":[`+strings.Repeat(line, maxWarnings+25)+`{"label":"x","points":`+
 		triangle[1:len(triangle)-1]+`}]}`, Options{})
-	if len(f.Warnings) != MaxWarnings || f.Warnings[MaxWarnings-1] != "and 26 more warnings" {
+	if len(f.Warnings) != maxWarnings || f.Warnings[maxWarnings-1] != "and 26 more warnings" {
 		t.Errorf("%d warnings, the last is %q", len(f.Warnings), f.Warnings[len(f.Warnings)-1])
 	}
-	f = mustParse(t, `{"shapes":[`+strings.Repeat(line, MaxWarnings)+`{"label":"x","points":`+
+	f = mustParse(t, `{"shapes":[`+strings.Repeat(line, maxWarnings)+`{"label":"x","points":`+
 		triangle[1:len(triangle)-1]+`}]}`, Options{})
-	if len(f.Warnings) != MaxWarnings || strings.Contains(f.Warnings[MaxWarnings-1], "more warnings") {
+	if len(f.Warnings) != maxWarnings || strings.Contains(f.Warnings[maxWarnings-1], "more warnings") {
 		t.Errorf("%d warnings, the last is %q", len(f.Warnings), f.Warnings[len(f.Warnings)-1])
 	}
 }

@@ -76,7 +76,7 @@ func newFlattener(b *builder, m matrix) *flattener {
 
 // emit adds a vertex in pixels, unless it equals the one before it.
 func (f *flattener) emit(p [2]float64) *Error {
-	if !(math.Abs(p[0]) < CoordinateLimit && math.Abs(p[1]) < CoordinateLimit) {
+	if !(math.Abs(p[0]) < coordinateLimit && math.Abs(p[1]) < coordinateLimit) {
 		return outOfRange("point", p)
 	}
 	if n := len(f.ring); n > 0 && f.ring[n-1] == p {
@@ -91,14 +91,14 @@ func (f *flattener) emit(p [2]float64) *Error {
 
 func outOfRange(what string, p [2]float64) *Error {
 	return fail(ErrInvalid, "the %s (%v, %v) in pixels is out of range, magnitudes must be below %d", what, p[0], p[1],
-		CoordinateLimit)
+		coordinateLimit)
 }
 
 // control maps a control point to pixels. Curves whose control points are out of range are refused like the curves' own
 // points: the number of chords, and the meaning of the bound, depend on them.
 func (f *flattener) control(x, y float64) ([2]float64, *Error) {
 	p := f.m.apply(x, y)
-	if !(math.Abs(p[0]) < CoordinateLimit && math.Abs(p[1]) < CoordinateLimit) {
+	if !(math.Abs(p[0]) < coordinateLimit && math.Abs(p[1]) < coordinateLimit) {
 		return p, outOfRange("control point", p)
 	}
 	return p, nil

@@ -108,7 +108,7 @@ func broken(f *File) string {
 	if f.ImageWidth < 0 || f.ImageHeight < 0 {
 		return "negative image size"
 	}
-	if len(f.Warnings) > MaxWarnings {
+	if len(f.Warnings) > maxWarnings {
 		return "too many warnings"
 	}
 	for _, w := range f.Warnings {
@@ -137,7 +137,7 @@ func broken(f *File) string {
 				return fmt.Sprintf("region %d, ring %d has room for %d vertices beyond its end", i, j, cap(g)-len(g))
 			}
 			for _, p := range g {
-				if !(math.Abs(p[0]) < CoordinateLimit && math.Abs(p[1]) < CoordinateLimit) {
+				if !(math.Abs(p[0]) < coordinateLimit && math.Abs(p[1]) < coordinateLimit) {
 					return fmt.Sprintf("region %d, ring %d has the vertex %v", i, j, p)
 				}
 			}
@@ -280,7 +280,7 @@ func TestCheckersFail(t *testing.T) {
 		"NaN vertex":        func(f *File) { f.Regions[1].Rings = rings(ring(0, 0, 1, 1, 0, math.NaN())[:3:3]) },
 		"unknown fill":      func(f *File) { f.Regions[0].Fill = "odd" },
 		"two-line warning":  func(f *File) { f.Warnings = []string{"a\nb"} },
-		"too many warnings": func(f *File) { f.Warnings = make([]string, MaxWarnings+1) },
+		"too many warnings": func(f *File) { f.Warnings = make([]string, maxWarnings+1) },
 	} {
 		f := good()
 		f.Regions[1].Rings = rings(ring(0, 0, 1, 0, 1, 1))

@@ -338,7 +338,7 @@ func (c *cursor) scalar() (string, *Error) {
 	}
 }
 
-// extent consumes a width or height: a whole number of pixels below CoordinateLimit, or null as 0.
+// extent consumes a width or height: a whole number of pixels below coordinateLimit, or null as 0.
 func (c *cursor) extent() (int, *Error) {
 	if c.kind() == kindNull {
 		c.skip()
@@ -348,9 +348,9 @@ func (c *cursor) extent() (int, *Error) {
 	if e != nil {
 		return 0, e
 	}
-	if v != float64(int(v)) || v < 0 || v >= CoordinateLimit {
+	if v != float64(int(v)) || v < 0 || v >= coordinateLimit {
 		return 0, fail(ErrInvalid, "%v is not a number of pixels, it must be whole, not negative and below %d", v,
-			CoordinateLimit)
+			coordinateLimit)
 	}
 	return int(v), nil
 }

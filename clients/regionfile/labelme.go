@@ -207,9 +207,9 @@ func (b *builder) pngMask(m *members, points [][2]float64) ([][][2]float64, *Err
 				h).within("mask")
 		}
 	}
-	if x0+float64(cfg.Width) >= CoordinateLimit || y0+float64(cfg.Height) >= CoordinateLimit {
+	if x0+float64(cfg.Width) >= coordinateLimit || y0+float64(cfg.Height) >= coordinateLimit {
 		return nil, fail(ErrInvalid, "the PNG of %d×%d pixels at (%v, %v) reaches beyond %d px",
-			cfg.Width, cfg.Height, x0, y0, CoordinateLimit).within("mask")
+			cfg.Width, cfg.Height, x0, y0, coordinateLimit).within("mask")
 	}
 	pixels := int64(cfg.Width) * int64(cfg.Height)
 	if pixels > maxMaskPixels-b.maskPixels {

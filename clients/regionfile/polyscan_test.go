@@ -135,7 +135,7 @@ func TestRegionsErrors(t *testing.T) {
 
 // coordinates that a file may have: any float64 of the range, among them tiny ones and multiples of 1/256.
 func coordinateGen() *rapid.Generator[float64] {
-	const largest = CoordinateLimit - 1.0/256
+	const largest = coordinateLimit - 1.0/256
 	return rapid.OneOf(
 		rapid.Float64Range(-largest, largest),
 		rapid.Map(rapid.IntRange(-1<<20, 1<<20), func(i int) float64 { return float64(i) / 256 }),

@@ -522,7 +522,7 @@ func (r *svgReader) fit(a *attributes, root bool) *Error {
 	return nil
 }
 
-func wholePixels(v float64) bool { return v >= 1 && v < CoordinateLimit && v == math.Trunc(v) }
+func wholePixels(v float64) bool { return v >= 1 && v < coordinateLimit && v == math.Trunc(v) }
 
 // parseViewBox reads min-x, min-y, width and height.
 func parseViewBox(text string) (v [4]float64, e *Error) {

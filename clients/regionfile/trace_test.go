@@ -138,7 +138,7 @@ func TestOutlineOfJoinedRuns(t *testing.T) {
 // A tracer costs what its runs cost, not what they cover.
 func TestOutlineOfHugeMasks(t *testing.T) {
 	o, _ := Options{}.withDefaults()
-	const side = CoordinateLimit - 1
+	const side = coordinateLimit - 1
 	tr := newTracer(&builder{opts: o, file: &File{}}, side, 0, 0)
 	if e := tr.run(5, side*side-7); e != nil {
 		t.Fatal(e)
