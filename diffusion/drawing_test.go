@@ -306,7 +306,8 @@ func TestClosedCurvesAreTight(t *testing.T) {
 					raster.Flags[i]&diffusion.BlockDown == 0
 				if (free || open) && turns[i] != turns[j] && !near(float64(x)+0.5, float64(y)+0.5) &&
 					!near(float64(x2)+0.5, float64(y2)+0.5) {
-					t.Fatalf("(%d, %d) and (%d, %d) touch, free %v, open %v; the curve winds %d and %d times around them", x, y, x2, y2, free, open, turns[i], turns[j])
+					t.Fatalf("(%d, %d) and (%d, %d) touch, free %v, open %v; the curve winds %d and %d times "+
+						"around them", x, y, x2, y2, free, open, turns[i], turns[j])
 				}
 			}
 		}

@@ -88,7 +88,8 @@ func gridOf(width, height int, m Method, barriers, oneWay bool) (driver.Diffusio
 		return g, invalid(path{"method"}, m, "looks across edges, and some are open one way only")
 	case oneWay && m == Multigrid:
 		return g, invalid(path{"method"}, m,
-			"needs edges that are open both ways or not at all, and some are open one way only: %v, %v and %v solve that", Naive, PyramidCautious, PyramidGreedy)
+			"needs edges that are open both ways or not at all, and some are open one way only: %v, %v and %v "+
+				"solve that", Naive, PyramidCautious, PyramidGreedy)
 	}
 	return g, nil
 }

@@ -481,7 +481,8 @@ func TestCapacityErrorSaysWhy(t *testing.T) {
 			"kernels: reduce needs 512 bytes of device memory; 768 of 1024 are available, at most 256 in one piece"},
 		{CapacityError{Label: "reduce", Needed: 768, Available: 512, Evictable: 256, Total: 1024, Largest: 256,
 			RetryAfter: 1500100 * time.Microsecond},
-			"kernels: reduce needs 768 bytes of device memory; 512 of 1024 are available and 256 evictable, at most 256 in one piece; try again in 1.5s"},
+			"kernels: reduce needs 768 bytes of device memory; 512 of 1024 are available and 256 evictable, at " +
+				"most 256 in one piece; try again in 1.5s"},
 		{CapacityError{Label: "regions", Needed: 256, Available: 256, Total: 1024, Largest: 256, Ahead: 3},
 			"kernels: regions needs 256 bytes of device memory; 256 of 1024 are available, and 3 requests are ahead"},
 	} {

@@ -31,12 +31,12 @@ const (
 // hands. Jobs wait by class, the most urgent first, and in a class by deadline and then by arrival.
 //
 //   - Each class has streams of its own, so that no job waits for a stream that one of another class has.
-//   - Where the first job of a class has to wait for memory, with a stream to be had, jobs behind it that need memory wait
-//     too, in its class and in those less urgent, so that small jobs don't starve large ones. Those of more urgent classes, and those that need no
-//     memory, go ahead.
-//   - A job whose caller holds memory (Job.Held) doesn't wait for more where no job runs that has any to give back: it goes ahead of
-//     those that do, or is refused. So jobs don't wait for each other's callers. For giveWay in each second it is refused instead of
-//     going ahead, so that those come to their turn; but not where it is of line-scan.
+//   - Where the first job of a class has to wait for memory, with a stream to be had, jobs behind it that need memory
+//     wait too, in its class and in those less urgent, so that small jobs don't starve large ones. Those of more urgent
+//     classes, and those that need no memory, go ahead.
+//   - A job whose caller holds memory (Job.Held) doesn't wait for more where no job runs that has any to give back: it
+//     goes ahead of those that do, or is refused. So jobs don't wait for each other's callers. For giveWay in each
+//     second it is refused instead of going ahead, so that those come to their turn; but not where it is of line-scan.
 //
 // The lock may be held while that of memory is taken, not the other way round.
 type sched struct {

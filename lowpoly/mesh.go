@@ -45,7 +45,9 @@ func colorOf(p []byte, f driver.PixelFormat) color.NRGBA {
 // WriteSVG writes an SVG drawing of the frame's size. Edges aren't smoothed, as that would leave seams.
 func (m *Mesh) WriteSVG(w io.Writer) error {
 	b := bufio.NewWriterSize(w, 1<<16)
-	fmt.Fprintf(b, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %[1]d %[2]d" shape-rendering="crispEdges">`+"\n", m.Width, m.Height)
+	fmt.Fprintf(b,
+		`<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %[1]d %[2]d" shape-rendering="crispEdges">`+"\n",
+		m.Width, m.Height)
 	for i, t := range m.Triangles {
 		p, q, r, c := m.Points[t.A], m.Points[t.B], m.Points[t.C], m.Colors[i]
 		fmt.Fprintf(b, `<path fill="#%02x%02x%02x"`, c.R, c.G, c.B)

@@ -313,10 +313,13 @@ func TestLimitsOnMissingChannels(t *testing.T) {
 		Region{Rings: []Ring{triangle}, Limits: []string{"mean < 3", "r.mean < 3"}},
 		Region{Rings: []Ring{triangle}, Limits: []string{"a.max > 3", "gray.max > 3"}})
 	for format, want := range map[driver.PixelFormat]string{
-		driver.Gray8:      `[regions[0].limits[1] = "r.mean < 3": the frame has no red channel (GRAY8) regions[1].limits[0] = "a.max > 3": the frame has no alpha channel (GRAY8)]`,
-		driver.Gray16(12): `[regions[0].limits[1] = "r.mean < 3": the frame has no red channel (GRAY16LE with 12 bits) regions[1].limits[0] = "a.max > 3": the frame has no alpha channel (GRAY16LE with 12 bits)]`,
-		driver.BGR8:       `[regions[1].limits[0] = "a.max > 3": the frame has no alpha channel (BGR8) regions[1].limits[1] = "gray.max > 3": the frame has no gray channel (BGR8)]`,
-		driver.RGBA8:      `[regions[1].limits[1] = "gray.max > 3": the frame has no gray channel (RGBA8)]`,
+		driver.Gray8: `[regions[0].limits[1] = "r.mean < 3": the frame has no red channel (GRAY8) ` +
+			`regions[1].limits[0] = "a.max > 3": the frame has no alpha channel (GRAY8)]`,
+		driver.Gray16(12): `[regions[0].limits[1] = "r.mean < 3": the frame has no red channel (GRAY16LE with 12 bits) ` +
+			`regions[1].limits[0] = "a.max > 3": the frame has no alpha channel (GRAY16LE with 12 bits)]`,
+		driver.BGR8: `[regions[1].limits[0] = "a.max > 3": the frame has no alpha channel (BGR8) ` +
+			`regions[1].limits[1] = "gray.max > 3": the frame has no gray channel (BGR8)]`,
+		driver.RGBA8: `[regions[1].limits[1] = "gray.max > 3": the frame has no gray channel (RGBA8)]`,
 	} {
 		_, err := Reduce(context.Background(), dev, s, measuredFrame(format), Reductions{}, driver.MethodDefault)
 		var bad *kernels.InvalidError

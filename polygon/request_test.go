@@ -188,14 +188,16 @@ func TestResultsAreBounded(t *testing.T) {
 	_, err := Reduce(context.Background(), dev, s, f,
 		Reductions{Statistics: Histogram, Histogram: HistogramSpec{Bins: 65536}}, driver.MethodDefault)
 	if got, want := violationsOf(t, err), []string{
-		"reductions.histogram.bins = 65536: makes 196608000 counts for 3000 regions of 1 channels: the limit is 134217728"}; !slices.Equal(got, want) {
+		"reductions.histogram.bins = 65536: makes 196608000 counts for 3000 regions of 1 channels: the limit is " +
+			"134217728"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	s = mustSet(t, manyRegions(50_000, 3, 100, 100)...)
 	_, err = Reduce(context.Background(), dev, s, noise(100, 100, driver.RGB8),
 		Reductions{Statistics: Percentiles, Percentiles: make([]float64, 1000)}, driver.MethodDefault)
 	if got, want := violationsOf(t, err), []string{
-		"reductions.percentiles = 1000: makes 150000000 values for 50000 regions of 3 channels: the limit is 134217728"}; !slices.Equal(got, want) {
+		"reductions.percentiles = 1000: makes 150000000 values for 50000 regions of 3 channels: the limit is " +
+			"134217728"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

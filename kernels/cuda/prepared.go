@@ -58,7 +58,8 @@ type parts struct{ regions, bands, counts, edges, prefix, items, bytes int64 }
 func (h *header) parts() (parts, error) {
 	if h.Regions > math.MaxInt32 || h.Bands > maxBands || h.Edges > math.MaxUint32 ||
 		h.Items > maxBytes/2/uint64(itemBytes) {
-		return parts{}, fmt.Errorf("%d regions with %d edges, %d bands of rows and up to %d runs of pixels are too many", h.Regions, h.Edges, h.Bands, h.Items)
+		return parts{}, fmt.Errorf("%d regions with %d edges, %d bands of rows and up to %d runs of pixels are too "+
+			"many", h.Regions, h.Edges, h.Bands, h.Items)
 	}
 	at := alignUp(headerBytes)
 	put := func(n int64) int64 {
@@ -116,7 +117,8 @@ func scan(r driver.MaskRegions, width, height int, method driver.Method, table [
 		h.Items = p.ItemEnd
 		bands += (int64(p.Y1-p.Y0) + bandRows - 1) / bandRows
 		if h.Items > maxBytes/2/uint64(itemBytes) || bands > maxBands {
-			return header{}, fmt.Errorf("Regions.Regions[%d]: the regions up to here have %d bands of rows and up to %d runs of pixels, which are too many", i, bands, h.Items)
+			return header{}, fmt.Errorf("Regions.Regions[%d]: the regions up to here have %d bands of rows and up "+
+				"to %d runs of pixels, which are too many", i, bands, h.Items)
 		}
 		if table != nil {
 			table[i] = p

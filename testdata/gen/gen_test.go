@@ -302,7 +302,9 @@ func TestIntegersOnly(t *testing.T) {
 	for _, at := range floatOps(t, sources, "q", "vertex") {
 		t.Errorf("%s: floating-point arithmetic", at)
 	}
-	probe := map[string]string{"probe.go": "package main\nfunc q(v float64) float64 { return v * 2 }\nfunc f(v float64) float64 {\n\tw := v + 1\n\tw *= v\n\treturn -w\n}\n"}
+	probe := map[string]string{"probe.go": "package main\n" +
+		"func q(v float64) float64 { return v * 2 }\n" +
+		"func f(v float64) float64 {\n\tw := v + 1\n\tw *= v\n\treturn -w\n}\n"}
 	if got := floatOps(t, probe, "q"); !slices.Equal(got, []string{"probe.go:4", "probe.go:5", "probe.go:6"}) {
 		t.Errorf("probe: found %v", got)
 	}

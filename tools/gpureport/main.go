@@ -94,7 +94,8 @@ func check(out io.Writer, dir, name string) error {
 	}
 	switch {
 	case r.SourceSHA256 != sum:
-		return fmt.Errorf("%s: source_sha256 is %q, the sources in %s have %s: run the GPU suite again and commit its report", name, r.SourceSHA256, dir, sum)
+		return fmt.Errorf("%s: source_sha256 is %q, the sources in %s have %s: run the GPU suite again and commit "+
+			"its report", name, r.SourceSHA256, dir, sum)
 	case r.Device == "" || r.Driver == "":
 		return fmt.Errorf("%s: device is %q and driver %q: a run without a GPU", name, r.Device, r.Driver)
 	case r.Tests.Passed == 0 || r.Tests.Failed != 0 || r.Tests.Skipped != 0:
