@@ -304,6 +304,13 @@ func (ss *scanSession) rewind(nextResult uint64) error {
 			nextResult, first), apierr.Info(apierr.ReasonResultsGone)).Err()
 	}
 	ss.confirm(nextResult)
+	ss.outbox = slices.DeleteFunc(ss.outbox, func(i *scanItem) bool { // confirmed, and sent by a call that it came over
+		old := i.event == nil && i.number < nextResult
+		if old {
+			ss.unsent -= i.size()
+		}
+		return old
+	})
 	ss.outbox = append(ss.sent, ss.outbox...)
 	ss.unsent += ss.kept
 	ss.sent, ss.kept = nil, 0

@@ -202,6 +202,9 @@ func (p *process) metric(t testing.TB, name string) float64 {
 		return -1
 	}
 	defer res.Body.Close()
+	if res.StatusCode != http.StatusOK {
+		return -1
+	}
 	sum, found := 0.0, false
 	for lines := bufio.NewScanner(res.Body); lines.Scan(); {
 		rest, ok := strings.CutPrefix(lines.Text(), name)

@@ -21,7 +21,7 @@ var unreadAttacks = []attack{
 	{row: 5, name: "streams of many regions that nobody reads", run: unreadStreams,
 		red: "results are in no budget"},
 	{row: 16, name: "metrics that nobody reads", run: unreadMetrics,
-		red: "connections to /metrics have no bound and no time"},
+		red: "a burst of scrapes takes the CPU from calls, though no memory any more"},
 }
 
 // unreadImages asks for 40 images of 30 MiB over a connection without windows.

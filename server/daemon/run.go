@@ -17,6 +17,8 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/net/netutil"
+
 	"github.com/polyscan/polyscan/kernels/cpu"
 	"github.com/polyscan/polyscan/server"
 )
@@ -88,13 +90,13 @@ func Run(ctx context.Context, name string, f *Flags, stdout, stderr io.Writer, s
 		})
 	}
 	httpServer := &http.Server{
-		Handler: s.Handler(), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute,
-		MaxHeaderBytes: 1 << 16,
-		ErrorLog:       slog.NewLogLogger(log.Handler(), slog.LevelWarn),
+		Handler: s.Handler(), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 10 * time.Second,
+		WriteTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 1 << 16,
+		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn),
 	}
 	if web != nil {
 		running.Go(func() {
-			if err := httpServer.Serve(web); !errors.Is(err, http.ErrServerClosed) {
+			if err := httpServer.Serve(netutil.LimitListener(web, maxHTTPConnections)); !errors.Is(err, http.ErrServerClosed) {
 				failed <- fmt.Errorf("%s: %w", web.Addr(), err)
 			}
 		})
@@ -172,6 +174,9 @@ func Run(ctx context.Context, name string, f *Flags, stdout, stderr io.Writer, s
 	running.Wait()
 	return err
 }
+
+// maxHTTPConnections is far more than those who watch a server need.
+const maxHTTPConnections = 128
 
 // newServer is replaced by tests that need a device with faults.
 var newServer = server.New

@@ -290,7 +290,9 @@ func (*MarkedTrigger) Descriptor() ([]byte, []int) {
 type ScanResume struct {
 	state        protoimpl.MessageState `protogen:"open.v1"`
 	SessionToken []byte                 `protobuf:"bytes,1,opt,name=session_token,json=sessionToken,proto3" json:"session_token,omitempty"`
-	// Number of the first part result that the client has not got.
+	// Number of the first part result that the client has not got. Results from there on come, in order and none left out;
+	// those before it are confirmed, and never come again. OUT_OF_RANGE where the server does not have that result any more,
+	// since an earlier next_result has confirmed it.
 	NextResult    uint64 `protobuf:"varint,2,opt,name=next_result,json=nextResult,proto3" json:"next_result,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -351,7 +353,8 @@ type Strip struct {
 	PartStarts []uint64 `protobuf:"varint,3,rep,packed,name=part_starts,json=partStarts,proto3" json:"part_starts,omitempty"`
 	// When the last line was exposed, by the client's clock; comes back in results.
 	CapturedAt *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=captured_at,json=capturedAt,proto3" json:"captured_at,omitempty"`
-	// Number of the first part result that the client has not got: those before it need not be kept for a resume.
+	// Number of the first part result that the client has not got: those before it are confirmed, and a resume can't ask
+	// for them.
 	NextResult uint64 `protobuf:"varint,5,opt,name=next_result,json=nextResult,proto3" json:"next_result,omitempty"`
 	// The pixels. Encoding must be raw. Of the layout only height is needed, where it is not the session's, and stride, where that is less.
 	Frame         *Frame `protobuf:"bytes,15,opt,name=frame,proto3" json:"frame,omitempty"`
@@ -754,7 +757,9 @@ func (x *PartTimes) GetLatency() *durationpb.Duration {
 // PartResult is what a part's pixels came to. A part of which no line came has none; the event of the gap tells.
 type PartResult struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Results are numbered from 0 within a session, in the order in which they are sent.
+	// Results are numbered from 0 within a session, and sent in that order. Over one call each comes once. After a resume
+	// those come again that came over an earlier call and were not confirmed: whoever drops results whose number is not
+	// higher than the last one has each exactly once.
 	ResultNumber uint64 `protobuf:"varint,1,opt,name=result_number,json=resultNumber,proto3" json:"result_number,omitempty"`
 	// Parts are numbered from 0 by their first lines.
 	PartNumber uint64 `protobuf:"varint,2,opt,name=part_number,json=partNumber,proto3" json:"part_number,omitempty"`
