@@ -8,10 +8,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime"
 
 	"github.com/alecthomas/kong"
 
 	"github.com/polyscan/polyscan/clients"
+	"github.com/polyscan/polyscan/clients/internal/explain"
 	"github.com/polyscan/polyscan/internal/command"
 )
 
@@ -24,11 +26,17 @@ var sources embed.FS
 type app struct {
 	Play   playCmd   `cmd:"" default:"withargs" help:"Play frames or synthetic parts, and report. The default."`
 	Soak   soakCmd   `cmd:"" help:"Measure the capacity, and then run at a share of it, with faults, checking every part."`
+	Help   helpCmd   `cmd:"" help:"Help about a command."`
 	Server serverCmd `cmd:"" hidden:""`
+
+	// Print the version of this build.
+	VersionFlag command.Version `name:"version"`
 }
 
 const description = `Plays a folder of frames, or synthetic parts, into a polyscan server as line-scan cameras would, and says how fast and
 how right the answers were. Without --addr it starts a server of its own.
+
+Its flags are those of "conveyor play": see conveyor play --help.
 
 Examples:
 
@@ -40,10 +48,22 @@ Examples:
     conveyor soak --duration 30m --json soak.json
 `
 
+type helpCmd struct {
+	// The command to explain: play or soak.
+	Command []string `arg:"" optional:""`
+}
+
+func (c *helpCmd) Run(e *env) error {
+	if code := e.parse(append(c.Command, "--help")); code != exitOK {
+		return errSaid
+	}
+	return nil
+}
+
 // Exit codes.
 const (
 	exitOK       = 0
-	exitFail     = 1   // a result was wrong, missing or silently late
+	exitFail     = 1   // a result was wrong, missing or silently late, or the run kept to none of its limits
 	exitUsage    = 2   // wrong arguments or bad input
 	exitVoid     = 3   // too slow, or not checked: the run proves nothing
 	exitServer   = 4   // the server, or the way to it
@@ -56,6 +76,9 @@ var (
 	errVoid   = errors.New("void")
 )
 
+// errSaid ends a command that was used wrongly, and that has said so.
+var errSaid error = &inputError{"wrong arguments"}
+
 // inputError is an error of the arguments or of a file.
 type inputError struct{ text string }
 
@@ -66,7 +89,19 @@ func usage(format string, args ...any) error { return &inputError{fmt.Sprintf(fo
 // run is the whole command. It returns the exit code and leaves nothing running.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	e := newEnv(ctx, stdin, stdout, stderr)
-	return command.Run(&app{}, args, stdout, stderr, nil, e.run,
+	out := command.NewOutput(stdout)
+	e.stdout = out
+	code := e.parse(args)
+	if err := out.Err(); err != nil && code == exitOK { // of help, say
+		fmt.Fprintf(stderr, "conveyor: %s\n", oneLine(err.Error()))
+		return exitUsage
+	}
+	return code
+}
+
+// parse runs what the arguments say.
+func (e *env) parse(args []string) int {
+	return command.Run(&app{}, args, e.stdout, e.stderr, nil, e.run,
 		kong.Name("conveyor"),
 		kong.Description(description),
 		kong.ExplicitGroups([]kong.Group{
@@ -78,12 +113,17 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 			{Key: "server", Title: "Server:"},
 		}),
 		command.Comments(sources),
-		kong.Bind(e),
+		kong.Bind(e, command.VersionText(fmt.Sprintf("conveyor %s %s %s/%s", version(), runtime.Version(), runtime.GOOS,
+			runtime.GOARCH))),
 	)
 }
 
 // run runs the command that was parsed, or says why there is none.
 func (e *env) run(k *kong.Context, err error) int {
+	var lost *command.OutputError
+	if errors.As(err, &lost) {
+		return exitOK // which is not the last word: run knows of it
+	}
 	if err != nil {
 		fmt.Fprintf(e.stderr, "conveyor: %s (see conveyor --help)\n", oneLine(err.Error()))
 		return exitUsage
@@ -91,7 +131,7 @@ func (e *env) run(k *kong.Context, err error) int {
 	err = k.Run(e)
 	code := exitCode(err)
 	switch {
-	case err == nil, errors.Is(err, errFailed), errors.Is(err, errVoid):
+	case err == nil, errors.Is(err, errFailed), errors.Is(err, errVoid), errors.Is(err, errSaid):
 	case code == exitCanceled:
 		fmt.Fprintln(e.stderr, "conveyor: interrupted")
 	default:
@@ -103,6 +143,7 @@ func (e *env) run(k *kong.Context, err error) int {
 // exitCode classifies an error, nil included.
 func exitCode(err error) int {
 	var in *inputError
+	var lost *command.OutputError
 	switch {
 	case err == nil:
 		return exitOK
@@ -110,7 +151,7 @@ func exitCode(err error) int {
 		return exitFail
 	case errors.Is(err, errVoid):
 		return exitVoid
-	case errors.As(err, &in):
+	case errors.As(err, &in), errors.As(err, &lost):
 		return exitUsage
 	case errors.Is(err, context.Canceled):
 		return exitCanceled
@@ -174,7 +215,8 @@ func (s *serverFlags) target() (*target, error) {
 			return nil, usage("--transport %s: --addr %s is of %s", s.Transport, s.Addr, kind)
 		}
 	}
-	t := &target{addr: s.Addr, close: func() error { return nil }}
+	t := &target{addr: s.Addr, close: func() error { return nil },
+		to: explain.Connection{Addr: s.Addr, TLS: secure, Token: s.TokenFile != ""}}
 	if secure {
 		t.options = append(t.options,
 			clients.WithTLS(clients.TLSFiles{CA: s.CA, Cert: s.Cert, Key: s.Key, ServerName: s.ServerName}))

@@ -152,10 +152,10 @@ func TestSearch(t *testing.T) {
 		o    outcome
 		want bool
 	}{
-		{outcome{elapsed: time.Second, counts: counters{Lines: 2000, Parts: 10, Strips: 100, Late: 2, HeldUp: 2}},
+		{outcome{elapsed: time.Second, counts: counters{Lines: 2000, Parts: 10, Strips: 100, LateEither: 2, HeldUp: 2}},
 			true},
-		{outcome{elapsed: time.Second, counts: counters{Lines: 2000, Parts: 10, Strips: 100, Late: 3}}, false},
-		{outcome{elapsed: time.Second, counts: counters{Lines: 2000, Parts: 1000, Strips: 1000, Late: 10, HeldUp: 10}},
+		{outcome{elapsed: time.Second, counts: counters{Lines: 2000, Parts: 10, Strips: 100, LateEither: 3}}, false},
+		{outcome{elapsed: time.Second, counts: counters{Lines: 2000, Parts: 1000, Strips: 1000, LateEither: 10, HeldUp: 10}},
 			true},
 		{outcome{elapsed: time.Second, counts: counters{Lines: 2000, Parts: 1000, Strips: 1000, HeldUp: 11}}, false},
 		{outcome{elapsed: time.Second, counts: counters{Lines: 1900, Parts: 10, Strips: 100}}, false},

@@ -6,9 +6,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"net"
 	"os"
+	"path/filepath"
 	"runtime/debug"
 	"strings"
 	"time"
@@ -26,6 +28,8 @@ type sceneFlags struct {
 
 	// Regions of a part: polyscan's own JSON, LabelMe, COCO, GeoJSON or SVG. Synthetic parts have their own.
 	Regions string `short:"r" placeholder:"FILE" group:"parts"`
+	// Make an error of what is only a warning about --regions, such as a key that looks misspelt.
+	Strict bool `group:"parts"`
 	// Recipe of the server in place of --regions: NAME or NAME@VERSION.
 	Recipe string `placeholder:"NAME" group:"parts"`
 	// How often the frames pass, or how many synthetic parts do. 0: until --duration is over.
@@ -81,6 +85,15 @@ type playFlags struct {
 	Verify bool `group:"check"`
 	// Lines a second of each camera below which the run is void.
 	MinRate float64 `placeholder:"RATE" group:"check"`
+	// Latency, from a strip's being due at the camera to the result's arrival, that 99 of 100 parts must not exceed.
+	// By default there is no limit.
+	MaxP99 time.Duration `name:"max-p99" placeholder:"TIME" group:"check"`
+	// Share of the parts that may be later than --budget, by the server's clock or by the camera's, 0 to 1. By default
+	// all may.
+	MaxLate *float64 `placeholder:"SHARE" group:"check"`
+	// Share of the strips that cameras may hand over more than a strip's time late, because there was no room for
+	// them, 0 to 1.
+	MaxHeldUp float64 `default:"0.5" placeholder:"SHARE" group:"check"`
 }
 
 // outputFlags say where results go.
@@ -106,6 +119,9 @@ type playCmd struct {
 
 // The defaults of synthetic parts.
 const syntheticPartLines = 512
+
+// defaultMaxHeldUp is of --max-held-up: cameras that are held up for most of a run were not played at their rate.
+const defaultMaxHeldUp = 0.5
 
 // What the flags may be.
 const (
@@ -133,6 +149,18 @@ func (c *playCmd) Run(e *env) error {
 			return usage("%s %v: must be 0 to %v", n.name, n.value, n.max)
 		}
 	}
+	if c.MaxP99 < 0 {
+		return usage("--max-p99 %v: must not be negative", c.MaxP99)
+	}
+	for _, n := range []struct {
+		name  string
+		value *float64
+	}{{"--max-late", c.MaxLate}, {"--max-held-up", &c.MaxHeldUp}} {
+		if n.value != nil && !(*n.value >= 0 && *n.value <= 1) {
+			return usage("%s %v: must be 0 to 1", n.name, *n.value)
+		}
+	}
+	want := demands{c.MinRate, c.MaxP99, c.MaxLate, c.MaxHeldUp}
 	if c.Duration < 0 {
 		return usage("--duration %v: must not be negative", c.Duration)
 	}
@@ -145,13 +173,13 @@ func (c *playCmd) Run(e *env) error {
 	return c.outputFlags.with(e, &c.sceneFlags, &c.serverFlags, func(ctx context.Context, l *load) (*report, error) {
 		l.profile, l.faults, l.duration, l.verify, l.batch = p, faults, c.Duration, c.Verify, c.BatchLoad
 		if c.FindCapacity {
-			return findCapacity(ctx, e, l, capacityStepTime)
+			return findCapacity(ctx, e, l, capacityStepTime, want)
 		}
 		o, err := l.run(ctx)
 		if err != nil {
 			return nil, err
 		}
-		return newReport(l, o, c.MinRate), nil
+		return newReport(l, o, want), nil
 	})
 }
 
@@ -189,6 +217,9 @@ func (c *outputFlags) with(e *env, sf *sceneFlags, sv *serverFlags,
 			return err
 		}
 	}
+	if err := c.checkOutputs(); err != nil {
+		return err
+	}
 	if err := sf.check(); err != nil {
 		return err
 	}
@@ -205,7 +236,7 @@ func (c *outputFlags) with(e *env, sf *sceneFlags, sv *serverFlags,
 	if err != nil {
 		return err
 	}
-	s, err := sf.scene(e.ctx, b, t)
+	s, err := sf.scene(e.ctx, e.stderr, b, t)
 	if err != nil {
 		return err
 	}
@@ -233,10 +264,10 @@ func (c *outputFlags) with(e *env, sf *sceneFlags, sv *serverFlags,
 	if err := c.write(e, r, format); err != nil {
 		return err
 	}
-	switch r.Verdict {
-	case verdictFail:
+	switch r.Outcome {
+	case runBad:
 		return errFailed
-	case verdictVoid:
+	case runVoid:
 		return errVoid
 	}
 	return nil
@@ -252,7 +283,7 @@ func (c *outputFlags) write(e *env, r *report, format string) error {
 		if c.JSON == "-" {
 			_, err = e.stdout.Write(data)
 		} else {
-			err = os.WriteFile(c.JSON, data, 0o644)
+			err = writeFile(c.JSON, data)
 		}
 		if err != nil {
 			return err
@@ -263,7 +294,7 @@ func (c *outputFlags) write(e *env, r *report, format string) error {
 		if err != nil {
 			return err
 		}
-		if err := os.WriteFile(c.Plot, data, 0o644); err != nil {
+		if err := writeFile(c.Plot, data); err != nil {
 			return err
 		}
 	}
@@ -271,6 +302,29 @@ func (c *outputFlags) write(e *env, r *report, format string) error {
 		return nil
 	}
 	return r.write(e, e.stdout)
+}
+
+// writeFile writes a file, whose errors are those of its name.
+func writeFile(name string, data []byte) error {
+	if err := os.WriteFile(name, data, 0o644); err != nil {
+		return usage("%v", err)
+	}
+	return nil
+}
+
+// checkOutputs refuses files whose folder isn't there, before anything is played.
+func (c *outputFlags) checkOutputs() error {
+	for _, name := range []string{c.JSON, c.Plot} {
+		if name == "" || name == "-" {
+			continue
+		}
+		if st, err := os.Stat(filepath.Dir(name)); err != nil {
+			return usage("%s: its folder: %v", printable(name), err)
+		} else if !st.IsDir() {
+			return usage("%s: %s is no folder", printable(name), filepath.Dir(name))
+		}
+	}
+	return nil
 }
 
 // check holds the flags against their bounds.
@@ -336,7 +390,7 @@ func (f *sceneFlags) belt() (*belt, error) {
 }
 
 // scene puts together what the cameras look at; recipes come from the server.
-func (f *sceneFlags) scene(ctx context.Context, b *belt, t *target) (_ *scene, err error) {
+func (f *sceneFlags) scene(ctx context.Context, stderr io.Writer, b *belt, t *target) (_ *scene, err error) {
 	s := &scene{belt: b, stripLines: f.StripLines, partLines: f.PartLines, every: f.Every, budget: f.Budget}
 	if f.Frames == "" {
 		s.partLines = f.synthetic().partLines
@@ -369,6 +423,12 @@ func (f *sceneFlags) scene(ctx context.Context, b *belt, t *target) (_ *scene, e
 		file, err := regionfile.Load(f.Regions, regionfile.Options{})
 		if err != nil {
 			return nil, usage("%v", err)
+		}
+		for _, w := range file.Warnings {
+			if f.Strict {
+				return nil, usage("%s: %s (--strict)", f.Regions, w)
+			}
+			fmt.Fprintf(stderr, "conveyor: warning: %s\n", oneLine(f.Regions+": "+w))
 		}
 		s.regions = messages(file)
 		s.inspection = clients.UseRegions(s.regions...)

@@ -20,8 +20,8 @@ type report struct {
 	Started string      `json:"started"`
 	Server  serverInfo  `json:"server"`
 	Setup   setupInfo   `json:"setup"`
-	Verdict string      `json:"verdict"` // pass, fail or void
-	Reasons []string    `json:"reasons"` // why it isn't pass
+	Outcome string      `json:"outcome"` // of the run: good, bad or void; verdicts are of parts
+	Reasons []string    `json:"reasons"` // why it isn't good
 	Seconds float64     `json:"seconds"`
 	Rates   rateInfo    `json:"rates"`
 	Counts  counters    `json:"counts"`
@@ -90,17 +90,42 @@ type loadedInfo struct {
 	Batch  batchReport `json:"batch"`
 }
 
-// The verdicts of a run.
+// The outcomes of a run. They have other names than the verdicts of its parts.
 const (
-	verdictPass = "pass"
-	verdictFail = "fail"
-	verdictVoid = "void"
+	runGood = "good"
+	runBad  = "bad"
+	runVoid = "void"
 )
+
+// demands are what a run has to keep to.
+type demands struct {
+	minRate   float64       // lines a second of each camera; 0: none
+	maxP99    time.Duration // of the latency at the camera; 0: none
+	maxLate   *float64      // share of parts that are late by either clock; nil: any
+	maxHeldUp float64       // share of strips
+}
 
 // judge decides what a run was worth. What failed failed, however fast it was; what was too slow, or was not checked,
 // proves nothing.
-func (r *report) judge(l *load, o *outcome, least float64) {
+func (r *report) judge(l *load, o *outcome, want demands) {
 	var failed, void []string
+	share := func(n, of int64) float64 { return float64(n) / float64(max(of, 1)) }
+	percent := func(v float64) string { return fmt.Sprintf("%.3g %%", 100*v) }
+	if p99 := o.latency.P99; want.maxP99 > 0 && p99 > ms(want.maxP99) {
+		failed = append(failed, fmt.Sprintf("the p99 of the latency is %s ms: --max-p99 allows %s ms", short(p99),
+			short(ms(want.maxP99))))
+	}
+	if want.maxP99 > 0 && o.latency.Count == 0 {
+		failed = append(failed, "no latency was measured, and --max-p99 is about it")
+	}
+	if late := share(o.counts.LateEither, o.counts.Parts); want.maxLate != nil && late > *want.maxLate {
+		failed = append(failed, fmt.Sprintf("%s of %s were late (%s): --max-late allows %s",
+			thousands(o.counts.LateEither), count(int(o.counts.Parts), "part"), percent(late), percent(*want.maxLate)))
+	}
+	if held := share(o.counts.HeldUp, o.counts.Strips); held > want.maxHeldUp {
+		failed = append(failed, fmt.Sprintf("the cameras were held up at %s of %s (%s): --max-held-up allows %s",
+			thousands(o.counts.HeldUp), count(int(o.counts.Strips), "strip"), percent(held), percent(want.maxHeldUp)))
+	}
 	if o.wrong > 0 {
 		failed = append(failed, fmt.Sprintf("%s, of which %d lost", count(o.wrong, "wrong or missing result"), o.lost))
 	}
@@ -115,26 +140,26 @@ func (r *report) judge(l *load, o *outcome, least float64) {
 	if o.elapsed > 0 {
 		perCamera = float64(o.counts.Lines) / o.elapsed.Seconds() / float64(max(l.cameras, 1))
 	}
-	if least > 0 && perCamera < least {
+	if want.minRate > 0 && perCamera < want.minRate {
 		void = append(void, fmt.Sprintf("%.0f lines/s of each camera: under the minimum rate of %.0f", perCamera,
-			least))
+			want.minRate))
 	}
 	if o.counts.Parts == 0 {
 		void = append(void, "no part was inspected")
 	} else if l.verify && o.checked == 0 {
 		void = append(void, "no result was checked")
 	}
-	r.Verdict, r.Reasons = verdictPass, []string{}
+	r.Outcome, r.Reasons = runGood, []string{}
 	switch {
 	case len(failed) > 0:
-		r.Verdict, r.Reasons = verdictFail, append(failed, void...)
+		r.Outcome, r.Reasons = runBad, append(failed, void...)
 	case len(void) > 0:
-		r.Verdict, r.Reasons = verdictVoid, void
+		r.Outcome, r.Reasons = runVoid, void
 	}
 }
 
 // newReport puts together what --json says.
-func newReport(l *load, o *outcome, least float64) *report {
+func newReport(l *load, o *outcome, want demands) *report {
 	s := l.scene
 	r := &report{
 		Setup: setupInfo{
@@ -158,7 +183,7 @@ func newReport(l *load, o *outcome, least float64) *report {
 	}
 	if sec := o.elapsed.Seconds(); sec > 0 {
 		r.Rates = rateInfo{float64(o.counts.Lines) / sec, float64(o.counts.Bytes) / sec, float64(o.counts.Parts) / sec,
-			least}
+			want.minRate}
 	}
 	if len(l.faults) > 0 {
 		r.Latency.Calm = &o.calm
@@ -172,7 +197,7 @@ func newReport(l *load, o *outcome, least float64) *report {
 			r.Load.Ratio = r.Load.Loaded.P99 / r.Load.Idle.P99
 		}
 	}
-	r.judge(l, o, least)
+	r.judge(l, o, want)
 	return r
 }
 
@@ -206,9 +231,10 @@ func (r *report) write(e *env, w io.Writer) error {
 		}
 	}
 	line("pacing", "late by %s", r.Latency.Pacing)
-	line("late", "%s over the budget of %s ms; %s silently; the camera was held up at %s strips",
-		thousands(r.Counts.Late), short(r.Setup.Budget),
-		thousands(r.Counts.LateSilently), thousands(r.Counts.HeldUp))
+	line("late", "%s by the server's clock and %s by the camera's, over the budget of %s ms; %s silently",
+		count(int(r.Counts.Late), "part"), thousands(r.Counts.LateAtCamera), short(r.Setup.Budget),
+		thousands(r.Counts.LateSilently))
+	line("held up", "cameras at %s of %s", thousands(r.Counts.HeldUp), count(int(r.Counts.Strips), "strip"))
 	if r.Load != nil {
 		line("under load", "p99 %s ms idle, %s ms beside %s: %.2f times; %.1f batch frames/s, %s refused",
 			short(r.Load.Idle.P99), short(r.Load.Loaded.P99),
@@ -226,8 +252,7 @@ func (r *report) write(e *env, w io.Writer) error {
 			thousands(r.Counts.Resent), thousands(r.Counts.Repeated))
 	}
 	if r.Capacity != nil {
-		line("capacity", "%s lines/s of each camera, %.1f MB/s in all", thousands(int64(math.Round(r.Capacity.Lines))),
-			r.Capacity.Bytes/1e6)
+		line("capacity", "%s lines/s of each camera, %.1f MB/s in all", r.Capacity.rates(), r.Capacity.Bytes/1e6)
 	}
 	if m := r.Memory; m != nil {
 		line("memory", "%.1f MiB at first, %.1f MiB at the end, %.1f MiB at most: %+.1f MiB", mib(m.Start), mib(m.End),
@@ -247,8 +272,8 @@ func (r *report) write(e *env, w io.Writer) error {
 	for _, w := range r.Warnings {
 		line("warning", "%s", printable(w))
 	}
-	style := map[string]style{verdictPass: green, verdictFail: red, verdictVoid: yellow}[r.Verdict]
-	line("verdict", "%s", e.paint(style, strings.ToUpper(r.Verdict)))
+	style := map[string]style{runGood: green, runBad: red, runVoid: yellow}[r.Outcome]
+	line("run", "%s", e.paint(style, strings.ToUpper(r.Outcome)))
 	for _, why := range r.Reasons {
 		line("", "%s", printable(why))
 	}

@@ -79,11 +79,11 @@ func sample(t *testing.T) *report {
 	for i := range o.stages {
 		o.stages[i] = a.stages[i].quantiles()
 	}
-	r := newReport(l, o, 1100)
+	r := newReport(l, o, demands{minRate: 1100, maxHeldUp: defaultMaxHeldUp})
 	r.Version, r.Started = "v0", start.UTC().Format(time.RFC3339)
 	r.Server = serverInfo{"localhost:7465", "cpu", "a processor"}
 	r.Setup.Transport = "tcp"
-	r.Capacity = &capacityReport{Lines: 1250, Bytes: 1.6e6, Steps: []capacityStep{{1250, 1249, 3.9, 0, 12, true}}}
+	r.Capacity = &capacityReport{Lines: 1250, Most: 1300, Bytes: 1.6e6, Steps: []capacityStep{{1250, 1249, 3.9, 0, 12, true}}}
 	return r
 }
 

@@ -71,7 +71,7 @@ func (c *soakCmd) Run(e *env) error {
 		return usage("--min-rate %v: must not be negative", c.MinRate)
 	}
 	return c.outputFlags.with(e, &c.sceneFlags, &c.serverFlags, func(ctx context.Context, l *load) (*report, error) {
-		capacity := &capacityReport{Lines: c.Capacity}
+		capacity := &capacityReport{Lines: c.Capacity, Most: c.Capacity}
 		if c.Capacity == 0 {
 			var err error
 			if capacity, _, err = measureCapacity(ctx, e, l, c.Step); err != nil {
@@ -92,14 +92,14 @@ func (c *soakCmd) Run(e *env) error {
 		if err != nil {
 			return nil, err
 		}
-		r := newReport(l, o, least)
+		r := newReport(l, o, demands{minRate: least, maxHeldUp: defaultMaxHeldUp})
 		r.Capacity = capacity
 		switch {
 		case r.Memory == nil:
 			r.Warnings = append(r.Warnings,
 				"the server's memory was not watched; --rss-pid or --metrics-url says where")
 		case float64(r.Memory.Growth) > c.MaxRSS*(1<<20):
-			r.Verdict = verdictFail
+			r.Outcome = runBad
 			r.Reasons = append(r.Reasons,
 				fmt.Sprintf("the server's memory grew by %.1f MiB: %v MiB are allowed", mib(r.Memory.Growth), c.MaxRSS))
 		}

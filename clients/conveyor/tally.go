@@ -88,9 +88,11 @@ type counters struct {
 	Parts    int64         `json:"parts"`
 	Verdicts verdictCounts `json:"verdicts"`
 
-	Late         int64 `json:"late"`          // by the server's own account
-	LateSilently int64 `json:"late_silently"` // took longer than the budget, and not marked
-	Disturbed    int64 `json:"disturbed"`     // results soon after a fault
+	Late         int64 `json:"late"`           // by the server's own account
+	LateAtCamera int64 `json:"late_at_camera"` // from the strip's being due to the result's arrival
+	LateEither   int64 `json:"late_by_either"` // of the two
+	LateSilently int64 `json:"late_silently"`  // took longer than the budget, and not marked
+	Disturbed    int64 `json:"disturbed"`      // results soon after a fault
 
 	Events     map[string]int64 `json:"events"`
 	Faults     map[string]int64 `json:"faults"`
@@ -173,6 +175,13 @@ func (t *tally) part(p *polyscanv1.PartResult, latency time.Duration, disturbed 
 		c.Verdicts.Incomplete++
 	}
 	server := p.GetTimes().GetLatency().AsDuration()
+	atCamera := latency > t.budget
+	if atCamera {
+		c.LateAtCamera++
+	}
+	if p.GetLate() || atCamera {
+		c.LateEither++
+	}
 	if p.GetLate() {
 		c.Late++
 	} else if server > t.budget {
@@ -227,7 +236,7 @@ func (t *tally) repeated(n uint64) {
 func (t *tally) mark(now time.Time) point {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	p := point{Seconds: now.Sub(t.start).Seconds(), Late: t.counts.Late - t.lastSum.Late}
+	p := point{Seconds: now.Sub(t.start).Seconds(), Late: t.counts.LateEither - t.lastSum.LateEither}
 	if d := now.Sub(t.lastAt).Seconds(); d > 0 {
 		p.LineRate = float64(t.counts.Lines-t.lastSum.Lines) / d
 	}

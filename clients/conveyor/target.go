@@ -15,15 +15,15 @@ import (
 	"strings"
 	"time"
 
-	"google.golang.org/grpc"
-
 	"github.com/polyscan/polyscan/clients"
+	"github.com/polyscan/polyscan/clients/internal/explain"
 	"github.com/polyscan/polyscan/server"
 )
 
 // target is a server, and how to reach it.
 type target struct {
 	addr    string
+	to      explain.Connection // of a server of somebody else
 	options []clients.Option
 	pid     int // of a server of our own; 0: somebody else's
 	close   func() error
@@ -141,14 +141,23 @@ const connectTimeout = 10 * time.Second
 
 // check asks the server what it is.
 func (t *target) check(ctx context.Context) (backend, device string, err error) {
-	c, err := t.dial(clients.WithDialOptions(grpc.WithDefaultCallOptions(grpc.WaitForReady(true))))
+	c, err := t.dial()
 	if err != nil {
-		return "", "", usage("%v", err)
+		text := strings.TrimPrefix(err.Error(), "clients: dial ")
+		if !t.to.TLS && strings.Contains(text, "TLS") {
+			text += " (--tls)"
+		}
+		return "", "", usage("--addr %s", text)
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
 	d, err := c.GetDevice(ctx)
+	if e := clients.AsError(err); e != nil && t.pid == 0 {
+		if text := t.to.Explain(e); text != "" {
+			return "", "", errors.New(text)
+		}
+	}
 	if err != nil {
 		return "", "", err
 	}

@@ -92,7 +92,7 @@ func (d *display) show(p point, g progress) {
 			"%6.1fs  %s lines/s  %.1f MB/s  p50 %s p99 %s max %s ms  late %s  pass %s fail %s  queued %s\n",
 			g.elapsed.Seconds(),
 			thousands(int64(p.LineRate)), rateOf(g)*p.LineRate/1e6, short(p.P50), short(p.P99), short(p.Max),
-			thousands(g.counts.Late),
+			thousands(g.counts.LateEither),
 			thousands(g.counts.Verdicts.Pass), thousands(g.counts.Verdicts.Fail), thousands(g.queued))
 		return
 	}
@@ -105,8 +105,8 @@ func (d *display) show(p point, g progress) {
 	if g.remaining > 0 {
 		left = fmt.Sprintf(", %.0f s to go", g.remaining.Seconds())
 	}
-	late := thousands(g.counts.Late)
-	if g.counts.Late > 0 {
+	late := thousands(g.counts.LateEither)
+	if g.counts.LateEither > 0 {
 		late = d.e.paint(yellow, late)
 	}
 	fail := thousands(v.Fail)

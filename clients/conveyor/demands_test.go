@@ -1,0 +1,167 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	polyscanv1 "github.com/polyscan/polyscan/proto/polyscan/v1"
+)
+
+// TestDemands: what a run is held to, and what is said where it doesn't keep to it.
+func TestDemands(t *testing.T) {
+	none, some := 0.0, 0.4
+	loose := demands{maxHeldUp: defaultMaxHeldUp}
+	slow := outcome{latency: quantiles{Count: 1890, P50: 256, P99: 900},
+		counts: counters{Parts: 1890, LateEither: 713, Strips: 7550, HeldUp: 3775}}
+	stuck := slow
+	stuck.counts.HeldUp = 6757
+	for _, c := range []struct {
+		name string
+		o    outcome
+		want demands
+		run  string
+		why  string
+	}{
+		{"nothing asked for", slow, loose, runGood, ""},
+		{"held up", stuck, loose, runBad,
+			"the cameras were held up at 6,757 of 7,550 strips (89.5 %): --max-held-up allows 50 %"},
+		{"held up, and allowed", stuck, demands{maxHeldUp: 1}, runGood, ""},
+		{"p99", slow, demands{maxP99: 5 * time.Millisecond, maxHeldUp: 1}, runBad,
+			"the p99 of the latency is 900 ms: --max-p99 allows 5 ms"},
+		{"p99, kept to", slow, demands{maxP99: time.Second, maxHeldUp: 1}, runGood, ""},
+		{"p99 of nothing", outcome{counts: counters{Parts: 1}}, demands{maxP99: time.Second, maxHeldUp: 1}, runBad,
+			"no latency was measured, and --max-p99 is about it"},
+		{"late", slow, demands{maxLate: &none, maxHeldUp: 1}, runBad,
+			"713 of 1,890 parts were late (37.7 %): --max-late allows 0 %"},
+		{"late, and allowed", slow, demands{maxLate: &some, maxHeldUp: 1}, runGood, ""},
+	} {
+		r := &report{}
+		r.judge(&load{cameras: 1}, &c.o, c.want)
+		if r.Outcome != c.run || strings.Join(r.Reasons, "; ") != c.why {
+			t.Errorf("%s: %s, %q", c.name, r.Outcome, r.Reasons)
+		}
+	}
+}
+
+// TestLateByEitherClock: a part that is in time for the server may be late for the camera.
+func TestLateByEitherClock(t *testing.T) {
+	now := time.Unix(1, 0)
+	a := newTally(5*time.Millisecond, now)
+	a.part(partOf(time.Millisecond, false), 2*time.Millisecond, false)
+	a.part(partOf(time.Millisecond, false), 6*time.Millisecond, false) // the way took long
+	a.part(partOf(9*time.Millisecond, true), 10*time.Millisecond, false)
+	a.part(partOf(9*time.Millisecond, true), 0, false) // not whole: the camera can't say
+	c, _ := a.snapshot()
+	if c.Late != 2 || c.LateAtCamera != 2 || c.LateEither != 3 || c.LateSilently != 0 {
+		t.Errorf("%+v", c)
+	}
+}
+
+// TestCapacityRange: searches that end apart make a range, of which the lowest counts, and a wide one a hint.
+func TestCapacityRange(t *testing.T) {
+	var all *capacityReport
+	for _, lines := range []float64{20000, 18000, 24000} {
+		all = all.with(&capacityReport{Lines: lines, Most: lines, Bytes: lines, Steps: []capacityStep{{Lines: lines}}})
+	}
+	if all.Lines != 18000 || all.Bytes != 18000 || all.Most != 24000 || len(all.Steps) != 3 ||
+		all.rates() != "18,000 to 24,000" {
+		t.Errorf("%+v, %s", all, all.rates())
+	}
+	if one := (&capacityReport{Lines: 7, Most: 7}).rates(); one != "7" {
+		t.Error(one)
+	}
+}
+
+// TestVersionAndHelp: what people try first works.
+func TestVersionAndHelp(t *testing.T) {
+	out, errs, code := conveyor(t, "--version")
+	if code != exitOK || !strings.HasPrefix(out, "conveyor ") || strings.Count(out, "\n") != 1 || errs != "" {
+		t.Errorf("exit %d, %q, %q", code, out, errs)
+	}
+	for _, c := range [][2]string{{"help", "--help"}, {"help soak", "soak --help"}} {
+		got, _, code := conveyor(t, strings.Fields(c[0])...)
+		want, _, _ := conveyor(t, strings.Fields(c[1])...)
+		if got != want || got == "" || code != exitOK {
+			t.Errorf("%s: exit %d\n%s", c[0], code, got)
+		}
+	}
+	out, _, _ = conveyor(t, "play", "--help")
+	for _, want := range []string{"--max-held-up=SHARE", "Default: 0.5.", "--line-rate="} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+}
+
+// TestConnectionErrors: a server that isn't there, or wants something else, is told of at once.
+func TestConnectionErrors(t *testing.T) {
+	start := time.Now()
+	for _, c := range []struct {
+		addr, want string
+		code       int
+	}{
+		{"127.0.0.1:1", "conveyor: 127.0.0.1:1: no connection: ", exitServer},
+		{"unix:" + filepath.Join(t.TempDir(), "none"), "; is the server running there?\n", exitServer},
+		{"http://127.0.0.1:1", "no address: want host:port without http://, such as 127.0.0.1:1\n", exitUsage},
+	} {
+		if _, errs, code := conveyor(t, "--addr", c.addr); code != c.code || !strings.Contains(errs, c.want) ||
+			strings.Count(errs, "\n") != 1 {
+			t.Errorf("%s: exit %d, %q", c.addr, code, errs)
+		}
+	}
+	if took := time.Since(start); took > connectTimeout/2 {
+		t.Errorf("it took %v", took)
+	}
+}
+
+// TestOutputErrors: what can't be written is an error of the arguments, and where that can be known nothing is played.
+func TestOutputErrors(t *testing.T) {
+	gone := filepath.Join(t.TempDir(), "gone", "x.json")
+	for _, args := range [][]string{{"--json", gone}, {"--plot", strings.TrimSuffix(gone, "json") + "svg"}} {
+		if _, errs, code := conveyor(t, args...); code != exitUsage || !strings.Contains(errs, "no such file or directory") {
+			t.Errorf("%v: exit %d, %q", args, code, errs)
+		}
+	}
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if errors.Is(err, os.ErrNotExist) {
+		t.Skip("no /dev/full")
+	} else if err != nil {
+		t.Fatal(err)
+	}
+	defer full.Close()
+	for _, args := range [][]string{{"--help"}, {"--version"}, small(serveFake(t, nil), "--quiet")} {
+		var errs strings.Builder
+		if code := run(context.Background(), args, strings.NewReader(""), full, &errs); code != exitUsage ||
+			errs.String() != "conveyor: standard output: no space left on device\n" {
+			t.Errorf("%v: exit %d, %q", args, code, errs.String())
+		}
+	}
+}
+
+// TestStrictRegions: warnings about regions are shown, and are errors with --strict.
+func TestStrictRegions(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "r.json")
+	if err := os.WriteFile(file, []byte(`[{"name":"a","rings":[[[1,1],[9,1],[9,9]]],"limit":["mean < 3"]}]`), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	args := small(serveFake(t, nil), "--regions", file, "--quiet")
+	const want = `the key "limit" is ignored; did you mean "limits"?`
+	if _, errs, _ := conveyor(t, args...); !strings.Contains(errs, "warning: "+file) || !strings.Contains(errs, want) {
+		t.Errorf("%q", errs)
+	}
+	if _, errs, code := conveyor(t, append(args, "--strict")...); code != exitUsage || !strings.Contains(errs, want) {
+		t.Errorf("exit %d, %q", code, errs)
+	}
+}
+
+// partOf is a result whose latency is the server's own account.
+func partOf(latency time.Duration, late bool) *polyscanv1.PartResult {
+	return &polyscanv1.PartResult{Late: late, Times: &polyscanv1.PartTimes{Latency: durationpb.New(latency)}}
+}
