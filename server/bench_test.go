@@ -41,7 +41,7 @@ func benchRequest() *pb.ReduceRequest {
 	for i := range data {
 		data[i] = byte(rand.Uint32())
 	}
-	in := inspect(star("star", 126, benchWidth/2, benchHeight/2, 1000))
+	in := inspecting(star("star", 126, benchWidth/2, benchHeight/2, 1000))
 	in.Reductions = &pb.Reductions{Statistics: []pb.Statistic{
 		pb.Statistic_STATISTIC_MEAN, pb.Statistic_STATISTIC_STDDEV, pb.Statistic_STATISTIC_MIN,
 		pb.Statistic_STATISTIC_MAX,
@@ -119,14 +119,15 @@ func BenchmarkReduce(b *testing.B) {
 // BenchmarkReduceServer is the handler alone, without a transport: what the server allocates for a call.
 func BenchmarkReduceServer(b *testing.B) {
 	s := start(b, Config{})
-	h := &inspectionServer{Server: s.Server}
 	req := benchRequest()
 	b.SetBytes(benchWidth * benchHeight)
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := h.Reduce(b.Context(), req); err != nil {
+		res, err := s.inspector.HandleReduce(b.Context(), req, framecodec.New(req))
+		if err != nil {
 			b.Fatal(err)
 		}
+		res.Release()
 	}
 }
 
@@ -193,7 +194,7 @@ func BenchmarkStreamFrames(b *testing.B) {
 func BenchmarkValidate(b *testing.B) {
 	s := start(b, Config{})
 	for _, n := range []int{1, 1000, 100_000} {
-		req := &pb.ReduceRequest{Inspection: inspect(), Frame: rawFrame(1, 1, gray8, []byte{0})}
+		req := &pb.ReduceRequest{Inspection: inspecting(), Frame: rawFrame(1, 1, gray8, []byte{0})}
 		set := req.Inspection.GetRegionSet()
 		for range n {
 			set.Regions = append(set.Regions, rect("r", 0, 0, 1, 1, "mean < 3"))
@@ -201,7 +202,7 @@ func BenchmarkValidate(b *testing.B) {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if err := s.validate(req); err != nil {
+				if err := s.validator.Validate(req); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -212,19 +213,19 @@ func BenchmarkValidate(b *testing.B) {
 // BenchmarkManyRegions is the rest of a request's way through the server: 1000 small regions on a small frame.
 func BenchmarkManyRegions(b *testing.B) {
 	s := start(b, Config{})
-	h := &inspectionServer{Server: s.Server}
-	req := &pb.ReduceRequest{Inspection: inspect(), Frame: rawFrame(1000, 1000, gray8, make([]byte, 1_000_000))}
+	req := &pb.ReduceRequest{Inspection: inspecting(), Frame: rawFrame(1000, 1000, gray8, make([]byte, 1_000_000))}
 	for i := range 1000 {
 		set := req.Inspection.GetRegionSet()
 		set.Regions = append(set.Regions, star("r", 8, float64(20+30*(i%32)), float64(20+30*(i/32)), 10))
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		res, err := h.Reduce(b.Context(), req)
+		res, err := s.inspector.HandleReduce(b.Context(), req, framecodec.New(req))
 		if err != nil {
 			b.Fatal(err)
 		}
-		if _, err := proto.Marshal(res); err != nil {
+		res.Release()
+		if _, err := proto.Marshal(res.Message); err != nil {
 			b.Fatal(err)
 		}
 	}

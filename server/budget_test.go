@@ -20,7 +20,7 @@ func TestHostMemoryTurns(t *testing.T) {
 	gray16 := fileFrame(encodePicture(t, "png", all["gray16"]))
 	transparent := fileFrame(encodePicture(t, "png", all["nrgba"]))
 	transparent.Layout = &pb.FrameLayout{PixelFormat: pb.PixelFormat_PIXEL_FORMAT_RGBA8}
-	histograms := inspect(rect("a", 0, 0, 9, 9), rect("b", 9, 0, 18, 9), rect("c", 18, 0, 27, 9))
+	histograms := inspecting(rect("a", 0, 0, 9, 9), rect("b", 9, 0, 18, 9), rect("c", 18, 0, 27, 9))
 	histograms.Reductions = &pb.Reductions{Statistics: []pb.Statistic{pb.Statistic_STATISTIC_HISTOGRAM}}
 	solve := &pb.SolveRequest{Frame: transparent, Options: &pb.DiffusionOptions{MaxCycles: 1}}
 	for name, x := range map[string]struct {

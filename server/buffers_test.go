@@ -59,7 +59,7 @@ func TestBuffersFreedOnce(t *testing.T) {
 	s := start(t, Config{MemoryBytes: 8 << 20, grpcOptions: []grpc.ServerOption{experimental.BufferPool(pool)}},
 		frameCodec())
 	const w, h = 500, 400
-	in := inspect(rect("all", 0, 0, w, h))
+	in := inspecting(rect("all", 0, 0, w, h))
 	img := image.NewGray(image.Rect(0, 0, w, h))
 	var file []byte
 	for i := range img.Pix {

@@ -11,7 +11,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"github.com/polyscan/polyscan/kernels"
+	"github.com/polyscan/polyscan/server/internal/inspect"
 	"github.com/polyscan/polyscan/server/internal/observe"
+	"github.com/polyscan/polyscan/server/internal/residents"
 )
 
 // stateCollector reads the state of a server.
@@ -23,9 +25,9 @@ type state struct {
 	reopened  uint64
 	memory    kernels.MemoryStats
 	jobs      kernels.SchedStats
-	prepared  preparedStats
+	prepared  inspect.PreparedStats
 	setups    kernels.MemoStats
-	frames    frameStats
+	frames    residents.Stats
 	recipes   int
 }
 
@@ -111,13 +113,13 @@ var stateMetrics = func() (all []stateMetric) {
 		func(st *state) float64 { return float64(st.memory.Evictions) })
 
 	gauge("prepared_regions_bytes", "Memory of the device that holds prepared regions of recipes and streams.",
-		func(st *state) float64 { return float64(st.prepared.bytes) })
+		func(st *state) float64 { return float64(st.prepared.Bytes) })
 	counter("prepared_regions_hits_total", "Frames that found their regions prepared.",
-		func(st *state) float64 { return float64(st.prepared.hits) })
+		func(st *state) float64 { return float64(st.prepared.Hits) })
 	counter("prepared_regions_misses_total", "Frames whose regions had to be prepared.",
-		func(st *state) float64 { return float64(st.prepared.misses) })
+		func(st *state) float64 { return float64(st.prepared.Misses) })
 	counter("prepared_regions_evictions_total", "Prepared regions that made room for others.",
-		func(st *state) float64 { return float64(st.prepared.evictions) })
+		func(st *state) float64 { return float64(st.prepared.Evictions) })
 
 	gauge("diffusion_setups_bytes",
 		"Memory of the device that holds set-ups of diffusion for constraints that come again, which goes when it is needed.", func(st *state) float64 { return float64(st.setups.Bytes) })
@@ -130,20 +132,20 @@ var stateMetrics = func() (all []stateMetric) {
 		func(st *state) float64 { return float64(st.setups.Evictions) })
 
 	gauge("resident_frames", "Frames that are kept on the device, those being uploaded included.",
-		func(st *state) float64 { return float64(st.frames.count) })
+		func(st *state) float64 { return float64(st.frames.Count) })
 	gauges("resident_frames_bytes", "Memory of the frames that are kept: device, and host (their copies).", "memory",
 		func(st *state, emit func(float64, ...string)) {
-			emit(float64(st.frames.bytes), "device")
-			emit(float64(st.frames.copies), "host")
+			emit(float64(st.frames.Bytes), "device")
+			emit(float64(st.frames.Copies), "host")
 		})
 	counter("resident_frames_kept_total", "Frames that were uploaded to be kept.",
-		func(st *state) float64 { return float64(st.frames.kept) })
+		func(st *state) float64 { return float64(st.frames.Kept) })
 	add(prometheus.CounterValue, "resident_frames_gone_total",
 		"Frames that are kept no more, by reason: released, expired, evicted, lost (with the device).",
 		[]string{"reason"},
 		func(st *state, emit func(float64, ...string)) {
-			for why := goneReleased; int(why) < len(goneReasons); why++ {
-				emit(float64(st.frames.went[why]), goneReasons[why].name)
+			for why := residents.GoneReleased; int(why) < len(residents.GoneReasons); why++ {
+				emit(float64(st.frames.Went[why]), residents.GoneReasons[why].Name)
 			}
 		})
 	gauge("recipes_stored", "Versions of recipes that are stored.",
@@ -180,11 +182,10 @@ func (c stateCollector) Describe(ch chan<- *prometheus.Desc) {
 // Collect implements prometheus.Collector.
 func (c stateCollector) Collect(ch chan<- prometheus.Metric) {
 	dev := c.s.dev.Current()
-	n, _ := c.s.recipes.size()
 	st := &state{
 		available: c.s.dev.Available(), reopened: c.s.dev.Regained(),
 		memory: dev.Memory(), jobs: dev.Sched(),
-		prepared: c.s.prepared.stats(), setups: dev.Memos(), frames: c.s.frames.totals(), recipes: n,
+		prepared: c.s.inspector.Prepared.Stats(), setups: dev.Memos(), frames: c.s.residents.Totals(), recipes: c.s.recipes.Count(),
 	}
 	for _, m := range stateMetrics {
 		m.collect(st, func(v float64, labels ...string) {

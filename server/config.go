@@ -19,6 +19,7 @@ import (
 	"github.com/polyscan/polyscan/kernels/driver"
 	"github.com/polyscan/polyscan/polygon"
 	"github.com/polyscan/polyscan/server/drivers"
+	"github.com/polyscan/polyscan/server/internal/residents"
 	"github.com/polyscan/polyscan/server/internal/setting"
 )
 
@@ -216,8 +217,8 @@ func (c *Config) bounds() polygon.Bounds {
 // uploadStall is how long an upload of a frame may bring no pixels, and one of points no points.
 const uploadStall = time.Minute
 
-// frameLimits are the bounds of resident frames on a device.
-func (c Config) frameLimits(dev driver.Info) frameLimits {
+// Limits are the bounds of resident frames on a device.
+func (c Config) frameLimits(dev driver.Info) residents.Limits {
 	orElse(&c.FrameBytes, dev.MemoryBytes/2)
 	switch {
 	case c.NoFrameCopies:
@@ -225,10 +226,10 @@ func (c Config) frameLimits(dev driver.Info) frameLimits {
 	case dev.Backend != "cpu":
 		orElse(&c.FrameCopyBytes, c.FrameBytes)
 	}
-	return frameLimits{
-		frameTotals: frameTotals{count: c.MaxFrames, bytes: c.FrameBytes, copies: c.FrameCopyBytes},
-		idle:        c.FrameIdleTimeout, maxIdle: c.MaxFrameIdleTimeout,
-		stall: uploadStall,
+	return residents.Limits{
+		Totals: residents.Totals{Count: c.MaxFrames, Bytes: c.FrameBytes, Copies: c.FrameCopyBytes},
+		Idle:   c.FrameIdleTimeout, MaxIdle: c.MaxFrameIdleTimeout,
+		Stall: uploadStall,
 	}
 }
 

@@ -39,7 +39,7 @@ func (s *deviceServer) GetDevice(context.Context, *pb.GetDeviceRequest) (*pb.Get
 			MaxStreamsPerConnection: uint32(s.cfg.MaxStreams),
 		},
 		Scheduler:      schedulerStatus(dev.Sched()),
-		ResidentFrames: s.frames.status(),
+		ResidentFrames: s.residents.Status(),
 		DeviceLosses:   s.dev.Regained(),
 	}, nil
 }

@@ -29,15 +29,15 @@ func (s *Server) setHealth(to healthpb.HealthCheckResponse_ServingStatus) {
 
 // Detach implements User.
 func (r onDeviceLoss) Detach() {
-	r.s.prepared.clear()
-	r.s.frames.detach()
-	r.s.shared.detach()
+	r.s.inspector.Detach()
+	r.s.residents.Detach()
+	r.s.shared.Detach()
 }
 
 // Restore implements User. Regions are prepared again when they are needed.
 func (r onDeviceLoss) Restore(ctx context.Context, dev *kernels.Device) error {
-	r.s.shared.restore(dev)
-	lost, err := r.s.frames.restore(ctx, dev)
+	r.s.shared.Restore(dev)
+	lost, err := r.s.residents.Restore(ctx, dev)
 	if lost > 0 {
 		r.s.log.Warn("resident frames were lost with the device", "frames", lost)
 	}

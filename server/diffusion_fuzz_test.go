@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/polyscan/polyscan/proto/framecodec"
+
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 
@@ -32,7 +34,7 @@ func FuzzSolve(f *testing.F) {
 		f.Add(b)
 	}
 	s := start(f, fuzzConfig)
-	srv, interceptor := &diffusionServer{Server: s.Server}, chain(s.unaryInterceptors())
+	srv, interceptor := s.diffusion, chain(s.unaryInterceptors())
 	info := &grpc.UnaryServerInfo{Server: srv, FullMethod: pb.DiffusionService_Solve_FullMethodName}
 	f.Fuzz(func(t *testing.T, wire []byte) {
 		req := &pb.SolveRequest{}
@@ -46,7 +48,9 @@ func FuzzSolve(f *testing.F) {
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 		defer cancel()
 		res, err := interceptor(ctx, req, info,
-			func(ctx context.Context, req any) (any, error) { return srv.Solve(ctx, req.(*pb.SolveRequest)) })
+			func(ctx context.Context, req any) (any, error) {
+				return whole[pb.SolveResponse](srv.HandleSolve(ctx, req.(*pb.SolveRequest), framecodec.New(req.(*pb.SolveRequest))))
+			})
 		switch {
 		case err != nil:
 			if errors.Is(ctx.Err(), context.DeadlineExceeded) {

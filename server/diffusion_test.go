@@ -251,16 +251,6 @@ func fourPixels() *pb.Frame {
 	}
 }
 
-// The service as the server itself calls it.
-func TestSolveInProcess(t *testing.T) {
-	ts := start(t, Config{})
-	frame, _ := givenFrame(devicetest.Scenes(8, 20)[0])
-	res, err := (&diffusionServer{Server: ts.Server}).Solve(context.Background(), &pb.SolveRequest{Frame: frame})
-	if err != nil || len(res.Picture.GetData()) != 3*20*20 {
-		t.Errorf("%d bytes, %v", len(res.GetPicture().GetData()), err)
-	}
-}
-
 func TestSolveRefuses(t *testing.T) {
 	ts := start(t, Config{})
 	c := clients.New(ts.conn)

@@ -23,6 +23,7 @@ import (
 	"github.com/polyscan/polyscan/kernels/driver"
 	"github.com/polyscan/polyscan/proto/framecodec"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
+	"github.com/polyscan/polyscan/server/internal/diffuse"
 )
 
 func diffusionClient(ts *testServer) pb.DiffusionServiceClient {
@@ -490,20 +491,20 @@ func TestEditCancels(t *testing.T) {
 		Drawing: &pb.Drawing{Width: side, Height: side,
 			Pixels: []*pb.GivenPixel{{}, {X: side - 1, Y: side - 1, Red: 255}}},
 	}
-	srv := &diffusionServer{Server: ts.Server}
-	c, err := srv.openCanvas(t.Context(), stream,
+	srv := ts.diffusion
+	c, err := srv.OpenCanvas(t.Context(), stream,
 		framecodec.New(&pb.EditRequest{Message: &pb.EditRequest_Open{Open: open}}))
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.sent = time.Now().Add(time.Hour) // however long the test takes, the client has had a picture just now
+	c.Sent = time.Now().Add(time.Hour) // however long the test takes, the client has had a picture just now
 	type answered struct {
 		again bool
 		err   error
 	}
 	done := make(chan answered, 1)
 	go func() {
-		again, err := c.answer(t.Context())
+		again, err := c.Answer(t.Context())
 		done <- answered{again, err}
 	}()
 	waitFor(t, "the solve", func() bool { return len(trace.Records("DiffusionSolve")) > 0 })
@@ -511,19 +512,19 @@ func TestEditCancels(t *testing.T) {
 	for i := range uint32(side * side) {
 		all.Pixels = append(all.Pixels, &pb.GivenPixel{X: i % side, Y: i / side, Green: 9})
 	}
-	c.perform(t.Context(), &pb.EditRequest{Message: &pb.EditRequest_PutPixels{PutPixels: all}}, nil)
+	c.Perform(t.Context(), &pb.EditRequest{Message: &pb.EditRequest_PutPixels{PutPixels: all}}, nil)
 	if a := <-done; !a.again || a.err != nil || len(stream.got) != 0 {
 		t.Errorf("the solve before the change: %+v; %d messages were sent", a, len(stream.got))
 	}
-	if _, err := c.answer(t.Context()); err != nil {
+	if _, err := c.Answer(t.Context()); err != nil {
 		t.Error(err)
 	}
 	if len(stream.got) != 1 || stream.got[0].GetEdits() != 1 ||
 		stream.got[0].GetResult().GetGivenPixels() != side*side {
 		t.Errorf("after the change: %v", stream.got)
 	}
-	c.close()
-	c.release()
+	c.Close()
+	c.Release()
 	wantEditFree(t, ts)
 }
 
@@ -609,15 +610,15 @@ func TestDiffusionStreamsLost(t *testing.T) {
 	ts := start(t, Config{Driver: faulty})
 	ts.dev.RetryAtOnce()
 	drawing := canvasOf(wall("a", 10, 200, 50))
-	srv := &diffusionServer{Server: ts.Server}
+	srv := ts.diffusion
 	losses := uint64(0)
 	for name, x := range map[string]struct {
 		first  proto.Message
 		call   func(grpc.ServerStream) error
 		leases int // while it sends the last picture
 	}{
-		"Edit":               {&pb.EditRequest{Message: &pb.EditRequest_Open{Open: drawing}}, srv.edit, 1},
-		"SolveProgressively": {&pb.SolveProgressivelyRequest{Request: drawing}, srv.solveProgressively, 0},
+		"Edit":               {&pb.EditRequest{Message: &pb.EditRequest_Open{Open: drawing}}, srv.HandleEdit, 1},
+		"SolveProgressively": {&pb.SolveProgressivelyRequest{Request: drawing}, srv.HandleSolveProgressively, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
@@ -804,9 +805,9 @@ func TestEditShutdownUnopened(t *testing.T) {
 // A panic in the middle of a change, or while the drawing is taken, ends the call and leaves nothing locked or taken.
 func TestEditPanics(t *testing.T) {
 	ts := start(t, Config{})
-	for name, spoil := range map[string]func(*canvas){
-		"a change":    func(c *canvas) { c.index = nil },
-		"the drawing": func(c *canvas) { c.ground = nil },
+	for name, spoil := range map[string]func(*diffuse.Canvas){
+		"a change":    func(c *diffuse.Canvas) { c.Index = nil },
+		"the drawing": func(c *diffuse.Canvas) { c.Ground = nil },
 	} {
 		t.Run(name, func(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
@@ -814,14 +815,14 @@ func TestEditPanics(t *testing.T) {
 			stream.heard = make(chan []byte, 10)
 			open := framecodec.New(&pb.EditRequest{Message: &pb.EditRequest_Open{Open: canvasOf(wall("a", 10, 200,
 				50))}})
-			srv := &diffusionServer{Server: ts.Server}
+			srv := ts.diffusion
 			err := ts.callStream(pb.DiffusionService_Edit_FullMethodName, stream, func(ss grpc.ServerStream) error {
-				c, err := srv.openCanvas(ctx, ss, open)
+				c, err := srv.OpenCanvas(ctx, ss, open)
 				if err != nil {
 					return err
 				}
 				spoil(c)
-				return c.run(ctx)
+				return c.Run(ctx)
 			})
 			cancel()
 			if status.Code(err) != codes.Internal {

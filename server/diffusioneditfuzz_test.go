@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/polyscan/polyscan/proto/framecodec"
+
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -371,7 +373,8 @@ func checkEditCase(t *testing.T, s *testServer, c choose) (made, refused int) {
 		made++
 		m.apply(x)
 	}
-	want, err := (&diffusionServer{Server: s.Server}).Solve(t.Context(), m.request())
+	solve := m.request()
+	want, err := whole[pb.SolveResponse](s.diffusion.HandleSolve(t.Context(), solve, framecodec.New(solve)))
 	if err != nil || last.GetResult() == nil {
 		if err == nil || last.GetResult() != nil || !strings.Contains(err.Error(), "fix no pixel") {
 			t.Fatalf("%v: Solve says %v of %v, the canvas %v", messages, err, m.request(), last)
@@ -394,7 +397,7 @@ func checkEditCase(t *testing.T, s *testServer, c choose) (made, refused int) {
 
 // callEdit calls the handler through the interceptors, as the transport would.
 func callEdit(s *testServer, stream grpc.ServerStream) error {
-	return s.callStream(pb.DiffusionService_Edit_FullMethodName, stream, (&diffusionServer{Server: s.Server}).edit)
+	return s.callStream(pb.DiffusionService_Edit_FullMethodName, stream, s.diffusion.HandleEdit)
 }
 
 // callStream calls the handler of a stream through the interceptors.

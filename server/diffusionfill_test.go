@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/polyscan/polyscan/proto/framecodec"
+
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -95,7 +97,7 @@ func TestFillHolesTransparent(t *testing.T) {
 		Layout: &pb.FrameLayout{Width: 3, Height: 1, PixelFormat: pb.PixelFormat_PIXEL_FORMAT_RGBA8},
 		Source: &pb.Frame_Data{Data: []byte{10, 20, 30, 255, 1, 2, 3, 254, 30, 0, 50, 255}},
 	}
-	got, err := (&diffusionServer{Server: ts.Server}).FillHoles(context.Background(), &pb.FillHolesRequest{Frame: f})
+	got, err := clients.New(ts.conn).FillHoles(context.Background(), &pb.FillHolesRequest{Frame: f})
 	if want := []byte{10, 20, 30, 255, 20, 10, 40, 255, 30, 0, 50, 255}; err != nil ||
 		!bytes.Equal(got.Picture.GetData(), want) {
 		t.Errorf("got %v, %v, want %v", got.GetPicture().GetData(), err, want)
@@ -118,11 +120,6 @@ func TestBackground(t *testing.T) {
 	}
 	if !bytes.Equal(got.Background.GetData(), clean) || !bytes.Equal(got.Residual.GetData(), residual) {
 		t.Error("other pixels came back")
-	}
-	direct, err := (&diffusionServer{Server: ts.Server}).Background(context.Background(), req)
-	if err != nil || !bytes.Equal(direct.Background.GetData(), clean) ||
-		!bytes.Equal(direct.Residual.GetData(), residual) {
-		t.Errorf("in the process: %v, or other pixels", err)
 	}
 
 	// From a frame on the device to frames on the device.
@@ -260,21 +257,21 @@ func TestFillHolesCancelledWhileDrawing(t *testing.T) {
 	h := newHooked()
 	trace := devicetest.Trace(h, false)
 	ts := start(t, Config{Driver: trace})
-	c := &diffusionServer{Server: ts.Server}
 	frame, _, _, square := ramp()
 	keep := &pb.PictureOutput{Keep: true}
 	for name, call := range map[string]func(context.Context) error{
 		"FillHoles": func(ctx context.Context) error {
-			_, err := c.FillHoles(ctx,
-				&pb.FillHolesRequest{Frame: frame, Holes: &pb.FillHolesRequest_RegionSet{RegionSet: square},
-					Output: keep})
+			req := &pb.FillHolesRequest{Frame: frame, Holes: &pb.FillHolesRequest_RegionSet{RegionSet: square},
+				Output: keep}
+			_, err := ts.diffusion.HandleFillHoles(ctx, req, framecodec.New(req))
 			return err
 		},
 		"Background": func(ctx context.Context) error {
-			_, err := c.Background(ctx, &pb.BackgroundRequest{
+			req := &pb.BackgroundRequest{
 				Frame: frame, Foreground: &pb.BackgroundRequest_RegionSet{RegionSet: square}, Background: keep,
 				Residual: keep,
-			})
+			}
+			_, err := ts.diffusion.HandleBackground(ctx, req, framecodec.New(req))
 			return err
 		},
 	} {
@@ -401,7 +398,6 @@ func TestCallsNeverWaitForTheirFrames(t *testing.T) {
 // holes that regions or a mask say.
 func BenchmarkFillHoles(b *testing.B) {
 	s := start(b, Config{})
-	h := &diffusionServer{Server: s.Server}
 	f := benchRequest().Frame
 	res, err := s.frameClient().PutFrame(b.Context(), &pb.PutFrameRequest{Frame: f})
 	if err != nil {
@@ -426,10 +422,12 @@ func BenchmarkFillHoles(b *testing.B) {
 			c.req.Frame, c.req.Output = keptFrame(res.GetFrame().GetName()), &pb.PictureOutput{Keep: true}
 			b.ReportAllocs()
 			for b.Loop() {
-				out, err := h.FillHoles(b.Context(), c.req)
+				res, err := s.diffusion.HandleFillHoles(b.Context(), c.req, framecodec.New(c.req))
 				if err != nil {
 					b.Fatal(err)
 				}
+				res.Release()
+				out := res.Message.(*framecodec.Message).Message.(*pb.FillHolesResponse)
 				if n := out.GetReport().GetFilledPixels(); n != 20*81 {
 					b.Fatalf("%d pixels filled", n)
 				}

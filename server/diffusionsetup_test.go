@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/polyscan/polyscan/proto/framecodec"
+
 	"github.com/polyscan/polyscan/clients"
 	"github.com/polyscan/polyscan/internal/devicetest"
 	"github.com/polyscan/polyscan/kernels"
@@ -121,7 +123,6 @@ func TestSetupBytes(t *testing.T) {
 func BenchmarkSolve(b *testing.B) {
 	const side = 512
 	s := start(b, Config{MemoryBytes: 1 << 30})
-	h := &diffusionServer{Server: s.Server}
 	for _, barriers := range []bool{false, true} {
 		for _, move := range []bool{true, false} {
 			name := map[bool]string{false: "curves", true: "barriers"}[barriers] +
@@ -147,10 +148,13 @@ func BenchmarkSolve(b *testing.B) {
 					if move {
 						d.Curves[7].Xy[0] = float64(100 + i%800)
 					}
-					out, err := h.Solve(b.Context(), &pb.SolveRequest{Drawing: d})
+					req := &pb.SolveRequest{Drawing: d}
+					res, err := s.diffusion.HandleSolve(b.Context(), req, framecodec.New(req))
 					if err != nil {
 						b.Fatal(err)
 					}
+					res.Release()
+					out := res.Message.(*framecodec.Message).Message.(*pb.SolveResponse)
 					if i > 1 && i < 800 && out.GetSetupKept() == move {
 						b.Fatalf("kept: %v", out.GetSetupKept())
 					}

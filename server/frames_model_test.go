@@ -11,6 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/polyscan/polyscan/proto/framecodec"
+
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -20,6 +22,7 @@ import (
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
 	"github.com/polyscan/polyscan/server/internal/apierr"
 	"github.com/polyscan/polyscan/server/internal/device"
+	"github.com/polyscan/polyscan/server/internal/residents"
 )
 
 // modelFrame is what a test knows of a frame.
@@ -30,13 +33,13 @@ type modelFrame struct {
 	idle  time.Duration
 	used  time.Time
 	holds []func()
-	why   goneReason // goneUnknown while it is kept
+	why   residents.GoneReason // GoneUnknown while it is kept
 }
 
 // frameModel is the simplest store there can be, beside the service.
 type frameModel struct {
 	s      *Server
-	serve  *frameServer
+	serve  *residents.Service
 	dev    device.Lease
 	frames []*modelFrame
 }
@@ -55,7 +58,7 @@ func TestFrameModel(t *testing.T) {
 			}
 		}()
 		rapid.Check(bubbled{t}, func(t *rapid.T) {
-			m := &frameModel{s: s, serve: &frameServer{Server: s}}
+			m := &frameModel{s: s, serve: s.frameService}
 			var err error
 			if m.dev, err = s.dev.Acquire(); err != nil {
 				t.Fatal(err)
@@ -90,7 +93,7 @@ func (m *frameModel) pick(t *rapid.T) *modelFrame {
 
 func (m *frameModel) kept() (frames []*modelFrame, bytes int64) {
 	for _, f := range m.frames {
-		if f.why == goneUnknown {
+		if f.why == residents.GoneUnknown {
 			frames = append(frames, f)
 			bytes += f.bytes
 		}
@@ -100,15 +103,15 @@ func (m *frameModel) kept() (frames []*modelFrame, bytes int64) {
 
 // expect compares an error with what became of a frame.
 func (m *frameModel) expect(t *rapid.T, f *modelFrame, err error) bool {
-	if f.why == goneUnknown {
+	if f.why == residents.GoneUnknown {
 		if err != nil {
 			t.Fatalf("%s: %v", f.name, err)
 		}
 		return true
 	}
 	var gone *apierr.FrameNotFound
-	if !errors.As(err, &gone) || gone.Reason != goneReasons[f.why].reason {
-		t.Fatalf("%s: %v, want it to be %s", f.name, err, goneReasons[f.why].name)
+	if !errors.As(err, &gone) || gone.Reason != residents.GoneReasons[f.why].Reason {
+		t.Fatalf("%s: %v, want it to be %s", f.name, err, residents.GoneReasons[f.why].Name)
 	}
 	return false
 }
@@ -123,7 +126,8 @@ func (m *frameModel) put(t *rapid.T) {
 	for _, v := range msg.GetData() {
 		f.sum += uint64(v)
 	}
-	res, err := m.serve.PutFrame(t.Context(), &pb.PutFrameRequest{Frame: msg, IdleTimeout: durationpb.New(f.idle)})
+	req := &pb.PutFrameRequest{Frame: msg, IdleTimeout: durationpb.New(f.idle)}
+	res, err := m.serve.HandlePutFrame(t.Context(), req, framecodec.New(req))
 	frames, bytes := m.kept()
 	var quota *apierr.QuotaError
 	var capacity *kernels.CapacityError
@@ -144,9 +148,10 @@ func (m *frameModel) put(t *rapid.T) {
 
 func (m *frameModel) reduce(t *rapid.T) {
 	f := m.pick(t)
-	res, err := (&inspectionServer{Server: m.s}).Reduce(t.Context(), &pb.ReduceRequest{
-		Inspection: inspect(rect("all", 0, 0, 300, 300)), Frame: keptFrame(f.name),
-	})
+	req := &pb.ReduceRequest{
+		Inspection: inspecting(rect("all", 0, 0, 300, 300)), Frame: keptFrame(f.name),
+	}
+	res, err := whole[pb.ReduceResponse](m.s.inspector.HandleReduce(t.Context(), req, framecodec.New(req)))
 	if m.expect(t, f, err) {
 		f.used = time.Now()
 		if sum := res.GetResult().GetRegions()[0].GetChannels()[0].GetSum(); sum != f.sum {
@@ -159,7 +164,7 @@ func (m *frameModel) reduce(t *rapid.T) {
 // hold is a call that takes long.
 func (m *frameModel) hold(t *rapid.T) {
 	f := m.pick(t)
-	_, _, done, err := m.s.frames.use(f.name)
+	_, _, done, err := m.s.residents.Use(f.name)
 	if m.expect(t, f, err) {
 		f.holds = append(f.holds, done)
 	}
@@ -178,7 +183,7 @@ func (m *frameModel) release(t *rapid.T) {
 	f := m.pick(t)
 	_, err := m.serve.ReleaseFrame(t.Context(), &pb.ReleaseFrameRequest{Name: f.name})
 	if m.expect(t, f, err) {
-		f.why = goneReleased
+		f.why = residents.GoneReleased
 	}
 }
 
@@ -205,8 +210,8 @@ func (m *frameModel) wait(t *rapid.T) {
 	time.Sleep(time.Duration(rapid.IntRange(1, 40).Draw(t, "seconds")) * time.Second)
 	synctest.Wait()
 	for _, f := range m.frames {
-		if f.why == goneUnknown && len(f.holds) == 0 && time.Since(f.used) >= f.idle {
-			f.why = goneExpired
+		if f.why == residents.GoneUnknown && len(f.holds) == 0 && time.Since(f.used) >= f.idle {
+			f.why = residents.GoneExpired
 		}
 	}
 }
@@ -251,7 +256,7 @@ func (m *frameModel) evicted(t *rapid.T) {
 		if len(f.holds) > 0 {
 			t.Fatalf("%s went while it was in use", f.name)
 		}
-		f.why = goneEvicted
+		f.why = residents.GoneEvicted
 	}
 	if frames, _ = m.kept(); len(res.GetFrames()) != len(frames) {
 		t.Fatalf("%d are listed, want %d", len(res.GetFrames()), len(frames))
@@ -261,12 +266,12 @@ func (m *frameModel) evicted(t *rapid.T) {
 // check compares the ledgers.
 func (m *frameModel) check(t *rapid.T) {
 	frames, bytes := m.kept()
-	want := frameTotals{count: len(frames), bytes: bytes}
-	if got := m.s.frames.totals().frameTotals; got != want {
+	want := residents.Totals{Count: len(frames), Bytes: bytes}
+	if got := m.s.residents.Totals().Totals; got != want {
 		t.Fatalf("the store has %+v, want %+v", got, want)
 	}
 	for _, f := range m.frames {
-		if f.why != goneUnknown && len(f.holds) > 0 {
+		if f.why != residents.GoneUnknown && len(f.holds) > 0 {
 			bytes += f.bytes
 		}
 	}
@@ -280,8 +285,8 @@ func (m *frameModel) clear() {
 		for _, done := range f.holds {
 			done()
 		}
-		if f.why == goneUnknown {
-			m.s.frames.release(f.name)
+		if f.why == residents.GoneUnknown {
+			m.s.residents.Release(f.name)
 		}
 	}
 }
@@ -346,7 +351,7 @@ func TestFrameOperations(t *testing.T) {
 					}
 				case op < 7:
 					res, err := s.inspection.Reduce(ctx,
-						&pb.ReduceRequest{Inspection: inspect(rect("all", 0, 0, 200, 200)), Frame: keptFrame(names[i])})
+						&pb.ReduceRequest{Inspection: inspecting(rect("all", 0, 0, 200, 200)), Frame: keptFrame(names[i])})
 					if fine(err) && res.GetResult().GetRegions()[0].GetChannels()[0].GetSum() != sums[i] {
 						t.Errorf("sum %v, want %d", res, sums[i])
 					}
@@ -364,11 +369,11 @@ func TestFrameOperations(t *testing.T) {
 	}
 	wg.Wait()
 	waitFor(t, "calls to end", func() bool { return metric(t, s, "polyscan_requests_in_flight") == 0 })
-	waitFor(t, "uploads to end", func() bool { return s.frames.totals().count == len(c.list(t)) })
+	waitFor(t, "uploads to end", func() bool { return s.residents.Totals().Count == len(c.list(t)) })
 	for _, f := range c.list(t) {
 		c.release(t, f.GetName())
 	}
-	if st, m := s.frames.totals(), s.dev.Memory(); st.frameTotals != (frameTotals{}) || m.Used != 0 ||
+	if st, m := s.residents.Totals(), s.dev.Memory(); st.Totals != (residents.Totals{}) || m.Used != 0 ||
 		len(m.ByLabel) != 0 {
 		t.Errorf("left: %+v, %+v", st, m)
 	}
@@ -462,13 +467,13 @@ func FuzzUploadFrame(f *testing.F) {
 		if valid {
 			name := res.GetFrame().GetName()
 			r, err := s.inspection.Reduce(t.Context(),
-				&pb.ReduceRequest{Inspection: inspect(rect("r", 0, 0, 40, 40)), Frame: keptFrame(name)})
+				&pb.ReduceRequest{Inspection: inspecting(rect("r", 0, 0, 40, 40)), Frame: keptFrame(name)})
 			if err != nil || r.GetResult().GetRegions()[0].GetChannels()[0].GetSum() != sum {
 				t.Errorf("%v, %v, want %d", r, err, sum)
 			}
 			c.release(t, name)
 		}
 		waitFor(t, "the end",
-			func() bool { return s.frames.totals().frameTotals == frameTotals{} && s.dev.Memory().Used == 0 })
+			func() bool { return s.residents.Totals().Totals == residents.Totals{} && s.dev.Memory().Used == 0 })
 	})
 }

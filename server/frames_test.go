@@ -26,6 +26,7 @@ import (
 	"github.com/polyscan/polyscan/proto/framecodec"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
 	"github.com/polyscan/polyscan/server/internal/apierr"
+	"github.com/polyscan/polyscan/server/internal/residents"
 	"github.com/polyscan/polyscan/server/internal/wire"
 )
 
@@ -120,7 +121,7 @@ func TestResidentFrame(t *testing.T) {
 	gap := rawFrame(20, 30, gray8, noisyFrame(25, 30, 3).GetData()[:25*30-3])
 	gap.Layout.Stride = 25
 	deep := rawFrame(20, 30, pb.PixelFormat_PIXEL_FORMAT_GRAY16LE, noisyFrame(40, 30, 4).GetData())
-	in := inspect(rect("a", 0, 0, 20, 30), rect("b", 3, 25, 9, 30), star("c", 9, 10, 10, 8))
+	in := inspecting(rect("a", 0, 0, 20, 30), rect("b", 3, 25, 9, 30), star("c", 9, 10, 10, 8))
 	in.Reductions = &pb.Reductions{Statistics: []pb.Statistic{
 		pb.Statistic_STATISTIC_SUM, pb.Statistic_STATISTIC_MIN, pb.Statistic_STATISTIC_MEDIAN,
 		pb.Statistic_STATISTIC_CENTROID,
@@ -196,7 +197,7 @@ func TestFrameRequestsRefused(t *testing.T) {
 		f := keptFrame(name)
 		change(f)
 		_, err := s.inspection.Reduce(t.Context(),
-			&pb.ReduceRequest{Inspection: inspect(rect("r", 0, 0, 2, 2)), Frame: f})
+			&pb.ReduceRequest{Inspection: inspecting(rect("r", 0, 0, 2, 2)), Frame: f})
 		return err
 	}
 	get := func(name string) error {
@@ -280,7 +281,7 @@ func TestResidentFrameShared(t *testing.T) {
 		wg.Go(func() {
 			for range 10 {
 				res, err := s.inspection.Reduce(t.Context(),
-					&pb.ReduceRequest{Inspection: inspect(rect("r", 0, 0, 600, 1000)), Frame: keptFrame(name)})
+					&pb.ReduceRequest{Inspection: inspecting(rect("r", 0, 0, 600, 1000)), Frame: keptFrame(name)})
 				if err != nil || res.GetResult().GetRegions()[0].GetChannels()[0].GetSum() != want {
 					t.Errorf("%v, %v, want %d", res, err, want)
 				}
@@ -331,7 +332,7 @@ func TestFrameEviction(t *testing.T) {
 	h := newHooked()
 	s := start(t, Config{Driver: h, MemoryBytes: 1 << 20, FrameBytes: 1 << 20})
 	c := s.frameClient()
-	in := inspect(rect("r", 0, 0, 400, 600))
+	in := inspecting(rect("r", 0, 0, 400, 600))
 	held := c.put(t, noisyFrame(400, 600, 1)).GetName()
 	idle := c.put(t, noisyFrame(400, 600, 2)).GetName()
 	entered, leave := make(chan struct{}), make(chan struct{})
@@ -347,7 +348,7 @@ func TestFrameEviction(t *testing.T) {
 	<-entered
 	h.set(func() error { return nil })
 	res, err := s.inspection.Reduce(t.Context(),
-		&pb.ReduceRequest{Inspection: inspect(rect("r", 0, 0, 700, 900)), Frame: noisyFrame(700, 900, 3)})
+		&pb.ReduceRequest{Inspection: inspecting(rect("r", 0, 0, 700, 900)), Frame: noisyFrame(700, 900, 3)})
 	if err != nil {
 		t.Fatal(err, res)
 	}
@@ -369,8 +370,8 @@ func TestFrameEviction(t *testing.T) {
 		t.Errorf("sum %d, want %d", got, want)
 	}
 	waitFor(t, "the memory", func() bool { return s.dev.Memory().Used == 0 })
-	if st := s.frames.totals(); st.frameTotals != (frameTotals{}) || st.kept != 2 || st.went[goneEvicted] != 1 ||
-		st.went[goneReleased] != 1 {
+	if st := s.residents.Totals(); st.Totals != (residents.Totals{}) || st.Kept != 2 || st.Went[residents.GoneEvicted] != 1 ||
+		st.Went[residents.GoneReleased] != 1 {
 		t.Errorf("%+v", st)
 	}
 }
@@ -383,7 +384,7 @@ func TestUploadFrameEnds(t *testing.T) {
 	f := noisyFrame(w, h, 1)
 	data := f.GetData()
 	empty := func() bool {
-		return s.frames.totals().frameTotals == frameTotals{} && s.dev.Memory().Used == 0
+		return s.residents.Totals().Totals == residents.Totals{} && s.dev.Memory().Used == 0
 	}
 	for _, piece := range []int{1000, 7, w * h, w*h - 1} {
 		if piece < 100 { // many messages
@@ -400,7 +401,7 @@ func TestUploadFrameEnds(t *testing.T) {
 			want += uint64(v)
 		}
 		res, err := s.inspection.Reduce(t.Context(),
-			&pb.ReduceRequest{Inspection: inspect(rect("r", 0, 0, w, h)), Frame: keptFrame(name)})
+			&pb.ReduceRequest{Inspection: inspecting(rect("r", 0, 0, w, h)), Frame: keptFrame(name)})
 		if err != nil || res.GetResult().GetRegions()[0].GetChannels()[0].GetSum() != want {
 			t.Errorf("pieces of %d bytes: %v, %v", piece, res, err)
 		}
@@ -471,7 +472,7 @@ func TestUploadFrameEnds(t *testing.T) {
 		if err := stream.Send(piece(layout, 100)); err != nil {
 			t.Fatal(err)
 		}
-		waitFor(t, "the upload to begin", func() bool { return s.frames.totals().count == 1 })
+		waitFor(t, "the upload to begin", func() bool { return s.residents.Totals().Count == 1 })
 		if end == "cancel" {
 			cancel()
 		} else {
@@ -508,8 +509,8 @@ func TestFrameLimits(t *testing.T) {
 			t.Fatal(err)
 		}
 		l := cfg.frameLimits(x.dev)
-		if l.bytes != x.bytes || l.copies != x.copies || l.idle != x.idle || l.maxIdle != x.maxIdle ||
-			l.count != standard.MaxFrames {
+		if l.Bytes != x.bytes || l.Copies != x.copies || l.Idle != x.idle || l.MaxIdle != x.maxIdle ||
+			l.Count != standard.MaxFrames {
 			t.Errorf("%+v on %s: %+v", x.cfg, x.dev.Backend, l)
 		}
 	}
@@ -523,7 +524,7 @@ func TestFrameLimits(t *testing.T) {
 func TestHead(t *testing.T) {
 	pieces := [][]byte{[]byte("ab"), []byte("c"), []byte("def")}
 	for n := range 8 {
-		got := head(pieces, n)
+		got := residents.Head(pieces, n)
 		if text := string(slices.Concat(got...)); text != "abcdef"[:min(n, 6)] {
 			t.Errorf("%d bytes: %q", n, text)
 		}
@@ -539,7 +540,7 @@ func TestHead(t *testing.T) {
 // An upload that brings nothing for a while is ended, and leaves nothing.
 func TestUploadFrameStalls(t *testing.T) {
 	s := start(t, Config{})
-	s.frames.limits.stall = 10 * time.Millisecond
+	s.residents.Limits.Stall = 10 * time.Millisecond
 	c := s.frameClient()
 	for _, first := range []*pb.UploadFrameRequest{nil, {Frame: noisyFrame(30, 20, 1)}} {
 		stream, err := c.UploadFrame(t.Context())
@@ -556,7 +557,7 @@ func TestUploadFrameStalls(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 		waitFor(t, "the upload to go", func() bool {
-			return s.frames.totals().frameTotals == frameTotals{} && s.dev.Memory().Used == 0
+			return s.residents.Totals().Totals == residents.Totals{} && s.dev.Memory().Used == 0
 		})
 	}
 }
@@ -566,13 +567,13 @@ func TestUploadFrameWaits(t *testing.T) {
 	h := newHooked()
 	s := start(t, Config{Driver: h, Streams: 1})
 	const stall = 500 * time.Millisecond
-	s.frames.limits.stall = stall
+	s.residents.Limits.Stall = stall
 	entered, leave := make(chan struct{}), make(chan struct{})
 	h.set(func() error { close(entered); <-leave; return nil })
 	reduced := make(chan error, 1)
 	go func() {
 		_, err := s.inspection.Reduce(t.Context(),
-			&pb.ReduceRequest{Inspection: inspect(rect("r", 0, 0, 2, 1)), Frame: smallFrame(1)})
+			&pb.ReduceRequest{Inspection: inspecting(rect("r", 0, 0, 2, 1)), Frame: smallFrame(1)})
 		reduced <- err
 	}()
 	<-entered
@@ -598,10 +599,10 @@ func TestUploadFrameUnanswered(t *testing.T) {
 	broken := errors.New("the connection is gone")
 	stream := &deafStream{ctx: t.Context(), messages: []*pb.UploadFrameRequest{{Frame: noisyFrame(30, 20, 1)}},
 		err: broken}
-	if err := (&frameServer{Server: s.Server}).uploadFrame(stream); !errors.Is(err, broken) {
+	if err := s.frameService.HandleUploadFrame(stream); !errors.Is(err, broken) {
 		t.Error(err)
 	}
-	if st := s.frames.totals(); st.kept != 1 || st.frameTotals != (frameTotals{}) || s.dev.Memory().Used != 0 {
+	if st := s.residents.Totals(); st.Kept != 1 || st.Totals != (residents.Totals{}) || s.dev.Memory().Used != 0 {
 		t.Errorf("%+v", st)
 	}
 }
@@ -684,7 +685,7 @@ func TestFrameBuffersFreedOnce(t *testing.T) {
 					return
 				}
 				res, err := s.inspection.Reduce(t.Context(),
-					&pb.ReduceRequest{Inspection: inspect(rect("all", 0, 0, w, h)), Frame: keptFrame(name)})
+					&pb.ReduceRequest{Inspection: inspecting(rect("all", 0, 0, w, h)), Frame: keptFrame(name)})
 				if err != nil || res.GetResult().GetRegions()[0].GetChannels()[0].GetSum() != want {
 					t.Errorf("%v, %v, want %d: a buffer was freed too early", res, err, want)
 				}

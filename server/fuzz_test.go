@@ -22,6 +22,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
+	"github.com/polyscan/polyscan/server/internal/inspect"
 	"github.com/polyscan/polyscan/server/internal/wire"
 )
 
@@ -62,7 +63,7 @@ var fuzzConfig = Config{
 // fuzzSeeds are requests of all kinds.
 func fuzzSeeds(t testing.TB) []*pb.ReduceRequest {
 	all := pictures(9, 5)
-	full := inspect(rect("a", 1, 1, 4, 4, "mean in [0, 200]", "p99 < 250"), star("s", 12, 4, 4, 3))
+	full := inspecting(rect("a", 1, 1, 4, 4, "mean in [0, 200]", "p99 < 250"), star("s", 12, 4, 4, 3))
 	full.GetRegionSet().Regions[0].FillRule = pb.FillRule_FILL_RULE_EVEN_ODD
 	full.Method = pb.MaskMethod_MASK_METHOD_TILED
 	full.Reductions = &pb.Reductions{
@@ -74,7 +75,7 @@ func fuzzSeeds(t testing.TB) []*pb.ReduceRequest {
 	gray16Frame.Layout.SignificantBits = 12
 	return []*pb.ReduceRequest{
 		{},
-		{Inspection: inspect(rect("a", 0, 0, 3, 3)), Frame: rawFrame(3, 3, gray8, []byte("012345678"))},
+		{Inspection: inspecting(rect("a", 0, 0, 3, 3)), Frame: rawFrame(3, 3, gray8, []byte("012345678"))},
 		{Inspection: full, Frame: rawFrame(3, 2, rgb8, []byte("012345678012345678"))},
 		{Inspection: full, Frame: gray16Frame},
 		{Inspection: full, Frame: fileFrame(encodePicture(t, "png", all["nrgba"]))},
@@ -226,10 +227,10 @@ func FuzzReduceRequest(f *testing.F) {
 	s := start(f, fuzzConfig)
 	if _, err := s.recipe.PutRecipe(f.Context(),
 		&pb.PutRecipeRequest{Recipe: &pb.Recipe{Name: "board",
-			RegionSet: inspect(rect("r", 0, 0, 1, 1)).GetRegionSet()}}); err != nil {
+			RegionSet: inspecting(rect("r", 0, 0, 1, 1)).GetRegionSet()}}); err != nil {
 		f.Fatal(err)
 	}
-	srv, codec, interceptor := &inspectionServer{Server: s.Server}, s.codec(),
+	srv, codec, interceptor := s.inspector, s.codec(),
 		chain(s.unaryInterceptors())
 	f.Fuzz(func(t *testing.T, wire []byte, cut uint16, decide bool) {
 		if decide {
@@ -252,7 +253,7 @@ func FuzzReduceRequest(f *testing.F) {
 			}
 			return nil
 		}
-		res, err := handleReduce(srv, ctx, dec, interceptor)
+		res, err := inspect.HandleReduce(srv, ctx, dec, interceptor)
 		switch {
 		case errors.Is(err, errWire):
 		case err != nil:
@@ -267,7 +268,7 @@ func FuzzReduceRequest(f *testing.F) {
 			}
 			out.Free()
 		}
-		if used := s.taken(); used != s.prepared.stats().bytes && used > s.prepared.stats().bytes+1<<20 {
+		if used := s.taken(); used != s.inspector.Prepared.Stats().Bytes && used > s.inspector.Prepared.Stats().Bytes+1<<20 {
 			t.Errorf("memory of the device in use: %v", s.dev.Memory())
 		}
 	})
@@ -328,13 +329,13 @@ func FuzzStreamFrames(f *testing.F) {
 		f.Add(frame, open, []byte{})
 	}
 	s := start(f, fuzzConfig)
-	srv := &inspectionServer{Server: s.Server}
+	srv := s.inspector
 	interceptors := s.streamInterceptors()
 	f.Fuzz(func(t *testing.T, a, b, c []byte) {
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 		defer cancel()
 		stream := &memoryStream{ctx: ctx, codec: s.codec(), in: [][]byte{a, b, c}}
-		next := func(_ any, ss grpc.ServerStream) error { return srv.inspectFrames(ss) }
+		next := func(_ any, ss grpc.ServerStream) error { return srv.HandleStreamFrames(ss) }
 		for k := len(interceptors) - 1; k >= 0; k-- {
 			inner, ic := next, interceptors[k]
 			next = func(srv any, ss grpc.ServerStream) error {
@@ -362,7 +363,7 @@ func FuzzStreamFrames(f *testing.F) {
 func TestRandomRequests(t *testing.T) {
 	s := start(t, fuzzConfig)
 	s.put(t, "board", rect("r", 0, 0, 1, 1))
-	srv, codec, interceptor := &inspectionServer{Server: s.Server}, s.codec(),
+	srv, codec, interceptor := s.inspector, s.codec(),
 		chain(s.unaryInterceptors())
 	n := 20_000
 	if testing.Short() {
@@ -375,7 +376,7 @@ func TestRandomRequests(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		res, err := handleReduce(srv, t.Context(), func(v any) error {
+		res, err := inspect.HandleReduce(srv, t.Context(), func(v any) error {
 			return codec.Unmarshal(mem.BufferSlice{mem.SliceBuffer(wire)}, v)
 		}, interceptor)
 		if err != nil {
@@ -400,7 +401,7 @@ func TestRandomRequests(t *testing.T) {
 		t.Errorf("of %d requests %d came to a result, in %d different outcomes: %v", n, outcomes["OK"], len(outcomes),
 			outcomes)
 	}
-	if used := s.taken(); used != s.prepared.stats().bytes && used > 1<<20 {
+	if used := s.taken(); used != s.inspector.Prepared.Stats().Bytes && used > 1<<20 {
 		t.Errorf("%v", s.dev.Memory())
 	}
 }

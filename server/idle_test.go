@@ -80,7 +80,7 @@ func TestEditIdle(t *testing.T) {
 	defer cancel()
 	stream := ts.quiet(ctx, &pb.EditRequest{Message: &pb.EditRequest_Open{Open: canvasOf(wall("a", 10, 200, 50))}})
 	stream.heard = make(chan []byte, 10)
-	err := (&diffusionServer{Server: ts.Server}).edit(stream)
+	err := ts.diffusion.HandleEdit(stream)
 	if d := detailsOf(t, apierr.StatusOf(ctx, ts.log, err).Err()); d.status.Code() != codes.Aborted ||
 		d.info.GetReason() != apierr.ReasonStreamIdle || !strings.Contains(err.Error(), "nothing came for 1ms") {
 		t.Errorf("%v", err)
@@ -108,7 +108,7 @@ func TestConvertFramesIdle(t *testing.T) {
 		&pb.ConvertFramesRequest{Message: &pb.ConvertFramesRequest_Open{Open: &pb.ConvertFramesOpen{}}})
 	stream.heard = make(chan []byte, 10)
 	ended := make(chan error, 1)
-	go func() { ended <- (&lowPolyServer{Server: ts.Server}).convertFrames(stream) }()
+	go func() { ended <- ts.lowPoly.HandleConvertFrames(stream) }()
 	leases := func() int {
 		return ts.dev.Leases()
 	}
@@ -149,18 +149,18 @@ func TestUnreadStreams(t *testing.T) {
 	}{
 		"Edit": {
 			[]proto.Message{&pb.EditRequest{Message: &pb.EditRequest_Open{Open: drawing}}},
-			func(s *Server, stream grpc.ServerStream) error { return (&diffusionServer{Server: s}).edit(stream) },
+			func(s *Server, stream grpc.ServerStream) error { return s.diffusion.HandleEdit(stream) },
 		},
 		"SolveProgressively": {
 			[]proto.Message{&pb.SolveProgressivelyRequest{Request: drawing}},
 			func(s *Server, stream grpc.ServerStream) error {
-				return (&diffusionServer{Server: s}).solveProgressively(stream)
+				return s.diffusion.HandleSolveProgressively(stream)
 			},
 		},
 		"Triangulate": {
 			[]proto.Message{&pb.TriangulateRequest{Points: make([]byte, 8*100_000)}},
 			func(s *Server, stream grpc.ServerStream) error {
-				return (&lowPolyServer{Server: s}).Triangulate(&grpc.GenericServerStream[pb.TriangulateRequest,
+				return s.lowPoly.Triangulate(&grpc.GenericServerStream[pb.TriangulateRequest,
 					pb.TriangulateResponse]{ServerStream: stream})
 			},
 		},
@@ -171,16 +171,16 @@ func TestUnreadStreams(t *testing.T) {
 				&pb.ConvertFramesRequest{Message: &pb.ConvertFramesRequest_Frame{Frame: frame}},
 			},
 			func(s *Server, stream grpc.ServerStream) error {
-				return (&lowPolyServer{Server: s}).convertFrames(stream)
+				return s.lowPoly.HandleConvertFrames(stream)
 			},
 		},
 		"StreamFrames": {
 			[]proto.Message{
-				&pb.StreamFramesRequest{Message: &pb.StreamFramesRequest_Open{Open: inspect(rect("r", 0, 0, 2, 1))}},
+				&pb.StreamFramesRequest{Message: &pb.StreamFramesRequest_Open{Open: inspecting(rect("r", 0, 0, 2, 1))}},
 				&pb.StreamFramesRequest{Message: &pb.StreamFramesRequest_Frame{Frame: frame}},
 			},
 			func(s *Server, stream grpc.ServerStream) error {
-				return (&inspectionServer{Server: s}).inspectFrames(stream)
+				return s.inspector.HandleStreamFrames(stream)
 			},
 		},
 	} {

@@ -22,6 +22,7 @@ import (
 	"github.com/polyscan/polyscan/kernels/driver"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
 	"github.com/polyscan/polyscan/server/internal/apierr"
+	"github.com/polyscan/polyscan/server/internal/frames"
 	"github.com/polyscan/polyscan/server/internal/wire"
 )
 
@@ -197,8 +198,8 @@ func TestDecodeImages(t *testing.T) {
 								t.Fatal(err)
 							}
 							defer release()
-							if !strings.HasPrefix(kind, k.name) {
-								t.Errorf("recognised as %s", k.name)
+							if !strings.HasPrefix(kind, k.Name) {
+								t.Errorf("recognised as %s", k.Name)
 							}
 							if l := wire.LayoutOf(f); l.PixelFormat != format {
 								t.Fatalf("format %v, want %v", l.PixelFormat, format)
@@ -225,7 +226,7 @@ func TestReduceImage(t *testing.T) {
 	f.Layout = &pb.FrameLayout{SignificantBits: 12, Width: 40}
 	f.FrameId = "number 7"
 	res, err := s.inspection.Reduce(t.Context(),
-		&pb.ReduceRequest{Inspection: inspect(rect("all", 0, 0, 40, 30)), Frame: f})
+		&pb.ReduceRequest{Inspection: inspecting(rect("all", 0, 0, 40, 30)), Frame: f})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -241,7 +242,7 @@ func TestReduceImage(t *testing.T) {
 	img.SetGray16(3, 4, color.Gray16{Y: 4096})
 	f.Source = &pb.Frame_Data{Data: encodePicture(t, "png", img)}
 	_, err = s.inspection.Reduce(t.Context(),
-		&pb.ReduceRequest{Inspection: inspect(rect("all", 0, 0, 40, 30)), Frame: f})
+		&pb.ReduceRequest{Inspection: inspecting(rect("all", 0, 0, 40, 30)), Frame: f})
 	wantRefused(t, err, "frame.data", "4096", "(3, 4)", "4095")
 }
 
@@ -256,7 +257,7 @@ func TestConvertYCbCr(t *testing.T) {
 				copy(p, randomBytes(len(p)))
 			}
 			for _, format := range []pb.PixelFormat{rgb8, bgr8, rgba8} {
-				f, free, err := convertImage(img, &imageHeader{width: size[0], height: size[1]}, wire.Formats[format])
+				f, free, err := frames.ConvertImage(img, &frames.ImageHeader{Width: size[0], Height: size[1]}, wire.Formats[format])
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -282,7 +283,7 @@ func TestConvertYCbCrExhaustive(t *testing.T) {
 			for i := range 256 {
 				img.Cb[i], img.Cr[i] = byte(cb), byte(i)
 			}
-			rowYCbCr(dst, img, 0, 256, driver.RGB8)
+			frames.RowYCbCr(dst, img, 0, 256, driver.RGB8)
 			for i := range 256 {
 				r, g, b := color.YCbCrToRGB(byte(y), byte(cb), byte(i))
 				if dst[3*i] != r || dst[3*i+1] != g || dst[3*i+2] != b {
@@ -298,14 +299,14 @@ func TestConvertOthers(t *testing.T) {
 	cmyk := image.NewCMYK(r)
 	copy(cmyk.Pix, randomBytes(len(cmyk.Pix)))
 	for _, format := range []pb.PixelFormat{rgb8, bgr8, rgba8} {
-		f, free, err := convertImage(cmyk, &imageHeader{width: 33, height: 3}, wire.Formats[format])
+		f, free, err := frames.ConvertImage(cmyk, &frames.ImageHeader{Width: 33, Height: 3}, wire.Formats[format])
 		if err != nil {
 			t.Fatal(err)
 		}
 		checkPixels(t, f, cmyk, format)
 		free()
 	}
-	if _, _, err := convertImage(image.NewAlpha(r), &imageHeader{width: 33, height: 3}, driver.Gray8); err == nil {
+	if _, _, err := frames.ConvertImage(image.NewAlpha(r), &frames.ImageHeader{Width: 33, Height: 3}, driver.Gray8); err == nil {
 		t.Error("an image of another type: no error")
 	}
 }
@@ -314,7 +315,7 @@ func TestUnmultiply(t *testing.T) {
 	for a := range 256 {
 		for c := range a + 1 {
 			p := []byte{byte(c), byte(c), byte(c), byte(a)}
-			unmultiply(p)
+			frames.Unmultiply(p)
 			want := 0.0
 			if a > 0 {
 				want = float64(c) * 255 / float64(a)
@@ -487,7 +488,7 @@ func TestRefusesImages(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			f := &pb.Frame{Encoding: c.encoding, Layout: c.layout, Source: &pb.Frame_Data{Data: c.file}}
 			_, err := s.inspection.Reduce(t.Context(),
-				&pb.ReduceRequest{Inspection: inspect(rect("all", 0, 0, 20, 10)), Frame: f})
+				&pb.ReduceRequest{Inspection: inspecting(rect("all", 0, 0, 20, 10)), Frame: f})
 			wantRefused(t, err, c.field, c.words...)
 		})
 	}
@@ -517,12 +518,12 @@ func TestTransparentPNG(t *testing.T) {
 
 // Reading the same bytes again and again ends.
 func TestSourceBudget(t *testing.T) {
-	src := newSource(t.Context(), [][]byte{make([]byte, 10), nil, make([]byte, 90)})
+	src := frames.NewPieceReader(t.Context(), [][]byte{make([]byte, 10), nil, make([]byte, 90)})
 	buf := make([]byte, 100)
 	n := 0
 	for ; n < 1<<20; n++ {
 		if _, err := src.ReadAt(buf, 0); err != nil {
-			if err != errReadTooOften {
+			if err != frames.ErrReadTooOften {
 				t.Error(err)
 			}
 			break
@@ -567,11 +568,11 @@ func FuzzImageDecode(f *testing.F) {
 }
 
 // decodeFile is decodeImage without an answer.
-func decodeFile(t testing.TB, s *Server, m *pb.Frame, pieces [][]byte, path string) (kernels.Picture, *imageKind, func(),
+func decodeFile(t testing.TB, s *Server, m *pb.Frame, pieces [][]byte, path string) (kernels.Picture, *frames.ImageKind, func(),
 	error) {
-	f, k, err := s.decodeImage(t.Context(), m, pieces, path, func(kernels.Picture) (int64, error) { return 0, nil })
+	f, k, err := s.frames.DecodeImage(t.Context(), m, pieces, path, func(kernels.Picture) (int64, error) { return 0, nil })
 	if err != nil {
 		return kernels.Picture{}, nil, nil, err
 	}
-	return f.Picture, k, f.release, nil
+	return f.Picture, k, f.Release, nil
 }

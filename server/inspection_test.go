@@ -91,7 +91,7 @@ func TestReduceAgainstSlow(t *testing.T) {
 				data := randomBytes(stride * h)
 				f := rawFrame(w, h, format, data)
 				f.Layout.Stride = uint32(stride)
-				in := inspect(onGrid(star("big", 20, 30, 20, 25)), onGrid(star("beside", 9, 300, 20, 25)),
+				in := inspecting(onGrid(star("big", 20, 30, 20, 25)), onGrid(star("beside", 9, 300, 20, 25)),
 					onGrid(star("half out", 7, 55, 40, 10)))
 				in.Reductions, in.Method = everything, method
 				res, err := s.inspection.Reduce(t.Context(), &pb.ReduceRequest{Inspection: in, Frame: f})
@@ -232,7 +232,7 @@ func checkRegion(t *testing.T, got *pb.RegionResult, region *pb.Region, index in
 func TestReduceCodecs(t *testing.T) {
 	s := start(t, Config{})
 	other := pb.NewInspectionServiceClient(s.connectCleanly(t, frameCodec()))
-	req := &pb.ReduceRequest{Inspection: inspect(star("s", 50, 400, 300, 250)),
+	req := &pb.ReduceRequest{Inspection: inspecting(star("s", 50, 400, 300, 250)),
 		Frame: rawFrame(800, 600, rgb8, randomBytes(800*600*3))}
 	a, err := s.inspection.Reduce(t.Context(), req)
 	if err != nil {
@@ -246,14 +246,6 @@ func TestReduceCodecs(t *testing.T) {
 	if !proto.Equal(a, b) {
 		t.Errorf("%v, and through the frame codec\n%v", a, b)
 	}
-	direct, err := (&inspectionServer{Server: s.Server}).Reduce(t.Context(), req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	direct.Result.Times = nil
-	if !proto.Equal(a, direct) {
-		t.Errorf("%v, and without a connection\n%v", a, direct)
-	}
 }
 
 func (ts *testServer) connectCleanly(t testing.TB, opts ...grpc.DialOption) *grpc.ClientConn {
@@ -265,7 +257,7 @@ func (ts *testServer) connectCleanly(t testing.TB, opts ...grpc.DialOption) *grp
 func TestLimitsAndVerdicts(t *testing.T) {
 	s := start(t, Config{})
 	res, err := s.inspection.Reduce(t.Context(), &pb.ReduceRequest{
-		Inspection: inspect(
+		Inspection: inspecting(
 			rect("good", 0, 0, 2, 2, "mean in [1, 4]", "max < 10"),
 			rect("bad", 0, 0, 2, 2, "count of pixels below 3 <= 1", "min >= 1"),
 			rect("free", 0, 0, 2, 2),
@@ -319,7 +311,7 @@ func TestRefusesRequests(t *testing.T) {
 	region := rect("r", 0, 0, 5, 5)
 	ring := func(xy ...float64) *pb.Region { return &pb.Region{Rings: []*pb.Ring{{Xy: xy}}} }
 	with := func(edit func(*pb.Inspection)) *pb.Inspection {
-		in := inspect(region)
+		in := inspecting(region)
 		edit(in)
 		return in
 	}
@@ -335,30 +327,30 @@ func TestRefusesRequests(t *testing.T) {
 		words []string
 	}{
 		{"nothing", nil, nil, "inspection", nil},
-		{"no frame", inspect(region), nil, "frame", nil},
+		{"no frame", inspecting(region), nil, "frame", nil},
 		{"no regions", &pb.Inspection{}, fine, "inspection.regions", nil},
-		{"empty set", inspect(), fine, "inspection.region_set.regions", []string{"at least 1"}},
-		{"six regions", inspect(many...), fine, "inspection.region_set.regions", []string{"6", "5 regions"}},
-		{"no ring", inspect(region, &pb.Region{Name: "x"}), fine, "inspection.region_set.regions[1].rings", nil},
-		{"two points", inspect(ring(0, 0, 1, 1)), fine, "inspection.region_set.regions[0].rings[0]",
+		{"empty set", inspecting(), fine, "inspection.region_set.regions", []string{"at least 1"}},
+		{"six regions", inspecting(many...), fine, "inspection.region_set.regions", []string{"6", "5 regions"}},
+		{"no ring", inspecting(region, &pb.Region{Name: "x"}), fine, "inspection.region_set.regions[1].rings", nil},
+		{"two points", inspecting(ring(0, 0, 1, 1)), fine, "inspection.region_set.regions[0].rings[0]",
 			[]string{"2 vertices", "at least 3"}},
-		{"odd list", inspect(ring(0, 0, 1, 1, 5)), fine, "inspection.region_set.regions[0].rings[0].xy",
+		{"odd list", inspecting(ring(0, 0, 1, 1, 5)), fine, "inspection.region_set.regions[0].rings[0].xy",
 			[]string{"5 numbers", "pairs"}},
-		{"NaN", inspect(region, ring(0, 0, 1, 1, 2, math.NaN())), fine,
+		{"NaN", inspecting(region, ring(0, 0, 1, 1, 2, math.NaN())), fine,
 			"inspection.region_set.regions[1].rings[0].xy[5]", []string{"NaN", "finite"}},
-		{"infinite", inspect(ring(0, 0, math.Inf(-1), 1, 2, 0)), fine,
+		{"infinite", inspecting(ring(0, 0, math.Inf(-1), 1, 2, 0)), fine,
 			"inspection.region_set.regions[0].rings[0].xy[2]", []string{"-Inf"}},
-		{"too far", inspect(ring(0, 0, 1<<22, 1, 2, 0)), fine, "inspection.region_set.regions[0].rings[0].xy[2]",
+		{"too far", inspecting(ring(0, 0, 1<<22, 1, 2, 0)), fine, "inspection.region_set.regions[0].rings[0].xy[2]",
 			[]string{"4194304"}},
-		{"many vertices", inspect(star("s", 51, 0, 0, 9)), fine, "inspection.region_set.regions[0].rings",
+		{"many vertices", inspecting(star("s", 51, 0, 0, 9)), fine, "inspection.region_set.regions[0].rings",
 			[]string{"51", "50"}},
-		{"long name", inspect(rect(strings.Repeat("n", 257), 0, 0, 1, 1)), fine,
+		{"long name", inspecting(rect(strings.Repeat("n", 257), 0, 0, 1, 1)), fine,
 			"inspection.region_set.regions[0].name", []string{"257", "256"}},
-		{"fill rule", inspect(&pb.Region{Rings: region.Rings, FillRule: 9}), fine,
+		{"fill rule", inspecting(&pb.Region{Rings: region.Rings, FillRule: 9}), fine,
 			"inspection.region_set.regions[0].fill_rule", []string{"9"}},
-		{"limit", inspect(region, rect("x", 0, 0, 1, 1, "mean < 3", "mean about 3")), fine,
+		{"limit", inspecting(region, rect("x", 0, 0, 1, 1, "mean < 3", "mean about 3")), fine,
 			"inspection.region_set.regions[1].limits[1]", []string{"mean about 3"}},
-		{"limit on a channel that gray lacks", inspect(rect("x", 0, 0, 1, 1, "r.mean < 3")), fine,
+		{"limit on a channel that gray lacks", inspecting(rect("x", 0, 0, 1, 1, "r.mean < 3")), fine,
 			"inspection.region_set.regions[0].limits[0]", []string{"r.mean < 3", "no red channel"}},
 		{"method", with(func(in *pb.Inspection) { in.Method = 77 }), fine, "inspection.method", []string{"77"}},
 		{"statistic", with(func(in *pb.Inspection) {
@@ -382,50 +374,50 @@ func TestRefusesRequests(t *testing.T) {
 		{"recipe's name", &pb.Inspection{Regions: &pb.Inspection_Recipe{Recipe: &pb.RecipeRef{Name: "a b"}}}, fine,
 			"inspection.recipe.name", []string{`"a b"`}},
 
-		{"no layout", inspect(region), frame(func(f *pb.Frame) {
+		{"no layout", inspecting(region), frame(func(f *pb.Frame) {
 			f.Layout = nil
 		}), "frame.layout", []string{"raw pixels"}},
-		{"no format", inspect(region), frame(func(f *pb.Frame) {
+		{"no format", inspecting(region), frame(func(f *pb.Frame) {
 			f.Layout.PixelFormat = 0
 		}), "frame.layout.pixel_format", []string{"raw pixels"}},
-		{"format", inspect(region), frame(func(f *pb.Frame) {
+		{"format", inspecting(region), frame(func(f *pb.Frame) {
 			f.Layout.PixelFormat = 50
 		}), "frame.layout.pixel_format", []string{"50"}},
-		{"no width", inspect(region), frame(func(f *pb.Frame) {
+		{"no width", inspecting(region), frame(func(f *pb.Frame) {
 			f.Layout.Width = 0
 		}), "frame.layout.width", []string{"0", "1048576"}},
-		{"height", inspect(region), frame(func(f *pb.Frame) {
+		{"height", inspecting(region), frame(func(f *pb.Frame) {
 			f.Layout.Height = 1 << 21
 		}), "frame.layout.height", []string{"2097152", "1048576"}},
-		{"pixels", inspect(region), frame(func(f *pb.Frame) {
+		{"pixels", inspecting(region), frame(func(f *pb.Frame) {
 			f.Layout.Height = 101
 		}), "frame.layout", []string{"10 x 101", "1010", "1000"}},
-		{"short data", inspect(region), frame(func(f *pb.Frame) {
+		{"short data", inspecting(region), frame(func(f *pb.Frame) {
 			f.Layout.Height = 11
 		}), "frame.data", []string{"100 bytes", "110 bytes"}},
-		{"long data", inspect(region), frame(func(f *pb.Frame) {
+		{"long data", inspecting(region), frame(func(f *pb.Frame) {
 			f.Layout.Height = 9
 		}), "frame.data", []string{"100 bytes", "90 bytes"}},
-		{"no data", inspect(region), frame(func(f *pb.Frame) {
+		{"no data", inspecting(region), frame(func(f *pb.Frame) {
 			f.Source = nil
 		}), "frame.data", []string{"0 bytes", "100 bytes"}},
-		{"stride", inspect(region), frame(func(f *pb.Frame) {
+		{"stride", inspecting(region), frame(func(f *pb.Frame) {
 			f.Layout.Stride = 9
 		}), "frame.layout.stride", []string{"9", "10 bytes"}},
-		{"odd stride", inspect(region), frame(func(f *pb.Frame) {
+		{"odd stride", inspecting(region), frame(func(f *pb.Frame) {
 			f.Layout.PixelFormat, f.Layout.Width, f.Layout.Stride = gray16, 4, 9
 		}), "frame.layout.stride", []string{"9", "even"}},
-		{"bits", inspect(region), frame(func(f *pb.Frame) {
+		{"bits", inspecting(region), frame(func(f *pb.Frame) {
 			f.Layout.SignificantBits = 11
 		}), "frame.layout.significant_bits", []string{"11"}},
-		{"12 bits of 8", inspect(region), frame(func(f *pb.Frame) {
+		{"12 bits of 8", inspecting(region), frame(func(f *pb.Frame) {
 			f.Layout.SignificantBits = 12
 		}), "frame.layout.significant_bits", []string{"12", "GRAY8"}},
-		{"8 bits of 16", inspect(region), frame(func(f *pb.Frame) {
+		{"8 bits of 16", inspecting(region), frame(func(f *pb.Frame) {
 			f.Layout.PixelFormat, f.Layout.Width, f.Layout.SignificantBits = gray16, 5, 8
 		}), "frame.layout.significant_bits", []string{"8", "GRAY16LE"}},
-		{"encoding", inspect(region), frame(func(f *pb.Frame) { f.Encoding = 40 }), "frame.encoding", []string{"40"}},
-		{"frame ID", inspect(region), frame(func(f *pb.Frame) {
+		{"encoding", inspecting(region), frame(func(f *pb.Frame) { f.Encoding = 40 }), "frame.encoding", []string{"40"}},
+		{"frame ID", inspecting(region), frame(func(f *pb.Frame) {
 			f.FrameId = strings.Repeat("f", 257)
 		}), "frame.frame_id", []string{"256"}},
 	} {
@@ -491,16 +483,11 @@ func TestRasterize(t *testing.T) {
 			}
 		}
 	}
-	direct, err := (&inspectionServer{Server: s.Server}).Rasterize(t.Context(),
-		&pb.RasterizeRequest{Regions: set, Width: w, Height: h})
-	if err != nil || len(direct.Image.GetData()) != w*h {
-		t.Errorf("without a connection: %d bytes, %v", len(direct.GetImage().GetData()), err)
-	}
 }
 
 func TestRefusesRasterize(t *testing.T) {
 	s := start(t, Config{MaxFramePixels: 1000, MaxMessageBytes: 1500})
-	set := &pb.RasterizeRequest_RegionSet{RegionSet: inspect(rect("r", 0, 0, 3, 3)).GetRegionSet()}
+	set := &pb.RasterizeRequest_RegionSet{RegionSet: inspecting(rect("r", 0, 0, 3, 3)).GetRegionSet()}
 	labels := pb.RasterMode_RASTER_MODE_LABELS
 	for _, c := range []struct {
 		name  string
@@ -510,7 +497,7 @@ func TestRefusesRasterize(t *testing.T) {
 	}{
 		{"no regions", &pb.RasterizeRequest{Width: 3, Height: 3}, "regions", nil},
 		{"two points", &pb.RasterizeRequest{Width: 3, Height: 3,
-			Regions: &pb.RasterizeRequest_RegionSet{RegionSet: inspect(&pb.Region{Rings: []*pb.Ring{{Xy: []float64{1, 2,
+			Regions: &pb.RasterizeRequest_RegionSet{RegionSet: inspecting(&pb.Region{Rings: []*pb.Ring{{Xy: []float64{1, 2,
 				3, 4}}}}).GetRegionSet()}}, "region_set.regions[0].rings[0]", []string{"2 vertices"}},
 		{"no width", &pb.RasterizeRequest{Regions: set, Height: 3}, "width", []string{"0"}},
 		{"height", &pb.RasterizeRequest{Regions: set, Width: 3, Height: 1 << 30}, "height", []string{"1073741824"}},
@@ -538,7 +525,7 @@ func TestRefusesRasterize(t *testing.T) {
 func TestMessageTooLarge(t *testing.T) {
 	s := start(t, Config{MaxMessageBytes: 10_000})
 	_, err := s.inspection.Reduce(t.Context(),
-		&pb.ReduceRequest{Inspection: inspect(rect("r", 0, 0, 3, 3)),
+		&pb.ReduceRequest{Inspection: inspecting(rect("r", 0, 0, 3, 3)),
 			Frame: rawFrame(100, 100, gray8, make([]byte, 10_000))})
 	d := detailsOf(t, err)
 	if d.status.Code() != codes.ResourceExhausted || !strings.Contains(d.status.Message(), "10000") {
@@ -552,7 +539,7 @@ func TestMessageTooLarge(t *testing.T) {
 
 func TestResultTooLarge(t *testing.T) {
 	s := start(t, Config{MaxMessageBytes: 1 << 20})
-	in := inspect()
+	in := inspecting()
 	for range 1000 {
 		in.GetRegionSet().Regions = append(in.GetRegionSet().Regions, rect("", 0, 0, 1, 1))
 	}
@@ -569,7 +556,7 @@ func TestResultTooLarge(t *testing.T) {
 // A device without room says how much is missing, and when to come back.
 func TestDeviceFull(t *testing.T) {
 	s := start(t, Config{MemoryBytes: 1 << 20})
-	_, err := s.inspection.Reduce(t.Context(), &pb.ReduceRequest{Inspection: inspect(rect("r", 0, 0, 2000, 2000)),
+	_, err := s.inspection.Reduce(t.Context(), &pb.ReduceRequest{Inspection: inspecting(rect("r", 0, 0, 2000, 2000)),
 		Frame: rawFrame(2000, 2000, gray8, make([]byte, 4_000_000))})
 	d := detailsOf(t, err)
 	if d.status.Code() != codes.ResourceExhausted || d.quota == nil || d.info.Reason != apierr.ReasonNoRoom ||
@@ -587,7 +574,7 @@ func TestDeadlineInQueue(t *testing.T) {
 	s := start(t, Config{Driver: h, MemoryBytes: 3 << 20, Streams: 4})
 	entered, leave := make(chan struct{}, 1), make(chan struct{})
 	h.set(func() error { entered <- struct{}{}; <-leave; return nil })
-	req := &pb.ReduceRequest{Inspection: inspect(rect("r", 0, 0, 1400, 1400)),
+	req := &pb.ReduceRequest{Inspection: inspecting(rect("r", 0, 0, 1400, 1400)),
 		Frame: rawFrame(1400, 1400, gray8, make([]byte, 1400*1400))}
 	first := make(chan error, 1)
 	go func() {
@@ -599,7 +586,7 @@ func TestDeadlineInQueue(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
 	// Directly: over a connection the client's own deadline may speak first.
-	_, err := (&inspectionServer{Server: s.Server}).Reduce(ctx, req)
+	_, err := s.inspector.HandleReduce(ctx, req, framecodec.New(req))
 	st := apierr.StatusOf(ctx, s.Server.log, err)
 	if d := detailsOf(t, st.Err()); d.status.Code() != codes.DeadlineExceeded || d.quota == nil ||
 		d.info.Reason != apierr.ReasonDeadline {
@@ -614,7 +601,7 @@ func TestDeadlineInQueue(t *testing.T) {
 func TestDriverErrors(t *testing.T) {
 	h := newHooked()
 	s := start(t, Config{Driver: h})
-	req := &pb.ReduceRequest{Inspection: inspect(rect("r", 0, 0, 2, 2)), Frame: rawFrame(2, 2, gray8, make([]byte, 4))}
+	req := &pb.ReduceRequest{Inspection: inspecting(rect("r", 0, 0, 2, 2)), Frame: rawFrame(2, 2, gray8, make([]byte, 4))}
 	for _, c := range []struct {
 		hook func() error
 		code codes.Code
@@ -646,7 +633,7 @@ func TestDriverErrors(t *testing.T) {
 	}
 	// In a stream each costs its frame.
 	h.set(func() error { panic("again") })
-	stream := s.open(t, inspect(rect("r", 0, 0, 2, 2)))
+	stream := s.open(t, inspecting(rect("r", 0, 0, 2, 2)))
 	stream.send(req.Frame)
 	if e := stream.recv().GetError(); codes.Code(e.GetCode()) != codes.Internal {
 		t.Errorf("%v", e)
@@ -672,7 +659,7 @@ func TestCancel(t *testing.T) {
 	done := make(chan error)
 	go func() {
 		_, err := s.inspection.Reduce(ctx,
-			&pb.ReduceRequest{Inspection: inspect(rect("r", 0, 0, 2, 2)),
+			&pb.ReduceRequest{Inspection: inspecting(rect("r", 0, 0, 2, 2)),
 				Frame: rawFrame(2, 2, gray8, make([]byte, 4))})
 		done <- err
 	}()
@@ -729,16 +716,16 @@ func metric(t testing.TB, s *testServer, name string, labels ...string) float64 
 
 func TestMetrics(t *testing.T) {
 	s := start(t, Config{})
-	ok := &pb.ReduceRequest{Inspection: inspect(rect("r", 0, 0, 4, 4, "mean < 3"), rect("q", 0, 0, 4, 4)),
+	ok := &pb.ReduceRequest{Inspection: inspecting(rect("r", 0, 0, 4, 4, "mean < 3"), rect("q", 0, 0, 4, 4)),
 		Frame: rawFrame(4, 4, gray8, make([]byte, 16))}
-	img := &pb.ReduceRequest{Inspection: inspect(rect("r", 0, 0, 4, 4, "mean > 300")),
+	img := &pb.ReduceRequest{Inspection: inspecting(rect("r", 0, 0, 4, 4, "mean > 300")),
 		Frame: fileFrame(encodePicture(t, "png", image.NewGray(image.Rect(0, 0, 5, 5))))}
 	for _, req := range []*pb.ReduceRequest{ok, ok, img} {
 		if _, err := s.inspection.Reduce(t.Context(), req); err != nil {
 			t.Fatal(err)
 		}
 	}
-	bad := &pb.ReduceRequest{Inspection: inspect(rect("r", 0, 0, 4, 4)), Frame: fileFrame([]byte("x"))}
+	bad := &pb.ReduceRequest{Inspection: inspecting(rect("r", 0, 0, 4, 4)), Frame: fileFrame([]byte("x"))}
 	if _, err := s.inspection.Reduce(t.Context(), bad); err == nil {
 		t.Fatal("no error")
 	}
@@ -788,7 +775,7 @@ func TestReduceConcurrently(t *testing.T) {
 			w, h := 1+rand.IntN(300), 1+rand.IntN(300)
 			data := bytes.Repeat([]byte{byte(i)}, w*h)
 			res, err := s.inspection.Reduce(t.Context(),
-				&pb.ReduceRequest{Inspection: inspect(rect("r", 0, 0, float64(w), float64(h))),
+				&pb.ReduceRequest{Inspection: inspecting(rect("r", 0, 0, float64(w), float64(h))),
 					Frame: rawFrame(w, h, gray8, data)})
 			if err == nil && res.Result.Regions[0].Channels[0].GetSum() != uint64(w*h*i) {
 				err = fmt.Errorf("%d x %d of %d: %v", w, h, i, res.Result.Regions[0])
@@ -828,13 +815,13 @@ func TestGetDevice(t *testing.T) {
 // The payload's buffers go back before the response is made; what is left is what the server keeps of a frame: nothing.
 func TestPayloadIsFreed(t *testing.T) {
 	s := start(t, Config{})
-	req := &pb.ReduceRequest{Inspection: inspect(rect("r", 0, 0, 2, 2)), Frame: rawFrame(2, 2, gray8, make([]byte, 4))}
+	req := &pb.ReduceRequest{Inspection: inspecting(rect("r", 0, 0, 2, 2)), Frame: rawFrame(2, 2, gray8, make([]byte, 4))}
 	in := framecodec.New(req)
 	freed := 0
 	buf := make([]byte, 4096)
 	in.SetPayload(mem.BufferSlice{framecodec.NewBuffer(buf, func() { freed++ })})
 	req.Frame.Layout.Width, req.Frame.Layout.Height = 64, 64
-	if _, err := (&inspectionServer{Server: s.Server}).reduce(t.Context(), req, in); err != nil {
+	if _, err := s.inspector.HandleReduce(t.Context(), req, in); err != nil {
 		t.Fatal(err)
 	}
 	if freed != 1 {
@@ -876,7 +863,7 @@ func TestRequestTooLarge(t *testing.T) {
 	for name, messages := range map[string][][]byte{
 		"open": {field(set, 1, 1)},
 		"later": {mustMarshal(t,
-			&pb.StreamFramesRequest{Message: &pb.StreamFramesRequest_Open{Open: inspect(rect("r", 0, 0, 1, 1))}}),
+			&pb.StreamFramesRequest{Message: &pb.StreamFramesRequest_Open{Open: inspecting(rect("r", 0, 0, 1, 1))}}),
 			field(set, 1, 1)},
 	} {
 		stream, err := s.conn.NewStream(t.Context(), &grpc.StreamDesc{ClientStreams: true, ServerStreams: true},
@@ -892,7 +879,7 @@ func TestRequestTooLarge(t *testing.T) {
 		check(name, stream.RecvMsg(&pb.StreamFramesResponse{}))
 	}
 	// The largest that is allowed passes.
-	in := inspect()
+	in := inspecting()
 	for range 1000 {
 		in.GetRegionSet().Regions = append(in.GetRegionSet().Regions,
 			rect("a region with a long name, so that the request is large", 0, 0, 1, 1,

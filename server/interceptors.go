@@ -43,7 +43,7 @@ func (s *Server) unaryInterceptors() []grpc.UnaryServerInterceptor {
 		},
 		recovery.UnaryServerInterceptor(recovery.WithRecoveryHandlerContext(s.panicked)),
 		func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
-			if err := s.validate(req); err != nil {
+			if err := s.validator.Validate(req); err != nil {
 				return nil, err
 			}
 			return next(ctx, req)
@@ -192,6 +192,3 @@ func (s *Server) logCall() logging.Logger {
 
 // codec is the codec of this server's messages.
 func (s *Server) codec() wire.Codec { return wire.NewCodec(s.metrics, s.overheadLimit, s.panicked) }
-
-// validate checks a request by the rules in the schemas.
-func (s *Server) validate(req any) error { return s.validator.Validate(req) }

@@ -17,6 +17,7 @@ import (
 	"github.com/polyscan/polyscan/kernels/driver"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
 	"github.com/polyscan/polyscan/server/internal/apierr"
+	"github.com/polyscan/polyscan/server/internal/residents"
 )
 
 // unavailable reports whether err is what calls get whose device was lost.
@@ -67,7 +68,7 @@ func TestLostByEachOp(t *testing.T) {
 				func() error { return check(1) },
 				func() error {
 					_, err := s.inspection.Reduce(t.Context(),
-						&pb.ReduceRequest{Inspection: inspect(rect("r", 3, 3, 50, 60)), Frame: noisyFrame(w, h, 9)})
+						&pb.ReduceRequest{Inspection: inspecting(rect("r", 3, 3, 50, 60)), Frame: noisyFrame(w, h, 9)})
 					return err
 				},
 				func() error {
@@ -132,7 +133,7 @@ func TestLostByEachOp(t *testing.T) {
 			for _, name := range names {
 				c.release(t, name)
 			}
-			waitFor(t, "an upload's end", func() bool { return s.frames.totals().frameTotals == frameTotals{} })
+			waitFor(t, "an upload's end", func() bool { return s.residents.Totals().Totals == residents.Totals{} })
 			s.remove(t, "stars", 0)
 			if m := s.dev.Memory(); m.Used != 0 {
 				t.Errorf("in use after %d losses: %v", losses, m)
@@ -169,10 +170,10 @@ func TestLostMeanwhile(t *testing.T) {
 	expect(healthpb.HealthCheckResponse_SERVING)
 	reduce := func(f *pb.Frame) error {
 		_, err := s.inspection.Reduce(t.Context(),
-			&pb.ReduceRequest{Inspection: inspect(rect("r", 0, 0, 2, 1)), Frame: f})
+			&pb.ReduceRequest{Inspection: inspecting(rect("r", 0, 0, 2, 1)), Frame: f})
 		return err
 	}
-	stream := s.open(t, inspect(rect("r", 0, 0, 2, 1)))
+	stream := s.open(t, inspecting(rect("r", 0, 0, 2, 1)))
 	upload, err := c.UploadFrame(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -180,7 +181,7 @@ func TestLostMeanwhile(t *testing.T) {
 	if err := upload.Send(&pb.UploadFrameRequest{Frame: rawFrame(10, 20, gray8, make([]byte, 100))}); err != nil {
 		t.Fatal(err)
 	}
-	waitFor(t, "the upload to begin", func() bool { return s.frames.totals().count == 3 })
+	waitFor(t, "the upload to begin", func() bool { return s.residents.Totals().Count == 3 })
 
 	entered, leave := make(chan struct{}), make(chan struct{})
 	var calls atomic.Int64
@@ -255,7 +256,7 @@ func TestLostForGood(t *testing.T) {
 		h.set(func() error { return fmt.Errorf("op: %w", driver.ErrDeviceLost) })
 		reduce := func() error {
 			_, err := s.inspection.Reduce(t.Context(),
-				&pb.ReduceRequest{Inspection: inspect(rect("r", 0, 0, 2, 1)), Frame: smallFrame(1)})
+				&pb.ReduceRequest{Inspection: inspecting(rect("r", 0, 0, 2, 1)), Frame: smallFrame(1)})
 			return err
 		}
 		if err := reduce(); !unavailable(t, err) {
@@ -284,7 +285,7 @@ func TestLostForGood(t *testing.T) {
 		s := start(t, Config{Driver: &opensOnce{Driver: h}})
 		h.set(func() error { return driver.ErrDeviceLost })
 		if _, err := s.inspection.Reduce(t.Context(),
-			&pb.ReduceRequest{Inspection: inspect(rect("r", 0, 0, 2, 1)), Frame: smallFrame(1)}); !unavailable(t, err) {
+			&pb.ReduceRequest{Inspection: inspecting(rect("r", 0, 0, 2, 1)), Frame: smallFrame(1)}); !unavailable(t, err) {
 			t.Error(err)
 		}
 		if err := <-s.Failed(); !errors.Is(err, driver.ErrDeviceLost) || !errors.Is(err, driver.ErrNoDevice) {
@@ -306,7 +307,7 @@ func TestShutdownWhileLost(t *testing.T) {
 	}
 	h.set(func() error { return driver.ErrDeviceLost })
 	if _, err := s.inspection.Reduce(t.Context(),
-		&pb.ReduceRequest{Inspection: inspect(rect("r", 0, 0, 2, 1)), Frame: smallFrame(1)}); !unavailable(t, err) {
+		&pb.ReduceRequest{Inspection: inspecting(rect("r", 0, 0, 2, 1)), Frame: smallFrame(1)}); !unavailable(t, err) {
 		t.Error(err)
 	}
 	<-l.Lost()

@@ -7,6 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/polyscan/polyscan/proto/framecodec"
+	"github.com/polyscan/polyscan/server/internal/mesh"
+
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 
@@ -36,7 +39,7 @@ func FuzzConvert(f *testing.F) {
 		f.Add(b)
 	}
 	s := start(f, fuzzConfig)
-	srv, interceptor := &lowPolyServer{Server: s.Server}, chain(s.unaryInterceptors())
+	srv, interceptor := s.lowPoly, chain(s.unaryInterceptors())
 	info := &grpc.UnaryServerInfo{Server: srv, FullMethod: pb.LowPolyService_Convert_FullMethodName}
 	f.Fuzz(func(t *testing.T, wire []byte) {
 		req := &pb.ConvertRequest{}
@@ -46,7 +49,9 @@ func FuzzConvert(f *testing.F) {
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 		defer cancel()
 		res, err := interceptor(ctx, req, info,
-			func(ctx context.Context, req any) (any, error) { return srv.Convert(ctx, req.(*pb.ConvertRequest)) })
+			func(ctx context.Context, req any) (any, error) {
+				return whole[pb.ConvertResponse](srv.HandleConvert(ctx, req.(*pb.ConvertRequest), framecodec.New(req.(*pb.ConvertRequest))))
+			})
 		switch {
 		case err != nil:
 			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
@@ -111,7 +116,7 @@ func FuzzVoronoi(f *testing.F) {
 		f.Add(b)
 	}
 	s := start(f, fuzzConfig)
-	srv, interceptor := &lowPolyServer{Server: s.Server}, chain(s.unaryInterceptors())
+	srv, interceptor := s.lowPoly, chain(s.unaryInterceptors())
 	info := &grpc.UnaryServerInfo{Server: srv, FullMethod: pb.LowPolyService_Voronoi_FullMethodName}
 	f.Fuzz(func(t *testing.T, wire []byte) {
 		req := &pb.VoronoiRequest{}
@@ -122,16 +127,18 @@ func FuzzVoronoi(f *testing.F) {
 			return // large, which only takes long
 		}
 		res, err := interceptor(t.Context(), req, info,
-			func(ctx context.Context, req any) (any, error) { return srv.Voronoi(ctx, req.(*pb.VoronoiRequest)) })
+			func(ctx context.Context, req any) (any, error) {
+				return whole[pb.VoronoiResponse](srv.HandleVoronoi(ctx, req.(*pb.VoronoiRequest)))
+			})
 		if err != nil {
 			wantCanonical(t, err)
 			return
 		}
-		labels, sites := res.(*pb.VoronoiResponse).GetLabels(), uint32(len(req.GetSites())/pointBytes)
-		if len(labels) != labelBytes*int(req.GetWidth())*int(req.GetHeight()) {
+		labels, sites := res.(*pb.VoronoiResponse).GetLabels(), uint32(len(req.GetSites())/mesh.PointBytes)
+		if len(labels) != mesh.LabelBytes*int(req.GetWidth())*int(req.GetHeight()) {
 			t.Fatalf("%d bytes of labels for %dx%d pixels", len(labels), req.GetWidth(), req.GetHeight())
 		}
-		for ; len(labels) > 0; labels = labels[labelBytes:] {
+		for ; len(labels) > 0; labels = labels[mesh.LabelBytes:] {
 			if l := binary.LittleEndian.Uint32(labels); l >= sites && (sites > 0 || l != 1<<32-1) {
 				t.Fatalf("a label is %d; there are %d sites", l, sites)
 			}

@@ -24,6 +24,8 @@ import (
 	"github.com/polyscan/polyscan/kernels/driver"
 	"github.com/polyscan/polyscan/lowpoly"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
+	"github.com/polyscan/polyscan/server/internal/frames"
+	"github.com/polyscan/polyscan/server/internal/mesh"
 )
 
 // film is frames of stripes with noise.
@@ -132,7 +134,7 @@ func TestConvertFrames(t *testing.T) {
 			res.Picture.Layout.Width != l.Width {
 			t.Errorf("frame %d: the picture differs", i)
 		}
-		if m := meshMessage(&want.Mesh); !proto.Equal(res.Mesh, m) || res.Vertices != uint64(len(want.Mesh.Points)) ||
+		if m := mesh.MeshMessage(&want.Mesh); !proto.Equal(res.Mesh, m) || res.Vertices != uint64(len(want.Mesh.Points)) ||
 			res.Backend != ts.dev.Info().Backend {
 			t.Errorf("frame %d: the mesh differs", i)
 		}
@@ -153,7 +155,7 @@ func pngOf(t testing.TB, f *pb.Frame) []byte {
 	t.Helper()
 	p := kernels.Picture{Width: int(f.Layout.Width), Height: int(f.Layout.Height), Format: kernels.RGB8,
 		Data: [][]byte{f.GetData()}}
-	b, err := pngFile(p.Image())
+	b, err := frames.PNG(p.Image())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -47,10 +47,10 @@ func gatherUsed(t *testing.T) (gathered, *testServer) {
 	}
 	s := start(t, Config{SharedMemoryListener: l})
 	if _, err := s.inspection.Reduce(t.Context(),
-		&pb.ReduceRequest{Inspection: inspect(rect("r", 0, 0, 2, 1, "mean < 5")), Frame: smallFrame(1)}); err != nil {
+		&pb.ReduceRequest{Inspection: inspecting(rect("r", 0, 0, 2, 1, "mean < 5")), Frame: smallFrame(1)}); err != nil {
 		t.Fatal(err)
 	}
-	st := s.open(t, inspect(rect("r", 0, 0, 2, 1)))
+	st := s.open(t, inspecting(rect("r", 0, 0, 2, 1)))
 	st.send(&pb.Frame{}) // refused
 	st.recv()
 	st.send(smallFrame(1))

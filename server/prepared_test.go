@@ -21,7 +21,7 @@ func TestPreparedAgain(t *testing.T) {
 		return res.GetResult()
 	}
 	first := reduce()
-	if p := s.prepared.stats(); p.misses != 1 || p.entries != 1 || p.bytes == 0 {
+	if p := s.inspector.Prepared.Stats(); p.Misses != 1 || p.Entries != 1 || p.Bytes == 0 {
 		t.Errorf("%+v", p)
 	}
 	dev, err := s.dev.Acquire()
@@ -33,14 +33,14 @@ func TestPreparedAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p := s.prepared.stats(); p.entries != 0 || p.bytes != 0 || p.evictions != 1 {
+	if p := s.inspector.Prepared.Stats(); p.Entries != 0 || p.Bytes != 0 || p.Evictions != 1 {
 		t.Errorf("evicted: %+v", p)
 	}
 	if again := reduce(); !sameNumbers(again, first) {
 		t.Errorf("%v, want %v", again, first)
 	}
 	reduce()
-	if p := s.prepared.stats(); p.misses != 2 || p.hits != 1 || p.entries != 1 {
+	if p := s.inspector.Prepared.Stats(); p.Misses != 2 || p.Hits != 1 || p.Entries != 1 {
 		t.Errorf("prepared again: %+v", p)
 	}
 }

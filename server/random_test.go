@@ -13,6 +13,7 @@ import (
 
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
 	"github.com/polyscan/polyscan/server/internal/apierr"
+	"github.com/polyscan/polyscan/server/internal/inspect"
 	"github.com/polyscan/polyscan/server/internal/wire"
 )
 
@@ -59,7 +60,7 @@ func spoil(seeds [][]byte) []byte {
 // Requests of random bytes are answered, or refused by an error that a client can act on.
 func TestRandomBytesAsRequests(t *testing.T) {
 	s := start(t, fuzzConfig)
-	srv, codec, interceptor := &inspectionServer{Server: s.Server}, s.codec(),
+	srv, codec, interceptor := s.inspector, s.codec(),
 		chain(s.unaryInterceptors())
 	var seeds [][]byte
 	for _, m := range fuzzSeeds(t) {
@@ -74,7 +75,7 @@ func TestRandomBytesAsRequests(t *testing.T) {
 		raw := spoil(seeds)
 		budget -= len(raw) + 1
 		g := &wire.Guarded{}
-		res, err := handleReduce(srv, t.Context(), func(v any) error {
+		res, err := inspect.HandleReduce(srv, t.Context(), func(v any) error {
 			g.V = v
 			if err := codec.Unmarshal(mem.BufferSlice{mem.SliceBuffer(raw)}, g); err != nil {
 				return err

@@ -16,6 +16,7 @@ import (
 
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
 	"github.com/polyscan/polyscan/server/internal/apierr"
+	"github.com/polyscan/polyscan/server/internal/recipes"
 )
 
 // put stores a recipe of one region.
@@ -29,7 +30,7 @@ func (ts *testServer) put(t testing.TB, name string, r *pb.Region) *pb.Recipe {
 }
 
 func recipeOf(name string, r *pb.Region) *pb.Recipe {
-	return &pb.Recipe{Name: name, Description: "of " + name, RegionSet: inspect(r).GetRegionSet()}
+	return &pb.Recipe{Name: name, Description: "of " + name, RegionSet: inspecting(r).GetRegionSet()}
 }
 
 func (ts *testServer) remove(t testing.TB, name string, version uint64) uint32 {
@@ -196,16 +197,16 @@ func TestRefusesRecipes(t *testing.T) {
 		{"no regions", &pb.Recipe{Name: "r"}, "recipe.region_set", nil},
 		{"empty set", &pb.Recipe{Name: "r", RegionSet: &pb.RegionSet{}}, "recipe.region_set.regions",
 			[]string{"at least 1"}},
-		{"four regions", &pb.Recipe{Name: "r", RegionSet: inspect(fine, fine, fine, fine).GetRegionSet()},
+		{"four regions", &pb.Recipe{Name: "r", RegionSet: inspecting(fine, fine, fine, fine).GetRegionSet()},
 			"recipe.region_set.regions", []string{"4", "3 regions"}},
 		{"two points", recipeOf("r", &pb.Region{Rings: []*pb.Ring{{Xy: []float64{1, 2, 3, 4}}}}),
 			"recipe.region_set.regions[0].rings[0]", []string{"2 vertices"}},
 		{"limit", recipeOf("r", rect("x", 0, 0, 1, 1, "mean near 3")), "recipe.region_set.regions[0].limits[0]",
 			[]string{"mean near 3"}},
-		{"reductions", &pb.Recipe{Name: "r", RegionSet: inspect(fine).GetRegionSet(),
+		{"reductions", &pb.Recipe{Name: "r", RegionSet: inspecting(fine).GetRegionSet(),
 			Reductions: &pb.Reductions{Histogram: &pb.HistogramSpec{Lower: 3, Upper: 2}}},
 			"recipe.reductions.histogram.upper", []string{"2", "3"}},
-		{"description", &pb.Recipe{Name: "r", RegionSet: inspect(fine).GetRegionSet(),
+		{"description", &pb.Recipe{Name: "r", RegionSet: inspecting(fine).GetRegionSet(),
 			Description: strings.Repeat("d", 5000)}, "recipe.description", []string{"4096"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -291,7 +292,7 @@ func TestReduceByRecipe(t *testing.T) {
 	s := start(t, Config{})
 	_, err := s.recipe.PutRecipe(t.Context(), &pb.PutRecipeRequest{Recipe: &pb.Recipe{
 		Name:      "strip",
-		RegionSet: inspect(rect("r", 0, 0, 2, 1, "mean < 5"), rect("q", 1, 0, 2, 1, "r.max < 5")).GetRegionSet(),
+		RegionSet: inspecting(rect("r", 0, 0, 2, 1, "mean < 5"), rect("q", 1, 0, 2, 1, "r.max < 5")).GetRegionSet(),
 		Reductions: &pb.Reductions{Statistics: []pb.Statistic{pb.Statistic_STATISTIC_MEDIAN},
 			Percentiles: []float64{5}},
 	}})
@@ -312,7 +313,7 @@ func TestReduceByRecipe(t *testing.T) {
 			t.Errorf("%v", res)
 		}
 	}
-	if p := s.prepared.stats(); p.misses != 1 || p.hits != 2 {
+	if p := s.inspector.Prepared.Stats(); p.Misses != 1 || p.Hits != 2 {
 		t.Errorf("%+v", p)
 	}
 	// The call's own reductions go before the recipe's.
@@ -358,25 +359,25 @@ func TestPreparedEviction(t *testing.T) {
 		name := fmt.Sprintf("r%d", i)
 		s.put(t, name, star("s", 60, 500, 500, 450))
 		reduce(name, 1000, 1000)
-		if p := s.prepared.stats(); p.bytes > 100<<10 {
+		if p := s.inspector.Prepared.Stats(); p.Bytes > 100<<10 {
 			t.Errorf("%+v", p)
 		}
 	}
-	p := s.prepared.stats()
-	if p.evictions == 0 || p.entries == 0 {
+	p := s.inspector.Prepared.Stats()
+	if p.Evictions == 0 || p.Entries == 0 {
 		t.Errorf("%+v", p)
 	}
 	reduce("r19", 1000, 1000)
-	if now := s.prepared.stats(); now.hits != p.hits+1 {
+	if now := s.inspector.Prepared.Stats(); now.Hits != p.Hits+1 {
 		t.Errorf("the one used last was evicted: %+v", now)
 	}
 	// A frame that takes all but a little.
-	_, err := s.inspection.Reduce(t.Context(), &pb.ReduceRequest{Inspection: inspect(rect("r", 0, 0, 2048, 4060)),
+	_, err := s.inspection.Reduce(t.Context(), &pb.ReduceRequest{Inspection: inspecting(rect("r", 0, 0, 2048, 4060)),
 		Frame: rawFrame(2048, 4090, gray8, make([]byte, 2048*4090))})
 	if err != nil {
 		t.Error(err)
 	}
-	if now := s.prepared.stats(); now.entries >= p.entries || now.evictions <= p.evictions {
+	if now := s.inspector.Prepared.Stats(); now.Entries >= p.Entries || now.Evictions <= p.Evictions {
 		t.Errorf("%+v, then %+v", p, now)
 	}
 	reduce("r19", 1000, 1000)
@@ -399,7 +400,7 @@ func TestPreparedOnce(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if p := s.prepared.stats(); p.misses != 1 || p.hits != 29 {
+	if p := s.inspector.Prepared.Stats(); p.Misses != 1 || p.Hits != 29 {
 		t.Errorf("%+v", p)
 	}
 }
@@ -429,7 +430,7 @@ func TestRecipesSurviveRestart(t *testing.T) {
 	}
 	s.stop(t)
 	// What a crash may leave.
-	if err := os.WriteFile(filepath.Join(dir, tempPrefix+"123"), []byte("half"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, recipes.TempPrefix+"123"), []byte("half"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "README"), []byte("mine"), 0o600); err != nil {
@@ -450,7 +451,7 @@ func TestRecipesSurviveRestart(t *testing.T) {
 			t.Errorf("%s: version %d, want %d", name, r.Version, want)
 		}
 	}
-	if _, err := os.Stat(filepath.Join(dir, tempPrefix+"123")); !os.IsNotExist(err) {
+	if _, err := os.Stat(filepath.Join(dir, recipes.TempPrefix+"123")); !os.IsNotExist(err) {
 		t.Errorf("the file of a crash is still there: %v", err)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "README")); err != nil {
@@ -465,7 +466,7 @@ func TestDamagedRecipes(t *testing.T) {
 		s.put(t, "board", rect("r", 0, 0, 1, 1))
 		s.remove(t, "board", s.put(t, "board", rect("r", 0, 0, 1, 1)).Version)
 		s.stop(t)
-		return dir, versionFile("board", 1)
+		return dir, recipes.VersionFile("board", 1)
 	}
 	for name, damage := range map[string]func(t *testing.T, dir, file string) (blamed string){
 		"cut off": func(t *testing.T, dir, file string) string {
@@ -484,7 +485,7 @@ func TestDamagedRecipes(t *testing.T) {
 			return edit(t, dir, file, "{", `{"colour": "red", `)
 		},
 		"renamed": func(t *testing.T, dir, file string) string {
-			other := versionFile("board", 7)
+			other := recipes.VersionFile("board", 7)
 			if err := os.Rename(filepath.Join(dir, file), filepath.Join(dir, other)); err != nil {
 				t.Fatal(err)
 			}
@@ -499,10 +500,10 @@ func TestDamagedRecipes(t *testing.T) {
 		},
 		"another name": func(t *testing.T, dir, file string) string { return edit(t, dir, file, "board", "plank") },
 		"damaged last version": func(t *testing.T, dir, _ string) string {
-			return edit(t, dir, lastFile("board"), "{", "[")
+			return edit(t, dir, recipes.LastFile("board"), "{", "[")
 		},
 		"last version of another": func(t *testing.T, dir, _ string) string {
-			return edit(t, dir, lastFile("board"), "board", "plank")
+			return edit(t, dir, recipes.LastFile("board"), "board", "plank")
 		},
 		"stranger": func(t *testing.T, dir, _ string) string {
 			if err := os.WriteFile(filepath.Join(dir, "notes.json"), []byte("{}"), 0o600); err != nil {
@@ -511,7 +512,7 @@ func TestDamagedRecipes(t *testing.T) {
 			return "notes.json"
 		},
 		"directory": func(t *testing.T, dir, _ string) string {
-			name := versionFile("x", 1)
+			name := recipes.VersionFile("x", 1)
 			if err := os.Mkdir(filepath.Join(dir, name), 0o700); err != nil {
 				t.Fatal(err)
 			}

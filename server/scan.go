@@ -248,7 +248,7 @@ func (c *scanConn) receiveFirst() (*scanSession, *pb.ScanOpened, error) {
 			"strip: came before open or resume, one of which must be the first message",
 			apierr.Info(apierr.ReasonFrameOutOfOrder)).Err()
 	}
-	if err := c.validate(req); err != nil {
+	if err := c.validator.Validate(req); err != nil {
 		return nil, nil, err
 	}
 	if resume := req.GetResume(); resume != nil {

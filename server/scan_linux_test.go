@@ -24,7 +24,7 @@ func TestScanSharedMemory(t *testing.T) {
 				Frame: &pb.Frame{Source: &pb.Frame_Shared{Shared: slot.Pixels(width * lines)}}},
 			func() { slot.Release(); m.Close(); s.wantUsed(t, 0) }
 	}
-	call := s.scan(t, scanOpen(inspect(rect("r", 0, 0, width, lines)), width, lines, lines, lines))
+	call := s.scan(t, scanOpen(inspecting(rect("r", 0, 0, width, lines)), width, lines, lines, lines))
 	first, free := strip(0)
 	call.strip(first)
 	got := call.acked(1)
@@ -62,7 +62,7 @@ func TestScanPanic(t *testing.T) {
 	h := newHooked()
 	s, c := startShared(t, Config{Driver: h})
 	m := leaseMemory(t, c, 1, 80)
-	call := s.scan(t, scanOpen(inspect(rect("r", 0, 0, 8, 10)), 8, 10, 10, 10))
+	call := s.scan(t, scanOpen(inspecting(rect("r", 0, 0, 8, 10)), 8, 10, 10, 10))
 	h.set(func() error { panic("on purpose") })
 	slot := takeSlot(t, m)
 	call.strip(&pb.Strip{Frame: &pb.Frame{Source: &pb.Frame_Shared{Shared: slot.Pixels(80)}}})

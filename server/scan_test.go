@@ -233,7 +233,7 @@ func (ts *testServer) idle(t testing.TB) {
 
 // scanRegions overlap, and the last one reaches from the first line of a part of 40 to the last.
 func scanRegions() *pb.Inspection {
-	in := inspect(rect("a", 2, 3, 20, 9, "count > 10"), rect("b", 5, 7, 30, 31, "mean in [100, 150]"),
+	in := inspecting(rect("a", 2, 3, 20, 9, "count > 10"), rect("b", 5, 7, 30, 31, "mean in [100, 150]"),
 		rect("c", 0, 0, 3, 40))
 	in.Reductions = &pb.Reductions{Statistics: []pb.Statistic{
 		pb.Statistic_STATISTIC_SUM, pb.Statistic_STATISTIC_MIN, pb.Statistic_STATISTIC_MAX,
@@ -349,7 +349,7 @@ func TestScanIncompleteVerdict(t *testing.T) {
 		limit string
 		want  pb.Verdict
 	}{{"count > 5", pb.Verdict_VERDICT_UNSPECIFIED}, {"count < 5", pb.Verdict_VERDICT_FAIL}} {
-		call := s.scan(t, scanOpen(inspect(rect("r", 0, 0, 8, 20, c.limit)), 8, 16, 20, 20))
+		call := s.scan(t, scanOpen(inspecting(rect("r", 0, 0, 8, 20, c.limit)), 8, 16, 20, 20))
 		call.strip(b.strip(0, 0, 10))
 		got := call.finish()
 		if len(got.parts) != 1 || got.parts[0].GetVerdict() != c.want || got.parts[0].GetMissingLines() != 10 {
@@ -362,7 +362,7 @@ func TestScanIncompleteVerdict(t *testing.T) {
 func TestScanGapMakesRoom(t *testing.T) {
 	s := start(t, Config{ScanParts: 5})
 	b := newBelt(1, 8, 100)
-	call := s.scan(t, scanOpen(inspect(rect("r", 0, 0, 8, 10)), 8, 5, 10, 3))
+	call := s.scan(t, scanOpen(inspecting(rect("r", 0, 0, 8, 10)), 8, 5, 10, 3))
 	call.strip(b.strip(0, 0, 5), b.strip(1, 5, 10), b.strip(2, 10, 15), b.strip(3, 40, 45), b.strip(4, 45, 50))
 	got := call.finish()
 	wantEvents(t, got, "GAP strips 3-3 lines 15-40")
@@ -381,7 +381,7 @@ func TestScanGapMakesRoom(t *testing.T) {
 // Samples above the significant bits: the part has an error, and the next one doesn't.
 func TestScanPartError(t *testing.T) {
 	s := start(t, Config{})
-	open := scanOpen(inspect(rect("r", 0, 0, 2, 2)), 2, 4, 2, 2)
+	open := scanOpen(inspecting(rect("r", 0, 0, 2, 2)), 2, 4, 2, 2)
 	open.Layout.PixelFormat, open.Layout.SignificantBits = pb.PixelFormat_PIXEL_FORMAT_GRAY16LE, 10
 	call := s.scan(t, open)
 	call.strip(&pb.Strip{Frame: &pb.Frame{Source: &pb.Frame_Data{Data: []byte{1, 0, 2, 0, 3, 0, 4, 4, 5, 0, 6, 0, 7, 0,
@@ -397,7 +397,7 @@ func TestScanPartError(t *testing.T) {
 func TestScanEvents(t *testing.T) {
 	s := start(t, Config{ScanParts: 5})
 	b := newBelt(2, 8, 1000)
-	in := inspect(rect("r", 0, 0, 8, 10))
+	in := inspecting(rect("r", 0, 0, 8, 10))
 	strip := func(n int) *pb.Strip { return b.strip(uint64(n), 5*n, 5*n+5) }
 	change := func(n int, f func(*pb.Strip)) *pb.Strip {
 		x := strip(n)
@@ -511,7 +511,7 @@ func TestScanEvents(t *testing.T) {
 
 func TestScanRefuses(t *testing.T) {
 	s := start(t, Config{ScanSessions: 1, ScanParts: 4})
-	in := inspect(rect("r", 0, 0, 8, 10))
+	in := inspecting(rect("r", 0, 0, 8, 10))
 	good := func() *pb.ScanOpen { return scanOpen(in, 8, 16, 10, 10) }
 	refused := func(name string, r *pb.ScanLinesRequest, check func(error)) {
 		t.Helper()
@@ -558,10 +558,10 @@ func TestScanRefuses(t *testing.T) {
 		}), "open.reorder_strips", []string{"9 strips of 134217728 bytes"}},
 		{"no budget", change(func(o *pb.ScanOpen) { o.LatencyBudget = durationpb.New(0) }), "open.latency_budget", nil},
 		{"a limit on another channel", change(func(o *pb.ScanOpen) {
-			o.Inspection = inspect(rect("r", 0, 0, 1, 1, "red.mean < 3"))
+			o.Inspection = inspecting(rect("r", 0, 0, 1, 1, "red.mean < 3"))
 		}), "open.inspection.region_set.regions[0].limits[0]", nil},
 		{"bad regions", change(func(o *pb.ScanOpen) {
-			o.Inspection = inspect(rect("r", 0, 0, 1, 1, "mean <"))
+			o.Inspection = inspecting(rect("r", 0, 0, 1, 1, "mean <"))
 		}), "open.inspection.region_set.regions[0].limits[0]", nil},
 		{"a short token", resumeRequest([]byte("x"), 0), "resume.session_token", nil},
 	} {
@@ -696,7 +696,7 @@ func TestScanResume(t *testing.T) {
 func TestScanTakeover(t *testing.T) {
 	s := start(t, Config{})
 	b := newBelt(4, 8, 100)
-	first := s.scan(t, scanOpen(inspect(rect("r", 0, 0, 8, 10)), 8, 16, 10, 10))
+	first := s.scan(t, scanOpen(inspecting(rect("r", 0, 0, 8, 10)), 8, 16, 10, 10))
 	first.strip(b.strip(0, 0, 10))
 	first.acked(1)
 	second := scanOver(t, s.conn).begin(resumeRequest(first.opened.GetSessionToken(), 0))
@@ -720,7 +720,7 @@ func TestScanTakeover(t *testing.T) {
 // A session ends when nobody resumes it in time.
 func TestScanResumeWindow(t *testing.T) {
 	s := start(t, Config{ScanResumeWindow: 20 * time.Millisecond})
-	call := s.scan(t, scanOpen(inspect(rect("r", 0, 0, 8, 10)), 8, 16, 10, 10))
+	call := s.scan(t, scanOpen(inspecting(rect("r", 0, 0, 8, 10)), 8, 16, 10, 10))
 	call.cancel()
 	s.idle(t)
 	again := scanOver(t, s.conn)
@@ -734,7 +734,7 @@ func TestScanResumeWindow(t *testing.T) {
 func TestScanResultsGone(t *testing.T) {
 	s := start(t, Config{ScanUnreadBytes: 20_000})
 	b := newBelt(5, 8, 1000)
-	call := s.scan(t, scanOpen(inspect(rect("r", 0, 0, 8, 10)), 8, 16, 10, 10))
+	call := s.scan(t, scanOpen(inspecting(rect("r", 0, 0, 8, 10)), 8, 16, 10, 10))
 	for n := range 100 {
 		call.strip(b.strip(uint64(n), 10*n, 10*n+10))
 		call.acked(uint64(n + 1))
@@ -757,7 +757,7 @@ func TestScanCredit(t *testing.T) {
 	h := newHooked()
 	s := start(t, Config{Driver: h, ScanCreditBytes: 1})
 	b := newBelt(6, 8, 1000)
-	open := scanOpen(inspect(rect("r", 0, 0, 8, 10)), 8, 10, 10, 10)
+	open := scanOpen(inspecting(rect("r", 0, 0, 8, 10)), 8, 10, 10, 10)
 	call := s.scan(t, open)
 	if call.opened.GetCreditLine() != 40 {
 		t.Errorf("%v", call.opened)
@@ -794,7 +794,7 @@ func TestScanManyStrips(t *testing.T) {
 	h := newHooked()
 	s := start(t, Config{Driver: h, ScanUnreadBytes: 64 << 20})
 	b := newBelt(6, 8, 10)
-	call := s.scan(t, scanOpen(inspect(rect("r", 0, 0, 8, 10)), 8, 10, 10, 10))
+	call := s.scan(t, scanOpen(inspecting(rect("r", 0, 0, 8, 10)), 8, 10, 10, 10))
 	leave := make(chan struct{})
 	h.set(func() error { <-leave; return nil })
 	ended := make(chan error, 1)
@@ -827,7 +827,7 @@ func TestScanManyStrips(t *testing.T) {
 // The log has the client's name of the camera.
 func TestScanLog(t *testing.T) {
 	s := start(t, Config{})
-	open := scanOpen(inspect(rect("r", 0, 0, 8, 10)), 8, 10, 10, 10)
+	open := scanOpen(inspecting(rect("r", 0, 0, 8, 10)), 8, 10, 10, 10)
 	open.CameraId = "gate 7"
 	call := s.scan(t, open)
 	call.strip(newBelt(1, 8, 10).strip(0, 0, 10))
@@ -846,7 +846,7 @@ func TestScanLate(t *testing.T) {
 	h := newHooked()
 	s := start(t, Config{Driver: h})
 	b := newBelt(6, 8, 100)
-	open := scanOpen(inspect(rect("r", 0, 0, 8, 10)), 8, 10, 10, 10)
+	open := scanOpen(inspecting(rect("r", 0, 0, 8, 10)), 8, 10, 10, 10)
 	open.LatencyBudget = durationpb.New(10 * time.Millisecond)
 	call := s.scan(t, open)
 	h.set(func() error { time.Sleep(11 * time.Millisecond); return nil })
@@ -873,7 +873,7 @@ func TestScanDrain(t *testing.T) {
 		}
 		s := start(t, Config{ScanDrainTime: drain})
 		b := newBelt(7, 8, 100)
-		open := scanOpen(inspect(rect("r", 0, 0, 8, 10)), 8, 10, 10, 10)
+		open := scanOpen(inspecting(rect("r", 0, 0, 8, 10)), 8, 10, 10, 10)
 		idle := s.scan(t, open) // between two connections
 		idle.cancel()
 		waiting := scanOver(t, s.conn) // has said nothing yet
@@ -907,7 +907,7 @@ func TestScanDrain(t *testing.T) {
 // back.
 func TestScanSlowConsumer(t *testing.T) {
 	s := start(t, Config{ScanUnreadBytes: 100_000}, frameCodec())
-	in := inspect()
+	in := inspecting()
 	for range 100 {
 		in.GetRegionSet().Regions = append(in.GetRegionSet().Regions, rect("region", 0, 0, 8, 10))
 	}
@@ -958,7 +958,7 @@ func TestScanNeverRead(t *testing.T) {
 		n = 16
 	}
 	const width, height = 4096, 16
-	in := inspect()
+	in := inspecting()
 	for i := range 50 {
 		in.GetRegionSet().Regions = append(in.GetRegionSet().Regions,
 			rect("region", float64(80*i), 1, float64(80*i+80), 15))
@@ -1022,7 +1022,7 @@ func TestScanDeviceLost(t *testing.T) {
 	faulty := devicetest.Fault(cpu.New(cpu.Options{Threads: 2}), devicetest.Failure{})
 	s := start(t, Config{Driver: faulty})
 	b := newBelt(9, 8, 1000)
-	call := s.scan(t, scanOpen(inspect(rect("r", 0, 0, 8, 20)), 8, 10, 20, 20))
+	call := s.scan(t, scanOpen(inspecting(rect("r", 0, 0, 8, 20)), 8, 10, 20, 20))
 	call.strip(b.strip(0, 0, 10))
 	call.acked(1)
 	faulty.Arm(devicetest.Failure{N: 2, Err: driver.ErrDeviceLost})
@@ -1047,7 +1047,7 @@ func TestScanDeviceLostAtTheEnd(t *testing.T) {
 	faulty := devicetest.Fault(cpu.New(cpu.Options{Threads: 2}), devicetest.Failure{})
 	s := start(t, Config{Driver: faulty})
 	b := newBelt(9, 8, 1000)
-	call := s.scan(t, scanOpen(inspect(rect("r", 0, 0, 8, 20)), 8, 10, 20, 20))
+	call := s.scan(t, scanOpen(inspecting(rect("r", 0, 0, 8, 20)), 8, 10, 20, 20))
 	call.strip(b.strip(0, 0, 10))
 	call.acked(1)
 	faulty.Arm(devicetest.Failure{N: 1, Err: driver.ErrDeviceLost})
@@ -1074,7 +1074,7 @@ func TestScanFaults(t *testing.T) {
 	s := start(t, Config{Driver: faulty})
 	b := newBelt(10, 8, 1000)
 	for n := 1; ; n++ {
-		call := s.scan(t, scanOpen(inspect(rect("r", 0, 0, 8, 20)), 8, 10, 20, 20))
+		call := s.scan(t, scanOpen(inspecting(rect("r", 0, 0, 8, 20)), 8, 10, 20, 20))
 		faulty.Arm(devicetest.Failure{N: n, Err: broken, InWait: n%2 == 0})
 		for k := range 4 {
 			call.strip(b.strip(uint64(k), 10*k, 10*k+10))
@@ -1118,7 +1118,7 @@ func TestScanChaos(t *testing.T) {
 		calls = 1000
 	}
 	b := newBelt(11, 8, 200)
-	in := inspect(rect("r", 0, 0, 8, 20), rect("q", 3, 4, 9, 15))
+	in := inspecting(rect("r", 0, 0, 8, 20), rect("q", 3, 4, 9, 15))
 	var wg sync.WaitGroup
 	var tokens sync.Map
 	for g := range 8 {

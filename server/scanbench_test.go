@@ -25,7 +25,7 @@ func BenchmarkScan(b *testing.B) {
 	}{{"unix", lines, lines}, {"tcp", lines, lines}, {"unix", 8 * lines, 8 * lines}, {"unix", 8 * lines, lines}} {
 		b.Run(fmt.Sprintf("%s/%d-lines-every-%d", c.network, c.part, c.every), func(b *testing.B) {
 			s := start(b, Config{})
-			in := inspect()
+			in := inspecting()
 			for i := range regions {
 				x := float64(i%10) * width / 10
 				y := float64(i/10) * float64(c.part) / 5

@@ -157,7 +157,7 @@ func checkScanCase(t *testing.T, s *testServer, b belt, c choose) {
 	}
 	m.from = c(m.part)
 	m.needed = m.from + 1 + c(m.part-m.from)
-	open := scanOpen(inspect(rect("r", 1, float64(m.from), 7, float64(m.needed), "sum < 4000")), 8, 10, m.part, m.every)
+	open := scanOpen(inspecting(rect("r", 1, float64(m.from), 7, float64(m.needed), "sum < 4000")), 8, 10, m.part, m.every)
 	open.ReorderStrips = uint32(m.reorder)
 
 	// Strips in the order in which a camera that behaves would send them, and then what becomes of that.

@@ -25,6 +25,7 @@ import (
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
 	"github.com/polyscan/polyscan/server/internal/apierr"
 	"github.com/polyscan/polyscan/server/internal/device"
+	"github.com/polyscan/polyscan/server/internal/frames"
 	"github.com/polyscan/polyscan/server/internal/wire"
 )
 
@@ -91,8 +92,8 @@ type scanSession struct {
 type scanStrip struct {
 	*pb.Strip
 	lines   int
-	end     uint64 // the line at which the next strip is expected
-	frame   *frame // nil with err
+	end     uint64        // the line at which the next strip is expected
+	frame   *frames.Frame // nil with err
 	in      *framecodec.Message
 	arrived time.Time
 	err     error // why it can't be used
@@ -100,7 +101,7 @@ type scanStrip struct {
 
 func (x *scanStrip) free() {
 	if x.frame != nil {
-		x.frame.release()
+		x.frame.Release()
 		x.frame = nil
 	}
 	x.in.Free()
@@ -148,14 +149,14 @@ func (s *Server) openScan(ctx context.Context, open *pb.ScanOpen) (_ *scanSessio
 		return nil, err
 	}
 	layout := open.GetLayout()
-	f, err := s.rawFrame(layout, nil, "open")
+	f, err := s.frames.Raw(layout, nil, "open")
 	if err != nil {
 		return nil, err
 	}
 	if _, _, err := f.Sizes("frame"); err != nil {
 		return nil, wire.Paths{Frame: "open"}.Translate(err)
 	}
-	if err := s.checkPixels(layout.GetWidth(), open.GetPartLines(), "open.part_lines"); err != nil {
+	if err := s.frames.CheckPixels(layout.GetWidth(), open.GetPartLines(), "open.part_lines"); err != nil {
 		return nil, err
 	}
 	if bytes, limit := 8*what.Results(f.Format), s.cfg.MaxMessageBytes; bytes > limit {
@@ -433,7 +434,7 @@ func (ss *scanSession) drop() {
 func (ss *scanSession) newStrip(ctx context.Context, req *pb.ScanLinesRequest, in *framecodec.Message,
 	arrived time.Time) *scanStrip {
 	x := &scanStrip{Strip: req.GetStrip(), in: in, arrived: arrived}
-	if x.err = ss.validate(req); x.err == nil {
+	if x.err = ss.validator.Validate(req); x.err == nil {
 		x.err = ss.checkStrip(ctx, x)
 	}
 	if x.err != nil {
@@ -495,7 +496,7 @@ func (ss *scanSession) checkStrip(ctx context.Context, x *scanStrip) error {
 		}
 	}
 	x.Frame.Layout = full
-	f, err := ss.newFrame(ctx, x.GetFrame(), x.in.Pieces(nil), path)
+	f, err := ss.frames.Read(ctx, x.GetFrame(), x.in.Pieces(nil), path)
 	if err != nil {
 		return err
 	}

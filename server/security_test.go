@@ -143,7 +143,7 @@ func TestRevokedTokenEndsCalls(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		err = stream.Send(&pb.StreamFramesRequest{Message: &pb.StreamFramesRequest_Open{Open: inspect(rect("a", 0, 0, 2, 2))}})
+		err = stream.Send(&pb.StreamFramesRequest{Message: &pb.StreamFramesRequest_Open{Open: inspecting(rect("a", 0, 0, 2, 2))}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -386,7 +386,7 @@ func TestMaxConnections(t *testing.T) {
 // Calls beyond the limit of a connection wait for those before.
 func TestMaxStreams(t *testing.T) {
 	s := start(t, Config{MaxStreams: 2})
-	a, b := s.open(t, inspect(rect("r", 0, 0, 2, 1))), s.open(t, inspect(rect("r", 0, 0, 2, 1)))
+	a, b := s.open(t, inspecting(rect("r", 0, 0, 2, 1))), s.open(t, inspecting(rect("r", 0, 0, 2, 1)))
 	a.send(smallFrame(1))
 	a.recv()
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)

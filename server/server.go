@@ -29,7 +29,15 @@ import (
 	"github.com/polyscan/polyscan/server/internal/auth"
 	"github.com/polyscan/polyscan/server/internal/budget"
 	"github.com/polyscan/polyscan/server/internal/device"
+	"github.com/polyscan/polyscan/server/internal/diffuse"
+	"github.com/polyscan/polyscan/server/internal/frames"
+	"github.com/polyscan/polyscan/server/internal/framestream"
+	"github.com/polyscan/polyscan/server/internal/inspect"
+	"github.com/polyscan/polyscan/server/internal/mesh"
 	"github.com/polyscan/polyscan/server/internal/observe"
+	"github.com/polyscan/polyscan/server/internal/recipes"
+	"github.com/polyscan/polyscan/server/internal/residents"
+	"github.com/polyscan/polyscan/server/internal/sharedmemory"
 	"github.com/polyscan/polyscan/server/internal/wire"
 )
 
@@ -40,13 +48,19 @@ type Server struct {
 	dev       *device.Keeper
 	started   time.Time
 	validator *wire.Validator
-	recipes   *recipeStore
-	prepared  *preparedCache
-	frames    *frameStore
+	residents *residents.Store
+	frames    *frames.Reader
 	host      *budget.Budget
 	canvases  *budget.Budget // of host, what those may have
 	scans     *scanSessions
-	shared    *sharedMemory // nil: off
+	shared    *sharedmemory.Leases // nil: off
+
+	// What answers the calls of each service.
+	recipes      *recipes.Service
+	inspector    *inspect.Service
+	frameService *residents.Service
+	lowPoly      *mesh.Service
+	diffusion    *diffuse.Service
 
 	overheadLimit int64         // of a request's structs
 	tokens        *auth.Tokens  // nil: no authentication
@@ -118,7 +132,9 @@ func New(cfg Config) (_ *Server, err error) {
 		s.log.Warn("tokens travel in the clear: serve TLS, or where nobody can listen")
 	}
 	// Recipes before the device: what is wrong with a file shows before gigabytes are reserved.
-	s.recipes, err = newRecipeStore(cfg.RecipeDir, cfg.MaxRecipes, cfg.MaxRecipeBytes, s.loadRecipe)
+	s.recipes, err = recipes.Open(host{s}, recipes.Config{
+		Dir: cfg.RecipeDir, MaxRecipes: cfg.MaxRecipes, MaxBytes: cfg.MaxRecipeBytes, Bounds: cfg.bounds(),
+	})
 	if errors.Is(err, syscall.ENOTDIR) {
 		return nil, &configError{err}
 	} else if err != nil {
@@ -126,7 +142,7 @@ func New(cfg Config) (_ *Server, err error) {
 	}
 	defer func() {
 		if err != nil {
-			s.recipes.close()
+			s.recipes.Close()
 		}
 	}()
 	d := cfg.Driver
@@ -148,19 +164,46 @@ func New(cfg Config) (_ *Server, err error) {
 	} else if err != nil {
 		return nil, err
 	}
-	orElse(&cfg.PreparedBytes, s.dev.Info().MemoryBytes/4)
-	s.prepared = newPreparedCache(cfg.PreparedBytes)
-	s.frames = newFrameStore(cfg.frameLimits(s.dev.Info()))
-	if s.shared, err = newSharedMemory(cfg, s.dev); err != nil {
+	s.residents = residents.NewStore(cfg.frameLimits(s.dev.Info()))
+	if s.shared, err = sharedmemory.Open(sharedmemory.Config{
+		Listener: cfg.SharedMemoryListener, Bytes: cfg.SharedMemoryBytes, UIDs: cfg.SharedMemoryUIDs, Log: s.log,
+	}, s.dev); err != nil {
 		return nil, errors.Join(err, s.dev.Close())
 	}
+	s.frames = &frames.Reader{
+		MaxPixels: cfg.MaxFramePixels, MaxBytes: cfg.MaxMessageBytes, Host: s.host, Metrics: s.metrics,
+		Residents: s.residents, Shared: s.shared,
+	}
+	s.newServices()
 	if err := s.register(); err != nil {
-		return nil, errors.Join(fmt.Errorf("server: metrics: %w", err), s.shared.close(), s.dev.Close())
+		return nil, errors.Join(fmt.Errorf("server: metrics: %w", err), s.shared.Close(), s.dev.Close())
 	}
 	s.scans = newScanSessions(s)
 	s.newGRPC()
 	s.dev.Watch(onDeviceLoss{s})
 	return s, nil
+}
+
+// newServices makes the services, on an open device.
+func (s *Server) newServices() {
+	cfg, h := s.cfg, host{s}
+	orElse(&cfg.PreparedBytes, s.dev.Info().MemoryBytes/4)
+	streams := &framestream.Streams{Host: h, Depth: cfg.StreamDepth, Metrics: s.metrics}
+	s.frameService = residents.New(h, s.residents, s.frames, s.metrics)
+	s.inspector = inspect.New(inspect.Config{
+		Host: h, Frames: s.frames, Streams: streams, Memory: s.host, Metrics: s.metrics, Recipes: s.recipes,
+		Bounds: cfg.bounds(), MaxMessageBytes: cfg.MaxMessageBytes, PreparedBytes: cfg.PreparedBytes,
+	})
+	s.lowPoly = mesh.New(mesh.Config{
+		Host: h, Frames: s.frames, Streams: streams, Memory: s.host, Metrics: s.metrics,
+		MaxPoints: cfg.MaxPoints, MaxMessageBytes: cfg.MaxMessageBytes, UploadStall: uploadStall,
+		IdleTimeout: cfg.StreamIdleTimeout,
+	})
+	s.diffusion = diffuse.New(diffuse.Config{
+		Host: h, Frames: s.frames, Memory: s.host, Canvases: s.canvases, Metrics: s.metrics, Recipes: s.recipes,
+		Bounds: cfg.bounds(), MaxPoints: cfg.MaxPoints, MaxMessageBytes: cfg.MaxMessageBytes,
+		IdleTimeout: cfg.StreamIdleTimeout,
+	})
 }
 
 func (s *Server) newGRPC() {
@@ -186,13 +229,13 @@ func (s *Server) newGRPC() {
 	}
 	s.grpc = grpc.NewServer(append(options, s.cfg.grpcOptions...)...)
 	r := registrar{s.grpc, s}
-	r.RegisterService(inspectionDesc(), &inspectionServer{Server: s})
+	r.RegisterService(inspect.Desc(), s.inspector)
 	r.RegisterService(lineScanDesc(), &lineScanServer{Server: s})
-	r.RegisterService(sharedMemoryDesc(), &sharedMemoryServer{Server: s})
-	r.RegisterService(frameDesc(), &frameServer{Server: s})
-	pb.RegisterRecipeServiceServer(r, &recipeServer{Server: s})
-	r.RegisterService(lowPolyDesc(), &lowPolyServer{Server: s})
-	r.RegisterService(diffusionDesc(), &diffusionServer{Server: s})
+	r.RegisterService(sharedmemory.Desc(), sharedmemory.New(host{s}, s.shared))
+	r.RegisterService(residents.Desc(), s.frameService)
+	pb.RegisterRecipeServiceServer(r, s.recipes)
+	r.RegisterService(mesh.Desc(), s.lowPoly)
+	r.RegisterService(diffuse.Desc(), s.diffusion)
 	pb.RegisterDeviceServiceServer(r, &deviceServer{Server: s})
 	s.health = health.NewServer()
 	s.setHealth(healthpb.HealthCheckResponse_SERVING)
@@ -264,11 +307,11 @@ func (s *Server) shutdown(ctx context.Context) error {
 	}
 	s.scans.close()
 	s.background.Wait()
-	s.prepared.close()
-	s.frames.close()
-	s.recipes.close()
+	s.inspector.Close()
+	s.residents.Close()
+	s.recipes.Close()
 	s.unregister()
-	return errors.Join(err, s.shared.close(), s.dev.Close())
+	return errors.Join(err, s.shared.Close(), s.dev.Close())
 }
 
 // Device describes what the server computes on.

@@ -17,10 +17,12 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 	"google.golang.org/grpc/test/bufconn"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/polyscan/polyscan/proto/framecodec"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
 	"github.com/polyscan/polyscan/server/internal/apierr"
+	"github.com/polyscan/polyscan/server/internal/wire"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -154,7 +156,7 @@ func rect(name string, x0, y0, x1, y1 float64, limits ...string) *pb.Region {
 	return &pb.Region{Name: name, Rings: []*pb.Ring{{Xy: []float64{x0, y0, x1, y0, x1, y1, x0, y1}}}, Limits: limits}
 }
 
-func inspect(regions ...*pb.Region) *pb.Inspection {
+func inspecting(regions ...*pb.Region) *pb.Inspection {
 	return &pb.Inspection{Regions: &pb.Inspection_RegionSet{RegionSet: &pb.RegionSet{Regions: regions}}}
 }
 
@@ -239,7 +241,7 @@ func wantRefused(t testing.TB, err error, field string, words ...string) {
 func TestReduceSmallest(t *testing.T) {
 	s := start(t, Config{})
 	res, err := s.inspection.Reduce(t.Context(), &pb.ReduceRequest{
-		Inspection: inspect(rect("all", 0, 0, 3, 3), rect("none", 5, 5, 6, 6),
+		Inspection: inspecting(rect("all", 0, 0, 3, 3), rect("none", 5, 5, 6, 6),
 			rect("low", 0, 2, 3, 3, "mean in [7, 8]")),
 		Frame: rawFrame(3, 3, gray8, []byte{0, 1, 2, 3, 4, 5, 6, 7, 8}),
 	})
@@ -268,7 +270,7 @@ func TestStreamSmallest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := stream.Send(&pb.StreamFramesRequest{Message: &pb.StreamFramesRequest_Open{Open: inspect(rect("all", 0, 0,
+	if err := stream.Send(&pb.StreamFramesRequest{Message: &pb.StreamFramesRequest_Open{Open: inspecting(rect("all", 0, 0,
 		3, 3))}}); err != nil {
 		t.Fatal(err)
 	}
@@ -303,4 +305,21 @@ func TestStreamSmallest(t *testing.T) {
 	if _, err := stream.Recv(); err != io.EOF {
 		t.Errorf("after the last answer: %v", err)
 	}
+}
+
+// whole is the message that a client gets of a response, which gives back what it holds.
+func whole[M any, P interface {
+	*M
+	proto.Message
+}](res *wire.Response, err error) (P, error) {
+	if err != nil {
+		return nil, err
+	}
+	defer res.Release()
+	b, err := framecodec.Codec().Marshal(res.Message)
+	if err != nil {
+		return nil, err
+	}
+	m := P(new(M))
+	return m, proto.Unmarshal(b.Materialize(), m)
 }

@@ -48,7 +48,7 @@ func (s *Server) stripSink(stream grpc.ServerStream) error {
 			}
 			return err
 		}
-		f, err := s.newFrame(ctx, req.GetFrame(), in.Pieces(nil), "frame")
+		f, err := s.frames.Read(ctx, req.GetFrame(), in.Pieces(nil), "frame")
 		if err == nil {
 			err = dev.Do(ctx, job, func(q *kernels.Queue) error {
 				b, err := kernels.Alloc[byte](q, cameraStrip, "strip")
@@ -57,7 +57,7 @@ func (s *Server) stripSink(stream grpc.ServerStream) error {
 				}
 				return kernels.UploadGather(q, b, f.Data)
 			})
-			f.release()
+			f.Release()
 		}
 		in.Free()
 		if err != nil {

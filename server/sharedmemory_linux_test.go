@@ -34,6 +34,7 @@ import (
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
 	"github.com/polyscan/polyscan/proto/sharedmem"
 	"github.com/polyscan/polyscan/server/internal/apierr"
+	"github.com/polyscan/polyscan/server/internal/sharedmemory"
 )
 
 // startShared starts a server with shared memory, and a client of it.
@@ -72,9 +73,9 @@ func takeSlot(t testing.TB, m *clients.SharedMemory) *clients.Slot {
 func (ts *testServer) wantUsed(t testing.TB, want int64) {
 	t.Helper()
 	used := func() int64 {
-		ts.shared.mu.Lock()
-		defer ts.shared.mu.Unlock()
-		return ts.shared.used
+		ts.shared.Mu.Lock()
+		defer ts.shared.Mu.Unlock()
+		return ts.shared.Used
 	}
 	for range 10_000 {
 		if used() == want {
@@ -95,7 +96,7 @@ func openFiles(t testing.TB) int {
 	return len(e)
 }
 
-var all3 = inspect(rect("all", 0, 0, 3, 3))
+var all3 = inspecting(rect("all", 0, 0, 3, 3))
 
 var raw3 = clients.Raw{Width: 3, Height: 3, Format: clients.Gray8}
 
@@ -130,10 +131,6 @@ func TestSharedFrames(t *testing.T) {
 	res := st.recv()
 	check("StreamFrames", res.GetResult(), nil)
 
-	direct, err := (&inspectionServer{Server: s.Server}).Reduce(t.Context(),
-		&pb.ReduceRequest{Inspection: all3, Frame: f})
-	check("without a transport", direct.GetResult(), err)
-
 	kept, err := pb.NewFrameServiceClient(s.conn).PutFrame(t.Context(), &pb.PutFrameRequest{Frame: f})
 	if err != nil {
 		t.Fatal(err)
@@ -149,12 +146,12 @@ func TestSharedFrames(t *testing.T) {
 	}
 	for _, n := range []uint64{6, 8} {
 		f.GetShared().Length = n
-		r, err = c.Reduce(t.Context(), inspect(rect("all", 0, 0, 2, 2)), f)
+		r, err = c.Reduce(t.Context(), inspecting(rect("all", 0, 0, 2, 2)), f)
 		if err != nil || r.Regions[0].Channels[0].GetSum() != 0+1+4+5 {
 			t.Errorf("%v, %v", r, err)
 		}
 	}
-	if n := metric(t, s, "polyscan_shared_memory_read_bytes_total"); n != 5*9+6+8 {
+	if n := metric(t, s, "polyscan_shared_memory_read_bytes_total"); n != 4*9+6+8 {
 		t.Errorf("%v bytes read", n)
 	}
 }
@@ -327,7 +324,7 @@ func TestScribbling(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	in := inspect(rect("all", 0, 0, w/2, h, "mean < 2000"))
+	in := inspecting(rect("all", 0, 0, w/2, h, "mean < 2000"))
 	in.Reductions = &pb.Reductions{Statistics: []pb.Statistic{
 		pb.Statistic_STATISTIC_MEAN, pb.Statistic_STATISTIC_MIN, pb.Statistic_STATISTIC_MAX,
 		pb.Statistic_STATISTIC_HISTOGRAM,
@@ -492,8 +489,8 @@ func TestLeaseUsers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := &sharedMemory{uids: []uint32{uint32(os.Geteuid()) + 1}, log: slog.New(slog.DiscardHandler)}
-	if m.handOver(conn) != nil {
+	m := &sharedmemory.Leases{Uids: []uint32{uint32(os.Geteuid()) + 1}, Log: slog.New(slog.DiscardHandler)}
+	if m.HandOver(conn) != nil {
 		t.Error("handed over")
 	}
 	conn.Close()
@@ -513,7 +510,7 @@ func TestLeaseUsers(t *testing.T) {
 
 func socketMode(t *testing.T, s *testServer) os.FileMode {
 	t.Helper()
-	fi, err := os.Stat(s.shared.path)
+	fi, err := os.Stat(s.shared.Path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -523,7 +520,7 @@ func socketMode(t *testing.T, s *testServer) os.FileMode {
 // A descriptor that nobody fetches costs its lease.
 func TestNotFetched(t *testing.T) {
 	s, _ := startShared(t, Config{})
-	s.shared.fetchTimeout = 10 * time.Millisecond
+	s.shared.FetchTimeout = 10 * time.Millisecond
 	st, err := pb.NewSharedMemoryServiceClient(s.conn).Lease(t.Context(), &pb.LeaseRequest{Bytes: 1})
 	if err != nil {
 		t.Fatal(err)
@@ -548,7 +545,7 @@ func TestSocketNonsense(t *testing.T) {
 	s, c := startShared(t, Config{})
 	before := openFiles(t)
 	for i := range 300 {
-		conn, err := net.Dial("unix", s.shared.path)
+		conn, err := net.Dial("unix", s.shared.Path)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -680,7 +677,7 @@ func TestContentIsKeptForAWhile(t *testing.T) {
 // One that does not come back has its memory taken.
 func TestContentIsTakenBack(t *testing.T) {
 	s, _ := startShared(t, Config{})
-	s.shared.takeBackAfter = time.Millisecond
+	s.shared.TakeBackAfter = time.Millisecond
 	conn := s.connect(t)
 	m, err := clients.New(conn).LeaseSharedMemory(t.Context(), 1, 1)
 	if err != nil {
@@ -738,7 +735,7 @@ func TestStalledClient(t *testing.T) {
 	s, _ := startShared(t, Config{grpcOptions: []grpc.ServerOption{
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: time.Second, Timeout: 50 * time.Millisecond}),
 	}})
-	s.shared.takeBackAfter = time.Millisecond
+	s.shared.TakeBackAfter = time.Millisecond
 	stalled := make(chan struct{})
 	conn, err := grpc.NewClient("passthrough:///test", grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithContextDialer(func(context.Context, string) (net.Conn, error) {
@@ -867,9 +864,9 @@ func BenchmarkKilledClient(b *testing.B) {
 			for b.Loop() {
 				at, wait := killChild(b, target)
 				for {
-					s.shared.mu.Lock()
-					used, freed := s.shared.used, s.shared.freed
-					s.shared.mu.Unlock()
+					s.shared.Mu.Lock()
+					used, freed := s.shared.Used, s.shared.Freed
+					s.shared.Mu.Unlock()
 					if used == 0 {
 						break
 					}
@@ -926,11 +923,11 @@ func TestLeasesAreRegistered(t *testing.T) {
 	if n := count(); n != 1 {
 		t.Errorf("%d known", n)
 	}
-	s.shared.detach()
+	s.shared.Detach()
 	if n := count(); n != 0 {
 		t.Errorf("%d known to a device that is gone", n)
 	}
-	s.shared.restore(s.dev.Current())
+	s.shared.Restore(s.dev.Current())
 	if n := count(); n != 1 {
 		t.Errorf("%d known to the next device", n)
 	}
@@ -940,7 +937,7 @@ func TestLeasesAreRegistered(t *testing.T) {
 	}
 	// One that has ended, and of which a job still reads.
 	slot := takeSlot(t, m)
-	read, err := s.shared.place(&kernels.Picture{Width: 1, Height: 1, Format: driver.Gray8}, slot.Pixels(1),
+	read, err := s.shared.Place(&kernels.Picture{Width: 1, Height: 1, Format: driver.Gray8}, slot.Pixels(1),
 		"frame.shared")
 	if err != nil {
 		t.Fatal(err)
@@ -949,11 +946,11 @@ func TestLeasesAreRegistered(t *testing.T) {
 	m.Close()
 	large.Close()
 	s.wantUsed(t, 4096)
-	s.shared.detach()
+	s.shared.Detach()
 	if n := count(); n != 0 {
 		t.Errorf("%d known to a device that is gone, of a lease that is read", n)
 	}
-	s.shared.restore(s.dev.Current())
+	s.shared.Restore(s.dev.Current())
 	if n := count(); n != 1 {
 		t.Errorf("%d known to the next device, of a lease that is read", n)
 	}
@@ -983,7 +980,7 @@ func FuzzRange(f *testing.F) {
 func wantRange(t interface{ Errorf(string, ...any) }, offset, length, size uint64) {
 	end := new(big.Int).Add(new(big.Int).SetUint64(offset), new(big.Int).SetUint64(length))
 	good := length > 0 && end.Cmp(new(big.Int).SetUint64(size)) <= 0
-	if err := checkRange(offset, length, size, "x"); (err == nil) != good {
+	if err := sharedmemory.CheckRange(offset, length, size, "x"); (err == nil) != good {
 		t.Errorf("[%d, +%d) of %d: %v", offset, length, size, err)
 	}
 }
@@ -1022,7 +1019,7 @@ func TestSharedStrips(t *testing.T) {
 	s, c := startShared(t, Config{})
 	const width, lines, parts = 64, 16, 40
 	scan, err := c.OpenScan(t.Context(), &pb.ScanOpen{
-		Inspection: inspect(rect("all", 0, 0, width, 2*lines)),
+		Inspection: inspecting(rect("all", 0, 0, width, 2*lines)),
 		Layout:     &pb.FrameLayout{Width: width, Height: lines, PixelFormat: gray8},
 		PartLines:  2 * lines,
 		Trigger:    &pb.ScanOpen_EveryLines{EveryLines: 2 * lines},

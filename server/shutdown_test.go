@@ -59,7 +59,7 @@ func TestShutdownFinishes(t *testing.T) {
 	call := make(chan error, 1)
 	go func() {
 		_, err := s.inspection.Reduce(context.Background(),
-			&pb.ReduceRequest{Inspection: inspect(rect("r", 0, 0, 2, 1)), Frame: smallFrame(1)})
+			&pb.ReduceRequest{Inspection: inspecting(rect("r", 0, 0, 2, 1)), Frame: smallFrame(1)})
 		call <- err
 	}()
 	<-entered
@@ -96,10 +96,10 @@ func TestShutdownEndsStreams(t *testing.T) {
 	h := newHooked()
 	s := start(t, Config{Driver: h})
 	unopened := s.open(t, nil)
-	idle := s.open(t, inspect(rect("r", 0, 0, 2, 1)))
+	idle := s.open(t, inspecting(rect("r", 0, 0, 2, 1)))
 	idle.send(smallFrame(1))
 	idle.recv()
-	busy := s.open(t, inspect(rect("r", 0, 0, 2, 1)))
+	busy := s.open(t, inspecting(rect("r", 0, 0, 2, 1)))
 	entered, leave := make(chan struct{}), make(chan struct{})
 	h.set(func() error { close(entered); <-leave; return nil })
 	busy.send(smallFrame(1))
@@ -134,7 +134,7 @@ func TestShutdownForced(t *testing.T) {
 	call := make(chan error, 1)
 	go func() {
 		_, err := s.inspection.Reduce(context.Background(),
-			&pb.ReduceRequest{Inspection: inspect(rect("r", 0, 0, 2, 1)), Frame: smallFrame(1)})
+			&pb.ReduceRequest{Inspection: inspecting(rect("r", 0, 0, 2, 1)), Frame: smallFrame(1)})
 		call <- err
 	}()
 	<-entered

@@ -100,7 +100,7 @@ func TestStreamProtocol(t *testing.T) {
 			}
 		}
 	}
-	in := inspect(rect("r", 0, 0, 2, 1))
+	in := inspecting(rect("r", 0, 0, 2, 1))
 	t.Run("no frames", func(t *testing.T) { s.open(t, in).end(nil) })
 	t.Run("nothing", func(t *testing.T) {
 		s.open(t, nil).end(wantCode(codes.FailedPrecondition, apierr.ReasonFrameOutOfOrder, "open"))
@@ -130,12 +130,12 @@ func TestStreamProtocol(t *testing.T) {
 		st.end(func(d details) { wantRefused(t, d.status.Err(), "message") })
 	})
 	t.Run("bad open", func(t *testing.T) {
-		s.open(t, inspect(&pb.Region{Rings: []*pb.Ring{{Xy: []float64{1, 2, 3, 4}}}})).end(func(d details) {
+		s.open(t, inspecting(&pb.Region{Rings: []*pb.Ring{{Xy: []float64{1, 2, 3, 4}}}})).end(func(d details) {
 			wantRefused(t, d.status.Err(), "open.region_set.regions[0].rings[0]", "2 vertices")
 		})
 	})
 	t.Run("open that breaks a rule", func(t *testing.T) {
-		bad := inspect(rect("r", 0, 0, 2, 1))
+		bad := inspecting(rect("r", 0, 0, 2, 1))
 		bad.Method = 99
 		s.open(t, bad).end(func(d details) { wantRefused(t, d.status.Err(), "open.method", "99") })
 	})
@@ -160,7 +160,7 @@ func TestStreamProtocol(t *testing.T) {
 		st.end(nil)
 	})
 	t.Run("limit on a channel that one frame lacks", func(t *testing.T) {
-		st := s.open(t, inspect(rect("r", 0, 0, 1, 1, "b.mean < 3")))
+		st := s.open(t, inspecting(rect("r", 0, 0, 1, 1, "b.mean < 3")))
 		st.send(smallFrame(1))
 		st.send(rawFrame(1, 1, rgb8, []byte{9, 9, 2}))
 		wantRefused(t, status.ErrorProto(st.recv().GetError()), "open.region_set.regions[0].limits[0]", "blue")
@@ -178,7 +178,7 @@ func TestStreamProtocol(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 	})
-	if n := s.prepared.stats(); n.entries != 0 || n.bytes != 0 {
+	if n := s.inspector.Prepared.Stats(); n.Entries != 0 || n.Bytes != 0 {
 		t.Errorf("regions of streams are still prepared: %+v", n)
 	}
 }
@@ -186,7 +186,7 @@ func TestStreamProtocol(t *testing.T) {
 // Frames of several sizes in turn: the regions are prepared once for each.
 func TestStreamSizes(t *testing.T) {
 	s := start(t, Config{}, frameCodec())
-	st := s.open(t, inspect(rect("r", 0, 0, 100, 100)))
+	st := s.open(t, inspecting(rect("r", 0, 0, 100, 100)))
 	const n = 30
 	for i := range n {
 		w := 10 + i%3
@@ -195,7 +195,7 @@ func TestStreamSizes(t *testing.T) {
 			t.Errorf("frame %d: %v", i, r)
 		}
 	}
-	if p := s.prepared.stats(); p.misses != 3 || p.hits != n-3 || p.entries != 3 {
+	if p := s.inspector.Prepared.Stats(); p.Misses != 3 || p.Hits != n-3 || p.Entries != 3 {
 		t.Errorf("%+v", p)
 	}
 	st.end(nil)
@@ -218,7 +218,7 @@ func TestStreamOrder(t *testing.T) {
 		}
 		return nil
 	})
-	st := s.open(t, inspect(rect("r", 0, 0, 2, 1)))
+	st := s.open(t, inspecting(rect("r", 0, 0, 2, 1)))
 	for i := range 3 {
 		st.send(smallFrame(byte(i)))
 	}
@@ -240,7 +240,7 @@ func TestStreamBackPressure(t *testing.T) {
 		n = 16
 	}
 	// Answers that fill the transport: 256 regions with histograms take a megabyte or so.
-	in := inspect()
+	in := inspecting()
 	for range 256 {
 		in.GetRegionSet().Regions = append(in.GetRegionSet().Regions, rect("r", 0, 0, 1, 1))
 	}
@@ -298,7 +298,7 @@ func TestStreamBackPressure(t *testing.T) {
 func TestStreamCancel(t *testing.T) {
 	s := start(t, Config{}, frameCodec())
 	for i := range 20 {
-		st := s.open(t, inspect(rect("r", 0, 0, 500, 500)))
+		st := s.open(t, inspecting(rect("r", 0, 0, 500, 500)))
 		for range i % 5 {
 			st.send(rawFrame(500, 500, gray8, make([]byte, 250_000)))
 		}
@@ -326,7 +326,7 @@ func TestStreamCancelInWork(t *testing.T) {
 		<-leave
 		return nil
 	})
-	st := s.open(t, inspect(rect("r", 0, 0, 2, 1)))
+	st := s.open(t, inspecting(rect("r", 0, 0, 2, 1)))
 	st.send(smallFrame(1))
 	st.send(smallFrame(2))
 	<-entered
@@ -366,7 +366,7 @@ func TestStreamRecipe(t *testing.T) {
 func TestShutdownEndsEndlessStream(t *testing.T) {
 	h := newHooked()
 	s := start(t, Config{Driver: h, StreamDepth: 8, Streams: 1})
-	st := s.open(t, inspect(rect("r", 0, 0, 2, 1)))
+	st := s.open(t, inspecting(rect("r", 0, 0, 2, 1)))
 	entered, leave := make(chan struct{}, 1<<10), make(chan struct{})
 	h.set(func() error {
 		entered <- struct{}{}
@@ -410,7 +410,7 @@ func TestShutdownEndsEndlessStream(t *testing.T) {
 // A call that ends while its regions are being prepared is no bug.
 func TestPrepareCanceled(t *testing.T) {
 	s := start(t, Config{})
-	what, err := wire.NewInspection(inspect(rect("r", 0, 0, 2, 1)), "open", "frame", s.recipes, s.cfg.bounds())
+	what, err := wire.NewInspection(inspecting(rect("r", 0, 0, 2, 1)), "open", "frame", s.recipes, s.cfg.bounds())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -423,7 +423,7 @@ func TestPrepareCanceled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	f := kernels.Picture{Width: 2, Height: 1, Format: driver.Gray8, Data: [][]byte{{1, 2}}}
-	if res, err := s.run(ctx, dev, what, f); !errors.Is(err, context.Canceled) {
+	if res, err := s.inspector.Run(ctx, dev, what, f); !errors.Is(err, context.Canceled) {
 		t.Errorf("%v, %v", res, err)
 	}
 }

@@ -10,7 +10,6 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/polyscan/polyscan/proto/framecodec"
-	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
 )
 
 // WithHandlers is the generated description of a service with other handlers for some of its methods and streams, by
@@ -72,19 +71,4 @@ func PlainHandler[S any, Req any, P message[Req], Res any](fullMethod string,
 			return call(srv.(S), ctx, req)
 		})
 	}
-}
-
-// Whole is the message of a response for callers inside the process: what goes out from where it is over a connection
-// is put into the frame that it belongs to, if there is one, and the memory is given back.
-func Whole[M proto.Message](res *Response, err error, frame func(M) *pb.Frame) (m M, _ error) {
-	if err != nil {
-		return m, err
-	}
-	res.Release()
-	out := res.Message.(*framecodec.Message)
-	m = out.Message.(M)
-	if f := frame(m); f != nil {
-		f.Source = &pb.Frame_Data{Data: slices.Concat(out.Pieces(nil)...)}
-	}
-	return m, nil
 }

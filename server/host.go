@@ -1,0 +1,52 @@
+// What the rooms see of the server.
+
+package server
+
+import (
+	"context"
+
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/polyscan/polyscan/kernels"
+	"github.com/polyscan/polyscan/polygon"
+	"github.com/polyscan/polyscan/server/internal/apierr"
+	"github.com/polyscan/polyscan/server/internal/device"
+	"github.com/polyscan/polyscan/server/internal/diffuse"
+)
+
+// host is the server as its rooms have it. Each room declares an interface with those of the methods that it needs.
+type host struct{ s *Server }
+
+// Acquire returns a lease of the device.
+func (h host) Acquire() (device.Lease, error) { return h.s.dev.Acquire() }
+
+// Validate checks a message by the rules in the schemas.
+func (h host) Validate(m any) error { return h.s.validator.Validate(m) }
+
+// Go runs f in a goroutine that the server waits for when it ends.
+func (h host) Go(f func()) { h.s.background.Go(f) }
+
+// Draining is closed when the server shuts down.
+func (h host) Draining() <-chan struct{} { return h.s.draining }
+
+// Panicked makes an error of a panic, and keeps what is known of it.
+func (h host) Panicked(ctx context.Context, p any) error { return h.s.panicked(ctx, p) }
+
+// Status is what a client gets for an error.
+func (h host) Status(ctx context.Context, err error) *status.Status {
+	return apierr.StatusOf(ctx, h.s.log, err)
+}
+
+// Forget lets go of what was prepared of a set that is used no more.
+func (h host) Forget(set *polygon.Set) { h.s.inspector.Forget(set) }
+
+// Place makes room on the device for a picture that is to be kept there.
+func (h host) Place(dev *kernels.Device, f kernels.Picture, id string, idle *durationpb.Duration,
+	field string) (diffuse.KeptPicture, error) {
+	u, err := h.s.residents.Place(dev, f, id, idle, field)
+	if err != nil {
+		return nil, err
+	}
+	return u, nil
+}

@@ -1,0 +1,512 @@
+// DiffusionService.
+
+package diffuse
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/mem"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/polyscan/polyscan/diffusion"
+	"github.com/polyscan/polyscan/kernels"
+	"github.com/polyscan/polyscan/kernels/driver"
+	"github.com/polyscan/polyscan/polygon"
+	"github.com/polyscan/polyscan/proto/framecodec"
+	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
+	"github.com/polyscan/polyscan/server/internal/apierr"
+	"github.com/polyscan/polyscan/server/internal/budget"
+	"github.com/polyscan/polyscan/server/internal/device"
+	"github.com/polyscan/polyscan/server/internal/frames"
+	"github.com/polyscan/polyscan/server/internal/observe"
+	"github.com/polyscan/polyscan/server/internal/wire"
+)
+
+// Host is what the service needs of the server.
+type Host interface {
+	// Acquire returns a lease of the device.
+	Acquire() (device.Lease, error)
+	// Validate checks a message by the rules in the schemas.
+	Validate(m any) error
+	// Go runs f in a goroutine that the server waits for when it ends.
+	Go(f func())
+	// Draining is closed when the server shuts down.
+	Draining() <-chan struct{}
+	// Panicked makes an error of a panic.
+	Panicked(ctx context.Context, p any) error
+	// Status is what a client gets for an error.
+	Status(ctx context.Context, err error) *status.Status
+	// Place makes room on a device for a picture that is to be kept there, for so long without use; field is where idle
+	// lies in the request.
+	Place(dev *kernels.Device, f kernels.Picture, id string, idle *durationpb.Duration, field string) (KeptPicture, error)
+}
+
+// KeptPicture is a picture that is to stay on the device. It ends with Keep or Abort.
+type KeptPicture interface {
+	// Buffer is where its pixels go. Filled says that they are there.
+	Buffer() kernels.Buffer[byte]
+	Filled()
+	// Complete checks that all is there, and makes a copy in host memory where there is to be one.
+	Complete(ctx context.Context) error
+	Keep() *pb.ResidentFrame
+	Abort()
+}
+
+// Config is what the service works with. All of it must be set.
+type Config struct {
+	Host            Host
+	Frames          *frames.Reader
+	Memory          *budget.Budget // of the host, for what is decoded, drawings and answers
+	Canvases        *budget.Budget // of the host, what open canvases may have of it
+	Metrics         *observe.Metrics
+	Recipes         wire.Recipes
+	Bounds          polygon.Bounds // of sets of regions
+	MaxPoints       int            // of a drawing
+	MaxMessageBytes int64
+	IdleTimeout     time.Duration // how long the client of a canvas may say nothing
+}
+
+// Service answers the calls of DiffusionService. Its methods take messages whose frames are still in the
+// transport's buffers; see Desc.
+type Service struct {
+	pb.UnimplementedDiffusionServiceServer
+	Config
+}
+
+func New(cfg Config) *Service {
+	return &Service{Config: cfg}
+}
+
+// Desc is the generated description of the service with a handler that doesn't copy frames.
+func Desc() *grpc.ServiceDesc {
+	return wire.WithHandlers(pb.DiffusionService_ServiceDesc, map[string]grpc.MethodHandler{
+		"Solve":      wire.FrameHandler(pb.DiffusionService_Solve_FullMethodName, (*Service).HandleSolve),
+		"FillHoles":  wire.FrameHandler(pb.DiffusionService_FillHoles_FullMethodName, (*Service).HandleFillHoles),
+		"Background": wire.FrameHandler(pb.DiffusionService_Background_FullMethodName, (*Service).HandleBackground),
+	}, map[string]grpc.StreamHandler{
+		"SolveProgressively": func(srv any, stream grpc.ServerStream) error {
+			return srv.(*Service).HandleSolveProgressively(stream)
+		},
+		"Edit": func(srv any, stream grpc.ServerStream) error { return srv.(*Service).HandleEdit(stream) },
+	})
+}
+
+// solveChannels are those of the colours that are solved for.
+const solveChannels = 3
+
+// The host memory that a pixel takes, in bytes: its flags and what is given, the picture, and a file of it; and about
+// what a point, a stop or a pixel of a drawing takes.
+const (
+	givenPixelShare   = 1 + 4*solveChannels
+	solvePixelShare   = givenPixelShare + solveChannels + 2*4
+	drawingPointShare = 128
+)
+
+func (s *Service) HandleSolve(ctx context.Context, req *pb.SolveRequest, in *framecodec.Message) (*wire.Response, error) {
+	v, err := s.newSolving(ctx, req, in, solvePixelShare, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer v.dev.End()
+	sol, err := diffusion.Render(v.ctx, v.dev.Device, v.drawing, v.target, v.opts)
+	var out *framecodec.Message
+	if err == nil {
+		var m *pb.SolveResponse
+		var pixels []byte
+		if m, pixels, err = v.response(sol, v.target.Pixels.Host); err == nil {
+			out = framecodec.New(m)
+			out.SetPayload(mem.BufferSlice{mem.SliceBuffer(pixels)})
+		}
+	}
+	if err != nil {
+		v.Release()
+		return nil, solveError(req, err)
+	}
+	return &wire.Response{Message: out, Start: time.Now(), Release: v.Release}, nil
+}
+
+// solving is a request that was read, with memory for the answer.
+type solving struct {
+	service  *Service
+	ctx      context.Context // with the class of the request
+	dev      device.Lease
+	id       string // of the frame
+	decode   time.Duration
+	encoding pb.Encoding
+	drawing  *diffusion.Drawing
+	target   *diffusion.Target
+	opts     *diffusion.Options
+	Release  func() // gives memory back
+}
+
+// newSolving reads a request. It takes pixelShare bytes of host memory for each pixel, and for the drawing, unless
+// admit, which may be nil, returns an error for so many. The caller ends the lease of the device, and releases the
+// memory.
+func (s *Service) newSolving(
+	ctx context.Context, req *pb.SolveRequest, in *framecodec.Message, pixelShare int64, admit func(bytes int64) error,
+) (_ *solving, err error) {
+	if name := req.GetFrame().GetResident(); name != "" {
+		return nil, apierr.Refuse("frame.resident", name, "must be no resident frame: pixels come with the request")
+	}
+	v := &solving{service: s, ctx: kernels.WithClass(ctx, wire.ClassOf(req.GetWorkClass())),
+		encoding: req.GetEncoding()}
+	if v.dev, err = s.Host.Acquire(); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			v.dev.End()
+		}
+	}()
+	f, err := s.solveFrame(ctx, req, in, pixelShare, admit)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Release()
+	v.Release = f.Answer
+	v.drawing = drawingOf(req, f)
+	in.Free()
+	v.opts, v.drawing.Method = optionsOf(req.GetOptions())
+	v.id, v.decode = f.Id, f.Decode
+	v.target = &diffusion.Target{Format: driver.RGB8,
+		Pixels: diffusion.Pixels{Host: make([]byte, solveChannels*f.Width*f.Height)}}
+	return v, nil
+}
+
+// response is the message of a solution, without its payload, which follows: pixels, or a file of them.
+func (v *solving) response(sol *diffusion.Solution, pixels []byte) (*pb.SolveResponse, []byte, error) {
+	v.service.Metrics.Stage("queue", sol.Queue)
+	v.service.Metrics.Stage("compute", sol.Compute)
+	p := kernels.Picture{Width: v.drawing.Width, Height: v.drawing.Height, Format: driver.RGB8, Data: [][]byte{pixels}}
+	m := &pb.SolveResponse{
+		Backend: sol.Backend, Decode: durationpb.New(v.decode), Queue: durationpb.New(sol.Queue),
+		Compute: durationpb.New(sol.Compute),
+		Cycles:  uint32(sol.Cycles), Converged: sol.Converged, Estimate: 255 * sol.Estimate,
+		Residual:    255 * sol.Residual,
+		GivenPixels: uint64(sol.FixedPixels), VoidPixels: uint64(sol.VoidPixels), SetupKept: sol.SetupKept,
+		Picture: &pb.Frame{
+			FrameId: v.id, Encoding: pb.Encoding_ENCODING_RAW,
+			Layout: wire.LayoutOf(p),
+		},
+	}
+	if v.encoding != pb.Encoding_ENCODING_PNG {
+		return m, pixels, nil
+	}
+	m.Picture.Encoding = pb.Encoding_ENCODING_PNG
+	file, err := frames.PNG(p.Image())
+	return m, file, err
+}
+
+// optionsOf translates options.
+func optionsOf(o *pb.DiffusionOptions) (*diffusion.Options, diffusion.Method) {
+	method := diffusion.Multigrid
+	if m := o.GetMethod(); m != pb.DiffusionMethod_DIFFUSION_METHOD_UNSPECIFIED {
+		method = diffusion.Method(m - pb.DiffusionMethod_DIFFUSION_METHOD_MULTIGRID)
+	}
+	return &diffusion.Options{Tolerance: o.GetTolerance() / 255, MaxCycles: int(o.GetMaxCycles())}, method
+}
+
+// solveFrame reads the frame of a request, if it has one, and takes memory for it, the drawing and the answer at once.
+func (s *Service) solveFrame(
+	ctx context.Context, req *pb.SolveRequest, in *framecodec.Message, pixelShare int64, admit func(bytes int64) error,
+) (*frames.Frame, error) {
+	d := req.GetDrawing()
+	share := func(f kernels.Picture) (int64, error) {
+		if err := s.checkCanvas(f.Width, f.Height, len(req.GetEdges())); err != nil {
+			return 0, err
+		}
+		points, err := s.checkDrawing(d, f.Width, f.Height)
+		if err != nil {
+			return 0, apierr.Under("drawing", err)
+		}
+		n := pixelShare*int64(f.Width)*int64(f.Height) + drawingPointShare*int64(points)
+		if admit != nil {
+			err = admit(n)
+		}
+		return n, err
+	}
+	switch {
+	case req.GetFrame() != nil:
+		f, err := s.Frames.ReadFor(ctx, req.GetFrame(), in.Pieces(nil), "frame", func(f kernels.Picture) (int64, error) {
+			if err := checkSolvable(f, d); err != nil {
+				return 0, err
+			}
+			return share(f)
+		})
+		if err != nil {
+			return nil, err
+		}
+		if err := checkPieces(f.Picture); err != nil {
+			f.Release()
+			f.Answer()
+			return nil, err
+		}
+		return f, nil
+	case d != nil:
+		f := kernels.Picture{Width: int(d.GetWidth()), Height: int(d.GetHeight())}
+		return s.Frames.WithAnswer(ctx, &frames.Frame{Picture: f, Release: func() {}}, share)
+	}
+	return nil, apierr.Refuse("frame", nil, "or a drawing must be there")
+}
+
+// checkSolvable checks a frame, which may not be decoded yet, and the drawing over it.
+func checkSolvable(f kernels.Picture, d *pb.Drawing) error {
+	size := [2]int{f.Width, f.Height}
+	switch {
+	case f.Format != driver.RGBA8:
+		return apierr.Refuse("frame.layout.pixel_format", f.Format, "must be RGBA8: alpha says which pixels are given")
+	case f.Width < 1 || f.Height < 1:
+		return apierr.Refuse("frame.layout", size, "has no pixels")
+	case d != nil && [2]int{int(d.GetWidth()), int(d.GetHeight())} != size:
+		return apierr.Refuse("drawing", [2]uint32{d.GetWidth(), d.GetHeight()}, "must be %v, the size of the frame", size)
+	}
+	return nil
+}
+
+// checkPieces checks that a frame has as many bytes as its layout says, since they are read without package polygon.
+func checkPieces(f kernels.Picture) error {
+	row, stride, have := 4*f.Width, f.Stride, 0
+	if stride == 0 {
+		stride = row
+	}
+	for _, p := range f.Data {
+		have += len(p)
+	}
+	switch need := stride*(f.Height-1) + row; {
+	case stride < row:
+		return apierr.Refuse("frame.layout.stride", stride, "is less than a row of %d bytes", row)
+	case have < need || have > stride*f.Height:
+		return apierr.Refuse("frame.data", have, "must be %d bytes for %d x %d pixels, %d bytes from row to row",
+			stride*f.Height, f.Width, f.Height, stride)
+	}
+	return nil
+}
+
+// checkCanvas checks the size of a picture to come, and the number of its edges.
+func (s *Service) checkCanvas(width, height, edges int) error {
+	if width < 1 || height < 1 || width > driver.MaxSide || height > driver.MaxSide {
+		return apierr.Refuse("drawing", [2]int{width, height}, "must have sides of 1 to %d", driver.MaxSide)
+	}
+	n := int64(width) * int64(height)
+	if limit := s.MaxMessageBytes; solveChannels*n > limit {
+		return apierr.Refuse("drawing", [2]int{width, height}, "makes a picture of %d bytes: the limit is %d", solveChannels*n,
+			limit)
+	}
+	if edges != 0 && int64(edges) != n {
+		return apierr.Refuse("edges", edges, "must be %d bytes, one for each pixel, or none", n)
+	}
+	return nil
+}
+
+// rgb is a colour of 8 bits, or one beyond: red, green and blue.
+type rgb = [solveChannels]float32
+
+// coloured is a pixel or a stop.
+type coloured interface {
+	GetRed() float32
+	GetGreen() float32
+	GetBlue() float32
+}
+
+func rgbOf(c coloured) rgb { return rgb{c.GetRed(), c.GetGreen(), c.GetBlue()} }
+
+// checkColor checks a colour of element i of a list.
+func checkColor(list string, i int, c coloured) error {
+	for k, v := range rgbOf(c) {
+		if !(math.Abs(float64(v)) <= diffusion.MaxValue) {
+			return apierr.Refuse(fmt.Sprintf("%s[%d].%s", list, i, [...]string{"red", "green", "blue"}[k]), v,
+				"must be -%d to %[1]d", diffusion.MaxValue)
+		}
+	}
+	return nil
+}
+
+// checkDrawing checks what is on a canvas of a size, which was checked, but for what package diffusion looks at, and
+// counts its points, stops and pixels.
+func (s *Service) checkDrawing(d *pb.Drawing, width, height int) (points int, _ error) {
+	if err := checkGiven(d.GetPixels(), width, height); err != nil {
+		return 0, err
+	}
+	points = len(d.GetPixels())
+	for i, c := range d.GetCurves() {
+		if err := checkColors(c.GetLeft(), c.GetRight()); err != nil {
+			return 0, apierr.Under(fmt.Sprintf("curves[%d]", i), err)
+		}
+		points += curveSize(len(c.GetXy())/2, len(c.GetLeft()), len(c.GetRight()), len(c.GetBlur()))
+	}
+	if points > s.MaxPoints {
+		return 0, apierr.Refuse("", fmt.Sprintf("%d points, stops and pixels", points),
+			"are more than the server's limit of %d", s.MaxPoints)
+	}
+	return points, nil
+}
+
+// curveSize is what a curve of so many points and stops counts for the limit.
+func curveSize(points, left, right, blur int) int { return points + left + right + blur + 1 }
+
+// checkGiven checks the pixels of a message for a canvas of a size, which was checked.
+func checkGiven(pixels []*pb.GivenPixel, width, height int) error {
+	for i, g := range pixels {
+		if int64(g.GetX()) >= int64(width) || int64(g.GetY()) >= int64(height) {
+			return apierr.Refuse(fmt.Sprintf("pixels[%d]", i), [2]uint32{g.GetX(), g.GetY()},
+				"is outside of the canvas of %dx%d", width, height)
+		}
+		if err := checkColor("pixels", i, g); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkColors checks those of a curve's sides, which are numbers of other levels where package diffusion looks at them.
+func checkColors(left, right []*pb.ColorStop) error {
+	for i, s := range left {
+		if err := checkColor("left", i, s); err != nil {
+			return err
+		}
+	}
+	for i, s := range right {
+		if err := checkColor("right", i, s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// drawingOf reads a request. Of a frame it reads each byte once.
+func drawingOf(req *pb.SolveRequest, f *frames.Frame) *diffusion.Drawing {
+	d := groundOf(req, f)
+	for _, c := range req.GetDrawing().GetCurves() {
+		d.Curves = append(d.Curves, curveOf(c))
+	}
+	for _, g := range req.GetDrawing().GetPixels() {
+		givePixel(d, g.GetX(), g.GetY(), rgbOf(g))
+	}
+	return d
+}
+
+// groundOf is what a request gives under the curves and pixels of a drawing.
+func groundOf(req *pb.SolveRequest, f *frames.Frame) *diffusion.Drawing {
+	d := &diffusion.Drawing{Width: f.Width, Height: f.Height, Channels: solveChannels}
+	if req.GetFrame() == nil && len(req.GetEdges()) == 0 {
+		return d
+	}
+	n := f.Width * f.Height
+	d.Flags, d.Values = make([]uint8, n), make([]float32, solveChannels*n)
+	stride := f.Stride
+	if stride == 0 {
+		stride = 4 * f.Width
+	}
+	at := 0
+	for _, piece := range f.Data {
+		for _, b := range piece {
+			if column := at % stride; column < 4*f.Width {
+				i := at/stride*f.Width + column/4
+				if c := column % 4; c < solveChannels {
+					d.Values[c*n+i] = float32(b) / 255
+				} else if b == 255 {
+					d.Flags[i] = diffusion.Fixed
+				}
+			}
+			at++
+		}
+	}
+	for i, e := range req.GetEdges() {
+		if d.Flags[i] |= e; e&diffusion.Fixed != 0 {
+			d.Flags[i] = 0xff // which package diffusion refuses
+		}
+	}
+	return d
+}
+
+// givePixel adds a pixel, which is on the canvas, to what is given under the curves.
+func givePixel(d *diffusion.Drawing, x, y uint32, color rgb) {
+	n := d.Width * d.Height
+	if d.Flags == nil {
+		d.Flags, d.Values = make([]uint8, n), make([]float32, solveChannels*n)
+	}
+	i := int(y)*d.Width + int(x)
+	d.Flags[i] |= diffusion.Fixed
+	for c, v := range color {
+		d.Values[c*n+i] = v / 255
+	}
+}
+
+func curveOf(c *pb.Curve) diffusion.Curve {
+	out := diffusion.Curve{
+		Points: make([]diffusion.Point, (len(c.GetXy())+1)/2),
+		Left:   stopsOf(c.GetLeft()), Right: stopsOf(c.GetRight()), Blur: blurOf(c.GetBlur()), Barrier: c.GetBarrier(),
+	}
+	for i, v := range c.GetXy() {
+		if i%2 == 0 {
+			out.Points[i/2] = diffusion.Point{X: v, Y: math.NaN()} // of a number without a partner
+		} else {
+			out.Points[i/2].Y = v
+		}
+	}
+	return out
+}
+
+func blurOf(stops []*pb.BlurStop) []diffusion.BlurStop {
+	out := make([]diffusion.BlurStop, len(stops))
+	for i, s := range stops {
+		out[i] = diffusion.BlurStop{At: s.GetAt(), Sigma: float64(s.GetSigma())}
+	}
+	return out
+}
+
+func stopsOf(stops []*pb.ColorStop) []diffusion.Stop {
+	out := make([]diffusion.Stop, len(stops))
+	values := make([]float32, 0, solveChannels*len(stops))
+	for i, s := range stops {
+		values = append(values, s.GetRed()/255, s.GetGreen()/255, s.GetBlue()/255)
+		out[i] = diffusion.Stop{At: s.GetAt(), Values: values[solveChannels*i:]}
+	}
+	return out
+}
+
+// optionPath is where an option is in a request; "" for other fields.
+func optionPath(p kernels.Path) string {
+	switch name := p.String(); name {
+	case "tolerance", "method", "max cycles":
+		return "options." + strings.ReplaceAll(name, " ", "_")
+	}
+	return ""
+}
+
+// noEdges says what is wrong with the closed edges of a pixel.
+const noEdges = "is no sum of 2, 4, 8, 16, 32 and 64"
+
+// solveError turns an *InvalidError into a *FieldError and leaves other errors alone.
+func solveError(req *pb.SolveRequest, err error) error {
+	return wire.FieldError(err, func(v kernels.Violation) (path, value, reason string) {
+		if path := optionPath(v.Path); path != "" {
+			return path, v.Value, v.Reason
+		}
+		switch p := v.Path; {
+		case p[0] == "curves" && len(p) == 1 && req.GetDrawing() == nil:
+			return "frame.data", "no pixel of alpha 255", "at least one must be given"
+		case p[0] == "curves":
+			return "drawing." + curvePath(p).String(), v.Value, v.Reason
+		case p[0] == "flags" && len(p) == 2:
+			return kernels.Path{"edges", p[1]}.String(), v.Value, noEdges
+		}
+		return "frame", v.Value, v.Reason
+	})
+}
+
+// curvePath is where a message has the field of a drawing.
+func curvePath(p kernels.Path) kernels.Path {
+	p = wire.FlatPath(p)
+	if i := slices.Index(p, any("values")); i >= 0 && i+1 < len(p) {
+		p = p[:i].Join([]string{"red", "green", "blue"}[p[i+1].(int)])
+	}
+	return p
+}

@@ -1,0 +1,479 @@
+// Image files: what they hold, whether it may be decoded, and decoding.
+
+package frames
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"image"
+	"image/color"
+	"image/jpeg"
+	"image/png"
+	"io"
+
+	"golang.org/x/image/bmp"
+	"golang.org/x/image/tiff"
+
+	"github.com/polyscan/polyscan/kernels"
+	"github.com/polyscan/polyscan/kernels/driver"
+	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
+	"github.com/polyscan/polyscan/server/internal/apierr"
+	"github.com/polyscan/polyscan/server/internal/wire"
+)
+
+// ImageKind is a kind of image file.
+type ImageKind struct {
+	Name     string // as metrics have it
+	encoding pb.Encoding
+	magic    []string
+	config   func(io.Reader) (image.Config, error)
+	decode   func(io.Reader) (image.Image, error)
+	// inspect completes what the header says about the samples, with host memory that decoding takes beside the pixels
+	// that come out. It refuses what must not be decoded.
+	inspect func(*pieceReader, image.Config, *ImageHeader) error
+}
+
+var imageKinds = []*ImageKind{
+	{"png", pb.Encoding_ENCODING_PNG, []string{"\x89PNG\r\n\x1a\n"}, png.DecodeConfig, png.Decode, inspectPNG},
+	{"jpeg", pb.Encoding_ENCODING_JPEG, []string{"\xff\xd8\xff"}, jpeg.DecodeConfig, jpeg.Decode, inspectJPEG},
+	{"tiff", pb.Encoding_ENCODING_TIFF, []string{"II*\x00", "MM\x00*"}, tiff.DecodeConfig, tiff.Decode, inspectTIFF},
+	{"bmp", pb.Encoding_ENCODING_BMP, []string{"BM"}, bmp.DecodeConfig, bmp.Decode, inspectBMP},
+}
+
+func (k *ImageKind) title() string { return EncodingName(k.encoding) }
+
+// EncodingName is the name without its prefix.
+func EncodingName(e pb.Encoding) string { return e.String()[len("ENCODING_"):] }
+
+// samples says what the pixels of a file are, by its structure and not by their values: two files of one camera have
+// the same samples, whatever they show.
+type samples uint8
+
+const (
+	samplesGray   samples = iota // 8 bits or less
+	samplesGray16                // 16 bits
+	samplesColor
+	samplesAlpha   // colour or gray with alpha
+	samplesColor16 // 16 bits a channel
+)
+
+// describe reads on from "the file holds".
+func (s samples) describe() string {
+	return [...]string{"8-bit gray", "16-bit gray", "8-bit colour", "8-bit colour with alpha", "16-bit colour"}[s]
+}
+
+// formats that the samples may be asked for as; the first is what they are.
+func (s samples) formats() []pb.PixelFormat {
+	const (
+		gray, gray16 = pb.PixelFormat_PIXEL_FORMAT_GRAY8, pb.PixelFormat_PIXEL_FORMAT_GRAY16LE
+		rgb, bgr     = pb.PixelFormat_PIXEL_FORMAT_RGB8, pb.PixelFormat_PIXEL_FORMAT_BGR8
+		rgba         = pb.PixelFormat_PIXEL_FORMAT_RGBA8
+	)
+	return [...][]pb.PixelFormat{
+		samplesGray:    {gray, rgb, bgr, rgba},
+		samplesGray16:  {gray16},
+		samplesColor:   {rgb, bgr, rgba},
+		samplesAlpha:   {rgba, rgb, bgr},
+		samplesColor16: {},
+	}[s]
+}
+
+// ImageHeader is what is known of a file before it is decoded.
+type ImageHeader struct {
+	Width, Height int
+	samples       samples
+	// scratch is the host memory that decoding takes, in bytes: at worst, and with the decoded image.
+	scratch int64
+	// least is the number of bytes that a file has at least which holds so many pixels; 0 where that can't be said.
+	least int64
+	// premultiplied says that colours are multiplied by alpha.
+	premultiplied bool
+
+	config image.Config
+}
+
+// DecodeImage decodes a file. What its header claims is checked first: size, memory, and the layout that the request
+// expects. release gives the pixels' memory back.
+func (s *Reader) DecodeImage(ctx context.Context, m *pb.Frame, pieces [][]byte, path string,
+	share func(kernels.Picture) (int64, error)) (_ *Frame, k *ImageKind, err error) {
+	fail := func(reason string, err error) (*Frame, *ImageKind, error) {
+		s.Metrics.DecodeRefused.WithLabelValues(reason).Inc()
+		return nil, nil, err
+	}
+	src := NewPieceReader(ctx, pieces)
+	k, err = s.kindOf(src, m.GetEncoding(), path)
+	if err != nil {
+		return fail("kind", err)
+	}
+	file := fmt.Sprintf("%s file of %d bytes", k.title(), src.size())
+	h, err := readHeader(src, k)
+	if err != nil {
+		return fail("header", fileError(ctx, path, file, err))
+	}
+	if err := s.CheckPixels(clampUint32(h.Width), clampUint32(h.Height), path+".data"); err != nil {
+		return fail("pixels", err)
+	}
+	if err := protect(func() error { return k.inspect(src, h.config, h) }); err != nil {
+		return fail("header", fileError(ctx, path, file, err))
+	}
+	format, err := agree(m.GetLayout(), h, path)
+	if err != nil {
+		return fail("layout", err)
+	}
+	bytes := int64(h.Width) * int64(h.Height) * int64(format.PixelBytes())
+	if limit := s.MaxBytes; bytes > limit {
+		return fail("bytes", apierr.Refuse(path+".data", file, "%d x %d pixels decode to %d bytes: the limit is %d", h.Width,
+			h.Height, bytes, limit))
+	}
+	if src.size() < h.least {
+		return fail("content",
+			fileError(ctx, path, file,
+				fmt.Errorf("%w: %d x %d pixels take %d bytes at least", errCutOff, h.Width, h.Height, h.least)))
+	}
+	answer, err := share(kernels.Picture{Width: h.Width, Height: h.Height, Format: format})
+	if err != nil {
+		return nil, nil, err
+	}
+	giveBack, giveBackAnswer, err := s.Host.TakeBoth(ctx, h.scratch+bytes, answer)
+	if err != nil {
+		return nil, nil, err
+	}
+	f, free, err := decodePixels(src, k, h, format)
+	if err != nil {
+		giveBack()
+		giveBackAnswer()
+		if ctx.Err() != nil {
+			return nil, nil, context.Cause(ctx)
+		}
+		return fail("content", fileError(ctx, path, file, err))
+	}
+	return &Frame{Picture: f, Release: func() { free(); giveBack() }, Answer: giveBackAnswer}, k, nil
+}
+
+// kindOf recognises a file by its first bytes, and checks that it is what the request says.
+func (s *Reader) kindOf(src *pieceReader, want pb.Encoding, path string) (*ImageKind, error) {
+	if src.size() == 0 {
+		return nil, apierr.Refuse(path+".data", "0 bytes", "an image file is expected")
+	}
+	head := src.at(0, 8)
+	for _, k := range imageKinds {
+		for _, m := range k.magic {
+			if !bytes.HasPrefix(head, []byte(m)) {
+				continue
+			}
+			if want != pb.Encoding_ENCODING_AUTO && want != k.encoding {
+				return nil, apierr.Refuse(path+".encoding", EncodingName(want), "but the data is a %s file", k.title())
+			}
+			return k, nil
+		}
+	}
+	what := "PNG, JPEG, TIFF or BMP"
+	if want != pb.Encoding_ENCODING_AUTO {
+		what = EncodingName(want)
+	}
+	return nil, apierr.Refuse(path+".data", fmt.Sprintf("%d bytes that start with % x", src.size(), head), "is no %s file",
+		what)
+}
+
+// errCutOff takes the place of decoders' errors that say "unexpected EOF".
+var errCutOff = errors.New("the file is cut off")
+
+func readHeader(src *pieceReader, k *ImageKind) (h *ImageHeader, err error) {
+	err = protect(func() error {
+		src.rewind()
+		cfg, err := k.config(src)
+		if err != nil {
+			return err
+		}
+		h = &ImageHeader{Width: cfg.Width, Height: cfg.Height, config: cfg}
+		if cfg.Width < 1 || cfg.Height < 1 {
+			return fmt.Errorf("the image has %d x %d pixels", cfg.Width, cfg.Height)
+		}
+		switch cm := cfg.ColorModel.(type) {
+		case color.Palette:
+			h.samples = paletteSamples(cm)
+		default:
+			switch cm {
+			case color.GrayModel:
+				h.samples = samplesGray
+			case color.Gray16Model:
+				h.samples = samplesGray16
+			case color.NRGBAModel:
+				h.samples = samplesAlpha
+			case color.RGBA64Model, color.NRGBA64Model:
+				h.samples = samplesColor16
+			default: // RGBA, YCbCr, CMYK
+				h.samples = samplesColor
+			}
+		}
+		return nil
+	})
+	return h, err
+}
+
+// protect runs a decoder. They are fuzzed and don't panic, but a line must not stop for one that does.
+func protect(f func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("the decoder failed: %v", p)
+		}
+	}()
+	return f()
+}
+
+// fileError is the refusal of a file.
+func fileError(ctx context.Context, path, file string, err error) error {
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
+		err = errCutOff
+	}
+	return apierr.Refuse(path+".data", file, "can't be decoded: %s", apierr.OneLine(err.Error()))
+}
+
+// agree returns the format that a file is to be decoded to. A layout that contradicts the file is refused.
+func agree(l *pb.FrameLayout, h *ImageHeader, path string) (driver.PixelFormat, error) {
+	bad := &apierr.FieldError{}
+	check := func(field string, want, have int) {
+		if want != 0 && want != have {
+			bad.Add(path+".layout."+field, fmt.Sprint(want), fmt.Sprintf("but the file has %d", have))
+		}
+	}
+	check("width", int(l.GetWidth()), h.Width)
+	check("height", int(l.GetHeight()), h.Height)
+
+	if h.samples == samplesColor16 {
+		bad.Add(path+".data", h.samples.describe(),
+			"no pixel format holds it: convert the file to 8 bits a channel, or to 16-bit gray")
+		return driver.PixelFormat{}, bad
+	}
+	can := h.samples.formats()
+	name := l.GetPixelFormat()
+	if name == pb.PixelFormat_PIXEL_FORMAT_UNSPECIFIED {
+		name = can[0]
+	}
+	found := false
+	for _, c := range can {
+		found = found || c == name
+	}
+	var format driver.PixelFormat
+	switch {
+	case !found:
+		bad.Add(path+".layout.pixel_format", wire.FormatName(name),
+			fmt.Sprintf("the file holds %s, %s", h.samples.describe(), wire.FormatName(can[0])))
+		return format, bad
+	default:
+		var err error
+		format, err = wire.FormatOf(&pb.FrameLayout{PixelFormat: name, SignificantBits: l.GetSignificantBits()}, path)
+		var fe *apierr.FieldError
+		if errors.As(err, &fe) {
+			bad.Join(fe)
+			return format, bad
+		}
+	}
+	check("stride", int(l.GetStride()), h.Width*format.PixelBytes())
+	return format, bad.OrNil()
+}
+
+func decodePixels(src *pieceReader, k *ImageKind, h *ImageHeader, format driver.PixelFormat) (f kernels.Picture, free func(),
+	err error) {
+	err = protect(func() error {
+		src.rewind()
+		img, err := k.decode(src)
+		if err != nil {
+			return err
+		}
+		if b := img.Bounds(); b.Dx() != h.Width || b.Dy() != h.Height {
+			return fmt.Errorf("the header says %d x %d pixels, the content %d x %d", h.Width, h.Height, b.Dx(), b.Dy())
+		}
+		f, free, err = ConvertImage(img, h, format)
+		return err
+	})
+	return f, free, err
+}
+
+// paletteSamples says what a palette holds. One of nothing but grays is how BMP files and some others hold gray.
+func paletteSamples(p color.Palette) samples {
+	s := samplesGray
+	for _, c := range p {
+		switch c := c.(type) {
+		case color.NRGBA:
+			return samplesAlpha
+		case color.RGBA:
+			if c.R != c.G || c.G != c.B {
+				s = samplesColor
+			}
+		default: // TIFF's entries have 16 bits; the upper 8 count
+			r, g, b, _ := c.RGBA()
+			if r>>8 != g>>8 || g>>8 != b>>8 {
+				s = samplesColor
+			}
+		}
+	}
+	return s
+}
+
+// maxDeflate is the most that deflate shrinks anything: a match of 258 bytes takes 2 bits at best.
+const maxDeflate = 1032
+
+// inspectPNG looks for transparency that the header doesn't mention, and for interlacing.
+func inspectPNG(src *pieceReader, cfg image.Config, h *ImageHeader) error {
+	head := src.at(8, 8+13)
+	if len(head) < 8+13 {
+		return io.ErrUnexpectedEOF
+	}
+	depth, colorType, interlace := head[16], head[17], head[20]
+	channels := map[byte]int64{0: 1, 2: 3, 3: 1, 4: 2, 6: 4}[colorType]
+	row := (int64(cfg.Width)*channels*int64(depth)+7)/8 + 1
+	h.least = row * int64(cfg.Height) / maxDeflate
+	for off := int64(8); ; {
+		chunk := src.at(off, 8)
+		if len(chunk) < 8 || string(chunk[4:]) == "IDAT" {
+			break
+		}
+		if string(chunk[4:]) == "tRNS" && colorType != 3 { // palettes have it in their colours
+			switch h.samples {
+			case samplesGray, samplesColor:
+				h.samples = samplesAlpha
+			case samplesGray16:
+				h.samples = samplesColor16
+			}
+		}
+		off += 12 + int64(binary.BigEndian.Uint32(chunk))
+	}
+	h.scratch = int64(cfg.Width) * int64(cfg.Height) * decodedBytes(cfg, h)
+	if interlace != 0 {
+		h.scratch *= 2
+	}
+	return nil
+}
+
+// decodedBytes is how many bytes the pixels have that decoders make.
+func decodedBytes(cfg image.Config, h *ImageHeader) int64 {
+	if _, ok := cfg.ColorModel.(color.Palette); ok {
+		return 1
+	}
+	switch h.samples {
+	case samplesGray:
+		return 1
+	case samplesGray16:
+		return 2
+	case samplesColor16:
+		return 8
+	}
+	return 4
+}
+
+// maxScans bounds the passes over a progressive JPEG. Encoders make about ten; each may cost as much time as the whole
+// picture and hardly any bytes.
+const maxScans = 100
+
+// inspectJPEG walks over the segments.
+func inspectJPEG(src *pieceReader, cfg image.Config, h *ImageHeader) error {
+	n := int64(cfg.Width+63) * int64(cfg.Height+63) // blocks and their groups are filled up
+	h.scratch = 4 * n
+	progressive, scans := scanJPEG(src)
+	if scans > maxScans {
+		return fmt.Errorf("the file has %d scans: the limit is %d", scans, maxScans)
+	}
+	if progressive {
+		h.scratch += 4 * 4 * n // coefficients of 32 bits
+	}
+	return nil
+}
+
+// scanJPEG counts scans, and says whether coefficients are spread over several.
+func scanJPEG(src *pieceReader) (progressive bool, scans int) {
+	off := int64(2)
+	for off < src.size() {
+		// To the next marker: in a scan that is an FF that neither 00 nor a restart follows.
+		i, ok := src.index(0xff, off)
+		if !ok {
+			break
+		}
+		b := src.at(i, 4)
+		if len(b) < 2 {
+			break
+		}
+		off = i + 2
+		switch m := b[1]; {
+		case m == 0xff:
+			off = i + 1
+		case m == 0 || m == 1 || m >= 0xd0 && m <= 0xd8:
+		case m == 0xd9:
+			return progressive, scans
+		default:
+			if m == 0xc2 {
+				progressive = true
+			}
+			if m == 0xda {
+				scans++
+			}
+			if len(b) == 4 {
+				off += int64(max(2, binary.BigEndian.Uint16(b[2:])))
+			}
+		}
+	}
+	return progressive, scans
+}
+
+// index finds a byte at or behind off.
+func (s *pieceReader) index(c byte, off int64) (int64, bool) {
+	for i, p := range s.pieces {
+		if s.starts[i+1] <= off {
+			continue
+		}
+		from := max(off-s.starts[i], 0)
+		if j := bytes.IndexByte(p[from:], c); j >= 0 {
+			return s.starts[i] + from + int64(j), true
+		}
+	}
+	return 0, false
+}
+
+// inspectTIFF tells colour from colour with alpha, which have the same model where alpha is premultiplied.
+func inspectTIFF(src *pieceReader, cfg image.Config, h *ImageHeader) error {
+	n := int64(cfg.Width) * int64(cfg.Height)
+	h.scratch = n*decodedBytes(cfg, h) + 8*n // the image, and a strip or tile of it, at worst all in one
+	if h.samples != samplesColor || cfg.ColorModel != color.RGBAModel {
+		return nil
+	}
+	var order binary.ByteOrder = binary.LittleEndian
+	head := src.at(0, 8)
+	if head[0] == 'M' {
+		order = binary.BigEndian
+	}
+	ifd := int64(order.Uint32(head[4:]))
+	entries := int64(order.Uint16(src.at(ifd, 2)))
+	for i := range entries {
+		e := src.at(ifd+2+12*i, 12)
+		const bitsPerSample = 258
+		if len(e) == 12 && order.Uint16(e) == bitsPerSample && order.Uint32(e[4:]) == 4 {
+			h.samples, h.premultiplied = samplesAlpha, true
+		}
+	}
+	return nil
+}
+
+// inspectBMP tells files with an alpha channel from those with padding.
+func inspectBMP(src *pieceReader, cfg image.Config, h *ImageHeader) error {
+	head := src.at(0, 30)
+	if len(head) < 30 {
+		return io.ErrUnexpectedEOF
+	}
+	const infoHeader = 40 // longer headers have a mask for alpha
+	bits := int64(binary.LittleEndian.Uint16(head[28:]))
+	if bits == 32 && binary.LittleEndian.Uint32(head[14:]) > infoHeader {
+		h.samples = samplesAlpha
+	}
+	row := (int64(cfg.Width)*bits + 31) / 32 * 4
+	h.least = int64(binary.LittleEndian.Uint32(head[10:])) + row*int64(cfg.Height)
+	h.scratch = int64(cfg.Width) * int64(cfg.Height) * decodedBytes(cfg, h)
+	return nil
+}
+
+func clampUint32(v int) uint32 { return uint32(min(max(int64(v), 0), 1<<32-1)) }

@@ -1,0 +1,89 @@
+// An image file in pieces, as decoders read it.
+
+package frames
+
+import (
+	"context"
+	"errors"
+	"io"
+	"sort"
+)
+
+// pieceReader reads a file that lies in pieces. It stops when ctx ends, because decoders don't look at contexts, and when
+// more was read than any honest file has decoders read: offsets in a TIFF file may point to the same bytes a million
+// times.
+type pieceReader struct {
+	ctx    context.Context
+	pieces [][]byte
+	starts []int64 // of each piece; and the length of all
+	pos    int64   // of Read
+	budget int64
+}
+
+var ErrReadTooOften = errors.New("the file's offsets lead to the same bytes again and again")
+
+func NewPieceReader(ctx context.Context, pieces [][]byte) *pieceReader {
+	s := &pieceReader{ctx: ctx, pieces: pieces, starts: make([]int64, len(pieces)+1)}
+	for i, p := range pieces {
+		s.starts[i+1] = s.starts[i] + int64(len(p))
+	}
+	s.rewind()
+	return s
+}
+
+func (s *pieceReader) size() int64 { return s.starts[len(s.pieces)] }
+
+// rewind makes Read start over, with a new budget: four times the file, and 1 MiB for headers.
+func (s *pieceReader) rewind() {
+	s.pos = 0
+	s.budget = 4*s.size() + 1<<20
+}
+
+func (s *pieceReader) spend(n int) error {
+	if err := s.ctx.Err(); err != nil {
+		return context.Cause(s.ctx)
+	}
+	if s.budget -= int64(n); s.budget < 0 {
+		return ErrReadTooOften
+	}
+	return nil
+}
+
+// Read implements io.Reader.
+func (s *pieceReader) Read(b []byte) (int, error) {
+	n, err := s.ReadAt(b, s.pos)
+	s.pos += int64(n)
+	if n > 0 {
+		err = nil
+	}
+	return n, err
+}
+
+// ReadAt implements io.ReaderAt.
+func (s *pieceReader) ReadAt(b []byte, off int64) (int, error) {
+	if off < 0 {
+		return 0, errors.New("negative offset")
+	}
+	if err := s.spend(len(b)); err != nil {
+		return 0, err
+	}
+	if off >= s.size() {
+		return 0, io.EOF
+	}
+	i := sort.Search(len(s.pieces), func(i int) bool { return s.starts[i+1] > off })
+	n := 0
+	for ; i < len(s.pieces) && n < len(b); i++ {
+		n += copy(b[n:], s.pieces[i][off+int64(n)-s.starts[i]:])
+	}
+	if n < len(b) {
+		return n, io.EOF
+	}
+	return n, nil
+}
+
+// at returns the bytes [off, off+n), fewer at the end of the file.
+func (s *pieceReader) at(off int64, n int) []byte {
+	b := make([]byte, n)
+	m, _ := s.ReadAt(b, off)
+	return b[:m]
+}

@@ -1,0 +1,159 @@
+package frames
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/polyscan/polyscan/kernels"
+	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
+	"github.com/polyscan/polyscan/server/internal/apierr"
+	"github.com/polyscan/polyscan/server/internal/budget"
+	"github.com/polyscan/polyscan/server/internal/observe"
+	"github.com/polyscan/polyscan/server/internal/wire"
+)
+
+// Frame is a frame in host memory or on the device, ready to be reduced. Its pixels may be those of the message that it
+// came in, which must not be freed before, or lie in shared memory: they may change at any time then, and are to be
+// read once.
+type Frame struct {
+	kernels.Picture
+	Id      string
+	Decode  time.Duration // what decoding the file took
+	Release func()        // gives memory back; to be called once
+	Answer  func()        // gives back what newFrameFor took for the answer; likewise
+}
+
+// Residents finds the frames that stay on the device.
+type Residents interface {
+	// Use returns a frame with its pixels on the device, and the client's own name of it. The caller holds a lease of the
+	// device, and calls release before that ends.
+	Use(name string) (f kernels.Picture, id string, release func(), err error)
+}
+
+// Shared finds pixels in memory that clients have leased.
+type Shared interface {
+	// Place makes f's pixels those that p refers to; path is where p lies in the request. They stay mapped until release
+	// is called, once.
+	Place(f *kernels.Picture, p *pb.SharedPixels, path string) (release func(), err error)
+}
+
+// Reader reads the frames of requests. All its fields must be set.
+type Reader struct {
+	MaxPixels int64 // of a frame
+	MaxBytes  int64 // of what a file decodes to
+	Host      *budget.Budget
+	Metrics   *observe.Metrics
+	Residents Residents
+	Shared    Shared
+}
+
+// Read finds a Frame that is resident. It checks any other, whose payload is pieces, finds its pixels where they
+// are in shared memory, and decodes it where it is a file. path is where it lies in the request. The caller holds a
+// lease of the device.
+func (s *Reader) Read(ctx context.Context, m *pb.Frame, pieces [][]byte, path string) (*Frame, error) {
+	return s.ReadFor(ctx, m, pieces, path, func(kernels.Picture) (int64, error) { return 0, nil })
+}
+
+// ReadFor is read that takes host memory for the answer as well: share says how much, or that none is possible.
+func (s *Reader) ReadFor(ctx context.Context, m *pb.Frame, pieces [][]byte, path string,
+	share func(kernels.Picture) (int64, error)) (*Frame, error) {
+	if _, ok := m.GetSource().(*pb.Frame_Resident); ok {
+		f, err := s.resident(m, path)
+		if err != nil {
+			return nil, err
+		}
+		return s.WithAnswer(ctx, f, share)
+	}
+	switch e := m.GetEncoding(); e {
+	case pb.Encoding_ENCODING_UNSPECIFIED, pb.Encoding_ENCODING_RAW:
+		f, err := s.Raw(m.GetLayout(), pieces, path)
+		if err != nil {
+			return nil, err
+		}
+		release := func() {}
+		if p := m.GetShared(); p != nil {
+			if release, err = s.Shared.Place(&f, p, path+".shared"); err != nil {
+				return nil, err
+			}
+		}
+		s.Metrics.Frames.WithLabelValues("raw").Inc()
+		return s.WithAnswer(ctx, &Frame{Picture: f, Id: m.GetFrameId(), Release: release}, share)
+	case pb.Encoding_ENCODING_AUTO, pb.Encoding_ENCODING_PNG, pb.Encoding_ENCODING_JPEG, pb.Encoding_ENCODING_TIFF,
+		pb.Encoding_ENCODING_BMP:
+		if m.GetShared() != nil {
+			return nil, apierr.Refuse(path+".encoding", e, "must be raw for pixels in shared memory")
+		}
+		start := time.Now()
+		f, kind, err := s.DecodeImage(ctx, m, pieces, path, share)
+		if err != nil {
+			return nil, err
+		}
+		d := time.Since(start)
+		s.Metrics.Frames.WithLabelValues(kind.Name).Inc()
+		s.Metrics.Stage("decode", d)
+		f.Id, f.Decode = m.GetFrameId(), d
+		return f, nil
+	default:
+		return nil, apierr.Refuse(path+".encoding", int32(e), "is no encoding")
+	}
+}
+
+// WithAnswer takes the memory for the answer to a frame that holds none of the budget.
+func (s *Reader) WithAnswer(ctx context.Context, f *Frame, share func(kernels.Picture) (int64, error)) (*Frame, error) {
+	n, err := share(f.Picture)
+	if err == nil {
+		f.Answer, err = s.Host.Take(ctx, n)
+	}
+	if err != nil {
+		f.Release()
+		return nil, err
+	}
+	return f, nil
+}
+
+// Raw checks what package polygon doesn't: the server's own limit, and what the message leaves open.
+func (s *Reader) Raw(l *pb.FrameLayout, pieces [][]byte, path string) (kernels.Picture, error) {
+	if l == nil {
+		return kernels.Picture{}, apierr.Refuse(path+".layout", nil, "must be given for raw pixels")
+	}
+	format, err := wire.FormatOf(l, path)
+	if err != nil {
+		return kernels.Picture{}, err
+	}
+	if err := s.CheckPixels(l.GetWidth(), l.GetHeight(), path+".layout"); err != nil {
+		return kernels.Picture{}, err
+	}
+	return kernels.Picture{
+		Width: int(l.GetWidth()), Height: int(l.GetHeight()), Stride: int(l.GetStride()), Format: format, Data: pieces,
+	}, nil
+}
+
+// CheckPixels keeps the limit on pixels. Sides of 0, and those beyond what any device takes, are left to package
+// polygon.
+func (s *Reader) CheckPixels(width, height uint32, path string) error {
+	if n := wire.Pixels(width, height); n > s.MaxPixels {
+		return apierr.Refuse(path, fmt.Sprintf("%d x %d", width, height), "makes %d pixels: the limit is %d", n,
+			s.MaxPixels)
+	}
+	return nil
+}
+
+// resident is the frame that m names. The caller holds a lease of the device until it has released the frame.
+func (s *Reader) resident(m *pb.Frame, path string) (*Frame, error) {
+	switch {
+	case m.GetLayout() != nil:
+		return nil, apierr.Refuse(path+".layout", nil, "must not be given with resident: the frame has one")
+	case m.GetEncoding() != pb.Encoding_ENCODING_UNSPECIFIED:
+		return nil, apierr.Refuse(path+".encoding", EncodingName(m.GetEncoding()), "must not be given with resident")
+	}
+	f, id, release, err := s.Residents.Use(m.GetResident())
+	if err != nil {
+		return nil, err
+	}
+	if m.GetFrameId() != "" {
+		id = m.GetFrameId()
+	}
+	s.Metrics.Frames.WithLabelValues("resident").Inc()
+	return &Frame{Picture: f, Id: id, Release: release}, nil
+}

@@ -1,0 +1,210 @@
+// dir: recipes as files.
+//
+// Each version is a file of its own, STEM.VERSION.json, with the message Recipe in the JSON form of protobuf. STEM is
+// made of the name so that two names never share a file, on file systems that don't tell upper from lower case either.
+// A name some of whose versions were deleted has STEM.last.json beside it, so that their numbers are not used again.
+// Files are written beside their place, flushed and renamed, so that a crash leaves the old state or the new one.
+
+package recipes
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"google.golang.org/protobuf/encoding/protojson"
+
+	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
+	"github.com/polyscan/polyscan/server/internal/apierr"
+)
+
+type dir struct {
+	path string
+	lock *os.File
+}
+
+// TempPrefix marks files that are being written. Those found at the start were left by a crash.
+const TempPrefix = ".writing-"
+
+// openDir makes the directory where it is missing, and locks it.
+func openDir(path string) (*dir, error) {
+	if err := os.MkdirAll(path, 0o755); err != nil {
+		return nil, fmt.Errorf("server: recipes: %w", err)
+	}
+	lock, err := os.OpenFile(filepath.Join(path, ".lock"), os.O_CREATE|os.O_RDWR, 0o644)
+	if err != nil {
+		return nil, fmt.Errorf("server: recipes: %w", err)
+	}
+	if err := lockFile(lock); err != nil {
+		lock.Close()
+		return nil, fmt.Errorf("server: recipes: %s: another server uses the directory: %w", path, err)
+	}
+	return &dir{path, lock}, nil
+}
+
+func (d *dir) close() { d.lock.Close() }
+
+// last is the content of STEM.last.json.
+type last struct {
+	Name string `json:"name"`
+	// LastVersion is the highest version ever used.
+	LastVersion uint64 `json:"lastVersion,string"`
+}
+
+var recipeFile = regexp.MustCompile(`^[a-z0-9._-]+-[0-9a-f]{32}\.(last|[1-9][0-9]*)\.json$`)
+
+// load reads all files and hands over what they hold. An error names the file.
+func (d *dir) load(recipe func(*pb.Recipe) error, lastVersion func(name string, last uint64)) error {
+	entries, err := os.ReadDir(d.path)
+	if err != nil {
+		return fmt.Errorf("server: recipes: %w", err)
+	}
+	for _, e := range entries {
+		name := e.Name()
+		path := filepath.Join(d.path, name)
+		if strings.HasPrefix(name, TempPrefix) {
+			if err := os.Remove(path); err != nil {
+				return fmt.Errorf("server: recipes: %w", err)
+			}
+			continue
+		}
+		if filepath.Ext(name) != ".json" {
+			continue // somebody's README
+		}
+		if err := d.loadFile(path, recipe, lastVersion); err != nil {
+			var pe *fs.PathError
+			if errors.As(err, &pe) { // has the path already
+				return fmt.Errorf("server: recipes: %w", err)
+			}
+			return fmt.Errorf("server: recipes: %s: %s", path, apierr.OneLine(err.Error()))
+		}
+	}
+	return nil
+}
+
+func (d *dir) loadFile(path string, recipe func(*pb.Recipe) error, lastVersion func(string, uint64)) error {
+	name := filepath.Base(path)
+	match := recipeFile.FindStringSubmatch(name)
+	if match == nil {
+		return errors.New("this is no name of a recipe's file; move it elsewhere")
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	if match[1] == "last" {
+		var l last
+		if err := json.Unmarshal(data, &l); err != nil {
+			return fmt.Errorf("the file is damaged: %w", err)
+		}
+		if name != LastFile(l.Name) {
+			return fmt.Errorf("the file is damaged: it holds the name %q, which is kept in %s", l.Name,
+				LastFile(l.Name))
+		}
+		lastVersion(l.Name, l.LastVersion)
+		return nil
+	}
+	m := &pb.Recipe{}
+	if err := protojson.Unmarshal(data, m); err != nil {
+		return fmt.Errorf("the file is damaged: %s", strings.TrimSpace(strings.ReplaceAll(err.Error(), "\u00a0", " ")))
+	}
+	if want := VersionFile(m.GetName(), m.GetVersion()); name != want {
+		return fmt.Errorf("the file is damaged: it holds version %d of %q, which is kept in %s", m.GetVersion(),
+			m.GetName(), want)
+	}
+	if err := recipe(m); err != nil {
+		return fmt.Errorf("the recipe can't be used: %w", err)
+	}
+	return nil
+}
+
+// write stores a version.
+func (d *dir) write(m *pb.Recipe) error {
+	data, err := protojson.MarshalOptions{Multiline: len(m.GetRegionSet().GetRegions()) < 1000}.Marshal(m)
+	if err != nil {
+		return fmt.Errorf("recipes: %w", err)
+	}
+	return d.replace(VersionFile(m.GetName(), m.GetVersion()), data)
+}
+
+// remove deletes versions of a name, of which last was the highest ever used.
+func (d *dir) remove(name string, lastVersion uint64, gone []*storedRecipe) error {
+	// First what must survive: a crash between the two leaves versions that can be deleted again.
+	data, err := json.Marshal(last{name, lastVersion})
+	if err != nil {
+		return fmt.Errorf("recipes: %w", err)
+	}
+	if err := d.replace(LastFile(name), data); err != nil {
+		return err
+	}
+	for _, r := range gone {
+		err := os.Remove(filepath.Join(d.path, VersionFile(name, r.msg.GetVersion())))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("recipes: %w", err)
+		}
+	}
+	return d.sync()
+}
+
+// replace puts data under a name: all of it, or nothing.
+func (d *dir) replace(name string, data []byte) (err error) {
+	f, err := os.CreateTemp(d.path, TempPrefix+"*")
+	if err != nil {
+		return fmt.Errorf("recipes: %w", err)
+	}
+	defer func() {
+		if err != nil {
+			os.Remove(f.Name())
+			err = fmt.Errorf("recipes: %w", err)
+		}
+	}()
+	_, err = f.Write(append(data, '\n'))
+	if err == nil {
+		err = f.Chmod(0o644)
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	if err == nil {
+		err = os.Rename(f.Name(), filepath.Join(d.path, name))
+	}
+	if err == nil {
+		err = d.sync()
+	}
+	return err
+}
+
+// sync flushes the directory, so that a rename survives a power cut.
+func (d *dir) sync() error {
+	f, err := os.Open(d.path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if err := f.Sync(); err != nil && !errors.Is(err, errors.ErrUnsupported) {
+		return err
+	}
+	return nil
+}
+
+// stem is the readable start of a name, in lower case, and a hash of the whole.
+func stem(name string) string {
+	sum := sha256.Sum256([]byte(name))
+	return strings.ToLower(name[:min(len(name), 64)]) + "-" + hex.EncodeToString(sum[:16])
+}
+
+func VersionFile(name string, version uint64) string {
+	return fmt.Sprintf("%s.%d.json", stem(name), version)
+}
+
+func LastFile(name string) string { return stem(name) + ".last.json" }

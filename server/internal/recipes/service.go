@@ -1,0 +1,183 @@
+// RecipeService.
+
+package recipes
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/polyscan/polyscan/polygon"
+	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
+	"github.com/polyscan/polyscan/server/internal/apierr"
+	"github.com/polyscan/polyscan/server/internal/wire"
+)
+
+// Host is what the service needs of the server.
+type Host interface {
+	// Validate checks a message by the rules in the schemas.
+	Validate(m any) error
+	// Forget lets go of what was prepared of a set that is used no more.
+	Forget(set *polygon.Set)
+}
+
+// Service answers the calls of RecipeService.
+type Service struct {
+	pb.UnimplementedRecipeServiceServer
+	host    Host
+	bounds  polygon.Bounds // of sets of regions
+	recipes *store
+}
+
+// Config bounds what is stored.
+type Config struct {
+	Dir        string // "" keeps recipes in memory
+	MaxRecipes int    // versions
+	MaxBytes   int64  // of all together, as messages
+	Bounds     polygon.Bounds
+}
+
+// Open reads what is stored.
+func Open(h Host, cfg Config) (*Service, error) {
+	s := &Service{host: h, bounds: cfg.Bounds}
+	var err error
+	s.recipes, err = newStore(cfg.Dir, cfg.MaxRecipes, cfg.MaxBytes, s.loadRecipe)
+	return s, err
+}
+
+// Recipe returns a version and its set; 0 is the latest. The message must not be changed.
+func (s *Service) Recipe(name string, version uint64) (*pb.Recipe, *polygon.Set, error) {
+	return s.recipes.Recipe(name, version)
+}
+
+// Close lets another server use the directory.
+func (s *Service) Close() { s.recipes.close() }
+
+// Count is the number of versions stored.
+func (s *Service) Count() int {
+	n, _ := s.recipes.size()
+	return n
+}
+
+// compileRecipe checks all of a recipe that can be checked without a frame. path is where it lies in the request.
+func (s *Service) compileRecipe(m *pb.Recipe, path string) (*polygon.Set, error) {
+	p := wire.Paths{Set: path + "region_set", Reductions: path + "reductions"}
+	set, err := wire.NewSet(m.GetRegionSet(), p, s.bounds)
+	if err != nil {
+		return nil, err
+	}
+	r := wire.ReductionsOf(m.GetReductions())
+	if err := r.Validate(); err != nil {
+		return nil, p.Translate(err)
+	}
+	return set, nil
+}
+
+func (s *Service) PutRecipe(_ context.Context, req *pb.PutRecipeRequest) (*pb.PutRecipeResponse, error) {
+	in := req.GetRecipe()
+	set, err := s.compileRecipe(in, "recipe.")
+	if err != nil {
+		return nil, err
+	}
+	m := &pb.Recipe{
+		Name:        in.GetName(),
+		Description: in.GetDescription(),
+		RegionSet:   in.GetRegionSet(),
+		Reductions:  in.GetReductions(),
+		CreatedAt:   timestamppb.New(time.Now()),
+	}
+	if err := s.recipes.put(m, set, req.ExpectedVersion); err != nil {
+		return nil, err
+	}
+	return &pb.PutRecipeResponse{Recipe: &pb.Recipe{
+		Name: m.GetName(), Version: m.GetVersion(), Description: m.GetDescription(), Reductions: m.GetReductions(),
+		CreatedAt: m.GetCreatedAt(),
+	}}, nil
+}
+
+func (s *Service) GetRecipe(_ context.Context, req *pb.GetRecipeRequest) (*pb.GetRecipeResponse, error) {
+	r, err := s.recipes.get(req.GetRecipe().GetName(), req.GetRecipe().GetVersion())
+	if err != nil {
+		return nil, err
+	}
+	return &pb.GetRecipeResponse{Recipe: r.msg}, nil
+}
+
+func (s *Service) ListRecipes(_ context.Context, req *pb.ListRecipesRequest) (*pb.ListRecipesResponse, error) {
+	size := wire.PageSize(req.GetPageSize())
+	var name string
+	var version uint64
+	if t := req.GetPageToken(); t != "" {
+		var err error
+		if name, version, err = parsePageToken(req); err != nil {
+			return nil, err
+		}
+	}
+	page, more := s.recipes.list(req.GetNamePrefix(), req.GetAllVersions(), name, version, size)
+	res := &pb.ListRecipesResponse{Recipes: make([]*pb.RecipeSummary, len(page))}
+	for i, r := range page {
+		res.Recipes[i] = &pb.RecipeSummary{
+			Name:        r.msg.GetName(),
+			Version:     r.msg.GetVersion(),
+			Description: r.msg.GetDescription(),
+			RegionCount: uint32(r.set.Len()),
+			VertexCount: uint64(r.set.Vertices()),
+			CreatedAt:   r.msg.GetCreatedAt(),
+		}
+	}
+	if more {
+		last := page[len(page)-1].msg
+		res.NextPageToken = pageToken(req, last.GetName(), last.GetVersion())
+	}
+	return res, nil
+}
+
+// pageToken names the last recipe of a page, and the query that it belongs to.
+func pageToken(req *pb.ListRecipesRequest, name string, version uint64) string {
+	text := strings.Join([]string{"1", strconv.FormatBool(req.GetAllVersions()), req.GetNamePrefix(), name,
+		strconv.FormatUint(version, 10)}, "\n")
+	return base64.RawURLEncoding.EncodeToString([]byte(text))
+}
+
+func parsePageToken(req *pb.ListRecipesRequest) (name string, version uint64, err error) {
+	const field = "page_token"
+	token := req.GetPageToken()
+	text, err := base64.RawURLEncoding.DecodeString(token)
+	parts := strings.Split(string(text), "\n")
+	if err != nil || len(parts) != 5 || parts[0] != "1" {
+		return "", 0, apierr.Refuse(field, strconv.Quote(token), "is no page token of this server")
+	}
+	version, err = strconv.ParseUint(parts[4], 10, 64)
+	if err != nil || pageToken(req, parts[3], version) != token {
+		return "", 0, apierr.Refuse(field, strconv.Quote(token),
+			"belongs to a query with all_versions = %s and name_prefix = %q", parts[1], parts[2])
+	}
+	return parts[3], version, nil
+}
+
+func (s *Service) DeleteRecipe(_ context.Context, req *pb.DeleteRecipeRequest) (*pb.DeleteRecipeResponse, error) {
+	gone, err := s.recipes.delete(req.GetRecipe().GetName(), req.GetRecipe().GetVersion())
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range gone {
+		s.host.Forget(r.set)
+	}
+	return &pb.DeleteRecipeResponse{Deleted: uint32(len(gone))}, nil
+}
+
+// loadRecipe checks a recipe that was read from a file.
+func (s *Service) loadRecipe(m *pb.Recipe) (*polygon.Set, error) {
+	if err := s.host.Validate(m); err != nil {
+		return nil, err
+	}
+	if m.GetVersion() == 0 {
+		return nil, fmt.Errorf("version = 0: versions count from 1")
+	}
+	return s.compileRecipe(m, "")
+}

@@ -1,0 +1,273 @@
+// store: named and versioned recipes, in memory and in a directory.
+
+package recipes
+
+import (
+	"fmt"
+	"slices"
+	"sort"
+	"strings"
+	"sync"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/polyscan/polyscan/polygon"
+	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
+	"github.com/polyscan/polyscan/server/internal/apierr"
+)
+
+// storedRecipe is one version of a recipe. It is immutable; msg must not be changed.
+type storedRecipe struct {
+	msg   *pb.Recipe
+	set   *polygon.Set
+	bytes int64
+}
+
+// store holds recipes. Versions count from 1, never change, and are never used again.
+type store struct {
+	dir      *dir // nil: in memory only
+	max      int
+	maxBytes int64
+
+	mu    sync.RWMutex
+	names map[string]*recipeName
+	count int
+	bytes int64
+
+	// writing is held by put and delete, so that files change in the order of versions while mu is free for readers.
+	writing sync.Mutex
+}
+
+// recipeName is what is stored under one name.
+type recipeName struct {
+	last     uint64          // highest version ever used
+	versions []*storedRecipe // by version
+}
+
+func (n *recipeName) latest() *storedRecipe {
+	if n == nil || len(n.versions) == 0 {
+		return nil
+	}
+	return n.versions[len(n.versions)-1]
+}
+
+func (n *recipeName) find(version uint64) *storedRecipe {
+	i, ok := slices.BinarySearchFunc(n.versions, version, func(r *storedRecipe, v uint64) int {
+		switch have := r.msg.GetVersion(); {
+		case have < v:
+			return -1
+		case have > v:
+			return 1
+		}
+		return 0
+	})
+	if !ok {
+		return nil
+	}
+	return n.versions[i]
+}
+
+// newStore reads what is in dir; "" is for memory only. compile checks a recipe and makes its set.
+func newStore(dir string, limit int, maxBytes int64,
+	compile func(*pb.Recipe) (*polygon.Set, error)) (*store, error) {
+	s := &store{max: limit, maxBytes: maxBytes, names: map[string]*recipeName{}}
+	if dir == "" {
+		return s, nil
+	}
+	var err error
+	if s.dir, err = openDir(dir); err != nil {
+		return nil, err
+	}
+	err = s.dir.load(
+		func(m *pb.Recipe) error {
+			set, err := compile(m)
+			if err != nil {
+				return err
+			}
+			n := s.name(m.GetName())
+			n.versions = append(n.versions, s.stored(m, set))
+			n.last = max(n.last, m.GetVersion())
+			return nil
+		},
+		func(name string, last uint64) {
+			n := s.name(name)
+			n.last = max(n.last, last)
+		})
+	if err != nil {
+		s.dir.close()
+		return nil, err
+	}
+	for _, n := range s.names {
+		sort.Slice(n.versions, func(i, j int) bool {
+			return n.versions[i].msg.GetVersion() < n.versions[j].msg.GetVersion()
+		})
+	}
+	return s, nil
+}
+
+func (s *store) close() {
+	if s.dir != nil {
+		s.dir.close()
+	}
+}
+
+func (s *store) name(name string) *recipeName {
+	n := s.names[name]
+	if n == nil {
+		n = &recipeName{}
+		s.names[name] = n
+	}
+	return n
+}
+
+func (s *store) stored(m *pb.Recipe, set *polygon.Set) *storedRecipe {
+	r := &storedRecipe{msg: m, set: set, bytes: int64(proto.Size(m))}
+	s.count++
+	s.bytes += r.bytes
+	return r
+}
+
+// Recipe returns a version and its set; 0 is the latest. The message must not be changed.
+func (s *store) Recipe(name string, version uint64) (*pb.Recipe, *polygon.Set, error) {
+	r, err := s.get(name, version)
+	if err != nil {
+		return nil, nil, err
+	}
+	return r.msg, r.set, nil
+}
+
+// get returns a version; 0 is the latest.
+func (s *store) get(name string, version uint64) (*storedRecipe, error) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	n := s.names[name]
+	r := n.latest()
+	if r != nil && version != 0 {
+		r = n.find(version)
+	}
+	if r == nil {
+		return nil, &apierr.RecipeNotFound{Name: name, Version: version}
+	}
+	return r, nil
+}
+
+// put stores m as the next version and sets it in m, which the store keeps. expected, unless nil, must be the latest
+// version (0: none).
+func (s *store) put(m *pb.Recipe, set *polygon.Set, expected *uint64) error {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	s.mu.RLock()
+	n := s.names[m.GetName()]
+	latest, last := uint64(0), uint64(0)
+	if n != nil {
+		last = n.last
+	}
+	if r := n.latest(); r != nil {
+		latest = r.msg.GetVersion()
+	}
+	count, bytes := s.count, s.bytes
+	s.mu.RUnlock()
+
+	if expected != nil && *expected != latest {
+		return &apierr.VersionConflict{Name: m.GetName(), Expected: *expected, Latest: latest}
+	}
+	size := int64(proto.Size(m))
+	switch {
+	case count >= s.max:
+		return apierr.Quota(apierr.ReasonRecipesFull, "recipes",
+			fmt.Sprintf("%d versions are stored, which is the limit", count))
+	case bytes+size > s.maxBytes:
+		return apierr.Quota(apierr.ReasonRecipesFull, "recipes",
+			fmt.Sprintf("the recipe has %d bytes and those stored have %d: the limit is %d", size, bytes, s.maxBytes))
+	}
+	m.Version = last + 1
+	if s.dir != nil {
+		if err := s.dir.write(m); err != nil {
+			return err
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n = s.name(m.GetName())
+	n.last = m.GetVersion()
+	n.versions = append(n.versions, s.stored(m, set))
+	return nil
+}
+
+// delete removes a version, or all with 0, and returns them.
+func (s *store) delete(name string, version uint64) ([]*storedRecipe, error) {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	s.mu.RLock()
+	var gone []*storedRecipe
+	var last uint64
+	if n := s.names[name]; n != nil {
+		last = n.last
+		if version == 0 {
+			gone = slices.Clone(n.versions)
+		} else if r := n.find(version); r != nil {
+			gone = append(gone, r)
+		}
+	}
+	s.mu.RUnlock()
+	if len(gone) == 0 {
+		return nil, &apierr.RecipeNotFound{Name: name, Version: version}
+	}
+	if s.dir != nil {
+		if err := s.dir.remove(name, last, gone); err != nil {
+			return nil, err
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := s.names[name]
+	n.versions = slices.DeleteFunc(slices.Clone(n.versions), func(r *storedRecipe) bool {
+		return slices.Contains(gone, r)
+	})
+	for _, r := range gone {
+		s.count--
+		s.bytes -= r.bytes
+	}
+	return gone, nil
+}
+
+// list returns up to limit recipes whose names start with prefix, in the order of name and version, behind a position;
+// and whether there are more.
+func (s *store) list(prefix string, all bool, afterName string, afterVersion uint64,
+	limit int) (page []*storedRecipe, more bool) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	names := make([]string, 0, len(s.names))
+	for name, n := range s.names {
+		if strings.HasPrefix(name, prefix) && name >= afterName && len(n.versions) > 0 {
+			names = append(names, name)
+		}
+	}
+	sort.Strings(names)
+	for _, name := range names {
+		versions := s.names[name].versions
+		if !all {
+			versions = versions[len(versions)-1:]
+			if name == afterName {
+				continue // its latest was listed, whatever it is by now
+			}
+		}
+		for _, r := range versions {
+			if name == afterName && r.msg.GetVersion() <= afterVersion {
+				continue
+			}
+			if len(page) == limit {
+				return page, true
+			}
+			page = append(page, r)
+		}
+	}
+	return page, false
+}
+
+// size is the number of versions stored, and their bytes.
+func (s *store) size() (count int, bytes int64) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.count, s.bytes
+}

@@ -1,0 +1,136 @@
+// The socket over which clients fetch the memory that they have leased.
+
+package sharedmemory
+
+import (
+	"context"
+	"crypto/subtle"
+	"errors"
+	"net"
+	"slices"
+	"time"
+
+	"github.com/polyscan/polyscan/proto/sharedmem"
+)
+
+const (
+	// tokenTimeout is how long a connection may take to send its token, and maxFetches how many may be at it; more wait
+	// to be accepted.
+	tokenTimeout = 2 * time.Second
+	maxFetches   = 128
+)
+
+// withdraw makes a token useless that nobody came for. It reports false where somebody has.
+func (m *Leases) withdraw(l *lease) bool {
+	m.Mu.Lock()
+	defer m.Mu.Unlock()
+	if !l.waiting {
+		return false
+	}
+	l.waiting = false
+	m.unfetched++
+	return true
+}
+
+// take uses a token up, on behalf of a connection that is to leave the lease that it returns; nil where the token is
+// not known. The time does not depend on how much of a token is right.
+func (m *Leases) take(t sharedmem.Token, c *net.UnixConn) *lease {
+	m.Mu.Lock()
+	defer m.Mu.Unlock()
+	var found *lease
+	for _, l := range m.leases {
+		if subtle.ConstantTimeCompare(l.token[:], t[:]) == 1 && l.waiting {
+			found = l
+		}
+	}
+	if found != nil {
+		found.waiting = false
+		found.users++
+		found.conn = c
+		close(found.fetched)
+	}
+	return found
+}
+
+// leave is called when a connection ends.
+func (m *Leases) leave(l *lease) {
+	m.Mu.Lock()
+	l.conn = nil
+	delete(m.ended, l)
+	m.Mu.Unlock()
+	m.release(l)
+}
+
+// accept lets clients fetch memory until the socket is closed.
+func (m *Leases) accept() {
+	places := make(chan struct{}, maxFetches)
+	for {
+		c, err := m.socket.AcceptUnix()
+		if err != nil {
+			if m.ctx.Err() != nil || errors.Is(err, net.ErrClosed) {
+				return
+			}
+			m.Log.Warn("shared memory: accept", "error", err) // mostly too many open files
+			select {
+			case <-time.After(100 * time.Millisecond):
+			case <-m.ctx.Done():
+			}
+			continue
+		}
+		select {
+		case places <- struct{}{}:
+		case <-m.ctx.Done():
+			c.Close()
+			return
+		}
+		m.running.Go(func() {
+			defer c.Close()
+			defer context.AfterFunc(m.ctx, func() { c.Close() })()
+			l := m.HandOver(c)
+			<-places
+			if l == nil {
+				return
+			}
+			sharedmem.Await(c)
+			if m.ctx.Err() == nil {
+				sharedmem.TakeBack(c)
+			}
+			m.leave(l)
+		})
+	}
+}
+
+// HandOver hands a lease to a connection, and returns it for the connection to leave; nil where it was refused.
+func (m *Leases) HandOver(c *net.UnixConn) *lease {
+	c.SetDeadline(time.Now().Add(tokenTimeout))
+	uid, err := sharedmem.PeerUID(c)
+	if err != nil {
+		m.Log.Warn("shared memory: connection refused", "error", err)
+		return nil
+	}
+	if !slices.Contains(m.Uids, uid) {
+		m.Log.Warn("shared memory: connection refused", "uid", uid)
+		sharedmem.Refuse(c, sharedmem.RefusedUser)
+		return nil
+	}
+	token, err := sharedmem.ReceiveToken(c)
+	if err != nil {
+		m.Log.Info("shared memory: connection without a token", "uid", uid, "error", err)
+		return nil
+	}
+	l := m.take(token, c)
+	if l == nil {
+		m.Log.Warn("shared memory: unknown token", "uid", uid)
+		sharedmem.Refuse(c, sharedmem.RefusedToken)
+		return nil
+	}
+	if err := l.memory.Send(c); err != nil {
+		m.Log.Info("shared memory: client is gone", "uid", uid, "error", err)
+	}
+	m.Mu.Lock()
+	defer m.Mu.Unlock()
+	if m.ended[l] == nil { // else it has a deadline already
+		c.SetDeadline(time.Time{})
+	}
+	return l
+}

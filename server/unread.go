@@ -1,0 +1,42 @@
+// Streams whose clients don't read what the server has for them.
+
+package server
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/polyscan/polyscan/server/internal/apierr"
+	"google.golang.org/grpc"
+)
+
+// endUnread ends streams whose clients don't read. A handler can't return while what it sends waits for the client, so
+// it runs in a goroutine of its own: what it sends fails once this one has returned, and then it gives back what it
+// holds.
+func (s *Server) endUnread(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) error {
+	limit := s.cfg.StreamIdleTimeout
+	timed := &timedStream{ServerStream: stream, limit: limit, blocked: time.NewTimer(limit)}
+	timed.blocked.Stop()
+	done := make(chan error, 1)
+	s.background.Go(func() { done <- next(srv, timed) })
+	select {
+	case err := <-done:
+		return err
+	case <-timed.blocked.C:
+	}
+	s.metrics.StreamTimeouts.WithLabelValues("unread").Inc()
+	return apierr.Quota(apierr.ReasonSlowConsumer, "answers", fmt.Sprintf("the client has read none for %v", limit))
+}
+
+// timedStream is a stream with a timer that runs while a message waits to be sent.
+type timedStream struct {
+	grpc.ServerStream
+	limit   time.Duration
+	blocked *time.Timer
+}
+
+func (s *timedStream) SendMsg(m any) error {
+	s.blocked.Reset(s.limit)
+	defer s.blocked.Stop()
+	return s.ServerStream.SendMsg(m)
+}
