@@ -22,10 +22,11 @@ check: ## formatting, vet, staticcheck, schemas, generated files, modules (no te
 house: ## what the tree weighs, and the bounds
 	@$(GO) run -C tools ./house ..
 
-generate: tools ## Go code of proto/polyscan, and the schemas in proto/third_party
+generate: tools ## Go code of proto/polyscan and of kernels/cu/abi, and the schemas in proto/third_party
 	bin/vendorproto -out proto/third_party
 	bin/buf lint
 	bin/buf generate
+	bin/kernelabi kernels/cu/abi kernels/driver kernels/cuda/abi.go
 
 testdata: ## frames, regions and goldens of testdata/
 	$(GO) run ./testdata/gen
@@ -49,4 +50,4 @@ sanitize: ## the GPU suite under compute-sanitizer: memcheck, racecheck, initche
 	bash kernels/cu/sanitize.sh
 
 tools:
-	@$(GO) build -C tools -o ../bin/ tool ./vendorproto ./gpureport ./house
+	@$(GO) build -C tools -o ../bin/ tool ./vendorproto ./gpureport ./house ./kernelabi

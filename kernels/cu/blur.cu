@@ -7,11 +7,9 @@
 // and at most as much of two levels, and writes the picture. Complexity: pixels; a pixel takes up to 32 values, of each channel, from
 // caches. Tiles are 32x8 pixels, so that the rows which neighbours share are read once.
 
+#include "abi/blur.cuh"
 #include "common.cuh"
 
-#define TILE_W 32
-#define TILE_H 8
-#define BLUR_LEVELS 7
 #define MAX_BLUR_SIGMA 100.0f
 
 __device__ __forceinline__ float mul(float a, float b) { return __fmul_rn(a, b); }
@@ -67,11 +65,12 @@ __device__ __forceinline__ float spline(const BlurPlane &p, const float wx[4], c
 }
 
 // A level of dw x dh pixels, in planes, of one of w x h. Planes are along the second axis of the grid, behind each other.
-extern "C" __global__ void __launch_bounds__(TILE_W *TILE_H)
+extern "C" __global__ void __launch_bounds__(BLUR_TILE_W *BLUR_TILE_H)
     blur_level(const float *src, float *dst, int w, int h, int dw, int dh, u32 rows, u32 pad) {
     after_prior();
     const u32 c = blockIdx.y / rows;
-    const int x = blockIdx.x * TILE_W + threadIdx.x % TILE_W, y = blockIdx.y % rows * TILE_H + threadIdx.x / TILE_W;
+    const int x = blockIdx.x * BLUR_TILE_W + threadIdx.x % BLUR_TILE_W,
+              y = blockIdx.y % rows * BLUR_TILE_H + threadIdx.x / BLUR_TILE_W;
     if (x >= dw || y >= dh) return;
     const BlurPlane p = {src + (u64)c * w * h, w, h};
     dst[(u64)c * dw * dh + (u64)y * dw + x] = mean5x5(p, 2 * x, 2 * y);
@@ -110,10 +109,11 @@ __device__ __forceinline__ void blurred(float out[4], const float *src, const fl
     }
 }
 
-extern "C" __global__ void __launch_bounds__(TILE_W *TILE_H)
+extern "C" __global__ void __launch_bounds__(BLUR_TILE_W *BLUR_TILE_H)
     blur_mix(const float *src, const float *levels, const float *sigma, float *dst, int w, int h, u32 channels, float scale) {
     after_prior();
-    const int x = blockIdx.x * TILE_W + threadIdx.x % TILE_W, y = blockIdx.y * TILE_H + threadIdx.x / TILE_W;
+    const int x = blockIdx.x * BLUR_TILE_W + threadIdx.x % BLUR_TILE_W,
+              y = blockIdx.y * BLUR_TILE_H + threadIdx.x / BLUR_TILE_W;
     if (x >= w || y >= h) return;
     const u64 n = (u64)w * h, i = (u64)y * w + x;
     const float s = fminf(mul(sigma[i], scale), MAX_BLUR_SIGMA); // of NaN, too

@@ -45,7 +45,7 @@ tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 # A copy, so that sources which are edited meanwhile don't get mixed.
 mkdir "$tmp/src"
-cp -- *.cu *.cuh "$tmp/src"
+cp -r -- *.cu *.cuh abi "$tmp/src"
 cd "$tmp/src"
 
 # nvcc alone leaves machine code uncompressed, which makes the files three times as large; so the steps that it would
@@ -79,7 +79,7 @@ done
 {
 	echo "nvcc $version"
 	echo "targets $TARGETS"
-	echo "sources $(ls *.cu *.cuh | sort | xargs sha256sum | sha256sum | cut -d' ' -f1)"
+	echo "sources $(find . -name '*.cu' -o -name '*.cuh' | sed 's|^\./||' | sort | xargs sha256sum | sha256sum | cut -d' ' -f1)"
 	(cd "$out" && sha256sum *.fatbin)
 } >"$out/BUILD"
 cat "$out/BUILD"

@@ -1,60 +1,9 @@
-// Layouts and device functions that the mask kernels share.
-//
-// Keep in sync: Edge, Region and MaskStats with kernels/driver/mask.go; everything else with kernels/cuda/layout.go.
-// A Go test checks the sizes and offsets of both sides.
+// Device functions that the mask kernels share, and what all kernels do.
 #pragma once
 
-#include <stdint.h>
-
-typedef long long i64;
-typedef unsigned long long u64;
-typedef unsigned int u32;
-
-// A directed edge in 1/256 px.
-struct Edge {
-    int x0, y0, x1, y1;
-} __attribute__((aligned(16))); // so that it is loaded in one go
-static_assert(sizeof(Edge) == 16, "Edge");
-
-// Sums of one channel of one region; see driver.MaskStats.
-struct MaskStats {
-    u64 count, sum, sumsq, min_key, max_key, sum_x, sum_y, sum_vx, sum_vy, pad;
-};
-static_assert(sizeof(MaskStats) == 80, "MaskStats");
-
-// A region of a prepared set. Rows [y0, y1) and columns [x0, x1) bound its pixels inside the frame (x is a bound
-// of the vertices, clipped). Its items take slots [item0, item_end) at most.
-struct PreparedRegion {
-    u32 edge0, edges, fill, pad;
-    int x0, y0, x1, y1;
-    u64 item0, item_end;
-};
-static_assert(sizeof(PreparedRegion) == 48, "PreparedRegion");
-
-// A band is the work of one block of the preparation: up to BAND_ROWS rows of one region.
-struct Band {
-    u32 region;
-    int y;
-};
+#include "abi/mask.cuh"
 
 // An item is a run of at most ITEM_PIXELS pixels of one row: x in bits 0..19, y in 20..39, length in 40..51.
-typedef u64 Item;
-#define ITEM_PIXELS 1024
-
-// Where the parts of a prepared set are. The host makes it from the set's header and passes it by value: a block
-// would otherwise wait for two loads, one after the other, before its first useful one.
-struct View {
-    const Edge *edges;
-    const PreparedRegion *regions;
-    const Band *bands;
-    u32 *counts; // items of each region
-    u64 *prefix; // items of all regions before; regions + 1 of them
-    Item *items;
-    int width, height;
-    u32 region_count, pad;
-};
-static_assert(sizeof(View) == 64, "View");
-
 __device__ __forceinline__ Item make_item(int x, int y, int n) {
     return (u64)(u32)x | ((u64)(u32)y << 20) | ((u64)(u32)n << 40);
 }

@@ -1,45 +1,21 @@
-// curveraster draws curves as constraints of a diffusion: see driver.CurveRaster, whose rules both kernels keep to the bit.
+// curveraster draws curves as constraints of a diffusion: see driver.CurveRaster, whose rules both kernels keep to the
+// bit.
 //
-// Phases: the claims of all pixels are cleared (a memset to all ones); curveraster_draw takes a line of a segment for LANES threads, each
-// of which lets every LANESth crossing claim two pixels, the least claim winning; curveraster_resolve writes flags and values of the
-// pixels that were claimed.
+// Phases: the claims of all pixels are cleared (a memset to all ones); curveraster_draw takes a line of a segment for
+// CURVE_LANES threads, each of which lets every LANESth crossing claim two pixels, the least claim winning;
+// curveraster_resolve writes flags and values of the pixels that were claimed.
 //
-// Bytes moved: 16 a pixel for clearing and reading claims, which stay in the L2 cache up to some 4 MP, and for each crossing two atomics
-// of 8 bytes. Complexity: pixels, and crossings. LANES is 16 because lines are up to 16 px long as package diffusion cuts them: they
-// cross as many rows and columns at most. With a thread for each line a scene of 400 curves takes 65 us on an H200.
+// Bytes moved: 16 a pixel for clearing and reading claims, which stay in the L2 cache up to some 4 MP, and for each
+// crossing two atomics of 8 bytes. Complexity: pixels, and crossings. CURVE_LANES is 16 because lines are up to 16 px
+// long as package diffusion cuts them: they cross as many rows and columns at most. With a thread for each line a scene
+// of 400 curves takes 65 us on an H200.
 //
 // Integers decide where curves cross; floats are used for values only, each operation rounded on its own.
 
+#include "abi/curveraster.cuh"
 #include "common.cuh"
 
-#define THREADS 128
-#define LANES 16
-#define RESOLVE_PIXELS 1024
 #define CURVE_UNIT 65536
-
-// Keep in sync: the structs with kernels/driver/curveraster.go.
-struct CurveStops {
-    u32 first, count;
-};
-struct Curve {
-    CurveStops left, right;
-    u32 barrier, pad;
-};
-static_assert(sizeof(Curve) == 24, "Curve");
-struct CurveSegment {
-    int x[4], y[4];
-    u32 curve, start, log_pieces, pad;
-};
-static_assert(sizeof(CurveSegment) == 48, "CurveSegment");
-struct CurveStop {
-    u32 at;
-    float values[4];
-};
-static_assert(sizeof(CurveStop) == 20, "CurveStop");
-
-#define FIXED 1u
-#define BLOCK_RIGHT 2u
-#define BLOCK_DOWN 4u
 
 // A claim is the less the better it is: distance in bits 48 to 63, complement of the segment's index in 24 to 47, parameter in 8 to 23,
 // side in 0.
@@ -91,11 +67,11 @@ struct Pen {
     }
 };
 
-extern "C" __global__ void __launch_bounds__(THREADS)
+extern "C" __global__ void __launch_bounds__(CURVE_THREADS)
     curveraster_draw(const CurveSegment *segments, const u32 *firsts, const Curve *curves, u64 *claims, unsigned char *flags, u32 count,
                      u32 pieces, int width, int height) {
     after_prior();
-    const u32 line = (blockIdx.x * THREADS + threadIdx.x) / LANES, lane = threadIdx.x % LANES;
+    const u32 line = (blockIdx.x * CURVE_THREADS + threadIdx.x) / CURVE_LANES, lane = threadIdx.x % CURVE_LANES;
     if (line >= pieces) return;
     u32 lo = 0, hi = count; // the last segment that begins at the line or before it
     while (hi - lo > 1) {
@@ -119,14 +95,14 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         const bool down = by > ay;
         const i64 x0 = down ? ax : bx, y0 = down ? ay : by, x1 = down ? bx : ax, y1 = down ? by : ay;
         const i64 d = y1 - y0, end = min(centres_from(y1), (i64)height);
-        for (i64 y = max(centres_from(y0), 0ll) + lane; y < end; y += LANES) {
+        for (i64 y = max(centres_from(y0), 0ll) + lane; y < end; y += CURVE_LANES) {
             const i64 centre = y * 256 + 128, num = (x0 - 128) * d + (centre - y0) * (x1 - x0), den = d * 256;
             const i64 east = ceil_div(num, den);
             if (east < 0 || east > width) continue;
             const u64 at = pen.along(centre - ay, by - ay), i = (u64)y * width + east;
             if (east > 0) pen.claim(i - 1, num - (east - 1) * den, den, at, down);
             if (east < width) pen.claim(i, east * den - num, den, at, !down);
-            if (pen.barrier && east > 0 && east < width) pen.block(i - 1, BLOCK_RIGHT);
+            if (pen.barrier && east > 0 && east < width) pen.block(i - 1, DIFFUSION_BLOCK_RIGHT);
         }
     }
     if (ax != bx) { // columns of centres: a pixel from its lower neighbour
@@ -134,7 +110,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         const i64 x0 = right ? ax : bx, y0 = right ? ay : by, x1 = right ? bx : ax, y1 = right ? by : ay;
         const i64 d = x1 - x0, end = min(centres_from(x1), (i64)width);
         if (max(y0, y1) < -256 || min(y0, y1) > (i64)height * 256 + 256) return;
-        for (i64 x = max(centres_from(x0), 0ll) + lane; x < end; x += LANES) {
+        for (i64 x = max(centres_from(x0), 0ll) + lane; x < end; x += CURVE_LANES) {
             const i64 centre = x * 256 + 128, num = (y0 - 128) * d + (centre - x0) * (y1 - y0), den = d * 256;
             // Through a centre: it lies to the right of where it is, and so above a line that goes down.
             const i64 south = y1 > y0 ? floor_div(num, den) + 1 : ceil_div(num, den);
@@ -142,7 +118,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
             const u64 at = pen.along(centre - ax, bx - ax), i = (u64)south * width + x;
             if (south > 0) pen.claim(i - width, num - (south - 1) * den, den, at, !right);
             if (south < height) pen.claim(i, south * den - num, den, at, right);
-            if (pen.barrier && south > 0 && south < height) pen.block(i - width, BLOCK_DOWN);
+            if (pen.barrier && south > 0 && south < height) pen.block(i - width, DIFFUSION_BLOCK_DOWN);
         }
     }
 }
@@ -153,7 +129,7 @@ __device__ __forceinline__ void resolve(u64 claim, u64 i, const CurveSegment *se
     const Curve &c = curves[s.curve];
     const CurveStops run = claim & 1 ? c.right : c.left;
     const u32 at = s.start + ((u32)(claim >> 8) & 0xffff);
-    flags[i] |= FIXED;
+    flags[i] |= DIFFUSION_FIXED;
     u32 lo = 0, hi = run.count; // the first stop behind the place
     while (lo < hi) {
         const u32 mid = (lo + hi) >> 1;
@@ -173,19 +149,19 @@ __device__ __forceinline__ void resolve(u64 claim, u64 i, const CurveSegment *se
         values[k * plane + i] = __fadd_rn(a.values[k], __fmul_rn(__fsub_rn(b.values[k], a.values[k]), f));
 }
 
-// A block takes RESOLVE_PIXELS pixels, and collects those that were claimed, a few of a hundred: else most threads of a warp would wait
-// for some.
-extern "C" __global__ void __launch_bounds__(THREADS)
+// A block takes CURVE_PIXELS pixels, and collects those that were claimed, a few of a hundred: else most threads of a
+// warp would wait for some.
+extern "C" __global__ void __launch_bounds__(CURVE_THREADS)
     curveraster_resolve(const CurveSegment *segments, const Curve *curves, const CurveStop *stops, const u64 *claims, unsigned char *flags,
                         float *values, u64 pixels, u32 channels, u32 pad) {
-    __shared__ u64 found[RESOLVE_PIXELS];
-    __shared__ u32 where[RESOLVE_PIXELS], count;
+    __shared__ u64 found[CURVE_PIXELS];
+    __shared__ u32 where[CURVE_PIXELS], count;
     if (threadIdx.x == 0) count = 0;
     __syncthreads();
     after_prior();
-    const u64 base = (u64)blockIdx.x * RESOLVE_PIXELS;
+    const u64 base = (u64)blockIdx.x * CURVE_PIXELS;
 #pragma unroll
-    for (u32 k = 0; k < RESOLVE_PIXELS; k += 2 * THREADS) {
+    for (u32 k = 0; k < CURVE_PIXELS; k += 2 * CURVE_THREADS) {
         const u32 j = k + 2 * threadIdx.x;
         ulonglong2 two = make_ulonglong2(NO_CLAIM, NO_CLAIM);
         if (base + j + 1 < pixels)
@@ -202,5 +178,6 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         }
     }
     __syncthreads();
-    for (u32 k = threadIdx.x; k < count; k += THREADS) resolve(found[k], base + where[k], segments, curves, stops, flags, values, pixels, channels);
+    for (u32 k = threadIdx.x; k < count; k += CURVE_THREADS)
+        resolve(found[k], base + where[k], segments, curves, stops, flags, values, pixels, channels);
 }

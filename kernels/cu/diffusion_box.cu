@@ -27,37 +27,11 @@
 // (before_next), when the one before them has ended. So what is older than that one may be read before after_prior: the set-up, and
 // of a cycle what was there before the last kernel. That is most of what the small levels wait for.
 
-#include <stddef.h>
-
+#include "abi/diffusion_box.cuh"
 #include "diffusion.cuh"
 
 #define DEAD_POINT 1e-6f // the largest sum of couplings that is none: what rounding leaves of couplings of about 1
 #define LEAST_RATIO 0.15f // assumed at least: the reduction varies from cycle to cycle
-
-// What a solve knows between kernels; it begins State.
-struct BoxState {
-    u32 magic, channels, stop, cycles;
-    u32 side;              // 0: the image is in X; 1: it is in Y
-    u32 done;              // blocks of a kernel that have ended
-    u32 most, most_left;   // bits of the largest update and residual so far
-    float update, ratio, estimate, residual;
-    u32 converged, pad;
-};
-#define STOP_AT 8 // where the host finds stop
-static_assert(sizeof(BoxState) <= 256 && offsetof(BoxState, stop) == STOP_AT, "BoxState");
-
-// A level but for its vectors. Point (x, y) is at y*stride + x. Its operator is sum over neighbours of coupling*(own value - theirs) +
-// sink*(own value); couplings are e, s, se and sw, kept at the one of two points from which they lead right or down. The weights are
-// those by which points of the level above are interpolated: what is added to the point right of that which has the same place as
-// this one from it and the next, to the point below, and to the one diagonally below.
-struct BoxLevel {
-    int width, height, stride, pad;
-    float4 *couplings;
-    float2 *sinks;   // the sink, and 1/(sum of couplings + sink), or 0 where there is no equation
-    float4 *sides;   // h0, h1, v0, v1
-    float4 *centres; // c0 to c3
-};
-static_assert(sizeof(BoxLevel) == 48, "BoxLevel");
 
 __device__ __forceinline__ bool within(const BoxLevel &l, int x, int y) { return (u32)x < (u32)l.width && (u32)y < (u32)l.height; }
 
@@ -73,19 +47,17 @@ __device__ __forceinline__ float4 couplings(const BoxLevel &l, int x, int y) {
 
 // ---- set-up
 
-#define CHECK_THREADS 256
-
 // Marks a set-up of flags that mean nothing: the pad of the header is one more than where.
 #define FLAWED 0x5e7d1ffb
 
 // Counts, 16 flags at a time. The header has been cleared.
-extern "C" __global__ void __launch_bounds__(CHECK_THREADS)
+extern "C" __global__ void __launch_bounds__(BOX_CHECK_THREADS)
     diffusion_box_check(const u8 *flags, u64 n, DiffusionHeader *head, u32 *counts, u64 *fault) {
-    __shared__ u32 sums[CHECK_THREADS / 32];
+    __shared__ u32 sums[BOX_CHECK_THREADS / 32];
     after_prior();
     u32 fixed = 0;
-    const u64 step = (u64)gridDim.x * CHECK_THREADS * 16;
-    for (u64 at = ((u64)blockIdx.x * CHECK_THREADS + threadIdx.x) * 16; at < n; at += step) {
+    const u64 step = (u64)gridDim.x * BOX_CHECK_THREADS * 16;
+    for (u64 at = ((u64)blockIdx.x * BOX_CHECK_THREADS + threadIdx.x) * 16; at < n; at += step) {
         u32 v[4] = {0, 0, 0, 0};
         if (at + 16 <= n) {
             const uint4 q = *(const uint4 *)(flags + at);
@@ -106,7 +78,7 @@ extern "C" __global__ void __launch_bounds__(CHECK_THREADS)
     if (lane_id() == 0) sums[threadIdx.x >> 5] = fixed;
     __syncthreads();
     if (threadIdx.x != 0) return;
-    for (int i = 1; i < CHECK_THREADS / 32; i++) fixed += sums[i];
+    for (int i = 1; i < BOX_CHECK_THREADS / 32; i++) fixed += sums[i];
     if (fixed) atomicAdd(&head->fixed, fixed);
     __threadfence();
     if (atomicAdd(&head->magic, 1) != gridDim.x - 1) return;
@@ -117,15 +89,14 @@ extern "C" __global__ void __launch_bounds__(CHECK_THREADS)
     counts[1] = head->void_pixels;
 }
 
-#define COARSEN_W 32 // points of the coarse level of a block
-#define COARSEN_H 8
-#define COARSEN_POINTS (COARSEN_W * COARSEN_H)
+#define COARSEN_POINTS (BOX_COARSEN_WIDTH * BOX_COARSEN_HEIGHT)
 #define COARSEN_FLAGS_THREADS COARSEN_POINTS // more blocks wait at the same time
-#define COARSEN_THREADS 416                  // as many as cells, with those around: small levels have few blocks
-static_assert(COARSEN_THREADS >= (COARSEN_W + 3) * (COARSEN_H + 3) && COARSEN_THREADS % 32 == 0, "cells of a block");
+static_assert(BOX_COARSEN_THREADS >= (BOX_COARSEN_WIDTH + 3) * (BOX_COARSEN_HEIGHT + 3) &&
+                  BOX_COARSEN_THREADS % 32 == 0,
+              "cells of a block");
 // Points of the level above that a block looks at: cells from -2 to the width, and what is around them.
-#define AROUND_W (2 * (COARSEN_W + 3) + 2)
-#define AROUND_H (2 * (COARSEN_H + 3) + 2)
+#define AROUND_W (2 * (BOX_COARSEN_WIDTH + 3) + 2)
+#define AROUND_H (2 * (BOX_COARSEN_HEIGHT + 3) + 2)
 
 // The operator of an image, whose pixels are coupled by 1 where both are free. Flags of what is around a block's points are in shared
 // memory, with 2 outside of the image; (x0, y0) is the first.
@@ -187,22 +158,26 @@ template <class Operator> __device__ __forceinline__ Star star_at(const Operator
 // In shared memory for a cell of 2x2 points of the level above: the weights, and what the cell contributes to others than the point
 // that it is of.
 struct CoarsenShared {
-    float4 sides[COARSEN_H + 3][COARSEN_W + 3], centres[COARSEN_H + 3][COARSEN_W + 3];
-    float right_s[COARSEN_H + 1][COARSEN_W + 1], right_sw[COARSEN_H + 1][COARSEN_W + 1], right_sink[COARSEN_H + 1][COARSEN_W + 1];
-    float below_e[COARSEN_H + 1][COARSEN_W + 1], below_sink[COARSEN_H + 1][COARSEN_W + 1], diagonal_sink[COARSEN_H + 1][COARSEN_W + 1];
+    float4 sides[BOX_COARSEN_HEIGHT + 3][BOX_COARSEN_WIDTH + 3], centres[BOX_COARSEN_HEIGHT + 3][BOX_COARSEN_WIDTH + 3];
+    float right_s[BOX_COARSEN_HEIGHT + 1][BOX_COARSEN_WIDTH + 1],
+        right_sw[BOX_COARSEN_HEIGHT + 1][BOX_COARSEN_WIDTH + 1],
+        right_sink[BOX_COARSEN_HEIGHT + 1][BOX_COARSEN_WIDTH + 1];
+    float below_e[BOX_COARSEN_HEIGHT + 1][BOX_COARSEN_WIDTH + 1],
+        below_sink[BOX_COARSEN_HEIGHT + 1][BOX_COARSEN_WIDTH + 1],
+        diagonal_sink[BOX_COARSEN_HEIGHT + 1][BOX_COARSEN_WIDTH + 1];
 };
 
 __device__ __forceinline__ float sum(const float4 &v) { return (v.x + v.y) + (v.z + v.w); }
 
 // Of the block's place among those that cover a level.
 __device__ __forceinline__ void coarsen_place(const BoxLevel &to, int &x, int &y) {
-    const u32 blocks_x = (to.width + COARSEN_W - 1) / COARSEN_W;
-    x = (int)(blockIdx.x % blocks_x) * COARSEN_W, y = (int)(blockIdx.x / blocks_x) * COARSEN_H;
+    const u32 blocks_x = (to.width + BOX_COARSEN_WIDTH - 1) / BOX_COARSEN_WIDTH;
+    x = (int)(blockIdx.x % blocks_x) * BOX_COARSEN_WIDTH, y = (int)(blockIdx.x / blocks_x) * BOX_COARSEN_HEIGHT;
 }
 
 // Writes a block's points, all alike; beyond the width, but not the stride, they are 0.
 __device__ __forceinline__ void coarsen_alike(const BoxLevel &to, int X, int Y, float e_s, float se_sw, float side, float centre) {
-    const int x = X + threadIdx.x % COARSEN_W, y = Y + threadIdx.x / COARSEN_W;
+    const int x = X + threadIdx.x % BOX_COARSEN_WIDTH, y = Y + threadIdx.x / BOX_COARSEN_WIDTH;
     if (threadIdx.x >= COARSEN_POINTS || x >= to.stride || y >= to.height) return;
     const size_t i = (size_t)y * to.stride + x;
     if (x >= to.width) e_s = se_sw = 0;
@@ -219,8 +194,9 @@ template <int THREADS, class Operator> __device__ __forceinline__ void coarsen(c
     __shared__ CoarsenShared s;
     // Points between two: the equation at the point, with what lies across taken for as large as the point, and what lies beside a
     // coarse point for as large as that. Cells from -2 on.
-    for (int i = threadIdx.x; i < (COARSEN_W + 3) * (COARSEN_H + 3); i += THREADS) {
-        const int cx = i % (COARSEN_W + 3), cy = i / (COARSEN_W + 3), x = 2 * (X + cx - 2), y = 2 * (Y + cy - 2);
+    for (int i = threadIdx.x; i < (BOX_COARSEN_WIDTH + 3) * (BOX_COARSEN_HEIGHT + 3); i += THREADS) {
+        const int cx = i % (BOX_COARSEN_WIDTH + 3), cy = i / (BOX_COARSEN_WIDTH + 3), x = 2 * (X + cx - 2),
+                  y = 2 * (Y + cy - 2);
         float4 v = make_float4(0, 0, 0, 0);
         const Star h = star_at(a, x + 1, y);
         const float west = h.w + h.nw + h.sw, east = h.e + h.ne + h.se, all = west + east + h.sink;
@@ -232,8 +208,9 @@ template <int THREADS, class Operator> __device__ __forceinline__ void coarsen(c
     }
     __syncthreads();
     // Points between four: the equation at the point, with the points between two as they were interpolated.
-    for (int i = threadIdx.x; i < (COARSEN_W + 2) * (COARSEN_H + 2); i += THREADS) {
-        const int cx = i % (COARSEN_W + 2), cy = i / (COARSEN_W + 2), x = 2 * (X + cx - 2) + 1, y = 2 * (Y + cy - 2) + 1;
+    for (int i = threadIdx.x; i < (BOX_COARSEN_WIDTH + 2) * (BOX_COARSEN_HEIGHT + 2); i += THREADS) {
+        const int cx = i % (BOX_COARSEN_WIDTH + 2), cy = i / (BOX_COARSEN_WIDTH + 2), x = 2 * (X + cx - 2) + 1,
+                  y = 2 * (Y + cy - 2) + 1;
         const Star c = star_at(a, x, y);
         const float4 o = s.sides[cy][cx], below = s.sides[cy + 1][cx], right = s.sides[cy][cx + 1];
         float4 v = make_float4(0, 0, 0, 0);
@@ -252,16 +229,16 @@ template <int THREADS, class Operator> __device__ __forceinline__ void coarsen(c
     // differences from 1, of which little is lost by rounding where there are few constraints.
     float4 own = make_float4(0, 0, 0, 0);
     float own_sink = 0;
-    for (int i = threadIdx.x; i < (COARSEN_W + 1) * (COARSEN_H + 1); i += THREADS) {
+    for (int i = threadIdx.x; i < (BOX_COARSEN_WIDTH + 1) * (BOX_COARSEN_HEIGHT + 1); i += THREADS) {
         // The block's own points come first, so that each thread keeps its own.
         const bool mine = i < COARSEN_POINTS;
         int cx, cy;
         if (mine)
-            cx = i % COARSEN_W + 1, cy = i / COARSEN_W + 1;
-        else if (i < COARSEN_POINTS + COARSEN_W + 1)
+            cx = i % BOX_COARSEN_WIDTH + 1, cy = i / BOX_COARSEN_WIDTH + 1;
+        else if (i < COARSEN_POINTS + BOX_COARSEN_WIDTH + 1)
             cx = i - COARSEN_POINTS, cy = 0;
         else
-            cx = 0, cy = i - COARSEN_POINTS - COARSEN_W;
+            cx = 0, cy = i - COARSEN_POINTS - BOX_COARSEN_WIDTH;
         const int x = 2 * (X + cx - 1), y = 2 * (Y + cy - 1);
         const float4 sd = s.sides[cy + 1][cx + 1], ct = s.centres[cy + 1][cx + 1];
         const float4 up = s.sides[cy][cx + 1], left = s.sides[cy + 1][cx], right = s.sides[cy + 1][cx + 2], below = s.sides[cy + 2][cx + 1];
@@ -324,7 +301,8 @@ template <int THREADS, class Operator> __device__ __forceinline__ void coarsen(c
         if (mine) own = make_float4(ue, us, use, usw), own_sink = sink;
     }
     __syncthreads();
-    const int cx = threadIdx.x % COARSEN_W + 1, cy = threadIdx.x / COARSEN_W + 1, x = X + cx - 1, y = Y + cy - 1;
+    const int cx = threadIdx.x % BOX_COARSEN_WIDTH + 1, cy = threadIdx.x / BOX_COARSEN_WIDTH + 1, x = X + cx - 1,
+              y = Y + cy - 1;
     if (threadIdx.x >= COARSEN_POINTS || x >= to.stride || y >= to.height) return;
     const size_t at = (size_t)y * to.stride + x;
     const bool in = x < to.width; // beyond, it is 0
@@ -355,7 +333,8 @@ extern "C" __global__ void __launch_bounds__(COARSEN_FLAGS_THREADS) diffusion_bo
         const int i = k * COARSEN_FLAGS_THREADS + threadIdx.x;
         const int x = a.x0 + i % AROUND_W, y = a.y0 + i / AROUND_W;
         u32 f = 2;
-        if (i < AROUND_W * AROUND_H && (u32)x < (u32)width && (u32)y < (u32)height) f = flags[(size_t)y * width + x] & FIXED;
+        if (i < AROUND_W * AROUND_H && (u32)x < (u32)width && (u32)y < (u32)height)
+            f = flags[(size_t)y * width + x] & DIFFUSION_FIXED;
         if (i < AROUND_W * AROUND_H) around[i] = f, some |= f, all = all && f;
     }
     if (__syncthreads_and(all)) return coarsen_alike(to, X, Y, 0, 0, 0, 0);
@@ -364,7 +343,7 @@ extern "C" __global__ void __launch_bounds__(COARSEN_FLAGS_THREADS) diffusion_bo
 }
 
 // The others.
-extern "C" __global__ void __launch_bounds__(COARSEN_THREADS, 2) diffusion_box_coarsen(BoxLevel from, BoxLevel to) {
+extern "C" __global__ void __launch_bounds__(BOX_COARSEN_THREADS, 2) diffusion_box_coarsen(BoxLevel from, BoxLevel to) {
     __shared__ float around[4 * AROUND_H * AROUND_W];
     after_prior();
     int X, Y;
@@ -372,8 +351,8 @@ extern "C" __global__ void __launch_bounds__(COARSEN_THREADS, 2) diffusion_box_c
     NearOperator a = {from, around, 2 * X - 5, 2 * Y - 5};
     bool some = false;
 #pragma unroll
-    for (int k = 0; k < (AROUND_W * AROUND_H + COARSEN_THREADS - 1) / COARSEN_THREADS; k++) {
-        const int i = k * COARSEN_THREADS + threadIdx.x, x = i % AROUND_W, y = i / AROUND_W;
+    for (int k = 0; k < (AROUND_W * AROUND_H + BOX_COARSEN_THREADS - 1) / BOX_COARSEN_THREADS; k++) {
+        const int i = k * BOX_COARSEN_THREADS + threadIdx.x, x = i % AROUND_W, y = i / AROUND_W;
         if (i >= AROUND_W * AROUND_H) break;
         const float4 c = couplings(from, a.x0 + x, a.y0 + y);
         some = some || E(c) != 0 || S(c) != 0 || SE(c) != 0 || SW(c) != 0 || a.sink(a.x0 + x, a.y0 + y) != 0;
@@ -381,23 +360,22 @@ extern "C" __global__ void __launch_bounds__(COARSEN_THREADS, 2) diffusion_box_c
         at[0] = E(c), at[AROUND_H * AROUND_W] = S(c), at[2 * AROUND_H * AROUND_W] = SE(c), at[3 * AROUND_H * AROUND_W] = SW(c);
     }
     if (!__syncthreads_or(some)) return coarsen_alike(to, X, Y, 0, 0, 0, 0);
-    coarsen<COARSEN_THREADS>(a, to, X, Y);
+    coarsen<BOX_COARSEN_THREADS>(a, to, X, Y);
 }
 
-#define COARSEST 8 // sides of the coarsest level
-#define COARSEST_POINTS (COARSEST * COARSEST)
-#define INVERT_THREADS 256
+#define COARSEST_POINTS (BOX_COARSEST * BOX_COARSEST)
 
 // Inverts the coarsest operator by Gauss and Jordan, without pivots: it is symmetric and positive definite. A thread has 16 entries of a
 // row. At last it says that the set-up is whole.
-extern "C" __global__ void __launch_bounds__(INVERT_THREADS)
+extern "C" __global__ void __launch_bounds__(BOX_INVERT_THREADS)
     diffusion_box_invert(BoxLevel l, float *inverse, DiffusionHeader *head, u32 width, u32 height) {
     __shared__ __align__(16) float matrix[COARSEST_POINTS][COARSEST_POINTS], rows[2][COARSEST_POINTS], columns[2][COARSEST_POINTS];
     __shared__ bool live[COARSEST_POINTS];
     after_prior();
     // Rows without an equation are 0 but for their own 1.
     const int t = threadIdx.x, points = l.width * l.height, x = t % max(l.width, 1), y = t / max(l.width, 1);
-    for (int q = t; q < COARSEST_POINTS * COARSEST_POINTS; q += INVERT_THREADS) matrix[q / COARSEST_POINTS][q % COARSEST_POINTS] = q / COARSEST_POINTS == q % COARSEST_POINTS;
+    for (int q = t; q < COARSEST_POINTS * COARSEST_POINTS; q += BOX_INVERT_THREADS)
+        matrix[q / COARSEST_POINTS][q % COARSEST_POINTS] = q / COARSEST_POINTS == q % COARSEST_POINTS;
     const Star c = star_at(LevelOperator{l}, x, y);
     const bool has_equation = t < points && c.all() > DEAD_POINT;
     if (t < COARSEST_POINTS) live[t] = has_equation;
@@ -446,34 +424,16 @@ extern "C" __global__ void __launch_bounds__(INVERT_THREADS)
 
 // ---- solve
 
-// What the kernels of a solve have in common. Colours, x and y have a plane a channel.
-struct BoxSolve {
-    const u8 *flags;
-    const DiffusionHeader *head;
-    const float *colours;
-    float *x, *y;
-    BoxState *state;
-    double *sums; // MEAN_BLOCKS a channel
-    u64 *fault;
-    int width, height, channels, start; // driver.DiffusionStart
-    float tolerance;
-    u32 pad;
-};
-static_assert(sizeof(BoxSolve) == 88, "BoxSolve");
-
 #define FROM_MEAN 0
 #define CONTINUE 2
 
 #define STATE_MAGIC 0x5e7d1ff6
 
-#define MEAN_THREADS 512
-#define MEAN_BLOCKS 256 // two for each multiprocessor of the largest machines; the sums do not depend on where they run
-
-// Looks whether set-up and state are what they have to be, and sums the fixed pixels where the mean is wanted: then it has MEAN_BLOCKS
-// blocks, and else one. Each block that fills in the image adds up the sums of these, in order: the mean is the same each time and everywhere,
-// and nobody waits for the last of them.
-extern "C" __global__ void __launch_bounds__(MEAN_THREADS) diffusion_box_begin(BoxSolve p) {
-    __shared__ double part[MEAN_THREADS / 32][4];
+// Looks whether set-up and state are what they have to be, and sums the fixed pixels where the mean is wanted: then it
+// has BOX_MEAN_BLOCKS blocks, and else one. Each block that fills in the image adds up the sums of these, in order: the
+// mean is the same each time and everywhere, and nobody waits for the last of them.
+extern "C" __global__ void __launch_bounds__(BOX_MEAN_THREADS) diffusion_box_begin(BoxSolve p) {
+    __shared__ double part[BOX_MEAN_THREADS / 32][4];
     after_prior();
     before_next();
     BoxState *st = p.state;
@@ -499,8 +459,8 @@ extern "C" __global__ void __launch_bounds__(MEAN_THREADS) diffusion_box_begin(B
     double sum[4] = {0, 0, 0, 0};
     const u64 n = (u64)p.width * p.height;
     if (p.start == FROM_MEAN) {
-        const u64 step = (u64)MEAN_BLOCKS * MEAN_THREADS * 16;
-        for (u64 at = ((u64)blockIdx.x * MEAN_THREADS + threadIdx.x) * 16; at < n; at += step) {
+        const u64 step = (u64)BOX_MEAN_BLOCKS * BOX_MEAN_THREADS * 16;
+        for (u64 at = ((u64)blockIdx.x * BOX_MEAN_THREADS + threadIdx.x) * 16; at < n; at += step) {
             u32 f[4] = {0, 0, 0, 0};
             if (at + 16 <= n) {
                 const uint4 q = *(const uint4 *)(p.flags + at);
@@ -518,10 +478,11 @@ extern "C" __global__ void __launch_bounds__(MEAN_THREADS) diffusion_box_begin(B
                     if ((n & 3) == 0) {
                         float4 q = make_float4(0, 0, 0, 0);
                         if (f[i] & 0x01010101) q = ((const float4 *)plane)[i];
-                        v += ((f[i] & FIXED ? q.x : 0) + (f[i] >> 8 & FIXED ? q.y : 0)) + ((f[i] >> 16 & FIXED ? q.z : 0) + (f[i] >> 24 & FIXED ? q.w : 0));
+                        v += ((f[i] & DIFFUSION_FIXED ? q.x : 0) + (f[i] >> 8 & DIFFUSION_FIXED ? q.y : 0)) +
+                             ((f[i] >> 16 & DIFFUSION_FIXED ? q.z : 0) + (f[i] >> 24 & DIFFUSION_FIXED ? q.w : 0));
                     } else
                         for (int k = 0; k < 4; k++)
-                            if (f[i] >> 8 * k & FIXED) v += plane[4 * i + k];
+                            if (f[i] >> 8 * k & DIFFUSION_FIXED) v += plane[4 * i + k];
                 }
                 sum[c] += v;
             }
@@ -535,26 +496,23 @@ extern "C" __global__ void __launch_bounds__(MEAN_THREADS) diffusion_box_begin(B
     __syncthreads();
     if (threadIdx.x < 4) {
         double all = 0;
-        for (int i = 0; i < MEAN_THREADS / 32; i++) all += part[i][threadIdx.x];
-        p.sums[threadIdx.x * MEAN_BLOCKS + blockIdx.x] = all;
+        for (int i = 0; i < BOX_MEAN_THREADS / 32; i++) all += part[i][threadIdx.x];
+        p.sums[threadIdx.x * BOX_MEAN_BLOCKS + blockIdx.x] = all;
     }
     if (blockIdx.x != 0 || threadIdx.x != 0) return;
     const BoxState state = {STATE_MAGIC, (u32)p.channels};
     *st = state;
 }
 
-// Tiles of the image: a warp has 128 pixels of ROWS rows, a lane 4 of each. MARGIN pixels all around are of other blocks, but for those at the
-// sides of the image: five half sweeps, the residual and its restriction reach 7 far, and tiles begin at even places. Eight rows a warp, and half
-// the warps, took a solve of 1024x1024 12 % longer: a block at a side of the image waits for its instructions, which are twice as many.
+// Tiles of the image: a warp has 128 pixels of ROWS rows, a lane 4 of each. BOX_FINE_MARGIN pixels all around are of
+// other blocks, but for those at the sides of the image: five half sweeps, the residual and its restriction reach 7
+// far, and tiles begin at even places.
 #define FINE_WARPS 16
-#define FINE_THREADS 512
-#define FINE_BLOCKS 2 // of a multiprocessor
 #define ROWS 4
 #define ALL_FREE ((u32)((1ull << 4 * ROWS) - 1))
-#define MARGIN 8
-#define FINE_W 112
-#define FINE_H 48
-static_assert(FINE_THREADS == FINE_WARPS * 32 && FINE_W == 128 - 2 * MARGIN && FINE_H == FINE_WARPS * ROWS - 2 * MARGIN, "tiles of the image");
+static_assert(BOX_FINE_THREADS == FINE_WARPS * 32 && BOX_FINE_WIDTH == 128 - 2 * BOX_FINE_MARGIN &&
+                  BOX_FINE_HEIGHT == FINE_WARPS * ROWS - 2 * BOX_FINE_MARGIN,
+              "tiles of the image");
 
 struct FineShared {
     float4 rows[2][2][FINE_WARPS][32]; // first and last row of each warp, twice
@@ -838,15 +796,15 @@ template <int KIND, bool WIDE> __device__ __forceinline__ void store_fine(const 
     }
 }
 
-static_assert(MEAN_BLOCKS % 32 == 0, "sums that a lane has");
+static_assert(BOX_MEAN_BLOCKS % 32 == 0, "sums that a lane has");
 
-// The mean of a channel's fixed pixels, in each lane, by the sums of MEAN_BLOCKS blocks.
+// The mean of a channel's fixed pixels, in each lane, by the sums of BOX_MEAN_BLOCKS blocks.
 __device__ __forceinline__ float mean_of(const double *sums, u32 fixed) {
-    double all[MEAN_BLOCKS / 32];
+    double all[BOX_MEAN_BLOCKS / 32];
 #pragma unroll
-    for (int i = 0; i < MEAN_BLOCKS / 32; i++) all[i] = sums[32 * i + lane_id()];
+    for (int i = 0; i < BOX_MEAN_BLOCKS / 32; i++) all[i] = sums[32 * i + lane_id()];
 #pragma unroll
-    for (int i = 1; i < MEAN_BLOCKS / 32; i++) all[0] += all[i];
+    for (int i = 1; i < BOX_MEAN_BLOCKS / 32; i++) all[0] += all[i];
     for (int o = 16; o; o >>= 1) all[0] += __shfl_xor_sync(~0u, all[0], o);
     return (float)(all[0] / (fixed ? fixed : 1));
 }
@@ -915,7 +873,8 @@ __device__ __forceinline__ void fine_tile(const BoxSolve &p, const BoxLevel &l, 
     if (!START) {
         if (t.warp == 0) above = flags_of<KIND, WIDE>(p.flags, w, h, x0, y0 - 1);
         const int y = y0 + t.lane;
-        if (t.lane < ROWS && (KIND != EDGE || ((u32)(tx - 1) < (u32)w && (u32)y < (u32)h))) left_free = !(p.flags[(size_t)y * w + tx - 1] & FIXED);
+        if (t.lane < ROWS && (KIND != EDGE || ((u32)(tx - 1) < (u32)w && (u32)y < (u32)h)))
+            left_free = !(p.flags[(size_t)y * w + tx - 1] & DIFFUSION_FIXED);
     }
     if (START && t.warp == 0) { // the others wait for it where they wait for their loads
         const float m = p.start == FROM_MEAN ? mean_of(sums, p.head->fixed) : 0;
@@ -941,8 +900,9 @@ __device__ __forceinline__ void fine_tile(const BoxSolve &p, const BoxLevel &l, 
 #pragma unroll
         for (int r = 0; r < ROWS; r++) {
             if (from_mean) v[r] = make_float4(m, m, m, m);
-            v[r].x = f[r] & FIXED ? c[r].x : v[r].x, v[r].y = f[r] >> 8 & FIXED ? c[r].y : v[r].y;
-            v[r].z = f[r] >> 16 & FIXED ? c[r].z : v[r].z, v[r].w = f[r] >> 24 & FIXED ? c[r].w : v[r].w;
+            v[r].x = f[r] & DIFFUSION_FIXED ? c[r].x : v[r].x, v[r].y = f[r] >> 8 & DIFFUSION_FIXED ? c[r].y : v[r].y;
+            v[r].z = f[r] >> 16 & DIFFUSION_FIXED ? c[r].z : v[r].z,
+            v[r].w = f[r] >> 24 & DIFFUSION_FIXED ? c[r].w : v[r].w;
         }
     }
     Correction correction;
@@ -955,8 +915,10 @@ __device__ __forceinline__ void fine_tile(const BoxSolve &p, const BoxLevel &l, 
         if (KIND == EDGE) v[r].x = g & 8 ? 0 : v[r].x, v[r].y = g >> 8 & 8 ? 0 : v[r].y, v[r].z = g >> 16 & 8 ? 0 : v[r].z, v[r].w = g >> 24 & 8 ? 0 : v[r].w;
         t.x[r][0] = v[r].x, t.x[r][1] = v[r].y, t.x[r][2] = v[r].z, t.x[r][3] = v[r].w;
     }
-    const bool own = (t.lane >= MARGIN / 4 || tx == 0) && (t.lane < 32 - MARGIN / 4 || tx + 128 >= w) &&
-                     (t.warp >= MARGIN / ROWS || ty == 0) && (t.warp < FINE_WARPS - MARGIN / ROWS || ty + FINE_WARPS * ROWS >= h);
+    const bool own = (t.lane >= BOX_FINE_MARGIN / 4 || tx == 0) &&
+                     (t.lane < 32 - BOX_FINE_MARGIN / 4 || tx + 128 >= w) &&
+                     (t.warp >= BOX_FINE_MARGIN / ROWS || ty == 0) &&
+                     (t.warp < FINE_WARPS - BOX_FINE_MARGIN / ROWS || ty + FINE_WARPS * ROWS >= h);
     s.free[t.warp][t.lane] = mine;
     u32 free_above = 0, free_before = 0; // as bits of the last row, and of the last column
     if (!START && some) {
@@ -1041,10 +1003,10 @@ template <bool START> __device__ __forceinline__ void fine(const BoxSolve &p, co
     const size_t n = (size_t)p.width * p.height, vector = (size_t)l.stride * l.height;
     // A block's place. Those of the channels are next to each other, as all read the same flags.
     const u32 channel = blockIdx.x % p.channels;
-    const int tx = (int)(blockIdx.x / p.channels) * FINE_W, ty = (int)blockIdx.y * FINE_H;
+    const int tx = (int)(blockIdx.x / p.channels) * BOX_FINE_WIDTH, ty = (int)blockIdx.y * BOX_FINE_HEIGHT;
     const float *from = (!START && st->side ? p.y : p.x) + channel * n, *colours = p.colours + channel * n;
     float *to = (!START && st->side ? p.x : p.y) + channel * n; // start goes to Y as well: neighbours read X
-    const double *sums = p.sums + channel * MEAN_BLOCKS;
+    const double *sums = p.sums + channel * BOX_MEAN_BLOCKS;
     const float step = START ? 1 : box_step(st->cycles);
     e += channel * vector, b += channel * vector;
     const bool edge = tx == 0 || ty == 0 || tx + 128 >= p.width || ty + FINE_WARPS * ROWS >= p.height, wide = p.width % 4 == 0;
@@ -1082,11 +1044,13 @@ template <bool START> __device__ __forceinline__ void fine(const BoxSolve &p, co
     st->stop = st->converged;
 }
 
-extern "C" __global__ void __launch_bounds__(FINE_THREADS, FINE_BLOCKS) diffusion_box_start(BoxSolve p, BoxLevel l, const float *e, float *b) {
+extern "C" __global__ void __launch_bounds__(BOX_FINE_THREADS, BOX_FINE_BLOCKS)
+    diffusion_box_start(BoxSolve p, BoxLevel l, const float *e, float *b) {
     fine<true>(p, l, e, b);
 }
 
-extern "C" __global__ void __launch_bounds__(FINE_THREADS, FINE_BLOCKS) diffusion_box_fine(BoxSolve p, BoxLevel l, const float *e, float *b) {
+extern "C" __global__ void __launch_bounds__(BOX_FINE_THREADS, BOX_FINE_BLOCKS)
+    diffusion_box_fine(BoxSolve p, BoxLevel l, const float *e, float *b) {
     fine<false>(p, l, e, b);
 }
 
@@ -1096,28 +1060,18 @@ extern "C" __global__ void __launch_bounds__(FINE_THREADS, FINE_BLOCKS) diffusio
 // couplings are loaded once, and what one channel waits for is time for the others. Points are relaxed in four colours: a point
 // after two sweeps takes of points up to 8 away along rows, and up to 4 across. So does a residual after two sweeps that begin with 0, whose
 // first step takes of no other.
-//
-// On the way down a block has as many cells as it has registers for. On the way up, where it reads more, it has so few that two share a
-// multiprocessor: one loads while the other computes.
 #define TILE_CELLS 32 // of a row: those of a warp
 #define PITCH (TILE_CELLS + 1)
-#define TILE_CHANNELS 3 // at once
-#define DOWN_ROWS 26 // of cells: 512x512 points are 132 tiles, one for each multiprocessor of the largest machines
-#define DOWN_THREADS 832
-#define DOWN_BLOCKS 1 // of a multiprocessor
 #define DOWN_X 8
 #define DOWN_Y 4
-#define DOWN_W 48
-#define DOWN_H 44
-#define UP_ROWS 16
-#define UP_THREADS 512
-#define UP_BLOCKS 2
 #define UP_X 8
 #define UP_Y 4
-#define UP_W 48
-#define UP_H 24
-static_assert(DOWN_THREADS == TILE_CELLS * DOWN_ROWS && DOWN_W == 2 * (TILE_CELLS - DOWN_X) && DOWN_H == 2 * (DOWN_ROWS - DOWN_Y), "tiles on the way down");
-static_assert(UP_THREADS == TILE_CELLS * UP_ROWS && UP_W == 2 * (TILE_CELLS - UP_X) && UP_H == 2 * (UP_ROWS - UP_Y), "tiles on the way up");
+static_assert(BOX_DOWN_THREADS == TILE_CELLS * BOX_DOWN_ROWS && BOX_DOWN_WIDTH == 2 * (TILE_CELLS - DOWN_X) &&
+                  BOX_DOWN_HEIGHT == 2 * (BOX_DOWN_ROWS - DOWN_Y),
+              "tiles on the way down");
+static_assert(BOX_UP_THREADS == TILE_CELLS * BOX_UP_ROWS && BOX_UP_WIDTH == 2 * (TILE_CELLS - UP_X) &&
+                  BOX_UP_HEIGHT == 2 * (BOX_UP_ROWS - UP_Y),
+              "tiles on the way up");
 
 // A cell's points are a b in its first row, and c d below. Couplings are those kept at them, and those of the cells around (w, n, e and
 // so on, with the point of that cell) that lead here.
@@ -1328,7 +1282,7 @@ __device__ __forceinline__ Cell inverses_of_row(const BoxLevel &l, int x, int y)
 
 template <int CELL_ROWS> struct TileShared {
     enum { PLANE = (CELL_ROWS + 2) * PITCH + 1 };
-    float planes[TILE_CHANNELS][4][PLANE];
+    float planes[BOX_TILE_CHANNELS][4][PLANE];
 };
 
 // The planes of N channels, which are 0 around the cells: rows share what is between them.
@@ -1365,13 +1319,17 @@ template <int N> __device__ __forceinline__ Tile tile_of(u32 tiles_x, u32 groups
 
 // A tile none of whose points has an equation is 0, and so is its residual. What the set-up made is older than the kernel before, and so may
 // be read before that has ended.
-template <int N> __device__ __forceinline__ void down_tile(TileShared<DOWN_ROWS> &s, const BoxState *state, const BoxLevel &l, const BoxLevel &next, const float *b, float *x, float *next_b, u32 tiles_x, u32 groups) {
-    const Tile t = tile_of<N>(tiles_x, groups, DOWN_W, DOWN_H, DOWN_X, DOWN_Y);
-    const bool own = t.lane >= DOWN_X / 2 && t.lane < TILE_CELLS - DOWN_X / 2 && t.row >= DOWN_Y / 2 && t.row < DOWN_ROWS - DOWN_Y / 2;
+template <int N>
+__device__ __forceinline__ void down_tile(TileShared<BOX_DOWN_ROWS> &s, const BoxState *state, const BoxLevel &l,
+                                          const BoxLevel &next, const float *b, float *x, float *next_b, u32 tiles_x,
+                                          u32 groups) {
+    const Tile t = tile_of<N>(tiles_x, groups, BOX_DOWN_WIDTH, BOX_DOWN_HEIGHT, DOWN_X, DOWN_Y);
+    const bool own = t.lane >= DOWN_X / 2 && t.lane < TILE_CELLS - DOWN_X / 2 && t.row >= DOWN_Y / 2 &&
+                     t.row < BOX_DOWN_ROWS - DOWN_Y / 2;
     const Cell k = cell_of_row(l, t.X, t.Y);
     const float4 w = weights(next, next.sides, t.cx, t.cy);
     Planes p[N];
-    tile_planes<N, DOWN_ROWS>(s, p);
+    tile_planes<N, BOX_DOWN_ROWS>(s, p);
     after_prior();
     before_next();
     // All of this waits at the same time.
@@ -1394,7 +1352,7 @@ template <int N> __device__ __forceinline__ void down_tile(TileShared<DOWN_ROWS>
     }
 #pragma unroll
     for (int n = 0; n < N; n++) rhs[n] = clean(k, rhs[n]);
-    sweeps<N>(k, p, rhs, v, Rows<DOWN_ROWS, true>{t.row});
+    sweeps<N>(k, p, rhs, v, Rows<BOX_DOWN_ROWS, true>{t.row});
     float here[N], right[N], below[N];
 #pragma unroll
     for (int n = 0; n < N; n++) {
@@ -1411,33 +1369,37 @@ template <int N> __device__ __forceinline__ void down_tile(TileShared<DOWN_ROWS>
         if (out) next_b[n * next_vector] = here[n] + p[n].a[p[n].o - PITCH];
 }
 
-// Channels are those of all groups: as many of each, up to TILE_CHANNELS.
-extern "C" __global__ void __launch_bounds__(DOWN_THREADS, DOWN_BLOCKS)
+// Channels are those of all groups: as many of each, up to BOX_TILE_CHANNELS.
+extern "C" __global__ void __launch_bounds__(BOX_DOWN_THREADS, BOX_DOWN_BLOCKS)
     diffusion_box_down(const BoxState *state, BoxLevel l, BoxLevel next, const float *b, float *x, float *next_b, u32 tiles_x, u32 channels, u32 groups, u32 pad) {
-    __shared__ TileShared<DOWN_ROWS> s;
+    __shared__ TileShared<BOX_DOWN_ROWS> s;
     switch (channels / groups) {
     case 1: down_tile<1>(s, state, l, next, b, x, next_b, tiles_x, groups); break;
     case 2: down_tile<2>(s, state, l, next, b, x, next_b, tiles_x, groups); break;
-    default: down_tile<TILE_CHANNELS>(s, state, l, next, b, x, next_b, tiles_x, groups);
+    default: down_tile<BOX_TILE_CHANNELS>(s, state, l, next, b, x, next_b, tiles_x, groups);
     }
 }
 
-template <int N> __device__ __forceinline__ void up_tile(TileShared<UP_ROWS> &s, const BoxState *state, const BoxLevel &l, const BoxLevel &next, const float *b, const float *x, const float *next_e, float *e, u32 tiles_x, u32 groups) {
-    const Tile t = tile_of<N>(tiles_x, groups, UP_W, UP_H, UP_X, UP_Y);
-    const bool own = t.lane >= UP_X / 2 && t.lane < TILE_CELLS - UP_X / 2 && t.row >= UP_Y / 2 && t.row < UP_ROWS - UP_Y / 2;
+template <int N>
+__device__ __forceinline__ void up_tile(TileShared<BOX_UP_ROWS> &s, const BoxState *state, const BoxLevel &l,
+                                        const BoxLevel &next, const float *b, const float *x, const float *next_e,
+                                        float *e, u32 tiles_x, u32 groups) {
+    const Tile t = tile_of<N>(tiles_x, groups, BOX_UP_WIDTH, BOX_UP_HEIGHT, UP_X, UP_Y);
+    const bool own =
+        t.lane >= UP_X / 2 && t.lane < TILE_CELLS - UP_X / 2 && t.row >= UP_Y / 2 && t.row < BOX_UP_ROWS - UP_Y / 2;
     const size_t vector = (size_t)l.stride * l.height, next_vector = (size_t)next.stride * next.height;
     b += t.first * vector, x += t.first * vector, e += t.first * vector, next_e += t.first * next_vector;
     // These are of the way down, and older than the kernel before as well.
     float4 rhs[N], v[N];
 #pragma unroll
     for (int n = 0; n < N; n++) v[n] = cell_values(l, x + n * vector, t.X, t.Y);
-    if (N < TILE_CHANNELS)
+    if (N < BOX_TILE_CHANNELS)
 #pragma unroll
         for (int n = 0; n < N; n++) rhs[n] = cell_values(l, b + n * vector, t.X, t.Y);
-    Cell k = N < TILE_CHANNELS ? cell_of_row(l, t.X, t.Y) : inverses_of_row(l, t.X, t.Y);
+    Cell k = N < BOX_TILE_CHANNELS ? cell_of_row(l, t.X, t.Y) : inverses_of_row(l, t.X, t.Y);
     const float4 sides = weights(next, next.sides, t.cx, t.cy), centres = weights(next, next.centres, t.cx, t.cy);
     Planes p[N];
-    tile_planes<N, UP_ROWS>(s, p);
+    tile_planes<N, BOX_UP_ROWS>(s, p);
     after_prior();
     before_next();
     // All of this waits at the same time.
@@ -1469,45 +1431,35 @@ template <int N> __device__ __forceinline__ void up_tile(TileShared<UP_ROWS> &s,
         p[n].a[p[n].o] = v[n].x, p[n].b[p[n].o] = v[n].y, p[n].c[p[n].o] = v[n].z, p[n].d[p[n].o] = v[n].w;
     }
     __syncthreads();
-    if (N == TILE_CHANNELS) { // there are registers for these only now
+    if (N == BOX_TILE_CHANNELS) { // there are registers for these only now
 #pragma unroll
         for (int n = 0; n < N; n++) rhs[n] = cell_values(l, b + n * vector, t.X, t.Y);
         k = cell_of_row(l, t.X, t.Y);
     }
 #pragma unroll
     for (int n = 0; n < N; n++) rhs[n] = clean(k, rhs[n]);
-    sweeps_back<N>(k, p, rhs, v, Rows<UP_ROWS, false>{t.row});
+    sweeps_back<N>(k, p, rhs, v, Rows<BOX_UP_ROWS, false>{t.row});
 #pragma unroll
     for (int n = 0; n < N; n++)
         if (own) set_cell(l, e + n * vector, t.X, t.Y, own_values(p[n]));
 }
 
-extern "C" __global__ void __launch_bounds__(UP_THREADS, UP_BLOCKS)
+extern "C" __global__ void __launch_bounds__(BOX_UP_THREADS, BOX_UP_BLOCKS)
     diffusion_box_up(const BoxState *state, BoxLevel l, BoxLevel next, const float *b, const float *x, const float *next_e, float *e, u32 tiles_x, u32 channels, u32 groups, u32 pad) {
-    __shared__ TileShared<UP_ROWS> s;
+    __shared__ TileShared<BOX_UP_ROWS> s;
     switch (channels / groups) {
     case 1: up_tile<1>(s, state, l, next, b, x, next_e, e, tiles_x, groups); break;
     case 2: up_tile<2>(s, state, l, next, b, x, next_e, e, tiles_x, groups); break;
-    default: up_tile<TILE_CHANNELS>(s, state, l, next, b, x, next_e, e, tiles_x, groups);
+    default: up_tile<BOX_TILE_CHANNELS>(s, state, l, next, b, x, next_e, e, tiles_x, groups);
     }
 }
 
 // The levels that a block does alone, the largest first: of up to 32x32, 16x16 and 8x8 points; the last of them by the inverse of its operator.
 // A level of 64x64 took a block 10 us, most of it for loads, and takes 5 as tiles. All that the set-up made is in registers before the kernel
 // before this one has ended. Barriers are of the whole block: one of some warps is more than racecheck understands.
-#define BOTTOM_SIDE 32
-#define BOTTOM_CELLS (BOTTOM_SIDE / 2) // of a row of the first level
-#define BOTTOM_THREADS 256
-static_assert(BOTTOM_THREADS == BOTTOM_CELLS * BOTTOM_CELLS && BOTTOM_SIDE == 4 * COARSEST, "levels that a block does alone");
-
-struct BoxBottom {
-    BoxLevel l0, l1, l2;
-    const float *inverse;
-    const float *b;
-    float *e;
-    u32 levels, pad;
-};
-static_assert(sizeof(BoxBottom) == 176, "BoxBottom");
+#define BOTTOM_CELLS (BOX_BOTTOM_SIDE / 2) // of a row of the first level
+static_assert(BOX_BOTTOM_THREADS == BOTTOM_CELLS * BOTTOM_CELLS && BOX_BOTTOM_SIDE == 4 * BOX_COARSEST,
+              "levels that a block does alone");
 
 // The planes of a level of so many cells a row, which begin as 0.
 template <int CELLS> struct BottomPlanes {
@@ -1518,7 +1470,7 @@ struct BottomShared {
     BottomPlanes<BOTTOM_CELLS> first;
     BottomPlanes<BOTTOM_CELLS / 2> second;
     float b1[COARSEST_POINTS][4], b2[COARSEST_POINTS]; // of the second level, by cells, and of the last; all up to here begins as 0
-    float below[BOTTOM_THREADS], e2[COARSEST_POINTS];
+    float below[BOX_BOTTOM_THREADS], e2[COARSEST_POINTS];
 };
 
 // A level's cells among the block's first threads.
@@ -1576,7 +1528,8 @@ __device__ __forceinline__ void last_around(const BoxLevel &l, const float *v, i
     for (int j = 0; j < 4; j++) e[j] = within(l, x + (j & 1), y + (j >> 1)) ? v[(y + (j >> 1)) * l.width + x + (j & 1)] : 0;
 }
 
-extern "C" __global__ void __launch_bounds__(BOTTOM_THREADS) diffusion_box_bottom(const BoxState *state, BoxBottom p) {
+extern "C" __global__ void __launch_bounds__(BOX_BOTTOM_THREADS)
+    diffusion_box_bottom(const BoxState *state, BoxBottomArgs p) {
     __shared__ BottomShared s;
     const int t = threadIdx.x;
     const u32 levels = p.levels;
@@ -1592,7 +1545,7 @@ extern "C" __global__ void __launch_bounds__(BOTTOM_THREADS) diffusion_box_botto
     Share<BOTTOM_CELLS> first(s.first, p.l0, p.l1);
     Share<BOTTOM_CELLS / 2> second(s.second, p.l1, p.l2);
     first.mine = first.mine && levels > 1, second.mine = second.mine && levels > 2;
-    for (int i = t; i < (int)(offsetof(BottomShared, below) / 4); i += BOTTOM_THREADS) ((float *)&s)[i] = 0;
+    for (int i = t; i < (int)(offsetof(BottomShared, below) / 4); i += BOX_BOTTOM_THREADS) ((float *)&s)[i] = 0;
     __syncthreads();
     after_prior();
     before_next();
@@ -1644,16 +1597,14 @@ extern "C" __global__ void __launch_bounds__(BOTTOM_THREADS) diffusion_box_botto
     if (first.mine) store_cell(p.l0, e0, 2 * first.cx, 2 * first.cy, first.x);
 }
 
-#define END_THREADS 256
-
 // Copies the image to X where it is in Y, and writes the status.
-extern "C" __global__ void __launch_bounds__(END_THREADS) diffusion_box_end(BoxSolve p, DiffusionStatus *status) {
+extern "C" __global__ void __launch_bounds__(BOX_END_THREADS) diffusion_box_end(BoxSolve p, DiffusionStatus *status) {
     after_prior();
     const BoxState *st = p.state;
     if (st->magic != STATE_MAGIC) return;
     if (st->side) {
-        const u64 n = (u64)p.width * p.height * p.channels, step = (u64)gridDim.x * END_THREADS;
-        const u64 first = (u64)blockIdx.x * END_THREADS + threadIdx.x;
+        const u64 n = (u64)p.width * p.height * p.channels, step = (u64)gridDim.x * BOX_END_THREADS;
+        const u64 first = (u64)blockIdx.x * BOX_END_THREADS + threadIdx.x;
         for (u64 i = first; i < n / 4; i += step) ((float4 *)p.x)[i] = ((const float4 *)p.y)[i];
         if (first < n % 4) p.x[n - 1 - first] = p.y[n - 1 - first];
     }

@@ -34,21 +34,10 @@
 // the estimate says so is the step that it says it of. As p A p comes from q A q, sums over all pixels are needed but once a cycle. They are of
 // up to GRAPH_PARTS parts, added in order: a solve gives the same bits each time.
 
+#include "abi/diffusion_graph.cuh"
 #include "diffusion_label.cuh"
 
-#define THREADS 256
 #define WARPS 8
-// Levels that nodes may have, and blocks of kernels that sum over all pixels.
-#define GRAPH_LEVELS 20
-#define GRAPH_PARTS 1024
-#define LEVEL_THREADS 1024
-#define MULTIPLY_WARPS 4
-
-// Blocks that a multiprocessor is to have room for of kernels for rows. They get as many from the host: one more would come when all others are done,
-// and take as long as they did. That made rows of the second level 1.4 times as slow.
-#define MULTIPLY_BLOCKS 8
-#define TILE_ROWS 8
-#define TILE_BLOCKS 4
 
 // The same as in kernels/cpu/diffusion_graph.go.
 #define CAUTION 1.5f
@@ -58,7 +47,6 @@
 #define LOOSE 0.23f
 #define SMOOTH (2.f / 3)
 #define JACOBI 0.95f
-#define DENSE_NODES 192
 #define DEAD_PIVOT 1e-6f
 #define BOTTOM 8
 
@@ -67,79 +55,15 @@
 #define PIXEL_STEP 12 // SMOOTH
 #define PRODUCT_UNIT ((float)(PIXEL_UNIT * PIXEL_UNIT))
 
-// A row of a sparse matrix: its entries in a pool.
-struct GraphRow {
-    u32 at, count;
-} __attribute__((aligned(8))); // so that it is loaded in one go
-static_assert(sizeof(GraphRow) == 8, "GraphRow");
-
-struct GraphEntry {
-    int to;
-    float weight;
-} __attribute__((aligned(8)));
-static_assert(sizeof(GraphEntry) == 8, "GraphEntry");
-
-// Nodes of level k, from 1, are first[k] to first[k + 1]. A level is bad where there was no room for it. There are levels 1 to depth.
-struct GraphTable {
-    u32 first[GRAPH_LEVELS + 2], bad[GRAPH_LEVELS + 2];
-    u32 depth, edges, prolongs, restricts, products, rest;
-};
-static_assert(sizeof(GraphTable) == 200, "GraphTable");
-
-// A set-up. Nodes of all levels are numbered through, cells of a level begin at a place of theirs.
-struct Graph {
-    DiffusionHeader *head;
-    GraphTable *table;
-    u8 *open;
-    int *parent;             // of pixels; -1 where there is none
-    int *cell;               // where the nodes of each cell begin
-    int *node_parent;        // -1 where there is none; before it is known, where there is to be none
-    u32 *node_block;         // see NEAR
-    GraphRow *row, *prolong, *restricts;
-    float *sink, *diagonal, *inv, *sum;
-    GraphEntry *edges, *prolong_pool, *restrict_pool;
-    GraphRow *product;       // rows of -A P
-    float *lack;             // while levels are made: A times the sums of rows of P
-    GraphEntry *product_pool;
-    int *labels;
-    u32 *parts;
-    float *dense;            // the inverse of the last level's operator
-    u32 width, height, node_room, edge_room, prolong_room, product_room;
-};
-
 // How far a solve has come. done is 1 where there is none, 2 when it has ended, and LAST_STEP when only the last step remains to be taken.
 #define LAST_STEP 3
-struct GraphState {
-    u32 magic, channels, cycles, done;
-    float update, ratio, estimate, residual;
-    float beta[4], alpha[4];
-    double rho[4], pq[4]; // r z, and p A p
-    float slowest[4], before[4], last[4]; // of slowMode: 1 / the eigenvalue of the slowest mode, alpha of the step before, and the component
-    u32 ended, met, pad[2]; // blocks of a kernel that have ended, and that have met
-};
-static_assert(sizeof(GraphState) == 192, "GraphState");
-
-struct GraphSolve {
-    Graph g;
-    GraphState *state;
-    DiffusionStatus *status;
-    const u8 *flags;
-    const float *colours;
-    float *x, *r0, *r1, *q, *p0, *p1; // r and p of cycles in turn
-    double *sums;                     // 8 for each part
-    float *largest;
-    float4 *nx, *nb, *nr; // of nodes
-    u64 *fault;
-    u32 channels, start, method;
-    float tolerance;
-};
 
 // ---- Set-up
 
 __device__ __forceinline__ int cells(int n, int level) { return (int)(((u32)n + (1u << level) - 1) >> level); }
 
 // Which of the four pixels of a block stand for a component, and for which each does: 4 times 4 bits, 8 for none.
-__device__ __forceinline__ u32 block_roots(const Graph &g, int bx, int by) {
+__device__ __forceinline__ u32 block_roots(const GraphSetup &g, int bx, int by) {
     const int w = g.width, h = g.height;
     u32 open[4];
 #pragma unroll
@@ -165,9 +89,9 @@ __device__ __forceinline__ u32 block_roots(const Graph &g, int bx, int by) {
 }
 
 // Which blocks are of four pixels that take from all around, where labels of pixels were.
-__device__ __forceinline__ u8 *whole_blocks(const Graph &g) { return (u8 *)g.labels; }
+__device__ __forceinline__ u8 *whole_blocks(const GraphSetup &g) { return (u8 *)g.labels; }
 
-__device__ __forceinline__ bool block_whole(const Graph &g, int bx, int by) {
+__device__ __forceinline__ bool block_whole(const GraphSetup &g, int bx, int by) {
     const int w = g.width, x = 2 * bx, y = 2 * by;
     if (x + 1 >= w || y + 1 >= (int)g.height) return false;
     const u8 *open = g.open + (u64)y * w + x;
@@ -181,7 +105,7 @@ __device__ __forceinline__ u32 count_roots(u32 roots) {
     return n;
 }
 
-// Sum over a block of THREADS, in every thread, and the sum of those before.
+// Sum over a block of GRAPH_THREADS, in every thread, and the sum of those before.
 __device__ __forceinline__ u32 block_scan(u32 v, u32 &before) {
     __shared__ u32 sums[WARPS];
     u32 s = v;
@@ -203,10 +127,10 @@ __device__ __forceinline__ u32 block_scan(u32 v, u32 &before) {
     return total;
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS) diffusion_graph_join_pixels(Graph g) {
+extern "C" __global__ void __launch_bounds__(GRAPH_THREADS) diffusion_graph_join_pixels(GraphSetup g) {
     after_prior();
     const int cw = cells(g.width, 1), ch = cells(g.height, 1);
-    const u32 c = blockIdx.x * THREADS + threadIdx.x;
+    const u32 c = blockIdx.x * GRAPH_THREADS + threadIdx.x;
     u32 n = 0, before;
     if (c < (u32)cw * ch) n = count_roots(block_roots(g, c % cw, c / cw));
     if (c < (u32)cw * ch) g.cell[c] = n;
@@ -216,9 +140,9 @@ extern "C" __global__ void __launch_bounds__(THREADS) diffusion_graph_join_pixel
 
 // number gives the cells of level k, of which each has so many nodes, their numbers. It returns the first of the thread's cell, or -1
 // where there is no room for the level.
-__device__ __forceinline__ i64 number(const Graph &g, int k, int *cell, u32 *parts, u32 count, u32 cellcount) {
+__device__ __forceinline__ i64 number(const GraphSetup &g, int k, int *cell, u32 *parts, u32 count, u32 cellcount) {
     u32 mine = 0, all = 0, before;
-    for (u32 i = threadIdx.x; i < gridDim.x; i += THREADS) {
+    for (u32 i = threadIdx.x; i < gridDim.x; i += GRAPH_THREADS) {
         const u32 v = parts[i];
         all += v;
         if (i < blockIdx.x) mine += v;
@@ -229,7 +153,7 @@ __device__ __forceinline__ i64 number(const Graph &g, int k, int *cell, u32 *par
     const u32 base = g.table->first[k];
     const bool bad = k > 1 && g.table->bad[k - 1];
     const bool full = bad || all > g.node_room - base;
-    const u32 c = blockIdx.x * THREADS + threadIdx.x;
+    const u32 c = blockIdx.x * GRAPH_THREADS + threadIdx.x;
     const u32 at = full ? base : base + mine + before;
     if (c < cellcount) cell[c] = at;
     if (c + 1 == cellcount) {
@@ -240,10 +164,10 @@ __device__ __forceinline__ i64 number(const Graph &g, int k, int *cell, u32 *par
     return full ? -1 : (i64)at;
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS) diffusion_graph_number_pixels(Graph g) {
+extern "C" __global__ void __launch_bounds__(GRAPH_THREADS) diffusion_graph_number_pixels(GraphSetup g) {
     after_prior();
     const int w = g.width, h = g.height, cw = cells(w, 1), ch = cells(h, 1);
-    const u32 c = blockIdx.x * THREADS + threadIdx.x, n = (u32)cw * ch;
+    const u32 c = blockIdx.x * GRAPH_THREADS + threadIdx.x, n = (u32)cw * ch;
     const u32 count = c < n ? g.cell[c] : 0;
     const i64 first = number(g, 1, g.cell, g.parts, count, n);
     if (c >= n) return;
@@ -278,10 +202,12 @@ extern "C" __global__ void __launch_bounds__(THREADS) diffusion_graph_number_pix
 #define NEAR 1
 #define MOST_FAR 31 // where there is no room for the level
 
-__device__ __forceinline__ u32 cell_of(const Graph &g, u32 node) { return g.node_block[node] & CELL_MASK; }
+__device__ __forceinline__ u32 cell_of(const GraphSetup &g, u32 node) { return g.node_block[node] & CELL_MASK; }
 
 // A level of so few nodes is the last one: it is solved exactly.
-__device__ __forceinline__ bool last_level(const Graph &g, int level) { return g.table->first[level + 1] - g.table->first[level] <= DENSE_NODES; }
+__device__ __forceinline__ bool last_level(const GraphSetup &g, int level) {
+    return g.table->first[level + 1] - g.table->first[level] <= GRAPH_DENSE_NODES;
+}
 
 __device__ __forceinline__ bool strong(float w, float di, float dj) { return w * w > STRONG * STRONG * di * dj; }
 
@@ -380,7 +306,7 @@ __device__ __forceinline__ void group_nodes(Join<room> &j) {
 }
 
 // The same for a block of any size, by a warp. It returns how many groups there are, and leaves in node_parent which a node's is.
-__device__ __forceinline__ u32 group_many(const Graph &g, const Block &b, int level) {
+__device__ __forceinline__ u32 group_many(const GraphSetup &g, const Block &b, int level) {
     const int n = b.size(), lane = lane_id();
     volatile int *const label = g.labels - g.table->first[level], *const parent = g.node_parent;
     for (int i = lane; i < n; i += 32) label[b.at(i)] = -1;
@@ -448,14 +374,12 @@ __device__ __forceinline__ u32 group_many(const Graph &g, const Block &b, int le
     return count;
 }
 
-// Blocks of up to so many nodes are joined in registers, where they come apart into groups by themselves: two lanes for each node.
-#define JOIN_FEW 8
-#define JOIN_FEW_LANES (2 * JOIN_FEW)
+#define JOIN_FEW_LANES (2 * GRAPH_JOIN_NODES)
 
 // What join does for such a block. It returns false where some of the warp's are others, and then nothing is done.
-__device__ __forceinline__ bool join_few(const Graph &g, const Block &b, u32 &count) {
+__device__ __forceinline__ bool join_few(const GraphSetup &g, const Block &b, u32 &count) {
     const int n = b.size(), own = lane_id() % JOIN_FEW_LANES / 2, base = lane_id() / JOIN_FEW_LANES * JOIN_FEW_LANES;
-    if (__any_sync(~0u, n > JOIN_FEW)) return false;
+    if (__any_sync(~0u, n > GRAPH_JOIN_NODES)) return false;
     GraphRow row = {0, 0};
     float d = INFINITY;
     int node = 0;
@@ -483,7 +407,7 @@ __device__ __forceinline__ bool join_few(const Graph &g, const Block &b, u32 &co
     for (int round = 0; round < 3; round++) {
         u32 all = near;
 #pragma unroll
-        for (int k = 0; k < JOIN_FEW; k++) {
+        for (int k = 0; k < GRAPH_JOIN_NODES; k++) {
             const u32 other = __shfl_sync(~0u, near, base + 2 * k);
             if (near >> k & 1) all |= other;
         }
@@ -499,8 +423,8 @@ __device__ __forceinline__ bool join_few(const Graph &g, const Block &b, u32 &co
 // How many groups a block of cells has; node_parent becomes which of those a node's is. So many threads do that: some of a warp, which go through
 // everything with the others, or all of the block.
 template <int threads, int room>
-__device__ __forceinline__ u32 join_block(const Graph &g, const Block &b, int level) {
-    __shared__ Join<room> shared[THREADS / threads];
+__device__ __forceinline__ u32 join_block(const GraphSetup &g, const Block &b, int level) {
+    __shared__ Join<room> shared[GRAPH_THREADS / threads];
     Join<room> &j = shared[threadIdx.x / threads];
     const int lanes = threads < 32 ? threads : 32, lane = lane_id() % lanes, shift = lane_id() - lane, thread = threadIdx.x % threads;
     auto sync = [] {
@@ -575,11 +499,11 @@ __device__ __forceinline__ u32 join_block(const Graph &g, const Block &b, int le
 // How many groups there are in the blocks of cells that a thread block has goes to their part at once: all that are added to parts wait
 // for each other, and with one for each block of cells that was half of what joining took.
 template <int threads, int room>
-__device__ __forceinline__ void join(const Graph &g, const int *cell, int *next, u32 *parts, int level) {
+__device__ __forceinline__ void join(const GraphSetup &g, const int *cell, int *next, u32 *parts, int level) {
     __shared__ u32 total;
     if (threadIdx.x == 0) total = 0;
     const int w = cells(g.width, level), h = cells(g.height, level), cw = (w + 1) / 2, ch = (h + 1) / 2;
-    const u32 c = (blockIdx.x * THREADS + threadIdx.x) / threads;
+    const u32 c = (blockIdx.x * GRAPH_THREADS + threadIdx.x) / threads;
     const bool in = c < (u32)cw * ch;
     Block b = {0, 0, 0, 0};
     if (in) b = block_of(cell, w, h, c % cw, c / cw);
@@ -590,44 +514,44 @@ __device__ __forceinline__ void join(const Graph &g, const int *cell, int *next,
         atomicAdd(&total, count);
     }
     __syncthreads();
-    if (threadIdx.x == 0) atomicAdd(&parts[c / THREADS], total);
+    if (threadIdx.x == 0) atomicAdd(&parts[c / GRAPH_THREADS], total);
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS)
-    diffusion_graph_join_first(Graph g, const int *cell, int *next, u32 *parts, int level, int pad) {
+extern "C" __global__ void __launch_bounds__(GRAPH_THREADS)
+    diffusion_graph_join_first(GraphSetup g, const int *cell, int *next, u32 *parts, int level, int pad) {
     after_prior();
     if (!last_level(g, level)) join<JOIN_FEW_LANES, 64>(g, cell, next, parts, level);
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS)
-    diffusion_graph_join(Graph g, const int *cell, int *next, u32 *parts, int level, int pad) {
+extern "C" __global__ void __launch_bounds__(GRAPH_THREADS)
+    diffusion_graph_join(GraphSetup g, const int *cell, int *next, u32 *parts, int level, int pad) {
     after_prior();
     if (!last_level(g, level)) join<32, 128>(g, cell, next, parts, level);
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS)
-    diffusion_graph_join_many(Graph g, const int *cell, int *next, u32 *parts, int level, int pad) {
+extern "C" __global__ void __launch_bounds__(GRAPH_THREADS)
+    diffusion_graph_join_many(GraphSetup g, const int *cell, int *next, u32 *parts, int level, int pad) {
     after_prior();
-    if (!last_level(g, level)) join<THREADS, 128>(g, cell, next, parts, level);
+    if (!last_level(g, level)) join<GRAPH_THREADS, 128>(g, cell, next, parts, level);
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS)
-    diffusion_graph_number(Graph g, const int *cell, int *next, u32 *parts, int level, int pad) {
-    __shared__ int firsts[THREADS], counts[THREADS];
+extern "C" __global__ void __launch_bounds__(GRAPH_THREADS)
+    diffusion_graph_number(GraphSetup g, const int *cell, int *next, u32 *parts, int level, int pad) {
+    __shared__ int firsts[GRAPH_THREADS], counts[GRAPH_THREADS];
     after_prior();
     if (last_level(g, level)) {
         if (blockIdx.x == 0 && threadIdx.x == 0) g.table->first[level + 2] = g.table->first[level + 1];
         return;
     }
     const int w = cells(g.width, level), h = cells(g.height, level), cw = (w + 1) / 2, ch = (h + 1) / 2;
-    const u32 c = blockIdx.x * THREADS + threadIdx.x, cellcount = (u32)cw * ch;
+    const u32 c = blockIdx.x * GRAPH_THREADS + threadIdx.x, cellcount = (u32)cw * ch;
     counts[threadIdx.x] = c < cellcount ? next[c] : 0;
     firsts[threadIdx.x] = (int)number(g, level + 1, next, parts, counts[threadIdx.x], cellcount);
     __syncthreads();
     // Eight threads for each block of cells.
     const Across across(cw);
-    for (int k = threadIdx.x / 8; k < THREADS; k += THREADS / 8) {
-        const u32 own = blockIdx.x * THREADS + k;
+    for (int k = threadIdx.x / 8; k < GRAPH_THREADS; k += GRAPH_THREADS / 8) {
+        const u32 own = blockIdx.x * GRAPH_THREADS + k;
         if (own >= cellcount) break;
         const int2 at = across.of(own);
         const Block b = block_of(cell, w, h, at.x, at.y);
@@ -650,15 +574,11 @@ struct MultiplyPixels {
 };
 static_assert(sizeof(MultiplyPixels) % 128 == 32, "MultiplyPixels");
 
-// Room that a warp has in a pool. It takes room for up to ROOM_ROWS rows at a time, as one that all warps ask for has no more than one answer a
-// clock: with one row at a time that made half of what kernels for short rows took.
-#define ROOM_ROWS 16
-
 struct Room {
     u32 at, left;
     __device__ __forceinline__ u32 take(u32 *counter, u32 end, u32 n, u32 rows, bool &bad) {
         if (n > left) {
-            left = n * min(rows, ROOM_ROWS);
+            left = n * min(rows, GRAPH_ROOM_ROWS);
             if (lane_id() == 0) at = atomicAdd(counter, left);
             at = __shfl_sync(~0u, at, 0);
             if (at > end || left > end - at) bad = true, left = 0;
@@ -704,7 +624,8 @@ __device__ __forceinline__ float row_size(float inv) { return inv > 0 ? 2 / inv 
 __device__ __forceinline__ int beside(int i, int k, int w) { return k == 0 ? i + 1 : k == 1 ? i - 1 : k == 2 ? i + w : i - w; }
 
 // Row i of P where i is a pixel, in units of 1/18: the entries of its own node, of a neighbour in the row, and of one in the column.
-__device__ __forceinline__ void pixel_row(const Graph &g, int i, int x, int y, int (&to)[3], int (&weight)[3], int &sum) {
+__device__ __forceinline__ void pixel_row(const GraphSetup &g, int i, int x, int y, int (&to)[3], int (&weight)[3],
+                                          int &sum) {
     const u32 open = g.open[i];
     const int w = g.width;
     const int unit = 0x346c0 >> 4 * degree(open) & 15; // PIXEL_STEP / degree
@@ -718,7 +639,8 @@ __device__ __forceinline__ void pixel_row(const Graph &g, int i, int x, int y, i
 }
 
 // What belongs to a row of n entries: the sum of them and the sink, and that of their sizes.
-__device__ __forceinline__ void finish_node(const Graph &g, int node, u32 at, u32 n, float sum, float size, float sink, bool bad, int level) {
+__device__ __forceinline__ void finish_node(const GraphSetup &g, int node, u32 at, u32 n, float sum, float size,
+                                            float sink, bool bad, int level) {
     if (bad) g.table->bad[level] = 1;
     g.row[node] = GraphRow{at, bad ? 0 : n};
     g.sink[node] = sink;
@@ -745,28 +667,27 @@ __device__ __forceinline__ u32 nth_bit(u32 bits, u32 n) {
     return at;
 }
 
-// Blocks have so many cells.
-#define AMID_TILE_X 32
-#define AMID_TILE_Y 8
-
 // Rows that are as those of others are written at once, the others' nodes are listed where rows of products will be.
-extern "C" __global__ void __launch_bounds__(THREADS) diffusion_graph_amid_pixels(Graph g) {
-    __shared__ int first[(AMID_TILE_Y + 4) * (AMID_TILE_X + 4)], by[AMID];
+extern "C" __global__ void __launch_bounds__(GRAPH_THREADS) diffusion_graph_amid_pixels(GraphSetup g) {
+    __shared__ int first[(GRAPH_AMID_Y + 4) * (GRAPH_AMID_X + 4)], by[AMID];
     __shared__ float weight[AMID];
-    __shared__ u8 whole[(AMID_TILE_Y + 4) * (AMID_TILE_X + 4)], list[THREADS];
+    __shared__ u8 whole[(GRAPH_AMID_Y + 4) * (GRAPH_AMID_X + 4)], list[GRAPH_THREADS];
     __shared__ u32 room[2];
     after_prior();
     if (g.table->first[2] == g.table->first[1]) return;
-    const int cw = cells(g.width, 1), ch = cells(g.height, 1), across = (cw + AMID_TILE_X - 1) / AMID_TILE_X, thread = threadIdx.x;
-    const int x0 = (int)blockIdx.x % across * AMID_TILE_X, y0 = (int)blockIdx.x / across * AMID_TILE_Y, pitch = AMID_TILE_X + 4;
-    for (int k = thread; k < (AMID_TILE_Y + 4) * pitch; k += THREADS) {
+    const int cw = cells(g.width, 1), ch = cells(g.height, 1), across = (cw + GRAPH_AMID_X - 1) / GRAPH_AMID_X,
+              thread = threadIdx.x;
+    const int x0 = (int)blockIdx.x % across * GRAPH_AMID_X, y0 = (int)blockIdx.x / across * GRAPH_AMID_Y,
+              pitch = GRAPH_AMID_X + 4;
+    for (int k = thread; k < (GRAPH_AMID_Y + 4) * pitch; k += GRAPH_THREADS) {
         const int x = x0 - 2 + k % pitch, y = y0 - 2 + k / pitch;
         const bool in = x >= 0 && x < cw && y >= 0 && y < ch;
         first[k] = in ? g.cell[y * cw + x] : 0, whole[k] = in ? whole_blocks(g)[y * cw + x] : 0;
     }
     if (thread < AMID) by[thread] = amid_y[thread] * pitch + amid_x[thread], weight[thread] = amid_weight[thread] / PRODUCT_UNIT;
     __syncthreads();
-    const int x = x0 + thread % AMID_TILE_X, y = y0 + thread / AMID_TILE_X, at = (thread / AMID_TILE_X + 2) * pitch + thread % AMID_TILE_X + 2;
+    const int x = x0 + thread % GRAPH_AMID_X, y = y0 + thread / GRAPH_AMID_X,
+              at = (thread / GRAPH_AMID_X + 2) * pitch + thread % GRAPH_AMID_X + 2;
     const int node = first[at], nodes = x < cw && y < ch ? g.cell[y * cw + x + 1] - node : 0;
     u32 all = whole[at];
 #pragma unroll
@@ -779,39 +700,39 @@ extern "C" __global__ void __launch_bounds__(THREADS) diffusion_graph_amid_pixel
     __syncthreads();
     const u32 begin = room[0], entries = AMID * (total & 0xffff);
     const bool bad = begin > g.edge_room || entries > g.edge_room - begin;
-    for (u32 e = thread; e < entries && !bad; e += THREADS) {
+    for (u32 e = thread; e < entries && !bad; e += GRAPH_THREADS) {
         const u32 from = list[e / AMID], k = e % AMID;
-        g.edges[begin + e] = GraphEntry{first[(from / AMID_TILE_X + 2) * pitch + from % AMID_TILE_X + 2 + by[k]], weight[k]};
+        g.edges[begin + e] =
+            GraphEntry{first[(from / GRAPH_AMID_X + 2) * pitch + from % GRAPH_AMID_X + 2 + by[k]], weight[k]};
     }
     if (amid) finish_node(g, node, begin + AMID * (before & 0xffff), AMID, AMID_SUM / PRODUCT_UNIT, AMID_SUM / PRODUCT_UNIT, 0, bad, 1);
     for (int k = 0; k < nodes && !amid; k++) ((u32 *)g.product)[room[1] + (before >> 16) + k] = node + k;
 }
 
-// Lanes for each row.
-#define PIXEL_LANES 4
-
-extern "C" __global__ void __launch_bounds__(32 * MULTIPLY_WARPS, MULTIPLY_BLOCKS) diffusion_graph_multiply_pixels(Graph g) {
-    __shared__ MultiplyPixels shared[MULTIPLY_WARPS * 32 / PIXEL_LANES];
+extern "C" __global__ void __launch_bounds__(32 * GRAPH_MULTIPLY_WARPS, GRAPH_MULTIPLY_BLOCKS)
+    diffusion_graph_multiply_pixels(GraphSetup g) {
+    __shared__ MultiplyPixels shared[GRAPH_MULTIPLY_WARPS * 32 / GRAPH_PIXEL_LANES];
     after_prior();
-    MultiplyPixels &m = shared[threadIdx.x / PIXEL_LANES];
-    const u32 part = threadIdx.x % PIXEL_LANES, mine = ((1u << PIXEL_LANES) - 1) << (lane_id() - part), before = (1u << lane_id()) - 1;
-    const u32 rest = g.table->rest, groups = MULTIPLY_WARPS * 32 / PIXEL_LANES;
+    MultiplyPixels &m = shared[threadIdx.x / GRAPH_PIXEL_LANES];
+    const u32 part = threadIdx.x % GRAPH_PIXEL_LANES, mine = ((1u << GRAPH_PIXEL_LANES) - 1) << (lane_id() - part),
+              before = (1u << lane_id()) - 1;
+    const u32 rest = g.table->rest, groups = GRAPH_MULTIPLY_WARPS * 32 / GRAPH_PIXEL_LANES;
     const int w = g.width, h = g.height, cw = cells(w, 1), ch = cells(h, 1);
     const Across across(cw);
     Room room = {0, 0};
     for (u32 base = blockIdx.x * groups; base < rest; base += gridDim.x * groups) {
-        const u32 index = base + threadIdx.x / PIXEL_LANES;
+        const u32 index = base + threadIdx.x / GRAPH_PIXEL_LANES;
         const bool in = index < rest;
         const int node = in ? (int)((const u32 *)g.product)[index] : -1;
         const int2 block = across.of(in ? g.node_block[node] : 0u);
         const int x0 = 2 * block.x - 2, y0 = 2 * block.y - 2;
-        for (u32 k = part; k < 100; k += PIXEL_LANES) m.product[k] = 0;
-        for (u32 k = part; k < 25; k += PIXEL_LANES) {
+        for (u32 k = part; k < 100; k += GRAPH_PIXEL_LANES) m.product[k] = 0;
+        for (u32 k = part; k < 25; k += GRAPH_PIXEL_LANES) {
             const int x = block.x - 2 + (int)k % 5, y = block.y - 2 + (int)k / 5;
             m.cell[k] = x >= 0 && x < cw && y >= 0 && y < ch ? g.cell[y * cw + x] : 0;
         }
         __syncwarp();
-        for (u32 k = part; k < 36; k += PIXEL_LANES) {
+        for (u32 k = part; k < 36; k += GRAPH_PIXEL_LANES) {
             const int cx = (int)k % 6, cy = (int)k / 6, x = x0 + cx, y = y0 + cy;
             int to[3] = {-1, -1, -1}, weight[3] = {0, 0, 0}, sum = 0;
             u32 open = 0;
@@ -831,7 +752,7 @@ extern "C" __global__ void __launch_bounds__(32 * MULTIPLY_WARPS, MULTIPLY_BLOCK
         int sink = 0;
         // Pixels in the shape of a plus take from the node, 12 of them, and there are five terms for each: its own, and those of its
         // neighbours.
-        for (u32 p = part; p < 12 && in; p += PIXEL_LANES) {
+        for (u32 p = part; p < 12 && in; p += GRAPH_PIXEL_LANES) {
             const u32 j = p < 4 ? 14 + (p & 1) + (p >> 1) * 6 : p < 6 ? 13 + (p - 4) * 6 : p < 8 ? 16 + (p - 6) * 6 : p < 10 ? p : p + 16;
             int share = 0;
 #pragma unroll
@@ -861,22 +782,24 @@ extern "C" __global__ void __launch_bounds__(32 * MULTIPLY_WARPS, MULTIPLY_BLOCK
         u32 n = 0;
         int sum = 0, size = 0;
 #pragma unroll
-        for (u32 k = 0; k < 100; k += PIXEL_LANES) {
+        for (u32 k = 0; k < 100; k += GRAPH_PIXEL_LANES) {
             const int v = k + part < 100 ? m.product[k + part] : 0;
             n += __popc(__ballot_sync(~0u, v != 0) & mine);
             sum += v, size += abs(v);
         }
         bool bad = false;
-        u32 to = take<PIXEL_LANES>(room, &g.table->edges, g.edge_room, n, (rest - 1 - base) / (gridDim.x * groups) + 1, bad);
+        u32 to = take<GRAPH_PIXEL_LANES>(room, &g.table->edges, g.edge_room, n,
+                                         (rest - 1 - base) / (gridDim.x * groups) + 1, bad);
         const u32 at = to;
 #pragma unroll
-        for (u32 k = 0; k < 100; k += PIXEL_LANES) {
+        for (u32 k = 0; k < 100; k += GRAPH_PIXEL_LANES) {
             const int v = k + part < 100 ? m.product[k + part] : 0;
             const u32 who = __ballot_sync(~0u, v != 0) & mine;
             if (v != 0 && !bad) g.edges[to + __popc(who & before)] = GraphEntry{m.cell[(k + part) / 4] + (int)((k + part) & 3), v / PRODUCT_UNIT};
             to += __popc(who);
         }
-        sum = row_sum<PIXEL_LANES>(sum), size = row_sum<PIXEL_LANES>(size), sink = row_sum<PIXEL_LANES>(sink);
+        sum = row_sum<GRAPH_PIXEL_LANES>(sum), size = row_sum<GRAPH_PIXEL_LANES>(size),
+        sink = row_sum<GRAPH_PIXEL_LANES>(sink);
         if (in && part == 0) finish_node(g, node, at, n, (sum + sink) / PRODUCT_UNIT, (size + sink) / PRODUCT_UNIT, sink / PRODUCT_UNIT, bad, 1);
         __syncwarp();
     }
@@ -1049,10 +972,10 @@ struct Row {
 };
 
 template <int lanes, int reach, int room, int others>
-__device__ __forceinline__ void smooth(const Graph &g, const int *next, int level) {
-    __shared__ Sums<room, others> shared[MULTIPLY_WARPS * 32 / lanes];
+__device__ __forceinline__ void smooth(const GraphSetup &g, const int *next, int level) {
+    __shared__ Sums<room, others> shared[GRAPH_MULTIPLY_WARPS * 32 / lanes];
     Row<lanes, reach, room, others> m(shared[threadIdx.x / lanes]);
-    const u32 part = m.part, groups = MULTIPLY_WARPS * 32 / lanes;
+    const u32 part = m.part, groups = GRAPH_MULTIPLY_WARPS * 32 / lanes;
     const u32 first = g.table->first[level], last = g.table->first[level + 1], end = g.table->first[level + 2];
     const int w = cells(g.width, level), cw = (w + 1) / 2, ch = cells(g.height, level + 1);
     const Across across(w), next_across(cw);
@@ -1119,11 +1042,12 @@ __device__ __forceinline__ void smooth(const Graph &g, const int *next, int leve
 }
 
 template <int lanes, int reach, int room, int others>
-__device__ __forceinline__ void product(const Graph &g, const int *next, int level) {
-    __shared__ Sums<room, others> shared[MULTIPLY_WARPS * 32 / lanes];
+__device__ __forceinline__ void product(const GraphSetup &g, const int *next, int level) {
+    __shared__ Sums<room, others> shared[GRAPH_MULTIPLY_WARPS * 32 / lanes];
     Row<lanes, reach, room, others> m(shared[threadIdx.x / lanes]);
     // Two lanes for each row of P, and two entries a lane.
-    const u32 part = m.part, nth = part / 2, of = 2 * (part % 2), rows = lanes / 2, groups = MULTIPLY_WARPS * 32 / lanes;
+    const u32 part = m.part, nth = part / 2, of = 2 * (part % 2), rows = lanes / 2,
+              groups = GRAPH_MULTIPLY_WARPS * 32 / lanes;
     const u32 first = g.table->first[level], last = g.table->first[level + 1], end = g.table->first[level + 2];
     const int w = cells(g.width, level), cw = (w + 1) / 2, ch = cells(g.height, level + 1);
     const Across across(w);
@@ -1196,13 +1120,14 @@ struct Support {
 };
 
 template <int lanes, int reach, int room, int others, int most>
-__device__ __forceinline__ void multiply(const Graph &g, const int *cell, const int *next, int level) {
-    __shared__ Sums<room, others> shared[MULTIPLY_WARPS * 32 / lanes];
-    __shared__ Support<most> supports[MULTIPLY_WARPS * 32 / lanes];
+__device__ __forceinline__ void multiply(const GraphSetup &g, const int *cell, const int *next, int level) {
+    __shared__ Sums<room, others> shared[GRAPH_MULTIPLY_WARPS * 32 / lanes];
+    __shared__ Support<most> supports[GRAPH_MULTIPLY_WARPS * 32 / lanes];
     Row<lanes, reach, room, others> m(shared[threadIdx.x / lanes]);
     Support<most> &from = supports[threadIdx.x / lanes];
     // A fourth of the lanes are for nodes of a row of cells, or entries of a row of A P.
-    const u32 part = m.part, quarter = lanes / 4, nth = part / quarter, of = part % quarter, groups = MULTIPLY_WARPS * 32 / lanes;
+    const u32 part = m.part, quarter = lanes / 4, nth = part / quarter, of = part % quarter,
+              groups = GRAPH_MULTIPLY_WARPS * 32 / lanes;
     const u32 first = g.table->first[level + 1], last = g.table->first[level + 2];
     const int w = cells(g.width, level), h = cells(g.height, level), cw = (w + 1) / 2, ch = (h + 1) / 2;
     const Across across(cw);
@@ -1292,61 +1217,61 @@ __device__ __forceinline__ void multiply(const Graph &g, const int *cell, const 
 }
 
 // Kernels of a level: the first has short rows, deep ones few long rows, which lead far away.
-extern "C" __global__ void __launch_bounds__(32 * MULTIPLY_WARPS, MULTIPLY_BLOCKS)
-    diffusion_graph_smooth_first(Graph g, const int *cell, const int *next, int level, int pad) {
+extern "C" __global__ void __launch_bounds__(32 * GRAPH_MULTIPLY_WARPS, GRAPH_MULTIPLY_BLOCKS)
+    diffusion_graph_smooth_first(GraphSetup g, const int *cell, const int *next, int level, int pad) {
     after_prior();
     if (!last_level(g, level)) smooth<2, 1, 32, 16>(g, next, level);
 }
 
-extern "C" __global__ void __launch_bounds__(32 * MULTIPLY_WARPS, MULTIPLY_BLOCKS)
-    diffusion_graph_smooth(Graph g, const int *cell, const int *next, int level, int pad) {
+extern "C" __global__ void __launch_bounds__(32 * GRAPH_MULTIPLY_WARPS, GRAPH_MULTIPLY_BLOCKS)
+    diffusion_graph_smooth(GraphSetup g, const int *cell, const int *next, int level, int pad) {
     after_prior();
     if (!last_level(g, level)) smooth<4, 1, 64, 32>(g, next, level);
 }
 
-extern "C" __global__ void __launch_bounds__(32 * MULTIPLY_WARPS)
-    diffusion_graph_smooth_deep(Graph g, const int *cell, const int *next, int level, int pad) {
+extern "C" __global__ void __launch_bounds__(32 * GRAPH_MULTIPLY_WARPS)
+    diffusion_graph_smooth_deep(GraphSetup g, const int *cell, const int *next, int level, int pad) {
     after_prior();
     if (!last_level(g, level)) smooth<16, 2, 192, 64>(g, next, level);
 }
 
-extern "C" __global__ void __launch_bounds__(32 * MULTIPLY_WARPS, MULTIPLY_BLOCKS)
-    diffusion_graph_product_first(Graph g, const int *cell, const int *next, int level, int pad) {
+extern "C" __global__ void __launch_bounds__(32 * GRAPH_MULTIPLY_WARPS, GRAPH_MULTIPLY_BLOCKS)
+    diffusion_graph_product_first(GraphSetup g, const int *cell, const int *next, int level, int pad) {
     after_prior();
     if (!last_level(g, level)) product<2, 2, 48, 16>(g, next, level);
 }
 
-extern "C" __global__ void __launch_bounds__(32 * MULTIPLY_WARPS, MULTIPLY_BLOCKS)
-    diffusion_graph_product(Graph g, const int *cell, const int *next, int level, int pad) {
+extern "C" __global__ void __launch_bounds__(32 * GRAPH_MULTIPLY_WARPS, GRAPH_MULTIPLY_BLOCKS)
+    diffusion_graph_product(GraphSetup g, const int *cell, const int *next, int level, int pad) {
     after_prior();
     if (!last_level(g, level)) product<8, 3, 192, 32>(g, next, level);
 }
 
-extern "C" __global__ void __launch_bounds__(32 * MULTIPLY_WARPS)
-    diffusion_graph_product_deep(Graph g, const int *cell, const int *next, int level, int pad) {
+extern "C" __global__ void __launch_bounds__(32 * GRAPH_MULTIPLY_WARPS)
+    diffusion_graph_product_deep(GraphSetup g, const int *cell, const int *next, int level, int pad) {
     after_prior();
     if (!last_level(g, level)) product<32, 4, 512, 64>(g, next, level);
 }
 
-extern "C" __global__ void __launch_bounds__(32 * MULTIPLY_WARPS, MULTIPLY_BLOCKS)
-    diffusion_graph_multiply_first(Graph g, const int *cell, const int *next, int level, int pad) {
+extern "C" __global__ void __launch_bounds__(32 * GRAPH_MULTIPLY_WARPS, GRAPH_MULTIPLY_BLOCKS)
+    diffusion_graph_multiply_first(GraphSetup g, const int *cell, const int *next, int level, int pad) {
     after_prior();
     multiply<16, 3, 128, 32, 64>(g, cell, next, level);
 }
 
-extern "C" __global__ void __launch_bounds__(32 * MULTIPLY_WARPS, MULTIPLY_BLOCKS)
-    diffusion_graph_multiply(Graph g, const int *cell, const int *next, int level, int pad) {
+extern "C" __global__ void __launch_bounds__(32 * GRAPH_MULTIPLY_WARPS, GRAPH_MULTIPLY_BLOCKS)
+    diffusion_graph_multiply(GraphSetup g, const int *cell, const int *next, int level, int pad) {
     after_prior();
     multiply<32, 4, 256, 64, 128>(g, cell, next, level);
 }
 
-extern "C" __global__ void __launch_bounds__(32 * MULTIPLY_WARPS)
-    diffusion_graph_multiply_deep(Graph g, const int *cell, const int *next, int level, int pad) {
+extern "C" __global__ void __launch_bounds__(32 * GRAPH_MULTIPLY_WARPS)
+    diffusion_graph_multiply_deep(GraphSetup g, const int *cell, const int *next, int level, int pad) {
     after_prior();
     multiply<32, 5, 512, 64, 128>(g, cell, next, level);
 }
 
-extern "C" __global__ void diffusion_graph_finish(Graph g, u32 *counts, u32 levels, u32 method) {
+extern "C" __global__ void diffusion_graph_finish(GraphSetup g, u32 *counts, u32 levels, u32 method) {
     after_prior();
     GraphTable &t = *g.table;
     u32 depth = 0;
@@ -1359,7 +1284,6 @@ extern "C" __global__ void diffusion_graph_finish(Graph g, u32 *counts, u32 leve
 
 // The tiles on and below the diagonal of 32x32 tiles.
 #define INVERT_TILES 528
-#define INVERT_THREADS 544
 
 // Gauss and Jordan's elimination of a symmetric matrix, in place and symmetric all the way: a thread has a tile of n x n entries, as large as needed. What
 // comes out is the inverse less its sign.
@@ -1420,14 +1344,14 @@ __device__ __forceinline__ void invert(float *dense, int n, const float *dead) {
         }
 }
 
-extern "C" __global__ void __launch_bounds__(INVERT_THREADS) diffusion_graph_invert(Graph g) {
-    __shared__ float dead[DENSE_NODES];
+extern "C" __global__ void __launch_bounds__(GRAPH_INVERT_THREADS) diffusion_graph_invert(GraphSetup g) {
+    __shared__ float dead[GRAPH_DENSE_NODES];
     after_prior();
     const u32 depth = g.table->depth, first = g.table->first[depth], n = g.table->first[depth + 1] - first;
-    if (depth == 0 || n > DENSE_NODES) return;
-    for (u32 k = threadIdx.x; k < n * n; k += INVERT_THREADS) g.dense[k] = 0;
+    if (depth == 0 || n > GRAPH_DENSE_NODES) return;
+    for (u32 k = threadIdx.x; k < n * n; k += GRAPH_INVERT_THREADS) g.dense[k] = 0;
     __syncthreads();
-    for (u32 i = threadIdx.x / 8; i < n; i += INVERT_THREADS / 8) {
+    for (u32 i = threadIdx.x / 8; i < n; i += GRAPH_INVERT_THREADS / 8) {
         const GraphRow row = g.row[first + i];
         const float d = g.diagonal[first + i];
         for (u32 e = threadIdx.x % 8; e < row.count; e += 8) {
@@ -1442,7 +1366,7 @@ extern "C" __global__ void __launch_bounds__(INVERT_THREADS) diffusion_graph_inv
     else if (n <= 96) invert<3>(g.dense, n, dead);
     else if (n <= 128) invert<4>(g.dense, n, dead);
     else if (n <= 160) invert<5>(g.dense, n, dead);
-    else invert<DENSE_NODES / 32>(g.dense, n, dead);
+    else invert<GRAPH_DENSE_NODES / 32>(g.dense, n, dead);
 }
 
 // ---- Solve
@@ -1462,7 +1386,7 @@ __device__ __forceinline__ float block_max(float v) {
 __device__ __forceinline__ void take_parts(const GraphSolve &s, double (&v)[4], double (&more)[4]) {
 #pragma unroll
     for (int c = 0; c < 4; c++) v[c] = more[c] = 0;
-    for (u32 k = threadIdx.x; k < gridDim.x; k += THREADS)
+    for (u32 k = threadIdx.x; k < gridDim.x; k += GRAPH_THREADS)
 #pragma unroll
         for (int c = 0; c < 4; c++) v[c] += __ldcg(&s.sums[k * 8 + c]), more[c] += __ldcg(&s.sums[k * 8 + 4 + c]);
     block_sums(v);
@@ -1471,7 +1395,7 @@ __device__ __forceinline__ void take_parts(const GraphSolve &s, double (&v)[4], 
 
 __device__ __forceinline__ float largest_part(const GraphSolve &s) {
     float v = 0;
-    for (u32 k = threadIdx.x; k < gridDim.x; k += THREADS) v = fmaxf(v, __ldcg(&s.largest[k]));
+    for (u32 k = threadIdx.x; k < gridDim.x; k += GRAPH_THREADS) v = fmaxf(v, __ldcg(&s.largest[k]));
     return block_max(v);
 }
 
@@ -1534,21 +1458,16 @@ __device__ __forceinline__ void node_begin(const GraphSolve &s, u32 i, const flo
 // that are right become one less. Channels come one by one, with the same few registers: what takes the time is instructions. Where pixels of
 // one colour of a chessboard are computed, a thread has one of each two rows: of first ones at 2 j, and of second ones at 2 j + 1, once
 // by_colour has swapped the values in odd columns.
-#define TILE_X 64
-#define TILE_Y (THREADS / TILE_X * TILE_ROWS)
-#define TILE (TILE_X * TILE_Y)
-#define RIM 4
-#define INNER_X (TILE_X - 2 * RIM)
-#define INNER_Y (TILE_Y - 2 * RIM)
-#define TILE_CELLS (INNER_X / 2 * (INNER_Y / 2))
-#define EACH_ROW _Pragma("unroll") for (int k = 0; k < TILE_ROWS; k++)
+#define TILE (GRAPH_TILE_X * GRAPH_TILE_Y)
+#define TILE_CELLS (GRAPH_INNER_X / 2 * (GRAPH_INNER_Y / 2))
+#define EACH_ROW _Pragma("unroll") for (int k = 0; k < GRAPH_TILE_ROWS; k++)
 
 __device__ __forceinline__ float inverse_or_0(u32 open) { return open ? inverse(open) : 0; }
 
 // A thread's pixels.
 struct Tile {
     int at;               // the first one in the tile
-    u32 pixel[TILE_ROWS]; // in the image, or the nearest one that does
+    u32 pixel[GRAPH_TILE_ROWS]; // in the image, or the nearest one that does
     u32 opens;            // what they take from, 4 bits each
     u32 mine;             // a bit for each that lies in the image and within the rim
     bool odd;             // is the column: pixels of the first colour are in odd rows
@@ -1557,18 +1476,20 @@ struct Tile {
     __device__ __forceinline__ u32 colour_opens() const { return odd ? opens << 4 & 0xf0f0f0f0 | opens >> 4 & 0x0f0f0f0f : opens; }
     __device__ __forceinline__ u32 colour_mine() const { return odd ? mine << 1 & 0xaa | mine >> 1 & 0x55 : mine; }
     // Where pixels of a colour, 0 or 1, begin: from there on each other row has one.
-    __device__ __forceinline__ int begin(int colour) const { return at + (odd != (colour == 1) ? TILE_X : 0); }
+    __device__ __forceinline__ int begin(int colour) const { return at + (odd != (colour == 1) ? GRAPH_TILE_X : 0); }
     // What comes of bits is not to be kept from channel to channel: there are no registers for it.
     __device__ __forceinline__ void again() { asm volatile("" : "+r"(opens), "+r"(mine)); }
 };
-static_assert(4 * TILE_ROWS <= 32, "Tile");
+static_assert(4 * GRAPH_TILE_ROWS <= 32, "Tile");
 
 __device__ __forceinline__ Tile tile_at(const GraphSolve &s, u32 tile, u32 across) {
-    const int w = s.g.width, h = s.g.height, tx = threadIdx.x % TILE_X, ty = threadIdx.x / TILE_X * TILE_ROWS;
-    const int x = (int)(tile % across) * INNER_X - RIM + tx, y = (int)(tile / across) * INNER_Y - RIM + ty;
+    const int w = s.g.width, h = s.g.height, tx = threadIdx.x % GRAPH_TILE_X,
+              ty = threadIdx.x / GRAPH_TILE_X * GRAPH_TILE_ROWS;
+    const int x = (int)(tile % across) * GRAPH_INNER_X - GRAPH_RIM + tx,
+              y = (int)(tile / across) * GRAPH_INNER_Y - GRAPH_RIM + ty;
     Tile t;
-    t.at = ty * TILE_X + tx, t.opens = t.mine = 0, t.odd = tx & 1;
-    u32 open[TILE_ROWS];
+    t.at = ty * GRAPH_TILE_X + tx, t.opens = t.mine = 0, t.odd = tx & 1;
+    u32 open[GRAPH_TILE_ROWS];
     EACH_ROW {
         t.pixel[k] = (u32)(min(max(y + k, 0), h - 1) * w + min(max(x, 0), w - 1));
         open[k] = s.g.open[t.pixel[k]];
@@ -1576,8 +1497,11 @@ __device__ __forceinline__ Tile tile_at(const GraphSolve &s, u32 tile, u32 acros
     EACH_ROW {
         // The outermost pixels of the tile have no neighbours on one side: they are let be, as are those outside the image.
         const bool in = x >= 0 && x < w && y + k >= 0 && y + k < h;
-        if (in && tx > 0 && tx < TILE_X - 1 && ty + k > 0 && ty + k < TILE_Y - 1) t.opens |= (open[k] & 15) << 4 * k;
-        if (in && tx >= RIM && tx < TILE_X - RIM && ty + k >= RIM && ty + k < TILE_Y - RIM) t.mine |= 1u << k;
+        if (in && tx > 0 && tx < GRAPH_TILE_X - 1 && ty + k > 0 && ty + k < GRAPH_TILE_Y - 1)
+            t.opens |= (open[k] & 15) << 4 * k;
+        if (in && tx >= GRAPH_RIM && tx < GRAPH_TILE_X - GRAPH_RIM && ty + k >= GRAPH_RIM &&
+            ty + k < GRAPH_TILE_Y - GRAPH_RIM)
+            t.mine |= 1u << k;
     }
     return t;
 }
@@ -1587,41 +1511,44 @@ struct Shown {
     float v[2][TILE];
 };
 
-__device__ __forceinline__ const float *show(Shown &shown, u32 &turn, const Tile &t, const float (&v)[TILE_ROWS]) {
+__device__ __forceinline__ const float *show(Shown &shown, u32 &turn, const Tile &t,
+                                             const float (&v)[GRAPH_TILE_ROWS]) {
     float *to = shown.v[turn] + t.at;
     turn ^= 1;
-    EACH_ROW to[k * TILE_X] = v[k];
+    EACH_ROW to[k * GRAPH_TILE_X] = v[k];
     __syncthreads();
     return to;
 }
 
 // The sum of the differences across the open edges of the thread's pixel k, of v, which is shown.
-__device__ __forceinline__ float tile_flow(const float *at, const Tile &t, const float (&v)[TILE_ROWS], int k) {
+__device__ __forceinline__ float tile_flow(const float *at, const Tile &t, const float (&v)[GRAPH_TILE_ROWS], int k) {
     const float own = v[k];
     const u32 open = t.open(k);
     float s = 0;
-    if (open & OPEN_RIGHT) s += at[k * TILE_X + 1] - own;
-    if (open & OPEN_LEFT) s += at[k * TILE_X - 1] - own;
-    if (open & OPEN_DOWN) s += (k + 1 < TILE_ROWS ? v[k + 1 < TILE_ROWS ? k + 1 : k] : at[(k + 1) * TILE_X]) - own;
-    if (open & OPEN_UP) s += (k > 0 ? v[k > 0 ? k - 1 : k] : at[-TILE_X]) - own;
+    if (open & OPEN_RIGHT) s += at[k * GRAPH_TILE_X + 1] - own;
+    if (open & OPEN_LEFT) s += at[k * GRAPH_TILE_X - 1] - own;
+    if (open & OPEN_DOWN)
+        s += (k + 1 < GRAPH_TILE_ROWS ? v[k + 1 < GRAPH_TILE_ROWS ? k + 1 : k] : at[(k + 1) * GRAPH_TILE_X]) - own;
+    if (open & OPEN_UP) s += (k > 0 ? v[k > 0 ? k - 1 : k] : at[-GRAPH_TILE_X]) - own;
     return s;
 }
 
-__device__ __forceinline__ void by_colour(const Tile &t, float (&v)[TILE_ROWS]) {
+__device__ __forceinline__ void by_colour(const Tile &t, float (&v)[GRAPH_TILE_ROWS]) {
 #pragma unroll
-    for (int k = 0; k < TILE_ROWS; k += 2) {
+    for (int k = 0; k < GRAPH_TILE_ROWS; k += 2) {
         const float a = v[k], b = v[k + 1];
         v[k] = t.odd ? b : a, v[k + 1] = t.odd ? a : b;
     }
 }
 
-#define EACH_OF(colour) _Pragma("unroll") for (int k = (colour); k < TILE_ROWS; k += 2)
+#define EACH_OF(colour) _Pragma("unroll") for (int k = (colour); k < GRAPH_TILE_ROWS; k += 2)
 
 // show of those of a colour.
-__device__ __forceinline__ const float *show_colour(Shown &shown, u32 &turn, const Tile &t, int colour, const float (&v)[TILE_ROWS]) {
+__device__ __forceinline__ const float *show_colour(Shown &shown, u32 &turn, const Tile &t, int colour,
+                                                    const float (&v)[GRAPH_TILE_ROWS]) {
     float *all = shown.v[turn], *to = all + t.begin(colour);
     turn ^= 1;
-    EACH_OF(colour) to[k / 2 * 2 * TILE_X] = v[k];
+    EACH_OF(colour) to[k / 2 * 2 * GRAPH_TILE_X] = v[k];
     __syncthreads();
     return all;
 }
@@ -1631,22 +1558,24 @@ __device__ __forceinline__ float flow_around(const float *at, u32 open, float ow
     float s = 0;
     if (open & OPEN_RIGHT) s += at[1] - own;
     if (open & OPEN_LEFT) s += at[-1] - own;
-    if (open & OPEN_DOWN) s += at[TILE_X] - own;
-    if (open & OPEN_UP) s += at[-TILE_X] - own;
+    if (open & OPEN_DOWN) s += at[GRAPH_TILE_X] - own;
+    if (open & OPEN_UP) s += at[-GRAPH_TILE_X] - own;
     return s;
 }
 
 // Has the rows of a plane that the tile covers come near, of which each thread says a part.
 __device__ __forceinline__ void fetch_rows(const GraphSolve &s, const float *plane, u32 tile, u32 across) {
-    const int x = (int)(tile % across) * INNER_X - RIM + (int)(threadIdx.x % 2) * (TILE_X / 2), y = (int)(tile / across) * INNER_Y - RIM + (int)(threadIdx.x / 2);
-    if (threadIdx.x < 2 * TILE_Y && x >= 0 && x < (int)s.g.width && y >= 0 && y < (int)s.g.height)
+    const int x = (int)(tile % across) * GRAPH_INNER_X - GRAPH_RIM + (int)(threadIdx.x % 2) * (GRAPH_TILE_X / 2),
+              y = (int)(tile / across) * GRAPH_INNER_Y - GRAPH_RIM + (int)(threadIdx.x / 2);
+    if (threadIdx.x < 2 * GRAPH_TILE_Y && x >= 0 && x < (int)s.g.width && y >= 0 && y < (int)s.g.height)
         asm volatile("prefetch.global.L2 [%0];" ::"l"(plane + (u32)y * s.g.width + x));
 }
 
 // step begins with r where start is not 0, and goes a step otherwise.
-extern "C" __global__ void __launch_bounds__(THREADS, TILE_BLOCKS) diffusion_graph_step(GraphSolve s, u32 across, u32 start) {
+extern "C" __global__ void __launch_bounds__(GRAPH_THREADS, GRAPH_TILE_BLOCKS)
+    diffusion_graph_step(GraphSolve s, u32 across, u32 start) {
     __shared__ Shown shown;
-    __shared__ float left[4][INNER_Y * INNER_X];
+    __shared__ float left[4][GRAPH_INNER_Y * GRAPH_INNER_X];
     after_prior();
     const GraphState &st = *s.state;
     if (st.done != 0 && st.done != LAST_STEP) return;
@@ -1663,12 +1592,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, TILE_BLOCKS) diffusion_gra
         t.again();
         const u32 plane = c * n;
         const float beta = st.beta[c], alpha = start ? 1 : st.alpha[c];
-        float v[TILE_ROWS], r[TILE_ROWS];
+        float v[GRAPH_TILE_ROWS], r[GRAPH_TILE_ROWS];
         if (start) {
             EACH_ROW v[k] = s.x[plane + t.pixel[k]], r[k] = 0;
         } else {
             // All is on its way at once.
-            float p[TILE_ROWS], x[TILE_ROWS];
+            float p[GRAPH_TILE_ROWS], x[GRAPH_TILE_ROWS];
             EACH_ROW {
                 v[k] = s.q[plane + t.pixel[k]], r[k] = before[plane + t.pixel[k]];
                 p[k] = first ? 0 : from[plane + t.pixel[k]];
@@ -1689,27 +1618,29 @@ extern "C" __global__ void __launch_bounds__(THREADS, TILE_BLOCKS) diffusion_gra
         const u32 opens = t.colour_opens(), mine = t.colour_mine();
         EACH_OF(0) v[k] = inverse(opens >> 4 * k & 15) * r[k];
         at = show_colour(shown, turn, t, 0, v) + t.begin(1);
-        EACH_OF(1) v[k] = inverse(opens >> 4 * k & 15) * (r[k] + flow_around(at + (k - 1) * TILE_X, opens >> 4 * k, 0));
+        EACH_OF(1)
+        v[k] = inverse(opens >> 4 * k & 15) * (r[k] + flow_around(at + (k - 1) * GRAPH_TILE_X, opens >> 4 * k, 0));
         // What is left of r: nothing of the second colour; of the first what came from the second one later. (1 - SMOOTH A / degree) of that.
         at = show_colour(shown, turn, t, 1, v) + t.begin(0);
-        const int row = t.at / TILE_X - RIM, column = t.at % TILE_X - RIM;
+        const int row = t.at / GRAPH_TILE_X - GRAPH_RIM, column = t.at % GRAPH_TILE_X - GRAPH_RIM;
         EACH_OF(0) {
-            const float l = flow_around(at + k * TILE_X, opens >> 4 * k, 0);
+            const float l = flow_around(at + k * GRAPH_TILE_X, opens >> 4 * k, 0);
             v[k] = inverse(opens >> 4 * k & 15) * l;
-            if (mine >> k & 1) left[c][(row + (k ^ t.odd)) * INNER_X + column] = (1 - SMOOTH) * l;
+            if (mine >> k & 1) left[c][(row + (k ^ t.odd)) * GRAPH_INNER_X + column] = (1 - SMOOTH) * l;
         }
         at = show_colour(shown, turn, t, 0, v) + t.begin(1);
         EACH_OF(1) {
-            const float l = SMOOTH * flow_around(at + (k - 1) * TILE_X, opens >> 4 * k, 0);
-            if (mine >> k & 1) left[c][(row + (k ^ t.odd)) * INNER_X + column] = l;
+            const float l = SMOOTH * flow_around(at + (k - 1) * GRAPH_TILE_X, opens >> 4 * k, 0);
+            if (mine >> k & 1) left[c][(row + (k ^ t.odd)) * GRAPH_INNER_X + column] = l;
         }
     }
     if (s.g.table->depth == 0) return;
     __syncthreads();
     const int w = s.g.width, h = s.g.height, cw = cells(w, 1), ch = cells(h, 1);
-    for (int i = threadIdx.x; i < TILE_CELLS; i += THREADS) {
-        const int x = i % (INNER_X / 2), y = i / (INNER_X / 2);
-        const int cx = (int)(blockIdx.x % across) * (INNER_X / 2) + x, cy = (int)(blockIdx.x / across) * (INNER_Y / 2) + y;
+    for (int i = threadIdx.x; i < TILE_CELLS; i += GRAPH_THREADS) {
+        const int x = i % (GRAPH_INNER_X / 2), y = i / (GRAPH_INNER_X / 2);
+        const int cx = (int)(blockIdx.x % across) * (GRAPH_INNER_X / 2) + x,
+                  cy = (int)(blockIdx.x / across) * (GRAPH_INNER_Y / 2) + y;
         if (cx >= cw || cy >= ch) continue;
         const u32 cell = (u32)cy * cw + cx;
         const int end = s.g.cell[cell + 1];
@@ -1724,7 +1655,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, TILE_BLOCKS) diffusion_gra
 #pragma unroll
             for (int k = 0; k < 4; k++) {
                 if (parent[k] != node) continue;
-                const int at = (2 * y + (k >> 1)) * INNER_X + 2 * x + (k & 1);
+                const int at = (2 * y + (k >> 1)) * GRAPH_INNER_X + 2 * x + (k & 1);
                 sum.x += left[0][at];
                 if (s.channels > 1) sum.y += left[1][at];
                 if (s.channels > 2) sum.z += left[2][at];
@@ -1884,27 +1815,25 @@ struct NodeSolve {
 };
 
 // The first level has a kernel for each way. Blocks go on to other nodes: one for each few nodes would wait for the same words again.
-#define FIRST_LANES 4
-#define FIRST_BLOCKS (__CUDA_ARCH__ == 750 ? 4 : 5)
 template <template <int> class Node>
 __device__ __forceinline__ void first_level(const GraphSolve &s) {
-    const u32 last = s.g.table->first[2], groups = gridDim.x * (THREADS / FIRST_LANES);
-    u32 i = s.g.table->first[1] + (blockIdx.x * THREADS + threadIdx.x) / FIRST_LANES;
-    Node<FIRST_LANES> node, next;
+    const u32 last = s.g.table->first[2], groups = gridDim.x * (GRAPH_THREADS / GRAPH_FIRST_LANES);
+    u32 i = s.g.table->first[1] + (blockIdx.x * GRAPH_THREADS + threadIdx.x) / GRAPH_FIRST_LANES;
+    Node<GRAPH_FIRST_LANES> node, next;
     if (i < last) node.load(s, i);
-    for (; i - lane_id() / FIRST_LANES < last; i += groups, node = next) {
+    for (; i - lane_id() / GRAPH_FIRST_LANES < last; i += groups, node = next) {
         if (i + groups < last) next.load(s, i + groups); // where the next row is is on its way meanwhile
-        node.run(s, i, i < last, lane_id() % FIRST_LANES == 0);
+        node.run(s, i, i < last, lane_id() % GRAPH_FIRST_LANES == 0);
     }
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, FIRST_BLOCKS) diffusion_graph_down(GraphSolve s) {
+extern "C" __global__ void __launch_bounds__(GRAPH_THREADS, GRAPH_FIRST_BLOCKS) diffusion_graph_down(GraphSolve s) {
     after_prior();
     if (s.state->done || s.g.table->depth <= 1) return;
     first_level<NodeDown>(s);
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, FIRST_BLOCKS) diffusion_graph_up(GraphSolve s) {
+extern "C" __global__ void __launch_bounds__(GRAPH_THREADS, GRAPH_FIRST_BLOCKS) diffusion_graph_up(GraphSolve s) {
     after_prior();
     if (s.state->done || s.g.table->depth <= 1) return;
     first_level<NodeUp>(s);
@@ -1945,13 +1874,16 @@ template <template <int> class Node, int lanes>
 __device__ __forceinline__ void level_by(const GraphSolve &s, u32 first, u32 last, Meeting &blocks) {
     const u32 warp = threadIdx.x / 32, part = lane_id() / lanes;
     // Where a block has not enough nodes for its warps, those that follow each other are of different blocks.
-    u32 i = first + (lanes == 4 ? (blockIdx.x * (LEVEL_THREADS / 32) + warp) : warp * gridDim.x + blockIdx.x) * (32 / lanes) + part;
+    u32 i =
+        first +
+        (lanes == 4 ? (blockIdx.x * (GRAPH_LEVEL_THREADS / 32) + warp) : warp * gridDim.x + blockIdx.x) * (32 / lanes) +
+        part;
     Node<lanes> node;
     if (i < last) node.load(s, i);
     blocks.meet();
     while (i - part < last) {
         node.run(s, i, i < last, lane_id() % lanes == 0);
-        i += gridDim.x * (LEVEL_THREADS / lanes);
+        i += gridDim.x * (GRAPH_LEVEL_THREADS / lanes);
         if (i < last) node.load(s, i);
     }
     blocks.leave();
@@ -1960,7 +1892,8 @@ __device__ __forceinline__ void level_by(const GraphSolve &s, u32 first, u32 las
 // Nodes get 4 to 32 lanes each, as many as there are: so most levels take one turn.
 template <template <int> class Node>
 __device__ __forceinline__ void level(const GraphSolve &s, u32 k, Meeting &blocks) {
-    const u32 first = s.g.table->first[k], last = s.g.table->first[k + 1], lanes = gridDim.x * LEVEL_THREADS / (last - first);
+    const u32 first = s.g.table->first[k], last = s.g.table->first[k + 1],
+              lanes = gridDim.x * GRAPH_LEVEL_THREADS / (last - first);
     if (lanes >= 32) level_by<Node, 32>(s, first, last, blocks);
     else if (lanes >= 16) level_by<Node, 16>(s, first, last, blocks);
     else if (lanes >= 8) level_by<Node, 8>(s, first, last, blocks);
@@ -1968,7 +1901,7 @@ __device__ __forceinline__ void level(const GraphSolve &s, u32 k, Meeting &block
 }
 
 // All levels but the first, in one kernel: a grid's blocks meet in less time than a launch takes.
-extern "C" __global__ void __launch_bounds__(LEVEL_THREADS) diffusion_graph_levels(GraphSolve s) {
+extern "C" __global__ void __launch_bounds__(GRAPH_LEVEL_THREADS) diffusion_graph_levels(GraphSolve s) {
     after_prior();
     GraphState &st = *s.state;
     const u32 depth = s.g.table->depth;
@@ -1978,7 +1911,7 @@ extern "C" __global__ void __launch_bounds__(LEVEL_THREADS) diffusion_graph_leve
         if (k > 1) level<NodeDown>(s, k, blocks);
         level<NodeGather>(s, k + 1, blocks);
     }
-    if (s.g.table->first[depth + 1] - s.g.table->first[depth] <= DENSE_NODES) {
+    if (s.g.table->first[depth + 1] - s.g.table->first[depth] <= GRAPH_DENSE_NODES) {
         level<NodeSolve>(s, depth, blocks);
     } else {
         for (int k = 0; k < BOTTOM; k++) level<NodeRelax>(s, depth, blocks), level<NodeKeep>(s, depth, blocks);
@@ -2000,7 +1933,8 @@ __device__ __forceinline__ void slow_step(GraphState &st, int c) {
     st.slowest[c] = longest;
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, TILE_BLOCKS) diffusion_graph_smooth_out(GraphSolve s, u32 across, u32 tiles) {
+extern "C" __global__ void __launch_bounds__(GRAPH_THREADS, GRAPH_TILE_BLOCKS)
+    diffusion_graph_smooth_out(GraphSolve s, u32 across, u32 tiles) {
     __shared__ Shown shown;
     __shared__ double sums[8][WARPS]; // of r q and q A q of channels
     after_prior();
@@ -2017,11 +1951,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, TILE_BLOCKS) diffusion_gra
     if (threadIdx.x < 8 * WARPS) sums[threadIdx.x / WARPS][threadIdx.x % WARPS] = 0;
     for (u32 tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
         Tile t = tile_at(s, tile, across);
-        int parent[TILE_ROWS];
+        int parent[GRAPH_TILE_ROWS];
         EACH_ROW parent[k] = levels ? s.g.parent[t.pixel[k]] : -1;
 #pragma unroll 1
         for (u32 c = 0; c < s.channels; c++) {
-            float v[TILE_ROWS], r[TILE_ROWS];
+            float v[GRAPH_TILE_ROWS], r[GRAPH_TILE_ROWS];
             t.again();
             EACH_ROW r[k] = rest[c * n + t.pixel[k]];
             EACH_ROW v[k] = parent[k] >= 0 ? coarse[4 * parent[k] + c] : 0;
@@ -2032,25 +1966,25 @@ extern "C" __global__ void __launch_bounds__(THREADS, TILE_BLOCKS) diffusion_gra
             // neighbour with one, and all around it is 0.
             EACH_OF(0) {
                 const u32 open = opens >> 4 * k & 15;
-                v[k] += inverse_or_0(open) * (r[k] + SMOOTH * flow_around(at + k * TILE_X, open, v[k]));
+                v[k] += inverse_or_0(open) * (r[k] + SMOOTH * flow_around(at + k * GRAPH_TILE_X, open, v[k]));
             }
             at = show_colour(shown, turn, t, 0, v) + t.begin(1);
             EACH_OF(1) {
                 const u32 open = opens >> 4 * k & 15;
-                v[k] = inverse_or_0(open) * (r[k] + flow_around(at + (k - 1) * TILE_X, open, 0));
+                v[k] = inverse_or_0(open) * (r[k] + flow_around(at + (k - 1) * GRAPH_TILE_X, open, 0));
             }
             at = show_colour(shown, turn, t, 1, v) + t.begin(0);
             // After that, A q is r for those of the first colour.
             float rq = 0, qaq = 0;
             EACH_OF(0) {
                 const u32 open = opens >> 4 * k & 15;
-                v[k] = inverse_or_0(open) * (r[k] + flow_around(at + k * TILE_X, open, 0));
+                v[k] = inverse_or_0(open) * (r[k] + flow_around(at + k * GRAPH_TILE_X, open, 0));
                 if (mine >> k & 1) rq += r[k] * v[k];
             }
             qaq = rq;
             at = show_colour(shown, turn, t, 0, v) + t.begin(1);
             EACH_OF(1) {
-                const float flow = flow_around(at + (k - 1) * TILE_X, opens >> 4 * k, v[k]);
+                const float flow = flow_around(at + (k - 1) * GRAPH_TILE_X, opens >> 4 * k, v[k]);
                 if (mine >> k & 1) rq += r[k] * v[k], qaq -= v[k] * flow;
             }
             by_colour(t, v);
@@ -2089,12 +2023,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, TILE_BLOCKS) diffusion_gra
     if (st.estimate <= s.tolerance) st.done = LAST_STEP;
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS) diffusion_graph_last(GraphSolve s) {
+extern "C" __global__ void __launch_bounds__(GRAPH_THREADS) diffusion_graph_last(GraphSolve s) {
     after_prior();
     if (s.state->done == 1) return;
     const u32 n = s.g.width * s.g.height;
     float most = 0;
-    for (u32 i = blockIdx.x * THREADS + threadIdx.x; i < n; i += GRAPH_PARTS * THREADS) {
+    for (u32 i = blockIdx.x * GRAPH_THREADS + threadIdx.x; i < n; i += GRAPH_PARTS * GRAPH_THREADS) {
         const u32 open = s.g.open[i];
 #pragma unroll
         for (u32 c = 0; c < 4; c++)
@@ -2104,12 +2038,12 @@ extern "C" __global__ void __launch_bounds__(THREADS) diffusion_graph_last(Graph
     if (threadIdx.x == 0) s.largest[blockIdx.x] = most;
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS) diffusion_graph_status(GraphSolve s) {
+extern "C" __global__ void __launch_bounds__(GRAPH_THREADS) diffusion_graph_status(GraphSolve s) {
     after_prior();
     const GraphState &st = *s.state;
     if (st.done == 1) return;
     float residual = 0;
-    for (u32 k = threadIdx.x; k < GRAPH_PARTS; k += THREADS) residual = fmaxf(residual, s.largest[k]);
+    for (u32 k = threadIdx.x; k < GRAPH_PARTS; k += GRAPH_THREADS) residual = fmaxf(residual, s.largest[k]);
     residual = block_max(residual);
     if (threadIdx.x != 0) return;
     DiffusionStatus out;

@@ -13,23 +13,8 @@
 // with the pixels, but for diffusion_label_shut, which passes over all of them as often as a path changes between edges that
 // are open one way and others.
 
+#include "abi/diffusion_label.cuh"
 #include "diffusion_label.cuh"
-
-#define THREADS 256
-#define SHUT_THREADS 1024
-
-// PARTS is how many blocks diffusion_label_mean has.
-#define PARTS 256
-
-struct LabelFill {
-    const u32 *done;
-    const DiffusionHeader *head;
-    const u8 *flags, *open;
-    const float *colours;
-    float *x;
-    double *sums; // 4 a part
-    u32 pixels, channels, keep, pad; // keep: where there is an equation x stays
-};
 
 // find follows labels to the root, halving the path.
 __device__ __forceinline__ int find(volatile int *labels, int i) {
@@ -57,20 +42,24 @@ __device__ __forceinline__ void join(int *labels, int i, int j) {
 }
 
 // Does pixel i, which takes from what open says, and its left or upper neighbour take from each other?
-__device__ __forceinline__ bool joined_left(const u8 *flags, u64 i, u32 open) { return (open & OPEN_LEFT) && !(flags[i - 1] & SHUT_RIGHT); }
-__device__ __forceinline__ bool joined_up(const u8 *flags, u64 i, u32 open, int w) { return (open & OPEN_UP) && !(flags[i - w] & SHUT_DOWN); }
+__device__ __forceinline__ bool joined_left(const u8 *flags, u64 i, u32 open) {
+    return (open & OPEN_LEFT) && !(flags[i - 1] & DIFFUSION_SHUT_RIGHT);
+}
+__device__ __forceinline__ bool joined_up(const u8 *flags, u64 i, u32 open, int w) {
+    return (open & OPEN_UP) && !(flags[i - w] & DIFFUSION_SHUT_DOWN);
+}
 
-// Blocks have tiles of TILE x TILE pixels, a warp TILE_ROWS rows of them.
-#define TILE 32
-#define TILE_ROWS (TILE * 32 / THREADS)
+// Blocks have tiles of LABEL_TILE x LABEL_TILE pixels, a warp TILE_ROWS rows of them.
+#define TILE_ROWS (LABEL_TILE * 32 / LABEL_THREADS)
 
-extern "C" __global__ void __launch_bounds__(THREADS)
+extern "C" __global__ void __launch_bounds__(LABEL_THREADS)
     diffusion_label_init(DiffusionHeader *head, const u8 *flags, int *labels, u64 *fault, int width, int height, u32 allowed, u32 pad) {
     // Labels as those of the image, but of the tile: what they lead to, and what they come to.
-    __shared__ int next[TILE * TILE + 1], root[TILE * TILE + 1];
+    __shared__ int next[LABEL_TILE * LABEL_TILE + 1], root[LABEL_TILE * LABEL_TILE + 1];
     after_prior();
-    const int across = (width + TILE - 1) / TILE, x0 = (int)(blockIdx.x % across) * TILE, y0 = (int)(blockIdx.x / across) * TILE;
-    const int lane = lane_id(), x = x0 + lane, line = threadIdx.x / 32 * TILE_ROWS, own = line * TILE + lane + 1;
+    const int across = (width + LABEL_TILE - 1) / LABEL_TILE, x0 = (int)(blockIdx.x % across) * LABEL_TILE,
+              y0 = (int)(blockIdx.x / across) * LABEL_TILE;
+    const int lane = lane_id(), x = x0 + lane, line = threadIdx.x / 32 * TILE_ROWS, own = line * LABEL_TILE + lane + 1;
     if (blockIdx.x == 0 && threadIdx.x == 0) {
         labels[0] = 0;
         head->magic = head->fixed = head->void_pixels = 0;
@@ -81,12 +70,12 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     for (int k = 0; k < TILE_ROWS; k++) {
         const int y = y0 + line + k;
         const u64 i = (u64)y * width + x;
-        int to = own + k * TILE;
+        int to = own + k * LABEL_TILE;
         bool left = false, up = false, fixed = false;
         if (x < width && y < height) {
             const u32 f = flags[i];
             if (f & ~allowed) report(fault, FAULT_DIFFUSION_SETUP_FLAGS, i);
-            fixed = (f & FIXED) != 0;
+            fixed = (f & DIFFUSION_FIXED) != 0;
             const u32 open = open_edges(flags, i, x, y, width, height);
             left = lane > 0 && joined_left(flags, i, open), up = line + k > 0 && joined_up(flags, i, open, width);
         }
@@ -94,52 +83,56 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         if (up && (left || fixed)) ups |= 1 << k;
         // Along a row all lead to what the first does that they are connected with, and that leads up.
         if (fixed) to = 0;
-        else if (up) to -= TILE;
+        else if (up) to -= LABEL_TILE;
         const u32 firsts = ~__ballot_sync(~0u, left && !fixed) & ((2u << lane) - 1);
         to = __shfl_sync(~0u, to, 31 - __clz(firsts));
-        next[own + k * TILE] = to;
+        next[own + k * LABEL_TILE] = to;
     }
     // The greater of two roots comes to lead to the lesser one, until all that are to be joined have the same.
     bool more = true;
     while (__syncthreads_or(more)) {
 #pragma unroll
         for (int k = 0; k < TILE_ROWS; k++) {
-            int to = next[own + k * TILE];
+            int to = next[own + k * LABEL_TILE];
             while (next[to] < to) to = next[to];
-            root[own + k * TILE] = to;
+            root[own + k * LABEL_TILE] = to;
         }
         __syncthreads();
 #pragma unroll
-        for (int k = 0; k < TILE_ROWS; k++) next[own + k * TILE] = root[own + k * TILE];
+        for (int k = 0; k < TILE_ROWS; k++) next[own + k * LABEL_TILE] = root[own + k * LABEL_TILE];
         __syncthreads();
         more = false;
 #pragma unroll
         for (int k = 0; k < TILE_ROWS; k++) {
-            const int a = root[own + k * TILE], b = lefts >> k & 1 ? root[own + k * TILE - 1] : a, c = ups >> k & 1 ? root[own + (k - 1) * TILE] : a;
+            const int a = root[own + k * LABEL_TILE], b = lefts >> k & 1 ? root[own + k * LABEL_TILE - 1] : a,
+                      c = ups >> k & 1 ? root[own + (k - 1) * LABEL_TILE] : a;
             if (a != b) atomicMin(&next[max(a, b)], min(a, b)), more = true;
             if (a != c) atomicMin(&next[max(a, c)], min(a, c)), more = true;
         }
     }
 #pragma unroll
     for (int k = 0; k < TILE_ROWS; k++) {
-        const int y = y0 + line + k, to = root[own + k * TILE] - 1;
-        if (x < width && y < height) labels[(u64)y * width + x + 1] = to < 0 ? 0 : (y0 + to / TILE) * width + x0 + to % TILE + 1;
+        const int y = y0 + line + k, to = root[own + k * LABEL_TILE] - 1;
+        if (x < width && y < height)
+            labels[(u64)y * width + x + 1] = to < 0 ? 0 : (y0 + to / LABEL_TILE) * width + x0 + to % LABEL_TILE + 1;
     }
 }
 
 // Joins pixels on both sides of borders between tiles: first those beside, then those one above the other.
-extern "C" __global__ void __launch_bounds__(THREADS) diffusion_label_join(const u8 *flags, int *labels, int width, int height) {
+extern "C" __global__ void __launch_bounds__(LABEL_THREADS)
+    diffusion_label_join(const u8 *flags, int *labels, int width, int height) {
     after_prior();
-    const u64 at = (u64)blockIdx.x * THREADS + threadIdx.x, beside = (u64)((width - 1) / TILE) * height;
-    if (at >= beside + (u64)((height - 1) / TILE) * width) return;
+    const u64 at = (u64)blockIdx.x * LABEL_THREADS + threadIdx.x, beside = (u64)((width - 1) / LABEL_TILE) * height;
+    if (at >= beside + (u64)((height - 1) / LABEL_TILE) * width) return;
     const bool across = at < beside;
-    const int x = across ? (int)(at / height + 1) * TILE : (int)((at - beside) % width), y = across ? (int)(at % height) : (int)((at - beside) / width + 1) * TILE;
+    const int x = across ? (int)(at / height + 1) * LABEL_TILE : (int)((at - beside) % width),
+              y = across ? (int)(at % height) : (int)((at - beside) / width + 1) * LABEL_TILE;
     const u64 i = (u64)y * width + x;
     const u32 open = open_edges(flags, i, x, y, width, height);
     const bool left = joined_left(flags, i, open), up = joined_up(flags, i, open, width);
     if (!(across ? left : up)) return;
     // Where all four edges of a square are open, the way round is known. It is the way of those beside each other, where a corner of tiles is.
-    if (left && up && !(across && y % TILE == 0)) {
+    if (left && up && !(across && y % LABEL_TILE == 0)) {
         const u64 above = i - width;
         if (joined_left(flags, above, open_edges(flags, above, x, y - 1, width, height)) &&
             joined_up(flags, i - 1, open_edges(flags, i - 1, x - 1, y, width, height), width))
@@ -148,7 +141,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) diffusion_label_join(const
     join(labels, (int)i + 1, (int)(across ? i - 1 : i - width) + 1);
 }
 
-extern "C" __global__ void __launch_bounds__(SHUT_THREADS) diffusion_label_shut(const u8 *flags, int *labels, int width, int height) {
+extern "C" __global__ void __launch_bounds__(LABEL_SHUT_THREADS)
+    diffusion_label_shut(const u8 *flags, int *labels, int width, int height) {
     after_prior();
     const u64 n = (u64)width * height;
     int changed = 1;
@@ -170,15 +164,15 @@ extern "C" __global__ void __launch_bounds__(SHUT_THREADS) diffusion_label_shut(
     }
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS)
+extern "C" __global__ void __launch_bounds__(LABEL_THREADS)
     diffusion_label_open(DiffusionHeader *head, const u8 *flags, int *labels, u8 *to, int width, int height, u32 one_way, u32 pad) {
     after_prior();
-    const u64 i = (u64)blockIdx.x * THREADS + threadIdx.x;
+    const u64 i = (u64)blockIdx.x * LABEL_THREADS + threadIdx.x;
     const bool in = i < (u64)width * height;
     bool fixed = false, nothing = false;
     if (in) {
         u32 open = 0;
-        fixed = (flags[i] & FIXED) != 0;
+        fixed = (flags[i] & DIFFUSION_FIXED) != 0;
         if (!fixed) {
             nothing = find(labels, (int)i + 1) != 0;
             if (!nothing) {
@@ -188,7 +182,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 #pragma unroll
                 for (int k = 0; k < 4; k++) {
                     const u64 j = k == 0 ? i + 1 : k == 1 ? i - 1 : k == 2 ? i + width : i - width;
-                    if ((open >> k & 1) && !(flags[j] & FIXED)) open |= one_way && find(labels, (int)j + 1) ? 256 << k : 16 << k;
+                    if ((open >> k & 1) && !(flags[j] & DIFFUSION_FIXED))
+                        open |= one_way && find(labels, (int)j + 1) ? 256 << k : 16 << k;
                 }
                 open &= ~(open >> 8);
             }
@@ -200,12 +195,12 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     if (threadIdx.x == 0 && v) atomicAdd(&head->void_pixels, v);
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS) diffusion_label_mean(LabelFill f) {
+extern "C" __global__ void __launch_bounds__(LABEL_THREADS) diffusion_label_mean(LabelFilling f) {
     after_prior();
     if (*f.done) return;
     double v[4] = {0, 0, 0, 0};
-    for (u32 i = blockIdx.x * THREADS + threadIdx.x; i < f.pixels; i += PARTS * THREADS)
-        if (f.flags[i] & FIXED)
+    for (u32 i = blockIdx.x * LABEL_THREADS + threadIdx.x; i < f.pixels; i += LABEL_PARTS * LABEL_THREADS)
+        if (f.flags[i] & DIFFUSION_FIXED)
 #pragma unroll
             for (u32 c = 0; c < 4; c++)
                 if (c < f.channels) v[c] += f.colours[(u64)c * f.pixels + i];
@@ -213,7 +208,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) diffusion_label_mean(Label
     if (threadIdx.x < 4) f.sums[blockIdx.x * 4 + threadIdx.x] = threadIdx.x == 0 ? v[0] : threadIdx.x == 1 ? v[1] : threadIdx.x == 2 ? v[2] : v[3];
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS) diffusion_label_fill(LabelFill f) {
+extern "C" __global__ void __launch_bounds__(LABEL_THREADS) diffusion_label_fill(LabelFilling f) {
     after_prior();
     if (*f.done) return;
     double v[4];
@@ -221,8 +216,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) diffusion_label_fill(Label
     for (int c = 0; c < 4; c++) v[c] = f.sums[threadIdx.x * 4 + c];
     block_sums(v);
     const double count = max(f.head->fixed, 1);
-    for (u32 i = blockIdx.x * THREADS + threadIdx.x; i < f.pixels; i += gridDim.x * THREADS) {
-        const bool fixed = f.flags[i] & FIXED, none = f.open[i] == 0;
+    for (u32 i = blockIdx.x * LABEL_THREADS + threadIdx.x; i < f.pixels; i += gridDim.x * LABEL_THREADS) {
+        const bool fixed = f.flags[i] & DIFFUSION_FIXED, none = f.open[i] == 0;
 #pragma unroll
         for (u32 c = 0; c < 4; c++) {
             if (c >= f.channels) break;

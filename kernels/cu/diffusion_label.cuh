@@ -1,4 +1,4 @@
-// What pixels of a diffusion are. Keep in sync: kernels/cuda/diffusion_label_layout.go.
+// What pixels of a diffusion are.
 #pragma once
 
 #include "diffusion.cuh"
@@ -16,10 +16,10 @@ __device__ __forceinline__ int degree(u32 open) { return __popc(open & 15); }
 __device__ __forceinline__ u32 open_edges(const u8 *flags, u64 i, int x, int y, int w, int h) {
     const u32 f = flags[i];
     u32 open = 0;
-    if (x + 1 < w && !(f & (BLOCK_RIGHT | SHUT_RIGHT))) open |= OPEN_RIGHT;
-    if (x > 0 && !(flags[i - 1] & BLOCK_RIGHT) && !(f & SHUT_LEFT)) open |= OPEN_LEFT;
-    if (y + 1 < h && !(f & (BLOCK_DOWN | SHUT_DOWN))) open |= OPEN_DOWN;
-    if (y > 0 && !(flags[i - w] & BLOCK_DOWN) && !(f & SHUT_UP)) open |= OPEN_UP;
+    if (x + 1 < w && !(f & (DIFFUSION_BLOCK_RIGHT | DIFFUSION_SHUT_RIGHT))) open |= OPEN_RIGHT;
+    if (x > 0 && !(flags[i - 1] & DIFFUSION_BLOCK_RIGHT) && !(f & DIFFUSION_SHUT_LEFT)) open |= OPEN_LEFT;
+    if (y + 1 < h && !(f & (DIFFUSION_BLOCK_DOWN | DIFFUSION_SHUT_DOWN))) open |= OPEN_DOWN;
+    if (y > 0 && !(flags[i - w] & DIFFUSION_BLOCK_DOWN) && !(f & DIFFUSION_SHUT_UP)) open |= OPEN_UP;
     return open;
 }
 

@@ -15,58 +15,22 @@
 // and _last and _status. Starts of pyramids are _shrink for all levels, then for each a _grow, and _run and _level_step so many times
 // that it may take; those that are not needed return at once. Maxima are kept by atomics, and don't depend on the order.
 
+#include "abi/diffusion_sweeps.cuh"
 #include "diffusion_label.cuh"
 
-#define THREADS 256
-// A block of diffusion_sweeps_run, the side of its image, and what of it comes to nothing.
-#define RUN_THREADS 512
-#define REGION 64
-#define HALO 8
-// Sweeps of a cycle, and which part of the tolerance a level of a pyramid may still change.
-#define SWEEPS 64
+// Which part of the tolerance a level of a pyramid may still change.
 #define PYRAMID_SHARE 4
 // For estimates: see sweepOutlook of kernels/cpu.
 #define SWEEP_RATIO 0.98f
-#define PAST_UPDATES 64
 #define LEAST_POWER 1.02f
 #define LEFT_PER_CYCLE 4
 #define SWEEP_ROUNDING 4.76837158203125e-7f
 #define SWEEP_CAUTION 1.5f
 
-// An image of a pyramid.
-struct SweepLevel {
-    const u8 *flags;
-    u8 *open;
-    float *x, *spare;
-    int width, height;
-};
-
-// How far a solve has come.
-struct SweepState {
-    u32 magic, channels, cycles, done, level_done;
-    u32 change, residual; // the bits of a float that is not negative
-    float update, ratio, estimate;
-    float past[PAST_UPDATES]; // updates of the last cycles
-    u32 peak;                 // the bits of the largest value that there was to begin with
-};
-static_assert(sizeof(SweepState) == 44 + 4 * PAST_UPDATES, "SweepState");
-
-struct SweepSolve {
-    DiffusionHeader *head;
-    SweepState *state;
-    DiffusionStatus *status;
-    const u32 *nearest;
-    float *old;
-    u64 *fault;
-    u32 channels, start, method, walls;
-    float tolerance;
-    u32 pad;
-};
-
-extern "C" __global__ void __launch_bounds__(THREADS)
+extern "C" __global__ void __launch_bounds__(SWEEP_THREADS)
     diffusion_sweeps_flags(const u8 *fine, u8 *to, int fine_width, int fine_height, int width, int height, u32 greedy, u32 pad) {
     after_prior();
-    const u64 i = (u64)blockIdx.x * THREADS + threadIdx.x;
+    const u64 i = (u64)blockIdx.x * SWEEP_THREADS + threadIdx.x;
     if (i >= (u64)width * height) return;
     const int x = (int)(i % width), y = (int)(i / width);
     int pixels = 0, fixed = 0;
@@ -75,36 +39,38 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         for (int a = 2 * x; a < min(2 * x + 2, fine_width); a++) {
             const u32 f = fine[(u64)b * fine_width + a];
             pixels++;
-            fixed += f & FIXED;
-            u32 outward = a > 2 * x ? SHUT_RIGHT | BLOCK_RIGHT : SHUT_LEFT;
-            outward |= b > 2 * y ? SHUT_DOWN | BLOCK_DOWN : SHUT_UP;
+            fixed += f & DIFFUSION_FIXED;
+            u32 outward = a > 2 * x ? DIFFUSION_SHUT_RIGHT | DIFFUSION_BLOCK_RIGHT : DIFFUSION_SHUT_LEFT;
+            outward |= b > 2 * y ? DIFFUSION_SHUT_DOWN | DIFFUSION_BLOCK_DOWN : DIFFUSION_SHUT_UP;
             closed |= f & outward;
         }
-    if (fixed > 0 && (greedy || fixed >= min(pixels, 3))) closed |= FIXED;
+    if (fixed > 0 && (greedy || fixed >= min(pixels, 3))) closed |= DIFFUSION_FIXED;
     to[i] = (u8)closed;
 }
 
 // In rows, -1 where a column has no fixed pixel.
-extern "C" __global__ void __launch_bounds__(THREADS) diffusion_sweeps_columns(const u8 *flags, int *rows, int width, int height) {
+extern "C" __global__ void __launch_bounds__(SWEEP_THREADS)
+    diffusion_sweeps_columns(const u8 *flags, int *rows, int width, int height) {
     after_prior();
-    const int x = blockIdx.x * THREADS + threadIdx.x;
+    const int x = blockIdx.x * SWEEP_THREADS + threadIdx.x;
     if (x >= width) return;
     int last = -1;
     for (int y = 0; y < height; y++) {
-        if (flags[(u64)y * width + x] & FIXED) last = y;
+        if (flags[(u64)y * width + x] & DIFFUSION_FIXED) last = y;
         rows[(u64)y * width + x] = last;
     }
     last = -1;
     for (int y = height - 1; y >= 0; y--) {
-        if (flags[(u64)y * width + x] & FIXED) last = y;
+        if (flags[(u64)y * width + x] & DIFFUSION_FIXED) last = y;
         int &r = rows[(u64)y * width + x];
         if (last >= 0 && (r < 0 || last - y < y - r)) r = last; // the upper of two as near
     }
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS) diffusion_sweeps_nearest(const int *rows, u32 *nearest, int width, int height) {
+extern "C" __global__ void __launch_bounds__(SWEEP_THREADS)
+    diffusion_sweeps_nearest(const int *rows, u32 *nearest, int width, int height) {
     after_prior();
-    const u64 i = (u64)blockIdx.x * THREADS + threadIdx.x;
+    const u64 i = (u64)blockIdx.x * SWEEP_THREADS + threadIdx.x;
     if (i >= (u64)width * height) return;
     const int x = (int)(i % width), y = (int)(i / width);
     u64 best = ~0ull, at = 0; // of several as near the one with the least number
@@ -129,7 +95,7 @@ extern "C" __global__ void diffusion_sweeps_finish(DiffusionHeader *head, u32 *c
     head->magic = DIFFUSION_MAGIC;
 }
 
-extern "C" __global__ void diffusion_sweeps_begin(SweepSolve s, SweepLevel l) {
+extern "C" __global__ void diffusion_sweeps_begin(SweepSolve s, SweepImage l) {
     after_prior();
     SweepState &st = *s.state;
     const DiffusionHeader &h = *s.head;
@@ -161,35 +127,37 @@ __device__ __forceinline__ void most(u32 *to, float v) {
 
 // run sweeps from one image to another. first: it keeps what was there in old; last: it compares with that. A row of the grid for each
 // channel.
-extern "C" __global__ void __launch_bounds__(RUN_THREADS)
-    diffusion_sweeps_run(SweepSolve s, SweepLevel l, const float *from, float *to, u32 sweeps, u32 first, u32 last, u32 level) {
-    __shared__ float v[2][REGION * REGION];
+extern "C" __global__ void __launch_bounds__(SWEEP_RUN_THREADS)
+    diffusion_sweeps_run(SweepSolve s, SweepImage l, const float *from, float *to, u32 sweeps, u32 first, u32 last,
+                         u32 level) {
+    __shared__ float v[2][SWEEP_REGION * SWEEP_REGION];
     after_prior();
     if (s.state->done || (level && s.state->level_done)) return;
-    const bool whole = l.width <= REGION && l.height <= REGION;
-    const int halo = whole ? 0 : HALO, inner = REGION - 2 * halo;
+    const bool whole = l.width <= SWEEP_REGION && l.height <= SWEEP_REGION;
+    const int halo = whole ? 0 : SWEEP_HALO, inner = SWEEP_REGION - 2 * halo;
     const int across = (l.width + inner - 1) / inner;
-    const int x = (int)(blockIdx.x % across) * inner - halo + (int)(threadIdx.x % REGION);
-    const int y = (int)(blockIdx.x / across) * inner - halo + (int)(threadIdx.x / REGION);
+    const int x = (int)(blockIdx.x % across) * inner - halo + (int)(threadIdx.x % SWEEP_REGION);
+    const int y = (int)(blockIdx.x / across) * inner - halo + (int)(threadIdx.x / SWEEP_REGION);
     const u64 plane = (u64)blockIdx.y * l.width * l.height;
-    const int cx = threadIdx.x % REGION;
-    constexpr int EACH = REGION * REGION / RUN_THREADS, ROWS = RUN_THREADS / REGION;
+    const int cx = threadIdx.x % SWEEP_REGION;
+    constexpr int EACH = SWEEP_REGION * SWEEP_REGION / SWEEP_RUN_THREADS, ROWS = SWEEP_RUN_THREADS / SWEEP_REGION;
     u32 open[EACH];
 #pragma unroll
     for (int k = 0; k < EACH; k++) {
-        const int yy = y + k * ROWS, cy = threadIdx.x / REGION + k * ROWS;
+        const int yy = y + k * ROWS, cy = threadIdx.x / SWEEP_REGION + k * ROWS;
         const bool in = x >= 0 && x < l.width && yy >= 0 && yy < l.height;
         const u64 i = (u64)yy * l.width + x;
         open[k] = in ? l.open[i] & 15 : 0;
         // What lies beyond the region is not there to take from.
         if (cx == 0) open[k] &= ~OPEN_LEFT;
-        if (cx == REGION - 1) open[k] &= ~OPEN_RIGHT;
+        if (cx == SWEEP_REGION - 1) open[k] &= ~OPEN_RIGHT;
         if (cy == 0) open[k] &= ~OPEN_UP;
-        if (cy == REGION - 1) open[k] &= ~OPEN_DOWN;
+        if (cy == SWEEP_REGION - 1) open[k] &= ~OPEN_DOWN;
         const float a = in ? from[plane + i] : 0;
-        v[0][cy * REGION + cx] = a;
-        v[1][cy * REGION + cx] = a;
-        if (first && in && cx >= halo && cx < REGION - halo && cy >= halo && cy < REGION - halo) s.old[plane + i] = a;
+        v[0][cy * SWEEP_REGION + cx] = a;
+        v[1][cy * SWEEP_REGION + cx] = a;
+        if (first && in && cx >= halo && cx < SWEEP_REGION - halo && cy >= halo && cy < SWEEP_REGION - halo)
+            s.old[plane + i] = a;
     }
     __syncthreads();
     for (u32 t = 0; t < sweeps; t++) {
@@ -198,13 +166,13 @@ extern "C" __global__ void __launch_bounds__(RUN_THREADS)
 #pragma unroll
         for (int k = 0; k < EACH; k++) {
             if (!open[k]) continue;
-            const int at = ((int)(threadIdx.x / REGION) + k * ROWS) * REGION + cx;
+            const int at = ((int)(threadIdx.x / SWEEP_REGION) + k * ROWS) * SWEEP_REGION + cx;
             const float own = a[at];
             float f = 0;
             if (open[k] & OPEN_RIGHT) f += a[at + 1] - own;
             if (open[k] & OPEN_LEFT) f += a[at - 1] - own;
-            if (open[k] & OPEN_DOWN) f += a[at + REGION] - own;
-            if (open[k] & OPEN_UP) f += a[at - REGION] - own;
+            if (open[k] & OPEN_DOWN) f += a[at + SWEEP_REGION] - own;
+            if (open[k] & OPEN_UP) f += a[at - SWEEP_REGION] - own;
             b[at] = own + inverse(open[k]) * f;
         }
         __syncthreads();
@@ -212,10 +180,12 @@ extern "C" __global__ void __launch_bounds__(RUN_THREADS)
     float change = 0;
 #pragma unroll
     for (int k = 0; k < EACH; k++) {
-        const int yy = y + k * ROWS, cy = threadIdx.x / REGION + k * ROWS;
-        if (x < 0 || x >= l.width || yy < 0 || yy >= l.height || cx < halo || cx >= REGION - halo || cy < halo || cy >= REGION - halo) continue;
+        const int yy = y + k * ROWS, cy = threadIdx.x / SWEEP_REGION + k * ROWS;
+        if (x < 0 || x >= l.width || yy < 0 || yy >= l.height || cx < halo || cx >= SWEEP_REGION - halo || cy < halo ||
+            cy >= SWEEP_REGION - halo)
+            continue;
         const u64 i = plane + (u64)yy * l.width + x;
-        const float a = v[sweeps & 1][cy * REGION + cx];
+        const float a = v[sweeps & 1][cy * SWEEP_REGION + cx];
         to[i] = a;
         if (last) change = fmaxf(change, fabsf(a - s.old[i]));
     }
@@ -227,17 +197,17 @@ __device__ __forceinline__ int mirrored(int a, int n) {
     return max(min(a, 2 * n - 1 - a), 0);
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS)
-    diffusion_sweeps_far(SweepSolve s, SweepLevel l, const float *from, float *to, u32 first, u32 last) {
+extern "C" __global__ void __launch_bounds__(SWEEP_THREADS)
+    diffusion_sweeps_far(SweepSolve s, SweepImage l, const float *from, float *to, u32 first, u32 last) {
     after_prior();
     if (s.state->done) return;
-    const u64 n = (u64)l.width * l.height, i = (u64)blockIdx.x * THREADS + threadIdx.x;
+    const u64 n = (u64)l.width * l.height, i = (u64)blockIdx.x * SWEEP_THREADS + threadIdx.x;
     float change = 0;
     if (i < n) {
         const int w = l.width, x = (int)(i % w), y = (int)(i / w);
         const u32 open = l.open[i];
         int reach = 1;
-        if (open && s.state->cycles < 24) {
+        if (open && s.state->cycles < DIFFUSION_FAR_CYCLES) {
             const int j = (int)s.nearest[i], dx = x - j % w, dy = y - j / w;
             reach = (int)(1.f / (1u << s.state->cycles) * (float)sqrt((double)((i64)dx * dx + (i64)dy * dy)));
         }
@@ -269,38 +239,40 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 }
 
 // The values of the nearest fixed pixels, for a start.
-extern "C" __global__ void __launch_bounds__(THREADS) diffusion_sweeps_spread(SweepSolve s, SweepLevel l) {
+extern "C" __global__ void __launch_bounds__(SWEEP_THREADS) diffusion_sweeps_spread(SweepSolve s, SweepImage l) {
     after_prior();
     if (s.state->done) return;
-    const u64 n = (u64)l.width * l.height, i = (u64)blockIdx.x * THREADS + threadIdx.x;
+    const u64 n = (u64)l.width * l.height, i = (u64)blockIdx.x * SWEEP_THREADS + threadIdx.x;
     if (i >= n || !l.open[i]) return;
     for (u32 c = 0; c < s.channels; c++) l.x[c * n + i] = l.x[c * n + s.nearest[i]];
 }
 
 // The largest value.
-extern "C" __global__ void __launch_bounds__(THREADS) diffusion_sweeps_peak(SweepSolve s, SweepLevel l) {
+extern "C" __global__ void __launch_bounds__(SWEEP_THREADS) diffusion_sweeps_peak(SweepSolve s, SweepImage l) {
     after_prior();
     if (s.state->done) return;
-    const u64 n = (u64)l.width * l.height, i = (u64)blockIdx.x * THREADS + threadIdx.x;
+    const u64 n = (u64)l.width * l.height, i = (u64)blockIdx.x * SWEEP_THREADS + threadIdx.x;
     float largest = 0;
     for (u32 c = 0; c < s.channels && i < n; c++) largest = fmaxf(largest, fabsf(l.x[c * n + i]));
     most(&s.state->peak, largest);
 }
 
 // The values of a level from those of the one above: the mean of the fixed pixels where it is fixed, and of all elsewhere.
-extern "C" __global__ void __launch_bounds__(THREADS) diffusion_sweeps_shrink(SweepSolve s, SweepLevel fine, SweepLevel l) {
+extern "C" __global__ void __launch_bounds__(SWEEP_THREADS)
+    diffusion_sweeps_shrink(SweepSolve s, SweepImage fine, SweepImage l) {
     after_prior();
     if (s.state->done) return;
-    const u64 n = (u64)l.width * l.height, above = (u64)fine.width * fine.height, i = (u64)blockIdx.x * THREADS + threadIdx.x;
+    const u64 n = (u64)l.width * l.height, above = (u64)fine.width * fine.height,
+              i = (u64)blockIdx.x * SWEEP_THREADS + threadIdx.x;
     if (i >= n) return;
     const int x = (int)(i % l.width), y = (int)(i / l.width);
-    const bool fixed = l.flags[i] & FIXED;
+    const bool fixed = l.flags[i] & DIFFUSION_FIXED;
     for (u32 c = 0; c < s.channels; c++) {
         float sum = 0, count = 0;
         for (int b = 2 * y; b < min(2 * y + 2, fine.height); b++)
             for (int a = 2 * x; a < min(2 * x + 2, fine.width); a++) {
                 const u64 at = (u64)b * fine.width + a;
-                if (fixed && !(fine.flags[at] & FIXED)) continue;
+                if (fixed && !(fine.flags[at] & DIFFUSION_FIXED)) continue;
                 sum += fine.x[c * above + at];
                 count++;
             }
@@ -309,11 +281,13 @@ extern "C" __global__ void __launch_bounds__(THREADS) diffusion_sweeps_shrink(Sw
 }
 
 // The pixels of a level that have an equation get the values of the one below.
-extern "C" __global__ void __launch_bounds__(THREADS) diffusion_sweeps_grow(SweepSolve s, SweepLevel l, SweepLevel coarse) {
+extern "C" __global__ void __launch_bounds__(SWEEP_THREADS)
+    diffusion_sweeps_grow(SweepSolve s, SweepImage l, SweepImage coarse) {
     after_prior();
     if (blockIdx.x == 0 && threadIdx.x == 0) s.state->level_done = s.state->change = 0;
     if (s.state->done) return;
-    const u64 n = (u64)l.width * l.height, below = (u64)coarse.width * coarse.height, i = (u64)blockIdx.x * THREADS + threadIdx.x;
+    const u64 n = (u64)l.width * l.height, below = (u64)coarse.width * coarse.height,
+              i = (u64)blockIdx.x * SWEEP_THREADS + threadIdx.x;
     if (i >= n || !l.open[i]) return;
     const u64 from = i / l.width / 2 * coarse.width + i % l.width / 2;
     for (u32 c = 0; c < s.channels; c++) l.x[c * n + i] = coarse.x[c * below + from];
@@ -360,10 +334,10 @@ extern "C" __global__ void diffusion_sweeps_step(SweepSolve s) {
     if (st.estimate <= s.tolerance) st.done = 2;
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS) diffusion_sweeps_last(SweepSolve s, SweepLevel l) {
+extern "C" __global__ void __launch_bounds__(SWEEP_THREADS) diffusion_sweeps_last(SweepSolve s, SweepImage l) {
     after_prior();
     if (s.state->done == 1) return;
-    const u64 n = (u64)l.width * l.height, i = (u64)blockIdx.x * THREADS + threadIdx.x;
+    const u64 n = (u64)l.width * l.height, i = (u64)blockIdx.x * SWEEP_THREADS + threadIdx.x;
     float largest = 0;
     if (i < n) {
         const u32 open = l.open[i];

@@ -2,30 +2,23 @@
 //
 // sites: counts the sites whose pixel has their label: a gather of 4 bytes a site.
 //
-// find: a tile is ITEMS times THREADS blocks of pixels that follow each other row by row. Those of them that have triangles, one of a hundred,
-// go to the tile's part of a list, in order. Reads the labels once from memory, and once more from the caches for the row below.
+// find: a tile is DUAL_ITEMS times DUAL_THREADS blocks of pixels that follow each other row by row. Those of them that
+// have triangles, one of a hundred, go to the tile's part of a list, in order. Reads the labels once from memory, and
+// once more from the caches for the row below.
 //
-// scan: one block adds up the triangles of the tiles before each. (In one pass with find, each tile would wait for those before it: with
-// hundreds of tiles under way that took longer than all the rest.)
+// scan: one block adds up the triangles of the tiles before each. (In one pass with find, each tile would wait for
+// those before it: with hundreds of tiles under way that took longer than all the rest.)
 //
 // write: a block for each tile reads the labels of what is in the list again, and writes 12 bytes a triangle.
 //
 // Source: Ke and Huang, Parallel Low Poly Style Image/Video Converter (count, scan, write).
 
+#include "abi/dualtriangles.cuh"
 #include "mesh.cuh"
 
-#define THREADS 256
-#define WARPS (THREADS / 32)
-#define ITEMS 16 // blocks of pixels of a thread
-#define SCAN_THREADS 1024
-#define WRITE_THREADS 128
+#define WARPS (DUAL_THREADS / 32)
 
-static_assert(ITEMS * THREADS == 1 << 12, "entries of the list");
-
-// A tile: triangles in the tiles before (first those in it), and entries in the list.
-struct DualTile {
-    u32 triangles, entries;
-};
+static_assert(DUAL_ITEMS * DUAL_THREADS == 1 << 12, "entries of the list");
 
 // The labels of 2x2 pixels, clockwise on a screen from the top left.
 struct Block {
@@ -64,10 +57,10 @@ __device__ __noinline__ void write_triangles(const MeshDiagram &v, const Block &
     if (count == 2 && at + 1 < 2 * v.n) out[at + 1] = second;
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS) dual_sites(MeshDiagram v, MeshCounts *counts) {
+extern "C" __global__ void __launch_bounds__(DUAL_THREADS) dual_sites(MeshDiagram v, MeshCounts *counts) {
     after_prior();
     u32 n = 0;
-    for (u32 i = blockIdx.x * THREADS + threadIdx.x; i < v.n; i += gridDim.x * THREADS) {
+    for (u32 i = blockIdx.x * DUAL_THREADS + threadIdx.x; i < v.n; i += gridDim.x * DUAL_THREADS) {
         const int2 s = v.sites[i];
         n += s.x >= 0 && s.x < v.width && s.y >= 0 && s.y < v.height && v.labels[(size_t)s.y * v.width + s.x] == i;
     }
@@ -76,24 +69,24 @@ extern "C" __global__ void __launch_bounds__(THREADS) dual_sites(MeshDiagram v, 
 }
 
 // An entry of the list: the block in the tile, whether it has two triangles, and how many the blocks before have.
-extern "C" __global__ void __launch_bounds__(THREADS) dual_find(MeshDiagram v, DualTile *tiles, u32 *list) {
-    __shared__ u32 sums[ITEMS][WARPS]; // triangles, and in the high half blocks that have some
+extern "C" __global__ void __launch_bounds__(DUAL_THREADS) dual_find(MeshDiagram v, DualTile *tiles, u32 *list) {
+    __shared__ u32 sums[DUAL_ITEMS][WARPS]; // triangles, and in the high half blocks that have some
     after_prior();
-    const u32 blocks = (u32)(v.width - 1) * (u32)(v.height - 1), from = blockIdx.x * (ITEMS * THREADS);
+    const u32 blocks = (u32)(v.width - 1) * (u32)(v.height - 1), from = blockIdx.x * (DUAL_ITEMS * DUAL_THREADS);
     const u32 warp = threadIdx.x >> 5, lane = lane_id();
     u32 found = 0; // two bits an item
 #pragma unroll
-    for (int k = 0; k < ITEMS; k++) {
-        const u32 i = from + k * THREADS + threadIdx.x;
+    for (int k = 0; k < DUAL_ITEMS; k++) {
+        const u32 i = from + k * DUAL_THREADS + threadIdx.x;
         const u32 n = i < blocks ? triangles_of(block_at(v, i), v.n) : 0;
         found |= n << 2 * k;
         const u32 some = __ballot_sync(~0u, n != 0), two = __ballot_sync(~0u, n == 2);
         if (lane == 0) sums[k][warp] = __popc(some) << 16 | (__popc(some) + __popc(two));
     }
     __syncthreads();
-    // The first warp adds up the ITEMS * WARPS sums, in the order of the blocks.
+    // The first warp adds up the DUAL_ITEMS * WARPS sums, in the order of the blocks.
     if (warp == 0) {
-        const int each = ITEMS * WARPS / 32;
+        const int each = DUAL_ITEMS * WARPS / 32;
         u32 *mine = &sums[0][0] + each * lane, sum = 0;
         for (int k = 0; k < each; k++) sum += mine[k];
         u32 in = sum;
@@ -115,21 +108,24 @@ extern "C" __global__ void __launch_bounds__(THREADS) dual_find(MeshDiagram v, D
     }
     __syncthreads();
 #pragma unroll
-    for (int k = 0; k < ITEMS; k++) {
+    for (int k = 0; k < DUAL_ITEMS; k++) {
         const u32 n = found >> 2 * k & 3, below = (1u << lane) - 1;
         const u32 some = __ballot_sync(~0u, n != 0), two = __ballot_sync(~0u, n == 2);
         if (!n) continue;
         const u32 s = sums[k][warp], at = (s & 0xffff) + __popc(some & below) + __popc(two & below);
-        list[from + (s >> 16) + __popc(some & below)] = (k * THREADS + threadIdx.x) | (n - 1) << 12 | at << 16;
+        list[from + (s >> 16) + __popc(some & below)] = (k * DUAL_THREADS + threadIdx.x) | (n - 1) << 12 | at << 16;
     }
 }
 
 // One block.
-extern "C" __global__ void __launch_bounds__(SCAN_THREADS) dual_scan(MeshDiagram v, DualTile *tiles, MeshCounts *counts) {
-    __shared__ u32 sums[SCAN_THREADS / 32];
+extern "C" __global__ void __launch_bounds__(DUAL_SCAN_THREADS)
+    dual_scan(MeshDiagram v, DualTile *tiles, MeshCounts *counts) {
+    __shared__ u32 sums[DUAL_SCAN_THREADS / 32];
     after_prior();
-    const u32 n = ((u32)(v.width - 1) * (u32)(v.height - 1) + ITEMS * THREADS - 1) / (ITEMS * THREADS);
-    const u32 each = (n + SCAN_THREADS - 1) / SCAN_THREADS, from = threadIdx.x * each, to = min(from + each, n);
+    const u32 n =
+        ((u32)(v.width - 1) * (u32)(v.height - 1) + DUAL_ITEMS * DUAL_THREADS - 1) / (DUAL_ITEMS * DUAL_THREADS);
+    const u32 each = (n + DUAL_SCAN_THREADS - 1) / DUAL_SCAN_THREADS, from = threadIdx.x * each,
+              to = min(from + each, n);
     u32 sum = 0;
     for (u32 i = from; i < to; i++) sum += tiles[i].triangles;
     u32 in = sum;
@@ -141,7 +137,7 @@ extern "C" __global__ void __launch_bounds__(SCAN_THREADS) dual_scan(MeshDiagram
     if (lane_id() == 31) sums[threadIdx.x >> 5] = in;
     __syncthreads();
     u32 at = in - sum, all = 0;
-    for (u32 w = 0; w < SCAN_THREADS / 32; w++) {
+    for (u32 w = 0; w < DUAL_SCAN_THREADS / 32; w++) {
         if (w < threadIdx.x >> 5) at += sums[w];
         all += sums[w];
     }
@@ -153,11 +149,12 @@ extern "C" __global__ void __launch_bounds__(SCAN_THREADS) dual_scan(MeshDiagram
     if (threadIdx.x == 0) counts->triangles = min(all, 2 * v.n);
 }
 
-extern "C" __global__ void __launch_bounds__(WRITE_THREADS) dual_write(MeshDiagram v, Triangle *triangles, const DualTile *tiles, const u32 *list) {
+extern "C" __global__ void __launch_bounds__(DUAL_WRITE_THREADS)
+    dual_write(MeshDiagram v, Triangle *triangles, const DualTile *tiles, const u32 *list) {
     after_prior();
     const DualTile tile = tiles[blockIdx.x];
-    const u32 from = blockIdx.x * (ITEMS * THREADS);
-    for (u32 i = threadIdx.x; i < tile.entries; i += WRITE_THREADS) {
+    const u32 from = blockIdx.x * (DUAL_ITEMS * DUAL_THREADS);
+    for (u32 i = threadIdx.x; i < tile.entries; i += DUAL_WRITE_THREADS) {
         const u32 e = list[from + i];
         write_triangles(v, block_at(v, from + (e & 0xfff)), 1 + (e >> 12 & 1), tile.triangles + (e >> 16), triangles);
     }

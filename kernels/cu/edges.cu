@@ -11,13 +11,10 @@
 //
 // Source: Ke and Huang, Parallel Low Poly Style Image/Video Converter; Yang, Low poly in CUDA, 2018.
 
+#include "abi/edges.cuh"
 #include "common.cuh"
 
-#define THREADS 256
-#define EDGE_ROWS 8      // of a warp
-#define EDGE_COLUMNS 120 // that a warp writes
-#define EDGE_HEIGHT 64   // rows of a block
-static_assert(EDGE_HEIGHT == THREADS / 32 * EDGE_ROWS, "EDGE_HEIGHT");
+static_assert(EDGE_HEIGHT == EDGE_THREADS / 32 * EDGE_ROWS, "EDGE_HEIGHT");
 
 // Kinds of pixels: how their luminance comes from their bytes.
 #define KIND_CHANNEL 0 // one of their bytes
@@ -87,7 +84,7 @@ __device__ __forceinline__ void sobel(const unsigned char *src, u64 stride, unsi
                                       const Luminance &l) {
     const int lane = lane_id();
     const int x = (int)blockIdx.x * EDGE_COLUMNS - 4 + lane * 4;
-    const int y0 = ((int)blockIdx.y * (THREADS / 32) + (int)(threadIdx.x >> 5)) * EDGE_ROWS;
+    const int y0 = ((int)blockIdx.y * (EDGE_THREADS / 32) + (int)(threadIdx.x >> 5)) * EDGE_ROWS;
     if (y0 >= height) return;
     int above[4], here[4], below[4];
     luminance4<BYTES, KIND>(above, src + (u64)max(y0 - 1, 0) * stride, x, width, l);
@@ -115,7 +112,7 @@ __device__ __forceinline__ void sobel(const unsigned char *src, u64 stride, unsi
 }
 
 // kind is the bytes of a pixel, and 16 where they are one sample.
-extern "C" __global__ void __launch_bounds__(THREADS)
+extern "C" __global__ void __launch_bounds__(EDGE_THREADS)
     edges_sobel(const unsigned char *src, u64 stride, unsigned short *dst, int width, int height, u32 kind, u32 weights,
                 u32 shift, u32 pad) {
     after_prior();

@@ -1,46 +1,28 @@
 // Fingerprint: values of polynomials over the bytes of a slice, modulo 2^61 - 1, under two keys. All of it is exact.
 //
-// A block takes rounds of ROUND_WORDS words, of which each thread has VECTORS vectors of 4, THREADS vectors apart, so that loads are
-// coalesced; those of the next round come while the words of one are worked on. The powers of a key by which a thread multiplies its words of a
-// round are the same in all threads, relative to that of its last word: parameters, of a lower limb of 32 bits and an upper one of 29.
-// Products are added up, with carries and in 64 bits, and reduced once a round; a round before moves up by the power of ROUND_WORDS (Horner's rule).
-// Threads are brought together two by two, four by four, and so on, each level with a power of its own; from the first on, odd lanes have the second
-// key. What a block has moves up by the power of the words behind it, found while its first words come, and is added to sums in
-// memory, in which the blocks are counted as well: nothing has to be cleared, fenced or read again by a block that is the last.
-// What is behind the end counts as words of 0, which move up all others; a factor in the end makes up for that.
+// A block takes rounds of FINGERPRINT_ROUND words, of which each thread has FINGERPRINT_VECTORS vectors of 4,
+// FINGERPRINT_THREADS vectors apart, so that loads are coalesced; those of the next round come while the words of one
+// are worked on. The powers of a key by which a thread multiplies its words of a round are the same in all threads,
+// relative to that of its last word: parameters, of a lower limb of 32 bits and an upper one of 29. Products are added
+// up, with carries and in 64 bits, and reduced once a round; a round before moves up by the power of FINGERPRINT_ROUND
+// (Horner's rule). Threads are brought together two by two, four by four, and so on, each level with a power of its
+// own; from the first on, odd lanes have the second key. What a block has moves up by the power of the words behind it,
+// found while its first words come, and is added to sums in memory, in which the blocks are counted as well: nothing
+// has to be cleared, fenced or read again by a block that is the last. What is behind the end counts as words of 0,
+// which move up all others; a factor in the end makes up for that.
 //
-// Bytes moved: each once. Per word 4 wide multiplications. On an H200 1 MiB that no cache has takes 3.0 us (a first way, in which the last block
-// read and brought together what the others had written, 4.2), 16 MiB 8.9 us and 64 MiB 24 us. MAX_BLOCKS of 3 or 8 for each multiprocessor
-// make 16 MiB 10.1 us, and 8 VECTORS make 1 MiB 3.3, 16 MiB 9.7 and 64 MiB 22 us.
+// Bytes moved: each once. Per word 4 wide multiplications. On an H200 1 MiB that no cache has takes 3.0 us (a first
+// way, in which the last block read and brought together what the others had written, 4.2), 16 MiB 8.9 us and 64 MiB 24
+// us. FINGERPRINT_BLOCKS of 3 or 8 for each multiprocessor make 16 MiB 10.1 us, and 8 FINGERPRINT_VECTORS make 1
+// MiB 3.3, 16 MiB 9.7 and 64 MiB 22 us.
+#include "abi/fingerprint.cuh"
 #include "common.cuh"
 
-typedef unsigned char u8;
-
-#define THREADS 128
-#define WARPS (THREADS / 32)
-#define VECTORS 4
-#define ROUND_WORDS 2048 // THREADS * VECTORS * 4
-#define MAX_BLOCKS 528 // 4 for each of 132 multiprocessors
-#define LIMBS 2
-#define UPPER_SUMS ((VECTORS + 1) / 2) // each of 8 products of a word and an upper limb at most, which are less than 2^64
+#define WARPS (FINGERPRINT_THREADS / 32)
+#define UPPER_SUMS \
+    ((FINGERPRINT_VECTORS + 1) / 2) // each of 8 products of a word and an upper limb at most, which are less than 2^64
 #define LOW_BITS 31                    // of a value, the rest is added to another sum,
 #define COUNT_BIT 48                   // from which on a sum has the number of blocks
-
-static_assert(ROUND_WORDS == THREADS * VECTORS * 4, "words of a round");
-
-struct FingerprintKey {
-    u64 lanes[5]; // powers of a key between neighbours by level within a warp,
-    u64 warp;     // between warps,
-    u64 round;    // and between rounds
-    u64 factor;   // by which the sum of words is multiplied,
-    u64 length;   // and what is added then for the length
-    u32 dot[32];  // LIMBS for each word that a thread has of a round
-};
-
-// Powers between blocks that are 1, 2, 4, 8 and so on apart, of the first key and then of the second.
-struct FingerprintPlaces {
-    u64 powers[32];
-};
 
 #define PRIME ((1ull << 61) - 1)
 
@@ -74,11 +56,11 @@ __device__ __forceinline__ u64 dot(const uint4 *v, const u32 *powers) {
 #pragma unroll
     for (u32 i = 0; i < UPPER_SUMS; i++) upper[i] = 0;
 #pragma unroll
-    for (u32 i = 0; i < VECTORS; i++) {
+    for (u32 i = 0; i < FINGERPRINT_VECTORS; i++) {
         const u32 words[4] = {v[i].x, v[i].y, v[i].z, v[i].w};
 #pragma unroll
         for (u32 k = 0; k < 4; k++) {
-            const u32 *power = powers + (4 * i + k) * LIMBS;
+            const u32 *power = powers + (4 * i + k) * FINGERPRINT_LIMBS;
             asm("mad.lo.cc.u32 %0, %3, %4, %0;\n\t"
                 "madc.hi.cc.u32 %1, %3, %4, %1;\n\t"
                 "addc.u32 %2, %2, 0;"
@@ -125,27 +107,27 @@ __device__ __forceinline__ u64 place(const FingerprintPlaces &places) {
 }
 
 __device__ __forceinline__ void load(uint4 *v, const u8 *src, u64 bytes, u64 round) {
-    const u64 first = round * (4 * ROUND_WORDS), at = first + 16 * threadIdx.x;
-    if (first + 4 * ROUND_WORDS <= bytes) {
+    const u64 first = round * (4 * FINGERPRINT_ROUND), at = first + 16 * threadIdx.x;
+    if (first + 4 * FINGERPRINT_ROUND <= bytes) {
 #pragma unroll
-        for (u32 i = 0; i < VECTORS; i++) v[i] = *(const uint4 *)(src + at + 16 * THREADS * i);
+        for (u32 i = 0; i < FINGERPRINT_VECTORS; i++) v[i] = *(const uint4 *)(src + at + 16 * FINGERPRINT_THREADS * i);
     } else {
 #pragma unroll
-        for (u32 i = 0; i < VECTORS; i++) v[i] = last_vector(src, at + 16 * THREADS * i, bytes);
+        for (u32 i = 0; i < FINGERPRINT_VECTORS; i++) v[i] = last_vector(src, at + 16 * FINGERPRINT_THREADS * i, bytes);
     }
 }
 
 // sums are 0, and are again when the kernel has ended.
-extern "C" __global__ void __launch_bounds__(THREADS)
+extern "C" __global__ void __launch_bounds__(FINGERPRINT_THREADS)
     fingerprint_polynomials(FingerprintKey a, FingerprintKey b, FingerprintPlaces places, const u8 *src, u64 bytes, u64 *sums, u64 *dst, u32 rounds, u32 pad) {
     after_prior();
     const u64 first = (u64)blockIdx.x * rounds;
-    uint4 v[VECTORS];
+    uint4 v[FINGERPRINT_VECTORS];
     load(v, src, bytes, first);
     const u64 power = threadIdx.x < 32 ? place(places) : 0; // while the words come
     u64 under_a = 0, under_b = 0;
     for (u32 r = 0; r < rounds; r++) {
-        uint4 next[VECTORS];
+        uint4 next[FINGERPRINT_VECTORS];
         if (r + 1 < rounds) load(next, src, bytes, first + r + 1);
         if (r > 0) {
             under_a = multiply(under_a, a.round);
@@ -154,7 +136,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         under_a = fold(under_a + dot(v, a.dot));
         under_b = fold(under_b + dot(v, b.dot));
 #pragma unroll
-        for (u32 i = 0; i < VECTORS; i++) v[i] = next[i];
+        for (u32 i = 0; i < FINGERPRINT_VECTORS; i++) v[i] = next[i];
     }
     u64 h = together(under_a, under_b, a, b);
     if (threadIdx.x >= 32) return;

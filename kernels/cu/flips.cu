@@ -2,71 +2,33 @@
 //
 // Side k of triangle t, from its corner k to the next, is half-edge 3t + k. Phases, a kernel each:
 //
-//   count: whether each triangle turns the right way; and for each point the edges that it keeps: those to points of greater number;
-//   lists: gives each point a place for its list. Where is of no interest, so that blocks take their part from a counter;
-//   fill: writes each half-edge into a list, with its other end;
-//   pair: finds the twin of each half-edge, which goes the other way, in its list. A block has the lists of THREADS points in shared
-//     memory, and a thread looks at an entry, so that neighbours read the same; lists have 6 members on average. Where they don't fit
-//     in, long ones are left to
+//   count: whether each triangle turns the right way; and for each point the edges that it keeps: those to points of
+//   greater number; lists: gives each point a place for its list. Where is of no interest, so that blocks take their
+//   part from a counter; fill: writes each half-edge into a list, with its other end; pair: finds the twin of each
+//   half-edge, which goes the other way, in its list. A block has the lists of FLIP_THREADS points in shared
+//     memory, and a thread looks at an entry, so that neighbours read the same; lists have 6 members on average. Where
+//     they don't fit in, long ones are left to
 //   big: a block each;
 //   judge: one block looks at the corners of what has no twin, puts the verdict together, and says whether to flip.
 //
-// Then rounds: claim (edges that are wrong claim both of their triangles by the least hash), win (edges that have both win, and
-// triangles of wrong edges go to the list of the next round), turn. A round with many triangles has the machine; when SMALL or fewer
-// are left, one block does the rest, as blocks would mostly wait for each other. Which of the two does a round follows from the
-// length of its list, so that the host need not know. Last, end turns all triangles to their least corner.
+// Then rounds: claim (edges that are wrong claim both of their triangles by the least hash), win (edges that have both
+// win, and triangles of wrong edges go to the list of the next round), turn. A round with many triangles has the
+// machine; when FLIP_SMALL or fewer are left, one block does the rest, as blocks would mostly wait for each other.
+// Which of the two does a round follows from the length of its list, so that the host need not know. Last, end turns
+// all triangles to their least corner.
 //
 // A flip turns an edge within the places of its two triangles, a→b, b→c, c→a and b→a, a→d, d→b become d→c, c→a, a→d and
 // c→d, d→b, b→c, so that a neighbour can tell where other half-edges move to from which edge its triangle turns.
 //
-// Bytes moved, for T triangles: 24 T for lists twice, 12 T for twins, and, a sector each from L2 where they fit, 3 corners and 3 counters of
-// each triangle when it is matched and 6 corners when it is looked at first. Atomics: 6 T.
+// Bytes moved, for T triangles: 24 T for lists twice, 12 T for twins, and, a sector each from L2 where they fit, 3
+// corners and 3 counters of each triangle when it is matched and 6 corners when it is looked at first. Atomics: 6 T.
 //
 // Source: Lawson (1977).
 
+#include "abi/flips.cuh"
 #include "mesh.cuh"
 
-#define THREADS 256
-#define TAIL_THREADS 1024
-#define SMALL 2048    // triangles in the list of a round that one block does
-#define WIDE_ROUNDS 4 // that all blocks do at most, if there are so many with more; the host launches as many
-#define PIECE 3072    // half-edges in the lists of THREADS points that fit on the chip; on average there are half as many
-#define LONG 64       // in the list of a point beyond that, which a block looks at
 #define NO_HALF 0xffffffffu
-#define MAX_ROUNDS (1u << 20) // driver.MaxFlipRounds
-
-// What kernels tell each other. All of it is 0 at first.
-struct FlipState {
-    u32 total;                   // triangles that there are
-    u32 listed, borders, bigs;   // half-edges in lists; those without a twin; points that are left to flips_big
-    u32 sound;                   // there is something to flip
-    u32 inverted, doubles;
-    u32 waiting[WIDE_ROUNDS + 1]; // triangles in the list of each round, but for round 0
-    u32 winners[WIDE_ROUNDS];
-};
-
-struct FlipArgs {
-    const int2 *points;
-    Triangle *triangles;
-    const MeshCounts *counts;
-    FlipStatus *status;
-    FlipState *state;
-    u64 *fault;
-    uint2 *places; // of points: where their list begins (when it is filled: ends), and how long it is
-    u32 *leaving;  // half-edges of the border that start at a point
-    u32 *follows;  // where the border goes on from a point
-    uint2 *list;   // the other end, and the half-edge; its highest bit is set where it starts at the keeper
-    u32 *border;   // half-edges without a twin
-    u32 *big;      // points that are left to flips_big
-    u32 *twins;    // of half-edges
-    u64 *claims;   // of triangles: the least claim in a round; those of later rounds are less
-    u32 *turned;   // of triangles: the half-edge that is turned in the round
-    u32 *queued;   // of triangles: in the list of which round they are
-    u32 *wrong;    // of active triangles: bits of the half-edges that are to be flipped
-    u32 *list0, *list1; // of rounds, which take turns; round 0 has all triangles
-    u32 *won;           // half-edges that are turned in the round
-    u32 n, rounds;
-};
 
 __device__ __forceinline__ u32 ahead(u32 h) { return h % 3 == 2 ? h - 2 : h + 1; }
 __device__ __forceinline__ u32 behind(u32 h) { return h % 3 == 0 ? h + 2 : h - 1; }
@@ -82,12 +44,12 @@ __device__ __forceinline__ u32 total(const FlipArgs &f) {
     return n <= 2 * f.n ? n : 0;
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS) flips_count(FlipArgs f) {
+extern "C" __global__ void __launch_bounds__(FLIP_THREADS) flips_count(FlipArgs f) {
     after_prior();
     const u32 n = total(f);
     if (blockIdx.x == 0 && threadIdx.x == 0 && f.counts->triangles > 2 * f.n) report(f.fault, FAULT_FLIPS_COUNT, f.counts->triangles);
     u32 inverted = 0;
-    for (u32 i = blockIdx.x * THREADS + threadIdx.x; i < n; i += gridDim.x * THREADS) {
+    for (u32 i = blockIdx.x * FLIP_THREADS + threadIdx.x; i < n; i += gridDim.x * FLIP_THREADS) {
         const Triangle t = f.triangles[i];
         if (!known(t, f.n)) {
             inverted++;
@@ -102,11 +64,11 @@ extern "C" __global__ void __launch_bounds__(THREADS) flips_count(FlipArgs f) {
     if (lane_id() == 0 && inverted) atomicAdd(&f.state->inverted, inverted);
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS) flips_lists(FlipArgs f) {
-    __shared__ u32 sums[THREADS / 32], base;
+extern "C" __global__ void __launch_bounds__(FLIP_THREADS) flips_lists(FlipArgs f) {
+    __shared__ u32 sums[FLIP_THREADS / 32], base;
     after_prior();
     const u32 lane = lane_id(), warp = threadIdx.x >> 5;
-    for (u32 from = blockIdx.x * THREADS; from < f.n; from += gridDim.x * THREADS) {
+    for (u32 from = blockIdx.x * FLIP_THREADS; from < f.n; from += gridDim.x * FLIP_THREADS) {
         const u32 i = from + threadIdx.x, n = i < f.n ? f.places[i].y : 0;
         u32 in = n;
 #pragma unroll
@@ -117,7 +79,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) flips_lists(FlipArgs f) {
         if (lane == 31) sums[warp] = in;
         __syncthreads();
         u32 head = 0, all = 0;
-        for (u32 w = 0; w < THREADS / 32; w++) {
+        for (u32 w = 0; w < FLIP_THREADS / 32; w++) {
             if (w == warp) head = all;
             all += sums[w];
         }
@@ -126,13 +88,14 @@ extern "C" __global__ void __launch_bounds__(THREADS) flips_lists(FlipArgs f) {
         if (i < f.n) f.places[i].x = base + head + in - n;
         __syncthreads(); // sums and base are free
     }
-    for (u32 t = blockIdx.x * THREADS + threadIdx.x; t < 2 * f.n; t += gridDim.x * THREADS) f.claims[t] = ~0ull;
+    for (u32 t = blockIdx.x * FLIP_THREADS + threadIdx.x; t < 2 * f.n; t += gridDim.x * FLIP_THREADS)
+        f.claims[t] = ~0ull;
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS) flips_fill(FlipArgs f) {
+extern "C" __global__ void __launch_bounds__(FLIP_THREADS) flips_fill(FlipArgs f) {
     after_prior();
     const u32 n = total(f);
-    for (u32 i = blockIdx.x * THREADS + threadIdx.x; i < n; i += gridDim.x * THREADS) {
+    for (u32 i = blockIdx.x * FLIP_THREADS + threadIdx.x; i < n; i += gridDim.x * FLIP_THREADS) {
         const Triangle t = f.triangles[i];
         if (!known(t, f.n)) continue;
         const u32 from[3] = {t.a, t.b, t.c}, to[3] = {t.b, t.c, t.a};
@@ -171,33 +134,33 @@ __device__ __forceinline__ u32 settle(const FlipArgs &f, u32 v, uint2 e, const M
     return m.same > 1;
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS) flips_pair(FlipArgs f) {
-    __shared__ uint2 entries[PIECE];
-    __shared__ unsigned char owners[PIECE];
-    __shared__ u32 begins[THREADS], ends[THREADS], length;
+extern "C" __global__ void __launch_bounds__(FLIP_THREADS) flips_pair(FlipArgs f) {
+    __shared__ uint2 entries[FLIP_PIECE];
+    __shared__ unsigned char owners[FLIP_PIECE];
+    __shared__ u32 begins[FLIP_THREADS], ends[FLIP_THREADS], length;
     after_prior();
-    for (u32 first = blockIdx.x * THREADS; first < f.n; first += gridDim.x * THREADS) {
-        // The lists of THREADS points follow each other.
-        const u32 v = first + threadIdx.x, last = min(THREADS, f.n - first) - 1;
+    for (u32 first = blockIdx.x * FLIP_THREADS; first < f.n; first += gridDim.x * FLIP_THREADS) {
+        // The lists of FLIP_THREADS points follow each other.
+        const u32 v = first + threadIdx.x, last = min(FLIP_THREADS, f.n - first) - 1;
         const uint2 place = v < f.n ? f.places[v] : make_uint2(0, 0), start = f.places[first];
         const u32 base = start.x - start.y, n = place.y;
         if (threadIdx.x == last) length = place.x - base;
         __syncthreads();
         const u32 all = length;
         u32 doubles = 0;
-        if (all <= PIECE) {
-            for (u32 i = threadIdx.x; i < all; i += THREADS) entries[i] = f.list[base + i];
+        if (all <= FLIP_PIECE) {
+            for (u32 i = threadIdx.x; i < all; i += FLIP_THREADS) entries[i] = f.list[base + i];
             begins[threadIdx.x] = place.x - n - base, ends[threadIdx.x] = place.x - base;
             for (u32 i = 0; i < n; i++) owners[place.x - n - base + i] = (unsigned char)threadIdx.x;
             __syncthreads();
-            for (u32 i = threadIdx.x; i < all; i += THREADS) {
+            for (u32 i = threadIdx.x; i < all; i += FLIP_THREADS) {
                 const u32 owner = owners[i];
                 const uint2 e = entries[i];
                 Match m = {NO_HALF, 0};
                 for (u32 j = begins[owner]; j < ends[owner]; j++) compare(&m, first + owner, e, entries[j]);
                 doubles += settle(f, first + owner, e, m);
             }
-        } else if (n > LONG) {
+        } else if (n > FLIP_LONG) {
             f.big[atomicAdd(&f.state->bigs, 1)] = v;
         } else {
             const uint2 *list = f.list + place.x - n;
@@ -213,13 +176,13 @@ extern "C" __global__ void __launch_bounds__(THREADS) flips_pair(FlipArgs f) {
     }
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS) flips_big(FlipArgs f) {
+extern "C" __global__ void __launch_bounds__(FLIP_THREADS) flips_big(FlipArgs f) {
     after_prior();
     for (u32 b = blockIdx.x; b < f.state->bigs; b += gridDim.x) {
         const u32 v = f.big[b];
         const uint2 place = f.places[v];
         const uint2 *list = f.list + place.x - place.y;
-        for (u32 i = threadIdx.x; i < place.y; i += THREADS) {
+        for (u32 i = threadIdx.x; i < place.y; i += FLIP_THREADS) {
             Match m = {NO_HALF, 0};
             const uint2 e = list[i];
             for (u32 j = 0; j < place.y; j++) compare(&m, v, e, list[j]);
@@ -232,7 +195,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) flips_big(FlipArgs f) {
 __device__ __forceinline__ bool rightward(int2 a, int2 b) { return before(a, b); }
 
 // One block.
-extern "C" __global__ void __launch_bounds__(TAIL_THREADS) flips_judge(FlipArgs f) {
+extern "C" __global__ void __launch_bounds__(FLIP_TAIL_THREADS) flips_judge(FlipArgs f) {
     __shared__ u32 second, solid, concave, rings;
     after_prior();
     const u32 n = total(f), borders = f.state->borders;
@@ -240,7 +203,7 @@ extern "C" __global__ void __launch_bounds__(TAIL_THREADS) flips_judge(FlipArgs 
     __syncthreads();
     if (n == 0 && f.n > 0) { // are the points on a line?
         const int2 a = f.points[0];
-        for (u32 i = threadIdx.x; i < f.n; i += TAIL_THREADS) {
+        for (u32 i = threadIdx.x; i < f.n; i += FLIP_TAIL_THREADS) {
             const int2 p = f.points[i];
             if (p.x != a.x || p.y != a.y) {
                 atomicMin(&second, i);
@@ -250,7 +213,7 @@ extern "C" __global__ void __launch_bounds__(TAIL_THREADS) flips_judge(FlipArgs 
         __syncthreads();
         if (second < f.n) {
             const int2 b = f.points[second];
-            for (u32 i = threadIdx.x; i < f.n; i += TAIL_THREADS)
+            for (u32 i = threadIdx.x; i < f.n; i += FLIP_TAIL_THREADS)
                 if (turn(a, b, f.points[i]) != 0) {
                     solid = 1;
                     break;
@@ -258,7 +221,7 @@ extern "C" __global__ void __launch_bounds__(TAIL_THREADS) flips_judge(FlipArgs 
         }
     }
     u32 back = 0, round = 0;
-    for (u32 i = threadIdx.x; i < borders; i += TAIL_THREADS) {
+    for (u32 i = threadIdx.x; i < borders; i += FLIP_TAIL_THREADS) {
         const u32 h = f.border[i], ib = corner(f, ahead(h));
         if (f.leaving[ib] != 1) {
             back++;
@@ -276,7 +239,7 @@ extern "C" __global__ void __launch_bounds__(TAIL_THREADS) flips_judge(FlipArgs 
     FlipState *s = f.state;
     const u32 sites = f.counts->sites;
     FlipStatus out = {0, 0, 0, s->inverted, s->doubles, concave, rings, 0};
-    const bool flat = n > 0 && (out.inverted | out.doubles | out.concave) == 0 && rings == 1;
+    const bool flat = n > 0 && (out.inverted | out.double_ | out.concave) == 0 && rings == 1;
     if (flat) { // by Euler's formula it has so many corners
         const u32 used = (n + borders) / 2 + 1;
         out.missing = used > sites ? used - sites : sites - used;
@@ -296,7 +259,7 @@ __device__ __forceinline__ u64 claim_of(u32 h, u32 g, u32 round) {
     x ^= x >> 15;
     x *= 0x846ca68bu;
     x ^= x >> 16;
-    return (u64)(MAX_ROUNDS - round) << 32 | x;
+    return (u64)(MAX_FLIP_ROUNDS - round) << 32 | x;
 }
 
 // The steps of a round for one triangle of its list. claim returns how many edges are wrong.
@@ -374,35 +337,36 @@ __device__ __forceinline__ u32 wide_length(const FlipArgs &f, u32 round) {
     const FlipState *s = f.state;
     if (!s->sound || round >= f.rounds) return 0;
     const u32 n = round ? s->waiting[round] : s->total;
-    return n > SMALL ? n : 0;
+    return n > FLIP_SMALL ? n : 0;
 }
 
 __device__ __forceinline__ u32 *list_of(const FlipArgs &f, u32 round) { return round & 1 ? f.list1 : f.list0; }
 
-extern "C" __global__ void __launch_bounds__(THREADS) flips_claim(FlipArgs f, u32 round, u32 pad) {
+extern "C" __global__ void __launch_bounds__(FLIP_THREADS) flips_claim(FlipArgs f, u32 round, u32 pad) {
     after_prior();
     const u32 n = wide_length(f, round);
     const u32 *list = list_of(f, round);
-    for (u32 i = blockIdx.x * THREADS + threadIdx.x; i < n; i += gridDim.x * THREADS) claim(f, round ? list[i] : i, round);
+    for (u32 i = blockIdx.x * FLIP_THREADS + threadIdx.x; i < n; i += gridDim.x * FLIP_THREADS)
+        claim(f, round ? list[i] : i, round);
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS) flips_win(FlipArgs f, u32 round, u32 pad) {
+extern "C" __global__ void __launch_bounds__(FLIP_THREADS) flips_win(FlipArgs f, u32 round, u32 pad) {
     after_prior();
     const u32 n = wide_length(f, round);
     const u32 *list = list_of(f, round);
     u32 *next = list_of(f, round + 1);
-    for (u32 i = blockIdx.x * THREADS + threadIdx.x; i < n; i += gridDim.x * THREADS)
+    for (u32 i = blockIdx.x * FLIP_THREADS + threadIdx.x; i < n; i += gridDim.x * FLIP_THREADS)
         win(f, round ? list[i] : i, round, next, f.state->waiting + round + 1, f.state->winners + round);
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS) flips_turn(FlipArgs f, u32 round, u32 pad) {
+extern "C" __global__ void __launch_bounds__(FLIP_THREADS) flips_turn(FlipArgs f, u32 round, u32 pad) {
     after_prior();
     const u32 n = wide_length(f, round) ? f.state->winners[round] : 0;
-    for (u32 i = blockIdx.x * THREADS + threadIdx.x; i < n; i += gridDim.x * THREADS) turn_edge(f, f.won[i]);
+    for (u32 i = blockIdx.x * FLIP_THREADS + threadIdx.x; i < n; i += gridDim.x * FLIP_THREADS) turn_edge(f, f.won[i]);
 }
 
 // One block does the rounds that are left.
-extern "C" __global__ void __launch_bounds__(TAIL_THREADS) flips_tail(FlipArgs f, u32 wide, u32 pad) {
+extern "C" __global__ void __launch_bounds__(FLIP_TAIL_THREADS) flips_tail(FlipArgs f, u32 wide, u32 pad) {
     __shared__ u32 wrong, waiting, winners;
     after_prior();
     if (!f.state->sound) return;
@@ -418,7 +382,7 @@ extern "C" __global__ void __launch_bounds__(TAIL_THREADS) flips_tail(FlipArgs f
         if (threadIdx.x == 0) wrong = waiting = winners = 0;
         __syncthreads();
         u32 mine = 0;
-        for (u32 i = threadIdx.x; i < n; i += TAIL_THREADS) mine += claim(f, round ? __ldcg(list + i) : i, round);
+        for (u32 i = threadIdx.x; i < n; i += FLIP_TAIL_THREADS) mine += claim(f, round ? __ldcg(list + i) : i, round);
         if (mine) atomicAdd(&wrong, mine);
         __syncthreads();
         if (wrong == 0) break;
@@ -426,9 +390,10 @@ extern "C" __global__ void __launch_bounds__(TAIL_THREADS) flips_tail(FlipArgs f
             left = wrong;
             break;
         }
-        for (u32 i = threadIdx.x; i < n; i += TAIL_THREADS) win(f, round ? __ldcg(list + i) : i, round, list_of(f, round + 1), &waiting, &winners);
+        for (u32 i = threadIdx.x; i < n; i += FLIP_TAIL_THREADS)
+            win(f, round ? __ldcg(list + i) : i, round, list_of(f, round + 1), &waiting, &winners);
         __syncthreads();
-        for (u32 i = threadIdx.x; i < winners; i += TAIL_THREADS) turn_edge(f, __ldcg(f.won + i));
+        for (u32 i = threadIdx.x; i < winners; i += FLIP_TAIL_THREADS) turn_edge(f, __ldcg(f.won + i));
         round++, rounds++, flips += winners;
         n = waiting;
         __syncthreads(); // all have read the counters, and triangles are turned
@@ -436,10 +401,10 @@ extern "C" __global__ void __launch_bounds__(TAIL_THREADS) flips_tail(FlipArgs f
     if (threadIdx.x == 0) f.status->rounds = rounds, f.status->flips = flips, f.status->left = left;
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS) flips_end(FlipArgs f) {
+extern "C" __global__ void __launch_bounds__(FLIP_THREADS) flips_end(FlipArgs f) {
     after_prior();
     const u32 n = total(f);
-    for (u32 i = blockIdx.x * THREADS + threadIdx.x; i < n; i += gridDim.x * THREADS) {
+    for (u32 i = blockIdx.x * FLIP_THREADS + threadIdx.x; i < n; i += gridDim.x * FLIP_THREADS) {
         const Triangle t = f.triangles[i], u = least_first(t.a, t.b, t.c);
         if (u.a != t.a) f.triangles[i] = u;
     }

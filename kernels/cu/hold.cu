@@ -1,20 +1,22 @@
-// hold brings the colours of triangles near those that they had in the frame before, as far as they may be from the frame's own.
+// hold brings the colours of triangles near those that they had in the frame before, as far as they may be from the
+// frame's own.
 //
-// A group of lanes takes a triangle after the other, as in shade.cu; then blocks take those of more than 32 rows or TASK_PIXELS, a
-// warp the rows of a task. What it counts changes in one place, which is at first also where a thread that finds something
-// wrong with the input says so: counts are below it.
+// A group of lanes takes a triangle after the other, as in shade.cu; then blocks take those of more than 32 rows or
+// SHADE_TASK_PIXELS, a warp the rows of a task. What it counts changes in one place, which is at first also where a
+// thread that finds something wrong with the input says so: counts are below it.
 //
 // Bytes moved: those of the picture before, and of what changes in the one that is made. Complexity: as shade.cu.
 //
 // Source: driver.Hold.
 
+#include "abi/hold.cuh"
 #include "shade.cuh"
 
 #define BAD 0x80000000u // more pixels than there can be
 
-extern "C" __global__ void __launch_bounds__(THREADS) hold_check(Shading v, u32 *changed, u32 limit, u32 jump) {
+extern "C" __global__ void __launch_bounds__(SHADE_THREADS) hold_check(Shading v, u32 *changed, u32 limit, u32 jump) {
     after_prior();
-    const u32 step = gridDim.x * THREADS, from = blockIdx.x * THREADS + threadIdx.x;
+    const u32 step = gridDim.x * SHADE_THREADS, from = blockIdx.x * SHADE_THREADS + threadIdx.x;
     const u32 count = *v.count;
     if (count > v.max) {
         if (from == 0) *changed = BAD, report(v.fault, FAULT_HOLD_COUNT, count);
@@ -33,7 +35,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) hold_check(Shading v, u32 
 // Makes the colour of triangle i from what the picture before has there. It returns whether that is another one than Shade's,
 // repeated in color, and whether its pixels count as changed. Lanes of a group without a triangle have no pixels.
 template <int WIDTH>
-__device__ __forceinline__ bool hold_color(const Shading &v, const Totals &all, u32 i, int limit, int jump, u64 &color, bool &jumped) {
+__device__ __forceinline__ bool hold_color(const Shading &v, const ShadeTotals &all, u32 i, int limit, int jump,
+                                           u64 &color, bool &jumped) {
     const u32 lane = lane_id() & (WIDTH - 1), group = lane_id() & ~(WIDTH - 1);
     const bool wide = v.kind == 16;
     int m = 0, now = 0;
@@ -63,7 +66,7 @@ __device__ __forceinline__ bool hold_color(const Shading &v, const Totals &all, 
 __device__ __forceinline__ bool is_large(const Corners &t) { return t.c.y - t.a.y > task_rows(t); }
 
 template <int KIND> __device__ __forceinline__ u32 hold_small(const Shading &v, u32 count, int limit, int jump) {
-    const u32 warp = (blockIdx.x * THREADS + threadIdx.x) >> 5, warps = gridDim.x * WARPS;
+    const u32 warp = (blockIdx.x * SHADE_THREADS + threadIdx.x) >> 5, warps = gridDim.x * WARPS;
     u32 changed = 0;
     for (u32 base = warp * 4; base < count; base += warps * 4) {
         const u32 i = base + lane_id() / 8;
@@ -72,7 +75,7 @@ template <int KIND> __device__ __forceinline__ u32 hold_small(const Shading &v, 
             const Corners own = corners(v, i);
             if (!is_large(own)) t = own;
         }
-        Totals all = {0, {0, 0, 0, 0}};
+        ShadeTotals all = {0, {0, 0, 0, 0}};
         sum_rows<8, KIND>(v, t, t.a.y, t.c.y, 0, v.width, all);
         u64 color;
         bool jumped;
@@ -85,8 +88,8 @@ template <int KIND> __device__ __forceinline__ u32 hold_small(const Shading &v, 
 
 // What a block shares of the large triangles among those that it looks for.
 struct Large {
-    u32 list[THREADS], n;
-    Totals sums;
+    u32 list[SHADE_THREADS], n;
+    ShadeTotals sums;
     u64 color;
     bool other;
 };
@@ -95,7 +98,7 @@ template <int KIND> __device__ __forceinline__ u32 hold_large(const Shading &v, 
     const u32 lane = lane_id(), warp = threadIdx.x >> 5;
     u32 changed = 0;
     // Neighbours, which are as large, go to different blocks.
-    for (u64 base = blockIdx.x; base < count; base += (u64)gridDim.x * THREADS) {
+    for (u64 base = blockIdx.x; base < count; base += (u64)gridDim.x * SHADE_THREADS) {
         const u64 own = base + (u64)threadIdx.x * gridDim.x;
         if (threadIdx.x == 0) s.n = 0;
         __syncthreads();
@@ -107,7 +110,7 @@ template <int KIND> __device__ __forceinline__ u32 hold_large(const Shading &v, 
             const int rows = task_rows(t);
             if (threadIdx.x < 5) (&s.sums.pixels)[threadIdx.x] = 0;
             __syncthreads();
-            Totals all = {0, {0, 0, 0, 0}};
+            ShadeTotals all = {0, {0, 0, 0, 0}};
             for (int y = t.a.y + (int)warp * rows; y < t.c.y; y += WARPS * rows)
                 sum_rows<32, KIND>(v, t, y, min(y + rows, t.c.y), 0, v.width, all);
             const u64 part = lane == 0 ? all.pixels : lane == 1 ? all.sums[0] : lane == 2 ? all.sums[1] : lane == 3 ? all.sums[2] : all.sums[3];
@@ -139,7 +142,8 @@ template <int KIND> __device__ __forceinline__ void hold(const Shading &v, u32 *
     if (lane_id() == 0 && changed) atomicAdd(to, changed);
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, 3) hold_triangles(Shading v, u32 *changed, u32 limit, u32 jump) {
+extern "C" __global__ void __launch_bounds__(SHADE_THREADS, 3)
+    hold_triangles(Shading v, u32 *changed, u32 limit, u32 jump) {
     __shared__ Large s;
     after_prior();
     if (*(volatile u32 *)changed >= BAD) return;

@@ -1,40 +1,23 @@
 // hullcompletion adds the triangles between a mesh and the convex hull; see driver.HullCompletion.
 //
-// chains: a block for each side of the image. All threads list the labels without repetitions, THREADS pixels at a time; then one
-// of them makes the chain convex, with the two last corners in registers and the others in shared memory, where the chain fits in:
-// it is a stack, and what to do with a site depends on all before. Triangles wait in the scratch memory, as
-// their place depends on the other sides.
+// chains: a block for each side of the image. All threads list the labels without repetitions, HULL_THREADS pixels at a
+// time; then one of them makes the chain convex, with the two last corners in registers and the others in shared
+// memory, where the chain fits in: it is a stack, and what to do with a site depends on all before. Triangles wait in
+// the scratch memory, as their place depends on the other sides.
 //
-// join: one thread makes the ring convex at the four places where chains meet, which takes a few cuts each, while the others copy the
-// triangles of the chains.
+// join: one thread makes the ring convex at the four places where chains meet, which takes a few cuts each, while the
+// others copy the triangles of the chains.
 //
-// Bytes moved: 4 a pixel of the sides, a sector each along columns, and 12 a triangle twice. Time is that of the longest chain, about
-// 50 ns a site.
+// Bytes moved: 4 a pixel of the sides, a sector each along columns, and 12 a triangle twice. Time is that of the
+// longest chain, about 50 ns a site.
 //
 // Source: see driver.HullCompletion.
 
+#include "abi/hullcompletion.cuh"
 #include "mesh.cuh"
 
-#define THREADS 1024
-#define WARPS (THREADS / 32)
-#define ON_CHIP 3968     // corners of a chain that fit in shared memory
+#define WARPS (HULL_THREADS / 32)
 #define NARROW (1 << 15) // sides of images in which turns fit in 32 bits
-
-// Of a chain: corners, and triangles that were cut off.
-struct HullChain {
-    u32 border, corners, cuts, pad;
-};
-
-// Where the chains are: each has room for the pixels of its side, one behind the other.
-struct HullArgs {
-    MeshDiagram v;
-    HullChain *chains;
-    u32 *labels;
-    int2 *points;
-    Triangle *cut;
-    Triangle *triangles;
-    MeshCounts *counts;
-};
 
 __device__ __forceinline__ u32 side_length(const HullArgs &g, u32 k) { return k & 1 ? g.v.height : g.v.width; }
 
@@ -77,17 +60,17 @@ template <typename T> __device__ __forceinline__ u32 straighten(int2 *points, u3
     return cuts;
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS) hull_chains(HullArgs g) {
-    __shared__ int2 chip_points[ON_CHIP];
-    __shared__ u32 chip_labels[ON_CHIP];
+extern "C" __global__ void __launch_bounds__(HULL_THREADS) hull_chains(HullArgs g) {
+    __shared__ int2 chip_points[HULL_ON_CHIP];
+    __shared__ u32 chip_labels[HULL_ON_CHIP];
     __shared__ u32 lasts[WARPS], sums[WARPS];
     after_prior();
     const u32 k = blockIdx.x, length = side_length(g, k), lane = lane_id(), warp = threadIdx.x >> 5;
     u32 *labels = g.labels + side_start(g, k);
     u32 carry = NO_SITE, base = 0; // the last label, and how many there are
     u32 next = threadIdx.x < length ? g.v.labels[side_pixel(g, k, threadIdx.x)] : NO_SITE;
-    for (u32 from = 0; from < length; from += THREADS) {
-        const u32 l = next, i = from + THREADS + threadIdx.x;
+    for (u32 from = 0; from < length; from += HULL_THREADS) {
+        const u32 l = next, i = from + HULL_THREADS + threadIdx.x;
         next = i < length ? g.v.labels[side_pixel(g, k, i)] : NO_SITE;
         const u32 valid = __ballot_sync(~0u, l < g.v.n), before = valid & ((1u << lane) - 1);
         const u32 last = __shfl_sync(~0u, l, valid ? 31 - __clz(valid) : 0);
@@ -119,15 +102,16 @@ extern "C" __global__ void __launch_bounds__(THREADS) hull_chains(HullArgs g) {
         __syncthreads(); // lasts and sums are free, and labels written
     }
     int2 *points = g.points + side_start(g, k);
-    if (base <= ON_CHIP) {
-        for (u32 i = threadIdx.x; i < base; i += THREADS) chip_labels[i] = labels[i], chip_points[i] = g.v.sites[labels[i]];
+    if (base <= HULL_ON_CHIP) {
+        for (u32 i = threadIdx.x; i < base; i += HULL_THREADS)
+            chip_labels[i] = labels[i], chip_points[i] = g.v.sites[labels[i]];
     } else {
-        for (u32 i = threadIdx.x; i < base; i += THREADS) points[i] = g.v.sites[labels[i]];
+        for (u32 i = threadIdx.x; i < base; i += HULL_THREADS) points[i] = g.v.sites[labels[i]];
     }
     __syncthreads();
     __shared__ u32 corners;
     if (threadIdx.x == 0) {
-        const bool chip = base <= ON_CHIP;
+        const bool chip = base <= HULL_ON_CHIP;
         int2 *p = chip ? chip_points : points;
         u32 *l = chip ? chip_labels : labels;
         Triangle *cut = g.cut + side_start(g, k);
@@ -137,11 +121,12 @@ extern "C" __global__ void __launch_bounds__(THREADS) hull_chains(HullArgs g) {
         g.chains[k] = out;
     }
     __syncthreads();
-    if (base <= ON_CHIP)
-        for (u32 i = threadIdx.x; i < corners; i += THREADS) labels[i] = chip_labels[i], points[i] = chip_points[i];
+    if (base <= HULL_ON_CHIP)
+        for (u32 i = threadIdx.x; i < corners; i += HULL_THREADS)
+            labels[i] = chip_labels[i], points[i] = chip_points[i];
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS) hull_join(HullArgs g) {
+extern "C" __global__ void __launch_bounds__(HULL_THREADS) hull_join(HullArgs g) {
     after_prior();
     HullChain chains[4];
     u32 starts[5];
@@ -153,7 +138,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) hull_join(HullArgs g) {
     // The first warp has other things to do.
 #pragma unroll
     for (int k = 0; k < 4; k++)
-        for (u32 i = threadIdx.x - 32; threadIdx.x >= 32 && i < chains[k].cuts; i += THREADS - 32)
+        for (u32 i = threadIdx.x - 32; threadIdx.x >= 32 && i < chains[k].cuts; i += HULL_THREADS - 32)
             if (starts[k] + i < room) g.triangles[starts[k] + i] = g.cut[side_start(g, k) + i];
     if (threadIdx.x != 0) return;
     u32 border = 0, hull = 0, at = starts[4];

@@ -1,20 +1,20 @@
 // islands makes each cell of a Voronoi diagram one piece; see driver.Islands.
 //
-// find: a block has the labels of FIND_ROWS rows, and of the pixels around, in shared memory. One of the three neighbours towards the site has
-// the same label nearly always, and then nothing else is looked at. Pixels that no neighbour holds go to a list: a few in a million.
-// Reads the labels 1.25 times, and sites from the caches: 5 bytes a pixel.
+// find: a block has the labels of ISLAND_ROWS rows, and of the pixels around, in shared memory. One of the three
+// neighbours towards the site has the same label nearly always, and then nothing else is looked at. Pixels that no
+// neighbour holds go to a list: a few in a million. Reads the labels 1.25 times, and sites from the caches: 5 bytes a
+// pixel.
 //
-// settle: one block, as there is little to do. First pixels lose their label, and with them those that only they held, which
-// join the list, until there are no more; the order doesn't matter. Then rounds give labels, in two steps each, between which
-// they are marked, so that neighbours of a round don't see them. Time grows with the list and with how deep islands are.
+// settle: one block, as there is little to do. First pixels lose their label, and with them those that only they held,
+// which join the list, until there are no more; the order doesn't matter. Then rounds give labels, in two steps each,
+// between which they are marked, so that neighbours of a round don't see them. Time grows with the list and with how
+// deep islands are.
 //
 // Source: see driver.Islands.
 
+#include "abi/islands.cuh"
 #include "mesh.cuh"
 
-#define THREADS 256
-#define FIND_ROWS 8
-#define SETTLE_THREADS 1024
 #define GIVEN 0x80000000u // marks labels that were given in the current round: more than there are sites
 
 __device__ __forceinline__ int sign(int d) { return (d > 0) - (d < 0); }
@@ -50,31 +50,32 @@ __device__ __noinline__ bool held(const MeshDiagram &v, u32 l, int2 s, int x, in
     return is;
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS) islands_find(MeshDiagram v, u32 *list, u32 *found) {
-    __shared__ u32 tile[FIND_ROWS + 2][THREADS + 2]; // with the pixels around it
+extern "C" __global__ void __launch_bounds__(ISLAND_THREADS) islands_find(MeshDiagram v, u32 *list, u32 *found) {
+    __shared__ u32 tile[ISLAND_ROWS + 2][ISLAND_THREADS + 2]; // with the pixels around it
     after_prior();
-    const int x0 = blockIdx.y * THREADS, y0 = blockIdx.x * FIND_ROWS, x = x0 + threadIdx.x;
+    const int x0 = blockIdx.y * ISLAND_THREADS, y0 = blockIdx.x * ISLAND_ROWS, x = x0 + threadIdx.x;
     if (v.n == 0 && x == 0 && y0 == 0) *found = (u32)v.width * v.height;
 #pragma unroll
-    for (int k = 0; k < FIND_ROWS + 2; k++) {
+    for (int k = 0; k < ISLAND_ROWS + 2; k++) {
         const int y = y0 + k - 1;
         tile[k][threadIdx.x + 1] = x < v.width && y >= 0 && y < v.height ? v.labels[(size_t)y * v.width + x] : NO_SITE;
     }
-    if (threadIdx.x < 2 * (FIND_ROWS + 2)) {
-        const int k = threadIdx.x >> 1, side = threadIdx.x & 1, i = side ? x0 + THREADS : x0 - 1, y = y0 + k - 1;
-        tile[k][side ? THREADS + 1 : 0] = i >= 0 && i < v.width && y >= 0 && y < v.height ? v.labels[(size_t)y * v.width + i] : NO_SITE;
+    if (threadIdx.x < 2 * (ISLAND_ROWS + 2)) {
+        const int k = threadIdx.x >> 1, side = threadIdx.x & 1, i = side ? x0 + ISLAND_THREADS : x0 - 1, y = y0 + k - 1;
+        tile[k][side ? ISLAND_THREADS + 1 : 0] =
+            i >= 0 && i < v.width && y >= 0 && y < v.height ? v.labels[(size_t)y * v.width + i] : NO_SITE;
     }
     __syncthreads();
     if (x >= v.width) return;
-    int2 sites[FIND_ROWS];
+    int2 sites[ISLAND_ROWS];
 #pragma unroll
-    for (int k = 0; k < FIND_ROWS; k++) {
+    for (int k = 0; k < ISLAND_ROWS; k++) {
         const u32 l = tile[k + 1][threadIdx.x + 1];
         sites[k] = make_int2(x, y0 + k);
         if (l < v.n) sites[k] = v.sites[l];
     }
 #pragma unroll
-    for (int k = 0; k < FIND_ROWS; k++) {
+    for (int k = 0; k < ISLAND_ROWS; k++) {
         const int y = y0 + k;
         const u32 l = tile[k + 1][threadIdx.x + 1];
         // Towards the site, by columns and rows; each step that is one leads nearer.

@@ -5,17 +5,15 @@
 // (what is computed from them does not depend on it); (2) one block sums the regions' counts, so that the reduction
 // can divide all items evenly among its blocks.
 //
-// Bytes moved: 16 bytes an edge and band it reaches, 8 bytes an item. Complexity: edges*bands/THREADS tests,
+// Bytes moved: 16 bytes an edge and band it reaches, 8 bytes an item. Complexity: edges*bands/MASK_THREADS tests,
 // crossings, and columns of dense rows. Berényi's four methods visit every pixel of the region's bounds instead
 // (bytes are the same); they are there to be compared with.
 //
 // Sources: Berényi, Parallel image reductions over polygon masks, GPU Day 2024, for NAIVE, TILED, EDGE_FILTERED and
 // TILED_EDGE_FILTERED.
 
+#include "abi/mask_prepare.cuh"
 #include "spans.cuh"
-
-// Rows a block takes: one a warp.
-#define BAND_ROWS WARPS
 
 __device__ __forceinline__ int pieces(int a, int b) {
     return b > a ? (b - 1) / ITEM_PIXELS - a / ITEM_PIXELS + 1 : 0;
@@ -29,7 +27,7 @@ __device__ __forceinline__ void put_pieces(Item *out, int y, int a, int b) {
     }
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS) mask_prepare_row_spans(View p) {
+extern "C" __global__ void __launch_bounds__(MASK_THREADS) mask_prepare_row_spans(View p) {
     __shared__ BandShared s;
     __shared__ int need[WARPS], dense[WARPS];
     __shared__ u32 base;
@@ -71,17 +69,17 @@ extern "C" __global__ void __launch_bounds__(THREADS) mask_prepare_row_spans(Vie
 
     for (int row = 0; row < rows; row++) {
         if (!dense[row]) continue; // the same for all threads
-        for (int x0 = r.x0 & ~(WINDOW - 1); x0 < r.x1; x0 += WINDOW) {
+        for (int x0 = r.x0 & ~(BAND_WINDOW - 1); x0 < r.x1; x0 += BAND_WINDOW) {
             dense_window(s, edges, r.edges, r.fill, yc0 + row * 256, width, x0);
-            if (threadIdx.x < WINDOW / 32) {
+            if (threadIdx.x < BAND_WINDOW / 32) {
                 const int w = threadIdx.x;
                 u32 bits = s.bits[w], prev = w ? s.bits[w - 1] >> 31 : 0;
                 for (u32 starts = bits & ~(bits << 1 | prev); starts; starts &= starts - 1) {
                     int from = w * 32 + __ffs(starts) - 1, q = w;
                     u32 gap = ~bits & ~((2u << (from & 31)) - 1);
                     if ((from & 31) == 31) gap = 0;
-                    while (!gap && ++q < WINDOW / 32) gap = ~s.bits[q];
-                    int to = gap ? q * 32 + __ffs(gap) - 1 : WINDOW;
+                    while (!gap && ++q < BAND_WINDOW / 32) gap = ~s.bits[q];
+                    int to = gap ? q * 32 + __ffs(gap) - 1 : BAND_WINDOW;
                     put_pieces(p.items + r.item0 + atomicAdd(&p.counts[band.region], pieces(x0 + from, x0 + to)),
                                band.y + row, x0 + from, x0 + to);
                 }
@@ -92,13 +90,13 @@ extern "C" __global__ void __launch_bounds__(THREADS) mask_prepare_row_spans(Vie
 }
 
 // Sums counts into prefix[0 .. regions], by one block.
-extern "C" __global__ void __launch_bounds__(1024) mask_prepare_prefix(View p) {
+extern "C" __global__ void __launch_bounds__(PREFIX_THREADS) mask_prepare_prefix(View p) {
     __shared__ u64 warp_sum64[32];
     after_prior();
     const u32 n = p.region_count, lane = lane_id(), warp = threadIdx.x >> 5;
     u64 carry = 0;
     if (threadIdx.x == 0) p.prefix[0] = 0;
-    for (u32 base = 0; base < n; base += 1024) {
+    for (u32 base = 0; base < n; base += PREFIX_THREADS) {
         u32 i = base + threadIdx.x;
         u64 v = i < n ? p.counts[i] : 0, inc = v;
 #pragma unroll
@@ -131,9 +129,9 @@ template <bool TILED, bool FILTERED> __device__ __forceinline__ void prepare_til
     const int warp = threadIdx.x >> 5, y = band.y + warp;
     const u32 lane = lane_id();
     int open = -1; // first column of the run that is open
-    for (int tx = r.x0 & ~(TILE_W - 1); tx < r.x1; tx += TILE_W) {
+    for (int tx = r.x0 & ~(TILE_WIDTH - 1); tx < r.x1; tx += TILE_WIDTH) {
         int state = tile_begin<TILED, FILTERED>(s, edges, r.edges, r.fill, tx, band.y);
-        for (int x0 = tx; x0 < tx + TILE_W; x0 += 32) {
+        for (int x0 = tx; x0 < tx + TILE_WIDTH; x0 += 32) {
             int x = x0 + lane;
             bool in = state < 0 ? pixel_inside<FILTERED>(s, edges, r.edges, r.fill, x, y) : state != 0;
             u32 bits = __ballot_sync(~0u, in && x >= r.x0 && x < r.x1 && y < r.y1);
@@ -158,15 +156,15 @@ template <bool TILED, bool FILTERED> __device__ __forceinline__ void prepare_til
         put_pieces(p.items + r.item0 + atomicAdd(&p.counts[band.region], pieces(open, r.x1)), y, open, r.x1);
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS) mask_prepare_naive(View p) {
+extern "C" __global__ void __launch_bounds__(MASK_THREADS) mask_prepare_naive(View p) {
     prepare_tiles<false, false>(p);
 }
-extern "C" __global__ void __launch_bounds__(THREADS) mask_prepare_tiled(View p) {
+extern "C" __global__ void __launch_bounds__(MASK_THREADS) mask_prepare_tiled(View p) {
     prepare_tiles<true, false>(p);
 }
-extern "C" __global__ void __launch_bounds__(THREADS) mask_prepare_edge_filtered(View p) {
+extern "C" __global__ void __launch_bounds__(MASK_THREADS) mask_prepare_edge_filtered(View p) {
     prepare_tiles<false, true>(p);
 }
-extern "C" __global__ void __launch_bounds__(THREADS) mask_prepare_tiled_edge_filtered(View p) {
+extern "C" __global__ void __launch_bounds__(MASK_THREADS) mask_prepare_tiled_edge_filtered(View p) {
     prepare_tiles<true, true>(p);
 }

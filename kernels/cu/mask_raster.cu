@@ -11,9 +11,9 @@
 // Berényi's four methods write the same bytes from a grid of tiles. Source: Berényi, Parallel image reductions over
 // polygon masks, GPU Day 2024.
 
+#include "abi/mask_raster.cuh"
 #include "tiles.cuh"
 
-#define RASTER_ROWS 4
 #define WARPS_PER_ROW (WARPS / RASTER_ROWS)
 
 // 16 bits to 16 bytes of 0 or 255.
@@ -36,7 +36,7 @@ __device__ __forceinline__ void store16(unsigned char *row, int x, int width, u3
         if (x + i >= 0 && x + i < width) row[x + i] = m >> i & 1 ? 255 : 0;
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS) mask_raster_row_spans(View p, PreparedRegion r,
+extern "C" __global__ void __launch_bounds__(MASK_THREADS) mask_raster_row_spans(View p, PreparedRegion r,
                                                                             unsigned char *dst, u64 stride) {
     __shared__ BandShared s;
     __shared__ int dense[RASTER_ROWS];
@@ -71,9 +71,9 @@ extern "C" __global__ void __launch_bounds__(THREADS) mask_raster_row_spans(View
     for (int k = 0; k < RASTER_ROWS; k++) {
         if (!dense[k]) continue;
         unsigned char *o = dst + (u64)(ty + k) * stride;
-        for (int x0 = 0; x0 < width; x0 += WINDOW) {
+        for (int x0 = 0; x0 < width; x0 += BAND_WINDOW) {
             dense_window(s, edges, r.edges, r.fill, (ty + k) * 256 + 128, width, x0);
-            for (int i = threadIdx.x; i < WINDOW && x0 + i < width; i += THREADS)
+            for (int i = threadIdx.x; i < BAND_WINDOW && x0 + i < width; i += MASK_THREADS)
                 o[x0 + i] = s.bits[i >> 5] >> (i & 31) & 1 ? 255 : 0;
             __syncthreads();
         }
@@ -101,8 +101,8 @@ __device__ __forceinline__ void raise_label(unsigned short *at, u32 label) {
 
 // Writes regions [first, first+count) from their items, a region by the blocks of a column of the grid; labels is 0 for a
 // mask. The image is cleared before.
-extern "C" __global__ void __launch_bounds__(THREADS)
-    mask_raster_items(View p, u32 first, u32 count, unsigned char *dst, u64 stride, u32 labels) {
+extern "C" __global__ void __launch_bounds__(MASK_THREADS)
+    mask_raster_items(View p, u32 first, u32 count, unsigned char *dst, u64 stride, u32 labels, u32 pad) {
     after_prior();
     const u32 lane = lane_id();
     for (u32 g = first + blockIdx.x; g < first + count; g += gridDim.x) {
@@ -127,7 +127,7 @@ __device__ __forceinline__ void raster_tiles(const View &p, const PreparedRegion
     __shared__ TileShared s;
     after_prior();
     const Edge *edges = p.edges + r.edge0;
-    const int tx = blockIdx.x * TILE_W, ty = blockIdx.y * TILE_H;
+    const int tx = blockIdx.x * TILE_WIDTH, ty = blockIdx.y * TILE_HEIGHT;
     const int x = tx + lane_id(), y = ty + (threadIdx.x >> 5);
     int state = tile_begin<TILED, FILTERED>(s, edges, r.edges, r.fill, tx, ty);
     if (x >= p.width || y >= p.height) return;
@@ -135,19 +135,19 @@ __device__ __forceinline__ void raster_tiles(const View &p, const PreparedRegion
     dst[(u64)y * stride + x] = in ? 255 : 0;
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS)
+extern "C" __global__ void __launch_bounds__(MASK_THREADS)
     mask_raster_naive(View p, PreparedRegion r, unsigned char *dst, u64 stride) {
     raster_tiles<false, false>(p, r, dst, stride);
 }
-extern "C" __global__ void __launch_bounds__(THREADS)
+extern "C" __global__ void __launch_bounds__(MASK_THREADS)
     mask_raster_tiled(View p, PreparedRegion r, unsigned char *dst, u64 stride) {
     raster_tiles<true, false>(p, r, dst, stride);
 }
-extern "C" __global__ void __launch_bounds__(THREADS)
+extern "C" __global__ void __launch_bounds__(MASK_THREADS)
     mask_raster_edge_filtered(View p, PreparedRegion r, unsigned char *dst, u64 stride) {
     raster_tiles<false, true>(p, r, dst, stride);
 }
-extern "C" __global__ void __launch_bounds__(THREADS)
+extern "C" __global__ void __launch_bounds__(MASK_THREADS)
     mask_raster_tiled_edge_filtered(View p, PreparedRegion r, unsigned char *dst, u64 stride) {
     raster_tiles<true, true>(p, r, dst, stride);
 }

@@ -2,62 +2,26 @@
 // histograms, in one pass.
 //
 // Phases: mask_reduce_clear sets the results to those of no pixel (not when strips accumulate, nor before the kernels
-// named _each); the reduction begins while that runs, and waits for it before it merges. Blocks stay for the whole launch
-// and share the items of all regions evenly: item by item where there is one region, else in runs that begin and end in
-// any region. GROUP lanes take an item, 128 bytes at a time with four loads of each lane on their way; sums stay in
-// registers and the histogram in shared memory. Both are merged once for each region that a block touches: by plain stores
-// where the region is its own, by atomics where blocks share it. Until then an extremum has the position of its item: the
-// item that won is read again to find the pixel. The kernels named _each give every region, small ones, a block of its
-// own. Those named _wide collect histograms of more than SHARED_LEVELS bins in counters of 16 bits; those named _global
-// count in the results, where blocks can't have that much shared memory. Integer sums and keyed extrema do not depend on
-// the order.
+// named _each); the reduction begins while that runs, and waits for it before it merges. Blocks stay for the whole
+// launch and share the items of all regions evenly: item by item where there is one region, else in runs that begin and
+// end in any region. REDUCE_GROUP lanes take an item, 128 bytes at a time with four loads of each lane on their way;
+// sums stay in registers and the histogram in shared memory. Both are merged once for each region that a block touches:
+// by plain stores where the region is its own, by atomics where blocks share it. Until then an extremum has the
+// position of its item: the item that won is read again to find the pixel. The kernels named _each give every region,
+// small ones, a block of its own. Those named _wide collect histograms of more than SHARED_LEVELS bins in counters of
+// 16 bits; those named _global count in the results, where blocks can't have that much shared memory. Integer sums and
+// keyed extrema do not depend on the order.
 //
 // Bytes moved: each covered pixel once, 8 bytes an item, results once a block and region. Complexity: covered pixels.
 //
 // What bounds it on an H200: a frame of 2880x1440 the waits, one behind the other, from the start of the launch to the
-// merged results (3 of 6 us with no pixel read at all); a histogram the rate of atomics in shared memory, three cycles a
-// warp (bytes counted by each thread for itself are no faster); 10240x4096 without one the loads on their way.
+// merged results (3 of 6 us with no pixel read at all); a histogram the rate of atomics in shared memory, three cycles
+// a warp (bytes counted by each thread for itself are no faster); 10240x4096 without one the loads on their way.
 
 #include <cuda_fp16.h>
 
+#include "abi/mask_reduce.cuh"
 #include "common.cuh"
-
-// Measured on an H200 for a frame of 10240x4096 with its histogram, and for one of 2880x1440 with all: 16 warps a
-// multiprocessor with the registers that they like take 21 and 9 us; 32 warps with half of the registers 25 and 15, and
-// 16 in blocks of 256, which merge twice as often, 23 and 11.
-#define THREADS 512
-#define GROUP 8 // lanes an item; with 16 the short ends of spans idle more of them: 24 us, not 21
-// 1000 regions of 12 edges: blocks of 64 take 4 us more and blocks of 256 take 8; 8 lanes an item take 2 us more, because
-// a row of 64 pixels has but three or four whole vectors.
-#define EACH_THREADS 128
-#define EACH_GROUP 4
-#define SHARED_LEVELS 4096 // 16 KB: 16-bit formats of up to 12 bits collect their histogram in counters of 32 bits
-// Copies of an 8-bit histogram, side by side so that lanes with equal pixels don't meet: 8 KB; 32 of them were 10 %
-// slower to merge. A block of a small region has one: to clear and merge two takes 1.5 us longer.
-#define REPLICAS 8
-#define EACH_REPLICAS 1
-// Blocks of the kernels named _wide have a multiprocessor to themselves, for 128 KB of counters.
-#define WIDE_THREADS 1024
-#define WIDE_GROUP 16
-#define WIDE_RUN 62  // items that can't overflow a counter of 16 bits: 63,488 pixels
-#define WIDE_ITEMS 8 // a block with fewer counts in the results: to go through all counters takes longer
-
-struct ReduceArgs {
-    View p;
-    const unsigned char *frame, *frame_end; // the bytes in between may be read
-    MaskStats *stats;
-    u32 *hist;
-    u64 stride, item0; // item0: that of the first region
-    u32 first, count;
-    int row0, rows;
-    u32 channels, order, levels, what; // order: a byte a channel
-    u32 whole, cleared;                // whole: the frame is the whole image; cleared: by the kernel before this
-};
-static_assert(sizeof(ReduceArgs) == 152, "ReduceArgs");
-
-#define WHAT_EXTREMA 2u
-#define WHAT_MOMENTS 4u
-#define WHAT_HISTOGRAM 8u
 
 // Results of no pixel.
 extern "C" __global__ void mask_reduce_clear(MaskStats *stats, u64 n, uint4 *hist, u64 hist_vecs) {
@@ -70,9 +34,9 @@ extern "C" __global__ void mask_reduce_clear(MaskStats *stats, u64 n, uint4 *his
 
 // What a lane has summed up.
 struct Sums {
-    u64 count, sum, sumsq, min_key, max_key, sum_x, sum_y, sum_vx, sum_vy;
+    u64 count, sum, sum_sq, min_key, max_key, sum_x, sum_y, sum_vx, sum_vy;
     __device__ __forceinline__ void clear() {
-        count = sum = sumsq = max_key = sum_x = sum_y = sum_vx = sum_vy = 0;
+        count = sum = sum_sq = max_key = sum_x = sum_y = sum_vx = sum_vy = 0;
         min_key = ~0ull;
     }
     __device__ __forceinline__ void extremum(u32 lo, u32 hi, u32 pos) {
@@ -150,7 +114,7 @@ __device__ __forceinline__ void flush(Sums &a, MaskStats *out, bool own, const R
     __shared__ u64 part[9][W], key[2];
     __shared__ u32 found[2];
     const u32 lane = lane_id(), warp = threadIdx.x >> 5;
-    const u64 v[9] = {a.count, a.sum, a.sumsq, a.min_key, a.max_key, a.sum_x, a.sum_y, a.sum_vx, a.sum_vy};
+    const u64 v[9] = {a.count, a.sum, a.sum_sq, a.min_key, a.max_key, a.sum_x, a.sum_y, a.sum_vx, a.sum_vy};
     u64 t[N];
 #pragma unroll
     for (int k = 0; k < N; k++) t[k] = k == 3 ? min_warp(v[k]) : k == 4 ? ~min_warp(~v[k]) : sum_warp(v[k]);
@@ -159,7 +123,7 @@ __device__ __forceinline__ void flush(Sums &a, MaskStats *out, bool own, const R
         for (int k = 0; k < N; k++) part[k][warp] = t[k];
     }
     __syncthreads();
-    const bool extrema = g.what & WHAT_EXTREMA;
+    const bool extrema = g.what & MASK_EXTREMA;
     if (threadIdx.x < 2) found[threadIdx.x] = ~0u;
     for (u32 t = threadIdx.x; t < (N * W + 31) / 32 * 32; t += W * 32) {
         const int k = t / W;
@@ -287,10 +251,10 @@ template <int BINS> __device__ __forceinline__ void count_samples(u32 *hist, u32
 
 // Sums of a lane over one item of bytes; 32 bits hold 1024 pixels.
 struct Sums8 {
-    u32 sum, sumsq, sum_vi; // sum_vi: v times the pixel's index in the item
+    u32 sum, sum_sq, sum_vi; // sum_vi: v times the pixel's index in the item
     Extrema x;
     __device__ __forceinline__ void clear() {
-        sum = sumsq = sum_vi = 0;
+        sum = sum_sq = sum_vi = 0;
         x.clear();
     }
     // Sixteen pixels, of which those in [from, to) count; index is that of the first in its item (it may be negative,
@@ -308,7 +272,7 @@ struct Sums8 {
             } else {
                 sum = __dp4a(v, 0x01010101u, sum);
             }
-            sumsq = __dp4a(v, v, sumsq);
+            sum_sq = __dp4a(v, v, sum_sq);
             x.add<FULL>(w[k], m);
             if (BINS != NO_BINS) {
 #pragma unroll
@@ -320,7 +284,7 @@ struct Sums8 {
     // A lane without pixels has lo = 255 and hi = 0, which can only tie with a lane of the same item that has some.
     template <bool MOMENTS> __device__ __forceinline__ void end(Sums &a, u32 pos, int x0, int y) const {
         a.sum += sum;
-        a.sumsq += sumsq;
+        a.sum_sq += sum_sq;
         if (MOMENTS) {
             a.sum_vx += sum_vi + (u64)sum * (u32)x0;
             a.sum_vy += (u64)sum * (u32)y;
@@ -332,10 +296,10 @@ struct Sums8 {
 // The same for samples of 16 bits.
 struct Sums16 {
     u32 sum, lo, hi;
-    u64 sumsq, sum_vi;
+    u64 sum_sq, sum_vi;
     __device__ __forceinline__ void clear() {
         sum = hi = 0;
-        sumsq = sum_vi = 0;
+        sum_sq = sum_vi = 0;
         lo = 0xffff;
     }
     // Eight pixels at most; from, to and index are in pixels.
@@ -353,7 +317,7 @@ struct Sums16 {
             if (!FULL && (k < from || k >= to)) continue;
             s += v;
             if (MOMENTS) si += v * k;
-            sumsq += (u64)v * v;
+            sum_sq += (u64)v * v;
             lo = min(lo, v);
             hi = max(hi, v);
             if (BINS != NO_BINS && !same) count_samples<BINS>(hist, v & mask, 1);
@@ -363,7 +327,7 @@ struct Sums16 {
     }
     template <bool MOMENTS> __device__ __forceinline__ void end(Sums &a, u32 pos, int x0, int y) const {
         a.sum += sum;
-        a.sumsq += sumsq;
+        a.sum_sq += sum_sq;
         if (MOMENTS) {
             a.sum_vx += sum_vi + (u64)sum * (u32)x0;
             a.sum_vy += (u64)sum * (u32)y;
@@ -406,7 +370,7 @@ __device__ __forceinline__ void reduce_items(Sums &a, const ReduceArgs &g, const
             for (int j = l; j < n; j += LANES) {
                 const u32 v = p[(u64)j * g.channels];
                 a.sum += v;
-                a.sumsq += v * v;
+                a.sum_sq += v * v;
                 a.extremum(v, v, pos + j);
                 if (MOMENTS) {
                     a.sum_vx += (u64)v * (u32)(x0 + j);
@@ -530,7 +494,7 @@ template <int W, int KIND, int BINS, bool MOMENTS> __device__ __forceinline__ vo
     extern __shared__ __align__(16) u32 bins[];
     if (!g.cleared) after_prior();
     if (BINS != NO_BINS && BINS != GLOBAL) zero_bins<W>(bins, BINS == PACKED ? g.levels / 2 : g.levels * copies_of(BINS));
-    const int LANES = BINS == PACKED ? WIDE_GROUP : GROUP;
+    const int LANES = BINS == PACKED ? WIDE_GROUP : REDUCE_GROUP;
     if (g.count == 1) {
         // Item by item, so that blocks have as many of each length, and of a strip.
         const u32 total = g.p.counts[g.first], mine = (total + gridDim.x - 1 - blockIdx.x) / gridDim.x;
@@ -565,7 +529,7 @@ template <int W, int KIND, int BINS, bool MOMENTS> __device__ __forceinline__ vo
         if (from == to) continue;
         const bool own = i == from && stop == to && g.cleared;
         if (BINS == PACKED && stop - i < WIDE_ITEMS)
-            reduce_run<W, GROUP, KIND, GLOBAL, MOMENTS>(g, r, i - from, 1, stop - i, own, bins);
+            reduce_run<W, REDUCE_GROUP, KIND, GLOBAL, MOMENTS>(g, r, i - from, 1, stop - i, own, bins);
         else
             reduce_run<W, LANES, KIND, BINS, MOMENTS>(g, r, i - from, 1, stop - i, own, bins);
         i = stop;
@@ -582,26 +546,26 @@ template <int W, int KIND, int BINS, bool MOMENTS> __device__ __forceinline__ vo
         reduce_run<W, EACH_GROUP, KIND, BINS, MOMENTS>(g, r, 0, 1, g.p.counts[g.first + r], g.cleared, bins);
 }
 
-#define KERNEL(name, kind, bins, each_bins, moments)                                                                   \
-    extern "C" __global__ void __launch_bounds__(THREADS, 1) name(ReduceArgs g) {                                      \
-        reduce<THREADS / 32, kind, bins, moments>(g);                                                                  \
-    }                                                                                                                  \
-    extern "C" __global__ void __launch_bounds__(EACH_THREADS, 1024 / EACH_THREADS) name##_each(ReduceArgs g) {        \
-        reduce_each<EACH_THREADS / 32, kind, each_bins, moments>(g);                                                   \
+#define REDUCTION(name, kind, bins, each_bins, moments)                                                         \
+    extern "C" __global__ void __launch_bounds__(REDUCE_THREADS, 1) name(ReduceArgs g) {                        \
+        reduce<REDUCE_THREADS / 32, kind, bins, moments>(g);                                                    \
+    }                                                                                                           \
+    extern "C" __global__ void __launch_bounds__(EACH_THREADS, 1024 / EACH_THREADS) name##_each(ReduceArgs g) { \
+        reduce_each<EACH_THREADS / 32, kind, each_bins, moments>(g);                                            \
     }
 
-KERNEL(mask_reduce_gray8, GRAY8, NO_BINS, NO_BINS, false)
-KERNEL(mask_reduce_gray8_m, GRAY8, NO_BINS, NO_BINS, true)
-KERNEL(mask_reduce_gray8_h, GRAY8, COPIES + REPLICAS, COPIES + EACH_REPLICAS, false)
-KERNEL(mask_reduce_gray8_hm, GRAY8, COPIES + REPLICAS, COPIES + EACH_REPLICAS, true)
-KERNEL(mask_reduce_gray16, GRAY16, NO_BINS, NO_BINS, false)
-KERNEL(mask_reduce_gray16_m, GRAY16, NO_BINS, NO_BINS, true)
-KERNEL(mask_reduce_gray16_h, GRAY16, COPIES + 1, COPIES + 1, false)
-KERNEL(mask_reduce_gray16_hm, GRAY16, COPIES + 1, COPIES + 1, true)
-KERNEL(mask_reduce_any8, ANY8, NO_BINS, NO_BINS, false)
-KERNEL(mask_reduce_any8_m, ANY8, NO_BINS, NO_BINS, true)
-KERNEL(mask_reduce_any8_h, ANY8, COPIES + REPLICAS, COPIES + EACH_REPLICAS, false)
-KERNEL(mask_reduce_any8_hm, ANY8, COPIES + REPLICAS, COPIES + EACH_REPLICAS, true)
+REDUCTION(mask_reduce_gray8, GRAY8, NO_BINS, NO_BINS, false)
+REDUCTION(mask_reduce_gray8_m, GRAY8, NO_BINS, NO_BINS, true)
+REDUCTION(mask_reduce_gray8_h, GRAY8, COPIES + REPLICAS, COPIES + EACH_REPLICAS, false)
+REDUCTION(mask_reduce_gray8_hm, GRAY8, COPIES + REPLICAS, COPIES + EACH_REPLICAS, true)
+REDUCTION(mask_reduce_gray16, GRAY16, NO_BINS, NO_BINS, false)
+REDUCTION(mask_reduce_gray16_m, GRAY16, NO_BINS, NO_BINS, true)
+REDUCTION(mask_reduce_gray16_h, GRAY16, COPIES + 1, COPIES + 1, false)
+REDUCTION(mask_reduce_gray16_hm, GRAY16, COPIES + 1, COPIES + 1, true)
+REDUCTION(mask_reduce_any8, ANY8, NO_BINS, NO_BINS, false)
+REDUCTION(mask_reduce_any8_m, ANY8, NO_BINS, NO_BINS, true)
+REDUCTION(mask_reduce_any8_h, ANY8, COPIES + REPLICAS, COPIES + EACH_REPLICAS, false)
+REDUCTION(mask_reduce_any8_hm, ANY8, COPIES + REPLICAS, COPIES + EACH_REPLICAS, true)
 
 extern "C" __global__ void __launch_bounds__(WIDE_THREADS, 1) mask_reduce_wide_h(ReduceArgs g) {
     reduce<WIDE_THREADS / 32, GRAY16, PACKED, false>(g);

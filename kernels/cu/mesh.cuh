@@ -1,36 +1,11 @@
 // What the kernels share that make a triangulation of a Voronoi diagram.
-//
-// Keep in sync: MeshCounts and FlipStatus with kernels/driver.
 #pragma once
 
+#include "abi/mesh.cuh"
 #include "fault.cuh"
 #include "predicates.cuh"
 
 #define NO_SITE 0xffffffffu
-
-struct Triangle {
-    u32 a, b, c;
-};
-
-// See driver.MeshCounts.
-struct MeshCounts {
-    u32 triangles, sites, border, hull;
-};
-
-// See driver.FlipStatus.
-struct FlipStatus {
-    u32 rounds, flips, left, inverted, doubles, concave, rings, missing;
-};
-static_assert(sizeof(FlipStatus) == 32, "FlipStatus");
-
-// A Voronoi diagram. Labels may be no index: those count as none.
-struct MeshDiagram {
-    const int2 *sites;
-    u32 *labels;
-    u32 n;
-    int width, height;
-    u32 pad;
-};
 
 __device__ __forceinline__ Triangle least_first(u32 a, u32 b, u32 c) {
     Triangle t = {a, b, c};

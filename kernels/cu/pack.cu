@@ -2,18 +2,8 @@
 //
 // One thread a pixel, a row of blocks a row of the image, so that nothing is divided; the two together move each byte
 // once: 1 + 4 of them for gray, 3 + 12 for colours. Divisions and products are rounded one by one, as on the CPU.
+#include "abi/pack.cuh"
 #include "common.cuh"
-
-typedef unsigned char u8;
-
-#define DIFFUSION_FIXED 1
-
-struct PackImage {
-    u8 *data;
-    u64 stride;
-    u32 channels, order; // order: a byte a channel
-    u32 sample_bytes, alpha;
-};
 
 // Sample c of pixel x of a row.
 __device__ __forceinline__ u32 sample_of(const PackImage &im, const u8 *row, int x, u32 c) {
@@ -28,7 +18,7 @@ __device__ __forceinline__ void put_sample(const PackImage &im, u8 *row, int x, 
         row[(u64)x * im.channels + (im.order >> 8 * c & 255)] = (u8)v;
 }
 
-extern "C" __global__ void __launch_bounds__(256)
+extern "C" __global__ void __launch_bounds__(PACK_THREADS)
     pack_unpack(PackImage src, const u8 *mask, u8 *flags, float *planes, int width, int height, u32 most, u32 pad) {
     after_prior();
     const int x = blockIdx.x * blockDim.x + threadIdx.x;
@@ -51,7 +41,7 @@ __device__ __forceinline__ u32 nearest_sample(float v, float most) {
     return v > 0 ? (u32)fminf(v, most) : 0;
 }
 
-extern "C" __global__ void __launch_bounds__(256)
+extern "C" __global__ void __launch_bounds__(PACK_THREADS)
     pack_pack(const float *planes, const u8 *flags, PackImage src, PackImage dst, PackImage residual, int width, int height, u32 most, u32 pad) {
     after_prior();
     const int x = blockIdx.x * blockDim.x + threadIdx.x;

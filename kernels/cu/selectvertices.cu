@@ -21,53 +21,12 @@
 // Source: Ke and Huang, Parallel Low Poly Style Image/Video Converter; Yang, Low poly in CUDA, 2018 (what is chosen
 // by); Ohlsson, Sequential Poisson sampling, 1998.
 
+#include "abi/selectvertices.cuh"
 #include "common.cuh"
 
-#define THREADS 256
-#define WARPS (THREADS / 32)
-#define BINS 2048         // of either count: the first has 1728 at most
-#define SEGMENT 1024      // words of the bitmap that a block counts: 4 a thread
-#define MAX_EDGE 2040u    // driver.MaxEdge
+#define WARPS (SELECT_THREADS / 32)
 #define NO_RANK (~0ull)
-#define FEW 4 // spacings below it leave few candidates to look at
 
-// Counters that phases share, and their counts by bins.
-struct State {
-    u32 stay, last_bin; // how many stay, and how many are in the last bin
-    u32 ended[4];       // blocks of a phase
-    u32 bin, rest;      // of the last one to be chosen, and how many of that bin are
-    u32 sub, sub_rest;  // the same of the bin's parts
-    u32 pad[6];
-    u32 bins[BINS], subs[BINS];
-};
-#define STATE_WORDS 4112
-static_assert(sizeof(State) == STATE_WORDS * 4, "State");
-
-// What all phases work on. Candidates are counted from the first one, (spacing+1, spacing+1). The rank of one is its key, and
-// below that the index of its corner, y*(width+1) + x.
-struct Selection {
-    const unsigned short *edges;
-    const int2 *previous;
-    int2 *points;
-    u32 *count;
-    u32 *keys;  // of candidates
-    u64 *first; // rank of each block; when these are done with, the ranks of the last bin
-    u64 *stay;  // ranks, in any order
-    u64 *cells; // the first rank of each
-    State *state;
-    u32 *tickets;  // of cells: their parts that have ended
-    u32 *bits;     // one for each corner
-    u32 *segments; // how many vertices come before each, and at the end all
-    u64 mixed;     // the seed
-    u32 zero_words, bit_words, cell_count; // to clear, from state on; of these those of bits
-    u32 floor, strength, previous_count;
-    u32 n, room; // wanted, and those of them that are not on the border
-    int width, height, spacing, columns, rows;
-    int block, block_columns, block_rows, row_blocks; // row_blocks: rows of blocks that a block of threads does
-    int cell, cell_columns, cell_rows, cell_parts;
-    int border_columns, border_rows; // parts
-    u32 index_bits;                  // of the greatest index
-};
 
 __device__ __forceinline__ u64 mix(u64 z) {
     z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ull;
@@ -134,15 +93,16 @@ __device__ __forceinline__ bool last_block(u32 *ended) {
     return true;
 }
 
-// The first bin up to which there are at least so many, and how many of it make these full. BINS where there are fewer.
+// The first bin up to which there are at least so many, and how many of it make these full. SELECT_BINS where there are
+// fewer.
 __device__ __forceinline__ void pick(const u32 *bins, u32 wanted, u32 *bin, u32 *rest) {
     __shared__ u32 sums[WARPS + 1];
-    const u32 each = BINS / THREADS;
+    const u32 each = SELECT_BINS / SELECT_THREADS;
     u32 own[each], sum = 0, total;
 #pragma unroll
     for (u32 i = 0; i < each; i++) sum += own[i] = __ldcg(bins + threadIdx.x * each + i);
     u32 before = scan_block(sum, sums, total);
-    if (threadIdx.x == 0 && total < wanted) *bin = BINS, *rest = 0;
+    if (threadIdx.x == 0 && total < wanted) *bin = SELECT_BINS, *rest = 0;
     if (total >= wanted && before < wanted && before + sum >= wanted) {
         u32 i = 0;
         while (before + own[i] < wanted) before += own[i++];
@@ -166,19 +126,19 @@ __device__ __forceinline__ u32 sub_of(u64 rank, u32 index_bits) {
     return (u32)(bits > 11 ? all >> (bits - 11) : all);
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS) select_clear(Selection v) {
+extern "C" __global__ void __launch_bounds__(SELECT_THREADS) select_clear(Selection v) {
     after_prior();
-    const u32 step = gridDim.x * THREADS, at = blockIdx.x * THREADS + threadIdx.x;
+    const u32 step = gridDim.x * SELECT_THREADS, at = blockIdx.x * SELECT_THREADS + threadIdx.x;
     uint4 *zeros = (uint4 *)v.state;
     for (u32 i = at; i < v.zero_words / 4; i += step) zeros[i] = make_uint4(0, 0, 0, 0);
     for (u32 i = at; i < v.cell_count; i += step) v.cells[i] = NO_RANK;
 }
 
 // A block of threads does as many whole blocks of a row as it has threads for, row_blocks rows of them.
-extern "C" __global__ void __launch_bounds__(THREADS) select_keys(Selection v) {
-    __shared__ u64 ranks[THREADS];
+extern "C" __global__ void __launch_bounds__(SELECT_THREADS) select_keys(Selection v) {
+    __shared__ u64 ranks[SELECT_THREADS];
     after_prior();
-    const int wide = THREADS / v.block, tiles = (v.block_columns + wide - 1) / wide; // wide: in blocks
+    const int wide = SELECT_THREADS / v.block, tiles = (v.block_columns + wide - 1) / wide; // wide: in blocks
     const int tile = blockIdx.x % tiles;
     const int t = threadIdx.x, i = tile * wide * v.block + t;
     const bool some = t < wide * v.block && i < v.columns;
@@ -211,9 +171,9 @@ extern "C" __global__ void __launch_bounds__(THREADS) select_keys(Selection v) {
     }
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS) select_previous(Selection v) {
+extern "C" __global__ void __launch_bounds__(SELECT_THREADS) select_previous(Selection v) {
     after_prior();
-    for (u32 k = blockIdx.x * THREADS + threadIdx.x; k < v.previous_count; k += gridDim.x * THREADS) {
+    for (u32 k = blockIdx.x * SELECT_THREADS + threadIdx.x; k < v.previous_count; k += gridDim.x * SELECT_THREADS) {
         const int2 p = v.previous[k];
         // Far ones must not come round.
         if (p.x <= v.spacing || p.y <= v.spacing || p.x > v.spacing + v.columns || p.y > v.spacing + v.rows) continue;
@@ -229,10 +189,10 @@ __device__ __forceinline__ int2 cell_span(const Selection &v, int c, int n) {
 }
 
 // A warp does some rows of a cell; the one that is last makes the key.
-extern "C" __global__ void __launch_bounds__(THREADS) select_cells(Selection v) {
+extern "C" __global__ void __launch_bounds__(SELECT_THREADS) select_cells(Selection v) {
     after_prior();
     const u32 lane = lane_id(), units = v.cell_count * (u32)v.cell_parts;
-    for (u32 unit = (blockIdx.x * THREADS + threadIdx.x) >> 5; unit < units; unit += gridDim.x * WARPS) {
+    for (u32 unit = (blockIdx.x * SELECT_THREADS + threadIdx.x) >> 5; unit < units; unit += gridDim.x * WARPS) {
         const u32 c = unit / v.cell_parts, part = unit % v.cell_parts;
         const int2 is = cell_span(v, c % v.cell_columns, v.columns), js = cell_span(v, c / v.cell_columns, v.rows);
         const int each = max(js.y - js.x, 0) / v.cell_parts + 1;
@@ -311,12 +271,12 @@ __device__ __forceinline__ bool alone_among_few(const Selection &v, u64 r, int x
 
 // A lane looks at the first one of a block and those of the blocks around. Where these don't tell, it or 8 lanes look at others
 // of these blocks.
-extern "C" __global__ void __launch_bounds__(THREADS) select_distance(Selection v) {
-    __shared__ u32 bins[BINS], count, base;
-    for (u32 i = threadIdx.x; i < BINS; i += THREADS) bins[i] = 0;
+extern "C" __global__ void __launch_bounds__(SELECT_THREADS) select_distance(Selection v) {
+    __shared__ u32 bins[SELECT_BINS], count, base;
+    for (u32 i = threadIdx.x; i < SELECT_BINS; i += SELECT_THREADS) bins[i] = 0;
     after_prior();
     const u32 lane = lane_id(), blocks = (u32)v.block_columns * (u32)v.block_rows;
-    for (u32 from = blockIdx.x * THREADS; from < blocks; from += gridDim.x * THREADS) {
+    for (u32 from = blockIdx.x * SELECT_THREADS; from < blocks; from += gridDim.x * SELECT_THREADS) {
         if (threadIdx.x == 0) count = 0;
         __syncthreads();
         const u32 b = from + threadIdx.x;
@@ -345,7 +305,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) select_distance(Selection 
                 }
             }
         }
-        if (v.spacing < FEW) {
+        if (v.spacing < SELECT_FEW) {
             if (stays && look) stays = alone_among_few(v, r, at.x, at.y, bi, bj, look);
             look = 0;
             __syncwarp();
@@ -381,15 +341,15 @@ extern "C" __global__ void __launch_bounds__(THREADS) select_distance(Selection 
         }
     }
     __syncthreads();
-    for (u32 i = threadIdx.x; i < BINS; i += THREADS)
+    for (u32 i = threadIdx.x; i < SELECT_BINS; i += SELECT_THREADS)
         if (bins[i]) atomicAdd(v.state->bins + i, bins[i]);
     if (last_block(v.state->ended)) pick(v.state->bins, v.room, &v.state->bin, &v.state->rest);
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS) select_refine(Selection v) {
+extern "C" __global__ void __launch_bounds__(SELECT_THREADS) select_refine(Selection v) {
     after_prior();
     const u32 stay = v.state->stay, bin = v.state->bin;
-    for (u32 i = blockIdx.x * THREADS + threadIdx.x; i < stay; i += gridDim.x * THREADS) {
+    for (u32 i = blockIdx.x * SELECT_THREADS + threadIdx.x; i < stay; i += gridDim.x * SELECT_THREADS) {
         const u64 r = v.stay[i];
         if (bin_of(r) == bin) atomicAdd(v.state->subs + sub_of(r, v.index_bits), 1);
     }
@@ -399,9 +359,9 @@ extern "C" __global__ void __launch_bounds__(THREADS) select_refine(Selection v)
 __device__ __forceinline__ void mark(const Selection &v, u32 index) { atomicOr(v.bits + (index >> 5), 1u << (index & 31)); }
 __device__ __forceinline__ void mark_corner(const Selection &v, u32 x, u32 y) { mark(v, y * (u32)(v.width + 1) + x); }
 
-extern "C" __global__ void __launch_bounds__(THREADS) select_mark(Selection v) {
+extern "C" __global__ void __launch_bounds__(SELECT_THREADS) select_mark(Selection v) {
     after_prior();
-    const u32 step = gridDim.x * THREADS, t = blockIdx.x * THREADS + threadIdx.x;
+    const u32 step = gridDim.x * SELECT_THREADS, t = blockIdx.x * SELECT_THREADS + threadIdx.x;
     for (u32 i = t; i <= v.border_columns; i += step) {
         const u32 x = (u32)((u64)i * v.width / v.border_columns);
         mark_corner(v, x, 0), mark_corner(v, x, v.height);
@@ -423,7 +383,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) select_mark(Selection v) {
     }
     if (!last_block(v.state->ended + 2)) return;
     const u32 n = __ldcg(&v.state->last_bin), rest = v.state->sub_rest;
-    for (u32 i = threadIdx.x; i < n; i += THREADS) {
+    for (u32 i = threadIdx.x; i < n; i += SELECT_THREADS) {
         const u64 r = __ldcg(v.first + i);
         u32 before = 0;
         for (u32 k = 0; k < n; k++) before += __ldcg(v.first + k) < r;
@@ -431,16 +391,16 @@ extern "C" __global__ void __launch_bounds__(THREADS) select_mark(Selection v) {
     }
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS) select_count(Selection v) {
+extern "C" __global__ void __launch_bounds__(SELECT_THREADS) select_count(Selection v) {
     __shared__ u32 sums[WARPS + 1];
     after_prior();
     u32 total;
-    const uint4 w = ((const uint4 *)v.bits)[blockIdx.x * THREADS + threadIdx.x];
+    const uint4 w = ((const uint4 *)v.bits)[blockIdx.x * SELECT_THREADS + threadIdx.x];
     scan_block(__popc(w.x) + __popc(w.y) + __popc(w.z) + __popc(w.w), sums, total);
     if (threadIdx.x == 0) v.segments[blockIdx.x] = total;
     if (!last_block(v.state->ended + 3)) return;
     u32 before = 0;
-    for (u32 from = 0; from < gridDim.x; from += THREADS) {
+    for (u32 from = 0; from < gridDim.x; from += SELECT_THREADS) {
         const u32 i = from + threadIdx.x;
         const u32 sum = scan_block(i < gridDim.x ? __ldcg(v.segments + i) : 0, sums, total);
         if (i < gridDim.x) v.segments[i] = before + sum;
@@ -449,14 +409,14 @@ extern "C" __global__ void __launch_bounds__(THREADS) select_count(Selection v) 
     if (threadIdx.x == 0) v.segments[gridDim.x] = *v.count = before;
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS) select_write(Selection v) {
+extern "C" __global__ void __launch_bounds__(SELECT_THREADS) select_write(Selection v) {
     __shared__ u32 sums[WARPS + 1];
     after_prior();
-    const uint4 four = ((const uint4 *)v.bits)[blockIdx.x * THREADS + threadIdx.x];
+    const uint4 four = ((const uint4 *)v.bits)[blockIdx.x * SELECT_THREADS + threadIdx.x];
     const u32 w[4] = {four.x, four.y, four.z, four.w};
     u32 total, at = __popc(w[0]) + __popc(w[1]) + __popc(w[2]) + __popc(w[3]);
     at = v.segments[blockIdx.x] + scan_block(at, sums, total);
-    const u32 index = (blockIdx.x * THREADS + threadIdx.x) * 128;
+    const u32 index = (blockIdx.x * SELECT_THREADS + threadIdx.x) * 128;
 #pragma unroll
     for (u32 k = 0; k < 4; k++) {
         for (u32 m = w[k]; m; m &= m - 1) {
@@ -465,6 +425,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) select_write(Selection v) 
             at++;
         }
     }
-    for (u32 i = v.segments[gridDim.x] + blockIdx.x * THREADS + threadIdx.x; i < v.n; i += gridDim.x * THREADS)
+    for (u32 i = v.segments[gridDim.x] + blockIdx.x * SELECT_THREADS + threadIdx.x; i < v.n;
+         i += gridDim.x * SELECT_THREADS)
         v.points[i] = make_int2(0, 0);
 }

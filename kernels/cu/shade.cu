@@ -1,48 +1,31 @@
 // shade paints triangles in one colour each, the mean of the pixels that they cover or the one at their centroid.
 //
-// Per triangle: a group of 8, 16 or 32 lanes takes one after the other: the lanes find the spans of as many rows, go along
-// each span together for the sums, and again for the pixels. Triangles of more than 32 rows or TASK_PIXELS (of their box) are cut
-// into tasks of a warp each, so that none keeps the others waiting: one launch does the whole triangles and sums up the
-// tasks, the last task of a triangle makes its colour, and another launch paints them.
+// Per triangle: a group of 8, 16 or 32 lanes takes one after the other: the lanes find the spans of as many rows, go
+// along each span together for the sums, and again for the pixels. Triangles of more than 32 rows or SHADE_TASK_PIXELS
+// (of their box) are cut into tasks of a warp each, so that none keeps the others waiting: one launch does the whole
+// triangles and sums up the tasks, the last task of a triangle makes its colour, and another launch paints them.
 //
-// Per tile: triangles are listed for tiles of TILE columns and rows (count, scan, fill), a block of threads takes a tile, its
-// warps the triangles listed for it. Those for which the lists have no room are done per triangle.
+// Per tile: triangles are listed for tiles of SHADE_TILE columns and rows (count, scan, fill), a block of threads takes
+// a tile, its warps the triangles listed for it. Those for which the lists have no room are done per triangle.
 //
-// Bytes moved: those of the pixels read and written; tasks read them once more. Complexity: pixels, and some 300 instructions
-// a row of a triangle.
+// Bytes moved: those of the pixels read and written; tasks read them once more. Complexity: pixels, and some 300
+// instructions a row of a triangle.
 //
 // Source: Ke and Huang, Parallel Low Poly Style Image/Video Converter (per triangle); Yang, Low poly in CUDA, 2018 (per
 // tile).
 
+#include "abi/shade.cuh"
 #include "shade.cuh"
-
-#define SCAN_THREADS 1024
-#define TILE 64
 
 // What is done with a triangle.
 #define WHOLE 0 // by a group of lanes
 #define CUT 1   // in tasks
 #define TILED 2 // tile by tile
 
-// Counters that the launches share; all are 0 at first.
-struct State {
-    u32 bad, splits; // bad: something is wrong with the input, and nothing is to be painted
-    u64 tasks;       // asked for
-    u64 listed;      // entries of lists that were asked for
-};
-#define STATE_BYTES 24
-static_assert(sizeof(State) == STATE_BYTES, "State");
 
-// A triangle that is cut, and how many of its tasks have ended.
-struct Split {
-    u32 triangle, tasks, ended, pad;
-    Totals totals;
-};
-#define SPLIT_BYTES 56
-static_assert(sizeof(Split) == SPLIT_BYTES, "Split");
 
 // Byte c of the colour of a triangle.
-__device__ __forceinline__ u32 color_byte(const Shading &v, const Corners &t, const Totals &all, u32 c) {
+__device__ __forceinline__ u32 color_byte(const Shading &v, const Corners &t, const ShadeTotals &all, u32 c) {
     if (all.pixels == 0) { // or it is to be the one at the centroid
         const int x = min((t.a.x + t.b.x + t.c.x) / 3, v.width - 1), y = min((t.a.y + t.b.y + t.c.y) / 3, v.height - 1);
         return v.src[(u64)y * v.src_stride + (u64)x * v.pixel_bytes + c];
@@ -56,7 +39,8 @@ __device__ __forceinline__ u32 color_byte(const Shading &v, const Corners &t, co
 
 // Makes the colour of triangle i, where a group has one, writes it to its place, and returns it, repeated.
 template <int WIDTH>
-__device__ __forceinline__ u64 make_color(const Shading &v, const Corners &t, const Totals &all, u32 i, bool some) {
+__device__ __forceinline__ u64 make_color(const Shading &v, const Corners &t, const ShadeTotals &all, u32 i,
+                                          bool some) {
     const u32 lane = lane_id() & (WIDTH - 1);
     u32 byte = 0;
     if (some && lane < v.pixel_bytes) {
@@ -78,19 +62,21 @@ __device__ __forceinline__ u64 read_color(const Shading &v, u32 i) {
 }
 
 // Adds totals that all lanes of a warp have.
-__device__ __forceinline__ void add_totals(Totals *to, const Totals &t, u32 channels) {
+__device__ __forceinline__ void add_totals(ShadeTotals *to, const ShadeTotals &t, u32 channels) {
     const u32 lane = lane_id();
     const u64 own = lane == 0 ? t.pixels : lane == 1 ? t.sums[0] : lane == 2 ? t.sums[1] : lane == 3 ? t.sums[2] : t.sums[3];
     if (lane <= channels && own) atomicAdd(&to->pixels + lane, own);
 }
 
 // Tiles that a triangle may touch: columns [x, y).
-__device__ __forceinline__ int2 tiles(int lo, int hi) { return make_int2(lo / TILE, (hi + TILE - 1) / TILE); }
+__device__ __forceinline__ int2 tiles(int lo, int hi) {
+    return make_int2(lo / SHADE_TILE, (hi + SHADE_TILE - 1) / SHADE_TILE);
+}
 
 // A thread looks at a point, and at a triangle: whether they are right, and what is to be done with it.
-extern "C" __global__ void __launch_bounds__(THREADS) shade_prepare(Shading v) {
+extern "C" __global__ void __launch_bounds__(SHADE_THREADS) shade_prepare(Shading v) {
     after_prior();
-    const u32 step = gridDim.x * THREADS, from = blockIdx.x * THREADS + threadIdx.x;
+    const u32 step = gridDim.x * SHADE_THREADS, from = blockIdx.x * SHADE_THREADS + threadIdx.x;
     const u32 count = *v.count;
     if (count > v.max) {
         if (from == 0) v.state->bad = 1, report(v.fault, FAULT_SHADE_COUNT, count);
@@ -112,7 +98,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) shade_prepare(Shading v) {
             const u32 some = (u32)max(x.y - x.x, 0) * (u32)max(y.y - y.x, 0);
             if (atomicAdd(&v.state->listed, (u64)some) + some <= v.list_room) {
                 v.ways[i] = TILED;
-                Totals zero = {0, {0, 0, 0, 0}};
+                ShadeTotals zero = {0, {0, 0, 0, 0}};
                 v.totals[i] = zero;
                 for (int ty = y.x; ty < y.y; ty++)
                     for (int tx = x.x; tx < x.y; tx++) atomicAdd(v.starts + ty * v.tile_columns + tx, 1);
@@ -132,7 +118,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) shade_prepare(Shading v) {
             continue;
         }
         const u32 k = atomicAdd(&v.state->splits, 1);
-        Split s = {i, (u32)tasks, 0, 0, {0, {0, 0, 0, 0}}};
+        ShadeSplit s = {i, (u32)tasks, 0, 0, {0, {0, 0, 0, 0}}};
         v.splits[k] = s;
         for (int j = 0; j < tasks; j++) v.tasks[slot + j] = make_uint2(k, t.a.y + j * rows);
         v.ways[i] = CUT;
@@ -145,10 +131,10 @@ template <int KIND> __device__ __forceinline__ void sum_tasks(const Shading &v, 
     for (u32 k = warp; k < tasks; k += warps) {
         const uint2 task = v.tasks[k];
         if (task.x == ~0u) continue;
-        Split *s = v.splits + task.x;
+        ShadeSplit *s = v.splits + task.x;
         const u32 i = s->triangle;
         const Corners t = corners(v, i);
-        Totals all = {0, {0, 0, 0, 0}};
+        ShadeTotals all = {0, {0, 0, 0, 0}};
         if (v.centroid) {
             if ((int)task.y == t.a.y) make_color<32>(v, t, all, i, true);
             continue;
@@ -176,7 +162,7 @@ template <int WIDTH, int KIND> __device__ __forceinline__ void whole(const Shadi
         const bool some = i < count && v.ways[i] == WHOLE;
         Corners t = {{0, 0}, {0, 0}, {0, 0}};
         if (some) t = corners(v, i);
-        Totals all = {0, {0, 0, 0, 0}};
+        ShadeTotals all = {0, {0, 0, 0, 0}};
         if (!v.centroid) {
             const int rows = task_rows(t);
             for (int y = t.a.y; __any_sync(~0u, y < t.c.y); y += rows)
@@ -188,7 +174,7 @@ template <int WIDTH, int KIND> __device__ __forceinline__ void whole(const Shadi
 }
 
 template <int WIDTH, int KIND> __device__ __forceinline__ void triangles(const Shading &v) {
-    const u32 warp = (blockIdx.x * THREADS + threadIdx.x) >> 5, warps = gridDim.x * WARPS;
+    const u32 warp = (blockIdx.x * SHADE_THREADS + threadIdx.x) >> 5, warps = gridDim.x * WARPS;
     sum_tasks<KIND>(v, warp, warps);
     whole<WIDTH, KIND>(v, warp, warps);
 }
@@ -207,16 +193,20 @@ template <int WIDTH> __device__ __forceinline__ void triangles_of_kind(const Sha
 
 // So many blocks a multiprocessor that loads are waited for together: measured on an H200 at 1920x1080 with 20,000 vertices (8
 // lanes) 4 blocks take 81 us, 3 take 86 and 2 take 98; with 2,500 (16 lanes) 72, 68 and 86; at 15360x8640 (32 lanes) 764, 806 and 916.
-extern "C" __global__ void __launch_bounds__(THREADS, 4) shade_triangles_8(Shading v) { triangles_of_kind<8>(v); }
-extern "C" __global__ void __launch_bounds__(THREADS, 3) shade_triangles_16(Shading v) { triangles_of_kind<16>(v); }
-extern "C" __global__ void __launch_bounds__(THREADS, 4) shade_triangles_32(Shading v) { triangles_of_kind<32>(v); }
+extern "C" __global__ void __launch_bounds__(SHADE_THREADS, 4) shade_triangles_8(Shading v) { triangles_of_kind<8>(v); }
+extern "C" __global__ void __launch_bounds__(SHADE_THREADS, 3) shade_triangles_16(Shading v) {
+    triangles_of_kind<16>(v);
+}
+extern "C" __global__ void __launch_bounds__(SHADE_THREADS, 4) shade_triangles_32(Shading v) {
+    triangles_of_kind<32>(v);
+}
 
 // Paints the tasks.
-extern "C" __global__ void __launch_bounds__(THREADS) shade_tasks(Shading v) {
+extern "C" __global__ void __launch_bounds__(SHADE_THREADS) shade_tasks(Shading v) {
     after_prior();
     if (v.state->bad) return;
     const u32 tasks = (u32)min(v.state->tasks, (u64)v.task_room);
-    for (u32 k = (blockIdx.x * THREADS + threadIdx.x) >> 5; k < tasks; k += gridDim.x * WARPS) {
+    for (u32 k = (blockIdx.x * SHADE_THREADS + threadIdx.x) >> 5; k < tasks; k += gridDim.x * WARPS) {
         const uint2 task = v.tasks[k];
         if (task.x == ~0u) continue;
         const u32 i = v.splits[task.x].triangle;
@@ -226,11 +216,11 @@ extern "C" __global__ void __launch_bounds__(THREADS) shade_tasks(Shading v) {
 }
 
 // The end of each list of a tile, from their lengths.
-extern "C" __global__ void __launch_bounds__(SCAN_THREADS) shade_scan(Shading v) {
+extern "C" __global__ void __launch_bounds__(SHADE_SCAN_THREADS) shade_scan(Shading v) {
     __shared__ u32 sums[32];
     after_prior();
     if (v.state->bad) return;
-    const u32 n = v.tile_columns * v.tile_rows, each = (n + SCAN_THREADS - 1) / SCAN_THREADS;
+    const u32 n = v.tile_columns * v.tile_rows, each = (n + SHADE_SCAN_THREADS - 1) / SHADE_SCAN_THREADS;
     const u32 from = min(threadIdx.x * each, n), to = min(from + each, n), lane = lane_id(), warp = threadIdx.x >> 5;
     u32 own = 0;
     for (u32 i = from; i < to; i++) own += v.starts[i];
@@ -244,15 +234,15 @@ extern "C" __global__ void __launch_bounds__(SCAN_THREADS) shade_scan(Shading v)
     for (u32 w = 0; w < warp; w++) sum += sums[w];
     sum -= own;
     for (u32 i = from; i < to; i++) v.starts[i] = sum += v.starts[i];
-    if (threadIdx.x == SCAN_THREADS - 1) v.starts[n] = sum;
+    if (threadIdx.x == SHADE_SCAN_THREADS - 1) v.starts[n] = sum;
 }
 
 // Lists triangles from the ends of the lists on, which become their starts.
-extern "C" __global__ void __launch_bounds__(THREADS) shade_list(Shading v) {
+extern "C" __global__ void __launch_bounds__(SHADE_THREADS) shade_list(Shading v) {
     after_prior();
     if (v.state->bad) return;
     const u32 count = *v.count;
-    for (u32 i = blockIdx.x * THREADS + threadIdx.x; i < count; i += gridDim.x * THREADS) {
+    for (u32 i = blockIdx.x * SHADE_THREADS + threadIdx.x; i < count; i += gridDim.x * SHADE_THREADS) {
         if (v.ways[i] != TILED) continue;
         const Corners t = corners(v, i);
         const int2 x = tiles(left(t), right(t)), y = tiles(t.a.y, t.c.y);
@@ -262,17 +252,17 @@ extern "C" __global__ void __launch_bounds__(THREADS) shade_list(Shading v) {
 }
 
 template <int KIND> __device__ __forceinline__ void sum_tile(const Shading &v) {
-    const int x0 = blockIdx.x % v.tile_columns * TILE, y0 = blockIdx.x / v.tile_columns * TILE;
+    const int x0 = blockIdx.x % v.tile_columns * SHADE_TILE, y0 = blockIdx.x / v.tile_columns * SHADE_TILE;
     for (u32 k = v.starts[blockIdx.x] + (threadIdx.x >> 5), end = v.starts[blockIdx.x + 1]; k < end; k += WARPS) {
         const u32 i = v.list[k];
         const Corners t = corners(v, i);
-        Totals all = {0, {0, 0, 0, 0}};
-        sum_rows<32, KIND>(v, t, max(t.a.y, y0), min(t.c.y, y0 + TILE), x0, x0 + TILE, all);
+        ShadeTotals all = {0, {0, 0, 0, 0}};
+        sum_rows<32, KIND>(v, t, max(t.a.y, y0), min(t.c.y, y0 + SHADE_TILE), x0, x0 + SHADE_TILE, all);
         add_totals(v.totals + i, all, channels(v));
     }
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, 4) shade_sum_tiles(Shading v) {
+extern "C" __global__ void __launch_bounds__(SHADE_THREADS, 4) shade_sum_tiles(Shading v) {
     after_prior();
     if (v.state->bad) return;
     switch (v.kind) {
@@ -285,27 +275,27 @@ extern "C" __global__ void __launch_bounds__(THREADS, 4) shade_sum_tiles(Shading
 }
 
 // The colours of the triangles that are done tile by tile, 8 lanes each.
-extern "C" __global__ void __launch_bounds__(THREADS) shade_colors(Shading v) {
+extern "C" __global__ void __launch_bounds__(SHADE_THREADS) shade_colors(Shading v) {
     after_prior();
     if (v.state->bad) return;
-    const u32 count = *v.count, warp = (blockIdx.x * THREADS + threadIdx.x) >> 5;
+    const u32 count = *v.count, warp = (blockIdx.x * SHADE_THREADS + threadIdx.x) >> 5;
     for (u32 base = warp * 4; base < count; base += gridDim.x * WARPS * 4) {
         const u32 i = base + lane_id() / 8;
         const bool some = i < count && v.ways[i] == TILED;
         Corners t = {{0, 0}, {0, 0}, {0, 0}};
-        Totals all = {0, {0, 0, 0, 0}};
+        ShadeTotals all = {0, {0, 0, 0, 0}};
         if (some) t = corners(v, i), all = v.totals[i];
         make_color<8>(v, t, all, i, some);
     }
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS) shade_paint_tiles(Shading v) {
+extern "C" __global__ void __launch_bounds__(SHADE_THREADS) shade_paint_tiles(Shading v) {
     after_prior();
     if (v.state->bad) return;
-    const int x0 = blockIdx.x % v.tile_columns * TILE, y0 = blockIdx.x / v.tile_columns * TILE;
+    const int x0 = blockIdx.x % v.tile_columns * SHADE_TILE, y0 = blockIdx.x / v.tile_columns * SHADE_TILE;
     for (u32 k = v.starts[blockIdx.x] + (threadIdx.x >> 5), end = v.starts[blockIdx.x + 1]; k < end; k += WARPS) {
         const u32 i = v.list[k];
         const Corners t = corners(v, i);
-        paint_rows<32>(v, t, max(t.a.y, y0), min(t.c.y, y0 + TILE), x0, x0 + TILE, read_color(v, i));
+        paint_rows<32>(v, t, max(t.a.y, y0), min(t.c.y, y0 + SHADE_TILE), x0, x0 + SHADE_TILE, read_color(v, i));
     }
 }

@@ -6,45 +6,14 @@
 // beyond them masked out.
 #pragma once
 
+#include "abi/shade.cuh"
 #include "fault.cuh"
 
-#define THREADS 256
-#define WARPS (THREADS / 32)
-#define TASK_ROWS 32
+#define WARPS (SHADE_THREADS / 32)
 #define ROWS 4 // that are read together, so that they are waited for together
-// As many pixels as a warp sums up in some 5 us, and so few that sums of 16 bits fit in 32.
-#define TASK_PIXELS 8192
 
-// Pixels and sums over their bytes in the order of memory, or over their samples of 16 bits.
-struct Totals {
-    u64 pixels, sums[4];
-};
-
-struct State;
-struct Split;
-
-// What all launches work on.
-struct Shading {
-    const unsigned char *src;
-    unsigned char *dst;
-    u64 src_stride, dst_stride;
-    const int2 *points;
-    const u32 *triangles; // three each
-    const u32 *count;
-    unsigned char *colors;
-    u64 *fault;
-    State *state;
-    unsigned char *ways; // WHOLE, CUT or TILED of each triangle
-    Split *splits;
-    uint2 *tasks;   // split, and its first row; ~0 for none
-    Totals *totals; // of triangles; 0 where these are not done tile by tile, and the same for what follows
-    u32 *starts;    // of the lists of tiles, and the end of the last
-    u32 *list;      // of triangles
-    u32 n, max, task_room, list_room;
-    int width, height, tile_columns, tile_rows;
-    u32 kind, pixel_bytes; // kind: the same, and 16 for one sample of 16 bits
-    u32 centroid, pad;
-};
+struct ShadeState;
+struct ShadeSplit;
 
 // Corners by y.
 struct Corners {
@@ -66,7 +35,7 @@ __device__ __forceinline__ int right(const Corners &t) { return max(t.a.x, max(t
 
 // How many rows a task has.
 __device__ __forceinline__ int task_rows(const Corners &t) {
-    return min(max(TASK_PIXELS / max(right(t) - left(t), 1), 1), TASK_ROWS);
+    return min(max(SHADE_TASK_PIXELS / max(right(t) - left(t), 1), 1), SHADE_TASK_ROWS);
 }
 
 // The first column whose centre is not left of where the edge from p down to q crosses row y.
@@ -85,7 +54,7 @@ __device__ __forceinline__ int2 span(const Corners &t, int y) {
 }
 
 template <int KIND> struct Sample {
-    typedef u32 sum; // over 32 rows, or TASK_PIXELS, whichever is more
+    typedef u32 sum; // over 32 rows, or SHADE_TASK_PIXELS, whichever is more
 };
 template <> struct Sample<16> {
     typedef u64 sum;
@@ -165,7 +134,8 @@ template <int WIDTH> __device__ __forceinline__ u64 group_sum(u64 v) {
 // Adds the rows [from, to) of a triangle, no more than a task has, and of them the columns [x0, x1), to the totals that each
 // lane of the group has. Other groups of the warp have others, or none.
 template <int WIDTH, int KIND>
-__device__ __forceinline__ void sum_rows(const Shading &v, const Corners &t, int from, int to, int x0, int x1, Totals &out) {
+__device__ __forceinline__ void sum_rows(const Shading &v, const Corners &t, int from, int to, int x0, int x1,
+                                         ShadeTotals &out) {
     const u32 lane = lane_id() & (WIDTH - 1);
     typename Sample<KIND>::sum s[4] = {0, 0, 0, 0};
     u32 pixels = 0;

@@ -1,16 +1,12 @@
 // Tiles: how a talk (Berényi, Parallel image reductions over polygon masks, GPU Day 2024) finds pixels, for
 // comparison with row spans.
 //
-// A block takes a tile of TILE_W x TILE_H pixels; its threads test edges in parallel, first against the tile (is any
-// edge nearer to the tile's centre than half its diagonal; which edges can change a winding number inside it), then
-// each thread tests its pixels.
+// A block takes a tile of TILE_WIDTH x TILE_HEIGHT pixels; its threads test edges in parallel, first against the tile
+// (is any edge nearer to the tile's centre than half its diagonal; which edges can change a winding number inside it),
+// then each thread tests its pixels.
 #pragma once
 
 #include "spans.cuh"
-
-#define TILE_W 32
-#define TILE_H WARPS // 8: a row a warp
-#define TILE_EDGES 1024 // 4 KB; a tile that more edges reach tests the whole list
 
 struct TileShared {
     u32 list[TILE_EDGES];
@@ -43,12 +39,12 @@ __device__ __forceinline__ int tile_begin(TileShared &s, const Edge *edges, int 
     if (threadIdx.x == 0) s.n = s.near = s.winding = 0;
     __syncthreads();
     // The point whose winding number decides a tile is a pixel's centre; the reach covers the tile from there.
-    const int xc = (tx + TILE_W / 2) * 256 + 128, yc = (ty + TILE_H / 2) * 256 + 128;
+    const int xc = (tx + TILE_WIDTH / 2) * 256 + 128, yc = (ty + TILE_HEIGHT / 2) * 256 + 128;
     const double reach = 256.0 * 16.5; // sqrt(16^2 + 4^2) = 16.49: the farthest pixel centre of the tile
-    const int yc0 = ty * 256 + 128, yc1 = yc0 + (TILE_H - 1) * 256, xl = tx * 256 + 128;
+    const int yc0 = ty * 256 + 128, yc1 = yc0 + (TILE_HEIGHT - 1) * 256, xl = tx * 256 + 128;
     bool near = false;
     int w = 0;
-    for (int i = threadIdx.x; i < n; i += THREADS) {
+    for (int i = threadIdx.x; i < n; i += MASK_THREADS) {
         Edge e = edges[i];
         if (TILED) {
             near |= near_point(e, xc, yc, reach);

@@ -1,25 +1,26 @@
-// triangulate computes exact Delaunay triangulations; see driver.Triangulate.
+// triangulate computes exact DelaunayArgs triangulations; see driver.Triangulate.
 //
-// Every point finds the triangles around it by itself, from the points near it, without looking at what others find: the
-// predicates are exact and ties are broken by a symbolic perturbation, so that all agree. A triangle is written by the
-// corner with the greatest angle, of two such the one of lesser number. That angle is above 60 degrees (a triangle of
-// three equal sides has no corners on a grid), so that a point writes five triangles at most, however many it has.
+// Every point finds the triangles around it by itself, from the points near it, without looking at what others find:
+// the predicates are exact and ties are broken by a symbolic perturbation, so that all agree. A triangle is written by
+// the corner with the greatest angle, of two such the one of lesser number. That angle is above 60 degrees (a triangle
+// of three equal sides has no corners on a grid), so that a point writes five triangles at most, however many it has.
 //
-// Phases, a kernel each: bounds; keys along a Hilbert curve; radix sort (a launch a digit; those beyond the bits that the
-// bounds need end at once); numbering of distinct points, the first of equal ones; a tree of bounding boxes over runs of
-// 8, 256, ... points in that order; stars; far; emit.
+// Phases, a kernel each: bounds; keys along a Hilbert curve; radix sort (a launch a digit; those beyond the bits that
+// the bounds need end at once); numbering of distinct points, the first of equal ones; a tree of bounding boxes over
+// runs of 8, 256, ... points in that order; stars; far; emit.
 //
-// stars: a warp takes 32 points that follow each other on the curve. It gathers the points in a box around them into shared
-// memory, and lists those in a disc around each, some 20. Then each lane wraps its point: the nearest neighbour comes first,
-// and from each neighbour the next one around the point is that whose circle with the two holds no other. It is
-// found by two scans of the disc: one for the least cotangent in float, which breaks ties where numbers are small enough
-// to be exact, and one that proves the circle empty, in float with a bound of its error, behind which exact tests decide. A
-// circle that reaches beyond the disc, one in 25, is searched by all lanes among all points; one that reaches beyond the box
-// asks for a larger one.
+// stars: a warp takes 32 points that follow each other on the curve. It gathers the points in a box around them into
+// shared memory, and lists those in a disc around each, some 20. Then each lane wraps its point: the nearest neighbour
+// comes first, and from each neighbour the next one around the point is that whose circle with the two holds no other.
+// It is found by two scans of the disc: one for the least cotangent in float, which breaks ties where numbers are small
+// enough to be exact, and one that proves the circle empty, in float with a bound of its error, behind which exact
+// tests decide. A circle that reaches beyond the disc, one in 25, is searched by all lanes among all points; one that
+// reaches beyond the box asks for a larger one.
 //
-// far: what remains (points of the hull, of huge circles, of more than MAX_STAR neighbours). A triangle that a point writes
-// holds one of six directions from it, 60 degrees apart. A warp takes a point and a direction, and finds the triangle there
-// as a linear program by the dual simplex method, two corners at a time, whose pivots are found in the tree.
+// far: what remains (points of the hull, of huge circles, of more than STAR_MOST neighbours). A triangle that a point
+// writes holds one of six directions from it, 60 degrees apart. A warp takes a point and a direction, and finds the
+// triangle there as a linear program by the dual simplex method, two corners at a time, whose pivots are found in the
+// tree.
 //
 // Bytes moved, for n points with keys of k digits: 8n for the bounds, 20n + 32kn for keys and sort, about 40n for the
 // numbering and the tree, 16n and 1.7 reads of neighbours (from L2) for the stars, 24n for their triangles, and as much
@@ -31,68 +32,13 @@
 // look-back (2016), and Adinets and Merrill: Onesweep (2022) for the sort; Edelsbrunner and Mücke: Simulation of
 // simplicity (1990) for ties.
 
+#include "abi/triangulate.cuh"
 #include "fault.cuh"
 #include "lookback.cuh"
 #include "predicates.cuh"
 
-#define THREADS 256
-#define SORT_ITEMS 16   // keys of a thread: a tile's 4096 make runs of 16 a digit, and fit on chip
-#define UNIQUE_ITEMS 8  // points of a thread of triangulate_unique
-#define EMIT_ITEMS 16   // of triangulate_emit
-#define STAR_WARPS 2    // warps of a block of triangulate_stars and triangulate_far
-#define STAR_BLOCKS 10  // of triangulate_stars on a multiprocessor: a scan waits for itself, and 20 warps hide more of that than
-                        // 96 registers cost; 12, with 80, are 6 % slower
-#define LEAF 8          // points of a leaf of the tree
-#define NEAR 384        // points that a warp gathers at most
-#define FRONT 128       // nodes of a level of the tree that it finds on the way at most
-#define CLOSE 32        // points close to it that a lane has at hand at most
-#define CLOSE_WANTED 20 // how many it shall be on average
-#define MAX_STAR 48     // neighbours after which a point is left to triangulate_far
-#define ROUNDS 4        // boxes that are tried before points are left to it
 #define SMALL 2048      // sides of a box in which the squares and crosses of differences are below 2^23
-#define MARGIN 2.4f     // of the first box, in distances between points
-#define WIDEST 4        // radius of circles that a box grows for, in sides of it
-#define SLOTS 6         // triangles that a point has room for: one a direction
 #define MAX_POINT (1 << 28)
-
-struct Triangle {
-    u32 a, b, c;
-};
-
-// What kernels tell each other. All of it is 0 at first.
-struct TriangulateState {
-    u32 min_x, min_y, max_x, max_y; // of the coordinates + 2^31; min_x and min_y hold the complements
-    u32 bad;                        // a coordinate is out of range
-    u32 n;                          // distinct points
-    u32 solid;                      // they are not on a line
-    u32 far, far_done;              // tasks of triangulate_far: points that were given to it, and how many tasks were taken
-    u32 unique_tiles, emit_tiles;   // tiles that were taken
-    u32 proven;                     // entries of lines that were taken
-    u32 sort_tiles[8];
-    u32 digits[8][256]; // keys by digit
-    int4 lines[32];     // see is_proven
-    u32 ready[32];
-};
-static_assert(sizeof(TriangulateState) == 8912, "TriangulateState");
-
-// Keep in sync with delaunayArgs of kernels/cuda/triangulate_layout.go.
-struct Delaunay {
-    const int2 *points;
-    Triangle *triangles;
-    u32 *count;
-    TriangulateState *state;
-    u32 *unique_status, *emit_status, *sort_status; // of tiles; the last for two passes, 256 a tile, of which the first is 0
-    u64 *keys0, *keys1;
-    u32 *ids0, *ids1;
-    int2 *xy;                               // distinct points along the curve
-    u32 *id;                                // their numbers in points
-    int4 *box0, *box1, *box2, *box3, *box4; // the tree: least and greatest coordinates of 8 * 32^level points
-    uint2 *pairs;                           // the other corners of triangles: SLOTS times n
-    unsigned char *masks;                   // which slots of a point are taken
-    u32 *far;                               // points for triangulate_far
-    u64 *fault;
-    u32 n, pad;
-};
 
 // Does (0, 0), which is point i, write its triangle with points ia at a and ib at b? See above.
 __device__ __forceinline__ bool writes(u32 i, int2 a, u32 ia, int2 b, u32 ib) {
@@ -114,12 +60,12 @@ __device__ __forceinline__ u32 warp_max(u32 v) {
     return v;
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS) triangulate_bounds(Delaunay d) {
-    __shared__ u32 part[THREADS / 32][4];
+extern "C" __global__ void __launch_bounds__(TRIANGULATE_THREADS) triangulate_bounds(DelaunayArgs d) {
+    __shared__ u32 part[TRIANGULATE_THREADS / 32][4];
     after_prior();
     u32 v[4] = {0, 0, 0, 0};
     bool bad = false;
-    for (u32 i = blockIdx.x * THREADS + threadIdx.x; i < d.n; i += gridDim.x * THREADS) {
+    for (u32 i = blockIdx.x * TRIANGULATE_THREADS + threadIdx.x; i < d.n; i += gridDim.x * TRIANGULATE_THREADS) {
         const int2 p = d.points[i];
         if (p.x < -MAX_POINT || p.x > MAX_POINT || p.y < -MAX_POINT || p.y > MAX_POINT) {
             bad = true;
@@ -137,7 +83,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) triangulate_bounds(Delauna
     __syncthreads();
     if (threadIdx.x < 4) {
         u32 m = 0;
-        for (int w = 0; w < THREADS / 32; w++) m = max(m, part[w][threadIdx.x]);
+        for (int w = 0; w < TRIANGULATE_THREADS / 32; w++) m = max(m, part[w][threadIdx.x]);
         atomicMax(&d.state->min_x + threadIdx.x, m);
     }
 }
@@ -157,7 +103,7 @@ __device__ __forceinline__ u64 hilbert(u32 x, u32 y, u32 bits) {
     return key;
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS) triangulate_keys(Delaunay d) {
+extern "C" __global__ void __launch_bounds__(TRIANGULATE_THREADS) triangulate_keys(DelaunayArgs d) {
     __shared__ u32 digits[8][256];
     after_prior();
     TriangulateState *s = d.state;
@@ -165,7 +111,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) triangulate_keys(Delaunay 
     const u32 bits = key_bits(s), passes = key_digits(s), x0 = ~s->min_x ^ 0x80000000u, y0 = ~s->min_y ^ 0x80000000u;
     for (u32 k = 0; k < passes; k++) digits[k][threadIdx.x] = 0;
     __syncthreads();
-    for (u32 i = blockIdx.x * THREADS + threadIdx.x; i < d.n; i += gridDim.x * THREADS) {
+    for (u32 i = blockIdx.x * TRIANGULATE_THREADS + threadIdx.x; i < d.n; i += gridDim.x * TRIANGULATE_THREADS) {
         const int2 p = d.points[i];
         const u64 key = hilbert((u32)p.x - x0, (u32)p.y - y0, bits);
         d.keys0[i] = key, d.ids0[i] = i;
@@ -178,7 +124,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) triangulate_keys(Delaunay 
 
 // Sums of the threads before, and the sum of all in *total.
 __device__ __forceinline__ u32 block_scan(u32 v, u32 *total) {
-    __shared__ u32 sums[THREADS / 32];
+    __shared__ u32 sums[TRIANGULATE_THREADS / 32];
     u32 in = v;
 #pragma unroll
     for (int o = 1; o < 32; o *= 2) {
@@ -190,7 +136,7 @@ __device__ __forceinline__ u32 block_scan(u32 v, u32 *total) {
     __syncthreads();
     u32 head = 0, all = 0;
 #pragma unroll
-    for (int w = 0; w < THREADS / 32; w++) {
+    for (int w = 0; w < TRIANGULATE_THREADS / 32; w++) {
         if (w == (int)(threadIdx.x >> 5)) head = all;
         all += sums[w];
     }
@@ -200,9 +146,10 @@ __device__ __forceinline__ u32 block_scan(u32 v, u32 *total) {
 
 // One digit of the sort, stable. A warp ranks its keys among themselves by ballots, then warps among each other, then
 // the tile behind those before it.
-extern "C" __global__ void __launch_bounds__(THREADS, 3) triangulate_sort(Delaunay d, u32 pass, u32 pad) {
-    __shared__ u64 tile_keys[THREADS * SORT_ITEMS]; // and then their numbers
-    __shared__ u32 counts[THREADS / 32][256], places[256];
+extern "C" __global__ void __launch_bounds__(TRIANGULATE_THREADS, 3)
+    triangulate_sort(DelaunayArgs d, u32 pass, u32 pad) {
+    __shared__ u64 tile_keys[TRIANGULATE_THREADS * SORT_ITEMS]; // and then their numbers
+    __shared__ u32 counts[TRIANGULATE_THREADS / 32][256], places[256];
     after_prior();
     TriangulateState *s = d.state;
     if (s->bad || pass >= key_digits(s)) return;
@@ -211,14 +158,14 @@ extern "C" __global__ void __launch_bounds__(THREADS, 3) triangulate_sort(Delaun
     u64 *to = pass & 1 ? d.keys0 : d.keys1;
     u32 *to_id = pass & 1 ? d.ids0 : d.ids1;
     const u32 t = threadIdx.x, lane = lane_id(), warp = t >> 5, tiles = gridDim.x;
-    for (int w = 0; w < THREADS / 32; w++) counts[w][t] = 0;
+    for (int w = 0; w < TRIANGULATE_THREADS / 32; w++) counts[w][t] = 0;
     const u32 tile = take_tile(&s->sort_tiles[pass]);
     u32 *status = d.sort_status + (u64)(pass & 1) * tiles * 256, *next = d.sort_status + (u64)(~pass & 1) * tiles * 256;
     next[(u64)tile * 256 + t] = 0; // for the next pass; the one before is done with it
 
     u64 key[SORT_ITEMS];
     u32 place[SORT_ITEMS];
-    const u32 first = tile * THREADS * SORT_ITEMS + warp * 32 * SORT_ITEMS + lane;
+    const u32 first = tile * TRIANGULATE_THREADS * SORT_ITEMS + warp * 32 * SORT_ITEMS + lane;
 #pragma unroll
     for (int k = 0; k < SORT_ITEMS; k++) key[k] = first + k * 32 < d.n ? from[first + k * 32] : ~0ull;
 #pragma unroll
@@ -238,7 +185,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 3) triangulate_sort(Delaun
     }
     __syncthreads();
     u32 sum = 0; // of digit t
-    for (int w = 0; w < THREADS / 32; w++) {
+    for (int w = 0; w < TRIANGULATE_THREADS / 32; w++) {
         const u32 c = counts[w][t];
         counts[w][t] = sum;
         sum += c;
@@ -263,7 +210,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 3) triangulate_sort(Delaun
     u32 total;
     const u32 here = block_scan(sum, &total);
     places[t] = block_scan(s->digits[pass][t], &total) + ahead - here;
-    for (int w = 0; w < THREADS / 32; w++) counts[w][t] += here;
+    for (int w = 0; w < TRIANGULATE_THREADS / 32; w++) counts[w][t] += here;
     __syncthreads();
 #pragma unroll
     for (int k = 0; k < SORT_ITEMS; k++) {
@@ -271,11 +218,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, 3) triangulate_sort(Delaun
         tile_keys[place[k]] = key[k];
     }
     __syncthreads();
-    const u32 many = min(d.n - tile * THREADS * SORT_ITEMS, (u32)(THREADS * SORT_ITEMS)); // those beyond the end come last
+    const u32 many = min(d.n - tile * TRIANGULATE_THREADS * SORT_ITEMS,
+                         (u32)(TRIANGULATE_THREADS * SORT_ITEMS)); // those beyond the end come last
     u32 dst[SORT_ITEMS];
 #pragma unroll
     for (int k = 0; k < SORT_ITEMS; k++) {
-        const u32 i = k * THREADS + t;
+        const u32 i = k * TRIANGULATE_THREADS + t;
         const u64 v = tile_keys[i];
         dst[k] = places[(u32)(v >> 8 * pass) & 255] + i;
         if (i < many) to[dst[k]] = v;
@@ -288,13 +236,13 @@ extern "C" __global__ void __launch_bounds__(THREADS, 3) triangulate_sort(Delaun
     __syncthreads();
 #pragma unroll
     for (int k = 0; k < SORT_ITEMS; k++) {
-        const u32 i = k * THREADS + t;
+        const u32 i = k * TRIANGULATE_THREADS + t;
         if (i < many) to_id[dst[k]] = tile_ids[i];
     }
 }
 
 // Numbers the distinct points, of equal ones that of least index, which is the first: the sort is stable.
-extern "C" __global__ void __launch_bounds__(THREADS) triangulate_unique(Delaunay d) {
+extern "C" __global__ void __launch_bounds__(TRIANGULATE_THREADS) triangulate_unique(DelaunayArgs d) {
     __shared__ u32 start;
     after_prior();
     TriangulateState *s = d.state;
@@ -302,7 +250,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) triangulate_unique(Delauna
     const u32 passes = key_digits(s);
     const u64 *keys = passes & 1 ? d.keys1 : d.keys0;
     const u32 *ids = passes & 1 ? d.ids1 : d.ids0;
-    const u32 tile = take_tile(&s->unique_tiles), first = (tile * THREADS + threadIdx.x) * UNIQUE_ITEMS;
+    const u32 tile = take_tile(&s->unique_tiles), first = (tile * TRIANGULATE_THREADS + threadIdx.x) * UNIQUE_ITEMS;
     u64 prior = first > 0 && first <= d.n ? keys[first - 1] : ~0ull; // no key is ~0
     u32 fresh = 0;
 #pragma unroll
@@ -329,9 +277,9 @@ extern "C" __global__ void __launch_bounds__(THREADS) triangulate_unique(Delauna
     }
 }
 
-// The tree. Nodes of a level cover 32 of the level below, those of level 0 LEAF points.
+// The tree. Nodes of a level cover 32 of the level below, those of level 0 TREE_LEAF points.
 __device__ __forceinline__ u32 nodes(u32 n, int level) { return ((n - 1) >> (3 + 5 * level)) + 1; }
-__device__ __forceinline__ int4 *boxes(const Delaunay &d, int level) {
+__device__ __forceinline__ int4 *boxes(const DelaunayArgs &d, int level) {
     return level == 0 ? d.box0 : level == 1 ? d.box1 : level == 2 ? d.box2 : level == 3 ? d.box3 : d.box4;
 }
 __device__ __forceinline__ int top_level(u32 n) {
@@ -355,15 +303,15 @@ __device__ __forceinline__ int4 warp_join(int4 b) {
 }
 
 // Levels 0 and 1, a warp for each node of the latter. Looks for a point beside the line through the first two as well.
-extern "C" __global__ void __launch_bounds__(THREADS) triangulate_boxes(Delaunay d) {
+extern "C" __global__ void __launch_bounds__(TRIANGULATE_THREADS) triangulate_boxes(DelaunayArgs d) {
     after_prior();
     TriangulateState *s = d.state;
-    const u32 n = s->n, node = (blockIdx.x * THREADS + threadIdx.x) >> 5, leaf = node * 32 + lane_id();
-    if (n < 3 || node * 32 * LEAF >= n) return;
+    const u32 n = s->n, node = (blockIdx.x * TRIANGULATE_THREADS + threadIdx.x) >> 5, leaf = node * 32 + lane_id();
+    if (n < 3 || node * 32 * TREE_LEAF >= n) return;
     const int2 o = d.xy[0], line = minus(d.xy[1], o);
     bool solid = false;
     int4 b = no_box();
-    for (u32 i = leaf * LEAF; i < min((leaf + 1) * LEAF, n); i++) {
+    for (u32 i = leaf * TREE_LEAF; i < min((leaf + 1) * TREE_LEAF, n); i++) {
         const int2 p = d.xy[i];
         b = join(b, make_int4(p.x, p.y, p.x, p.y));
         solid |= cross(line, minus(p, o)) != 0;
@@ -375,7 +323,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) triangulate_boxes(Delaunay
 }
 
 // The levels above, by one block.
-extern "C" __global__ void __launch_bounds__(1024) triangulate_tree(Delaunay d) {
+extern "C" __global__ void __launch_bounds__(TREE_THREADS) triangulate_tree(DelaunayArgs d) {
     after_prior();
     const u32 n = d.state->n;
     if (n < 3) return;
@@ -394,17 +342,17 @@ extern "C" __global__ void __launch_bounds__(1024) triangulate_tree(Delaunay d) 
 
 // What a warp of triangulate_stars has gathered.
 struct Patch {
-    float2 at[NEAR + 1]; // the last is far away
-    u32 id[NEAR];
-    u32 front[2][FRONT];             // nodes of the tree while points are gathered
+    float2 at[STAR_NEAR + 1]; // the last is far away
+    u32 id[STAR_NEAR];
+    u32 front[2][STAR_FRONT];             // nodes of the tree while points are gathered
     int self[32];                    // where the warp's own points are
-    unsigned short close[CLOSE][32]; // the points close to each of them
+    unsigned short close[STAR_CLOSE][32]; // the points close to each of them
 };
 
 __device__ __forceinline__ bool meets(int4 a, int4 b) { return a.x <= b.z && b.x <= a.z && a.y <= b.w && b.y <= a.w; }
 
 // Gathers the points in a box, relative to o, and returns how many there are: -1 where they are too many.
-__device__ __forceinline__ int gather(const Delaunay &d, u32 n, int4 box, int2 o, u32 first, Patch &s) {
+__device__ __forceinline__ int gather(const DelaunayArgs &d, u32 n, int4 box, int2 o, u32 first, Patch &s) {
     const u32 lane = lane_id(), lower = (1u << lane) - 1;
     const int top = top_level(n);
     u32 *from = s.front[0], *to = s.front[1];
@@ -419,7 +367,7 @@ __device__ __forceinline__ int gather(const Delaunay &d, u32 n, int4 box, int2 o
             const u32 child = from[i] * 32 + lane;
             const bool hit = child < count && meets(b[child], box);
             const u32 hits = __ballot_sync(~0u, hit);
-            if (k + __popc(hits) > FRONT) return -1;
+            if (k + __popc(hits) > STAR_FRONT) return -1;
             if (hit) to[k + __popc(hits & lower)] = child;
             k += __popc(hits);
         }
@@ -428,13 +376,13 @@ __device__ __forceinline__ int gather(const Delaunay &d, u32 n, int4 box, int2 o
         from = to, to = t, m = k;
     }
     int total = 0;
-    for (u32 i = 0; i < m * LEAF; i += 32) {
-        const u32 slot = i + lane, j = slot < m * LEAF ? from[slot / LEAF] * LEAF + slot % LEAF : n;
+    for (u32 i = 0; i < m * TREE_LEAF; i += 32) {
+        const u32 slot = i + lane, j = slot < m * TREE_LEAF ? from[slot / TREE_LEAF] * TREE_LEAF + slot % TREE_LEAF : n;
         int2 p = o;
         if (j < n) p = d.xy[j];
         const bool in = j < n && p.x >= box.x && p.y >= box.y && p.x <= box.z && p.y <= box.w;
         const u32 ins = __ballot_sync(~0u, in);
-        if (total + __popc(ins) > NEAR) return -1;
+        if (total + __popc(ins) > STAR_NEAR) return -1;
         if (in) {
             const int at = total + __popc(ins & lower);
             s.at[at] = make_float2((float)(p.x - o.x), (float)(p.y - o.y));
@@ -514,7 +462,7 @@ struct Widest {
 // What a lane is about.
 enum { FIRST, WRAP, DONE, FAR };
 
-extern "C" __global__ void __launch_bounds__(STAR_WARPS * 32, STAR_BLOCKS) triangulate_stars(Delaunay d) {
+extern "C" __global__ void __launch_bounds__(STAR_WARPS * 32, STAR_BLOCKS) triangulate_stars(DelaunayArgs d) {
     __shared__ Patch patches[STAR_WARPS];
     after_prior();
     TriangulateState *state = d.state;
@@ -532,7 +480,7 @@ extern "C" __global__ void __launch_bounds__(STAR_WARPS * 32, STAR_BLOCKS) trian
         // Points are about this far apart: a run on the curve fills some two thirds of its box.
         const float w = (float)(box.z - box.x), h = (float)(box.w - box.y);
         const float apart = fmaxf(sqrtf(w * h / 32), fmaxf(w, h) / 32) + 1;
-        const int by = (int)fminf(apart * MARGIN, (float)MAX_POINT);
+        const int by = (int)fminf(apart * STAR_MARGIN, (float)MAX_POINT);
         box = make_int4(box.x - by, box.y - by, box.z + by, box.w + by);
     }
 
@@ -555,9 +503,10 @@ extern "C" __global__ void __launch_bounds__(STAR_WARPS * 32, STAR_BLOCKS) trian
         // two as ends of a diameter is empty.
         const float wide = (float)(min(box.z, all.z) - max(box.x, all.x) + 1), high = (float)(min(box.w, all.w) - max(box.y, all.y) + 1);
         const float room = fminf(fminf(-known_x0, known_x1), fminf(-known_y0, known_y1));
-        float reach = fminf(CLOSE_WANTED / 3.14f * wide * high / count, room * room * (1 - 1.f / (1 << 18))); // a square
-        int closest = -1, found = CLOSE + 1;
-        while (__any_sync(~0u, found > CLOSE)) {
+        float reach =
+            fminf(STAR_CLOSE_WANTED / 3.14f * wide * high / count, room * room * (1 - 1.f / (1 << 18))); // a square
+        int closest = -1, found = STAR_CLOSE + 1;
+        while (__any_sync(~0u, found > STAR_CLOSE)) {
             float least = 1e30f;
             int k = 0;
             for (int i = 0; i < count; i++) {
@@ -565,16 +514,16 @@ extern "C" __global__ void __launch_bounds__(STAR_WARPS * 32, STAR_BLOCKS) trian
                 if (i == self) continue;
                 if (l < least) least = l, closest = i;
                 if (l <= reach) {
-                    if (k < CLOSE) s.close[k][lane] = (unsigned short)i;
+                    if (k < STAR_CLOSE) s.close[k][lane] = (unsigned short)i;
                     k++;
                 }
             }
             found = k;
-            if (k > CLOSE) reach *= 0.7f;
+            if (k > STAR_CLOSE) reach *= 0.7f;
         }
         const int longest = (int)warp_max(found);
-        for (int k = found; k < longest; k++) s.close[k][lane] = NEAR; // which is never chosen
-        if (lane == 0) s.at[NEAR] = make_float2(1e9f, 1e9f);
+        for (int k = found; k < longest; k++) s.close[k][lane] = STAR_NEAR; // which is never chosen
+        if (lane == 0) s.at[STAR_NEAR] = make_float2(1e9f, 1e9f);
         __syncwarp();
         const auto close = [&](int k) {
             const float2 r = s.at[s.close[k][lane]];
@@ -719,7 +668,7 @@ extern "C" __global__ void __launch_bounds__(STAR_WARPS * 32, STAR_BLOCKS) trian
                 ok = large.cx - r > known_x0 && large.cx + r < known_x1 && large.cy - r > known_y0 && large.cy + r < known_y1;
                 if (ok) {
                     best = to, bx = q.x, by = q.y;
-                } else if (r < WIDEST * (float)max(box.z - box.x, box.w - box.y)) {
+                } else if (r < STAR_WIDEST * (float)max(box.z - box.x, box.w - box.y)) {
                     need = make_float4(large.cx - r, large.cy - r, large.cx + r, large.cy + r);
                     paused = true;
                 } else {
@@ -736,12 +685,12 @@ extern "C" __global__ void __launch_bounds__(STAR_WARPS * 32, STAR_BLOCKS) trian
                 cur_close = ax * ax + ay * ay < reach * (1 - 1.f / (1 << 18));
                 if (ib == begin)
                     phase = DONE;
-                else if (++steps == MAX_STAR)
+                else if (++steps == STAR_MOST)
                     phase = FAR;
             }
         }
         const u32 waiting = __ballot_sync(~0u, paused);
-        if (!waiting || round == ROUNDS) break;
+        if (!waiting || round == STAR_ROUNDS) break;
         // A greater box, for those who need it.
         int4 more = no_box();
         if (paused)
@@ -880,13 +829,12 @@ __device__ __forceinline__ bool improve(const TriangulateState *state, int2 p, B
 
 // Nodes that are still to be visited: a level in the upper 8 bits. Each leaves at most 32 behind, of the level below.
 #define STACK 192
-#define MANY_VISITS 100 // nodes after which a line of the hull is worth to be known to others
 
-extern "C" __global__ void __launch_bounds__(STAR_WARPS * 32) triangulate_far(Delaunay d) {
+extern "C" __global__ void __launch_bounds__(STAR_WARPS * 32) triangulate_far(DelaunayArgs d) {
     __shared__ u32 stacks[STAR_WARPS][STACK];
     after_prior();
     TriangulateState *state = d.state;
-    const u32 n = state->n, tasks = state->far * SLOTS, lane = lane_id();
+    const u32 n = state->n, tasks = state->far * POINT_SLOTS, lane = lane_id();
     if (!tasks) return;
     const int top = top_level(n);
     u32 *stack = stacks[threadIdx.x >> 5];
@@ -895,8 +843,8 @@ extern "C" __global__ void __launch_bounds__(STAR_WARPS * 32) triangulate_far(De
         if (lane == 0) task = atomicAdd(&state->far_done, 1);
         task = __shfl_sync(~0u, task, 0);
         if (task >= tasks) return;
-        const int k = task % SLOTS;
-        const u32 ip = d.far[task / SLOTS];
+        const int k = task % POINT_SLOTS;
+        const u32 ip = d.far[task / POINT_SLOTS];
         const int2 p = d.xy[ip];
         Basis s;
         s.has_a = s.has_b = false;
@@ -943,19 +891,20 @@ extern "C" __global__ void __launch_bounds__(STAR_WARPS * 32) triangulate_far(De
                     depth += many;
                     continue;
                 }
-                visits += many / (32 / LEAF);
-                for (u32 i = 0; i < many; i += 32 / LEAF) {
-                    const u32 leaf = i + lane / LEAF, j = leaf < many ? stack[depth + leaf] * LEAF + lane % LEAF : n;
+                visits += many / (32 / TREE_LEAF);
+                for (u32 i = 0; i < many; i += 32 / TREE_LEAF) {
+                    const u32 leaf = i + lane / TREE_LEAF,
+                              j = leaf < many ? stack[depth + leaf] * TREE_LEAF + lane % TREE_LEAF : n;
                     const bool real = j < n && j != ip;
                     changed |= improve(state, p, s, k, real, real ? minus(d.xy[j], p) : make_int2(1, 1), j);
                 }
                 __syncwarp();
             }
         }
-        if (!(s.has_a && s.has_b) && !s.proven && visits > MANY_VISITS && !is_proven(state, line_of(s, p)))
+        if (!(s.has_a && s.has_b) && !s.proven && visits > STAR_MANY_VISITS && !is_proven(state, line_of(s, p)))
             prove(state, line_of(s, p));
         if (lane != 0 || !s.has_a || !s.has_b) continue;
-        const int prior = (k + SLOTS - 1) % SLOTS; // the triangle is that of its first direction
+        const int prior = (k + POINT_SLOTS - 1) % POINT_SLOTS; // the triangle is that of its first direction
         if (side(prior, s.a) < 0 && side(prior, s.b) > 0) continue;
         if (!writes(ip, s.a, s.ia, s.b, s.ib)) continue;
         d.pairs[(u64)k * d.n + ip] = make_uint2(s.ia, s.ib);
@@ -965,12 +914,12 @@ extern "C" __global__ void __launch_bounds__(STAR_WARPS * 32) triangulate_far(De
 
 // Writes the triangles in the order of the points along the curve. A warp takes EMIT_ITEMS times 32 points: for each 32 it
 // lists the slots that are taken, so that lanes take one each and their writes lie together.
-extern "C" __global__ void __launch_bounds__(THREADS) triangulate_emit(Delaunay d) {
-    __shared__ u32 start, lists[THREADS / 32][32 * SLOTS];
+extern "C" __global__ void __launch_bounds__(TRIANGULATE_THREADS) triangulate_emit(DelaunayArgs d) {
+    __shared__ u32 start, lists[TRIANGULATE_THREADS / 32][32 * POINT_SLOTS];
     after_prior();
     TriangulateState *s = d.state;
     const u32 n = s->solid ? s->n : 0, tile = take_tile(&s->emit_tiles), warp = threadIdx.x >> 5, lane = lane_id();
-    const u32 first = (tile * (THREADS / 32) + warp) * 32 * EMIT_ITEMS;
+    const u32 first = (tile * (TRIANGULATE_THREADS / 32) + warp) * 32 * EMIT_ITEMS;
     unsigned char masks[EMIT_ITEMS];
     u32 count = 0, total;
 #pragma unroll

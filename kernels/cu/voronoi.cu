@@ -1,58 +1,35 @@
-// voronoi labels each pixel with the index of its nearest site (driver/voronoi.go). All methods but jump flooding are exact
-// in integers, and of equally near sites the least index wins.
+// voronoi labels each pixel with the index of its nearest site (driver/voronoi.go). All methods but jump flooding are
+// exact in integers, and of equally near sites the least index wins.
 //
-// GRID and BANDING share how sites are found. A word holds 32 pixels of a column, one bit each; a strip is a row of words, and
-// 32 neighbouring words of it are a cell of 32x32 pixels, 128 bytes. voronoi_mark sets the bits of the sites, voronoi_rank
-// counts those of each cell and gives each distinct site an entry, cell by cell and column by column, and voronoi_least finds
-// the least index of each. So sites in the same pixel cost nothing later, and a cell has 1024 sites at most. Bytes moved: a
-// quarter of a byte a pixel, and some 100 a site, at random.
+// GRID and BANDING share how sites are found. A word holds 32 pixels of a column, one bit each; a strip is a row of
+// words, and 32 neighbouring words of it are a cell of 32x32 pixels, 128 bytes. voronoi_mark sets the bits of the
+// sites, voronoi_rank counts those of each cell and gives each distinct site an entry, cell by cell and column by
+// column, and voronoi_least finds the least index of each. So sites in the same pixel cost nothing later, and a cell
+// has 1024 sites at most. Bytes moved: a quarter of a byte a pixel, and some 100 a site, at random.
 //
-// GRID: a warp labels a tile of 32x32 pixels. The nearest cells with sites bound how far a nearest site can be, and of the
-// sites in the cells within reach it keeps those that beat q, a site near the centre of the tile, somewhere in the tile: by
-// the linear form |s-p|^2 - |q-p|^2, exactly. The same again for quarters of the tile, and where these still have more than 32
-// candidates for their quarters; what is left is compared for each pixel, with two instructions for a pixel and a
-// candidate. Tiles far from all sites look for them in a bitmap of the cells; tiles full of sites look at the words around
-// each pixel; and what has very many candidates all the same is left to the blocks of voronoi_hard. So time depends
-// little on how many sites there are, and where: an H200 takes 23 us for 1920x1080 with 2,500 sites and 115 with 200,000. Up
-// to LIST sites are taken without cells, by voronoi_few. Bytes moved: 4 a pixel.
+// GRID: a warp labels a tile of 32x32 pixels. The nearest cells with sites bound how far a nearest site can be, and of
+// the sites in the cells within reach it keeps those that beat q, a site near the centre of the tile, somewhere in the
+// tile: by the linear form |s-p|^2 - |q-p|^2, exactly. The same again for quarters of the tile, and where these still
+// have more than 32 candidates for their quarters; what is left is compared for each pixel, with two instructions for a
+// pixel and a candidate. Tiles far from all sites look for them in a bitmap of the cells; tiles full of sites look at
+// the words around each pixel; and what has very many candidates all the same is left to the blocks of voronoi_hard. So
+// time depends little on how many sites there are, and where: an H200 takes 23 us for 1920x1080 with 2,500 sites and
+// 115 with 200,000. Up to VORONOI_LIST sites are taken without cells, by voronoi_few. Bytes moved: 4 a pixel.
 //
-// BANDING: voronoi_strips and voronoi_columns find the nearest site within each column, and voronoi_rows the nearest of these
-// along each row. Where sites are near, a pixel looks at the columns around it. Else, the columns where pixels of a row find
-// their sites ascend with the pixels, so that every pixel has to look only between those of two others that have been found
-// before: the pixels in the middle between such, until there are none. Complexity: pixels * log(SEGMENT), whatever the sites.
-// Bytes moved: 12 a pixel. Source: Cao and others, Parallel banding algorithm (2010), for the two phases, and Aggarwal and
-// others, Geometric applications of a matrix-searching algorithm (1987), for the second.
+// BANDING: voronoi_strips and voronoi_columns find the nearest site within each column, and voronoi_rows the nearest of
+// these along each row. Where sites are near, a pixel looks at the columns around it. Else, the columns where pixels of
+// a row find their sites ascend with the pixels, so that every pixel has to look only between those of two others that
+// have been found before: the pixels in the middle between such, until there are none. Complexity: pixels *
+// log(VORONOI_SEGMENT), whatever the sites. Bytes moved: 12 a pixel. Source: Cao and others, Parallel banding algorithm
+// (2010), for the two phases, and Aggarwal and others, Geometric applications of a matrix-searching algorithm (1987),
+// for the second.
 //
 // BRUTE_FORCE: pixels times sites, with sites in shared memory. JUMP_FLOOD: a launch a step; see driver/voronoi.go.
 
+#include "abi/voronoi.cuh"
 #include "fault.cuh"
 
 #define NO_SITE 0xffffffffu
-#define THREADS 256
-#define CELL 32
-
-// Where things are. Keep in sync with voronoiArgs of kernels/cuda/voronoi_layout.go.
-struct VoronoiArgs {
-    const int2 *sites;
-    u32 *labels; // width*height
-    u64 *fault;
-    u32 *words;      // pitch for each strip: bit y%32 of the word at (y/32)*pitch + x is the pixel's
-    u32 *occupied;   // occupied_pitch for each strip: bit cx%32 of the word at cy*occupied_pitch + cx/32 is the cell's
-    u32 *blocks;     // occupied_pitch for each 32 strips: bit cy%32 says that a word of the bitmap, of the same column, is not 0
-    u32 *next;       // how many entries there are, and how many hard parts
-    u32 *hard;       // parts of tiles for voronoi_hard: 32 times the tile, and which part
-    uint2 *ranks;    // for each word with sites that word, and the entry of its first
-    uint2 *heads;    // of each cell its first entry, and how many it has
-    uint2 *entries;  // index of a site, and its place in its cell: x + 32 y
-    u32 *plane;      // width*height: of the nearest site within the column, its distance * 4 + which way, see voronoi_columns
-    int *above;      // for each word, the last row above its strip with a site in that column, or -1
-    int *below;      // and the first one below, or NO_ROW
-    u32 n;
-    int width, height, pitch;
-    int cells, occupied_pitch; // cells in a row, and words of their bitmap
-    int step;                  // of jump flooding, in pixels
-    u32 pad;
-};
 
 __device__ __forceinline__ u64 word_of(const VoronoiArgs &g, int x, int y) { return (u64)(y >> 5) * g.pitch + x; }
 
@@ -63,9 +40,9 @@ __device__ __forceinline__ bool site_of(const VoronoiArgs &g, u32 i, int2 *p) {
     return (u32)p->x < (u32)g.width && (u32)p->y < (u32)g.height;
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS) voronoi_mark(VoronoiArgs g) {
+extern "C" __global__ void __launch_bounds__(VORONOI_THREADS) voronoi_mark(VoronoiArgs g) {
     after_prior();
-    const u32 i = blockIdx.x * THREADS + threadIdx.x;
+    const u32 i = blockIdx.x * VORONOI_THREADS + threadIdx.x;
     int2 p;
     if (!site_of(g, i, &p)) {
         if (i < g.n) report(g.fault, FAULT_VORONOI_SITE, i);
@@ -87,11 +64,11 @@ __device__ __forceinline__ int inclusive_scan(int v) {
 }
 
 // A warp a cell. Entries are in any order of blocks: nothing depends on it.
-extern "C" __global__ void __launch_bounds__(THREADS) voronoi_rank(VoronoiArgs g) {
-    __shared__ u32 sums[THREADS / 32], base;
+extern "C" __global__ void __launch_bounds__(VORONOI_THREADS) voronoi_rank(VoronoiArgs g) {
+    __shared__ u32 sums[VORONOI_THREADS / 32], base;
     after_prior();
     const u32 warp = threadIdx.x >> 5, lane = lane_id();
-    const u32 strips = (g.height + CELL - 1) / CELL, cell = blockIdx.x * (THREADS / 32) + warp;
+    const u32 strips = (g.height + VORONOI_CELL - 1) / VORONOI_CELL, cell = blockIdx.x * (VORONOI_THREADS / 32) + warp;
     const bool is = cell < strips * g.cells;
     const u64 at = (u64)cell * 32 + lane;
     u32 word = is ? g.words[at] : 0;
@@ -101,7 +78,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) voronoi_rank(VoronoiArgs g
     __syncthreads();
     if (threadIdx.x == 0) {
         u32 sum = 0;
-        for (int i = 0; i < THREADS / 32; i++) {
+        for (int i = 0; i < VORONOI_THREADS / 32; i++) {
             const u32 v = sums[i];
             sums[i] = sum;
             sum += v;
@@ -130,9 +107,9 @@ __device__ __forceinline__ u32 entry_of(const VoronoiArgs &g, int x, int y) {
     return r.y + __popc(r.x & ((1u << (y & 31)) - 1));
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS) voronoi_least(VoronoiArgs g) {
+extern "C" __global__ void __launch_bounds__(VORONOI_THREADS) voronoi_least(VoronoiArgs g) {
     after_prior();
-    const u32 i = blockIdx.x * THREADS + threadIdx.x;
+    const u32 i = blockIdx.x * VORONOI_THREADS + threadIdx.x;
     int2 p;
     if (!site_of(g, i, &p)) return;
     u32 *index = &g.entries[entry_of(g, p.x, p.y)].x;
@@ -141,24 +118,11 @@ extern "C" __global__ void __launch_bounds__(THREADS) voronoi_least(VoronoiArgs 
 
 // --- Grid ---------------------------------------------------------------------------------------------------------------
 
-// A block has TILE_WARPS tiles. LIST is how many candidates a tile can have before it is taken in quarters from the start, and
-// quarters of quarters: where all pixels are sites, these have some 300. 4 warps with it have 27 KB, which 7 blocks of a
-// multiprocessor share.
-#define TILE_WARPS 4
-#define LIST 384
-// A tile with so many sites is taken pixel by pixel. An H200 takes 154 us so for 1920x1080 with 99 sites a tile, and 115 with
-// candidates; with 1024 it takes 142 and 1037.
-#define DENSE 160
-// More candidates than these are not so many because sites are dense: where all pixels are sites, a tile has some 5300 and a
-// quarter of it 1400.
-#define TILE_MOST 6000
-#define HALF_MOST 2000
-
 struct TileShared {
     int4 line[32];
-    int2 at[LIST];
-    u32 label[LIST];
-    unsigned short half[LIST], quarter[LIST]; // those of a quarter, and of its quarter
+    int2 at[VORONOI_LIST];
+    u32 label[VORONOI_LIST];
+    unsigned short half[VORONOI_LIST], quarter[VORONOI_LIST]; // those of a quarter, and of its quarter
 };
 
 // Candidates on chip.
@@ -213,14 +177,14 @@ template <typename I> __device__ __forceinline__ I greatest_distance(const Box &
 
 __device__ __forceinline__ Box cell_box(const VoronoiArgs &g, const Tile &t, int cx, int cy) {
     Box b;
-    b.x0 = cx * CELL - t.x, b.y0 = cy * CELL - t.y;
-    b.x1 = min(b.x0 + CELL, g.width - t.x) - 1, b.y1 = min(b.y0 + CELL, g.height - t.y) - 1;
+    b.x0 = cx * VORONOI_CELL - t.x, b.y0 = cy * VORONOI_CELL - t.y;
+    b.x1 = min(b.x0 + VORONOI_CELL, g.width - t.x) - 1, b.y1 = min(b.y0 + VORONOI_CELL, g.height - t.y) - 1;
     return b;
 }
 
 __device__ __forceinline__ int2 entry_at(const VoronoiArgs &g, const Tile &t, u32 cell, u32 place) {
     const int cy = cell / g.cells, cx = cell - cy * g.cells;
-    return make_int2(cx * CELL - t.x + (int)(place & 31), cy * CELL - t.y + (int)(place >> 5));
+    return make_int2(cx * VORONOI_CELL - t.x + (int)(place & 31), cy * VORONOI_CELL - t.y + (int)(place >> 5));
 }
 
 // How near a site is to the centre of a box, roughly: q need not be the nearest one.
@@ -266,17 +230,17 @@ template <typename F> __device__ __forceinline__ void for_words(const VoronoiArg
 }
 
 __device__ __forceinline__ void set_square(const VoronoiArgs &g, Tile &t, int r) {
-    t.cx0 = max(t.x / CELL - r, 0), t.cx1 = min(t.x / CELL + r, g.cells - 1);
-    t.cy0 = max(t.y / CELL - r, 0), t.cy1 = min(t.y / CELL + r, (g.height - 1) / CELL);
+    t.cx0 = max(t.x / VORONOI_CELL - r, 0), t.cx1 = min(t.x / VORONOI_CELL + r, g.cells - 1);
+    t.cy0 = max(t.y / VORONOI_CELL - r, 0), t.cy1 = min(t.y / VORONOI_CELL + r, (g.height - 1) / VORONOI_CELL);
 }
 
 __device__ __forceinline__ bool is_whole(const VoronoiArgs &g, const Tile &t) {
-    return t.cx0 == 0 && t.cy0 == 0 && t.cx1 == g.cells - 1 && t.cy1 == (g.height - 1) / CELL;
+    return t.cx0 == 0 && t.cy0 == 0 && t.cx1 == g.cells - 1 && t.cy1 == (g.height - 1) / VORONOI_CELL;
 }
 
 // The cell of a lane in the square around a tile that is near sites.
 __device__ __forceinline__ int2 near_cell(const Tile &t) {
-    return make_int2(t.x / CELL + t.lane % 5 - 2, t.y / CELL + t.lane / 5 - 2);
+    return make_int2(t.x / VORONOI_CELL + t.lane % 5 - 2, t.y / VORONOI_CELL + t.lane / 5 - 2);
 }
 __device__ __forceinline__ bool in_square(const Tile &t, int2 c) {
     return t.lane < 25 && c.x >= t.cx0 && c.x <= t.cx1 && c.y >= t.cy0 && c.y <= t.cy1;
@@ -292,7 +256,7 @@ template <typename I> __device__ __forceinline__ bool find_cells(const VoronoiAr
     int reach = 0x7fffffff;
     if (in_square(t, c) && g.heads[cell].y) reach = greatest_distance<int>(t.box, cell_box(g, t, c.x, c.y));
     const int least_reach = warp_least(reach);
-    if (least_reach < (2 * CELL + 1) * (2 * CELL + 1) || least_reach != 0x7fffffff && is_whole(g, t)) {
+    if (least_reach < (2 * VORONOI_CELL + 1) * (2 * VORONOI_CELL + 1) || least_reach != 0x7fffffff && is_whole(g, t)) {
         t.nearest = __shfl_sync(~0u, cell, __ffs(__ballot_sync(~0u, reach == least_reach)) - 1);
         return true;
     }
@@ -302,7 +266,7 @@ template <typename I> __device__ __forceinline__ bool find_cells(const VoronoiAr
         u64 least = ~0ull;
         for_words(g, t, [&](int x, int y, u32 bits) {
             // Of the cells of a word, those next to the tile's column on both sides are the nearest.
-            const int own = t.x / CELL - x;
+            const int own = t.x / VORONOI_CELL - x;
             const u32 before = bits & between(0, own), after = bits & between(own, 31);
             for (int side = 0; side < 2; side++) {
                 if (!(side ? after : before)) continue;
@@ -315,7 +279,7 @@ template <typename I> __device__ __forceinline__ bool find_cells(const VoronoiAr
         least = warp_least64(least);
         if (least != ~0ull) {
             t.nearest = (u32)(least & 0xfffff);
-            set_square(g, t, (int)(sqrtf((float)(least >> 20)) / CELL) + 2);
+            set_square(g, t, (int)(sqrtf((float)(least >> 20)) / VORONOI_CELL) + 2);
             return true;
         }
         if (is_whole(g, t)) return false;
@@ -361,7 +325,7 @@ template <> struct Source<false> {
     int part, parts; // which of the sites, in turns
 
     __device__ __forceinline__ int2 site(int2 c, u32 place) const {
-        return make_int2(c.x * CELL - t.x + (int)(place & 31), c.y * CELL - t.y + (int)(place >> 5));
+        return make_int2(c.x * VORONOI_CELL - t.x + (int)(place & 31), c.y * VORONOI_CELL - t.y + (int)(place >> 5));
     }
 
     template <typename I> __device__ __forceinline__ int2 central(const Box &b) const {
@@ -412,7 +376,8 @@ template <> struct Source<false> {
         bool enough = false;
         for_words(g, t, [&](int x, int y, u32 bits) {
             // Those within reach, and a column more on both sides for what the root is off.
-            const I dy = max(max(y * CELL - t.y - b.y1, b.y0 - (y * CELL + CELL - 1 - t.y)), 0), left = reach - dy * dy;
+            const I dy = max(max(y * VORONOI_CELL - t.y - b.y1, b.y0 - (y * VORONOI_CELL + VORONOI_CELL - 1 - t.y)), 0),
+                    left = reach - dy * dy;
             const int dx = (int)sqrtf((float)left) + 2;
             bits = left < 0 ? 0 : bits & between(((t.x + b.x0 - dx) >> 5) - x, ((t.x + b.x1 + dx) >> 5) - x);
             for (; !enough && __any_sync(~0u, bits); bits &= bits - 1) enough = cells<I>(b, reach, make_int2(x + __ffs(bits) - 1, y), bits != 0, f);
@@ -428,8 +393,8 @@ __device__ __forceinline__ int place_of(bool keep, int *n) {
     return i;
 }
 
-// Lists the candidates of a box, and returns how many there are, even where that is more than LIST; it stops counting where
-// there are more than most.
+// Lists the candidates of a box, and returns how many there are, even where that is more than VORONOI_LIST; it stops
+// counting where there are more than most.
 template <typename I, bool DIRECT>
 __device__ __forceinline__ int candidates(const Source<DIRECT> &from, const List &s, const Box &b, int most) {
     const int2 q = from.template central<I>(b);
@@ -437,7 +402,7 @@ __device__ __forceinline__ int candidates(const Source<DIRECT> &from, const List
     from.template each<I>(b, q, [&](int2 at, u32 label, bool there) {
         const bool keep = there && competes<I>(b, q, at);
         const int i = place_of(keep, &n);
-        if (keep && i < LIST) s.at[i] = at, s.label[i] = label;
+        if (keep && i < VORONOI_LIST) s.at[i] = at, s.label[i] = label;
         return n > most;
     });
     __syncwarp();
@@ -563,49 +528,49 @@ __device__ __forceinline__ bool part_of(const Tile &t, int x, int y, int side, B
 }
 
 // Where sites are dense: of each pixel's columns, the nearest first, how far the nearest site in them is, from the words of the
-// cells around. What they show ends after DENSE_REACH pixels at least.
-#define DENSE_REACH 32
+// cells around. What they show ends after VORONOI_DENSE_REACH pixels at least.
 
 struct DenseShared {
-    u32 word[3][3 * CELL]; // of the strips above, at and below, from a cell left of the tile on
-    u32 squared[3 * CELL]; // of the row at hand, for each column
+    u32 word[3][3 * VORONOI_CELL]; // of the strips above, at and below, from a cell left of the tile on
+    u32 squared[3 * VORONOI_CELL]; // of the row at hand, for each column
 };
 
 __device__ __forceinline__ void in_column(const DenseShared &s, int c, int y, u32 *up, u32 *down) {
     const u32 above = s.word[0][c], own = s.word[1][c], below = s.word[2][c];
     const u32 upto = own & (~0u >> (31 - y)), from = own >> y;
-    *up = upto ? y - 31 + __clz(upto) : above ? y + 1 + __clz(above) : 2 * DENSE_REACH;
-    *down = from ? __ffs(from) - 1 : below ? CELL - y + __ffs(below) - 1 : 2 * DENSE_REACH;
+    *up = upto ? y - 31 + __clz(upto) : above ? y + 1 + __clz(above) : 2 * VORONOI_DENSE_REACH;
+    *down = from ? __ffs(from) - 1 : below ? VORONOI_CELL - y + __ffs(below) - 1 : 2 * VORONOI_DENSE_REACH;
 }
 
-// Labels a tile whose pixels have sites within DENSE_REACH; false where one has not.
+// Labels a tile whose pixels have sites within VORONOI_DENSE_REACH; false where one has not.
 __device__ __forceinline__ bool label_dense(const VoronoiArgs &g, const Tile &t, DenseShared &s) {
-    const int strip = t.y / CELL, strips = (g.height + CELL - 1) / CELL;
+    const int strip = t.y / VORONOI_CELL, strips = (g.height + VORONOI_CELL - 1) / VORONOI_CELL;
     for (int i = 0; i < 3; i++)
         for (int j = 0; j < 3; j++) {
-            const int x = t.x + (j - 1) * CELL, at = strip + i - 1;
-            s.word[i][j * CELL + t.lane] = x >= 0 && x < g.pitch && at >= 0 && at < strips ? g.words[(u64)at * g.pitch + x + t.lane] : 0;
+            const int x = t.x + (j - 1) * VORONOI_CELL, at = strip + i - 1;
+            s.word[i][j * VORONOI_CELL + t.lane] =
+                x >= 0 && x < g.pitch && at >= 0 && at < strips ? g.words[(u64)at * g.pitch + x + t.lane] : 0;
         }
     const bool is = t.lane <= t.box.x1;
-    const int own = CELL + t.lane;
+    const int own = VORONOI_CELL + t.lane;
     for (int y = 0; y <= t.box.y1; y++) {
         __syncwarp();
         u32 up, down;
         for (int j = 0; j < 3; j++) {
-            in_column(s, j * CELL + t.lane, y, &up, &down);
-            s.squared[j * CELL + t.lane] = min(up, down) * min(up, down);
+            in_column(s, j * VORONOI_CELL + t.lane, y, &up, &down);
+            s.squared[j * VORONOI_CELL + t.lane] = min(up, down) * min(up, down);
         }
         __syncwarp();
         u32 least = is ? s.squared[own] : 0;
-        for (u32 dx = 1; dx <= DENSE_REACH && __any_sync(~0u, dx * dx < least); dx++)
+        for (u32 dx = 1; dx <= VORONOI_DENSE_REACH && __any_sync(~0u, dx * dx < least); dx++)
             least = min(least, dx * dx + min(s.squared[own - dx], s.squared[own + dx]));
-        if (__any_sync(~0u, least > DENSE_REACH * DENSE_REACH)) return false;
+        if (__any_sync(~0u, least > VORONOI_DENSE_REACH * VORONOI_DENSE_REACH)) return false;
         u32 label = NO_SITE;
         for (int dx = 0; __any_sync(~0u, is && dx * dx <= least); dx++)
             for (int c = own - dx; c <= own + dx; c += max(2 * dx, 1)) {
                 if (!is || dx * dx + s.squared[c] != least) continue;
                 in_column(s, c, y, &up, &down);
-                const int x = t.x - CELL + c;
+                const int x = t.x - VORONOI_CELL + c;
                 if (up <= down) label = min(label, g.entries[entry_of(g, x, t.y + y - up)].x);
                 if (down <= up) label = min(label, g.entries[entry_of(g, x, t.y + y + down)].x);
             }
@@ -615,11 +580,11 @@ __device__ __forceinline__ bool label_dense(const VoronoiArgs &g, const Tile &t,
 }
 
 __device__ __forceinline__ bool set_tile(const VoronoiArgs &g, u32 tile, Tile *t) {
-    const u32 columns = (g.width + CELL - 1) / CELL;
+    const u32 columns = (g.width + VORONOI_CELL - 1) / VORONOI_CELL;
     t->lane = lane_id(), t->near = false;
-    t->x = tile % columns * CELL, t->y = tile / columns * CELL;
+    t->x = tile % columns * VORONOI_CELL, t->y = tile / columns * VORONOI_CELL;
     t->box.x0 = t->box.y0 = 0;
-    t->box.x1 = min(CELL, g.width - t->x) - 1, t->box.y1 = min(CELL, g.height - t->y) - 1;
+    t->box.x1 = min(VORONOI_CELL, g.width - t->x) - 1, t->box.y1 = min(VORONOI_CELL, g.height - t->y) - 1;
     return t->y < g.height;
 }
 
@@ -633,9 +598,11 @@ __device__ __forceinline__ void fill_tile(const VoronoiArgs &g, const Tile &t, u
 #define QUARTERS 5
 
 __device__ __forceinline__ bool part_of(const Tile &t, int part, Box *b) {
-    if (part == 0) return part_of(t, 0, 0, CELL, b);
+    if (part == 0) return part_of(t, 0, 0, VORONOI_CELL, b);
     const int h = part < QUARTERS ? part - HALVES : (part - QUARTERS) / 4, j = part < QUARTERS ? 0 : (part - QUARTERS) % 4;
-    return part_of(t, h % 2 * (CELL / 2) + j % 2 * (CELL / 4), h / 2 * (CELL / 2) + j / 2 * (CELL / 4), part < QUARTERS ? CELL / 2 : CELL / 4, b);
+    return part_of(t, h % 2 * (VORONOI_CELL / 2) + j % 2 * (VORONOI_CELL / 4),
+                   h / 2 * (VORONOI_CELL / 2) + j / 2 * (VORONOI_CELL / 4),
+                   part < QUARTERS ? VORONOI_CELL / 2 : VORONOI_CELL / 4, b);
 }
 
 // Leaves a part of a tile to voronoi_hard.
@@ -655,7 +622,7 @@ __device__ __forceinline__ void label_square(const VoronoiArgs &g, const Tile &t
 }
 
 template <typename I, bool DIRECT> __device__ __forceinline__ void label_tile(const VoronoiArgs &g, const u32 tile) {
-    __shared__ TileShared shared[TILE_WARPS];
+    __shared__ TileShared shared[VORONOI_TILE_WARPS];
     TileShared &s = shared[threadIdx.x >> 5];
     Tile t;
     if (!set_tile(g, tile, &t)) return;
@@ -663,11 +630,11 @@ template <typename I, bool DIRECT> __device__ __forceinline__ void label_tile(co
         fill_tile(g, t, NO_SITE);
         return;
     }
-    if (!DIRECT && g.heads[tile].y >= DENSE && label_dense(g, t, *(DenseShared *)s.at)) return;
+    if (!DIRECT && g.heads[tile].y >= VORONOI_DENSE && label_dense(g, t, *(DenseShared *)s.at)) return;
     const Source<DIRECT> from = {g, t, 0, 1};
     const List list = {s.at, s.label, s.line};
     // What is far from all sites has many candidates for another reason than that they are dense.
-    const int most = t.near ? TILE_MOST : LIST, all = candidates<I>(from, list, t.box, most);
+    const int most = t.near ? VORONOI_TILE_MOST : VORONOI_LIST, all = candidates<I>(from, list, t.box, most);
     if (all == 1) {
         fill_tile(g, t, s.label[0]);
         return;
@@ -678,28 +645,30 @@ template <typename I, bool DIRECT> __device__ __forceinline__ void label_tile(co
     }
     for (int h = 0; h < 4; h++) {
         Box half, quarter;
-        if (!part_of(t, h % 2 * (CELL / 2), h / 2 * (CELL / 2), CELL / 2, &half)) continue;
+        if (!part_of(t, h % 2 * (VORONOI_CELL / 2), h / 2 * (VORONOI_CELL / 2), VORONOI_CELL / 2, &half)) continue;
         int2 q;
-        int n = all, m = LIST + 1;
-        if (!DIRECT && n > LIST) {
-            n = candidates<I>(from, list, half, HALF_MOST);
-            if (n > HALF_MOST) {
+        int n = all, m = VORONOI_LIST + 1;
+        if (!DIRECT && n > VORONOI_LIST) {
+            n = candidates<I>(from, list, half, VORONOI_HALF_MOST);
+            if (n > VORONOI_HALF_MOST) {
                 leave(g, t, tile, HALVES + h);
                 continue;
             }
         }
-        if (n <= LIST) m = narrow<I>(list, 0, n, half, s.half, &q);
+        if (n <= VORONOI_LIST) m = narrow<I>(list, 0, n, half, s.half, &q);
         if (m <= 32) {
             eval<I, 16>(g, t, list, s.half, m, half, q);
             continue;
         }
         for (int k = 0; k < 4; k++) {
-            if (!part_of(t, half.x0 + k % 2 * (CELL / 4), half.y0 + k / 2 * (CELL / 4), CELL / 4, &quarter)) continue;
+            if (!part_of(t, half.x0 + k % 2 * (VORONOI_CELL / 4), half.y0 + k / 2 * (VORONOI_CELL / 4),
+                         VORONOI_CELL / 4, &quarter))
+                continue;
             const unsigned short *those = s.half;
             int c = m;
-            if (!DIRECT && m > LIST) {
-                those = 0, c = candidates<I>(from, list, quarter, LIST);
-                if (c > LIST) {
+            if (!DIRECT && m > VORONOI_LIST) {
+                those = 0, c = candidates<I>(from, list, quarter, VORONOI_LIST);
+                if (c > VORONOI_LIST) {
                     leave(g, t, tile, QUARTERS + h * 4 + k);
                     continue;
                 }
@@ -709,17 +678,16 @@ template <typename I, bool DIRECT> __device__ __forceinline__ void label_tile(co
     }
 }
 
-// Parts of tiles that have more candidates than a warp has room for, which is where very many sites are almost equally far: in
-// the middle of a circle. A block a part, with HARD_LIST candidates for all its warps; more than that of 8x8 pixels are compared
-// as they come. 43 KB on chip.
-#define HARD_WARPS (THREADS / 32)
-#define HARD_LIST 1536
+// Parts of tiles that have more candidates than a warp has room for, which is where very many sites are almost equally
+// far: in the middle of a circle. A block a part, with VORONOI_HARD_LIST candidates for all its warps; more than that
+// of 8x8 pixels are compared as they come. 43 KB on chip.
+#define HARD_WARPS (VORONOI_THREADS / 32)
 
 struct HardShared {
     int4 line[HARD_WARPS][32];
-    int2 at[HARD_LIST];
-    u32 label[HARD_LIST];
-    unsigned short square[HARD_WARPS][HARD_LIST];
+    int2 at[VORONOI_HARD_LIST];
+    u32 label[VORONOI_HARD_LIST];
+    unsigned short square[HARD_WARPS][VORONOI_HARD_LIST];
     int n;
 };
 
@@ -747,16 +715,20 @@ template <typename I> __device__ __forceinline__ void label_hard(const VoronoiAr
                 int first = 0;
                 if (t.lane == 0 && before) first = atomicAdd(&s.n, before);
                 first = __shfl_sync(~0u, first, 0);
-                if (keep && first + k < HARD_LIST) s.at[first + k] = at, s.label[first + k] = label;
-                return first > HARD_LIST && part < QUARTERS;
+                if (keep && first + k < VORONOI_HARD_LIST) s.at[first + k] = at, s.label[first + k] = label;
+                return first > VORONOI_HARD_LIST && part < QUARTERS;
             });
             __syncthreads();
-            if (s.n <= HARD_LIST) {
+            if (s.n <= VORONOI_HARD_LIST) {
                 const List list = {s.at, s.label, s.line[warp]};
-                const int side = part == 0 ? CELL : part < QUARTERS ? CELL / 2 : CELL / 4, across = side / (CELL / 4);
+                const int side = part == 0         ? VORONOI_CELL
+                                 : part < QUARTERS ? VORONOI_CELL / 2
+                                                   : VORONOI_CELL / 4,
+                          across = side / (VORONOI_CELL / 4);
                 for (int k = warp; k < across * across; k += HARD_WARPS) {
                     Box square;
-                    if (part_of(t, b.x0 + k % across * (CELL / 4), b.y0 + k / across * (CELL / 4), CELL / 4, &square))
+                    if (part_of(t, b.x0 + k % across * (VORONOI_CELL / 4), b.y0 + k / across * (VORONOI_CELL / 4),
+                                VORONOI_CELL / 4, &square))
                         label_square<I>(g, t, list, 0, s.n, square, s.square[warp]);
                 }
             } else if (part < QUARTERS) {
@@ -787,22 +759,22 @@ template <typename I> __device__ __forceinline__ void label_hard(const VoronoiAr
     }
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS) voronoi_hard(VoronoiArgs g) {
+extern "C" __global__ void __launch_bounds__(VORONOI_THREADS) voronoi_hard(VoronoiArgs g) {
     after_prior();
     label_hard<int>(g);
 }
-extern "C" __global__ void __launch_bounds__(THREADS) voronoi_hard_wide(VoronoiArgs g) {
+extern "C" __global__ void __launch_bounds__(VORONOI_THREADS) voronoi_hard_wide(VoronoiArgs g) {
     after_prior();
     label_hard<i64>(g);
 }
 
-extern "C" __global__ void __launch_bounds__(TILE_WARPS * 32, 7) voronoi_tiles(VoronoiArgs g) {
+extern "C" __global__ void __launch_bounds__(VORONOI_TILE_WARPS * 32, 7) voronoi_tiles(VoronoiArgs g) {
     after_prior();
-    label_tile<int, false>(g, blockIdx.x * TILE_WARPS + (threadIdx.x >> 5));
+    label_tile<int, false>(g, blockIdx.x * VORONOI_TILE_WARPS + (threadIdx.x >> 5));
 }
-extern "C" __global__ void __launch_bounds__(TILE_WARPS * 32, 7) voronoi_tiles_wide(VoronoiArgs g) {
+extern "C" __global__ void __launch_bounds__(VORONOI_TILE_WARPS * 32, 7) voronoi_tiles_wide(VoronoiArgs g) {
     after_prior();
-    label_tile<i64, false>(g, blockIdx.x * TILE_WARPS + (threadIdx.x >> 5));
+    label_tile<i64, false>(g, blockIdx.x * VORONOI_TILE_WARPS + (threadIdx.x >> 5));
 }
 
 // Every tile looks at all sites, and the first one says which are no pixels.
@@ -814,26 +786,25 @@ __device__ __forceinline__ void check_sites(const VoronoiArgs &g) {
         }
 }
 
-extern "C" __global__ void __launch_bounds__(TILE_WARPS * 32) voronoi_few(VoronoiArgs g) {
+extern "C" __global__ void __launch_bounds__(VORONOI_TILE_WARPS * 32) voronoi_few(VoronoiArgs g) {
     after_prior();
     check_sites(g);
-    label_tile<int, true>(g, blockIdx.x * TILE_WARPS + (threadIdx.x >> 5));
+    label_tile<int, true>(g, blockIdx.x * VORONOI_TILE_WARPS + (threadIdx.x >> 5));
 }
-extern "C" __global__ void __launch_bounds__(TILE_WARPS * 32) voronoi_few_wide(VoronoiArgs g) {
+extern "C" __global__ void __launch_bounds__(VORONOI_TILE_WARPS * 32) voronoi_few_wide(VoronoiArgs g) {
     after_prior();
     check_sites(g);
-    label_tile<i64, true>(g, blockIdx.x * TILE_WARPS + (threadIdx.x >> 5));
+    label_tile<i64, true>(g, blockIdx.x * VORONOI_TILE_WARPS + (threadIdx.x >> 5));
 }
 
 // --- Banding ------------------------------------------------------------------------------------------------------------
 
 #define NO_ROW 0x7fffffff
-#define SEGMENT 1024 // pixels of a row for a block of voronoi_rows
 
 // A thread a column: the sites next to each strip.
-extern "C" __global__ void __launch_bounds__(THREADS) voronoi_strips(VoronoiArgs g) {
+extern "C" __global__ void __launch_bounds__(VORONOI_THREADS) voronoi_strips(VoronoiArgs g) {
     after_prior();
-    const int x = blockIdx.x * THREADS + threadIdx.x, strips = (g.height + CELL - 1) / CELL;
+    const int x = blockIdx.x * VORONOI_THREADS + threadIdx.x, strips = (g.height + VORONOI_CELL - 1) / VORONOI_CELL;
     if (x >= g.pitch) return;
     int last = -1, next = NO_ROW;
 #pragma unroll 8
@@ -841,14 +812,14 @@ extern "C" __global__ void __launch_bounds__(THREADS) voronoi_strips(VoronoiArgs
         const u64 at = (u64)s * g.pitch + x;
         const u32 word = g.words[at];
         g.above[at] = last;
-        if (word) last = s * CELL + 31 - __clz(word);
+        if (word) last = s * VORONOI_CELL + 31 - __clz(word);
     }
 #pragma unroll 8
     for (int s = strips - 1; s >= 0; s--) {
         const u64 at = (u64)s * g.pitch + x;
         const u32 word = g.words[at];
         g.below[at] = next;
-        if (word) next = s * CELL + __ffs(word) - 1;
+        if (word) next = s * VORONOI_CELL + __ffs(word) - 1;
     }
 }
 
@@ -858,17 +829,17 @@ extern "C" __global__ void __launch_bounds__(THREADS) voronoi_strips(VoronoiArgs
 #define BOTH 2
 
 // A thread for the 32 pixels of a word: how far the nearest site within the column is, times 4, and which way.
-extern "C" __global__ void __launch_bounds__(THREADS) voronoi_columns(VoronoiArgs g) {
+extern "C" __global__ void __launch_bounds__(VORONOI_THREADS) voronoi_columns(VoronoiArgs g) {
     after_prior();
-    const u32 blocks = (g.width + THREADS - 1) / THREADS;
-    const int x = blockIdx.x % blocks * THREADS + threadIdx.x, s = blockIdx.x / blocks;
+    const u32 blocks = (g.width + VORONOI_THREADS - 1) / VORONOI_THREADS;
+    const int x = blockIdx.x % blocks * VORONOI_THREADS + threadIdx.x, s = blockIdx.x / blocks;
     if (x >= g.width) return;
     const u64 at = (u64)s * g.pitch + x;
     const u32 word = g.words[at];
     const int above = g.above[at], below = g.below[at];
-    for (int j = 0, y = s * CELL; j < CELL && y < g.height; j++, y++) {
+    for (int j = 0, y = s * VORONOI_CELL; j < VORONOI_CELL && y < g.height; j++, y++) {
         const u32 upto = word & (~0u >> (31 - j)), from = word >> j;
-        const int a = upto ? s * CELL + 31 - __clz(upto) : above, b = from ? y + __ffs(from) - 1 : below;
+        const int a = upto ? s * VORONOI_CELL + 31 - __clz(upto) : above, b = from ? y + __ffs(from) - 1 : below;
         const u32 up = a < 0 ? EMPTY : (u32)(y - a), down = b == NO_ROW ? EMPTY : (u32)(b - y);
         const u32 v = up == EMPTY && down == EMPTY ? EMPTY
                       : up == down && up           ? up << 2 | BOTH
@@ -913,37 +884,34 @@ template <typename D> struct Column {
 
 // A block a segment of a row. Where the sites of both ends are is looked for from the ends outwards, by all threads; and what
 // columns have sites between these, usually few more than there are pixels, then has room on chip.
-#define SEGMENT_COLUMNS (3 * SEGMENT)
-
-// Where both ends have sites nearer than this, looking at all columns around each pixel takes less time: on an H200 0.8 ms for
-// 4096x4096 with a million sites instead of 1.0, but 1.2 with 100,000 instead of 1.1.
-#define OUTWARDS 6
+#define SEGMENT_COLUMNS (3 * VORONOI_SEGMENT)
 
 template <typename D> struct SegmentShared {
-    int at[SEGMENT]; // where in the list each pixel's nearest site is
+    int at[VORONOI_SEGMENT]; // where in the list each pixel's nearest site is
     int x[SEGMENT_COLUMNS];
     D in_column[SEGMENT_COLUMNS];
-    Column<D> merged[THREADS / 32];
-    int counts[THREADS / 32];
+    Column<D> merged[VORONOI_THREADS / 32];
+    int counts[VORONOI_THREADS / 32];
     u32 label;
 };
 
 // Labels a segment by looking at the columns around each pixel, outwards until they are farther away than a site. False where
-// that is more than SEGMENT columns.
+// that is more than VORONOI_SEGMENT columns.
 template <typename D> __device__ __forceinline__ bool label_outwards(const VoronoiArgs &g, SegmentShared<D> &s, int x0, int n, int y) {
     const u32 *row = g.plane + (u64)y * g.width;
-    for (int i = threadIdx.x; i < 3 * SEGMENT; i += THREADS) {
-        const int x = x0 - SEGMENT + i;
+    for (int i = threadIdx.x; i < 3 * VORONOI_SEGMENT; i += VORONOI_THREADS) {
+        const int x = x0 - VORONOI_SEGMENT + i;
         s.in_column[i] = x >= 0 && x < g.width ? Column<D>::squared(row[x]) : Column<D>::none();
     }
     __syncthreads();
-    for (int i0 = 0; i0 < n; i0 += THREADS) {
+    for (int i0 = 0; i0 < n; i0 += VORONOI_THREADS) {
         const int i = min(i0 + (int)threadIdx.x, n - 1);
-        const D *own = s.in_column + SEGMENT + i;
+        const D *own = s.in_column + VORONOI_SEGMENT + i;
         D least = own[0];
         int dx = 1;
-        for (; dx <= SEGMENT && __any_sync(~0u, (D)dx * dx < least); dx++) least = min(least, (D)dx * dx + min(own[-dx], own[dx]));
-        if (__syncthreads_or(dx > SEGMENT)) return false;
+        for (; dx <= VORONOI_SEGMENT && __any_sync(~0u, (D)dx * dx < least); dx++)
+            least = min(least, (D)dx * dx + min(own[-dx], own[dx]));
+        if (__syncthreads_or(dx > VORONOI_SEGMENT)) return false;
         u32 label = NO_SITE;
         for (dx = 0; __any_sync(~0u, (D)dx * dx <= least); dx++) {
             const D rest = least - (D)dx * dx;
@@ -963,7 +931,7 @@ template <typename D> __device__ __forceinline__ Column<D> label_end(const Voron
     Column<D> c;
     c.clear();
     for (int off = threadIdx.x, steps = 1;; steps *= 2) {
-        for (int k = 0; k < steps; k++, off += THREADS) {
+        for (int k = 0; k < steps; k++, off += VORONOI_THREADS) {
             if (off <= x) c.offer(off, Column<D>::squared(row[x - off]), x - off);
             if (x + off < g.width) c.offer(off, Column<D>::squared(row[x + off]), x + off);
         }
@@ -976,10 +944,10 @@ template <typename D> __device__ __forceinline__ Column<D> label_end(const Voron
     if (threadIdx.x == 0) s.label = NO_SITE;
     __syncthreads();
     c.clear();
-    if (lane < THREADS / 32) c = s.merged[lane];
+    if (lane < VORONOI_THREADS / 32) c = s.merged[lane];
     c.merge(32);
     if (c.x < 0) return c;
-    for (int off = threadIdx.x; off <= most && (D)off * off <= c.least; off += THREADS)
+    for (int off = threadIdx.x; off <= most && (D)off * off <= c.least; off += VORONOI_THREADS)
         for (int side = -off;; side = off) {
             const int u = x + side;
             if (u >= 0 && u < g.width && (D)off * off + Column<D>::squared(row[u]) == c.least) atomicMin(&s.label, column_label(g, u, y));
@@ -993,27 +961,28 @@ template <typename D> __device__ __forceinline__ Column<D> label_end(const Voron
 
 template <typename D> __device__ __forceinline__ void label_segment(const VoronoiArgs &g) {
     __shared__ SegmentShared<D> s;
-    const u32 segments = (g.width + SEGMENT - 1) / SEGMENT;
-    const int x0 = blockIdx.x % segments * SEGMENT, y = blockIdx.x / segments, n = min(SEGMENT, g.width - x0);
+    const u32 segments = (g.width + VORONOI_SEGMENT - 1) / VORONOI_SEGMENT;
+    const int x0 = blockIdx.x % segments * VORONOI_SEGMENT, y = blockIdx.x / segments,
+              n = min(VORONOI_SEGMENT, g.width - x0);
     const int warp = threadIdx.x >> 5, lane = lane_id();
     const u32 *row = g.plane + (u64)y * g.width;
     u32 *labels = g.labels + (u64)y * g.width + x0;
 
     const Column<D> left = label_end(g, s, x0, y, labels), right = label_end(g, s, x0 + n - 1, y, labels + n - 1);
-    if (max(left.least, right.least) <= OUTWARDS * OUTWARDS && label_outwards(g, s, x0, n, y)) return;
+    if (max(left.least, right.least) <= VORONOI_OUTWARDS * VORONOI_OUTWARDS && label_outwards(g, s, x0, n, y)) return;
     const int first = left.x, last = right.x;
     if (first < 0) { // no sites at all
-        for (int i = threadIdx.x; i < n; i += THREADS) labels[i] = NO_SITE;
+        for (int i = threadIdx.x; i < n; i += VORONOI_THREADS) labels[i] = NO_SITE;
         return;
     }
     int count = 0;
-    for (int from = first; from <= last && count <= SEGMENT_COLUMNS; from += THREADS) {
+    for (int from = first; from <= last && count <= SEGMENT_COLUMNS; from += VORONOI_THREADS) {
         const int x = from + threadIdx.x;
         const u32 v = x <= last ? row[x] : EMPTY, mask = __ballot_sync(~0u, v != EMPTY);
         if (lane == 0) s.counts[warp] = __popc(mask);
         __syncthreads();
         int i = count + __popc(mask & ((1u << lane) - 1));
-        for (int w = 0; w < THREADS / 32; w++) {
+        for (int w = 0; w < VORONOI_THREADS / 32; w++) {
             if (w < warp) i += s.counts[w];
             count += s.counts[w];
         }
@@ -1024,10 +993,11 @@ template <typename D> __device__ __forceinline__ void label_segment(const Vorono
     const bool room = count <= SEGMENT_COLUMNS;
     if (threadIdx.x == 0) s.at[0] = room ? 0 : first, s.at[n - 1] = room ? count - 1 : last;
     __syncthreads();
-    for (int step = SEGMENT / 2; step; step /= 2) {
+    for (int step = VORONOI_SEGMENT / 2; step; step /= 2) {
         // As many lanes look for a pixel's as there are, up to a warp.
-        const int pixels = SEGMENT / 2 / step, lanes = max(min(THREADS / pixels, 32), 1), part = threadIdx.x % lanes;
-        for (int k0 = 0; k0 < pixels; k0 += THREADS / lanes) {
+        const int pixels = VORONOI_SEGMENT / 2 / step, lanes = max(min(VORONOI_THREADS / pixels, 32), 1),
+                  part = threadIdx.x % lanes;
+        for (int k0 = 0; k0 < pixels; k0 += VORONOI_THREADS / lanes) {
             const int k = k0 + threadIdx.x / lanes, i = step * (2 * k + 1), x = x0 + i;
             const bool is = k < pixels && i < n - 1;
             Column<D> c;
@@ -1046,7 +1016,7 @@ template <typename D> __device__ __forceinline__ void label_segment(const Vorono
         __syncthreads();
     }
     // All columns that are as near as a pixel's lie between those of its neighbours.
-    for (int i = threadIdx.x; i < n; i += THREADS) {
+    for (int i = threadIdx.x; i < n; i += VORONOI_THREADS) {
         if (i == 0 || i == n - 1) continue;
         const int own = s.at[i], x = x0 + i;
         auto offered = [&](int p, int *u) { // how far column p of the list is, squared
@@ -1062,43 +1032,40 @@ template <typename D> __device__ __forceinline__ void label_segment(const Vorono
     }
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS) voronoi_rows(VoronoiArgs g) {
+extern "C" __global__ void __launch_bounds__(VORONOI_THREADS) voronoi_rows(VoronoiArgs g) {
     after_prior();
     label_segment<u32>(g);
 }
-extern "C" __global__ void __launch_bounds__(THREADS) voronoi_rows_wide(VoronoiArgs g) {
+extern "C" __global__ void __launch_bounds__(VORONOI_THREADS) voronoi_rows_wide(VoronoiArgs g) {
     after_prior();
     label_segment<u64>(g);
 }
 
 // --- Brute force --------------------------------------------------------------------------------------------------------
 
-#define BRUTE_PIXELS 4  // of a thread
-#define BRUTE_SITES 512 // at a time
-
-extern "C" __global__ void __launch_bounds__(THREADS) voronoi_brute(VoronoiArgs g) {
-    __shared__ int2 sites[BRUTE_SITES];
+extern "C" __global__ void __launch_bounds__(VORONOI_THREADS) voronoi_brute(VoronoiArgs g) {
+    __shared__ int2 sites[VORONOI_BRUTE_SITES];
     after_prior();
     check_sites(g);
     const u32 pixels = (u32)g.width * g.height;
-    int x[BRUTE_PIXELS], y[BRUTE_PIXELS];
-    u64 least[BRUTE_PIXELS];
-    u32 label[BRUTE_PIXELS];
+    int x[VORONOI_BRUTE_PIXELS], y[VORONOI_BRUTE_PIXELS];
+    u64 least[VORONOI_BRUTE_PIXELS];
+    u32 label[VORONOI_BRUTE_PIXELS];
 #pragma unroll
-    for (int k = 0; k < BRUTE_PIXELS; k++) {
-        const u32 i = (blockIdx.x * BRUTE_PIXELS + k) * THREADS + threadIdx.x;
+    for (int k = 0; k < VORONOI_BRUTE_PIXELS; k++) {
+        const u32 i = (blockIdx.x * VORONOI_BRUTE_PIXELS + k) * VORONOI_THREADS + threadIdx.x;
         x[k] = i % g.width, y[k] = i / g.width;
         least[k] = ~0ull, label[k] = NO_SITE;
     }
-    for (u32 from = 0; from < g.n; from += BRUTE_SITES) {
-        const int n = min(g.n - from, (u32)BRUTE_SITES);
+    for (u32 from = 0; from < g.n; from += VORONOI_BRUTE_SITES) {
+        const int n = min(g.n - from, (u32)VORONOI_BRUTE_SITES);
         __syncthreads();
-        for (int i = threadIdx.x; i < n; i += THREADS) sites[i] = g.sites[from + i];
+        for (int i = threadIdx.x; i < n; i += VORONOI_THREADS) sites[i] = g.sites[from + i];
         __syncthreads();
         for (int i = 0; i < n; i++) {
             const int2 s = sites[i];
 #pragma unroll
-            for (int k = 0; k < BRUTE_PIXELS; k++) {
+            for (int k = 0; k < VORONOI_BRUTE_PIXELS; k++) {
                 const int dx = s.x - x[k], dy = s.y - y[k];
                 const u64 d = (u64)((i64)dx * dx) + (u64)((i64)dy * dy);
                 if (d < least[k]) least[k] = d, label[k] = from + i;
@@ -1106,8 +1073,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) voronoi_brute(VoronoiArgs 
         }
     }
 #pragma unroll
-    for (int k = 0; k < BRUTE_PIXELS; k++) {
-        const u32 i = (blockIdx.x * BRUTE_PIXELS + k) * THREADS + threadIdx.x;
+    for (int k = 0; k < VORONOI_BRUTE_PIXELS; k++) {
+        const u32 i = (blockIdx.x * VORONOI_BRUTE_PIXELS + k) * VORONOI_THREADS + threadIdx.x;
         if (i < pixels) g.labels[i] = label[k];
     }
 }
@@ -1115,9 +1082,9 @@ extern "C" __global__ void __launch_bounds__(THREADS) voronoi_brute(VoronoiArgs 
 // --- Jump flooding ------------------------------------------------------------------------------------------------------
 
 // Labels the sites' own pixels of a plane that has NO_SITE everywhere.
-extern "C" __global__ void __launch_bounds__(THREADS) voronoi_seed(VoronoiArgs g) {
+extern "C" __global__ void __launch_bounds__(VORONOI_THREADS) voronoi_seed(VoronoiArgs g) {
     after_prior();
-    const u32 i = blockIdx.x * THREADS + threadIdx.x;
+    const u32 i = blockIdx.x * VORONOI_THREADS + threadIdx.x;
     int2 p;
     if (!site_of(g, i, &p)) {
         if (i < g.n) report(g.fault, FAULT_VORONOI_SITE, i);
@@ -1128,9 +1095,9 @@ extern "C" __global__ void __launch_bounds__(THREADS) voronoi_seed(VoronoiArgs g
 }
 
 // A step, from the plane to the labels.
-extern "C" __global__ void __launch_bounds__(THREADS) voronoi_jump(VoronoiArgs g) {
+extern "C" __global__ void __launch_bounds__(VORONOI_THREADS) voronoi_jump(VoronoiArgs g) {
     after_prior();
-    const u32 i = blockIdx.x * THREADS + threadIdx.x;
+    const u32 i = blockIdx.x * VORONOI_THREADS + threadIdx.x;
     const int x = i % g.width, y = i / g.width;
     if (y >= g.height) return;
     u64 least = ~0ull;

@@ -940,8 +940,8 @@ func TestDeviceLost(t *testing.T) {
 	}
 	s := st.(*stream)
 	bad := func() error {
-		args := clearParams{Stats: 0x100, N: 1}
-		return s.launch(reduceClear, 1, 1, clearThreads, 0, unsafe.Pointer(&args), unsafe.Sizeof(args))
+		args := reduceClearParams{Stats: 0x100, N: 1}
+		return reduceClear.launch(s, 1, 1, clearThreads, 0, &args)
 	}
 	err = errors.Join(s.enqueue("Planted", 0, bad), s.Wait(t.Context()))
 	if !errors.Is(err, driver.ErrDeviceLost) || !strings.Contains(err.Error(), "CUDA_ERROR_ILLEGAL_ADDRESS (700)") ||

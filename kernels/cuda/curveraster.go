@@ -78,20 +78,20 @@ func (s *stream) curveRaster(op driver.CurveRaster) error {
 	if err := s.fill(claims, 0xff, 8*n); err != nil {
 		return err
 	}
-	draw := drawParams{
+	draw := curverasterDrawParams{
 		Segments: segments, Firsts: lines, Curves: curves, Claims: claims, Flags: flags.at(),
 		Count:  uint32(len(op.Segments)),
 		Pieces: uint32(pieces), Width: int32(op.Width), Height: int32(op.Height),
 	}
-	if err := curveDraw.launch(s, blocks(int64(pieces), curveThreads/curveLanes), 1, curveThreads, 0,
+	if err := curverasterDraw.launch(s, blocks(int64(pieces), curveThreads/curveLanes), 1, curveThreads, 0,
 		&draw); err != nil {
 		return err
 	}
-	resolve := resolveParams{
+	resolve := curverasterResolveParams{
 		Segments: segments, Curves: curves, Stops: stops, Claims: claims, Flags: flags.at(), Values: values.at(),
 		Pixels: uint64(n), Channels: uint32(op.Channels),
 	}
-	return curveResolve.launch(s, blocks(n, curvePixels), 1, curveThreads, 0, &resolve)
+	return curverasterResolve.launch(s, blocks(n, curvePixels), 1, curveThreads, 0, &resolve)
 }
 
 // gap is what lies between what is aligned.

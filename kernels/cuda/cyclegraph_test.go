@@ -8,7 +8,6 @@ import (
 	"errors"
 	"slices"
 	"testing"
-	"unsafe"
 
 	"github.com/polyscan/polyscan/internal/devicetest"
 	"github.com/polyscan/polyscan/kernels/driver"
@@ -78,8 +77,8 @@ func TestCycleGraphsKept(t *testing.T) {
 
 // clearNothing launches a kernel that has nothing to do.
 func (s *stream) clearNothing(threads int, stats uint64) error {
-	args := clearParams{Stats: stats}
-	return s.launch(reduceClear, 1, 1, threads, 0, unsafe.Pointer(&args), unsafe.Sizeof(args))
+	args := reduceClearParams{Stats: stats}
+	return reduceClear.launch(s, 1, 1, threads, 0, &args)
 }
 
 // Where a cycle can't be made a graph, the device does without, and the stream goes on; where it can't be launched, the

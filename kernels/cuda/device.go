@@ -156,7 +156,7 @@ func (d *device) load() error {
 	if err := failedCode("cuDeviceGetAttribute", code); err != nil {
 		return err
 	}
-	for _, k := range []kernel{reduceWideH, reduceWideHM} {
+	for _, k := range []kernelFor[reduceArgs]{reduceWideH, reduceWideHM} {
 		if d.sharedBytes, code = reserveShared(d.kernels[k], most); code != 0 {
 			return failedCode("cuFuncSetAttribute "+kernelNames[k].name, code)
 		}

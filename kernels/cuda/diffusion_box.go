@@ -28,7 +28,7 @@ const boxBlocksPerUnit = 4
 // setUp enqueues a kernel for each level.
 func (boxDiffuser) setUp(s *stream, op *diffusionSetup) error {
 	b := layBox(&arena{op.Dst}, op.DiffusionGrid)
-	if err := s.fill(b.head, 0, diffusionHeaderBytes); err != nil {
+	if err := s.fill(b.head, 0, diffusionHeaderRoom); err != nil {
 		return err
 	}
 	n := op.Width * op.Height
@@ -71,7 +71,7 @@ func (boxDiffuser) solve(s *stream, op *diffusionSolve) error {
 		Width: int32(g.Width), Height: int32(g.Height), Channels: int32(op.Channels), Start: int32(op.Start),
 		Tolerance: op.Tolerance,
 	}
-	c.fine = boxFineParams{P: p}
+	c.fine = boxStartParams{P: p}
 	if len(c.setup.levels) > 0 {
 		c.fine.L, c.fine.E, c.fine.B = c.setup.levels[0], c.state.vectors[0].E, c.state.vectors[0].B
 	}
@@ -81,7 +81,7 @@ func (boxDiffuser) solve(s *stream, op *diffusionSolve) error {
 	if op.Start == driver.DiffusionFromMean {
 		blocks = boxMeanBlocks
 	}
-	if err := boxBegin.launch(s, blocks, 1, boxMeanThreads, 0, &boxBeginParams{p}); err != nil {
+	if err := boxBegin.launch(s, blocks, 1, boxMeanThreads, 0, &p); err != nil {
 		return err
 	}
 	if op.Start != driver.DiffusionContinue {
@@ -102,8 +102,8 @@ type boxCycle struct {
 	s        *stream
 	channels int
 	setup    boxSetup
-	state    boxState
-	fine     boxFineParams
+	state    boxStateParts
+	fine     boxStartParams
 	row      int // tiles of the image in a row, for all channels
 	rows     int // of them
 }
@@ -134,12 +134,12 @@ func (c *boxCycle) enqueue() error {
 			}
 		}
 		args := boxBottomParams{State: c.state.head,
-			P: boxBottom{Inverse: c.setup.inverse, B: vectors[bottom].B, E: vectors[bottom].E}}
+			P: boxBottomArgs{Inverse: c.setup.inverse, B: vectors[bottom].B, E: vectors[bottom].E}}
 		for i, l := range levels[bottom:] {
 			*[...]*boxLevel{&args.P.L0, &args.P.L1, &args.P.L2}[i] = l
 			args.P.Levels++
 		}
-		if err := boxBottomUp.launch(c.s, c.channels, 1, boxBottomThreads, 0, &args); err != nil {
+		if err := boxBottom.launch(c.s, c.channels, 1, boxBottomThreads, 0, &args); err != nil {
 			return err
 		}
 		for i := bottom - 1; i >= 0; i-- {

@@ -50,7 +50,7 @@ func layGraph(a *arena, g driver.DiffusionGrid) (m graphMemory) {
 	m.Width, m.Height = uint32(g.Width), uint32(g.Height)
 	m.NodeRoom, m.EdgeRoom, m.ProlongRoom, m.ProductRoom = uint32(nodes), uint32(edges), uint32(prolong),
 		uint32(product)
-	m.Head = a.take(diffusionHeaderBytes)
+	m.Head = a.take(diffusionHeaderRoom)
 	m.Open, m.Parent = a.take(int64(n)), a.floats(n)
 	for w, h := g.Width, g.Height; w*h > 1; {
 		w, h = (w+1)/2, (h+1)/2
@@ -129,7 +129,7 @@ func (graphDiffuser) setUp(s *stream, op *diffusionSetup) error {
 	for k, l := range m.levels {
 		var err error
 		if k == 0 {
-			p := graphParams{G: m.graphSetup}
+			p := m.graphSetup
 			if err = graphJoinPixels.launch(s, graphBlocks(l.cells()), 1, graphThreads, 0, &p); err == nil {
 				err = graphNumberPixels.launch(s, graphBlocks(l.cells()), 1, graphThreads, 0, &p)
 			}
@@ -149,7 +149,7 @@ func (graphDiffuser) setUp(s *stream, op *diffusionSetup) error {
 			case k >= graphDeep: // and lead far away here
 				smooth, product, multiply = graphSmoothDeep, graphProductDeep, graphMultiplyDeep
 			}
-			cells := graphCellParams{G: m.graphSetup, Cell: from.cell, Next: l.cell, Parts: l.parts, Level: int32(k)}
+			cells := graphJoinFirstParams{G: m.graphSetup, Cell: from.cell, Next: l.cell, Parts: l.parts, Level: int32(k)}
 			join, blocks := graphJoin, graphBlocks(32*l.cells())
 			switch {
 			case k <= graphJoinFew:
@@ -160,8 +160,8 @@ func (graphDiffuser) setUp(s *stream, op *diffusionSetup) error {
 			if err = join.launch(s, blocks, 1, graphThreads, 0, &cells); err == nil {
 				err = graphNumber.launch(s, graphBlocks(l.cells()), 1, graphThreads, 0, &cells)
 			}
-			rows := graphRowsParams{G: m.graphSetup, Cell: from.cell, Next: l.cell, Level: int32(k)}
-			for _, kernel := range []kernelFor[graphRowsParams]{smooth, product, multiply} {
+			rows := graphSmoothFirstParams{G: m.graphSetup, Cell: from.cell, Next: l.cell, Level: int32(k)}
+			for _, kernel := range []kernelFor[graphSmoothFirstParams]{smooth, product, multiply} {
 				if err == nil {
 					err = kernel.launch(s, multiplyBlocks(from.cells()), 1, 32*graphMultiplyWarps, 0, &rows)
 				}
@@ -175,7 +175,7 @@ func (graphDiffuser) setUp(s *stream, op *diffusionSetup) error {
 		Levels: uint32(len(m.levels)), Method: uint32(op.Method)}); err != nil {
 		return err
 	}
-	return graphInvert.launch(s, 1, 1, graphInvertThreads, 0, &graphParams{G: m.graphSetup})
+	return graphInvert.launch(s, 1, 1, graphInvertThreads, 0, &m.graphSetup)
 }
 
 // solve enqueues cycles.
@@ -185,7 +185,7 @@ func (graphDiffuser) solve(s *stream, op *diffusionSolve) error {
 	p := layGraphState(&arena{op.State}, g, op.Channels)
 	p.G, p.Status, p.Flags, p.Colours, p.X, p.Fault = m.graphSetup, op.Status, op.Flags, op.Colours, op.X, s.faultAt()
 	p.Channels, p.Start, p.Method, p.Tolerance = uint32(op.Channels), uint32(op.Start), uint32(op.Method), op.Tolerance
-	c := graphCycle{s: s, m: &m, p: graphSolveParams{p}}
+	c := graphCycle{s: s, m: &m, p: p}
 	if err := graphBegin.launch(s, 1, 1, 1, 0, &c.p); err != nil {
 		return err
 	}
@@ -211,11 +211,11 @@ func (graphDiffuser) solve(s *stream, op *diffusionSolve) error {
 type graphCycle struct {
 	s   *stream
 	m   *graphMemory
-	p   graphSolveParams
+	p   graphSolve
 	err error
 }
 
-func (c *graphCycle) all(k kernelFor[graphSolveParams], blocks int) {
+func (c *graphCycle) all(k kernelFor[graphSolve], blocks int) {
 	if c.err == nil {
 		c.err = k.launch(c.s, blocks, 1, graphThreads, 0, &c.p)
 	}
@@ -223,8 +223,8 @@ func (c *graphCycle) all(k kernelFor[graphSolveParams], blocks int) {
 
 // tiles is how many tiles of pixels there are in a row, and in all.
 func (c *graphCycle) tiles() (across, all int) {
-	across = (int(c.p.S.G.Width) + graphInnerX - 1) / graphInnerX
-	return across, across * ((int(c.p.S.G.Height) + graphInnerY - 1) / graphInnerY)
+	across = (int(c.p.G.Width) + graphInnerX - 1) / graphInnerX
+	return across, across * ((int(c.p.G.Height) + graphInnerY - 1) / graphInnerY)
 }
 
 // step goes a step, or begins where start is not 0, and leaves what the next cycle begins with.
@@ -232,7 +232,7 @@ func (c *graphCycle) step(start uint32) {
 	if c.err == nil {
 		across, tiles := c.tiles()
 		c.err = graphStep.launch(c.s, tiles, 1, graphThreads, 0,
-			&graphStepParams{S: c.p.S, Across: uint32(across), Start: start})
+			&graphStepParams{S: c.p, Across: uint32(across), Start: start})
 	}
 }
 
@@ -248,13 +248,13 @@ func (c *graphCycle) precondition() {
 				blocks = min(c.s.dev.info.ComputeUnits,
 					(32*c.m.levels[1].cells()+graphLevelThreads-1)/graphLevelThreads)
 			}
-			c.err = graphLevelSolve.launch(c.s, blocks, 1, graphLevelThreads, 0, &c.p)
+			c.err = graphLevels.launch(c.s, blocks, 1, graphLevelThreads, 0, &c.p)
 		}
 		c.all(graphUp, first)
 	}
 	if c.err == nil {
 		across, tiles := c.tiles()
 		c.err = graphSmoothOut.launch(c.s, min(tiles, graphParts), 1, graphThreads, 0,
-			&graphOutParams{S: c.p.S, Across: uint32(across), Tiles: uint32(tiles)})
+			&graphSmoothOutParams{S: c.p, Across: uint32(across), Tiles: uint32(tiles)})
 	}
 }

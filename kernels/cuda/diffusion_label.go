@@ -17,7 +17,7 @@ func (s *stream) label(op *diffusionSetup, head, labels, open uint64) error {
 	if err := labelInit.launch(s, across*down, 1, labelThreads, 0, &first); err != nil {
 		return err
 	}
-	p := labelParams{Flags: op.Flags, Labels: labels, Width: w, Height: h}
+	p := labelJoinParams{Flags: op.Flags, Labels: labels, Width: w, Height: h}
 	if borders := (across-1)*op.Height + (down-1)*op.Width; borders > 0 {
 		if err := labelJoin.launch(s, (borders+labelThreads-1)/labelThreads, 1, labelThreads, 0, &p); err != nil {
 			return err
@@ -33,6 +33,9 @@ func (s *stream) label(op *diffusionSetup, head, labels, open uint64) error {
 	return labelOpen.launch(s, blocks, 1, labelThreads, 0, &last)
 }
 
+// labelSumsBytes is the size of the sums that fillIn needs.
+const labelSumsBytes = 8 * 4 * labelParts
+
 // fillIn enqueues what gives x the values that a solve begins with. done is the address of the word that says that
 // there is nothing to do, and sums has labelSumsBytes.
 func (s *stream) fillIn(op *diffusionSolve, head, done, open, sums uint64) error {
@@ -43,9 +46,9 @@ func (s *stream) fillIn(op *diffusionSolve, head, done, open, sums uint64) error
 	if op.Start == driver.DiffusionFromX {
 		f.Keep = 1
 	}
-	if err := labelMean.launch(s, labelParts, 1, labelThreads, 0, &labelFillParams{f}); err != nil {
+	if err := labelMean.launch(s, labelParts, 1, labelThreads, 0, &f); err != nil {
 		return err
 	}
 	blocks := min((op.Width*op.Height+labelThreads-1)/labelThreads, 8*s.dev.info.ComputeUnits)
-	return labelFill.launch(s, blocks, 1, labelThreads, 0, &labelFillParams{f})
+	return labelFill.launch(s, blocks, 1, labelThreads, 0, &f)
 }

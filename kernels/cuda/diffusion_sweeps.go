@@ -28,7 +28,7 @@ func pyramid(m driver.DiffusionMethod) bool {
 
 func laySweeps(a *arena, g driver.DiffusionGrid) (s sweepSetup) {
 	w, h := g.Width, g.Height
-	s.head, s.scratch = a.take(diffusionHeaderBytes), a.take(diffusionHeaderBytes)
+	s.head, s.scratch = a.take(diffusionHeaderRoom), a.take(diffusionHeaderRoom)
 	s.labels = a.floats(w*h + 1)
 	if g.Method == driver.DiffusionVariableStencil {
 		s.rows, s.nearest = s.labels, a.floats(w*h)
@@ -95,17 +95,17 @@ func (sweeper) setUp(s *stream, op *diffusionSetup) error {
 	}
 	if m.nearest != 0 {
 		if err := sweepsColumns.launch(s, (op.Width+sweepThreads-1)/sweepThreads, 1, sweepThreads, 0,
-			&sweepColumnsParams{Flags: op.Flags, Rows: m.rows, Width: w, Height: h}); err != nil {
+			&sweepsColumnsParams{Flags: op.Flags, Rows: m.rows, Width: w, Height: h}); err != nil {
 			return err
 		}
 		if err := sweepsNearest.launch(s, m.levels[0].blocks(), 1, sweepThreads, 0,
-			&sweepNearestParams{Rows: m.rows, Nearest: m.nearest, Width: w, Height: h}); err != nil {
+			&sweepsNearestParams{Rows: m.rows, Nearest: m.nearest, Width: w, Height: h}); err != nil {
 			return err
 		}
 	}
 	fine := sweepImage{Flags: op.Flags, Width: w, Height: h}
 	for _, l := range m.levels[1:] {
-		p := sweepFlagsParams{Fine: fine.Flags, To: l.Flags, FineWidth: fine.Width, FineHeight: fine.Height,
+		p := sweepsFlagsParams{Fine: fine.Flags, To: l.Flags, FineWidth: fine.Width, FineHeight: fine.Height,
 			Width: l.Width, Height: l.Height}
 		if op.Method == driver.DiffusionPyramidGreedy {
 			p.Greedy = 1
@@ -120,7 +120,7 @@ func (sweeper) setUp(s *stream, op *diffusionSetup) error {
 		}
 		fine = l
 	}
-	return sweepsFinish.launch(s, 1, 1, 1, 0, &sweepFinishParams{
+	return sweepsFinish.launch(s, 1, 1, 1, 0, &sweepsFinishParams{
 		Head: m.head, Counts: op.Counts, Width: uint32(w), Height: uint32(h), Walls: walls(op.DiffusionGrid),
 		Method: uint32(op.Method),
 	})
@@ -172,16 +172,16 @@ type sweepCycle struct {
 	err      error
 }
 
-func (c *sweepCycle) one(k kernelFor[sweepSolveParams]) {
+func (c *sweepCycle) one(k kernelFor[sweepSolve]) {
 	if c.err == nil {
-		c.err = k.launch(c.s, 1, 1, 1, 0, &sweepSolveParams{c.p})
+		c.err = k.launch(c.s, 1, 1, 1, 0, &c.p)
 	}
 }
 
 // image enqueues a kernel for the image itself.
-func (c *sweepCycle) image(k kernelFor[sweepImageParams], blocks, threads int) {
+func (c *sweepCycle) image(k kernelFor[sweepsBeginParams], blocks, threads int) {
 	if c.err == nil {
-		c.err = k.launch(c.s, blocks, 1, threads, 0, &sweepImageParams{S: c.p, L: c.levels[0]})
+		c.err = k.launch(c.s, blocks, 1, threads, 0, &sweepsBeginParams{S: c.p, L: c.levels[0]})
 	}
 }
 
@@ -189,7 +189,7 @@ func (c *sweepCycle) image(k kernelFor[sweepImageParams], blocks, threads int) {
 func (c *sweepCycle) climb() {
 	for k := 1; k < len(c.levels) && c.err == nil; k++ {
 		c.err = sweepsShrink.launch(c.s, c.levels[k].blocks(), 1, sweepThreads, 0,
-			&sweepShrinkParams{S: c.p, Fine: c.levels[k-1], L: c.levels[k]})
+			&sweepsShrinkParams{S: c.p, Fine: c.levels[k-1], L: c.levels[k]})
 	}
 	for k := len(c.levels) - 1; k > 0; k-- {
 		for range pyramidCycles {
@@ -199,14 +199,14 @@ func (c *sweepCycle) climb() {
 		if c.err == nil {
 			l := &c.levels[k-1]
 			c.err = sweepsGrow.launch(c.s, l.blocks(), 1, sweepThreads, 0,
-				&sweepGrowParams{S: c.p, L: *l, Coarse: c.levels[k]})
+				&sweepsGrowParams{S: c.p, L: *l, Coarse: c.levels[k]})
 		}
 	}
 }
 
 // run is a cycle of an image: there and back, an even number of times, or once where all of it fits on chip.
 func (c *sweepCycle) run(l *sweepImage, level uint32) {
-	p := sweepRunParams{S: c.p, L: *l, From: l.X, To: l.Spare, Sweeps: sweepHalo, First: 1, Level: level}
+	p := sweepsRunParams{S: c.p, L: *l, From: l.X, To: l.Spare, Sweeps: sweepHalo, First: 1, Level: level}
 	inner := sweepRegion - 2*sweepHalo
 	blocks := (int(l.Width) + inner - 1) / inner * ((int(l.Height) + inner - 1) / inner)
 	if l.Width <= sweepRegion && l.Height <= sweepRegion {
@@ -224,7 +224,7 @@ func (c *sweepCycle) run(l *sweepImage, level uint32) {
 // far is a cycle of the image with the variable stencil.
 func (c *sweepCycle) far() {
 	l := &c.levels[0]
-	p := sweepFarParams{S: c.p, L: *l, From: l.X, To: l.Spare, First: 1}
+	p := sweepsFarParams{S: c.p, L: *l, From: l.X, To: l.Spare, First: 1}
 	for i := range sweepsInCycle {
 		if i == sweepsInCycle-1 {
 			p.Last = 1

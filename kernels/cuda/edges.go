@@ -29,7 +29,7 @@ func (s *stream) edges(op driver.Edges) error {
 	}
 	dst.overwritten()
 	kind, weights, shift := luminanceOf(im.Format)
-	args := edgesParams{
+	args := edgesSobelParams{
 		Src: src.at(), Stride: uint64(im.Stride), Dst: dst.at(), Width: int32(im.Width), Height: int32(im.Height),
 		Kind: kind, Weights: weights, Shift: shift,
 	}

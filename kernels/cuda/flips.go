@@ -51,10 +51,10 @@ func (s *stream) flips(op driver.Flips) error {
 	if err := s.fill(scratch.at(), 0, zeroed); err != nil {
 		return err
 	}
-	args := flipParams{f}
+	args := f
 	all := min(max(ceilDiv(2*op.N, flipThreads), 1), s.dev.info.ComputeUnits*flipBlocks)
 	for _, k := range []struct {
-		kernel  kernelFor[flipParams]
+		kernel  kernelFor[flipArgs]
 		blocks  int
 		threads int
 	}{
@@ -74,14 +74,14 @@ func (s *stream) flips(op driver.Flips) error {
 		wide = flipWideRounds
 	}
 	for round := range wide {
-		args := flipRoundParams{F: f, Round: uint32(round)}
-		for _, k := range []kernelFor[flipRoundParams]{flipsClaim, flipsWin, flipsTurn} {
+		args := flipsClaimParams{F: f, Round: uint32(round)}
+		for _, k := range []kernelFor[flipsClaimParams]{flipsClaim, flipsWin, flipsTurn} {
 			if err := k.launch(s, all, 1, flipThreads, 0, &args); err != nil {
 				return err
 			}
 		}
 	}
-	if err := flipsTail.launch(s, 1, 1, flipTailThreads, 0, &flipTailParams{F: f, Wide: uint32(wide)}); err != nil {
+	if err := flipsTail.launch(s, 1, 1, flipTailThreads, 0, &flipsTailParams{F: f, Wide: uint32(wide)}); err != nil {
 		return err
 	}
 	return flipsEnd.launch(s, all, 1, flipThreads, 0, &args)

@@ -34,7 +34,7 @@ func (s *stream) hold(op driver.Hold) error {
 		return err
 	}
 	changed.overwritten()
-	args := holdParams{V: v, Changed: changed.at(), Limit: uint32(op.Limit), Jump: uint32(op.Jump)}
+	args := holdCheckParams{V: v, Changed: changed.at(), Limit: uint32(op.Limit), Jump: uint32(op.Jump)}
 	blocks := func(n int) int {
 		return min(max((n+shadeThreads-1)/shadeThreads, 1), s.dev.info.ComputeUnits*8)
 	}

@@ -39,7 +39,7 @@ func (s *stream) hullCompletion(op driver.HullCompletion) error {
 	g.V = meshDiagram{Sites: sites.at(), Labels: labels.at(), N: uint32(op.N), Width: int32(op.Width),
 		Height: int32(op.Height)}
 	g.Triangles, g.Counts = triangles.at(), counts.at()
-	args := hullParams{g}
+	args := g
 	return cmp.Or(
 		hullChains.launch(s, 4, 1, hullThreads, 0, &args),
 		hullJoin.launch(s, 1, 1, hullThreads, 0, &args))

@@ -60,8 +60,8 @@ func (s *stream) islands(op driver.Islands) error {
 	}
 	v := meshDiagram{Sites: sites.at(), Labels: labels.at(), N: uint32(op.N), Width: int32(op.Width),
 		Height: int32(op.Height)}
-	find := islandFindParams{V: v, List: scratch.at() + driver.Align, Found: scratch.at()}
-	settle := islandSettleParams{V: v, List: find.List, Found: find.Found, Count: count.at()}
+	find := islandsFindParams{V: v, List: scratch.at() + driver.Align, Found: scratch.at()}
+	settle := islandsSettleParams{V: v, List: find.List, Found: find.Found, Count: count.at()}
 	return cmp.Or(
 		islandsFind.launch(s, ceilDiv(op.Height, islandRows), ceilDiv(op.Width, islandThreads), islandThreads, 0,
 			&find),

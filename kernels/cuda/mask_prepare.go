@@ -8,7 +8,6 @@ package cuda
 import (
 	"fmt"
 	"slices"
-	"unsafe"
 
 	"github.com/polyscan/polyscan/kernels/driver"
 )
@@ -50,11 +49,11 @@ func (s *stream) maskPrepare(op driver.MaskPrepare) error {
 		return err
 	}
 	k, _, _ := methodKernels(driver.Method(p.head.Method))
-	args := prepareParams{p.view(base)}
-	if err := s.launch(k, int(p.head.Bands), 1, threads, 0, unsafe.Pointer(&args), unsafe.Sizeof(args)); err != nil {
+	args := p.view(base)
+	if err := k.launch(s, int(p.head.Bands), 1, maskThreads, 0, &args); err != nil {
 		return err
 	}
-	if err := s.launch(preparePrefix, 1, 1, prefixThreads, 0, unsafe.Pointer(&args), unsafe.Sizeof(args)); err != nil {
+	if err := preparePrefix.launch(s, 1, 1, prefixThreads, 0, &args); err != nil {
 		return err
 	}
 	dst.mem.remember(dst.off, p)

@@ -7,7 +7,6 @@ package cuda
 
 import (
 	"fmt"
-	"unsafe"
 
 	"gorgonia.org/cu"
 
@@ -46,12 +45,12 @@ func (s *stream) maskRaster(op driver.MaskRaster) error {
 
 	if op.Mode == driver.RasterMask && op.Count == 1 {
 		_, k, _ := methodKernels(driver.Method(p.head.Method))
-		args := rasterParams{P: v, R: p.regions[op.First], Dst: dst.at(), Stride: uint64(im.Stride)}
+		args := rasterRowSpansParams{P: v, R: p.regions[op.First], Dst: dst.at(), Stride: uint64(im.Stride)}
 		gx, gy := (im.Width+tileWidth-1)/tileWidth, (im.Height+tileHeight-1)/tileHeight
 		if k == rasterRowSpans {
 			gx, gy = (im.Height+rasterRows-1)/rasterRows, 1
 		}
-		return s.launch(k, gx, gy, threads, 0, unsafe.Pointer(&args), unsafe.Sizeof(args))
+		return k.launch(s, gx, gy, maskThreads, 0, &args)
 	}
 
 	// The bytes between rows are not ours.
@@ -74,6 +73,6 @@ func (s *stream) maskRaster(op driver.MaskRaster) error {
 	// A column of the grid for each region, and as many blocks in it as there are left and warps for items.
 	most := s.dev.info.ComputeUnits * rasterItemsBlocks
 	gx := min(op.Count, most)
-	gy := int(min(uint64(most/gx), max(p.largest/(threads/32), 1)))
-	return s.launch(rasterItems, gx, gy, threads, 0, unsafe.Pointer(&args), rasterItemsBytes)
+	gy := int(min(uint64(most/gx), max(p.largest/(maskThreads/32), 1)))
+	return rasterItems.launch(s, gx, gy, maskThreads, 0, &args)
 }

@@ -69,15 +69,14 @@ func (s *stream) maskReduce(op driver.MaskReduce) error {
 	hist.overwritten()
 	r := reductionFor(im.Format, op.What, smallRegions(p.largest, op.Count, s.dev.info.ComputeUnits), s.dev.sharedBytes)
 	if !op.Accumulate && !r.each {
-		args := clearParams{stats.at(), uint64(n), hist.at(), uint64(hist.n / 16)}
+		args := reduceClearParams{stats.at(), uint64(n), hist.at(), uint64(hist.n / 16)}
 		words := max(n*(statsBytes/8), hist.n/16)
 		blocks := int(min((words+clearThreads-1)/clearThreads, maxClearBlocks))
-		if err := s.launch(reduceClear, blocks, 1, clearThreads, 0, unsafe.Pointer(&args),
-			unsafe.Sizeof(args)); err != nil {
+		if err := reduceClear.launch(s, blocks, 1, clearThreads, 0, &args); err != nil {
 			return err
 		}
 	}
-	args := reduceParams{reduceArgs{
+	args := reduceArgs{
 		P:        p.view(),
 		Frame:    frame.at(),
 		FrameEnd: frame.at() + uint64(frame.n),
@@ -92,20 +91,20 @@ func (s *stream) maskReduce(op driver.MaskReduce) error {
 		Channels: uint32(channels),
 		Levels:   uint32(levels),
 		What:     uint32(op.What),
-	}}
+	}
 	for c, at := range im.Format.Order[:channels] {
-		args.G.Order |= uint32(at) << (8 * c)
+		args.Order |= uint32(at) << (8 * c)
 	}
 	if !op.Accumulate {
-		args.G.Cleared = 1
+		args.Cleared = 1
 	}
 	if op.Row0 == 0 && im.Height == int(p.head.Height) {
-		args.G.Whole = 1
+		args.Whole = 1
 	}
 	blocks := op.Count
 	if !r.each {
 		// A block a multiprocessor, and no more than there can be items: those without any would only be in the way.
 		blocks = int(min(uint64(s.dev.info.ComputeUnits), p.slots(op.First, op.Count)))
 	}
-	return s.launch(r.kernel, blocks, 1, r.threads, r.shared, unsafe.Pointer(&args), unsafe.Sizeof(args))
+	return r.kernel.launch(s, blocks, 1, r.threads, r.shared, &args)
 }

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"runtime"
 	"time"
-	"unsafe"
 
 	"gorgonia.org/cu"
 
@@ -133,8 +132,8 @@ func (s *stream) Copy(dst, src driver.Slice) error {
 // Launch implements driver.Timer: it clears the results of no region.
 func (s *stream) Launch() error {
 	return s.enqueue("Launch", 0, func() error {
-		var args clearParams
-		return s.launch(reduceClear, 1, 1, clearThreads, 0, unsafe.Pointer(&args), unsafe.Sizeof(args))
+		var args reduceClearParams
+		return reduceClear.launch(s, 1, 1, clearThreads, 0, &args)
 	})
 }
 

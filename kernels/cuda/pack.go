@@ -34,11 +34,11 @@ func (s *stream) unpack(op driver.Unpack) error {
 	}
 	flags.overwritten()
 	planes.overwritten()
-	args := unpackParams{
+	args := packUnpackParams{
 		Src: packImageAt(im, src.at()), Mask: mask.at(), Flags: flags.at(), Planes: planes.at(),
 		Width: int32(im.Width), Height: int32(im.Height), Most: uint32(im.Format.Levels() - 1),
 	}
-	return packUnpack.launch(s, (im.Width+threads-1)/threads, min(im.Height, 65535), threads, 0, &args)
+	return packUnpack.launch(s, (im.Width+packThreads-1)/packThreads, min(im.Height, 65535), packThreads, 0, &args)
 }
 
 func (s *stream) Pack(op driver.Pack) error {
@@ -59,7 +59,7 @@ func (s *stream) pack(op driver.Pack) error {
 	if err != nil {
 		return err
 	}
-	args := packParams{
+	args := packPackParams{
 		Planes: planes.at(), Flags: flags.at(), Dst: packImageAt(im, dst.at()),
 		Width: int32(im.Width), Height: int32(im.Height), Most: uint32(im.Format.Levels() - 1),
 	}
@@ -79,7 +79,7 @@ func (s *stream) pack(op driver.Pack) error {
 		args.Src = packImageAt(op.Src, src.at())
 	}
 	dst.overwritten()
-	return packPack.launch(s, (im.Width+threads-1)/threads, min(im.Height, 65535), threads, 0, &args)
+	return packPack.launch(s, (im.Width+packThreads-1)/packThreads, min(im.Height, 65535), packThreads, 0, &args)
 }
 
 // planes are those of the colours of an image.

@@ -42,8 +42,6 @@ type header struct {
 const (
 	headerBytes = int64(unsafe.Sizeof(header{}))
 	regionBytes = int64(unsafe.Sizeof(preparedRegion{}))
-	bandBytes   = int64(unsafe.Sizeof(band{}))
-	edgeBytes   = int64(unsafe.Sizeof(driver.Edge{}))
 	itemBytes   = int64(unsafe.Sizeof(item(0)))
 
 	// maxBytes bounds all sizes, so that they add up without overflow. No device has as much.

@@ -64,8 +64,8 @@ func (s *stream) selectVertices(op driver.SelectVertices) error {
 	most := s.dev.info.ComputeUnits * 8
 	blocks := func(n int) int { return min((n+selectThreads-1)/selectThreads, most) }
 	candidates := int(v.BlockColumns) * int(v.BlockRows) // that are the first ones of blocks
-	args := selectParams{v}
-	run := func(k kernelFor[selectParams], blocks int) error {
+	args := v
+	run := func(k kernelFor[selection], blocks int) error {
 		return k.launch(s, blocks, 1, selectThreads, 0, &args)
 	}
 	err = run(selectClear, blocks(int(max(v.ZeroWords/4, v.CellCount))))

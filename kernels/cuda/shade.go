@@ -47,8 +47,8 @@ func (s *stream) shade(op driver.Shade) error {
 	// As many blocks as are busy for a while, and no more than have something to do.
 	most := s.dev.info.ComputeUnits * 8
 	blocks := func(n int) int { return min(max((n+shadeThreads-1)/shadeThreads, 1), most) }
-	args := shadeParams{v}
-	run := func(k kernelFor[shadeParams], blocks int) error {
+	args := v
+	run := func(k kernelFor[shading], blocks int) error {
 		return k.launch(s, blocks, 1, shadeThreads, 0, &args)
 	}
 	err = cmp.Or(s.fill(v.State, 0, zeros), run(shadePrepare, blocks(max(op.N, op.Max))))

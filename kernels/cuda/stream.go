@@ -413,7 +413,7 @@ func (s *stream) Close() error {
 	return nil
 }
 
-// launch enqueues a kernel. params is a struct of layout.go, of which the kernel takes so many bytes.
+// launch enqueues a kernel. params is a struct of abi.go, of so many bytes.
 func (s *stream) launch(k kernel, gx, gy, threads, shared int, params unsafe.Pointer, bytes uintptr) error {
 	if gx == 0 || gy == 0 {
 		return nil
@@ -426,10 +426,10 @@ func (s *stream) launch(k kernel, gx, gy, threads, shared int, params unsafe.Poi
 	s.dirty, s.kernelLast = true, true
 	name := &kernelNames[k]
 	return s.dev.checkCode(name.name,
-		launch(s.dev.kernels[k], gx, gy, threads, shared, s.cu, early, name.together, params, bytes))
+		launch(s.dev.kernels[k], gx, gy, threads, shared, s.cu, early, k.together(), params, bytes))
 }
 
 // launch enqueues the kernel on a grid of gx*gy blocks of so many threads, with so many bytes of dynamic shared memory.
 func (k kernelFor[P]) launch(s *stream, gx, gy, threads, shared int, params *P) error {
-	return s.launch(k.kernel, gx, gy, threads, shared, unsafe.Pointer(params), unsafe.Sizeof(*params))
+	return s.launch(kernel(k), gx, gy, threads, shared, unsafe.Pointer(params), unsafe.Sizeof(*params))
 }

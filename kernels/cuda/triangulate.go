@@ -59,8 +59,8 @@ func (s *stream) triangulate(op driver.Triangulate) error {
 	if err := s.fill(scratch.at()+uint64(l.state), 0, l.zeroed-l.state); err != nil {
 		return err
 	}
-	args := delaunayParams{l.args(scratch.at(), op.N)}
-	args.D.Points, args.D.Triangles, args.D.Count, args.D.Fault = points.at(), triangles.at(), count.at(), s.faultAt()
+	args := l.args(scratch.at(), op.N)
+	args.Points, args.Triangles, args.Count, args.Fault = points.at(), triangles.at(), count.at(), s.faultAt()
 	blocks := func(items int) int { return ceilDiv(op.N, triangulateThreads*items) }
 	units := s.dev.info.ComputeUnits
 	all := min(units*pointBlocks, blocks(1))
@@ -71,13 +71,13 @@ func (s *stream) triangulate(op driver.Triangulate) error {
 		return err
 	}
 	for pass := range uint32(keyDigits) {
-		sort := delaunaySortParams{D: args.D, Pass: pass}
+		sort := triangulateSortParams{D: args, Pass: pass}
 		if err := triangulateSort.launch(s, blocks(sortItems), 1, triangulateThreads, 0, &sort); err != nil {
 			return err
 		}
 	}
 	for _, k := range []struct {
-		kernel  kernelFor[delaunayParams]
+		kernel  kernelFor[delaunayArgs]
 		blocks  int
 		threads int
 	}{

@@ -71,17 +71,17 @@ func (s *stream) voronoi(op driver.Voronoi) error {
 	}
 	l.at(scratch.at())
 	l.Sites, l.Labels, l.Fault = sites.at(), labels.at(), s.faultAt()
-	p := &voronoiParams{l.voronoiArgs}
+	p := &l.voronoiArgs
 	blocks := func(n, each int) int { return (n + each - 1) / each }
 	// Each block takes so many of n in one launch.
-	launch := func(k kernelFor[voronoiParams], n, each, threads int) {
+	launch := func(k kernelFor[voronoiArgs], n, each, threads int) {
 		if err == nil {
 			err = k.launch(s, blocks(n, each), 1, threads, 0, p)
 		}
 	}
 	switch op.Method {
 	case driver.BruteForce:
-		launch(voronoiBrute, pixels, threads*voronoiBrutePixels, threads)
+		launch(voronoiBrute, pixels, voronoiThreads*voronoiBrutePixels, voronoiThreads)
 		return err
 	case driver.JumpFlood:
 		return s.jumpFlood(p)
@@ -96,39 +96,39 @@ func (s *stream) voronoi(op driver.Voronoi) error {
 		return err
 	}
 	err = s.fill(l.Words, 0, l.cleared)
-	launch(voronoiMark, op.N, threads, threads)
-	launch(voronoiRank, cells*strips, threads/32, threads)
-	launch(voronoiLeast, op.N, threads, threads)
+	launch(voronoiMark, op.N, voronoiThreads, voronoiThreads)
+	launch(voronoiRank, cells*strips, voronoiThreads/32, voronoiThreads)
+	launch(voronoiLeast, op.N, voronoiThreads, voronoiThreads)
 	if op.Method == driver.Banding {
-		launch(voronoiStrips, int(l.Pitch), threads, threads)
-		launch(voronoiColumns, blocks(op.Width, threads)*strips, 1, threads)
-		launch(rows, blocks(op.Width, voronoiSegment)*op.Height, 1, threads)
+		launch(voronoiStrips, int(l.Pitch), voronoiThreads, voronoiThreads)
+		launch(voronoiColumns, blocks(op.Width, voronoiThreads)*strips, 1, voronoiThreads)
+		launch(rows, blocks(op.Width, voronoiSegment)*op.Height, 1, voronoiThreads)
 	} else {
 		launch(tiles, cells*strips, voronoiTileWarps, voronoiTileWarps*32)
-		launch(hard, min(16*cells*strips, s.dev.info.ComputeUnits*voronoiHardBlocks), 1, threads)
+		launch(hard, min(16*cells*strips, s.dev.info.ComputeUnits*voronoiHardBlocks), 1, voronoiThreads)
 	}
 	return err
 }
 
 // jumpFlood floods from one buffer into the other; the last step writes the labels.
-func (s *stream) jumpFlood(p *voronoiParams) error {
-	pixels := int(p.G.Width) * int(p.G.Height)
+func (s *stream) jumpFlood(p *voronoiArgs) error {
+	pixels := int(p.Width) * int(p.Height)
 	first, steps := 1, 1
-	for 2*first < int(max(p.G.Width, p.G.Height)) {
+	for 2*first < int(max(p.Width, p.Height)) {
 		first *= 2
 		steps++
 	}
 	if steps%2 == 0 {
-		p.G.Plane, p.G.Labels = p.G.Labels, p.G.Plane
+		p.Plane, p.Labels = p.Labels, p.Plane
 	}
-	err := s.fill(p.G.Plane, 0xff, 4*int64(pixels))
+	err := s.fill(p.Plane, 0xff, 4*int64(pixels))
 	if err == nil {
-		err = voronoiSeed.launch(s, (int(p.G.N)+threads-1)/threads, 1, threads, 0, p)
+		err = voronoiSeed.launch(s, (int(p.N)+voronoiThreads-1)/voronoiThreads, 1, voronoiThreads, 0, p)
 	}
 	for step := first; step >= 1 && err == nil; step /= 2 {
-		p.G.Step = int32(step)
-		err = voronoiJump.launch(s, (pixels+threads-1)/threads, 1, threads, 0, p)
-		p.G.Plane, p.G.Labels = p.G.Labels, p.G.Plane
+		p.Step = int32(step)
+		err = voronoiJump.launch(s, (pixels+voronoiThreads-1)/voronoiThreads, 1, voronoiThreads, 0, p)
+		p.Plane, p.Labels = p.Labels, p.Plane
 	}
 	return err
 }

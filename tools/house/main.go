@@ -39,7 +39,7 @@ var rows = []row{
 	{"structs that embed *Server", 12, embedServer},
 	{"non-test files in package server", 40, serverFiles},
 	{"exported symbols of what users import", 780, exportedSymbols},
-	{"hand-written layout lines of kernels/cuda", 1778, layoutLines},
+	{"hand-written layout lines of kernels/cuda", 0, layoutLines},
 	{"Go lines over 140 columns", 149, longLines},
 	{"words of README.md", 1300, readmeWords},
 	{"lines of README.md", 150, readmeLines},
