@@ -5,7 +5,7 @@ TIME     ?= 10s
 BENCH    ?= .
 PKG      ?= ./...
 
-.PHONY: help build test check house generate testdata bench fuzz cuda kernels gputest sanitize tools
+.PHONY: help build test check house generate testdata bench fuzz cuda archive kernels gputest sanitize tools
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -37,8 +37,11 @@ bench: ## benchmarks: make bench PKG=./polygon BENCH=Reduce
 fuzz: ## every fuzz target for a while: make fuzz TIME=1m
 	FUZZTIME=$(TIME) bash .ci/run fuzz
 
-cuda: ## build/polyscan and build/polyscand with the CUDA backend; needs cgo, a C compiler, CUDA headers 11 or 12 and libcuda
-	CGO_ENABLED=1 $(GO) build -tags cuda -o build/ ./clients/polyscan ./server/cmd/polyscand
+cuda: build ## the same with the CUDA backend, in build/libexec; needs cgo, a C compiler, CUDA headers 11 or 12 and libcuda
+	CGO_ENABLED=1 $(GO) build -tags cuda -ldflags '-s -w' -o build/libexec/ ./clients/polyscan ./clients/conveyor ./server/cmd/polyscand
+
+archive: cuda ## build/polyscan.tar.gz: the programs with their libexec; they compute on the GPU where there is one
+	tar -C build -czf build/polyscan.tar.gz polyscan conveyor polyscand libexec
 
 kernels: ## kernels/cuda/fatbin from kernels/cu; needs nvcc 11.8 (kernels/cu/install-nvcc.sh)
 	bash kernels/cu/build.sh

@@ -18,6 +18,7 @@ import (
 	"github.com/polyscan/polyscan/clients"
 	"github.com/polyscan/polyscan/clients/internal/explain"
 	"github.com/polyscan/polyscan/server"
+	"github.com/polyscan/polyscan/server/drivers"
 )
 
 // target is a server, and how to reach it.
@@ -49,6 +50,9 @@ const sharedBytes = 8 << 30
 const listeningOn = "listening on "
 
 func (c *serverCmd) Run(e *env) error {
+	if err := drivers.Prepare(c.Device); err != nil {
+		return err
+	}
 	cfg := server.Config{Device: c.Device, Threads: c.Threads}
 	if c.Shared != "" {
 		l, err := net.ListenUnix("unix", &net.UnixAddr{Name: c.Shared, Net: "unix"})
@@ -58,7 +62,9 @@ func (c *serverCmd) Run(e *env) error {
 		cfg.SharedMemoryListener, cfg.SharedMemoryBytes = l, sharedBytes
 	}
 	s, err := server.New(cfg)
-	if err != nil {
+	if errors.Is(err, server.ErrConfig) {
+		return usage("%v", err)
+	} else if err != nil {
 		return err
 	}
 	network, addr := "tcp", c.Listen
@@ -127,7 +133,12 @@ func startServer(transport, device string, threads int) (_ *target, err error) {
 	line, err := bufio.NewReader(out).ReadString('\n')
 	addr, ok := strings.CutPrefix(strings.TrimSpace(line), listeningOn)
 	if !ok {
-		return nil, errors.Join(fmt.Errorf("server: it did not start: %w", err), t.close())
+		ended := t.close()
+		var code *exec.ExitError
+		if errors.As(ended, &code) && code.ExitCode() == exitUsage {
+			return nil, usage("server: it can't start with --device %s", device)
+		}
+		return nil, errors.Join(fmt.Errorf("server: it did not start: %w", err), ended)
 	}
 	if dir != "" {
 		addr = "unix:" + addr

@@ -16,6 +16,7 @@ import (
 
 	"github.com/polyscan/polyscan/internal/command"
 	"github.com/polyscan/polyscan/server/daemon"
+	"github.com/polyscan/polyscan/server/drivers"
 )
 
 // sources are the files whose comments are the help of flags.
@@ -122,7 +123,12 @@ func (e *env) run(k *kong.Context, err error) int {
 		fmt.Fprintf(e.stderr, "polyscan: %s (see %s)\n", oneLine(err.Error()), hint)
 		return exitUsage
 	}
-	err = k.Run(e)
+	if device := wantedDevice(k); device != "" {
+		err = drivers.Prepare(device)
+	}
+	if err == nil {
+		err = k.Run(e)
+	}
 	code := exitCode(err)
 	switch {
 	case err == nil, errors.Is(err, errRejected), errors.Is(err, errSaid):

@@ -190,7 +190,7 @@ func (c *benchCmd) Run(e *env) error {
 	}
 	drv, err := drivers.Open(c.Device, drivers.Options{Threads: c.Threads})
 	if errors.Is(err, drivers.ErrUnknown) {
-		return noDevice(c.Device)
+		return noDevice(c.Device, err)
 	} else if err != nil {
 		return &inputError{err.Error()}
 	}
@@ -206,7 +206,7 @@ func (c *benchCmd) Run(e *env) error {
 	}
 	dev, err := kernels.Open(watch, cfg)
 	if errors.Is(err, driver.ErrNoDevice) {
-		return noDevice(c.Device)
+		return noDevice(c.Device, err)
 	} else if err != nil {
 		return &inputError{err.Error()}
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/alecthomas/kong"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/test/bufconn"
@@ -154,8 +155,26 @@ const (
 )
 
 // noDevice is the error for a device that this build or this machine lacks.
-func noDevice(name string) error {
-	return usage("--device %s: no such device; this build knows %s", name, strings.Join(drivers.Names(), ", "))
+func noDevice(name string, err error) error {
+	if errors.Is(err, drivers.ErrUnknown) {
+		return usage("--device %s: no such device; this build knows %s", name, strings.Join(drivers.Names(), ", "))
+	}
+	return usage("--device %s: %v", name, err)
+}
+
+// wantedDevice is the device that a command is to compute on: "" where it doesn't, or not in this process.
+func wantedDevice(k *kong.Context) (device string) {
+	for _, f := range k.Flags() {
+		switch value := k.FlagValue(f); f.Name {
+		case "addr":
+			if value != "" {
+				return ""
+			}
+		case "device":
+			device, _ = value.(string)
+		}
+	}
+	return device
 }
 
 // inProcess starts a server behind a connection in memory: the same code and the same checks as over a network.
@@ -174,7 +193,7 @@ func inProcess(cfg server.Config) (*connection, error) {
 	}
 	switch {
 	case errors.Is(err, drivers.ErrUnknown), errors.Is(err, driver.ErrNoDevice):
-		return nil, noDevice(cfg.Device)
+		return nil, noDevice(cfg.Device, err)
 	case err != nil:
 		return nil, &inputError{err.Error()}
 	}

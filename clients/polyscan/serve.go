@@ -32,7 +32,7 @@ func (c *serveCmd) Run(e *env) error {
 	err := daemon.Run(e.ctx, "polyscan serve", &c.Flags, e.stdout, e.stderr, nil)
 	switch {
 	case errors.Is(err, drivers.ErrUnknown), errors.Is(err, driver.ErrNoDevice):
-		return noDevice(c.Device)
+		return noDevice(c.Device, err)
 	case errors.Is(err, daemon.ErrStart):
 		return &inputError{err.Error()}
 	}

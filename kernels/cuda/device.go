@@ -32,10 +32,16 @@ func (cudaDriver) Name() string { return Name }
 // minCapability is what the kernels need: dp4a came with 6.1.
 const minCapability = 61
 
+// Devices is how many GPUs there are.
+func Devices() (int, error) {
+	n, err := cu.NumDevices()
+	return n, failed("cuDeviceGetCount", err)
+}
+
 // Open opens a device in a context of its own.
 func (cudaDriver) Open(ordinal int) (driver.Device, error) {
-	n, err := cu.NumDevices()
-	if err := failed("cuDeviceGetCount", err); err != nil {
+	n, err := Devices()
+	if err != nil {
 		return nil, fmt.Errorf("cuda: device %d: %w", ordinal, err)
 	}
 	if ordinal < 0 || ordinal >= n {

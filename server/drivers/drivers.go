@@ -15,6 +15,9 @@ import (
 // Auto is the name that stands for the best backend that has a device here: CUDA before the CPU.
 const Auto = "auto"
 
+// probeName is what an executable is called when it is only to say whether it finds a GPU.
+const probeName = "polyscan-gpu-probe"
+
 // ErrUnknown is matched by the error of [Open] for a name that no backend of this build has.
 var ErrUnknown = errors.New("no such device in this build")
 

@@ -3,10 +3,28 @@
 package drivers
 
 import (
+	"fmt"
+	"os"
+
 	"github.com/polyscan/polyscan/kernels/cuda"
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 
 func init() {
+	if os.Args[0] == probeName {
+		report()
+	}
 	backends = append([]backend{{cuda.Name, func(Options) driver.Driver { return cuda.Driver }}}, backends...)
 }
+
+// report ends the process that was asked whether there is a GPU. It got here, so CUDA is initialised.
+func report() {
+	if n, err := cuda.Devices(); err != nil || n == 0 {
+		fmt.Printf("cuda: %d GPUs (%v)\n", n, err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// Prepare has nothing to do: this executable has all backends. See handoff.go.
+func Prepare(string) error { return nil }

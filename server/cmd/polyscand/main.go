@@ -15,6 +15,7 @@ import (
 	"github.com/polyscan/polyscan/internal/command"
 	"github.com/polyscan/polyscan/server"
 	"github.com/polyscan/polyscan/server/daemon"
+	"github.com/polyscan/polyscan/server/drivers"
 )
 
 // Exit codes.
@@ -60,7 +61,9 @@ func run(args []string, stdout, stderr io.Writer, signals <-chan os.Signal) int 
 			fmt.Fprintln(stdout, server.Version())
 			return exitOK
 		}
-		err = daemon.Run(context.Background(), "polyscand", &f.Flags, stdout, stderr, signals)
+		if err = drivers.Prepare(f.Device); err == nil {
+			err = daemon.Run(context.Background(), "polyscand", &f.Flags, stdout, stderr, signals)
+		}
 		if err == nil {
 			return exitOK
 		}
