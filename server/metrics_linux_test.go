@@ -296,6 +296,9 @@ func (g gathered) check(expr string) (problems []string) {
 		case *metricsql.MetricExpr:
 			selectors++
 			name, m := g.selected(e)
+			if name == "up" { // Prometheus's own
+				return
+			}
 			if m.MetricFamily == nil {
 				bad("no metric %q", name)
 				return

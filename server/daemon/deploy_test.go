@@ -17,8 +17,15 @@ func TestExampleSettings(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if f, _, _, err := parse(t, "--config", writeFile(t, string(text))); err != nil || f.RecipeDir == "" {
-		t.Errorf("%+v, %v", f, err)
+	// It is for this machine alone.
+	f, _, _, err := parse(t, "--config", writeFile(t, string(text)))
+	if err != nil || f.RecipeDir == "" {
+		t.Fatalf("%+v, %v", f, err)
+	}
+	for _, a := range append(f.Listen, f.HTTP) {
+		if !strings.HasPrefix(a, "unix:") && !strings.HasPrefix(a, "localhost:") {
+			t.Errorf("the example listens on %s, for everybody", a)
+		}
 	}
 	all := regexp.MustCompile(`(?m)^# ([a-z-]+: )`).ReplaceAllString(string(text), "$1")
 	if f, _, _, err := parse(t, "--config", writeFile(t, all)); err != nil || f.TokenFile == "" || f.MemoryBytes == 0 {
@@ -60,5 +67,15 @@ func TestUnit(t *testing.T) {
 	}
 	if out, err := verify(strings.Replace(string(text), "Type=", "Typ=", 1)); err == nil && out == "" {
 		t.Error("systemd-analyze verify has nothing against Typ=")
+	}
+}
+
+// Alerts fire when they should.
+func TestAlertsFire(t *testing.T) {
+	if _, err := exec.LookPath("promtool"); err != nil {
+		t.Skip("no promtool here")
+	}
+	if out, err := exec.Command("promtool", "test", "rules", "../deploy/alerts_test.yaml").CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
 	}
 }

@@ -3,11 +3,13 @@
 package daemon
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"net"
 	"os"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -53,7 +55,16 @@ func listen(address string, mode fs.FileMode) (net.Listener, error) {
 	}
 	path, ok := strings.CutPrefix(address, "unix:")
 	if !ok {
-		return net.Listen("tcp", address)
+		host, port, _ := net.SplitHostPort(address) // checked above
+		if host != "localhost" {
+			return net.Listen("tcp", address)
+		}
+		// It means this machine even where nothing, such as /etc/hosts in an empty container, says so (RFC 6761).
+		l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", port))
+		if errors.Is(err, syscall.EADDRNOTAVAIL) || errors.Is(err, syscall.EAFNOSUPPORT) {
+			l, err = net.Listen("tcp", net.JoinHostPort("::1", port))
+		}
+		return l, err
 	}
 	path = strings.TrimPrefix(path, "//") // unix:///path is the URL form
 	if fi, err := os.Stat(path); err == nil {

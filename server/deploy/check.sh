@@ -1,0 +1,144 @@
+#!/usr/bin/env bash
+# Tries what this folder offers: the image that Containerfile builds, the unit under a systemd of its own, the alerts.
+#
+#   server/deploy/check.sh                    everything
+#   server/deploy/check.sh container alerts   some of it
+#
+# Needs root, Go with the modules at hand, and the Debian packages debootstrap, buildah, systemd-container, curl and
+# prometheus. Registries of images are not asked: the bases are a Debian from debootstrap, with this machine's Go where
+# the name is that of the Go image. The CUDA image is not built, because its toolkit comes from such a registry. ROOT=
+# names a Debian that is there already; it isn't changed.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+fail() {
+	echo "FAIL: $*"
+	exit 1
+}
+
+# root makes the Debian that others are copies of.
+root() {
+	ROOT=${ROOT:-$work/root}
+	[ -d "$ROOT" ] || debootstrap --variant=minbase --include=ca-certificates,dbus,systemd bookworm "$ROOT" \
+		> "$work/debootstrap.log" || { tail "$work/debootstrap.log"; fail debootstrap; }
+}
+
+# healthy asks a server, which listens where polyscand.yaml says, over HTTP and over gRPC.
+healthy() {
+	for _ in $(seq 100); do
+		if curl --fail --silent localhost:7466/readyz > /dev/null; then
+			"$work/polyscan" device --addr 127.0.0.1:7465 | grep -q cpu
+			return
+		fi
+		sleep 0.1 # curl waits for no server
+	done
+	return 1
+}
+export -f healthy
+export work
+
+bh() { buildah --storage-driver vfs --root "$work/storage" --runroot "$work/runroot" "$@"; }
+
+# base makes an image of a root and of more folders, each given as FROM:TO.
+base() {
+	local name=$1 c m
+	shift
+	c=$(bh from scratch)
+	m=$(bh mount "$c")
+	for from in "$@"; do
+		mkdir -p "$m${from#*:}"
+		cp -a "${from%:*}/." "$m${from#*:}"
+	done
+	bh umount "$c" > /dev/null
+	bh config --env PATH=/usr/local/go/bin:/usr/local/bin:/usr/bin:/bin --env GOPATH=/go --env GOTOOLCHAIN=local \
+		--env GOFLAGS=-buildvcs=false "$c" # what is checked out may be a worktree, whose repository is elsewhere
+	bh commit --quiet --rm "$c" "$name" > /dev/null
+}
+
+container() {
+	root
+	go mod download
+	base "docker.io/library/golang:$(sed -n 's/^ARG GO=//p' server/deploy/Containerfile)-bookworm" \
+		"$ROOT:/" "$(go env GOROOT):/usr/local/go"
+	bh build --isolation chroot --pull-never --network host --volume "$(go env GOMODCACHE):/go/pkg/mod" \
+		--tag polyscand --file server/deploy/Containerfile . > "$work/build.log" 2>&1 ||
+		{ tail -20 "$work/build.log"; fail "the Containerfile does not build"; }
+	local c entry
+	c=$(bh from --pull-never localhost/polyscand)
+	[ "$(bh inspect --format '{{.OCIv1.Config.User}}' "$c")" = 65532:65532 ] || fail "the image's user may do anything"
+	entry=$(bh inspect --format '{{range .OCIv1.Config.Entrypoint}}{{.}} {{end}}' "$c")
+	export -f bh
+	# A network of its own: ports are free there, and nothing from outside helps.
+	c=$c entry=$entry unshare --net bash -euo pipefail -c '
+		ip link set lo up
+		bh run --isolation chroot "$c" -- $entry > "$work/server.log" 2>&1 &
+		healthy || { cat "$work/server.log"; exit 1; }
+		pid=$(pgrep --newest --full "^$entry")
+		[ "$(stat --format %u /proc/$pid)" = 65532 ] || { echo "it runs as another user"; exit 1; }
+		kill "$pid"
+		wait
+	' || fail "the server in the image"
+	echo "container: built, healthy, stopped"
+}
+
+# unit starts polyscand.service as README.md says, in a Debian under its own systemd, which runs what is below as its
+# last unit and writes result.
+unit() {
+	root
+	cp -a "$ROOT" "$work/machine"
+	local to=$work/machine
+	install -m 755 "$work/polyscand" "$work/polyscan" "$to/usr/local/bin/"
+	install -D -m 644 server/deploy/polyscand.yaml "$to/etc/polyscan/polyscand.yaml"
+	install -m 644 server/deploy/polyscand.service "$to/etc/systemd/system/"
+	cat > "$to/check" <<'IN'
+#!/bin/bash
+exec > /result 2>&1
+set -eux
+show() { systemctl show --value --property "$1" polyscand; }
+trap 'set +e; journalctl --no-pager --unit polyscand | tail -30; systemctl poweroff --no-block' EXIT
+systemctl is-active polyscand # Type=notify: it has said that it is ready
+polyscan device --addr 127.0.0.1:7465
+polyscan device --addr unix:/run/polyscan/polyscand.sock
+[ "$(stat --format %a /run/polyscan/polyscand.sock)" = 660 ]
+[ -d /var/lib/polyscan/recipes ]
+systemctl reload polyscand
+systemctl is-active polyscand
+# A crash is followed by another start, and wrong settings aren't.
+systemctl kill --signal KILL polyscand
+for _ in $(seq 100); do [ "$(show NRestarts)" = 1 ] && [ "$(show ActiveState)" = active ] && break; sleep 0.1; done
+polyscan device --addr 127.0.0.1:7465
+systemctl stop polyscand
+[ "$(show Result)" = success ]
+mkdir /run/systemd/system/polyscand.service.d
+printf '[Service]\nEnvironment=POLYSCAN_MEMORY=5\n' > /run/systemd/system/polyscand.service.d/wrong.conf
+systemctl daemon-reload
+if systemctl start polyscand; then exit 1; fi
+sleep 3 # longer than RestartSec
+[ "$(show ExecMainStatus) $(show ActiveState) $(show NRestarts)" = "2 failed 0" ]
+echo passed
+IN
+	chmod +x "$to/check"
+	printf '[Unit]\nAfter=polyscand.service\n[Service]\nType=oneshot\nExecStart=/check\n' > "$to/etc/systemd/system/check.service"
+	mkdir -p "$to/etc/systemd/system/multi-user.target.wants"
+	ln -s ../polyscand.service ../check.service "$to/etc/systemd/system/multi-user.target.wants/"
+	timeout 60 systemd-nspawn --quiet --register=no --keep-unit --private-network --boot --console=pipe \
+		--directory "$to" < /dev/null > "$work/console.log" 2>&1 || { tail "$work/console.log"; cat "$to/result" || true; fail "systemd-nspawn"; }
+	grep -q '^passed$' "$to/result" || { cat "$to/result"; fail "the unit"; }
+	echo "unit: started, healthy, reloaded, started anew after a crash and not with wrong settings"
+}
+
+alerts() {
+	promtool test rules server/deploy/alerts_test.yaml > "$work/alerts.log" 2>&1 || { cat "$work/alerts.log"; fail alerts; }
+	echo "alerts: fire when they should"
+}
+
+[ "$(id -u)" = 0 ] || fail "needs root"
+CGO_ENABLED=0 go build -o "$work/" ./clients/polyscan ./server/cmd/polyscand
+for part in ${*:-container unit alerts}; do
+	case $part in
+	container | unit | alerts) "$part" ;;
+	*) fail "no part $part" ;;
+	esac
+done
