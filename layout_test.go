@@ -155,6 +155,29 @@ var rules = []rule{
 		},
 	},
 	{
+		name: "only kernels, backends and domains import kernels/driver",
+		why: "programs meet formats, methods and points where they call: in kernels and the domains; " +
+			"only server/drivers gives a driver, and only polyscan bench times one",
+		in: func(pkg string) bool {
+			return (under(pkg, "server") || under(pkg, "clients")) && pkg != "server/drivers" && pkg != "clients/polyscan"
+		},
+		deny: func(_, p string, _ bool) bool { return p == "kernels/driver" },
+		bad: []string{
+			"server kernels/driver",
+			"server/internal/wire kernels/driver",
+			"server/daemon kernels/driver",
+			"clients kernels/driver",
+			"clients/conveyor kernels/driver",
+		},
+		good: []string{
+			"server kernels + kernels kernels/driver",
+			"server_test kernels/driver",
+			"polygon kernels/driver",
+			"server/drivers kernels/driver",
+			"clients/polyscan kernels/driver",
+		},
+	},
+	{
 		name: "a backend imports only kernels/driver of ours",
 		why:  "it knows ops, not frames, regions or requests, and shares no code with its twin",
 		in:   func(pkg string) bool { return rootOf(pkg, backends) != "" },

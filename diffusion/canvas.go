@@ -18,7 +18,7 @@ import (
 type Target struct {
 	// Format of 8 or 16 bits, with as many colours as the drawing has channels; alpha becomes the largest. The values
 	// from 0 to 1 are its levels, and what is beyond is cut off.
-	Format driver.PixelFormat
+	Format kernels.PixelFormat
 	Pixels Pixels
 	// Progress, where it is not nil, is called after each cycle but the last, with the picture as it is by then in
 	// Pixels, and how far it has come. The job waits for it, and ends with an error that it returns.

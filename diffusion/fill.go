@@ -43,7 +43,7 @@ type Holes struct {
 	Draw      func(q *kernels.Queue, mask kernels.Buffer[byte]) error
 	DrawBytes int64
 	// Format of the results: of as many colours as the image has, in as many bits. The zero value is that of the image.
-	Format driver.PixelFormat
+	Format kernels.PixelFormat
 	// Picture receives the image with its holes filled, and Residual what the image has over that: their difference
 	// plus half of the levels, in each colour, cut to the range of the format. Alpha becomes the largest. Each may be
 	// none.
@@ -71,7 +71,7 @@ func Fill(ctx context.Context, dev *kernels.Device, h *Holes, opts *Options) (*S
 type fill struct {
 	*solve
 	h      *Holes
-	format driver.PixelFormat
+	format kernels.PixelFormat
 	pixels int
 	src    driver.Image
 	flags  kernels.Buffer[uint8]
@@ -83,7 +83,7 @@ func newFill(dev *kernels.Device, h *Holes, opts *Options) (*fill, error) {
 		return nil, err
 	}
 	f := &fill{h: h, format: h.Format, pixels: im.Width * im.Height}
-	if f.format == (driver.PixelFormat{}) {
+	if f.format == (kernels.PixelFormat{}) {
 		f.format = im.Format
 	}
 	if g := im.Format; !f.format.Valid() || f.format.Colours() != g.Colours() ||

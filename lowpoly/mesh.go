@@ -18,10 +18,10 @@ import (
 // 0 to Height.
 type Mesh struct {
 	Width, Height int
-	Points        []driver.Point
+	Points        []Point
 	// Triangles as [driver.Triangulate] describes them, and the colour of each, with straight alpha. Grays have three
 	// equal parts; of more than 8 bits they are the high 8.
-	Triangles []driver.Triangle
+	Triangles []Triangle
 	Colors    []color.NRGBA
 }
 

@@ -52,31 +52,31 @@ type Options struct {
 	Vertices int
 	// Seed is of the choice. The same one chooses the same vertices in the same picture.
 	Seed uint64
-	// Floor is the weight of places without any edge, 1 to [driver.MaxVertexFloor]; the strongest edge has
+	// Floor is the weight of places without any edge, 1 to [MaxFloor]; the strongest edge has
 	// 4*[driver.MaxEdge]. 0 means 16.
 	Floor int
 	// Spacing is the distance in pixels, by columns or rows, that vertices are to be farther apart than: up to
-	// [driver.MaxVertexSpacing], or Off. 0 means a fifth of the mean distance, or less in images that are narrow.
+	// [MaxSpacing], or Off. 0 means a fifth of the mean distance, or less in images that are narrow.
 	Spacing int
-	// Border is the largest distance of vertices along the border, up to [driver.MaxSide]. 0 means twice the mean
+	// Border is the largest distance of vertices along the border, up to [kernels.MaxSide]. 0 means twice the mean
 	// distance, or more where that would put more than half of the vertices there, or less, but more than Spacing,
 	// where the others don't have places inside.
 	Border int
-	// Cell is the side of the squares, more than Spacing and up to [driver.MaxSide], of which each has a vertex, which
+	// Cell is the side of the squares, more than Spacing and up to [kernels.MaxSide], of which each has a vertex, which
 	// keeps triangles small in flat areas; or Off. 0 means four times the mean distance, or more or none where that
 	// would take more than half of the vertices.
 	Cell int
 	// Color is what colours triangles have, Method how they are painted.
-	Color  driver.ShadeColor
-	Method driver.ShadeMethod
+	Color  ShadeColor
+	Method ShadeMethod
 	// Route is how the vertices are triangulated.
 	Route Route
 	// Stage is what the picture shows, and Voronoi how StageVoronoi is computed.
 	Stage   Stage
-	Voronoi driver.VoronoiMethod
+	Voronoi VoronoiMethod
 	// Previous is the vertices of the frame before, in a video: places among them have 1 + Strength times the weight,
-	// so that vertices stay where they are unless the picture changes. Strength is 0 to [driver.MaxVertexStrength].
-	Previous []driver.Point
+	// so that vertices stay where they are unless the picture changes. Strength is 0 to [MaxStrength].
+	Previous []Point
 	Strength int
 	// Hold is how far the colours of a [Video] may be from those that its frames have by themselves, in levels of 255,
 	// so that they stay where the picture does: 0 to 255. Convert doesn't look at it.

@@ -14,7 +14,7 @@ import (
 type Triangulation struct {
 	// Triangles as [driver.Triangulate] describes them: a unique set, in an order that the backend chooses, always the
 	// same.
-	Triangles []driver.Triangle
+	Triangles []Triangle
 	// Detour is what the steps of RouteVoronoi found; nil with RouteDirect.
 	Detour *Detour
 	kernels.Timing
@@ -22,7 +22,7 @@ type Triangulation struct {
 
 // checkPoints returns an [*kernels.InvalidError] where there are more than [driver.MaxPoints], or a coordinate is beyond
 // [driver.MaxPoint].
-func checkPoints(points []driver.Point) error {
+func checkPoints(points []Point) error {
 	if len(points) > driver.MaxPoints {
 		return invalid(path{"points"}, len(points), "are more than %d", driver.MaxPoints)
 	}
@@ -45,7 +45,7 @@ func checkPoints(points []driver.Point) error {
 // see [driver.MaxSide] and [driver.MaxPixels]. What is special about a set (none, equal points, all on a line, a
 // lattice) is no error; see [driver.Triangulate] for what comes of it. What it doesn't take is an [*kernels.InvalidError];
 // where the device has no room the error is a [*kernels.CapacityError].
-func Triangulate(ctx context.Context, dev *kernels.Device, points []driver.Point, route Route) (*Triangulation, error) {
+func Triangulate(ctx context.Context, dev *kernels.Device, points []Point, route Route) (*Triangulation, error) {
 	if err := checkPoints(points); err != nil {
 		return nil, err
 	}
@@ -102,7 +102,7 @@ func Triangulate(ctx context.Context, dev *kernels.Device, points []driver.Point
 		if found > 2*n {
 			return fmt.Errorf("lowpoly: the device returned %d triangles of %d points", found, n)
 		}
-		res.Triangles = make([]driver.Triangle, found)
+		res.Triangles = make([]Triangle, found)
 		if found > 0 {
 			if err := kernels.Download(q, res.Triangles, out.Range(0, found)); err != nil {
 				return err
@@ -122,7 +122,7 @@ func Triangulate(ctx context.Context, dev *kernels.Device, points []driver.Point
 }
 
 // span is the least coordinates of points, and the size of the image of which they are pixels: at least one.
-func span(points []driver.Point) (low driver.Point, width, height int) {
+func span(points []Point) (low driver.Point, width, height int) {
 	if len(points) == 0 {
 		return low, 1, 1
 	}

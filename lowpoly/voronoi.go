@@ -17,17 +17,17 @@ type Diagram struct {
 }
 
 // Voronoi labels the pixels of an image of a size with their nearest sites, which are pixels, in one job on dev.
-// Methods are those of [driver.VoronoiMethod]; the default is exact. sites are only read, and only during the call.
+// Methods are those of [VoronoiMethod]; the default is exact. sites are only read, and only during the call.
 // What it doesn't take is an [*kernels.InvalidError]; where the device has no room the error is a [*kernels.CapacityError].
-func Voronoi(ctx context.Context, dev *kernels.Device, sites []driver.Point, width, height int,
-	method driver.VoronoiMethod) (*Diagram, error) {
+func Voronoi(ctx context.Context, dev *kernels.Device, sites []Point, width, height int,
+	method VoronoiMethod) (*Diagram, error) {
 	if err := kernels.CheckSize(width, height); err != nil {
 		return nil, err
 	}
 	switch {
 	case len(sites) > driver.MaxPoints:
 		return nil, invalid(path{"sites"}, len(sites), "are more than %d", driver.MaxPoints)
-	case method > driver.Banding:
+	case method > Banding:
 		return nil, invalid(path{"method"}, uint8(method), "is no method")
 	}
 	for i, p := range sites {

@@ -7,7 +7,6 @@ import (
 
 	"github.com/polyscan/polyscan/kernels"
 	"github.com/polyscan/polyscan/kernels/cpu"
-	"github.com/polyscan/polyscan/kernels/driver"
 	"github.com/polyscan/polyscan/polygon"
 )
 
@@ -23,7 +22,7 @@ func Example() {
 	for i := range pixels {
 		pixels[i] = byte(i % 8 * 10)
 	}
-	frame := kernels.Picture{Width: 8, Height: 4, Format: driver.Gray8, Data: [][]byte{pixels}}
+	frame := kernels.Picture{Width: 8, Height: 4, Format: kernels.Gray8, Data: [][]byte{pixels}}
 
 	set, err := polygon.NewSet([]polygon.Region{
 		{Name: "left", Rings: []polygon.Ring{{{X: 0, Y: 0}, {X: 4, Y: 0}, {X: 4, Y: 4}, {X: 0, Y: 4}}},
@@ -34,7 +33,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	res, err := polygon.Reduce(context.Background(), dev, set, frame, polygon.Reductions{}, driver.MethodDefault)
+	res, err := polygon.Reduce(context.Background(), dev, set, frame, polygon.Reductions{}, polygon.MethodDefault)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -66,13 +65,13 @@ func ExampleSet_Prepare() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	prepared, err := set.Prepare(ctx, dev, 8, 8, driver.MethodDefault)
+	prepared, err := set.Prepare(ctx, dev, 8, 8, polygon.MethodDefault)
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer prepared.Close()
 	for n := range 3 { // frames of a conveyor
-		frame := kernels.Picture{Width: 8, Height: 8, Format: driver.Gray8, Data: [][]byte{make([]byte, 64)}}
+		frame := kernels.Picture{Width: 8, Height: 8, Format: kernels.Gray8, Data: [][]byte{make([]byte, 64)}}
 		frame.Data[0][4*8+4] = byte(n)
 		res, err := prepared.Reduce(ctx, frame, polygon.Reductions{Statistics: polygon.Count | polygon.Sum})
 		if err != nil {

@@ -12,7 +12,7 @@ import (
 // takes until it returns. draw enqueues writing to dst, of width*height bytes in row-major order, 255 for each pixel
 // inside any region and 0 for the others, and lets more urgent jobs go first. It is safe for concurrent use. All methods
 // and backends write the same. Errors are those of [Rasterize].
-func (s *Set) Mask(dev *kernels.Device, width, height int, m driver.Method) (
+func (s *Set) Mask(dev *kernels.Device, width, height int, m Method) (
 	draw func(q *kernels.Queue, dst kernels.Buffer[byte]) error, bytes int64, _ error) {
 	if err := kernels.CheckSize(width, height); err != nil {
 		return nil, 0, err
@@ -27,7 +27,7 @@ func (s *Set) Mask(dev *kernels.Device, width, height int, m driver.Method) (
 			return err
 		}
 		if err := q.MaskRaster(driver.MaskRaster{
-			Prepared: prepared.Slice(), Count: s.Len(), Mode: driver.RasterMask,
+			Prepared: prepared.Slice(), Count: s.Len(), Mode: RasterMask,
 			Dst: driver.Image{Data: dst.Slice(), Width: width, Height: height, Stride: width, Format: driver.Gray8},
 		}); err != nil {
 			return err
@@ -40,7 +40,7 @@ func (s *Set) Mask(dev *kernels.Device, width, height int, m driver.Method) (
 }
 
 // preparedBytes is how much memory the pixels of each region within images of a size take, which [Set.prepare] finds.
-func (s *Set) preparedBytes(dev *kernels.Device, width, height int, m driver.Method) (int64, error) {
+func (s *Set) preparedBytes(dev *kernels.Device, width, height int, m Method) (int64, error) {
 	if err := checkMethod(m); err != nil {
 		return 0, err
 	}
@@ -48,7 +48,7 @@ func (s *Set) preparedBytes(dev *kernels.Device, width, height int, m driver.Met
 }
 
 // prepare finds the pixels of each region within images of a size, in size bytes of the job.
-func (s *Set) prepare(q *kernels.Queue, size, width, height int, m driver.Method) (kernels.Buffer[byte], error) {
+func (s *Set) prepare(q *kernels.Queue, size, width, height int, m Method) (kernels.Buffer[byte], error) {
 	b, err := kernels.Alloc[byte](q, size, "regions")
 	if err != nil {
 		return b, err

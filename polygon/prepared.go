@@ -25,7 +25,7 @@ type Prepared struct {
 	set           *Set
 	dev           *kernels.Device
 	width, height int
-	method        driver.Method
+	method        Method
 	memory        *kernels.Resident[byte]
 	bytes         int64
 	geo           atomic.Pointer[[]geometry] // of the first call that got that far
@@ -35,7 +35,7 @@ type Prepared struct {
 // Prepare finds the pixels of each region inside frames of the given size and keeps them on dev until [Prepared.Close]
 // or eviction. A size out of range is an [*kernels.InvalidError]; where the device has no room now the error is a
 // [*kernels.CapacityError]; a method that the backend lacks is [driver.ErrNotSupported].
-func (s *Set) Prepare(ctx context.Context, dev *kernels.Device, width, height int, m driver.Method) (*Prepared, error) {
+func (s *Set) Prepare(ctx context.Context, dev *kernels.Device, width, height int, m Method) (*Prepared, error) {
 	if err := kernels.CheckSize(width, height); err != nil {
 		return nil, err
 	}

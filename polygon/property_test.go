@@ -7,9 +7,10 @@ import (
 	"reflect"
 	"testing"
 
+	"pgregory.net/rapid"
+
 	"github.com/polyscan/polyscan/kernels"
 	"github.com/polyscan/polyscan/kernels/driver"
-	"pgregory.net/rapid"
 )
 
 // drawn takes choices from rapid, so that cases shrink.

@@ -18,30 +18,30 @@ type Raster struct {
 	kernels.Picture
 	// Counts of the pixels inside each region, whether another lies over it or not.
 	Counts []uint64
-	Method driver.Method // as in [Result]
+	Method Method // as in [Result]
 	kernels.Timing
 }
 
 // Rasterize draws the regions of set in an image of the given size, in one job on dev. Labels take at most 65,535
 // regions. Errors are those of [Reduce].
-func Rasterize(ctx context.Context, dev *kernels.Device, set *Set, width, height int, mode driver.RasterMode,
-	m driver.Method) (*Raster, error) {
+func Rasterize(ctx context.Context, dev *kernels.Device, set *Set, width, height int, mode RasterMode,
+	m Method) (*Raster, error) {
 	if err := kernels.CheckSize(width, height); err != nil {
 		return nil, err
 	}
 	bad := newInvalid()
 	r := &Raster{Picture: kernels.Picture{Width: width, Height: height}}
 	switch mode {
-	case driver.RasterMask:
+	case RasterMask:
 		r.Format = driver.Gray8
-	case driver.RasterLabels:
+	case RasterLabels:
 		r.Format = driver.Gray16(16)
 		if set.Len() > math.MaxUint16 {
 			bad.Add(path{"regions"}, set.Len(), "are too many: labels number at most %d regions", math.MaxUint16)
 		}
 	default:
-		bad.Add(path{"mode"}, uint8(mode), "must be %d (mask) or %d (labels)", driver.RasterMask,
-			driver.RasterLabels)
+		bad.Add(path{"mode"}, uint8(mode), "must be %d (mask) or %d (labels)", RasterMask,
+			RasterLabels)
 	}
 	if err := bad.Err(); err != nil {
 		return nil, err

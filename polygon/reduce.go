@@ -21,7 +21,7 @@ import (
 // frame does not have, and, after the pixels were looked at, a 16-bit sample inside a region that is above what the
 // format's bits hold. Where the device has no room the error is a [*kernels.CapacityError]; a method that the backend
 // lacks is [driver.ErrNotSupported]. A region that catches no pixel is no error.
-func Reduce(ctx context.Context, dev *kernels.Device, set *Set, f kernels.Picture, r Reductions, m driver.Method) (*Result,
+func Reduce(ctx context.Context, dev *kernels.Device, set *Set, f kernels.Picture, r Reductions, m Method) (*Result,
 	error) {
 	p, err := newPlan(set, f, r)
 	if err != nil {
@@ -43,16 +43,16 @@ func Reduce(ctx context.Context, dev *kernels.Device, set *Set, f kernels.Pictur
 	return d.res, nil
 }
 
-func checkMethod(m driver.Method) error {
-	if m > driver.RowSpans {
-		return invalid(path{"method"}, uint8(m), "must be 0 to %d", driver.RowSpans)
+func checkMethod(m Method) error {
+	if m > RowSpans {
+		return invalid(path{"method"}, uint8(m), "must be 0 to %d", RowSpans)
 	}
 	return nil
 }
 
 // methodUsed names the method that the backend chose where m leaves it open.
-func methodUsed(dev *kernels.Device, m driver.Method) driver.Method {
-	if m == driver.MethodDefault {
+func methodUsed(dev *kernels.Device, m Method) Method {
+	if m == MethodDefault {
 		return dev.Info().MaskMethod
 	}
 	return m

@@ -4,7 +4,6 @@ package polygon
 
 import (
 	"github.com/polyscan/polyscan/kernels"
-	"github.com/polyscan/polyscan/kernels/driver"
 )
 
 // Result holds the numbers of one frame.
@@ -14,7 +13,7 @@ type Result struct {
 	// Verdict is Fail when any region failed, Pass when any limit was given and none failed.
 	Verdict Verdict
 	// Method that found the pixels; the backend's own choice where the call left it open.
-	Method driver.Method
+	Method Method
 	kernels.Timing
 }
 

@@ -21,12 +21,12 @@ import (
 type ScanConfig struct {
 	// Width of a line, in pixels, and their format.
 	Width  int
-	Format driver.PixelFormat
+	Format kernels.PixelFormat
 	// PartLines is how many lines a part has.
 	PartLines int
 	// Reductions of each part.
 	Reductions Reductions
-	Method     driver.Method
+	Method     Method
 	// Parts is how many parts have device memory from the start, and MaxParts how many may be open at the same time;
 	// memory for those beyond Parts is taken when they start, and kept. MaxParts of 0 means Parts, and both 0 mean 1.
 	Parts, MaxParts int
@@ -53,7 +53,7 @@ var ErrTooManyParts = errors.New("polygon: too many parts are open")
 type Scanner struct {
 	*plan
 	dev    *kernels.Device
-	method driver.Method
+	method Method
 	width  int
 	height int // of a part
 

@@ -12,11 +12,12 @@ import (
 	"testing"
 	"time"
 
+	"pgregory.net/rapid"
+
 	"github.com/polyscan/polyscan/internal/devicetest"
 	"github.com/polyscan/polyscan/kernels"
 	"github.com/polyscan/polyscan/kernels/cpu"
 	"github.com/polyscan/polyscan/kernels/driver"
-	"pgregory.net/rapid"
 )
 
 // belt is what passes under the camera: rows of pixels without gaps.

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/polyscan/polyscan/kernels"
-	"github.com/polyscan/polyscan/kernels/driver"
 )
 
 // Statistics is a set of quantities of the pixels inside a region.
@@ -104,7 +103,7 @@ func (c Channel) String() string {
 
 // channelsOf are the channels of a format in the order of results: red, green, blue, alpha, whatever the order in memory.
 // One channel is gray, two are gray and alpha.
-func channelsOf(f driver.PixelFormat) []Channel {
+func channelsOf(f kernels.PixelFormat) []Channel {
 	switch f.Channels {
 	case 1:
 		return []Channel{Gray}

@@ -16,7 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
 
-	"github.com/polyscan/polyscan/kernels/driver"
+	"github.com/polyscan/polyscan/kernels"
 	"github.com/polyscan/polyscan/polygon"
 	"github.com/polyscan/polyscan/server/drivers"
 	"github.com/polyscan/polyscan/server/internal/residents"
@@ -36,7 +36,7 @@ type Config struct {
 	// take nothing else.
 	Device string `default:"auto" group:"Device"`
 	// Driver, when set, is used instead of what Device names.
-	Driver driver.Driver `kong:"-"`
+	Driver kernels.Driver `kong:"-"`
 	// Which of several GPUs, from 0.
 	Ordinal int `max:"65536" group:"Device"`
 	// Threads of the CPU that one operation may use. 0 means all.
@@ -218,7 +218,7 @@ func (c *Config) bounds() polygon.Bounds {
 const uploadStall = time.Minute
 
 // Limits are the bounds of resident frames on a device.
-func (c Config) frameLimits(dev driver.Info) residents.Limits {
+func (c Config) frameLimits(dev kernels.Info) residents.Limits {
 	orElse(&c.FrameBytes, dev.MemoryBytes/2)
 	switch {
 	case c.NoFrameCopies:

@@ -19,7 +19,6 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/polyscan/polyscan/kernels"
-	"github.com/polyscan/polyscan/kernels/driver"
 	"github.com/polyscan/polyscan/polygon"
 	"github.com/polyscan/polyscan/proto/framecodec"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
@@ -724,7 +723,7 @@ func (ss *scanSession) step() bool {
 		ss.outstanding -= x.lines
 		x.free()
 	} else {
-		ss.finished = !errors.Is(err, driver.ErrDeviceLost) // else once more on the next one
+		ss.finished = !errors.Is(err, kernels.ErrDeviceLost) // else once more on the next one
 	}
 	for _, i := range items {
 		ss.push(i)
@@ -737,7 +736,7 @@ func (ss *scanSession) step() bool {
 	close(ss.busy)
 	ss.busy = nil
 	ss.mu.Unlock()
-	if errors.Is(err, driver.ErrDeviceLost) {
+	if errors.Is(err, kernels.ErrDeviceLost) {
 		ss.regain()
 	}
 	return true
@@ -810,10 +809,10 @@ func (ss *scanSession) startError(line uint64, err error) error {
 func (ss *scanSession) settle() ([]*scanItem, error) {
 	start := time.Now()
 	parts, err := ss.scanner.Settle(ss.ctx, math.MaxUint64)
-	if err != nil && !errors.Is(err, driver.ErrDeviceLost) { // once more: the sums are still there
+	if err != nil && !errors.Is(err, kernels.ErrDeviceLost) { // once more: the sums are still there
 		parts, err = ss.scanner.Settle(ss.ctx, math.MaxUint64)
 	}
-	if err != nil && !errors.Is(err, driver.ErrDeviceLost) {
+	if err != nil && !errors.Is(err, kernels.ErrDeviceLost) {
 		ss.fail(err)
 	}
 	return ss.partItems(parts, &scanStrip{Strip: &pb.Strip{Sequence: max(ss.doneSequence, 1) - 1}, arrived: start},
@@ -879,7 +878,7 @@ func (ss *scanSession) regain() {
 			break
 		}
 		dev.End()
-		if !errors.Is(err, driver.ErrDeviceLost) {
+		if !errors.Is(err, kernels.ErrDeviceLost) {
 			ss.fail(err)
 			return
 		}

@@ -23,7 +23,6 @@ import (
 	"google.golang.org/grpc/reflection"
 
 	"github.com/polyscan/polyscan/kernels"
-	"github.com/polyscan/polyscan/kernels/driver"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
 	"github.com/polyscan/polyscan/server/drivers"
 	"github.com/polyscan/polyscan/server/internal/auth"
@@ -159,7 +158,7 @@ func New(cfg Config) (_ *Server, err error) {
 			Observe:    s.metrics.Jobs.Observe,
 		})
 	}, s.log)
-	if errors.Is(err, driver.ErrNoDevice) {
+	if errors.Is(err, kernels.ErrNoDevice) {
 		return nil, &configError{err}
 	} else if err != nil {
 		return nil, err
@@ -315,4 +314,4 @@ func (s *Server) shutdown(ctx context.Context) error {
 }
 
 // Device describes what the server computes on.
-func (s *Server) Device() driver.Info { return s.dev.Info() }
+func (s *Server) Device() kernels.Info { return s.dev.Info() }

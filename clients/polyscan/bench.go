@@ -172,7 +172,7 @@ func (c *benchCmd) Run(e *env) error {
 		if err != nil {
 			return usage("--size: %v", err)
 		}
-		if w < 16 || h < 16 || w > driver.MaxSide || h > driver.MaxSide || w*h > maxBenchPixels {
+		if w < 16 || h < 16 || w > kernels.MaxSide || h > kernels.MaxSide || w*h > maxBenchPixels {
 			return usage("--size %s: want from 16x16 to %d pixels", s, maxBenchPixels)
 		}
 		sizes = append(sizes, wh{w, h})
@@ -205,7 +205,7 @@ func (c *benchCmd) Run(e *env) error {
 		}
 	}
 	dev, err := kernels.Open(watch, cfg)
-	if errors.Is(err, driver.ErrNoDevice) {
+	if errors.Is(err, kernels.ErrNoDevice) {
 		return noDevice(c.Device, err)
 	} else if err != nil {
 		return &inputError{err.Error()}
@@ -285,7 +285,7 @@ func (b *bench) size(ctx context.Context, w, h int, pf polyscanv1.PixelFormat) e
 		for _, name := range b.cmd.Method {
 			row := row
 			row.Method = name
-			if err := b.method(ctx, row, set, f, driver.Method(methods[name])); err != nil {
+			if err := b.method(ctx, row, set, f, polygon.Method(methods[name])); err != nil {
 				return err
 			}
 		}
@@ -354,7 +354,7 @@ func (b *bench) peers(ctx context.Context, row benchRow, pix []byte) (err error)
 
 // method times the ops of the device by one method.
 func (b *bench) method(ctx context.Context, row benchRow, set *polygon.Set, f kernels.Picture,
-	m driver.Method) (err error) {
+	m polygon.Method) (err error) {
 	row.Op = "prepare"
 	err = b.timeBoth(ctx, row, func() error {
 		p, err := set.Prepare(ctx, b.dev, f.Width, f.Height, m)
@@ -363,7 +363,7 @@ func (b *bench) method(ctx context.Context, row benchRow, set *polygon.Set, f ke
 		}
 		return p.Close()
 	})
-	if errors.Is(err, driver.ErrNotSupported) {
+	if errors.Is(err, kernels.ErrNotSupported) {
 		return nil // a method of the other backend
 	}
 	if err != nil {
@@ -372,7 +372,7 @@ func (b *bench) method(ctx context.Context, row benchRow, set *polygon.Set, f ke
 	drawn := row
 	drawn.Op, drawn.Bytes = "mask", int64(f.Width*f.Height)
 	err = b.timeBoth(ctx, drawn, func() error {
-		_, err := polygon.Rasterize(ctx, b.dev, set, f.Width, f.Height, driver.RasterMask, m)
+		_, err := polygon.Rasterize(ctx, b.dev, set, f.Width, f.Height, polygon.RasterMask, m)
 		return err
 	})
 	if err != nil {
@@ -598,18 +598,18 @@ func (b *bench) print() error {
 	return t.write(e, e.stdout)
 }
 
-func driverFormat(f polyscanv1.PixelFormat) driver.PixelFormat {
+func driverFormat(f polyscanv1.PixelFormat) kernels.PixelFormat {
 	switch f {
 	case clients.Gray16LE:
-		return driver.Gray16(16)
+		return kernels.Gray16(16)
 	case clients.RGB8:
-		return driver.RGB8
+		return kernels.RGB8
 	case clients.BGR8:
-		return driver.BGR8
+		return kernels.BGR8
 	case clients.RGBA8:
-		return driver.RGBA8
+		return kernels.RGBA8
 	}
-	return driver.Gray8
+	return kernels.Gray8
 }
 
 // benchPixels are bytes without a pattern that a histogram could profit from, the same in each run.

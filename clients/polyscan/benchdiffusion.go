@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/polyscan/polyscan/diffusion"
-	"github.com/polyscan/polyscan/kernels/driver"
+	"github.com/polyscan/polyscan/kernels"
 )
 
 // diffusionSizes are those of the GPU report.
@@ -37,13 +37,13 @@ func (b *bench) diffusion(ctx context.Context, w, h int) error {
 	if !exact.Converged {
 		return fmt.Errorf("%dx%d: the exact solution was not found: the error is still %v", w, h, exact.Estimate)
 	}
-	picture, err := b.store(ctx, make([]byte, w*h*driver.RGB8.PixelBytes()))
+	picture, err := b.store(ctx, make([]byte, w*h*kernels.RGB8.PixelBytes()))
 	if err != nil {
 		return err
 	}
 	defer picture.Drop()
 	defer picture.Release()
-	to := &diffusion.Target{Format: driver.RGB8, Pixels: diffusion.Pixels{Resident: picture.Buffer()}}
+	to := &diffusion.Target{Format: kernels.RGB8, Pixels: diffusion.Pixels{Resident: picture.Buffer()}}
 	opts := &diffusion.Options{MaxCycles: b.cmd.MaxCycles}
 	for _, name := range b.cmd.Solver {
 		d.Method = solvers[name]
@@ -52,7 +52,7 @@ func (b *bench) diffusion(ctx context.Context, w, h int) error {
 			return err
 		}
 		row := benchRow{Op: "diffusion", Method: name, Width: w, Height: h, Format: b.cmd.Format,
-			Bytes:  int64(w * h * driver.RGB8.PixelBytes()),
+			Bytes:  int64(w * h * kernels.RGB8.PixelBytes()),
 			Cycles: got.Cycles, Converged: got.Converged, Error: 255 * apart(got.Values, exact.Values),
 			Estimate: 255 * float64(got.Estimate)}
 		// which is enough of one that takes longer than a row has to

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/polyscan/polyscan/kernels"
-	"github.com/polyscan/polyscan/kernels/driver"
 	"github.com/polyscan/polyscan/lowpoly"
 )
 
@@ -26,7 +25,7 @@ var lowPolySteps = []struct{ op, name string }{
 
 // lowPoly times conversions of one picture, each step and all, after a look at the pixels: each is of one triangle, and
 // has its colour.
-func (b *bench) lowPoly(ctx context.Context, w, h int, format driver.PixelFormat, vertices []int) error {
+func (b *bench) lowPoly(ctx context.Context, w, h int, format kernels.PixelFormat, vertices []int) error {
 	pix := scenery(w, h, format)
 	im := kernels.Picture{Width: w, Height: h, Format: format, Data: [][]byte{pix}}
 	resident, err := b.store(ctx, pix)
@@ -77,7 +76,7 @@ func (b *bench) lowPoly(ctx context.Context, w, h int, format driver.PixelFormat
 }
 
 // scenery is a picture with what photos have: soft light, outlines of all sizes and noise, the same in each run.
-func scenery(w, h int, format driver.PixelFormat) []byte {
+func scenery(w, h int, format kernels.PixelFormat) []byte {
 	n := format.PixelBytes()
 	noise := benchPixels(1 << 16)
 	row, discs := make([]float64, w), make([]float64, w)
@@ -114,7 +113,7 @@ func checkCover(p *lowpoly.Result) error {
 	count := 0
 	xs := make([]int, 0, 2)
 	for i, t := range m.Triangles {
-		corners := [3]driver.Point{m.Points[t.A], m.Points[t.B], m.Points[t.C]}
+		corners := [3]lowpoly.Point{m.Points[t.A], m.Points[t.B], m.Points[t.C]}
 		want := rawColor(m.Colors[i], p.Format)
 		from, to := min(corners[0].Y, corners[1].Y, corners[2].Y), max(corners[0].Y, corners[1].Y, corners[2].Y)
 		for y := int(from); y < int(to); y++ {
@@ -160,7 +159,7 @@ func checkCover(p *lowpoly.Result) error {
 }
 
 // rawColor is a colour as pixels of 8 bits have it.
-func rawColor(c color.NRGBA, f driver.PixelFormat) []byte {
+func rawColor(c color.NRGBA, f kernels.PixelFormat) []byte {
 	out := make([]byte, f.PixelBytes())
 	channels := [4]uint8{c.R, c.G, c.B, c.A}
 	for i, v := range channels[:f.Channels] {

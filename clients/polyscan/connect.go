@@ -17,7 +17,7 @@ import (
 
 	"github.com/polyscan/polyscan/clients"
 	"github.com/polyscan/polyscan/clients/internal/explain"
-	"github.com/polyscan/polyscan/kernels/driver"
+	"github.com/polyscan/polyscan/kernels"
 	"github.com/polyscan/polyscan/server"
 	"github.com/polyscan/polyscan/server/drivers"
 )
@@ -180,19 +180,19 @@ func wantedDevice(k *kong.Context) (device string) {
 // inProcess starts a server behind a connection in memory: the same code and the same checks as over a network.
 func inProcess(cfg server.Config) (*connection, error) {
 	cfg.MaxMessageBytes = 1<<31 - 1
-	cfg.MaxFramePixels = driver.MaxPixels
+	cfg.MaxFramePixels = kernels.MaxPixels
 	cfg.NoReflection, cfg.NoChannelz = true, true
 	cfg.Version = version()
 	cfg.MemoryBytes = max(cfg.MemoryBytes, inProcessMemory)
 	s, err := server.New(cfg)
-	for errors.Is(err, driver.ErrOutOfMemory) && cfg.MemoryBytes > 0 {
+	for errors.Is(err, kernels.ErrOutOfMemory) && cfg.MemoryBytes > 0 {
 		if cfg.MemoryBytes /= 2; cfg.MemoryBytes < inProcessMemory/2 {
 			cfg.MemoryBytes = 0
 		}
 		s, err = server.New(cfg)
 	}
 	switch {
-	case errors.Is(err, drivers.ErrUnknown), errors.Is(err, driver.ErrNoDevice):
+	case errors.Is(err, drivers.ErrUnknown), errors.Is(err, kernels.ErrNoDevice):
 		return nil, noDevice(cfg.Device, err)
 	case err != nil:
 		return nil, &inputError{err.Error()}

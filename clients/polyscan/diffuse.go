@@ -19,7 +19,7 @@ import (
 
 	"github.com/polyscan/polyscan/clients/curvefile"
 	"github.com/polyscan/polyscan/diffusion"
-	"github.com/polyscan/polyscan/kernels/driver"
+	"github.com/polyscan/polyscan/lowpoly"
 	polyscanv1 "github.com/polyscan/polyscan/proto/polyscan/v1"
 )
 
@@ -68,7 +68,7 @@ func (c *solveFlags) room(width, height int, drawing *polyscanv1.Drawing) {
 	if need := int64(width) * int64(height) * pixel; need > 1<<30 {
 		c.memory = need
 	}
-	c.points = driver.MaxPoints
+	c.points = lowpoly.MaxPoints
 }
 
 func (c *solveFlags) options() *polyscanv1.DiffusionOptions {

@@ -6,7 +6,7 @@ import (
 	"image"
 	"io"
 
-	"github.com/polyscan/polyscan/kernels/driver"
+	"github.com/polyscan/polyscan/kernels"
 	polyscanv1 "github.com/polyscan/polyscan/proto/polyscan/v1"
 )
 
@@ -192,8 +192,8 @@ func loadPicture(e *env, name string) (*frame, error) {
 	if err != nil {
 		return nil, err
 	}
-	if int64(w)*int64(h) > driver.MaxPixels {
-		return nil, bad(f.name, "has %dx%d pixels, more than %d", w, h, driver.MaxPixels)
+	if int64(w)*int64(h) > kernels.MaxPixels {
+		return nil, bad(f.name, "has %dx%d pixels, more than %d", w, h, kernels.MaxPixels)
 	}
 	return f, nil
 }

@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/polyscan/polyscan/kernels/driver"
+	"github.com/polyscan/polyscan/kernels"
 	"github.com/polyscan/polyscan/lowpoly"
 	polyscanv1 "github.com/polyscan/polyscan/proto/polyscan/v1"
 )
@@ -107,12 +107,12 @@ func (c *lowpolyCmd) check() error {
 		flag            string
 		value, from, to int
 	}{
-		{"points", c.Points, 4, driver.MaxPoints},
-		{"floor", c.Floor, 0, driver.MaxVertexFloor},
-		{"spacing", c.Spacing, -1, driver.MaxVertexSpacing},
-		{"border", c.Border, 0, driver.MaxSide},
-		{"cell", c.Cell, -1, driver.MaxSide},
-		{"strength", c.Strength, 0, driver.MaxVertexStrength},
+		{"points", c.Points, 4, lowpoly.MaxPoints},
+		{"floor", c.Floor, 0, lowpoly.MaxFloor},
+		{"spacing", c.Spacing, -1, lowpoly.MaxSpacing},
+		{"border", c.Border, 0, kernels.MaxSide},
+		{"cell", c.Cell, -1, kernels.MaxSide},
+		{"strength", c.Strength, 0, lowpoly.MaxStrength},
 		{"hold", c.Hold, 0, 255},
 	} {
 		if f.value < f.from || f.value > f.to {
@@ -284,16 +284,16 @@ func meshOf(res *polyscanv1.ConvertResponse) (*lowpoly.Mesh, error) {
 		return nil, fmt.Errorf("the server's mesh has %d, %d and %d bytes of points, triangles and colours",
 			len(points), len(triangles), len(colors))
 	}
-	out := &lowpoly.Mesh{Points: make([]driver.Point, n), Triangles: make([]driver.Triangle, k),
+	out := &lowpoly.Mesh{Points: make([]lowpoly.Point, n), Triangles: make([]lowpoly.Triangle, k),
 		Colors: make([]color.NRGBA, k)}
 	at := func(b []byte, i int) uint32 { return binary.LittleEndian.Uint32(b[4*i:]) }
 	for i := range out.Points {
-		p := driver.Point{X: int32(at(points, 2*i)), Y: int32(at(points, 2*i+1))}
+		p := lowpoly.Point{X: int32(at(points, 2*i)), Y: int32(at(points, 2*i+1))}
 		out.Points[i] = p
 		out.Width, out.Height = max(out.Width, int(p.X)), max(out.Height, int(p.Y)) // the corners are among them
 	}
 	for i := range out.Triangles {
-		t := driver.Triangle{A: at(triangles, 3*i), B: at(triangles, 3*i+1), C: at(triangles, 3*i+2)}
+		t := lowpoly.Triangle{A: at(triangles, 3*i), B: at(triangles, 3*i+1), C: at(triangles, 3*i+2)}
 		if int64(max(t.A, t.B, t.C)) >= int64(n) {
 			return nil, fmt.Errorf("triangle %d of the server's mesh has the corners %d, %d and %d; there are %d points", i, t.A, t.B, t.C, n)
 		}

@@ -5,7 +5,7 @@ package main
 import (
 	"errors"
 
-	"github.com/polyscan/polyscan/kernels/driver"
+	"github.com/polyscan/polyscan/kernels"
 	"github.com/polyscan/polyscan/server/daemon"
 	"github.com/polyscan/polyscan/server/drivers"
 )
@@ -31,7 +31,7 @@ Examples:
 func (c *serveCmd) Run(e *env) error {
 	err := daemon.Run(e.ctx, "polyscan serve", &c.Flags, e.stdout, e.stderr, nil)
 	switch {
-	case errors.Is(err, drivers.ErrUnknown), errors.Is(err, driver.ErrNoDevice):
+	case errors.Is(err, drivers.ErrUnknown), errors.Is(err, kernels.ErrNoDevice):
 		return noDevice(c.Device, err)
 	case errors.Is(err, daemon.ErrStart):
 		return &inputError{err.Error()}

@@ -8,8 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/polyscan/polyscan/kernels"
 	"github.com/polyscan/polyscan/kernels/cpu"
-	"github.com/polyscan/polyscan/kernels/driver"
 )
 
 // Auto is the name that stands for the best backend that has a device here: CUDA before the CPU.
@@ -32,10 +32,10 @@ type Options struct {
 // backend is one way to compute. Files with build tags add theirs in front of the CPU.
 type backend struct {
 	name string
-	make func(Options) driver.Driver
+	make func(Options) kernels.Driver
 }
 
-var backends = []backend{{cpu.Name, func(o Options) driver.Driver { return cpu.New(cpu.Options{Threads: o.Threads}) }}}
+var backends = []backend{{cpu.Name, func(o Options) kernels.Driver { return cpu.New(cpu.Options{Threads: o.Threads}) }}}
 
 // Names are the backends of this build, in the order in which [Auto] tries them.
 func Names() []string {
@@ -48,7 +48,7 @@ func Names() []string {
 
 // Open returns the driver with the given name; "" means [Auto]. A named driver is returned whether it has a device
 // or not, which opening the device will show. The error for an unknown name lists those of this build.
-func Open(name string, o Options) (driver.Driver, error) {
+func Open(name string, o Options) (kernels.Driver, error) {
 	if o.Threads < 0 {
 		return nil, fmt.Errorf("drivers: threads = %d: must not be negative", o.Threads)
 	}
@@ -65,7 +65,7 @@ func Open(name string, o Options) (driver.Driver, error) {
 
 // first returns the first driver whose device opens. The last one is taken as it is: if it has no device either, its
 // own error says so best.
-func first(backends []backend, o Options) (driver.Driver, error) {
+func first(backends []backend, o Options) (kernels.Driver, error) {
 	for _, b := range backends[:len(backends)-1] {
 		d := b.make(o)
 		dev, err := d.Open(o.Ordinal)

@@ -6,15 +6,15 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/polyscan/polyscan/kernels"
 	"github.com/polyscan/polyscan/kernels/cuda"
-	"github.com/polyscan/polyscan/kernels/driver"
 )
 
 func init() {
 	if os.Args[0] == probeName {
 		report()
 	}
-	backends = append([]backend{{cuda.Name, func(Options) driver.Driver { return cuda.Driver }}}, backends...)
+	backends = append([]backend{{cuda.Name, func(Options) kernels.Driver { return cuda.Driver }}}, backends...)
 }
 
 // report ends the process that was asked whether there is a GPU. It got here, so CUDA is initialised.

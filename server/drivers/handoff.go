@@ -18,6 +18,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/polyscan/polyscan/kernels"
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 
@@ -29,7 +30,7 @@ const probeTime = 30 * time.Second
 
 func init() {
 	if exe, ok := sibling(); ok {
-		backends = append([]backend{{cudaName, func(Options) driver.Driver { return elsewhere{exe} }}}, backends...)
+		backends = append([]backend{{cudaName, func(Options) kernels.Driver { return elsewhere{exe} }}}, backends...)
 	}
 }
 
@@ -60,7 +61,7 @@ func Prepare(device string) error {
 }
 
 // probe runs the executable under another name, under which it reports whether it got through its initialisation and
-// does nothing else. The error matches driver.ErrNoDevice.
+// does nothing else. The error matches kernels.ErrNoDevice.
 func probe(exe string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), probeTime)
 	defer cancel()
@@ -80,7 +81,7 @@ func probe(exe string) error {
 		}
 		err = errors.New(reason)
 	}
-	return fmt.Errorf("cuda: %w: %w", driver.ErrNoDevice, err)
+	return fmt.Errorf("cuda: %w: %w", kernels.ErrNoDevice, err)
 }
 
 // elsewhere is the CUDA driver of a process that can't be the other executable. Its Open says why.
@@ -92,5 +93,5 @@ func (e elsewhere) Open(int) (driver.Device, error) {
 	if err := probe(e.exe); err != nil {
 		return nil, err
 	}
-	return nil, fmt.Errorf("cuda: %w in this process: %s has the backend", driver.ErrNoDevice, e.exe)
+	return nil, fmt.Errorf("cuda: %w in this process: %s has the backend", kernels.ErrNoDevice, e.exe)
 }

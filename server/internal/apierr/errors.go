@@ -23,7 +23,6 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/polyscan/polyscan/kernels"
-	"github.com/polyscan/polyscan/kernels/driver"
 	"github.com/polyscan/polyscan/polygon"
 	"github.com/polyscan/polyscan/server/internal/device"
 )
@@ -298,11 +297,11 @@ func StatusOf(ctx context.Context, log *slog.Logger, err error) *status.Status {
 	case errors.As(err, &full):
 		return WithDetails(codes.ResourceExhausted, full.Error(), Info(full.reason),
 			QuotaFailure(full.subject, full.text))
-	case errors.Is(err, driver.ErrOutOfMemory):
+	case errors.Is(err, kernels.ErrOutOfMemory):
 		return WithDetails(codes.ResourceExhausted, "the device is out of memory",
 			Info(ReasonNoRoom), QuotaFailure("device memory", "the driver has no more"))
 
-	case errors.Is(err, driver.ErrDeviceLost):
+	case errors.Is(err, kernels.ErrDeviceLost):
 		if !errors.Is(err, device.ErrLost) { // a job's, which names the op
 			log.ErrorContext(ctx, "a job failed on a lost device", "error", err)
 		}
@@ -314,7 +313,7 @@ func StatusOf(ctx context.Context, log *slog.Logger, err error) *status.Status {
 	case errors.Is(err, kernels.ErrClosed), errors.Is(err, ErrShuttingDown):
 		return WithDetails(codes.Unavailable, ErrShuttingDown.Error(), Info(ReasonShuttingDown),
 			&errdetails.RetryInfo{RetryDelay: durationpb.New(time.Second)})
-	case errors.Is(err, driver.ErrNotSupported):
+	case errors.Is(err, kernels.ErrNotSupported):
 		return WithDetails(codes.Unimplemented, "not supported by this backend", Info(ReasonNotSupported))
 	}
 	return Internal(ctx, log, "unexpected error", "error", err)

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/polyscan/polyscan/kernels"
-	"github.com/polyscan/polyscan/kernels/driver"
 )
 
 // Keeper is the server's one way to its device. Work on it is done under a lease. When the device is lost, the
@@ -72,8 +71,8 @@ const (
 	soonAgain = time.Minute
 )
 
-// ErrLost is the error of leases while the device is lost. It matches driver.ErrDeviceLost.
-var ErrLost = fmt.Errorf("server: %w", driver.ErrDeviceLost)
+// ErrLost is the error of leases while the device is lost. It matches kernels.ErrDeviceLost.
+var ErrLost = fmt.Errorf("server: %w", kernels.ErrDeviceLost)
 
 // Open opens the device. The keeper looks after it from watch on.
 func Open(open func() (*kernels.Device, error), log *slog.Logger) (*Keeper, error) {
@@ -158,7 +157,7 @@ func (k *Keeper) Current() *kernels.Device {
 }
 
 // Info describes the device.
-func (k *Keeper) Info() driver.Info { return k.Current().Info() }
+func (k *Keeper) Info() kernels.Info { return k.Current().Info() }
 
 // Memory is the state of the device's memory.
 func (k *Keeper) Memory() kernels.MemoryStats { return k.Current().Memory() }

@@ -11,7 +11,6 @@ import (
 
 	"github.com/polyscan/polyscan/diffusion"
 	"github.com/polyscan/polyscan/kernels"
-	"github.com/polyscan/polyscan/kernels/driver"
 	"github.com/polyscan/polyscan/polygon"
 	"github.com/polyscan/polyscan/proto/framecodec"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
@@ -149,7 +148,7 @@ func (s *Service) fill(ctx context.Context, h *holes, in *framecodec.Message) (_
 		return nil, err
 	}
 	if set != nil {
-		if job.Draw, job.DrawBytes, err = set.Mask(dev.Device, f.Width, f.Height, driver.Method(h.method)); err != nil {
+		if job.Draw, job.DrawBytes, err = set.Mask(dev.Device, f.Width, f.Height, polygon.Method(h.method)); err != nil {
 			return nil, p.Translate(err)
 		}
 	}

@@ -17,7 +17,6 @@ import (
 
 	"github.com/polyscan/polyscan/diffusion"
 	"github.com/polyscan/polyscan/kernels"
-	"github.com/polyscan/polyscan/kernels/driver"
 	"github.com/polyscan/polyscan/polygon"
 	"github.com/polyscan/polyscan/proto/framecodec"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
@@ -175,7 +174,7 @@ func (s *Service) newSolving(
 	in.Free()
 	v.opts, v.drawing.Method = optionsOf(req.GetOptions())
 	v.id, v.decode = f.Id, f.Decode
-	v.target = &diffusion.Target{Format: driver.RGB8,
+	v.target = &diffusion.Target{Format: kernels.RGB8,
 		Pixels: diffusion.Pixels{Host: make([]byte, solveChannels*f.Width*f.Height)}}
 	return v, nil
 }
@@ -184,7 +183,7 @@ func (s *Service) newSolving(
 func (v *solving) response(sol *diffusion.Solution, pixels []byte) (*pb.SolveResponse, []byte, error) {
 	v.service.Metrics.Stage("queue", sol.Queue)
 	v.service.Metrics.Stage("compute", sol.Compute)
-	p := kernels.Picture{Width: v.drawing.Width, Height: v.drawing.Height, Format: driver.RGB8, Data: [][]byte{pixels}}
+	p := kernels.Picture{Width: v.drawing.Width, Height: v.drawing.Height, Format: kernels.RGB8, Data: [][]byte{pixels}}
 	m := &pb.SolveResponse{
 		Backend: sol.Backend, Decode: durationpb.New(v.decode), Queue: durationpb.New(sol.Queue),
 		Compute: durationpb.New(sol.Compute),
@@ -260,7 +259,7 @@ func (s *Service) solveFrame(
 func checkSolvable(f kernels.Picture, d *pb.Drawing) error {
 	size := [2]int{f.Width, f.Height}
 	switch {
-	case f.Format != driver.RGBA8:
+	case f.Format != kernels.RGBA8:
 		return apierr.Refuse("frame.layout.pixel_format", f.Format, "must be RGBA8: alpha says which pixels are given")
 	case f.Width < 1 || f.Height < 1:
 		return apierr.Refuse("frame.layout", size, "has no pixels")
@@ -291,8 +290,8 @@ func checkPieces(f kernels.Picture) error {
 
 // checkCanvas checks the size of a picture to come, and the number of its edges.
 func (s *Service) checkCanvas(width, height, edges int) error {
-	if width < 1 || height < 1 || width > driver.MaxSide || height > driver.MaxSide {
-		return apierr.Refuse("drawing", [2]int{width, height}, "must have sides of 1 to %d", driver.MaxSide)
+	if width < 1 || height < 1 || width > kernels.MaxSide || height > kernels.MaxSide {
+		return apierr.Refuse("drawing", [2]int{width, height}, "must have sides of 1 to %d", kernels.MaxSide)
 	}
 	n := int64(width) * int64(height)
 	if limit := s.MaxMessageBytes; solveChannels*n > limit {

@@ -18,7 +18,6 @@ import (
 	"golang.org/x/image/tiff"
 
 	"github.com/polyscan/polyscan/kernels"
-	"github.com/polyscan/polyscan/kernels/driver"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
 	"github.com/polyscan/polyscan/server/internal/apierr"
 	"github.com/polyscan/polyscan/server/internal/wire"
@@ -236,7 +235,7 @@ func fileError(ctx context.Context, path, file string, err error) error {
 }
 
 // agree returns the format that a file is to be decoded to. A layout that contradicts the file is refused.
-func agree(l *pb.FrameLayout, h *ImageHeader, path string) (driver.PixelFormat, error) {
+func agree(l *pb.FrameLayout, h *ImageHeader, path string) (kernels.PixelFormat, error) {
 	bad := &apierr.FieldError{}
 	check := func(field string, want, have int) {
 		if want != 0 && want != have {
@@ -249,7 +248,7 @@ func agree(l *pb.FrameLayout, h *ImageHeader, path string) (driver.PixelFormat, 
 	if h.samples == samplesColor16 {
 		bad.Add(path+".data", h.samples.describe(),
 			"no pixel format holds it: convert the file to 8 bits a channel, or to 16-bit gray")
-		return driver.PixelFormat{}, bad
+		return kernels.PixelFormat{}, bad
 	}
 	can := h.samples.formats()
 	name := l.GetPixelFormat()
@@ -260,7 +259,7 @@ func agree(l *pb.FrameLayout, h *ImageHeader, path string) (driver.PixelFormat, 
 	for _, c := range can {
 		found = found || c == name
 	}
-	var format driver.PixelFormat
+	var format kernels.PixelFormat
 	switch {
 	case !found:
 		bad.Add(path+".layout.pixel_format", wire.FormatName(name),
@@ -279,7 +278,7 @@ func agree(l *pb.FrameLayout, h *ImageHeader, path string) (driver.PixelFormat, 
 	return format, bad.OrNil()
 }
 
-func decodePixels(src *pieceReader, k *ImageKind, h *ImageHeader, format driver.PixelFormat) (f kernels.Picture, free func(),
+func decodePixels(src *pieceReader, k *ImageKind, h *ImageHeader, format kernels.PixelFormat) (f kernels.Picture, free func(),
 	err error) {
 	err = protect(func() error {
 		src.rewind()

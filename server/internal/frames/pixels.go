@@ -11,12 +11,11 @@ import (
 	"sync"
 
 	"github.com/polyscan/polyscan/kernels"
-	"github.com/polyscan/polyscan/kernels/driver"
 )
 
 // ConvertImage makes a frame of a decoded image, which is not to be used any more: its pixels may become the frame's.
 // free gives pooled memory back.
-func ConvertImage(img image.Image, h *ImageHeader, format driver.PixelFormat) (kernels.Picture, func(), error) {
+func ConvertImage(img image.Image, h *ImageHeader, format kernels.PixelFormat) (kernels.Picture, func(), error) {
 	f := kernels.Picture{Width: h.Width, Height: h.Height, Format: format, Stride: h.Width * format.PixelBytes()}
 	nothing := func() {}
 	at := func(pix []byte, stride int) {
@@ -91,7 +90,7 @@ func ConvertImage(img image.Image, h *ImageHeader, format driver.PixelFormat) (k
 }
 
 // putRGB writes one pixel. It takes colour formats.
-func putRGB(dst []byte, r, g, b byte, f driver.PixelFormat) {
+func putRGB(dst []byte, r, g, b byte, f kernels.PixelFormat) {
 	dst[f.Order[0]], dst[f.Order[1]], dst[f.Order[2]] = r, g, b
 	if f.Channels == 4 {
 		dst[f.Order[3]] = 255
@@ -126,14 +125,14 @@ func swapBytes(p []byte) {
 }
 
 // packRGBA turns pixels of four bytes into those of the format, in place. It returns the stride.
-func packRGBA(pix []byte, stride, width, height int, f driver.PixelFormat) int {
+func packRGBA(pix []byte, stride, width, height int, f kernels.PixelFormat) int {
 	if f.Channels == 4 {
 		return stride
 	}
 	o := 0
 	for y := range height {
 		row := pix[y*stride:][:4*width]
-		if f == driver.BGR8 {
+		if f == kernels.BGR8 {
 			for i := 0; i < len(row); i, o = i+4, o+3 {
 				pix[o], pix[o+1], pix[o+2] = row[i+2], row[i+1], row[i]
 			}
@@ -164,7 +163,7 @@ func Unmultiply(pix []byte) {
 }
 
 // paletteTable holds the palette's colours in the order of the format. What the palette lacks is opaque black.
-func paletteTable(p color.Palette, f driver.PixelFormat) *[256][4]byte {
+func paletteTable(p color.Palette, f kernels.PixelFormat) *[256][4]byte {
 	table := new([256][4]byte)
 	for i := range table {
 		c := color.NRGBA{A: 255}
@@ -186,7 +185,7 @@ func paletteTable(p color.Palette, f driver.PixelFormat) *[256][4]byte {
 
 // RowYCbCr converts a row of a JPEG image, with the arithmetic of color.YCbCrToRGB. A chroma sample holds for all the
 // pixels of its block, as in image/jpeg; decoders that interpolate it differ.
-func RowYCbCr(dst []byte, img *image.YCbCr, y, width int, f driver.PixelFormat) {
+func RowYCbCr(dst []byte, img *image.YCbCr, y, width int, f kernels.PixelFormat) {
 	shift := 0
 	switch img.SubsampleRatio {
 	case image.YCbCrSubsampleRatio422, image.YCbCrSubsampleRatio420:

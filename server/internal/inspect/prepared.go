@@ -8,7 +8,7 @@ import (
 	"errors"
 	"sync"
 
-	"github.com/polyscan/polyscan/kernels/driver"
+	"github.com/polyscan/polyscan/kernels"
 	"github.com/polyscan/polyscan/polygon"
 	"github.com/polyscan/polyscan/server/internal/device"
 )
@@ -30,7 +30,7 @@ type preparedCache struct {
 type preparedKey struct {
 	set           *polygon.Set // sets are immutable, so the pointer stands for the content
 	width, height int
-	method        driver.Method
+	method        polygon.Method
 }
 
 type preparedEntry struct {
@@ -52,7 +52,7 @@ func newPreparedCache(limit int64) *preparedCache {
 // It returns nil without an error where the device has no room to keep it: then a reduction brings its own scratch, and
 // can wait for it.
 func (c *preparedCache) get(ctx context.Context, dev device.Lease, set *polygon.Set, width, height int,
-	m driver.Method) (*polygon.Prepared, error) {
+	m polygon.Method) (*polygon.Prepared, error) {
 	key := preparedKey{set, width, height, m}
 	for {
 		c.mu.Lock()
@@ -100,7 +100,7 @@ func (c *preparedCache) make(ctx context.Context, dev device.Lease, key prepared
 
 // result is what get returns for an entry that is ready.
 func (e *preparedEntry) result() (*polygon.Prepared, error) {
-	if errors.Is(e.err, driver.ErrOutOfMemory) {
+	if errors.Is(e.err, kernels.ErrOutOfMemory) {
 		return nil, nil
 	}
 	return e.p, e.err

@@ -7,7 +7,6 @@ import (
 	"errors"
 
 	"github.com/polyscan/polyscan/kernels"
-	"github.com/polyscan/polyscan/kernels/driver"
 	"github.com/polyscan/polyscan/polygon"
 	"github.com/polyscan/polyscan/server/internal/device"
 	"github.com/polyscan/polyscan/server/internal/wire"
@@ -35,8 +34,8 @@ func (s *Service) Run(ctx context.Context, dev device.Lease, in *wire.Inspection
 
 // frameFits says that a frame has a size for which regions can be prepared; if not, Reduce says what is wrong.
 func frameFits(f kernels.Picture) bool {
-	if f.Width < 1 || f.Height < 1 || f.Width > driver.MaxSide || f.Height > driver.MaxSide {
+	if f.Width < 1 || f.Height < 1 || f.Width > kernels.MaxSide || f.Height > kernels.MaxSide {
 		return false
 	}
-	return int64(f.Width)*int64(f.Height) <= driver.MaxPixels
+	return int64(f.Width)*int64(f.Height) <= kernels.MaxPixels
 }

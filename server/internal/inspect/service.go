@@ -10,7 +10,6 @@ import (
 	"google.golang.org/grpc/mem"
 
 	"github.com/polyscan/polyscan/kernels"
-	"github.com/polyscan/polyscan/kernels/driver"
 	"github.com/polyscan/polyscan/polygon"
 	"github.com/polyscan/polyscan/proto/framecodec"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
@@ -151,9 +150,9 @@ func (s *Service) rasterize(ctx context.Context, req *pb.RasterizeRequest) (*wir
 	if err != nil {
 		return nil, err
 	}
-	mode, bytes := driver.RasterMask, int64(1)
+	mode, bytes := polygon.RasterMask, int64(1)
 	if req.GetMode() == pb.RasterMode_RASTER_MODE_LABELS {
-		mode, bytes = driver.RasterLabels, 2
+		mode, bytes = polygon.RasterLabels, 2
 	}
 	if err := s.Frames.CheckPixels(req.GetWidth(), req.GetHeight(), "height"); err != nil {
 		return nil, err
@@ -181,14 +180,14 @@ func (s *Service) rasterize(ctx context.Context, req *pb.RasterizeRequest) (*wir
 }
 
 func (s *Service) rasterizeSet(ctx context.Context, req *pb.RasterizeRequest, set *polygon.Set,
-	mode driver.RasterMode, p wire.Paths) (*wire.Response, error) {
+	mode polygon.RasterMode, p wire.Paths) (*wire.Response, error) {
 	dev, err := s.Host.Acquire()
 	if err != nil {
 		return nil, err
 	}
 	defer dev.End()
 	r, err := polygon.Rasterize(ctx, dev.Device, set, int(req.GetWidth()), int(req.GetHeight()), mode,
-		driver.Method(req.GetMethod()))
+		polygon.Method(req.GetMethod()))
 	if err != nil {
 		return nil, p.Translate(err)
 	}

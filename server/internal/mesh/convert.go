@@ -13,7 +13,6 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/polyscan/polyscan/kernels"
-	"github.com/polyscan/polyscan/kernels/driver"
 	"github.com/polyscan/polyscan/lowpoly"
 	"github.com/polyscan/polyscan/proto/framecodec"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
@@ -82,9 +81,9 @@ func (s *Service) convertOptions(o *pb.ConvertOptions, prefix string) (lowpoly.O
 	opt := lowpoly.Options{
 		Seed: o.GetSeed(), Floor: int(o.GetFloor()), Spacing: int(o.GetSpacing()), Border: int(o.GetBorder()),
 		Cell:   int(o.GetCell()),
-		Method: driver.ShadeMethod(o.GetMethod()), Route: routeOf(o.GetRoute()), Strength: int(o.GetStrength()),
+		Method: lowpoly.ShadeMethod(o.GetMethod()), Route: routeOf(o.GetRoute()), Strength: int(o.GetStrength()),
 		Hold:    int(o.GetHold()),
-		Voronoi: driver.VoronoiMethod(o.GetVoronoi()),
+		Voronoi: lowpoly.VoronoiMethod(o.GetVoronoi()),
 	}
 	opt.Vertices = lowpoly.DefaultVertices
 	if v := o.GetVertices(); v != 0 {
@@ -95,7 +94,7 @@ func (s *Service) convertOptions(o *pb.ConvertOptions, prefix string) (lowpoly.O
 			s.MaxPoints)
 	}
 	if o.GetColor() == pb.TriangleColor_TRIANGLE_COLOR_CENTROID {
-		opt.Color = driver.CentroidColor
+		opt.Color = lowpoly.CentroidColor
 	}
 	if v := o.GetStage(); v != pb.ConvertStage_CONVERT_STAGE_UNSPECIFIED {
 		opt.Stage = lowpoly.Stage(v - pb.ConvertStage_CONVERT_STAGE_SHADED)
@@ -112,13 +111,13 @@ func (s *Service) checkPoints(b []byte, path string) error {
 }
 
 // readPoints reads points that were checked. They take as much memory as in the message.
-func readPoints(b []byte) []driver.Point {
-	return appendPoints(make([]driver.Point, 0, len(b)/PointBytes), b)
+func readPoints(b []byte) []lowpoly.Point {
+	return appendPoints(make([]lowpoly.Point, 0, len(b)/PointBytes), b)
 }
 
-func appendPoints(points []driver.Point, b []byte) []driver.Point {
+func appendPoints(points []lowpoly.Point, b []byte) []lowpoly.Point {
 	for ; len(b) > 0; b = b[PointBytes:] {
-		points = append(points, driver.Point{
+		points = append(points, lowpoly.Point{
 			X: int32(binary.LittleEndian.Uint32(b)), Y: int32(binary.LittleEndian.Uint32(b[4:])),
 		})
 	}
@@ -141,7 +140,7 @@ func (s *Service) convertShare(req *pb.ConvertRequest, f kernels.Picture, opt *l
 		return 0, apierr.Refuse("frame", [2]int{f.Width, f.Height}, "makes a picture of %d bytes: the limit is %d", size,
 			limit)
 	}
-	if opt.Stage == lowpoly.StageVoronoi && opt.Voronoi == driver.BruteForce &&
+	if opt.Stage == lowpoly.StageVoronoi && opt.Voronoi == lowpoly.BruteForce &&
 		int64(opt.Vertices) > maxPairs/max(n, 1) {
 		return 0, apierr.Refuse(prefix+"options.voronoi", pb.VoronoiMethod_VORONOI_METHOD_BRUTE_FORCE,
 			"would compare %d pixels with %d vertices: the limit is %d pairs", n, opt.Vertices, int64(maxPairs))
@@ -229,7 +228,7 @@ func MeshMessage(mesh *lowpoly.Mesh) *pb.Mesh {
 }
 
 // appendTriangles appends triangles as messages have them.
-func appendTriangles(b []byte, triangles []driver.Triangle) []byte {
+func appendTriangles(b []byte, triangles []lowpoly.Triangle) []byte {
 	for _, t := range triangles {
 		b = binary.LittleEndian.AppendUint32(b, t.A)
 		b = binary.LittleEndian.AppendUint32(b, t.B)

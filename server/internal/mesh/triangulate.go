@@ -13,7 +13,6 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/polyscan/polyscan/kernels"
-	"github.com/polyscan/polyscan/kernels/driver"
 	"github.com/polyscan/polyscan/lowpoly"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
 	"github.com/polyscan/polyscan/server/internal/apierr"
@@ -109,7 +108,7 @@ func (s *Service) Triangulate(stream grpc.BidiStreamingServer[pb.TriangulateRequ
 
 // points are those of a call of Triangulate, with the host memory that is taken for them.
 type points struct {
-	list     []driver.Point
+	list     []lowpoly.Point
 	class    kernels.Class
 	route    lowpoly.Route
 	share    int // points that memory was taken for

@@ -10,7 +10,6 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/polyscan/polyscan/kernels"
-	"github.com/polyscan/polyscan/kernels/driver"
 	"github.com/polyscan/polyscan/lowpoly"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
 	"github.com/polyscan/polyscan/server/internal/apierr"
@@ -56,7 +55,7 @@ func (s *Service) HandleVoronoi(ctx context.Context, req *pb.VoronoiRequest) (_ 
 	defer dev.End()
 	d, err := lowpoly.Voronoi(kernels.WithClass(ctx, wire.ClassOf(req.GetWorkClass())), dev.Device,
 		readPoints(req.GetSites()),
-		int(req.GetWidth()), int(req.GetHeight()), driver.VoronoiMethod(req.GetMethod()))
+		int(req.GetWidth()), int(req.GetHeight()), lowpoly.VoronoiMethod(req.GetMethod()))
 	if err != nil {
 		return nil, wire.FieldError(err, wire.SameField)
 	}

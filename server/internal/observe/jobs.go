@@ -9,7 +9,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/polyscan/polyscan/kernels"
-	"github.com/polyscan/polyscan/kernels/driver"
 )
 
 // ClassNames are the label class, by kernels.Class.
@@ -87,7 +86,7 @@ func outcomeOf(err error) string {
 		return "refused_deadline"
 	case errors.As(err, &overload):
 		return "shed"
-	case errors.Is(err, driver.ErrDeviceLost):
+	case errors.Is(err, kernels.ErrDeviceLost):
 		return "lost"
 	}
 	return "failed"

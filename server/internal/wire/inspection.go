@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"github.com/polyscan/polyscan/kernels"
-	"github.com/polyscan/polyscan/kernels/driver"
 	"github.com/polyscan/polyscan/polygon"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
 	"github.com/polyscan/polyscan/server/internal/apierr"
@@ -16,7 +15,7 @@ import (
 type Inspection struct {
 	Set        *polygon.Set
 	Reductions polygon.Reductions
-	Method     driver.Method
+	Method     polygon.Method
 	Class      kernels.Class
 	Keep       bool // the set meets more frames: its prepared form is worth keeping
 	Paths      Paths
@@ -31,7 +30,7 @@ type Recipes interface {
 func NewInspection(in *pb.Inspection, path, frame string, recipes Recipes, b polygon.Bounds) (*Inspection,
 	error) {
 	out := &Inspection{
-		Method: driver.Method(in.GetMethod()),
+		Method: polygon.Method(in.GetMethod()),
 		Class:  ClassOf(in.GetWorkClass()),
 		Paths:  Paths{Root: path + ".", Set: path + ".region_set", Reductions: path + ".reductions", Frame: frame},
 	}
@@ -62,7 +61,7 @@ func NewInspection(in *pb.Inspection, path, frame string, recipes Recipes, b pol
 }
 
 // Results is how many numbers of 8 bytes a result holds beyond a few for each region: what makes it large.
-func (in *Inspection) Results(f driver.PixelFormat) int64 {
+func (in *Inspection) Results(f kernels.PixelFormat) int64 {
 	r := in.Reductions
 	each := int64(0)
 	if r.Statistics.Has(polygon.Histogram) {

@@ -7,13 +7,12 @@ import (
 	"math/bits"
 
 	"github.com/polyscan/polyscan/kernels"
-	"github.com/polyscan/polyscan/kernels/driver"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
 	"github.com/polyscan/polyscan/server/internal/apierr"
 )
 
 // FormatOf is the format of raw pixels.
-func FormatOf(l *pb.FrameLayout, path string) (driver.PixelFormat, error) {
+func FormatOf(l *pb.FrameLayout, path string) (kernels.PixelFormat, error) {
 	sig := l.GetSignificantBits()
 	switch f := l.GetPixelFormat(); f {
 	case pb.PixelFormat_PIXEL_FORMAT_GRAY16LE:
@@ -22,19 +21,19 @@ func FormatOf(l *pb.FrameLayout, path string) (driver.PixelFormat, error) {
 			sig = 16
 		case 10, 12, 14, 16:
 		default:
-			return driver.PixelFormat{},
+			return kernels.PixelFormat{},
 				apierr.Refuse(path+".layout.significant_bits", sig, "must be 10, 12, 14 or 16 (or 0, for 16) for GRAY16LE")
 		}
-		return driver.Gray16(int(sig)), nil
+		return kernels.Gray16(int(sig)), nil
 	case pb.PixelFormat_PIXEL_FORMAT_UNSPECIFIED:
-		return driver.PixelFormat{}, apierr.Refuse(path+".layout.pixel_format", nil, "must be given for raw pixels")
+		return kernels.PixelFormat{}, apierr.Refuse(path+".layout.pixel_format", nil, "must be given for raw pixels")
 	default:
 		d, ok := Formats[f]
 		if !ok {
-			return driver.PixelFormat{}, apierr.Refuse(path+".layout.pixel_format", int32(f), "is no pixel format")
+			return kernels.PixelFormat{}, apierr.Refuse(path+".layout.pixel_format", int32(f), "is no pixel format")
 		}
 		if sig != 0 && sig != 8 {
-			return driver.PixelFormat{},
+			return kernels.PixelFormat{},
 				apierr.Refuse(path+".layout.significant_bits", sig, "must be 8 (or 0, for 8) for %s", FormatName(f))
 		}
 		return d, nil
@@ -42,11 +41,11 @@ func FormatOf(l *pb.FrameLayout, path string) (driver.PixelFormat, error) {
 }
 
 // Formats of 8 bits a sample.
-var Formats = map[pb.PixelFormat]driver.PixelFormat{
-	pb.PixelFormat_PIXEL_FORMAT_GRAY8: driver.Gray8,
-	pb.PixelFormat_PIXEL_FORMAT_RGB8:  driver.RGB8,
-	pb.PixelFormat_PIXEL_FORMAT_BGR8:  driver.BGR8,
-	pb.PixelFormat_PIXEL_FORMAT_RGBA8: driver.RGBA8,
+var Formats = map[pb.PixelFormat]kernels.PixelFormat{
+	pb.PixelFormat_PIXEL_FORMAT_GRAY8: kernels.Gray8,
+	pb.PixelFormat_PIXEL_FORMAT_RGB8:  kernels.RGB8,
+	pb.PixelFormat_PIXEL_FORMAT_BGR8:  kernels.BGR8,
+	pb.PixelFormat_PIXEL_FORMAT_RGBA8: kernels.RGBA8,
 }
 
 // FormatName is the name without its prefix.
