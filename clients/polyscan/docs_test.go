@@ -10,6 +10,8 @@ package main
 //	<!-- not run: REASON -->   don't run it
 //	<!-- file: NAME -->        before a block of any language: write it to this file
 //
+// Comments that begin with a capital letter are for who edits the page.
+//
 // Each page has one folder for all of its commands. Ports 7465 and 7466 and /run/polyscan become others in it.
 
 import (
@@ -41,6 +43,8 @@ type block struct {
 
 var pageMarks = regexp.MustCompile(`^<!-- (server|if|not run|file)(?:: (.+))? -->$`)
 
+var remark = regexp.MustCompile(`^<!-- [A-Z].* -->$`)
+
 // commandLine is the beginning of a line that isn't the rest of one before.
 var commandLine = regexp.MustCompile(`(?m)^[a-z]`)
 
@@ -65,6 +69,7 @@ func blocks(text string) ([]block, error) {
 		case strings.HasPrefix(line, "```"):
 			inside = true
 			found = append(found, block{language: line[3:], line: n + 1, mark: mark, arg: arg})
+		case remark.MatchString(line):
 		case strings.HasPrefix(line, "<!--"):
 			m := pageMarks.FindStringSubmatch(line)
 			if m == nil || (m[1] == "server") != (m[2] == "") {
