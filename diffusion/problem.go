@@ -154,7 +154,7 @@ const (
 	defaultTolerance = 0.25 / 255
 	// defaultMaxCycles is far more than any scene that we know of takes.
 	defaultMaxCycles = 500
-	maxCycles        = 1 << 20
+	maxCycles        = 100_000
 )
 
 // Options of a solve. The zero value, and nil, are the defaults.

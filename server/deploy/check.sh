@@ -27,14 +27,8 @@ root() {
 
 # healthy asks a server, which listens where polyscand.yaml says, over HTTP and over gRPC.
 healthy() {
-	for _ in $(seq 100); do
-		if curl --fail --silent localhost:7466/readyz > /dev/null; then
-			"$work/polyscan" device --addr 127.0.0.1:7465 | grep -q cpu
-			return
-		fi
-		sleep 0.1 # curl waits for no server
-	done
-	return 1
+	curl --fail --silent --show-error --retry 60 --retry-connrefused --retry-delay 1 127.0.0.1:7466/readyz &&
+		"$work/polyscan" device --addr 127.0.0.1:7465
 }
 export -f healthy
 export work
@@ -74,7 +68,7 @@ container() {
 	c=$c entry=$entry unshare --net bash -euo pipefail -c '
 		ip link set lo up
 		bh run --isolation chroot "$c" -- $entry > "$work/server.log" 2>&1 &
-		healthy || { cat "$work/server.log"; exit 1; }
+		healthy > "$work/health.log" 2>&1 || { cat "$work/health.log" "$work/server.log"; exit 1; }
 		pid=$(pgrep --newest --full "^$entry")
 		[ "$(stat --format %u /proc/$pid)" = 65532 ] || { echo "it runs as another user"; exit 1; }
 		kill "$pid"

@@ -1,0 +1,171 @@
+package polyscan_test
+
+// The bounds that schemas state are those of the packages behind them.
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+
+	"github.com/polyscan/polyscan/diffusion"
+	"github.com/polyscan/polyscan/kernels"
+	"github.com/polyscan/polyscan/kernels/cpu"
+	"github.com/polyscan/polyscan/kernels/driver"
+	"github.com/polyscan/polyscan/lowpoly"
+	"github.com/polyscan/polyscan/polygon"
+	_ "github.com/polyscan/polyscan/proto/polyscan/v1"
+)
+
+// most says what a field may be at most: a constant, or a call that takes what is in bounds and refuses the rest.
+type most struct {
+	constant int64
+	try      func(n int) error
+}
+
+// wire marks bounds that are the protocol's alone: no package behind it has another.
+func wire(n int64) most { return most{constant: n} }
+
+func side() most { return most{constant: driver.MaxSide} }
+
+func TestSchemaBounds(t *testing.T) {
+	dev, err := kernels.Open(cpu.New(cpu.Options{Threads: 1}), kernels.Config{MemoryBytes: 1 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dev.Close()
+	convert := func(field string, set func(*lowpoly.Options, int)) most {
+		return most{try: func(n int) error {
+			o := lowpoly.Options{Vertices: 4}
+			set(&o, n)
+			f := kernels.Picture{Width: 8, Height: 8, Format: driver.Gray8, Data: [][]byte{make([]byte, 64)}}
+			_, err := lowpoly.Convert(t.Context(), dev, f, o)
+			return about(err, field+" = ", "must be")
+		}}
+	}
+	bounds := map[string]most{
+		"FrameLayout.width":       side(),
+		"FrameLayout.height":      side(),
+		"RasterizeRequest.width":  side(),
+		"RasterizeRequest.height": side(),
+		"VoronoiRequest.width":    side(),
+		"VoronoiRequest.height":   side(),
+		"ScanOpen.part_lines":     side(),
+		"HistogramSpec.bins": {try: func(n int) error {
+			return polygon.Reductions{Histogram: polygon.HistogramSpec{Bins: n, Lower: 0, Upper: 1}}.Validate()
+		}},
+		"Reductions.percentiles": {try: func(n int) error {
+			return polygon.Reductions{Percentiles: make([]float64, n)}.Validate()
+		}},
+		"Reductions.percentiles[]": {try: func(n int) error {
+			return polygon.Reductions{Percentiles: []float64{float64(n)}}.Validate()
+		}},
+		"Reductions.statistics":      wire(64),
+		"DiffusionOptions.tolerance": wire(255), // the levels of an image
+		"DiffusionOptions.max_cycles": {try: func(n int) error {
+			p := &diffusion.Problem{Width: 1, Height: 1, Flags: []uint8{diffusion.Fixed}, Channels: 1, Values: []float32{0}}
+			_, err := diffusion.Solve(t.Context(), dev, p, &diffusion.Options{MaxCycles: n})
+			return about(err, "max cycles")
+		}},
+		"ConvertOptions.floor":    convert("floor", func(o *lowpoly.Options, n int) { o.Floor = n }),
+		"ConvertOptions.spacing":  convert("spacing", func(o *lowpoly.Options, n int) { o.Spacing = n }),
+		"ConvertOptions.border":   convert("border", func(o *lowpoly.Options, n int) { o.Border = n }),
+		"ConvertOptions.cell":     convert("cell", func(o *lowpoly.Options, n int) { o.Cell = n }),
+		"ConvertOptions.strength": convert("strength", func(o *lowpoly.Options, n int) { o.Strength = n }),
+		"ConvertOptions.hold":     convert("hold", func(o *lowpoly.Options, n int) { o.Hold = n }),
+
+		"Frame.frame_id":                 wire(256),
+		"Frame.resident":                 wire(128),
+		"GetFrameRequest.name":           wire(128),
+		"ReleaseFrameRequest.name":       wire(128),
+		"Recipe.description":             wire(4096),
+		"ListRecipesRequest.name_prefix": wire(128),
+		"ListRecipesRequest.page_size":   wire(1000),
+		"ListRecipesRequest.page_token":  wire(512),
+		"ListFramesRequest.page_size":    wire(1000),
+		"ListFramesRequest.page_token":   wire(512),
+		"ScanOpen.reorder_strips":        wire(64),
+		"ScanOpen.camera_id":             wire(64),
+		"ScanResume.session_token":       wire(64),
+		"Strip.part_starts":              wire(4096),
+	}
+	stated := schemaBounds()
+	for name, n := range stated {
+		b, ok := bounds[name]
+		switch {
+		case !ok:
+			t.Errorf("%s: at most %d by its schema, and nothing here says whose bound that is", name, n)
+		case b.try == nil && b.constant != n:
+			t.Errorf("%s: at most %d by its schema, and %d", name, n, b.constant)
+		case b.try != nil && b.try(int(n)) != nil:
+			t.Errorf("%s: at most %d by its schema, and refused: %v", name, n, b.try(int(n)))
+		case b.try != nil && b.try(int(n)+1) == nil:
+			t.Errorf("%s: at most %d by its schema, and more is taken", name, n)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(bounds)) {
+		if _, ok := stated[name]; !ok {
+			t.Errorf("%s: no schema states a bound", name)
+		}
+	}
+}
+
+// about returns err where it is a violation that says all of the words.
+func about(err error, words ...string) error {
+	var bad *kernels.InvalidError
+	for _, w := range words {
+		if !errors.As(err, &bad) || !strings.Contains(err.Error(), w) {
+			return nil
+		}
+	}
+	return err
+}
+
+// schemaBounds are what fields may be at most, by the annotations of the schemas: "Message.field", with "[]" behind it
+// for each item.
+func schemaBounds() map[string]int64 {
+	out := map[string]int64{}
+	var messages func(ms protoreflect.MessageDescriptors)
+	messages = func(ms protoreflect.MessageDescriptors) {
+		for i := range ms.Len() {
+			messages(ms.Get(i).Messages())
+			fields := ms.Get(i).Fields()
+			for j := range fields.Len() {
+				if rules, ok := proto.GetExtension(fields.Get(j).Options(), validate.E_Field).(*validate.FieldRules); ok {
+					addBounds(out, fmt.Sprintf("%s.%s", ms.Get(i).Name(), fields.Get(j).Name()), rules.ProtoReflect())
+				}
+			}
+		}
+	}
+	protoregistry.GlobalFiles.RangeFilesByPackage("polyscan.v1", func(f protoreflect.FileDescriptor) bool {
+		messages(f.Messages())
+		return true
+	})
+	return out
+}
+
+func addBounds(out map[string]int64, name string, rules protoreflect.Message) {
+	rules.Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+		switch {
+		case f.Name() == "items":
+			addBounds(out, name+"[]", v.Message())
+		case f.Kind() == protoreflect.MessageKind && !f.IsList():
+			addBounds(out, name, v.Message())
+		case slices.Contains([]protoreflect.Name{"lte", "max_len", "max_bytes", "max_items"}, f.Name()):
+			n, err := strconv.ParseFloat(v.String(), 64)
+			if err != nil {
+				panic(err)
+			}
+			out[name] = int64(n)
+		}
+		return true
+	})
+}
