@@ -56,6 +56,9 @@ func (c *solveFlags) check() error {
 	if c.MaxCycles < 1 || c.MaxCycles > 100000 {
 		return usage("--max-cycles %d: must be 1 to 100000", c.MaxCycles)
 	}
+	if err := checkKind("--output", c.Output, "", ".png"); err != nil {
+		return err
+	}
 	return checkOutputs(output{"--output", c.Output})
 }
 
@@ -279,8 +282,7 @@ func (c *diffuseCmd) reference(e *env, w, h int) (*diffusion.Planes, error) {
 	if b := im.Bounds(); b.Dx() != w || b.Dy() != h {
 		return nil, bad(c.Compare, "is %dx%d; the picture will be %dx%d", b.Dx(), b.Dy(), w, h)
 	}
-	p, _, err := planesOf(im)
-	return p, err
+	return planesOf(im), nil
 }
 
 // closeness says how far a PNG is from a picture.
@@ -289,10 +291,7 @@ func closeness(file []byte, reference *diffusion.Planes) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	p, _, err := planesOf(im)
-	if err != nil {
-		return "", err
-	}
+	p := planesOf(im)
 	worst := float32(0)
 	for i, v := range p.Values {
 		worst = max(worst, v-reference.Values[i], reference.Values[i]-v)

@@ -102,7 +102,7 @@ func TestDiffuseProgress(t *testing.T) {
 		}
 	}
 	if _, stderr, code := polyscan(t, "diffuse", in, "-o", out, "--progress", way); code != exitUsage ||
-		!strings.Contains(stderr, "0001.png: file exists") {
+		!strings.Contains(stderr, "0001.png: it is a folder") {
 		t.Errorf("a folder is in the way: exit %d, %q", code, stderr)
 	}
 	if err := os.Chmod(way, 0o555); err != nil {
@@ -379,9 +379,9 @@ func TestDiffuseAndFillRefuse(t *testing.T) {
 			"--output and --residual are both -"},
 		{[]string{"background", small, "-o", out, "--mask", whole, "--residual", out}, exitUsage,
 			"out.png: a file holds one of them"},
-		{[]string{"extract", small, "-o", out, "--preview", out}, exitUsage, "out.png: a file holds one of them"},
-		{[]string{"extract", small, "-o", out, "--psnr", "NaN"}, exitUsage, "--psnr NaN: must be 0"},
-		{[]string{"extract", small, "-o", out, "--threshold", "0"}, exitUsage, "--threshold 0: must be more than 0"},
+		{[]string{"extract", small, "-o", out}, exitUsage, "out.png: want a file name that ends in .json or .json.gz"},
+		{[]string{"extract", small, "-o", out + ".json", "--psnr", "NaN"}, exitUsage, "--psnr NaN: must be 0"},
+		{[]string{"extract", small, "-o", out + ".json", "--threshold", "0"}, exitUsage, "--threshold 0: must be more than 0"},
 		{[]string{"background", small, "-o", out, "--mask", whole, "--residual", filepath.Join(dir, "none", "r.png")},
 			0, "none"},
 		{[]string{"fill", small, "-o", out, "--mask", filepath.Join(dir, "none.png")}, 0, "none.png"},

@@ -14,6 +14,7 @@ import (
 	"image/png"
 	"io"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/polyscan/polyscan/clients/curvefile"
@@ -72,6 +73,12 @@ func (c *extractCmd) Run(e *env) (err error) {
 	if err := checkOutputs(output{"--output", c.Output}, output{"--preview", c.Preview}); err != nil {
 		return err
 	}
+	if err := checkKind("--output", c.Output, "", ".json", ".json.gz"); err != nil {
+		return err
+	}
+	if err := checkKind("--preview", c.Preview, "", ".png"); err != nil {
+		return err
+	}
 	if math.IsNaN(c.PSNR) {
 		return usage("--psnr NaN: must be 0, or more and at most 100")
 	}
@@ -102,7 +109,14 @@ func (c *extractCmd) Run(e *env) (err error) {
 	if err != nil {
 		return err
 	}
-	p, file, err := planesOf(im)
+	p := planesOf(im)
+	// What the sizes are compared with: gray pictures take a third.
+	gray := isGray(p)
+	raw := 3 * p.Width * p.Height
+	if gray {
+		raw /= 3
+	}
+	file, err := encodePicture(bytesOfPlanes(p.Values), p.Width, p.Height, gray)
 	if err != nil {
 		return err
 	}
@@ -152,7 +166,7 @@ func (c *extractCmd) Run(e *env) (err error) {
 		return err
 	}
 	if c.Preview != "" {
-		again, err := encodeRGB(bytesOfPlanes(x.Solved), p.Width, p.Height)
+		again, err := encodePicture(bytesOfPlanes(x.Solved), p.Width, p.Height, gray)
 		if err != nil {
 			return err
 		}
@@ -174,18 +188,21 @@ func (c *extractCmd) Run(e *env) (err error) {
 	if err := writeFile(c.Output, write); err != nil {
 		return err
 	}
-	raw := 3 * p.Width * p.Height
+	if c.PSNR > 0 && c.MaxPixels > 0 && x.PSNR < c.PSNR {
+		e.warn("%s: it comes to %.2f dB and not to the %v of --psnr: --max-pixels %v allows no more pixels", c.Output,
+			x.PSNR, c.PSNR, c.MaxPixels)
+	}
 	_, err = fmt.Fprintf(e.stdout,
 		"%s: %s, %s besides, %.2f dB; %d bytes, %d compressed: 1/%.1f of the pixels and 1/%.1f of a PNG, after %s by %s\n",
 		c.Output, plural(len(x.Drawing.Curves), "curve", "curves"), plural(x.Pixels, "pixel", "pixels"), x.PSNR,
 		len(plain), len(packed),
-		float64(raw)/float64(len(packed)), float64(file)/float64(len(packed)), plural(solves, "solve", "solves"),
+		float64(raw)/float64(len(packed)), float64(len(file))/float64(len(packed)), plural(solves, "solve", "solves"),
 		backend)
 	return err
 }
 
-// planesOf is a picture's red, green and blue from 0 to 1, without its transparency, and how large a PNG of them is.
-func planesOf(im image.Image) (*diffusion.Planes, int, error) {
+// planesOf is a picture's red, green and blue from 0 to 1, without its transparency.
+func planesOf(im image.Image) *diffusion.Planes {
 	opaque := withoutAlpha(im)
 	b := opaque.Bounds()
 	n := b.Dx() * b.Dy()
@@ -195,11 +212,14 @@ func planesOf(im image.Image) (*diffusion.Planes, int, error) {
 			p.Values[c*n+i] = float32(opaque.Pix[4*i+c]) / 255
 		}
 	}
-	var file bytes.Buffer
-	if err := png.Encode(&file, opaque); err != nil {
-		return nil, 0, err
-	}
-	return p, file.Len(), nil
+	return p
+}
+
+// isGray reports whether a picture of three channels has no colours.
+func isGray(p *diffusion.Planes) bool {
+	n := p.Width * p.Height
+	red, green, blue := p.Values[:n], p.Values[n:2*n], p.Values[2*n:]
+	return slices.Equal(red, green) && slices.Equal(red, blue)
 }
 
 // bytesOfPlanes are pixels of three bytes.
@@ -276,11 +296,14 @@ func withoutAlpha(picture image.Image) *image.NRGBA {
 	return im
 }
 
-// encodeRGB makes a PNG of pixels of three bytes.
-func encodeRGB(pixels []byte, w, h int) ([]byte, error) {
-	im := image.NewNRGBA(image.Rect(0, 0, w, h))
+// encodePicture makes a PNG of pixels of three bytes, which are the same of a gray one.
+func encodePicture(pixels []byte, w, h int, gray bool) ([]byte, error) {
+	im := draw.Image(image.NewNRGBA(image.Rect(0, 0, w, h)))
+	if gray {
+		im = image.NewGray(image.Rect(0, 0, w, h))
+	}
 	for i := range w * h {
-		im.SetNRGBA(i%w, i/w, color.NRGBA{pixels[3*i], pixels[3*i+1], pixels[3*i+2], 255})
+		im.Set(i%w, i/w, color.NRGBA{pixels[3*i], pixels[3*i+1], pixels[3*i+2], 255})
 	}
 	var b bytes.Buffer
 	err := png.Encode(&b, im)

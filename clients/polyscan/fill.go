@@ -84,6 +84,9 @@ func (c *backgroundCmd) Run(e *env) (err error) {
 	if err := checkOutputs(output{"--output", c.Output}, output{"--residual", c.Residual}); err != nil {
 		return err
 	}
+	if err := checkKind("--residual", c.Residual, "", ".png"); err != nil {
+		return err
+	}
 	f, conn, err := c.open(e)
 	if err != nil {
 		return err

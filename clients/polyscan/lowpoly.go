@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"image/color"
 	"io"
+	"os"
 	"path/filepath"
 	"strings"
 
@@ -132,6 +133,28 @@ func (c *lowpolyCmd) check() error {
 		return usage("--rate %v: must be 0.01 to 1000", c.Rate)
 	case c.Output == "" && c.SVG == "" && c.Mesh == "":
 		return usage("nothing to write: give --output, --svg or --mesh")
+	}
+	if c.Video == "" {
+		hint := ""
+		switch strings.ToLower(filepath.Ext(c.Output)) {
+		case ".svg":
+			hint = "; --svg writes a drawing"
+		case ".ply", ".json":
+			hint = "; --mesh writes a mesh"
+		}
+		if err := checkKind("--output", c.Output, hint, ".png"); err != nil {
+			return err
+		}
+		if err := checkKind("--svg", c.SVG, "", ".svg"); err != nil {
+			return err
+		}
+	} else if ext := filepath.Ext(c.Output); ext != "" && kindOfOutput(c.Output) == toFolder {
+		if st, err := os.Stat(c.Output); err == nil && !st.IsDir() {
+			return bad(c.Output, "is no folder, and no kind of video")
+		} else if err != nil {
+			return usage("--output %s: a video goes to a file that ends in .gif, %s, or to a folder, whose name has no ending "+
+				"unless it is there", printable(c.Output), strings.Join(videoKinds, ", "))
+		}
 	}
 	if _, err := c.meshWriter(); err != nil {
 		return err

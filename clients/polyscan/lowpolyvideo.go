@@ -61,13 +61,13 @@ func (c *lowpolyCmd) video(e *env) (err error) {
 	if conn.end(&err); err != nil {
 		return err
 	}
-	seconds := time.Since(start).Seconds()
 	closed = true
 	if err := out.close(true); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(e.stdout, "%s: %s, %.1f a second, by %s\n", c.Output, plural(n, "frame", "frames"),
-		float64(n)/seconds, backend)
+	took := time.Since(start)
+	_, err = fmt.Fprintf(e.stdout, "%s: %s, made in %s (%s frames a second) by %s\n", c.Output,
+		plural(n, "frame", "frames"), pretty(took), digits(float64(n)/took.Seconds()), backend)
 	return err
 }
 

@@ -43,7 +43,7 @@ func TestLowpolyVideo(t *testing.T) {
 		return files
 	}
 	stdout := succeed(t, "lowpoly", "--video", in, "-o", filepath.Join(dir, "out")+"/", "--points", "200")
-	if !regexp.MustCompile(`^.*/out: 3 frames, [0-9.]+ a second, by cpu\n$`).MatchString(stdout) {
+	if !regexp.MustCompile(`^.*/out: 3 frames, made in [0-9.]+ m?s \([0-9.]+ frames a second\) by cpu\n$`).MatchString(stdout) {
 		t.Errorf("it says %q", stdout)
 	}
 	got := read("out", 3)

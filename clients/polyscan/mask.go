@@ -3,8 +3,13 @@ package main
 // polyscan mask: regions as pixels.
 
 import (
+	"bytes"
 	"fmt"
+	"image"
+	"image/color"
+	"image/png"
 	"io"
+	"math"
 
 	polyscanv1 "github.com/polyscan/polyscan/proto/polyscan/v1"
 )
@@ -27,6 +32,8 @@ type maskCmd struct {
 	// Write 16-bit labels (1 + the region's index; the last region that holds a pixel) instead of 255 in any
 	// region.
 	Labels bool `group:"output"`
+	// With --labels, write 8-bit labels with a palette, so that a viewer shows them in colours; of at most 255 regions.
+	Palette bool `group:"output"`
 	deviceFlags
 	serverFlags
 }
@@ -39,13 +46,19 @@ pixels that reduce looks at.
 Examples:
 
     polyscan mask testdata/board.png --regions testdata/board.regions.json -o mask.png
-    polyscan mask --size 640x480 --regions zones.svg --labels -o labels.png
+    polyscan mask --size 640x480 --regions zones.svg --labels --palette -o labels.png
 `
 }
 
 func (c *maskCmd) Run(e *env) (err error) {
+	if c.Palette && !c.Labels {
+		return usage("--palette: it is for --labels")
+	}
 	w, h, err := c.size(e)
 	if err != nil {
+		return err
+	}
+	if err := checkKind("--output", c.Output, "", ".png"); err != nil {
 		return err
 	}
 	if err := checkOutputs(output{"--output", c.Output}); err != nil {
@@ -81,24 +94,103 @@ func (c *maskCmd) Run(e *env) (err error) {
 	if err != nil {
 		return conn.fail(err, "", t.regions)
 	}
+	data := res.GetImage().GetData()
+	if c.Palette {
+		if n := len(res.GetCounts()); n > maxPalette {
+			return usage("--palette: it has colours for %d regions, and there are %d", maxPalette, n)
+		}
+		if data, err = withPalette(data); err != nil {
+			return err
+		}
+	}
 	if c.Output == "-" {
-		_, err = e.stdout.Write(res.GetImage().GetData())
+		_, err = e.stdout.Write(data)
 		return err
 	}
 	err = writeFile(c.Output, func(w io.Writer) error {
-		_, err := w.Write(res.GetImage().GetData())
+		_, err := w.Write(data)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	total := uint64(0)
+	sum := uint64(0)
 	for _, n := range res.GetCounts() {
-		total += n
+		sum += n
 	}
-	_, err = fmt.Fprintf(e.stdout, "%s: %dx%d, %s of %s, by %s\n", c.Output, w, h,
-		plural(int(total), "pixel", "pixels"), plural(len(res.GetCounts()), "region", "regions"), res.GetBackend())
+	total, err := countPixels(res.GetImage().GetData())
+	if err != nil {
+		return err
+	}
+	overlaps := ""
+	if uint64(total) != sum {
+		overlaps = fmt.Sprintf(" (%d where each region counts its own)", sum)
+	}
+	_, err = fmt.Fprintf(e.stdout, "%s: %dx%d, %s in %s%s, by %s\n", c.Output, w, h,
+		plural(total, "pixel", "pixels"), plural(len(res.GetCounts()), "region", "regions"), overlaps, res.GetBackend())
 	return err
+}
+
+// countPixels counts the pixels of a mask, or of labels, that a region holds.
+func countPixels(data []byte) (n int, err error) {
+	img, err := png.Decode(bytes.NewReader(data))
+	if err != nil {
+		return 0, fmt.Errorf("the server's mask: %w", err)
+	}
+	switch img := img.(type) {
+	case *image.Gray:
+		for _, v := range img.Pix {
+			if v != 0 {
+				n++
+			}
+		}
+	case *image.Gray16:
+		for i := 0; i < len(img.Pix); i += 2 {
+			if img.Pix[i]|img.Pix[i+1] != 0 {
+				n++
+			}
+		}
+	default:
+		return 0, fmt.Errorf("the server's mask is %T", img)
+	}
+	return n, nil
+}
+
+// maxPalette is how many regions a palette of 8 bits has colours for, beside the black of no region.
+const maxPalette = 255
+
+// withPalette makes an image of 8-bit labels with a palette of one of 16-bit labels, all of which are small.
+func withPalette(data []byte) ([]byte, error) {
+	img, err := png.Decode(bytes.NewReader(data))
+	if err != nil {
+		return nil, fmt.Errorf("the server's labels: %w", err)
+	}
+	labels, ok := img.(*image.Gray16)
+	if !ok {
+		return nil, fmt.Errorf("the server's labels are %T", img)
+	}
+	out := image.NewPaletted(labels.Rect, labelPalette())
+	for i := range out.Pix {
+		out.Pix[i] = labels.Pix[2*i+1]
+	}
+	var b bytes.Buffer
+	err = png.Encode(&b, out)
+	return b.Bytes(), err
+}
+
+// labelPalette is black, and then hues that are far apart for labels that are close.
+func labelPalette() color.Palette {
+	p := color.Palette{color.NRGBA{A: 255}}
+	for i := range maxPalette {
+		hue := 6 * math.Mod(0.13+float64(i)*0.618033988749895, 1) // steps of the golden ratio
+		value := 1 - 0.15*float64(i%3)
+		channel := func(shift float64) uint8 {
+			k := math.Mod(shift+hue, 6)
+			return uint8(255 * (value - 0.8*value*max(0, min(k, 4-k, 1))))
+		}
+		p = append(p, color.NRGBA{channel(5), channel(3), channel(1), 255})
+	}
+	return p
 }
 
 // size finds out how large the mask is.

@@ -11,6 +11,20 @@ import (
 // output is a flag and the file that it names; - is standard output, and there may be none.
 type output struct{ flag, name string }
 
+// checkKind refuses a file whose extension isn't one of the kinds that are written there, so that a name never says
+// something else than the file. hint may say which other flag writes what the name says.
+func checkKind(flag, name, hint string, kinds ...string) error {
+	if name == "" || name == "-" {
+		return nil
+	}
+	for _, kind := range kinds {
+		if len(name) > len(kind) && strings.EqualFold(name[len(name)-len(kind):], kind) {
+			return nil
+		}
+	}
+	return usage("%s %s: want a file name that ends in %s%s", flag, printable(name), strings.Join(kinds, " or "), hint)
+}
+
 // checkOutputs refuses one file for two flags, and files whose folder isn't there, before anything is computed.
 func checkOutputs(outputs ...output) error {
 	for i, b := range outputs {

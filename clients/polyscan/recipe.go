@@ -154,6 +154,9 @@ func (c *recipeGetCmd) Run(e *env) error {
 	if err != nil {
 		return usage("%v", err)
 	}
+	if err := checkKind("--output", c.Output, "", ".json"); err != nil {
+		return err
+	}
 	return c.with(e, func(conn *connection) error {
 		r, err := conn.GetRecipe(conn.ctx, ref.GetName(), ref.GetVersion())
 		if err != nil {

@@ -3,6 +3,7 @@ package main
 // polyscan reduce: one frame, many regions.
 
 import (
+	"errors"
 	"image"
 	"image/jpeg"
 	"image/png"
@@ -235,8 +236,15 @@ func writePicture(name string, img image.Image) error {
 	})
 }
 
-// writeFile makes a file whole or not at all.
+// writeFile makes a file whole or not at all. What is there and no regular file, such as a device, is written to as it
+// is.
 func writeFile(name string, write func(io.Writer) error) (err error) {
+	if st, err := os.Stat(name); err == nil && !st.Mode().IsRegular() {
+		if st.IsDir() {
+			return bad(name, "it is a folder")
+		}
+		return writeDevice(name, write)
+	}
 	f, err := os.CreateTemp(filepath.Dir(name), ".polyscan-*")
 	if err != nil {
 		return bad(name, "%v", reason(err))
@@ -259,4 +267,15 @@ func writeFile(name string, write func(io.Writer) error) (err error) {
 		return err
 	}
 	return os.Rename(f.Name(), name)
+}
+
+func writeDevice(name string, write func(io.Writer) error) error {
+	f, err := os.OpenFile(name, os.O_WRONLY, 0)
+	if err == nil {
+		err = errors.Join(write(f), f.Close())
+	}
+	if err != nil {
+		return bad(name, "%v", reason(err))
+	}
+	return nil
 }

@@ -278,7 +278,7 @@ func TestMask(t *testing.T) {
 		`[{"name":"a","rings":[[[0,0],[4,0],[4,4],[0,4]]]},{"name":"b","rings":[[[2,2],[6,2],[6,3],[2,3]]]}]`)
 	out := filepath.Join(t.TempDir(), "m.png")
 	if got, want := succeed(t, "mask", "--size", "7x5", "-r", regions, "-o", out), out+
-		": 7x5, 20 pixels of 2 regions, by cpu\n"; got != want {
+		": 7x5, 18 pixels in 2 regions (20 where each region counts its own), by cpu\n"; got != want {
 		t.Errorf("mask printed %q, want %q", got, want)
 	}
 	draw := func(img image.Image) string {

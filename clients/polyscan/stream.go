@@ -121,6 +121,8 @@ func (c *streamCmd) Run(e *env) (err error) {
 	switch {
 	case c.Repeat < 1 || c.Repeat > 1<<24:
 		return usage("--repeat %d: must be 1 to %d", c.Repeat, 1<<24)
+	case c.CSV == "-":
+		return usage("--csv -: the rows take a file; standard output has the report")
 	case c.Window < 1 || c.Window > 1024:
 		return usage("--window %d: must be 1 to 1024", c.Window)
 	}

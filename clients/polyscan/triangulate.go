@@ -57,11 +57,14 @@ const (
 )
 
 func (c *triangulateCmd) Run(e *env) (err error) {
-	points, err := readPoints(e, c.Points)
-	if err != nil {
+	if err := checkKind("--output", c.Output, "", ".npy"); err != nil {
 		return err
 	}
 	if err := checkOutputs(output{"--output", c.Output}); err != nil {
+		return err
+	}
+	points, err := readPoints(e, c.Points)
+	if err != nil {
 		return err
 	}
 	// A million points and more don't fit in what a server inside the process reserves unless it is told.

@@ -1,0 +1,100 @@
+package main
+
+import (
+	"image"
+	"image/color"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestMaskCounts: a pixel that several regions hold is one pixel.
+func TestMaskCounts(t *testing.T) {
+	square := `"rings":[[[0,0],[4,0],[4,4],[0,4]]]`
+	twice := write(t, "twice.json", `[{"name":"a",`+square+`},{"name":"b",`+square+`}]`)
+	once := write(t, "once.json", `[{"name":"a",`+square+`}]`)
+	out := filepath.Join(t.TempDir(), "m.png")
+	for _, labels := range []string{"", "--labels"} {
+		for file, want := range map[string]string{
+			twice: ": 7x5, 16 pixels in 2 regions (32 where each region counts its own), by cpu\n",
+			once:  ": 7x5, 16 pixels in 1 region, by cpu\n",
+		} {
+			args := slices.DeleteFunc([]string{"mask", "--size", "7x5", "-r", file, "-o", out, labels},
+				func(s string) bool { return s == "" })
+			if got := succeed(t, args...); got != out+want {
+				t.Errorf("%v: %q", args, got)
+			}
+		}
+	}
+}
+
+// TestMaskPalette: labels with a palette are the labels, in colours that differ.
+func TestMaskPalette(t *testing.T) {
+	out := filepath.Join(t.TempDir(), "m.png")
+	succeed(t, "mask", frames+"board.png", "-r", frames+"board.regions.json", "--labels", "-o", out)
+	want := readPNG(t, out).(*image.Gray16)
+	succeed(t, "mask", frames+"board.png", "-r", frames+"board.regions.json", "--labels", "--palette", "-o", out)
+	got, ok := readPNG(t, out).(*image.Paletted)
+	if !ok {
+		t.Fatalf("%T", readPNG(t, out))
+	}
+	for y := range want.Rect.Dy() {
+		for x := range want.Rect.Dx() {
+			if uint16(got.ColorIndexAt(x, y)) != want.Gray16At(x, y).Y {
+				t.Fatalf("(%d, %d): %d, want %d", x, y, got.ColorIndexAt(x, y), want.Gray16At(x, y).Y)
+			}
+		}
+	}
+	seen := map[color.NRGBA]int{}
+	for i, c := range labelPalette() {
+		n := color.NRGBAModel.Convert(c).(color.NRGBA)
+		if other, twice := seen[n]; twice {
+			t.Errorf("labels %d and %d are both %v", other, i, n)
+		}
+		if bright := max(n.R, n.G, n.B); i > 0 && bright < 100 {
+			t.Errorf("label %d is %v, which nobody sees", i, n)
+		}
+		seen[n] = i
+	}
+	if len(seen) != maxPalette+1 {
+		t.Errorf("%d colours", len(seen))
+	}
+	many := write(t, "many.json", "["+strings.Repeat(`{"rings":[[[0,0],[4,0],[4,4]]]},`, maxPalette)+`{"rings":[[[0,0],[4,0],[4,4]]]}]`)
+	if _, stderr, code := polyscan(t, "mask", "--size", "7x5", "-r", many, "--labels", "--palette", "-o", out); code != exitUsage ||
+		stderr != "polyscan: --palette: it has colours for 255 regions, and there are 256\n" {
+		t.Errorf("exit %d, %s", code, stderr)
+	}
+}
+
+// TestExtractGray: a gray picture is compared with gray files, and its preview is one.
+func TestExtractGray(t *testing.T) {
+	dir := t.TempDir()
+	in, out, preview := filepath.Join(dir, "in.png"), filepath.Join(dir, "c.json"), filepath.Join(dir, "again.png")
+	gray, colour := image.NewGray(image.Rect(0, 0, 64, 48)), image.NewNRGBA(image.Rect(0, 0, 64, 48))
+	for i := range gray.Pix {
+		x, y := i%64, i/64
+		v := uint8(60 + 2*x)
+		if x > 20 && x < 40 && y > 10 && y < 30 {
+			v = 20
+		}
+		gray.SetGray(x, y, color.Gray{Y: v})
+		colour.SetNRGBA(x, y, color.NRGBA{R: v, G: v, B: v, A: 255})
+	}
+	said := map[string]bool{}
+	for _, im := range []image.Image{gray, colour} { // which is as gray
+		writePNG(t, in, im)
+		stdout := succeed(t, "extract", in, "-o", out, "--preview", preview, "--psnr", "20")
+		said[strings.Split(stdout, " after ")[0]] = true
+		if _, ok := readPNG(t, preview).(*image.Gray); !ok {
+			t.Errorf("the preview of %T is %T", im, readPNG(t, preview))
+		}
+	}
+	if len(said) != 1 {
+		t.Errorf("they are compared with different sizes: %v", said)
+	}
+	_, stderr, code := polyscan(t, "extract", in, "-o", out, "--psnr", "90", "--max-pixels", "1")
+	if code != exitOK || !strings.Contains(stderr, "and not to the 90 of --psnr: --max-pixels 1 allows no more pixels") {
+		t.Errorf("exit %d, %s", code, stderr)
+	}
+}
