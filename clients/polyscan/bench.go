@@ -3,6 +3,7 @@ package main
 // polyscan bench: how long the device and the server take.
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -90,13 +91,15 @@ Examples:
 
 // benchReport is what --json prints.
 type benchReport struct {
-	Backend string     `json:"backend"`
-	Device  string     `json:"device"`
-	Threads int        `json:"compute_units"`
-	Isa     string     `json:"capability"`
-	Go      string     `json:"go"`
-	Version string     `json:"version"`
-	Rows    []benchRow `json:"rows"`
+	Backend string `json:"backend"`
+	Device  string `json:"device"`
+	Threads int    `json:"compute_units"`
+	Isa     string `json:"capability"`
+	Go      string `json:"go"`
+	Version string `json:"version"`
+	// Complete is false where an interrupt or an error came before the last row.
+	Complete bool       `json:"complete"`
+	Rows     []benchRow `json:"rows"`
 }
 
 type benchRow struct {
@@ -210,7 +213,7 @@ func (c *benchCmd) Run(e *env) error {
 	} else if err != nil {
 		return &inputError{err.Error()}
 	}
-	b := &bench{cmd: c, env: e, dev: dev, watch: watch}
+	b := &bench{cmd: c, env: e, dev: dev, watch: watch, busy: e.busy("bench")}
 	info := dev.Info()
 	b.report = benchReport{Backend: info.Backend, Device: info.Device, Threads: info.ComputeUnits, Isa: info.Capability,
 		Go: runtime.Version(), Version: version(), Rows: []benchRow{}}
@@ -234,19 +237,26 @@ func (c *benchCmd) Run(e *env) error {
 	if cerr := dev.Close(); err == nil {
 		err = cerr
 	}
-	if err != nil {
+	b.busy.end()
+	b.report.Complete = err == nil
+	if err != nil && len(b.report.Rows) == 0 {
 		return err
 	}
-	if c.JSON {
-		return writeJSON(e.stdout, b.report)
-	}
-	switch {
+	// Rows that there are took their time, and are printed however the run ended.
+	return cmp.Or(b.print(), err)
+}
+
+// print prints the report.
+func (b *bench) print() error {
+	switch c := b.cmd; {
+	case c.JSON:
+		return writeJSON(b.env.stdout, b.report)
 	case len(c.Vertices) > 0:
 		return b.printLowPoly()
 	case len(c.Solver) > 0:
 		return b.printDiffusion()
 	}
-	return b.print()
+	return b.printRows()
 }
 
 // bench is a run of the command.
@@ -256,6 +266,7 @@ type bench struct {
 	dev    *kernels.Device
 	watch  *stopwatch
 	report benchReport
+	busy   *busy
 }
 
 // size times everything for frames of one size.
@@ -492,8 +503,15 @@ func loopback(cfg server.Config) (*connection, error) {
 	}}, nil
 }
 
+// say shows which row comes next.
+func (b *bench) say(row benchRow) {
+	b.busy.say("row %d: %s", len(b.report.Rows)+1, strings.Join(strings.Fields(fmt.Sprintf("%dx%d %s %s %s %s", row.Width,
+		row.Height, row.Regions, row.Op, row.Method, row.Stats)), " "))
+}
+
 // timeBoth times fn, and then the device's part of it.
 func (b *bench) timeBoth(ctx context.Context, row benchRow, fn func() error) error {
+	b.say(row)
 	took, err := b.repeat(ctx, fn)
 	if err != nil {
 		return err
@@ -519,6 +537,7 @@ func (b *bench) time(ctx context.Context, row benchRow, fn func() error) error {
 
 // timeWith times fn, whose part on the device is known.
 func (b *bench) timeWith(ctx context.Context, row benchRow, device time.Duration, fn func() error) error {
+	b.say(row)
 	took, err := b.repeat(ctx, fn)
 	if err != nil {
 		return err
@@ -570,7 +589,7 @@ func (b *bench) printHead() error {
 	return err
 }
 
-func (b *bench) print() error {
+func (b *bench) printRows() error {
 	e, r := b.env, b.report
 	if err := b.printHead(); err != nil {
 		return err

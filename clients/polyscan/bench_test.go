@@ -304,3 +304,24 @@ func TestBenchPeer(t *testing.T) {
 		t.Errorf("plain Go comes to %d, the definition to %d", got, want)
 	}
 }
+
+// TestBenchInterrupted: the rows that there are get printed.
+func TestBenchInterrupted(t *testing.T) {
+	for wait := 200 * time.Millisecond; ; wait *= 2 { // a busy machine has no row so soon
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(wait, cancel)
+		stdout, stderr, code := polyscanIn(t, ctx, nil, "bench", "--size", "64x48", "--time", "100ms", "--json")
+		cancel()
+		if code != exitCanceled {
+			t.Fatalf("exit %d: %s", code, stderr)
+		}
+		if stdout == "" && wait < time.Minute {
+			continue
+		}
+		var r benchReport
+		if err := json.Unmarshal([]byte(stdout), &r); err != nil || r.Complete || len(r.Rows) == 0 || r.Rows[0].Op != "memcpy" {
+			t.Errorf("%v: %+v", err, r)
+		}
+		return
+	}
+}

@@ -30,6 +30,7 @@ const exactTolerance = 0.00025 / 255
 // solution is from the exact one.
 func (b *bench) diffusion(ctx context.Context, w, h int) error {
 	d := benchCurves(w, h)
+	b.say(benchRow{Op: "exact solution", Width: w, Height: h})
 	exact, err := diffusion.SolveDrawing(ctx, b.dev, d, &diffusion.Options{Tolerance: exactTolerance})
 	if err != nil {
 		return err
@@ -47,6 +48,7 @@ func (b *bench) diffusion(ctx context.Context, w, h int) error {
 	opts := &diffusion.Options{MaxCycles: b.cmd.MaxCycles}
 	for _, name := range b.cmd.Solver {
 		d.Method = solvers[name]
+		b.say(benchRow{Op: "diffusion", Method: name, Width: w, Height: h})
 		got, err := diffusion.SolveDrawing(ctx, b.dev, d, opts)
 		if err != nil {
 			return err

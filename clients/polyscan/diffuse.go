@@ -192,7 +192,9 @@ func (c *diffuseCmd) Run(e *env) (err error) {
 		return err
 	}
 	defer conn.end(&err)
-	res, pictures, err := c.solve(conn, req)
+	working := e.busy(fmt.Sprintf("diffuse: %dx%d by %s", w, h, c.Solver))
+	res, pictures, err := c.solve(conn, req, working)
+	working.end()
 	if err != nil {
 		return conn.fail(err, c.Constraints, nil)
 	}
@@ -247,7 +249,7 @@ func percent(n uint64, of int) string {
 }
 
 // solve returns the picture, and with --progress how many there were, having written them.
-func (c *diffuseCmd) solve(conn *connection, req *polyscanv1.SolveRequest) (res *polyscanv1.SolveResponse, pictures int,
+func (c *diffuseCmd) solve(conn *connection, req *polyscanv1.SolveRequest, working *busy) (res *polyscanv1.SolveResponse, pictures int,
 	err error) {
 	if c.Progress == "" {
 		res, err = conn.Solve(conn.ctx, req)
@@ -258,6 +260,7 @@ func (c *diffuseCmd) solve(conn *connection, req *polyscanv1.SolveRequest) (res 
 			return nil, pictures, err
 		}
 		pictures, res = pictures+1, p.GetResult()
+		working.say("diffuse: %s in %s", plural(pictures, "picture", "pictures"), c.Progress)
 		err = writeFile(filepath.Join(c.Progress, fmt.Sprintf("%04d.png", pictures)), func(w io.Writer) error {
 			_, err := w.Write(res.GetPicture().GetData())
 			return err

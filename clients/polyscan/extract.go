@@ -129,7 +129,9 @@ func (c *extractCmd) Run(e *env) (err error) {
 	}
 	defer conn.end(&err)
 	solves, backend := 0, ""
+	working := e.busy("extract: edges")
 	x, err := diffusion.Extract(conn.ctx, p, opts, func(ctx context.Context, d *diffusion.Drawing) ([]float32, error) {
+		working.say("extract: solve %d, with %s", solves+1, plural(len(d.Curves), "curve", "curves"))
 		req := solving.request(nil)
 		req.Encoding = polyscanv1.Encoding_ENCODING_RAW
 		req.Drawing = drawingMessage(d)
@@ -149,6 +151,7 @@ func (c *extractCmd) Run(e *env) (err error) {
 		}
 		return out, nil
 	})
+	working.end()
 	if err != nil {
 		var bad *kernels.InvalidError
 		if errors.As(err, &bad) {

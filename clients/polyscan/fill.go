@@ -59,7 +59,9 @@ func (c *fillCmd) Run(e *env) (err error) {
 	case f.regions != nil:
 		req.Holes = &polyscanv1.FillHolesRequest_RegionSet{RegionSet: &polyscanv1.RegionSet{Regions: f.regions.message()}}
 	}
+	working := e.busy("fill: by " + c.Solver)
 	res, err := conn.FillHoles(conn.ctx, req)
+	working.end()
 	if err != nil {
 		return conn.fail(err, c.Frame, f.regions)
 	}
@@ -104,7 +106,9 @@ func (c *backgroundCmd) Run(e *env) (err error) {
 	case f.regions != nil:
 		req.Foreground = &polyscanv1.BackgroundRequest_RegionSet{RegionSet: &polyscanv1.RegionSet{Regions: f.regions.message()}}
 	}
+	working := e.busy("background: by " + c.Solver)
 	res, err := conn.Background(conn.ctx, req)
+	working.end()
 	if err != nil {
 		return conn.fail(err, c.Frame, f.regions)
 	}
