@@ -599,7 +599,7 @@ type unread struct {
 }
 
 func (s *unread) SendMsg(any) error {
-	signal(s.entered)
+	nudge(s.entered)
 	<-s.ctx.Done()
 	return status.FromContextError(s.ctx.Err()).Err()
 }

@@ -67,7 +67,7 @@ func (s *editStream) SendMsg(v any) error {
 	s.mu.Lock()
 	s.got = append(s.got, m)
 	s.mu.Unlock()
-	signal(s.answered)
+	nudge(s.answered)
 	return nil
 }
 

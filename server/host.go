@@ -21,6 +21,12 @@ type host struct{ s *Server }
 // Acquire returns a lease of the device.
 func (h host) Acquire() (device.Lease, error) { return h.s.dev.Acquire() }
 
+// WaitForDevice returns a lease of the device once there is one.
+func (h host) WaitForDevice(ctx context.Context) (device.Lease, error) { return h.s.dev.Wait(ctx) }
+
+// Backend is the name of what computes.
+func (h host) Backend() string { return h.s.dev.Info().Backend }
+
 // Validate checks a message by the rules in the schemas.
 func (h host) Validate(m any) error { return h.s.validator.Validate(m) }
 

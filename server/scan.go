@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -17,28 +18,81 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protowire"
 
+	"github.com/polyscan/polyscan/polygon"
 	"github.com/polyscan/polyscan/proto/framecodec"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
 	"github.com/polyscan/polyscan/server/internal/apierr"
+	"github.com/polyscan/polyscan/server/internal/device"
+	"github.com/polyscan/polyscan/server/internal/frames"
+	"github.com/polyscan/polyscan/server/internal/observe"
 	"github.com/polyscan/polyscan/server/internal/wire"
 )
 
-// lineScanServer implements pb.LineScanServiceServer.
+// lineScanHost is what the service needs of the server.
+type lineScanHost interface {
+	// Acquire returns a lease of the device. WaitForDevice does as well, once the device is there.
+	Acquire() (device.Lease, error)
+	WaitForDevice(ctx context.Context) (device.Lease, error)
+	// Backend is the name of what computes.
+	Backend() string
+	// Validate checks a message by the rules in the schemas.
+	Validate(m any) error
+	// Go runs f in a goroutine that the server waits for when it ends.
+	Go(f func())
+	// Draining is closed when the server shuts down.
+	Draining() <-chan struct{}
+	// Panicked makes an error of a panic.
+	Panicked(ctx context.Context, p any) error
+}
+
+// lineScanConfig is what the service works with. All of it must be set.
+type lineScanConfig struct {
+	Host            lineScanHost
+	Frames          *frames.Reader
+	Metrics         *observe.Scan
+	Recipes         wire.Recipes
+	Log             *slog.Logger
+	Bounds          polygon.Bounds // of sets of regions
+	MaxMessageBytes int64
+	HostBytes       int64         // that the strips of a session may take
+	Sessions        int           // that there may be
+	CreditBytes     int           // of strips that a client may have under way
+	UnreadBytes     int           // of results and events that a client may leave unread
+	Parts           int           // of a session that may be under way
+	ResumeWindow    time.Duration // how long a session outlives its connection
+	DrainTime       time.Duration // how long clients may go on when the server shuts down
+}
+
+// lineScanServer answers the calls of LineScanService.
 type lineScanServer struct {
 	pb.UnimplementedLineScanServiceServer
-	*Server
+	lineScanConfig
+	scans *scanSessions
 }
+
+func newLineScanServer(cfg lineScanConfig) *lineScanServer {
+	return &lineScanServer{lineScanConfig: cfg, scans: newScanSessions(cfg.Sessions)}
+}
+
+// cutOff says that the client of a session was cut off, and its call has not ended.
+func (s *lineScanServer) cutOff(token []byte) bool {
+	ss := s.scans.find(token)
+	if ss == nil {
+		return false
+	}
+	ss.mu.Lock()
+	defer ss.mu.Unlock()
+	return ss.flush != nil
+}
+
+// close ends all sessions and waits for them.
+func (s *lineScanServer) close() { s.scans.close() }
 
 // lineScanDesc is the generated description of the service with a handler that doesn't copy strips.
 func lineScanDesc() *grpc.ServiceDesc {
 	return wire.WithHandlers(pb.LineScanService_ServiceDesc, nil, map[string]grpc.StreamHandler{
 		"ScanLines": func(srv any, stream grpc.ServerStream) error { return srv.(*lineScanServer).scanLines(stream) },
 	})
-}
-
-// ScanLines implements pb.LineScanServiceServer.
-func (s *lineScanServer) ScanLines(stream grpc.BidiStreamingServer[pb.ScanLinesRequest, pb.ScanLinesResponse]) error {
-	return s.scanLines(stream)
 }
 
 // A call has three goroutines, and its session has one of its own:
@@ -51,10 +105,10 @@ func (s *lineScanServer) ScanLines(stream grpc.BidiStreamingServer[pb.ScanLinesR
 
 // scanConn is a call of ScanLines.
 type scanConn struct {
-	*Server
 	grpc.ServerStream
-	ctx    context.Context // ends with the handler
-	cancel context.CancelFunc
+	service *lineScanServer
+	ctx     context.Context // ends with the handler
+	cancel  context.CancelFunc
 
 	attached chan *scanSession // the session, once; buffered
 	gone     atomic.Bool       // the handler has returned
@@ -77,11 +131,11 @@ const (
 
 func (s *lineScanServer) scanLines(stream grpc.ServerStream) error {
 	c := &scanConn{
-		Server: s.Server, ServerStream: stream,
+		ServerStream: stream, service: s,
 		attached: make(chan *scanSession, 1), wake: make(chan struct{}, 1), end: make(chan error, 1),
 	}
 	c.ctx, c.cancel = context.WithCancel(stream.Context())
-	s.background.Go(func() {
+	s.Host.Go(func() {
 		defer c.recover()
 		if err := c.receive(); err != nil {
 			c.finish(err)
@@ -102,7 +156,7 @@ func (c *scanConn) finish(err error) { c.once.Do(func() { c.end <- err }) }
 // recover is deferred by the goroutines of the call.
 func (c *scanConn) recover() {
 	if p := recover(); p != nil {
-		c.finish(c.panicked(c.ctx, p))
+		c.finish(c.service.Host.Panicked(c.ctx, p))
 	}
 }
 
@@ -110,7 +164,7 @@ func (c *scanConn) recover() {
 func (c *scanConn) wait() error {
 	tick := time.NewTicker(slowCheck)
 	defer tick.Stop()
-	draining := c.draining
+	draining := c.service.Host.Draining()
 	var grace <-chan time.Time
 	last := false
 	for {
@@ -126,7 +180,7 @@ func (c *scanConn) wait() error {
 				return apierr.ErrShuttingDown
 			}
 			ss.report(&pb.ScanEvent{Kind: pb.ScanEventKind_SCAN_EVENT_KIND_DRAINING, Used: true})
-			grace = time.After(c.cfg.ScanDrainTime)
+			grace = time.After(c.service.DrainTime)
 		case <-grace:
 			if last {
 				return apierr.ErrShuttingDown
@@ -134,7 +188,7 @@ func (c *scanConn) wait() error {
 			// The client goes on. What has come is finished, in as much time again.
 			last = true
 			c.session().close(apierr.ErrShuttingDown)
-			grace = time.After(c.cfg.ScanDrainTime)
+			grace = time.After(c.service.DrainTime)
 		case now := <-tick.C:
 			if ss := c.session(); ss != nil && now.UnixNano()-c.heard.Load() > int64(cutOffQuiet) {
 				if err := ss.cutOffError(c); err != nil {
@@ -177,7 +231,7 @@ func (c *scanConn) receive() error {
 		ss.detach(c, false)
 		return nil
 	}
-	c.background.Go(func() {
+	c.service.Host.Go(func() {
 		defer c.recover()
 		c.send(ss, opened)
 	})
@@ -248,18 +302,18 @@ func (c *scanConn) receiveFirst() (*scanSession, *pb.ScanOpened, error) {
 			"strip: came before open or resume, one of which must be the first message",
 			apierr.Info(apierr.ReasonFrameOutOfOrder)).Err()
 	}
-	if err := c.validator.Validate(req); err != nil {
+	if err := c.service.Host.Validate(req); err != nil {
 		return nil, nil, err
 	}
 	if resume := req.GetResume(); resume != nil {
-		ss := c.scans.find(resume.GetSessionToken())
+		ss := c.service.scans.find(resume.GetSessionToken())
 		if ss == nil {
 			return nil, nil, errUnknownSession
 		}
 		opened, err := ss.attach(c, resume.GetNextResult())
 		return ss, opened, err
 	}
-	ss, err := c.openScan(c.ctx, req.GetOpen())
+	ss, err := c.service.openScan(c.ctx, req.GetOpen())
 	if err != nil {
 		return nil, nil, err
 	}

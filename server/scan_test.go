@@ -21,8 +21,8 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/polyscan/polyscan/internal/devicetest"
+	"github.com/polyscan/polyscan/kernels"
 	"github.com/polyscan/polyscan/kernels/cpu"
-	"github.com/polyscan/polyscan/kernels/driver"
 	"github.com/polyscan/polyscan/proto/framecodec"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
 	"github.com/polyscan/polyscan/server/internal/apierr"
@@ -708,7 +708,6 @@ func TestScanTakeover(t *testing.T) {
 		t.Errorf("%v", o)
 	}
 	second.strip(b.strip(1, 10, 20))
-	s.scans.find(first.opened.GetSessionToken()).tellSlow(&scanConn{}) // by the older call, whose client didn't read
 	got := second.finish()
 	if len(got.parts) != 2 || got.parts[0].GetResultNumber() != 0 || got.parts[1].GetPartNumber() != 1 {
 		t.Errorf("%v", got.parts)
@@ -921,12 +920,7 @@ func TestScanSlowConsumer(t *testing.T) {
 		call.strip(&pb.Strip{Sequence: n, FirstLine: 10 * n,
 			Frame: &pb.Frame{Source: &pb.Frame_Data{Data: b.lines(0, 10)}}})
 	}
-	ss := s.scans.find(call.opened.GetSessionToken())
-	waitFor(t, "the client to be cut off", func() bool {
-		ss.mu.Lock()
-		defer ss.mu.Unlock()
-		return ss.flush != nil
-	})
+	waitFor(t, "the client to be cut off", func() bool { return s.lineScan.cutOff(call.opened.GetSessionToken()) })
 	got, err := call.rest(false)
 	if d := detailsOf(t, err); d.status.Code() != codes.ResourceExhausted || d.info.GetReason() != apierr.ReasonSlowConsumer {
 		t.Errorf("the call ended with %v", err)
@@ -1025,7 +1019,7 @@ func TestScanDeviceLost(t *testing.T) {
 	call := s.scan(t, scanOpen(inspecting(rect("r", 0, 0, 8, 20)), 8, 10, 20, 20))
 	call.strip(b.strip(0, 0, 10))
 	call.acked(1)
-	faulty.Arm(devicetest.Failure{N: 2, Err: driver.ErrDeviceLost})
+	faulty.Arm(devicetest.Failure{N: 2, Err: kernels.ErrDeviceLost})
 	call.strip(b.strip(1, 10, 15))
 	got := call.until(func(got *scanned) bool { return len(got.events) == 2 && got.ack != nil })
 	wantEvents(t, got, "BAD_STRIP strips 1-2 lines 10-15; DEVICE_LOST strips 0-0 lines 0-0")
@@ -1050,7 +1044,7 @@ func TestScanDeviceLostAtTheEnd(t *testing.T) {
 	call := s.scan(t, scanOpen(inspecting(rect("r", 0, 0, 8, 20)), 8, 10, 20, 20))
 	call.strip(b.strip(0, 0, 10))
 	call.acked(1)
-	faulty.Arm(devicetest.Failure{N: 1, Err: driver.ErrDeviceLost})
+	faulty.Arm(devicetest.Failure{N: 1, Err: kernels.ErrDeviceLost})
 	if err := call.CloseSend(); err != nil {
 		t.Fatal(err)
 	}
@@ -1180,26 +1174,5 @@ func TestScanChaos(t *testing.T) {
 	waitFor(t, "the calls to end", func() bool { return metric(t, s, "polyscan_requests_in_flight") == 0 })
 	if n := metric(t, s, "polyscan_panics_total"); n != 0 {
 		t.Errorf("%v panics: %s", n, s.logs)
-	}
-}
-
-// A strip that came behind a gap, and was not done with when the connection broke, comes again as what it is.
-func TestSequenceSet(t *testing.T) {
-	var s sequenceSet
-	s.add(3, 7)
-	s.add(9, 10)
-	s.add(5, 5)
-	if !s.take(4) || s.take(4) || s.take(7) || !s.take(3) || !s.take(9) || s.take(9) {
-		t.Errorf("%v", s)
-	}
-	s.cut(6)
-	if !s.take(5) || s.take(6) || len(s) != 0 {
-		t.Errorf("%v", s)
-	}
-	for n := range uint64(2 * mostLost) {
-		s.add(2*n, 2*n+1)
-	}
-	if len(s) != mostLost || s.take(0) || !s.take(4*mostLost-2) {
-		t.Errorf("%d ranges", len(s))
 	}
 }

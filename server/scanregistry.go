@@ -17,7 +17,7 @@ import (
 
 // scanSessions finds sessions by their tokens. What ends a session takes it out first.
 type scanSessions struct {
-	s *Server
+	max int // sessions
 
 	mu       sync.Mutex
 	sessions map[string]*scanSession
@@ -25,8 +25,8 @@ type scanSessions struct {
 	workers  sync.WaitGroup
 }
 
-func newScanSessions(s *Server) *scanSessions {
-	return &scanSessions{s: s, sessions: map[string]*scanSession{}}
+func newScanSessions(most int) *scanSessions {
+	return &scanSessions{max: most, sessions: map[string]*scanSession{}}
 }
 
 var errUnknownSession = apierr.WithDetails(codes.NotFound, "resume.session_token: there is no such session (any more)",
@@ -47,7 +47,7 @@ func (r *scanSessions) add(ss *scanSession) error {
 	if r.closed {
 		return apierr.ErrShuttingDown
 	}
-	if n := r.s.cfg.ScanSessions; len(r.sessions) >= n {
+	if n := r.max; len(r.sessions) >= n {
 		return apierr.Quota(apierr.ReasonTooManySessions, "line-scan sessions", fmt.Sprintf("the limit is %d", n))
 	}
 	r.sessions[ss.token] = nil

@@ -50,8 +50,7 @@ type Server struct {
 	residents *residents.Store
 	frames    *frames.Reader
 	host      *budget.Budget
-	canvases  *budget.Budget // of host, what those may have
-	scans     *scanSessions
+	canvases  *budget.Budget       // of host, what those may have
 	shared    *sharedmemory.Leases // nil: off
 
 	// What answers the calls of each service.
@@ -60,6 +59,7 @@ type Server struct {
 	frameService *residents.Service
 	lowPoly      *mesh.Service
 	diffusion    *diffuse.Service
+	lineScan     *lineScanServer
 
 	overheadLimit int64         // of a request's structs
 	tokens        *auth.Tokens  // nil: no authentication
@@ -177,7 +177,6 @@ func New(cfg Config) (_ *Server, err error) {
 	if err := s.register(); err != nil {
 		return nil, errors.Join(fmt.Errorf("server: metrics: %w", err), s.shared.Close(), s.dev.Close())
 	}
-	s.scans = newScanSessions(s)
 	s.newGRPC()
 	s.dev.Watch(onDeviceLoss{s})
 	return s, nil
@@ -197,6 +196,12 @@ func (s *Server) newServices() {
 		Host: h, Frames: s.frames, Streams: streams, Memory: s.host, Metrics: s.metrics,
 		MaxPoints: cfg.MaxPoints, MaxMessageBytes: cfg.MaxMessageBytes, UploadStall: uploadStall,
 		IdleTimeout: cfg.StreamIdleTimeout,
+	})
+	s.lineScan = newLineScanServer(lineScanConfig{
+		Host: h, Frames: s.frames, Metrics: s.metrics.Scan, Recipes: s.recipes, Log: s.log, Bounds: cfg.bounds(),
+		MaxMessageBytes: cfg.MaxMessageBytes, HostBytes: cfg.HostBytes, Sessions: cfg.ScanSessions,
+		CreditBytes: cfg.ScanCreditBytes, UnreadBytes: cfg.ScanUnreadBytes, Parts: cfg.ScanParts,
+		ResumeWindow: cfg.ScanResumeWindow, DrainTime: cfg.ScanDrainTime,
 	})
 	s.diffusion = diffuse.New(diffuse.Config{
 		Host: h, Frames: s.frames, Memory: s.host, Canvases: s.canvases, Metrics: s.metrics, Recipes: s.recipes,
@@ -229,7 +234,7 @@ func (s *Server) newGRPC() {
 	s.grpc = grpc.NewServer(append(options, s.cfg.grpcOptions...)...)
 	r := registrar{s.grpc, s}
 	r.RegisterService(inspect.Desc(), s.inspector)
-	r.RegisterService(lineScanDesc(), &lineScanServer{Server: s})
+	r.RegisterService(lineScanDesc(), s.lineScan)
 	r.RegisterService(sharedmemory.Desc(), sharedmemory.New(host{s}, s.shared))
 	r.RegisterService(residents.Desc(), s.frameService)
 	pb.RegisterRecipeServiceServer(r, s.recipes)
@@ -304,7 +309,7 @@ func (s *Server) shutdown(ctx context.Context) error {
 	if s.tokens != nil {
 		s.tokens.Close()
 	}
-	s.scans.close()
+	s.lineScan.close()
 	s.background.Wait()
 	s.inspector.Close()
 	s.residents.Close()

@@ -323,3 +323,11 @@ func whole[M any, P interface {
 	m := P(new(M))
 	return m, proto.Unmarshal(b.Materialize(), m)
 }
+
+// nudge wakes the reader of a channel that has room for one.
+func nudge(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}

@@ -1,0 +1,112 @@
+// Strips as they come: what is needed of a message, and what is wrong with it.
+
+package server
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/polyscan/polyscan/proto/framecodec"
+	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
+	"github.com/polyscan/polyscan/server/internal/apierr"
+	"github.com/polyscan/polyscan/server/internal/frames"
+	"github.com/polyscan/polyscan/server/internal/wire"
+	"google.golang.org/protobuf/types/known/timestamppb"
+)
+
+// scanStrip is a strip that has come. Of its message it has what is needed, and nothing else that a client may have put
+// there.
+type scanStrip struct {
+	*pb.Strip
+	lines   int
+	end     uint64        // the line at which the next strip is expected
+	frame   *frames.Frame // nil with err
+	in      *framecodec.Message
+	arrived time.Time
+	err     error // why it can't be used
+}
+
+func (x *scanStrip) free() {
+	if x.frame != nil {
+		x.frame.Release()
+		x.frame = nil
+	}
+	x.in.Free()
+}
+
+// newStrip makes a strip of a message, and says in it what is wrong with it.
+func (ss *scanSession) newStrip(ctx context.Context, req *pb.ScanLinesRequest, in *framecodec.Message,
+	arrived time.Time) *scanStrip {
+	x := &scanStrip{Strip: req.GetStrip(), in: in, arrived: arrived}
+	if x.err = ss.service.Host.Validate(req); x.err == nil {
+		x.err = ss.checkStrip(ctx, x)
+	}
+	if x.err != nil {
+		x.free()
+		x.lines = 0
+	}
+	x.Strip = &pb.Strip{Sequence: x.GetSequence(), FirstLine: x.GetFirstLine(), NextResult: x.GetNextResult()}
+	if at := req.GetStrip().GetCapturedAt(); at != nil {
+		x.CapturedAt = &timestamppb.Timestamp{Seconds: at.GetSeconds(), Nanos: at.GetNanos()}
+	}
+	if x.err == nil {
+		x.PartStarts = req.GetStrip().GetPartStarts()
+	}
+	in.Message = nil // it is there for its buffers
+	return x
+}
+
+// checkStrip completes the strip's layout by the session's, and finds its pixels.
+func (ss *scanSession) checkStrip(ctx context.Context, x *scanStrip) error {
+	const path = "strip.frame"
+	want := ss.layout
+	l := x.GetFrame().GetLayout()
+	switch e := x.GetFrame().GetEncoding(); {
+	case e != pb.Encoding_ENCODING_UNSPECIFIED && e != pb.Encoding_ENCODING_RAW:
+		return apierr.Refuse(path+".encoding", e, "must be raw")
+	case x.GetFrame().GetResident() != "":
+		return apierr.Refuse(path+".resident", nil, "must be unset: a strip is new")
+	case l.GetWidth() != 0 && l.GetWidth() != want.GetWidth():
+		return apierr.Refuse(path+".layout.width", l.GetWidth(), "must be %d, that of the session, or unset", want.GetWidth())
+	case l.GetPixelFormat() != 0 && l.GetPixelFormat() != want.GetPixelFormat():
+		return apierr.Refuse(path+".layout.pixel_format", l.GetPixelFormat(), "must be %s, that of the session, or unset",
+			wire.FormatName(want.GetPixelFormat()))
+	case l.GetSignificantBits() != 0 && l.GetSignificantBits() != want.GetSignificantBits():
+		return apierr.Refuse(path+".layout.significant_bits", l.GetSignificantBits(),
+			"must be %d, those of the session, or unset", want.GetSignificantBits())
+	case l.GetStride() > want.GetStride(): // or lines, which are what credit counts, could take any memory
+		return apierr.Refuse(path+".layout.stride", l.GetStride(), "must be at most %d, that of the session", want.GetStride())
+	case l.GetHeight() > want.GetHeight():
+		return apierr.Refuse(path+".layout.height", l.GetHeight(), "must be at most %d, that of the session", want.GetHeight())
+	case x.GetFirstLine() > math.MaxInt64:
+		return apierr.Refuse("strip.first_line", x.GetFirstLine(), "must be at most %d", math.MaxInt64)
+	}
+	full := &pb.FrameLayout{
+		Width: want.GetWidth(), Height: cmp.Or(l.GetHeight(), want.GetHeight()), PixelFormat: want.GetPixelFormat(),
+		Stride: cmp.Or(l.GetStride(), want.GetStride()), SignificantBits: want.GetSignificantBits(),
+	}
+	x.lines = int(full.GetHeight())
+	end := x.GetFirstLine() + uint64(x.lines)
+	for i, at := range x.GetPartStarts() {
+		switch {
+		case ss.every != 0:
+			return apierr.Refuse("strip.part_starts", len(x.GetPartStarts()),
+				"must be empty: the session's trigger is every_lines")
+		case at < x.GetFirstLine() || at >= end:
+			return apierr.Refuse(fmt.Sprintf("strip.part_starts[%d]", i), at, "must be %d to %d, a line of the strip",
+				x.GetFirstLine(), end-1)
+		case i > 0 && at <= x.GetPartStarts()[i-1]:
+			return apierr.Refuse(fmt.Sprintf("strip.part_starts[%d]", i), at, "must be above the one before")
+		}
+	}
+	x.Frame.Layout = full
+	f, err := ss.service.Frames.Read(ctx, x.GetFrame(), x.in.Pieces(nil), path)
+	if err != nil {
+		return err
+	}
+	x.frame = f
+	return ss.what.Paths.Translate(f.Check("frame"))
+}
