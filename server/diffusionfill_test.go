@@ -18,6 +18,7 @@ import (
 
 	"github.com/polyscan/polyscan/clients"
 	"github.com/polyscan/polyscan/internal/devicetest"
+	"github.com/polyscan/polyscan/kernels"
 	"github.com/polyscan/polyscan/kernels/cpu"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
 )
@@ -340,7 +341,12 @@ func TestCallsNeverWaitForTheirFrames(t *testing.T) {
 	keep := &pb.PictureOutput{Keep: true}
 	made, refused := 0, 0
 	for size := int64(256 << 10); size <= 1536<<10; size += 32 << 10 {
-		ts := start(t, Config{MemoryBytes: size, FrameBytes: 256 << 10})
+		const all = 2 << 20
+		ts := start(t, Config{MemoryBytes: all, FrameBytes: 256 << 10, SetupBytes: size / 2, PreparedBytes: size / 4})
+		others, err := kernels.Keep[byte](ts.dev.Current(), int(all-size), "kept by a test")
+		if err != nil {
+			t.Fatal(err)
+		}
 		c := clients.New(ts.conn)
 		kept, err := c.Frame.PutFrame(ctx, &pb.PutFrameRequest{Frame: f})
 		if err != nil {
@@ -387,6 +393,7 @@ func TestCallsNeverWaitForTheirFrames(t *testing.T) {
 			}
 		}
 		ts.conn.Close()
+		others.Free()
 		ts.stop(t)
 	}
 	if made < 10 || refused < 10 {

@@ -26,6 +26,7 @@ import (
 	"github.com/polyscan/polyscan/proto/framecodec"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
 	"github.com/polyscan/polyscan/server/internal/apierr"
+	"github.com/polyscan/polyscan/server/internal/scan"
 )
 
 // belt is what passes under a camera of 8-bit gray.
@@ -802,7 +803,7 @@ func TestScanManyStrips(t *testing.T) {
 		ended <- err
 	}()
 	call.strip(b.strip(0, 0, 10))
-	for n := uint64(1); n < mostStrips+10; n++ {
+	for n := uint64(1); n < scan.MostStrips+10; n++ {
 		call.request(&pb.ScanLinesRequest{Message: &pb.ScanLinesRequest_Strip{Strip: &pb.Strip{Sequence: n,
 			Frame: &pb.Frame{}}}})
 	}
@@ -810,7 +811,7 @@ func TestScanManyStrips(t *testing.T) {
 		t.Fatal(err)
 	}
 	waitFor(t, "the strips to arrive", func() bool {
-		return metric(t, s, "polyscan_scan_events_total") >= mostStrips-1
+		return metric(t, s, "polyscan_scan_events_total") >= scan.MostStrips-1
 	})
 	close(leave)
 	err := <-ended
@@ -818,7 +819,7 @@ func TestScanManyStrips(t *testing.T) {
 		!strings.Contains(d.status.Message(), "4096") {
 		t.Errorf("%v", err)
 	}
-	if n := metric(t, s, "polyscan_scan_events_total"); n > mostStrips+2 { // one more of them was in work, perhaps
+	if n := metric(t, s, "polyscan_scan_events_total"); n > scan.MostStrips+2 { // one more of them was in work, perhaps
 		t.Errorf("%v events", n)
 	}
 }
@@ -920,7 +921,7 @@ func TestScanSlowConsumer(t *testing.T) {
 		call.strip(&pb.Strip{Sequence: n, FirstLine: 10 * n,
 			Frame: &pb.Frame{Source: &pb.Frame_Data{Data: b.lines(0, 10)}}})
 	}
-	waitFor(t, "the client to be cut off", func() bool { return s.lineScan.cutOff(call.opened.GetSessionToken()) })
+	waitFor(t, "the client to be cut off", func() bool { return s.lineScan.CutOff(call.opened.GetSessionToken()) })
 	got, err := call.rest(false)
 	if d := detailsOf(t, err); d.status.Code() != codes.ResourceExhausted || d.info.GetReason() != apierr.ReasonSlowConsumer {
 		t.Errorf("the call ended with %v", err)

@@ -36,6 +36,7 @@ import (
 	"github.com/polyscan/polyscan/server/internal/observe"
 	"github.com/polyscan/polyscan/server/internal/recipes"
 	"github.com/polyscan/polyscan/server/internal/residents"
+	"github.com/polyscan/polyscan/server/internal/scan"
 	"github.com/polyscan/polyscan/server/internal/sharedmemory"
 	"github.com/polyscan/polyscan/server/internal/wire"
 )
@@ -59,7 +60,7 @@ type Server struct {
 	frameService *residents.Service
 	lowPoly      *mesh.Service
 	diffusion    *diffuse.Service
-	lineScan     *lineScanServer
+	lineScan     *scan.Service
 
 	overheadLimit int64         // of a request's structs
 	tokens        *auth.Tokens  // nil: no authentication
@@ -197,7 +198,7 @@ func (s *Server) newServices() {
 		MaxPoints: cfg.MaxPoints, MaxMessageBytes: cfg.MaxMessageBytes, UploadStall: uploadStall,
 		IdleTimeout: cfg.StreamIdleTimeout,
 	})
-	s.lineScan = newLineScanServer(lineScanConfig{
+	s.lineScan = scan.New(scan.Config{
 		Host: h, Frames: s.frames, Metrics: s.metrics.Scan, Recipes: s.recipes, Log: s.log, Bounds: cfg.bounds(),
 		MaxMessageBytes: cfg.MaxMessageBytes, HostBytes: cfg.HostBytes, Sessions: cfg.ScanSessions,
 		CreditBytes: cfg.ScanCreditBytes, UnreadBytes: cfg.ScanUnreadBytes, Parts: cfg.ScanParts,
@@ -234,7 +235,7 @@ func (s *Server) newGRPC() {
 	s.grpc = grpc.NewServer(append(options, s.cfg.grpcOptions...)...)
 	r := registrar{s.grpc, s}
 	r.RegisterService(inspect.Desc(), s.inspector)
-	r.RegisterService(lineScanDesc(), s.lineScan)
+	r.RegisterService(scan.Desc(), s.lineScan)
 	r.RegisterService(sharedmemory.Desc(), sharedmemory.New(host{s}, s.shared))
 	r.RegisterService(residents.Desc(), s.frameService)
 	pb.RegisterRecipeServiceServer(r, s.recipes)
@@ -309,7 +310,7 @@ func (s *Server) shutdown(ctx context.Context) error {
 	if s.tokens != nil {
 		s.tokens.Close()
 	}
-	s.lineScan.close()
+	s.lineScan.Close()
 	s.background.Wait()
 	s.inspector.Close()
 	s.residents.Close()

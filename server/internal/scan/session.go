@@ -1,6 +1,6 @@
 // Line-scan sessions: how they begin, change from call to call, and end.
 
-package server
+package scan
 
 import (
 	"context"
@@ -21,11 +21,11 @@ import (
 	"github.com/polyscan/polyscan/server/internal/wire"
 )
 
-// scanSession is a camera's. It outlives its calls, one at a time, by the resume window. Its worker owns the scanner
+// session is a camera's. It outlives its calls, one at a time, by the resume window. Its worker owns the scanner
 // and the lease of the device, takes strips in the order of their sequence numbers, and ends when ctx does; that gives
 // everything back.
-type scanSession struct {
-	service *lineScanServer
+type session struct {
+	service *Service
 	token   string
 	log     *slog.Logger // with the client's name of the camera
 	what    *wire.Inspection
@@ -47,9 +47,9 @@ type scanSession struct {
 	attaching sync.Mutex // held to take the session over
 
 	mu   sync.Mutex
-	conn *scanConn // nil between calls
+	conn *call // nil between calls
 	// flush is the call that was cut off with flushError, which still gets what there is.
-	flush      *scanConn
+	flush      *call
 	flushError error
 	gone       bool // ended: no call any more
 	order      stripOrder
@@ -58,10 +58,10 @@ type scanSession struct {
 	finished   bool          // and all of it is done
 	closeError error         // what the call ends with then
 	// What the client gets.
-	outbox   []*scanItem
-	sent     []*scanItem // results that it may want again
-	unsent   int         // bytes in outbox
-	kept     int         // bytes in sent
+	outbox   []*item
+	sent     []*item // results that it may want again
+	unsent   int     // bytes in outbox
+	kept     int     // bytes in sent
 	results  uint64
 	ackDue   bool
 	sinceAck int
@@ -73,7 +73,7 @@ type scanSession struct {
 var (
 	errSlowConsumer = apierr.Quota(apierr.ReasonSlowConsumer, "results", "they are not being read")
 	errCredit       = apierr.Quota(apierr.ReasonCredit, "strips", "more lines are under way than credit_line allows")
-	errStrips       = apierr.Quota(apierr.ReasonCredit, "strips", fmt.Sprintf("more than %d are under way", mostStrips))
+	errStrips       = apierr.Quota(apierr.ReasonCredit, "strips", fmt.Sprintf("more than %d are under way", MostStrips))
 	errTakenOver    = apierr.WithDetails(codes.Aborted, "the session was resumed by another call", apierr.Info(apierr.ReasonTakenOver)).Err()
 )
 
@@ -81,7 +81,7 @@ var (
 const defaultLatencyBudget = 5 * time.Millisecond
 
 // openScan makes a session, without a call.
-func (s *lineScanServer) openScan(ctx context.Context, open *pb.ScanOpen) (_ *scanSession, err error) {
+func (s *Service) openScan(ctx context.Context, open *pb.ScanOpen) (_ *session, err error) {
 	if class := open.GetInspection().GetWorkClass(); class != pb.WorkClass_WORK_CLASS_UNSPECIFIED {
 		return nil, apierr.Refuse("open.inspection.work_class", class,
 			"must be unspecified: line-scan streams have a class of their own")
@@ -106,7 +106,7 @@ func (s *lineScanServer) openScan(ctx context.Context, open *pb.ScanOpen) (_ *sc
 			"histograms, percentiles and limits of %d regions would take %d bytes; the limit is %d", what.Set.Len(),
 			bytes, limit))
 	}
-	ss := &scanSession{
+	ss := &session{
 		service: s, log: s.Log.With("camera", open.GetCameraId()), what: what,
 		layout: &pb.FrameLayout{
 			Width: layout.GetWidth(), Height: layout.GetHeight(), PixelFormat: layout.GetPixelFormat(),
@@ -125,7 +125,7 @@ func (s *lineScanServer) openScan(ctx context.Context, open *pb.ScanOpen) (_ *sc
 	row := max(int64(layout.GetStride()), int64(layout.GetWidth())*int64(f.Format.PixelBytes()))
 	ss.layout.Stride = uint32(row)
 	// Room for a few strips, and for those that wait for a missing one.
-	strips := minScanStrips + int64(open.GetReorderStrips())
+	strips := minStrips + int64(open.GetReorderStrips())
 	if bytes, limit := row*int64(f.Height), s.HostBytes; bytes > limit/strips {
 		return nil, apierr.Refuse("open.reorder_strips", open.GetReorderStrips(),
 			"makes room for %d strips of %d bytes necessary: the limit is %d bytes", strips, bytes, limit)
@@ -147,7 +147,7 @@ func (s *lineScanServer) openScan(ctx context.Context, open *pb.ScanOpen) (_ *sc
 		}
 		cfg.Parts = int(n)
 	}
-	ss.token = newScanToken()
+	ss.token = newToken()
 	if err := s.scans.add(ss); err != nil {
 		return nil, err
 	}
@@ -158,12 +158,12 @@ func (s *lineScanServer) openScan(ctx context.Context, open *pb.ScanOpen) (_ *sc
 	return ss, nil
 }
 
-// minScanStrips is how many strips of full height a client may have under way: one on the wire, one in the queue, one
+// minStrips is how many strips of full height a client may have under way: one on the wire, one in the queue, one
 // in work, one whose ack is on its way.
-const minScanStrips = 4
+const minStrips = 4
 
 // begin takes the device and starts the worker.
-func (ss *scanSession) begin(ctx context.Context, cfg polygon.ScanConfig) error {
+func (ss *session) begin(ctx context.Context, cfg polygon.ScanConfig) error {
 	dev, err := ss.service.Host.Acquire()
 	if err != nil {
 		return err
@@ -186,11 +186,11 @@ func (ss *scanSession) begin(ctx context.Context, cfg polygon.ScanConfig) error 
 }
 
 // attach makes c the session's call. An older one ends.
-func (ss *scanSession) attach(c *scanConn, nextResult uint64) (*pb.ScanOpened, error) {
+func (ss *session) attach(c *call, nextResult uint64) (*pb.ScanOpened, error) {
 	ss.attaching.Lock()
 	defer ss.attaching.Unlock()
 	ss.mu.Lock()
-	for _, old := range []*scanConn{ss.conn, ss.flush} {
+	for _, old := range []*call{ss.conn, ss.flush} {
 		if old != nil {
 			old.finish(errTakenOver)
 		}
@@ -231,12 +231,12 @@ func (ss *scanSession) attach(c *scanConn, nextResult uint64) (*pb.ScanOpened, e
 }
 
 // rewind makes nextResult the next one to be sent. mu is held.
-func (ss *scanSession) rewind(nextResult uint64) error {
+func (ss *session) rewind(nextResult uint64) error {
 	if nextResult > ss.results {
 		return apierr.Refuse("resume.next_result", nextResult, "there are %d results", ss.results)
 	}
 	first := ss.results
-	for _, list := range [][]*scanItem{ss.sent, ss.outbox} {
+	for _, list := range [][]*item{ss.sent, ss.outbox} {
 		for _, i := range list {
 			if i.event == nil {
 				first = min(first, i.number)
@@ -248,7 +248,7 @@ func (ss *scanSession) rewind(nextResult uint64) error {
 			nextResult, first), apierr.Info(apierr.ReasonResultsGone)).Err()
 	}
 	ss.confirm(nextResult)
-	ss.outbox = slices.DeleteFunc(ss.outbox, func(i *scanItem) bool { // confirmed, and sent by a call that it came over
+	ss.outbox = slices.DeleteFunc(ss.outbox, func(i *item) bool { // confirmed, and sent by a call that it came over
 		old := i.event == nil && i.number < nextResult
 		if old {
 			ss.unsent -= i.size()
@@ -262,7 +262,7 @@ func (ss *scanSession) rewind(nextResult uint64) error {
 }
 
 // confirm lets go of results that the client has. mu is held.
-func (ss *scanSession) confirm(next uint64) {
+func (ss *session) confirm(next uint64) {
 	n := 0
 	for n < len(ss.sent) && ss.sent[n].number < next {
 		ss.kept -= ss.sent[n].size()
@@ -272,7 +272,7 @@ func (ss *scanSession) confirm(next uint64) {
 }
 
 // detach takes the session from a call that has ended; complete says that the client has got everything.
-func (ss *scanSession) detach(c *scanConn, complete bool) {
+func (ss *session) detach(c *call, complete bool) {
 	ss.mu.Lock()
 	if ss.flush == c {
 		ss.flush = nil
@@ -294,14 +294,14 @@ func (ss *scanSession) detach(c *scanConn, complete bool) {
 // cutOff takes the session from a call because of its client. It still gets what there is. If it doesn't read, a status
 // would wait for ever behind what the transport has, and the strips that it goes on sending would fill the window of a
 // call that nobody receives from. So they are received and dropped, and the call ends when none comes any more.
-func (ss *scanSession) cutOff(c *scanConn, err error) {
+func (ss *session) cutOff(c *call, err error) {
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
 	ss.cut(c, err)
 }
 
 // cut is cutOff with mu held.
-func (ss *scanSession) cut(c *scanConn, err error) {
+func (ss *session) cut(c *call, err error) {
 	if ss.conn != c {
 		return
 	}
@@ -315,7 +315,7 @@ func (ss *scanSession) cut(c *scanConn, err error) {
 }
 
 // cutOffError is what c was cut off with; nil if it was not.
-func (ss *scanSession) cutOffError(c *scanConn) error {
+func (ss *session) cutOffError(c *call) error {
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
 	if ss.flush != c {
@@ -325,21 +325,21 @@ func (ss *scanSession) cutOffError(c *scanConn) error {
 }
 
 // leave makes the session one without a call. Strips that are not in work will come again. mu is held.
-func (ss *scanSession) leave() {
+func (ss *session) leave() {
 	ss.conn = nil
 	ss.attempt++
 	if ss.timer != nil {
 		ss.timer.Stop()
 		ss.timer = nil
 	}
-	ss.order.restart((*scanStrip).free)
+	ss.order.restart((*strip).free)
 	if !ss.finished {
 		ss.closing = false
 	}
 }
 
 // expire starts the resume window. mu is held.
-func (ss *scanSession) expire() {
+func (ss *session) expire() {
 	if ss.gone {
 		return
 	}
@@ -355,13 +355,13 @@ func (ss *scanSession) expire() {
 }
 
 // drop ends the session.
-func (ss *scanSession) drop() {
+func (ss *session) drop() {
 	ss.service.scans.remove(ss)
 	ss.stop()
 }
 
 // arrive takes a strip in.
-func (ss *scanSession) arrive(c *scanConn, x *scanStrip) {
+func (ss *session) arrive(c *call, x *strip) {
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
 	defer ss.checkUnread()
@@ -391,25 +391,25 @@ func (ss *scanSession) arrive(c *scanConn, x *scanStrip) {
 }
 
 // pushArrival reports how a strip has come. mu is held.
-func (ss *scanSession) pushArrival(x *scanStrip, kind pb.ScanEventKind, used bool) {
-	ss.push(&scanItem{event: &pb.ScanEvent{
+func (ss *session) pushArrival(x *strip, kind pb.ScanEventKind, used bool) {
+	ss.push(&item{event: &pb.ScanEvent{
 		Kind: kind, Used: used, FirstSequence: x.GetSequence(), EndSequence: x.GetSequence() + 1,
 		FirstLine: x.GetFirstLine(), EndLine: x.GetFirstLine() + uint64(x.lines),
 	}})
 }
 
 // release moves strips to the queue whose turn has come, and reports what is missing before them. mu is held.
-func (ss *scanSession) release(most int) {
-	ss.order.release(most, func(x *scanStrip, before missing) {
+func (ss *session) release(most int) {
+	ss.order.release(most, func(x *strip, before missing) {
 		if before.any() {
-			ss.push(&scanItem{event: &pb.ScanEvent{
+			ss.push(&item{event: &pb.ScanEvent{
 				Kind:          pb.ScanEventKind_SCAN_EVENT_KIND_GAP,
 				FirstSequence: before.fromSequence, EndSequence: before.toSequence,
 				FirstLine: before.fromLine, EndLine: before.toLine,
 			}})
 		}
 		if x.err != nil {
-			ss.push(&scanItem{event: ss.badStrip(x, x.err, false)})
+			ss.push(&item{event: ss.badStrip(x, x.err, false)})
 		}
 	})
 	if len(ss.order.queue) > 0 {
@@ -418,7 +418,7 @@ func (ss *scanSession) release(most int) {
 }
 
 // badStrip is the event for a strip that could not be used.
-func (ss *scanSession) badStrip(x *scanStrip, err error, used bool) *pb.ScanEvent {
+func (ss *session) badStrip(x *strip, err error, used bool) *pb.ScanEvent {
 	return &pb.ScanEvent{
 		Kind: pb.ScanEventKind_SCAN_EVENT_KIND_BAD_STRIP, FirstSequence: x.GetSequence(), EndSequence: x.GetSequence() +
 			1,
@@ -428,7 +428,7 @@ func (ss *scanSession) badStrip(x *scanStrip, err error, used bool) *pb.ScanEven
 }
 
 // closeBy says that c's client sends nothing more.
-func (ss *scanSession) closeBy(c *scanConn) {
+func (ss *session) closeBy(c *call) {
 	ss.mu.Lock()
 	current := ss.conn == c
 	if ss.flush == c {
@@ -441,7 +441,7 @@ func (ss *scanSession) closeBy(c *scanConn) {
 }
 
 // close finishes the session with what has come. The call ends with err then.
-func (ss *scanSession) close(err error) {
+func (ss *session) close(err error) {
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
 	if ss.closing {

@@ -1,6 +1,6 @@
 // LineScanService: calls of ScanLines, which come and go while the session stays.
 
-package server
+package scan
 
 import (
 	"context"
@@ -28,8 +28,8 @@ import (
 	"github.com/polyscan/polyscan/server/internal/wire"
 )
 
-// lineScanHost is what the service needs of the server.
-type lineScanHost interface {
+// Host is what the service needs of the server.
+type Host interface {
 	// Acquire returns a lease of the device. WaitForDevice does as well, once the device is there.
 	Acquire() (device.Lease, error)
 	WaitForDevice(ctx context.Context) (device.Lease, error)
@@ -45,9 +45,9 @@ type lineScanHost interface {
 	Panicked(ctx context.Context, p any) error
 }
 
-// lineScanConfig is what the service works with. All of it must be set.
-type lineScanConfig struct {
-	Host            lineScanHost
+// Config is what the service works with. All of it must be set.
+type Config struct {
+	Host            Host
 	Frames          *frames.Reader
 	Metrics         *observe.Scan
 	Recipes         wire.Recipes
@@ -63,19 +63,19 @@ type lineScanConfig struct {
 	DrainTime       time.Duration // how long clients may go on when the server shuts down
 }
 
-// lineScanServer answers the calls of LineScanService.
-type lineScanServer struct {
+// Service answers the calls of LineScanService.
+type Service struct {
 	pb.UnimplementedLineScanServiceServer
-	lineScanConfig
-	scans *scanSessions
+	Config
+	scans *sessions
 }
 
-func newLineScanServer(cfg lineScanConfig) *lineScanServer {
-	return &lineScanServer{lineScanConfig: cfg, scans: newScanSessions(cfg.Sessions)}
+func New(cfg Config) *Service {
+	return &Service{Config: cfg, scans: newSessions(cfg.Sessions)}
 }
 
-// cutOff says that the client of a session was cut off, and its call has not ended.
-func (s *lineScanServer) cutOff(token []byte) bool {
+// CutOff says that the client of a session was cut off, and its call has not ended.
+func (s *Service) CutOff(token []byte) bool {
 	ss := s.scans.find(token)
 	if ss == nil {
 		return false
@@ -85,13 +85,13 @@ func (s *lineScanServer) cutOff(token []byte) bool {
 	return ss.flush != nil
 }
 
-// close ends all sessions and waits for them.
-func (s *lineScanServer) close() { s.scans.close() }
+// Close ends all sessions and waits for them.
+func (s *Service) Close() { s.scans.close() }
 
-// lineScanDesc is the generated description of the service with a handler that doesn't copy strips.
-func lineScanDesc() *grpc.ServiceDesc {
+// Desc is the generated description of the service with a handler that doesn't copy strips.
+func Desc() *grpc.ServiceDesc {
 	return wire.WithHandlers(pb.LineScanService_ServiceDesc, nil, map[string]grpc.StreamHandler{
-		"ScanLines": func(srv any, stream grpc.ServerStream) error { return srv.(*lineScanServer).scanLines(stream) },
+		"ScanLines": func(srv any, stream grpc.ServerStream) error { return srv.(*Service).scanLines(stream) },
 	})
 }
 
@@ -103,17 +103,17 @@ func lineScanDesc() *grpc.ServiceDesc {
 // never waits for anything behind it, because the queue is bounded by the client's credit and the outbox by what a
 // client may leave unread; a client that goes beyond either is cut off.
 
-// scanConn is a call of ScanLines.
-type scanConn struct {
+// call is a call of ScanLines.
+type call struct {
 	grpc.ServerStream
-	service *lineScanServer
+	service *Service
 	ctx     context.Context // ends with the handler
 	cancel  context.CancelFunc
 
-	attached chan *scanSession // the session, once; buffered
-	gone     atomic.Bool       // the handler has returned
-	wake     chan struct{}     // there may be something to send; buffered
-	end      chan error        // what the call ends with; buffered, the first one counts
+	attached chan *session // the session, once; buffered
+	gone     atomic.Bool   // the handler has returned
+	wake     chan struct{} // there may be something to send; buffered
+	end      chan error    // what the call ends with; buffered, the first one counts
 	once     sync.Once
 	sending  atomic.Int64 // when the message was handed over that the transport has not taken; 0 where there is none
 	heard    atomic.Int64 // when the last strip came
@@ -129,10 +129,10 @@ const (
 	cutOffQuiet = 200 * time.Millisecond
 )
 
-func (s *lineScanServer) scanLines(stream grpc.ServerStream) error {
-	c := &scanConn{
+func (s *Service) scanLines(stream grpc.ServerStream) error {
+	c := &call{
 		ServerStream: stream, service: s,
-		attached: make(chan *scanSession, 1), wake: make(chan struct{}, 1), end: make(chan error, 1),
+		attached: make(chan *session, 1), wake: make(chan struct{}, 1), end: make(chan error, 1),
 	}
 	c.ctx, c.cancel = context.WithCancel(stream.Context())
 	s.Host.Go(func() {
@@ -151,17 +151,17 @@ func (s *lineScanServer) scanLines(stream grpc.ServerStream) error {
 }
 
 // finish ends the call. The first error counts; nil ends it well.
-func (c *scanConn) finish(err error) { c.once.Do(func() { c.end <- err }) }
+func (c *call) finish(err error) { c.once.Do(func() { c.end <- err }) }
 
 // recover is deferred by the goroutines of the call.
-func (c *scanConn) recover() {
+func (c *call) recover() {
 	if p := recover(); p != nil {
 		c.finish(c.service.Host.Panicked(c.ctx, p))
 	}
 }
 
 // wait waits for the end of the call.
-func (c *scanConn) wait() error {
+func (c *call) wait() error {
 	tick := time.NewTicker(slowCheck)
 	defer tick.Stop()
 	draining := c.service.Host.Draining()
@@ -210,7 +210,7 @@ func (c *scanConn) wait() error {
 }
 
 // session is that of the call, or nil before there is one.
-func (c *scanConn) session() *scanSession {
+func (c *call) session() *session {
 	select {
 	case ss := <-c.attached:
 		c.attached <- ss
@@ -221,7 +221,7 @@ func (c *scanConn) session() *scanSession {
 }
 
 // receive receives until the client has nothing more to say, or an error ends the call.
-func (c *scanConn) receive() error {
+func (c *call) receive() error {
 	ss, opened, err := c.receiveFirst()
 	if err != nil {
 		return err
@@ -286,7 +286,7 @@ func isUnknownLease(err error) bool {
 const discardPause = time.Millisecond
 
 // receiveFirst opens or resumes a session and makes this its call.
-func (c *scanConn) receiveFirst() (*scanSession, *pb.ScanOpened, error) {
+func (c *call) receiveFirst() (*session, *pb.ScanOpened, error) {
 	req := &pb.ScanLinesRequest{}
 	in := framecodec.New(req)
 	defer in.Free()
@@ -325,7 +325,7 @@ func (c *scanConn) receiveFirst() (*scanSession, *pb.ScanOpened, error) {
 }
 
 // send sends what the session has for the client.
-func (c *scanConn) send(ss *scanSession, opened *pb.ScanOpened) {
+func (c *call) send(ss *session, opened *pb.ScanOpened) {
 	var m any = &pb.ScanLinesResponse{Message: &pb.ScanLinesResponse_Opened{Opened: opened}}
 	for {
 		c.sending.Store(time.Now().UnixNano())

@@ -1,4 +1,4 @@
-package server
+package scan
 
 import (
 	"testing"
@@ -8,8 +8,8 @@ import (
 
 // A client is told once that it doesn't read, and only by its own call.
 func TestTellSlow(t *testing.T) {
-	now, older := &scanConn{wake: make(chan struct{}, 1)}, &scanConn{}
-	ss := &scanSession{service: newLineScanServer(lineScanConfig{Metrics: observe.New().Scan}), conn: now}
+	now, older := &call{wake: make(chan struct{}, 1)}, &call{}
+	ss := &session{service: New(Config{Metrics: observe.New().Scan}), conn: now}
 	ss.tellSlow(older)
 	if len(ss.outbox) != 0 {
 		t.Errorf("the client of another call was told: %v", ss.outbox)

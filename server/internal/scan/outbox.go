@@ -1,6 +1,6 @@
 // What a session has for its client: results, events and acknowledgements, sent and to be sent.
 
-package server
+package scan
 
 import (
 	"slices"
@@ -11,8 +11,8 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 )
 
-// scanItem is a result or an event for the client.
-type scanItem struct {
+// item is a result or an event for the client.
+type item struct {
 	event *pb.ScanEvent
 	// A part, marshalled but for what is known when it is sent.
 	number         uint64
@@ -21,7 +21,7 @@ type scanItem struct {
 }
 
 // size is about what an item takes in memory.
-func (i *scanItem) size() int {
+func (i *item) size() int {
 	const overhead = 256
 	if i.event != nil {
 		return overhead + proto.Size(i.event)
@@ -30,15 +30,15 @@ func (i *scanItem) size() int {
 }
 
 // report is an event for the client.
-func (ss *scanSession) report(e *pb.ScanEvent) {
+func (ss *session) report(e *pb.ScanEvent) {
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
-	ss.push(&scanItem{event: e})
+	ss.push(&item{event: e})
 	ss.checkUnread()
 }
 
 // push puts an item into the outbox. mu is held.
-func (ss *scanSession) push(i *scanItem) {
+func (ss *session) push(i *item) {
 	if i.event != nil {
 		ss.service.Metrics.Event(i.event.GetKind())
 	}
@@ -54,7 +54,7 @@ func (ss *scanSession) push(i *scanItem) {
 }
 
 // checkUnread cuts the client off that leaves too much unread. mu is held.
-func (ss *scanSession) checkUnread() {
+func (ss *session) checkUnread() {
 	if ss.conn != nil && ss.unsent > ss.unread && len(ss.outbox) > leastUnread {
 		ss.cut(ss.conn, errSlowConsumer)
 	}
@@ -65,7 +65,7 @@ const leastUnread = 4
 
 // forget lets go of the oldest results that were sent. What is kept for a resume must leave room for new ones. mu is
 // held.
-func (ss *scanSession) forget() {
+func (ss *session) forget() {
 	n := 0
 	for n < len(ss.sent) && ss.kept+ss.unsent > ss.unread/2 {
 		ss.kept -= ss.sent[n].size()
@@ -75,7 +75,7 @@ func (ss *scanSession) forget() {
 }
 
 // tellSlow tells c's client that it doesn't read.
-func (ss *scanSession) tellSlow(c *scanConn) {
+func (ss *session) tellSlow(c *call) {
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
 	if ss.conn == c {
@@ -85,12 +85,12 @@ func (ss *scanSession) tellSlow(c *scanConn) {
 
 // slow is tellSlow with mu held, for the call that there is. The event goes in front: those behind are what is not
 // read.
-func (ss *scanSession) slow() {
+func (ss *session) slow() {
 	if ss.told || ss.conn == nil {
 		return
 	}
 	ss.told = true
-	i := &scanItem{event: &pb.ScanEvent{Kind: pb.ScanEventKind_SCAN_EVENT_KIND_SLOW_CONSUMER, Used: true}}
+	i := &item{event: &pb.ScanEvent{Kind: pb.ScanEventKind_SCAN_EVENT_KIND_SLOW_CONSUMER, Used: true}}
 	ss.service.Metrics.Event(i.event.GetKind())
 	ss.outbox = slices.Insert(ss.outbox, 0, i)
 	ss.unsent += i.size()
@@ -100,7 +100,7 @@ func (ss *scanSession) slow() {
 const mostBeforeAck = 16
 
 // next waits for something to be sent to c's client; nil says that there is nothing any more.
-func (ss *scanSession) next(c *scanConn) any {
+func (ss *session) next(c *call) any {
 	for {
 		if m, ok := ss.take(c); ok {
 			return m
@@ -114,7 +114,7 @@ func (ss *scanSession) next(c *scanConn) any {
 }
 
 // take takes the next message out; ok is false where there is none yet.
-func (ss *scanSession) take(c *scanConn) (m any, ok bool) {
+func (ss *session) take(c *call) (m any, ok bool) {
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
 	if ss.conn != c && ss.flush != c {
@@ -153,7 +153,7 @@ func (ss *scanSession) take(c *scanConn) (m any, ok bool) {
 }
 
 // sendTimes is what is known of a result when it is sent for the first time, to be merged with the rest.
-func (ss *scanSession) sendTimes(i *scanItem) []byte {
+func (ss *session) sendTimes(i *item) []byte {
 	now := time.Now()
 	latency := now.Sub(i.arrived)
 	m := &pb.PartResult{

@@ -1,6 +1,6 @@
 // The order of strips: which is next, which wait for a missing one, which are lost, and how many lines are under way.
 
-package server
+package scan
 
 import (
 	"cmp"
@@ -20,18 +20,18 @@ type stripOrder struct {
 	credit int // lines that may be under way; one strip may always be
 	window int // strips that may wait for a missing one
 
-	next, nextLine uint64       // those of the strip whose turn comes next
-	waiting        []*scanStrip // for strips before them; by sequence number
-	queue          []*scanStrip // those whose turn it is, and which nobody has taken
-	inWork         *scanStrip   // taken and not finished; nil where there is none
-	outstanding    int          // lines of those three
-	lost           sequenceSet  // numbers that were given up
+	next, nextLine uint64      // those of the strip whose turn comes next
+	waiting        []*strip    // for strips before them; by sequence number
+	queue          []*strip    // those whose turn it is, and which nobody has taken
+	inWork         *strip      // taken and not finished; nil where there is none
+	outstanding    int         // lines of those three
+	lost           sequenceSet // numbers that were given up
 
 	done, doneLine uint64 // those of the first strip that isn't finished
 }
 
-// mostStrips is how many strips a client may have under way, however few lines they have.
-const mostStrips = 4096
+// MostStrips is how many strips a client may have under way, however few lines they have.
+const MostStrips = 4096
 
 // arrival is what becomes of a strip that has come.
 type arrival uint8
@@ -49,9 +49,9 @@ const (
 func (a arrival) kept() bool { return a <= outOfOrder }
 
 // arrive takes a strip in. release follows.
-func (o *stripOrder) arrive(x *scanStrip) arrival {
+func (o *stripOrder) arrive(x *strip) arrival {
 	sequence := x.GetSequence()
-	at, came := slices.BinarySearchFunc(o.waiting, sequence, func(x *scanStrip, n uint64) int {
+	at, came := slices.BinarySearchFunc(o.waiting, sequence, func(x *strip, n uint64) int {
 		return cmp.Compare(x.GetSequence(), n)
 	})
 	switch {
@@ -63,7 +63,7 @@ func (o *stripOrder) arrive(x *scanStrip) arrival {
 		return again
 	case o.outstanding > 0 && o.outstanding+x.lines > o.credit:
 		return beyondCredit
-	case len(o.queue)+len(o.waiting) >= mostStrips:
+	case len(o.queue)+len(o.waiting) >= MostStrips:
 		return beyondStrips
 	}
 	o.outstanding += x.lines
@@ -83,7 +83,7 @@ func (m missing) any() bool { return m.fromSequence < m.toSequence || m.fromLine
 
 // release moves strips to the queue whose turn has come, giving up missing ones before them where more than most wait.
 // It calls turn for each, after it has set its end, and its err where the strip begins before the end of the one before.
-func (o *stripOrder) release(most int, turn func(x *scanStrip, before missing)) {
+func (o *stripOrder) release(most int, turn func(x *strip, before missing)) {
 	n := 0
 	for n < len(o.waiting) && (o.waiting[n].GetSequence() == o.next || len(o.waiting)-n > most) {
 		x := o.waiting[n]
@@ -95,7 +95,7 @@ func (o *stripOrder) release(most int, turn func(x *scanStrip, before missing)) 
 }
 
 // advance is the turn of a strip.
-func (o *stripOrder) advance(x *scanStrip) missing {
+func (o *stripOrder) advance(x *strip) missing {
 	sequence, first := x.GetSequence(), x.GetFirstLine()
 	if x.err == nil && first < o.nextLine {
 		x.err = apierr.Refuse("strip.first_line", first, "must be at least %d, where the strip before it ended", o.nextLine)
@@ -114,7 +114,7 @@ func (o *stripOrder) advance(x *scanStrip) missing {
 }
 
 // take takes the next strip out of the queue, to be finished; nil where there is none.
-func (o *stripOrder) take() *scanStrip {
+func (o *stripOrder) take() *strip {
 	if len(o.queue) == 0 {
 		return nil
 	}
@@ -135,8 +135,8 @@ func (o *stripOrder) finish() {
 func (o *stripOrder) creditLine() uint64 { return o.doneLine + uint64(o.credit) }
 
 // restart drops all strips but the one in work, whose results come: the client sends them again.
-func (o *stripOrder) restart(drop func(*scanStrip)) {
-	for _, list := range [][]*scanStrip{o.queue, o.waiting} {
+func (o *stripOrder) restart(drop func(*strip)) {
+	for _, list := range [][]*strip{o.queue, o.waiting} {
 		for _, x := range list {
 			o.outstanding -= x.lines
 			drop(x)

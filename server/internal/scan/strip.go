@@ -1,6 +1,6 @@
 // Strips as they come: what is needed of a message, and what is wrong with it.
 
-package server
+package scan
 
 import (
 	"cmp"
@@ -17,9 +17,9 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
-// scanStrip is a strip that has come. Of its message it has what is needed, and nothing else that a client may have put
+// strip is a strip that has come. Of its message it has what is needed, and nothing else that a client may have put
 // there.
-type scanStrip struct {
+type strip struct {
 	*pb.Strip
 	lines   int
 	end     uint64        // the line at which the next strip is expected
@@ -29,7 +29,7 @@ type scanStrip struct {
 	err     error // why it can't be used
 }
 
-func (x *scanStrip) free() {
+func (x *strip) free() {
 	if x.frame != nil {
 		x.frame.Release()
 		x.frame = nil
@@ -38,9 +38,9 @@ func (x *scanStrip) free() {
 }
 
 // newStrip makes a strip of a message, and says in it what is wrong with it.
-func (ss *scanSession) newStrip(ctx context.Context, req *pb.ScanLinesRequest, in *framecodec.Message,
-	arrived time.Time) *scanStrip {
-	x := &scanStrip{Strip: req.GetStrip(), in: in, arrived: arrived}
+func (ss *session) newStrip(ctx context.Context, req *pb.ScanLinesRequest, in *framecodec.Message,
+	arrived time.Time) *strip {
+	x := &strip{Strip: req.GetStrip(), in: in, arrived: arrived}
 	if x.err = ss.service.Host.Validate(req); x.err == nil {
 		x.err = ss.checkStrip(ctx, x)
 	}
@@ -60,7 +60,7 @@ func (ss *scanSession) newStrip(ctx context.Context, req *pb.ScanLinesRequest, i
 }
 
 // checkStrip completes the strip's layout by the session's, and finds its pixels.
-func (ss *scanSession) checkStrip(ctx context.Context, x *scanStrip) error {
+func (ss *session) checkStrip(ctx context.Context, x *strip) error {
 	const path = "strip.frame"
 	want := ss.layout
 	l := x.GetFrame().GetLayout()

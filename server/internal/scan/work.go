@@ -1,6 +1,6 @@
 // The worker of a session: strips to the device, and parts back.
 
-package server
+package scan
 
 import (
 	"errors"
@@ -19,7 +19,7 @@ import (
 )
 
 // work is the worker.
-func (ss *scanSession) work() {
+func (ss *session) work() {
 	defer ss.ended()
 	for ss.ctx.Err() == nil {
 		select {
@@ -34,7 +34,7 @@ func (ss *scanSession) work() {
 }
 
 // ended gives everything back.
-func (ss *scanSession) ended() {
+func (ss *session) ended() {
 	if p := recover(); p != nil {
 		ss.fail(ss.service.Host.Panicked(ss.ctx, p))
 	}
@@ -65,7 +65,7 @@ func (ss *scanSession) ended() {
 }
 
 // fail ends the session and its call with an error.
-func (ss *scanSession) fail(err error) {
+func (ss *session) fail(err error) {
 	ss.mu.Lock()
 	if ss.conn != nil {
 		ss.conn.finish(err)
@@ -75,7 +75,7 @@ func (ss *scanSession) fail(err error) {
 }
 
 // step takes the next strip, and says whether to go on.
-func (ss *scanSession) step() bool {
+func (ss *session) step() bool {
 	if ss.ctx.Err() != nil || ss.dev.Device == nil {
 		return false
 	}
@@ -88,7 +88,7 @@ func (ss *scanSession) step() bool {
 	ss.busy = make(chan struct{})
 	ss.mu.Unlock()
 
-	var items []*scanItem
+	var items []*item
 	var err error
 	if x != nil {
 		items, err = ss.scan(x)
@@ -121,7 +121,7 @@ func (ss *scanSession) step() bool {
 }
 
 // scan processes a strip.
-func (ss *scanSession) scan(x *scanStrip) (items []*scanItem, err error) {
+func (ss *session) scan(x *strip) (items []*item, err error) {
 	if x.err != nil {
 		return nil, nil
 	}
@@ -138,20 +138,20 @@ func (ss *scanSession) scan(x *scanStrip) (items []*scanItem, err error) {
 			}
 		}
 		if err != nil {
-			items = append(items, &scanItem{event: ss.badStrip(x, ss.startError(line, err), true)})
+			items = append(items, &item{event: ss.badStrip(x, ss.startError(line, err), true)})
 		}
 	}
 	parts, err := ss.scanner.Strip(ctx,
 		polygon.ScanStrip{FirstLine: x.GetFirstLine(), Frame: x.frame.Picture, Settled: x.end})
 	if err != nil {
-		items = append(items, &scanItem{event: ss.badStrip(x, ss.what.Paths.Translate(err), false)})
+		items = append(items, &item{event: ss.badStrip(x, ss.what.Paths.Translate(err), false)})
 	}
 	ss.service.Metrics.Strip(x.lines, time.Since(x.arrived))
 	return append(items, ss.partItems(append(done, parts...), x, start)...), err
 }
 
 // starts are the parts that start before the strip's end and have lines in it or after it.
-func (ss *scanSession) starts(x *scanStrip) func(yield func(number, line uint64) bool) {
+func (ss *session) starts(x *strip) func(yield func(number, line uint64) bool) {
 	return func(yield func(number, line uint64) bool) {
 		if ss.every == 0 {
 			for _, at := range x.GetPartStarts() {
@@ -175,7 +175,7 @@ func (ss *scanSession) starts(x *scanStrip) func(yield func(number, line uint64)
 }
 
 // startError is what is wrong with the start of a part.
-func (ss *scanSession) startError(line uint64, err error) error {
+func (ss *session) startError(line uint64, err error) error {
 	if errors.Is(err, polygon.ErrTooManyParts) {
 		return apierr.Quota(apierr.ReasonTooManyParts, "parts",
 			fmt.Sprintf("%d are under way where another starts, at line %d", ss.scanner.Open(), line))
@@ -184,7 +184,7 @@ func (ss *scanSession) startError(line uint64, err error) error {
 }
 
 // settle finishes the parts that are not complete.
-func (ss *scanSession) settle() ([]*scanItem, error) {
+func (ss *session) settle() ([]*item, error) {
 	start := time.Now()
 	parts, err := ss.scanner.Settle(ss.ctx, math.MaxUint64)
 	if err != nil && !errors.Is(err, kernels.ErrDeviceLost) { // once more: the sums are still there
@@ -193,12 +193,12 @@ func (ss *scanSession) settle() ([]*scanItem, error) {
 	if err != nil && !errors.Is(err, kernels.ErrDeviceLost) {
 		ss.fail(err)
 	}
-	return ss.partItems(parts, &scanStrip{Strip: &pb.Strip{Sequence: max(ss.order.done, 1) - 1}, arrived: start},
+	return ss.partItems(parts, &strip{Strip: &pb.Strip{Sequence: max(ss.order.done, 1) - 1}, arrived: start},
 		start), err
 }
 
 // partItems makes results of parts that are done with strip x.
-func (ss *scanSession) partItems(parts []*polygon.ScannedPart, x *scanStrip, start time.Time) (items []*scanItem) {
+func (ss *session) partItems(parts []*polygon.ScannedPart, x *strip, start time.Time) (items []*item) {
 	if len(parts) == 0 {
 		return nil
 	}
@@ -228,13 +228,13 @@ func (ss *scanSession) partItems(parts []*polygon.ScannedPart, x *scanStrip, sta
 			ss.fail(err)
 			return items
 		}
-		items = append(items, &scanItem{number: m.GetResultNumber(), head: head, arrived: x.arrived, ready: time.Now()})
+		items = append(items, &item{number: m.GetResultNumber(), head: head, arrived: x.arrived, ready: time.Now()})
 	}
 	return items
 }
 
 // nextNumber numbers results; only the worker makes them.
-func (ss *scanSession) nextNumber() uint64 {
+func (ss *session) nextNumber() uint64 {
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
 	ss.results++
@@ -242,7 +242,7 @@ func (ss *scanSession) nextNumber() uint64 {
 }
 
 // regain waits for the device to be opened again, and goes on there.
-func (ss *scanSession) regain() {
+func (ss *session) regain() {
 	ss.scanner.Detach()
 	ss.dev.End()
 	ss.dev = device.Lease{}

@@ -1,6 +1,6 @@
 // The line-scan sessions that there are.
 
-package server
+package scan
 
 import (
 	"context"
@@ -15,33 +15,33 @@ import (
 	"github.com/polyscan/polyscan/server/internal/apierr"
 )
 
-// scanSessions finds sessions by their tokens. What ends a session takes it out first.
-type scanSessions struct {
+// sessions finds sessions by their tokens. What ends a session takes it out first.
+type sessions struct {
 	max int // sessions
 
 	mu       sync.Mutex
-	sessions map[string]*scanSession
+	sessions map[string]*session
 	closed   bool
 	workers  sync.WaitGroup
 }
 
-func newScanSessions(most int) *scanSessions {
-	return &scanSessions{max: most, sessions: map[string]*scanSession{}}
+func newSessions(most int) *sessions {
+	return &sessions{max: most, sessions: map[string]*session{}}
 }
 
 var errUnknownSession = apierr.WithDetails(codes.NotFound, "resume.session_token: there is no such session (any more)",
 	apierr.Info(apierr.ReasonUnknownSession),
 	&errdetails.ResourceInfo{ResourceType: "polyscan.v1.ScanSession", Description: "ended, or never begun"}).Err()
 
-// newScanToken makes a token that nobody guesses.
-func newScanToken() string {
+// newToken makes a token that nobody guesses.
+func newToken() string {
 	var b [32]byte
 	rand.Read(b[:]) // never fails
 	return string(b[:])
 }
 
 // add makes room for a session, which can't be found yet.
-func (r *scanSessions) add(ss *scanSession) error {
+func (r *sessions) add(ss *session) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closed {
@@ -55,7 +55,7 @@ func (r *scanSessions) add(ss *scanSession) error {
 }
 
 // start starts a session's worker, and makes it one that can be found. It returns false where the server has ended.
-func (r *scanSessions) start(ss *scanSession) bool {
+func (r *sessions) start(ss *session) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closed {
@@ -66,20 +66,20 @@ func (r *scanSessions) start(ss *scanSession) bool {
 	return true
 }
 
-func (r *scanSessions) find(token []byte) *scanSession {
+func (r *sessions) find(token []byte) *session {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.sessions[string(token)]
 }
 
-func (r *scanSessions) remove(ss *scanSession) {
+func (r *sessions) remove(ss *session) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.sessions, ss.token)
 }
 
 // close ends all sessions and waits for their workers.
-func (r *scanSessions) close() {
+func (r *sessions) close() {
 	r.mu.Lock()
 	r.closed = true
 	for _, ss := range r.sessions {

@@ -1,4 +1,4 @@
-package server
+package scan
 
 import (
 	"slices"
@@ -14,16 +14,16 @@ import (
 // one list, and every number that was given up, and derives all else from them each time.
 type orderModel struct {
 	credit, window int
-	waiting        map[uint64]*scanStrip
-	turned         []*scanStrip // that have had their turn and are not finished, in order; the first may be in work
-	busy           bool         // the first one is
+	waiting        map[uint64]*strip
+	turned         []*strip // that have had their turn and are not finished, in order; the first may be in work
+	busy           bool     // the first one is
 	next, nextLine uint64
 	done, doneLine uint64
 	lost           map[uint64]bool
 }
 
 // arrive is stripOrder.arrive.
-func (m *orderModel) arrive(x *scanStrip) arrival {
+func (m *orderModel) arrive(x *strip) arrival {
 	lines, strips := 0, len(m.waiting)+len(m.turned)
 	for _, o := range m.turned {
 		lines += o.lines
@@ -47,7 +47,7 @@ func (m *orderModel) arrive(x *scanStrip) arrival {
 		return again
 	case lines > 0 && lines+x.lines > m.credit:
 		return beyondCredit
-	case strips >= mostStrips:
+	case strips >= MostStrips:
 		return beyondStrips
 	}
 	m.waiting[n] = x
@@ -116,11 +116,11 @@ func TestStripOrderModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		credit, window := rapid.IntRange(1, 60).Draw(t, "credit"), rapid.IntRange(0, 5).Draw(t, "window")
 		o := &stripOrder{credit: credit, window: window}
-		m := &orderModel{credit: credit, window: window, waiting: map[uint64]*scanStrip{}, lost: map[uint64]bool{}}
+		m := &orderModel{credit: credit, window: window, waiting: map[uint64]*strip{}, lost: map[uint64]bool{}}
 		release := func(t *rapid.T, most int) {
 			var numbers []uint64
 			var before []missing
-			o.release(most, func(x *scanStrip, gap missing) {
+			o.release(most, func(x *strip, gap missing) {
 				numbers, before = append(numbers, x.GetSequence()), append(before, gap)
 			})
 			wantNumbers, wantBefore := m.release(most)
@@ -132,7 +132,7 @@ func TestStripOrderModel(t *testing.T) {
 			"arrive": func(t *rapid.T) {
 				n := rapid.Uint64Range(0, o.next+uint64(window)+3).Draw(t, "sequence")
 				line := rapid.Uint64Range(0, o.nextLine+40).Draw(t, "line")
-				x := &scanStrip{Strip: &pb.Strip{Sequence: n, FirstLine: line}, lines: rapid.IntRange(1, 10).Draw(t, "lines")}
+				x := &strip{Strip: &pb.Strip{Sequence: n, FirstLine: line}, lines: rapid.IntRange(1, 10).Draw(t, "lines")}
 				if rapid.IntRange(0, 5).Draw(t, "bad") == 0 {
 					x.lines, x.err = 0, apierr.Refuse("strip.frame", nil, "is bad")
 				}
@@ -165,7 +165,7 @@ func TestStripOrderModel(t *testing.T) {
 			"close": func(t *rapid.T) { release(t, 0) },
 			"restart": func(t *rapid.T) {
 				var dropped []uint64
-				o.restart(func(x *scanStrip) { dropped = append(dropped, x.GetSequence()) })
+				o.restart(func(x *strip) { dropped = append(dropped, x.GetSequence()) })
 				slices.Sort(dropped)
 				if want := m.restart(); !slices.Equal(dropped, want) {
 					t.Fatalf("dropped %v, want %v", dropped, want)
@@ -197,23 +197,23 @@ func TestStripOrderModel(t *testing.T) {
 // A strip that comes after its place was given up is told from one that comes twice.
 func TestStripOrderTooLate(t *testing.T) {
 	o := &stripOrder{credit: 100, window: 1}
-	strip := func(n uint64) *scanStrip {
-		return &scanStrip{Strip: &pb.Strip{Sequence: n, FirstLine: 10 * n}, lines: 10}
+	stripOf := func(n uint64) *strip {
+		return &strip{Strip: &pb.Strip{Sequence: n, FirstLine: 10 * n}, lines: 10}
 	}
 	var gaps []missing
 	for _, n := range []uint64{0, 2, 3} { // 3 makes 2 give up waiting for 1
-		if a := o.arrive(strip(n)); a != inTurn {
+		if a := o.arrive(stripOf(n)); a != inTurn {
 			t.Fatalf("strip %d: %v", n, a)
 		}
-		o.release(o.window, func(_ *scanStrip, before missing) { gaps = append(gaps, before) })
+		o.release(o.window, func(_ *strip, before missing) { gaps = append(gaps, before) })
 	}
 	if want := []missing{{0, 0, 0, 0}, {1, 2, 10, 20}, {3, 3, 30, 30}}; !slices.Equal(gaps, want) {
 		t.Errorf("missing: %v, want %v", gaps, want)
 	}
-	if a := o.arrive(strip(1)); a != tooLate {
+	if a := o.arrive(stripOf(1)); a != tooLate {
 		t.Errorf("strip 1, which was given up: %v", a)
 	}
-	if a := o.arrive(strip(1)); a != again {
+	if a := o.arrive(stripOf(1)); a != again {
 		t.Errorf("strip 1 once more: %v", a)
 	}
 }
@@ -221,14 +221,14 @@ func TestStripOrderTooLate(t *testing.T) {
 // Strips that come in order take no memory but their place in lists that are there.
 func TestStripOrderAllocates(t *testing.T) {
 	o := &stripOrder{credit: 100}
-	x := &scanStrip{Strip: &pb.Strip{}, lines: 10}
+	x := &strip{Strip: &pb.Strip{}, lines: 10}
 	turns := 0
 	n := testing.AllocsPerRun(100, func() {
 		x.Sequence, x.FirstLine = o.next, o.nextLine
 		if a := o.arrive(x); a != inTurn {
 			t.Fatalf("%v", a)
 		}
-		o.release(0, func(*scanStrip, missing) { turns++ })
+		o.release(0, func(*strip, missing) { turns++ })
 		o.take()
 		o.finish()
 	})
