@@ -265,7 +265,9 @@ func TestStopwatch(t *testing.T) {
 		t.Error("it goes on after stop")
 	}
 
-	b := &bench{cmd: &benchCmd{Time: time.Millisecond}, env: newEnv(t.Context(), nil, nil, nil), dev: dev, watch: watch}
+	e := newEnv(t.Context(), nil, nil, nil)
+	b := &bench{cmd: &benchCmd{Time: time.Millisecond}, env: e, dev: dev, watch: watch, busy: e.busy("")}
+	defer b.busy.end()
 	if err := b.peers(t.Context(), benchRow{Bytes: 1000}, make([]byte, 1000)); err != nil {
 		t.Fatal(err)
 	}

@@ -40,9 +40,9 @@ func TestReduceColumns(t *testing.T) {
 	got := succeed(t, "reduce", raw, "--raw", "4x4:gray8", "-r", regions, "--stats", "all", "--percentiles",
 		"0,99.5,100", "--percentile-method", "linear")
 	want := `
-REGION   COUNT  SUM  SUM_SQ  MEAN    VAR   STD  MIN  P0  P99.5  P100  MAX  MEDIAN  MODE  DISTINCT   CENTROID
-half         8   60     612  7.50  20.25  4.50    1   1  13.96    14   14    7.50     1         8  1.03,2.67
-outside      0    0       0     -      -     -    -   -      -     -    -       -     -         0          -
+REGION   COUNT  SUM  SUM_SQ  MEAN    VAR   STD  MIN  P0  P99.5  P100  MAX  MEDIAN  MODE  DISTINCT   CENTROID  INSIDE
+half         8   60     612  7.50  20.25  4.50    1   1  13.96    14   14    7.50     1         8  1.03,2.67   100 %
+outside      0    0       0     -      -     -    -   -      -     -    -       -     -         0          -     0 %
 
 FILE: 4x4 gray8, 2 regions, cpu row-spans, compute TIME of TIME: no limits
 `

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 	"time"
 
@@ -93,6 +94,11 @@ func writeTable(e *env, w io.Writer, res *polyscanv1.FrameResult) error {
 			cells = append(cells, k.get)
 		}
 	}
+	// Where a region reaches outside the frame, its numbers are of the rest of it alone.
+	outside := slices.ContainsFunc(res.GetRegions(), func(g *polyscanv1.RegionResult) bool { return g.GetCoverage() < 1 })
+	if outside {
+		t.columns = append(t.columns, column{"INSIDE", true})
+	}
 	judged := res.GetVerdict() != polyscanv1.Verdict_VERDICT_UNSPECIFIED
 	if judged {
 		t.columns = append(t.columns, column{title: "VERDICT"})
@@ -110,6 +116,13 @@ func writeTable(e *env, w io.Writer, res *polyscanv1.FrameResult) error {
 					text = "-"
 				}
 				row = append(row, cell{text: text})
+			}
+			if outside {
+				in := cell{}
+				if j == 0 {
+					in = coverageCell(g)
+				}
+				row = append(row, in)
 			}
 			if judged {
 				v := cell{}
@@ -205,6 +218,20 @@ func verdictCell(v polyscanv1.Verdict) cell {
 		return cell{"FAIL", red}
 	}
 	return cell{"-", dim}
+}
+
+// coverageCell is how much of a region lies inside the frame, in percent; never all or nothing where that isn't so.
+func coverageCell(g *polyscanv1.RegionResult) cell {
+	switch c := 100 * g.GetCoverage(); {
+	case g.Coverage == nil:
+		return cell{"?", red}
+	case c == 100:
+		return cell{text: "100 %"}
+	case c == 0:
+		return cell{"0 %", red}
+	default:
+		return cell{fmt.Sprintf("%.1f %%", min(max(c, 0.1), 99.9)), red}
+	}
 }
 
 func channelLetter(c polyscanv1.Channel) string {
