@@ -217,6 +217,8 @@ func (s *solve) label(work string) {
 // do runs the job. begin says where flags, the set-up and values are.
 func (s *solve) do(ctx context.Context, begin func(*kernels.Queue) (given, error)) (*Solution, error) {
 	var out *Solution
+	var timing kernels.Timing
+	s.job.Timing = &timing
 	err := s.dev.Do(ctx, s.job, func(q *kernels.Queue) error {
 		start := time.Now()
 		in, err := begin(q)
@@ -237,12 +239,13 @@ func (s *solve) do(ctx context.Context, begin func(*kernels.Queue) (given, error
 			return err
 		}
 		out = s.sofar(status, start)
-		out.Values, out.Queue = values, q.Waited()
+		out.Values = values
 		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
+	out.Timing = timing
 	return out, nil
 }
 

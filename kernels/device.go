@@ -198,6 +198,8 @@ type Job struct {
 	// Units is what the job's time grows with, such as pixels: jobs of a label are taken to need a fixed time and one
 	// for each unit, both measured.
 	Units int64
+	// Timing, where it isn't nil, says how long the job waited and ran, once it has ended.
+	Timing *Timing
 }
 
 // Do runs fn as a job. It waits, until ctx ends, for Footprint bytes and a stream; runs fn, which allocates and
@@ -265,7 +267,11 @@ func (d *Device) Do(ctx context.Context, job Job, fn func(*Queue) error) (err er
 		}
 		d.sched.release(&q.ticket, err, time.Now())
 	}()
-	return q.run(fn)
+	err = q.run(fn)
+	if job.Timing != nil {
+		*job.Timing = Timing{d.Info().Backend, q.Waited(), time.Since(q.began)}
+	}
+	return err
 }
 
 // event is what came of the job.

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/polyscan/polyscan/kernels"
 	"github.com/polyscan/polyscan/kernels/driver"
@@ -81,10 +80,9 @@ func (c *conversion) do(ctx context.Context, dev *kernels.Device) error {
 	if err := c.plan(dev); err != nil {
 		return err
 	}
-	c.out.Backend = dev.Info().Backend
 	job := kernels.Job{
 		Label: "lowpoly", Footprint: c.footprint(), Held: kernels.Held(c.Resident) + c.video.held(),
-		Units: int64(c.Width) * int64(c.Height),
+		Units: int64(c.Width) * int64(c.Height), Timing: &c.out.Timing,
 	}
 	return dev.Do(ctx, job, c.run)
 }
@@ -128,8 +126,6 @@ func (c *conversion) footprint() int64 {
 }
 
 func (c *conversion) run(q *kernels.Queue) error {
-	c.out.Queue = q.Waited()
-	start := time.Now()
 	s := &stack{q: q}
 	c.pixels = c.Resident
 	if c.UploadBytes() > 0 {
@@ -155,17 +151,15 @@ func (c *conversion) run(q *kernels.Queue) error {
 			return err
 		}
 	}
-	var err error
 	switch c.opt.Stage {
 	case StageEdges, StagePoints:
 		c.showEdges()
 	case StageVoronoi:
-		err = c.showVoronoi(q)
+		return c.showVoronoi(q)
 	case StageWireframe:
 		c.showWireframe()
 	}
-	c.out.Compute = time.Since(start)
-	return err
+	return nil
 }
 
 // triangles is the steps from the image to the picture of triangles, one behind the other: what one finds the next

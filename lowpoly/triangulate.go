@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/polyscan/polyscan/kernels"
 	"github.com/polyscan/polyscan/kernels/driver"
@@ -64,17 +63,15 @@ func Triangulate(ctx context.Context, dev *kernels.Device, points []Point, route
 			points[i] = driver.Point{X: p.X - low.X, Y: p.Y - low.Y}
 		}
 	}
+	res := &Triangulation{}
 	job := kernels.Job{
 		Label: "triangulate",
 		Footprint: kernels.Bytes[driver.Point](n) + kernels.Bytes[driver.Triangle](2*n) +
 			kernels.Bytes[driver.MeshCounts](1) +
 			mesh.footprint(),
-		Units: int64(n),
+		Units: int64(n), Timing: &res.Timing,
 	}
-	res := &Triangulation{Timing: kernels.Timing{Backend: dev.Info().Backend}}
 	err = dev.Do(ctx, job, func(q *kernels.Queue) error {
-		res.Queue = q.Waited()
-		start := time.Now()
 		s := &stack{q: q}
 		in := take[driver.Point](s, n, "points")
 		out := take[driver.Triangle](s, 2*n, "triangles")
@@ -108,9 +105,7 @@ func Triangulate(ctx context.Context, dev *kernels.Device, points []Point, route
 				return err
 			}
 		}
-		err := q.Wait()
-		res.Compute = time.Since(start)
-		return err
+		return q.Wait()
 	})
 	if err != nil {
 		return nil, err

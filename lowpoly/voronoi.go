@@ -2,7 +2,6 @@ package lowpoly
 
 import (
 	"context"
-	"time"
 
 	"github.com/polyscan/polyscan/kernels"
 	"github.com/polyscan/polyscan/kernels/driver"
@@ -42,17 +41,14 @@ func Voronoi(ctx context.Context, dev *kernels.Device, sites []Point, width, hei
 	if err != nil {
 		return nil, err
 	}
-	pixels := width * height
+	pixels, out := width*height, &Diagram{}
 	job := kernels.Job{
 		Label: "voronoi",
 		Footprint: kernels.Bytes[driver.Point](len(sites)) + kernels.Bytes[uint32](pixels) +
 			kernels.Bytes[byte](int(size)),
-		Units: int64(pixels),
+		Units: int64(pixels), Timing: &out.Timing,
 	}
-	out := &Diagram{Timing: kernels.Timing{Backend: dev.Info().Backend}}
 	err = dev.Do(ctx, job, func(q *kernels.Queue) error {
-		out.Queue = q.Waited()
-		start := time.Now()
 		s := &stack{q: q}
 		in := take[driver.Point](s, len(sites), "sites")
 		labels := take[uint32](s, pixels, "labels")
@@ -75,9 +71,7 @@ func Voronoi(ctx context.Context, dev *kernels.Device, sites []Point, width, hei
 		if err := kernels.Download(q, out.Labels, labels); err != nil {
 			return err
 		}
-		err := q.Wait()
-		out.Compute = time.Since(start)
-		return err
+		return q.Wait()
 	})
 	if err != nil {
 		return nil, err

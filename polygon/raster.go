@@ -5,7 +5,6 @@ package polygon
 import (
 	"context"
 	"math"
-	"time"
 
 	"github.com/polyscan/polyscan/kernels"
 	"github.com/polyscan/polyscan/kernels/driver"
@@ -55,11 +54,9 @@ func Rasterize(ctx context.Context, dev *kernels.Device, set *Set, width, height
 	stats := make([]driver.MaskStats, set.Len())
 	footprint := kernels.Bytes[byte](int(size)) + kernels.Bytes[byte](len(out)) +
 		kernels.Bytes[driver.MaskStats](len(stats))
-	var start time.Time
 	work := int64(len(out)) + set.work(0, set.Len(), width, 0, height, r.Format.PixelBytes())
-	err = dev.Do(ctx, kernels.Job{Label: "rasterize", Footprint: footprint, Units: work}, func(q *kernels.Queue) error {
-		r.Queue = q.Waited()
-		start = time.Now()
+	job := kernels.Job{Label: "rasterize", Footprint: footprint, Units: work, Timing: &r.Timing}
+	err = dev.Do(ctx, job, func(q *kernels.Queue) error {
 		prepared, err := set.prepare(q, int(size), width, height, m)
 		if err != nil {
 			return err
@@ -102,8 +99,6 @@ func Rasterize(ctx context.Context, dev *kernels.Device, set *Set, width, height
 	for i := range stats {
 		r.Counts[i] = stats[i].Count
 	}
-	r.Compute = time.Since(start)
-	r.Backend = dev.Info().Backend
 	r.Method = methodUsed(dev, m)
 	return r, nil
 }

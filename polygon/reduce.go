@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"sync"
-	"time"
 
 	"github.com/polyscan/polyscan/kernels"
 	"github.com/polyscan/polyscan/kernels/driver"
@@ -105,12 +104,10 @@ func (d *deriver) run(ctx context.Context, dev *kernels.Device, extra, held int6
 	host.stats = grow(host.stats, batch*nc)
 	host.hist = grow(host.hist, hlen)
 
-	var start time.Time
 	work := int64(uploaded) + d.set.work(0, n, d.frame.Width, y0, y1, d.frame.Format.PixelBytes())
-	job := kernels.Job{Label: "reduce", Footprint: footprint, Held: held + kernels.Held(d.frame.Resident), Units: work}
-	err := dev.Do(ctx, job, func(q *kernels.Queue) error {
-		d.res.Queue = q.Waited()
-		start = time.Now()
+	job := kernels.Job{Label: "reduce", Footprint: footprint, Held: held + kernels.Held(d.frame.Resident), Units: work,
+		Timing: &d.res.Timing}
+	return dev.Do(ctx, job, func(q *kernels.Queue) error {
 		prepared, err := prepare(q)
 		if err != nil {
 			return err
@@ -169,15 +166,9 @@ func (d *deriver) run(ctx context.Context, dev *kernels.Device, extra, held int6
 				return err
 			}
 		}
+		d.finish()
 		return nil
 	})
-	if err != nil {
-		return err
-	}
-	d.finish()
-	d.res.Compute = time.Since(start)
-	d.res.Backend = dev.Info().Backend
-	return nil
 }
 
 // rowsOf returns the pieces of rows [y0, y1) of a frame in host memory and their number of bytes; the gap behind the last

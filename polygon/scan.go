@@ -11,7 +11,6 @@ import (
 	"runtime"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/polyscan/polyscan/kernels"
 	"github.com/polyscan/polyscan/kernels/driver"
@@ -76,10 +75,11 @@ type Scanner struct {
 	closed     bool
 
 	// For the strip that is being taken.
-	steps []scanStep
-	ready []scanReady
-	host  hostMemory
-	empty []driver.MaskStats
+	steps  []scanStep
+	ready  []scanReady
+	host   hostMemory
+	timing kernels.Timing
+	empty  []driver.MaskStats
 }
 
 type scanRegion struct {
@@ -544,10 +544,8 @@ func (c *Scanner) run(ctx context.Context, s *ScanStrip, sums *bool) error {
 	if pieces != nil && own {
 		job.Footprint = kernels.Bytes[byte](size)
 	}
-	var start time.Time
-	return c.dev.Do(ctx, job, func(q *kernels.Queue) error {
-		waited := q.Waited()
-		start = time.Now()
+	job.Timing = &c.timing
+	err := c.dev.Do(ctx, job, func(q *kernels.Queue) error {
 		if size > 0 {
 			pixels := s.Frame.Resident
 			if pieces != nil {
@@ -568,14 +566,12 @@ func (c *Scanner) run(ctx context.Context, s *ScanStrip, sums *bool) error {
 				return err
 			}
 		}
-		if err := c.finish(q); err != nil {
-			return err
-		}
-		for _, r := range c.ready {
-			r.part.d.res.Queue, r.part.d.res.Compute = waited, time.Since(start)
-		}
-		return nil
+		return c.finish(q)
 	})
+	for _, r := range c.ready {
+		r.part.d.res.Timing = c.timing
+	}
+	return err
 }
 
 // pieces are the rows of the strip that are needed, from y0 on, and their bytes.

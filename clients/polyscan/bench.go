@@ -175,7 +175,7 @@ func (c *benchCmd) Run(e *env) error {
 		if err != nil {
 			return usage("--size: %v", err)
 		}
-		if w < 16 || h < 16 || w > kernels.MaxSide || h > kernels.MaxSide || w*h > maxBenchPixels {
+		if w < 16 || h < 16 || kernels.CheckSize(w, h) != nil || w*h > maxBenchPixels {
 			return usage("--size %s: want from 16x16 to %d pixels", s, maxBenchPixels)
 		}
 		sizes = append(sizes, wh{w, h})

@@ -34,8 +34,5 @@ func (s *Service) Run(ctx context.Context, dev device.Lease, in *wire.Inspection
 
 // frameFits says that a frame has a size for which regions can be prepared; if not, Reduce says what is wrong.
 func frameFits(f kernels.Picture) bool {
-	if f.Width < 1 || f.Height < 1 || f.Width > kernels.MaxSide || f.Height > kernels.MaxSide {
-		return false
-	}
-	return int64(f.Width)*int64(f.Height) <= kernels.MaxPixels
+	return kernels.CheckSize(f.Width, f.Height) == nil
 }
