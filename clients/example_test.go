@@ -16,7 +16,6 @@ import (
 	"github.com/polyscan/polyscan/clients"
 	"github.com/polyscan/polyscan/kernels"
 	"github.com/polyscan/polyscan/kernels/cpu"
-	"github.com/polyscan/polyscan/kernels/driver"
 	"github.com/polyscan/polyscan/polygon"
 	polyscanv1 "github.com/polyscan/polyscan/proto/polyscan/v1"
 	"github.com/polyscan/polyscan/server"
@@ -97,7 +96,7 @@ func Example_withoutServer() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	res, err := polygon.Reduce(ctx, dev, set, kernels.PictureOf(img), polygon.Reductions{}, driver.MethodDefault)
+	res, err := polygon.Reduce(ctx, dev, set, kernels.PictureOf(img), polygon.Reductions{}, polygon.MethodDefault)
 	if err != nil {
 		log.Fatal(err)
 	}
