@@ -77,7 +77,8 @@ func (c *Canvas) PutCurve(curve *polyscanv1.Curve) (edit uint64, err error) {
 
 // MoveCurve moves a curve by pixels.
 func (c *Canvas) MoveCurve(id string, dx, dy float64) (edit uint64, err error) {
-	return c.send(&polyscanv1.EditRequest{Message: &polyscanv1.EditRequest_MoveCurve{MoveCurve: &polyscanv1.MoveCurve{Id: id, Dx: dx, Dy: dy}}})
+	return c.send(&polyscanv1.EditRequest{Message: &polyscanv1.EditRequest_MoveCurve{
+		MoveCurve: &polyscanv1.MoveCurve{Id: id, Dx: dx, Dy: dy}}})
 }
 
 // RecolorCurve gives a curve other colours and another blur, without which it becomes sharp. A new picture takes less
@@ -113,7 +114,8 @@ func (c *Canvas) MovePixels(dx, dy int32, places ...Point) (edit uint64, err err
 	if err != nil {
 		return 0, err
 	}
-	return c.send(&polyscanv1.EditRequest{Message: &polyscanv1.EditRequest_MovePixels{MovePixels: &polyscanv1.MovePixels{Xy: xy, Dx: dx, Dy: dy}}})
+	return c.send(&polyscanv1.EditRequest{Message: &polyscanv1.EditRequest_MovePixels{
+		MovePixels: &polyscanv1.MovePixels{Xy: xy, Dx: dx, Dy: dy}}})
 }
 
 func placesOf(method string, places []Point) ([]uint32, error) {

@@ -49,7 +49,8 @@ func (c *scanCall) opened(next, line, credit uint64) error {
 }
 
 func (c *scanCall) ack(next, credit uint64) error {
-	return c.rpc.Send(&polyscanv1.ScanLinesResponse{Message: &polyscanv1.ScanLinesResponse_Ack{Ack: &polyscanv1.ScanAck{NextSequence: next, CreditLine: credit}}})
+	return c.rpc.Send(&polyscanv1.ScanLinesResponse{Message: &polyscanv1.ScanLinesResponse_Ack{
+		Ack: &polyscanv1.ScanAck{NextSequence: next, CreditLine: credit}}})
 }
 
 func (c *scanCall) result(n, strip uint64) error {

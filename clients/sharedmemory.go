@@ -126,7 +126,8 @@ func fetchError(path string, err error) error {
 	why := ""
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		why = "there is no such socket here: the server must run on this host and, in a container, share the socket's folder under the same path: "
+		why = "there is no such socket here: the server must run on this host and, in a container, share the " +
+			"socket's folder under the same path: "
 	case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, sharedmem.RefusedToken):
 		why = "the server that leased it does not listen there: it must run on this host: "
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, sharedmem.RefusedUser):

@@ -79,7 +79,8 @@ var stateMetrics = func() (all []stateMetric) {
 		})
 
 	gauges("device_memory_bytes",
-		"Memory of the device: reserved, used, high_water (most used at once), evictable (used, and goes when it is needed), largest_free.", "kind",
+		"Memory of the device: reserved, used, high_water (most used at once), evictable (used, and goes when it "+
+			"is needed), largest_free.", "kind",
 		func(st *state, emit func(float64, ...string)) {
 			emit(float64(st.memory.Reserved), "reserved")
 			emit(float64(st.memory.Used), "used")
@@ -122,7 +123,8 @@ var stateMetrics = func() (all []stateMetric) {
 		func(st *state) float64 { return float64(st.prepared.Evictions) })
 
 	gauge("diffusion_setups_bytes",
-		"Memory of the device that holds set-ups of diffusion for constraints that come again, which goes when it is needed.", func(st *state) float64 { return float64(st.setups.Bytes) })
+		"Memory of the device that holds set-ups of diffusion for constraints that come again, which goes when it "+
+			"is needed.", func(st *state) float64 { return float64(st.setups.Bytes) })
 	counter("diffusion_setups_hits_total", "Solves that found a set-up for their constraints.",
 		func(st *state) float64 { return float64(st.setups.Hits) })
 	counter("diffusion_setups_misses_total",

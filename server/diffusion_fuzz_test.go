@@ -59,7 +59,8 @@ func FuzzSolve(f *testing.F) {
 			wantCanonical(t, err)
 		default:
 			p := res.(*pb.SolveResponse).GetPicture()
-			if n := 3 * int(p.GetLayout().GetWidth()) * int(p.GetLayout().GetHeight()); p.GetEncoding() == pb.Encoding_ENCODING_RAW && len(p.GetData()) != n {
+			if n := 3 * int(p.GetLayout().GetWidth()) * int(p.GetLayout().GetHeight()); p.GetEncoding() == pb.Encoding_ENCODING_RAW &&
+				len(p.GetData()) != n {
 				t.Errorf("%d bytes of pixels, want %d", len(p.GetData()), n)
 			}
 		}

@@ -75,7 +75,8 @@ func checkConverted(t *testing.T, req *pb.ConvertRequest, m *pb.ConvertResponse)
 	if (p == nil) != req.GetNoPicture() {
 		t.Errorf("the picture is %v", p)
 	}
-	if n := pixelBytes[l.GetPixelFormat()] * int(l.GetWidth()) * int(l.GetHeight()); p.GetEncoding() == pb.Encoding_ENCODING_RAW && len(p.GetData()) != n {
+	if n := pixelBytes[l.GetPixelFormat()] * int(l.GetWidth()) * int(l.GetHeight()); p.GetEncoding() == pb.Encoding_ENCODING_RAW &&
+		len(p.GetData()) != n {
 		t.Errorf("%d bytes of pixels, want %d", len(p.GetData()), n)
 	}
 	if (len(m.GetSvg()) > 0) != req.GetSvg() || (m.GetMesh() != nil) != req.GetMesh() {

@@ -117,7 +117,8 @@ func TestMetricsDocumented(t *testing.T) {
 		t.Fatal(err)
 	}
 	documented := map[string]bool{}
-	for _, m := range regexp.MustCompile("(?m)^\\| `(polyscan_[a-z_]+)` \\| ([a-z]+) \\|([a-z_, ]*)\\| (\\S.*) \\|$").FindAllStringSubmatch(string(text), -1) {
+	row := regexp.MustCompile("(?m)^\\| `(polyscan_[a-z_]+)` \\| ([a-z]+) \\|([a-z_, ]*)\\| (\\S.*) \\|$")
+	for _, m := range row.FindAllStringSubmatch(string(text), -1) {
 		name, typ, labels := m[1], m[2], strings.TrimSpace(m[3])
 		documented[name] = true
 		f, ok := g[name]

@@ -210,7 +210,10 @@ func TestServices(t *testing.T) {
 			t.Errorf("reflection lists %s, without %s", list, want)
 		}
 	}
-	file := ask(&reflectionpb.ServerReflectionRequest{MessageRequest: &reflectionpb.ServerReflectionRequest_FileContainingSymbol{FileContainingSymbol: "polyscan.v1.InspectionService.Reduce"}})
+	symbol := &reflectionpb.ServerReflectionRequest_FileContainingSymbol{
+		FileContainingSymbol: "polyscan.v1.InspectionService.Reduce",
+	}
+	file := ask(&reflectionpb.ServerReflectionRequest{MessageRequest: symbol})
 	if file.GetFileDescriptorResponse() == nil {
 		t.Errorf("%v", file)
 	}

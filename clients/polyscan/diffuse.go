@@ -27,7 +27,7 @@ import (
 type solveFlags struct {
 	// How to solve. All but multigrid are for comparison, and slow: naive, pyramid-cautious, pyramid-greedy,
 	// variable-stencil.
-	Solver string `enum:"multigrid,naive,pyramid-cautious,pyramid-greedy,variable-stencil" default:"multigrid" placeholder:"METHOD" group:"diffusion"`
+	Solver string `enum:"${solvers}" default:"multigrid" placeholder:"METHOD" group:"diffusion"`
 	// Stop when the estimated error is at most so many levels of 8 bits.
 	Accuracy float64 `default:"0.25" placeholder:"LEVELS" group:"diffusion"`
 	// Stop after so many cycles, whatever the error.

@@ -133,7 +133,8 @@ func TestDiffuseCurves(t *testing.T) {
 		{"points": [[20, -1], [20, 10], [20, 20], [20, 31]], "left": [[0, 250, 20, 0]], "right": [[0, 0, 0, 100], [1, 0, 200, 100]]}]}`)
 	fromXML := in("a.xml", `<!DOCTYPE CurveSetXML>
 		<curve_set image_width="40" image_height="30" nb_curves="1"><curve>
-		<control_points_set><control_point x="-1" y="20"/><control_point x="10" y="20"/><control_point x="20" y="20"/><control_point x="31" y="20"/></control_points_set>
+		<control_points_set><control_point x="-1" y="20"/><control_point x="10" y="20"/>
+		<control_point x="20" y="20"/><control_point x="31" y="20"/></control_points_set>
 		<left_colors_set><left_color R="0" G="20" B="250" globalID="0"/></left_colors_set>
 		<right_colors_set><right_color R="100" G="0" B="0" globalID="0"/><right_color R="100" G="200" B="0" globalID="10"/></right_colors_set>
 		</curve></curve_set>`)

@@ -29,7 +29,8 @@ func TestExtract(t *testing.T) {
 	writePNG(t, in("in.png"), im)
 	stdout := succeed(t, "extract", in("in.png"), "-o", in("c.json"), "--preview", in("preview.png"), "--psnr", "33",
 		"--levels", "3")
-	m := regexp.MustCompile(`: (\d+) curves?, (\d+) pixels? besides, ([\d.]+) dB; (\d+) bytes, (\d+) compressed: 1/([\d.]+) of the pixels and 1/[\d.]+ of a PNG, after \d+ solves by cpu\n$`).FindStringSubmatch(stdout)
+	m := regexp.MustCompile(`: (\d+) curves?, (\d+) pixels? besides, ([\d.]+) dB; (\d+) bytes, (\d+) compressed: ` +
+		`1/([\d.]+) of the pixels and 1/[\d.]+ of a PNG, after \d+ solves by cpu\n$`).FindStringSubmatch(stdout)
 	if m == nil {
 		t.Fatalf("it says %q", stdout)
 	}

@@ -31,7 +31,8 @@ type ffmpeg struct {
 func newFFmpeg(ctx context.Context, name string, args ...string) (*ffmpeg, error) {
 	path, err := exec.LookPath("ffmpeg")
 	if err != nil {
-		return nil, usage("%s: video files need ffmpeg, which is not installed, or not in PATH; folders of frames and .gif files do without", printable(name))
+		return nil, usage("%s: video files need ffmpeg, which is not installed, or not in PATH; folders of frames "+
+			"and .gif files do without", printable(name))
 	}
 	p := &ffmpeg{Cmd: exec.CommandContext(ctx, path, args...), name: name}
 	p.Stderr = &p.stderr

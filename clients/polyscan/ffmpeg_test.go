@@ -25,7 +25,8 @@ func fakeFFmpeg(t *testing.T, script string) {
 		t.Skip("scripts need a shell")
 	}
 	dir := t.TempDir()
-	text := "#!/bin/sh\nfor out; do :; done\nwhile [ $# -gt 0 ]; do [ \"$1\" = -i ] && in=\"${2#file:}\"; shift; done\nout=\"${out#file:}\"\n" + script + "\n"
+	text := "#!/bin/sh\nfor out; do :; done\nwhile [ $# -gt 0 ]; do [ \"$1\" = -i ] && in=\"${2#file:}\"; shift; " +
+		"done\nout=\"${out#file:}\"\n" + script + "\n"
 	if err := os.WriteFile(filepath.Join(dir, "ffmpeg"), []byte(text), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +90,9 @@ func TestFFmpegFails(t *testing.T) {
 	for _, x := range []struct{ name, script, video, says string }{
 		{"no video", `echo "film.mp4: Invalid data found" >&2; exit 1`, film,
 			"ffmpeg: exit status 1: film.mp4: Invalid data found"},
-		{"sound only", `echo "  Stream #0:0: Audio: aac" >&2; echo "At least one output file must be specified" >&2; exit 1`, film, "film.mp4: has no pictures"},
+		{"sound only",
+			`echo "  Stream #0:0: Audio: aac" >&2; echo "At least one output file must be specified" >&2; exit 1`,
+			film, "film.mp4: has no pictures"},
 		{"silence", `exit 3`, film, "ffmpeg: exit status 3: it says nothing"},
 		{"no pictures", strings.Split(soundFFmpeg, "printf")[0], film, "has no pictures"},
 		{"half a picture", strings.Replace(soundFFmpeg, "zzz", "", 1), film, "frame 1 from ffmpeg: unexpected EOF"},
@@ -152,7 +155,8 @@ func TestDescribe(t *testing.T) {
 		rate   fraction
 		frames int
 	}{
-		{"  Duration: 00:00:10.01, start: 0\n  Stream #0:0(und): Video: h264 (avc1 / 0x31637661), yuv420p(tv), 1920x1080, 900 kb/s, 29.97 fps, 29.97 tbr", fraction{30000, 1001}, 300},
+		{"  Duration: 00:00:10.01, start: 0\n  Stream #0:0(und): Video: h264 (avc1 / 0x31637661), yuv420p(tv), " +
+			"1920x1080, 900 kb/s, 29.97 fps, 29.97 tbr", fraction{30000, 1001}, 300},
 		{"  Stream #0:0: Video: vp9, 64x64, 23.98 fps", fraction{24000, 1001}, -1},
 		{"  Duration: 01:00:00.00, x\n  Stream #0:0: Video: mjpeg, 64x64, 12.50 fps, 1k tbn", fraction{12500, 1000},
 			45000},

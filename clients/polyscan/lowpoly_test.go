@@ -59,7 +59,8 @@ func TestLowpoly(t *testing.T) {
 		triangles = append(triangles, driver.Triangle{A: v[0], B: v[1], C: v[2]})
 		// The picture has the triangle's colour at its centroid, unless that lies on an edge: where it is thin.
 		x, y := (points[v[0]].X+points[v[1]].X+points[v[2]].X)/3, (points[v[0]].Y+points[v[1]].Y+points[v[2]].Y)/3
-		if doubled := (points[v[1]].X-points[v[0]].X)*(points[v[2]].Y-points[v[0]].Y) - (points[v[1]].Y-points[v[0]].Y)*(points[v[2]].X-points[v[0]].X); doubled < 400 {
+		p, q, r := points[v[0]], points[v[1]], points[v[2]]
+		if doubled := (q.X-p.X)*(r.Y-p.Y) - (q.Y-p.Y)*(r.X-p.X); doubled < 400 {
 			continue
 		}
 		c := color.NRGBAModel.Convert(picture.At(int(x), int(y))).(color.NRGBA)

@@ -138,11 +138,13 @@ func TestReduceJSONKeys(t *testing.T) {
 		return `"percentiles":{` + strings.Join(parts, ",") + `}`
 	}
 	channel := func(lo, hi int) string {
-		s := fmt.Sprintf(`{"count":2,"sum":%d,"sum_sq":%d,"mean":%v,"variance":2.25,"stddev":1.5,"min":%d,"max":%d,"min_at":[0,0],"max_at":[1,0],"median":%v,"mode":%d,"distinct":2,%s,"histogram":[2,0],"name":`,
+		s := fmt.Sprintf(`{"count":2,"sum":%d,"sum_sq":%d,"mean":%v,"variance":2.25,"stddev":1.5,"min":%d,"max":%d,`+
+			`"min_at":[0,0],"max_at":[1,0],"median":%v,"mode":%d,"distinct":2,%s,"histogram":[2,0],"name":`,
 			lo+hi, lo*lo+hi*hi, float64(lo+hi)/2, lo, hi, float64(lo+hi)/2, lo, percentiles(""))
 		return strings.NewReplacer("LO", strconv.Itoa(lo), "HI", strconv.Itoa(hi)).Replace(s)
 	}
-	empty := `{"count":0,"sum":0,"sum_sq":0,"mean":null,"variance":null,"stddev":null,"min":null,"max":null,"min_at":null,"max_at":null,"median":null,"mode":null,"distinct":0,` +
+	empty := `{"count":0,"sum":0,"sum_sq":0,"mean":null,"variance":null,"stddev":null,"min":null,"max":null,` +
+		`"min_at":null,"max_at":null,"median":null,"mode":null,"distinct":0,` +
 		percentiles("null") + `,` + zero + `,"name":`
 	for _, want := range []string{
 		`{"backend":"cpu","width":2,"height":1,"regions":[{"name":"in","channels":[`,

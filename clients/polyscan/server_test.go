@@ -320,7 +320,8 @@ func TestStream(t *testing.T) {
 		csvFile)
 	want := regexp.MustCompile(`^FAIL frame_007\.png  bracket hole 3: mean [0-9.]+ is above 80\n` +
 		`FAIL frame_007\.png  bracket hole 3: mean [0-9.]+ is above 80\n` +
-		`24 frames in TIME by cpu: 22 PASS, 2 FAIL\n[0-9.]+ frames/s, [0-9.]+ MB/s, [0-9.]+ Mpixel/s\nlatency p50 TIME, p90 TIME, p99 TIME, max TIME; compute p50 TIME\n$`)
+		`24 frames in TIME by cpu: 22 PASS, 2 FAIL\n[0-9.]+ frames/s, [0-9.]+ MB/s, [0-9.]+ Mpixel/s\nlatency p50 ` +
+		`TIME, p90 TIME, p99 TIME, max TIME; compute p50 TIME\n$`)
 	if !want.MatchString(timeless(got)) {
 		t.Errorf("stream printed\n%s", got)
 	}

@@ -58,7 +58,10 @@ func BenchmarkGeoJSON(b *testing.B) {
 		if i > 0 {
 			s.WriteString(",\n")
 		}
-		fmt.Fprintf(&s, `{"type":"Feature","properties":{"name":"f%d"},"geometry":{"type":"Polygon","coordinates":[[[0.125,1.5],[40.25,1.5],[40.25,80.75],[0.125,80.75],[0.125,1.5]]]}}`, i)
+		fmt.Fprintf(&s,
+			`{"type":"Feature","properties":{"name":"f%d"},"geometry":{"type":"Polygon","coordinates":[[[0.125,1.5],`+
+				`[40.25,1.5],[40.25,80.75],[0.125,80.75],[0.125,1.5]]]}}`,
+			i)
 	}
 	s.WriteString("]}")
 	benchmarkParse(b, []byte(s.String()), n)
@@ -68,7 +71,9 @@ func BenchmarkSVG(b *testing.B) {
 	var s strings.Builder
 	const n = 10_000
 	for i := range n {
-		fmt.Fprintf(&s, `<path id="p%d" transform="translate(%d,%d)" d="M10,10 c5.5-2.25 10.75 0 12.5 5 S20 25 12.5 25.5 5 20.25 5 15.125Z"/>`+"\n", i, i%100*40, i/100*40)
+		fmt.Fprintf(&s,
+			`<path id="p%d" transform="translate(%d,%d)" d="M10,10 c5.5-2.25 10.75 0 12.5 5 S20 25 12.5 25.5 5 20.25 5 15.125Z"/>`+"\n",
+			i, i%100*40, i/100*40)
 	}
 	benchmarkParse(b, []byte(svg(`viewBox="0 0 4000 4000"`, s.String())), n)
 }

@@ -63,7 +63,8 @@ func annotations(s string) string { return `{"annotations":[` + s + `]}` }
 const somePolygon = `"segmentation":[[0,0,4,0,4,4]]`
 
 func TestCOCOImages(t *testing.T) {
-	images := `"images":[{"id":1,"file_name":"a/x.png"},{"id":2,"file_name":"b/x.png"},{"id":"x.png","file_name":"c.png"},{"id":4,"file_name":"1"},{"id":5}]`
+	images := `"images":[{"id":1,"file_name":"a/x.png"},{"id":2,"file_name":"b/x.png"},{"id":"x.png",` +
+		`"file_name":"c.png"},{"id":4,"file_name":"1"},{"id":5}]`
 	doc := func(ids ...string) string {
 		var list []string
 		for i, id := range ids {
@@ -215,7 +216,8 @@ func TestCOCOErrors(t *testing.T) {
 		{"size zero", one(`"segmentation":{"size":[4,0],"counts":[4]}`), Options{},
 			`annotations[0] (id 7): segmentation: size: expected two positive numbers, [height, width]`, ErrInvalid},
 		{"size too large", one(`"segmentation":{"size":[4,4194304],"counts":[4]}`), Options{},
-			`annotations[0] (id 7): segmentation: size: 4.194304e+06 is not a number of pixels, it must be whole, not negative and below 4194304`, ErrInvalid},
+			`annotations[0] (id 7): segmentation: size: 4.194304e+06 is not a number of pixels, it must be whole, not negative and below 4194304`,
+			ErrInvalid},
 		{"no counts", one(`"segmentation":{"size":[2,2]}`), Options{},
 			`annotations[0] (id 7): segmentation: the key "counts" is missing`, ErrInvalid},
 		{"counts a number", one(`"segmentation":{"size":[2,2],"counts":4}`), Options{},

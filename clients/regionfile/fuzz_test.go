@@ -21,7 +21,8 @@ func seeds(f *testing.F) {
 		`[{"rings":` + triangle + `}]`,
 		`{"regions":[{"name":"a","rings":` + triangle + `,"limits":["x"]}],"fill":"even_odd"}`,
 		shapes(`{"label":"a","shape_type":"circle","points":[[5,5],[9,5]]}`),
-		shapes(`{"label":"m","shape_type":"mask","points":[[0,0],[0,0]],"mask":"iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGP6DwABBQECz6AuzQAAAABJRU5ErkJggg=="}`),
+		shapes(`{"label":"m","shape_type":"mask","points":[[0,0],[0,0]],` +
+			`"mask":"iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGP6DwABBQECz6AuzQAAAABJRU5ErkJggg=="}`),
 		annotations(`{` + somePolygon + `}`),
 		annotations(`{"segmentation":{"size":[3,3],"counts":[1,1,1,1,1,1,3]}}`),
 		annotations(`{"segmentation":{"size":[3,3],"counts":"061M"}}`),

@@ -26,11 +26,14 @@ func TestJSONSyntax(t *testing.T) {
 		{"second value", "[]\n[]", Options{},
 			"line 2 column 1: malformed JSON: invalid character '[' after top-level value", ErrSyntax},
 		{"NaN", `[{"rings": [[[NaN, 0]]]}]`, Options{},
-			"line 1 column 15: malformed JSON: invalid character 'N' looking for beginning of value (NaN and Infinity are not JSON, and no coordinates)", ErrSyntax},
+			"line 1 column 15: malformed JSON: invalid character 'N' looking for beginning of value (NaN and " +
+				"Infinity are not JSON, and no coordinates)", ErrSyntax},
 		{"Infinity", `[{"rings": [[[0, Infinity]]]}]`, Options{},
-			"line 1 column 18: malformed JSON: invalid character 'I' looking for beginning of value (NaN and Infinity are not JSON, and no coordinates)", ErrSyntax},
+			"line 1 column 18: malformed JSON: invalid character 'I' looking for beginning of value (NaN and " +
+				"Infinity are not JSON, and no coordinates)", ErrSyntax},
 		{"-Infinity", `[{"rings": [[[0, -Infinity]]]}]`, Options{},
-			"line 1 column 19: malformed JSON: invalid character 'I' in numeric literal (NaN and Infinity are not JSON, and no coordinates)", ErrSyntax},
+			"line 1 column 19: malformed JSON: invalid character 'I' in numeric literal (NaN and Infinity are not " +
+				"JSON, and no coordinates)", ErrSyntax},
 		{"control character", "[{\"name\": \"a\x01\"}]", Options{},
 			`line 1 column 13: malformed JSON: invalid character '\x01' in string literal`, ErrSyntax},
 		{"too deep", strings.Repeat("[", 20000), Options{},

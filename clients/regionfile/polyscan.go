@@ -5,7 +5,8 @@ package regionfile
 //	[{"name": "U7", "rings": [[[10, 10], [90, 10], [90, 60]]], "fill": "evenodd", "limits": ["mean in [90, 140]"]}, ...]
 //	{"name": "board", "description": "...", "fill": "nonzero", "regions": [...], "reductions": ["mean", ...]}
 //
-// Other keys are ignored, with a warning where one is close to a known one. A recipe's fill holds for the regions that don't have their own.
+// Other keys are ignored, with a warning where one is close to a known one. A recipe's fill holds for the regions that
+// don't have their own.
 
 import (
 	"fmt"

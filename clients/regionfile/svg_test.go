@@ -131,9 +131,12 @@ func TestShapes(t *testing.T) {
 		{"zero rounding line arc", `<path d="M0 0H1A0 5 0 0 0 1 1H0A1 1 0 0 0 0 1Z"/>`, rings(sq)},
 		{"transform", `<rect transform="translate(1,2)" width="1" height="1"/>`, rings(ring(1, 2, 2, 2, 2, 3, 1, 3))},
 		{"nested transforms",
-			`<g transform="scale(2)"><g transform="translate(1,2)"><rect transform="scale(1,-1)" width="1" height="1"/></g></g>`, rings(ring(2, 4, 4, 4, 4, 2, 2, 2))},
+			`<g transform="scale(2)"><g transform="translate(1,2)"><rect transform="scale(1,-1)" width="1" height="1"/></g></g>`,
+			rings(ring(2, 4, 4, 4, 4, 2, 2, 2))},
 		{"nested svg", `<svg x="3" y="4"><rect width="1" height="1"/></svg>`, rings(ring(3, 4, 4, 4, 4, 5, 3, 5))},
-		{"nested viewBox", `<svg x="3" y="4" width="20" height="40" viewBox="0 0 2 2" preserveAspectRatio="xMinYMax"><rect width="1" height="1"/></svg>`, rings(ring(3, 24, 13, 24, 13, 34, 3, 34))},
+		{"nested viewBox",
+			`<svg x="3" y="4" width="20" height="40" viewBox="0 0 2 2" preserveAspectRatio="xMinYMax"><rect width="1" height="1"/></svg>`,
+			rings(ring(3, 24, 13, 24, 13, 34, 3, 34))},
 		{"transform on svg", `<svg x="3" transform="scale(2)"><rect width="1" height="1"/></svg>`,
 			rings(ring(6, 0, 8, 0, 8, 2, 6, 2))},
 		{"switch", `<switch><foreignObject><p xmlns="http://www.w3.org/1999/xhtml">x</p></foreignObject><g>` +
@@ -225,7 +228,9 @@ func TestSVGNames(t *testing.T) {
 		}
 	}
 	f := mustParse(t, svg("",
-		`<title>doc</title><g><title>group</title></g><defs><rect><title>x</title></rect></defs><title>later</title><desc>what</desc>`+unitSquare), Options{})
+		`<title>doc</title><g><title>group</title></g><defs><rect><title>x</title></rect></defs>`+
+			`<title>later</title><desc>what</desc>`+unitSquare),
+		Options{})
 	if f.Name != "doc" || f.Description != "what" || f.Regions[0].Name != "region-0" {
 		t.Errorf("name %q, description %q, region %q", f.Name, f.Description, f.Regions[0].Name)
 	}
@@ -389,11 +394,14 @@ func TestSVGErrors(t *testing.T) {
 		{"path out of range", one(`<path d="M0 0 L 10 10 5e6 1"/>`), Options{},
 			`line 2: <path>: path data at offset 13: the point (5e+06, 1) in pixels is out of range, magnitudes must be below 4194304`, ErrInvalid},
 		{"control point out of range", one(`<path d="M0 0 Q 9e9 10 5 1"/>`), Options{},
-			`line 2: <path>: path data at offset 7: the control point (9e+09, 10) in pixels is out of range, magnitudes must be below 4194304`, ErrInvalid},
+			`line 2: <path>: path data at offset 7: the control point (9e+09, 10) in pixels is out of range, magnitudes must be below 4194304`,
+			ErrInvalid},
 		{"cubic out of range", one(`<path d="M0 0 C 1 1 1 -9e9 5 1"/>`), Options{},
-			`line 2: <path>: path data at offset 7: the control point (1, -9e+09) in pixels is out of range, magnitudes must be below 4194304`, ErrInvalid},
+			`line 2: <path>: path data at offset 7: the control point (1, -9e+09) in pixels is out of range, magnitudes must be below 4194304`,
+			ErrInvalid},
 		{"arc out of range", one(`<path d="M0 0A1e308 1e308 0 1 1 1 1"/>`), Options{},
-			`line 2: <path>: path data at offset 5: more than 8388608 vertices in the file, the limit, when curves are flattened to 0.0625 px`, ErrLimit},
+			`line 2: <path>: path data at offset 5: more than 8388608 vertices in the file, the limit, when curves are flattened to 0.0625 px`,
+			ErrLimit},
 		{"points", one(`<polygon points="0,0 1,1 2"/>`), Options{},
 			`line 2: <polygon>: points at offset 9: expected number, found the end`, ErrSyntax},
 		{"points out of range", one(`<polygon points="0,0 1,1 2,-5e6"/>`), Options{},
@@ -401,7 +409,8 @@ func TestSVGErrors(t *testing.T) {
 		{"transform", one(`<g id="g" transform="turn(5)">` + unitSquare + `</g>`), Options{},
 			`line 2: <g id="g">: transform at offset 0: "turn" with 1 number is not a transform`, ErrSyntax},
 		{"transform out of range", one(`<path transform="scale(1e9)" d="M1 1H2V2Z"/>`), Options{},
-			`line 2: <path>: path data at offset 5: the point (1e+09, 1e+09) in pixels is out of range, magnitudes must be below 4194304`, ErrInvalid},
+			`line 2: <path>: path data at offset 5: the point (1e+09, 1e+09) in pixels is out of range, magnitudes must be below 4194304`,
+			ErrInvalid},
 		{"transforms overflow",
 			one(`<g transform="scale(1e200)"><rect transform="scale(1e200)" width="1" height="1"/></g>`), Options{},
 			`line 2: <rect>: the point (NaN, NaN) in pixels is out of range, magnitudes must be below 4194304`,
@@ -433,9 +442,13 @@ func TestSVGErrors(t *testing.T) {
 		{"style geometry", one(`<rect style="fill:red;width:5px" height="5"/>`), Options{},
 			`line 2: <rect>: width: "5px" in a style is not supported, use the attribute`, ErrUnsupported},
 		{"root in mm", svg(`width="210mm" height="297mm" viewBox="0 0 210 297"`, unitSquare), Options{},
-			`line 1: <svg>: width is "210mm", the unit "mm" is not supported, only px; set the drawing's unit to px, or have its size and viewBox ignored`, ErrUnsupported},
+			`line 1: <svg>: width is "210mm", the unit "mm" is not supported, only px; set the drawing's unit to px, ` +
+				`or have its size and viewBox ignored`,
+			ErrUnsupported},
 		{"root in percent", svg(`width="50%"`, unitSquare), Options{},
-			`line 1: <svg>: width is "50%", percentages are not supported, only px; set the drawing's unit to px, or have its size and viewBox ignored`, ErrUnsupported},
+			`line 1: <svg>: width is "50%", percentages are not supported, only px; set the drawing's unit to px, or ` +
+				`have its size and viewBox ignored`,
+			ErrUnsupported},
 		{"root without size", svg(`width="0" height="5"`, unitSquare), Options{},
 			`line 1: <svg>: width is 0, it must be positive`, ErrInvalid},
 		{"viewBox of three", svg(`viewBox="0 0 5"`, unitSquare), Options{},
@@ -471,7 +484,8 @@ func TestSVGErrors(t *testing.T) {
 		{"no element", "<!-- nothing -->", Options{},
 			`XML without any element; accepted are polyscan JSON, LabelMe, COCO, GeoJSON and SVG`, ErrUnknownFormat},
 		{"other XML", "<?xml version='1.0'?>\n<annotation/>", Options{},
-			`line 2: XML with the root element <annotation>, not <svg>; accepted are polyscan JSON, LabelMe, COCO, GeoJSON and SVG`, ErrUnknownFormat},
+			`line 2: XML with the root element <annotation>, not <svg>; accepted are polyscan JSON, LabelMe, COCO, GeoJSON and SVG`,
+			ErrUnknownFormat},
 		{"other name space", "<svg xmlns='http://example.org/'/>", Options{},
 			`line 1: <svg> in the name space "http://example.org/", not in "http://www.w3.org/2000/svg"`,
 			ErrUnknownFormat},

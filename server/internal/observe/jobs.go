@@ -31,7 +31,9 @@ func newJobMetrics() *Jobs {
 	}
 	m := &Jobs{
 		jobs: prometheus.NewCounterVec(prometheus.CounterOpts(name("jobs_total",
-			"Jobs of the device by outcome: done, failed, canceled (their call ended first), lost (with the device); refused_memory (larger than it), refused_deadline (they would have missed it) and shed (too many waited), which were not begun.")),
+			"Jobs of the device by outcome: done, failed, canceled (their call ended first), lost (with the "+
+				"device); refused_memory (larger than it), refused_deadline (they would have missed it) and shed "+
+				"(too many waited), which were not begun.")),
 			[]string{"class", "outcome"}),
 		missed: prometheus.NewCounterVec(prometheus.CounterOpts(name("jobs_deadline_missed_total",
 			"Jobs of the device that ended after their deadline; not those that were refused or shed.")),

@@ -69,7 +69,8 @@ func New() *Metrics {
 			Help: "Frames of StreamFrames and ConvertFrames calls that are being decoded or computed.",
 		}),
 		stages: prometheus.NewHistogramVec(timeHistogram("stage_seconds",
-			"Time of frames by stage: decode (image files), queue (for device memory and a stream), compute (copy to the device, pixels, statistics), encode (the response)."),
+			"Time of frames by stage: decode (image files), queue (for device memory and a stream), compute (copy "+
+				"to the device, pixels, statistics), encode (the response)."),
 			[]string{"stage"}),
 		Bytes: counters("message_bytes_total", "Bytes of messages, by direction: received or sent.",
 			"direction"),
@@ -80,7 +81,9 @@ func New() *Metrics {
 		FrameErrors: counters("stream_frame_errors_total",
 			"Frames of StreamFrames and ConvertFrames calls that were refused, by code.", "code"),
 		StreamTimeouts: counters("stream_timeouts_total",
-			"Streams whose clients were waited for too long, by reason: idle (no change of a canvas, which was closed, or no frame of a video, which begins anew), unread (an answer, and the call was ended).", "reason"),
+			"Streams whose clients were waited for too long, by reason: idle (no change of a canvas, which was "+
+				"closed, or no frame of a video, which begins anew), unread (an answer, and the call was ended).",
+			"reason"),
 		DecodeRefused: counters("decode_refused_total",
 			"Image files refused, by reason: kind, header, pixels, layout, bytes, content.", "reason"),
 		Panics:    counter("panics_total", "Calls that ended in a panic of the server. Each is a bug."),

@@ -92,7 +92,8 @@ func (c Codec) Unmarshal(data mem.BufferSlice, v any) (err error) {
 	if m, ok := g.V.(proto.Message); ok && n > smallMessage {
 		if limit := c.overheadLimit; framecodec.Overhead(data, m, limit) > limit {
 			g.Err = apierr.Quota(apierr.ReasonRequestTooLarge, "request", fmt.Sprintf(
-				"its parts, such as regions and rings, or curves and pixels, would take more than %d bytes of memory, which is what the most regions and vertices take that are allowed", limit))
+				"its parts, such as regions and rings, or curves and pixels, would take more than %d bytes of "+
+					"memory, which is what the most regions and vertices take that are allowed", limit))
 			return nil
 		}
 	}
