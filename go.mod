@@ -10,6 +10,7 @@ require (
 	github.com/VictoriaMetrics/metricsql v0.84.8
 	github.com/alecthomas/kong v1.17.0
 	github.com/coreos/go-systemd/v22 v22.5.0
+	github.com/gofrs/flock v0.13.1
 	github.com/google/go-cmp v0.7.0
 	github.com/grpc-ecosystem/go-grpc-middleware/providers/prometheus v1.1.1
 	github.com/grpc-ecosystem/go-grpc-middleware/v2 v2.3.4

@@ -23,7 +23,8 @@ that --config names.
 Examples:
 
     polyscan serve
-    polyscan serve --listen :7465 --http :9465 --recipes ./recipes --tls-cert server.pem --tls-key server.key --token-file tokens
+    polyscan serve --listen :7465 --tls-cert server.pem --tls-key server.key --token-file tokens
+    polyscan serve --http localhost:7466 --recipes ./recipes
     polyscan serve --listen unix:/run/polyscan.sock
 `
 }

@@ -2,8 +2,9 @@ package regionfile
 
 // COCO instances: annotations of many images in one JSON file.
 //
-//   - segmentation as a list of flat polygons [x0, y0, x1, y1, ...]: one region. Several polygons are its parts, and their union is
-//     meant (COCO has no holes in polygons), so they become rings of one direction under the non-zero rule;
+//   - segmentation as a list of flat polygons [x0, y0, x1, y1, ...]: one region. Several polygons are its parts, and
+//     their union is meant (COCO has no holes in polygons), so they become rings of one direction under the non-zero
+//     rule;
 //   - segmentation as run-length data, plain or compressed: outlined along pixel borders;
 //   - no segmentation, or an empty one, as in detection files: the bounding box [x, y, width, height], with a warning.
 //

@@ -5,10 +5,11 @@
 // A file is recognised by its content, never by its extension:
 //
 //   - polyscan's own: a JSON array of {"name", "rings"}, optionally with "fill" and "limits";
-//   - a polyscan recipe: a JSON object with "regions" (the array above) and optionally "name", "description", "fill" and
-//     "reductions";
+//   - a polyscan recipe: a JSON object with "regions" (the array above) and optionally "name", "description", "fill"
+//     and "reductions";
 //   - LabelMe: a JSON object with "shapes" (polygon, rectangle, oriented_rectangle, circle, mask);
-//   - COCO instances: a JSON object with "annotations" (polygons, bounding boxes, run-length masks, plain or compressed);
+//   - COCO instances: a JSON object with "annotations" (polygons, bounding boxes, run-length masks, plain or
+//     compressed);
 //   - GeoJSON: Feature, FeatureCollection, Polygon, MultiPolygon, GeometryCollection, with pixels for coordinates;
 //   - SVG: path, polygon, polyline, rect, circle and ellipse, with transforms and viewBox.
 //

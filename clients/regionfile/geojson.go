@@ -2,11 +2,12 @@ package regionfile
 
 // GeoJSON (RFC 7946), with pixels for coordinates: x to the right, y down.
 //
-//   - Polygon: one region. RFC 7946 asks for a direction of rings, but older writers don't keep it, so the rings are taken under the
-//     even-odd rule, where the direction doesn't matter: the first is the outside, the others are holes.
-//   - MultiPolygon: one region. Its members may overlap, touch, or lie in each other's holes, and their union is meant, which the
-//     even-odd rule wouldn't give. So the outsides are turned to one direction, the holes to the other, and the non-zero rule
-//     holds. With a single member that isn't empty it is read like a Polygon.
+//   - Polygon: one region. RFC 7946 asks for a direction of rings, but older writers don't keep it, so the rings are
+//     taken under the even-odd rule, where the direction doesn't matter: the first is the outside, the others are
+//     holes.
+//   - MultiPolygon: one region. Its members may overlap, touch, or lie in each other's holes, and their union is meant,
+//     which the even-odd rule wouldn't give. So the outsides are turned to one direction, the holes to the other, and
+//     the non-zero rule holds. With a single member that isn't empty it is read like a Polygon.
 //   - GeometryCollection: one region per polygon or multipolygon in it.
 //   - Points, lines and empty or missing geometries are skipped with a warning.
 //
@@ -68,7 +69,8 @@ func (b *builder) geoJSON(c *cursor) *Error {
 	case g.crs:
 		b.warn("the file has a coordinate reference system (crs): it is ignored, coordinates are taken as pixels")
 	case (g.min[0] < 0 || g.min[1] < 0) && g.min[0] >= -180 && g.max[0] <= 180 && g.min[1] >= -90 && g.max[1] <= 90:
-		b.warn("all coordinates lie within ±180 and ±90 and some are negative, as if they were degrees: they are taken as pixels")
+		b.warn("all coordinates lie within ±180 and ±90 and some are negative, as if they were degrees: " +
+			"they are taken as pixels")
 	}
 	return nil
 }

@@ -2,19 +2,24 @@ package regionfile
 
 // SVG: the areas of shapes as regions.
 //
-//   - path, polygon, polyline, rect (with rounded corners), circle and ellipse each give one region, whatever their fill and stroke:
-//     an outline that is only stroked marks a region, too. Subpaths are its rings; open ones are closed, as filling does.
-//   - fill-rule, as an attribute or in a style attribute, own or inherited, is the region's rule; SVG's default is non-zero.
-//   - A region is called by the first that isn't empty of inkscape:label, a <title> child, and id. (Editors make up ids.)
-//   - transform attributes on shapes, groups and svg elements apply. The root's width, height and viewBox make pixels of
-//     coordinates: the viewBox is fitted into width × height pixels as preserveAspectRatio says (by default scaled evenly and
-//     centred). Without width and height, or with "100%", the viewBox's own units are pixels and its corner is at (0, 0). Without a
-//     viewBox, user units are pixels. Options.IgnoreViewBox skips all of this.
+//   - path, polygon, polyline, rect (with rounded corners), circle and ellipse each give one region, whatever their
+//     fill and stroke: an outline that is only stroked marks a region, too. Subpaths are its rings; open ones are
+//     closed, as filling does.
+//   - fill-rule, as an attribute or in a style attribute, own or inherited, is the region's rule; SVG's default is
+//     non-zero.
+//   - A region is called by the first that isn't empty of inkscape:label, a <title> child, and id. (Editors make up
+//     ids.)
+//   - transform attributes on shapes, groups and svg elements apply. The root's width, height and viewBox make pixels
+//     of coordinates: the viewBox is fitted into width × height pixels as preserveAspectRatio says (by default scaled
+//     evenly and centred). Without width and height, or with "100%", the viewBox's own units are pixels and its corner
+//     is at (0, 0). Without a viewBox, user units are pixels. Options.IgnoreViewBox skips all of this.
 //   - Lengths have the unit px or none; others, and percentages, are errors.
-//   - What isn't drawn isn't read: the inside of defs, symbol, clipPath, mask, marker and pattern; display:none; visibility:hidden.
-//   - Not read, with a warning: use, line, text, and subpaths without area. clip-path and mask don't clip, with a warning.
-//   - Style sheets are not applied; one that could change an outline gets a warning. Properties in a style attribute that would
-//     move or reshape the element (transform, d, x and so on) are errors.
+//   - What isn't drawn isn't read: the inside of defs, symbol, clipPath, mask, marker and pattern; display:none;
+//     visibility:hidden.
+//   - Not read, with a warning: use, line, text, and subpaths without area. clip-path and mask don't clip, with a
+//     warning.
+//   - Style sheets are not applied; one that could change an outline gets a warning. Properties in a style attribute
+//     that would move or reshape the element (transform, d, x and so on) are errors.
 //
 // Curves are flattened to Options.Tolerance in pixels, after all transforms.
 

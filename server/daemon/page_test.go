@@ -19,11 +19,9 @@ var update = flag.Bool("update", false, "write docs/settings.md")
 
 const pageHead = `# Settings of polyscand
 
-Each can be given as a flag (` + "`--max-message 64MiB`" + `), as a variable of the environment (` +
-	"`POLYSCAN_MAX_MESSAGE`" + `), or as a key of
-the YAML file that ` + "`--config`" + ` names (` + "`max-message: 64MiB`" + `), in this order of precedence. ` +
-	"`--print-config`" + ` shows what
-comes of them and where each comes from. Wrong settings end the server with exit code 2. ` + "`polyscan serve`" + ` has the
+Each can be given as a flag ('--max-message 64MiB'), as a variable of the environment ('POLYSCAN_MAX_MESSAGE'), or as a
+key of the YAML file that '--config' names ('max-message: 64MiB'), in this order of precedence. '--print-config' shows
+what comes of them and where each comes from. Wrong settings end the server with exit code 2. 'polyscan serve' has the
 same.
 
 <!-- Written by go test ./server/daemon -run TestSettingsPage -update from server.Config and daemon.Flags. -->
@@ -67,7 +65,7 @@ func TestSettingsPage(t *testing.T) {
 		}
 		fmt.Fprintf(tables[group], "| `%s` | %s | %s |\n", f.Name, std, strings.ReplaceAll(what, "|", `\|`))
 	}
-	page := pageHead
+	page := strings.ReplaceAll(pageHead, "'", "`")
 	for _, g := range groups {
 		page += "\n## " + g + "\n\n| setting | default | |\n|---|---|---|\n" + tables[g].String()
 	}

@@ -64,12 +64,13 @@ container() {
 	[ "$(bh inspect --format '{{.OCIv1.Config.User}}' "$c")" = 65532:65532 ] || fail "the image's user may do anything"
 	entry=$(bh inspect --format '{{range .OCIv1.Config.Entrypoint}}{{.}} {{end}}' "$c")
 	export -f bh
+	entry=${entry% }
 	# A network of its own: ports are free there, and nothing from outside helps.
 	c=$c entry=$entry unshare --net bash -euo pipefail -c '
 		ip link set lo up
 		bh run --isolation chroot "$c" -- $entry > "$work/server.log" 2>&1 &
 		healthy > "$work/health.log" 2>&1 || { cat "$work/health.log" "$work/server.log"; exit 1; }
-		pid=$(pgrep --newest --full "^$entry")
+		pid=$(pgrep --newest --full "^$entry") || { ps ax; exit 1; }
 		[ "$(stat --format %u /proc/$pid)" = 65532 ] || { echo "it runs as another user"; exit 1; }
 		kill "$pid"
 		wait
@@ -124,15 +125,19 @@ IN
 }
 
 alerts() {
-	promtool test rules server/deploy/alerts_test.yaml > "$work/alerts.log" 2>&1 || { cat "$work/alerts.log"; fail alerts; }
+	promtool test rules server/deploy/alerts_test.yaml >"$work/alerts.log" 2>&1 ||
+		{ cat "$work/alerts.log"; fail alerts; }
 	echo "alerts: fire when they should"
 }
 
 [ "$(id -u)" = 0 ] || fail "needs root"
-CGO_ENABLED=0 go build -o "$work/" ./clients/polyscan ./server/cmd/polyscand
 for part in ${*:-container unit alerts}; do
 	case $part in
-	container | unit | alerts) "$part" ;;
+	alerts) alerts ;;
+	container | unit)
+		CGO_ENABLED=0 go build -o "$work/" ./clients/polyscan ./server/cmd/polyscand
+		"$part"
+		;;
 	*) fail "no part $part" ;;
 	esac
 done

@@ -36,8 +36,8 @@ type flags struct {
 	Version bool `help:"Print the version and exit." short:"v" env:"-"`
 }
 
-const description = `polyscand takes camera frames and polygons over gRPC and answers with exact statistics of the pixels
-inside them, and with verdicts.
+const description = `polyscand takes camera frames and polygons over gRPC and answers with exact statistics of the
+pixels inside them, and with verdicts.
 
 Each setting can be given as a flag, in the environment (--max-message is POLYSCAN_MAX_MESSAGE), or in the file that
 --config names, in this order of precedence.

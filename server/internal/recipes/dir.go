@@ -19,6 +19,7 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/gofrs/flock"
 	"google.golang.org/protobuf/encoding/protojson"
 
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
@@ -27,7 +28,7 @@ import (
 
 type dir struct {
 	path string
-	lock *os.File
+	lock *flock.Flock
 }
 
 // TempPrefix marks files that are being written. Those found at the start were left by a crash.
@@ -38,13 +39,11 @@ func openDir(path string) (*dir, error) {
 	if err := os.MkdirAll(path, 0o755); err != nil {
 		return nil, fmt.Errorf("server: recipes: %w", err)
 	}
-	lock, err := os.OpenFile(filepath.Join(path, ".lock"), os.O_CREATE|os.O_RDWR, 0o644)
-	if err != nil {
+	lock := flock.New(filepath.Join(path, ".lock"))
+	if ok, err := lock.TryLock(); err != nil {
 		return nil, fmt.Errorf("server: recipes: %w", err)
-	}
-	if err := lockFile(lock); err != nil {
-		lock.Close()
-		return nil, fmt.Errorf("server: recipes: %s: another server uses the directory: %w", path, err)
+	} else if !ok {
+		return nil, fmt.Errorf("server: recipes: %s: another server uses the directory", path)
 	}
 	return &dir{path, lock}, nil
 }
