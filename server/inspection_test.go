@@ -649,29 +649,41 @@ func TestDriverErrors(t *testing.T) {
 	}
 }
 
-// Cancelling stops the work, not only the client's wait for it.
+// Cancelling stops the work, not only the client's wait for it: while a frame is reduced, and while a mask is drawn.
 func TestCancel(t *testing.T) {
-	h := newHooked()
-	s := start(t, Config{Driver: h})
-	entered, leave := make(chan struct{}), make(chan struct{})
-	h.set(func() error { close(entered); <-leave; return nil })
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error)
-	go func() {
-		_, err := s.inspection.Reduce(ctx,
-			&pb.ReduceRequest{Inspection: inspecting(rect("r", 0, 0, 2, 2)),
+	regions := []*pb.Region{rect("r", 0, 0, 2, 2)}
+	for op, call := range map[string]func(context.Context, *testServer) error{
+		"MaskReduce": func(ctx context.Context, s *testServer) error {
+			_, err := s.inspection.Reduce(ctx, &pb.ReduceRequest{Inspection: inspecting(regions...),
 				Frame: rawFrame(2, 2, gray8, make([]byte, 4))})
-		done <- err
-	}()
-	<-entered
-	cancel()
-	close(leave)
-	if d := detailsOf(t, <-done); d.status.Code() != codes.Canceled {
-		t.Errorf("%v", d.status)
-	}
-	waitFor(t, "the call to end", func() bool { return metric(t, s, "polyscan_requests_in_flight") == 0 })
-	if m := s.dev.Memory(); m.Used != 0 {
-		t.Errorf("%v", m)
+			return err
+		},
+		"MaskRaster": func(ctx context.Context, s *testServer) error {
+			_, err := s.inspection.Rasterize(ctx, &pb.RasterizeRequest{Width: 2, Height: 2,
+				Regions: &pb.RasterizeRequest_RegionSet{RegionSet: &pb.RegionSet{Regions: regions}},
+				Mode:    pb.RasterMode_RASTER_MODE_MASK})
+			return err
+		},
+	} {
+		t.Run(op, func(t *testing.T) {
+			h := newHooked()
+			s := start(t, Config{Driver: h})
+			entered, leave := make(chan struct{}), make(chan struct{})
+			h.on(op, func() error { close(entered); <-leave; return nil })
+			ctx, cancel := context.WithCancel(t.Context())
+			done := make(chan error)
+			go func() { done <- call(ctx, s) }()
+			<-entered
+			cancel()
+			close(leave)
+			if d := detailsOf(t, <-done); d.status.Code() != codes.Canceled {
+				t.Errorf("%v", d.status)
+			}
+			waitFor(t, "the call to end", func() bool { return metric(t, s, "polyscan_requests_in_flight") == 0 })
+			if m := s.dev.Memory(); m.Used != 0 {
+				t.Errorf("%v", m)
+			}
+		})
 	}
 }
 
