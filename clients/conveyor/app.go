@@ -125,7 +125,7 @@ func (e *env) run(k *kong.Context, err error) int {
 		return exitOK // which is not the last word: run knows of it
 	}
 	if err != nil {
-		fmt.Fprintf(e.stderr, "conveyor: %s (see conveyor --help)\n", oneLine(err.Error()))
+		fmt.Fprintf(e.stderr, "conveyor: %s (see conveyor --help)\n", oneLine(command.Words(err)))
 		return exitUsage
 	}
 	err = k.Run(e)

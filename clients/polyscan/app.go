@@ -121,7 +121,7 @@ func (e *env) run(k *kong.Context, err error) int {
 			hint = "polyscan " + pe.Context.Selected().Path() + " --help"
 			hint = strings.Replace(hint, "polyscan polyscan ", "polyscan ", 1)
 		}
-		fmt.Fprintf(e.stderr, "polyscan: %s (see %s)\n", oneLine(err.Error()), hint)
+		fmt.Fprintf(e.stderr, "polyscan: %s (see %s)\n", oneLine(command.Words(err)), hint)
 		return exitUsage
 	}
 	if device := wantedDevice(k); device != "" {

@@ -429,10 +429,17 @@ func (s *streamRun) count(a *clients.Answer) {
 
 // refusal says why a frame was refused.
 func (s *streamRun) refusal(a *clients.Answer) string {
+	name := a.Frame.GetFrameId()
+	text := ""
 	if err, ok := s.unusable.Load(a.Frame); ok {
-		return oneLine(err.(error).Error())
+		text = err.(error).Error()
+	} else {
+		text = s.conn.fail(a.Err, name, s.target.regions).Error()
 	}
-	return oneLine(s.conn.fail(a.Err, a.Frame.GetFrameId(), s.target.regions).Error())
+	if !strings.Contains(text, name) { // it is about the regions
+		text = name + ": " + text
+	}
+	return oneLine(text)
 }
 
 func failed(res *polyscanv1.FrameResult) []string {

@@ -140,6 +140,15 @@ func TestStreamCSVRefused(t *testing.T) {
 	}
 }
 
+// TestStreamRefusedByRegions: what is wrong with the regions for one frame says for which.
+func TestStreamRefusedByRegions(t *testing.T) {
+	regions := write(t, "r.json", `[{"name":"a","rings":[[[1,1],[9,1],[9,9]]],"limits":["r.mean < 3"]}]`)
+	out := succeed(t, "stream", frames+"conveyor", "-r", regions)
+	if !strings.HasPrefix(out, "REFUSED frame_000.png: ") || !strings.Contains(out, "the frame has no red channel") {
+		t.Errorf("%s", out)
+	}
+}
+
 // TestStreamComplete: --json says whether all frames were answered.
 func TestStreamComplete(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)

@@ -1,0 +1,44 @@
+package command
+
+import (
+	"errors"
+	"io"
+	"testing"
+	"time"
+
+	"github.com/alecthomas/kong"
+)
+
+// TestWords: what kong itself says of wrong values reads as sentences. A new kong that says it otherwise fails here.
+func TestWords(t *testing.T) {
+	type grammar struct {
+		Count int           `name:"count"`
+		Size  uint16        `name:"size"`
+		Share float64       `name:"share"`
+		Wait  time.Duration `name:"wait"`
+		Name  string        `name:"name" short:"n"`
+		File  string        `arg:""`
+	}
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"f", "--count", "-1"}, `--count: "-1" looks like a flag: write --count=-1`},
+		{[]string{"f", "--count", "3x"}, `--count: "3x" is no whole number`},
+		{[]string{"f", "--size=70000"}, `--size: "70000" is no whole number`},
+		{[]string{"f", "--share=x"}, `--share: "x" is no number`},
+		{[]string{"f", "--wait=x"}, `--wait: "x" is no time: want one such as 30s or 1m30s`},
+		{[]string{"f", "--name", "-x"}, `--name: "-x" looks like a flag: write --name=-x`},
+		{nil, `<file> is missing`},
+	} {
+		Run(&grammar{}, c.args, io.Discard, io.Discard, nil, func(_ *kong.Context, err error) int {
+			if err == nil {
+				err = errors.New("no error")
+			}
+			if got := Words(err); got != c.want {
+				t.Errorf("%q: %q, want %q (kong: %v)", c.args, got, c.want, err)
+			}
+			return 0
+		}, kong.Name("x"))
+	}
+}
