@@ -21,9 +21,7 @@ import (
 	"github.com/polyscan/polyscan/internal/devicetest"
 	"github.com/polyscan/polyscan/kernels/cpu"
 	"github.com/polyscan/polyscan/kernels/driver"
-	"github.com/polyscan/polyscan/proto/framecodec"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
-	"github.com/polyscan/polyscan/server/internal/diffuse"
 )
 
 func diffusionClient(ts *testServer) pb.DiffusionServiceClient {
@@ -477,57 +475,6 @@ func TestEditMany(t *testing.T) {
 	ts.idleHost(t)
 }
 
-// A change ends the solve of what was there before, and the next picture has it.
-func TestEditCancels(t *testing.T) {
-	trace := devicetest.Trace(cpu.New(cpu.Options{Threads: 2}), false)
-	ts := start(t, Config{Driver: trace})
-	stream := &editStream{memoryStream: memoryStream{ctx: t.Context(), codec: ts.codec()},
-		answered: make(chan struct{}, 1)}
-	const side = 100
-	open := &pb.SolveRequest{
-		// far more time than until the change
-		Options: &pb.DiffusionOptions{Method: pb.DiffusionMethod_DIFFUSION_METHOD_NAIVE, Tolerance: 1e-6,
-			MaxCycles: 100_000},
-		Drawing: &pb.Drawing{Width: side, Height: side,
-			Pixels: []*pb.GivenPixel{{}, {X: side - 1, Y: side - 1, Red: 255}}},
-	}
-	srv := ts.diffusion
-	c, err := srv.OpenCanvas(t.Context(), stream,
-		framecodec.New(&pb.EditRequest{Message: &pb.EditRequest_Open{Open: open}}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	c.Sent = time.Now().Add(time.Hour) // however long the test takes, the client has had a picture just now
-	type answered struct {
-		again bool
-		err   error
-	}
-	done := make(chan answered, 1)
-	go func() {
-		again, err := c.Answer(t.Context())
-		done <- answered{again, err}
-	}()
-	waitFor(t, "the solve", func() bool { return len(trace.Records("DiffusionSolve")) > 0 })
-	all := &pb.GivenPixels{}
-	for i := range uint32(side * side) {
-		all.Pixels = append(all.Pixels, &pb.GivenPixel{X: i % side, Y: i / side, Green: 9})
-	}
-	c.Perform(t.Context(), &pb.EditRequest{Message: &pb.EditRequest_PutPixels{PutPixels: all}}, nil)
-	if a := <-done; !a.again || a.err != nil || len(stream.got) != 0 {
-		t.Errorf("the solve before the change: %+v; %d messages were sent", a, len(stream.got))
-	}
-	if _, err := c.Answer(t.Context()); err != nil {
-		t.Error(err)
-	}
-	if len(stream.got) != 1 || stream.got[0].GetEdits() != 1 ||
-		stream.got[0].GetResult().GetGivenPixels() != side*side {
-		t.Errorf("after the change: %v", stream.got)
-	}
-	c.Close()
-	c.Release()
-	wantEditFree(t, ts)
-}
-
 // Pictures come on the way to the last one, which is that of Solve.
 func TestSolveProgressively(t *testing.T) {
 	ts := start(t, Config{})
@@ -799,40 +746,5 @@ func TestEditShutdownUnopened(t *testing.T) {
 	}
 	if err := <-done; err != nil {
 		t.Errorf("shutdown: %v", err)
-	}
-}
-
-// A panic in the middle of a change, or while the drawing is taken, ends the call and leaves nothing locked or taken.
-func TestEditPanics(t *testing.T) {
-	ts := start(t, Config{})
-	for name, spoil := range map[string]func(*diffuse.Canvas){
-		"a change":    func(c *diffuse.Canvas) { c.Index = nil },
-		"the drawing": func(c *diffuse.Canvas) { c.Ground = nil },
-	} {
-		t.Run(name, func(t *testing.T) {
-			ctx, cancel := context.WithCancel(t.Context())
-			stream := ts.quiet(ctx, &pb.EditRequest{Message: &pb.EditRequest_PutCurve{PutCurve: wall("b", 20, 1, 2)}})
-			stream.heard = make(chan []byte, 10)
-			open := framecodec.New(&pb.EditRequest{Message: &pb.EditRequest_Open{Open: canvasOf(wall("a", 10, 200,
-				50))}})
-			srv := ts.diffusion
-			err := ts.callStream(pb.DiffusionService_Edit_FullMethodName, stream, func(ss grpc.ServerStream) error {
-				c, err := srv.OpenCanvas(ctx, ss, open)
-				if err != nil {
-					return err
-				}
-				spoil(c)
-				return c.Run(ctx)
-			})
-			cancel()
-			if status.Code(err) != codes.Internal {
-				t.Errorf("%v", err)
-			}
-			ts.background.Wait()
-			wantEditFree(t, ts)
-		})
-	}
-	if n := metric(t, ts, "polyscan_panics_total"); n < 2 {
-		t.Errorf("%v panics", n)
 	}
 }

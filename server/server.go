@@ -241,7 +241,7 @@ func (s *Server) newGRPC() {
 	pb.RegisterRecipeServiceServer(r, s.recipes)
 	r.RegisterService(mesh.Desc(), s.lowPoly)
 	r.RegisterService(diffuse.Desc(), s.diffusion)
-	pb.RegisterDeviceServiceServer(r, &deviceServer{Server: s})
+	pb.RegisterDeviceServiceServer(r, &deviceServer{server: s})
 	s.health = health.NewServer()
 	s.setHealth(healthpb.HealthCheckResponse_SERVING)
 	healthpb.RegisterHealthServer(r, healthServer{s.health, s.draining})

@@ -1,4 +1,4 @@
-// DiffusionService: SolveProgressively and Edit.
+// DiffusionService: Edit, a canvas that a client changes and sees.
 
 package diffuse
 
@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -18,7 +17,6 @@ import (
 	"google.golang.org/grpc/mem"
 
 	"github.com/polyscan/polyscan/diffusion"
-	"github.com/polyscan/polyscan/kernels"
 	"github.com/polyscan/polyscan/proto/framecodec"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
 	"github.com/polyscan/polyscan/server/internal/apierr"
@@ -26,84 +24,6 @@ import (
 	"github.com/polyscan/polyscan/server/internal/device"
 	"github.com/polyscan/polyscan/server/internal/wire"
 )
-
-func (s *Service) HandleSolveProgressively(stream grpc.ServerStream) error {
-	req := &pb.SolveProgressivelyRequest{}
-	in := framecodec.New(req)
-	defer in.Free()
-	if err := wire.ReceiveMessage(stream, in); err != nil {
-		return err
-	}
-	if err := s.Host.Validate(in); err != nil {
-		return err
-	}
-	return s.progress(stream, req, in)
-}
-
-// progress solves in one goroutine and sends in another, so that the device doesn't wait for the client: pictures that
-// it has no time for are left out.
-func (s *Service) progress(stream grpc.ServerStream, req *pb.SolveProgressivelyRequest,
-	in *framecodec.Message) error {
-	ctx, cancel := context.WithCancel(stream.Context())
-	defer cancel()
-	// Of the pictures on the way, the one that was made last and the one that is sent.
-	v, err := s.newSolving(ctx, req.GetRequest(), in, solvePixelShare+2*solveChannels, nil)
-	if err != nil {
-		return apierr.Under("request", err)
-	}
-	defer v.Release()
-	type picture struct {
-		sol    *diffusion.Solution
-		pixels []byte
-	}
-	latest := make(chan picture, 1)
-	v.target.Progress = func(sol *diffusion.Solution) error {
-		select {
-		case <-latest: // the client is behind
-		default:
-		}
-		latest <- picture{sol, slices.Clone(v.target.Pixels.Host)}
-		return nil
-	}
-	var last *diffusion.Solution
-	done := make(chan error, 1)
-	s.Host.Go(func() {
-		defer v.dev.End() // a client that doesn't read must not keep the device
-		defer func() {
-			if p := recover(); p != nil { // nobody else would: this is a goroutine of its own
-				done <- s.Host.Panicked(ctx, p)
-			}
-		}()
-		var err error
-		last, err = diffusion.Render(v.ctx, v.dev.Device, v.drawing, v.target, v.opts)
-		done <- err
-	})
-	send := func(p picture, isLast bool) error {
-		m, pixels, err := v.response(p.sol, p.pixels)
-		if err != nil {
-			return err
-		}
-		out := framecodec.New(&pb.SolveProgressivelyResponse{Result: m, Last: isLast})
-		out.SetPayload(mem.BufferSlice{mem.SliceBuffer(pixels)})
-		defer out.Free() // the transport has references of its own
-		return stream.SendMsg(&wire.Response{Message: out, Start: time.Now(), Release: func() {}})
-	}
-	for {
-		select {
-		case p := <-latest:
-			if err := send(p, false); err != nil {
-				cancel()
-				<-done // it writes to what is released now
-				return err
-			}
-		case err := <-done:
-			if err != nil {
-				return apierr.Under("request", solveError(req.GetRequest(), err))
-			}
-			return send(picture{last, v.target.Pixels.Host}, true)
-		}
-	}
-}
 
 const (
 	// editPatience is how old the last picture may be for a change to end the solve of the one before.
@@ -119,31 +39,24 @@ const (
 // errNewer ends the solve of a picture that has changed.
 var errNewer = errors.New("the canvas has changed")
 
-// Canvas is a call of Edit. Of the messages it has what is needed, and nothing else that a client may have put there.
-type Canvas struct {
+// canvas is a call of Edit. Of the messages it has what is needed, and nothing else that a client may have put there.
+type canvas struct {
 	*solving
-	stream grpc.ServerStream
-	limit  int // of points and stops of curves together, and of the pixels of a change
-
+	stream  grpc.ServerStream
 	changed chan struct{} // holds one when there is something to do
 
-	mu      sync.Mutex
-	room    *sync.Cond         // refused got shorter, or the stream ends
-	Ground  *diffusion.Drawing // what is under the curves: pixels and edges
-	lent    bool               // the drawing that is being rendered has its flags and values
-	curves  []canvasCurve
-	Index   map[string]int // of curves, by their ids
-	size    int            // what counts for limit
-	paid    int            // how much of that there is host memory for
-	held    *holding
-	shares  []func() // give that back
-	closed  bool     // the call has ended
-	edits   uint64   // that came
-	stale   bool     // something has changed since the drawing was taken that is rendered
-	refused []refusal
-	end     error                   // why no more come; io.EOF when the client has half-closed
-	stop    context.CancelCauseFunc // ends the solve under way; nil without one
-	Sent    time.Time               // of the last picture
+	mu       sync.Mutex
+	room     *sync.Cond // refused got shorter, or the stream ends
+	contents contents
+	memory   *memoryShare
+	shares   []func() // give what contents took of the host's memory back
+	closed   bool     // the call has ended
+	edits    uint64   // that came
+	stale    bool     // something has changed since the drawing was taken that is rendered
+	refused  []refusal
+	end      error                   // why no more come; io.EOF when the client has half-closed
+	stop     context.CancelCauseFunc // ends the solve under way; nil without one
+	sent     time.Time               // of the last picture
 
 	buffers chan []byte // of pictures, to be used again
 
@@ -151,16 +64,16 @@ type Canvas struct {
 	on        *diffusion.Canvas // nil once the device is given back
 }
 
-// holding is a canvas's part of what canvases may have of the host memory: the rest is for calls that give theirs back
+// memoryShare is a canvas's part of what canvases may have of the host memory: the rest is for calls that give theirs back
 // soon. One that needs more than there is gets all of it, alone.
-type holding struct {
+type memoryShare struct {
 	of     *budget.Budget
 	bytes  int64
 	shares []func()
 }
 
 // more takes some until the canvas is closed. It doesn't wait, since others may be open for hours.
-func (h *holding) more(bytes int64) bool {
+func (h *memoryShare) more(bytes int64) bool {
 	bytes = min(bytes, h.of.Cap-h.bytes)
 	release, ok := h.of.Try(bytes)
 	if ok {
@@ -171,7 +84,7 @@ func (h *holding) more(bytes int64) bool {
 }
 
 // open takes what a canvas needs from the start.
-func (h *holding) open(bytes int64) error {
+func (h *memoryShare) open(bytes int64) error {
 	if bytes > budget.SmallShare && !h.more(bytes) {
 		return apierr.Quota(apierr.ReasonHostMemory, "host memory", fmt.Sprintf(
 			"canvases may have %d bytes of it, and those that are open leave less than the %d that this one takes",
@@ -180,21 +93,10 @@ func (h *holding) open(bytes int64) error {
 	return nil
 }
 
-func (h *holding) release() {
+func (h *memoryShare) release() {
 	for _, release := range h.shares {
 		release()
 	}
-}
-
-// canvasCurve is a curve on a canvas. What its slices hold doesn't change: drawings that are being rendered share it.
-type canvasCurve struct {
-	id string
-	diffusion.Curve
-}
-
-// size is what a curve counts for the limit.
-func (c *canvasCurve) size() int {
-	return curveSize(len(c.Points), len(c.Left), len(c.Right), len(c.Blur))
 }
 
 // refusal is a change that can't be made.
@@ -210,17 +112,17 @@ func (s *Service) HandleEdit(stream grpc.ServerStream) error {
 	if err != nil {
 		return err
 	}
-	c, err := s.OpenCanvas(ctx, stream, first)
+	c, err := s.openCanvas(ctx, stream, first)
 	if err != nil {
 		return err
 	}
-	return c.Run(ctx)
+	return c.run(ctx)
 }
 
-// Run takes changes and sends pictures until the call ends, and gives everything back.
-func (c *Canvas) Run(ctx context.Context) error {
-	defer c.Release()
-	defer c.Close()
+// run takes changes and sends pictures until the call ends, and gives everything back.
+func (c *canvas) run(ctx context.Context) error {
+	defer c.release()
+	defer c.close()
 	c.service.Host.Go(func() { c.receive(ctx) })
 	c.service.Host.Go(func() {
 		select {
@@ -267,8 +169,8 @@ func (s *Service) receiveOpenCanvas(ctx context.Context, stream grpc.ServerStrea
 	return nil, err
 }
 
-// OpenCanvas makes a canvas of the first message, which it frees. The caller closes it, and releases its memory.
-func (s *Service) OpenCanvas(ctx context.Context, stream grpc.ServerStream, in *framecodec.Message) (_ *Canvas,
+// openCanvas makes a canvas of the first message, which it frees. The caller closes it, and releases its memory.
+func (s *Service) openCanvas(ctx context.Context, stream grpc.ServerStream, in *framecodec.Message) (_ *canvas,
 	err error) {
 	defer in.Free()
 	if err := s.Host.Validate(in); err != nil {
@@ -284,34 +186,36 @@ func (s *Service) OpenCanvas(ctx context.Context, stream grpc.ServerStream, in *
 		open.Drawing = &pb.Drawing{Width: drawing.GetWidth(), Height: drawing.GetHeight()}
 	}
 	// What is rendered is a copy of what is on the canvas, and pictures that are being sent are not written to.
-	held := &holding{of: s.Canvases}
-	v, err := s.newSolving(ctx, open, in, solvePixelShare+givenPixelShare+2*solveChannels, held.open)
+	memory := &memoryShare{of: s.Canvases}
+	v, err := s.newSolving(ctx, open, in, solvePixelShare+givenPixelShare+2*solveChannels, memory.open)
 	if err != nil {
-		held.release()
+		memory.release()
 		return nil, apierr.Under("open", err)
 	}
-	c := &Canvas{
-		solving: v, stream: stream, Ground: v.drawing, limit: s.MaxPoints, changed: make(chan struct{}, 1),
-		Index: map[string]int{}, stale: true, buffers: make(chan []byte, 2),
-		on: diffusion.NewCanvas(v.dev.Device), paid: canvasPoints, held: held,
+	c := &canvas{
+		solving: v, stream: stream, changed: make(chan struct{}, 1), stale: true, buffers: make(chan []byte, 2),
+		on: diffusion.NewCanvas(v.dev.Device), memory: memory,
+	}
+	c.contents = contents{
+		limit: s.MaxPoints, memory: c.takeMemory, ground: v.drawing, index: map[string]int{}, paid: canvasPoints,
 	}
 	c.room = sync.NewCond(&c.mu)
 	defer func() {
 		if err != nil {
-			c.Close()
-			c.Release()
+			c.close()
+			c.release()
 		}
 	}()
 	for i, curve := range drawing.GetCurves() {
 		path := fmt.Sprintf("open.drawing.curves[%d]", i)
-		if c.find(curve.GetId()) >= 0 {
+		if c.contents.find(curve.GetId()) >= 0 {
 			return nil, apierr.Refuse(path+".id", strconv.Quote(curve.GetId()), "is that of a curve before")
 		}
-		if err := c.put(curve); err != nil {
+		if err := c.contents.put(curve); err != nil {
 			return nil, apierr.Under(path, err)
 		}
 	}
-	if err := c.give(drawing.GetPixels()); err != nil {
+	if err := c.contents.give(drawing.GetPixels()); err != nil {
 		return nil, apierr.Under("open.drawing", err)
 	}
 	c.wake()
@@ -319,7 +223,7 @@ func (s *Service) OpenCanvas(ctx context.Context, stream grpc.ServerStream, in *
 }
 
 // leave gives the device back.
-func (c *Canvas) leave() {
+func (c *canvas) leave() {
 	c.rendering.Lock()
 	defer c.rendering.Unlock()
 	if c.on != nil {
@@ -329,20 +233,35 @@ func (c *Canvas) leave() {
 	}
 }
 
-// Close gives back what the call has but the memory of solving. Changes may still come.
-func (c *Canvas) Close() {
+// close gives back what the call has but the memory of solving. Changes may still come.
+func (c *canvas) close() {
 	c.leave()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.closed = true
-	c.held.release()
+	c.memory.release()
 	for _, release := range c.shares {
 		release()
 	}
 }
 
+// takeMemory takes host memory until the canvas is closed. It doesn't wait, since the call has some already. c.mu is
+// held.
+func (c *canvas) takeMemory(bytes int64) error {
+	release, ok := c.service.Memory.Try(bytes)
+	if !ok || c.closed || !c.memory.more(bytes) {
+		if ok {
+			release()
+		}
+		return apierr.Quota(apierr.ReasonHostMemory, "host memory",
+			"other calls have what more points and stops on the canvas take")
+	}
+	c.shares = append(c.shares, release)
+	return nil
+}
+
 // render makes the picture of a drawing.
-func (c *Canvas) render(ctx context.Context, d *diffusion.Drawing) (*diffusion.Solution, error) {
+func (c *canvas) render(ctx context.Context, d *diffusion.Drawing) (*diffusion.Solution, error) {
 	c.rendering.Lock()
 	defer c.rendering.Unlock()
 	if c.on == nil {
@@ -352,7 +271,7 @@ func (c *Canvas) render(ctx context.Context, d *diffusion.Drawing) (*diffusion.S
 }
 
 // receive makes changes until the stream ends. It is a goroutine of its own, because only so a change can end a solve.
-func (c *Canvas) receive(ctx context.Context) {
+func (c *canvas) receive(ctx context.Context) {
 	var err error
 	defer func() {
 		if p := recover(); p != nil { // nobody else would
@@ -382,14 +301,14 @@ func (c *Canvas) receive(ctx context.Context) {
 			err = apierr.WithDetails(codes.FailedPrecondition, "open: came a second time", apierr.Info(apierr.ReasonSecondOpen)).Err()
 			return
 		}
-		c.Perform(ctx, req, bad)
+		c.perform(ctx, req, bad)
 		in.Free()
 		c.wake()
 	}
 }
 
-// Perform makes a change, or keeps what is wrong with it for the sender.
-func (c *Canvas) Perform(ctx context.Context, req *pb.EditRequest, bad error) {
+// perform makes a change, or keeps what is wrong with it for the sender.
+func (c *canvas) perform(ctx context.Context, req *pb.EditRequest, bad error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for len(c.refused) == maxRefusals && ctx.Err() == nil {
@@ -397,17 +316,17 @@ func (c *Canvas) Perform(ctx context.Context, req *pb.EditRequest, bad error) {
 	}
 	c.edits++
 	if bad == nil {
-		bad = c.apply(req)
+		bad = c.contents.apply(req)
 	}
 	if bad != nil {
 		c.refused = append(c.refused, refusal{c.edits, bad})
-	} else if c.stale = true; c.stop != nil && time.Since(c.Sent) < editPatience {
+	} else if c.stale = true; c.stop != nil && time.Since(c.sent) < editPatience {
 		c.stop(errNewer)
 	}
 }
 
 // wake makes the sender look.
-func (c *Canvas) wake() {
+func (c *canvas) wake() {
 	select {
 	case c.changed <- struct{}{}:
 	default: // it is about to
@@ -415,7 +334,7 @@ func (c *Canvas) wake() {
 }
 
 // send renders what has changed and sends it. It is the handler: what it returns ends the stream.
-func (c *Canvas) send(ctx context.Context) error {
+func (c *canvas) send(ctx context.Context) error {
 	idle := time.NewTimer(c.service.IdleTimeout)
 	defer idle.Stop()
 	for {
@@ -440,7 +359,7 @@ func (c *Canvas) send(ctx context.Context) error {
 				return c.service.idle()
 			}
 		}
-		again, err := c.Answer(ctx)
+		again, err := c.answer(ctx)
 		if errors.Is(err, io.EOF) { // the client wants no more
 			return nil
 		}
@@ -468,21 +387,21 @@ type canvasWork struct {
 }
 
 // work takes what there is to do. stop ends the solve, if there is one to come.
-func (c *Canvas) work(stop context.CancelCauseFunc) canvasWork {
+func (c *canvas) work(stop context.CancelCauseFunc) canvasWork {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	w := canvasWork{refused: c.refused, edits: c.edits, end: c.end}
 	c.refused = nil
 	c.room.Broadcast()
 	if c.stale {
-		w.drawing, c.stale, c.stop = c.drawing(), false, stop
+		w.drawing, c.stale, c.stop = c.contents.drawing(), false, stop
 	}
 	return w
 }
 
-// Answer says which changes were refused, and makes and sends a picture if it has changed. again says that it may have
+// answer says which changes were refused, and makes and sends a picture if it has changed. again says that it may have
 // changed meanwhile.
-func (c *Canvas) Answer(ctx context.Context) (again bool, err error) {
+func (c *canvas) answer(ctx context.Context) (again bool, err error) {
 	solve, stop := context.WithCancelCause(c.ctx)
 	defer stop(nil)
 	w := c.work(stop)
@@ -498,7 +417,7 @@ func (c *Canvas) Answer(ctx context.Context) (again bool, err error) {
 	}
 	sol, err := c.render(solve, w.drawing)
 	c.mu.Lock()
-	c.stop, c.lent = nil, false
+	c.stop, c.contents.lent = nil, false
 	c.mu.Unlock()
 	switch {
 	case errors.Is(err, errNewer):
@@ -519,7 +438,7 @@ func (c *Canvas) Answer(ctx context.Context) (again bool, err error) {
 	}
 	err = c.sendPicture(sol, w.edits)
 	c.mu.Lock()
-	c.Sent = time.Now()
+	c.sent = time.Now()
 	c.mu.Unlock()
 	return true, err
 }
@@ -532,7 +451,7 @@ func mends(err error) bool {
 }
 
 // sendPicture sends what was rendered, and takes another buffer for the next.
-func (c *Canvas) sendPicture(sol *diffusion.Solution, edits uint64) error {
+func (c *canvas) sendPicture(sol *diffusion.Solution, edits uint64) error {
 	buffer := c.target.Pixels.Host
 	m, pixels, err := c.response(sol, buffer)
 	if err != nil {
@@ -557,283 +476,4 @@ func (c *Canvas) sendPicture(sol *diffusion.Solution, edits uint64) error {
 		}
 	}
 	return c.stream.SendMsg(&wire.Response{Message: out, Start: time.Now(), Release: func() {}})
-}
-
-// drawing is what is on the canvas. c.mu is held.
-func (c *Canvas) drawing() *diffusion.Drawing {
-	d := *c.Ground
-	d.Curves = make([]diffusion.Curve, len(c.curves))
-	for i := range c.curves {
-		d.Curves[i] = c.curves[i].Curve
-	}
-	c.lent = true
-	return &d
-}
-
-// own makes sure that the ground has flags and values, and that no drawing shares them. c.mu is held.
-func (c *Canvas) own() {
-	switch g := c.Ground; {
-	case g.Flags == nil:
-		n := g.Width * g.Height
-		g.Flags, g.Values = make([]uint8, n), make([]float32, solveChannels*n)
-	case c.lent:
-		g.Flags, g.Values = slices.Clone(g.Flags), slices.Clone(g.Values)
-	}
-	c.lent = false
-}
-
-// apply makes a change, or says why it can't be made. c.mu is held.
-func (c *Canvas) apply(req *pb.EditRequest) error {
-	switch m := req.GetMessage().(type) {
-	case *pb.EditRequest_PutCurve:
-		return apierr.Under("put_curve", c.put(m.PutCurve))
-	case *pb.EditRequest_MoveCurve:
-		return apierr.Under("move_curve", c.change(m.MoveCurve.GetId(), func(to *diffusion.Curve) {
-			to.Points = slices.Clone(to.Points)
-			for i := range to.Points {
-				to.Points[i].X += m.MoveCurve.GetDx()
-				to.Points[i].Y += m.MoveCurve.GetDy()
-			}
-		}))
-	case *pb.EditRequest_RecolorCurve:
-		left, right := m.RecolorCurve.GetLeft(), m.RecolorCurve.GetRight()
-		if err := checkColors(left, right); err != nil {
-			return apierr.Under("recolor_curve", err)
-		}
-		return apierr.Under("recolor_curve", c.change(m.RecolorCurve.GetId(), func(to *diffusion.Curve) {
-			to.Left, to.Right, to.Blur = stopsOf(left), stopsOf(right), blurOf(m.RecolorCurve.GetBlur())
-		}))
-	case *pb.EditRequest_RemoveCurve:
-		i := c.find(m.RemoveCurve)
-		if i < 0 {
-			return unknownCurve("remove_curve", m.RemoveCurve)
-		}
-		c.size -= c.curves[i].size()
-		c.curves = slices.Delete(c.curves, i, i+1)
-		delete(c.Index, m.RemoveCurve)
-		for k, curve := range c.curves[i:] {
-			c.Index[curve.id] = i + k
-		}
-	case *pb.EditRequest_PutPixels:
-		return apierr.Under("put_pixels", c.give(m.PutPixels.GetPixels()))
-	case *pb.EditRequest_RemovePixels:
-		return apierr.Under("remove_pixels", c.move(m.RemovePixels.GetXy(), nil))
-	case *pb.EditRequest_MovePixels:
-		return apierr.Under("move_pixels",
-			c.move(m.MovePixels.GetXy(), &[2]int64{int64(m.MovePixels.GetDx()), int64(m.MovePixels.GetDy())}))
-	case *pb.EditRequest_PutEdges:
-		return apierr.Under("put_edges", c.shut(m.PutEdges.GetPixels()))
-	default:
-		return apierr.Refuse("message", nil, "one of the changes must be given")
-	}
-	return nil
-}
-
-// find returns the index of a curve, or -1.
-func (c *Canvas) find(id string) int {
-	if i, ok := c.Index[id]; ok {
-		return i
-	}
-	return -1
-}
-
-// checkCurveID refuses ids that are too long to be kept, and to be repeated in an error.
-func checkCurveID(path, id string) error {
-	if len(id) > maxCurveID {
-		return apierr.Refuse(path, fmt.Sprintf("%d bytes", len(id)), "must be at most %d", maxCurveID)
-	}
-	return nil
-}
-
-func unknownCurve(path, id string) error {
-	if err := checkCurveID(path, id); err != nil {
-		return err
-	}
-	return apierr.Refuse(path, strconv.Quote(id), "is no curve on the canvas")
-}
-
-// pay takes host memory for so much on the canvas. It doesn't wait, since the call has some already.
-func (c *Canvas) pay(size int) error {
-	if size <= c.paid {
-		return nil
-	}
-	more := (size - c.paid + canvasPoints - 1) / canvasPoints * canvasPoints
-	bytes := int64(more) * drawingPointShare
-	release, ok := c.service.Memory.Try(bytes)
-	if !ok || c.closed || !c.held.more(bytes) {
-		if ok {
-			release()
-		}
-		return apierr.Quota(apierr.ReasonHostMemory, "host memory",
-			"other calls have what more points and stops on the canvas take")
-	}
-	c.paid += more
-	c.shares = append(c.shares, release)
-	return nil
-}
-
-// put checks a curve of a message and puts it on the canvas.
-func (c *Canvas) put(curve *pb.Curve) error {
-	if err := checkCurveID("id", curve.GetId()); err != nil {
-		return err
-	}
-	if err := checkColors(curve.GetLeft(), curve.GetRight()); err != nil {
-		return err
-	}
-	return c.set(canvasCurve{curve.GetId(), curveOf(curve)})
-}
-
-// change changes a curve, whose other parts stay.
-func (c *Canvas) change(id string, f func(*diffusion.Curve)) error {
-	i := c.find(id)
-	if i < 0 {
-		return unknownCurve("id", id)
-	}
-	curve := c.curves[i]
-	f(&curve.Curve)
-	return c.set(curve)
-}
-
-// set checks a curve and puts it on the canvas.
-func (c *Canvas) set(curve canvasCurve) error {
-	i, size := c.find(curve.id), c.size+curve.size()
-	if i >= 0 {
-		size -= c.curves[i].size()
-	}
-	if size > c.limit {
-		return apierr.Refuse("", fmt.Sprintf("%d points and stops", curve.size()-1), "make more than %d on the canvas",
-			c.limit)
-	}
-	d := &diffusion.Drawing{
-		Width: c.Ground.Width, Height: c.Ground.Height, Channels: solveChannels, Curves: []diffusion.Curve{curve.Curve},
-		Method: c.Ground.Method,
-	}
-	if err := d.Check(); err != nil {
-		return wire.FieldError(err, func(v kernels.Violation) (path, value, reason string) {
-			if v.Path[0] == "method" { // curves can only be what it doesn't solve by blocking edges
-				return "barrier", "true", v.Value + " " + v.Reason
-			}
-			p := curvePath(v.Path)
-			return p[min(2, len(p)):].String(), v.Value, v.Reason // below curves[0]
-		})
-	}
-	if err := c.pay(size); err != nil {
-		return err
-	}
-	if c.size = size; i >= 0 {
-		c.curves[i] = curve
-	} else {
-		c.Index[curve.id] = len(c.curves)
-		c.curves = append(c.curves, curve)
-	}
-	return nil
-}
-
-// give checks pixels and puts them on the canvas, all or none.
-func (c *Canvas) give(pixels []*pb.GivenPixel) error {
-	if err := checkGiven(pixels, c.Ground.Width, c.Ground.Height); err != nil {
-		return err
-	}
-	if err := c.checkCount("pixels", len(pixels)); err != nil {
-		return err
-	}
-	c.own()
-	for _, p := range pixels {
-		givePixel(c.Ground, p.GetX(), p.GetY(), rgbOf(p))
-	}
-	return nil
-}
-
-// checkCount bounds how much of the canvas a change is about.
-func (c *Canvas) checkCount(field string, pixels int) error {
-	if pixels > c.limit {
-		return apierr.Refuse(field, fmt.Sprintf("%d pixels", pixels), "are more than the server's limit of %d", c.limit)
-	}
-	return nil
-}
-
-// move takes pixels away, all or none, and gives them again so far from there, unless by is nil.
-func (c *Canvas) move(xy []uint32, by *[2]int64) error {
-	if len(xy)%2 != 0 {
-		return apierr.Refuse("xy", fmt.Sprintf("%d numbers", len(xy)), "must be pairs of x and y")
-	}
-	if err := c.checkCount("xy", len(xy)/2); err != nil {
-		return err
-	}
-	g := c.Ground
-	for i := 0; i < len(xy); i += 2 {
-		x, y := xy[i], xy[i+1]
-		if !onCanvas(g, int64(x), int64(y)) || g.Flags == nil || g.Flags[int(y)*g.Width+int(x)]&diffusion.Fixed == 0 {
-			return apierr.Refuse(fmt.Sprintf("xy[%d]", i), xy[i:i+2], "is no pixel that was given")
-		}
-		if by != nil && !onCanvas(g, int64(x)+by[0], int64(y)+by[1]) {
-			return apierr.Refuse(fmt.Sprintf("xy[%d]", i), xy[i:i+2], "is moved to %v, outside of the canvas of %dx%d",
-				[2]int64{int64(x) + by[0], int64(y) + by[1]}, g.Width, g.Height)
-		}
-	}
-	c.own()
-	n := g.Width * g.Height
-	taken := make([]rgb, 0, len(xy)/2)
-	for i := 0; i < len(xy); i += 2 {
-		at := int(xy[i+1])*g.Width + int(xy[i])
-		if by != nil {
-			taken = append(taken, rgb{g.Values[at], g.Values[n+at], g.Values[2*n+at]})
-		}
-		g.Flags[at] &^= diffusion.Fixed
-	}
-	for i, color := range taken {
-		at := int(int64(xy[2*i+1])+by[1])*g.Width + int(int64(xy[2*i])+by[0])
-		g.Flags[at] |= diffusion.Fixed
-		for k, v := range color {
-			g.Values[k*n+at] = v
-		}
-	}
-	return nil
-}
-
-// onCanvas reports whether there is such a pixel.
-func onCanvas(d *diffusion.Drawing, x, y int64) bool {
-	return x >= 0 && y >= 0 && x < int64(d.Width) && y < int64(d.Height)
-}
-
-// shut replaces the closed edges of pixels, of all or none.
-func (c *Canvas) shut(pixels []*pb.PixelEdges) error {
-	if err := c.checkCount("pixels", len(pixels)); err != nil {
-		return err
-	}
-	g := c.Ground
-	good := uint32(0) // edges that were checked before
-	for i, p := range pixels {
-		field := fmt.Sprintf("pixels[%d]", i)
-		if !onCanvas(g, int64(p.GetX()), int64(p.GetY())) {
-			return apierr.Refuse(field, [2]uint32{p.GetX(), p.GetY()}, "is outside of the canvas of %dx%d", g.Width, g.Height)
-		}
-		if e := p.GetEdges(); e != good {
-			if err := c.checkEdges(e); err != nil {
-				return apierr.Under(field+".edges", err)
-			}
-			good = e
-		}
-	}
-	c.own()
-	for _, p := range pixels {
-		at := &g.Flags[int(p.GetY())*g.Width+int(p.GetX())]
-		*at = *at&diffusion.Fixed | uint8(p.GetEdges())
-	}
-	return nil
-}
-
-// checkEdges checks the closed edges of a pixel, for the method of the canvas as well.
-func (c *Canvas) checkEdges(edges uint32) error {
-	if edges > 0xff || edges&uint32(diffusion.Fixed) != 0 {
-		return apierr.Refuse("", edges, "%s", noEdges)
-	}
-	d := &diffusion.Drawing{Width: 1, Height: 1, Channels: 1, Flags: []uint8{uint8(edges)}, Values: make([]float32, 1),
-		Method: c.Ground.Method}
-	return wire.FieldError(d.Check(), func(v kernels.Violation) (path, value, reason string) {
-		if reason = noEdges; v.Path[0] == "method" {
-			reason = v.Value + " " + v.Reason
-		}
-		return "", fmt.Sprint(edges), reason
-	})
 }

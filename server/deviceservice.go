@@ -13,12 +13,14 @@ import (
 	"github.com/polyscan/polyscan/server/drivers"
 )
 
+// deviceServer answers the calls of DeviceService: it is of no room, because it tells what all of them have.
 type deviceServer struct {
 	pb.UnimplementedDeviceServiceServer
-	*Server
+	server *Server
 }
 
-func (s *deviceServer) GetDevice(context.Context, *pb.GetDeviceRequest) (*pb.GetDeviceResponse, error) {
+func (d *deviceServer) GetDevice(context.Context, *pb.GetDeviceRequest) (*pb.GetDeviceResponse, error) {
+	s := d.server
 	dev := s.dev.Current()
 	i := dev.Info()
 	return &pb.GetDeviceResponse{
