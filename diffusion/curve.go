@@ -41,8 +41,8 @@ type Curve struct {
 	// Points are the control points of n Béziers, 3n+1: each begins where the one before ends. A curve whose last point
 	// is its first is closed.
 	Points []Point
-	// Left and Right are the stops of the sides, to the left and right of who walks along the curve on a screen. A side
-	// without any gives no values.
+	// Left and Right are the stops of the sides, to the left and right of the direction in which the curve runs on a
+	// screen. A side without any gives no values.
 	Left, Right []Stop
 	// Blur is how much the picture is blurred around the curve once it is solved; none leaves it sharp. In between,
 	// deviations are solved for as values are.
@@ -80,8 +80,8 @@ type strokes struct {
 	barriers bool // edges may be blocked
 }
 
-// Check returns what is wrong with a drawing, an [*kernels.InvalidError], or nil. That nothing is given shows only when it is
-// drawn.
+// Check returns what is wrong with a drawing, an [*kernels.InvalidError], or nil. That nothing is given shows only when
+// it is drawn.
 func (d *Drawing) Check() error {
 	_, _, err := d.check()
 	return err

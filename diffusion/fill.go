@@ -56,9 +56,9 @@ type Holes struct {
 // background of what the holes hold, and the residual is that without the background. opts may be nil, and have no
 // Start. The solution has no Values.
 //
-// Bad input is an [*kernels.InvalidError], such as holes that cover all of the image; where the device has no room the error is
-// a [*kernels.CapacityError]. Results are arbitrary where there is an error. It is exact but for what [Solve] leaves,
-// and the rounding.
+// Bad input is an [*kernels.InvalidError], such as holes that cover all of the image; where the device has no room the
+// error is a [*kernels.CapacityError]. Results are arbitrary where there is an error. It is exact but for what [Solve]
+// leaves, and the rounding.
 func Fill(ctx context.Context, dev *kernels.Device, h *Holes, opts *Options) (*Solution, error) {
 	f, err := newFill(dev, h, opts)
 	if err != nil {
@@ -88,7 +88,8 @@ func newFill(dev *kernels.Device, h *Holes, opts *Options) (*fill, error) {
 	}
 	if g := im.Format; !f.format.Valid() || f.format.Colours() != g.Colours() ||
 		f.format.SampleBytes != g.SampleBytes || f.format.Bits != g.Bits {
-		return nil, invalid(path{"format"}, f.format, "must have the colours and bits of %v, the format of the image", g)
+		return nil, invalid(path{"format"}, f.format, "must have the colours and bits of %v, the format of the image",
+			g)
 	}
 	if err := h.Mask.check("mask", f.pixels); err != nil {
 		return nil, err

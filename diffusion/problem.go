@@ -97,8 +97,8 @@ func gridOf(width, height int, m Method, barriers, oneWay bool) (driver.Diffusio
 // checkFlags returns all flags that there are.
 func (p *Problem) checkFlags() (all uint8, _ error) {
 	if len(p.Flags) != p.Width*p.Height {
-		return 0, invalid(path{"flags"}, fmt.Sprintf("%d values", len(p.Flags)), "must be %d, one for each pixel of %dx%d",
-			p.Width*p.Height, p.Width, p.Height)
+		return 0, invalid(path{"flags"}, fmt.Sprintf("%d values", len(p.Flags)),
+			"must be %d, one for each pixel of %dx%d", p.Width*p.Height, p.Width, p.Height)
 	}
 	for i, f := range p.Flags {
 		if all |= f; f&^driver.DiffusionAllFlags != 0 {

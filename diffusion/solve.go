@@ -33,8 +33,8 @@ type Solution struct {
 
 // Solve computes the values of the pixels that are not fixed, in one job on dev. p is only read, and only during the
 // call; opts may be nil. The job lets more urgent ones go first about every millisecond of the device's time. A
-// solution that has not converged in the cycles allowed is no error. Bad input is an [*kernels.InvalidError]; where the device
-// has no room the error is a [*kernels.CapacityError].
+// solution that has not converged in the cycles allowed is no error. Bad input is an [*kernels.InvalidError]; where the
+// device has no room the error is a [*kernels.CapacityError].
 func Solve(ctx context.Context, dev *kernels.Device, p *Problem, opts *Options) (*Solution, error) {
 	g, err := p.grid()
 	if err != nil {

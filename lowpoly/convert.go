@@ -19,7 +19,7 @@ type Result struct {
 	kernels.Timing
 }
 
-// Convert makes a low-poly picture of an image, in one job on dev. What it doesn't take is an [*kernels.InvalidError]; where
+// Convert makes a low-poly picture of an image, in one job on dev. Bad input is an [*kernels.InvalidError]; where
 // the device has no room the error is a [*kernels.CapacityError]. Time grows with the pixels, and hardly with the
 // vertices.
 //

@@ -129,7 +129,8 @@ func (o *Options) rule(width, height int) (rule driver.VertexRule, n int, err er
 	}
 	border := kernels.BorderVertices(width, height, rule.Border)
 	if border > n {
-		return rule, 0, invalid(path{"border"}, rule.Border, "puts %d vertices on the border, there are to be %d", border, n)
+		return rule, 0, invalid(path{"border"}, rule.Border, "puts %d vertices on the border, there are to be %d",
+			border, n)
 	}
 	switch {
 	case o.Cell == Off:

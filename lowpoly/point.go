@@ -29,8 +29,8 @@ const (
 	Banding    = driver.Banding
 )
 
-// ShadeMethod says how the pixels of triangles are found. The zero value is the backend's fastest one; all give the same
-// pixels.
+// ShadeMethod says how the pixels of triangles are found. The zero value is the backend's fastest one; all give the
+// same pixels.
 type ShadeMethod = driver.ShadeMethod
 
 // The methods of shading.

@@ -19,8 +19,8 @@ type Triangulation struct {
 	kernels.Timing
 }
 
-// checkPoints returns an [*kernels.InvalidError] where there are more than [driver.MaxPoints], or a coordinate is beyond
-// [driver.MaxPoint].
+// checkPoints returns an [*kernels.InvalidError] where there are more than [driver.MaxPoints], or a coordinate is
+// beyond [driver.MaxPoint].
 func checkPoints(points []Point) error {
 	if len(points) > driver.MaxPoints {
 		return invalid(path{"points"}, len(points), "are more than %d", driver.MaxPoints)
@@ -42,7 +42,7 @@ func checkPoints(points []Point) error {
 // the call. RouteDirect takes about 150 bytes of device memory a point, and time that grows a little faster than their
 // number; RouteVoronoi about 170, and 8 bytes for each pixel of the rectangle that the points span, which has limits,
 // see [driver.MaxSide] and [driver.MaxPixels]. What is special about a set (none, equal points, all on a line, a
-// lattice) is no error; see [driver.Triangulate] for what comes of it. What it doesn't take is an [*kernels.InvalidError];
+// lattice) is no error; see [driver.Triangulate] for what comes of it. Bad input is an [*kernels.InvalidError];
 // where the device has no room the error is a [*kernels.CapacityError].
 func Triangulate(ctx context.Context, dev *kernels.Device, points []Point, route Route) (*Triangulation, error) {
 	if err := checkPoints(points); err != nil {

@@ -17,7 +17,7 @@ type Diagram struct {
 
 // Voronoi labels the pixels of an image of a size with their nearest sites, which are pixels, in one job on dev.
 // Methods are those of [VoronoiMethod]; the default is exact. sites are only read, and only during the call.
-// What it doesn't take is an [*kernels.InvalidError]; where the device has no room the error is a [*kernels.CapacityError].
+// Bad input is an [*kernels.InvalidError]; where the device has no room the error is a [*kernels.CapacityError].
 func Voronoi(ctx context.Context, dev *kernels.Device, sites []Point, width, height int,
 	method VoronoiMethod) (*Diagram, error) {
 	if err := kernels.CheckSize(width, height); err != nil {

@@ -25,7 +25,8 @@ type extent struct {
 	band  []bandEdge
 }
 
-// done looks at the context now and then. Sorting asks in each comparison, which are equal once it says so, and then ends.
+// done looks at the context now and then. Sorting asks in each comparison, which are equal once it says so, and then
+// ends.
 func (x *extent) done() bool {
 	if x.looks--; x.looks < 0 {
 		const often = 1 << 12 // some 50 µs

@@ -8,10 +8,10 @@ import (
 )
 
 // Mask returns what draws the pixels inside any region of the set into memory of dev, in jobs of whoever needs them
-// there, so that they don't pass through the host as those of [Rasterize] do; and how many bytes of the job's memory that
-// takes until it returns. draw enqueues writing to dst, of width*height bytes in row-major order, 255 for each pixel
-// inside any region and 0 for the others, and lets more urgent jobs go first. It is safe for concurrent use. All methods
-// and backends write the same. Errors are those of [Rasterize].
+// there, so that they don't pass through the host as those of [Rasterize] do; and how many bytes of the job's memory
+// that takes until it returns. draw enqueues writing to dst, of width*height bytes in row-major order, 255 for each
+// pixel inside any region and 0 for the others, and lets more urgent jobs go first. It is safe for concurrent use. All
+// methods and backends write the same. Errors are those of [Rasterize].
 func (s *Set) Mask(dev *kernels.Device, width, height int, m Method) (
 	draw func(q *kernels.Queue, dst kernels.Buffer[byte]) error, bytes int64, _ error) {
 	if err := kernels.CheckSize(width, height); err != nil {

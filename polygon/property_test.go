@@ -52,7 +52,7 @@ func TestQuantisingTwice(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !reflect.DeepEqual(s.maskRegions(), again.maskRegions()) || s.Area(0) != again.Area(0) {
+		if !reflect.DeepEqual(s.maskRegions(), again.maskRegions()) || s.areas[0] != again.areas[0] {
 			t.Fatalf("edges %v became %v", s.maskRegions(), again.maskRegions())
 		}
 	})
@@ -94,8 +94,8 @@ func TestTranslation(t *testing.T) {
 				}
 			}
 		}
-		if set.Area(0) != movedSet.Area(0) {
-			t.Fatalf("area %v became %v", set.Area(0), movedSet.Area(0))
+		if set.areas[0] != movedSet.areas[0] {
+			t.Fatalf("area %v became %v", set.areas[0], movedSet.areas[0])
 		}
 	})
 }

@@ -16,8 +16,8 @@ import (
 // cheaper.
 //
 // All methods give the same result, bit for bit, as does every backend. Bad frames and reductions give an
-// [*kernels.InvalidError] with paths such as "frame.stride", before anything is enqueued; so do limits on channels that the
-// frame does not have, and, after the pixels were looked at, a 16-bit sample inside a region that is above what the
+// [*kernels.InvalidError] with paths such as "frame.stride", before anything is enqueued; so do limits on channels that
+// the frame does not have, and, after the pixels were looked at, a 16-bit sample inside a region that is above what the
 // format's bits hold. Where the device has no room the error is a [*kernels.CapacityError]; a method that the backend
 // lacks is [driver.ErrNotSupported]. A region that catches no pixel is no error.
 func Reduce(ctx context.Context, dev *kernels.Device, set *Set, f kernels.Picture, r Reductions, m Method) (*Result,
@@ -171,8 +171,8 @@ func (d *deriver) run(ctx context.Context, dev *kernels.Device, extra, held int6
 	})
 }
 
-// rowsOf returns the pieces of rows [y0, y1) of a frame in host memory and their number of bytes; the gap behind the last
-// of them is left out. The pieces are appended to dst.
+// rowsOf returns the pieces of rows [y0, y1) of a frame in host memory and their number of bytes; the gap behind the
+// last of them is left out. The pieces are appended to dst.
 func rowsOf(f *kernels.Picture, dst [][]byte, y0, y1 int) ([][]byte, int) {
 	stride := f.RowBytes()
 	from := y0 * stride

@@ -30,7 +30,9 @@ type RegionResult struct {
 	Name  string
 	// Count of the region's pixels inside the frame.
 	Count uint64
-	// Area as [Set.Area] has it, inside the frame or not, in square pixels.
+	// Area is the absolute value of the sum of the signed areas of the region's quantised rings, inside the frame or
+	// not, in square pixels, correctly rounded. It is the geometric area where rings don't cross and holes have the
+	// opposite direction.
 	Area float64
 	// Coverage is the share of the region's pixels that lie inside the frame, 0 to 1; 1 for a region without any. It is
 	// unknown, and 0, where counting the pixels outside would take too long: more than 2^26 steps for this region and

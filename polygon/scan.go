@@ -127,8 +127,8 @@ type ScannedPart struct {
 	// Result as that of [Reduce] over the part's lines. Bounds and coverage are those of the regions in the window,
 	// whichever lines came. Nil with Err.
 	Result *Result
-	// Err is what [Reduce] returns for the part's pixels: an [*kernels.InvalidError] for a 16-bit sample beyond the format's
-	// bits, or [ErrInconsistent].
+	// Err is what [Reduce] returns for the part's pixels: an [*kernels.InvalidError] for a 16-bit sample beyond the
+	// format's bits, or [ErrInconsistent].
 	Err error
 	// MissingLines is how many lines the regions need that did not come; the result is of the others.
 	MissingLines int
@@ -369,10 +369,10 @@ func (c *Scanner) Start(number, line uint64) error {
 }
 
 // Strip takes lines and returns the parts that are done with them, those that were started first in front. A strip that
-// can't be used is an [*kernels.InvalidError] with paths such as "frame.data" or "first_line", as is one with lines that an
-// open part has already; nothing has happened then. After any other error its lines are missing, and where the job had
-// begun, so are the lines before it of the regions that are not complete in the parts that it touches: their sums may
-// hold some of it.
+// can't be used is an [*kernels.InvalidError] with paths such as "frame.data" or "first_line", as is one with lines
+// that an open part has already; nothing has happened then. After any other error its lines are missing, and where the
+// job had begun, so are the lines before it of the regions that are not complete in the parts that it touches: their
+// sums may hold some of it.
 func (c *Scanner) Strip(ctx context.Context, s ScanStrip) ([]*ScannedPart, error) {
 	if c.closed || c.prepared == nil {
 		return nil, ErrClosed

@@ -258,13 +258,6 @@ func (s *Set) addLimits(bad *kernels.InvalidError, i int, exprs []string, known 
 // Len is the number of regions.
 func (s *Set) Len() int { return len(s.names) }
 
-// Name is the name of region i.
-func (s *Set) Name(i int) string { return s.names[i] }
-
-// Area is the absolute value of the sum of the signed areas of region i's quantised rings, in square pixels, correctly
-// rounded. It is the geometric area where rings don't cross and holes have the opposite direction.
-func (s *Set) Area(i int) float64 { return s.areas[i] }
-
 // Vertices is the number of vertices that the regions were given with.
 func (s *Set) Vertices() int { return s.vertices }
 

@@ -154,16 +154,16 @@ func TestNewSetTakes(t *testing.T) {
 			t.Errorf("%s: %v", c.name, err)
 			continue
 		}
-		if got := s.Area(0); got != c.area && !math.IsNaN(c.area) {
+		if got := s.areas[0]; got != c.area && !math.IsNaN(c.area) {
 			t.Errorf("%s: area %v, want %v", c.name, got, c.area)
 		}
 		vertices := 0
 		for _, r := range c.region.Rings {
 			vertices += len(r)
 		}
-		if s.Len() != 1 || s.Name(0) != c.region.Name || s.Vertices() != vertices || s.HasLimits() ||
+		if s.Len() != 1 || s.names[0] != c.region.Name || s.Vertices() != vertices || s.HasLimits() ||
 			s.Limits(0) != nil {
-			t.Errorf("%s: Len %d, Name %q, Vertices %d", c.name, s.Len(), s.Name(0), s.Vertices())
+			t.Errorf("%s: Len %d, Name %q, Vertices %d", c.name, s.Len(), s.names[0], s.Vertices())
 		}
 	}
 }
@@ -280,7 +280,7 @@ func FuzzNewSet(f *testing.F) {
 		if sx != 0 || sy != 0 {
 			t.Error("the rings are not closed")
 		}
-		if a := s.Area(0); !(a >= 0 && a <= 1<<60) {
+		if a := s.areas[0]; !(a >= 0 && a <= 1<<60) {
 			t.Errorf("area %v", a)
 		}
 	})

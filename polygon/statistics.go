@@ -101,8 +101,8 @@ func (c Channel) String() string {
 	return fmt.Sprintf("Channel(%d)", uint8(c))
 }
 
-// channelsOf are the channels of a format in the order of results: red, green, blue, alpha, whatever the order in memory.
-// One channel is gray, two are gray and alpha.
+// channelsOf are the channels of a format in the order of results: red, green, blue, alpha, whatever the order in
+// memory. One channel is gray, two are gray and alpha.
 func channelsOf(f kernels.PixelFormat) []Channel {
 	switch f.Channels {
 	case 1:
@@ -187,9 +187,11 @@ func (r *Reductions) check(bad *kernels.InvalidError) {
 	if lower && upper && (h.Lower != 0 || h.Upper != 0) {
 		switch {
 		case h.Lower >= h.Upper:
-			bad.Add(path{"reductions", "histogram", "upper"}, number(h.Upper), "must be above lower, %s", number(h.Lower))
+			bad.Add(path{"reductions", "histogram", "upper"}, number(h.Upper), "must be above lower, %s",
+				number(h.Lower))
 		case h.Bins == 0:
-			bad.Add(path{"reductions", "histogram", "bins"}, "0", "must be 1 to %d where lower and upper are given", maxBins)
+			bad.Add(path{"reductions", "histogram", "bins"}, "0",
+				"must be 1 to %d where lower and upper are given", maxBins)
 		}
 	}
 }
