@@ -34,13 +34,13 @@ type row struct {
 var rows = []row{
 	{"methods of the driver's interfaces", 44, driverMethods},
 	{"Go and CUDA files that mention HullCompletion", 22, mentionHull},
-	{"functions and tables that hold MaxSide", 27, sideChecks},
+	{"functions and tables that hold MaxSide", 25, sideChecks},
 	{"definitions of InvalidError", 1, invalidErrors},
-	{"structs that embed *Server", 12, embedServer},
-	{"non-test files in package server", 40, serverFiles},
-	{"exported symbols of what users import", 780, exportedSymbols},
+	{"structs that embed *Server", 1, embedServer},
+	{"non-test files in package server", 12, serverFiles},
+	{"exported symbols of what users import", 760, exportedSymbols},
 	{"hand-written layout lines of kernels/cuda", 0, layoutLines},
-	{"Go lines over 140 columns", 149, longLines},
+	{"Go lines over 140 columns", 0, longLines},
 	{"words of README.md", 1300, readmeWords},
 	{"lines of README.md", 150, readmeLines},
 	{"lines of product Go", 68500, productLines},
@@ -250,7 +250,9 @@ func embedServer(t *tree) (n int) {
 				}
 				typ := star.X
 				if q, ok := typ.(*ast.SelectorExpr); ok {
-					typ = q.Sel
+					if of, ok := q.X.(*ast.Ident); ok && of.Name == "server" {
+						typ = q.Sel
+					}
 				}
 				if id, ok := typ.(*ast.Ident); ok && id.Name == "Server" {
 					n++
