@@ -95,7 +95,9 @@ func (c *Canvas) RemoveCurve(id string) (edit uint64, err error) {
 // PutPixels gives pixels, under all curves, or other colours to those given before, those of a frame included: all of
 // them, or none where one is refused.
 func (c *Canvas) PutPixels(pixels ...*polyscanv1.GivenPixel) (edit uint64, err error) {
-	return c.send(&polyscanv1.EditRequest{Message: &polyscanv1.EditRequest_PutPixels{PutPixels: &polyscanv1.GivenPixels{Pixels: pixels}}})
+	return c.send(&polyscanv1.EditRequest{Message: &polyscanv1.EditRequest_PutPixels{
+		PutPixels: &polyscanv1.GivenPixels{Pixels: pixels},
+	}})
 }
 
 // RemovePixels takes pixels away that were given, those of a frame included: all of them or none.
@@ -104,7 +106,9 @@ func (c *Canvas) RemovePixels(places ...Point) (edit uint64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	return c.send(&polyscanv1.EditRequest{Message: &polyscanv1.EditRequest_RemovePixels{RemovePixels: &polyscanv1.PixelPlaces{Xy: xy}}})
+	return c.send(&polyscanv1.EditRequest{Message: &polyscanv1.EditRequest_RemovePixels{
+		RemovePixels: &polyscanv1.PixelPlaces{Xy: xy},
+	}})
 }
 
 // MovePixels moves pixels that were given, those of a frame included: all of them or none. Where they come to, they
@@ -131,7 +135,9 @@ func placesOf(method string, places []Point) ([]uint32, error) {
 
 // PutEdges closes edges of pixels, and opens their others: of all pixels, or of none where one is refused.
 func (c *Canvas) PutEdges(pixels ...*polyscanv1.PixelEdges) (edit uint64, err error) {
-	return c.send(&polyscanv1.EditRequest{Message: &polyscanv1.EditRequest_PutEdges{PutEdges: &polyscanv1.PutEdges{Pixels: pixels}}})
+	return c.send(&polyscanv1.EditRequest{Message: &polyscanv1.EditRequest_PutEdges{
+		PutEdges: &polyscanv1.PutEdges{Pixels: pixels},
+	}})
 }
 
 // send sends a change. It returns [ErrStreamEnded] after CloseSend, and where the call has ended, for which Recv has

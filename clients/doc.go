@@ -3,7 +3,8 @@
 //
 //	c, err := clients.Dial("localhost:7465")
 //	...
-//	res, err := c.Reduce(ctx, clients.UseRegions(clients.Polygon("U7", 100, 100, 180, 100, 180, 160)), clients.Encoded(file))
+//	chip := clients.Polygon("U7", 100, 100, 180, 100, 180, 160)
+//	res, err := c.Reduce(ctx, clients.UseRegions(chip), clients.Encoded(file))
 //
 // It is a thin layer over the generated stubs of package polyscanv1, whose messages it takes and returns: [Client] adds
 // dial options that fit large frames, a codec that sends pixels without copying them, streams with a bounded number of

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"runtime"
+	"strings"
 
 	"github.com/alecthomas/kong"
 
@@ -33,7 +34,8 @@ type app struct {
 	VersionFlag command.Version `name:"version"`
 }
 
-const description = `Plays a folder of frames, or synthetic parts, into a polyscan server as line-scan cameras would, and says how fast and
+const description = `
+Plays a folder of frames, or synthetic parts, into a polyscan server as line-scan cameras would, and says how fast and
 how right the answers were. Without --addr it starts a server of its own.
 
 Its flags are those of "conveyor play": see conveyor play --help.
@@ -103,7 +105,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 func (e *env) parse(args []string) int {
 	return command.Run(&app{}, args, e.stdout, e.stderr, nil, e.run,
 		kong.Name("conveyor"),
-		kong.Description(description),
+		kong.Description(strings.TrimPrefix(description, "\n")),
 		kong.ExplicitGroups([]kong.Group{
 			{Key: "parts", Title: "Parts:"},
 			{Key: "camera", Title: "Cameras:"},

@@ -178,9 +178,9 @@ func findCapacity(ctx context.Context, e *env, l *load, step time.Duration, want
 	case all.Lines == 0:
 		r.Outcome, r.Reasons = runVoid, []string{"no line rate was kept up"}
 	case all.Most > (1+capacitySpread)*all.Lines:
-		r.Warnings = append(r.Warnings, fmt.Sprintf("%d searches ended at %s lines/s: the machine does other things, too, or "+
-			"its clock changes; close other programs and try again, or count on the lower number", capacitySearches,
-			all.rates()))
+		r.Warnings = append(r.Warnings, fmt.Sprintf("%d searches ended at %s lines/s: the machine is busy with other "+
+			"things, or its clock changes; close other programs and try again, or count on the lower number",
+			capacitySearches, all.rates()))
 	}
 	return r, nil
 }

@@ -49,7 +49,8 @@ type app struct {
 	VersionFlag command.Version `name:"version"`
 }
 
-const description = `Reduces frames over polygons: exact statistics of the pixels inside each region, and a verdict where regions have
+const description = `
+Reduces frames over polygons: exact statistics of the pixels inside each region, and a verdict where regions have
 limits.
 
 Examples:
@@ -90,7 +91,9 @@ func (e *env) parse(args []string) int {
 		},
 		append(daemon.Options("serve", sources),
 			kong.Name("polyscan"),
-			kong.Description(description),
+			kong.Description(strings.TrimPrefix(description, "\n")),
+			kong.Vars{"mask_methods": "auto,naive,tiled,edge-filtered,tiled-edge-filtered,row-spans",
+				"solvers": "multigrid,naive,pyramid-cautious,pyramid-greedy,variable-stencil"},
 			kong.ExplicitGroups([]kong.Group{
 				{Key: "regions", Title: "Regions:"},
 				{Key: "frame", Title: "Frame:"},

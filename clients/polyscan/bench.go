@@ -36,7 +36,7 @@ type benchCmd struct {
 	Regions []string `enum:"outline,small" placeholder:"KIND"`
 	// Methods: naive, tiled, edge-filtered, tiled-edge-filtered, row-spans, or auto; by default all but the first
 	// and the last.
-	Method []string `enum:"auto,naive,tiled,edge-filtered,tiled-edge-filtered,row-spans" placeholder:"METHOD"`
+	Method []string `enum:"${mask_methods}" placeholder:"METHOD"`
 	// Pixel format: gray8, gray16le, rgb8, bgr8 or rgba8; by default gray8, and of low-poly pictures and diffusion
 	// curves rgb8.
 	Format string `default:"" enum:",gray8,gray16le,rgb8,bgr8,rgba8" placeholder:"FORMAT" predictor:"format"`
@@ -44,7 +44,7 @@ type benchCmd struct {
 	Vertices []int `placeholder:"N"`
 	// Time diffusion curves instead, by these methods: multigrid, naive, pyramid-cautious, pyramid-greedy,
 	// variable-stencil.
-	Solver []string `enum:"multigrid,naive,pyramid-cautious,pyramid-greedy,variable-stencil" placeholder:"METHOD"`
+	Solver []string `enum:"${solvers}" placeholder:"METHOD"`
 	// With --solver, stop after so many cycles, whatever the error.
 	MaxCycles int `default:"100" placeholder:"N"`
 	// Time for each row, at least.

@@ -90,7 +90,8 @@ func connect(e *env, s *serverFlags, d *deviceFlags, recipeDir string) (*connect
 	var err error
 	if s.Addr != "" {
 		if d.Device != "auto" || d.Threads != 0 {
-			return nil, usage("--device and --threads are for the server inside the process; the one at --addr %s has its own", s.Addr)
+			return nil, usage("--device and --threads are for the server inside the process; the one at --addr %s has its own",
+				s.Addr)
 		}
 		if recipeDir != "" {
 			return nil, usage("--recipes is for the server inside the process; the one at --addr %s has its own",

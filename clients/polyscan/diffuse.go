@@ -249,8 +249,9 @@ func percent(n uint64, of int) string {
 }
 
 // solve returns the picture, and with --progress how many there were, having written them.
-func (c *diffuseCmd) solve(conn *connection, req *polyscanv1.SolveRequest, working *busy) (res *polyscanv1.SolveResponse, pictures int,
-	err error) {
+func (c *diffuseCmd) solve(
+	conn *connection, req *polyscanv1.SolveRequest, working *busy,
+) (res *polyscanv1.SolveResponse, pictures int, err error) {
 	if c.Progress == "" {
 		res, err = conn.Solve(conn.ctx, req)
 		return res, 0, err

@@ -104,7 +104,8 @@ func (c *backgroundCmd) Run(e *env) (err error) {
 	case f.mask != nil:
 		req.Foreground = &polyscanv1.BackgroundRequest_Mask{Mask: f.mask}
 	case f.regions != nil:
-		req.Foreground = &polyscanv1.BackgroundRequest_RegionSet{RegionSet: &polyscanv1.RegionSet{Regions: f.regions.message()}}
+		regions := &polyscanv1.RegionSet{Regions: f.regions.message()}
+		req.Foreground = &polyscanv1.BackgroundRequest_RegionSet{RegionSet: regions}
 	}
 	working := e.busy("background: by " + c.Solver)
 	res, err := conn.Background(conn.ctx, req)

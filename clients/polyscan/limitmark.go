@@ -27,7 +27,8 @@ type span struct {
 
 // A limit on a quantity that is itself a sample value. Others (counts, sums, variances) have no place on the axis and
 // match nothing.
-var markable = regexp.MustCompile(`^(?:(?:r|g|b|a|red|green|blue|alpha|gray|grey)\s*\.\s*)?(mean|min|max|median|mode|p[0-9.]+)\s*` +
+var markable = regexp.MustCompile(`^(?:(?:r|g|b|a|red|green|blue|alpha|gray|grey)\s*\.\s*)?` +
+	`(mean|min|max|median|mode|p[0-9.]+)\s*` +
 	`(?:(<=|>=|==|!=|<|>)\s*([-+0-9.e]+)|in\s*[\[(]\s*([-+0-9.e]+)\s*,\s*([-+0-9.e]+)\s*[\])])$`)
 
 // spanOf reads a limit that the server has evaluated, and so has the grammar of limits. It reports false for one that

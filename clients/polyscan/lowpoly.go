@@ -318,7 +318,8 @@ func meshOf(res *polyscanv1.ConvertResponse) (*lowpoly.Mesh, error) {
 	for i := range out.Triangles {
 		t := lowpoly.Triangle{A: at(triangles, 3*i), B: at(triangles, 3*i+1), C: at(triangles, 3*i+2)}
 		if int64(max(t.A, t.B, t.C)) >= int64(n) {
-			return nil, fmt.Errorf("triangle %d of the server's mesh has the corners %d, %d and %d; there are %d points", i, t.A, t.B, t.C, n)
+			return nil, fmt.Errorf("triangle %d of the server's mesh has the corners %d, %d and %d; there are %d points", i,
+				t.A, t.B, t.C, n)
 		}
 		out.Triangles[i] = t
 		c := colors[4*i:]

@@ -29,7 +29,7 @@ type regionFlags struct {
 	Strict bool `group:"regions"`
 	// How to find the pixels: naive, tiled, edge-filtered, tiled-edge-filtered or row-spans. All give the same
 	// numbers.
-	Method string `enum:"auto,naive,tiled,edge-filtered,tiled-edge-filtered,row-spans" default:"auto" placeholder:"METHOD" group:"regions"`
+	Method string `enum:"${mask_methods}" default:"auto" placeholder:"METHOD" group:"regions"`
 }
 
 // regions is a regions file after reading.

@@ -528,7 +528,8 @@ func quantiles(d []time.Duration) latencyReport {
 // csvHeader names the columns of --csv: a row for each frame, region and channel, and one for a frame that was refused,
 // whose frame_verdict is REFUSED. Unset values are empty.
 var csvHeader = []string{"sequence", "frame", "frame_verdict", "region", "verdict", "channel", "count", "sum", "mean",
-	"stddev", "min", "p50", "max", "reason", "latency_ms", "error"}
+	"stddev", "min", "p50", "max", "reason", "latency_ms", "error",
+	"coverage"}
 
 // writeCSV writes a row to the file at once.
 func (s *streamRun) writeCSV(row []string) error {
@@ -548,7 +549,7 @@ func (s *streamRun) writeRows(a *clients.Answer) error {
 	latency := strconv.FormatFloat(float64(a.Latency.Microseconds())/1e3, 'f', 3, 64)
 	if a.Err != nil {
 		return s.writeCSV([]string{sequence, a.Frame.GetFrameId(), "REFUSED", "", "", "", "", "", "", "", "", "", "", "",
-			latency, s.refusal(a)})
+			latency, s.refusal(a), ""})
 	}
 	name := func(v polyscanv1.Verdict) string {
 		if n := verdictName(v); n != nil {
@@ -579,7 +580,7 @@ func (s *streamRun) writeRows(a *clients.Answer) error {
 			row := []string{sequence, a.Frame.GetFrameId(), name(a.Result.GetVerdict()), g.GetName(),
 				name(g.GetVerdict()), channelName(ch.GetChannel()), strconv.FormatUint(g.GetCount(), 10),
 				integer(ch.Sum), float(ch.Mean), float(ch.Stddev), integer(ch.Min), p50, integer(ch.Max),
-				strings.Join(reasons, "; "), latency, ""}
+				strings.Join(reasons, "; "), latency, "", float(g.Coverage)}
 			if err := s.writeCSV(row); err != nil {
 				return err
 			}

@@ -128,10 +128,10 @@ func TestStreamCSVRefused(t *testing.T) {
 	for _, r := range rows[1:] {
 		if r[2] == "REFUSED" {
 			refused++
-			if r[len(r)-1] == "" || r[len(r)-1] == r[1] || r[1] != fmt.Sprintf("a%d.png", refused+1) {
+			if why := r[len(r)-2]; why == "" || why == r[1] || r[1] != fmt.Sprintf("a%d.png", refused+1) {
 				t.Errorf("row %q", r)
 			}
-		} else if r[len(r)-1] != "" {
+		} else if r[len(r)-2] != "" || r[len(r)-1] != "1" {
 			t.Errorf("row %q", r)
 		}
 	}

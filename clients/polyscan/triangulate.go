@@ -101,7 +101,8 @@ func (c *triangulateCmd) Run(e *env) (err error) {
 		pretty(res.Compute), res.Backend)
 	if s := res.Steps; s != nil && err == nil {
 		_, err = fmt.Fprintf(e.stdout,
-			"By way of a Voronoi diagram: %s in islands, %d edges around the triangles between cells and %d around all, %s in %s\n",
+			"By way of a Voronoi diagram: %s in islands, %d edges around the triangles between cells and %d around all, "+
+				"%s in %s\n",
 			plural(int(s.GetIslands()), "pixel", "pixels"), s.GetBorderEdges(), s.GetHullEdges(),
 			plural(int(s.GetFlips()), "flip", "flips"),
 			plural(int(s.GetRounds()), "round", "rounds"))

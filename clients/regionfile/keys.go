@@ -25,8 +25,8 @@ type strangeKey struct {
 	more  int
 }
 
-// strange notes a key that an object ignores, if it is close to one of the object's own keys or belongs elsewhere in the
-// file. where says which object it is.
+// strange notes a key that an object ignores, if it is close to one of the object's own keys or belongs elsewhere in
+// the file. where says which object it is.
 func (b *builder) strange(key string, own []string, where func() string) {
 	if seen, ok := b.keys[key]; ok {
 		seen.more++
