@@ -60,7 +60,8 @@ var bounds = []int{driver.MaxSide}
 // MaxSide is only mentioned here.
 func Other() {}
 `,
-	"server/a.go": "package server\n\ntype Server struct{}\n\ntype a struct {\n\t*Server\n}\n\ntype b struct{ s *Server }\n\ntype c struct{ *grpc.Server }\n",
+	"server/a.go": "package server\n\ntype Server struct{}\n\ntype a struct {\n\t*Server\n}\n\n" +
+		"type b struct{ s *Server }\n\ntype c struct{ *grpc.Server }\n",
 	"server/scan/a.go": "package scan\n\ntype a struct {\n\t*server.Server\n}\n\nvar long = `" +
 		strings.Repeat("x", 130) + "`\n",
 	"server/a_test.go":  "package server\n\ntype t struct {\n\t*Server\n}\n",
