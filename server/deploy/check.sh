@@ -65,8 +65,8 @@ container() {
 	entry=$(bh inspect --format '{{range .OCIv1.Config.Entrypoint}}{{.}} {{end}}' "$c")
 	export -f bh
 	entry=${entry% }
-	# A network of its own: ports are free there, and nothing from outside helps.
-	c=$c entry=$entry unshare --net bash -euo pipefail -c '
+	# A network and processes of its own: ports are free there, nothing from outside helps, and nothing stays.
+	c=$c entry=$entry unshare --net --pid --fork --kill-child --mount-proc bash -euo pipefail -c '
 		ip link set lo up
 		bh run --isolation chroot "$c" -- $entry > "$work/server.log" 2>&1 &
 		healthy > "$work/health.log" 2>&1 || { cat "$work/health.log" "$work/server.log"; exit 1; }
