@@ -201,7 +201,7 @@ func TestBadInput(t *testing.T) {
 		{"reduce board.png -r ok.json --device tpu", 2,
 			`--device must be one of "auto","cpu","cuda" but got "tpu" (see polyscan reduce --help)`},
 		{"serve --tls-cert gone.pem --listen 127.0.0.1:0", 2, "server: TLS: the certificate has no key"},
-		{"serve --listen nowhere", 2, `serve: --listen: "nowhere" is no address: want host:port or unix:/path (see polyscan serve --help)`},
+		{"serve --listen nowhere", 2, `serve: --listen: "nowhere" is not an address: want host:port or unix:/path (see polyscan serve --help)`},
 		{"bench --size 1x1", 2, "--size 1x1: want from 16x16 to 134217728 pixels"},
 		{"bench --vertices 3", 2, "--vertices 3: must be from 4 to 134217728"},
 		{"bench --vertices 40 --method naive", 2,

@@ -28,8 +28,8 @@ var source embed.FS
 // Flags are the settings of a server, to be embedded in the flags of a command. They need [Options]. Those that concern
 // the server itself are [server.Config], whose zero value is the same as no flags.
 type Flags struct {
-	// File of settings, YAML: a key for each flag below, named as the flag is. The command line goes before the
-	// environment, that before the file, and that before the defaults.
+	// File of settings, YAML: a key for each flag below, named as the flag is. A flag overrides the environment,
+	// that overrides the file, and that overrides the default.
 	File configPath `name:"config" short:"c" placeholder:"FILE" type:"path" default:""`
 	// Print the settings as such a file, each with where it comes from, and exit.
 	PrintConfig printConfig `env:"-"`
@@ -57,7 +57,7 @@ type Flags struct {
 	ShutdownTimeout time.Duration `default:"30s"`
 }
 
-// Validate implements kong.Validatable: it finds what is wrong whatever the machine.
+// Validate implements kong.Validatable. It finds the mistakes that don't depend on the machine.
 func (f *Flags) Validate() error {
 	var bound *setting.BoundError
 	if errors.As(setting.Check(&f.Config), &bound) {
@@ -97,7 +97,7 @@ type fileMode fs.FileMode
 func (m *fileMode) UnmarshalText(text []byte) error {
 	n, err := strconv.ParseUint(string(text), 8, 32)
 	if err != nil || n > 0o777 {
-		return fmt.Errorf("%q is no mode of a file; want octal digits from 0 to 0777, such as 0660", text)
+		return fmt.Errorf("%q is not a file mode; want octal digits from 0 to 0777, such as 0660", text)
 	}
 	*m = fileMode(n)
 	return nil
@@ -145,7 +145,7 @@ func shown(f *kong.Flag) any {
 	}
 }
 
-// warn logs what is allowed and seldom meant.
+// warn logs settings that work and that few people mean.
 func (f *Flags) warn(log *slog.Logger, listeners []net.Listener) {
 	for _, l := range listeners {
 		a, ok := l.Addr().(*net.TCPAddr)

@@ -61,10 +61,10 @@ func TestValidate(t *testing.T) {
 		"--stream-idle=-1s":         "--stream-idle = -1s: must be at least 0s",
 		"--max-message 2GiB":        "--max-message = 2GiB: must be 0 to 2147483647",
 		"--max-pixels 999999999999": "--max-pixels = 999999999999: must be 0 to 536870912",
-		"--listen foo":              `--listen: "foo" is no address: want host:port or unix:/path`,
-		"--listen localhost:x":      `--listen: "localhost:x" is no address`,
+		"--listen foo":              `--listen: "foo" is not an address: want host:port or unix:/path`,
+		"--listen localhost:x":      `--listen: "localhost:x" is not an address`,
 		"--listen unix://":          "the path is missing",
-		"--http 7466":               `--http: "7466" is no address`,
+		"--http 7466":               `--http: "7466" is not an address`,
 	} {
 		if _, _, _, err := parse(t, strings.Fields(args)...); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", args, err, want)

@@ -33,7 +33,7 @@ func listenAll(addresses []string, mode fs.FileMode) ([]net.Listener, error) {
 func checkAddress(address string) error {
 	if path, ok := strings.CutPrefix(address, "unix:"); ok {
 		if strings.TrimPrefix(path, "//") == "" {
-			return fmt.Errorf("%q is no address: the path is missing", address)
+			return fmt.Errorf("%q is not an address: the path is missing", address)
 		}
 		return nil
 	}
@@ -42,7 +42,7 @@ func checkAddress(address string) error {
 		_, err = net.LookupPort("tcp", port)
 	}
 	if err != nil {
-		return fmt.Errorf("%q is no address: want host:port or unix:/path", address)
+		return fmt.Errorf("%q is not an address: want host:port or unix:/path", address)
 	}
 	return nil
 }
@@ -69,7 +69,7 @@ func listen(address string, mode fs.FileMode) (net.Listener, error) {
 	path = strings.TrimPrefix(path, "//") // unix:///path is the URL form
 	if fi, err := os.Stat(path); err == nil {
 		if fi.Mode().Type() != os.ModeSocket {
-			return nil, settingError{fmt.Errorf("%s: the file exists and is no socket", path)}
+			return nil, settingError{fmt.Errorf("%s: the file exists and is not a socket", path)}
 		}
 		if c, err := net.DialTimeout("unix", path, time.Second); err == nil {
 			c.Close()

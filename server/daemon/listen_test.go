@@ -28,10 +28,10 @@ func TestListenUnix(t *testing.T) {
 		{"unix:" + path, ""},
 		{"unix:" + path, "another server listens there"},
 		{"unix://" + left, ""},
-		{"unix:" + file, "is no socket"},
+		{"unix:" + file, "is not a socket"},
 		{"unix:", "the path is missing"},
 		{"unix:" + filepath.Join(dir, "none", "a.sock"), "no such file"},
-		{path, "is no address"},
+		{path, "is not an address"},
 	} {
 		l, err := listen(x.address, 0o640)
 		if x.says != "" {

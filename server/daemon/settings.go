@@ -143,7 +143,7 @@ func (f *file) parse(name string, text []byte, flags []*kong.Flag) error {
 		key, value := root.Content[i], root.Content[i+1]
 		i := slices.IndexFunc(flags, func(f *kong.Flag) bool { return f.Name == key.Value })
 		if i < 0 {
-			return at(key, "%q is no setting", key.Value)
+			return at(key, "%q is not a setting", key.Value)
 		}
 		if first, ok := f.values[key.Value]; ok {
 			return at(key, "%s is set a second time, first in line %d", key.Value, first.line)
@@ -168,7 +168,7 @@ func decode(n *yaml.Node, f *kong.Flag) (string, error) {
 	case n.Kind == yaml.SequenceNode && f.IsSlice():
 		for _, item := range n.Content {
 			if item.Kind != yaml.ScalarNode || item.Tag == "!!null" {
-				return "", fmt.Errorf("item %d is no plain value", len(items)+1)
+				return "", fmt.Errorf("item %d is not a plain value", len(items)+1)
 			}
 			items = append(items, item.Value)
 		}
