@@ -32,6 +32,9 @@ Examples:
 func (c *serveCmd) Run(e *env) error {
 	err := daemon.Run(e.ctx, "polyscan serve", &c.Flags, e.stdout, e.stderr, nil)
 	switch {
+	case c.LogFormat == "json" && errors.Is(err, daemon.ErrStart):
+		daemon.Report(e.stderr, "polyscan serve", true, err, "")
+		return errSaid
 	case errors.Is(err, drivers.ErrUnknown), errors.Is(err, kernels.ErrNoDevice):
 		return noDevice(c.Device, err)
 	case errors.Is(err, daemon.ErrStart):

@@ -478,6 +478,14 @@ func TestServe(t *testing.T) {
 		"1048576"); code != exitUsage || !strings.Contains(stderr, "--http: listen tcp "+web+": ") {
 		t.Errorf("a second server on the same port: exit %d, %s", code, stderr)
 	}
+	// With --log-format json that is said in JSON alone.
+	stdout, stderr, code := polyscan(t, "serve", "--listen", "127.0.0.1:0", "--http", web, "--memory", "1MiB",
+		"--log-format", "json")
+	var line struct{ Msg string }
+	if err := json.Unmarshal([]byte(stderr), &line); err != nil || code != exitUsage || stdout != "" ||
+		!strings.Contains(line.Msg, "--http: listen tcp "+web) {
+		t.Errorf("exit %d, %q, %q: %v", code, stdout, stderr, err)
+	}
 	if body, err := get("/metrics"); err != nil || !strings.Contains(body, "polyscan_") {
 		t.Errorf("metrics: %v\n%.300s", err, body)
 	}

@@ -259,8 +259,8 @@ func (f *file) origin(ctx *kong.Context, s *kong.Flag) string {
 	return "default"
 }
 
-// wantsJSON looks for the form of logs where the settings as a whole could not be read.
-func wantsJSON(args []string) bool {
+// WantsJSON looks for the form of logs where the settings as a whole could not be read.
+func WantsJSON(args []string) bool {
 	given := func(names ...string) string {
 		for i, a := range args {
 			for _, name := range names {
@@ -283,9 +283,9 @@ func wantsJSON(args []string) bool {
 	return err == nil && yaml.Unmarshal(text, &inFile) == nil && inFile.LogFormat == "json"
 }
 
-// Report writes an error that ended a command, as a line of text or, where the settings ask for that, of JSON.
-func Report(w io.Writer, name string, args []string, err error, hint string) {
-	if wantsJSON(args) {
+// Report writes an error that ended a command: a line of text with a hint behind it, or of JSON.
+func Report(w io.Writer, name string, json bool, err error, hint string) {
+	if json {
 		newLogger(w, true, slog.LevelInfo).Error(err.Error(), "command", name)
 		return
 	}

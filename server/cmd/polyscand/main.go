@@ -54,7 +54,7 @@ func run(args []string, stdout, stderr io.Writer, signals <-chan os.Signal) int 
 	var f flags
 	return command.Run(&f, args, stdout, stderr, nil, func(_ *kong.Context, err error) int {
 		if err != nil {
-			daemon.Report(stderr, "polyscand", args, err, "Try \"polyscand --help\".\n")
+			daemon.Report(stderr, "polyscand", daemon.WantsJSON(args), err, "Try \"polyscand --help\".\n")
 			return exitUsage
 		}
 		if f.Version {
@@ -67,7 +67,7 @@ func run(args []string, stdout, stderr io.Writer, signals <-chan os.Signal) int 
 		if err == nil {
 			return exitOK
 		}
-		daemon.Report(stderr, "polyscand", args, err, "")
+		daemon.Report(stderr, "polyscand", f.LogFormat == "json", err, "")
 		if errors.Is(err, server.ErrConfig) {
 			return exitUsage
 		}
