@@ -27,7 +27,7 @@ var sources embed.FS
 type app struct {
 	Play   playCmd   `cmd:"" default:"withargs" help:"Play frames or synthetic parts, and report. The default."`
 	Soak   soakCmd   `cmd:"" help:"Measure the capacity, and then run at a share of it, with faults, checking every part."`
-	Help   helpCmd   `cmd:"" help:"Help about a command."`
+	Help   helpCmd   `cmd:"" help:"Explain a command."`
 	Server serverCmd `cmd:"" hidden:""`
 
 	// Print the version of this build.

@@ -27,23 +27,23 @@ var sources embed.FS
 
 // app is the grammar; each command is in a file of its name.
 type app struct {
-	Reduce      reduceCmd      `cmd:"" help:"Statistics and verdicts of the regions of one frame."`
-	Stream      streamCmd      `cmd:"" help:"The same for all frames of a folder, over one stream."`
-	Mask        maskCmd        `cmd:"" help:"The pixels of regions as an image."`
-	Frames      framesCmd      `cmd:"" help:"Frames that a server keeps on its device."`
-	Recipe      recipeCmd      `cmd:"" help:"Regions and limits that a server keeps under a name."`
-	Lowpoly     lowpolyCmd     `cmd:"" help:"Pictures of triangles."`
-	Diffuse     diffuseCmd     `cmd:"" help:"Pictures from pixels that are given."`
-	Extract     extractCmd     `cmd:"" help:"Pictures as curves and pixels, which diffuse makes pictures of."`
-	Fill        fillCmd        `cmd:"" help:"Holes of pictures, filled from their borders."`
-	Background  backgroundCmd  `cmd:"" help:"Pictures without what regions hold, and what that was."`
-	Triangulate triangulateCmd `cmd:"" help:"Exact Delaunay triangles of points."`
+	Reduce      reduceCmd      `cmd:"" help:"Measure and judge the regions of one frame."`
+	Stream      streamCmd      `cmd:"" help:"Do the same for all frames of a folder, over one stream."`
+	Mask        maskCmd        `cmd:"" help:"Draw the pixels of regions as an image."`
+	Frames      framesCmd      `cmd:"" help:"Keep frames on a server's device."`
+	Recipe      recipeCmd      `cmd:"" help:"Keep regions and limits on a server, under a name."`
+	Lowpoly     lowpolyCmd     `cmd:"" help:"Turn a picture or a video into triangles."`
+	Diffuse     diffuseCmd     `cmd:"" help:"Make a picture of curves, or of some of its pixels."`
+	Extract     extractCmd     `cmd:"" help:"Turn a picture into curves and pixels, for diffuse."`
+	Fill        fillCmd        `cmd:"" help:"Fill holes of a picture from their borders."`
+	Background  backgroundCmd  `cmd:"" help:"Fill regions from their surroundings, and show the difference."`
+	Triangulate triangulateCmd `cmd:"" help:"Triangulate points, by Delaunay's rule."`
 	Serve       serveCmd       `cmd:"" help:"Run a server."`
-	Device      deviceCmd      `cmd:"" help:"What a server computes on, and its limits."`
+	Device      deviceCmd      `cmd:"" help:"Show what a server computes on, and its limits."`
 	Bench       benchCmd       `cmd:"" help:"Time the device and the server."`
-	Help        helpCmd        `cmd:"" help:"Help about a command."`
-	Completion  completionCmd  `cmd:"" help:"Shell completion."`
-	Version     versionCmd     `cmd:"" help:"Version of this build."`
+	Help        helpCmd        `cmd:"" help:"Explain a command."`
+	Completion  completionCmd  `cmd:"" help:"Print the code that completes commands in a shell."`
+	Version     versionCmd     `cmd:"" help:"Print the version of this build."`
 
 	// Print the version of this build.
 	VersionFlag command.Version `name:"version"`
