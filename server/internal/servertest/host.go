@@ -16,7 +16,6 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/polyscan/polyscan/kernels"
-	"github.com/polyscan/polyscan/kernels/driver"
 	"github.com/polyscan/polyscan/server/internal/apierr"
 	"github.com/polyscan/polyscan/server/internal/budget"
 	"github.com/polyscan/polyscan/server/internal/device"
@@ -40,7 +39,7 @@ type Host struct {
 }
 
 // NewHost opens a device of 256 MiB, until the test ends. Tests have ended all leases by then.
-func NewHost(t testing.TB, d driver.Driver) *Host {
+func NewHost(t testing.TB, d kernels.Driver) *Host {
 	h := &Host{Metrics: observe.New(), Memory: budget.New(256 << 20), draining: make(chan struct{})}
 	var err error
 	if h.validator, err = wire.NewValidator(); err != nil {
