@@ -267,7 +267,7 @@ func (p *painter) paint(q *kernels.Queue, x kernels.Buffer[float32]) (kernels.Bu
 	op := driver.Pack{Planes: sharp.Slice(), Dst: driver.Image{
 		Data: p.at.Slice(), Width: p.width, Height: p.height, Stride: p.width * f.PixelBytes(), Format: f,
 	}}
-	if err := q.Pack(op); err != nil {
+	if err := q.Run(&op); err != nil {
 		return x, err
 	}
 	if p.blurred {

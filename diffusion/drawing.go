@@ -136,7 +136,7 @@ func (w *work) raster(q *kernels.Queue) (in given, err error) {
 		return in, err
 	}
 	op.Flags, op.Values, op.Scratch = in.flags.Slice(), in.values.Slice(), scratch.Slice()
-	if err := q.CurveRaster(op); err != nil {
+	if err := q.Run(&op); err != nil {
 		return in, err
 	}
 	if err := q.Yield(); err != nil {
@@ -169,7 +169,7 @@ func (w *work) blur(q *kernels.Queue, x kernels.Buffer[float32]) (kernels.Buffer
 	}
 	op.Src, op.Sigma, op.Dst, op.Scratch = sharp.Slice(), x.Range(sharp.Len(), x.Len()).Slice(), out.Slice(),
 		scratch.Slice()
-	if err := q.Blur(op); err != nil {
+	if err := q.Run(&op); err != nil {
 		return out, err
 	}
 	if err := q.Yield(); err != nil {

@@ -178,7 +178,7 @@ func (f *fill) begin(q *kernels.Queue) (in given, err error) {
 	f.flags = in.flags
 	f.src = driver.Image{Data: pixels.Slice(), Width: im.Width, Height: im.Height, Stride: im.RowBytes(),
 		Format: im.Format}
-	if err = q.Unpack(driver.Unpack{Src: f.src, Mask: mask.Slice(), Flags: in.flags.Slice(),
+	if err = q.Run(&driver.Unpack{Src: f.src, Mask: mask.Slice(), Flags: in.flags.Slice(),
 		Planes: in.values.Slice()}); err != nil {
 		return in, err
 	}
@@ -219,7 +219,7 @@ func (f *fill) pack(q *kernels.Queue, x kernels.Buffer[float32]) (kernels.Buffer
 		}
 		*r.im = driver.Image{Data: at.Slice(), Width: im.Width, Height: im.Height, Stride: row, Format: f.format}
 	}
-	if err := q.Pack(op); err != nil {
+	if err := q.Run(&op); err != nil {
 		return x, err
 	}
 	if err := q.Yield(); err != nil {

@@ -41,14 +41,14 @@ func newReference(dev *kernels.Device, g driver.DiffusionGrid, channels int) (*r
 	}
 	r := &reference{grid: g}
 	r.grid.Method = Multigrid
-	setup, err := dev.DiffusionSetupBytes(r.grid)
+	setup, err := dev.Scratch(&driver.DiffusionSetup{Grid: r.grid})
 	if errors.Is(err, driver.ErrNotSupported) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	state, err := dev.DiffusionStateBytes(r.grid, channels)
+	state, err := dev.Scratch(&driver.DiffusionSolve{Grid: r.grid, Channels: channels, Cycles: 1, Tolerance: 1})
 	r.setupBytes, r.stateBytes = int(setup), int(state)
 	return r, err
 }

@@ -37,9 +37,11 @@ type watchedStream struct {
 	d *watched
 }
 
-func (s watchedStream) DiffusionSolve(op driver.DiffusionSolve) error {
-	s.d.solving()
-	return s.Stream.DiffusionSolve(op)
+func (s watchedStream) Run(op driver.Op) error {
+	if _, ok := op.(*driver.DiffusionSolve); ok {
+		s.d.solving()
+	}
+	return s.Stream.Run(op)
 }
 
 // Calls hold as much of the device as without set-ups that are kept, whether they find one or leave one to others:

@@ -119,7 +119,7 @@ func (s *solve) prepare(q *kernels.Queue, in *given) error {
 func prepare(q *kernels.Queue, g driver.DiffusionGrid, flags kernels.Buffer[uint8], setup kernels.Buffer[byte],
 	counts kernels.Buffer[driver.DiffusionCounts]) (driver.DiffusionCounts, error) {
 	var found [1]driver.DiffusionCounts
-	err := q.DiffusionSetup(driver.DiffusionSetup{Grid: g, Flags: flags.Slice(), Dst: setup.Slice(),
+	err := q.Run(&driver.DiffusionSetup{Grid: g, Flags: flags.Slice(), Dst: setup.Slice(),
 		Counts: counts.Slice()})
 	if err == nil {
 		err = kernels.Download(q, found[:], counts)
@@ -177,11 +177,11 @@ func newSolveOf(dev *kernels.Device, g driver.DiffusionGrid, channels int, opts 
 	if err != nil {
 		return nil, err
 	}
-	setup, err := dev.DiffusionSetupBytes(g)
+	setup, err := dev.Scratch(&driver.DiffusionSetup{Grid: g})
 	if err != nil {
 		return nil, err
 	}
-	state, err := dev.DiffusionStateBytes(g, channels)
+	state, err := dev.Scratch(&driver.DiffusionSolve{Grid: g, Channels: channels, Cycles: 1, Tolerance: 1})
 	if err != nil {
 		return nil, err
 	}
@@ -352,7 +352,7 @@ func (s *solve) run(q *kernels.Queue, in given, start time.Time) (x kernels.Buff
 func step(q *kernels.Queue, op driver.DiffusionSolve,
 	result kernels.Buffer[driver.DiffusionStatus]) (driver.DiffusionStatus, error) {
 	var status [1]driver.DiffusionStatus
-	err := q.DiffusionSolve(op)
+	err := q.Run(&op)
 	if err == nil {
 		err = kernels.Download(q, status[:], result)
 	}

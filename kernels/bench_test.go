@@ -40,7 +40,8 @@ func BenchmarkCheckRegions(b *testing.B) {
 	}
 	b.SetBytes(int64(len(r.Edges)) * 16)
 	for b.Loop() {
-		if err := checkMaskShape("bench", r, 4096, 2048); err != nil {
+		op := driver.MaskPrepare{Regions: r, Width: 4096, Height: 2048}
+		if err := op.Check(); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -1,7 +1,6 @@
 package kernels
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"sync"
@@ -63,7 +62,7 @@ func Held[T Elem](buffers ...Buffer[T]) (bytes int64) {
 // An alloc beyond the declared footprint is an error.
 func Alloc[T Elem](q *Queue, n int, label string) (Buffer[T], error) {
 	if n < 0 {
-		return Buffer[T]{}, &ArgError{"Alloc", label, n, "must not be negative"}
+		return Buffer[T]{}, refuse("Alloc", label, n, "must not be negative")
 	}
 	if q.done.Load() {
 		return Buffer[T]{}, ErrEnded
@@ -80,7 +79,7 @@ func Alloc[T Elem](q *Queue, n int, label string) (Buffer[T], error) {
 		if most := q.scratch.largest(); most < q.scratch.avail {
 			reason += fmt.Sprintf(", at most %d free in one piece", most)
 		}
-		return Buffer[T]{}, &ArgError{"Alloc", label, need, reason + ")"}
+		return Buffer[T]{}, refuse("Alloc", label, need, reason+")")
 	}
 	var z T
 	s := driver.Slice{Mem: q.dev.mem.mem, Off: q.arena.off + off, Len: int64(n) * int64(unsafe.Sizeof(z))}
@@ -101,12 +100,12 @@ func Free[T Elem](q *Queue, b Buffer[T]) error {
 	off := b.slice.Off - q.arena.off
 	if q.scratch == nil || b.slice.Mem != q.dev.mem.mem || q.scratch.live[off] == nil ||
 		q.scratch.live[off].len != roundUp(b.slice.Len) {
-		return &ArgError{"Free", "b", [2]int64{b.slice.Off, b.slice.Len},
-			"(offset, length) is not what Alloc returned, or it is free already"}
+		return refuse("Free", "b", [2]int64{b.slice.Off, b.slice.Len},
+			"(offset, length) is not what Alloc returned, or it is free already")
 	}
 	if q.dev.poison {
-		if err := q.stream.Fill(driver.Slice{Mem: b.slice.Mem, Off: b.slice.Off, Len: roundUp(b.slice.Len)},
-			poison); err != nil {
+		padded := driver.Slice{Mem: b.slice.Mem, Off: b.slice.Off, Len: roundUp(b.slice.Len)}
+		if err := q.stream.Run(&driver.Fill{Dst: padded, Value: poison}); err != nil {
 			return err
 		}
 		q.padded = slices.DeleteFunc(q.padded, func(p block) bool { return p.off == b.slice.Off })
@@ -123,7 +122,7 @@ func (q *Queue) GiveBack(n int64) error {
 		return ErrEnded
 	}
 	if n < 0 || n%driver.Align != 0 {
-		return &ArgError{"GiveBack", "n", n, fmt.Sprintf("must be a multiple of %d, and not negative", driver.Align)}
+		return refuse("GiveBack", "n", n, fmt.Sprintf("must be a multiple of %d, and not negative", driver.Align))
 	}
 	h := q.scratch
 	if n == 0 || h == nil || h.largest() != h.avail || h.avail <= n {
@@ -150,7 +149,7 @@ var heaps = sync.Pool{New: func() any { return newHeap(0) }}
 // reserve allocates memory beyond a job.
 func reserve[T Elem](d *Device, n int, t tenant, op, label string) (block, Buffer[T], error) {
 	if n < 0 {
-		return block{}, Buffer[T]{}, &ArgError{op, label, n, "must not be negative"}
+		return block{}, Buffer[T]{}, refuse(op, label, n, "must not be negative")
 	}
 	var z T
 	size := int64(unsafe.Sizeof(z))
@@ -197,39 +196,6 @@ func (k *Kept[T]) Free() {
 	d.mem.release(k.blk)
 }
 
-// check refuses a slice that is not memory of the queue's device, and calls on a queue that has ended or whose context
-// has.
-func (q *Queue) check(op, field string, s driver.Slice) error {
-	if q.done.Load() {
-		return ErrEnded
-	}
-	if q.ctx.Err() != nil {
-		return context.Cause(q.ctx)
-	}
-	if s.Len == 0 {
-		return nil
-	}
-	if s.Mem != q.dev.mem.mem {
-		return &ArgError{op, field + ".Mem", fmt.Sprintf("%T", s.Mem), "is not memory of the job's device"}
-	}
-	if s.Off < 0 || s.Len < 0 || s.Len > s.Mem.Bytes() || s.Off > s.Mem.Bytes()-s.Len {
-		return &ArgError{op, field, [2]int64{s.Off, s.Len},
-			fmt.Sprintf("(offset, length) is not inside the memory of %d bytes", s.Mem.Bytes())}
-	}
-	return nil
-}
-
-// checkAligned is check for what holds structures.
-func (q *Queue) checkAligned(op, field string, s driver.Slice) error {
-	if err := q.check(op, field, s); err != nil {
-		return err
-	}
-	if s.Len != 0 && s.Off%driver.Align != 0 {
-		return &ArgError{op, field + ".Off", s.Off, fmt.Sprintf("must be a multiple of %d", driver.Align)}
-	}
-	return nil
-}
-
 // asBytes views values as the bytes that travel to a device.
 func asBytes[T Elem](v []T) []byte {
 	if len(v) == 0 {
@@ -242,7 +208,7 @@ func asBytes[T Elem](v []T) []byte {
 // [Queue.Wait] has returned.
 func Upload[T Elem](q *Queue, dst Buffer[T], src []T) error {
 	if len(src) != dst.n {
-		return &ArgError{"Upload", "len(src)", len(src), fmt.Sprintf("the buffer holds %d", dst.n)}
+		return refuse("Upload", "len(src)", len(src), fmt.Sprintf("the buffer holds %d", dst.n))
 	}
 	if err := q.check("Upload", "dst", dst.slice); err != nil || dst.n == 0 {
 		return err
@@ -258,7 +224,7 @@ func UploadGather(q *Queue, dst Buffer[byte], src [][]byte) error {
 		n += len(p)
 	}
 	if n != dst.n {
-		return &ArgError{"UploadGather", "len(src)", n, fmt.Sprintf("the buffer holds %d", dst.n)}
+		return refuse("UploadGather", "len(src)", n, fmt.Sprintf("the buffer holds %d", dst.n))
 	}
 	if err := q.check("UploadGather", "dst", dst.slice); err != nil || n == 0 {
 		return err
@@ -270,7 +236,7 @@ func UploadGather(q *Queue, dst Buffer[byte], src [][]byte) error {
 // [Queue.Wait] has returned.
 func Download[T Elem](q *Queue, dst []T, src Buffer[T]) error {
 	if len(dst) != src.n {
-		return &ArgError{"Download", "len(dst)", len(dst), fmt.Sprintf("the buffer holds %d", src.n)}
+		return refuse("Download", "len(dst)", len(dst), fmt.Sprintf("the buffer holds %d", src.n))
 	}
 	if err := q.check("Download", "src", src.slice); err != nil || src.n == 0 {
 		return err
@@ -280,8 +246,8 @@ func Download[T Elem](q *Queue, dst []T, src Buffer[T]) error {
 
 // Fill enqueues setting each byte of dst.
 func Fill[T Elem](q *Queue, dst Buffer[T], value byte) error {
-	if err := q.check("Fill", "dst", dst.slice); err != nil || dst.n == 0 {
-		return err
+	if dst.n == 0 {
+		return q.alive()
 	}
-	return q.stream.Fill(dst.slice, value)
+	return q.Run(&driver.Fill{Dst: dst.slice, Value: value})
 }

@@ -12,7 +12,7 @@ func UploadChunks(q *Queue, dst Buffer[byte], src [][]byte) error {
 		size += len(p)
 	}
 	if size != dst.n {
-		return &ArgError{"UploadChunks", "len(src)", size, fmt.Sprintf("the buffer holds %d", dst.n)}
+		return refuse("UploadChunks", "len(src)", size, fmt.Sprintf("the buffer holds %d", dst.n))
 	}
 	var chunk [][]byte
 	next, from := 0, 0 // the piece that is next, and where in it
@@ -49,7 +49,7 @@ func UploadChunks(q *Queue, dst Buffer[byte], src [][]byte) error {
 // is still under way when it returns.
 func DownloadChunks(q *Queue, dst []byte, src Buffer[byte]) error {
 	if len(dst) != src.n {
-		return &ArgError{"DownloadChunks", "len(dst)", len(dst), fmt.Sprintf("the buffer holds %d", src.n)}
+		return refuse("DownloadChunks", "len(dst)", len(dst), fmt.Sprintf("the buffer holds %d", src.n))
 	}
 	for at := 0; at < len(dst); {
 		n := int(q.Chunk("download", int64(len(dst)-at)))

@@ -60,7 +60,7 @@ func TestCurveRasterChecks(t *testing.T) {
 		r.Scratch, errs[2] = allocate(q, int(r.ScratchBytes()))
 		return r, errors.Join(errs[:]...)
 	}
-	checkRefusals(t, good, (*Queue).CurveRaster, []badArg[op]{
+	checkRefusals(t, good, func(q *Queue, op op) error { return q.Run(&op) }, []badArg[op]{
 		{"", func(*op) {}},
 		{"", func(r *op) { r.Segments, r.Curves, r.Stops = nil, nil, nil }},
 		{"", func(r *op) { r.Stops[1].At = 3 }},
@@ -102,7 +102,7 @@ func TestBlurChecks(t *testing.T) {
 		r.Scratch, errs[3] = allocate(q, int(r.ScratchBytes()))
 		return r, errors.Join(errs[:]...)
 	}
-	checkRefusals(t, good, (*Queue).Blur, []badArg[op]{
+	checkRefusals(t, good, func(q *Queue, op op) error { return q.Run(&op) }, []badArg[op]{
 		{"", func(*op) {}},
 		{"", func(r *op) { r.Sigma = r.Src; r.Sigma.Off += 400; r.Sigma.Len = 400 }},
 		{"Width", func(r *op) { r.Width = -1 }},

@@ -68,10 +68,10 @@ type Device struct {
 // Open opens a device and reserves its memory. Close it after use.
 func Open(d driver.Driver, cfg Config) (*Device, error) {
 	if cfg.MemoryBytes < 0 {
-		return nil, &ArgError{"Open", "Config.MemoryBytes", cfg.MemoryBytes, "must not be negative"}
+		return nil, refuse("Open", "Config.MemoryBytes", cfg.MemoryBytes, "must not be negative")
 	}
 	if cfg.MaxWaiting < 0 {
-		return nil, &ArgError{"Open", "Config.MaxWaiting", cfg.MaxWaiting, "must not be negative"}
+		return nil, refuse("Open", "Config.MaxWaiting", cfg.MaxWaiting, "must not be negative")
 	}
 	if cfg.MaxWaiting == 0 {
 		cfg.MaxWaiting = defaultMaxWaiting
@@ -86,7 +86,7 @@ func Open(d driver.Driver, cfg Config) (*Device, error) {
 		Batch:       {"Config.BatchStreams", cfg.BatchStreams, defaultBatchStreams},
 	} {
 		if f.n < 0 || f.n > maxStreams {
-			return nil, &ArgError{"Open", f.field, f.n, fmt.Sprintf("must be 0 to %d", maxStreams)}
+			return nil, refuse("Open", f.field, f.n, fmt.Sprintf("must be 0 to %d", maxStreams))
 		}
 		if streams[c] = f.n; f.n == 0 {
 			streams[c] = f.std
@@ -233,17 +233,17 @@ func (d *Device) Do(ctx context.Context, job Job, fn func(*Queue) error) (err er
 	defer d.jobs.Done()
 
 	if job.Footprint < 0 {
-		return &ArgError{"Do", "Job.Footprint", job.Footprint, "must not be negative"}
+		return refuse("Do", "Job.Footprint", job.Footprint, "must not be negative")
 	}
 	if job.Held < 0 {
-		return &ArgError{"Do", "Job.Held", job.Held, "must not be negative"}
+		return refuse("Do", "Job.Held", job.Held, "must not be negative")
 	}
 	if job.Units < 0 {
-		return &ArgError{"Do", "Job.Units", job.Units, "must not be negative"}
+		return refuse("Do", "Job.Units", job.Units, "must not be negative")
 	}
 	plan := scheduleOf(ctx)
 	if plan.class >= numClasses {
-		return &ArgError{"Do", "the context's class", uint8(plan.class), "is no class"}
+		return refuse("Do", "the context's class", uint8(plan.class), "is no class")
 	}
 	q := &Queue{ctx: ctx, dev: d, ticket: ticket{
 		job: job, class: plan.class, deadline: deadlineOf(ctx, plan), arrived: time.Now(),
@@ -328,6 +328,8 @@ type Queue struct {
 	done    atomic.Bool // set when fn has returned: the stream may be another job's
 	chunk   chunk
 	memos   []*Memo // that stay until the job ends, those that were recalled included
+	// operands has those of the op that Run checks, here so that they are not allocated for each.
+	operands [8]driver.Operand
 }
 
 // Waited is the time that the job waited for memory and a stream.

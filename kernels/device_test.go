@@ -169,10 +169,10 @@ func TestEveryFault(t *testing.T) {
 			op.Regions.Regions = make([]driver.Region, 1)
 			image := driver.Image{Data: pixels.Slice(), Width: 10, Height: 10, Stride: 10, Format: driver.Gray8}
 			steps = append(steps,
-				q.MaskPrepare(op),
-				q.MaskReduce(driver.MaskReduce{Prepared: prepared.Slice(), Count: 1, Frame: image,
+				q.Run(&op),
+				q.Run(&driver.MaskReduce{Prepared: prepared.Slice(), Count: 1, Frame: image,
 					Stats: stats.Slice()}),
-				q.MaskRaster(driver.MaskRaster{Prepared: prepared.Slice(), Count: 1, Dst: image}),
+				q.Run(&driver.MaskRaster{Prepared: prepared.Slice(), Count: 1, Dst: image}),
 				Fill(q, pixels, 1),
 				q.Yield(),
 				Download(q, make([]driver.MaskStats, 1), stats),
@@ -534,20 +534,20 @@ func TestQueueAfterItsJob(t *testing.T) {
 		"UploadGather": UploadGather(q, b, [][]byte{make([]byte, 2000)}),
 		"Download":     Download(q, make([]byte, 2000), b),
 		"Fill":         Fill(q, b, 1),
-		"MaskPrepare":  q.MaskPrepare(driver.MaskPrepare{Width: 1, Height: 1, Dst: b.Slice()}),
-		"MaskReduce":   q.MaskReduce(driver.MaskReduce{Prepared: b.Slice(), Frame: im}),
-		"MaskRaster":   q.MaskRaster(driver.MaskRaster{Prepared: b.Slice(), Dst: im}),
-		"Triangulate":  q.Triangulate(driver.Triangulate{Count: b.Range(0, 4).Slice(), Scratch: b.Slice()}),
-		"Voronoi": q.Voronoi(driver.Voronoi{Width: 1, Height: 1, Labels: b.Range(0, 4).Slice(),
+		"MaskPrepare":  q.Run(&driver.MaskPrepare{Width: 1, Height: 1, Dst: b.Slice()}),
+		"MaskReduce":   q.Run(&driver.MaskReduce{Prepared: b.Slice(), Frame: im}),
+		"MaskRaster":   q.Run(&driver.MaskRaster{Prepared: b.Slice(), Dst: im}),
+		"Triangulate":  q.Run(&driver.Triangulate{Count: b.Range(0, 4).Slice(), Scratch: b.Slice()}),
+		"Voronoi": q.Run(&driver.Voronoi{Width: 1, Height: 1, Labels: b.Range(0, 4).Slice(),
 			Scratch: b.Slice()}),
-		"CurveRaster": q.CurveRaster(driver.CurveRaster{Width: 1, Height: 1, Channels: 1, Flags: b.Range(0, 1).Slice(),
+		"CurveRaster": q.Run(&driver.CurveRaster{Width: 1, Height: 1, Channels: 1, Flags: b.Range(0, 1).Slice(),
 			Values: b.Range(0, 4).Slice(), Scratch: b.Slice()}),
-		"Blur": q.Blur(driver.Blur{Width: 1, Height: 1, Channels: 1, Scale: 1, Src: b.Range(0, 4).Slice(),
+		"Blur": q.Run(&driver.Blur{Width: 1, Height: 1, Channels: 1, Scale: 1, Src: b.Range(0, 4).Slice(),
 			Sigma: b.Range(0, 4).Slice(), Dst: b.Range(256, 260).Slice(), Scratch: b.Slice()}),
-		"Edges": q.Edges(driver.Edges{Src: im, Dst: b.Range(256, 456).Slice()}),
-		"Unpack": q.Unpack(driver.Unpack{Src: im, Flags: b.Range(100, 200).Slice(),
+		"Edges": q.Run(&driver.Edges{Src: im, Dst: b.Range(256, 456).Slice()}),
+		"Unpack": q.Run(&driver.Unpack{Src: im, Flags: b.Range(100, 200).Slice(),
 			Planes: b.Range(256, 656).Slice()}),
-		"Pack":  q.Pack(driver.Pack{Dst: im, Planes: b.Range(256, 656).Slice()}),
+		"Pack":  q.Run(&driver.Pack{Dst: im, Planes: b.Range(256, 656).Slice()}),
 		"Free":  Free(q, b),
 		"Wait":  q.Wait(),
 		"Yield": q.Yield(),
@@ -746,7 +746,7 @@ func TestClosed(t *testing.T) {
 	if _, err := Keep[byte](d, 1, "x"); !errors.Is(err, ErrClosed) {
 		t.Errorf("Keep: %v", err)
 	}
-	if _, err := d.MaskPreparedBytes(driver.MaskRegions{}, 1, 1, driver.Naive); !errors.Is(err, ErrClosed) {
+	if _, err := d.Scratch(&driver.MaskPrepare{Regions: driver.MaskRegions{}, Width: 1, Height: 1, Method: driver.Naive}); !errors.Is(err, ErrClosed) {
 		t.Errorf("MaskPreparedBytes: %v", err)
 	}
 }

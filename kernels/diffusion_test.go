@@ -44,7 +44,6 @@ func TestDiffusionChecks(t *testing.T) {
 		{"Tolerance", func(o *ops) { o.solve.Tolerance = 0 }},
 		{"Tolerance", func(o *ops) { o.solve.Tolerance = float32(math.NaN()) }},
 		{"Flags", func(o *ops) { o.solve.Flags.Len++ }},
-		{"Setup", func(o *ops) { o.solve.Setup.Len = 999 }},
 		{"Colours", func(o *ops) { o.solve.Colours.Len -= 4 }},
 		{"Colours.Off", func(o *ops) { o.solve.Colours.Off += 4 }},
 		{"X", func(o *ops) { o.solve.Channels = 1; o.solve.Colours.Len /= 2 }},
@@ -69,10 +68,10 @@ func TestDiffusionChecks(t *testing.T) {
 					Colours: s[3], X: s[4], State: s[5], Status: s[6]},
 			}
 			x.spoil(&o)
-			if err := q.DiffusionSetup(o.setup); err != nil {
+			if err := q.Run(&o.setup); err != nil {
 				return err
 			}
-			return q.DiffusionSolve(o.solve)
+			return q.Run(&o.solve)
 		})
 		var arg *ArgError
 		switch {
@@ -85,14 +84,14 @@ func TestDiffusionChecks(t *testing.T) {
 	for _, g := range []driver.DiffusionGrid{{Width: 0, Height: 1}, {Width: 1, Height: -1},
 		{Width: 1 << 17, Height: 1 << 17}} {
 		var arg *ArgError
-		if _, err := d.DiffusionSetupBytes(g); !errors.As(err, &arg) {
+		if _, err := d.Scratch(&driver.DiffusionSetup{Grid: g}); !errors.As(err, &arg) {
 			t.Errorf("DiffusionSetupBytes(%v): %v", g, err)
 		}
-		if _, err := d.DiffusionStateBytes(g, 1); !errors.As(err, &arg) {
+		if _, err := d.Scratch(&driver.DiffusionSolve{Grid: g, Channels: 1}); !errors.As(err, &arg) {
 			t.Errorf("DiffusionStateBytes(%v): %v", g, err)
 		}
 	}
-	if _, err := d.DiffusionStateBytes(driver.DiffusionGrid{Width: 1, Height: 1}, 5); err == nil {
+	if _, err := d.Scratch(&driver.DiffusionSolve{Grid: driver.DiffusionGrid{Width: 1, Height: 1}, Channels: 5}); err == nil {
 		t.Error("DiffusionStateBytes of 5 channels: no error")
 	}
 }

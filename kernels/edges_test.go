@@ -45,7 +45,7 @@ func TestEdgesChecks(t *testing.T) {
 				Dst: dst.Slice(),
 			}
 			x.spoil(&op)
-			return q.Edges(op)
+			return q.Run(&op)
 		})
 		var arg *ArgError
 		switch {

@@ -22,15 +22,10 @@ var ErrLeak = errors.New("kernels: device memory still in use")
 var ErrOverrun = errors.New("kernels: device memory written beyond its end")
 
 // ArgError says which argument of an op was refused, and why.
-type ArgError struct {
-	Op     string // such as "MaskReduce"
-	Field  string // such as "Frame.Stride"
-	Value  any
-	Reason string
-}
+type ArgError = driver.ArgError
 
-func (e *ArgError) Error() string {
-	return fmt.Sprintf("kernels: %s: %s = %v: %s", e.Op, e.Field, e.Value, e.Reason)
+func refuse(op, field string, value any, reason string) error {
+	return &ArgError{Op: op, Field: field, Value: value, Reason: reason}
 }
 
 // CapacityError says that a job, a kept block or a resident does not fit in the device's memory. It matches

@@ -65,88 +65,17 @@ func (x *fakeDevice) NewStream(int) (driver.Stream, error) {
 	return &fakeStream{d: x.d}, nil
 }
 
-func (x *fakeDevice) MaskPreparedBytes(r driver.MaskRegions, w, h int, m driver.Method) (int64, error) {
-	x.d.promise("MaskPreparedBytes", regionsKept(r, w, h, m))
-	if x.d.needed != nil {
-		return x.d.needed(r)
+func (x *fakeDevice) Scratch(op driver.Op) (int64, error) {
+	x.d.promise("Scratch of "+op.Name(), op.Check())
+	switch op := op.(type) {
+	case *driver.MaskPrepare:
+		if x.d.needed != nil {
+			return x.d.needed(op.Regions)
+		}
+	case *driver.DiffusionSolve:
+		return 500, nil
 	}
 	return 1000, nil
-}
-
-func (x *fakeDevice) TriangulateScratch(n int) (int64, error) {
-	if n < 0 || n > driver.MaxPoints {
-		x.d.promise("TriangulateScratch", fmt.Errorf("N = %d", n))
-	}
-	return 1000, nil
-}
-
-func (x *fakeDevice) VoronoiScratch(n, w, h int, m driver.VoronoiMethod) (int64, error) {
-	x.d.promise("VoronoiScratch", voronoiKept(n, w, h, m))
-	return 1000, nil
-}
-
-func (x *fakeDevice) IslandsScratch(n, w, h int) (int64, error) {
-	x.d.promise("IslandsScratch", voronoiKept(n, w, h, 0))
-	return 1000, nil
-}
-
-func (x *fakeDevice) DualTrianglesScratch(n, w, h int) (int64, error) {
-	x.d.promise("DualTrianglesScratch", voronoiKept(n, w, h, 0))
-	return 1000, nil
-}
-
-func (x *fakeDevice) HullCompletionScratch(n, w, h int) (int64, error) {
-	x.d.promise("HullCompletionScratch", voronoiKept(n, w, h, 0))
-	return 1000, nil
-}
-
-func (x *fakeDevice) FlipsScratch(n int) (int64, error) {
-	x.d.promise("FlipsScratch", voronoiKept(n, 1, 1, 0))
-	return 1000, nil
-}
-
-func voronoiKept(n, w, h int, m driver.VoronoiMethod) error {
-	if n < 0 || n > driver.MaxPoints || w < 1 || h < 1 || w > driver.MaxSide || h > driver.MaxSide ||
-		w*h > driver.MaxPixels || m > driver.Banding {
-		return fmt.Errorf("%d sites, %dx%d, method %d", n, w, h, m)
-	}
-	return nil
-}
-
-func (x *fakeDevice) SelectVerticesScratch(n, w, h int, r driver.VertexRule) (int64, error) {
-	x.d.promise("SelectVerticesScratch", verticesKept(n, w, h, r))
-	return 1000, nil
-}
-
-func verticesKept(n, w, h int, r driver.VertexRule) error {
-	if w < 1 || h < 1 || w > driver.MaxSide || h > driver.MaxSide || w*h > driver.MaxPixels ||
-		r.Floor < 1 || r.Floor > driver.MaxVertexFloor || r.Spacing < 0 || r.Spacing > driver.MaxVertexSpacing ||
-		r.Border < 1 || r.Border > driver.MaxSide || r.Cell < 0 || r.Cell > driver.MaxSide || r.Cell > 0 &&
-		r.Cell <= r.Spacing ||
-		r.Strength < 0 || r.Strength > driver.MaxVertexStrength {
-		return fmt.Errorf("%dx%d by %+v", w, h, r)
-	}
-	least := 2 * ((w-1)/r.Border + (h-1)/r.Border + 2)
-	if r.Cell > 0 {
-		least += ((w-1)/r.Cell + 1) * ((h-1)/r.Cell + 1)
-	}
-	if n < least || n > driver.MaxPoints {
-		return fmt.Errorf("N = %d, at least %d are needed", n, least)
-	}
-	return nil
-}
-
-func (x *fakeDevice) ShadeScratch(n, w, h int, m driver.ShadeMethod) (int64, error) {
-	x.d.promise("ShadeScratch", shadeKept(n, w, h, m))
-	return 1000, nil
-}
-
-func shadeKept(n, w, h int, m driver.ShadeMethod) error {
-	if n < 0 || n > 2*driver.MaxPoints || w < 1 || h < 1 || w > driver.MaxSide || h > driver.MaxSide ||
-		w*h > driver.MaxPixels || m > driver.PerTile {
-		return fmt.Errorf("%d triangles, %dx%d, method %d", n, w, h, m)
-	}
-	return nil
 }
 
 func (x *fakeDevice) Close() error { x.d.count(&x.d.devices, -1); return nil }
@@ -226,191 +155,20 @@ func (s *fakeStream) Download(dst []byte, src driver.Slice) error {
 	return s.op("Download", kept)
 }
 
-func (s *fakeStream) Fill(dst driver.Slice, _ byte) error { return s.op("Fill", s.inside(dst, 1)) }
-
-func (s *fakeStream) MaskPrepare(op driver.MaskPrepare) error {
-	kept := errors.Join(regionsKept(op.Regions, op.Width, op.Height, op.Method), s.inside(op.Dst, driver.Align))
-	if op.Dst.Len < 1000 && s.d.needed == nil {
-		kept = errors.Join(kept, fmt.Errorf("Dst of %d bytes", op.Dst.Len))
-	}
-	return s.op("MaskPrepare", kept)
-}
-
-func (s *fakeStream) MaskReduce(op driver.MaskReduce) error {
-	f := op.Frame.Format
-	kept := errors.Join(s.imageKept(op.Frame, op.Row0), s.inside(op.Prepared, driver.Align),
-		s.inside(op.Stats, driver.Align), s.inside(op.Hist, driver.Align))
-	if op.First < 0 || op.Count < 1 {
-		kept = errors.Join(kept, fmt.Errorf("First, Count = %d, %d", op.First, op.Count))
-	}
-	// In big numbers, as floats are: an overflow on the other side is far from equal.
-	if float64(op.Stats.Len) != float64(op.Count)*float64(f.Channels)*float64(unsafe.Sizeof(driver.MaskStats{})) {
-		kept = errors.Join(kept, fmt.Errorf("Stats of %d bytes for %d regions", op.Stats.Len, op.Count))
-	}
-	levels := 0.0
-	if op.What&driver.MaskHistogram != 0 {
-		levels = float64(f.Levels())
-	}
-	if float64(op.Hist.Len) != float64(op.Count)*float64(f.Channels)*levels*4 {
-		kept = errors.Join(kept, fmt.Errorf("Hist of %d bytes for %d regions", op.Hist.Len, op.Count))
-	}
-	if op.What > 15 {
-		kept = errors.Join(kept, fmt.Errorf("What = %#x", op.What))
-	}
-	if f.SampleBytes == 2 && f.Bits < 16 && op.What&driver.MaskExtrema == 0 {
-		kept = errors.Join(kept, errors.New("samples may be out of range, and extrema are not asked for"))
-	}
-	return s.op("MaskReduce", kept)
-}
-
-func (s *fakeStream) MaskRaster(op driver.MaskRaster) error {
-	kept := errors.Join(s.imageKept(op.Dst, 0), s.inside(op.Prepared, driver.Align))
-	if op.First < 0 || op.Count < 0 {
-		kept = errors.Join(kept, fmt.Errorf("First, Count = %d, %d", op.First, op.Count))
-	}
-	switch op.Mode {
-	case driver.RasterMask:
-		if op.Dst.Format != driver.Gray8 {
-			kept = errors.Join(kept, fmt.Errorf("format %v", op.Dst.Format))
+// Run checks what package driver promises: the fields are right, and slices lie in the memory, aligned and long enough.
+func (s *fakeStream) Run(op driver.Op) error {
+	kept := errors.Join(op.Check(), s.maskKept(op))
+	for _, o := range op.Operands(nil) {
+		need := o.Bytes
+		if need == driver.BackendSized {
+			need, _ = (&fakeDevice{s.d}).Scratch(op)
 		}
-	case driver.RasterLabels:
-		if op.Dst.Format != driver.Gray16(16) || float64(op.First)+float64(op.Count) > 65535 {
-			kept = errors.Join(kept, fmt.Errorf("format %v, regions %d+%d", op.Dst.Format, op.First, op.Count))
+		kept = errors.Join(kept, s.inside(*o.Slice, o.Align))
+		if o.Slice.Len < need || o.Slice.Len > need && !o.Longer {
+			kept = errors.Join(kept, fmt.Errorf("%s of %d bytes, want %d", o.Field, o.Slice.Len, need))
 		}
-	default:
-		kept = errors.Join(kept, fmt.Errorf("mode %d", op.Mode))
 	}
-	return s.op("MaskRaster", kept)
-}
-
-func (s *fakeStream) Triangulate(op driver.Triangulate) error {
-	var kept error
-	if op.N < 0 || op.N > driver.MaxPoints {
-		kept = fmt.Errorf("N = %d", op.N)
-	}
-	n := int64(op.N)
-	if op.Points.Len != 8*n || op.Triangles.Len != 24*n || op.Count.Len != 4 || op.Scratch.Len < 1000 {
-		kept = errors.Join(kept, fmt.Errorf("lengths %d, %d, %d, %d", op.Points.Len, op.Triangles.Len, op.Count.Len,
-			op.Scratch.Len))
-	}
-	for _, x := range []driver.Slice{op.Points, op.Triangles, op.Count, op.Scratch} {
-		kept = errors.Join(kept, s.inside(x, driver.Align))
-	}
-	return s.op("Triangulate", kept)
-}
-
-func (s *fakeStream) Voronoi(op driver.Voronoi) error {
-	kept := voronoiKept(op.N, op.Width, op.Height, op.Method)
-	if op.Sites.Len != 8*int64(op.N) || op.Labels.Len != 4*int64(op.Width)*int64(op.Height) || op.Scratch.Len < 1000 {
-		kept = errors.Join(kept, fmt.Errorf("lengths %d, %d, %d", op.Sites.Len, op.Labels.Len, op.Scratch.Len))
-	}
-	for _, x := range []driver.Slice{op.Sites, op.Labels, op.Scratch} {
-		kept = errors.Join(kept, s.inside(x, driver.Align))
-	}
-	return s.op("Voronoi", kept)
-}
-
-func (s *fakeStream) Islands(op driver.Islands) error {
-	return s.op("Islands", errors.Join(voronoiKept(op.N, op.Width, op.Height, 0), s.slotsKept(
-		op.Sites, 8*int64(op.N), op.Labels, 4*int64(op.Width)*int64(op.Height), op.Count, int64(4), op.Scratch,
-		int64(-1000))))
-}
-
-func (s *fakeStream) DualTriangles(op driver.DualTriangles) error {
-	return s.op("DualTriangles", errors.Join(voronoiKept(op.N, op.Width, op.Height, 0), s.slotsKept(
-		op.Sites, 8*int64(op.N), op.Labels, 4*int64(op.Width)*int64(op.Height),
-		op.Triangles, 24*int64(op.N), op.Counts, int64(16), op.Scratch, int64(-1000))))
-}
-
-func (s *fakeStream) HullCompletion(op driver.HullCompletion) error {
-	return s.op("HullCompletion", errors.Join(voronoiKept(op.N, op.Width, op.Height, 0), s.slotsKept(
-		op.Sites, 8*int64(op.N), op.Labels, 4*int64(op.Width)*int64(op.Height),
-		op.Triangles, 24*int64(op.N), op.Counts, int64(16), op.Scratch, int64(-1000))))
-}
-
-func (s *fakeStream) Flips(op driver.Flips) error {
-	kept := voronoiKept(op.N, 1, 1, 0)
-	if op.Rounds < 1 || op.Rounds > driver.MaxFlipRounds {
-		kept = errors.Join(kept, fmt.Errorf("Rounds = %d", op.Rounds))
-	}
-	return s.op("Flips", errors.Join(kept, s.slotsKept(
-		op.Points, 8*int64(op.N), op.Triangles, 24*int64(op.N), op.Counts, int64(16), op.Status, int64(32), op.Scratch,
-		int64(-1000))))
-}
-
-// slotsKept takes pairs of a slice and its length; where that is negative the slice may be longer.
-func (s *fakeStream) slotsKept(pairs ...any) error {
-	var kept error
-	for i := 0; i < len(pairs); i += 2 {
-		x, n := pairs[i].(driver.Slice), pairs[i+1].(int64)
-		if n >= 0 && x.Len != n || n < 0 && x.Len < -n {
-			kept = errors.Join(kept, fmt.Errorf("slice %d of %d bytes", i/2, x.Len))
-		}
-		kept = errors.Join(kept, s.inside(x, driver.Align))
-	}
-	return kept
-}
-
-func (s *fakeStream) Edges(op driver.Edges) error {
-	kept := errors.Join(s.imageKept(op.Src, 0), s.inside(op.Dst, driver.Align))
-	if op.Dst.Len != 2*int64(op.Src.Width)*int64(op.Src.Height) {
-		kept = errors.Join(kept, fmt.Errorf("Dst of %d bytes", op.Dst.Len))
-	}
-	return s.op("Edges", kept)
-}
-
-func (s *fakeStream) SelectVertices(op driver.SelectVertices) error {
-	kept := verticesKept(op.N, op.Width, op.Height, op.VertexRule)
-	if op.Edges.Len != 2*int64(op.Width)*int64(op.Height) || op.NPrevious < 0 ||
-		op.Previous.Len != 8*int64(op.NPrevious) ||
-		op.Points.Len != 8*int64(op.N) || op.Count.Len != 4 || op.Scratch.Len < 1000 {
-		kept = errors.Join(kept, fmt.Errorf("lengths %d, %d, %d, %d, %d", op.Edges.Len, op.Previous.Len, op.Points.Len,
-			op.Count.Len, op.Scratch.Len))
-	}
-	for _, x := range []driver.Slice{op.Edges, op.Previous, op.Points, op.Count, op.Scratch} {
-		kept = errors.Join(kept, s.inside(x, driver.Align))
-	}
-	return s.op("SelectVertices", kept)
-}
-
-func (s *fakeStream) Shade(op driver.Shade) error {
-	kept := errors.Join(s.imageKept(op.Src, 0), s.imageKept(op.Dst, 0),
-		shadeKept(op.Max, op.Src.Width, op.Src.Height, op.Method))
-	a, b := op.Src.Data, op.Dst.Data
-	if op.Src.Width != op.Dst.Width || op.Src.Height != op.Dst.Height || op.Src.Format != op.Dst.Format ||
-		a.Off+a.Len > b.Off && b.Off+b.Len > a.Off || op.Color > driver.CentroidColor {
-		kept = errors.Join(kept, fmt.Errorf("%+v", op))
-	}
-	if op.N < 0 || op.N > driver.MaxPoints || op.Points.Len != 8*int64(op.N) || op.Triangles.Len != 12*int64(op.Max) ||
-		op.Count.Len != 4 ||
-		op.Colors.Len != int64(op.Max)*int64(op.Src.Format.PixelBytes()) || op.Scratch.Len < 1000 {
-		kept = errors.Join(kept, fmt.Errorf("lengths %d, %d, %d, %d, %d", op.Points.Len, op.Triangles.Len, op.Count.Len,
-			op.Colors.Len, op.Scratch.Len))
-	}
-	for _, x := range []driver.Slice{op.Points, op.Triangles, op.Count, op.Colors, op.Scratch} {
-		kept = errors.Join(kept, s.inside(x, driver.Align))
-	}
-	return s.op("Shade", kept)
-}
-
-func (s *fakeStream) Hold(op driver.Hold) error {
-	kept := errors.Join(s.imageKept(op.Before, 0), s.imageKept(op.Dst, 0))
-	a, b := op.Before.Data, op.Dst.Data
-	if op.Before.Width != op.Dst.Width || op.Before.Height != op.Dst.Height || op.Before.Format != op.Dst.Format ||
-		a.Off+a.Len > b.Off && b.Off+b.Len > a.Off || op.Limit < 0 || op.Limit > op.Jump || op.Jump > 65535 {
-		kept = errors.Join(kept, fmt.Errorf("%+v", op))
-	}
-	if op.N < 0 || op.N > driver.MaxPoints || op.Max < 0 || op.Max > 2*driver.MaxPoints ||
-		op.Points.Len != 8*int64(op.N) ||
-		op.Triangles.Len != 12*int64(op.Max) || op.Count.Len != 4 || op.Changed.Len != 4 ||
-		op.Colors.Len != int64(op.Max)*int64(op.Dst.Format.PixelBytes()) {
-		kept = errors.Join(kept, fmt.Errorf("lengths %d, %d, %d, %d", op.Points.Len, op.Triangles.Len, op.Count.Len,
-			op.Colors.Len))
-	}
-	for _, x := range []driver.Slice{op.Points, op.Triangles, op.Count, op.Colors, op.Changed} {
-		kept = errors.Join(kept, s.inside(x, driver.Align))
-	}
-	return s.op("Hold", kept)
+	return s.op(op.Name(), kept)
 }
 
 // inside checks that a slice is memory of the device, aligned, or empty.
@@ -424,6 +182,55 @@ func (s *fakeStream) inside(x driver.Slice, align int64) error {
 	}
 	if x.Off < 0 || x.Len < 0 || float64(x.Off)+float64(x.Len) > float64(m.n) || x.Off%align != 0 {
 		return fmt.Errorf("slice %d+%d of %d, aligned to %d", x.Off, x.Len, m.n, align)
+	}
+	return nil
+}
+
+// maskKept checks the fields of mask ops by other means than the ops themselves.
+func (s *fakeStream) maskKept(op driver.Op) error {
+	switch op := op.(type) {
+	case *driver.MaskPrepare:
+		return regionsKept(op.Regions, op.Width, op.Height, op.Method)
+	case *driver.MaskReduce:
+		f := op.Frame.Format
+		kept := errors.Join(s.imageKept(op.Frame, op.Row0), s.inside(op.Prepared, driver.Align),
+			s.inside(op.Stats, driver.Align), s.inside(op.Hist, driver.Align))
+		if op.First < 0 || op.Count < 0 {
+			kept = errors.Join(kept, fmt.Errorf("First, Count = %d, %d", op.First, op.Count))
+		}
+		// In big numbers, as floats are: an overflow on the other side is far from equal.
+		if float64(op.Stats.Len) != float64(op.Count)*float64(f.Channels)*float64(unsafe.Sizeof(driver.MaskStats{})) {
+			kept = errors.Join(kept, fmt.Errorf("Stats of %d bytes for %d regions", op.Stats.Len, op.Count))
+		}
+		levels := 0.0
+		if op.What&driver.MaskHistogram != 0 {
+			levels = float64(f.Levels())
+		}
+		if float64(op.Hist.Len) != float64(op.Count)*float64(f.Channels)*levels*4 {
+			kept = errors.Join(kept, fmt.Errorf("Hist of %d bytes for %d regions", op.Hist.Len, op.Count))
+		}
+		if op.What > 15 {
+			kept = errors.Join(kept, fmt.Errorf("What = %#x", op.What))
+		}
+		return kept
+	case *driver.MaskRaster:
+		kept := errors.Join(s.imageKept(op.Dst, 0), s.inside(op.Prepared, driver.Align))
+		if op.First < 0 || op.Count < 0 {
+			kept = errors.Join(kept, fmt.Errorf("First, Count = %d, %d", op.First, op.Count))
+		}
+		switch op.Mode {
+		case driver.RasterMask:
+			if op.Dst.Format != driver.Gray8 {
+				kept = errors.Join(kept, fmt.Errorf("format %v", op.Dst.Format))
+			}
+		case driver.RasterLabels:
+			if op.Dst.Format != driver.Gray16(16) || float64(op.First)+float64(op.Count) > 65535 {
+				kept = errors.Join(kept, fmt.Errorf("format %v, regions %d+%d", op.Dst.Format, op.First, op.Count))
+			}
+		default:
+			kept = errors.Join(kept, fmt.Errorf("mode %d", op.Mode))
+		}
+		return kept
 	}
 	return nil
 }

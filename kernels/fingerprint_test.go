@@ -52,7 +52,7 @@ func TestFingerprintChecks(t *testing.T) {
 			}
 			op := driver.Fingerprint{Src: src.Slice(), Keys: [2]uint64{12345, 1 << 60}, Dst: dst.Slice()}
 			x.spoil(&op)
-			got = q.Fingerprint(op)
+			got = q.Run(&op)
 			return nil
 		})
 		if err != nil {

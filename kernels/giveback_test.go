@@ -138,12 +138,12 @@ func TestGiveBackUnderPoison(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			if err := q.stream.Fill(driver.Slice{Mem: d.mem.mem, Off: q.arena.off + 2048, Len: 1024}, 1); err != nil {
+			if err := q.stream.Run(&driver.Fill{Dst: driver.Slice{Mem: d.mem.mem, Off: q.arena.off + 2048, Len: 1024}, Value: 1}); err != nil {
 				return err
 			}
 			over := driver.Slice{Mem: d.mem.mem, Off: q.arena.off + 3072, Len: 1}
 			if beyond == 1 { // before it moves
-				if err := q.stream.Fill(over, 0); err != nil {
+				if err := q.stream.Run(&driver.Fill{Dst: over, Value: 0}); err != nil {
 					return err
 				}
 			}
@@ -154,7 +154,7 @@ func TestGiveBackUnderPoison(t *testing.T) {
 			poisoned(t, d, "given back", end, 1024)
 			if beyond == 2 {
 				over.Off = end
-				return q.stream.Fill(over, 0)
+				return q.stream.Run(&driver.Fill{Dst: over, Value: 0})
 			}
 			return Fill(q, a, 2)
 		})

@@ -56,7 +56,7 @@ func TestHoldChecks(t *testing.T) {
 				Triangles: bytes(240), Count: bytes(4), Max: 20, Colors: bytes(60)}
 			op.Dst.Data = bytes(3025)
 			x.spoil(&op)
-			return q.Hold(op)
+			return q.Run(&op)
 		})
 		var arg *ArgError
 		switch {

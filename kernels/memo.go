@@ -193,7 +193,7 @@ func FingerprintOf[T Elem](q *Queue, b Buffer[T]) (f Fingerprint, err error) {
 	if err != nil {
 		return f, err
 	}
-	if err := q.Fingerprint(driver.Fingerprint{Src: b.Slice(), Keys: q.dev.memos.keys, Dst: dst.Slice()}); err != nil {
+	if err := q.Run(&driver.Fingerprint{Src: b.Slice(), Keys: q.dev.memos.keys, Dst: dst.Slice()}); err != nil {
 		return f, err
 	}
 	if err := Download(q, f[:], dst); err != nil {

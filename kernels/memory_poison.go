@@ -68,7 +68,7 @@ func (p *poisoner) close() error {
 
 // overwrite fills a block and its guard, and waits.
 func overwrite(s driver.Stream, mem driver.Mem, b block) error {
-	fill := s.Fill(driver.Slice{Mem: mem, Off: b.off, Len: b.len}, poison)
+	fill := s.Run(&driver.Fill{Dst: driver.Slice{Mem: mem, Off: b.off, Len: b.len}, Value: poison})
 	return errors.Join(fill, s.Wait(context.Background()))
 }
 

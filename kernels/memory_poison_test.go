@@ -164,7 +164,7 @@ func TestPoisonOfWhatIsKept(t *testing.T) {
 // A write beyond the end of a block shows, one byte behind it as well as in the guard.
 func TestOverrun(t *testing.T) {
 	beyond := func(q *Queue, s driver.Slice, by int64) error {
-		return q.stream.Fill(driver.Slice{Mem: s.Mem, Off: s.Off + s.Len + by, Len: 1}, 0)
+		return q.stream.Run(&driver.Fill{Dst: driver.Slice{Mem: s.Mem, Off: s.Off + s.Len + by, Len: 1}, Value: 0})
 	}
 	for _, by := range []int64{0, 23, 24, 255} { // 1000 bytes are 24 short of 1024, and 256 are guard
 		d, done := openPoisoned(t, 1<<16)
@@ -224,7 +224,7 @@ func TestOverrunWithinAJob(t *testing.T) {
 				c, err := Alloc[byte](q, 1024, "c")
 				return errors.Join(err, Fill(q, c, 0))
 			}
-			return q.stream.Fill(driver.Slice{Mem: a.slice.Mem, Off: a.slice.Off, Len: 1010}, 0)
+			return q.stream.Run(&driver.Fill{Dst: driver.Slice{Mem: a.slice.Mem, Off: a.slice.Off, Len: 1010}, Value: 0})
 		})
 		if free && err != nil || !free &&
 			(!errors.Is(err, ErrOverrun) ||

@@ -104,13 +104,13 @@ func TestMeshChecks(t *testing.T) {
 			x.spoil(&m)
 			switch x.op {
 			case "Islands":
-				return q.Islands(m.islands)
+				return q.Run(&m.islands)
 			case "DualTriangles":
-				return q.DualTriangles(m.dual)
+				return q.Run(&m.dual)
 			case "HullCompletion":
-				return q.HullCompletion(m.hull)
+				return q.Run(&m.hull)
 			}
-			return q.Flips(m.flips)
+			return q.Run(&m.flips)
 		})
 		var arg *ArgError
 		switch {
@@ -120,12 +120,11 @@ func TestMeshChecks(t *testing.T) {
 			t.Errorf("%d: %v, want an error about %s of %s", i, err, x.field, x.op)
 		}
 	}
-	for _, scratch := range []func(n, w, h int) (int64, error){
-		d.IslandsScratch, d.DualTrianglesScratch, d.HullCompletionScratch, func(n, w, h int) (int64, error) {
-			return d.FlipsScratch(n)
-		},
+	for _, op := range []driver.Op{
+		&driver.Islands{N: -1, Width: 5, Height: 5}, &driver.DualTriangles{N: -1, Width: 5, Height: 5},
+		&driver.HullCompletion{N: -1, Width: 5, Height: 5}, &driver.Flips{N: -1, Rounds: 1},
 	} {
-		if _, err := scratch(-1, 5, 5); err == nil {
+		if _, err := d.Scratch(op); err == nil {
 			t.Error("scratch of -1 points: no error")
 		}
 	}

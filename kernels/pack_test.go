@@ -32,7 +32,7 @@ func TestPackChecks(t *testing.T) {
 		{"Src.Data.Mem", "Dst.Data.Mem", func(op *ops) { op.unpack.Src.Data.Mem, op.pack.Dst.Data.Mem = nil, nil }},
 		{"Planes", "Planes", func(op *ops) { op.unpack.Planes.Len -= 4; op.pack.Planes.Len += 4 }},
 		{"Planes.Off", "Planes.Off", func(op *ops) { op.unpack.Planes.Off += 4; op.pack.Planes.Off += 4 }},
-		{"Planes", "Planes", func(op *ops) { op.unpack.Src.Format, op.pack.Dst.Format = driver.Gray8, driver.Gray8 }},
+		{"Planes", "Src.Format", func(op *ops) { op.unpack.Src.Format, op.pack.Dst.Format = driver.Gray8, driver.Gray8 }},
 		{"Mask", "Flags", func(op *ops) { op.unpack.Mask.Len--; op.pack.Flags.Len-- }},
 		{"Mask.Mem", "Flags.Mem", func(op *ops) { op.unpack.Mask.Mem, op.pack.Flags.Mem = nil, nil }},
 		{"Flags", "Src.Width", func(op *ops) { op.unpack.Flags.Len = 0; op.pack.Src.Width-- }},
@@ -71,7 +71,7 @@ func TestPackChecks(t *testing.T) {
 			}
 			op.unpack.Src.Data.Len--
 			x.spoil(&op)
-			errs[0], errs[1] = q.Unpack(op.unpack), q.Pack(op.pack)
+			errs[0], errs[1] = q.Run(&op.unpack), q.Run(&op.pack)
 			return nil
 		})
 		if err != nil {

@@ -70,7 +70,7 @@ func TestSelectVerticesChecks(t *testing.T) {
 				Previous:   points.Range(0, 20).Slice(), NPrevious: 20,
 			}
 			x.spoil(&op)
-			return q.SelectVertices(op)
+			return q.Run(&op)
 		})
 		var arg *ArgError
 		switch {

@@ -56,7 +56,7 @@ func TestShadeChecks(t *testing.T) {
 			}
 			op.Dst.Data = bytes(3025)
 			x.spoil(&op)
-			return q.Shade(op)
+			return q.Run(&op)
 		})
 		var arg *ArgError
 		switch {

@@ -59,7 +59,7 @@ func TestTriangulateChecks(t *testing.T) {
 				Scratch: scratch.Slice(),
 			}
 			x.spoil(&op)
-			return q.Triangulate(op)
+			return q.Run(&op)
 		})
 		var arg *ArgError
 		switch {
@@ -70,7 +70,7 @@ func TestTriangulateChecks(t *testing.T) {
 		}
 	}
 	for _, n := range []int{-1, driver.MaxPoints + 1} {
-		if _, err := d.TriangulateScratch(n); err == nil {
+		if _, err := d.Scratch(&driver.Triangulate{N: n}); err == nil {
 			t.Errorf("TriangulateScratch(%d): no error", n)
 		}
 	}

@@ -54,7 +54,7 @@ func TestVoronoiChecks(t *testing.T) {
 			op := driver.Voronoi{Sites: sites.Slice(), N: 10, Width: 40, Height: 25, Labels: labels.Slice(),
 				Scratch: scratch.Slice()}
 			x.spoil(&op)
-			return q.Voronoi(op)
+			return q.Run(&op)
 		})
 		var arg *ArgError
 		switch {

@@ -91,17 +91,20 @@ func (c *conversion) do(ctx context.Context, dev *kernels.Device) error {
 func resize[T any](s []T, n int) []T { return slices.Grow(s[:0], n)[:n] }
 
 func (c *conversion) plan(dev *kernels.Device) (err error) {
-	if c.choosing, err = dev.SelectVerticesScratch(c.n, c.Width, c.Height, c.rule); err != nil {
+	if c.choosing, err = dev.Scratch(&driver.SelectVertices{N: c.n, Width: c.Width, Height: c.Height,
+		VertexRule: c.rule}); err != nil {
 		return err
 	}
 	if c.mesher, err = newMesher(dev, c.opt.Route, c.n, c.Width+1, c.Height+1); err != nil {
 		return err
 	}
-	if c.shading, err = dev.ShadeScratch(2*c.n, c.Width, c.Height, c.opt.Method); err != nil {
+	frame := driver.Image{Width: c.Width, Height: c.Height, Stride: c.RowBytes(), Format: c.Format}
+	if c.shading, err = dev.Scratch(&driver.Shade{Src: frame, Dst: frame, Max: 2 * c.n,
+		Method: c.opt.Method}); err != nil {
 		return err
 	}
 	if c.opt.Stage == StageVoronoi {
-		c.labelling, err = dev.VoronoiScratch(c.n, c.Width, c.Height, c.opt.Voronoi)
+		c.labelling, err = dev.Scratch(&driver.Voronoi{N: c.n, Width: c.Width, Height: c.Height, Method: c.opt.Voronoi})
 	}
 	return err
 }
@@ -268,13 +271,13 @@ func (c *conversion) choose(p *pace) error {
 			return err
 		}
 	}
-	if err := q.Edges(driver.Edges{Src: c.image, Dst: edges.Slice()}); err != nil {
+	if err := q.Run(&driver.Edges{Src: c.image, Dst: edges.Slice()}); err != nil {
 		return err
 	}
 	if err := p.next(); err != nil {
 		return err
 	}
-	if err := q.SelectVertices(driver.SelectVertices{
+	if err := q.Run(&driver.SelectVertices{
 		Edges: edges.Slice(), Width: c.Width, Height: c.Height, VertexRule: c.rule, N: c.n,
 		Previous: previous.Slice(), NPrevious: previous.Len(),
 		Points: c.points.Slice(), Count: count.Slice(), Scratch: scratch.Slice(),
@@ -330,7 +333,7 @@ func (c *conversion) shade(p *pace) error {
 	picture := func(b kernels.Buffer[byte]) driver.Image {
 		return driver.Image{Data: b.Slice(), Width: c.Width, Height: c.Height, Stride: c.Width * size, Format: c.Format}
 	}
-	if err := q.Shade(driver.Shade{
+	if err := q.Run(&driver.Shade{
 		Src: c.image, Points: c.points.Slice(), N: n, Triangles: triangles.Slice(), Count: countOf(counts), Max: 2 * n,
 		Color: c.opt.Color, Method: c.opt.Method, Dst: picture(dst), Colors: colors.Slice(), Scratch: scratch.Slice(),
 	}); err != nil {
@@ -342,7 +345,7 @@ func (c *conversion) shade(p *pace) error {
 			return s.err
 		}
 		limit, jump := c.limits()
-		if err := q.Hold(driver.Hold{
+		if err := q.Run(&driver.Hold{
 			Before: picture(before), Limit: limit, Jump: jump, Points: c.points.Slice(), N: n,
 			Triangles: triangles.Slice(), Count: countOf(counts), Max: 2 * n, Dst: picture(dst), Colors: colors.Slice(),
 			Changed: changed.Slice(),

@@ -137,7 +137,7 @@ func TestConvertSpacingOnTheBorder(t *testing.T) {
 			}
 		}
 		wanted := int(2 * math.Sqrt(float64(s.w*s.h)/lowpoly.DefaultVertices))
-		if most := kernels.BorderVertices(s.w, s.h, min(s.spacing+1, wanted)); n > most {
+		if most := driver.BorderVertices(s.w, s.h, min(s.spacing+1, wanted)); n > most {
 			t.Errorf("%+v: %d vertices on the border, and %d at most keep apart", s, n, most)
 		}
 	}

@@ -127,7 +127,7 @@ func (o *Options) rule(width, height int) (rule driver.VertexRule, n int, err er
 	if o.Border == 0 {
 		rule.Border = defaultBorder(width, height, n, int(2*mean), rule.Spacing)
 	}
-	border := kernels.BorderVertices(width, height, rule.Border)
+	border := driver.BorderVertices(width, height, rule.Border)
 	if border > n {
 		return rule, 0, invalid(path{"border"}, rule.Border, "puts %d vertices on the border, there are to be %d",
 			border, n)
@@ -137,7 +137,7 @@ func (o *Options) rule(width, height int) (rule driver.VertexRule, n int, err er
 		rule.Cell = 0
 	case o.Cell == 0:
 		rule.Cell = min(max(int(4*mean), rule.Spacing+1), driver.MaxSide)
-		for rule.Cell != 0 && kernels.VertexCells(width, height, rule.Cell) > min(n/2, n-border) {
+		for rule.Cell != 0 && driver.VertexCells(width, height, rule.Cell) > min(n/2, n-border) {
 			if rule.Cell *= 2; rule.Cell > max(width, height) {
 				rule.Cell = 0
 			}
@@ -145,7 +145,7 @@ func (o *Options) rule(width, height int) (rule driver.VertexRule, n int, err er
 	case o.Cell <= rule.Spacing:
 		return rule, 0, invalid(path{"cell"}, o.Cell, "must be more than the spacing, %d", rule.Spacing)
 	}
-	if cells := kernels.VertexCells(width, height, rule.Cell); border+cells > n {
+	if cells := driver.VertexCells(width, height, rule.Cell); border+cells > n {
 		return rule, 0, invalid(path{"cell"}, rule.Cell,
 			"makes %d squares with a vertex each, beside %d on the border; there are to be %d", cells, border, n)
 	}
@@ -157,11 +157,11 @@ func (o *Options) rule(width, height int) (rule driver.VertexRule, n int, err er
 func defaultBorder(width, height, n, wanted, spacing int) int {
 	least := func(most int) int { // that puts no more there
 		return 1 + sort.Search(driver.MaxSide-1,
-			func(i int) bool { return kernels.BorderVertices(width, height, 1+i) <= most })
+			func(i int) bool { return driver.BorderVertices(width, height, 1+i) <= most })
 	}
 	inside := max(width-1-2*spacing, 0) * max(height-1-2*spacing, 0) / ((spacing + 1) * (spacing + 1))
 	border := min(max(wanted, least(max(n/2, n-inside, 4))), driver.MaxSide)
-	if kernels.BorderVertices(width, height, border)+inside < n {
+	if driver.BorderVertices(width, height, border)+inside < n {
 		border = min(border, max(least(n), spacing+1))
 	}
 	return border

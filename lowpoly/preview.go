@@ -49,7 +49,7 @@ func (c *conversion) showVoronoi(q *kernels.Queue) error {
 	if err := kernels.Upload(q, in, sites); err != nil {
 		return err
 	}
-	if err := q.Voronoi(driver.Voronoi{
+	if err := q.Run(&driver.Voronoi{
 		Sites: in.Slice(), N: len(sites), Width: c.Width, Height: c.Height, Method: c.opt.Voronoi,
 		Labels: labels.Slice(), Scratch: scratch.Slice(),
 	}); err != nil {

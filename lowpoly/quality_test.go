@@ -205,7 +205,7 @@ func shadeMesh(t *testing.T, dev *kernels.Device, p *devicetest.Picture, points 
 				return err
 			}
 		}
-		if err := q.Shade(driver.Shade{
+		if err := q.Run(&driver.Shade{
 			Src: p.Image(src.Slice()), Dst: p.Image(dst.Slice()), Points: at.Slice(), N: len(points),
 			Triangles: triangles.Slice(),
 			Count:     count.Slice(), Max: len(mesh.Triangles), Color: color, Colors: colors.Slice(),

@@ -54,7 +54,7 @@ type mesher struct {
 // newMesher plans a mesher for up to n points among the pixels of a diagram. RouteDirect doesn't look at its size.
 func newMesher(dev *kernels.Device, route Route, n, width, height int) (m mesher, err error) {
 	m = mesher{route: route, n: n, width: width, height: height}
-	if m.direct, err = dev.TriangulateScratch(n); err != nil {
+	if m.direct, err = dev.Scratch(&driver.Triangulate{N: n}); err != nil {
 		return m, err
 	}
 	if m.scratch = m.direct; route == RouteDirect {
@@ -64,15 +64,15 @@ func newMesher(dev *kernels.Device, route Route, n, width, height int) (m mesher
 		return m, invalid(path{"route"}, route, "is for sides up to %d and %d pixels in all: the points are in %d x %d",
 			driver.MaxSide, driver.MaxPixels, width, height)
 	}
-	if m.labelling, err = dev.VoronoiScratch(n, width, height, driver.VoronoiDefault); err != nil {
+	if m.labelling, err = dev.Scratch(&driver.Voronoi{N: n, Width: width, Height: height}); err != nil {
 		return m, err
 	}
 	m.scratch = max(m.scratch, m.labelling)
 	for _, size := range []func() (int64, error){
-		func() (int64, error) { return dev.IslandsScratch(n, width, height) },
-		func() (int64, error) { return dev.DualTrianglesScratch(n, width, height) },
-		func() (int64, error) { return dev.HullCompletionScratch(n, width, height) },
-		func() (int64, error) { return dev.FlipsScratch(n) },
+		func() (int64, error) { return dev.Scratch(&driver.Islands{N: n, Width: width, Height: height}) },
+		func() (int64, error) { return dev.Scratch(&driver.DualTriangles{N: n, Width: width, Height: height}) },
+		func() (int64, error) { return dev.Scratch(&driver.HullCompletion{N: n, Width: width, Height: height}) },
+		func() (int64, error) { return dev.Scratch(&driver.Flips{N: n, Rounds: 1}) },
 	} {
 		bytes, err := size()
 		if err != nil {
@@ -103,7 +103,7 @@ func (m *mesher) run(q *kernels.Queue, points kernels.Buffer[driver.Point], tria
 	n := points.Len()
 	triangles = triangles.Range(0, 2*n)
 	direct := func() error {
-		return q.Triangulate(driver.Triangulate{Points: points.Slice(), N: n, Triangles: triangles.Slice(),
+		return q.Run(&driver.Triangulate{Points: points.Slice(), N: n, Triangles: triangles.Slice(),
 			Count: countOf(counts), Scratch: scratch.Slice()})
 	}
 	if m.route == RouteDirect {
@@ -121,27 +121,27 @@ func (m *mesher) run(q *kernels.Queue, points kernels.Buffer[driver.Point], tria
 	w, h := m.width, m.height
 	for _, step := range []func() error{
 		func() error {
-			return q.Voronoi(driver.Voronoi{Sites: points.Slice(), N: n, Width: w, Height: h, Labels: labels.Slice(),
+			return q.Run(&driver.Voronoi{Sites: points.Slice(), N: n, Width: w, Height: h, Labels: labels.Slice(),
 				Scratch: scratch.Slice()})
 		},
 		func() error {
-			return q.Islands(driver.Islands{Sites: points.Slice(), N: n, Width: w, Height: h, Labels: labels.Slice(),
+			return q.Run(&driver.Islands{Sites: points.Slice(), N: n, Width: w, Height: h, Labels: labels.Slice(),
 				Count: islands.Slice(), Scratch: scratch.Slice()})
 		},
 		func() error {
-			return q.DualTriangles(driver.DualTriangles{
+			return q.Run(&driver.DualTriangles{
 				Sites: points.Slice(), N: n, Width: w, Height: h, Labels: labels.Slice(), Triangles: triangles.Slice(),
 				Counts: counts.Slice(), Scratch: scratch.Slice(),
 			})
 		},
 		func() error {
-			return q.HullCompletion(driver.HullCompletion{
+			return q.Run(&driver.HullCompletion{
 				Sites: points.Slice(), N: n, Width: w, Height: h, Labels: labels.Slice(), Triangles: triangles.Slice(),
 				Counts: counts.Slice(), Scratch: scratch.Slice(),
 			})
 		},
 		func() error {
-			return q.Flips(driver.Flips{
+			return q.Run(&driver.Flips{
 				Points: points.Slice(), N: n, Triangles: triangles.Slice(), Counts: counts.Slice(), Rounds: flipRounds,
 				Status: status.Slice(), Scratch: scratch.Slice(),
 			})

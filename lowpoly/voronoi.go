@@ -37,7 +37,7 @@ func Voronoi(ctx context.Context, dev *kernels.Device, sites []Point, width, hei
 			return nil, invalid(path{"sites", i, "y"}, p.Y, "must be 0 to %d", height-1)
 		}
 	}
-	size, err := dev.VoronoiScratch(len(sites), width, height, method)
+	size, err := dev.Scratch(&driver.Voronoi{N: len(sites), Width: width, Height: height, Method: method})
 	if err != nil {
 		return nil, err
 	}
@@ -61,7 +61,7 @@ func Voronoi(ctx context.Context, dev *kernels.Device, sites []Point, width, hei
 				return err
 			}
 		}
-		if err := q.Voronoi(driver.Voronoi{
+		if err := q.Run(&driver.Voronoi{
 			Sites: in.Slice(), N: len(sites), Width: width, Height: height, Method: method, Labels: labels.Slice(),
 			Scratch: scratch.Slice(),
 		}); err != nil {

@@ -88,7 +88,7 @@ func reduceRows(q *kernels.Queue, op driver.MaskReduce, n, room int64) error {
 	bands := int(min((n+room-1)/room, int64(height)))
 	if bands <= 1 {
 		q.Spent(n)
-		return q.MaskReduce(op)
+		return q.Run(&op)
 	}
 	frame := op.Frame
 	row0 := op.Row0
@@ -106,7 +106,8 @@ func reduceRows(q *kernels.Queue, op driver.MaskReduce, n, room int64) error {
 		op.Frame.Height = hi - lo
 		op.Frame.Data.Off = frame.Data.Off + int64(lo*frame.Stride)
 		op.Frame.Data.Len = int64((hi-lo-1)*frame.Stride + frame.Width*frame.Format.PixelBytes())
-		if err := q.MaskReduce(op); err != nil {
+		part := op // the one before may still be under way
+		if err := q.Run(&part); err != nil {
 			return err
 		}
 	}

@@ -21,9 +21,9 @@ func TestInconsistentDevice(t *testing.T) {
 		p     devicetest.Perturbation
 	}{
 		{"a sample too many in the histogram", rgb,
-			devicetest.Perturbation{Hist: func(_ driver.MaskReduce, h []uint32) { h[7]++ }}},
-		{"an empty histogram", rgb, devicetest.Perturbation{Hist: func(_ driver.MaskReduce, h []uint32) { clear(h) }}},
-		{"a sample in the wrong bin", rgb, devicetest.Perturbation{Hist: func(_ driver.MaskReduce, h []uint32) {
+			devicetest.Perturbation{Hist: func(_ *driver.MaskReduce, h []uint32) { h[7]++ }}},
+		{"an empty histogram", rgb, devicetest.Perturbation{Hist: func(_ *driver.MaskReduce, h []uint32) { clear(h) }}},
+		{"a sample in the wrong bin", rgb, devicetest.Perturbation{Hist: func(_ *driver.MaskReduce, h []uint32) {
 			for v := range h {
 				if h[v] > 0 {
 					h[v]--
@@ -32,13 +32,13 @@ func TestInconsistentDevice(t *testing.T) {
 				}
 			}
 		}}},
-		{"a wrong sum", rgb, devicetest.Perturbation{Stats: func(_ driver.MaskReduce, s []driver.MaskStats) {
+		{"a wrong sum", rgb, devicetest.Perturbation{Stats: func(_ *driver.MaskReduce, s []driver.MaskStats) {
 			s[1].Sum++
 		}}},
 		{"a pixel less in one channel", rgb,
-			devicetest.Perturbation{Stats: func(_ driver.MaskReduce, s []driver.MaskStats) { s[2].Count-- }}},
+			devicetest.Perturbation{Stats: func(_ *driver.MaskReduce, s []driver.MaskStats) { s[2].Count-- }}},
 		{"a maximum below the truth, 16 bits", gray16,
-			devicetest.Perturbation{Stats: func(_ driver.MaskReduce, s []driver.MaskStats) {
+			devicetest.Perturbation{Stats: func(_ *driver.MaskReduce, s []driver.MaskStats) {
 				s[0].MaxKey = s[0].MinKey &^ (1<<32 - 1)
 			}}},
 	} {

@@ -17,16 +17,16 @@ func (s *Set) Mask(dev *kernels.Device, width, height int, m Method) (
 	if err := kernels.CheckSize(width, height); err != nil {
 		return nil, 0, err
 	}
-	size, err := s.preparedBytes(dev, width, height, m)
+	op, size, err := s.preparation(dev, width, height, m)
 	if err != nil {
 		return nil, 0, err
 	}
 	return func(q *kernels.Queue, dst kernels.Buffer[byte]) error {
-		prepared, err := s.prepare(q, int(size), width, height, m)
+		prepared, err := prepare(q, op, size)
 		if err != nil {
 			return err
 		}
-		if err := q.MaskRaster(driver.MaskRaster{
+		if err := q.Run(&driver.MaskRaster{
 			Prepared: prepared.Slice(), Count: s.Len(), Mode: RasterMask,
 			Dst: driver.Image{Data: dst.Slice(), Width: width, Height: height, Stride: width, Format: driver.Gray8},
 		}); err != nil {
@@ -39,20 +39,23 @@ func (s *Set) Mask(dev *kernels.Device, width, height int, m Method) (
 	}, kernels.Bytes[byte](int(size)), nil
 }
 
-// preparedBytes is how much memory the pixels of each region within images of a size take, which [Set.prepare] finds.
-func (s *Set) preparedBytes(dev *kernels.Device, width, height int, m Method) (int64, error) {
+// preparation is the op that finds the pixels of each region within images of a size, and how much memory they take.
+func (s *Set) preparation(dev *kernels.Device, width, height int, m Method) (*driver.MaskPrepare, int64, error) {
 	if err := checkMethod(m); err != nil {
-		return 0, err
+		return nil, 0, err
 	}
-	return dev.MaskPreparedBytes(s.maskRegions(), width, height, m)
+	op := &driver.MaskPrepare{Regions: s.maskRegions(), Width: width, Height: height, Method: m}
+	size, err := dev.Scratch(op)
+	return op, size, err
 }
 
-// prepare finds the pixels of each region within images of a size, in size bytes of the job.
-func (s *Set) prepare(q *kernels.Queue, size, width, height int, m Method) (kernels.Buffer[byte], error) {
-	b, err := kernels.Alloc[byte](q, size, "regions")
+// prepare runs a preparation in size bytes of the job. The op itself stays as it is, and can be run again.
+func prepare(q *kernels.Queue, op *driver.MaskPrepare, size int64) (kernels.Buffer[byte], error) {
+	b, err := kernels.Alloc[byte](q, int(size), "regions")
 	if err != nil {
 		return b, err
 	}
-	return b, q.MaskPrepare(driver.MaskPrepare{Regions: s.maskRegions(), Width: width, Height: height, Method: m,
-		Dst: b.Slice()})
+	run := *op
+	run.Dst = b.Slice()
+	return b, q.Run(&run)
 }

@@ -39,7 +39,7 @@ func (s *Set) Prepare(ctx context.Context, dev *kernels.Device, width, height in
 	if err := kernels.CheckSize(width, height); err != nil {
 		return nil, err
 	}
-	size, err := s.preparedBytes(dev, width, height, m)
+	op, size, err := s.preparation(dev, width, height, m)
 	if err != nil {
 		return nil, err
 	}
@@ -48,10 +48,9 @@ func (s *Set) Prepare(ctx context.Context, dev *kernels.Device, width, height in
 		return nil, err
 	}
 	defer memory.Release()
+	op.Dst = memory.Buffer().Slice()
 	err = dev.Do(ctx, kernels.Job{Label: "prepare", Units: int64(len(s.edges))}, func(q *kernels.Queue) error {
-		return q.MaskPrepare(driver.MaskPrepare{
-			Regions: s.maskRegions(), Width: width, Height: height, Method: m, Dst: memory.Buffer().Slice(),
-		})
+		return q.Run(op)
 	})
 	if err != nil {
 		memory.Drop()

@@ -112,10 +112,12 @@ func (d slowDevice) NewStream(priority int) (driver.Stream, error) {
 	return slowStream{s, d.slow}, err
 }
 
-func (s slowStream) MaskReduce(op driver.MaskReduce) error {
-	s.slow.begun <- struct{}{}
-	<-s.slow.goOn
-	return s.Stream.MaskReduce(op)
+func (s slowStream) Run(op driver.Op) error {
+	if _, ok := op.(*driver.MaskReduce); ok {
+		s.slow.begun <- struct{}{}
+		<-s.slow.goOn
+	}
+	return s.Stream.Run(op)
 }
 
 // TestCloseSpares: Close does not take the memory away under a call in flight, and refuses later calls at once; the

@@ -45,7 +45,7 @@ func Rasterize(ctx context.Context, dev *kernels.Device, set *Set, width, height
 	if err := bad.Err(); err != nil {
 		return nil, err
 	}
-	size, err := set.preparedBytes(dev, width, height, m)
+	prep, size, err := set.preparation(dev, width, height, m)
 	if err != nil {
 		return nil, err
 	}
@@ -57,7 +57,7 @@ func Rasterize(ctx context.Context, dev *kernels.Device, set *Set, width, height
 	work := int64(len(out)) + set.work(0, set.Len(), width, 0, height, r.Format.PixelBytes())
 	job := kernels.Job{Label: "rasterize", Footprint: footprint, Units: work, Timing: &r.Timing}
 	err = dev.Do(ctx, job, func(q *kernels.Queue) error {
-		prepared, err := set.prepare(q, int(size), width, height, m)
+		prepared, err := prepare(q, prep, size)
 		if err != nil {
 			return err
 		}
@@ -70,7 +70,7 @@ func Rasterize(ctx context.Context, dev *kernels.Device, set *Set, width, height
 			return err
 		}
 		image := driver.Image{Data: pix.Slice(), Width: width, Height: height, Stride: r.Stride, Format: r.Format}
-		if err := q.MaskRaster(driver.MaskRaster{
+		if err := q.Run(&driver.MaskRaster{
 			Prepared: prepared.Slice(), Count: set.Len(), Mode: mode, Dst: image,
 		}); err != nil {
 			return err

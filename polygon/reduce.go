@@ -26,13 +26,13 @@ func Reduce(ctx context.Context, dev *kernels.Device, set *Set, f kernels.Pictur
 	if err != nil {
 		return nil, err
 	}
-	size, err := set.preparedBytes(dev, f.Width, f.Height, m)
+	prep, size, err := set.preparation(dev, f.Width, f.Height, m)
 	if err != nil {
 		return nil, err
 	}
 	d := newDeriver(p, nil)
 	err = d.run(ctx, dev, kernels.Bytes[byte](int(size)), 0, func(q *kernels.Queue) (driver.Slice, error) {
-		b, err := set.prepare(q, int(size), f.Width, f.Height, m)
+		b, err := prepare(q, prep, size)
 		return b.Slice(), err
 	})
 	if err != nil {

@@ -259,7 +259,8 @@ func (c *Scanner) Detach() {
 func (c *Scanner) Reset(ctx context.Context, dev *kernels.Device) error {
 	c.Detach()
 	c.dev = dev
-	size, err := dev.MaskPreparedBytes(c.regions, c.width, c.height, c.method)
+	op := &driver.MaskPrepare{Regions: c.regions, Width: c.width, Height: c.height, Method: c.method}
+	size, err := dev.Scratch(op)
 	if err != nil {
 		return err
 	}
@@ -267,11 +268,8 @@ func (c *Scanner) Reset(ctx context.Context, dev *kernels.Device) error {
 	if err != nil {
 		return err
 	}
-	err = dev.Do(ctx, kernels.Job{Label: "prepare"}, func(q *kernels.Queue) error {
-		return q.MaskPrepare(driver.MaskPrepare{
-			Regions: c.regions, Width: c.width, Height: c.height, Method: c.method, Dst: memory.Slice(),
-		})
-	})
+	op.Dst = memory.Slice()
+	err = dev.Do(ctx, kernels.Job{Label: "prepare"}, func(q *kernels.Queue) error { return q.Run(op) })
 	if err != nil {
 		memory.Free()
 		return err
@@ -620,7 +618,7 @@ func (c *Scanner) reduce(q *kernels.Queue, s *ScanStrip, pixels kernels.Buffer[b
 		if p.sums.hist != nil {
 			op.Hist = p.sums.hist.Range(st.first*nc*levels, st.end*nc*levels).Slice()
 		}
-		if err := q.MaskReduce(op); err != nil {
+		if err := q.Run(&op); err != nil {
 			return err
 		}
 	}

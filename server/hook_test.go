@@ -48,30 +48,11 @@ type hookedStream struct {
 	hook *atomic.Pointer[opHook]
 }
 
-func (s hookedStream) before(op string) error {
-	if h := s.hook.Load(); h != nil && h.op == op {
-		return h.f()
+func (s hookedStream) Run(op driver.Op) error {
+	if h := s.hook.Load(); h != nil && h.op == op.Name() {
+		if err := h.f(); err != nil {
+			return err
+		}
 	}
-	return nil
-}
-
-func (s hookedStream) MaskPrepare(op driver.MaskPrepare) error {
-	if err := s.before("MaskPrepare"); err != nil {
-		return err
-	}
-	return s.Stream.MaskPrepare(op)
-}
-
-func (s hookedStream) MaskRaster(op driver.MaskRaster) error {
-	if err := s.before("MaskRaster"); err != nil {
-		return err
-	}
-	return s.Stream.MaskRaster(op)
-}
-
-func (s hookedStream) MaskReduce(op driver.MaskReduce) error {
-	if err := s.before("MaskReduce"); err != nil {
-		return err
-	}
-	return s.Stream.MaskReduce(op)
+	return s.Stream.Run(op)
 }

@@ -334,7 +334,7 @@ func (b *bench) peers(ctx context.Context, row benchRow, pix []byte) (err error)
 	}
 	peers := []peer{
 		{"upload", n, func() error { return s.Upload(dst, [][]byte{pix}) }},
-		{"memset", n, func() error { return s.Fill(dst, 0) }},
+		{"memset", n, func() error { return s.Run(&driver.Fill{Dst: dst, Value: 0}) }},
 	}
 	if timer != nil {
 		peers = append(peers,

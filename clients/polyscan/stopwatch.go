@@ -79,40 +79,25 @@ type timedStream struct {
 	watch *stopwatch
 }
 
-func (s *timedStream) Fill(dst driver.Slice, value byte) error {
-	return s.time("Fill", func() error { return s.Stream.Fill(dst, value) })
+// Run times ops that may run several times, which those may not that change what they read.
+func (s *timedStream) Run(op driver.Op) error {
+	if reduce, ok := op.(*driver.MaskReduce); ok {
+		return s.reduce(reduce)
+	}
+	for _, o := range op.Operands(nil) {
+		if o.Access == driver.Read|driver.Write {
+			return s.Stream.Run(op)
+		}
+	}
+	return s.time(op.Name(), func() error { return s.Stream.Run(op) })
 }
 
-func (s *timedStream) MaskPrepare(op driver.MaskPrepare) error {
-	return s.time("MaskPrepare", func() error { return s.Stream.MaskPrepare(op) })
-}
-
-func (s *timedStream) MaskRaster(op driver.MaskRaster) error {
-	return s.time("MaskRaster", func() error { return s.Stream.MaskRaster(op) })
-}
-
-func (s *timedStream) Edges(op driver.Edges) error {
-	return s.time("Edges", func() error { return s.Stream.Edges(op) })
-}
-
-func (s *timedStream) SelectVertices(op driver.SelectVertices) error {
-	return s.time("SelectVertices", func() error { return s.Stream.SelectVertices(op) })
-}
-
-func (s *timedStream) Triangulate(op driver.Triangulate) error {
-	return s.time("Triangulate", func() error { return s.Stream.Triangulate(op) })
-}
-
-func (s *timedStream) Shade(op driver.Shade) error {
-	return s.time("Shade", func() error { return s.Stream.Shade(op) })
-}
-
-// MaskReduce times copies of the op on copies of the frame, with results of their own: it may add to those that are
+// reduce times copies of the op on copies of the frame, with results of their own: it may add to those that are
 // there.
-func (s *timedStream) MaskReduce(op driver.MaskReduce) error {
+func (s *timedStream) reduce(op *driver.MaskReduce) error {
 	t, ok := s.Stream.(driver.Timer)
 	if !ok || !s.watch.running.Load() {
-		return s.time("MaskReduce", func() error { return s.Stream.MaskReduce(op) })
+		return s.time("MaskReduce", func() error { return s.Stream.Run(op) })
 	}
 	align := func(n int64) int64 { return (n + driver.Align - 1) &^ (driver.Align - 1) }
 	frame, stats := align(op.Frame.Data.Len), align(op.Stats.Len)
@@ -122,7 +107,7 @@ func (s *timedStream) MaskReduce(op driver.MaskReduce) error {
 		return fmt.Errorf("copies of the frame: %w", err)
 	}
 	defer m.Free()
-	other := op
+	other := *op
 	other.Stats = driver.Slice{Mem: m, Off: frames * frame, Len: op.Stats.Len}
 	if op.Hist.Len > 0 {
 		other.Hist = driver.Slice{Mem: m, Off: frames*frame + stats, Len: op.Hist.Len}
@@ -135,13 +120,14 @@ func (s *timedStream) MaskReduce(op driver.MaskReduce) error {
 		}
 	}
 	err = s.add("MaskReduce", t, func(i int) error {
-		other.Frame.Data = at(int64(i) % frames)
-		return t.MaskReduce(other)
+		op := other
+		op.Frame.Data = at(int64(i) % frames)
+		return t.Run(&op)
 	})
 	if err != nil {
 		return err
 	}
-	return t.MaskReduce(op)
+	return t.Run(op)
 }
 
 // time hands an op to the device, and times it where the watch runs. The op may run several times.

@@ -120,6 +120,16 @@ func ComparePainted(op string, a, b []byte, layout *Picture) *Difference {
 	return f.d
 }
 
+// CompareBytes compares what an op wrote to a slice.
+func CompareBytes(op, field string, a, b []byte) *Difference {
+	var f found
+	f.add(op, -1, 0, func() string { return "len(" + field + ")" }, uint64(len(a)), uint64(len(b)))
+	for i := range min(len(a), len(b)) {
+		f.add(op, -1, 0, func() string { return fmt.Sprintf("%s[%d]", field, i) }, uint64(a[i]), uint64(b[i]))
+	}
+	return f.d
+}
+
 func comparePixels[E uint16 | uint32](op, length string, a, b []E, width int) *Difference {
 	var f found
 	f.add(op, -1, 0, func() string { return length }, uint64(len(a)), uint64(len(b)))

@@ -182,10 +182,10 @@ func TestMirrorFindsDifferences(t *testing.T) {
 // Where the second side has another fingerprint, the results are right, and the mirror alone can say so.
 func TestMirrorFindsFingerprints(t *testing.T) {
 	wrong := onStream(func(s *brokenStream) {
-		s.fingerprint = func(op driver.Fingerprint) error {
-			return errors.Join(s.Stream.Fingerprint(op), s.Stream.Wait(context.Background()),
+		replace(s, func(op *driver.Fingerprint) error {
+			return errors.Join(s.Stream.Run(op), s.Stream.Wait(context.Background()),
 				rewrite(s.Stream, op.Dst, func(v []uint64) { v[1] ^= 1 << 60 }))
-		}
+		})
 	})
 	r := Watch(Suite{Driver: Mirror(Oracle(), wrong), Short: true, part: "fingerprint", small: true}.Run)
 	if all := strings.Join(r.Messages, "\n"); !r.FailedUnder("fingerprint") ||
@@ -271,7 +271,7 @@ func TestFault(t *testing.T) {
 			f.Arm(Failure{N: n, Err: driver.ErrDeviceLost, InWait: inWait})
 			var errs []error
 			for range 4 {
-				errs = append(errs, r.stream.Fill(u.stats, byte(n)))
+				errs = append(errs, r.stream.Run(&driver.Fill{Dst: u.stats, Value: byte(n)}))
 			}
 			wait := r.stream.Wait(context.Background())
 			for i, err := range append(errs, wait) {
@@ -325,7 +325,7 @@ func TestFaults(t *testing.T) {
 			if err != nil {
 				return errors.Join(err, s.Close(), dev.Close())
 			}
-			fill := s.Fill(driver.Slice{Mem: m, Len: 100}, 1)
+			fill := s.Run(&driver.Fill{Dst: driver.Slice{Mem: m, Len: 100}, Value: 1})
 			return errors.Join(fill, s.Wait(context.Background()), m.Free(), s.Close(), dev.Close())
 		}()
 		e, fired := f.Fired()
@@ -380,9 +380,9 @@ func TestTrace(t *testing.T) {
 		rs := tr.Records()
 		want := []Event{
 			{Op: "MaskPrepare", Bytes: u.prepared.Len},
-			{Op: "MaskReduce", Bytes: int64(p.Width*p.Height) + u.stats.Len + u.hist.Len},
-			{Op: "MaskRaster", Bytes: int64(p.Width * p.Height)},
-			{Op: "MaskRaster", Bytes: int64(2 * p.Width * p.Height)},
+			{Op: "MaskReduce", Bytes: u.prepared.Len + u.frame.Len + u.stats.Len + u.hist.Len},
+			{Op: "MaskRaster", Bytes: u.prepared.Len + u.mask.Data.Len},
+			{Op: "MaskRaster", Bytes: u.prepared.Len + u.labels.Data.Len},
 			{Op: "Upload", Bytes: u.mask.Data.Len},
 			{Op: "Wait"},
 		}
@@ -400,7 +400,7 @@ func TestTrace(t *testing.T) {
 				t.Errorf("record %d took %v; it was waited for", i, e.Took)
 			}
 		}
-		if op, ok := rs[1].Args.(driver.MaskReduce); !ok || op.Count != p.Count {
+		if op, ok := rs[1].Args.(*driver.MaskReduce); !ok || op.Count != p.Count {
 			t.Errorf("the op is %+v", rs[1].Args)
 		}
 		if failed := rs[4].Err != nil; failed != wait {

@@ -4,9 +4,12 @@ package devicetest
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
+	"reflect"
+	"slices"
+	"unsafe"
 
 	"github.com/polyscan/polyscan/kernels/driver"
 )
@@ -88,84 +91,12 @@ func (d *mirrorDevice) NewStream(priority int) (driver.Stream, error) {
 	return &mirrorStream{a: a, b: b}, nil
 }
 
-func (d *mirrorDevice) MaskPreparedBytes(r driver.MaskRegions, width, height int, m driver.Method) (int64, error) {
-	a, err := d.a.MaskPreparedBytes(r, width, height, m)
+func (d *mirrorDevice) Scratch(op driver.Op) (int64, error) {
+	a, err := d.a.Scratch(op)
 	if err != nil {
 		return 0, err
 	}
-	b, err := d.b.MaskPreparedBytes(r, width, height, m)
-	return max(a, b), err
-}
-
-func (d *mirrorDevice) TriangulateScratch(n int) (int64, error) {
-	a, err := d.a.TriangulateScratch(n)
-	if err != nil {
-		return 0, err
-	}
-	b, err := d.b.TriangulateScratch(n)
-	return max(a, b), err
-}
-
-func (d *mirrorDevice) VoronoiScratch(n, width, height int, m driver.VoronoiMethod) (int64, error) {
-	a, err := d.a.VoronoiScratch(n, width, height, m)
-	if err != nil {
-		return 0, err
-	}
-	b, err := d.b.VoronoiScratch(n, width, height, m)
-	return max(a, b), err
-}
-
-func (d *mirrorDevice) IslandsScratch(n, width, height int) (int64, error) {
-	a, err := d.a.IslandsScratch(n, width, height)
-	if err != nil {
-		return 0, err
-	}
-	b, err := d.b.IslandsScratch(n, width, height)
-	return max(a, b), err
-}
-
-func (d *mirrorDevice) DualTrianglesScratch(n, width, height int) (int64, error) {
-	a, err := d.a.DualTrianglesScratch(n, width, height)
-	if err != nil {
-		return 0, err
-	}
-	b, err := d.b.DualTrianglesScratch(n, width, height)
-	return max(a, b), err
-}
-
-func (d *mirrorDevice) HullCompletionScratch(n, width, height int) (int64, error) {
-	a, err := d.a.HullCompletionScratch(n, width, height)
-	if err != nil {
-		return 0, err
-	}
-	b, err := d.b.HullCompletionScratch(n, width, height)
-	return max(a, b), err
-}
-
-func (d *mirrorDevice) FlipsScratch(n int) (int64, error) {
-	a, err := d.a.FlipsScratch(n)
-	if err != nil {
-		return 0, err
-	}
-	b, err := d.b.FlipsScratch(n)
-	return max(a, b), err
-}
-
-func (d *mirrorDevice) SelectVerticesScratch(n, width, height int, rule driver.VertexRule) (int64, error) {
-	a, err := d.a.SelectVerticesScratch(n, width, height, rule)
-	if err != nil {
-		return 0, err
-	}
-	b, err := d.b.SelectVerticesScratch(n, width, height, rule)
-	return max(a, b), err
-}
-
-func (d *mirrorDevice) ShadeScratch(n, width, height int, m driver.ShadeMethod) (int64, error) {
-	a, err := d.a.ShadeScratch(n, width, height, m)
-	if err != nil {
-		return 0, err
-	}
-	b, err := d.b.ShadeScratch(n, width, height, m)
+	b, err := d.b.Scratch(op)
 	return max(a, b), err
 }
 
@@ -215,245 +146,166 @@ func (s *mirrorStream) Download(dst []byte, src driver.Slice) error {
 	return s.a.Download(dst, a)
 }
 
-func (s *mirrorStream) Fill(dst driver.Slice, value byte) error {
-	a, b := split(dst)
-	return s.both("Fill", func() error { return s.a.Fill(a, value) }, func() error { return s.b.Fill(b, value) })
-}
-
-func (s *mirrorStream) MaskPrepare(op driver.MaskPrepare) error {
-	opA, opB := op, op
-	opA.Dst, opB.Dst = split(op.Dst)
-	return s.both("MaskPrepare", func() error {
-		return s.a.MaskPrepare(opA)
-	}, func() error { return s.b.MaskPrepare(opB) })
-}
-
-func (s *mirrorStream) MaskReduce(op driver.MaskReduce) error {
-	opA, opB := op, op
-	opA.Prepared, opB.Prepared = split(op.Prepared)
-	opA.Frame.Data, opB.Frame.Data = split(op.Frame.Data)
-	opA.Stats, opB.Stats = split(op.Stats)
-	opA.Hist, opB.Hist = split(op.Hist)
-	err := s.both("MaskReduce", func() error {
-		return s.a.MaskReduce(opA)
-	}, func() error { return s.b.MaskReduce(opB) })
+// Run runs a copy of the op on each side, with that side's slices, and compares what they wrote.
+func (s *mirrorStream) Run(op driver.Op) error {
+	a, b := copyOf(op), copyOf(op)
+	x := &written{s: s, a: a.Operands(nil), b: b.Operands(nil)}
+	for i := range x.a {
+		*x.a[i].Slice, *x.b[i].Slice = split(*x.a[i].Slice)
+	}
+	err := s.both(op.Name(), func() error { return s.a.Run(a) }, func() error { return s.b.Run(b) })
 	if err != nil || s.err != nil {
 		return err
 	}
-	nc := int(op.Frame.Format.Channels)
-	statsA, statsB := make([]driver.MaskStats, op.Count*nc), make([]driver.MaskStats, op.Count*nc)
-	histA, histB := make([]uint32, op.Hist.Len/4), make([]uint32, op.Hist.Len/4)
-	s.err = s.fetch(
-		[]transfer{{bytesOf(statsA), opA.Stats}, {bytesOf(histA), opA.Hist}},
-		[]transfer{{bytesOf(statsB), opB.Stats}, {bytesOf(histB), opB.Hist}})
-	if s.err != nil {
-		return nil
-	}
-	if d := CompareStats(statsA, statsB, op.First, nc); d != nil {
-		s.err = d
-	} else if d := CompareHist(histA, histB, op.First, nc, op.Frame.Format.Levels()); d != nil {
+	d := x.compare(op)
+	if s.err = x.err; s.err == nil && d != nil {
 		s.err = d
 	}
 	return nil
 }
 
-func (s *mirrorStream) MaskRaster(op driver.MaskRaster) error {
-	opA, opB := op, op
-	opA.Prepared, opB.Prepared = split(op.Prepared)
-	opA.Dst.Data, opB.Dst.Data = split(op.Dst.Data)
-	err := s.both("MaskRaster", func() error {
-		return s.a.MaskRaster(opA)
-	}, func() error { return s.b.MaskRaster(opB) })
-	if err != nil || s.err != nil {
-		return err
-	}
-	im := op.Dst
-	a, b := make([]byte, im.Data.Len), make([]byte, im.Data.Len)
-	s.err = s.fetch([]transfer{{a, opA.Dst.Data}}, []transfer{{b, opB.Dst.Data}})
-	if s.err != nil {
-		return nil
-	}
-	if d := CompareImage(a, b, im.Width, im.Height, im.Stride, im.Stride, int(im.Format.SampleBytes)); d != nil {
-		s.err = d
-	}
-	return nil
+// copyOf is an op with the same fields.
+func copyOf(op driver.Op) driver.Op {
+	c := reflect.New(reflect.TypeOf(op).Elem())
+	c.Elem().Set(reflect.ValueOf(op).Elem())
+	return c.Interface().(driver.Op)
 }
 
-func (s *mirrorStream) Triangulate(op driver.Triangulate) error {
-	opA, opB := op, op
-	for _, f := range []struct{ a, b *driver.Slice }{
-		{&opA.Points, &opB.Points}, {&opA.Triangles, &opB.Triangles}, {&opA.Count, &opB.Count},
-		{&opA.Scratch, &opB.Scratch},
-	} {
-		*f.a, *f.b = split(*f.a)
-	}
-	err := s.both("Triangulate", func() error {
-		return s.a.Triangulate(opA)
-	}, func() error { return s.b.Triangulate(opB) })
-	if err != nil || s.err != nil {
-		return err
-	}
-	a, b := make([]driver.Triangle, 2*op.N), make([]driver.Triangle, 2*op.N)
-	var countA, countB [1]uint32
-	s.err = s.fetch(
-		[]transfer{{bytesOf(a), opA.Triangles}, {bytesOf(countA[:]), opA.Count}},
-		[]transfer{{bytesOf(b), opB.Triangles}, {bytesOf(countB[:]), opB.Count}})
-	if s.err != nil {
-		return nil
-	}
-	if d := CompareTriangles(a[:min(int(countA[0]), len(a))], b[:min(int(countB[0]), len(b))]); d != nil {
-		s.err = d
-	}
-	return nil
+// written is what both sides have in the slices of an op.
+type written struct {
+	s    *mirrorStream
+	a, b []driver.Operand
+	err  error // of a download
 }
 
-func (s *mirrorStream) Voronoi(op driver.Voronoi) error {
-	opA, opB := op, op
-	opA.Sites, opB.Sites = split(op.Sites)
-	opA.Labels, opB.Labels = split(op.Labels)
-	opA.Scratch, opB.Scratch = split(op.Scratch)
-	err := s.both("Voronoi", func() error { return s.a.Voronoi(opA) }, func() error { return s.b.Voronoi(opB) })
-	if err != nil || s.err != nil {
-		return err
-	}
-	a, b := make([]uint32, op.Width*op.Height), make([]uint32, op.Width*op.Height)
-	if s.err = s.fetch([]transfer{{bytesOf(a), opA.Labels}}, []transfer{{bytesOf(b), opB.Labels}}); s.err != nil {
-		return nil
-	}
-	if d := CompareLabels(a, b, op.Width); d != nil {
-		s.err = d
-	}
-	return nil
+// both is what the two sides have in the slice of a field.
+func both[E any](x *written, field string) (a, b []E) {
+	i := slices.IndexFunc(x.a, func(o driver.Operand) bool { return o.Field == field })
+	return fetchFrom[E](x, "first", x.s.a, *x.a[i].Slice), fetchFrom[E](x, "second", x.s.b, *x.b[i].Slice)
 }
 
-func (s *mirrorStream) Edges(op driver.Edges) error {
-	opA, opB := op, op
-	opA.Src.Data, opB.Src.Data = split(op.Src.Data)
-	opA.Dst, opB.Dst = split(op.Dst)
-	err := s.both("Edges", func() error { return s.a.Edges(opA) }, func() error { return s.b.Edges(opB) })
-	if err != nil || s.err != nil {
-		return err
+func fetchFrom[E any](x *written, side string, s driver.Stream, from driver.Slice) []E {
+	v := make([]E, from.Len/int64(unsafe.Sizeof(*new(E))))
+	if len(v) > 0 && x.err == nil {
+		if err := errors.Join(s.Download(bytesOf(v), from), s.Wait(context.Background())); err != nil {
+			x.err = fmt.Errorf("mirror: %s side: %w", side, err)
+			clear(v)
+		}
 	}
-	n := op.Src.Width * op.Src.Height
-	a, b := make([]uint16, n), make([]uint16, n)
-	if s.err = s.fetch([]transfer{{bytesOf(a), opA.Dst}}, []transfer{{bytesOf(b), opB.Dst}}); s.err != nil {
-		return nil
-	}
-	if d := CompareEdges(a, b, op.Src.Width); d != nil {
-		s.err = d
-	}
-	return nil
+	return v
 }
 
-func (s *mirrorStream) SelectVertices(op driver.SelectVertices) error {
-	opA, opB := op, op
-	for _, f := range []struct{ a, b *driver.Slice }{
-		{&opA.Edges, &opB.Edges}, {&opA.Previous, &opB.Previous}, {&opA.Points, &opB.Points}, {&opA.Count, &opB.Count},
-		{&opA.Scratch, &opB.Scratch},
-	} {
-		*f.a, *f.b = split(*f.a)
+// compare compares what the op wrote, by what the op promises: some leave order or rounding to the backend. Of ops that
+// are not listed it compares all that they wrote byte by byte.
+func (x *written) compare(op driver.Op) (d error) {
+	found := func(by *Difference) {
+		if d == nil && by != nil {
+			d = by
+		}
 	}
-	err := s.both("SelectVertices", func() error {
-		return s.a.SelectVertices(opA)
-	}, func() error { return s.b.SelectVertices(opB) })
-	if err != nil || s.err != nil {
-		return err
-	}
-	a, b := make([]driver.Point, op.N), make([]driver.Point, op.N)
-	var countA, countB [1]uint32
-	s.err = s.fetch(
-		[]transfer{{bytesOf(a), opA.Points}, {bytesOf(countA[:]), opA.Count}},
-		[]transfer{{bytesOf(b), opB.Points}, {bytesOf(countB[:]), opB.Count}})
-	if s.err != nil {
-		return nil
-	}
-	if d := CompareVertices(a[:min(int(countA[0]), len(a))], b[:min(int(countB[0]), len(b))]); d != nil {
-		s.err = d
-	} else if d := CompareVertices(a, b); d != nil { // what is behind them
-		s.err = d
-	}
-	return nil
-}
-
-func (s *mirrorStream) Shade(op driver.Shade) error {
-	opA, opB := op, op
-	for _, f := range []struct{ a, b *driver.Slice }{
-		{&opA.Src.Data, &opB.Src.Data}, {&opA.Points, &opB.Points}, {&opA.Triangles, &opB.Triangles},
-		{&opA.Count, &opB.Count},
-		{&opA.Dst.Data, &opB.Dst.Data}, {&opA.Colors, &opB.Colors}, {&opA.Scratch, &opB.Scratch},
-	} {
-		*f.a, *f.b = split(*f.a)
-	}
-	err := s.both("Shade", func() error { return s.a.Shade(opA) }, func() error { return s.b.Shade(opB) })
-	if err != nil || s.err != nil {
-		return err
-	}
-	a, b := make([]byte, op.Dst.Data.Len), make([]byte, op.Dst.Data.Len)
-	if s.err = s.fetch([]transfer{{a, opA.Dst.Data}}, []transfer{{b, opB.Dst.Data}}); s.err != nil {
-		return nil
-	}
-	if d := ComparePainted("Shade", a, b, pictureOf(op.Dst, nil)); d != nil {
-		s.err = d
-	}
-	return nil
-}
-
-func (s *mirrorStream) Hold(op driver.Hold) error {
-	opA, opB := op, op
-	for _, f := range []struct{ a, b *driver.Slice }{
-		{&opA.Before.Data, &opB.Before.Data}, {&opA.Points, &opB.Points}, {&opA.Triangles, &opB.Triangles},
-		{&opA.Count, &opB.Count},
-		{&opA.Dst.Data, &opB.Dst.Data}, {&opA.Colors, &opB.Colors}, {&opA.Changed, &opB.Changed},
-	} {
-		*f.a, *f.b = split(*f.a)
-	}
-	err := s.both("Hold", func() error { return s.a.Hold(opA) }, func() error { return s.b.Hold(opB) })
-	if err != nil || s.err != nil {
-		return err
-	}
-	a, b := make([]byte, op.Dst.Data.Len), make([]byte, op.Dst.Data.Len)
-	if s.err = s.fetch([]transfer{{a, opA.Dst.Data}}, []transfer{{b, opB.Dst.Data}}); s.err != nil {
-		return nil
-	}
-	if d := ComparePainted("Hold", a, b, pictureOf(op.Dst, nil)); d != nil {
-		s.err = d
-		return nil
-	}
-	a, b = make([]byte, 4), make([]byte, 4)
-	if s.err = s.fetch([]transfer{{a, opA.Changed}}, []transfer{{b, opB.Changed}}); s.err != nil {
-		return nil
-	}
-	if a, b := uint64(binary.LittleEndian.Uint32(a)), uint64(binary.LittleEndian.Uint32(b)); a != b {
-		s.err = &Difference{Op: "Hold", Region: -1, Field: "Changed", A: a, B: b, Count: 1}
-	}
-	return nil
-}
-
-type transfer struct {
-	dst []byte
-	src driver.Slice
-}
-
-// fetch downloads from both sides and waits for both.
-func (s *mirrorStream) fetch(a, b []transfer) error {
-	var errs []error
-	for _, side := range []struct {
-		name   string
-		stream driver.Stream
-		from   []transfer
-	}{{"first", s.a, a}, {"second", s.b, b}} {
-		var err error
-		for _, t := range side.from {
-			if t.src.Len > 0 && err == nil {
-				err = side.stream.Download(t.dst, t.src)
+	switch op := op.(type) {
+	case *driver.Fill, *driver.MaskPrepare: // prepared regions are each backend's own
+	case *driver.MaskReduce:
+		nc := int(op.Frame.Format.Channels)
+		statsA, statsB := both[driver.MaskStats](x, "Stats")
+		histA, histB := both[uint32](x, "Hist")
+		found(CompareStats(statsA, statsB, op.First, nc))
+		found(CompareHist(histA, histB, op.First, nc, op.Frame.Format.Levels()))
+	case *driver.MaskRaster:
+		a, b := both[byte](x, "Dst.Data")
+		im := op.Dst
+		found(CompareImage(a, b, im.Width, im.Height, im.Stride, im.Stride, int(im.Format.SampleBytes)))
+	case *driver.Triangulate:
+		a, b := both[driver.Triangle](x, "Triangles")
+		countA, countB := both[uint32](x, "Count")
+		found(CompareTriangles(firstOf(a, countA[0]), firstOf(b, countB[0])))
+	case *driver.Voronoi:
+		a, b := both[uint32](x, "Labels")
+		found(CompareLabels(a, b, op.Width))
+	case *driver.Islands:
+		a, b := both[uint32](x, "Labels")
+		countA, countB := both[uint32](x, "Count")
+		found(CompareIslands(a, b, op.Width, countA[0], countB[0]))
+	case *driver.DualTriangles, *driver.HullCompletion:
+		a, b := both[driver.Triangle](x, "Triangles")
+		countsA, countsB := both[driver.MeshCounts](x, "Counts")
+		found(CompareMesh(op.Name(), firstOf(a, countsA[0].Triangles), firstOf(b, countsB[0].Triangles), countsA[0],
+			countsB[0]))
+	case *driver.Flips:
+		a, b := both[driver.Triangle](x, "Triangles")
+		counts, _ := both[driver.MeshCounts](x, "Counts")
+		statusA, statusB := both[driver.FlipStatus](x, "Status")
+		found(CompareFlaws(statusA[0], statusB[0]))
+		if statusA[0].Left == 0 && statusB[0].Left == 0 { // what is done after some rounds may differ
+			found(CompareTriangles(firstOf(a, counts[0].Triangles), firstOf(b, counts[0].Triangles)))
+		}
+	case *driver.Edges:
+		a, b := both[uint16](x, "Dst")
+		found(CompareEdges(a, b, op.Src.Width))
+	case *driver.SelectVertices:
+		a, b := both[driver.Point](x, "Points")
+		countA, countB := both[uint32](x, "Count")
+		found(CompareVertices(firstOf(a, countA[0]), firstOf(b, countB[0])))
+		found(CompareVertices(a, b)) // what is behind them
+	case *driver.Shade:
+		x.painted(op.Name(), "Dst", op.Dst, found)
+	case *driver.Hold:
+		x.painted(op.Name(), "Dst", op.Dst, found)
+		a, b := both[uint32](x, "Changed")
+		if a[0] != b[0] {
+			found(&Difference{Op: "Hold", Region: -1, Field: "Changed", A: uint64(a[0]), B: uint64(b[0]), Count: 1})
+		}
+	case *driver.DiffusionSetup:
+		a, b := both[driver.DiffusionCounts](x, "Counts")
+		found(CompareCounts(a[0], b[0]))
+	case *driver.DiffusionSolve:
+		// Sides that have converged may differ by what their estimates allow, twice, and by rounding. Others need only
+		// have numbers: each gets there its own way.
+		a, b := both[float32](x, "X")
+		statusA, statusB := both[driver.DiffusionStatus](x, "Status")
+		allowed := 2*float64(statusA[0].Estimate) + 2*float64(statusB[0].Estimate) + DiffusionRounding*magnitude(a)
+		if statusA[0].Converged&statusB[0].Converged == 0 {
+			allowed = math.MaxFloat32
+		}
+		found(CompareDiffusion(a, b, op.Grid.Width, allowed))
+	case *driver.CurveRaster:
+		flagsA, flagsB := both[byte](x, "Flags")
+		a, b := both[float32](x, "Values")
+		found(CompareConstraints(flagsA, flagsB, a, b, op.Width))
+	case *driver.Blur: // one side may be the oracle, which rounds otherwise
+		a, b := both[float32](x, "Dst")
+		found(CompareBlur(a, b, op.Width, BlurRounding*magnitude(a)))
+	case *driver.Unpack:
+		flagsA, flagsB := both[byte](x, "Flags")
+		a, b := both[float32](x, "Planes")
+		found(CompareUnpacked(flagsA, flagsB, a, b, op.Src.Width))
+	case *driver.Pack:
+		x.painted(op.Name(), "Dst", op.Dst, found)
+		x.painted(op.Name(), "Residual", op.Residual, found)
+	case *driver.Fingerprint:
+		a, b := both[uint64](x, "Dst")
+		found(CompareFingerprints([2]uint64(a), [2]uint64(b)))
+	default:
+		for _, o := range x.a {
+			if o.Access&driver.Write != 0 && !o.Longer {
+				a, b := both[byte](x, o.Field)
+				found(CompareBytes(op.Name(), o.Field, a, b))
 			}
 		}
-		if err := errors.Join(err, side.stream.Wait(context.Background())); err != nil {
-			errs = append(errs, fmt.Errorf("mirror: %s side: %w", side.name, err))
-		}
 	}
-	return errors.Join(errs...)
+	return d
 }
+
+// painted compares the pixels of an image, if the op has it.
+func (x *written) painted(op, field string, im driver.Image, found func(*Difference)) {
+	if im.Data.Len > 0 {
+		a, b := both[byte](x, field+".Data")
+		found(ComparePainted(op, a, b, pictureOf(im, nil)))
+	}
+}
+
+// firstOf is the first n of values, or all where there are fewer.
+func firstOf[E any](v []E, n uint32) []E { return v[:min(int(n), len(v))] }
 
 func (s *mirrorStream) Wait(ctx context.Context) error {
 	// Both are drained, whatever the first says.

@@ -12,9 +12,9 @@ import (
 
 // Perturbation changes what mask ops wrote. Functions that are nil change nothing.
 type Perturbation struct {
-	Stats  func(op driver.MaskReduce, stats []driver.MaskStats)
-	Hist   func(op driver.MaskReduce, hist []uint32)
-	Raster func(op driver.MaskRaster, pix []byte)
+	Stats  func(op *driver.MaskReduce, stats []driver.MaskStats)
+	Hist   func(op *driver.MaskReduce, hist []uint32)
+	Raster func(op *driver.MaskRaster, pix []byte)
 }
 
 // Perturb returns d with mistakes. It waits for each op that it changes the outputs of.
@@ -31,14 +31,14 @@ func (h perturbHooks) after(e Event, s driver.Stream, _ time.Time, err error) er
 		return nil
 	}
 	switch op := e.Args.(type) {
-	case driver.MaskReduce:
+	case *driver.MaskReduce:
 		if h.p.Stats != nil {
 			err = rewrite(s, op.Stats, func(v []driver.MaskStats) { h.p.Stats(op, v) })
 		}
 		if h.p.Hist != nil {
 			err = errors.Join(err, rewrite(s, op.Hist, func(v []uint32) { h.p.Hist(op, v) }))
 		}
-	case driver.MaskRaster:
+	case *driver.MaskRaster:
 		if h.p.Raster != nil {
 			err = rewrite(s, op.Dst.Data, func(v []byte) { h.p.Raster(op, v) })
 		}

@@ -78,33 +78,27 @@ type brokenStream struct {
 	driver.Stream
 	upload   func(driver.Slice, [][]byte) error
 	download func([]byte, driver.Slice) error
-	fill     func(driver.Slice, byte) error
-	prepare  func(driver.MaskPrepare) error
-	reduce   func(driver.MaskReduce) error
-	raster   func(driver.MaskRaster) error
+	ops      map[string]func(driver.Op) error
+	wait     func(context.Context) error
+	closed   func() error
+}
 
-	triangulate func(driver.Triangulate) error
-	voronoi     func(driver.Voronoi) error
-	islands     func(driver.Islands) error
-	dual        func(driver.DualTriangles) error
-	hull        func(driver.HullCompletion) error
-	flips       func(driver.Flips) error
-	edges       func(driver.Edges) error
-	vertices    func(driver.SelectVertices) error
-	shade       func(driver.Shade) error
-	hold        func(driver.Hold) error
+// replace has f run instead of an op, of which it gets a copy.
+func replace[T any, P interface {
+	*T
+	driver.Op
+}](s *brokenStream, f func(P) error) {
+	if s.ops == nil {
+		s.ops = map[string]func(driver.Op) error{}
+	}
+	s.ops[P(new(T)).Name()] = func(op driver.Op) error { return f(copyOf(op).(P)) }
+}
 
-	diffuse   func(driver.DiffusionSolve) error
-	diffuseUp func(driver.DiffusionSetup) error
-	curves    func(driver.CurveRaster) error
-	blur      func(driver.Blur) error
-	unpack    func(driver.Unpack) error
-	pack      func(driver.Pack) error
-
-	fingerprint func(driver.Fingerprint) error
-
-	wait   func(context.Context) error
-	closed func() error
+func (s *brokenStream) Run(op driver.Op) error {
+	if f := s.ops[op.Name()]; f != nil {
+		return f(op)
+	}
+	return s.Stream.Run(op)
 }
 
 func (s *brokenStream) Upload(dst driver.Slice, src [][]byte) error {
@@ -119,125 +113,6 @@ func (s *brokenStream) Download(dst []byte, src driver.Slice) error {
 		return s.download(dst, src)
 	}
 	return s.Stream.Download(dst, src)
-}
-
-func (s *brokenStream) Fill(dst driver.Slice, v byte) error {
-	if s.fill != nil {
-		return s.fill(dst, v)
-	}
-	return s.Stream.Fill(dst, v)
-}
-
-func (s *brokenStream) MaskPrepare(op driver.MaskPrepare) error {
-	if s.prepare != nil {
-		return s.prepare(op)
-	}
-	return s.Stream.MaskPrepare(op)
-}
-
-func (s *brokenStream) MaskReduce(op driver.MaskReduce) error {
-	if s.reduce != nil {
-		return s.reduce(op)
-	}
-	return s.Stream.MaskReduce(op)
-}
-
-func (s *brokenStream) MaskRaster(op driver.MaskRaster) error {
-	if s.raster != nil {
-		return s.raster(op)
-	}
-	return s.Stream.MaskRaster(op)
-}
-
-func (s *brokenStream) Triangulate(op driver.Triangulate) error {
-	if s.triangulate != nil {
-		return s.triangulate(op)
-	}
-	return s.Stream.Triangulate(op)
-}
-
-func (s *brokenStream) Voronoi(op driver.Voronoi) error {
-	if s.voronoi != nil {
-		return s.voronoi(op)
-	}
-	return s.Stream.Voronoi(op)
-}
-
-func (s *brokenStream) Unpack(op driver.Unpack) error {
-	if s.unpack != nil {
-		return s.unpack(op)
-	}
-	return s.Stream.Unpack(op)
-}
-
-func (s *brokenStream) Pack(op driver.Pack) error {
-	if s.pack != nil {
-		return s.pack(op)
-	}
-	return s.Stream.Pack(op)
-}
-
-func (s *brokenStream) Islands(op driver.Islands) error {
-	if s.islands != nil {
-		return s.islands(op)
-	}
-	return s.Stream.Islands(op)
-}
-
-func (s *brokenStream) DualTriangles(op driver.DualTriangles) error {
-	if s.dual != nil {
-		return s.dual(op)
-	}
-	return s.Stream.DualTriangles(op)
-}
-
-func (s *brokenStream) HullCompletion(op driver.HullCompletion) error {
-	if s.hull != nil {
-		return s.hull(op)
-	}
-	return s.Stream.HullCompletion(op)
-}
-
-func (s *brokenStream) Flips(op driver.Flips) error {
-	if s.flips != nil {
-		return s.flips(op)
-	}
-	return s.Stream.Flips(op)
-}
-
-func (s *brokenStream) Fingerprint(op driver.Fingerprint) error {
-	if s.fingerprint != nil {
-		return s.fingerprint(op)
-	}
-	return s.Stream.Fingerprint(op)
-}
-
-func (s *brokenStream) Edges(op driver.Edges) error {
-	if s.edges != nil {
-		return s.edges(op)
-	}
-	return s.Stream.Edges(op)
-}
-
-func (s *brokenStream) SelectVertices(op driver.SelectVertices) error {
-	if s.vertices != nil {
-		return s.vertices(op)
-	}
-	return s.Stream.SelectVertices(op)
-}
-
-func (s *brokenStream) Shade(op driver.Shade) error {
-	if s.shade != nil {
-		return s.shade(op)
-	}
-	return s.Stream.Shade(op)
-}
-
-func (s *brokenStream) Hold(op driver.Hold) error {
-	if s.hold != nil {
-		return s.hold(op)
-	}
-	return s.Stream.Hold(op)
 }
 
 func (s *brokenStream) Wait(ctx context.Context) error {
@@ -335,12 +210,12 @@ func mistakes() []mistake {
 			})},
 		{part: "sizes", name: "a fill goes on to a multiple of 4", says: "outside of what the ops were given",
 			drv: onStream(func(s *brokenStream) {
-				s.fill = func(dst driver.Slice, v byte) error {
-					if v == 0x3b {
-						dst.Len = (dst.Len + 3) &^ 3
+				replace(s, func(op *driver.Fill) error {
+					if op.Value == 0x3b {
+						op.Dst.Len = (op.Dst.Len + 3) &^ 3
 					}
-					return s.Stream.Fill(dst, v)
-				}
+					return s.Stream.Run(op)
+				})
 			})},
 		{part: "sizes", name: "a download ignores the offset", says: "came back changed",
 			drv: onStream(func(s *brokenStream) {
@@ -432,9 +307,9 @@ func mistakes() []mistake {
 					}
 					return nil
 				}
-				s.fill = func(dst driver.Slice, v byte) error { return step(s.Stream.Fill(dst, v)) }
-				s.reduce = func(op driver.MaskReduce) error { return step(s.Stream.MaskReduce(op)) }
-				s.raster = func(op driver.MaskRaster) error { return step(s.Stream.MaskRaster(op)) }
+				replace(s, func(op *driver.Fill) error { return step(s.Stream.Run(op)) })
+				replace(s, func(op *driver.MaskReduce) error { return step(s.Stream.Run(op)) })
+				replace(s, func(op *driver.MaskRaster) error { return step(s.Stream.Run(op)) })
 				s.wait = func(ctx context.Context) error {
 					err := failed
 					failed = nil
@@ -443,29 +318,29 @@ func mistakes() []mistake {
 			})},
 		{part: "sticky", name: "an error at once comes again", says: "again from Wait",
 			drv: onStream(func(s *brokenStream) {
-				s.reduce = func(op driver.MaskReduce) error {
-					if err := s.Stream.MaskReduce(op); err != nil || op.First == 0 {
+				replace(s, func(op *driver.MaskReduce) error {
+					if err := s.Stream.Run(op); err != nil || op.First == 0 {
 						return err
 					}
 					return errors.New("First")
-				}
+				})
 			})},
 		{part: "sticky", name: "an error at once stops the stream", says: "enqueued after it did not run",
 			drv: onStream(func(s *brokenStream) {
 				stopped := false
-				s.reduce = func(op driver.MaskReduce) error {
+				replace(s, func(op *driver.MaskReduce) error {
 					if op.First > 0 {
 						stopped = true
 						return errors.New("First")
 					}
-					return s.Stream.MaskReduce(op)
-				}
-				s.fill = func(dst driver.Slice, v byte) error {
+					return s.Stream.Run(op)
+				})
+				replace(s, func(op *driver.Fill) error {
 					if stopped {
 						return nil
 					}
-					return s.Stream.Fill(dst, v)
-				}
+					return s.Stream.Run(op)
+				})
 				s.wait = func(ctx context.Context) error { stopped = false; return s.Stream.Wait(ctx) }
 			})},
 		{part: "cancel", name: "ctx's error and not its cause", says: "want ctx's cause",
@@ -490,13 +365,13 @@ func mistakes() []mistake {
 		{part: "cancel", name: "the stream is dead after", says: "after a Wait that was cancelled",
 			drv: onStream(func(s *brokenStream) {
 				dead := false
-				s.reduce = func(op driver.MaskReduce) error {
+				replace(s, func(op *driver.MaskReduce) error {
 					if dead {
 						op.Count, op.Stats.Len, op.Hist.Len = 1, op.Stats.Len/int64(op.Count),
 							op.Hist.Len/int64(op.Count)
 					}
-					return s.Stream.MaskReduce(op)
-				}
+					return s.Stream.Run(op)
+				})
 				s.wait = func(ctx context.Context) error {
 					dead = dead || ctx.Err() != nil
 					return s.Stream.Wait(ctx)
@@ -528,7 +403,7 @@ func mistakes() []mistake {
 		})},
 		{part: "close", name: "closed streams take work", says: "Fill on a closed stream: no error",
 			drv: onStream(func(s *brokenStream) {
-				s.fill = func(dst driver.Slice, v byte) error { _ = s.Stream.Fill(dst, v); return nil }
+				replace(s, func(op *driver.Fill) error { _ = s.Stream.Run(op); return nil })
 			})},
 		{part: "triangulate", name: "a triangle is lost", says: "have",
 			drv: spoilTriangles(func(v []driver.Triangle) []driver.Triangle {
@@ -551,69 +426,69 @@ func mistakes() []mistake {
 		{part: "triangulate", name: "ties are broken another way", says: "is not Delaunay",
 			drv: spoilTriangles(otherDiagonal)},
 		{part: "voronoi", name: "a label is another", says: "pixel", drv: onStream(func(s *brokenStream) {
-			s.voronoi = func(op driver.Voronoi) error {
+			replace(s, func(op *driver.Voronoi) error {
 				one := op.Labels
 				one.Len = 1
-				return errors.Join(s.Stream.Voronoi(op), s.Stream.Fill(one, 0xee))
-			}
+				return errors.Join(s.Stream.Run(op), s.Stream.Run(&driver.Fill{Dst: one, Value: 0xee}))
+			})
 		})},
 		{part: "meshes", name: "an island stays", says: "Islands: ", drv: onStream(func(s *brokenStream) {
-			s.islands = func(op driver.Islands) error { return s.Stream.Fill(op.Count, 0) }
+			replace(s, func(op *driver.Islands) error { return s.Stream.Run(&driver.Fill{Dst: op.Count, Value: 0}) })
 		})},
 		{part: "meshes", name: "a pixel of an island goes to another", says: "Islands: pixel (0, 0)",
 			drv: onStream(func(s *brokenStream) {
-				s.islands = func(op driver.Islands) error {
+				replace(s, func(op *driver.Islands) error {
 					one := op.Labels
 					one.Len = 1
-					return errors.Join(s.Stream.Islands(op), s.Stream.Fill(one, 0xee))
-				}
+					return errors.Join(s.Stream.Run(op), s.Stream.Run(&driver.Fill{Dst: one, Value: 0xee}))
+				})
 			})},
 		{part: "meshes", name: "a triangle of the dual is another", says: "DualTriangles: ",
 			drv: onStream(func(s *brokenStream) {
-				s.dual = func(op driver.DualTriangles) error {
-					return errors.Join(s.Stream.DualTriangles(op),
+				replace(s, func(op *driver.DualTriangles) error {
+					return errors.Join(s.Stream.Run(op),
 						spoilMesh(s.Stream, op.Triangles, op.Counts, func(v []driver.Triangle) { v[0].B++ }))
-				}
+				})
 			})},
 		{part: "meshes", name: "a site is not counted", says: "Counts.Sites", drv: onStream(func(s *brokenStream) {
-			s.dual = func(op driver.DualTriangles) error {
-				return errors.Join(s.Stream.DualTriangles(op),
+			replace(s, func(op *driver.DualTriangles) error {
+				return errors.Join(s.Stream.Run(op),
 					rewrite(s.Stream, op.Counts, func(v []driver.MeshCounts) { v[0].Sites-- }))
-			}
+			})
 		})},
 		{part: "meshes", name: "the hull is left open", says: "HullCompletion: ", drv: onStream(func(s *brokenStream) {
-			s.hull = func(op driver.HullCompletion) error { return nil }
+			replace(s, func(op *driver.HullCompletion) error { return nil })
 		})},
 		{part: "meshes", name: "a triangle of the hull is another", says: "HullCompletion: ",
 			drv: onStream(func(s *brokenStream) {
-				s.hull = func(op driver.HullCompletion) error {
-					return errors.Join(s.Stream.HullCompletion(op),
+				replace(s, func(op *driver.HullCompletion) error {
+					return errors.Join(s.Stream.Run(op),
 						spoilMesh(s.Stream, op.Triangles, op.Counts, func(v []driver.Triangle) { v[len(v)-1].C++ }))
-				}
+				})
 			})},
 		{part: "meshes", name: "nothing is flipped", says: "is not Delaunay", drv: onStream(func(s *brokenStream) {
-			s.flips = func(op driver.Flips) error {
+			replace(s, func(op *driver.Flips) error {
 				return rewrite(s.Stream, op.Status, func(v []driver.FlipStatus) { v[0] = driver.FlipStatus{Rings: 1} })
-			}
+			})
 		})},
 		{part: "meshes", name: "a flaw is passed over", says: "Status.", drv: onStream(func(s *brokenStream) {
-			s.flips = func(op driver.Flips) error {
-				return errors.Join(s.Stream.Flips(op),
+			replace(s, func(op *driver.Flips) error {
+				return errors.Join(s.Stream.Run(op),
 					rewrite(s.Stream, op.Status, func(v []driver.FlipStatus) { v[0].Missing = 0 }))
-			}
+			})
 		})},
 		{part: "meshes", name: "a triangle is turned at the end", says: "turns the wrong way",
 			drv: onStream(func(s *brokenStream) {
-				s.flips = func(op driver.Flips) error {
-					return errors.Join(s.Stream.Flips(op),
+				replace(s, func(op *driver.Flips) error {
+					return errors.Join(s.Stream.Run(op),
 						spoilMesh(s.Stream, op.Triangles, op.Counts,
 							func(v []driver.Triangle) { v[0].B, v[0].C = v[0].C, v[0].B }))
-				}
+				})
 			})},
 		{part: "voronoi", name: "ties go to the greatest index", says: "pixel", drv: onStream(func(s *brokenStream) {
-			s.voronoi = func(op driver.Voronoi) error {
+			replace(s, func(op *driver.Voronoi) error {
 				sites, labels := make([]driver.Point, op.N), make([]uint32, op.Width*op.Height)
-				err := errors.Join(s.Stream.Voronoi(op), s.Stream.Download(bytesOf(sites), op.Sites),
+				err := errors.Join(s.Stream.Run(op), s.Stream.Download(bytesOf(sites), op.Sites),
 					s.Stream.Download(bytesOf(labels), op.Labels), s.Stream.Wait(context.Background()))
 				if err != nil {
 					return err
@@ -627,11 +502,11 @@ func mistakes() []mistake {
 				}
 				return errors.Join(s.Stream.Upload(op.Labels, [][]byte{bytesOf(labels)}),
 					s.Stream.Wait(context.Background()))
-			}
+			})
 		})},
 		{part: "edges", name: "pixels beyond the image are those on its other side", says: "pixel",
 			drv: onStream(func(s *brokenStream) {
-				s.edges = func(op driver.Edges) error {
+				replace(s, func(op *driver.Edges) error {
 					p := Picture{Width: op.Src.Width, Height: op.Src.Height, Stride: op.Src.Stride,
 						Format: op.Src.Format,
 						Pixels: make([]byte, op.Src.Data.Len)}
@@ -648,111 +523,111 @@ func mistakes() []mistake {
 					}
 					return errors.Join(s.Stream.Upload(op.Dst, [][]byte{bytesOf(out)}),
 						s.Stream.Wait(context.Background()))
-				}
+				})
 			})},
 		{part: "edges", name: "the last pixel is left out", says: "pixel", drv: onStream(func(s *brokenStream) {
-			s.edges = func(op driver.Edges) error {
+			replace(s, func(op *driver.Edges) error {
 				last := op.Dst
 				last.Off, last.Len = last.Off+last.Len-2, 2
-				return errors.Join(s.Stream.Edges(op), s.Stream.Fill(last, 0xee))
-			}
+				return errors.Join(s.Stream.Run(op), s.Stream.Run(&driver.Fill{Dst: last, Value: 0xee}))
+			})
 		})},
 		{part: "edges", name: "what is behind the output is written", says: "outside of what the ops were given",
 			drv: onStream(func(s *brokenStream) {
-				s.edges = func(op driver.Edges) error {
+				replace(s, func(op *driver.Edges) error {
 					behind := op.Dst
 					behind.Off, behind.Len = behind.Off+behind.Len, 2
-					return errors.Join(s.Stream.Edges(op), s.Stream.Fill(behind, 0))
-				}
+					return errors.Join(s.Stream.Run(op), s.Stream.Run(&driver.Fill{Dst: behind, Value: 0}))
+				})
 			})},
 		{part: "pack", name: "a number is one bit off", says: "bits of channel", drv: onStream(func(s *brokenStream) {
-			s.unpack = func(op driver.Unpack) error {
-				return errors.Join(s.Stream.Unpack(op), s.Stream.Wait(context.Background()),
+			replace(s, func(op *driver.Unpack) error {
+				return errors.Join(s.Stream.Run(op), s.Stream.Wait(context.Background()),
 					rewrite(s.Stream, op.Planes, func(v []uint32) { v[len(v)-1] ^= 1 }))
-			}
+			})
 		})},
 		{part: "pack", name: "the mask is not looked at", says: "Flags of pixel", drv: onStream(func(s *brokenStream) {
-			s.unpack = func(op driver.Unpack) error {
+			replace(s, func(op *driver.Unpack) error {
 				op.Mask = driver.Slice{}
-				return s.Stream.Unpack(op)
-			}
+				return s.Stream.Run(op)
+			})
 		})},
 		{part: "pack", name: "pixels that are given are rounded as well", says: "Pack",
 			drv: onStream(func(s *brokenStream) {
-				s.pack = func(op driver.Pack) error {
+				replace(s, func(op *driver.Pack) error {
 					op.Flags = driver.Slice{}
-					return s.Stream.Pack(op)
-				}
+					return s.Stream.Run(op)
+				})
 			})},
 		{part: "pack", name: "no residual", says: "residual", drv: onStream(func(s *brokenStream) {
-			s.pack = func(op driver.Pack) error {
+			replace(s, func(op *driver.Pack) error {
 				op.Residual = driver.Image{}
-				return s.Stream.Pack(op)
-			}
+				return s.Stream.Run(op)
+			})
 		})},
 		{part: "fingerprint", name: "a hash is one bit off", says: "hash under key 1",
 			drv: onStream(func(s *brokenStream) {
-				s.fingerprint = func(op driver.Fingerprint) error {
-					return errors.Join(s.Stream.Fingerprint(op), s.Stream.Wait(context.Background()),
+				replace(s, func(op *driver.Fingerprint) error {
+					return errors.Join(s.Stream.Run(op), s.Stream.Wait(context.Background()),
 						rewrite(s.Stream, op.Dst, func(v []uint64) { v[1] ^= 1 }))
-				}
+				})
 			})},
 		{part: "fingerprint", name: "the modulus instead of zero", says: "hash under key 0",
 			drv: onStream(func(s *brokenStream) {
-				s.fingerprint = func(op driver.Fingerprint) error {
-					return errors.Join(s.Stream.Fingerprint(op), s.Stream.Wait(context.Background()),
+				replace(s, func(op *driver.Fingerprint) error {
+					return errors.Join(s.Stream.Run(op), s.Stream.Wait(context.Background()),
 						rewrite(s.Stream, op.Dst, func(v []uint64) {
 							if v[0] == 0 {
 								v[0] = driver.FingerprintPrime
 							}
 						}))
-				}
+				})
 			})},
 		{part: "fingerprint", name: "both hashes under one key", says: "hash under key 1",
 			drv: onStream(func(s *brokenStream) {
-				s.fingerprint = func(op driver.Fingerprint) error {
+				replace(s, func(op *driver.Fingerprint) error {
 					op.Keys[1] = op.Keys[0]
-					return s.Stream.Fingerprint(op)
-				}
+					return s.Stream.Run(op)
+				})
 			})},
 		{part: "fingerprint", name: "the last byte is not looked at", says: "is another or not",
 			drv: onStream(func(s *brokenStream) {
-				s.fingerprint = func(op driver.Fingerprint) error {
+				replace(s, func(op *driver.Fingerprint) error {
 					op.Src.Len = max(op.Src.Len-1, 0)
-					return s.Stream.Fingerprint(op)
-				}
+					return s.Stream.Run(op)
+				})
 			})},
 		{part: "fingerprint", name: "writes behind the hashes", says: "outside of what the ops were given",
 			drv: onStream(func(s *brokenStream) {
-				s.fingerprint = func(op driver.Fingerprint) error {
+				replace(s, func(op *driver.Fingerprint) error {
 					behind := driver.Slice{Mem: op.Dst.Mem, Off: op.Dst.Off + op.Dst.Len, Len: 1}
-					return errors.Join(s.Stream.Fingerprint(op), s.Stream.Fill(behind, 0))
-				}
+					return errors.Join(s.Stream.Run(op), s.Stream.Run(&driver.Fill{Dst: behind, Value: 0}))
+				})
 			})},
 		{part: "vertices", name: "one fewer than wanted", says: "Count", drv: onStream(func(s *brokenStream) {
-			s.vertices = func(op driver.SelectVertices) error {
-				return errors.Join(s.Stream.SelectVertices(op), s.Stream.Wait(context.Background()),
+			replace(s, func(op *driver.SelectVertices) error {
+				return errors.Join(s.Stream.Run(op), s.Stream.Wait(context.Background()),
 					rewrite(s.Stream, op.Count, func(n []uint32) { n[0]-- }))
-			}
+			})
 		})},
 		{part: "vertices", name: "two in another order", says: "of vertex 0", drv: onStream(func(s *brokenStream) {
-			s.vertices = func(op driver.SelectVertices) error {
-				return errors.Join(s.Stream.SelectVertices(op), s.Stream.Wait(context.Background()),
+			replace(s, func(op *driver.SelectVertices) error {
+				return errors.Join(s.Stream.Run(op), s.Stream.Wait(context.Background()),
 					rewrite(s.Stream, op.Points, func(p []driver.Point) { p[0], p[1] = p[1], p[0] }))
-			}
+			})
 		})},
 		{part: "vertices", name: "the room that is left keeps what was there", says: "behind the vertices",
 			drv: onStream(func(s *brokenStream) {
-				s.vertices = func(op driver.SelectVertices) error {
+				replace(s, func(op *driver.SelectVertices) error {
 					var count [1]uint32
-					return errors.Join(s.Stream.SelectVertices(op), s.Stream.Download(bytesOf(count[:]), op.Count),
+					return errors.Join(s.Stream.Run(op), s.Stream.Download(bytesOf(count[:]), op.Count),
 						s.Stream.Wait(context.Background()),
 						rewrite(s.Stream, op.Points, func(p []driver.Point) {
 							if n := int(count[0]); n < len(p) {
 								p[n].X = -1
 							}
 						}))
-				}
+				})
 			})},
 		{part: "vertices", name: "the seed is ignored", says: "of vertex", drv: spoilRule(func(r *driver.VertexRule) {
 			r.Seed = 0
@@ -791,117 +666,117 @@ func mistakes() []mistake {
 			})},
 		{part: "shade", name: "what no triangle covers is black", says: "is 0 (0x0) on one side and 205",
 			drv: onStream(func(s *brokenStream) {
-				s.shade = func(op driver.Shade) error {
-					return errors.Join(s.Stream.Fill(op.Dst.Data, 0), s.Stream.Shade(op))
-				}
+				replace(s, func(op *driver.Shade) error {
+					return errors.Join(s.Stream.Run(&driver.Fill{Dst: op.Dst.Data, Value: 0}), s.Stream.Run(op))
+				})
 			})},
 		{part: "shade", name: "a colour is another", says: "the colours of the triangles are",
 			drv: onStream(func(s *brokenStream) {
-				s.shade = func(op driver.Shade) error {
-					return errors.Join(s.Stream.Shade(op), s.Stream.Wait(context.Background()),
+				replace(s, func(op *driver.Shade) error {
+					return errors.Join(s.Stream.Run(op), s.Stream.Wait(context.Background()),
 						rewrite(s.Stream, op.Colors, func(b []byte) { b[0]++ }))
-				}
+				})
 			})},
 		{part: "shade", name: "errors are lost", says: "no error", drv: onStream(func(s *brokenStream) {
-			s.shade = func(op driver.Shade) error {
-				return errors.Join(s.Stream.Shade(op),
+			replace(s, func(op *driver.Shade) error {
+				return errors.Join(s.Stream.Run(op),
 					func() error { s.Stream.Wait(context.Background()); return nil }())
-			}
+			})
 		})},
 		{part: "hold", name: "the limit is less by one", says: "pixel", drv: onStream(func(s *brokenStream) {
-			s.hold = func(op driver.Hold) error {
+			replace(s, func(op *driver.Hold) error {
 				op.Limit = max(0, op.Limit-1)
-				return s.Stream.Hold(op)
-			}
+				return s.Stream.Run(op)
+			})
 		})},
 		{part: "hold", name: "colours stay without a limit", says: "pixel", drv: onStream(func(s *brokenStream) {
-			s.hold = func(op driver.Hold) error {
+			replace(s, func(op *driver.Hold) error {
 				op.Limit, op.Jump = 65535, 65535
-				return s.Stream.Hold(op)
-			}
+				return s.Stream.Run(op)
+			})
 		})},
 		{part: "hold", name: "nothing is held", says: "pixel", drv: onStream(func(s *brokenStream) {
-			s.hold = func(driver.Hold) error { return nil }
+			replace(s, func(*driver.Hold) error { return nil })
 		})},
 		{part: "hold", name: "a colour is another", says: "the colours of the triangles are",
 			drv: onStream(func(s *brokenStream) {
-				s.hold = func(op driver.Hold) error {
-					return errors.Join(s.Stream.Hold(op), s.Stream.Wait(context.Background()),
+				replace(s, func(op *driver.Hold) error {
+					return errors.Join(s.Stream.Run(op), s.Stream.Wait(context.Background()),
 						rewrite(s.Stream, op.Colors, func(b []byte) { b[0]++ }))
-				}
+				})
 			})},
 		{part: "hold", name: "colours jump at the limit", says: "pixel", drv: onStream(func(s *brokenStream) {
-			s.hold = func(op driver.Hold) error {
+			replace(s, func(op *driver.Hold) error {
 				op.Jump = op.Limit
-				return s.Stream.Hold(op)
-			}
+				return s.Stream.Run(op)
+			})
 		})},
 		{part: "hold", name: "changes aren't counted", says: "pixels have changed",
 			drv: onStream(func(s *brokenStream) {
-				s.hold = func(op driver.Hold) error {
-					return errors.Join(s.Stream.Hold(op), s.Stream.Fill(op.Changed, 0))
-				}
+				replace(s, func(op *driver.Hold) error {
+					return errors.Join(s.Stream.Run(op), s.Stream.Run(&driver.Fill{Dst: op.Changed, Value: 0}))
+				})
 			})},
 		{part: "hold", name: "errors are lost", says: "no error", drv: onStream(func(s *brokenStream) {
-			s.hold = func(op driver.Hold) error {
-				return errors.Join(s.Stream.Hold(op),
+			replace(s, func(op *driver.Hold) error {
+				return errors.Join(s.Stream.Run(op),
 					func() error { s.Stream.Wait(context.Background()); return nil }())
-			}
+			})
 		})},
 		{part: "cases", name: "a method is missing", says: "TILED: not supported", cases: threeRegions,
 			drv: onStream(func(s *brokenStream) {
-				s.prepare = func(op driver.MaskPrepare) error {
+				replace(s, func(op *driver.MaskPrepare) error {
 					if op.Method == driver.Tiled {
 						return driver.ErrNotSupported
 					}
-					return s.Stream.MaskPrepare(op)
-				}
+					return s.Stream.Run(op)
+				})
 			})},
 		{part: "cases", name: "strips overwrite", says: "MaskReduce", cases: []string{"strips of [7]"},
 			drv: onStream(func(s *brokenStream) {
-				s.reduce = func(op driver.MaskReduce) error { op.Accumulate = false; return s.Stream.MaskReduce(op) }
+				replace(s, func(op *driver.MaskReduce) error { op.Accumulate = false; return s.Stream.Run(op) })
 			})},
 		{part: "cases", name: "whole frames accumulate", says: "MaskReduce", cases: threeRegions,
 			drv: onStream(func(s *brokenStream) {
-				s.reduce = func(op driver.MaskReduce) error { op.Accumulate = true; return s.Stream.MaskReduce(op) }
+				replace(s, func(op *driver.MaskReduce) error { op.Accumulate = true; return s.Stream.Run(op) })
 			})},
 		{part: "cases", name: "parts that are not asked for are computed", says: "MaskReduce",
 			cases: []string{"what 0x1 1x8 [0]"}, drv: onStream(func(s *brokenStream) {
-				s.reduce = func(op driver.MaskReduce) error { op.What |= driver.MaskMoments; return s.Stream.MaskReduce(op) }
+				replace(s, func(op *driver.MaskReduce) error { op.What |= driver.MaskMoments; return s.Stream.Run(op) })
 			})},
 		{part: "cases", name: "channels as they lie in memory", says: "MaskReduce",
 			cases: []string{"format 3x8 [2 1 0] pad 0"}, drv: onStream(func(s *brokenStream) {
-				s.reduce = func(op driver.MaskReduce) error {
+				replace(s, func(op *driver.MaskReduce) error {
 					op.Frame.Format.Order = [4]uint8{0, 1, 2, 3}
-					return s.Stream.MaskReduce(op)
-				}
+					return s.Stream.Run(op)
+				})
 			})},
 		{part: "cases", name: "labels from 1 whatever the first", says: "MaskRaster",
 			cases: []string{"part of the regions 0", "part of the regions 1", "part of the regions 2"},
 			drv: Perturb(Oracle(), Perturbation{
-				Raster: func(op driver.MaskRaster, pix []byte) {
+				Raster: func(op *driver.MaskRaster, pix []byte) {
 					if op.Mode == driver.RasterLabels {
 						eachPixel(op, pix, func(v uint16) uint16 { return v - uint16(min(int(v), op.First)) })
 					}
 				}})},
 		{part: "cases", name: "gaps between rows are cleared", says: "behind row", cases: threeRegions,
 			drv: Perturb(Oracle(), Perturbation{
-				Raster: func(op driver.MaskRaster, pix []byte) {
+				Raster: func(op *driver.MaskRaster, pix []byte) {
 					for y := range op.Dst.Height - 1 {
 						pix[(y+1)*op.Dst.Stride-1] = 0
 					}
 				}})},
 		{part: "cases", name: "a write behind the results", says: "outside of what the ops were given",
 			cases: threeRegions, drv: onStream(func(s *brokenStream) {
-				s.reduce = func(op driver.MaskReduce) error {
+				replace(s, func(op *driver.MaskReduce) error {
 					behind := op.Stats
 					behind.Off, behind.Len = behind.Off+behind.Len, 4
-					return errors.Join(s.Stream.MaskReduce(op), s.Stream.Fill(behind, 0))
-				}
+					return errors.Join(s.Stream.Run(op), s.Stream.Run(&driver.Fill{Dst: behind, Value: 0}))
+				})
 			})},
 		{part: "again", name: "results depend on the run", says: "differs from the first", drv: func() driver.Driver {
 			var n atomic.Int64
-			return Perturb(Oracle(), Perturbation{Stats: func(_ driver.MaskReduce, s []driver.MaskStats) {
+			return Perturb(Oracle(), Perturbation{Stats: func(_ *driver.MaskReduce, s []driver.MaskStats) {
 				if n.Add(1)%3 == 0 {
 					s[0].SumVX++
 				}
@@ -909,13 +784,13 @@ func mistakes() []mistake {
 		}()},
 		{part: "moved", name: "prepared regions hold their place", says: "moved", drv: onStream(func(s *brokenStream) {
 			var home driver.Slice
-			s.prepare = func(op driver.MaskPrepare) error { home = op.Dst; return s.Stream.MaskPrepare(op) }
-			s.reduce = func(op driver.MaskReduce) error {
+			replace(s, func(op *driver.MaskPrepare) error { home = op.Dst; return s.Stream.Run(op) })
+			replace(s, func(op *driver.MaskReduce) error {
 				if op.Prepared.Mem != home.Mem {
 					op.What = 0
 				}
-				return s.Stream.MaskReduce(op)
-			}
+				return s.Stream.Run(op)
+			})
 		})},
 		{part: "concurrent", name: "the second stream is wrong", says: "stream 0 of 4",
 			drv: onDevice(func(d *brokenDevice) {
@@ -924,7 +799,7 @@ func mistakes() []mistake {
 					s, err := d.Device.NewStream(p)
 					x := &brokenStream{Stream: s}
 					if made.Add(1) > 1 {
-						x.reduce = func(op driver.MaskReduce) error { op.What = 0; return s.MaskReduce(op) }
+						replace(x, func(op *driver.MaskReduce) error { op.What = 0; return s.Run(op) })
 					}
 					return x, err
 				}
@@ -937,7 +812,7 @@ func mistakes() []mistake {
 	}
 	if _, ok := SharedDir(); ok {
 		ms = append(ms, mistake{part: "shared", name: "one more", says: "Count", cases: []string{"sample hole"},
-			drv: Perturb(Oracle(), Perturbation{Stats: func(_ driver.MaskReduce, s []driver.MaskStats) {
+			drv: Perturb(Oracle(), Perturbation{Stats: func(_ *driver.MaskReduce, s []driver.MaskStats) {
 				s[0].Count++
 			}})})
 	}
@@ -952,36 +827,36 @@ func (keptMem) Free() error { return nil }
 // perturbations change one value each of what ops write.
 func perturbations() map[string]Perturbation {
 	ps := map[string]Perturbation{
-		"a bin of the histogram": {Hist: func(_ driver.MaskReduce, h []uint32) { h[len(h)/2+17]++ }},
-		"the last bin":           {Hist: func(_ driver.MaskReduce, h []uint32) { h[len(h)-1] ^= 1 << 31 }},
-		"the order of regions": {Stats: func(_ driver.MaskReduce, s []driver.MaskStats) {
+		"a bin of the histogram": {Hist: func(_ *driver.MaskReduce, h []uint32) { h[len(h)/2+17]++ }},
+		"the last bin":           {Hist: func(_ *driver.MaskReduce, h []uint32) { h[len(h)-1] ^= 1 << 31 }},
+		"the order of regions": {Stats: func(_ *driver.MaskReduce, s []driver.MaskStats) {
 			s[0], s[1] = s[1], s[0]
 		}},
-		"a pixel of the mask": {Raster: func(op driver.MaskRaster, pix []byte) {
+		"a pixel of the mask": {Raster: func(op *driver.MaskRaster, pix []byte) {
 			if op.Mode == driver.RasterMask {
 				pix[3*op.Dst.Stride+7] ^= 255
 			}
 		}},
-		"the last pixel of the mask": {Raster: func(op driver.MaskRaster, pix []byte) {
+		"the last pixel of the mask": {Raster: func(op *driver.MaskRaster, pix []byte) {
 			if op.Mode == driver.RasterMask {
 				pix[(op.Dst.Height-1)*op.Dst.Stride+op.Dst.Width-1] ^= 1
 			}
 		}},
-		"a label": {Raster: func(op driver.MaskRaster, pix []byte) {
+		"a label": {Raster: func(op *driver.MaskRaster, pix []byte) {
 			if op.Mode == driver.RasterLabels {
 				pix[20*op.Dst.Stride+2*30+1] ^= 1
 			}
 		}},
 	}
 	for i, f := range statsFields {
-		ps["the field "+f.name] = Perturbation{Stats: func(_ driver.MaskReduce, s []driver.MaskStats) {
+		ps["the field "+f.name] = Perturbation{Stats: func(_ *driver.MaskReduce, s []driver.MaskStats) {
 			*f.of(&s[(i*3)%len(s)]) ^= 1 << (7 * i)
 		}}
 	}
 	return ps
 }
 
-func eachPixel(op driver.MaskRaster, pix []byte, f func(uint16) uint16) {
+func eachPixel(op *driver.MaskRaster, pix []byte, f func(uint16) uint16) {
 	for y := range op.Dst.Height {
 		for x := range op.Dst.Width {
 			p := pix[y*op.Dst.Stride+2*x:]
@@ -1032,12 +907,12 @@ func TestSuiteFindsMistakes(t *testing.T) {
 func TestSuiteWantsAllMethods(t *testing.T) {
 	for _, missing := range AllMethods {
 		lacks := onStream(func(s *brokenStream) {
-			s.prepare = func(op driver.MaskPrepare) error {
+			replace(s, func(op *driver.MaskPrepare) error {
 				if op.Method == missing {
 					return driver.ErrNotSupported
 				}
-				return s.Stream.MaskPrepare(op)
-			}
+				return s.Stream.Run(op)
+			})
 		})
 		r := Watch(Suite{Driver: lacks, Short: true, Random: 1, part: "cases", only: func(c Case) bool {
 			return c.Name == "size 1x1"
@@ -1081,11 +956,11 @@ func TestWatch(t *testing.T) {
 // spoilTriangles is the oracle with its triangles changed by f.
 func spoilTriangles(f func([]driver.Triangle) []driver.Triangle) driver.Driver {
 	return onStream(func(s *brokenStream) {
-		s.triangulate = func(op driver.Triangulate) error {
+		replace(s, func(op *driver.Triangulate) error {
 			v := make([]driver.Triangle, 2*op.N)
 			var n [1]uint32
 			if err := errors.Join(
-				s.Stream.Triangulate(op),
+				s.Stream.Run(op),
 				s.Stream.Download(bytesOf(v), op.Triangles),
 				s.Stream.Download(bytesOf(n[:]), op.Count),
 				s.Stream.Wait(context.Background()),
@@ -1099,7 +974,7 @@ func spoilTriangles(f func([]driver.Triangle) []driver.Triangle) driver.Driver {
 				s.Stream.Upload(op.Count, [][]byte{bytesOf(n[:])}),
 				s.Stream.Wait(context.Background()),
 			)
-		}
+		})
 	})
 }
 
@@ -1116,24 +991,24 @@ func spoilMesh(s driver.Stream, triangles, counts driver.Slice, f func([]driver.
 // spoilRule is the oracle that chooses vertices by another rule.
 func spoilRule(f func(*driver.VertexRule)) driver.Driver {
 	return onStream(func(s *brokenStream) {
-		s.vertices = func(op driver.SelectVertices) error {
+		replace(s, func(op *driver.SelectVertices) error {
 			f(&op.VertexRule)
-			return s.Stream.SelectVertices(op)
-		}
+			return s.Stream.Run(op)
+		})
 	})
 }
 
 // spoilShade is the oracle that shades other triangles, or in another way.
 func spoilShade(f func(*driver.Shade, []driver.Triangle)) driver.Driver {
 	return onStream(func(s *brokenStream) {
-		s.shade = func(op driver.Shade) error {
+		replace(s, func(op *driver.Shade) error {
 			if op.Triangles.Len > 0 {
-				if err := rewrite(s.Stream, op.Triangles, func(v []driver.Triangle) { f(&op, v) }); err != nil {
+				if err := rewrite(s.Stream, op.Triangles, func(v []driver.Triangle) { f(op, v) }); err != nil {
 					return err
 				}
 			}
-			return s.Stream.Shade(op)
-		}
+			return s.Stream.Run(op)
+		})
 	})
 }
 

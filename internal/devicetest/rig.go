@@ -89,6 +89,41 @@ func (r *rig) slice(t T, n int64, offset int) driver.Slice {
 	return s
 }
 
+// Enqueue enqueues an op after the checks that package kernels makes.
+func Enqueue(dev driver.Device, s driver.Stream, op driver.Op) error {
+	if err := op.Check(); err != nil {
+		return err
+	}
+	if err := driver.CheckOperands(op, op.Operands(nil), nil, dev.Scratch); err != nil {
+		return err
+	}
+	return s.Run(op)
+}
+
+// lay gives an op memory for its slices, as much as it needs, with dirt in all of it. Those that the backend alone knows
+// the size of, as another op made them, stay as they are.
+func (r *rig) lay(t T, op driver.Op) {
+	t.Helper()
+	scratch, err := r.dev.Scratch(op)
+	if err != nil {
+		t.Fatalf("Scratch of %s: %v", op.Name(), err)
+	}
+	operands, total := op.Operands(nil), int64(0)
+	for i := range operands {
+		if o := &operands[i]; o.Bytes == driver.BackendSized {
+			o.Bytes = scratch
+		}
+		total += operands[i].Bytes
+	}
+	r.reserve(t, len(operands), total)
+	for _, o := range operands {
+		if o.Bytes > 0 {
+			*o.Slice = r.slice(t, o.Bytes, 0)
+			r.fill(t, *o.Slice, dirtyByte)
+		}
+	}
+}
+
 // checkGuards waits, and reports guards that were written to.
 func (r *rig) checkGuards(t T) {
 	t.Helper()
@@ -108,7 +143,7 @@ func (r *rig) checkGuards(t T) {
 
 func (r *rig) fill(t T, s driver.Slice, v byte) {
 	t.Helper()
-	if err := r.stream.Fill(s, v); err != nil {
+	if err := r.stream.Run(&driver.Fill{Dst: s, Value: v}); err != nil {
 		t.Fatalf("Fill: %v", err)
 	}
 }
@@ -154,7 +189,7 @@ type setup struct {
 // set lays p out for a method, uploads its frame in pieces, and dirties what ops will write.
 func (r *rig) set(t T, p *Problem, m driver.Method) *setup {
 	t.Helper()
-	n, err := r.dev.MaskPreparedBytes(p.Regions, p.Width, p.Height, m)
+	n, err := r.dev.Scratch(&driver.MaskPrepare{Regions: p.Regions, Width: p.Width, Height: p.Height, Method: m})
 	if err != nil {
 		t.Fatalf("MaskPreparedBytes: %v", err)
 	}
@@ -203,7 +238,7 @@ func pieces(b []byte) [][]byte {
 
 // prepare enqueues the op.
 func (r *rig) prepare(u *setup, m driver.Method) error {
-	return r.stream.MaskPrepare(driver.MaskPrepare{
+	return r.stream.Run(&driver.MaskPrepare{
 		Regions: u.p.Regions, Width: u.p.Width, Height: u.p.Height, Method: m, Dst: u.prepared,
 	})
 }
@@ -217,7 +252,7 @@ func (r *rig) reduce(t T, u *setup) {
 	for i, s := range u.p.Strips {
 		op := u.reduceOp(s)
 		op.Accumulate = i > 0
-		if err := r.stream.MaskReduce(op); err != nil {
+		if err := r.stream.Run(&op); err != nil {
 			t.Fatalf("MaskReduce of strip %d: %v", i, err)
 		}
 	}
@@ -239,11 +274,12 @@ func (r *rig) raster(t T, u *setup) {
 	t.Helper()
 	op := driver.MaskRaster{Prepared: u.prepared, First: u.p.First, Count: u.p.Count, Mode: driver.RasterMask,
 		Dst: u.mask}
-	if err := r.stream.MaskRaster(op); err != nil {
+	if err := r.stream.Run(&op); err != nil {
 		t.Fatalf("MaskRaster of the mask: %v", err)
 	}
-	op.Mode, op.Dst = driver.RasterLabels, u.labels
-	if err := r.stream.MaskRaster(op); err != nil {
+	labels := op
+	labels.Mode, labels.Dst = driver.RasterLabels, u.labels
+	if err := r.stream.Run(&labels); err != nil {
 		t.Fatalf("MaskRaster of the labels: %v", err)
 	}
 }

@@ -45,7 +45,7 @@ func (r *rig) sketch(t T, p *Sketch) ([]byte, []float32, error) {
 	r.upload(t, op.Values, bytesOf(p.Values))
 	r.fill(t, op.Scratch, dirtyByte)
 	r.wait(t)
-	if err := errors.Join(r.stream.CurveRaster(op), r.stream.Wait(context.Background())); err != nil {
+	if err := errors.Join(r.stream.Run(&op), r.stream.Wait(context.Background())); err != nil {
 		return nil, nil, err
 	}
 	flags, values := make([]byte, n), slices.Clone(p.Values)
@@ -97,7 +97,7 @@ func (r *rig) blur(t T, p *Focus) ([]float32, error) {
 	r.fill(t, op.Dst, dirtyByte)
 	r.fill(t, op.Scratch, dirtyByte)
 	r.wait(t)
-	if err := errors.Join(r.stream.Blur(op), r.stream.Wait(context.Background())); err != nil {
+	if err := errors.Join(r.stream.Run(&op), r.stream.Wait(context.Background())); err != nil {
 		return nil, err
 	}
 	out := make([]float32, len(p.Src))

@@ -24,7 +24,7 @@ const (
 // diffusion solves the scenes from nothing, cut into single cycles, and again from the solution, and compares each with
 // the exact solution and with what the status says. A subtest is a method and a scene.
 func (s Suite) diffusion(t T, dev driver.Device) {
-	if _, err := dev.DiffusionSetupBytes(driver.DiffusionGrid{Width: 1, Height: 1}); errors.Is(err,
+	if _, err := dev.Scratch(&driver.DiffusionSetup{Grid: driver.DiffusionGrid{Width: 1, Height: 1}}); errors.Is(err,
 		driver.ErrNotSupported) {
 		t.Logf("%s lacks the op: %v", s.Driver.Name(), err)
 		return
@@ -32,7 +32,7 @@ func (s Suite) diffusion(t T, dev driver.Device) {
 	r := newRig(t, dev)
 	defer r.close(t)
 	run := func(scene *Scene, f func(T)) {
-		if _, err := dev.DiffusionSetupBytes(scene.Grid()); errors.Is(err, driver.ErrNotSupported) {
+		if _, err := dev.Scratch(&driver.DiffusionSetup{Grid: scene.Grid()}); errors.Is(err, driver.ErrNotSupported) {
 			t.Logf("%s lacks %v for %s: %v", s.Driver.Name(), scene.Method, scene.Name, err)
 			return
 		}
@@ -267,6 +267,11 @@ func (r *rig) diffusionErrors(t T) {
 	}); err == nil {
 		t.Errorf("a set-up that was overwritten: no error")
 	}
+	op := driver.DiffusionSolve{Grid: scene.Grid(), Channels: 1, Cycles: 1, Tolerance: 1}
+	r.lay(t, &op)
+	if err := errors.Join(r.stream.Run(&op), r.stream.Wait(context.Background())); err == nil {
+		t.Errorf("no set-up: no error")
+	}
 }
 
 // diffuse solves a scene by ops of so many cycles, with what is not to be looked at dirty, until it has converged, or
@@ -283,11 +288,11 @@ func (r *rig) diffuseFrom(t T, s *Scene, cycles int, from []float32,
 	t.Helper()
 	g := s.Grid()
 	none := driver.DiffusionStatus{}
-	setup, err := r.dev.DiffusionSetupBytes(g)
+	setup, err := r.dev.Scratch(&driver.DiffusionSetup{Grid: g})
 	if err != nil {
 		return nil, none, err
 	}
-	state, err := r.dev.DiffusionStateBytes(g, s.Channels)
+	state, err := r.dev.Scratch(&driver.DiffusionSolve{Grid: g, Channels: s.Channels})
 	if err != nil {
 		return nil, none, err
 	}
@@ -308,7 +313,7 @@ func (r *rig) diffuseFrom(t T, s *Scene, cycles int, from []float32,
 		op.Start = driver.DiffusionFromX
 	}
 	r.wait(t)
-	if err := errors.Join(r.stream.DiffusionSetup(up), r.stream.Wait(context.Background())); err != nil {
+	if err := errors.Join(r.stream.Run(&up), r.stream.Wait(context.Background())); err != nil {
 		return nil, none, err
 	}
 	for _, f := range between {
@@ -328,7 +333,7 @@ func (r *rig) diffuseFrom(t T, s *Scene, cycles int, from []float32,
 		if i > 0 {
 			op.Start = driver.DiffusionContinue
 		}
-		if err := errors.Join(r.stream.DiffusionSolve(op), r.stream.Wait(context.Background())); err != nil {
+		if err := errors.Join(r.stream.Run(&op), r.stream.Wait(context.Background())); err != nil {
 			return nil, none, err
 		}
 		r.download(t, bytesOf(status[:]), op.Status)

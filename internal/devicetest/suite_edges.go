@@ -39,7 +39,7 @@ func (r *rig) edges(t T, p *Picture, offset int) ([]uint16, error) {
 	r.upload(t, op.Src.Data, p.Pixels)
 	r.fill(t, op.Dst, dirtyByte)
 	r.wait(t)
-	if err := errors.Join(r.stream.Edges(op), r.stream.Wait(context.Background())); err != nil {
+	if err := errors.Join(r.stream.Run(&op), r.stream.Wait(context.Background())); err != nil {
 		return nil, err
 	}
 	r.download(t, bytesOf(out), op.Dst)

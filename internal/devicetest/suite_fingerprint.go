@@ -87,7 +87,7 @@ func (r *rig) fingerprint(t T, b []byte, keys [2]uint64, flips []int) (got [2]ui
 	r.upload(t, op.Src, b)
 	r.fill(t, op.Dst, dirtyByte)
 	r.wait(t)
-	if err := r.stream.Fingerprint(op); err != nil {
+	if err := r.stream.Run(&op); err != nil {
 		return got, nil, errors.Join(err, r.stream.Wait(context.Background()))
 	}
 	r.download(t, bytesOf(got[:]), op.Dst)
@@ -97,7 +97,7 @@ func (r *rig) fingerprint(t T, b []byte, keys [2]uint64, flips []int) (got [2]ui
 		one.Dst = r.slice(t, driver.FingerprintBytes, 0)
 		byteAt := driver.Slice{Mem: op.Src.Mem, Off: op.Src.Off + int64(at), Len: 1}
 		r.fill(t, byteAt, b[at]^1)
-		if err := r.stream.Fingerprint(one); err != nil {
+		if err := r.stream.Run(&one); err != nil {
 			return got, nil, errors.Join(err, r.stream.Wait(context.Background()))
 		}
 		r.fill(t, byteAt, b[at])

@@ -118,7 +118,7 @@ func (r *rig) hold(t T, p *Painting, limit, jump int, dst *Picture, colors []byt
 	}
 	r.upload(t, op.Count, bytesOf([]uint32{uint32(len(p.Triangles))}))
 	r.wait(t)
-	if err := errors.Join(r.stream.Hold(op), r.stream.Wait(context.Background())); err != nil {
+	if err := errors.Join(r.stream.Run(&op), r.stream.Wait(context.Background())); err != nil {
 		return nil, nil, 0, err
 	}
 	pixels, held = make([]byte, op.Dst.Data.Len), make([]byte, op.Colors.Len)

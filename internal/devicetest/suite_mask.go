@@ -185,7 +185,7 @@ func reduceBeside(dev driver.Device, u *setup, want *Expected) (err error) {
 	for range 5 {
 		stats := make([]driver.MaskStats, len(want.Stats))
 		counts := make([]uint32, len(want.Hist))
-		err := errors.Join(st.MaskReduce(op), st.Download(bytesOf(stats), op.Stats),
+		err := errors.Join(st.Run(&op), st.Download(bytesOf(stats), op.Stats),
 			st.Download(bytesOf(counts), op.Hist), st.Wait(context.Background()))
 		if err != nil {
 			return err
@@ -210,37 +210,37 @@ var misfits = []misfit{
 	{"MaskReduce of more regions than there are", func(st driver.Stream, u *setup) error {
 		op := u.reduceOp(Strip{0, u.p.Height})
 		op.First++
-		return st.MaskReduce(op)
+		return st.Run(&op)
 	}},
 	{"MaskReduce of a wider frame", func(st driver.Stream, u *setup) error {
 		op := u.reduceOp(Strip{0, u.p.Height - 5})
 		op.Frame.Width++
 		op.Frame.Stride = max(op.Frame.Stride, op.Frame.Width*op.Frame.Format.PixelBytes())
-		return st.MaskReduce(op)
+		return st.Run(&op)
 	}},
 	{"MaskReduce of a narrower frame", func(st driver.Stream, u *setup) error {
 		op := u.reduceOp(Strip{0, u.p.Height})
 		op.Frame.Width--
-		return st.MaskReduce(op)
+		return st.Run(&op)
 	}},
 	{"MaskReduce of rows below the image", func(st driver.Stream, u *setup) error {
 		op := u.reduceOp(Strip{0, u.p.Height})
 		op.Row0 = 1
-		return st.MaskReduce(op)
+		return st.Run(&op)
 	}},
 	{"MaskRaster of more regions than there are", func(st driver.Stream, u *setup) error {
-		return st.MaskRaster(driver.MaskRaster{Prepared: u.prepared, First: u.p.First, Count: u.p.Count + 1,
+		return st.Run(&driver.MaskRaster{Prepared: u.prepared, First: u.p.First, Count: u.p.Count + 1,
 			Dst: u.mask})
 	}},
 	{"MaskRaster of a lower image", func(st driver.Stream, u *setup) error {
 		op := driver.MaskRaster{Prepared: u.prepared, First: u.p.First, Count: u.p.Count, Dst: u.mask}
 		op.Dst.Height--
-		return st.MaskRaster(op)
+		return st.Run(&op)
 	}},
 	{"MaskRaster of a narrower image", func(st driver.Stream, u *setup) error {
 		op := driver.MaskRaster{Prepared: u.prepared, First: u.p.First, Count: u.p.Count, Dst: u.mask}
 		op.Dst.Width--
-		return st.MaskRaster(op)
+		return st.Run(&op)
 	}},
 }
 

@@ -237,7 +237,7 @@ func (s Suite) streams(t T, dev driver.Device) {
 			for range 8 {
 				want, got := noiseBytes(g, size), make([]byte, size)
 				err := errors.Join(
-					st.Fill(d, 1),
+					st.Run(&driver.Fill{Dst: d, Value: 1}),
 					st.Upload(d, pieces(want)),
 					st.Download(got, d),
 					st.Wait(context.Background()))
@@ -353,7 +353,7 @@ func (s Suite) closeStream(t T, dev driver.Device) {
 			t.Fatalf("NewStream: %v", err)
 		}
 		for range enqueue {
-			if err := st.Fill(driver.Slice{Mem: m, Len: 1 << 20}, 1); err != nil {
+			if err := st.Run(&driver.Fill{Dst: driver.Slice{Mem: m, Len: 1 << 20}, Value: 1}); err != nil {
 				t.Errorf("Fill: %v", err)
 			}
 		}
@@ -363,7 +363,7 @@ func (s Suite) closeStream(t T, dev driver.Device) {
 		if err := st.Close(); err != nil {
 			t.Errorf("Close of a closed stream: %v", err)
 		}
-		if err := st.Fill(driver.Slice{Mem: m, Len: 1}, 2); err == nil {
+		if err := st.Run(&driver.Fill{Dst: driver.Slice{Mem: m, Len: 1}, Value: 2}); err == nil {
 			t.Errorf("Fill on a closed stream: no error")
 		}
 	}

@@ -23,12 +23,14 @@ func (r *rig) mesh(t T, d Diagram) *mesh {
 	t.Helper()
 	n := len(d.Sites)
 	var scratch [4]int64
-	for i, f := range []func(n, w, h int) (int64, error){
-		r.dev.IslandsScratch, r.dev.DualTrianglesScratch, r.dev.HullCompletionScratch,
-		func(n, _, _ int) (int64, error) { return r.dev.FlipsScratch(n) },
+	for i, op := range []driver.Op{
+		&driver.Islands{N: n, Width: d.Width, Height: d.Height},
+		&driver.DualTriangles{N: n, Width: d.Width, Height: d.Height},
+		&driver.HullCompletion{N: n, Width: d.Width, Height: d.Height},
+		&driver.Flips{N: n},
 	} {
 		var err error
-		if scratch[i], err = f(n, d.Width, d.Height); err != nil {
+		if scratch[i], err = r.dev.Scratch(op); err != nil {
 			t.Fatalf("%s: scratch of op %d: %v", d.Name, i, err)
 		}
 	}
@@ -71,7 +73,7 @@ func (m *mesh) islands(t T, labels []uint32) ([]uint32, uint32) {
 	t.Helper()
 	m.upload(t, m.labels, bytesOf(labels))
 	m.run(t, "Islands", func() error {
-		return m.stream.Islands(driver.Islands{
+		return m.stream.Run(&driver.Islands{
 			Sites: m.sites, N: len(m.Sites), Width: m.Width, Height: m.Height, Labels: m.labels, Count: m.count,
 			Scratch: m.scratch[0],
 		})
@@ -86,7 +88,7 @@ func (m *mesh) islands(t T, labels []uint32) ([]uint32, uint32) {
 func (m *mesh) dual(t T) ([]driver.Triangle, driver.MeshCounts) {
 	t.Helper()
 	m.run(t, "DualTriangles", func() error {
-		return m.stream.DualTriangles(driver.DualTriangles{
+		return m.stream.Run(&driver.DualTriangles{
 			Sites: m.sites, N: len(m.Sites), Width: m.Width, Height: m.Height, Labels: m.labels, Triangles: m.triangles,
 			Counts: m.counts, Scratch: m.scratch[1],
 		})
@@ -97,7 +99,7 @@ func (m *mesh) dual(t T) ([]driver.Triangle, driver.MeshCounts) {
 func (m *mesh) hull(t T) ([]driver.Triangle, driver.MeshCounts) {
 	t.Helper()
 	m.run(t, "HullCompletion", func() error {
-		return m.stream.HullCompletion(driver.HullCompletion{
+		return m.stream.Run(&driver.HullCompletion{
 			Sites: m.sites, N: len(m.Sites), Width: m.Width, Height: m.Height, Labels: m.labels, Triangles: m.triangles,
 			Counts: m.counts, Scratch: m.scratch[2],
 		})
@@ -108,7 +110,7 @@ func (m *mesh) hull(t T) ([]driver.Triangle, driver.MeshCounts) {
 func (m *mesh) flips(t T, rounds int) (_ []driver.Triangle, _ driver.FlipStatus, ok bool) {
 	t.Helper()
 	ok = m.run(t, "Flips", func() error {
-		return m.stream.Flips(driver.Flips{
+		return m.stream.Run(&driver.Flips{
 			Points: m.sites, N: len(m.Sites), Triangles: m.triangles, Counts: m.counts, Rounds: rounds,
 			Status: m.status, Scratch: m.scratch[3],
 		})
@@ -142,7 +144,7 @@ func (m *mesh) result(t T) ([]driver.Triangle, driver.MeshCounts) {
 // meshes checks the steps from diagrams to triangulations one by one, and all together. A subtest is a diagram, or a
 // set of points for Flips.
 func (s Suite) meshes(t T, dev driver.Device) {
-	if _, err := dev.IslandsScratch(3, 3, 3); errors.Is(err, driver.ErrNotSupported) {
+	if _, err := dev.Scratch(&driver.Islands{N: 3, Width: 3, Height: 3}); errors.Is(err, driver.ErrNotSupported) {
 		t.Logf("%s lacks the ops: %v", s.Driver.Name(), err)
 		return
 	}
@@ -288,7 +290,7 @@ func (s Suite) flips(t T, r *rig) {
 		}
 		m.upload(t, m.counts, bytesOf([]driver.MeshCounts{{Triangles: 7, Sites: 3}}))
 		m.wait(t)
-		if err := errors.Join(m.stream.Flips(driver.Flips{
+		if err := errors.Join(m.stream.Run(&driver.Flips{
 			Points: m.sites, N: 3, Triangles: m.triangles, Counts: m.counts, Rounds: 1, Status: m.status,
 			Scratch: m.scratch[3],
 		}), m.stream.Wait(context.Background())); err == nil {

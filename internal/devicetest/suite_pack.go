@@ -104,7 +104,7 @@ func (r *rig) unpack(t T, p *Picture, mask []byte, offset int) ([]byte, []float3
 	r.fill(t, op.Flags, dirtyByte)
 	r.fill(t, op.Planes, dirtyByte)
 	r.wait(t)
-	if err := errors.Join(r.stream.Unpack(op), r.stream.Wait(context.Background())); err != nil {
+	if err := errors.Join(r.stream.Run(&op), r.stream.Wait(context.Background())); err != nil {
 		return nil, nil, err
 	}
 	r.download(t, flags, op.Flags)
@@ -137,7 +137,7 @@ func (r *rig) pack(t T, src *Picture, planes []float32, flags []byte, withResidu
 		r.upload(t, op.Src.Data, src.Pixels)
 	}
 	r.wait(t)
-	if err := errors.Join(r.stream.Pack(op), r.stream.Wait(context.Background())); err != nil {
+	if err := errors.Join(r.stream.Run(&op), r.stream.Wait(context.Background())); err != nil {
 		return nil, nil, err
 	}
 	dst = make([]byte, size)

@@ -14,7 +14,7 @@ import (
 
 // shade checks paintings against the oracle, by each method and with each colour.
 func (s Suite) shade(t T, dev driver.Device) {
-	if _, err := dev.ShadeScratch(1, 1, 1, driver.ShadeDefault); errors.Is(err, driver.ErrNotSupported) {
+	if _, err := dev.Scratch(&driver.Shade{Max: 1, Src: driver.Image{Width: 1, Height: 1}, Method: driver.ShadeDefault}); errors.Is(err, driver.ErrNotSupported) {
 		t.Logf("%s lacks the op: %v", s.Driver.Name(), err)
 		return
 	}
@@ -71,7 +71,7 @@ func (p *Painting) dirty() *Picture {
 func (r *rig) shade(t T, p *Painting, m driver.ShadeMethod, color driver.ShadeColor, most int) (pixels, colors []byte,
 	err error) {
 	t.Helper()
-	scratch, err := r.dev.ShadeScratch(most, p.Width, p.Height, m)
+	scratch, err := r.dev.Scratch(&driver.Shade{Max: most, Src: driver.Image{Width: p.Width, Height: p.Height}, Method: m})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -100,7 +100,7 @@ func (r *rig) shade(t T, p *Painting, m driver.ShadeMethod, color driver.ShadeCo
 	}
 	r.upload(t, op.Count, bytesOf([]uint32{uint32(len(p.Triangles))}))
 	r.wait(t)
-	if err := errors.Join(r.stream.Shade(op), r.stream.Wait(context.Background())); err != nil {
+	if err := errors.Join(r.stream.Run(&op), r.stream.Wait(context.Background())); err != nil {
 		return nil, nil, err
 	}
 	pixels, colors = make([]byte, op.Dst.Data.Len), make([]byte, op.Colors.Len)

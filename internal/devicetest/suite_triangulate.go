@@ -141,7 +141,7 @@ func hardSets(seed uint64, n int) []PointSet {
 
 // triangulate checks triangulations with the checker and, of few points, with the oracle. A subtest is a set of points.
 func (s Suite) triangulate(t T, dev driver.Device) {
-	if _, err := dev.TriangulateScratch(3); errors.Is(err, driver.ErrNotSupported) {
+	if _, err := dev.Scratch(&driver.Triangulate{N: 3}); errors.Is(err, driver.ErrNotSupported) {
 		t.Logf("%s lacks the op: %v", s.Driver.Name(), err)
 		return
 	}
@@ -197,7 +197,7 @@ func (r *rig) triangulateErrors(t T) {
 func (r *rig) triangles(t T, points []driver.Point) ([]driver.Triangle, error) {
 	t.Helper()
 	n := len(points)
-	scratch, err := r.dev.TriangulateScratch(n)
+	scratch, err := r.dev.Scratch(&driver.Triangulate{N: n})
 	if err != nil {
 		t.Fatalf("TriangulateScratch(%d): %v", n, err)
 	}
@@ -212,7 +212,7 @@ func (r *rig) triangles(t T, points []driver.Point) ([]driver.Triangle, error) {
 		r.fill(t, dirty, dirtyByte)
 	}
 	r.wait(t)
-	if err := errors.Join(r.stream.Triangulate(op), r.stream.Wait(context.Background())); err != nil {
+	if err := errors.Join(r.stream.Run(&op), r.stream.Wait(context.Background())); err != nil {
 		return nil, err
 	}
 	var count [1]uint32

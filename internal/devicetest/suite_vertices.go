@@ -61,7 +61,7 @@ func Choices(seed uint64, random int) []Choice {
 
 // vertices checks choices against the oracle.
 func (s Suite) vertices(t T, dev driver.Device) {
-	if _, err := dev.SelectVerticesScratch(4, 1, 1, driver.VertexRule{Floor: 1, Border: 1}); errors.Is(err,
+	if _, err := dev.Scratch(&driver.SelectVertices{N: 4, Width: 1, Height: 1, VertexRule: driver.VertexRule{Floor: 1, Border: 1}}); errors.Is(err,
 		driver.ErrNotSupported) {
 		t.Logf("%s lacks the op: %v", s.Driver.Name(), err)
 		return
@@ -91,7 +91,7 @@ func (s Suite) vertices(t T, dev driver.Device) {
 // vertices runs one SelectVertices. Behind the vertices that it returns is what else was written.
 func (r *rig) vertices(t T, c Choice) ([]driver.Point, error) {
 	t.Helper()
-	scratch, err := r.dev.SelectVerticesScratch(c.N, c.Width, c.Height, c.Rule)
+	scratch, err := r.dev.Scratch(&driver.SelectVertices{N: c.N, Width: c.Width, Height: c.Height, VertexRule: c.Rule})
 	if err != nil {
 		return nil, err
 	}
@@ -111,7 +111,7 @@ func (r *rig) vertices(t T, c Choice) ([]driver.Point, error) {
 		r.fill(t, dirty, dirtyByte)
 	}
 	r.wait(t)
-	if err := errors.Join(r.stream.SelectVertices(op), r.stream.Wait(context.Background())); err != nil {
+	if err := errors.Join(r.stream.Run(&op), r.stream.Wait(context.Background())); err != nil {
 		return nil, err
 	}
 	var count [1]uint32

@@ -119,7 +119,7 @@ func wideDiagrams(seed uint64) []Diagram {
 func (s Suite) voronoi(t T, dev driver.Device) {
 	methods := []driver.VoronoiMethod{driver.VoronoiDefault, driver.BruteForce, driver.Grid, driver.JumpFlood,
 		driver.Banding}
-	if _, err := dev.VoronoiScratch(1, 1, 1, driver.VoronoiDefault); errors.Is(err, driver.ErrNotSupported) {
+	if _, err := dev.Scratch(&driver.Voronoi{N: 1, Width: 1, Height: 1, Method: driver.VoronoiDefault}); errors.Is(err, driver.ErrNotSupported) {
 		t.Logf("%s lacks the op: %v", s.Driver.Name(), err)
 		return
 	}
@@ -145,7 +145,7 @@ func (s Suite) voronoi(t T, dev driver.Device) {
 		return labels
 	})
 	for _, m := range methods {
-		if _, err := dev.VoronoiScratch(1, 1, 1, m); m == driver.JumpFlood && errors.Is(err, driver.ErrNotSupported) {
+		if _, err := dev.Scratch(&driver.Voronoi{N: 1, Width: 1, Height: 1, Method: m}); m == driver.JumpFlood && errors.Is(err, driver.ErrNotSupported) {
 			t.Logf("%s lacks the method %v: %v", s.Driver.Name(), m, err)
 			continue
 		}
@@ -232,7 +232,7 @@ func (r *rig) voronoiMethod(t T, m driver.VoronoiMethod, diagrams []Diagram, exa
 func (r *rig) labels(t T, d Diagram, m driver.VoronoiMethod) ([]uint32, error) {
 	t.Helper()
 	n := len(d.Sites)
-	scratch, err := r.dev.VoronoiScratch(n, d.Width, d.Height, m)
+	scratch, err := r.dev.Scratch(&driver.Voronoi{N: n, Width: d.Width, Height: d.Height, Method: m})
 	if err != nil {
 		return nil, err
 	}
@@ -246,7 +246,7 @@ func (r *rig) labels(t T, d Diagram, m driver.VoronoiMethod) ([]uint32, error) {
 	r.fill(t, op.Labels, dirtyByte)
 	r.fill(t, op.Scratch, dirtyByte)
 	r.wait(t)
-	if err := errors.Join(r.stream.Voronoi(op), r.stream.Wait(context.Background())); err != nil {
+	if err := errors.Join(r.stream.Run(&op), r.stream.Wait(context.Background())); err != nil {
 		return nil, err
 	}
 	r.download(t, bytesOf(out), op.Labels)

@@ -13,8 +13,7 @@ import (
 
 // Record is an event and what became of it.
 //
-// Bytes is the size asked for by Alloc, moved by Upload, Download and Fill, of the Dst of MaskPrepare, of the rows of
-// pixels and the results of MaskReduce, and of the pixels of MaskRaster.
+// Bytes is the size asked for by Alloc, moved by Upload and Download, or of all slices of an op.
 type Record struct {
 	Event
 	Start time.Time

@@ -13,10 +13,10 @@ import (
 
 // Event is a call that a wrapped driver saw.
 type Event struct {
-	Op     string // "Open", "Alloc", "NewStream", "Upload", "Download", "Fill", "Wait", or the name of an op's method
-	Stream int    // number of the stream, from 1; 0 where there is none
-	Bytes  int64  // asked for, or moved: see [Record]
-	Args   any    // the op struct of mask ops
+	Op     string    // "Open", "Alloc", "NewStream", "Upload", "Download", "Wait", or the name of an op
+	Stream int       // number of the stream, from 1; 0 where there is none
+	Bytes  int64     // asked for, or moved: see [Record]
+	Args   driver.Op // nil where there is none
 }
 
 func (e Event) String() string {
@@ -130,110 +130,12 @@ func (s *wrappedStream) Download(dst []byte, src driver.Slice) error {
 	return s.op(Event{Op: "Download", Bytes: src.Len}, func() error { return s.Stream.Download(dst, src) })
 }
 
-func (s *wrappedStream) Fill(dst driver.Slice, value byte) error {
-	return s.op(Event{Op: "Fill", Bytes: dst.Len}, func() error { return s.Stream.Fill(dst, value) })
-}
-
-func (s *wrappedStream) MaskPrepare(op driver.MaskPrepare) error {
-	return s.op(Event{Op: "MaskPrepare", Bytes: op.Dst.Len, Args: op}, func() error { return s.Stream.MaskPrepare(op) })
-}
-
-func (s *wrappedStream) MaskReduce(op driver.MaskReduce) error {
-	n := int64(op.Frame.Width)*int64(op.Frame.Height)*int64(op.Frame.Format.PixelBytes()) + op.Stats.Len + op.Hist.Len
-	return s.op(Event{Op: "MaskReduce", Bytes: n, Args: op}, func() error { return s.Stream.MaskReduce(op) })
-}
-
-func (s *wrappedStream) MaskRaster(op driver.MaskRaster) error {
-	n := int64(op.Dst.Width) * int64(op.Dst.Height) * int64(op.Dst.Format.PixelBytes())
-	return s.op(Event{Op: "MaskRaster", Bytes: n, Args: op}, func() error { return s.Stream.MaskRaster(op) })
-}
-
-func (s *wrappedStream) Triangulate(op driver.Triangulate) error {
-	n := op.Points.Len + op.Triangles.Len
-	return s.op(Event{Op: "Triangulate", Bytes: n, Args: op}, func() error { return s.Stream.Triangulate(op) })
-}
-
-func (s *wrappedStream) Voronoi(op driver.Voronoi) error {
-	n := op.Sites.Len + op.Labels.Len
-	return s.op(Event{Op: "Voronoi", Bytes: n, Args: op}, func() error { return s.Stream.Voronoi(op) })
-}
-
-func (s *wrappedStream) Islands(op driver.Islands) error {
-	n := op.Sites.Len + 2*op.Labels.Len
-	return s.op(Event{Op: "Islands", Bytes: n, Args: op}, func() error { return s.Stream.Islands(op) })
-}
-
-func (s *wrappedStream) DualTriangles(op driver.DualTriangles) error {
-	n := op.Sites.Len + op.Labels.Len + op.Triangles.Len
-	return s.op(Event{Op: "DualTriangles", Bytes: n, Args: op}, func() error { return s.Stream.DualTriangles(op) })
-}
-
-func (s *wrappedStream) HullCompletion(op driver.HullCompletion) error {
-	n := op.Sites.Len + op.Labels.Len + op.Triangles.Len
-	return s.op(Event{Op: "HullCompletion", Bytes: n, Args: op}, func() error { return s.Stream.HullCompletion(op) })
-}
-
-func (s *wrappedStream) Flips(op driver.Flips) error {
-	n := op.Points.Len + 2*op.Triangles.Len
-	return s.op(Event{Op: "Flips", Bytes: n, Args: op}, func() error { return s.Stream.Flips(op) })
-}
-
-func (s *wrappedStream) Edges(op driver.Edges) error {
-	n := int64(op.Src.Width)*int64(op.Src.Height)*int64(op.Src.Format.PixelBytes()) + op.Dst.Len
-	return s.op(Event{Op: "Edges", Bytes: n, Args: op}, func() error { return s.Stream.Edges(op) })
-}
-
-func (s *wrappedStream) SelectVertices(op driver.SelectVertices) error {
-	n := op.Edges.Len + op.Previous.Len + op.Points.Len
-	return s.op(Event{Op: "SelectVertices", Bytes: n, Args: op}, func() error { return s.Stream.SelectVertices(op) })
-}
-
-func (s *wrappedStream) Shade(op driver.Shade) error {
-	n := 2*int64(op.Src.Width)*int64(op.Src.Height)*int64(op.Src.Format.PixelBytes()) + op.Points.Len +
-		op.Triangles.Len + op.Colors.Len
-	return s.op(Event{Op: "Shade", Bytes: n, Args: op}, func() error { return s.Stream.Shade(op) })
-}
-
-func (s *wrappedStream) Hold(op driver.Hold) error {
-	n := 2*int64(op.Dst.Width)*int64(op.Dst.Height)*int64(op.Dst.Format.PixelBytes()) + op.Points.Len +
-		op.Triangles.Len + 2*op.Colors.Len
-	return s.op(Event{Op: "Hold", Bytes: n, Args: op}, func() error { return s.Stream.Hold(op) })
-}
-
-func (s *wrappedStream) DiffusionSetup(op driver.DiffusionSetup) error {
-	n := op.Flags.Len + op.Dst.Len + op.Counts.Len
-	return s.op(Event{Op: "DiffusionSetup", Bytes: n, Args: op}, func() error { return s.Stream.DiffusionSetup(op) })
-}
-
-func (s *wrappedStream) DiffusionSolve(op driver.DiffusionSolve) error {
-	n := op.Setup.Len + op.Colours.Len + op.X.Len + op.Status.Len
-	return s.op(Event{Op: "DiffusionSolve", Bytes: n, Args: op}, func() error { return s.Stream.DiffusionSolve(op) })
-}
-
-func (s *wrappedStream) CurveRaster(op driver.CurveRaster) error {
-	n := op.Flags.Len + op.Values.Len
-	return s.op(Event{Op: "CurveRaster", Bytes: n, Args: op}, func() error { return s.Stream.CurveRaster(op) })
-}
-
-func (s *wrappedStream) Unpack(op driver.Unpack) error {
-	n := op.Mask.Len + op.Flags.Len + op.Planes.Len +
-		int64(op.Src.Width)*int64(op.Src.Height)*int64(op.Src.Format.PixelBytes())
-	return s.op(Event{Op: "Unpack", Bytes: n, Args: op}, func() error { return s.Stream.Unpack(op) })
-}
-
-func (s *wrappedStream) Pack(op driver.Pack) error {
-	n := op.Planes.Len + op.Flags.Len + int64(op.Dst.Width)*int64(op.Dst.Height)*int64(op.Dst.Format.PixelBytes())
-	return s.op(Event{Op: "Pack", Bytes: n, Args: op}, func() error { return s.Stream.Pack(op) })
-}
-
-func (s *wrappedStream) Fingerprint(op driver.Fingerprint) error {
-	n := op.Src.Len + op.Dst.Len
-	return s.op(Event{Op: "Fingerprint", Bytes: n, Args: op}, func() error { return s.Stream.Fingerprint(op) })
-}
-
-func (s *wrappedStream) Blur(op driver.Blur) error {
-	n := op.Src.Len + op.Sigma.Len + op.Dst.Len
-	return s.op(Event{Op: "Blur", Bytes: n, Args: op}, func() error { return s.Stream.Blur(op) })
+func (s *wrappedStream) Run(op driver.Op) error {
+	e := Event{Op: op.Name(), Args: op}
+	for _, o := range op.Operands(nil) {
+		e.Bytes += o.Slice.Len
+	}
+	return s.op(e, func() error { return s.Stream.Run(op) })
 }
 
 func (s *wrappedStream) Wait(ctx context.Context) error {

@@ -110,7 +110,7 @@ func benchReduce(b *testing.B, sc scene, format driver.PixelFormat, what driver.
 	}
 	f.outputs(&op)
 	op.Prepared = f.prepare(sc.regions, sc.width, sc.height, driver.RowSpans)
-	f.ok(f.s.MaskReduce(op))
+	f.ok(f.s.Run(&op))
 	count := int64(0)
 	for i, s := range download[driver.MaskStats](f, op.Stats) {
 		if i%int(format.Channels) == 0 {
@@ -120,10 +120,10 @@ func benchReduce(b *testing.B, sc scene, format driver.PixelFormat, what driver.
 	b.SetBytes(count * int64(px))
 	loop(b, func() {
 		if prepare {
-			f.ok(f.s.MaskPrepare(driver.MaskPrepare{Regions: sc.regions, Width: sc.width, Height: sc.height,
+			f.ok(f.s.Run(&driver.MaskPrepare{Regions: sc.regions, Width: sc.width, Height: sc.height,
 				Dst: op.Prepared}))
 		}
-		f.ok(f.s.MaskReduce(op))
+		f.ok(f.s.Run(&op))
 		f.wait()
 	})
 }
@@ -181,7 +181,7 @@ func BenchmarkMaskRaster(b *testing.B) {
 				}
 				b.SetBytes(op.Dst.Data.Len)
 				loop(b, func() {
-					f.ok(f.s.MaskRaster(op))
+					f.ok(f.s.Run(&op))
 					f.wait()
 				})
 			})

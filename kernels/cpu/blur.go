@@ -5,14 +5,8 @@
 package cpu
 
 import (
-	"fmt"
-
 	"github.com/polyscan/polyscan/kernels/driver"
 )
-
-func (s *stream) Blur(op driver.Blur) error {
-	return s.enqueue("Blur", func(stop *stopFlag) error { return s.dev.blur(op, stop) })
-}
 
 // blurKernels is how many kernels are mixed: three of the image itself, and the levels.
 const blurKernels = 3 + driver.BlurLevels
@@ -119,24 +113,12 @@ func (p *plane) spline(x, y, l int) float32 {
 	return dot4(wy, r[0], r[1], r[2], r[3]) * scale
 }
 
-func (d *device) blur(op driver.Blur, stop *stopFlag) error {
+func (d *device) blur(op *driver.Blur, stop *stopFlag) error {
 	n := op.Width * op.Height
-	src, err := viewAs[float32](op.Src, "Src", n*op.Channels)
-	if err != nil {
-		return err
-	}
-	sigma, err := floatsAt(op.Sigma, "Sigma", n)
-	if err != nil {
-		return err
-	}
-	dst, err := viewAs[float32](op.Dst, "Dst", n*op.Channels)
-	if err != nil {
-		return err
-	}
-	scratch, err := room(op.Scratch, "Scratch", op.ScratchBytes())
-	if err != nil {
-		return err
-	}
+	src := viewAs[float32](op.Src)
+	sigma := viewAs[float32](op.Sigma)
+	dst := viewAs[float32](op.Dst)
+	scratch := view(op.Scratch)
 	// Levels of each channel, the image first.
 	var planes [driver.MaxDiffusionChannels][driver.BlurLevels + 1]plane
 	for c := range op.Channels {
@@ -203,16 +185,4 @@ func blurred(levels *[driver.BlurLevels + 1]plane, k, x, y int) float32 {
 		return levels[0].mean5x5(x, y)
 	}
 	return levels[k-2].spline(x, y, k-2)
-}
-
-// floatsAt views a slice that starts at a whole float32.
-func floatsAt(s driver.Slice, field string, n int) ([]float32, error) {
-	b, err := view(s, field)
-	if err != nil {
-		return nil, err
-	}
-	if len(b) != 4*n || s.Off%4 != 0 {
-		return nil, fmt.Errorf("%s: %d bytes at %d are not %d values", field, len(b), s.Off, n)
-	}
-	return sliceAt[float32](b, 0, n), nil
 }

@@ -3,17 +3,11 @@
 package cpu
 
 import (
-	"errors"
-	"fmt"
 	"math"
 	"sort"
 
 	"github.com/polyscan/polyscan/kernels/driver"
 )
-
-func (s *stream) CurveRaster(op driver.CurveRaster) error {
-	return s.enqueue("CurveRaster", func(stop *stopFlag) error { return s.dev.curveRaster(op, stop) })
-}
 
 const (
 	curveBandRows = 32 // of a band: a segment of a usual scene is in few, and there are far more of them than threads
@@ -57,29 +51,14 @@ type curveBand struct {
 	ways    int // between centres that were looked at
 }
 
-func (d *device) curveRaster(op driver.CurveRaster, stop *stopFlag) error {
+func (d *device) curveRaster(op *driver.CurveRaster, stop *stopFlag) error {
 	n := op.Width * op.Height
-	flags, err := view(op.Flags, "Flags")
-	if err != nil {
-		return err
-	}
-	if len(flags) != n {
-		return fmt.Errorf("Flags: %d bytes are not %dx%d", len(flags), op.Width, op.Height)
-	}
-	values, err := viewAs[float32](op.Values, "Values", n*op.Channels)
-	if err != nil {
-		return err
-	}
-	scratch, err := room(op.Scratch, "Scratch", op.ScratchBytes())
-	if err != nil {
-		return err
-	}
-	if len(op.Curves) == 0 && len(op.Segments) > 0 {
-		return errors.New("Curves: there are none")
-	}
+	flags := view(op.Flags)
+	values := viewAs[float32](op.Values)
+	scratch := view(op.Scratch)
 	claims := sliceAt[claim](scratch, 0, n)
 	return d.longPieces("CurveRaster", (op.Height+curveBandRows-1)/curveBandRows, stop, func(i int, p *pace) bool {
-		b := curveBand{op: &op, width: op.Width, y0: i * curveBandRows, flags: flags, values: values, pace: p}
+		b := curveBand{op: op, width: op.Width, y0: i * curveBandRows, flags: flags, values: values, pace: p}
 		b.y1 = min(b.y0+curveBandRows, op.Height)
 		b.claims = claims[b.y0*op.Width : b.y1*op.Width]
 		for i := range b.claims {

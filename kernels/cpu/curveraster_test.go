@@ -23,7 +23,7 @@ func draw(f *fixture, p *devicetest.Sketch) ([]byte, []float32) {
 	flags, values := slices.Clone(p.Flags), slices.Clone(p.Values)
 	f.ok(f.s.Upload(op.Flags, [][]byte{flags}))
 	f.ok(f.s.Upload(op.Values, [][]byte{bytesOf(values)}))
-	f.ok(f.s.CurveRaster(op))
+	f.ok(f.s.Run(&op))
 	f.ok(f.s.Download(flags, op.Flags))
 	f.ok(f.s.Download(bytesOf(values), op.Values))
 	f.ok(f.s.Wait(context.Background()))
@@ -40,7 +40,7 @@ func blurOf(f *fixture, p *devicetest.Focus) []float32 {
 	op.Scratch = f.slice(op.ScratchBytes())
 	f.ok(f.s.Upload(op.Src, [][]byte{bytesOf(p.Src)}))
 	f.ok(f.s.Upload(op.Sigma, [][]byte{bytesOf(p.Sigma)}))
-	f.ok(f.s.Blur(op))
+	f.ok(f.s.Run(&op))
 	out := make([]float32, len(p.Src))
 	f.ok(f.s.Download(bytesOf(out), op.Dst))
 	f.ok(f.s.Wait(context.Background()))
@@ -116,11 +116,11 @@ func TestCurveRasterAbort(t *testing.T) {
 		Channels: p.Channels}
 	op.Flags, op.Values, op.Scratch = x.slice(int64(len(p.Flags))), x.slice(4*int64(len(p.Values))),
 		x.slice(op.ScratchBytes())
-	x.ok(x.s.Fill(op.Flags, 0))
+	x.ok(x.s.Run(&driver.Fill{Dst: op.Flags, Value: 0}))
 	x.wait()
 	cause := errors.New("nobody waits for it")
 	ctx, cancel := context.WithCancelCause(t.Context())
-	x.ok(x.s.CurveRaster(op))
+	x.ok(x.s.Run(&op))
 	waitRunning(t, x.s)
 	cancel(cause)
 	if err := x.s.Wait(ctx); !errors.Is(err, cause) {
@@ -208,7 +208,7 @@ func BenchmarkCurveRaster(b *testing.B) {
 		x.slice(op.ScratchBytes())
 	b.SetBytes(16 << 20)
 	for b.Loop() {
-		x.ok(x.s.CurveRaster(op))
+		x.ok(x.s.Run(&op))
 		x.ok(x.s.Wait(context.Background()))
 	}
 }
@@ -223,11 +223,11 @@ func BenchmarkBlur(b *testing.B) {
 	for i := range sigma {
 		sigma[i] = 20 * float32(i%1024) / 1024
 	}
-	x.ok(x.s.Fill(op.Src, 0))
+	x.ok(x.s.Run(&driver.Fill{Dst: op.Src, Value: 0}))
 	x.ok(x.s.Upload(op.Sigma, [][]byte{bytesOf(sigma)}))
 	b.SetBytes(28 * n)
 	for b.Loop() {
-		x.ok(x.s.Blur(op))
+		x.ok(x.s.Run(&op))
 		x.ok(x.s.Wait(context.Background()))
 	}
 }

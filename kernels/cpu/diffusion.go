@@ -13,14 +13,6 @@ import (
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 
-func (s *stream) DiffusionSetup(op driver.DiffusionSetup) error {
-	return s.enqueue("DiffusionSetup", func(stop *stopFlag) error { return s.dev.diffusionSetup(op, stop) })
-}
-
-func (s *stream) DiffusionSolve(op driver.DiffusionSolve) error {
-	return s.enqueue("DiffusionSolve", func(stop *stopFlag) error { return s.dev.diffusionSolve(op, stop) })
-}
-
 // setupMagic marks a set-up that is whole.
 const setupMagic = 0x5e7d1ff5
 
@@ -65,9 +57,9 @@ func layOut[T any](a *arena, n int) []T {
 	return sliceAt[T](a.b, at, n)
 }
 
-func (d *device) DiffusionSetupBytes(g driver.DiffusionGrid) (int64, error) {
-	if err := checkDiffusion(g); err != nil {
-		return 0, fmt.Errorf("cpu: DiffusionSetup: %w", err)
+func diffusionSetupBytes(g driver.DiffusionGrid) (int64, error) {
+	if err := supported(g); err != nil {
+		return 0, err
 	}
 	a := arena{end: diffusionHeaderBytes}
 	switch {
@@ -81,13 +73,9 @@ func (d *device) DiffusionSetupBytes(g driver.DiffusionGrid) (int64, error) {
 	return a.end, nil
 }
 
-func (d *device) DiffusionStateBytes(g driver.DiffusionGrid, channels int) (int64, error) {
-	err := checkDiffusion(g)
-	if err == nil && (channels < 1 || channels > driver.MaxDiffusionChannels) {
-		err = fmt.Errorf("Channels = %d: must be 1 to %d", channels, driver.MaxDiffusionChannels)
-	}
-	if err != nil {
-		return 0, fmt.Errorf("cpu: DiffusionSolve: %w", err)
+func diffusionStateBytes(g driver.DiffusionGrid, channels int) (int64, error) {
+	if err := supported(g); err != nil {
+		return 0, err
 	}
 	a := arena{end: diffusionHeaderBytes}
 	switch {
@@ -101,18 +89,11 @@ func (d *device) DiffusionStateBytes(g driver.DiffusionGrid, channels int) (int6
 	return a.end, nil
 }
 
-func checkDiffusion(g driver.DiffusionGrid) error {
-	if g.Width < 1 || g.Width > driver.MaxSide || g.Height < 1 || g.Height > driver.MaxSide ||
-		g.Width*g.Height > driver.MaxPixels {
-		return fmt.Errorf("Grid = %dx%d: sides must be 1 to %d, and no more than %d pixels", g.Width, g.Height,
-			driver.MaxSide, driver.MaxPixels)
-	}
+// supported says which grids there is no solver for.
+func supported(g driver.DiffusionGrid) error {
 	if g.Barriers && g.Width*g.Height > maxGraphPixels {
 		return fmt.Errorf("Grid = %dx%d: %w with barriers: no more than %d pixels", g.Width, g.Height,
 			driver.ErrNotSupported, maxGraphPixels)
-	}
-	if g.Method > driver.DiffusionVariableStencil {
-		return fmt.Errorf("Grid.Method = %d: %w", g.Method, driver.ErrNotSupported)
 	}
 	if g.Method == driver.DiffusionVariableStencil && g.Barriers {
 		return fmt.Errorf("Grid.Barriers: %w by %v: it looks across them", driver.ErrNotSupported, g.Method)
@@ -126,44 +107,10 @@ func checkDiffusion(g driver.DiffusionGrid) error {
 	return nil
 }
 
-// room is the bytes of a slice, at least need of them, aligned.
-func room(s driver.Slice, field string, need int64) ([]byte, error) {
-	b, err := view(s, field)
-	if err != nil {
-		return nil, err
-	}
-	if int64(len(b)) < need || !aligned(b) {
-		return nil, fmt.Errorf("%s: %d bytes at %d are not %d, aligned", field, len(b), s.Off, need)
-	}
-	return b, nil
-}
-
-// pixelBytes views a byte for each of w*h pixels.
-func pixelBytes(s driver.Slice, field string, w, h int) ([]byte, error) {
-	b, err := view(s, field)
-	if err == nil && len(b) != w*h {
-		err = fmt.Errorf("%s: %d bytes are not %dx%d", field, len(b), w, h)
-	}
-	return b, err
-}
-
-func (d *device) diffusionSetup(op driver.DiffusionSetup, stop *stopFlag) error {
-	need, err := d.DiffusionSetupBytes(op.Grid)
-	if err != nil {
-		return err
-	}
-	flags, err := pixelBytes(op.Flags, "Flags", op.Grid.Width, op.Grid.Height)
-	if err != nil {
-		return err
-	}
-	dst, err := room(op.Dst, "Dst", need)
-	if err != nil {
-		return err
-	}
-	out, err := viewAs[driver.DiffusionCounts](op.Counts, "Counts", 1)
-	if err != nil {
-		return err
-	}
+func (d *device) diffusionSetup(op *driver.DiffusionSetup, stop *stopFlag) error {
+	flags := view(op.Flags)
+	dst := view(op.Dst)
+	out := viewAs[driver.DiffusionCounts](op.Counts)
 	w, h := op.Grid.Width, op.Grid.Height
 	head := (*setupHeader)(unsafe.Pointer(&dst[0]))
 	*head = setupHeader{Width: uint32(w), Height: uint32(h), Barriers: op.Grid.Barriers, OneWay: op.Grid.OneWay,
@@ -303,48 +250,21 @@ func sweepOutlook(head *solveHeader, kept *sweeperState, update float32) (ratio,
 	return ratio, float32(sweepCaution*update*left) + rounding
 }
 
-func (d *device) diffusionSolve(op driver.DiffusionSolve, stop *stopFlag) error {
+func (d *device) diffusionSolve(op *driver.DiffusionSolve, stop *stopFlag) error {
 	g := op.Grid
-	stateBytes, err := d.DiffusionStateBytes(g, op.Channels)
+	setupBytes, err := diffusionSetupBytes(g)
 	if err != nil {
 		return err
 	}
-	setupBytes, err := d.DiffusionSetupBytes(g)
-	if err != nil {
-		return err
-	}
-	flags, err := pixelBytes(op.Flags, "Flags", g.Width, g.Height)
-	if err != nil {
-		return err
-	}
-	setup, err := room(op.Setup, "Setup", setupBytes)
-	if err != nil {
-		return err
-	}
-	state, err := room(op.State, "State", stateBytes)
-	if err != nil {
-		return err
-	}
+	flags := view(op.Flags)
+	setup := view(op.Setup)
+	state := view(op.State)
 	n := g.Width * g.Height
-	colours, err := viewAs[float32](op.Colours, "Colours", n*op.Channels)
-	if err != nil {
-		return err
-	}
-	x, err := viewAs[float32](op.X, "X", n*op.Channels)
-	if err != nil {
-		return err
-	}
-	out, err := viewAs[driver.DiffusionStatus](op.Status, "Status", 1)
-	if err != nil {
-		return err
-	}
-	switch {
-	case op.Cycles < 1:
-		return fmt.Errorf("Cycles = %d: must be 1 or more", op.Cycles)
-	case !(op.Tolerance > 0):
-		return fmt.Errorf("Tolerance = %v: must be more than 0", op.Tolerance)
-	case op.Start > driver.DiffusionContinue:
-		return fmt.Errorf("Start = %d: is none", op.Start)
+	colours := viewAs[float32](op.Colours)
+	x := viewAs[float32](op.X)
+	out := viewAs[driver.DiffusionStatus](op.Status)
+	if int64(len(setup)) < setupBytes {
+		return errNotSetUp
 	}
 	made := (*setupHeader)(unsafe.Pointer(&setup[0]))
 	if made.Magic != setupMagic || int(made.Width) != g.Width || int(made.Height) != g.Height ||

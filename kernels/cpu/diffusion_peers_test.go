@@ -58,10 +58,10 @@ func timeDiffusionPeer(t *testing.T, s *devicetest.Scene, exact []byte, threads,
 	setup, solve := time.Hour, time.Hour
 	for range repeats {
 		start := time.Now()
-		d.ok(d.s.DiffusionSetup(d.setup))
+		d.ok(d.s.Run(&d.setup))
 		d.wait()
 		middle := time.Now()
-		d.ok(d.s.DiffusionSolve(d.solve))
+		d.ok(d.s.Run(&d.solve))
 		d.wait()
 		if end := time.Now(); end.Sub(start) < setup+solve {
 			setup, solve = middle.Sub(start), end.Sub(middle)

@@ -95,7 +95,7 @@ func TestDiffusionBarrierProperties(t *testing.T) {
 		exact := s.Exact()
 		d := newDiffusion(t, 1, s, grayLevel/4)
 		d.solve.Cycles = 1
-		d.ok(d.s.DiffusionSetup(d.setup))
+		d.ok(d.s.Run(&d.setup))
 		for cycle := 1; ; cycle++ {
 			x, status := d.next()
 			for i, v := range x {

@@ -95,7 +95,7 @@ func laySweeperState(a *arena, g driver.DiffusionGrid, channels int) (s sweeperS
 	return s
 }
 
-func (s *sweeper) open(state sweeperState, flags []byte, op driver.DiffusionSolve) {
+func (s *sweeper) open(state sweeperState, flags []byte, op *driver.DiffusionSolve) {
 	s.levels[0].flags = flags
 	s.start, s.tolerance, s.channels = op.Start, op.Tolerance, op.Channels
 	s.old, s.rows = state.old, state.rows

@@ -27,11 +27,11 @@ func newDiffusion(t testing.TB, threads int, s *devicetest.Scene, tolerance floa
 	t.Helper()
 	x := &device{threads: threads}
 	g := s.Grid()
-	setup, err := x.DiffusionSetupBytes(g)
+	setup, err := x.Scratch(&driver.DiffusionSetup{Grid: g})
 	if err != nil {
 		t.Fatal(err)
 	}
-	state, err := x.DiffusionStateBytes(g, s.Channels)
+	state, err := x.Scratch(&driver.DiffusionSolve{Grid: g, Channels: s.Channels})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,25 +51,22 @@ func newDiffusion(t testing.TB, threads int, s *devicetest.Scene, tolerance floa
 func setUpGraph(t testing.TB, threads int, s *devicetest.Scene) *graph {
 	t.Helper()
 	d := newDiffusion(t, threads, s, grayLevel)
-	d.ok(d.s.DiffusionSetup(d.setup))
+	d.ok(d.s.Run(&d.setup))
 	d.wait()
-	b, err := room(d.setup.Dst, "Dst", d.setup.Dst.Len)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := view(d.setup.Dst)
 	return layGraph(&arena{b: b, end: diffusionHeaderBytes}, s.Width, s.Height)
 }
 
 func (d *diffusionFixture) run() ([]float32, driver.DiffusionStatus) {
 	d.t.Helper()
-	d.ok(d.s.DiffusionSetup(d.setup))
+	d.ok(d.s.Run(&d.setup))
 	return d.solved()
 }
 
 // solved runs the op after the set-up.
 func (d *diffusionFixture) solved() ([]float32, driver.DiffusionStatus) {
 	d.t.Helper()
-	d.ok(d.s.DiffusionSolve(d.solve))
+	d.ok(d.s.Run(&d.solve))
 	d.wait()
 	return download[float32](d.fixture, d.solve.X), download[driver.DiffusionStatus](d.fixture, d.solve.Status)[0]
 }
@@ -147,7 +144,7 @@ func TestDiffusionEstimates(t *testing.T) {
 			exact := s.Exact()
 			d := newDiffusion(t, 1, s, grayLevel/50)
 			d.solve.Cycles = 1
-			d.ok(d.s.DiffusionSetup(d.setup))
+			d.ok(d.s.Run(&d.setup))
 			for cycle := 1; cycle <= 30; cycle++ {
 				x, status := d.next()
 				worst := 0.0
@@ -186,7 +183,7 @@ func TestDiffusionSweepEstimates(t *testing.T) {
 			s.Method = m
 			d := newDiffusion(t, 2, s, grayLevel/4)
 			d.solve.Cycles = 1
-			d.ok(d.s.DiffusionSetup(d.setup))
+			d.ok(d.s.Run(&d.setup))
 			for cycle := 1; cycle <= 100; cycle++ {
 				x, status := d.next()
 				if diff := devicetest.CompareDiffusion(x, exact, s.Width, 2*float64(status.Estimate)+
@@ -210,8 +207,7 @@ func TestDiffusionSweepEstimates(t *testing.T) {
 // error.
 func TestDiffusionSlowCycles(t *testing.T) {
 	d := newDiffusion(t, 1, devicetest.Scenes(6, 90)[0], 1e-9)
-	state, err := room(d.solve.State, "State", d.solve.State.Len)
-	d.ok(err)
+	state := view(d.solve.State)
 	head := (*solveHeader)(unsafe.Pointer(&state[0]))
 	for cycles := uint32(1); cycles < 5; cycles++ {
 		// The cycle after so many, behind one that is said to have changed the image by something else where that is
@@ -241,22 +237,22 @@ func TestDiffusionOtherSetup(t *testing.T) {
 	walls.Fix(3, 3, 1)
 	walls.Block(5, 5, true)
 	d := newDiffusion(t, 1, walls, grayLevel)
-	d.ok(d.s.DiffusionSetup(d.setup))
+	d.ok(d.s.Run(&d.setup))
 	d.wait()
 	d.solve.Grid.Barriers = false
-	if err := errors.Join(d.s.DiffusionSolve(d.solve), d.s.Wait(context.Background())); err == nil ||
+	if err := errors.Join(d.s.Run(&d.solve), d.s.Wait(context.Background())); err == nil ||
 		!strings.Contains(err.Error(), "Setup: is not") {
 		t.Errorf("a set-up with barriers, a solve without: %v", err)
 	}
 	d.setup.Grid.Barriers = false
-	if err := errors.Join(d.s.DiffusionSetup(d.setup), d.s.Wait(context.Background())); err == nil ||
+	if err := errors.Join(d.s.Run(&d.setup), d.s.Wait(context.Background())); err == nil ||
 		!strings.Contains(err.Error(), "pixel (5, 5)") {
 		t.Errorf("a set-up without barriers of flags that have some: %v", err)
 	}
 	p := newDiffusion(t, 1, plain, grayLevel)
 	p.solve.Grid.Width, p.solve.Grid.Height = 10, 12
-	p.ok(p.s.DiffusionSetup(p.setup))
-	if err := errors.Join(p.s.DiffusionSolve(p.solve), p.s.Wait(context.Background())); err == nil ||
+	p.ok(p.s.Run(&p.setup))
+	if err := errors.Join(p.s.Run(&p.solve), p.s.Wait(context.Background())); err == nil ||
 		!strings.Contains(err.Error(), "Setup: is not") {
 		t.Errorf("a set-up of 12x10, a solve of 10x12: %v", err)
 	}
@@ -301,7 +297,7 @@ func TestDiffusionFromX(t *testing.T) {
 	d := newDiffusion(t, 2, s, grayLevel/4)
 	_, cold := d.run()
 	d.solve.Start = driver.DiffusionFromX
-	d.ok(d.s.DiffusionSolve(d.solve))
+	d.ok(d.s.Run(&d.solve))
 	if st := download[driver.DiffusionStatus](d.fixture, d.solve.Status)[0]; st.Cycles != 1 || st.Converged != 1 {
 		t.Errorf("from the solution: %+v", st)
 	}
@@ -311,7 +307,7 @@ func TestDiffusionFromX(t *testing.T) {
 		}
 	}
 	d.ok(d.s.Upload(d.solve.Colours, [][]byte{bytesOf(s.Colours)}))
-	d.ok(d.s.DiffusionSolve(d.solve))
+	d.ok(d.s.Run(&d.solve))
 	x := download[float32](d.fixture, d.solve.X)
 	st := download[driver.DiffusionStatus](d.fixture, d.solve.Status)[0]
 	if diff := devicetest.CompareDiffusion(x, s.Exact(), s.Width, grayLevel/2); diff != nil || st.Converged != 1 ||
@@ -325,9 +321,9 @@ func TestDiffusionStops(t *testing.T) {
 	s := devicetest.Scenes(1, 256)[0]
 	d := newDiffusion(t, 2, s, 1e-30) // never
 	d.solve.Cycles = 1 << 30
-	d.ok(d.s.DiffusionSetup(d.setup))
+	d.ok(d.s.Run(&d.setup))
 	d.wait()
-	d.ok(d.s.DiffusionSolve(d.solve))
+	d.ok(d.s.Run(&d.solve))
 	ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
 	defer cancel()
 	if err := d.s.Wait(ctx); !errors.Is(err, context.DeadlineExceeded) {
@@ -338,26 +334,27 @@ func TestDiffusionStops(t *testing.T) {
 func TestDiffusionRefuses(t *testing.T) {
 	s := devicetest.Scenes(1, 20)[0]
 	for name, spoil := range map[string]func(*diffusionFixture){
-		"Grid":      func(d *diffusionFixture) { d.setup.Grid.Width = 0 },
-		"Flags":     func(d *diffusionFixture) { d.setup.Grid.Height++ },
-		"Dst":       func(d *diffusionFixture) { d.setup.Dst.Len = 300 },
-		"Counts":    func(d *diffusionFixture) { d.setup.Counts.Len = 4 },
-		"Flags: ":   func(d *diffusionFixture) { d.solve.Flags.Len-- },
-		"Setup":     func(d *diffusionFixture) { d.solve.Setup.Len-- },
-		"Channels":  func(d *diffusionFixture) { d.solve.Channels = 5 },
-		"Colours":   func(d *diffusionFixture) { d.solve.Channels = 2 },
-		"X":         func(d *diffusionFixture) { d.solve.X.Len -= 4 },
-		"State":     func(d *diffusionFixture) { d.solve.State.Len /= 2 },
-		"State to":  func(d *diffusionFixture) { d.solve.Start = driver.DiffusionContinue },
-		"Status":    func(d *diffusionFixture) { d.solve.Status.Len = 8 },
-		"Cycles":    func(d *diffusionFixture) { d.solve.Cycles = 0 },
-		"Tolerance": func(d *diffusionFixture) { d.solve.Tolerance = -1 },
-		"Start":     func(d *diffusionFixture) { d.solve.Start = 9 },
+		"Grid":                  func(d *diffusionFixture) { d.setup.Grid.Width = 0 },
+		"Flags":                 func(d *diffusionFixture) { d.setup.Grid.Height++ },
+		"Dst":                   func(d *diffusionFixture) { d.setup.Dst.Len = 300 },
+		"Counts":                func(d *diffusionFixture) { d.setup.Counts.Len = 4 },
+		"DiffusionSolve: Flags": func(d *diffusionFixture) { d.solve.Flags.Len-- },
+		"Setup":                 func(d *diffusionFixture) { d.solve.Setup.Len-- },
+		"Channels":              func(d *diffusionFixture) { d.solve.Channels = 5 },
+		"Colours":               func(d *diffusionFixture) { d.solve.Channels = 2 },
+		"X":                     func(d *diffusionFixture) { d.solve.X.Len -= 4 },
+		"State":                 func(d *diffusionFixture) { d.solve.State.Len /= 2 },
+		"State to":              func(d *diffusionFixture) { d.solve.Start = driver.DiffusionContinue },
+		"Status":                func(d *diffusionFixture) { d.solve.Status.Len = 8 },
+		"Cycles":                func(d *diffusionFixture) { d.solve.Cycles = 0 },
+		"Tolerance":             func(d *diffusionFixture) { d.solve.Tolerance = -1 },
+		"Start":                 func(d *diffusionFixture) { d.solve.Start = 9 },
 	} {
 		d := newDiffusion(t, 1, s, grayLevel/4)
-		d.ok(d.s.Fill(d.solve.State, 0))
+		d.ok(d.s.Run(&driver.Fill{Dst: d.solve.State, Value: 0}))
 		spoil(d)
-		err := errors.Join(d.s.DiffusionSetup(d.setup), d.s.DiffusionSolve(d.solve), d.s.Wait(context.Background()))
+		err := errors.Join(devicetest.Enqueue(d.dev, d.s, &d.setup), devicetest.Enqueue(d.dev, d.s, &d.solve),
+			d.s.Wait(context.Background()))
 		if err == nil || !strings.Contains(err.Error(), strings.TrimSpace(name)) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -372,12 +369,11 @@ func TestDiffusionNotSupported(t *testing.T) {
 		{Width: 3, Height: 3, Barriers: true, Method: driver.DiffusionVariableStencil},
 		{Width: 3, Height: 3, OneWay: true, Method: driver.DiffusionVariableStencil},
 		{Width: 3, Height: 3, OneWay: true},
-		{Width: 3, Height: 3, Method: driver.DiffusionVariableStencil + 1},
 	} {
-		if n, err := d.DiffusionSetupBytes(g); !errors.Is(err, driver.ErrNotSupported) {
+		if n, err := d.Scratch(&driver.DiffusionSetup{Grid: g}); !errors.Is(err, driver.ErrNotSupported) {
 			t.Errorf("%+v: %d bytes, %v", g, n, err)
 		}
-		if n, err := d.DiffusionStateBytes(g, 1); !errors.Is(err, driver.ErrNotSupported) {
+		if n, err := d.Scratch(&driver.DiffusionSolve{Grid: g, Channels: 1}); !errors.Is(err, driver.ErrNotSupported) {
 			t.Errorf("%+v: a state of %d bytes, %v", g, n, err)
 		}
 	}
@@ -449,11 +445,11 @@ func BenchmarkDiffusion(b *testing.B) {
 				var setup, solve time.Duration
 				for b.Loop() {
 					start := time.Now()
-					d.ok(d.s.DiffusionSetup(d.setup))
+					d.ok(d.s.Run(&d.setup))
 					d.wait()
 					setup += time.Since(start)
 					start = time.Now()
-					d.ok(d.s.DiffusionSolve(d.solve))
+					d.ok(d.s.Run(&d.solve))
 					d.wait()
 					solve += time.Since(start)
 				}

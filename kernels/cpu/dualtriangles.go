@@ -3,49 +3,23 @@
 package cpu
 
 import (
-	"fmt"
 	"sync/atomic"
 
 	"github.com/polyscan/polyscan/kernels/driver"
 )
-
-func (s *stream) DualTriangles(op driver.DualTriangles) error {
-	return s.enqueue("DualTriangles", func(stop *stopFlag) error { return s.dev.dualTriangles(op, stop) })
-}
 
 // dualRows is how many rows of blocks a thread takes at a time.
 const dualRows = 16
 
 func dualBands(height int) int { return (height - 1 + dualRows - 1) / dualRows }
 
-func (d *device) DualTrianglesScratch(n, width, height int) (int64, error) {
-	if err := checkVoronoi(n, width, height, driver.VoronoiDefault); err != nil {
-		return 0, fmt.Errorf("cpu: DualTriangles: %w", err)
-	}
-	return 4 * int64(dualBands(height)), nil
-}
+func dualTrianglesScratch(op *driver.DualTriangles) int64 { return 4 * int64(dualBands(op.Height)) }
 
-func (d *device) dualTriangles(op driver.DualTriangles, stop *stopFlag) error {
-	need, err := d.DualTrianglesScratch(op.N, op.Width, op.Height)
-	if err != nil {
-		return err
-	}
-	v, err := viewLabelled(op.Sites, op.N, op.Labels, op.Width, op.Height)
-	if err != nil {
-		return err
-	}
-	out, err := viewAs[driver.Triangle](op.Triangles, "Triangles", 2*op.N)
-	if err != nil {
-		return err
-	}
-	counts, err := viewAs[driver.MeshCounts](op.Counts, "Counts", 1)
-	if err != nil {
-		return err
-	}
-	scratch, err := room(op.Scratch, "Scratch", need)
-	if err != nil {
-		return err
-	}
+func (d *device) dualTriangles(op *driver.DualTriangles, stop *stopFlag) error {
+	v := viewLabelled(op.Sites, op.Labels, op.Width, op.Height)
+	out := viewAs[driver.Triangle](op.Triangles)
+	counts := viewAs[driver.MeshCounts](op.Counts)
+	scratch := view(op.Scratch)
 	sites, err := d.countSites(v, stop)
 	if err != nil {
 		return err

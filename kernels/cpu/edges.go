@@ -9,26 +9,16 @@ import (
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 
-func (s *stream) Edges(op driver.Edges) error {
-	return s.enqueue("Edges", func(stop *stopFlag) error { return s.dev.edges(op, stop) })
-}
-
 // edgeRows is how many rows a thread takes at a time: the luminance of two more is computed for them.
 const edgeRows = 32
 
 // lumaRows holds memory of pieces, so that they allocate nothing in the steady state.
 var lumaRows = sync.Pool{New: func() any { return new([]uint8) }}
 
-func (d *device) edges(op driver.Edges, stop *stopFlag) error {
+func (d *device) edges(op *driver.Edges, stop *stopFlag) error {
 	im := op.Src
-	src, err := checkImage(im, "Src")
-	if err != nil {
-		return err
-	}
-	dst, err := viewAs[uint16](op.Dst, "Dst", im.Width*im.Height)
-	if err != nil {
-		return err
-	}
+	src := view(im.Data)
+	dst := viewAs[uint16](op.Dst)
 	return d.longPieces("Edges", (im.Height+edgeRows-1)/edgeRows, stop, func(i int, p *pace) bool {
 		// Three rows of luminance, with a pixel more on either side.
 		w := im.Width + 2

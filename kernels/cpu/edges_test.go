@@ -27,7 +27,7 @@ func FuzzEdges(f *testing.F) {
 		x := newFixture(t, 2, int64(len(p.Pixels)+2*p.Width*p.Height+2*driver.Align))
 		src := x.upload(p.Pixels)
 		dst := x.slice(2 * int64(p.Width) * int64(p.Height))
-		x.ok(x.s.Edges(driver.Edges{Src: p.Image(src), Dst: dst}))
+		x.ok(x.s.Run(&driver.Edges{Src: p.Image(src), Dst: dst}))
 		if diff := devicetest.CompareEdges(download[uint16](x, dst), p.Edges(), p.Width); diff != nil {
 			t.Fatal(diff)
 		}
@@ -47,7 +47,7 @@ func BenchmarkEdges(b *testing.B) {
 				f.wait()
 				b.SetBytes(int64(w * h * (n + 2)))
 				for b.Loop() {
-					if err := errors.Join(f.s.Edges(op), f.s.Wait(context.Background())); err != nil {
+					if err := errors.Join(f.s.Run(&op), f.s.Wait(context.Background())); err != nil {
 						b.Fatal(err)
 					}
 				}

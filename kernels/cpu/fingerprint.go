@@ -16,22 +16,12 @@ const (
 	fingerprintBlock = 64
 )
 
-func (s *stream) Fingerprint(op driver.Fingerprint) error {
-	return s.enqueue("Fingerprint", func(stop *stopFlag) error { return s.dev.fingerprint(op, stop) })
-}
-
-func (d *device) fingerprint(op driver.Fingerprint, stop *stopFlag) error {
-	src, err := view(op.Src, "Src")
-	if err != nil {
-		return err
-	}
-	dst, err := viewAs[uint64](op.Dst, "Dst", driver.FingerprintBytes/8)
-	if err != nil {
-		return err
-	}
+func (d *device) fingerprint(op *driver.Fingerprint, stop *stopFlag) error {
+	src := view(op.Src)
+	dst := viewAs[uint64](op.Dst)
 	keys := [2]fingerprintKey{newFingerprintKey(op.Keys[0]), newFingerprintKey(op.Keys[1])}
 	sums := make([][2]uint64, (len(src)+fingerprintPiece-1)/fingerprintPiece)
-	err = d.pieces("Fingerprint", len(sums), stop, func(i int) int {
+	err := d.pieces("Fingerprint", len(sums), stop, func(i int) int {
 		b := src[i*fingerprintPiece:]
 		b = b[:min(len(b), fingerprintPiece)]
 		sums[i] = fingerprintSums(&keys, b)

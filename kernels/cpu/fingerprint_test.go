@@ -19,7 +19,7 @@ func (f *fixture) fingerprint(b []byte, keys [2]uint64) [2]uint64 {
 	f.t.Helper()
 	f.reset()
 	op := driver.Fingerprint{Src: f.upload(b), Keys: keys, Dst: f.slice(driver.FingerprintBytes)}
-	f.ok(f.s.Fingerprint(op))
+	f.ok(f.s.Run(&op))
 	return [2]uint64(download[uint64](f, op.Dst))
 }
 
@@ -101,7 +101,7 @@ func BenchmarkFingerprint(b *testing.B) {
 				f.wait()
 				b.SetBytes(int64(n))
 				for b.Loop() {
-					if err := errors.Join(f.s.Fingerprint(op), f.s.Wait(context.Background())); err != nil {
+					if err := errors.Join(f.s.Run(&op), f.s.Wait(context.Background())); err != nil {
 						b.Fatal(err)
 					}
 				}

@@ -111,10 +111,10 @@ func download[T any](f *fixture, s driver.Slice) []T {
 // prepare enqueues a MaskPrepare and returns where the regions are.
 func (f *fixture) prepare(r driver.MaskRegions, width, height int, m driver.Method) driver.Slice {
 	f.t.Helper()
-	n, err := f.dev.MaskPreparedBytes(r, width, height, m)
+	n, err := f.dev.Scratch(&driver.MaskPrepare{Regions: r, Width: width, Height: height, Method: m})
 	f.ok(err)
 	dst := f.slice(n)
-	f.ok(f.s.MaskPrepare(driver.MaskPrepare{Regions: r, Width: width, Height: height, Method: m, Dst: dst}))
+	f.ok(f.s.Run(&driver.MaskPrepare{Regions: r, Width: width, Height: height, Method: m, Dst: dst}))
 	return dst
 }
 

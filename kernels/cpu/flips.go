@@ -22,10 +22,6 @@ import (
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 
-func (s *stream) Flips(op driver.Flips) error {
-	return s.enqueue("Flips", func(stop *stopFlag) error { return s.dev.flips(op, stop) })
-}
-
 const (
 	flipStep  = 1 << 12 // triangles that a thread takes at a time
 	unclaimed = ^uint64(0)
@@ -78,41 +74,14 @@ func (f *flipping) plan(scratch []byte, n int) (end int64) {
 	return max(end, matched)
 }
 
-func (d *device) FlipsScratch(n int) (int64, error) {
-	if n < 0 || n > driver.MaxPoints {
-		return 0, fmt.Errorf("cpu: Flips: N = %d: must be 0 to %d", n, driver.MaxPoints)
-	}
-	var f flipping
-	return f.plan(nil, n), nil
-}
+func flipsScratch(op *driver.Flips) int64 { return new(flipping).plan(nil, op.N) }
 
-func (d *device) flips(op driver.Flips, stop *stopFlag) error {
-	need, err := d.FlipsScratch(op.N)
-	if err != nil {
-		return err
-	}
-	if op.Rounds < 1 || op.Rounds > driver.MaxFlipRounds {
-		return fmt.Errorf("Rounds = %d: must be 1 to %d", op.Rounds, driver.MaxFlipRounds)
-	}
-	f := &flipping{d: d, stop: stop}
-	if f.points, err = viewAs[driver.Point](op.Points, "Points", op.N); err != nil {
-		return err
-	}
-	if f.triangles, err = viewAs[driver.Triangle](op.Triangles, "Triangles", 2*op.N); err != nil {
-		return err
-	}
-	counts, err := viewAs[driver.MeshCounts](op.Counts, "Counts", 1)
-	if err != nil {
-		return err
-	}
-	status, err := viewAs[driver.FlipStatus](op.Status, "Status", 1)
-	if err != nil {
-		return err
-	}
-	scratch, err := room(op.Scratch, "Scratch", need)
-	if err != nil {
-		return err
-	}
+func (d *device) flips(op *driver.Flips, stop *stopFlag) error {
+	f := &flipping{d: d, stop: stop, points: viewAs[driver.Point](op.Points),
+		triangles: viewAs[driver.Triangle](op.Triangles)}
+	counts := viewAs[driver.MeshCounts](op.Counts)
+	status := viewAs[driver.FlipStatus](op.Status)
+	scratch := view(op.Scratch)
 	if int64(counts[0].Triangles) > int64(len(f.triangles)) {
 		return fmt.Errorf("Counts.Triangles = %d: there is room for %d", counts[0].Triangles, len(f.triangles))
 	}
@@ -122,6 +91,7 @@ func (d *device) flips(op driver.Flips, stop *stopFlag) error {
 	}
 	status[0] = driver.FlipStatus{}
 	if len(f.triangles) == 0 {
+		var err error
 		status[0].Missing, err = f.missing(counts[0].Sites)
 		return err
 	}
@@ -133,7 +103,7 @@ func (d *device) flips(op driver.Flips, stop *stopFlag) error {
 			return err
 		}
 	}
-	err = f.steps(func(from, to int) int {
+	err := f.steps(func(from, to int) int {
 		for t := from; t < to; t++ {
 			f.triangles[t] = leastFirst(f.triangles[t])
 		}

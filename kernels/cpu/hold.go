@@ -5,33 +5,17 @@ package cpu
 import (
 	"bytes"
 	"encoding/binary"
-	"fmt"
-	"math"
 	"sync/atomic"
 
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 
-func (s *stream) Hold(op driver.Hold) error {
-	return s.enqueue("Hold", func(stop *stopFlag) error { return s.dev.hold(op, stop) })
-}
-
-func (d *device) hold(op driver.Hold, stop *stopFlag) error {
-	if op.Limit < 0 || op.Limit > op.Jump || op.Jump > math.MaxUint16 {
-		return fmt.Errorf("Limit, Jump = %d, %d: must be 0 to %d, the first no more than the second", op.Limit, op.Jump,
-			math.MaxUint16)
-	}
-	changed, err := viewAs[uint32](op.Changed, "Changed", 1)
-	if err != nil {
-		return err
-	}
+func (d *device) hold(op *driver.Hold, stop *stopFlag) error {
+	changed := viewAs[uint32](op.Changed)
 	// What a triangle covers, and the mean over it, are those of shading the picture before.
-	v := &shading{
-		Shade: driver.Shade{Src: op.Before, Dst: op.Dst, Max: op.Max},
-		pixel: op.Dst.Format.PixelBytes(),
-	}
-	if err := v.view(op.Before, "Before", op.Dst, op.Points, op.N, op.Triangles, op.Max, op.Count,
-		op.Colors); err != nil {
+	v := &shading{Shade: &driver.Shade{Src: op.Before, Dst: op.Dst, Points: op.Points, N: op.N, Triangles: op.Triangles,
+		Max: op.Max, Count: op.Count, Colors: op.Colors}}
+	if err := v.open(); err != nil {
 		return err
 	}
 	look := newPace(stop)

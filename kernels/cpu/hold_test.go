@@ -11,8 +11,8 @@ import (
 )
 
 // holding is a Hold on what was shaded from p, with the picture before.
-func holding(x *fixture, shade driver.Shade, before *devicetest.Picture, limit, jump int) driver.Hold {
-	return driver.Hold{
+func holding(x *fixture, shade driver.Shade, before *devicetest.Picture, limit, jump int) *driver.Hold {
+	return &driver.Hold{
 		Before: before.Image(x.upload(before.Pixels)), Limit: limit, Jump: jump, Changed: x.slice(4),
 		Points: shade.Points, N: shade.N,
 		Triangles: shade.Triangles, Count: shade.Count, Max: shade.Max, Dst: shade.Dst, Colors: shade.Colors,
@@ -50,8 +50,8 @@ func TestHoldThreads(t *testing.T) {
 	for threads := 1; threads < 4; threads++ {
 		x, shade := newShading(t, threads, p, scattered(400, 300, 200), driver.PerTriangle)
 		op := holding(x, shade, before, 6, 12)
-		x.ok(x.s.Shade(shade))
-		x.ok(x.s.Hold(op))
+		x.ok(x.s.Run(&shade))
+		x.ok(x.s.Run(op))
 		got := download[byte](x, op.Dst.Data)
 		if want == nil {
 			want = got
@@ -90,9 +90,9 @@ func FuzzHold(f *testing.F) {
 		}
 		changed := before.Hold(int(limit), int(jump), &want, colors)
 		x, shade := newShading(t, 2, &p.Picture, p.Points, driver.PerTriangle)
-		x.ok(x.s.Shade(shade))
+		x.ok(x.s.Run(&shade))
 		op := holding(x, shade, &before.Picture, int(limit), int(jump))
-		x.ok(x.s.Hold(op))
+		x.ok(x.s.Run(op))
 		if d := devicetest.ComparePainted("Hold", download[byte](x, shade.Dst.Data), want.Pixels, &want); d != nil {
 			t.Fatal(d)
 		}

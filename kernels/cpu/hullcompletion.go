@@ -3,21 +3,10 @@
 package cpu
 
 import (
-	"fmt"
-
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 
-func (s *stream) HullCompletion(op driver.HullCompletion) error {
-	return s.enqueue("HullCompletion", func(stop *stopFlag) error { return s.dev.hullCompletion(op, stop) })
-}
-
-func (d *device) HullCompletionScratch(n, width, height int) (int64, error) {
-	if err := checkVoronoi(n, width, height, driver.VoronoiDefault); err != nil {
-		return 0, fmt.Errorf("cpu: HullCompletion: %w", err)
-	}
-	return 8 * (int64(width) + int64(height)), nil
-}
+func hullScratch(op *driver.HullCompletion) int64 { return 8 * (int64(op.Width) + int64(op.Height)) }
 
 // completion is a HullCompletion in progress.
 type completion struct {
@@ -28,28 +17,12 @@ type completion struct {
 	pace   pace
 }
 
-func (d *device) hullCompletion(op driver.HullCompletion, stop *stopFlag) error {
-	need, err := d.HullCompletionScratch(op.N, op.Width, op.Height)
-	if err != nil {
-		return err
-	}
-	c := &completion{pace: newPace(stop)}
-	if c.labelled, err = viewLabelled(op.Sites, op.N, op.Labels, op.Width, op.Height); err != nil {
-		return err
-	}
-	if c.out, err = viewAs[driver.Triangle](op.Triangles, "Triangles", 2*op.N); err != nil {
-		return err
-	}
-	counts, err := viewAs[driver.MeshCounts](op.Counts, "Counts", 1)
-	if err != nil {
-		return err
-	}
-	scratch, err := room(op.Scratch, "Scratch", need)
-	if err != nil {
-		return err
-	}
+func (d *device) hullCompletion(op *driver.HullCompletion, stop *stopFlag) error {
+	c := &completion{labelled: viewLabelled(op.Sites, op.Labels, op.Width, op.Height), pace: newPace(stop),
+		out: viewAs[driver.Triangle](op.Triangles)}
+	counts := viewAs[driver.MeshCounts](op.Counts)
 	c.found = min(int(counts[0].Triangles), len(c.out))
-	c.walk(sliceAt[uint32](scratch, 0, int(need/4)))
+	c.walk(viewAs[uint32](op.Scratch))
 	border := c.edges()
 	for k := range c.chains {
 		if !c.straighten(k) {

@@ -3,34 +3,19 @@
 package cpu
 
 import (
-	"fmt"
 	"sync/atomic"
 
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 
-func (s *stream) Islands(op driver.Islands) error {
-	return s.enqueue("Islands", func(stop *stopFlag) error { return s.dev.islands(op, stop) })
-}
-
-func (d *device) IslandsScratch(n, width, height int) (int64, error) {
-	if err := checkVoronoi(n, width, height, driver.VoronoiDefault); err != nil {
-		return 0, fmt.Errorf("cpu: Islands: %w", err)
-	}
-	return 4 * int64(width) * int64(height), nil // any pixel may have to be given away
-}
+// islandsScratch has room for all pixels: any may have to be given away.
+func islandsScratch(op *driver.Islands) int64 { return 4 * int64(op.Width) * int64(op.Height) }
 
 // labelled is a Voronoi diagram that others made, and so may have labels that are no index.
 type labelled struct{ diagram }
 
-// viewLabelled makes a diagram of slices of device memory.
-func viewLabelled(sites driver.Slice, n int, labels driver.Slice, width, height int) (v *labelled, err error) {
-	v = &labelled{diagram{width: width, height: height}}
-	if v.sites, err = viewAs[driver.Point](sites, "Sites", n); err != nil {
-		return nil, err
-	}
-	v.labels, err = viewAs[uint32](labels, "Labels", width*height)
-	return v, err
+func viewLabelled(sites, labels driver.Slice, width, height int) *labelled {
+	return &labelled{diagram{viewAs[driver.Point](sites), width, height, viewAs[uint32](labels)}}
 }
 
 func (v *labelled) isSite(label uint32) bool { return uint64(label) < uint64(len(v.sites)) }
@@ -38,26 +23,13 @@ func (v *labelled) isSite(label uint32) bool { return uint64(label) < uint64(len
 // given marks labels that were given in the current round.
 const given = 1 << 31 // more than driver.MaxPoints
 
-func (d *device) islands(op driver.Islands, stop *stopFlag) error {
-	need, err := d.IslandsScratch(op.N, op.Width, op.Height)
-	if err != nil {
-		return err
-	}
-	v, err := viewLabelled(op.Sites, op.N, op.Labels, op.Width, op.Height)
-	if err != nil {
-		return err
-	}
-	count, err := viewAs[uint32](op.Count, "Count", 1)
-	if err != nil {
-		return err
-	}
-	scratch, err := room(op.Scratch, "Scratch", need)
-	if err != nil {
-		return err
-	}
+func (d *device) islands(op *driver.Islands, stop *stopFlag) error {
+	v := viewLabelled(op.Sites, op.Labels, op.Width, op.Height)
+	count := viewAs[uint32](op.Count)
+	scratch := view(op.Scratch)
 	list := sliceAt[uint32](scratch, 0, len(v.labels))
 	var found atomic.Uint32
-	err = d.longPieces("Islands", v.height, stop, func(y int, p *pace) bool {
+	err := d.longPieces("Islands", v.height, stop, func(y int, p *pace) bool {
 		row := v.row(y)
 		for x := range row {
 			if !v.held(x, y) {

@@ -11,44 +11,18 @@ import (
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 
-func (s *stream) MaskPrepare(op driver.MaskPrepare) error {
-	return s.enqueue("MaskPrepare", func(stop *stopFlag) error { return s.dev.maskPrepare(op, stop) })
-}
-
-// MaskPreparedBytes takes time linear in the number of edges. The methods need the same.
-func (d *device) MaskPreparedBytes(r driver.MaskRegions, width, height int, _ driver.Method) (int64, error) {
-	if err := checkSides(width, height); err != nil {
-		return 0, fmt.Errorf("cpu: MaskPreparedBytes: %w", err)
-	}
+// maskPrepareBytes takes time linear in the number of edges. The methods need the same.
+func maskPrepareBytes(op *driver.MaskPrepare) (int64, error) {
 	var spans int64
-	for i := range r.Regions {
-		edges, err := regionEdges(r, i)
-		if err != nil {
-			return 0, fmt.Errorf("cpu: MaskPreparedBytes: %w", err)
-		}
-		spans += boundSpans(edges, width, 0, height).spans
+	for i := range op.Regions.Regions {
+		spans += boundSpans(regionEdges(op.Regions, i), op.Width, 0, op.Height).spans
 	}
-	n, err := preparedBytes(len(r.Regions), spans)
-	if err != nil {
-		return 0, fmt.Errorf("cpu: MaskPreparedBytes: %w", err)
-	}
-	return n, nil
+	return preparedBytes(len(op.Regions.Regions), spans)
 }
 
-func checkSides(width, height int) error {
-	if width < 1 || width > driver.MaxSide || height < 1 || height > driver.MaxSide {
-		return fmt.Errorf("Width, Height = %d, %d: must be 1 to %d", width, height, driver.MaxSide)
-	}
-	return nil
-}
-
-func regionEdges(r driver.MaskRegions, i int) ([]driver.Edge, error) {
+func regionEdges(r driver.MaskRegions, i int) []driver.Edge {
 	g := r.Regions[i]
-	first, count, n := uint64(g.FirstEdge), uint64(g.EdgeCount), uint64(len(r.Edges))
-	if first > n || count > n-first {
-		return nil, fmt.Errorf("Regions[%d]: edges [%d, %d+%d) reach past the %d there are", i, first, first, count, n)
-	}
-	return r.Edges[first : first+count : first+count], nil
+	return r.Edges[g.FirstEdge:][:g.EdgeCount:g.EdgeCount]
 }
 
 // rowRange returns the rows [r0, r1) within [lo, hi) whose centres the rule counts an edge for. The first row centre
@@ -144,7 +118,7 @@ const partsPerThread = 4
 
 // preparation is an op in progress.
 type preparation struct {
-	driver.MaskPrepare
+	*driver.MaskPrepare
 	finder
 	blob  prepared
 	total int64 // cost of all regions
@@ -154,20 +128,10 @@ type preparation struct {
 	batch int
 }
 
-func (d *device) maskPrepare(op driver.MaskPrepare, stop *stopFlag) error {
-	if err := checkSides(op.Width, op.Height); err != nil {
-		return err
-	}
-	p := &preparation{MaskPrepare: op}
-	var ok bool
-	if p.finder, ok = finders[op.Method]; !ok {
-		return fmt.Errorf("Method = %d: %w", op.Method, driver.ErrNotSupported)
-	}
-	dst, err := view(op.Dst, "Dst")
-	if err != nil {
-		return err
-	}
-	if p.blob, err = layPrepared(dst, op.Width, op.Height, len(op.Regions.Regions)); err != nil {
+func (d *device) maskPrepare(op *driver.MaskPrepare, stop *stopFlag) error {
+	p := &preparation{MaskPrepare: op, finder: finders[op.Method]}
+	var err error
+	if p.blob, err = layPrepared(view(op.Dst), op.Width, op.Height, len(op.Regions.Regions)); err != nil {
 		return err
 	}
 	pace := newPace(stop)
@@ -194,10 +158,7 @@ const (
 func (p *preparation) plan(threads int, pace *pace) error {
 	var spans int64
 	for i := range p.Regions.Regions {
-		edges, err := regionEdges(p.Regions, i)
-		if err != nil {
-			return err
-		}
+		edges := regionEdges(p.Regions, i)
 		if pace.spend(10 + 2*len(edges)) {
 			return errAborted
 		}
@@ -278,12 +239,11 @@ func (p *preparation) one(s *scratch, i int) error {
 func (p *preparation) rows(s *scratch, region int, first, room uint64, r0, r1 int) (*spanWriter, error) {
 	w := &s.writer
 	*w = newSpanWriter(p.blob.spans[first : first+room : first+room])
-	edges, err := regionEdges(p.Regions, region)
-	if err == nil && r0 < r1 {
-		err = p.find(s, w, edges, p.Regions.Regions[region].Fill, p.Width, r0, r1)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("Regions[%d]: %w", region, err)
+	if r0 < r1 {
+		if err := p.find(s, w, regionEdges(p.Regions, region), p.Regions.Regions[region].Fill, p.Width, r0,
+			r1); err != nil {
+			return nil, fmt.Errorf("Regions[%d]: %w", region, err)
+		}
 	}
 	return w, nil
 }

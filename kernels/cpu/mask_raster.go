@@ -4,52 +4,25 @@ package cpu
 
 import (
 	"fmt"
-	"math"
 	"sort"
 	"sync/atomic"
 
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 
-func (s *stream) MaskRaster(op driver.MaskRaster) error {
-	return s.enqueue("MaskRaster", func(stop *stopFlag) error { return s.dev.maskRaster(op, stop) })
-}
-
-func (d *device) maskRaster(op driver.MaskRaster, stop *stopFlag) error {
-	blob, err := view(op.Prepared, "Prepared")
-	if err != nil {
-		return err
-	}
-	p, err := openPrepared(blob)
+func (d *device) maskRaster(op *driver.MaskRaster, stop *stopFlag) error {
+	p, err := openPrepared(view(op.Prepared))
 	if err != nil {
 		return err
 	}
 	if err := p.rangeOf(op.First, op.Count); err != nil {
 		return err
 	}
-	data, err := checkImage(op.Dst, "Dst")
-	if err != nil {
-		return err
-	}
+	data := view(op.Dst.Data)
 	im := op.Dst
 	if im.Width != int(p.header.Width) || im.Height != int(p.header.Height) {
 		return fmt.Errorf("Dst: %dx%d: the regions were prepared for %dx%d", im.Width, im.Height, p.header.Width,
 			p.header.Height)
-	}
-	var want driver.PixelFormat
-	switch op.Mode {
-	case driver.RasterMask:
-		want = driver.Gray8
-	case driver.RasterLabels:
-		want = driver.Gray16(16)
-	default:
-		return fmt.Errorf("Mode = %d: %w", op.Mode, driver.ErrNotSupported)
-	}
-	if im.Format != want {
-		return fmt.Errorf("Dst.Format = %v: must be %v", im.Format, want)
-	}
-	if n := op.First + op.Count; op.Mode == driver.RasterLabels && n > math.MaxUint16 {
-		return fmt.Errorf("First + Count = %d: labels go up to %d", n, math.MaxUint16)
 	}
 	// Bands of rows, not regions, are what threads share: regions may overlap, and the last one has to win.
 	bands := min(im.Height, 4*d.threads)
@@ -68,7 +41,7 @@ func (d *device) maskRaster(op driver.MaskRaster, stop *stopFlag) error {
 	})
 }
 
-func rasterBand(op driver.MaskRaster, p prepared, data []byte, lo, hi int, pace *pace) error {
+func rasterBand(op *driver.MaskRaster, p prepared, data []byte, lo, hi int, pace *pace) error {
 	im := op.Dst
 	size := im.Format.PixelBytes()
 	for y := lo; y < hi; y++ {

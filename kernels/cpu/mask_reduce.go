@@ -10,34 +10,9 @@ import (
 	"sort"
 	"sync"
 	"sync/atomic"
-	"unsafe"
 
 	"github.com/polyscan/polyscan/kernels/driver"
 )
-
-func (s *stream) MaskReduce(op driver.MaskReduce) error {
-	return s.enqueue("MaskReduce", func(stop *stopFlag) error { return s.dev.maskReduce(op, stop) })
-}
-
-// checkImage returns the bytes of an image after checking what [driver.Image] says about it.
-func checkImage(im driver.Image, field string) ([]byte, error) {
-	data, err := view(im.Data, field+".Data")
-	if err != nil {
-		return nil, err
-	}
-	if !im.Format.Valid() {
-		return nil, fmt.Errorf("%s.Format = %v: is no known pixel format", field, im.Format)
-	}
-	if im.Width < 1 || im.Width > driver.MaxSide || im.Height < 1 || im.Height > driver.MaxSide {
-		return nil, fmt.Errorf("%s: %dx%d: sides must be 1 to %d", field, im.Width, im.Height, driver.MaxSide)
-	}
-	row := im.Width * im.Format.PixelBytes()
-	if im.Stride < row || (im.Height > 1 && im.Stride > (len(data)-row)/(im.Height-1)) || len(data) < row {
-		return nil, fmt.Errorf("%s: %d rows of %d bytes, %d apart, are not within %d bytes", field, im.Height, row,
-			im.Stride, len(data))
-	}
-	return data, nil
-}
 
 var errCorrupt = errors.New("Prepared: spans outside of the image")
 
@@ -82,8 +57,9 @@ var minTaskPixels uint64 = 1 << 16
 // tasksPerThread makes threads finish at about the same time.
 const tasksPerThread = 8
 
-func (d *device) maskReduce(op driver.MaskReduce, stop *stopFlag) error {
-	r := &reduction{MaskReduce: op}
+func (d *device) maskReduce(op *driver.MaskReduce, stop *stopFlag) error {
+	r := &reduction{MaskReduce: *op}
+	r.What = op.Computes()
 	if err := r.open(); err != nil {
 		return err
 	}
@@ -96,23 +72,17 @@ func (d *device) maskReduce(op driver.MaskReduce, stop *stopFlag) error {
 	return d.share("MaskReduce", n, stop, r.work)
 }
 
-// open checks the arguments and makes views of the memory.
-func (r *reduction) open() error {
-	blob, err := view(r.Prepared, "Prepared")
-	if err != nil {
-		return err
-	}
-	if r.prepared, err = openPrepared(blob); err != nil {
+// open makes views of the memory, and checks that the frame is of the image that the regions were prepared for.
+func (r *reduction) open() (err error) {
+	if r.prepared, err = openPrepared(view(r.Prepared)); err != nil {
 		return err
 	}
 	if err := r.prepared.rangeOf(r.First, r.Count); err != nil {
 		return err
 	}
-	if r.frame, err = checkImage(r.Frame, "Frame"); err != nil {
-		return err
-	}
+	r.frame = view(r.Frame.Data)
 	im, h := r.Frame, r.prepared.header
-	if im.Width != int(h.Width) || r.Row0 < 0 || r.Row0 > int(h.Height)-im.Height {
+	if im.Width != int(h.Width) || r.Row0 > int(h.Height)-im.Height {
 		return fmt.Errorf("Frame: rows [%d, %d+%d) of width %d: the regions were prepared for %dx%d",
 			r.Row0, r.Row0, im.Height, im.Width, h.Width, h.Height)
 	}
@@ -121,32 +91,8 @@ func (r *reduction) open() error {
 		stride: im.Stride, pixel: im.Format.PixelBytes(), safe: len(r.frame) - wideReads(),
 	}
 	r.channels, r.levels = int(im.Format.Channels), im.Format.Levels()
-	n := r.Count * r.channels
-	if r.stats, err = viewAs[driver.MaskStats](r.Stats, "Stats", n); err != nil {
-		return err
-	}
-	if r.What&driver.MaskHistogram != 0 {
-		if r.hist, err = viewAs[uint32](r.Hist, "Hist", n*r.levels); err != nil {
-			return err
-		}
-	}
+	r.stats, r.hist = viewAs[driver.MaskStats](r.Stats), viewAs[uint32](r.Hist)
 	return nil
-}
-
-// viewAs makes n values of a slice of device memory of that very size.
-func viewAs[T driver.MaskStats | driver.Point | driver.Triangle | driver.MeshCounts | driver.FlipStatus |
-	driver.DiffusionCounts | driver.DiffusionStatus | uint16 | uint32 | uint64 | float32](s driver.Slice, field string,
-	n int) ([]T, error) {
-	b, err := view(s, field)
-	if err != nil {
-		return nil, err
-	}
-	var z T
-	if len(b) != n*int(unsafe.Sizeof(z)) || !aligned(b) {
-		return nil, fmt.Errorf("%s: %d bytes at %d are not %d values of %d bytes, aligned", field, len(b), s.Off, n,
-			unsafe.Sizeof(z))
-	}
-	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(b))), n), nil
 }
 
 // spansOf returns the spans of a region, counted from First, that are in the frame, and about how many pixels

@@ -64,9 +64,9 @@ func (j job) run(f *fixture) []result {
 		Frame: driver.Image{Width: p.width, Stride: p.stride, Format: p.format},
 	}
 	f.outputs(&op)
-	f.ok(f.s.Fill(op.Stats, 0xa5)) // what is there before must not matter
+	f.ok(f.s.Run(&driver.Fill{Dst: op.Stats, Value: 0xa5})) // what is there before must not matter
 	if op.Hist.Len > 0 {
-		f.ok(f.s.Fill(op.Hist, 0xa5))
+		f.ok(f.s.Run(&driver.Fill{Dst: op.Hist, Value: 0xa5}))
 	}
 	strips := j.strips
 	if strips == nil {
@@ -81,7 +81,8 @@ func (j job) run(f *fixture) []result {
 		s.Off, s.Len = s.Off+odd, bytes
 		f.ok(f.s.Upload(s, [][]byte{p.data[int64(y*p.stride) : int64(y*p.stride)+bytes]}))
 		op.Frame.Data, op.Frame.Height, op.Row0, op.Accumulate = s, rows, y, y > 0
-		f.ok(f.s.MaskReduce(op))
+		strip := op
+		f.ok(f.s.Run(&strip))
 		y += rows
 	}
 	stats := download[driver.MaskStats](f, op.Stats)
@@ -305,12 +306,12 @@ func rasterOf(f *fixture, j job, m driver.Method) (mask []byte, labels []uint16)
 		Prepared: f.prepare(j.regions, w, h, m), First: j.first, Count: j.count,
 		Dst: driver.Image{Data: f.slice(int64(w * h)), Width: w, Height: h, Stride: w, Format: driver.Gray8},
 	}
-	f.ok(f.s.MaskRaster(op))
+	f.ok(f.s.Run(&op))
 	mask = download[byte](f, op.Dst.Data)
 	op.Mode = driver.RasterLabels
 	op.Dst = driver.Image{Data: f.slice(int64(2 * w * h)), Width: w, Height: h, Stride: 2 * w,
 		Format: driver.Gray16(16)}
-	f.ok(f.s.MaskRaster(op))
+	f.ok(f.s.Run(&op))
 	return mask, download[uint16](f, op.Dst.Data)
 }
 
@@ -445,12 +446,12 @@ func TestMaskOpenRings(t *testing.T) {
 						Y1: int32(rng.Uint32())}
 				}
 			}
-			n, err := f.dev.MaskPreparedBytes(r, 50, 50, driver.RowSpans)
+			n, err := f.dev.Scratch(&driver.MaskPrepare{Regions: r, Width: 50, Height: 50, Method: driver.RowSpans})
 			f.ok(err)
 			dst := f.slice(n)
 			guard := driver.Slice{Mem: dst.Mem, Off: dst.Off + n, Len: 1024}
-			f.ok(f.s.Fill(guard, 0x5a))
-			f.ok(f.s.MaskPrepare(driver.MaskPrepare{Regions: r, Width: 50, Height: 50,
+			f.ok(f.s.Run(&driver.Fill{Dst: guard, Value: 0x5a}))
+			f.ok(f.s.Run(&driver.MaskPrepare{Regions: r, Width: 50, Height: 50,
 				Method: allMethods[rng.IntN(len(allMethods))], Dst: dst}))
 			_ = f.s.Wait(context.Background()) // refused or not, as it happens
 			for _, b := range download[byte](f, guard) {

@@ -26,7 +26,7 @@ type way struct {
 func newWay(t testing.TB, threads, n, pixels int) *way {
 	t.Helper()
 	x := &device{threads: threads}
-	scratch, err := x.FlipsScratch(n)
+	scratch, err := x.Scratch(&driver.Flips{N: n})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,15 +45,15 @@ func (w *way) enqueue(d devicetest.Diagram, m driver.VoronoiMethod) (driver.Slic
 	sites.Len, labels.Len, triangles.Len = 8*int64(n), 4*int64(d.Width)*int64(d.Height), 24*int64(n)
 	return triangles, errors.Join(
 		w.s.Upload(sites, [][]byte{bytesOf(d.Sites)}),
-		w.s.Voronoi(driver.Voronoi{Sites: sites, N: n, Width: d.Width, Height: d.Height, Method: m, Labels: labels,
+		w.s.Run(&driver.Voronoi{Sites: sites, N: n, Width: d.Width, Height: d.Height, Method: m, Labels: labels,
 			Scratch: w.scratch}),
-		w.s.Islands(driver.Islands{Sites: sites, N: n, Width: d.Width, Height: d.Height, Labels: labels, Count: w.count,
+		w.s.Run(&driver.Islands{Sites: sites, N: n, Width: d.Width, Height: d.Height, Labels: labels, Count: w.count,
 			Scratch: w.scratch}),
-		w.s.DualTriangles(driver.DualTriangles{Sites: sites, N: n, Width: d.Width, Height: d.Height, Labels: labels,
+		w.s.Run(&driver.DualTriangles{Sites: sites, N: n, Width: d.Width, Height: d.Height, Labels: labels,
 			Triangles: triangles, Counts: w.counts, Scratch: w.scratch}),
-		w.s.HullCompletion(driver.HullCompletion{Sites: sites, N: n, Width: d.Width, Height: d.Height, Labels: labels,
+		w.s.Run(&driver.HullCompletion{Sites: sites, N: n, Width: d.Width, Height: d.Height, Labels: labels,
 			Triangles: triangles, Counts: w.counts, Scratch: w.scratch}),
-		w.s.Flips(driver.Flips{Points: sites, N: n, Triangles: triangles, Counts: w.counts, Rounds: 1000,
+		w.s.Run(&driver.Flips{Points: sites, N: n, Triangles: triangles, Counts: w.counts, Rounds: 1000,
 			Status: w.status, Scratch: w.scratch}),
 	)
 }
@@ -243,7 +243,7 @@ func FuzzFlips(f *testing.F) {
 		w.ok(errors.Join(
 			w.s.Upload(w.sites, [][]byte{bytesOf(points)}), w.s.Upload(w.counts, [][]byte{bytesOf(counts)}),
 			w.s.Upload(in, [][]byte{bytesOf(triangles)}),
-			w.s.Flips(driver.Flips{Points: w.sites, N: n, Triangles: w.triangles, Counts: w.counts, Rounds: 1000,
+			w.s.Run(&driver.Flips{Points: w.sites, N: n, Triangles: w.triangles, Counts: w.counts, Rounds: 1000,
 				Status: w.status, Scratch: w.scratch}),
 			w.s.Download(bytesOf(got), in), w.s.Download(bytesOf(status), w.status),
 		))

@@ -90,7 +90,7 @@ func oracleReduce(mask [][]bool, p picture, what driver.MaskWhat) result {
 				s.Count++
 				s.Sum += v
 				s.SumSq += v * v
-				if what&driver.MaskExtrema != 0 {
+				if what&driver.MaskExtrema != 0 || p.format.SampleBytes == 2 && p.format.Bits < 16 {
 					if first || v < least {
 						least = v
 						s.MinKey = v<<32 | at

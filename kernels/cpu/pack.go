@@ -4,7 +4,6 @@ package cpu
 
 import (
 	"encoding/binary"
-	"fmt"
 
 	"github.com/polyscan/polyscan/kernels/driver"
 )
@@ -12,31 +11,13 @@ import (
 // packRows is how many rows a thread takes at a time.
 const packRows = 16
 
-func (s *stream) Unpack(op driver.Unpack) error {
-	return s.enqueue("Unpack", func(stop *stopFlag) error { return s.dev.unpack(op, stop) })
-}
-
-func (d *device) unpack(op driver.Unpack, stop *stopFlag) error {
+func (d *device) unpack(op *driver.Unpack, stop *stopFlag) error {
 	im := op.Src
-	src, err := checkImage(im, "Src")
-	if err != nil {
-		return err
-	}
+	src := view(im.Data)
 	n := im.Width * im.Height
-	flags, err := pixelBytes(op.Flags, "Flags", im.Width, im.Height)
-	if err != nil {
-		return err
-	}
-	planes, err := viewAs[float32](op.Planes, "Planes", n*im.Format.Colours())
-	if err != nil {
-		return err
-	}
-	var mask []uint8
-	if op.Mask.Len > 0 {
-		if mask, err = pixelBytes(op.Mask, "Mask", im.Width, im.Height); err != nil {
-			return err
-		}
-	}
+	flags := view(op.Flags)
+	planes := viewAs[float32](op.Planes)
+	mask := view(op.Mask)
 	f := im.Format
 	most := f.Levels() - 1
 	var table [256]float32
@@ -86,38 +67,13 @@ func (d *device) unpack(op driver.Unpack, stop *stopFlag) error {
 	})
 }
 
-func (s *stream) Pack(op driver.Pack) error {
-	return s.enqueue("Pack", func(stop *stopFlag) error { return s.dev.pack(op, stop) })
-}
-
-func (d *device) pack(op driver.Pack, stop *stopFlag) error {
-	dst, err := checkImage(op.Dst, "Dst")
-	if err != nil {
-		return err
-	}
+func (d *device) pack(op *driver.Pack, stop *stopFlag) error {
 	w, h, colours := op.Dst.Width, op.Dst.Height, op.Dst.Format.Colours()
-	planes, err := viewAs[float32](op.Planes, "Planes", w*h*colours)
-	if err != nil {
-		return err
+	p := packer{op: op, planes: viewAs[float32](op.Planes), flags: view(op.Flags), dst: view(op.Dst.Data),
+		residual: view(op.Residual.Data), most: op.Dst.Format.Levels() - 1}
+	if op.TakesSrc() {
+		p.src = view(op.Src.Data)
 	}
-	var flags, src, residual []byte
-	if op.Flags.Len > 0 {
-		if flags, err = pixelBytes(op.Flags, "Flags", w, h); err != nil {
-			return err
-		}
-	}
-	if op.Residual.Data.Len > 0 {
-		if residual, err = alike(op.Residual, "Residual", op.Dst); err != nil {
-			return err
-		}
-	}
-	if flags != nil || residual != nil {
-		if src, err = alike(op.Src, "Src", op.Dst); err != nil {
-			return err
-		}
-	}
-	p := packer{op: op, planes: planes, flags: flags, src: src, dst: dst, residual: residual,
-		most: op.Dst.Format.Levels() - 1}
 	return d.pieces("Pack", (h+packRows-1)/packRows, stop, func(i int) int {
 		lo, hi := i*packRows, min((i+1)*packRows, h)
 		for y := lo; y < hi; y++ {
@@ -131,24 +87,9 @@ func (d *device) pack(op driver.Pack, stop *stopFlag) error {
 	})
 }
 
-// alike views an image that has the size of another and its colours.
-func alike(im driver.Image, field string, other driver.Image) ([]byte, error) {
-	b, err := checkImage(im, field)
-	if err != nil {
-		return nil, err
-	}
-	f, g := im.Format, other.Format
-	if im.Width != other.Width || im.Height != other.Height || f.Colours() != g.Colours() ||
-		f.SampleBytes != g.SampleBytes || f.Bits != g.Bits {
-		return nil, fmt.Errorf("%s: %dx%d of %v is not like Dst, %dx%d of %v", field, im.Width, im.Height, f,
-			other.Width, other.Height, g)
-	}
-	return b, nil
-}
-
 // packer is what the rows of a Pack need.
 type packer struct {
-	op                        driver.Pack
+	op                        *driver.Pack
 	planes                    []float32
 	flags, src, dst, residual []byte
 	most                      int

@@ -22,8 +22,8 @@ func roundTrip(t testing.TB, p *devicetest.Picture) []byte {
 	src := p.Image(x.upload(p.Pixels))
 	flags, planes := x.slice(int64(n)), x.slice(4*int64(n*p.Format.Colours()))
 	dst := p.Image(x.slice(int64(len(p.Pixels))))
-	x.ok(x.s.Unpack(driver.Unpack{Src: src, Flags: flags, Planes: planes}))
-	x.ok(x.s.Pack(driver.Pack{Planes: planes, Dst: dst}))
+	x.ok(x.s.Run(&driver.Unpack{Src: src, Flags: flags, Planes: planes}))
+	x.ok(x.s.Run(&driver.Pack{Planes: planes, Dst: dst}))
 	return download[byte](x, dst.Data)
 }
 
@@ -72,7 +72,7 @@ func FuzzPack(f *testing.F) {
 		x := newFixture(t, 2, int64(3*len(p.Pixels)+n+4*len(planes)+6*driver.Align))
 		op := driver.Pack{Planes: x.upload(bytesOf(planes)), Flags: x.upload(flags), Src: p.Image(x.upload(p.Pixels))}
 		op.Dst, op.Residual = p.Image(x.slice(int64(len(p.Pixels)))), p.Image(x.slice(int64(len(p.Pixels))))
-		x.ok(x.s.Pack(op))
+		x.ok(x.s.Run(&op))
 		dst, residual := p.Pack(planes, flags)
 		if d := devicetest.ComparePainted("Pack", download[byte](x, op.Dst.Data), dst.Pixels, dst); d != nil {
 			t.Error(d)
@@ -96,8 +96,8 @@ func BenchmarkPack(b *testing.B) {
 		dst.Data = f.slice(src.Data.Len)
 		f.wait()
 		for name, op := range map[string]func() error{
-			"Unpack": func() error { return f.s.Unpack(driver.Unpack{Src: src, Flags: flags, Planes: planes}) },
-			"Pack":   func() error { return f.s.Pack(driver.Pack{Planes: planes, Flags: flags, Src: src, Dst: dst}) },
+			"Unpack": func() error { return f.s.Run(&driver.Unpack{Src: src, Flags: flags, Planes: planes}) },
+			"Pack":   func() error { return f.s.Run(&driver.Pack{Planes: planes, Flags: flags, Src: src, Dst: dst}) },
 		} {
 			b.Run(fmt.Sprintf("%s/%dx%d/channels=%d", name, w, h, colours), func(b *testing.B) {
 				b.SetBytes(int64(w * h * (size + 1 + 4*colours)))

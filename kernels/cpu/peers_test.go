@@ -58,9 +58,9 @@ func timePeer(t *testing.T, sc scene, what driver.MaskWhat, threads int, name st
 	least := time.Hour
 	for range repeats {
 		start := time.Now()
-		f.ok(f.s.MaskPrepare(driver.MaskPrepare{Regions: sc.regions, Width: sc.width, Height: sc.height,
+		f.ok(f.s.Run(&driver.MaskPrepare{Regions: sc.regions, Width: sc.width, Height: sc.height,
 			Dst: op.Prepared}))
-		f.ok(f.s.MaskReduce(op))
+		f.ok(f.s.Run(&op))
 		f.wait()
 		least = min(least, time.Since(start))
 	}

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"math"
 	"unsafe"
+
+	"github.com/polyscan/polyscan/kernels/driver"
 )
 
 const (
@@ -102,7 +104,7 @@ func openPrepared(b []byte) (prepared, error) {
 	}
 	h := (*preparedHeader)(unsafe.Pointer(unsafe.SliceData(b)))
 	if h.Magic != preparedMagic || h.Version != preparedVersion || h.Spans > math.MaxInt64 ||
-		checkSides(int(h.Width), int(h.Height)) != nil {
+		driver.CheckSize("", "", int(h.Width), int(h.Height)) != nil {
 		return prepared{}, errNotPrepared
 	}
 	need, err := preparedBytes(int(h.Regions), int64(h.Spans))

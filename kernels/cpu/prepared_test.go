@@ -7,6 +7,7 @@ import (
 	"testing"
 	"unsafe"
 
+	"github.com/polyscan/polyscan/internal/devicetest"
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 
@@ -38,23 +39,6 @@ func TestPreparedBytes(t *testing.T) {
 	}
 }
 
-func TestMaskPreparedBytesRefuses(t *testing.T) {
-	f := newFixture(t, 1, 1<<20)
-	square := one(driver.NonZero, ring(nil, point{0, 0}, point{999, 0}, point{999, 999}, point{0, 999}))
-	for _, s := range [][2]int{{0, 1}, {1, 0}, {-1, 1}, {driver.MaxSide + 1, 1}, {1, driver.MaxSide + 1}} {
-		if n, err := f.dev.MaskPreparedBytes(square, s[0], s[1], driver.RowSpans); err == nil {
-			t.Errorf("%d bytes for an image of %v", n, s)
-		}
-	}
-	for _, g := range []driver.Region{{FirstEdge: 5}, {FirstEdge: 2, EdgeCount: 3}, {EdgeCount: math.MaxUint32},
-		{FirstEdge: math.MaxUint32, EdgeCount: math.MaxUint32}} {
-		r := driver.MaskRegions{Edges: square.Edges, Regions: []driver.Region{g}}
-		if n, err := f.dev.MaskPreparedBytes(r, 10, 10, driver.RowSpans); err == nil {
-			t.Errorf("%d bytes for %+v", n, g)
-		}
-	}
-}
-
 // TestMaskPreparedBytesTight: the bound is no more than what a region can need, for shapes that need the most.
 func TestMaskPreparedBytesTight(t *testing.T) {
 	f := newFixture(t, 1, 64<<20)
@@ -75,7 +59,7 @@ func TestMaskPreparedBytesTight(t *testing.T) {
 	} {
 		f.reset()
 		r := one(driver.EvenOdd, c.edges)
-		n, err := f.dev.MaskPreparedBytes(r, 100, 100, driver.RowSpans)
+		n, err := f.dev.Scratch(&driver.MaskPrepare{Regions: r, Width: 100, Height: 100, Method: driver.RowSpans})
 		f.ok(err)
 		if want, _ := preparedBytes(1, c.spans); n != want {
 			t.Errorf("%s: %d bytes, %d suffice", name, n, want)
@@ -105,7 +89,7 @@ func TestPreparedCorrupt(t *testing.T) {
 	raster := driver.MaskRaster{Prepared: prepared, Count: j.count,
 		Dst: driver.Image{Data: f.slice(1600), Width: 40, Height: 40, Stride: 40, Format: driver.Gray8}}
 	guard := f.slice(4096)
-	f.ok(f.s.Fill(guard, 0x5a))
+	f.ok(f.s.Run(&driver.Fill{Dst: guard, Value: 0x5a}))
 	f.wait()
 	for i := range cases(20_000) {
 		bad := slices.Clone(good)
@@ -126,13 +110,13 @@ func TestPreparedCorrupt(t *testing.T) {
 			kernelFills["noise"](rng, bad)
 		}
 		f.ok(f.s.Upload(prepared, [][]byte{bad}))
-		f.ok(f.s.MaskReduce(reduce))
+		f.ok(f.s.Run(&reduce))
 		err := f.s.Wait(t.Context())
 		if err == nil && i%100 == 0 {
 			t.Fatal("noise is taken for prepared regions")
 		}
 		f.ok(f.s.Upload(prepared, [][]byte{bad}))
-		f.ok(f.s.MaskRaster(raster))
+		f.ok(f.s.Run(&raster))
 		_ = f.s.Wait(t.Context())
 		for _, b := range download[byte](f, guard) {
 			if b != 0x5a {
@@ -166,17 +150,17 @@ func TestRefusals(t *testing.T) {
 			t.Logf("%s: %v", name, err)
 		}
 	}
-	check("reduce", true, f.s.MaskReduce(reduce))
-	check("raster", true, f.s.MaskRaster(raster))
+	check("reduce", true, f.s.Run(&reduce))
+	check("raster", true, f.s.Run(&raster))
 	check("unaligned Dst", false,
-		f.s.MaskPrepare(driver.MaskPrepare{Regions: r, Width: 10, Height: 10,
+		devicetest.Enqueue(f.dev, f.s, &driver.MaskPrepare{Regions: r, Width: 10, Height: 10,
 			Dst: driver.Slice{Mem: f.mem, Off: 1<<20 + 4, Len: 1000}}))
 	check("short Dst", false,
-		f.s.MaskPrepare(driver.MaskPrepare{Regions: r, Width: 10, Height: 10,
+		devicetest.Enqueue(f.dev, f.s, &driver.MaskPrepare{Regions: r, Width: 10, Height: 10,
 			Dst: driver.Slice{Mem: f.mem, Off: 1 << 20, Len: 120}}))
-	check("no Dst", false, f.s.MaskPrepare(driver.MaskPrepare{Regions: r, Width: 10, Height: 10}))
+	check("no Dst", false, f.s.Run(&driver.MaskPrepare{Regions: r, Width: 10, Height: 10}))
 	check("method", false,
-		f.s.MaskPrepare(driver.MaskPrepare{Regions: r, Width: 10, Height: 10, Method: 99,
+		devicetest.Enqueue(f.dev, f.s, &driver.MaskPrepare{Regions: r, Width: 10, Height: 10, Method: 99,
 			Dst: driver.Slice{Mem: f.mem, Off: 1 << 20, Len: 1000}}))
 	for name, change := range map[string]func(op *driver.MaskReduce){
 		"regions":       func(op *driver.MaskReduce) { op.Count = 2 },
@@ -198,7 +182,7 @@ func TestRefusals(t *testing.T) {
 	} {
 		op := reduce
 		change(&op)
-		check("reduce, "+name, false, f.s.MaskReduce(op))
+		check("reduce, "+name, false, devicetest.Enqueue(f.dev, f.s, &op))
 	}
 	for name, change := range map[string]func(op *driver.MaskRaster){
 		"regions": func(op *driver.MaskRaster) { op.Count = 2 },
@@ -209,6 +193,6 @@ func TestRefusals(t *testing.T) {
 	} {
 		op := raster
 		change(&op)
-		check("raster, "+name, false, f.s.MaskRaster(op))
+		check("raster, "+name, false, devicetest.Enqueue(f.dev, f.s, &op))
 	}
 }

@@ -55,11 +55,11 @@ func TestPartition(t *testing.T) {
 				Format: driver.Gray8},
 		}
 		f.outputs(&op)
-		f.ok(f.s.MaskReduce(op))
+		f.ok(f.s.Run(&op))
 		for _, s := range download[driver.MaskStats](f, op.Stats) {
 			pixels += s.Count
 		}
-		f.ok(f.s.MaskRaster(driver.MaskRaster{Prepared: op.Prepared, Count: len(ts), Dst: op.Frame}))
+		f.ok(f.s.Run(&driver.MaskRaster{Prepared: op.Prepared, Count: len(ts), Dst: op.Frame}))
 		return pixels, !slices.Contains(download[byte](f, op.Frame.Data), 0)
 	}
 	rapid.Check(t, func(t *rapid.T) {

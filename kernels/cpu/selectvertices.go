@@ -7,17 +7,12 @@
 package cpu
 
 import (
-	"fmt"
 	"math/bits"
 	"slices"
 	"unsafe"
 
 	"github.com/polyscan/polyscan/kernels/driver"
 )
-
-func (s *stream) SelectVertices(op driver.SelectVertices) error {
-	return s.enqueue("SelectVertices", func(stop *stopFlag) error { return s.dev.selectVertices(op, stop) })
-}
 
 // A rank is the place of a candidate in the order: its key, and below that its index, y*(Width+1) + x.
 type rank = uint64
@@ -27,7 +22,7 @@ const noRank = ^rank(0)
 
 // selection is a SelectVertices in progress. Candidates are counted from the first one, (Spacing+1, Spacing+1).
 type selection struct {
-	driver.SelectVertices
+	*driver.SelectVertices
 	edges    []uint16
 	previous []driver.Point
 	points   []driver.Point
@@ -80,35 +75,10 @@ func carve[T any](scratch []byte, at *int64, n int) []T {
 	return sliceAt[T](scratch, from, n)
 }
 
-func (d *device) SelectVerticesScratch(n, width, height int, rule driver.VertexRule) (int64, error) {
-	v := selection{SelectVertices: driver.SelectVertices{N: n, Width: width, Height: height, VertexRule: rule}}
-	if err := v.check(); err != nil {
-		return 0, fmt.Errorf("cpu: SelectVertices: %w", err)
-	}
+func selectVerticesScratch(op *driver.SelectVertices) int64 {
+	v := selection{SelectVertices: op}
 	v.plan(nil)
-	return v.end, nil
-}
-
-func (v *selection) check() error {
-	switch {
-	case v.Width < 1 || v.Width > driver.MaxSide || v.Height < 1 || v.Height > driver.MaxSide ||
-		v.Width*v.Height > driver.MaxPixels:
-		return fmt.Errorf("Width, Height = %d, %d: sides must be 1 to %d, and no more than %d pixels", v.Width,
-			v.Height, driver.MaxSide, driver.MaxPixels)
-	case v.Floor < 1 || v.Floor > driver.MaxVertexFloor:
-		return fmt.Errorf("Floor = %d: must be 1 to %d", v.Floor, driver.MaxVertexFloor)
-	case v.Spacing < 0 || v.Spacing > driver.MaxVertexSpacing:
-		return fmt.Errorf("Spacing = %d: must be 0 to %d", v.Spacing, driver.MaxVertexSpacing)
-	case v.Border < 1 || v.Border > driver.MaxSide:
-		return fmt.Errorf("Border = %d: must be 1 to %d", v.Border, driver.MaxSide)
-	case v.Cell != 0 && v.Cell <= v.Spacing || v.Cell > driver.MaxSide:
-		return fmt.Errorf("Cell = %d: must be 0, or %d to %d", v.Cell, v.Spacing+1, driver.MaxSide)
-	case v.Strength < 0 || v.Strength > driver.MaxVertexStrength:
-		return fmt.Errorf("Strength = %d: must be 0 to %d", v.Strength, driver.MaxVertexStrength)
-	case v.N < v.borderVertices() || v.N > driver.MaxPoints:
-		return fmt.Errorf("N = %d: must be %d to %d", v.N, v.borderVertices(), driver.MaxPoints)
-	}
-	return nil
+	return v.end
 }
 
 func (v *selection) parts() (columns, rows int) {
@@ -120,36 +90,14 @@ func (v *selection) borderVertices() int {
 	return 2 * (columns + rows)
 }
 
-func (d *device) selectVertices(op driver.SelectVertices, stop *stopFlag) error {
+func (d *device) selectVertices(op *driver.SelectVertices, stop *stopFlag) error {
 	v := &selection{SelectVertices: op, mixed: mix(op.Seed)}
-	err := v.check()
-	if err != nil {
-		return err
-	}
-	if v.edges, err = viewAs[uint16](op.Edges, "Edges", op.Width*op.Height); err != nil {
-		return err
-	}
-	if v.previous, err = viewAs[driver.Point](op.Previous, "Previous", op.NPrevious); err != nil {
-		return err
-	}
-	if v.points, err = viewAs[driver.Point](op.Points, "Points", op.N); err != nil {
-		return err
-	}
-	count, err := viewAs[uint32](op.Count, "Count", 1)
-	if err != nil {
-		return err
-	}
+	v.edges = viewAs[uint16](op.Edges)
+	v.previous = viewAs[driver.Point](op.Previous)
+	v.points = viewAs[driver.Point](op.Points)
+	count := viewAs[uint32](op.Count)
 	v.out = &count[0]
-	scratch, err := view(op.Scratch, "Scratch")
-	if err != nil {
-		return err
-	}
-	v.plan(nil)
-	if int64(len(scratch)) < v.end || !aligned(scratch) {
-		return fmt.Errorf("Scratch: %d bytes at %d are not %d, aligned", len(scratch), op.Scratch.Off, v.end)
-	}
-	v.end = 0
-	v.plan(scratch)
+	v.plan(view(op.Scratch))
 	if err := d.longPieces("SelectVertices", v.blockRows, stop, v.keyBlocks); err != nil {
 		return err
 	}

@@ -20,7 +20,7 @@ import (
 
 func newSelection(t testing.TB, threads int, c devicetest.Choice) (*fixture, driver.SelectVertices) {
 	t.Helper()
-	scratch, err := (&device{threads: threads}).SelectVerticesScratch(c.N, c.Width, c.Height, c.Rule)
+	scratch, err := (&device{threads: threads}).Scratch(&driver.SelectVertices{N: c.N, Width: c.Width, Height: c.Height, VertexRule: c.Rule})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,7 +36,7 @@ func newSelection(t testing.TB, threads int, c devicetest.Choice) (*fixture, dri
 func selectVertices(t testing.TB, threads int, c devicetest.Choice) []driver.Point {
 	t.Helper()
 	f, op := newSelection(t, threads, c)
-	f.ok(f.s.SelectVertices(op))
+	f.ok(f.s.Run(&op))
 	points := download[driver.Point](f, op.Points)
 	return points[:download[uint32](f, op.Count)[0]]
 }
@@ -226,7 +226,7 @@ func BenchmarkSelectVertices(b *testing.B) {
 				}
 				f, op := newSelection(b, threads, c)
 				for b.Loop() {
-					if err := errors.Join(f.s.SelectVertices(op), f.s.Wait(context.Background())); err != nil {
+					if err := errors.Join(f.s.Run(&op), f.s.Wait(context.Background())); err != nil {
 						b.Fatal(err)
 					}
 				}

@@ -10,13 +10,9 @@ import (
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 
-func (s *stream) Shade(op driver.Shade) error {
-	return s.enqueue("Shade", func(stop *stopFlag) error { return s.dev.shade(op, stop) })
-}
-
 // shading is a Shade in progress.
 type shading struct {
-	driver.Shade
+	*driver.Shade
 	src, dst, colors []byte
 	points           []driver.Point
 	triangles        []driver.Triangle
@@ -50,84 +46,38 @@ func (v *shading) plan(scratch []byte) {
 	v.list = carve[uint32](scratch, &v.end, 2*v.Max+v.columns*v.rows)
 }
 
-func (d *device) ShadeScratch(n, width, height int, m driver.ShadeMethod) (int64, error) {
-	switch {
-	case n < 0 || n > 2*driver.MaxPoints:
-		return 0, fmt.Errorf("cpu: Shade: Max = %d: must be 0 to %d", n, 2*driver.MaxPoints)
-	case width < 1 || width > driver.MaxSide || height < 1 || height > driver.MaxSide ||
-		width*height > driver.MaxPixels:
-		return 0, fmt.Errorf("cpu: Shade: Width, Height = %d, %d: sides must be 1 to %d, and no more than %d pixels",
-			width, height, driver.MaxSide, driver.MaxPixels)
-	case m > driver.PerTile:
-		return 0, fmt.Errorf("cpu: Shade: Method = %d: %w", m, driver.ErrNotSupported)
-	}
-	v := shading{Shade: driver.Shade{Src: driver.Image{Width: width, Height: height}, Max: n, Method: m}}
+func shadeScratch(op *driver.Shade) int64 {
+	v := shading{Shade: op}
 	v.plan(nil)
-	return v.end, nil
+	return v.end
 }
 
-func (d *device) shade(op driver.Shade, stop *stopFlag) error {
-	need, err := d.ShadeScratch(op.Max, op.Src.Width, op.Src.Height, op.Method)
-	if err != nil {
+func (d *device) shade(op *driver.Shade, stop *stopFlag) error {
+	v := &shading{Shade: op}
+	if err := v.open(); err != nil {
 		return err
-	}
-	v := &shading{Shade: op, pixel: op.Src.Format.PixelBytes()}
-	if err := v.view(op.Src, "Src", op.Dst, op.Points, op.N, op.Triangles, op.Max, op.Count, op.Colors); err != nil {
-		return err
-	}
-	scratch, err := view(op.Scratch, "Scratch")
-	if err != nil {
-		return err
-	}
-	if int64(len(scratch)) < need || need > 0 && !aligned(scratch) {
-		return fmt.Errorf("Scratch: %d bytes at %d are not %d, aligned", len(scratch), op.Scratch.Off, need)
 	}
 	pace := newPace(stop)
 	if err := v.check(&pace); err != nil {
 		return err
 	}
 	if op.Method == driver.PerTile {
-		v.plan(scratch)
+		v.plan(view(op.Scratch))
 		return d.shadeTiles(v, &pace)
 	}
 	return d.eachTriangle("Shade", 0, len(v.triangles), stop, v.triangle)
 }
 
-// view looks at the memory of what is read and written.
-func (v *shading) view(
-	src driver.Image, name string, dst driver.Image, points driver.Slice, n int, triangles driver.Slice, most int,
-	count, colors driver.Slice,
-) (err error) {
-	if v.src, err = checkImage(src, name); err != nil {
-		return err
+// open makes views of the memory.
+func (v *shading) open() error {
+	v.pixel = v.Src.Format.PixelBytes()
+	v.src, v.dst, v.colors = view(v.Src.Data), view(v.Dst.Data), view(v.Colors)
+	v.points, v.triangles = viewAs[driver.Point](v.Points), viewAs[driver.Triangle](v.Triangles)
+	n := viewAs[uint32](v.Count)[0]
+	if int64(n) > int64(v.Max) {
+		return fmt.Errorf("Count = %d: is more than Max, %d", n, v.Max)
 	}
-	if v.dst, err = checkImage(dst, "Dst"); err != nil {
-		return err
-	}
-	if dst.Width != src.Width || dst.Height != src.Height || dst.Format != src.Format {
-		return fmt.Errorf("Dst: %dx%d, %v: must be as %s, %dx%d, %v", dst.Width, dst.Height, dst.Format, name,
-			src.Width, src.Height, src.Format)
-	}
-	if v.points, err = viewAs[driver.Point](points, "Points", n); err != nil {
-		return err
-	}
-	if v.triangles, err = viewAs[driver.Triangle](triangles, "Triangles", most); err != nil {
-		return err
-	}
-	number, err := viewAs[uint32](count, "Count", 1)
-	if err != nil {
-		return err
-	}
-	if v.colors, err = view(colors, "Colors"); err != nil {
-		return err
-	}
-	if len(v.colors) != most*v.pixel {
-		return fmt.Errorf("Colors: %d bytes are not %d pixels of %d", len(v.colors), most, v.pixel)
-	}
-	if int64(number[0]) > int64(most) {
-		return fmt.Errorf("Count = %d: is more than Max, %d", number[0], most)
-	}
-	v.triangles = v.triangles[:number[0]]
+	v.triangles = v.triangles[:n]
 	return nil
 }
 

@@ -20,11 +20,11 @@ func newShading(t testing.TB, threads int, p *devicetest.Picture, points []drive
 	t.Helper()
 	n, k := len(points), p.Format.PixelBytes()
 	x := &device{threads: threads}
-	triangulation, err := x.TriangulateScratch(n)
+	triangulation, err := x.Scratch(&driver.Triangulate{N: n})
 	if err != nil {
 		t.Fatal(err)
 	}
-	scratch, err := x.ShadeScratch(2*n, p.Width, p.Height, m)
+	scratch, err := x.Scratch(&driver.Shade{Max: 2 * n, Src: driver.Image{Width: p.Width, Height: p.Height}, Method: m})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,8 +36,8 @@ func newShading(t testing.TB, threads int, p *devicetest.Picture, points []drive
 		Triangles: f.slice(24 * int64(n)), Count: f.slice(4), Max: 2 * n, Colors: f.slice(2 * int64(n*k)), Method: m,
 		Scratch: f.slice(scratch),
 	}
-	f.ok(f.s.Fill(op.Dst.Data, 0))
-	f.ok(f.s.Triangulate(driver.Triangulate{Points: op.Points, N: n, Triangles: op.Triangles, Count: op.Count,
+	f.ok(f.s.Run(&driver.Fill{Dst: op.Dst.Data, Value: 0}))
+	f.ok(f.s.Run(&driver.Triangulate{Points: op.Points, N: n, Triangles: op.Triangles, Count: op.Count,
 		Scratch: f.slice(triangulation)}))
 	f.wait()
 	return f, op
@@ -63,7 +63,7 @@ func TestShadeCoversOnce(t *testing.T) {
 	for _, n := range []int{0, 1, 10, 300, 20_000} {
 		p := photo(257, 130, driver.RGB8)
 		f, op := newShading(t, 1, p, scattered(n, p.Width, p.Height), driver.PerTriangle)
-		v := &shading{Shade: op, points: download[driver.Point](f, op.Points),
+		v := &shading{Shade: &op, points: download[driver.Point](f, op.Points),
 			triangles: download[driver.Triangle](f, op.Triangles)}
 		covered := make([]int, p.Width*p.Height)
 		for i := range download[uint32](f, op.Count)[0] {
@@ -94,7 +94,7 @@ func TestShadeMethodsAgree(t *testing.T) {
 		for _, m := range []driver.ShadeMethod{driver.PerTriangle, driver.PerTile} {
 			for _, threads := range []int{1, 3} {
 				f, op := newShading(t, threads, p, points, m)
-				f.ok(f.s.Shade(op))
+				f.ok(f.s.Run(&op))
 				got, colors := download[byte](f, op.Dst.Data), download[byte](f, op.Colors)
 				colors = colors[:3*download[uint32](f, op.Count)[0]]
 				if want == nil {
@@ -150,7 +150,7 @@ func FuzzShade(f *testing.F) {
 		for _, m := range []driver.ShadeMethod{driver.PerTriangle, driver.PerTile} {
 			x, op := newShading(t, 2, &p.Picture, p.Points, m)
 			op.Color = color
-			x.ok(x.s.Shade(op))
+			x.ok(x.s.Run(&op))
 			if d := devicetest.ComparePainted("Shade", download[byte](x, op.Dst.Data), want.Pixels, &want); d != nil {
 				t.Fatalf("%v: %v", m, d)
 			}
@@ -168,7 +168,7 @@ func BenchmarkShade(b *testing.B) {
 					f, op := newShading(b, threads, p, scattered(n, w, h), m)
 					b.SetBytes(2 * int64(len(p.Pixels)))
 					for b.Loop() {
-						if err := errors.Join(f.s.Shade(op), f.s.Wait(context.Background())); err != nil {
+						if err := errors.Join(f.s.Run(&op), f.s.Wait(context.Background())); err != nil {
 							b.Fatal(err)
 						}
 					}

@@ -24,10 +24,19 @@ var (
 	errClosed  = errors.New("cpu: stream is closed")
 )
 
-// task is an op with its arguments bound.
+// task is a copy, or an op and what does it.
 type task struct {
 	name string
-	run  func(stop *stopFlag) error
+	call func(stop *stopFlag) error // nil for an op
+	op   driver.Op
+	run  func(*device, driver.Op, *stopFlag) error
+}
+
+func (t *task) do(d *device, stop *stopFlag) error {
+	if t.call != nil {
+		return t.call(stop)
+	}
+	return t.run(d, t.op, stop)
 }
 
 // stopFlag is what ops are told while they run: to return early, and how urgent they are. The zero value is for ops of
@@ -128,7 +137,7 @@ func (s *stream) loop() {
 		s.running = true
 		s.mu.Unlock()
 		s.dev.turns.enter(&s.stop)
-		err := guard(t.name, func() error { return t.run(&s.stop) })
+		err := guard(t.name, func() error { return t.do(s.dev, &s.stop) })
 		s.dev.turns.leave(&s.stop)
 		s.mu.Lock()
 		s.running = false
@@ -183,13 +192,13 @@ func panicSite() string {
 	}
 }
 
-func (s *stream) enqueue(name string, run func(*stopFlag) error) error {
+func (s *stream) enqueue(t task) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
 		return errClosed
 	}
-	s.queue = append(s.queue, task{name, run})
+	s.queue = append(s.queue, t)
 	s.progress()
 	return nil
 }
@@ -245,23 +254,15 @@ func (s *stream) Close() error {
 }
 
 func (s *stream) Upload(dst driver.Slice, src [][]byte) error {
-	return s.enqueue("Upload", func(stop *stopFlag) error {
-		to, err := view(dst, "Dst")
-		if err != nil {
-			return err
-		}
-		return s.dev.gather(to, src, "Upload", stop)
-	})
+	return s.enqueue(task{name: "Upload", call: func(stop *stopFlag) error {
+		return s.dev.gather(view(dst), src, "Upload", stop)
+	}})
 }
 
 func (s *stream) Download(dst []byte, src driver.Slice) error {
-	return s.enqueue("Download", func(stop *stopFlag) error {
-		from, err := view(src, "Src")
-		if err != nil {
-			return err
-		}
-		return s.dev.gather(dst, [][]byte{from}, "Download", stop)
-	})
+	return s.enqueue(task{name: "Download", call: func(stop *stopFlag) error {
+		return s.dev.gather(dst, [][]byte{view(src)}, "Download", stop)
+	}})
 }
 
 const (
@@ -305,22 +306,16 @@ func (d *device) gather(dst []byte, src [][]byte, name string, stop *stopFlag) e
 	})
 }
 
-func (s *stream) Fill(dst driver.Slice, value byte) error {
-	return s.enqueue("Fill", func(stop *stopFlag) error {
-		to, err := view(dst, "Dst")
-		if err != nil {
-			return err
+func (d *device) fill(op *driver.Fill, stop *stopFlag) error {
+	p := newPace(stop)
+	for to := view(op.Dst); len(to) > 0; {
+		n := min(len(to), copyStep)
+		fill(to[:n], op.Value)
+		if to = to[n:]; p.spend(n / 16) {
+			return errAborted
 		}
-		p := newPace(stop)
-		for len(to) > 0 {
-			n := min(len(to), copyStep)
-			fill(to[:n], value)
-			if to = to[n:]; p.spend(n / 16) {
-				return errAborted
-			}
-		}
-		return nil
-	})
+	}
+	return nil
 }
 
 // fill sets each byte of b.

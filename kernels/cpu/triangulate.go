@@ -24,10 +24,6 @@ import (
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 
-func (s *stream) Triangulate(op driver.Triangulate) error {
-	return s.enqueue("Triangulate", func(stop *stopFlag) error { return s.dev.triangulate(op, stop) })
-}
-
 // noHalf ends lists and marks half-edges that are not in use.
 const noHalf = ^uint32(0)
 
@@ -77,12 +73,7 @@ func layoutTriangulate(n int) (l triangulateLayout) {
 	return l
 }
 
-func (d *device) TriangulateScratch(n int) (int64, error) {
-	if n < 0 || n > driver.MaxPoints {
-		return 0, fmt.Errorf("cpu: Triangulate: N = %d: must be 0 to %d", n, driver.MaxPoints)
-	}
-	return layoutTriangulate(n).end, nil
-}
+func triangulateScratch(op *driver.Triangulate) int64 { return layoutTriangulate(op.N).end }
 
 // triangulation is an op in progress.
 type triangulation struct {
@@ -95,30 +86,12 @@ type triangulation struct {
 	out           []driver.Triangle
 }
 
-func (d *device) triangulate(op driver.Triangulate, stop *stopFlag) error {
-	if op.N < 0 || op.N > driver.MaxPoints {
-		return fmt.Errorf("N = %d: must be 0 to %d", op.N, driver.MaxPoints)
-	}
-	points, err := viewAs[driver.Point](op.Points, "Points", op.N)
-	if err != nil {
-		return err
-	}
-	out, err := viewAs[driver.Triangle](op.Triangles, "Triangles", 2*op.N)
-	if err != nil {
-		return err
-	}
-	count, err := viewAs[uint32](op.Count, "Count", 1)
-	if err != nil {
-		return err
-	}
-	scratch, err := view(op.Scratch, "Scratch")
-	if err != nil {
-		return err
-	}
+func (d *device) triangulate(op *driver.Triangulate, stop *stopFlag) error {
+	points := viewAs[driver.Point](op.Points)
+	out := viewAs[driver.Triangle](op.Triangles)
+	count := viewAs[uint32](op.Count)
+	scratch := view(op.Scratch)
 	l := layoutTriangulate(op.N)
-	if int64(len(scratch)) < l.end || !aligned(scratch) {
-		return fmt.Errorf("Scratch: %d bytes at %d are not %d, aligned", len(scratch), op.Scratch.Off, l.end)
-	}
 	count[0] = 0
 	if op.N < 3 {
 		return nil

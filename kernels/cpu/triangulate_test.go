@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"math"
 	"math/big"
 	"math/rand/v2"
 	"slices"
@@ -39,7 +38,7 @@ func (x *triangulator) run(points []driver.Point) ([]driver.Triangle, error) {
 	out := make([]driver.Triangle, 2*x.op.N)
 	err := errors.Join(
 		x.s.Upload(x.op.Points, [][]byte{bytesOf(points)}),
-		x.s.Triangulate(x.op),
+		x.s.Run(&x.op),
 		x.s.Download(bytesOf(n[:]), x.op.Count),
 		x.s.Download(bytesOf(out), x.op.Triangles),
 		x.s.Wait(context.Background()),
@@ -178,15 +177,6 @@ func TestSumSign(t *testing.T) {
 	}
 }
 
-func TestTriangulateScratch(t *testing.T) {
-	d := newTriangulator(t, 1, 0).dev
-	for _, n := range []int{-1, driver.MaxPoints + 1, math.MaxInt} {
-		if _, err := d.TriangulateScratch(n); err == nil {
-			t.Errorf("n = %d: no error", n)
-		}
-	}
-}
-
 func BenchmarkTriangulate(b *testing.B) {
 	for _, n := range []int{10_000, 1_000_000} {
 		r := rand.New(rand.NewPCG(1, 2))
@@ -201,7 +191,7 @@ func BenchmarkTriangulate(b *testing.B) {
 					b.Fatal(err)
 				}
 				for b.Loop() {
-					if err := errors.Join(x.s.Triangulate(x.op), x.s.Wait(context.Background())); err != nil {
+					if err := errors.Join(x.s.Run(&x.op), x.s.Wait(context.Background())); err != nil {
 						b.Fatal(err)
 					}
 				}

@@ -12,42 +12,21 @@ import (
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 
-func (s *stream) Voronoi(op driver.Voronoi) error {
-	return s.enqueue("Voronoi", func(stop *stopFlag) error { return s.dev.voronoi(op, stop) })
-}
-
 // voronoiCell is the side of a cell of the grid for n sites: two sites a cell where they are even.
 func voronoiCell(n, width, height int) int {
 	return max(1, isqrt(2*width*height/max(n, 1)))
 }
 
-func (d *device) VoronoiScratch(n, width, height int, m driver.VoronoiMethod) (int64, error) {
-	if err := checkVoronoi(n, width, height, m); err != nil {
-		return 0, fmt.Errorf("cpu: Voronoi: %w", err)
-	}
-	switch m {
+func voronoiScratch(op *driver.Voronoi) int64 {
+	switch op.Method {
 	case driver.Grid:
-		cell := voronoiCell(n, width, height)
-		cells := ((width + cell - 1) / cell) * ((height + cell - 1) / cell)
-		return 4 * (int64(cells) + 1 + int64(n)), nil
+		cell := voronoiCell(op.N, op.Width, op.Height)
+		cells := ((op.Width + cell - 1) / cell) * ((op.Height + cell - 1) / cell)
+		return 4 * (int64(cells) + 1 + int64(op.N))
 	case driver.JumpFlood:
-		return 4 * int64(width) * int64(height), nil
+		return 4 * int64(op.Width) * int64(op.Height)
 	}
-	return 0, nil
-}
-
-func checkVoronoi(n, width, height int, m driver.VoronoiMethod) error {
-	switch {
-	case n < 0 || n > driver.MaxPoints:
-		return fmt.Errorf("N = %d: must be 0 to %d", n, driver.MaxPoints)
-	case width < 1 || width > driver.MaxSide || height < 1 || height > driver.MaxSide ||
-		width*height > driver.MaxPixels:
-		return fmt.Errorf("Width, Height = %d, %d: sides must be 1 to %d, and no more than %d pixels", width, height,
-			driver.MaxSide, driver.MaxPixels)
-	case m > driver.Banding:
-		return fmt.Errorf("Method = %d: %w", m, driver.ErrNotSupported)
-	}
-	return nil
+	return 0
 }
 
 // diagram is a Voronoi in progress.
@@ -57,25 +36,9 @@ type diagram struct {
 	labels        []uint32
 }
 
-func (d *device) voronoi(op driver.Voronoi, stop *stopFlag) error {
-	need, err := d.VoronoiScratch(op.N, op.Width, op.Height, op.Method)
-	if err != nil {
-		return err
-	}
-	v := &diagram{width: op.Width, height: op.Height}
-	if v.sites, err = viewAs[driver.Point](op.Sites, "Sites", op.N); err != nil {
-		return err
-	}
-	if v.labels, err = viewAs[uint32](op.Labels, "Labels", op.Width*op.Height); err != nil {
-		return err
-	}
-	raw, err := view(op.Scratch, "Scratch")
-	if err != nil {
-		return err
-	}
-	if int64(len(raw)) < need || need > 0 && !aligned(raw) {
-		return fmt.Errorf("Scratch: %d bytes at %d are not %d, aligned", len(raw), op.Scratch.Off, need)
-	}
+func (d *device) voronoi(op *driver.Voronoi, stop *stopFlag) error {
+	v := &diagram{viewAs[driver.Point](op.Sites), op.Width, op.Height, viewAs[uint32](op.Labels)}
+	scratch := viewAs[uint32](op.Scratch)
 	pace := newPace(stop)
 	for i, p := range v.sites {
 		if p.X < 0 || int(p.X) >= v.width || p.Y < 0 || int(p.Y) >= v.height {
@@ -92,9 +55,9 @@ func (d *device) voronoi(op driver.Voronoi, stop *stopFlag) error {
 	case driver.BruteForce:
 		return d.runs("Voronoi", v.width, v.height, stop, v.bruteForce)
 	case driver.Grid:
-		return d.voronoiGrid(v, sliceAt[uint32](raw, 0, int(need/4)), &pace)
+		return d.voronoiGrid(v, scratch, &pace)
 	case driver.JumpFlood:
-		return d.voronoiJump(v, sliceAt[uint32](raw, 0, v.width*v.height), &pace)
+		return d.voronoiJump(v, scratch[:len(v.labels)], &pace)
 	}
 	return d.voronoiBanding(v, &pace)
 }

@@ -17,7 +17,7 @@ func newDiagram(t testing.TB, threads int, d devicetest.Diagram, m driver.Vorono
 	t.Helper()
 	x := &device{threads: threads}
 	n := int64(len(d.Sites))
-	scratch, err := x.VoronoiScratch(len(d.Sites), d.Width, d.Height, m)
+	scratch, err := x.Scratch(&driver.Voronoi{N: len(d.Sites), Width: d.Width, Height: d.Height, Method: m})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,7 +45,7 @@ func FuzzVoronoi(f *testing.F) {
 		want := devicetest.NearestSites(d.Sites, d.Width, d.Height)
 		for _, m := range []driver.VoronoiMethod{driver.Banding, driver.Grid} {
 			x, op := newDiagram(t, 2, d, m)
-			x.ok(x.s.Voronoi(op))
+			x.ok(x.s.Run(&op))
 			if diff := devicetest.CompareLabels(download[uint32](x, op.Labels), want, d.Width); diff != nil {
 				t.Fatalf("%v: %v", m, diff)
 			}
@@ -67,7 +67,7 @@ func TestVoronoiMethodsAgree(t *testing.T) {
 	var got [2][]uint32
 	for i, m := range []driver.VoronoiMethod{driver.Banding, driver.Grid} {
 		f, op := newDiagram(t, 1+i, d, m)
-		f.ok(f.s.Voronoi(op))
+		f.ok(f.s.Run(&op))
 		got[i] = download[uint32](f, op.Labels)
 	}
 	if diff := devicetest.CompareLabels(got[0], got[1], d.Width); diff != nil {
@@ -91,7 +91,7 @@ func BenchmarkVoronoi(b *testing.B) {
 					func(b *testing.B) {
 						f, op := newDiagram(b, threads, d, m)
 						for b.Loop() {
-							if err := errors.Join(f.s.Voronoi(op), f.s.Wait(context.Background())); err != nil {
+							if err := errors.Join(f.s.Run(&op), f.s.Wait(context.Background())); err != nil {
 								b.Fatal(err)
 							}
 						}

@@ -29,7 +29,7 @@ type spin struct{ pieces, workers atomic.Int64 }
 
 func (w *spin) on(t *testing.T, s *stream, threads int, until *atomic.Bool) {
 	t.Helper()
-	if err := s.enqueue("Test", func(stop *stopFlag) error {
+	if err := s.enqueue(task{name: "Test", call: func(stop *stopFlag) error {
 		return s.dev.share("Test", threads, stop, func(sc *scratch) error {
 			w.workers.Add(1)
 			for !until.Load() {
@@ -40,7 +40,7 @@ func (w *spin) on(t *testing.T, s *stream, threads int, until *atomic.Bool) {
 			}
 			return nil
 		})
-	}); err != nil {
+	}}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -101,7 +101,7 @@ func TestOneThreadIsKeptFree(t *testing.T) {
 	s := newStreams(t, f)
 	turns := &s[0].dev.turns
 	before := time.Since(turns.epoch)
-	f.ok(s[2].Fill(driver.Slice{}, 0))
+	f.ok(s[2].Run(&driver.Fill{}))
 	f.ok(s[2].Wait(t.Context()))
 	if until := time.Duration(turns.until.Load()); until < before+keptFree || until > time.Since(turns.epoch)+keptFree {
 		t.Errorf("it is kept free until %v, and the work was done between %v and %v", until, before,
@@ -213,14 +213,14 @@ func TestOpsTakeTurns(t *testing.T) {
 	var alone atomic.Int64
 	var a spin
 	var end atomic.Bool
-	f.ok(s[0].enqueue("Test", func(stop *stopFlag) error {
+	f.ok(s[0].enqueue(task{name: "Test", call: func(stop *stopFlag) error {
 		for p := newPace(stop); !end.Load(); alone.Add(1) {
 			if p.spend(paceNs) {
 				return errAborted
 			}
 		}
 		return nil
-	}))
+	}}))
 	eventually(t, "one works", func() bool { return alone.Load() > 10 })
 	a.on(t, other.(*stream), 2, &end)
 	for range 5 {
@@ -277,7 +277,7 @@ func TestLongPiecesLookUp(t *testing.T) {
 	}
 	side := driver.Image{Width: n, Height: n, Format: driver.Gray8}
 	chosen := &selection{
-		SelectVertices: driver.SelectVertices{Width: 400, Height: 400, N: n,
+		SelectVertices: &driver.SelectVertices{Width: 400, Height: 400, N: n,
 			VertexRule: driver.VertexRule{Floor: 1, Border: 100}},
 		edges: make([]uint16, 400*400), previous: lines, points: make([]driver.Point, n), out: new(uint32),
 	}
@@ -288,7 +288,7 @@ func TestLongPiecesLookUp(t *testing.T) {
 	}
 	newTiled := func() *shading {
 		return &shading{
-			Shade: driver.Shade{Src: side, Dst: side, Max: n, Method: driver.PerTile}, pixel: 1,
+			Shade: &driver.Shade{Src: side, Dst: side, Max: n, Method: driver.PerTile}, pixel: 1,
 			points: lines, triangles: make([]driver.Triangle, n), colors: make([]byte, n), columns: 1, rows: 1,
 			totals: make([]totals, n), starts: []uint32{0, n}, list: make([]uint32, n),
 		}
@@ -344,8 +344,8 @@ func TestBusy(t *testing.T) {
 	s := newStreams(t, f)[1]
 	busy := func() int32 { return s.dev.turns.busy[1].Load() }
 	release := make(chan struct{})
-	f.ok(s.enqueue("Test", func(*stopFlag) error { <-release; return errors.New("broken") }))
-	f.ok(s.Fill(driver.Slice{}, 0))
+	f.ok(s.enqueue(task{name: "Test", call: func(*stopFlag) error { <-release; return errors.New("broken") }}))
+	f.ok(s.Run(&driver.Fill{Dst: driver.Slice{}, Value: 0}))
 	if n := busy(); n != 1 {
 		t.Errorf("%d are busy", n)
 	}

@@ -96,11 +96,11 @@ func TestMirrorNotices(t *testing.T) {
 		op string
 		devicetest.Perturbation
 	}{
-		{"MaskReduce", devicetest.Perturbation{Stats: func(_ driver.MaskReduce, v []driver.MaskStats) {
+		{"MaskReduce", devicetest.Perturbation{Stats: func(_ *driver.MaskReduce, v []driver.MaskStats) {
 			v[len(v)-1].SumVY++
 		}}},
-		{"MaskReduce", devicetest.Perturbation{Hist: func(_ driver.MaskReduce, v []uint32) { v[len(v)-1]++ }}},
-		{"MaskRaster", devicetest.Perturbation{Raster: func(_ driver.MaskRaster, v []byte) { v[len(v)-1] ^= 1 }}},
+		{"MaskReduce", devicetest.Perturbation{Hist: func(_ *driver.MaskReduce, v []uint32) { v[len(v)-1]++ }}},
+		{"MaskRaster", devicetest.Perturbation{Raster: func(_ *driver.MaskRaster, v []byte) { v[len(v)-1] ^= 1 }}},
 	} {
 		s := newSolver(t, open(t, devicetest.Mirror(devicetest.Perturb(Driver, c.Perturbation), cpu.Driver)))
 		if err := s.solve(t, p, driver.MethodDefault); !errors.As(err, &diff) || diff.Op != c.op {
@@ -189,23 +189,23 @@ func placeWork(p *devicetest.Problem, preparedBytes int64, m driver.Mem) (w work
 	return w, bytes
 }
 
-func (w *work) prepare(m driver.Method) driver.MaskPrepare {
-	return driver.MaskPrepare{Regions: w.p.Regions, Width: w.p.Width, Height: w.p.Height, Method: m, Dst: w.prepared}
+func (w *work) prepare(m driver.Method) *driver.MaskPrepare {
+	return &driver.MaskPrepare{Regions: w.p.Regions, Width: w.p.Width, Height: w.p.Height, Method: m, Dst: w.prepared}
 }
 
-func (w *work) reduce(strip devicetest.Strip, accumulate bool) driver.MaskReduce {
+func (w *work) reduce(strip devicetest.Strip, accumulate bool) *driver.MaskReduce {
 	im := w.frame
 	im.Height = strip.Height
 	im.Data = part(im.Data, int64(strip.Row0)*int64(im.Stride), int64(strip.Height-1)*int64(im.Stride)+
 		int64(im.Width*im.Format.PixelBytes()))
-	return driver.MaskReduce{
+	return &driver.MaskReduce{
 		Prepared: w.prepared, First: w.p.First, Count: w.p.Count, Frame: im, Row0: strip.Row0,
 		What: w.p.What, Accumulate: accumulate, Stats: w.stats, Hist: w.hist,
 	}
 }
 
-func (w *work) raster(mode driver.RasterMode) driver.MaskRaster {
-	op := driver.MaskRaster{Prepared: w.prepared, First: w.p.First, Count: w.p.Count, Mode: mode, Dst: w.mask}
+func (w *work) raster(mode driver.RasterMode) *driver.MaskRaster {
+	op := &driver.MaskRaster{Prepared: w.prepared, First: w.p.First, Count: w.p.Count, Mode: mode, Dst: w.mask}
 	if mode == driver.RasterLabels {
 		op.Dst = w.labels
 	}
@@ -234,7 +234,7 @@ func newSolver(t *testing.T, dev driver.Device) *solver {
 // solve runs all ops of a problem. On a mirror the error is a difference.
 func (s *solver) solve(t *testing.T, p *devicetest.Problem, method driver.Method) error {
 	t.Helper()
-	n, err := s.dev.MaskPreparedBytes(p.Regions, p.Width, p.Height, method)
+	n, err := s.dev.Scratch(&driver.MaskPrepare{Regions: p.Regions, Width: p.Width, Height: p.Height, Method: method})
 	if err != nil {
 		return err
 	}
@@ -253,17 +253,17 @@ func (s *solver) solve(t *testing.T, p *devicetest.Problem, method driver.Method
 	}
 	w, _ := placeWork(p, n, s.block)
 	steps := []error{
-		s.stream.Fill(driver.Slice{Mem: s.block, Len: size}, 0xa5),
+		s.stream.Run(&driver.Fill{Dst: driver.Slice{Mem: s.block, Len: size}, Value: 0xa5}),
 		s.stream.Upload(w.frame.Data, [][]byte{p.Pixels}),
-		s.stream.MaskPrepare(w.prepare(method)),
+		s.stream.Run(w.prepare(method)),
 	}
 	if p.Count > 0 {
 		for i, strip := range p.Strips {
-			steps = append(steps, s.stream.MaskReduce(w.reduce(strip, i > 0)))
+			steps = append(steps, s.stream.Run(w.reduce(strip, i > 0)))
 		}
 	}
-	steps = append(steps, s.stream.MaskRaster(w.raster(driver.RasterMask)),
-		s.stream.MaskRaster(w.raster(driver.RasterLabels)), s.stream.Wait(t.Context()))
+	steps = append(steps, s.stream.Run(w.raster(driver.RasterMask)),
+		s.stream.Run(w.raster(driver.RasterLabels)), s.stream.Wait(t.Context()))
 	return errors.Join(steps...)
 }
 
@@ -292,7 +292,7 @@ func TestLargeCopies(t *testing.T) {
 			s.Download(few, part(a, n-3, 3)),
 			s.Upload(b, [][]byte{want}),
 			s.Download(gotA, a),
-			s.Fill(part(a, 5, n-9), 7),
+			s.Run(&driver.Fill{Dst: part(a, 5, n-9), Value: 7}),
 			s.Download(gotB, b),
 			s.Wait(t.Context()))
 		if err != nil {
@@ -414,16 +414,16 @@ func TestKernelsInTurn(t *testing.T) {
 	star(&m, 400, 260, 210, 900, 1, 2)
 	p := &devicetest.Problem{Regions: m, Width: w, Height: h, Format: driver.Gray8, Stride: w,
 		Pixels: make([]byte, w*h), What: everything, Count: 2}
-	n, err := dev.MaskPreparedBytes(p.Regions, w, h, driver.MethodDefault)
+	n, err := dev.Scratch(&driver.MaskPrepare{Regions: p.Regions, Width: w, Height: h, Method: driver.MethodDefault})
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, size := placeWork(p, n, nil)
 	wk, _ := placeWork(p, n, alloc(t, dev, size).Mem)
-	if err := errors.Join(s.MaskPrepare(wk.prepare(driver.MethodDefault)), s.Wait(t.Context())); err != nil {
+	if err := errors.Join(s.Run(wk.prepare(driver.MethodDefault)), s.Wait(t.Context())); err != nil {
 		t.Fatal(err)
 	}
-	one := func(first int) (driver.MaskRaster, driver.MaskReduce) {
+	one := func(first int) (*driver.MaskRaster, *driver.MaskReduce) {
 		draw, sum := wk.raster(driver.RasterMask), wk.reduce(devicetest.Strip{Height: h}, false)
 		draw.First, draw.Count = first, 1
 		sum.Frame = wk.mask
@@ -434,7 +434,7 @@ func TestKernelsInTurn(t *testing.T) {
 	for i := range rounds {
 		draw, sum := one(i % 2)
 		sum.Stats = part(results, int64(i)*alignUp(2*statsBytes), 2*statsBytes)
-		if err := errors.Join(s.MaskRaster(draw), s.MaskReduce(sum)); err != nil {
+		if err := errors.Join(s.Run(draw), s.Run(sum)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -465,7 +465,7 @@ func TestOverwrittenSet(t *testing.T) {
 	dev := open(t, Driver)
 	s := newStream(t, dev)
 	p := problem(t, "shape holes")
-	n, err := dev.MaskPreparedBytes(p.Regions, p.Width, p.Height, driver.MethodDefault)
+	n, err := dev.Scratch(&driver.MaskPrepare{Regions: p.Regions, Width: p.Width, Height: p.Height, Method: driver.MethodDefault})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -473,11 +473,11 @@ func TestOverwrittenSet(t *testing.T) {
 	block := alloc(t, dev, size)
 	w, _ := placeWork(p, n, block.Mem)
 	reduce := func() error {
-		return errors.Join(s.MaskReduce(w.reduce(devicetest.Strip{Height: p.Height}, false)), s.Wait(t.Context()))
+		return errors.Join(s.Run(w.reduce(devicetest.Strip{Height: p.Height}, false)), s.Wait(t.Context()))
 	}
 	prepare := func() {
 		t.Helper()
-		err := errors.Join(s.Upload(w.frame.Data, [][]byte{p.Pixels}), s.MaskPrepare(w.prepare(driver.MethodDefault)),
+		err := errors.Join(s.Upload(w.frame.Data, [][]byte{p.Pixels}), s.Run(w.prepare(driver.MethodDefault)),
 			s.Wait(t.Context()))
 		if err == nil {
 			err = reduce()
@@ -503,7 +503,7 @@ func TestOverwrittenSet(t *testing.T) {
 		{"all", w.prepared},
 	} {
 		prepare()
-		if err := errors.Join(s.Fill(c.at, 0xee), s.Wait(t.Context())); err != nil {
+		if err := errors.Join(s.Run(&driver.Fill{Dst: c.at, Value: 0xee}), s.Wait(t.Context())); err != nil {
 			t.Fatal(err)
 		}
 		if err := reduce(); !errors.Is(err, errNotPrepared) {
@@ -522,13 +522,13 @@ func TestOverwrittenSet(t *testing.T) {
 	prepare()
 	op := w.reduce(devicetest.Strip{Height: p.Height}, false)
 	op.Stats.Off = w.prepared.Off
-	if err := errors.Join(s.MaskReduce(op), s.Wait(t.Context())); err == nil ||
+	if err := errors.Join(s.Run(op), s.Wait(t.Context())); err == nil ||
 		!strings.Contains(err.Error(), "Stats overlaps Prepared") {
 		t.Errorf("results over the set: MaskReduce: %v", err)
 	}
 	draw := w.raster(driver.RasterMask)
 	draw.Dst.Data.Off = w.prepared.Off
-	if err := errors.Join(s.MaskRaster(draw), s.Wait(t.Context())); err == nil ||
+	if err := errors.Join(s.Run(draw), s.Wait(t.Context())); err == nil ||
 		!strings.Contains(err.Error(), "Dst overlaps Prepared") {
 		t.Errorf("a mask over the set: MaskRaster: %v", err)
 	}
@@ -587,7 +587,7 @@ func TestManySets(t *testing.T) {
 	counted(t)
 	dev := open(t, Driver)
 	p := problem(t, "size 300x221")
-	n, err := dev.MaskPreparedBytes(p.Regions, p.Width, p.Height, driver.MethodDefault)
+	n, err := dev.Scratch(&driver.MaskPrepare{Regions: p.Regions, Width: p.Width, Height: p.Height, Method: driver.MethodDefault})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -617,11 +617,11 @@ func TestManySets(t *testing.T) {
 					stats := make([]driver.MaskStats, len(want.Stats))
 					mask := make([]byte, len(want.Mask))
 					steps := []error{
-						s.Fill(part(block, int64(k)*size, size), byte(g.Uint32())),
+						s.Run(&driver.Fill{Dst: part(block, int64(k)*size, size), Value: byte(g.Uint32())}),
 						s.Upload(w.frame.Data, [][]byte{p.Pixels}),
-						s.MaskPrepare(w.prepare(m)),
-						s.MaskReduce(w.reduce(devicetest.Strip{Height: p.Height}, false)),
-						s.MaskRaster(w.raster(driver.RasterMask)),
+						s.Run(w.prepare(m)),
+						s.Run(w.reduce(devicetest.Strip{Height: p.Height}, false)),
+						s.Run(w.raster(driver.RasterMask)),
 						s.Download(bytesOf(stats), w.stats),
 						s.Download(mask, w.mask.Data),
 						s.Wait(t.Context()),
@@ -698,7 +698,7 @@ func TestStreamsAndDevices(t *testing.T) {
 		}
 	}
 	s := newStream(t, a)
-	if err := errors.Join(s.Fill(alloc(t, b, 10), 1), s.Wait(t.Context())); err == nil ||
+	if err := errors.Join(s.Run(&driver.Fill{Dst: alloc(t, b, 10), Value: 1}), s.Wait(t.Context())); err == nil ||
 		!strings.Contains(err.Error(), "another device") {
 		t.Errorf("memory of another device: %v", err)
 	}
@@ -712,7 +712,7 @@ func TestStreamsAndDevices(t *testing.T) {
 	if err := m.Free(); err == nil {
 		t.Error("freed twice: no error")
 	}
-	if err := errors.Join(s.Fill(driver.Slice{Mem: m, Len: 100}, 1), s.Wait(t.Context())); err == nil ||
+	if err := errors.Join(s.Run(&driver.Fill{Dst: driver.Slice{Mem: m, Len: 100}, Value: 1}), s.Wait(t.Context())); err == nil ||
 		!strings.Contains(err.Error(), "freed") {
 		t.Errorf("freed memory: %v", err)
 	}
@@ -728,7 +728,7 @@ func TestPriority(t *testing.T) {
 	dev := open(t, Driver)
 	p := benchProblem(8192, 4096, driver.Gray8, driver.MaskRegions{})
 	star(&p.Regions, 4096, 2048, 2000, 126, 2, 3)
-	n, err := dev.MaskPreparedBytes(p.Regions, p.Width, p.Height, driver.Naive)
+	n, err := dev.Scratch(&driver.MaskPrepare{Regions: p.Regions, Width: p.Width, Height: p.Height, Method: driver.Naive})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -754,13 +754,13 @@ func TestPriority(t *testing.T) {
 	}()
 	small := alloc(t, dev, 256)
 	ping := func() error {
-		return errors.Join(high.(driver.Timer).Launch(), high.Fill(small, 1), high.Wait(t.Context()))
+		return errors.Join(high.(driver.Timer).Launch(), high.Run(&driver.Fill{Dst: small, Value: 1}), high.Wait(t.Context()))
 	}
-	if err := errors.Join(low.MaskPrepare(w.prepare(driver.Naive)), low.Wait(t.Context()), ping()); err != nil {
+	if err := errors.Join(low.Run(w.prepare(driver.Naive)), low.Wait(t.Context()), ping()); err != nil {
 		t.Fatal(err)
 	}
 	for range 20 { // some 2 ms each on an H200
-		if err := low.MaskRaster(w.raster(driver.RasterMask)); err != nil {
+		if err := low.Run(w.raster(driver.RasterMask)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -840,9 +840,9 @@ func TestErrors(t *testing.T) {
 func TestPanic(t *testing.T) {
 	counted(t)
 	s := newStream(t, open(t, Driver)).(*stream)
-	if err := errors.Join(s.enqueue("Bug", 0, func() error {
+	if err := errors.Join(s.enqueue(0, task{name: "Bug", call: func() error {
 		panic("planted")
-	}), s.Wait(t.Context())); err == nil || !strings.Contains(err.Error(), "panic in Bug: planted") {
+	}}), s.Wait(t.Context())); err == nil || !strings.Contains(err.Error(), "panic in Bug: planted") {
 		t.Errorf("%v", err)
 	}
 	if err := s.Wait(t.Context()); err != nil {
@@ -856,7 +856,7 @@ func TestTimeDevice(t *testing.T) {
 	dev := open(t, Driver)
 	s := newStream(t, dev).(*stream)
 	p := problem(t, "size 300x221")
-	n, err := dev.MaskPreparedBytes(p.Regions, p.Width, p.Height, driver.MethodDefault)
+	n, err := dev.Scratch(&driver.MaskPrepare{Regions: p.Regions, Width: p.Width, Height: p.Height, Method: driver.MethodDefault})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -867,8 +867,8 @@ func TestTimeDevice(t *testing.T) {
 		t.Fatal(err)
 	}
 	times, err := s.TimeDevice(t.Context(), 3, 5, func(int) error {
-		return errors.Join(s.MaskPrepare(w.prepare(driver.MethodDefault)),
-			s.MaskReduce(w.reduce(devicetest.Strip{Height: p.Height}, false)))
+		return errors.Join(s.Run(w.prepare(driver.MethodDefault)),
+			s.Run(w.reduce(devicetest.Strip{Height: p.Height}, false)))
 	})
 	if err != nil || len(times) != 5 || slices.Min(times) <= 0 || slices.Max(times) > time.Second {
 		t.Errorf("times %v, %v", times, err)
@@ -943,14 +943,14 @@ func TestDeviceLost(t *testing.T) {
 		args := reduceClearParams{Stats: 0x100, N: 1}
 		return reduceClear.launch(s, 1, 1, clearThreads, 0, &args)
 	}
-	err = errors.Join(s.enqueue("Planted", 0, bad), s.Wait(t.Context()))
+	err = errors.Join(s.enqueue(0, task{name: "Planted", call: bad}), s.Wait(t.Context()))
 	if !errors.Is(err, driver.ErrDeviceLost) || !strings.Contains(err.Error(), "CUDA_ERROR_ILLEGAL_ADDRESS (700)") ||
 		!strings.Contains(err.Error(), "Planted") {
 		t.Errorf("Wait: %v", err)
 	}
 	got := make([]byte, 10)
 	for i, s := range []driver.Stream{st, other} {
-		err := errors.Join(s.Fill(driver.Slice{Mem: m, Len: 10}, 1), s.Download(got, driver.Slice{Mem: m, Len: 10}),
+		err := errors.Join(s.Run(&driver.Fill{Dst: driver.Slice{Mem: m, Len: 10}, Value: 1}), s.Download(got, driver.Slice{Mem: m, Len: 10}),
 			s.Wait(t.Context()))
 		if !errors.Is(err, driver.ErrDeviceLost) {
 			t.Errorf("stream %d after it: %v", i, err)

@@ -5,7 +5,6 @@
 package cuda
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -13,35 +12,10 @@ import (
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 
-func (s *stream) CurveRaster(op driver.CurveRaster) error {
-	return s.enqueue("CurveRaster", op.ScratchBytes()-8*int64(op.Width)*int64(op.Height), func() error {
-		return s.curveRaster(op)
-	})
-}
-
-func (s *stream) curveRaster(op driver.CurveRaster) error {
+func (s *stream) curveRaster(op *driver.CurveRaster) error {
 	n := int64(op.Width) * int64(op.Height)
-	flags, err := s.dev.structs(op.Flags, "Flags")
-	if err != nil {
-		return err
-	}
-	values, err := s.dev.structs(op.Values, "Values")
-	if err != nil {
-		return err
-	}
-	scratch, err := s.dev.structs(op.Scratch, "Scratch")
-	if err != nil {
-		return err
-	}
-	if flags.n != n || values.n != 4*n*int64(op.Channels) || scratch.n < op.ScratchBytes() {
-		return fmt.Errorf("Flags, Values and Scratch have %d, %d and %d bytes for %d channels of %dx%d", flags.n,
-			values.n, scratch.n, op.Channels, op.Width, op.Height)
-	}
 	if len(op.Segments) == 0 {
 		return nil
-	}
-	if len(op.Curves) == 0 {
-		return errors.New("Curves: there are none")
 	}
 	// Where each segment's lines begin, behind one another.
 	s.head = slices.Grow(s.head[:0], 4*(len(op.Segments)+1))[:4*(len(op.Segments)+1)]
@@ -56,15 +30,12 @@ func (s *stream) curveRaster(op driver.CurveRaster) error {
 	}
 	firsts[len(op.Segments)] = uint32(pieces)
 
-	flags.overwritten()
-	values.overwritten()
-	scratch.overwritten()
-	claims := scratch.at()
-	at := claims + uint64(alignUp(8*n))
+	claims, flags := at(op.Scratch), at(op.Flags)
+	from := claims + uint64(alignUp(8*n))
 	var g gather
 	total := int64(0)
 	put := func(b []byte) uint64 { // the address that it will have
-		to := at + uint64(total)
+		to := from + uint64(total)
 		size := alignUp(int64(len(b)))
 		g.pieces = append(g.pieces, b, gap[:size-int64(len(b))])
 		total += size
@@ -72,14 +43,14 @@ func (s *stream) curveRaster(op driver.CurveRaster) error {
 	}
 	segments, curves := put(bytesOf(op.Segments)), put(bytesOf(op.Curves))
 	lines, stops := put(s.head), put(bytesOf(op.Stops))
-	if err := s.send(at, &g, total, s.stop.Load); err != nil {
+	if err := s.send(from, &g, total, s.stop.Load); err != nil {
 		return err
 	}
 	if err := s.fill(claims, 0xff, 8*n); err != nil {
 		return err
 	}
 	draw := curverasterDrawParams{
-		Segments: segments, Firsts: lines, Curves: curves, Claims: claims, Flags: flags.at(),
+		Segments: segments, Firsts: lines, Curves: curves, Claims: claims, Flags: flags,
 		Count:  uint32(len(op.Segments)),
 		Pieces: uint32(pieces), Width: int32(op.Width), Height: int32(op.Height),
 	}
@@ -88,7 +59,7 @@ func (s *stream) curveRaster(op driver.CurveRaster) error {
 		return err
 	}
 	resolve := curverasterResolveParams{
-		Segments: segments, Curves: curves, Stops: stops, Claims: claims, Flags: flags.at(), Values: values.at(),
+		Segments: segments, Curves: curves, Stops: stops, Claims: claims, Flags: flags, Values: at(op.Values),
 		Pixels: uint64(n), Channels: uint32(op.Channels),
 	}
 	return curverasterResolve.launch(s, blocks(n, curvePixels), 1, curveThreads, 0, &resolve)

@@ -45,9 +45,9 @@ func TestCycleGraphs(t *testing.T) {
 				t.Error("without a graph it is another solution")
 			}
 			dev.graphless.Store(false)
-			d.ok(s.Fill(d.op.Setup, 0))
+			d.ok(s.Run(&driver.Fill{Dst: d.op.Setup, Value: 0}))
 			d.op.Start = driver.DiffusionFromMean
-			if err := errors.Join(s.DiffusionSolve(d.op), s.Wait(t.Context())); err == nil {
+			if err := errors.Join(s.Run(&d.op), s.Wait(t.Context())); err == nil {
 				t.Error("a graph finds no fault with a set-up of zeros")
 			}
 		})
@@ -60,9 +60,9 @@ func TestCycleGraphsKept(t *testing.T) {
 	s := newStream(t, open(t, Driver)).(*stream)
 	for i := range cycleGraphsKept + 2 {
 		for range cycleGraphAfter + 1 {
-			if err := s.enqueue("Test", 0, func() error {
+			if err := s.enqueue(0, task{name: "Test", call: func() error {
 				return s.cycle(func() error { return s.clearNothing(clearThreads, uint64(i)) })
-			}); err != nil {
+			}}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -91,16 +91,16 @@ func TestCycleGraphFailures(t *testing.T) {
 	s := d.s.(*stream)
 	want, _ := d.solve()
 	const tooMany = 4096 // threads
-	d.ok(s.enqueue("Test", 0, func() error {
+	d.ok(s.enqueue(0, task{name: "Test", call: func() error {
 		return s.cycle(func() error { return s.clearNothing(tooMany, 0) })
-	}))
+	}}))
 	if err := s.Wait(t.Context()); err == nil || dev.graphless.Load() {
 		t.Errorf("a cycle that can't be launched: %v", err)
 	}
-	d.ok(s.enqueue("Test", 0, func() error {
+	d.ok(s.enqueue(0, task{name: "Test", call: func() error {
 		err := s.cycles.recordAll(func() error { return s.clearNothing(tooMany, 0) })
 		return errors.Join(err, s.makeGraph(new(cycleGraph)))
-	}), s.Wait(t.Context()))
+	}}), s.Wait(t.Context()))
 	if !dev.graphless.Load() {
 		t.Error("a graph was made of a launch that is not valid")
 	}

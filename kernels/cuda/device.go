@@ -172,14 +172,6 @@ func (d *device) load() error {
 
 func (d *device) Info() driver.Info { return d.info }
 
-func (d *device) MaskPreparedBytes(r driver.MaskRegions, width, height int, method driver.Method) (int64, error) {
-	n, err := preparedBytes(r, width, height, method)
-	if err != nil {
-		return 0, fmt.Errorf("cuda: %w", err)
-	}
-	return n, nil
-}
-
 // do calls f with the context current, from any goroutine.
 func (d *device) do(f func() error) error {
 	if err := d.alive(); err != nil {

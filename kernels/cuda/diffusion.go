@@ -8,7 +8,6 @@ package cuda
 import (
 	"encoding/binary"
 	"fmt"
-	"unsafe"
 
 	"github.com/polyscan/polyscan/kernels/driver"
 )
@@ -50,40 +49,22 @@ type diffusionSolve struct {
 	Flags, Setup, Colours, X, State, Status uint64
 }
 
-func (d *device) DiffusionSetupBytes(g driver.DiffusionGrid) (int64, error) {
-	err := checkDiffusion(g)
-	if err == nil {
-		var n int64
-		if n, err = diffuserFor(g).setupBytes(g); err == nil {
-			return n, nil
-		}
+func diffusionSetupBytes(g driver.DiffusionGrid) (int64, error) {
+	if err := supported(g); err != nil {
+		return 0, err
 	}
-	return 0, fmt.Errorf("cuda: DiffusionSetup: %w", err)
+	return diffuserFor(g).setupBytes(g)
 }
 
-func (d *device) DiffusionStateBytes(g driver.DiffusionGrid, channels int) (int64, error) {
-	err := checkDiffusion(g)
-	if err == nil && (channels < 1 || channels > driver.MaxDiffusionChannels) {
-		err = fmt.Errorf("Channels = %d: must be 1 to %d", channels, driver.MaxDiffusionChannels)
+func diffusionStateBytes(g driver.DiffusionGrid, channels int) (int64, error) {
+	if err := supported(g); err != nil {
+		return 0, err
 	}
-	if err == nil {
-		var n int64
-		if n, err = diffuserFor(g).stateBytes(g, channels); err == nil {
-			return n, nil
-		}
-	}
-	return 0, fmt.Errorf("cuda: DiffusionSolve: %w", err)
+	return diffuserFor(g).stateBytes(g, channels)
 }
 
-func checkDiffusion(g driver.DiffusionGrid) error {
-	if g.Width < 1 || g.Width > driver.MaxSide || g.Height < 1 || g.Height > driver.MaxSide ||
-		g.Width*g.Height > driver.MaxPixels {
-		return fmt.Errorf("Grid = %dx%d: sides must be 1 to %d, and no more than %d pixels", g.Width, g.Height,
-			driver.MaxSide, driver.MaxPixels)
-	}
-	if g.Method > driver.DiffusionVariableStencil {
-		return fmt.Errorf("Grid.Method = %d: %w", g.Method, driver.ErrNotSupported)
-	}
+// supported says which grids there is no solver for.
+func supported(g driver.DiffusionGrid) error {
 	if g.Barriers && g.Method == driver.DiffusionVariableStencil {
 		return fmt.Errorf("Grid.Barriers: %w by %v: it looks across them", driver.ErrNotSupported, g.Method)
 	}
@@ -92,42 +73,6 @@ func checkDiffusion(g driver.DiffusionGrid) error {
 	}
 	if g.OneWay && g.Method == driver.DiffusionMultigrid {
 		return fmt.Errorf("Grid.OneWay: %w by %v: its equations have to be symmetric", driver.ErrNotSupported, g.Method)
-	}
-	return nil
-}
-
-func (s *stream) DiffusionSetup(op driver.DiffusionSetup) error {
-	return s.enqueue("DiffusionSetup", 0, func() error { return s.diffusionSetup(op) })
-}
-
-func (s *stream) DiffusionSolve(op driver.DiffusionSolve) error {
-	return s.enqueue("DiffusionSolve", 0, func() error { return s.diffusionSolve(op) })
-}
-
-// diffusionSlice is a slice of an op of diffusion, and where its address goes.
-type diffusionSlice struct {
-	field   string
-	from    driver.Slice
-	to      *uint64
-	bytes   int64
-	least   bool // more bytes will do
-	written bool
-}
-
-// diffusionSlices finds the addresses of slices.
-func (s *stream) diffusionSlices(all []diffusionSlice) error {
-	for _, x := range all {
-		p, err := s.dev.structs(x.from, x.field)
-		if err != nil {
-			return err
-		}
-		if p.n < x.bytes || p.n > x.bytes && !x.least {
-			return fmt.Errorf("%s: %d bytes, %d are needed", x.field, p.n, x.bytes)
-		}
-		if x.written {
-			p.overwritten()
-		}
-		*x.to = p.at()
 	}
 	return nil
 }
@@ -154,64 +99,23 @@ func (s *stream) repeat(cycles, ahead int, done uint64, enqueue func() error) er
 	return nil
 }
 
-func (s *stream) diffusionSetup(op driver.DiffusionSetup) error {
-	g := op.Grid
-	if err := checkDiffusion(g); err != nil {
+func (s *stream) diffusionSetup(op *driver.DiffusionSetup) error {
+	if err := supported(op.Grid); err != nil {
 		return err
 	}
-	solver := diffuserFor(g)
-	bytes, err := solver.setupBytes(g)
-	if err != nil {
-		return err
-	}
-	o := diffusionSetup{DiffusionGrid: g}
-	if err := s.diffusionSlices([]diffusionSlice{
-		{"Flags", op.Flags, &o.Flags, int64(g.Width) * int64(g.Height), false, false},
-		{"Dst", op.Dst, &o.Dst, bytes, true, true},
-		{"Counts", op.Counts, &o.Counts, int64(unsafe.Sizeof(driver.DiffusionCounts{})), false, true},
-	}); err != nil {
-		return err
-	}
-	return solver.setUp(s, &o)
+	return diffuserFor(op.Grid).setUp(s, &diffusionSetup{DiffusionGrid: op.Grid, Flags: at(op.Flags), Dst: at(op.Dst),
+		Counts: at(op.Counts)})
 }
 
-func (s *stream) diffusionSolve(op driver.DiffusionSolve) error {
-	g := op.Grid
-	if err := checkDiffusion(g); err != nil {
-		return err
-	}
-	switch {
-	case op.Channels < 1 || op.Channels > driver.MaxDiffusionChannels:
-		return fmt.Errorf("Channels = %d: must be 1 to %d", op.Channels, driver.MaxDiffusionChannels)
-	case op.Cycles < 1:
-		return fmt.Errorf("Cycles = %d: must be 1 or more", op.Cycles)
-	case !(op.Tolerance > 0):
-		return fmt.Errorf("Tolerance = %v: must be more than 0", op.Tolerance)
-	case op.Start > driver.DiffusionContinue:
-		return fmt.Errorf("Start = %d: is none", op.Start)
-	}
-	solver := diffuserFor(g)
-	setupBytes, err := solver.setupBytes(g)
+func (s *stream) diffusionSolve(op *driver.DiffusionSolve) error {
+	setup, err := diffusionSetupBytes(op.Grid)
 	if err != nil {
 		return err
 	}
-	stateBytes, err := solver.stateBytes(g, op.Channels)
-	if err != nil {
-		return err
+	if op.Setup.Len < setup {
+		return fmt.Errorf("Setup: %d bytes, %d are needed", op.Setup.Len, setup)
 	}
-	o := diffusionSolve{DiffusionGrid: g, Channels: op.Channels, Start: op.Start, Cycles: op.Cycles,
-		Tolerance: op.Tolerance}
-	pixels := int64(g.Width) * int64(g.Height)
-	planes := 4 * pixels * int64(op.Channels)
-	if err := s.diffusionSlices([]diffusionSlice{
-		{"Flags", op.Flags, &o.Flags, pixels, false, false},
-		{"Setup", op.Setup, &o.Setup, setupBytes, true, false},
-		{"Colours", op.Colours, &o.Colours, planes, false, false},
-		{"X", op.X, &o.X, planes, false, true},
-		{"State", op.State, &o.State, stateBytes, true, true},
-		{"Status", op.Status, &o.Status, int64(unsafe.Sizeof(driver.DiffusionStatus{})), false, true},
-	}); err != nil {
-		return err
-	}
-	return solver.solve(s, &o)
+	return diffuserFor(op.Grid).solve(s, &diffusionSolve{DiffusionGrid: op.Grid, Channels: op.Channels,
+		Start: op.Start, Cycles: op.Cycles, Tolerance: op.Tolerance, Flags: at(op.Flags), Setup: at(op.Setup),
+		Colours: at(op.Colours), X: at(op.X), State: at(op.State), Status: at(op.Status)})
 }

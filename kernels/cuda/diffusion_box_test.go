@@ -50,24 +50,24 @@ func TestDiffusionFaults(t *testing.T) {
 	for field, do := range map[string]func(driver.Stream, driver.DiffusionSetup, driver.DiffusionSolve) error{
 		"Start": func(s driver.Stream, up driver.DiffusionSetup, op driver.DiffusionSolve) error {
 			op.Start = driver.DiffusionContinue
-			return errors.Join(s.DiffusionSetup(up), s.DiffusionSolve(op))
+			return errors.Join(s.Run(&up), s.Run(&op))
 		},
 		"Setup": func(s driver.Stream, up driver.DiffusionSetup, op driver.DiffusionSolve) error {
 			op.Grid.Width, op.Grid.Height = 10, 12
-			return errors.Join(s.DiffusionSetup(up), s.DiffusionSolve(op))
+			return errors.Join(s.Run(&up), s.Run(&op))
 		},
 		"Flags": func(s driver.Stream, up driver.DiffusionSetup, op driver.DiffusionSolve) error {
-			return errors.Join(s.Fill(part(up.Flags, 37, 1), driver.DiffusionBlockDown), s.DiffusionSetup(up),
-				s.DiffusionSolve(op))
+			return errors.Join(s.Run(&driver.Fill{Dst: part(up.Flags, 37, 1), Value: driver.DiffusionBlockDown}), s.Run(&up),
+				s.Run(&op))
 		},
 	} {
 		d := newDiffusionOn(t, dev, scene, 1e-12, 5)
 		s, up, op := d.s, d.up, d.op
-		d.ok(s.Fill(op.State, 0))
+		d.ok(s.Run(&driver.Fill{Dst: op.State, Value: 0}))
 		if err := errors.Join(do(s, up, op), s.Wait(t.Context())); err == nil || !strings.Contains(err.Error(), field) {
 			t.Errorf("%s: %v", field, err)
 		}
-		if err := errors.Join(s.Upload(up.Flags, [][]byte{scene.Flags}), s.DiffusionSetup(up), s.DiffusionSolve(op),
+		if err := errors.Join(s.Upload(up.Flags, [][]byte{scene.Flags}), s.Run(&up), s.Run(&op),
 			s.Wait(t.Context())); err != nil {
 			t.Errorf("after %s: %v", field, err)
 		}

@@ -26,11 +26,11 @@ type diffusionOn struct {
 func newDiffusionOn(t *testing.T, dev driver.Device, s *devicetest.Scene, tolerance float32, cycles int) *diffusionOn {
 	t.Helper()
 	g := s.Grid()
-	setup, err := dev.DiffusionSetupBytes(g)
+	setup, err := dev.Scratch(&driver.DiffusionSetup{Grid: g})
 	if err != nil {
 		t.Fatal(err)
 	}
-	state, err := dev.DiffusionStateBytes(g, s.Channels)
+	state, err := dev.Scratch(&driver.DiffusionSolve{Grid: g, Channels: s.Channels})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +44,7 @@ func newDiffusionOn(t *testing.T, dev driver.Device, s *devicetest.Scene, tolera
 		Status: alloc(t, dev, 32),
 	}
 	d.ok(d.s.Upload(d.up.Flags, [][]byte{s.Flags}), d.s.Upload(d.op.Colours, [][]byte{bytesOf(s.Colours)}),
-		d.s.DiffusionSetup(d.up), d.s.Wait(t.Context()))
+		d.s.Run(&d.up), d.s.Wait(t.Context()))
 	return d
 }
 
@@ -59,7 +59,7 @@ func (d *diffusionOn) ok(errs ...error) {
 func (d *diffusionOn) solve() ([]float32, driver.DiffusionStatus) {
 	d.t.Helper()
 	x, status := make([]float32, d.op.X.Len/4), make([]driver.DiffusionStatus, 1)
-	d.ok(d.s.DiffusionSolve(d.op), d.s.Download(bytesOf(x), d.op.X), d.s.Download(bytesOf(status), d.op.Status),
+	d.ok(d.s.Run(&d.op), d.s.Download(bytesOf(x), d.op.X), d.s.Download(bytesOf(status), d.op.Status),
 		d.s.Wait(d.t.Context()))
 	d.op.Start = driver.DiffusionContinue
 	return x, status[0]
@@ -141,7 +141,7 @@ func TestDiffusionBarriersAtOnce(t *testing.T) {
 		for i, d := range on {
 			xs[i] = make([]float32, len(want))
 			d.op.Start = driver.DiffusionFromMean
-			d.ok(d.s.DiffusionSolve(d.op), d.s.Download(bytesOf(xs[i]), d.op.X))
+			d.ok(d.s.Run(&d.op), d.s.Download(bytesOf(xs[i]), d.op.X))
 		}
 		for i, d := range on {
 			d.ok(d.s.Wait(t.Context()))

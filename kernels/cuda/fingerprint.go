@@ -5,32 +5,14 @@
 package cuda
 
 import (
-	"fmt"
-
 	"gorgonia.org/cu"
 
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 
-func (s *stream) Fingerprint(op driver.Fingerprint) error {
-	return s.enqueue("Fingerprint", 0, func() error { return s.fingerprint(op) })
-}
-
-func (s *stream) fingerprint(op driver.Fingerprint) error {
-	src, err := s.dev.structs(op.Src, "Src")
-	if err != nil {
-		return err
-	}
-	dst, err := s.dev.structs(op.Dst, "Dst")
-	if err != nil {
-		return err
-	}
-	if dst.n != driver.FingerprintBytes {
-		return fmt.Errorf("Dst: %d bytes, must be %d", dst.n, driver.FingerprintBytes)
-	}
-	dst.overwritten()
-	blocks, args := newFingerprint(src.n, op.Keys)
-	args.Src, args.Dst, args.Sums = src.at(), dst.at(), uint64(s.sums)
+func (s *stream) fingerprint(op *driver.Fingerprint) error {
+	blocks, args := newFingerprint(op.Src.Len, op.Keys)
+	args.Src, args.Dst, args.Sums = at(op.Src), at(op.Dst), uint64(s.sums)
 	return fingerprintPolynomials.launch(s, blocks, 1, fingerprintThreads, 0, &args)
 }
 

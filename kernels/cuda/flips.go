@@ -6,49 +6,21 @@
 package cuda
 
 import (
-	"fmt"
-
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 
 // flipBlocks is how many blocks a multiprocessor gets of kernels that go over triangles.
 const flipBlocks = 8
 
-func (d *device) FlipsScratch(n int) (int64, error) {
-	_, _, bytes, err := layoutFlips(n, 0)
-	return bytes, err
-}
-
-func (s *stream) Flips(op driver.Flips) error {
-	return s.enqueue("Flips", 0, func() error { return s.flips(op) })
-}
-
-func (s *stream) flips(op driver.Flips) error {
-	_, _, need, err := layoutFlips(op.N, 0)
+func (s *stream) flips(op *driver.Flips) error {
+	f, zeroed, _, err := layoutFlips(op.N, at(op.Scratch))
 	if err != nil {
 		return err
 	}
-	if op.Rounds < 1 || op.Rounds > driver.MaxFlipRounds {
-		return fmt.Errorf("Rounds = %d: must be 1 to %d", op.Rounds, driver.MaxFlipRounds)
-	}
-	var points, triangles, counts, status, scratch span
-	if err := s.place(
-		argument{&points, op.Points, "Points", pointBytes * int64(op.N)},
-		argument{&triangles, op.Triangles, "Triangles", 2 * triangleBytes * int64(op.N)},
-		argument{&counts, op.Counts, "Counts", meshCountsBytes},
-		argument{&status, op.Status, "Status", flipStatusBytes},
-		argument{&scratch, op.Scratch, "Scratch", need},
-	); err != nil {
-		return err
-	}
-	for _, x := range []span{triangles, status, scratch} {
-		x.overwritten()
-	}
-	f, zeroed, _, _ := layoutFlips(op.N, scratch.at())
-	f.Points, f.Triangles, f.Counts, f.Status, f.Fault = points.at(), triangles.at(), counts.at(), status.at(),
-		s.faultAt()
+	f.Points, f.Triangles, f.Counts, f.Status = at(op.Points), at(op.Triangles), at(op.Counts), at(op.Status)
+	f.Fault = s.faultAt()
 	f.Rounds = uint32(op.Rounds)
-	if err := s.fill(scratch.at(), 0, zeroed); err != nil {
+	if err := s.fill(at(op.Scratch), 0, zeroed); err != nil {
 		return err
 	}
 	args := f

@@ -12,24 +12,15 @@ import (
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 
-func (s *stream) MaskPrepare(op driver.MaskPrepare) error {
-	return s.enqueue("MaskPrepare", int64(len(op.Regions.Edges))*edgeBytes, func() error { return s.maskPrepare(op) })
-}
-
-func (s *stream) maskPrepare(op driver.MaskPrepare) error {
-	dst, err := s.dev.structs(op.Dst, "Dst")
-	if err != nil {
-		return err
-	}
+func (s *stream) maskPrepare(op *driver.MaskPrepare) error {
 	p, err := newSet(op.Regions, op.Width, op.Height, op.Method)
 	if err != nil {
 		return err
 	}
-	if dst.n < p.lay.bytes {
-		return fmt.Errorf("Dst: %d bytes, %d are needed", dst.n, p.lay.bytes)
+	if op.Dst.Len < p.lay.bytes {
+		return fmt.Errorf("Dst: %d bytes, %d are needed", op.Dst.Len, p.lay.bytes)
 	}
-	dst.overwritten()
-	base := dst.at()
+	base := at(op.Dst)
 	edges := bytesOf(op.Regions.Edges)
 	if len(edges) > slotBytes {
 		// The upload may be stopped half way, and what was there before must not be taken for what was to come.
@@ -56,7 +47,7 @@ func (s *stream) maskPrepare(op driver.MaskPrepare) error {
 	if err := preparePrefix.launch(s, 1, 1, prefixThreads, 0, &args); err != nil {
 		return err
 	}
-	dst.mem.remember(dst.off, p)
+	op.Dst.Mem.(*mem).remember(op.Dst.Off, p)
 	return nil
 }
 
@@ -69,8 +60,8 @@ type preparedSet struct {
 func (p *preparedSet) view() view { return p.set.view(p.at()) }
 
 // apart checks that what an op writes is not the set that it reads: kernels would follow what they wrote.
-func (p *preparedSet) apart(to span, field string) error {
-	if to.mem == p.mem && to.n > 0 && to.off < p.off+p.n && p.off < to.off+to.n {
+func (p *preparedSet) apart(to driver.Slice, field string) error {
+	if to.Len > 0 && to.Mem == p.mem && to.Off < p.off+p.n && p.off < to.Off+to.Len {
 		return fmt.Errorf("%s overlaps Prepared", field)
 	}
 	return nil
@@ -78,16 +69,14 @@ func (p *preparedSet) apart(to span, field string) error {
 
 // prepared finds the set at a place. One that the host does not know, because it was moved as bytes, is read back and
 // checked in full once: the time that takes is that of downloading it.
-func (s *stream) prepared(at driver.Slice) (*preparedSet, error) {
-	from, err := s.dev.structs(at, "Prepared")
-	if err != nil {
-		return nil, err
-	}
-	if from.mem == nil {
+func (s *stream) prepared(slice driver.Slice) (*preparedSet, error) {
+	if slice.Len == 0 {
 		return nil, errNotPrepared
 	}
+	from := spanOf(slice)
 	p := from.mem.find(from.off)
 	if p == nil {
+		var err error
 		if p, err = s.readSet(from); err != nil {
 			return nil, err
 		}

@@ -16,11 +16,7 @@ import (
 // rasterItemsBlocks is how many blocks a multiprocessor gets of mask_raster_items.
 const rasterItemsBlocks = 8
 
-func (s *stream) MaskRaster(op driver.MaskRaster) error {
-	return s.enqueue("MaskRaster", 0, func() error { return s.maskRaster(op) })
-}
-
-func (s *stream) maskRaster(op driver.MaskRaster) error {
+func (s *stream) maskRaster(op *driver.MaskRaster) error {
 	p, err := s.prepared(op.Prepared)
 	if err != nil {
 		return err
@@ -28,24 +24,19 @@ func (s *stream) maskRaster(op driver.MaskRaster) error {
 	if err := p.rangeOf(op.First, op.Count); err != nil {
 		return err
 	}
-	dst, err := s.dev.image(op.Dst, "Dst")
-	if err != nil {
-		return err
-	}
 	im := op.Dst
 	if im.Width != int(p.head.Width) || im.Height != int(p.head.Height) {
 		return fmt.Errorf("Dst: %dx%d: the regions were prepared for %dx%d", im.Width, im.Height, p.head.Width,
 			p.head.Height)
 	}
-	if err := p.apart(dst, "Dst"); err != nil {
+	if err := p.apart(im.Data, "Dst"); err != nil {
 		return err
 	}
-	dst.overwritten()
-	v := p.view()
+	v, dst := p.view(), at(im.Data)
 
 	if op.Mode == driver.RasterMask && op.Count == 1 {
 		_, k, _ := methodKernels(driver.Method(p.head.Method))
-		args := rasterRowSpansParams{P: v, R: p.regions[op.First], Dst: dst.at(), Stride: uint64(im.Stride)}
+		args := rasterRowSpansParams{P: v, R: p.regions[op.First], Dst: dst, Stride: uint64(im.Stride)}
 		gx, gy := (im.Width+tileWidth-1)/tileWidth, (im.Height+tileHeight-1)/tileHeight
 		if k == rasterRowSpans {
 			gx, gy = (im.Height+rasterRows-1)/rasterRows, 1
@@ -56,16 +47,16 @@ func (s *stream) maskRaster(op driver.MaskRaster) error {
 	// The bytes between rows are not ours.
 	row := int64(im.Width) * int64(im.Format.PixelBytes())
 	if row == int64(im.Stride) || im.Height == 1 {
-		err = s.fill(dst.at(), 0, row*int64(im.Height))
+		err = s.fill(dst, 0, row*int64(im.Height))
 	} else {
 		s.dirty, s.kernelLast = true, false
 		err = s.dev.check("cuMemsetD2D8Async",
-			cu.MemsetD2D8Async(cu.DevicePtr(dst.at()), int64(im.Stride), 0, row, int64(im.Height), s.cu))
+			cu.MemsetD2D8Async(cu.DevicePtr(dst), int64(im.Stride), 0, row, int64(im.Height), s.cu))
 	}
 	if err != nil || op.Count == 0 {
 		return err
 	}
-	args := rasterItemsParams{P: v, First: uint32(op.First), Count: uint32(op.Count), Dst: dst.at(),
+	args := rasterItemsParams{P: v, First: uint32(op.First), Count: uint32(op.Count), Dst: dst,
 		Stride: uint64(im.Stride)}
 	if op.Mode == driver.RasterLabels {
 		args.Labels = 1

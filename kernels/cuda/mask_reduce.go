@@ -20,11 +20,7 @@ const (
 	statsBytes     = int64(unsafe.Sizeof(driver.MaskStats{}))
 )
 
-func (s *stream) MaskReduce(op driver.MaskReduce) error {
-	return s.enqueue("MaskReduce", 0, func() error { return s.maskReduce(op) })
-}
-
-func (s *stream) maskReduce(op driver.MaskReduce) error {
+func (s *stream) maskReduce(op *driver.MaskReduce) error {
 	p, err := s.prepared(op.Prepared)
 	if err != nil {
 		return err
@@ -32,45 +28,24 @@ func (s *stream) maskReduce(op driver.MaskReduce) error {
 	if err := p.rangeOf(op.First, op.Count); err != nil {
 		return err
 	}
-	frame, err := s.dev.image(op.Frame, "Frame")
-	if err != nil {
-		return err
-	}
 	im := op.Frame
-	if im.Width != int(p.head.Width) || op.Row0 < 0 || op.Row0 > int(p.head.Height)-im.Height {
+	if im.Width != int(p.head.Width) || op.Row0 > int(p.head.Height)-im.Height {
 		return fmt.Errorf("Frame: rows [%d, %d+%d) of width %d: the regions were prepared for %dx%d",
 			op.Row0, op.Row0, im.Height, im.Width, p.head.Width, p.head.Height)
 	}
-	stats, err := s.dev.structs(op.Stats, "Stats")
-	if err != nil {
-		return err
-	}
 	channels, levels := int64(im.Format.Channels), int64(im.Format.Levels())
 	n := int64(op.Count) * channels
-	if stats.n != n*statsBytes {
-		return fmt.Errorf("Stats: %d bytes for %d structs of %d", stats.n, n, statsBytes)
-	}
-	var hist span
-	if op.What&driver.MaskHistogram != 0 {
-		if hist, err = s.dev.structs(op.Hist, "Hist"); err != nil {
-			return err
-		}
-		if hist.n != n*levels*4 {
-			return fmt.Errorf("Hist: %d bytes for %d histograms of %d counts", hist.n, n, levels)
-		}
-	}
 	if n == 0 {
 		return nil
 	}
-	if err := cmp.Or(p.apart(stats, "Stats"), p.apart(hist, "Hist")); err != nil {
+	if err := cmp.Or(p.apart(op.Stats, "Stats"), p.apart(op.Hist, "Hist")); err != nil {
 		return err
 	}
-	stats.overwritten()
-	hist.overwritten()
-	r := reductionFor(im.Format, op.What, smallRegions(p.largest, op.Count, s.dev.info.ComputeUnits), s.dev.sharedBytes)
+	frame, what := at(im.Data), op.Computes()
+	r := reductionFor(im.Format, what, smallRegions(p.largest, op.Count, s.dev.info.ComputeUnits), s.dev.sharedBytes)
 	if !op.Accumulate && !r.each {
-		args := reduceClearParams{stats.at(), uint64(n), hist.at(), uint64(hist.n / 16)}
-		words := max(n*(statsBytes/8), hist.n/16)
+		args := reduceClearParams{at(op.Stats), uint64(n), at(op.Hist), uint64(op.Hist.Len / 16)}
+		words := max(n*(statsBytes/8), op.Hist.Len/16)
 		blocks := int(min((words+clearThreads-1)/clearThreads, maxClearBlocks))
 		if err := reduceClear.launch(s, blocks, 1, clearThreads, 0, &args); err != nil {
 			return err
@@ -78,10 +53,10 @@ func (s *stream) maskReduce(op driver.MaskReduce) error {
 	}
 	args := reduceArgs{
 		P:        p.view(),
-		Frame:    frame.at(),
-		FrameEnd: frame.at() + uint64(frame.n),
-		Stats:    stats.at(),
-		Hist:     hist.at(),
+		Frame:    frame,
+		FrameEnd: frame + uint64(im.Data.Len),
+		Stats:    at(op.Stats),
+		Hist:     at(op.Hist),
 		Stride:   uint64(im.Stride),
 		Item0:    p.regions[op.First].Item0,
 		First:    uint32(op.First),
@@ -90,7 +65,7 @@ func (s *stream) maskReduce(op driver.MaskReduce) error {
 		Rows:     int32(im.Height),
 		Channels: uint32(channels),
 		Levels:   uint32(levels),
-		What:     uint32(op.What),
+		What:     uint32(what),
 	}
 	for c, at := range im.Format.Order[:channels] {
 		args.Order |= uint32(at) << (8 * c)

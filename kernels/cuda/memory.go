@@ -97,6 +97,17 @@ func (s span) overwritten() {
 	}
 }
 
+// at is the address of a slice, 0 where it is empty.
+func at(s driver.Slice) uint64 {
+	if s.Len == 0 {
+		return 0
+	}
+	return spanOf(s).at()
+}
+
+// spanOf makes a span of a slice that was checked.
+func spanOf(s driver.Slice) span { return span{s.Mem.(*mem), s.Off, s.Len} }
+
 // span checks that a slice lies within living memory of the device.
 func (d *device) span(s driver.Slice, field string) (span, error) {
 	if s.Len == 0 && s.Mem == nil {
@@ -115,38 +126,6 @@ func (d *device) span(s driver.Slice, field string) (span, error) {
 			m.bytes)
 	}
 	return span{m, s.Off, s.Len}, nil
-}
-
-// structs is span for memory that holds structures.
-func (d *device) structs(s driver.Slice, field string) (span, error) {
-	p, err := d.span(s, field)
-	if err == nil && p.n != 0 && p.off%driver.Align != 0 {
-		err = fmt.Errorf("%s: offset %d is no multiple of %d", field, p.off, driver.Align)
-	}
-	return p, err
-}
-
-// image checks what [driver.Image] says.
-func (d *device) image(im driver.Image, field string) (span, error) {
-	p, err := d.span(im.Data, field+".Data")
-	if err != nil {
-		return span{}, err
-	}
-	if !im.Format.Valid() {
-		return span{}, fmt.Errorf("%s.Format = %v: is no known pixel format", field, im.Format)
-	}
-	if im.Width < 1 || im.Width > driver.MaxSide || im.Height < 1 || im.Height > driver.MaxSide {
-		return span{}, fmt.Errorf("%s: %dx%d: sides must be 1 to %d", field, im.Width, im.Height, driver.MaxSide)
-	}
-	row := int64(im.Width) * int64(im.Format.PixelBytes())
-	if int64(im.Stride) < row || p.n < row || im.Height > 1 && int64(im.Stride) > (p.n-row)/int64(im.Height-1) {
-		return span{}, fmt.Errorf("%s: %d rows of %d bytes, %d apart, are not within %d bytes", field, im.Height, row,
-			im.Stride, p.n)
-	}
-	if size := int64(im.Format.SampleBytes); p.off%size != 0 || int64(im.Stride)%size != 0 {
-		return span{}, fmt.Errorf("%s: offset %d and stride %d must be multiples of %d", field, p.off, im.Stride, size)
-	}
-	return p, nil
 }
 
 // forget drops what is known of sets that overlap n bytes at off.

@@ -83,8 +83,6 @@ func alignUp(n int64) int64 { return (n + driver.Align - 1) &^ (driver.Align - 1
 // it has an element for each region, which scan writes.
 func scan(r driver.MaskRegions, width, height int, method driver.Method, table []preparedRegion) (header, error) {
 	switch {
-	case width < 1 || width > driver.MaxSide || height < 1 || height > driver.MaxSide:
-		return header{}, fmt.Errorf("size %dx%d: Width and Height must be 1 to %d", width, height, driver.MaxSide)
 	case len(r.Regions) > math.MaxInt32:
 		return header{}, fmt.Errorf("Regions.Regions: %d are more than %d", len(r.Regions), math.MaxInt32)
 	case len(r.Edges) > math.MaxUint32:
@@ -265,7 +263,7 @@ func openHeader(b []byte, room int64) (*set, error) {
 	copy(bytesOf(unsafe.Slice(&s.head, 1)), b)
 	h := &s.head
 	if h.Magic != preparedMagic || h.Version != preparedVersion ||
-		h.Width < 1 || h.Width > driver.MaxSide || h.Height < 1 || h.Height > driver.MaxSide {
+		driver.CheckSize("", "", int(h.Width), int(h.Height)) != nil {
 		return nil, errNotPrepared
 	}
 	if m := driver.Method(h.Method); uint32(m) != h.Method || m == driver.MethodDefault {

@@ -6,59 +6,17 @@ package cuda
 
 import (
 	"cmp"
-	"fmt"
 
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 
-func (d *device) SelectVerticesScratch(n, width, height int, rule driver.VertexRule) (int64, error) {
-	_, bytes, err := selectionOf(n, width, height, rule, d.info.ComputeUnits, 0)
-	if err != nil {
-		return 0, fmt.Errorf("cuda: SelectVertices: %w", err)
-	}
-	return bytes, nil
-}
-
-func (s *stream) SelectVertices(op driver.SelectVertices) error {
-	return s.enqueue("SelectVertices", 0, func() error { return s.selectVertices(op) })
-}
-
-func (s *stream) selectVertices(op driver.SelectVertices) error {
-	scratch, err := s.dev.structs(op.Scratch, "Scratch")
+func (s *stream) selectVertices(op *driver.SelectVertices) error {
+	v, _, err := selectionOf(op.N, op.Width, op.Height, op.VertexRule, s.dev.info.ComputeUnits, at(op.Scratch))
 	if err != nil {
 		return err
 	}
-	v, bytes, err := selectionOf(op.N, op.Width, op.Height, op.VertexRule, s.dev.info.ComputeUnits, scratch.at())
-	if err != nil {
-		return err
-	}
-	var edges, previous, points, count span
-	for _, f := range []struct {
-		to    *span
-		from  driver.Slice
-		field string
-		need  int64
-	}{
-		{&edges, op.Edges, "Edges", 2 * int64(op.Width) * int64(op.Height)},
-		{&previous, op.Previous, "Previous", 8 * int64(op.NPrevious)},
-		{&points, op.Points, "Points", 8 * int64(op.N)},
-		{&count, op.Count, "Count", 4},
-	} {
-		if *f.to, err = s.dev.structs(f.from, f.field); err != nil {
-			return err
-		}
-		if f.to.n != f.need {
-			return fmt.Errorf("%s: %d bytes, must be %d", f.field, f.to.n, f.need)
-		}
-	}
-	if scratch.n < bytes {
-		return fmt.Errorf("Scratch: %d bytes, %d are needed", scratch.n, bytes)
-	}
-	points.overwritten()
-	count.overwritten()
-	scratch.overwritten()
-	v.Edges, v.Previous, v.Points, v.Count, v.PreviousCount = edges.at(), previous.at(), points.at(), count.at(),
-		uint32(op.NPrevious)
+	v.Edges, v.Previous, v.Points, v.Count = at(op.Edges), at(op.Previous), at(op.Points), at(op.Count)
+	v.PreviousCount = uint32(op.NPrevious)
 
 	// As many blocks as are busy for a while, and no more than have something to do.
 	most := s.dev.info.ComputeUnits * 8

@@ -230,7 +230,7 @@ func (s *stream) Upload(dst driver.Slice, src [][]byte) error {
 			staged += int64(len(p))
 		}
 	}
-	return s.enqueue("Upload", staged, func() error {
+	return s.enqueue(staged, task{name: "Upload", call: func() error {
 		to, err := s.dev.span(dst, "Dst")
 		if err != nil {
 			return err
@@ -271,12 +271,12 @@ func (s *stream) Upload(dst driver.Slice, src [][]byte) error {
 			at += uint64(n)
 		}
 		return nil
-	})
+	}})
 }
 
 func (s *stream) Download(dst []byte, src driver.Slice) error {
 	// A copy that fits the ring only has to be started.
-	return s.enqueue("Download", int64(len(dst)), func() error {
+	return s.enqueue(int64(len(dst)), task{name: "Download", call: func() error {
 		from, err := s.dev.span(src, "Src")
 		if err != nil {
 			return err
@@ -310,18 +310,14 @@ func (s *stream) Download(dst []byte, src driver.Slice) error {
 			at += uint64(len(b))
 		}
 		return nil
-	})
+	}})
 }
 
-func (s *stream) Fill(dst driver.Slice, value byte) error {
-	return s.enqueue("Fill", 0, func() error {
-		to, err := s.dev.span(dst, "Dst")
-		if err != nil || to.n == 0 {
-			return err
-		}
-		to.overwritten()
-		return s.fill(to.at(), value, to.n)
-	})
+func (s *stream) fillOp(op *driver.Fill) error {
+	if op.Dst.Len == 0 {
+		return nil
+	}
+	return s.fill(at(op.Dst), op.Value, op.Dst.Len)
 }
 
 func (s *stream) fill(at uint64, value byte, n int64) error {

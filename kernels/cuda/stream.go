@@ -31,10 +31,12 @@ const (
 	faultBytes  = 8
 )
 
-// task is an op with its arguments bound.
+// task is a copy, or an op and what does it.
 type task struct {
 	name string
-	run  func() error
+	call func() error // nil for an op
+	op   driver.Op
+	run  func(*stream, driver.Op) error
 }
 
 // stream implements driver.Stream.
@@ -63,13 +65,14 @@ type stream struct {
 	drained    cu.Event
 	ring       ring
 	cycles     cycleGraphs
-	faults     []byte       // page-locked: where kernels report a fault, 8 bytes
-	head       []byte       // what MaskPrepare writes of a set
-	sums       cu.DevicePtr // of the blocks of Fingerprint
-	last       string       // the op that was enqueued last
-	fresh      bool         // something was enqueued since the last Wait
-	dirty      bool         // the GPU was given something since it was waited for
-	kernelLast bool         // and a kernel was the last of that
+	faults     []byte            // page-locked: where kernels report a fault, 8 bytes
+	head       []byte            // what MaskPrepare writes of a set
+	sums       cu.DevicePtr      // of the blocks of Fingerprint
+	last       string            // the op that was enqueued last
+	operands   [8]driver.Operand // of the op that runs
+	fresh      bool              // something was enqueued since the last Wait
+	dirty      bool              // the GPU was given something since it was waited for
+	kernelLast bool              // and a kernel was the last of that
 	capturing  bool
 }
 
@@ -137,7 +140,24 @@ func (s *stream) perform(t task) {
 		return
 	}
 	s.last = t.name
-	s.fail(t.name, guard(t.name, t.run))
+	s.fail(t.name, guard(t.name, func() error { return s.do(&t) }))
+}
+
+// do looks at the slices of an op, and does it.
+func (s *stream) do(t *task) error {
+	if t.call != nil {
+		return t.call()
+	}
+	for _, o := range t.op.Operands(s.operands[:0]) {
+		p, err := s.dev.span(*o.Slice, o.Field)
+		if err != nil {
+			return err
+		}
+		if o.Access&driver.Write != 0 {
+			p.overwritten()
+		}
+	}
+	return t.run(s, t.op)
 }
 
 func (s *stream) failedBefore() bool {
@@ -273,20 +293,19 @@ func guard(name string, f func() error) (err error) {
 	return f()
 }
 
-// enqueue runs an op, or hands it to the worker where it copies too many bytes on the host, or the worker has not ended
+// enqueue runs a task, or hands it to the worker where it copies too many bytes on the host, or the worker has not ended
 // what it was given before.
-func (s *stream) enqueue(name string, hostBytes int64, run func() error) error {
+func (s *stream) enqueue(hostBytes int64, t task) error {
 	if s.isClosed() {
 		return errClosed
 	}
-	t := task{name, run}
 	s.fresh = true
 	if s.pending.Load() == 0 && (hostBytes <= inlineBytes || s.capturing) {
 		err := s.dev.do(func() error {
 			s.perform(t)
 			return nil
 		})
-		s.fail(name, err)
+		s.fail(t.name, err)
 		return nil
 	}
 	s.pending.Add(1)

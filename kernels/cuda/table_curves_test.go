@@ -16,7 +16,7 @@ import (
 )
 
 // sceneOfCurves is so many curves of one segment and about 200 px, each in 16 lines, with colours on both sides.
-func sceneOfCurves(n, width, height int) driver.CurveRaster {
+func sceneOfCurves(n, width, height int) *driver.CurveRaster {
 	r := rand.New(rand.NewPCG(7, 23))
 	op := driver.CurveRaster{Width: width, Height: height, Channels: 3}
 	for i := range n {
@@ -40,7 +40,7 @@ func sceneOfCurves(n, width, height int) driver.CurveRaster {
 			op.Stops = append(op.Stops, stop)
 		}
 	}
-	return op
+	return &op
 }
 
 // placeCurves gives the ops memory of a device.
@@ -58,7 +58,7 @@ func placeCurves(t *testing.T, dev driver.Device, op driver.CurveRaster) (driver
 func curveRows(t *testing.T, dev driver.Device, curves, width, height int) {
 	counted(t)
 	b := &bench{t: t, dev: dev.(*device), s: newStream(t, dev).(*stream)}
-	op, blur := placeCurves(t, dev, sceneOfCurves(curves, width, height))
+	op, blur := placeCurves(t, dev, *sceneOfCurves(curves, width, height))
 	sigma := make([]float32, width*height)
 	for i := range sigma {
 		sigma[i] = 20 * float32(i%width) / float32(width)
@@ -71,8 +71,8 @@ func curveRows(t *testing.T, dev driver.Device, curves, width, height int) {
 		op   driver.CurveRaster
 		blur driver.Blur
 	}{{b.s, op, blur}, {cs, hostOp, hostBlur}} {
-		b.must(x.s.Fill(x.op.Flags, 0), x.s.Fill(x.op.Values, 0), x.s.Upload(x.blur.Sigma, [][]byte{bytesOf(sigma)}),
-			x.s.CurveRaster(x.op), x.s.Blur(x.blur), x.s.Wait(t.Context()))
+		b.must(x.s.Run(&driver.Fill{Dst: x.op.Flags, Value: 0}), x.s.Run(&driver.Fill{Dst: x.op.Values, Value: 0}), x.s.Upload(x.blur.Sigma, [][]byte{bytesOf(sigma)}),
+			x.s.Run(&x.op), x.s.Run(&x.blur), x.s.Wait(t.Context()))
 	}
 	for what, at := range map[string][2]driver.Slice{
 		"the flags": {op.Flags, hostOp.Flags}, "the values": {op.Values, hostOp.Values},
@@ -86,8 +86,8 @@ func curveRows(t *testing.T, dev driver.Device, curves, width, height int) {
 	}
 	name := fmt.Sprintf("%d curves, %dx%d", curves, width, height)
 	n := int64(width) * int64(height)
-	draw := func(int) error { return b.s.CurveRaster(op) }
+	draw := func(int) error { return b.s.Run(&op) }
 	b.timed("drawing of "+name, 16*n, 0, 4, draw, draw)
-	mix := func(int) error { return b.s.Blur(blur) }
+	mix := func(int) error { return b.s.Run(&blur) }
 	b.timed(fmt.Sprintf("blur of RGB, %dx%d", width, height), 28*n, 0, 8, mix, nil)
 }

@@ -33,9 +33,9 @@ func newDiffusionBench(t *testing.T, dev driver.Device, s *devicetest.Scene) *di
 	t.Helper()
 	b := &diffusionBench{bench: &bench{t: t, dev: dev.(*device), s: newStream(t, dev).(*stream)}, scene: s}
 	g := s.Grid()
-	setup, err := dev.DiffusionSetupBytes(g)
+	setup, err := dev.Scratch(&driver.DiffusionSetup{Grid: g})
 	b.must(err)
-	state, err := dev.DiffusionStateBytes(g, s.Channels)
+	state, err := dev.Scratch(&driver.DiffusionSolve{Grid: g, Channels: s.Channels})
 	b.must(err)
 	planes := 4 * int64(len(s.Colours))
 	b.up = driver.DiffusionSetup{Grid: g, Flags: alloc(t, dev, int64(len(s.Flags))), Dst: alloc(t, dev, setup),
@@ -57,8 +57,8 @@ func (b *diffusionBench) upload(s *devicetest.Scene) {
 		b.s.Wait(b.t.Context()))
 }
 
-func (b *diffusionBench) setUp(int) error  { return b.s.DiffusionSetup(b.up) }
-func (b *diffusionBench) solve(int) error  { return b.s.DiffusionSolve(b.op) }
+func (b *diffusionBench) setUp(int) error  { return b.s.Run(&b.up) }
+func (b *diffusionBench) solve(int) error  { return b.s.Run(&b.op) }
 func (b *diffusionBench) both(i int) error { return errors.Join(b.setUp(i), b.solve(i)) }
 
 // check compares the solution with the exact one, and says in the name of a row how far it is off.
@@ -230,6 +230,6 @@ func (b *diffusionBench) edit() {
 		if i%2 == 1 {
 			up, op = with.up, with.op
 		}
-		return errors.Join(b.s.DiffusionSetup(up), b.s.DiffusionSolve(op), b.s.Download(x, op.X))
+		return errors.Join(b.s.Run(&up), b.s.Run(&op), b.s.Download(x, op.X))
 	})
 }

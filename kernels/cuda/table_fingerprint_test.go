@@ -31,10 +31,10 @@ func fingerprintRows(t *testing.T, dev driver.Device, side int, goal float64) {
 	op := driver.Fingerprint{Keys: [2]uint64{1<<60 + 12345, 1<<59 + 54321}, Dst: alloc(t, dev, driver.FingerprintBytes)}
 	run := func(i int) error {
 		op.Src = part(all, int64(i%copies*len(flags)), int64(len(flags)))
-		return b.s.Fingerprint(op)
+		return b.s.Run(&op)
 	}
 	var got [2]uint64
-	b.must(b.s.Fill(op.Dst, 0xa5), run(copies-1), b.s.Download(bytesOf(got[:]), op.Dst), b.s.Wait(t.Context()))
+	b.must(b.s.Run(&driver.Fill{Dst: op.Dst, Value: 0xa5}), run(copies-1), b.s.Download(bytesOf(got[:]), op.Dst), b.s.Wait(t.Context()))
 	if d := devicetest.CompareFingerprints(got, devicetest.Fingerprint(flags, op.Keys)); d != nil {
 		t.Error(d)
 	}

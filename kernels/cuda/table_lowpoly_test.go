@@ -56,38 +56,38 @@ func placeLowPoly(t *testing.T, dev driver.Device, width, height, n, copies int,
 		}
 		return alloc(t, dev, max(n, 1))
 	}
-	l.choosing = scratch(dev.SelectVerticesScratch(n, width, height, l.rule))
-	l.triangulating = scratch(dev.TriangulateScratch(n))
-	l.shading = scratch(dev.ShadeScratch(2*n, width, height, m))
+	l.choosing = scratch(dev.Scratch(&driver.SelectVertices{N: n, Width: width, Height: height, VertexRule: l.rule}))
+	l.triangulating = scratch(dev.Scratch(&driver.Triangulate{N: n}))
+	l.shading = scratch(dev.Scratch(&driver.Shade{Max: 2 * n, Src: driver.Image{Width: width, Height: height}, Method: m}))
 	return l
 }
 
-func (l *lowPoly) edgesOp(i int) driver.Edges {
-	return driver.Edges{Src: l.src[i%len(l.src)], Dst: l.edges}
+func (l *lowPoly) edgesOp(i int) *driver.Edges {
+	return &driver.Edges{Src: l.src[i%len(l.src)], Dst: l.edges}
 }
 
-func (l *lowPoly) selectOp() driver.SelectVertices {
-	return driver.SelectVertices{
+func (l *lowPoly) selectOp() *driver.SelectVertices {
+	return &driver.SelectVertices{
 		Edges: l.edges, Width: l.width, Height: l.height, VertexRule: l.rule, N: l.n, Points: l.points, Count: l.found,
 		Scratch: l.choosing,
 	}
 }
 
-func (l *lowPoly) triangulateOp() driver.Triangulate {
-	return driver.Triangulate{Points: l.points, N: l.n, Triangles: l.triangles, Count: l.count,
+func (l *lowPoly) triangulateOp() *driver.Triangulate {
+	return &driver.Triangulate{Points: l.points, N: l.n, Triangles: l.triangles, Count: l.count,
 		Scratch: l.triangulating}
 }
 
-func (l *lowPoly) shadeOp(i int, m driver.ShadeMethod, c driver.ShadeColor) driver.Shade {
-	return driver.Shade{
+func (l *lowPoly) shadeOp(i int, m driver.ShadeMethod, c driver.ShadeColor) *driver.Shade {
+	return &driver.Shade{
 		Src: l.src[i%len(l.src)], Points: l.points, N: l.n, Triangles: l.triangles, Count: l.count, Max: 2 * l.n,
 		Color: c, Method: m, Dst: l.dst, Colors: l.colors, Scratch: l.shading,
 	}
 }
 
 // holdOp keeps colours near those of the picture itself.
-func (l *lowPoly) holdOp(i int) driver.Hold {
-	return driver.Hold{
+func (l *lowPoly) holdOp(i int) *driver.Hold {
+	return &driver.Hold{
 		Before: l.src[i%len(l.src)], Limit: 2, Jump: 16, Points: l.points, N: l.n, Triangles: l.triangles,
 		Count: l.count, Max: 2 * l.n,
 		Dst: l.dst, Colors: l.colors, Changed: l.found,
@@ -153,13 +153,13 @@ func lowPolyRows(t *testing.T, dev driver.Device, width, height, n int, goal flo
 		make([]byte, want.triangles.Len), make([]byte, want.dst.Data.Len)
 	count := make([]byte, 4)
 	shade := want.shadeOp(0, driver.ShadeDefault, driver.MeanColor)
-	b.must(cs.Upload(want.src[0].Data, [][]byte{pixels}), cs.Edges(want.edgesOp(0)), cs.SelectVertices(want.selectOp()),
-		cs.Triangulate(want.triangulateOp()), cs.Shade(shade), cs.Download(edges, want.edges),
+	b.must(cs.Upload(want.src[0].Data, [][]byte{pixels}), cs.Run(want.edgesOp(0)), cs.Run(want.selectOp()),
+		cs.Run(want.triangulateOp()), cs.Run(shade), cs.Download(edges, want.edges),
 		cs.Download(points, want.points),
 		cs.Download(triangles, want.triangles), cs.Download(count, want.count), cs.Download(dst, want.dst.Data),
 		cs.Wait(t.Context()))
 	held := make([]byte, len(dst))
-	b.must(cs.Shade(want.shadeOp(0, driver.ShadeDefault, driver.CentroidColor)), cs.Hold(want.holdOp(0)),
+	b.must(cs.Run(want.shadeOp(0, driver.ShadeDefault, driver.CentroidColor)), cs.Run(want.holdOp(0)),
 		cs.Download(held, want.dst.Data), cs.Wait(t.Context()))
 
 	check := func(what string, got driver.Slice, want []byte) {
@@ -175,37 +175,37 @@ func lowPolyRows(t *testing.T, dev driver.Device, width, height, n int, goal flo
 	one := func(what string, bytes int64, goal float64, op func(i int) error) {
 		b.timed(what+", "+name, bytes, goal, repeats, op, nil)
 	}
-	b.must(b.s.Edges(l.edgesOp(0)))
+	b.must(b.s.Run(l.edgesOp(0)))
 	check("the edges", l.edges, edges)
-	one("edges", 5*px, 0, func(i int) error { return b.s.Edges(l.edgesOp(i)) })
-	b.must(b.s.SelectVertices(l.selectOp()))
+	one("edges", 5*px, 0, func(i int) error { return b.s.Run(l.edgesOp(i)) })
+	b.must(b.s.Run(l.selectOp()))
 	check("the vertices", l.points, points)
-	one("vertex selection", 2*px, 0, func(i int) error { return b.s.SelectVertices(l.selectOp()) })
+	one("vertex selection", 2*px, 0, func(i int) error { return b.s.Run(l.selectOp()) })
 	steps := []func(i int) error{
-		func(i int) error { return b.s.Edges(l.edgesOp(i)) },
-		func(i int) error { return b.s.SelectVertices(l.selectOp()) },
+		func(i int) error { return b.s.Run(l.edgesOp(i)) },
+		func(i int) error { return b.s.Run(l.selectOp()) },
 	}
 	if l.triangulating.Len > 0 {
-		b.must(b.s.Triangulate(l.triangulateOp()), b.s.Wait(t.Context()))
-		one("triangulation", 0, 0, func(i int) error { return b.s.Triangulate(l.triangulateOp()) })
-		steps = append(steps, func(i int) error { return b.s.Triangulate(l.triangulateOp()) })
+		b.must(b.s.Run(l.triangulateOp()), b.s.Wait(t.Context()))
+		one("triangulation", 0, 0, func(i int) error { return b.s.Run(l.triangulateOp()) })
+		steps = append(steps, func(i int) error { return b.s.Run(l.triangulateOp()) })
 	} else {
 		b.must(b.s.Upload(l.triangles, [][]byte{triangles}), b.s.Upload(l.count, [][]byte{count}))
 	}
 	for _, m := range []driver.ShadeMethod{driver.PerTile, driver.PerTriangle} {
 		for _, c := range []driver.ShadeColor{driver.CentroidColor, driver.MeanColor} {
-			op := func(i int) error { return b.s.Shade(l.shadeOp(i, m, c)) }
-			b.must(b.s.Fill(l.dst.Data, 0xa5), op(0))
+			op := func(i int) error { return b.s.Run(l.shadeOp(i, m, c)) }
+			b.must(b.s.Run(&driver.Fill{Dst: l.dst.Data, Value: 0xa5}), op(0))
 			if c == driver.MeanColor {
 				check("the painted pixels", l.dst.Data, dst)
 			}
 			one(fmt.Sprintf("shading, %v, %v", m, c), 9*px, 0, op)
 		}
 	}
-	b.must(b.s.Shade(l.shadeOp(0, driver.ShadeDefault, driver.CentroidColor)), b.s.Hold(l.holdOp(0)))
+	b.must(b.s.Run(l.shadeOp(0, driver.ShadeDefault, driver.CentroidColor)), b.s.Run(l.holdOp(0)))
 	check("the pixels that hold their colours", l.dst.Data, held)
-	one("holding colours", 3*px, 0, func(i int) error { return b.s.Hold(l.holdOp(i)) })
-	steps = append(steps, func(i int) error { return b.s.Shade(l.shadeOp(i, driver.ShadeDefault, driver.MeanColor)) })
+	one("holding colours", 3*px, 0, func(i int) error { return b.s.Run(l.holdOp(i)) })
+	steps = append(steps, func(i int) error { return b.s.Run(l.shadeOp(i, driver.ShadeDefault, driver.MeanColor)) })
 	what := "low-poly"
 	if len(steps) < 4 {
 		what += " but for triangulation"
@@ -218,7 +218,7 @@ func lowPolyRows(t *testing.T, dev driver.Device, width, height, n int, goal flo
 		}
 		return nil
 	}
-	b.must(b.s.Fill(l.dst.Data, 0xa5))
+	b.must(b.s.Run(&driver.Fill{Dst: l.dst.Data, Value: 0xa5}))
 	one(what, 9*px, goal, all)
 	check("the pictures", l.dst.Data, dst) // that the last repeat has painted
 }

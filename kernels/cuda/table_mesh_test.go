@@ -33,10 +33,10 @@ func placeMesh(t *testing.T, dev driver.Device, n, width, height int) *meshSteps
 		}
 		return bytes
 	}
-	scratch := alloc(t, dev, max(1, need(dev.VoronoiScratch(n, width, height, driver.VoronoiDefault)),
-		need(dev.IslandsScratch(n, width, height)),
-		need(dev.DualTrianglesScratch(n, width, height)), need(dev.HullCompletionScratch(n, width, height)),
-		need(dev.FlipsScratch(n))))
+	scratch := alloc(t, dev, max(1, need(dev.Scratch(&driver.Voronoi{N: n, Width: width, Height: height, Method: driver.VoronoiDefault})),
+		need(dev.Scratch(&driver.Islands{N: n, Width: width, Height: height})),
+		need(dev.Scratch(&driver.DualTriangles{N: n, Width: width, Height: height})), need(dev.Scratch(&driver.HullCompletion{N: n, Width: width, Height: height})),
+		need(dev.Scratch(&driver.Flips{N: n}))))
 	sites, labels, triangles := alloc(t, dev, 8*int64(n)), alloc(t, dev, 4*int64(width)*int64(height)),
 		alloc(t, dev, 24*int64(n))
 	count, counts, status := alloc(t, dev, 4), alloc(t, dev, 16), alloc(t, dev, 32)
@@ -55,8 +55,8 @@ func placeMesh(t *testing.T, dev driver.Device, n, width, height int) *meshSteps
 
 // run enqueues all of them.
 func (m *meshSteps) run(s driver.Stream) error {
-	return errors.Join(s.Voronoi(m.voronoi), s.Islands(m.islands), s.DualTriangles(m.dual), s.HullCompletion(m.hull),
-		s.Flips(m.flips))
+	return errors.Join(s.Run(&m.voronoi), s.Run(&m.islands), s.Run(&m.dual), s.Run(&m.hull),
+		s.Run(&m.flips))
 }
 
 // meshRows adds a row for each step, and one for all.
@@ -108,19 +108,19 @@ func meshRows(t *testing.T, dev driver.Device, side, n int) {
 	check("the way from the sites")
 
 	// Flips changes what it gets, so that it gets a copy each time.
-	b.must(b.s.Voronoi(m.voronoi), b.s.Islands(m.islands), b.s.DualTriangles(m.dual), b.s.HullCompletion(m.hull))
+	b.must(b.s.Run(&m.voronoi), b.s.Run(&m.islands), b.s.Run(&m.dual), b.s.Run(&m.hull))
 	start := alloc(t, dev, m.flips.Triangles.Len)
 	b.must(b.s.Copy(start, m.flips.Triangles), b.s.Wait(t.Context()))
 	name, px, points := fmt.Sprintf("%d sites, %dx%d", n, side, side), int64(side)*int64(side), int64(n)
 	one := func(what string, bytes int64, op func(i int) error) { b.timed(what+", "+name, bytes, 0, 5, op, nil) }
-	one("islands", 4*px, func(int) error { return b.s.Islands(m.islands) })
-	one("dual triangles", 4*px+24*points, func(int) error { return b.s.DualTriangles(m.dual) })
+	one("islands", 4*px, func(int) error { return b.s.Run(&m.islands) })
+	one("dual triangles", 4*px+24*points, func(int) error { return b.s.Run(&m.dual) })
 	one("dual triangles and hull completion", 0, func(int) error {
-		return errors.Join(b.s.DualTriangles(m.dual), b.s.HullCompletion(m.hull))
+		return errors.Join(b.s.Run(&m.dual), b.s.Run(&m.hull))
 	})
-	b.must(b.s.DualTriangles(m.dual), b.s.HullCompletion(m.hull))
+	b.must(b.s.Run(&m.dual), b.s.Run(&m.hull))
 	one("flips, and a copy of the triangles", 0, func(int) error {
-		return errors.Join(b.s.Copy(m.flips.Triangles, start), b.s.Flips(m.flips))
+		return errors.Join(b.s.Copy(m.flips.Triangles, start), b.s.Run(&m.flips))
 	})
 	check("the flips of copies")
 	one("Voronoi diagram to triangulation, all steps", 0, func(int) error { return m.run(b.s) })

@@ -159,7 +159,7 @@ func benchProblem(w, h int, f driver.PixelFormat, regions driver.MaskRegions) *d
 func newBench(t *testing.T, dev driver.Device, p *devicetest.Problem, copies int) *bench {
 	t.Helper()
 	b := &bench{t: t, dev: dev.(*device), s: newStream(t, dev).(*stream)}
-	n, err := dev.MaskPreparedBytes(p.Regions, p.Width, p.Height, driver.MethodDefault)
+	n, err := dev.Scratch(&driver.MaskPrepare{Regions: p.Regions, Width: p.Width, Height: p.Height, Method: driver.MethodDefault})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -172,7 +172,7 @@ func newBench(t *testing.T, dev driver.Device, p *devicetest.Problem, copies int
 		b.must(b.s.Upload(f, [][]byte{p.Pixels}))
 	}
 	b.w.frame.Data = b.frames[0]
-	b.must(b.s.MaskPrepare(b.w.prepare(driver.MethodDefault)), b.s.Wait(t.Context()))
+	b.must(b.s.Run(b.w.prepare(driver.MethodDefault)), b.s.Wait(t.Context()))
 	b.cpu = onCPU(t, p)
 	return b
 }
@@ -189,7 +189,7 @@ func onCPU(t *testing.T, p *devicetest.Problem) *cpuResults {
 	t.Helper()
 	dev := open(t, cpu.Driver)
 	s := newStream(t, dev)
-	n, err := dev.MaskPreparedBytes(p.Regions, p.Width, p.Height, driver.MethodDefault)
+	n, err := dev.Scratch(&driver.MaskPrepare{Regions: p.Regions, Width: p.Width, Height: p.Height, Method: driver.MethodDefault})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -202,9 +202,9 @@ func onCPU(t *testing.T, p *devicetest.Problem) *cpuResults {
 	}
 	err = errors.Join(
 		s.Upload(w.frame.Data, [][]byte{p.Pixels}),
-		s.MaskPrepare(w.prepare(driver.MethodDefault)),
-		s.MaskReduce(w.reduce(devicetest.Strip{Height: p.Height}, false)),
-		s.MaskRaster(w.raster(driver.RasterMask)),
+		s.Run(w.prepare(driver.MethodDefault)),
+		s.Run(w.reduce(devicetest.Strip{Height: p.Height}, false)),
+		s.Run(w.raster(driver.RasterMask)),
 		s.Download(bytesOf(r.stats), w.stats),
 		s.Download(bytesOf(r.hist), w.hist),
 		s.Download(r.mask, w.mask.Data),
@@ -216,7 +216,7 @@ func onCPU(t *testing.T, p *devicetest.Problem) *cpuResults {
 }
 
 // reduceOp is a reduction of copy i of the frame.
-func (b *bench) reduceOp(i int, what driver.MaskWhat) driver.MaskReduce {
+func (b *bench) reduceOp(i int, what driver.MaskWhat) *driver.MaskReduce {
 	op := b.w.reduce(devicetest.Strip{Height: b.w.p.Height}, false)
 	op.Frame.Data = b.frames[i%len(b.frames)]
 	if op.What = what; what&driver.MaskHistogram == 0 {
@@ -226,10 +226,10 @@ func (b *bench) reduceOp(i int, what driver.MaskWhat) driver.MaskReduce {
 }
 
 // checkReduce compares a reduction with the CPU's.
-func (b *bench) checkReduce(op driver.MaskReduce) {
+func (b *bench) checkReduce(op *driver.MaskReduce) {
 	b.t.Helper()
 	stats, hist := make([]driver.MaskStats, op.Stats.Len/statsBytes), make([]uint32, op.Hist.Len/4)
-	b.must(b.s.Fill(op.Stats, 0xa5), b.s.MaskReduce(op), b.s.Download(bytesOf(stats), op.Stats),
+	b.must(b.s.Run(&driver.Fill{Dst: op.Stats, Value: 0xa5}), b.s.Run(op), b.s.Download(bytesOf(stats), op.Stats),
 		b.s.Download(bytesOf(hist), op.Hist), b.s.Wait(b.t.Context()))
 	want := slices.Clone(b.cpu.stats)
 	for i := range want {
@@ -308,10 +308,10 @@ func (b *bench) timed(name string, bytes int64, goal float64, copies int, device
 // rasters adds a row for each method, and the peer.
 func (b *bench) rasters(name string, goal float64) {
 	n := b.w.mask.Data.Len
-	b.timed("memset of "+name, n, 0, 50, func(int) error { return b.s.Fill(b.w.mask.Data, 0) }, nil)
+	b.timed("memset of "+name, n, 0, 50, func(int) error { return b.s.Run(&driver.Fill{Dst: b.w.mask.Data, Value: 0}) }, nil)
 	for _, m := range everyMethod[1:] {
-		b.must(b.s.MaskPrepare(b.w.prepare(m)), b.s.Fill(b.w.mask.Data, 0x5a),
-			b.s.MaskRaster(b.w.raster(driver.RasterMask)))
+		b.must(b.s.Run(b.w.prepare(m)), b.s.Run(&driver.Fill{Dst: b.w.mask.Data, Value: 0x5a}),
+			b.s.Run(b.w.raster(driver.RasterMask)))
 		b.checkMask()
 		copies, g := 50, 0.0
 		if m == driver.Naive {
@@ -320,10 +320,10 @@ func (b *bench) rasters(name string, goal float64) {
 		if m == driver.RowSpans {
 			g = goal
 		}
-		draw := func(int) error { return b.s.MaskRaster(b.w.raster(driver.RasterMask)) }
+		draw := func(int) error { return b.s.Run(b.w.raster(driver.RasterMask)) }
 		b.timed(fmt.Sprintf("mask of %s, %v", name, m), n, g, copies, draw, draw)
 	}
-	b.must(b.s.MaskPrepare(b.w.prepare(driver.MethodDefault)), b.s.Wait(b.t.Context()))
+	b.must(b.s.Run(b.w.prepare(driver.MethodDefault)), b.s.Wait(b.t.Context()))
 }
 
 // covered is how many bytes of pixels all regions have.
@@ -339,9 +339,9 @@ func (b *bench) reduction(name string, what driver.MaskWhat, goal float64) {
 	op := b.reduceOp(0, what)
 	stats, hist := make([]driver.MaskStats, op.Stats.Len/statsBytes), make([]uint32, op.Hist.Len/4)
 	b.timed(name, b.covered()+op.Stats.Len+op.Hist.Len, goal, 40,
-		func(i int) error { return b.s.MaskReduce(b.reduceOp(i, what)) },
+		func(i int) error { return b.s.Run(b.reduceOp(i, what)) },
 		func(i int) error {
-			return errors.Join(b.s.MaskReduce(b.reduceOp(i, what)), b.s.Download(bytesOf(stats), op.Stats),
+			return errors.Join(b.s.Run(b.reduceOp(i, what)), b.s.Download(bytesOf(stats), op.Stats),
 				b.s.Download(bytesOf(hist), op.Hist))
 		})
 }
@@ -350,10 +350,10 @@ func (b *bench) reduction(name string, what driver.MaskWhat, goal float64) {
 func (b *bench) prepares(name string, copies int, methods ...driver.Method) {
 	n := int64(len(b.w.p.Regions.Edges)) * edgeBytes
 	for _, m := range methods {
-		do := func(int) error { return b.s.MaskPrepare(b.w.prepare(m)) }
+		do := func(int) error { return b.s.Run(b.w.prepare(m)) }
 		b.timed(fmt.Sprintf("prepare %s, %v", name, m), n, 0, copies, do, do)
 	}
-	b.must(b.s.MaskPrepare(b.w.prepare(driver.MethodDefault)), b.s.Wait(b.t.Context()))
+	b.must(b.s.Run(b.w.prepare(driver.MethodDefault)), b.s.Wait(b.t.Context()))
 }
 
 const (
@@ -431,7 +431,7 @@ func TestBenchmarks(t *testing.T) {
 			var regions driver.MaskRegions
 			c.draw(&regions)
 			b := newBench(t, dev, benchProblem(4096, 2048, driver.Gray8, regions), 16)
-			draw := func(int) error { return b.s.MaskRaster(b.w.raster(driver.RasterMask)) }
+			draw := func(int) error { return b.s.Run(b.w.raster(driver.RasterMask)) }
 			b.must(draw(0))
 			b.checkMask()
 			b.timed("mask of "+c.name+", 4096x2048", b.w.mask.Data.Len, 0, 10, draw, draw)
@@ -505,7 +505,7 @@ func (b *bench) copies() {
 		CallUS: float64(took) / float64(time.Microsecond) / launches})
 	b.timed("empty launch and Wait", 0, 0, 1, nil, func(int) error { return b.s.Launch() })
 	small := part(b.w.stats, 0, 80)
-	b.timed("Fill of 80 bytes and Wait", 80, 0, 1, nil, func(int) error { return b.s.Fill(small, 0) })
+	b.timed("Fill of 80 bytes and Wait", 80, 0, 1, nil, func(int) error { return b.s.Run(&driver.Fill{Dst: small, Value: 0}) })
 }
 
 // strips adds the whole way of a strip: from host memory to results on the host.
@@ -519,14 +519,14 @@ func (b *bench) strips(rows int) {
 	copy(pinned, src)
 	op := b.w.reduce(devicetest.Strip{Row0: row0, Height: rows}, true)
 	op.Frame.Data = dst
-	first := op
+	first := *op
 	first.Accumulate = false
 	stats, hist := make([]driver.MaskStats, 1), make([]uint32, 256)
-	b.must(b.s.MaskReduce(first))
+	b.must(b.s.Run(&first))
 	b.timed("all, strip of 10240x256 on the device", n, 0, 40, func(i int) error {
-		o := op
+		o := *op
 		o.Frame.Data = part(b.frames[i%len(b.frames)], int64(row0)*int64(p.Stride), n)
-		return b.s.MaskReduce(o)
+		return b.s.Run(&o)
 	}, nil)
 	for _, c := range []struct {
 		name string
@@ -536,18 +536,18 @@ func (b *bench) strips(rows int) {
 		b.timed("upload of a strip of 10240x256 from "+c.name+" host memory", n, 0, 1, nil, func(int) error {
 			return b.s.Upload(dst, [][]byte{c.src})
 		})
-		b.must(b.s.MaskReduce(first))
+		b.must(b.s.Run(&first))
 		b.timed("strip of 10240x256 from "+c.name+" host memory to results on the host", n, c.goal, 1, nil,
 			func(int) error {
 				return errors.Join(
 					b.s.Upload(dst, [][]byte{c.src}),
-					b.s.MaskReduce(op),
+					b.s.Run(op),
 					b.s.Download(bytesOf(stats), op.Stats), b.s.Download(bytesOf(hist), op.Hist))
 			})
 	}
 	// The sums are those of as many strips as were added: all the same.
 	got := make([]driver.MaskStats, 1)
-	b.must(b.s.MaskReduce(first), b.s.Download(bytesOf(got), op.Stats), b.s.Wait(b.t.Context()))
+	b.must(b.s.Run(&first), b.s.Download(bytesOf(got), op.Stats), b.s.Wait(b.t.Context()))
 	if one := got[0]; one.Count == 0 || stats[0].Count%one.Count != 0 ||
 		stats[0].Sum != one.Sum*(stats[0].Count/one.Count) || stats[0].MaxKey != one.MaxKey {
 		b.t.Errorf("accumulated strips: %+v, one is %+v", stats[0], got[0])

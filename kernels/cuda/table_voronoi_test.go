@@ -35,13 +35,13 @@ func scattered(n, width, height int, how string) []driver.Point {
 
 // diagram is a Voronoi on a device.
 func diagram(t *testing.T, dev driver.Device, s driver.Stream, sites []driver.Point, width, height int,
-	m driver.VoronoiMethod) driver.Voronoi {
+	m driver.VoronoiMethod) *driver.Voronoi {
 	t.Helper()
-	n, err := dev.VoronoiScratch(len(sites), width, height, m)
+	n, err := dev.Scratch(&driver.Voronoi{N: len(sites), Width: width, Height: height, Method: m})
 	if err != nil {
 		t.Fatal(err)
 	}
-	op := driver.Voronoi{
+	op := &driver.Voronoi{
 		Sites: alloc(t, dev, 8*int64(len(sites))), N: len(sites), Width: width, Height: height, Method: m,
 		Labels: alloc(t, dev, 4*int64(width)*int64(height)), Scratch: alloc(t, dev, max(n, 1)),
 	}
@@ -120,13 +120,13 @@ func TestVoronoiBenchmarks(t *testing.T) {
 			sites := scattered(c.n, c.width, c.height, c.how)
 			op := diagram(t, dev, b.s, sites, c.width, c.height, c.method)
 			labels := make([]uint32, c.width*c.height)
-			b.must(b.s.Fill(op.Labels, 0xa5), b.s.Voronoi(op), b.s.Download(bytesOf(labels), op.Labels),
+			b.must(b.s.Run(&driver.Fill{Dst: op.Labels, Value: 0xa5}), b.s.Run(op), b.s.Download(bytesOf(labels), op.Labels),
 				b.s.Wait(t.Context()))
 			if c.method != driver.JumpFlood { // which the suite compares
 				checkNearest(t, name, sites, labels, c.width)
 			}
 			copies := max(2, min(20, 1<<28/len(labels)))
-			b.timed(name, op.Sites.Len+op.Labels.Len, c.goal, copies, func(int) error { return b.s.Voronoi(op) }, nil)
+			b.timed(name, op.Sites.Len+op.Labels.Len, c.goal, copies, func(int) error { return b.s.Run(op) }, nil)
 		})
 	}
 }

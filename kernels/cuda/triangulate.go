@@ -7,8 +7,6 @@
 package cuda
 
 import (
-	"fmt"
-
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 
@@ -21,46 +19,18 @@ const (
 
 func (d *device) TriangulateScratch(n int) (int64, error) { return triangulateScratch(n) }
 
-func (s *stream) Triangulate(op driver.Triangulate) error {
-	return s.enqueue("Triangulate", 0, func() error { return s.triangulate(op) })
-}
-
-func (s *stream) triangulate(op driver.Triangulate) error {
-	need, err := triangulateScratch(op.N)
-	if err != nil {
-		return err
-	}
-	var spans [4]span
-	for i, f := range []struct {
-		field string
-		slice driver.Slice
-		bytes int64
-	}{
-		{"Points", op.Points, pointBytes * int64(op.N)},
-		{"Triangles", op.Triangles, 2 * triangleBytes * int64(op.N)},
-		{"Count", op.Count, 4},
-		{"Scratch", op.Scratch, need},
-	} {
-		if spans[i], err = s.dev.structs(f.slice, f.field); err != nil {
-			return err
-		}
-		if spans[i].n < f.bytes {
-			return fmt.Errorf("%s: %d bytes, %d are needed", f.field, spans[i].n, f.bytes)
-		}
-	}
-	points, triangles, count, scratch := spans[0], spans[1], spans[2], spans[3]
-	for _, to := range spans[1:] {
-		to.overwritten()
-	}
+func (s *stream) triangulate(op *driver.Triangulate) error {
 	if op.N < 3 {
-		return s.fill(count.at(), 0, 4)
+		return s.fill(at(op.Count), 0, 4)
 	}
 	l := layoutTriangulate(op.N)
-	if err := s.fill(scratch.at()+uint64(l.state), 0, l.zeroed-l.state); err != nil {
+	scratch := at(op.Scratch)
+	if err := s.fill(scratch+uint64(l.state), 0, l.zeroed-l.state); err != nil {
 		return err
 	}
-	args := l.args(scratch.at(), op.N)
-	args.Points, args.Triangles, args.Count, args.Fault = points.at(), triangles.at(), count.at(), s.faultAt()
+	args := l.args(scratch, op.N)
+	args.Points, args.Triangles, args.Count = at(op.Points), at(op.Triangles), at(op.Count)
+	args.Fault = s.faultAt()
 	blocks := func(items int) int { return ceilDiv(op.N, triangulateThreads*items) }
 	units := s.dev.info.ComputeUnits
 	all := min(units*pointBlocks, blocks(1))

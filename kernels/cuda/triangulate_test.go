@@ -30,7 +30,7 @@ type triangulator struct {
 
 func newTriangulator(t *testing.T, dev driver.Device, most, sets int) *triangulator {
 	t.Helper()
-	scratch, err := dev.TriangulateScratch(most)
+	scratch, err := dev.Scratch(&driver.Triangulate{N: most})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,8 +53,8 @@ func (x *triangulator) run(t testing.TB, i int, points []driver.Point) ([]driver
 	var n [1]uint32
 	err := errors.Join(
 		x.s.Upload(op.Points, [][]byte{bytesOf(points)}),
-		x.s.Fill(op.Triangles, 0xa5), x.s.Fill(op.Count, 0xa5), x.s.Fill(op.Scratch, 0xa5),
-		x.s.Triangulate(op),
+		x.s.Run(&driver.Fill{Dst: op.Triangles, Value: 0xa5}), x.s.Run(&driver.Fill{Dst: op.Count, Value: 0xa5}), x.s.Run(&driver.Fill{Dst: op.Scratch, Value: 0xa5}),
+		x.s.Run(&op),
 		x.s.Download(bytesOf(n[:]), op.Count),
 		x.s.Wait(t.Context()))
 	if err != nil {
@@ -258,8 +258,8 @@ func triangulations(t *testing.T, dev driver.Device, small int) {
 			})
 			b := &bench{t: st, dev: dev.(*device), s: x.s.(*stream)}
 			b.timed(name, (pointBytes+2*triangleBytes)*int64(len(points)), c.goal, sets,
-				func(i int) error { return x.s.Triangulate(x.ops[i%sets]) },
-				func(i int) error { return x.s.Triangulate(x.ops[i%sets]) })
+				func(i int) error { return x.s.Run(&x.ops[i%sets]) },
+				func(i int) error { return x.s.Run(&x.ops[i%sets]) })
 		})
 	}
 }

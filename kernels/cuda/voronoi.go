@@ -5,74 +5,23 @@
 package cuda
 
 import (
-	"fmt"
-
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 
 // voronoiHardBlocks is how many blocks a multiprocessor gets of voronoi_hard, for what the device cannot tell before.
 const voronoiHardBlocks = 4
 
-func (d *device) VoronoiScratch(n, width, height int, m driver.VoronoiMethod) (int64, error) {
-	if err := checkVoronoi(n, width, height, m); err != nil {
-		return 0, fmt.Errorf("cuda: Voronoi: %w", err)
-	}
-	return layVoronoi(n, width, height, m).bytes, nil
-}
-
-func checkVoronoi(n, width, height int, m driver.VoronoiMethod) error {
-	switch {
-	case n < 0 || n > driver.MaxPoints:
-		return fmt.Errorf("N = %d: must be 0 to %d", n, driver.MaxPoints)
-	case width < 1 || width > driver.MaxSide || height < 1 || height > driver.MaxSide ||
-		width*height > driver.MaxPixels:
-		return fmt.Errorf("Width, Height = %d, %d: sides must be 1 to %d, and no more than %d pixels", width, height,
-			driver.MaxSide, driver.MaxPixels)
-	case m > driver.Banding:
-		return fmt.Errorf("Method = %d: %w", m, driver.ErrNotSupported)
-	}
-	return nil
-}
-
-func (s *stream) Voronoi(op driver.Voronoi) error {
-	return s.enqueue("Voronoi", 0, func() error { return s.voronoi(op) })
-}
-
-func (s *stream) voronoi(op driver.Voronoi) error {
-	if err := checkVoronoi(op.N, op.Width, op.Height, op.Method); err != nil {
-		return err
-	}
+func (s *stream) voronoi(op *driver.Voronoi) error {
 	l := layVoronoi(op.N, op.Width, op.Height, op.Method)
-	sites, err := s.dev.structs(op.Sites, "Sites")
-	if err != nil {
-		return err
-	}
-	labels, err := s.dev.structs(op.Labels, "Labels")
-	if err != nil {
-		return err
-	}
-	scratch, err := s.dev.structs(op.Scratch, "Scratch")
-	if err != nil {
-		return err
-	}
 	pixels := op.Width * op.Height
-	switch {
-	case sites.n != 8*int64(op.N):
-		return fmt.Errorf("Sites: %d bytes, %d are needed", sites.n, 8*op.N)
-	case labels.n != 4*int64(pixels):
-		return fmt.Errorf("Labels: %d bytes, %d are needed", labels.n, 4*pixels)
-	case scratch.n < l.bytes:
-		return fmt.Errorf("Scratch: %d bytes, %d are needed", scratch.n, l.bytes)
-	}
-	labels.overwritten()
-	scratch.overwritten()
 	if op.N == 0 {
-		return s.fill(labels.at(), 0xff, labels.n)
+		return s.fill(at(op.Labels), 0xff, op.Labels.Len)
 	}
-	l.at(scratch.at())
-	l.Sites, l.Labels, l.Fault = sites.at(), labels.at(), s.faultAt()
+	l.at(at(op.Scratch))
+	l.Sites, l.Labels, l.Fault = at(op.Sites), at(op.Labels), s.faultAt()
 	p := &l.voronoiArgs
 	blocks := func(n, each int) int { return (n + each - 1) / each }
+	var err error
 	// Each block takes so many of n in one launch.
 	launch := func(k kernelFor[voronoiArgs], n, each, threads int) {
 		if err == nil {

@@ -2,6 +2,11 @@
 
 package driver
 
+import (
+	"cmp"
+	"math"
+)
+
 const (
 	// MaxBlurSigma is the greatest standard deviation of a [Blur], in pixels.
 	MaxBlurSigma = 100
@@ -43,4 +48,31 @@ func (op *Blur) ScratchBytes() int64 {
 		n += (4*int64(op.Channels)*w*h + Align - 1) / Align * Align
 	}
 	return n
+}
+
+func (op *Blur) Name() string { return "Blur" }
+
+func (op *Blur) Check() error {
+	if err := cmp.Or(
+		CheckSize(op.Name(), "", op.Width, op.Height),
+		between(op.Name(), "Channels", op.Channels, 1, MaxDiffusionChannels),
+	); err != nil {
+		return err
+	}
+	if !(op.Scale > 0 && op.Scale <= math.MaxFloat32) {
+		return refuse(op.Name(), "Scale", op.Scale, "must be more than 0, and finite")
+	}
+	return nil
+}
+
+func (op *Blur) Operands(to []Operand) []Operand {
+	plane := 4 * int64(op.Width) * int64(op.Height)
+	sigma, dst := exact("Sigma", &op.Sigma, plane, Read), exact("Dst", &op.Dst, plane*int64(op.Channels), Write)
+	sigma.Align = 4 // it may be one of several planes
+	dst.Apart = true
+	return append(to,
+		exact("Src", &op.Src, plane*int64(op.Channels), Read),
+		sigma,
+		dst,
+		scratch("Scratch", &op.Scratch, op.ScratchBytes()))
 }

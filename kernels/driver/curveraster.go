@@ -2,6 +2,12 @@
 
 package driver
 
+import (
+	"cmp"
+	"fmt"
+	"math"
+)
+
 const (
 	// MaxCurveCoord bounds the absolute value of a control point's coordinates, in 1/Subpixel px: 2^20 px. A point of a
 	// curve is a sum below 2^28 * 2^33, and a crossing a quotient of numbers below 2^60, so that both are exact in
@@ -100,4 +106,94 @@ func (op *CurveRaster) ScratchBytes() int64 {
 	up := func(n int64) int64 { return (n + Align - 1) / Align * Align }
 	return up(8*int64(op.Width)*int64(op.Height)) + up(48*int64(len(op.Segments))) + up(4*int64(len(op.Segments)+1)) +
 		up(24*int64(len(op.Curves))) + up(20*int64(len(op.Stops)))
+}
+
+func (op *CurveRaster) Name() string { return "CurveRaster" }
+
+func (op *CurveRaster) Check() error {
+	if err := cmp.Or(
+		CheckSize(op.Name(), "", op.Width, op.Height),
+		between(op.Name(), "Channels", op.Channels, 1, MaxDiffusionChannels),
+	); err != nil {
+		return err
+	}
+	return op.checkCurves()
+}
+
+func (op *CurveRaster) checkCurves() error {
+	name := op.Name()
+	switch {
+	case len(op.Segments) > MaxCurveSegments:
+		return refuse(name, "len(Segments)", len(op.Segments),
+			"must be at most %d", MaxCurveSegments)
+	case len(op.Stops) > MaxCurveStops:
+		return refuse(name, "len(Stops)", len(op.Stops), "must be at most %d", MaxCurveStops)
+	}
+	for i := range op.Segments {
+		s := &op.Segments[i]
+		for k := range s.X {
+			for _, c := range [...]struct {
+				axis string
+				v    int32
+			}{{"X", s.X[k]}, {"Y", s.Y[k]}} {
+				if c.v < -MaxCurveCoord || c.v > MaxCurveCoord {
+					return refuse(name, fmt.Sprintf("Segments[%d].%s[%d]", i, c.axis, k), c.v,
+						"must be -%d to %[1]d", MaxCurveCoord)
+				}
+			}
+		}
+		if MaxCurvePieces>>s.LogPieces == 0 {
+			return refuse(name, fmt.Sprintf("Segments[%d].LogPieces", i), s.LogPieces,
+				"makes more than %d pieces", MaxCurvePieces)
+		}
+		if uint64(s.Curve) >= uint64(len(op.Curves)) {
+			return refuse(name, fmt.Sprintf("Segments[%d].Curve", i), s.Curve,
+				"must be less than %d, the number of curves", len(op.Curves))
+		}
+		first := s.Start == 0 && (i == 0 || s.Curve > op.Segments[i-1].Curve)
+		next := i > 0 && s.Curve == op.Segments[i-1].Curve && uint64(s.Start) == uint64(op.Segments[i-1].Start)+
+			CurveUnit
+		if !first && !next {
+			return refuse(name, fmt.Sprintf("Segments[%d]", i), fmt.Sprintf("curve %d from %d", s.Curve, s.Start),
+				"does not follow the segment before")
+		}
+	}
+	for i := range op.Curves {
+		c := &op.Curves[i]
+		if c.Barrier > 1 {
+			return refuse(name, fmt.Sprintf("Curves[%d].Barrier", i), c.Barrier, "must be 0 or 1")
+		}
+		for _, side := range [...]struct {
+			name  string
+			stops CurveStops
+		}{{"Left", c.Left}, {"Right", c.Right}} {
+			first, n := uint64(side.stops.First), uint64(side.stops.Count)
+			if first+n > uint64(len(op.Stops)) {
+				return refuse(name, fmt.Sprintf("Curves[%d].%s", i, side.name), side.stops,
+					"reaches past the %d stops", len(op.Stops))
+			}
+			for k := first + 1; k < first+n; k++ {
+				if op.Stops[k].At < op.Stops[k-1].At {
+					return refuse(name, fmt.Sprintf("Stops[%d].At", k), op.Stops[k].At,
+						"is less than that of the stop before")
+				}
+			}
+		}
+	}
+	for i := range op.Stops {
+		for c, v := range op.Stops[i].Values[:op.Channels] {
+			if !(math.Abs(float64(v)) <= math.MaxFloat32) {
+				return refuse(name, fmt.Sprintf("Stops[%d].Values[%d]", i, c), v, "must be finite")
+			}
+		}
+	}
+	return nil
+}
+
+func (op *CurveRaster) Operands(to []Operand) []Operand {
+	pixels := int64(op.Width) * int64(op.Height)
+	return append(to,
+		exact("Flags", &op.Flags, pixels, Read|Write),
+		exact("Values", &op.Values, 4*pixels*int64(op.Channels), Read|Write),
+		scratch("Scratch", &op.Scratch, op.ScratchBytes()))
 }

@@ -2,6 +2,11 @@
 
 package driver
 
+import (
+	"cmp"
+	"unsafe"
+)
+
 // DiffusionFlags say what is known of a pixel.
 type DiffusionFlags = uint8
 
@@ -101,7 +106,7 @@ type DiffusionCounts struct {
 // DiffusionSetup prepares a solver for a set of constraints. It depends on where they are, not on their values, and
 // serves any number of [DiffusionSolve] ops.
 //
-// Flags are Width*Height bytes in row-major order. Dst has the bytes that Device.DiffusionSetupBytes says, and Counts
+// Flags are Width*Height bytes in row-major order. Dst has the bytes that Device.Scratch says, and Counts
 // receives one DiffusionCounts. What is in Dst is the backend's own. Flags outside of [DiffusionAllFlags] fail the op.
 //
 // Complexity: grows with the pixels. Source: Dendy, Black box multigrid, 1982; with barriers, Vaněk and others,
@@ -154,7 +159,7 @@ type DiffusionStatus struct {
 // Setup is what [DiffusionSetup] made of Flags on the same grid. Both are only read, by any number of solves at a time.
 // Colours are float32 in planes of Width*Height, one for each channel; pixels that are not fixed are not looked at, the
 // others are finite. X, of the same size, receives the solution, with the colours where pixels are fixed. State has the
-// bytes that Device.DiffusionStateBytes says; it is the solver's memory between ops. Status receives one
+// bytes that Device.Scratch says; it is the solver's memory between ops. Status receives one
 // DiffusionStatus.
 //
 // The arithmetic is float32; backends differ by rounding. One backend gives the same bits whatever its number of
@@ -172,4 +177,51 @@ type DiffusionSolve struct {
 	X         Slice
 	State     Slice
 	Status    Slice
+}
+
+func (g *DiffusionGrid) check(op string) error {
+	return cmp.Or(CheckSize(op, "Grid.", g.Width, g.Height),
+		named(op, "Grid.Method", g.Method, DiffusionVariableStencil, "method"))
+}
+
+func (op *DiffusionSetup) Name() string { return "DiffusionSetup" }
+
+func (op *DiffusionSetup) Check() error { return op.Grid.check(op.Name()) }
+
+func (op *DiffusionSetup) Operands(to []Operand) []Operand {
+	return append(to,
+		exact("Flags", &op.Flags, int64(op.Grid.Width)*int64(op.Grid.Height), Read),
+		exact("Counts", &op.Counts, int64(unsafe.Sizeof(DiffusionCounts{})), Write),
+		scratch("Dst", &op.Dst, BackendSized))
+}
+
+func (op *DiffusionSolve) Name() string { return "DiffusionSolve" }
+
+func (op *DiffusionSolve) Check() error {
+	name := op.Name()
+	if err := cmp.Or(
+		op.Grid.check(name),
+		between(name, "Channels", op.Channels, 1, MaxDiffusionChannels),
+		named(name, "Start", op.Start, DiffusionContinue, "start"),
+	); err != nil {
+		return err
+	}
+	switch {
+	case op.Cycles < 1:
+		return refuse(name, "Cycles", op.Cycles, "must be 1 or more")
+	case !(op.Tolerance > 0):
+		return refuse(name, "Tolerance", op.Tolerance, "must be more than 0")
+	}
+	return nil
+}
+
+func (op *DiffusionSolve) Operands(to []Operand) []Operand {
+	pixels := int64(op.Grid.Width) * int64(op.Grid.Height)
+	return append(to,
+		exact("Flags", &op.Flags, pixels, Read),
+		made("Setup", &op.Setup),
+		exact("Colours", &op.Colours, 4*pixels*int64(op.Channels), Read),
+		exact("X", &op.X, 4*pixels*int64(op.Channels), Read|Write),
+		scratch("State", &op.State, BackendSized),
+		exact("Status", &op.Status, int64(unsafe.Sizeof(DiffusionStatus{})), Read|Write))
 }

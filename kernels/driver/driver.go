@@ -37,34 +37,10 @@ type Device interface {
 	Alloc(bytes int64) (Mem, error)
 	// NewStream makes an in-order queue. Higher priority runs first where the device can do so.
 	NewStream(priority int) (Stream, error)
-	// MaskPreparedBytes says how large the Dst of a [MaskPrepare] with these arguments has to be.
-	MaskPreparedBytes(r MaskRegions, width, height int, method Method) (int64, error)
-	// TriangulateScratch says how large the Scratch of a [Triangulate] of n points has to be. It returns an error
-	// that matches [ErrNotSupported] where the backend lacks the op.
-	TriangulateScratch(n int) (int64, error)
-	// VoronoiScratch says how large the Scratch of a [Voronoi] with these arguments has to be. It returns an error that
-	// matches [ErrNotSupported] where the backend lacks the op or the method.
-	VoronoiScratch(n, width, height int, m VoronoiMethod) (int64, error)
-	// IslandsScratch says how large the Scratch of an [Islands] has to be. It returns an error that matches
-	// [ErrNotSupported] where the backend lacks the op; so do the three that follow.
-	IslandsScratch(n, width, height int) (int64, error)
-	// DualTrianglesScratch says how large the Scratch of a [DualTriangles] has to be.
-	DualTrianglesScratch(n, width, height int) (int64, error)
-	// HullCompletionScratch says how large the Scratch of a [HullCompletion] has to be.
-	HullCompletionScratch(n, width, height int) (int64, error)
-	// FlipsScratch says how large the Scratch of a [Flips] of n points has to be.
-	FlipsScratch(n int) (int64, error)
-	// SelectVerticesScratch says how large the Scratch of a [SelectVertices] with these arguments has to be. It returns
-	// an error that matches [ErrNotSupported] where the backend lacks the op.
-	SelectVerticesScratch(n, width, height int, rule VertexRule) (int64, error)
-	// ShadeScratch says how large the Scratch of a [Shade] of up to n triangles has to be. It returns an error that
-	// matches [ErrNotSupported] where the backend lacks the op or the method.
-	ShadeScratch(n, width, height int, m ShadeMethod) (int64, error)
-	// DiffusionSetupBytes says how large the Dst of a [DiffusionSetup] has to be. It returns an error that matches
-	// [ErrNotSupported] where the backend lacks the ops, or lacks them for such a grid.
-	DiffusionSetupBytes(g DiffusionGrid) (int64, error)
-	// DiffusionStateBytes says how large the State of a [DiffusionSolve] has to be.
-	DiffusionStateBytes(g DiffusionGrid, channels int) (int64, error)
+	// Scratch says how large the slice of an op has to be whose length is the backend's to say: Scratch of most ops,
+	// State of DiffusionSolve, Dst of the ops that prepare something. Slices of the op are not looked at. It returns an
+	// error that matches [ErrNotSupported] where the backend lacks the op, or its method.
+	Scratch(Op) (int64, error)
 	// Close frees the device. All streams must have been closed and all memory freed.
 	Close() error
 }
@@ -97,32 +73,8 @@ type Stream interface {
 	Upload(dst Slice, src [][]byte) error
 	// Download copies src to dst, whose length is src.Len.
 	Download(dst []byte, src Slice) error
-	// Fill sets each byte of dst.
-	Fill(dst Slice, value byte) error
-
-	MaskPrepare(MaskPrepare) error
-	MaskReduce(MaskReduce) error
-	MaskRaster(MaskRaster) error
-
-	Triangulate(Triangulate) error
-	Voronoi(Voronoi) error
-	Islands(Islands) error
-	DualTriangles(DualTriangles) error
-	HullCompletion(HullCompletion) error
-	Flips(Flips) error
-	Edges(Edges) error
-	SelectVertices(SelectVertices) error
-	Shade(Shade) error
-	Hold(Hold) error
-
-	DiffusionSetup(DiffusionSetup) error
-	DiffusionSolve(DiffusionSolve) error
-	CurveRaster(CurveRaster) error
-	Blur(Blur) error
-	Unpack(Unpack) error
-	Pack(Pack) error
-	Fingerprint(Fingerprint) error
-
+	// Run enqueues an op.
+	Run(Op) error
 	// Wait blocks until everything enqueued is done. When ctx ends first, work that has not begun is dropped,
 	// work that can stop early does, and Wait returns ctx's cause; but it never returns before the stream has
 	// drained, so that memory can go back.

@@ -25,7 +25,7 @@ type MeshCounts struct {
 //
 // Triangles has room for 2N of them. They are in the order of the blocks, row by row, and start with their least index.
 // Counts receives the number of them and of the sites. Triangles that find no room, which a mesh without flaws has none
-// of, are left out. Scratch has at least Device.DualTrianglesScratch bytes. The result does not depend on the backend.
+// of, are left out. Scratch has at least Device.Scratch bytes. The result does not depend on the backend.
 // Time grows with the pixels.
 //
 // Source: Ke and Huang, Parallel Low Poly Style Image/Video Converter; Zhang and Fan, Parallel Delaunay Triangulation;
@@ -38,4 +38,17 @@ type DualTriangles struct {
 	Triangles     Slice // of Triangle
 	Counts        Slice // one MeshCounts
 	Scratch       Slice
+}
+
+func (op *DualTriangles) Name() string { return "DualTriangles" }
+
+func (op *DualTriangles) Check() error { return checkDiagram(op.Name(), op.N, op.Width, op.Height) }
+
+func (op *DualTriangles) Operands(to []Operand) []Operand {
+	return append(to,
+		exact("Sites", &op.Sites, 8*int64(op.N), Read),
+		exact("Labels", &op.Labels, 4*int64(op.Width)*int64(op.Height), Read),
+		exact("Triangles", &op.Triangles, 2*12*int64(op.N), Write),
+		exact("Counts", &op.Counts, 16, Write),
+		scratch("Scratch", &op.Scratch, BackendSized))
 }

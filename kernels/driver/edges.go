@@ -22,3 +22,13 @@ type Edges struct {
 	// Dst receives Width*Height uint16, 0 to MaxEdge, in row-major order.
 	Dst Slice
 }
+
+func (op *Edges) Name() string { return "Edges" }
+
+func (op *Edges) Check() error { return op.Src.check(op.Name(), "Src") }
+
+func (op *Edges) Operands(to []Operand) []Operand {
+	return append(to,
+		op.Src.operand("Src", Read),
+		exact("Dst", &op.Dst, 2*int64(op.Src.Width)*int64(op.Src.Height), Write))
+}

@@ -2,6 +2,8 @@
 
 package driver
 
+import "fmt"
+
 // FingerprintPrime is the modulus of [Fingerprint], a Mersenne prime: 2^61 - 1.
 const FingerprintPrime = 1<<61 - 1
 
@@ -29,4 +31,21 @@ type Fingerprint struct {
 	Keys [2]uint64
 	// Dst receives the hash under each key, 0 to FingerprintPrime-1, as a uint64. It does not overlap Src.
 	Dst Slice
+}
+
+func (op *Fingerprint) Name() string { return "Fingerprint" }
+
+func (op *Fingerprint) Check() error {
+	for i, k := range op.Keys {
+		if k < 2 || k > FingerprintPrime-2 {
+			return refuse(op.Name(), fmt.Sprintf("Keys[%d]", i), k, "must be 2 to %d", uint64(FingerprintPrime-2))
+		}
+	}
+	return nil
+}
+
+func (op *Fingerprint) Operands(to []Operand) []Operand {
+	dst := exact("Dst", &op.Dst, FingerprintBytes, Write)
+	dst.Apart = true
+	return append(to, made("Src", &op.Src), dst)
 }

@@ -2,6 +2,8 @@
 
 package driver
 
+import "cmp"
+
 // FlipStatus is what came of [Flips]. Mirrored in memory as eight 4-byte integers: 32 bytes.
 //
 // The five fields from Inverted on say whether what was given is a triangulation. Together they tell: triangles that
@@ -45,7 +47,7 @@ func (s *FlipStatus) Sound(triangles int) bool {
 // Without triangles it is sound if all points are on one line, and Missing is Counts.Sites otherwise.
 //
 // Triangles are changed in place; their order is the backend's, and deterministic. Each starts with its least index.
-// Scratch has at least Device.FlipsScratch(N) bytes. Time grows with the triangles and the flips.
+// Scratch has at least Device.Scratch bytes. Time grows with the triangles and the flips.
 //
 // Source: Zhang and Fan, Parallel Delaunay Triangulation, which leaves it to others.
 type Flips struct {
@@ -60,3 +62,19 @@ type Flips struct {
 
 // MaxFlipRounds is the most rounds that [Flips] can be told to do.
 const MaxFlipRounds = 1 << 20
+
+func (op *Flips) Name() string { return "Flips" }
+
+func (op *Flips) Check() error {
+	return cmp.Or(between(op.Name(), "N", op.N, 0, MaxPoints),
+		between(op.Name(), "Rounds", op.Rounds, 1, MaxFlipRounds))
+}
+
+func (op *Flips) Operands(to []Operand) []Operand {
+	return append(to,
+		exact("Points", &op.Points, 8*int64(op.N), Read),
+		exact("Triangles", &op.Triangles, 2*12*int64(op.N), Read|Write),
+		exact("Counts", &op.Counts, 16, Read),
+		exact("Status", &op.Status, 32, Write),
+		scratch("Scratch", &op.Scratch, BackendSized))
+}

@@ -2,6 +2,11 @@
 
 package driver
 
+import (
+	"cmp"
+	"math"
+)
+
 // Hold keeps the colours of the frame before, in a video, on triangles that [Shade] has painted, as far as they are
 // near.
 //
@@ -28,4 +33,37 @@ type Hold struct {
 	Dst       Image // painted by Shade
 	Colors    Slice // of Max pixels without a gap, as Shade wrote them
 	Changed   Slice // one uint32
+}
+
+func (op *Hold) Name() string { return "Hold" }
+
+func (op *Hold) Check() error {
+	name := op.Name()
+	if err := cmp.Or(
+		op.Before.check(name, "Before"),
+		op.Dst.check(name, "Dst"),
+		op.Dst.as(name, "Dst", &op.Before, "Before"),
+		between(name, "N", op.N, 0, MaxPoints),
+		between(name, "Max", op.Max, 0, 2*MaxPoints),
+		between(name, "Jump", op.Jump, 0, math.MaxUint16),
+	); err != nil {
+		return err
+	}
+	if op.Limit < 0 || op.Limit > op.Jump {
+		return refuse(name, "Limit", op.Limit, "must be 0 to Jump, %d", op.Jump)
+	}
+	return nil
+}
+
+func (op *Hold) Operands(to []Operand) []Operand {
+	dst := op.Dst.operand("Dst", Read|Write)
+	dst.Apart = true
+	return append(to,
+		exact("Points", &op.Points, 8*int64(op.N), Read),
+		exact("Triangles", &op.Triangles, 12*int64(op.Max), Read),
+		exact("Count", &op.Count, 4, Read),
+		exact("Colors", &op.Colors, int64(op.Dst.Format.PixelBytes())*int64(op.Max), Read|Write),
+		exact("Changed", &op.Changed, 4, Write),
+		op.Before.operand("Before", Read),
+		dst)
 }

@@ -17,7 +17,7 @@ package driver
 // Triangles are written behind those that Counts says there are, chain by chain and place by place, in the order of the
 // cuts, and start with their least index. What finds no room in 2N is left out. Counts.Triangles grows by their number;
 // Counts.Border receives the edges of the ring before, Counts.Hull those of it after. Scratch has at least
-// Device.HullCompletionScratch bytes. The result does not depend on the backend. Time grows with the sides.
+// Device.Scratch bytes. The result does not depend on the backend. Time grows with the sides.
 //
 // Source: Ke and Huang, Parallel Low Poly Style Image/Video Converter, says what is missing. The chains are those of
 // Andrew (Another efficient algorithm for convex hulls in two dimensions, 1979).
@@ -29,4 +29,17 @@ type HullCompletion struct {
 	Triangles     Slice // of Triangle; room for 2N
 	Counts        Slice // one MeshCounts
 	Scratch       Slice
+}
+
+func (op *HullCompletion) Name() string { return "HullCompletion" }
+
+func (op *HullCompletion) Check() error { return checkDiagram(op.Name(), op.N, op.Width, op.Height) }
+
+func (op *HullCompletion) Operands(to []Operand) []Operand {
+	return append(to,
+		exact("Sites", &op.Sites, 8*int64(op.N), Read),
+		exact("Labels", &op.Labels, 4*int64(op.Width)*int64(op.Height), Read),
+		exact("Triangles", &op.Triangles, 2*12*int64(op.N), Read|Write),
+		exact("Counts", &op.Counts, 16, Read|Write),
+		scratch("Scratch", &op.Scratch, BackendSized))
 }

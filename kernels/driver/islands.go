@@ -2,6 +2,8 @@
 
 package driver
 
+import "cmp"
+
 // Islands takes the pixels of a Voronoi diagram away from sites that they can't be reached from, and gives them to
 // others, so that [DualTriangles] finds no triangles that turn the wrong way.
 //
@@ -15,7 +17,7 @@ package driver
 // those of JumpFlood there are pixels with a site that is not their nearest, too.
 //
 // Labels is changed in place; Count receives how many pixels lost their label, a uint32. Scratch has at least
-// Device.IslandsScratch bytes. The result does not depend on the backend. Time grows with the pixels, and with the
+// Device.Scratch bytes. The result does not depend on the backend. Time grows with the pixels, and with the
 // islands.
 //
 // Source: Ke and Huang, Parallel Low Poly Style Image/Video Converter, and Zhang and Fan, Parallel Delaunay
@@ -28,4 +30,21 @@ type Islands struct {
 	Labels        Slice // of Width*Height uint32, as Voronoi writes them
 	Count         Slice // one uint32
 	Scratch       Slice
+}
+
+func (op *Islands) Name() string { return "Islands" }
+
+func (op *Islands) Check() error { return checkDiagram(op.Name(), op.N, op.Width, op.Height) }
+
+func (op *Islands) Operands(to []Operand) []Operand {
+	return append(to,
+		exact("Sites", &op.Sites, 8*int64(op.N), Read),
+		exact("Labels", &op.Labels, 4*int64(op.Width)*int64(op.Height), Read|Write),
+		exact("Count", &op.Count, 4, Write),
+		scratch("Scratch", &op.Scratch, BackendSized))
+}
+
+// checkDiagram checks the size of a Voronoi diagram of n sites.
+func checkDiagram(op string, n, width, height int) error {
+	return cmp.Or(between(op, "N", n, 0, MaxPoints), CheckSize(op, "", width, height))
 }

@@ -2,6 +2,13 @@
 
 package driver
 
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"unsafe"
+)
+
 // Coordinates of vertices are in units of 1/Subpixel px. Pixel (i, j) is sampled at its centre,
 // (i*Subpixel + Subpixel/2, j*Subpixel + Subpixel/2).
 const (
@@ -92,13 +99,125 @@ func (m Method) String() string {
 // MaskPrepare finds the pixels of each region within an image of Width x Height and writes them to Dst in a form
 // of the backend's own, for use by any number of [MaskReduce] and [MaskRaster] on the same device. Dst may be moved
 // as bytes (it holds no pointers), but not to another backend.
-// Complexity and scratch are the backend's; deterministic.
+// Dst has at least the bytes that Device.Scratch says; an op with less fails in the backend, which alone can tell, and
+// need not look at the edges twice for it. Complexity is the backend's; deterministic.
 type MaskPrepare struct {
-	Regions MaskRegions
+	Regions MaskRegions // not to be changed from the first Check on
 	Width   int
 	Height  int
 	Method  Method
-	Dst     Slice // at least Device.MaskPreparedBytes
+	Dst     Slice
+
+	checked regionsID // Regions that Check found right
+}
+
+// regionsID tells one MaskRegions from another by where its memory is.
+type regionsID struct {
+	edges            *Edge
+	regions          *Region
+	nEdges, nRegions int
+}
+
+func (r *MaskRegions) id() regionsID {
+	return regionsID{unsafe.SliceData(r.Edges), unsafe.SliceData(r.Regions), len(r.Edges), len(r.Regions)}
+}
+
+// maxRegions bounds the regions of a set, so that sizes computed from counts don't overflow.
+const maxRegions = math.MaxInt32
+
+func (op *MaskPrepare) Name() string { return "MaskPrepare" }
+
+// Check looks at each edge once; for regions that it has found right, and copies of the op, never again.
+func (op *MaskPrepare) Check() error {
+	if err := cmp.Or(
+		named(op.Name(), "Method", op.Method, RowSpans, "method"),
+		CheckSize(op.Name(), "", op.Width, op.Height),
+	); err != nil {
+		return err
+	}
+	if id := op.Regions.id(); id != op.checked {
+		if err := op.Regions.check(op.Name()); err != nil {
+			return err
+		}
+		op.checked = id
+	}
+	return nil
+}
+
+func (r *MaskRegions) check(op string) error {
+	switch {
+	case int64(len(r.Edges)) > math.MaxInt32:
+		return refuse(op, "Regions.Edges", len(r.Edges), "are more than %d", math.MaxInt32)
+	case int64(len(r.Regions)) > maxRegions:
+		return refuse(op, "Regions.Regions", len(r.Regions), "are more than %d", maxRegions)
+	}
+	done := 0 // edges whose coordinates were checked
+	for i, g := range r.Regions {
+		field := func() string { return fmt.Sprintf("Regions.Regions[%d]", i) }
+		first, end := uint64(g.FirstEdge), uint64(g.FirstEdge)+uint64(g.EdgeCount)
+		if end > uint64(len(r.Edges)) {
+			return refuse(op, field(), g, "reaches past the %d edges", len(r.Edges))
+		}
+		if g.Fill > EvenOdd {
+			return refuse(op, field()+".Fill", g.Fill, "is no fill rule")
+		}
+		if int(first) > done {
+			if err := checkCoordinates(op, r.Edges, done, int(first)); err != nil {
+				return err
+			}
+			done = int(first)
+		}
+		// Rings are closed where the points at which edges start are those at which edges end, counted with
+		// multiplicity. Sums of hashes tell: rings always pass, anything else fails but once in 2^64.
+		var sum uint64
+		beyond := false
+		for _, e := range r.Edges[first:end] {
+			beyond = beyond || e.beyond()
+			sum += hashPoint(e.X0, e.Y0) - hashPoint(e.X1, e.Y1)
+		}
+		if beyond {
+			return checkCoordinates(op, r.Edges, int(first), int(end))
+		}
+		if sum != 0 {
+			return refuse(op, field(), g, "is open: its edges form no closed rings")
+		}
+		done = max(done, int(end))
+	}
+	return checkCoordinates(op, r.Edges, done, len(r.Edges))
+}
+
+// checkCoordinates names the first of edges [from, to) that is out of bounds.
+func checkCoordinates(op string, edges []Edge, from, to int) error {
+	for i, e := range edges[from:to] {
+		if e.beyond() {
+			return refuse(op, fmt.Sprintf("Regions.Edges[%d]", from+i), e, "has a coordinate beyond %d", MaxCoord)
+		}
+	}
+	return nil
+}
+
+func (e *Edge) beyond() bool {
+	return max(e.X0, e.Y0, e.X1, e.Y1) > MaxCoord || min(e.X0, e.Y0, e.X1, e.Y1) < -MaxCoord
+}
+
+// hashPoint is the finaliser of SplitMix64.
+func hashPoint(x, y int32) uint64 {
+	h := uint64(uint32(x))<<32 | uint64(uint32(y))
+	h = (h ^ h>>30) * 0xbf58476d1ce4e5b9
+	h = (h ^ h>>27) * 0x94d049bb133111eb
+	return h ^ h>>31
+}
+
+func (op *MaskPrepare) Operands(to []Operand) []Operand {
+	return append(to, scratch("Dst", &op.Dst, 0))
+}
+
+// checkRun checks a range of regions.
+func checkRun(op string, first, count int) error {
+	if first < 0 || count < 0 || first > maxRegions || count > maxRegions-first {
+		return refuse(op, "First, Count", [2]int{first, count}, "must not be negative, nor end beyond %d", maxRegions)
+	}
+	return nil
 }
 
 // MaskStats are the sums of one channel of one region. They are integers, exact, and independent of the order
@@ -170,7 +289,7 @@ const (
 // are not rows of the image it was prepared for.
 //
 // A sample of a 16-bit format above Levels-1 is counted in the sums and extrema as it is, and in the histogram
-// under its low Bits; MaskExtrema is set whenever Bits < 16, so that the caller sees it in Max.
+// under its low Bits. Backends compute what [MaskReduce.Computes] says, so that the caller sees it in Max.
 type MaskReduce struct {
 	Prepared   Slice
 	First      int
@@ -181,6 +300,45 @@ type MaskReduce struct {
 	Accumulate bool
 	Stats      Slice
 	Hist       Slice
+}
+
+func (op *MaskReduce) Name() string { return "MaskReduce" }
+
+// Computes is What, with MaskExtrema where samples can be larger than their bits say.
+func (op *MaskReduce) Computes() MaskWhat {
+	if op.Frame.Format.SampleBytes == 2 && op.Frame.Format.Bits < 16 {
+		return op.What | MaskExtrema
+	}
+	return op.What
+}
+
+func (op *MaskReduce) Check() error {
+	if err := op.Frame.check(op.Name(), "Frame"); err != nil {
+		return err
+	}
+	if op.Row0 < 0 || op.Row0 > MaxSide-op.Frame.Height ||
+		int64(op.Row0+op.Frame.Height)*int64(op.Frame.Width) > MaxPixels {
+		return refuse(op.Name(), "Row0", op.Row0, "puts the strip outside of what an image can be")
+	}
+	if err := checkRun(op.Name(), op.First, op.Count); err != nil {
+		return err
+	}
+	if all := MaskSums | MaskExtrema | MaskMoments | MaskHistogram; op.What&^all != 0 {
+		return refuse(op.Name(), "What", fmt.Sprintf("%#x", uint32(op.What)), "has bits beyond %#x", uint32(all))
+	}
+	return nil
+}
+
+func (op *MaskReduce) Operands(to []Operand) []Operand {
+	rows, levels := int64(op.Count)*int64(op.Frame.Format.Channels), int64(0)
+	if op.What&MaskHistogram != 0 {
+		levels = int64(op.Frame.Format.Levels())
+	}
+	return append(to,
+		op.Frame.operand("Frame", Read),
+		made("Prepared", &op.Prepared),
+		exact("Stats", &op.Stats, rows*int64(unsafe.Sizeof(MaskStats{})), Read|Write),
+		exact("Hist", &op.Hist, rows*levels*4, Read|Write))
 }
 
 // RasterMode says what [MaskRaster] writes.
@@ -203,4 +361,29 @@ type MaskRaster struct {
 	Count    int
 	Mode     RasterMode
 	Dst      Image
+}
+
+func (op *MaskRaster) Name() string { return "MaskRaster" }
+
+func (op *MaskRaster) Check() error {
+	name := op.Name()
+	if err := cmp.Or(op.Dst.check(name, "Dst"), checkRun(name, op.First, op.Count),
+		named(name, "Mode", op.Mode, RasterLabels, "raster mode")); err != nil {
+		return err
+	}
+	want := Gray8
+	if op.Mode == RasterLabels {
+		if want = Gray16(16); op.First+op.Count > math.MaxUint16 {
+			return refuse(name, "First, Count", [2]int{op.First, op.Count},
+				"end beyond the %d labels that 16 bits hold", math.MaxUint16)
+		}
+	}
+	if op.Dst.Format != want {
+		return refuse(name, "Dst.Format", op.Dst.Format, "must be %v", want)
+	}
+	return nil
+}
+
+func (op *MaskRaster) Operands(to []Operand) []Operand {
+	return append(to, op.Dst.operand("Dst", Write), made("Prepared", &op.Prepared))
 }

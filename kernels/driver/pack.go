@@ -2,6 +2,8 @@
 
 package driver
 
+import "cmp"
+
 // Colours is how many channels of an image are colours: all but alpha, which is the last of two or four.
 func (f PixelFormat) Colours() int {
 	if f.HasAlpha() {
@@ -47,4 +49,70 @@ type Pack struct {
 	Dst Image
 	// Residual is left out where its Data is empty.
 	Residual Image
+}
+
+func (op *Unpack) Name() string { return "Unpack" }
+
+func (op *Unpack) Check() error { return op.Src.check(op.Name(), "Src") }
+
+func (op *Unpack) Operands(to []Operand) []Operand {
+	pixels := int64(op.Src.Width) * int64(op.Src.Height)
+	return append(to,
+		exact("Planes", &op.Planes, 4*pixels*int64(op.Src.Format.Colours()), Write),
+		pixelBytes("Mask", &op.Mask, pixels, Read, true),
+		pixelBytes("Flags", &op.Flags, pixels, Write, false),
+		op.Src.operand("Src", Read))
+}
+
+// pixelBytes is an operand of a byte for each pixel, which may begin anywhere, and may be left out where it is
+// optional.
+func pixelBytes(field string, s *Slice, pixels int64, a Access, optional bool) Operand {
+	if optional && s.Len == 0 {
+		pixels = 0
+	}
+	return Operand{Field: field, Slice: s, Bytes: pixels, Access: a, Align: 1}
+}
+
+func (op *Pack) Name() string { return "Pack" }
+
+func (op *Pack) Check() error {
+	name := op.Name()
+	err := op.Dst.check(name, "Dst")
+	if err == nil && op.TakesSrc() {
+		err = cmp.Or(op.Src.check(name, "Src"), op.Src.like(name, "Src", &op.Dst))
+	}
+	if err == nil && op.Residual.Data.Len > 0 {
+		err = cmp.Or(op.Residual.check(name, "Residual"), op.Residual.like(name, "Residual", &op.Dst))
+	}
+	return err
+}
+
+// TakesSrc reports whether the op looks at Src.
+func (op *Pack) TakesSrc() bool { return op.Flags.Len > 0 || op.Residual.Data.Len > 0 }
+
+// like checks that an image has the size of Dst, and as many colours with as many levels.
+func (m *Image) like(op, field string, dst *Image) error {
+	switch f, g := m.Format, dst.Format; {
+	case m.Width != dst.Width:
+		return refuse(op, field+".Width", m.Width, "must be that of Dst, %d", dst.Width)
+	case m.Height != dst.Height:
+		return refuse(op, field+".Height", m.Height, "must be that of Dst, %d", dst.Height)
+	case f.Colours() != g.Colours() || f.SampleBytes != g.SampleBytes || f.Bits != g.Bits:
+		return refuse(op, field+".Format", f, "must have the colours and bits of %v, the format of Dst", g)
+	}
+	return nil
+}
+
+func (op *Pack) Operands(to []Operand) []Operand {
+	pixels := int64(op.Dst.Width) * int64(op.Dst.Height)
+	to = append(to,
+		exact("Planes", &op.Planes, 4*pixels*int64(op.Dst.Format.Colours()), Read),
+		pixelBytes("Flags", &op.Flags, pixels, Read, true))
+	if op.TakesSrc() {
+		to = append(to, op.Src.operand("Src", Read))
+	}
+	if op.Residual.Data.Len > 0 {
+		to = append(to, op.Residual.operand("Residual", Write))
+	}
+	return append(to, op.Dst.operand("Dst", Write))
 }

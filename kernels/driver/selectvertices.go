@@ -2,6 +2,8 @@
 
 package driver
 
+import "cmp"
+
 // Bounds of the settings of [SelectVertices]. Weights stay below 2^23.
 const (
 	MaxVertexFloor    = 1 << 16
@@ -35,7 +37,7 @@ const (
 //
 // Points receives the vertices by y, then x; there is room for N, and what is left of it becomes copies of the first
 // one, (0, 0): so all N can be triangulated, which equal points don't change, by who doesn't know the number. Count
-// receives it, a uint32. Scratch has at least Device.SelectVerticesScratch bytes. Corners of Previous that are no
+// receives it, a uint32. Scratch has at least Device.Scratch bytes. Corners of Previous that are no
 // candidates don't matter.
 //
 // All of it is integers, the same on every backend. Time grows with the pixels, and the number of vertices hardly
@@ -61,4 +63,53 @@ type VertexRule struct {
 	Border   int // 1 to MaxSide
 	Cell     int // 0, or more than Spacing, up to MaxSide
 	Strength int // 0 to MaxVertexStrength
+}
+
+func (op *SelectVertices) Name() string { return "SelectVertices" }
+
+func (op *SelectVertices) Check() error {
+	name, rule := op.Name(), &op.VertexRule
+	if err := cmp.Or(
+		CheckSize(name, "", op.Width, op.Height),
+		between(name, "Floor", rule.Floor, 1, MaxVertexFloor),
+		between(name, "Spacing", rule.Spacing, 0, MaxVertexSpacing),
+		between(name, "Border", rule.Border, 1, MaxSide),
+		between(name, "Cell", rule.Cell, 0, MaxSide),
+		between(name, "Strength", rule.Strength, 0, MaxVertexStrength),
+		between(name, "N", op.N, 0, MaxPoints),
+		between(name, "NPrevious", op.NPrevious, 0, MaxPoints),
+	); err != nil {
+		return err
+	}
+	if rule.Cell != 0 && rule.Cell <= rule.Spacing {
+		return refuse(name, "Cell", rule.Cell, "must be 0, or more than the Spacing of %d", rule.Spacing)
+	}
+	border, cells := BorderVertices(op.Width, op.Height, rule.Border), VertexCells(op.Width, op.Height, rule.Cell)
+	if op.N < border+cells {
+		return refuse(name, "N", op.N, "is less than the %d vertices on the border and one for each of %d cells", border,
+			cells)
+	}
+	return nil
+}
+
+func (op *SelectVertices) Operands(to []Operand) []Operand {
+	return append(to,
+		exact("Edges", &op.Edges, 2*int64(op.Width)*int64(op.Height), Read),
+		exact("Previous", &op.Previous, 8*int64(op.NPrevious), Read),
+		exact("Points", &op.Points, 8*int64(op.N), Write),
+		exact("Count", &op.Count, 4, Write),
+		scratch("Scratch", &op.Scratch, BackendSized))
+}
+
+// BorderVertices is how many vertices [SelectVertices] puts on the border of an image.
+func BorderVertices(width, height, border int) int {
+	return 2 * ((width+border-1)/border + (height+border-1)/border)
+}
+
+// VertexCells is how many cells [SelectVertices] cuts an image into, at most.
+func VertexCells(width, height, cell int) int {
+	if cell == 0 {
+		return 0
+	}
+	return ((width + cell - 1) / cell) * ((height + cell - 1) / cell)
 }

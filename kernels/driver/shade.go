@@ -2,6 +2,8 @@
 
 package driver
 
+import "cmp"
+
 // ShadeMethod says how the pixels of triangles are found. All give the same pixels.
 type ShadeMethod uint8
 
@@ -58,7 +60,7 @@ func (c ShadeColor) String() string {
 // format, of those beyond Count nothing. The op fails where there are more triangles than Max, where an index is no
 // point, or a point lies beyond [0, Width] x [0, Height].
 //
-// Scratch has at least Device.ShadeScratch bytes. Time grows with the pixels and with the triangles.
+// Scratch has at least Device.Scratch bytes. Time grows with the pixels and with the triangles.
 type Shade struct {
 	Src       Image
 	Points    Slice // of N Point
@@ -71,4 +73,31 @@ type Shade struct {
 	Dst       Image // as large as Src, and of its format; other memory
 	Colors    Slice // of Max pixels without a gap
 	Scratch   Slice
+}
+
+func (op *Shade) Name() string { return "Shade" }
+
+func (op *Shade) Check() error {
+	name := op.Name()
+	return cmp.Or(
+		op.Src.check(name, "Src"),
+		op.Dst.check(name, "Dst"),
+		op.Dst.as(name, "Dst", &op.Src, "Src"),
+		between(name, "N", op.N, 0, MaxPoints),
+		between(name, "Max", op.Max, 0, 2*MaxPoints),
+		named(name, "Color", op.Color, CentroidColor, "colour rule"),
+		named(name, "Method", op.Method, PerTile, "method"))
+}
+
+func (op *Shade) Operands(to []Operand) []Operand {
+	dst := op.Dst.operand("Dst", Write)
+	dst.Apart = true
+	return append(to,
+		exact("Points", &op.Points, 8*int64(op.N), Read),
+		exact("Triangles", &op.Triangles, 12*int64(op.Max), Read),
+		exact("Count", &op.Count, 4, Read),
+		exact("Colors", &op.Colors, int64(op.Dst.Format.PixelBytes())*int64(op.Max), Write),
+		scratch("Scratch", &op.Scratch, BackendSized),
+		op.Src.operand("Src", Read),
+		dst)
 }

@@ -30,7 +30,7 @@ type Triangle struct{ A, B, C uint32 }
 // three among them, have no triangles.
 //
 // Triangles has room for 2N of them, which is more than there can be; Count receives their number, a uint32. Their
-// order is the backend's, and deterministic. Scratch has at least Device.TriangulateScratch(N) bytes.
+// order is the backend's, and deterministic. Scratch has at least Device.Scratch bytes.
 //
 // Source: Zhang and Fan, Parallel Delaunay Triangulation, which stops at meshes that are nearly Delaunay.
 type Triangulate struct {
@@ -39,4 +39,16 @@ type Triangulate struct {
 	Triangles Slice // of Triangle
 	Count     Slice // one uint32
 	Scratch   Slice
+}
+
+func (op *Triangulate) Name() string { return "Triangulate" }
+
+func (op *Triangulate) Check() error { return between(op.Name(), "N", op.N, 0, MaxPoints) }
+
+func (op *Triangulate) Operands(to []Operand) []Operand {
+	return append(to,
+		exact("Points", &op.Points, 8*int64(op.N), Read),
+		exact("Triangles", &op.Triangles, 2*12*int64(op.N), Write),
+		exact("Count", &op.Count, 4, Write),
+		scratch("Scratch", &op.Scratch, BackendSized))
 }

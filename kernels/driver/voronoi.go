@@ -2,6 +2,8 @@
 
 package driver
 
+import "cmp"
+
 // VoronoiMethod says how the nearest site of each pixel is found. All but JumpFlood are exact, and then give the same
 // labels. Source: Zhang and Fan, Parallel Delaunay Triangulation, and what it refers to.
 type VoronoiMethod uint8
@@ -40,7 +42,7 @@ const NoSite = 1<<32 - 1
 // Voronoi labels each pixel of an image with the index of its nearest site: least squared Euclidean distance from pixel
 // to pixel, of several equally near ones the least index. Sites are pixels; two may be the same one.
 //
-// Labels receives Width*Height uint32 in row-major order. Scratch has at least Device.VoronoiScratch bytes. A site that
+// Labels receives Width*Height uint32 in row-major order. Scratch has at least Device.Scratch bytes. A site that
 // is no pixel of the image fails the op.
 //
 // Complexity: Banding and JumpFlood grow with the pixels (JumpFlood with the logarithm of the longer side, too), Grid
@@ -52,4 +54,18 @@ type Voronoi struct {
 	Method        VoronoiMethod
 	Labels        Slice
 	Scratch       Slice
+}
+
+func (op *Voronoi) Name() string { return "Voronoi" }
+
+func (op *Voronoi) Check() error {
+	return cmp.Or(checkDiagram(op.Name(), op.N, op.Width, op.Height),
+		named(op.Name(), "Method", op.Method, Banding, "method"))
+}
+
+func (op *Voronoi) Operands(to []Operand) []Operand {
+	return append(to,
+		exact("Sites", &op.Sites, 8*int64(op.N), Read),
+		exact("Labels", &op.Labels, 4*int64(op.Width)*int64(op.Height), Write),
+		scratch("Scratch", &op.Scratch, BackendSized))
 }

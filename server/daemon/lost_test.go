@@ -93,4 +93,9 @@ func (d losingDevice) NewStream(priority int) (driver.Stream, error) {
 
 type losingStream struct{ driver.Stream }
 
-func (losingStream) MaskReduce(driver.MaskReduce) error { return driver.ErrDeviceLost }
+func (s losingStream) Run(op driver.Op) error {
+	if _, ok := op.(*driver.MaskReduce); ok {
+		return driver.ErrDeviceLost
+	}
+	return s.Stream.Run(op)
+}

@@ -1,0 +1,116 @@
+//go:build cuda
+
+// The ops: what each needs beside its arguments, and what enqueues its kernels.
+
+package cuda
+
+import (
+	"fmt"
+
+	"github.com/polyscan/polyscan/kernels/driver"
+)
+
+// handler is how the backend does an op.
+type handler struct {
+	run     func(*stream, driver.Op) error
+	scratch func(*device, driver.Op) (int64, error)
+	// hostBytes is how much host memory the op copies, where it isn't little.
+	hostBytes func(driver.Op) int64
+}
+
+// ops are the handlers by the name of their op.
+var ops = map[string]*handler{}
+
+func init() {
+	handle((*stream).fillOp, nil)
+	handle((*stream).maskPrepare, func(_ *device, op *driver.MaskPrepare) (int64, error) {
+		return preparedBytes(op.Regions, op.Width, op.Height, op.Method)
+	}).hostBytes = func(op driver.Op) int64 { return int64(len(op.(*driver.MaskPrepare).Regions.Edges)) * edgeBytes }
+	handle((*stream).maskReduce, nil)
+	handle((*stream).maskRaster, nil)
+	handle((*stream).triangulate, func(_ *device, op *driver.Triangulate) (int64, error) {
+		return triangulateScratch(op.N)
+	})
+	handle((*stream).voronoi, func(_ *device, op *driver.Voronoi) (int64, error) {
+		return layVoronoi(op.N, op.Width, op.Height, op.Method).bytes, nil
+	})
+	handle((*stream).islands, func(_ *device, op *driver.Islands) (int64, error) {
+		return islandsScratch(op.N, op.Width, op.Height)
+	})
+	handle((*stream).dualTriangles, func(_ *device, op *driver.DualTriangles) (int64, error) {
+		_, bytes, err := dualScratch(op.N, op.Width, op.Height)
+		return bytes, err
+	})
+	handle((*stream).hullCompletion, func(_ *device, op *driver.HullCompletion) (int64, error) {
+		_, bytes, err := layoutHull(op.N, op.Width, op.Height, 0)
+		return bytes, err
+	})
+	handle((*stream).flips, func(_ *device, op *driver.Flips) (int64, error) {
+		_, _, bytes, err := layoutFlips(op.N, 0)
+		return bytes, err
+	})
+	handle((*stream).edges, nil)
+	handle((*stream).selectVertices, func(d *device, op *driver.SelectVertices) (int64, error) {
+		_, bytes, err := selectionOf(op.N, op.Width, op.Height, op.VertexRule, d.info.ComputeUnits, 0)
+		return bytes, err
+	})
+	handle((*stream).shade, func(_ *device, op *driver.Shade) (int64, error) {
+		_, bytes, _, err := layShading(op.Max, op.Src.Width, op.Src.Height, op.Method, 0)
+		return bytes, err
+	})
+	handle((*stream).hold, nil)
+	handle((*stream).diffusionSetup, func(_ *device, op *driver.DiffusionSetup) (int64, error) {
+		return diffusionSetupBytes(op.Grid)
+	})
+	handle((*stream).diffusionSolve, func(_ *device, op *driver.DiffusionSolve) (int64, error) {
+		return diffusionStateBytes(op.Grid, op.Channels)
+	})
+	handle((*stream).curveRaster, nil).hostBytes = func(op driver.Op) int64 {
+		c := op.(*driver.CurveRaster)
+		return c.ScratchBytes() - 8*int64(c.Width)*int64(c.Height)
+	}
+	handle((*stream).blur, nil)
+	handle((*stream).unpack, nil)
+	handle((*stream).pack, nil)
+	handle((*stream).fingerprint, nil)
+}
+
+// handle adds an op to those that the backend can do. scratch is what [driver.Device] says of Scratch; an op without
+// one needs nothing.
+func handle[T any, P interface {
+	*T
+	driver.Op
+}](run func(*stream, P) error, scratch func(*device, P) (int64, error)) *handler {
+	h := &handler{
+		run: func(s *stream, op driver.Op) error { return run(s, op.(P)) },
+		scratch: func(d *device, op driver.Op) (int64, error) {
+			if scratch == nil {
+				return 0, nil
+			}
+			return scratch(d, op.(P))
+		},
+		hostBytes: func(driver.Op) int64 { return 0 },
+	}
+	ops[P(new(T)).Name()] = h
+	return h
+}
+
+func (d *device) Scratch(op driver.Op) (int64, error) {
+	h, ok := ops[op.Name()]
+	if !ok {
+		return 0, fmt.Errorf("cuda: %s: %w", op.Name(), driver.ErrNotSupported)
+	}
+	n, err := h.scratch(d, op)
+	if err != nil {
+		err = fmt.Errorf("cuda: %s: %w", op.Name(), err)
+	}
+	return n, err
+}
+
+func (s *stream) Run(op driver.Op) error {
+	h, ok := ops[op.Name()]
+	if !ok {
+		return fmt.Errorf("cuda: %s: %w", op.Name(), driver.ErrNotSupported)
+	}
+	return s.enqueue(h.hostBytes(op), task{name: op.Name(), op: op, run: h.run})
+}

@@ -1,0 +1,17 @@
+// The op that sets memory.
+
+package driver
+
+// Fill sets each byte of Dst to Value.
+type Fill struct {
+	Dst   Slice
+	Value byte
+}
+
+func (op *Fill) Name() string { return "Fill" }
+
+func (op *Fill) Check() error { return nil }
+
+func (op *Fill) Operands(to []Operand) []Operand {
+	return append(to, Operand{Field: "Dst", Slice: &op.Dst, Longer: true, Access: Write, Align: 1})
+}
