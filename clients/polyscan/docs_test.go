@@ -453,7 +453,7 @@ func TestDocsLinks(t *testing.T) {
 	}
 	for page := range pages(t) {
 		if !linked[page] {
-			t.Errorf("no page links to %s", page)
+			t.Errorf("no page links to %s: add it to \"Where to go on\" in README.md", page)
 		}
 	}
 	names, err := filepath.Glob(filepath.Join(top, "docs/pictures/*"))

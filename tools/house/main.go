@@ -36,14 +36,14 @@ var rows = []row{
 	{"Go and CUDA files that mention HullCompletion", 22, mentionHull},
 	{"functions and tables that hold MaxSide", 25, sideChecks},
 	{"definitions of InvalidError", 1, invalidErrors},
-	{"structs that embed *Server", 1, embedServer},
+	{"structs that embed *Server", 0, embedServer},
 	{"non-test files in package server", 12, serverFiles},
 	{"exported symbols of what users import", 760, exportedSymbols},
 	{"hand-written layout lines of kernels/cuda", 0, layoutLines},
 	{"Go lines over 140 columns", 0, longLines},
 	{"words of README.md", 1300, readmeWords},
 	{"lines of README.md", 150, readmeLines},
-	{"lines of product Go", 68500, productLines},
+	{"lines of product Go", 69000, productLines},
 }
 
 func main() {
