@@ -22,7 +22,6 @@ import (
 	"github.com/polyscan/polyscan/kernels/driver"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
 	"github.com/polyscan/polyscan/server/internal/apierr"
-	"github.com/polyscan/polyscan/server/internal/frames"
 	"github.com/polyscan/polyscan/server/internal/wire"
 )
 
@@ -193,13 +192,15 @@ func TestDecodeImages(t *testing.T) {
 						func(t *testing.T) {
 							m := &pb.Frame{Encoding: pb.Encoding_ENCODING_AUTO,
 								Layout: &pb.FrameLayout{PixelFormat: ask}}
-							f, k, release, err := decodeFile(t, s.Server, m, cutUp(file, 7), "frame")
+							known, _, _ := strings.Cut(kind, " ")
+							before := metric(t, s, "polyscan_frames_total", "encoding", known)
+							f, release, err := decodeFile(t, s.Server, m, cutUp(file, 7), "frame")
 							if err != nil {
 								t.Fatal(err)
 							}
 							defer release()
-							if !strings.HasPrefix(kind, k.Name) {
-								t.Errorf("recognised as %s", k.Name)
+							if metric(t, s, "polyscan_frames_total", "encoding", known) != before+1 {
+								t.Error("recognised as another kind")
 							}
 							if l := wire.LayoutOf(f); l.PixelFormat != format {
 								t.Fatalf("format %v, want %v", l.PixelFormat, format)
@@ -246,87 +247,6 @@ func TestReduceImage(t *testing.T) {
 	wantRefused(t, err, "frame.data", "4096", "(3, 4)", "4095")
 }
 
-func TestConvertYCbCr(t *testing.T) {
-	for _, ratio := range []image.YCbCrSubsampleRatio{
-		image.YCbCrSubsampleRatio444, image.YCbCrSubsampleRatio422, image.YCbCrSubsampleRatio420,
-		image.YCbCrSubsampleRatio440, image.YCbCrSubsampleRatio411, image.YCbCrSubsampleRatio410,
-	} {
-		for _, size := range [][2]int{{1, 1}, {2, 3}, {31, 9}, {64, 2}} {
-			img := image.NewYCbCr(image.Rect(0, 0, size[0], size[1]), ratio)
-			for _, p := range [][]byte{img.Y, img.Cb, img.Cr} {
-				copy(p, randomBytes(len(p)))
-			}
-			for _, format := range []pb.PixelFormat{rgb8, bgr8, rgba8} {
-				f, free, err := frames.ConvertImage(img, &frames.ImageHeader{Width: size[0], Height: size[1]}, wire.Formats[format])
-				if err != nil {
-					t.Fatal(err)
-				}
-				checkPixels(t, f, img, format)
-				free()
-			}
-		}
-	}
-}
-
-// All of the conversion's arithmetic.
-func TestConvertYCbCrExhaustive(t *testing.T) {
-	if testing.Short() {
-		t.Skip("16.8 million colours")
-	}
-	img := image.NewYCbCr(image.Rect(0, 0, 256, 1), image.YCbCrSubsampleRatio444)
-	dst := make([]byte, 3*256)
-	for y := range 256 {
-		for i := range img.Y {
-			img.Y[i] = byte(y)
-		}
-		for cb := range 256 {
-			for i := range 256 {
-				img.Cb[i], img.Cr[i] = byte(cb), byte(i)
-			}
-			frames.RowYCbCr(dst, img, 0, 256, driver.RGB8)
-			for i := range 256 {
-				r, g, b := color.YCbCrToRGB(byte(y), byte(cb), byte(i))
-				if dst[3*i] != r || dst[3*i+1] != g || dst[3*i+2] != b {
-					t.Fatalf("(%d, %d, %d): %v, want %d %d %d", y, cb, i, dst[3*i:3*i+3], r, g, b)
-				}
-			}
-		}
-	}
-}
-
-func TestConvertOthers(t *testing.T) {
-	r := image.Rect(0, 0, 33, 3)
-	cmyk := image.NewCMYK(r)
-	copy(cmyk.Pix, randomBytes(len(cmyk.Pix)))
-	for _, format := range []pb.PixelFormat{rgb8, bgr8, rgba8} {
-		f, free, err := frames.ConvertImage(cmyk, &frames.ImageHeader{Width: 33, Height: 3}, wire.Formats[format])
-		if err != nil {
-			t.Fatal(err)
-		}
-		checkPixels(t, f, cmyk, format)
-		free()
-	}
-	if _, _, err := frames.ConvertImage(image.NewAlpha(r), &frames.ImageHeader{Width: 33, Height: 3}, driver.Gray8); err == nil {
-		t.Error("an image of another type: no error")
-	}
-}
-
-func TestUnmultiply(t *testing.T) {
-	for a := range 256 {
-		for c := range a + 1 {
-			p := []byte{byte(c), byte(c), byte(c), byte(a)}
-			frames.Unmultiply(p)
-			want := 0.0
-			if a > 0 {
-				want = float64(c) * 255 / float64(a)
-			}
-			if d := float64(p[0]) - want; d < -0.5 || d > 0.5 {
-				t.Fatalf("%d of %d: %d, want %v", c, a, p[0], want)
-			}
-		}
-	}
-}
-
 // A TIFF file with premultiplied alpha, which no encoder at hand writes.
 func TestDecodeAssociatedAlpha(t *testing.T) {
 	s := start(t, Config{})
@@ -334,7 +254,7 @@ func TestDecodeAssociatedAlpha(t *testing.T) {
 	// The pixels lie behind the header of 8 bytes.
 	copy(file[8:], []byte{10, 20, 30, 255, 50, 25, 0, 128})
 	setTag(t, file, 338, 1) // ExtraSamples: associated
-	f, _, release, err := decodeFile(t, s.Server, fileFrame(nil), [][]byte{file}, "frame")
+	f, release, err := decodeFile(t, s.Server, fileFrame(nil), [][]byte{file}, "frame")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -352,7 +272,7 @@ func TestDecodeBMPAlpha(t *testing.T) {
 	file := slices.Concat(short[:54], make([]byte, 108-40), []byte{3, 2, 1, 4, 7, 6, 5, 0}) // blue first
 	binary.LittleEndian.PutUint32(file[10:], 14+108)
 	binary.LittleEndian.PutUint32(file[14:], 108)
-	f, _, release, err := decodeFile(t, s.Server, fileFrame(nil), [][]byte{file}, "frame")
+	f, release, err := decodeFile(t, s.Server, fileFrame(nil), [][]byte{file}, "frame")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -507,30 +427,12 @@ func TestTransparentPNG(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		f, _, release, err := decodeFile(t, s.Server, fileFrame(nil), [][]byte{file}, "frame")
+		f, release, err := decodeFile(t, s.Server, fileFrame(nil), [][]byte{file}, "frame")
 		if err != nil {
 			t.Fatal(err)
 		}
 		checkPixels(t, f, img, rgba8)
 		release()
-	}
-}
-
-// Reading the same bytes again and again ends.
-func TestSourceBudget(t *testing.T) {
-	src := frames.NewPieceReader(t.Context(), [][]byte{make([]byte, 10), nil, make([]byte, 90)})
-	buf := make([]byte, 100)
-	n := 0
-	for ; n < 1<<20; n++ {
-		if _, err := src.ReadAt(buf, 0); err != nil {
-			if err != frames.ErrReadTooOften {
-				t.Error(err)
-			}
-			break
-		}
-	}
-	if n > 20_000 {
-		t.Errorf("%d reads of a file of 100 bytes", n)
 	}
 }
 
@@ -550,7 +452,7 @@ func FuzzImageDecode(f *testing.F) {
 	f.Fuzz(func(t *testing.T, file []byte, ask byte) {
 		m := fileFrame(nil)
 		m.Layout = &pb.FrameLayout{PixelFormat: pb.PixelFormat(ask % 6)}
-		frame, _, release, err := decodeFile(t, s.Server, m, cutUp(file, 100), "frame")
+		frame, release, err := decodeFile(t, s.Server, m, cutUp(file, 100), "frame")
 		if err != nil {
 			wantCanonical(t, apierr.StatusOf(t.Context(), s.log, err).Err())
 			return
@@ -567,12 +469,11 @@ func FuzzImageDecode(f *testing.F) {
 	})
 }
 
-// decodeFile is decodeImage without an answer.
-func decodeFile(t testing.TB, s *Server, m *pb.Frame, pieces [][]byte, path string) (kernels.Picture, *frames.ImageKind, func(),
-	error) {
-	f, k, err := s.frames.DecodeImage(t.Context(), m, pieces, path, func(kernels.Picture) (int64, error) { return 0, nil })
+// decodeFile decodes a file.
+func decodeFile(t testing.TB, s *Server, m *pb.Frame, pieces [][]byte, path string) (kernels.Picture, func(), error) {
+	f, err := s.frames.Read(t.Context(), m, pieces, path)
 	if err != nil {
-		return kernels.Picture{}, nil, nil, err
+		return kernels.Picture{}, nil, err
 	}
-	return f.Picture, k, f.Release, nil
+	return f.Picture, func() { f.Answer(); f.Release() }, nil
 }

@@ -122,7 +122,7 @@ func TestRandomBytesAsImages(t *testing.T) {
 		budget -= len(file) + 1
 		m := fileFrame(nil)
 		m.Layout = &pb.FrameLayout{PixelFormat: pb.PixelFormat(rand.IntN(6))}
-		_, _, release, err := decodeFile(t, s.Server, m, cutUp(file, 100), "frame")
+		_, release, err := decodeFile(t, s.Server, m, cutUp(file, 100), "frame")
 		if err != nil {
 			wantCanonical(t, apierr.StatusOf(t.Context(), s.log, err).Err())
 			refused++

@@ -166,7 +166,7 @@ func (s *Service) fill(ctx context.Context, h *holes, in *framecodec.Message) (_
 		case !o.wanted():
 		case o.GetKeep():
 			if uploads[i], err = s.Host.Place(dev.Device,
-				kernels.Picture{Width: f.Width, Height: f.Height, Format: f.Format}, f.Id, o.GetIdleTimeout(), o.field+".idle_timeout"); err != nil {
+				kernels.Picture{Width: f.Width, Height: f.Height, Format: f.Format}, f.ID, o.GetIdleTimeout(), o.field+".idle_timeout"); err != nil {
 				return nil, err
 			}
 			to[i].Resident = uploads[i].Buffer()
@@ -261,7 +261,7 @@ func (s *Service) regionsOf(h *holes, p wire.Paths) (*polygon.Set, wire.Paths, e
 // picture is what is sent of pixels in a frame's format, rows without a gap.
 func (s *Service) picture(f *frames.Frame, pixels []byte, e pb.Encoding) (result, error) {
 	r := result{pixels: pixels, frame: &pb.Frame{
-		FrameId: f.Id, Encoding: pb.Encoding_ENCODING_RAW,
+		FrameId: f.ID, Encoding: pb.Encoding_ENCODING_RAW,
 		Layout: wire.LayoutOf(kernels.Picture{Width: f.Width, Height: f.Height, Format: f.Format}),
 	}}
 	if e != pb.Encoding_ENCODING_PNG {

@@ -171,7 +171,7 @@ func (s *Service) newSolving(
 	v.drawing = drawingOf(req, f)
 	in.Free()
 	v.opts, v.drawing.Method = optionsOf(req.GetOptions())
-	v.id, v.decode = f.Id, f.Decode
+	v.id, v.decode = f.ID, f.Decode
 	v.target = &diffusion.Target{Format: kernels.RGB8,
 		Pixels: diffusion.Pixels{Host: make([]byte, solveChannels*f.Width*f.Height)}}
 	return v, nil

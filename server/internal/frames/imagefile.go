@@ -23,26 +23,26 @@ import (
 	"github.com/polyscan/polyscan/server/internal/wire"
 )
 
-// ImageKind is a kind of image file.
-type ImageKind struct {
-	Name     string // as metrics have it
+// imageKind is a kind of image file.
+type imageKind struct {
+	name     string // as metrics have it
 	encoding pb.Encoding
 	magic    []string
 	config   func(io.Reader) (image.Config, error)
 	decode   func(io.Reader) (image.Image, error)
 	// inspect completes what the header says about the samples, with host memory that decoding takes beside the pixels
 	// that come out. It refuses what must not be decoded.
-	inspect func(*pieceReader, image.Config, *ImageHeader) error
+	inspect func(*pieceReader, image.Config, *imageHeader) error
 }
 
-var imageKinds = []*ImageKind{
+var imageKinds = []*imageKind{
 	{"png", pb.Encoding_ENCODING_PNG, []string{"\x89PNG\r\n\x1a\n"}, png.DecodeConfig, png.Decode, inspectPNG},
 	{"jpeg", pb.Encoding_ENCODING_JPEG, []string{"\xff\xd8\xff"}, jpeg.DecodeConfig, jpeg.Decode, inspectJPEG},
 	{"tiff", pb.Encoding_ENCODING_TIFF, []string{"II*\x00", "MM\x00*"}, tiff.DecodeConfig, tiff.Decode, inspectTIFF},
 	{"bmp", pb.Encoding_ENCODING_BMP, []string{"BM"}, bmp.DecodeConfig, bmp.Decode, inspectBMP},
 }
 
-func (k *ImageKind) title() string { return EncodingName(k.encoding) }
+func (k *imageKind) title() string { return EncodingName(k.encoding) }
 
 // EncodingName is the name without its prefix.
 func EncodingName(e pb.Encoding) string { return e.String()[len("ENCODING_"):] }
@@ -80,9 +80,9 @@ func (s samples) formats() []pb.PixelFormat {
 	}[s]
 }
 
-// ImageHeader is what is known of a file before it is decoded.
-type ImageHeader struct {
-	Width, Height int
+// imageHeader is what is known of a file before it is decoded.
+type imageHeader struct {
+	width, height int
 	samples       samples
 	// scratch is the host memory that decoding takes, in bytes: at worst, and with the decoded image.
 	scratch int64
@@ -94,15 +94,15 @@ type ImageHeader struct {
 	config image.Config
 }
 
-// DecodeImage decodes a file. What its header claims is checked first: size, memory, and the layout that the request
+// decodeImage decodes a file. What its header claims is checked first: size, memory, and the layout that the request
 // expects. release gives the pixels' memory back.
-func (s *Reader) DecodeImage(ctx context.Context, m *pb.Frame, pieces [][]byte, path string,
-	share func(kernels.Picture) (int64, error)) (_ *Frame, k *ImageKind, err error) {
-	fail := func(reason string, err error) (*Frame, *ImageKind, error) {
+func (s *Reader) decodeImage(ctx context.Context, m *pb.Frame, pieces [][]byte, path string,
+	share func(kernels.Picture) (int64, error)) (_ *Frame, k *imageKind, err error) {
+	fail := func(reason string, err error) (*Frame, *imageKind, error) {
 		s.Metrics.DecodeRefused.WithLabelValues(reason).Inc()
 		return nil, nil, err
 	}
-	src := NewPieceReader(ctx, pieces)
+	src := newPieceReader(ctx, pieces)
 	k, err = s.kindOf(src, m.GetEncoding(), path)
 	if err != nil {
 		return fail("kind", err)
@@ -112,7 +112,7 @@ func (s *Reader) DecodeImage(ctx context.Context, m *pb.Frame, pieces [][]byte, 
 	if err != nil {
 		return fail("header", fileError(ctx, path, file, err))
 	}
-	if err := s.CheckPixels(clampUint32(h.Width), clampUint32(h.Height), path+".data"); err != nil {
+	if err := s.CheckPixels(clampUint32(h.width), clampUint32(h.height), path+".data"); err != nil {
 		return fail("pixels", err)
 	}
 	if err := protect(func() error { return k.inspect(src, h.config, h) }); err != nil {
@@ -122,17 +122,17 @@ func (s *Reader) DecodeImage(ctx context.Context, m *pb.Frame, pieces [][]byte, 
 	if err != nil {
 		return fail("layout", err)
 	}
-	bytes := int64(h.Width) * int64(h.Height) * int64(format.PixelBytes())
+	bytes := int64(h.width) * int64(h.height) * int64(format.PixelBytes())
 	if limit := s.MaxBytes; bytes > limit {
-		return fail("bytes", apierr.Refuse(path+".data", file, "%d x %d pixels decode to %d bytes: the limit is %d", h.Width,
-			h.Height, bytes, limit))
+		return fail("bytes", apierr.Refuse(path+".data", file, "%d x %d pixels decode to %d bytes: the limit is %d", h.width,
+			h.height, bytes, limit))
 	}
 	if src.size() < h.least {
 		return fail("content",
 			fileError(ctx, path, file,
-				fmt.Errorf("%w: %d x %d pixels take %d bytes at least", errCutOff, h.Width, h.Height, h.least)))
+				fmt.Errorf("%w: %d x %d pixels take %d bytes at least", errCutOff, h.width, h.height, h.least)))
 	}
-	answer, err := share(kernels.Picture{Width: h.Width, Height: h.Height, Format: format})
+	answer, err := share(kernels.Picture{Width: h.width, Height: h.height, Format: format})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -153,7 +153,7 @@ func (s *Reader) DecodeImage(ctx context.Context, m *pb.Frame, pieces [][]byte, 
 }
 
 // kindOf recognises a file by its first bytes, and checks that it is what the request says.
-func (s *Reader) kindOf(src *pieceReader, want pb.Encoding, path string) (*ImageKind, error) {
+func (s *Reader) kindOf(src *pieceReader, want pb.Encoding, path string) (*imageKind, error) {
 	if src.size() == 0 {
 		return nil, apierr.Refuse(path+".data", "0 bytes", "an image file is expected")
 	}
@@ -180,14 +180,14 @@ func (s *Reader) kindOf(src *pieceReader, want pb.Encoding, path string) (*Image
 // errCutOff takes the place of decoders' errors that say "unexpected EOF".
 var errCutOff = errors.New("the file is cut off")
 
-func readHeader(src *pieceReader, k *ImageKind) (h *ImageHeader, err error) {
+func readHeader(src *pieceReader, k *imageKind) (h *imageHeader, err error) {
 	err = protect(func() error {
 		src.rewind()
 		cfg, err := k.config(src)
 		if err != nil {
 			return err
 		}
-		h = &ImageHeader{Width: cfg.Width, Height: cfg.Height, config: cfg}
+		h = &imageHeader{width: cfg.Width, height: cfg.Height, config: cfg}
 		if cfg.Width < 1 || cfg.Height < 1 {
 			return fmt.Errorf("the image has %d x %d pixels", cfg.Width, cfg.Height)
 		}
@@ -235,15 +235,15 @@ func fileError(ctx context.Context, path, file string, err error) error {
 }
 
 // agree returns the format that a file is to be decoded to. A layout that contradicts the file is refused.
-func agree(l *pb.FrameLayout, h *ImageHeader, path string) (kernels.PixelFormat, error) {
+func agree(l *pb.FrameLayout, h *imageHeader, path string) (kernels.PixelFormat, error) {
 	bad := &apierr.FieldError{}
 	check := func(field string, want, have int) {
 		if want != 0 && want != have {
 			bad.Add(path+".layout."+field, fmt.Sprint(want), fmt.Sprintf("but the file has %d", have))
 		}
 	}
-	check("width", int(l.GetWidth()), h.Width)
-	check("height", int(l.GetHeight()), h.Height)
+	check("width", int(l.GetWidth()), h.width)
+	check("height", int(l.GetHeight()), h.height)
 
 	if h.samples == samplesColor16 {
 		bad.Add(path+".data", h.samples.describe(),
@@ -274,11 +274,11 @@ func agree(l *pb.FrameLayout, h *ImageHeader, path string) (kernels.PixelFormat,
 			return format, bad
 		}
 	}
-	check("stride", int(l.GetStride()), h.Width*format.PixelBytes())
+	check("stride", int(l.GetStride()), h.width*format.PixelBytes())
 	return format, bad.OrNil()
 }
 
-func decodePixels(src *pieceReader, k *ImageKind, h *ImageHeader, format kernels.PixelFormat) (f kernels.Picture, free func(),
+func decodePixels(src *pieceReader, k *imageKind, h *imageHeader, format kernels.PixelFormat) (f kernels.Picture, free func(),
 	err error) {
 	err = protect(func() error {
 		src.rewind()
@@ -286,10 +286,10 @@ func decodePixels(src *pieceReader, k *ImageKind, h *ImageHeader, format kernels
 		if err != nil {
 			return err
 		}
-		if b := img.Bounds(); b.Dx() != h.Width || b.Dy() != h.Height {
-			return fmt.Errorf("the header says %d x %d pixels, the content %d x %d", h.Width, h.Height, b.Dx(), b.Dy())
+		if b := img.Bounds(); b.Dx() != h.width || b.Dy() != h.height {
+			return fmt.Errorf("the header says %d x %d pixels, the content %d x %d", h.width, h.height, b.Dx(), b.Dy())
 		}
-		f, free, err = ConvertImage(img, h, format)
+		f, free, err = convertImage(img, h, format)
 		return err
 	})
 	return f, free, err
@@ -320,7 +320,7 @@ func paletteSamples(p color.Palette) samples {
 const maxDeflate = 1032
 
 // inspectPNG looks for transparency that the header doesn't mention, and for interlacing.
-func inspectPNG(src *pieceReader, cfg image.Config, h *ImageHeader) error {
+func inspectPNG(src *pieceReader, cfg image.Config, h *imageHeader) error {
 	head := src.at(8, 8+13)
 	if len(head) < 8+13 {
 		return io.ErrUnexpectedEOF
@@ -352,7 +352,7 @@ func inspectPNG(src *pieceReader, cfg image.Config, h *ImageHeader) error {
 }
 
 // decodedBytes is how many bytes the pixels have that decoders make.
-func decodedBytes(cfg image.Config, h *ImageHeader) int64 {
+func decodedBytes(cfg image.Config, h *imageHeader) int64 {
 	if _, ok := cfg.ColorModel.(color.Palette); ok {
 		return 1
 	}
@@ -372,7 +372,7 @@ func decodedBytes(cfg image.Config, h *ImageHeader) int64 {
 const maxScans = 100
 
 // inspectJPEG walks over the segments.
-func inspectJPEG(src *pieceReader, cfg image.Config, h *ImageHeader) error {
+func inspectJPEG(src *pieceReader, cfg image.Config, h *imageHeader) error {
 	n := int64(cfg.Width+63) * int64(cfg.Height+63) // blocks and their groups are filled up
 	h.scratch = 4 * n
 	progressive, scans := scanJPEG(src)
@@ -435,7 +435,7 @@ func (s *pieceReader) index(c byte, off int64) (int64, bool) {
 }
 
 // inspectTIFF tells colour from colour with alpha, which have the same model where alpha is premultiplied.
-func inspectTIFF(src *pieceReader, cfg image.Config, h *ImageHeader) error {
+func inspectTIFF(src *pieceReader, cfg image.Config, h *imageHeader) error {
 	n := int64(cfg.Width) * int64(cfg.Height)
 	h.scratch = n*decodedBytes(cfg, h) + 8*n // the image, and a strip or tile of it, at worst all in one
 	if h.samples != samplesColor || cfg.ColorModel != color.RGBAModel {
@@ -459,7 +459,7 @@ func inspectTIFF(src *pieceReader, cfg image.Config, h *ImageHeader) error {
 }
 
 // inspectBMP tells files with an alpha channel from those with padding.
-func inspectBMP(src *pieceReader, cfg image.Config, h *ImageHeader) error {
+func inspectBMP(src *pieceReader, cfg image.Config, h *imageHeader) error {
 	head := src.at(0, 30)
 	if len(head) < 30 {
 		return io.ErrUnexpectedEOF

@@ -20,9 +20,9 @@ type pieceReader struct {
 	budget int64
 }
 
-var ErrReadTooOften = errors.New("the file's offsets lead to the same bytes again and again")
+var errReadTooOften = errors.New("the file's offsets lead to the same bytes again and again")
 
-func NewPieceReader(ctx context.Context, pieces [][]byte) *pieceReader {
+func newPieceReader(ctx context.Context, pieces [][]byte) *pieceReader {
 	s := &pieceReader{ctx: ctx, pieces: pieces, starts: make([]int64, len(pieces)+1)}
 	for i, p := range pieces {
 		s.starts[i+1] = s.starts[i] + int64(len(p))
@@ -44,7 +44,7 @@ func (s *pieceReader) spend(n int) error {
 		return context.Cause(s.ctx)
 	}
 	if s.budget -= int64(n); s.budget < 0 {
-		return ErrReadTooOften
+		return errReadTooOften
 	}
 	return nil
 }

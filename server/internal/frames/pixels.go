@@ -13,10 +13,10 @@ import (
 	"github.com/polyscan/polyscan/kernels"
 )
 
-// ConvertImage makes a frame of a decoded image, which is not to be used any more: its pixels may become the frame's.
+// convertImage makes a frame of a decoded image, which is not to be used any more: its pixels may become the frame's.
 // free gives pooled memory back.
-func ConvertImage(img image.Image, h *ImageHeader, format kernels.PixelFormat) (kernels.Picture, func(), error) {
-	f := kernels.Picture{Width: h.Width, Height: h.Height, Format: format, Stride: h.Width * format.PixelBytes()}
+func convertImage(img image.Image, h *imageHeader, format kernels.PixelFormat) (kernels.Picture, func(), error) {
+	f := kernels.Picture{Width: h.width, Height: h.height, Format: format, Stride: h.width * format.PixelBytes()}
 	nothing := func() {}
 	at := func(pix []byte, stride int) {
 		f.Stride = stride
@@ -49,7 +49,7 @@ func ConvertImage(img image.Image, h *ImageHeader, format kernels.PixelFormat) (
 		return f, nothing, nil
 	case *image.RGBA:
 		if h.premultiplied {
-			Unmultiply(img.Pix)
+			unmultiply(img.Pix)
 		}
 		at(img.Pix, packRGBA(img.Pix, img.Stride, f.Width, f.Height, format))
 		return f, nothing, nil
@@ -76,7 +76,7 @@ func ConvertImage(img image.Image, h *ImageHeader, format kernels.PixelFormat) (
 			}
 		})
 	case *image.YCbCr:
-		return fresh(func(dst []byte, y int) { RowYCbCr(dst, img, y, f.Width, format) })
+		return fresh(func(dst []byte, y int) { rowYCbCr(dst, img, y, f.Width, format) })
 	case *image.CMYK:
 		return fresh(func(dst []byte, y int) {
 			src := img.Pix[y*img.Stride:][:4*f.Width]
@@ -145,8 +145,8 @@ func packRGBA(pix []byte, stride, width, height int, f kernels.PixelFormat) int 
 	return 3 * width
 }
 
-// Unmultiply divides colours by alpha, rounding to nearest, in place.
-func Unmultiply(pix []byte) {
+// unmultiply divides colours by alpha, rounding to nearest, in place.
+func unmultiply(pix []byte) {
 	for ; len(pix) >= 4; pix = pix[4:] {
 		a := uint32(pix[3])
 		switch a {
@@ -183,9 +183,9 @@ func paletteTable(p color.Palette, f kernels.PixelFormat) *[256][4]byte {
 	return table
 }
 
-// RowYCbCr converts a row of a JPEG image, with the arithmetic of color.YCbCrToRGB. A chroma sample holds for all the
+// rowYCbCr converts a row of a JPEG image, with the arithmetic of color.YCbCrToRGB. A chroma sample holds for all the
 // pixels of its block, as in image/jpeg; decoders that interpolate it differ.
-func RowYCbCr(dst []byte, img *image.YCbCr, y, width int, f kernels.PixelFormat) {
+func rowYCbCr(dst []byte, img *image.YCbCr, y, width int, f kernels.PixelFormat) {
 	shift := 0
 	switch img.SubsampleRatio {
 	case image.YCbCrSubsampleRatio422, image.YCbCrSubsampleRatio420:

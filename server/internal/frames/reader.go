@@ -18,7 +18,7 @@ import (
 // read once.
 type Frame struct {
 	kernels.Picture
-	Id      string
+	ID      string
 	Decode  time.Duration // what decoding the file took
 	Release func()        // gives memory back; to be called once
 	Answer  func()        // gives back what newFrameFor took for the answer; likewise
@@ -78,21 +78,21 @@ func (s *Reader) ReadFor(ctx context.Context, m *pb.Frame, pieces [][]byte, path
 			}
 		}
 		s.Metrics.Frames.WithLabelValues("raw").Inc()
-		return s.WithAnswer(ctx, &Frame{Picture: f, Id: m.GetFrameId(), Release: release}, share)
+		return s.WithAnswer(ctx, &Frame{Picture: f, ID: m.GetFrameId(), Release: release}, share)
 	case pb.Encoding_ENCODING_AUTO, pb.Encoding_ENCODING_PNG, pb.Encoding_ENCODING_JPEG, pb.Encoding_ENCODING_TIFF,
 		pb.Encoding_ENCODING_BMP:
 		if m.GetShared() != nil {
 			return nil, apierr.Refuse(path+".encoding", e, "must be raw for pixels in shared memory")
 		}
 		start := time.Now()
-		f, kind, err := s.DecodeImage(ctx, m, pieces, path, share)
+		f, kind, err := s.decodeImage(ctx, m, pieces, path, share)
 		if err != nil {
 			return nil, err
 		}
 		d := time.Since(start)
-		s.Metrics.Frames.WithLabelValues(kind.Name).Inc()
+		s.Metrics.Frames.WithLabelValues(kind.name).Inc()
 		s.Metrics.Stage("decode", d)
-		f.Id, f.Decode = m.GetFrameId(), d
+		f.ID, f.Decode = m.GetFrameId(), d
 		return f, nil
 	default:
 		return nil, apierr.Refuse(path+".encoding", int32(e), "is no encoding")
@@ -155,5 +155,5 @@ func (s *Reader) resident(m *pb.Frame, path string) (*Frame, error) {
 		id = m.GetFrameId()
 	}
 	s.Metrics.Frames.WithLabelValues("resident").Inc()
-	return &Frame{Picture: f, Id: id, Release: release}, nil
+	return &Frame{Picture: f, ID: id, Release: release}, nil
 }

@@ -129,7 +129,7 @@ func (s *Service) reduceFrame(
 	start := time.Now()
 	s.Metrics.Reduced(res, f.Width*f.Height)
 	f.Data = nil
-	return &wire.Response{Message: wire.FrameResult(f.Id, f.Picture, res, f.Decode), Start: start}, f.Answer, nil
+	return &wire.Response{Message: wire.FrameResult(f.ID, f.Picture, res, f.Decode), Start: start}, f.Answer, nil
 }
 
 func (s *Service) rasterize(ctx context.Context, req *pb.RasterizeRequest) (*wire.Response, error) {

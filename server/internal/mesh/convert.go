@@ -201,7 +201,7 @@ func convertResponse(req *pb.ConvertRequest, f *frames.Frame, p *lowpoly.Result)
 	m.Picture = &pb.Frame{
 		Layout:   wire.LayoutOf(p.Picture),
 		Encoding: pb.Encoding_ENCODING_RAW,
-		FrameId:  f.Id,
+		FrameId:  f.ID,
 	}
 	if req.GetEncoding() != pb.Encoding_ENCODING_PNG {
 		return m, p.Bytes(), nil

@@ -82,7 +82,7 @@ func (s *Service) HandlePutFrame(ctx context.Context, req *pb.PutFrameRequest,
 	if err := f.Check("frame"); err != nil {
 		return nil, p.Translate(err)
 	}
-	u, err := s.residents.begin(dev.Device, f.Picture, f.Id, idle)
+	u, err := s.residents.begin(dev.Device, f.Picture, f.ID, idle)
 	if err != nil {
 		return nil, p.Translate(err)
 	}
