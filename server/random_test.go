@@ -75,7 +75,7 @@ func TestRandomBytesAsRequests(t *testing.T) {
 		raw := spoil(seeds)
 		budget -= len(raw) + 1
 		g := &wire.Guarded{}
-		res, err := inspect.HandleReduce(srv, t.Context(), func(v any) error {
+		res, err := handlerOf(inspect.Desc(), "Reduce")(srv, t.Context(), func(v any) error {
 			g.V = v
 			if err := codec.Unmarshal(mem.BufferSlice{mem.SliceBuffer(raw)}, g); err != nil {
 				return err

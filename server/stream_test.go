@@ -14,12 +14,9 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/polyscan/polyscan/kernels"
-	"github.com/polyscan/polyscan/kernels/driver"
 	"github.com/polyscan/polyscan/proto/framecodec"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
 	"github.com/polyscan/polyscan/server/internal/apierr"
-	"github.com/polyscan/polyscan/server/internal/wire"
 )
 
 // testStream is a StreamFrames call.
@@ -404,26 +401,5 @@ func TestShutdownEndsEndlessStream(t *testing.T) {
 	}
 	if err := <-shutdown; err != nil {
 		t.Error(err)
-	}
-}
-
-// A call that ends while its regions are being prepared is no bug.
-func TestPrepareCanceled(t *testing.T) {
-	s := start(t, Config{})
-	what, err := wire.NewInspection(inspecting(rect("r", 0, 0, 2, 1)), "open", "frame", s.recipes, s.cfg.bounds())
-	if err != nil {
-		t.Fatal(err)
-	}
-	what.Keep = true
-	dev, err := s.dev.Acquire()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer dev.End()
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	f := kernels.Picture{Width: 2, Height: 1, Format: driver.Gray8, Data: [][]byte{{1, 2}}}
-	if res, err := s.inspector.Run(ctx, dev, what, f); !errors.Is(err, context.Canceled) {
-		t.Errorf("%v, %v", res, err)
 	}
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/polyscan/polyscan/server/internal/wire"
 )
 
-// Run reduces a frame.
-func (s *Service) Run(ctx context.Context, dev device.Lease, in *wire.Inspection, f kernels.Picture) (*polygon.Result, error) {
+// run reduces a frame.
+func (s *Service) run(ctx context.Context, dev device.Lease, in *wire.Inspection, f kernels.Picture) (*polygon.Result, error) {
 	ctx = kernels.WithClass(ctx, in.Class)
 	var res *polygon.Result
 	if in.Keep && frameFits(f) {

@@ -62,13 +62,10 @@ func (s *Service) Detach() { s.Prepared.clear() }
 // Close lets go of everything, and keeps nothing from now on.
 func (s *Service) Close() { s.Prepared.close() }
 
-// HandleReduce is also what tests send bytes to.
-var HandleReduce = wire.FrameHandler(pb.InspectionService_Reduce_FullMethodName, (*Service).HandleReduce)
-
 // Desc is the generated description of the service with handlers that don't copy frames.
 func Desc() *grpc.ServiceDesc {
 	return wire.WithHandlers(pb.InspectionService_ServiceDesc, map[string]grpc.MethodHandler{
-		"Reduce":    HandleReduce,
+		"Reduce":    wire.FrameHandler(pb.InspectionService_Reduce_FullMethodName, (*Service).HandleReduce),
 		"Rasterize": wire.PlainHandler(pb.InspectionService_Rasterize_FullMethodName, (*Service).rasterize),
 	}, map[string]grpc.StreamHandler{
 		"StreamFrames": func(srv any, stream grpc.ServerStream) error {
@@ -120,7 +117,7 @@ func (s *Service) reduceFrame(
 		return nil, nil, err
 	}
 	defer f.Release()
-	res, err := s.Run(ctx, dev, what, f.Picture)
+	res, err := s.run(ctx, dev, what, f.Picture)
 	in.Free()
 	if err != nil {
 		f.Answer()

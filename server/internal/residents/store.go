@@ -381,7 +381,7 @@ func (u *upload) write(ctx context.Context, pieces [][]byte) error {
 	if from == to {
 		return nil
 	}
-	pieces = Head(pieces, int(to-from)) // without the gap behind the last row
+	pieces = head(pieces, int(to-from)) // without the gap behind the last row
 	return u.dev.Do(ctx, kernels.Job{Label: "upload", Units: to - from}, func(q *kernels.Queue) error {
 		return kernels.UploadGather(q, u.e.pixels.Buffer().Range(int(from), int(to)), pieces)
 	})
@@ -393,8 +393,8 @@ func (u *upload) Buffer() kernels.Buffer[byte] { return u.e.pixels.Buffer() }
 // Filled says that all pixels are there.
 func (u *upload) Filled() { u.got = u.least }
 
-// Head is the first n bytes of pieces.
-func Head(pieces [][]byte, n int) [][]byte {
+// head is the first n bytes of pieces.
+func head(pieces [][]byte, n int) [][]byte {
 	for i, p := range pieces {
 		switch {
 		case n == 0:

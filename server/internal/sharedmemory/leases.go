@@ -53,10 +53,10 @@ const (
 // Leases is the leases of a server.
 type Leases struct {
 	socket *net.UnixListener
-	Path   string
+	path   string
 	limit  int64
-	Uids   []uint32 // that may have memory
-	Log    *slog.Logger
+	uids   []uint32 // that may have memory
+	log    *slog.Logger
 	dev    *device.Keeper
 
 	TakeBackAfter, FetchTimeout time.Duration // as the constants say, but in tests
@@ -65,12 +65,12 @@ type Leases struct {
 	cancel  context.CancelFunc
 	running sync.WaitGroup // goroutines of the socket
 
-	Mu     sync.Mutex
-	Used   int64                    // bytes; those of leases that have ended count until nobody uses them
+	mu     sync.Mutex
+	used   int64                    // bytes; those of leases that have ended count until nobody uses them
 	all    map[*lease]struct{}      // that have memory, in use or not
 	leases []*lease                 // that frames can refer to
 	ended  map[*lease]*net.UnixConn // leases whose content a client may still want
-	Freed  chan struct{}            // closed, and replaced, when bytes came free
+	freed  chan struct{}            // closed, and replaced, when bytes came free
 
 	granted, refused, unfetched, read uint64 // read: bytes of frames
 
@@ -113,21 +113,21 @@ func Open(cfg Config, dev *device.Keeper) (*Leases, error) {
 		return nil, fmt.Errorf("server: %w", sharedmem.ErrUnsupported)
 	}
 	m := &Leases{
-		socket: l, Path: l.Addr().String(), limit: cfg.Bytes, Log: cfg.Log, dev: dev,
-		Uids:          append([]uint32{0, uint32(os.Geteuid())}, cfg.UIDs...),
+		socket: l, path: l.Addr().String(), limit: cfg.Bytes, log: cfg.Log, dev: dev,
+		uids:          append([]uint32{0, uint32(os.Geteuid())}, cfg.UIDs...),
 		TakeBackAfter: takeBackAfter, FetchTimeout: fetchTimeout,
-		all: map[*lease]struct{}{}, ended: map[*lease]*net.UnixConn{}, Freed: make(chan struct{}),
+		all: map[*lease]struct{}{}, ended: map[*lease]*net.UnixConn{}, freed: make(chan struct{}),
 	}
-	if !strings.HasPrefix(m.Path, "@") { // which has no file
+	if !strings.HasPrefix(m.path, "@") { // which has no file
 		var err error
-		if m.Path, err = filepath.Abs(m.Path); err != nil {
+		if m.path, err = filepath.Abs(m.path); err != nil {
 			return nil, fmt.Errorf("server: shared memory: %w", err)
 		}
 		mode := os.FileMode(0o600)
 		if len(cfg.UIDs) > 0 {
 			mode = 0o666 // credentials decide
 		}
-		if err := os.Chmod(m.Path, mode); err != nil {
+		if err := os.Chmod(m.path, mode); err != nil {
 			return nil, fmt.Errorf("server: shared memory: %w", err)
 		}
 	}
@@ -144,9 +144,9 @@ func (m *Leases) Close() error {
 	m.cancel()
 	err := m.socket.Close()
 	m.running.Wait()
-	m.Mu.Lock()
+	m.mu.Lock()
 	leases := slices.Clone(m.leases)
-	m.Mu.Unlock()
+	m.mu.Unlock()
 	for _, l := range leases {
 		m.end(l)
 	}
@@ -165,9 +165,9 @@ func (m *Leases) open(ctx context.Context, bytes uint64) (_ *lease, err error) {
 	l := &lease{fetched: make(chan struct{}), users: 1, waiting: true, token: sharedmem.NewToken()}
 	defer func() {
 		if err != nil {
-			m.Mu.Lock()
-			defer m.Mu.Unlock()
-			m.Used -= size
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			m.used -= size
 			m.refused++
 		}
 	}()
@@ -175,12 +175,12 @@ func (m *Leases) open(ctx context.Context, bytes uint64) (_ *lease, err error) {
 		if cause := context.Cause(ctx); cause != nil {
 			return nil, cause
 		}
-		m.Log.WarnContext(ctx, "no shared memory", "bytes", size, "error", err)
+		m.log.WarnContext(ctx, "no shared memory", "bytes", size, "error", err)
 		return nil, noSharedMemory(true, fmt.Sprintf("%d bytes: the system has none to give", size))
 	}
-	m.Mu.Lock()
+	m.mu.Lock()
 	m.all[l] = struct{}{}
-	m.Mu.Unlock()
+	m.mu.Unlock()
 	if dev, err := m.dev.Acquire(); err == nil { // a lost one is told when it is back
 		m.register(dev.Device, l)
 		dev.End()
@@ -188,8 +188,8 @@ func (m *Leases) open(ctx context.Context, bytes uint64) (_ *lease, err error) {
 	var id [8]byte
 	rand.Read(id[:]) // never fails
 	l.id = binary.LittleEndian.Uint64(id[:])
-	m.Mu.Lock()
-	defer m.Mu.Unlock()
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	m.leases = append(m.leases, l)
 	m.granted++
 	return l, nil
@@ -197,8 +197,8 @@ func (m *Leases) open(ctx context.Context, bytes uint64) (_ *lease, err error) {
 
 // reserve takes bytes, in whole pages, of the limit. Where there is no room it takes back what has ended.
 func (m *Leases) reserve(ctx context.Context, bytes uint64) (int64, error) {
-	m.Mu.Lock()
-	defer m.Mu.Unlock()
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	size, err := int64(0), error(nil)
 	if bytes <= uint64(m.limit) {
 		size, err = sharedmem.RoundUp(int64(bytes))
@@ -211,30 +211,30 @@ func (m *Leases) reserve(ctx context.Context, bytes uint64) (int64, error) {
 		return 0, noSharedMemory(false,
 			fmt.Sprintf("%d bytes wanted: the limit of all leases together is %d", bytes, m.limit))
 	}
-	for size > m.limit-m.Used && len(m.ended) > 0 {
+	for size > m.limit-m.used && len(m.ended) > 0 {
 		for _, c := range m.ended {
 			c.SetReadDeadline(time.Unix(1, 0))
 		}
-		freed := m.Freed
-		m.Mu.Unlock()
+		freed := m.freed
+		m.mu.Unlock()
 		select {
 		case <-freed:
 		case <-ctx.Done():
 		}
-		m.Mu.Lock()
+		m.mu.Lock()
 		if err := context.Cause(ctx); err != nil {
 			return 0, err
 		}
 	}
 	switch {
-	case size > m.limit-m.Used:
+	case size > m.limit-m.used:
 		m.refused++
-		return 0, noSharedMemory(true, fmt.Sprintf("%d bytes wanted: %d of %d are free", size, m.limit-m.Used, m.limit))
+		return 0, noSharedMemory(true, fmt.Sprintf("%d bytes wanted: %d of %d are free", size, m.limit-m.used, m.limit))
 	case len(m.all) >= maxLeases:
 		m.refused++
 		return 0, noSharedMemory(true, fmt.Sprintf("%d leases are open, the most that may be", maxLeases))
 	}
-	m.Used += size
+	m.used += size
 	return size, nil
 }
 
@@ -246,28 +246,36 @@ func noSharedMemory(retry bool, text string) error {
 	return apierr.WithDetails(codes.ResourceExhausted, "shared memory: "+text, details...).Err()
 }
 
+// Leased is how many bytes leases take, those that have ended and are in use included, and a channel that is closed when
+// that gets less.
+func (m *Leases) Leased() (bytes int64, freed <-chan struct{}) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.used, m.freed
+}
+
 // end ends a lease: no frame can refer to it any more. Its memory goes back when nobody uses it.
 func (m *Leases) end(l *lease) {
-	m.Mu.Lock()
+	m.mu.Lock()
 	m.leases = slices.DeleteFunc(m.leases, func(o *lease) bool { return o == l })
 	l.waiting = false
 	if l.conn != nil {
 		m.ended[l] = l.conn
 		l.conn.SetReadDeadline(time.Now().Add(m.TakeBackAfter))
 	}
-	m.Mu.Unlock()
+	m.mu.Unlock()
 	m.release(l)
 }
 
 // release ends one use.
 func (m *Leases) release(l *lease) {
-	m.Mu.Lock()
+	m.mu.Lock()
 	l.users--
 	last := l.users == 0
 	if last {
 		delete(m.all, l)
 	}
-	m.Mu.Unlock()
+	m.mu.Unlock()
 	if !last {
 		return
 	}
@@ -275,13 +283,13 @@ func (m *Leases) release(l *lease) {
 	size := int64(len(l.memory.Data()))
 	// A server that shuts down leaves clients what they have. One that goes on can't: they could have any amount.
 	if err := l.memory.Free(m.ctx.Err() == nil); err != nil {
-		m.Log.Error("shared memory is not freed", "bytes", size, "error", err)
+		m.log.Error("shared memory is not freed", "bytes", size, "error", err)
 	}
-	m.Mu.Lock()
-	defer m.Mu.Unlock()
-	m.Used -= size
-	close(m.Freed)
-	m.Freed = make(chan struct{})
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.used -= size
+	close(m.freed)
+	m.freed = make(chan struct{})
 }
 
 // register tells a device of a lease.
@@ -293,7 +301,7 @@ func (m *Leases) register(dev *kernels.Device, l *lease) {
 	}
 	var err error
 	if l.unregister, err = dev.RegisterHost(l.memory.Data()); err != nil {
-		m.Log.Warn("the device does not take to shared memory: copies will be slower", "bytes", len(l.memory.Data()),
+		m.log.Warn("the device does not take to shared memory: copies will be slower", "bytes", len(l.memory.Data()),
 			"error", err)
 	}
 }
@@ -305,7 +313,7 @@ func (m *Leases) unregister(l *lease) {
 		return
 	}
 	if err := l.unregister(); err != nil {
-		m.Log.Warn("the device does not let go of shared memory", "bytes", len(l.memory.Data()), "error", err)
+		m.log.Warn("the device does not let go of shared memory", "bytes", len(l.memory.Data()), "error", err)
 	}
 	l.unregister = nil
 }
@@ -323,12 +331,12 @@ func (m *Leases) each(f func(*lease)) {
 	if m == nil {
 		return
 	}
-	m.Mu.Lock()
+	m.mu.Lock()
 	leases := slices.Collect(maps.Keys(m.all))
 	for _, l := range leases {
 		l.users++
 	}
-	m.Mu.Unlock()
+	m.mu.Unlock()
 	for _, l := range leases {
 		f(l)
 		m.release(l)
@@ -340,8 +348,8 @@ func (m *Leases) each(f func(*lease)) {
 func (m *Leases) find(id uint64) *lease {
 	var want, have [8]byte
 	binary.LittleEndian.PutUint64(want[:], id)
-	m.Mu.Lock()
-	defer m.Mu.Unlock()
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	var found *lease
 	for _, l := range m.leases {
 		binary.LittleEndian.PutUint64(have[:], l.id)
@@ -378,23 +386,23 @@ func (m *Leases) Place(f *kernels.Picture, p *pb.SharedPixels, path string) (rel
 		}
 	}()
 	data := l.memory.Data()
-	if err := CheckRange(p.GetOffset(), p.GetLength(), uint64(len(data)), path); err != nil {
+	if err := checkRange(p.GetOffset(), p.GetLength(), uint64(len(data)), path); err != nil {
 		return nil, err
 	}
 	if err := l.memory.Whole(); err != nil {
 		return nil, apierr.WithDetails(codes.FailedPrecondition,
 			fmt.Sprintf("%s.lease_id = %d: %v", path, p.GetLeaseId(), err), apierr.Info(apierr.ReasonDamagedLease)).Err()
 	}
-	m.Mu.Lock()
+	m.mu.Lock()
 	m.read += p.GetLength()
-	m.Mu.Unlock()
+	m.mu.Unlock()
 	from, to := p.GetOffset(), p.GetOffset()+p.GetLength()
 	f.Data = [][]byte{data[from:to:to]}
 	return func() { m.release(l) }, nil
 }
 
-// CheckRange checks that [offset, offset+length) is a range of a lease of so many bytes, and not empty.
-func CheckRange(offset, length, size uint64, path string) error {
+// checkRange checks that [offset, offset+length) is a range of a lease of so many bytes, and not empty.
+func checkRange(offset, length, size uint64, path string) error {
 	switch {
 	case length == 0:
 		return apierr.Refuse(path+".length", length, "must be what the layout takes")
@@ -431,13 +439,13 @@ func (m *Leases) Collect(ch chan<- prometheus.Metric) {
 	if m == nil {
 		return
 	}
-	m.Mu.Lock()
-	defer m.Mu.Unlock()
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	send := func(d *prometheus.Desc, t prometheus.ValueType, v float64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(d, t, v, labels...)
 	}
 	send(sharedBytesDesc, prometheus.GaugeValue, float64(m.limit), "limit")
-	send(sharedBytesDesc, prometheus.GaugeValue, float64(m.Used), "leased")
+	send(sharedBytesDesc, prometheus.GaugeValue, float64(m.used), "leased")
 	send(sharedLeasesDesc, prometheus.GaugeValue, float64(len(m.leases)))
 	send(sharedEndsDesc, prometheus.CounterValue, float64(m.granted), "granted")
 	send(sharedEndsDesc, prometheus.CounterValue, float64(m.refused), "refused")

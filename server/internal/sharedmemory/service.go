@@ -78,7 +78,7 @@ func (s *Service) Lease(req *pb.LeaseRequest, stream grpc.ServerStreamingServer[
 		}
 	}()
 	err = stream.Send(&pb.LeaseResponse{
-		LeaseId: l.id, Bytes: uint64(len(l.memory.Data())), SocketPath: m.Path, Token: l.token[:],
+		LeaseId: l.id, Bytes: uint64(len(l.memory.Data())), SocketPath: m.path, Token: l.token[:],
 	})
 	if err != nil {
 		return err
@@ -90,7 +90,7 @@ func (s *Service) Lease(req *pb.LeaseRequest, stream grpc.ServerStreamingServer[
 	case <-late.C:
 		if m.withdraw(l) {
 			return apierr.WithDetails(codes.DeadlineExceeded, fmt.Sprintf(
-				"shared memory: nobody came to %s for the descriptor within %v; the client must be on the server's host", m.Path, m.FetchTimeout),
+				"shared memory: nobody came to %s for the descriptor within %v; the client must be on the server's host", m.path, m.FetchTimeout),
 				apierr.Info(apierr.ReasonLeaseNotFetched)).Err()
 		}
 	case <-ctx.Done():

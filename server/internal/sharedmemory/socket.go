@@ -22,8 +22,8 @@ const (
 
 // withdraw makes a token useless that nobody came for. It reports false where somebody has.
 func (m *Leases) withdraw(l *lease) bool {
-	m.Mu.Lock()
-	defer m.Mu.Unlock()
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	if !l.waiting {
 		return false
 	}
@@ -35,8 +35,8 @@ func (m *Leases) withdraw(l *lease) bool {
 // take uses a token up, on behalf of a connection that is to leave the lease that it returns; nil where the token is
 // not known. The time does not depend on how much of a token is right.
 func (m *Leases) take(t sharedmem.Token, c *net.UnixConn) *lease {
-	m.Mu.Lock()
-	defer m.Mu.Unlock()
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	var found *lease
 	for _, l := range m.leases {
 		if subtle.ConstantTimeCompare(l.token[:], t[:]) == 1 && l.waiting {
@@ -54,10 +54,10 @@ func (m *Leases) take(t sharedmem.Token, c *net.UnixConn) *lease {
 
 // leave is called when a connection ends.
 func (m *Leases) leave(l *lease) {
-	m.Mu.Lock()
+	m.mu.Lock()
 	l.conn = nil
 	delete(m.ended, l)
-	m.Mu.Unlock()
+	m.mu.Unlock()
 	m.release(l)
 }
 
@@ -70,7 +70,7 @@ func (m *Leases) accept() {
 			if m.ctx.Err() != nil || errors.Is(err, net.ErrClosed) {
 				return
 			}
-			m.Log.Warn("shared memory: accept", "error", err) // mostly too many open files
+			m.log.Warn("shared memory: accept", "error", err) // mostly too many open files
 			select {
 			case <-time.After(100 * time.Millisecond):
 			case <-m.ctx.Done():
@@ -86,7 +86,7 @@ func (m *Leases) accept() {
 		m.running.Go(func() {
 			defer c.Close()
 			defer context.AfterFunc(m.ctx, func() { c.Close() })()
-			l := m.HandOver(c)
+			l := m.handOver(c)
 			<-places
 			if l == nil {
 				return
@@ -100,35 +100,35 @@ func (m *Leases) accept() {
 	}
 }
 
-// HandOver hands a lease to a connection, and returns it for the connection to leave; nil where it was refused.
-func (m *Leases) HandOver(c *net.UnixConn) *lease {
+// handOver hands a lease to a connection, and returns it for the connection to leave; nil where it was refused.
+func (m *Leases) handOver(c *net.UnixConn) *lease {
 	c.SetDeadline(time.Now().Add(tokenTimeout))
 	uid, err := sharedmem.PeerUID(c)
 	if err != nil {
-		m.Log.Warn("shared memory: connection refused", "error", err)
+		m.log.Warn("shared memory: connection refused", "error", err)
 		return nil
 	}
-	if !slices.Contains(m.Uids, uid) {
-		m.Log.Warn("shared memory: connection refused", "uid", uid)
+	if !slices.Contains(m.uids, uid) {
+		m.log.Warn("shared memory: connection refused", "uid", uid)
 		sharedmem.Refuse(c, sharedmem.RefusedUser)
 		return nil
 	}
 	token, err := sharedmem.ReceiveToken(c)
 	if err != nil {
-		m.Log.Info("shared memory: connection without a token", "uid", uid, "error", err)
+		m.log.Info("shared memory: connection without a token", "uid", uid, "error", err)
 		return nil
 	}
 	l := m.take(token, c)
 	if l == nil {
-		m.Log.Warn("shared memory: unknown token", "uid", uid)
+		m.log.Warn("shared memory: unknown token", "uid", uid)
 		sharedmem.Refuse(c, sharedmem.RefusedToken)
 		return nil
 	}
 	if err := l.memory.Send(c); err != nil {
-		m.Log.Info("shared memory: client is gone", "uid", uid, "error", err)
+		m.log.Info("shared memory: client is gone", "uid", uid, "error", err)
 	}
-	m.Mu.Lock()
-	defer m.Mu.Unlock()
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	if m.ended[l] == nil { // else it has a deadline already
 		c.SetDeadline(time.Time{})
 	}
