@@ -64,7 +64,7 @@ func TestHostMemoryTurns(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			ts := start(t, Config{HostBytes: x.bytes, MaxMessageBytes: 4 << 20})
+			ts := start(t, Config{HostBytes: x.bytes, MaxMessageBytes: 16 << 20})
 			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 			defer cancel()
 			const calls = 6

@@ -215,7 +215,7 @@ func (s *Server) register() error {
 			"device": i.Device},
 	})
 	build.Set(1)
-	s.collectors = append(s.metrics.Collectors(), stateCollector{s}, s.shared, build)
+	s.collectors = append(append(s.metrics.Collectors(), s.intake.Collectors()...), stateCollector{s}, s.shared, build)
 	for i, c := range s.collectors {
 		if err := reg.Register(c); err != nil {
 			for _, c := range s.collectors[:i] {

@@ -10,6 +10,8 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/grpc-ecosystem/go-grpc-middleware/v2/interceptors/logging"
 	"github.com/grpc-ecosystem/go-grpc-middleware/v2/interceptors/recovery"
@@ -67,6 +69,7 @@ func (s *Server) streamInterceptors() []grpc.StreamServerInterceptor {
 			if err == nil {
 				defer done()
 				err = s.untilRevoked(ctx, func() error { return next(srv, stream) })
+				err = s.intake.Translate(i.FullMethod, err)
 			}
 			if err != nil {
 				return apierr.StatusOf(stream.Context(), s.log, err).Err()
@@ -142,6 +145,9 @@ func (r registrar) RegisterService(d *grpc.ServiceDesc, impl any) {
 			res, err := next(srv, ctx, func(v any) error {
 				g := &wire.Guarded{V: v}
 				if err := dec(g); err != nil {
+					if refused = r.s.intake.Translate(method, err); refused == err {
+						refused = nil
+					}
 					return err
 				}
 				refused = g.Err
@@ -150,6 +156,9 @@ func (r registrar) RegisterService(d *grpc.ServiceDesc, impl any) {
 			if refused != nil {
 				info := &grpc.UnaryServerInfo{Server: srv, FullMethod: method}
 				return interceptor(ctx, nil, info, func(context.Context, any) (any, error) { return nil, refused })
+			}
+			if m, ok := res.(*wire.Response); ok {
+				m.Held = r.s.held(ctx)
 			}
 			return res, err
 		}
@@ -184,8 +193,32 @@ func logLevel(c codes.Code) logging.Level {
 	return logging.LevelError
 }
 
+// logCall logs calls, so many a second: what clients did wrong must not fill a disk. What is left out is counted, and the
+// next line that is logged says so. Metrics have them all.
 func (s *Server) logCall() logging.Logger {
+	const rate, burst = 20, 200 // lines
+	var mu sync.Mutex
+	left, last, dropped := float64(burst), time.Now(), 0
 	return logging.LoggerFunc(func(ctx context.Context, level logging.Level, msg string, fields ...any) {
+		if !s.log.Enabled(ctx, slog.Level(level)) {
+			return
+		}
+		mu.Lock()
+		now := time.Now()
+		left = min(burst, left+rate*now.Sub(last).Seconds())
+		last = now
+		if left < 1 {
+			dropped++
+			mu.Unlock()
+			return
+		}
+		left--
+		more := dropped
+		dropped = 0
+		mu.Unlock()
+		if more > 0 {
+			fields = append(fields, "calls_not_logged", more)
+		}
 		s.log.Log(ctx, slog.Level(level), msg, fields...)
 	})
 }

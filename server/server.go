@@ -17,6 +17,8 @@ import (
 	"google.golang.org/grpc"
 	channelz "google.golang.org/grpc/channelz/service"
 	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/experimental"
 	"google.golang.org/grpc/health"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
@@ -32,6 +34,7 @@ import (
 	"github.com/polyscan/polyscan/server/internal/frames"
 	"github.com/polyscan/polyscan/server/internal/framestream"
 	"github.com/polyscan/polyscan/server/internal/inspect"
+	"github.com/polyscan/polyscan/server/internal/intake"
 	"github.com/polyscan/polyscan/server/internal/mesh"
 	"github.com/polyscan/polyscan/server/internal/observe"
 	"github.com/polyscan/polyscan/server/internal/recipes"
@@ -66,6 +69,7 @@ type Server struct {
 	tokens        *auth.Tokens  // nil: no authentication
 	certs         *certificates // nil: no TLS
 	metrics       *observe.Metrics
+	intake        *intake.Guard
 	gatherer      prometheus.Gatherer
 
 	collectors []prometheus.Collector
@@ -93,6 +97,14 @@ const (
 
 	maxHeaderBytes = 64 << 10
 )
+
+// messageLimits are those of methods that take no frames, regions or drawings.
+var messageLimits = map[string]int64{
+	"/" + healthpb.Health_ServiceDesc.ServiceName + "/":  4 << 10, // whoever asks has no token
+	"/" + pb.DeviceService_ServiceDesc.ServiceName + "/": 4 << 10,
+	"/grpc.channelz.":   64 << 10,
+	"/grpc.reflection.": 64 << 10,
+}
 
 // New opens the device, reads recipes, tokens and certificates, and makes a server that is ready to serve. Errors that
 // come again with the same Config match [ErrConfig].
@@ -175,7 +187,13 @@ func New(cfg Config) (_ *Server, err error) {
 		Residents: s.residents, Shared: s.shared,
 	}
 	s.newServices()
+	s.intake = intake.New(intake.Config{
+		Bytes: max(cfg.HostBytes, 4*cfg.MaxMessageBytes), MaxMessage: cfg.MaxMessageBytes, Limits: messageLimits,
+		Urgent: "/" + pb.LineScanService_ServiceDesc.ServiceName + "/", StreamWindow: streamWindow,
+		ConnectionWindow: connectionWindow, Log: s.log,
+	})
 	if err := s.register(); err != nil {
+		s.intake.Close()
 		return nil, errors.Join(fmt.Errorf("server: metrics: %w", err), s.shared.Close(), s.dev.Close())
 	}
 	s.newGRPC()
@@ -214,6 +232,7 @@ func (s *Server) newServices() {
 func (s *Server) newGRPC() {
 	options := []grpc.ServerOption{
 		grpc.ForceServerCodecV2(s.codec()),
+		experimental.BufferPool(s.intake.Pool()),
 		grpc.MaxRecvMsgSize(int(s.cfg.MaxMessageBytes)),
 		grpc.MaxConcurrentStreams(uint32(s.cfg.MaxStreams)),
 		grpc.MaxHeaderListSize(maxHeaderBytes),
@@ -229,9 +248,11 @@ func (s *Server) newGRPC() {
 		grpc.ChainUnaryInterceptor(s.unaryInterceptors()...),
 		grpc.ChainStreamInterceptor(s.streamInterceptors()...),
 	}
+	creds := insecure.NewCredentials()
 	if s.certs != nil {
-		options = append(options, grpc.Creds(credentials.NewTLS(s.certs.config())))
+		creds = credentials.NewTLS(s.certs.config())
 	}
+	options = append(options, grpc.Creds(s.intake.Credentials(creds)))
 	s.grpc = grpc.NewServer(append(options, s.cfg.grpcOptions...)...)
 	r := registrar{s.grpc, s}
 	r.RegisterService(inspect.Desc(), s.inspector)
@@ -311,6 +332,7 @@ func (s *Server) shutdown(ctx context.Context) error {
 		s.tokens.Close()
 	}
 	s.lineScan.Close()
+	s.intake.Close()
 	s.background.Wait()
 	s.inspector.Close()
 	s.residents.Close()

@@ -3,11 +3,15 @@
 package server
 
 import (
+	"context"
 	"fmt"
 	"time"
 
-	"github.com/polyscan/polyscan/server/internal/apierr"
 	"google.golang.org/grpc"
+
+	"github.com/polyscan/polyscan/server/internal/apierr"
+	"github.com/polyscan/polyscan/server/internal/intake"
+	"github.com/polyscan/polyscan/server/internal/wire"
 )
 
 // endUnread ends streams whose clients don't read. A handler can't return while what it sends waits for the client, so
@@ -15,7 +19,7 @@ import (
 // holds.
 func (s *Server) endUnread(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) error {
 	limit := s.cfg.StreamIdleTimeout
-	timed := &timedStream{ServerStream: stream, limit: limit, blocked: time.NewTimer(limit)}
+	timed := &timedStream{ServerStream: stream, held: s.held(stream.Context()), limit: limit, blocked: time.NewTimer(limit)}
 	timed.blocked.Stop()
 	done := make(chan error, 1)
 	s.background.Go(func() { done <- next(srv, timed) })
@@ -31,12 +35,21 @@ func (s *Server) endUnread(srv any, stream grpc.ServerStream, _ *grpc.StreamServ
 // timedStream is a stream with a timer that runs while a message waits to be sent.
 type timedStream struct {
 	grpc.ServerStream
+	held    func(func()) func()
 	limit   time.Duration
 	blocked *time.Timer
 }
 
 func (s *timedStream) SendMsg(m any) error {
+	if r, ok := m.(*wire.Response); ok {
+		r.Held = s.held
+	}
 	s.blocked.Reset(s.limit)
 	defer s.blocked.Stop()
 	return s.ServerStream.SendMsg(m)
+}
+
+// held watches over the answers of a call that wait for its client, which keep their share of the budget meanwhile.
+func (s *Server) held(ctx context.Context) func(end func()) (forgotten func()) {
+	return func(end func()) func() { return intake.Await(ctx, s.cfg.StreamIdleTimeout, end) }
 }

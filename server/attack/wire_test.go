@@ -156,7 +156,7 @@ func (w *wire) read() {
 			})
 		case *http2.RSTStreamFrame:
 			w.lock(func() {
-				if c := w.streams[f.StreamID]; c != nil {
+				if c := w.streams[f.StreamID]; c != nil && !c.done {
 					c.done, c.code, c.text = true, codes.Canceled, "reset: "+f.ErrCode.String()
 				}
 			})

@@ -5,6 +5,7 @@ package wire
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 	"unsafe"
 
@@ -18,6 +19,7 @@ import (
 	"github.com/polyscan/polyscan/proto/framecodec"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
 	"github.com/polyscan/polyscan/server/internal/apierr"
+	"github.com/polyscan/polyscan/server/internal/budget"
 	"github.com/polyscan/polyscan/server/internal/observe"
 )
 
@@ -25,8 +27,42 @@ import (
 type Response struct {
 	proto.Message
 	Start time.Time
-	// Release gives back what the response took of the budget for host memory.
+	// Release gives back what the response took of the budget for host memory, once it has been written to the socket
+	// or never will be. It may be nil.
 	Release func()
+	// Held is called when a marshalled response begins to wait for its client, with the function that ends the waiting;
+	// forgotten is to be called when it has ended. It may be nil.
+	Held func(end func()) (forgotten func())
+}
+
+// hold keeps what the response took until the transport has written it.
+func (r *Response) hold(out mem.BufferSlice) {
+	if r.Release == nil {
+		return
+	}
+	if out.Len() <= budget.SmallShare {
+		r.Release()
+		return
+	}
+	largest := 0
+	for i, b := range out {
+		if b.Len() > out[largest].Len() {
+			largest = i
+		}
+	}
+	var forgotten func()
+	release := sync.OnceFunc(func() { r.Release() })
+	if r.Held != nil {
+		forgotten = r.Held(release)
+	}
+	b := out[largest]
+	out[largest] = framecodec.NewBuffer(b.ReadOnlyData(), func() {
+		b.Free()
+		release()
+		if forgotten != nil {
+			forgotten()
+		}
+	})
 }
 
 // Encoded is a message that was marshalled before.
@@ -65,7 +101,9 @@ func (c Codec) Marshal(v any) (mem.BufferSlice, error) {
 	}
 	out, err := c.CodecV2.Marshal(v)
 	if ours {
-		if r.Release != nil {
+		if err == nil {
+			r.hold(out)
+		} else if r.Release != nil {
 			r.Release()
 		}
 		c.metrics.Stage("encode", time.Since(r.Start))

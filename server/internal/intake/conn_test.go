@@ -1,0 +1,258 @@
+package intake
+
+import (
+	"bytes"
+	"encoding/binary"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"testing"
+	"time"
+
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
+)
+
+const mebibyte = 1 << 20
+
+// rig is a connection whose client and server are frames in memory.
+type rig struct {
+	*Conn
+	*testing.T
+	wire    bytes.Buffer // what the client has sent, and nobody has looked at
+	frames  *http2.Framer
+	encoder *hpack.Encoder
+	block   bytes.Buffer
+	random  *rand.Rand
+}
+
+func newRig(t *testing.T, bytes int64) *rig {
+	g := New(Config{Bytes: bytes, MaxMessage: 4 * mebibyte, Limits: map[string]int64{"/small/": 4096}, Urgent: "/scan/",
+		StreamWindow: mebibyte, ConnectionWindow: 4 * mebibyte, Log: slog.New(slog.DiscardHandler)})
+	t.Cleanup(g.Close)
+	a, b := net.Pipe()
+	t.Cleanup(func() { a.Close(); b.Close() })
+	r := &rig{Conn: g.guard(a), T: t, random: rand.New(rand.NewPCG(1, 2))}
+	r.frames = http2.NewFramer(&r.wire, nil)
+	r.encoder = hpack.NewEncoder(&r.block)
+	r.wire.WriteString(http2.ClientPreface)
+	return r
+}
+
+// look passes on what the client has sent, cut anywhere, and returns what the server gets.
+func (r *rig) look() (out []byte, reason string) {
+	b := bytes.Clone(r.wire.Bytes())
+	r.wire.Reset()
+	out = b
+	for len(b) > 0 && reason == "" {
+		n := min(1+r.random.IntN(40_000), len(b))
+		reason, _ = r.received(b[:n])
+		b = b[n:]
+	}
+	return out, reason
+}
+
+// call opens a stream, its headers padded, with a priority, and in two frames.
+func (r *rig) call(stream uint32, path string) {
+	r.block.Reset()
+	r.encoder.WriteField(hpack.HeaderField{Name: ":path", Value: path})
+	r.encoder.WriteField(hpack.HeaderField{Name: "x", Value: "some other header"})
+	b := r.block.Bytes()
+	r.frames.WriteHeaders(http2.HeadersFrameParam{StreamID: stream, BlockFragment: b[:1], PadLength: 7,
+		Priority: http2.PriorityParam{StreamDep: 1, Weight: 3}})
+	r.frames.WriteContinuation(stream, true, b[1:])
+}
+
+// message sends the prefix of a message of n bytes and so many of them.
+func (r *rig) message(stream uint32, n uint32, sent int) {
+	b := append(binary.BigEndian.AppendUint32([]byte{0}, n), make([]byte, sent)...)
+	for len(b) > 0 {
+		k := min(len(b), 5+r.random.IntN(16_000))
+		r.frames.WriteDataPadded(stream, false, b[:k], make([]byte, r.random.IntN(200)))
+		b = b[k:]
+	}
+}
+
+func (r *rig) want(promised int64) {
+	r.Helper()
+	if r.promised != promised || r.g.promised.Load() != promised {
+		r.Errorf("%d bytes are promised, %d in all; want %d", r.promised, r.g.promised.Load(), promised)
+	}
+}
+
+// What is promised is what has been announced and has not come.
+func TestPromised(t *testing.T) {
+	r := newRig(t, 64*mebibyte)
+	r.call(1, "/a/b")
+	r.call(3, "/a/c")
+	r.message(1, 100_000, 60_000)
+	r.message(3, 50_000, 50_000)
+	r.message(3, 3_000_000, 1)
+	if _, reason := r.look(); reason != "" {
+		t.Fatal(reason)
+	}
+	r.want(40_000 + 2_999_999)
+	r.frames.WriteRSTStream(3, http2.ErrCodeCancel)
+	r.look()
+	r.want(40_000)
+	// The server ends the other one, in trailers that come in two writes.
+	var out bytes.Buffer
+	http2.NewFramer(&out, nil).WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: []byte{1, 2, 3},
+		EndHeaders: true, EndStream: true})
+	r.sent(out.Bytes()[:4])
+	r.want(40_000)
+	r.sent(out.Bytes()[4:])
+	r.want(0)
+	r.message(1, 100_000, 10) // of no call
+	r.look()
+	r.want(0)
+	r.call(5, "/a/b")
+	r.message(5, 100_000, 10)
+	r.look()
+	ran := make(chan bool, 1)
+	r.onClose(func() { ran <- true })
+	r.Close()
+	if n := r.g.promised.Load(); n != 0 || !<-ran {
+		t.Errorf("%d bytes are promised by a connection that is closed", n)
+	}
+}
+
+// A message that must not come gets a length that the library refuses.
+func TestRefusedByLength(t *testing.T) {
+	for name, c := range map[string]struct {
+		path string
+		n    uint32
+		want uint32
+	}{
+		"small":           {"/small/x", 4096, 4096},
+		"method":          {"/small/x", 4097, tooLong},
+		"large":           {"/a/b", 4 * mebibyte, 4 * mebibyte},
+		"larger than any": {"/a/b", 5 * mebibyte, 5 * mebibyte}, // the library knows that itself
+	} {
+		r := newRig(t, 16*mebibyte)
+		r.call(1, c.path)
+		out, _ := r.look()
+		r.message(1, c.n, 100)
+		out, reason := r.look()
+		f, err := http2.NewFramer(io.Discard, bytes.NewReader(out)).ReadFrame()
+		if err != nil || reason != "" {
+			t.Fatal(err, reason)
+		}
+		if got := binary.BigEndian.Uint32(f.(*http2.DataFrame).Data()[1:]); got != c.want {
+			t.Errorf("%s: a length of %d becomes %d, want %d", name, c.n, got, c.want)
+		}
+	}
+}
+
+// Large messages share the room, and leave some to small and urgent ones.
+func TestRoom(t *testing.T) {
+	r := newRig(t, 16*mebibyte)
+	other := &Conn{g: r.g}
+	admit := func(c *Conn, path string, n int64) string {
+		return r.g.admit(c, &message{limit: r.g.limitOf(path), urgent: path == "/scan/x"}, n)
+	}
+	if why := admit(r.Conn, "/a/b", 4*mebibyte) + admit(r.Conn, "/a/b", 4*mebibyte); why != "" {
+		t.Error(why)
+	}
+	if why := admit(r.Conn, "/a/b", 4*mebibyte); why != "connection" {
+		t.Errorf("half of the room for one connection: %q", why)
+	}
+	if why := admit(other, "/a/b", 4*mebibyte) + admit(other, "/a/b", 4*mebibyte); why != "" {
+		t.Error(why)
+	}
+	third := &Conn{g: r.g}
+	if why := admit(third, "/a/b", 2*mebibyte); why != "room" {
+		t.Errorf("no room: %q", why)
+	}
+	if why := admit(third, "/a/b", mebibyte/2) + admit(third, "/scan/x", 2*mebibyte); why != "" {
+		t.Errorf("small and urgent ones: %q", why)
+	}
+	r.g.held.Add(100 * mebibyte)
+	if why := admit(third, "/scan/x", 10); why != "room" {
+		t.Errorf("all is full: %q", why)
+	}
+}
+
+func TestAbuse(t *testing.T) {
+	for name, c := range map[string]struct {
+		send func(r *rig)
+		want string
+	}{
+		"crumbs": {func(r *rig) {
+			r.message(1, 100_000, 0)
+			for range 2000 {
+				r.frames.WriteData(1, false, []byte{1})
+			}
+		}, "crumbs"},
+		"small messages": {func(r *rig) {
+			for range 2000 {
+				r.message(1, 3, 3)
+			}
+		}, ""},
+		"settings": {func(r *rig) { repeat(func() { r.frames.WriteSettings() }) }, "floods"},
+		"pings":    {func(r *rig) { repeat(func() { r.frames.WritePing(false, [8]byte{}) }) }, ""},
+		"resets of calls that the server has answered": {func(r *rig) {
+			id := uint32(1)
+			repeat(func() {
+				id += 2
+				r.call(id, "/a/b")
+				r.look()
+				r.sent([]byte{0, 0, 0, byte(http2.FrameHeaders), 0, 0, 0, byte(id >> 8), byte(id)})
+				r.frames.WriteRSTStream(id, http2.ErrCodeCancel)
+			})
+		}, ""},
+		"resets of calls that the server has ended": {func(r *rig) {
+			id := uint32(1)
+			repeat(func() {
+				id += 2
+				r.call(id, "/a/b")
+				r.look()
+				r.sent([]byte{0, 0, 0, byte(http2.FrameHeaders), byte(http2.FlagHeadersEndStream), 0, 0, byte(id >> 8), byte(id)})
+				r.frames.WriteRSTStream(id, http2.ErrCodeCancel)
+			})
+		}, ""},
+		"empty frames": {func(r *rig) { repeat(func() { r.frames.WriteData(1, false, nil) }) }, "floods"},
+		"resets": {func(r *rig) {
+			id := uint32(1)
+			repeat(func() { id += 2; r.call(id, "/a/b"); r.frames.WriteRSTStream(id, http2.ErrCodeCancel) })
+		}, "floods"},
+		"headers without an end": {func(r *rig) {
+			r.frames.WriteHeaders(http2.HeadersFrameParam{StreamID: 3, BlockFragment: []byte{0x82}})
+			repeat(func() { r.frames.WriteContinuation(3, false, make([]byte, 1000)) })
+		}, "malformed"},
+		"no headers": {func(r *rig) {
+			r.frames.WriteHeaders(http2.HeadersFrameParam{StreamID: 3, BlockFragment: []byte{0xff, 0xff, 0xff, 0xff, 0xff}, EndHeaders: true})
+		}, "malformed"},
+	} {
+		r := newRig(t, 64*mebibyte)
+		r.call(1, "/a/b")
+		c.send(r)
+		if _, reason := r.look(); reason != c.want {
+			t.Errorf("%s: closed for %q, want %q", name, reason, c.want)
+		}
+	}
+}
+
+func repeat(f func()) {
+	for range controlBurst + controlRate {
+		f()
+	}
+}
+
+// A message must come in time, as far as the server takes it.
+func TestSlow(t *testing.T) {
+	r := newRig(t, 64*mebibyte)
+	r.call(1, "/a/b")
+	r.message(1, 2*mebibyte, 100)
+	r.look()
+	soon, late := time.Now().Add(messageTime), time.Now().Add(messageTime+3*time.Second)
+	if r.slow(soon) || !r.slow(late) {
+		t.Errorf("slow: %t, %t", r.slow(soon), r.slow(late))
+	}
+	r.message(1, 0, mebibyte-30_000) // the window is used up
+	r.look()
+	if r.slow(late) {
+		t.Error("a client that waits for the server is slow")
+	}
+}

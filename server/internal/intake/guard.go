@@ -1,0 +1,257 @@
+// Package intake bounds what connections can make the server hold before any handler sees it.
+//
+// The library receives a message whole before it asks anybody, and gives windows back whatever is read. So a guard looks
+// at the HTTP/2 frames on their way to it, and refuses a message by its length, before it comes: where its method takes
+// no message so long, or where those that are here or under way leave no room for it. A connection whose client does
+// what no client needs to do, such as resetting thousands of calls or sending messages in crumbs, is closed, as proxies
+// do. The guard knows frames, lengths and methods; it does not look into messages.
+package intake
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/mem"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
+
+	"github.com/polyscan/polyscan/server/internal/apierr"
+)
+
+// Config says what a guard allows.
+type Config struct {
+	// Bytes of messages that are here or under way, of all connections. Small ones, and those of Urgent methods, may
+	// take half as much again, so that large ones never keep them out.
+	Bytes int64
+	// MaxMessage is the longest that any method takes; at most Bytes. One connection may have that under way, or half
+	// of Bytes.
+	MaxMessage int64
+	// Limits are those of methods, by the start of their names, such as "/grpc.health.v1.Health/".
+	Limits map[string]int64
+	// Urgent methods, by the start of their names.
+	Urgent string
+	// StreamWindow and ConnectionWindow are those that the server gives.
+	StreamWindow, ConnectionWindow int64
+	Log                            *slog.Logger
+}
+
+// Guard watches connections. Make one with [New], and end it with Close.
+type Guard struct {
+	cfg      Config
+	held     atomic.Int64 // bytes in buffers of the transport
+	promised atomic.Int64 // bytes of messages that have begun to come and are not here yet
+	refused  *prometheus.CounterVec
+	closed   *prometheus.CounterVec
+	stop     chan struct{}
+	done     sync.WaitGroup
+
+	mu    sync.Mutex
+	conns map[*Conn]struct{}
+}
+
+// New makes a guard.
+func New(cfg Config) *Guard {
+	counters := func(name, help string, reasons ...string) *prometheus.CounterVec {
+		v := prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "polyscan", Name: name, Help: help},
+			[]string{"reason"})
+		for _, r := range reasons {
+			v.WithLabelValues(r)
+		}
+		return v
+	}
+	g := &Guard{cfg: cfg, stop: make(chan struct{}), conns: map[*Conn]struct{}{},
+		refused: counters("messages_refused_total",
+			"Messages refused by their length, before they came, by reason: method (it takes none so long), room (of all connections), connection (it has so much under way).",
+			"method", "room", "connection"),
+		closed: counters("connections_closed_total",
+			"Connections that the server closed for what their clients did, by reason: crumbs (messages in tiny frames), floods (resets, settings, empty frames), slow (messages that did not come), unread (answers that were not read), malformed.",
+			"crumbs", "floods", "slow", "unread", "malformed"),
+	}
+	g.done.Go(g.watch)
+	return g
+}
+
+// Close ends the watching of connections, not the connections.
+func (g *Guard) Close() {
+	close(g.stop)
+	g.done.Wait()
+}
+
+// Collectors are its metrics.
+func (g *Guard) Collectors() []prometheus.Collector {
+	gauge := func(name, help string, n *atomic.Int64) prometheus.Collector {
+		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: "polyscan", Name: name, Help: help},
+			func() float64 { return float64(n.Load()) })
+	}
+	return []prometheus.Collector{g.refused, g.closed,
+		gauge("received_bytes", "Host memory in messages that were received and are in use.", &g.held),
+		gauge("expected_bytes", "Bytes of messages that have begun to come and are not here yet.", &g.promised),
+	}
+}
+
+// smallMessage is how long a message is that large ones don't keep out.
+const smallMessage = 1 << 20
+
+// admit says why a message of n bytes must not come; "" where it may. It counts as promised then.
+func (g *Guard) admit(c *Conn, m *message, n int64) (reason string) {
+	if n > m.limit {
+		return "method"
+	}
+	if n > g.cfg.MaxMessage { // the library refuses it
+		m.refuse = true
+		return ""
+	}
+	most := g.cfg.Bytes
+	if n <= smallMessage || m.urgent {
+		most += most / 2
+	}
+	switch {
+	case c.promised+n > max(g.cfg.MaxMessage, g.cfg.Bytes/2):
+		return "connection"
+	case g.promised.Add(n)+g.held.Load() > most:
+		g.promised.Add(-n)
+		return "room"
+	}
+	c.promised += n
+	return ""
+}
+
+// The lengths that a refused message is given on its way to the library, which refuses it for them: far more than any
+// limit, and no length that a client's message has, since those are less than MaxMessage or refused.
+const (
+	tooLong = 1<<32 - 1
+	noRoom  = 1<<32 - 2
+)
+
+// Translate is what a client gets for an error of the library about a refused message. It leaves other errors alone.
+func (g *Guard) Translate(method string, err error) error {
+	s, ok := status.FromError(err)
+	if !ok || s.Code() != codes.ResourceExhausted {
+		return err
+	}
+	switch m := s.Message(); {
+	case strings.Contains(m, fmt.Sprint(tooLong)):
+		return apierr.Quota(apierr.ReasonRequestTooLarge, "request",
+			fmt.Sprintf("it is longer than this method takes: the limit is %d bytes", g.limitOf(method)))
+	case strings.Contains(m, fmt.Sprint(noRoom)):
+		return apierr.Quota(apierr.ReasonHostMemory, "host memory",
+			fmt.Sprintf("requests under way leave no room for this one: all of them may take %d bytes", g.cfg.Bytes))
+	}
+	return err
+}
+
+func (g *Guard) limitOf(method string) int64 {
+	for prefix, n := range g.cfg.Limits {
+		if strings.HasPrefix(method, prefix) {
+			return n
+		}
+	}
+	return 1 << 32
+}
+
+// Pool is where the transport takes its buffers from, which count as held until they are back.
+func (g *Guard) Pool() mem.BufferPool { return pool{mem.DefaultBufferPool(), &g.held} }
+
+type pool struct {
+	mem.BufferPool
+	held *atomic.Int64
+}
+
+func (p pool) Get(n int) *[]byte {
+	b := p.BufferPool.Get(n)
+	p.held.Add(int64(cap(*b)))
+	return b
+}
+
+func (p pool) Put(b *[]byte) {
+	p.held.Add(-int64(cap(*b)))
+	p.BufferPool.Put(b)
+}
+
+// Credentials guard the connections of others.
+func (g *Guard) Credentials(c credentials.TransportCredentials) credentials.TransportCredentials {
+	return guarded{c, g}
+}
+
+type guarded struct {
+	credentials.TransportCredentials
+	g *Guard
+}
+
+func (c guarded) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	conn, info, err := c.TransportCredentials.ServerHandshake(raw)
+	if err != nil {
+		return nil, nil, err
+	}
+	guard := c.g.guard(conn)
+	return guard, authInfo{info, guard}, nil
+}
+
+func (c guarded) Clone() credentials.TransportCredentials {
+	return guarded{c.TransportCredentials.Clone(), c.g}
+}
+
+// authInfo is how a call finds its connection.
+type authInfo struct {
+	credentials.AuthInfo
+	conn *Conn
+}
+
+// Await watches over memory that waits for the client of a call to take what it has been sent. end is called when the
+// connection closes, and the connection is closed when it has waited for so long. forgotten ends the watching.
+func Await(ctx context.Context, limit time.Duration, end func()) (forgotten func()) {
+	p, _ := peer.FromContext(ctx)
+	if p == nil {
+		return func() {}
+	}
+	info, ok := p.AuthInfo.(authInfo)
+	if !ok {
+		return func() {}
+	}
+	stop := info.conn.onClose(end)
+	timer := time.AfterFunc(limit, func() { info.conn.abuse("unread", "an answer was not read") })
+	return func() {
+		timer.Stop()
+		stop()
+	}
+}
+
+// A message must come within that time, and a second more for each megabyte, as far as the server takes it.
+const messageTime = 30 * time.Second
+
+// watch closes connections whose messages don't come.
+func (g *Guard) watch() {
+	ticks := time.NewTicker(time.Second)
+	defer ticks.Stop()
+	for {
+		select {
+		case <-g.stop:
+			return
+		case now := <-ticks.C:
+			g.mu.Lock()
+			var slow []*Conn
+			for c := range g.conns {
+				if c.slow(now) {
+					slow = append(slow, c)
+				}
+			}
+			g.mu.Unlock()
+			for _, c := range slow {
+				c.abuse("slow", "a message did not come")
+			}
+		}
+	}
+}
+
+// errClosed is why reading ends on a connection that the guard has closed.
+var errClosed = errors.New("intake: the connection was closed")
