@@ -32,14 +32,14 @@ type sceneFlags struct {
 	Strict bool `group:"parts"`
 	// Recipe of the server in place of --regions: NAME or NAME@VERSION.
 	Recipe string `placeholder:"NAME" group:"parts"`
-	// How often the frames pass, or how many synthetic parts do. 0: until --duration is over.
+	// Number of times that the frames pass, or of synthetic parts. With 0 they go on until --duration is over.
 	Repeat int `group:"parts"`
 	// Lines of a part (default: the height of a frame; 512 for synthetic parts).
 	PartLines int `placeholder:"N" group:"parts"`
-	// Lines from the start of a part to that of the next one, with --trigger every (default: as they lie on the
-	// belt).
+	// Lines from the start of a part to that of the next one, with --trigger every. By default parts follow each
+	// other on the belt.
 	Every int `placeholder:"N" group:"parts"`
-	// Who says where parts start: every (a number of lines) or marked (the camera).
+	// What starts a part: every so many lines (every), or the camera (marked).
 	Trigger string `enum:"every,marked" default:"every" group:"parts"`
 	// Pixels of a line, of synthetic parts.
 	Width int `default:"4096" group:"parts"`
@@ -50,28 +50,28 @@ type sceneFlags struct {
 	Gap int `placeholder:"N" group:"parts"`
 	// Share of synthetic parts with a defect, 0 to 1.
 	Defects float64 `default:"0.05" group:"parts"`
-	// Of everything random: parts, gaps and faults.
+	// Seed of everything random: parts, gaps and faults.
 	Seed uint64 `default:"1" group:"parts"`
 
 	// Lines of a strip.
 	StripLines int `default:"128" group:"camera"`
 	// Lines a second, of each camera.
 	LineRate float64 `default:"20000" group:"camera"`
-	// How many cameras.
+	// Number of cameras.
 	Cameras int `default:"1" group:"camera"`
-	// Latency that a result may have before the server marks it late.
+	// Latency above which the server marks a result as late.
 	Budget time.Duration `default:"5ms" group:"camera"`
-	// Strips that a camera holds until they are acknowledged (default: 64, or 64 MiB).
+	// Strips that a camera holds until they are acknowledged. By default 64, or 64 MiB of them.
 	Buffer int `placeholder:"N" group:"camera"`
 }
 
 // playFlags are those of a plain run.
 type playFlags struct {
-	// How long. 0: until the frames end, or an interrupt.
+	// Time to play. With 0 it ends with the frames, or at an interrupt.
 	Duration time.Duration `default:"10s" group:"camera"`
 	// Line rate that changes evenly, in place of --line-rate.
 	Ramp string `placeholder:"FROM:TO:TIME" group:"load"`
-	// Hand strips over in groups of so many, at the same rate on average.
+	// Size of the groups in which strips are handed over, at the same rate on average.
 	Burst int `placeholder:"N" group:"load"`
 	// Something that goes wrong with a share of the strips: stall:RATE[:TIME], kill:RATE (the connection is reset),
 	// duplicate:RATE, reorder:RATE or drop:RATE. May be given more than once. Which strips is decided by --seed.

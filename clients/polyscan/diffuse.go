@@ -25,17 +25,17 @@ import (
 
 // solveFlags say how to solve.
 type solveFlags struct {
-	// How to solve. All but multigrid are for comparison, and slow: naive, pyramid-cautious, pyramid-greedy,
-	// variable-stencil.
+	// Method of the solver. All but multigrid are for comparison, and slow: naive, pyramid-cautious,
+	// pyramid-greedy, variable-stencil.
 	Solver string `enum:"${solvers}" default:"multigrid" placeholder:"METHOD" group:"diffusion"`
-	// Stop when the estimated error is at most so many levels of 8 bits.
+	// Largest estimated error at which the solver stops, in levels of 8 bits.
 	Accuracy float64 `default:"0.25" placeholder:"LEVELS" group:"diffusion"`
-	// Stop after so many cycles, whatever the error.
+	// Largest number of cycles, whatever the error.
 	MaxCycles int `default:"500" placeholder:"N" group:"diffusion"`
 
 	// The PNG to write; - is standard output.
 	Output string `short:"o" required:"" placeholder:"FILE" predictor:"file" group:"output"`
-	// Let everything more urgent on the server go first.
+	// Run as batch work, after everything more urgent on the server.
 	Batch bool `group:"server"`
 	deviceFlags
 	serverFlags
@@ -127,10 +127,10 @@ func (c *solveFlags) finish(e *env, report io.Writer, file []byte, what string, 
 }
 
 type diffuseCmd struct {
-	// What is given: curves in JSON or XML, or a PNG or TIFF with transparency; - is standard input.
+	// The constraints: curves in JSON or XML, or a PNG or TIFF with transparency; - is standard input.
 	Constraints string `arg:"" predictor:"file"`
-	// Print how close the picture comes to this one of the same size: the ratio of peak signal to noise, and by how
-	// many levels it is off at most. One of 16 bits is stretched, so that its darkest pixel is black and its
+	// Print how close the picture comes to this one of the same size: the ratio of peak signal to noise, and the
+	// largest difference in levels. A picture of 16 bits is stretched, so that its darkest pixel is black and its
 	// brightest white.
 	Compare string `placeholder:"FILE" predictor:"file" group:"output"`
 	// Write the pictures on the way to this one into a folder as well, which is made if need be, from coarse to

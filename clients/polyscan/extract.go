@@ -27,26 +27,27 @@ type extractCmd struct {
 	// The picture: PNG, JPEG, TIFF or BMP; - is standard input.
 	Picture string `arg:"" predictor:"file"`
 
-	// How steep an edge has to be somewhere, in levels a pixel.
+	// Least slope of an edge at its steepest place, in levels a pixel.
 	Threshold float64 `default:"20" placeholder:"LEVELS" group:"diffusion"`
-	// How long an edge has to be, in pixels.
+	// Least length of an edge, in pixels.
 	Length int `default:"20" placeholder:"PX" group:"diffusion"`
-	// By how much curves may be off an edge.
+	// Largest distance between a curve and its edge, in pixels.
 	Flatness float64 `default:"0.5" placeholder:"PX" group:"diffusion"`
-	// How far from an edge colours are taken.
+	// Distance from an edge at which its colours are taken, in pixels.
 	Distance float64 `default:"1" placeholder:"PX" group:"diffusion"`
-	// By how much colours may be off, of 255, and to what they are rounded.
+	// Largest error of the colours along a curve, in levels of 255; colours are rounded to it.
 	Levels float64 `default:"10" placeholder:"LEVELS" group:"diffusion"`
-	// Give pixels besides curves until it is as good; 0 gives none.
+	// Add pixels to the curves until the picture is as close as this, as a ratio of peak signal to noise in
+	// decibels; 0 adds none.
 	PSNR float64 `name:"psnr" default:"32" placeholder:"DB" group:"diffusion"`
-	// Give at most so many of all pixels, in percent.
+	// Largest share of the pixels to add, in percent.
 	MaxPixels float64 `default:"5" placeholder:"PERCENT" group:"diffusion"`
 
 	// The file of curves to write, compressed where it ends in .gz; - is standard output.
 	Output string `short:"o" required:"" placeholder:"FILE" predictor:"file" group:"output"`
 	// Write what the curves make, as a PNG.
 	Preview string `placeholder:"FILE" predictor:"file" group:"output"`
-	// Let everything more urgent on the server go first.
+	// Run as batch work, after everything more urgent on the server.
 	Batch bool `group:"server"`
 	deviceFlags
 	serverFlags

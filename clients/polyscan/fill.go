@@ -26,7 +26,8 @@ type fillCmd struct{ holeFlags }
 
 type backgroundCmd struct {
 	holeFlags
-	// Write what the picture has over its background, as a PNG: the middle of the range where they are the same.
+	// Write the difference between the picture and its background, as a PNG: the middle of the range is no
+	// difference.
 	Residual string `placeholder:"FILE" predictor:"file" group:"output"`
 }
 

@@ -50,9 +50,9 @@ func onServer(e *env, s *serverFlags, fn func(*connection) error) error {
 type framesPutCmd struct {
 	// The frame: a PNG, JPEG, TIFF or BMP file, raw pixels with --raw, or - for standard input.
 	Frame string `arg:"" predictor:"file"`
-	// Your own name of it, which results and lists show; by default the name of the file.
+	// Your own name of the frame, for results and lists. By default the name of the file.
 	ID string `name:"id" placeholder:"NAME"`
-	// Keep it until nobody has used it for this long, such as 1h; by default as long as the server says.
+	// Time after which the frame is forgotten if nobody uses it, such as 1h. By default the server decides.
 	Idle time.Duration `placeholder:"TIME"`
 	// Print a JSON object instead of the name.
 	JSON bool `name:"json"`

@@ -24,23 +24,24 @@ type lowpolyCmd struct {
 	Video string `placeholder:"DIR|FILE" predictor:"file" group:"frame"`
 	frameFlags
 
-	// Vertices, with those on the border.
+	// Number of vertices, including those on the border.
 	Points int `default:"2500" placeholder:"N" group:"triangles"`
-	// Of the random choice of vertices: the same one gives the same picture.
+	// Seed of the random choice of vertices. The same seed gives the same picture.
 	Seed uint64 `placeholder:"S" group:"triangles"`
-	// Weight of places without edges, 1 to 65536; the strongest edge has 8160. Large values spread vertices
+	// Weight of places without edges, 1 to 65536; the strongest edge has 8160. Large weights spread vertices
 	// evenly.
 	Floor int `default:"16" placeholder:"N" group:"triangles"`
-	// Pixels that vertices are farther apart than; --spacing=-1: none (default: by their number).
+	// Least distance between vertices, in pixels; --spacing=-1 sets none. By default it follows from --points.
 	Spacing int `placeholder:"N" group:"triangles"`
-	// Most pixels between vertices on the border (default: by their number).
+	// Largest distance between vertices on the border, in pixels. By default it follows from --points.
 	Border int `placeholder:"N" group:"triangles"`
-	// Side of squares that have a vertex each, so that flat areas have small triangles, too; --cell=-1: none
-	// (default: by their number).
+	// Side of the squares that get a vertex each, so that flat areas have small triangles, too; --cell=-1 sets
+	// none. By default it follows from --points.
 	Cell int `placeholder:"N" group:"triangles"`
 	// Colour of a triangle: the mean of its pixels, or that of the pixel at its centroid.
 	Color string `enum:"mean,centroid" default:"mean" group:"triangles"`
-	// Way to the triangles of the vertices, which are the same: direct, or voronoi (see polyscan triangulate).
+	// How to find the triangles: direct, or voronoi, by way of a discrete Voronoi diagram. The triangles are the
+	// same.
 	Route string `enum:"direct,voronoi" default:"direct" group:"triangles"`
 	// What the picture shows: shaded, or what it comes from: edges, points, voronoi, wireframe.
 	Stage string `enum:"shaded,edges,points,voronoi,wireframe" default:"shaded" group:"triangles"`
@@ -55,8 +56,8 @@ type lowpolyCmd struct {
 	// The PNG to write; - is standard output. Of a video: a .gif; with ffmpeg a .mp4, .mkv, .webm, .mov or .avi; or
 	// the folder for frame_00001.png and so on.
 	Output string `short:"o" placeholder:"FILE" predictor:"file" group:"output"`
-	// Frames a second of a GIF or a video that is written, up to 1000 (default: those of the source; 25 for a
-	// folder).
+	// Frames a second of the GIF or video to write, up to 1000. By default the rate of the source, or 25 for a
+	// folder.
 	Rate float64 `placeholder:"N" group:"output"`
 	// Write the triangles as an SVG drawing.
 	SVG string `placeholder:"FILE" predictor:"file" group:"output"`
@@ -64,7 +65,7 @@ type lowpolyCmd struct {
 	Mesh string `placeholder:"FILE" predictor:"file" group:"output"`
 	// No progress bar.
 	Quiet bool `short:"q" group:"output"`
-	// Let everything more urgent on the server go first.
+	// Run as batch work, after everything more urgent on the server.
 	Batch bool `group:"server"`
 	deviceFlags
 	serverFlags

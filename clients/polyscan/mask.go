@@ -32,7 +32,8 @@ type maskCmd struct {
 	// Write 16-bit labels (1 + the region's index; the last region that holds a pixel) instead of 255 in any
 	// region.
 	Labels bool `group:"output"`
-	// With --labels, write 8-bit labels with a palette, so that a viewer shows them in colours; of at most 255 regions.
+	// With --labels, write 8-bit labels with a palette, so that a viewer shows them in colours. There may be at
+	// most 255 regions.
 	Palette bool `group:"output"`
 	deviceFlags
 	serverFlags

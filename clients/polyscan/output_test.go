@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -45,6 +46,34 @@ func TestUnwritableOutput(t *testing.T) {
 		full.Close()
 		if code != exitUsage || errs.String() != "polyscan: standard output: no space left on device\n" {
 			t.Errorf("%s: exit %d, %q", args, code, errs.String())
+		}
+	}
+}
+
+// TestEveryFlagHasHelp: the help of a flag is the comment above it, which is read from files that the program holds. A
+// file that is missing there shows as flags without a text.
+func TestEveryFlagHasHelp(t *testing.T) {
+	flag := regexp.MustCompile(`^ +(?:-\w, )?--[a-z0-9-]+(?:=\S+)?$`)
+	commands := []string{"reduce", "stream", "mask", "frames put", "frames list", "frames release", "recipe put",
+		"recipe get", "recipe list", "recipe delete", "lowpoly", "diffuse", "extract", "fill", "background", "triangulate", "serve", "device",
+		"bench", "help", "completion", "version"}
+	for _, c := range commands {
+		lines := strings.Split(succeed(t, append(strings.Fields(c), "--help")...), "\n")
+		for i, line := range lines {
+			indent := len(line) - len(strings.TrimLeft(line, " "))
+			next := strings.Join(lines[i+1:min(i+2, len(lines))], "")
+			if flag.MatchString(line) && !strings.HasPrefix(next, strings.Repeat(" ", indent+8)) {
+				t.Errorf("%s: no help for %s", c, strings.TrimSpace(line))
+			}
+			if len(line) > 110 && !strings.HasPrefix(line, "    polyscan ") {
+				t.Errorf("%s: %d columns: %s", c, len(line), line)
+			}
+		}
+	}
+	for _, want := range []string{"Default: 0.25.", "Default: 500."} {
+		got := strings.Join(strings.Fields(succeed(t, "diffuse", "--help")), " ")
+		if !strings.Contains(got, want) {
+			t.Errorf("no %q in\n%s", want, got)
 		}
 	}
 }

@@ -24,10 +24,10 @@ type triangulateCmd struct {
 
 	// NumPy file to write: uint32, M rows of three indices of points. - is standard output.
 	Output string `short:"o" required:"" placeholder:"FILE" predictor:"file" group:"output"`
-	// Way to the triangles, which are the same: direct, or voronoi (by way of a discrete Voronoi diagram, and
-	// flips).
+	// How to find the triangles: direct, or voronoi, by way of a discrete Voronoi diagram and flips. The triangles
+	// are the same.
 	Route string `enum:"direct,voronoi" default:"direct"`
-	// Let everything more urgent on the server go first.
+	// Run as batch work, after everything more urgent on the server.
 	Batch bool `group:"server"`
 	deviceFlags
 	serverFlags
