@@ -746,7 +746,8 @@ func TestClosed(t *testing.T) {
 	if _, err := Keep[byte](d, 1, "x"); !errors.Is(err, ErrClosed) {
 		t.Errorf("Keep: %v", err)
 	}
-	if _, err := d.Scratch(&driver.MaskPrepare{Regions: driver.MaskRegions{}, Width: 1, Height: 1, Method: driver.Naive}); !errors.Is(err, ErrClosed) {
+	if _, err := d.Scratch(&driver.MaskPrepare{Regions: driver.MaskRegions{}, Width: 1, Height: 1,
+		Method: driver.Naive}); !errors.Is(err, ErrClosed) {
 		t.Errorf("MaskPreparedBytes: %v", err)
 	}
 }

@@ -176,7 +176,8 @@ func TestMaskPrepareChecks(t *testing.T) {
 			t.Error(err)
 		}
 		f.needed = func(driver.MaskRegions) (int64, error) { return 12345, nil }
-		if n, err := q.dev.Scratch(&driver.MaskPrepare{Regions: square(), Width: 10, Height: 10, Method: driver.Tiled}); n != 12345 || err != nil {
+		if n, err := q.dev.Scratch(&driver.MaskPrepare{Regions: square(), Width: 10, Height: 10,
+			Method: driver.Tiled}); n != 12345 || err != nil {
 			t.Errorf("%d, %v", n, err)
 		}
 		_, err := q.dev.Scratch(&driver.MaskPrepare{Regions: square(), Width: 10, Height: -10, Method: driver.Tiled})

@@ -14,7 +14,8 @@ import (
 
 // shade checks paintings against the oracle, by each method and with each colour.
 func (s Suite) shade(t T, dev driver.Device) {
-	if _, err := dev.Scratch(&driver.Shade{Max: 1, Src: driver.Image{Width: 1, Height: 1}, Method: driver.ShadeDefault}); errors.Is(err, driver.ErrNotSupported) {
+	if _, err := dev.Scratch(&driver.Shade{Max: 1, Src: driver.Image{Width: 1, Height: 1},
+		Method: driver.ShadeDefault}); errors.Is(err, driver.ErrNotSupported) {
 		t.Logf("%s lacks the op: %v", s.Driver.Name(), err)
 		return
 	}

@@ -61,7 +61,8 @@ func Choices(seed uint64, random int) []Choice {
 
 // vertices checks choices against the oracle.
 func (s Suite) vertices(t T, dev driver.Device) {
-	if _, err := dev.Scratch(&driver.SelectVertices{N: 4, Width: 1, Height: 1, VertexRule: driver.VertexRule{Floor: 1, Border: 1}}); errors.Is(err,
+	if _, err := dev.Scratch(&driver.SelectVertices{N: 4, Width: 1, Height: 1, VertexRule: driver.VertexRule{Floor: 1,
+		Border: 1}}); errors.Is(err,
 		driver.ErrNotSupported) {
 		t.Logf("%s lacks the op: %v", s.Driver.Name(), err)
 		return

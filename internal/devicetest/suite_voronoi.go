@@ -119,7 +119,8 @@ func wideDiagrams(seed uint64) []Diagram {
 func (s Suite) voronoi(t T, dev driver.Device) {
 	methods := []driver.VoronoiMethod{driver.VoronoiDefault, driver.BruteForce, driver.Grid, driver.JumpFlood,
 		driver.Banding}
-	if _, err := dev.Scratch(&driver.Voronoi{N: 1, Width: 1, Height: 1, Method: driver.VoronoiDefault}); errors.Is(err, driver.ErrNotSupported) {
+	if _, err := dev.Scratch(&driver.Voronoi{N: 1, Width: 1, Height: 1,
+		Method: driver.VoronoiDefault}); errors.Is(err, driver.ErrNotSupported) {
 		t.Logf("%s lacks the op: %v", s.Driver.Name(), err)
 		return
 	}
@@ -145,7 +146,8 @@ func (s Suite) voronoi(t T, dev driver.Device) {
 		return labels
 	})
 	for _, m := range methods {
-		if _, err := dev.Scratch(&driver.Voronoi{N: 1, Width: 1, Height: 1, Method: m}); m == driver.JumpFlood && errors.Is(err, driver.ErrNotSupported) {
+		if _, err := dev.Scratch(&driver.Voronoi{N: 1, Width: 1, Height: 1, Method: m}); m == driver.JumpFlood &&
+			errors.Is(err, driver.ErrNotSupported) {
 			t.Logf("%s lacks the method %v: %v", s.Driver.Name(), m, err)
 			continue
 		}

@@ -71,7 +71,8 @@ func curveRows(t *testing.T, dev driver.Device, curves, width, height int) {
 		op   driver.CurveRaster
 		blur driver.Blur
 	}{{b.s, op, blur}, {cs, hostOp, hostBlur}} {
-		b.must(x.s.Run(&driver.Fill{Dst: x.op.Flags, Value: 0}), x.s.Run(&driver.Fill{Dst: x.op.Values, Value: 0}), x.s.Upload(x.blur.Sigma, [][]byte{bytesOf(sigma)}),
+		b.must(x.s.Run(&driver.Fill{Dst: x.op.Flags, Value: 0}), x.s.Run(&driver.Fill{Dst: x.op.Values, Value: 0}),
+			x.s.Upload(x.blur.Sigma, [][]byte{bytesOf(sigma)}),
 			x.s.Run(&x.op), x.s.Run(&x.blur), x.s.Wait(t.Context()))
 	}
 	for what, at := range map[string][2]driver.Slice{

@@ -35,7 +35,8 @@ func placeMesh(t *testing.T, dev driver.Device, n, width, height int) *meshSteps
 	}
 	scratch := alloc(t, dev, max(1, need(dev.Scratch(&driver.Voronoi{N: n, Width: width, Height: height, Method: driver.VoronoiDefault})),
 		need(dev.Scratch(&driver.Islands{N: n, Width: width, Height: height})),
-		need(dev.Scratch(&driver.DualTriangles{N: n, Width: width, Height: height})), need(dev.Scratch(&driver.HullCompletion{N: n, Width: width, Height: height})),
+		need(dev.Scratch(&driver.DualTriangles{N: n, Width: width, Height: height})),
+		need(dev.Scratch(&driver.HullCompletion{N: n, Width: width, Height: height})),
 		need(dev.Scratch(&driver.Flips{N: n}))))
 	sites, labels, triangles := alloc(t, dev, 8*int64(n)), alloc(t, dev, 4*int64(width)*int64(height)),
 		alloc(t, dev, 24*int64(n))

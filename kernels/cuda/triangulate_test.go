@@ -53,7 +53,8 @@ func (x *triangulator) run(t testing.TB, i int, points []driver.Point) ([]driver
 	var n [1]uint32
 	err := errors.Join(
 		x.s.Upload(op.Points, [][]byte{bytesOf(points)}),
-		x.s.Run(&driver.Fill{Dst: op.Triangles, Value: 0xa5}), x.s.Run(&driver.Fill{Dst: op.Count, Value: 0xa5}), x.s.Run(&driver.Fill{Dst: op.Scratch, Value: 0xa5}),
+		x.s.Run(&driver.Fill{Dst: op.Triangles, Value: 0xa5}), x.s.Run(&driver.Fill{Dst: op.Count, Value: 0xa5}),
+		x.s.Run(&driver.Fill{Dst: op.Scratch, Value: 0xa5}),
 		x.s.Run(&op),
 		x.s.Download(bytesOf(n[:]), op.Count),
 		x.s.Wait(t.Context()))

@@ -32,18 +32,18 @@ type row struct {
 }
 
 var rows = []row{
-	{"methods of the driver's interfaces", 44, driverMethods},
-	{"Go and CUDA files that mention HullCompletion", 22, mentionHull},
-	{"functions and tables that hold MaxSide", 25, sideChecks},
+	{"methods of the driver's interfaces", 17, driverMethods},
+	{"Go and CUDA files that mention HullCompletion", 18, mentionHull},
+	{"functions and tables that hold MaxSide", 12, sideChecks},
 	{"definitions of InvalidError", 1, invalidErrors},
 	{"structs that embed *Server", 0, embedServer},
 	{"non-test files in package server", 12, serverFiles},
-	{"exported symbols of what users import", 760, exportedSymbols},
+	{"exported symbols of what users import", 777, exportedSymbols},
 	{"hand-written layout lines of kernels/cuda", 0, layoutLines},
 	{"Go lines over 140 columns", 0, longLines},
 	{"words of README.md", 1300, readmeWords},
 	{"lines of README.md", 150, readmeLines},
-	{"lines of product Go", 69000, productLines},
+	{"lines of product Go", 67500, productLines},
 }
 
 func main() {
