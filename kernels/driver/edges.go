@@ -25,10 +25,10 @@ type Edges struct {
 
 func (op *Edges) Name() string { return "Edges" }
 
-func (op *Edges) Check() error { return op.Src.check(op.Name(), "Src") }
+func (op *Edges) Check() error { return op.Src.check(op.Name(), "Src.") }
 
 func (op *Edges) Operands(to []Operand) []Operand {
 	return append(to,
-		op.Src.operand("Src", Read),
+		op.Src.operand("Src.Data", Read),
 		exact("Dst", &op.Dst, 2*int64(op.Src.Width)*int64(op.Src.Height), Write))
 }

@@ -40,8 +40,8 @@ func (op *Hold) Name() string { return "Hold" }
 func (op *Hold) Check() error {
 	name := op.Name()
 	if err := cmp.Or(
-		op.Before.check(name, "Before"),
-		op.Dst.check(name, "Dst"),
+		op.Before.check(name, "Before."),
+		op.Dst.check(name, "Dst."),
 		op.Dst.as(name, "Dst", &op.Before, "Before"),
 		between(name, "N", op.N, 0, MaxPoints),
 		between(name, "Max", op.Max, 0, 2*MaxPoints),
@@ -56,7 +56,7 @@ func (op *Hold) Check() error {
 }
 
 func (op *Hold) Operands(to []Operand) []Operand {
-	dst := op.Dst.operand("Dst", Read|Write)
+	dst := op.Dst.operand("Dst.Data", Read|Write)
 	dst.Apart = true
 	return append(to,
 		exact("Points", &op.Points, 8*int64(op.N), Read),
@@ -64,6 +64,6 @@ func (op *Hold) Operands(to []Operand) []Operand {
 		exact("Count", &op.Count, 4, Read),
 		exact("Colors", &op.Colors, int64(op.Dst.Format.PixelBytes())*int64(op.Max), Read|Write),
 		exact("Changed", &op.Changed, 4, Write),
-		op.Before.operand("Before", Read),
+		op.Before.operand("Before.Data", Read),
 		dst)
 }

@@ -313,7 +313,7 @@ func (op *MaskReduce) Computes() MaskWhat {
 }
 
 func (op *MaskReduce) Check() error {
-	if err := op.Frame.check(op.Name(), "Frame"); err != nil {
+	if err := op.Frame.check(op.Name(), "Frame."); err != nil {
 		return err
 	}
 	if op.Row0 < 0 || op.Row0 > MaxSide-op.Frame.Height ||
@@ -335,7 +335,7 @@ func (op *MaskReduce) Operands(to []Operand) []Operand {
 		levels = int64(op.Frame.Format.Levels())
 	}
 	return append(to,
-		op.Frame.operand("Frame", Read),
+		op.Frame.operand("Frame.Data", Read),
 		made("Prepared", &op.Prepared),
 		exact("Stats", &op.Stats, rows*int64(unsafe.Sizeof(MaskStats{})), Read|Write),
 		exact("Hist", &op.Hist, rows*levels*4, Read|Write))
@@ -367,7 +367,7 @@ func (op *MaskRaster) Name() string { return "MaskRaster" }
 
 func (op *MaskRaster) Check() error {
 	name := op.Name()
-	if err := cmp.Or(op.Dst.check(name, "Dst"), checkRun(name, op.First, op.Count),
+	if err := cmp.Or(op.Dst.check(name, "Dst."), checkRun(name, op.First, op.Count),
 		named(name, "Mode", op.Mode, RasterLabels, "raster mode")); err != nil {
 		return err
 	}
@@ -385,5 +385,5 @@ func (op *MaskRaster) Check() error {
 }
 
 func (op *MaskRaster) Operands(to []Operand) []Operand {
-	return append(to, op.Dst.operand("Dst", Write), made("Prepared", &op.Prepared))
+	return append(to, op.Dst.operand("Dst.Data", Write), made("Prepared", &op.Prepared))
 }

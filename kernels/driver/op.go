@@ -58,9 +58,9 @@ func made(field string, s *Slice) Operand {
 	return Operand{Field: field, Slice: s, Longer: true, Access: Read, Align: Align}
 }
 
-// operand is the data of an image.
+// operand is the data of an image, by the name of the field.
 func (m *Image) operand(field string, a Access) Operand {
-	return Operand{Field: field + ".Data", Slice: &m.Data, Longer: true, Access: a, Align: int64(m.Format.SampleBytes),
+	return Operand{Field: field, Slice: &m.Data, Longer: true, Access: a, Align: int64(m.Format.SampleBytes),
 		Bytes: int64(m.Stride)*int64(m.Height-1) + int64(m.Width)*int64(m.Format.PixelBytes())}
 }
 
@@ -144,11 +144,13 @@ func overlap(a, b *Slice) bool { return a.Mem == b.Mem && a.Off < b.Off+b.Len &&
 // CheckSize checks the sides of an image: 1 to [MaxSide] pixels each, and [MaxPixels] in all. An error names the field
 // Width or Height behind the prefix, which is empty or ends in a dot.
 func CheckSize(op, prefix string, width, height int) error {
-	if err := cmp.Or(
-		between(op, prefix+"Width", width, 1, MaxSide),
-		between(op, prefix+"Height", height, 1, MaxSide),
-	); err != nil {
-		return err
+	for _, side := range [...]struct {
+		name  string
+		value int
+	}{{"Width", width}, {"Height", height}} {
+		if side.value < 1 || side.value > MaxSide {
+			return refuse(op, prefix+side.name, side.value, "must be 1 to %d", MaxSide)
+		}
 	}
 	if int64(width)*int64(height) > MaxPixels {
 		return refuse(op, cmp.Or(strings.TrimSuffix(prefix, "."), "Width, Height"), fmt.Sprintf("%dx%d", width, height),
@@ -173,22 +175,23 @@ func named[T ~uint8 | ~uint32](op, field string, v, most T, what string) error {
 	return nil
 }
 
-// check checks what the comment of [Image] promises, but for Data.
-func (m *Image) check(op, field string) error {
+// check checks what the comment of [Image] promises, but for Data. An error names the field behind the prefix, which ends
+// in a dot.
+func (m *Image) check(op, prefix string) error {
 	if !m.Format.Valid() {
-		return refuse(op, field+".Format", m.Format, "is no known pixel format")
+		return refuse(op, prefix+"Format", m.Format, "is no known pixel format")
 	}
-	if err := CheckSize(op, field+".", m.Width, m.Height); err != nil {
+	if err := CheckSize(op, prefix, m.Width, m.Height); err != nil {
 		return err
 	}
 	row := m.Width * m.Format.PixelBytes()
 	switch {
 	case m.Stride < row:
-		return refuse(op, field+".Stride", m.Stride, "is less than a row of %d bytes", row)
+		return refuse(op, prefix+"Stride", m.Stride, "is less than a row of %d bytes", row)
 	case m.Stride%int(m.Format.SampleBytes) != 0:
-		return refuse(op, field+".Stride", m.Stride, "must be even for 16-bit samples")
+		return refuse(op, prefix+"Stride", m.Stride, "must be even for 16-bit samples")
 	case m.Height > 1 && int64(m.Stride) > maxImageBytes/int64(m.Height-1): // the product could overflow
-		return refuse(op, field+".Stride", m.Stride, "makes more than %d bytes of %d rows", int64(maxImageBytes),
+		return refuse(op, prefix+"Stride", m.Stride, "makes more than %d bytes of %d rows", int64(maxImageBytes),
 			m.Height)
 	}
 	return nil

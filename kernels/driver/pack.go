@@ -53,7 +53,7 @@ type Pack struct {
 
 func (op *Unpack) Name() string { return "Unpack" }
 
-func (op *Unpack) Check() error { return op.Src.check(op.Name(), "Src") }
+func (op *Unpack) Check() error { return op.Src.check(op.Name(), "Src.") }
 
 func (op *Unpack) Operands(to []Operand) []Operand {
 	pixels := int64(op.Src.Width) * int64(op.Src.Height)
@@ -61,7 +61,7 @@ func (op *Unpack) Operands(to []Operand) []Operand {
 		exact("Planes", &op.Planes, 4*pixels*int64(op.Src.Format.Colours()), Write),
 		pixelBytes("Mask", &op.Mask, pixels, Read, true),
 		pixelBytes("Flags", &op.Flags, pixels, Write, false),
-		op.Src.operand("Src", Read))
+		op.Src.operand("Src.Data", Read))
 }
 
 // pixelBytes is an operand of a byte for each pixel, which may begin anywhere, and may be left out where it is
@@ -77,12 +77,12 @@ func (op *Pack) Name() string { return "Pack" }
 
 func (op *Pack) Check() error {
 	name := op.Name()
-	err := op.Dst.check(name, "Dst")
+	err := op.Dst.check(name, "Dst.")
 	if err == nil && op.TakesSrc() {
-		err = cmp.Or(op.Src.check(name, "Src"), op.Src.like(name, "Src", &op.Dst))
+		err = cmp.Or(op.Src.check(name, "Src."), op.Src.like(name, "Src", &op.Dst))
 	}
 	if err == nil && op.Residual.Data.Len > 0 {
-		err = cmp.Or(op.Residual.check(name, "Residual"), op.Residual.like(name, "Residual", &op.Dst))
+		err = cmp.Or(op.Residual.check(name, "Residual."), op.Residual.like(name, "Residual", &op.Dst))
 	}
 	return err
 }
@@ -109,10 +109,10 @@ func (op *Pack) Operands(to []Operand) []Operand {
 		exact("Planes", &op.Planes, 4*pixels*int64(op.Dst.Format.Colours()), Read),
 		pixelBytes("Flags", &op.Flags, pixels, Read, true))
 	if op.TakesSrc() {
-		to = append(to, op.Src.operand("Src", Read))
+		to = append(to, op.Src.operand("Src.Data", Read))
 	}
 	if op.Residual.Data.Len > 0 {
-		to = append(to, op.Residual.operand("Residual", Write))
+		to = append(to, op.Residual.operand("Residual.Data", Write))
 	}
-	return append(to, op.Dst.operand("Dst", Write))
+	return append(to, op.Dst.operand("Dst.Data", Write))
 }

@@ -80,8 +80,8 @@ func (op *Shade) Name() string { return "Shade" }
 func (op *Shade) Check() error {
 	name := op.Name()
 	return cmp.Or(
-		op.Src.check(name, "Src"),
-		op.Dst.check(name, "Dst"),
+		op.Src.check(name, "Src."),
+		op.Dst.check(name, "Dst."),
 		op.Dst.as(name, "Dst", &op.Src, "Src"),
 		between(name, "N", op.N, 0, MaxPoints),
 		between(name, "Max", op.Max, 0, 2*MaxPoints),
@@ -90,7 +90,7 @@ func (op *Shade) Check() error {
 }
 
 func (op *Shade) Operands(to []Operand) []Operand {
-	dst := op.Dst.operand("Dst", Write)
+	dst := op.Dst.operand("Dst.Data", Write)
 	dst.Apart = true
 	return append(to,
 		exact("Points", &op.Points, 8*int64(op.N), Read),
@@ -98,6 +98,6 @@ func (op *Shade) Operands(to []Operand) []Operand {
 		exact("Count", &op.Count, 4, Read),
 		exact("Colors", &op.Colors, int64(op.Dst.Format.PixelBytes())*int64(op.Max), Write),
 		scratch("Scratch", &op.Scratch, BackendSized),
-		op.Src.operand("Src", Read),
+		op.Src.operand("Src.Data", Read),
 		dst)
 }
