@@ -17,8 +17,6 @@ const (
 	farBlocks   = 12
 )
 
-func (d *device) TriangulateScratch(n int) (int64, error) { return triangulateScratch(n) }
-
 func (s *stream) triangulate(op *driver.Triangulate) error {
 	if op.N < 3 {
 		return s.fill(at(op.Count), 0, 4)
