@@ -155,7 +155,7 @@ func pngOf(t testing.TB, f *pb.Frame) []byte {
 	t.Helper()
 	p := kernels.Picture{Width: int(f.Layout.Width), Height: int(f.Layout.Height), Format: kernels.RGB8,
 		Data: [][]byte{f.GetData()}}
-	b, err := frames.PNG(p.Image())
+	b, err := frames.PNG(t.Context(), p.Image())
 	if err != nil {
 		t.Fatal(err)
 	}

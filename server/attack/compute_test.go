@@ -53,7 +53,7 @@ var computeAttacks = []attack{
 			flood(ctx, a, 2, pb.InspectionService_Rasterize_FullMethodName, rasterize(5600, pb.Encoding_ENCODING_PNG),
 				deadline...)
 		},
-		red: "encoding doesn't look at the context"},
+		red: "rasterising and encoding run outside the classes"},
 	{row: 16, name: "solves that are refused",
 		run: refusedSolve},
 }

@@ -25,16 +25,15 @@ var imageAttacks = []attack{
 		run: func(ctx context.Context, a *attempt) { sendFiles(ctx, a, 8, ordinaryPNG()) },
 		red: "decoding runs outside the classes"},
 	{row: 7, name: "a progressive JPEG of 100 scans", cancelled: true,
-		run: func(ctx context.Context, a *attempt) { sendFiles(ctx, a, 4, manyScans(4096, 100), deadline...) },
-		red: "scans × pixels have no bound, and decoding a scan doesn't end with the deadline"},
+		run: func(ctx context.Context, a *attempt) { sendFiles(ctx, a, 4, manyScans(4096, 100), deadline...) }},
+	{row: 7, name: "a progressive JPEG of as many scans as are allowed", cancelled: true,
+		run: func(ctx context.Context, a *attempt) { sendFiles(ctx, a, 4, manyScans(4096, 60), deadline...) },
+		red: "decoding runs outside the classes"},
 	{row: 12, name: "a JPEG of nothing but FF00 in frames of 8 bytes",
-		run: func(ctx context.Context, a *attempt) { sendOnce(ctx, a, stuffedJPEG(512<<10), 8) },
-		red: "reading is quadratic in the pieces of a file"},
+		run: func(ctx context.Context, a *attempt) { sendOnce(ctx, a, stuffedJPEG(512<<10), 8) }},
 	{row: 12, name: "a JPEG of nothing but FF00",
-		run: func(ctx context.Context, a *attempt) { sendOnce(ctx, a, stuffedJPEG(30<<20), 0) },
-		red: "the scans of a file are counted with a search for each FF"},
-	{row: 13, name: "a PNG of 1 × 2^25", run: tallPNG,
-		red: "the height is looked at when everything is decoded"},
+		run: func(ctx context.Context, a *attempt) { sendOnce(ctx, a, stuffedJPEG(30<<20), 0) }},
+	{row: 13, name: "a PNG of 1 × 2^25", run: tallPNG},
 }
 
 // file is a request to reduce an image file.
@@ -121,8 +120,10 @@ func sendOnce(ctx context.Context, a *attempt, data []byte, chunk int) {
 	defer w.close()
 	c := w.call(pb.InspectionService_Reduce_FullMethodName)
 	if err := c.data(ctx, append(prefix(len(req)), req[:len(req)-1]...), chunk, false); err != nil {
-		a.problem("a file of %d bytes can't be sent: %v", len(data), err)
-		return
+		if chunk == 0 {
+			a.problem("a file of %d bytes can't be sent: %v", len(data), err)
+		}
+		return // the server may refuse crumbs
 	}
 	begun := time.Now()
 	c.data(ctx, req[len(req)-1:], 0, true)

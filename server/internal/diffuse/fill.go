@@ -199,7 +199,7 @@ func (s *Service) fill(ctx context.Context, h *holes, in *framecodec.Message) (_
 				return nil, err
 			}
 		case to[i].Host != nil:
-			if *r, err = s.picture(f, to[i].Host, outputs[i].GetEncoding()); err != nil {
+			if *r, err = s.picture(ctx, f, to[i].Host, outputs[i].GetEncoding()); err != nil {
 				return nil, err
 			}
 		}
@@ -259,7 +259,7 @@ func (s *Service) regionsOf(h *holes, p wire.Paths) (*polygon.Set, wire.Paths, e
 }
 
 // picture is what is sent of pixels in a frame's format, rows without a gap.
-func (s *Service) picture(f *frames.Frame, pixels []byte, e pb.Encoding) (result, error) {
+func (s *Service) picture(ctx context.Context, f *frames.Frame, pixels []byte, e pb.Encoding) (result, error) {
 	r := result{pixels: pixels, frame: &pb.Frame{
 		FrameId: f.ID, Encoding: pb.Encoding_ENCODING_RAW,
 		Layout: wire.LayoutOf(kernels.Picture{Width: f.Width, Height: f.Height, Format: f.Format}),
@@ -269,7 +269,7 @@ func (s *Service) picture(f *frames.Frame, pixels []byte, e pb.Encoding) (result
 	}
 	var err error
 	r.frame.Encoding = e
-	r.pixels, err = frames.PNG((&kernels.Picture{Width: f.Width, Height: f.Height, Format: f.Format, Data: [][]byte{pixels}}).Image())
+	r.pixels, err = frames.PNG(ctx, (&kernels.Picture{Width: f.Width, Height: f.Height, Format: f.Format, Data: [][]byte{pixels}}).Image())
 	return r, err
 }
 

@@ -197,7 +197,7 @@ func (v *solving) response(sol *diffusion.Solution, pixels []byte) (*pb.SolveRes
 		return m, pixels, nil
 	}
 	m.Picture.Encoding = pb.Encoding_ENCODING_PNG
-	file, err := frames.PNG(p.Image())
+	file, err := frames.PNG(v.ctx, p.Image())
 	return m, file, err
 }
 

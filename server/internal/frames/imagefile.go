@@ -18,6 +18,7 @@ import (
 	"golang.org/x/image/tiff"
 
 	"github.com/polyscan/polyscan/kernels"
+	"github.com/polyscan/polyscan/kernels/driver"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
 	"github.com/polyscan/polyscan/server/internal/apierr"
 	"github.com/polyscan/polyscan/server/internal/wire"
@@ -115,6 +116,10 @@ func (s *Reader) decodeImage(ctx context.Context, m *pb.Frame, pieces [][]byte, 
 	if err := s.CheckPixels(clampUint32(h.width), clampUint32(h.height), path+".data"); err != nil {
 		return fail("pixels", err)
 	}
+	if side := max(h.width, h.height); side > driver.MaxSide {
+		return fail("pixels", apierr.Refuse(path+".data", file, "%d x %d pixels: a side has %d at most", h.width, h.height,
+			driver.MaxSide))
+	}
 	if err := protect(func() error { return k.inspect(src, h.config, h) }); err != nil {
 		return fail("header", fileError(ctx, path, file, err))
 	}
@@ -131,6 +136,10 @@ func (s *Reader) decodeImage(ctx context.Context, m *pb.Frame, pieces [][]byte, 
 		return fail("content",
 			fileError(ctx, path, file,
 				fmt.Errorf("%w: %d x %d pixels take %d bytes at least", errCutOff, h.width, h.height, h.least)))
+	}
+	if need, most := h.scratch+bytes, s.Host.Cap; need > most {
+		return fail("bytes", apierr.Quota(apierr.ReasonHostMemory, "host memory",
+			fmt.Sprintf("decoding the %s takes %d bytes: there are %d", file, need, most)))
 	}
 	answer, err := share(kernels.Picture{Width: h.width, Height: h.height, Format: format})
 	if err != nil {
@@ -329,6 +338,7 @@ func inspectPNG(src *pieceReader, cfg image.Config, h *imageHeader) error {
 	channels := map[byte]int64{0: 1, 2: 3, 3: 1, 4: 2, 6: 4}[colorType]
 	row := (int64(cfg.Width)*channels*int64(depth)+7)/8 + 1
 	h.least = row * int64(cfg.Height) / maxDeflate
+	src.atOnce = 1 << 10
 	for off := int64(8); ; {
 		chunk := src.at(off, 8)
 		if len(chunk) < 8 || string(chunk[4:]) == "IDAT" {
@@ -367,44 +377,62 @@ func decodedBytes(cfg image.Config, h *imageHeader) int64 {
 	return 4
 }
 
-// maxScans bounds the passes over a progressive JPEG. Encoders make about ten; each may cost as much time as the whole
-// picture and hardly any bytes.
-const maxScans = 100
+// Bounds of the passes over a progressive JPEG. Encoders make about ten; each may cost as much time as the whole picture
+// and hardly any bytes, so that their number and the pixels that all of them visit have a bound.
+const (
+	maxScans      = 100
+	maxScanPixels = 1 << 30
+)
 
 // inspectJPEG walks over the segments.
 func inspectJPEG(src *pieceReader, cfg image.Config, h *imageHeader) error {
 	n := int64(cfg.Width+63) * int64(cfg.Height+63) // blocks and their groups are filled up
-	h.scratch = 4 * n
-	progressive, scans := scanJPEG(src)
+	components := int64(4)
+	switch cfg.ColorModel {
+	case color.GrayModel:
+		components = 1
+	case color.YCbCrModel:
+		components = 3
+	}
+	h.scratch = max(components, 4) * n // RGB files become RGBA
+	progressive, scans, err := scanJPEG(src)
+	if err != nil {
+		return err
+	}
 	if scans > maxScans {
 		return fmt.Errorf("the file has %d scans: the limit is %d", scans, maxScans)
 	}
 	if progressive {
-		h.scratch += 4 * 4 * n // coefficients of 32 bits
+		if pixels := n * int64(scans); pixels > maxScanPixels {
+			return fmt.Errorf("the file has %d scans over %d x %d pixels, %d in all: the limit is %d", scans, cfg.Width,
+				cfg.Height, pixels, maxScanPixels)
+		}
+		h.scratch += 4 * components * n // coefficients of 32 bits
+		src.atOnce = 32
 	}
 	return nil
 }
 
 // scanJPEG counts scans, and says whether coefficients are spread over several.
-func scanJPEG(src *pieceReader) (progressive bool, scans int) {
+func scanJPEG(src *pieceReader) (progressive bool, scans int, err error) {
 	off := int64(2)
-	for off < src.size() {
+	for markers := 0; ; markers++ {
+		if markers%4096 == 0 && src.ctx.Err() != nil {
+			return false, 0, context.Cause(src.ctx)
+		}
 		// To the next marker: in a scan that is an FF that neither 00 nor a restart follows.
 		i, ok := src.index(0xff, off)
 		if !ok {
-			break
+			return progressive, scans, nil
 		}
-		b := src.at(i, 4)
-		if len(b) < 2 {
-			break
-		}
+		m, ok := src.byte(i + 1)
 		off = i + 2
-		switch m := b[1]; {
+		switch {
+		case !ok || m == 0xd9:
+			return progressive, scans, nil
 		case m == 0xff:
 			off = i + 1
 		case m == 0 || m == 1 || m >= 0xd0 && m <= 0xd8:
-		case m == 0xd9:
-			return progressive, scans
 		default:
 			if m == 0xc2 {
 				progressive = true
@@ -412,24 +440,30 @@ func scanJPEG(src *pieceReader) (progressive bool, scans int) {
 			if m == 0xda {
 				scans++
 			}
-			if len(b) == 4 {
-				off += int64(max(2, binary.BigEndian.Uint16(b[2:])))
+			high, _ := src.byte(off)
+			if low, ok := src.byte(off + 1); ok {
+				off += int64(max(2, int(high)<<8|int(low)))
 			}
 		}
 	}
-	return progressive, scans
 }
 
-// index finds a byte at or behind off.
+// byte is that at off, and index the place of the next one like c at or behind off. Both are fast where off grows.
+func (s *pieceReader) byte(off int64) (byte, bool) {
+	if off >= s.size() {
+		return 0, false
+	}
+	i := s.piece(off)
+	return s.pieces[i][off-s.starts[i]], true
+}
+
 func (s *pieceReader) index(c byte, off int64) (int64, bool) {
-	for i, p := range s.pieces {
-		if s.starts[i+1] <= off {
-			continue
+	for off < s.size() {
+		i := s.piece(off)
+		if j := bytes.IndexByte(s.pieces[i][off-s.starts[i]:], c); j >= 0 {
+			return off + int64(j), true
 		}
-		from := max(off-s.starts[i], 0)
-		if j := bytes.IndexByte(p[from:], c); j >= 0 {
-			return s.starts[i] + from + int64(j), true
-		}
+		off = s.starts[i+1]
 	}
 	return 0, false
 }

@@ -17,13 +17,17 @@ type pieceReader struct {
 	pieces [][]byte
 	starts []int64 // of each piece; and the length of all
 	pos    int64   // of Read
+	last   int     // piece that was looked at
+	// atOnce is how much a decoder gets at a time. A byte can stand for a thousand pixels of a PNG, and a few of them for
+	// a scan over a whole progressive JPEG, so less is right where ctx must end that soon.
+	atOnce int
 	budget int64
 }
 
 var errReadTooOften = errors.New("the file's offsets lead to the same bytes again and again")
 
 func newPieceReader(ctx context.Context, pieces [][]byte) *pieceReader {
-	s := &pieceReader{ctx: ctx, pieces: pieces, starts: make([]int64, len(pieces)+1)}
+	s := &pieceReader{ctx: ctx, pieces: pieces, starts: make([]int64, len(pieces)+1), atOnce: 64 << 10}
 	for i, p := range pieces {
 		s.starts[i+1] = s.starts[i] + int64(len(p))
 	}
@@ -51,6 +55,7 @@ func (s *pieceReader) spend(n int) error {
 
 // Read implements io.Reader.
 func (s *pieceReader) Read(b []byte) (int, error) {
+	b = b[:min(len(b), s.atOnce)]
 	n, err := s.ReadAt(b, s.pos)
 	s.pos += int64(n)
 	if n > 0 {
@@ -70,7 +75,7 @@ func (s *pieceReader) ReadAt(b []byte, off int64) (int, error) {
 	if off >= s.size() {
 		return 0, io.EOF
 	}
-	i := sort.Search(len(s.pieces), func(i int) bool { return s.starts[i+1] > off })
+	i := s.piece(off)
 	n := 0
 	for ; i < len(s.pieces) && n < len(b); i++ {
 		n += copy(b[n:], s.pieces[i][off+int64(n)-s.starts[i]:])
@@ -79,6 +84,19 @@ func (s *pieceReader) ReadAt(b []byte, off int64) (int, error) {
 		return n, io.EOF
 	}
 	return n, nil
+}
+
+// piece is the index of the piece that holds byte off, which is often the one of the last call or the next.
+func (s *pieceReader) piece(off int64) int {
+	i := s.last
+	if off >= s.starts[i+1] && i+1 < len(s.pieces) {
+		i++
+	}
+	if off < s.starts[i] || off >= s.starts[i+1] {
+		i = sort.Search(len(s.pieces), func(i int) bool { return s.starts[i+1] > off })
+	}
+	s.last = min(i, len(s.pieces)-1)
+	return i
 }
 
 // at returns the bytes [off, off+n), fewer at the end of the file.

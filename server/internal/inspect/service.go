@@ -199,7 +199,7 @@ func (s *Service) rasterizeSet(ctx context.Context, req *pb.RasterizeRequest, se
 	pix := r.Bytes()
 	if req.GetEncoding() == pb.Encoding_ENCODING_PNG {
 		m.Image.Encoding = pb.Encoding_ENCODING_PNG
-		if pix, err = frames.PNG(r.Image()); err != nil {
+		if pix, err = frames.PNG(ctx, r.Image()); err != nil {
 			return nil, err
 		}
 	}

@@ -62,7 +62,7 @@ func (s *Service) HandleConvert(ctx context.Context, req *pb.ConvertRequest, in 
 	s.Metrics.Stage("queue", p.Queue)
 	s.Metrics.Stage("compute", p.Compute)
 	res := &wire.Response{Start: time.Now(), Release: f.Answer}
-	m, pixels, err := convertResponse(req, f, p)
+	m, pixels, err := convertResponse(ctx, req, f, p)
 	if err != nil {
 		f.Answer()
 		return nil, err
@@ -178,7 +178,8 @@ func convertError(err error, prefix string) error {
 
 // convertResponse makes the message of a picture, and its payload: the pixels of the picture itself, or a file; nil
 // where none is wanted.
-func convertResponse(req *pb.ConvertRequest, f *frames.Frame, p *lowpoly.Result) (*pb.ConvertResponse, []byte, error) {
+func convertResponse(ctx context.Context, req *pb.ConvertRequest, f *frames.Frame,
+	p *lowpoly.Result) (*pb.ConvertResponse, []byte, error) {
 	mesh := &p.Mesh
 	m := &pb.ConvertResponse{
 		Decode:  durationpb.New(f.Decode),
@@ -207,7 +208,7 @@ func convertResponse(req *pb.ConvertRequest, f *frames.Frame, p *lowpoly.Result)
 		return m, p.Bytes(), nil
 	}
 	m.Picture.Encoding = pb.Encoding_ENCODING_PNG
-	file, err := frames.PNG(p.Image())
+	file, err := frames.PNG(ctx, p.Image())
 	return m, file, err
 }
 

@@ -78,7 +78,7 @@ func (v *videoStream) Answer(ctx context.Context, req framestream.Request, in *f
 		return framestream.Answer{Err: convertError(err, "open.")}
 	}
 	res := &wire.Response{Start: time.Now()}
-	m, pixels, err := convertResponse(v.what, f, p)
+	m, pixels, err := convertResponse(ctx, v.what, f, p)
 	if err != nil {
 		f.Answer()
 		return framestream.Answer{Err: err}
