@@ -9,10 +9,7 @@ import (
 )
 
 func (s *stream) dualTriangles(op *driver.DualTriangles) error {
-	list, _, err := dualScratch(op.N, op.Width, op.Height)
-	if err != nil {
-		return err
-	}
+	list, _ := dualScratch(op.Width, op.Height)
 	counts := at(op.Counts)
 	if err := s.fill(counts, 0, meshCountsBytes); err != nil {
 		return err

@@ -6,11 +6,8 @@ package cuda
 func dualTiles(width, height int) int { return ceilDiv((width-1)*(height-1), dualThreads*dualItems) }
 
 // dualScratch is the tiles and, from list on, a list in which any block may be.
-func dualScratch(n, width, height int) (list, bytes int64, err error) {
-	if err := checkDiagram("DualTriangles", n, width, height); err != nil {
-		return 0, 0, err
-	}
+func dualScratch(width, height int) (list, bytes int64) {
 	tiles := int64(dualTiles(width, height))
 	list = alignUp(dualTileBytes * tiles)
-	return list, list + 4*dualThreads*dualItems*tiles, nil
+	return list, list + 4*dualThreads*dualItems*tiles
 }

@@ -13,10 +13,7 @@ import (
 const flipBlocks = 8
 
 func (s *stream) flips(op *driver.Flips) error {
-	f, zeroed, _, err := layoutFlips(op.N, at(op.Scratch))
-	if err != nil {
-		return err
-	}
+	f, zeroed, _ := layoutFlips(op.N, at(op.Scratch))
 	f.Points, f.Triangles, f.Counts, f.Status = at(op.Points), at(op.Triangles), at(op.Counts), at(op.Status)
 	f.Fault = s.faultAt()
 	f.Rounds = uint32(op.Rounds)

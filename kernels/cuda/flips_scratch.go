@@ -2,18 +2,9 @@
 
 package cuda
 
-import (
-	"fmt"
-
-	"github.com/polyscan/polyscan/kernels/driver"
-)
-
 // layoutFlips places what n points need, about 130 bytes each, from an address on. Of the bytes, the first zeroed have
 // to be 0 at first.
-func layoutFlips(n int, base uint64) (f flipArgs, zeroed, bytes int64, err error) {
-	if n < 0 || n > driver.MaxPoints {
-		return f, 0, 0, fmt.Errorf("cuda: Flips: N = %d: must be 0 to %d", n, driver.MaxPoints)
-	}
+func layoutFlips(n int, base uint64) (f flipArgs, zeroed, bytes int64) {
 	take := func(size int) uint64 {
 		at := base + uint64(bytes)
 		bytes += alignUp(int64(size))
@@ -33,5 +24,5 @@ func layoutFlips(n int, base uint64) (f flipArgs, zeroed, bytes int64, err error
 	f.List0, f.List1, f.Won = take(4*2*n), take(4*2*n), take(4*n)
 	bytes = max(bytes, matched)
 	f.N = uint32(n)
-	return f, zeroed, bytes, nil
+	return f, zeroed, bytes
 }

@@ -9,10 +9,7 @@ import (
 )
 
 func (s *stream) hullCompletion(op *driver.HullCompletion) error {
-	g, _, err := layoutHull(op.N, op.Width, op.Height, at(op.Scratch))
-	if err != nil {
-		return err
-	}
+	g, _ := layoutHull(op.Width, op.Height, at(op.Scratch))
 	g.V = meshDiagram{Sites: at(op.Sites), Labels: at(op.Labels), N: uint32(op.N), Width: int32(op.Width),
 		Height: int32(op.Height)}
 	g.Triangles, g.Counts = at(op.Triangles), at(op.Counts)

@@ -4,10 +4,7 @@ package cuda
 
 // layoutHull places the chains, with room for the pixels of all sides, from an address on. It returns how many bytes
 // they take.
-func layoutHull(n, width, height int, base uint64) (g hullArgs, bytes int64, err error) {
-	if err := checkDiagram("HullCompletion", n, width, height); err != nil {
-		return g, 0, err
-	}
+func layoutHull(width, height int, base uint64) (g hullArgs, bytes int64) {
 	take := func(n int) uint64 {
 		at := base + uint64(bytes)
 		bytes += alignUp(int64(n))
@@ -18,5 +15,5 @@ func layoutHull(n, width, height int, base uint64) (g hullArgs, bytes int64, err
 	g.Labels = take(4 * sides)
 	g.Points = take(pointBytes * sides)
 	g.Cut = take(triangleBytes * sides)
-	return g, bytes, nil
+	return g, bytes
 }

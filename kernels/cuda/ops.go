@@ -29,34 +29,34 @@ func init() {
 	handle((*stream).maskReduce, nil)
 	handle((*stream).maskRaster, nil)
 	handle((*stream).triangulate, func(_ *device, op *driver.Triangulate) (int64, error) {
-		return triangulateScratch(op.N)
+		return triangulateScratch(op.N), nil
 	})
 	handle((*stream).voronoi, func(_ *device, op *driver.Voronoi) (int64, error) {
 		return layVoronoi(op.N, op.Width, op.Height, op.Method).bytes, nil
 	})
 	handle((*stream).islands, func(_ *device, op *driver.Islands) (int64, error) {
-		return islandsScratch(op.N, op.Width, op.Height)
+		return islandsScratch(op.Width, op.Height), nil
 	})
 	handle((*stream).dualTriangles, func(_ *device, op *driver.DualTriangles) (int64, error) {
-		_, bytes, err := dualScratch(op.N, op.Width, op.Height)
-		return bytes, err
+		_, bytes := dualScratch(op.Width, op.Height)
+		return bytes, nil
 	})
 	handle((*stream).hullCompletion, func(_ *device, op *driver.HullCompletion) (int64, error) {
-		_, bytes, err := layoutHull(op.N, op.Width, op.Height, 0)
-		return bytes, err
+		_, bytes := layoutHull(op.Width, op.Height, 0)
+		return bytes, nil
 	})
 	handle((*stream).flips, func(_ *device, op *driver.Flips) (int64, error) {
-		_, _, bytes, err := layoutFlips(op.N, 0)
-		return bytes, err
+		_, _, bytes := layoutFlips(op.N, 0)
+		return bytes, nil
 	})
 	handle((*stream).edges, nil)
 	handle((*stream).selectVertices, func(d *device, op *driver.SelectVertices) (int64, error) {
-		_, bytes, err := selectionOf(op.N, op.Width, op.Height, op.VertexRule, d.info.ComputeUnits, 0)
-		return bytes, err
+		_, bytes := selectionOf(op.N, op.Width, op.Height, op.VertexRule, d.info.ComputeUnits, 0)
+		return bytes, nil
 	})
 	handle((*stream).shade, func(_ *device, op *driver.Shade) (int64, error) {
-		_, bytes, _, err := layShading(op.Max, op.Src.Width, op.Src.Height, op.Method, 0)
-		return bytes, err
+		_, bytes, _ := layShading(op.Max, op.Src.Width, op.Src.Height, op.Method, 0)
+		return bytes, nil
 	})
 	handle((*stream).hold, nil)
 	handle((*stream).diffusionSetup, func(_ *device, op *driver.DiffusionSetup) (int64, error) {

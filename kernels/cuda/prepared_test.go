@@ -275,10 +275,6 @@ func TestScanRefuses(t *testing.T) {
 		method        driver.Method
 		want          string
 	}{
-		{ok, 0, 1, 0, "size 0x1"},
-		{ok, 1, -1, 0, "size 1x-1"},
-		{ok, driver.MaxSide + 1, 1, 0, "1048577"},
-		{ok, 1, driver.MaxSide + 1, 0, "1048577"},
 		{ok, 1, 1, driver.RowSpans + 1, "not supported"},
 		{driver.MaskRegions{Edges: edges, Regions: []driver.Region{{FirstEdge: 1, EdgeCount: 1}}}, 1, 1, 0,
 			"Regions[0]"},

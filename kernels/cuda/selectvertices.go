@@ -11,10 +11,7 @@ import (
 )
 
 func (s *stream) selectVertices(op *driver.SelectVertices) error {
-	v, _, err := selectionOf(op.N, op.Width, op.Height, op.VertexRule, s.dev.info.ComputeUnits, at(op.Scratch))
-	if err != nil {
-		return err
-	}
+	v, _ := selectionOf(op.N, op.Width, op.Height, op.VertexRule, s.dev.info.ComputeUnits, at(op.Scratch))
 	v.Edges, v.Previous, v.Points, v.Count = at(op.Edges), at(op.Previous), at(op.Points), at(op.Count)
 	v.PreviousCount = uint32(op.NPrevious)
 
@@ -26,7 +23,7 @@ func (s *stream) selectVertices(op *driver.SelectVertices) error {
 	run := func(k kernelFor[selection], blocks int) error {
 		return k.launch(s, blocks, 1, selectThreads, 0, &args)
 	}
-	err = run(selectClear, blocks(int(max(v.ZeroWords/4, v.CellCount))))
+	err := run(selectClear, blocks(int(max(v.ZeroWords/4, v.CellCount))))
 	if candidates > 0 {
 		wide := selectThreads / int(v.Block) // blocks of candidates that one of threads does, in a row
 		tiles, groups := (int(v.BlockColumns)+wide-1)/wide, (int(v.BlockRows)+int(v.RowBlocks)-1)/int(v.RowBlocks)

@@ -3,7 +3,6 @@
 package cuda
 
 import (
-	"fmt"
 	"math/bits"
 
 	"github.com/polyscan/polyscan/kernels/driver"
@@ -13,26 +12,9 @@ import (
 // 1920x1080 takes a microsecond less than with 16.
 const selectRows = 8
 
-// selectionOf checks sizes and rules, computes what follows from them, and lays out the scratch memory from an address
+// selectionOf computes what follows from sizes and rules, and lays out the scratch memory from an address
 // on: it returns how many bytes of it there are. units is how many multiprocessors there are.
-func selectionOf(n, width, height int, rule driver.VertexRule, units int, scratch uint64) (v selection, bytes int64,
-	err error) {
-	switch {
-	case width < 1 || width > driver.MaxSide || height < 1 || height > driver.MaxSide ||
-		width*height > driver.MaxPixels:
-		return v, 0, fmt.Errorf("Width, Height = %d, %d: sides must be 1 to %d, and no more than %d pixels", width,
-			height, driver.MaxSide, driver.MaxPixels)
-	case rule.Floor < 1 || rule.Floor > driver.MaxVertexFloor:
-		return v, 0, fmt.Errorf("Floor = %d: must be 1 to %d", rule.Floor, driver.MaxVertexFloor)
-	case rule.Spacing < 0 || rule.Spacing > driver.MaxVertexSpacing:
-		return v, 0, fmt.Errorf("Spacing = %d: must be 0 to %d", rule.Spacing, driver.MaxVertexSpacing)
-	case rule.Border < 1 || rule.Border > driver.MaxSide:
-		return v, 0, fmt.Errorf("Border = %d: must be 1 to %d", rule.Border, driver.MaxSide)
-	case rule.Cell != 0 && rule.Cell <= rule.Spacing || rule.Cell > driver.MaxSide:
-		return v, 0, fmt.Errorf("Cell = %d: must be 0, or %d to %d", rule.Cell, rule.Spacing+1, driver.MaxSide)
-	case rule.Strength < 0 || rule.Strength > driver.MaxVertexStrength:
-		return v, 0, fmt.Errorf("Strength = %d: must be 0 to %d", rule.Strength, driver.MaxVertexStrength)
-	}
+func selectionOf(n, width, height int, rule driver.VertexRule, units int, scratch uint64) (v selection, bytes int64) {
 	parts := func(n, of int) int32 { return int32((n + of - 1) / of) }
 	v = selection{
 		Mixed: splitMix(rule.Seed), Floor: uint32(rule.Floor), Strength: uint32(rule.Strength), N: uint32(n),
@@ -42,9 +24,6 @@ func selectionOf(n, width, height int, rule driver.VertexRule, units int, scratc
 		IndexBits: uint32(bits.Len(uint((width+1)*(height+1) - 1))),
 	}
 	border := 2 * int(v.BorderColumns+v.BorderRows)
-	if n < border || n > driver.MaxPoints {
-		return v, 0, fmt.Errorf("N = %d: must be %d to %d", n, border, driver.MaxPoints)
-	}
 	v.Room = uint32(n - border)
 	if v.Columns, v.Rows = int32(width-1-2*rule.Spacing), int32(height-1-2*rule.Spacing); v.Columns <= 0 ||
 		v.Rows <= 0 {
@@ -78,7 +57,7 @@ func selectionOf(n, width, height int, rule driver.VertexRule, units int, scratc
 	v.Tickets = take(4 * int64(v.CellCount))
 	v.Bits = take(4 * int64(v.BitWords))
 	v.ZeroWords = uint32((bytes - zeros) / 4)
-	return v, bytes, nil
+	return v, bytes
 }
 
 // splitMix is the finaliser of SplitMix64: mix of selectvertices.cu.

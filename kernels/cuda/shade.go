@@ -11,10 +11,7 @@ import (
 )
 
 func (s *stream) shade(op *driver.Shade) error {
-	v, _, zeros, err := layShading(op.Max, op.Src.Width, op.Src.Height, op.Method, at(op.Scratch))
-	if err != nil {
-		return err
-	}
+	v, _, zeros := layShading(op.Max, op.Src.Width, op.Src.Height, op.Method, at(op.Scratch))
 	s.shadingOf(&v, op)
 	if op.Color == driver.CentroidColor {
 		v.Centroid = 1
@@ -27,7 +24,7 @@ func (s *stream) shade(op *driver.Shade) error {
 	run := func(k kernelFor[shading], blocks int) error {
 		return k.launch(s, blocks, 1, shadeThreads, 0, &args)
 	}
-	err = cmp.Or(s.fill(v.State, 0, zeros), run(shadePrepare, blocks(max(op.N, op.Max))))
+	err := cmp.Or(s.fill(v.State, 0, zeros), run(shadePrepare, blocks(max(op.N, op.Max))))
 	if tiles := int(v.TileColumns * v.TileRows); tiles > 0 {
 		err = cmp.Or(err,
 			shadeScan.launch(s, 1, 1, shadeScanThreads, 0, &args),

@@ -3,8 +3,6 @@
 package cuda
 
 import (
-	"fmt"
-
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 
@@ -19,19 +17,9 @@ func shadeWidth(pixels, triangles int) (kernelFor[shading], int) {
 	return shadeTriangles32, 32
 }
 
-// layShading checks sizes and the method, and lays out the scratch memory from an address on: it returns how many bytes
+// layShading lays out the scratch memory from an address on: it returns how many bytes
 // of it there are, and how many from State on are to be cleared.
-func layShading(n, width, height int, m driver.ShadeMethod, scratch uint64) (v shading, bytes, zeros int64, err error) {
-	switch {
-	case n < 0 || n > 2*driver.MaxPoints:
-		return v, 0, 0, fmt.Errorf("Max = %d: must be 0 to %d", n, 2*driver.MaxPoints)
-	case width < 1 || width > driver.MaxSide || height < 1 || height > driver.MaxSide ||
-		width*height > driver.MaxPixels:
-		return v, 0, 0, fmt.Errorf("Width, Height = %d, %d: sides must be 1 to %d, and no more than %d pixels", width,
-			height, driver.MaxSide, driver.MaxPixels)
-	case m > driver.PerTile:
-		return v, 0, 0, fmt.Errorf("Method = %d: %w", m, driver.ErrNotSupported)
-	}
+func layShading(n, width, height int, m driver.ShadeMethod, scratch uint64) (v shading, bytes, zeros int64) {
 	take := func(n int64) uint64 {
 		at := scratch + uint64(bytes)
 		bytes += alignUp(n)
@@ -56,5 +44,5 @@ func layShading(n, width, height int, m driver.ShadeMethod, scratch uint64) (v s
 		v.Totals = take(shadeTotalsBytes * int64(max(n, 1)))
 		v.List = take(4 * int64(v.ListRoom))
 	}
-	return v, bytes, zeros, nil
+	return v, bytes, zeros
 }

@@ -4,12 +4,6 @@
 
 package cuda
 
-import (
-	"fmt"
-
-	"github.com/polyscan/polyscan/kernels/driver"
-)
-
 const (
 	treeFan    = 32 // nodes below a node, which a warp looks at
 	treeLevels = 5  // enough for driver.MaxPoints
@@ -65,12 +59,7 @@ func layoutTriangulate(n int) (l triangulateLayout) {
 	return l
 }
 
-func triangulateScratch(n int) (int64, error) {
-	if n < 0 || n > driver.MaxPoints {
-		return 0, fmt.Errorf("cuda: Triangulate: N = %d: must be 0 to %d", n, driver.MaxPoints)
-	}
-	return layoutTriangulate(n).end, nil
-}
+func triangulateScratch(n int) int64 { return layoutTriangulate(n).end }
 
 // args are the parameters for n points, with the scratch memory at base.
 func (l *triangulateLayout) args(base uint64, n int) delaunayArgs {

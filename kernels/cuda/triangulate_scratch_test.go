@@ -44,16 +44,11 @@ func TestTriangulateLayout(t *testing.T) {
 				}
 			}
 		}
-		if got, err := triangulateScratch(n); err != nil || got != l.end {
-			t.Errorf("%d points: %d bytes, %v; the layout has %d", n, got, err, l.end)
+		if got := triangulateScratch(n); got != l.end {
+			t.Errorf("%d points: %d bytes; the layout has %d", n, got, l.end)
 		}
 		if most := 72*size + 1<<14; l.end > most {
 			t.Errorf("%d points need %d bytes, more than %d", n, l.end, most)
-		}
-	}
-	for _, n := range []int{-1, driver.MaxPoints + 1} {
-		if _, err := triangulateScratch(n); err == nil {
-			t.Errorf("%d points: no error", n)
 		}
 	}
 }
