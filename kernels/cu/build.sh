@@ -9,7 +9,7 @@
 # A fatbin holds machine code for each target, and PTX that the driver compiles for what came later.
 #
 # The front end of nvcc 11.8 places a constant that a branch assigns to a variable by where its own memory lies, in large kernels: one of a few outputs,
-# which compute the same. The sources give it no occasion (see invert in diffusion_graph.cu). To make sure, it runs without randomised addresses,
+# which compute the same. The sources give it no occasion (see invert in diffusion_graph_setup.cu). To make sure, it runs without randomised addresses,
 # where that is allowed; FIXED= (empty) lets it run as it comes, which shows such a place when it is new.
 set -euo pipefail
 export LC_ALL=C

@@ -59,14 +59,3 @@ __device__ __forceinline__ void before_next() {
 }
 
 __device__ __forceinline__ u32 lane_id() { return threadIdx.x & 31; }
-
-// Sums over the lanes of a warp, in every lane.
-__device__ __forceinline__ int warp_sum(int v) {
-#if __CUDA_ARCH__ >= 800
-    return __reduce_add_sync(~0u, v);
-#else
-#pragma unroll
-    for (int o = 16; o; o >>= 1) v += __shfl_xor_sync(~0u, v, o);
-    return v;
-#endif
-}

@@ -28,6 +28,7 @@
 // of a cycle what was there before the last kernel. That is most of what the small levels wait for.
 
 #include "abi/diffusion_box.cuh"
+#include "collective.cuh"
 #include "diffusion.cuh"
 
 #define DEAD_POINT 1e-6f // the largest sum of couplings that is none: what rounding leaves of couplings of about 1
@@ -490,7 +491,7 @@ extern "C" __global__ void __launch_bounds__(BOX_MEAN_THREADS) diffusion_box_beg
     }
 #pragma unroll
     for (int c = 0; c < 4; c++) {
-        for (int o = 16; o; o >>= 1) sum[c] += __shfl_xor_sync(~0u, sum[c], o);
+        sum[c] = warp_sum(sum[c]);
         if (lane_id() == 0) part[threadIdx.x >> 5][c] = sum[c];
     }
     __syncthreads();
@@ -805,8 +806,7 @@ __device__ __forceinline__ float mean_of(const double *sums, u32 fixed) {
     for (int i = 0; i < BOX_MEAN_BLOCKS / 32; i++) all[i] = sums[32 * i + lane_id()];
 #pragma unroll
     for (int i = 1; i < BOX_MEAN_BLOCKS / 32; i++) all[0] += all[i];
-    for (int o = 16; o; o >>= 1) all[0] += __shfl_xor_sync(~0u, all[0], o);
-    return (float)(all[0] / (fixed ? fixed : 1));
+    return (float)(warp_sum(all[0]) / (fixed ? fixed : 1));
 }
 
 // A bit for each of four pixels, by their flags, that is neither fixed nor outside.
@@ -850,7 +850,7 @@ __device__ __forceinline__ void fine_steps(Fine &t, const BoxSolve &p, const Box
         store_fine<KIND, WIDE>(t, to, p.width, p.height, x0, y0);
     else
         most = left = 0;
-    for (int o = 16; o; o >>= 1) most = fmaxf(most, __shfl_xor_sync(~0u, most, o)), left = fmaxf(left, __shfl_xor_sync(~0u, left, o));
+    most = warp_max(most), left = warp_max(left);
     if (t.lane == 0) s.most[0][t.warp] = most, s.most[1][t.warp] = left;
 }
 

@@ -1,6 +1,7 @@
 // What pixels of a diffusion are.
 #pragma once
 
+#include "collective.cuh"
 #include "diffusion.cuh"
 
 // What a pixel that has an equation takes from: bit 0 right, 1 left, 2 below, 3 above; 4 to 7 the same, where that one has an
@@ -21,12 +22,6 @@ __device__ __forceinline__ u32 open_edges(const u8 *flags, u64 i, int x, int y, 
     if (y + 1 < h && !(f & (DIFFUSION_BLOCK_DOWN | DIFFUSION_SHUT_DOWN))) open |= OPEN_DOWN;
     if (y > 0 && !(flags[i - w] & DIFFUSION_BLOCK_DOWN) && !(f & DIFFUSION_SHUT_UP)) open |= OPEN_UP;
     return open;
-}
-
-__device__ __forceinline__ double warp_sum(double v) {
-#pragma unroll
-    for (int o = 16; o; o >>= 1) v += __shfl_xor_sync(~0u, v, o);
-    return v;
 }
 
 // Sums over a block of 256 threads, always in the same order, in every thread.

@@ -119,9 +119,7 @@ __device__ __forceinline__ float inverse(u32 open) { return 1.f / (float)max(deg
 
 // most keeps the largest of values that are not negative.
 __device__ __forceinline__ void most(u32 *to, float v) {
-    u32 bits = __float_as_uint(v);
-#pragma unroll
-    for (int o = 16; o; o >>= 1) bits = max(bits, __shfl_xor_sync(~0u, bits, o));
+    const u32 bits = warp_max(__float_as_uint(v));
     if (lane_id() == 0 && bits) atomicMax(to, bits);
 }
 

@@ -14,6 +14,7 @@
 // Source: Ke and Huang, Parallel Low Poly Style Image/Video Converter (count, scan, write).
 
 #include "abi/dualtriangles.cuh"
+#include "collective.cuh"
 #include "mesh.cuh"
 
 #define WARPS (DUAL_THREADS / 32)
@@ -64,7 +65,7 @@ extern "C" __global__ void __launch_bounds__(DUAL_THREADS) dual_sites(MeshDiagra
         const int2 s = v.sites[i];
         n += s.x >= 0 && s.x < v.width && s.y >= 0 && s.y < v.height && v.labels[(size_t)s.y * v.width + s.x] == i;
     }
-    n = warp_sum((int)n);
+    n = warp_sum(n);
     if (lane_id() == 0 && n) atomicAdd(&counts->sites, n);
 }
 
@@ -89,12 +90,7 @@ extern "C" __global__ void __launch_bounds__(DUAL_THREADS) dual_find(MeshDiagram
         const int each = DUAL_ITEMS * WARPS / 32;
         u32 *mine = &sums[0][0] + each * lane, sum = 0;
         for (int k = 0; k < each; k++) sum += mine[k];
-        u32 in = sum;
-#pragma unroll
-        for (int o = 1; o < 32; o *= 2) {
-            const u32 u = __shfl_up_sync(~0u, in, o);
-            if (lane >= (u32)o) in += u;
-        }
+        const u32 in = warp_scan(sum);
         if (lane == 31) {
             DualTile tile = {in & 0xffff, in >> 16};
             tiles[blockIdx.x] = tile;
@@ -120,7 +116,6 @@ extern "C" __global__ void __launch_bounds__(DUAL_THREADS) dual_find(MeshDiagram
 // One block.
 extern "C" __global__ void __launch_bounds__(DUAL_SCAN_THREADS)
     dual_scan(MeshDiagram v, DualTile *tiles, MeshCounts *counts) {
-    __shared__ u32 sums[DUAL_SCAN_THREADS / 32];
     after_prior();
     const u32 n =
         ((u32)(v.width - 1) * (u32)(v.height - 1) + DUAL_ITEMS * DUAL_THREADS - 1) / (DUAL_ITEMS * DUAL_THREADS);
@@ -128,19 +123,7 @@ extern "C" __global__ void __launch_bounds__(DUAL_SCAN_THREADS)
               to = min(from + each, n);
     u32 sum = 0;
     for (u32 i = from; i < to; i++) sum += tiles[i].triangles;
-    u32 in = sum;
-#pragma unroll
-    for (int o = 1; o < 32; o *= 2) {
-        const u32 u = __shfl_up_sync(~0u, in, o);
-        if (lane_id() >= (u32)o) in += u;
-    }
-    if (lane_id() == 31) sums[threadIdx.x >> 5] = in;
-    __syncthreads();
-    u32 at = in - sum, all = 0;
-    for (u32 w = 0; w < DUAL_SCAN_THREADS / 32; w++) {
-        if (w < threadIdx.x >> 5) at += sums[w];
-        all += sums[w];
-    }
+    u32 all, at = block_scan<DUAL_SCAN_THREADS>(sum, all);
     for (u32 i = from; i < to; i++) {
         const u32 t = tiles[i].triangles;
         tiles[i].triangles = at;

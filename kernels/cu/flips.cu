@@ -26,6 +26,7 @@
 // Source: Lawson (1977).
 
 #include "abi/flips.cuh"
+#include "collective.cuh"
 #include "mesh.cuh"
 
 #define NO_HALF 0xffffffffu
@@ -60,33 +61,21 @@ extern "C" __global__ void __launch_bounds__(FLIP_THREADS) flips_count(FlipArgs 
         atomicAdd(&f.places[min(t.b, t.c)].y, 1);
         atomicAdd(&f.places[min(t.c, t.a)].y, 1);
     }
-    inverted = warp_sum((int)inverted);
+    inverted = warp_sum(inverted);
     if (lane_id() == 0 && inverted) atomicAdd(&f.state->inverted, inverted);
 }
 
 extern "C" __global__ void __launch_bounds__(FLIP_THREADS) flips_lists(FlipArgs f) {
-    __shared__ u32 sums[FLIP_THREADS / 32], base;
+    __shared__ u32 base;
     after_prior();
-    const u32 lane = lane_id(), warp = threadIdx.x >> 5;
     for (u32 from = blockIdx.x * FLIP_THREADS; from < f.n; from += gridDim.x * FLIP_THREADS) {
         const u32 i = from + threadIdx.x, n = i < f.n ? f.places[i].y : 0;
-        u32 in = n;
-#pragma unroll
-        for (int o = 1; o < 32; o *= 2) {
-            const u32 u = __shfl_up_sync(~0u, in, o);
-            if (lane >= (u32)o) in += u;
-        }
-        if (lane == 31) sums[warp] = in;
-        __syncthreads();
-        u32 head = 0, all = 0;
-        for (u32 w = 0; w < FLIP_THREADS / 32; w++) {
-            if (w == warp) head = all;
-            all += sums[w];
-        }
+        u32 all;
+        const u32 before = block_scan<FLIP_THREADS>(n, all);
         if (threadIdx.x == 0) base = atomicAdd(&f.state->listed, all);
         __syncthreads();
-        if (i < f.n) f.places[i].x = base + head + in - n;
-        __syncthreads(); // sums and base are free
+        if (i < f.n) f.places[i].x = base + before;
+        // base is free when block_scan has passed its first barrier
     }
     for (u32 t = blockIdx.x * FLIP_THREADS + threadIdx.x; t < 2 * f.n; t += gridDim.x * FLIP_THREADS)
         f.claims[t] = ~0ull;

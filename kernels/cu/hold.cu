@@ -138,7 +138,7 @@ template <int KIND> __device__ __forceinline__ void hold(const Shading &v, u32 *
     const u32 count = *v.count;
     u32 changed = hold_small<KIND>(v, count, limit, jump);
     changed += hold_large<KIND>(v, count, limit, jump, s);
-    changed = (u32)warp_sum((int)changed);
+    changed = warp_sum(changed);
     if (lane_id() == 0 && changed) atomicAdd(to, changed);
 }
 

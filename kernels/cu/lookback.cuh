@@ -1,7 +1,7 @@
 // Prefix sums over tiles in one pass, by decoupled look-back.
 #pragma once
 
-#include "common.cuh"
+#include "collective.cuh"
 
 // Status of tiles, for prefix sums in one pass: the sum of a tile, or of it and all before. 0 is that it is not known yet.
 #define STATUS_SUM (1u << 30)

@@ -44,12 +44,7 @@ extern "C" __global__ void __launch_bounds__(MASK_THREADS) mask_prepare_row_span
     if (warp < rows) spans = row_spans(s, edges, r.edges, r.fill, yc0 + warp * 256, width);
     int a = 0, b = 0;
     if ((int)lane < spans) a = s.start[warp][lane], b = s.end[warp][lane];
-    int n = pieces(a, b), inc = n;
-#pragma unroll
-    for (int o = 1; o < 32; o <<= 1) {
-        int v = __shfl_up_sync(~0u, inc, o);
-        if (lane >= o) inc += v;
-    }
+    const int n = pieces(a, b), inc = warp_scan(n);
     if (lane == 31) {
         need[warp] = inc;
         dense[warp] = spans < 0;
@@ -91,29 +86,17 @@ extern "C" __global__ void __launch_bounds__(MASK_THREADS) mask_prepare_row_span
 
 // Sums counts into prefix[0 .. regions], by one block.
 extern "C" __global__ void __launch_bounds__(PREFIX_THREADS) mask_prepare_prefix(View p) {
-    __shared__ u64 warp_sum64[32];
     after_prior();
-    const u32 n = p.region_count, lane = lane_id(), warp = threadIdx.x >> 5;
+    const u32 n = p.region_count;
     u64 carry = 0;
     if (threadIdx.x == 0) p.prefix[0] = 0;
     for (u32 base = 0; base < n; base += PREFIX_THREADS) {
         u32 i = base + threadIdx.x;
-        u64 v = i < n ? p.counts[i] : 0, inc = v;
-#pragma unroll
-        for (int o = 1; o < 32; o <<= 1) {
-            u64 u = __shfl_up_sync(~0u, inc, o);
-            if (lane >= o) inc += u;
-        }
-        if (lane == 31) warp_sum64[warp] = inc;
-        __syncthreads();
-        u64 before = carry, all = 0;
-        for (u32 k = 0; k < 32; k++) {
-            if (k < warp) before += warp_sum64[k];
-            all += warp_sum64[k];
-        }
-        if (i < n) p.prefix[i + 1] = before + inc;
+        const u64 v = i < n ? p.counts[i] : 0;
+        u64 all;
+        const u64 before = block_scan<PREFIX_THREADS>(v, all);
+        if (i < n) p.prefix[i + 1] = carry + before + v;
         carry += all;
-        __syncthreads();
     }
 }
 

@@ -21,7 +21,7 @@
 #include <cuda_fp16.h>
 
 #include "abi/mask_reduce.cuh"
-#include "common.cuh"
+#include "collective.cuh"
 
 // Results of no pixel.
 extern "C" __global__ void mask_reduce_clear(MaskStats *stats, u64 n, uint4 *hist, u64 hist_vecs) {
@@ -45,30 +45,6 @@ struct Sums {
         if (h > max_key) max_key = h;
     }
 };
-
-// Sum and least of a value a lane. Machines of compute capability 8 add 32 bits in one instruction: a sum then goes in
-// pieces of 27 bits, which 32 lanes can't overflow. (Their instruction for the least of unsigned values, as nvcc 11.8
-// emits it for sm_90, was seen to pass over zeros on an H200.)
-__device__ __forceinline__ u64 sum_warp(u64 v) {
-#if __CUDA_ARCH__ >= 800
-    const u32 mask = (1u << 27) - 1;
-    return (u64)__reduce_add_sync(~0u, (u32)v & mask) + ((u64)__reduce_add_sync(~0u, (u32)(v >> 27) & mask) << 27) +
-           ((u64)__reduce_add_sync(~0u, (u32)(v >> 54)) << 54);
-#else
-#pragma unroll
-    for (int o = 16; o; o >>= 1) v += __shfl_xor_sync(~0u, v, o);
-    return v;
-#endif
-}
-
-__device__ __forceinline__ u64 min_warp(u64 v) {
-#pragma unroll
-    for (int o = 16; o; o >>= 1) {
-        const u64 w = __shfl_xor_sync(~0u, v, o);
-        v = w < v ? w : v;
-    }
-    return v;
-}
 
 // Bytes [0, n) of a word, where n may be below 0 or above 4: PTX shifts by more than 31 give 0.
 __device__ __forceinline__ u32 low_bytes(int n) {
@@ -117,7 +93,7 @@ __device__ __forceinline__ void flush(Sums &a, MaskStats *out, bool own, const R
     const u64 v[9] = {a.count, a.sum, a.sum_sq, a.min_key, a.max_key, a.sum_x, a.sum_y, a.sum_vx, a.sum_vy};
     u64 t[N];
 #pragma unroll
-    for (int k = 0; k < N; k++) t[k] = k == 3 ? min_warp(v[k]) : k == 4 ? ~min_warp(~v[k]) : sum_warp(v[k]);
+    for (int k = 0; k < N; k++) t[k] = k == 3 ? warp_min(v[k]) : k == 4 ? ~warp_min(~v[k]) : warp_sum(v[k]);
     if (lane == 0) {
 #pragma unroll
         for (int k = 0; k < N; k++) part[k][warp] = t[k];

@@ -22,7 +22,7 @@
 // by); Ohlsson, Sequential Poisson sampling, 1998.
 
 #include "abi/selectvertices.cuh"
-#include "common.cuh"
+#include "collective.cuh"
 
 #define WARPS (SELECT_THREADS / 32)
 #define NO_RANK (~0ull)
@@ -59,28 +59,6 @@ __device__ __forceinline__ void lower(const Selection &v, int i, int j, u32 key)
     atomicMin(v.first + (u64)(j / v.block) * v.block_columns + i / v.block, rank_of(v, i, j, key));
 }
 
-// Sums of v over the threads before this one, and in total over all; s has room for WARPS + 1. Blocks are whole here.
-__device__ __forceinline__ u32 scan_block(u32 v, u32 *s, u32 &total) {
-    const u32 lane = lane_id(), warp = threadIdx.x >> 5;
-    u32 sum = v;
-#pragma unroll
-    for (int o = 1; o < 32; o <<= 1) {
-        const u32 before = __shfl_up_sync(~0u, sum, o);
-        if (lane >= o) sum += before;
-    }
-    __syncthreads(); // s may be in use
-    if (lane == 31) s[warp] = sum;
-    __syncthreads();
-    u32 before = 0;
-    total = 0;
-#pragma unroll
-    for (u32 w = 0; w < WARPS; w++) {
-        if (w == warp) before = total;
-        total += s[w];
-    }
-    return before + sum - v;
-}
-
 // Whether this block is the last of the phase to come here. What the others wrote before can be read then, past the L1 cache.
 __device__ __forceinline__ bool last_block(u32 *ended) {
     __shared__ u32 old;
@@ -96,12 +74,11 @@ __device__ __forceinline__ bool last_block(u32 *ended) {
 // The first bin up to which there are at least so many, and how many of it make these full. SELECT_BINS where there are
 // fewer.
 __device__ __forceinline__ void pick(const u32 *bins, u32 wanted, u32 *bin, u32 *rest) {
-    __shared__ u32 sums[WARPS + 1];
     const u32 each = SELECT_BINS / SELECT_THREADS;
     u32 own[each], sum = 0, total;
 #pragma unroll
     for (u32 i = 0; i < each; i++) sum += own[i] = __ldcg(bins + threadIdx.x * each + i);
-    u32 before = scan_block(sum, sums, total);
+    u32 before = block_scan<SELECT_THREADS>(sum, total);
     if (threadIdx.x == 0 && total < wanted) *bin = SELECT_BINS, *rest = 0;
     if (total >= wanted && before < wanted && before + sum >= wanted) {
         u32 i = 0;
@@ -205,9 +182,7 @@ extern "C" __global__ void __launch_bounds__(SELECT_THREADS) select_cells(Select
                 if (key < least || where == 0) least = key, where = (u32)rank_of(v, i, j, 0);
             }
         }
-        u64 r = where == 0 ? NO_RANK : (u64)least << 32 | where;
-#pragma unroll
-        for (int o = 16; o; o >>= 1) r = min(r, __shfl_xor_sync(~0u, r, o));
+        u64 r = warp_min(where == 0 ? NO_RANK : (u64)least << 32 | where);
         if (lane != 0) continue;
         if (v.cell_parts > 1) {
             atomicMin(v.cells + c, r);
@@ -392,17 +367,16 @@ extern "C" __global__ void __launch_bounds__(SELECT_THREADS) select_mark(Selecti
 }
 
 extern "C" __global__ void __launch_bounds__(SELECT_THREADS) select_count(Selection v) {
-    __shared__ u32 sums[WARPS + 1];
     after_prior();
     u32 total;
     const uint4 w = ((const uint4 *)v.bits)[blockIdx.x * SELECT_THREADS + threadIdx.x];
-    scan_block(__popc(w.x) + __popc(w.y) + __popc(w.z) + __popc(w.w), sums, total);
+    block_scan<SELECT_THREADS>((u32)(__popc(w.x) + __popc(w.y) + __popc(w.z) + __popc(w.w)), total);
     if (threadIdx.x == 0) v.segments[blockIdx.x] = total;
     if (!last_block(v.state->ended + 3)) return;
     u32 before = 0;
     for (u32 from = 0; from < gridDim.x; from += SELECT_THREADS) {
         const u32 i = from + threadIdx.x;
-        const u32 sum = scan_block(i < gridDim.x ? __ldcg(v.segments + i) : 0, sums, total);
+        const u32 sum = block_scan<SELECT_THREADS>(i < gridDim.x ? __ldcg(v.segments + i) : 0, total);
         if (i < gridDim.x) v.segments[i] = before + sum;
         before += total;
     }
@@ -410,12 +384,11 @@ extern "C" __global__ void __launch_bounds__(SELECT_THREADS) select_count(Select
 }
 
 extern "C" __global__ void __launch_bounds__(SELECT_THREADS) select_write(Selection v) {
-    __shared__ u32 sums[WARPS + 1];
     after_prior();
     const uint4 four = ((const uint4 *)v.bits)[blockIdx.x * SELECT_THREADS + threadIdx.x];
     const u32 w[4] = {four.x, four.y, four.z, four.w};
     u32 total, at = __popc(w[0]) + __popc(w[1]) + __popc(w[2]) + __popc(w[3]);
-    at = v.segments[blockIdx.x] + scan_block(at, sums, total);
+    at = v.segments[blockIdx.x] + block_scan<SELECT_THREADS>(at, total);
     const u32 index = (blockIdx.x * SELECT_THREADS + threadIdx.x) * 128;
 #pragma unroll
     for (u32 k = 0; k < 4; k++) {

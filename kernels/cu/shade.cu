@@ -217,24 +217,15 @@ extern "C" __global__ void __launch_bounds__(SHADE_THREADS) shade_tasks(Shading 
 
 // The end of each list of a tile, from their lengths.
 extern "C" __global__ void __launch_bounds__(SHADE_SCAN_THREADS) shade_scan(Shading v) {
-    __shared__ u32 sums[32];
     after_prior();
     if (v.state->bad) return;
     const u32 n = v.tile_columns * v.tile_rows, each = (n + SHADE_SCAN_THREADS - 1) / SHADE_SCAN_THREADS;
-    const u32 from = min(threadIdx.x * each, n), to = min(from + each, n), lane = lane_id(), warp = threadIdx.x >> 5;
+    const u32 from = min(threadIdx.x * each, n), to = min(from + each, n);
     u32 own = 0;
     for (u32 i = from; i < to; i++) own += v.starts[i];
-    u32 sum = own;
-    for (int o = 1; o < 32; o <<= 1) {
-        const u32 before = __shfl_up_sync(~0u, sum, o);
-        if (lane >= o) sum += before;
-    }
-    if (lane == 31) sums[warp] = sum;
-    __syncthreads();
-    for (u32 w = 0; w < warp; w++) sum += sums[w];
-    sum -= own;
+    u32 all, sum = block_scan<SHADE_SCAN_THREADS>(own, all);
     for (u32 i = from; i < to; i++) v.starts[i] = sum += v.starts[i];
-    if (threadIdx.x == SHADE_SCAN_THREADS - 1) v.starts[n] = sum;
+    if (threadIdx.x == 0) v.starts[n] = all;
 }
 
 // Lists triangles from the ends of the lists on, which become their starts.

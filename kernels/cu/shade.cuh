@@ -7,6 +7,7 @@
 #pragma once
 
 #include "abi/shade.cuh"
+#include "collective.cuh"
 #include "fault.cuh"
 
 #define WARPS (SHADE_THREADS / 32)

@@ -8,7 +8,7 @@
 // in shared memory and a prefix sum gives every pixel's winding number, so that the cost is crossings plus pixels.
 #pragma once
 
-#include "common.cuh"
+#include "collective.cuh"
 
 #define WARPS (MASK_THREADS / 32)
 #define MAX_SPANS 17    // 32 crossings make 16 spans at most, and one more that starts at column 0
@@ -120,12 +120,7 @@ __device__ __forceinline__ void dense_window(BandShared &s, const Edge *edges, i
         d[i] = s.delta[t * (BAND_WINDOW / MASK_THREADS) + i];
         sum += d[i];
     }
-    int inc = sum;
-#pragma unroll
-    for (int o = 1; o < 32; o <<= 1) {
-        int v = __shfl_up_sync(~0u, inc, o);
-        if (lane >= o) inc += v;
-    }
+    const int inc = warp_scan(sum);
     if (lane == 31) s.warp_total[warp] = inc;
     __syncthreads();
     int w = s.carry + inc - sum;

@@ -33,6 +33,7 @@
 // simplicity (1990) for ties.
 
 #include "abi/triangulate.cuh"
+#include "collective.cuh"
 #include "fault.cuh"
 #include "lookback.cuh"
 #include "predicates.cuh"
@@ -53,12 +54,6 @@ __device__ __forceinline__ u32 key_bits(const TriangulateState *s) {
 }
 // Digits of 8 bits of a key, which is 2 bits a bit of a coordinate.
 __device__ __forceinline__ u32 key_digits(const TriangulateState *s) { return (2 * key_bits(s) + 7) / 8; }
-
-__device__ __forceinline__ u32 warp_max(u32 v) {
-#pragma unroll
-    for (int o = 16; o; o >>= 1) v = max(v, __shfl_xor_sync(~0u, v, o));
-    return v;
-}
 
 extern "C" __global__ void __launch_bounds__(TRIANGULATE_THREADS) triangulate_bounds(DelaunayArgs d) {
     __shared__ u32 part[TRIANGULATE_THREADS / 32][4];
@@ -120,28 +115,6 @@ extern "C" __global__ void __launch_bounds__(TRIANGULATE_THREADS) triangulate_ke
     __syncthreads();
     for (u32 k = 0; k < passes; k++)
         if (digits[k][threadIdx.x]) atomicAdd(&s->digits[k][threadIdx.x], digits[k][threadIdx.x]);
-}
-
-// Sums of the threads before, and the sum of all in *total.
-__device__ __forceinline__ u32 block_scan(u32 v, u32 *total) {
-    __shared__ u32 sums[TRIANGULATE_THREADS / 32];
-    u32 in = v;
-#pragma unroll
-    for (int o = 1; o < 32; o *= 2) {
-        const u32 u = __shfl_up_sync(~0u, in, o);
-        if (lane_id() >= (u32)o) in += u;
-    }
-    __syncthreads(); // sums may be in use
-    if (lane_id() == 31) sums[threadIdx.x >> 5] = in;
-    __syncthreads();
-    u32 head = 0, all = 0;
-#pragma unroll
-    for (int w = 0; w < TRIANGULATE_THREADS / 32; w++) {
-        if (w == (int)(threadIdx.x >> 5)) head = all;
-        all += sums[w];
-    }
-    *total = all;
-    return head + in - v;
 }
 
 // One digit of the sort, stable. A warp ranks its keys among themselves by ballots, then warps among each other, then
@@ -208,8 +181,8 @@ extern "C" __global__ void __launch_bounds__(TRIANGULATE_THREADS, 3)
     if (tile) status_write(status + (u64)tile * 256 + t, STATUS_PREFIX | (ahead + sum));
     // Sorted on chip first, so that the keys of a digit are written together. places leads from there to the whole.
     u32 total;
-    const u32 here = block_scan(sum, &total);
-    places[t] = block_scan(s->digits[pass][t], &total) + ahead - here;
+    const u32 here = block_scan<TRIANGULATE_THREADS>(sum, total);
+    places[t] = block_scan<TRIANGULATE_THREADS>(s->digits[pass][t], total) + ahead - here;
     for (int w = 0; w < TRIANGULATE_THREADS / 32; w++) counts[w][t] += here;
     __syncthreads();
 #pragma unroll
@@ -261,7 +234,7 @@ extern "C" __global__ void __launch_bounds__(TRIANGULATE_THREADS) triangulate_un
         prior = key;
     }
     u32 total;
-    const u32 before_me = block_scan(__popc(fresh), &total);
+    const u32 before_me = block_scan<TRIANGULATE_THREADS>((u32)__popc(fresh), total);
     if (threadIdx.x < 32) {
         const u32 prefix = look_back(d.unique_status, tile, total);
         if (threadIdx.x == 0) {
@@ -803,10 +776,8 @@ __device__ __forceinline__ bool improve(const TriangulateState *state, int2 p, B
         const double l = (double)r.x * r.x + (double)r.y * r.y;
         const u32 key = __float_as_uint((float)(some ? ((double)r.x * s.c.x + (double)r.y * s.c.y) / l : -1 / l));
         // In the order of the numbers, with the lane in the lowest bits.
-        u32 least = in ? ((key >> 31 ? ~key : key | 0x80000000u) & ~31u) | lane_id() : ~0u;
-#pragma unroll
-        for (int o = 16; o; o >>= 1) least = min(least, __shfl_xor_sync(~0u, least, o));
-        const int best = least & 31;
+        const u32 least = in ? ((key >> 31 ? ~key : key | 0x80000000u) & ~31u) | lane_id() : ~0u;
+        const int best = warp_min(least) & 31;
         const int2 e = make_int2(__shfl_sync(~0u, r.x, best), __shfl_sync(~0u, r.y, best));
         const u32 ie = __shfl_sync(~0u, j, best);
         if (side(direction, e) > 0)
@@ -928,7 +899,7 @@ extern "C" __global__ void __launch_bounds__(TRIANGULATE_THREADS) triangulate_em
         masks[k] = i < n ? d.masks[i] : 0;
         count += __popc(masks[k]);
     }
-    const u32 ahead = block_scan(count, &total);
+    const u32 ahead = block_scan<TRIANGULATE_THREADS>(count, total);
     if (warp == 0) {
         const u32 prefix = look_back(d.emit_status, tile, total);
         if (lane == 0) {
@@ -942,12 +913,7 @@ extern "C" __global__ void __launch_bounds__(TRIANGULATE_THREADS) triangulate_em
 #pragma unroll
     for (int k = 0; k < EMIT_ITEMS; k++) {
         const u32 base = first + k * 32;
-        u32 own = __popc(masks[k]), end = own;
-#pragma unroll
-        for (int o = 1; o < 32; o *= 2) {
-            const u32 v = __shfl_up_sync(~0u, end, o);
-            if (lane >= (u32)o) end += v;
-        }
+        const u32 own = __popc(masks[k]), end = warp_scan(own);
         for (u32 mask = masks[k], to = end - own; mask; mask &= mask - 1) list[to++] = lane * 8 + __ffs(mask) - 1;
         const u32 many = __shfl_sync(~0u, end, 31);
         __syncwarp();

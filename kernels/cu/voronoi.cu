@@ -27,6 +27,7 @@
 // BRUTE_FORCE: pixels times sites, with sites in shared memory. JUMP_FLOOD: a launch a step; see driver/voronoi.go.
 
 #include "abi/voronoi.cuh"
+#include "collective.cuh"
 #include "fault.cuh"
 
 #define NO_SITE 0xffffffffu
@@ -53,16 +54,6 @@ extern "C" __global__ void __launch_bounds__(VORONOI_THREADS) voronoi_mark(Voron
     if (!(__ldcg(word) & bit)) atomicOr(word, bit); // many in the same place would wait for each other
 }
 
-__device__ __forceinline__ int inclusive_scan(int v) {
-    const int lane = lane_id();
-#pragma unroll
-    for (int o = 1; o < 32; o <<= 1) {
-        const int u = __shfl_up_sync(~0u, v, o);
-        if (lane >= o) v += u;
-    }
-    return v;
-}
-
 // A warp a cell. Entries are in any order of blocks: nothing depends on it.
 extern "C" __global__ void __launch_bounds__(VORONOI_THREADS) voronoi_rank(VoronoiArgs g) {
     __shared__ u32 sums[VORONOI_THREADS / 32], base;
@@ -72,7 +63,7 @@ extern "C" __global__ void __launch_bounds__(VORONOI_THREADS) voronoi_rank(Voron
     const bool is = cell < strips * g.cells;
     const u64 at = (u64)cell * 32 + lane;
     u32 word = is ? g.words[at] : 0;
-    const int own = __popc(word), upto = inclusive_scan(own);
+    const int own = __popc(word), upto = warp_scan(own);
     const u32 total = __shfl_sync(~0u, upto, 31);
     if (lane == 0) sums[warp] = total;
     __syncthreads();
@@ -146,25 +137,6 @@ struct Tile {
     int lane;
 };
 
-__device__ __forceinline__ int warp_least(int v) {
-#if __CUDA_ARCH__ >= 800
-    return __reduce_min_sync(~0u, v);
-#else
-#pragma unroll
-    for (int o = 16; o; o >>= 1) v = min(v, __shfl_xor_sync(~0u, v, o));
-    return v;
-#endif
-}
-
-__device__ __forceinline__ u64 warp_least64(u64 v) {
-#pragma unroll
-    for (int o = 16; o; o >>= 1) {
-        const u64 u = __shfl_xor_sync(~0u, v, o);
-        v = u < v ? u : v;
-    }
-    return v;
-}
-
 // Squared distances between pixels of two boxes: I is int where these are small.
 template <typename I> __device__ __forceinline__ I least_distance(const Box &a, const Box &b) {
     const I dx = max(max(a.x0 - b.x1, b.x0 - a.x1), 0), dy = max(max(a.y0 - b.y1, b.y0 - a.y1), 0);
@@ -195,7 +167,7 @@ __device__ __forceinline__ float centrality(const Box &b, int2 s) {
 
 // The site of the lane with the least value (at least 0; of lanes that differ by a few millionths any).
 __device__ __forceinline__ int2 most_central(float v, int2 s) {
-    const int least = warp_least((__float_as_int(v) & ~31) | (int)lane_id()) & 31;
+    const int least = warp_min((__float_as_int(v) & ~31) | (int)lane_id()) & 31;
     return make_int2(__shfl_sync(~0u, s.x, least), __shfl_sync(~0u, s.y, least));
 }
 
@@ -255,7 +227,7 @@ template <typename I> __device__ __forceinline__ bool find_cells(const VoronoiAr
     const u32 cell = (u32)c.y * g.cells + c.x;
     int reach = 0x7fffffff;
     if (in_square(t, c) && g.heads[cell].y) reach = greatest_distance<int>(t.box, cell_box(g, t, c.x, c.y));
-    const int least_reach = warp_least(reach);
+    const int least_reach = warp_min(reach);
     if (least_reach < (2 * VORONOI_CELL + 1) * (2 * VORONOI_CELL + 1) || least_reach != 0x7fffffff && is_whole(g, t)) {
         t.nearest = __shfl_sync(~0u, cell, __ffs(__ballot_sync(~0u, reach == least_reach)) - 1);
         return true;
@@ -276,7 +248,7 @@ template <typename I> __device__ __forceinline__ bool find_cells(const VoronoiAr
                 least = min(least, d << 20 | ((u64)y * g.cells + cx));
             }
         });
-        least = warp_least64(least);
+        least = warp_min(least);
         if (least != ~0ull) {
             t.nearest = (u32)(least & 0xfffff);
             set_square(g, t, (int)(sqrtf((float)(least >> 20)) / VORONOI_CELL) + 2);
@@ -346,7 +318,7 @@ template <> struct Source<false> {
     template <typename I, typename F> __device__ __forceinline__ bool cells(const Box &b, I reach, int2 c, bool is, F f) const {
         uint2 head = make_uint2(0, 0);
         if (is && least_distance<I>(b, cell_box(g, t, c.x, c.y)) <= reach) head = g.heads[(u32)c.y * g.cells + c.x];
-        const int upto = inclusive_scan(head.y), all = __shfl_sync(~0u, upto, 31), step = parts * 32;
+        const int upto = warp_scan((int)head.y), all = __shfl_sync(~0u, upto, 31), step = parts * 32;
         const u32 first = head.x - (upto - head.y);
         int owner, next_owner = 0;
         uint2 e, next = make_uint2(0, 0);

@@ -1,6 +1,6 @@
 //go:build cuda
 
-// Diffusion with barriers: conjugate gradients preconditioned by smoothed aggregation. See diffusion_graph.cu.
+// Diffusion with barriers: conjugate gradients preconditioned by smoothed aggregation. See diffusion_graph_solve.cu.
 
 package cuda
 

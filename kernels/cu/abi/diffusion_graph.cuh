@@ -1,4 +1,4 @@
-// See ../diffusion_graph.cu.
+// Diffusion with barriers: what its set-up and its solves share.
 #pragma once
 
 #include "diffusion.cuh"
@@ -65,31 +65,3 @@ struct GraphSolve {
     u32 channels, start, method;
     float tolerance;
 };
-
-KERNEL(diffusion_graph_join_pixels, GraphSetup g);
-KERNEL(diffusion_graph_number_pixels, GraphSetup g);
-KERNEL(diffusion_graph_join_first, GraphSetup g, const int *cell, int *next, u32 *parts, int level, int pad);
-KERNEL(diffusion_graph_join, GraphSetup g, const int *cell, int *next, u32 *parts, int level, int pad);
-KERNEL(diffusion_graph_join_many, GraphSetup g, const int *cell, int *next, u32 *parts, int level, int pad);
-KERNEL(diffusion_graph_number, GraphSetup g, const int *cell, int *next, u32 *parts, int level, int pad);
-KERNEL(diffusion_graph_amid_pixels, GraphSetup g);
-KERNEL(diffusion_graph_multiply_pixels, GraphSetup g);
-KERNEL(diffusion_graph_smooth_first, GraphSetup g, const int *cell, const int *next, int level, int pad);
-KERNEL(diffusion_graph_smooth, GraphSetup g, const int *cell, const int *next, int level, int pad);
-KERNEL(diffusion_graph_smooth_deep, GraphSetup g, const int *cell, const int *next, int level, int pad);
-KERNEL(diffusion_graph_product_first, GraphSetup g, const int *cell, const int *next, int level, int pad);
-KERNEL(diffusion_graph_product, GraphSetup g, const int *cell, const int *next, int level, int pad);
-KERNEL(diffusion_graph_product_deep, GraphSetup g, const int *cell, const int *next, int level, int pad);
-KERNEL(diffusion_graph_multiply_first, GraphSetup g, const int *cell, const int *next, int level, int pad);
-KERNEL(diffusion_graph_multiply, GraphSetup g, const int *cell, const int *next, int level, int pad);
-KERNEL(diffusion_graph_multiply_deep, GraphSetup g, const int *cell, const int *next, int level, int pad);
-KERNEL(diffusion_graph_finish, GraphSetup g, u32 *counts, u32 levels, u32 method);
-KERNEL(diffusion_graph_invert, GraphSetup g);
-KERNEL(diffusion_graph_begin, GraphSolve s);
-KERNEL(diffusion_graph_step, GraphSolve s, u32 across, u32 start);
-KERNEL(diffusion_graph_down, GraphSolve s);
-KERNEL(diffusion_graph_up, GraphSolve s);
-KERNEL(diffusion_graph_levels, GraphSolve s);
-KERNEL(diffusion_graph_smooth_out, GraphSolve s, u32 across, u32 tiles);
-KERNEL(diffusion_graph_last, GraphSolve s);
-KERNEL(diffusion_graph_status, GraphSolve s);
