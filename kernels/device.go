@@ -374,8 +374,8 @@ func (q *Queue) Spent(units int64) { q.chunk.units = units }
 // about every millisecond of the device's time.
 //   - It pauses while jobs of more urgent classes are there that came before the call, 10 ms at most. Those that wait for
 //     memory don't count.
-//   - Where a job of the same class that is due earlier waits for no more than a stream, it gets this one's, and Yield waits
-//     for another.
+//   - Where a job of the same class waits for no more than a stream, and is due earlier or this one has had its stream for
+//     2 ms, it gets this one's, and Yield waits for another. Line-scan keeps its streams.
 //
 // The job keeps its memory. Yield returns ctx's cause when ctx has ended, or the first error of an op; after that the
 // queue is of no more use.

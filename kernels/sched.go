@@ -12,9 +12,14 @@ import (
 
 const (
 	// patience is when a job without a deadline is taken to be due, counted from its arrival, so that others with
-	// deadlines don't keep it waiting for ever. A job that runs has as long before it makes way for those of its class
-	// that have waited so long.
+	// deadlines don't keep it waiting for ever.
 	patience = 10 * time.Second
+	// turn is how long a job has a stream before it makes way for any of its class that wait, so that a few long jobs
+	// cost others of their class a turn and not their whole time. Line-scan knows no turns.
+	turn = 2 * time.Millisecond
+	// longestTurn is how far ahead a job is due, at most, that has had its turn: those behind it that are due later still
+	// can wait.
+	longestTurn = time.Minute
 	// longestPause bounds how long a job pauses in [Queue.Yield] for more urgent ones: one of those may have work on
 	// the host to do, with the device idle.
 	longestPause = 10 * time.Millisecond
@@ -87,6 +92,7 @@ type ticket struct {
 	arena  block
 	fence  time.Time     // until when no caller that holds memory goes ahead; at first its arrival
 	stream driver.Stream // nil while it waits
+	since  time.Time     // it has had it since
 	short  bool          // it waits for memory
 	ready  chan struct{} // closed when it has a stream, or err says why it won't get one; nil where nobody waits
 	err    error
@@ -320,7 +326,7 @@ func (s *sched) refuse(q *classQueue, i int, after time.Duration) {
 
 // grant gives a ticket one of the idle streams.
 func (s *sched) grant(q *classQueue, t *ticket, now time.Time) {
-	t.stream = q.idle[len(q.idle)-1]
+	t.stream, t.since = q.idle[len(q.idle)-1], now
 	q.idle = q.idle[:len(q.idle)-1]
 	if t.begun() {
 		t.back(now)
@@ -476,6 +482,15 @@ func (s *sched) yield(ctx context.Context, t *ticket, c chunk) error {
 	}
 	if t.deadline.IsZero() && now.After(t.due) {
 		t.due = now.Add(patience)
+	}
+	if t.class != LineScan && now.Sub(t.since) > turn { // behind all that wait
+		last := q.waiting[len(q.waiting)-1].due
+		if most := now.Add(longestTurn); last.After(most) {
+			last = most
+		}
+		if t.due = now.Add(patience); t.due.Before(last) {
+			t.due = last
+		}
 	}
 	if t.before(q.waiting[0]) {
 		return nil

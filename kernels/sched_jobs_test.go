@@ -745,3 +745,25 @@ func TestCallersGiveWay(t *testing.T) {
 		})
 	}
 }
+
+// A long job makes way for others of its class after a turn, and goes on after them.
+func TestTurns(t *testing.T) {
+	inBubble(t, Config{Streams: 1}, func(b *bench) {
+		ctx := b.Context()
+		b.start(ctx, Job{Label: "long"}, func(q *Queue) error {
+			for range 100 {
+				time.Sleep(time.Millisecond)
+				if err := q.Yield(); err != nil {
+					return err
+				}
+			}
+			b.note("long ends")
+			return nil
+		})
+		b.start(ctx, Job{Label: "short"}, takes(time.Millisecond))
+		b.start(ctx, Job{Label: "short too"}, takes(time.Millisecond))
+		time.Sleep(turn + 5*time.Millisecond)
+		b.start(ctx, Job{Label: "later"}, takes(time.Millisecond))
+		b.expect("long", "short", "short too", "later", "long ends")
+	})
+}

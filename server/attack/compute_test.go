@@ -19,7 +19,7 @@ var computeAttacks = []attack{
 		run: func(ctx context.Context, a *attempt) {
 			flood(ctx, a, 4, pb.DiffusionService_Solve_FullMethodName, endlessSolve(pb.WorkClass_WORK_CLASS_INTERACTIVE))
 		},
-		red: "there is no longest run, and no sharing inside a class"},
+		red: "long jobs make way after 2 ms, but pieces of all four take the CPU at once"},
 	{row: 1, name: "batch solves without an end", cancelled: true, batch: true,
 		run: func(ctx context.Context, a *attempt) {
 			flood(ctx, a, 4, pb.DiffusionService_Solve_FullMethodName, endlessSolve(pb.WorkClass_WORK_CLASS_BATCH))
@@ -42,7 +42,8 @@ var computeAttacks = []attack{
 	{row: 11, name: "combs with a deadline", cancelled: true,
 		run: func(ctx context.Context, a *attempt) {
 			flood(ctx, a, 2, pb.InspectionService_Reduce_FullMethodName, comb(), deadline...)
-		}},
+		},
+		red: "flattening and extents run outside the classes"},
 	{row: 11, name: "random vertices with a deadline", cancelled: true,
 		run: func(ctx context.Context, a *attempt) {
 			flood(ctx, a, 2, pb.InspectionService_Reduce_FullMethodName, randomVertices(250_000), deadline...)
