@@ -484,7 +484,7 @@ func (s *sched) yield(ctx context.Context, t *ticket, c chunk) error {
 		t.due = now.Add(patience)
 	}
 	if t.class != LineScan && now.Sub(t.since) > turn { // behind all that wait
-		last := q.waiting[len(q.waiting)-1].due
+		last := q.waiting[len(q.waiting)-1].due.Add(1)
 		if most := now.Add(longestTurn); last.After(most) {
 			last = most
 		}
