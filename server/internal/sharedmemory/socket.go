@@ -8,14 +8,15 @@ import (
 	"errors"
 	"net"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/polyscan/polyscan/proto/sharedmem"
 )
 
 const (
-	// tokenTimeout is how long a connection may take to send its token, and maxFetches how many may be at it; more wait
-	// to be accepted.
+	// tokenTimeout is how long a connection may take to send its token, and maxFetches how many may be at it; where more
+	// come, the one that has been silent for longest is closed.
 	tokenTimeout = 2 * time.Second
 	maxFetches   = 128
 )
@@ -63,7 +64,7 @@ func (m *Leases) leave(l *lease) {
 
 // accept lets clients fetch memory until the socket is closed.
 func (m *Leases) accept() {
-	places := make(chan struct{}, maxFetches)
+	var silent queue
 	for {
 		c, err := m.socket.AcceptUnix()
 		if err != nil {
@@ -77,17 +78,12 @@ func (m *Leases) accept() {
 			}
 			continue
 		}
-		select {
-		case places <- struct{}{}:
-		case <-m.ctx.Done():
-			c.Close()
-			return
-		}
+		silent.push(c)
 		m.running.Go(func() {
 			defer c.Close()
 			defer context.AfterFunc(m.ctx, func() { c.Close() })()
 			l := m.handOver(c)
-			<-places
+			silent.remove(c)
 			if l == nil {
 				return
 			}
@@ -97,6 +93,31 @@ func (m *Leases) accept() {
 			}
 			m.leave(l)
 		})
+	}
+}
+
+// queue holds connections that have not brought their token yet, in the order in which they came.
+type queue struct {
+	mu    sync.Mutex
+	conns []*net.UnixConn
+}
+
+// push adds a connection. Those before it that are too many are closed.
+func (q *queue) push(c *net.UnixConn) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for len(q.conns) >= maxFetches {
+		q.conns[0].Close()
+		q.conns = slices.Delete(q.conns, 0, 1)
+	}
+	q.conns = append(q.conns, c)
+}
+
+func (q *queue) remove(c *net.UnixConn) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if i := slices.Index(q.conns, c); i >= 0 {
+		q.conns = slices.Delete(q.conns, i, i+1)
 	}
 }
 
