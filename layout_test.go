@@ -70,7 +70,7 @@ const (
 
 var bottomRooms = []string{
 	rooms + "/apierr", rooms + "/budget", rooms + "/device", rooms + "/frames", rooms + "/framestream",
-	rooms + "/observe", rooms + "/wire",
+	rooms + "/hostwork", rooms + "/observe", rooms + "/wire",
 }
 
 var rules = []rule{

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"runtime"
 	"sync"
 	"syscall"
 	"time"
@@ -33,6 +34,7 @@ import (
 	"github.com/polyscan/polyscan/server/internal/diffuse"
 	"github.com/polyscan/polyscan/server/internal/frames"
 	"github.com/polyscan/polyscan/server/internal/framestream"
+	"github.com/polyscan/polyscan/server/internal/hostwork"
 	"github.com/polyscan/polyscan/server/internal/inspect"
 	"github.com/polyscan/polyscan/server/internal/intake"
 	"github.com/polyscan/polyscan/server/internal/mesh"
@@ -184,6 +186,7 @@ func New(cfg Config) (_ *Server, err error) {
 	}
 	s.frames = &frames.Reader{
 		MaxPixels: cfg.MaxFramePixels, MaxBytes: cfg.MaxMessageBytes, Host: s.host, Metrics: s.metrics,
+		Work:      hostwork.New(max(1, runtime.GOMAXPROCS(0)-1)),
 		Residents: s.residents, Shared: s.shared,
 	}
 	s.newServices()

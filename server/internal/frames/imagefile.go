@@ -103,7 +103,12 @@ func (s *Reader) decodeImage(ctx context.Context, m *pb.Frame, pieces [][]byte, 
 		s.Metrics.DecodeRefused.WithLabelValues(reason).Inc()
 		return nil, nil, err
 	}
-	src := newPieceReader(ctx, pieces)
+	turn, err := s.Work.Enter(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer turn.Leave()
+	src := newPieceReader(ctx, turn, pieces)
 	k, err = s.kindOf(src, m.GetEncoding(), path)
 	if err != nil {
 		return fail("kind", err)
@@ -141,6 +146,7 @@ func (s *Reader) decodeImage(ctx context.Context, m *pb.Frame, pieces [][]byte, 
 		return fail("bytes", apierr.Quota(apierr.ReasonHostMemory, "host memory",
 			fmt.Sprintf("decoding the %s takes %d bytes: there are %d", file, need, most)))
 	}
+	turn.Leave() // nobody waits for memory with a place that others need who have some
 	answer, err := share(kernels.Picture{Width: h.width, Height: h.height, Format: format})
 	if err != nil {
 		return nil, nil, err
@@ -149,6 +155,12 @@ func (s *Reader) decodeImage(ctx context.Context, m *pb.Frame, pieces [][]byte, 
 	if err != nil {
 		return nil, nil, err
 	}
+	if src.turn, err = s.Work.Enter(ctx); err != nil {
+		giveBack()
+		giveBackAnswer()
+		return nil, nil, err
+	}
+	defer src.turn.Leave()
 	f, free, err := decodePixels(src, k, h, format)
 	if err != nil {
 		giveBack()

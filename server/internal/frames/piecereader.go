@@ -7,6 +7,8 @@ import (
 	"errors"
 	"io"
 	"sort"
+
+	"github.com/polyscan/polyscan/server/internal/hostwork"
 )
 
 // pieceReader reads a file that lies in pieces. It stops when ctx ends, because decoders don't look at contexts, and when
@@ -21,13 +23,14 @@ type pieceReader struct {
 	// atOnce is how much a decoder gets at a time. A byte can stand for a thousand pixels of a PNG, and a few of them for
 	// a scan over a whole progressive JPEG, so less is right where ctx must end that soon.
 	atOnce int
+	turn   *hostwork.Turn // of the work that reads
 	budget int64
 }
 
 var errReadTooOften = errors.New("the file's offsets lead to the same bytes again and again")
 
-func newPieceReader(ctx context.Context, pieces [][]byte) *pieceReader {
-	s := &pieceReader{ctx: ctx, pieces: pieces, starts: make([]int64, len(pieces)+1), atOnce: 64 << 10}
+func newPieceReader(ctx context.Context, turn *hostwork.Turn, pieces [][]byte) *pieceReader {
+	s := &pieceReader{ctx: ctx, turn: turn, pieces: pieces, starts: make([]int64, len(pieces)+1), atOnce: 64 << 10}
 	for i, p := range pieces {
 		s.starts[i+1] = s.starts[i] + int64(len(p))
 	}
@@ -44,8 +47,8 @@ func (s *pieceReader) rewind() {
 }
 
 func (s *pieceReader) spend(n int) error {
-	if err := s.ctx.Err(); err != nil {
-		return context.Cause(s.ctx)
+	if err := s.turn.Yield(); err != nil {
+		return err
 	}
 	if s.budget -= int64(n); s.budget < 0 {
 		return errReadTooOften

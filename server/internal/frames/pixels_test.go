@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/polyscan/polyscan/kernels"
+
+	"github.com/polyscan/polyscan/server/internal/hostwork"
 )
 
 func randomBytes(n int) []byte {
@@ -125,7 +127,11 @@ func TestUnmultiply(t *testing.T) {
 
 // Reading the same bytes again and again ends.
 func TestPieceReaderBudget(t *testing.T) {
-	src := newPieceReader(t.Context(), [][]byte{make([]byte, 10), nil, make([]byte, 90)})
+	turn, err := hostwork.New(1).Enter(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	src := newPieceReader(t.Context(), turn, [][]byte{make([]byte, 10), nil, make([]byte, 90)})
 	buf := make([]byte, 100)
 	n := 0
 	for ; n < 1<<20; n++ {

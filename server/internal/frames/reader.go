@@ -9,6 +9,7 @@ import (
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
 	"github.com/polyscan/polyscan/server/internal/apierr"
 	"github.com/polyscan/polyscan/server/internal/budget"
+	"github.com/polyscan/polyscan/server/internal/hostwork"
 	"github.com/polyscan/polyscan/server/internal/observe"
 	"github.com/polyscan/polyscan/server/internal/wire"
 )
@@ -43,6 +44,7 @@ type Reader struct {
 	MaxPixels int64 // of a frame
 	MaxBytes  int64 // of what a file decodes to
 	Host      *budget.Budget
+	Work      *hostwork.Pool // decodes
 	Metrics   *observe.Metrics
 	Residents Residents
 	Shared    Shared

@@ -20,6 +20,7 @@ import (
 	"github.com/polyscan/polyscan/server/internal/budget"
 	"github.com/polyscan/polyscan/server/internal/device"
 	"github.com/polyscan/polyscan/server/internal/frames"
+	"github.com/polyscan/polyscan/server/internal/hostwork"
 	"github.com/polyscan/polyscan/server/internal/observe"
 	"github.com/polyscan/polyscan/server/internal/wire"
 )
@@ -60,7 +61,8 @@ func NewHost(t testing.TB, d kernels.Driver) *Host {
 			t.Error(err)
 		}
 	})
-	h.Frames = &frames.Reader{MaxPixels: 1 << 24, MaxBytes: 256 << 20, Host: h.Memory, Metrics: h.Metrics}
+	h.Frames = &frames.Reader{MaxPixels: 1 << 24, MaxBytes: 256 << 20, Host: h.Memory, Metrics: h.Metrics,
+		Work: hostwork.New(1)}
 	return h
 }
 
