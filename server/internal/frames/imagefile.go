@@ -18,7 +18,6 @@ import (
 	"golang.org/x/image/tiff"
 
 	"github.com/polyscan/polyscan/kernels"
-	"github.com/polyscan/polyscan/kernels/driver"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
 	"github.com/polyscan/polyscan/server/internal/apierr"
 	"github.com/polyscan/polyscan/server/internal/wire"
@@ -121,9 +120,9 @@ func (s *Reader) decodeImage(ctx context.Context, m *pb.Frame, pieces [][]byte, 
 	if err := s.CheckPixels(clampUint32(h.width), clampUint32(h.height), path+".data"); err != nil {
 		return fail("pixels", err)
 	}
-	if side := max(h.width, h.height); side > driver.MaxSide {
+	if side := max(h.width, h.height); side > kernels.MaxSide {
 		return fail("pixels", apierr.Refuse(path+".data", file, "%d x %d pixels: a side has %d at most", h.width, h.height,
-			driver.MaxSide))
+			kernels.MaxSide))
 	}
 	if err := protect(func() error { return k.inspect(src, h.config, h) }); err != nil {
 		return fail("header", fileError(ctx, path, file, err))
