@@ -39,6 +39,7 @@ func TestTurns(t *testing.T) {
 			t.Errorf("a place for nobody: %v", err)
 		}
 		time.Sleep(time.Second)
+		synctest.Wait()
 		want := []string{"long", "long", "a", "b", "b", "long", "long", "b", "long"}
 		if !slices.Equal(diary, want) {
 			t.Errorf("%q, want %q", diary, want)
