@@ -53,8 +53,7 @@ var computeAttacks = []attack{
 		run: func(ctx context.Context, a *attempt) {
 			flood(ctx, a, 2, pb.InspectionService_Rasterize_FullMethodName, rasterize(5600, pb.Encoding_ENCODING_PNG),
 				deadline...)
-		},
-		red: "rasterising and encoding run outside the classes"},
+		}},
 	{row: 16, name: "solves that are refused",
 		run: refusedSolve},
 }

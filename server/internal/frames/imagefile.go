@@ -405,7 +405,9 @@ func inspectJPEG(src *pieceReader, cfg image.Config, h *imageHeader) error {
 	case color.YCbCrModel:
 		components = 3
 	}
-	h.scratch = max(components, 4) * n // RGB files become RGBA
+	if h.scratch = 4 * n; components == 1 { // RGB files become RGBA
+		h.scratch = n
+	}
 	progressive, scans, err := scanJPEG(src)
 	if err != nil {
 		return err
