@@ -184,7 +184,7 @@ func TestTriangulateSilence(t *testing.T) {
 	}
 	t.Run("stall", func(t *testing.T) {
 		ts := start(t, Config{})
-		ts.residents.Limits.Stall = 20 * time.Millisecond
+		ts.lowPoly.UploadStall = 20 * time.Millisecond
 		if _, err := silent(t, ts).Recv(); status.Code(err) != codes.Aborted ||
 			!strings.Contains(err.Error(), "nothing came") {
 			t.Error(err)
