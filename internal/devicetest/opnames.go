@@ -3,22 +3,51 @@
 package devicetest
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"slices"
 )
+
+// Repository returns the root of the repository: it looks for go.mod from the working directory upwards, so that it is
+// found by a compiled test, too, which runs in a copy of the repository on another machine.
+func Repository(t interface {
+	Helper()
+	Fatalf(format string, args ...any)
+}) string {
+	t.Helper()
+	root, err := repository()
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
+	return root
+}
+
+func repository() (string, error) {
+	here, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for dir := here; ; dir = filepath.Dir(dir) {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir, nil
+		}
+		if dir == filepath.Dir(dir) {
+			return "", fmt.Errorf("no go.mod in %s or above", here)
+		}
+	}
+}
 
 var operandsMethod = regexp.MustCompile(`(?m)^func \(\w+ \*(\w+)\) Operands\(`)
 
 // OpNames returns the names of all ops of package driver, in alphabetical order.
 func OpNames(t T) []string {
 	t.Helper()
-	_, here, _, _ := runtime.Caller(0)
-	files, err := filepath.Glob(filepath.Join(filepath.Dir(here), "../../kernels/driver/*.go"))
+	folder := filepath.Join(Repository(t), "kernels", "driver")
+	files, err := filepath.Glob(filepath.Join(folder, "*.go"))
 	if err != nil || len(files) == 0 {
-		t.Fatalf("no source of package driver: %v", err)
+		t.Fatalf("%s: no source of package driver: %v", folder, err)
 	}
 	var names []string
 	for _, f := range files {

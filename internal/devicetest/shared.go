@@ -24,19 +24,9 @@ import (
 func SharedDir() (dir string, ok bool) {
 	dir = os.Getenv("POLYSCAN_SHARED")
 	if dir == "" {
-		root, err := os.Getwd()
+		root, err := repository()
 		if err != nil {
 			return "", false
-		}
-		for {
-			if _, err := os.Stat(filepath.Join(root, "go.mod")); err == nil {
-				break
-			}
-			up := filepath.Dir(root)
-			if up == root {
-				return "", false
-			}
-			root = up
 		}
 		dir = filepath.Join(root, "..", "shared")
 	}

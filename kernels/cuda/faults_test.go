@@ -7,12 +7,14 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/polyscan/polyscan/internal/devicetest"
 )
 
 // The codes of faults are those of the kernels, and each has an op and a text with a place for the entry.
 func TestFaults(t *testing.T) {
 	found := map[string]string{}
-	abi, err := os.ReadFile(filepath.Join(repository(t), "kernels", "cuda", "abi.go"))
+	abi, err := os.ReadFile(filepath.Join(devicetest.Repository(t), "kernels", "cuda", "abi.go"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,27 +10,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/polyscan/polyscan/internal/devicetest"
 	"github.com/polyscan/polyscan/kernels/driver"
 )
-
-// repository is the root, looked for from the working directory upwards: the compiled suite runs in the root itself.
-func repository(t testing.TB) string {
-	t.Helper()
-	dir, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			return dir
-		}
-		up := filepath.Dir(dir)
-		if up == dir {
-			t.Fatal("no go.mod here or above")
-		}
-		dir = up
-	}
-}
 
 func TestItem(t *testing.T) {
 	const x, y, n = 1<<20 - 1024, 1<<20 - 1, itemPixels
@@ -109,7 +91,7 @@ func TestMethodKernels(t *testing.T) {
 // TestFatbins: the committed fatbins are whole and were made from the sources at hand. Whether they are what nvcc makes
 // of them is for CI, where there is an nvcc.
 func TestFatbins(t *testing.T) {
-	root := repository(t)
+	root := devicetest.Repository(t)
 	folder := filepath.Join(root, "kernels", "cuda", "fatbin")
 	build, err := os.ReadFile(filepath.Join(folder, "BUILD"))
 	if err != nil {
@@ -156,7 +138,7 @@ func TestFatbins(t *testing.T) {
 // sourceHash is the hash of the kernel sources as tools/gpureport defines it.
 func sourceHash(t testing.TB) string {
 	t.Helper()
-	dir := filepath.Join(repository(t), "kernels", "cu")
+	dir := filepath.Join(devicetest.Repository(t), "kernels", "cu")
 	var names []string
 	for _, pattern := range []string{"*.cu", "*.cuh", "abi/*.cuh"} {
 		found, err := filepath.Glob(filepath.Join(dir, pattern))
