@@ -1,10 +1,10 @@
 // Package intake bounds what connections can make the server hold before any handler sees it.
 //
-// The library receives a message whole before it asks anybody, and gives windows back whatever is read. So a guard looks
-// at the HTTP/2 frames on their way to it, and refuses a message by its length, before it comes: where its method takes
-// no message so long, or where those that are here or under way leave no room for it. A connection whose client does
-// what no client needs to do, such as resetting thousands of calls or sending messages in crumbs, is closed, as proxies
-// do. The guard knows frames, lengths and methods; it does not look into messages.
+// The library receives a message whole before it asks anybody, and gives windows back whatever is read. So a guard
+// looks at the HTTP/2 frames on their way to it, and refuses a message by its length, before it comes: where its method
+// takes no message so long, or where those that are here or under way leave no room for it. A connection whose client
+// does what no client needs to do, such as resetting thousands of calls or sending messages in crumbs, is closed, as
+// proxies do. The guard knows frames, lengths and methods; it does not look into messages.
 package intake
 
 import (
@@ -71,10 +71,14 @@ func New(cfg Config) *Guard {
 	}
 	g := &Guard{cfg: cfg, stop: make(chan struct{}), conns: map[*Conn]struct{}{},
 		refused: counters("messages_refused_total",
-			"Messages refused by their length, before they came, by reason: method (it takes none so long), room (of all connections), connection (it has so much under way).",
+			"Messages refused by their length, before they came, by reason: method (it takes none so long), "+
+				"room (of all connections), "+
+				"connection (it has so much under way).",
 			"method", "room", "connection"),
 		closed: counters("connections_closed_total",
-			"Connections that the server closed for what their clients did, by reason: crumbs (messages in tiny frames), floods (resets, settings, empty frames), slow (messages that did not come), unread (answers that were not read), malformed.",
+			"Connections that the server closed for what their clients did, by reason: crumbs (messages in tiny frames), "+
+				"floods (resets, settings, empty frames), slow (messages that did not come), "+
+				"unread (answers that were not read), malformed.",
 			"crumbs", "floods", "slow", "unread", "malformed"),
 	}
 	g.done.Go(g.watch)
