@@ -106,7 +106,6 @@ func (e *env) parse(args []string) int {
 				{Key: "listen", Title: "Listening:"},
 				{Key: "limits", Title: "Limits:"},
 			}),
-			kong.Vars{"solvers": "multigrid,naive,pyramid-cautious,pyramid-greedy,variable-stencil"},
 			kong.Bind(e, command.VersionText(versionLine())),
 		)...)
 }
