@@ -132,7 +132,7 @@ func TestRefusedByLength(t *testing.T) {
 	} {
 		r := newRig(t, 16*mebibyte)
 		r.call(1, c.path)
-		out, _ := r.look()
+		r.look()
 		r.message(1, c.n, 100)
 		out, reason := r.look()
 		f, err := http2.NewFramer(io.Discard, bytes.NewReader(out)).ReadFrame()
