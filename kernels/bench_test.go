@@ -41,7 +41,7 @@ func BenchmarkCheckRegions(b *testing.B) {
 	b.SetBytes(int64(len(r.Edges)) * 16)
 	for b.Loop() {
 		op := driver.MaskPrepare{Regions: r, Width: 4096, Height: 2048}
-		if err := op.Check(); err != nil {
+		if err := driver.Check(&op); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -66,7 +66,7 @@ func (x *fakeDevice) NewStream(int) (driver.Stream, error) {
 }
 
 func (x *fakeDevice) Scratch(op driver.Op) (int64, error) {
-	x.d.promise("Scratch of "+op.Name(), op.Check())
+	x.d.promise("Scratch of "+driver.Name(op), driver.Check(op))
 	switch op := op.(type) {
 	case *driver.MaskPrepare:
 		if x.d.needed != nil {
@@ -157,8 +157,8 @@ func (s *fakeStream) Download(dst []byte, src driver.Slice) error {
 
 // Run checks what package driver promises: the fields are right, and slices lie in the memory, aligned and long enough.
 func (s *fakeStream) Run(op driver.Op) error {
-	kept := errors.Join(op.Check(), s.maskKept(op))
-	for _, o := range op.Operands(nil) {
+	kept := errors.Join(driver.Check(op), s.maskKept(op))
+	for _, o := range driver.Operands(op, nil) {
 		need := o.Bytes
 		if need == driver.BackendSized {
 			need, _ = (&fakeDevice{s.d}).Scratch(op)
@@ -168,7 +168,7 @@ func (s *fakeStream) Run(op driver.Op) error {
 			kept = errors.Join(kept, fmt.Errorf("%s of %d bytes, want %d", o.Field, o.Slice.Len, need))
 		}
 	}
-	return s.op(op.Name(), kept)
+	return s.op(driver.Name(op), kept)
 }
 
 // inside checks that a slice is memory of the device, aligned, or empty.

@@ -395,7 +395,7 @@ func TestClosedRings(t *testing.T) {
 		closed := func(es []driver.Edge) bool {
 			op := driver.MaskPrepare{Width: 1, Height: 1, Regions: driver.MaskRegions{Edges: es,
 				Regions: []driver.Region{{EdgeCount: uint32(len(es))}}}}
-			return op.Check() == nil
+			return driver.Check(&op) == nil
 		}
 		if !closed(es) {
 			t.Fatalf("rings are open: %v", es)

@@ -18,7 +18,7 @@ func (d *Device) Scratch(op driver.Op) (int64, error) {
 	if closed {
 		return 0, ErrClosed
 	}
-	if err := op.Check(); err != nil {
+	if err := driver.Check(op); err != nil {
 		return 0, err
 	}
 	return d.dev.Scratch(op)
@@ -31,10 +31,10 @@ func (q *Queue) Run(op driver.Op) error {
 	if err := q.alive(); err != nil {
 		return err
 	}
-	if err := op.Check(); err != nil {
+	if err := driver.Check(op); err != nil {
 		return err
 	}
-	if err := driver.CheckOperands(op, op.Operands(q.operands[:0]), q.dev.mem.mem, q.dev.dev.Scratch); err != nil {
+	if err := driver.CheckOperands(op, driver.Operands(op, q.operands[:0]), q.dev.mem.mem, q.dev.dev.Scratch); err != nil {
 		return err
 	}
 	return q.stream.Run(op)

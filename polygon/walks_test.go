@@ -11,14 +11,14 @@ import (
 func TestPreparationIsCheckedOnce(t *testing.T) {
 	s := mustSet(t, Region{Rings: []Ring{rectangle(0, 0, 4, 4)}})
 	op := &driver.MaskPrepare{Regions: s.maskRegions(), Width: 8, Height: 8}
-	if err := op.Check(); err != nil {
+	if err := driver.Check(op); err != nil {
 		t.Fatal(err)
 	}
 	run := *op
 	// What a second check would find shows that there is none.
 	old := run.Regions.Edges[0]
 	run.Regions.Edges[0].X0 = driver.MaxCoord + 1
-	err := run.Check()
+	err := driver.Check(&run)
 	run.Regions.Edges[0] = old
 	if err != nil {
 		t.Errorf("a copy is checked again: %v", err)
@@ -26,7 +26,7 @@ func TestPreparationIsCheckedOnce(t *testing.T) {
 	fresh := driver.MaskPrepare{Regions: driver.MaskRegions{Edges: append([]driver.Edge(nil), run.Regions.Edges...),
 		Regions: run.Regions.Regions}, Width: 8, Height: 8}
 	fresh.Regions.Edges[0].X0 = driver.MaxCoord + 1
-	if fresh.Check() == nil {
+	if driver.Check(&fresh) == nil {
 		t.Error("other edges are not checked")
 	}
 }

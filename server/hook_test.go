@@ -49,7 +49,7 @@ type hookedStream struct {
 }
 
 func (s hookedStream) Run(op driver.Op) error {
-	if h := s.hook.Load(); h != nil && h.op == op.Name() {
+	if h := s.hook.Load(); h != nil && h.op == driver.Name(op) {
 		if err := h.f(); err != nil {
 			return err
 		}

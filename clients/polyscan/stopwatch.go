@@ -84,12 +84,12 @@ func (s *timedStream) Run(op driver.Op) error {
 	if reduce, ok := op.(*driver.MaskReduce); ok {
 		return s.reduce(reduce)
 	}
-	for _, o := range op.Operands(nil) {
+	for _, o := range driver.Operands(op, nil) {
 		if o.Access == driver.Read|driver.Write {
 			return s.Stream.Run(op)
 		}
 	}
-	return s.time(op.Name(), func() error { return s.Stream.Run(op) })
+	return s.time(driver.Name(op), func() error { return s.Stream.Run(op) })
 }
 
 // reduce times copies of the op on copies of the frame, with results of their own: it may add to those that are

@@ -194,9 +194,9 @@ func (s *hostStream) Download(dst []byte, src driver.Slice) error {
 
 // Run checks what package driver promises to backends, and computes when the stream is waited for.
 func (s *hostStream) Run(op driver.Op) error {
-	run, ok := oracles[op.Name()]
+	run, ok := oracles[driver.Name(op)]
 	if !ok {
-		return fmt.Errorf("oracle: %s: %w", op.Name(), driver.ErrNotSupported)
+		return fmt.Errorf("oracle: %s: %w", driver.Name(op), driver.ErrNotSupported)
 	}
 	if _, err := s.dev.Scratch(op); err != nil {
 		return err
@@ -204,13 +204,13 @@ func (s *hostStream) Run(op driver.Op) error {
 	if err := tooMany(op); err != nil {
 		return err
 	}
-	return s.enqueue(op.Name(), func() error {
-		if err := op.Check(); err != nil {
+	return s.enqueue(driver.Name(op), func() error {
+		if err := driver.Check(op); err != nil {
 			return err
 		}
-		operands := op.Operands(nil)
+		operands := driver.Operands(op, nil)
 		for _, o := range operands {
-			if err := s.dev.inside(op.Name(), o.Field, *o.Slice); err != nil {
+			if err := s.dev.inside(driver.Name(op), o.Field, *o.Slice); err != nil {
 				return err
 			}
 		}
@@ -252,7 +252,7 @@ func oracle[T any, P interface {
 	*T
 	driver.Op
 }](run func(P) error) {
-	oracles[P(new(T)).Name()] = func(op driver.Op) error { return run(op.(P)) }
+	oracles[driver.Name(P(new(T)))] = func(op driver.Op) error { return run(op.(P)) }
 }
 
 // Scratch says what the oracle keeps in memory, and what it lacks.
@@ -280,7 +280,7 @@ func tooMany(op driver.Op) error {
 		n = op.N
 	}
 	if n > MaxOraclePoints {
-		return fmt.Errorf("oracle: %s: N = %d: takes at most %d: %w", op.Name(), n, MaxOraclePoints,
+		return fmt.Errorf("oracle: %s: N = %d: takes at most %d: %w", driver.Name(op), n, MaxOraclePoints,
 			driver.ErrNotSupported)
 	}
 	return nil

@@ -149,11 +149,11 @@ func (s *mirrorStream) Download(dst []byte, src driver.Slice) error {
 // Run runs a copy of the op on each side, with that side's slices, and compares what they wrote.
 func (s *mirrorStream) Run(op driver.Op) error {
 	a, b := copyOf(op), copyOf(op)
-	x := &written{s: s, a: a.Operands(nil), b: b.Operands(nil)}
+	x := &written{s: s, a: driver.Operands(a, nil), b: driver.Operands(b, nil)}
 	for i := range x.a {
 		*x.a[i].Slice, *x.b[i].Slice = split(*x.a[i].Slice)
 	}
-	err := s.both(op.Name(), func() error { return s.a.Run(a) }, func() error { return s.b.Run(b) })
+	err := s.both(driver.Name(op), func() error { return s.a.Run(a) }, func() error { return s.b.Run(b) })
 	if err != nil || s.err != nil {
 		return err
 	}
@@ -229,7 +229,7 @@ func (x *written) compare(op driver.Op) (d error) {
 	case *driver.DualTriangles, *driver.HullCompletion:
 		a, b := both[driver.Triangle](x, "Triangles")
 		countsA, countsB := both[driver.MeshCounts](x, "Counts")
-		found(CompareMesh(op.Name(), firstOf(a, countsA[0].Triangles), firstOf(b, countsB[0].Triangles), countsA[0],
+		found(CompareMesh(driver.Name(op), firstOf(a, countsA[0].Triangles), firstOf(b, countsB[0].Triangles), countsA[0],
 			countsB[0]))
 	case *driver.Flips:
 		a, b := both[driver.Triangle](x, "Triangles")
@@ -248,9 +248,9 @@ func (x *written) compare(op driver.Op) (d error) {
 		found(CompareVertices(firstOf(a, countA[0]), firstOf(b, countB[0])))
 		found(CompareVertices(a, b)) // what is behind them
 	case *driver.Shade:
-		x.painted(op.Name(), "Dst", op.Dst, found)
+		x.painted(driver.Name(op), "Dst", op.Dst, found)
 	case *driver.Hold:
-		x.painted(op.Name(), "Dst", op.Dst, found)
+		x.painted(driver.Name(op), "Dst", op.Dst, found)
 		a, b := both[uint32](x, "Changed")
 		if a[0] != b[0] {
 			found(&Difference{Op: "Hold", Region: -1, Field: "Changed", A: uint64(a[0]), B: uint64(b[0]), Count: 1})
@@ -280,8 +280,8 @@ func (x *written) compare(op driver.Op) (d error) {
 		a, b := both[float32](x, "Planes")
 		found(CompareUnpacked(flagsA, flagsB, a, b, op.Src.Width))
 	case *driver.Pack:
-		x.painted(op.Name(), "Dst", op.Dst, found)
-		x.painted(op.Name(), "Residual", op.Residual, found)
+		x.painted(driver.Name(op), "Dst", op.Dst, found)
+		x.painted(driver.Name(op), "Residual", op.Residual, found)
 	case *driver.Fingerprint:
 		a, b := both[uint64](x, "Dst")
 		found(CompareFingerprints([2]uint64(a), [2]uint64(b)))
@@ -289,7 +289,7 @@ func (x *written) compare(op driver.Op) (d error) {
 		for _, o := range x.a {
 			if o.Access&driver.Write != 0 && !o.Longer {
 				a, b := both[byte](x, o.Field)
-				found(CompareBytes(op.Name(), o.Field, a, b))
+				found(CompareBytes(driver.Name(op), o.Field, a, b))
 			}
 		}
 	}

@@ -39,7 +39,7 @@ func repository() (string, error) {
 	}
 }
 
-var operandsMethod = regexp.MustCompile(`(?m)^func \(\w+ \*(\w+)\) Operands\(`)
+var operandsMethod = regexp.MustCompile(`(?m)^func \(\w+ \*(\w+)\) operands\(`)
 
 // OpNames returns the names of all ops of package driver, in alphabetical order.
 func OpNames(t T) []string {

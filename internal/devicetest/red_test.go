@@ -91,11 +91,11 @@ func replace[T any, P interface {
 	if s.ops == nil {
 		s.ops = map[string]func(driver.Op) error{}
 	}
-	s.ops[P(new(T)).Name()] = func(op driver.Op) error { return f(copyOf(op).(P)) }
+	s.ops[driver.Name(P(new(T)))] = func(op driver.Op) error { return f(copyOf(op).(P)) }
 }
 
 func (s *brokenStream) Run(op driver.Op) error {
-	if f := s.ops[op.Name()]; f != nil {
+	if f := s.ops[driver.Name(op)]; f != nil {
 		return f(op)
 	}
 	return s.Stream.Run(op)

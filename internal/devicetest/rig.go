@@ -91,10 +91,10 @@ func (r *rig) slice(t T, n int64, offset int) driver.Slice {
 
 // Enqueue enqueues an op after the checks that package kernels makes.
 func Enqueue(dev driver.Device, s driver.Stream, op driver.Op) error {
-	if err := op.Check(); err != nil {
+	if err := driver.Check(op); err != nil {
 		return err
 	}
-	if err := driver.CheckOperands(op, op.Operands(nil), nil, dev.Scratch); err != nil {
+	if err := driver.CheckOperands(op, driver.Operands(op, nil), nil, dev.Scratch); err != nil {
 		return err
 	}
 	return s.Run(op)
@@ -106,9 +106,9 @@ func (r *rig) lay(t T, op driver.Op) {
 	t.Helper()
 	scratch, err := r.dev.Scratch(op)
 	if err != nil {
-		t.Fatalf("Scratch of %s: %v", op.Name(), err)
+		t.Fatalf("Scratch of %s: %v", driver.Name(op), err)
 	}
-	operands, total := op.Operands(nil), int64(0)
+	operands, total := driver.Operands(op, nil), int64(0)
 	for i := range operands {
 		if o := &operands[i]; o.Bytes == driver.BackendSized {
 			o.Bytes = scratch

@@ -131,8 +131,8 @@ func (s *wrappedStream) Download(dst []byte, src driver.Slice) error {
 }
 
 func (s *wrappedStream) Run(op driver.Op) error {
-	e := Event{Op: op.Name(), Args: op}
-	for _, o := range op.Operands(nil) {
+	e := Event{Op: driver.Name(op), Args: op}
+	for _, o := range driver.Operands(op, nil) {
 		e.Bytes += o.Slice.Len
 	}
 	return s.op(e, func() error { return s.Stream.Run(op) })

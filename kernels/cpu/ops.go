@@ -51,7 +51,7 @@ func handle[T any, P interface {
 	*T
 	driver.Op
 }](run func(*device, P, *stopFlag) error, scratch func(P) (int64, error)) {
-	ops[P(new(T)).Name()] = handler{
+	ops[driver.Name(P(new(T)))] = handler{
 		run: func(d *device, op driver.Op, stop *stopFlag) error { return run(d, op.(P), stop) },
 		scratch: func(op driver.Op) (int64, error) {
 			if scratch == nil {
@@ -68,21 +68,21 @@ func sized[P any](scratch func(P) int64) func(P) (int64, error) {
 }
 
 func (d *device) Scratch(op driver.Op) (int64, error) {
-	h, ok := ops[op.Name()]
+	h, ok := ops[driver.Name(op)]
 	if !ok {
-		return 0, fmt.Errorf("cpu: %s: %w", op.Name(), driver.ErrNotSupported)
+		return 0, fmt.Errorf("cpu: %s: %w", driver.Name(op), driver.ErrNotSupported)
 	}
 	n, err := h.scratch(op)
 	if err != nil {
-		err = fmt.Errorf("cpu: %s: %w", op.Name(), err)
+		err = fmt.Errorf("cpu: %s: %w", driver.Name(op), err)
 	}
 	return n, err
 }
 
 func (s *stream) Run(op driver.Op) error {
-	h, ok := ops[op.Name()]
+	h, ok := ops[driver.Name(op)]
 	if !ok {
-		return fmt.Errorf("cpu: %s: %w", op.Name(), driver.ErrNotSupported)
+		return fmt.Errorf("cpu: %s: %w", driver.Name(op), driver.ErrNotSupported)
 	}
-	return s.enqueue(task{name: op.Name(), op: op, run: h.run})
+	return s.enqueue(task{name: driver.Name(op), op: op, run: h.run})
 }

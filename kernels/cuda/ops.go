@@ -91,26 +91,26 @@ func handle[T any, P interface {
 		},
 		hostBytes: func(driver.Op) int64 { return 0 },
 	}
-	ops[P(new(T)).Name()] = h
+	ops[driver.Name(P(new(T)))] = h
 	return h
 }
 
 func (d *device) Scratch(op driver.Op) (int64, error) {
-	h, ok := ops[op.Name()]
+	h, ok := ops[driver.Name(op)]
 	if !ok {
-		return 0, fmt.Errorf("cuda: %s: %w", op.Name(), driver.ErrNotSupported)
+		return 0, fmt.Errorf("cuda: %s: %w", driver.Name(op), driver.ErrNotSupported)
 	}
 	n, err := h.scratch(d, op)
 	if err != nil {
-		err = fmt.Errorf("cuda: %s: %w", op.Name(), err)
+		err = fmt.Errorf("cuda: %s: %w", driver.Name(op), err)
 	}
 	return n, err
 }
 
 func (s *stream) Run(op driver.Op) error {
-	h, ok := ops[op.Name()]
+	h, ok := ops[driver.Name(op)]
 	if !ok {
-		return fmt.Errorf("cuda: %s: %w", op.Name(), driver.ErrNotSupported)
+		return fmt.Errorf("cuda: %s: %w", driver.Name(op), driver.ErrNotSupported)
 	}
-	return s.enqueue(h.hostBytes(op), task{name: op.Name(), op: op, run: h.run})
+	return s.enqueue(h.hostBytes(op), task{name: driver.Name(op), op: op, run: h.run})
 }

@@ -148,7 +148,7 @@ func (s *stream) do(t *task) error {
 	if t.call != nil {
 		return t.call()
 	}
-	for _, o := range t.op.Operands(s.operands[:0]) {
+	for _, o := range driver.Operands(t.op, s.operands[:0]) {
 		p, err := s.dev.span(*o.Slice, o.Field)
 		if err != nil {
 			return err

@@ -50,22 +50,22 @@ func (op *Blur) ScratchBytes() int64 {
 	return n
 }
 
-func (op *Blur) Name() string { return "Blur" }
+func (op *Blur) name() string { return "Blur" }
 
-func (op *Blur) Check() error {
+func (op *Blur) check() error {
 	if err := cmp.Or(
-		CheckSize(op.Name(), "", op.Width, op.Height),
-		between(op.Name(), "Channels", op.Channels, 1, MaxDiffusionChannels),
+		CheckSize(op.name(), "", op.Width, op.Height),
+		between(op.name(), "Channels", op.Channels, 1, MaxDiffusionChannels),
 	); err != nil {
 		return err
 	}
 	if !(op.Scale > 0 && op.Scale <= math.MaxFloat32) {
-		return refuse(op.Name(), "Scale", op.Scale, "must be more than 0, and finite")
+		return refuse(op.name(), "Scale", op.Scale, "must be more than 0, and finite")
 	}
 	return nil
 }
 
-func (op *Blur) Operands(to []Operand) []Operand {
+func (op *Blur) operands(to []Operand) []Operand {
 	plane := 4 * int64(op.Width) * int64(op.Height)
 	sigma, dst := exact("Sigma", &op.Sigma, plane, Read), exact("Dst", &op.Dst, plane*int64(op.Channels), Write)
 	sigma.Align = 4 // it may be one of several planes

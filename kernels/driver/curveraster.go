@@ -108,12 +108,12 @@ func (op *CurveRaster) ScratchBytes() int64 {
 		up(24*int64(len(op.Curves))) + up(20*int64(len(op.Stops)))
 }
 
-func (op *CurveRaster) Name() string { return "CurveRaster" }
+func (op *CurveRaster) name() string { return "CurveRaster" }
 
-func (op *CurveRaster) Check() error {
+func (op *CurveRaster) check() error {
 	if err := cmp.Or(
-		CheckSize(op.Name(), "", op.Width, op.Height),
-		between(op.Name(), "Channels", op.Channels, 1, MaxDiffusionChannels),
+		CheckSize(op.name(), "", op.Width, op.Height),
+		between(op.name(), "Channels", op.Channels, 1, MaxDiffusionChannels),
 	); err != nil {
 		return err
 	}
@@ -121,7 +121,7 @@ func (op *CurveRaster) Check() error {
 }
 
 func (op *CurveRaster) checkCurves() error {
-	name := op.Name()
+	name := op.name()
 	switch {
 	case len(op.Segments) > MaxCurveSegments:
 		return refuse(name, "len(Segments)", len(op.Segments),
@@ -190,7 +190,7 @@ func (op *CurveRaster) checkCurves() error {
 	return nil
 }
 
-func (op *CurveRaster) Operands(to []Operand) []Operand {
+func (op *CurveRaster) operands(to []Operand) []Operand {
 	pixels := int64(op.Width) * int64(op.Height)
 	return append(to,
 		exact("Flags", &op.Flags, pixels, Read|Write),

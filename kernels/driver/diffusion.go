@@ -184,21 +184,21 @@ func (g *DiffusionGrid) check(op string) error {
 		named(op, "Grid.Method", g.Method, DiffusionVariableStencil, "method"))
 }
 
-func (op *DiffusionSetup) Name() string { return "DiffusionSetup" }
+func (op *DiffusionSetup) name() string { return "DiffusionSetup" }
 
-func (op *DiffusionSetup) Check() error { return op.Grid.check(op.Name()) }
+func (op *DiffusionSetup) check() error { return op.Grid.check(op.name()) }
 
-func (op *DiffusionSetup) Operands(to []Operand) []Operand {
+func (op *DiffusionSetup) operands(to []Operand) []Operand {
 	return append(to,
 		exact("Flags", &op.Flags, int64(op.Grid.Width)*int64(op.Grid.Height), Read),
 		exact("Counts", &op.Counts, int64(unsafe.Sizeof(DiffusionCounts{})), Write),
 		scratch("Dst", &op.Dst, BackendSized))
 }
 
-func (op *DiffusionSolve) Name() string { return "DiffusionSolve" }
+func (op *DiffusionSolve) name() string { return "DiffusionSolve" }
 
-func (op *DiffusionSolve) Check() error {
-	name := op.Name()
+func (op *DiffusionSolve) check() error {
+	name := op.name()
 	if err := cmp.Or(
 		op.Grid.check(name),
 		between(name, "Channels", op.Channels, 1, MaxDiffusionChannels),
@@ -215,7 +215,7 @@ func (op *DiffusionSolve) Check() error {
 	return nil
 }
 
-func (op *DiffusionSolve) Operands(to []Operand) []Operand {
+func (op *DiffusionSolve) operands(to []Operand) []Operand {
 	pixels := int64(op.Grid.Width) * int64(op.Grid.Height)
 	return append(to,
 		exact("Flags", &op.Flags, pixels, Read),

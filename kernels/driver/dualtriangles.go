@@ -40,11 +40,11 @@ type DualTriangles struct {
 	Scratch       Slice
 }
 
-func (op *DualTriangles) Name() string { return "DualTriangles" }
+func (op *DualTriangles) name() string { return "DualTriangles" }
 
-func (op *DualTriangles) Check() error { return checkDiagram(op.Name(), op.N, op.Width, op.Height) }
+func (op *DualTriangles) check() error { return checkDiagram(op.name(), op.N, op.Width, op.Height) }
 
-func (op *DualTriangles) Operands(to []Operand) []Operand {
+func (op *DualTriangles) operands(to []Operand) []Operand {
 	return append(to,
 		exact("Sites", &op.Sites, 8*int64(op.N), Read),
 		exact("Labels", &op.Labels, 4*int64(op.Width)*int64(op.Height), Read),

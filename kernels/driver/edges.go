@@ -23,11 +23,11 @@ type Edges struct {
 	Dst Slice
 }
 
-func (op *Edges) Name() string { return "Edges" }
+func (op *Edges) name() string { return "Edges" }
 
-func (op *Edges) Check() error { return op.Src.check(op.Name(), "Src.") }
+func (op *Edges) check() error { return op.Src.check(op.name(), "Src.") }
 
-func (op *Edges) Operands(to []Operand) []Operand {
+func (op *Edges) operands(to []Operand) []Operand {
 	return append(to,
 		op.Src.operand("Src.Data", Read),
 		exact("Dst", &op.Dst, 2*int64(op.Src.Width)*int64(op.Src.Height), Write))

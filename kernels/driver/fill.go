@@ -8,10 +8,10 @@ type Fill struct {
 	Value byte
 }
 
-func (op *Fill) Name() string { return "Fill" }
+func (op *Fill) name() string { return "Fill" }
 
-func (op *Fill) Check() error { return nil }
+func (op *Fill) check() error { return nil }
 
-func (op *Fill) Operands(to []Operand) []Operand {
+func (op *Fill) operands(to []Operand) []Operand {
 	return append(to, Operand{Field: "Dst", Slice: &op.Dst, Longer: true, Access: Write, Align: 1})
 }

@@ -33,18 +33,18 @@ type Fingerprint struct {
 	Dst Slice
 }
 
-func (op *Fingerprint) Name() string { return "Fingerprint" }
+func (op *Fingerprint) name() string { return "Fingerprint" }
 
-func (op *Fingerprint) Check() error {
+func (op *Fingerprint) check() error {
 	for i, k := range op.Keys {
 		if k < 2 || k > FingerprintPrime-2 {
-			return refuse(op.Name(), fmt.Sprintf("Keys[%d]", i), k, "must be 2 to %d", uint64(FingerprintPrime-2))
+			return refuse(op.name(), fmt.Sprintf("Keys[%d]", i), k, "must be 2 to %d", uint64(FingerprintPrime-2))
 		}
 	}
 	return nil
 }
 
-func (op *Fingerprint) Operands(to []Operand) []Operand {
+func (op *Fingerprint) operands(to []Operand) []Operand {
 	dst := exact("Dst", &op.Dst, FingerprintBytes, Write)
 	dst.Apart = true
 	return append(to, made("Src", &op.Src), dst)

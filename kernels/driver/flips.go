@@ -63,14 +63,14 @@ type Flips struct {
 // MaxFlipRounds is the most rounds that [Flips] can be told to do.
 const MaxFlipRounds = 1 << 20
 
-func (op *Flips) Name() string { return "Flips" }
+func (op *Flips) name() string { return "Flips" }
 
-func (op *Flips) Check() error {
-	return cmp.Or(between(op.Name(), "N", op.N, 0, MaxPoints),
-		between(op.Name(), "Rounds", op.Rounds, 1, MaxFlipRounds))
+func (op *Flips) check() error {
+	return cmp.Or(between(op.name(), "N", op.N, 0, MaxPoints),
+		between(op.name(), "Rounds", op.Rounds, 1, MaxFlipRounds))
 }
 
-func (op *Flips) Operands(to []Operand) []Operand {
+func (op *Flips) operands(to []Operand) []Operand {
 	return append(to,
 		exact("Points", &op.Points, 8*int64(op.N), Read),
 		exact("Triangles", &op.Triangles, 2*12*int64(op.N), Read|Write),

@@ -35,10 +35,10 @@ type Hold struct {
 	Changed   Slice // one uint32
 }
 
-func (op *Hold) Name() string { return "Hold" }
+func (op *Hold) name() string { return "Hold" }
 
-func (op *Hold) Check() error {
-	name := op.Name()
+func (op *Hold) check() error {
+	name := op.name()
 	if err := cmp.Or(
 		op.Before.check(name, "Before."),
 		op.Dst.check(name, "Dst."),
@@ -55,7 +55,7 @@ func (op *Hold) Check() error {
 	return nil
 }
 
-func (op *Hold) Operands(to []Operand) []Operand {
+func (op *Hold) operands(to []Operand) []Operand {
 	dst := op.Dst.operand("Dst.Data", Read|Write)
 	dst.Apart = true
 	return append(to,

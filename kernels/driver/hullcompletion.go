@@ -31,11 +31,11 @@ type HullCompletion struct {
 	Scratch       Slice
 }
 
-func (op *HullCompletion) Name() string { return "HullCompletion" }
+func (op *HullCompletion) name() string { return "HullCompletion" }
 
-func (op *HullCompletion) Check() error { return checkDiagram(op.Name(), op.N, op.Width, op.Height) }
+func (op *HullCompletion) check() error { return checkDiagram(op.name(), op.N, op.Width, op.Height) }
 
-func (op *HullCompletion) Operands(to []Operand) []Operand {
+func (op *HullCompletion) operands(to []Operand) []Operand {
 	return append(to,
 		exact("Sites", &op.Sites, 8*int64(op.N), Read),
 		exact("Labels", &op.Labels, 4*int64(op.Width)*int64(op.Height), Read),

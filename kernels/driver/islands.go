@@ -32,11 +32,11 @@ type Islands struct {
 	Scratch       Slice
 }
 
-func (op *Islands) Name() string { return "Islands" }
+func (op *Islands) name() string { return "Islands" }
 
-func (op *Islands) Check() error { return checkDiagram(op.Name(), op.N, op.Width, op.Height) }
+func (op *Islands) check() error { return checkDiagram(op.name(), op.N, op.Width, op.Height) }
 
-func (op *Islands) Operands(to []Operand) []Operand {
+func (op *Islands) operands(to []Operand) []Operand {
 	return append(to,
 		exact("Sites", &op.Sites, 8*int64(op.N), Read),
 		exact("Labels", &op.Labels, 4*int64(op.Width)*int64(op.Height), Read|Write),

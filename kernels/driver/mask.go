@@ -125,18 +125,18 @@ func (r *MaskRegions) id() regionsID {
 // maxRegions bounds the regions of a set, so that sizes computed from counts don't overflow.
 const maxRegions = math.MaxInt32
 
-func (op *MaskPrepare) Name() string { return "MaskPrepare" }
+func (op *MaskPrepare) name() string { return "MaskPrepare" }
 
 // Check looks at each edge once; for regions that it has found right, and copies of the op, never again.
-func (op *MaskPrepare) Check() error {
+func (op *MaskPrepare) check() error {
 	if err := cmp.Or(
-		named(op.Name(), "Method", op.Method, RowSpans, "method"),
-		CheckSize(op.Name(), "", op.Width, op.Height),
+		named(op.name(), "Method", op.Method, RowSpans, "method"),
+		CheckSize(op.name(), "", op.Width, op.Height),
 	); err != nil {
 		return err
 	}
 	if id := op.Regions.id(); id != op.checked {
-		if err := op.Regions.check(op.Name()); err != nil {
+		if err := op.Regions.check(op.name()); err != nil {
 			return err
 		}
 		op.checked = id
@@ -208,7 +208,7 @@ func hashPoint(x, y int32) uint64 {
 	return h ^ h>>31
 }
 
-func (op *MaskPrepare) Operands(to []Operand) []Operand {
+func (op *MaskPrepare) operands(to []Operand) []Operand {
 	return append(to, scratch("Dst", &op.Dst, 0))
 }
 
@@ -302,7 +302,7 @@ type MaskReduce struct {
 	Hist       Slice
 }
 
-func (op *MaskReduce) Name() string { return "MaskReduce" }
+func (op *MaskReduce) name() string { return "MaskReduce" }
 
 // Computes is What, with MaskExtrema where samples can be larger than their bits say.
 func (op *MaskReduce) Computes() MaskWhat {
@@ -312,24 +312,24 @@ func (op *MaskReduce) Computes() MaskWhat {
 	return op.What
 }
 
-func (op *MaskReduce) Check() error {
-	if err := op.Frame.check(op.Name(), "Frame."); err != nil {
+func (op *MaskReduce) check() error {
+	if err := op.Frame.check(op.name(), "Frame."); err != nil {
 		return err
 	}
 	if op.Row0 < 0 || op.Row0 > MaxSide-op.Frame.Height ||
 		int64(op.Row0+op.Frame.Height)*int64(op.Frame.Width) > MaxPixels {
-		return refuse(op.Name(), "Row0", op.Row0, "puts the strip outside of what an image can be")
+		return refuse(op.name(), "Row0", op.Row0, "puts the strip outside of what an image can be")
 	}
-	if err := checkRun(op.Name(), op.First, op.Count); err != nil {
+	if err := checkRun(op.name(), op.First, op.Count); err != nil {
 		return err
 	}
 	if all := MaskSums | MaskExtrema | MaskMoments | MaskHistogram; op.What&^all != 0 {
-		return refuse(op.Name(), "What", fmt.Sprintf("%#x", uint32(op.What)), "has bits beyond %#x", uint32(all))
+		return refuse(op.name(), "What", fmt.Sprintf("%#x", uint32(op.What)), "has bits beyond %#x", uint32(all))
 	}
 	return nil
 }
 
-func (op *MaskReduce) Operands(to []Operand) []Operand {
+func (op *MaskReduce) operands(to []Operand) []Operand {
 	rows, levels := int64(op.Count)*int64(op.Frame.Format.Channels), int64(0)
 	if op.What&MaskHistogram != 0 {
 		levels = int64(op.Frame.Format.Levels())
@@ -363,10 +363,10 @@ type MaskRaster struct {
 	Dst      Image
 }
 
-func (op *MaskRaster) Name() string { return "MaskRaster" }
+func (op *MaskRaster) name() string { return "MaskRaster" }
 
-func (op *MaskRaster) Check() error {
-	name := op.Name()
+func (op *MaskRaster) check() error {
+	name := op.name()
 	if err := cmp.Or(op.Dst.check(name, "Dst."), checkRun(name, op.First, op.Count),
 		named(name, "Mode", op.Mode, RasterLabels, "raster mode")); err != nil {
 		return err
@@ -384,6 +384,6 @@ func (op *MaskRaster) Check() error {
 	return nil
 }
 
-func (op *MaskRaster) Operands(to []Operand) []Operand {
+func (op *MaskRaster) operands(to []Operand) []Operand {
 	return append(to, op.Dst.operand("Dst.Data", Write), made("Prepared", &op.Prepared))
 }

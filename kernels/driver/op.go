@@ -11,14 +11,20 @@ import (
 // Op is work for a [Stream]: a pointer to a struct of this package, whose comment says what it computes. The stream
 // keeps the pointer, so that an op has to stay as it is until Wait has returned.
 type Op interface {
-	// Name is the name of the struct, such as "MaskReduce".
-	Name() string
-	// Check returns an [*ArgError] for the first field that no backend could work with, and nil where there is none. It
-	// looks at all fields but the lengths and places of slices: those are for [CheckOperands].
-	Check() error
-	// Operands appends the slices of the op, and what they have to be. It is called after Check.
-	Operands(to []Operand) []Operand
+	name() string
+	check() error
+	operands(to []Operand) []Operand
 }
+
+// Name is the name of the op's struct, such as "MaskReduce".
+func Name(op Op) string { return op.name() }
+
+// Check returns an [*ArgError] for the first field that no backend could work with, and nil where there is none. It
+// looks at all fields but the lengths and places of slices: those are for [CheckOperands].
+func Check(op Op) error { return op.check() }
+
+// Operands appends the slices of an op that passed [Check], and what they have to be.
+func Operands(op Op, to []Operand) []Operand { return op.operands(to) }
 
 // Access says what an op does with a slice.
 type Access uint8
@@ -84,7 +90,7 @@ func refuse(op, field string, value any, format string, args ...any) error {
 // overlaps one that has to be apart. Any memory will do where mem is nil. scratch is called for the length of an operand
 // that is [BackendSized].
 func CheckOperands(op Op, operands []Operand, mem Mem, scratch func(Op) (int64, error)) error {
-	name := op.Name()
+	name := op.name()
 	for i := range operands {
 		o := &operands[i]
 		need := o.Bytes

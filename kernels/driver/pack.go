@@ -51,11 +51,11 @@ type Pack struct {
 	Residual Image
 }
 
-func (op *Unpack) Name() string { return "Unpack" }
+func (op *Unpack) name() string { return "Unpack" }
 
-func (op *Unpack) Check() error { return op.Src.check(op.Name(), "Src.") }
+func (op *Unpack) check() error { return op.Src.check(op.name(), "Src.") }
 
-func (op *Unpack) Operands(to []Operand) []Operand {
+func (op *Unpack) operands(to []Operand) []Operand {
 	pixels := int64(op.Src.Width) * int64(op.Src.Height)
 	return append(to,
 		exact("Planes", &op.Planes, 4*pixels*int64(op.Src.Format.Colours()), Write),
@@ -73,10 +73,10 @@ func pixelBytes(field string, s *Slice, pixels int64, a Access, optional bool) O
 	return Operand{Field: field, Slice: s, Bytes: pixels, Access: a, Align: 1}
 }
 
-func (op *Pack) Name() string { return "Pack" }
+func (op *Pack) name() string { return "Pack" }
 
-func (op *Pack) Check() error {
-	name := op.Name()
+func (op *Pack) check() error {
+	name := op.name()
 	err := op.Dst.check(name, "Dst.")
 	if err == nil && op.TakesSrc() {
 		err = cmp.Or(op.Src.check(name, "Src."), op.Src.like(name, "Src", &op.Dst))
@@ -103,7 +103,7 @@ func (m *Image) like(op, field string, dst *Image) error {
 	return nil
 }
 
-func (op *Pack) Operands(to []Operand) []Operand {
+func (op *Pack) operands(to []Operand) []Operand {
 	pixels := int64(op.Dst.Width) * int64(op.Dst.Height)
 	to = append(to,
 		exact("Planes", &op.Planes, 4*pixels*int64(op.Dst.Format.Colours()), Read),

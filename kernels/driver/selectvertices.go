@@ -65,10 +65,10 @@ type VertexRule struct {
 	Strength int // 0 to MaxVertexStrength
 }
 
-func (op *SelectVertices) Name() string { return "SelectVertices" }
+func (op *SelectVertices) name() string { return "SelectVertices" }
 
-func (op *SelectVertices) Check() error {
-	name, rule := op.Name(), &op.VertexRule
+func (op *SelectVertices) check() error {
+	name, rule := op.name(), &op.VertexRule
 	if err := cmp.Or(
 		CheckSize(name, "", op.Width, op.Height),
 		between(name, "Floor", rule.Floor, 1, MaxVertexFloor),
@@ -92,7 +92,7 @@ func (op *SelectVertices) Check() error {
 	return nil
 }
 
-func (op *SelectVertices) Operands(to []Operand) []Operand {
+func (op *SelectVertices) operands(to []Operand) []Operand {
 	return append(to,
 		exact("Edges", &op.Edges, 2*int64(op.Width)*int64(op.Height), Read),
 		exact("Previous", &op.Previous, 8*int64(op.NPrevious), Read),

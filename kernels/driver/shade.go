@@ -75,10 +75,10 @@ type Shade struct {
 	Scratch   Slice
 }
 
-func (op *Shade) Name() string { return "Shade" }
+func (op *Shade) name() string { return "Shade" }
 
-func (op *Shade) Check() error {
-	name := op.Name()
+func (op *Shade) check() error {
+	name := op.name()
 	return cmp.Or(
 		op.Src.check(name, "Src."),
 		op.Dst.check(name, "Dst."),
@@ -89,7 +89,7 @@ func (op *Shade) Check() error {
 		named(name, "Method", op.Method, PerTile, "method"))
 }
 
-func (op *Shade) Operands(to []Operand) []Operand {
+func (op *Shade) operands(to []Operand) []Operand {
 	dst := op.Dst.operand("Dst.Data", Write)
 	dst.Apart = true
 	return append(to,

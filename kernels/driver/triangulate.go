@@ -41,11 +41,11 @@ type Triangulate struct {
 	Scratch   Slice
 }
 
-func (op *Triangulate) Name() string { return "Triangulate" }
+func (op *Triangulate) name() string { return "Triangulate" }
 
-func (op *Triangulate) Check() error { return between(op.Name(), "N", op.N, 0, MaxPoints) }
+func (op *Triangulate) check() error { return between(op.name(), "N", op.N, 0, MaxPoints) }
 
-func (op *Triangulate) Operands(to []Operand) []Operand {
+func (op *Triangulate) operands(to []Operand) []Operand {
 	return append(to,
 		exact("Points", &op.Points, 8*int64(op.N), Read),
 		exact("Triangles", &op.Triangles, 2*12*int64(op.N), Write),

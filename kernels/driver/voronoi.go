@@ -56,14 +56,14 @@ type Voronoi struct {
 	Scratch       Slice
 }
 
-func (op *Voronoi) Name() string { return "Voronoi" }
+func (op *Voronoi) name() string { return "Voronoi" }
 
-func (op *Voronoi) Check() error {
-	return cmp.Or(checkDiagram(op.Name(), op.N, op.Width, op.Height),
-		named(op.Name(), "Method", op.Method, Banding, "method"))
+func (op *Voronoi) check() error {
+	return cmp.Or(checkDiagram(op.name(), op.N, op.Width, op.Height),
+		named(op.name(), "Method", op.Method, Banding, "method"))
 }
 
-func (op *Voronoi) Operands(to []Operand) []Operand {
+func (op *Voronoi) operands(to []Operand) []Operand {
 	return append(to,
 		exact("Sites", &op.Sites, 8*int64(op.N), Read),
 		exact("Labels", &op.Labels, 4*int64(op.Width)*int64(op.Height), Write),
