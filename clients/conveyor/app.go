@@ -115,6 +115,7 @@ func (e *env) parse(args []string) int {
 			{Key: "server", Title: "Server:"},
 		}),
 		command.Comments(sources),
+		kong.WithBeforeApply(command.NotEmpty),
 		kong.Bind(e, command.VersionText(fmt.Sprintf("conveyor %s %s %s/%s", version(), runtime.Version(), runtime.GOOS,
 			runtime.GOARCH))),
 	)

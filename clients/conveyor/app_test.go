@@ -144,6 +144,8 @@ func TestUsage(t *testing.T) {
 		{[]string{"--addr", none, "--threads", "2"}, exitUsage, "--device and --threads"},
 		{[]string{"--addr", none, "--transport", "tcp"}, exitUsage, "--transport tcp: --addr " + none + " is of unix"},
 		{[]string{"--region-count", "100000"}, exitUsage, "--region-count 100000: cells of"},
+		{[]string{"--addr", ""}, exitUsage, "--addr: the value is empty"},
+		{[]string{"--cameras=1", "--cameras=2"}, exitUsage, "--cameras is given twice, and holds one value"},
 		{[]string{"--colour"}, exitUsage, "unknown flag --colour"},
 		{[]string{"soak", "--share", "2"}, exitUsage, "--share 2: must be above 0, and 1 at most"},
 		{[]string{"soak", "--duration", "0s"}, exitUsage, "--duration 0s: must be above 0"},

@@ -106,8 +106,17 @@ func (e *env) parse(args []string) int {
 				{Key: "listen", Title: "Listening:"},
 				{Key: "limits", Title: "Limits:"},
 			}),
+			kong.WithBeforeApply(notEmpty),
 			kong.Bind(e, command.VersionText(versionLine())),
 		)...)
+}
+
+// notEmpty leaves the settings of serve to polyscand's rules, in which an empty one has a meaning.
+func notEmpty(k *kong.Context) error {
+	if k.Command() == "serve" {
+		return nil
+	}
+	return command.NotEmpty(k)
 }
 
 // run runs the command that was parsed, or says why there is none.

@@ -214,6 +214,10 @@ func TestBadInput(t *testing.T) {
 		// The command line itself.
 		{"frobnicate", 2, "unexpected argument frobnicate (see polyscan --help)"},
 		{"reduce", 2, `FRAME or --frame NAME is missing`},
+		{"reduce board.png -r ok.json -r ok.json", 2,
+			"--regions is given twice, and holds one value (see polyscan reduce --help)"},
+		{"reduce board.png -r ok.json --addr=", 2, "--addr: the value is empty (see polyscan reduce --help)"},
+		{"reduce board.png -r ok.json --overlay", 2, "--overlay: its value is missing (see polyscan reduce --help)"},
 		{"reduce board.png -r ok.json --colour", 2, "unknown flag --colour (see polyscan reduce --help)"},
 		{"recipe", 2, `expected one of "put", "get", "list", "delete" (see polyscan recipe --help)`},
 		{"completion tcsh", 2,

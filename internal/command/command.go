@@ -50,6 +50,7 @@ func Run(
 		kong.Writers(stdout, stderr),
 		kong.Exit(func(code int) { panic(exit(code)) }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 110}),
+		kong.WithBeforeApply(once),
 	)...)
 	if err != nil {
 		panic(err) // the grammar itself is wrong: every run would fail, tests first

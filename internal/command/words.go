@@ -12,6 +12,7 @@ var kongWords = []struct {
 }{
 	{regexp.MustCompile(`expected \S+ value but got "(-[^"]*)" \((?:short|long) flag\); perhaps try (--?[^= ]+)=.*$`),
 		`"$1" looks like a flag: write $2=$1`},
+	{regexp.MustCompile(`expected \S+ value but got "EOL" .*$`), `its value is missing`},
 	{regexp.MustCompile(`expected a valid \d+ bit u?int but got ("[^"]*")$`), `$1 is no whole number`},
 	{regexp.MustCompile(`expected a float but got ("[^"]*")(?: \(.*\))?$`), `$1 is no number`},
 	{regexp.MustCompile(`expected duration but got ("[^"]*"): .*$`), `$1 is no time: want one such as 30s or 1m30s`},

@@ -29,6 +29,7 @@ func TestWords(t *testing.T) {
 		{[]string{"f", "--share=x"}, `--share: "x" is no number`},
 		{[]string{"f", "--wait=x"}, `--wait: "x" is no time: want one such as 30s or 1m30s`},
 		{[]string{"f", "--name", "-x"}, `--name: "-x" looks like a flag: write --name=-x`},
+		{[]string{"f", "--name"}, `--name: its value is missing`},
 		{nil, `<file> is missing`},
 	} {
 		Run(&grammar{}, c.args, io.Discard, io.Discard, nil, func(_ *kong.Context, err error) int {
