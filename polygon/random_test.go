@@ -391,7 +391,7 @@ func checkCase(dev *kernels.Device, tc testCase) error {
 func TestRandomCases(t *testing.T) {
 	n := 12000
 	if testing.Short() {
-		n = 1500
+		n = 600
 	}
 	if raceEnabled {
 		n /= 5

@@ -274,7 +274,7 @@ func TestSharedPolygons(t *testing.T) {
 				scale = 8
 			}
 			if testing.Short() {
-				scale *= 2
+				scale *= 4
 			}
 			if raceEnabled {
 				scale *= 4

@@ -10,8 +10,9 @@ import (
 )
 
 // The suite over the CPU backend, over numbers of threads. The first runs all of it, the others what is not about
-// large data.
+// large data; those are few cases, and small ones, when short.
 func TestCPU(t *testing.T) {
+	t.Parallel()
 	for _, threads := range []int{2, 1, 3} {
 		if raceDetector && threads != 3 {
 			continue
@@ -22,8 +23,11 @@ func TestCPU(t *testing.T) {
 				Short:  testing.Short() || threads != 2,
 				Seed:   uint64(threads),
 			}
-			if s.Short && threads != 2 {
+			if s.Short {
 				s.Random = 20
+			}
+			if testing.Short() && threads != 2 {
+				s.Random, s.only, s.small = 10, smallCases, true
 			}
 			forRace(&s).Run(On(t))
 		})

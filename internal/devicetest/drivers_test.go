@@ -114,6 +114,7 @@ func caseNamed(t *testing.T, name string) *Problem {
 
 // The suite passes over a mirror of two drivers that agree.
 func TestMirrorOfEqualDrivers(t *testing.T) {
+	t.Parallel()
 	s := Suite{Driver: Mirror(Oracle(), Oracle()), Short: true, Random: 3,
 		Methods: []driver.Method{driver.MethodDefault}, small: true}
 	s.only = smallCases
@@ -417,11 +418,11 @@ func smallCases(c Case) bool {
 		strings.HasPrefix(c.Name, "what")
 }
 
-// The suite passes through wrappers that do nothing.
+// The suite passes through wrappers that do nothing. TestEveryOpIsTested runs it through a Trace that doesn't wait.
 func TestWrappersAreTransparent(t *testing.T) {
+	t.Parallel()
 	for name, d := range map[string]driver.Driver{
 		"Fault":   Fault(Oracle(), Failure{}),
-		"Trace":   Trace(Oracle(), false),
 		"waiting": Trace(Oracle(), true),
 		"Perturb": Perturb(Oracle(), Perturbation{}),
 	} {

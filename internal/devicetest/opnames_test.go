@@ -8,6 +8,7 @@ import (
 
 // Every op has an oracle, and the suite runs it: an op without a case fails here.
 func TestEveryOpIsTested(t *testing.T) {
+	t.Parallel()
 	tr := Trace(Oracle(), false)
 	s := Suite{Driver: tr, Short: true, Random: 2, Methods: []driver.Method{driver.MethodDefault}, only: smallCases,
 		small: true}

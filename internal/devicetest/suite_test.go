@@ -7,6 +7,7 @@ import (
 )
 
 func TestOracleDriver(t *testing.T) {
+	t.Parallel()
 	oneMethod := []driver.Method{driver.MethodDefault} // it has but one
 	forRace(&Suite{Driver: Oracle(), Short: true, Random: 20, Methods: oneMethod, small: true}).Run(On(t))
 }
