@@ -3,6 +3,8 @@
 package polygon
 
 import (
+	"fmt"
+
 	"github.com/polyscan/polyscan/kernels"
 	"github.com/polyscan/polyscan/kernels/driver"
 )
@@ -22,6 +24,10 @@ func (s *Set) Mask(dev *kernels.Device, width, height int, m Method) (
 		return nil, 0, err
 	}
 	return func(q *kernels.Queue, dst kernels.Buffer[byte]) error {
+		if dst.Len() != width*height {
+			return &kernels.ArgError{Op: "Mask", Field: "dst", Value: dst.Len(),
+				Reason: fmt.Sprintf("must be %d bytes: the mask has %dx%d pixels", width*height, width, height)}
+		}
 		prepared, err := prepare(q, op, size)
 		if err != nil {
 			return err

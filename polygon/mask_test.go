@@ -39,7 +39,7 @@ func TestMaskRefuses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, x := range []struct{ size, spare int64 }{{14, 0}, {15, -driver.Align}} {
+	for _, x := range []struct{ size, spare int64 }{{14, 0}, {16, 0}, {15, -driver.Align}} {
 		job := kernels.Job{Label: "mask", Footprint: driver.Align + bytes + x.spare}
 		err := dev.Do(context.Background(), job, func(q *kernels.Queue) error {
 			dst, err := kernels.Alloc[byte](q, int(x.size), "mask")
