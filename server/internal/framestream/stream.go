@@ -219,12 +219,12 @@ func (fs *call) receive() (err error) {
 		}
 		p := &pending{make(chan Answer, 1)}
 		last, done := before, make(chan struct{})
+		fs.frames <- p // never blocks; before the work begins, or a server that shuts down could miss a frame in work
 		fs.work.Go(func() {
 			defer close(done)
 			p.answer <- fs.workOn(req, in, last)
 		})
 		before = done
-		fs.frames <- p // never blocks
 	}
 }
 
