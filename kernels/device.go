@@ -269,7 +269,7 @@ func (d *Device) Do(ctx context.Context, job Job, fn func(*Queue) error) (err er
 	}()
 	err = q.run(fn)
 	if job.Timing != nil {
-		*job.Timing = Timing{d.Info().Backend, q.Waited(), time.Since(q.began)}
+		*job.Timing = Timing{d.Info().Backend, q.waited(), time.Since(q.began)}
 	}
 	return err
 }
@@ -332,8 +332,8 @@ type Queue struct {
 	operands [8]driver.Operand
 }
 
-// Waited is the time that the job waited for memory and a stream.
-func (q *Queue) Waited() time.Duration { return q.began.Sub(q.arrived) }
+// waited is the time that the job waited for memory and a stream.
+func (q *Queue) waited() time.Duration { return q.began.Sub(q.arrived) }
 
 // Wait blocks until what was enqueued so far is done, so that downloads can be read within the job.
 func (q *Queue) Wait() error {

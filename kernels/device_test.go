@@ -559,8 +559,8 @@ func TestQueueAfterItsJob(t *testing.T) {
 	if f.ops != ops || f.waits != waits {
 		t.Errorf("%d ops and %d waits reached the stream, which may be another job's", f.ops-ops, f.waits-waits)
 	}
-	if q.Waited() < 0 {
-		t.Errorf("%v", q.Waited())
+	if q.waited() < 0 {
+		t.Errorf("%v", q.waited())
 	}
 }
 
@@ -629,7 +629,7 @@ func TestWaited(t *testing.T) {
 	}()
 	<-started
 	err := d.Do(context.Background(), Job{}, func(q *Queue) error {
-		if w := q.Waited(); w < nap {
+		if w := q.waited(); w < nap {
 			t.Errorf("waited %v for a job that took %v more", w, nap)
 		}
 		return nil

@@ -16,7 +16,7 @@ func TestJobTiming(t *testing.T) {
 		var waited time.Duration
 		start := time.Now()
 		err := d.Do(t.Context(), Job{Timing: &got}, func(q *Queue) error {
-			waited = q.Waited()
+			waited = q.waited()
 			return want
 		})
 		if took := time.Since(start); !errors.Is(err, want) || got.Backend != d.Info().Backend || got.Queue != waited ||

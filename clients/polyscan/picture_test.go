@@ -278,7 +278,7 @@ func TestLabels(t *testing.T) {
 				t.Errorf("%s at %v leaves the picture", l.text, l.at)
 			}
 			for _, other := range p.taken[:len(p.taken)-1] {
-				if l.at.meets(other) {
+				if !l.at.and(other).empty() {
 					t.Errorf("%s at %v lies on another label", l.text, l.at)
 				}
 			}

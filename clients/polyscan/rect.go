@@ -13,8 +13,6 @@ func (r rect) and(s rect) rect {
 	return rect{max(r.x0, s.x0), max(r.y0, s.y0), min(r.x1, s.x1), min(r.y1, s.y1)}
 }
 
-func (r rect) meets(s rect) bool { return !r.and(s).empty() }
-
 func (r rect) area() float64 {
 	if r.empty() {
 		return 0
