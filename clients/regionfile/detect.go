@@ -38,6 +38,9 @@ func parse(data []byte, o Options) (*File, *Error) {
 	if e != nil {
 		return nil, e
 	}
+	if want := o.Image; want != "" && b.file.Format != FormatCOCO && base(want) != base(b.file.Image) {
+		b.warn("the image %s is not looked for: only a COCO file holds the regions of several images", quote(want))
+	}
 	return b.finish()
 }
 

@@ -59,3 +59,24 @@ func TestDistance(t *testing.T) {
 		}
 	}
 }
+
+// TestImageOfOne: the image that somebody asked for is not looked for in silence where a file holds one image.
+func TestImageOfOne(t *testing.T) {
+	labelMe := `{"shapes":[{"label":"U7","points":[[0,0],[1,0],[1,1]]}],"imagePath":"..\\line\\board.png"}`
+	own := `[{"name":"a","rings":` + triangle + `}]`
+	const warning = `the image "plank.png" is not looked for: only a COCO file holds the regions of several images`
+	for _, c := range []struct {
+		file, image string
+		want        []string
+	}{
+		{labelMe, "plank.png", []string{warning}},
+		{labelMe, "board.png", nil},
+		{labelMe, "", nil},
+		{own, "plank.png", []string{warning}},
+	} {
+		f, err := Parse("f", []byte(c.file), Options{Image: c.image})
+		if err != nil || !slices.Equal(f.Warnings, c.want) {
+			t.Errorf("%s with image %q: %v, warnings %q, want %q", c.file, c.image, err, f.Warnings, c.want)
+		}
+	}
+}
