@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/alecthomas/kong"
+	"google.golang.org/grpc/codes"
 
 	"github.com/polyscan/polyscan/clients"
 	"github.com/polyscan/polyscan/clients/internal/explain"
@@ -147,6 +148,7 @@ func (e *env) run(k *kong.Context, err error) int {
 func exitCode(err error) int {
 	var in *inputError
 	var lost *command.OutputError
+	e := clients.AsError(err)
 	switch {
 	case err == nil:
 		return exitOK
@@ -158,6 +160,8 @@ func exitCode(err error) int {
 		return exitUsage
 	case errors.Is(err, context.Canceled):
 		return exitCanceled
+	case e != nil && e.Code == codes.InvalidArgument: // such as limits on a channel that the frames lack
+		return exitUsage
 	}
 	return exitServer
 }

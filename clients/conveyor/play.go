@@ -15,6 +15,8 @@ import (
 	"strings"
 	"time"
 
+	"google.golang.org/grpc/codes"
+
 	"github.com/polyscan/polyscan/clients"
 	"github.com/polyscan/polyscan/clients/regionfile"
 	polyscanv1 "github.com/polyscan/polyscan/proto/polyscan/v1"
@@ -415,6 +417,9 @@ func (f *sceneFlags) scene(ctx context.Context, stderr io.Writer, b *belt, t *ta
 		}
 		defer func() { err = errors.Join(err, c.Close()) }()
 		r, err := c.GetRecipe(ctx, ref.GetName(), ref.GetVersion())
+		if e := clients.AsError(err); e != nil && e.Code == codes.NotFound {
+			return nil, usage("--recipe %s: the server holds none of that name and version", f.Recipe)
+		}
 		if err != nil {
 			return nil, err
 		}
