@@ -376,7 +376,7 @@ func TestDocsRunReports(t *testing.T) {
 // anchor is the name that a heading has in a link.
 func anchor(heading string) string {
 	heading = strings.ToLower(strings.TrimSpace(heading))
-	heading = regexp.MustCompile("[^\\p{L}\\p{N} _-]").ReplaceAllString(heading, "")
+	heading = regexp.MustCompile(`[^\p{L}\p{N} _-]`).ReplaceAllString(heading, "")
 	return strings.ReplaceAll(heading, " ", "-")
 }
 
