@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/polyscan/polyscan/diffusion"
+	"github.com/polyscan/polyscan/internal/seed"
 	"github.com/polyscan/polyscan/kernels"
 	"github.com/polyscan/polyscan/kernels/driver"
 )
@@ -59,7 +60,7 @@ func offBy(a, b []byte) (most int) {
 // A picture is the solution, rounded; so is what a canvas renders, whatever was on it.
 func TestCanvas(t *testing.T) {
 	dev := openCPU(t, 64<<20)
-	r := rand.New(rand.NewPCG(3, 4))
+	r := seed.New(t, 3, 4)
 	canvas := diffusion.NewCanvas(dev)
 	defer canvas.Close()
 	for i := range 12 {
@@ -87,7 +88,7 @@ func TestCanvas(t *testing.T) {
 // Colours alone need no set-up, and a picture that hardly changes fewer cycles; geometry needs both.
 func TestCanvasKeeps(t *testing.T) {
 	dev := openCPU(t, 64<<20)
-	r := rand.New(rand.NewPCG(5, 6))
+	r := seed.New(t, 5, 6)
 	canvas := diffusion.NewCanvas(dev)
 	defer canvas.Close()
 	d := arcs(r, 80, 60, 4, false)
@@ -158,7 +159,7 @@ func TestCanvasKeeps(t *testing.T) {
 func TestCanvasesNeverWaitForEachOther(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	d := arcs(rand.New(rand.NewPCG(7, 8)), 100, 80, 4, false)
+	d := arcs(seed.New(t, 7, 8), 100, 80, 4, false)
 	refused, made := false, 0
 	for size := int64(256 << 10); size <= 2<<20; size += 64 << 10 {
 		dev := openCPU(t, size)
@@ -196,7 +197,7 @@ func TestCanvasesNeverWaitForEachOther(t *testing.T) {
 func TestRenderProgress(t *testing.T) {
 	dev := openCPU(t, 64<<20)
 	for _, blur := range []bool{false, true} {
-		d := arcs(rand.New(rand.NewPCG(7, 8)), 150, 120, 6, blur)
+		d := arcs(seed.New(t, 7, 8), 150, 120, 6, blur)
 		want := rgb(150, 120)
 		if _, err := diffusion.Render(context.Background(), dev, d, want, nil); err != nil {
 			t.Fatal(err)
@@ -225,7 +226,7 @@ func TestRenderProgress(t *testing.T) {
 
 func TestRenderRefuses(t *testing.T) {
 	dev := openCPU(t, 4<<20)
-	d := arcs(rand.New(rand.NewPCG(9, 1)), 20, 20, 1, false)
+	d := arcs(seed.New(t, 9, 1), 20, 20, 1, false)
 	for field, spoil := range map[string]func(*diffusion.Target, *diffusion.Options){
 		"format": func(to *diffusion.Target, _ *diffusion.Options) { to.Format = driver.Gray8 },
 		"pixels": func(to *diffusion.Target, _ *diffusion.Options) { to.Pixels.Host = to.Pixels.Host[1:] },
@@ -247,7 +248,7 @@ func BenchmarkCanvas(b *testing.B) {
 	dev := openCPU(b, 512<<20)
 	for _, what := range []string{"move", "colour"} {
 		b.Run(what, func(b *testing.B) {
-			d := arcs(rand.New(rand.NewPCG(1, 1)), 1024, 1024, 300, false)
+			d := arcs(seed.New(b, 1, 1), 1024, 1024, 300, false)
 			c, to := diffusion.NewCanvas(dev), rgb(1024, 1024)
 			defer c.Close()
 			i := 0

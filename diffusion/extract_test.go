@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"math"
-	"math/rand/v2"
 	"reflect"
 	"strings"
 	"testing"
@@ -12,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/polyscan/polyscan/diffusion"
+	"github.com/polyscan/polyscan/internal/seed"
 	"github.com/polyscan/polyscan/kernels"
 )
 
@@ -120,7 +120,7 @@ func TestExtractProperties(t *testing.T) {
 // As many pixels are given as are allowed, where that is what it takes.
 func TestExtractAllowed(t *testing.T) {
 	d := openCPU(t, 16<<20)
-	rng := rand.New(rand.NewPCG(5, 5))
+	rng := seed.New(t, 5, 5)
 	p := &diffusion.Planes{Width: 40, Height: 30, Channels: 1}
 	for range 40 * 30 {
 		p.Values = append(p.Values, rng.Float32())

@@ -3,12 +3,12 @@ package diffusion_test
 import (
 	"errors"
 	"math"
-	"math/rand/v2"
 	"slices"
 	"testing"
 
 	"github.com/polyscan/polyscan/diffusion"
 	"github.com/polyscan/polyscan/internal/devicetest"
+	"github.com/polyscan/polyscan/internal/seed"
 	_ "github.com/polyscan/polyscan/internal/shorttest"
 	"github.com/polyscan/polyscan/kernels"
 	"github.com/polyscan/polyscan/kernels/driver"
@@ -175,7 +175,7 @@ func TestSlowMethodsGoTheirWay(t *testing.T) {
 		t.Errorf("the second cycle: off by %v and by %v", then.Estimate, two.Estimate)
 	}
 
-	drawing := arcs(rand.New(rand.NewPCG(2, 9)), w, h, 2, false)
+	drawing := arcs(seed.New(t, 2, 9), w, h, 2, false)
 	drawing.Method = diffusion.Naive
 	opts := &diffusion.Options{Tolerance: 1.0 / 255}
 	want, err := diffusion.SolveDrawing(t.Context(), d, drawing, opts)

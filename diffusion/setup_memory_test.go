@@ -2,10 +2,10 @@ package diffusion_test
 
 import (
 	"context"
-	"math/rand/v2"
 	"testing"
 
 	"github.com/polyscan/polyscan/diffusion"
+	"github.com/polyscan/polyscan/internal/seed"
 	"github.com/polyscan/polyscan/kernels"
 	"github.com/polyscan/polyscan/kernels/cpu"
 	"github.com/polyscan/polyscan/kernels/driver"
@@ -49,8 +49,8 @@ func (s watchedStream) Run(op driver.Op) error {
 func TestSetupsTakeNoMemoryOfOthers(t *testing.T) {
 	const w, h = 90, 70
 	ctx := context.Background()
-	drawing := arcs(rand.New(rand.NewPCG(4, 9)), w, h, 4, false)
-	blurred := arcs(rand.New(rand.NewPCG(4, 10)), w, h, 4, true)
+	drawing := arcs(seed.New(t, 4, 9), w, h, 4, false)
+	blurred := arcs(seed.New(t, 4, 10), w, h, 4, true)
 	mask := make([]byte, w*h)
 	for i := w*h/2 + 20; i < w*h/2+60; i++ {
 		mask[i] = 1

@@ -3,7 +3,6 @@ package diffusion_test
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/polyscan/polyscan/diffusion"
 	"github.com/polyscan/polyscan/internal/devicetest"
+	testseed "github.com/polyscan/polyscan/internal/seed"
 	"github.com/polyscan/polyscan/kernels"
 	"github.com/polyscan/polyscan/kernels/cpu"
 	"github.com/polyscan/polyscan/kernels/driver"
@@ -53,7 +53,7 @@ func TestSetupsAreKept(t *testing.T) {
 		}
 		same(t, what, got, want)
 	}
-	drawing := arcs(rand.New(rand.NewPCG(1, 9)), 24, 18, 4, false)
+	drawing := arcs(testseed.New(t, 1, 9), 24, 18, 4, false)
 	for _, m := range []diffusion.Method{diffusion.Multigrid, diffusion.Naive, diffusion.PyramidCautious,
 		diffusion.PyramidGreedy, diffusion.VariableStencil} {
 		drawing.Method = m
@@ -175,7 +175,7 @@ func TestSetupsWithoutRoom(t *testing.T) {
 // A call that is cancelled leaves a set-up that is whole, or none.
 func TestSetupOfACallThatEndsEarly(t *testing.T) {
 	dev, fresh := openCPU(t, 64<<20), openWithout(t)
-	drawing := arcs(rand.New(rand.NewPCG(2, 9)), 90, 70, 4, false)
+	drawing := arcs(testseed.New(t, 2, 9), 90, 70, 4, false)
 	ctx, cancel := context.WithCancel(context.Background())
 	to := rgb(90, 70)
 	to.Progress = func(*diffusion.Solution) error { cancel(); return nil }

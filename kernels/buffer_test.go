@@ -4,13 +4,13 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
 
+	"github.com/polyscan/polyscan/internal/seed"
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 
@@ -145,7 +145,7 @@ func BenchmarkScratch(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer d.Close()
-	g := rand.New(rand.NewPCG(1, 2))
+	g := seed.New(b, 1, 2)
 	b.ReportAllocs()
 	for b.Loop() {
 		err := d.Do(context.Background(), Job{Label: "bench", Footprint: 1 << 24}, func(q *Queue) error {

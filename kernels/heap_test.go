@@ -3,12 +3,12 @@ package kernels
 import (
 	"encoding/binary"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
 
+	"github.com/polyscan/polyscan/internal/seed"
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 
@@ -194,7 +194,7 @@ func TestHeapClasses(t *testing.T) {
 func TestHeapIsDeterministic(t *testing.T) {
 	run := func() (offs []int64) {
 		h := newHeap(1 << 20)
-		g := rand.New(rand.NewPCG(1, 2))
+		g := seed.New(t, 1, 2)
 		var out []int64
 		for range 2000 {
 			if len(out) > 0 && g.IntN(2) == 0 {
@@ -332,7 +332,7 @@ func TestHeapVictims(t *testing.T) {
 func BenchmarkHeap(b *testing.B) {
 	for _, live := range []int{100, 10_000, 100_000} {
 		b.Run(fmt.Sprint("live=", live), func(b *testing.B) {
-			g := rand.New(rand.NewPCG(1, 2))
+			g := seed.New(b, 1, 2)
 			size := func() int64 { return driver.Align * (1 + int64(g.ExpFloat64()*200)) }
 			h := newHeap(int64(live) * 400 * driver.Align)
 			out := make([]int64, live)

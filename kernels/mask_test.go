@@ -10,6 +10,7 @@ import (
 	"testing"
 	"unsafe"
 
+	"github.com/polyscan/polyscan/internal/seed"
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 
@@ -377,7 +378,7 @@ func TestCopyChecks(t *testing.T) {
 }
 
 func TestClosedRings(t *testing.T) {
-	g := rand.New(rand.NewPCG(5, 6))
+	g := seed.New(t, 5, 6)
 	for range 2000 {
 		var es []driver.Edge
 		for range 1 + g.IntN(3) {

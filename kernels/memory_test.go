@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"reflect"
 	"runtime"
 	"slices"
@@ -15,6 +14,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/polyscan/polyscan/internal/seed"
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 
@@ -366,7 +366,7 @@ func TestMemoryConcurrently(t *testing.T) {
 	var served, evicted atomic.Int64
 	for id := range 12 {
 		wg.Go(func() {
-			g := rand.New(rand.NewPCG(uint64(id), 9))
+			g := seed.New(t, uint64(id), 9)
 			for range 300 {
 				kind := tenant(g.IntN(3))
 				b, err := m.reserve(int64(1+g.IntN(20)*256), kind, fmt.Sprint(id%3))

@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"testing"
 	"time"
+
+	"github.com/polyscan/polyscan/internal/seed"
 )
 
 // near reports whether a is within a part of b.
@@ -32,7 +34,7 @@ func TestCostKnowsNothing(t *testing.T) {
 }
 
 func TestCostFitsALine(t *testing.T) {
-	rng := rand.New(rand.NewPCG(1, 1))
+	rng := seed.New(t, 1, 1)
 	c := &cost{}
 	truth := feed(c, rng, 200, 2*time.Millisecond, time.Microsecond)
 	for _, u := range []int64{100, 1000, 5000, 10_000, 20_000} {
@@ -68,7 +70,7 @@ func TestCostWithoutSpread(t *testing.T) {
 	if d := c.estimate(3000); !near(d, time.Millisecond, 0.01) {
 		t.Errorf("no units were known, and 3000 take %v", d)
 	}
-	rng := rand.New(rand.NewPCG(2, 2))
+	rng := seed.New(t, 2, 2)
 	c = &cost{}
 	feed(c, rng, 200, 3*time.Millisecond, 0)
 	if d := c.estimate(1_000_000); d < 2*time.Millisecond || d > 50*time.Millisecond {
@@ -89,7 +91,7 @@ func TestCostOfUnitsByChance(t *testing.T) {
 }
 
 func TestCostIgnoresOutliers(t *testing.T) {
-	rng := rand.New(rand.NewPCG(3, 3))
+	rng := seed.New(t, 3, 3)
 	c := &cost{}
 	truth := feed(c, rng, 100, time.Millisecond, time.Microsecond)
 	for range 10 {
@@ -104,7 +106,7 @@ func TestCostIgnoresOutliers(t *testing.T) {
 }
 
 func TestCostFollowsChange(t *testing.T) {
-	rng := rand.New(rand.NewPCG(4, 4))
+	rng := seed.New(t, 4, 4)
 	c := &cost{}
 	feed(c, rng, 1000, time.Millisecond, time.Microsecond)
 	for _, factor := range []time.Duration{20, 1, 3, 1} {

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -14,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/polyscan/polyscan/internal/seed"
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 
@@ -321,7 +321,7 @@ func TestYieldDoesNotDeadlock(t *testing.T) {
 
 // However times vary, chunks are not far larger than those of a millisecond: others would wait for all of one.
 func TestChunksOfUnevenWork(t *testing.T) {
-	rng := rand.New(rand.NewPCG(8, 8))
+	rng := seed.New(t, 8, 8)
 	inBubble(t, Config{}, func(b *bench) {
 		for trial := range 200 {
 			b.start(b.Context(), Job{Label: "long"}, func(q *Queue) error {
@@ -561,7 +561,7 @@ func TestChunks(t *testing.T) {
 // Ten thousand jobs of all kinds, half of which are cancelled at some time: in the end all is as it was.
 func TestJobsCancelledAtRandom(t *testing.T) {
 	inBubble(t, Config{MemoryBytes: 64 << 10, MaxWaiting: 40}, func(b *bench) {
-		rng := rand.New(rand.NewPCG(7, 7))
+		rng := seed.New(t, 7, 7)
 		var mu sync.Mutex
 		outcomes := map[string]int{}
 		for i := range 10_000 {

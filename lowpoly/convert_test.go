@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"image/color"
 	"math"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -15,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/polyscan/polyscan/internal/devicetest"
+	"github.com/polyscan/polyscan/internal/seed"
 	"github.com/polyscan/polyscan/kernels"
 	"github.com/polyscan/polyscan/kernels/cpu"
 	"github.com/polyscan/polyscan/kernels/driver"
@@ -74,7 +74,7 @@ func TestConvertByDefinition(t *testing.T) {
 // covered.
 func TestConvertDefaults(t *testing.T) {
 	d := openCPU(t, 64<<20)
-	r := rand.New(rand.NewPCG(1, 1))
+	r := seed.New(t, 1, 1)
 	for _, s := range []struct{ w, h, vertices, least int }{
 		{1, 1, 0, 4}, {1, 500, 0, 1002}, {500, 1, 0, 1002}, {2, 2, 0, 8}, {3, 3, 5, 5}, {16, 16, 4, 4}, {16, 16, 5, 5},
 		{16, 16, 40, 40}, {1000, 3, 100, 100},
@@ -241,7 +241,7 @@ func TestConvertStages(t *testing.T) {
 
 func TestConvertPrevious(t *testing.T) {
 	d := openCPU(t, 8<<20)
-	r := rand.New(rand.NewPCG(3, 3))
+	r := seed.New(t, 3, 3)
 	frame := func() *devicetest.Picture {
 		p := &devicetest.Picture{Width: 120, Height: 90, Stride: 120, Format: driver.Gray8,
 			Pixels: make([]byte, 120*90)}

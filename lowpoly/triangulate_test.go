@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
 
 	"github.com/polyscan/polyscan/internal/devicetest"
+	"github.com/polyscan/polyscan/internal/seed"
 	"github.com/polyscan/polyscan/kernels"
 	"github.com/polyscan/polyscan/kernels/cpu"
 	"github.com/polyscan/polyscan/kernels/driver"
@@ -205,7 +205,7 @@ func BenchmarkTriangulate(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer d.Close()
-	r := rand.New(rand.NewPCG(1, 2))
+	r := seed.New(b, 1, 2)
 	points := make([]driver.Point, 1_000_000)
 	for i := range points {
 		points[i] = driver.Point{X: r.Int32N(1 << 14), Y: r.Int32N(1 << 14)}

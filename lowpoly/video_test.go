@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/polyscan/polyscan/internal/devicetest"
+	"github.com/polyscan/polyscan/internal/seed"
 	"github.com/polyscan/polyscan/kernels"
 	"github.com/polyscan/polyscan/kernels/cpu"
 	"github.com/polyscan/polyscan/kernels/driver"
@@ -60,7 +61,7 @@ func same(a, b *lowpoly.Result) bool {
 // before changes nothing; and noise changes less than it would.
 func TestVideo(t *testing.T) {
 	d := openCPU(t, 8<<20)
-	r := rand.New(rand.NewPCG(1, 4))
+	r := seed.New(t, 1, 4)
 	opt := lowpoly.Options{Vertices: 200, Strength: 9, Hold: 4}
 	v := lowpoly.NewVideo(d, opt)
 	a := scene(r, 120, 90, 20, 3, driver.RGB8)
@@ -137,7 +138,7 @@ func TestVideoStaysNear(t *testing.T) {
 
 // Frames that fail leave the video as it was, and no memory behind.
 func TestVideoFaults(t *testing.T) {
-	r := rand.New(rand.NewPCG(1, 5))
+	r := seed.New(t, 1, 5)
 	frames := []*devicetest.Picture{scene(r, 12, 10, 3, 4, driver.Gray8), scene(r, 12, 10, 3, 4, driver.Gray8),
 		scene(r, 9, 9, 3, 4, driver.Gray8)}
 	opt := lowpoly.Options{Vertices: 20, Strength: 3, Hold: 3}
@@ -185,7 +186,7 @@ func TestVideoFaults(t *testing.T) {
 // A frame behind one of its size that failed, where frames before had another, is what it is by itself, too.
 func TestVideoFailsAtAnotherSize(t *testing.T) {
 	d := openCPU(t, 8<<20)
-	r := rand.New(rand.NewPCG(1, 7))
+	r := seed.New(t, 1, 7)
 	opt := lowpoly.Options{Vertices: 200, Strength: 9, Hold: 4}
 	v := lowpoly.NewVideo(d, opt)
 	defer v.Close()
@@ -208,7 +209,7 @@ func TestVideoFailsAtAnotherSize(t *testing.T) {
 // A frame takes no more host memory than the first ones.
 func TestVideoReuses(t *testing.T) {
 	d := openCPU(t, 16<<20)
-	r := rand.New(rand.NewPCG(1, 6))
+	r := seed.New(t, 1, 6)
 	frames := []*devicetest.Picture{scene(r, 400, 300, 20, 9, driver.RGB8), scene(r, 400, 300, 20, 9, driver.RGB8)}
 	v := lowpoly.NewVideo(d, lowpoly.Options{Strength: 5, Hold: 5})
 	defer v.Close()

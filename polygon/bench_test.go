@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/polyscan/polyscan/internal/seed"
 	"github.com/polyscan/polyscan/kernels"
 	"github.com/polyscan/polyscan/kernels/driver"
 )
@@ -100,7 +101,7 @@ func BenchmarkReduce(b *testing.B) {
 }
 
 func BenchmarkNewSet(b *testing.B) {
-	rng := rand.New(rand.NewPCG(1, 2))
+	rng := seed.New(b, 1, 2)
 	for _, c := range []struct {
 		name    string
 		regions []Region
@@ -125,7 +126,7 @@ func BenchmarkNewSet(b *testing.B) {
 
 // BenchmarkBounds is the host's part of a first frame: bounds of the pixels, of many small regions and of a large ring.
 func BenchmarkBounds(b *testing.B) {
-	rng := rand.New(rand.NewPCG(1, 2))
+	rng := seed.New(b, 1, 2)
 	for _, c := range []struct {
 		name    string
 		regions []Region
@@ -167,7 +168,7 @@ func BenchmarkBounds(b *testing.B) {
 }
 
 func BenchmarkDistribution(b *testing.B) {
-	rng := rand.New(rand.NewPCG(1, 3))
+	rng := seed.New(b, 1, 3)
 	for _, c := range []struct{ levels, pixels int }{{256, 1 << 20}, {256, 100}, {4096, 1 << 20}, {65536, 1 << 20},
 		{65536, 4000}, {65536, 10}} {
 		hist := make([]uint32, c.levels)

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	testseed "github.com/polyscan/polyscan/internal/seed"
 	_ "github.com/polyscan/polyscan/internal/shorttest"
 	"github.com/polyscan/polyscan/kernels"
 	"github.com/polyscan/polyscan/kernels/driver"
@@ -361,7 +362,7 @@ func TestRandomLimits(t *testing.T) {
 	}
 	verdicts := map[Verdict]int{}
 	for seed := range n {
-		rng := rand.New(rand.NewPCG(uint64(seed), 77))
+		rng := testseed.New(t, uint64(seed), 77)
 		tc := randomCase(rng)
 		tc.request = Reductions{Statistics: Count}
 		type check struct {

@@ -3,11 +3,11 @@ package polygon
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/polyscan/polyscan/internal/seed"
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 
@@ -45,7 +45,7 @@ func TestParallelErrorsAreThoseOfTheLowest(t *testing.T) {
 
 // Counting the pixels of a region of any shape ends soon after its context.
 func TestExtentEnds(t *testing.T) {
-	r := rand.New(rand.NewPCG(7, 8))
+	r := seed.New(t, 7, 8)
 	random := make(Ring, 300_000)
 	for i := range random {
 		random[i] = Point{X: (2*r.Float64() - 1) * 4e6, Y: (2*r.Float64() - 1) * 4e6}

@@ -3,9 +3,10 @@ package polygon
 import (
 	"math"
 	"math/big"
-	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/polyscan/polyscan/internal/seed"
 )
 
 func TestNearestRank(t *testing.T) {
@@ -25,7 +26,7 @@ func TestNearestRank(t *testing.T) {
 			t.Errorf("rank of p%v of %d is %d, want %d", c.p, c.n, got, c.want)
 		}
 	}
-	rng := rand.New(rand.NewPCG(7, 8))
+	rng := seed.New(t, 7, 8)
 	for range 20_000 {
 		p := rng.Float64() * 100
 		switch rng.IntN(3) {
@@ -59,7 +60,7 @@ func TestLinear(t *testing.T) {
 			t.Errorf("p%v of %v is %v, want %v", c.p, values[:c.n], got, c.want)
 		}
 	}
-	rng := rand.New(rand.NewPCG(9, 10))
+	rng := seed.New(t, 9, 10)
 	for range 20_000 {
 		ch := oracleChannel{sorted: make([]uint32, 1+rng.IntN(20))}
 		for i := range ch.sorted {
@@ -84,7 +85,7 @@ func TestHistogramEdges(t *testing.T) {
 		{10, -1000, -1},
 		{1000, 0.123456789012, 200.123456789012}, {11, 0.1234567890123, 250},
 	}
-	rng := rand.New(rand.NewPCG(11, 12))
+	rng := seed.New(t, 11, 12)
 	for range 300 {
 		lo := rng.NormFloat64() * 300
 		specs = append(specs, HistogramSpec{1 + rng.IntN(300), lo, lo + rng.ExpFloat64()*300})

@@ -3,12 +3,12 @@ package polygon
 import (
 	"context"
 	"math"
-	"math/rand/v2"
 	"reflect"
 	"testing"
 
 	"pgregory.net/rapid"
 
+	testseed "github.com/polyscan/polyscan/internal/seed"
 	"github.com/polyscan/polyscan/kernels"
 	"github.com/polyscan/polyscan/kernels/driver"
 )
@@ -182,7 +182,7 @@ func TestPartition(t *testing.T) {
 		cases = 40
 	}
 	for seed := range cases {
-		rng := rand.New(rand.NewPCG(uint64(seed), 5))
+		rng := testseed.New(t, uint64(seed), 5)
 		w, h := 1+rng.IntN(70), 1+rng.IntN(70)
 		regions := triangulation(rng, w, h, rng.IntN(150))
 		set := mustSet(t, regions...)
@@ -223,7 +223,7 @@ func TestPartition(t *testing.T) {
 // TestPartitionNoticesOverlap: what the check above looks at shows triangles that overlap, and one that is missing.
 func TestPartitionNoticesOverlap(t *testing.T) {
 	dev := openCPU(t, kernels.Config{})
-	regions := triangulation(rand.New(rand.NewPCG(1, 5)), 20, 20, 10)
+	regions := triangulation(testseed.New(t, 1, 5), 20, 20, 10)
 	owned := func(regions ...Region) (sum uint64, free int) {
 		r := rasterOf(t, dev, mustSet(t, regions...), 20, 20, driver.RowSpans)
 		for _, n := range r.Counts {
@@ -264,7 +264,7 @@ func TestExtents(t *testing.T) {
 		cases = 150
 	}
 	for seed := range cases {
-		rng := rand.New(rand.NewPCG(uint64(seed), 6))
+		rng := testseed.New(t, uint64(seed), 6)
 		const w, h = 300, 200
 		var r Region
 		switch rng.IntN(4) {
@@ -360,7 +360,7 @@ func TestExtents(t *testing.T) {
 // comes out however tall it is.
 func TestExtentIsBounded(t *testing.T) {
 	// Edges from side to side over all rows, each crossing all others.
-	rng := rand.New(rand.NewPCG(1, 7))
+	rng := testseed.New(t, 1, 7)
 	star := make(Ring, 4001)
 	for i := range star {
 		star[i] = Point{rng.Float64()*8e6 - 4e6, 4e6 * float64(1-i%2*2)}

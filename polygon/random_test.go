@@ -14,6 +14,7 @@ import (
 	"sync"
 	"testing"
 
+	testseed "github.com/polyscan/polyscan/internal/seed"
 	"github.com/polyscan/polyscan/kernels"
 	"github.com/polyscan/polyscan/kernels/cpu"
 	"github.com/polyscan/polyscan/kernels/driver"
@@ -402,7 +403,7 @@ func TestRandomCases(t *testing.T) {
 	for w := range workers {
 		wg.Go(func() {
 			for seed := w; seed < n && !t.Failed(); seed += workers {
-				tc := randomCase(rand.New(rand.NewPCG(uint64(seed), 0)))
+				tc := randomCase(testseed.New(t, uint64(seed), 0))
 				if err := checkCase(dev, tc); err != nil {
 					t.Errorf("seed %d: %v\n%+v", seed, err, tc)
 				}

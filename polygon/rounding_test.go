@@ -5,6 +5,8 @@ import (
 	"math/big"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/polyscan/polyscan/internal/seed"
 )
 
 func big128(hi, lo uint64) *big.Int {
@@ -41,7 +43,7 @@ func TestQuotient(t *testing.T) {
 			}
 		}
 	}
-	rng := rand.New(rand.NewPCG(1, 2))
+	rng := seed.New(t, 1, 2)
 	for range 200_000 {
 		hi := uint64(0)
 		if rng.IntN(2) == 0 {
@@ -61,7 +63,7 @@ func TestQuotient(t *testing.T) {
 }
 
 func TestRootQuotient(t *testing.T) {
-	rng := rand.New(rand.NewPCG(3, 4))
+	rng := seed.New(t, 3, 4)
 	check := func(hi, lo, den uint64) {
 		t.Helper()
 		r := new(big.Rat).SetFrac(big128(hi, lo), new(big.Int).SetUint64(den))
@@ -117,7 +119,7 @@ func TestVarianceOfLargeSums(t *testing.T) {
 }
 
 func TestFloorSum(t *testing.T) {
-	rng := rand.New(rand.NewPCG(5, 6))
+	rng := seed.New(t, 5, 6)
 	for range 2000 {
 		n, m := uint64(rng.IntN(300)), 1+randomBits(rng, 39)
 		a, b := rng.Uint64N(m), rng.Uint64N(m)

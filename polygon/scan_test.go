@@ -15,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/polyscan/polyscan/internal/devicetest"
+	testseed "github.com/polyscan/polyscan/internal/seed"
 	"github.com/polyscan/polyscan/kernels"
 	"github.com/polyscan/polyscan/kernels/cpu"
 	"github.com/polyscan/polyscan/kernels/driver"
@@ -361,7 +362,7 @@ func TestScanRandom(t *testing.T) {
 	}
 	incomplete := 0
 	for seed := range cases {
-		rng := rand.New(rand.NewPCG(uint64(seed), 8))
+		rng := testseed.New(t, uint64(seed), 8)
 		s := randomScan(rng)
 		if len(s.lost) > 0 {
 			incomplete++
@@ -380,7 +381,7 @@ func TestScanManyRegions(t *testing.T) {
 	dev := openCPU(t, kernels.Config{Poison: true})
 	for _, n := range []int{15, 16, 17, 300} {
 		for _, format := range []driver.PixelFormat{driver.Gray8, driver.RGB8, driver.RGBA8, driver.Gray16(12)} {
-			rng := rand.New(rand.NewPCG(uint64(n), 9))
+			rng := testseed.New(t, uint64(n), 9)
 			s := scanCase{height: 200,
 				request: Reductions{Statistics: AllStatistics, Histogram: HistogramSpec{Bins: 4}}, ordered: true}
 			s.regions = manyRegions(n, 7, 60, 200)
@@ -429,7 +430,7 @@ func TestScanSoon(t *testing.T) {
 	if want := (lineSet{{2, 7}}); !slices.Equal(scan.need, want) {
 		t.Errorf("lines %v are needed, want %v", scan.need, want)
 	}
-	b := randomBelt(rand.New(rand.NewPCG(1, 1)), 8, 40, driver.Gray8)
+	b := randomBelt(testseed.New(t, 1, 1), 8, 40, driver.Gray8)
 	for i := range 2 {
 		if err := scan.Start(uint64(i), uint64(5*i)); err != nil {
 			t.Fatal(err)
@@ -467,7 +468,7 @@ func TestScanOutside(t *testing.T) {
 	if err := scan.Start(0, 0); err != nil {
 		t.Fatal(err)
 	}
-	b := randomBelt(rand.New(rand.NewPCG(1, 1)), 8, 8, driver.Gray8)
+	b := randomBelt(testseed.New(t, 1, 1), 8, 8, driver.Gray8)
 	parts, err := scan.Strip(t.Context(), ScanStrip{Frame: b.frame(&byteChoices{}, 0, 8)})
 	if err != nil || len(parts) != 1 {
 		t.Fatal(parts, err)
@@ -662,7 +663,7 @@ func scanWithFailure(t *testing.T, dev *kernels.Device, faulty *devicetest.Fault
 	const height, every, step, lines = 20, 15, 7, 70
 	regions := append(manyRegions(6, 5, 12, height), Region{Rings: []Ring{rectangle(0, 0, 12, height)}})
 	set := mustSet(t, regions...)
-	b := randomBelt(rand.New(rand.NewPCG(3, 3)), 12, lines+height, format)
+	b := randomBelt(testseed.New(t, 3, 3), 12, lines+height, format)
 	request := Reductions{Statistics: Sum | Count | Median}
 	faulty.Arm(failure)
 	scan, err := set.NewScanner(ctx, dev,

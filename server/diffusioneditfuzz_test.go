@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"math"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	testseed "github.com/polyscan/polyscan/internal/seed"
 	"github.com/polyscan/polyscan/proto/framecodec"
 
 	"google.golang.org/grpc"
@@ -434,7 +434,7 @@ func TestEditModel(t *testing.T) {
 	}
 	made, refused := 0, 0
 	for seed := range cases {
-		m, r := checkEditCase(t, s, rand.New(rand.NewPCG(uint64(seed), 33)).IntN)
+		m, r := checkEditCase(t, s, testseed.New(t, uint64(seed), 33).IntN)
 		if t.Failed() {
 			t.Fatalf("seed %d", seed)
 		}

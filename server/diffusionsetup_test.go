@@ -2,10 +2,10 @@ package server
 
 import (
 	"bytes"
-	"math/rand/v2"
 	"strconv"
 	"testing"
 
+	"github.com/polyscan/polyscan/internal/seed"
 	"github.com/polyscan/polyscan/proto/framecodec"
 
 	"github.com/polyscan/polyscan/clients"
@@ -128,7 +128,7 @@ func BenchmarkSolve(b *testing.B) {
 			name := map[bool]string{false: "curves", true: "barriers"}[barriers] +
 				map[bool]string{true: "/new", false: "/kept"}[move]
 			b.Run(name, func(b *testing.B) {
-				r := rand.New(rand.NewPCG(3, 8))
+				r := seed.New(b, 3, 8)
 				d := &pb.Drawing{Width: side, Height: side}
 				for i := range 100 {
 					c := &pb.Curve{Id: strconv.Itoa(i), Left: []*pb.ColorStop{{Red: 255 * r.Float32()}},

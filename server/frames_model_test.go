@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	testseed "github.com/polyscan/polyscan/internal/seed"
 	"github.com/polyscan/polyscan/proto/framecodec"
 
 	"google.golang.org/grpc/codes"
@@ -304,7 +305,7 @@ func TestFrameOperations(t *testing.T) {
 	var wg sync.WaitGroup
 	for k := range clients {
 		wg.Go(func() {
-			rng := rand.New(rand.NewPCG(uint64(k), 1))
+			rng := testseed.New(t, uint64(k), 1)
 			var names []string
 			var sums []uint64
 			frame := func() (*pb.Frame, uint64) {

@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
-	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/polyscan/polyscan/clients"
 	"github.com/polyscan/polyscan/internal/devicetest"
+	"github.com/polyscan/polyscan/internal/seed"
 	"github.com/polyscan/polyscan/kernels/driver"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
 )
@@ -53,7 +53,7 @@ func TestTriangulate(t *testing.T) {
 func TestTriangulateByVoronoi(t *testing.T) {
 	ts := start(t, Config{})
 	c := clients.New(ts.conn)
-	r := rand.New(rand.NewPCG(8, 1))
+	r := seed.New(t, 8, 1)
 	var points []clients.Point
 	var plain []driver.Point
 	for range 3000 {
@@ -135,7 +135,7 @@ func TestTriangulateRefuses(t *testing.T) {
 func TestTriangulateHostMemory(t *testing.T) {
 	ts := start(t, Config{HostBytes: 5 << 20, MaxMessageBytes: 1 << 20})
 	rpc := pb.NewLowPolyServiceClient(ts.conn)
-	r := rand.New(rand.NewPCG(1, 1))
+	r := seed.New(t, 1, 1)
 	refused := 0
 	for range 30 {
 		ctx, cancel := context.WithCancel(context.Background())

@@ -21,6 +21,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/polyscan/polyscan/internal/devicetest"
+	testseed "github.com/polyscan/polyscan/internal/seed"
 	"github.com/polyscan/polyscan/kernels"
 	"github.com/polyscan/polyscan/kernels/cpu"
 	"github.com/polyscan/polyscan/proto/framecodec"
@@ -623,7 +624,7 @@ func TestScanResume(t *testing.T) {
 		whole.acked(uint64(n + 1))
 	}
 	for seed := range 8 {
-		rng := rand.New(rand.NewPCG(uint64(seed), 1))
+		rng := testseed.New(t, uint64(seed), 1)
 		call := s.scan(t, scanOpen(in, 32, 16, 40, 30))
 		token := call.opened.GetSessionToken()
 		var parts []*pb.PartResult
@@ -1118,7 +1119,7 @@ func TestScanChaos(t *testing.T) {
 	var tokens sync.Map
 	for g := range 8 {
 		wg.Go(func() {
-			rng := rand.New(rand.NewPCG(uint64(g), 12))
+			rng := testseed.New(t, uint64(g), 12)
 			for range calls / 8 {
 				ctx, cancel := context.WithCancel(context.Background())
 				stream, err := pb.NewLineScanServiceClient(s.conn).ScanLines(ctx)

@@ -2,12 +2,12 @@ package server
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"testing"
 
 	"google.golang.org/grpc/codes"
 
+	testseed "github.com/polyscan/polyscan/internal/seed"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
 )
 
@@ -237,7 +237,7 @@ func TestScanModel(t *testing.T) {
 		cases = 40
 	}
 	for seed := range cases {
-		checkScanCase(t, s, b, rand.New(rand.NewPCG(uint64(seed), 21)).IntN)
+		checkScanCase(t, s, b, testseed.New(t, uint64(seed), 21).IntN)
 		if t.Failed() {
 			t.Fatalf("seed %d", seed)
 		}

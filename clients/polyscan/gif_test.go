@@ -6,7 +6,6 @@ import (
 	"image"
 	"image/color"
 	"image/gif"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/polyscan/polyscan/clients"
+	"github.com/polyscan/polyscan/internal/seed"
 	polyscanv1 "github.com/polyscan/polyscan/proto/polyscan/v1"
 )
 
@@ -138,7 +138,7 @@ func shown(t *testing.T, data []byte) (out []*image.NRGBA) {
 // Pictures of up to 255 colours come out as they went in, with delays and loops, also where something is transparent in
 // some of them.
 func TestGIFSink(t *testing.T) {
-	r := rand.New(rand.NewPCG(1, 1))
+	r := seed.New(t, 1, 1)
 	for _, holes := range []bool{false, true} {
 		name := filepath.Join(t.TempDir(), "out.gif")
 		s := &gifSink{name: name, delays: []int{7, 0, 300, 2, 9, 1}, loops: 4, rate: defaultRate}
@@ -198,7 +198,7 @@ func TestGIFSink(t *testing.T) {
 // A palette of 256 is near to pictures of many colours, and few colours stay what they are beside many others.
 func TestReduceColors(t *testing.T) {
 	im := image.NewNRGBA(image.Rect(0, 0, 256, 256))
-	r := rand.New(rand.NewPCG(1, 2))
+	r := seed.New(t, 1, 2)
 	for y := range 256 {
 		for x := range 256 {
 			c := color.NRGBA{uint8(x), uint8(y), uint8((x + y) / 2), 255}

@@ -8,12 +8,12 @@ import (
 	"image/jpeg"
 	"image/png"
 	"math"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/polyscan/polyscan/internal/seed"
 	polyscanv1 "github.com/polyscan/polyscan/proto/polyscan/v1"
 )
 
@@ -208,7 +208,7 @@ func TestOverlayOdd(t *testing.T) {
 
 // TestClipRing: clipping keeps each point inside the window on its side.
 func TestClipRing(t *testing.T) {
-	rng := rand.New(rand.NewPCG(1, 2))
+	rng := seed.New(t, 1, 2)
 	window := rect{0, 0, 100, 80}
 	winding := func(ring [][2]float64, x, y float64) int {
 		n := 0
@@ -255,7 +255,7 @@ func TestClipRing(t *testing.T) {
 // TestLabels places labels in a crowd: none overlaps another, none leaves the picture, and no failed region goes
 // without.
 func TestLabels(t *testing.T) {
-	rng := rand.New(rand.NewPCG(3, 4))
+	rng := seed.New(t, 3, 4)
 	o := &overlay{frame: image.NewGray(image.Rect(0, 0, 1200, 900))}
 	for i := range 80 {
 		x, y := rng.Float64()*1150, rng.Float64()*850

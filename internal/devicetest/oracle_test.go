@@ -2,10 +2,10 @@ package devicetest
 
 import (
 	"math/big"
-	"math/rand/v2"
 	"testing"
 	"time"
 
+	"github.com/polyscan/polyscan/internal/seed"
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 
@@ -29,7 +29,7 @@ func literalWinding(e driver.Edge, x, y int) int32 {
 }
 
 func TestOracleAppliesTheRuleAsWritten(t *testing.T) {
-	g := rand.New(rand.NewPCG(11, 12))
+	g := seed.New(t, 11, 12)
 	pixels, inside := 0, 0
 	for n := range 250 {
 		p := frame(g, 1+g.IntN(9), 1+g.IntN(9), driver.Gray8, noise)

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/polyscan/polyscan/internal/seed"
 	_ "github.com/polyscan/polyscan/internal/shorttest"
 	"github.com/polyscan/polyscan/kernels/driver"
 )
@@ -255,7 +256,7 @@ func BenchmarkManyEdges(b *testing.B) {
 	const width, height = 2048, 2048
 	for _, n := range []int{16, 100, 1000, 10_000, 100_000} {
 		for _, shape := range []string{"smooth", "spiky", "comb"} {
-			rng := rand.New(rand.NewPCG(3, uint64(n)))
+			rng := seed.New(b, 3, uint64(n))
 			pts := star(rng, n, width/2, height/2, 0.49*width, 0.49*height)
 			for i := range pts {
 				switch shape {

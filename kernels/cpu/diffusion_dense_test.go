@@ -2,10 +2,10 @@ package cpu
 
 import (
 	"math"
-	"math/rand/v2"
 	"testing"
 
 	"github.com/polyscan/polyscan/internal/devicetest"
+	"github.com/polyscan/polyscan/internal/seed"
 )
 
 // What the last level is solved to fulfils its equations, also where those don't say what is the case.
@@ -27,7 +27,7 @@ func TestDiffusionDense(t *testing.T) {
 		// Of something, as two nodes may say the same of what is finer: then not every right side has a solution.
 		l.x, l.b = make([]nodeValues, l.n), make([]nodeValues, l.n)
 		a := operatorMatrix(&l)
-		r := rand.New(rand.NewPCG(1, 2))
+		r := seed.New(t, 1, 2)
 		for j := range l.n {
 			for c := range l.b[j] {
 				x := r.Float32() - 0.5

@@ -2,10 +2,10 @@ package cpu
 
 import (
 	"math"
-	"math/rand/v2"
 	"testing"
 
 	"github.com/polyscan/polyscan/internal/devicetest"
+	"github.com/polyscan/polyscan/internal/seed"
 )
 
 // slowestOf is 1 over the least eigenvalue of the tridiagonal matrix that steps of conjugate gradients make, by
@@ -38,7 +38,7 @@ func slowestOf(alphas, betas []float64) float64 {
 
 // The slowest mode is that of the matrix of Lanczos, or somewhat faster.
 func TestSlowMode(t *testing.T) {
-	r := rand.New(rand.NewPCG(5, 43))
+	r := seed.New(t, 5, 43)
 	for trial := range 200 {
 		// Conjugate gradients, of a matrix with eigenvalues as behind the preconditioner: most are near 1.
 		const n = 60

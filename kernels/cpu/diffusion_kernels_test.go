@@ -2,11 +2,11 @@ package cpu
 
 import (
 	"math"
-	"math/rand/v2"
 	"slices"
 	"testing"
 
 	"github.com/polyscan/polyscan/internal/devicetest"
+	"github.com/polyscan/polyscan/internal/seed"
 )
 
 // All instructions give the same bits, and closed edges let nothing through, not even what isn't a number.
@@ -14,7 +14,7 @@ func TestRowFlows(t *testing.T) {
 	nan := float32(math.NaN())
 	for _, l := range levels() {
 		atLevel(t, l, func() {
-			rng := rand.New(rand.NewPCG(7, uint64(l)))
+			rng := seed.New(t, 7, uint64(l))
 			for n := 1; n <= 70; n++ {
 				for _, all := range []bool{false, true} {
 					open := make([]uint8, n)
@@ -68,7 +68,7 @@ func TestRowFlows(t *testing.T) {
 // All instructions give the same bits, in any part of a level.
 func TestNodeResiduals(t *testing.T) {
 	g := setUpGraph(t, 1, devicetest.BarrierScenes(6, 90)[0])
-	rng := rand.New(rand.NewPCG(8, 8))
+	rng := seed.New(t, 8, 8)
 	for k := 0; g.table[k] > 0; k++ {
 		l := g.level(k)
 		l.x, l.b, l.r = make([]nodeValues, l.n), make([]nodeValues, l.n), make([]nodeValues, l.n)

@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/polyscan/polyscan/internal/seed"
 )
 
 // levels are the instruction sets that this machine can run.
@@ -80,7 +82,7 @@ func eachKernelInput(t *testing.T, most int,
 	for _, l := range levels() {
 		for name, fill := range kernelFills {
 			t.Run(fmt.Sprintf("%v/%s", l, name), func(t *testing.T) {
-				rng := rand.New(rand.NewPCG(uint64(l), 11))
+				rng := seed.New(t, uint64(l), 11)
 				atLevel(t, l, func() {
 					for _, n := range kernelLengths(most) {
 						f(t, rng, fill, n)
@@ -268,7 +270,7 @@ func TestSplit(t *testing.T) {
 	for pixel := 1; pixel <= 4; pixel++ {
 		for _, l := range levels() {
 			atLevel(t, l, func() {
-				rng := rand.New(rand.NewPCG(5, 6))
+				rng := seed.New(t, 5, 6)
 				for _, n := range kernelLengths(chunkBytes / pixel) {
 					dirty(rng, src, 0, kernelFills["zeros"])
 					split(got, src, pixel, n)
@@ -288,7 +290,7 @@ func TestSplit(t *testing.T) {
 
 func TestPack(t *testing.T) {
 	const width, height, pixel = 300, 9, 3
-	rng := rand.New(rand.NewPCG(8, 9))
+	rng := seed.New(t, 8, 9)
 	frame := make([]byte, width*height*pixel)
 	kernelFills["noise"](rng, frame)
 	for _, l := range levels() {

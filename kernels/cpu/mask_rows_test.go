@@ -2,16 +2,16 @@ package cpu
 
 import (
 	"math/big"
-	"math/rand/v2"
 	"testing"
 
+	"github.com/polyscan/polyscan/internal/seed"
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 
 // TestCrossings holds the walk down an edge against the quotient in big integers: where divisions come out even, where
 // floating-point guesses are off, and with coordinates as large as can be.
 func TestCrossings(t *testing.T) {
-	rng := rand.New(rand.NewPCG(3, 1))
+	rng := seed.New(t, 3, 1)
 	coordinate := func() int32 {
 		switch rng.IntN(6) {
 		case 0:
@@ -79,7 +79,7 @@ func TestCrossings(t *testing.T) {
 
 // TestRanges holds the rows and columns of an edge against their definition.
 func TestRanges(t *testing.T) {
-	rng := rand.New(rand.NewPCG(3, 2))
+	rng := seed.New(t, 3, 2)
 	for range cases(20_000) {
 		v := func() int32 { return rng.Int32N(4000) - 2000 }
 		e := driver.Edge{X0: v(), Y0: v(), X1: v(), Y1: v()}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/polyscan/polyscan/internal/seed"
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 
@@ -264,7 +265,7 @@ func TestMaskRandom(t *testing.T) {
 	n := cases(12_000)
 	fixtures := []*fixture{newFixture(t, 1, 8<<20), newFixture(t, 2, 8<<20), newFixture(t, 3, 8<<20)}
 	for i := range n {
-		rng := rand.New(rand.NewPCG(uint64(i), 77))
+		rng := seed.New(t, uint64(i), 77)
 		shuffle(rng)
 		most := 12
 		if i%50 == 0 {
@@ -356,7 +357,7 @@ func TestDifferRed(t *testing.T) {
 func TestMaskWide(t *testing.T) {
 	small(t)
 	f := newFixture(t, 2, 16<<20)
-	rng := rand.New(rand.NewPCG(4, 4))
+	rng := seed.New(t, 4, 4)
 	const width, height = 40_000, 3
 	var r driver.MaskRegions
 	add(&r, driver.NonZero,
@@ -389,7 +390,7 @@ func TestMaskWide(t *testing.T) {
 func TestMaskManyCrossings(t *testing.T) {
 	small(t)
 	f := newFixture(t, 1, 64<<20)
-	rng := rand.New(rand.NewPCG(6, 6))
+	rng := seed.New(t, 6, 6)
 	const width, height = 700, 90
 	pts := make([]point, 3000)
 	for i := range pts {
@@ -436,7 +437,7 @@ func TestMaskOpenRings(t *testing.T) {
 	for _, threads := range []int{1, 3} {
 		f := newFixture(t, threads, 8<<20)
 		for i := range cases(2000) {
-			rng := rand.New(rand.NewPCG(uint64(i), 99))
+			rng := seed.New(t, uint64(i), 99)
 			shuffle(rng)
 			f.reset()
 			r := randomRegions(rng, 50, 50)

@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"testing"
 
 	"pgregory.net/rapid"
 
 	"github.com/polyscan/polyscan/internal/devicetest"
+	"github.com/polyscan/polyscan/internal/seed"
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 
@@ -103,7 +103,7 @@ func TestMeshOfAllSmallSets(t *testing.T) {
 		sizes = append(sizes, [2]int{7, 2}, [2]int{1, 13})
 	}
 	w := newWay(t, 1, 14, 14)
-	r := rand.New(rand.NewPCG(3, 4))
+	r := seed.New(t, 3, 4)
 	for _, size := range sizes {
 		d := devicetest.Diagram{Width: size[0], Height: size[1]}
 		for set := range 1 << (d.Width * d.Height) {
@@ -152,7 +152,7 @@ func TestMeshLarge(t *testing.T) {
 	if testing.Short() || raceDetector {
 		side, n = 512, 6000
 	}
-	r := rand.New(rand.NewPCG(5, 6))
+	r := seed.New(t, 5, 6)
 	at := func(x, y float64) driver.Point {
 		return driver.Point{X: int32(min(max(x, 0), float64(side-1))), Y: int32(min(max(y, 0), float64(side-1)))}
 	}
@@ -264,7 +264,7 @@ func FuzzFlips(f *testing.F) {
 }
 
 func BenchmarkMesh(b *testing.B) {
-	r := rand.New(rand.NewPCG(1, 2))
+	r := seed.New(b, 1, 2)
 	for _, n := range []int{100_000, 1_000_000} {
 		d := devicetest.Diagram{Width: 4096, Height: 4096}
 		for range n {

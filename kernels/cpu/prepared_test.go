@@ -2,12 +2,12 @@ package cpu
 
 import (
 	"math"
-	"math/rand/v2"
 	"slices"
 	"testing"
 	"unsafe"
 
 	"github.com/polyscan/polyscan/internal/devicetest"
+	"github.com/polyscan/polyscan/internal/seed"
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 
@@ -74,7 +74,7 @@ func TestMaskPreparedBytesTight(t *testing.T) {
 func TestPreparedCorrupt(t *testing.T) {
 	small(t)
 	f := newFixture(t, 2, 8<<20)
-	rng := rand.New(rand.NewPCG(2, 3))
+	rng := seed.New(t, 2, 3)
 	j := randomJob(rng, 40)
 	j.image = randomPicture(rng, 40, 40, driver.RGB8)
 	j.first, j.count = 0, len(j.regions.Regions)

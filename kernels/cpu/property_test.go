@@ -8,6 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	testseed "github.com/polyscan/polyscan/internal/seed"
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 
@@ -152,7 +153,7 @@ func TestConcurrentStreams(t *testing.T) {
 				t.Fatal(err)
 			}
 			for k := range cases(300) {
-				rng := rand.New(rand.NewPCG(uint64(k), uint64(i)))
+				rng := testseed.New(t, uint64(k), uint64(i))
 				j := randomJob(rng, 30)
 				j.level = bestLevel
 				if d := differ(j.run(f), j.want(j.masks())); d != "" {
@@ -187,7 +188,7 @@ func FuzzMaskReduce(f *testing.F) {
 		}
 		word := func() int32 { return int32(int16(next() | next()<<8)) }
 		fx.t = t
-		shuffle(rand.New(rand.NewPCG(uint64(next()), 0)))
+		shuffle(testseed.New(t, uint64(next()), 0))
 		j := job{
 			what: driver.MaskSums | driver.MaskWhat(next()&7)<<1, count: 1 + next()%3,
 			level: level(next() % int(bestLevel+1)), method: driver.Method(next() % int(driver.RowSpans+1)),

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/polyscan/polyscan/internal/devicetest"
+	"github.com/polyscan/polyscan/internal/seed"
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 
@@ -110,7 +111,7 @@ func TestShadeMethodsAgree(t *testing.T) {
 
 // Edges agree with the rule over the whole range of coordinates, wherever a walk begins.
 func TestWalk(t *testing.T) {
-	r := rand.New(rand.NewPCG(1, 9))
+	r := seed.New(t, 1, 9)
 	for range 2000 {
 		bits := 1 + r.IntN(20)
 		a := driver.Point{X: r.Int32N(1<<bits + 1), Y: r.Int32N(1 << bits)}

@@ -12,6 +12,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/polyscan/polyscan/internal/seed"
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 
@@ -141,7 +142,7 @@ func (otherMem) Free() error  { return nil }
 
 func TestCopies(t *testing.T) {
 	f := newFixture(t, 2, 64<<20)
-	rng := rand.New(rand.NewPCG(1, 1))
+	rng := seed.New(t, 1, 1)
 	for _, n := range []int{0, 1, 255, 256, 257, 70_000, copyStep - 1, copyStep, 2*copyStep + 3, copyBlock,
 		3*copyBlock + 5} {
 		f.reset()

@@ -7,11 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
-	"math/rand/v2"
 	"slices"
 	"testing"
 
 	"github.com/polyscan/polyscan/internal/devicetest"
+	"github.com/polyscan/polyscan/internal/seed"
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 
@@ -52,7 +52,7 @@ func TestTriangulateMillion(t *testing.T) {
 	if testing.Short() || raceDetector {
 		n = 50_000
 	}
-	r := rand.New(rand.NewPCG(1, 2))
+	r := seed.New(t, 1, 2)
 	for name, next := range map[string]func() driver.Point{
 		"uniform, 16384": func() driver.Point { return driver.Point{X: r.Int32N(1 << 14), Y: r.Int32N(1 << 14)} },
 		"Gaussian, 4096": func() driver.Point {
@@ -86,7 +86,7 @@ func TestTriangulateMillion(t *testing.T) {
 
 // The order is that of a stable sort, however many runs and threads there are.
 func TestSortRuns(t *testing.T) {
-	r := rand.New(rand.NewPCG(3, 4))
+	r := seed.New(t, 3, 4)
 	for _, n := range []int{1, 2, 3, digits, 2*sortRun - 1, 2 * sortRun, 9*sortRun + 17} {
 		for _, bits := range []uint{0, 1, digitBits, digitBits + 1, 29, 60} {
 			list := make([]keyed, n)
@@ -149,7 +149,7 @@ func FuzzTriangulate(f *testing.F) {
 }
 
 func TestSumSign(t *testing.T) {
-	r := rand.New(rand.NewPCG(1, 2))
+	r := seed.New(t, 1, 2)
 	value := func() int64 { return int64(r.Uint64()) >> (2 + r.IntN(62)) }
 	zeros := 0
 	for range 100_000 {
@@ -179,7 +179,7 @@ func TestSumSign(t *testing.T) {
 
 func BenchmarkTriangulate(b *testing.B) {
 	for _, n := range []int{10_000, 1_000_000} {
-		r := rand.New(rand.NewPCG(1, 2))
+		r := seed.New(b, 1, 2)
 		points := make([]driver.Point, n)
 		for i := range points {
 			points[i] = driver.Point{X: r.Int32N(1 << 14), Y: r.Int32N(1 << 14)}

@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"testing"
 
 	"github.com/polyscan/polyscan/internal/devicetest"
+	"github.com/polyscan/polyscan/internal/seed"
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 
@@ -59,7 +59,7 @@ func TestVoronoiMethodsAgree(t *testing.T) {
 	if testing.Short() || raceDetector {
 		side, n = 512, 1500
 	}
-	r := rand.New(rand.NewPCG(1, 2))
+	r := seed.New(t, 1, 2)
 	d := devicetest.Diagram{Width: side, Height: side - 7}
 	for range n {
 		d.Sites = append(d.Sites, driver.Point{X: r.Int32N(int32(d.Width)), Y: r.Int32N(int32(d.Height))})
@@ -76,7 +76,7 @@ func TestVoronoiMethodsAgree(t *testing.T) {
 }
 
 func BenchmarkVoronoi(b *testing.B) {
-	r := rand.New(rand.NewPCG(1, 2))
+	r := seed.New(b, 1, 2)
 	for _, size := range []struct{ w, h, n int }{{1920, 1080, 2500}, {1920, 1080, 20_000}, {4096, 4096, 100_000}} {
 		d := devicetest.Diagram{Width: size.w, Height: size.h}
 		for range size.n {

@@ -9,7 +9,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"os/exec"
 	"slices"
@@ -20,6 +19,7 @@ import (
 	"unsafe"
 
 	"github.com/polyscan/polyscan/internal/devicetest"
+	"github.com/polyscan/polyscan/internal/seed"
 	"github.com/polyscan/polyscan/kernels/cpu"
 	"github.com/polyscan/polyscan/kernels/driver"
 )
@@ -274,7 +274,7 @@ func TestLargeCopies(t *testing.T) {
 	s := newStream(t, dev)
 	const n = 3*slotBytes*slotCount + 12345
 	a, b := alloc(t, dev, n), alloc(t, dev, n)
-	g := rand.New(rand.NewPCG(1, 1))
+	g := seed.New(t, 1, 1)
 	want := make([]byte, n)
 	for i := range want {
 		want[i] = byte(g.Uint32())
@@ -316,7 +316,7 @@ func TestPageLocked(t *testing.T) {
 	if !d.isPinned(host) || !d.isPinned(host[n-1:]) || !d.isPinned(other[5:9]) || d.isPinned(make([]byte, 10)) {
 		t.Error("page-locked memory is not told from other memory")
 	}
-	g := rand.New(rand.NewPCG(1, 2))
+	g := seed.New(t, 1, 2)
 	for i := range host {
 		host[i] = byte(g.Uint32())
 	}
@@ -611,7 +611,7 @@ func TestManySets(t *testing.T) {
 					&w.labels.Data} {
 					sl.Off += int64(k) * size
 				}
-				g := rand.New(rand.NewPCG(5, uint64(k)))
+				g := seed.New(t, 5, uint64(k))
 				for range 40 {
 					m := everyMethod[g.IntN(len(everyMethod))]
 					stats := make([]driver.MaskStats, len(want.Stats))

@@ -1,10 +1,10 @@
 package cuda
 
 import (
-	"math/rand/v2"
 	"testing"
 
 	"github.com/polyscan/polyscan/internal/devicetest"
+	"github.com/polyscan/polyscan/internal/seed"
 )
 
 // evaluate does what fingerprint.cu does, word by word and with whole powers.
@@ -57,7 +57,7 @@ func (p *fingerprintPolynomialsParams) evaluate(blocks int, k *fingerprintKey, p
 // The powers that a launch is given make up the polynomial, for lengths around those where rounds and blocks become
 // more.
 func TestFingerprintPowers(t *testing.T) {
-	g := rand.New(rand.NewPCG(3, 5))
+	g := seed.New(t, 3, 5)
 	const round = 4 * fingerprintRound
 	lengths := []int{0, 1, 4, 5, round - 1, round, round + 1, fingerprintThreads*round + 3}
 	if !testing.Short() {

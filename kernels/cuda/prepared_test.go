@@ -4,12 +4,12 @@ import (
 	"bytes"
 	"errors"
 	"math"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/polyscan/polyscan/internal/devicetest"
+	"github.com/polyscan/polyscan/internal/seed"
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 
@@ -242,7 +242,7 @@ func TestReadBack(t *testing.T) {
 		refused("a changed region", func(b []byte) { b[int(s.lay.regions)+i] ^= 0x80 })
 	}
 	refused("a set of garbage", func(b []byte) {
-		g := rand.New(rand.NewPCG(1, 2))
+		g := seed.New(t, 1, 2)
 		for i := range b {
 			b[i] = byte(g.Uint32())
 		}

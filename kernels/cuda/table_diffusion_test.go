@@ -8,12 +8,12 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"slices"
 	"testing"
 	"unsafe"
 
 	"github.com/polyscan/polyscan/internal/devicetest"
+	"github.com/polyscan/polyscan/internal/seed"
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 
@@ -169,7 +169,7 @@ func TestDiffusionBenchmarks(t *testing.T) {
 	if testing.Short() {
 		small = 16
 	}
-	r := rand.New(rand.NewPCG(1, 37))
+	r := seed.New(t, 1, 37)
 	curves := func(s *devicetest.Scene) { s.Curves(r, 300, 80, 600) }
 	for _, c := range []struct {
 		name           string

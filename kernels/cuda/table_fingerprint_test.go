@@ -6,10 +6,10 @@ package cuda
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"testing"
 
 	"github.com/polyscan/polyscan/internal/devicetest"
+	"github.com/polyscan/polyscan/internal/seed"
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 
@@ -18,7 +18,7 @@ import (
 func fingerprintRows(t *testing.T, dev driver.Device, side int, goal float64) {
 	counted(t)
 	b := &bench{t: t, dev: dev.(*device), s: newStream(t, dev).(*stream)}
-	g := rand.New(rand.NewPCG(11, 13))
+	g := seed.New(t, 11, 13)
 	flags := make([]byte, side*side)
 	for range len(flags) / 20 {
 		flags[g.IntN(len(flags))] = 1 << g.IntN(5)

@@ -8,10 +8,10 @@ package cuda
 import (
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"testing"
 
 	"github.com/polyscan/polyscan/internal/devicetest"
+	"github.com/polyscan/polyscan/internal/seed"
 	"github.com/polyscan/polyscan/kernels/cpu"
 	"github.com/polyscan/polyscan/kernels/driver"
 )
@@ -63,7 +63,7 @@ func (m *meshSteps) run(s driver.Stream) error {
 // meshRows adds a row for each step, and one for all.
 func meshRows(t *testing.T, dev driver.Device, side, n int) {
 	counted(t)
-	r := rand.New(rand.NewPCG(uint64(n), 3))
+	r := seed.New(t, uint64(n), 3)
 	sites := make([]driver.Point, n)
 	for i := range sites {
 		sites[i] = driver.Point{X: r.Int32N(int32(side)), Y: r.Int32N(int32(side))}

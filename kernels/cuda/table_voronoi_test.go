@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/polyscan/polyscan/internal/seed"
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 
@@ -55,7 +56,7 @@ func diagram(t *testing.T, dev driver.Device, s driver.Stream, sites []driver.Po
 // where all sites of a circle are almost equally far.
 func checkNearest(t *testing.T, name string, sites []driver.Point, labels []uint32, width int) {
 	t.Helper()
-	r := rand.New(rand.NewPCG(5, 6))
+	r := seed.New(t, 5, 6)
 	height := len(labels) / width
 	for i := range max(10, min(2000, 100_000_000/len(sites))) {
 		x, y := r.IntN(width), r.IntN(height)

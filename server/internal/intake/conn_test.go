@@ -12,6 +12,8 @@ import (
 
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
+
+	"github.com/polyscan/polyscan/internal/seed"
 )
 
 const mebibyte = 1 << 20
@@ -33,7 +35,7 @@ func newRig(t *testing.T, bytes int64) *rig {
 	t.Cleanup(g.Close)
 	a, b := net.Pipe()
 	t.Cleanup(func() { a.Close(); b.Close() })
-	r := &rig{Conn: g.guard(a), T: t, random: rand.New(rand.NewPCG(1, 2))}
+	r := &rig{Conn: g.guard(a), T: t, random: seed.New(t, 1, 2)}
 	r.frames = http2.NewFramer(&r.wire, nil)
 	r.encoder = hpack.NewEncoder(&r.block)
 	r.wire.WriteString(http2.ClientPreface)
