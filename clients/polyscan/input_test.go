@@ -181,6 +181,8 @@ func TestBadInput(t *testing.T) {
 			"recipe gone: which version? Say gone@VERSION, or --all for every one of them"},
 		{"recipe delete gone@1 --all --recipes r", 2,
 			"recipe gone@1: --all deletes every version; leave the version out"},
+		{"reduce board.png --recipe gone", 2,
+			"recipes are on a server: say --addr ADDR, or --recipes DIR for a folder of this machine"},
 		{"reduce board.png --recipe gone --recipes r", 2, `recipe "gone": not stored`},
 		// The server and the device.
 		{"reduce board.png -r ok.json --addr " + closed, 3, closed + ": no connection: dial tcp " + closed +

@@ -86,7 +86,7 @@ func (c *maskCmd) Run(e *env) (err error) {
 			return err
 		}
 	}
-	conn, err := connect(e, &c.serverFlags, &c.deviceFlags, c.Recipes)
+	conn, err := t.connect(e, &c.serverFlags, &c.deviceFlags, c.Recipes)
 	if err != nil {
 		return err
 	}

@@ -42,9 +42,11 @@ type recipeFlags struct {
 	serverFlags
 }
 
+var errNoRecipes = usage("recipes are on a server: say --addr ADDR, or --recipes DIR for a folder of this machine")
+
 func (f *recipeFlags) connect(e *env) (*connection, error) {
 	if f.Addr == "" && f.Recipes == "" {
-		return nil, usage("recipes are on a server: say --addr ADDR, or --recipes DIR for a folder of this machine")
+		return nil, errNoRecipes
 	}
 	return connect(e, &f.serverFlags, &deviceFlags{Device: "auto"}, f.Recipes)
 }

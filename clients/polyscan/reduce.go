@@ -91,7 +91,7 @@ func (c *reduceCmd) Run(e *env) (err error) {
 	if err != nil {
 		return err
 	}
-	conn, err := connect(e, &c.serverFlags, &c.deviceFlags, c.Recipes)
+	conn, err := t.connect(e, &c.serverFlags, &c.deviceFlags, c.Recipes)
 	if err != nil {
 		return err
 	}

@@ -170,6 +170,14 @@ type target struct {
 	method  polyscanv1.MaskMethod
 }
 
+// connect is [connect] for a command that may name a recipe: without a server and without a folder there is none.
+func (t *target) connect(e *env, s *serverFlags, d *deviceFlags, recipeDir string) (*connection, error) {
+	if t.recipe != nil && s.Addr == "" && recipeDir == "" {
+		return nil, errNoRecipes
+	}
+	return connect(e, s, d, recipeDir)
+}
+
 // target decides between --regions and --recipe.
 func (o *regionFlags) target(e *env, recipe, frameName string) (*target, error) {
 	t := &target{method: methods[o.Method]}

@@ -147,7 +147,7 @@ func (c *streamCmd) Run(e *env) (err error) {
 			return err
 		}
 	}
-	conn, err := connect(e, &c.serverFlags, &c.deviceFlags, c.Recipes)
+	conn, err := t.connect(e, &c.serverFlags, &c.deviceFlags, c.Recipes)
 	if err != nil {
 		return err
 	}
