@@ -82,8 +82,8 @@ func (m *Leases) accept() {
 		m.running.Go(func() {
 			defer c.Close()
 			defer context.AfterFunc(m.ctx, func() { c.Close() })()
-			l := m.handOver(c)
-			silent.remove(c)
+			defer silent.remove(c)
+			l := m.handOver(c, func() { silent.remove(c) })
 			if l == nil {
 				return
 			}
@@ -121,8 +121,9 @@ func (q *queue) remove(c *net.UnixConn) {
 	}
 }
 
-// handOver hands a lease to a connection, and returns it for the connection to leave; nil where it was refused.
-func (m *Leases) handOver(c *net.UnixConn) *lease {
+// handOver hands a lease to a connection, and returns it for the connection to leave; nil where it was refused. It calls
+// brought once the connection has said a token: from then on it is no longer one of the silent ones.
+func (m *Leases) handOver(c *net.UnixConn, brought func()) *lease {
 	c.SetDeadline(time.Now().Add(tokenTimeout))
 	uid, err := sharedmem.PeerUID(c)
 	if err != nil {
@@ -139,6 +140,7 @@ func (m *Leases) handOver(c *net.UnixConn) *lease {
 		m.log.Info("shared memory: connection without a token", "uid", uid, "error", err)
 		return nil
 	}
+	brought()
 	l := m.take(token, c)
 	if l == nil {
 		m.log.Warn("shared memory: unknown token", "uid", uid)

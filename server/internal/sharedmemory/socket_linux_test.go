@@ -29,7 +29,7 @@ func TestLeaseUsers(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := &Leases{uids: []uint32{uint32(os.Geteuid()) + 1}, log: slog.New(slog.DiscardHandler)}
-	if m.handOver(conn) != nil {
+	if m.handOver(conn, func() {}) != nil {
 		t.Error("handed over")
 	}
 	conn.Close()
