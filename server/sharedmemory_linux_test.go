@@ -72,13 +72,7 @@ func (ts *testServer) wantUsed(t testing.TB, want int64) {
 		n, _ := ts.shared.Leased()
 		return n
 	}
-	for range 10_000 {
-		if used() == want {
-			return
-		}
-		time.Sleep(time.Millisecond)
-	}
-	t.Errorf("%d bytes are in use, want %d", used(), want)
+	waitFor(t, fmt.Sprintf("%d bytes in use", want), func() bool { return used() == want })
 }
 
 // openFiles counts those of this process.
@@ -206,9 +200,7 @@ func TestSharedFrameRefused(t *testing.T) {
 	wantRefused(t, reduce(good.GetShared(), func(f *pb.Frame) { f.Layout.Width = 0 }), "frame.layout.width")
 
 	m.Close()
-	for metric(t, s, "polyscan_shared_memory_leases") != 0 { // the server hears of it a moment later
-		time.Sleep(time.Millisecond)
-	}
+	waitFor(t, "the leases to end", func() bool { return metric(t, s, "polyscan_shared_memory_leases") == 0 })
 	err = reduce(good.GetShared(), nil)
 	if d := detailsOf(t, err); d.status.Code() != codes.NotFound {
 		t.Errorf("after the end of the lease: %v", err)
@@ -296,9 +288,7 @@ func TestLeaseEndsUnderJob(t *testing.T) {
 	<-entered
 	slot.Release()
 	m.Close()
-	for metric(t, s, "polyscan_shared_memory_leases") != 0 {
-		time.Sleep(time.Millisecond)
-	}
+	waitFor(t, "the leases to end", func() bool { return metric(t, s, "polyscan_shared_memory_leases") == 0 })
 	if n := metric(t, s, "polyscan_shared_memory_bytes"); n == 0 {
 		t.Error("the memory is gone under a job")
 	}
@@ -530,12 +520,7 @@ func TestSocketNonsense(t *testing.T) {
 	m := leaseMemory(t, c, 1, 1) // it still works
 	m.Close()
 	s.wantUsed(t, 0)
-	for n := 0; openFiles(t) > before; n++ {
-		if n > 5000 {
-			t.Fatalf("%d open files, %d before", openFiles(t), before)
-		}
-		time.Sleep(time.Millisecond)
-	}
+	waitFor(t, fmt.Sprintf("%d open files", before), func() bool { return openFiles(t) <= before })
 }
 
 // Thousands of leases that come, are used, and go in every order leave the server as it was.
@@ -595,12 +580,7 @@ func TestManyLeases(t *testing.T) {
 	if n := s.dev.Memory().Used; n != device {
 		t.Errorf("%d bytes of the device are in use, %d before", n, device)
 	}
-	for n := 0; openFiles(t) > before; n++ {
-		if n > 5000 {
-			t.Fatalf("%d open files, %d before", openFiles(t), before)
-		}
-		time.Sleep(time.Millisecond)
-	}
+	waitFor(t, fmt.Sprintf("%d open files", before), func() bool { return openFiles(t) <= before })
 }
 
 // A client may copy what it wrote to another lease after its connection broke, as long as there is room.
@@ -623,20 +603,13 @@ func TestContentIsKeptForAWhile(t *testing.T) {
 	if _, err := m.Slot(t.Context()); !errors.Is(err, clients.ErrLeaseEnded) {
 		t.Errorf("%v", err)
 	}
-	for metric(t, s, "polyscan_shared_memory_leases") != 0 { // the server hears of it a moment later
-		time.Sleep(time.Millisecond)
-	}
+	waitFor(t, "the leases to end", func() bool { return metric(t, s, "polyscan_shared_memory_leases") == 0 })
 	second := leaseMemory(t, c, 1, page)
 	if b := slot.Bytes()[0]; b != 7 || !m.Kept() {
 		t.Errorf("%d, kept %v", b, m.Kept())
 	}
 	third := leaseMemory(t, c, 1, page) // takes the room of the first
-	for n := 0; m.Kept(); n++ {
-		if n > 5000 {
-			t.Fatal("taken back, and not told")
-		}
-		time.Sleep(time.Millisecond)
-	}
+	waitFor(t, "word that it was taken back", func() bool { return !m.Kept() })
 	slot.Bytes()[0] = 8 // must not fault
 	slot.Release()
 	second.Close()
@@ -799,12 +772,7 @@ func TestKilledClient(t *testing.T) {
 		s.wantUsed(t, 0)
 		wait()
 	}
-	for n := 0; openFiles(t) > before+2; n++ { // two listeners
-		if n > 5000 {
-			t.Fatalf("%d open files, %d before", openFiles(t), before)
-		}
-		time.Sleep(time.Millisecond)
-	}
+	waitFor(t, fmt.Sprintf("%d open files", before+2), func() bool { return openFiles(t) <= before+2 }) // two listeners
 }
 
 // serveOn serves s on a socket of a network, too, and returns how to reach it.
