@@ -215,6 +215,9 @@ func resolve(target string) (full string, local bool, err error) {
 	if port == "" {
 		return "", false, errors.New("the port is missing")
 	}
+	if _, err := net.LookupPort("tcp", port); err != nil {
+		return "", false, fmt.Errorf("the port %q: want a number from 1 to 65535", port)
+	}
 	ip := net.ParseIP(host)
 	return net.JoinHostPort(host, port), host == "localhost" || ip != nil && ip.IsLoopback(), nil
 }

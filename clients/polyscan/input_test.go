@@ -188,6 +188,8 @@ func TestBadInput(t *testing.T) {
 		{"reduce board.png -r ok.json --addr " + closed, 3, closed + ": no connection: dial tcp " + closed +
 			": connect: connection refused; is the server running there?"},
 		{"reduce board.png -r ok.json --addr a:b:c", 2, `--addr "a:b:c": no address: ~`},
+		{"device --addr h:74650", 2, `--addr "h:74650": the port "74650": want a number from 1 to 65535`},
+		{"device --addr h:7465/", 2, `--addr "h:7465/": the port "7465/": want a number from 1 to 65535`},
 		{"device --addr http://h:7465", 2, `--addr "http://h:7465": no address: want host:port without http://, such as h:7465`},
 		{"device --addr https://h:7465/", 2,
 			`--addr "https://h:7465/": no address: want host:port without https://, with TLS, such as h:7465 (--tls)`},
