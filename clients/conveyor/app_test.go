@@ -251,7 +251,10 @@ func TestInterrupt(t *testing.T) {
 		return true
 	})
 	var out, errs bytes.Buffer
-	args := append(small(addr, "--verify", "--repeat", "0"), "--line-rate", "4000")
+	args := small(addr, "--verify")
+	for flag, value := range map[string]string{"--repeat": "0", "--line-rate": "4000"} { // without end, and slowly
+		args[slices.Index(args, flag)+1] = value
+	}
 	if code := run(ctx, args, strings.NewReader(""), &out, &errs); code != exitOK && code != exitCanceled {
 		t.Errorf("exit %d:\n%s%s", code, out.String(), errs.String())
 	} else if code == exitOK && !strings.Contains(out.String(), "run         GOOD") {
