@@ -4,6 +4,7 @@ package devicetest
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -61,4 +62,13 @@ func OpNames(t T) []string {
 	}
 	slices.Sort(names)
 	return names
+}
+
+// EveryOp fails unless a backend's table, keyed by the names of ops, has each op of package driver and no other.
+func EveryOp[V any](t T, table map[string]V) {
+	t.Helper()
+	have := slices.Sorted(maps.Keys(table))
+	if names := OpNames(t); !slices.Equal(have, names) {
+		t.Errorf("the table has %v, package driver %v", have, names)
+	}
 }
