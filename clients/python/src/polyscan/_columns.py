@@ -1,0 +1,205 @@
+"""Results that come as columns: read where they lie, and what follows from them derived as the server derives it."""
+
+from __future__ import annotations
+
+import fractions
+import math
+from typing import Any, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from polyscan import _errors
+from polyscan.v1 import columns_pb2, region_pb2
+
+Array = npt.NDArray[Any]
+
+_EXACT = 1 << 53  # below it a float holds each integer, and dividing two of them rounds once
+
+
+class Columns:
+    """The numbers of a result that came as one message for all regions. Derived numbers are those that rows would have,
+    bit for bit."""
+
+    def __init__(self, m: columns_pb2.RegionColumns) -> None:
+        self.message = m
+        self.length = m.rows
+        self.channels = list(m.channels)
+        self._asked_for = set(m.statistics)
+        self._verdict = self._read("verdict", m.verdict, np.uint8, m.rows)
+        ends = m.limits.ends
+        self._limit_ends = self._read("limits.ends", ends, "<u4", m.rows) if m.HasField("limits") else None
+
+    def _read(self, name: str, data: bytes, kind: Any, *shape: int) -> Array:
+        a = np.frombuffer(data, kind)
+        if a.size != math.prod(shape):
+            raise _errors.DataLoss(f"columns: {name}: {len(data)} bytes, want {'x'.join(map(str, shape))} values")
+        return a.reshape(shape)
+
+    def column(self, name: str) -> Array | None:
+        m, n, c = self.message, self.length, len(self.channels)
+        if name == "verdict":
+            return self._verdict
+        if name == "index":
+            return self._read(name, m.index, "<u4", n).astype(np.int64) if m.index else np.arange(n)
+        if name == "count":
+            return self._read(name, m.count, "<u8", n) if m.count or not n else None
+        if name in ("area", "coverage"):
+            data = getattr(m, name)
+            return self._read(name, data, "<f8", n) if data or not n else None
+        if name == "bounds":
+            return self._read(name, m.bounds, "<u4", n, 4).astype(np.int64) if m.bounds or not n else None
+        if name == "centroid":
+            return self._read(name, m.centroid, "<f8", n, 2) if self._came(m.centroid, "CENTROID") else None
+        if name in ("sum", "sum_of_squares"):
+            data = getattr(m, name)
+            return self._read(name, data, "<u8", n, c) if self._came(data, name.upper()) else None
+        if name in ("min", "max"):
+            data = getattr(m, name)
+            return self._full(self._read(name, data, "<u4", n, c)) if self._came(data, name.upper()) else None
+        if name in ("min_at", "max_at"):
+            data = getattr(m, name)
+            return self._full(self._read(name, data, "<u4", n, c, 2)) if self._came(data, name[:3].upper()) else None
+        if name == "weighted_centroid":
+            data = m.weighted_centroid
+            return self._read(name, data, "<f8", n, c, 2) if self._came(data, "CENTROID") else None
+        if name == "mean":
+            return self._mean() if self._has("MEAN") else None
+        if name in ("variance", "stddev"):
+            return self._variance(name == "stddev") if self._has(name.upper()) else None
+        if name in ("histogram", "below", "above"):
+            return self._histogram(name)
+        if name == "median" and self._has("MEDIAN"):
+            if m.median:
+                return self._read(name, m.median, "<f8", n, c)
+            return self._ranks([fractions.Fraction(1, 2)], True)[:, :, 0]
+        if name in ("mode", "distinct") and self._has(name.upper()):
+            data = getattr(m, name)
+            if data:
+                found = self._read(name, data, "<u4", n, c)
+                return self._full(found) if name == "mode" else found.astype(np.int64)
+            counts = self._counts()
+            return self._full(counts.argmax(2)) if name == "mode" else np.count_nonzero(counts, axis=2)
+        if name == "percentiles" and m.percentiles:
+            if m.percentile:
+                return self._read(name, m.percentile, "<f8", n, c, len(m.percentiles))
+            linear = m.percentile_method == region_pb2.PERCENTILE_METHOD_LINEAR
+            return self._ranks([fractions.Fraction(repr(p)) / 100 for p in m.percentiles], linear)
+        return None
+
+    def _has(self, statistic: str) -> bool:
+        return region_pb2.Statistic.Value(f"STATISTIC_{statistic}") in self._asked_for
+
+    def _came(self, data: bytes, statistic: str) -> bool:
+        """Whether a column was asked for. Of no rows it is empty either way."""
+        return bool(data) or not self.length and self._has(statistic)
+
+    def _full(self, a: Array) -> Array:
+        """Values of channels, -1 for regions without pixels."""
+        out = a.astype(np.int64)
+        out[self._counted() == 0] = -1
+        return out
+
+    def _counted(self) -> Array:
+        found = self.column("count")
+        if found is None:
+            raise _errors.DataLoss("columns: count is missing")
+        return found
+
+    def _mean(self) -> Array:
+        if not self.length:
+            return np.empty((0, len(self.channels)))
+        count, total = self._counted()[:, None], self.column("sum")
+        if total is None:
+            raise _errors.DataLoss("columns: sum is missing")
+        if total.size == 0 or int(total.max()) < _EXACT:
+            with np.errstate(invalid="ignore"):
+                return total.astype(np.float64) / count.astype(np.float64)
+        n = count.tolist()  # integers of Python, whose quotient is rounded once
+        return np.array([[s / n[i][0] if n[i][0] else np.nan for s in row] for i, row in enumerate(total.tolist())])
+
+    def _variance(self, root: bool) -> Array:
+        if not self.length:
+            return np.empty((0, len(self.channels)))
+        count, total, squares = self._counted(), self.column("sum"), self.column("sum_of_squares")
+        if total is None or squares is None:
+            raise _errors.DataLoss("columns: sum or sum_of_squares is missing")
+        out = np.full(total.shape, np.nan)
+        rows = zip(count.tolist(), total.tolist(), squares.tolist())
+        for i, (n, sums, sq) in enumerate(rows):
+            if n:
+                for j, (a, b) in enumerate(zip(sums, sq)):
+                    over = n * b - a * a
+                    out[i, j] = _root(over, n) if root else over / (n * n)
+        return out
+
+    def _counts(self) -> Array:
+        h = self.message.histogram
+        return self._read("histogram.counts", h.counts, "<u4", self.length, len(self.channels), h.bins)
+
+    def _histogram(self, name: str) -> Array | None:
+        m, n, c = self.message, self.length, len(self.channels)
+        if not m.HasField("histogram"):
+            return None
+        if name == "histogram":
+            return self._counts()
+        data = getattr(m.histogram, name)
+        return self._read(name, data, "<u4", n, c) if data else np.zeros((n, c), np.uint32)
+
+    def _ranks(self, shares: Sequence[fractions.Fraction], linear: bool) -> Array:
+        """Percentiles from the full histogram, by exact ranks."""
+        counts = self._counts()
+        cumulative = np.cumsum(counts, axis=2, dtype=np.int64)
+        out = np.full((*counts.shape[:2], len(shares)), np.nan)
+        for i, n in enumerate(self._counted().tolist()):
+            for k, share in enumerate(shares if n else ()):
+                at = share * (n - 1) if linear else fractions.Fraction(max(1, math.ceil(share * n)) - 1)
+                low, rest = int(at), at - int(at)
+                for j in range(counts.shape[1]):
+                    a = int(np.searchsorted(cumulative[i, j], low + 1))
+                    b = int(np.searchsorted(cumulative[i, j], low + 2)) if rest else a
+                    out[i, j, k] = float(a + (b - a) * rest)
+        return out
+
+    def percentiles(self) -> list[float]:
+        return list(self.message.percentiles)
+
+    def range(self) -> tuple[float, float] | None:
+        h = self.message.histogram
+        return (h.lower, h.upper) if self.message.HasField("histogram") else None
+
+    def names(self) -> list[str] | None:
+        if not self.message.HasField("name"):
+            return None if self.length else []
+        return texts(self.message.name)
+
+    def limits(self, i: int) -> list[tuple[str, int, float | None, int, str]] | None:
+        if self._limit_ends is None:
+            return None if self._verdict[i] else []  # where there are limits there is a verdict
+        m = self.message.limits
+        start, end = int(self._limit_ends[i - 1]) if i else 0, int(self._limit_ends[i])
+        value = np.frombuffer(m.value, "<f8")
+        expressions, reasons = texts(m.expression), texts(m.reason)
+        return [
+            (expressions[k], m.verdict[k], None if np.isnan(value[k]) else float(value[k]), m.channel[k], reasons[k])
+            for k in range(start, end)
+        ]
+
+
+def texts(column: columns_pb2.TextColumn) -> list[str]:
+    ends = np.frombuffer(column.ends, "<u4").tolist()
+    text = column.text
+    return [text[a:b].decode() for a, b in zip([0, *ends], ends)]
+
+
+def _root(over: int, n: int) -> float:
+    """The root of over / n^2, rounded once."""
+    if over == 0:
+        return 0.0
+    shift = max(0, 60 - (over.bit_length() - 2 * n.bit_length()) // 2)
+    square = (over << 2 * shift) // (n * n)
+    found = math.isqrt(square)
+    # What was cut off is told by the lowest bit: found has more bits than a float, so that this rounds as the root
+    # would.
+    cut = found * found * n * n != over << 2 * shift
+    return (2 * found + cut) / (1 << shift + 1)

@@ -1,0 +1,93 @@
+"""Files of regions. polyscan's own format, which is exact, is read here; all others by "polyscan regions", the program
+that knows them, so that a file means the same everywhere."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from typing import Any
+
+from polyscan import _regions, _server
+from polyscan.v1 import region_pb2
+
+_KEYS = {"name", "rings", "fill", "limits"}
+_FILE_KEYS = {"name", "description", "regions", "reductions", "drawn_on", "format", "version", "created_at"}
+
+
+class RegionFileError(ValueError):
+    """A file of regions can't be read."""
+
+
+def read(
+    source: Any, image: str, image_hint: str, tolerance: float, ignore_viewbox: bool, timeout: float | None
+) -> _regions.Regions:
+    name = "regions"
+    data = source
+    if isinstance(source, (str, os.PathLike)):
+        name = os.fspath(source)
+        with open(source, "rb") as f:
+            data = f.read()
+    data = bytes(data)
+    found = _own(data)
+    if found is not None:
+        return found
+    try:
+        program = _server.find("polyscan", None)
+    except _server.ProgramNotFound as e:
+        raise RegionFileError(
+            f"{name}: files of other formats than polyscan's own are read by the program polyscan: {e}; or convert it "
+            "where "
+            f'that is: polyscan regions FILE -o regions.json'
+        ) from None
+    command = [program, "regions", "-", *(["--ignore-viewbox"] if ignore_viewbox else [])]
+    for flag, value in (("--image", image), ("--frame", image_hint), ("--tolerance", str(tolerance or ""))):
+        command += [flag, value] if value else []
+    done = subprocess.run(command, input=data, capture_output=True, timeout=timeout)
+    words = done.stderr.decode(errors="replace").replace("standard input", name).strip().splitlines()
+    if done.returncode:
+        raise RegionFileError(" / ".join(w.removeprefix("polyscan: ") for w in words))
+    made = json.loads(done.stdout)
+    prefix = f"polyscan: warning: {name}: "
+    return _regions.Regions(_message(made["regions"]), warnings=[w.removeprefix(prefix) for w in words], file=made)
+
+
+def _own(data: bytes) -> _regions.Regions | None:
+    """Regions in polyscan's own format, as polyscan regions writes it; None for whatever is not exactly that."""
+    try:
+        found = json.loads(data)
+    except ValueError:
+        return None
+    file = found if isinstance(found, dict) else {"regions": found}
+    regions = file.get("regions")
+    if set(file) - _FILE_KEYS or not isinstance(regions, list) or not regions or not all(map(_is_region, regions)):
+        return None
+    if len({r["name"] for r in regions}) < len(regions):
+        return None
+    return _regions.Regions(_message(regions), file=file)
+
+
+def _is_region(r: Any) -> bool:
+    return (
+        isinstance(r, dict)
+        and not set(r) - _KEYS
+        and isinstance(r.get("name"), str)
+        and r["name"] != ""
+        and isinstance(r.get("rings"), list)
+        and len(r["rings"]) > 0
+        and all(isinstance(ring, list) and len(ring) > 2 and all(map(_is_point, ring)) for ring in r["rings"])
+        and r.get("fill", "nonzero") in ("nonzero", "evenodd")
+        and isinstance(r.get("limits", []), list)
+        and all(isinstance(limit, str) for limit in r.get("limits", []))
+    )
+
+
+def _is_point(p: Any) -> bool:
+    return isinstance(p, list) and len(p) == 2 and all(type(v) in (int, float) for v in p)
+
+
+def _message(regions: list[Any]) -> region_pb2.RegionSet:
+    return region_pb2.RegionSet(regions=[
+        _regions.Region(r["name"], *r["rings"], limits=r.get("limits", ()), fill=r.get("fill") or "nonzero").message
+        for r in regions
+    ])  # fmt: skip

@@ -1,0 +1,335 @@
+"""Regions: polygons as users have them become messages."""
+
+from __future__ import annotations
+
+import os
+from functools import cached_property
+from typing import Any, Iterable, Iterator, Mapping, Sequence, Union
+
+import numpy as np
+
+from polyscan import _wire
+from polyscan.v1 import columns_pb2, inspection_pb2, recipe_pb2, region_pb2
+
+
+class Region:
+    """A region of interest: a polygon and its holes, with a name and limits.
+
+    polygon is pairs of x and y in pixels, as a list or an array of n x 2. Pixels are inside by their centres, which lie
+    at half pixels. holes are polygons, too; with the fill rule "evenodd", which a region with holes gets, each may turn
+    either way. limits are sentences such as "mean in [35, 75]"; all must hold for a PASS.
+    """
+
+    __slots__ = ("message",)
+
+    def __init__(
+        self,
+        name: str,
+        polygon: Any,
+        *holes: Any,
+        limits: str | Iterable[str] = (),
+        fill: str | None = None,
+    ) -> None:
+        self.message = region_pb2.Region(
+            name=name,
+            rings=[_ring(r, name) for r in (polygon, *holes)],
+            fill_rule=_fill(fill or ("evenodd" if holes else "nonzero")),
+            limits=_limits(limits),
+        )
+
+    @classmethod
+    def rectangle(
+        cls, name: str, x0: float, y0: float, x1: float, y1: float, *, limits: str | Iterable[str] = ()
+    ) -> Region:
+        return cls(name, [(x0, y0), (x1, y0), (x1, y1), (x0, y1)], limits=limits)
+
+    @classmethod
+    def from_message(cls, message: region_pb2.Region) -> Region:
+        self = cls.__new__(cls)
+        self.message = message
+        return self
+
+    @property
+    def name(self) -> str:
+        return self.message.name
+
+    @property
+    def limits(self) -> list[str]:
+        return list(self.message.limits)
+
+    @property
+    def rings(self) -> list[Any]:
+        """Arrays of n x 2."""
+        return [np.array(r.xy).reshape(-1, 2) for r in self.message.rings]
+
+    def __repr__(self) -> str:
+        return f"Region({self.name!r}, {len(self.message.rings)} rings, limits={self.limits!r})"
+
+
+RegionsLike = Union[
+    "Regions", Region, region_pb2.Region, region_pb2.RegionSet, Sequence[Any], Mapping[str, Any], str,
+    "os.PathLike[str]", bytes,
+]  # fmt: skip
+"""What calls take as regions: Region objects; a mapping of names to polygons; polygons as lists or arrays; geometries
+of shapely, or anything else with a __geo_interface__; the path or the bytes of a file in any format that polyscan
+reads."""
+
+
+class Regions:
+    """Regions that are used again and again: they are converted and serialised once."""
+
+    def __init__(
+        self,
+        message: region_pb2.RegionSet,
+        *,
+        warnings: Sequence[str] = (),
+        file: Any = None,
+    ) -> None:
+        self.message = message
+        self.warnings = list(warnings)
+        self.file = file
+        """What the server said of the file that they come from; None where there is none."""
+
+    @cached_property
+    def serialized(self) -> bytes:
+        return self.message.SerializeToString()
+
+    def with_limits(self, limits: str | Iterable[str] | Mapping[str, str | Iterable[str]]) -> Regions:
+        """The same regions with other limits: the same for all, or those of a mapping from names."""
+        out = region_pb2.RegionSet()
+        out.CopyFrom(self.message)
+        if isinstance(limits, Mapping):
+            unknown = set(limits) - {r.name for r in out.regions}
+            if unknown:
+                raise KeyError(f"limits for {', '.join(sorted(unknown))}: no such region")
+            chosen = [(r, limits[r.name]) for r in out.regions if r.name in limits]
+        else:
+            same = _limits(limits)
+            chosen = [(r, same) for r in out.regions]
+        for r, sentences in chosen:
+            del r.limits[:]
+            r.limits.extend(_limits(sentences))
+        return Regions(out, warnings=self.warnings, file=self.file)
+
+    def __len__(self) -> int:
+        return len(self.message.regions)
+
+    def __iter__(self) -> Iterator[Region]:
+        return (Region.from_message(r) for r in self.message.regions)
+
+    def __getitem__(self, key: str | int) -> Region:
+        if isinstance(key, int):
+            return Region.from_message(self.message.regions[key])
+        for r in self.message.regions:
+            if r.name == key:
+                return Region.from_message(r)
+        raise KeyError(key)
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} polyscan regions>"
+
+
+def is_file(regions: Any) -> bool:
+    """Whether these are regions that the server has to read: a file's path or bytes."""
+    return isinstance(regions, (str, os.PathLike, bytes, bytearray, memoryview))
+
+
+def to_regions(regions: Any) -> Regions:
+    """Make regions of what isn't a file."""
+    if isinstance(regions, Regions):
+        return regions
+    if isinstance(regions, region_pb2.RegionSet):
+        return Regions(regions)
+    one = isinstance(regions, (Region, region_pb2.Region)) or hasattr(regions, "__geo_interface__")
+    if one or _is_polygon(regions):
+        regions = [regions]
+    named: Iterable[tuple[str, Any]]
+    if isinstance(regions, Mapping):
+        named = [("region-0", regions)] if "type" in regions else regions.items()
+    else:
+        try:
+            named = [(f"region-{i}", r) for i, r in enumerate(regions)]
+        except TypeError:
+            raise TypeError(f"regions of type {type(regions).__name__}: {_WANT}") from None
+    return Regions(region_pb2.RegionSet(regions=[_region(name, r) for name, r in named]))
+
+
+_WANT = "want Region objects, polygons of x and y, geometries of shapely, or a file"
+
+
+def _region(name: str, r: Any) -> region_pb2.Region:
+    if isinstance(r, Region):
+        return r.message
+    if isinstance(r, region_pb2.Region):
+        return r
+    geometry = getattr(r, "__geo_interface__", r if isinstance(r, Mapping) else None)
+    if geometry is None:
+        if not _is_polygon(r):
+            raise TypeError(f"region {name}: {type(r).__name__}: {_WANT}")
+        return Region(name, r).message
+    if geometry.get("type") == "Feature":
+        properties = geometry.get("properties") or {}
+        name = str(properties.get("name") or geometry.get("id") or name)
+        geometry = geometry["geometry"]
+    kind = geometry.get("type")
+    if kind == "Polygon":
+        polygons = [geometry["coordinates"]]
+    elif kind == "MultiPolygon":
+        polygons = geometry["coordinates"]
+    else:
+        raise TypeError(f"region {name}: a geometry of type {kind}: want Polygon or MultiPolygon")
+    rings = [_open(ring) for polygon in polygons for ring in polygon]
+    if not rings:
+        raise ValueError(f"region {name}: an empty geometry")
+    return Region(name, *rings, fill="evenodd" if len(rings) > 1 else None).message
+
+
+def _open(ring: Any) -> Any:
+    """A ring of GeoJSON without the last vertex, which repeats the first; and without a third coordinate."""
+    points = [p[:2] for p in ring]
+    return points[:-1] if len(points) > 1 and tuple(points[0]) == tuple(points[-1]) else points
+
+
+def _is_polygon(r: Any) -> bool:
+    """Whether it is pairs of numbers."""
+    if isinstance(r, np.ndarray):
+        return r.ndim == 2 and r.shape[1] == 2 and r.dtype.kind in "iuf"
+    if not isinstance(r, Sequence) or isinstance(r, (str, bytes)) or len(r) == 0:
+        return False
+    return all(
+        isinstance(p, (Sequence, np.ndarray)) and len(p) == 2 and not isinstance(p, str)
+        and all(isinstance(v, (int, float, np.integer, np.floating)) for v in p)
+        for p in r
+    )  # fmt: skip
+
+
+def _ring(polygon: Any, name: str) -> region_pb2.Ring:
+    try:
+        a = np.asarray(polygon, np.float64)
+    except (TypeError, ValueError):
+        raise TypeError(f"region {name}: {type(polygon).__name__} is no polygon: want pairs of x and y") from None
+    if a.ndim != 2 or a.shape[1] != 2:
+        raise ValueError(f"region {name}: an array of {'x'.join(map(str, a.shape))}: want n x 2, pairs of x and y")
+    return region_pb2.Ring(xy=a.ravel().tolist())
+
+
+def _fill(fill: str) -> Any:
+    rules = {"nonzero": region_pb2.FILL_RULE_NON_ZERO, "evenodd": region_pb2.FILL_RULE_EVEN_ODD}
+    if fill not in rules:
+        raise ValueError(f"fill {fill!r}: want nonzero or evenodd")
+    return rules[fill]
+
+
+def _limits(limits: str | Iterable[str]) -> list[str]:
+    return [limits] if isinstance(limits, str) else list(limits)
+
+
+def recipe_ref(recipe: str | recipe_pb2.RecipeRef) -> recipe_pb2.RecipeRef:
+    """Read "name", the latest version, or "name@version"."""
+    if isinstance(recipe, recipe_pb2.RecipeRef):
+        return recipe
+    name, at, version = recipe.partition("@")
+    if not name or at and not (version.isdigit() and int(version)):
+        raise ValueError(f"recipe {recipe!r}: want NAME or NAME@VERSION")
+    return recipe_pb2.RecipeRef(name=name, version=int(version or 0))
+
+
+_DEFAULT = ("count", "sum", "sum_of_squares", "mean", "variance", "stddev", "min", "max")
+
+
+def reductions(
+    statistics: str | Iterable[str] | None,
+    percentiles: Sequence[float] | None,
+    percentile_method: str | None,
+    histogram: bool | int | tuple[int, float, float],
+) -> region_pb2.Reductions | None:
+    """What to compute; None for the recipe's, or the server's default."""
+    names: list[str]
+    if statistics is None:
+        if percentiles is None and not histogram:
+            return None
+        names = list(_DEFAULT)
+    elif isinstance(statistics, str):
+        names = list(_wire.names(region_pb2.Statistic, "STATISTIC_")) if statistics == "all" else [statistics]
+    else:
+        names = list(statistics)
+    out = region_pb2.Reductions()
+    if percentiles is not None:
+        names.append("percentiles")
+        out.percentiles.extend(_wire.floats(percentiles))
+    out.percentile_method = _wire.enum_value(
+        region_pb2.PercentileMethod, "PERCENTILE_METHOD_", percentile_method, "percentile_method"
+    )
+    if histogram is not False and histogram != 0:
+        names.append("histogram")
+        if histogram is not True:
+            bins = histogram if isinstance(histogram, tuple) else (histogram, 0, 0)
+            out.histogram.CopyFrom(region_pb2.HistogramSpec(bins=bins[0], lower=bins[1], upper=bins[2]))
+    numbers = [
+        {"min_at": 7, "max_at": 8}.get(n) or _wire.enum_value(region_pb2.Statistic, "STATISTIC_", n, "statistic")
+        for n in names
+    ]
+    out.statistics.extend(dict.fromkeys(numbers))
+    return out
+
+
+class What:
+    """What an inspection is about, ready to be sent: the regions or the recipe, and what to compute."""
+
+    __slots__ = ("data", "regions")
+
+    def __init__(self, data: bytes, regions: Regions | None) -> None:
+        self.data = data
+        self.regions = regions
+
+    def message(self) -> inspection_pb2.Inspection:
+        return inspection_pb2.Inspection.FromString(self.data)
+
+
+def inspection(
+    regions: Regions | None,
+    recipe: str | recipe_pb2.RecipeRef | None,
+    *,
+    reductions: region_pb2.Reductions | None = None,
+    method: str | None = None,
+    priority: str | None = None,
+    name: str = "",
+    results: str | None = None,
+    fields: Iterable[str] | None = None,
+) -> What:
+    if (regions is None) == (recipe is None):
+        raise TypeError("want either regions or a recipe")
+    rest = inspection_pb2.Inspection(
+        reductions=reductions,
+        method=mask_method(method),
+        work_class=work_class(priority),
+        name=name,
+        result=result_options(results, fields),
+    )
+    if recipe is not None:
+        rest.recipe.CopyFrom(recipe_ref(recipe))
+        return What(rest.SerializeToString(), None)
+    assert regions is not None
+    return What(_wire.field(1, regions.serialized) + rest.SerializeToString(), regions)
+
+
+def result_options(results: str | None, fields: Iterable[str] | None) -> columns_pb2.ResultOptions:
+    """What of a result comes back: as columns, where the server is not so old that it answers with all rows."""
+    if isinstance(fields, str):
+        fields = [fields]
+    wanted = None if fields is None else list(fields)
+    if wanted == []:
+        raise ValueError('fields: none is given; ["verdict"] brings verdicts alone')
+    return columns_pb2.ResultOptions(
+        form=columns_pb2.RESULT_FORM_COLUMNS,
+        regions=_wire.enum_value(columns_pb2.RegionChoice, "REGION_CHOICE_", results, "results"),
+        fields=[_wire.enum_value(columns_pb2.RegionField, "REGION_FIELD_", f, "field") for f in wanted or ()],
+    )
+
+
+def mask_method(method: str | None) -> Any:
+    return _wire.enum_value(region_pb2.MaskMethod, "MASK_METHOD_", method, "method")
+
+
+def work_class(priority: str | None) -> Any:
+    return _wire.enum_value(inspection_pb2.WorkClass, "WORK_CLASS_", priority, "priority")

@@ -1,0 +1,98 @@
+"""Messages on their way: a frame's pixels are joined to the bytes of its message, in one copy from where they are."""
+
+from __future__ import annotations
+
+import enum
+from typing import Any, Iterable, Union
+
+from google.protobuf import duration_pb2
+from google.protobuf.message import Message
+
+MAX_MESSAGE = (1 << 31) - 1
+"""gRPC and protobuf take no larger message."""
+
+
+def varint(n: int) -> bytes:
+    out = bytearray()
+    while n > 0x7F:
+        out.append(n & 0x7F | 0x80)
+        n >>= 7
+    out.append(n)
+    return bytes(out)
+
+
+def field(number: int, data: bytes) -> bytes:
+    """A field of bytes or of a message."""
+    return varint(number << 3 | 2) + varint(len(data)) + data
+
+
+class Parts:
+    """A serialised message in pieces, pixels among them, which live at least as long as this."""
+
+    __slots__ = ("parts", "size")
+
+    def __init__(self, parts: list[Any], size: int) -> None:
+        self.parts = parts
+        self.size = size
+
+    @classmethod
+    def of(cls, data: bytes) -> "Parts":
+        return cls([data], len(data))
+
+    def inside(self, number: int) -> "Parts":
+        """This message as a field of another."""
+        head = varint(number << 3 | 2) + varint(self.size)
+        return Parts([head, *self.parts], len(head) + self.size)
+
+    def __add__(self, other: "Parts") -> "Parts":
+        return Parts(self.parts + other.parts, self.size + other.size)
+
+
+Request = Union[Message, Parts]
+
+
+def serialize(request: Request) -> bytes:
+    if isinstance(request, Parts):
+        if request.size > MAX_MESSAGE:
+            raise ValueError(f"a message of {request.size} bytes: gRPC takes {MAX_MESSAGE}; see Client.upload_frame")
+        return b"".join(request.parts)
+    return request.SerializeToString()
+
+
+def duration(seconds: float | None) -> duration_pb2.Duration | None:
+    if seconds is None:
+        return None
+    nanos = round(seconds * 1e9)
+    return duration_pb2.Duration(seconds=nanos // 10**9, nanos=nanos % 10**9)
+
+
+def seconds(d: duration_pb2.Duration) -> float:
+    return d.seconds + d.nanos / 1e9
+
+
+def enum_value(wrapper: Any, prefix: str, value: str | int | None, what: str) -> Any:
+    """The number of a name as users write it, such as "row-spans" for MASK_METHOD_ROW_SPANS."""
+    if value is None:
+        return 0
+    if isinstance(value, int) and not isinstance(value, enum.Enum):
+        return value
+    name = prefix + str(value).upper().replace("-", "_").removeprefix(prefix)
+    if name not in wrapper.keys():
+        raise ValueError(f"{what} {value!r}: want one of {', '.join(names(wrapper, prefix))}")
+    return int(wrapper.Value(name))
+
+
+def names(wrapper: Any, prefix: str) -> list[str]:
+    return [enum_name(wrapper, prefix, n) for n in wrapper.values() if n]
+
+
+def enum_name(wrapper: Any, prefix: str, number: int) -> str:
+    """The other way: "row-spans"; of a number that this version doesn't know, the number."""
+    try:
+        return str(wrapper.Name(number)).removeprefix(prefix).lower().replace("_", "-")
+    except ValueError:
+        return str(number)
+
+
+def floats(values: Iterable[float]) -> list[float]:
+    return [float(v) for v in values]

@@ -1,0 +1,538 @@
+"""Calls: what each gives, what it refuses, and how errors look."""
+
+import itertools
+import os
+import threading
+import time
+import types
+import warnings
+
+import numpy as np
+import pytest
+
+import polyscan
+from conftest import CHIP, ROOT, Daemon
+from polyscan import _base, _connection, _errors
+
+SQUARE = [(0, 0), (40, 0), (40, 30), (0, 30)]
+FRAME = np.arange(30 * 40, dtype=np.uint8).reshape(30, 40)
+
+
+def test_columns(client, board):
+    regions = {"U1": CHIP, "none": [(-9, -9), (-5, -9), (-5, -5)]}
+    r = client.reduce(board, regions, limits={"U1": ["red.mean in [35, 75]", "green.max < 3"]}, statistics="all",
+                      histogram=(8, 0, 256), percentiles=[50, 99], id="frame 7")  # fmt: skip
+    assert (len(r), r.names, r.channels) == (2, ["U1", "none"], ["red", "green", "blue"])
+    assert r.count.dtype == np.uint64 and r.count.tolist() == [21904, 0]
+    assert r.mean.shape == (2, 3) and r.histogram.shape == (2, 3, 8) and r.percentiles.shape == (2, 3, 2)
+    assert r.histogram_range == (0, 256) and r.percentile_levels == [50, 99]
+    assert r.histogram[0].sum(1).tolist() == [21904] * 3
+    assert np.isnan(r.mean[1]).all() and r.min[1].tolist() == [-1] * 3 and r.min_at[1].tolist() == [[-1, -1]] * 3
+    assert r["U1"].bounds.tolist() == [398, 270, 546, 418] and r["U1"].coverage == 1
+    assert r["U1"].percentiles[0].tolist() == [r["U1"].median[0], r["U1"].percentiles[0][1]]
+    assert (r.verdict, r.passed, r.failed, r.frame_id) == (polyscan.Verdict.FAIL, False, ["U1"], "frame 7")
+    first, second = r["U1"].limits
+    assert first.verdict == polyscan.Verdict.PASS and first.channel == "red" and 35 < first.value < 75
+    assert second.verdict == polyscan.Verdict.FAIL and second.reason
+    assert [x.name for x in r] == r.names and r[-1].name == "none" and "mean" in dir(r[0])
+    assert r.message.backend == r.backend == "cpu"
+    for bad in ("U9", 2):
+        with pytest.raises((KeyError, IndexError)):
+            r[bad]
+    with pytest.raises(ValueError):
+        r.mean[0] = 1
+
+
+def test_not_asked_for(client):
+    r = client.reduce(FRAME, {"all": SQUARE}, statistics=["mean"])
+    assert r.mean.shape == (1,) and r["all"].mean == FRAME.mean()
+    for name in ("median", "histogram", "percentiles", "max_at"):
+        with pytest.raises(AttributeError, match="was not asked for"):
+            getattr(r, name)
+
+
+def test_tables(client):
+    r = client.reduce(FRAME, {"all": SQUARE, "none": [(90, 90), (95, 90), (95, 95)]}, percentiles=[5], histogram=4)
+    table = r.to_pandas()
+    assert list(table.index) == ["all", "none"] and table.loc["all", "count"] == 1200
+    assert table.loc["all", "sum"] == FRAME.sum() and table["p5"].notna().tolist() == [True, False]
+    assert table["min"].isna().tolist() == [False, True]
+    assert str(r).splitlines()[1].split()[:3] == ["all", "NONE", "1200"]
+    page = r._repr_html_()
+    assert "data:image/png;base64," in page and "<td>all</td>" in page
+    colour = client.reduce(np.dstack([FRAME] * 3), {"all": SQUARE}).to_pandas()
+    assert colour.loc["all", "green_sum"] == FRAME.sum()
+
+
+def test_arrow(client, monkeypatch):
+    """Debian has no pyarrow: a stand-in says what it would be given."""
+    fake = types.SimpleNamespace(
+        table=lambda columns: columns, array=lambda v, mask: np.ma.masked_array(v, mask)  # noqa: E731
+    )
+    monkeypatch.setitem(__import__("sys").modules, "pyarrow", fake)
+    r = client.reduce(FRAME, {"all": SQUARE, "none": [(90, 90), (95, 90), (95, 95)]}, histogram=4)
+    columns = r.to_arrow()
+    assert columns["min"].tolist() == [0, None] and columns["histogram"][0].sum() == 1200
+
+
+def test_overlay(client, tmp_path):
+    import PIL.Image
+
+    path = ROOT / "testdata" / "board.png"
+    image = PIL.Image.open(path).convert("RGB")
+    for frame in (path, path.read_bytes(), image, np.asarray(image)):
+        overlay = client.reduce(frame, {"U1": CHIP}, limits="red.mean < 3").overlay(scale=1)
+        assert overlay.size == image.size and overlay.getpixel((450, 270)) == (230, 0, 0)
+        assert overlay.getpixel((9, 9)) == image.getpixel((9, 9))
+    flipped = np.ascontiguousarray(np.asarray(image)[:, :, ::-1])
+    assert client.reduce(flipped, {"U1": CHIP}, format="bgr").overlay(1).getpixel((9, 9)) == image.getpixel((9, 9))
+    gone = client.reduce(np.asarray(image).copy(), {"U1": CHIP})
+    assert gone.overlay(1).getpixel((0, 0)) == (255, 255, 255)  # a result keeps no frame
+
+
+def test_errors(client):
+    with pytest.raises(polyscan.InvalidArgument) as e:
+        client.reduce(FRAME, {"all": SQUARE}, limits="meen < 3")
+    assert isinstance(e.value, ValueError) and e.value.code == "INVALID_ARGUMENT"
+    assert e.value.fields[0].field == "inspection.region_set.regions[0].limits[0]" and "meen" in str(e.value)
+    assert "\n" not in str(e.value) and e.value.retry_after is None
+    with pytest.raises(polyscan.NotFound) as e:
+        client.reduce(FRAME, recipe="nothing")
+    assert isinstance(e.value, LookupError)
+    with pytest.raises(polyscan.InvalidArgument, match="PNG|image"):
+        client.reduce(b"no image", {"all": SQUARE})
+    with pytest.raises(polyscan.DeadlineExceeded) as e:
+        client.reduce(FRAME, {"all": SQUARE}, timeout=0)
+    assert isinstance(e.value, TimeoutError)
+
+
+def test_bad_arguments(client):
+    for frame, kind in (
+        (FRAME.astype(np.float32), TypeError), (FRAME.astype(np.int64), TypeError), (FRAME > 3, TypeError),
+        (np.zeros((3, 4, 2), np.uint8), TypeError), (np.zeros((0, 4), np.uint8), ValueError), (7, TypeError),
+        (np.zeros(5, np.uint8), TypeError), ("/nowhere.png", FileNotFoundError),
+        (polyscan.Frame(b"12", size=(2, 2), format="gray"), ValueError),
+        (polyscan.Frame(b"12", size=(2, 1)), ValueError),
+    ):  # fmt: skip
+        with pytest.raises(kind):
+            client.reduce(frame, {"all": SQUARE})
+    for options, kind in (
+        ({"format": "rgb"}, ValueError), ({"format": "purple"}, ValueError), ({"bits": 12}, ValueError),
+        ({"method": "guess"}, ValueError), ({"statistics": ["meen"]}, ValueError), ({"priority": "high"}, ValueError),
+        ({"recipe": "board"}, TypeError), ({"limits": {"U9": "mean < 3"}}, KeyError),
+    ):  # fmt: skip
+        with pytest.raises(kind):
+            client.reduce(FRAME, {"all": SQUARE}, **options)
+    for regions in (7, [7], {"all": [1, 2]}, {"all": np.zeros((3, 3))}, [object()]):
+        with pytest.raises((TypeError, ValueError)):
+            client.reduce(FRAME, regions)
+    with pytest.raises(TypeError):
+        client.reduce(FRAME)
+
+
+def test_regions(client):
+    shapely = pytest.importorskip("shapely.geometry")
+    ring = [(5, 5), (25, 5), (25, 25), (5, 25)]
+    hole = [(10, 10), (20, 10), (20, 20), (10, 20)]
+    with_hole = shapely.Polygon(ring, [hole])
+    two = shapely.MultiPolygon([with_hole, shapely.Polygon([(30, 0), (40, 0), (40, 10), (30, 10)])])
+    for regions, count in (
+        (ring, 400), (np.array(ring), 400), ([ring, hole], [400, 100]), ({"a": ring}, 400),
+        (shapely.Polygon(ring), 400),
+        (polyscan.Region("a", ring, hole), 300), (polyscan.Region("a", ring, hole[::-1], fill="nonzero"), 300),
+        (with_hole, 300), (two, 400), ([with_hole, two], [300, 400]), (with_hole.__geo_interface__, 300),
+        ({"type": "Feature", "properties": {"name": "x"}, "geometry": with_hole.__geo_interface__}, 300),
+        (polyscan.Region.rectangle("a", 5, 5, 25, 25, limits="mean > 1"), 400),
+    ):  # fmt: skip
+        assert client.reduce(FRAME, regions).count.tolist() == np.atleast_1d(count).tolist(), regions
+    kept = client.regions({"a": ring, "b": hole}, limits={"b": "mean > 1"})
+    assert kept["b"].limits == ["mean > 1"] and len(kept) == 2 and [r.name for r in kept] == ["a", "b"]
+    assert client.reduce(FRAME, kept).verdict == polyscan.Verdict.PASS
+
+
+def test_region_files(client, tmp_path):
+    """A file of each format gives the regions that the command line reads from it."""
+    folder = ROOT / "clients" / "regionfile" / "testdata"
+    for name in ("regions.json", "recipe.json", "labelme.json", "parts.geojson", "inkscape.svg", "illustrator.svg"):
+        by_path, by_bytes = client.regions(folder / name), client.regions((folder / name).read_bytes())
+        assert len(by_path) > 0 and by_path.message == by_bytes.message, name
+        assert client.regions(str(folder / name)) is client.regions(folder / name)
+    assert any("no area" in w for w in client.regions(folder / "labelme.json").warnings)
+    with pytest.raises(polyscan.RegionFileError, match="2 images"):
+        client.regions(folder / "coco.json")
+    assert len(client.regions(folder / "coco.json", image="1")) > 0
+    # The format that is read here, through the program as well.
+    own = client.regions(ROOT / "testdata" / "board.regions.json")
+    text = b'{"unknown": 1, "regions": ' + (ROOT / "testdata" / "board.regions.json").read_bytes() + b"}"
+    assert own.file is not None and client.regions(text).message == own.message and len(own) == 72
+    with pytest.raises(polyscan.RegionFileError):
+        client.regions(b"nothing")
+
+
+def test_mask(client):
+    m = client.mask({"a": SQUARE, "b": [(0, 0), (5, 0), (5, 5), (0, 5)]}, (50, 40), labels=True)
+    assert m.image.shape == (40, 50) and m.image.dtype == np.uint16 and m.counts.tolist() == [1200, 25]
+    assert [np.count_nonzero(m.image == i) for i in (1, 2)] == [1175, 25]
+    assert client.mask({"a": SQUARE}, like=FRAME).image.min() == 255
+    with pytest.raises(TypeError):
+        client.mask({"a": SQUARE})
+
+
+def test_stream(client):
+    frames = [FRAME + i for i in range(20)]
+    frames[7] = b"no image"
+    answers = list(client.stream(iter(frames), {"all": SQUARE}, window=3))
+    assert [a.sequence for a in answers] == list(range(20))
+    for i, a in enumerate(answers):
+        if i == 7:
+            assert isinstance(a.error, polyscan.InvalidArgument) and a.result is None
+        else:
+            assert a.result["all"].sum == frames[i].sum() and a.frame is frames[i] and a.error is None
+    with pytest.raises(polyscan.InvalidArgument):
+        list(client.stream(frames, {"all": SQUARE}, limits="meen < 3"))
+
+    def failing():
+        yield FRAME
+        raise OSError("the camera has gone")
+
+    got = []
+    with pytest.raises(OSError, match="camera"):
+        for a in client.stream(failing(), {"all": SQUARE}):
+            got.append(a)
+    assert len(got) == 1
+    before = threading.active_count()
+    for a in client.stream(itertools.repeat(FRAME), {"all": SQUARE}):
+        if a.sequence == 5:
+            break
+    del a
+    for _ in range(200):
+        if threading.active_count() <= before:
+            break
+        time.sleep(0.01)
+    assert threading.active_count() <= before
+
+    def slow():
+        yield FRAME
+        time.sleep(0.3)
+        yield FRAME
+
+    assert len(list(client.stream(slow(), {"all": SQUARE}, timeout=0.1))) == 2  # frames may take their time
+
+
+def test_resident(client, board):
+    with client.put_frame(board, id="b", idle=60) as kept:
+        assert client.get_frame(kept, touch=True).frame_id == "b"
+        assert kept.name in [f.name for f in client.frames()]
+        direct, resident = client.reduce(board, {"U1": CHIP}), client.reduce(kept, {"U1": CHIP})
+        assert direct.sum.tolist() == resident.sum.tolist()
+    with pytest.raises(polyscan.NotFound) as e:
+        client.reduce(kept, {"U1": CHIP})
+    assert e.value.reason == "FRAME_RELEASED"
+    kept.release()
+    pieces = [memoryview(FRAME.tobytes())[i : i + 100] for i in range(0, 1200, 100)]
+    with client.upload_frame(pieces, (40, 30)) as kept:
+        assert client.reduce(kept, {"all": SQUARE})["all"].sum == FRAME.sum()
+    big = np.random.default_rng(1).integers(0, 4096, (1100, 1000), np.uint16)
+    with client.upload_frame(big, (1000, 1100), "gray16", bits=12) as kept:
+        assert client.reduce(kept, {"all": [(0, 0), (1000, 0), (1000, 1100), (0, 1100)]})["all"].sum == big.sum()
+
+
+def test_recipes(programs, tmp_path):
+    with polyscan.connect(server_args=["--recipes", str(tmp_path)]) as client:
+        stored = client.put_recipe("board", {"all": SQUARE}, limits="mean > 1", description="d", statistics=["mean"])
+        assert stored.version == 1
+        with pytest.raises(polyscan.Aborted):
+            client.put_recipe("board", {"all": SQUARE}, expected_version=0)
+        client.put_recipe("board", {"all": SQUARE}, limits="mean < 1", expected_version=1)
+        assert client.reduce(FRAME, recipe="board").verdict == polyscan.Verdict.FAIL
+        assert client.reduce(FRAME, recipe="board@1").passed
+        assert client.get_recipe("board@1").description == "d"
+        assert [(r.name, r.version) for r in client.recipes(all_versions=True)] == [("board", 1), ("board", 2)]
+        assert client.recipe_regions("board")["all"].limits == ["mean < 1"]
+        with pytest.raises(ValueError):
+            client.delete_recipe("board")
+        assert client.delete_recipe("board@1") == 1 and client.delete_recipe("board", all_versions=True) == 1
+
+
+def test_lowpoly(client, board):
+    low = client.lowpoly(board, vertices=300, svg=True, seed=3)
+    assert low.picture.shape == board.shape and low.mesh.points.shape[0] == 300 and low.svg.startswith("<")
+    assert low.mesh.triangles.max() < 300 and len(low.mesh.colors) == len(low.mesh.triangles)
+    edges = client.lowpoly(board, vertices=300, stage="edges", mesh=False)
+    assert edges.picture.ndim == 2 and edges.mesh is None
+    with pytest.raises(TypeError, match="no option"):
+        client.lowpoly(board, vertexes=300)
+    video = list(client.lowpoly_stream([board] * 3, vertices=200, mesh=True))
+    assert len(video) == 3
+    np.testing.assert_array_equal(video[0].result.picture, video[2].result.picture)
+
+
+def test_points(client):
+    points = np.random.default_rng(2).permutation(200 * 200)[:500]
+    points = np.stack([points % 200, points // 200], 1)
+    t = client.triangulate(points)
+    a, b, c = (points[t.triangles[:, k]].astype(np.int64) for k in range(3))
+    doubled = (b - a)[:, 0] * (c - a)[:, 1] - (b - a)[:, 1] * (c - a)[:, 0]
+    assert (doubled > 0).all() and t.message.points == 500
+    other = client.triangulate(points, route="voronoi")
+    assert set(map(tuple, t.triangles)) == set(map(tuple, other.triangles))
+    labels = client.voronoi(points, (200, 200))
+    y, x = np.mgrid[:200, :200]
+    distance = (x.ravel()[:, None] - points[:, 0]) ** 2 + (y.ravel()[:, None] - points[:, 1]) ** 2
+    np.testing.assert_array_equal(labels.ravel(), distance.argmin(1))
+    for bad in ([[0.5, 1], [2, 3]], [[1 << 40, 1]], [1, 2, 3]):
+        with pytest.raises(ValueError):
+            client.triangulate(bad)
+    assert client.triangulate([]).triangles.shape == (0, 3)
+
+
+def test_diffusion(client, board):
+    pixels = [(0, 0, 255, 0, 0), (39, 29, 0, 0, 255)]
+    s = client.diffuse(size=(40, 30), pixels=pixels)
+    assert s.picture.shape == (30, 40, 3) and s.converged and s.picture[0, 0].tolist() == [255, 0, 0]
+    last = list(client.diffuse_progressively(size=(40, 30), pixels=pixels))[-1]
+    assert last.last and np.array_equal(last.picture, s.picture)
+    curve = polyscan.Curve([(5, 15), (15, 5), (25, 25), (35, 15)], left=(200, 10, 10), right=[(0, 10, 10, 200)], id="c")
+    drawn = client.diffuse([curve], size=(40, 30), tolerance=0.1).picture
+    frame = np.zeros((30, 40, 4), np.uint8)
+    frame[10:20, 10] = frame[10:20, 30] = (7, 9, 11, 255)
+    assert (client.diffuse(frame=frame).picture == (7, 9, 11)).all()
+    with client.edit([curve], size=(40, 30)) as canvas:
+        assert np.array_equal(canvas.picture().picture, client.diffuse([curve], size=(40, 30)).picture)
+        canvas.recolor_curve("c", left=(0, 0, 0), right=(0, 0, 0))
+        assert not canvas.picture().picture.any()
+        canvas.move_curve("nothing", 1, 1)
+        with pytest.raises(polyscan.Error):
+            canvas.picture()
+        canvas.put_pixels([(3, 3, 255, 255, 255)])
+        assert canvas.picture().picture[3, 3].tolist() == [255] * 3
+        canvas.close_send()
+        assert all(e.edits <= 4 for e in canvas)
+    assert drawn.shape == (30, 40, 3)
+    assert s.estimate <= 0.25
+    s = client.diffuse([curve], size=(40, 30), method="naive", threshold=0.5)
+    assert s.message.error_unknown and np.isnan(s.estimate) and s.message.global_difference > 0
+    s = client.diffuse([curve], size=(40, 30), method="naive", threshold=0.5, measure_error=True)
+    assert not s.message.error_unknown and s.estimate > 0
+    filled = client.fill(board, {"U1": CHIP})
+    assert filled.filled_pixels == 21904 and filled.picture.shape == board.shape
+    outside = np.ones(board.shape[:2], bool)
+    outside[270:418, 398:546] = False
+    assert np.array_equal(filled.picture[outside], board[outside])
+    assert np.array_equal(client.fill(board, mask=~outside).picture, filled.picture)
+    kept = client.fill(board, {"U1": CHIP}, keep=True)
+    assert kept.picture is None and client.reduce(kept.kept, {"U1": CHIP})["U1"].count == 21904
+    kept.kept.release()
+    kept = client.fill(board, {"U1": CHIP}, keep=True, idle=7).kept
+    assert kept and 0 < kept.message.expires_at.seconds - kept.message.created_at.seconds <= 8
+    kept.release()
+    for call in (client.fill, client.background):
+        with pytest.raises(TypeError, match="keep is missing"):
+            call(board, {"U1": CHIP}, idle=7)
+        with pytest.raises(ValueError, match="method 'quick': want one of"):
+            call(board, {"U1": CHIP}, mask_method="quick")
+    assert np.array_equal(client.fill(board, {"U1": CHIP}, mask_method="row-spans").picture, filled.picture)
+    b = client.background(board, {"U1": CHIP})
+    assert np.array_equal(b.background, filled.picture) and (b.residual[outside] == 128).all()
+
+
+def test_shared_memory(client, programs):
+    a = client.frame((500, 400), np.uint16)
+    a[:] = 7
+    assert client.shared_memory and a.shape == (500, 400) and a.dtype == np.uint16
+    assert client.reduce(a, {"all": [(0, 0), (400, 0), (400, 500), (0, 500)]})["all"].sum == 7 * 200_000
+    leases = len(client._memory._leases)
+    for _ in range(50):  # slots come round again
+        client.frame((500, 400), np.uint16)[:] = 1
+    assert len(client._memory._leases) == leases
+    many = [client.frame((500, 400), np.uint16) for _ in range(9)]
+    for i, m in enumerate(many):
+        m[:] = i
+    for i, m in enumerate(many):
+        assert client.reduce(m, {"all": SQUARE})["all"].mean == i
+    kept = many[3][10:20, 10:20]
+    del many
+    for _ in range(20):
+        client.frame((500, 400), np.uint16)[:] = 99
+    assert (kept == 3).all()  # a view keeps the slot
+
+
+def test_shared_memory_elsewhere(tcp):
+    with polyscan.connect(tcp) as remote:
+        a = remote.frame((300, 400))
+        a[:] = 5
+        assert not remote.shared_memory and remote.reduce(a, {"all": SQUARE})["all"].mean == 5
+    with pytest.raises(polyscan.FailedPrecondition):
+        with polyscan.connect(tcp, shared_memory=True) as remote:
+            remote.frame((300, 400))
+    with pytest.raises(ValueError):
+        polyscan.connect("example.com", shared_memory=True)
+
+
+def test_lease_ends_with_the_server(tmp_path):
+    with Daemon("--shm-socket", str(tmp_path / "s")) as d:
+        with polyscan.connect(d.address) as c:
+            a = c.frame((300, 400))
+            a[:] = 5
+            d.kill()
+            d.start()
+            assert c.reduce(a, {"all": SQUARE})["all"].mean == 5  # it travels, or is copied to a new lease
+            assert (a == 5).all()
+
+
+def test_retry(tmp_path):
+    """A call that may be sent again waits for a server that comes back; one that may not doesn't."""
+    with Daemon("--recipes", str(tmp_path)) as d:
+        with polyscan.connect(d.address) as c:
+            d.kill()
+            with pytest.raises(polyscan.Unavailable):
+                c.put_recipe("a", {"all": SQUARE})
+            threading.Timer(0.5, d.start).start()
+            assert c.reduce(FRAME, {"all": SQUARE}, timeout=20)["all"].count == 1200
+            d.kill()
+            began = time.monotonic()
+            with pytest.raises(polyscan.Error) as e:
+                c.reduce(FRAME, {"all": SQUARE}, timeout=0.5)
+            assert e.value.code in ("UNAVAILABLE", "DEADLINE_EXCEEDED") and time.monotonic() - began < 5
+            d.start()
+
+
+def test_retry_rules():
+    now = [0.0]
+    full = polyscan.ResourceExhausted("full", code="RESOURCE_EXHAUSTED", retry_after=0.7)
+    assert _connection.Retry(False, 10, lambda: now[0]).pause(full) >= 0.7
+    assert _connection.Retry(True, 0.5, lambda: now[0]).pause(full) is None
+    assert _connection.Retry(True, 10, lambda: now[0]).pause(polyscan.ResourceExhausted("never")) is None
+    gone = polyscan.Unavailable("gone")
+    assert _connection.Retry(True, 10, lambda: now[0]).pause(gone) < 0.1
+    assert _connection.Retry(False, 10, lambda: now[0]).pause(gone) is None
+    assert _connection.Retry(True, None, lambda: now[0]).pause(polyscan.Internal("x")) is None
+
+
+def test_status_details():
+    from polyscan.rpc import error_details_pb2, status_pb2
+
+    status = status_pb2.Status(code=8, message="no room")
+    for name, m in (
+        ("RetryInfo", error_details_pb2.RetryInfo(retry_delay={"seconds": 1, "nanos": 500_000_000})),
+        ("QuotaFailure", error_details_pb2.QuotaFailure(violations=[{"subject": "memory", "description": "9 of 8"}])),
+        ("ErrorInfo", error_details_pb2.ErrorInfo(reason="DEVICE_MEMORY", metadata={"needed": "9"})),
+    ):
+        status.details.add(type_url=f"type.googleapis.com/google.rpc.{name}", value=m.SerializeToString())
+    e = _errors.from_status(status)
+    assert isinstance(e, polyscan.ResourceExhausted) and e.retry_after == 1.5 and e.reason == "DEVICE_MEMORY"
+    assert str(e) == "RESOURCE_EXHAUSTED: no room; memory: 9 of 8 (retry in 1.5 s)" and e.metadata == {"needed": "9"}
+    assert type(_errors.from_status(status_pb2.Status(code=99))) is polyscan.Error
+
+
+def test_addresses():
+    for given, want in {
+        "h": ("h:7465", False), "h:1": ("h:1", False), ":7465": ("localhost:7465", True), "::1": ("[::1]:7465", True),
+        "[fe80::1]:9": ("[fe80::1]:9", False), "127.0.0.1": ("127.0.0.1:7465", True), "unix:/x": ("unix:/x", True),
+    }.items():  # fmt: skip
+        assert _connection.resolve(given) == want
+    for bad in ("", "h:", "h:x", "h:70000", "https://h:1", "http://h"):
+        with pytest.raises(ValueError):
+            _connection.resolve(bad)
+
+
+def test_tokens(tmp_path):
+    tokens = tmp_path / "tokens"
+    tokens.write_text("# comment\n\ncertificate=plc\nsecret-token-of-the-line-3 name=line-3 role=run\n")
+    with Daemon("--token-file", str(tokens), "--shm-socket", str(tmp_path / "s")) as d:
+        with pytest.raises(polyscan.Unauthenticated):
+            polyscan.connect(d.address)
+        for how in ({"token": "secret-token-of-the-line-3"}, {"token_file": tokens}):
+            with polyscan.connect(d.address, **how) as c:
+                a = c.frame((300, 400))
+                a[:] = 1
+                assert c.shared_memory and c.reduce(a, {"all": SQUARE})["all"].mean == 1
+                assert len(list(c.stream([FRAME], {"all": SQUARE}))) == 1
+    with pytest.raises(ValueError, match="plain text"):
+        polyscan.connect("example.com", token="t")
+
+
+def test_tls(tmp_path):
+    import subprocess
+
+    command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
+               "-keyout", "key.pem", "-out", "cert.pem", "-days", "2", "-subj", "/CN=line3",
+               "-addext", "subjectAltName=DNS:line3"]  # fmt: skip
+    subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
+    with Daemon("--tls-cert", str(tmp_path / "cert.pem"), "--tls-key", str(tmp_path / "key.pem")) as d:
+        tls = polyscan.TLS(ca=tmp_path / "cert.pem", server_name="line3")
+        with polyscan.connect(d.address, tls=tls) as c:
+            assert c.reduce(FRAME, {"all": SQUARE})["all"].count == 1200
+        with pytest.raises(polyscan.Error):
+            polyscan.connect(d.address, timeout=1)
+    with pytest.raises(ValueError):
+        polyscan.TLS(cert="a").credentials()
+
+
+def test_versions():
+    assert _base.compare("0.1.0", "(devel)") == "" and _base.compare("0.1.0", "v0.1.9") == ""
+    assert _base.compare("1.2.0", "v1.9.0") == "" and "update the server" in _base.compare("0.2.0", "v0.1.0")
+    assert "update the client" in _base.compare("1.0.0", "v2.0.0")
+    assert _base.compare("0.1.0", "v0.0.0-20260819154853-08b0e4226688") == ""
+
+
+def test_own_server(programs):
+    with pytest.raises(polyscan.ProgramNotFound):
+        polyscan.connect(server="/nowhere/polyscand")
+    with pytest.raises(polyscan.Unavailable, match="no-such-flag"):
+        polyscan.connect(server_args=["--no-such-flag"])
+    c = polyscan.connect()
+    process, folder = c._server.process, c.address.removeprefix("unix:").rsplit("/", 1)[0]
+    assert os.path.isdir(folder)
+    c.close()
+    c.close()
+    assert process.poll() is not None and not os.path.exists(folder)
+
+
+def test_raw_stubs(client):
+    """What has no method is within reach."""
+    from polyscan.v1 import device_pb2, device_pb2_grpc
+
+    stub = device_pb2_grpc.DeviceServiceStub(client.channel)
+    assert stub.GetDevice(device_pb2.GetDeviceRequest()).backend == client.device().backend == "cpu"
+    assert not hasattr(polyscan, "__main__") and __import__("importlib").util.find_spec("polyscan.__main__") is None
+
+
+def test_watch(programs, tmp_path):
+    with Daemon("--recipes", str(tmp_path)) as d, polyscan.connect(d.address, name="camera-3") as c:
+        seen, ready = [], threading.Event()
+
+        def look():
+            for m in c.watch(kinds=["verdict", "recipe"], numbers="all", heartbeat=0.1):
+                seen.append(m)
+                ready.set()
+                if sum(s.WhichOneof("event") == "verdict" for s in seen) == 3:
+                    return
+
+        watcher = threading.Thread(target=look)
+        watcher.start()
+        assert ready.wait(10)
+        c.reduce(FRAME, {"all": SQUARE}, limits="mean > 1", part_id="B-7", id="one")
+        r = c.reduce(polyscan.Frame(FRAME, part_id="B-8"), {"all": SQUARE}, limits="mean < 1")
+        assert r.part_id == "B-8"
+        for _ in range(100):
+            if sum(m.WhichOneof("event") == "verdict" for m in seen) == 2:
+                break
+            time.sleep(0.1)
+        d.kill()
+        d.start()
+        while watcher.is_alive():  # it comes back by itself
+            c.reduce(FRAME, {"all": SQUARE}, limits="mean < 1", part_id="B-9")
+            watcher.join(0.2)
+    verdicts = [m.verdict for m in seen if m.WhichOneof("event") == "verdict"]
+    assert [v.part_id for v in verdicts] == ["B-7", "B-8", "B-9"] and verdicts[0].name == "camera-3"
+    assert verdicts[0].results[0].count == 1200 and verdicts[1].verdict == 2
+    assert [m.WhichOneof("event") for m in seen].count("started") == 2
+    with Daemon() as d, polyscan.connect(d.address) as c:
+        watch = c.watch(outage=0.2)
+        assert next(watch).started.device.available
+        d.kill()
+        with pytest.raises(polyscan.Unavailable):
+            list(watch)
+        with pytest.raises(ValueError):
+            next(c.watch(kinds=["gossip"]))

@@ -1,0 +1,169 @@
+"""Numbers: equal to NumPy's for the mask that the server returns, for all formats and strides; and to the command
+line's, which is the Go client."""
+
+import json
+import os
+import subprocess
+
+import numpy as np
+import pytest
+
+import polyscan
+from conftest import ROOT, amount
+
+FORMATS = ["gray", "gray16", "rgb", "bgr", "rgba"]
+
+
+def named(format):
+    """What a caller says of an array's format."""
+    return None if format.startswith("gray") else format
+
+
+def random_frame(rng, format):
+    """An array of a format with random size and strides, its bits, and its samples with red first."""
+    h, w = int(rng.integers(1, 48)), int(rng.integers(1, 48))
+    channels = {"gray": 1, "gray16": 1, "rgb": 3, "bgr": 3, "rgba": 4}[format]
+    bits = int(rng.choice([10, 12, 14, 16])) if format == "gray16" else None
+    kind = np.dtype(str(rng.choice(["<u2", ">u2"]))) if bits else np.dtype(np.uint8)
+    n = 2 * max(h, w) + 3
+    shape = (n, n) + ((channels,) if channels > 1 or rng.integers(4) == 0 else ())
+    whole = rng.integers(0, 1 << (bits or 8), shape).astype(kind)
+    y, x = int(rng.integers(0, 3)), int(rng.integers(0, 3))
+    a = [
+        lambda: np.ascontiguousarray(whole[:h, :w]),
+        lambda: whole[y : y + h, x : x + w],  # rows apart
+        lambda: whole[y : y + h][:, : 2 * w : 2],  # columns apart
+        lambda: whole[: 2 * h : 2, x : x + w],  # every other row
+        lambda: whole[y : y + h, x : x + w][::-1],  # upside down
+        lambda: whole[y : y + h, x : x + w][:, ::-1],
+        lambda: np.asfortranarray(whole[:h, :w]),
+        lambda: whole[:w, :h].swapaxes(0, 1),
+    ][int(rng.integers(8))]()
+    samples = a.reshape(a.shape[0], a.shape[1], -1).astype(np.int64)
+    return a, bits, samples[:, :, ::-1] if format == "bgr" else samples
+
+
+def random_regions(rng, shape):
+    h, w = shape[:2]
+    out = {}
+    for i in range(int(rng.integers(1, 4))):
+        xy = rng.uniform((-4, -4), (w + 4, h + 4), (int(rng.integers(3, 8)), 2))
+        out[f"r{i}"] = [np.round(xy), xy, np.round(xy * 2) / 2][int(rng.integers(3))]
+    return out
+
+
+def check(result, masks, samples, what):
+    """Compare all integers, and what derives from them, with NumPy's."""
+    several = samples.shape[2] > 1
+    for i, inside in enumerate(masks):
+        chosen = samples[inside]
+        got = result[i]
+        assert got.count == len(chosen), what
+        if len(chosen) == 0:
+            assert np.all(got.min == -1) and np.all(np.isnan(got.mean)) and np.all(got.sum == 0), what
+            continue
+        pick = (lambda v: v) if several else (lambda v: v[0])
+        np.testing.assert_array_equal(got.sum, pick(chosen.sum(0)), what)
+        np.testing.assert_array_equal(got.sum_of_squares, pick((chosen**2).sum(0)), what)
+        np.testing.assert_array_equal(got.min, pick(chosen.min(0)), what)
+        np.testing.assert_array_equal(got.max, pick(chosen.max(0)), what)
+        np.testing.assert_array_equal(got.median, pick(np.median(chosen, 0)), what)
+        np.testing.assert_allclose(got.mean, pick(chosen.mean(0)), rtol=1e-13)
+        np.testing.assert_allclose(got.variance, pick(chosen.var(0)), rtol=1e-9, atol=1e-9)
+        for c in range(samples.shape[2]):
+            histogram = got.histogram[c] if several else got.histogram
+            counts = np.bincount(chosen[:, c], minlength=len(histogram))
+            np.testing.assert_array_equal(histogram, counts, what)
+            assert (got.distinct[c] if several else got.distinct) == np.count_nonzero(counts), what
+            assert (got.mode[c] if several else got.mode) == np.argmax(counts), what
+            y, x = np.nonzero(inside & (samples[:, :, c] == chosen[:, c].max()))
+            assert tuple(got.max_at[c] if several else got.max_at) == (x[0], y[0]), what
+
+
+def masks_of(client, regions, shape):
+    """The pixels of each region, as the server draws them."""
+    size = (shape[1], shape[0])
+    return [client.mask({name: xy}, size).image != 0 for name, xy in regions.items()]
+
+
+def test_random(client, tcp, rng):
+    with polyscan.connect(tcp) as remote:
+        for i in range(amount(300, 10_000)):
+            format = FORMATS[i % len(FORMATS)]
+            a, bits, samples = random_frame(rng, format)
+            regions = random_regions(rng, a.shape)
+            c = (client, remote)[i % 2]
+            result = c.reduce(a, regions, format=named(format), bits=bits, statistics="all", histogram=True)
+            what = f"case {i}: {format} {a.shape} {a.strides} {a.dtype} {bits} {regions}"
+            check(result, masks_of(client, regions, a.shape), samples, what)
+
+
+def test_shared_strides(client, rng):
+    """Views of an array in shared memory go without a copy, whatever their rows are apart."""
+    whole = client.frame((100, 120, 3))
+    whole[:] = rng.integers(0, 256, whole.shape)
+    assert client.shared_memory
+    region = {"all": [(0, 0), (500, 0), (500, 500), (0, 500)]}
+    copied = (whole[::-1], whole[:, ::2], whole[:, ::-1])
+    for a in (whole, whole[10:90, 20:70], whole[::3], whole[:1], whole[:, :1], whole[5:6, 7:8], *copied):
+        if not any(a is c for c in copied):
+            assert client._encode(a, "bgr").message().WhichOneof("source") == "shared", a.strides
+        result = client.reduce(a, region, format="bgr", histogram=True, statistics="all")
+        check(result, [np.ones(a.shape[:2], bool)], a[:, :, ::-1].astype(np.int64), str(a.strides))
+
+
+def test_comparator(client, rng):
+    """check can fail."""
+    a, regions = rng.integers(0, 256, (20, 20), np.uint8), {"all": [(0, 0), (20, 0), (20, 20), (0, 20)]}
+    result = client.reduce(a, regions, histogram=True, statistics="all")
+    samples = a[:, :, None].astype(np.int64)
+    check(result, [np.ones((20, 20), bool)], samples, "")
+    samples[3, 4] ^= 1
+    with pytest.raises(AssertionError):
+        check(result, [np.ones((20, 20), bool)], samples, "")
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_go_client(client, rng, tmp_path, format):
+    """The same frame and regions through the command line give the same report."""
+    compared = 0
+    for i in range(amount(3, 40)):
+        a, bits, _ = random_frame(rng, format)
+        regions = random_regions(rng, a.shape)
+        a = np.ascontiguousarray(a.astype("<u2") if bits else a)
+        (tmp_path / "frame.raw").write_bytes(a.tobytes())
+        own = [{"name": n, "rings": [np.asarray(xy).tolist()]} for n, xy in regions.items()]
+        (tmp_path / "regions.json").write_text(json.dumps(own))
+        kind = {"gray": "gray8", "gray16": "gray16le", "rgb": "rgb8", "bgr": "bgr8", "rgba": "rgba8"}[format]
+        command = [os.environ["POLYSCAN_PROGRAM"], "reduce", "frame.raw", "--raw", f"{a.shape[1]}x{a.shape[0]}:{kind}"]
+        command += ["-r", "regions.json", "--json", "--stats", "all"] + (["--bits", str(bits)] if bits else [])
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+        assert done.returncode in (0, 1), done.stderr
+        got = client.reduce(a, regions, format=named(format), bits=bits, statistics="all")
+        for j, region in enumerate(json.loads(done.stdout)["regions"]):
+            assert region["count"] == got.count[j]
+            for c, channel in enumerate(region["channels"]):
+                for name in ("sum", "sum_of_squares", "min", "max", "mean", "variance", "median", "mode", "distinct"):
+                    if region["count"] and channel.get(name) is not None:
+                        column = np.asarray(getattr(got, name)).reshape(len(got), -1)
+                        assert channel[name] == column[j, c], (i, name, regions)
+                        compared += 1
+    assert compared > 20
+
+
+def test_files(client):
+    """A file by its path, its bytes, as an image of Pillow and as an array gives the same numbers."""
+    import PIL.Image
+
+    path = ROOT / "testdata" / "board.png"
+    regions = ROOT / "testdata" / "board.regions.json"
+    whole = PIL.Image.open(path).convert("RGB")
+    ways = [path, str(path), path.read_bytes(), whole, np.asarray(whole), memoryview(np.asarray(whole))]
+    ways.append(polyscan.Frame(whole.tobytes(), size=whole.size, format="rgb"))
+    results = [client.reduce(w, regions) for w in ways]
+    for r in results[1:]:
+        np.testing.assert_array_equal(r.sum, results[0].sum)
+        np.testing.assert_array_equal(r.verdicts, results[0].verdicts)
+    assert len(results[0]) == 72 and len(results[0].failed) == 2
+    bgr = np.asarray(whole)[:, :, ::-1]
+    np.testing.assert_array_equal(client.reduce(bgr, regions, format="bgr").sum, results[0].sum)
