@@ -121,7 +121,7 @@ func hold[T kernels.Elem](r *kernels.Resident[T], release *[]func()) (kernels.Bu
 
 // render keeps the set-up and the picture where it is told to, and else takes memory of the job for them.
 func (c *Canvas) render(ctx context.Context, d *Drawing, to *Target, opts *Options, keep bool) (*Solution, error) {
-	w, err := newWork(c.dev, d)
+	w, err := newWork(d, opts.method())
 	if err != nil {
 		return nil, err
 	}
@@ -287,7 +287,8 @@ func (p *painter) paint(q *kernels.Queue, x kernels.Buffer[float32]) (kernels.Bu
 func (s *solve) sofar(status driver.DiffusionStatus, start time.Time) *Solution {
 	out := &Solution{
 		Cycles: int(status.Cycles), Converged: status.Converged != 0,
-		Estimate: status.Estimate, Residual: status.Residual,
+		Stopped: s.stopped, Estimate: status.Estimate, Residual: status.Residual,
+		ErrorUnknown: s.opts.Threshold > 0 && s.reference == nil, Difference: status.Difference, Fall: status.Fall,
 		FixedPixels: int(s.counts.Fixed), VoidPixels: int(s.counts.Void), SetupKept: s.kept,
 		Timing: kernels.Timing{Backend: s.dev.Info().Backend, Compute: time.Since(start)},
 	}

@@ -60,7 +60,6 @@ type Drawing struct {
 	// Flags and Values are what is given besides, under the curves, as of a [Problem]; nil where there is nothing.
 	Flags  []uint8
 	Values []float32
-	Method Method
 }
 
 // flatness is by how much lines may be off a curve, in units of 1/256 px, and pieceLength how long they may be: the
@@ -80,10 +79,10 @@ type strokes struct {
 	barriers bool // edges may be blocked
 }
 
-// Check returns what is wrong with a drawing, an [*kernels.InvalidError], or nil. That nothing is given shows only when
-// it is drawn.
-func (d *Drawing) Check() error {
-	_, _, err := d.check()
+// Check returns what is wrong with a drawing that m is to solve, an [*kernels.InvalidError], or nil. That nothing is
+// given shows only when it is drawn.
+func (d *Drawing) Check(m Method) error {
+	_, _, err := d.check(m)
 	return err
 }
 

@@ -100,8 +100,7 @@ func TestMethods(t *testing.T) {
 	exact := s.Exact()
 	for m := diffusion.Naive; m <= diffusion.VariableStencil; m++ {
 		p := problem(s)
-		p.Method = m
-		got, err := diffusion.Solve(context.Background(), d, p, nil)
+		got, err := diffusion.Solve(context.Background(), d, p, &diffusion.Options{Method: m})
 		if err != nil {
 			t.Errorf("%v: %v", m, err)
 			continue
@@ -224,17 +223,17 @@ func TestRefusals(t *testing.T) {
 			p.Flags[5] = 0x81
 		}},
 		{"flags = no pixel fixed: at least one", func(p *diffusion.Problem, _ *diffusion.Options) { clear(p.Flags) }},
-		{"method = 5: must be 0 to", func(p *diffusion.Problem, _ *diffusion.Options) { p.Method = 5 }},
-		{"method = VARIABLE_STENCIL: looks across edges", func(p *diffusion.Problem, _ *diffusion.Options) {
-			p.Method = diffusion.VariableStencil
+		{"method = 5: must be 0 to", func(_ *diffusion.Problem, o *diffusion.Options) { o.Method = 5 }},
+		{"method = VARIABLE_STENCIL: looks across edges", func(p *diffusion.Problem, o *diffusion.Options) {
+			o.Method = diffusion.VariableStencil
 			p.Flags[3] |= diffusion.BlockDown
 		}},
 		{"method = MULTIGRID: needs edges that are open both ways", func(p *diffusion.Problem, _ *diffusion.Options) {
 			p.Flags[3] |= diffusion.ShutLeft
 		}},
 		{"method = VARIABLE_STENCIL: looks across edges, and some are open one way",
-			func(p *diffusion.Problem, _ *diffusion.Options) {
-				p.Method = diffusion.VariableStencil
+			func(p *diffusion.Problem, o *diffusion.Options) {
+				o.Method = diffusion.VariableStencil
 				p.Flags[3] |= diffusion.ShutLeft
 			}},
 		{"channels = 0: must be 1 to 4", func(p *diffusion.Problem, _ *diffusion.Options) { p.Channels = 0 }},
@@ -368,28 +367,28 @@ func TestSolveLargest(t *testing.T) {
 	rng := seed.New(t, 7, 7)
 	for k := range 60 {
 		w, h := 1+rng.IntN(60), 1+rng.IntN(60)
-		p := &diffusion.Problem{Width: w, Height: h, Flags: make([]uint8, w*h),
-			Method: diffusion.Method(k % 5), Channels: 1}
+		p := &diffusion.Problem{Width: w, Height: h, Flags: make([]uint8, w*h), Channels: 1}
+		m := diffusion.Method(k % 5)
 		for i := range p.Flags {
 			if i == 0 || rng.IntN(10) == 0 {
 				p.Flags[i] = diffusion.Fixed
 			}
-			if k%2 == 0 && p.Method != diffusion.VariableStencil && rng.IntN(5) == 0 {
+			if k%2 == 0 && m != diffusion.VariableStencil && rng.IntN(5) == 0 {
 				p.Flags[i] |= diffusion.BlockDown
 			}
 			p.Values = append(p.Values, diffusion.MaxValue*float32(1-2*rng.IntN(2)))
 		}
-		s, err := diffusion.Solve(t.Context(), dev, p, &diffusion.Options{MaxCycles: 20})
+		s, err := diffusion.Solve(t.Context(), dev, p, &diffusion.Options{Method: m, MaxCycles: 20})
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, v := range append(s.Values, s.Estimate, s.Residual) {
 			if math.IsNaN(float64(v)) || math.IsInf(float64(v), 0) {
-				t.Fatalf("%dx%d by %v: %v; estimate %v, residual %v", w, h, p.Method, v, s.Estimate, s.Residual)
+				t.Fatalf("%dx%d by %v: %v; estimate %v, residual %v", w, h, m, v, s.Estimate, s.Residual)
 			}
 		}
 		p.Values[0] = math.Nextafter32(diffusion.MaxValue, 2*diffusion.MaxValue)
-		if _, err := diffusion.Solve(t.Context(), dev, p, nil); err == nil {
+		if _, err := diffusion.Solve(t.Context(), dev, p, &diffusion.Options{Method: m}); err == nil {
 			t.Error("more than the largest value is taken")
 		}
 	}

@@ -14,7 +14,7 @@ import (
 // the solution has the drawing's channels. opts.Start, where there is one, is of a picture before it was blurred, with
 // one more plane, of deviations divided by 100 px, where curves are blurred.
 func SolveDrawing(ctx context.Context, dev *kernels.Device, d *Drawing, opts *Options) (*Solution, error) {
-	w, err := newWork(dev, d)
+	w, err := newWork(d, opts.method())
 	if err != nil {
 		return nil, err
 	}
@@ -53,8 +53,8 @@ type work struct {
 	values        []float32 // in planes of the drawing's channels
 }
 
-func newWork(dev *kernels.Device, d *Drawing) (*work, error) {
-	w, all, err := d.check()
+func newWork(d *Drawing, m Method) (*work, error) {
+	w, all, err := d.check(m)
 	if err == nil && len(d.Curves) == 0 && all&Fixed == 0 {
 		err = errNothingDrawn(d)
 	}
@@ -65,7 +65,7 @@ func newWork(dev *kernels.Device, d *Drawing) (*work, error) {
 }
 
 // check returns the work, and all flags that there are under the curves.
-func (d *Drawing) check() (_ *work, all uint8, _ error) {
+func (d *Drawing) check(m Method) (_ *work, all uint8, _ error) {
 	if err := kernels.CheckSize(d.Width, d.Height); err != nil {
 		return nil, 0, err
 	}
@@ -88,7 +88,7 @@ func (d *Drawing) check() (_ *work, all uint8, _ error) {
 		}
 	}
 	w.barriers = w.barriers || all&driver.DiffusionBlocks != 0
-	w.grid, err = gridOf(d.Width, d.Height, d.Method, w.barriers, all&driver.DiffusionShuts != 0)
+	w.grid, err = gridOf(d.Width, d.Height, m, w.barriers, all&driver.DiffusionShuts != 0)
 	return w, all, err
 }
 

@@ -363,10 +363,6 @@ func TestDrawingRefusals(t *testing.T) {
 		{"width = 0: must be", func(d *diffusion.Drawing) { d.Width = 0 }},
 		{"channels = 5: must be 1 to 4", func(d *diffusion.Drawing) { d.Channels = 5 }},
 		{"channels = 4: must be at most 3 where a curve is blurred", func(d *diffusion.Drawing) { d.Channels = 4 }},
-		{"method = 9: must be", func(d *diffusion.Drawing) { d.Method = 9 }},
-		{"method = VARIABLE_STENCIL: looks across", func(d *diffusion.Drawing) {
-			d.Method, d.Curves[1].Barrier = diffusion.VariableStencil, true
-		}},
 		{"curves = 0 of them: fix no pixel", func(d *diffusion.Drawing) { d.Curves = nil }},
 		{"curves = 1 of them: fix no pixel", func(d *diffusion.Drawing) {
 			d.Curves = d.Curves[:1]
@@ -438,6 +434,31 @@ func TestDrawingRefusals(t *testing.T) {
 	good := diffusion.Drawing{Width: 20, Height: 10, Channels: 1,
 		Curves: []diffusion.Curve{{Points: straight(1, 1, 9, 9), Left: stops(1, []float32{0})}}}
 	var bad *kernels.InvalidError
+	walled := good
+	walled.Curves = slices.Clone(good.Curves)
+	walled.Curves[0].Barrier = true
+	for _, x := range []struct {
+		drawing *diffusion.Drawing
+		method  diffusion.Method
+		says    string // nothing where it can be solved
+	}{
+		{&good, 9, "method = 9: must be"},
+		{&walled, diffusion.VariableStencil, "method = VARIABLE_STENCIL: looks across"},
+		{&good, diffusion.VariableStencil, ""},
+		{&walled, diffusion.Multigrid, ""},
+	} {
+		opts := &diffusion.Options{Method: x.method}
+		_, solved := diffusion.SolveDrawing(context.Background(), d, x.drawing, opts)
+		_, rendered := diffusion.Render(context.Background(), d, x.drawing, &diffusion.Target{Format: kernels.Gray8,
+			Pixels: diffusion.Pixels{Host: make([]byte, 200)}}, opts)
+		for what, err := range map[string]error{"SolveDrawing": solved, "Render": rendered,
+			"Check": x.drawing.Check(x.method)} {
+			if (err == nil) != (x.says == "") || err != nil && !errors.As(err, &bad) ||
+				err != nil && !strings.Contains(err.Error(), x.says) {
+				t.Errorf("%s by %v: %v, want %q", what, x.method, err, x.says)
+			}
+		}
+	}
 	if _, err := diffusion.SolveDrawing(context.Background(), d, &good,
 		&diffusion.Options{Start: make([]float32, 199)}); !errors.As(err, &bad) || bad.Violations[0].Path.String() != "start" {
 		t.Errorf("a start of 199 values: %v", err)

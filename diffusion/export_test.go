@@ -16,12 +16,12 @@ const (
 // there is one more channel than the drawing has: deviations divided by maxBlur, for Blur once the problem is
 // solved.
 func Rasterize(ctx context.Context, dev *kernels.Device, d *Drawing) (*Problem, error) {
-	w, err := newWork(dev, d)
+	w, err := newWork(d, Multigrid)
 	if err != nil {
 		return nil, err
 	}
 	n := d.Width * d.Height
-	p := &Problem{Width: d.Width, Height: d.Height, Flags: make([]uint8, n), Method: d.Method, Channels: w.channels,
+	p := &Problem{Width: d.Width, Height: d.Height, Flags: make([]uint8, n), Channels: w.channels,
 		Values: make([]float32, w.channels*n)}
 	job := kernels.Job{Label: "draw curves", Footprint: w.footprint() + kernels.Bytes[float32](len(p.Values)),
 		Units: int64(n)}

@@ -48,7 +48,6 @@ type Holes struct {
 	// plus half of the levels, in each colour, cut to the range of the format. Alpha becomes the largest. Each may be
 	// none.
 	Picture, Residual Pixels
-	Method            Method
 }
 
 // Fill replaces pixels of an image, in one job on dev: each becomes the mean of its neighbours, and those of a hole's
@@ -110,7 +109,7 @@ func newFill(dev *kernels.Device, h *Holes, opts *Options) (*fill, error) {
 			return nil, err
 		}
 	}
-	g, err := gridOf(im.Width, im.Height, h.Method, false, false)
+	g, err := gridOf(im.Width, im.Height, opts.method(), false, false)
 	if err != nil {
 		return nil, err
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"math"
 	"slices"
-	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -210,6 +209,7 @@ func TestFillRefuses(t *testing.T) {
 		{"residual", func(h *diffusion.Holes, _ *diffusion.Options) { h.Residual.Host = make([]byte, 17) }},
 		{"start", func(_ *diffusion.Holes, o *diffusion.Options) { o.Start = make([]float32, 16) }},
 		{"tolerance", func(_ *diffusion.Holes, o *diffusion.Options) { o.Tolerance = -1 }},
+		{"method", func(_ *diffusion.Holes, o *diffusion.Options) { o.Method = 9 }},
 	} {
 		h := &diffusion.Holes{
 			Image: kernels.Picture{Width: 4, Height: 4, Format: driver.Gray8,
@@ -235,9 +235,11 @@ func TestFillRefuses(t *testing.T) {
 		t.Errorf("a mask that can't be drawn: %v", err)
 	}
 	var full *kernels.CapacityError
-	if _, err := diffusion.Fill(context.Background(), d, big, nil); !errors.As(err, &full) ||
-		!strings.Contains(full.Label, "fill") {
-		t.Errorf("an image that has no room: %v", err)
+	for m, label := range map[diffusion.Method]string{diffusion.Multigrid: "fill", diffusion.Naive: "fill by NAIVE"} {
+		if _, err := diffusion.Fill(context.Background(), d, big, &diffusion.Options{Method: m}); !errors.As(err, &full) ||
+			full.Label != label {
+			t.Errorf("an image that has no room, by %v: %v", m, err)
+		}
 	}
 }
 

@@ -53,15 +53,14 @@ const (
 
 // Problem says where values are given and where nothing flows.
 type Problem struct {
-	Width, Height int     // 1 to driver.MaxSide, and driver.MaxPixels in all
-	Flags         []uint8 // of each pixel, in row-major order; at least one is Fixed
-	Method        Method
+	Width, Height int       // 1 to driver.MaxSide, and driver.MaxPixels in all
+	Flags         []uint8   // of each pixel, in row-major order; at least one is Fixed
 	Channels      int       // 1 to 4
 	Values        []float32 // planes; -MaxValue to MaxValue where pixels are fixed, and not looked at elsewhere
 }
 
-// grid checks the constraints.
-func (p *Problem) grid() (driver.DiffusionGrid, error) {
+// grid checks the constraints, and that m can solve them.
+func (p *Problem) grid(m Method) (driver.DiffusionGrid, error) {
 	if err := kernels.CheckSize(p.Width, p.Height); err != nil {
 		return driver.DiffusionGrid{}, err
 	}
@@ -73,7 +72,7 @@ func (p *Problem) grid() (driver.DiffusionGrid, error) {
 		return driver.DiffusionGrid{},
 			invalid(path{"flags"}, "no pixel fixed", "at least one must be, or nothing is known of the image")
 	}
-	return gridOf(p.Width, p.Height, p.Method, all&(BlockRight|BlockDown) != 0, all&driver.DiffusionShuts != 0)
+	return gridOf(p.Width, p.Height, m, all&(BlockRight|BlockDown) != 0, all&driver.DiffusionShuts != 0)
 }
 
 // gridOf checks the method. barriers is whether edges may be blocked, and oneWay whether they may be open one way.
@@ -159,16 +158,58 @@ const (
 
 // Options of a solve. The zero value, and nil, are the defaults.
 type Options struct {
+	// Method is how the problem is solved; the zero value is [Multigrid].
+	Method Method
 	// Tolerance is when to stop: once the estimated error of all values is at most this. 0 means 0.25/255, a
 	// quarter of a level of an 8-bit channel for values from 0 to 1. Where
 	// it is less than what float32 rounds off, about 1e-7 of the largest value, a solve may go on to MaxCycles, and the
 	// estimate of one that does is far too high.
 	Tolerance float32
+	// Threshold, where it is not 0, is when to stop instead, as Warren's library does: an image, and each smaller one of
+	// a pyramid, is done when the global difference hardly changes any more. That is the sum over all pixels and
+	// channels, blur included, of what a sweep changes, and falls by no more than this from one sweep to the next, as
+	// the mean of 16. It is more than 0, or [WarrenThreshold], and for the methods that are there. Nothing is known of
+	// the error then.
+	Threshold float32
+	// MeasureError makes a solve with a threshold compute a solution by multigrid besides, to within an eighth of the
+	// tolerance where float32 allows that, and say how far the result is from it.
+	MeasureError bool
 	// MaxCycles is when to stop at the latest. 0 means 500.
 	MaxCycles int
 	// Start is what to begin with in pixels that are not fixed, in planes, such as the solution before an edit. nil
 	// begins with the mean of the values given. All of it is -MaxValue to MaxValue.
 	Start []float32
+}
+
+// WarrenThreshold stands for what Warren's table 6.1 has for a method, for values from 0 to 1: 0.2 levels of 8 bits with
+// [Naive], 1 with [PyramidCautious] and 50 with [PyramidGreedy].
+const WarrenThreshold = -1
+
+var warrenThresholds = map[Method]float32{Naive: 0.2 / 255, PyramidCautious: 1.0 / 255, PyramidGreedy: 50.0 / 255}
+
+// settledThreshold checks a threshold for a method.
+func settledThreshold(v float32, m Method) (float32, error) {
+	of := warrenThresholds[m]
+	switch {
+	case v == 0:
+		return 0, nil
+	case of == 0:
+		return 0, invalid(path{"threshold"}, v, "can't be given with %v: %v, %v and %v stop by one", m, Naive,
+			PyramidCautious, PyramidGreedy)
+	case v == WarrenThreshold:
+		return of, nil
+	case !(v > 0 && v <= math.MaxFloat32):
+		return 0, invalid(path{"threshold"}, v, "must be more than 0, and finite")
+	}
+	return v, nil
+}
+
+// method is that of options that may be nil.
+func (o *Options) method() Method {
+	if o == nil {
+		return Multigrid
+	}
+	return o.Method
 }
 
 // settled returns the options with defaults, for so many values.
@@ -177,10 +218,19 @@ func (o *Options) settled(values int) (Options, error) {
 	if o == nil {
 		return out, nil
 	}
+	out.Method = o.Method
 	if o.Tolerance != 0 {
 		if out.Tolerance = o.Tolerance; !(o.Tolerance > 0 && o.Tolerance <= math.MaxFloat32) {
 			return out, invalid(path{"tolerance"}, o.Tolerance, "must be more than 0, and finite")
 		}
+	}
+	var err error
+	if out.Threshold, err = settledThreshold(o.Threshold, o.Method); err != nil {
+		return out, err
+	}
+	out.MeasureError = o.MeasureError
+	if o.MeasureError && o.Threshold == 0 {
+		return out, invalid(path{"measure error"}, true, "must go with a threshold: otherwise it is known anyway")
 	}
 	if o.MaxCycles != 0 {
 		if out.MaxCycles = o.MaxCycles; o.MaxCycles < 0 || o.MaxCycles > maxCycles {

@@ -123,7 +123,7 @@ func (r *reference) estimate(q *kernels.Queue, x kernels.Buffer[float32]) (float
 	most := uint32(0)
 	for at := 0; at < x.Len(); {
 		k := int(min(q.Chunk("compare solutions", int64(x.Len()-at)), comparedAtOnce))
-		q.Spent(int64(k))
+		q.SetChunkUnits(int64(k))
 		if err := kernels.Download(q, r.a[:k], x.Range(at, at+k)); err != nil {
 			return 0, err
 		}

@@ -38,13 +38,14 @@ func same(t interface{ Errorf(string, ...any) }, what string, got, want *diffusi
 func TestSetupsAreKept(t *testing.T) {
 	ctx := context.Background()
 	dev, fresh := openCPU(t, 64<<20), openWithout(t)
+	opts := &diffusion.Options{}
 	solve := func(what string, p *diffusion.Problem, kept bool) {
 		t.Helper()
-		want, err := diffusion.Solve(ctx, fresh, p, nil)
+		want, err := diffusion.Solve(ctx, fresh, p, opts)
 		if err != nil || want.SetupKept {
 			t.Fatalf("%s, nothing kept: %v", what, err)
 		}
-		got, err := diffusion.Solve(ctx, dev, p, nil)
+		got, err := diffusion.Solve(ctx, dev, p, opts)
 		if err != nil {
 			t.Fatalf("%s: %v", what, err)
 		}
@@ -56,7 +57,7 @@ func TestSetupsAreKept(t *testing.T) {
 	drawing := arcs(testseed.New(t, 1, 9), 24, 18, 4, false)
 	for _, m := range []diffusion.Method{diffusion.Multigrid, diffusion.Naive, diffusion.PyramidCautious,
 		diffusion.PyramidGreedy, diffusion.VariableStencil} {
-		drawing.Method = m
+		opts.Method = m
 		p, err := diffusion.Rasterize(ctx, dev, drawing)
 		if err != nil {
 			t.Fatal(err)
@@ -67,10 +68,10 @@ func TestSetupsAreKept(t *testing.T) {
 			p.Values[i] = 1 - p.Values[i]
 		}
 		solve(m.String()+": other colours", p, true)
-		if s, err := diffusion.SolveDrawing(ctx, dev, drawing, nil); err != nil || !s.SetupKept {
+		if s, err := diffusion.SolveDrawing(ctx, dev, drawing, opts); err != nil || !s.SetupKept {
 			t.Errorf("%v: the drawing of it: %+v, %v", m, s, err)
 		}
-		if s, err := diffusion.Render(ctx, dev, drawing, rgb(24, 18), nil); err != nil || !s.SetupKept {
+		if s, err := diffusion.Render(ctx, dev, drawing, rgb(24, 18), opts); err != nil || !s.SetupKept {
 			t.Errorf("%v: a picture of it: %+v, %v", m, s, err)
 		}
 		p.Channels, p.Values = 1, p.Values[:24*18]
@@ -85,7 +86,7 @@ func TestSetupsAreKept(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.Method = diffusion.Multigrid
+	opts.Method = diffusion.Multigrid
 	p.Width, p.Height = p.Height, p.Width
 	solve("the same flags in other rows", p, false)
 	p.Flags[slices.Index(p.Flags, 0)] = driver.DiffusionBlockRight
@@ -242,9 +243,11 @@ func TestSetupsProperties(t *testing.T) {
 	dev, fresh := openCPU(t, 16<<20), openWithout(t)
 	rapid.Check(t, func(t *rapid.T) {
 		w, h := rapid.IntRange(1, 9).Draw(t, "width"), rapid.IntRange(1, 9).Draw(t, "height")
+		opts := &diffusion.Options{
+			Method: rapid.SampledFrom([]diffusion.Method{diffusion.Multigrid, diffusion.Naive}).Draw(t, "method"),
+		}
 		p := &diffusion.Problem{
 			Width: w, Height: h,
-			Method:   rapid.SampledFrom([]diffusion.Method{diffusion.Multigrid, diffusion.Naive}).Draw(t, "method"),
 			Channels: 1, Values: rapid.SliceOfN(rapid.Float32Range(0, 1), w*h, w*h).Draw(t, "values"),
 		}
 		p.Flags = rapid.SliceOfN(rapid.SampledFrom([]uint8{0, 0, 0, diffusion.Fixed, driver.DiffusionBlockRight,
@@ -254,11 +257,11 @@ func TestSetupsProperties(t *testing.T) {
 			if what == "the same flags in other rows" {
 				p.Width, p.Height = h, w
 			}
-			want, err := diffusion.Solve(ctx, fresh, p, nil)
+			want, err := diffusion.Solve(ctx, fresh, p, opts)
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, err := diffusion.Solve(ctx, dev, p, nil)
+			got, err := diffusion.Solve(ctx, dev, p, opts)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -15,13 +15,19 @@ import (
 type Solution struct {
 	// Values in planes, as they were given where pixels are fixed.
 	Values []float32
-	// Cycles of the solver, and whether the estimated error came down to the tolerance. A slow method looks at that
-	// after some cycles only: of a picture on the way it may be less before that.
+	// Cycles of the solver, and whether the estimated error came down to the tolerance, or the global difference to the
+	// threshold. A slow method looks at the error after some cycles only: of a picture on the way it may be less before
+	// that. A cycle of a slow method is 64 sweeps, with a threshold 32.
 	Cycles    int
 	Converged bool
+	Stopped   StopReason
 	// Estimate is about how far values may be from the exact solution, and Residual how far pixels are from solving
 	// their equation: the sum of the differences to their neighbours. Both are the maximum over all.
 	Estimate, Residual float32
+	// ErrorUnknown says that Estimate is 0 as nothing is known of the error: with a threshold, unless it was measured.
+	ErrorUnknown bool
+	// With a threshold: the global difference, and by how much it fell from one of the last sweeps to the next.
+	Difference, Fall float32
 	// FixedPixels and VoidPixels are how many there are: see the package's comment.
 	FixedPixels, VoidPixels int
 	// SetupKept says that no new set-up was needed: one for the same constraints was there.
@@ -31,12 +37,28 @@ type Solution struct {
 	Check time.Duration
 }
 
+// StopReason is why a solve has ended.
+type StopReason uint8
+
+const (
+	// NotStopped is of a picture on the way.
+	NotStopped StopReason = iota
+	// ByTolerance is a solve whose estimated error came down to the tolerance.
+	ByTolerance
+	// ByThreshold is one whose global difference fell by no more than the threshold.
+	ByThreshold
+	// ByCycles is one that made all the cycles it was allowed.
+	ByCycles
+	// ByRounding is one that nothing changes any more, for rounding.
+	ByRounding
+)
+
 // Solve computes the values of the pixels that are not fixed, in one job on dev. p is only read, and only during the
 // call; opts may be nil. The job lets more urgent ones go first about every millisecond of the device's time. A
 // solution that has not converged in the cycles allowed is no error. Bad input is an [*kernels.InvalidError]; where the
 // device has no room the error is a [*kernels.CapacityError].
 func Solve(ctx context.Context, dev *kernels.Device, p *Problem, opts *Options) (*Solution, error) {
-	g, err := p.grid()
+	g, err := p.grid(opts.method())
 	if err != nil {
 		return nil, err
 	}
@@ -152,6 +174,7 @@ type solve struct {
 	job        kernels.Job
 	counts     driver.DiffusionCounts
 	kept       bool // there was a set-up
+	stopped    StopReason
 	// finish, where it is not nil, turns the solution into what is asked for.
 	finish func(q *kernels.Queue, x kernels.Buffer[float32]) (kernels.Buffer[float32], error)
 	// progress, where it is not nil, is called after each cycle but the last.
@@ -170,7 +193,7 @@ func newSolve(dev *kernels.Device, p *Problem, g driver.DiffusionGrid, opts *Opt
 	return s, nil
 }
 
-// newSolveOf is newSolve for values that are in device memory.
+// newSolveOf is newSolve for values that are in device memory. The method of g is that of opts.
 func newSolveOf(dev *kernels.Device, g driver.DiffusionGrid, channels int, opts *Options) (*solve, error) {
 	n := g.Width * g.Height * channels
 	o, err := opts.settled(n)
@@ -181,7 +204,11 @@ func newSolveOf(dev *kernels.Device, g driver.DiffusionGrid, channels int, opts 
 	if err != nil {
 		return nil, err
 	}
-	state, err := dev.Scratch(&driver.DiffusionSolve{Grid: g, Channels: channels, Cycles: 1, Tolerance: 1})
+	op := driver.DiffusionSolve{Grid: g, Channels: channels, Cycles: 1, Tolerance: o.Tolerance}
+	if o.Threshold > 0 {
+		op.Tolerance, op.Threshold = 0, o.Threshold
+	}
+	state, err := dev.Scratch(&op)
 	if err != nil {
 		return nil, err
 	}
@@ -195,8 +222,10 @@ func newSolveOf(dev *kernels.Device, g driver.DiffusionGrid, channels int, opts 
 	} else {
 		s.label("diffuse")
 	}
-	if s.reference, err = newReference(dev, g, channels); err != nil {
-		return nil, err
+	if o.Threshold == 0 || o.MeasureError {
+		if s.reference, err = newReference(dev, g, channels); err != nil {
+			return nil, err
+		}
 	}
 	solver := kernels.Bytes[byte](s.stateBytes) + kernels.Bytes[driver.DiffusionStatus](1)
 	if s.reference != nil {
@@ -211,6 +240,9 @@ func newSolveOf(dev *kernels.Device, g driver.DiffusionGrid, channels int, opts 
 func (s *solve) label(work string) {
 	if s.job.Label = work; s.grid.Method != Multigrid {
 		s.job.Label += " by " + s.grid.Method.String()
+	}
+	if s.opts.Threshold > 0 {
+		s.job.Label += " to a threshold"
 	}
 }
 
@@ -285,6 +317,10 @@ func (s *solve) run(q *kernels.Queue, in given, start time.Time) (x kernels.Buff
 		Setup:   in.setup.Slice(),
 		Colours: in.values.Slice(), X: x.Slice(), State: state.Slice(), Status: result.Slice(),
 	}
+	threshold := s.opts.Threshold > 0
+	if threshold {
+		op.Tolerance, op.Threshold = 0, s.opts.Threshold
+	}
 	if s.opts.Start != nil {
 		op.Start = driver.DiffusionFromX
 		if err := upload(q, x, s.opts.Start); err != nil {
@@ -298,7 +334,7 @@ func (s *solve) run(q *kernels.Queue, in given, start time.Time) (x kernels.Buff
 	check := uint32(1) // after so many cycles a slow method is looked at, whatever pieces they come in
 	for left := s.opts.MaxCycles; left > 0 && status.Converged == 0; {
 		before, most := status.Cycles, left
-		if slow {
+		if slow && !threshold {
 			most = min(left, int(check-before))
 		}
 		// A cycle is the smallest piece there is.
@@ -310,7 +346,7 @@ func (s *solve) run(q *kernels.Queue, in given, start time.Time) (x kernels.Buff
 			return x, status, err
 		}
 		made := max(1, status.Cycles-before) // by which it may have converged, long before all that it was to make
-		q.Spent(int64(made) * int64(n))
+		q.SetChunkUnits(int64(made) * int64(n))
 		if err := q.Yield(); err != nil {
 			return x, status, err
 		}
@@ -318,15 +354,20 @@ func (s *solve) run(q *kernels.Queue, in given, start time.Time) (x kernels.Buff
 			*in.warm = true
 		}
 		left -= int(made)
-		due := slow && (status.Cycles >= check || left == 0)
+		if threshold && s.reference != nil && (status.Converged != 0 || left == 0 || s.progress != nil) {
+			if status.Estimate, err = s.reference.estimate(q, x); err != nil {
+				return x, status, err
+			}
+		}
+		due := slow && !threshold && (status.Cycles >= check || left == 0)
 		if due {
 			check = nextCheck(status.Cycles)
 		}
 		// by rounding: nor will those that are left change anything
 		if due && status.Update == 0 && alike(s.grid.Method, status.Cycles) {
-			left = 0
+			left, s.stopped = 0, ByRounding
 		}
-		if s.reference != nil {
+		if s.reference != nil && !threshold {
 			if due || s.progress != nil {
 				if status.Estimate, err = s.reference.estimate(q, x); err != nil {
 					return x, status, err
@@ -337,6 +378,14 @@ func (s *solve) run(q *kernels.Queue, in given, start time.Time) (x kernels.Buff
 				status.Converged = 1
 			}
 			op.Tolerance = math.SmallestNonzeroFloat32 // what the solver thinks doesn't count any more
+		}
+		switch {
+		case status.Converged != 0 && threshold:
+			s.stopped = ByThreshold
+		case status.Converged != 0:
+			s.stopped = ByTolerance
+		case left == 0 && s.stopped == NotStopped:
+			s.stopped = ByCycles
 		}
 		if s.progress != nil && status.Converged == 0 && left > 0 {
 			if err := s.progress(q, x, s.sofar(status, start)); err != nil {

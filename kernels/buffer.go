@@ -165,32 +165,32 @@ func reserve[T Elem](d *Device, n int, t tenant, op, label string) (block, Buffe
 	return blk, Buffer[T]{driver.Slice{Mem: d.mem.mem, Off: blk.off, Len: blk.bytes}, n}, nil
 }
 
-// Kept is device memory that outlives jobs, as the state of a session does. It is never evicted. Free it exactly once,
-// when no job uses it any more. It must not be copied.
-type Kept[T Elem] struct {
+// Persistent is device memory that outlives jobs, as the state of a session does. It is never evicted. Free it exactly
+// once, when no job uses it any more. It must not be copied.
+type Persistent[T Elem] struct {
 	Buffer[T]
 	dev atomic.Pointer[Device] // nil when freed
 	blk block
 }
 
-// Keep allocates n elements beyond the job, of undefined content. It does not wait: where there is no room, even
-// without the residents that nobody holds, it returns a [*CapacityError]. Memos that no job uses go for it in any case,
-// so that it lies where it would without them and leaves as much in one piece.
-func Keep[T Elem](d *Device, n int, label string) (*Kept[T], error) {
-	blk, buf, err := reserve[T](d, n, session, "Keep", label)
+// AllocPersistent allocates n elements beyond the job, of undefined content. It does not wait: where there is no room,
+// even without the residents that nobody holds, it returns a [*CapacityError]. Memos that no job uses go for it in any
+// case, so that it lies where it would without them and leaves as much in one piece.
+func AllocPersistent[T Elem](d *Device, n int, label string) (*Persistent[T], error) {
+	blk, buf, err := reserve[T](d, n, session, "AllocPersistent", label)
 	if err != nil {
 		return nil, err
 	}
-	k := &Kept[T]{Buffer: buf, blk: blk}
+	k := &Persistent[T]{Buffer: buf, blk: blk}
 	k.dev.Store(d)
 	return k, nil
 }
 
 // Free gives the memory back. A second call panics: it is a bug that would hand the same memory out twice.
-func (k *Kept[T]) Free() {
+func (k *Persistent[T]) Free() {
 	d := k.dev.Swap(nil)
 	if d == nil {
-		panic(fmt.Sprintf("kernels: kept memory %q freed twice", k.blk.label))
+		panic(fmt.Sprintf("kernels: persistent memory %q freed twice", k.blk.label))
 	}
 	k.Buffer = Buffer[T]{} // what still uses it gets an error for its length
 	d.mem.release(k.blk)

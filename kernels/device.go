@@ -18,7 +18,8 @@ type Config struct {
 	Ordinal int
 	// MemoryBytes to reserve; 0 means 80 % of what is free on a GPU and 1 GiB on the CPU.
 	MemoryBytes int64
-	// Streams is how many interactive jobs may run at the same time; 0 means 4.
+	// Streams is how many interactive jobs may run at the same time; 0 means 4. For a moment two more may, of clients
+	// that have had less of the device than others. So it is with BatchStreams.
 	Streams int
 	// LineScanStreams is how many line-scan jobs may run at the same time, beside those; 0 means 4. With one for each
 	// line-scan session no strip ever waits for a stream.
@@ -29,6 +30,9 @@ type Config struct {
 	// [*OverloadError], or, where no batch job waits, the last interactive one. Line-scan jobs count, but are never
 	// refused.
 	MaxWaiting int
+	// LongestRun is how long a job of a class may have the device, pauses not counted; 0 means as long as it takes. Then
+	// its context ends with a [*RunError].
+	LongestRun [3]time.Duration
 	// MemoBytes is the memory that may keep what jobs have computed for others (see [Queue.NewMemo]), while nothing
 	// else needs it; 0 means a half of MemoryBytes, and a negative number none.
 	MemoBytes int64
@@ -59,6 +63,7 @@ type Device struct {
 	lost    chan struct{}
 	lose    sync.Once
 	observe func(JobEvent)
+	longest [numClasses]time.Duration
 
 	mu     sync.Mutex
 	closed bool
@@ -75,6 +80,11 @@ func Open(d driver.Driver, cfg Config) (*Device, error) {
 	}
 	if cfg.MaxWaiting == 0 {
 		cfg.MaxWaiting = defaultMaxWaiting
+	}
+	for c, d := range cfg.LongestRun {
+		if d < 0 {
+			return nil, refuse("Open", fmt.Sprintf("Config.LongestRun[%v]", Class(c)), d, "must not be negative")
+		}
 	}
 	var streams [numClasses]int
 	for c, f := range [numClasses]struct {
@@ -112,11 +122,13 @@ func Open(d driver.Driver, cfg Config) (*Device, error) {
 		poison:  cfg.Poison,
 		lost:    make(chan struct{}),
 		observe: cfg.Observe,
+		longest: cfg.LongestRun,
 	}
 	k.memos = newMemos(cfg.MemoBytes, k.mem.stats.Reserved)
 	k.sched.mem = k.mem
 	k.sched.maxWaiting = cfg.MaxWaiting
 	k.sched.jobs, k.sched.chunks = costs{}, costs{}
+	k.sched.classes[LineScan].shares.off = true
 	k.mem.onFree = k.sched.memoryFreed
 	if cfg.Poison {
 		s, err := dev.NewStream(0)
@@ -127,13 +139,17 @@ func Open(d driver.Driver, cfg Config) (*Device, error) {
 	}
 	for _, c := range byUrgency {
 		q := &k.sched.classes[c]
-		for range streams[c] {
+		q.streams = streams[c]
+		spares := spareStreams
+		if q.shares.off {
+			spares = 0
+		}
+		for range q.streams + spares {
 			s, err := dev.NewStream(c.urgency())
 			if err != nil {
 				return nil, errors.Join(fmt.Errorf("kernels: stream on %s: %w", d.Name(), err), k.Close())
 			}
 			q.idle = append(q.idle, s)
-			q.streams++
 		}
 	}
 	return k, nil
@@ -205,8 +221,10 @@ type Job struct {
 // Do runs fn as a job. It waits, until ctx ends, for Footprint bytes and a stream; runs fn, which allocates and
 // enqueues; and waits until the stream has drained, whatever fn returned. Then the job's memory goes back.
 //
-// Class and deadline are ctx's: see [WithClass] and [WithDeadline]. Jobs wait by class, in a class by deadline, the
-// earliest first, and then by arrival; those without a deadline are ordered as if they were due 10 s after they came.
+// Class, client and deadline are ctx's: see [WithClass], [WithClient] and [WithDeadline]. Jobs wait by class, and in a
+// class the clients share the device's time: those go first whose clients have had less of it, by 2 ms or more. Among
+// others the earliest deadline goes first, and then the first to arrive; jobs without a deadline are ordered as if they
+// were due 10 s after they came. Line-scan jobs know no clients.
 // Each class has streams of its own ([Config]), which have the class's priority on the device. A job that holds little
 // memory of its own, and works on what was kept, waits for nobody's memory: that is what line-scan jobs should be.
 //
@@ -219,6 +237,9 @@ type Job struct {
 //   - a job whose ctx ended while it waited, with ctx's cause, and where it waited for memory an error that also matches
 //     [*CapacityError];
 //   - all jobs after the device was lost, with an error that matches [driver.ErrDeviceLost].
+//
+// A job that has had the device for Config.LongestRun of its class ends as if its ctx had, with a [*RunError] for the
+// cause.
 //
 // A panic in fn goes on to Do's caller after the stream has drained and the memory is back. fn must not call Do: a job
 // that holds memory and waits for more can wait forever.
@@ -246,7 +267,7 @@ func (d *Device) Do(ctx context.Context, job Job, fn func(*Queue) error) (err er
 		return refuse("Do", "the context's class", uint8(plan.class), "is no class")
 	}
 	q := &Queue{ctx: ctx, dev: d, ticket: ticket{
-		job: job, class: plan.class, deadline: deadlineOf(ctx, plan), arrived: time.Now(),
+		job: job, class: plan.class, deadline: deadlineOf(ctx, plan), client: plan.client, arrived: time.Now(),
 	}}
 	if d.observe != nil {
 		defer func() { d.observe(q.event(time.Now(), err)) }()
@@ -267,11 +288,37 @@ func (d *Device) Do(ctx context.Context, job Job, fn func(*Queue) error) (err er
 		}
 		d.sched.release(&q.ticket, err, time.Now())
 	}()
+	if limit := d.longest[q.class]; limit > 0 {
+		defer q.limitRun(limit)()
+	}
 	err = q.run(fn)
 	if job.Timing != nil {
 		*job.Timing = Timing{d.Info().Backend, q.waited(), time.Since(q.began)}
 	}
 	return err
+}
+
+// limitRun ends the job's context when the job has had the device for so long. stop ends the watching.
+func (q *Queue) limitRun(limit time.Duration) (stop func()) {
+	ctx, cancel := context.WithCancelCause(q.ctx)
+	q.ctx = ctx
+	s := &q.dev.sched
+	s.mu.Lock() // so that the timer, which may be early, sees itself
+	defer s.mu.Unlock()
+	var timer *time.Timer
+	timer = time.AfterFunc(limit, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if left := limit - q.ran(time.Now()); left > 0 { // it has paused
+			timer.Reset(left)
+			return
+		}
+		cancel(&RunError{q.job.Label, q.class, limit})
+	})
+	return func() {
+		timer.Stop()
+		cancel(nil)
+	}
 }
 
 // event is what came of the job.
@@ -367,15 +414,17 @@ func (q *Queue) Chunk(label string, left int64) int64 {
 	return q.chunk.units
 }
 
-// Spent says how many units the chunk has, where that is not what [Queue.Chunk] returned.
-func (q *Queue) Spent(units int64) { q.chunk.units = units }
+// SetChunkUnits says how many units the chunk has, where that is not what [Queue.Chunk] returned.
+func (q *Queue) SetChunkUnits(units int64) { q.chunk.units = units }
 
 // Yield waits for what was enqueued so far, as Wait does, and then lets other jobs go first. Long work is to call it
 // about every millisecond of the device's time.
 //   - It pauses while jobs of more urgent classes are there that came before the call, 10 ms at most. Those that wait for
 //     memory don't count.
+//   - It pauses, 10 ms at most, while jobs of its class run whose clients have had less of the device.
 //   - Where a job of the same class waits for no more than a stream, and is due earlier or this one has had its stream for
-//     2 ms, it gets this one's, and Yield waits for another. Line-scan keeps its streams.
+//     2 ms, or its client has had less of the device, it gets this one's, and Yield waits for another. Line-scan keeps
+//     its streams.
 //
 // The job keeps its memory. Yield returns ctx's cause when ctx has ended, or the first error of an op; after that the
 // queue is of no more use.

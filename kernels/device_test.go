@@ -51,8 +51,8 @@ func idle(t *testing.T, d *Device) {
 	}
 	for c := range s.classes {
 		q := &s.classes[c]
-		if len(q.idle) != q.streams || len(q.running) != 0 || len(q.waiting) != 0 {
-			t.Errorf("%v: %d of %d streams came back, %d jobs run, %d wait", Class(c), len(q.idle), q.streams,
+		if q.leased != 0 || len(q.running) != 0 || len(q.waiting) != 0 {
+			t.Errorf("%v: %d of %d streams came back, %d jobs run, %d wait", Class(c), q.streams-q.leased, q.streams,
 				len(q.running), len(q.waiting))
 		}
 	}
@@ -88,7 +88,7 @@ func isLost(t *testing.T, d *Device) {
 	if !errors.Is(err, driver.ErrDeviceLost) {
 		t.Errorf("the next job: %v", err)
 	}
-	if _, err := Keep[byte](d, 1, "next"); !errors.Is(err, driver.ErrDeviceLost) {
+	if _, err := AllocPersistent[byte](d, 1, "next"); !errors.Is(err, driver.ErrDeviceLost) {
 		t.Errorf("Keep: %v", err)
 	}
 	idle(t, d)
@@ -242,7 +242,7 @@ func TestDoRefusesBadJobs(t *testing.T) {
 
 func TestDoWithoutFootprint(t *testing.T) {
 	d := openFake(t, &fakeDriver{}, Config{MemoryBytes: 1024})
-	all, err := Keep[byte](d, 1024, "all")
+	all, err := AllocPersistent[byte](d, 1024, "all")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -275,7 +275,7 @@ func TestDoCancelled(t *testing.T) {
 	})
 	t.Run("waiting for memory", func(t *testing.T) {
 		d := openFake(t, &fakeDriver{}, Config{MemoryBytes: 1024})
-		k, err := Keep[byte](d, 600, "kept")
+		k, err := AllocPersistent[byte](d, 600, "kept")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -641,7 +641,7 @@ func TestWaited(t *testing.T) {
 
 func TestKeep(t *testing.T) {
 	d := openFake(t, &fakeDriver{}, Config{MemoryBytes: 4096})
-	k, err := Keep[uint32](d, 100, "regions")
+	k, err := AllocPersistent[uint32](d, 100, "regions")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -649,17 +649,17 @@ func TestKeep(t *testing.T) {
 		t.Errorf("%+v, %+v", k.Slice(), d.Memory())
 	}
 	var a *ArgError
-	if _, err := Keep[byte](d, -1, "less"); !errors.As(err, &a) || a.Field != "less" {
+	if _, err := AllocPersistent[byte](d, -1, "less"); !errors.As(err, &a) || a.Field != "less" {
 		t.Errorf("a negative length: %v", err)
 	}
 	for _, n := range []int{4096, math.MaxInt, math.MaxInt / 8} {
-		_, err := Keep[uint64](d, n, "more")
+		_, err := AllocPersistent[uint64](d, n, "more")
 		var c *CapacityError
 		if !errors.As(err, &c) || c.Label != "more" || c.Available != 4096-512 || c.Needed < 4096*8 || !c.Never() {
 			t.Errorf("%d more: %v", n, err)
 		}
 	}
-	if _, err := Keep[byte](d, 3700, "more"); !errors.Is(err, driver.ErrOutOfMemory) {
+	if _, err := AllocPersistent[byte](d, 3700, "more"); !errors.Is(err, driver.ErrOutOfMemory) {
 		t.Errorf("all and a little: %v", err)
 	}
 	k.Free()
@@ -682,7 +682,7 @@ func TestKeep(t *testing.T) {
 func TestKeptFreedTwiceAtATime(t *testing.T) {
 	d := openFake(t, &fakeDriver{}, Config{})
 	for range 50 {
-		k, err := Keep[byte](d, 1, "x")
+		k, err := AllocPersistent[byte](d, 1, "x")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -712,7 +712,7 @@ func TestCloseReportsLeaks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	k, err := Keep[byte](d, 300, "forgotten")
+	k, err := AllocPersistent[byte](d, 300, "forgotten")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -743,7 +743,7 @@ func TestClosed(t *testing.T) {
 	}); !errors.Is(err, ErrClosed) {
 		t.Errorf("Do: %v", err)
 	}
-	if _, err := Keep[byte](d, 1, "x"); !errors.Is(err, ErrClosed) {
+	if _, err := AllocPersistent[byte](d, 1, "x"); !errors.Is(err, ErrClosed) {
 		t.Errorf("Keep: %v", err)
 	}
 	if _, err := d.Scratch(&driver.MaskPrepare{Regions: driver.MaskRegions{}, Width: 1, Height: 1,

@@ -89,6 +89,17 @@ func (e *DeadlineError) Error() string {
 	return s + tryAgain(e.RetryAfter)
 }
 
+// RunError says that a job has had the device for longer than [Config.LongestRun].
+type RunError struct {
+	Label string
+	Class Class
+	Limit time.Duration
+}
+
+func (e *RunError) Error() string {
+	return fmt.Sprintf("kernels: %s (%v) has run for %v, which is the limit of its class", e.Label, e.Class, e.Limit)
+}
+
 // OverloadError says that a job was refused because too many wait, and others go before it.
 type OverloadError struct {
 	Label      string

@@ -188,7 +188,7 @@ func TestMemoInThePlaceOfFootprint(t *testing.T) {
 			if err := q.GiveBack(Bytes[byte](2048)); err != nil {
 				return err
 			}
-			k, err := Keep[byte](d, 4096, "state") // all that the footprint leaves
+			k, err := AllocPersistent[byte](d, 4096, "state") // all that the footprint leaves
 			if err != nil {
 				return fmt.Errorf("%w: %+v", err, d.Memory())
 			}
@@ -198,5 +198,5 @@ func TestMemoInThePlaceOfFootprint(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	wantMemos(t, "in the end", d, MemoStats{Bytes: 2048, Entries: 1, Hits: 2, Misses: 1})
+	wantMemos(t, "in the end", d, CacheStats{Bytes: 2048, Entries: 1, Hits: 2, Misses: 1})
 }

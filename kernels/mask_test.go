@@ -90,7 +90,7 @@ func (r refusal) check(t *testing.T, op string, err error) {
 
 func TestMaskPrepareChecks(t *testing.T) {
 	other := openFake(t, &fakeDriver{}, Config{})
-	foreign, err := Keep[byte](other, 4096, "foreign")
+	foreign, err := AllocPersistent[byte](other, 4096, "foreign")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -351,7 +351,7 @@ func TestMaskRasterChecks(t *testing.T) {
 // Copies are checked as ops are.
 func TestCopyChecks(t *testing.T) {
 	other := openFake(t, &fakeDriver{}, Config{})
-	foreign, err := Keep[byte](other, 10, "foreign")
+	foreign, err := AllocPersistent[byte](other, 10, "foreign")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,10 +3,8 @@
 package kernels
 
 import (
-	"container/list"
 	"crypto/rand"
 	"encoding/binary"
-	"sync"
 
 	"github.com/polyscan/polyscan/kernels/driver"
 )
@@ -19,29 +17,18 @@ type Memo struct {
 	published bool
 }
 
-// memos are those of a device that were published, those used last, within a number of bytes. The device evicts them
-// besides, when it needs the memory: see [memory.evictable].
+// memos are those of a device that were published. The device evicts them first when it needs memory: see
+// [memory.evictable].
 type memos struct {
-	limit int64
+	*Cache[any, published]
+	limit int64     // bytes of them all
 	keys  [2]uint64 // of fingerprints
-
-	mu      sync.Mutex
-	entries map[any]*memoEntry
-	order   list.List // of *memoEntry; used last in front
-	stats   MemoStats
 }
 
-type memoEntry struct {
-	key, note any
-	res       *Resident[byte]
-	place     *list.Element // in order
-}
-
-// MemoStats is what became of memos. Bytes and Entries are of those that can be recalled now.
-type MemoStats struct {
-	Bytes                   int64
-	Entries                 int
-	Hits, Misses, Evictions uint64 // calls of Recall that found one, and that did not; memos that made room for others
+// published is a memo that jobs can recall.
+type published struct {
+	*Resident[byte]
+	note any
 }
 
 // maxMemos is how many memos there may be, so that small ones take little of the host's memory, and that of the time of
@@ -55,7 +42,7 @@ func newMemos(limit, reserved int64) *memos {
 	if limit == 0 {
 		limit = reserved / defaultMemoShare
 	}
-	return &memos{limit: limit, keys: [2]uint64{randomKey(), randomKey()}, entries: map[any]*memoEntry{}}
+	return &memos{NewCache[any, published](limit, maxMemos), limit, [2]uint64{randomKey(), randomKey()}}
 }
 
 // randomKey draws one of the keys of [driver.Fingerprint], each with the same chance.
@@ -69,14 +56,8 @@ func randomKey() uint64 {
 	}
 }
 
-// Memos returns what became of the device's memos so far.
-func (d *Device) Memos() MemoStats {
-	m := d.memos
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.sweep()
-	return m.stats
-}
+// Memos returns what became of the device's memos so far: a hit is a call of Recall that found one.
+func (d *Device) Memos() CacheStats { return d.memos.Stats() }
 
 // Recall returns the memory that was published under a key, which is to be read only and is held until the job ends,
 // and what was noted with it. It returns false where there is none, be it that it was evicted. A key is comparable and
@@ -85,20 +66,16 @@ func (q *Queue) Recall(key any) (_ Buffer[byte], note any, ok bool) {
 	if q.done.Load() {
 		return Buffer[byte]{}, nil, false
 	}
-	m := q.dev.memos
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if e := m.entries[key]; e != nil {
-		if buf, ok := e.res.Acquire(); ok {
-			q.memos = append(q.memos, &Memo{q, e.res, true})
-			m.order.MoveToFront(e.place)
-			m.stats.Hits++
-			return buf, e.note, true
-		}
-		m.evicted(e)
+	var buf Buffer[byte]
+	m, ok := q.dev.memos.get(key, func(m published) (ok bool) {
+		buf, ok = m.Acquire()
+		return ok
+	})
+	if !ok {
+		return Buffer[byte]{}, nil, false
 	}
-	m.stats.Misses++
-	return Buffer[byte]{}, nil, false
+	q.memos = append(q.memos, &Memo{q, m.Resident, true})
+	return buf, m.note, true
 }
 
 // NewMemo returns n bytes, of undefined content, beside the job's footprint. It takes memory that is free, or that
@@ -126,27 +103,7 @@ func (m *Memo) Buffer() Buffer[byte] { return m.res.Buffer() }
 // changes from now on. Where another job was faster it stays the job's own. Those that were recalled longest ago go
 // where all take more than [Config.MemoBytes], or are more than 1024. It is called once, before the job ends.
 func (m *Memo) Publish(key, note any) {
-	all := m.q.dev.memos
-	all.mu.Lock()
-	defer all.mu.Unlock()
-	if e := all.entries[key]; e != nil {
-		if !e.res.Gone() {
-			return
-		}
-		all.evicted(e)
-	}
-	m.published = true
-	e := &memoEntry{key: key, note: note, res: m.res}
-	e.place = all.order.PushFront(e)
-	all.entries[key] = e
-	all.stats.Bytes += e.res.r.len
-	all.stats.Entries++
-	all.sweep()
-	for all.stats.Bytes > all.limit || all.stats.Entries > maxMemos {
-		old := all.order.Back().Value.(*memoEntry)
-		all.evicted(old)
-		old.res.Drop()
-	}
+	m.published = m.q.dev.memos.Put(key, published{m.res, note})
 }
 
 // forgetMemos lets go of the job's memos, when the stream has drained.
@@ -158,26 +115,6 @@ func (q *Queue) forgetMemos() {
 		m.res.Release()
 	}
 	q.memos = nil
-}
-
-// sweep removes what the device has evicted. m.mu is held.
-func (m *memos) sweep() {
-	for el := m.order.Back(); el != nil; {
-		e := el.Value.(*memoEntry)
-		el = el.Prev()
-		if e.res.Gone() {
-			m.evicted(e)
-		}
-	}
-}
-
-// evicted removes an entry that made room for others. m.mu is held.
-func (m *memos) evicted(e *memoEntry) {
-	delete(m.entries, e.key)
-	m.order.Remove(e.place)
-	m.stats.Bytes -= e.res.r.len
-	m.stats.Entries--
-	m.stats.Evictions++
 }
 
 // Fingerprint is a pair of numbers that is the same for the same content of a length, in one device, and differs for

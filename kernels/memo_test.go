@@ -38,14 +38,14 @@ func recalled(d *Device, keys ...any) (there []any) {
 	d.memos.mu.Lock()
 	defer d.memos.mu.Unlock()
 	for _, k := range keys {
-		if e := d.memos.entries[k]; e != nil && !e.res.Gone() {
+		if el := d.memos.byKey[k]; el != nil && !el.Value.(cacheEntry[any, published]).value.Gone() {
 			there = append(there, k)
 		}
 	}
 	return there
 }
 
-func wantMemos(t *testing.T, when string, d *Device, want MemoStats) {
+func wantMemos(t *testing.T, when string, d *Device, want CacheStats) {
 	t.Helper()
 	if got := d.Memos(); got != want {
 		t.Errorf("%s: %+v, want %+v", when, got, want)
@@ -74,7 +74,7 @@ func TestMemo(t *testing.T) {
 	if m := d.Memory(); m.Used != 512 || m.Evictable != 512 {
 		t.Errorf("after the job: %+v", m)
 	}
-	wantMemos(t, "published", d, MemoStats{Bytes: 512, Entries: 1, Misses: 1})
+	wantMemos(t, "published", d, CacheStats{Bytes: 512, Entries: 1, Misses: 1})
 	do(t, d, func(q *Queue) {
 		if b, note, ok := q.Recall(1); !ok || b != first || note != "note" {
 			t.Errorf("recalled %+v, %v, %v, want %+v", b, note, ok, first)
@@ -89,7 +89,7 @@ func TestMemo(t *testing.T) {
 	if m := d.Memory(); m.Used != 512 || m.Evictable != 512 {
 		t.Errorf("after the job that recalled it: %+v", m)
 	}
-	wantMemos(t, "recalled", d, MemoStats{Bytes: 512, Entries: 1, Hits: 1, Misses: 2})
+	wantMemos(t, "recalled", d, CacheStats{Bytes: 512, Entries: 1, Hits: 1, Misses: 2})
 }
 
 // What was not published goes with its job, however that ends.
@@ -116,7 +116,7 @@ func TestMemoOfAJobThatFails(t *testing.T) {
 		ended.Wait()
 		idle(t, d)
 	}
-	wantMemos(t, "in the end", d, MemoStats{})
+	wantMemos(t, "in the end", d, CacheStats{})
 }
 
 // A queue whose job has ended gives nothing.
@@ -152,7 +152,7 @@ func TestMemoLimit(t *testing.T) {
 	if got := recalled(d, 0, 1, 2, 3, 4); fmt.Sprint(got) != "[0 3 4]" {
 		t.Errorf("there are %v", got)
 	}
-	wantMemos(t, "full", d, MemoStats{Bytes: 1792, Entries: 3, Hits: 1, Evictions: 2})
+	wantMemos(t, "full", d, CacheStats{Bytes: 1792, Entries: 3, Hits: 1, Evictions: 2})
 	if m := d.Memory(); m.Used != 1792 || m.Evictable != 1792 {
 		t.Errorf("%+v", m)
 	}
@@ -197,7 +197,7 @@ func TestMemoCount(t *testing.T) {
 	for k := range maxMemos + 3 {
 		publish(t, d, k, 1)
 	}
-	wantMemos(t, "full", d, MemoStats{Bytes: 256 * maxMemos, Entries: maxMemos, Evictions: 3})
+	wantMemos(t, "full", d, CacheStats{Bytes: 256 * maxMemos, Entries: maxMemos, Evictions: 3})
 	if got := recalled(d, 0, 2, 3, maxMemos+2); fmt.Sprint(got) != fmt.Sprint([]int{3, maxMemos + 2}) {
 		t.Errorf("there are %v", got)
 	}
@@ -252,14 +252,14 @@ func TestMemosGoFirst(t *testing.T) {
 	if m := d.Memory(); m.Refused != 0 || m.Evictions != 0 {
 		t.Errorf("%+v", m)
 	}
-	k, err := Keep[byte](d, 1024, "state")
+	k, err := AllocPersistent[byte](d, 1024, "state")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if got := recalled(d, "a", "b", "c"); got != nil || old.Gone() || r.Gone() {
 		t.Errorf("there are %v; residents are gone: %v, %v", got, old.Gone(), r.Gone())
 	}
-	wantMemos(t, "in the end", d, MemoStats{Hits: 1, Evictions: 3})
+	wantMemos(t, "in the end", d, CacheStats{Hits: 1, Evictions: 3})
 	do(t, d, func(q *Queue) {
 		if _, _, ok := q.Recall("a"); ok {
 			t.Error("recalled what was evicted")
@@ -272,7 +272,7 @@ func TestMemosGoFirst(t *testing.T) {
 func TestMemosLeaveTheEndToSessions(t *testing.T) {
 	d := openFake(t, &fakeDriver{}, Config{MemoryBytes: 8192})
 	publish(t, d, "a", 2048)
-	k, err := Keep[byte](d, 1024, "state")
+	k, err := AllocPersistent[byte](d, 1024, "state")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -333,13 +333,13 @@ func TestMemoPublishedTwice(t *testing.T) {
 func TestMemoPublishedAfterEviction(t *testing.T) {
 	d := openFake(t, &fakeDriver{}, Config{MemoryBytes: 8192, MemoBytes: 2048})
 	publish(t, d, 1, 1024)
-	all, err := Keep[byte](d, 8192, "state")
+	all, err := AllocPersistent[byte](d, 8192, "state")
 	if err != nil {
 		t.Fatal(err)
 	}
 	all.Free()
 	publish(t, d, 1, 512)
-	wantMemos(t, "again", d, MemoStats{Bytes: 512, Entries: 1, Evictions: 1})
+	wantMemos(t, "again", d, CacheStats{Bytes: 512, Entries: 1, Evictions: 1})
 	do(t, d, func(q *Queue) {
 		if b, _, ok := q.Recall(1); !ok || b.Len() != 512 {
 			t.Errorf("recalled %v, %v", b, ok)
@@ -350,7 +350,7 @@ func TestMemoPublishedAfterEviction(t *testing.T) {
 	do(t, d, func(q *Queue) {
 		q.Recall(1)
 		do(t, d, func(q *Queue) { q.Recall(2) }) // used last, and evicted, as nobody holds it
-		all, err := Keep[byte](d, 8192-512, "state")
+		all, err := AllocPersistent[byte](d, 8192-512, "state")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -27,13 +27,13 @@ type MemoryStats struct {
 	Fragmentation float64
 	Waiting       int   // jobs in the queue that need memory
 	Refused       int64 // requests refused so far
-	Evictions     int64 // residents evicted so far; for memos see [MemoStats]
+	Evictions     int64 // residents evicted so far; for memos see [CacheStats]
 }
 
 // TenantBytes is memory by what it is for.
 type TenantBytes struct {
 	Scratch  int64 // of jobs: goes back when they end
-	Session  int64 // kept until it is freed: see [Keep]
+	Session  int64 // kept until it is freed: see [AllocPersistent]
 	Resident int64 // kept while there is room: see [Store] and [Queue.Recall]
 }
 

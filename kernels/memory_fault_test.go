@@ -70,7 +70,7 @@ func faultOfMemory(t *testing.T, f *devicetest.Faulty, poisoning bool) {
 // memoryWork uses memory of each kind.
 type memoryWork struct {
 	dev      *Device
-	kept     *Kept[byte]
+	kept     *Persistent[byte]
 	resident *Resident[byte]
 	held     bool
 }
@@ -82,7 +82,7 @@ func (w *memoryWork) run() (err error) {
 	for i := range frame {
 		frame[i] = byte(i * 7)
 	}
-	if w.kept, err = Keep[byte](w.dev, 500, "state"); err != nil {
+	if w.kept, err = AllocPersistent[byte](w.dev, 500, "state"); err != nil {
 		return err
 	}
 	if w.resident, err = Store[byte](w.dev, 2000, "frame"); err != nil {

@@ -117,7 +117,7 @@ func TestPoisonOfJobs(t *testing.T) {
 // Kept memory and residents are overwritten before and after, evicted ones too.
 func TestPoisonOfWhatIsKept(t *testing.T) {
 	d, done := openPoisoned(t, 4096)
-	k, err := Keep[byte](d, 1000, "kept")
+	k, err := AllocPersistent[byte](d, 1000, "kept")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -181,7 +181,7 @@ func TestOverrun(t *testing.T) {
 		if !errors.Is(err, ErrOverrun) || !strings.Contains(err.Error(), want) {
 			t.Errorf("job, %d beyond: %v", by, err)
 		}
-		k, err1 := Keep[byte](d, 1000, "kept")
+		k, err1 := AllocPersistent[byte](d, 1000, "kept")
 		r, err2 := Store[byte](d, 1000, "resident")
 		e, err3 := Store[byte](d, 1000, "evicted")
 		if err := errors.Join(err1, err2, err3); err != nil {

@@ -40,6 +40,9 @@ func Store[T Elem](d *Device, n int, label string) (*Resident[T], error) {
 // Len is the number of elements.
 func (r *Resident[T]) Len() int { return r.buf.Len() }
 
+// Bytes is the device memory that it takes, padding included.
+func (r *Resident[T]) Bytes() int64 { return r.r.len }
+
 // Acquire holds the memory once more. The content is what it was. It returns false, and holds nothing, where the memory
 // was evicted or dropped.
 func (r *Resident[T]) Acquire() (Buffer[T], bool) {

@@ -106,14 +106,14 @@ func TestEviction(t *testing.T) {
 		}
 	}
 	// No 5 KiB are to be had in one piece while the fourth is held.
-	k, err := Keep[byte](d, 5<<10, "state")
+	k, err := AllocPersistent[byte](d, 5<<10, "state")
 	var c *CapacityError
 	if !errors.As(err, &c) || c.Available != 0 || c.Evictable != 7<<10 || c.Never() || c.RetryAfter <= 0 {
 		t.Fatalf("%v, %v", k, err)
 	}
 	gone("refused", false, false, false, false, false, false, false, false)
 
-	if k, err = Keep[byte](d, 1, "state"); err != nil {
+	if k, err = AllocPersistent[byte](d, 1, "state"); err != nil {
 		t.Fatal(err)
 	}
 	gone("1 byte", false, true, false, false, false, false, false, false)

@@ -33,9 +33,11 @@ const (
 )
 
 // sched admits jobs: it hands out memory and a stream together, so that no job waits for one with the other in its
-// hands. Jobs wait by class, the most urgent first, and in a class by deadline and then by arrival.
+// hands. Jobs wait by class, the most urgent first, and in a class by what their clients have had of the device, then by
+// deadline and then by arrival.
 //
 //   - Each class has streams of its own, so that no job waits for a stream that one of another class has.
+//   - The clients of a class share its time: see shares.
 //   - Where the first job of a class has to wait for memory, with a stream to be had, jobs behind it that need memory
 //     wait too, in its class and in those less urgent, so that small jobs don't starve large ones. Those of more urgent
 //     classes, and those that need no memory, go ahead.
@@ -53,7 +55,7 @@ type sched struct {
 	arrivals uint64
 	waiting  int // jobs in all queues that have not begun
 	classes  [numClasses]classQueue
-	pauses   []*pause
+	pauses   []pause
 	jobs     costs           // how long jobs take, by label
 	chunks   costs           // and their chunks: see Queue.Chunk
 	ends     []time.Duration // of startOf, to be used again
@@ -61,11 +63,13 @@ type sched struct {
 
 // classQueue is the part of the scheduler that a class has of its own.
 type classQueue struct {
-	streams int // idle and leased
-	idle    []driver.Stream
-	waiting []*ticket // in order
-	running []*ticket // that have begun and not ended
+	streams int // that may be leased, and spares beside them
+	leased  int
+	idle    []driver.Stream // the spares included
+	waiting []*ticket       // in order
+	running []*ticket       // that have begun and not ended
 	stats   ClassStats
+	shares  shares
 }
 
 // missed counts a job that ends after its deadline.
@@ -80,8 +84,10 @@ type ticket struct {
 	job      Job
 	class    Class
 	deadline time.Time // zero: none
-	due      time.Time // what it is ordered by
+	due      time.Time // what it is ordered by, among those of clients with equal shares
 	arrival  uint64
+	client   string
+	share    *share        // nil in a class that knows none
 	expect   time.Duration // how long it runs, as far as known
 
 	arrived time.Time
@@ -100,6 +106,9 @@ type ticket struct {
 
 // before reports whether t goes before o, which is of the same class.
 func (t *ticket) before(o *ticket) bool {
+	if t.share != o.share && t.share.step != o.share.step {
+		return t.share.step < o.share.step
+	}
 	if c := t.due.Compare(o.due); c != 0 {
 		return c < 0
 	}
@@ -178,7 +187,10 @@ func (s *sched) submit(t *ticket) error {
 	if t.due = t.deadline; t.due.IsZero() {
 		t.due = t.arrived.Add(patience)
 	}
+	q := &s.classes[t.class]
+	q.join(t)
 	if err := s.tooLate(t, t.arrived, s.startOf(t)); err != nil {
+		q.leave(t)
 		return err
 	}
 	s.enqueue(t)
@@ -191,11 +203,11 @@ func (s *sched) submit(t *ticket) error {
 // are ahead of it. What those of other classes, and waiting for memory, add to that is unknown, so it is a lower bound.
 func (s *sched) startOf(t *ticket) time.Duration {
 	q := &s.classes[t.class]
-	if t.deadline.IsZero() || len(q.idle) > 0 && len(q.waiting) == 0 {
+	if t.deadline.IsZero() || q.hasStream(t) && len(q.waiting) == 0 {
 		return 0
 	}
 	s.ends = s.ends[:0]
-	for range q.idle {
+	for range q.streams - q.leased {
 		s.ends = append(s.ends, 0)
 	}
 	for _, r := range q.running {
@@ -253,14 +265,29 @@ func (s *sched) enqueue(t *ticket) {
 		return 1
 	})
 	q.waiting = slices.Insert(q.waiting, i, t)
+	if t.share != nil {
+		t.share.waiting++
+	}
 }
 
 // remove takes ticket i out of a queue.
 func (s *sched) remove(q *classQueue, i int) *ticket {
 	t := q.waiting[i]
 	q.waiting = slices.Delete(q.waiting, i, i+1)
+	if t.share != nil {
+		t.share.waiting--
+	}
 	if !t.begun() {
 		s.waiting--
+	}
+	return t
+}
+
+// drop takes ticket i out of a queue for good, unless its job has begun: that leaves when it ends.
+func (s *sched) drop(q *classQueue, i int) *ticket {
+	t := s.remove(q, i)
+	if !t.begun() {
+		q.leave(t)
 	}
 	return t
 }
@@ -271,12 +298,17 @@ func (s *sched) dispatch(now time.Time) {
 	stuck := false    // and no job has any that could come back
 	for _, c := range byUrgency {
 		q := &s.classes[c]
+		q.account(now)
 		aheadBefore := ahead
 		for i := 0; i < len(q.waiting) && len(q.idle) > 0; {
 			t := q.waiting[i]
+			if !q.hasStream(t) {
+				i++
+				continue
+			}
 			if !t.begun() {
 				if err := s.tooLate(t, now, 0); err != nil {
-					s.remove(q, i).settle(err)
+					s.drop(q, i).settle(err)
 					continue
 				}
 				if t.job.Footprint > 0 {
@@ -307,7 +339,7 @@ func (s *sched) dispatch(now time.Time) {
 			}
 			s.grant(q, s.remove(q, i), now)
 		}
-		if len(q.idle) == 0 { // memory alone would be of no use to those who wait
+		if q.leased >= q.streams { // memory alone would be of no use to those who wait
 			ahead = aheadBefore
 		}
 	}
@@ -318,7 +350,7 @@ func (s *sched) dispatch(now time.Time) {
 // where that is more.
 func (s *sched) refuse(q *classQueue, i int, after time.Duration) {
 	q.stats.Refused++
-	t := s.remove(q, i)
+	t := s.drop(q, i)
 	e := s.mem.refuse(t.job.Footprint, t.job.Label, i)
 	e.RetryAfter = max(e.RetryAfter, after)
 	t.settle(e)
@@ -328,6 +360,11 @@ func (s *sched) refuse(q *classQueue, i int, after time.Duration) {
 func (s *sched) grant(q *classQueue, t *ticket, now time.Time) {
 	t.stream, t.since = q.idle[len(q.idle)-1], now
 	q.idle = q.idle[:len(q.idle)-1]
+	q.leased++
+	if t.share != nil {
+		t.share.streams++
+	}
+	q.start(t)
 	if t.begun() {
 		t.back(now)
 	} else {
@@ -367,7 +404,7 @@ func (s *sched) wait(ctx context.Context, t *ticket) error {
 		return err
 	}
 	now := time.Now()
-	s.remove(q, i)
+	s.drop(q, i)
 	if !t.begun() {
 		q.missed(t, now)
 	}
@@ -378,25 +415,24 @@ func (s *sched) wait(ctx context.Context, t *ticket) error {
 	return err
 }
 
-// shed drops a job if too many wait: a batch job if there is one, or else an interactive one, and of those the one that
-// would be served last.
+// shed drops a job if too many wait: a batch job if there is one, or else an interactive one, of those one of the client
+// that has most of them, and of those the one that would be served last.
 func (s *sched) shed(now time.Time) {
 	if s.waiting <= s.maxWaiting {
 		return
 	}
 	for _, c := range []Class{Batch, Interactive} {
 		q := &s.classes[c]
-		for i := len(q.waiting) - 1; i >= 0; i-- {
-			if q.waiting[i].begun() {
-				continue
-			}
-			q.stats.Shed++
-			e := &OverloadError{Label: q.waiting[i].job.Label, Class: c, Waiting: s.waiting - 1,
-				RetryAfter: s.drained(q)}
-			s.remove(q, i).settle(e)
-			s.dispatch(now) // those behind may fit
-			return
+		i := q.leastMissed()
+		if i < 0 {
+			continue
 		}
+		q.stats.Shed++
+		e := &OverloadError{Label: q.waiting[i].job.Label, Class: c, Waiting: s.waiting - 1,
+			RetryAfter: s.drained(q)}
+		s.drop(q, i).settle(e)
+		s.dispatch(now) // those behind may fit
+		return
 	}
 }
 
@@ -413,13 +449,15 @@ func (s *sched) drained(q *classQueue) time.Duration {
 func (s *sched) release(t *ticket, err error, now time.Time) {
 	s.mu.Lock()
 	q := &s.classes[t.class]
+	q.account(now)
 	if i := slices.Index(q.running, t); i >= 0 {
 		q.running = slices.Delete(q.running, i, i+1)
 	}
 	if t.stream != nil {
-		q.idle = append(q.idle, t.stream)
-		t.stream = nil
+		q.stop(t)
+		q.takeStream(t)
 	}
+	q.leave(t)
 	q.stats.Done++
 	q.missed(t, now)
 	if err == nil {
@@ -441,11 +479,11 @@ func (s *sched) memoryFreed() {
 	s.dispatch(time.Now())
 }
 
-// pause is a job that lets more urgent ones go first.
+// pause is a job that lets others go first: more urgent ones, and those that run of clients that have had less.
 type pause struct {
-	class   Class
-	arrival uint64        // of the last one that it waits for
-	over    chan struct{} // closed when all of them are done
+	*ticket
+	last uint64        // arrival of the last one that it waits for
+	over chan struct{} // closed when it waits for nobody any more
 }
 
 // yield lets others have the device for a while, as [Queue.Yield] says. The stream has drained.
@@ -456,10 +494,14 @@ func (s *sched) yield(ctx context.Context, t *ticket, c chunk) error {
 	if c.label != "" {
 		s.chunks.observe(c.label, c.units, now.Sub(c.began))
 	}
-	if p := (&pause{t.class, s.arrivals, nil}); s.moreUrgent(p) {
+	q := &s.classes[t.class]
+	q.account(now)
+	if p := (pause{t, s.arrivals, nil}); s.mustWait(p) {
 		p.over = make(chan struct{})
 		s.pauses = append(s.pauses, p)
+		q.stop(t)
 		t.left = now
+		s.endPauses() // of those that waited for this one
 		s.mu.Unlock()
 		timer := time.NewTimer(longestPause)
 		select {
@@ -470,13 +512,17 @@ func (s *sched) yield(ctx context.Context, t *ticket, c chunk) error {
 		timer.Stop()
 		now = time.Now()
 		s.mu.Lock()
-		s.pauses = slices.DeleteFunc(s.pauses, func(x *pause) bool { return x == p })
+		s.pauses = slices.DeleteFunc(s.pauses, func(x pause) bool { return x.ticket == t })
+		q.account(now)
+		q.start(t)
 		t.back(now)
 		if err := context.Cause(ctx); err != nil {
 			return err
 		}
 	}
-	q := &s.classes[t.class]
+	if q.onSpare(t) {
+		return s.waitAgain(ctx, t, now)
+	}
 	if len(q.waiting) == 0 {
 		return nil
 	}
@@ -484,7 +530,7 @@ func (s *sched) yield(ctx context.Context, t *ticket, c chunk) error {
 		t.due = now.Add(patience)
 	}
 	if t.class != LineScan && now.Sub(t.since) > turn { // behind all that wait
-		last := q.waiting[len(q.waiting)-1].due.Add(1)
+		last := slices.MaxFunc(q.waiting, func(a, b *ticket) int { return a.due.Compare(b.due) }).due.Add(1)
 		if most := now.Add(longestTurn); last.After(most) {
 			last = most
 		}
@@ -495,6 +541,11 @@ func (s *sched) yield(ctx context.Context, t *ticket, c chunk) error {
 	if t.before(q.waiting[0]) {
 		return nil
 	}
+	return s.waitAgain(ctx, t, now)
+}
+
+// waitAgain gives up the stream of a job that runs, and waits for another. s.mu is held before and after it.
+func (s *sched) waitAgain(ctx context.Context, t *ticket, now time.Time) error {
 	s.giveUp(t, now)
 	s.mu.Unlock()
 	err := s.wait(ctx, t)
@@ -506,8 +557,10 @@ func (s *sched) yield(ctx context.Context, t *ticket, c chunk) error {
 // needs the job gets its stream back at once.
 func (s *sched) giveUp(t *ticket, now time.Time) {
 	q := &s.classes[t.class]
-	q.idle = append(q.idle, t.stream)
-	t.stream, t.left = nil, now
+	q.account(now)
+	q.stop(t)
+	q.takeStream(t)
+	t.left = now
 	t.ready = make(chan struct{})
 	s.enqueue(t)
 	s.dispatch(now)
@@ -529,10 +582,10 @@ func (s *sched) chunkUnits(label string, left int64) int64 {
 	return (left + parts - 1) / parts
 }
 
-// moreUrgent reports whether there are jobs that p waits for. Those that wait for memory are not among them: it may be
-// that of the job that pauses.
-func (s *sched) moreUrgent(p *pause) bool {
-	counts := func(t *ticket) bool { return t.arrival <= p.arrival && !t.short }
+// mustWait reports whether there are jobs that p waits for. Those that wait for memory are not among them: it may be that
+// of the job that pauses.
+func (s *sched) mustWait(p pause) bool {
+	counts := func(t *ticket) bool { return t.arrival <= p.last && !t.short }
 	for _, c := range byUrgency {
 		if c == p.class {
 			break
@@ -542,13 +595,13 @@ func (s *sched) moreUrgent(p *pause) bool {
 			return true
 		}
 	}
-	return false
+	return s.classes[p.class].letsFirst(p.ticket)
 }
 
 // endPauses wakes those who wait for nobody any more.
 func (s *sched) endPauses() {
 	for i := 0; i < len(s.pauses); {
-		if p := s.pauses[i]; !s.moreUrgent(p) {
+		if p := s.pauses[i]; !s.mustWait(p) {
 			s.pauses = slices.Delete(s.pauses, i, i+1)
 			close(p.over)
 			continue
@@ -580,14 +633,16 @@ func (s *sched) keep(n int64, t tenant, label string) (block, error) {
 	return block{}, s.mem.refuse(n, label, ahead)
 }
 
-// starved counts the jobs in the queue that wait for nothing but memory: there are streams for them.
+// starved counts the jobs in the queue that wait for nothing but memory: there are streams for them, and a try to reserve
+// has failed. A job whose stream is still on its way back to idle has not tried yet, and memory may be plenty.
 func (s *sched) starved() (n int) {
 	for c := range s.classes {
-		if len(s.classes[c].idle) == 0 {
+		q := &s.classes[c]
+		if q.leased >= q.streams {
 			continue
 		}
-		for _, t := range s.classes[c].waiting {
-			if !t.begun() && t.job.Footprint > 0 {
+		for _, t := range q.waiting {
+			if !t.begun() && t.short {
 				n++
 			}
 		}
@@ -622,7 +677,7 @@ func (s *sched) shut(err error, abort bool) {
 				i++
 				continue
 			}
-			s.remove(q, i).settle(err)
+			s.drop(q, i).settle(err)
 		}
 	}
 	s.endPauses()

@@ -53,6 +53,7 @@ func (c Class) urgency() int {
 type schedule struct {
 	class    Class
 	deadline time.Time // the soft one; zero where there is none
+	client   string
 }
 
 type scheduleKey struct{}
@@ -75,6 +76,20 @@ func WithDeadline(ctx context.Context, t time.Time) context.Context {
 	s := scheduleOf(ctx)
 	s.deadline = t
 	return context.WithValue(ctx, scheduleKey{}, s)
+}
+
+// WithClient names the client for whom jobs under the context are: those of a class share the device by client, as
+// [Device.Do] says. Names are compared and mean nothing else. Jobs without one are those of one client.
+func WithClient(ctx context.Context, name string) context.Context {
+	s := scheduleOf(ctx)
+	s.client = name
+	return context.WithValue(ctx, scheduleKey{}, s)
+}
+
+// ClassOf returns what [WithClass] and [WithClient] have said of a context.
+func ClassOf(ctx context.Context) (c Class, client string) {
+	s := scheduleOf(ctx)
+	return s.class, s.client
 }
 
 // deadlineOf is the deadline that jobs under the context are ordered by; zero where there is none.

@@ -636,11 +636,11 @@ func TestJobsCancelledAtRandom(t *testing.T) {
 func TestCallersNeverWaitForEachOther(t *testing.T) {
 	inBubble(t, Config{MemoryBytes: 16 << 10, Streams: 4}, func(b *bench) {
 		ctx := b.Context()
-		one, err := Keep[byte](b.Device, 5<<10, "one")
+		one, err := AllocPersistent[byte](b.Device, 5<<10, "one")
 		if err != nil {
 			t.Fatal(err)
 		}
-		two, err := Keep[byte](b.Device, 5<<10, "two")
+		two, err := AllocPersistent[byte](b.Device, 5<<10, "two")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -683,7 +683,7 @@ func TestCallersNeverWaitForEachOther(t *testing.T) {
 func TestCallersGiveWay(t *testing.T) {
 	for _, kept := range []int{0, 5 << 10} { // kept for good, so that large never fits
 		inBubble(t, Config{MemoryBytes: 24 << 10, Streams: 4}, func(b *bench) {
-			k, err := Keep[byte](b.Device, kept, "kept")
+			k, err := AllocPersistent[byte](b.Device, kept, "kept")
 			if err != nil {
 				t.Fatal(err)
 			}

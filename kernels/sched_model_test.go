@@ -67,7 +67,8 @@ func (m *schedModel) settled() {
 	// No ticket went ahead of another of its class that could have gone as well.
 	for _, g := range granted {
 		for _, t := range m.all {
-			if m.state[t] != isRunning && t.class == g.class && m.before(t, g.ticket) && !(t.short && !g.needs) {
+			if m.state[t] != isRunning && t.class == g.class && m.before(t, g.ticket) && !(t.short && !g.needs) &&
+				!m.noStream(t) {
 				m.t.Fatalf("%s went ahead of %s", m.describe(g.ticket), m.describe(t))
 			}
 		}
@@ -81,7 +82,60 @@ func (m *schedModel) describe(t *ticket) string {
 
 // before is the order within a class.
 func (m *schedModel) before(a, b *ticket) bool {
+	if sa, sb := a.share, b.share; sa != nil && sa.used/shareStep != sb.used/shareStep {
+		return sa.used < sb.used
+	}
 	return m.due[a].Before(m.due[b]) || m.due[a].Equal(m.due[b]) && a.arrival < b.arrival
+}
+
+func (*schedModel) spares(c Class) int {
+	if c == LineScan {
+		return 0
+	}
+	return spareStreams
+}
+
+// noStream reports whether all streams are out but spares, which are not for t: its client has no name, or a stream, or
+// has had as much as others.
+func (m *schedModel) noStream(t *ticket) bool {
+	running, own := 0, 0
+	for _, o := range m.all {
+		if o.class == t.class && m.state[o] == isRunning {
+			if running++; o.client == t.client {
+				own++
+			}
+		}
+	}
+	q := &m.s.classes[t.class]
+	return running >= q.streams && (t.client == "" || t.class == LineScan || own > 0 ||
+		t.share.used >= q.shares.virtual-headStart/2)
+}
+
+// checkShares checks what is kept by client.
+func (m *schedModel) checkShares(c Class) {
+	x := &m.s.classes[c].shares
+	sum, busy, jobs := time.Duration(0), 0, map[*share]int{}
+	for _, t := range m.all {
+		if t.class == c && t.share != nil {
+			if t.share != x.all[t.client] {
+				m.t.Fatalf("%s: the share of another client", m.describe(t))
+			}
+			if jobs[t.share]++; jobs[t.share] == 1 {
+				sum += t.share.used
+			}
+			if m.state[t] == isRunning {
+				busy++
+			}
+		}
+	}
+	for name, s := range x.all {
+		if s.jobs != jobs[s] {
+			m.t.Fatalf("%v: client %q has %d jobs, and %d are counted", c, name, jobs[s], s.jobs)
+		}
+	}
+	if x.sum != sum || x.busy != busy || x.active != len(jobs) {
+		m.t.Fatalf("%v: shares are %+v: there are %d clients with %v, and %d jobs run", c, *x, len(jobs), sum, busy)
+	}
 }
 
 func (m *schedModel) end(t *ticket) {
@@ -134,9 +188,8 @@ func (m *schedModel) check(*rapid.T) {
 	short := false
 	for _, c := range byUrgency {
 		q := &s.classes[c]
-		if len(q.idle)+len(slices.DeleteFunc(m.in(isRunning), func(t *ticket) bool {
-			return t.class != c
-		})) != q.streams {
+		leased := len(slices.DeleteFunc(m.in(isRunning), func(t *ticket) bool { return t.class != c }))
+		if q.leased != leased || len(q.idle)+leased != q.streams+m.spares(c) {
 			m.t.Fatalf("%v: streams were lost", c)
 		}
 		var line []*ticket
@@ -154,10 +207,14 @@ func (m *schedModel) check(*rapid.T) {
 		if !slices.Equal(line, q.waiting) {
 			m.t.Fatalf("%v: the queue is out of order", c)
 		}
+		m.checkShares(c)
 		if len(q.idle) == 0 {
 			continue
 		}
 		for _, t := range line {
+			if m.noStream(t) {
+				continue
+			}
 			needs := t.job.Footprint > 0 && m.state[t] == isWaiting
 			if needs && !short {
 				b, err := s.mem.reserve(t.job.Footprint, scratch, "probe")
@@ -182,9 +239,10 @@ func TestSchedulerAgainstRules(t *testing.T) {
 		m.s.mem.onFree = func() { m.s.dispatch(m.now) }
 		for c := range m.s.classes {
 			q := &m.s.classes[c]
-			for range rapid.IntRange(1, 3).Draw(t, "streams") {
+			q.shares.off = Class(c) == LineScan
+			q.streams = rapid.IntRange(1, 3).Draw(t, "streams")
+			for range q.streams + m.spares(Class(c)) {
 				q.idle = append(q.idle, new(fakeStream))
-				q.streams++
 			}
 		}
 		arrived, ended := 0, 0
@@ -200,6 +258,7 @@ func TestSchedulerAgainstRules(t *testing.T) {
 					job: Job{Label: "x",
 						Footprint: rapid.OneOf(rapid.Just(int64(0)), rapid.Int64Range(1, size)).Draw(t, "bytes")},
 					class: rapid.SampledFrom(byUrgency[:]).Draw(t, "class"), arrived: m.now,
+					client: rapid.SampledFrom([]string{"", "a", "b", "c"}).Draw(t, "client"),
 				}
 				if rapid.Bool().Draw(t, "deadline?") {
 					tk.deadline = m.now.Add(time.Duration(rapid.IntRange(1, 60).Draw(t, "deadline")) * time.Second)
@@ -231,7 +290,7 @@ func TestSchedulerAgainstRules(t *testing.T) {
 				if w := append(m.in(isWaiting), m.in(isAway)...); len(w) > 0 {
 					tk := rapid.SampledFrom(w).Draw(t, "which")
 					q := &m.s.classes[tk.class]
-					m.s.remove(q, slices.Index(q.waiting, tk))
+					m.s.drop(q, slices.Index(q.waiting, tk))
 					m.s.dispatch(m.now)
 					if was := m.state[tk]; was == isAway {
 						end(tk)

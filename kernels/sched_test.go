@@ -70,7 +70,7 @@ func TestLargeJobsAreNotStarved(t *testing.T) {
 func TestCancelledHeadMakesWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := openFake(t, &fakeDriver{}, Config{MemoryBytes: 10 * 256})
-		k, err := Keep[byte](d, 256, "kept")
+		k, err := AllocPersistent[byte](d, 256, "kept")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -139,7 +139,7 @@ func TestStoreBesideBusyStreams(t *testing.T) {
 		t.Error(err)
 	}
 
-	kept, err := Keep[byte](dev, 1<<19, "kept")
+	kept, err := AllocPersistent[byte](dev, 1<<19, "kept")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -222,7 +222,7 @@ func (p *pace) next() error {
 	if p.left -= p.step; p.left == 0 || p.done+p.step <= p.quota {
 		return nil
 	}
-	p.Spent(p.done)
+	p.SetChunkUnits(p.done)
 	if err := p.Yield(); err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/polyscan/polyscan/internal/devicetest"
+	"github.com/polyscan/polyscan/internal/race"
 	_ "github.com/polyscan/polyscan/internal/shorttest"
 	"github.com/polyscan/polyscan/kernels"
 	"github.com/polyscan/polyscan/kernels/cpu"
@@ -61,7 +62,7 @@ func (m *mean) value() float64 { return float64(m.sum) / float64(m.n) }
 // For that, colours are off by a level more in the mean, by no more than Hold anywhere, and where the picture moves not
 // by much more than they are anyway.
 func TestFlicker(t *testing.T) {
-	if raceEnabled || testing.Short() {
+	if race.Enabled || testing.Short() {
 		t.Skip("it takes seconds")
 	}
 	frames := sequence(t)

@@ -156,11 +156,11 @@ func (o *Options) rule(width, height int) (rule driver.VertexRule, n int, err er
 // places inside are too few for the others it is as small as it may be: a spacing that leaves few holds there, too.
 func defaultBorder(width, height, n, wanted, spacing int) int {
 	least := func(most int) int { // that puts no more there
-		return 1 + sort.Search(driver.MaxSide-1,
+		return 1 + sort.Search(max(width, height)-1,
 			func(i int) bool { return driver.BorderVertices(width, height, 1+i) <= most })
 	}
 	inside := max(width-1-2*spacing, 0) * max(height-1-2*spacing, 0) / ((spacing + 1) * (spacing + 1))
-	border := min(max(wanted, least(max(n/2, n-inside, 4))), driver.MaxSide)
+	border := max(wanted, least(max(n/2, n-inside, 4)))
 	if driver.BorderVertices(width, height, border)+inside < n {
 		border = min(border, max(least(n), spacing+1))
 	}

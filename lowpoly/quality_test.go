@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/polyscan/polyscan/internal/devicetest"
+	"github.com/polyscan/polyscan/internal/race"
 	"github.com/polyscan/polyscan/kernels"
 	"github.com/polyscan/polyscan/kernels/cpu"
 	"github.com/polyscan/polyscan/kernels/driver"
@@ -135,7 +136,7 @@ func seedVertices(p *devicetest.Picture, n int, seed uint64) []driver.Point {
 // with the same rule for colours: the mean, which is ours, and the centroid's, which is theirs.
 func TestColorError(t *testing.T) {
 	most := 1920
-	if testing.Short() || raceEnabled {
+	if testing.Short() || race.Enabled {
 		most = 480
 	}
 	dev, err := kernels.Open(cpu.New(cpu.Options{}), kernels.Config{MemoryBytes: 128 << 20})

@@ -26,8 +26,8 @@ func (r Route) String() string {
 	return "INVALID"
 }
 
-// Detour is what the steps of [RouteVoronoi] found.
-type Detour struct {
+// VoronoiSteps is what the steps of [RouteVoronoi] found.
+type VoronoiSteps struct {
 	Islands      int // pixels that their site can't be reached from, and that others got
 	Border, Hull int // edges around the mesh before it was completed, and after
 	Rounds       int // of flips
@@ -48,7 +48,7 @@ type mesher struct {
 	width, height int // of the diagram, of which all points are pixels
 
 	direct, labelling, scratch int64 // bytes of Scratch: of Triangulate, of the Voronoi diagram, and of any step
-	detour                     Detour
+	steps                      VoronoiSteps
 }
 
 // newMesher plans a mesher for up to n points among the pixels of a diagram. RouteDirect doesn't look at its size.
@@ -60,9 +60,9 @@ func newMesher(dev *kernels.Device, route Route, n, width, height int) (m mesher
 	if m.scratch = m.direct; route == RouteDirect {
 		return m, nil
 	}
-	if width > driver.MaxSide || height > driver.MaxSide || int64(width)*int64(height) > driver.MaxPixels {
-		return m, invalid(path{"route"}, route, "is for sides up to %d and %d pixels in all: the points are in %d x %d",
-			driver.MaxSide, driver.MaxPixels, width, height)
+	if err := kernels.CheckSize(width, height); err != nil {
+		return m, invalid(path{"route"}, route, "labels an image that has all points, and one of %d x %d pixels can't be: %v",
+			width, height, err)
 	}
 	if m.labelling, err = dev.Scratch(&driver.Voronoi{N: n, Width: width, Height: height}); err != nil {
 		return m, err
@@ -169,12 +169,12 @@ func (m *mesher) run(q *kernels.Queue, points kernels.Buffer[driver.Point], tria
 	if err := q.Wait(); err != nil {
 		return err
 	}
-	m.detour = Detour{
+	m.steps = VoronoiSteps{
 		Islands: int(lost[0]), Border: int(count[0].Border), Hull: int(count[0].Hull), Rounds: int(flips[0].Rounds),
 		Flips:  int(flips[0].Flips),
 		Direct: !flips[0].Delaunay(int(count[0].Triangles)),
 	}
-	if m.detour.Direct {
+	if m.steps.Direct {
 		if err := direct(); err != nil {
 			return err
 		}

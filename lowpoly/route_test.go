@@ -39,8 +39,8 @@ func TestRoutesAgree(t *testing.T) {
 		if diff := devicetest.CompareTriangles(other.Triangles, direct.Triangles); diff != nil {
 			t.Fatal(diff)
 		}
-		if direct.Detour != nil || other.Detour == nil || other.Detour.Direct {
-			t.Fatalf("detours %+v, %+v", direct.Detour, other.Detour)
+		if direct.Steps != nil || other.Steps == nil || other.Steps.Direct {
+			t.Fatalf("steps %+v, %+v", direct.Steps, other.Steps)
 		}
 		if !slices.Equal(points, before) {
 			t.Fatal("the points were changed")
@@ -114,8 +114,8 @@ func TestRouteFallsBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := devicetest.CheckTriangles(points, got.Triangles); err != nil || !got.Detour.Direct {
-		t.Errorf("with a hull that is left open: %v, %+v", err, got.Detour)
+	if err := devicetest.CheckTriangles(points, got.Triangles); err != nil || !got.Steps.Direct {
+		t.Errorf("with a hull that is left open: %v, %+v", err, got.Steps)
 	}
 }
 

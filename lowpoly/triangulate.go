@@ -14,8 +14,8 @@ type Triangulation struct {
 	// Triangles as [driver.Triangulate] describes them: a unique set, in an order that the backend chooses, always the
 	// same.
 	Triangles []Triangle
-	// Detour is what the steps of RouteVoronoi found; nil with RouteDirect.
-	Detour *Detour
+	// Steps is what the steps of RouteVoronoi found; nil with RouteDirect.
+	Steps *VoronoiSteps
 	kernels.Timing
 }
 
@@ -111,7 +111,7 @@ func Triangulate(ctx context.Context, dev *kernels.Device, points []Point, route
 		return nil, err
 	}
 	if route == RouteVoronoi {
-		res.Detour = &mesh.detour
+		res.Steps = &mesh.steps
 	}
 	return res, nil
 }

@@ -91,7 +91,7 @@ type shape struct {
 // an image.
 type film struct {
 	shape
-	pictures [2]*kernels.Kept[byte]
+	pictures [2]*kernels.Persistent[byte]
 	now      int  // which of them is being made
 	begun    bool // whether the other is the frame before
 
@@ -100,7 +100,7 @@ type film struct {
 
 func (f *film) alloc(dev *kernels.Device, s shape) (err error) {
 	for i := range f.pictures {
-		if f.pictures[i], err = kernels.Keep[byte](dev, s.width*s.height*s.format.PixelBytes(), "video"); err != nil {
+		if f.pictures[i], err = kernels.AllocPersistent[byte](dev, s.width*s.height*s.format.PixelBytes(), "video"); err != nil {
 			f.free()
 			return err
 		}

@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/polyscan/polyscan/internal/devicetest"
+	"github.com/polyscan/polyscan/internal/race"
 	"github.com/polyscan/polyscan/internal/seed"
 	"github.com/polyscan/polyscan/kernels"
 	"github.com/polyscan/polyscan/kernels/cpu"
@@ -224,7 +225,7 @@ func TestVideoReuses(t *testing.T) {
 	work()
 	work()
 	at := &p.Data[0][0]
-	if n := testing.AllocsPerRun(5, work); n > 500 && !raceEnabled {
+	if n := testing.AllocsPerRun(5, work); n > 500 && !race.Enabled {
 		t.Errorf("a frame makes %.0f allocations", n)
 	}
 	if at != &p.Data[0][0] {

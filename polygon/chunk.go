@@ -87,7 +87,7 @@ func reduceRows(q *kernels.Queue, op driver.MaskReduce, n, room int64) error {
 	height := op.Frame.Height
 	bands := int(min((n+room-1)/room, int64(height)))
 	if bands <= 1 {
-		q.Spent(n)
+		q.SetChunkUnits(n)
 		return q.Run(&op)
 	}
 	frame := op.Frame
@@ -101,7 +101,7 @@ func reduceRows(q *kernels.Queue, op driver.MaskReduce, n, room int64) error {
 			q.Chunk(reduceLabels[op.What&15], n)
 			op.Accumulate = true
 		}
-		q.Spent(n / int64(bands))
+		q.SetChunkUnits(n / int64(bands))
 		op.Row0 = row0 + lo
 		op.Frame.Height = hi - lo
 		op.Frame.Data.Off = frame.Data.Off + int64(lo*frame.Stride)

@@ -9,8 +9,11 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"sync"
+	"time"
 
+	"github.com/polyscan/polyscan/internal/exact"
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 
@@ -34,11 +37,15 @@ type deriver struct {
 // newDeriver allocates the results of a call in few pieces. cached is the geometry of an earlier call, or nil.
 func newDeriver(p *plan, cached []geometry) *deriver {
 	n, nc := p.set.Len(), len(p.channels)
-	d := &deriver{plan: p, res: &Result{Regions: make([]RegionResult, n)}, geo: cached, made: cached != nil,
-		steps: extentBudget}
+	d := &deriver{plan: p, res: &Result{}, geo: cached, made: cached != nil, steps: extentBudget}
 	if !d.made {
 		d.geo = make([]geometry, n)
 	}
+	if p.output.Columns {
+		d.res.Columns = newColumns(p)
+		return d
+	}
+	d.res.Regions = make([]RegionResult, n)
 	channels := make([]ChannelStatistics, n*nc)
 	var percentiles []PercentileValue
 	np := len(p.percentiles)
@@ -87,11 +94,13 @@ func (p *plan) sticksOut(i int) bool {
 
 // measureExtents counts the pixels of the regions that stick out, in order until the budget is spent, so that the
 // outcome does not depend on threads.
-func (d *deriver) measureExtents(ctx context.Context) error {
+//
+// pause, where it isn't nil, lets others go first; its error ends the counting.
+func (d *deriver) measureExtents(ctx context.Context, pause func() error) error {
 	if d.made {
 		return nil
 	}
-	x := extent{ctx: ctx, steps: d.steps}
+	x := extent{ctx: ctx, steps: d.steps, pause: pause, last: time.Now()}
 	for i := range d.set.regions {
 		if !d.sticksOut(i) {
 			continue
@@ -102,8 +111,8 @@ func (d *deriver) measureExtents(ctx context.Context) error {
 		d.totals[i] = -1
 		if n, ok := x.pixels(d.set.edgesOf(i), d.set.regions[i].Fill); ok {
 			d.totals[i] = int64(n)
-		} else if ctx.Err() != nil {
-			return context.Cause(ctx)
+		} else if x.err != nil {
+			return x.err
 		}
 	}
 	return nil
@@ -112,6 +121,28 @@ func (d *deriver) measureExtents(ctx context.Context) error {
 // parallelWork is how much a goroutine should have to do to be worth starting, in regions of 256 levels and one
 // channel, each of which takes half a microsecond or more.
 const parallelWork = 64
+
+// inPieces is batch, and lets others go first between pieces of it that take about half a millisecond.
+func (d *deriver) inPieces(first int, stats []driver.MaskStats, hist histogramSource, pause func() error) error {
+	nc := len(d.channels)
+	each := 1
+	if d.want&needHistogram != 0 {
+		each += nc * (d.frame.Format.Levels() / 256)
+	}
+	const piece = 1 << 11 // in the unit of parallelWork
+	step := max(piece/each, 1)
+	for at, n := 0, len(stats)/nc; at < n; at += step {
+		if at > 0 {
+			if err := pause(); err != nil {
+				return err
+			}
+		}
+		if err := d.batch(first+at, stats[at*nc:min(at+step, n)*nc], hist.from(at*nc)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 // batch derives regions first to first+len(stats)/channels. hist(i, c) returns the counts of channel c of region i for
 // the values from lo on. stats and the histograms are only read.
@@ -161,6 +192,12 @@ type scratch struct {
 	dist     distribution
 	turns    []turn
 	outcomes []outcome
+
+	// The region at hand, where its numbers end up in columns.
+	row         RegionResult
+	channels    []ChannelStatistics
+	percentiles []PercentileValue
+	limits      []LimitResult
 }
 
 var scratchPool = sync.Pool{New: func() any { return new(scratch) }}
@@ -170,15 +207,22 @@ func (d *deriver) regions(first, n int, stats []driver.MaskStats, hist histogram
 	defer scratchPool.Put(s)
 	nc := len(d.channels)
 	for k := range n {
-		if err := d.region(s, first+k, stats[k*nc:(k+1)*nc], hist.from(k*nc)); err != nil {
+		if err := d.region(s, first+k, stats[k*nc:(k+1)*nc], hist.from(k*nc), ""); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (d *deriver) region(s *scratch, i int, stats []driver.MaskStats, hist histogramSource) error {
-	r := &d.res.Regions[i]
+// region derives region i. lost says which of its lines never came, for people; then its limits fail.
+func (d *deriver) region(s *scratch, i int, stats []driver.MaskStats, hist histogramSource, lost string) error {
+	cols := d.res.Columns
+	var r *RegionResult
+	if cols != nil {
+		r = d.row(s, i)
+	} else {
+		r = &d.res.Regions[i]
+	}
 	r.Count = stats[0].Count
 	if !d.made {
 		d.geo[i] = d.locate(s, i, r.Count)
@@ -213,10 +257,21 @@ func (d *deriver) region(s *scratch, i int, stats []driver.MaskStats, hist histo
 		}
 		if d.want&needHistogram != 0 {
 			h := hist.of(c, &stats[c])
-			s.dist.load(h.n, h.lo)
+			var n, sum uint64
+			if cols != nil && cols.Histogram != nil && cols.Histogram.Full {
+				n, sum = cols.Histogram.take(i*len(stats)+c, h)
+			}
+			if d.distribution {
+				s.dist.load(h.n, h.lo)
+				n, sum = s.dist.count(), s.dist.sum()
+			}
+			if err := d.checkHistogram(i, c, &stats[c], n, sum); err != nil {
+				return err
+			}
 		}
-		if err := d.checkSums(s, i, c, stats); err != nil {
-			return err
+		if stats[c].Count != stats[0].Count {
+			return fmt.Errorf("%w: region %d has %d pixels in %v and %d in %v", ErrInconsistent, i,
+				stats[0].Count, d.channels[0], stats[c].Count, d.channels[c])
 		}
 		d.channel(s, &r.Channels[c], &stats[c])
 		for k, l := range limits {
@@ -228,11 +283,21 @@ func (d *deriver) region(s *scratch, i int, stats []driver.MaskStats, hist histo
 				outcomes[k].see(l, v, r.Channels[c].Channel)
 			}
 		}
-		r.Channels[c].keep(d.asked)
+		if cols == nil {
+			r.Channels[c].keep(d.asked)
+		} else {
+			cols.putChannel(d.plan, s, i*len(stats)+c, &r.Channels[c])
+		}
 	}
 	var why string
 	if len(limits) > 0 {
 		why = unseen(r, limits)
+		switch {
+		case lost != "" && why != "":
+			why = lost + "; " + why
+		case lost != "":
+			why = lost
+		}
 	}
 	for k, l := range limits {
 		r.Limits[k] = l.judge(&outcomes[k], why)
@@ -244,6 +309,9 @@ func (d *deriver) region(s *scratch, i int, stats []driver.MaskStats, hist histo
 		} else if r.Verdict == NoVerdict {
 			r.Verdict = Pass
 		}
+	}
+	if cols != nil {
+		cols.put(i, r)
 	}
 	return nil
 }
@@ -279,9 +347,8 @@ func (d *deriver) checkSamples(i int, s *driver.MaskStats) error {
 	if n := d.set.names[i]; n != "" {
 		name = " " + quoted(n)
 	}
-	return invalid(path{"frame", "data"}, v,
-		"the sample at pixel (%d, %d), in region %d%s, is above %d, the most that %d bits hold",
-		at.X, at.Y, i, name, d.frame.Format.Levels()-1, d.frame.Format.Bits)
+	return invalid(path{"frame", "data"}, fmt.Sprintf("pixel (%d, %d) in region %d%s", at.X, at.Y, i, name),
+		"%d is above %d, the most that %d bits hold", v, d.frame.Format.Levels()-1, d.frame.Format.Bits)
 }
 
 func (p *plan) position(pos uint32) Position {
@@ -297,7 +364,7 @@ func centroid(sumX, sumY, weight uint64) Point {
 		if lo2 < lo {
 			hi++
 		}
-		return quotient(hi, lo2, 2*weight)
+		return exact.Quotient(hi, lo2, 2*weight)
 	}
 	return Point{mean(sumX), mean(sumY)}
 }
@@ -308,21 +375,14 @@ func centroid(sumX, sumY, weight uint64) Point {
 // it.
 var ErrInconsistent = errors.New("polygon: the device returned numbers that contradict each other")
 
-// checkSums compares what the device computed in more than one way.
-func (d *deriver) checkSums(s *scratch, i, c int, stats []driver.MaskStats) error {
-	m := &stats[c]
-	if m.Count != stats[0].Count {
-		return fmt.Errorf("%w: region %d has %d pixels in %v and %d in %v", ErrInconsistent, i,
-			stats[0].Count, d.channels[0], m.Count, d.channels[c])
-	}
-	if d.want&needHistogram == 0 {
-		return nil
-	}
-	if n := s.dist.count(); n != m.Count {
+// checkHistogram compares the sums of a histogram, n samples that sum to sum, with those that the device computed in
+// another way.
+func (d *deriver) checkHistogram(i, c int, m *driver.MaskStats, n, sum uint64) error {
+	if n != m.Count {
 		return fmt.Errorf("%w: region %d, %v: the histogram holds %d samples of %d", ErrInconsistent, i, d.channels[c],
 			n, m.Count)
 	}
-	if sum := s.dist.sum(); sum != m.Sum {
+	if sum != m.Sum {
 		return fmt.Errorf("%w: region %d, %v: the histogram's samples sum to %d, the sum is %d", ErrInconsistent, i,
 			d.channels[c], sum, m.Sum)
 	}
@@ -333,11 +393,12 @@ func (d *deriver) checkSums(s *scratch, i, c int, stats []driver.MaskStats) erro
 func (d *deriver) channel(s *scratch, c *ChannelStatistics, m *driver.MaskStats) {
 	c.Has = d.want & (Count | Sum | SumOfSquares)
 	c.Count, c.Sum, c.SumOfSquares = m.Count, m.Sum, m.SumSq
-	if d.want&needHistogram != 0 {
+	if d.distribution {
 		c.Distinct = uint32(len(s.dist.values))
 		c.Has |= d.want & Distinct
-		if d.asked.Has(Histogram) {
-			d.bins.fill(c.Histogram, &s.dist)
+		if h := c.Histogram; h != nil {
+			h.Lower, h.Upper = d.bins.lower, d.bins.upper
+			h.Below, h.Above = fillBins(&d.bins, h.Counts, &s.dist)
 			c.Has |= Histogram
 		}
 	}
@@ -346,10 +407,10 @@ func (d *deriver) channel(s *scratch, c *ChannelStatistics, m *driver.MaskStats)
 		return
 	}
 	if d.want.Has(Mean) {
-		c.Mean = quotient(0, m.Sum, m.Count)
+		c.Mean = exact.Quotient(0, m.Sum, m.Count)
 	}
 	if d.want&(Variance|StdDev) != 0 {
-		c.Variance, c.StdDev = variance(m.Count, m.Sum, m.SumSq)
+		c.Variance, c.StdDev = exact.Variance(m.Count, m.Sum, m.SumSq)
 	}
 	if d.want&needExtrema != 0 {
 		v, pos := m.Min()
@@ -358,7 +419,7 @@ func (d *deriver) channel(s *scratch, c *ChannelStatistics, m *driver.MaskStats)
 		c.Max, c.MaxAt = v, d.position(pos)
 	}
 	c.Has |= d.want & (Mean | Variance | StdDev | Min | Max)
-	if d.want&needHistogram != 0 {
+	if d.distribution {
 		c.Mode = s.dist.mode
 		if d.want.Has(Median) {
 			c.Median = s.dist.median()
@@ -367,9 +428,9 @@ func (d *deriver) channel(s *scratch, c *ChannelStatistics, m *driver.MaskStats)
 			v := &c.Percentiles[k]
 			v.Percentile = d.percentiles[k]
 			if d.method == Linear {
-				v.Value = f.linear(m.Count, s.dist.at)
+				v.Value = f.Linear(m.Count, s.dist.at)
 			} else {
-				v.Value = float64(s.dist.at(f.nearestRank(m.Count)))
+				v.Value = float64(s.dist.at(f.NearestRank(m.Count)))
 			}
 		}
 		c.Has |= d.want & (Mode | Median | Percentiles)
@@ -409,7 +470,7 @@ func measure(l *Limit, c *ChannelStatistics, s *scratch) (v float64, ok bool) {
 	case quantityMode:
 		v = float64(c.Mode)
 	case quantityPercentile:
-		v = float64(s.dist.at(l.percent.nearestRank(c.Count)))
+		v = float64(s.dist.at(l.percent.NearestRank(c.Count)))
 	}
 	return v, true
 }
@@ -452,23 +513,36 @@ func (c *ChannelStatistics) keep(asked Statistics) {
 	}
 }
 
-// finish is the frame's verdict.
+// finish makes the frame's verdict, and leaves out the regions that were not asked for.
 func (d *deriver) finish() {
-	for i := range d.res.Regions {
-		switch d.res.Regions[i].Verdict {
-		case Fail:
-			d.res.Verdict = Fail
-			return
-		case Pass:
-			d.res.Verdict = Pass
+	see := func(v Verdict) {
+		if v != NoVerdict && d.res.Verdict != Fail {
+			d.res.Verdict = v
 		}
+	}
+	if c := d.res.Columns; c != nil {
+		for _, v := range c.Verdict {
+			see(v)
+		}
+		if d.output.Failed {
+			c.chooseFailed()
+		}
+		return
+	}
+	for i := range d.res.Regions {
+		see(d.res.Regions[i].Verdict)
+	}
+	if d.output.Failed {
+		d.res.Regions = slices.DeleteFunc(d.res.Regions, func(r RegionResult) bool { return r.Verdict != Fail })
 	}
 }
 
-// counts are those of the values from lo on.
+// counts are those of the values from lo on. all holds them and those of the other values, which may be anything where
+// the download left them out.
 type counts struct {
-	n  []uint32
-	lo uint32
+	n   []uint32
+	lo  uint32
+	all []uint32
 }
 
 // histogramSource finds the downloaded histograms of a batch: levels counts for each channel of each region.
@@ -488,14 +562,17 @@ func (h histogramSource) from(n int) histogramSource {
 
 // of is histogram c, of samples with these statistics.
 func (h histogramSource) of(c int, s *driver.MaskStats) counts {
-	if h.counts == nil || s.Count == 0 {
+	if h.counts == nil {
 		return counts{}
 	}
 	all := h.counts[c*h.levels : (c+1)*h.levels]
+	if s.Count == 0 {
+		return counts{all: all}
+	}
 	if !h.ranged {
-		return counts{all, 0}
+		return counts{all, 0, all}
 	}
 	lo, _ := s.Min()
 	hi, _ := s.Max()
-	return counts{all[lo : hi+1], lo}
+	return counts{all[lo : hi+1], lo, all}
 }

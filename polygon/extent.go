@@ -5,7 +5,9 @@ package polygon
 import (
 	"context"
 	"math/bits"
+	"runtime"
 	"slices"
+	"time"
 
 	"github.com/polyscan/polyscan/kernels/driver"
 )
@@ -17,21 +19,36 @@ const extentBudget = 1 << 26
 // extent counts pixels of regions until its budget is spent.
 type extent struct {
 	ctx   context.Context
-	ended bool  // ctx
-	looks int   // until the next look at it
+	pause func() error // lets others go first; nil where nobody waits for what the caller has
+	last  time.Time    // it was called
+	err   error        // why counting ended: the context's cause, or what pause said
+	ended bool
+	looks int   // until the next look at the context
 	steps int64 // left
 	order []int32
 	live  []int32
 	band  []bandEdge
 }
 
-// done looks at the context now and then. Sorting asks in each comparison, which are equal once it says so, and then
-// ends.
+// pauseEvery is how often others go first: a piece of work on the device takes as long.
+const pauseEvery = time.Millisecond
+
+// done looks at the context now and then, and lets others go first. Sorting asks in each comparison, which are equal
+// once it says so, and then ends.
 func (x *extent) done() bool {
 	if x.looks--; x.looks < 0 {
 		const often = 1 << 12 // some 50 µs
 		x.looks = often
-		x.ended = x.ended || x.ctx.Err() != nil
+		if x.ended {
+			return true
+		}
+		runtime.Gosched() // a goroutine that doesn't has its processor for 10 ms
+		x.err = context.Cause(x.ctx)
+		if now := time.Now(); x.err == nil && x.pause != nil && now.Sub(x.last) > pauseEvery {
+			x.err = x.pause()
+			x.last = time.Now()
+		}
+		x.ended = x.err != nil
 	}
 	return x.ended
 }

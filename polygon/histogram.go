@@ -7,6 +7,8 @@ import (
 	"math/big"
 	"slices"
 	"sort"
+
+	"github.com/polyscan/polyscan/internal/exact"
 )
 
 // HistogramSpec says how samples are binned.
@@ -55,7 +57,7 @@ func newBinner(h HistogramSpec, levels int) binner {
 		return b
 	}
 	b.edges = make([]uint32, b.bins+1)
-	lo, hi := decimalOf(b.lower), decimalOf(b.upper)
+	lo, hi := exact.DecimalOf(b.lower), exact.DecimalOf(b.upper)
 	if !b.smallEdges(lo, hi) {
 		b.bigEdges(lo, hi)
 	}
@@ -66,22 +68,22 @@ func newBinner(h HistogramSpec, levels int) binner {
 const mostSample = 1 << 16
 
 // smallEdges computes the edges in int64 where that can't overflow, and says whether it could.
-func (b *binner) smallEdges(lo, hi decimal) bool {
+func (b *binner) smallEdges(lo, hi exact.Decimal) bool {
 	// lower = x/den and upper = y/den, with |x|, |y| < 2^42 and den < 2^42: x*bins + k*(y-x) < 2^42 * 2^16 * 3.
-	scale := max(lo.scale, hi.scale, 0)
+	scale := max(lo.Scale, hi.Scale, 0)
 	if scale > 12 {
 		return false
 	}
-	scaled := func(d decimal) (int64, bool) {
-		up := scale - d.scale
-		if d.digits == 0 {
+	scaled := func(d exact.Decimal) (int64, bool) {
+		up := scale - d.Scale
+		if d.Digits == 0 {
 			return 0, true
 		}
-		if up >= len(tens) || d.digits >= 1<<42 || tens[up] >= 1<<42 || d.digits > (1<<42-1)/tens[up] {
+		if up >= len(exact.Tens) || d.Digits >= 1<<42 || exact.Tens[up] >= 1<<42 || d.Digits > (1<<42-1)/exact.Tens[up] {
 			return 0, false
 		}
-		v := int64(d.digits * tens[up])
-		if d.negative {
+		v := int64(d.Digits * exact.Tens[up])
+		if d.Negative {
 			v = -v
 		}
 		return v, true
@@ -92,7 +94,7 @@ func (b *binner) smallEdges(lo, hi decimal) bool {
 		return false
 	}
 	n := int64(b.bins)
-	den := int64(tens[scale]) * n
+	den := int64(exact.Tens[scale]) * n
 	for k := range b.edges {
 		num := x*n + int64(k)*(y-x)
 		if num <= 0 {
@@ -104,8 +106,8 @@ func (b *binner) smallEdges(lo, hi decimal) bool {
 }
 
 // bigEdges computes them for bounds of any size.
-func (b *binner) bigEdges(lo, hi decimal) {
-	x, y := lo.rat(), hi.rat()
+func (b *binner) bigEdges(lo, hi exact.Decimal) {
+	x, y := lo.Rat(), hi.Rat()
 	// Bring both to one denominator: x = xn/den, y = yn/den.
 	den := new(big.Int).Mul(x.Denom(), y.Denom())
 	xn := new(big.Int).Mul(x.Num(), y.Denom())
@@ -131,33 +133,51 @@ func (b *binner) bigEdges(lo, hi decimal) {
 	}
 }
 
-// fill writes the distribution to h, whose Counts has the right length and is zero.
-func (b *binner) fill(h *HistogramCounts, d *distribution) {
-	h.Lower, h.Upper = b.lower, b.upper
+// fillBins writes the distribution to counts, which has the right length and is zero, and counts what lies beside the
+// bins.
+func fillBins[T uint32 | uint64](b *binner, counts []T, d *distribution) (below, above T) {
 	var before uint64
 	if b.full {
 		for i, v := range d.values {
-			h.Counts[v] = d.cumulative[i] - before
+			counts[v] = T(d.cumulative[i] - before)
 			before = d.cumulative[i]
 		}
-		return
+		return 0, 0
 	}
 	k := 0
 	for i, v := range d.values {
-		n := d.cumulative[i] - before
+		n := T(d.cumulative[i] - before)
 		before = d.cumulative[i]
 		switch {
 		case v < b.edges[0]:
-			h.Below += n
+			below += n
 		case v >= b.edges[b.bins]:
-			h.Above += n
+			above += n
 		default:
 			for v >= b.edges[k+1] {
 				k++
 			}
-			h.Counts[k] += n
+			counts[k] += n
 		}
 	}
+	return below, above
+}
+
+// tally is the number of samples in the counts of the values from lo on, and their sum.
+func tally(counts []uint32, lo uint32) (n, sum uint64) {
+	v := uint64(lo)
+	for ; len(counts) >= 4; counts, v = counts[4:], v+4 {
+		a, b, c, d := uint64(counts[0]), uint64(counts[1]), uint64(counts[2]), uint64(counts[3])
+		all := a + b + c + d
+		n += all
+		sum += v*all + b + 2*c + 3*d
+	}
+	for _, c := range counts {
+		n += uint64(c)
+		sum += v * uint64(c)
+		v++
+	}
+	return n, sum
 }
 
 // distribution is a histogram without its empty places: the values that occur, ascending, and how many samples are that

@@ -52,7 +52,7 @@ func TestInconsistentDevice(t *testing.T) {
 					t.Error(err)
 				}
 			}()
-			set := mustSet(t, Region{Name: "r", Rings: []Ring{rectangle(3, 4, 20, 11)}, Limits: []string{"mean < 300"}})
+			set := mustSet(t, Region{Name: "r", Rings: []Ring{rectangle(3, 4, 20, 11)}, Limits: []string{"mean < 255"}})
 			r, err := Reduce(context.Background(), dev, set, c.frame, Reductions{Statistics: AllStatistics},
 				driver.MethodDefault)
 			if !errors.Is(err, ErrInconsistent) || r != nil {

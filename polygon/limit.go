@@ -7,6 +7,8 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"github.com/polyscan/polyscan/internal/exact"
 )
 
 // Verdict is the outcome of limits.
@@ -52,8 +54,8 @@ type Limit struct {
 	expr     string
 	channel  Channel // NoChannel: every channel but alpha
 	quantity quantity
-	percent  fraction // of a percentile
-	spelled  string   // the quantity as reasons spell it
+	percent  exact.Fraction // of a percentile
+	spelled  string         // the quantity as reasons spell it
 
 	pixels interval // of "count of pixels ..."
 	want   interval
@@ -99,6 +101,16 @@ var quantities = map[string]quantity{
 // ofRegion says that the quantity is not of a channel.
 func (q quantity) ofRegion() bool { return q <= quantityCoverage }
 
+// integer says that the quantity is one, whatever the picture is.
+func (q quantity) integer() bool {
+	switch q {
+	case quantityCount, quantitySum, quantityMin, quantityMax, quantityMode, quantityDistinct, quantityPercentile,
+		quantityPixels:
+		return true
+	}
+	return false
+}
+
 // operator compares a value with an interval. The four comparisons are intervals that are open at one end.
 type operator uint8
 
@@ -128,6 +140,68 @@ func (i interval) contains(v float64) bool {
 
 // String is the expression as it was given.
 func (l *Limit) String() string { return l.expr }
+
+// toothless says why the limit holds whatever the picture shows, where samples are 0 to most and the region has at most
+// so many pixels; as a rule its number was meant for another format or region. It is empty for a limit that can fail.
+// It is empty, too, for a region without pixels, whose limits fail, and for a least coverage: "coverage >= 0" says that
+// a region may reach outside the frame. format is what the reason calls the frames.
+func (l *Limit) toothless(most int, pixels int64, format string) string {
+	lo, hi, bounds := 0.0, float64(most), ""
+	switch l.quantity {
+	case quantityCoverage:
+		if !math.IsInf(l.want.lo, -1) && l.op != opNotEqual {
+			return ""
+		}
+		hi = 1
+	case quantityArea:
+		hi = math.MaxFloat64
+	case quantityVariance:
+		hi *= hi / 4
+	case quantityStdDev:
+		hi /= 2
+	case quantityDistinct:
+		hi++
+	case quantityCount:
+		hi, bounds = float64(pixels), ", the most pixels that the region can have"
+	case quantitySum:
+		hi *= float64(pixels)
+	case quantityPixels:
+		switch from, to := l.pixels.integers(0, float64(most)); {
+		case from > to:
+			return fmt.Sprintf("counts no pixel of %s, whose samples are 0 to %d", format, most)
+		case from == 0 && to == float64(most):
+			return fmt.Sprintf("counts every pixel of %s, whose samples are 0 to %d", format, most)
+		}
+		hi, bounds = float64(pixels), ", the most pixels that the region can have"
+	}
+	always := l.want.contains(lo) && l.want.contains(hi)
+	if l.op == opNotEqual {
+		always = l.want.lo < lo || l.want.lo > hi || l.quantity.integer() && l.want.lo != math.Trunc(l.want.lo)
+	}
+	if !always || pixels == 0 {
+		return ""
+	}
+	if bounds == "" && !l.quantity.ofRegion() {
+		bounds = " on " + format
+	}
+	if l.quantity == quantityArea {
+		return "can't fail: area is never negative"
+	}
+	return fmt.Sprintf("can't fail: %s is 0 to %s%s", l.spelled, number(hi), bounds)
+}
+
+// integers are the first and the last integer of the interval that are in [lo, hi]; the first is above the last where
+// there is none.
+func (i interval) integers(lo, hi float64) (first, last float64) {
+	first, last = math.Ceil(i.lo), math.Floor(i.hi)
+	if i.openLo && first == i.lo {
+		first++
+	}
+	if i.openHi && last == i.hi {
+		last--
+	}
+	return max(first, lo), min(last, hi)
+}
 
 // needs says which statistics evaluation takes.
 func (l *Limit) needs() Statistics {

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/polyscan/polyscan/internal/exact"
 )
 
 // LimitError says where a limit can't be read, and what was expected there.
@@ -292,7 +294,7 @@ func (p *limitParser) percentile(l *Limit) error {
 	if err != nil || v > 100 {
 		return p.failAt(from, "percentile %s is above 100", text)
 	}
-	l.quantity, l.percent = quantityPercentile, percentFraction(v)
+	l.quantity, l.percent = quantityPercentile, exact.Percent(v)
 	l.spelled = strings.ToLower(p.src[at:p.pos])
 	p.next()
 	return nil

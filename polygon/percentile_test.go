@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/polyscan/polyscan/internal/exact"
 	"github.com/polyscan/polyscan/internal/seed"
 )
 
@@ -22,7 +23,7 @@ func TestNearestRank(t *testing.T) {
 		{33.333333333333336, 3, 2}, {33.33333333333333, 3, 1}, {1e-10, 1 << 29, 1}, {0.0000001, 1e9, 1},
 		{0.0000001, 1e9 + 1, 2},
 	} {
-		if got := percentFraction(c.p).nearestRank(c.n); got != c.want {
+		if got := exact.Percent(c.p).NearestRank(c.n); got != c.want {
 			t.Errorf("rank of p%v of %d is %d, want %d", c.p, c.n, got, c.want)
 		}
 	}
@@ -38,7 +39,7 @@ func TestNearestRank(t *testing.T) {
 		n := 1 + rng.Uint64N(1<<29)
 		r := new(big.Rat).Mul(decimalRat(p), big.NewRat(int64(n), 100))
 		want := new(big.Int).Neg(floorRat(r.Neg(r))).Uint64()
-		if got := percentFraction(p).nearestRank(n); got != max(want, 1) {
+		if got := exact.Percent(p).NearestRank(n); got != max(want, 1) {
 			t.Fatalf("rank of p%v of %d is %d, want %d", p, n, got, max(want, 1))
 		}
 	}
@@ -56,7 +57,7 @@ func TestLinear(t *testing.T) {
 		{99.9, 2, 0.999},
 		{1e-30, 4, 3e-32}, {5e-324, 4, 0}, // 1.5e-325 is less than half the smallest float
 	} {
-		if got := percentFraction(c.p).linear(c.n, at); got != c.want {
+		if got := exact.Percent(c.p).Linear(c.n, at); got != c.want {
 			t.Errorf("p%v of %v is %v, want %v", c.p, values[:c.n], got, c.want)
 		}
 	}
@@ -68,7 +69,7 @@ func TestLinear(t *testing.T) {
 		}
 		slices.Sort(ch.sorted)
 		p := rng.Float64() * 100 * math.Pow(10, -float64(rng.IntN(4)*rng.IntN(10)))
-		got := percentFraction(p).linear(uint64(len(ch.sorted)), func(k uint64) uint32 { return ch.sorted[k-1] })
+		got := exact.Percent(p).Linear(uint64(len(ch.sorted)), func(k uint64) uint32 { return ch.sorted[k-1] })
 		if want := ch.linear(p); got != want {
 			t.Fatalf("p%v of %v is %v, want %v", p, ch.sorted, got, want)
 		}
@@ -105,8 +106,8 @@ func TestHistogramEdges(t *testing.T) {
 			}
 			var d distribution
 			d.load(hist, 0)
-			got := HistogramCounts{Counts: make([]uint64, b.bins)}
-			b.fill(&got, &d)
+			got := HistogramCounts{Lower: b.lower, Upper: b.upper, Counts: make([]uint64, b.bins)}
+			got.Below, got.Above = fillBins(&b, got.Counts, &d)
 			want := ch.histogram(spec, levels)
 			if got.Below != want.Below || got.Above != want.Above || got.Lower != want.Lower ||
 				got.Upper != want.Upper ||

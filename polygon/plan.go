@@ -3,8 +3,10 @@
 package polygon
 
 import (
+	"math"
 	"slices"
 
+	"github.com/polyscan/polyscan/internal/exact"
 	"github.com/polyscan/polyscan/kernels"
 	"github.com/polyscan/polyscan/kernels/driver"
 )
@@ -14,14 +16,17 @@ type plan struct {
 	set      *Set
 	frame    kernels.Picture
 	channels []Channel
+	output   Output
+	listed   Statistics // what the call asked for
 	asked    Statistics // what is returned
 	want     Statistics // what is computed
 	what     driver.MaskWhat
 
-	percentiles []float64
-	fractions   []fraction // of percentiles
-	method      PercentileMethod
-	bins        binner
+	distribution bool // the distribution of samples is needed
+	percentiles  []float64
+	fractions    []exact.Fraction // of percentiles, where they are computed
+	method       PercentileMethod
+	bins         binner
 }
 
 const (
@@ -42,22 +47,30 @@ func makePlan(bad *kernels.InvalidError, s *Set, f kernels.Picture, r Reductions
 	if err := bad.Err(); err != nil {
 		return nil, err
 	}
-	p := &plan{set: s, frame: f, channels: channelsOf(f.Format), asked: r.Statistics, method: r.PercentileMethod}
+	p := &plan{set: s, frame: f, channels: channelsOf(f.Format), output: r.Output, listed: r.Statistics,
+		method: r.PercentileMethod}
 	if err := p.checkLimits(); err != nil {
 		return nil, err
 	}
-	if p.asked == 0 {
-		p.asked = Basic
+	if p.listed == 0 {
+		p.listed = Basic
 	}
-	p.want = p.asked | s.needs
-	if p.asked.Has(Percentiles) {
+	switch f := r.Output.Fields; {
+	case f.Has(FieldChannels):
+	case f.Has(FieldCentroid):
+		p.listed &= Centroid
+	default:
+		p.listed = 0
+	}
+	p.asked = p.listed
+	if p.listed.Has(Percentiles) {
 		p.percentiles = slices.Clone(r.Percentiles)
 		if len(p.percentiles) == 0 {
 			p.percentiles = DefaultPercentiles()
 		}
-		p.fractions = make([]fraction, len(p.percentiles))
+		p.fractions = make([]exact.Fraction, len(p.percentiles))
 		for i, v := range p.percentiles {
-			p.fractions[i] = percentFraction(v)
+			p.fractions[i] = exact.Percent(v)
 		}
 	}
 	series := int64(s.Len()) * int64(len(p.channels))
@@ -66,7 +79,7 @@ func makePlan(bad *kernels.InvalidError, s *Set, f kernels.Picture, r Reductions
 			"makes %d values for %d regions of %d channels: the limit is %d",
 			n*series, s.Len(), len(p.channels), maxResultValues)
 	}
-	if p.asked.Has(Histogram) {
+	if p.listed.Has(Histogram) {
 		bins := int64(r.Histogram.Bins)
 		if bins == 0 {
 			bins = int64(f.Format.Levels())
@@ -81,6 +94,17 @@ func makePlan(bad *kernels.InvalidError, s *Set, f kernels.Picture, r Reductions
 	}
 	if err := bad.Err(); err != nil {
 		return nil, err
+	}
+	if r.Output.Columns {
+		p.asked = columnsOf(p.listed, p.bins.full)
+	}
+	if !p.asked.Has(Percentiles) {
+		p.fractions = nil
+	}
+	p.want = p.asked | s.needs
+	p.distribution = p.want&needHistogram != 0
+	if r.Output.Columns && p.bins.full { // which goes out as it is
+		p.distribution = p.want&(needHistogram&^Histogram) != 0
 	}
 	p.what = driver.MaskSums
 	if p.want&needHistogram != 0 {
@@ -98,7 +122,7 @@ func makePlan(bad *kernels.InvalidError, s *Set, f kernels.Picture, r Reductions
 	return p, nil
 }
 
-// checkLimits refuses limits on channels that the frame does not have.
+// checkLimits refuses limits on channels that the frame does not have, and those that can't fail on its samples.
 func (p *plan) checkLimits() error {
 	have := [Alpha + 1]bool{NoChannel: true}
 	for _, c := range p.channels {
@@ -108,7 +132,15 @@ func (p *plan) checkLimits() error {
 	for c, used := range p.set.channels {
 		missing = missing || used && !have[c]
 	}
-	if !missing {
+	most, format := p.frame.Format.Levels()-1, p.frame.Format.String()
+	toothless := slices.ContainsFunc(p.set.distinct, func(l *Limit) bool {
+		pixels := int64(math.MaxInt64)
+		if l.quantity == quantitySum {
+			pixels = 1 // it depends on the region then
+		}
+		return l.toothless(most, pixels, format) != ""
+	})
+	if !missing && !toothless {
 		return nil
 	}
 	bad := newInvalid()
@@ -117,6 +149,8 @@ func (p *plan) checkLimits() error {
 			if !have[l.channel] {
 				bad.Add(path{"regions", i, "limits", k}, quoted(l.expr), "the frame has no %v channel (%s)",
 					l.channel, p.frame.Format)
+			} else if why := l.toothless(most, p.set.mostPixels(i), format); why != "" {
+				bad.Add(path{"regions", i, "limits", k}, quoted(l.expr), "%s", why)
 			}
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/polyscan/polyscan/internal/devicetest"
+	"github.com/polyscan/polyscan/internal/race"
 	"github.com/polyscan/polyscan/kernels"
 	"github.com/polyscan/polyscan/kernels/cpu"
 	"github.com/polyscan/polyscan/kernels/driver"
@@ -407,7 +408,7 @@ func TestBatches(t *testing.T) {
 
 // TestSteadyStateAllocations: a call for one region with 256 bins stays far below 100 KB, whatever the frame's size.
 func TestSteadyStateAllocations(t *testing.T) {
-	if raceEnabled {
+	if race.Enabled {
 		t.Skip("the race detector allocates, and drops pooled memory at random")
 	}
 	dev := openCPU(t, kernels.Config{})

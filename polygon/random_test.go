@@ -5,6 +5,7 @@ package polygon
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -14,6 +15,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/polyscan/polyscan/internal/race"
 	testseed "github.com/polyscan/polyscan/internal/seed"
 	"github.com/polyscan/polyscan/kernels"
 	"github.com/polyscan/polyscan/kernels/cpu"
@@ -279,7 +281,7 @@ func mustSet(t testing.TB, regions ...Region) *Set {
 // upload returns f with its pixels on the device and nowhere else. free takes them away.
 func upload(ctx context.Context, dev *kernels.Device, f kernels.Picture) (_ kernels.Picture, free func(), err error) {
 	data := slices.Concat(f.Data...)
-	memory, err := kernels.Keep[byte](dev, len(data), "frame")
+	memory, err := kernels.AllocPersistent[byte](dev, len(data), "frame")
 	if err != nil {
 		return f, nil, err
 	}
@@ -349,6 +351,21 @@ func checkCase(dev *kernels.Device, tc testCase) error {
 			return err
 		}
 	}
+	columns := tc.request
+	columns.Output.Columns = true
+	for range 2 { // the second one may get the memory of the first
+		res, err := p.Reduce(ctx, tc.frame, columns)
+		if err != nil {
+			return fmt.Errorf("columns: %w", err)
+		}
+		rows := res.AsRows()
+		if res.Release(); res.Regions != nil {
+			return errors.New("columns: there are rows, too")
+		}
+		if err := compare(rows, "columns"); err != nil {
+			return err
+		}
+	}
 	// The mask and the labels.
 	for _, m := range methods[1:] {
 		mask, err := Rasterize(ctx, dev, set, tc.frame.Width, tc.frame.Height, driver.RasterMask, m)
@@ -394,7 +411,7 @@ func TestRandomCases(t *testing.T) {
 	if testing.Short() {
 		n = 600
 	}
-	if raceEnabled {
+	if race.Enabled {
 		n /= 5
 	}
 	dev := openCPU(t, kernels.Config{Poison: true})

@@ -76,7 +76,12 @@ func (d *deriver) run(ctx context.Context, dev *kernels.Device, extra, held int6
 		y0, y1 = 0, 1
 	}
 	host := hostPool.Get().(*hostMemory)
-	defer hostPool.Put(host)
+	lent := false
+	defer func() {
+		if !lent {
+			hostPool.Put(host)
+		}
+	}()
 	size, uploaded := d.frame.Resident.Len(), 0
 	if size > 0 {
 		y0, y1 = 0, d.frame.Height
@@ -103,11 +108,19 @@ func (d *deriver) run(ctx context.Context, dev *kernels.Device, extra, held int6
 		kernels.Bytes[uint32](hlen)
 	host.stats = grow(host.stats, batch*nc)
 	host.hist = grow(host.hist, hlen)
+	columns := d.histogram()
+	switch {
+	case columns == nil:
+	case columns.Full && batch == n && levels < rangedLevels:
+		columns.Counts, columns.lent = host.hist, host
+	default:
+		columns.makeCounts(n * nc)
+	}
 
 	work := int64(uploaded) + d.set.work(0, n, d.frame.Width, y0, y1, d.frame.Format.PixelBytes())
 	job := kernels.Job{Label: "reduce", Footprint: footprint, Held: held + kernels.Held(d.frame.Resident), Units: work,
 		Timing: &d.res.Timing}
-	return dev.Do(ctx, job, func(q *kernels.Queue) error {
+	err := dev.Do(ctx, job, func(q *kernels.Queue) error {
 		prepared, err := prepare(q)
 		if err != nil {
 			return err
@@ -130,7 +143,7 @@ func (d *deriver) run(ctx context.Context, dev *kernels.Device, extra, held int6
 		if uploaded == 0 {
 			pixels = d.frame.Resident
 		}
-		if err := d.measureExtents(ctx); err != nil { // while the device prepares and copies
+		if err := d.measureExtents(ctx, q.Yield); err != nil { // while the device prepares and copies
 			return err
 		}
 		op := driver.MaskReduce{
@@ -162,13 +175,15 @@ func (d *deriver) run(ctx context.Context, dev *kernels.Device, extra, held int6
 			if err != nil {
 				return err
 			}
-			if err := d.batch(first, host.stats[:count*nc], src); err != nil {
+			if err := d.inPieces(first, host.stats[:count*nc], src, q.Yield); err != nil {
 				return err
 			}
 		}
 		d.finish()
 		return nil
 	})
+	lent = err == nil && columns != nil && columns.lent != nil
+	return err
 }
 
 // rowsOf returns the pieces of rows [y0, y1) of a frame in host memory and their number of bytes; the gap behind the

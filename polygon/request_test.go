@@ -38,7 +38,7 @@ func pieces(n ...int) (p [][]byte) {
 func TestBadRequests(t *testing.T) {
 	dev := openCPU(t, kernels.Config{})
 	s := mustSet(t, Region{Rings: []Ring{triangle}})
-	kept, err := kernels.Keep[byte](dev, 12, "frame")
+	kept, err := kernels.AllocPersistent[byte](dev, 12, "frame")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -219,11 +219,11 @@ func TestSampleAboveBits(t *testing.T) {
 				most    int // sample inside
 				want    string
 			}{
-				{[]Region{left}, 4095, `frame.data = 4095: the sample at pixel (2, 2), in region 0, is above `},
+				{[]Region{left}, 4095, `frame.data = pixel (2, 2) in region 0: 4095 is above `},
 				{[]Region{right}, 5000,
-					`frame.data = 5000: the sample at pixel (7, 4), in region 0 "right half", is above `},
+					`frame.data = pixel (7, 4) in region 0 "right half": 5000 is above `},
 				{[]Region{{Rings: []Ring{rectangle(0, 0, 2, 6)}}, right, left}, 5000,
-					`frame.data = 5000: the sample at pixel (7, 4), in region 1 "right half", is above `},
+					`frame.data = pixel (7, 4) in region 1 "right half": 5000 is above `},
 			} {
 				_, err := Reduce(context.Background(), dev, mustSet(t, c.regions...), f, request, driver.MethodDefault)
 				if c.most < 1<<bits {

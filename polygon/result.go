@@ -8,8 +8,10 @@ import (
 
 // Result holds the numbers of one frame.
 type Result struct {
-	// Regions in the order of the set.
+	// Regions in the order of the set; nil where columns were asked for, see [Reductions].Output.
 	Regions []RegionResult
+	// Columns are the numbers of the regions where these were asked for. [Result.Release] gives their memory back.
+	Columns *Columns
 	// Verdict is Fail when any region failed, Pass when any limit was given and none failed.
 	Verdict Verdict
 	// Method that found the pixels; the backend's own choice where the call left it open.

@@ -63,9 +63,9 @@ type Scanner struct {
 	geo   []geometry
 	// What ops take: the set's regions in that order.
 	regions  driver.MaskRegions
-	prepared *kernels.Kept[byte] // nil after a failed Reset
-	strip    *kernels.Kept[byte] // nil where stripBytes is 0, and after a failed Reset
-	align    int                 // ops begin at a multiple of so many regions
+	prepared *kernels.Persistent[byte] // nil after a failed Reset
+	strip    *kernels.Persistent[byte] // nil where stripBytes is 0, and after a failed Reset
+	align    int                       // ops begin at a multiple of so many regions
 
 	parts      []*scanPart // open, as they were started
 	free       []*sums
@@ -89,8 +89,8 @@ type scanRegion struct {
 
 // sums is the device memory of a part.
 type sums struct {
-	stats *kernels.Kept[driver.MaskStats]
-	hist  *kernels.Kept[uint32] // nil without histograms
+	stats *kernels.Persistent[driver.MaskStats]
+	hist  *kernels.Persistent[uint32] // nil without histograms
 }
 
 func (s *sums) release() {
@@ -125,7 +125,8 @@ type ScannedPart struct {
 	// Number as it was given to Start, and first line.
 	Number, FirstLine uint64
 	// Result as that of [Reduce] over the part's lines. Bounds and coverage are those of the regions in the window,
-	// whichever lines came. Nil with Err.
+	// whichever lines came. Limits of regions that lack lines fail, and say how many; a part that lacks lines does not
+	// pass, whichever of its regions need them. Nil with Err.
 	Result *Result
 	// Err is what [Reduce] returns for the part's pixels: an [*kernels.InvalidError] for a 16-bit sample beyond the
 	// format's bits, or [ErrInconsistent].
@@ -193,7 +194,7 @@ func gcd(a, b int) int {
 // measure finds what depends on the regions alone: their order, the lines they need, their geometry.
 func (c *Scanner) measure(ctx context.Context) error {
 	d := newDeriver(c.plan, nil)
-	if err := d.measureExtents(ctx); err != nil {
+	if err := d.measureExtents(ctx, nil); err != nil {
 		return err
 	}
 	s := scratchPool.Get().(*scratch)
@@ -264,7 +265,7 @@ func (c *Scanner) Reset(ctx context.Context, dev *kernels.Device) error {
 	if err != nil {
 		return err
 	}
-	memory, err := kernels.Keep[byte](dev, int(size), "line-scan regions")
+	memory, err := kernels.AllocPersistent[byte](dev, int(size), "line-scan regions")
 	if err != nil {
 		return err
 	}
@@ -276,7 +277,7 @@ func (c *Scanner) Reset(ctx context.Context, dev *kernels.Device) error {
 	}
 	c.prepared = memory
 	if c.stripBytes > 0 {
-		if c.strip, err = kernels.Keep[byte](dev, c.stripBytes, "line-scan strips"); err != nil {
+		if c.strip, err = kernels.AllocPersistent[byte](dev, c.stripBytes, "line-scan strips"); err != nil {
 			c.releaseMemory()
 			return err
 		}
@@ -292,13 +293,13 @@ func (c *Scanner) Reset(ctx context.Context, dev *kernels.Device) error {
 
 func (c *Scanner) newSums() (*sums, error) {
 	n := len(c.order) * len(c.channels)
-	stats, err := kernels.Keep[driver.MaskStats](c.dev, n, "line-scan sums")
+	stats, err := kernels.AllocPersistent[driver.MaskStats](c.dev, n, "line-scan sums")
 	if err != nil {
 		return nil, err
 	}
 	a := &sums{stats: stats}
 	if c.what&driver.MaskHistogram != 0 {
-		if a.hist, err = kernels.Keep[uint32](c.dev, n*c.frame.Format.Levels(), "line-scan sums"); err != nil {
+		if a.hist, err = kernels.AllocPersistent[uint32](c.dev, n*c.frame.Format.Levels(), "line-scan sums"); err != nil {
 			stats.Free()
 			return nil, err
 		}
@@ -328,7 +329,7 @@ func (c *Scanner) releaseMemory() {
 			p.sums = nil
 		}
 	}
-	for _, kept := range []**kernels.Kept[byte]{&c.prepared, &c.strip} {
+	for _, kept := range []**kernels.Persistent[byte]{&c.prepared, &c.strip} {
 		if *kept != nil {
 			(*kept).Free()
 			*kept = nil
@@ -359,9 +360,12 @@ func (c *Scanner) Start(number, line uint64) error {
 			return err
 		}
 	}
+	d := newDeriver(c.plan, c.geo)
+	if h := d.histogram(); h != nil {
+		h.makeCounts(len(c.order) * len(c.channels))
+	}
 	c.parts = append(c.parts, &scanPart{
-		number: number, first: line, sums: a, done: make([]bool, len(c.order)), left: len(c.order),
-		d: newDeriver(c.plan, c.geo),
+		number: number, first: line, sums: a, done: make([]bool, len(c.order)), left: len(c.order), d: d,
 	})
 	return nil
 }
@@ -744,11 +748,21 @@ func (c *Scanner) deriveRun(ready []scanReady, from, to int, hist histogramSourc
 	defer scratchPool.Put(s)
 	nc := len(c.channels)
 	for i := from; i < to; i++ {
-		p, index := ready[i].part, c.order[ready[i].place].index
-		if err := p.d.region(s, index, c.host.stats[i*nc:(i+1)*nc], hist.from(i*nc)); err != nil {
-			p.fail(index, err)
+		p, r := ready[i].part, &c.order[ready[i].place]
+		if err := p.d.region(s, r.index, c.host.stats[i*nc:(i+1)*nc], hist.from(i*nc), p.lost(r)); err != nil {
+			p.fail(r.index, err)
 		}
 	}
+}
+
+// lost says how many of the region's lines did not come, if any.
+func (p *scanPart) lost(r *scanRegion) string {
+	all := r.y1 - r.y0
+	came := p.have.common(lineSet{{r.y0, r.y1}})
+	if came == all {
+		return ""
+	}
+	return fmt.Sprintf("%d of the region's %d lines did not come", all-came, all)
 }
 
 // fail keeps the error of the region with the lowest index, as Reduce does.
@@ -793,6 +807,9 @@ func (c *Scanner) collect() (out []*ScannedPart) {
 			MissingLines: c.need.size() - c.need.common(p.have)}
 		if p.err == nil {
 			p.d.finish()
+			if s.MissingLines > 0 && p.d.res.Verdict == Pass {
+				p.d.res.Verdict = Fail
+			}
 			p.d.res.Backend, p.d.res.Method = c.dev.Info().Backend, methodUsed(c.dev, c.method)
 			s.Result = p.d.res
 		}

@@ -8,6 +8,7 @@ import (
 	"math/bits"
 	"unicode/utf8"
 
+	"github.com/polyscan/polyscan/internal/exact"
 	"github.com/polyscan/polyscan/kernels"
 	"github.com/polyscan/polyscan/kernels/driver"
 )
@@ -24,6 +25,7 @@ type Set struct {
 
 	limits    []*Limit // of all regions; those of region i are limits[limitFrom[i]:limitFrom[i+1]]
 	limitFrom []int32  // nil where no region has limits
+	distinct  []*Limit // each once
 	needs     Statistics
 	channels  [Alpha + 1]bool // that limits name
 }
@@ -222,7 +224,7 @@ func (a twiceArea) pixels() float64 {
 		a.lo, borrow = bits.Sub64(0, a.lo, 0)
 		a.hi, _ = bits.Sub64(0, a.hi, borrow)
 	}
-	return quotient(a.hi, a.lo, 2*driver.Subpixel*driver.Subpixel)
+	return exact.Quotient(a.hi, a.lo, 2*driver.Subpixel*driver.Subpixel)
 }
 
 func (s *Set) addLimits(bad *kernels.InvalidError, i int, exprs []string, known map[string]*Limit) {
@@ -245,6 +247,10 @@ func (s *Set) addLimits(bad *kernels.InvalidError, i int, exprs []string, known 
 			}
 			l = &p
 			known[expr] = l
+			s.distinct = append(s.distinct, l)
+		}
+		if why := l.toothless(math.MaxUint16, s.mostPixels(i), "any frame"); why != "" {
+			bad.Add(path{"regions", i, "limits", k}, quoted(expr), "%s", why)
 		}
 		s.needs |= l.needs()
 		s.channels[l.channel] = true
@@ -253,6 +259,12 @@ func (s *Set) addLimits(bad *kernels.InvalidError, i int, exprs []string, known 
 	if s.limitFrom != nil {
 		s.limitFrom[i+1] = int32(len(s.limits))
 	}
+}
+
+// mostPixels is the size of the box around region i; the region has no more pixels.
+func (s *Set) mostPixels(i int) int64 {
+	x0, y0, x1, y1 := s.boxes[i].pixels()
+	return int64(max(x1-x0, 0)) * int64(max(y1-y0, 0))
 }
 
 // Len is the number of regions.

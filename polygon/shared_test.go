@@ -19,6 +19,7 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/polyscan/polyscan/internal/race"
 	"github.com/polyscan/polyscan/kernels"
 	"github.com/polyscan/polyscan/kernels/driver"
 )
@@ -106,6 +107,7 @@ func sharedFrame(t testing.TB, name ...string) kernels.Picture {
 
 // TestOracleSample compares with results that were computed elsewhere, in exact arithmetic.
 func TestOracleSample(t *testing.T) {
+	race.Skip(t)
 	var file struct {
 		Cases []struct {
 			Name     string
@@ -160,7 +162,7 @@ func TestOracleSample(t *testing.T) {
 			}
 		}
 		for _, m := range methods {
-			if (testing.Short() || raceEnabled) && (m == driver.Naive || m == driver.Tiled) && f.Width > 100 {
+			if (testing.Short() || race.Enabled) && (m == driver.Naive || m == driver.Tiled) && f.Width > 100 {
 				continue // 10^9 tests of a pixel against an edge
 			}
 			name := fmt.Sprintf("%s, %v", c.Name, m)
@@ -276,7 +278,7 @@ func TestSharedPolygons(t *testing.T) {
 			if testing.Short() {
 				scale *= 4
 			}
-			if raceEnabled {
+			if race.Enabled {
 				scale *= 4
 			}
 			var small []Region
@@ -295,7 +297,7 @@ func TestSharedPolygons(t *testing.T) {
 			firstSmall := draw(smallSet, scale, driver.RowSpans)
 			for _, m := range []driver.Method{driver.Naive, driver.Tiled, driver.EdgeFiltered,
 				driver.TiledEdgeFiltered} {
-				if raceEnabled && m == driver.EdgeFiltered && s.width > 2048 {
+				if race.Enabled && m == driver.EdgeFiltered && s.width > 2048 {
 					continue
 				}
 				r, want := (*Raster)(nil), first

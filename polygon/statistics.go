@@ -70,6 +70,8 @@ type Reductions struct {
 	PercentileMethod PercentileMethod
 	// Histogram says how samples are binned; the zero value is one bin a value.
 	Histogram HistogramSpec
+	// Output says what of it is returned.
+	Output Output
 }
 
 // maxPercentiles is how many percentiles one call may ask for.
@@ -170,6 +172,9 @@ func (r *Reductions) check(bad *kernels.InvalidError) {
 	if r.PercentileMethod > Linear {
 		bad.Add(path{"reductions", "percentile_method"}, uint8(r.PercentileMethod), "must be %d (%v) or %d (%v)",
 			NearestRank, NearestRank, Linear, Linear)
+	}
+	if rest := r.Output.Fields &^ allFields; rest != 0 {
+		bad.Add(path{"reductions", "output", "fields"}, fmt.Sprintf("%#x", uint16(rest)), "are no known fields")
 	}
 	h := r.Histogram
 	if h.Bins < 0 || h.Bins > maxBins {

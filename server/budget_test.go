@@ -4,13 +4,17 @@ import (
 	"context"
 	"errors"
 	"io"
+	"strings"
 	"testing"
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/polyscan/polyscan/clients"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
+	"github.com/polyscan/polyscan/server/internal/budget"
 )
 
 // Calls that need memory for decoding a file and for the answer, and together more than there is, come to their turns:
@@ -79,5 +83,24 @@ func TestHostMemoryTurns(t *testing.T) {
 			}
 			ts.idleHost(t)
 		})
+	}
+}
+
+// While the heap is full, calls that take much of it are refused, with when to come back; small ones go on.
+func TestFullHeap(t *testing.T) {
+	ts := start(t, Config{})
+	*ts.host.Heap = budget.Heap{Limit: 1}
+	large := &pb.RasterizeRequest{Width: 2000, Height: 2000,
+		Regions: &pb.RasterizeRequest_RegionSet{RegionSet: &pb.RegionSet{Regions: []*pb.Region{rect("a", 0, 0, 9, 9)}}}}
+	_, err := ts.inspection.Rasterize(t.Context(), large)
+	if status.Code(err) != codes.ResourceExhausted || !strings.Contains(err.Error(), "interactive") {
+		t.Errorf("a large image: %v", err)
+	}
+	large.Width, large.Height = 100, 100
+	if _, err := ts.inspection.Rasterize(t.Context(), large); err != nil {
+		t.Errorf("a small one: %v", err)
+	}
+	if n := gather(t, ts.gatherer).sum(t, "polyscan_heap_shed_total", "class", "interactive"); n != 1 {
+		t.Errorf("%v calls were shed", n)
 	}
 }

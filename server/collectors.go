@@ -11,7 +11,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"github.com/polyscan/polyscan/kernels"
-	"github.com/polyscan/polyscan/server/internal/inspect"
+	"github.com/polyscan/polyscan/server/internal/auth"
+	"github.com/polyscan/polyscan/server/internal/budget"
 	"github.com/polyscan/polyscan/server/internal/observe"
 	"github.com/polyscan/polyscan/server/internal/residents"
 )
@@ -25,10 +26,12 @@ type state struct {
 	reopened  uint64
 	memory    kernels.MemoryStats
 	jobs      kernels.SchedStats
-	prepared  inspect.PreparedStats
-	setups    kernels.MemoStats
+	prepared  kernels.CacheStats
+	setups    kernels.CacheStats
 	frames    residents.Stats
 	recipes   int
+	host      *budget.Budget
+	tenants   map[string]*auth.Usage // by label
 }
 
 // stateMetric is a metric of the state. collect calls emit for each series, with the values of its labels.
@@ -133,6 +136,22 @@ var stateMetrics = func() (all []stateMetric) {
 	counter("diffusion_setups_evictions_total", "Set-ups that made room for others.",
 		func(st *state) float64 { return float64(st.setups.Evictions) })
 
+	gauges("host_memory_bytes", "Host memory of calls, of what --host-memory bounds: decoding (image files), results (from "+
+		"when they are sized to when they are written), uploads (of points), canvases, watchers.", "kind",
+		func(st *state, emit func(float64, ...string)) {
+			for k, name := range budget.Kinds {
+				emit(float64(st.host.Used(budget.Kind(k))), name)
+			}
+		})
+	gauge("heap_live_bytes", "Host memory in use at the last collection of garbage.",
+		func(st *state) float64 { return float64(st.host.Heap.Live()) })
+	add(prometheus.CounterValue, "heap_shed_total", "Work that was refused since the heap was nearly full.",
+		[]string{"class"}, func(st *state, emit func(float64, ...string)) {
+			for c, class := range observe.ClassNames {
+				emit(float64(st.host.Heap.Shed(kernels.Class(c))), class)
+			}
+		})
+
 	gauge("resident_frames", "Frames that are kept on the device, those being uploaded included.",
 		func(st *state) float64 { return float64(st.frames.Count) })
 	gauges("resident_frames_bytes", "Memory of the frames that are kept: device, and host (their copies).", "memory",
@@ -150,10 +169,58 @@ var stateMetrics = func() (all []stateMetric) {
 				emit(float64(st.frames.Went[why]), residents.GoneReasons[why].Name)
 			}
 		})
+	tenants := func(typ prometheus.ValueType, name, help string, of func(*auth.Usage) auth.Amounts) {
+		add(typ, name, help, []string{"tenant", "resource"}, func(st *state, emit func(float64, ...string)) {
+			for label, u := range st.tenants {
+				for what, n := range of(u) {
+					if n >= 0 {
+						emit(float64(n), label, auth.Resource(what).String())
+					}
+				}
+			}
+		})
+	}
+	tenants(prometheus.GaugeValue, "tenant_used",
+		"What tenants hold: sessions, frames, frame-bytes, leases, lease-bytes, streams. Those to whom the token file "+
+			"gives no name are one.", func(u *auth.Usage) auth.Amounts { return u.Used })
+	tenants(prometheus.GaugeValue, "tenant_limit", "What tenants may hold, where the token file says.",
+		func(u *auth.Usage) auth.Amounts { return u.Limits })
+	tenants(prometheus.CounterValue, "tenant_refused_total", "How often tenants were refused more of something.",
+		func(u *auth.Usage) auth.Amounts { return u.Refused })
+	add(prometheus.CounterValue, "tenant_calls_total", "Calls of tenants that were admitted.", []string{"tenant"},
+		func(st *state, emit func(float64, ...string)) {
+			for label, u := range st.tenants {
+				emit(float64(u.Calls), label)
+			}
+		})
 	gauge("recipes_stored", "Versions of recipes that are stored.",
 		func(st *state) float64 { return float64(st.recipes) })
 	return all
 }()
+
+// unnamedTenants is the label of all tenants to whom the token file gives no name.
+const unnamedTenants = "(unnamed)"
+
+// tenantLabels is what tenants hold, by label: names are those of the file, so there are as many series as that has.
+func (s *Server) tenantLabels() map[string]*auth.Usage {
+	all := map[string]*auth.Usage{}
+	if s.tenants == nil {
+		return all
+	}
+	for _, u := range s.tenants.Usage("") {
+		switch sum := all[unnamedTenants]; {
+		case u.Named:
+			all[u.Tenant] = &u
+		case sum != nil:
+			sum.Add(u)
+		default:
+			sum = &auth.Usage{}
+			sum.Add(u)
+			all[unnamedTenants] = sum
+		}
+	}
+	return all
+}
 
 // capped is sums by label with at most n labels: those with the largest sums, and "other".
 func capped(sums map[string]int64, n int) map[string]int64 {
@@ -187,7 +254,9 @@ func (c stateCollector) Collect(ch chan<- prometheus.Metric) {
 	st := &state{
 		available: c.s.dev.Available(), reopened: c.s.dev.Regained(),
 		memory: dev.Memory(), jobs: dev.Sched(),
-		prepared: c.s.inspector.Prepared.Stats(), setups: dev.Memos(), frames: c.s.residents.Totals(), recipes: c.s.recipes.Count(),
+		prepared: c.s.inspector.Prepared.Stats(), setups: dev.Memos(), frames: c.s.residents.Totals(),
+		recipes: c.s.recipes.Count(), tenants: c.s.tenantLabels(),
+		host: c.s.host,
 	}
 	for _, m := range stateMetrics {
 		m.collect(st, func(v float64, labels ...string) {

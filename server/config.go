@@ -3,6 +3,7 @@
 package server
 
 import (
+	"cmp"
 	"embed"
 	"errors"
 	"fmt"
@@ -10,7 +11,6 @@ import (
 	"net"
 	"runtime"
 	"runtime/debug"
-	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -18,7 +18,6 @@ import (
 
 	"github.com/polyscan/polyscan/kernels"
 	"github.com/polyscan/polyscan/polygon"
-	"github.com/polyscan/polyscan/server/drivers"
 	"github.com/polyscan/polyscan/server/internal/residents"
 	"github.com/polyscan/polyscan/server/internal/setting"
 )
@@ -53,7 +52,16 @@ type Config struct {
 	LineScanStreams int `max:"256" group:"Device"`
 	// Batch jobs that run beside those. 0 means 2.
 	BatchStreams int `max:"256" group:"Device"`
+	// Longest that interactive work of a call may have the device.
+	//
+	// Time for which it made way for others does not count. Then the call ends with DEADLINE_EXCEEDED: whoever needs more
+	// declares it as batch work.
+	LongestRun time.Duration `name:"longest-run" default:"30s" group:"Device"`
+	// Longest that batch work of a call may have the device.
+	LongestBatchRun time.Duration `name:"longest-batch-run" default:"10m" group:"Device"`
 	// Jobs that may wait for the device. Beyond that batch jobs are refused, then interactive ones. 0 means 256.
+	//
+	// They are those of the client that has most of them: clients share the device's time, by class.
 	MaxWaiting int `max:"1048576" group:"Device"`
 
 	// Largest request, and largest frame that an image file may decode to.
@@ -88,7 +96,8 @@ type Config struct {
 	// Memory for decoding image files, for drawings and for large results. Default: 1GiB, and 4 times --max-message at
 	// least.
 	//
-	// Calls wait for their share. Canvases, which keep it while they are open, may have three quarters, and don't wait.
+	// Calls wait for their share. While the heap is nearly full, of all that is counted or as GOMEMLIMIT says, batch work
+	// gets none, and then interactive work. Canvases, which keep it while they are open, may have three quarters, and don't wait.
 	// A line-scan session whose strips under way could take more is refused.
 	HostBytes int64 `name:"host-memory" type:"size" group:"Limits"`
 	// Memory of the device that keeps regions prepared from frame to frame. Default: a quarter.
@@ -153,12 +162,11 @@ type Config struct {
 
 	// TLS is off unless it has a certificate.
 	TLS TLS `embed:"" prefix:"tls-" group:"Security"`
-	// Bearer tokens, one a line; each call but health checks must bring one of them. Use TLS with it: without, tokens
-	// travel in the clear.
+	// Bearer tokens and names of client certificates, one a line, with the name, role and limits of their tenant; each
+	// call but health checks must bring one of them. Use TLS with it: without, tokens travel in the clear.
 	//
-	// Empty lines and lines that start with # don't count. A call brings a token as "authorization: Bearer TOKEN". The
-	// file is read again when its content changes: calls end whose token is not in it any more, and all are refused
-	// while there is none.
+	// See docs/server.md for the format. A call brings a token as "authorization: Bearer TOKEN". The file is read again
+	// when its content changes: calls end whose token is not in it any more, and all are refused while there is none.
 	TokenFile string `type:"path" placeholder:"FILE" default:"" group:"Security"`
 	// Serve reflection, for grpcurl and the like.
 	NoReflection bool `name:"reflection" type:"off" default:"true" negatable:"" group:"Security"`
@@ -173,7 +181,9 @@ type Config struct {
 	// Version is reported to clients; default the version of the module that was built.
 	Version string `kong:"-"`
 
-	grpcOptions []grpc.ServerOption // of tests
+	// Of tests, which don't wait as long.
+	grpcOptions                              []grpc.ServerOption
+	uploadStall, takeBackAfter, fetchTimeout time.Duration
 }
 
 // ErrConfig is matched by errors of [New] that come again with the same Config: a number out of its bounds, a file that
@@ -214,6 +224,16 @@ func (c *Config) bounds() polygon.Bounds {
 	return polygon.Bounds{MaxRegions: c.MaxRegions, MaxVertices: c.MaxVertices, MaxRegionVertices: c.MaxRegionVertices}
 }
 
+// messageBytes is what messages may take that are received or under way.
+func (c *Config) messageBytes() int64 { return max(c.HostBytes, 4*c.MaxMessageBytes) }
+
+// heapLimit is what all that is counted may take at once, with as much of small things as a busy server has; or what
+// the runtime is told to keep to (GOMEMLIMIT) where that is less.
+func (c *Config) heapLimit() int64 {
+	const rest = 256 << 20
+	return min(c.HostBytes+c.messageBytes()*3/2+c.FrameCopyBytes+c.MaxRecipeBytes+rest, debug.SetMemoryLimit(-1))
+}
+
 // uploadStall is how long an upload of a frame may bring no pixels, and one of points no points.
 const uploadStall = time.Minute
 
@@ -229,7 +249,7 @@ func (c Config) frameLimits(dev kernels.Info) residents.Limits {
 	return residents.Limits{
 		Totals: residents.Totals{Count: c.MaxFrames, Bytes: c.FrameBytes, Copies: c.FrameCopyBytes},
 		Idle:   c.FrameIdleTimeout, MaxIdle: c.MaxFrameIdleTimeout,
-		Stall: uploadStall,
+		Stall: cmp.Or(c.uploadStall, uploadStall),
 	}
 }
 
@@ -262,8 +282,3 @@ func buildVersion() string {
 
 // goVersion is what the server was built with.
 func goVersion() string { return runtime.Version() }
-
-// Version says what this build of the server is: its version, that of Go, and its backends.
-func Version() string {
-	return fmt.Sprintf("polyscan %s, %s, backends %s", buildVersion(), goVersion(), strings.Join(drivers.Names(), ", "))
-}

@@ -14,10 +14,23 @@ import (
 type onDeviceLoss struct{ s *Server }
 
 // DeviceLost implements User.
-func (r onDeviceLoss) DeviceLost() { r.s.setHealth(healthpb.HealthCheckResponse_NOT_SERVING) }
+func (r onDeviceLoss) DeviceLost() {
+	r.s.setHealth(healthpb.HealthCheckResponse_NOT_SERVING)
+	r.tell(false)
+}
+
+// tell tells watchers of the device.
+func (r onDeviceLoss) tell(available bool) {
+	st := host(r).DeviceState()
+	st.Available = available
+	r.s.events.DeviceChanged(st)
+}
 
 // DeviceBack implements User.
-func (r onDeviceLoss) DeviceBack() { r.s.setHealth(healthpb.HealthCheckResponse_SERVING) }
+func (r onDeviceLoss) DeviceBack() {
+	r.s.setHealth(healthpb.HealthCheckResponse_SERVING)
+	r.tell(true)
+}
 
 // setHealth sets the state of all services. Once the server shuts down they are NOT_SERVING whatever it is set to.
 func (s *Server) setHealth(to healthpb.HealthCheckResponse_ServingStatus) {

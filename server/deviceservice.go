@@ -5,12 +5,14 @@ package server
 import (
 	"context"
 
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/polyscan/polyscan/kernels"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
 	"github.com/polyscan/polyscan/server/drivers"
+	"github.com/polyscan/polyscan/server/internal/auth"
 )
 
 // deviceServer answers the calls of DeviceService: it is of no room, because it tells what all of them have.
@@ -19,7 +21,7 @@ type deviceServer struct {
 	server *Server
 }
 
-func (d *deviceServer) GetDevice(context.Context, *pb.GetDeviceRequest) (*pb.GetDeviceResponse, error) {
+func (d *deviceServer) GetDevice(ctx context.Context, _ *pb.GetDeviceRequest) (*pb.GetDeviceResponse, error) {
 	s := d.server
 	dev := s.dev.Current()
 	i := dev.Info()
@@ -43,7 +45,32 @@ func (d *deviceServer) GetDevice(context.Context, *pb.GetDeviceRequest) (*pb.Get
 		Scheduler:      schedulerStatus(dev.Sched()),
 		ResidentFrames: s.residents.Status(),
 		DeviceLosses:   s.dev.Regained(),
+		Role:           auth.FromContext(ctx).Role.String(),
+		Tenants:        s.tenantStatus(auth.FromContext(ctx)),
 	}, nil
+}
+
+// tenantStatus is what a caller may see of what tenants hold.
+func (s *Server) tenantStatus(who auth.Caller) (all []*pb.TenantStatus) {
+	if s.tenants == nil {
+		return nil
+	}
+	for _, u := range s.tenants.Usage(who.Tenant) {
+		if !who.Owns(u.Tenant) {
+			continue
+		}
+		t := &pb.TenantStatus{Name: u.Tenant}
+		for what := range u.Used {
+			q := &pb.QuotaStatus{Resource: auth.Resource(what).String(), Used: uint64(u.Used[what]),
+				Refused: uint64(u.Refused[what])}
+			if limit := u.Limits[what]; limit >= 0 {
+				q.Limit = proto.Uint64(uint64(limit))
+			}
+			t.Quotas = append(t.Quotas, q)
+		}
+		all = append(all, t)
+	}
+	return all
 }
 
 func memoryStatus(m kernels.MemoryStats) *pb.MemoryStatus {

@@ -17,6 +17,7 @@ import (
 	"github.com/polyscan/polyscan/internal/devicetest"
 	"github.com/polyscan/polyscan/kernels/driver"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
+	"github.com/polyscan/polyscan/server/internal/budget"
 )
 
 // givenFrame is a scene of three channels as pixels, rounded, with a gap behind each row; and the scene as rounded.
@@ -175,10 +176,13 @@ func TestSolveRefusesDrawings(t *testing.T) {
 	ts := start(t, Config{MaxPoints: 100})
 	c := clients.New(ts.conn)
 	for says, spoil := range map[string]func(*pb.SolveRequest){
-		"drawing = [0 9]: must have sides":    func(r *pb.SolveRequest) { r.Drawing.Width = 0 },
-		"drawing = [4294967295 9]: must have": func(r *pb.SolveRequest) { r.Drawing.Width = 1<<32 - 1 },
-		"drawing = [1048576 1048576]: makes a": func(r *pb.SolveRequest) {
+		"drawing.width = 0: must be 1 to":                  func(r *pb.SolveRequest) { r.Drawing.Width = 0 },
+		"drawing.width = 4294967295: must be 1 to 1048576": func(r *pb.SolveRequest) { r.Drawing.Width = 1<<32 - 1 },
+		"drawing.height = 1048576: makes 1099511627776 pixels": func(r *pb.SolveRequest) {
 			r.Drawing.Width, r.Drawing.Height = 1<<20, 1<<20
+		},
+		"drawing = [16384 16384]: makes a picture": func(r *pb.SolveRequest) {
+			r.Drawing.Width, r.Drawing.Height = 1<<14, 1<<14
 		},
 		"drawing = [12 9]: must be [2 2]": func(r *pb.SolveRequest) { r.Frame = fourPixels() },
 		"edges = 3: must be 108 bytes":    func(r *pb.SolveRequest) { r.Edges = make([]byte, 3) },
@@ -304,6 +308,38 @@ func TestSolveOneWay(t *testing.T) {
 	}
 }
 
+// Warren's own stop: the answer says that nothing is known of the error, and how it stopped.
+func TestSolveThreshold(t *testing.T) {
+	ts := start(t, Config{})
+	c := clients.New(ts.conn)
+	req := func(m pb.DiffusionMethod, threshold float32) *pb.SolveRequest {
+		return &pb.SolveRequest{Drawing: drawing(6, &pb.ColorStop{Red: 250}, &pb.ColorStop{At: 1, Green: 250}),
+			Options: &pb.DiffusionOptions{Method: m, Threshold: &threshold}}
+	}
+	for _, threshold := range []float32{0, 0.01} {
+		greedy := req(pb.DiffusionMethod_DIFFUSION_METHOD_PYRAMID_GREEDY, threshold)
+		got, err := c.Solve(t.Context(), greedy)
+		if err != nil || !got.Converged || got.Stopped != pb.DiffusionStop_DIFFUSION_STOP_THRESHOLD ||
+			!got.ErrorUnknown || got.Estimate != 0 || threshold > 0 && got.GlobalDifference > 16 {
+			t.Errorf("%v: %v, %v", threshold, got, err)
+		}
+		greedy.Options.MeasureError = true
+		if got, err = c.Solve(t.Context(), greedy); err != nil || got.ErrorUnknown || got.Estimate <= 0 {
+			t.Errorf("%v, measured: %v, %v", threshold, got, err)
+		}
+	}
+	if got, err := c.Solve(t.Context(), &pb.SolveRequest{Drawing: drawing(6, &pb.ColorStop{})}); err != nil ||
+		got.Stopped != pb.DiffusionStop_DIFFUSION_STOP_TOLERANCE || got.ErrorUnknown {
+		t.Errorf("without: %v, %v", got, err)
+	}
+	for _, threshold := range []float32{0, 3} {
+		_, err := c.Solve(t.Context(), req(pb.DiffusionMethod_DIFFUSION_METHOD_MULTIGRID, threshold))
+		if status.Code(err) != codes.InvalidArgument || !strings.Contains(err.Error(), "options.threshold = ") {
+			t.Errorf("multigrid to %v: %v", threshold, err)
+		}
+	}
+}
+
 // What is on a drawing counts as host memory, where it is much: the call waits for it.
 func TestSolveHostMemory(t *testing.T) {
 	ts := start(t, Config{HostBytes: 4 << 20, MaxMessageBytes: 4 << 20})
@@ -312,7 +348,7 @@ func TestSolveHostMemory(t *testing.T) {
 	for range 20_000 {
 		req.Drawing.Curves[0].Right = append(req.Drawing.Curves[0].Right, &pb.ColorStop{Red: 200})
 	}
-	release, err := ts.host.Take(t.Context(), 3<<20)
+	release, err := ts.host.Take(t.Context(), budget.Results, 3<<20)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -326,4 +362,21 @@ func TestSolveHostMemory(t *testing.T) {
 		t.Error(err)
 	}
 	ts.idleHost(t)
+}
+
+// A solve that takes longer than its class may have the device ends, and says what the limit is.
+func TestSolveRunsTooLong(t *testing.T) {
+	ts := start(t, Config{LongestRun: 30 * time.Millisecond, LongestBatchRun: time.Millisecond})
+	client := pb.NewDiffusionServiceClient(ts.conn)
+	for class, limit := range map[pb.WorkClass]string{pb.WorkClass_WORK_CLASS_INTERACTIVE: "30ms",
+		pb.WorkClass_WORK_CLASS_BATCH: "1ms"} {
+		_, err := client.Solve(t.Context(), &pb.SolveRequest{WorkClass: class,
+			Options: &pb.DiffusionOptions{Tolerance: 1e-9, MaxCycles: 100_000,
+				Method: pb.DiffusionMethod_DIFFUSION_METHOD_NAIVE},
+			Drawing: &pb.Drawing{Width: 512, Height: 512, Pixels: []*pb.GivenPixel{{X: 1, Y: 1, Red: 255}, {X: 500, Y: 500}}},
+		})
+		if s := status.Convert(err); s.Code() != codes.DeadlineExceeded || !strings.Contains(s.Message(), limit) {
+			t.Errorf("%v: %v", class, err)
+		}
+	}
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/polyscan/polyscan/kernels/cpu"
 	"github.com/polyscan/polyscan/kernels/driver"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
+	"github.com/polyscan/polyscan/server/internal/budget"
 )
 
 func diffusionClient(ts *testServer) pb.DiffusionServiceClient {
@@ -175,7 +176,7 @@ func (ts *testServer) idleHost(t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
-	release, err := ts.host.Take(ctx, ts.host.Cap)
+	release, err := ts.host.Take(ctx, budget.Results, ts.host.Cap)
 	if err != nil {
 		t.Error("host memory does not come back")
 		return

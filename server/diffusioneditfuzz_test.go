@@ -20,6 +20,7 @@ import (
 
 	_ "github.com/polyscan/polyscan/internal/shorttest"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
+	"github.com/polyscan/polyscan/server/internal/budget"
 )
 
 // editStream is a stream of Edit whose messages are bytes. Some of them come only when all before them are answered.
@@ -415,7 +416,7 @@ func (ts *testServer) callStream(method string, stream grpc.ServerStream, handle
 // wantEditFree checks that nothing of a call is left in the memory of the host and of the device.
 func wantEditFree(t *testing.T, s *testServer) {
 	t.Helper()
-	if release, ok := s.host.Try(s.host.Cap); ok {
+	if release, ok := s.host.Try(budget.Results, s.host.Cap); ok {
 		release()
 	} else {
 		t.Error("host memory is not all back")

@@ -343,7 +343,7 @@ func TestCallsNeverWaitForTheirFrames(t *testing.T) {
 	for size := int64(256 << 10); size <= 1536<<10; size += 32 << 10 {
 		const all = 2 << 20
 		ts := start(t, Config{MemoryBytes: all, FrameBytes: 256 << 10, SetupBytes: size / 2, PreparedBytes: size / 4})
-		others, err := kernels.Keep[byte](ts.dev.Current(), int(all-size), "kept by a test")
+		others, err := kernels.AllocPersistent[byte](ts.dev.Current(), int(all-size), "kept by a test")
 		if err != nil {
 			t.Fatal(err)
 		}

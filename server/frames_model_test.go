@@ -22,6 +22,7 @@ import (
 	"github.com/polyscan/polyscan/kernels"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
 	"github.com/polyscan/polyscan/server/internal/apierr"
+	"github.com/polyscan/polyscan/server/internal/auth"
 	"github.com/polyscan/polyscan/server/internal/device"
 	"github.com/polyscan/polyscan/server/internal/residents"
 )
@@ -165,7 +166,7 @@ func (m *frameModel) reduce(t *rapid.T) {
 // hold is a call that takes long.
 func (m *frameModel) hold(t *rapid.T) {
 	f := m.pick(t)
-	_, _, done, err := m.s.residents.Use(f.name)
+	_, _, done, err := m.s.residents.Use(auth.Anonymous, f.name)
 	if m.expect(t, f, err) {
 		f.holds = append(f.holds, done)
 	}
@@ -287,7 +288,7 @@ func (m *frameModel) clear() {
 			done()
 		}
 		if f.why == residents.GoneUnknown {
-			m.s.residents.Release(f.name)
+			m.s.residents.Release(auth.Anonymous, f.name)
 		}
 	}
 }

@@ -523,8 +523,7 @@ func TestFrameLimits(t *testing.T) {
 
 // An upload that brings nothing for a while is ended, and leaves nothing.
 func TestUploadFrameStalls(t *testing.T) {
-	s := start(t, Config{})
-	s.residents.Limits.Stall = 10 * time.Millisecond
+	s := start(t, Config{uploadStall: 10 * time.Millisecond})
 	c := s.frameClient()
 	for _, first := range []*pb.UploadFrameRequest{nil, {Frame: noisyFrame(30, 20, 1)}} {
 		stream, err := c.UploadFrame(t.Context())
@@ -549,9 +548,8 @@ func TestUploadFrameStalls(t *testing.T) {
 // An upload that waits for the device doesn't stall.
 func TestUploadFrameWaits(t *testing.T) {
 	h := newHooked()
-	s := start(t, Config{Driver: h, Streams: 1})
 	const stall = 500 * time.Millisecond
-	s.residents.Limits.Stall = stall
+	s := start(t, Config{Driver: h, Streams: 1, uploadStall: stall})
 	entered, leave := make(chan struct{}), make(chan struct{})
 	h.set(func() error { close(entered); <-leave; return nil })
 	reduced := make(chan error, 1)

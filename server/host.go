@@ -10,7 +10,9 @@ import (
 
 	"github.com/polyscan/polyscan/kernels"
 	"github.com/polyscan/polyscan/polygon"
+	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
 	"github.com/polyscan/polyscan/server/internal/apierr"
+	"github.com/polyscan/polyscan/server/internal/auth"
 	"github.com/polyscan/polyscan/server/internal/device"
 	"github.com/polyscan/polyscan/server/internal/diffuse"
 )
@@ -44,13 +46,20 @@ func (h host) Status(ctx context.Context, err error) *status.Status {
 	return apierr.StatusOf(ctx, h.s.log, err)
 }
 
+// DeviceState is what the device is now.
+func (h host) DeviceState() *pb.DeviceState {
+	i := h.s.dev.Info()
+	return &pb.DeviceState{Available: h.s.dev.Available(), Backend: i.Backend, DeviceName: i.Device,
+		Losses: h.s.dev.Regained()}
+}
+
 // Forget lets go of what was prepared of a set that is used no more.
 func (h host) Forget(set *polygon.Set) { h.s.inspector.Forget(set) }
 
-// Place makes room on the device for a picture that is to be kept there.
-func (h host) Place(dev *kernels.Device, f kernels.Picture, id string, idle *durationpb.Duration,
+// Place makes room on the device for a picture that is to be kept there for the caller of ctx.
+func (h host) Place(ctx context.Context, dev *kernels.Device, f kernels.Picture, id string, idle *durationpb.Duration,
 	field string) (diffuse.KeptPicture, error) {
-	u, err := h.s.residents.Place(dev, f, id, idle, field)
+	u, err := h.s.residents.Place(auth.FromContext(ctx), dev, f, id, idle, field)
 	if err != nil {
 		return nil, err
 	}

@@ -12,12 +12,15 @@ import (
 	"github.com/polyscan/polyscan/server/drivers"
 )
 
+// maxScrapes is how many answers to /metrics may be under way: each holds half a megabyte until it is read.
+const maxScrapes = 8
+
 // Handler serves /metrics (Prometheus), /healthz (200 while the process runs), /readyz (200 while calls are taken, 503
 // when not) and a page at /. It asks for no token: listen where only those can reach it who may see this.
 func (s *Server) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(s.gatherer, promhttp.HandlerOpts{
-		MaxRequestsInFlight: 8, // half a megabyte each, until it is read
+		MaxRequestsInFlight: maxScrapes,
 	}))
 	text := func(w http.ResponseWriter, code int, body string) {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")

@@ -5,22 +5,23 @@ package server
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"runtime/debug"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/grpc-ecosystem/go-grpc-middleware/v2/interceptors/logging"
 	"github.com/grpc-ecosystem/go-grpc-middleware/v2/interceptors/recovery"
+	"github.com/polyscan/polyscan/kernels"
+	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
 	"github.com/polyscan/polyscan/server/internal/apierr"
 	"github.com/polyscan/polyscan/server/internal/auth"
 	"github.com/polyscan/polyscan/server/internal/wire"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/protobuf/proto"
 )
 
 func (s *Server) unaryInterceptors() []grpc.UnaryServerInterceptor {
@@ -35,8 +36,8 @@ func (s *Server) unaryInterceptors() []grpc.UnaryServerInterceptor {
 		logging.UnaryServerInterceptor(s.logCall(), loggingOptions...),
 		func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
 			res, err := next(ctx, req)
-			if err != nil && errors.Is(context.Cause(ctx), auth.ErrRevoked) {
-				err = unauthenticated(auth.ErrRevoked)
+			if revoked := auth.Revoked(ctx); err != nil && revoked != nil {
+				err = revoked
 			}
 			if err != nil {
 				return nil, apierr.StatusOf(ctx, s.log, err).Err()
@@ -45,7 +46,7 @@ func (s *Server) unaryInterceptors() []grpc.UnaryServerInterceptor {
 		},
 		recovery.UnaryServerInterceptor(recovery.WithRecoveryHandlerContext(s.panicked)),
 		func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
-			if err := s.validator.Validate(req); err != nil {
+			if err := s.validate(ctx, req); err != nil {
 				return nil, err
 			}
 			return next(ctx, req)
@@ -53,9 +54,20 @@ func (s *Server) unaryInterceptors() []grpc.UnaryServerInterceptor {
 	}
 }
 
+// validate checks a request by the rules in the schemas, at a place of the pool where it is large.
+func (s *Server) validate(ctx context.Context, req any) error {
+	const small = 256 << 10 // takes 0.5 ms
+	size := 0
+	if m, ok := req.(proto.Message); ok {
+		size = proto.Size(m)
+	}
+	return s.frames.Work.Do(ctx, size, small, func() error { return s.validator.Validate(req) })
+}
+
 // streamInterceptors validate nothing: streams do that themselves, because not each bad message ends them.
 func (s *Server) streamInterceptors() []grpc.StreamServerInterceptor {
 	return []grpc.StreamServerInterceptor{
+		s.admit,
 		s.metrics.GRPC.StreamServerInterceptor(),
 		func(srv any, stream grpc.ServerStream, i *grpc.StreamServerInfo, next grpc.StreamHandler) error {
 			g := s.metrics.InFlight.WithLabelValues(i.FullMethod)
@@ -65,14 +77,14 @@ func (s *Server) streamInterceptors() []grpc.StreamServerInterceptor {
 		},
 		logging.StreamServerInterceptor(s.logCall(), loggingOptions...),
 		func(srv any, stream grpc.ServerStream, i *grpc.StreamServerInfo, next grpc.StreamHandler) error {
-			ctx, done, err := s.authenticate(stream.Context(), i.FullMethod)
+			ctx := stream.Context()
+			err, _ := ctx.Value(refusedKey{}).(error)
 			if err == nil {
-				defer done()
 				err = s.untilRevoked(ctx, func() error { return next(srv, stream) })
 				err = s.intake.Translate(i.FullMethod, err)
 			}
 			if err != nil {
-				return apierr.StatusOf(stream.Context(), s.log, err).Err()
+				return apierr.StatusOf(ctx, s.log, err).Err()
 			}
 			return nil
 		},
@@ -82,37 +94,78 @@ func (s *Server) streamInterceptors() []grpc.StreamServerInterceptor {
 	}
 }
 
-// authenticate refuses calls without a token that is known. The health service is open, because those who ask it, load
-// balancers and supervisors, have none. The context ends with the token, and done is for the end of the call.
+// authenticate finds out who makes a call, and refuses it where they may not. The context says who it is, and ends when
+// that is taken back; done is for the end of the call.
 func (s *Server) authenticate(ctx context.Context, method string) (_ context.Context, done func(), err error) {
-	if s.tokens == nil || strings.HasPrefix(method, "/"+healthpb.Health_ServiceDesc.ServiceName+"/") {
-		return ctx, func() {}, nil
+	if s.tenants == nil {
+		return forClient(auth.NewContext(ctx, auth.Anonymous)), func() {}, nil
 	}
-	if ctx, done, err = s.tokens.Admit(ctx); err != nil {
-		return nil, nil, unauthenticated(err)
-	}
-	return ctx, done, nil
+	ctx, done, err = s.tenants.Admit(ctx, method)
+	return forClient(ctx), done, err
 }
 
-func unauthenticated(err error) error {
-	return apierr.WithDetails(codes.Unauthenticated, err.Error(), apierr.Info(apierr.ReasonToken)).Err()
+// forClient names the client of a call, by whom time is shared: its tenant, or else its connection.
+func forClient(ctx context.Context) context.Context {
+	name := auth.FromContext(ctx).Tenant
+	if p, ok := peer.FromContext(ctx); ok && name == "" && p.Addr != nil {
+		name = p.Addr.String()
+	}
+	return kernels.WithClient(ctx, name)
 }
+
+// refusedKey is where the context of a stream says why it was not admitted.
+type refusedKey struct{}
+
+// admit authenticates streams before all others look at them, so that logs say whose they are, and leaves it to those to
+// end what is refused.
+func (s *Server) admit(srv any, stream grpc.ServerStream, i *grpc.StreamServerInfo, next grpc.StreamHandler) error {
+	ctx, done, err := s.authenticate(stream.Context(), i.FullMethod)
+	defer done()
+	if err == nil && !countedOtherwise[i.FullMethod] {
+		var release func()
+		if release, err = auth.FromContext(ctx).Take(auth.Streams, 1); err == nil {
+			defer release()
+		}
+	}
+	if err != nil {
+		ctx = context.WithValue(ctx, refusedKey{}, err)
+	}
+	return next(srv, admitted{stream, ctx})
+}
+
+// countedOtherwise are streams that don't count as such: their tenants have quotas of sessions and leases, and a camera
+// that comes back must find room while the server still waits for its last connection.
+var countedOtherwise = map[string]bool{
+	pb.LineScanService_ScanLines_FullMethodName: true,
+	pb.SharedMemoryService_Lease_FullMethodName: true,
+}
+
+// admitted is a stream with the context of its caller.
+type admitted struct {
+	grpc.ServerStream
+	ctx context.Context
+}
+
+func (a admitted) Context() context.Context { return a.ctx }
 
 // untilRevoked runs the handler of a stream. It returns before that does when ctx says that the token was taken back:
 // the stream ends then, and with it whatever the handler waits for.
 func (s *Server) untilRevoked(ctx context.Context, handle func() error) error {
-	if s.tokens == nil {
+	if s.tenants == nil {
 		return handle()
 	}
 	done := make(chan error, 1)
 	s.background.Go(func() { done <- handle() })
 	select {
 	case err := <-done:
+		if revoked := auth.Revoked(ctx); err != nil && revoked != nil {
+			return revoked
+		}
 		return err
 	case <-ctx.Done():
 	}
-	if errors.Is(context.Cause(ctx), auth.ErrRevoked) {
-		return unauthenticated(auth.ErrRevoked)
+	if revoked := auth.Revoked(ctx); revoked != nil {
+		return revoked
 	}
 	return <-done
 }
@@ -131,15 +184,15 @@ func (r registrar) RegisterService(d *grpc.ServiceDesc, impl any) {
 	for i := range c.Methods {
 		next := c.Methods[i].Handler
 		method := "/" + c.ServiceName + "/" + c.Methods[i].MethodName
-		c.Methods[i].Handler = func(srv any, ctx context.Context, dec func(any) error, interceptor grpc.UnaryServerInterceptor) (any, error) {
-			admitted, done, err := r.s.authenticate(ctx, method)
+		c.Methods[i].Handler = func(srv any, ctx context.Context, dec func(any) error,
+			interceptor grpc.UnaryServerInterceptor) (any, error) {
+			ctx, done, err := r.s.authenticate(ctx, method)
+			defer done()
 			if err != nil {
 				// Through the interceptors, so that it is counted and logged.
 				info := &grpc.UnaryServerInfo{Server: srv, FullMethod: method}
 				return interceptor(ctx, nil, info, func(context.Context, any) (any, error) { return nil, err })
 			}
-			defer done()
-			ctx = admitted
 			// A request that is refused for what it would take in memory goes the same way.
 			var refused error
 			res, err := next(srv, ctx, func(v any) error {

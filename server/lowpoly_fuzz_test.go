@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/polyscan/polyscan/proto/framecodec"
-	"github.com/polyscan/polyscan/server/internal/mesh"
 
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
@@ -135,11 +134,11 @@ func FuzzVoronoi(f *testing.F) {
 			wantCanonical(t, err)
 			return
 		}
-		labels, sites := res.(*pb.VoronoiResponse).GetLabels(), uint32(len(req.GetSites())/mesh.PointBytes)
-		if len(labels) != mesh.LabelBytes*int(req.GetWidth())*int(req.GetHeight()) {
+		labels, sites := res.(*pb.VoronoiResponse).GetLabels(), uint32(len(req.GetSites())/8)
+		if len(labels) != 4*int(req.GetWidth())*int(req.GetHeight()) {
 			t.Fatalf("%d bytes of labels for %dx%d pixels", len(labels), req.GetWidth(), req.GetHeight())
 		}
-		for ; len(labels) > 0; labels = labels[mesh.LabelBytes:] {
+		for ; len(labels) > 0; labels = labels[4:] {
 			if l := binary.LittleEndian.Uint32(labels); l >= sites && (sites > 0 || l != 1<<32-1) {
 				t.Fatalf("a label is %d; there are %d sites", l, sites)
 			}

@@ -18,6 +18,7 @@ import (
 	"github.com/polyscan/polyscan/internal/seed"
 	"github.com/polyscan/polyscan/kernels/driver"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
+	"github.com/polyscan/polyscan/server/internal/budget"
 )
 
 // Points of every kind go there and triangles come back, through the client library.
@@ -101,7 +102,7 @@ func TestTriangulateRefuses(t *testing.T) {
 		{"no route", []*pb.TriangulateRequest{{Route: 77}}, codes.InvalidArgument, "route"},
 		{"too far apart for a diagram",
 			[]*pb.TriangulateRequest{{Points: wide, Route: pb.TriangulateRoute_TRIANGULATE_ROUTE_VORONOI}},
-			codes.InvalidArgument, "route = VORONOI: is for sides up to"},
+			codes.InvalidArgument, "route = VORONOI: labels an image that has all points"},
 		{"no class", []*pb.TriangulateRequest{{WorkClass: 77}}, codes.InvalidArgument, "work_class"},
 		{"too many points", []*pb.TriangulateRequest{{Points: points(60_000)}, {Points: points(40_001)}},
 			codes.InvalidArgument, "points = 100001: are more than the server's limit of 100000"},
@@ -190,7 +191,7 @@ func TestTriangulateSilence(t *testing.T) {
 			t.Error(err)
 		}
 		ts.background.Wait()
-		release, err := ts.host.Take(t.Context(), ts.host.Cap)
+		release, err := ts.host.Take(t.Context(), budget.Results, ts.host.Cap)
 		if err != nil {
 			t.Fatal(err)
 		}

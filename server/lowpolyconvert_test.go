@@ -21,6 +21,7 @@ import (
 	"github.com/polyscan/polyscan/kernels/driver"
 	"github.com/polyscan/polyscan/lowpoly"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
+	"github.com/polyscan/polyscan/server/internal/budget"
 	"github.com/polyscan/polyscan/server/internal/wire"
 )
 
@@ -187,7 +188,7 @@ func TestConvertPreviousHostMemory(t *testing.T) {
 		},
 	}
 	for name, call := range calls {
-		release, err := ts.host.Take(t.Context(), ts.host.Cap)
+		release, err := ts.host.Take(t.Context(), budget.Results, ts.host.Cap)
 		if err != nil {
 			t.Fatal(err)
 		}

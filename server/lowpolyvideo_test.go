@@ -3,6 +3,7 @@ package server
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"image/png"
@@ -24,8 +25,7 @@ import (
 	"github.com/polyscan/polyscan/kernels/driver"
 	"github.com/polyscan/polyscan/lowpoly"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
-	"github.com/polyscan/polyscan/server/internal/frames"
-	"github.com/polyscan/polyscan/server/internal/mesh"
+	"github.com/polyscan/polyscan/server/internal/budget"
 )
 
 // film is frames of stripes with noise.
@@ -80,11 +80,24 @@ func (ts *testServer) free(t *testing.T) {
 			metric(t, ts, "polyscan_stream_frames_in_work") == 0 && ts.dev.Memory().Used == 0
 	})
 	ts.background.Wait()
-	release, err := ts.host.Take(t.Context(), ts.host.Cap)
+	release, err := ts.host.Take(t.Context(), budget.Results, ts.host.Cap)
 	if err != nil {
 		t.Fatal(err)
 	}
 	release()
+}
+
+// meshMessage is a mesh as answers have it.
+func meshMessage(t *testing.T, m *lowpoly.Mesh) *pb.Mesh {
+	t.Helper()
+	list := func(v any) []byte {
+		b, err := binary.Append(nil, binary.LittleEndian, v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	return &pb.Mesh{Points: list(m.Points), Triangles: list(m.Triangles), Colors: list(m.Colors)}
 }
 
 // What comes back is what package lowpoly makes of the same video, whatever frames are in between that can't be used:
@@ -134,7 +147,7 @@ func TestConvertFrames(t *testing.T) {
 			res.Picture.Layout.Width != l.Width {
 			t.Errorf("frame %d: the picture differs", i)
 		}
-		if m := mesh.MeshMessage(&want.Mesh); !proto.Equal(res.Mesh, m) || res.Vertices != uint64(len(want.Mesh.Points)) ||
+		if m := meshMessage(t, &want.Mesh); !proto.Equal(res.Mesh, m) || res.Vertices != uint64(len(want.Mesh.Points)) ||
 			res.Backend != ts.dev.Info().Backend {
 			t.Errorf("frame %d: the mesh differs", i)
 		}
@@ -155,11 +168,11 @@ func pngOf(t testing.TB, f *pb.Frame) []byte {
 	t.Helper()
 	p := kernels.Picture{Width: int(f.Layout.Width), Height: int(f.Layout.Height), Format: kernels.RGB8,
 		Data: [][]byte{f.GetData()}}
-	b, err := frames.PNG(t.Context(), p.Image())
-	if err != nil {
+	var b bytes.Buffer
+	if err := png.Encode(&b, p.Image()); err != nil {
 		t.Fatal(err)
 	}
-	return b
+	return b.Bytes()
 }
 
 // By default there is hysteresis; where it is turned off, frames are what they are alone.

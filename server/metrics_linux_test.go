@@ -45,7 +45,8 @@ func gatherUsed(t *testing.T) (gathered, *testServer) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := start(t, Config{SharedMemoryListener: l})
+	s, _ := startTenants(t, Config{SharedMemoryListener: l}, "a name=line-4 frames=64")
+	s = s.as(t, "a")
 	if _, err := s.inspection.Reduce(t.Context(),
 		&pb.ReduceRequest{Inspection: inspecting(rect("r", 0, 0, 2, 1, "mean < 5")), Frame: smallFrame(1)}); err != nil {
 		t.Fatal(err)
@@ -199,7 +200,7 @@ func TestMemoryMetricsAddUp(t *testing.T) {
 		t.Error("a stream with prepared regions uses no memory")
 	}
 	before := g.sum(t, "polyscan_device_memory_tenant_bytes", "tenant", "session")
-	k, err := kernels.Keep[byte](s.dev.Current(), 5000, "kept by a test")
+	k, err := kernels.AllocPersistent[byte](s.dev.Current(), 5000, "kept by a test")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -236,6 +237,7 @@ func TestJobMetrics(t *testing.T) {
 		{fmt.Errorf("x: %w", driver.ErrDeviceLost), "lost", false},
 		{&kernels.CapacityError{}, "refused_memory", false},
 		{&kernels.DeadlineError{}, "refused_deadline", false},
+		{&kernels.RunError{}, "too_long", true},
 		{fmt.Errorf("x: %w", &kernels.OverloadError{}), "shed", false},
 	} {
 		labels := []string{"class", "line_scan", "outcome", c.outcome}

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"crypto/sha256"
 	"encoding/base64"
 	"fmt"
 	"os"
@@ -16,7 +17,6 @@ import (
 
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
 	"github.com/polyscan/polyscan/server/internal/apierr"
-	"github.com/polyscan/polyscan/server/internal/recipes"
 )
 
 // put stores a recipe of one region.
@@ -430,7 +430,7 @@ func TestRecipesSurviveRestart(t *testing.T) {
 	}
 	s.stop(t)
 	// What a crash may leave.
-	if err := os.WriteFile(filepath.Join(dir, recipes.TempPrefix+"123"), []byte("half"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, ".writing-123"), []byte("half"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "README"), []byte("mine"), 0o600); err != nil {
@@ -451,12 +451,18 @@ func TestRecipesSurviveRestart(t *testing.T) {
 			t.Errorf("%s: version %d, want %d", name, r.Version, want)
 		}
 	}
-	if _, err := os.Stat(filepath.Join(dir, recipes.TempPrefix+"123")); !os.IsNotExist(err) {
+	if _, err := os.Stat(filepath.Join(dir, ".writing-123")); !os.IsNotExist(err) {
 		t.Errorf("the file of a crash is still there: %v", err)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "README")); err != nil {
 		t.Error(err)
 	}
+}
+
+// recipeFile is where a version of a recipe is kept, or its last version.
+func recipeFile(name, version string) string {
+	sum := sha256.Sum256([]byte(name))
+	return fmt.Sprintf("%s-%x.%s.json", name, sum[:16], version)
 }
 
 func TestDamagedRecipes(t *testing.T) {
@@ -466,7 +472,7 @@ func TestDamagedRecipes(t *testing.T) {
 		s.put(t, "board", rect("r", 0, 0, 1, 1))
 		s.remove(t, "board", s.put(t, "board", rect("r", 0, 0, 1, 1)).Version)
 		s.stop(t)
-		return dir, recipes.VersionFile("board", 1)
+		return dir, recipeFile("board", "1")
 	}
 	for name, damage := range map[string]func(t *testing.T, dir, file string) (blamed string){
 		"cut off": func(t *testing.T, dir, file string) string {
@@ -485,7 +491,7 @@ func TestDamagedRecipes(t *testing.T) {
 			return edit(t, dir, file, "{", `{"colour": "red", `)
 		},
 		"renamed": func(t *testing.T, dir, file string) string {
-			other := recipes.VersionFile("board", 7)
+			other := recipeFile("board", "7")
 			if err := os.Rename(filepath.Join(dir, file), filepath.Join(dir, other)); err != nil {
 				t.Fatal(err)
 			}
@@ -500,10 +506,10 @@ func TestDamagedRecipes(t *testing.T) {
 		},
 		"another name": func(t *testing.T, dir, file string) string { return edit(t, dir, file, "board", "plank") },
 		"damaged last version": func(t *testing.T, dir, _ string) string {
-			return edit(t, dir, recipes.LastFile("board"), "{", "[")
+			return edit(t, dir, recipeFile("board", "last"), "{", "[")
 		},
 		"last version of another": func(t *testing.T, dir, _ string) string {
-			return edit(t, dir, recipes.LastFile("board"), "board", "plank")
+			return edit(t, dir, recipeFile("board", "last"), "board", "plank")
 		},
 		"stranger": func(t *testing.T, dir, _ string) string {
 			if err := os.WriteFile(filepath.Join(dir, "notes.json"), []byte("{}"), 0o600); err != nil {
@@ -512,7 +518,7 @@ func TestDamagedRecipes(t *testing.T) {
 			return "notes.json"
 		},
 		"directory": func(t *testing.T, dir, _ string) string {
-			name := recipes.VersionFile("x", 1)
+			name := recipeFile("x", "1")
 			if err := os.Mkdir(filepath.Join(dir, name), 0o700); err != nil {
 				t.Fatal(err)
 			}

@@ -27,7 +27,6 @@ import (
 	"github.com/polyscan/polyscan/proto/framecodec"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
 	"github.com/polyscan/polyscan/server/internal/apierr"
-	"github.com/polyscan/polyscan/server/internal/scan"
 )
 
 // belt is what passes under a camera of 8-bit gray.
@@ -343,19 +342,48 @@ func TestScanLines(t *testing.T) {
 	s.idle(t)
 }
 
-// Verdicts of incomplete parts: no pass for what nobody has seen.
+// Verdicts of incomplete parts: nothing passes that nobody has seen, neither a region that lacks lines nor the part.
 func TestScanIncompleteVerdict(t *testing.T) {
 	s := start(t, Config{})
 	b := newBelt(1, 8, 40)
-	for _, c := range []struct {
-		limit string
-		want  pb.Verdict
-	}{{"count > 5", pb.Verdict_VERDICT_UNSPECIFIED}, {"count < 5", pb.Verdict_VERDICT_FAIL}} {
-		call := s.scan(t, scanOpen(inspecting(rect("r", 0, 0, 8, 20, c.limit)), 8, 16, 20, 20))
+	const few = "count of pixels above 200 <= 47"
+	const half, all = "10 of the region's 20 lines did not come", "6 of the region's 6 lines did not come"
+	for name, c := range map[string]struct {
+		regions []*pb.Region
+		want    pb.Verdict
+		reasons []string // of the regions' first limits; "-" for no limit
+	}{
+		"half of a region": {[]*pb.Region{rect("r", 0, 0, 8, 20, few)}, pb.Verdict_VERDICT_FAIL, []string{half}},
+		"no line of it":    {[]*pb.Region{rect("r", 0, 12, 8, 18, "count <= 5")}, pb.Verdict_VERDICT_FAIL, []string{all}},
+		"and coverage":     {[]*pb.Region{rect("r", 0, 12, 8, 18, "coverage == 1")}, pb.Verdict_VERDICT_FAIL, []string{all}},
+		"a limit that fails": {[]*pb.Region{rect("r", 0, 0, 8, 20, "count > 80")}, pb.Verdict_VERDICT_FAIL,
+			[]string{"count 80 is not above 80; " + half}},
+		"another region": {[]*pb.Region{rect("r", 0, 12, 8, 18, few), rect("s", 0, 2, 8, 4, "count == 16")},
+			pb.Verdict_VERDICT_FAIL, []string{all, ""}},
+		"a region without limits": {[]*pb.Region{rect("r", 0, 12, 8, 18), rect("s", 0, 2, 8, 4, "count == 16")},
+			pb.Verdict_VERDICT_FAIL, []string{"-", ""}},
+		"no limits": {[]*pb.Region{rect("r", 0, 0, 8, 20)}, pb.Verdict_VERDICT_UNSPECIFIED, []string{"-"}},
+	} {
+		call := s.scan(t, scanOpen(inspecting(c.regions...), 8, 16, 20, 20))
 		call.strip(b.strip(0, 0, 10))
 		got := call.finish()
-		if len(got.parts) != 1 || got.parts[0].GetVerdict() != c.want || got.parts[0].GetMissingLines() != 10 {
-			t.Errorf("%s: %v", c.limit, got.parts)
+		if len(got.parts) != 1 || got.parts[0].GetVerdict() != c.want || !got.parts[0].GetIncomplete() {
+			t.Errorf("%s: %v", name, got.parts)
+			continue
+		}
+		for i, want := range c.reasons {
+			r := got.parts[0].GetRegions()[i]
+			verdict := pb.Verdict_VERDICT_UNSPECIFIED
+			reason := "-"
+			if len(r.GetLimits()) > 0 {
+				reason = r.GetLimits()[0].GetReason()
+				if verdict = pb.Verdict_VERDICT_PASS; want != "" {
+					verdict = pb.Verdict_VERDICT_FAIL
+				}
+			}
+			if reason != want || r.GetVerdict() != verdict {
+				t.Errorf("%s: region %d is %v because %q: want %v, %q", name, i, r.GetVerdict(), reason, verdict, want)
+			}
 		}
 	}
 }
@@ -794,6 +822,7 @@ func TestScanCredit(t *testing.T) {
 func TestScanManyStrips(t *testing.T) {
 	h := newHooked()
 	s := start(t, Config{Driver: h, ScanUnreadBytes: 64 << 20})
+	const most = 4096 // strips under way
 	b := newBelt(6, 8, 10)
 	call := s.scan(t, scanOpen(inspecting(rect("r", 0, 0, 8, 10)), 8, 10, 10, 10))
 	leave := make(chan struct{})
@@ -804,7 +833,7 @@ func TestScanManyStrips(t *testing.T) {
 		ended <- err
 	}()
 	call.strip(b.strip(0, 0, 10))
-	for n := uint64(1); n < scan.MostStrips+10; n++ {
+	for n := uint64(1); n < most+10; n++ {
 		call.request(&pb.ScanLinesRequest{Message: &pb.ScanLinesRequest_Strip{Strip: &pb.Strip{Sequence: n,
 			Frame: &pb.Frame{}}}})
 	}
@@ -812,7 +841,7 @@ func TestScanManyStrips(t *testing.T) {
 		t.Fatal(err)
 	}
 	waitFor(t, "the strips to arrive", func() bool {
-		return metric(t, s, "polyscan_scan_events_total") >= scan.MostStrips-1
+		return metric(t, s, "polyscan_scan_events_total") >= most-1
 	})
 	close(leave)
 	err := <-ended
@@ -820,7 +849,7 @@ func TestScanManyStrips(t *testing.T) {
 		!strings.Contains(d.status.Message(), "4096") {
 		t.Errorf("%v", err)
 	}
-	if n := metric(t, s, "polyscan_scan_events_total"); n > scan.MostStrips+2 { // one more of them was in work, perhaps
+	if n := metric(t, s, "polyscan_scan_events_total"); n > most+2 { // one more of them was in work, perhaps
 		t.Errorf("%v events", n)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net"
 	"runtime"
@@ -32,12 +33,14 @@ import (
 	"github.com/polyscan/polyscan/server/internal/budget"
 	"github.com/polyscan/polyscan/server/internal/device"
 	"github.com/polyscan/polyscan/server/internal/diffuse"
+	"github.com/polyscan/polyscan/server/internal/events"
 	"github.com/polyscan/polyscan/server/internal/frames"
 	"github.com/polyscan/polyscan/server/internal/framestream"
 	"github.com/polyscan/polyscan/server/internal/hostwork"
 	"github.com/polyscan/polyscan/server/internal/inspect"
 	"github.com/polyscan/polyscan/server/internal/intake"
 	"github.com/polyscan/polyscan/server/internal/mesh"
+	"github.com/polyscan/polyscan/server/internal/monitor"
 	"github.com/polyscan/polyscan/server/internal/observe"
 	"github.com/polyscan/polyscan/server/internal/recipes"
 	"github.com/polyscan/polyscan/server/internal/residents"
@@ -66,9 +69,13 @@ type Server struct {
 	lowPoly      *mesh.Service
 	diffusion    *diffuse.Service
 	lineScan     *scan.Service
+	monitor      *monitor.Service
+
+	events *events.Bus // of what others than the callers see
+	work   *hostwork.Pool
 
 	overheadLimit int64         // of a request's structs
-	tokens        *auth.Tokens  // nil: no authentication
+	tenants       *auth.Tenants // nil: nobody is asked who they are
 	certs         *certificates // nil: no TLS
 	metrics       *observe.Metrics
 	intake        *intake.Guard
@@ -102,8 +109,9 @@ const (
 
 // messageLimits are those of methods that take no frames, regions or drawings.
 var messageLimits = map[string]int64{
-	"/" + healthpb.Health_ServiceDesc.ServiceName + "/":  4 << 10, // whoever asks has no token
-	"/" + pb.DeviceService_ServiceDesc.ServiceName + "/": 4 << 10,
+	"/" + healthpb.Health_ServiceDesc.ServiceName + "/":   4 << 10, // whoever asks has no token
+	"/" + pb.DeviceService_ServiceDesc.ServiceName + "/":  4 << 10,
+	"/" + pb.MonitorService_ServiceDesc.ServiceName + "/": 64 << 10,
 	"/grpc.channelz.":   64 << 10,
 	"/grpc.reflection.": 64 << 10,
 }
@@ -117,41 +125,53 @@ func New(cfg Config) (_ *Server, err error) {
 	}
 	s := &Server{
 		cfg:      cfg,
-		log:      cfg.Logger,
+		log:      slog.New(auth.LogHandler(cfg.Logger.Handler())),
 		started:  time.Now(),
 		host:     budget.New(cfg.HostBytes),
 		canvases: budget.New(cfg.HostBytes - cfg.HostBytes/4),
 		metrics:  observe.New(),
 		draining: make(chan struct{}),
+		work:     hostwork.New(max(1, runtime.GOMAXPROCS(0)-1)),
 
 		overheadLimit: wire.OverheadOf(cfg.bounds()),
 	}
+	s.host.Heap = &budget.Heap{Limit: cfg.heapLimit()}
 	if s.validator, err = wire.NewValidator(); err != nil {
 		return nil, fmt.Errorf("server: field rules: %w", err)
 	}
-	if cfg.TokenFile != "" {
-		if s.tokens, err = auth.NewTokens(cfg.TokenFile, s.log); err != nil {
+	if cfg.TokenFile != "" || cfg.TLS.ClientCAFile != "" {
+		if s.tenants, err = auth.New(cfg.TokenFile, s.log); err != nil {
 			return nil, &configError{err}
 		}
 		defer func() {
 			if err != nil {
-				s.tokens.Close()
+				s.tenants.Close()
 			}
 		}()
 	}
 	if s.certs, err = newCertificates(cfg.TLS, s.log); err != nil {
 		return nil, &configError{err}
 	}
-	if s.tokens != nil && s.certs == nil {
+	if cfg.TokenFile != "" && s.certs == nil {
 		s.log.Warn("tokens travel in the clear: serve TLS, or where nobody can listen")
 	}
+	s.events = events.New(s.metrics.Watch, s.work)
+	defer func() {
+		if err != nil {
+			s.events.Close()
+		}
+	}()
 	// Recipes before the device: what is wrong with a file shows before gigabytes are reserved.
 	s.recipes, err = recipes.Open(host{s}, recipes.Config{
 		Dir: cfg.RecipeDir, MaxRecipes: cfg.MaxRecipes, MaxBytes: cfg.MaxRecipeBytes, Bounds: cfg.bounds(),
+		Events: s.events,
 	})
-	if errors.Is(err, syscall.ENOTDIR) {
-		return nil, &configError{err}
-	} else if err != nil {
+	for _, e := range []error{syscall.ENOTDIR, syscall.EROFS, fs.ErrPermission, fs.ErrNotExist} {
+		if errors.Is(err, e) {
+			return nil, &configError{err}
+		}
+	}
+	if err != nil {
 		return nil, err
 	}
 	defer func() {
@@ -170,6 +190,7 @@ func New(cfg Config) (_ *Server, err error) {
 			Ordinal: cfg.Ordinal, MemoryBytes: cfg.MemoryBytes, MemoBytes: cfg.SetupBytes,
 			Streams: cfg.Streams, LineScanStreams: cfg.LineScanStreams, BatchStreams: cfg.BatchStreams,
 			MaxWaiting: cfg.MaxWaiting,
+			LongestRun: [...]time.Duration{kernels.Interactive: cfg.LongestRun, kernels.Batch: cfg.LongestBatchRun},
 			Observe:    s.metrics.Jobs.Observe,
 		})
 	}, s.log)
@@ -181,17 +202,24 @@ func New(cfg Config) (_ *Server, err error) {
 	s.residents = residents.NewStore(cfg.frameLimits(s.dev.Info()))
 	if s.shared, err = sharedmemory.Open(sharedmemory.Config{
 		Listener: cfg.SharedMemoryListener, Bytes: cfg.SharedMemoryBytes, UIDs: cfg.SharedMemoryUIDs, Log: s.log,
+		TakeBackAfter: cfg.takeBackAfter, FetchTimeout: cfg.fetchTimeout,
 	}, s.dev); err != nil {
 		return nil, errors.Join(err, s.dev.Close())
 	}
+	if limits := cfg.frameLimits(s.dev.Info()); s.tenants != nil {
+		s.tenants.SetTotals(auth.Amounts{
+			auth.Sessions: int64(cfg.ScanSessions), auth.Frames: int64(limits.Count), auth.FrameBytes: limits.Bytes,
+			auth.Leases: sharedmemory.MaxLeases, auth.LeaseBytes: cfg.SharedMemoryBytes,
+		})
+	}
 	s.frames = &frames.Reader{
 		MaxPixels: cfg.MaxFramePixels, MaxBytes: cfg.MaxMessageBytes, Host: s.host, Metrics: s.metrics,
-		Work:      hostwork.New(max(1, runtime.GOMAXPROCS(0)-1)),
+		Work:      s.work,
 		Residents: s.residents, Shared: s.shared,
 	}
 	s.newServices()
 	s.intake = intake.New(intake.Config{
-		Bytes: max(cfg.HostBytes, 4*cfg.MaxMessageBytes), MaxMessage: cfg.MaxMessageBytes, Limits: messageLimits,
+		Bytes: cfg.messageBytes(), Heap: s.host.Heap, MaxMessage: cfg.MaxMessageBytes, Limits: messageLimits,
 		Urgent: "/" + pb.LineScanService_ServiceDesc.ServiceName + "/", StreamWindow: streamWindow,
 		ConnectionWindow: connectionWindow, Log: s.log,
 	})
@@ -212,7 +240,7 @@ func (s *Server) newServices() {
 	s.frameService = residents.New(h, s.residents, s.frames, s.metrics)
 	s.inspector = inspect.New(inspect.Config{
 		Host: h, Frames: s.frames, Streams: streams, Memory: s.host, Metrics: s.metrics, Recipes: s.recipes,
-		Bounds: cfg.bounds(), MaxMessageBytes: cfg.MaxMessageBytes, PreparedBytes: cfg.PreparedBytes,
+		Events: s.events, Bounds: cfg.bounds(), MaxMessageBytes: cfg.MaxMessageBytes, PreparedBytes: cfg.PreparedBytes,
 	})
 	s.lowPoly = mesh.New(mesh.Config{
 		Host: h, Frames: s.frames, Streams: streams, Memory: s.host, Metrics: s.metrics,
@@ -220,10 +248,14 @@ func (s *Server) newServices() {
 		IdleTimeout: cfg.StreamIdleTimeout,
 	})
 	s.lineScan = scan.New(scan.Config{
-		Host: h, Frames: s.frames, Metrics: s.metrics.Scan, Recipes: s.recipes, Log: s.log, Bounds: cfg.bounds(),
+		Host: h, Frames: s.frames, Metrics: s.metrics.Scan, Recipes: s.recipes, Events: s.events, Log: s.log,
+		Bounds:          cfg.bounds(),
 		MaxMessageBytes: cfg.MaxMessageBytes, HostBytes: cfg.HostBytes, Sessions: cfg.ScanSessions,
 		CreditBytes: cfg.ScanCreditBytes, UnreadBytes: cfg.ScanUnreadBytes, Parts: cfg.ScanParts,
 		ResumeWindow: cfg.ScanResumeWindow, DrainTime: cfg.ScanDrainTime,
+	})
+	s.monitor = monitor.New(monitor.Config{
+		Host: h, Events: s.events, Recipes: s.recipes, Memory: s.host, DrainTime: cfg.ScanDrainTime,
 	})
 	s.diffusion = diffuse.New(diffuse.Config{
 		Host: h, Frames: s.frames, Memory: s.host, Canvases: s.canvases, Metrics: s.metrics, Recipes: s.recipes,
@@ -265,6 +297,7 @@ func (s *Server) newGRPC() {
 	pb.RegisterRecipeServiceServer(r, s.recipes)
 	r.RegisterService(mesh.Desc(), s.lowPoly)
 	r.RegisterService(diffuse.Desc(), s.diffusion)
+	pb.RegisterMonitorServiceServer(r, s.monitor)
 	pb.RegisterDeviceServiceServer(r, &deviceServer{server: s})
 	s.health = health.NewServer()
 	s.setHealth(healthpb.HealthCheckResponse_SERVING)
@@ -299,8 +332,8 @@ func (s *Server) Reload() {
 	if s.certs != nil {
 		s.certs.reload()
 	}
-	if s.tokens != nil {
-		s.tokens.Reload()
+	if s.tenants != nil {
+		s.tenants.Reload()
 	}
 }
 
@@ -331,10 +364,11 @@ func (s *Server) shutdown(ctx context.Context) error {
 		s.grpc.Stop()
 		<-done
 	}
-	if s.tokens != nil {
-		s.tokens.Close()
+	if s.tenants != nil {
+		s.tenants.Close()
 	}
 	s.lineScan.Close()
+	s.events.Close()
 	s.intake.Close()
 	s.background.Wait()
 	s.inspector.Close()

@@ -195,3 +195,35 @@ func (c *camera) run(b *testing.B, start time.Time, n int) []time.Duration {
 	<-received
 	return took
 }
+
+// BenchmarkReduceClient is what clients/python/bench/latency.py measures, from Go: one region of a frame of 2880x1440, by
+// TCP and in shared memory.
+func BenchmarkReduceClient(b *testing.B) {
+	raw := clients.Raw{Width: 2880, Height: 1440, Format: clients.Gray8}
+	pixels := make([]byte, raw.Width*raw.Height)
+	for i := range pixels {
+		pixels[i] = byte(i * i >> 7)
+	}
+	in := clients.UseRegions(clients.Polygon("one", 100, 100, 2780, 100, 2780, 1340, 100, 1340))
+	s, _ := startShared(b, Config{})
+	c := clients.New(listen(b, s, "tcp"))
+	slot := takeSlot(b, leaseMemory(b, c, 1, len(pixels)))
+	copy(slot.Bytes(), pixels)
+	shared, err := slot.Frame(raw)
+	if err != nil {
+		b.Fatal(err)
+	}
+	for name, frame := range map[string]*pb.Frame{"tcp": raw.Frame(pixels), "shared": shared} {
+		b.Run(name, func(b *testing.B) {
+			fastest := time.Hour
+			for b.Loop() {
+				start := time.Now()
+				if _, err := c.Reduce(b.Context(), in, frame); err != nil {
+					b.Fatal(err)
+				}
+				fastest = min(fastest, time.Since(start))
+			}
+			b.ReportMetric(float64(fastest)/1e6, "fastest-ms")
+		})
+	}
+}

@@ -31,6 +31,7 @@ import (
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
 	"github.com/polyscan/polyscan/proto/sharedmem"
 	"github.com/polyscan/polyscan/server/internal/apierr"
+	"github.com/polyscan/polyscan/server/internal/auth"
 )
 
 // startShared starts a server with shared memory, and a client of it.
@@ -480,8 +481,7 @@ func socketMode(t *testing.T, s *testServer) os.FileMode {
 
 // A descriptor that nobody fetches costs its lease.
 func TestNotFetched(t *testing.T) {
-	s, _ := startShared(t, Config{})
-	s.shared.FetchTimeout = 10 * time.Millisecond
+	s, _ := startShared(t, Config{fetchTimeout: 10 * time.Millisecond})
 	st, err := pb.NewSharedMemoryServiceClient(s.conn).Lease(t.Context(), &pb.LeaseRequest{Bytes: 1})
 	if err != nil {
 		t.Fatal(err)
@@ -605,11 +605,11 @@ func TestContentIsKeptForAWhile(t *testing.T) {
 	}
 	waitFor(t, "the leases to end", func() bool { return metric(t, s, "polyscan_shared_memory_leases") == 0 })
 	second := leaseMemory(t, c, 1, page)
-	if b := slot.Bytes()[0]; b != 7 || !m.Kept() {
-		t.Errorf("%d, kept %v", b, m.Kept())
+	if b := slot.Bytes()[0]; b != 7 || !m.Intact() {
+		t.Errorf("%d, intact: %v", b, m.Intact())
 	}
 	third := leaseMemory(t, c, 1, page) // takes the room of the first
-	waitFor(t, "word that it was taken back", func() bool { return !m.Kept() })
+	waitFor(t, "word that it was taken back", func() bool { return !m.Intact() })
 	slot.Bytes()[0] = 8 // must not fault
 	slot.Release()
 	second.Close()
@@ -620,8 +620,7 @@ func TestContentIsKeptForAWhile(t *testing.T) {
 
 // One that does not come back has its memory taken.
 func TestContentIsTakenBack(t *testing.T) {
-	s, _ := startShared(t, Config{})
-	s.shared.TakeBackAfter = time.Millisecond
+	s, _ := startShared(t, Config{takeBackAfter: time.Millisecond})
 	conn := s.connect(t)
 	m, err := clients.New(conn).LeaseSharedMemory(t.Context(), 1, 1)
 	if err != nil {
@@ -631,7 +630,7 @@ func TestContentIsTakenBack(t *testing.T) {
 	conn.Close()
 	<-m.Done()
 	s.wantUsed(t, 0)
-	if m.Kept() {
+	if m.Intact() {
 		t.Error("taken back, and not told")
 	}
 }
@@ -669,17 +668,16 @@ func TestShutdownWithLeases(t *testing.T) {
 	if err := <-shutdown; err != nil {
 		t.Error(err)
 	}
-	if slot.Bytes()[0] != 5 || !m.Kept() {
-		t.Errorf("%d, kept %v", slot.Bytes()[0], m.Kept())
+	if slot.Bytes()[0] != 5 || !m.Intact() {
+		t.Errorf("%d, intact: %v", slot.Bytes()[0], m.Intact())
 	}
 }
 
 // A client that stalls loses its lease when it misses a keepalive.
 func TestStalledClient(t *testing.T) {
-	s, _ := startShared(t, Config{grpcOptions: []grpc.ServerOption{
+	s, _ := startShared(t, Config{takeBackAfter: time.Millisecond, grpcOptions: []grpc.ServerOption{
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: time.Second, Timeout: 50 * time.Millisecond}),
 	}})
-	s.shared.TakeBackAfter = time.Millisecond
 	stalled := make(chan struct{})
 	conn, err := grpc.NewClient("passthrough:///test", grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithContextDialer(func(context.Context, string) (net.Conn, error) {
@@ -874,7 +872,7 @@ func TestLeasesAreRegistered(t *testing.T) {
 	}
 	// One that has ended, and of which a job still reads.
 	slot := takeSlot(t, m)
-	read, err := s.shared.Place(&kernels.Picture{Width: 1, Height: 1, Format: driver.Gray8}, slot.Pixels(1),
+	read, err := s.shared.Place(auth.Anonymous, &kernels.Picture{Width: 1, Height: 1, Format: driver.Gray8}, slot.Pixels(1),
 		"frame.shared")
 	if err != nil {
 		t.Fatal(err)

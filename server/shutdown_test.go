@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -262,6 +263,58 @@ func TestHandler(t *testing.T) {
 	if w.Code != 405 {
 		t.Errorf("POST: %d", w.Code)
 	}
+}
+
+// Scrapes that nobody reads are few, and others are told to come again.
+func TestUnreadScrapes(t *testing.T) {
+	s := start(t, Config{})
+	h := s.Handler()
+	const scrapes = 50
+	read := make(chan struct{})
+	codes := make(chan int, scrapes)
+	var waiting atomic.Int64
+	for range scrapes {
+		go func() {
+			w := &unreadScrape{ResponseRecorder: httptest.NewRecorder(), waiting: &waiting, read: read}
+			h.ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+			codes <- w.Code
+		}()
+	}
+	for range scrapes - maxScrapes {
+		select {
+		case code := <-codes:
+			if code != http.StatusServiceUnavailable {
+				t.Errorf("a scrape beside those that nobody reads: %d", code)
+			}
+		case <-time.After(10 * time.Second):
+			t.Fatalf("%d scrapes wait for who reads them; the limit is %d", waiting.Load(), maxScrapes)
+		}
+	}
+	close(read)
+	for range maxScrapes {
+		if code := <-codes; code != http.StatusOK {
+			t.Errorf("a scrape that is read late: %d", code)
+		}
+	}
+	if code, _ := httpGet(t, h, "/metrics"); code != http.StatusOK {
+		t.Errorf("a scrape after all: %d", code)
+	}
+}
+
+// unreadScrape is where the answer of a scrape waits for who reads it; that of a refused one doesn't.
+type unreadScrape struct {
+	*httptest.ResponseRecorder
+	waiting *atomic.Int64
+	read    chan struct{}
+}
+
+func (w *unreadScrape) Write(b []byte) (int, error) {
+	if w.Code == http.StatusOK {
+		w.waiting.Add(1)
+		<-w.read
+		w.waiting.Add(-1)
+	}
+	return w.ResponseRecorder.Write(b)
 }
 
 // A registry that the embedding program brings gets the metrics, and loses them with the server.

@@ -6,7 +6,11 @@
 package command
 
 import (
+	"fmt"
 	"io"
+	"runtime"
+	"runtime/debug"
+	"strings"
 
 	"github.com/alecthomas/kong"
 )
@@ -16,6 +20,37 @@ type Version bool
 
 // VersionText is what --version prints, a line.
 type VersionText string
+
+// VersionOf is the line of a program: the version of this build, the Go release it was built with, what it runs on, and
+// the devices that it can use.
+func VersionOf(program string, devices []string) VersionText {
+	return VersionText(fmt.Sprintf("%s %s %s %s/%s, devices: %s", program, Build(), runtime.Version(), runtime.GOOS,
+		runtime.GOARCH, strings.Join(devices, ", ")))
+}
+
+// Build is the module's version, or the commit it was built from.
+func Build() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	if v := info.Main.Version; v != "" && v != "(devel)" {
+		return v
+	}
+	commit, dirty := "", ""
+	for _, s := range info.Settings {
+		switch {
+		case s.Key == "vcs.revision":
+			commit = s.Value[:min(len(s.Value), 12)]
+		case s.Key == "vcs.modified" && s.Value == "true":
+			dirty = "+dirty"
+		}
+	}
+	if commit == "" {
+		return "devel"
+	}
+	return "devel-" + commit + dirty
+}
 
 // BeforeReset is called by kong, before anything else is looked at.
 func (Version) BeforeReset(app *kong.Kong, text VersionText) error {

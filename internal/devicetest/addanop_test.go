@@ -8,11 +8,13 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/polyscan/polyscan/internal/race"
 )
 
 // The Go code of docs/add-an-op.md, put into the tree without touching it, passes its conformance case on the CPU.
 func TestAddAnOp(t *testing.T) {
-	if testing.Short() || raceDetector {
+	if testing.Short() || race.Enabled {
 		t.Skip("it compiles the packages again")
 	}
 	out, err := withPage(t, func(page string) string { return page })
@@ -32,24 +34,90 @@ func TestAddAnOp(t *testing.T) {
 	}
 }
 
+// The CUDA code of the page compiles: the kernel, and the launch against the ABI that is made of its declaration.
+func TestAddAnOpCUDA(t *testing.T) {
+	if testing.Short() || race.Enabled {
+		t.Skip("it compiles the packages again")
+	}
+	for _, tool := range []string{"nvcc", "c++"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			t.Skipf("no %s here (kernels/cu/install-nvcc.sh)", tool)
+		}
+	}
+	root, page := readPage(t)
+	src := t.TempDir()
+	if err := os.CopyFS(src, os.DirFS(filepath.Join(root, "kernels/cu"))); err != nil {
+		t.Fatal(err)
+	}
+	for _, b := range regexp.MustCompile("(?s)```cuda\n// kernels/cu/([\\w/.]+)\n(.*?)```").FindAllStringSubmatch(page, -1) {
+		if err := os.WriteFile(filepath.Join(src, b[1]), []byte(b[2]), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	command := func(args ...string) (string, error) {
+		cmd := exec.Command(args[0], args[1:]...)
+		cmd.Dir, cmd.Env = root, append(os.Environ(), "CGO_ENABLED=1")
+		out, err := cmd.CombinedOutput()
+		return string(out), err
+	}
+	run := func(args ...string) {
+		t.Helper()
+		if out, err := command(args...); err != nil {
+			t.Fatalf("%v: %v\n%s", args, err, out)
+		}
+	}
+	out := t.TempDir()
+	abi := filepath.Join(out, "abi.go")
+	run("nvcc", "-std=c++14", "-cubin", "-arch=sm_61", "-o", filepath.Join(out, "cubin"),
+		filepath.Join(src, "gradientsum.cu"))
+	run("go", "run", "-C", "tools", "./kernelabi", filepath.Join(src, "abi"), filepath.Join(root, "kernels/driver"), abi)
+	vet := func(page string) []string {
+		at := writeOverlay(t, root, page, map[string]string{filepath.Join(root, "kernels/cuda/abi.go"): abi})
+		return []string{"go", "vet", "-tags", "cuda", "-overlay", at, "./kernels/cuda"}
+	}
+	run(vet(page)...)
+	wrong := strings.Replace(page, "Pixels: uint64(pixels)", "Pixels: pixels", 1)
+	if out, err := command(vet(wrong)...); err == nil || !strings.Contains(out, "gradientsum.go") {
+		t.Errorf("a parameter of another type: %v\n%s", err, out)
+	}
+}
+
+// goBlock is the code of a file. One for a file that there is goes behind the last line that begins alike.
 var goBlock = regexp.MustCompile("(?s)```go\n// ([\\w/.]+)\n(.*?)```")
 
-// withPage runs the case with the code of a changed page. A block for a file that there is goes behind the last line
-// that begins alike.
+// withPage runs the case with the code of a changed page.
 func withPage(t *testing.T, change func(string) string) (string, error) {
+	t.Helper()
+	root, page := readPage(t)
+	at := writeOverlay(t, root, change(page), map[string]string{})
+	cmd := exec.Command("go", "test", "-short", "-v", "-vet=off", "-overlay", at, "-run",
+		"^TestCPU$/^threads=2$/^gradient_sum$", "./internal/devicetest")
+	cmd.Dir = root
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+// readPage returns the folder of the tree, and the page.
+func readPage(t *testing.T) (root, page string) {
 	t.Helper()
 	root, err := filepath.Abs("../..")
 	if err != nil {
 		t.Fatal(err)
 	}
-	page, err := os.ReadFile(filepath.Join(root, "docs/add-an-op.md"))
+	text, err := os.ReadFile(filepath.Join(root, "docs/add-an-op.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
+	return root, string(text)
+}
+
+// writeOverlay writes what "go -overlay" reads: the Go code of the page, and other files in place of those of the tree.
+func writeOverlay(t *testing.T, root, page string, replace map[string]string) string {
+	t.Helper()
 	dir := t.TempDir()
-	overlay := struct{ Replace map[string]string }{map[string]string{}}
-	blocks := goBlock.FindAllStringSubmatch(change(string(page)), -1)
-	if len(blocks) != 7 {
+	overlay := struct{ Replace map[string]string }{replace}
+	blocks := goBlock.FindAllStringSubmatch(page, -1)
+	if len(blocks) != 9 {
 		t.Fatalf("the page has %d blocks of Go", len(blocks))
 	}
 	for _, b := range blocks {
@@ -73,11 +141,7 @@ func withPage(t *testing.T, change func(string) string) (string, error) {
 	if err := os.WriteFile(at, list, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command("go", "test", "-short", "-v", "-vet=off", "-overlay", at, "-run",
-		"^TestCPU$/^threads=2$/^gradient_sum$", "./internal/devicetest")
-	cmd.Dir = root
-	out, err := cmd.CombinedOutput()
-	return string(out), err
+	return at
 }
 
 // insert puts a line behind the last one that begins alike: up to its first parenthesis or quote.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/polyscan/polyscan/internal/race"
 	_ "github.com/polyscan/polyscan/internal/shorttest"
 	"github.com/polyscan/polyscan/kernels/cpu"
 	"github.com/polyscan/polyscan/kernels/driver"
@@ -14,7 +15,7 @@ import (
 func TestCPU(t *testing.T) {
 	t.Parallel()
 	for _, threads := range []int{2, 1, 3} {
-		if raceDetector && threads != 3 {
+		if race.Enabled && threads != 3 {
 			continue
 		}
 		t.Run(fmt.Sprintf("threads=%d", threads), func(t *testing.T) {
@@ -36,7 +37,7 @@ func TestCPU(t *testing.T) {
 
 // forRace leaves out what is about pixels and not about threads, where the race detector makes it slow.
 func forRace(s *Suite) *Suite {
-	if raceDetector {
+	if race.Enabled {
 		s.Short, s.Random, s.Tests, s.only = true, 3, 1<<20, smallCases
 	}
 	return s
@@ -44,7 +45,7 @@ func forRace(s *Suite) *Suite {
 
 // The CPU beside the oracle, through a mirror.
 func TestMirrorOfCPUAndOracle(t *testing.T) {
-	if testing.Short() || raceDetector {
+	if testing.Short() || race.Enabled {
 		t.Skip("the oracle takes some seconds")
 	}
 	Suite{

@@ -18,6 +18,7 @@ type Scene struct {
 	Channels      int
 	Flags         []byte
 	Method        driver.DiffusionMethod
+	Threshold     float32   // by which it is to be solved; 0 for a tolerance
 	Colours       []float32 // in planes; NaN where pixels are not fixed, as nobody may look at them there
 }
 

@@ -3,11 +3,13 @@ package devicetest
 import (
 	"testing"
 
+	"github.com/polyscan/polyscan/internal/race"
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 
 // Every op has an oracle, and the suite runs it: an op without a case fails here.
 func TestEveryOpIsTested(t *testing.T) {
+	race.Skip(t)
 	t.Parallel()
 	tr := Trace(Oracle(), false)
 	s := Suite{Driver: tr, Short: true, Random: 2, Methods: []driver.Method{driver.MethodDefault}, only: smallCases,

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/polyscan/polyscan/internal/race"
 	"github.com/polyscan/polyscan/internal/seed"
 	"github.com/polyscan/polyscan/kernels/driver"
 )
@@ -112,6 +113,7 @@ func TestOracleByHand(t *testing.T) {
 
 // Cases are the same each time they are made, and keep what package kernels promises to backends.
 func TestCases(t *testing.T) {
+	race.Skip(t)
 	seen := map[string]bool{}
 	var slow time.Duration
 	for _, c := range Cases(3, 60) {
@@ -119,7 +121,7 @@ func TestCases(t *testing.T) {
 			t.Errorf("two cases are named %q", c.Name)
 		}
 		seen[c.Name] = true
-		if c.Heavy && (testing.Short() || raceDetector) {
+		if c.Heavy && (testing.Short() || race.Enabled) {
 			continue
 		}
 		p, q := c.Problem(), c.Problem()

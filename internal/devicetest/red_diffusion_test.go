@@ -63,6 +63,14 @@ func diffusionMistakes() []mistake {
 					return errors.Join(s.Stream.Run(op), s.Stream.Run(&driver.Fill{Dst: last, Value: 0x11}))
 				})
 			})},
+		{part: "diffusion", name: "a threshold is four times as large", says: "cycles",
+			drv: onStream(func(s *brokenStream) {
+				replace(s, func(op *driver.DiffusionSolve) error {
+					more := *op
+					more.Threshold *= 4
+					return s.Stream.Run(&more)
+				})
+			})},
 		{part: "diffusion", name: "any set-up will do", says: "no error", drv: onStream(func(s *brokenStream) {
 			replace(s, func(op *driver.DiffusionSolve) error {
 				again := driver.DiffusionSetup{Grid: op.Grid, Flags: op.Flags, Dst: op.Setup, Counts: op.Status}

@@ -6,13 +6,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/polyscan/polyscan/internal/race"
 	"github.com/polyscan/polyscan/kernels/cpu"
 )
 
 // TestSanitizePieces holds the pieces that kernels/cu/sanitize.sh runs to the suite: each part, or case of one, is in
 // exactly one, so that none is left out or run twice.
 func TestSanitizePieces(t *testing.T) {
-	if raceDetector {
+	if race.Enabled {
 		t.Skip("the parts take long, and this is not about threads")
 	}
 	script, err := os.ReadFile("../../kernels/cu/sanitize.sh")

@@ -53,6 +53,16 @@ func (s Suite) diffusion(t T, dev driver.Device) {
 			run(scene, func(t T) { r.diffusionMethod(t, scene, s.cyclesOf(scene)) })
 		}
 	}
+	if _, err := dev.Scratch(&driver.DiffusionSolve{Grid: driver.DiffusionGrid{Width: 1, Height: 1,
+		Method: driver.DiffusionNaive}, Channels: 1, Cycles: 1, Threshold: 1}); errors.Is(err, driver.ErrNotSupported) {
+		t.Logf("%s lacks thresholds: %v", s.Driver.Name(), err)
+	} else {
+		for m := driver.DiffusionNaive; m <= driver.DiffusionPyramidGreedy; m++ {
+			for _, scene := range s.thresholdScenes(m) {
+				run(scene, func(t T) { r.diffusionThreshold(t, scene, s.Short) })
+			}
+		}
+	}
 	for _, scene := range s.largestScenes() {
 		run(scene, func(t T) { r.diffusionLargest(t, scene) })
 	}
@@ -208,6 +218,65 @@ func (r *rig) diffusionMethod(t T, scene *Scene, cycles int) {
 	}
 }
 
+// thresholdScenes are what a method solves with a threshold: those of slowScenes, and images of several levels with
+// several parts of a pass of kernels/cpu. When Short there are two.
+func (s Suite) thresholdScenes(m driver.DiffusionMethod) []*Scene {
+	r := rand.New(rand.NewPCG(s.Seed, 41))
+	curves := func(w, h, channels, n, walls int) *Scene {
+		x := NewScene(fmt.Sprintf("curves %dx%d", w, h), w, h, channels)
+		x.Curves(r, n, 20, 200)
+		x.Walls(r, walls, 20, 100)
+		return x
+	}
+	var scenes []*Scene
+	switch {
+	case !s.Short:
+		scenes = append(s.slowScenes(m), curves(404, 170, 3, 40, 0), curves(261, 131, 1, 20, 10))
+	case m == driver.DiffusionPyramidGreedy:
+		scenes = []*Scene{OneWayScenes(s.Seed+1, diffusionSide)[1], curves(266, 130, 1, 30, 0)}
+	}
+	for _, x := range scenes {
+		x.Method, x.Threshold, x.Name = m, 0.004, x.Name+" to a threshold"
+		if len(x.Flags) > 1<<13 {
+			x.Threshold = 0.2
+		}
+	}
+	return scenes
+}
+
+// diffusionThreshold solves a scene by one of the seed's methods until its own stop, and compares it with the same in
+// double precision; cut into single cycles it is the same, to the bit.
+func (r *rig) diffusionThreshold(t T, scene *Scene, short bool) {
+	want, cycles := scene.Sweeps(float64(scene.Threshold))
+	atOnce := 200
+	if short {
+		atOnce = 1
+	}
+	x, status, err := r.diffuse(t, scene, atOnce)
+	if err != nil {
+		t.Errorf("%s: %v", scene.Name, err)
+		return
+	}
+	if d := CompareDiffusion(x, want, scene.Width, 1e-4); d != nil || int(status.Cycles) != cycles {
+		t.Errorf("%s: %+v instead of %d cycles: %v", scene.Name, status, cycles, d)
+	}
+	if status.Converged != 1 || status.Estimate != 0 || !(min(status.Difference, status.Fall) <= scene.Threshold) ||
+		!(status.Update <= status.Difference) {
+		t.Errorf("%s: %+v", scene.Name, status)
+	}
+	if short {
+		return
+	}
+	parts, cut, err := r.diffuse(t, scene, 1)
+	if err != nil {
+		t.Errorf("%s: in parts: %v", scene.Name, err)
+		return
+	}
+	if d := CompareDiffusion(parts, x, scene.Width, 0); d != nil || cut != status {
+		t.Errorf("%s: in parts, %+v instead of %+v: %v", scene.Name, cut, status, d)
+	}
+}
+
 // largestColour is the largest that package diffusion takes.
 const largestColour = 1 << 40
 
@@ -303,6 +372,9 @@ func (r *rig) diffuseFrom(t T, s *Scene, cycles int, from []float32,
 	op := driver.DiffusionSolve{Grid: g, Channels: s.Channels, Cycles: cycles, Tolerance: diffusionTolerance,
 		Flags: flags, Setup: up.Dst,
 		Colours: colours, X: x, State: r.slice(t, state, 0), Status: r.slice(t, 32, 0)}
+	if s.Threshold > 0 {
+		op.Tolerance, op.Threshold = 0, s.Threshold
+	}
 	r.upload(t, flags, s.Flags)
 	r.upload(t, colours, bytesOf(s.Colours))
 	for _, dst := range []driver.Slice{x, up.Dst, up.Counts, op.State, op.Status} {

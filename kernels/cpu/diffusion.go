@@ -313,7 +313,7 @@ func (d *device) diffusionSolve(op *driver.DiffusionSolve, stop *stopFlag) error
 				return err
 			}
 		}
-		if g.Method != driver.DiffusionMultigrid {
+		if g.Method != driver.DiffusionMultigrid && op.Threshold == 0 {
 			kept.peak[0] = peak(x)
 		}
 		if err := solver.begin(x); err != nil {
@@ -326,14 +326,21 @@ func (d *device) diffusionSolve(op *driver.DiffusionSolve, stop *stopFlag) error
 		if res.Update, err = solver.cycle(x); err != nil {
 			return err
 		}
-		if g.Method != driver.DiffusionMultigrid {
+		over := false
+		switch {
+		case op.Threshold > 0:
+			s := solver.(*sweeper)
+			res.Difference, res.Fall, over = float32(s.global[0]), float32(s.fall()), s.settled()
+		case g.Method != driver.DiffusionMultigrid:
 			res.Ratio, res.Estimate = sweepOutlook(head, &kept, res.Update)
-		} else {
+			over = res.Estimate <= op.Tolerance
+		default:
 			res.Ratio, res.Estimate = outlook(g, head, res.Update)
+			over = res.Estimate <= op.Tolerance
 		}
 		head.Update = res.Update
 		head.Cycles++
-		if res.Estimate <= op.Tolerance {
+		if over {
 			res.Converged = 1
 			break
 		}

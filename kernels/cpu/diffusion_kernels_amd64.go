@@ -15,6 +15,50 @@ func rowFlowsAVX2(dst, up, x, down *float32, open *uint8, n int)
 //go:noescape
 func nodeResidualsAVX2(dst, x, b *nodeValues, sink *float32, rows *graphRow, edges *graphEdge, from, to int)
 
+// n is a multiple of 16. x[-1] and x[n] are read, too. dst is apart from x and down.
+//
+//go:noescape
+func sweepRowAVX2(dst, up, x, down, inv *float32, n int)
+
+//go:noescape
+func sweepRowAVX512(dst, up, x, down, inv *float32, n int)
+
+//go:noescape
+func sweepWallsAVX2(dst, up, x, down, inv *float32, open *uint8, n int)
+
+// n is a multiple of apartLanes.
+//
+//go:noescape
+func apartByAVX2(sums, most *[apartLanes]float32, a, b *float32, n int)
+
+// sweepRow is sweepRowGo. It may change what is behind the pixels, up to a multiple of 16.
+func sweepRow(dst, up, x, down, inv *[ringRow]float32, open *[ringRow]uint8, n int, walls bool) {
+	if simd < levelAVX2 {
+		sweepRowGo(dst, up, x, down, inv, open, n, walls)
+		return
+	}
+	n = (n + 15) &^ 15
+	d, u, v, w := &dst[ringPad], &up[ringPad], &x[ringPad], &down[ringPad]
+	switch {
+	case walls:
+		sweepWallsAVX2(d, u, v, w, &inv[0], &open[0], n)
+	case simd < levelAVX512:
+		sweepRowAVX2(d, u, v, w, &inv[0], n)
+	default:
+		sweepRowAVX512(d, u, v, w, &inv[0], n)
+	}
+}
+
+// apartBySIMD is apartByGo for as many values as it returns.
+func apartBySIMD(sums, most *[apartLanes]float32, a, b []float32) int {
+	n := len(a) / apartLanes * apartLanes
+	if simd < levelAVX2 || n == 0 {
+		return 0
+	}
+	apartByAVX2(sums, most, &a[0], &b[:n][0], n)
+	return n
+}
+
 func rowFlows(dst, up, x, down []float32, open []uint8) {
 	n := len(open)
 	if simd < levelAVX2 || n < flowsStep+2 {

@@ -88,3 +88,127 @@ more:
 
 done:
 	RET
+
+// SWEEP sets b to v + inv*(right+left+below+above), of the pixels at AX.
+#define SWEEP(v, a, b, c, d) \
+	VMOVUPS (SI)(AX*4), v        \
+	VMOVUPS 4(SI)(AX*4), a       \
+	VMOVUPS -4(SI)(AX*4), b      \
+	VMOVUPS (R9)(AX*4), c        \
+	VMOVUPS (R8)(AX*4), d        \
+	VSUBPS v, a, a               \
+	VSUBPS v, b, b               \
+	VSUBPS v, c, c               \
+	VSUBPS v, d, d               \
+	VADDPS b, a, b               \
+	VADDPS c, b, b               \
+	VADDPS d, b, b               \
+	VMULPS (R10)(AX*4), b, b     \
+	VADDPS v, b, b               \
+	VMOVUPS b, (DI)(AX*4)
+
+// func sweepRowAVX2(dst, up, x, down, inv *float32, n int)
+TEXT ·sweepRowAVX2(SB), NOSPLIT, $0-48
+	MOVQ dst+0(FP), DI
+	MOVQ up+8(FP), R8
+	MOVQ x+16(FP), SI
+	MOVQ down+24(FP), R9
+	MOVQ inv+32(FP), R10
+	MOVQ n+40(FP), CX
+	XORQ AX, AX
+
+loop:
+	SWEEP(Y0, Y1, Y2, Y3, Y4)
+	ADDQ $8, AX
+	CMPQ AX, CX
+	JL loop
+	VZEROUPPER
+	RET
+
+// func sweepRowAVX512(dst, up, x, down, inv *float32, n int)
+TEXT ·sweepRowAVX512(SB), NOSPLIT, $0-48
+	MOVQ dst+0(FP), DI
+	MOVQ up+8(FP), R8
+	MOVQ x+16(FP), SI
+	MOVQ down+24(FP), R9
+	MOVQ inv+32(FP), R10
+	MOVQ n+40(FP), CX
+	XORQ AX, AX
+
+loop:
+	SWEEP(Z0, Z1, Z2, Z3, Z4)
+	ADDQ $16, AX
+	CMPQ AX, CX
+	JL loop
+	VZEROUPPER
+	RET
+
+// SWEEPWALLS is SWEEP of what is open.
+#define SWEEPWALLS \
+	VPMOVZXBD (R11)(AX*1), Y1               \
+	VMOVUPS (SI)(AX*4), Y0                  \
+	FLOW(4(SI)(AX*4), Y0, Y1, $31, Y6, Y2)  \
+	FLOW(-4(SI)(AX*4), Y0, Y1, $30, Y7, Y3) \
+	FLOW((R9)(AX*4), Y0, Y1, $29, Y8, Y4)   \
+	FLOW((R8)(AX*4), Y0, Y1, $28, Y9, Y5)   \
+	VADDPS Y3, Y2, Y2                       \
+	VADDPS Y4, Y2, Y2                       \
+	VADDPS Y5, Y2, Y2                       \
+	VMULPS (R10)(AX*4), Y2, Y2              \
+	VADDPS Y0, Y2, Y2                       \
+	VMOVUPS Y2, (DI)(AX*4)
+
+// func sweepWallsAVX2(dst, up, x, down, inv *float32, open *uint8, n int)
+TEXT ·sweepWallsAVX2(SB), NOSPLIT, $0-56
+	MOVQ dst+0(FP), DI
+	MOVQ up+8(FP), R8
+	MOVQ x+16(FP), SI
+	MOVQ down+24(FP), R9
+	MOVQ inv+32(FP), R10
+	MOVQ open+40(FP), R11
+	MOVQ n+48(FP), CX
+	XORQ AX, AX
+
+loop:
+	SWEEPWALLS
+	ADDQ $8, AX
+	CMPQ AX, CX
+	JL loop
+	VZEROUPPER
+	RET
+
+// func apartByAVX2(sums, most *[apartLanes]float32, a, b *float32, n int)
+TEXT ·apartByAVX2(SB), NOSPLIT, $0-40
+	MOVQ sums+0(FP), DI
+	MOVQ most+8(FP), DX
+	MOVQ a+16(FP), SI
+	MOVQ b+24(FP), R8
+	MOVQ n+32(FP), CX
+	XORQ AX, AX
+	VMOVUPS (DI), Y0
+	VMOVUPS 32(DI), Y1
+	VMOVUPS (DX), Y2
+	VMOVUPS 32(DX), Y3
+	VPCMPEQD Y4, Y4, Y4
+	VPSRLD $1, Y4, Y4
+
+loop:
+	VMOVUPS (SI)(AX*4), Y5
+	VMOVUPS 32(SI)(AX*4), Y6
+	VSUBPS (R8)(AX*4), Y5, Y5
+	VSUBPS 32(R8)(AX*4), Y6, Y6
+	VANDPS Y4, Y5, Y5
+	VANDPS Y4, Y6, Y6
+	VADDPS Y5, Y0, Y0
+	VADDPS Y6, Y1, Y1
+	VMAXPS Y5, Y2, Y2
+	VMAXPS Y6, Y3, Y3
+	ADDQ $16, AX
+	CMPQ AX, CX
+	JL loop
+	VMOVUPS Y0, (DI)
+	VMOVUPS Y1, 32(DI)
+	VMOVUPS Y2, (DX)
+	VMOVUPS Y3, 32(DX)
+	VZEROUPPER
+	RET

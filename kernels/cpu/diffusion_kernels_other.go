@@ -7,3 +7,9 @@ func rowFlows(dst, up, x, down []float32, open []uint8) {
 }
 
 func (l *graphLevel) residuals(from, to int) { l.residualsGo(from, to) }
+
+func sweepRow(dst, up, x, down, inv *[ringRow]float32, open *[ringRow]uint8, n int, walls bool) {
+	sweepRowGo(dst, up, x, down, inv, open, n, walls)
+}
+
+func apartBySIMD(sums, most *[apartLanes]float32, a, b []float32) int { return 0 }

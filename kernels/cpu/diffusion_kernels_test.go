@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"math"
+	"math/bits"
 	"slices"
 	"testing"
 
@@ -93,5 +94,86 @@ func TestNodeResiduals(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// All instructions give the same bits, and closed edges let nothing through, not even what isn't a number. Behind the
+// pixels anything may change up to a multiple of 16, and nothing beyond.
+func TestSweepRow(t *testing.T) {
+	nan := float32(math.NaN())
+	for _, l := range levels() {
+		atLevel(t, l, func() {
+			rng := seed.New(t, 9, uint64(l))
+			for n := 1; n <= ringRow-2*ringPad; n++ {
+				for _, walls := range []bool{false, true} {
+					var up, x, down, inv [ringRow]float32
+					var open [ringRow]uint8
+					for i := range x {
+						up[i], x[i], down[i] = rng.Float32(), rng.Float32(), rng.Float32()
+					}
+					for i := range n {
+						if open[i] = openAll; walls {
+							open[i] = uint8(rng.Uint32()) & openAll
+						}
+						if i%7 == 3 {
+							open[i] = 0
+						}
+						if open[i] != 0 {
+							inv[i] = 1 / float32(bits.OnesCount8(open[i]))
+						}
+						if walls && open[i]&openUp == 0 {
+							up[ringPad+i] = nan
+						}
+						if walls && open[i]&openDown == 0 {
+							down[ringPad+i] = nan
+						}
+					}
+					want := up
+					for i := range n {
+						at := ringPad + i
+						var parts [4]float32
+						for k, v := range []float32{x[at+1], x[at-1], down[at], up[at]} {
+							if !walls || open[i]>>k&1 != 0 {
+								parts[k] = v - x[at]
+							}
+						}
+						want[at] = x[at] + float32(inv[i]*(parts[0]+parts[1]+parts[2]+parts[3]))
+					}
+					sweepRow(&up, &up, &x, &down, &inv, &open, n, walls) // into the row above, as passes do
+					most := ringPad + (n+15)&^15
+					copy(want[ringPad+n:most], up[ringPad+n:most])
+					if !slices.Equal(bytesOf(up[:]), bytesOf(want[:])) {
+						t.Fatalf("%v, %d pixels, walls %v: %v instead of %v", l, n, walls, up, want)
+					}
+				}
+			}
+		})
+	}
+}
+
+// All instructions give the same sum, which is about that in double precision, and the largest distance.
+func TestApartBy(t *testing.T) {
+	var sums [1 + 100]float32
+	for _, l := range levels() {
+		atLevel(t, l, func() {
+			rng := seed.New(t, 10, 10)
+			for n := range sums {
+				a, b := make([]float32, n), make([]float32, n+3)
+				want, most := 0.0, float32(0)
+				for i := range b {
+					b[i] = rng.Float32() - 0.5
+					if i < n {
+						a[i] = rng.Float32() - 0.5
+						want += math.Abs(float64(a[i]) - float64(b[i]))
+						most = max(most, a[i]-b[i], b[i]-a[i])
+					}
+				}
+				sum, m := apartBy(a, b)
+				if math.Abs(float64(sum)-want) > 1e-5 || m != most || l > 0 && sum != sums[n] {
+					t.Errorf("%v, %d values: %v and %v instead of %v and %v", l, n, sum, m, want, most)
+				}
+				sums[n] = sum
+			}
+		})
 	}
 }

@@ -71,8 +71,12 @@ func (g *lattice) beside(i int, which uint8) [4]int {
 // around lists the pixels that i takes from.
 func (g *lattice) around(i int) [4]int { return g.beside(i, g.open[i]) }
 
-// operator fills in the lattice, and returns how many pixels are void. stack has room for all pixels.
-func (g *lattice) operator(flags []byte, stack []int32) (void int, err error) {
+// operator fills in the lattice, and returns how many pixels are void. walls is whether flags may close edges. stack has
+// room for all pixels.
+func (g *lattice) operator(flags []byte, stack []int32, walls bool) (void int, err error) {
+	if !walls {
+		return g.openOperator(flags)
+	}
 	w, n := g.w, g.w*g.h
 	const unreached = -1
 	reached := g.inv
@@ -152,6 +156,51 @@ func (g *lattice) operator(flags []byte, stack []int32) (void int, err error) {
 		}
 	})
 	return int(count.Load()), err
+}
+
+// openOperator is operator where no edge is closed: one fixed pixel reaches all.
+func (g *lattice) openOperator(flags []byte) (void int, err error) {
+	w := g.w
+	var fixed atomic.Int64
+	if err := g.bands(g.h, w, func(y0, y1 int) {
+		n := 0
+		for _, f := range flags[y0*w : y1*w] {
+			n += int(f & driver.DiffusionFixed)
+		}
+		fixed.Add(int64(n))
+	}); err != nil {
+		return 0, err
+	}
+	if fixed.Load() == 0 {
+		void = w * g.h
+	}
+	return void, g.bands(g.h, 2*w, func(y0, y1 int) {
+		for y := y0; y < y1; y++ {
+			open, inv := g.open[y*w:][:w], g.inv[y*w:][:w]
+			vertical := uint8(0)
+			if y > 0 {
+				vertical |= openUp
+			}
+			if y+1 < g.h {
+				vertical |= openDown
+			}
+			for x, f := range flags[y*w:][:w] {
+				o := vertical | openLeft | openRight
+				if x == 0 {
+					o &^= openLeft
+				}
+				if x == w-1 {
+					o &^= openRight
+				}
+				if f&driver.DiffusionFixed != 0 || void > 0 {
+					o = 0
+				}
+				if open[x], inv[x] = o, 0; o != 0 {
+					inv[x] = 1 / float32(bits.OnesCount8(o))
+				}
+			}
+		}
+	})
 }
 
 func (g *lattice) bands(rows, ns int, f func(from, to int)) error {

@@ -22,7 +22,7 @@ const productBand = 8
 
 // setUp computes the operators, and returns how many pixels are void.
 func (g *graph) setUp(flags []byte) (void int, err error) {
-	if void, err = g.operator(flags, g.parent); err != nil {
+	if void, err = g.operator(flags, g.parent, true); err != nil {
 		return 0, err
 	}
 	if err := g.bands(g.h, 4*g.w, func(y0, y1 int) {

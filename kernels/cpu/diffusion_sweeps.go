@@ -1,4 +1,5 @@
-// Diffusion as in the seed: all pixels at once, again and again, from a better or worse start.
+// Diffusion as in the seed: all pixels at once, again and again, from a better or worse start. diffusion_pass.go has
+// the sweeps.
 
 package cpu
 
@@ -9,8 +10,10 @@ import (
 )
 
 const (
-	// sweepsInCycle is even, so that the image is where it was.
+	// sweepsInCycle is a multiple of two passes, so that the image is where it was.
 	sweepsInCycle = 64
+	// sweepsInCheck are those of a cycle with a threshold: two passes.
+	sweepsInCheck = 2 * passSweeps
 	// pyramidCycles is how many cycles a level of a pyramid gets at most.
 	pyramidCycles = 64
 	// pyramidShare is which part of the tolerance a cycle on a level may change before the next level takes over.
@@ -20,6 +23,7 @@ const (
 // sweepLevel is an image of a pyramid.
 type sweepLevel struct {
 	lattice
+	walls    bool      // pixels may have closed edges inside of the image
 	flags    []byte    // of the image, those of the op
 	x, spare []float32 // planes; those of the image itself are the op's
 }
@@ -30,14 +34,18 @@ type sweeper struct {
 	stop      *stopFlag
 	head      *solveHeader
 	method    driver.DiffusionMethod
+	walls     bool
 	start     driver.DiffusionStart
 	tolerance float32
+	threshold float32
 	channels  int
 	levels    []sweepLevel
 	nearest   []uint32 // the fixed pixel nearest to each, for the variable stencil
 	stack     []int32
 	sites     []driver.Point
 	old, rows []float32
+	changes   []pieceChange
+	global    [2]float64 // the global difference of the last sweep, and of the last of the pass before
 }
 
 func (a *arena) bytes(n int) []byte {
@@ -56,7 +64,7 @@ func pyramid(m driver.DiffusionMethod) bool {
 
 func laySweeper(a *arena, g driver.DiffusionGrid) *sweeper {
 	w, h := g.Width, g.Height
-	s := &sweeper{method: g.Method, stack: layOut[int32](a, w*h)}
+	s := &sweeper{method: g.Method, walls: g.Barriers || g.OneWay, stack: layOut[int32](a, w*h)}
 	if g.Method == driver.DiffusionVariableStencil {
 		at := a.end
 		a.floats(w * h)
@@ -97,12 +105,12 @@ func laySweeperState(a *arena, g driver.DiffusionGrid, channels int) (s sweeperS
 
 func (s *sweeper) open(state sweeperState, flags []byte, op *driver.DiffusionSolve) {
 	s.levels[0].flags = flags
-	s.start, s.tolerance, s.channels = op.Start, op.Tolerance, op.Channels
+	s.start, s.tolerance, s.threshold, s.channels = op.Start, op.Tolerance, op.Threshold, op.Channels
 	s.old, s.rows = state.old, state.rows
 	v := state.vectors
 	for k := range s.levels {
 		l := &s.levels[k]
-		l.dev, l.stop = s.dev, s.stop
+		l.dev, l.stop, l.walls = s.dev, s.stop, s.walls
 		n := l.w * l.h * s.channels
 		l.spare, v = v[:n], v[n:]
 		if k > 0 {
@@ -118,12 +126,12 @@ func (s *sweeper) setUp(flags []byte) (void int, err error) {
 		l.dev, l.stop = s.dev, s.stop
 		if k > 0 {
 			fine := &s.levels[k-1]
-			if l.coarseFlags(flags, fine.w, fine.h, s.method == driver.DiffusionPyramidGreedy); s.stop.Load() {
-				return 0, errAborted
+			if err := l.coarseFlags(flags, fine.w, fine.h, s.method == driver.DiffusionPyramidGreedy); err != nil {
+				return 0, err
 			}
 			flags = l.flags
 		}
-		n, err := l.operator(flags, s.stack)
+		n, err := l.operator(flags, s.stack, s.walls)
 		if err != nil {
 			return 0, err
 		}
@@ -157,37 +165,47 @@ func (s *sweeper) setUp(flags []byte) (void int, err error) {
 
 // coarseFlags makes the flags of a level of those of the one above it. Edges between the pixels of a block don't
 // matter, and one closed edge of the two on a side closes that side: otherwise colours would leak.
-func (l *sweepLevel) coarseFlags(fine []byte, w, h int, greedy bool) {
-	for y := range l.h {
-		for x := range l.w {
-			pixels, fixed := 0, 0
-			closed := uint8(0)
-			for j := 2 * y; j < min(2*y+2, h); j++ {
-				for i := 2 * x; i < min(2*x+2, w); i++ {
-					f := fine[j*w+i]
-					pixels++
-					if f&driver.DiffusionFixed != 0 {
-						fixed++
-					}
-					outward := driver.DiffusionShutLeft
-					if i > 2*x {
-						outward = driver.DiffusionShutRight | driver.DiffusionBlockRight
-					}
-					if j == 2*y {
-						outward |= driver.DiffusionShutUp
-					} else {
-						outward |= driver.DiffusionShutDown | driver.DiffusionBlockDown
-					}
-					closed |= f & outward
+func (l *sweepLevel) coarseFlags(fine []byte, w, h int, greedy bool) error {
+	return l.bands(l.h, 8*l.w, func(y0, y1 int) {
+		for y := y0; y < y1; y++ {
+			upper := fine[2*y*w:][:w]
+			lower := upper
+			if 2*y+1 < h {
+				lower = fine[(2*y+1)*w:][:w]
+			}
+			row := l.flags[y*l.w:][:l.w]
+			for x := range row {
+				i, j := 2*x, min(2*x+1, w-1)
+				var of [4]uint8 // of the pixels of the block, left and right above, and below
+				pixels := 4
+				of[0], of[1], of[2], of[3] = upper[i], upper[j], lower[i], lower[j]
+				if i == j {
+					of[1], of[3], pixels = 0, 0, pixels/2
 				}
+				if 2*y+1 == h {
+					of[2], of[3], pixels = 0, 0, pixels/2
+				}
+				if of[0]|of[1]|of[2]|of[3] == 0 {
+					row[x] = 0
+					continue
+				}
+				const (
+					right = driver.DiffusionShutRight | driver.DiffusionBlockRight
+					down  = driver.DiffusionShutDown | driver.DiffusionBlockDown
+				)
+				f := of[0]&(driver.DiffusionShutLeft|driver.DiffusionShutUp) | of[1]&(right|driver.DiffusionShutUp) |
+					of[2]&(driver.DiffusionShutLeft|down) | of[3]&(right|down)
+				fixed := 0
+				for _, v := range of {
+					fixed += int(v & driver.DiffusionFixed)
+				}
+				if fixed > 0 && (greedy || fixed >= min(pixels, 3)) {
+					f |= driver.DiffusionFixed
+				}
+				row[x] = f
 			}
-			f := closed
-			if greedy && fixed > 0 || fixed > 0 && fixed >= min(pixels, 3) {
-				f |= driver.DiffusionFixed
-			}
-			l.flags[y*l.w+x] = f
 		}
-	}
+	})
 }
 
 // begin gives the image a start from the coarse ones, or from the nearest values, unless it has one.
@@ -211,22 +229,26 @@ func (s *sweeper) begin(x []float32) error {
 		})
 	}
 	for k := 1; k < len(s.levels); k++ {
-		s.shrink(k)
+		if err := s.shrink(k); err != nil {
+			return err
+		}
 	}
 	for k := len(s.levels) - 1; k >= 0; k-- {
 		l := &s.levels[k]
 		if k+1 < len(s.levels) {
-			s.grow(k)
+			if err := s.grow(k); err != nil {
+				return err
+			}
 		}
-		for range pyramidCycles {
+		for range pyramidCycles * sweepsInCycle / s.cycleSweeps() {
 			if k == 0 {
 				break // the cycles do that
 			}
-			copy(s.old, l.x)
-			if err := s.sweeps(l, l.x, 1); err != nil {
+			change, err := s.sweeps(l, l.x)
+			if err != nil {
 				return err
 			}
-			if change(l.x, s.old[:len(l.x)]) <= s.tolerance/pyramidShare {
+			if s.threshold > 0 && s.settled() || s.threshold == 0 && change <= s.tolerance/pyramidShare {
 				break
 			}
 		}
@@ -234,81 +256,111 @@ func (s *sweeper) begin(x []float32) error {
 	return nil
 }
 
+// cycleSweeps is how many sweeps a cycle has.
+func (s *sweeper) cycleSweeps() int {
+	if s.threshold > 0 {
+		return sweepsInCheck
+	}
+	return sweepsInCycle
+}
+
+// fall is by how much the global difference goes down from one sweep to the next, as the mean of a pass.
+func (s *sweeper) fall() float64 { return math.Abs(s.global[1]-s.global[0]) / passSweeps }
+
+// settled reports whether the global difference hardly changes any more.
+func (s *sweeper) settled() bool { return min(s.fall(), s.global[0]) <= float64(s.threshold) }
+
 // shrink makes the values of level k of those above it: the mean of the fixed pixels where it is fixed, and of all
 // elsewhere.
-func (s *sweeper) shrink(k int) {
+func (s *sweeper) shrink(k int) error {
 	fine, l := &s.levels[k-1], &s.levels[k]
-	for c := range s.channels {
-		from, to := fine.x[c*fine.w*fine.h:], l.x[c*l.w*l.h:]
-		for y := range l.h {
-			for x := range l.w {
-				fixed := l.flags[y*l.w+x]&driver.DiffusionFixed != 0
-				sum, count := float32(0), float32(0)
-				for j := 2 * y; j < min(2*y+2, fine.h); j++ {
-					for i := 2 * x; i < min(2*x+2, fine.w); i++ {
-						at := j*fine.w + i
-						if fixed && fine.flags[at]&driver.DiffusionFixed == 0 {
-							continue
-						}
-						sum += from[at]
-						count++
+	return l.bands(l.h, 8*l.w*s.channels, func(y0, y1 int) {
+		for c := range s.channels {
+			from, to := fine.x[c*fine.w*fine.h:], l.x[c*l.w*l.h:]
+			for y := y0; y < y1; y++ {
+				above := 2 * y * fine.w
+				for x, f := range l.flags[y*l.w:][:l.w] {
+					at := above + 2*x
+					if f&driver.DiffusionFixed == 0 && 2*x+1 < fine.w && 2*y+1 < fine.h {
+						a, b := from[at:][:2], from[at+fine.w:][:2]
+						to[y*l.w+x] = (a[0] + a[1] + b[0] + b[1]) / 4
+						continue
 					}
+					sum, count := float32(0), float32(0)
+					for j := 2 * y; j < min(2*y+2, fine.h); j++ {
+						for i := 2 * x; i < min(2*x+2, fine.w); i++ {
+							at := j*fine.w + i
+							if f&driver.DiffusionFixed != 0 && fine.flags[at]&driver.DiffusionFixed == 0 {
+								continue
+							}
+							sum += from[at]
+							count++
+						}
+					}
+					to[y*l.w+x] = sum / count
 				}
-				to[y*l.w+x] = sum / count
 			}
 		}
-	}
+	})
 }
 
 // grow gives the pixels of level k that have an equation the values of the one below it.
-func (s *sweeper) grow(k int) {
+func (s *sweeper) grow(k int) error {
 	l, coarse := &s.levels[k], &s.levels[k+1]
-	for c := range s.channels {
-		to, from := l.x[c*l.w*l.h:], coarse.x[c*coarse.w*coarse.h:]
-		for i := range l.w * l.h {
-			if l.inv[i] != 0 {
-				to[i] = from[i/l.w/2*coarse.w+i%l.w/2]
+	return l.bands(l.h, 2*l.w*s.channels, func(y0, y1 int) {
+		for c := range s.channels {
+			for y := y0; y < y1; y++ {
+				inv := l.inv[y*l.w:][:l.w]
+				to, from := l.x[(c*l.h+y)*l.w:][:l.w], coarse.x[(c*coarse.h+y/2)*coarse.w:][:coarse.w]
+				for x, v := range inv {
+					if v != 0 {
+						to[x] = from[x/2]
+					}
+				}
 			}
 		}
-	}
+	})
 }
 
-// cycle sweeps. It returns by how much a pixel has changed at most.
+// cycle sweeps. It returns by how much a pixel has changed at most: with a threshold by the last sweep.
 func (s *sweeper) cycle(x []float32) (float32, error) {
-	copy(s.old, x)
-	scale := float32(0)
+	l := &s.levels[0]
 	if s.nearest != nil && s.head.Cycles < driver.DiffusionFarCycles {
-		scale = 1 / float32(int(1)<<s.head.Cycles)
+		return s.farSweeps(l, x, 1/float32(int(1)<<s.head.Cycles))
 	}
-	if err := s.sweeps(&s.levels[0], x, scale); err != nil {
-		return 0, err
-	}
-	return change(x, s.old), nil
+	return s.sweeps(l, x)
 }
 
-func change(a, b []float32) (m float32) {
-	for i, v := range a {
-		v -= b[i]
-		m = max(m, v, -v)
+// sweeps is a cycle on a level, from x to x. It returns what cycle does, and keeps the global difference.
+func (s *sweeper) sweeps(l *sweepLevel, x []float32) (change float32, err error) {
+	from, to := x, l.spare
+	passes := s.cycleSweeps() / passSweeps
+	for k := range passes {
+		p := pass{sweeper: s, level: l, from: from, to: to}
+		switch {
+		case s.threshold > 0:
+			p.global = true
+		case k == 0:
+			p.keep = true
+		case k == passes-1:
+			p.compare = true
+		}
+		if change, err = p.run(); err != nil {
+			return 0, err
+		}
+		from, to = to, from
 	}
-	return m
+	return change, nil
 }
 
-// peak is the largest absolute value.
-func peak(a []float32) (m float32) {
-	for _, v := range a {
-		m = max(m, v, -v)
-	}
-	return m
-}
-
-// sweeps is a cycle on a level. With the variable stencil pixels look as far as scale times the distance to the nearest
-// fixed one.
-func (s *sweeper) sweeps(l *sweepLevel, x []float32, scale float32) error {
+// farSweeps is a cycle of the image with the variable stencil: pixels look as far as scale times the distance to the
+// nearest fixed one.
+func (s *sweeper) farSweeps(l *sweepLevel, x []float32, scale float32) (float32, error) {
 	n := l.w * l.h
+	copy(s.old, x)
 	from, to := x, l.spare
 	for range sweepsInCycle {
-		err := l.bands(l.h, 5*l.w*s.channels, func(y0, y1 int) {
+		err := l.bands(l.h, 10*l.w*s.channels, func(y0, y1 int) {
 			for c := range s.channels {
 				a, b := from[c*n:][:n], to[c*n:][:n]
 				for i := y0 * l.w; i < y1*l.w; i++ {
@@ -325,18 +377,24 @@ func (s *sweeper) sweeps(l *sweepLevel, x []float32, scale float32) error {
 			}
 		})
 		if err != nil {
-			return err
+			return 0, err
 		}
 		from, to = to, from
 	}
-	return nil
+	return mostApart(x, s.old), nil
+}
+
+// peak is the largest absolute value. Without a sign the bits of floats are ordered as those are.
+func peak(a []float32) float32 {
+	m := uint32(0)
+	for _, v := range a {
+		m = max(m, math.Float32bits(v)&^(1<<31))
+	}
+	return math.Float32frombits(m)
 }
 
 // reach is how far pixel i looks: the circle around it holds no fixed pixel.
 func (s *sweeper) reach(l *sweepLevel, i int, scale float32) int {
-	if s.nearest == nil || scale == 0 {
-		return 1
-	}
 	j := int(s.nearest[i])
 	dx, dy := i%l.w-j%l.w, i/l.w-j/l.w
 	return int(scale * float32(math.Sqrt(float64(dx*dx+dy*dy))))
@@ -358,16 +416,15 @@ func (l *sweepLevel) far(x []float32, i, r int) float32 {
 func (s *sweeper) residual(x []float32) (float32, error) {
 	l := &s.levels[0]
 	n := l.w * l.h
-	err := l.bands(l.h, 5*l.w*s.channels, func(y0, y1 int) {
+	err := l.bands(l.h, 2*l.w*s.channels, func(y0, y1 int) {
+		flows := make([]float32, 2*l.w)
+		flows, zeros := flows[:l.w], flows[l.w:]
 		for y := y0; y < y1; y++ {
 			m := float32(0)
 			for c := range s.channels {
-				for i := y * l.w; i < (y+1)*l.w; i++ {
-					if l.inv[i] != 0 {
-						r := l.flow(x[c*n:][:n], i)
-						m = max(m, r, -r)
-					}
-				}
+				row := func(y int) []float32 { y = max(min(y, l.h-1), 0); return x[c*n+y*l.w:][:l.w] }
+				rowFlows(flows, row(y-1), row(y), row(y+1), l.open[y*l.w:][:l.w])
+				m = max(m, mostApart(flows, zeros))
 			}
 			s.rows[y] = m
 		}

@@ -12,6 +12,7 @@ import (
 	"unsafe"
 
 	"github.com/polyscan/polyscan/internal/devicetest"
+	"github.com/polyscan/polyscan/internal/race"
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 
@@ -43,6 +44,9 @@ func newDiffusion(t testing.TB, threads int, s *devicetest.Scene, tolerance floa
 	d.solve = driver.DiffusionSolve{
 		Grid: g, Channels: s.Channels, Cycles: 50, Tolerance: tolerance, Flags: flags, Setup: d.setup.Dst,
 		Colours: f.upload(bytesOf(s.Colours)), X: f.slice(planes), State: f.slice(state), Status: f.slice(32),
+	}
+	if s.Threshold > 0 {
+		d.solve.Tolerance, d.solve.Threshold = 0, s.Threshold
 	}
 	return d
 }
@@ -94,7 +98,7 @@ func TestDiffusionExact(t *testing.T) {
 
 // The same of a megapixel, and of longer barriers, in one channel.
 func TestDiffusionLarge(t *testing.T) {
-	if testing.Short() || raceDetector {
+	if testing.Short() || race.Enabled {
 		t.Skip("the oracles take seconds")
 	}
 	large, walls := devicetest.Scenes(3, 1024), devicetest.BarrierScenes(3, 256)
@@ -168,7 +172,7 @@ func TestDiffusionEstimates(t *testing.T) {
 // The same of sweeps, which need many more cycles: the estimate is never half of the error or less, however little
 // updates show of it.
 func TestDiffusionSweepEstimates(t *testing.T) {
-	if testing.Short() || raceDetector {
+	if testing.Short() || race.Enabled {
 		t.Skip("sweeps take seconds")
 	}
 	scenes := slices.Concat(devicetest.Scenes(2, 64), devicetest.BarrierScenes(2, 48), devicetest.OneWayScenes(2, 48))
@@ -262,8 +266,11 @@ func TestDiffusionOtherSetup(t *testing.T) {
 func TestDiffusionThreads(t *testing.T) {
 	greedy, stencil := devicetest.BarrierScenes(2, 40)[0], devicetest.Scenes(2, 40)[0]
 	greedy.Method, stencil.Method = driver.DiffusionPyramidGreedy, driver.DiffusionVariableStencil
+	threshold, walled := devicetest.Scenes(2, 200)[0], devicetest.BarrierScenes(2, 200)[1]
+	threshold.Method, threshold.Threshold = driver.DiffusionPyramidGreedy, 0.1
+	walled.Method, walled.Threshold = driver.DiffusionPyramidCautious, 0.1
 	for _, s := range []*devicetest.Scene{devicetest.Scenes(2, 200)[0], devicetest.BarrierScenes(2, 200)[1], greedy,
-		stencil} {
+		stencil, threshold, walled} {
 		want, status := newDiffusion(t, 1, s, grayLevel/4).run()
 		for _, threads := range []int{2, 3, 7} {
 			got, st := newDiffusion(t, threads, s, grayLevel/4).run()
@@ -346,6 +353,9 @@ func TestDiffusionRefuses(t *testing.T) {
 		"State":                 func(d *diffusionFixture) { d.solve.State.Len /= 2 },
 		"State to":              func(d *diffusionFixture) { d.solve.Start = driver.DiffusionContinue },
 		"Status":                func(d *diffusionFixture) { d.solve.Status.Len = 8 },
+		"Threshold":             func(d *diffusionFixture) { d.solve.Tolerance, d.solve.Threshold = 0, 1 }, // not by multigrid
+		"must be 0 beside":      func(d *diffusionFixture) { d.solve.Threshold, d.solve.Grid.Method = 1, driver.DiffusionNaive },
+		"Threshold = -1":        func(d *diffusionFixture) { d.solve.Tolerance, d.solve.Threshold = 0, -1 },
 		"Cycles":                func(d *diffusionFixture) { d.solve.Cycles = 0 },
 		"Tolerance":             func(d *diffusionFixture) { d.solve.Tolerance = -1 },
 		"Start":                 func(d *diffusionFixture) { d.solve.Start = 9 },

@@ -9,11 +9,9 @@ import (
 	"testing"
 	"unsafe"
 
+	"github.com/polyscan/polyscan/internal/race"
 	"github.com/polyscan/polyscan/kernels/driver"
 )
-
-// raceDetector is set where tests have to do with fewer cases.
-var raceDetector bool
 
 // fixture is a device with one stream and memory that is handed out upwards.
 type fixture struct {
@@ -24,10 +22,11 @@ type fixture struct {
 	used int64
 }
 
-// cases is how many of n random cases to run.
+// cases is how many of n random cases to run: fewer under the race detector, which makes loops over bytes many times
+// slower.
 func cases(n int) int {
 	switch {
-	case raceDetector:
+	case race.Enabled:
 		return n / 50
 	case testing.Short():
 		return n / 15

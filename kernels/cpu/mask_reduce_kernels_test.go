@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/polyscan/polyscan/internal/race"
 	"github.com/polyscan/polyscan/internal/seed"
 )
 
@@ -31,7 +32,7 @@ func atLevel(t testing.TB, l level, f func()) {
 // kernelLengths are around the steps of all kernels (8, 16, 32, 64, 128, 512, 4096) and as long as can be.
 func kernelLengths(most int) []int {
 	l := []int{0, 1, 7, 8, 31, 32, 33, 63, 64, 65, 129, 513, 4097}
-	if !raceDetector {
+	if !race.Enabled {
 		for n := range 140 {
 			l = append(l, n)
 		}

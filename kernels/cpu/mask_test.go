@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/polyscan/polyscan/internal/race"
 	"github.com/polyscan/polyscan/internal/seed"
 	"github.com/polyscan/polyscan/kernels/driver"
 )
@@ -367,7 +368,7 @@ func TestMaskWide(t *testing.T) {
 			point{999, 0}, point{39_000 * 256, 10}, point{39_000 * 256, 700}, point{1200, 700}))
 	var masks [][][]bool
 	for i, format := range formats {
-		if raceDetector && i > 1 {
+		if race.Enabled && i > 1 {
 			break
 		}
 		for _, l := range levels() {

@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/polyscan/polyscan/internal/devicetest"
+	"github.com/polyscan/polyscan/internal/race"
 	"github.com/polyscan/polyscan/internal/seed"
 	"github.com/polyscan/polyscan/kernels/driver"
 )
@@ -99,7 +100,7 @@ func (w *way) check(d devicetest.Diagram, m driver.VoronoiMethod) (went, error) 
 // Every set of pixels of small images, in random order.
 func TestMeshOfAllSmallSets(t *testing.T) {
 	sizes := [][2]int{{1, 1}, {1, 7}, {8, 1}, {2, 5}, {3, 3}, {4, 3}, {3, 4}}
-	if !testing.Short() && !raceDetector {
+	if !testing.Short() && !race.Enabled {
 		sizes = append(sizes, [2]int{7, 2}, [2]int{1, 13})
 	}
 	w := newWay(t, 1, 14, 14)
@@ -149,7 +150,7 @@ func TestMeshProperty(t *testing.T) {
 // Large diagrams of several kinds; also that threads change nothing.
 func TestMeshLarge(t *testing.T) {
 	side, n := 2048, 100_000
-	if testing.Short() || raceDetector {
+	if testing.Short() || race.Enabled {
 		side, n = 512, 6000
 	}
 	r := seed.New(t, 5, 6)

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/polyscan/polyscan/internal/race"
 	"github.com/polyscan/polyscan/kernels/driver"
 )
 
@@ -81,7 +82,7 @@ func TestSharedOracle(t *testing.T) {
 			p := readGray(t, filepath.Join(dir, "frames", c.Frame+".png"))
 			for _, m := range allMethods {
 				if work := p.width * p.height * len(rings(c.Rings)); (m == driver.Naive || m == driver.Tiled) &&
-					work > 1e7 && (testing.Short() || raceDetector) {
+					work > 1e7 && (testing.Short() || race.Enabled) {
 					continue
 				}
 				j := job{regions: one(driver.NonZero, rings(c.Rings)), image: p, what: 15, count: 1, level: bestLevel,
@@ -167,7 +168,7 @@ func TestSharedPolygons(t *testing.T) {
 			}
 			want, wantLabels := rasterOf(f, j, driver.RowSpans)
 			methods := []driver.Method{driver.TiledEdgeFiltered}
-			if !testing.Short() && !raceDetector {
+			if !testing.Short() && !race.Enabled {
 				methods = append(methods, driver.EdgeFiltered)
 			}
 			for _, m := range methods {

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/polyscan/polyscan/internal/devicetest"
+	"github.com/polyscan/polyscan/internal/race"
 	"github.com/polyscan/polyscan/internal/seed"
 	"github.com/polyscan/polyscan/kernels/driver"
 )
@@ -49,7 +50,7 @@ func (x *triangulator) run(points []driver.Point) ([]driver.Triangle, error) {
 // A million points, checked edge by edge.
 func TestTriangulateMillion(t *testing.T) {
 	n := 1_000_000
-	if testing.Short() || raceDetector {
+	if testing.Short() || race.Enabled {
 		n = 50_000
 	}
 	r := seed.New(t, 1, 2)

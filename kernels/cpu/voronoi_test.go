@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/polyscan/polyscan/internal/devicetest"
+	"github.com/polyscan/polyscan/internal/race"
 	"github.com/polyscan/polyscan/internal/seed"
 	"github.com/polyscan/polyscan/kernels/driver"
 )
@@ -56,7 +57,7 @@ func FuzzVoronoi(f *testing.F) {
 // Two exact methods that share nothing agree on a large diagram.
 func TestVoronoiMethodsAgree(t *testing.T) {
 	side, n := 2048, 20_000
-	if testing.Short() || raceDetector {
+	if testing.Short() || race.Enabled {
 		side, n = 512, 1500
 	}
 	r := seed.New(t, 1, 2)

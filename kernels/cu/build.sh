@@ -3,14 +3,16 @@
 #
 #   kernels/cu/build.sh             into kernels/cuda/fatbin
 #   kernels/cu/build.sh FOLDER      into FOLDER, to compare
+#   MACHINES='61 90' kernels/cu/build.sh FOLDER    machine code for these alone, to compare quicker
 #
 # The output depends on the sources and on nvcc alone, so it has to be nvcc 11.8: the last one that compiles for every
 # machine in TARGETS and whose driver API is that of the binding's headers. NVCC names it where it is not in the PATH.
 # A fatbin holds machine code for each target, and PTX that the driver compiles for what came later.
 #
-# The front end of nvcc 11.8 places a constant that a branch assigns to a variable by where its own memory lies, in large kernels: one of a few outputs,
-# which compute the same. The sources give it no occasion (see invert in diffusion_graph_setup.cu). To make sure, it runs without randomised addresses,
-# where that is allowed; FIXED= (empty) lets it run as it comes, which shows such a place when it is new.
+# The front end of nvcc 11.8 places a constant that a branch assigns to a variable by where its own memory lies, in
+# large kernels: one of a few outputs, which compute the same. The sources give it no occasion (see invert in
+# diffusion_graph_setup.cu). To make sure, it runs without randomised addresses, where that is allowed; FIXED= (empty)
+# lets it run as it comes, which shows such a place when it is new.
 set -euo pipefail
 export LC_ALL=C
 
@@ -19,7 +21,10 @@ RELEASE=11.8
 NVCC=${NVCC:-nvcc}
 FIXED=${FIXED-$(setarch -R true 2>/dev/null && echo 'setarch -R' || true)}
 
+MACHINES=${MACHINES:-$TARGETS}
+
 out=${1:-}
+[ -n "$out" ] || [ "$MACHINES" = "$TARGETS" ] || { echo 'kernels/cu/build.sh: MACHINES needs a FOLDER' >&2; exit 1; }
 [ -z "$out" ] || out=$(mkdir -p "$out" && cd "$out" && pwd)
 cd "$(dirname "${BASH_SOURCE[0]}")" # nvcc keeps the names of sources as they were given
 out=${out:-$(mkdir -p ../cuda/fatbin && cd ../cuda/fatbin && pwd)}
@@ -57,7 +62,7 @@ export -f compile
 export NVCC FIXED tmp
 for f in *.cu; do
 	name=${f%.cu}
-	for t in $TARGETS; do
+	for t in $MACHINES; do
 		printf '%s\0' -cubin "sm_$t" "$name.$t" "$f"
 	done
 	printf '%s\0' -ptx "compute_${TARGETS##* }" "$name.ptx" "$f"
@@ -67,7 +72,7 @@ rm -f "$out"/*.fatbin "$out/BUILD"
 for f in *.cu; do
 	name=${f%.cu}
 	images=()
-	for t in $TARGETS; do
+	for t in $MACHINES; do
 		images+=("--image3=kind=elf,sm=$t,file=$name.$t")
 	done
 	images+=("--image3=kind=ptx,sm=${TARGETS##* },file=$name.ptx")

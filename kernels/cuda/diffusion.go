@@ -7,6 +7,7 @@ package cuda
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 
 	"github.com/polyscan/polyscan/kernels/driver"
@@ -56,11 +57,19 @@ func diffusionSetupBytes(g driver.DiffusionGrid) (int64, error) {
 	return diffuserFor(g).setupBytes(g)
 }
 
-func diffusionStateBytes(g driver.DiffusionGrid, channels int) (int64, error) {
-	if err := supported(g); err != nil {
+func diffusionStateBytes(op *driver.DiffusionSolve) (int64, error) {
+	if err := errors.Join(supported(op.Grid), supportedStop(op)); err != nil {
 		return 0, err
 	}
-	return diffuserFor(g).stateBytes(g, channels)
+	return diffuserFor(op.Grid).stateBytes(op.Grid, op.Channels)
+}
+
+// supportedStop refuses thresholds: the kernels go by tolerances.
+func supportedStop(op *driver.DiffusionSolve) error {
+	if op.Threshold != 0 {
+		return fmt.Errorf("Threshold: %w: solves stop by a tolerance", driver.ErrNotSupported)
+	}
+	return nil
 }
 
 // supported says which grids there is no solver for.
@@ -108,6 +117,9 @@ func (s *stream) diffusionSetup(op *driver.DiffusionSetup) error {
 }
 
 func (s *stream) diffusionSolve(op *driver.DiffusionSolve) error {
+	if err := supportedStop(op); err != nil {
+		return err
+	}
 	setup, err := diffusionSetupBytes(op.Grid)
 	if err != nil {
 		return err

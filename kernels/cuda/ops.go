@@ -63,7 +63,7 @@ func init() {
 		return diffusionSetupBytes(op.Grid)
 	})
 	handle((*stream).diffusionSolve, func(_ *device, op *driver.DiffusionSolve) (int64, error) {
-		return diffusionStateBytes(op.Grid, op.Channels)
+		return diffusionStateBytes(op)
 	})
 	handle((*stream).curveRaster, nil).hostBytes = func(op driver.Op) int64 {
 		c := op.(*driver.CurveRaster)

@@ -67,11 +67,11 @@ const DiffusionFarCycles = 24
 
 var diffusionNames = [...]string{"MULTIGRID", "NAIVE", "PYRAMID_CAUTIOUS", "PYRAMID_GREEDY", "VARIABLE_STENCIL"}
 
-func (m DiffusionMethod) String() string {
-	if int(m) < len(diffusionNames) {
-		return diffusionNames[m]
-	}
-	return "INVALID"
+func (m DiffusionMethod) String() string { return nameOf(diffusionNames[:], m) }
+
+// Thresholds reports whether a method can stop by [DiffusionSolve.Threshold].
+func (m DiffusionMethod) Thresholds() bool {
+	return m == DiffusionNaive || m == DiffusionPyramidCautious || m == DiffusionPyramidGreedy
 }
 
 // DiffusionGrid is what the ops of one problem have in common.
@@ -145,7 +145,10 @@ type DiffusionStatus struct {
 	// slowest mode says; no bound
 	Estimate float32
 	Residual float32 // sum over the open edges of a pixel of the differences across; 0 where the solution is exact
-	_        uint64
+	// With a threshold: by how much the last sweep changed all values together, and by how much less than the sweep
+	// before it, as the mean of 16. Converged says that one of them is at most the threshold; Update is the largest
+	// change of the last sweep, and Ratio and Estimate are 0, as nothing is known of the error.
+	Difference, Fall float32
 }
 
 // DiffusionSolve solves for the pixels that are not fixed: each is to be the mean of its neighbours across open edges.
@@ -162,6 +165,12 @@ type DiffusionStatus struct {
 // bytes that Device.Scratch says; it is the solver's memory between ops. Status receives one
 // DiffusionStatus.
 //
+// Threshold in the place of Tolerance is Warren's own stop, for his methods: an image, and each smaller one of a
+// pyramid, is done when the global difference hardly changes any more. That is the sum over all pixels and channels of
+// what a sweep changes, and his library waits until it falls by no more than a threshold from one sweep to the next.
+// Here that is looked at every 32 sweeps, which are a cycle then, as the mean of the last 16; a global difference of at
+// most the threshold will do, too, as it can't fall by more. A backend may lack it: then Device.Scratch says so.
+//
 // The arithmetic is float32; backends differ by rounding. One backend gives the same bits whatever its number of
 // threads. Complexity: a cycle grows with the pixels; how many are needed hardly depends on them. Source of the
 // problem: Warren, Solving Diffusion Curves on GPU, 2010.
@@ -170,7 +179,8 @@ type DiffusionSolve struct {
 	Channels  int // 1 to MaxDiffusionChannels
 	Start     DiffusionStart
 	Cycles    int     // 1 or more
-	Tolerance float32 // more than 0
+	Tolerance float32 // more than 0, or 0 with a threshold
+	Threshold float32 // more than 0, or 0 for none, as with MULTIGRID and VARIABLE_STENCIL
 	Flags     Slice
 	Setup     Slice
 	Colours   Slice
@@ -209,7 +219,13 @@ func (op *DiffusionSolve) check() error {
 	switch {
 	case op.Cycles < 1:
 		return refuse(name, "Cycles", op.Cycles, "must be 1 or more")
-	case !(op.Tolerance > 0):
+	case op.Threshold != 0 && !(op.Threshold > 0):
+		return refuse(name, "Threshold", op.Threshold, "must be more than 0, or 0 for none")
+	case op.Threshold != 0 && !op.Grid.Method.Thresholds():
+		return refuse(name, "Threshold", op.Threshold, "must be 0 with %v", op.Grid.Method)
+	case op.Threshold != 0 && op.Tolerance != 0:
+		return refuse(name, "Tolerance", op.Tolerance, "must be 0 beside a threshold")
+	case op.Threshold == 0 && !(op.Tolerance > 0):
 		return refuse(name, "Tolerance", op.Tolerance, "must be more than 0")
 	}
 	return nil

@@ -89,12 +89,7 @@ const (
 
 var methodNames = [...]string{"DEFAULT", "NAIVE", "TILED", "EDGE_FILTERED", "TILED_EDGE_FILTERED", "ROW_SPANS"}
 
-func (m Method) String() string {
-	if int(m) < len(methodNames) {
-		return methodNames[m]
-	}
-	return "INVALID"
-}
+func (m Method) String() string { return nameOf(methodNames[:], m) }
 
 // MaskPrepare finds the pixels of each region within an image of Width x Height and writes them to Dst in a form
 // of the backend's own, for use by any number of [MaskReduce] and [MaskRaster] on the same device. Dst may be moved
@@ -286,7 +281,7 @@ const (
 // fields that What does not ask for as they are; else they are overwritten.
 //
 // Only the backend can read Prepared: it fails the op where First+Count exceeds the regions there, or Frame and Row0
-// are not rows of the image it was prepared for.
+// are not rows of the image it was prepared for. That holds for a Count of 0, too.
 //
 // A sample of a 16-bit format above Levels-1 is counted in the sums and extrema as it is, and in the histogram
 // under its low Bits. Backends compute what [MaskReduce.Computes] says, so that the caller sees it in Max.
@@ -316,8 +311,8 @@ func (op *MaskReduce) check() error {
 	if err := op.Frame.check(op.name(), "Frame."); err != nil {
 		return err
 	}
-	if op.Row0 < 0 || op.Row0 > MaxSide-op.Frame.Height ||
-		int64(op.Row0+op.Frame.Height)*int64(op.Frame.Width) > MaxPixels {
+	bottom := op.Row0 + op.Frame.Height
+	if op.Row0 < 0 || bottom < op.Row0 || CheckSize(op.name(), "", op.Frame.Width, bottom) != nil {
 		return refuse(op.name(), "Row0", op.Row0, "puts the strip outside of what an image can be")
 	}
 	if err := checkRun(op.name(), op.First, op.Count); err != nil {

@@ -218,3 +218,11 @@ func (m *Image) as(op, field string, other *Image, otherField string) error {
 	}
 	return nil
 }
+
+// nameOf is the name of a value of an enumeration.
+func nameOf[E ~uint8](names []string, e E) string {
+	if int(e) < len(names) {
+		return names[e]
+	}
+	return "INVALID"
+}

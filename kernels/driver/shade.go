@@ -20,12 +20,7 @@ const (
 
 var shadeMethodNames = [...]string{"DEFAULT", "PER_TRIANGLE", "PER_TILE"}
 
-func (m ShadeMethod) String() string {
-	if int(m) < len(shadeMethodNames) {
-		return shadeMethodNames[m]
-	}
-	return "INVALID"
-}
+func (m ShadeMethod) String() string { return nameOf(shadeMethodNames[:], m) }
 
 // ShadeColor says which colour a triangle gets.
 type ShadeColor uint8
@@ -41,12 +36,7 @@ const (
 
 var shadeColorNames = [...]string{"MEAN", "CENTROID"}
 
-func (c ShadeColor) String() string {
-	if int(c) < len(shadeColorNames) {
-		return shadeColorNames[c]
-	}
-	return "INVALID"
-}
+func (c ShadeColor) String() string { return nameOf(shadeColorNames[:], c) }
 
 // Shade paints each triangle in one colour, that it takes from an image.
 //

@@ -29,12 +29,7 @@ const (
 
 var voronoiNames = [...]string{"DEFAULT", "BRUTE_FORCE", "GRID", "JUMP_FLOOD", "BANDING"}
 
-func (m VoronoiMethod) String() string {
-	if int(m) < len(voronoiNames) {
-		return voronoiNames[m]
-	}
-	return "INVALID"
-}
+func (m VoronoiMethod) String() string { return nameOf(voronoiNames[:], m) }
 
 // NoSite is the label of pixels where there are no sites.
 const NoSite = 1<<32 - 1

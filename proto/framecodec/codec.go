@@ -7,7 +7,8 @@
 //
 // The payload of a message type is the first field polyscan.v1.Frame.data that is reachable through singular message
 // fields, such as ReduceRequest.frame.data or StreamFramesRequest.frame.data. A [Message] wraps the generated message;
-// everything else, wrapped or not, is the default codec's work, with the same results. Either side may use plain
+// everything else, wrapped or not, is the default codec's work, with the same results, but that columns of results
+// (polyscan.v1.RegionColumns) are received as parts of one piece of memory. Either side may use plain
 // protobuf, and neither notices.
 //
 // Use it with grpc.ForceServerCodecV2 and grpc.ForceCodecV2. The codec is not registered globally.
@@ -112,6 +113,11 @@ func without(m protoreflect.Message, skip protoreflect.FieldDescriptor) proto.Me
 func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 	m, ok := v.(*Message)
 	if !ok {
+		if plain, ok := v.(proto.Message); ok && data.Len() >= manyColumns {
+			if done, err := unmarshalColumns(data, plain); done {
+				return err
+			}
+		}
 		return c.plain.Unmarshal(data, v)
 	}
 	m.Free()

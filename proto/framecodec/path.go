@@ -1,4 +1,4 @@
-// Where the payload of a message type is.
+// Where the payload of a message type is, and its columns.
 
 package framecodec
 
@@ -16,28 +16,51 @@ const (
 	maxDepth = 8
 )
 
-var paths sync.Map // protoreflect.MessageDescriptor to []protoreflect.FieldDescriptor
+// paths are the fields that lead from message types to what is at their end, as far as that was asked for.
+type paths struct {
+	known sync.Map // protoreflect.MessageDescriptor to []protoreflect.FieldDescriptor
+	// end returns the rest of the way in a type where it ends; nil in others.
+	end func(protoreflect.MessageDescriptor) []protoreflect.FieldDescriptor
+}
+
+var payloadPaths = paths{end: func(md protoreflect.MessageDescriptor) []protoreflect.FieldDescriptor {
+	if md.FullName() != frameName {
+		return nil
+	}
+	fd := md.Fields().ByName(payloadName)
+	if fd == nil || fd.Kind() != protoreflect.BytesKind || fd.IsList() {
+		return nil
+	}
+	return []protoreflect.FieldDescriptor{fd}
+}}
+
+var columnPaths = paths{end: func(md protoreflect.MessageDescriptor) []protoreflect.FieldDescriptor {
+	if md.FullName() != columnsName {
+		return nil
+	}
+	return []protoreflect.FieldDescriptor{}
+}}
 
 // pathOf returns the fields that lead to the payload of md, the payload's own last; nil where there is none.
 func pathOf(md protoreflect.MessageDescriptor) []protoreflect.FieldDescriptor {
-	if p, ok := paths.Load(md); ok {
+	return payloadPaths.of(md)
+}
+
+func (s *paths) of(md protoreflect.MessageDescriptor) []protoreflect.FieldDescriptor {
+	if p, ok := s.known.Load(md); ok {
 		return p.([]protoreflect.FieldDescriptor)
 	}
-	p := findPath(md, map[protoreflect.FullName]bool{}, 0)
-	paths.Store(md, p)
+	p := s.find(md, map[protoreflect.FullName]bool{}, 0)
+	s.known.Store(md, p)
 	return p
 }
 
-func findPath(md protoreflect.MessageDescriptor, seen map[protoreflect.FullName]bool,
+func (s *paths) find(md protoreflect.MessageDescriptor, seen map[protoreflect.FullName]bool,
 	depth int) []protoreflect.FieldDescriptor {
-	fields := md.Fields()
-	if md.FullName() == frameName {
-		fd := fields.ByName(payloadName)
-		if fd == nil || fd.Kind() != protoreflect.BytesKind || fd.IsList() {
-			return nil
-		}
-		return []protoreflect.FieldDescriptor{fd}
+	if p := s.end(md); p != nil {
+		return p
 	}
+	fields := md.Fields()
 	if depth == maxDepth || seen[md.FullName()] {
 		return nil
 	}
@@ -47,7 +70,7 @@ func findPath(md protoreflect.MessageDescriptor, seen map[protoreflect.FullName]
 		if fd.Kind() != protoreflect.MessageKind || fd.IsList() || fd.IsMap() {
 			continue
 		}
-		if p := findPath(fd.Message(), seen, depth+1); p != nil {
+		if p := s.find(fd.Message(), seen, depth+1); p != nil {
 			return slices.Insert(p, 0, fd)
 		}
 	}

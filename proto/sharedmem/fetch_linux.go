@@ -57,9 +57,9 @@ func fetch(ctx context.Context, conn *net.UnixConn, token []byte, n int64) ([]by
 	return mapFile(fd, n)
 }
 
-// Kept reports whether the memory still holds what was written there, now that the owner may have taken it back; see
+// Intact reports whether the memory still holds what was written there, now that the owner may have taken it back; see
 // [Await]. An owner that died has not.
-func (m *Mapping) Kept() bool {
+func (m *Mapping) Intact() bool {
 	raw, err := m.conn.SyscallConn()
 	if err != nil {
 		return false

@@ -49,8 +49,8 @@ type Mapping struct{ Data []byte }
 // Fetch returns [ErrUnsupported].
 func Fetch(context.Context, string, []byte, int64) (*Mapping, error) { return nil, ErrUnsupported }
 
-// Kept returns false.
-func (*Mapping) Kept() bool { return false }
+// Intact returns false.
+func (*Mapping) Intact() bool { return false }
 
 // Close returns [ErrUnsupported].
 func (*Mapping) Close() error { return ErrUnsupported }

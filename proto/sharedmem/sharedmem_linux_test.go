@@ -87,8 +87,8 @@ func TestHandOver(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(p.Data) != 5000 || !p.Kept() {
-		t.Errorf("%d bytes, kept %v", len(p.Data), p.Kept())
+	if len(p.Data) != 5000 || !p.Intact() {
+		t.Errorf("%d bytes, intact: %v", len(p.Data), p.Intact())
 	}
 	copy(p.Data, "pixels")
 	if got := string(m.Data()[:6]); got != "pixels" {
@@ -127,8 +127,8 @@ func TestFreeWithoutWiping(t *testing.T) {
 	if err := m.Free(false); err != nil {
 		t.Error(err)
 	}
-	if p.Data[0] != 7 || !p.Kept() {
-		t.Errorf("%d, kept %v", p.Data[0], p.Kept())
+	if p.Data[0] != 7 || !p.Intact() {
+		t.Errorf("%d, intact: %v", p.Data[0], p.Intact())
 	}
 }
 
@@ -143,7 +143,7 @@ func TestTakeBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer p.Close()
-	for p.Kept() {
+	for p.Intact() {
 		time.Sleep(time.Millisecond)
 	}
 	answered()

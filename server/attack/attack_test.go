@@ -146,9 +146,9 @@ func (c attack) try(t *testing.T) []string {
 	if c.batch {
 		times = batchTimes
 	}
-	a.felt(exceeds("probe", alone, attacked, times))
+	a.felt(exceeds("probe", alone, attacked, fastestProbe, times))
 	if c.camera {
-		a.felt(exceeds("camera", cameraAlone.latencies, cameraAttacked.latencies, cameraTimes))
+		a.felt(exceeds("camera", cameraAlone.latencies, cameraAttacked.latencies, fastestCamera, cameraTimes))
 		if x := cameraAttacked; x.err != nil || x.lost > 0 || x.silent > 0 {
 			a.problem("camera: %d parts lost, %d late in silence, %v", x.lost, x.silent, x.err)
 		}
@@ -164,7 +164,8 @@ func (c attack) try(t *testing.T) []string {
 		}
 		time.Sleep(100 * time.Millisecond)
 	}
-	a.felt(exceeds("probe afterwards", alone, probe(aloneTime/2, probeEvery, call), interactiveTimes))
+	a.felt(exceeds("probe afterwards", alone, probe(aloneTime/2, probeEvery, call), fastestProbe,
+		interactiveTimes))
 	t.Logf("probe p50/p99 %v/%v alone, %v/%v under attack; resident set %d MB before, %d MB at most; CPU afterwards %v; %v",
 		ms(alone.percentile(50)), ms(alone.percentile(99)), ms(attacked.percentile(50)), ms(attacked.percentile(99)),
 		memory/1e6, peak/1e6, after, a.answers)

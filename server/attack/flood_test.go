@@ -18,8 +18,7 @@ var floodAttacks = []attack{
 	{row: 16, name: "calls that are reset at once", run: resets,
 		red: "a burst of resets takes the CPU until its connections are closed"},
 	{row: 16, name: "silent connections to the socket of shared memory", run: silentConnections},
-	{row: 16, name: "recipes that are put and deleted", run: deletedRecipes,
-		red: "each leaves a file"},
+	{row: 16, name: "recipes that are put and deleted", run: deletedRecipes},
 }
 
 // resets opens calls and takes them back, over eight connections.

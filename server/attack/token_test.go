@@ -18,10 +18,13 @@ import (
 )
 
 var tokenAttacks = []attack{
-	{row: 9, name: "frames and sessions of another token", run: othersThings,
-		red: "what tokens made belongs to nobody"},
-	{row: 9, name: "all sessions for one client", args: []string{"--scan-sessions", "16"}, run: allSessions,
-		red: "there are no quotas"},
+	{row: 9, name: "frames and sessions of another token", run: othersThings},
+	{row: 9, name: "names of another token are guessed", run: guessNames},
+	{row: 9, name: "all sessions for one client", run: allSessions},
+	{row: 9, name: "all frames for one client", run: allFrames},
+	{row: 9, name: "all shared memory for one client", run: allSharedMemory},
+	{row: 9, name: "more than a quota", run: beyondQuota},
+	{row: 9, name: "frames of a token that may only look", run: viewerFloods},
 	{row: 14, name: "a token is taken out of the file", run: revoke},
 	{row: 14, name: "the token file is emptied", run: func(ctx context.Context, a *attempt) {
 		without(ctx, a, func(file string) error { return os.WriteFile(file, nil, 0o600) })
@@ -33,6 +36,11 @@ var tokenAttacks = []attack{
 
 // withTokens starts another server, with a file of tokens; the attempt's own has none, so that the probe needs none.
 func withTokens(a *attempt, mode os.FileMode, tokens ...string) (p *process, file string) {
+	return withTokensAnd(a, mode, nil, tokens...)
+}
+
+// withTokensAnd is withTokens with other settings, too.
+func withTokensAnd(a *attempt, mode os.FileMode, args []string, tokens ...string) (p *process, file string) {
 	dir, err := os.MkdirTemp("", "attack")
 	if err != nil {
 		a.Fatal(err)
@@ -42,7 +50,7 @@ func withTokens(a *attempt, mode os.FileMode, tokens ...string) (p *process, fil
 	if err := os.WriteFile(file, []byte(strings.Join(tokens, "\n")+"\n"), mode); err != nil {
 		a.Fatal(err)
 	}
-	return start(a, "--token-file", file), file
+	return start(a, append(args, "--token-file", file)...), file
 }
 
 func as(ctx context.Context, token string) context.Context {
@@ -99,17 +107,187 @@ func othersThings(ctx context.Context, a *attempt) {
 	}
 }
 
-// allSessions opens sessions until there are no more; another client must get one all the same.
-func allSessions(ctx context.Context, a *attempt) {
+// guessNames asks for another's frame and session and for those that never were, in turn: the answers must be the same,
+// and take the same time.
+func guessNames(ctx context.Context, a *attempt) {
 	p, _ := withTokens(a, 0o600, "alice", "mallory")
 	cc := p.client(a)
-	for range 256 {
-		if _, _, err := openScan(as(ctx, "mallory"), cc); err != nil {
+	frames := pb.NewFrameServiceClient(cc)
+	alice, mallory := as(ctx, "alice"), as(ctx, "mallory")
+	put, err := frames.PutFrame(alice, &pb.PutFrameRequest{Frame: grayFrame(16, 16)})
+	if err != nil {
+		a.problem("put a frame: %v", err)
+		return
+	}
+	stream, opened, err := openScan(alice, p.client(a))
+	if err != nil {
+		a.problem("open a session: %v", err)
+		return
+	}
+	defer stream.CloseSend()
+	name, token := put.GetFrame().GetName(), opened.GetSessionToken()
+	guesses := map[string]func(real bool) error{
+		"frame": func(real bool) error {
+			n := name
+			if !real {
+				n = strings.Repeat("A", len(n))
+			}
+			_, err := frames.GetFrame(mallory, &pb.GetFrameRequest{Name: n, Touch: true})
+			return err
+		},
+		"session": func(real bool) error {
+			b := token
+			if !real {
+				b = make([]byte, len(b))
+			}
+			call, _, err := resumeScan(mallory, cc, b, 0)
+			if err == nil {
+				call.CloseSend()
+			}
+			return err
+		},
+	}
+	for what, guess := range guesses {
+		var took [2]latencies
+		for i := 0; i < 400 && ctx.Err() == nil; i++ {
+			begun := time.Now()
+			err := guess(i%2 == 0)
+			took[i%2] = append(took[i%2], time.Since(begun))
+			if ctx.Err() == nil && status.Code(err) != codes.NotFound {
+				a.problem("another token's %s, which is there: %t: %v", what, i%2 == 0, err)
+			}
+		}
+		// Medians, since single calls take any time on a machine that others use.
+		if there, never := took[0].percentile(50), took[1].percentile(50); there > 2*never || never > 2*there {
+			a.problem("another token's %s takes %v to be refused, and one that never was %v", what, there, never)
+		}
+	}
+	if _, err := frames.GetFrame(alice, &pb.GetFrameRequest{Name: name}); err != nil && ctx.Err() == nil {
+		a.problem("the frame's own tenant: %v", err)
+	}
+}
+
+// greedy takes what it can get until it is refused, which must happen before it has all; another must get one then.
+func greedy(ctx context.Context, a *attempt, all int, take func(ctx context.Context) error) {
+	n := 0
+	var err error
+	for ; n < all && ctx.Err() == nil; n++ {
+		if err = take(as(ctx, "mallory")); err != nil {
 			break
 		}
 	}
-	if _, _, err := openScan(as(ctx, "alice"), cc); err != nil {
-		a.problem("a second token gets no session: %v", status.Code(err))
+	if n == all || n < all/2 || ctx.Err() == nil && status.Code(err) != codes.ResourceExhausted {
+		a.problem("one token got %d of %d, %v", n, all, err)
+	}
+	if err := take(as(ctx, "alice")); err != nil && ctx.Err() == nil {
+		a.problem("a second token gets none: %v", err)
+	}
+}
+
+func allSessions(ctx context.Context, a *attempt) {
+	p, _ := withTokensAnd(a, 0o600, []string{"--scan-sessions", "16"}, "alice", "mallory")
+	cc := p.client(a)
+	greedy(ctx, a, 16, func(ctx context.Context) error {
+		_, _, err := openScan(ctx, cc)
+		return err
+	})
+}
+
+func allFrames(ctx context.Context, a *attempt) {
+	p, _ := withTokensAnd(a, 0o600, []string{"--max-frames", "32"}, "alice", "mallory")
+	frames := pb.NewFrameServiceClient(p.client(a))
+	greedy(ctx, a, 32, func(ctx context.Context) error {
+		_, err := frames.PutFrame(ctx, &pb.PutFrameRequest{Frame: grayFrame(16, 16)})
+		return err
+	})
+	p, _ = withTokensAnd(a, 0o600, []string{"--frame-memory", "16MiB"}, "alice", "mallory")
+	frames = pb.NewFrameServiceClient(p.client(a))
+	greedy(ctx, a, 16, func(ctx context.Context) error {
+		_, err := frames.PutFrame(ctx, &pb.PutFrameRequest{Frame: grayFrame(1024, 1024)})
+		return err
+	})
+}
+
+func allSharedMemory(ctx context.Context, a *attempt) {
+	dir, err := os.MkdirTemp("", "attack")
+	if err != nil {
+		a.Fatal(err)
+	}
+	a.Cleanup(func() { os.RemoveAll(dir) })
+	p, _ := withTokensAnd(a, 0o600, []string{"--shm-socket", filepath.Join(dir, "shm"), "--shm-memory", "16MiB"},
+		"alice", "mallory")
+	leases := pb.NewSharedMemoryServiceClient(p.client(a))
+	greedy(ctx, a, 16, func(ctx context.Context) error {
+		stream, err := leases.Lease(ctx, &pb.LeaseRequest{Bytes: 1 << 20})
+		if err == nil {
+			_, err = stream.Recv()
+		}
+		return err
+	})
+}
+
+// beyondQuota asks for more than the file gives, of everything, on many connections.
+func beyondQuota(ctx context.Context, a *attempt) {
+	p, _ := withTokens(a, 0o600, "alice", "mallory name=mallory sessions=2 frames=3 streams=4")
+	mallory := as(ctx, "mallory")
+	count := map[string]int{}
+	for range 4 {
+		cc := p.client(a)
+		for range 10 {
+			if _, _, err := openScan(mallory, cc); err == nil {
+				count["sessions"]++
+			}
+			_, err := pb.NewFrameServiceClient(cc).PutFrame(mallory, &pb.PutFrameRequest{Frame: grayFrame(16, 16)})
+			if err == nil {
+				count["frames"]++
+			}
+			stream, err := pb.NewInspectionServiceClient(cc).StreamFrames(mallory)
+			if err == nil {
+				err = stream.Send(&pb.StreamFramesRequest{Message: &pb.StreamFramesRequest_Open{
+					Open: inspect(rectangle("", 8, 8))}})
+			}
+			if err == nil {
+				stream.Send(&pb.StreamFramesRequest{Message: &pb.StreamFramesRequest_Frame{Frame: grayFrame(8, 8)}})
+				_, err = stream.Recv()
+			}
+			if err == nil {
+				count["streams"]++
+			}
+		}
+	}
+	for what, limit := range map[string]int{"sessions": 2, "frames": 3, "streams": 4} {
+		if count[what] != limit && ctx.Err() == nil {
+			a.problem("%d %s where the quota is %d", count[what], what, limit)
+		}
+	}
+}
+
+// viewerFloods sends large requests with a token that may only look: they are refused before they have come.
+func viewerFloods(ctx context.Context, a *attempt) {
+	p, _ := withTokens(a, 0o600, "alice", "mallory role=view")
+	before, peak := p.resident(), int64(0)
+	message := make([]byte, 8<<20)
+	for ctx.Err() == nil {
+		time.Sleep(100 * time.Millisecond) // what is measured is memory: this program takes the CPU itself
+		w := dial(a, p.addr, 1<<20)
+		for range 4 {
+			c := w.call(pb.InspectionService_Reduce_FullMethodName, "authorization", "Bearer mallory")
+			go c.send(ctx, message)
+			if code, err := c.wait(ctx); err == nil && ctx.Err() == nil {
+				a.answered(code)
+				if code != codes.PermissionDenied {
+					a.problem("a token that may only look gets %v", code)
+				}
+			}
+		}
+		peak = max(peak, p.resident())
+		w.close()
+	}
+	if more := peak - before; more > 64<<20 {
+		a.problem("%d MB for requests that are refused", more/1e6)
+	}
+	if !allowed(context.Background(), p, a, "mallory") {
+		a.problem("it may not look any more")
 	}
 }
 

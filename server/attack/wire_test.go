@@ -189,7 +189,7 @@ func (c *call) data(ctx context.Context, b []byte, chunk int, end bool) error {
 	stop := context.AfterFunc(ctx, func() { w.lock(func() {}) })
 	defer stop()
 	if chunk == 0 {
-		chunk = w.frame
+		w.lock(func() { chunk = w.frame })
 	}
 	for first := true; first || len(b) > 0; first = false {
 		want := min(int64(len(b)), 64<<10)

@@ -154,13 +154,12 @@ func (f *Flags) warn(log *slog.Logger, listeners []net.Listener) {
 				"or listen on localhost or a unix socket", "address", a.String())
 		}
 	}
-	for _, name := range []string{f.TokenFile, f.TLS.KeyFile} {
-		if name == "" || runtime.GOOS == "windows" { // whose modes say nothing
-			continue
-		}
-		if fi, err := os.Stat(name); err == nil && fi.Mode().Perm()&0o004 != 0 {
-			log.Warn("every user of this machine can read a secret: chmod o-r", "file", name,
-				"mode", fmt.Sprintf("%#o", fi.Mode().Perm()))
-		}
+	name := f.TLS.KeyFile
+	if name == "" || runtime.GOOS == "windows" { // whose modes say nothing
+		return
+	}
+	if fi, err := os.Stat(name); err == nil && fi.Mode().Perm()&0o004 != 0 {
+		log.Warn("every user of this machine can read a secret: chmod o-r", "file", name,
+			"mode", fmt.Sprintf("%#o", fi.Mode().Perm()))
 	}
 }

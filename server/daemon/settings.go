@@ -235,9 +235,13 @@ func (printConfig) AfterApply(k *kong.Kong, ctx *kong.Context, trace *kong.Path,
 		value.LineComment = f.origin(ctx, s)
 		doc.Content = append(doc.Content, &yaml.Node{Kind: yaml.ScalarNode, Value: s.Name}, &value)
 	}
-	e := yaml.NewEncoder(k.Stdout)
+	var text bytes.Buffer
+	e := yaml.NewEncoder(&text)
 	if err := errors.Join(e.Encode(&doc), e.Close()); err != nil {
 		return fmt.Errorf("--print-config: %w", err)
+	}
+	if _, err := k.Stdout.Write(text.Bytes()); err != nil {
+		return err
 	}
 	k.Exit(0)
 	return nil

@@ -83,7 +83,11 @@ type GetDeviceResponse struct {
 	Scheduler      []*ClassStatus  `protobuf:"bytes,11,rep,name=scheduler,proto3" json:"scheduler,omitempty"`
 	ResidentFrames *ResidentStatus `protobuf:"bytes,12,opt,name=resident_frames,json=residentFrames,proto3" json:"resident_frames,omitempty"`
 	// How often the device was lost and opened again. What memory and scheduler count starts anew then.
-	DeviceLosses  uint64 `protobuf:"varint,13,opt,name=device_losses,json=deviceLosses,proto3" json:"device_losses,omitempty"`
+	DeviceLosses uint64 `protobuf:"varint,13,opt,name=device_losses,json=deviceLosses,proto3" json:"device_losses,omitempty"`
+	// What the caller may: "view", "run", "teach" or "admin".
+	Role string `protobuf:"bytes,14,opt,name=role,proto3" json:"role,omitempty"`
+	// What the caller's tenant holds, and for admins what every tenant holds, by name. Empty on a server without tenants.
+	Tenants       []*TenantStatus `protobuf:"bytes,15,rep,name=tenants,proto3" json:"tenants,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -209,6 +213,145 @@ func (x *GetDeviceResponse) GetDeviceLosses() uint64 {
 	return 0
 }
 
+func (x *GetDeviceResponse) GetRole() string {
+	if x != nil {
+		return x.Role
+	}
+	return ""
+}
+
+func (x *GetDeviceResponse) GetTenants() []*TenantStatus {
+	if x != nil {
+		return x.Tenants
+	}
+	return nil
+}
+
+// TenantStatus is what a tenant holds, and what it may hold.
+type TenantStatus struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Quotas        []*QuotaStatus         `protobuf:"bytes,2,rep,name=quotas,proto3" json:"quotas,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TenantStatus) Reset() {
+	*x = TenantStatus{}
+	mi := &file_polyscan_v1_device_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TenantStatus) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TenantStatus) ProtoMessage() {}
+
+func (x *TenantStatus) ProtoReflect() protoreflect.Message {
+	mi := &file_polyscan_v1_device_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TenantStatus.ProtoReflect.Descriptor instead.
+func (*TenantStatus) Descriptor() ([]byte, []int) {
+	return file_polyscan_v1_device_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *TenantStatus) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *TenantStatus) GetQuotas() []*QuotaStatus {
+	if x != nil {
+		return x.Quotas
+	}
+	return nil
+}
+
+// QuotaStatus is about one thing of which a tenant may hold so much at a time.
+type QuotaStatus struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// "sessions", "frames", "frame-bytes", "leases", "lease-bytes" or "streams".
+	Resource string `protobuf:"bytes,1,opt,name=resource,proto3" json:"resource,omitempty"`
+	Used     uint64 `protobuf:"varint,2,opt,name=used,proto3" json:"used,omitempty"`
+	// Unset where the tenant has no limit of its own.
+	Limit *uint64 `protobuf:"varint,3,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
+	// How often more was refused.
+	Refused       uint64 `protobuf:"varint,4,opt,name=refused,proto3" json:"refused,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *QuotaStatus) Reset() {
+	*x = QuotaStatus{}
+	mi := &file_polyscan_v1_device_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *QuotaStatus) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*QuotaStatus) ProtoMessage() {}
+
+func (x *QuotaStatus) ProtoReflect() protoreflect.Message {
+	mi := &file_polyscan_v1_device_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use QuotaStatus.ProtoReflect.Descriptor instead.
+func (*QuotaStatus) Descriptor() ([]byte, []int) {
+	return file_polyscan_v1_device_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *QuotaStatus) GetResource() string {
+	if x != nil {
+		return x.Resource
+	}
+	return ""
+}
+
+func (x *QuotaStatus) GetUsed() uint64 {
+	if x != nil {
+		return x.Used
+	}
+	return 0
+}
+
+func (x *QuotaStatus) GetLimit() uint64 {
+	if x != nil && x.Limit != nil {
+		return *x.Limit
+	}
+	return 0
+}
+
+func (x *QuotaStatus) GetRefused() uint64 {
+	if x != nil {
+		return x.Refused
+	}
+	return 0
+}
+
 // MemoryStatus is the state of the device memory manager, in bytes.
 type MemoryStatus struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
@@ -238,7 +381,7 @@ type MemoryStatus struct {
 
 func (x *MemoryStatus) Reset() {
 	*x = MemoryStatus{}
-	mi := &file_polyscan_v1_device_proto_msgTypes[2]
+	mi := &file_polyscan_v1_device_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -250,7 +393,7 @@ func (x *MemoryStatus) String() string {
 func (*MemoryStatus) ProtoMessage() {}
 
 func (x *MemoryStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_device_proto_msgTypes[2]
+	mi := &file_polyscan_v1_device_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -263,7 +406,7 @@ func (x *MemoryStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MemoryStatus.ProtoReflect.Descriptor instead.
 func (*MemoryStatus) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_device_proto_rawDescGZIP(), []int{2}
+	return file_polyscan_v1_device_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *MemoryStatus) GetReservedBytes() uint64 {
@@ -373,7 +516,7 @@ type ClassStatus struct {
 
 func (x *ClassStatus) Reset() {
 	*x = ClassStatus{}
-	mi := &file_polyscan_v1_device_proto_msgTypes[3]
+	mi := &file_polyscan_v1_device_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -385,7 +528,7 @@ func (x *ClassStatus) String() string {
 func (*ClassStatus) ProtoMessage() {}
 
 func (x *ClassStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_device_proto_msgTypes[3]
+	mi := &file_polyscan_v1_device_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -398,7 +541,7 @@ func (x *ClassStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClassStatus.ProtoReflect.Descriptor instead.
 func (*ClassStatus) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_device_proto_rawDescGZIP(), []int{3}
+	return file_polyscan_v1_device_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *ClassStatus) GetName() string {
@@ -482,7 +625,7 @@ type ResidentStatus struct {
 
 func (x *ResidentStatus) Reset() {
 	*x = ResidentStatus{}
-	mi := &file_polyscan_v1_device_proto_msgTypes[4]
+	mi := &file_polyscan_v1_device_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -494,7 +637,7 @@ func (x *ResidentStatus) String() string {
 func (*ResidentStatus) ProtoMessage() {}
 
 func (x *ResidentStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_device_proto_msgTypes[4]
+	mi := &file_polyscan_v1_device_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -507,7 +650,7 @@ func (x *ResidentStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResidentStatus.ProtoReflect.Descriptor instead.
 func (*ResidentStatus) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_device_proto_rawDescGZIP(), []int{4}
+	return file_polyscan_v1_device_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ResidentStatus) GetFrames() uint64 {
@@ -566,7 +709,7 @@ type ServerLimits struct {
 
 func (x *ServerLimits) Reset() {
 	*x = ServerLimits{}
-	mi := &file_polyscan_v1_device_proto_msgTypes[5]
+	mi := &file_polyscan_v1_device_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -578,7 +721,7 @@ func (x *ServerLimits) String() string {
 func (*ServerLimits) ProtoMessage() {}
 
 func (x *ServerLimits) ProtoReflect() protoreflect.Message {
-	mi := &file_polyscan_v1_device_proto_msgTypes[5]
+	mi := &file_polyscan_v1_device_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -591,7 +734,7 @@ func (x *ServerLimits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ServerLimits.ProtoReflect.Descriptor instead.
 func (*ServerLimits) Descriptor() ([]byte, []int) {
-	return file_polyscan_v1_device_proto_rawDescGZIP(), []int{5}
+	return file_polyscan_v1_device_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ServerLimits) GetMaxMessageBytes() uint64 {
@@ -634,7 +777,7 @@ var File_polyscan_v1_device_proto protoreflect.FileDescriptor
 const file_polyscan_v1_device_proto_rawDesc = "" +
 	"\n" +
 	"\x18polyscan/v1/device.proto\x12\vpolyscan.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x12\n" +
-	"\x10GetDeviceRequest\"\xb7\x04\n" +
+	"\x10GetDeviceRequest\"\x80\x05\n" +
 	"\x11GetDeviceResponse\x12\x18\n" +
 	"\abackend\x18\x01 \x01(\tR\abackend\x12\x1f\n" +
 	"\vdevice_name\x18\x02 \x01(\tR\n" +
@@ -654,7 +797,18 @@ const file_polyscan_v1_device_proto_rawDesc = "" +
 	" \x01(\v2\x19.polyscan.v1.ServerLimitsR\x06limits\x126\n" +
 	"\tscheduler\x18\v \x03(\v2\x18.polyscan.v1.ClassStatusR\tscheduler\x12D\n" +
 	"\x0fresident_frames\x18\f \x01(\v2\x1b.polyscan.v1.ResidentStatusR\x0eresidentFrames\x12#\n" +
-	"\rdevice_losses\x18\r \x01(\x04R\fdeviceLosses\"\xbf\x04\n" +
+	"\rdevice_losses\x18\r \x01(\x04R\fdeviceLosses\x12\x12\n" +
+	"\x04role\x18\x0e \x01(\tR\x04role\x123\n" +
+	"\atenants\x18\x0f \x03(\v2\x19.polyscan.v1.TenantStatusR\atenants\"T\n" +
+	"\fTenantStatus\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x120\n" +
+	"\x06quotas\x18\x02 \x03(\v2\x18.polyscan.v1.QuotaStatusR\x06quotas\"|\n" +
+	"\vQuotaStatus\x12\x1a\n" +
+	"\bresource\x18\x01 \x01(\tR\bresource\x12\x12\n" +
+	"\x04used\x18\x02 \x01(\x04R\x04used\x12\x19\n" +
+	"\x05limit\x18\x03 \x01(\x04H\x00R\x05limit\x88\x01\x01\x12\x18\n" +
+	"\arefused\x18\x04 \x01(\x04R\arefusedB\b\n" +
+	"\x06_limit\"\xbf\x04\n" +
 	"\fMemoryStatus\x12%\n" +
 	"\x0ereserved_bytes\x18\x01 \x01(\x04R\rreservedBytes\x12\x1d\n" +
 	"\n" +
@@ -717,35 +871,39 @@ func file_polyscan_v1_device_proto_rawDescGZIP() []byte {
 	return file_polyscan_v1_device_proto_rawDescData
 }
 
-var file_polyscan_v1_device_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
+var file_polyscan_v1_device_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
 var file_polyscan_v1_device_proto_goTypes = []any{
 	(*GetDeviceRequest)(nil),      // 0: polyscan.v1.GetDeviceRequest
 	(*GetDeviceResponse)(nil),     // 1: polyscan.v1.GetDeviceResponse
-	(*MemoryStatus)(nil),          // 2: polyscan.v1.MemoryStatus
-	(*ClassStatus)(nil),           // 3: polyscan.v1.ClassStatus
-	(*ResidentStatus)(nil),        // 4: polyscan.v1.ResidentStatus
-	(*ServerLimits)(nil),          // 5: polyscan.v1.ServerLimits
-	nil,                           // 6: polyscan.v1.MemoryStatus.UsedBytesByLabelEntry
-	nil,                           // 7: polyscan.v1.ResidentStatus.GoneEntry
-	(*timestamppb.Timestamp)(nil), // 8: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 9: google.protobuf.Duration
+	(*TenantStatus)(nil),          // 2: polyscan.v1.TenantStatus
+	(*QuotaStatus)(nil),           // 3: polyscan.v1.QuotaStatus
+	(*MemoryStatus)(nil),          // 4: polyscan.v1.MemoryStatus
+	(*ClassStatus)(nil),           // 5: polyscan.v1.ClassStatus
+	(*ResidentStatus)(nil),        // 6: polyscan.v1.ResidentStatus
+	(*ServerLimits)(nil),          // 7: polyscan.v1.ServerLimits
+	nil,                           // 8: polyscan.v1.MemoryStatus.UsedBytesByLabelEntry
+	nil,                           // 9: polyscan.v1.ResidentStatus.GoneEntry
+	(*timestamppb.Timestamp)(nil), // 10: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 11: google.protobuf.Duration
 }
 var file_polyscan_v1_device_proto_depIdxs = []int32{
-	2, // 0: polyscan.v1.GetDeviceResponse.memory:type_name -> polyscan.v1.MemoryStatus
-	8, // 1: polyscan.v1.GetDeviceResponse.started_at:type_name -> google.protobuf.Timestamp
-	5, // 2: polyscan.v1.GetDeviceResponse.limits:type_name -> polyscan.v1.ServerLimits
-	3, // 3: polyscan.v1.GetDeviceResponse.scheduler:type_name -> polyscan.v1.ClassStatus
-	4, // 4: polyscan.v1.GetDeviceResponse.resident_frames:type_name -> polyscan.v1.ResidentStatus
-	6, // 5: polyscan.v1.MemoryStatus.used_bytes_by_label:type_name -> polyscan.v1.MemoryStatus.UsedBytesByLabelEntry
-	9, // 6: polyscan.v1.ClassStatus.waited:type_name -> google.protobuf.Duration
-	7, // 7: polyscan.v1.ResidentStatus.gone:type_name -> polyscan.v1.ResidentStatus.GoneEntry
-	0, // 8: polyscan.v1.DeviceService.GetDevice:input_type -> polyscan.v1.GetDeviceRequest
-	1, // 9: polyscan.v1.DeviceService.GetDevice:output_type -> polyscan.v1.GetDeviceResponse
-	9, // [9:10] is the sub-list for method output_type
-	8, // [8:9] is the sub-list for method input_type
-	8, // [8:8] is the sub-list for extension type_name
-	8, // [8:8] is the sub-list for extension extendee
-	0, // [0:8] is the sub-list for field type_name
+	4,  // 0: polyscan.v1.GetDeviceResponse.memory:type_name -> polyscan.v1.MemoryStatus
+	10, // 1: polyscan.v1.GetDeviceResponse.started_at:type_name -> google.protobuf.Timestamp
+	7,  // 2: polyscan.v1.GetDeviceResponse.limits:type_name -> polyscan.v1.ServerLimits
+	5,  // 3: polyscan.v1.GetDeviceResponse.scheduler:type_name -> polyscan.v1.ClassStatus
+	6,  // 4: polyscan.v1.GetDeviceResponse.resident_frames:type_name -> polyscan.v1.ResidentStatus
+	2,  // 5: polyscan.v1.GetDeviceResponse.tenants:type_name -> polyscan.v1.TenantStatus
+	3,  // 6: polyscan.v1.TenantStatus.quotas:type_name -> polyscan.v1.QuotaStatus
+	8,  // 7: polyscan.v1.MemoryStatus.used_bytes_by_label:type_name -> polyscan.v1.MemoryStatus.UsedBytesByLabelEntry
+	11, // 8: polyscan.v1.ClassStatus.waited:type_name -> google.protobuf.Duration
+	9,  // 9: polyscan.v1.ResidentStatus.gone:type_name -> polyscan.v1.ResidentStatus.GoneEntry
+	0,  // 10: polyscan.v1.DeviceService.GetDevice:input_type -> polyscan.v1.GetDeviceRequest
+	1,  // 11: polyscan.v1.DeviceService.GetDevice:output_type -> polyscan.v1.GetDeviceResponse
+	11, // [11:12] is the sub-list for method output_type
+	10, // [10:11] is the sub-list for method input_type
+	10, // [10:10] is the sub-list for extension type_name
+	10, // [10:10] is the sub-list for extension extendee
+	0,  // [0:10] is the sub-list for field type_name
 }
 
 func init() { file_polyscan_v1_device_proto_init() }
@@ -753,13 +911,14 @@ func file_polyscan_v1_device_proto_init() {
 	if File_polyscan_v1_device_proto != nil {
 		return
 	}
+	file_polyscan_v1_device_proto_msgTypes[3].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_polyscan_v1_device_proto_rawDesc), len(file_polyscan_v1_device_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   8,
+			NumMessages:   10,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -93,6 +93,67 @@ func (DiffusionMethod) EnumDescriptor() ([]byte, []int) {
 	return file_polyscan_v1_diffusion_proto_rawDescGZIP(), []int{0}
 }
 
+// DiffusionStop is why a solver has stopped.
+type DiffusionStop int32
+
+const (
+	// It has not: the picture is one on the way.
+	DiffusionStop_DIFFUSION_STOP_UNSPECIFIED DiffusionStop = 0
+	// The estimated error is at most the tolerance.
+	DiffusionStop_DIFFUSION_STOP_TOLERANCE DiffusionStop = 1
+	// The global difference falls by no more than the threshold.
+	DiffusionStop_DIFFUSION_STOP_THRESHOLD DiffusionStop = 2
+	// All the cycles allowed were made.
+	DiffusionStop_DIFFUSION_STOP_MAX_CYCLES DiffusionStop = 3
+	// Nothing changes any more, for rounding.
+	DiffusionStop_DIFFUSION_STOP_ROUNDING DiffusionStop = 4
+)
+
+// Enum value maps for DiffusionStop.
+var (
+	DiffusionStop_name = map[int32]string{
+		0: "DIFFUSION_STOP_UNSPECIFIED",
+		1: "DIFFUSION_STOP_TOLERANCE",
+		2: "DIFFUSION_STOP_THRESHOLD",
+		3: "DIFFUSION_STOP_MAX_CYCLES",
+		4: "DIFFUSION_STOP_ROUNDING",
+	}
+	DiffusionStop_value = map[string]int32{
+		"DIFFUSION_STOP_UNSPECIFIED": 0,
+		"DIFFUSION_STOP_TOLERANCE":   1,
+		"DIFFUSION_STOP_THRESHOLD":   2,
+		"DIFFUSION_STOP_MAX_CYCLES":  3,
+		"DIFFUSION_STOP_ROUNDING":    4,
+	}
+)
+
+func (x DiffusionStop) Enum() *DiffusionStop {
+	p := new(DiffusionStop)
+	*p = x
+	return p
+}
+
+func (x DiffusionStop) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (DiffusionStop) Descriptor() protoreflect.EnumDescriptor {
+	return file_polyscan_v1_diffusion_proto_enumTypes[1].Descriptor()
+}
+
+func (DiffusionStop) Type() protoreflect.EnumType {
+	return &file_polyscan_v1_diffusion_proto_enumTypes[1]
+}
+
+func (x DiffusionStop) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use DiffusionStop.Descriptor instead.
+func (DiffusionStop) EnumDescriptor() ([]byte, []int) {
+	return file_polyscan_v1_diffusion_proto_rawDescGZIP(), []int{1}
+}
+
 // DiffusionOptions say how exactly to solve.
 type DiffusionOptions struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -101,8 +162,15 @@ type DiffusionOptions struct {
 	// nothing any more.
 	Tolerance float32 `protobuf:"fixed32,1,opt,name=tolerance,proto3" json:"tolerance,omitempty"`
 	// Stop after so many cycles, whatever the error. 0 means 500.
-	MaxCycles     uint32          `protobuf:"varint,2,opt,name=max_cycles,json=maxCycles,proto3" json:"max_cycles,omitempty"`
-	Method        DiffusionMethod `protobuf:"varint,3,opt,name=method,proto3,enum=polyscan.v1.DiffusionMethod" json:"method,omitempty"`
+	MaxCycles uint32          `protobuf:"varint,2,opt,name=max_cycles,json=maxCycles,proto3" json:"max_cycles,omitempty"`
+	Method    DiffusionMethod `protobuf:"varint,3,opt,name=method,proto3,enum=polyscan.v1.DiffusionMethod" json:"method,omitempty"`
+	// Stop as Warren's library does, and not by the error: an image, and each smaller one of a pyramid, is done when the global difference, which
+	// is the sum over all pixels and channels of what a sweep changes, falls by no more than this from one sweep to the next, in levels of 8
+	// bits. 0 means what his table 6.1 has for the method: NAIVE 0.2, PYRAMID_CAUTIOUS 1, PYRAMID_GREEDY 50; others have none, and are refused.
+	// Nothing is known of the error then, which is far larger than the tolerance where ways between given pixels are long.
+	Threshold *float32 `protobuf:"fixed32,4,opt,name=threshold,proto3,oneof" json:"threshold,omitempty"`
+	// With a threshold: measure the error all the same, by a solution by MULTIGRID that is computed besides.
+	MeasureError  bool `protobuf:"varint,5,opt,name=measure_error,json=measureError,proto3" json:"measure_error,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -156,6 +224,20 @@ func (x *DiffusionOptions) GetMethod() DiffusionMethod {
 		return x.Method
 	}
 	return DiffusionMethod_DIFFUSION_METHOD_UNSPECIFIED
+}
+
+func (x *DiffusionOptions) GetThreshold() float32 {
+	if x != nil && x.Threshold != nil {
+		return *x.Threshold
+	}
+	return 0
+}
+
+func (x *DiffusionOptions) GetMeasureError() bool {
+	if x != nil {
+		return x.MeasureError
+	}
+	return false
 }
 
 // ColorStop is the colour of a curve's side at a place along it. Between stops colours are interpolated, before the first and behind
@@ -629,7 +711,7 @@ type SolveResponse struct {
 	Decode  *durationpb.Duration `protobuf:"bytes,2,opt,name=decode,proto3" json:"decode,omitempty"`
 	Queue   *durationpb.Duration `protobuf:"bytes,3,opt,name=queue,proto3" json:"queue,omitempty"`
 	Compute *durationpb.Duration `protobuf:"bytes,4,opt,name=compute,proto3" json:"compute,omitempty"`
-	// Cycles of the solver, and whether the estimate came down to the tolerance. With a slow method that is looked at after some cycles only: of a
+	// Cycles of the solver, and whether the estimate came down to the tolerance, or the global difference to the threshold. With a slow method that is looked at after some cycles only: of a
 	// picture on the way the estimate may be less before.
 	Cycles    uint32 `protobuf:"varint,5,opt,name=cycles,proto3" json:"cycles,omitempty"`
 	Converged bool   `protobuf:"varint,6,opt,name=converged,proto3" json:"converged,omitempty"`
@@ -642,7 +724,12 @@ type SolveResponse struct {
 	// Pixels that no open way connects with one that is given: they have the mean colour of all that are.
 	VoidPixels uint64 `protobuf:"varint,10,opt,name=void_pixels,json=voidPixels,proto3" json:"void_pixels,omitempty"`
 	// The solver needed no new set-up: it had one for constraints in the same places, whatever their colours.
-	SetupKept bool `protobuf:"varint,11,opt,name=setup_kept,json=setupKept,proto3" json:"setup_kept,omitempty"`
+	SetupKept bool          `protobuf:"varint,11,opt,name=setup_kept,json=setupKept,proto3" json:"setup_kept,omitempty"`
+	Stopped   DiffusionStop `protobuf:"varint,12,opt,name=stopped,proto3,enum=polyscan.v1.DiffusionStop" json:"stopped,omitempty"`
+	// Nothing is known of the error, and estimate is 0: with a threshold, unless it was to be measured and MULTIGRID can solve the same.
+	ErrorUnknown bool `protobuf:"varint,13,opt,name=error_unknown,json=errorUnknown,proto3" json:"error_unknown,omitempty"`
+	// With a threshold: the global difference, in levels of 8 bits.
+	GlobalDifference float64 `protobuf:"fixed64,14,opt,name=global_difference,json=globalDifference,proto3" json:"global_difference,omitempty"`
 	// The picture in RGB8, with frame_id and layout.
 	Picture       *Frame `protobuf:"bytes,15,opt,name=picture,proto3" json:"picture,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -754,6 +841,27 @@ func (x *SolveResponse) GetSetupKept() bool {
 		return x.SetupKept
 	}
 	return false
+}
+
+func (x *SolveResponse) GetStopped() DiffusionStop {
+	if x != nil {
+		return x.Stopped
+	}
+	return DiffusionStop_DIFFUSION_STOP_UNSPECIFIED
+}
+
+func (x *SolveResponse) GetErrorUnknown() bool {
+	if x != nil {
+		return x.ErrorUnknown
+	}
+	return false
+}
+
+func (x *SolveResponse) GetGlobalDifference() float64 {
+	if x != nil {
+		return x.GlobalDifference
+	}
+	return 0
 }
 
 func (x *SolveResponse) GetPicture() *Frame {
@@ -1651,9 +1759,12 @@ type FillReport struct {
 	// Pixels that were replaced.
 	FilledPixels uint64 `protobuf:"varint,9,opt,name=filled_pixels,json=filledPixels,proto3" json:"filled_pixels,omitempty"`
 	// As in SolveResponse.
-	SetupKept     bool `protobuf:"varint,10,opt,name=setup_kept,json=setupKept,proto3" json:"setup_kept,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	SetupKept        bool          `protobuf:"varint,10,opt,name=setup_kept,json=setupKept,proto3" json:"setup_kept,omitempty"`
+	Stopped          DiffusionStop `protobuf:"varint,11,opt,name=stopped,proto3,enum=polyscan.v1.DiffusionStop" json:"stopped,omitempty"`
+	ErrorUnknown     bool          `protobuf:"varint,12,opt,name=error_unknown,json=errorUnknown,proto3" json:"error_unknown,omitempty"`
+	GlobalDifference float64       `protobuf:"fixed64,13,opt,name=global_difference,json=globalDifference,proto3" json:"global_difference,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *FillReport) Reset() {
@@ -1754,6 +1865,27 @@ func (x *FillReport) GetSetupKept() bool {
 		return x.SetupKept
 	}
 	return false
+}
+
+func (x *FillReport) GetStopped() DiffusionStop {
+	if x != nil {
+		return x.Stopped
+	}
+	return DiffusionStop_DIFFUSION_STOP_UNSPECIFIED
+}
+
+func (x *FillReport) GetErrorUnknown() bool {
+	if x != nil {
+		return x.ErrorUnknown
+	}
+	return false
+}
+
+func (x *FillReport) GetGlobalDifference() float64 {
+	if x != nil {
+		return x.GlobalDifference
+	}
+	return 0
 }
 
 // FillHolesRequest is a frame with holes.
@@ -2199,14 +2331,19 @@ var File_polyscan_v1_diffusion_proto protoreflect.FileDescriptor
 
 const file_polyscan_v1_diffusion_proto_rawDesc = "" +
 	"\n" +
-	"\x1bpolyscan/v1/diffusion.proto\x12\vpolyscan.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x17google/rpc/status.proto\x1a\x17polyscan/v1/frame.proto\x1a\x1cpolyscan/v1/inspection.proto\x1a\x18polyscan/v1/recipe.proto\x1a\x18polyscan/v1/region.proto\x1a\x1apolyscan/v1/resident.proto\"\xab\x01\n" +
+	"\x1bpolyscan/v1/diffusion.proto\x12\vpolyscan.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x17google/rpc/status.proto\x1a\x17polyscan/v1/frame.proto\x1a\x1cpolyscan/v1/inspection.proto\x1a\x18polyscan/v1/recipe.proto\x1a\x18polyscan/v1/region.proto\x1a\x1apolyscan/v1/resident.proto\"\x8f\x02\n" +
 	"\x10DiffusionOptions\x12-\n" +
 	"\ttolerance\x18\x01 \x01(\x02B\x0f\xbaH\f\n" +
 	"\n" +
 	"\x1d\x00\x00\x7fC-\x00\x00\x00\x00R\ttolerance\x12(\n" +
 	"\n" +
 	"max_cycles\x18\x02 \x01(\rB\t\xbaH\x06*\x04\x18\xa0\x8d\x06R\tmaxCycles\x12>\n" +
-	"\x06method\x18\x03 \x01(\x0e2\x1c.polyscan.v1.DiffusionMethodB\b\xbaH\x05\x82\x01\x02\x10\x01R\x06method\"W\n" +
+	"\x06method\x18\x03 \x01(\x0e2\x1c.polyscan.v1.DiffusionMethodB\b\xbaH\x05\x82\x01\x02\x10\x01R\x06method\x12/\n" +
+	"\tthreshold\x18\x04 \x01(\x02B\f\xbaH\t\n" +
+	"\a@\x01-\x00\x00\x00\x00H\x00R\tthreshold\x88\x01\x01\x12#\n" +
+	"\rmeasure_error\x18\x05 \x01(\bR\fmeasureErrorB\f\n" +
+	"\n" +
+	"_threshold\"W\n" +
 	"\tColorStop\x12\x0e\n" +
 	"\x02at\x18\x01 \x01(\x01R\x02at\x12\x10\n" +
 	"\x03red\x18\x02 \x01(\x02R\x03red\x12\x14\n" +
@@ -2241,7 +2378,7 @@ const file_polyscan_v1_diffusion_proto_rawDesc = "" +
 	"\bencoding\x18\x03 \x01(\x0e2\x15.polyscan.v1.EncodingB\f\xbaH\t\x82\x01\x06\x18\x00\x18\x01\x18\x03R\bencoding\x12.\n" +
 	"\adrawing\x18\x04 \x01(\v2\x14.polyscan.v1.DrawingR\adrawing\x12\x14\n" +
 	"\x05edges\x18\x05 \x01(\fR\x05edges\x12(\n" +
-	"\x05frame\x18\x0f \x01(\v2\x12.polyscan.v1.FrameR\x05frame\"\xc1\x03\n" +
+	"\x05frame\x18\x0f \x01(\v2\x12.polyscan.v1.FrameR\x05frame\"\xc9\x04\n" +
 	"\rSolveResponse\x12\x18\n" +
 	"\abackend\x18\x01 \x01(\tR\abackend\x121\n" +
 	"\x06decode\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x06decode\x12/\n" +
@@ -2256,7 +2393,10 @@ const file_polyscan_v1_diffusion_proto_rawDesc = "" +
 	" \x01(\x04R\n" +
 	"voidPixels\x12\x1d\n" +
 	"\n" +
-	"setup_kept\x18\v \x01(\bR\tsetupKept\x12,\n" +
+	"setup_kept\x18\v \x01(\bR\tsetupKept\x124\n" +
+	"\astopped\x18\f \x01(\x0e2\x1a.polyscan.v1.DiffusionStopR\astopped\x12#\n" +
+	"\rerror_unknown\x18\r \x01(\bR\ferrorUnknown\x12+\n" +
+	"\x11global_difference\x18\x0e \x01(\x01R\x10globalDifference\x12,\n" +
 	"\apicture\x18\x0f \x01(\v2\x12.polyscan.v1.FrameR\apicture\"X\n" +
 	"\x19SolveProgressivelyRequest\x12;\n" +
 	"\arequest\x18\x01 \x01(\v2\x19.polyscan.v1.SolveRequestB\x06\xbaH\x03\xc8\x01\x01R\arequest\"d\n" +
@@ -2313,7 +2453,7 @@ const file_polyscan_v1_diffusion_proto_rawDesc = "" +
 	"\bencoding\x18\x01 \x01(\x0e2\x15.polyscan.v1.EncodingB\f\xbaH\t\x82\x01\x06\x18\x00\x18\x01\x18\x03R\bencoding\x12\x12\n" +
 	"\x04keep\x18\x02 \x01(\bR\x04keep\x12<\n" +
 	"\fidle_timeout\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\vidleTimeout\x12\x12\n" +
-	"\x04omit\x18\x04 \x01(\bR\x04omit\"\xf1\x02\n" +
+	"\x04omit\x18\x04 \x01(\bR\x04omit\"\xf9\x03\n" +
 	"\n" +
 	"FillReport\x12\x18\n" +
 	"\abackend\x18\x01 \x01(\tR\abackend\x121\n" +
@@ -2327,7 +2467,10 @@ const file_polyscan_v1_diffusion_proto_rawDesc = "" +
 	"\rfilled_pixels\x18\t \x01(\x04R\ffilledPixels\x12\x1d\n" +
 	"\n" +
 	"setup_kept\x18\n" +
-	" \x01(\bR\tsetupKept\"\xc0\x03\n" +
+	" \x01(\bR\tsetupKept\x124\n" +
+	"\astopped\x18\v \x01(\x0e2\x1a.polyscan.v1.DiffusionStopR\astopped\x12#\n" +
+	"\rerror_unknown\x18\f \x01(\bR\ferrorUnknown\x12+\n" +
+	"\x11global_difference\x18\r \x01(\x01R\x10globalDifference\"\xc0\x03\n" +
 	"\x10FillHolesRequest\x12?\n" +
 	"\n" +
 	"work_class\x18\x01 \x01(\x0e2\x16.polyscan.v1.WorkClassB\b\xbaH\x05\x82\x01\x02\x10\x01R\tworkClass\x127\n" +
@@ -2376,7 +2519,13 @@ const file_polyscan_v1_diffusion_proto_rawDesc = "" +
 	"\x16DIFFUSION_METHOD_NAIVE\x10\x02\x12%\n" +
 	"!DIFFUSION_METHOD_PYRAMID_CAUTIOUS\x10\x03\x12#\n" +
 	"\x1fDIFFUSION_METHOD_PYRAMID_GREEDY\x10\x04\x12%\n" +
-	"!DIFFUSION_METHOD_VARIABLE_STENCIL\x10\x052\x97\x03\n" +
+	"!DIFFUSION_METHOD_VARIABLE_STENCIL\x10\x05*\xa7\x01\n" +
+	"\rDiffusionStop\x12\x1e\n" +
+	"\x1aDIFFUSION_STOP_UNSPECIFIED\x10\x00\x12\x1c\n" +
+	"\x18DIFFUSION_STOP_TOLERANCE\x10\x01\x12\x1c\n" +
+	"\x18DIFFUSION_STOP_THRESHOLD\x10\x02\x12\x1d\n" +
+	"\x19DIFFUSION_STOP_MAX_CYCLES\x10\x03\x12\x1b\n" +
+	"\x17DIFFUSION_STOP_ROUNDING\x10\x042\x97\x03\n" +
 	"\x10DiffusionService\x12>\n" +
 	"\x05Solve\x12\x19.polyscan.v1.SolveRequest\x1a\x1a.polyscan.v1.SolveResponse\x12g\n" +
 	"\x12SolveProgressively\x12&.polyscan.v1.SolveProgressivelyRequest\x1a'.polyscan.v1.SolveProgressivelyResponse0\x01\x12?\n" +
@@ -2397,121 +2546,124 @@ func file_polyscan_v1_diffusion_proto_rawDescGZIP() []byte {
 	return file_polyscan_v1_diffusion_proto_rawDescData
 }
 
-var file_polyscan_v1_diffusion_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
+var file_polyscan_v1_diffusion_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
 var file_polyscan_v1_diffusion_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
 var file_polyscan_v1_diffusion_proto_goTypes = []any{
 	(DiffusionMethod)(0),               // 0: polyscan.v1.DiffusionMethod
-	(*DiffusionOptions)(nil),           // 1: polyscan.v1.DiffusionOptions
-	(*ColorStop)(nil),                  // 2: polyscan.v1.ColorStop
-	(*BlurStop)(nil),                   // 3: polyscan.v1.BlurStop
-	(*Curve)(nil),                      // 4: polyscan.v1.Curve
-	(*GivenPixel)(nil),                 // 5: polyscan.v1.GivenPixel
-	(*Drawing)(nil),                    // 6: polyscan.v1.Drawing
-	(*SolveRequest)(nil),               // 7: polyscan.v1.SolveRequest
-	(*SolveResponse)(nil),              // 8: polyscan.v1.SolveResponse
-	(*SolveProgressivelyRequest)(nil),  // 9: polyscan.v1.SolveProgressivelyRequest
-	(*SolveProgressivelyResponse)(nil), // 10: polyscan.v1.SolveProgressivelyResponse
-	(*EditRequest)(nil),                // 11: polyscan.v1.EditRequest
-	(*MoveCurve)(nil),                  // 12: polyscan.v1.MoveCurve
-	(*RecolorCurve)(nil),               // 13: polyscan.v1.RecolorCurve
-	(*GivenPixels)(nil),                // 14: polyscan.v1.GivenPixels
-	(*PixelPlaces)(nil),                // 15: polyscan.v1.PixelPlaces
-	(*MovePixels)(nil),                 // 16: polyscan.v1.MovePixels
-	(*PutEdges)(nil),                   // 17: polyscan.v1.PutEdges
-	(*PixelEdges)(nil),                 // 18: polyscan.v1.PixelEdges
-	(*EditResponse)(nil),               // 19: polyscan.v1.EditResponse
-	(*PictureOutput)(nil),              // 20: polyscan.v1.PictureOutput
-	(*FillReport)(nil),                 // 21: polyscan.v1.FillReport
-	(*FillHolesRequest)(nil),           // 22: polyscan.v1.FillHolesRequest
-	(*FillHolesResponse)(nil),          // 23: polyscan.v1.FillHolesResponse
-	(*BackgroundRequest)(nil),          // 24: polyscan.v1.BackgroundRequest
-	(*BackgroundResponse)(nil),         // 25: polyscan.v1.BackgroundResponse
-	(WorkClass)(0),                     // 26: polyscan.v1.WorkClass
-	(Encoding)(0),                      // 27: polyscan.v1.Encoding
-	(*Frame)(nil),                      // 28: polyscan.v1.Frame
-	(*durationpb.Duration)(nil),        // 29: google.protobuf.Duration
-	(*status.Status)(nil),              // 30: google.rpc.Status
-	(*RegionSet)(nil),                  // 31: polyscan.v1.RegionSet
-	(*RecipeRef)(nil),                  // 32: polyscan.v1.RecipeRef
-	(MaskMethod)(0),                    // 33: polyscan.v1.MaskMethod
-	(*ResidentFrame)(nil),              // 34: polyscan.v1.ResidentFrame
+	(DiffusionStop)(0),                 // 1: polyscan.v1.DiffusionStop
+	(*DiffusionOptions)(nil),           // 2: polyscan.v1.DiffusionOptions
+	(*ColorStop)(nil),                  // 3: polyscan.v1.ColorStop
+	(*BlurStop)(nil),                   // 4: polyscan.v1.BlurStop
+	(*Curve)(nil),                      // 5: polyscan.v1.Curve
+	(*GivenPixel)(nil),                 // 6: polyscan.v1.GivenPixel
+	(*Drawing)(nil),                    // 7: polyscan.v1.Drawing
+	(*SolveRequest)(nil),               // 8: polyscan.v1.SolveRequest
+	(*SolveResponse)(nil),              // 9: polyscan.v1.SolveResponse
+	(*SolveProgressivelyRequest)(nil),  // 10: polyscan.v1.SolveProgressivelyRequest
+	(*SolveProgressivelyResponse)(nil), // 11: polyscan.v1.SolveProgressivelyResponse
+	(*EditRequest)(nil),                // 12: polyscan.v1.EditRequest
+	(*MoveCurve)(nil),                  // 13: polyscan.v1.MoveCurve
+	(*RecolorCurve)(nil),               // 14: polyscan.v1.RecolorCurve
+	(*GivenPixels)(nil),                // 15: polyscan.v1.GivenPixels
+	(*PixelPlaces)(nil),                // 16: polyscan.v1.PixelPlaces
+	(*MovePixels)(nil),                 // 17: polyscan.v1.MovePixels
+	(*PutEdges)(nil),                   // 18: polyscan.v1.PutEdges
+	(*PixelEdges)(nil),                 // 19: polyscan.v1.PixelEdges
+	(*EditResponse)(nil),               // 20: polyscan.v1.EditResponse
+	(*PictureOutput)(nil),              // 21: polyscan.v1.PictureOutput
+	(*FillReport)(nil),                 // 22: polyscan.v1.FillReport
+	(*FillHolesRequest)(nil),           // 23: polyscan.v1.FillHolesRequest
+	(*FillHolesResponse)(nil),          // 24: polyscan.v1.FillHolesResponse
+	(*BackgroundRequest)(nil),          // 25: polyscan.v1.BackgroundRequest
+	(*BackgroundResponse)(nil),         // 26: polyscan.v1.BackgroundResponse
+	(WorkClass)(0),                     // 27: polyscan.v1.WorkClass
+	(Encoding)(0),                      // 28: polyscan.v1.Encoding
+	(*Frame)(nil),                      // 29: polyscan.v1.Frame
+	(*durationpb.Duration)(nil),        // 30: google.protobuf.Duration
+	(*status.Status)(nil),              // 31: google.rpc.Status
+	(*RegionSet)(nil),                  // 32: polyscan.v1.RegionSet
+	(*RecipeRef)(nil),                  // 33: polyscan.v1.RecipeRef
+	(MaskMethod)(0),                    // 34: polyscan.v1.MaskMethod
+	(*ResidentFrame)(nil),              // 35: polyscan.v1.ResidentFrame
 }
 var file_polyscan_v1_diffusion_proto_depIdxs = []int32{
 	0,  // 0: polyscan.v1.DiffusionOptions.method:type_name -> polyscan.v1.DiffusionMethod
-	2,  // 1: polyscan.v1.Curve.left:type_name -> polyscan.v1.ColorStop
-	2,  // 2: polyscan.v1.Curve.right:type_name -> polyscan.v1.ColorStop
-	3,  // 3: polyscan.v1.Curve.blur:type_name -> polyscan.v1.BlurStop
-	4,  // 4: polyscan.v1.Drawing.curves:type_name -> polyscan.v1.Curve
-	5,  // 5: polyscan.v1.Drawing.pixels:type_name -> polyscan.v1.GivenPixel
-	26, // 6: polyscan.v1.SolveRequest.work_class:type_name -> polyscan.v1.WorkClass
-	1,  // 7: polyscan.v1.SolveRequest.options:type_name -> polyscan.v1.DiffusionOptions
-	27, // 8: polyscan.v1.SolveRequest.encoding:type_name -> polyscan.v1.Encoding
-	6,  // 9: polyscan.v1.SolveRequest.drawing:type_name -> polyscan.v1.Drawing
-	28, // 10: polyscan.v1.SolveRequest.frame:type_name -> polyscan.v1.Frame
-	29, // 11: polyscan.v1.SolveResponse.decode:type_name -> google.protobuf.Duration
-	29, // 12: polyscan.v1.SolveResponse.queue:type_name -> google.protobuf.Duration
-	29, // 13: polyscan.v1.SolveResponse.compute:type_name -> google.protobuf.Duration
-	28, // 14: polyscan.v1.SolveResponse.picture:type_name -> polyscan.v1.Frame
-	7,  // 15: polyscan.v1.SolveProgressivelyRequest.request:type_name -> polyscan.v1.SolveRequest
-	8,  // 16: polyscan.v1.SolveProgressivelyResponse.result:type_name -> polyscan.v1.SolveResponse
-	7,  // 17: polyscan.v1.EditRequest.open:type_name -> polyscan.v1.SolveRequest
-	4,  // 18: polyscan.v1.EditRequest.put_curve:type_name -> polyscan.v1.Curve
-	12, // 19: polyscan.v1.EditRequest.move_curve:type_name -> polyscan.v1.MoveCurve
-	13, // 20: polyscan.v1.EditRequest.recolor_curve:type_name -> polyscan.v1.RecolorCurve
-	14, // 21: polyscan.v1.EditRequest.put_pixels:type_name -> polyscan.v1.GivenPixels
-	15, // 22: polyscan.v1.EditRequest.remove_pixels:type_name -> polyscan.v1.PixelPlaces
-	16, // 23: polyscan.v1.EditRequest.move_pixels:type_name -> polyscan.v1.MovePixels
-	17, // 24: polyscan.v1.EditRequest.put_edges:type_name -> polyscan.v1.PutEdges
-	2,  // 25: polyscan.v1.RecolorCurve.left:type_name -> polyscan.v1.ColorStop
-	2,  // 26: polyscan.v1.RecolorCurve.right:type_name -> polyscan.v1.ColorStop
-	3,  // 27: polyscan.v1.RecolorCurve.blur:type_name -> polyscan.v1.BlurStop
-	5,  // 28: polyscan.v1.GivenPixels.pixels:type_name -> polyscan.v1.GivenPixel
-	18, // 29: polyscan.v1.PutEdges.pixels:type_name -> polyscan.v1.PixelEdges
-	8,  // 30: polyscan.v1.EditResponse.result:type_name -> polyscan.v1.SolveResponse
-	30, // 31: polyscan.v1.EditResponse.error:type_name -> google.rpc.Status
-	27, // 32: polyscan.v1.PictureOutput.encoding:type_name -> polyscan.v1.Encoding
-	29, // 33: polyscan.v1.PictureOutput.idle_timeout:type_name -> google.protobuf.Duration
-	29, // 34: polyscan.v1.FillReport.decode:type_name -> google.protobuf.Duration
-	29, // 35: polyscan.v1.FillReport.queue:type_name -> google.protobuf.Duration
-	29, // 36: polyscan.v1.FillReport.compute:type_name -> google.protobuf.Duration
-	26, // 37: polyscan.v1.FillHolesRequest.work_class:type_name -> polyscan.v1.WorkClass
-	1,  // 38: polyscan.v1.FillHolesRequest.options:type_name -> polyscan.v1.DiffusionOptions
-	31, // 39: polyscan.v1.FillHolesRequest.region_set:type_name -> polyscan.v1.RegionSet
-	32, // 40: polyscan.v1.FillHolesRequest.recipe:type_name -> polyscan.v1.RecipeRef
-	33, // 41: polyscan.v1.FillHolesRequest.mask_method:type_name -> polyscan.v1.MaskMethod
-	20, // 42: polyscan.v1.FillHolesRequest.output:type_name -> polyscan.v1.PictureOutput
-	28, // 43: polyscan.v1.FillHolesRequest.frame:type_name -> polyscan.v1.Frame
-	21, // 44: polyscan.v1.FillHolesResponse.report:type_name -> polyscan.v1.FillReport
-	34, // 45: polyscan.v1.FillHolesResponse.kept:type_name -> polyscan.v1.ResidentFrame
-	28, // 46: polyscan.v1.FillHolesResponse.picture:type_name -> polyscan.v1.Frame
-	26, // 47: polyscan.v1.BackgroundRequest.work_class:type_name -> polyscan.v1.WorkClass
-	1,  // 48: polyscan.v1.BackgroundRequest.options:type_name -> polyscan.v1.DiffusionOptions
-	31, // 49: polyscan.v1.BackgroundRequest.region_set:type_name -> polyscan.v1.RegionSet
-	32, // 50: polyscan.v1.BackgroundRequest.recipe:type_name -> polyscan.v1.RecipeRef
-	33, // 51: polyscan.v1.BackgroundRequest.mask_method:type_name -> polyscan.v1.MaskMethod
-	20, // 52: polyscan.v1.BackgroundRequest.background:type_name -> polyscan.v1.PictureOutput
-	20, // 53: polyscan.v1.BackgroundRequest.residual:type_name -> polyscan.v1.PictureOutput
-	28, // 54: polyscan.v1.BackgroundRequest.frame:type_name -> polyscan.v1.Frame
-	21, // 55: polyscan.v1.BackgroundResponse.report:type_name -> polyscan.v1.FillReport
-	34, // 56: polyscan.v1.BackgroundResponse.kept_background:type_name -> polyscan.v1.ResidentFrame
-	34, // 57: polyscan.v1.BackgroundResponse.kept_residual:type_name -> polyscan.v1.ResidentFrame
-	28, // 58: polyscan.v1.BackgroundResponse.background:type_name -> polyscan.v1.Frame
-	28, // 59: polyscan.v1.BackgroundResponse.residual:type_name -> polyscan.v1.Frame
-	7,  // 60: polyscan.v1.DiffusionService.Solve:input_type -> polyscan.v1.SolveRequest
-	9,  // 61: polyscan.v1.DiffusionService.SolveProgressively:input_type -> polyscan.v1.SolveProgressivelyRequest
-	11, // 62: polyscan.v1.DiffusionService.Edit:input_type -> polyscan.v1.EditRequest
-	22, // 63: polyscan.v1.DiffusionService.FillHoles:input_type -> polyscan.v1.FillHolesRequest
-	24, // 64: polyscan.v1.DiffusionService.Background:input_type -> polyscan.v1.BackgroundRequest
-	8,  // 65: polyscan.v1.DiffusionService.Solve:output_type -> polyscan.v1.SolveResponse
-	10, // 66: polyscan.v1.DiffusionService.SolveProgressively:output_type -> polyscan.v1.SolveProgressivelyResponse
-	19, // 67: polyscan.v1.DiffusionService.Edit:output_type -> polyscan.v1.EditResponse
-	23, // 68: polyscan.v1.DiffusionService.FillHoles:output_type -> polyscan.v1.FillHolesResponse
-	25, // 69: polyscan.v1.DiffusionService.Background:output_type -> polyscan.v1.BackgroundResponse
-	65, // [65:70] is the sub-list for method output_type
-	60, // [60:65] is the sub-list for method input_type
-	60, // [60:60] is the sub-list for extension type_name
-	60, // [60:60] is the sub-list for extension extendee
-	0,  // [0:60] is the sub-list for field type_name
+	3,  // 1: polyscan.v1.Curve.left:type_name -> polyscan.v1.ColorStop
+	3,  // 2: polyscan.v1.Curve.right:type_name -> polyscan.v1.ColorStop
+	4,  // 3: polyscan.v1.Curve.blur:type_name -> polyscan.v1.BlurStop
+	5,  // 4: polyscan.v1.Drawing.curves:type_name -> polyscan.v1.Curve
+	6,  // 5: polyscan.v1.Drawing.pixels:type_name -> polyscan.v1.GivenPixel
+	27, // 6: polyscan.v1.SolveRequest.work_class:type_name -> polyscan.v1.WorkClass
+	2,  // 7: polyscan.v1.SolveRequest.options:type_name -> polyscan.v1.DiffusionOptions
+	28, // 8: polyscan.v1.SolveRequest.encoding:type_name -> polyscan.v1.Encoding
+	7,  // 9: polyscan.v1.SolveRequest.drawing:type_name -> polyscan.v1.Drawing
+	29, // 10: polyscan.v1.SolveRequest.frame:type_name -> polyscan.v1.Frame
+	30, // 11: polyscan.v1.SolveResponse.decode:type_name -> google.protobuf.Duration
+	30, // 12: polyscan.v1.SolveResponse.queue:type_name -> google.protobuf.Duration
+	30, // 13: polyscan.v1.SolveResponse.compute:type_name -> google.protobuf.Duration
+	1,  // 14: polyscan.v1.SolveResponse.stopped:type_name -> polyscan.v1.DiffusionStop
+	29, // 15: polyscan.v1.SolveResponse.picture:type_name -> polyscan.v1.Frame
+	8,  // 16: polyscan.v1.SolveProgressivelyRequest.request:type_name -> polyscan.v1.SolveRequest
+	9,  // 17: polyscan.v1.SolveProgressivelyResponse.result:type_name -> polyscan.v1.SolveResponse
+	8,  // 18: polyscan.v1.EditRequest.open:type_name -> polyscan.v1.SolveRequest
+	5,  // 19: polyscan.v1.EditRequest.put_curve:type_name -> polyscan.v1.Curve
+	13, // 20: polyscan.v1.EditRequest.move_curve:type_name -> polyscan.v1.MoveCurve
+	14, // 21: polyscan.v1.EditRequest.recolor_curve:type_name -> polyscan.v1.RecolorCurve
+	15, // 22: polyscan.v1.EditRequest.put_pixels:type_name -> polyscan.v1.GivenPixels
+	16, // 23: polyscan.v1.EditRequest.remove_pixels:type_name -> polyscan.v1.PixelPlaces
+	17, // 24: polyscan.v1.EditRequest.move_pixels:type_name -> polyscan.v1.MovePixels
+	18, // 25: polyscan.v1.EditRequest.put_edges:type_name -> polyscan.v1.PutEdges
+	3,  // 26: polyscan.v1.RecolorCurve.left:type_name -> polyscan.v1.ColorStop
+	3,  // 27: polyscan.v1.RecolorCurve.right:type_name -> polyscan.v1.ColorStop
+	4,  // 28: polyscan.v1.RecolorCurve.blur:type_name -> polyscan.v1.BlurStop
+	6,  // 29: polyscan.v1.GivenPixels.pixels:type_name -> polyscan.v1.GivenPixel
+	19, // 30: polyscan.v1.PutEdges.pixels:type_name -> polyscan.v1.PixelEdges
+	9,  // 31: polyscan.v1.EditResponse.result:type_name -> polyscan.v1.SolveResponse
+	31, // 32: polyscan.v1.EditResponse.error:type_name -> google.rpc.Status
+	28, // 33: polyscan.v1.PictureOutput.encoding:type_name -> polyscan.v1.Encoding
+	30, // 34: polyscan.v1.PictureOutput.idle_timeout:type_name -> google.protobuf.Duration
+	30, // 35: polyscan.v1.FillReport.decode:type_name -> google.protobuf.Duration
+	30, // 36: polyscan.v1.FillReport.queue:type_name -> google.protobuf.Duration
+	30, // 37: polyscan.v1.FillReport.compute:type_name -> google.protobuf.Duration
+	1,  // 38: polyscan.v1.FillReport.stopped:type_name -> polyscan.v1.DiffusionStop
+	27, // 39: polyscan.v1.FillHolesRequest.work_class:type_name -> polyscan.v1.WorkClass
+	2,  // 40: polyscan.v1.FillHolesRequest.options:type_name -> polyscan.v1.DiffusionOptions
+	32, // 41: polyscan.v1.FillHolesRequest.region_set:type_name -> polyscan.v1.RegionSet
+	33, // 42: polyscan.v1.FillHolesRequest.recipe:type_name -> polyscan.v1.RecipeRef
+	34, // 43: polyscan.v1.FillHolesRequest.mask_method:type_name -> polyscan.v1.MaskMethod
+	21, // 44: polyscan.v1.FillHolesRequest.output:type_name -> polyscan.v1.PictureOutput
+	29, // 45: polyscan.v1.FillHolesRequest.frame:type_name -> polyscan.v1.Frame
+	22, // 46: polyscan.v1.FillHolesResponse.report:type_name -> polyscan.v1.FillReport
+	35, // 47: polyscan.v1.FillHolesResponse.kept:type_name -> polyscan.v1.ResidentFrame
+	29, // 48: polyscan.v1.FillHolesResponse.picture:type_name -> polyscan.v1.Frame
+	27, // 49: polyscan.v1.BackgroundRequest.work_class:type_name -> polyscan.v1.WorkClass
+	2,  // 50: polyscan.v1.BackgroundRequest.options:type_name -> polyscan.v1.DiffusionOptions
+	32, // 51: polyscan.v1.BackgroundRequest.region_set:type_name -> polyscan.v1.RegionSet
+	33, // 52: polyscan.v1.BackgroundRequest.recipe:type_name -> polyscan.v1.RecipeRef
+	34, // 53: polyscan.v1.BackgroundRequest.mask_method:type_name -> polyscan.v1.MaskMethod
+	21, // 54: polyscan.v1.BackgroundRequest.background:type_name -> polyscan.v1.PictureOutput
+	21, // 55: polyscan.v1.BackgroundRequest.residual:type_name -> polyscan.v1.PictureOutput
+	29, // 56: polyscan.v1.BackgroundRequest.frame:type_name -> polyscan.v1.Frame
+	22, // 57: polyscan.v1.BackgroundResponse.report:type_name -> polyscan.v1.FillReport
+	35, // 58: polyscan.v1.BackgroundResponse.kept_background:type_name -> polyscan.v1.ResidentFrame
+	35, // 59: polyscan.v1.BackgroundResponse.kept_residual:type_name -> polyscan.v1.ResidentFrame
+	29, // 60: polyscan.v1.BackgroundResponse.background:type_name -> polyscan.v1.Frame
+	29, // 61: polyscan.v1.BackgroundResponse.residual:type_name -> polyscan.v1.Frame
+	8,  // 62: polyscan.v1.DiffusionService.Solve:input_type -> polyscan.v1.SolveRequest
+	10, // 63: polyscan.v1.DiffusionService.SolveProgressively:input_type -> polyscan.v1.SolveProgressivelyRequest
+	12, // 64: polyscan.v1.DiffusionService.Edit:input_type -> polyscan.v1.EditRequest
+	23, // 65: polyscan.v1.DiffusionService.FillHoles:input_type -> polyscan.v1.FillHolesRequest
+	25, // 66: polyscan.v1.DiffusionService.Background:input_type -> polyscan.v1.BackgroundRequest
+	9,  // 67: polyscan.v1.DiffusionService.Solve:output_type -> polyscan.v1.SolveResponse
+	11, // 68: polyscan.v1.DiffusionService.SolveProgressively:output_type -> polyscan.v1.SolveProgressivelyResponse
+	20, // 69: polyscan.v1.DiffusionService.Edit:output_type -> polyscan.v1.EditResponse
+	24, // 70: polyscan.v1.DiffusionService.FillHoles:output_type -> polyscan.v1.FillHolesResponse
+	26, // 71: polyscan.v1.DiffusionService.Background:output_type -> polyscan.v1.BackgroundResponse
+	67, // [67:72] is the sub-list for method output_type
+	62, // [62:67] is the sub-list for method input_type
+	62, // [62:62] is the sub-list for extension type_name
+	62, // [62:62] is the sub-list for extension extendee
+	0,  // [0:62] is the sub-list for field type_name
 }
 
 func init() { file_polyscan_v1_diffusion_proto_init() }
@@ -2524,6 +2676,7 @@ func file_polyscan_v1_diffusion_proto_init() {
 	file_polyscan_v1_recipe_proto_init()
 	file_polyscan_v1_region_proto_init()
 	file_polyscan_v1_resident_proto_init()
+	file_polyscan_v1_diffusion_proto_msgTypes[0].OneofWrappers = []any{}
 	file_polyscan_v1_diffusion_proto_msgTypes[10].OneofWrappers = []any{
 		(*EditRequest_Open)(nil),
 		(*EditRequest_PutCurve)(nil),
@@ -2554,7 +2707,7 @@ func file_polyscan_v1_diffusion_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_polyscan_v1_diffusion_proto_rawDesc), len(file_polyscan_v1_diffusion_proto_rawDesc)),
-			NumEnums:      1,
+			NumEnums:      2,
 			NumMessages:   25,
 			NumExtensions: 0,
 			NumServices:   1,

@@ -308,6 +308,10 @@ type Frame struct {
 	Encoding Encoding     `protobuf:"varint,2,opt,name=encoding,proto3,enum=polyscan.v1.Encoding" json:"encoding,omitempty"`
 	// The client's own name or number of the frame; comes back in the result. At most 256 bytes.
 	FrameId string `protobuf:"bytes,3,opt,name=frame_id,json=frameId,proto3" json:"frame_id,omitempty"`
+	// The part that the frame shows, such as its serial number "B-2041-17"; comes back in the result, and verdicts that
+	// others watch show it. At most 128 letters, digits, spaces and any of . _ : / @ # + -, a letter or digit first and no
+	// space last.
+	PartId string `protobuf:"bytes,4,opt,name=part_id,json=partId,proto3" json:"part_id,omitempty"`
 	// Types that are valid to be assigned to Source:
 	//
 	//	*Frame_Data
@@ -365,6 +369,13 @@ func (x *Frame) GetEncoding() Encoding {
 func (x *Frame) GetFrameId() string {
 	if x != nil {
 		return x.FrameId
+	}
+	return ""
+}
+
+func (x *Frame) GetPartId() string {
+	if x != nil {
+		return x.PartId
 	}
 	return ""
 }
@@ -680,11 +691,12 @@ const file_polyscan_v1_frame_proto_rawDesc = "" +
 	"\fpixel_format\x18\x03 \x01(\x0e2\x18.polyscan.v1.PixelFormatB\b\xbaH\x05\x82\x01\x02\x10\x01R\vpixelFormat\x12\x16\n" +
 	"\x06stride\x18\x04 \x01(\rR\x06stride\x12<\n" +
 	"\x10significant_bits\x18\x05 \x01(\rB\x11\xbaH\x0e*\f0\x000\b0\n" +
-	"0\f0\x0e0\x10R\x0fsignificantBits\"\x98\x02\n" +
+	"0\f0\x0e0\x10R\x0fsignificantBits\"\xfb\x02\n" +
 	"\x05Frame\x120\n" +
 	"\x06layout\x18\x01 \x01(\v2\x18.polyscan.v1.FrameLayoutR\x06layout\x12;\n" +
 	"\bencoding\x18\x02 \x01(\x0e2\x15.polyscan.v1.EncodingB\b\xbaH\x05\x82\x01\x02\x10\x01R\bencoding\x12#\n" +
-	"\bframe_id\x18\x03 \x01(\tB\b\xbaH\x05r\x03(\x80\x02R\aframeId\x12\x14\n" +
+	"\bframe_id\x18\x03 \x01(\tB\b\xbaH\x05r\x03(\x80\x02R\aframeId\x12a\n" +
+	"\apart_id\x18\x04 \x01(\tBH\xbaHErC2A^([A-Za-z0-9]([A-Za-z0-9 ._:/@#+-]{0,126}[A-Za-z0-9._:/@#+-])?)?$R\x06partId\x12\x14\n" +
 	"\x04data\x18\x0f \x01(\fH\x00R\x04data\x123\n" +
 	"\x06shared\x18\x10 \x01(\v2\x19.polyscan.v1.SharedPixelsH\x00R\x06shared\x12&\n" +
 	"\bresident\x18\x11 \x01(\tB\b\xbaH\x05r\x03(\x80\x01H\x00R\bresidentB\b\n" +

@@ -146,7 +146,12 @@ type Inspection struct {
 	// How to find the pixels.
 	Method MaskMethod `protobuf:"varint,4,opt,name=method,proto3,enum=polyscan.v1.MaskMethod" json:"method,omitempty"`
 	// How urgent it is. ScanLines takes no other than unspecified.
-	WorkClass     WorkClass `protobuf:"varint,5,opt,name=work_class,json=workClass,proto3,enum=polyscan.v1.WorkClass" json:"work_class,omitempty"`
+	WorkClass WorkClass `protobuf:"varint,5,opt,name=work_class,json=workClass,proto3,enum=polyscan.v1.WorkClass" json:"work_class,omitempty"`
+	// What of the result comes back, and in which form; unset means all of it as rows.
+	Result *ResultOptions `protobuf:"bytes,6,opt,name=result,proto3" json:"result,omitempty"`
+	// Name of the camera or station that asks, such as "camera-3": verdicts that others watch, logs and metrics show it. At
+	// most 64 letters, digits, spaces and any of . _ : / @ # + -, a letter or digit first and no space last.
+	Name          string `protobuf:"bytes,7,opt,name=name,proto3" json:"name,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -227,6 +232,20 @@ func (x *Inspection) GetWorkClass() WorkClass {
 	return WorkClass_WORK_CLASS_UNSPECIFIED
 }
 
+func (x *Inspection) GetResult() *ResultOptions {
+	if x != nil {
+		return x.Result
+	}
+	return nil
+}
+
+func (x *Inspection) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
 type isInspection_Regions interface {
 	isInspection_Regions()
 }
@@ -300,14 +319,19 @@ type FrameResult struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	FrameId string                 `protobuf:"bytes,1,opt,name=frame_id,json=frameId,proto3" json:"frame_id,omitempty"`
 	// Of the frame as it was reduced.
-	Layout  *FrameLayout    `protobuf:"bytes,2,opt,name=layout,proto3" json:"layout,omitempty"`
+	Layout *FrameLayout `protobuf:"bytes,2,opt,name=layout,proto3" json:"layout,omitempty"`
+	// Empty where columns is set.
 	Regions []*RegionResult `protobuf:"bytes,3,rep,name=regions,proto3" json:"regions,omitempty"`
 	// FAIL when any region failed, PASS when any limit was given and none failed.
 	Verdict Verdict `protobuf:"varint,4,opt,name=verdict,proto3,enum=polyscan.v1.Verdict" json:"verdict,omitempty"`
 	// The backend that computed it, such as "cpu" or "cuda".
-	Backend       string      `protobuf:"bytes,5,opt,name=backend,proto3" json:"backend,omitempty"`
-	Method        MaskMethod  `protobuf:"varint,6,opt,name=method,proto3,enum=polyscan.v1.MaskMethod" json:"method,omitempty"`
-	Times         *StageTimes `protobuf:"bytes,7,opt,name=times,proto3" json:"times,omitempty"`
+	Backend string      `protobuf:"bytes,5,opt,name=backend,proto3" json:"backend,omitempty"`
+	Method  MaskMethod  `protobuf:"varint,6,opt,name=method,proto3,enum=polyscan.v1.MaskMethod" json:"method,omitempty"`
+	Times   *StageTimes `protobuf:"bytes,7,opt,name=times,proto3" json:"times,omitempty"`
+	// Set where Inspection.result asks for columns.
+	Columns *RegionColumns `protobuf:"bytes,8,opt,name=columns,proto3" json:"columns,omitempty"`
+	// Frame.part_id.
+	PartId        string `protobuf:"bytes,9,opt,name=part_id,json=partId,proto3" json:"part_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -389,6 +413,20 @@ func (x *FrameResult) GetTimes() *StageTimes {
 		return x.Times
 	}
 	return nil
+}
+
+func (x *FrameResult) GetColumns() *RegionColumns {
+	if x != nil {
+		return x.Columns
+	}
+	return nil
+}
+
+func (x *FrameResult) GetPartId() string {
+	if x != nil {
+		return x.PartId
+	}
+	return ""
 }
 
 // StageTimes says where the time of a frame went.
@@ -859,7 +897,7 @@ var File_polyscan_v1_inspection_proto protoreflect.FileDescriptor
 
 const file_polyscan_v1_inspection_proto_rawDesc = "" +
 	"\n" +
-	"\x1cpolyscan/v1/inspection.proto\x12\vpolyscan.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x17google/rpc/status.proto\x1a\x17polyscan/v1/frame.proto\x1a\x18polyscan/v1/recipe.proto\x1a\x18polyscan/v1/region.proto\"\xbe\x02\n" +
+	"\x1cpolyscan/v1/inspection.proto\x12\vpolyscan.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x17google/rpc/status.proto\x1a\x19polyscan/v1/columns.proto\x1a\x17polyscan/v1/frame.proto\x1a\x18polyscan/v1/recipe.proto\x1a\x18polyscan/v1/region.proto\"\xcf\x03\n" +
 	"\n" +
 	"Inspection\x127\n" +
 	"\n" +
@@ -870,13 +908,15 @@ const file_polyscan_v1_inspection_proto_rawDesc = "" +
 	"reductions\x129\n" +
 	"\x06method\x18\x04 \x01(\x0e2\x17.polyscan.v1.MaskMethodB\b\xbaH\x05\x82\x01\x02\x10\x01R\x06method\x12?\n" +
 	"\n" +
-	"work_class\x18\x05 \x01(\x0e2\x16.polyscan.v1.WorkClassB\b\xbaH\x05\x82\x01\x02\x10\x01R\tworkClassB\x10\n" +
+	"work_class\x18\x05 \x01(\x0e2\x16.polyscan.v1.WorkClassB\b\xbaH\x05\x82\x01\x02\x10\x01R\tworkClass\x122\n" +
+	"\x06result\x18\x06 \x01(\v2\x1a.polyscan.v1.ResultOptionsR\x06result\x12[\n" +
+	"\x04name\x18\a \x01(\tBG\xbaHDrB2@^([A-Za-z0-9]([A-Za-z0-9 ._:/@#+-]{0,62}[A-Za-z0-9._:/@#+-])?)?$R\x04nameB\x10\n" +
 	"\aregions\x12\x05\xbaH\x02\b\x01\"\x82\x01\n" +
 	"\rReduceRequest\x12?\n" +
 	"\n" +
 	"inspection\x18\x01 \x01(\v2\x17.polyscan.v1.InspectionB\x06\xbaH\x03\xc8\x01\x01R\n" +
 	"inspection\x120\n" +
-	"\x05frame\x18\x02 \x01(\v2\x12.polyscan.v1.FrameB\x06\xbaH\x03\xc8\x01\x01R\x05frame\"\xb9\x02\n" +
+	"\x05frame\x18\x02 \x01(\v2\x12.polyscan.v1.FrameB\x06\xbaH\x03\xc8\x01\x01R\x05frame\"\x88\x03\n" +
 	"\vFrameResult\x12\x19\n" +
 	"\bframe_id\x18\x01 \x01(\tR\aframeId\x120\n" +
 	"\x06layout\x18\x02 \x01(\v2\x18.polyscan.v1.FrameLayoutR\x06layout\x123\n" +
@@ -884,7 +924,9 @@ const file_polyscan_v1_inspection_proto_rawDesc = "" +
 	"\averdict\x18\x04 \x01(\x0e2\x14.polyscan.v1.VerdictR\averdict\x12\x18\n" +
 	"\abackend\x18\x05 \x01(\tR\abackend\x12/\n" +
 	"\x06method\x18\x06 \x01(\x0e2\x17.polyscan.v1.MaskMethodR\x06method\x12-\n" +
-	"\x05times\x18\a \x01(\v2\x17.polyscan.v1.StageTimesR\x05times\"\xa5\x01\n" +
+	"\x05times\x18\a \x01(\v2\x17.polyscan.v1.StageTimesR\x05times\x124\n" +
+	"\acolumns\x18\b \x01(\v2\x1a.polyscan.v1.RegionColumnsR\acolumns\x12\x17\n" +
+	"\apart_id\x18\t \x01(\tR\x06partId\"\xa5\x01\n" +
 	"\n" +
 	"StageTimes\x121\n" +
 	"\x06decode\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\x06decode\x12/\n" +
@@ -959,13 +1001,15 @@ var file_polyscan_v1_inspection_proto_goTypes = []any{
 	(*RecipeRef)(nil),            // 12: polyscan.v1.RecipeRef
 	(*Reductions)(nil),           // 13: polyscan.v1.Reductions
 	(MaskMethod)(0),              // 14: polyscan.v1.MaskMethod
-	(*Frame)(nil),                // 15: polyscan.v1.Frame
-	(*FrameLayout)(nil),          // 16: polyscan.v1.FrameLayout
-	(*RegionResult)(nil),         // 17: polyscan.v1.RegionResult
-	(Verdict)(0),                 // 18: polyscan.v1.Verdict
-	(*durationpb.Duration)(nil),  // 19: google.protobuf.Duration
-	(Encoding)(0),                // 20: polyscan.v1.Encoding
-	(*status.Status)(nil),        // 21: google.rpc.Status
+	(*ResultOptions)(nil),        // 15: polyscan.v1.ResultOptions
+	(*Frame)(nil),                // 16: polyscan.v1.Frame
+	(*FrameLayout)(nil),          // 17: polyscan.v1.FrameLayout
+	(*RegionResult)(nil),         // 18: polyscan.v1.RegionResult
+	(Verdict)(0),                 // 19: polyscan.v1.Verdict
+	(*RegionColumns)(nil),        // 20: polyscan.v1.RegionColumns
+	(*durationpb.Duration)(nil),  // 21: google.protobuf.Duration
+	(Encoding)(0),                // 22: polyscan.v1.Encoding
+	(*status.Status)(nil),        // 23: google.rpc.Status
 }
 var file_polyscan_v1_inspection_proto_depIdxs = []int32{
 	11, // 0: polyscan.v1.Inspection.region_set:type_name -> polyscan.v1.RegionSet
@@ -973,38 +1017,40 @@ var file_polyscan_v1_inspection_proto_depIdxs = []int32{
 	13, // 2: polyscan.v1.Inspection.reductions:type_name -> polyscan.v1.Reductions
 	14, // 3: polyscan.v1.Inspection.method:type_name -> polyscan.v1.MaskMethod
 	0,  // 4: polyscan.v1.Inspection.work_class:type_name -> polyscan.v1.WorkClass
-	2,  // 5: polyscan.v1.ReduceRequest.inspection:type_name -> polyscan.v1.Inspection
-	15, // 6: polyscan.v1.ReduceRequest.frame:type_name -> polyscan.v1.Frame
-	16, // 7: polyscan.v1.FrameResult.layout:type_name -> polyscan.v1.FrameLayout
-	17, // 8: polyscan.v1.FrameResult.regions:type_name -> polyscan.v1.RegionResult
-	18, // 9: polyscan.v1.FrameResult.verdict:type_name -> polyscan.v1.Verdict
-	14, // 10: polyscan.v1.FrameResult.method:type_name -> polyscan.v1.MaskMethod
-	5,  // 11: polyscan.v1.FrameResult.times:type_name -> polyscan.v1.StageTimes
-	19, // 12: polyscan.v1.StageTimes.decode:type_name -> google.protobuf.Duration
-	19, // 13: polyscan.v1.StageTimes.queue:type_name -> google.protobuf.Duration
-	19, // 14: polyscan.v1.StageTimes.compute:type_name -> google.protobuf.Duration
-	4,  // 15: polyscan.v1.ReduceResponse.result:type_name -> polyscan.v1.FrameResult
-	11, // 16: polyscan.v1.RasterizeRequest.region_set:type_name -> polyscan.v1.RegionSet
-	12, // 17: polyscan.v1.RasterizeRequest.recipe:type_name -> polyscan.v1.RecipeRef
-	1,  // 18: polyscan.v1.RasterizeRequest.mode:type_name -> polyscan.v1.RasterMode
-	14, // 19: polyscan.v1.RasterizeRequest.method:type_name -> polyscan.v1.MaskMethod
-	20, // 20: polyscan.v1.RasterizeRequest.encoding:type_name -> polyscan.v1.Encoding
-	15, // 21: polyscan.v1.RasterizeResponse.image:type_name -> polyscan.v1.Frame
-	2,  // 22: polyscan.v1.StreamFramesRequest.open:type_name -> polyscan.v1.Inspection
-	15, // 23: polyscan.v1.StreamFramesRequest.frame:type_name -> polyscan.v1.Frame
-	4,  // 24: polyscan.v1.StreamFramesResponse.result:type_name -> polyscan.v1.FrameResult
-	21, // 25: polyscan.v1.StreamFramesResponse.error:type_name -> google.rpc.Status
-	3,  // 26: polyscan.v1.InspectionService.Reduce:input_type -> polyscan.v1.ReduceRequest
-	7,  // 27: polyscan.v1.InspectionService.Rasterize:input_type -> polyscan.v1.RasterizeRequest
-	9,  // 28: polyscan.v1.InspectionService.StreamFrames:input_type -> polyscan.v1.StreamFramesRequest
-	6,  // 29: polyscan.v1.InspectionService.Reduce:output_type -> polyscan.v1.ReduceResponse
-	8,  // 30: polyscan.v1.InspectionService.Rasterize:output_type -> polyscan.v1.RasterizeResponse
-	10, // 31: polyscan.v1.InspectionService.StreamFrames:output_type -> polyscan.v1.StreamFramesResponse
-	29, // [29:32] is the sub-list for method output_type
-	26, // [26:29] is the sub-list for method input_type
-	26, // [26:26] is the sub-list for extension type_name
-	26, // [26:26] is the sub-list for extension extendee
-	0,  // [0:26] is the sub-list for field type_name
+	15, // 5: polyscan.v1.Inspection.result:type_name -> polyscan.v1.ResultOptions
+	2,  // 6: polyscan.v1.ReduceRequest.inspection:type_name -> polyscan.v1.Inspection
+	16, // 7: polyscan.v1.ReduceRequest.frame:type_name -> polyscan.v1.Frame
+	17, // 8: polyscan.v1.FrameResult.layout:type_name -> polyscan.v1.FrameLayout
+	18, // 9: polyscan.v1.FrameResult.regions:type_name -> polyscan.v1.RegionResult
+	19, // 10: polyscan.v1.FrameResult.verdict:type_name -> polyscan.v1.Verdict
+	14, // 11: polyscan.v1.FrameResult.method:type_name -> polyscan.v1.MaskMethod
+	5,  // 12: polyscan.v1.FrameResult.times:type_name -> polyscan.v1.StageTimes
+	20, // 13: polyscan.v1.FrameResult.columns:type_name -> polyscan.v1.RegionColumns
+	21, // 14: polyscan.v1.StageTimes.decode:type_name -> google.protobuf.Duration
+	21, // 15: polyscan.v1.StageTimes.queue:type_name -> google.protobuf.Duration
+	21, // 16: polyscan.v1.StageTimes.compute:type_name -> google.protobuf.Duration
+	4,  // 17: polyscan.v1.ReduceResponse.result:type_name -> polyscan.v1.FrameResult
+	11, // 18: polyscan.v1.RasterizeRequest.region_set:type_name -> polyscan.v1.RegionSet
+	12, // 19: polyscan.v1.RasterizeRequest.recipe:type_name -> polyscan.v1.RecipeRef
+	1,  // 20: polyscan.v1.RasterizeRequest.mode:type_name -> polyscan.v1.RasterMode
+	14, // 21: polyscan.v1.RasterizeRequest.method:type_name -> polyscan.v1.MaskMethod
+	22, // 22: polyscan.v1.RasterizeRequest.encoding:type_name -> polyscan.v1.Encoding
+	16, // 23: polyscan.v1.RasterizeResponse.image:type_name -> polyscan.v1.Frame
+	2,  // 24: polyscan.v1.StreamFramesRequest.open:type_name -> polyscan.v1.Inspection
+	16, // 25: polyscan.v1.StreamFramesRequest.frame:type_name -> polyscan.v1.Frame
+	4,  // 26: polyscan.v1.StreamFramesResponse.result:type_name -> polyscan.v1.FrameResult
+	23, // 27: polyscan.v1.StreamFramesResponse.error:type_name -> google.rpc.Status
+	3,  // 28: polyscan.v1.InspectionService.Reduce:input_type -> polyscan.v1.ReduceRequest
+	7,  // 29: polyscan.v1.InspectionService.Rasterize:input_type -> polyscan.v1.RasterizeRequest
+	9,  // 30: polyscan.v1.InspectionService.StreamFrames:input_type -> polyscan.v1.StreamFramesRequest
+	6,  // 31: polyscan.v1.InspectionService.Reduce:output_type -> polyscan.v1.ReduceResponse
+	8,  // 32: polyscan.v1.InspectionService.Rasterize:output_type -> polyscan.v1.RasterizeResponse
+	10, // 33: polyscan.v1.InspectionService.StreamFrames:output_type -> polyscan.v1.StreamFramesResponse
+	31, // [31:34] is the sub-list for method output_type
+	28, // [28:31] is the sub-list for method input_type
+	28, // [28:28] is the sub-list for extension type_name
+	28, // [28:28] is the sub-list for extension extendee
+	0,  // [0:28] is the sub-list for field type_name
 }
 
 func init() { file_polyscan_v1_inspection_proto_init() }
@@ -1012,6 +1058,7 @@ func file_polyscan_v1_inspection_proto_init() {
 	if File_polyscan_v1_inspection_proto != nil {
 		return
 	}
+	file_polyscan_v1_columns_proto_init()
 	file_polyscan_v1_frame_proto_init()
 	file_polyscan_v1_recipe_proto_init()
 	file_polyscan_v1_region_proto_init()

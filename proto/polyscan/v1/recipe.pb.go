@@ -36,7 +36,9 @@ type Recipe struct {
 	RegionSet   *RegionSet  `protobuf:"bytes,4,opt,name=region_set,json=regionSet,proto3" json:"region_set,omitempty"`
 	Reductions  *Reductions `protobuf:"bytes,5,opt,name=reductions,proto3" json:"reductions,omitempty"`
 	// Set by the server.
-	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	// Set by the server: the tenant that the name belongs to. Empty where it belongs to nobody.
+	Tenant        string `protobuf:"bytes,7,opt,name=tenant,proto3" json:"tenant,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -111,6 +113,13 @@ func (x *Recipe) GetCreatedAt() *timestamppb.Timestamp {
 		return x.CreatedAt
 	}
 	return nil
+}
+
+func (x *Recipe) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
 }
 
 // RecipeRef names a stored recipe.
@@ -426,13 +435,15 @@ func (x *ListRecipesRequest) GetPageToken() string {
 }
 
 type RecipeSummary struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	Version       uint64                 `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`
-	Description   string                 `protobuf:"bytes,3,opt,name=description,proto3" json:"description,omitempty"`
-	RegionCount   uint32                 `protobuf:"varint,4,opt,name=region_count,json=regionCount,proto3" json:"region_count,omitempty"`
-	VertexCount   uint64                 `protobuf:"varint,5,opt,name=vertex_count,json=vertexCount,proto3" json:"vertex_count,omitempty"`
-	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	Name        string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Version     uint64                 `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`
+	Description string                 `protobuf:"bytes,3,opt,name=description,proto3" json:"description,omitempty"`
+	RegionCount uint32                 `protobuf:"varint,4,opt,name=region_count,json=regionCount,proto3" json:"region_count,omitempty"`
+	VertexCount uint64                 `protobuf:"varint,5,opt,name=vertex_count,json=vertexCount,proto3" json:"vertex_count,omitempty"`
+	CreatedAt   *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	// Empty where it belongs to nobody.
+	Tenant        string `protobuf:"bytes,7,opt,name=tenant,proto3" json:"tenant,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -507,6 +518,13 @@ func (x *RecipeSummary) GetCreatedAt() *timestamppb.Timestamp {
 		return x.CreatedAt
 	}
 	return nil
+}
+
+func (x *RecipeSummary) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
 }
 
 type ListRecipesResponse struct {
@@ -656,7 +674,7 @@ var File_polyscan_v1_recipe_proto protoreflect.FileDescriptor
 
 const file_polyscan_v1_recipe_proto_rawDesc = "" +
 	"\n" +
-	"\x18polyscan/v1/recipe.proto\x12\vpolyscan.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18polyscan/v1/region.proto\"\xc0\x02\n" +
+	"\x18polyscan/v1/recipe.proto\x12\vpolyscan.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18polyscan/v1/region.proto\"\xd8\x02\n" +
 	"\x06Recipe\x12=\n" +
 	"\x04name\x18\x01 \x01(\tB)\xbaH&r$2\"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$R\x04name\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\x04R\aversion\x12*\n" +
@@ -667,7 +685,8 @@ const file_polyscan_v1_recipe_proto_rawDesc = "" +
 	"reductions\x18\x05 \x01(\v2\x17.polyscan.v1.ReductionsR\n" +
 	"reductions\x129\n" +
 	"\n" +
-	"created_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\"d\n" +
+	"created_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x12\x16\n" +
+	"\x06tenant\x18\a \x01(\tR\x06tenant\"d\n" +
 	"\tRecipeRef\x12=\n" +
 	"\x04name\x18\x01 \x01(\tB)\xbaH&r$2\"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$R\x04name\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\x04R\aversion\"\x8c\x01\n" +
@@ -687,7 +706,7 @@ const file_polyscan_v1_recipe_proto_rawDesc = "" +
 	"\fall_versions\x18\x02 \x01(\bR\vallVersions\x12%\n" +
 	"\tpage_size\x18\x03 \x01(\rB\b\xbaH\x05*\x03\x18\xe8\aR\bpageSize\x12'\n" +
 	"\n" +
-	"page_token\x18\x04 \x01(\tB\b\xbaH\x05r\x03(\x80\x04R\tpageToken\"\xe0\x01\n" +
+	"page_token\x18\x04 \x01(\tB\b\xbaH\x05r\x03(\x80\x04R\tpageToken\"\xf8\x01\n" +
 	"\rRecipeSummary\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\x04R\aversion\x12 \n" +
@@ -695,7 +714,8 @@ const file_polyscan_v1_recipe_proto_rawDesc = "" +
 	"\fregion_count\x18\x04 \x01(\rR\vregionCount\x12!\n" +
 	"\fvertex_count\x18\x05 \x01(\x04R\vvertexCount\x129\n" +
 	"\n" +
-	"created_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\"s\n" +
+	"created_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x12\x16\n" +
+	"\x06tenant\x18\a \x01(\tR\x06tenant\"s\n" +
 	"\x13ListRecipesResponse\x124\n" +
 	"\arecipes\x18\x01 \x03(\v2\x1a.polyscan.v1.RecipeSummaryR\arecipes\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"M\n" +

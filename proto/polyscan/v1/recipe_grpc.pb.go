@@ -34,9 +34,15 @@ const (
 // RecipeService keeps recipes on the server.
 //
 // Errors: NOT_FOUND for an unknown name or version, ABORTED where expected_version is not the latest,
-// INVALID_ARGUMENT with the path of the bad field (geometry and limits are checked when a recipe is put).
+// INVALID_ARGUMENT with the path of the bad field (geometry and limits are checked when a recipe is put),
+// PERMISSION_DENIED (RECIPE_OWNED) for a change to a recipe of another tenant.
+//
+// All may read and use all recipes. A name belongs to the tenant that put its first version: only it and admins put other
+// versions and delete them. Names that a caller put who has no name of its own belong to nobody, and all who may teach
+// change them.
 type RecipeServiceClient interface {
-	// PutRecipe stores a new version of a recipe. Versions count from 1 and never change once stored.
+	// PutRecipe stores a new version of a recipe. The versions of a name count up and never change once stored. The first
+	// is 1, or higher where many recipes were deleted before, whose names the server does not remember.
 	PutRecipe(ctx context.Context, in *PutRecipeRequest, opts ...grpc.CallOption) (*PutRecipeResponse, error)
 	GetRecipe(ctx context.Context, in *GetRecipeRequest, opts ...grpc.CallOption) (*GetRecipeResponse, error)
 	// ListRecipes lists names and versions, without the regions, ordered by name, then version.
@@ -100,9 +106,15 @@ func (c *recipeServiceClient) DeleteRecipe(ctx context.Context, in *DeleteRecipe
 // RecipeService keeps recipes on the server.
 //
 // Errors: NOT_FOUND for an unknown name or version, ABORTED where expected_version is not the latest,
-// INVALID_ARGUMENT with the path of the bad field (geometry and limits are checked when a recipe is put).
+// INVALID_ARGUMENT with the path of the bad field (geometry and limits are checked when a recipe is put),
+// PERMISSION_DENIED (RECIPE_OWNED) for a change to a recipe of another tenant.
+//
+// All may read and use all recipes. A name belongs to the tenant that put its first version: only it and admins put other
+// versions and delete them. Names that a caller put who has no name of its own belong to nobody, and all who may teach
+// change them.
 type RecipeServiceServer interface {
-	// PutRecipe stores a new version of a recipe. Versions count from 1 and never change once stored.
+	// PutRecipe stores a new version of a recipe. The versions of a name count up and never change once stored. The first
+	// is 1, or higher where many recipes were deleted before, whose names the server does not remember.
 	PutRecipe(context.Context, *PutRecipeRequest) (*PutRecipeResponse, error)
 	GetRecipe(context.Context, *GetRecipeRequest) (*GetRecipeResponse, error)
 	// ListRecipes lists names and versions, without the regions, ordered by name, then version.

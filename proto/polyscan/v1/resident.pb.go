@@ -29,7 +29,8 @@ const (
 // ResidentFrame describes a frame that is kept.
 type ResidentFrame struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Made by the server, and not guessable: whoever has it may use the frame.
+	// Made by the server, and not guessable. Where the server has tenants, only the one that made the frame may use it, and
+	// admins; to others there is no frame of this name.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// The client's own name.
 	FrameId string `protobuf:"bytes,2,opt,name=frame_id,json=frameId,proto3" json:"frame_id,omitempty"`
@@ -39,8 +40,10 @@ type ResidentFrame struct {
 	Bytes     uint64                 `protobuf:"varint,4,opt,name=bytes,proto3" json:"bytes,omitempty"`
 	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
 	// Unset where it does not expire.
-	ExpiresAt     *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
-	UsedAt        *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=used_at,json=usedAt,proto3" json:"used_at,omitempty"`
+	ExpiresAt *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
+	UsedAt    *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=used_at,json=usedAt,proto3" json:"used_at,omitempty"`
+	// The tenant that made it. Empty where the server has none.
+	Tenant        string `protobuf:"bytes,8,opt,name=tenant,proto3" json:"tenant,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -122,6 +125,13 @@ func (x *ResidentFrame) GetUsedAt() *timestamppb.Timestamp {
 		return x.UsedAt
 	}
 	return nil
+}
+
+func (x *ResidentFrame) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
 }
 
 type PutFrameRequest struct {
@@ -608,7 +618,7 @@ var File_polyscan_v1_resident_proto protoreflect.FileDescriptor
 
 const file_polyscan_v1_resident_proto_rawDesc = "" +
 	"\n" +
-	"\x1apolyscan/v1/resident.proto\x12\vpolyscan.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17polyscan/v1/frame.proto\"\xb1\x02\n" +
+	"\x1apolyscan/v1/resident.proto\x12\vpolyscan.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17polyscan/v1/frame.proto\"\xc9\x02\n" +
 	"\rResidentFrame\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x19\n" +
 	"\bframe_id\x18\x02 \x01(\tR\aframeId\x120\n" +
@@ -618,7 +628,8 @@ const file_polyscan_v1_resident_proto_rawDesc = "" +
 	"created_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x129\n" +
 	"\n" +
 	"expires_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\x123\n" +
-	"\aused_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\x06usedAt\"\x81\x01\n" +
+	"\aused_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\x06usedAt\x12\x16\n" +
+	"\x06tenant\x18\b \x01(\tR\x06tenant\"\x81\x01\n" +
 	"\x0fPutFrameRequest\x120\n" +
 	"\x05frame\x18\x01 \x01(\v2\x12.polyscan.v1.FrameB\x06\xbaH\x03\xc8\x01\x01R\x05frame\x12<\n" +
 	"\fidle_timeout\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\vidleTimeout\"D\n" +

@@ -37,8 +37,8 @@ const (
 // A frame goes when it is released, when it expires, or when the device needs its memory for something else and no call
 // is using it; those used longest ago go first. Errors: NOT_FOUND with ResourceInfo for a name that is not kept (ErrorInfo
 // says why: FRAME_RELEASED, FRAME_EXPIRED, FRAME_EVICTED, FRAME_LOST with the device, or UNKNOWN_FRAME where there was none
-// lately), RESOURCE_EXHAUSTED with QuotaFailure where there is no room (FRAME_STORE_FULL, DEVICE_MEMORY), and those of
-// InspectionService for what is wrong with a frame.
+// lately), RESOURCE_EXHAUSTED with QuotaFailure where there is no room (FRAME_STORE_FULL, DEVICE_MEMORY, TENANT_QUOTA), and
+// those of InspectionService for what is wrong with a frame.
 type FrameServiceClient interface {
 	// PutFrame keeps one frame.
 	PutFrame(ctx context.Context, in *PutFrameRequest, opts ...grpc.CallOption) (*PutFrameResponse, error)
@@ -48,7 +48,7 @@ type FrameServiceClient interface {
 	UploadFrame(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[UploadFrameRequest, UploadFrameResponse], error)
 	// GetFrame describes a frame that is kept, and postpones its end where asked to.
 	GetFrame(ctx context.Context, in *GetFrameRequest, opts ...grpc.CallOption) (*GetFrameResponse, error)
-	// ListFrames lists frames ordered by name.
+	// ListFrames lists the caller's frames, and for admins everybody's, ordered by name.
 	ListFrames(ctx context.Context, in *ListFramesRequest, opts ...grpc.CallOption) (*ListFramesResponse, error)
 	// ReleaseFrame forgets a frame. Calls that use it finish.
 	ReleaseFrame(ctx context.Context, in *ReleaseFrameRequest, opts ...grpc.CallOption) (*ReleaseFrameResponse, error)
@@ -124,8 +124,8 @@ func (c *frameServiceClient) ReleaseFrame(ctx context.Context, in *ReleaseFrameR
 // A frame goes when it is released, when it expires, or when the device needs its memory for something else and no call
 // is using it; those used longest ago go first. Errors: NOT_FOUND with ResourceInfo for a name that is not kept (ErrorInfo
 // says why: FRAME_RELEASED, FRAME_EXPIRED, FRAME_EVICTED, FRAME_LOST with the device, or UNKNOWN_FRAME where there was none
-// lately), RESOURCE_EXHAUSTED with QuotaFailure where there is no room (FRAME_STORE_FULL, DEVICE_MEMORY), and those of
-// InspectionService for what is wrong with a frame.
+// lately), RESOURCE_EXHAUSTED with QuotaFailure where there is no room (FRAME_STORE_FULL, DEVICE_MEMORY, TENANT_QUOTA), and
+// those of InspectionService for what is wrong with a frame.
 type FrameServiceServer interface {
 	// PutFrame keeps one frame.
 	PutFrame(context.Context, *PutFrameRequest) (*PutFrameResponse, error)
@@ -135,7 +135,7 @@ type FrameServiceServer interface {
 	UploadFrame(grpc.ClientStreamingServer[UploadFrameRequest, UploadFrameResponse]) error
 	// GetFrame describes a frame that is kept, and postpones its end where asked to.
 	GetFrame(context.Context, *GetFrameRequest) (*GetFrameResponse, error)
-	// ListFrames lists frames ordered by name.
+	// ListFrames lists the caller's frames, and for admins everybody's, ordered by name.
 	ListFrames(context.Context, *ListFramesRequest) (*ListFramesResponse, error)
 	// ReleaseFrame forgets a frame. Calls that use it finish.
 	ReleaseFrame(context.Context, *ReleaseFrameRequest) (*ReleaseFrameResponse, error)

@@ -121,7 +121,8 @@ type ScanOpen struct {
 	// How many strips that follow a missing one are taken in before its lines are given up. 0 gives them up at once;
 	// a strip that comes later than that is reported and dropped.
 	ReorderStrips uint32 `protobuf:"varint,8,opt,name=reorder_strips,json=reorderStrips,proto3" json:"reorder_strips,omitempty"`
-	// The client's own name of the camera, for the server's log.
+	// The client's own name of the camera, for the server's log. Where inspection.name is unset and this is such a name, it
+	// is taken for it.
 	CameraId      string `protobuf:"bytes,9,opt,name=camera_id,json=cameraId,proto3" json:"camera_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -356,6 +357,9 @@ type Strip struct {
 	// Number of the first part result that the client has not got: those before it are confirmed, and a resume can't ask
 	// for them.
 	NextResult uint64 `protobuf:"varint,5,opt,name=next_result,json=nextResult,proto3" json:"next_result,omitempty"`
+	// Ids of the parts that start in this strip, in order: one for each of part_starts, or for each part that every_lines
+	// starts here, "" for a part without; or none at all. As Frame.part_id.
+	PartIds []string `protobuf:"bytes,6,rep,name=part_ids,json=partIds,proto3" json:"part_ids,omitempty"`
 	// The pixels. Encoding must be raw. Of the layout only height is needed, where it is not the session's, and stride, where that is less.
 	Frame         *Frame `protobuf:"bytes,15,opt,name=frame,proto3" json:"frame,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -425,6 +429,13 @@ func (x *Strip) GetNextResult() uint64 {
 		return x.NextResult
 	}
 	return 0
+}
+
+func (x *Strip) GetPartIds() []string {
+	if x != nil {
+		return x.PartIds
+	}
+	return nil
 }
 
 func (x *Strip) GetFrame() *Frame {
@@ -766,7 +777,8 @@ type PartResult struct {
 	FirstLine  uint64 `protobuf:"varint,3,opt,name=first_line,json=firstLine,proto3" json:"first_line,omitempty"`
 	// Positions are relative to the part.
 	Regions []*RegionResult `protobuf:"bytes,4,rep,name=regions,proto3" json:"regions,omitempty"`
-	// UNSPECIFIED where no limit was given, or where incomplete is set and no limit failed.
+	// UNSPECIFIED where no limit was given. A part that lacks lines does not pass: the limits of each region that lacks
+	// some fail, with the reason, and where incomplete is set the part fails, whichever of its regions need the lines.
 	Verdict Verdict `protobuf:"varint,5,opt,name=verdict,proto3,enum=polyscan.v1.Verdict" json:"verdict,omitempty"`
 	// Lines that its regions need were lost: missing_lines of them. The numbers are of the lines that came.
 	Incomplete   bool   `protobuf:"varint,6,opt,name=incomplete,proto3" json:"incomplete,omitempty"`
@@ -780,7 +792,11 @@ type PartResult struct {
 	StripSequence uint64 `protobuf:"varint,11,opt,name=strip_sequence,json=stripSequence,proto3" json:"strip_sequence,omitempty"`
 	// The part's pixels gave no result: INVALID_ARGUMENT for samples above the significant bits, DATA_LOSS where the device
 	// contradicts itself. There are no regions then.
-	Error         *status.Status `protobuf:"bytes,12,opt,name=error,proto3" json:"error,omitempty"`
+	Error *status.Status `protobuf:"bytes,12,opt,name=error,proto3" json:"error,omitempty"`
+	// In place of regions, where Inspection.result asks for columns.
+	Columns *RegionColumns `protobuf:"bytes,13,opt,name=columns,proto3" json:"columns,omitempty"`
+	// As Strip.part_ids had it.
+	PartId        string `protobuf:"bytes,14,opt,name=part_id,json=partId,proto3" json:"part_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -897,6 +913,20 @@ func (x *PartResult) GetError() *status.Status {
 		return x.Error
 	}
 	return nil
+}
+
+func (x *PartResult) GetColumns() *RegionColumns {
+	if x != nil {
+		return x.Columns
+	}
+	return nil
+}
+
+func (x *PartResult) GetPartId() string {
+	if x != nil {
+		return x.PartId
+	}
+	return ""
 }
 
 // ScanEvent reports one.
@@ -1113,7 +1143,7 @@ var File_polyscan_v1_scan_proto protoreflect.FileDescriptor
 
 const file_polyscan_v1_scan_proto_rawDesc = "" +
 	"\n" +
-	"\x16polyscan/v1/scan.proto\x12\vpolyscan.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17google/rpc/status.proto\x1a\x17polyscan/v1/frame.proto\x1a\x1cpolyscan/v1/inspection.proto\x1a\x18polyscan/v1/region.proto\"\xec\x03\n" +
+	"\x16polyscan/v1/scan.proto\x12\vpolyscan.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17google/rpc/status.proto\x1a\x19polyscan/v1/columns.proto\x1a\x17polyscan/v1/frame.proto\x1a\x1cpolyscan/v1/inspection.proto\x1a\x18polyscan/v1/region.proto\"\xec\x03\n" +
 	"\bScanOpen\x12?\n" +
 	"\n" +
 	"inspection\x18\x01 \x01(\v2\x17.polyscan.v1.InspectionB\x06\xbaH\x03\xc8\x01\x01R\n" +
@@ -1134,7 +1164,7 @@ const file_polyscan_v1_scan_proto_rawDesc = "" +
 	"ScanResume\x12.\n" +
 	"\rsession_token\x18\x01 \x01(\fB\t\xbaH\x06z\x04\x10\x10\x18@R\fsessionToken\x12\x1f\n" +
 	"\vnext_result\x18\x02 \x01(\x04R\n" +
-	"nextResult\"\xfe\x01\n" +
+	"nextResult\"\xeb\x02\n" +
 	"\x05Strip\x12\x1a\n" +
 	"\bsequence\x18\x01 \x01(\x04R\bsequence\x12\x1d\n" +
 	"\n" +
@@ -1144,7 +1174,8 @@ const file_polyscan_v1_scan_proto_rawDesc = "" +
 	"\vcaptured_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"capturedAt\x12\x1f\n" +
 	"\vnext_result\x18\x05 \x01(\x04R\n" +
-	"nextResult\x120\n" +
+	"nextResult\x12k\n" +
+	"\bpart_ids\x18\x06 \x03(\tBP\xbaHM\x92\x01J\x10\x80 \"ErC2A^([A-Za-z0-9]([A-Za-z0-9 ._:/@#+-]{0,126}[A-Za-z0-9._:/@#+-])?)?$R\apartIds\x120\n" +
 	"\x05frame\x18\x0f \x01(\v2\x12.polyscan.v1.FrameB\x06\xbaH\x03\xc8\x01\x01R\x05frame\"\xb0\x01\n" +
 	"\x10ScanLinesRequest\x12+\n" +
 	"\x04open\x18\x01 \x01(\v2\x15.polyscan.v1.ScanOpenH\x00R\x04open\x121\n" +
@@ -1168,7 +1199,7 @@ const file_polyscan_v1_scan_proto_rawDesc = "" +
 	"\x05queue\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\x05queue\x123\n" +
 	"\acompute\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\acompute\x12-\n" +
 	"\x04send\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x04send\x123\n" +
-	"\alatency\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\alatency\"\xeb\x03\n" +
+	"\alatency\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\alatency\"\xba\x04\n" +
 	"\n" +
 	"PartResult\x12#\n" +
 	"\rresult_number\x18\x01 \x01(\x04R\fresultNumber\x12\x1f\n" +
@@ -1188,7 +1219,9 @@ const file_polyscan_v1_scan_proto_rawDesc = "" +
 	" \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"capturedAt\x12%\n" +
 	"\x0estrip_sequence\x18\v \x01(\x04R\rstripSequence\x12(\n" +
-	"\x05error\x18\f \x01(\v2\x12.google.rpc.StatusR\x05error\"\xfd\x01\n" +
+	"\x05error\x18\f \x01(\v2\x12.google.rpc.StatusR\x05error\x124\n" +
+	"\acolumns\x18\r \x01(\v2\x1a.polyscan.v1.RegionColumnsR\acolumns\x12\x17\n" +
+	"\apart_id\x18\x0e \x01(\tR\x06partId\"\xfd\x01\n" +
 	"\tScanEvent\x12.\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x1a.polyscan.v1.ScanEventKindR\x04kind\x12%\n" +
 	"\x0efirst_sequence\x18\x02 \x01(\x04R\rfirstSequence\x12!\n" +
@@ -1251,6 +1284,7 @@ var file_polyscan_v1_scan_proto_goTypes = []any{
 	(*RegionResult)(nil),          // 17: polyscan.v1.RegionResult
 	(Verdict)(0),                  // 18: polyscan.v1.Verdict
 	(*status.Status)(nil),         // 19: google.rpc.Status
+	(*RegionColumns)(nil),         // 20: polyscan.v1.RegionColumns
 }
 var file_polyscan_v1_scan_proto_depIdxs = []int32{
 	12, // 0: polyscan.v1.ScanOpen.inspection:type_name -> polyscan.v1.Inspection
@@ -1272,19 +1306,20 @@ var file_polyscan_v1_scan_proto_depIdxs = []int32{
 	8,  // 16: polyscan.v1.PartResult.times:type_name -> polyscan.v1.PartTimes
 	15, // 17: polyscan.v1.PartResult.captured_at:type_name -> google.protobuf.Timestamp
 	19, // 18: polyscan.v1.PartResult.error:type_name -> google.rpc.Status
-	0,  // 19: polyscan.v1.ScanEvent.kind:type_name -> polyscan.v1.ScanEventKind
-	19, // 20: polyscan.v1.ScanEvent.error:type_name -> google.rpc.Status
-	6,  // 21: polyscan.v1.ScanLinesResponse.opened:type_name -> polyscan.v1.ScanOpened
-	7,  // 22: polyscan.v1.ScanLinesResponse.ack:type_name -> polyscan.v1.ScanAck
-	9,  // 23: polyscan.v1.ScanLinesResponse.part:type_name -> polyscan.v1.PartResult
-	10, // 24: polyscan.v1.ScanLinesResponse.event:type_name -> polyscan.v1.ScanEvent
-	5,  // 25: polyscan.v1.LineScanService.ScanLines:input_type -> polyscan.v1.ScanLinesRequest
-	11, // 26: polyscan.v1.LineScanService.ScanLines:output_type -> polyscan.v1.ScanLinesResponse
-	26, // [26:27] is the sub-list for method output_type
-	25, // [25:26] is the sub-list for method input_type
-	25, // [25:25] is the sub-list for extension type_name
-	25, // [25:25] is the sub-list for extension extendee
-	0,  // [0:25] is the sub-list for field type_name
+	20, // 19: polyscan.v1.PartResult.columns:type_name -> polyscan.v1.RegionColumns
+	0,  // 20: polyscan.v1.ScanEvent.kind:type_name -> polyscan.v1.ScanEventKind
+	19, // 21: polyscan.v1.ScanEvent.error:type_name -> google.rpc.Status
+	6,  // 22: polyscan.v1.ScanLinesResponse.opened:type_name -> polyscan.v1.ScanOpened
+	7,  // 23: polyscan.v1.ScanLinesResponse.ack:type_name -> polyscan.v1.ScanAck
+	9,  // 24: polyscan.v1.ScanLinesResponse.part:type_name -> polyscan.v1.PartResult
+	10, // 25: polyscan.v1.ScanLinesResponse.event:type_name -> polyscan.v1.ScanEvent
+	5,  // 26: polyscan.v1.LineScanService.ScanLines:input_type -> polyscan.v1.ScanLinesRequest
+	11, // 27: polyscan.v1.LineScanService.ScanLines:output_type -> polyscan.v1.ScanLinesResponse
+	27, // [27:28] is the sub-list for method output_type
+	26, // [26:27] is the sub-list for method input_type
+	26, // [26:26] is the sub-list for extension type_name
+	26, // [26:26] is the sub-list for extension extendee
+	0,  // [0:26] is the sub-list for field type_name
 }
 
 func init() { file_polyscan_v1_scan_proto_init() }
@@ -1292,6 +1327,7 @@ func file_polyscan_v1_scan_proto_init() {
 	if File_polyscan_v1_scan_proto != nil {
 		return
 	}
+	file_polyscan_v1_columns_proto_init()
 	file_polyscan_v1_frame_proto_init()
 	file_polyscan_v1_inspection_proto_init()
 	file_polyscan_v1_region_proto_init()

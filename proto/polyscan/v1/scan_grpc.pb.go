@@ -32,7 +32,8 @@ const (
 //
 // Lines are counted from 0 at the start of the session. A part is a window of part_lines lines; its regions are given
 // relative to its first line. Parts start where the trigger says, and may overlap. Errors are those of
-// InspectionService, and NOT_FOUND for a session that does not exist (any more).
+// InspectionService, NOT_FOUND for a session that does not exist (any more) or is another tenant's, and
+// RESOURCE_EXHAUSTED where there are too many (TOO_MANY_SESSIONS, TENANT_QUOTA).
 type LineScanServiceClient interface {
 	// ScanLines takes open or resume first, then strips, and returns opened, then acks, results and events as they
 	// arise. When the client half-closes, the parts that are not complete come back as they are, and the stream ends.
@@ -68,7 +69,8 @@ type LineScanService_ScanLinesClient = grpc.BidiStreamingClient[ScanLinesRequest
 //
 // Lines are counted from 0 at the start of the session. A part is a window of part_lines lines; its regions are given
 // relative to its first line. Parts start where the trigger says, and may overlap. Errors are those of
-// InspectionService, and NOT_FOUND for a session that does not exist (any more).
+// InspectionService, NOT_FOUND for a session that does not exist (any more) or is another tenant's, and
+// RESOURCE_EXHAUSTED where there are too many (TOO_MANY_SESSIONS, TENANT_QUOTA).
 type LineScanServiceServer interface {
 	// ScanLines takes open or resume first, then strips, and returns opened, then acks, results and events as they
 	// arise. When the client half-closes, the parts that are not complete come back as they are, and the stream ends.

@@ -32,7 +32,8 @@ const (
 //
 // The memory is the server's: a sealed memfd that a client can neither shrink nor grow. Frame.shared refers to it in
 // calls over any connection. Errors: FAILED_PRECONDITION where the server has no socket for it, RESOURCE_EXHAUSTED with
-// QuotaFailure where there is no room for another lease.
+// QuotaFailure where there is no room for another lease. Where the server has tenants, only the one that leased memory
+// may refer to it, and admins; to others there is no such lease.
 type SharedMemoryServiceClient interface {
 	// Lease leases memory for as long as the stream is open. One response comes, and then nothing; when the call ends,
 	// however it ends, the lease ends with it. Calls that are reading the memory finish. Its content is left alone for a
@@ -75,7 +76,8 @@ type SharedMemoryService_LeaseClient = grpc.ServerStreamingClient[LeaseResponse]
 //
 // The memory is the server's: a sealed memfd that a client can neither shrink nor grow. Frame.shared refers to it in
 // calls over any connection. Errors: FAILED_PRECONDITION where the server has no socket for it, RESOURCE_EXHAUSTED with
-// QuotaFailure where there is no room for another lease.
+// QuotaFailure where there is no room for another lease. Where the server has tenants, only the one that leased memory
+// may refer to it, and admins; to others there is no such lease.
 type SharedMemoryServiceServer interface {
 	// Lease leases memory for as long as the stream is open. One response comes, and then nothing; when the call ends,
 	// however it ends, the lease ends with it. Calls that are reading the memory finish. Its content is left alone for a

@@ -4,7 +4,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"os/signal"
@@ -33,7 +32,7 @@ func main() {
 
 type flags struct {
 	daemon.Flags
-	Version bool `help:"Print the version and exit." short:"v" env:"-"`
+	Version command.Version `help:"Print the version and exit." short:"v" env:"-"`
 }
 
 const description = `polyscand takes camera frames and polygons over gRPC and answers with exact statistics of the
@@ -52,17 +51,19 @@ Examples:
 // run is the command, from its flags to its exit code. It ends when signals says so.
 func run(args []string, stdout, stderr io.Writer, signals <-chan os.Signal) int {
 	var f flags
-	return command.Run(&f, args, stdout, stderr, nil, func(_ *kong.Context, err error) int {
+	out, served := command.NewOutput(stdout), false
+	code := command.Run(&f, args, out, stderr, nil, func(_ *kong.Context, err error) int {
+		var lost *command.OutputError
+		if errors.As(err, &lost) {
+			return exitOK // told below
+		}
 		if err != nil {
 			daemon.Report(stderr, "polyscand", daemon.WantsJSON(args), err, "Try \"polyscand --help\".\n")
 			return exitUsage
 		}
-		if f.Version {
-			fmt.Fprintln(stdout, server.Version())
-			return exitOK
-		}
+		served = true
 		if err = drivers.Prepare(f.Device); err == nil {
-			err = daemon.Run(context.Background(), "polyscand", &f.Flags, stdout, stderr, signals)
+			err = daemon.Run(context.Background(), "polyscand", &f.Flags, out, stderr, signals)
 		}
 		if err == nil {
 			return exitOK
@@ -72,5 +73,11 @@ func run(args []string, stdout, stderr io.Writer, signals <-chan os.Signal) int 
 			return exitUsage
 		}
 		return exitFailed
-	}, append(daemon.Options(""), kong.Name("polyscand"), kong.Description(description))...)
+	}, append(daemon.Options(""), kong.Name("polyscand"), kong.Description(description),
+		kong.Bind(command.VersionOf("polyscand", drivers.Names())))...)
+	if err := out.Err(); err != nil && !served { // a server goes on without
+		daemon.Report(stderr, "polyscand", daemon.WantsJSON(args), err, "")
+		return exitUsage
+	}
+	return code
 }

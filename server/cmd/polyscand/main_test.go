@@ -221,6 +221,13 @@ func TestRefuses(t *testing.T) {
 	if err := os.WriteFile(file, []byte("x"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	shut := filepath.Join(dir, "shut")
+	if err := os.Mkdir(shut, 0o500); err != nil {
+		t.Fatal(err)
+	}
+	if os.Geteuid() == 0 { // who may write there all the same
+		shut = "/proc/none"
+	}
 	for _, c := range []struct {
 		args string
 		code int
@@ -241,6 +248,13 @@ func TestRefuses(t *testing.T) {
 		{"--listen unix:", exitUsage, "the path is missing"},
 		{"--listen unix:" + file, exitUsage, "is not a socket"},
 		{"--listen " + busy.Addr().String(), exitFailed, "in use"},
+		{"--listen unix:" + dir + "/none/s", exitUsage, "no such file or directory"},
+		{"--listen unix:" + dir + strings.Repeat("x", 200), exitUsage, "invalid argument"},
+		{"--listen unix:" + file + "/s", exitUsage, "not a directory"},
+		{"--listen 203.0.113.1:0", exitFailed, "cannot assign"}, // which the machine may get yet
+		{"--listen 127.0.0.1:0 --shm-socket " + dir + "/none/s", exitUsage, "--shm-socket"},
+		{"--listen unix:" + shut + "/s", exitUsage, "--listen"},
+		{"--listen 127.0.0.1:0 --recipes " + shut + "/r", exitUsage, "recipes"},
 		{"--listen 127.0.0.1:0 --http " + busy.Addr().String(), exitFailed, "--http"},
 		{"--listen 127.0.0.1:0 --token-file " + dir + "/none", exitUsage, "token file"},
 		{"--listen 127.0.0.1:0 --tls-cert " + file, exitUsage, "the certificate has no key"},
@@ -294,7 +308,7 @@ func TestSocketInUse(t *testing.T) {
 }
 
 func TestHelpAndVersion(t *testing.T) {
-	for args, want := range map[string]string{"--help": "Examples", "--version": "backends "} {
+	for args, want := range map[string]string{"--help": "Examples", "--version": "devices: "} {
 		var stdout, stderr output
 		if code := run([]string{args}, &stdout, &stderr, nil); code != exitOK ||
 			!strings.Contains(stdout.String(), want) || stderr.String() != "" {
@@ -314,6 +328,24 @@ func TestEnvironment(t *testing.T) {
 	}
 	d.signals <- syscall.SIGTERM
 	d.wait(t)
+}
+
+// What can't be printed is an error of whoever asked for it.
+func TestFullOutput(t *testing.T) {
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if errors.Is(err, os.ErrNotExist) {
+		t.Skip("no /dev/full")
+	} else if err != nil {
+		t.Fatal(err)
+	}
+	defer full.Close()
+	for _, args := range []string{"--version", "-v", "--help", "--print-config"} {
+		var stderr output
+		if code := run([]string{args}, full, &stderr, nil); code != exitUsage ||
+			stderr.String() != "polyscand: standard output: no space left on device\n" {
+			t.Errorf("%s: exit code %d, %q", args, code, stderr.String())
+		}
+	}
 }
 
 // With --log-format json each line of output is a JSON object, from the first to the last.
@@ -352,7 +384,7 @@ func TestWarnings(t *testing.T) {
 		return name
 	}
 	open, closed := write("open", 0o644), write("closed", 0o640)
-	const anyone, clear, readable = "anyone who reaches this address", "in the clear", "can read a secret"
+	const anyone, clear, readable = "anyone who reaches this address", "in the clear", "is open to all users"
 	for args, want := range map[string][]string{
 		"--listen 127.0.0.1:0":                             nil,
 		"--listen unix:" + filepath.Join(dir, "s"):         nil,

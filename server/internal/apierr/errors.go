@@ -24,6 +24,7 @@ import (
 
 	"github.com/polyscan/polyscan/kernels"
 	"github.com/polyscan/polyscan/polygon"
+	"github.com/polyscan/polyscan/server/internal/budget"
 	"github.com/polyscan/polyscan/server/internal/device"
 )
 
@@ -43,6 +44,7 @@ const (
 	ReasonOverloaded      = "OVERLOADED"        // QuotaFailure, RetryInfo; metadata: class
 	// QuotaFailure, and RetryInfo where others are ahead; metadata: class
 	ReasonUnreachable     = "DEADLINE_UNREACHABLE"
+	ReasonRanTooLong      = "RUN_TOO_LONG"         // metadata: class, limit
 	ReasonResultTooLarge  = "RESULT_TOO_LARGE"     // QuotaFailure
 	ReasonRequestTooLarge = "REQUEST_TOO_LARGE"    // QuotaFailure
 	ReasonUnknownFrame    = "UNKNOWN_FRAME"        // ResourceInfo says which; so it does for the next four
@@ -64,6 +66,7 @@ const (
 	ReasonTakenOver       = "SESSION_TAKEN_OVER"   // ScanLines: another call has resumed it
 	ReasonResultsGone     = "RESULTS_GONE"         // ScanLines: a resume wants results that are not kept
 	ReasonTooManySessions = "TOO_MANY_SESSIONS"    // QuotaFailure
+	ReasonTooManyWatchers = "TOO_MANY_WATCHERS"    // QuotaFailure
 	ReasonTooManyParts    = "TOO_MANY_PARTS"       // QuotaFailure
 	ReasonCredit          = "CREDIT_EXCEEDED"      // QuotaFailure
 	ReasonSlowConsumer    = "SLOW_CONSUMER"        // QuotaFailure
@@ -71,6 +74,9 @@ const (
 	ReasonNotSupported    = "NOT_SUPPORTED"        // by this backend
 	ReasonInternal        = "INTERNAL"             // metadata: id, which the log has
 	ReasonToken           = "TOKEN_REQUIRED"       // no token, or none that the server knows
+	ReasonRecipeOwned     = "RECIPE_OWNED"         // metadata: owner
+	ReasonRole            = "ROLE_REQUIRED"        // metadata: role, needed
+	ReasonTenantQuota     = "TENANT_QUOTA"         // QuotaFailure; metadata: tenant, resource, used, limit
 	ReasonDeadline        = "DEADLINE_WHILE_QUEUE" // the deadline came while the call waited for memory of the device
 )
 
@@ -104,6 +110,18 @@ func (e *FieldError) Add(path, value, reason string) {
 		return
 	}
 	e.Violations = append(e.Violations, violation{path, value, reason})
+}
+
+// Fields refuses what a domain refused. field says what a violation is in terms of the request.
+func Fields(err *kernels.InvalidError, field func(kernels.Violation) (path, value, reason string)) *FieldError {
+	e := &FieldError{More: err.More}
+	for _, v := range err.Violations {
+		e.Add(field(v))
+	}
+	if len(e.Violations) == 0 {
+		e.Add("", "", err.Error())
+	}
+	return e
 }
 
 // Join adds the violations of another refusal.
@@ -145,11 +163,13 @@ func Refuse(path string, value any, format string, args ...any) *FieldError {
 
 func (e *FieldError) Error() string {
 	v := e.Violations[0]
-	s := v.Path
-	if v.value != "" {
-		s += " = " + v.value
+	s := v.reason
+	switch {
+	case v.value != "":
+		s = v.Path + " = " + v.value + ": " + s
+	case v.Path != "":
+		s = v.Path + ": " + s
 	}
-	s += ": " + v.reason
 	if n := len(e.Violations) - 1 + e.More; n > 0 {
 		s += fmt.Sprintf(" (and %d more)", n)
 	}
@@ -167,6 +187,13 @@ func (e *RecipeNotFound) Error() string {
 		return fmt.Sprintf("recipe %q: not stored", e.Name)
 	}
 	return fmt.Sprintf("recipe %q: version %d is not stored", e.Name, e.Version)
+}
+
+// RecipeOwned is the error of a change to a recipe that belongs to another tenant.
+type RecipeOwned struct{ Name, Owner string }
+
+func (e *RecipeOwned) Error() string {
+	return fmt.Sprintf("recipe %q: belongs to tenant %s: only that and admins change it", e.Name, e.Owner)
 }
 
 // VersionConflict is the error of a put whose expected version is not the latest.
@@ -231,24 +258,36 @@ func StatusOf(ctx context.Context, log *slog.Logger, err error) *status.Status {
 	}
 	var (
 		fields   *FieldError
+		invalid  *kernels.InvalidError
 		capacity *kernels.CapacityError
 		missing  *RecipeNotFound
 		frame    *FrameNotFound
 		conflict *VersionConflict
+		owned    *RecipeOwned
 		full     *QuotaError
 		overload *kernels.OverloadError
 		late     *kernels.DeadlineError
+		long     *kernels.RunError
+		heap     *budget.FullError
 		idle     IdleError
 	)
 	noRoom := errors.As(err, &capacity)
 	switch {
 	case errors.As(err, &fields):
 		return WithDetails(codes.InvalidArgument, fields.Error(), Info(ReasonInvalidField), badRequest(fields))
+	case errors.As(err, &invalid): // that no room put in terms of its request; the domain's names are close to them
+		fields = Fields(invalid, func(v kernels.Violation) (path, value, reason string) {
+			return v.Path.String(), v.Value, v.Reason
+		})
+		return WithDetails(codes.InvalidArgument, fields.Error(), Info(ReasonInvalidField), badRequest(fields))
 
 	case errors.Is(err, context.DeadlineExceeded) && noRoom:
 		return WithDetails(codes.DeadlineExceeded, "the deadline passed while the call waited for device memory: "+
 			kernelsText(capacity),
 			Info(ReasonDeadline), QuotaFailure("device memory", kernelsText(capacity)))
+	case errors.As(err, &long):
+		return WithDetails(codes.DeadlineExceeded, kernelsText(long), Info(ReasonRanTooLong, "class", long.Class.String(),
+			"limit", long.Limit.String()))
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &late) && late.Remaining <= 0:
 		return status.New(codes.DeadlineExceeded, "the deadline passed before the call was done")
 	case errors.Is(err, context.Canceled):
@@ -262,6 +301,8 @@ func StatusOf(ctx context.Context, log *slog.Logger, err error) *status.Status {
 		return WithDetails(codes.NotFound, missing.Error(), Info(ReasonUnknownRecipe),
 			&errdetails.ResourceInfo{ResourceType: "polyscan.v1.Recipe", ResourceName: name,
 				Description: missing.Error()})
+	case errors.As(err, &owned):
+		return WithDetails(codes.PermissionDenied, owned.Error(), Info(ReasonRecipeOwned, "owner", owned.Owner))
 	case errors.As(err, &frame):
 		return WithDetails(codes.NotFound, frame.Error(), Info(frame.Reason),
 			&errdetails.ResourceInfo{ResourceType: "polyscan.v1.ResidentFrame", ResourceName: frame.Name,
@@ -294,6 +335,9 @@ func StatusOf(ctx context.Context, log *slog.Logger, err error) *status.Status {
 			details = append(details, &errdetails.RetryInfo{RetryDelay: durationpb.New(late.RetryAfter)})
 		}
 		return WithDetails(codes.ResourceExhausted, text, details...)
+	case errors.As(err, &heap):
+		return WithDetails(codes.ResourceExhausted, heap.Error(), Info(ReasonHostMemory, "class", heap.Class.String()),
+			QuotaFailure("host memory", heap.Error()), &errdetails.RetryInfo{RetryDelay: durationpb.New(retryDelay)})
 	case errors.As(err, &full):
 		return WithDetails(codes.ResourceExhausted, full.Error(), Info(full.reason),
 			QuotaFailure(full.subject, full.text))

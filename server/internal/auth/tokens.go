@@ -1,55 +1,94 @@
-// Package auth knows who may call: bearer tokens from a file that may change while the server runs.
+// Package auth knows who calls, and what each caller may do and hold: tenants, by bearer tokens and client certificates,
+// from a file that may change while the server runs.
 //
-// It authenticates calls and ends those whose token was taken back. It doesn't know what the calls are.
+// It admits calls and ends those whose token was taken back. Of calls it knows the least role for each method; what they
+// do, and what belongs to whom, the rooms know.
 package auth
 
 import (
 	"bytes"
 	"context"
 	"crypto/sha256"
-	"crypto/subtle"
+	"crypto/x509"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
 	"os"
+	"runtime"
 	"strings"
 	"sync"
 	"time"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
+
+	"github.com/polyscan/polyscan/server/internal/apierr"
 )
 
-// Tokens are the contents of the token file.
-type Tokens struct {
-	path string
-	log  *slog.Logger
-	stop chan struct{}
-	done sync.WaitGroup
+// Tenants admits calls.
+type Tenants struct {
+	path   string // "": there is no file, and each certificate is a tenant
+	log    *slog.Logger
+	stop   chan struct{}
+	done   sync.WaitGroup
+	ledger *ledger
 
-	mu     sync.Mutex
-	data   []byte // of the file
-	hashes []hash
-	calls  map[*call]struct{} // under way
+	mu    sync.Mutex
+	data  []byte // of the file
+	known *content
+	calls map[*call]struct{} // under way
 }
 
 type hash [sha256.Size]byte
 
 // call is one that was admitted.
 type call struct {
-	token hash
+	key   hash
+	who   Caller
+	least Role // that it needs
 	end   context.CancelCauseFunc
 }
 
-// ErrRevoked is why a call ends whose token was taken out of the file.
-var ErrRevoked = errors.New("authorization: the token was taken back")
+// unauthenticated refuses a call of nobody who is known.
+func unauthenticated(text string) error {
+	return apierr.WithDetails(codes.Unauthenticated, text, apierr.Info(apierr.ReasonToken)).Err()
+}
+
+// errRevoked is why a call ends whose token or certificate was taken out of the file, or belongs to another tenant now.
+var errRevoked = unauthenticated("authorization: the token was taken back")
+
+// Revoked is the error for the client of a call whose context has ended because what it was admitted for was taken back;
+// nil where that is not so.
+func Revoked(ctx context.Context) error {
+	var r *revocation
+	if errors.As(context.Cause(ctx), &r) {
+		return r
+	}
+	return nil
+}
+
+// revocation is the cause with which the context of a call ends. It is a status, and no other error is.
+type revocation struct{ error }
+
+// GRPCStatus is what gRPC asks errors for.
+func (r *revocation) GRPCStatus() *status.Status { return status.Convert(r.error) }
 
 // errNone is about a file without a token. The server does not start with it, and a running one refuses everybody.
 var errNone = errors.New("there is no token in it")
 
-// NewTokens reads the file, and again whenever its content changes, until Close.
-func NewTokens(path string, log *slog.Logger) (*Tokens, error) {
-	t := &Tokens{path: path, log: log, stop: make(chan struct{}), calls: map[*call]struct{}{}}
+// New reads the file, and again whenever its content changes, until Close. Where path is "" each certificate is a tenant,
+// with the default role.
+func New(path string, log *slog.Logger) (*Tenants, error) {
+	t := &Tenants{path: path, log: log, stop: make(chan struct{}), calls: map[*call]struct{}{}, ledger: newLedger(),
+		known: &content{}}
+	if path == "" {
+		return t, nil
+	}
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("server: token file: %w", err)
@@ -57,8 +96,9 @@ func NewTokens(path string, log *slog.Logger) (*Tokens, error) {
 	if err := t.use(data); err != nil {
 		return nil, err
 	}
-	if st, err := os.Stat(path); err == nil && st.Mode().Perm()&0o007 != 0 {
-		log.Warn("the token file is open to all users of this machine", "file", path,
+	// Modes say nothing on Windows.
+	if st, err := os.Stat(path); err == nil && st.Mode().Perm()&0o007 != 0 && runtime.GOOS != "windows" {
+		log.Warn("the token file is open to all users of this machine: chmod o-rwx", "file", path,
 			"mode", fmt.Sprintf("%#o", st.Mode().Perm()))
 	}
 	t.done.Go(t.watch)
@@ -66,16 +106,26 @@ func NewTokens(path string, log *slog.Logger) (*Tokens, error) {
 }
 
 // Close ends the watching of the file.
-func (t *Tokens) Close() {
+func (t *Tenants) Close() {
 	close(t.stop)
 	t.done.Wait()
 }
+
+// SetTotals says what the server has of each resource, so that no tenant takes all of it; 0 where there is no bound.
+func (t *Tenants) SetTotals(totals Amounts) {
+	t.ledger.mu.Lock()
+	defer t.ledger.mu.Unlock()
+	t.ledger.totals = totals
+}
+
+// Usage is what each tenant holds, by name: those of the file, those that hold something, and also, unless that is "".
+func (t *Tenants) Usage(also string) []Usage { return t.ledger.usage(also) }
 
 // lookInterval is the time between two looks at the file. A file without tokens counts from the second look on, because
 // some programs empty a file before they write it.
 const lookInterval = 250 * time.Millisecond
 
-func (t *Tokens) watch() {
+func (t *Tenants) watch() {
 	ticks := time.NewTicker(lookInterval)
 	defer ticks.Stop()
 	for missing := false; ; {
@@ -100,7 +150,10 @@ func (t *Tokens) watch() {
 }
 
 // Reload reads the file at once.
-func (t *Tokens) Reload() {
+func (t *Tenants) Reload() {
+	if t.path == "" {
+		return
+	}
 	data, err := os.ReadFile(t.path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		t.log.Error("the tokens stay what they were", "error", err)
@@ -111,7 +164,7 @@ func (t *Tokens) Reload() {
 
 // change takes what the file has now. Without a token in it nobody is admitted. A file that can't be understood changes
 // nothing.
-func (t *Tokens) change(data []byte) {
+func (t *Tenants) change(data []byte) {
 	switch err := t.use(data); {
 	case errors.Is(err, errNone):
 		t.log.Error("all calls are refused", "error", err)
@@ -122,66 +175,71 @@ func (t *Tokens) change(data []byte) {
 	}
 }
 
-func (t *Tokens) use(data []byte) error {
+func (t *Tenants) use(data []byte) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.data = data
-	var hashes []hash
-	for i, line := range strings.Split(string(data), "\n") {
-		line = strings.TrimSpace(line)
-		if line == "" || line[0] == '#' {
-			continue
-		}
-		if strings.ContainsFunc(line, func(r rune) bool { return r <= ' ' || r > '~' }) {
-			return fmt.Errorf("server: token file: %s: line %d: a token is printable ASCII without spaces", t.path, i+1)
-		}
-		hashes = append(hashes, sha256.Sum256([]byte(line)))
+	c, err := parse(data)
+	if err != nil {
+		return fmt.Errorf("server: token file: %s: %w", t.path, err)
 	}
-	t.hashes = hashes
-	for c := range t.calls {
-		if !t.known(c.token) {
-			c.end(ErrRevoked)
+	t.known = c
+	t.ledger.list(c.tenants)
+	for call := range t.calls {
+		switch now, ok := t.find(call.key); {
+		case !ok || now.Tenant != call.who.Tenant:
+			call.end(&revocation{errRevoked})
+		case now.Role < call.least:
+			call.end(&revocation{errRole(now, call.least)})
 		}
 	}
-	if len(hashes) == 0 {
+	if len(c.logins) == 0 {
 		return fmt.Errorf("server: token file: %s: %w", t.path, errNone)
 	}
 	return nil
 }
 
-// known compares hashes, all of them, in a time that does not depend on what is equal. mu is held.
-func (t *Tokens) known(h hash) bool {
-	found := 0
-	for i := range t.hashes {
-		found |= subtle.ConstantTimeCompare(h[:], t.hashes[i][:])
-	}
-	return found == 1
+// find returns who has a key. The time may depend on the key, which is a hash: that tells nothing of how much of a token
+// is right. mu is held.
+func (t *Tenants) find(key hash) (c Caller, ok bool) {
+	l, ok := t.known.logins[key]
+	c = l.who
+	c.ledger = t.ledger
+	return c, ok
 }
 
-// Admit checks the token that a call brought. The context that it returns ends with [ErrRevoked] when the token is taken
-// back; done is to be called once the call has ended.
-func (t *Tokens) Admit(ctx context.Context) (_ context.Context, done func(), err error) {
-	md, _ := metadata.FromIncomingContext(ctx)
-	values := md.Get("authorization")
-	switch len(values) {
-	case 0:
-		return nil, nil, errors.New("authorization: a token is needed: Bearer TOKEN")
-	case 1:
-	default:
-		return nil, nil, errors.New("authorization: was given more than once")
+// Admit finds out who makes a call, and whether they may call its method. The context that it returns, with an error,
+// too, says who it is where that is known ([FromContext]), and ends when what the call was admitted for is taken back
+// ([Revoked]); done is to be called once the call has ended. Errors are for the client.
+func (t *Tenants) Admit(ctx context.Context, method string) (_ context.Context, done func(), err error) {
+	done = func() {}
+	least, _ := LeastRole(method)
+	if least == NoRole {
+		return ctx, done, nil
 	}
-	scheme, token, ok := strings.Cut(values[0], " ")
-	if !ok || !strings.EqualFold(scheme, "bearer") {
-		return nil, nil, errors.New("authorization: must be of the form Bearer TOKEN")
+	key, certificate, err := t.keyOf(ctx)
+	if err != nil {
+		return ctx, done, err
 	}
-	h := hash(sha256.Sum256([]byte(strings.TrimSpace(token))))
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if !t.known(h) {
-		return nil, nil, errors.New("authorization: the token is not one of this server's")
+	who, ok := t.find(key)
+	switch {
+	case !ok && t.path == "":
+		who = Caller{Tenant: certificate, Named: true, Role: defaultRole, ledger: t.ledger}
+	case !ok && certificate != "":
+		return ctx, done, unauthenticated(
+			"authorization: a token is needed: Bearer TOKEN; the file doesn't name the certificate")
+	case !ok:
+		return ctx, done, unauthenticated("authorization: the token is not one of this server's")
 	}
+	ctx = NewContext(ctx, who)
+	if who.Role < least {
+		return ctx, done, errRole(who, least)
+	}
+	t.ledger.called(who.Tenant)
 	ctx, end := context.WithCancelCause(ctx)
-	c := &call{h, end}
+	c := &call{key, who, least, end}
 	t.calls[c] = struct{}{}
 	return ctx, func() {
 		t.mu.Lock()
@@ -189,4 +247,63 @@ func (t *Tokens) Admit(ctx context.Context) (_ context.Context, done func(), err
 		t.mu.Unlock()
 		end(nil)
 	}, nil
+}
+
+// keyOf is what a call shows of its caller: the token where there is one, else the certificate, whose name is returned
+// too.
+func (t *Tenants) keyOf(ctx context.Context) (key hash, certificate string, err error) {
+	md, _ := metadata.FromIncomingContext(ctx)
+	values := md.Get("authorization")
+	switch {
+	case t.path == "", len(values) == 0: // without a file tokens mean nothing
+		if name := certificateOf(ctx); name != "" {
+			return keyOfCertificate(name), name, nil
+		}
+		return hash{}, "", unauthenticated("authorization: a token is needed: Bearer TOKEN")
+	case len(values) > 1:
+		return hash{}, "", unauthenticated("authorization: was given more than once")
+	}
+	scheme, token, ok := strings.Cut(values[0], " ")
+	if !ok || !strings.EqualFold(scheme, "bearer") {
+		return hash{}, "", unauthenticated("authorization: must be of the form Bearer TOKEN")
+	}
+	return keyOfToken(strings.TrimSpace(token)), "", nil
+}
+
+// certificateOf is the name of the certificate of a call's client, which the handshake has verified; "" where there is
+// none.
+func certificateOf(ctx context.Context) string {
+	p, ok := peer.FromContext(ctx)
+	if !ok {
+		return ""
+	}
+	info := p.AuthInfo
+	if u, ok := info.(interface{ Unwrap() credentials.AuthInfo }); ok {
+		info = u.Unwrap()
+	}
+	tls, ok := info.(credentials.TLSInfo)
+	if !ok || len(tls.State.VerifiedChains) == 0 {
+		return ""
+	}
+	return certificateName(tls.State.VerifiedChains[0][0])
+}
+
+// certificateName is the first name of a certificate: of its alternative names the first URI, else the first DNS name,
+// else the first email address; else its common name. One that can't be written into the file, or none, gives way to a
+// hash of the certificate.
+func certificateName(c *x509.Certificate) string {
+	name := c.Subject.CommonName
+	switch {
+	case len(c.URIs) > 0:
+		name = c.URIs[0].String()
+	case len(c.DNSNames) > 0:
+		name = c.DNSNames[0]
+	case len(c.EmailAddresses) > 0:
+		name = c.EmailAddresses[0]
+	}
+	if !validName(name) {
+		sum := sha256.Sum256(c.Raw)
+		name = "sha256:" + hex.EncodeToString(sum[:16])
+	}
+	return name
 }

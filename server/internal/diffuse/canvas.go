@@ -75,7 +75,7 @@ type memoryShare struct {
 // more takes some until the canvas is closed. It doesn't wait, since others may be open for hours.
 func (h *memoryShare) more(bytes int64) bool {
 	bytes = min(bytes, h.of.Cap-h.bytes)
-	release, ok := h.of.Try(bytes)
+	release, ok := h.of.Try(budget.Canvases, bytes)
 	if ok {
 		h.bytes += bytes
 		h.shares = append(h.shares, release)
@@ -197,7 +197,8 @@ func (s *Service) openCanvas(ctx context.Context, stream grpc.ServerStream, in *
 		on: diffusion.NewCanvas(v.dev.Device), memory: memory,
 	}
 	c.contents = contents{
-		limit: s.MaxPoints, memory: c.takeMemory, ground: v.drawing, index: map[string]int{}, paid: canvasPoints,
+		limit: s.MaxPoints, memory: c.takeMemory, ground: v.drawing, method: v.opts.Method, index: map[string]int{},
+		paid: canvasPoints,
 	}
 	c.room = sync.NewCond(&c.mu)
 	defer func() {
@@ -248,7 +249,7 @@ func (c *canvas) close() {
 // takeMemory takes host memory until the canvas is closed. It doesn't wait, since the call has some already. c.mu is
 // held.
 func (c *canvas) takeMemory(bytes int64) error {
-	release, ok := c.service.Memory.Try(bytes)
+	release, ok := c.service.Memory.Try(budget.Canvases, bytes)
 	if !ok || c.closed || !c.memory.more(bytes) {
 		if ok {
 			release()

@@ -20,7 +20,7 @@ import (
 // testHost is a server that keeps no pictures.
 type testHost struct{ *servertest.Host }
 
-func (testHost) Place(*kernels.Device, kernels.Picture, string, *durationpb.Duration, string) (KeptPicture, error) {
+func (testHost) Place(context.Context, *kernels.Device, kernels.Picture, string, *durationpb.Duration, string) (KeptPicture, error) {
 	panic("no test keeps pictures")
 }
 
@@ -34,7 +34,7 @@ func newTestService(h *servertest.Host) *Service {
 // wantFree fails the test where anything that canvases took is still taken.
 func wantFree(t *testing.T, h *servertest.Host) {
 	t.Helper()
-	if release, ok := h.Memory.Try(h.Memory.Cap); ok {
+	if release, ok := h.Memory.Try(budget.Decoding, h.Memory.Cap); ok {
 		release()
 	} else {
 		t.Error("host memory is not all back")

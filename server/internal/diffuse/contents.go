@@ -20,6 +20,7 @@ type contents struct {
 	limit  int                     // of points and stops of curves together, and of the pixels of a change
 	memory func(bytes int64) error // takes host memory until the canvas is closed, without waiting
 	ground *diffusion.Drawing      // what is under the curves: pixels and edges
+	method diffusion.Method        // that is to solve it
 	lent   bool                    // a drawing that is being rendered has its flags and values
 	curves []canvasCurve
 	index  map[string]int // of curves, by their ids
@@ -178,11 +179,10 @@ func (c *contents) set(curve canvasCurve) error {
 	}
 	d := &diffusion.Drawing{
 		Width: c.ground.Width, Height: c.ground.Height, Channels: solveChannels, Curves: []diffusion.Curve{curve.Curve},
-		Method: c.ground.Method,
 	}
-	if err := d.Check(); err != nil {
+	if err := d.Check(c.method); err != nil {
 		return wire.FieldError(err, func(v kernels.Violation) (path, value, reason string) {
-			if v.Path[0] == "method" { // curves can only be what it doesn't solve by blocking edges
+			if wire.Root(v) == "method" { // curves can only be what it doesn't solve by blocking edges
 				return "barrier", "true", v.Value + " " + v.Reason
 			}
 			p := curvePath(v.Path)
@@ -300,10 +300,9 @@ func (c *contents) checkEdges(edges uint32) error {
 	if edges > 0xff || edges&uint32(diffusion.Fixed) != 0 {
 		return apierr.Refuse("", edges, "%s", noEdges)
 	}
-	d := &diffusion.Drawing{Width: 1, Height: 1, Channels: 1, Flags: []uint8{uint8(edges)}, Values: make([]float32, 1),
-		Method: c.ground.Method}
-	return wire.FieldError(d.Check(), func(v kernels.Violation) (path, value, reason string) {
-		if reason = noEdges; v.Path[0] == "method" {
+	d := &diffusion.Drawing{Width: 1, Height: 1, Channels: 1, Flags: []uint8{uint8(edges)}, Values: make([]float32, 1)}
+	return wire.FieldError(d.Check(c.method), func(v kernels.Violation) (path, value, reason string) {
+		if reason = noEdges; wire.Root(v) == "method" {
 			reason = v.Value + " " + v.Reason
 		}
 		return "", fmt.Sprint(edges), reason

@@ -143,7 +143,7 @@ func (s *Service) fill(ctx context.Context, h *holes, in *framecodec.Message) (_
 		Image: f.Picture,
 		Mask:  diffusion.Pixels{Host: h.mask},
 	}
-	set, p, err := s.regionsOf(h, p)
+	set, p, err := s.regionsOf(ctx, h, p)
 	if err != nil {
 		return nil, err
 	}
@@ -165,7 +165,7 @@ func (s *Service) fill(ctx context.Context, h *holes, in *framecodec.Message) (_
 		switch {
 		case !o.wanted():
 		case o.GetKeep():
-			if uploads[i], err = s.Host.Place(dev.Device,
+			if uploads[i], err = s.Host.Place(ctx, dev.Device,
 				kernels.Picture{Width: f.Width, Height: f.Height, Format: f.Format}, f.ID, o.GetIdleTimeout(), o.field+".idle_timeout"); err != nil {
 				return nil, err
 			}
@@ -174,9 +174,7 @@ func (s *Service) fill(ctx context.Context, h *holes, in *framecodec.Message) (_
 			to[i].Host = make([]byte, size)
 		}
 	}
-	opts, method := optionsOf(h.options)
-	job.Method = method
-	sol, err := diffusion.Fill(ctx, dev.Device, job, opts)
+	sol, err := diffusion.Fill(ctx, dev.Device, job, optionsOf(h.options))
 	in.Free()
 	if err != nil {
 		return nil, fillError(h, err)
@@ -187,8 +185,10 @@ func (s *Service) fill(ctx context.Context, h *holes, in *framecodec.Message) (_
 		Backend: sol.Backend, Decode: durationpb.New(f.Decode), Queue: durationpb.New(sol.Queue),
 		Compute: durationpb.New(sol.Compute),
 		Cycles:  uint32(sol.Cycles), Converged: sol.Converged, Estimate: 255 * sol.Estimate,
-		Residual:     255 * sol.Residual,
-		FilledPixels: uint64(n) - uint64(sol.FixedPixels), SetupKept: sol.SetupKept,
+		Residual: 255 * sol.Residual,
+		Stopped:  pb.DiffusionStop(sol.Stopped), ErrorUnknown: sol.ErrorUnknown,
+		GlobalDifference: 255 * float64(sol.Difference),
+		FilledPixels:     uint64(n) - uint64(sol.FixedPixels), SetupKept: sol.SetupKept,
 	}}
 	for i, r := range []*result{&out.picture, &out.residual} {
 		switch {
@@ -242,10 +242,13 @@ func (s *Service) fillShare(h *holes, f kernels.Picture) (int64, error) {
 }
 
 // regionsOf is the regions whose pixels are to be replaced, and where they are in the request; nil for none.
-func (s *Service) regionsOf(h *holes, p wire.Paths) (*polygon.Set, wire.Paths, error) {
+func (s *Service) regionsOf(ctx context.Context, h *holes, p wire.Paths) (set *polygon.Set, _ wire.Paths, err error) {
 	switch {
 	case h.regions != nil:
-		set, err := wire.NewSet(h.regions, p, s.Bounds)
+		err = s.Frames.Work.Do(ctx, wire.SetWork(h.regions), wire.SmallSet, func() error {
+			set, err = wire.NewSet(h.regions, p, s.Bounds)
+			return err
+		})
 		return set, p, err
 	case h.recipe != nil:
 		stored, set, err := s.Recipes.Recipe(h.recipe.GetName(), h.recipe.GetVersion())
@@ -269,17 +272,18 @@ func (s *Service) picture(ctx context.Context, f *frames.Frame, pixels []byte, e
 	}
 	var err error
 	r.frame.Encoding = e
-	r.pixels, err = frames.PNG(ctx, (&kernels.Picture{Width: f.Width, Height: f.Height, Format: f.Format, Data: [][]byte{pixels}}).Image())
+	picture := &kernels.Picture{Width: f.Width, Height: f.Height, Format: f.Format, Data: [][]byte{pixels}}
+	r.pixels, err = s.Frames.PNG(ctx, picture.Image())
 	return r, err
 }
 
 // fillError turns an *InvalidError into a *FieldError and leaves other errors alone.
 func fillError(h *holes, err error) error {
 	return wire.FieldError(err, func(v kernels.Violation) (path, value, reason string) {
-		if path = optionPath(v.Path); path == "" {
+		if path, value = optionField(h.options, v); path == "" {
 			path = "frame"
 		}
-		if v.Path[0] == "mask" {
+		if wire.Root(v) == "mask" {
 			switch {
 			case h.regions != nil:
 				path = "region_set"
@@ -289,6 +293,6 @@ func fillError(h *holes, err error) error {
 				path = "mask"
 			}
 		}
-		return path, v.Value, v.Reason
+		return path, value, v.Reason
 	})
 }

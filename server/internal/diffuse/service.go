@@ -4,6 +4,7 @@ package diffuse
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -28,21 +29,13 @@ import (
 
 // Host is what the service needs of the server.
 type Host interface {
-	// Acquire returns a lease of the device.
-	Acquire() (device.Lease, error)
-	// Validate checks a message by the rules in the schemas.
-	Validate(m any) error
-	// Go runs f in a goroutine that the server waits for when it ends.
-	Go(f func())
-	// Draining is closed when the server shuts down.
-	Draining() <-chan struct{}
-	// Panicked makes an error of a panic.
-	Panicked(ctx context.Context, p any) error
+	wire.Host
 	// Status is what a client gets for an error.
 	Status(ctx context.Context, err error) *status.Status
-	// Place makes room on a device for a picture that is to be kept there, for so long without use; field is where idle
-	// lies in the request.
-	Place(dev *kernels.Device, f kernels.Picture, id string, idle *durationpb.Duration, field string) (KeptPicture, error)
+	// Place makes room on a device for a picture that is to be kept there for the caller of ctx, for so long without use;
+	// field is where idle lies in the request.
+	Place(ctx context.Context, dev *kernels.Device, f kernels.Picture, id string, idle *durationpb.Duration,
+		field string) (KeptPicture, error)
 }
 
 // KeptPicture is a picture that is to stay on the device. It ends with Keep or Abort.
@@ -170,7 +163,7 @@ func (s *Service) newSolving(
 	v.release = f.Answer
 	v.drawing = drawingOf(req, f)
 	in.Free()
-	v.opts, v.drawing.Method = optionsOf(req.GetOptions())
+	v.opts = optionsOf(req.GetOptions())
 	v.id, v.decode = f.ID, f.Decode
 	v.target = &diffusion.Target{Format: kernels.RGB8,
 		Pixels: diffusion.Pixels{Host: make([]byte, solveChannels*f.Width*f.Height)}}
@@ -186,8 +179,10 @@ func (v *solving) response(sol *diffusion.Solution, pixels []byte) (*pb.SolveRes
 		Backend: sol.Backend, Decode: durationpb.New(v.decode), Queue: durationpb.New(sol.Queue),
 		Compute: durationpb.New(sol.Compute),
 		Cycles:  uint32(sol.Cycles), Converged: sol.Converged, Estimate: 255 * sol.Estimate,
-		Residual:    255 * sol.Residual,
-		GivenPixels: uint64(sol.FixedPixels), VoidPixels: uint64(sol.VoidPixels), SetupKept: sol.SetupKept,
+		Residual: 255 * sol.Residual,
+		Stopped:  pb.DiffusionStop(sol.Stopped), ErrorUnknown: sol.ErrorUnknown,
+		GlobalDifference: 255 * float64(sol.Difference),
+		GivenPixels:      uint64(sol.FixedPixels), VoidPixels: uint64(sol.VoidPixels), SetupKept: sol.SetupKept,
 		Picture: &pb.Frame{
 			FrameId: v.id, Encoding: pb.Encoding_ENCODING_RAW,
 			Layout: wire.LayoutOf(p),
@@ -197,17 +192,21 @@ func (v *solving) response(sol *diffusion.Solution, pixels []byte) (*pb.SolveRes
 		return m, pixels, nil
 	}
 	m.Picture.Encoding = pb.Encoding_ENCODING_PNG
-	file, err := frames.PNG(v.ctx, p.Image())
+	file, err := v.service.Frames.PNG(v.ctx, p.Image())
 	return m, file, err
 }
 
 // optionsOf translates options.
-func optionsOf(o *pb.DiffusionOptions) (*diffusion.Options, diffusion.Method) {
-	method := diffusion.Multigrid
+func optionsOf(o *pb.DiffusionOptions) *diffusion.Options {
+	opts := &diffusion.Options{Tolerance: o.GetTolerance() / 255, MaxCycles: int(o.GetMaxCycles()),
+		Threshold: o.GetThreshold() / 255, MeasureError: o.GetMeasureError()}
 	if m := o.GetMethod(); m != pb.DiffusionMethod_DIFFUSION_METHOD_UNSPECIFIED {
-		method = diffusion.Method(m - pb.DiffusionMethod_DIFFUSION_METHOD_MULTIGRID)
+		opts.Method = diffusion.Method(m - pb.DiffusionMethod_DIFFUSION_METHOD_MULTIGRID)
 	}
-	return &diffusion.Options{Tolerance: o.GetTolerance() / 255, MaxCycles: int(o.GetMaxCycles())}, method
+	if o != nil && o.Threshold != nil && opts.Threshold == 0 {
+		opts.Threshold = diffusion.WarrenThreshold
+	}
+	return opts
 }
 
 // solveFrame reads the frame of a request, if it has one, and takes memory for it, the drawing and the answer at once.
@@ -288,8 +287,8 @@ func checkPieces(f kernels.Picture) error {
 
 // checkCanvas checks the size of a picture to come, and the number of its edges.
 func (s *Service) checkCanvas(width, height, edges int) error {
-	if width < 1 || height < 1 || width > kernels.MaxSide || height > kernels.MaxSide {
-		return apierr.Refuse("drawing", [2]int{width, height}, "must have sides of 1 to %d", kernels.MaxSide)
+	if err := kernels.CheckSize(width, height, "drawing"); err != nil {
+		return wire.FieldError(err, wire.SameField)
 	}
 	n := int64(width) * int64(height)
 	if limit := s.MaxMessageBytes; solveChannels*n > limit {
@@ -302,13 +301,15 @@ func (s *Service) checkCanvas(width, height, edges int) error {
 	return nil
 }
 
-// optionPath is where an option is in a request; "" for other fields.
-func optionPath(p kernels.Path) string {
-	switch name := p.String(); name {
-	case "tolerance", "method", "max cycles":
-		return "options." + strings.ReplaceAll(name, " ", "_")
+// optionField is where an option is in a request, and its value there; "" for other fields.
+func optionField(o *pb.DiffusionOptions, v kernels.Violation) (path, value string) {
+	switch name := v.Path.String(); name {
+	case "threshold": // which is in levels there
+		return "options.threshold", fmt.Sprint(o.GetThreshold())
+	case "tolerance", "method", "max cycles", "measure error":
+		return "options." + strings.ReplaceAll(name, " ", "_"), v.Value
 	}
-	return ""
+	return "", v.Value
 }
 
 // noEdges says what is wrong with the closed edges of a pixel.
@@ -317,8 +318,8 @@ const noEdges = "is no sum of 2, 4, 8, 16, 32 and 64"
 // solveError turns an *InvalidError into a *FieldError and leaves other errors alone.
 func solveError(req *pb.SolveRequest, err error) error {
 	return wire.FieldError(err, func(v kernels.Violation) (path, value, reason string) {
-		if path := optionPath(v.Path); path != "" {
-			return path, v.Value, v.Reason
+		if path, value := optionField(req.GetOptions(), v); path != "" {
+			return path, value, v.Reason
 		}
 		switch p := v.Path; {
 		case p[0] == "curves" && len(p) == 1 && req.GetDrawing() == nil:

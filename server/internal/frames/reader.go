@@ -8,6 +8,7 @@ import (
 	"github.com/polyscan/polyscan/kernels"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
 	"github.com/polyscan/polyscan/server/internal/apierr"
+	"github.com/polyscan/polyscan/server/internal/auth"
 	"github.com/polyscan/polyscan/server/internal/budget"
 	"github.com/polyscan/polyscan/server/internal/hostwork"
 	"github.com/polyscan/polyscan/server/internal/observe"
@@ -27,16 +28,16 @@ type Frame struct {
 
 // Residents finds the frames that stay on the device.
 type Residents interface {
-	// Use returns a frame with its pixels on the device, and the client's own name of it. The caller holds a lease of the
-	// device, and calls release before that ends.
-	Use(name string) (f kernels.Picture, id string, release func(), err error)
+	// Use returns a frame with its pixels on the device, and the client's own name of it. It must be one that who may use.
+	// The caller holds a lease of the device, and calls release before that ends.
+	Use(who auth.Caller, name string) (f kernels.Picture, id string, release func(), err error)
 }
 
 // Shared finds pixels in memory that clients have leased.
 type Shared interface {
-	// Place makes f's pixels those that p refers to; path is where p lies in the request. They stay mapped until release
-	// is called, once.
-	Place(f *kernels.Picture, p *pb.SharedPixels, path string) (release func(), err error)
+	// Place makes f's pixels those that p refers to, in memory that who may use; path is where p lies in the request. They
+	// stay mapped until release is called, once.
+	Place(who auth.Caller, f *kernels.Picture, p *pb.SharedPixels, path string) (release func(), err error)
 }
 
 // Reader reads the frames of requests. All its fields must be set.
@@ -44,7 +45,7 @@ type Reader struct {
 	MaxPixels int64 // of a frame
 	MaxBytes  int64 // of what a file decodes to
 	Host      *budget.Budget
-	Work      *hostwork.Pool // decodes
+	Work      *hostwork.Pool // where files are read and written
 	Metrics   *observe.Metrics
 	Residents Residents
 	Shared    Shared
@@ -61,7 +62,7 @@ func (s *Reader) Read(ctx context.Context, m *pb.Frame, pieces [][]byte, path st
 func (s *Reader) ReadFor(ctx context.Context, m *pb.Frame, pieces [][]byte, path string,
 	share func(kernels.Picture) (int64, error)) (*Frame, error) {
 	if _, ok := m.GetSource().(*pb.Frame_Resident); ok {
-		f, err := s.resident(m, path)
+		f, err := s.resident(auth.FromContext(ctx), m, path)
 		if err != nil {
 			return nil, err
 		}
@@ -75,7 +76,7 @@ func (s *Reader) ReadFor(ctx context.Context, m *pb.Frame, pieces [][]byte, path
 		}
 		release := func() {}
 		if p := m.GetShared(); p != nil {
-			if release, err = s.Shared.Place(&f, p, path+".shared"); err != nil {
+			if release, err = s.Shared.Place(auth.FromContext(ctx), &f, p, path+".shared"); err != nil {
 				return nil, err
 			}
 		}
@@ -105,7 +106,7 @@ func (s *Reader) ReadFor(ctx context.Context, m *pb.Frame, pieces [][]byte, path
 func (s *Reader) WithAnswer(ctx context.Context, f *Frame, share func(kernels.Picture) (int64, error)) (*Frame, error) {
 	n, err := share(f.Picture)
 	if err == nil {
-		f.Answer, err = s.Host.Take(ctx, n)
+		f.Answer, err = s.Host.Take(ctx, budget.Results, n)
 	}
 	if err != nil {
 		f.Release()
@@ -141,15 +142,16 @@ func (s *Reader) CheckPixels(width, height uint32, path string) error {
 	return nil
 }
 
-// resident is the frame that m names. The caller holds a lease of the device until it has released the frame.
-func (s *Reader) resident(m *pb.Frame, path string) (*Frame, error) {
+// resident is the frame that m names, which who may use. The caller holds a lease of the device until it has released
+// the frame.
+func (s *Reader) resident(who auth.Caller, m *pb.Frame, path string) (*Frame, error) {
 	switch {
 	case m.GetLayout() != nil:
 		return nil, apierr.Refuse(path+".layout", nil, "must not be given with resident: the frame has one")
 	case m.GetEncoding() != pb.Encoding_ENCODING_UNSPECIFIED:
 		return nil, apierr.Refuse(path+".encoding", EncodingName(m.GetEncoding()), "must not be given with resident")
 	}
-	f, id, release, err := s.Residents.Use(m.GetResident())
+	f, id, release, err := s.Residents.Use(who, m.GetResident())
 	if err != nil {
 		return nil, err
 	}

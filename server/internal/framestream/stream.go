@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/polyscan/polyscan/polygon"
 	"github.com/polyscan/polyscan/proto/framecodec"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
 	"github.com/polyscan/polyscan/server/internal/apierr"
@@ -34,14 +35,7 @@ import (
 
 // Host is what a stream needs of the server.
 type Host interface {
-	// Validate checks a message by the rules in the schemas.
-	Validate(m any) error
-	// Go runs f in a goroutine that the server waits for when it ends.
-	Go(f func())
-	// Draining is closed when the server shuts down.
-	Draining() <-chan struct{}
-	// Panicked makes an error of a panic.
-	Panicked(ctx context.Context, p any) error
+	wire.StreamHost
 	// Status is what a client gets for an error.
 	Status(ctx context.Context, err error) *status.Status
 }
@@ -77,13 +71,20 @@ type Method interface {
 	Opens(Request) bool
 	// Open takes the open message, which has been validated.
 	Open(Request) error
-	// Answer computes the answer to a frame, which has been validated and whose payload is in's. Those of several
-	// frames are called at the same time; before is closed when the work on the frame before is done, however it ended.
-	Answer(ctx context.Context, req Request, in *framecodec.Message, before <-chan struct{}) Answer
+	// Answer computes the answer to the frame of a number, which has been validated and whose payload is in's. Those of
+	// several frames are called at the same time; before is closed when the work on the frame before is done, however it
+	// ended.
+	Answer(ctx context.Context, sequence uint64, req Request, in *framecodec.Message, before <-chan struct{}) Answer
 	// Response is the message of a number for an answer, or for a status where there is one.
 	Response(sequence uint64, a Answer, st *spb.Status) proto.Message
 	// Close is called when no frame is in work any more, also where open wasn't, or failed.
 	Close()
+}
+
+// Watched is a method whose answers others see, too.
+type Watched interface {
+	// Answered is called, in any order, when the answer to a frame is ready: took is the time since it came.
+	Answered(sequence uint64, f *pb.Frame, a Answer, took time.Duration)
 }
 
 // Request is a request of a stream.
@@ -99,8 +100,9 @@ type pending struct {
 
 // Answer is what comes of a frame.
 type Answer struct {
-	Response *wire.Response // nil with Err
-	Release  func()         // gives memory back; nil with Err
+	Response *wire.Response  // nil with Err
+	Numbers  *polygon.Result // for those who watch, of a method that is Watched
+	Release  func()          // gives memory back; nil with Err
 	Err      error
 }
 
@@ -196,7 +198,8 @@ func (fs *call) receive() (err error) {
 	}
 	before := make(chan struct{})
 	close(before)
-	for {
+	watched, _ := fs.method.(Watched)
+	for sequence := uint64(0); ; sequence++ {
 		select {
 		case fs.slots <- struct{}{}:
 		case <-fs.ctx.Done():
@@ -217,12 +220,20 @@ func (fs *call) receive() (err error) {
 			in.Free()
 			return err
 		}
+		arrived := time.Now()
 		p := &pending{make(chan Answer, 1)}
 		last, done := before, make(chan struct{})
 		fs.frames <- p // never blocks; before the work begins, or a server that shuts down could miss a frame in work
 		fs.work.Go(func() {
 			defer close(done)
-			p.answer <- fs.workOn(req, in, last)
+			a := fs.workOn(sequence, req, in, last)
+			if watched != nil && fs.ctx.Err() == nil {
+				if a.Err != nil {
+					a.Err = fs.host.Status(fs.ctx, a.Err).Err()
+				}
+				watched.Answered(sequence, req.GetFrame(), a, time.Since(arrived))
+			}
+			p.answer <- a
 		})
 		before = done
 	}
@@ -264,7 +275,7 @@ func (fs *call) protocolError(req Request) error {
 }
 
 // workOn computes the answer to one frame.
-func (fs *call) workOn(req Request, in *framecodec.Message, before <-chan struct{}) (a Answer) {
+func (fs *call) workOn(sequence uint64, req Request, in *framecodec.Message, before <-chan struct{}) (a Answer) {
 	fs.metrics.FramesInFlight.Inc()
 	defer fs.metrics.FramesInFlight.Dec()
 	defer in.Free()
@@ -276,7 +287,7 @@ func (fs *call) workOn(req Request, in *framecodec.Message, before <-chan struct
 	if err := fs.host.Validate(in); err != nil {
 		return Answer{Err: err}
 	}
-	return fs.method.Answer(fs.ctx, req, in, before)
+	return fs.method.Answer(fs.ctx, sequence, req, in, before)
 }
 
 // sendAnswer sends one answer, and gives back what it holds.

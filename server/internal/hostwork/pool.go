@@ -2,60 +2,263 @@
 // The runtime gives all goroutines equal turns of ten milliseconds, and a strip of a line-scan camera would wait for the
 // turns of all who decode.
 //
-// It knows nothing of what is computed. Line-scan never enters a pool.
+// A pool knows the class and the client of work, from its context, and not what is computed: interactive work goes
+// before batch work, and in a class clients have equal shares. Line-scan never waits for a place; while there is any,
+// others have one place less.
 package hostwork
 
 import (
 	"context"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
 
-	"golang.org/x/sync/semaphore"
+	"github.com/polyscan/polyscan/kernels"
 )
 
-// Pool has room for a few at a time. The others wait in order.
-type Pool struct{ room *semaphore.Weighted }
+// Pool has room for a few at a time. The others wait: by class, then by what their clients have had, then in order.
+type Pool struct {
+	places  int
+	strict  atomic.Int32 // line-scan sessions
+	waiters atomic.Int32
+
+	mu      sync.Mutex
+	taken   int
+	waiting []*waiter // in no order: there are few
+	arrival uint64
+	shares  map[key]*share
+	virtual [2]time.Duration // of each class: what one has had that always has work
+}
+
+// key is a client in a class.
+type key struct {
+	batch  bool
+	client string
+}
+
+// share is what a client has had, as far as that can matter.
+type share struct {
+	used time.Duration
+	work int // that waits or has a place
+}
+
+type waiter struct {
+	key
+	share   *share
+	arrival uint64
+	ready   chan struct{} // closed with a place
+}
 
 // New makes a pool for n at a time.
-func New(n int) *Pool { return &Pool{semaphore.NewWeighted(int64(n))} }
+func New(n int) *Pool { return &Pool{places: n, shares: map[key]*share{}} }
 
-// Turn is a place in a pool.
+// Waiting is how many wait for a place.
+func (p *Pool) Waiting() int { return int(p.waiters.Load()) }
+
+// LineScan says that there is line-scan work from now on, until done is called.
+func (p *Pool) LineScan() (done func()) {
+	p.strict.Add(1)
+	return func() {
+		p.strict.Add(-1)
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.serve()
+	}
+}
+
+// room is how many may work now.
+func (p *Pool) room() int {
+	if p.strict.Load() > 0 {
+		return max(p.places-1, 1)
+	}
+	return p.places
+}
+
+// Turn is a place in a pool. Its methods are for one goroutine.
 type Turn struct {
-	pool  *Pool
+	pool  *Pool // nil: line-scan, which needs none
 	ctx   context.Context
-	since time.Time
+	key   key
+	share *share
+	since time.Time // it has had the place, or was last counted
+	look  time.Time // others were let go first
 	gone  bool
 }
 
-// turn is how long a place is held while others wait.
-const turn = 5 * time.Millisecond
+const (
+	// turn is how long a place is held while others wait. A switch takes some microseconds.
+	turn = 2 * time.Millisecond
+	// breath is how often others in the runtime's queues are let go first, such as those who read from connections.
+	breath = 200 * time.Microsecond
+	// headStart and settling are those of the device's time: see package kernels.
+	headStart = 10 * time.Millisecond
+	settling  = 2 * headStart
+)
 
 // Enter waits for a place until ctx ends. Leave it when the work is done.
 func (p *Pool) Enter(ctx context.Context) (*Turn, error) {
-	t := &Turn{pool: p, ctx: ctx, gone: true}
+	class, client := kernels.ClassOf(ctx)
+	t := &Turn{pool: p, ctx: ctx, key: key{class == kernels.Batch, client}, gone: true}
+	if class == kernels.LineScan {
+		t.pool = nil
+	}
 	return t, t.enter()
 }
 
+// Do is Enter, f and Leave for work that can't be interrupted. Work of size below small, in whatever unit, is done at
+// once.
+func (p *Pool) Do(ctx context.Context, size, small int, f func() error) error {
+	if size < small {
+		return f()
+	}
+	t, err := p.Enter(ctx)
+	if err != nil {
+		return err
+	}
+	defer t.Leave()
+	return f()
+}
+
+func (p *Pool) class(k key) *time.Duration {
+	if k.batch {
+		return &p.virtual[1]
+	}
+	return &p.virtual[0]
+}
+
 func (t *Turn) enter() error {
-	if err := t.pool.room.Acquire(t.ctx, 1); err != nil {
+	if err := context.Cause(t.ctx); err != nil || t.pool == nil {
+		return err
+	}
+	p := t.pool
+	p.mu.Lock()
+	s := p.shares[t.key]
+	if s == nil {
+		s = &share{used: *p.class(t.key) - headStart}
+		p.shares[t.key] = s
+	}
+	// Who had nothing to do is owed nothing for that, but goes first with a bit.
+	if s.work++; s.work == 1 {
+		s.used = max(s.used, *p.class(t.key)-headStart)
+	}
+	t.share = s
+	p.arrival++
+	w := &waiter{key: t.key, share: s, arrival: p.arrival, ready: make(chan struct{})}
+	p.waiting = append(p.waiting, w)
+	p.waiters.Add(1)
+	p.serve()
+	p.mu.Unlock()
+	select {
+	case <-w.ready:
+	case <-t.ctx.Done():
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if i := slices.Index(p.waiting, w); i >= 0 {
+			p.waiting = slices.Delete(p.waiting, i, i+1)
+			p.waiters.Add(-1)
+		} else {
+			p.taken--
+			p.serve()
+		}
+		p.done(s)
 		return context.Cause(t.ctx)
 	}
 	t.gone, t.since = false, time.Now()
+	t.look = t.since
 	return nil
 }
 
-// Yield lets those go first who wait, once the place has been held for a turn. Its error is the context's cause.
+// serve gives places to those who wait, as far as there are any. p.mu is held.
+func (p *Pool) serve() {
+	for p.taken < p.room() && len(p.waiting) > 0 {
+		best := 0
+		for i, w := range p.waiting {
+			if w.before(p.waiting[best]) {
+				best = i
+			}
+		}
+		w := p.waiting[best]
+		p.waiting = slices.Delete(p.waiting, best, best+1)
+		p.waiters.Add(-1)
+		p.taken++
+		close(w.ready)
+	}
+}
+
+func (w *waiter) before(o *waiter) bool {
+	switch {
+	case w.batch != o.batch:
+		return o.batch
+	case w.share.used != o.share.used:
+		return w.share.used < o.share.used
+	}
+	return w.arrival < o.arrival
+}
+
+// mostShares is how many clients are known, those aside that have work.
+const mostShares = 1000
+
+// done counts work that has left. Clients are forgotten that have none, once there is nobody to compare them with or
+// there are too many.
+func (p *Pool) done(s *share) {
+	if s.work--; s.work > 0 || p.taken+len(p.waiting) > 0 && len(p.shares) < mostShares {
+		return
+	}
+	for k, s := range p.shares {
+		if s.work == 0 {
+			delete(p.shares, k)
+		}
+	}
+}
+
+// Yield lets those go first who wait, once the place has been held for a turn. Work that takes long is to call it at
+// least each millisecond. Its error is the context's cause.
 func (t *Turn) Yield() error {
-	if t.gone || time.Since(t.since) < turn {
-		return context.Cause(t.ctx)
+	if err := context.Cause(t.ctx); err != nil || t.gone {
+		return err
+	}
+	now := time.Now()
+	if now.Sub(t.look) >= breath {
+		runtime.Gosched()
+		t.look = now
+	}
+	if now.Sub(t.since) < turn || t.pool.waiters.Load() == 0 && t.pool.strict.Load() == 0 {
+		return nil
 	}
 	t.Leave()
 	return t.enter()
 }
 
+// advance moves the clock of a class, by what each client has of a time that one has had, and towards those who have
+// work. So clients that come and go at once keep nobody out.
+func (p *Pool) advance(of key, had time.Duration) {
+	n, sum := time.Duration(0), time.Duration(0)
+	for k, s := range p.shares {
+		if k.batch == of.batch && s.work > 0 {
+			n++
+			sum += s.used
+		}
+	}
+	v := p.class(of)
+	had /= n
+	*v += had - time.Duration(float64(min(had, settling))*float64(*v-sum/n)/float64(settling))
+}
+
 // Leave gives the place back. It may be called again.
 func (t *Turn) Leave() {
-	if !t.gone {
-		t.gone = true
-		t.pool.room.Release(1)
+	if t.gone {
+		return
 	}
+	t.gone = true
+	p := t.pool
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	had := time.Since(t.since)
+	t.share.used += had
+	p.advance(t.key, had)
+	p.taken--
+	p.done(t.share)
+	p.serve()
 }

@@ -2,10 +2,17 @@ package hostwork
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/polyscan/polyscan/kernels"
 )
 
 // Whoever works for long lets others have turns, in order, and an end of the context ends the waiting.
@@ -14,15 +21,15 @@ func TestTurns(t *testing.T) {
 		p := New(1)
 		var diary []string
 		work := func(name string, pieces int) {
-			turn, err := p.Enter(t.Context())
+			place, err := p.Enter(t.Context())
 			if err != nil {
 				t.Error(err)
 			}
-			defer turn.Leave()
+			defer place.Leave()
 			for range pieces {
 				diary = append(diary, name)
-				time.Sleep(4 * time.Millisecond)
-				if err := turn.Yield(); err != nil {
+				time.Sleep(turn - time.Millisecond/2)
+				if err := place.Yield(); err != nil {
 					t.Error(err)
 				}
 			}
@@ -45,4 +52,161 @@ func TestTurns(t *testing.T) {
 			t.Errorf("%q, want %q", diary, want)
 		}
 	})
+}
+
+// Interactive work goes before batch work, line-scan waits for nobody, and while there is any a place is kept free.
+func TestClasses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := New(2)
+		var mu sync.Mutex
+		var diary []string
+		work := func(class kernels.Class, name string) {
+			turn, err := p.Enter(kernels.WithClass(t.Context(), class))
+			if err != nil {
+				t.Error(err)
+			}
+			defer turn.Leave()
+			mu.Lock()
+			diary = append(diary, name)
+			mu.Unlock()
+			time.Sleep(time.Second)
+		}
+		go work(kernels.Batch, "first")
+		go work(kernels.Batch, "first")
+		synctest.Wait()
+		done := p.LineScan()
+		go work(kernels.Batch, "batch")
+		synctest.Wait()
+		go work(kernels.Interactive, "interactive")
+		go work(kernels.LineScan, "line-scan")
+		synctest.Wait()
+		if n := p.Waiting(); n != 2 {
+			t.Errorf("%d wait", n)
+		}
+		time.Sleep(1500 * time.Millisecond)
+		if n := p.Waiting(); n != 1 {
+			t.Errorf("%d wait for the one place beside line-scan", n)
+		}
+		done()
+		time.Sleep(time.Millisecond)
+		if n := p.Waiting(); n != 0 {
+			t.Errorf("%d wait for the place that came back", n)
+		}
+		time.Sleep(2 * time.Second)
+		mu.Lock()
+		defer mu.Unlock()
+		want := []string{"first", "first", "line-scan", "interactive", "batch"}
+		if !slices.Equal(diary, want) {
+			t.Errorf("%q, want %q", diary, want)
+		}
+	})
+}
+
+// Small work is done at once, also where there is no place.
+func TestSmallWork(t *testing.T) {
+	p := New(1)
+	turn, err := p.Enter(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer turn.Leave()
+	if err := p.Do(t.Context(), 9, 10, func() error { return nil }); err != nil {
+		t.Error(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	never := func() error { t.Error("work without a place"); return nil }
+	if err := p.Do(ctx, 10, 10, never); !errors.Is(err, context.DeadlineExceeded) {
+		t.Error(err)
+	}
+}
+
+// Clients that always have work have equal parts, however many pieces of work they have; one that comes now and then
+// waits for a turn of each place and each other that does so; no place is idle while somebody waits; and all places
+// come back.
+func TestSharesOfPlaces(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rapid.Check(struct{ rapid.TB }{t}, func(t *rapid.T) { // without a deadline, which there is none of in a bubble
+			const horizon = time.Second
+			places := rapid.IntRange(1, 3).Draw(t, "places")
+			jobs := rapid.SliceOfN(rapid.IntRange(3, 9), 1, 4).Draw(t, "jobs of each")
+			piece := time.Duration(rapid.IntRange(1, 10).Draw(t, "piece")) * 100 * time.Microsecond
+			period := time.Duration(rapid.IntRange(5, 40).Draw(t, "period")) * time.Millisecond
+			p := New(places)
+			ctx, cancel := context.WithCancel(context.Background())
+			had := make([]time.Duration, len(jobs))
+			var all sync.WaitGroup
+			var mu sync.Mutex
+			for i, n := range jobs {
+				c := kernels.WithClient(ctx, fmt.Sprint(i))
+				for range n {
+					all.Go(func() {
+						turn, err := p.Enter(c)
+						for err == nil {
+							time.Sleep(piece)
+							mu.Lock()
+							had[i] += piece
+							mu.Unlock()
+							err = turn.Yield()
+						}
+						turn.Leave()
+					})
+				}
+			}
+			start := time.Now()
+			var worst time.Duration
+			all.Go(func() {
+				for ctx.Err() == nil {
+					time.Sleep(period)
+					begun := time.Now()
+					turn, err := p.Enter(kernels.WithClient(ctx, "small"))
+					if err != nil {
+						return
+					}
+					if begun.Sub(start) > horizon/5 { // before that the others are new, too
+						worst = max(worst, time.Since(begun))
+					}
+					time.Sleep(100 * time.Microsecond)
+					turn.Leave()
+				}
+			})
+			time.Sleep(horizon)
+			mu.Lock()
+			sum := time.Duration(0)
+			for _, d := range had {
+				sum += d
+			}
+			for i, d := range had {
+				// one with fewer jobs than places can't have more than those
+				if d < sum/time.Duration(len(jobs))*8/10 {
+					t.Errorf("client %d had %v of %v", i, d, sum)
+				}
+			}
+			if sum < time.Duration(places)*horizon*9/10 {
+				t.Errorf("%d places were busy for %v", places, sum)
+			}
+			mu.Unlock()
+			cancel()
+			all.Wait()
+			if worst > turn+2*piece {
+				t.Errorf("a small piece of work waited for %v", worst)
+			}
+			if p.taken != 0 || len(p.waiting) != 0 || len(p.shares) != 0 {
+				t.Errorf("%d places are taken, %d wait, %d clients are known", p.taken, len(p.waiting), len(p.shares))
+			}
+		})
+	})
+}
+
+func BenchmarkEnter(b *testing.B) {
+	p := New(2)
+	ctx := kernels.WithClient(b.Context(), "somebody")
+	b.ReportAllocs()
+	for b.Loop() {
+		t, err := p.Enter(ctx)
+		if err != nil {
+			b.Fatal(err)
+		}
+		t.Leave()
+	}
 }

@@ -3,9 +3,9 @@
 package inspect
 
 import (
-	"container/list"
 	"context"
 	"errors"
+	"math"
 	"sync"
 
 	"github.com/polyscan/polyscan/kernels"
@@ -13,18 +13,14 @@ import (
 	"github.com/polyscan/polyscan/server/internal/device"
 )
 
-// preparedCache keeps prepared sets, those used last, within a number of bytes. The device may evict them besides, when
-// it needs the memory.
+// preparedCache keeps prepared sets, and prepares a set once for all calls that ask for it at a time.
 type preparedCache struct {
-	limit int64
+	cache *kernels.Cache[preparedKey, prepared]
 
-	mu      sync.Mutex
-	entries map[preparedKey]*preparedEntry
-	order   list.List // of *preparedEntry that are ready; used last in front
-	bytes   int64     // of those in order
-	closed  bool
-
-	hits, misses, evictions uint64
+	mu        sync.Mutex // comes before the cache's
+	preparing map[preparedKey]*preparation
+	joined    uint64 // calls that waited for the preparation of another
+	closed    bool
 }
 
 type preparedKey struct {
@@ -33,19 +29,23 @@ type preparedKey struct {
 	method        polygon.Method
 }
 
-type preparedEntry struct {
-	key   preparedKey
+type prepared struct{ *polygon.Prepared }
+
+func (p prepared) Drop() { _ = p.Close() } // it never fails
+
+// preparation is a set that is being prepared.
+type preparation struct {
 	ready chan struct{} // closed when p or err is set
 	p     *polygon.Prepared
 	err   error
-
-	// Under the cache's mu.
-	out   bool          // no longer in the cache
-	place *list.Element // in order
+	drop  bool // when it is ready; under the cache's mu
 }
 
 func newPreparedCache(limit int64) *preparedCache {
-	return &preparedCache{limit: limit, entries: map[preparedKey]*preparedEntry{}}
+	return &preparedCache{
+		cache:     kernels.NewCache[preparedKey, prepared](limit, math.MaxInt),
+		preparing: map[preparedKey]*preparation{},
+	}
 }
 
 // get returns the set prepared for frames of a size, which may be evicted or closed before the caller gets to use it.
@@ -56,109 +56,70 @@ func (c *preparedCache) get(ctx context.Context, dev device.Lease, set *polygon.
 	key := preparedKey{set, width, height, m}
 	for {
 		c.mu.Lock()
-		e := c.entries[key]
-		if e != nil && e.place != nil && e.p.Gone() {
-			c.remove(e)
-			c.evictions++
-			e = nil
+		now := c.preparing[key]
+		if now == nil {
+			if kept, ok := c.cache.Get(key); ok {
+				c.mu.Unlock()
+				return kept.Prepared, nil
+			}
+			now = &preparation{ready: make(chan struct{}), drop: c.closed}
+			if !c.closed {
+				c.preparing[key] = now
+			}
+			c.mu.Unlock()
+			return c.prepare(ctx, dev, key, now)
 		}
-		if e == nil {
-			return c.make(ctx, dev, key) // unlocks
-		}
-		c.hits++
-		if e.place != nil {
-			c.order.MoveToFront(e.place)
-		}
+		c.joined++
 		c.mu.Unlock()
 		select {
-		case <-e.ready:
+		case <-now.ready:
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		}
-		if errors.Is(e.err, context.Canceled) || errors.Is(e.err, context.DeadlineExceeded) {
+		if errors.Is(now.err, context.Canceled) || errors.Is(now.err, context.DeadlineExceeded) {
 			continue // the call that prepared it ended; this one has not
 		}
-		return e.result()
+		return now.result()
 	}
 }
 
-// make prepares the set for this caller and those who come meanwhile. c.mu is held.
-func (c *preparedCache) make(ctx context.Context, dev device.Lease, key preparedKey) (*polygon.Prepared, error) {
-	c.misses++
-	e := &preparedEntry{key: key, ready: make(chan struct{}), out: c.closed}
-	if !c.closed {
-		c.entries[key] = e
-	}
-	c.mu.Unlock()
-
-	e.err = errors.New("server: preparing regions panicked") // unless it doesn't; those who wait must not wait for ever
-	defer close(e.ready)
-	defer c.add(e)
-	e.p, e.err = key.set.Prepare(ctx, dev.Device, key.width, key.height, key.method)
-	return e.result()
+// prepare prepares the set for this caller and those who come meanwhile.
+func (c *preparedCache) prepare(ctx context.Context, dev device.Lease, key preparedKey,
+	now *preparation) (*polygon.Prepared, error) {
+	now.err = errors.New("server: preparing regions panicked") // unless it doesn't; others must not wait for ever
+	defer close(now.ready)
+	defer c.prepared(key, now)
+	now.p, now.err = key.set.Prepare(ctx, dev.Device, key.width, key.height, key.method)
+	return now.result()
 }
 
-// result is what get returns for an entry that is ready.
-func (e *preparedEntry) result() (*polygon.Prepared, error) {
-	if errors.Is(e.err, kernels.ErrOutOfMemory) {
+// result is what get returns of a preparation that is ready.
+func (p *preparation) result() (*polygon.Prepared, error) {
+	if errors.Is(p.err, kernels.ErrOutOfMemory) {
 		return nil, nil
 	}
-	return e.p, e.err
+	return p.p, p.err
 }
 
-// add gives an entry that is about to be ready its place, and makes room for it.
-func (c *preparedCache) add(e *preparedEntry) {
+// prepared ends a preparation: what it made is kept, unless it was to be dropped meanwhile.
+func (c *preparedCache) prepared(key preparedKey, now *preparation) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	switch {
-	case e.p == nil:
-		if !e.out {
-			c.remove(e)
-		}
-	case e.out:
-		e.p.Close()
-	default:
-		e.place = c.order.PushFront(e)
-		c.bytes += e.p.Bytes()
-		c.sweep()
-		for c.bytes > c.limit && c.order.Len() > 1 { // one that is larger than the limit is there alone
-			c.remove(c.order.Back().Value.(*preparedEntry))
-			c.evictions++
-		}
+	if !now.drop {
+		delete(c.preparing, key)
 	}
-}
-
-// sweep removes what the device has evicted. c.mu is held.
-func (c *preparedCache) sweep() {
-	for el := c.order.Back(); el != nil; {
-		e := el.Value.(*preparedEntry)
-		el = el.Prev()
-		if e.p.Gone() {
-			c.remove(e)
-			c.evictions++
-		}
-	}
-}
-
-// remove takes an entry out of the cache. Calls that use it finish. c.mu is held.
-func (c *preparedCache) remove(e *preparedEntry) {
-	e.out = true
-	delete(c.entries, e.key)
-	if e.place != nil {
-		c.order.Remove(e.place)
-		e.place = nil
-		c.bytes -= e.p.Bytes()
-		e.p.Close() // never fails
+	if now.p != nil && (now.drop || !c.cache.Put(key, prepared{now.p})) {
+		_ = now.p.Close()
 	}
 }
 
 // drop forgets all that was prepared of a set.
 func (c *preparedCache) drop(set *polygon.Set) {
-	c.removeAll(func(e *preparedEntry) bool { return e.key.set == set })
+	c.remove(func(key preparedKey) bool { return key.set == set })
 }
 
 // clear forgets everything.
-func (c *preparedCache) clear() { c.removeAll(func(*preparedEntry) bool { return true }) }
+func (c *preparedCache) clear() { c.remove(func(preparedKey) bool { return true }) }
 
 // close forgets everything, and keeps nothing from now on.
 func (c *preparedCache) close() {
@@ -168,25 +129,24 @@ func (c *preparedCache) close() {
 	c.clear()
 }
 
-func (c *preparedCache) removeAll(which func(*preparedEntry) bool) {
+// remove forgets what was prepared for some keys. Calls that use it finish.
+func (c *preparedCache) remove(which func(preparedKey) bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, e := range c.entries {
-		if which(e) {
-			c.remove(e)
+	for key, now := range c.preparing {
+		if which(key) {
+			now.drop = true
+			delete(c.preparing, key)
 		}
 	}
+	c.cache.Remove(which)
 }
 
-type PreparedStats struct {
-	Bytes                   int64
-	Entries                 int
-	Hits, Misses, Evictions uint64
-}
-
-func (c *preparedCache) Stats() PreparedStats {
+// Stats returns what became of the cache so far. A call that waited for the preparation of another is a hit.
+func (c *preparedCache) Stats() kernels.CacheStats {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.sweep()
-	return PreparedStats{c.bytes, c.order.Len(), c.hits, c.misses, c.evictions}
+	s := c.cache.Stats()
+	s.Hits += c.joined
+	return s
 }

@@ -6,8 +6,10 @@ import (
 	"context"
 	"time"
 
+	"github.com/grpc-ecosystem/go-grpc-middleware/v2/interceptors/logging"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/mem"
+	"google.golang.org/grpc/status"
 
 	"github.com/polyscan/polyscan/kernels"
 	"github.com/polyscan/polyscan/polygon"
@@ -16,6 +18,7 @@ import (
 	"github.com/polyscan/polyscan/server/internal/apierr"
 	"github.com/polyscan/polyscan/server/internal/budget"
 	"github.com/polyscan/polyscan/server/internal/device"
+	"github.com/polyscan/polyscan/server/internal/events"
 	"github.com/polyscan/polyscan/server/internal/frames"
 	"github.com/polyscan/polyscan/server/internal/framestream"
 	"github.com/polyscan/polyscan/server/internal/observe"
@@ -26,6 +29,10 @@ import (
 type Host interface {
 	// Acquire returns a lease of the device.
 	Acquire() (device.Lease, error)
+	// Backend is the name of what computes.
+	Backend() string
+	// Status is what a client gets for an error.
+	Status(ctx context.Context, err error) *status.Status
 }
 
 // Config is what the service works with. All of it must be set.
@@ -36,6 +43,7 @@ type Config struct {
 	Memory          *budget.Budget // of the host, for what is decoded and for answers
 	Metrics         *observe.Metrics
 	Recipes         wire.Recipes
+	Events          *events.Bus
 	Bounds          polygon.Bounds // of sets of regions
 	MaxMessageBytes int64
 	PreparedBytes   int64 // of the device, for prepared regions
@@ -74,31 +82,61 @@ func Desc() *grpc.ServiceDesc {
 	})
 }
 
+// inspection resolves and checks an inspection, which lies at path in the request, at a place of the pool where it has
+// many vertices.
+func (s *Service) inspection(ctx context.Context, m *pb.Inspection, path string) (what *wire.Inspection, err error) {
+	ctx = kernels.WithClass(ctx, wire.ClassOf(m.GetWorkClass()))
+	refused := s.Frames.Work.Do(ctx, wire.SetWork(m.GetRegionSet()), wire.SmallSet, func() error {
+		what, err = wire.NewInspection(m, path, "frame", s.Recipes, s.Bounds)
+		return err
+	})
+	return what, refused
+}
+
 func (s *Service) HandleReduce(ctx context.Context, req *pb.ReduceRequest, in *framecodec.Message) (*wire.Response,
 	error) {
-	what, err := wire.NewInspection(req.GetInspection(), "inspection", "frame", s.Recipes, s.Bounds)
+	arrived := time.Now()
+	logNames(ctx, req.GetInspection().GetName(), req.GetFrame().GetPartId())
+	what, err := s.inspection(ctx, req.GetInspection(), "inspection")
 	if err != nil {
 		return nil, err
 	}
-	res, release, err := s.reduceFrame(ctx, what, req.GetFrame(), in, nil)
+	seen := s.Events.Call(ctx, pb.StreamMethod_STREAM_METHOD_REDUCE, what, s.Host.Backend())
+	res, numbers, release, err := s.reduceFrame(ctx, what, req.GetFrame(), in, nil, seen, 0)
 	if err != nil {
+		if seen != nil { // or the status is made later
+			err = s.Host.Status(ctx, err).Err()
+		}
+		s.Events.Reduced(seen, what.Name, req.GetFrame(), nil, err, time.Since(arrived))
 		return nil, err
 	}
+	s.Events.Reduced(seen, what.Name, req.GetFrame(), numbers, nil, time.Since(arrived))
 	res.Message = &pb.ReduceResponse{Result: res.Message.(*pb.FrameResult)}
 	res.Release = release
 	return res, nil
 }
 
+// logNames adds to the log of a call who asks, and for which part.
+func logNames(ctx context.Context, name, part string) {
+	for _, f := range []logging.Fields{{"name", name}, {"part", part}} {
+		if f[1] != "" {
+			logging.AddFields(ctx, f)
+		}
+	}
+}
+
 // reduceFrame does the work on one frame, whose payload is in's, and frees the payload as soon as it can. The response
 // holds a FrameResult; release is to be called when it has been marshalled. A result of a stream is not marshalled
 // before those that it follows, so it takes no memory before they have theirs: before is closed then. It is nil for a
-// frame alone.
+// frame alone. Those who watch seen may get a small picture of the frame, under its number.
 func (s *Service) reduceFrame(
 	ctx context.Context, what *wire.Inspection, m *pb.Frame, in *framecodec.Message, before <-chan struct{},
-) (_ *wire.Response, release func(), err error) {
+	seen *events.Stream, number uint64,
+) (_ *wire.Response, numbers *polygon.Result, release func(), err error) {
+	ctx = kernels.WithClass(ctx, what.Class)
 	dev, err := s.Host.Acquire()
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	defer dev.End()
 	f, err := s.Frames.ReadFor(ctx, m, in.Pieces(nil), what.Paths.Frame, func(f kernels.Picture) (int64, error) {
@@ -114,19 +152,28 @@ func (s *Service) reduceFrame(
 		}
 	})
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	defer f.Release()
 	res, err := s.run(ctx, dev, what, f.Picture)
+	var sketch *events.Sketch
+	if len(f.Data) > 0 && err == nil {
+		if sketch = seen.Sketch(f.Width, f.Height, f.Format); sketch != nil {
+			sketch.Draw(0, f.Picture)
+		}
+	}
 	in.Free()
 	if err != nil {
 		f.Answer()
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	start := time.Now()
-	s.Metrics.Reduced(res, f.Width*f.Height)
+	s.Metrics.Reduced(res, what.Set.Len(), f.Width*f.Height)
 	f.Data = nil
-	return &wire.Response{Message: wire.FrameResult(f.ID, f.Picture, res, f.Decode), Start: start}, f.Answer, nil
+	result := wire.FrameResult(f.ID, f.Picture, res, what.Reductions.Output.Fields, f.Decode)
+	result.PartId = m.GetPartId()
+	sketch.Done(number, result.GetPartId(), result.GetVerdict(), res)
+	return &wire.Response{Message: result, Start: start}, res, func() { f.Answer(); res.Release() }, nil
 }
 
 func (s *Service) rasterize(ctx context.Context, req *pb.RasterizeRequest) (*wire.Response, error) {
@@ -135,7 +182,10 @@ func (s *Service) rasterize(ctx context.Context, req *pb.RasterizeRequest) (*wir
 	var err error
 	switch r := req.GetRegions().(type) {
 	case *pb.RasterizeRequest_RegionSet:
-		set, err = wire.NewSet(r.RegionSet, p, s.Bounds)
+		err = s.Frames.Work.Do(ctx, wire.SetWork(r.RegionSet), wire.SmallSet, func() (err error) {
+			set, err = wire.NewSet(r.RegionSet, p, s.Bounds)
+			return err
+		})
 	case *pb.RasterizeRequest_Recipe:
 		var stored *pb.Recipe
 		if stored, set, err = s.Recipes.Recipe(r.Recipe.GetName(), r.Recipe.GetVersion()); err == nil {
@@ -163,7 +213,7 @@ func (s *Service) rasterize(ctx context.Context, req *pb.RasterizeRequest) (*wir
 	if req.GetEncoding() == pb.Encoding_ENCODING_PNG {
 		share *= 2
 	}
-	release, err := s.Memory.Take(ctx, share)
+	release, err := s.Memory.Take(ctx, budget.Results, share)
 	if err != nil {
 		return nil, err
 	}
@@ -199,7 +249,7 @@ func (s *Service) rasterizeSet(ctx context.Context, req *pb.RasterizeRequest, se
 	pix := r.Bytes()
 	if req.GetEncoding() == pb.Encoding_ENCODING_PNG {
 		m.Image.Encoding = pb.Encoding_ENCODING_PNG
-		if pix, err = frames.PNG(ctx, r.Image()); err != nil {
+		if pix, err = s.Frames.PNG(ctx, r.Image()); err != nil {
 			return nil, err
 		}
 	}

@@ -4,9 +4,11 @@ package inspect
 
 import (
 	"context"
+	"time"
 
 	"github.com/polyscan/polyscan/proto/framecodec"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
+	"github.com/polyscan/polyscan/server/internal/events"
 	"github.com/polyscan/polyscan/server/internal/framestream"
 	"github.com/polyscan/polyscan/server/internal/wire"
 	spb "google.golang.org/genproto/googleapis/rpc/status"
@@ -16,14 +18,16 @@ import (
 
 // HandleStreamFrames is the handler of a call.
 func (s *Service) HandleStreamFrames(stream grpc.ServerStream) error {
-	return s.Streams.Serve(stream, &frameStream{service: s})
+	return s.Streams.Serve(stream, &frameStream{service: s, ctx: stream.Context()})
 }
 
 // frameStream is StreamFrames.
 type frameStream struct {
 	service *Service
+	ctx     context.Context
 	what    *wire.Inspection // nil before the open message
 	own     bool             // the set is of this stream alone
+	seen    *events.Stream   // what others see of it
 }
 
 func (*frameStream) NewRequest() framestream.Request { return &pb.StreamFramesRequest{} }
@@ -33,20 +37,28 @@ func (*frameStream) Opens(req framestream.Request) bool {
 }
 
 func (f *frameStream) Open(req framestream.Request) error {
-	what, err := wire.NewInspection(req.(*pb.StreamFramesRequest).GetOpen(), "open", "frame", f.service.Recipes, f.service.Bounds)
+	logNames(f.ctx, req.(*pb.StreamFramesRequest).GetOpen().GetName(), "")
+	what, err := f.service.inspection(f.ctx, req.(*pb.StreamFramesRequest).GetOpen(), "open")
 	if err != nil {
 		return err
 	}
 	f.own = !what.Keep
 	what.Keep = true
 	f.what = what
+	f.seen = f.service.Events.Open(
+		events.SourceOf(f.ctx, pb.StreamMethod_STREAM_METHOD_STREAM_FRAMES, what, f.service.Host.Backend()))
 	return nil
 }
 
-func (f *frameStream) Answer(ctx context.Context, req framestream.Request, in *framecodec.Message,
+func (f *frameStream) Answer(ctx context.Context, sequence uint64, req framestream.Request, in *framecodec.Message,
 	before <-chan struct{}) framestream.Answer {
-	res, release, err := f.service.reduceFrame(ctx, f.what, req.GetFrame(), in, before)
-	return framestream.Answer{Response: res, Release: release, Err: err}
+	res, numbers, release, err := f.service.reduceFrame(ctx, f.what, req.GetFrame(), in, before, f.seen, sequence)
+	return framestream.Answer{Response: res, Numbers: numbers, Release: release, Err: err}
+}
+
+// Answered implements framestream.Watched.
+func (f *frameStream) Answered(sequence uint64, frame *pb.Frame, a framestream.Answer, took time.Duration) {
+	f.seen.Frame(sequence, frame, a.Numbers, a.Err, took)
 }
 
 func (*frameStream) Response(sequence uint64, a framestream.Answer, st *spb.Status) proto.Message {
@@ -58,6 +70,7 @@ func (*frameStream) Response(sequence uint64, a framestream.Answer, st *spb.Stat
 }
 
 func (f *frameStream) Close() {
+	f.seen.Close(nil)
 	if f.own && f.what != nil {
 		f.service.Prepared.drop(f.what.Set)
 	}

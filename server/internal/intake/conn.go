@@ -86,9 +86,9 @@ func (f *frames) take(b []byte) (begun bool, payload, rest []byte) {
 }
 
 // What a client may do that takes work and brings nothing, such as resetting calls: so many a second, and so many more
-// at once.
+// at once. Clients that hedge or that lose interest cancel some 200 calls a second over a connection.
 const (
-	controlRate  = 100
+	controlRate  = 250
 	controlBurst = 500
 )
 
@@ -179,7 +179,10 @@ func (c *Conn) onClose(f func()) (stop func()) {
 // abuse closes the connection.
 func (c *Conn) abuse(reason, text string) {
 	c.g.closed.WithLabelValues(reason).Inc()
-	c.g.cfg.Log.Warn("connection closed: "+text, "peer", c.RemoteAddr().String(), "reason", reason)
+	if unlogged, ok := c.g.mayLog(time.Now()); ok {
+		c.g.cfg.Log.Warn("connection closed: "+text, "peer", c.RemoteAddr().String(), "reason", reason,
+			"connections_not_logged", unlogged)
+	}
 	c.Close()
 }
 

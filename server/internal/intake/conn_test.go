@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
 
@@ -236,6 +237,49 @@ func TestAbuse(t *testing.T) {
 	}
 }
 
+// A connection may reset so many calls a second for as long as it likes, and no more.
+func TestResetsASecond(t *testing.T) {
+	for perSecond, want := range map[int]string{200: "", 2 * controlRate: "floods"} {
+		r := newRig(t, 64*mebibyte)
+		reason := ""
+		for i := 0; i < 10*perSecond && reason == ""; i++ {
+			id := uint32(2*i + 1)
+			r.call(id, "/a/b")
+			r.frames.WriteRSTStream(id, http2.ErrCodeCancel)
+			r.last = r.last.Add(-time.Second / time.Duration(perSecond)) // since the one before
+			_, reason = r.look()
+		}
+		if reason != want {
+			t.Errorf("%d resets a second: closed for %q, want %q", perSecond, reason, want)
+		}
+	}
+}
+
+// Connections that are closed are counted, all of them, and not all are logged.
+func TestClosedInLog(t *testing.T) {
+	var log bytes.Buffer
+	r := newRig(t, 64*mebibyte)
+	r.g.cfg.Log = slog.New(slog.NewTextHandler(&log, nil))
+	const n = 10 * logBurst
+	for range n {
+		r.abuse("floods", "it was flooded")
+	}
+	if lines := bytes.Count(log.Bytes(), []byte("\n")); lines < logBurst || lines > logBurst+10 {
+		t.Errorf("%d lines of log for %d connections", lines, n)
+	}
+	if got := testutil.ToFloat64(r.g.closed.WithLabelValues("floods")); got != n {
+		t.Errorf("%v connections are counted, want %d", got, n)
+	}
+	log.Reset()
+	r.g.counted = r.g.counted.Add(-time.Minute)
+	r.g.unlogged = 7
+	r.abuse("floods", "it was flooded")
+	if !bytes.Contains(log.Bytes(), []byte("connections_not_logged=7")) {
+		t.Errorf("the log does not say how many lines are missing: %s", log.Bytes())
+	}
+}
+
+// repeat does more at once than a connection may.
 func repeat(f func()) {
 	for range controlBurst + controlRate {
 		f()

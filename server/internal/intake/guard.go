@@ -25,7 +25,9 @@ import (
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 
+	"github.com/polyscan/polyscan/kernels"
 	"github.com/polyscan/polyscan/server/internal/apierr"
+	"github.com/polyscan/polyscan/server/internal/budget"
 )
 
 // Config says what a guard allows.
@@ -33,6 +35,8 @@ type Config struct {
 	// Bytes of messages that are here or under way, of all connections. Small ones, and those of Urgent methods, may
 	// take half as much again, so that large ones never keep them out.
 	Bytes int64
+	// Heap, where it isn't nil, has no room for large messages while it has none for interactive work.
+	Heap *budget.Heap
 	// MaxMessage is the longest that any method takes; at most Bytes. One connection may have that under way, or half
 	// of Bytes.
 	MaxMessage int64
@@ -55,8 +59,11 @@ type Guard struct {
 	stop     chan struct{}
 	done     sync.WaitGroup
 
-	mu    sync.Mutex
-	conns map[*Conn]struct{}
+	mu       sync.Mutex
+	conns    map[*Conn]struct{}
+	lines    float64   // of the log that are left
+	counted  time.Time // that lines were counted
+	unlogged int       // connections that were closed without a line
 }
 
 // New makes a guard.
@@ -83,6 +90,28 @@ func New(cfg Config) *Guard {
 	}
 	g.done.Go(g.watch)
 	return g
+}
+
+// Closed connections are logged so often a second, and so many more at once: clients that come again and again must not
+// fill a disk. The metric counts them all.
+const (
+	logRate  = 1
+	logBurst = 20
+)
+
+// mayLog says whether a connection that is closed gets a line of the log, and how many before it got none.
+func (g *Guard) mayLog(now time.Time) (unlogged int, ok bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.lines = min(logBurst, g.lines+logRate*now.Sub(g.counted).Seconds())
+	g.counted = now
+	if g.lines < 1 {
+		g.unlogged++
+		return 0, false
+	}
+	g.lines--
+	unlogged, g.unlogged = g.unlogged, 0
+	return unlogged, true
 }
 
 // Close ends the watching of connections, not the connections.
@@ -122,6 +151,8 @@ func (g *Guard) admit(c *Conn, m *message, n int64) (reason string) {
 	switch {
 	case c.promised+n > max(g.cfg.MaxMessage, g.cfg.Bytes/2):
 		return "connection"
+	case n > smallMessage && !m.urgent && g.cfg.Heap.Admit(kernels.Interactive) != nil:
+		return "room"
 	case g.promised.Add(n)+g.held.Load() > most:
 		g.promised.Add(-n)
 		return "room"
@@ -210,6 +241,9 @@ type authInfo struct {
 	credentials.AuthInfo
 	conn *Conn
 }
+
+// Unwrap is what the handshake found out about the client.
+func (i authInfo) Unwrap() credentials.AuthInfo { return i.AuthInfo }
 
 // Await watches over memory that waits for the client of a call to take what it has been sent. end is called when the
 // connection closes, and the connection is closed when it has waited for so long. forgotten ends the watching.

@@ -62,7 +62,7 @@ func (s *Service) HandleConvert(ctx context.Context, req *pb.ConvertRequest, in 
 	s.Metrics.Stage("queue", p.Queue)
 	s.Metrics.Stage("compute", p.Compute)
 	res := &wire.Response{Start: time.Now(), Release: f.Answer}
-	m, pixels, err := convertResponse(ctx, req, f, p)
+	m, pixels, err := s.convertResponse(ctx, req, f, p)
 	if err != nil {
 		f.Answer()
 		return nil, err
@@ -104,19 +104,19 @@ func (s *Service) convertOptions(o *pb.ConvertOptions, prefix string) (lowpoly.O
 
 // checkPoints checks points as messages have them.
 func (s *Service) checkPoints(b []byte, path string) error {
-	if len(b)%PointBytes != 0 || len(b)/PointBytes > s.MaxPoints {
-		return apierr.Refuse(path, len(b), "must be a multiple of %d bytes, for up to %d points", PointBytes, s.MaxPoints)
+	if len(b)%pointBytes != 0 || len(b)/pointBytes > s.MaxPoints {
+		return apierr.Refuse(path, len(b), "must be a multiple of %d bytes, for up to %d points", pointBytes, s.MaxPoints)
 	}
 	return nil
 }
 
 // readPoints reads points that were checked. They take as much memory as in the message.
 func readPoints(b []byte) []lowpoly.Point {
-	return appendPoints(make([]lowpoly.Point, 0, len(b)/PointBytes), b)
+	return appendPoints(make([]lowpoly.Point, 0, len(b)/pointBytes), b)
 }
 
 func appendPoints(points []lowpoly.Point, b []byte) []lowpoly.Point {
-	for ; len(b) > 0; b = b[PointBytes:] {
+	for ; len(b) > 0; b = b[pointBytes:] {
 		points = append(points, lowpoly.Point{
 			X: int32(binary.LittleEndian.Uint32(b)), Y: int32(binary.LittleEndian.Uint32(b[4:])),
 		})
@@ -126,7 +126,7 @@ func appendPoints(points []lowpoly.Point, b []byte) []lowpoly.Point {
 
 // What a vertex and its two triangles take of host memory, about: in the mesh, in the message, and as a drawing.
 const (
-	vertexShare    = PointBytes + 2*(triangleBytes+2*4)
+	vertexShare    = pointBytes + 2*(triangleBytes+2*4)
 	vertexSVGShare = 2 * 2 * 80 // the buffer of a file grows by doubling
 )
 
@@ -169,7 +169,7 @@ func (s *Service) convertShare(req *pb.ConvertRequest, f kernels.Picture, opt *l
 // prefix.
 func convertError(err error, prefix string) error {
 	return wire.FieldError(err, func(v kernels.Violation) (path, value, reason string) {
-		if path = prefix + "options." + v.Path.String(); v.Path[0] == "image" {
+		if path = prefix + "options." + v.Path.String(); wire.Root(v) == "image" {
 			path = wire.FramePath("frame", v.Path[1:])
 		}
 		return path, v.Value, v.Reason
@@ -178,7 +178,7 @@ func convertError(err error, prefix string) error {
 
 // convertResponse makes the message of a picture, and its payload: the pixels of the picture itself, or a file; nil
 // where none is wanted.
-func convertResponse(ctx context.Context, req *pb.ConvertRequest, f *frames.Frame,
+func (s *Service) convertResponse(ctx context.Context, req *pb.ConvertRequest, f *frames.Frame,
 	p *lowpoly.Result) (*pb.ConvertResponse, []byte, error) {
 	mesh := &p.Mesh
 	m := &pb.ConvertResponse{
@@ -187,7 +187,7 @@ func convertResponse(ctx context.Context, req *pb.ConvertRequest, f *frames.Fram
 		Vertices: uint64(len(mesh.Points)), Triangles: uint64(len(mesh.Triangles)),
 	}
 	if req.GetMesh() {
-		m.Mesh = MeshMessage(mesh)
+		m.Mesh = meshMessage(mesh)
 	}
 	if req.GetSvg() {
 		var b bytes.Buffer
@@ -208,13 +208,13 @@ func convertResponse(ctx context.Context, req *pb.ConvertRequest, f *frames.Fram
 		return m, p.Bytes(), nil
 	}
 	m.Picture.Encoding = pb.Encoding_ENCODING_PNG
-	file, err := frames.PNG(ctx, p.Image())
+	file, err := s.Frames.PNG(ctx, p.Image())
 	return m, file, err
 }
 
-func MeshMessage(mesh *lowpoly.Mesh) *pb.Mesh {
+func meshMessage(mesh *lowpoly.Mesh) *pb.Mesh {
 	m := &pb.Mesh{
-		Points:    make([]byte, 0, len(mesh.Points)*PointBytes),
+		Points:    make([]byte, 0, len(mesh.Points)*pointBytes),
 		Triangles: appendTriangles(make([]byte, 0, len(mesh.Triangles)*triangleBytes), mesh.Triangles),
 		Colors:    make([]byte, 0, 4*len(mesh.Colors)),
 	}

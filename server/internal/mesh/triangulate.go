@@ -17,30 +17,15 @@ import (
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
 	"github.com/polyscan/polyscan/server/internal/apierr"
 	"github.com/polyscan/polyscan/server/internal/budget"
-	"github.com/polyscan/polyscan/server/internal/device"
 	"github.com/polyscan/polyscan/server/internal/frames"
 	"github.com/polyscan/polyscan/server/internal/framestream"
 	"github.com/polyscan/polyscan/server/internal/observe"
 	"github.com/polyscan/polyscan/server/internal/wire"
 )
 
-// Host is what the service needs of the server.
-type Host interface {
-	// Acquire returns a lease of the device.
-	Acquire() (device.Lease, error)
-	// Validate checks a message by the rules in the schemas.
-	Validate(m any) error
-	// Go runs f in a goroutine that the server waits for when it ends.
-	Go(f func())
-	// Draining is closed when the server shuts down.
-	Draining() <-chan struct{}
-	// Panicked makes an error of a panic.
-	Panicked(ctx context.Context, p any) error
-}
-
 // Config is what the service works with. All of it must be set.
 type Config struct {
-	Host            Host
+	Host            wire.Host
 	Frames          *frames.Reader
 	Streams         *framestream.Streams
 	Memory          *budget.Budget // of the host, for what is decoded and for answers
@@ -60,10 +45,10 @@ type Service struct {
 func New(cfg Config) *Service { return &Service{Config: cfg} }
 
 const (
-	PointBytes    = 8
+	pointBytes    = 8
 	triangleBytes = 12
 	// pointShare is the host memory that a point takes: itself, and the two triangles that come of it.
-	pointShare = PointBytes + 2*triangleBytes
+	pointShare = pointBytes + 2*triangleBytes
 	// trianglesInPiece is how many triangles an answer carries.
 	trianglesInPiece = 1 << 16
 )
@@ -163,10 +148,10 @@ func (s *Service) addPoints(p *points, req *pb.TriangulateRequest, first bool) e
 		return apierr.Refuse("route", req.GetRoute(), "belongs in the first message")
 	}
 	b := req.GetPoints()
-	if len(b)%PointBytes != 0 {
-		return apierr.Refuse("points", len(b), "must be a multiple of %d bytes", PointBytes)
+	if len(b)%pointBytes != 0 {
+		return apierr.Refuse("points", len(b), "must be a multiple of %d bytes", pointBytes)
 	}
-	n := len(p.list) + len(b)/PointBytes
+	n := len(p.list) + len(b)/pointBytes
 	if n > s.MaxPoints {
 		return apierr.Refuse("points", n, "are more than the server's limit of %d", s.MaxPoints)
 	}
@@ -174,7 +159,7 @@ func (s *Service) addPoints(p *points, req *pb.TriangulateRequest, first bool) e
 		// Twice as many at a time, and without waiting: calls that wait for more while they hold some could wait for
 		// each other.
 		more := max(p.share, 1<<16)
-		release, ok := s.Memory.Try(int64(more) * pointShare)
+		release, ok := s.Memory.Try(budget.Uploads, int64(more)*pointShare)
 		if !ok {
 			return apierr.Quota(apierr.ReasonHostMemory, "host memory",
 				"other calls have what these points and their triangles take")
@@ -202,7 +187,7 @@ func (s *Service) triangulate(ctx context.Context,
 		Points: uint64(len(p.list)), Triangles: uint64(len(res.Triangles)), Backend: res.Backend,
 		Queue: durationpb.New(res.Queue), Compute: durationpb.New(res.Compute),
 	}
-	if d := res.Detour; d != nil {
+	if d := res.Steps; d != nil {
 		summary.Steps = &pb.VoronoiSteps{
 			Islands: uint64(d.Islands), BorderEdges: uint64(d.Border), HullEdges: uint64(d.Hull),
 			Flips: uint64(d.Flips), Rounds: uint64(d.Rounds), Direct: d.Direct,

@@ -71,14 +71,14 @@ func (v *videoStream) Open(req framestream.Request) error {
 	return nil
 }
 
-func (v *videoStream) Answer(ctx context.Context, req framestream.Request, in *framecodec.Message,
+func (v *videoStream) Answer(ctx context.Context, _ uint64, req framestream.Request, in *framecodec.Message,
 	before <-chan struct{}) framestream.Answer {
 	f, p, err := v.convert(ctx, req.GetFrame(), in, before)
 	if err != nil {
 		return framestream.Answer{Err: convertError(err, "open.")}
 	}
 	res := &wire.Response{Start: time.Now()}
-	m, pixels, err := convertResponse(ctx, v.what, f, p)
+	m, pixels, err := v.service.convertResponse(ctx, v.what, f, p)
 	if err != nil {
 		f.Answer()
 		return framestream.Answer{Err: err}

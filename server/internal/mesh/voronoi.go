@@ -13,11 +13,12 @@ import (
 	"github.com/polyscan/polyscan/lowpoly"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
 	"github.com/polyscan/polyscan/server/internal/apierr"
+	"github.com/polyscan/polyscan/server/internal/budget"
 	"github.com/polyscan/polyscan/server/internal/wire"
 )
 
 const (
-	LabelBytes = 4
+	labelBytes = 4
 	// maxPairs bounds the pixels times sites of BRUTE_FORCE: about a minute of a CPU.
 	maxPairs = 1 << 36
 )
@@ -27,11 +28,11 @@ func (s *Service) HandleVoronoi(ctx context.Context, req *pb.VoronoiRequest) (_ 
 		return nil, err
 	}
 	n := wire.Pixels(req.GetWidth(), req.GetHeight())
-	if limit := s.MaxMessageBytes; LabelBytes*n > limit {
+	if limit := s.MaxMessageBytes; labelBytes*n > limit {
 		return nil, apierr.Refuse("height", req.GetHeight(), "makes %d bytes of labels with a width of %d: the limit is %d",
-			LabelBytes*n, req.GetWidth(), limit)
+			labelBytes*n, req.GetWidth(), limit)
 	}
-	if k := int64(len(req.GetSites()) / PointBytes); req.GetMethod() == pb.VoronoiMethod_VORONOI_METHOD_BRUTE_FORCE &&
+	if k := int64(len(req.GetSites()) / pointBytes); req.GetMethod() == pb.VoronoiMethod_VORONOI_METHOD_BRUTE_FORCE &&
 		k > maxPairs/max(n, 1) {
 		return nil, apierr.Refuse("method", req.GetMethod(), "would compare %d pixels with %d sites: the limit is %d pairs", n,
 			k, int64(maxPairs))
@@ -39,7 +40,7 @@ func (s *Service) HandleVoronoi(ctx context.Context, req *pb.VoronoiRequest) (_ 
 	if err := s.checkPoints(req.GetSites(), "sites"); err != nil {
 		return nil, err
 	}
-	release, err := s.Memory.Take(ctx, 2*LabelBytes*n+int64(len(req.GetSites())))
+	release, err := s.Memory.Take(ctx, budget.Results, 2*labelBytes*n+int64(len(req.GetSites())))
 	if err != nil {
 		return nil, err
 	}
@@ -62,7 +63,7 @@ func (s *Service) HandleVoronoi(ctx context.Context, req *pb.VoronoiRequest) (_ 
 	s.Metrics.Stage("queue", d.Queue)
 	s.Metrics.Stage("compute", d.Compute)
 	res := &wire.Response{Start: time.Now(), Release: release}
-	labels := make([]byte, 0, LabelBytes*len(d.Labels))
+	labels := make([]byte, 0, labelBytes*len(d.Labels))
 	for _, l := range d.Labels {
 		labels = binary.LittleEndian.AppendUint32(labels, l)
 	}

@@ -15,7 +15,7 @@ import (
 var ClassNames = [...]string{kernels.Interactive: "interactive", kernels.LineScan: "line_scan", kernels.Batch: "batch"}
 
 // outcomes are the label of that name.
-var outcomes = []string{"done", "failed", "canceled", "lost", "refused_memory", "refused_deadline", "shed"}
+var outcomes = []string{"done", "failed", "canceled", "too_long", "lost", "refused_memory", "refused_deadline", "shed"}
 
 // Jobs are what the scheduler reports.
 type Jobs struct {
@@ -31,9 +31,9 @@ func newJobMetrics() *Jobs {
 	}
 	m := &Jobs{
 		jobs: prometheus.NewCounterVec(prometheus.CounterOpts(name("jobs_total",
-			"Jobs of the device by outcome: done, failed, canceled (their call ended first), lost (with the "+
-				"device); refused_memory (larger than it), refused_deadline (they would have missed it) and shed "+
-				"(too many waited), which were not begun.")),
+			"Jobs of the device by outcome: done, failed, canceled (their call ended first), too_long (ended by the "+
+				"limit of their class), lost (with the device); refused_memory (larger than it), refused_deadline "+
+				"(they would have missed it) and shed (too many waited), which were not begun.")),
 			[]string{"class", "outcome"}),
 		missed: prometheus.NewCounterVec(prometheus.CounterOpts(name("jobs_deadline_missed_total",
 			"Jobs of the device that ended after their deadline; not those that were refused or shed.")),
@@ -61,7 +61,8 @@ func (m *Jobs) collectors() []prometheus.Collector {
 func (m *Jobs) Observe(e kernels.JobEvent) {
 	class, outcome := ClassNames[e.Class], outcomeOf(e.Err)
 	m.jobs.WithLabelValues(class, outcome).Inc()
-	if e.Late > 0 && (outcome == "done" || outcome == "failed" || outcome == "canceled") {
+	if e.Late > 0 && (outcome == "done" || outcome == "failed" || outcome == "canceled" ||
+		outcome == "too_long") {
 		m.missed.WithLabelValues(class).Inc()
 	}
 	if e.Ran > 0 {
@@ -76,10 +77,13 @@ func outcomeOf(err error) string {
 		capacity *kernels.CapacityError
 		deadline *kernels.DeadlineError
 		overload *kernels.OverloadError
+		long     *kernels.RunError
 	)
 	switch {
 	case err == nil:
 		return "done"
+	case errors.As(err, &long):
+		return "too_long"
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return "canceled" // where it waited for memory that is in the error as well
 	case errors.As(err, &capacity):

@@ -31,6 +31,7 @@ type Metrics struct {
 	Panics         prometheus.Counter
 	Scan           *Scan
 	Jobs           *Jobs
+	Watch          *Watch
 
 	observers map[string]prometheus.Observer // of stages; looking them up by label takes longer
 }
@@ -89,6 +90,7 @@ func New() *Metrics {
 		Panics:    counter("panics_total", "Calls that ended in a panic of the server. Each is a bug."),
 		Jobs:      newJobMetrics(),
 		Scan:      newScanMetrics(),
+		Watch:     newWatchMetrics(),
 		observers: map[string]prometheus.Observer{},
 	}
 	for _, s := range stageNames {
@@ -111,7 +113,7 @@ func New() *Metrics {
 }
 
 func (m *Metrics) Collectors() []prometheus.Collector {
-	return append(append(m.Jobs.collectors(), m.Scan.collectors()...),
+	return append(append(append(m.Jobs.collectors(), m.Scan.collectors()...), m.Watch.all...),
 		m.GRPC, m.InFlight, m.FramesInFlight, m.stages, m.Bytes, m.Frames, m.pixels, m.regions, m.verdicts,
 		m.FrameErrors, m.StreamTimeouts,
 		m.DecodeRefused, m.Panics,
@@ -121,11 +123,11 @@ func (m *Metrics) Collectors() []prometheus.Collector {
 func (m *Metrics) Stage(name string, d time.Duration) { m.observers[name].Observe(d.Seconds()) }
 
 // Reduced counts a result.
-func (m *Metrics) Reduced(r *polygon.Result, pixels int) {
+func (m *Metrics) Reduced(r *polygon.Result, regions, pixels int) {
 	m.Stage("queue", r.Queue)
 	m.Stage("compute", r.Compute)
 	m.pixels.Add(float64(pixels))
-	m.regions.Add(float64(len(r.Regions)))
+	m.regions.Add(float64(regions))
 	switch r.Verdict {
 	case polygon.Pass:
 		m.verdicts.WithLabelValues("pass").Inc()

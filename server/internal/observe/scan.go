@@ -45,7 +45,7 @@ func newScanMetrics() *Scan {
 		stripTime: histogram("strip_latency_seconds", "From the arrival of a strip to the end of its work."),
 		partTime: histogram("part_latency_seconds",
 			"From the arrival of the last line that a part needs to its result on the way back."),
-		parts: counters("parts_total", "Parts, by verdict: pass, fail, none (no limits, or incomplete), error.",
+		parts: counters("parts_total", "Parts, by verdict: pass, fail, none (no limits), error.",
 			"verdict"),
 		incomplete: counter("parts_incomplete_total", "Parts that lack lines."),
 		late:       counter("parts_late_total", "Results that took longer than the session's latency budget."),

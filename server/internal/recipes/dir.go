@@ -3,6 +3,7 @@
 // Each version is a file of its own, STEM.VERSION.json, with the message Recipe in the JSON form of protobuf. STEM is
 // made of the name so that two names never share a file, on file systems that don't tell upper from lower case either.
 // A name some of whose versions were deleted has STEM.last.json beside it, so that their numbers are not used again.
+// Few names without any version are remembered so; floor.json has a number that is not below any of those of the rest.
 // Files are written beside their place, flushed and renamed, so that a crash leaves the old state or the new one.
 
 package recipes
@@ -31,8 +32,8 @@ type dir struct {
 	lock *flock.Flock
 }
 
-// TempPrefix marks files that are being written. Those found at the start were left by a crash.
-const TempPrefix = ".writing-"
+// tempPrefix marks files that are being written. Those found at the start were left by a crash.
+const tempPrefix = ".writing-"
 
 // openDir makes the directory where it is missing, and locks it.
 func openDir(path string) (*dir, error) {
@@ -57,10 +58,19 @@ type last struct {
 	LastVersion uint64 `json:"lastVersion,string"`
 }
 
+// floorFile is where the content of floor is.
+const floorFile = "floor.json"
+
+type floor struct {
+	// Floor is the version that the first of a name that nobody knows comes behind.
+	Floor uint64 `json:"floor,string"`
+}
+
 var recipeFile = regexp.MustCompile(`^[a-z0-9._-]+-[0-9a-f]{32}\.(last|[1-9][0-9]*)\.json$`)
 
 // load reads all files and hands over what they hold. An error names the file.
-func (d *dir) load(recipe func(*pb.Recipe) error, lastVersion func(name string, last uint64)) error {
+func (d *dir) load(recipe func(*pb.Recipe) error, lastVersion func(name string, last uint64),
+	floor func(uint64)) error {
 	entries, err := os.ReadDir(d.path)
 	if err != nil {
 		return fmt.Errorf("server: recipes: %w", err)
@@ -68,7 +78,7 @@ func (d *dir) load(recipe func(*pb.Recipe) error, lastVersion func(name string, 
 	for _, e := range entries {
 		name := e.Name()
 		path := filepath.Join(d.path, name)
-		if strings.HasPrefix(name, TempPrefix) {
+		if strings.HasPrefix(name, tempPrefix) {
 			if err := os.Remove(path); err != nil {
 				return fmt.Errorf("server: recipes: %w", err)
 			}
@@ -77,7 +87,7 @@ func (d *dir) load(recipe func(*pb.Recipe) error, lastVersion func(name string, 
 		if filepath.Ext(name) != ".json" {
 			continue // somebody's README
 		}
-		if err := d.loadFile(path, recipe, lastVersion); err != nil {
+		if err := d.loadFile(path, recipe, lastVersion, floor); err != nil {
 			var pe *fs.PathError
 			if errors.As(err, &pe) { // has the path already
 				return fmt.Errorf("server: recipes: %w", err)
@@ -88,24 +98,33 @@ func (d *dir) load(recipe func(*pb.Recipe) error, lastVersion func(name string, 
 	return nil
 }
 
-func (d *dir) loadFile(path string, recipe func(*pb.Recipe) error, lastVersion func(string, uint64)) error {
+func (d *dir) loadFile(path string, recipe func(*pb.Recipe) error, lastVersion func(string, uint64),
+	setFloor func(uint64)) error {
 	name := filepath.Base(path)
 	match := recipeFile.FindStringSubmatch(name)
-	if match == nil {
+	if match == nil && name != floorFile {
 		return errors.New("this is no name of a recipe's file; move it elsewhere")
 	}
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return err
 	}
+	if name == floorFile {
+		var f floor
+		if err := json.Unmarshal(data, &f); err != nil {
+			return fmt.Errorf("the file is damaged: %w", err)
+		}
+		setFloor(f.Floor)
+		return nil
+	}
 	if match[1] == "last" {
 		var l last
 		if err := json.Unmarshal(data, &l); err != nil {
 			return fmt.Errorf("the file is damaged: %w", err)
 		}
-		if name != LastFile(l.Name) {
+		if name != lastFile(l.Name) {
 			return fmt.Errorf("the file is damaged: it holds the name %q, which is kept in %s", l.Name,
-				LastFile(l.Name))
+				lastFile(l.Name))
 		}
 		lastVersion(l.Name, l.LastVersion)
 		return nil
@@ -114,7 +133,7 @@ func (d *dir) loadFile(path string, recipe func(*pb.Recipe) error, lastVersion f
 	if err := protojson.Unmarshal(data, m); err != nil {
 		return fmt.Errorf("the file is damaged: %s", strings.TrimSpace(strings.ReplaceAll(err.Error(), "\u00a0", " ")))
 	}
-	if want := VersionFile(m.GetName(), m.GetVersion()); name != want {
+	if want := versionFile(m.GetName(), m.GetVersion()); name != want {
 		return fmt.Errorf("the file is damaged: it holds version %d of %q, which is kept in %s", m.GetVersion(),
 			m.GetName(), want)
 	}
@@ -130,7 +149,7 @@ func (d *dir) write(m *pb.Recipe) error {
 	if err != nil {
 		return fmt.Errorf("recipes: %w", err)
 	}
-	return d.replace(VersionFile(m.GetName(), m.GetVersion()), data)
+	return d.replace(versionFile(m.GetName(), m.GetVersion()), data)
 }
 
 // remove deletes versions of a name, of which last was the highest ever used.
@@ -140,12 +159,30 @@ func (d *dir) remove(name string, lastVersion uint64, gone []*storedRecipe) erro
 	if err != nil {
 		return fmt.Errorf("recipes: %w", err)
 	}
-	if err := d.replace(LastFile(name), data); err != nil {
+	if err := d.replace(lastFile(name), data); err != nil {
 		return err
 	}
 	for _, r := range gone {
-		err := os.Remove(filepath.Join(d.path, VersionFile(name, r.msg.GetVersion())))
+		err := os.Remove(filepath.Join(d.path, versionFile(name, r.msg.GetVersion())))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("recipes: %w", err)
+		}
+	}
+	return d.sync()
+}
+
+// forget removes what is kept of names without versions, none of which had a version above the floor.
+func (d *dir) forget(names []string, above uint64) error {
+	// First what must survive: a crash between the two leaves names that can be forgotten again.
+	data, err := json.Marshal(floor{above})
+	if err != nil {
+		return fmt.Errorf("recipes: %w", err)
+	}
+	if err := d.replace(floorFile, data); err != nil {
+		return err
+	}
+	for _, name := range names {
+		if err := os.Remove(filepath.Join(d.path, lastFile(name))); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("recipes: %w", err)
 		}
 	}
@@ -154,7 +191,7 @@ func (d *dir) remove(name string, lastVersion uint64, gone []*storedRecipe) erro
 
 // replace puts data under a name: all of it, or nothing.
 func (d *dir) replace(name string, data []byte) (err error) {
-	f, err := os.CreateTemp(d.path, TempPrefix+"*")
+	f, err := os.CreateTemp(d.path, tempPrefix+"*")
 	if err != nil {
 		return fmt.Errorf("recipes: %w", err)
 	}
@@ -202,8 +239,8 @@ func stem(name string) string {
 	return strings.ToLower(name[:min(len(name), 64)]) + "-" + hex.EncodeToString(sum[:16])
 }
 
-func VersionFile(name string, version uint64) string {
+func versionFile(name string, version uint64) string {
 	return fmt.Sprintf("%s.%d.json", stem(name), version)
 }
 
-func LastFile(name string) string { return stem(name) + ".last.json" }
+func lastFile(name string) string { return stem(name) + ".last.json" }

@@ -15,6 +15,8 @@ import (
 	"github.com/polyscan/polyscan/polygon"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
 	"github.com/polyscan/polyscan/server/internal/apierr"
+	"github.com/polyscan/polyscan/server/internal/auth"
+	"github.com/polyscan/polyscan/server/internal/events"
 	"github.com/polyscan/polyscan/server/internal/wire"
 )
 
@@ -31,6 +33,7 @@ type Service struct {
 	pb.UnimplementedRecipeServiceServer
 	host    Host
 	bounds  polygon.Bounds // of sets of regions
+	events  *events.Bus
 	recipes *store
 }
 
@@ -40,11 +43,12 @@ type Config struct {
 	MaxRecipes int    // versions
 	MaxBytes   int64  // of all together, as messages
 	Bounds     polygon.Bounds
+	Events     *events.Bus
 }
 
 // Open reads what is stored.
 func Open(h Host, cfg Config) (*Service, error) {
-	s := &Service{host: h, bounds: cfg.Bounds}
+	s := &Service{host: h, bounds: cfg.Bounds, events: cfg.Events}
 	var err error
 	s.recipes, err = newStore(cfg.Dir, cfg.MaxRecipes, cfg.MaxBytes, s.loadRecipe)
 	return s, err
@@ -78,7 +82,7 @@ func (s *Service) compileRecipe(m *pb.Recipe, path string) (*polygon.Set, error)
 	return set, nil
 }
 
-func (s *Service) PutRecipe(_ context.Context, req *pb.PutRecipeRequest) (*pb.PutRecipeResponse, error) {
+func (s *Service) PutRecipe(ctx context.Context, req *pb.PutRecipeRequest) (*pb.PutRecipeResponse, error) {
 	in := req.GetRecipe()
 	set, err := s.compileRecipe(in, "recipe.")
 	if err != nil {
@@ -91,12 +95,13 @@ func (s *Service) PutRecipe(_ context.Context, req *pb.PutRecipeRequest) (*pb.Pu
 		Reductions:  in.GetReductions(),
 		CreatedAt:   timestamppb.New(time.Now()),
 	}
-	if err := s.recipes.put(m, set, req.ExpectedVersion); err != nil {
+	if err := s.recipes.put(auth.FromContext(ctx), m, set, req.ExpectedVersion); err != nil {
 		return nil, err
 	}
+	s.events.RecipeChanged(m.GetName(), m.GetVersion(), false)
 	return &pb.PutRecipeResponse{Recipe: &pb.Recipe{
 		Name: m.GetName(), Version: m.GetVersion(), Description: m.GetDescription(), Reductions: m.GetReductions(),
-		CreatedAt: m.GetCreatedAt(),
+		CreatedAt: m.GetCreatedAt(), Tenant: m.GetTenant(),
 	}}, nil
 }
 
@@ -128,6 +133,7 @@ func (s *Service) ListRecipes(_ context.Context, req *pb.ListRecipesRequest) (*p
 			RegionCount: uint32(r.set.Len()),
 			VertexCount: uint64(r.set.Vertices()),
 			CreatedAt:   r.msg.GetCreatedAt(),
+			Tenant:      r.msg.GetTenant(),
 		}
 	}
 	if more {
@@ -160,11 +166,12 @@ func parsePageToken(req *pb.ListRecipesRequest) (name string, version uint64, er
 	return parts[3], version, nil
 }
 
-func (s *Service) DeleteRecipe(_ context.Context, req *pb.DeleteRecipeRequest) (*pb.DeleteRecipeResponse, error) {
-	gone, err := s.recipes.delete(req.GetRecipe().GetName(), req.GetRecipe().GetVersion())
+func (s *Service) DeleteRecipe(ctx context.Context, req *pb.DeleteRecipeRequest) (*pb.DeleteRecipeResponse, error) {
+	gone, err := s.recipes.delete(auth.FromContext(ctx), req.GetRecipe().GetName(), req.GetRecipe().GetVersion())
 	if err != nil {
 		return nil, err
 	}
+	s.events.RecipeChanged(req.GetRecipe().GetName(), req.GetRecipe().GetVersion(), true)
 	for _, r := range gone {
 		s.host.Forget(r.set)
 	}

@@ -3,6 +3,7 @@
 package recipes
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"sort"
@@ -14,6 +15,7 @@ import (
 	"github.com/polyscan/polyscan/polygon"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
 	"github.com/polyscan/polyscan/server/internal/apierr"
+	"github.com/polyscan/polyscan/server/internal/auth"
 )
 
 // storedRecipe is one version of a recipe. It is immutable; msg must not be changed.
@@ -23,7 +25,8 @@ type storedRecipe struct {
 	bytes int64
 }
 
-// store holds recipes. Versions count from 1, never change, and are never used again.
+// store holds recipes. The versions of a name count from 1, or from above the floor, never change, and are never used
+// again.
 type store struct {
 	dir      *dir // nil: in memory only
 	max      int
@@ -31,12 +34,18 @@ type store struct {
 
 	mu    sync.RWMutex
 	names map[string]*recipeName
+	floor uint64 // no version of a name that is not in names was above it
 	count int
 	bytes int64
 
 	// writing is held by put and delete, so that files change in the order of versions while mu is free for readers.
 	writing sync.Mutex
 }
+
+// keptNames is how many names without versions are remembered with their last versions. Beyond that those with the lowest
+// are forgotten, and the floor is raised to them: clients that put and delete recipes under ever new names must not
+// fill the directory.
+const keptNames = 20
 
 // recipeName is what is stored under one name.
 type recipeName struct {
@@ -92,7 +101,11 @@ func newStore(dir string, limit int, maxBytes int64,
 		func(name string, last uint64) {
 			n := s.name(name)
 			n.last = max(n.last, last)
-		})
+		},
+		func(floor uint64) { s.floor = floor })
+	if err == nil {
+		err = s.forget(keptNames)
+	}
 	if err != nil {
 		s.dir.close()
 		return nil, err
@@ -103,6 +116,38 @@ func newStore(dir string, limit int, maxBytes int64,
 		})
 	}
 	return s, nil
+}
+
+// forget keeps at most so many names without versions. Its caller holds writing.
+func (s *store) forget(keep int) error {
+	s.mu.Lock()
+	var empty []string
+	for name, n := range s.names {
+		if len(n.versions) == 0 {
+			empty = append(empty, name)
+		}
+	}
+	slices.SortFunc(empty, func(a, b string) int { return cmp.Compare(s.names[a].last, s.names[b].last) })
+	empty = empty[:max(len(empty)-keep, 0)]
+	if len(empty) > 0 { // what fails from here on leaves the floor too high
+		s.floor = max(s.floor, s.names[empty[len(empty)-1]].last)
+	}
+	floor := s.floor
+	s.mu.Unlock()
+	if len(empty) == 0 {
+		return nil
+	}
+	if s.dir != nil {
+		if err := s.dir.forget(empty, floor); err != nil {
+			return err
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, name := range empty {
+		delete(s.names, name)
+	}
+	return nil
 }
 
 func (s *store) close() {
@@ -151,23 +196,41 @@ func (s *store) get(name string, version uint64) (*storedRecipe, error) {
 	return r, nil
 }
 
-// put stores m as the next version and sets it in m, which the store keeps. expected, unless nil, must be the latest
-// version (0: none).
-func (s *store) put(m *pb.Recipe, set *polygon.Set, expected *uint64) error {
+// mayChange reports an error where the name belongs to another tenant. All who may teach change what belongs to nobody.
+func mayChange(who auth.Caller, latest *storedRecipe) error {
+	if latest == nil {
+		return nil
+	}
+	if owner := latest.msg.GetTenant(); owner != "" && !who.Owns(owner) {
+		return &apierr.RecipeOwned{Name: latest.msg.GetName(), Owner: owner}
+	}
+	return nil
+}
+
+// put stores m as the next version and sets that and whose it is in m, which the store keeps. expected, unless nil, must
+// be the latest version (0: none).
+func (s *store) put(who auth.Caller, m *pb.Recipe, set *polygon.Set, expected *uint64) error {
 	s.writing.Lock()
 	defer s.writing.Unlock()
 	s.mu.RLock()
 	n := s.names[m.GetName()]
-	latest, last := uint64(0), uint64(0)
+	latest, last := uint64(0), s.floor
 	if n != nil {
 		last = n.last
 	}
-	if r := n.latest(); r != nil {
-		latest = r.msg.GetVersion()
+	before := n.latest()
+	if before != nil {
+		latest = before.msg.GetVersion()
+		m.Tenant = before.msg.GetTenant()
+	} else if who.Named {
+		m.Tenant = who.Tenant
 	}
 	count, bytes := s.count, s.bytes
 	s.mu.RUnlock()
 
+	if err := mayChange(who, before); err != nil {
+		return err
+	}
 	if expected != nil && *expected != latest {
 		return &apierr.VersionConflict{Name: m.GetName(), Expected: *expected, Latest: latest}
 	}
@@ -195,14 +258,16 @@ func (s *store) put(m *pb.Recipe, set *polygon.Set, expected *uint64) error {
 }
 
 // delete removes a version, or all with 0, and returns them.
-func (s *store) delete(name string, version uint64) ([]*storedRecipe, error) {
+func (s *store) delete(who auth.Caller, name string, version uint64) ([]*storedRecipe, error) {
 	s.writing.Lock()
 	defer s.writing.Unlock()
 	s.mu.RLock()
 	var gone []*storedRecipe
 	var last uint64
+	var latest *storedRecipe
+	versions := 0
 	if n := s.names[name]; n != nil {
-		last = n.last
+		last, latest, versions = n.last, n.latest(), len(n.versions)
 		if version == 0 {
 			gone = slices.Clone(n.versions)
 		} else if r := n.find(version); r != nil {
@@ -212,6 +277,14 @@ func (s *store) delete(name string, version uint64) ([]*storedRecipe, error) {
 	s.mu.RUnlock()
 	if len(gone) == 0 {
 		return nil, &apierr.RecipeNotFound{Name: name, Version: version}
+	}
+	if err := mayChange(who, latest); err != nil {
+		return nil, err
+	}
+	if len(gone) == versions {
+		if err := s.forget(keptNames - 1); err != nil {
+			return nil, err
+		}
 	}
 	if s.dir != nil {
 		if err := s.dir.remove(name, last, gone); err != nil {

@@ -15,37 +15,24 @@ import (
 	"github.com/polyscan/polyscan/proto/framecodec"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
 	"github.com/polyscan/polyscan/server/internal/apierr"
+	"github.com/polyscan/polyscan/server/internal/auth"
 	"github.com/polyscan/polyscan/server/internal/device"
 	"github.com/polyscan/polyscan/server/internal/frames"
 	"github.com/polyscan/polyscan/server/internal/observe"
 	"github.com/polyscan/polyscan/server/internal/wire"
 )
 
-// Host is what the service needs of the server.
-type Host interface {
-	// Acquire returns a lease of the device.
-	Acquire() (device.Lease, error)
-	// Validate checks a message by the rules in the schemas.
-	Validate(m any) error
-	// Go runs f in a goroutine that the server waits for when it ends.
-	Go(f func())
-	// Draining is closed when the server shuts down.
-	Draining() <-chan struct{}
-	// Panicked makes an error of a panic.
-	Panicked(ctx context.Context, p any) error
-}
-
 // Service answers the calls of FrameService. Those that bring pixels take messages whose frames are still in the
 // transport's buffers; see Desc.
 type Service struct {
 	pb.UnimplementedFrameServiceServer
-	host      Host
+	host      wire.Host
 	residents *Store
 	frames    *frames.Reader
 	metrics   *observe.Metrics
 }
 
-func New(h Host, st *Store, r *frames.Reader, m *observe.Metrics) *Service {
+func New(h wire.Host, st *Store, r *frames.Reader, m *observe.Metrics) *Service {
 	return &Service{host: h, residents: st, frames: r, metrics: m}
 }
 
@@ -82,7 +69,7 @@ func (s *Service) HandlePutFrame(ctx context.Context, req *pb.PutFrameRequest,
 	if err := f.Check("frame"); err != nil {
 		return nil, p.Translate(err)
 	}
-	u, err := s.residents.begin(dev.Device, f.Picture, f.ID, idle)
+	u, err := s.residents.begin(auth.FromContext(ctx), dev.Device, f.Picture, f.ID, idle)
 	if err != nil {
 		return nil, p.Translate(err)
 	}
@@ -125,7 +112,7 @@ func (s *Service) HandleUploadFrame(stream grpc.ServerStream) error {
 	if err != nil {
 		return err
 	}
-	stall := time.AfterFunc(s.residents.Limits.Stall, func() { cancel(apierr.ErrStalled) })
+	stall := time.AfterFunc(s.residents.limits.Stall, func() { cancel(apierr.ErrStalled) })
 	defer stall.Stop()
 	done := make(chan uploaded, 1)
 	s.host.Go(func() {
@@ -144,7 +131,7 @@ func (s *Service) HandleUploadFrame(stream grpc.ServerStream) error {
 			return err
 		}
 		if err := stream.SendMsg(&pb.UploadFrameResponse{Frame: kept}); err != nil {
-			_ = s.residents.Release(kept.GetName()) // nobody has learnt the name
+			_ = s.residents.Release(auth.FromContext(ctx), kept.GetName()) // nobody has learnt the name
 			return err
 		}
 		return nil
@@ -198,7 +185,7 @@ func (s *Service) receiveUpload(ctx context.Context, dev device.Lease, stream gr
 			u, err = s.receivePiece(ctx, dev, u, req, in)
 		}
 		if pixels {
-			stall.Reset(s.residents.Limits.Stall)
+			stall.Reset(s.residents.limits.Stall)
 		}
 		in.Free()
 		if err != nil {
@@ -231,7 +218,7 @@ func (s *Service) receivePiece(ctx context.Context, dev device.Lease, u *upload,
 		if err != nil {
 			return nil, err
 		}
-		if u, err = s.residents.begin(dev.Device, f, m.GetFrameId(), idle); err != nil {
+		if u, err = s.residents.begin(auth.FromContext(ctx), dev.Device, f, m.GetFrameId(), idle); err != nil {
 			return nil, wire.Paths{Frame: "frame"}.Translate(err)
 		}
 		s.metrics.Frames.WithLabelValues("raw").Inc()
@@ -249,8 +236,8 @@ func (s *Service) receivePiece(ctx context.Context, dev device.Lease, u *upload,
 }
 
 // GetFrame implements pb.FrameServiceServer.
-func (s *Service) GetFrame(_ context.Context, req *pb.GetFrameRequest) (*pb.GetFrameResponse, error) {
-	f, err := s.residents.get(req.GetName(), req.GetTouch())
+func (s *Service) GetFrame(ctx context.Context, req *pb.GetFrameRequest) (*pb.GetFrameResponse, error) {
+	f, err := s.residents.get(auth.FromContext(ctx), req.GetName(), req.GetTouch())
 	if err != nil {
 		return nil, err
 	}
@@ -258,13 +245,13 @@ func (s *Service) GetFrame(_ context.Context, req *pb.GetFrameRequest) (*pb.GetF
 }
 
 // ListFrames implements pb.FrameServiceServer.
-func (s *Service) ListFrames(_ context.Context, req *pb.ListFramesRequest) (*pb.ListFramesResponse, error) {
+func (s *Service) ListFrames(ctx context.Context, req *pb.ListFramesRequest) (*pb.ListFramesResponse, error) {
 	// The token is the last name of a page. A frame that has gone since is no error.
 	after, err := base64.RawURLEncoding.DecodeString(req.GetPageToken())
 	if err != nil {
 		return nil, apierr.Refuse("page_token", strconv.Quote(req.GetPageToken()), "is no page token of this server")
 	}
-	page, more := s.residents.list(string(after), wire.PageSize(req.GetPageSize()))
+	page, more := s.residents.list(auth.FromContext(ctx), string(after), wire.PageSize(req.GetPageSize()))
 	res := &pb.ListFramesResponse{Frames: page}
 	if more {
 		res.NextPageToken = base64.RawURLEncoding.EncodeToString([]byte(page[len(page)-1].GetName()))
@@ -273,8 +260,8 @@ func (s *Service) ListFrames(_ context.Context, req *pb.ListFramesRequest) (*pb.
 }
 
 // ReleaseFrame implements pb.FrameServiceServer.
-func (s *Service) ReleaseFrame(_ context.Context, req *pb.ReleaseFrameRequest) (*pb.ReleaseFrameResponse, error) {
-	if err := s.residents.Release(req.GetName()); err != nil {
+func (s *Service) ReleaseFrame(ctx context.Context, req *pb.ReleaseFrameRequest) (*pb.ReleaseFrameResponse, error) {
+	if err := s.residents.Release(auth.FromContext(ctx), req.GetName()); err != nil {
 		return nil, err
 	}
 	return &pb.ReleaseFrameResponse{}, nil

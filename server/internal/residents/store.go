@@ -19,13 +19,16 @@ import (
 	"github.com/polyscan/polyscan/kernels"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
 	"github.com/polyscan/polyscan/server/internal/apierr"
+	"github.com/polyscan/polyscan/server/internal/auth"
 	"github.com/polyscan/polyscan/server/internal/wire"
 )
 
 // Store keeps frames by name until they are released, expire, or are evicted by the device's memory manager, which
 // doesn't tell: that shows when they are used next. It remembers for a while why a frame went.
+//
+// A frame is its tenant's: to others it is as if there were none of its name.
 type Store struct {
-	Limits Limits
+	limits Limits
 
 	mu     sync.Mutex
 	frames map[string]*entry
@@ -77,8 +80,9 @@ var GoneReasons = [...]struct{ Name, Reason, text string }{
 }
 
 type goneFrame struct {
-	why  GoneReason
-	when time.Time
+	why   GoneReason
+	when  time.Time
+	owner string // its tenant
 }
 
 // rememberGone is how many frames that went are remembered.
@@ -87,6 +91,8 @@ const rememberGone = 4096
 // entry is a frame that is kept.
 type entry struct {
 	name, id string
+	owner    string          // the tenant
+	release  func()          // gives back what counts for that
 	frame    kernels.Picture // without pixels
 	size     int             // of the pixels, in bytes
 	idle     time.Duration
@@ -114,26 +120,29 @@ func (t *Totals) add(o Totals, sign int) {
 	t.Copies += int64(sign) * o.Copies
 }
 
-// notFound is the error for a frame that is not kept. st.mu is held.
-func (st *Store) notFound(name string) error {
+// notFound is the error for a frame that is not kept, or not the caller's. st.mu is held.
+func (st *Store) notFound(who auth.Caller, name string) error {
 	gone := st.gone[name]
+	if !who.Owns(gone.owner) {
+		gone = goneFrame{}
+	}
 	why := GoneReasons[gone.why]
 	return &apierr.FrameNotFound{Name: name, Reason: why.Reason, Text: why.text, Went: gone.when}
 }
 
 func NewStore(l Limits) *Store {
-	return &Store{Limits: l, frames: map[string]*entry{}, gone: map[string]goneFrame{}}
+	return &Store{limits: l, frames: map[string]*entry{}, gone: map[string]goneFrame{}}
 }
 
-// find returns a frame that is kept and has not been evicted. st.mu is held.
-func (st *Store) find(name string) (*entry, error) {
+// find returns a frame of the caller's that is kept and has not been evicted. st.mu is held.
+func (st *Store) find(who auth.Caller, name string) (*entry, error) {
 	e := st.frames[name]
-	if e == nil {
-		return nil, st.notFound(name)
+	if e == nil || !who.Owns(e.owner) {
+		return nil, st.notFound(who, name)
 	}
 	if e.pixels != nil && e.pixels.Gone() {
 		st.remove(e, GoneEvicted)
-		return nil, st.notFound(name)
+		return nil, st.notFound(who, name)
 	}
 	return e, nil
 }
@@ -147,6 +156,7 @@ func (st *Store) remove(e *entry, why GoneReason) {
 		e.pixels.Drop()
 	}
 	st.used.add(e.totals(), -1)
+	e.release()
 	st.stats.Went[why]++
 	if len(st.order) < rememberGone {
 		st.order = append(st.order, e.name)
@@ -155,24 +165,26 @@ func (st *Store) remove(e *entry, why GoneReason) {
 		st.order[st.next] = e.name
 		st.next = (st.next + 1) % rememberGone
 	}
-	st.gone[e.name] = goneFrame{why, time.Now()}
+	st.gone[e.name] = goneFrame{why, time.Now(), e.owner}
 }
 
-// sweep removes what was evicted. st.mu is held.
-func (st *Store) sweep() {
+// sweep removes what was evicted, and says whether there was anything. st.mu is held.
+func (st *Store) sweep() (found bool) {
 	for _, e := range st.frames {
 		if e.pixels != nil && e.pixels.Gone() {
 			st.remove(e, GoneEvicted)
+			found = true
 		}
 	}
+	return found
 }
 
 // Use returns a frame with its pixels on the device, and the client's own name of it. The caller holds a lease of the
 // device, and calls release before that ends.
-func (st *Store) Use(name string) (f kernels.Picture, id string, release func(), err error) {
+func (st *Store) Use(who auth.Caller, name string) (f kernels.Picture, id string, release func(), err error) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	e, err := st.find(name)
+	e, err := st.find(who, name)
 	if err != nil {
 		return f, "", nil, err
 	}
@@ -181,7 +193,7 @@ func (st *Store) Use(name string) (f kernels.Picture, id string, release func(),
 	var ok bool
 	if f.Resident, ok = pixels.Acquire(); !ok { // just now
 		st.remove(e, GoneEvicted)
-		return f, "", nil, st.notFound(name)
+		return f, "", nil, st.notFound(who, name)
 	}
 	e.users++
 	e.timer.Stop()
@@ -213,10 +225,10 @@ func (st *Store) expire(e *entry) {
 }
 
 // get describes a frame, and counts that as a use where touch is set.
-func (st *Store) get(name string, touch bool) (*pb.ResidentFrame, error) {
+func (st *Store) get(who auth.Caller, name string, touch bool) (*pb.ResidentFrame, error) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	e, err := st.find(name)
+	e, err := st.find(who, name)
 	if err != nil {
 		return nil, err
 	}
@@ -239,6 +251,7 @@ func (e *entry) describe() *pb.ResidentFrame {
 	}
 	return &pb.ResidentFrame{
 		Name:      e.name,
+		Tenant:    e.owner,
 		FrameId:   e.id,
 		Layout:    wire.LayoutOf(e.frame),
 		Bytes:     uint64(e.bytes()),
@@ -248,12 +261,18 @@ func (e *entry) describe() *pb.ResidentFrame {
 	}
 }
 
-// list describes the first n frames behind a name, in order, and says whether more follow.
-func (st *Store) list(after string, n int) (page []*pb.ResidentFrame, more bool) {
+// list describes the caller's first n frames behind a name, in order, and says whether more follow.
+func (st *Store) list(who auth.Caller, after string, n int) (page []*pb.ResidentFrame, more bool) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	st.sweep()
-	names := slices.Sorted(maps.Keys(st.frames))
+	var names []string
+	for name, e := range st.frames {
+		if who.Owns(e.owner) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
 	from, found := slices.BinarySearch(names, after)
 	if found {
 		from++
@@ -268,10 +287,10 @@ func (st *Store) list(after string, n int) (page []*pb.ResidentFrame, more bool)
 }
 
 // Release forgets a frame.
-func (st *Store) Release(name string) error {
+func (st *Store) Release(who auth.Caller, name string) error {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	e, err := st.find(name)
+	e, err := st.find(who, name)
 	if err != nil {
 		return err
 	}
@@ -282,13 +301,13 @@ func (st *Store) Release(name string) error {
 // idleTimeout is the one asked for, or the default.
 func (st *Store) idleTimeout(d *durationpb.Duration, field string) (time.Duration, error) {
 	if d == nil {
-		return st.Limits.Idle, nil
+		return st.limits.Idle, nil
 	}
 	if err := d.CheckValid(); err != nil {
 		return 0, apierr.Refuse(field, nil, "is no duration")
 	}
 	t := d.AsDuration()
-	if most := st.Limits.MaxIdle; t <= 0 || t > most {
+	if most := st.limits.MaxIdle; t <= 0 || t > most {
 		return 0, apierr.Refuse(field, t, "must be more than 0s and at most %v", most)
 	}
 	return t, nil
@@ -304,25 +323,26 @@ type upload struct {
 }
 
 // Place makes room for a frame as begin does, with what a request says of its idle timeout, which lies at field.
-func (st *Store) Place(dev *kernels.Device, f kernels.Picture, id string, idle *durationpb.Duration,
+func (st *Store) Place(who auth.Caller, dev *kernels.Device, f kernels.Picture, id string, idle *durationpb.Duration,
 	field string) (*upload, error) {
 	d, err := st.idleTimeout(idle, field)
 	if err != nil {
 		return nil, err
 	}
-	return st.begin(dev, f, id, d)
+	return st.begin(who, dev, f, id, d)
 }
 
 // begin makes room for a frame, whose pixels are yet to come. The caller holds a lease of the device until the upload
 // has ended.
-func (st *Store) begin(dev *kernels.Device, f kernels.Picture, id string, idle time.Duration) (*upload, error) {
+func (st *Store) begin(who auth.Caller, dev *kernels.Device, f kernels.Picture, id string,
+	idle time.Duration) (*upload, error) {
 	f.Data = nil
 	least, most, err := f.Sizes("frame")
 	if err != nil {
 		return nil, err
 	}
-	e := &entry{id: id, frame: f, size: int(least), idle: idle}
-	if err := st.reserve(e); err != nil {
+	e := &entry{id: id, owner: who.Tenant, frame: f, size: int(least), idle: idle}
+	if err := st.reserve(who, e); err != nil {
 		return nil, err
 	}
 	if e.pixels, err = kernels.Store[byte](dev, e.size, "resident frames"); err != nil {
@@ -333,19 +353,31 @@ func (st *Store) begin(dev *kernels.Device, f kernels.Picture, id string, idle t
 }
 
 // reserve counts a frame that is coming, and decides whether it gets a copy.
-func (st *Store) reserve(e *entry) error {
+func (st *Store) reserve(who auth.Caller, e *entry) (err error) {
 	full := func(format string, args ...any) error {
 		return apierr.Quota(apierr.ReasonFramesFull, "resident frames", fmt.Sprintf(format, args...))
 	}
-	l, n := st.Limits, e.bytes()
+	l, n := st.limits, e.bytes()
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	if n > l.Bytes {
 		return full("the frame takes %d bytes; the limit for all together is %d", n, l.Bytes)
 	}
+	e.release, err = take(who, n)
+	if err != nil && st.sweep() {
+		e.release, err = take(who, n)
+	}
+	if err != nil {
+		return err
+	}
 	if st.used.Count >= l.Count || n > l.Bytes-st.used.Bytes {
 		st.sweep()
 	}
+	defer func() {
+		if err != nil {
+			e.release()
+		}
+	}()
 	switch {
 	case st.used.Count >= l.Count:
 		return full("%d are kept, which is the limit; release those that are done with", st.used.Count)
@@ -360,10 +392,25 @@ func (st *Store) reserve(e *entry) error {
 	return nil
 }
 
+// take counts a frame of so many bytes for its tenant.
+func take(who auth.Caller, bytes int64) (release func(), err error) {
+	frame, err := who.Take(auth.Frames, 1)
+	if err != nil {
+		return nil, err
+	}
+	memory, err := who.Take(auth.FrameBytes, bytes)
+	if err != nil {
+		frame()
+		return nil, err
+	}
+	return func() { frame(); memory() }, nil
+}
+
 func (st *Store) unreserve(e *entry) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	st.used.add(e.totals(), -1)
+	e.release()
 }
 
 // write brings the next pixels to the device. They may be freed when it returns.
@@ -537,8 +584,8 @@ func (st *Store) Status() *pb.ResidentStatus {
 		Frames:    uint64(t.Count),
 		Bytes:     uint64(t.Bytes),
 		CopyBytes: uint64(t.Copies),
-		MaxFrames: uint64(st.Limits.Count),
-		MaxBytes:  uint64(st.Limits.Bytes),
+		MaxFrames: uint64(st.limits.Count),
+		MaxBytes:  uint64(st.limits.Bytes),
 		Gone:      map[string]uint64{},
 	}
 	for why, n := range t.Went {

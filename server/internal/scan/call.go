@@ -22,7 +22,9 @@ import (
 	"github.com/polyscan/polyscan/proto/framecodec"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
 	"github.com/polyscan/polyscan/server/internal/apierr"
+	"github.com/polyscan/polyscan/server/internal/auth"
 	"github.com/polyscan/polyscan/server/internal/device"
+	"github.com/polyscan/polyscan/server/internal/events"
 	"github.com/polyscan/polyscan/server/internal/frames"
 	"github.com/polyscan/polyscan/server/internal/observe"
 	"github.com/polyscan/polyscan/server/internal/wire"
@@ -30,19 +32,11 @@ import (
 
 // Host is what the service needs of the server.
 type Host interface {
-	// Acquire returns a lease of the device. WaitForDevice does as well, once the device is there.
-	Acquire() (device.Lease, error)
+	wire.Host
+	// WaitForDevice is Acquire once the device is there.
 	WaitForDevice(ctx context.Context) (device.Lease, error)
 	// Backend is the name of what computes.
 	Backend() string
-	// Validate checks a message by the rules in the schemas.
-	Validate(m any) error
-	// Go runs f in a goroutine that the server waits for when it ends.
-	Go(f func())
-	// Draining is closed when the server shuts down.
-	Draining() <-chan struct{}
-	// Panicked makes an error of a panic.
-	Panicked(ctx context.Context, p any) error
 }
 
 // Config is what the service works with. All of it must be set.
@@ -51,6 +45,7 @@ type Config struct {
 	Frames          *frames.Reader
 	Metrics         *observe.Scan
 	Recipes         wire.Recipes
+	Events          *events.Bus
 	Log             *slog.Logger
 	Bounds          polygon.Bounds // of sets of regions
 	MaxMessageBytes int64
@@ -134,6 +129,7 @@ func (s *Service) scanLines(stream grpc.ServerStream) error {
 		ServerStream: stream, service: s,
 		attached: make(chan *session, 1), wake: make(chan struct{}, 1), end: make(chan error, 1),
 	}
+	defer s.Frames.Work.LineScan()() // while a strip may come, a place is kept free
 	c.ctx, c.cancel = context.WithCancel(stream.Context())
 	s.Host.Go(func() {
 		defer c.recover()
@@ -307,7 +303,7 @@ func (c *call) receiveFirst() (*session, *pb.ScanOpened, error) {
 	}
 	if resume := req.GetResume(); resume != nil {
 		ss := c.service.scans.find(resume.GetSessionToken())
-		if ss == nil {
+		if ss == nil || !auth.FromContext(c.ctx).Owns(ss.owner.Tenant) {
 			return nil, nil, errUnknownSession
 		}
 		opened, err := ss.attach(c, resume.GetNextResult())

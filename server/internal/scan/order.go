@@ -30,8 +30,8 @@ type stripOrder struct {
 	done, doneLine uint64 // those of the first strip that isn't finished
 }
 
-// MostStrips is how many strips a client may have under way, however few lines they have.
-const MostStrips = 4096
+// mostStrips is how many strips a client may have under way, however few lines they have.
+const mostStrips = 4096
 
 // arrival is what becomes of a strip that has come.
 type arrival uint8
@@ -63,7 +63,7 @@ func (o *stripOrder) arrive(x *strip) arrival {
 		return again
 	case o.outstanding > 0 && o.outstanding+x.lines > o.credit:
 		return beyondCredit
-	case len(o.queue)+len(o.waiting) >= MostStrips:
+	case len(o.queue)+len(o.waiting) >= mostStrips:
 		return beyondStrips
 	}
 	o.outstanding += x.lines

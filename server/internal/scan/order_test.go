@@ -47,7 +47,7 @@ func (m *orderModel) arrive(x *strip) arrival {
 		return again
 	case lines > 0 && lines+x.lines > m.credit:
 		return beyondCredit
-	case strips >= MostStrips:
+	case strips >= mostStrips:
 		return beyondStrips
 	}
 	m.waiting[n] = x

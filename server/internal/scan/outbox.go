@@ -18,6 +18,7 @@ type item struct {
 	number         uint64
 	head, tail     []byte
 	arrived, ready time.Time
+	late           bool // when it was ready
 }
 
 // size is about what an item takes in memory.
@@ -41,6 +42,7 @@ func (ss *session) report(e *pb.ScanEvent) {
 func (ss *session) push(i *item) {
 	if i.event != nil {
 		ss.service.Metrics.Event(i.event.GetKind())
+		ss.seen.Event(i.event)
 	}
 	ss.outbox = append(ss.outbox, i)
 	ss.unsent += i.size()
@@ -92,6 +94,7 @@ func (ss *session) slow() {
 	ss.told = true
 	i := &item{event: &pb.ScanEvent{Kind: pb.ScanEventKind_SCAN_EVENT_KIND_SLOW_CONSUMER, Used: true}}
 	ss.service.Metrics.Event(i.event.GetKind())
+	ss.seen.Event(i.event)
 	ss.outbox = slices.Insert(ss.outbox, 0, i)
 	ss.unsent += i.size()
 }
@@ -161,6 +164,9 @@ func (ss *session) sendTimes(i *item) []byte {
 		Times: &pb.PartTimes{Send: durationpb.New(now.Sub(i.ready)), Latency: durationpb.New(latency)},
 	}
 	ss.service.Metrics.Sent(latency, m.GetLate())
+	if m.GetLate() && !i.late {
+		ss.seen.Late(i.number, latency)
+	}
 	b, err := proto.Marshal(m)
 	if err != nil {
 		panic(err) // numbers can be marshalled

@@ -3,6 +3,7 @@
 package scan
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -14,10 +15,13 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/polyscan/polyscan/kernels"
 	"github.com/polyscan/polyscan/polygon"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
 	"github.com/polyscan/polyscan/server/internal/apierr"
+	"github.com/polyscan/polyscan/server/internal/auth"
 	"github.com/polyscan/polyscan/server/internal/device"
+	"github.com/polyscan/polyscan/server/internal/events"
 	"github.com/polyscan/polyscan/server/internal/wire"
 )
 
@@ -27,11 +31,15 @@ import (
 type session struct {
 	service *Service
 	token   string
-	log     *slog.Logger // with the client's name of the camera
+	owner   auth.Caller    // its tenant's; another's calls don't find it
+	uncount func()         // gives back what counts for the tenant
+	log     *slog.Logger   // with the client's name of the camera
+	seen    *events.Stream // what others see of it
 	what    *wire.Inspection
 	layout  *pb.FrameLayout // of strips
-	lines   uint64          // of a part
-	every   uint64          // lines from part to part; 0 where strips have marks
+	format  kernels.PixelFormat
+	lines   uint64 // of a part
+	every   uint64 // lines from part to part; 0 where strips have marks
 	budget  time.Duration
 	unread  int // bytes of results and events that may wait for it
 
@@ -43,6 +51,8 @@ type session struct {
 	dev      device.Lease
 	scanner  *polygon.Scanner
 	nextPart uint64
+	ids      map[uint64]string // of parts that have begun and have one, by their numbers
+	sketch   *partSketch       // of the part that others get a picture of; nil where there is none
 
 	attaching sync.Mutex // held to take the session over
 
@@ -73,7 +83,7 @@ type session struct {
 var (
 	errSlowConsumer = apierr.Quota(apierr.ReasonSlowConsumer, "results", "they are not being read")
 	errCredit       = apierr.Quota(apierr.ReasonCredit, "strips", "more lines are under way than credit_line allows")
-	errStrips       = apierr.Quota(apierr.ReasonCredit, "strips", fmt.Sprintf("more than %d are under way", MostStrips))
+	errStrips       = apierr.Quota(apierr.ReasonCredit, "strips", fmt.Sprintf("more than %d are under way", mostStrips))
 	errTakenOver    = apierr.WithDetails(codes.Aborted, "the session was resumed by another call", apierr.Info(apierr.ReasonTakenOver)).Err()
 )
 
@@ -101,13 +111,18 @@ func (s *Service) openScan(ctx context.Context, open *pb.ScanOpen) (_ *session, 
 	if err := s.Frames.CheckPixels(layout.GetWidth(), open.GetPartLines(), "open.part_lines"); err != nil {
 		return nil, err
 	}
-	if bytes, limit := 8*what.Results(f.Format), s.MaxMessageBytes; bytes > limit {
+	if bytes, limit := what.ResultBytes(f.Format), s.MaxMessageBytes; bytes > limit {
 		return nil, apierr.Quota(apierr.ReasonResultTooLarge, "result", fmt.Sprintf(
 			"histograms, percentiles and limits of %d regions would take %d bytes; the limit is %d", what.Set.Len(),
 			bytes, limit))
 	}
+	if what.Name == "" && isName(open.GetCameraId()) {
+		what.Name = open.GetCameraId()
+	}
 	ss := &session{
-		service: s, log: s.Log.With("camera", open.GetCameraId()), what: what,
+		service: s, owner: auth.FromContext(ctx), log: s.Log.With("camera", cmp.Or(what.Name, open.GetCameraId())),
+		what: what, format: f.Format,
+		ids: map[uint64]string{},
 		layout: &pb.FrameLayout{
 			Width: layout.GetWidth(), Height: layout.GetHeight(), PixelFormat: layout.GetPixelFormat(),
 			Stride: layout.GetStride(), SignificantBits: layout.GetSignificantBits(),
@@ -174,8 +189,10 @@ func (ss *session) begin(ctx context.Context, cfg polygon.ScanConfig) error {
 		return err
 	}
 	ss.dev, ss.scanner = dev, scanner
-	ss.ctx, ss.stop = context.WithCancel(scanContext(context.Background()))
+	ss.ctx, ss.stop = context.WithCancel(scanContext(auth.NewContext(context.Background(), ss.owner)))
+	ss.seen = ss.service.Events.Open(ss.source(ctx))
 	if !ss.service.scans.start(ss) {
+		ss.seen.Close(nil)
 		scanner.Close()
 		dev.End()
 		return apierr.ErrShuttingDown

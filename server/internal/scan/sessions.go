@@ -13,6 +13,7 @@ import (
 
 	"github.com/polyscan/polyscan/kernels"
 	"github.com/polyscan/polyscan/server/internal/apierr"
+	"github.com/polyscan/polyscan/server/internal/auth"
 )
 
 // sessions finds sessions by their tokens. What ends a session takes it out first.
@@ -50,6 +51,10 @@ func (r *sessions) add(ss *session) error {
 	if n := r.max; len(r.sessions) >= n {
 		return apierr.Quota(apierr.ReasonTooManySessions, "line-scan sessions", fmt.Sprintf("the limit is %d", n))
 	}
+	var err error
+	if ss.uncount, err = ss.owner.Take(auth.Sessions, 1); err != nil {
+		return err
+	}
 	r.sessions[ss.token] = nil
 	return nil
 }
@@ -75,7 +80,10 @@ func (r *sessions) find(token []byte) *session {
 func (r *sessions) remove(ss *session) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	delete(r.sessions, ss.token)
+	if _, ok := r.sessions[ss.token]; ok {
+		delete(r.sessions, ss.token)
+		ss.uncount()
+	}
 }
 
 // close ends all sessions and waits for their workers.

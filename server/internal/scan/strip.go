@@ -53,7 +53,7 @@ func (ss *session) newStrip(ctx context.Context, req *pb.ScanLinesRequest, in *f
 		x.CapturedAt = &timestamppb.Timestamp{Seconds: at.GetSeconds(), Nanos: at.GetNanos()}
 	}
 	if x.err == nil {
-		x.PartStarts = req.GetStrip().GetPartStarts()
+		x.PartStarts, x.PartIds = req.GetStrip().GetPartStarts(), req.GetStrip().GetPartIds()
 	}
 	in.Message = nil // it is there for its buffers
 	return x
@@ -101,6 +101,9 @@ func (ss *session) checkStrip(ctx context.Context, x *strip) error {
 		case i > 0 && at <= x.GetPartStarts()[i-1]:
 			return apierr.Refuse(fmt.Sprintf("strip.part_starts[%d]", i), at, "must be above the one before")
 		}
+	}
+	if n, starts := len(x.GetPartIds()), ss.startsIn(x); n != 0 && n != starts {
+		return apierr.Refuse("strip.part_ids", n, "must be %d, one for each part that starts in the strip, or none", starts)
 	}
 	x.Frame.Layout = full
 	f, err := ss.service.Frames.Read(ctx, x.GetFrame(), x.in.Pieces(nil), path)

@@ -40,6 +40,7 @@ func (ss *session) ended() {
 	}
 	ss.service.scans.remove(ss)
 	ss.scanner.Close()
+	ss.seen.Close(nil)
 	ss.mu.Lock()
 	if ss.conn != nil {
 		ss.conn.finish(apierr.ErrShuttingDown)
@@ -50,7 +51,8 @@ func (ss *session) ended() {
 	}
 	ss.leave()
 	ss.gone = true
-	ss.log.Info("line-scan session ends", "strips", ss.order.done, "lines", ss.order.doneLine, "results", ss.results)
+	ss.log.InfoContext(ss.ctx, "line-scan session ends", "strips", ss.order.done, "lines", ss.order.doneLine,
+		"results", ss.results)
 	ss.outbox, ss.sent = nil, nil
 	if ss.busy != nil {
 		close(ss.busy)
@@ -96,6 +98,9 @@ func (ss *session) step() bool {
 		items, err = ss.settle()
 	}
 
+	if ss.sketch != nil && x != nil {
+		items = ss.draw(x, items)
+	}
 	ss.mu.Lock()
 	if x != nil {
 		ss.order.finish()
@@ -129,6 +134,7 @@ func (ss *session) scan(x *strip) (items []*item, err error) {
 	ctx := kernels.WithDeadline(ss.ctx, x.arrived.Add(ss.budget))
 	var done []*polygon.ScannedPart
 	for number, line := range ss.starts(x) {
+		ss.begins(number, line, x)
 		err := ss.scanner.Start(number, line)
 		if errors.Is(err, polygon.ErrTooManyParts) {
 			// Behind a gap those that it ended make room. If that fails they are done with the strip.
@@ -138,6 +144,7 @@ func (ss *session) scan(x *strip) (items []*item, err error) {
 			}
 		}
 		if err != nil {
+			delete(ss.ids, number)
 			items = append(items, &item{event: ss.badStrip(x, ss.startError(line, err), true)})
 		}
 	}
@@ -215,20 +222,20 @@ func (ss *session) partItems(parts []*polygon.ScannedPart, x *strip, start time.
 		} else {
 			m.Times.Queue = durationpb.New(start.Sub(x.arrived) + p.Result.Queue)
 			m.Times.Compute = durationpb.New(compute - p.Result.Queue)
-			m.Regions = wire.RegionResults(p.Result)
+			m.Regions = wire.RegionResults(p.Result, ss.what.Reductions.Output.Fields)
+			m.Columns = wire.RegionColumns(p.Result.Columns)
 			m.Verdict = pb.Verdict(p.Result.Verdict)
-			if m.Incomplete && p.Result.Verdict == polygon.Pass {
-				m.Verdict = pb.Verdict_VERDICT_UNSPECIFIED
-			}
 		}
 		ss.service.Metrics.Part(m)
 		m.ResultNumber = ss.nextNumber()
+		late := ss.tell(m, p.Result, x)
 		head, err := proto.Marshal(m)
 		if err != nil { // a text that is no UTF-8, say, of which there is none
 			ss.fail(err)
 			return items
 		}
-		items = append(items, &item{number: m.GetResultNumber(), head: head, arrived: x.arrived, ready: time.Now()})
+		items = append(items, &item{number: m.GetResultNumber(), head: head, arrived: x.arrived, ready: time.Now(),
+			late: late})
 	}
 	return items
 }

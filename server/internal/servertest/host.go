@@ -75,6 +75,9 @@ func (h *Host) Go(f func()) { h.running.Go(f) }
 // Wait waits for all goroutines of the room.
 func (h *Host) Wait() { h.running.Wait() }
 
+// Backend is the name of what computes.
+func (h *Host) Backend() string { return h.Info().Backend }
+
 // Draining is never closed.
 func (h *Host) Draining() <-chan struct{} { return h.draining }
 

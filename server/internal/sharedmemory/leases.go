@@ -3,6 +3,7 @@
 package sharedmemory
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/subtle"
@@ -31,6 +32,7 @@ import (
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
 	"github.com/polyscan/polyscan/proto/sharedmem"
 	"github.com/polyscan/polyscan/server/internal/apierr"
+	"github.com/polyscan/polyscan/server/internal/auth"
 	"github.com/polyscan/polyscan/server/internal/device"
 )
 
@@ -46,8 +48,8 @@ const (
 	takeBackAfter = 5 * time.Second
 	// fetchTimeout is how long the descriptor of a lease waits for its client.
 	fetchTimeout = 10 * time.Second
-	// maxLeases bounds file descriptors: each lease has two.
-	maxLeases = 1024
+	// MaxLeases bounds file descriptors: each lease has two.
+	MaxLeases = 1024
 )
 
 // Leases is the leases of a server.
@@ -59,7 +61,7 @@ type Leases struct {
 	log    *slog.Logger
 	dev    *device.Keeper
 
-	TakeBackAfter, FetchTimeout time.Duration // as the constants say, but in tests
+	takeBackAfter, fetchTimeout time.Duration
 
 	ctx     context.Context // ends with the server
 	cancel  context.CancelFunc
@@ -71,6 +73,8 @@ type Leases struct {
 	leases []*lease                 // that frames can refer to
 	ended  map[*lease]*net.UnixConn // leases whose content a client may still want
 	freed  chan struct{}            // closed, and replaced, when bytes came free
+	// freeing is how many leases nobody uses any more whose bytes have not come free.
+	freeing int
 
 	granted, refused, unfetched, read uint64 // read: bytes of frames
 
@@ -81,6 +85,8 @@ type Leases struct {
 // lease is memory of one client.
 type lease struct {
 	id      uint64
+	owner   string // the tenant
+	release func() // gives back what counts for that
 	memory  *sharedmem.Memory
 	token   sharedmem.Token
 	fetched chan struct{} // closed when the token is used
@@ -100,6 +106,9 @@ type Config struct {
 	Bytes    int64             // of all leases together
 	UIDs     []uint32          // users whose programs may have some, beside this process's and root
 	Log      *slog.Logger
+	// TakeBackAfter is how long the content of a lease stays behind its end, and FetchTimeout how long its descriptor
+	// waits for the client. 0 means 5 s and 10 s.
+	TakeBackAfter, FetchTimeout time.Duration
 }
 
 // Open starts to hand out memory over the socket of the configuration, and takes it over. It returns nil
@@ -115,7 +124,7 @@ func Open(cfg Config, dev *device.Keeper) (*Leases, error) {
 	m := &Leases{
 		socket: l, path: l.Addr().String(), limit: cfg.Bytes, log: cfg.Log, dev: dev,
 		uids:          append([]uint32{0, uint32(os.Geteuid())}, cfg.UIDs...),
-		TakeBackAfter: takeBackAfter, FetchTimeout: fetchTimeout,
+		takeBackAfter: cmp.Or(cfg.TakeBackAfter, takeBackAfter), fetchTimeout: cmp.Or(cfg.FetchTimeout, fetchTimeout),
 		all: map[*lease]struct{}{}, ended: map[*lease]*net.UnixConn{}, freed: make(chan struct{}),
 	}
 	if !strings.HasPrefix(m.path, "@") { // which has no file
@@ -158,17 +167,22 @@ func (m *Leases) Close() error {
 
 // open makes a lease. end is to be called.
 func (m *Leases) open(ctx context.Context, bytes uint64) (_ *lease, err error) {
-	size, err := m.reserve(ctx, bytes)
+	who := auth.FromContext(ctx)
+	size, release, err := m.reserve(ctx, who, bytes)
 	if err != nil {
 		return nil, err
 	}
-	l := &lease{fetched: make(chan struct{}), users: 1, waiting: true, token: sharedmem.NewToken()}
+	l := &lease{
+		owner: who.Tenant, release: release,
+		fetched: make(chan struct{}), users: 1, waiting: true, token: sharedmem.NewToken(),
+	}
 	defer func() {
 		if err != nil {
 			m.mu.Lock()
 			defer m.mu.Unlock()
 			m.used -= size
 			m.refused++
+			release()
 		}
 	}()
 	if l.memory, err = sharedmem.Create(ctx, size); err != nil {
@@ -195,25 +209,47 @@ func (m *Leases) open(ctx context.Context, bytes uint64) (_ *lease, err error) {
 	return l, nil
 }
 
-// reserve takes bytes, in whole pages, of the limit. Where there is no room it takes back what has ended.
-func (m *Leases) reserve(ctx context.Context, bytes uint64) (int64, error) {
+// reserve takes bytes, in whole pages, of the limit, and of what who may have; release gives the latter back. Where
+// there is no room it takes back what has ended.
+func (m *Leases) reserve(ctx context.Context, who auth.Caller, bytes uint64) (size int64, release func(), err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	size, err := int64(0), error(nil)
-	if bytes <= uint64(m.limit) {
-		size, err = sharedmem.RoundUp(int64(bytes))
-	}
-	switch {
-	case err != nil:
-		return 0, err
-	case size == 0 || size > m.limit:
+	refuse := func(err error) (int64, func(), error) {
 		m.refused++
-		return 0, noSharedMemory(false,
-			fmt.Sprintf("%d bytes wanted: the limit of all leases together is %d", bytes, m.limit))
+		return 0, nil, err
 	}
-	for size > m.limit-m.used && len(m.ended) > 0 {
-		for _, c := range m.ended {
-			c.SetReadDeadline(time.Unix(1, 0))
+	if bytes <= uint64(m.limit) {
+		if size, err = sharedmem.RoundUp(int64(bytes)); err != nil {
+			return 0, nil, err
+		}
+	}
+	if size == 0 || size > m.limit {
+		return refuse(noSharedMemory(false,
+			fmt.Sprintf("%d bytes wanted: the limit of all leases together is %d", bytes, m.limit)))
+	}
+	for {
+		own := false // it is the tenant's own limit that refuses
+		release, err = take(who, size)
+		switch {
+		case err != nil:
+			own = true
+		case size <= m.limit-m.used && len(m.all) < MaxLeases:
+			m.used += size
+			return size, release, nil
+		default:
+			release()
+			err = noSharedMemory(true, fmt.Sprintf("%d bytes wanted: %d of %d are free, and %d of %d leases", size,
+				m.limit-m.used, m.limit, MaxLeases-len(m.all), MaxLeases))
+		}
+		ending := m.freeing > 0
+		for l, c := range m.ended {
+			if !own || l.owner == who.Tenant {
+				c.SetReadDeadline(time.Unix(1, 0))
+				ending = true
+			}
+		}
+		if !ending {
+			return refuse(err)
 		}
 		freed := m.freed
 		m.mu.Unlock()
@@ -223,19 +259,23 @@ func (m *Leases) reserve(ctx context.Context, bytes uint64) (int64, error) {
 		}
 		m.mu.Lock()
 		if err := context.Cause(ctx); err != nil {
-			return 0, err
+			return 0, nil, err
 		}
 	}
-	switch {
-	case size > m.limit-m.used:
-		m.refused++
-		return 0, noSharedMemory(true, fmt.Sprintf("%d bytes wanted: %d of %d are free", size, m.limit-m.used, m.limit))
-	case len(m.all) >= maxLeases:
-		m.refused++
-		return 0, noSharedMemory(true, fmt.Sprintf("%d leases are open, the most that may be", maxLeases))
+}
+
+// take counts a lease of so many bytes for its tenant.
+func take(who auth.Caller, bytes int64) (release func(), err error) {
+	lease, err := who.Take(auth.Leases, 1)
+	if err != nil {
+		return nil, err
 	}
-	m.used += size
-	return size, nil
+	memory, err := who.Take(auth.LeaseBytes, bytes)
+	if err != nil {
+		lease()
+		return nil, err
+	}
+	return func() { lease(); memory() }, nil
 }
 
 func noSharedMemory(retry bool, text string) error {
@@ -261,19 +301,24 @@ func (m *Leases) end(l *lease) {
 	l.waiting = false
 	if l.conn != nil {
 		m.ended[l] = l.conn
-		l.conn.SetReadDeadline(time.Now().Add(m.TakeBackAfter))
+		l.conn.SetReadDeadline(time.Now().Add(m.takeBackAfter))
 	}
-	m.mu.Unlock()
-	m.release(l)
+	m.leaveUse(l)
 }
 
 // release ends one use.
 func (m *Leases) release(l *lease) {
 	m.mu.Lock()
+	m.leaveUse(l)
+}
+
+// leaveUse ends one use, and gives the memory back after the last. mu is held, and unlocked.
+func (m *Leases) leaveUse(l *lease) {
 	l.users--
 	last := l.users == 0
 	if last {
 		delete(m.all, l)
+		m.freeing++
 	}
 	m.mu.Unlock()
 	if !last {
@@ -288,6 +333,8 @@ func (m *Leases) release(l *lease) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.used -= size
+	m.freeing--
+	l.release()
 	close(m.freed)
 	m.freed = make(chan struct{})
 }
@@ -343,9 +390,9 @@ func (m *Leases) each(f func(*lease)) {
 	}
 }
 
-// find returns a lease, to be released; nil where it is not known. The time does not depend on how much of an id is
-// right.
-func (m *Leases) find(id uint64) *lease {
+// find returns a lease, to be released; nil where there is none that who may use. The time does not depend on how much
+// of an id is right.
+func (m *Leases) find(who auth.Caller, id uint64) *lease {
 	var want, have [8]byte
 	binary.LittleEndian.PutUint64(want[:], id)
 	m.mu.Lock()
@@ -353,7 +400,7 @@ func (m *Leases) find(id uint64) *lease {
 	var found *lease
 	for _, l := range m.leases {
 		binary.LittleEndian.PutUint64(have[:], l.id)
-		if subtle.ConstantTimeCompare(have[:], want[:]) == 1 {
+		if subtle.ConstantTimeCompare(have[:], want[:]) == 1 && who.Owns(l.owner) {
 			found = l
 		}
 	}
@@ -363,9 +410,9 @@ func (m *Leases) find(id uint64) *lease {
 	return found
 }
 
-// Place makes f's pixels those that p refers to; path is where p lies in the request. They stay mapped until release is
-// called, once.
-func (m *Leases) Place(f *kernels.Picture, p *pb.SharedPixels, path string) (release func(), err error) {
+// Place makes f's pixels those that p refers to, in a lease that who may use; path is where p lies in the request. They
+// stay mapped until release is called, once.
+func (m *Leases) Place(who auth.Caller, f *kernels.Picture, p *pb.SharedPixels, path string) (release func(), err error) {
 	if m == nil {
 		return nil, errNoSharedMemory()
 	}
@@ -373,7 +420,7 @@ func (m *Leases) Place(f *kernels.Picture, p *pb.SharedPixels, path string) (rel
 	if least, most, err := f.Sizes("frame"); err == nil && (p.GetLength() < uint64(least) || p.GetLength() > uint64(most)) {
 		return nil, apierr.Refuse(path+".length", p.GetLength(), "the layout takes %d bytes", least)
 	}
-	l := m.find(p.GetLeaseId())
+	l := m.find(who, p.GetLeaseId())
 	if l == nil {
 		text := fmt.Sprintf("%s.lease_id = %d: there is no such lease (any more)", path, p.GetLeaseId())
 		return nil, apierr.WithDetails(codes.NotFound, text, apierr.Info(apierr.ReasonUnknownLease), &errdetails.ResourceInfo{

@@ -83,14 +83,15 @@ func (s *Service) Lease(req *pb.LeaseRequest, stream grpc.ServerStreamingServer[
 	if err != nil {
 		return err
 	}
-	late := time.NewTimer(m.FetchTimeout)
+	late := time.NewTimer(m.fetchTimeout)
 	defer late.Stop()
 	select {
 	case <-l.fetched:
 	case <-late.C:
 		if m.withdraw(l) {
 			return apierr.WithDetails(codes.DeadlineExceeded, fmt.Sprintf(
-				"shared memory: nobody came to %s for the descriptor within %v; the client must be on the server's host", m.path, m.FetchTimeout),
+				"shared memory: nobody came to %s for the descriptor within %v; the client must be on the server's host",
+				m.path, m.fetchTimeout),
 				apierr.Info(apierr.ReasonLeaseNotFetched)).Err()
 		}
 	case <-ctx.Done():

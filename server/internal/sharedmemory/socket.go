@@ -58,8 +58,7 @@ func (m *Leases) leave(l *lease) {
 	m.mu.Lock()
 	l.conn = nil
 	delete(m.ended, l)
-	m.mu.Unlock()
-	m.release(l)
+	m.leaveUse(l)
 }
 
 // accept lets clients fetch memory until the socket is closed.

@@ -31,11 +31,15 @@ func FieldError(err error, field func(kernels.Violation) (path, value, reason st
 	if !errors.As(err, &invalid) {
 		return err
 	}
-	e := &apierr.FieldError{More: invalid.More}
-	for _, v := range invalid.Violations {
-		e.Add(field(v))
+	return apierr.Fields(invalid, field)
+}
+
+// Root is the outermost field of a violation, and empty for one of the call as a whole.
+func Root(v kernels.Violation) any {
+	if len(v.Path) == 0 {
+		return ""
 	}
-	return e
+	return v.Path[0]
 }
 
 // SameField is for requests whose fields have the names of the violations.
@@ -49,7 +53,7 @@ func (p Paths) Translate(err error) error { return FieldError(err, p.violation) 
 // violation is the path, the value and the reason of a violation, as the request has them.
 func (p Paths) violation(v kernels.Violation) (path, value, reason string) {
 	path, inRecipe := p.Root+v.Path.String(), false
-	switch v.Path[0] {
+	switch Root(v) {
 	case "regions":
 		path, inRecipe = kernels.Path{p.Set}.Join(FlatPath(v.Path)...).String(), p.Stored != ""
 	case "reductions":
@@ -86,7 +90,8 @@ func FlatPath(p kernels.Path) kernels.Path {
 	}
 	flat := p[:i].Join("xy")
 	if i+2 < len(p) {
-		k := 2 * p[i+1].(int)
+		vertex, _ := p[i+1].(int)
+		k := 2 * vertex
 		if p[i+2] == "y" {
 			k++
 		}

@@ -19,6 +19,11 @@ type Inspection struct {
 	Class      kernels.Class
 	Keep       bool // the set meets more frames: its prepared form is worth keeping
 	Paths      Paths
+
+	Name    string // of the camera or station that asks
+	Recipe  string // and its version; "" where the regions came with the request
+	Version uint64
+	Regions []*pb.Region // as they were given
 }
 
 // Recipes finds recipes; version 0 is the latest.
@@ -32,6 +37,7 @@ func NewInspection(in *pb.Inspection, path, frame string, recipes Recipes, b pol
 	out := &Inspection{
 		Method: polygon.Method(in.GetMethod()),
 		Class:  ClassOf(in.GetWorkClass()),
+		Name:   in.GetName(),
 		Paths:  Paths{Root: path + ".", Set: path + ".region_set", Reductions: path + ".reductions", Frame: frame},
 	}
 	reductions := in.GetReductions()
@@ -41,13 +47,14 @@ func NewInspection(in *pb.Inspection, path, frame string, recipes Recipes, b pol
 		if err != nil {
 			return nil, err
 		}
-		out.Set = set
+		out.Set, out.Regions = set, r.RegionSet.GetRegions()
 	case *pb.Inspection_Recipe:
 		recipe, set, err := recipes.Recipe(r.Recipe.GetName(), r.Recipe.GetVersion())
 		if err != nil {
 			return nil, err
 		}
 		out.Set, out.Keep = set, true
+		out.Recipe, out.Version, out.Regions = recipe.GetName(), recipe.GetVersion(), recipe.GetRegionSet().GetRegions()
 		out.Paths.Stored, out.Paths.Ref = RecipeID(recipe), path+".recipe"
 		if reductions == nil {
 			reductions = recipe.GetReductions()
@@ -57,31 +64,37 @@ func NewInspection(in *pb.Inspection, path, frame string, recipes Recipes, b pol
 		return nil, apierr.Refuse(path+".regions", nil, "one of region_set and recipe must be given")
 	}
 	out.Reductions = ReductionsOf(reductions)
+	out.Reductions.Output = outputOf(in.GetResult())
 	return out, nil
 }
 
-// Results is how many numbers of 8 bytes a result holds beyond a few for each region: what makes it large.
-func (in *Inspection) Results(f kernels.PixelFormat) int64 {
+// ResultBytes is about how many bytes a result takes beyond some for each region: those of what makes it large.
+func (in *Inspection) ResultBytes(f kernels.PixelFormat) int64 {
 	r := in.Reductions
+	count, percentile := int64(8), int64(64) // which is a message of its own
+	if r.Output.Columns {
+		count, percentile = 4, 8
+	}
 	each := int64(0)
-	if r.Statistics.Has(polygon.Histogram) {
+	channels := r.Output.Fields.Has(polygon.FieldChannels)
+	if channels && r.Statistics.Has(polygon.Histogram) {
 		bins := int64(r.Histogram.Bins)
 		if bins == 0 {
 			bins = int64(f.Levels())
 		}
-		each += bins
+		each += count * bins
 	}
-	if r.Statistics.Has(polygon.Percentiles) {
+	if channels && r.Statistics.Has(polygon.Percentiles) {
 		n := len(r.Percentiles)
 		if n == 0 {
 			n = len(polygon.DefaultPercentiles())
 		}
-		each += 8 * int64(n) // messages of their own
+		each += percentile * int64(n)
 	}
 	n := each * int64(f.Channels) * int64(in.Set.Len())
 	if in.Set.HasLimits() {
 		for i := range in.Set.Len() {
-			n += 16 * int64(len(in.Set.Limits(i))) // and these have text
+			n += 128 * int64(len(in.Set.Limits(i))) // with their text
 		}
 	}
 	return n
@@ -89,7 +102,7 @@ func (in *Inspection) Results(f kernels.PixelFormat) int64 {
 
 // Share is the host memory that the result of a frame takes. A result that no message can carry is refused.
 func (in *Inspection) Share(f kernels.Picture, limit int64) (int64, error) {
-	bytes := 8 * in.Results(f.Format)
+	bytes := in.ResultBytes(f.Format)
 	if bytes > limit {
 		return 0, apierr.Quota(apierr.ReasonResultTooLarge, "result", fmt.Sprintf(
 			"histograms, percentiles and limits of %d regions would take %d bytes; the limit is %d", in.Set.Len(),

@@ -21,6 +21,20 @@ func NewSet(m *pb.RegionSet, p Paths, b polygon.Bounds) (*polygon.Set, error) {
 	return set, p.Translate(err)
 }
 
+// SmallSet is the work of a set that is checked and compiled in 0.2 ms.
+const SmallSet = 5000
+
+// SetWork is what it takes to check and compile a set, in vertices: each takes 40 ns, and a region as much as seven.
+func SetWork(m *pb.RegionSet) int {
+	n := 7 * len(m.GetRegions())
+	for _, r := range m.GetRegions() {
+		for _, ring := range r.GetRings() {
+			n += len(ring.GetXy()) / 2
+		}
+	}
+	return n
+}
+
 // regionsOf views messages as regions. Coordinates are not copied.
 func regionsOf(in []*pb.Region, p Paths, b polygon.Bounds) ([]polygon.Region, error) {
 	if len(in) > b.MaxRegions {

@@ -43,6 +43,7 @@ func (s *slab[T]) of(v T) *T {
 
 // resultWriter makes the messages of one result.
 type resultWriter struct {
+	fields    polygon.Fields
 	u64       slab[uint64]
 	u32       slab[uint32]
 	f64       slab[float64]
@@ -53,12 +54,15 @@ type resultWriter struct {
 	limits    slab[pb.LimitResult]
 }
 
-// FrameResult converts a result. The message shares the histograms' counts with it.
-func FrameResult(id string, f kernels.Picture, r *polygon.Result, decode time.Duration) *pb.FrameResult {
+// FrameResult converts a result, of which those fields were asked for. The message shares the histograms' counts and
+// the columns with it.
+func FrameResult(id string, f kernels.Picture, r *polygon.Result, fields polygon.Fields,
+	decode time.Duration) *pb.FrameResult {
 	return &pb.FrameResult{
 		FrameId: id,
 		Layout:  LayoutOf(f),
-		Regions: RegionResults(r),
+		Regions: RegionResults(r, fields),
+		Columns: RegionColumns(r.Columns),
 		Verdict: pb.Verdict(r.Verdict),
 		Backend: r.Backend,
 		Method:  pb.MaskMethod(r.Method),
@@ -70,23 +74,29 @@ func FrameResult(id string, f kernels.Picture, r *polygon.Result, decode time.Du
 	}
 }
 
-// RegionResults converts the regions of a result, in few allocations.
-func RegionResults(r *polygon.Result) []*pb.RegionResult {
+// RegionResults converts the regions of a result, of which those fields were asked for, in few allocations.
+func RegionResults(r *polygon.Result, fields polygon.Fields) []*pb.RegionResult {
+	if len(r.Regions) == 0 {
+		return nil
+	}
 	out := make([]*pb.RegionResult, len(r.Regions))
 	regions := make([]pb.RegionResult, len(r.Regions))
 	nc := 0
 	for i := range r.Regions {
 		nc += len(r.Regions[i].Channels)
 	}
+	if !fields.Has(polygon.FieldChannels) {
+		nc = 0
+	}
 	channels := make([]pb.ChannelStatistics, nc)
 	list := make([]*pb.ChannelStatistics, nc)
 	for i := range list {
 		list[i] = &channels[i]
 	}
-	var w resultWriter
+	w := resultWriter{fields: fields}
 	for i := range r.Regions {
 		from := &r.Regions[i]
-		n := len(from.Channels)
+		n := min(len(from.Channels), nc)
 		out[i] = &regions[i]
 		regions[i].Channels, list = list[:n:n], list[n:]
 		w.region(&regions[i], from)
@@ -95,25 +105,32 @@ func RegionResults(r *polygon.Result) []*pb.RegionResult {
 }
 
 func (w *resultWriter) region(to *pb.RegionResult, r *polygon.RegionResult) {
+	has := w.fields.Has
 	to.Index = uint32(r.Index)
-	to.Name = r.Name
-	to.Count = r.Count
-	to.Area = r.Area
 	to.Verdict = pb.Verdict(r.Verdict)
-	if r.CoverageKnown {
+	if has(polygon.FieldName) {
+		to.Name = r.Name
+	}
+	if has(polygon.FieldCount | polygon.FieldChannels) {
+		to.Count = r.Count
+	}
+	if has(polygon.FieldArea) {
+		to.Area = r.Area
+	}
+	if r.CoverageKnown && has(polygon.FieldCoverage) {
 		to.Coverage = w.f64.of(r.Coverage)
 	}
-	if b := r.Bounds; !b.Empty() {
+	if b := r.Bounds; !b.Empty() && has(polygon.FieldBounds) {
 		to.Bounds = w.rects.next()
 		to.Bounds.X0, to.Bounds.Y0, to.Bounds.X1, to.Bounds.Y1 = uint32(b.X0), uint32(b.Y0), uint32(b.X1), uint32(b.Y1)
 	}
-	if r.HasCentroid {
+	if r.HasCentroid && has(polygon.FieldCentroid) {
 		to.Centroid = w.point(r.Centroid)
 	}
-	for i := range r.Channels {
+	for i := range to.Channels {
 		w.channel(to.Channels[i], &r.Channels[i])
 	}
-	if len(r.Limits) > 0 {
+	if len(r.Limits) > 0 && has(polygon.FieldLimits) {
 		to.Limits = make([]*pb.LimitResult, len(r.Limits))
 		for i := range r.Limits {
 			from, l := &r.Limits[i], w.limits.next()

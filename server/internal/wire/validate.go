@@ -90,6 +90,14 @@ func validationError(m proto.Message, err error) error {
 var patterns = map[string]string{
 	"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$": "must be 1 to 128 letters, digits, dots, underscores and hyphens, " +
 		"of which the first is a letter or a digit",
+	"^([A-Za-z0-9]([A-Za-z0-9 ._:/@#+-]{0,62}[A-Za-z0-9._:/@#+-])?)?$":  nameWords(64),
+	"^([A-Za-z0-9]([A-Za-z0-9 ._:/@#+-]{0,126}[A-Za-z0-9._:/@#+-])?)?$": nameWords(128),
+}
+
+// nameWords are those for names of cameras and ids of parts.
+func nameWords(most int) string {
+	return fmt.Sprintf("must be at most %d letters, digits, spaces and any of . _ : / @ # + -, "+
+		"of which the first is a letter or a digit and the last no space", most)
 }
 
 // patternReason is the words for the pattern of a field, or the reason as it is where there are none.

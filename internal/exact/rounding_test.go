@@ -1,4 +1,4 @@
-package polygon
+package exact
 
 import (
 	"math"
@@ -32,8 +32,8 @@ func TestQuotient(t *testing.T) {
 	check := func(hi, lo, den uint64) {
 		t.Helper()
 		want, _ := new(big.Rat).SetFrac(big128(hi, lo), new(big.Int).SetUint64(den)).Float64()
-		if got := quotient(hi, lo, den); got != want {
-			t.Errorf("quotient(%#x, %#x, %#x) = %v, want %v", hi, lo, den, got, want)
+		if got := Quotient(hi, lo, den); got != want {
+			t.Errorf("Quotient(%#x, %#x, %#x) = %v, want %v", hi, lo, den, got, want)
 		}
 	}
 	for _, v := range []uint64{0, 1, 2, 3, 1<<53 - 1, 1 << 53, 1<<53 + 1, 1<<54 + 2, 1<<54 + 6, 1 << 63, ^uint64(0)} {
@@ -84,7 +84,7 @@ func TestRootQuotient(t *testing.T) {
 		}
 		den := max(1, randomBits(rng, 64))
 		check(hi, lo, den)
-		if rootQuotient(hi, lo, den) != math.Sqrt(quotient(hi, lo, den)) {
+		if rootQuotient(hi, lo, den) != math.Sqrt(Quotient(hi, lo, den)) {
 			naive++
 		}
 	}
@@ -105,7 +105,7 @@ func TestVarianceOfLargeSums(t *testing.T) {
 		const v = 65534 // and ones samples of 65535
 		sum := (c.n-c.ones)*v + c.ones*(v+1)
 		sumSq := (c.n-c.ones)*v*v + c.ones*(v+1)*(v+1)
-		gotV, gotS := variance(c.n, sum, sumSq)
+		gotV, gotS := Variance(c.n, sum, sumSq)
 		// p(1-p) for a share p of ones
 		want := big.NewRat(int64(c.ones), int64(c.n))
 		want.Mul(want, new(big.Rat).Sub(big.NewRat(1, 1), want))
@@ -114,21 +114,6 @@ func TestVarianceOfLargeSums(t *testing.T) {
 		wantS, _ := f.Sqrt(f).Float64()
 		if gotV != wantV || gotS != wantS {
 			t.Errorf("%d of %d: variance %v, stddev %v; want %v, %v", c.ones, c.n, gotV, gotS, wantV, wantS)
-		}
-	}
-}
-
-func TestFloorSum(t *testing.T) {
-	rng := seed.New(t, 5, 6)
-	for range 2000 {
-		n, m := uint64(rng.IntN(300)), 1+randomBits(rng, 39)
-		a, b := rng.Uint64N(m), rng.Uint64N(m)
-		var want uint64
-		for i := range n {
-			want += (a*i + b) / m
-		}
-		if got := floorSum(n, m, a, b); got != want {
-			t.Fatalf("floorSum(%d, %d, %d, %d) = %d, want %d", n, m, a, b, got, want)
 		}
 	}
 }

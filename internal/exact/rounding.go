@@ -1,15 +1,15 @@
-// Rounding exact fractions of integers to float64, once.
-
-package polygon
+// Package exact holds fractions of integers that are rounded to float64 once: means, variances, percentiles. Server and
+// clients derive numbers with it, so that both come to the same bits.
+package exact
 
 import (
 	"math"
 	"math/bits"
 )
 
-// quotient is hi:lo / den, correctly rounded (to nearest, ties to even). den must not be 0. The result is never
+// Quotient is hi:lo / den, correctly rounded (to nearest, ties to even). den must not be 0. The result is never
 // subnormal nor infinite.
-func quotient(hi, lo, den uint64) float64 {
+func Quotient(hi, lo, den uint64) float64 {
 	if hi == 0 {
 		if lo < 1<<53 && den < 1<<53 {
 			return float64(lo) / float64(den) // both exact, so that IEEE division rounds once
@@ -51,10 +51,10 @@ func shift128(hi, lo uint64, t int) (rhi, rlo uint64, lost bool) {
 	return hi >> t, lo>>t | hi<<(64-t), lo<<(64-t) != 0
 }
 
-// variance returns the population variance and its root, both correctly rounded, of n samples with the given sum and
+// Variance returns the population variance and its root, both correctly rounded, of n samples with the given sum and
 // sum of squares: (n*sumSq - sum^2) / n^2. n > 0; n < 2^32; samples below 2^16, so that n^2 fits in 64 bits and the
 // numerator in 96.
-func variance(n, sum, sumSq uint64) (v, root float64) {
+func Variance(n, sum, sumSq uint64) (v, root float64) {
 	hi, lo := bits.Mul64(n, sumSq)
 	shi, slo := bits.Mul64(sum, sum)
 	lo, borrow := bits.Sub64(lo, slo, 0)
@@ -62,7 +62,7 @@ func variance(n, sum, sumSq uint64) (v, root float64) {
 	if hi == 0 && lo == 0 {
 		return 0, 0
 	}
-	return quotient(hi, lo, n*n), rootQuotient(hi, lo, n*n)
+	return Quotient(hi, lo, n*n), rootQuotient(hi, lo, n*n)
 }
 
 // rootQuotient is the square root of hi:lo / den, correctly rounded. Rounding the quotient before taking the root would

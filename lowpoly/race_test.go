@@ -1,5 +1,0 @@
-//go:build race
-
-package lowpoly_test
-
-const raceEnabled = true

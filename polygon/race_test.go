@@ -1,5 +1,0 @@
-//go:build race
-
-package polygon
-
-const raceEnabled = true

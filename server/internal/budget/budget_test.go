@@ -1,0 +1,122 @@
+package budget
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/polyscan/polyscan/kernels"
+)
+
+// What is out is counted by kind, never exceeds the whole, and comes back to the byte.
+func TestKinds(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		whole := rapid.Int64Range(2<<20, 64<<20).Draw(t, "whole")
+		b := New(whole)
+		want := [numKinds]int64{}
+		var back []func()
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel() // nobody waits
+		t.Repeat(map[string]func(*rapid.T){
+			"take": func(t *rapid.T) {
+				k, n := Kind(rapid.IntRange(0, int(numKinds)-1).Draw(t, "kind")), rapid.Int64Range(0, whole*2).Draw(t, "n")
+				before := b.Used(k)
+				release, ok := b.Try(k, n)
+				if ok {
+					want[k] += n
+					back = append(back, func() { release(); want[k] -= n })
+				} else if b.Used(k) != before {
+					t.Error("a refusal was counted")
+				}
+			},
+			"take both": func(t *rapid.T) {
+				n, m := rapid.Int64Range(0, whole).Draw(t, "n"), rapid.Int64Range(0, whole).Draw(t, "m")
+				before := [...]int64{b.Used(Decoding), b.Used(Results)}
+				first, second, err := b.TakeBoth(ctx, n, m)
+				if err != nil {
+					return
+				}
+				n, m = b.Used(Decoding)-before[0], b.Used(Results)-before[1]
+				want[Decoding] += n
+				want[Results] += m
+				back = append(back, func() { first(); want[Decoding] -= n }, func() { second(); want[Results] -= m })
+			},
+			"give back": func(t *rapid.T) {
+				if len(back) > 0 {
+					i := rapid.IntRange(0, len(back)-1).Draw(t, "which")
+					back[i]()
+					back = append(back[:i], back[i+1:]...)
+				}
+			},
+			"": func(t *rapid.T) {
+				sum := int64(0)
+				for k := range numKinds {
+					if b.Used(k) != want[k] {
+						t.Fatalf("%s: %d, want %d", Kinds[k], b.Used(k), want[k])
+					}
+					sum += want[k]
+				}
+				if sum > whole {
+					t.Fatalf("%d of %d bytes are out", sum, whole)
+				}
+			},
+		})
+	})
+}
+
+// The fuller the heap is the more classes get nothing; small shares are no matter, and line-scan always gets its own.
+func TestHeapSheds(t *testing.T) {
+	live := int64(0)
+	b := New(1 << 30)
+	b.Heap = &Heap{Limit: 1000, read: func() int64 { return live }}
+	for _, c := range []struct {
+		live               int64
+		batch, interactive bool
+	}{{0, true, true}, {750, true, true}, {751, false, true}, {900, false, true}, {901, false, false}, {5000, false, false}} {
+		live = c.live
+		b.Heap.next.Store(0)
+		for class, want := range map[kernels.Class]bool{kernels.Batch: c.batch, kernels.Interactive: c.interactive,
+			kernels.LineScan: true} {
+			ctx := kernels.WithClass(t.Context(), class)
+			release, err := b.Take(ctx, Results, SmallShare+1)
+			var full *FullError
+			if (err == nil) != want || err != nil && (!errors.As(err, &full) || full.Class != class || full.Live != live) {
+				t.Errorf("%d bytes, %v: %v", live, class, err)
+			}
+			if err == nil {
+				release()
+			}
+			if release, err := b.Take(ctx, Results, SmallShare); err != nil {
+				t.Errorf("a small share: %v", err)
+			} else {
+				release()
+			}
+		}
+	}
+	if b.Heap.Shed(kernels.Batch) != 4 || b.Heap.Shed(kernels.Interactive) != 2 || b.Heap.Shed(kernels.LineScan) != 0 {
+		t.Errorf("%d, %d and %d were shed", b.Heap.Shed(kernels.Batch), b.Heap.Shed(kernels.Interactive),
+			b.Heap.Shed(kernels.LineScan))
+	}
+	if b.Used(Results) != 0 {
+		t.Errorf("%d bytes are out", b.Used(Results))
+	}
+}
+
+// The heap of this program is seen to grow.
+func TestHeapIsRead(t *testing.T) {
+	h := &Heap{}
+	before := h.Live()
+	kept := make([]byte, 64<<20)
+	for deadline := time.Now().Add(10 * time.Second); h.Live() < before+32<<20; time.Sleep(often) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%d bytes, %d before", h.Live(), before)
+		}
+		garbage = make([]byte, 16<<20)
+	}
+	kept[0] = 1
+}
+
+var garbage []byte

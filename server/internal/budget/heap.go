@@ -1,0 +1,72 @@
+// The heap itself, whatever was counted.
+
+package budget
+
+import (
+	"fmt"
+	"runtime/metrics"
+	"sync/atomic"
+	"time"
+
+	"github.com/polyscan/polyscan/kernels"
+)
+
+// Heap watches what is in use of the heap, as of the last collection. Beyond three quarters of its limit batch work is
+// shed, beyond nine tenths interactive work, and line-scan never.
+type Heap struct {
+	Limit int64
+
+	read func() int64 // in tests
+	next atomic.Int64 // when to look again, ns
+	live atomic.Int64
+	shed [3]atomic.Int64
+}
+
+// often is how often the heap is looked at, at most. A look takes some microseconds, and the collector works for longer.
+const often = 10 * time.Millisecond
+
+// Live is how many bytes were in use at the last collection.
+func (h *Heap) Live() int64 {
+	if now := time.Now().UnixNano(); now >= h.next.Load() {
+		h.next.Store(now + int64(often))
+		if h.read != nil {
+			h.live.Store(h.read())
+		} else {
+			sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+			metrics.Read(sample)
+			h.live.Store(int64(sample[0].Value.Uint64()))
+		}
+	}
+	return h.live.Load()
+}
+
+// Admit returns a *[FullError] where there is no room for more work of a class. A nil Heap has room.
+func (h *Heap) Admit(c kernels.Class) error {
+	if h == nil || c == kernels.LineScan {
+		return nil
+	}
+	limit := h.Limit / 10 * 9
+	if c == kernels.Batch {
+		limit = h.Limit / 4 * 3
+	}
+	live := h.Live()
+	if live <= limit {
+		return nil
+	}
+	h.shed[c].Add(1)
+	return &FullError{c, live, limit}
+}
+
+// Shed is how often work of a class was refused.
+func (h *Heap) Shed(c kernels.Class) int64 { return h.shed[c].Load() }
+
+// FullError says that the heap has no room for work of a class.
+type FullError struct {
+	Class       kernels.Class
+	Live, Limit int64 // bytes
+}
+
+func (e *FullError) Error() string {
+	return fmt.Sprintf("%d bytes of host memory are in use: beyond %d no %v work begins that takes much of it", e.Live,
+		e.Limit, e.Class)
+}

@@ -1,0 +1,115 @@
+// Results as columns: from package polygon to bytes.
+
+package wire
+
+import (
+	"encoding/binary"
+	"math"
+	"unsafe"
+
+	"github.com/polyscan/polyscan/polygon"
+	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
+)
+
+// outputOf is what of a result comes back.
+func outputOf(m *pb.ResultOptions) polygon.Output {
+	out := polygon.Output{
+		Columns: m.GetForm() == pb.ResultForm_RESULT_FORM_COLUMNS,
+		Failed:  m.GetRegions() == pb.RegionChoice_REGION_CHOICE_FAILED,
+	}
+	for _, f := range m.GetFields() {
+		out.Fields |= polygon.FieldVerdict << (f - pb.RegionField_REGION_FIELD_VERDICT)
+	}
+	return out
+}
+
+// RegionColumns converts columns. The message shares their memory.
+func RegionColumns(c *polygon.Columns) *pb.RegionColumns {
+	if c == nil {
+		return nil
+	}
+	m := &pb.RegionColumns{
+		Rows: uint32(c.Rows), Regions: uint32(c.Regions), Channels: make([]pb.Channel, len(c.Channels)),
+		Percentiles: c.Percentiles,
+		Index:       littleEndian(c.Index), Verdict: littleEndian(c.Verdict), Count: littleEndian(c.Count),
+		Area: littleEndian(c.Area), Coverage: littleEndian(c.Coverage), Bounds: littleEndian(c.Bounds),
+		Centroid: littleEndian(c.Centroid),
+		Sum:      littleEndian(c.Sum), SumOfSquares: littleEndian(c.SumOfSquares),
+		Min: littleEndian(c.Min), Max: littleEndian(c.Max), MinAt: littleEndian(c.MinAt), MaxAt: littleEndian(c.MaxAt),
+		Median: littleEndian(c.Median), Mode: littleEndian(c.Mode), Distinct: littleEndian(c.Distinct),
+		Percentile: littleEndian(c.Percentile), WeightedCentroid: littleEndian(c.WeightedCentroid),
+	}
+	if len(c.Percentiles) > 0 {
+		m.PercentileMethod = pb.PercentileMethod_PERCENTILE_METHOD_NEAREST_RANK
+		if c.PercentileMethod == polygon.Linear {
+			m.PercentileMethod = pb.PercentileMethod_PERCENTILE_METHOD_LINEAR
+		}
+	}
+	for i, ch := range c.Channels {
+		m.Channels[i] = pb.Channel(ch)
+	}
+	for s := range len(pb.Statistic_name) - 1 {
+		if c.Statistics.Has(polygon.Count << s) {
+			m.Statistics = append(m.Statistics, pb.Statistic_STATISTIC_COUNT+pb.Statistic(s))
+		}
+	}
+	if c.Name != nil {
+		m.Name = textColumn(len(c.Name), func(i int) string { return c.Name[i] })
+	}
+	if h := c.Histogram; h != nil {
+		m.Histogram = &pb.HistogramColumns{
+			Bins: uint32(h.Bins), Lower: h.Lower, Upper: h.Upper, Full: h.Full, Counts: littleEndian(h.Counts),
+			Below: littleEndian(h.Below), Above: littleEndian(h.Above),
+		}
+	}
+	if c.LimitEnds != nil {
+		n := len(c.Limits)
+		l := &pb.LimitColumns{
+			Ends:       littleEndian(c.LimitEnds),
+			Expression: textColumn(n, func(i int) string { return c.Limits[i].Expression }),
+			Verdict:    make([]byte, n), Channel: make([]byte, n),
+			Reason: textColumn(n, func(i int) string { return c.Limits[i].Reason }),
+		}
+		values := make([]float64, n)
+		for i := range c.Limits {
+			from := &c.Limits[i]
+			l.Verdict[i], l.Channel[i], values[i] = byte(from.Verdict), byte(from.Channel), math.NaN()
+			if from.Measured {
+				values[i] = from.Value
+			}
+		}
+		l.Value = littleEndian(values)
+		m.Limits = l
+	}
+	return m
+}
+
+// textColumn is that of n texts.
+func textColumn(n int, text func(i int) string) *pb.TextColumn {
+	size := 0
+	for i := range n {
+		size += len(text(i))
+	}
+	all, ends := make([]byte, 0, size), make([]uint32, n)
+	for i := range n {
+		all = append(all, text(i)...)
+		ends[i] = uint32(len(all))
+	}
+	return &pb.TextColumn{Text: all, Ends: littleEndian(ends)}
+}
+
+// isLittleEndian says that words lie in memory as columns have them.
+var isLittleEndian = binary.NativeEndian.Uint16([]byte{1, 0}) == 1
+
+// littleEndian is a column's bytes: the column's own memory, where that is possible. T has a fixed size.
+func littleEndian[T any](column []T) []byte {
+	if len(column) == 0 {
+		return nil
+	}
+	if isLittleEndian {
+		first := unsafe.Pointer(unsafe.SliceData(column))
+		return unsafe.Slice((*byte)(first), len(column)*int(unsafe.Sizeof(column[0])))
+	}
+	out, _ := binary.Append(nil, binary.LittleEndian, column) // fails for types without a fixed size
+	return out
+}
