@@ -27,6 +27,7 @@ generate: tools ## Go code of proto/polyscan and of kernels/cu/abi, and the sche
 	bin/buf lint
 	bin/buf generate
 	bin/kernelabi kernels/cu/abi kernels/driver kernels/cuda/abi.go
+	@if command -v grpc_python_plugin >/dev/null; then /usr/bin/python3 clients/python/generate.py; else echo "clients/python/src: not generated: no grpc_python_plugin (protobuf-compiler-grpc)"; fi
 
 testdata: ## frames, regions and goldens of testdata/
 	$(GO) run ./testdata/gen

@@ -82,6 +82,7 @@ func TestSchemaBounds(t *testing.T) {
 		"ConvertOptions.strength": convert("strength", func(o *lowpoly.Options, n int) { o.Strength = n }),
 		"ConvertOptions.hold":     convert("hold", func(o *lowpoly.Options, n int) { o.Hold = n }),
 
+		"ResultOptions.fields":           wire(64),
 		"Frame.frame_id":                 wire(256),
 		"Frame.resident":                 wire(128),
 		"GetFrameRequest.name":           wire(128),
@@ -96,6 +97,14 @@ func TestSchemaBounds(t *testing.T) {
 		"ScanOpen.camera_id":             wire(64),
 		"ScanResume.session_token":       wire(64),
 		"Strip.part_starts":              wire(4096),
+		"Strip.part_ids":                 wire(4096),
+		"WatchRequest.names":             wire(64),
+		"WatchRequest.names[]":           wire(65), // a name, and a star
+		"WatchRequest.recipes":           wire(64),
+		"WatchRequest.kinds":             wire(16),
+		"WatchResume.server_id":          wire(64),
+		"PreviewOptions.rate":            wire(60),
+		"PreviewOptions.max_pixels":      wire(1 << 18),
 	}
 	stated := schemaBounds()
 	for name, n := range stated {

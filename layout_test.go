@@ -69,8 +69,8 @@ const (
 )
 
 var bottomRooms = []string{
-	rooms + "/apierr", rooms + "/budget", rooms + "/device", rooms + "/frames", rooms + "/framestream",
-	rooms + "/hostwork", rooms + "/observe", rooms + "/wire",
+	rooms + "/apierr", rooms + "/auth", rooms + "/budget", rooms + "/device", rooms + "/events", rooms + "/frames",
+	rooms + "/framestream", rooms + "/hostwork", rooms + "/observe", rooms + "/setting", rooms + "/wire",
 }
 
 var rules = []rule{

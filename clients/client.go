@@ -23,6 +23,7 @@ type Client struct {
 	Frame      polyscanv1.FrameServiceClient
 	LowPoly    polyscanv1.LowPolyServiceClient
 	Diffusion  polyscanv1.DiffusionServiceClient
+	Monitor    polyscanv1.MonitorServiceClient
 
 	cc     grpc.ClientConnInterface
 	closer io.Closer
@@ -41,6 +42,7 @@ func New(cc grpc.ClientConnInterface) *Client {
 		Frame:      polyscanv1.NewFrameServiceClient(cc),
 		LowPoly:    polyscanv1.NewLowPolyServiceClient(cc),
 		Diffusion:  polyscanv1.NewDiffusionServiceClient(cc),
+		Monitor:    polyscanv1.NewMonitorServiceClient(cc),
 		cc:         cc,
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -120,9 +121,9 @@ func WithToken(token string) Option {
 	}
 }
 
-// WithTokenFile is [WithToken] with the token in a file: the first line that isn't empty and doesn't start with #, so
-// that a server's own file will do. The file is looked at again every few seconds, so that a token can be replaced
-// while clients run.
+// WithTokenFile is [WithToken] with the token in a file: the first one, so that a server's own file will do. Empty
+// lines, those that start with #, and what follows a token on its line don't count. The file is looked at again every
+// few seconds, so that a token can be replaced while clients run.
 func WithTokenFile(path string) Option {
 	return func(d *dialer) error {
 		f := &tokenFile{path: path}
@@ -263,10 +264,17 @@ func (f *tokenFile) read() (string, error) {
 	}
 	token := ""
 	for line := range strings.Lines(string(data)) {
-		if line = strings.TrimSpace(line); line != "" && line[0] != '#' {
-			token = line
-			break
+		line = strings.TrimSpace(line)
+		if line == "" || line[0] == '#' || strings.HasPrefix(line, "certificate=") {
+			continue
 		}
+		token = line
+		// What a server's file says behind a token is the server's.
+		settings := strings.Fields(line)[1:]
+		if !slices.ContainsFunc(settings, func(s string) bool { return !strings.Contains(s, "=") }) {
+			token = strings.Fields(line)[0]
+		}
+		break
 	}
 	if token == "" {
 		return "", fmt.Errorf("token file: %s: no token in it", f.path)

@@ -83,7 +83,7 @@ func TestToken(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	write("# for the inspector\n\n  secret\nother\n")
+	write("# for the inspector\n\ncertificate=gateway\n  secret name=line-4 role=run\nother\n")
 	for name, o := range map[string]Option{"value": WithToken("secret"), "file": WithTokenFile(path)} {
 		c, err := Dial(target, o)
 		if err != nil {

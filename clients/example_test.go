@@ -254,3 +254,40 @@ func ExampleClient_PutRecipe() {
 	// bracket 1
 	// VERDICT_FAIL because max 90 is above 40
 }
+
+// Columns are read where they lie: of many regions, one call answers which failed, and nothing else is made of the rest.
+func ExampleColumnsOf() {
+	addr, stop := start()
+	defer stop()
+	frame, err := os.ReadFile("../testdata/board.png")
+	if err != nil {
+		log.Fatal(err)
+	}
+	c, err := clients.Dial(addr)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer c.Close()
+	bright := clients.Polygon("U1", 398, 270, 546, 270, 546, 418, 398, 418)
+	bright.Limits = []string{"mean > 200"}
+	dark := clients.Polygon("U1, too", 398, 270, 546, 270, 546, 418, 398, 418)
+	dark.Limits = []string{"mean < 200"}
+
+	in := clients.AsColumns(clients.UseRegions(bright, dark))
+	res, err := c.Reduce(context.Background(), in, clients.Encoded(frame))
+	if err != nil {
+		log.Fatal(err)
+	}
+	columns, err := clients.ColumnsOf(in, res)
+	if err != nil {
+		log.Fatal(err)
+	}
+	for i := range columns.Len() {
+		n, _ := columns.Count(i)
+		mean, ok := columns.Mean(i, 0) // false where the region has no pixels
+		fmt.Printf("%s: %d pixels, mean %.2f %v, %v\n", columns.Name(i), n, mean, ok, columns.Verdict(i))
+	}
+	// Output:
+	// U1: 21904 pixels, mean 54.36 true, VERDICT_FAIL
+	// U1, too: 21904 pixels, mean 54.36 true, VERDICT_PASS
+}

@@ -43,6 +43,8 @@ type fake struct {
 	pictures func(*polyscanv1.SolveRequest, func(*polyscanv1.SolveProgressivelyResponse) error) error
 	// edit makes the response to a message of a canvas; an error ends the call.
 	edit func(*polyscanv1.EditRequest) (*polyscanv1.EditResponse, error)
+
+	monitor watched
 }
 
 func (f *fake) Reduce(ctx context.Context, req *polyscanv1.ReduceRequest) (*polyscanv1.ReduceResponse, error) {
@@ -140,6 +142,7 @@ func serve(t *testing.T, f *fake, opts ...grpc.ServerOption) string {
 	polyscanv1.RegisterDeviceServiceServer(s, f)
 	polyscanv1.RegisterLowPolyServiceServer(s, f)
 	polyscanv1.RegisterDiffusionServiceServer(s, f)
+	polyscanv1.RegisterMonitorServiceServer(s, &f.monitor)
 	done := make(chan error, 1)
 	go func() { done <- s.Serve(l) }()
 	t.Cleanup(func() {

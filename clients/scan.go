@@ -9,6 +9,7 @@ import (
 	"io"
 	"iter"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -76,6 +77,8 @@ type Strip struct {
 	Lines int
 	// PartStarts are the lines of the strip, from 0, at which parts start. For a marked trigger.
 	PartStarts []int
+	// PartIDs are the ids of the parts that start in the strip, one for each, "" for one without; or none at all.
+	PartIDs []string
 	// Lost is how many lines before this strip the camera has lost. They count as missing from the parts that they
 	// belong to.
 	Lost int
@@ -381,7 +384,7 @@ func (s *Scan) Send(ctx context.Context, st Strip) (sequence uint64, err error) 
 	if mem := s.memory.slot(i); &mem[0] != &buffer[0] {
 		// The lease ended since Buffer handed it out.
 		copy(mem, buffer[:n])
-		kept := s.retired[0].kept()
+		kept := s.retired[0].intact()
 		s.dropRetired()
 		if !kept {
 			return 0, errWiped
@@ -394,7 +397,7 @@ func (s *Scan) Send(ctx context.Context, st Strip) (sequence uint64, err error) 
 		frame.Layout = &polyscanv1.FrameLayout{Height: uint32(st.Lines)}
 	}
 	slot.strip = &polyscanv1.Strip{Sequence: s.head, FirstLine: first, CapturedAt: timestamppb.New(st.CapturedAt),
-		Frame: frame}
+		Frame: frame, PartIds: slices.Clone(st.PartIDs)}
 	for _, p := range st.PartStarts {
 		slot.strip.PartStarts = append(slot.strip.PartStarts, first+uint64(p))
 	}
@@ -659,7 +662,7 @@ func (s *Scan) attempt() (*scanConn, error) {
 			i := int(n % uint64(len(s.slots)))
 			copy(m.slot(i), s.memory.slot(i)[:s.slots[i].bytes])
 		}
-		if s.head > s.acked && !s.memory.kept() {
+		if s.head > s.acked && !s.memory.intact() {
 			s.mu.Unlock()
 			m.close()
 			return nil, errWiped

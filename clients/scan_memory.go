@@ -19,8 +19,8 @@ type stripMemory interface {
 	shared(i, n int) *polyscanv1.SharedPixels
 	// lost is nil while the server can read it, and then says why it can't.
 	lost() error
-	// kept reports whether what was written is still there.
-	kept() bool
+	// intact reports whether what was written is still there.
+	intact() bool
 	close()
 }
 
@@ -61,7 +61,7 @@ func (m *heapMemory) renew(i int) { m.slots[i] = bytes.Clone(m.slots[i]) }
 
 func (m *heapMemory) shared(int, int) *polyscanv1.SharedPixels { return nil }
 func (m *heapMemory) lost() error                              { return nil }
-func (m *heapMemory) kept() bool                               { return true }
+func (m *heapMemory) intact() bool                             { return true }
 func (m *heapMemory) close()                                   {}
 
 // leasedMemory is a lease all of whose slots are in use: which of them are free is known from acknowledgements.
@@ -78,7 +78,7 @@ func (m *leasedMemory) shared(i, n int) *polyscanv1.SharedPixels { return m.slot
 
 func (m *leasedMemory) lost() error { return m.memory.Err() }
 
-func (m *leasedMemory) kept() bool { return m.memory.Kept() }
+func (m *leasedMemory) intact() bool { return m.memory.Intact() }
 
 func (m *leasedMemory) close() {
 	for _, s := range m.slots {

@@ -172,12 +172,12 @@ func (m *SharedMemory) unmap() error {
 	return memory.Close()
 }
 
-// Kept reports whether the slots still hold what was written there. The server leaves them alone for some seconds after
-// the lease has ended, so that they can be copied to another one: copy first, then ask.
-func (m *SharedMemory) Kept() bool {
+// Intact reports whether the slots still hold what was written there. The server leaves them alone for some seconds
+// after the lease has ended, so that they can be copied to another one: copy first, then ask.
+func (m *SharedMemory) Intact() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.memory != nil && m.memory.Kept()
+	return m.memory != nil && m.memory.Intact()
 }
 
 // Slot waits for a free slot: until one is released, ctx ends, or the lease does. Its content is what was there before.

@@ -219,7 +219,7 @@ func TestLeaseEnds(t *testing.T) {
 		t.Error("unmapped under a slot")
 	}
 	slot.Release()
-	if m.memory != nil || m.Kept() {
+	if m.memory != nil || m.Intact() {
 		t.Error("still mapped")
 	}
 	if _, err := m.Slot(t.Context()); !errors.Is(err, ErrLeaseEnded) {

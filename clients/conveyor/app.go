@@ -8,15 +8,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"runtime"
 	"strings"
 
 	"github.com/alecthomas/kong"
 	"google.golang.org/grpc/codes"
 
 	"github.com/polyscan/polyscan/clients"
-	"github.com/polyscan/polyscan/clients/internal/explain"
+	"github.com/polyscan/polyscan/clients/internal/cli"
 	"github.com/polyscan/polyscan/internal/command"
+	"github.com/polyscan/polyscan/server/drivers"
 )
 
 // sources are the files whose comments are the help of flags.
@@ -92,14 +92,10 @@ func usage(format string, args ...any) error { return &inputError{fmt.Sprintf(fo
 // run is the whole command. It returns the exit code and leaves nothing running.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	e := newEnv(ctx, stdin, stdout, stderr)
-	out := command.NewOutput(stdout)
-	e.stdout = out
-	code := e.parse(args)
-	if err := out.Err(); err != nil && code == exitOK { // of help, say
-		fmt.Fprintf(stderr, "conveyor: %s\n", oneLine(err.Error()))
-		return exitUsage
-	}
-	return code
+	return cli.WithOutput("conveyor", stdout, stderr, exitUsage, func(out io.Writer) int { // of help, say
+		e.stdout = out
+		return e.parse(args)
+	})
 }
 
 // parse runs what the arguments say.
@@ -115,10 +111,9 @@ func (e *env) parse(args []string) int {
 			{Key: "output", Title: "Output:"},
 			{Key: "server", Title: "Server:"},
 		}),
-		command.Comments(sources),
+		command.Comments(sources, cli.Sources),
 		kong.WithBeforeApply(command.NotEmpty),
-		kong.Bind(e, command.VersionText(fmt.Sprintf("conveyor %s %s %s/%s", version(), runtime.Version(), runtime.GOOS,
-			runtime.GOARCH))),
+		kong.Bind(e, command.VersionOf("conveyor", drivers.Names())),
 	)
 }
 
@@ -129,7 +124,7 @@ func (e *env) run(k *kong.Context, err error) int {
 		return exitOK // which is not the last word: run knows of it
 	}
 	if err != nil {
-		fmt.Fprintf(e.stderr, "conveyor: %s (see conveyor --help)\n", oneLine(command.Words(err)))
+		fmt.Fprintf(e.stderr, "conveyor: %s (see conveyor --help)\n", cli.OneLine(command.Words(err)))
 		return exitUsage
 	}
 	err = k.Run(e)
@@ -139,7 +134,7 @@ func (e *env) run(k *kong.Context, err error) int {
 	case code == exitCanceled:
 		fmt.Fprintln(e.stderr, "conveyor: interrupted")
 	default:
-		fmt.Fprintf(e.stderr, "conveyor: %s\n", oneLine(err.Error()))
+		fmt.Fprintf(e.stderr, "conveyor: %s\n", cli.OneLine(err.Error()))
 	}
 	return code
 }
@@ -173,18 +168,7 @@ type serverFlags struct {
 	// How pixels travel: tcp, unix (a socket), or shm (memory that the server maps; it must be on this host). The
 	// kind of --addr decides between tcp and unix.
 	Transport string `enum:"auto,tcp,unix,shm" default:"auto" group:"server"`
-	// Encrypt the connection, and check the server's certificate against those of the system.
-	TLS bool `group:"server"`
-	// Encrypt the connection, and check the server's certificate against those in FILE (PEM).
-	CA string `placeholder:"FILE" group:"server"`
-	// Certificate to show to the server (PEM), with --key.
-	Cert string `placeholder:"FILE" group:"server"`
-	// Key of --cert (PEM).
-	Key string `placeholder:"FILE" group:"server"`
-	// Name in the server's certificate, if it isn't the host of --addr.
-	ServerName string `placeholder:"NAME" group:"server"`
-	// File with the bearer token that the server asks for.
-	TokenFile string `placeholder:"FILE" env:"POLYSCAN_TOKEN_FILE" group:"server"`
+	cli.Credentials
 	// Device of the server that is started: auto, cpu, or cuda in builds that have it.
 	Device string `enum:"auto,cpu,cuda" default:"auto" group:"server"`
 	// Threads of the CPU of the server that is started (default: all).
@@ -193,9 +177,8 @@ type serverFlags struct {
 
 // target finds the server, or starts it.
 func (s *serverFlags) target() (*target, error) {
-	secure := s.TLS || s.CA != "" || s.Cert != "" || s.Key != "" || s.ServerName != ""
 	if s.Addr == "" {
-		if secure || s.TokenFile != "" {
+		if s.Secure() || s.TokenFile != "" {
 			return nil, usage("--tls, --ca, --cert, --key, --server-name and --token-file need --addr")
 		}
 		if s.Threads < 0 {
@@ -222,14 +205,5 @@ func (s *serverFlags) target() (*target, error) {
 			return nil, usage("--transport %s: --addr %s is of %s", s.Transport, s.Addr, kind)
 		}
 	}
-	t := &target{addr: s.Addr, close: func() error { return nil },
-		to: explain.Connection{Addr: s.Addr, TLS: secure, Token: s.TokenFile != ""}}
-	if secure {
-		t.options = append(t.options,
-			clients.WithTLS(clients.TLSFiles{CA: s.CA, Cert: s.Cert, Key: s.Key, ServerName: s.ServerName}))
-	}
-	if s.TokenFile != "" {
-		t.options = append(t.options, clients.WithTokenFile(s.TokenFile))
-	}
-	return t, nil
+	return &target{addr: s.Addr, close: func() error { return nil }, to: s.Connection(s.Addr), options: s.Options()}, nil
 }

@@ -81,6 +81,12 @@ func TestExitCodes(t *testing.T) {
 			}
 			return true
 		}, nil, exitFail, "part at line 160 has number 6: want 5"},
+		{"another part's id", func(p *polyscanv1.PartResult) bool {
+			if p.GetPartNumber() == 5 {
+				p.PartId = "0-0"
+			}
+			return true
+		}, nil, exitFail, `part at line 160 has the id "0-0": want "0-160"`},
 		{"incomplete without a reason", func(p *polyscanv1.PartResult) bool {
 			if p.GetPartNumber() == 5 {
 				p.Incomplete, p.MissingLines = true, 3

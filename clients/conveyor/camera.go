@@ -12,6 +12,8 @@ import (
 	"sync"
 	"time"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/polyscan/polyscan/clients"
@@ -23,11 +25,16 @@ type scene struct {
 	belt       *belt
 	inspection *polyscanv1.Inspection
 	regions    []*polyscanv1.Region // of inspection, or of its recipe
+	source     string               // where they are from: a file or a recipe
 	stripLines int
 	partLines  int
 	every      int // 0: parts are marked
 	budget     time.Duration
+	name       string // of the cameras, before their numbers
 }
+
+// partID is the id of a camera's part that starts at a line.
+func partID(camera int, line uint64) string { return fmt.Sprintf("%d-%d", camera, line) }
 
 // After a fault, and after the outage that it makes, results count as disturbed for a while: as long as it may take to
 // catch up where nothing went through, and for a few strips where some came in another order or not at all.
@@ -64,8 +71,10 @@ type readyStrip struct {
 // open is the first message of the camera's session.
 func (c *camera) open() *polyscanv1.ScanOpen {
 	s := c.scene
+	in := proto.CloneOf(s.inspection)
+	in.Name = fmt.Sprintf("%s-%d", s.name, c.id)
 	open := &polyscanv1.ScanOpen{
-		Inspection: s.inspection,
+		Inspection: in,
 		Layout: &polyscanv1.FrameLayout{
 			Width: uint32(s.belt.width), Height: uint32(s.stripLines), PixelFormat: s.belt.format,
 			SignificantBits: uint32(s.belt.bits),
@@ -73,7 +82,6 @@ func (c *camera) open() *polyscanv1.ScanOpen {
 		LineRate:      c.pacer.profile.rate,
 		PartLines:     uint32(s.partLines),
 		LatencyBudget: durationpb.New(s.budget),
-		CameraId:      fmt.Sprintf("conveyor-%d", c.id),
 		Trigger:       &polyscanv1.ScanOpen_Marked{Marked: &polyscanv1.MarkedTrigger{}},
 	}
 	if s.every > 0 {
@@ -124,9 +132,10 @@ func (c *camera) run(ctx, stop context.Context, duration time.Duration) (err err
 		return err
 	}
 	defer func() { err = errors.Join(err, client.Close()) }()
-	scan, err := client.OpenScan(ctx, c.open(), clients.ScanOptions{SharedMemory: c.load.shared, Strips: c.load.buffer})
+	scan, err := client.OpenScan(ctx, c.open(),
+		clients.ScanOptions{SharedMemory: c.load.shared, Strips: c.load.buffer, Outage: outage})
 	if err != nil {
-		return fmt.Errorf("camera %d: %w", c.id, err)
+		return c.failure("", err)
 	}
 	defer scan.Close()
 	c.mu.Lock()
@@ -156,6 +165,50 @@ func (c *camera) run(ctx, stop context.Context, duration time.Duration) (err err
 	return sent
 }
 
+// outage is how long a broken connection is tried anew. Servers keep sessions for longer; but a test whose server is
+// gone should say so at once, and where one is only slow, cameras that wait for it would be held up anyway.
+const outage = 2 * time.Second
+
+// cameraError is an error of a session in the words of the command line.
+type cameraError struct {
+	text string
+	err  error
+}
+
+func (e *cameraError) Error() string { return e.text }
+func (e *cameraError) Unwrap() error { return e.err }
+
+// failure says what happened to the camera's session.
+func (c *camera) failure(before string, err error) error {
+	text, e, t := err.Error(), clients.AsError(err), c.load.target
+	switch {
+	case e == nil:
+	case c.load.shared && e.Code == codes.FailedPrecondition:
+		return usage("--transport shm: %s: %s (polyscand: --shm-socket)", t.addr, e.Reason())
+	case len(e.Violations) > 0:
+		text = c.scene.words(e)
+	case t.to.Explain(e) != "":
+		text = t.to.Explain(e)
+	}
+	return &cameraError{fmt.Sprintf("camera %d: %s%s", c.id, before, text), err}
+}
+
+// words names what the server refused as its user does: a file of regions, and not a field of a request.
+func (s *scene) words(e *clients.Error) string {
+	field := e.Violations[0].Field
+	text, ok := strings.CutPrefix(e.Reason(), field)
+	rest, of := strings.CutPrefix(field, "open.inspection.region_set.")
+	var i int
+	if _, err := fmt.Sscanf(rest, "regions[%d]", &i); !ok || !of || err != nil || i >= len(s.regions) {
+		return strings.TrimPrefix(e.Reason(), "open.")
+	}
+	region, tail, _ := strings.Cut(rest, ".")
+	if tail != "" {
+		tail = ": " + tail
+	}
+	return fmt.Sprintf("%s: %s %q%s%s", s.source, region, s.regions[i].GetName(), tail, text)
+}
+
 // place is a piece of leased memory.
 type place struct {
 	lease int
@@ -168,6 +221,7 @@ func (c *camera) play(ctx, stop context.Context, duration time.Duration) error {
 	var runs []stretch
 	var starts []int
 	var marks []uint64
+	var ids []string
 	held := map[place]string{} // what shared memory holds already
 	row := s.belt.rowBytes()
 	nextPart := uint64(0)
@@ -200,7 +254,7 @@ func (c *camera) play(ctx, stop context.Context, duration time.Duration) error {
 		} else {
 			s.belt.copy(buf, runs)
 		}
-		starts, marks = starts[:0], marks[:0]
+		starts, marks, ids = starts[:0], marks[:0], ids[:0]
 		if s.every == 0 {
 			for ; ; nextPart++ {
 				at, _ := s.belt.part(nextPart)
@@ -208,6 +262,12 @@ func (c *camera) play(ctx, stop context.Context, duration time.Duration) error {
 					break
 				}
 				starts, marks = append(starts, int(at-first)), append(marks, at)
+				ids = append(ids, partID(c.id, at))
+			}
+		} else {
+			every := uint64(s.every)
+			for at := (first + every - 1) / every * every; at < first+uint64(lines); at += every {
+				ids = append(ids, partID(c.id, at))
 			}
 		}
 		ready, late, slip, err := c.pacer.wait(stop)
@@ -218,7 +278,8 @@ func (c *camera) play(ctx, stop context.Context, duration time.Duration) error {
 		c.ready[n%uint64(len(c.ready))] = readyStrip{n, ready}
 		c.checker.sent(first, lines, marks, c.plan.dropped(n))
 		c.mu.Unlock()
-		if _, err := c.scan.Send(ctx, clients.Strip{Lines: lines, PartStarts: starts, CapturedAt: ready}); err != nil {
+		strip := clients.Strip{Lines: lines, PartStarts: starts, PartIDs: ids, CapturedAt: ready}
+		if _, err := c.scan.Send(ctx, strip); err != nil {
 			return err
 		}
 		c.tally.strip(lines, lines*row, late > period, slip)
@@ -236,7 +297,7 @@ func (c *camera) receive() error {
 			return nil
 		}
 		if err != nil {
-			return fmt.Errorf("camera %d: %w", c.id, err)
+			return c.failure("the session ended: ", err)
 		}
 		now := u.At
 		switch {

@@ -3,11 +3,14 @@ package main
 // --find-capacity: the highest line rate at which nothing is late.
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
 	"slices"
 	"time"
+
+	"github.com/polyscan/polyscan/clients/internal/cli"
 )
 
 // capacityReport is the outcome of the searches.
@@ -113,7 +116,7 @@ func measureCapacity(ctx context.Context, e *env, l *load, stepTime time.Duratio
 		step.profile = profile{rate: rate}
 		o, err := step.run(ctx)
 		if err == nil {
-			err = ctx.Err()
+			err = cmp.Or(ctx.Err(), o.gone())
 		}
 		if err != nil {
 			return false, err
@@ -122,9 +125,9 @@ func measureCapacity(ctx context.Context, e *env, l *load, stepTime time.Duratio
 			o.counts.LateEither, o.counts.Parts, sustained(o, rate, l.cameras)}
 		r.Steps = append(r.Steps, s)
 		if l.watch != nil {
-			word := e.paint(green, "kept up")
+			word := e.paint(cli.Green, "kept up")
 			if !s.OK {
-				word = e.paint(yellow, "too fast")
+				word = e.paint(cli.Yellow, "too fast")
 			}
 			fmt.Fprintf(e.stdout, "%s lines/s: %s (%s late of %s parts, p99 %s ms)\n", thousands(int64(rate)), word,
 				thousands(s.Late), thousands(s.Parts), short(s.P99))

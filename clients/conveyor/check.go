@@ -15,6 +15,7 @@ type checker struct {
 	oracle *oracle // nil: parts are counted, numbers aren't checked
 	every  uint64  // a part starts after so many lines; 0: where they were marked
 	lines  int     // of a part
+	camera int     // its number
 
 	open    map[uint64]uint64 // parts without a result: first line to number
 	started uint64            // parts that have started
@@ -87,6 +88,10 @@ func (c *checker) take(p *polyscanv1.PartResult) *claim {
 	delete(c.open, first)
 	if number != p.GetPartNumber() {
 		c.problem("part at line %d has number %d: want %d", first, p.GetPartNumber(), number)
+	}
+	// A part whose first strip was lost has none.
+	if id := p.GetPartId(); id != partID(c.camera, first) && (id != "" || !p.GetIncomplete()) {
+		c.problem("part at line %d has the id %q: want %q", first, id, partID(c.camera, first))
 	}
 	if e := p.GetError(); e != nil {
 		c.problem("part at line %d: no result: %s", first, e.GetMessage())
@@ -180,13 +185,8 @@ func (o *oracle) compare(want []regionNumbers, p *polyscanv1.PartResult) string 
 				return differs(what, got, want)
 			}
 		}
-		v := w.verdict
-		if p.GetIncomplete() && v == polyscanv1.Verdict_VERDICT_PASS &&
-			g.GetVerdict() == polyscanv1.Verdict_VERDICT_UNSPECIFIED {
-			v = polyscanv1.Verdict_VERDICT_UNSPECIFIED // what hasn't come could have failed it
-		}
-		if g.GetVerdict() != v {
-			return differs("verdict", g.GetVerdict(), v)
+		if g.GetVerdict() != w.verdict {
+			return differs("verdict", g.GetVerdict(), w.verdict)
 		}
 		switch {
 		case w.verdict == polyscanv1.Verdict_VERDICT_FAIL:
@@ -196,7 +196,7 @@ func (o *oracle) compare(want []regionNumbers, p *polyscanv1.PartResult) string 
 		}
 	}
 	if p.GetIncomplete() && verdict == polyscanv1.Verdict_VERDICT_PASS {
-		verdict = polyscanv1.Verdict_VERDICT_UNSPECIFIED
+		verdict = polyscanv1.Verdict_VERDICT_FAIL // no region with limits lacks a line, but the part does
 	}
 	if p.GetVerdict() != verdict {
 		return fmt.Sprintf("verdict is %v: want %v", p.GetVerdict(), verdict)

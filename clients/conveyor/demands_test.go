@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -118,6 +119,49 @@ func TestConnectionErrors(t *testing.T) {
 	}
 	if took := time.Since(start); took > connectTimeout/2 {
 		t.Errorf("it took %v", took)
+	}
+}
+
+// TestServerGone: a run whose server is killed ends soon after, with the reason on standard error and the code of the
+// server; so does a search for the capacity.
+func TestServerGone(t *testing.T) {
+	for _, more := range [][]string{{"--duration", "1m"}, {"--find-capacity"}} {
+		var kill func()
+		var once sync.Once
+		var killed time.Time
+		ready := make(chan struct{})
+		addr, stop := startFake(t, func(*polyscanv1.PartResult) bool {
+			once.Do(func() {
+				<-ready
+				killed = time.Now()
+				go kill()
+			})
+			return true
+		})
+		kill = stop
+		close(ready)
+		_, errs, code := conveyor(t, append([]string{"--addr", addr, "--width", "256", "--line-rate", "2000", "--quiet",
+			"--max-held-up", "1"}, more...)...)
+		if took := time.Since(killed); code != exitServer || took > outage+3*time.Second {
+			t.Errorf("%v: exit %d after %v", more, code, took)
+		}
+		if want := "conveyor: camera 0: the session ended: " + addr + ": no connection: "; !strings.HasPrefix(errs, want) ||
+			!strings.HasSuffix(errs, "; is the server running there?\n") || strings.Contains(errs, "desc =") {
+			t.Errorf("%v: %q", more, errs)
+		}
+	}
+}
+
+// TestRefusals: what the server refuses is told in the words of who asked: the file and the region, not a field.
+func TestRefusals(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "r.json")
+	if err := os.WriteFile(file, []byte(`[{"name":"a","rings":[[[1,1],[9,1],[9,9]]],"limits":["r.mean < 3"]}]`), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	_, errs, code := conveyor(t, "--width", "64", "--duration", "1s", "--line-rate", "1000", "--regions", file, "--quiet")
+	want := "conveyor: camera 0: " + file + `: regions[0] "a": limits[0] = "r.mean < 3": the frame has no red channel (GRAY8)` + "\n"
+	if code != exitUsage || errs != want {
+		t.Errorf("exit %d, %q, want %q", code, errs, want)
 	}
 }
 

@@ -55,6 +55,7 @@ func (f *fakeServer) ScanLines(s polyscanv1.LineScanService_ScanLinesServer) err
 		return err
 	}
 	sent, results := 0, uint64(0)
+	var ids []string // of parts
 	for {
 		m, err := s.Recv()
 		end := errors.Is(err, io.EOF)
@@ -62,6 +63,7 @@ func (f *fakeServer) ScanLines(s polyscanv1.LineScanService_ScanLinesServer) err
 			return err
 		}
 		st := m.GetStrip()
+		ids = append(ids, st.GetPartIds()...)
 		if !end {
 			pix.pix = append(pix.pix, st.GetFrame().GetData()...)
 			pix.rows = len(pix.pix) / b.rowBytes()
@@ -76,6 +78,9 @@ func (f *fakeServer) ScanLines(s polyscanv1.LineScanService_ScanLinesServer) err
 			p := f.part(o, uint64(sent*every), uint64(have))
 			p.ResultNumber, p.PartNumber, p.StripSequence = results, uint64(sent),
 				uint64((sent*every+parts-1)/int(l.GetHeight()))
+			if sent < len(ids) {
+				p.PartId = ids[sent]
+			}
 			if f.spoil != nil && !f.spoil(p) {
 				continue
 			}
@@ -102,9 +107,6 @@ func (f *fakeServer) part(o *oracle, first, end uint64) *polyscanv1.PartResult {
 		Times: &polyscanv1.PartTimes{Latency: durationpb.New(time.Millisecond)}}
 	for i, r := range o.compute(o.belt.runs(nil, first, o.lines), missing) {
 		g := &polyscanv1.RegionResult{Index: uint32(i), Name: o.shapes[i].name, Count: r.count, Verdict: r.verdict}
-		if p.Incomplete && r.verdict == polyscanv1.Verdict_VERDICT_PASS {
-			g.Verdict = polyscanv1.Verdict_VERDICT_UNSPECIFIED
-		}
 		for k := range r.channels {
 			c := &r.channels[k]
 			count, sum, squares := c.totals()
@@ -122,11 +124,21 @@ func (f *fakeServer) part(o *oracle, first, end uint64) *polyscanv1.PartResult {
 		p.Regions = append(p.Regions, g)
 		p.Verdict = max(p.Verdict, g.Verdict) // in the order of the enum FAIL is the highest
 	}
+	if p.Incomplete && p.Verdict == polyscanv1.Verdict_VERDICT_PASS {
+		p.Verdict = polyscanv1.Verdict_VERDICT_FAIL
+	}
 	return p
 }
 
 // serveFake starts the fake and returns its address.
 func serveFake(t *testing.T, spoil func(*polyscanv1.PartResult) bool) string {
+	t.Helper()
+	addr, _ := startFake(t, spoil)
+	return addr
+}
+
+// startFake is serveFake with a function that kills the server.
+func startFake(t *testing.T, spoil func(*polyscanv1.PartResult) bool) (addr string, kill func()) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "s")
 	l, err := net.Listen("unix", path)
@@ -145,5 +157,5 @@ func serveFake(t *testing.T, spoil func(*polyscanv1.PartResult) bool) string {
 			t.Error(err)
 		}
 	})
-	return "unix:" + path
+	return "unix:" + path, s.Stop
 }

@@ -8,6 +8,10 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"google.golang.org/grpc/codes"
+
+	"github.com/polyscan/polyscan/clients"
 )
 
 // load is what to run.
@@ -66,6 +70,17 @@ type outcome struct {
 	warnings []string
 }
 
+// gone is the first failure of a server that doesn't answer any more.
+func (o *outcome) gone() error {
+	for _, err := range o.failures {
+		e := clients.AsError(err)
+		if errors.Is(err, clients.ErrStalled) || e != nil && e.Code == codes.Unavailable {
+			return err
+		}
+	}
+	return nil
+}
+
 // spectrumPoint is a percentile, of a plot.
 type spectrumPoint struct {
 	Percentile float64 `json:"percentile"`
@@ -93,6 +108,7 @@ func (l *load) run(ctx context.Context) (*outcome, error) {
 			pacer:   &pacer{clock: l.clock, profile: l.profile, lines: l.scene.stripLines},
 			checker: newChecker(shared, uint64(l.scene.every), l.scene.partLines),
 		}
+		cams[i].checker.camera = i
 	}
 
 	ctx, cancel := context.WithCancel(ctx)

@@ -323,16 +323,19 @@ func (o *oracle) compute(runs []stretch, missing []bool) []regionNumbers {
 			r.count = count
 			r.channels = append(r.channels, n)
 		}
-		r.verdict = s.verdict(r)
+		r.verdict = s.verdict(r, missing)
 	}
 	return out
 }
 
-// verdict holds the numbers against the limits. A region without pixels fails, and so does one of which a part lies
-// outside the part of the belt, unless a limit says how much has to be inside.
-func (s *shape) verdict(r *regionNumbers) polyscanv1.Verdict {
+// verdict holds the numbers against the limits. A region without pixels fails, as does one that lacks a row, and one of
+// which a part lies outside the part of the belt, unless a limit says how much has to be inside.
+func (s *shape) verdict(r *regionNumbers, missing []bool) polyscanv1.Verdict {
 	if len(s.limits) == 0 {
 		return polyscanv1.Verdict_VERDICT_UNSPECIFIED
+	}
+	if missing != nil && slices.Contains(missing[s.y0:s.y1], true) {
+		return polyscanv1.Verdict_VERDICT_FAIL
 	}
 	partly := slices.ContainsFunc(s.limits, func(l limit) bool { return l.quantity == "coverage" })
 	if s.pixels() == 0 || s.pixels() < s.inside && !partly {

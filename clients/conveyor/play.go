@@ -11,14 +11,15 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"runtime/debug"
 	"strings"
 	"time"
 
 	"google.golang.org/grpc/codes"
 
 	"github.com/polyscan/polyscan/clients"
+	"github.com/polyscan/polyscan/clients/internal/cli"
 	"github.com/polyscan/polyscan/clients/regionfile"
+	"github.com/polyscan/polyscan/internal/command"
 	polyscanv1 "github.com/polyscan/polyscan/proto/polyscan/v1"
 )
 
@@ -61,6 +62,8 @@ type sceneFlags struct {
 	LineRate float64 `default:"20000" group:"camera"`
 	// Number of cameras.
 	Cameras int `default:"1" group:"camera"`
+	// Name of the cameras, before their numbers: NAME-0, NAME-1 and so on, as watchers and metrics of the server have it.
+	Name string `default:"conveyor" placeholder:"NAME" group:"camera"`
 	// Latency above which the server marks a result as late.
 	Budget time.Duration `default:"5ms" group:"camera"`
 	// Strips that a camera holds until they are acknowledged. By default 64, or 64 MiB of them.
@@ -260,11 +263,14 @@ func (c *outputFlags) with(e *env, sf *sceneFlags, sv *serverFlags,
 	if err != nil {
 		return err
 	}
-	r.Version, r.Started = version(), started.UTC().Format(time.RFC3339)
+	r.Version, r.Started = command.Build(), started.UTC().Format(time.RFC3339)
 	r.Server = serverInfo{t.addr, backend, device}
 	r.Setup.Transport = sv.Transport
 	if err := c.write(e, r, format); err != nil {
 		return err
+	}
+	if r.gone != nil {
+		return r.gone
 	}
 	switch r.Outcome {
 	case runBad:
@@ -321,9 +327,9 @@ func (c *outputFlags) checkOutputs() error {
 			continue
 		}
 		if st, err := os.Stat(filepath.Dir(name)); err != nil {
-			return usage("%s: its folder: %v", printable(name), err)
+			return usage("%s: its folder: %v", cli.Printable(name), err)
 		} else if !st.IsDir() {
-			return usage("%s: %s is no folder", printable(name), filepath.Dir(name))
+			return usage("%s: %s is no folder", cli.Printable(name), filepath.Dir(name))
 		}
 	}
 	return nil
@@ -393,7 +399,7 @@ func (f *sceneFlags) belt() (*belt, error) {
 
 // scene puts together what the cameras look at; recipes come from the server.
 func (f *sceneFlags) scene(ctx context.Context, stderr io.Writer, b *belt, t *target) (_ *scene, err error) {
-	s := &scene{belt: b, stripLines: f.StripLines, partLines: f.PartLines, every: f.Every, budget: f.Budget}
+	s := &scene{belt: b, stripLines: f.StripLines, partLines: f.PartLines, every: f.Every, budget: f.Budget, name: f.Name}
 	if f.Frames == "" {
 		s.partLines = f.synthetic().partLines
 	} else if s.partLines == 0 {
@@ -423,6 +429,7 @@ func (f *sceneFlags) scene(ctx context.Context, stderr io.Writer, b *belt, t *ta
 		if err != nil {
 			return nil, err
 		}
+		s.source = "recipe " + f.Recipe
 		s.inspection, s.regions = clients.UseRecipe(r.GetName(), r.GetVersion()), r.GetRegionSet().GetRegions()
 	case f.Regions != "":
 		file, err := regionfile.Load(f.Regions, regionfile.Options{})
@@ -433,12 +440,12 @@ func (f *sceneFlags) scene(ctx context.Context, stderr io.Writer, b *belt, t *ta
 			if f.Strict {
 				return nil, usage("%s: %s (--strict)", f.Regions, w)
 			}
-			fmt.Fprintf(stderr, "conveyor: warning: %s\n", oneLine(f.Regions+": "+w))
+			fmt.Fprintf(stderr, "conveyor: warning: %s\n", cli.OneLine(f.Regions+": "+w))
 		}
-		s.regions = messages(file)
+		s.source, s.regions = f.Regions, messages(file)
 		s.inspection = clients.UseRegions(s.regions...)
 	default:
-		s.regions = f.synthetic().inspection()
+		s.source, s.regions = "the parts that conveyor makes", f.synthetic().inspection()
 		s.inspection = clients.UseRegions(s.regions...)
 	}
 	// What the oracle checks, whatever a recipe asks for.
@@ -486,21 +493,4 @@ func dialTransport(ctx context.Context, addr string) (net.Conn, error) {
 		host, port = strings.Trim(addr, "[]"), clients.DefaultPort
 	}
 	return d.DialContext(ctx, "tcp", net.JoinHostPort(host, port))
-}
-
-// version is the module's version, or the commit it was built from.
-func version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "unknown"
-	}
-	if v := info.Main.Version; v != "" && v != "(devel)" {
-		return v
-	}
-	for _, s := range info.Settings {
-		if s.Key == "vcs.revision" {
-			return fmt.Sprintf("devel-%.12s", s.Value)
-		}
-	}
-	return "devel"
 }

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/polyscan/polyscan/clients/internal/cli"
 )
 
 // report is what --json writes. Latencies are in milliseconds, from the moment a strip was in the camera's memory to
@@ -35,6 +37,8 @@ type report struct {
 	Warnings []string        `json:"warnings"`
 	History  []point         `json:"history"`
 	Spectrum []spectrumPoint `json:"spectrum"`
+
+	gone error // of the server, or of the way to it
 }
 
 type serverInfo struct {
@@ -130,7 +134,7 @@ func (r *report) judge(l *load, o *outcome, want demands) {
 		failed = append(failed, fmt.Sprintf("%s, of which %d lost", count(o.wrong, "wrong or missing result"), o.lost))
 	}
 	for _, err := range o.failures {
-		failed = append(failed, oneLine(err.Error()))
+		failed = append(failed, cli.OneLine(err.Error()))
 	}
 	if n := o.counts.LateSilently; n > 0 {
 		failed = append(failed,
@@ -177,6 +181,7 @@ func newReport(l *load, o *outcome, want demands) *report {
 		Warnings: append([]string{}, o.warnings...),
 		History:  append([]point{}, o.history...),
 		Spectrum: append([]spectrumPoint{}, o.spectrum...),
+		gone:     o.gone(),
 	}
 	for _, f := range l.faults {
 		r.Setup.Faults = append(r.Setup.Faults, f.String())
@@ -267,15 +272,15 @@ func (r *report) write(e *env, w io.Writer) error {
 			count(r.Check.Wrong, "problem"))
 	}
 	for _, p := range r.Check.Problems {
-		line("", "%s", printable(p))
+		line("", "%s", cli.Printable(p))
 	}
 	for _, w := range r.Warnings {
-		line("warning", "%s", printable(w))
+		line("warning", "%s", cli.Printable(w))
 	}
-	style := map[string]style{runGood: green, runBad: red, runVoid: yellow}[r.Outcome]
+	style := map[string]cli.Style{runGood: cli.Green, runBad: cli.Red, runVoid: cli.Yellow}[r.Outcome]
 	line("run", "%s", e.paint(style, strings.ToUpper(r.Outcome)))
 	for _, why := range r.Reasons {
-		line("", "%s", printable(why))
+		line("", "%s", cli.Printable(why))
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

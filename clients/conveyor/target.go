@@ -24,7 +24,7 @@ import (
 // target is a server, and how to reach it.
 type target struct {
 	addr    string
-	to      explain.Connection // of a server of somebody else
+	to      explain.Connection
 	options []clients.Option
 	pid     int // of a server of our own; 0: somebody else's
 	close   func() error
@@ -119,7 +119,7 @@ func startServer(transport, device string, threads int) (_ *target, err error) {
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
-	t := &target{pid: cmd.Process.Pid}
+	t := &target{pid: cmd.Process.Pid, to: explain.Connection{Addr: "the server that was started"}}
 	t.close = func() error {
 		err := errors.Join(in.Close(), cmd.Wait())
 		if dir != "" {
@@ -164,7 +164,7 @@ func (t *target) check(ctx context.Context) (backend, device string, err error) 
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
 	d, err := c.GetDevice(ctx)
-	if e := clients.AsError(err); e != nil && t.pid == 0 {
+	if e := clients.AsError(err); e != nil {
 		if text := t.to.Explain(e); text != "" {
 			return "", "", errors.New(text)
 		}

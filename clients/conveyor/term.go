@@ -1,18 +1,15 @@
 package main
 
-// What differs between a terminal and a file, and text that must not move the cursor.
+// What a command runs in, and what it shows of a run that goes on.
 
 import (
 	"context"
 	"fmt"
 	"io"
-	"os"
-	"strconv"
 	"strings"
 	"time"
-	"unicode"
 
-	"golang.org/x/term"
+	"github.com/polyscan/polyscan/clients/internal/cli"
 )
 
 // env is what a command runs in.
@@ -26,46 +23,17 @@ type env struct {
 }
 
 func newEnv(ctx context.Context, stdin io.Reader, stdout, stderr io.Writer) *env {
-	f, ok := stdout.(*os.File)
-	terminal := ok && term.IsTerminal(int(f.Fd())) && os.Getenv("TERM") != "dumb"
-	return &env{ctx: ctx, stdin: stdin, stdout: stdout, stderr: stderr, colour: terminal && os.Getenv("NO_COLOR") == "",
-		live: terminal}
+	return &env{ctx: ctx, stdin: stdin, stdout: stdout, stderr: stderr, colour: cli.HasColours(stdout),
+		live: cli.IsTerminal(stdout)}
 }
-
-// style is an SGR sequence.
-type style string
-
-const (
-	green  style = "\x1b[32m"
-	red    style = "\x1b[1;31m"
-	yellow style = "\x1b[33m"
-	dim    style = "\x1b[2m"
-)
 
 // paint wraps text in a style where colours are on.
-func (e *env) paint(s style, text string) string {
-	if !e.colour || text == "" {
+func (e *env) paint(s cli.Style, text string) string {
+	if !e.colour {
 		return text
 	}
-	return string(s) + text + "\x1b[0m"
+	return s.Paint(text)
 }
-
-// printable escapes what could break a line or command a terminal.
-func printable(s string) string {
-	var b strings.Builder
-	for _, r := range s {
-		if unicode.IsPrint(r) && r != unicode.ReplacementChar {
-			b.WriteRune(r)
-			continue
-		}
-		q := strconv.QuoteRune(r)
-		b.WriteString(q[1 : len(q)-1])
-	}
-	return b.String()
-}
-
-// oneLine joins what would be several lines.
-func oneLine(s string) string { return printable(strings.Join(strings.Fields(s), " ")) }
 
 // display shows a run while it goes on: a block that is drawn over on a terminal, a line now and then elsewhere.
 type display struct {
@@ -107,20 +75,20 @@ func (d *display) show(p point, g progress) {
 	}
 	late := thousands(g.counts.LateEither)
 	if g.counts.LateEither > 0 {
-		late = d.e.paint(yellow, late)
+		late = d.e.paint(cli.Yellow, late)
 	}
 	fail := thousands(v.Fail)
 	if v.Fail > 0 {
-		fail = d.e.paint(red, fail)
+		fail = d.e.paint(cli.Red, fail)
 	}
 	block := []string{
 		fmt.Sprintf("time      %.1f s%s", g.elapsed.Seconds(), left),
 		fmt.Sprintf("rate      %s lines/s, %.1f MB/s", thousands(int64(p.LineRate)), rateOf(g)*p.LineRate/1e6),
 		fmt.Sprintf("latency   %s", g.latency),
-		fmt.Sprintf("          %s %s", d.e.paint(dim, spark(d.recent)), "p99"),
+		fmt.Sprintf("          %s %s", d.e.paint(cli.Dim, spark(d.recent)), "p99"),
 		fmt.Sprintf("late      %s of %s parts; the camera was held up at %s strips", late, thousands(g.counts.Parts),
 			thousands(g.counts.HeldUp)),
-		fmt.Sprintf("verdicts  %s pass, %s fail, %s none, %s incomplete", d.e.paint(green, thousands(v.Pass)), fail,
+		fmt.Sprintf("verdicts  %s pass, %s fail, %s none, %s incomplete", d.e.paint(cli.Green, thousands(v.Pass)), fail,
 			thousands(v.None), thousands(v.Incomplete)),
 		fmt.Sprintf("queue     %s strips on the way, room for %s; credit for %s lines", thousands(g.queued),
 			thousands(g.room), thousands(g.credit)),

@@ -14,6 +14,7 @@ import (
 	kongcompletion "github.com/jotaen/kong-completion"
 	"github.com/posener/complete"
 
+	"github.com/polyscan/polyscan/clients/internal/cli"
 	"github.com/polyscan/polyscan/internal/command"
 	"github.com/polyscan/polyscan/server/daemon"
 	"github.com/polyscan/polyscan/server/drivers"
@@ -22,7 +23,7 @@ import (
 // sources are the files whose comments are the help of flags.
 //
 //go:embed app.go bench.go completion.go connect.go device.go diffuse.go extract.go fill.go frame.go frames.go help.go
-//go:embed lowpoly.go mask.go recipe.go reduce.go reductions.go regions.go stream.go triangulate.go version.go
+//go:embed lowpoly.go mask.go recipe.go reduce.go reductions.go regions.go stream.go triangulate.go version.go watch.go
 var sources embed.FS
 
 // app is the grammar; each command is in a file of its name.
@@ -30,6 +31,7 @@ type app struct {
 	Reduce      reduceCmd      `cmd:"" help:"Measure and judge the regions of one frame."`
 	Stream      streamCmd      `cmd:"" help:"Do the same for all frames of a folder, over one stream."`
 	Mask        maskCmd        `cmd:"" help:"Draw the pixels of regions as an image."`
+	Regions     regionsCmd     `cmd:"" help:"Print a regions file of any format as polyscan's own."`
 	Frames      framesCmd      `cmd:"" help:"Keep frames on a server's device."`
 	Recipe      recipeCmd      `cmd:"" help:"Keep regions and limits on a server, under a name."`
 	Lowpoly     lowpolyCmd     `cmd:"" help:"Turn a picture or a video into triangles."`
@@ -38,6 +40,7 @@ type app struct {
 	Fill        fillCmd        `cmd:"" help:"Fill holes of a picture from their borders."`
 	Background  backgroundCmd  `cmd:"" help:"Fill regions from their surroundings, and show the difference."`
 	Triangulate triangulateCmd `cmd:"" help:"Triangulate points, by Delaunay's rule."`
+	Watch       watchCmd       `cmd:"" help:"Show what a server does, live."`
 	Serve       serveCmd       `cmd:"" help:"Run a server."`
 	Device      deviceCmd      `cmd:"" help:"Show what a server computes on, and its limits."`
 	Bench       benchCmd       `cmd:"" help:"Time the device and the server."`
@@ -63,14 +66,10 @@ Examples:
 // run is the whole command. It returns the exit code and leaves nothing running.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	e := newEnv(ctx, stdin, stdout, stderr)
-	out := command.NewOutput(stdout)
-	e.stdout = out
-	code := e.parse(args)
-	if err := out.Err(); err != nil && code == exitOK { // of help, say
-		fmt.Fprintf(stderr, "polyscan: %s\n", oneLine(err.Error()))
-		return exitUsage
-	}
-	return code
+	return cli.WithOutput("polyscan", stdout, stderr, exitUsage, func(out io.Writer) int { // of help, say
+		e.stdout = out
+		return e.parse(args)
+	})
 }
 
 // parse runs what the arguments say.
@@ -89,7 +88,7 @@ func (e *env) parse(args []string) int {
 			}
 			return e.run(k, err)
 		},
-		append(daemon.Options("serve", sources),
+		append(daemon.Options("serve", sources, cli.Sources),
 			kong.Name("polyscan"),
 			kong.Description(strings.TrimPrefix(description, "\n")),
 			kong.Vars{"mask_methods": "auto,naive,tiled,edge-filtered,tiled-edge-filtered,row-spans",
@@ -100,6 +99,7 @@ func (e *env) parse(args []string) int {
 				{Key: "numbers", Title: "Numbers:"},
 				{Key: "triangles", Title: "Triangles:"},
 				{Key: "diffusion", Title: "Diffusion:"},
+				{Key: "watch", Title: "What is shown:"},
 				{Key: "output", Title: "Output:"},
 				{Key: "device", Title: "Device (without --addr):"},
 				{Key: "server", Title: "Server:"},
@@ -107,7 +107,7 @@ func (e *env) parse(args []string) int {
 				{Key: "limits", Title: "Limits:"},
 			}),
 			kong.WithBeforeApply(notEmpty),
-			kong.Bind(e, command.VersionText(versionLine())),
+			kong.Bind(e, command.VersionOf("polyscan", drivers.Names())),
 		)...)
 }
 
@@ -132,7 +132,7 @@ func (e *env) run(k *kong.Context, err error) int {
 			hint = "polyscan " + pe.Context.Selected().Path() + " --help"
 			hint = strings.Replace(hint, "polyscan polyscan ", "polyscan ", 1)
 		}
-		fmt.Fprintf(e.stderr, "polyscan: %s (see %s)\n", oneLine(command.Words(err)), hint)
+		fmt.Fprintf(e.stderr, "polyscan: %s (see %s)\n", cli.OneLine(command.Words(err)), hint)
 		return exitUsage
 	}
 	if device := wantedDevice(k); device != "" {
@@ -147,7 +147,7 @@ func (e *env) run(k *kong.Context, err error) int {
 	case code == exitCanceled:
 		fmt.Fprintln(e.stderr, "polyscan: interrupted")
 	default:
-		fmt.Fprintf(e.stderr, "polyscan: %s\n", oneLine(err.Error()))
+		fmt.Fprintf(e.stderr, "polyscan: %s\n", cli.OneLine(err.Error()))
 	}
 	return code
 }

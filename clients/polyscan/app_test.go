@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/polyscan/polyscan/clients/internal/cli"
 )
 
 var update = flag.Bool("update", false, "write the golden files of testdata")
@@ -80,7 +82,7 @@ var times = regexp.MustCompile(`[0-9.]+ (µs|ms|s)\b`)
 func timeless(s string) string { return times.ReplaceAllString(s, "TIME") }
 
 func TestHelp(t *testing.T) {
-	commands := []string{"", "reduce", "stream", "mask", "frames", "frames put", "frames list", "frames release",
+	commands := []string{"", "reduce", "stream", "mask", "regions", "frames", "frames put", "frames list", "frames release",
 		"recipe", "recipe put", "recipe get", "recipe list", "recipe delete",
 		"lowpoly", "diffuse", "fill", "background", "triangulate", "serve", "device", "bench", "completion", "version"}
 	for _, c := range commands {
@@ -111,7 +113,7 @@ func TestHelp(t *testing.T) {
 // TestHelpExamples parses every example of every help text, so that none names a flag that is gone.
 func TestHelpExamples(t *testing.T) {
 	n := 0
-	for _, c := range []string{"", "reduce", "stream", "mask", "frames", "frames put", "frames list", "frames release",
+	for _, c := range []string{"", "reduce", "stream", "mask", "regions", "frames", "frames put", "frames list", "frames release",
 		"recipe", "recipe put", "recipe get", "recipe list", "recipe delete",
 		"lowpoly", "diffuse", "fill", "background", "triangulate", "serve", "device", "bench", "version"} {
 		for line := range strings.Lines(succeed(t, append(strings.Fields(c), "--help")...)) {
@@ -223,11 +225,11 @@ func contains(list []string, s string) bool {
 
 func TestColours(t *testing.T) {
 	e := &env{colour: true}
-	if got := e.paint(red, "x"); got != "\x1b[1;31mx\x1b[0m" {
+	if got := e.paint(cli.Red, "x"); got != "\x1b[1;31mx\x1b[0m" {
 		t.Errorf("painted %q", got)
 	}
 	for name, e := range map[string]*env{"no terminal": newEnv(t.Context(), nil, &bytes.Buffer{}, &bytes.Buffer{})} {
-		if got := e.paint(red, "x"); got != "x" {
+		if got := e.paint(cli.Red, "x"); got != "x" {
 			t.Errorf("%s: painted %q", name, got)
 		}
 	}
@@ -247,17 +249,7 @@ func TestColours(t *testing.T) {
 	}
 }
 
-func TestPrintable(t *testing.T) {
-	for in, want := range map[string]string{
-		"U7 größer 板": "U7 größer 板",
-		"a\x1b[2Jb":   `a\x1b[2Jb`,
-		"a\nb\tc":     `a\nb\tc`,
-		"\u202ea":     `\u202ea`,
-	} {
-		if got := printable(in); got != want {
-			t.Errorf("printable(%q) = %q, want %q", in, got, want)
-		}
-	}
+func TestShorten(t *testing.T) {
 	for _, tt := range []struct {
 		in   string
 		n    int
@@ -283,7 +275,7 @@ func TestTable(t *testing.T) {
 		t.Errorf("got\n%q\nwant\n%q", b.String(), want)
 	}
 	b.Reset()
-	tab.rows[0][2].style = green
+	tab.rows[0][2].style = cli.Green
 	if err := tab.write(&env{colour: true}, &b); err != nil {
 		t.Fatal(err)
 	}

@@ -18,7 +18,9 @@ import (
 	"golang.org/x/image/vector"
 
 	"github.com/polyscan/polyscan/clients"
+	"github.com/polyscan/polyscan/clients/internal/cli"
 	"github.com/polyscan/polyscan/clients/internal/explain"
+	"github.com/polyscan/polyscan/internal/command"
 	"github.com/polyscan/polyscan/kernels"
 	"github.com/polyscan/polyscan/kernels/driver"
 	"github.com/polyscan/polyscan/polygon"
@@ -47,6 +49,10 @@ type benchCmd struct {
 	Solver []string `enum:"${solvers}" placeholder:"METHOD"`
 	// With --solver, stop after so many cycles, whatever the error.
 	MaxCycles int `default:"100" placeholder:"N"`
+	// With --solver, stop naive and the pyramids as diffuse --threshold does, and the others as ever.
+	Threshold string `placeholder:"paper|LEVELS"`
+	// With --solver, measure how far off pictures are, by a solution to 0.00025 levels that is computed first.
+	MeasureError bool
 	// Time for each row, at least.
 	Time time.Duration `default:"300ms" placeholder:"TIME"`
 	// Print one JSON object.
@@ -76,14 +82,16 @@ With --vertices it times low-poly pictures: each step, all of them on the device
 and back, once it has seen that each pixel is covered by one triangle and has its colour.
 
 With --solver it times a picture of 300 diffusion curves by each method, from control points to pixels on the device.
-ERROR is how far the solution is from the exact one before it is rounded, and ESTIMATE how far the solver takes it to
-be, in levels of 8 bits. Of 1024x1024 pixels all but multigrid take minutes on a CPU.
+ESTIMATE is how far the solver takes the solution to be from the exact one, in levels of 8 bits, where it knows. With
+--measure-error, ERROR is how far it is before it is rounded, and RMS the root of the mean square. Methods that go by
+the error alone take long: of 1024x1024 pixels naive takes minutes on a CPU.
 
 Examples:
 
     polyscan bench
     polyscan bench --vertices 2500,20000
     polyscan bench --solver multigrid,naive,pyramid-cautious,pyramid-greedy --size 256x256
+    polyscan bench --solver multigrid,pyramid-greedy --size 1024x1024 --threshold paper --measure-error
     polyscan bench --device cuda --regions outline --json
     polyscan bench --size 4096x3000 --method row-spans --threads 1 --json
 `
@@ -117,13 +125,14 @@ type benchRow struct {
 	NsMin    float64 `json:"ns_min"`    // fastest
 	DeviceNs float64 `json:"device_ns"` // median of the device's time; 0 where it has no part
 	GBs      float64 `json:"gb_s"`
-	// Of diffusion: how many cycles it took, whether it was done then, and in levels of 8 bits how far off it is, and
-	// takes itself to be.
-	Cycles    int     `json:"cycles"`
-	Converged bool    `json:"converged"`
-	Error     float64 `json:"error"`
-	Estimate  float64 `json:"estimate"`
-	CheckNs   float64 `json:"check_ns"` // median of the time that it took to know, which is not counted above
+	// Of diffusion: how many cycles it took, whether it was done then, and in levels of 8 bits how far off it is at most
+	// and on root mean square, null where that was not to be measured, and takes itself to be, null where it doesn't know.
+	Cycles    int      `json:"cycles"`
+	Converged bool     `json:"converged"`
+	Error     *float64 `json:"error"`
+	RMS       *float64 `json:"rms"`
+	Estimate  *float64 `json:"estimate"`
+	CheckNs   float64  `json:"check_ns"` // median of the time that it took to know, which is not counted above
 }
 
 // maxBenchPixels keeps a frame and its prepared regions well inside the memory of the server's defaults.
@@ -140,8 +149,13 @@ func (c *benchCmd) Run(e *env) error {
 		return usage("--vertices and --method: methods are for regions, and low-poly pictures have none; give one of them")
 	case len(c.Solver) > 0 && (len(c.Vertices) > 0 || len(c.Regions) > 0 || len(c.Method) > 0):
 		return usage("--solver: is for diffusion curves, and --vertices, --regions and --method are not; give one of them")
+	case len(c.Solver) == 0 && (c.Threshold != "" || c.MeasureError):
+		return usage("--threshold and --measure-error: are for diffusion curves; give --solver, too")
 	case c.MaxCycles < 1 || c.MaxCycles > 100000:
 		return usage("--max-cycles %d: must be 1 to 100000", c.MaxCycles)
+	}
+	if _, err := thresholdOf(c.Threshold, "naive"); err != nil {
+		return err
 	}
 	if len(c.Regions) == 0 {
 		c.Regions = []string{"outline", "small"}
@@ -216,7 +230,7 @@ func (c *benchCmd) Run(e *env) error {
 	b := &bench{cmd: c, env: e, dev: dev, watch: watch, busy: e.busy("bench")}
 	info := dev.Info()
 	b.report = benchReport{Backend: info.Backend, Device: info.Device, Threads: info.ComputeUnits, Isa: info.Capability,
-		Go: runtime.Version(), Version: version(), Rows: []benchRow{}}
+		Go: runtime.Version(), Version: command.Build(), Rows: []benchRow{}}
 	err = func() error {
 		for _, s := range sizes {
 			var err error
@@ -589,19 +603,30 @@ func (b *bench) printHead() error {
 	return err
 }
 
+// shortOps makes the names of ops fit a terminal, with the other columns.
+var shortOps = strings.NewReplacer("reduce resident", "resident", "(in-process)", "(inside)")
+
 func (b *bench) printRows() error {
 	e, r := b.env, b.report
 	if err := b.printHead(); err != nil {
 		return err
 	}
-	t := &table{columns: []column{{title: "FRAME"}, {title: "REGIONS"}, {title: "VERTICES", right: true}, {title: "OP"},
-		{title: "METHOD"},
+	t := &table{columns: []column{{title: "OP"}, {title: "METHOD"},
 		{title: "STATS"}, {title: "DEVICE", right: true}, {title: "MEDIAN", right: true}, {title: "BEST", right: true},
 		{title: "GB/s", right: true}, {title: "RUNS", right: true}}}
+	group := ""
 	for _, k := range r.Rows {
-		vertices, device, rate := "", "", ""
+		device, rate := "", ""
+		what := fmt.Sprintf("%dx%d %s", k.Width, k.Height, k.Format)
+		if k.Regions != "" {
+			what += ", " + k.Regions
+		}
 		if k.Vertices > 0 {
-			vertices = fmt.Sprint(k.Vertices)
+			what += fmt.Sprintf(", %d vertices", k.Vertices)
+		}
+		if what != group {
+			group = what
+			t.add(cell{what, cli.Bold})
 		}
 		if k.DeviceNs > 0 {
 			device = pretty(time.Duration(k.DeviceNs))
@@ -609,10 +634,9 @@ func (b *bench) printRows() error {
 		if k.GBs > 0 {
 			rate = digits(k.GBs)
 		}
-		t.add(cell{text: fmt.Sprintf("%dx%d %s", k.Width, k.Height, k.Format)}, cell{text: k.Regions},
-			cell{text: vertices}, cell{text: k.Op},
-			cell{text: k.Method}, cell{text: k.Stats}, cell{text: device}, cell{text: pretty(time.Duration(k.NsOp))},
-			cell{text: pretty(time.Duration(k.NsMin))}, cell{text: rate}, cell{text: fmt.Sprint(k.Runs)})
+		t.add(cell{text: shortOps.Replace(k.Op)}, cell{text: k.Method}, cell{text: k.Stats}, cell{text: device},
+			cell{text: pretty(time.Duration(k.NsOp))}, cell{text: pretty(time.Duration(k.NsMin))}, cell{text: rate},
+			cell{text: fmt.Sprint(k.Runs)})
 	}
 	return t.write(e, e.stdout)
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -25,10 +26,15 @@ import (
 func TestBench(t *testing.T) {
 	out := succeed(t, "bench", "--size", "64x48", "--time", "1ms", "--method", "row-spans,naive")
 	for _, want := range []string{"memcpy", "upload", "memset", "plain go", "prepare", "mask", "reduce",
-		"reduce resident",
-		"call (in-process)", "call (tcp)", "outline", "small", "row-spans", "naive", "DEVICE"} {
+		"resident", "call (inside)", "call (tcp)", "outline", "small", "row-spans", "naive", "DEVICE"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+	_, rows, _ := strings.Cut(out, "\n\n")
+	for row := range strings.Lines(rows) {
+		if n := utf8.RuneCountInString(strings.TrimSuffix(row, "\n")); n > tableWidth {
+			t.Errorf("%d columns: %s", n, row)
 		}
 	}
 	var r benchReport
@@ -94,15 +100,16 @@ func TestBenchLowPoly(t *testing.T) {
 
 func TestBenchDiffusion(t *testing.T) {
 	all := "multigrid,naive,pyramid-cautious,pyramid-greedy,variable-stencil"
-	out := succeed(t, "bench", "--solver", all, "--size", "64x48", "--time", "1ms")
-	for _, want := range append(strings.Split(all, ","), "64x48 rgb8", "CYCLES", "ERROR", "ESTIMATE", "MEDIAN") {
+	out := succeed(t, "bench", "--solver", all, "--size", "64x48", "--time", "1ms", "--threshold", "paper")
+	for _, want := range append(strings.Split(all, ","), "64x48 rgb8", "CYCLES", "ERROR", "RMS", "ESTIMATE", "MEDIAN",
+		" - ") {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
 		}
 	}
 	var r benchReport
 	if err := json.Unmarshal([]byte(succeed(t, "bench", "--solver", all, "--size", "64x48,31x50", "--time", "1ms",
-		"--json")), &r); err != nil {
+		"--measure-error", "--json")), &r); err != nil {
 		t.Fatal(err)
 	}
 	if len(r.Rows) != 10 || r.Backend != "cpu" {
@@ -111,20 +118,31 @@ func TestBenchDiffusion(t *testing.T) {
 	for i, k := range r.Rows {
 		if k.Method != strings.Split(all, ",")[i%5] || !k.Converged || k.Cycles < 1 || k.Runs < 1 || k.NsOp <= 0 ||
 			k.NsMin > k.NsOp ||
-			!(k.Error > 0 && k.Error < 0.5) || !(k.Estimate <= 0.25) || i == 0 && k.Estimate == 0 {
+			!(*k.Error > 0 && *k.Error < 0.5) || !(*k.RMS > 0 && *k.RMS <= *k.Error) || !(*k.Estimate <= 0.25) ||
+			i == 0 && *k.Estimate == 0 {
 			t.Errorf("row %+v", k)
 		}
 	}
 	// Of a method that is stopped the error shows.
 	if err := json.Unmarshal([]byte(succeed(t, "bench", "--solver", "naive", "--size", "128x128", "--time", "1ms",
-		"--max-cycles", "1", "--json")), &r); err != nil {
+		"--max-cycles", "1", "--measure-error", "--json")), &r); err != nil {
 		t.Fatal(err)
 	}
-	if k := r.Rows[0]; len(r.Rows) != 1 || k.Converged || k.Cycles != 1 || k.Error < 0.5 {
+	if k := r.Rows[0]; len(r.Rows) != 1 || k.Converged || k.Cycles != 1 || *k.Error < 0.5 {
+		t.Errorf("rows %+v", r.Rows)
+	}
+	// What wasn't asked for is not measured, and of a method that stops by a threshold nothing is known.
+	if err := json.Unmarshal([]byte(succeed(t, "bench", "--solver", "multigrid,pyramid-greedy", "--size", "128x128",
+		"--time", "1ms", "--threshold", "5", "--json")), &r); err != nil {
+		t.Fatal(err)
+	}
+	if a, b := r.Rows[0], r.Rows[1]; a.Error != nil || a.RMS != nil || a.Estimate == nil || b.Error != nil ||
+		b.Estimate != nil || !b.Converged || b.CheckNs != 0 {
 		t.Errorf("rows %+v", r.Rows)
 	}
 	for _, c := range [][]string{{"--solver", "naive", "--vertices", "9"}, {"--solver", "naive", "--format", "gray8"},
-		{"--solver", "naive", "--max-cycles", "0"}, {"--solver", "fast"}} {
+		{"--solver", "naive", "--max-cycles", "0"}, {"--solver", "fast"}, {"--solver", "naive", "--threshold", "0"},
+		{"--threshold", "1"}, {"--measure-error"}} {
 		if _, stderr, code := polyscan(t, append([]string{"bench"}, c...)...); code != 2 {
 			t.Errorf("%v: exit %d: %s", c, code, stderr)
 		}

@@ -27,16 +27,19 @@ var solvers = map[string]diffusion.Method{
 const exactTolerance = 0.00025 / 255
 
 // diffusion times pictures of curves from their control points to pixels on the device, after a look at how far the
-// solution is from the exact one.
+// solution is from the exact one, where that is asked for.
 func (b *bench) diffusion(ctx context.Context, w, h int) error {
 	d := benchCurves(w, h)
-	b.say(benchRow{Op: "exact solution", Width: w, Height: h})
-	exact, err := diffusion.SolveDrawing(ctx, b.dev, d, &diffusion.Options{Tolerance: exactTolerance})
-	if err != nil {
-		return err
-	}
-	if !exact.Converged {
-		return fmt.Errorf("%dx%d: the exact solution was not found: the error is still %v", w, h, exact.Estimate)
+	var exact *diffusion.Solution
+	var err error
+	if b.cmd.MeasureError {
+		b.say(benchRow{Op: "exact solution", Width: w, Height: h})
+		if exact, err = diffusion.SolveDrawing(ctx, b.dev, d, &diffusion.Options{Tolerance: exactTolerance}); err != nil {
+			return err
+		}
+		if !exact.Converged {
+			return fmt.Errorf("%dx%d: the exact solution was not found: the error is still %v", w, h, exact.Estimate)
+		}
 	}
 	picture, err := b.store(ctx, make([]byte, w*h*kernels.RGB8.PixelBytes()))
 	if err != nil {
@@ -45,9 +48,16 @@ func (b *bench) diffusion(ctx context.Context, w, h int) error {
 	defer picture.Drop()
 	defer picture.Release()
 	to := &diffusion.Target{Format: kernels.RGB8, Pixels: diffusion.Pixels{Resident: picture.Buffer()}}
-	opts := &diffusion.Options{MaxCycles: b.cmd.MaxCycles}
 	for _, name := range b.cmd.Solver {
-		d.Method = solvers[name]
+		opts := &diffusion.Options{Method: solvers[name], MaxCycles: b.cmd.MaxCycles}
+		if opts.Method.Thresholds() {
+			if opts.Threshold, err = thresholdOf(b.cmd.Threshold, name); err != nil {
+				return err
+			}
+			if opts.Threshold > 0 {
+				opts.Threshold /= 255
+			}
+		}
 		b.say(benchRow{Op: "diffusion", Method: name, Width: w, Height: h})
 		got, err := diffusion.SolveDrawing(ctx, b.dev, d, opts)
 		if err != nil {
@@ -55,8 +65,15 @@ func (b *bench) diffusion(ctx context.Context, w, h int) error {
 		}
 		row := benchRow{Op: "diffusion", Method: name, Width: w, Height: h, Format: b.cmd.Format,
 			Bytes:  int64(w * h * kernels.RGB8.PixelBytes()),
-			Cycles: got.Cycles, Converged: got.Converged, Error: 255 * apart(got.Values, exact.Values),
-			Estimate: 255 * float64(got.Estimate)}
+			Cycles: got.Cycles, Converged: got.Converged}
+		if exact != nil {
+			most, rms := apart(got.Values, exact.Values)
+			row.Error, row.RMS = &most, &rms
+		}
+		if !got.ErrorUnknown {
+			estimate := 255 * float64(got.Estimate)
+			row.Estimate = &estimate
+		}
 		// which is enough of one that takes longer than a row has to
 		took, checks := []time.Duration{got.Compute - got.Check}, []time.Duration{got.Check}
 		if got.Compute < b.cmd.Time {
@@ -76,12 +93,13 @@ func (b *bench) diffusion(ctx context.Context, w, h int) error {
 	return nil
 }
 
-// apart is the largest difference.
-func apart(a, b []float32) (most float64) {
+// apart is the largest difference, and that on root mean square, in levels.
+func apart(a, b []float32) (most, rms float64) {
 	for i, v := range a {
-		most = max(most, math.Abs(float64(v)-float64(b[i])))
+		d := 255 * math.Abs(float64(v)-float64(b[i]))
+		most, rms = max(most, d), rms+d*d
 	}
-	return most
+	return most, math.Sqrt(rms / float64(max(len(a), 1)))
 }
 
 // benchCurves is a drawing of 300 curves all over a canvas, the same in each run, but for its scale.
@@ -112,14 +130,20 @@ func (b *bench) printDiffusion() error {
 		return err
 	}
 	t := &table{columns: []column{{title: "FRAME"}, {title: "METHOD"}, {title: "CYCLES", right: true},
-		{title: "ERROR", right: true},
-		{title: "ESTIMATE", right: true}, {title: "MEDIAN", right: true}, {title: "BEST", right: true},
+		{title: "ERROR", right: true}, {title: "RMS", right: true}, {title: "ESTIMATE", right: true},
+		{title: "MEDIAN", right: true}, {title: "BEST", right: true},
 		{title: "RUNS", right: true}}}
-	level := func(v float64) cell { return cell{text: fmt.Sprintf("%.3f", v)} }
+	level := func(v *float64) cell {
+		if v == nil {
+			return cell{text: "-"}
+		}
+		return cell{text: fmt.Sprintf("%.3f", *v)}
+	}
 	for _, k := range b.report.Rows {
 		t.add(cell{text: fmt.Sprintf("%dx%d %s", k.Width, k.Height, k.Format)}, cell{text: k.Method},
 			cell{text: fmt.Sprint(k.Cycles)}, level(k.Error),
-			level(k.Estimate), cell{text: pretty(time.Duration(k.NsOp))}, cell{text: pretty(time.Duration(k.NsMin))},
+			level(k.RMS), level(k.Estimate), cell{text: pretty(time.Duration(k.NsOp))},
+			cell{text: pretty(time.Duration(k.NsMin))},
 			cell{text: fmt.Sprint(k.Runs)})
 	}
 	if err := t.write(b.env, b.env.stdout); err != nil {

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/polyscan/polyscan/clients/internal/cli"
 )
 
 // When the line comes, and how often it changes.
@@ -52,7 +54,7 @@ func (e *env) startBusy(what string, ticks <-chan time.Time) *busy {
 			b.mu.Lock()
 			what := b.what
 			b.mu.Unlock()
-			line := shorten(printable(what), busyColumns-8) + fmt.Sprintf("  %.0f s", time.Since(begun).Seconds())
+			line := shorten(cli.Printable(what), busyColumns-8) + fmt.Sprintf("  %.0f s", time.Since(begun).Seconds())
 			fmt.Fprint(e.stderr, "\r\x1b[K"+line)
 			shown = true
 		}

@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/polyscan/polyscan/clients/internal/cli"
 	polyscanv1 "github.com/polyscan/polyscan/proto/polyscan/v1"
 )
 
@@ -84,7 +85,7 @@ func (c *lowpolyCmd) openClip(e *env) (*clip, error) {
 	if !st.IsDir() {
 		if c.Raw.set() || c.Format != "" {
 			return nil, usage("--raw and --format are for frames in a folder; %s says what it holds",
-				printable(c.Video))
+				cli.Printable(c.Video))
 		}
 		if !strings.EqualFold(filepath.Ext(c.Video), ".gif") {
 			return readVideo(e.ctx, c.Video)
@@ -118,7 +119,7 @@ func (c *lowpolyCmd) openSink(e *env, in *clip) (sink, error) {
 	}
 	if from, err := os.Stat(c.Video); err == nil && !from.IsDir() {
 		if to, err := os.Stat(c.Output); err == nil && os.SameFile(from, to) {
-			return nil, usage("--output %s: is the video itself", printable(c.Output))
+			return nil, usage("--output %s: is the video itself", cli.Printable(c.Output))
 		}
 	}
 	switch kindOfOutput(c.Output) {
@@ -146,7 +147,7 @@ func (c *lowpolyCmd) outputFolder() error {
 		return bad(c.Output, "is no folder")
 	}
 	if in, err := os.Stat(c.Video); err == nil && os.SameFile(in, out) {
-		return usage("--output %s: is the folder of the frames", printable(c.Output))
+		return usage("--output %s: is the folder of the frames", cli.Printable(c.Output))
 	}
 	return nil
 }

@@ -16,7 +16,9 @@ import (
 	"google.golang.org/grpc/test/bufconn"
 
 	"github.com/polyscan/polyscan/clients"
+	"github.com/polyscan/polyscan/clients/internal/cli"
 	"github.com/polyscan/polyscan/clients/internal/explain"
+	"github.com/polyscan/polyscan/internal/command"
 	"github.com/polyscan/polyscan/kernels"
 	"github.com/polyscan/polyscan/server"
 	"github.com/polyscan/polyscan/server/drivers"
@@ -26,18 +28,7 @@ import (
 type serverFlags struct {
 	// Server to talk to: HOST:PORT or unix:PATH. Without it, the same server runs inside this process.
 	Addr string `placeholder:"ADDR" env:"POLYSCAN_ADDR" group:"server"`
-	// Encrypt the connection, and check the server's certificate against those of the system.
-	TLS bool `group:"server"`
-	// Encrypt the connection, and check the server's certificate against those in FILE (PEM).
-	CA string `placeholder:"FILE" predictor:"file" group:"server"`
-	// Certificate to show to the server (PEM), with --key.
-	Cert string `placeholder:"FILE" predictor:"file" group:"server"`
-	// Key of --cert (PEM).
-	Key string `placeholder:"FILE" predictor:"file" group:"server"`
-	// Name in the server's certificate, if it isn't the host of --addr.
-	ServerName string `placeholder:"NAME" group:"server"`
-	// File with the bearer token that the server asks for.
-	TokenFile string `placeholder:"FILE" env:"POLYSCAN_TOKEN_FILE" predictor:"file" group:"server"`
+	cli.Credentials
 	// Give up after this long, such as 30s.
 	Timeout time.Duration `placeholder:"TIME" group:"server"`
 }
@@ -99,7 +90,7 @@ func connect(e *env, s *serverFlags, d *deviceFlags, recipeDir string) (*connect
 		}
 		c, err = dial(s)
 	} else {
-		if s.TLS || s.CA != "" || s.Cert != "" || s.Key != "" || s.ServerName != "" {
+		if s.Secure() {
 			return nil, usage("--tls, --ca, --cert, --key and --server-name need --addr")
 		}
 		c, err = inProcess(server.Config{
@@ -123,25 +114,15 @@ func connect(e *env, s *serverFlags, d *deviceFlags, recipeDir string) (*connect
 }
 
 func dial(s *serverFlags) (*connection, error) {
-	var opts []clients.Option
-	secure := s.TLS || s.CA != "" || s.Cert != "" || s.Key != "" || s.ServerName != ""
-	if secure {
-		opts = append(opts, clients.WithTLS(clients.TLSFiles{CA: s.CA, Cert: s.Cert, Key: s.Key,
-			ServerName: s.ServerName}))
-	}
-	if s.TokenFile != "" {
-		opts = append(opts, clients.WithTokenFile(s.TokenFile))
-	}
-	client, err := clients.Dial(s.Addr, opts...)
+	client, err := clients.Dial(s.Addr, s.Options()...)
 	if err != nil {
 		text := strings.TrimPrefix(err.Error(), "clients: dial ")
-		if !secure && strings.Contains(text, "TLS") {
+		if !s.Secure() && strings.Contains(text, "TLS") {
 			text += " (--tls)"
 		}
 		return nil, usage("--addr %s", text)
 	}
-	to := explain.Connection{Addr: s.Addr, TLS: secure, Token: s.TokenFile != ""}
-	return &connection{Client: client, to: to, close: client.Close}, nil
+	return &connection{Client: client, to: s.Connection(s.Addr), close: client.Close}, nil
 }
 
 const (
@@ -183,7 +164,7 @@ func inProcess(cfg server.Config) (*connection, error) {
 	cfg.MaxMessageBytes = 1<<31 - 1
 	cfg.MaxFramePixels = kernels.MaxPixels
 	cfg.NoReflection, cfg.NoChannelz = true, true
-	cfg.Version = version()
+	cfg.Version = command.Build()
 	cfg.MemoryBytes = max(cfg.MemoryBytes, inProcessMemory)
 	s, err := server.New(cfg)
 	for errors.Is(err, kernels.ErrOutOfMemory) && cfg.MemoryBytes > 0 {

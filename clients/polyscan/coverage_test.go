@@ -1,6 +1,7 @@
 package main
 
 import (
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -10,9 +11,9 @@ func TestOutsideTheFrame(t *testing.T) {
 	const limit = `"limits":["count of pixels above 200 <= 5"]`
 	in := write(t, "in.json", `[{"name":"in","rings":[[[2,2],[6,2],[6,6],[2,6]]]}]`)
 	out := write(t, "out.json", `[{"name":"out","rings":[[[9002,2],[9006,2],[9006,6],[9002,6]]],`+limit+`}]`)
-	half := write(t, "half.json", `[{"name":"half","rings":[[[-2,2],[2,2],[2,6],[-2,6]]],"limits":["max <= 255"]}]`)
+	half := write(t, "half.json", `[{"name":"half","rings":[[[-2,2],[2,2],[2,6],[-2,6]]],"limits":["max < 255"]}]`)
 	allowed := write(t, "allowed.json",
-		`[{"name":"half","rings":[[[-2,2],[2,2],[2,6],[-2,6]]],"limits":["max <= 255","coverage >= 0.5"]}]`)
+		`[{"name":"half","rings":[[[-2,2],[2,2],[2,6],[-2,6]]],"limits":["max < 255","coverage >= 0.5"]}]`)
 	frame := frames + "board.png"
 	if got := succeed(t, "reduce", frame, "-r", in); strings.Contains(got, "INSIDE") {
 		t.Errorf("in:\n%s", got)
@@ -36,5 +37,38 @@ func TestOutsideTheFrame(t *testing.T) {
 		if code != c.code || !strings.Contains(got, c.reason) || strings.Contains(got, `"coverage":1,`) {
 			t.Errorf("exit %d\n%s", code, got)
 		}
+	}
+}
+
+// TestNoPixels: regions that hold no pixel of the frame are warned of wherever pixels are what they are for, and are
+// errors with --strict.
+func TestNoPixels(t *testing.T) {
+	out := write(t, "out.json", `[{"name":"out","rings":[[[9002,2],[9006,2],[9006,6],[9002,6]]]},
+		{"name":"in","rings":[[[2,2],[6,2],[6,6],[2,6]]]},{"name":"void","rings":[[[9,2],[9,2],[9,6]]]}]`)
+	all := write(t, "all.json", `[{"name":"out","rings":[[[9002,2],[9006,2],[9006,6],[9002,6]]]}]`)
+	frame, png := frames+"board.png", filepath.Join(t.TempDir(), "x.png")
+	const filled = "no region holds a pixel of the picture: nothing was filled"
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"mask", frame, "-r", out}, out + `: region "out" and 1 more hold no pixel of 960x640`},
+		{[]string{"mask", "--size", "10x10", "-r", all}, all + `: region "out" holds no pixel of 10x10`},
+		{[]string{"fill", frame, "-r", all}, all + ": " + filled},
+		{[]string{"background", frame, "-r", all}, all + ": " + filled},
+	} {
+		args := append(c.args, "-o", png)
+		if _, stderr, code := polyscan(t, args...); code != exitOK || stderr != "polyscan: warning: "+c.want+"\n" {
+			t.Errorf("%v: exit %d, %q", args, code, stderr)
+		}
+		if _, stderr, code := polyscan(t, append(args, "--strict")...); code != exitUsage ||
+			stderr != "polyscan: "+c.want+" (--strict)\n" {
+			t.Errorf("%v --strict: exit %d, %q", args, code, stderr)
+		}
+	}
+	whole := write(t, "whole.json", `[{"name":"all","rings":[[[0,0],[960,0],[960,640],[0,640]]]}]`)
+	if _, stderr, code := polyscan(t, "fill", frame, "-r", whole, "-o", png); code != exitUsage ||
+		!strings.HasPrefix(stderr, "polyscan: "+whole+": all pixels: must leave out") {
+		t.Errorf("exit %d, %q", code, stderr)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/polyscan/polyscan/clients/internal/cli"
 	polyscanv1 "github.com/polyscan/polyscan/proto/polyscan/v1"
 )
 
@@ -41,6 +42,8 @@ type deviceReport struct {
 	Scheduler    []classReport     `json:"scheduler"`
 	Frames       framesReport      `json:"resident_frames"`
 	Losses       uint64            `json:"device_losses"`
+	Role         string            `json:"role"`
+	Tenants      []tenantReport    `json:"tenants"`
 	Server       string            `json:"server_version"`
 	Go           string            `json:"go_version"`
 	StartedAt    string            `json:"started_at"`
@@ -73,6 +76,18 @@ type classReport struct {
 	Done     uint64  `json:"done"`
 	Missed   uint64  `json:"missed_deadlines"`
 	Shed     uint64  `json:"shed"`
+	Refused  uint64  `json:"refused"`
+}
+
+type tenantReport struct {
+	Name   string        `json:"name"`
+	Quotas []quotaReport `json:"quotas"`
+}
+
+type quotaReport struct {
+	Resource string  `json:"resource"`
+	Used     uint64  `json:"used"`
+	Limit    *uint64 `json:"limit,omitempty"`
 	Refused  uint64  `json:"refused"`
 }
 
@@ -111,7 +126,7 @@ func (c *deviceCmd) Run(e *env) (err error) {
 		rows = append(rows, [2]string{"  " + label, size(m.GetUsedBytesByLabel()[label])})
 	}
 	rows = append(rows,
-		[2]string{"  by tenant", fmt.Sprintf("%s scratch of jobs, %s state of sessions, %s resident (%s evictable)",
+		[2]string{"  by owner", fmt.Sprintf("%s scratch of jobs, %s state of sessions, %s resident (%s evictable)",
 			size(m.GetScratchBytes()), size(m.GetSessionBytes()), size(m.GetResidentBytes()),
 			size(m.GetEvictableBytes()))},
 		[2]string{"  free", fmt.Sprintf("at most %s in one piece; %s, %s so far", size(m.GetLargestFreeBytes()),
@@ -136,6 +151,9 @@ func (c *deviceCmd) Run(e *env) (err error) {
 		}
 		rows = append(rows, [2]string{s.GetName(), text})
 	}
+	for _, t := range d.GetTenants() {
+		rows = append(rows, [2]string{"tenant", t.GetName() + ": " + holds(t)})
+	}
 	if n := d.GetDeviceLosses(); n > 0 {
 		rows = append(rows, [2]string{"lost", fmt.Sprintf("%d times, and opened again", n)})
 	}
@@ -147,12 +165,40 @@ func (c *deviceCmd) Run(e *env) (err error) {
 			size(l.GetMaxMessageBytes()), l.GetMaxFramePixels(), l.GetMaxRegions(), l.GetMaxVertices(),
 			l.GetMaxStreamsPerConnection())})
 	for _, r := range rows {
-		if _, err := fmt.Fprintf(e.stdout, "%s %s\n", e.paint(bold, fmt.Sprintf("%-14s", r[0])),
-			printable(r[1])); err != nil {
+		if _, err := fmt.Fprintf(e.stdout, "%s %s\n", e.paint(cli.Bold, fmt.Sprintf("%-14s", r[0])),
+			cli.Printable(r[1])); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// holds says what a tenant holds, and of how much, without what it neither holds nor has a limit for.
+func holds(t *polyscanv1.TenantStatus) string {
+	var parts []string
+	for _, q := range t.GetQuotas() {
+		if q.GetUsed() == 0 && q.Limit == nil && q.GetRefused() == 0 {
+			continue
+		}
+		amount := func(n uint64) string {
+			if strings.HasSuffix(q.GetResource(), "-bytes") {
+				return size(n)
+			}
+			return fmt.Sprint(n)
+		}
+		text := q.GetResource() + " " + amount(q.GetUsed())
+		if q.Limit != nil {
+			text += " of " + amount(q.GetLimit())
+		}
+		if n := q.GetRefused(); n > 0 {
+			text += fmt.Sprintf(" (%s)", plural(int(n), "refusal", "refusals"))
+		}
+		parts = append(parts, text)
+	}
+	if len(parts) == 0 {
+		return "holds nothing"
+	}
+	return strings.Join(parts, ", ")
 }
 
 func reportDevice(d *polyscanv1.GetDeviceResponse) deviceReport {
@@ -165,6 +211,14 @@ func reportDevice(d *polyscanv1.GetDeviceResponse) deviceReport {
 			s.GetWaited().AsDuration().Seconds(),
 			s.GetDone(), s.GetMissedDeadlines(), s.GetShed(), s.GetRefused()})
 	}
+	tenants := []tenantReport{}
+	for _, t := range d.GetTenants() {
+		r := tenantReport{Name: t.GetName(), Quotas: []quotaReport{}}
+		for _, q := range t.GetQuotas() {
+			r.Quotas = append(r.Quotas, quotaReport{q.GetResource(), q.GetUsed(), q.Limit, q.GetRefused()})
+		}
+		tenants = append(tenants, r)
+	}
 	return deviceReport{
 		Backend: d.GetBackend(), Device: d.GetDeviceName(), ComputeUnits: d.GetComputeUnits(),
 		Capability: d.GetCapability(),
@@ -175,7 +229,7 @@ func reportDevice(d *polyscanv1.GetDeviceResponse) deviceReport {
 		Scheduler: classes,
 		Frames: framesReport{f.GetFrames(), f.GetBytes(), f.GetCopyBytes(), f.GetMaxFrames(), f.GetMaxBytes(),
 			orEmpty(f.GetGone())},
-		Losses: d.GetDeviceLosses(),
+		Losses: d.GetDeviceLosses(), Role: d.GetRole(), Tenants: tenants,
 		Server: d.GetServerVersion(), Go: d.GetGoVersion(),
 		StartedAt: d.GetStartedAt().AsTime().UTC().Format(time.RFC3339Nano),
 		Drivers:   d.GetDrivers(),

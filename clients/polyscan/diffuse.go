@@ -13,8 +13,10 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/polyscan/polyscan/clients/curvefile"
@@ -30,6 +32,12 @@ type solveFlags struct {
 	Solver string `enum:"${solvers}" default:"multigrid" placeholder:"METHOD" group:"diffusion"`
 	// Largest estimated error at which the solver stops, in levels of 8 bits.
 	Accuracy float64 `default:"0.25" placeholder:"LEVELS" group:"diffusion"`
+	// Stop as Warren's library does, whatever the error, which is not known then: when the sum of what a sweep changes
+	// falls by no more than so many levels from one sweep to the next, or than his table 6.1 has for the method, with
+	// "paper". For naive (0.2), pyramid-cautious (1) and pyramid-greedy (50), on the CPU.
+	Threshold string `placeholder:"paper|LEVELS" group:"diffusion"`
+	// With --threshold, measure the error all the same.
+	MeasureError bool `group:"diffusion"`
 	// Largest number of cycles, whatever the error.
 	MaxCycles int `default:"500" placeholder:"N" group:"diffusion"`
 
@@ -53,6 +61,12 @@ func (c *solveFlags) check() error {
 	if !(c.Accuracy > 0 && c.Accuracy <= 255) {
 		return usage("--accuracy %v: must be more than 0, and at most 255", c.Accuracy)
 	}
+	if _, err := thresholdOf(c.Threshold, c.Solver); err != nil {
+		return err
+	}
+	if c.MeasureError && c.Threshold == "" {
+		return usage("--measure-error: must go with --threshold, without which the error is known anyway")
+	}
 	if c.MaxCycles < 1 || c.MaxCycles > 100000 {
 		return usage("--max-cycles %d: must be 1 to 100000", c.MaxCycles)
 	}
@@ -74,12 +88,37 @@ func (c *solveFlags) room(width, height int, drawing *polyscanv1.Drawing) {
 	c.points = lowpoly.MaxPoints
 }
 
+// paperThreshold is a --threshold that stands for that of the paper.
+const paperThreshold = "paper"
+
+// thresholdOf is the threshold of a method in levels: diffusion.WarrenThreshold for that of the paper, and 0 for none.
+func thresholdOf(s, solver string) (float32, error) {
+	if s == "" {
+		return 0, nil
+	}
+	if m := solvers[solver]; !m.Thresholds() {
+		return 0, usage("--threshold %s: is for naive, pyramid-cautious and pyramid-greedy, not for %s", s, solver)
+	}
+	if s == paperThreshold {
+		return diffusion.WarrenThreshold, nil
+	}
+	v, err := strconv.ParseFloat(s, 32)
+	if err != nil || !(v > 0) || math.IsInf(v, 0) {
+		return 0, usage("--threshold %s: must be a number of levels above 0, or %s", s, paperThreshold)
+	}
+	return float32(v), nil
+}
+
 func (c *solveFlags) options() *polyscanv1.DiffusionOptions {
 	method := strings.ToUpper(strings.ReplaceAll(c.Solver, "-", "_"))
-	return &polyscanv1.DiffusionOptions{
-		Tolerance: float32(c.Accuracy), MaxCycles: uint32(c.MaxCycles),
+	o := &polyscanv1.DiffusionOptions{
+		Tolerance: float32(c.Accuracy), MaxCycles: uint32(c.MaxCycles), MeasureError: c.MeasureError,
 		Method: polyscanv1.DiffusionMethod(polyscanv1.DiffusionMethod_value["DIFFUSION_METHOD_"+method]),
 	}
+	if v, _ := thresholdOf(c.Threshold, c.Solver); v != 0 { // which has been checked
+		o.Threshold = proto.Float32(max(v, 0))
+	}
+	return o
 }
 
 func (c *solveFlags) workClass() polyscanv1.WorkClass {
@@ -101,13 +140,30 @@ type solved interface {
 	GetCycles() uint32
 	GetConverged() bool
 	GetEstimate() float32
+	GetErrorUnknown() bool
+	GetStopped() polyscanv1.DiffusionStop
+	GetGlobalDifference() float64
 }
 
 // finish writes the PNG, and to report what is to say of it.
 func (c *solveFlags) finish(e *env, report io.Writer, file []byte, what string, res solved) error {
-	if !res.GetConverged() {
-		e.warn("%s: stopped after %s with an estimated error of %.2g levels", c.Output,
-			plural(int(res.GetCycles()), "cycle", "cycles"), res.GetEstimate())
+	cycles := plural(int(res.GetCycles()), "cycle", "cycles")
+	switch {
+	case res.GetConverged():
+	case c.Threshold != "":
+		e.warn("%s: stopped after %s with a global difference of %.4g levels", c.Output, cycles,
+			res.GetGlobalDifference())
+	default:
+		e.warn("%s: stopped after %s with an estimated error of %.2g levels", c.Output, cycles, res.GetEstimate())
+	}
+	if res.GetStopped() == polyscanv1.DiffusionStop_DIFFUSION_STOP_THRESHOLD {
+		cycles += " to the threshold"
+	}
+	switch {
+	case res.GetErrorUnknown():
+		cycles += ", error not known"
+	case c.MeasureError:
+		cycles += fmt.Sprintf(", error at most %.2g levels", res.GetEstimate())
 	}
 	if c.Output == "-" {
 		_, err := e.stdout.Write(file)
@@ -120,8 +176,7 @@ func (c *solveFlags) finish(e *env, report io.Writer, file []byte, what string, 
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(report, "%s: %s, %s, in %s by %s\n", c.Output, what,
-		plural(int(res.GetCycles()), "cycle", "cycles"),
+	_, err = fmt.Fprintf(report, "%s: %s, %s, in %s by %s\n", c.Output, what, cycles,
 		pretty(res.GetCompute().AsDuration()), res.GetBackend())
 	return err
 }
@@ -144,7 +199,8 @@ func (c *diffuseCmd) Help() string {
 	return `
 Makes a picture of constraints: some pixels are given, and each other one becomes the mean of its neighbours. Given
 are the opaque pixels of an image (pixels that are partly transparent are not), or those along both sides of diffusion
-curves, whose blur is then applied. The picture is within a fraction of a level of the exact solution, and rounded.
+curves, whose blur is then applied. The picture is within a fraction of a level of the exact solution, and rounded,
+unless a --threshold is asked for.
 
 With --progress there is a picture for each cycle of the solver, the last of which is that of --output. Cycles that
 take less time than writing the picture of one before are left out.
@@ -156,7 +212,7 @@ Examples:
     polyscan diffuse constraints.png -o picture.png
     polyscan diffuse zephyr.xml -o picture.png
     polyscan diffuse photo.json.gz -o again.png --compare photo.jpg
-    polyscan diffuse constraints.png -o picture.png --solver pyramid-greedy --max-cycles 1
+    polyscan diffuse constraints.png -o picture.png --solver pyramid-greedy --threshold paper
     polyscan diffuse constraints.png -o picture.png --progress cycles
 `
 }

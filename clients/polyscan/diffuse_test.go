@@ -53,6 +53,18 @@ func TestDiffuse(t *testing.T) {
 			}
 		}
 	}
+	// To a threshold nothing is known of the error, unless it is measured.
+	for _, c := range []struct{ args, says string }{
+		{"--threshold paper", "1 cycle to the threshold, error not known, in "},
+		{"--threshold 0.0001", " cycles to the threshold, error not known, in "},
+		{"--threshold 0.0001 --measure-error", " cycles to the threshold, error at most 0."},
+	} {
+		args := append([]string{"diffuse", in, "-o", out, "--solver", "pyramid-greedy"}, strings.Fields(c.args)...)
+		if stdout := succeed(t, args...); !strings.Contains(stdout, c.says) {
+			t.Errorf("%s: says %q", c.args, stdout)
+		}
+	}
+	succeed(t, "diffuse", in, "-o", out, "--solver", "variable-stencil", "--accuracy", "0.1")
 	file, err := os.ReadFile(out)
 	if err != nil {
 		t.Fatal(err)
@@ -352,6 +364,12 @@ func TestDiffuseAndFillRefuse(t *testing.T) {
 		{[]string{"fill", board, "-o", out, "--regions", regions, "--accuracy", "0"}, exitUsage,
 			"--accuracy 0: must be more than 0"},
 		{[]string{"diffuse", small, "-o", out, "--max-cycles", "0"}, exitUsage, "--max-cycles 0: must be 1 to 100000"},
+		{[]string{"diffuse", small, "-o", out, "--threshold", "1"}, exitUsage,
+			"--threshold 1: is for naive, pyramid-cautious and pyramid-greedy, not for multigrid"},
+		{[]string{"diffuse", small, "-o", out, "--solver", "naive", "--threshold", "-1"}, exitUsage, "--threshold"},
+		{[]string{"diffuse", small, "-o", out, "--solver", "naive", "--threshold", "warren"}, exitUsage,
+			"--threshold warren: must be a number of levels above 0, or paper"},
+		{[]string{"diffuse", small, "-o", out, "--measure-error"}, exitUsage, "--measure-error: must go with --threshold"},
 		{[]string{"diffuse", small, "-o", out, "--solver", "best"}, exitUsage, "--solver"},
 		{[]string{"diffuse", clear, "-o", out}, 0, "at least one must be given"},
 		{[]string{"diffuse", clear, "-o", out, "--progress", dir}, exitUsage,
@@ -432,9 +450,8 @@ func TestSolveMemory(t *testing.T) {
 			if x.barrier && method == diffusion.VariableStencil {
 				continue
 			}
-			d := &diffusion.Drawing{Width: 2048, Height: 1024, Channels: 3, Curves: []diffusion.Curve{curve},
-				Method: method}
-			_, err := diffusion.SolveDrawing(t.Context(), dev, d, nil)
+			d := &diffusion.Drawing{Width: 2048, Height: 1024, Channels: 3, Curves: []diffusion.Curve{curve}}
+			_, err := diffusion.SolveDrawing(t.Context(), dev, d, &diffusion.Options{Method: method})
 			var full *kernels.CapacityError
 			if !errors.As(err, &full) {
 				t.Fatalf("%s, barrier %v: %v", name, x.barrier, err)

@@ -1,7 +1,7 @@
 package main
 
 // The pages: README.md and docs/*.md. Their commands are run as a reader would type them, in a folder with nothing but
-// testdata, proto and the built programs; their links and pictures exist.
+// testdata, proto, the clients in other languages and the built programs; their links and pictures exist.
 //
 // A command stands in a block that begins with ```sh. A line before the block, which readers don't see, may say more:
 //
@@ -225,7 +225,7 @@ func runPage(ctx context.Context, text, dir, bin string) (r pageRun) {
 	if err != nil {
 		return fail("%w", err)
 	}
-	for _, name := range []string{"testdata", "proto"} {
+	for _, name := range []string{"testdata", "proto", "clients/python", "clients/cpp"} {
 		if err := os.CopyFS(filepath.Join(dir, name), os.DirFS(filepath.Join(top, name))); err != nil {
 			return fail("%w", err)
 		}

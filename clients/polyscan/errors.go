@@ -86,7 +86,7 @@ func (e *serverError) Error() string {
 			if strings.HasPrefix(v[0].Field, "frame.") && e.frame != "" {
 				place = e.frame + ": " + place
 			}
-		case place == e.frame:
+		case place == e.frame || e.regions != nil && place == e.regions.name:
 			rest = strings.TrimPrefix(rest, " =")
 			if rest[0] == ' ' {
 				rest = ":" + rest
@@ -116,6 +116,12 @@ var flagOf = map[string]string{
 
 // place translates the path of a field.
 func (e *serverError) place(field string) string {
+	switch field {
+	case "inspection.name", "open.name":
+		return "--name"
+	case "frame.part_id":
+		return "--part"
+	}
 	for _, prefix := range []string{"inspection.", "open.", "recipe.", "request."} {
 		field = strings.TrimPrefix(field, prefix)
 	}
@@ -141,6 +147,9 @@ func (e *serverError) place(field string) string {
 	}
 	if strings.HasPrefix(field, "points[") && e.frame != "" {
 		return e.frame + ": " + field
+	}
+	if field == "region_set" && e.regions != nil {
+		return e.regions.name
 	}
 	if rest, ok := strings.CutPrefix(field, "region_set."); ok && e.regions != nil {
 		head, tail, _ := strings.Cut(rest, ".")
@@ -187,9 +196,4 @@ func exitCode(err error) int {
 		}
 	}
 	return exitServer
-}
-
-// oneLine joins what would be several lines.
-func oneLine(s string) string {
-	return printable(strings.Join(strings.Fields(s), " "))
 }

@@ -17,6 +17,7 @@ import (
 	"strings"
 
 	"github.com/polyscan/polyscan/clients"
+	"github.com/polyscan/polyscan/clients/internal/cli"
 	polyscanv1 "github.com/polyscan/polyscan/proto/polyscan/v1"
 )
 
@@ -32,7 +33,7 @@ func newFFmpeg(ctx context.Context, name string, args ...string) (*ffmpeg, error
 	path, err := exec.LookPath("ffmpeg")
 	if err != nil {
 		return nil, usage("%s: video files need ffmpeg, which is not installed, or not in PATH; folders of frames "+
-			"and .gif files do without", printable(name))
+			"and .gif files do without", cli.Printable(name))
 	}
 	p := &ffmpeg{Cmd: exec.CommandContext(ctx, path, args...), name: name}
 	p.Stderr = &p.stderr
@@ -45,7 +46,7 @@ func (p *ffmpeg) failed(err error) error {
 	if says == "" {
 		says = "it says nothing"
 	}
-	return bad(p.name, "ffmpeg: %v: %s", err, oneLine(says))
+	return bad(p.name, "ffmpeg: %v: %s", err, cli.OneLine(says))
 }
 
 // tail keeps the last bytes of what is written to it.

@@ -66,6 +66,9 @@ func (c *fillCmd) Run(e *env) (err error) {
 	if err != nil {
 		return conn.fail(err, c.Frame, f.regions)
 	}
+	if err := f.checkFilled(e, res.GetReport().GetFilledPixels()); err != nil {
+		return err
+	}
 	return c.finish(e, e.stdout, res.GetPicture().GetData(),
 		plural(int(res.GetReport().GetFilledPixels()), "pixel", "pixels")+" filled", res.GetReport())
 }
@@ -113,6 +116,9 @@ func (c *backgroundCmd) Run(e *env) (err error) {
 	working.end()
 	if err != nil {
 		return conn.fail(err, c.Frame, f.regions)
+	}
+	if err := f.checkFilled(e, res.GetReport().GetFilledPixels()); err != nil {
+		return err
 	}
 	report := e.stdout
 	if c.Residual != "" {
@@ -189,6 +195,20 @@ func (c *holeFlags) open(e *env) (*holed, *connection, error) {
 	}
 	conn, err := connect(e, &c.serverFlags, &c.deviceFlags, "")
 	return out, conn, err
+}
+
+// checkFilled warns where there was no hole: regions or a mask of another picture, as a rule.
+func (f *holed) checkFilled(e *env, pixels uint64) error {
+	switch {
+	case pixels > 0:
+	case f.regions != nil:
+		return f.regions.warn(e, "no region holds a pixel of the picture: nothing was filled")
+	case f.mask != nil:
+		e.warn("the mask is black: nothing was filled")
+	default:
+		e.warn("the picture is opaque and there are no --regions and no --mask: nothing was filled")
+	}
+	return nil
 }
 
 // loadPicture reads an image file that is not too large to be decoded.

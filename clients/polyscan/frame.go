@@ -21,6 +21,7 @@ import (
 	"golang.org/x/image/tiff"
 
 	"github.com/polyscan/polyscan/clients"
+	"github.com/polyscan/polyscan/clients/internal/cli"
 	polyscanv1 "github.com/polyscan/polyscan/proto/polyscan/v1"
 )
 
@@ -89,7 +90,7 @@ func (o *frameFlags) check() error {
 		return usage("--bits %d: must be 10, 12, 14 or 16", o.Bits)
 	}
 	if _, err := parseFormat(o.Format); o.Format != "" && err != nil {
-		return usage("--format %s: %v", printable(o.Format), err)
+		return usage("--format %s: %v", cli.Printable(o.Format), err)
 	}
 	if o.Raw.set() {
 		if o.Format != "" {

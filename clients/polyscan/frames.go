@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/polyscan/polyscan/clients"
+	"github.com/polyscan/polyscan/clients/internal/cli"
 	polyscanv1 "github.com/polyscan/polyscan/proto/polyscan/v1"
 )
 
@@ -146,6 +147,7 @@ type keptReport struct {
 	CreatedAt string `json:"created_at"`
 	UsedAt    string `json:"used_at"`
 	ExpiresAt string `json:"expires_at"`
+	Tenant    string `json:"tenant"`
 }
 
 func reportFrame(f *polyscanv1.ResidentFrame) keptReport {
@@ -153,7 +155,7 @@ func reportFrame(f *polyscanv1.ResidentFrame) keptReport {
 	at := func(t interface{ AsTime() time.Time }) string { return t.AsTime().UTC().Format(time.RFC3339Nano) }
 	return keptReport{f.GetName(), f.GetFrameId(), l.GetWidth(), l.GetHeight(), formatName(l.GetPixelFormat()),
 		l.GetSignificantBits(),
-		f.GetBytes(), at(f.GetCreatedAt()), at(f.GetUsedAt()), at(f.GetExpiresAt())}
+		f.GetBytes(), at(f.GetCreatedAt()), at(f.GetUsedAt()), at(f.GetExpiresAt()), f.GetTenant()}
 }
 
 func (c *framesListCmd) Run(e *env) error {
@@ -161,7 +163,7 @@ func (c *framesListCmd) Run(e *env) error {
 		all := []keptReport{}
 		t := &table{columns: []column{{title: "NAME"}, {title: "SIZE", right: true}, {title: "FORMAT"},
 			{title: "MEMORY", right: true},
-			{title: "EXPIRES"}, {title: "FRAME"}}}
+			{title: "EXPIRES"}, {title: "TENANT"}, {title: "FRAME"}}}
 		for f, err := range conn.Frames(conn.ctx) {
 			if err != nil {
 				return conn.fail(err, "", nil)
@@ -171,8 +173,9 @@ func (c *framesListCmd) Run(e *env) error {
 			t.add(cell{text: r.Name}, cell{text: strconv.Itoa(int(r.Width)) + "x" + strconv.Itoa(int(r.Height))},
 				cell{text: r.Format},
 				cell{text: size(r.Bytes)}, cell{text: f.GetExpiresAt().AsTime().Local().Format("2006-01-02 15:04:05")},
-				cell{text: shorten(printable(r.FrameID), 60)})
+				cell{text: shorten(cli.Printable(r.Tenant), 30)}, cell{text: shorten(cli.Printable(r.FrameID), 60)})
 		}
+		t.dropEmpty("TENANT")
 		if c.JSON {
 			return writeJSON(e.stdout, all)
 		}

@@ -9,6 +9,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/polyscan/polyscan/clients/internal/cli"
 	polyscanv1 "github.com/polyscan/polyscan/proto/polyscan/v1"
 )
 
@@ -105,9 +106,9 @@ func FuzzPrintable(f *testing.F) {
 	f.Add("U7", 5)
 	f.Add("\x1b[2J\xff\u202e板", 2)
 	f.Fuzz(func(t *testing.T, s string, n int) {
-		p := printable(s)
+		p := cli.Printable(s)
 		if !utf8.ValidString(p) || strings.ContainsFunc(p, func(r rune) bool { return !unicode.IsPrint(r) }) {
-			t.Errorf("printable(%q) = %q", s, p)
+			t.Errorf("cli.Printable(%q) = %q", s, p)
 		}
 		if n > 0 && n < 1000 {
 			if c := shorten(p, n); !strings.HasPrefix(p, strings.TrimSuffix(c, "…")) {

@@ -10,9 +10,13 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/polyscan/polyscan/clients/regionfile"
 )
 
 // pngHeader is a PNG that claims a size and holds nothing of it.
@@ -79,8 +83,10 @@ func TestBadInput(t *testing.T) {
 			"board.png: --format gray8: the file holds 8-bit colour, rgb8"},
 		{"reduce METAL16 -r ok.json --format gray8", 2,
 			"METAL16: --format gray8: the file holds 16-bit gray, gray16le"},
-		{"reduce METAL16 -r METAL16.json --bits 10", 2,
-			`METAL16: 3258: the sample at pixel (104, 163), in region 0 "sheet left", is above 1023, the most that 10 bits hold`},
+		{"reduce METAL16 -r METAL16.json --bits 10", 2, `METAL16.json: regions[0] "sheet left": limits[1] = ` +
+			`"max < 4095": can't fail: max is 0 to 1023 on GRAY16LE with 10 bits (and 1 more)`},
+		{"reduce METAL16 -r ok.json --bits 10", 2,
+			`METAL16: pixel (5, 7) in region 0 "a": 1568 is above 1023, the most that 10 bits hold`},
 		{"reduce METAL16 -r ok.json --bits 11", 2, "--bits 11: must be 10, 12, 14 or 16"},
 		{"reduce board.png -r ok.json --format rgb16", 2,
 			`--format rgb16: format "rgb16": want gray8, gray16le, rgb8, bgr8 or rgba8`},
@@ -105,7 +111,7 @@ func TestBadInput(t *testing.T) {
 		{"reduce f.raw --raw 640x480:gray8 --format rgb8 -r ok.json", 2,
 			"--format rgb8: it converts image files; raw pixels have the format that --raw says"},
 		{"reduce f.raw --raw 320x480:gray16le --bits 12 -r ok.json", 2,
-			`f.raw: 61680: the sample at pixel (1, 1), in region 0 "a", is above 4095, the most that 12 bits hold`},
+			`f.raw: pixel (1, 1) in region 0 "a": 61680 is above 4095, the most that 12 bits hold`},
 		// Regions.
 		{"reduce board.png -r nope.json", 2, "nope.json: no such file or directory"},
 		{"reduce board.png -r .", 2, ".: is a directory, not a region file"},
@@ -351,3 +357,53 @@ func TestEndlessInput(t *testing.T) {
 type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
+
+// TestRegionsCommand: what polyscan regions prints of a file reads back, without a warning, as the file's regions.
+func TestRegionsCommand(t *testing.T) {
+	files, err := filepath.Glob("../regionfile/testdata/*.*")
+	if err != nil || len(files) < 7 {
+		t.Fatalf("%d files, %v", len(files), err)
+	}
+	files = append(files, frames+"board.regions.json", frames+"plank.regions.json")
+	for _, name := range files {
+		if filepath.Ext(name) == ".md" {
+			continue
+		}
+		opts := regionfile.Options{}
+		args := []string{"regions", name}
+		if filepath.Base(name) == "coco.json" {
+			opts.Image = "1"
+			args = append(args, "--image", "1")
+		}
+		want, err := regionfile.Load(name, opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		stdout, stderr, code := polyscan(t, args...)
+		if code != exitOK || strings.Count(stderr, "\n") != len(want.Warnings) {
+			t.Fatalf("%s: exit %d, %q; want %d warnings", name, code, stderr, len(want.Warnings))
+		}
+		got, err := regionfile.Parse("printed", []byte(stdout), regionfile.Options{})
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if len(got.Warnings) > 0 || got.Name != want.Name || got.Description != want.Description ||
+			!slices.Equal(got.Reductions, want.Reductions) {
+			t.Errorf("%s: %q, %q, %q, %q", name, got.Name, got.Description, got.Reductions, got.Warnings)
+		}
+		if !reflect.DeepEqual(got.Regions, want.Regions) {
+			t.Errorf("%s: %v\nwant %v", name, got.Regions, want.Regions)
+		}
+	}
+	for args, want := range map[string]int{
+		"regions " + frames + "board.png":                         exitUsage,
+		"regions " + frames + "nowhere.json":                      exitUsage,
+		"regions ../regionfile/testdata/labelme.json --strict":    exitUsage,
+		"regions ../regionfile/testdata/coco.json":                exitUsage,
+		"regions " + frames + "board.regions.json -o regions.xml": exitUsage,
+	} {
+		if _, stderr, code := polyscan(t, strings.Fields(args)...); code != want || stderr == "" {
+			t.Errorf("%s: exit %d, %q; want %d", args, code, stderr, want)
+		}
+	}
+}

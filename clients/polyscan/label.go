@@ -8,6 +8,7 @@ import (
 
 	"git.sr.ht/~sbinet/gg"
 
+	"github.com/polyscan/polyscan/clients/internal/cli"
 	polyscanv1 "github.com/polyscan/polyscan/proto/polyscan/v1"
 )
 
@@ -47,7 +48,7 @@ func drawLabels(dc *gg.Context, shapes []*shape, w, h int, z sizes) error {
 	p := newPlacer(shapes, w, h, z)
 	var labels []*label
 	for _, sh := range order {
-		name := shorten(printable(sh.name), maxLabelColumns)
+		name := shorten(cli.Printable(sh.name), maxLabelColumns)
 		if name == "" {
 			continue
 		}

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/polyscan/polyscan/clients/internal/cli"
 	"github.com/polyscan/polyscan/kernels"
 	"github.com/polyscan/polyscan/lowpoly"
 	polyscanv1 "github.com/polyscan/polyscan/proto/polyscan/v1"
@@ -154,7 +155,7 @@ func (c *lowpolyCmd) check() error {
 			return bad(c.Output, "is no folder, and no kind of video")
 		} else if err != nil {
 			return usage("--output %s: a video goes to a file that ends in .gif, %s, or to a folder, whose name has no ending "+
-				"unless it is there", printable(c.Output), strings.Join(videoKinds, ", "))
+				"unless it is there", cli.Printable(c.Output), strings.Join(videoKinds, ", "))
 		}
 	}
 	if _, err := c.meshWriter(); err != nil {
@@ -174,7 +175,7 @@ func (c *lowpolyCmd) meshWriter() (func(*lowpoly.Mesh, io.Writer) error, error) 
 	case ext == ".json":
 		return (*lowpoly.Mesh).WriteJSON, nil
 	}
-	return nil, usage("--mesh %s: the name must end in .ply or .json", printable(c.Mesh))
+	return nil, usage("--mesh %s: the name must end in .ply or .json", cli.Printable(c.Mesh))
 }
 
 func (c *lowpolyCmd) Run(e *env) (err error) {
@@ -284,6 +285,9 @@ func (c *lowpolyCmd) write(e *env, res *polyscanv1.ConvertResponse) error {
 		if err != nil {
 			return err
 		}
+	}
+	if n := int(res.GetVertices()); n < c.Points && c.Points != lowpoly.DefaultVertices { // which is for any picture
+		e.warn("%s: %d vertices of %d (--points): no more places keep their distance (--spacing)", c.Image, n, c.Points)
 	}
 	if c.Output == "-" || c.SVG == "-" {
 		return nil

@@ -225,3 +225,17 @@ func TestMeshOfRefuses(t *testing.T) {
 		}
 	}
 }
+
+// TestLowpolyFewerVertices: a picture that has no room for the vertices that were asked for is told of.
+func TestLowpolyFewerVertices(t *testing.T) {
+	raw, out := filepath.Join(t.TempDir(), "row"), filepath.Join(t.TempDir(), "x.png")
+	if err := os.WriteFile(raw, make([]byte, 100), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for points, want := range map[string]string{"10": "", "190": " vertices of 190 (--points): no more places keep their distance"} {
+		_, stderr, code := polyscan(t, "lowpoly", raw, "--raw", "100x1:gray8", "--points", points, "-o", out)
+		if code != exitOK || (stderr == "") != (want == "") || !strings.Contains(stderr, want) {
+			t.Errorf("%s: exit %d, %q", points, code, stderr)
+		}
+	}
+}

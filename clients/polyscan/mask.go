@@ -95,6 +95,25 @@ func (c *maskCmd) Run(e *env) (err error) {
 	if err != nil {
 		return conn.fail(err, "", t.regions)
 	}
+	for i, n := range res.GetCounts() {
+		if n > 0 || i >= len(t.regions.file.Regions) {
+			continue
+		}
+		more := 0
+		for _, n := range res.GetCounts()[i+1:] {
+			if n == 0 {
+				more++
+			}
+		}
+		text := fmt.Sprintf("region %q holds no pixel", t.regions.file.Regions[i].Name)
+		if more > 0 {
+			text = fmt.Sprintf("region %q and %d more hold no pixel", t.regions.file.Regions[i].Name, more)
+		}
+		if err := t.regions.warn(e, "%s of %dx%d", text, w, h); err != nil {
+			return err
+		}
+		break
+	}
 	data := res.GetImage().GetData()
 	if c.Palette {
 		if n := len(res.GetCounts()); n > maxPalette {

@@ -54,8 +54,9 @@ func TestUnwritableOutput(t *testing.T) {
 // file that is missing there shows as flags without a text.
 func TestEveryFlagHasHelp(t *testing.T) {
 	flag := regexp.MustCompile(`^ +(?:-\w, )?--[a-z0-9-]+(?:=\S+)?$`)
-	commands := []string{"reduce", "stream", "mask", "frames put", "frames list", "frames release", "recipe put",
-		"recipe get", "recipe list", "recipe delete", "lowpoly", "diffuse", "extract", "fill", "background", "triangulate", "serve", "device",
+	commands := []string{"reduce", "stream", "mask", "regions", "frames put", "frames list", "frames release", "recipe put",
+		"recipe get", "recipe list", "recipe delete", "lowpoly", "diffuse",
+		"extract", "fill", "background", "triangulate", "serve", "device",
 		"bench", "help", "completion", "version"}
 	for _, c := range commands {
 		lines := strings.Split(succeed(t, append(strings.Fields(c), "--help")...), "\n")

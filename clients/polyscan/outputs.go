@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/polyscan/polyscan/clients/internal/cli"
 )
 
 // output is a flag and the file that it names; - is standard output, and there may be none.
@@ -22,7 +24,7 @@ func checkKind(flag, name, hint string, kinds ...string) error {
 			return nil
 		}
 	}
-	return usage("%s %s: want a file name that ends in %s%s", flag, printable(name), strings.Join(kinds, " or "), hint)
+	return usage("%s %s: want a file name that ends in %s%s", flag, cli.Printable(name), strings.Join(kinds, " or "), hint)
 }
 
 // checkOutputs refuses one file for two flags, and files whose folder isn't there, before anything is computed.
@@ -36,10 +38,10 @@ func checkOutputs(outputs ...output) error {
 			case a.name == b.name && b.name == "-":
 				return usage("%s and %s are both -: standard output holds one of them", a.flag, b.flag)
 			case a.name == b.name:
-				return usage("%s and %s are both %s: a file holds one of them", a.flag, b.flag, printable(b.name))
+				return usage("%s and %s are both %s: a file holds one of them", a.flag, b.flag, cli.Printable(b.name))
 			case a.name != "" && a.name != "-" && b.name != "-" && sameFile(a.name, b.name):
-				return usage("%s %s and %s %s are one file, which holds one of them", a.flag, printable(a.name), b.flag,
-					printable(b.name))
+				return usage("%s %s and %s %s are one file, which holds one of them", a.flag, cli.Printable(a.name), b.flag,
+					cli.Printable(b.name))
 			}
 		}
 		if b.name != "-" {

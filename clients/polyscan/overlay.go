@@ -13,6 +13,7 @@ import (
 	"git.sr.ht/~sbinet/gg"
 	xdraw "golang.org/x/image/draw"
 
+	"github.com/polyscan/polyscan/clients/internal/cli"
 	polyscanv1 "github.com/polyscan/polyscan/proto/polyscan/v1"
 )
 
@@ -325,7 +326,7 @@ func newFooter(o *overlay, w int, z sizes) (*footer, error) {
 		}
 	}
 	b := o.frame.Bounds()
-	f.title = fmt.Sprintf("%s   %d × %d", shorten(printable(o.title), 48), b.Dx(), b.Dy())
+	f.title = fmt.Sprintf("%s   %d × %d", shorten(cli.Printable(o.title), 48), b.Dx(), b.Dy())
 	// A narrow frame keeps the legend and drops the title; letters never get smaller than readable.
 	need, err := f.measure()
 	if err != nil {

@@ -17,6 +17,7 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 	"gonum.org/v1/plot/vg/vgimg"
 
+	"github.com/polyscan/polyscan/clients/internal/cli"
 	polyscanv1 "github.com/polyscan/polyscan/proto/polyscan/v1"
 )
 
@@ -121,7 +122,7 @@ func textStyle(size float64, bold bool, c color.Color) draw.TextStyle {
 func writeHeading(dc draw.Canvas, title, note string, res *polyscanv1.FrameResult) {
 	base := vg.Point{X: dc.Min.X + plotMargin + 4, Y: dc.Max.Y - 25}
 	s := textStyle(16, true, plotInk)
-	text := printable(title)
+	text := cli.Printable(title)
 	dc.FillText(s, base, text)
 	base.X += s.Width(text) + 14
 	if v := verdictName(res.GetVerdict()); v != nil {
@@ -139,7 +140,7 @@ func writeHeading(dc draw.Canvas, title, note string, res *polyscanv1.FrameResul
 // panel is the plot of one region.
 func panel(g *polyscanv1.RegionResult) (*plot.Plot, error) {
 	p := plot.New()
-	p.Title.Text = shorten(printable(g.GetName()), 30) + "   n = " + strconv.FormatUint(g.GetCount(), 10)
+	p.Title.Text = shorten(cli.Printable(g.GetName()), 30) + "   n = " + strconv.FormatUint(g.GetCount(), 10)
 	p.Title.TextStyle = textStyle(11.5, true, plotInk)
 	p.Title.TextStyle.XAlign, p.Title.TextStyle.YAlign = draw.XCenter, draw.YTop
 	p.Title.Padding = 5

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/polyscan/polyscan/clients"
+	"github.com/polyscan/polyscan/clients/internal/cli"
+	"github.com/polyscan/polyscan/clients/regionfile"
 	polyscanv1 "github.com/polyscan/polyscan/proto/polyscan/v1"
 )
 
@@ -168,14 +170,19 @@ func (c *recipeGetCmd) Run(e *env) error {
 		if err != nil {
 			return err
 		}
-		if c.Output == "-" {
-			_, err = e.stdout.Write(text)
-			return err
-		}
-		return writeFile(c.Output, func(w io.Writer) error {
-			_, err := w.Write(text)
-			return err
-		})
+		return writeText(e, c.Output, text)
+	})
+}
+
+// writeText writes to a file, or to standard output for "-".
+func writeText(e *env, name string, text []byte) error {
+	if name == "-" {
+		_, err := e.stdout.Write(text)
+		return err
+	}
+	return writeFile(name, func(w io.Writer) error {
+		_, err := w.Write(text)
+		return err
 	})
 }
 
@@ -206,6 +213,7 @@ type recipeSummaryReport struct {
 	Regions     uint32 `json:"regions"`
 	Vertices    uint64 `json:"vertices"`
 	CreatedAt   string `json:"created_at"`
+	Tenant      string `json:"tenant"`
 }
 
 func (c *recipeListCmd) Run(e *env) error {
@@ -213,7 +221,7 @@ func (c *recipeListCmd) Run(e *env) error {
 		all := []recipeSummaryReport{}
 		t := &table{columns: []column{{title: "RECIPE"}, {title: "VERSION", right: true},
 			{title: "REGIONS", right: true},
-			{title: "VERTICES", right: true}, {title: "CREATED"}, {title: "DESCRIPTION"}}}
+			{title: "VERTICES", right: true}, {title: "CREATED"}, {title: "TENANT"}, {title: "DESCRIPTION"}}}
 		for r, err := range conn.Recipes(conn.ctx, c.Prefix, c.All) {
 			if err != nil {
 				return conn.fail(err, "", nil)
@@ -221,13 +229,14 @@ func (c *recipeListCmd) Run(e *env) error {
 			at := r.GetCreatedAt().AsTime()
 			all = append(all, recipeSummaryReport{r.GetName(), r.GetVersion(), r.GetDescription(), r.GetRegionCount(),
 				r.GetVertexCount(),
-				at.UTC().Format(time.RFC3339Nano)})
+				at.UTC().Format(time.RFC3339Nano), r.GetTenant()})
 			t.add(cell{text: r.GetName()}, cell{text: strconv.FormatUint(r.GetVersion(), 10)},
 				cell{text: strconv.Itoa(int(r.GetRegionCount()))},
 				cell{text: strconv.FormatUint(r.GetVertexCount(), 10)},
-				cell{text: at.Local().Format("2006-01-02 15:04:05")},
-				cell{text: shorten(printable(r.GetDescription()), 60)})
+				cell{text: at.Local().Format("2006-01-02 15:04:05")}, cell{text: shorten(cli.Printable(r.GetTenant()), 30)},
+				cell{text: shorten(cli.Printable(r.GetDescription()), 60)})
 		}
+		t.dropEmpty("TENANT")
 		if c.JSON {
 			return writeJSON(e.stdout, all)
 		}
@@ -277,8 +286,24 @@ func (c *recipeDeleteCmd) Run(e *env) error {
 	})
 }
 
-// recipeJSON writes a recipe as a regions file, one region a line.
+// recipeJSON writes a recipe as a regions file.
 func recipeJSON(r *polyscanv1.Recipe) ([]byte, error) {
+	return regionsJSON([]jsonField{
+		{"name", r.GetName()},
+		{"version", r.GetVersion()},
+		{"created_at", r.GetCreatedAt().AsTime().UTC().Format(time.RFC3339Nano)},
+		{"description", r.GetDescription()},
+		{"reductions", formatReductions(r.GetReductions())},
+	}, fromRecipe(r).file.Regions)
+}
+
+type jsonField struct {
+	key   string
+	value any
+}
+
+// regionsJSON writes a regions file: fields, then one region a line.
+func regionsJSON(fields []jsonField, regions []regionfile.Region) ([]byte, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
@@ -289,32 +314,15 @@ func recipeJSON(r *polyscanv1.Recipe) ([]byte, error) {
 		b.Truncate(b.Len() - 1) // the encoder ends with a newline
 		return nil
 	}
-	field := func(key string, v any) error {
-		fmt.Fprintf(&b, "%q: ", key)
-		if err := value(v); err != nil {
-			return err
-		}
-		b.WriteString(",\n")
-		return nil
-	}
 	b.WriteString("{\n")
-	fields := []struct {
-		key string
-		v   any
-	}{
-		{"name", r.GetName()},
-		{"version", r.GetVersion()},
-		{"created_at", r.GetCreatedAt().AsTime().UTC().Format(time.RFC3339Nano)},
-		{"description", r.GetDescription()},
-		{"reductions", formatReductions(r.GetReductions())},
-	}
 	for _, f := range fields {
-		if err := field(f.key, f.v); err != nil {
+		fmt.Fprintf(&b, "%q: ", f.key)
+		if err := value(f.value); err != nil {
 			return nil, err
 		}
+		b.WriteString(",\n")
 	}
 	b.WriteString("\"regions\": [\n")
-	regions := fromRecipe(r).file.Regions
 	for i, g := range regions {
 		if err := value(g); err != nil {
 			return nil, err

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/polyscan/polyscan/clients/internal/cli"
 	polyscanv1 "github.com/polyscan/polyscan/proto/polyscan/v1"
 )
 
@@ -29,6 +30,9 @@ type reduceCmd struct {
 	Recipes string `placeholder:"DIR" predictor:"dir" group:"regions"`
 	frameFlags
 	reductionFlags
+	nameFlags
+	// Id of the part that the frame shows, such as B-2041-17: it comes back in the JSON, and watchers see it.
+	Part string `placeholder:"ID" group:"server"`
 
 	// Print one JSON object instead of the table.
 	JSON bool `group:"output" name:"json"`
@@ -111,7 +115,9 @@ func (c *reduceCmd) Run(e *env) (err error) {
 		t.recipe.Version = stored.GetVersion() // so that what is drawn is what is reduced
 	}
 	start := time.Now()
-	res, err := conn.Reduce(conn.ctx, t.inspection(r), f.message())
+	in, m := t.inspection(r), f.message()
+	in.Name, m.PartId = c.Name, c.Part
+	res, err := conn.Reduce(conn.ctx, in, m)
 	if err != nil {
 		return conn.fail(err, f.name, t.regions)
 	}
@@ -152,7 +158,7 @@ func (c *reduceCmd) source(e *env) (*frame, error) {
 	case c.Frame != "":
 		return nil, usage("FRAME and --frame: give one of them")
 	case c.Addr == "":
-		return nil, usage("--frame %s: frames are kept by a server: say --addr ADDR", printable(c.Resident))
+		return nil, usage("--frame %s: frames are kept by a server: say --addr ADDR", cli.Printable(c.Resident))
 	case c.frameFlags != frameFlags{}:
 		return nil, usage("--raw, --bits and --format are for a FRAME that is sent; --frame names one that the server has")
 	case c.Overlay != "":

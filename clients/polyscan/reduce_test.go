@@ -511,7 +511,11 @@ func TestOracle(t *testing.T) {
 				t.Errorf("even-odd: %s pixels, want %d", n, c.Expected.CountEvenOdd)
 			}
 			mask := filepath.Join(t.TempDir(), "mask.png")
-			succeed(t, "mask", frame, "-r", regions, "-o", mask)
+			_, stderr, code := polyscan(t, "mask", frame, "-r", regions, "-o", mask)
+			none := string(got.Regions[0].Channels[0].Count) == "0"
+			if code != exitOK || strings.Contains(stderr, "holds no pixel of") != none || !none && stderr != "" {
+				t.Fatalf("exit %d\n%s", code, stderr)
+			}
 			pix := readPNG(t, mask).(*image.Gray)
 			bits := make([]byte, 0, len(pix.Pix))
 			for y := range pix.Rect.Dy() {

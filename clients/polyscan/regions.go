@@ -32,6 +32,61 @@ type regionFlags struct {
 	Method string `enum:"${mask_methods}" default:"auto" placeholder:"METHOD" group:"regions"`
 }
 
+// regionsCmd is polyscan regions: a regions file of any format as polyscan's own. Programs in other languages read
+// files with it.
+type regionsCmd struct {
+	// Regions: polyscan's own JSON, LabelMe, COCO, GeoJSON or SVG, recognised by content; - is standard input.
+	File string `arg:"" predictor:"file"`
+	// Which image of a COCO file: its file name or id.
+	Image string `placeholder:"NAME"`
+	// Name of the frame at hand, for a COCO file that describes several.
+	Frame string `placeholder:"NAME"`
+	// Largest distance in pixels between a curve of an SVG or LabelMe file and its polygon.
+	Tolerance float64 `default:"0.0625" placeholder:"PX"`
+	// Take an SVG's coordinates as pixels, whatever its width, height and viewBox say.
+	NoViewBox bool `name:"ignore-viewbox"`
+	// Make an error of what is only a warning, such as a key that looks misspelt.
+	Strict bool
+	// File to write; - is standard output.
+	Output string `short:"o" default:"-" placeholder:"FILE" predictor:"file"`
+}
+
+func (c *regionsCmd) Help() string {
+	return `
+Prints JSON that --regions and recipe put read: curves are polygons, and every region has a name of its own.
+
+Examples:
+
+    polyscan regions zones.svg -o zones.json
+    polyscan regions instances.json --image board_0042.png
+`
+}
+
+func (c *regionsCmd) Run(e *env) error {
+	if err := checkKind("--output", c.Output, "", ".json"); err != nil {
+		return err
+	}
+	o := regionFlags{Regions: c.File, Image: c.Image, Tolerance: c.Tolerance, NoViewBox: c.NoViewBox, Strict: c.Strict}
+	r, err := o.load(e, c.Frame)
+	if err != nil {
+		return err
+	}
+	f := r.file
+	fields := []jsonField{{"name", f.Name}, {"description", f.Description}}
+	if len(f.Reductions) > 0 {
+		fields = append(fields, jsonField{"reductions", f.Reductions})
+	}
+	if f.Image != "" || f.ImageWidth > 0 {
+		fields = append(fields, jsonField{"drawn_on", map[string]any{"name": f.Image, "width": f.ImageWidth,
+			"height": f.ImageHeight}})
+	}
+	text, err := regionsJSON(append(fields, jsonField{"format", f.Format.String()}), f.Regions)
+	if err != nil {
+		return err
+	}
+	return writeText(e, c.Output, text)
+}
+
 // regions is a regions file after reading.
 type regions struct {
 	name   string

@@ -26,6 +26,7 @@ type frameReport struct {
 	Method      string      `json:"method"`
 	Verdict     *string     `json:"verdict"`
 	Times       timesReport `json:"times_ms"`
+	Part        *string     `json:"part"`
 }
 
 type timesReport struct {
@@ -131,6 +132,9 @@ func reportOf(name string, res *polyscanv1.FrameResult, asked []float64) *frameR
 			Queue:   milliseconds(res.GetTimes().GetQueue()),
 			Compute: milliseconds(res.GetTimes().GetCompute()),
 		},
+	}
+	if id := res.GetPartId(); id != "" {
+		r.Part = &id
 	}
 	for i, g := range res.GetRegions() {
 		out := regionReport{

@@ -87,6 +87,45 @@ func TestAddr(t *testing.T) {
 	}
 }
 
+// TestTenants: what is whose shows in lists, in polyscan device, and in what is said to another tenant.
+func TestTenants(t *testing.T) {
+	const alice = "a name=alice frames=1 role=teach\n"
+	tokens := write(t, "tokens", "certificate=x\n"+alice+"v name=viewer role=view\no name=ops role=admin\n")
+	addr := startServer(t, server.Config{TokenFile: tokens})
+	as := func(token string, args ...string) []string {
+		return append(args, "--addr", addr, "--token-file", write(t, "token-"+token, token+"\n"))
+	}
+	a := func(args ...string) []string { return append(args, "--addr", addr, "--token-file", tokens) } // the first token
+	succeed(t, a("frames", "put", frames+"board.png")...)
+	if _, stderr, code := polyscan(t, a("frames", "put", frames+"board.png")...); code != exitServer ||
+		!strings.Contains(stderr, "tenant alice: frames: 1 of 1 are in use") {
+		t.Errorf("exit %d, %s", code, stderr)
+	}
+	succeed(t, a("recipe", "put", "board", "-r", frames+"board.regions.json")...)
+	if list := succeed(t, as("v", "recipe", "list")...); !strings.Contains(list, "TENANT") || !strings.Contains(list, "alice") {
+		t.Errorf("recipes:\n%s", list)
+	}
+	if list := succeed(t, as("o", "frames", "list")...); !strings.Contains(list, "TENANT") || !strings.Contains(list, "alice") {
+		t.Errorf("frames:\n%s", list)
+	}
+	if _, stderr, code := polyscan(t, as("v", "recipe", "delete", "board", "--all")...); code != exitServer ||
+		!strings.Contains(stderr, "tenant viewer has the role view; this needs teach") {
+		t.Errorf("exit %d, %s", code, stderr)
+	}
+	for token, want := range map[string]string{
+		"v": "viewer: holds nothing", "o": "alice: frames 1 of 1 (1 refusal), frame-bytes ",
+	} {
+		if device := succeed(t, as(token, "device")...); !strings.Contains(device, want) {
+			t.Errorf("device of %s:\n%s", token, device)
+		}
+	}
+	var report deviceReport
+	if err := json.Unmarshal([]byte(succeed(t, as("v", "device", "--json")...)), &report); err != nil ||
+		report.Role != "view" || len(report.Tenants) != 1 || report.Tenants[0].Name != "viewer" {
+		t.Errorf("%v %v, %v", report.Role, report.Tenants, err)
+	}
+}
+
 // TestAddrTLS: certificates on both sides, and what is said when one side doesn't speak TLS.
 func TestAddrTLS(t *testing.T) {
 	dir := t.TempDir()

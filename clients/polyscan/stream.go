@@ -20,6 +20,7 @@ import (
 	"github.com/schollz/progressbar/v3"
 
 	"github.com/polyscan/polyscan/clients"
+	"github.com/polyscan/polyscan/clients/internal/cli"
 	polyscanv1 "github.com/polyscan/polyscan/proto/polyscan/v1"
 )
 
@@ -35,6 +36,9 @@ type streamCmd struct {
 	Recipes string `placeholder:"DIR" predictor:"dir" group:"regions"`
 	frameFlags
 	reductionFlags
+	nameFlags
+	// Send the names of files, without their extension, as ids of parts.
+	PartIds bool `group:"server"`
 
 	// Send all frames N times.
 	Repeat int `default:"1" placeholder:"N" group:"output"`
@@ -266,10 +270,12 @@ func (s *streamRun) run(r *polyscanv1.Reductions) error {
 	ctx, cancel := context.WithCancel(s.conn.ctx)
 	defer cancel()
 	frames := readAhead(ctx, s.frames(), c.Window)
+	in := s.target.inspection(r)
+	in.Name = c.Name
 	start := time.Now()
 	var last *polyscanv1.FrameResult
 	var broken error // what ended the stream before its end
-	for a, err := range s.conn.StreamFrames(ctx, s.target.inspection(r), frames,
+	for a, err := range s.conn.StreamFrames(ctx, in, frames,
 		clients.StreamOptions{Window: c.Window}) {
 		if err != nil {
 			broken = s.conn.fail(err, "", s.target.regions)
@@ -346,6 +352,9 @@ func (s *streamRun) frames() iter.Seq2[*polyscanv1.Frame, error] {
 					s.unusable.Store(m, err)
 				}
 				m.FrameId = cut(name, 256)
+				if s.cmd.PartIds {
+					m.PartId = strings.TrimSuffix(name, filepath.Ext(name))
+				}
 				if !yield(m, nil) {
 					return
 				}
@@ -439,7 +448,7 @@ func (s *streamRun) refusal(a *clients.Answer) string {
 	if !strings.Contains(text, name) { // it is about the regions
 		text = name + ": " + text
 	}
-	return oneLine(text)
+	return cli.OneLine(text)
 }
 
 func failed(res *polyscanv1.FrameResult) []string {
@@ -455,7 +464,7 @@ func failed(res *polyscanv1.FrameResult) []string {
 // describe is the line for a frame that didn't pass.
 func (s *streamRun) describe(a *clients.Answer) string {
 	if a.Err != nil {
-		return s.env.paint(red, "REFUSED") + " " + s.refusal(a)
+		return s.env.paint(cli.Red, "REFUSED") + " " + s.refusal(a)
 	}
 	if a.Result.GetVerdict() != polyscanv1.Verdict_VERDICT_FAIL {
 		return ""
@@ -474,7 +483,7 @@ func (s *streamRun) describe(a *clients.Answer) string {
 		more = fmt.Sprintf(" (and %d more)", len(why)-most)
 		why = why[:most]
 	}
-	return s.env.paint(red, "FAIL") + " " + printable(a.Frame.GetFrameId()+"  "+strings.Join(why, "; ")) + more
+	return s.env.paint(cli.Red, "FAIL") + " " + cli.Printable(a.Frame.GetFrameId()+"  "+strings.Join(why, "; ")) + more
 }
 
 // print writes the report.
@@ -491,8 +500,9 @@ func (s *streamRun) print() error {
 	for _, k := range []struct {
 		n     int
 		text  string
-		style style
-	}{{v.Pass, "PASS", green}, {v.Fail, "FAIL", red}, {v.None, "no limits", plain}, {v.Refused, "refused", red}} {
+		style cli.Style
+	}{{v.Pass, "PASS", cli.Green}, {v.Fail, "FAIL", cli.Red}, {v.None, "no limits", cli.Plain},
+		{v.Refused, "refused", cli.Red}} {
 		if k.n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", k.n, e.paint(k.style, k.text)))
 		}

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/polyscan/polyscan/clients/internal/cli"
 	polyscanv1 "github.com/polyscan/polyscan/proto/polyscan/v1"
 )
 
@@ -108,7 +109,7 @@ func writeTable(e *env, w io.Writer, res *polyscanv1.FrameResult) error {
 		for j, c := range g.GetChannels() {
 			row := []cell{{}}
 			if j == 0 {
-				row[0].text = shorten(printable(g.GetName()), maxNameColumns)
+				row[0].text = shorten(cli.Printable(g.GetName()), maxNameColumns)
 			}
 			for _, get := range cells {
 				text := get(c)
@@ -153,12 +154,20 @@ func writeReasons(e *env, w io.Writer, res *polyscanv1.FrameResult) error {
 				more++
 				continue
 			}
-			t.add(cell{shorten(printable(g.GetName()), maxNameColumns), red},
-				cell{text: printable(l.GetExpression())}, cell{text: printable(l.GetReason())})
+			t.add(cell{shorten(cli.Printable(g.GetName()), maxNameColumns), cli.Red},
+				cell{text: cli.Printable(l.GetExpression())}, cell{text: cli.Printable(l.GetReason())})
 		}
 	}
 	if len(t.rows) == 0 {
 		return nil
+	}
+	if !t.fits() { // the reasons go below the limits
+		narrow := &table{columns: t.columns[:2]}
+		for _, r := range t.rows {
+			narrow.add(r[0], r[1])
+			narrow.add(cell{}, r[2])
+		}
+		t = narrow
 	}
 	if _, err := io.WriteString(w, "\n"); err != nil {
 		return err
@@ -182,7 +191,7 @@ func writeSummary(e *env, w io.Writer, name string, res *polyscanv1.FrameResult,
 		format += fmt.Sprintf(" (%d bits)", b)
 	}
 	_, err := fmt.Fprintf(w, "\n%s: %dx%d %s, %s, %s %s, compute %s of %s: %s\n",
-		printable(name), l.GetWidth(), l.GetHeight(), format,
+		cli.Printable(name), l.GetWidth(), l.GetHeight(), format,
 		plural(len(res.GetRegions()), "region", "regions"), res.GetBackend(), methodName(res.GetMethod()),
 		pretty(res.GetTimes().GetCompute().AsDuration()), pretty(total), verdictText(e, res))
 	return err
@@ -202,9 +211,9 @@ func verdictText(e *env, res *polyscanv1.FrameResult) string {
 	}
 	switch res.GetVerdict() {
 	case polyscanv1.Verdict_VERDICT_PASS:
-		return e.paint(green, "PASS") + fmt.Sprintf(" (%s with limits)", plural(judged, "region", "regions"))
+		return e.paint(cli.Green, "PASS") + fmt.Sprintf(" (%s with limits)", plural(judged, "region", "regions"))
 	case polyscanv1.Verdict_VERDICT_FAIL:
-		return e.paint(red, "FAIL") +
+		return e.paint(cli.Red, "FAIL") +
 			fmt.Sprintf(" (%d of %s with limits)", failed, plural(judged, "region", "regions"))
 	}
 	return "no limits"
@@ -213,24 +222,24 @@ func verdictText(e *env, res *polyscanv1.FrameResult) string {
 func verdictCell(v polyscanv1.Verdict) cell {
 	switch v {
 	case polyscanv1.Verdict_VERDICT_PASS:
-		return cell{"PASS", green}
+		return cell{"PASS", cli.Green}
 	case polyscanv1.Verdict_VERDICT_FAIL:
-		return cell{"FAIL", red}
+		return cell{"FAIL", cli.Red}
 	}
-	return cell{"-", dim}
+	return cell{"-", cli.Dim}
 }
 
 // coverageCell is how much of a region lies inside the frame, in percent; never all or nothing where that isn't so.
 func coverageCell(g *polyscanv1.RegionResult) cell {
 	switch c := 100 * g.GetCoverage(); {
 	case g.Coverage == nil:
-		return cell{"?", red}
+		return cell{"?", cli.Red}
 	case c == 100:
 		return cell{text: "100 %"}
 	case c == 0:
-		return cell{"0 %", red}
+		return cell{"0 %", cli.Red}
 	default:
-		return cell{fmt.Sprintf("%.1f %%", min(max(c, 0.1), 99.9)), red}
+		return cell{fmt.Sprintf("%.1f %%", min(max(c, 0.1), 99.9)), cli.Red}
 	}
 }
 

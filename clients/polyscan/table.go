@@ -5,9 +5,12 @@ package main
 import (
 	"bufio"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/rivo/uniseg"
+
+	"github.com/polyscan/polyscan/clients/internal/cli"
 )
 
 type column struct {
@@ -17,7 +20,7 @@ type column struct {
 
 type cell struct {
 	text  string
-	style style
+	style cli.Style
 }
 
 type table struct {
@@ -25,19 +28,54 @@ type table struct {
 	rows    [][]cell
 }
 
+// tableWidth is how many columns a terminal has at the least.
+const tableWidth = 80
+
+// add adds a row. One of a single cell is a heading: it may reach over all columns.
 func (t *table) add(cells ...cell) { t.rows = append(t.rows, cells) }
 
-// write prints the table with two spaces between columns and none at the end of a line.
-func (t *table) write(e *env, w io.Writer) error {
+// dropEmpty leaves out a column in which nothing is.
+func (t *table) dropEmpty(title string) {
+	i := slices.IndexFunc(t.columns, func(c column) bool { return c.title == title })
+	if i < 0 || slices.ContainsFunc(t.rows, func(r []cell) bool { return len(r) > i && r[i].text != "" }) {
+		return
+	}
+	t.columns = slices.Delete(t.columns, i, i+1)
+	for j, r := range t.rows {
+		if len(r) > i {
+			t.rows[j] = slices.Delete(r, i, i+1)
+		}
+	}
+}
+
+// widths are those of the columns.
+func (t *table) widths() []int {
 	width := make([]int, len(t.columns))
 	for i, c := range t.columns {
 		width[i] = uniseg.StringWidth(c.title)
 	}
 	for _, r := range t.rows {
 		for i, c := range r {
-			width[i] = max(width[i], uniseg.StringWidth(c.text))
+			if len(r) > 1 {
+				width[i] = max(width[i], uniseg.StringWidth(c.text))
+			}
 		}
 	}
+	return width
+}
+
+// fits says whether the table's lines fit a terminal.
+func (t *table) fits() bool {
+	sum := 2 * (len(t.columns) - 1)
+	for _, w := range t.widths() {
+		sum += w
+	}
+	return sum <= tableWidth
+}
+
+// write prints the table with two spaces between columns and none at the end of a line.
+func (t *table) write(e *env, w io.Writer) error {
+	width := t.widths()
 	b := bufio.NewWriter(w)
 	line := func(cells []cell) {
 		pending := 0 // spaces, written only if something follows
@@ -64,7 +102,7 @@ func (t *table) write(e *env, w io.Writer) error {
 	}
 	head := make([]cell, len(t.columns))
 	for i, c := range t.columns {
-		head[i] = cell{c.title, bold}
+		head[i] = cell{c.title, cli.Bold}
 	}
 	line(head)
 	for _, r := range t.rows {

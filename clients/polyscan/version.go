@@ -5,9 +5,8 @@ package main
 import (
 	"fmt"
 	"runtime"
-	"runtime/debug"
-	"strings"
 
+	"github.com/polyscan/polyscan/internal/command"
 	"github.com/polyscan/polyscan/server/drivers"
 )
 
@@ -35,38 +34,8 @@ func (c *versionCmd) Run(e *env) error {
 			OS      string   `json:"os"`
 			Arch    string   `json:"arch"`
 			Drivers []string `json:"drivers"`
-		}{version(), runtime.Version(), runtime.GOOS, runtime.GOARCH, drivers.Names()})
+		}{command.Build(), runtime.Version(), runtime.GOOS, runtime.GOARCH, drivers.Names()})
 	}
-	_, err := fmt.Fprintln(e.stdout, versionLine())
+	_, err := fmt.Fprintln(e.stdout, command.VersionOf("polyscan", drivers.Names()))
 	return err
-}
-
-func versionLine() string {
-	return fmt.Sprintf("polyscan %s %s %s/%s, devices: %s", version(), runtime.Version(), runtime.GOOS, runtime.GOARCH,
-		strings.Join(drivers.Names(), ", "))
-}
-
-// version is the module's version, or the commit it was built from.
-func version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "unknown"
-	}
-	v := info.Main.Version
-	if v != "" && v != "(devel)" {
-		return v
-	}
-	commit, dirty := "", ""
-	for _, s := range info.Settings {
-		switch {
-		case s.Key == "vcs.revision":
-			commit = s.Value[:min(len(s.Value), 12)]
-		case s.Key == "vcs.modified" && s.Value == "true":
-			dirty = "+dirty"
-		}
-	}
-	if commit == "" {
-		return "devel"
-	}
-	return "devel-" + commit + dirty
 }

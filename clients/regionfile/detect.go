@@ -29,6 +29,13 @@ func parse(data []byte, o Options) (*File, *Error) {
 		}
 		return nil, fail(ErrUnknownFormat, "the file has nothing but white space; %s", accepted)
 	case body[0] == '{' || body[0] == '[':
+		if !utf8.Valid(data) { // LabelMe files of other times and places; their shapes are fine
+			at := 0
+			for r, n := utf8.DecodeRune(data); r != utf8.RuneError || n != 1; r, n = utf8.DecodeRune(data[at:]) {
+				at += n
+			}
+			b.warn("line %d: the text is not UTF-8; what isn't becomes \uFFFD", 1+bytes.Count(data[:at], []byte("\n")))
+		}
 		e = b.json(data)
 	case body[0] == '<':
 		e = b.svg(data)

@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/polyscan/polyscan/internal/race"
 )
 
 const triangle = `[[[0,0],[4,0],[4,4]]]`
@@ -136,6 +138,7 @@ func TestLimits(t *testing.T) {
 
 // Files that are small but deep, repetitive or boastful must end soon, one way or the other.
 func TestBombs(t *testing.T) {
+	race.Skip(t)
 	nest := func(open, middle, end string, n int) string {
 		return strings.Repeat(open, n) + middle + strings.Repeat(end, n)
 	}

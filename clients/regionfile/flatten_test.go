@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/polyscan/polyscan/internal/race"
 )
 
 // curve is a parametric curve in pixels, from t = 0 to 1.
@@ -70,6 +72,7 @@ func flattenOne(m matrix, tol float64, draw func(*flattener) *Error) ([][2]float
 // The bound that the flattener derives, measured: no point of the curve is farther from the chords than the tolerance,
 // every vertex is on the curve.
 func TestFlatteningError(t *testing.T) {
+	race.Skip(t)
 	const samples = 3000
 	c := rapid.Float64Range(-200, 200)
 	tolerances := rapid.SampledFrom([]float64{MinTolerance, 1.0 / 256, defaultTolerance, 1, 8, MaxTolerance})

@@ -17,6 +17,11 @@ var (
 	recipeKeys = []string{"name", "description", "fill", "regions", "reductions"}
 )
 
+// otherNames are keys that say the same elsewhere: in the protocol's JSON, in GIS programs.
+var otherNames = map[string]string{
+	"fill_rule": "fill", "fillrule": "fill", "fill-rule": "fill", "holes": "rings", "statistics": "reductions",
+}
+
 // strangeKey is where a key was found first that its object ignores, and in how many others it was.
 type strangeKey struct {
 	order int
@@ -33,7 +38,11 @@ func (b *builder) strange(key string, own []string, where func() string) {
 		return
 	}
 	hint := ""
-	if near := nearest(key, own); near != "" {
+	near := nearest(key, own)
+	if other := otherNames[strings.ToLower(key)]; slices.Contains(own, other) {
+		near = other
+	}
+	if near != "" {
 		hint = fmt.Sprintf("did you mean %s?", quote(near))
 	} else if key == "limits" {
 		hint = "limits belong to a region"

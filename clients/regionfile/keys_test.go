@@ -30,6 +30,11 @@ func TestStrangeKeys(t *testing.T) {
 				`recipe: the key "limits" is ignored; limits belong to a region`}},
 		{"far", `[` + region(`1"colour":"red","id":7,"node":1,"title":"x","full":1`) + `]`,
 			[]string{`regions[0] "a1": the key "full" is ignored; did you mean "fill"?`}},
+		{"of the protocol", `[` + region(`1"fill_rule":"evenodd"`) + `,` + region(`2"holes":[]`) + `]`,
+			[]string{`regions[0] "a1": the key "fill_rule" is ignored; did you mean "fill"?`,
+				`regions[1] "a2": the key "holes" is ignored; did you mean "rings"?`}},
+		{"Latin 1", "[\n" + region("1\"note\":\"\xe4\"") + `]`,
+			[]string{"line 2: the text is not UTF-8; what isn't becomes \uFFFD"}},
 		{"LabelMe", `{"shapes":[{"label":"U7","points":[[0,0],[1,0],[1,1]],"limits":["mean < 3"]},
 			{"label":"U8","points":[[0,0],[1,0],[1,1]],"limits":["mean < 3"]}]}`,
 			[]string{`shapes[0] "U7" and 1 more: the key "limits" is ignored; ` +

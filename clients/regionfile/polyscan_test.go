@@ -9,6 +9,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"github.com/polyscan/polyscan/internal/race"
 )
 
 func TestRegions(t *testing.T) {
@@ -201,6 +203,7 @@ func sharedData() string {
 
 // Real regions: the numbers of countries, states, glyphs and contours are known.
 func TestSharedPolygons(t *testing.T) {
+	race.Skip(t)
 	dir := filepath.Join(sharedData(), "polygons")
 	if _, err := os.Stat(dir); err != nil {
 		t.Skipf("the shared polygons are not here: %v", err)

@@ -34,16 +34,16 @@ type row struct {
 var rows = []row{
 	{"methods of the driver's interfaces", 17, driverMethods},
 	{"Go and CUDA files that mention HullCompletion", 17, mentionHull},
-	{"functions and tables that hold MaxSide", 10, sideChecks},
+	{"functions and tables that hold MaxSide", 6, sideChecks},
 	{"definitions of InvalidError", 1, invalidErrors},
 	{"structs that embed *Server", 0, embedServer},
 	{"non-test files in package server", 12, serverFiles},
-	{"exported symbols of what users import", 713, exportedSymbols},
+	{"exported symbols of what users import", 789, exportedSymbols},
 	{"hand-written layout lines of kernels/cuda", 0, layoutLines},
 	{"Go lines over 140 columns", 0, longLines},
 	{"words of README.md", 1300, readmeWords},
 	{"lines of README.md", 150, readmeLines},
-	{"lines of product Go", 68000, productLines},
+	{"lines of product Go", 75200, productLines},
 }
 
 func main() {

@@ -25,6 +25,7 @@ import (
 	"github.com/bufbuild/protocompile"
 	"github.com/google/go-cmp/cmp"
 	"github.com/jhump/protoreflect/v2/protoprint"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	statuspb "google.golang.org/genproto/googleapis/rpc/status"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protodesc"
@@ -49,6 +50,11 @@ var schemas = []schema{
 	},
 	{
 		file:      statuspb.File_google_rpc_status_proto,
+		module:    "google.golang.org/genproto/googleapis/rpc",
+		copyright: "Copyright 2026 Google LLC",
+	},
+	{ // no schema of ours imports it: clients in other languages read errors with it
+		file:      errdetails.File_google_rpc_error_details_proto,
 		module:    "google.golang.org/genproto/googleapis/rpc",
 		copyright: "Copyright 2026 Google LLC",
 	},

@@ -56,6 +56,10 @@ func TestVerifyReports(t *testing.T) {
 			{"int32 code = 1;", "int64 code = 1;"},
 			{"message = 2;", "message = 4;"},
 		},
+		"google/rpc/error_details.proto": {
+			{"retry_delay = 1;", "retry_delay = 2;"},
+			{"map<string, string> metadata", "map<string, bytes> metadata"},
+		},
 	}
 	for _, s := range schemas {
 		text, err := s.print()
