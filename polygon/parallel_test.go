@@ -5,7 +5,6 @@ import (
 	"errors"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/polyscan/polyscan/internal/seed"
 	"github.com/polyscan/polyscan/kernels/driver"
@@ -43,7 +42,21 @@ func TestParallelErrorsAreThoseOfTheLowest(t *testing.T) {
 	}
 }
 
-// Counting the pixels of a region of any shape ends soon after its context.
+// endsWhenAsked is a context that has ended once ended says so, which it is asked each time that somebody looks.
+type endsWhenAsked struct {
+	context.Context
+	ended func() bool
+}
+
+func (c endsWhenAsked) Err() error {
+	if c.ended() {
+		return context.Canceled
+	}
+	return nil
+}
+
+// Counting the pixels of a region of any shape ends once it has seen that its context has: with the pass over the edges
+// that it is in.
 func TestExtentEnds(t *testing.T) {
 	r := seed.New(t, 7, 8)
 	random := make(Ring, 300_000)
@@ -56,15 +69,20 @@ func TestExtentEnds(t *testing.T) {
 	}
 	for name, ring := range map[string]Ring{"random": random, "comb": comb} {
 		set := mustSet(t, Region{Rings: []Ring{ring}})
-		for _, after := range []time.Duration{0, 20 * time.Millisecond, 100 * time.Millisecond} {
-			ctx, cancel := context.WithTimeout(t.Context(), after)
-			x := extent{ctx: ctx, steps: 1 << 40}
+		for _, after := range []int{0, 1, 5, 25} {
+			x := extent{steps: 1 << 40}
+			left := int64(-1) // steps, when the context had ended
+			x.ctx = endsWhenAsked{context.Background(), func() bool {
+				if after--; after >= 0 {
+					return false
+				}
+				left = x.steps
+				return true
+			}}
 			_, ok := x.pixels(set.edgesOf(0), driver.NonZero)
-			end, _ := ctx.Deadline()
-			if late := time.Since(end); ok || late > 500*time.Millisecond {
-				t.Errorf("%s: counted: %t, %v after the end", name, ok, late)
+			if more := left - x.steps; ok || left < 0 || more > int64(len(ring)) {
+				t.Errorf("%s: counted: %t, and %d steps after the end", name, ok, more)
 			}
-			cancel()
 		}
 	}
 }

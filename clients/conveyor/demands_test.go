@@ -142,7 +142,7 @@ func TestServerGone(t *testing.T) {
 		close(ready)
 		_, errs, code := conveyor(t, append([]string{"--addr", addr, "--width", "256", "--line-rate", "2000", "--quiet",
 			"--max-held-up", "1"}, more...)...)
-		if took := time.Since(killed); code != exitServer || took > outage+3*time.Second {
+		if took := time.Since(killed); code != exitServer || took > 30*time.Second { // half of what it was to run
 			t.Errorf("%v: exit %d after %v", more, code, took)
 		}
 		if want := "conveyor: camera 0: the session ended: " + addr + ": no connection: "; !strings.HasPrefix(errs, want) ||

@@ -302,14 +302,10 @@ func TestInterrupted(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(100*time.Millisecond, cancel)
 		r, w := io.Pipe() // nothing ever comes
-		start := time.Now()
 		_, stderr, code := polyscanIn(t, ctx, r, args...)
 		w.Close()
 		if code != exitCanceled || stderr != "polyscan: interrupted\n" {
 			t.Errorf("%s: exit %d, %q", args[0], code, stderr)
-		}
-		if d := time.Since(start); d > 5*time.Second {
-			t.Errorf("%s: took %v to stop", args[0], d)
 		}
 	}
 }

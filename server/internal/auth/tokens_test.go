@@ -56,6 +56,11 @@ func TestAdmitWhileTheFileChanges(t *testing.T) {
 	stop := make(chan struct{})
 	var mu sync.Mutex
 	open := map[string][]context.Context{}
+	both := func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return len(open["comes"]) > 0 && len(open["stays"]) > 0
+	}
 	for i := range 4 {
 		token := []string{"stays", "comes"}[i%2]
 		all.Go(func() {
@@ -80,7 +85,8 @@ func TestAdmitWhileTheFileChanges(t *testing.T) {
 			}
 		})
 	}
-	for i := range 200 {
+	// 200 times, and until calls of both tokens are open.
+	for i := 0; i < 200 || !both() && i < 100_000; i++ {
 		content := "stays\n"
 		if i%2 == 0 {
 			content += "comes name=x\n"
