@@ -22,7 +22,7 @@ check: ## formatting, vet, staticcheck, schemas, generated files, modules (no te
 house: ## what the tree weighs, and the bounds
 	@$(GO) run -C tools ./house ..
 
-generate: tools ## Go code of proto/polyscan and of kernels/cu/abi, and the schemas in proto/third_party
+generate: tools ## Go code of the schemas in proto and of kernels/cu/abi, and the schemas in proto/third_party
 	bin/vendorproto -out proto/third_party
 	bin/buf lint
 	bin/buf generate
