@@ -10,7 +10,6 @@ import (
 	"io"
 	"math/rand/v2"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -22,7 +21,6 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
-	"github.com/polyscan/polyscan/proto/framecodec"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
 )
 
@@ -500,97 +498,6 @@ func TestWatchDrain(t *testing.T) {
 		draining = draining || m.GetScan().GetScan().GetKind() == pb.ScanEventKind_SCAN_EVENT_KIND_DRAINING
 		closed = closed || m.GetClosed() != nil
 	}
-}
-
-// BenchmarkScanWatched is the line of BenchmarkScan alone, and with 20 watchers that take 30 previews a second in all, in
-// turns, so that both meet the same machine. p99-ratio is what watching costs.
-func BenchmarkScanWatched(b *testing.B) {
-	const width, lines, regions, watchers = 4096, 128, 50, 20
-	s := start(b, Config{})
-	in := inspecting()
-	for i := range regions {
-		x, y := float64(i%10)*width/10, float64(i/10)*lines/5
-		in.GetRegionSet().Regions = append(in.GetRegionSet().Regions,
-			star("region", 24, x+width/20, y+float64(lines)/10, float64(lines)/10))
-	}
-	in.GetRegionSet().Regions[regions-1] = rect("last line", 100, lines-4, 500, lines)
-	belt := newBelt(1, width, lines)
-	stream, err := pb.NewLineScanServiceClient(listen(b, s, "unix")).ScanLines(b.Context(), grpc.ForceCodecV2(framecodec.Codec()))
-	if err != nil {
-		b.Fatal(err)
-	}
-	call := (&scanCall{LineScanService_ScanLinesClient: stream, t: b}).begin(openRequest(scanOpen(in, width, lines, lines, lines)))
-	n := uint64(0)
-	strip := func() time.Duration {
-		begin := time.Now()
-		m := framecodec.New(&pb.ScanLinesRequest{Message: &pb.ScanLinesRequest_Strip{Strip: &pb.Strip{
-			Sequence: n, FirstLine: n * lines, NextResult: n, Frame: &pb.Frame{Source: &pb.Frame_Data{Data: belt.data}},
-		}}})
-		if err := call.SendMsg(m); err != nil {
-			b.Fatal(err)
-		}
-		var latency time.Duration
-		for acked := false; !acked; {
-			r, err := call.Recv()
-			if err != nil {
-				b.Fatal(err)
-			}
-			if r.GetPart() != nil {
-				latency = time.Since(begin)
-			}
-			acked = r.GetAck().GetNextSequence() > n
-		}
-		n++
-		return latency
-	}
-	watch := func() (stop func()) {
-		ctx, cancel := context.WithCancel(b.Context())
-		for range watchers {
-			req := &pb.WatchRequest{Numbers: pb.RegionNumbers_REGION_NUMBERS_FAILED,
-				Preview: &pb.PreviewOptions{Rate: 30.0 / watchers}}
-			call, err := pb.NewMonitorServiceClient(s.conn).Watch(ctx, req)
-			if err != nil {
-				b.Fatal(err)
-			}
-			if _, err := call.Recv(); err != nil {
-				b.Fatal(err)
-			}
-			go func() {
-				for {
-					if _, err := call.Recv(); err != nil {
-						return
-					}
-				}
-			}()
-		}
-		return cancel
-	}
-	var alone, watched []time.Duration
-	round := func(into *[]time.Duration, strips int) {
-		for range strips { // a line that is not always busy
-			*into = append(*into, strip())
-			time.Sleep(2 * time.Millisecond)
-		}
-	}
-	strips := 200
-	if testing.Short() {
-		strips = 20
-	}
-	b.SetBytes(width * lines * 2 * int64(strips))
-	runtime.GC()
-	for b.Loop() {
-		round(&alone, strips)
-		stop := watch()
-		round(&watched, strips)
-		stop()
-	}
-	p99 := func(all []time.Duration) float64 {
-		slices.Sort(all)
-		return float64(all[len(all)*99/100].Microseconds())
-	}
-	b.ReportMetric(p99(alone), "p99-µs")
-	b.ReportMetric(p99(watched), "watched-p99-µs")
-	b.ReportMetric(p99(watched)/p99(alone), "p99-ratio")
 }
 
 // Each part is seen exactly once, with the numbers that its client got, whatever breaks: the connection of the camera, and

@@ -4,6 +4,7 @@ package events
 
 import (
 	"crypto/rand"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -28,7 +29,8 @@ const (
 
 func (k Kind) String() string { return observe.WatchKinds[k] }
 
-// Event is one that was published. It never changes. Of the fields below Stream one is set.
+// Event is one that was published. It never changes. Of the fields below Stream one is set, and bodies are made as they
+// are wanted.
 type Event struct {
 	Kind     Kind
 	Sequence uint64 // from 1, among all of the server
@@ -43,11 +45,30 @@ type Event struct {
 	Device         *pb.DeviceState
 	Preview        *pb.Preview
 
-	size int64 // about, in memory
+	size   int64 // about, in memory
+	bodies [pb.RegionNumbers_REGION_NUMBERS_ALL + 1]body
+}
+
+// body is an event as a message, encoded.
+type body struct {
+	once  sync.Once
+	bytes []byte
+	err   error
+}
+
+// Body is the event as the message that encode makes for those who want these numbers with verdicts. It is made once,
+// for all of them, and is not to change.
+func (e *Event) Body(n pb.RegionNumbers, encode func() ([]byte, error)) ([]byte, error) {
+	if e.Verdict == nil || int(n) >= len(e.bodies) {
+		n = 0
+	}
+	b := &e.bodies[n]
+	b.once.Do(func() { b.bytes, b.err = encode() })
+	return b.bytes, b.err
 }
 
 // What an event takes beside its texts and numbers.
-const eventBytes = 512
+const eventBytes = 1024
 
 // The ring. It is also what a watcher finds that comes back.
 const (
@@ -57,9 +78,13 @@ const (
 	Linger = time.Minute
 )
 
-// fanPause is the least time from batch to batch: each wakes every watcher, and waking twenty of them for each part of a
-// fast line would take the processor from the line. It is what a watcher waits at the most.
-const fanPause = 2 * time.Millisecond
+// Each batch wakes every watcher, and waking twenty of them for each part of a fast line would take the processor from
+// the line. So a batch is followed by a pause, of so much for each watcher: what comes after one is handed on at once,
+// and a gateway that is alone never waits for longer than 0.5 ms. What hands events on lets strips go first for as long.
+const (
+	pauseEach = 500 * time.Microsecond
+	mostPause = 10 * time.Millisecond
+)
 
 // Numbers of regions that somebody wants with verdicts: each level includes those before it.
 const (
@@ -76,6 +101,7 @@ type Bus struct {
 	work    *hostwork.Pool // for pictures
 
 	wants    atomic.Int32 // the level that some subscription wants, and nobody where there is none
+	watching atomic.Int32 // how many subscriptions there are
 	pictures atomic.Pointer[[]*Subscription]
 	unseen   atomic.Uint64 // events of times when nobody looked on, to be added to next
 
@@ -88,7 +114,8 @@ type Bus struct {
 	ring    []*Event // of consecutive sequence numbers, but for times when nobody looked on; the oldest first
 	bytes   int64
 	next    uint64        // sequence of the next event
-	fanned  uint64        // events before it have been handed on
+	fanned  uint64        // events before it are being handed on
+	handed  uint64        // and those before it have been
 	overrun [Kinds]uint64 // left the ring before that
 	subs    []*Subscription
 	streams map[uint64]*Stream
@@ -100,7 +127,7 @@ type Bus struct {
 // New starts a bus. Close ends it.
 func New(m *observe.Watch, work *hostwork.Pool) *Bus {
 	b := &Bus{
-		id: rand.Text(), metrics: m, work: work, next: 1, fanned: 1, streams: map[uint64]*Stream{},
+		id: rand.Text(), metrics: m, work: work, next: 1, fanned: 1, handed: 1, streams: map[uint64]*Stream{},
 		wake: make(chan struct{}, 1), stop: make(chan struct{}), drawer: make(chan *drawn, drawings),
 	}
 	b.ended.Go(b.fan)
@@ -141,7 +168,7 @@ func (b *Bus) Published() uint64 {
 func (b *Bus) Idle() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return len(b.streams) == 0 && b.after(b.fanned-1) == len(b.ring)
+	return len(b.streams) == 0 && b.after(b.handed-1) == len(b.ring)
 }
 
 // watched says that somebody looks on. Events are made where it is true; where not, skip counts them.
@@ -207,7 +234,9 @@ func (b *Bus) fan() {
 		case <-b.stop:
 			return
 		}
-		for {
+		for pause := time.Duration(0); ; time.Sleep(pause) {
+			runtime.Gosched() // the verdict goes to its own client first
+			b.work.Calm(pause)
 			var overrun [Kinds]uint64
 			b.mu.Lock()
 			batch = batch[:0]
@@ -215,20 +244,28 @@ func (b *Bus) fan() {
 				batch = append(batch, b.ring[i])
 			}
 			b.fanned = b.next
+			fanned := b.fanned
 			overrun, b.overrun = b.overrun, overrun
 			subs := b.subs // a slice that doesn't change
+			b.mu.Unlock()
+			pause = pauseFor(len(subs))
+			for _, s := range subs {
+				if len(batch) > 0 {
+					s.take(batch, overrun)
+				}
+			}
+			b.mu.Lock()
+			b.handed = fanned
 			b.mu.Unlock()
 			if len(batch) == 0 {
 				break
 			}
-			for _, s := range subs {
-				s.take(batch, overrun)
-			}
 			clear(batch)
-			time.Sleep(fanPause)
 		}
 	}
 }
+
+func pauseFor(watchers int) time.Duration { return min(time.Duration(watchers)*pauseEach, mostPause) }
 
 // after is the place in the ring of the first event behind a sequence number. mu is held.
 func (b *Bus) after(sequence uint64) int {
@@ -250,6 +287,7 @@ func (b *Bus) wanted() {
 		}
 	}
 	b.pictures.Store(&pictures)
+	b.watching.Store(int32(len(b.subs)))
 	b.metrics.Watchers.Set(float64(len(b.subs)))
 	if level != nobody || b.closed {
 		b.wants.Store(level)

@@ -45,10 +45,9 @@ func (b *Bus) settle(t testing.TB) {
 	t.Helper()
 	for end := time.Now().Add(30 * time.Second); ; time.Sleep(time.Millisecond) {
 		b.mu.Lock()
-		done := b.fanned == b.next-b.unseen.Load() || b.fanned == b.next
+		done := b.after(b.handed-1) == len(b.ring)
 		b.mu.Unlock()
 		if done {
-			time.Sleep(5 * time.Millisecond) // the last batch
 			return
 		}
 		if time.Now().After(end) {

@@ -14,6 +14,7 @@ import (
 	"github.com/polyscan/polyscan/kernels"
 	"github.com/polyscan/polyscan/polygon"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
+	"github.com/polyscan/polyscan/server/internal/hostwork"
 )
 
 // Sketch is every step-th pixel of every step-th row of a frame or part. Taking it reads those pixels and no others, so
@@ -199,21 +200,67 @@ func (b *Bus) draw() {
 			if err != nil {
 				return
 			}
-			d.deliver()
+			d.deliver(b.behind(turn))
 			turn.Leave()
 		}
 	}
 }
 
+// A picture lets strips go first, each time for one of them, and in all for so long: a line that always has a strip in
+// work gets pictures late, and some are lost, but there are some.
+const (
+	oneStrip  = 5 * time.Millisecond
+	allStrips = 100 * time.Millisecond
+)
+
+// behind lets others go first, for encoders to call each 50 µs or so.
+func (b *Bus) behind(turn *hostwork.Turn) func() {
+	end := time.Now().Add(allStrips)
+	return func() {
+		_ = turn.Yield() // where the bus ends, this picture is the last one
+		b.work.Calm(min(oneStrip, time.Until(end)))
+	}
+}
+
+// pacedBuffer is a buffer for encoders that write byte by byte, or in pieces, and lets others go first now and then.
+type pacedBuffer struct {
+	bytes.Buffer
+	pause func()
+	since int
+}
+
+// paceBytes is what a JPEG encoder writes in some 30 µs.
+const paceBytes = 256
+
+func (b *pacedBuffer) WriteByte(c byte) error {
+	b.pace(1)
+	return b.Buffer.WriteByte(c)
+}
+
+func (b *pacedBuffer) Write(p []byte) (int, error) {
+	b.pace(len(p))
+	return b.Buffer.Write(p)
+}
+
+// Flush makes it what package jpeg writes to without a buffer of its own.
+func (b *pacedBuffer) Flush() error { return nil }
+
+func (b *pacedBuffer) pace(n int) {
+	if b.since += n; b.since >= paceBytes {
+		b.since = 0
+		b.pause()
+	}
+}
+
 // deliver encodes a sketch as each of its subscriptions wants it, those that want the same alike.
-func (d *drawn) deliver() {
+func (d *drawn) deliver(pause func()) {
 	made := map[Preview]*Event{}
 	for _, s := range d.subs {
 		want := *s.filter.Preview
 		want.Every = 0
 		e := made[want]
 		if e == nil {
-			p, size, err := d.as(want)
+			p, size, err := d.as(want, pause)
 			if err != nil { // an encoder that can't write to memory
 				s.missPicture()
 				continue
@@ -228,7 +275,7 @@ func (d *drawn) deliver() {
 }
 
 // as is the sketch as one kind of subscription wants it, and about what it takes in memory.
-func (d *drawn) as(want Preview) (*pb.Preview, int64, error) {
+func (d *drawn) as(want Preview, pause func()) (*pb.Preview, int64, error) {
 	w, h := d.size()
 	n := stepFor(w, h, want.Pixels) // where it is to be smaller
 	rect := image.Rect(0, 0, ceil(w, n), ceil(h, n))
@@ -257,7 +304,8 @@ func (d *drawn) as(want Preview) (*pb.Preview, int64, error) {
 		Width: uint32(rect.Max.X), Height: uint32(rect.Max.Y), Scale: float64(d.step * n),
 		Encoding: pb.Encoding_ENCODING_JPEG,
 	}
-	var buf bytes.Buffer
+	pause()
+	buf := pacedBuffer{pause: pause}
 	var err error
 	if want.PNG {
 		p.Encoding = pb.Encoding_ENCODING_PNG

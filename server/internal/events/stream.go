@@ -5,7 +5,6 @@ package events
 import (
 	"context"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -144,15 +143,14 @@ type Verdict struct {
 	Error      *spb.Status
 
 	result *polygon.Result // as far as its numbers are wanted
-	rows   func() []*pb.RegionResult
 }
 
 // Results are the numbers of regions, of those that somebody wanted when the verdict was published.
 func (v *Verdict) Results() []*pb.RegionResult {
-	if v.rows == nil {
+	if v.result == nil {
 		return nil
 	}
-	return v.rows()
+	return wire.RegionResults(v.result, 0)
 }
 
 // eventful says that a verdict comes whatever the rate that a watcher chose.
@@ -261,9 +259,6 @@ func (s *Stream) verdict(v *Verdict, r *polygon.Result) {
 			v.result, v.Omitted, numbers = nil, true, 0
 		}
 		bytes += numbers
-	}
-	if v.result != nil { // messages are made of them where they are sent
-		v.rows = sync.OnceValue(func() []*pb.RegionResult { return wire.RegionResults(v.result, 0) })
 	}
 	s.bus.publish(&Event{Kind: VerdictKind, Stream: s, Verdict: v, size: bytes})
 }

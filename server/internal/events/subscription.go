@@ -140,6 +140,9 @@ func (s *Subscription) end() {
 	})
 }
 
+// Calm lets strips of line-scan cameras go before handing an event on, for a while.
+func (s *Subscription) Calm() { s.bus.work.Calm(pauseFor(int(s.bus.watching.Load()))) }
+
 // Progress is the number of the next event, and how many were thinned out.
 func (s *Subscription) Progress() (number, thinned uint64) {
 	s.mu.Lock()

@@ -24,6 +24,9 @@ type Pool struct {
 	strict  atomic.Int32 // line-scan sessions
 	waiters atomic.Int32
 
+	strips atomic.Int32                  // sessions with a strip in work, or a result to be sent
+	calm   atomic.Pointer[chan struct{}] // closed when there are none; nil where nobody waits for that
+
 	mu      sync.Mutex
 	taken   int
 	waiting []*waiter // in no order: there are few
@@ -65,6 +68,45 @@ func (p *Pool) LineScan() (done func()) {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		p.serve()
+	}
+}
+
+// StripDue says that a line-scan session has a strip in work, or a result to be sent, until StripDone.
+func (p *Pool) StripDue() { p.strips.Add(1) }
+
+// StripDone ends what StripDue began.
+func (p *Pool) StripDone() {
+	if p.strips.Add(-1) > 0 {
+		return
+	}
+	if c := p.calm.Swap(nil); c != nil {
+		close(*c)
+	}
+}
+
+// Calm waits until no line-scan session has a strip in work or a result to be sent, for a time at most. It is for work
+// that is done behind verdicts, in pieces of some 50 µs: handing them to watchers, and drawing pictures for them. A
+// thread of low priority would not do: the runtime gives each thread that runs a processor of its own, whatever the
+// kernel thinks of it, and waits for it where all are to stop.
+func (p *Pool) Calm(longest time.Duration) {
+	if longest <= 0 || p.strips.Load() == 0 {
+		return
+	}
+	c := p.calm.Load()
+	if c == nil {
+		made := make(chan struct{})
+		if c = &made; !p.calm.CompareAndSwap(nil, c) {
+			return // somebody else made one at this moment: that is for the next call
+		}
+	}
+	if p.strips.Load() == 0 { // and StripDone may not have seen it
+		return
+	}
+	over := time.NewTimer(longest)
+	defer over.Stop()
+	select {
+	case <-*c:
+	case <-over.C:
 	}
 }
 

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -209,4 +211,62 @@ func BenchmarkEnter(b *testing.B) {
 		}
 		t.Leave()
 	}
+}
+
+// What is done behind verdicts waits for the strips of all sessions, and not for ever.
+func TestCalm(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := New(1)
+		begun := time.Now()
+		p.Calm(time.Hour)
+		p.StripDue()
+		p.StripDue()
+		p.Calm(0)
+		if d := time.Since(begun); d != 0 {
+			t.Errorf("%v without a strip, or without patience", d)
+		}
+		var calm atomic.Int32
+		var waiting sync.WaitGroup
+		for range 3 {
+			waiting.Go(func() { p.Calm(time.Hour); calm.Add(1) })
+		}
+		synctest.Wait()
+		p.StripDone()
+		synctest.Wait()
+		if n := calm.Load(); n != 0 {
+			t.Errorf("%d went on beside a strip", n)
+		}
+		p.StripDone()
+		waiting.Wait()
+		p.StripDue()
+		p.Calm(5 * time.Millisecond)
+		if d := time.Since(begun); d != 5*time.Millisecond {
+			t.Errorf("%v, want 5 ms: for the strips there was nothing to wait for", d)
+		}
+		p.StripDone()
+	})
+}
+
+// Strips come and go while others wait: each of them goes on.
+func TestCalmWhileStripsPass(t *testing.T) {
+	p := New(1)
+	var line, waiting sync.WaitGroup
+	var over atomic.Bool
+	line.Go(func() {
+		for !over.Load() {
+			p.StripDue()
+			runtime.Gosched()
+			p.StripDone()
+		}
+	})
+	for range 4 {
+		waiting.Go(func() {
+			for range 200 {
+				p.Calm(time.Hour)
+			}
+		})
+	}
+	waiting.Wait()
+	over.Store(true)
+	line.Wait()
 }

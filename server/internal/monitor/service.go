@@ -3,9 +3,13 @@ package monitor
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
 	"time"
 
+	"google.golang.org/grpc/mem"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -14,6 +18,7 @@ import (
 	"github.com/polyscan/polyscan/server/internal/auth"
 	"github.com/polyscan/polyscan/server/internal/budget"
 	"github.com/polyscan/polyscan/server/internal/events"
+	"github.com/polyscan/polyscan/server/internal/wire"
 )
 
 // Host is what the service needs of the server.
@@ -221,6 +226,7 @@ func (w *watch) run(beat time.Duration) error {
 	for {
 		select {
 		case <-w.sub.Ready():
+			w.sub.Calm()
 			var lost [events.Kinds]uint64
 			var any bool
 			items, lost, any = w.sub.Take(items)
@@ -276,12 +282,35 @@ func (w *watch) lost(lost [events.Kinds]uint64) error {
 	return w.stream.Send(m)
 }
 
-// send sends an event.
+// send sends an event: what is this watcher's own, and the rest, which is the same for others and encoded once.
 func (w *watch) send(i events.Item) error {
 	if i.Preview == nil { // those take no place among the others
 		w.sequence = i.Sequence
 	}
-	m := &pb.WatchResponse{Number: i.Number, Sequence: w.sequence, At: timestamppb.New(i.At), Thinned: i.Thinned}
+	body, err := i.Body(w.filter.Numbers, func() ([]byte, error) { return proto.Marshal(w.body(i)) })
+	if err != nil {
+		return err
+	}
+	return w.stream.SendMsg(wire.Encoded{mem.SliceBuffer(head(i.Number, w.sequence, i.Thinned)), mem.SliceBuffer(body)})
+}
+
+// head is a WatchResponse of these fields alone, encoded; that of the others is its continuation.
+func head(number, sequence, thinned uint64) []byte {
+	b := make([]byte, 0, 3*(1+binary.MaxVarintLen64))
+	for _, f := range [...]struct {
+		of protowire.Number
+		is uint64
+	}{{1, number}, {2, sequence}, {4, thinned}} {
+		if f.is != 0 {
+			b = protowire.AppendVarint(protowire.AppendTag(b, f.of, protowire.VarintType), f.is)
+		}
+	}
+	return b
+}
+
+// body is an event without what differs from watcher to watcher.
+func (w *watch) body(i events.Item) *pb.WatchResponse {
+	m := &pb.WatchResponse{At: timestamppb.New(i.At)}
 	switch {
 	case i.Opened != nil:
 		m.Event = &pb.WatchResponse_Opened{Opened: i.Opened}
@@ -302,7 +331,7 @@ func (w *watch) send(i events.Item) error {
 	case i.Preview != nil:
 		m.Event = &pb.WatchResponse_Preview{Preview: i.Preview}
 	}
-	return w.stream.Send(m)
+	return m
 }
 
 // verdict is one with the numbers that this watcher wants.

@@ -123,6 +123,9 @@ func (o *stripOrder) take() *strip {
 	return o.inWork
 }
 
+// busy says that a strip is in work, or is to be.
+func (o *stripOrder) busy() bool { return o.inWork != nil || len(o.queue) > 0 }
+
 // finish says that the strip that was taken is done with.
 func (o *stripOrder) finish() {
 	x := o.inWork

@@ -97,6 +97,7 @@ func (ss *session) slow() {
 	ss.seen.Event(i.event)
 	ss.outbox = slices.Insert(ss.outbox, 0, i)
 	ss.unsent += i.size()
+	ss.noteDue()
 }
 
 // mostBeforeAck is how many items are sent before an ack that is due.
@@ -123,6 +124,11 @@ func (ss *session) take(c *call) (m any, ok bool) {
 	if ss.conn != c && ss.flush != c {
 		return nil, true
 	}
+	defer func() { // the last message has been handed over when the next one is asked for
+		if m == nil {
+			ss.noteDue()
+		}
+	}()
 	switch {
 	case len(ss.outbox) > 0 && (ss.sinceAck < mostBeforeAck || !ss.ackDue || ss.flush == c):
 		ss.sinceAck++

@@ -63,6 +63,7 @@ type session struct {
 	flushError error
 	gone       bool // ended: no call any more
 	order      stripOrder
+	due        bool          // the pool of the host's work knows that a strip or a result is
 	busy       chan struct{} // closed when the worker is done with what it is at; nil where that is nothing
 	closing    bool          // nothing more comes
 	finished   bool          // and all of it is done
@@ -353,6 +354,7 @@ func (ss *session) leave() {
 	if !ss.finished {
 		ss.closing = false
 	}
+	ss.noteDue()
 }
 
 // expire starts the resume window. mu is held.
@@ -405,6 +407,20 @@ func (ss *session) arrive(c *call, x *strip) {
 		return
 	}
 	ss.release(ss.order.window)
+	ss.noteDue()
+}
+
+// noteDue tells those who work behind verdicts whether a strip is in work or a result to be sent. One that its client
+// doesn't take is not. mu is held.
+func (ss *session) noteDue() {
+	due := !ss.gone && (ss.order.busy() || len(ss.outbox) > 0 && ss.conn != nil && !ss.told)
+	switch {
+	case due && !ss.due:
+		ss.service.Frames.Work.StripDue()
+	case !due && ss.due:
+		ss.service.Frames.Work.StripDone()
+	}
+	ss.due = due
 }
 
 // pushArrival reports how a strip has come. mu is held.

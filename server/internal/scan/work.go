@@ -54,6 +54,7 @@ func (ss *session) ended() {
 	ss.log.InfoContext(ss.ctx, "line-scan session ends", "strips", ss.order.done, "lines", ss.order.doneLine,
 		"results", ss.results)
 	ss.outbox, ss.sent = nil, nil
+	ss.noteDue()
 	if ss.busy != nil {
 		close(ss.busy)
 		ss.busy = nil
@@ -116,6 +117,7 @@ func (ss *session) step() bool {
 		signal(ss.conn.wake)
 	}
 	ss.checkUnread()
+	ss.noteDue()
 	close(ss.busy)
 	ss.busy = nil
 	ss.mu.Unlock()
