@@ -97,7 +97,7 @@ class Client(Base):
         found = self._methods.get(call.method)
         if found is None:
             found = self._methods[call.method] = self.channel.unary_unary(
-                call.method, request_serializer=_wire.serialize, response_deserializer=call.response.FromString
+                call.method, request_serializer=_wire.serialize, response_deserializer=_wire.parser(call.response)
             )
         return found
 
@@ -331,7 +331,7 @@ class Client(Base):
             [np.ascontiguousarray(pieces)] if isinstance(pieces, np.ndarray) else pieces, *size, format, bits, id, idle
         )
         call = self.channel.stream_unary(
-            _calls.FRAMES + "UploadFrame", response_deserializer=resident_pb2.UploadFrameResponse.FromString
+            _calls.FRAMES + "UploadFrame", response_deserializer=_wire.parser(resident_pb2.UploadFrameResponse)
         )
         try:
             answer = call(iter(requests), timeout=timeout or self.timeout, metadata=self._token.metadata() or None)
@@ -455,7 +455,7 @@ class Client(Base):
         call = self.channel.stream_stream(
             _calls.LOWPOLY + "Triangulate",
             request_serializer=_wire.serialize,
-            response_deserializer=lowpoly_pb2.TriangulateResponse.FromString,
+            response_deserializer=_wire.parser(lowpoly_pb2.TriangulateResponse),
         )
         try:
             metadata = self._token.metadata() or None
@@ -516,7 +516,7 @@ class Client(Base):
         call = self.channel.unary_stream(
             _calls.DIFFUSION + "SolveProgressively",
             request_serializer=_wire.serialize,
-            response_deserializer=diffusion_pb2.SolveProgressivelyResponse.FromString,
+            response_deserializer=_wire.parser(diffusion_pb2.SolveProgressivelyResponse),
         )
         answers: Any = call(request, timeout=timeout or self.timeout, metadata=self._token.metadata() or None)
         try:

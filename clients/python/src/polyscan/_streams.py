@@ -94,7 +94,7 @@ class Bidi:
         self._outgoing: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._incoming: queue.SimpleQueue[Any] = queue.SimpleQueue()
         stub = client.channel.stream_stream(
-            method, request_serializer=_wire.serialize, response_deserializer=response.FromString
+            method, request_serializer=_wire.serialize, response_deserializer=_wire.parser(response)
         )
         self._call: Any = stub(self._requests(), metadata=client._token.metadata() or None)
         self._reader = threading.Thread(target=self._read, name="polyscan-receive", daemon=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from typing import Any, Iterable, Union
+from typing import Any, Callable, Iterable, Union
 
 from google.protobuf import duration_pb2
 from google.protobuf.message import Message
@@ -74,6 +74,14 @@ def serialize(request: Request) -> bytes:
         keep_memory(request.size)
         return b"".join(request.parts)
     return request.SerializeToString()
+
+
+def parser(response: type[Message]) -> Callable[[bytes], Any]:
+    def parse(data: bytes) -> Message:
+        keep_memory(len(data))
+        return response.FromString(data)
+
+    return parse
 
 
 def duration(seconds: float | None) -> duration_pb2.Duration | None:

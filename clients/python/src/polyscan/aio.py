@@ -114,7 +114,7 @@ class Client(Base):
         found = self._methods.get(call.method)
         if found is None:
             found = self._methods[call.method] = self.channel.unary_unary(
-                call.method, request_serializer=_wire.serialize, response_deserializer=call.response.FromString
+                call.method, request_serializer=_wire.serialize, response_deserializer=_wire.parser(call.response)
             )
         return found
 
@@ -362,7 +362,7 @@ class Client(Base):
             [np.ascontiguousarray(pieces)] if isinstance(pieces, np.ndarray) else pieces, *size, format, bits, id, idle
         )
         call = self.channel.stream_unary(
-            _calls.FRAMES + "UploadFrame", response_deserializer=resident_pb2.UploadFrameResponse.FromString
+            _calls.FRAMES + "UploadFrame", response_deserializer=_wire.parser(resident_pb2.UploadFrameResponse)
         )
         try:
             metadata = self._token.metadata() or None
@@ -466,7 +466,7 @@ class Client(Base):
         call = self.channel.stream_stream(
             _calls.LOWPOLY + "Triangulate",
             request_serializer=_wire.serialize,
-            response_deserializer=lowpoly_pb2.TriangulateResponse.FromString,
+            response_deserializer=_wire.parser(lowpoly_pb2.TriangulateResponse),
         )
         try:
             metadata = self._token.metadata() or None
@@ -528,7 +528,7 @@ class Client(Base):
         call = self.channel.unary_stream(
             _calls.DIFFUSION + "SolveProgressively",
             request_serializer=_wire.serialize,
-            response_deserializer=diffusion_pb2.SolveProgressivelyResponse.FromString,
+            response_deserializer=_wire.parser(diffusion_pb2.SolveProgressivelyResponse),
         )
         answers: Any = call(request, timeout=timeout or self.timeout, metadata=self._token.metadata() or None)
         try:
@@ -635,7 +635,7 @@ class Client(Base):
             stub = self.channel.unary_stream(
                 _watch.METHOD,
                 request_serializer=_wire.serialize,
-                response_deserializer=monitor_pb2.WatchResponse.FromString,
+                response_deserializer=_wire.parser(monitor_pb2.WatchResponse),
             )
             call: Any = stub(state.request(), metadata=self._token.metadata() or None)
             try:
@@ -669,7 +669,7 @@ class Client(Base):
         room = asyncio.Semaphore(window)
         pending: collections.deque[tuple[_frames.Encoded, float]] = collections.deque()
         stub = self.channel.stream_stream(
-            kind.method, request_serializer=_wire.serialize, response_deserializer=kind.response.FromString
+            kind.method, request_serializer=_wire.serialize, response_deserializer=_wire.parser(kind.response)
         )
         call: Any = stub(metadata=self._token.metadata() or None)
 
@@ -753,7 +753,7 @@ class Canvas(_streams.Changes):
         stub = client.channel.stream_stream(
             _calls.DIFFUSION + "Edit",
             request_serializer=_wire.serialize,
-            response_deserializer=diffusion_pb2.EditResponse.FromString,
+            response_deserializer=_wire.parser(diffusion_pb2.EditResponse),
         )
         self._outgoing.put_nowait(opening.inside(1))
         self._call: Any = stub(self._requests(), metadata=client._token.metadata() or None)
