@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from polyscan import _frames, _regions, _results, _wire
-from polyscan._connection import Call
+from polyscan._connection import REACHED, Call
 from polyscan._wire import Parts
 from polyscan.v1 import (
     device_pb2,
@@ -27,7 +27,6 @@ Array = npt.NDArray[Any]
 INSPECTION = "/polyscan.v1.InspectionService/"
 RECIPES = "/polyscan.v1.RecipeService/"
 FRAMES = "/polyscan.v1.FrameService/"
-DEVICE = "/polyscan.v1.DeviceService/GetDevice"
 LOWPOLY = "/polyscan.v1.LowPolyService/"
 DIFFUSION = "/polyscan.v1.DiffusionService/"
 
@@ -72,7 +71,7 @@ def mask(what: _regions.What, size: tuple[int, int], labels: bool) -> Call[Mask]
 
 
 def device() -> Call[device_pb2.GetDeviceResponse]:
-    return Call(DEVICE, device_pb2.GetDeviceRequest(), device_pb2.GetDeviceResponse, lambda m: m)
+    return Call(REACHED, device_pb2.GetDeviceRequest(), device_pb2.GetDeviceResponse, lambda m: m)
 
 
 def put_frame(frame: _frames.Encoded, idle: float | None) -> Call[_frames.Resident]:

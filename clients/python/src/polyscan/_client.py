@@ -119,7 +119,8 @@ class Client(Base):
                 pause = retry.pause(e)
                 if pause is None:
                     raise
-                time.sleep(pause)
+                with _connection.reconnecting(self.channel, self._token.metadata()):
+                    time.sleep(pause)
 
     # Regions and frames.
 
@@ -643,7 +644,8 @@ class Client(Base):
                 pause = state.broken(e)
             finally:
                 bidi.close()
-            time.sleep(pause)
+            with _connection.reconnecting(self.channel, self._token.metadata()):
+                time.sleep(pause)
 
     def device(self, *, timeout: float | None = None) -> device_pb2.GetDeviceResponse:
         """What the server runs on, its version, its limits, its memory and its scheduler."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import random
-from typing import Any, Callable, Generic, Sequence, TypeVar
+from typing import Any, Callable, Generic, Iterator, Sequence, TypeVar
 
 import grpc
 from google.protobuf.message import Message
@@ -15,6 +16,8 @@ from polyscan import _errors, _wire
 T = TypeVar("T")
 
 DEFAULT_PORT = 7465
+REACHED = "/polyscan.v1.DeviceService/GetDevice"
+"""The method that tells whether a server is there: its request is empty, and it costs nothing."""
 DEFAULT_TIMEOUT = 30.0
 """Seconds that a call may take, with its retries, unless it is told otherwise."""
 
@@ -161,6 +164,26 @@ class Token:
                         raise ValueError(f"{os.fspath(self._path)}: a token is printable ASCII without spaces")
                     return line
         raise ValueError(f"{os.fspath(self._path)}: no token in it")
+
+
+def reconnect(channel: grpc.Channel, metadata: list[tuple[str, str]], seconds: float | None) -> Any:
+    """Start a call that waits for the connection, for so many seconds, and whose answer nobody needs. It may be
+    cancelled.
+
+    gRPC's sync channels only see to a connection while a call waits for it, and calls don't wait for one that has
+    failed. An attempt to connect that nobody sees to ends when its time is over, and so does the next one, however long
+    the server has been back: so whoever waits to try again has this call wait, too."""
+    return channel.unary_unary(REACHED).future(b"", timeout=seconds, metadata=metadata or None, wait_for_ready=True)
+
+
+@contextlib.contextmanager
+def reconnecting(channel: grpc.Channel, metadata: list[tuple[str, str]]) -> Iterator[None]:
+    """A pause, in which the channel connects anew."""
+    call = reconnect(channel, metadata, None)
+    try:
+        yield
+    finally:
+        call.cancel()
 
 
 class Retry:

@@ -19,7 +19,7 @@ import grpc
 import numpy as np
 import numpy.typing as npt
 
-from polyscan import _errors
+from polyscan import _connection, _errors
 from polyscan.v1 import sharedmemory_pb2
 
 Array = npt.NDArray[Any]
@@ -167,6 +167,7 @@ class Pool:
         self._timeout = timeout
         self._lock = threading.Lock()
         self._channel: grpc.Channel | None = None
+        self._reconnect: Any = None  # the call that waits for a connection that has failed
         self._leases: list[Lease] = []
         self._closed = False
 
@@ -213,7 +214,7 @@ class Pool:
                     i = lease.take()
                     if i is not None:
                         return lease, i
-            lease = Lease(channel, self._metadata(), max(1, min(_SLOTS, _LEASE_BYTES // size)), size, self._timeout)
+            lease = self._new(channel, max(1, min(_SLOTS, _LEASE_BYTES // size)), size)
             self._leases.append(lease)
             i = lease.take()
             assert i is not None
@@ -221,7 +222,15 @@ class Pool:
 
     def lease(self, slots: int, slot_bytes: int) -> Lease:
         """A lease for one user, who closes it."""
-        return Lease(self.channel(), self._metadata(), slots, slot_bytes, self._timeout)
+        return self._new(self.channel(), slots, slot_bytes)
+
+    def _new(self, channel: grpc.Channel, slots: int, slot_bytes: int) -> Lease:
+        try:
+            return Lease(channel, self._metadata(), slots, slot_bytes, self._timeout)
+        except _errors.Unavailable:
+            if self._reconnect is None or self._reconnect.done():
+                self._reconnect = _connection.reconnect(channel, self._metadata(), self._timeout)
+            raise
 
     def place(self, a: Array) -> tuple[int, int] | None:
         """The lease that an array lies in, and its offset there."""

@@ -13,12 +13,12 @@ import queue
 import random
 import threading
 import time
-from typing import TYPE_CHECKING, Any, Callable, Iterator, Sequence, Union
+from typing import TYPE_CHECKING, Any, Callable, ContextManager, Iterator, Sequence, Union
 
 import numpy as np
 import numpy.typing as npt
 
-from polyscan import _errors, _frames, _memory, _regions, _wire
+from polyscan import _connection, _errors, _frames, _memory, _regions, _wire
 from polyscan._connection import Retry
 from polyscan._results import Part
 from polyscan._streams import Bidi, Ended
@@ -503,7 +503,11 @@ class Scan:
                 pause = retry.pause(e)
                 if pause is None:
                     raise
-                time.sleep(pause)
+                with self._reconnecting():
+                    time.sleep(pause)
+
+    def _reconnecting(self) -> ContextManager[None]:
+        return _connection.reconnecting(self._client.channel, self._client._token.metadata())
 
     def _connect(self, resume: bool) -> Bidi:
         """Start a call with an open or a resume, and wait for the answer."""
@@ -708,9 +712,8 @@ class Scan:
                 raise _errors.Unavailable(
                     f"no connection for {time.monotonic() - began:.3g} s in {attempts} attempts: {error}"
                 ) from cause
-            with self._state:
-                if not self._stopped:
-                    self._state.wait_for(lambda: self._stopped, wait)
+            with self._reconnecting(), self._state:
+                self._state.wait_for(lambda: self._stopped, wait)
 
     def _attempt(self) -> Bidi:
         """Make one connection, and lease memory anew where the lease is over."""

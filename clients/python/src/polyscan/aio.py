@@ -703,6 +703,7 @@ class Client(Base):
                         wait = _streams.patience(timeout, pending, not pumping.done(), answered)
                     except _errors.Error:
                         reading.cancel()
+                        await asyncio.gather(reading, return_exceptions=True)
                         raise
                 try:
                     m = reading.result()
