@@ -224,6 +224,7 @@ func (s *Station) start(cmd Command, args CommandArgs, done func(CommandResult))
 	now := time.Now()
 	var job *Job
 	var gone Recipe
+	var reset bool
 	r := CommandResult{Command: cmd}
 	recipe, known := s.cfg.Slots[args.Slot]
 	state := s.state()
@@ -238,7 +239,7 @@ func (s *Station) start(cmd Command, args CommandArgs, done func(CommandResult))
 	case Reset:
 		s.abort(now)
 		s.clear(now)
-		s.halted, s.overrun, s.ackBit = false, false, false
+		s.halted, s.overrun, s.ackBit, reset = false, false, false, true
 	case Stop, Abort:
 		if r.Code = NotAcknowledged; s.acked {
 			r.Code = NoError
@@ -298,6 +299,9 @@ func (s *Station) start(cmd Command, args CommandArgs, done func(CommandResult))
 	s.finish(r)
 	return func() {
 		s.inspect(job)
+		if reset {
+			s.source.Reset()
+		}
 		if gone.Name != "" {
 			s.source.Unprepare(gone)
 		}

@@ -26,6 +26,8 @@ func (f *fake) Prepare(ctx context.Context, r Recipe) (uint64, error) {
 }
 func (f *fake) Unprepare(r Recipe) { f.unprepared = append(f.unprepared, r) }
 
+func (f *fake) Reset() {}
+
 func pass(j *Job) Outcome {
 	return Outcome{Reason: ReasonPass, PartID: j.PartID, Recipe: j.Recipe.Name, RecipeVersion: j.Recipe.Version}
 }

@@ -51,6 +51,8 @@ type Source interface {
 	Prepare(context.Context, Recipe) (version uint64, err error)
 	// Unprepare undoes Prepare.
 	Unprepare(Recipe)
+	// Reset says that the PLC has begun anew: what is known of the order of parts doesn't count any more.
+	Reset()
 }
 
 // Outcome is what a source found out about a job.

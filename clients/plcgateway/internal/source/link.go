@@ -1,0 +1,367 @@
+package source
+
+// The link to a server, and the sources over it.
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/polyscan/polyscan/clients"
+	"github.com/polyscan/polyscan/clients/plcgateway/internal/station"
+	polyscanv1 "github.com/polyscan/polyscan/proto/polyscan/v1"
+)
+
+// The pace of the watch: a server that says nothing for three heartbeats is lost.
+const (
+	heartbeat = 50 * time.Millisecond
+	silence   = 3 * heartbeat
+	// again is the time from the end of a watch, such as for a wrong token, to the next attempt.
+	again = time.Second
+	// forever is how long a lost server is tried anew.
+	forever = 1 << 62
+	// recheck bounds how long recipes are looked for when a server is back.
+	recheck = 2 * time.Second
+)
+
+// Link is a server and the stations that it serves.
+type Link struct {
+	name    string
+	client  *clients.Client
+	log     *slog.Logger
+	sources []*Source
+	up      atomic.Bool
+}
+
+// Dial makes a link; Run connects it.
+func Dial(name, addr string, log *slog.Logger, opts ...clients.Option) (*Link, error) {
+	// A server that was started anew is to be found at once, not after a growing pause.
+	pace := grpc.ConnectParams{
+		Backoff:           backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 500 * time.Millisecond},
+		MinConnectTimeout: time.Second,
+	}
+	c, err := clients.Dial(addr, append(opts, clients.WithDialOptions(grpc.WithConnectParams(pace)))...)
+	if err != nil {
+		return nil, err
+	}
+	return &Link{name: name, client: c, log: log.With("server", name)}, nil
+}
+
+// Up says whether the server is heard.
+func (l *Link) Up() bool { return l.up.Load() }
+
+// Config says where a station's verdicts are from: exactly one of Parts, Resident and Folder is set.
+type Config struct {
+	// Parts is the name of a stream, as its client gave it, whose parts others send.
+	Parts string
+	// Resident is the name of a frame that the server keeps.
+	Resident string
+	// Folder has image files that are inspected one after the other, in the order of their names, again and again. The id
+	// of a part is the name of its file without the extension.
+	Folder string
+	Values []Value
+}
+
+// Source is a station's source.
+type Source struct {
+	cfg     Config
+	link    *Link
+	station *station.Station
+	parts   *parts // of line-scan parts
+
+	mu    sync.Mutex
+	files []string
+	next  int
+}
+
+// Add makes a source over the link. Attach it to its station before Run.
+func (l *Link) Add(cfg Config) (*Source, error) {
+	s := &Source{cfg: cfg, link: l}
+	switch {
+	case cfg.Parts != "":
+		s.parts = newParts()
+	case cfg.Folder != "":
+		entries, err := os.ReadDir(cfg.Folder)
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range entries {
+			if e.Type().IsRegular() && slices.Contains(images, strings.ToLower(filepath.Ext(e.Name()))) {
+				if !station.ValidPartID(stem(e.Name())) {
+					return nil, fmt.Errorf("%s: %q can't be the id of a part", cfg.Folder, stem(e.Name()))
+				}
+				s.files = append(s.files, filepath.Join(cfg.Folder, e.Name()))
+			}
+		}
+		if len(s.files) == 0 {
+			return nil, fmt.Errorf("%s: no file in it ends in %s", cfg.Folder, strings.Join(images, ", "))
+		}
+	case cfg.Resident == "":
+		return nil, errors.New("no source: want parts, resident or folder")
+	}
+	l.sources = append(l.sources, s)
+	return s, nil
+}
+
+var images = []string{".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp"}
+
+// Attach says whose source it is.
+func (s *Source) Attach(st *station.Station) { s.station = st }
+
+// Run watches the server until ctx ends, and closes the connection.
+func (l *Link) Run(ctx context.Context) {
+	defer l.client.Close()
+	req := &polyscanv1.WatchRequest{
+		Kinds:     []polyscanv1.WatchKind{polyscanv1.WatchKind_WATCH_KIND_DEVICE},
+		Heartbeat: durationpb.New(heartbeat),
+		Numbers:   polyscanv1.RegionNumbers_REGION_NUMBERS_FAILED,
+	}
+	for _, s := range l.sources {
+		if s.parts == nil {
+			continue
+		}
+		if req.Kinds[0] = polyscanv1.WatchKind_WATCH_KIND_VERDICT; !slices.Contains(req.Names, s.cfg.Parts) {
+			req.Names = append(req.Names, s.cfg.Parts)
+		}
+		if len(s.cfg.Values) > 0 {
+			req.Numbers = polyscanv1.RegionNumbers_REGION_NUMBERS_ALL
+		}
+	}
+	for ctx.Err() == nil {
+		for u, err := range l.client.Watch(ctx, req, clients.WatchOptions{Silence: silence, Outage: forever}) {
+			switch {
+			case err != nil:
+				l.lost(err)
+			case u.Lost != nil:
+				l.lost(u.Lost)
+			default:
+				l.message(ctx, u.Message)
+			}
+		}
+		for _, s := range l.sources { // the next watch begins without what happened in between
+			s.gap()
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(again):
+		}
+	}
+}
+
+func (l *Link) lost(err error) {
+	was := l.up.Swap(false)
+	for _, s := range l.sources {
+		s.station.Link(false)
+	}
+	if was {
+		l.log.Warn("server lost", "error", err)
+	} else if e := clients.AsError(err); e != nil && e.Code != codes.Unavailable && e.Code != codes.Canceled {
+		l.log.Error("server can't be watched", "error", err)
+	}
+}
+
+func (l *Link) message(ctx context.Context, m *polyscanv1.WatchResponse) {
+	switch {
+	case m.GetStarted() != nil:
+		for _, s := range l.sources {
+			s.recheck(ctx)
+			s.station.Link(true)
+		}
+		if !l.up.Swap(true) {
+			l.log.Info("server found")
+		}
+	case m.GetLost() != nil:
+		n := m.GetLost().GetUnknown() + m.GetLost().GetKinds()["verdict"]
+		if n > 0 || m.GetLost().GetOtherServer() {
+			l.log.Warn("verdicts lost", "verdicts", n, "other_server", m.GetLost().GetOtherServer())
+			for _, s := range l.sources {
+				s.gap()
+			}
+		}
+	case m.GetVerdict() != nil:
+		v := m.GetVerdict()
+		for _, s := range l.sources {
+			if s.parts != nil && s.cfg.Parts == v.GetName() {
+				s.parts.verdict(s.judge(v, m))
+			}
+		}
+	}
+}
+
+func (s *Source) gap() {
+	if s.parts != nil {
+		s.parts.gap()
+	}
+}
+
+// recheck looks for the recipes that are prepared on a server that may be another one now, and prepares the initial one
+// where none is.
+func (s *Source) recheck(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, recheck)
+	defer cancel()
+	for slot, r := range s.station.Prepared() {
+		if _, err := s.Prepare(ctx, r); errors.Is(err, station.UnknownRecipe) {
+			s.link.log.Warn("the server has a prepared recipe no more", "station", s.station.Config().Name, "recipe", r.Name,
+				"version", r.Version)
+			s.station.Forget(slot)
+		}
+	}
+	if len(s.station.Prepared()) == 0 {
+		s.station.Start(func(r station.CommandResult) {
+			if r.Code != station.NoError {
+				s.link.log.Error("the initial recipe can't be prepared", "station", s.station.Config().Name,
+					"recipe", r.Recipe.Name, "error", r.Code.String())
+			}
+		})
+	}
+}
+
+// judge turns what the server shows into an outcome.
+func (s *Source) judge(v *polyscanv1.WatchVerdict, m *polyscanv1.WatchResponse) judged {
+	o := station.Outcome{
+		PartID: v.GetPartId(), Recipe: v.GetRecipe(), RecipeVersion: v.GetRecipeVersion(),
+		FailedRegions: int(v.GetFailedRegions()), Values: valuesOf(s.cfg.Values, v.GetResults()),
+		Steps: station.Steps{Received: time.Now(), Judged: m.GetAt().AsTime()},
+	}
+	o.FirstFailed, _ = firstFailed(v.GetResults())
+	o.Steps.LastLine = o.Steps.Judged.Add(-v.GetLatency().AsDuration())
+	if v.GetCapturedAt() != nil {
+		o.Steps.Exposed = v.GetCapturedAt().AsTime()
+	}
+	switch {
+	case v.GetError() != nil:
+		o.Reason, o.Detail = station.ReasonNoVerdict, v.GetError().GetMessage()
+	case v.GetIncomplete():
+		o.Reason, o.Detail = station.ReasonIncomplete, fmt.Sprintf("%d lines missing", v.GetMissingLines())
+	case v.GetLate():
+		o.Reason, o.Detail = station.ReasonLate, fmt.Sprintf("the server took %v", v.GetLatency().AsDuration())
+	default:
+		o.Reason = reasonOf(v.GetVerdict())
+	}
+	return judged{v.GetStreamId(), v.GetResultNumber(), o}
+}
+
+func reasonOf(v polyscanv1.Verdict) station.Reason {
+	switch v {
+	case polyscanv1.Verdict_VERDICT_PASS:
+		return station.ReasonPass
+	case polyscanv1.Verdict_VERDICT_FAIL:
+		return station.ReasonFail
+	}
+	return station.ReasonNoVerdict // nothing was judged
+}
+
+// Prepare finds a recipe on the server.
+func (s *Source) Prepare(ctx context.Context, r station.Recipe) (uint64, error) {
+	stored, err := s.link.client.GetRecipe(ctx, r.Name, r.Version)
+	if e := clients.AsError(err); e != nil {
+		switch e.Code {
+		case codes.NotFound:
+			return 0, station.UnknownRecipe
+		case codes.Unavailable, codes.DeadlineExceeded, codes.Canceled:
+			return 0, station.NoServer
+		}
+		s.link.log.Error("recipe", "recipe", r.Name, "version", r.Version, "error", err)
+	}
+	if err != nil {
+		return 0, err
+	}
+	for _, v := range s.cfg.Values {
+		if !slices.ContainsFunc(stored.GetRegionSet().GetRegions(), func(r *polyscanv1.Region) bool { return r.GetName() == v.region }) {
+			s.link.log.Warn("a value has no region in the recipe, and will be NaN", "station", s.station.Config().Name,
+				"value", v.text, "recipe", stored.GetName(), "version", stored.GetVersion())
+		}
+	}
+	return stored.GetVersion(), nil
+}
+
+// Unprepare does nothing: the server keeps recipes by itself.
+func (s *Source) Unprepare(station.Recipe) {}
+
+// Reset forgets the order of parts.
+func (s *Source) Reset() {
+	if s.parts != nil {
+		s.parts.reset()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.next = 0
+}
+
+// Inspect begins a job.
+func (s *Source) Inspect(j *station.Job) {
+	if s.parts != nil {
+		s.parts.inspect(j)
+		return
+	}
+	go func() { j.Answer(s.reduce(j)) }()
+}
+
+// reduce inspects a frame.
+func (s *Source) reduce(j *station.Job) (o station.Outcome) {
+	frame, id, err := s.frame(j.PartID)
+	if err != nil {
+		return station.Outcome{Reason: station.ReasonOtherPart, Detail: err.Error()}
+	}
+	frame.PartId = id
+	in := clients.UseRecipe(j.Recipe.Name, j.Recipe.Version)
+	in.Name = s.station.Config().Name
+	sent := time.Now()
+	res, err := s.link.client.Reduce(j.Context(), in, frame)
+	if err != nil {
+		o = station.Outcome{Reason: station.ReasonNoVerdict, Detail: err.Error()}
+		if e := clients.AsError(err); e != nil && e.Code == codes.Unavailable {
+			o.Reason = station.ReasonServerLost
+		} else if e != nil && e.Code == codes.NotFound {
+			o.Reason = station.ReasonNoRecipe
+		}
+		return o
+	}
+	o = station.Outcome{
+		Reason: reasonOf(res.GetVerdict()), PartID: res.GetPartId(), Recipe: j.Recipe.Name, RecipeVersion: j.Recipe.Version,
+		Values: valuesOf(s.cfg.Values, res.GetRegions()), Steps: station.Steps{LastLine: sent, Received: time.Now()},
+	}
+	o.FirstFailed, o.FailedRegions = firstFailed(res.GetRegions())
+	return o
+}
+
+// frame is the one that a trigger asks for, and the id of its part.
+func (s *Source) frame(part string) (*polyscanv1.Frame, string, error) {
+	if s.cfg.Resident != "" {
+		return clients.Resident(s.cfg.Resident), part, nil
+	}
+	s.mu.Lock()
+	i := s.next
+	if part != "" {
+		i = slices.IndexFunc(s.files, func(f string) bool { return stem(f) == part })
+	} else {
+		s.next = (s.next + 1) % len(s.files)
+	}
+	s.mu.Unlock()
+	if i < 0 {
+		return nil, "", fmt.Errorf("no file %s in %s", part, s.cfg.Folder)
+	}
+	data, err := os.ReadFile(s.files[i])
+	if err != nil {
+		return nil, "", err
+	}
+	return clients.Encoded(data), stem(s.files[i]), nil
+}
+
+func stem(path string) string {
+	name := filepath.Base(path)
+	return strings.TrimSuffix(name, filepath.Ext(name))
+}
