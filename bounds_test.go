@@ -105,6 +105,9 @@ func TestSchemaBounds(t *testing.T) {
 		"WatchResume.server_id":          wire(64),
 		"PreviewOptions.rate":            wire(60),
 		"PreviewOptions.max_pixels":      wire(1 << 18),
+		"TeachOpen.quantities":           wire(16),
+		"Margin.sigma":                   wire(100),
+		"QuantileMargin.share_percent":   wire(1000),
 	}
 	stated := schemaBounds()
 	for name, n := range stated {

@@ -146,25 +146,15 @@ func (l *Limit) String() string { return l.expr }
 // It is empty, too, for a region without pixels, whose limits fail, and for a least coverage: "coverage >= 0" says that
 // a region may reach outside the frame. format is what the reason calls the frames.
 func (l *Limit) toothless(most int, pixels int64, format string) string {
-	lo, hi, bounds := 0.0, float64(most), ""
+	lo, hi := l.values(most, pixels)
+	bounds := ""
 	switch l.quantity {
 	case quantityCoverage:
 		if !math.IsInf(l.want.lo, -1) && l.op != opNotEqual {
 			return ""
 		}
-		hi = 1
-	case quantityArea:
-		hi = math.MaxFloat64
-	case quantityVariance:
-		hi *= hi / 4
-	case quantityStdDev:
-		hi /= 2
-	case quantityDistinct:
-		hi++
 	case quantityCount:
-		hi, bounds = float64(pixels), ", the most pixels that the region can have"
-	case quantitySum:
-		hi *= float64(pixels)
+		bounds = ", the most pixels that the region can have"
 	case quantityPixels:
 		switch from, to := l.pixels.integers(0, float64(most)); {
 		case from > to:
@@ -172,7 +162,7 @@ func (l *Limit) toothless(most int, pixels int64, format string) string {
 		case from == 0 && to == float64(most):
 			return fmt.Sprintf("counts every pixel of %s, whose samples are 0 to %d", format, most)
 		}
-		hi, bounds = float64(pixels), ", the most pixels that the region can have"
+		bounds = ", the most pixels that the region can have"
 	}
 	always := l.want.contains(lo) && l.want.contains(hi)
 	if l.op == opNotEqual {

@@ -87,8 +87,8 @@ func TestParseLimitRefuses(t *testing.T) {
 			t.Errorf("%q: error %v", expr, err)
 			continue
 		}
-		if bad.reason() != want {
-			t.Errorf("%q:\n got %s\nwant %s", expr, bad.reason(), want)
+		if bad.Reason() != want {
+			t.Errorf("%q:\n got %s\nwant %s", expr, bad.Reason(), want)
 		}
 		if full := "polygon: limit " + quoted(expr) + ": " + want; err.Error() != full || bad.Expression != expr ||
 			strings.Contains(err.Error(), "\n") {

@@ -21,10 +21,11 @@ type LimitError struct {
 }
 
 func (e *LimitError) Error() string {
-	return fmt.Sprintf("polygon: limit %s: %s", quoted(e.Expression), e.reason())
+	return fmt.Sprintf("polygon: limit %s: %s", quoted(e.Expression), e.Reason())
 }
 
-func (e *LimitError) reason() string {
+// Reason is the error without the expression.
+func (e *LimitError) Reason() string {
 	if e.Found == "" {
 		return fmt.Sprintf("column %d: %s", e.Column, e.Expected)
 	}
@@ -56,8 +57,7 @@ const MaxLimit = 256
 // Errors are [*LimitError].
 func ParseLimit(expr string) (Limit, error) {
 	if len(expr) > MaxLimit {
-		return Limit{}, &LimitError{Expression: expr, Column: MaxLimit + 1,
-			Expected: fmt.Sprintf("the expression has %d bytes: the limit is %d", len(expr), MaxLimit)}
+		return Limit{}, tooLong(expr)
 	}
 	p := limitParser{src: expr}
 	p.next()
@@ -67,6 +67,11 @@ func ParseLimit(expr string) (Limit, error) {
 	}
 	l.expr = expr
 	return l, nil
+}
+
+func tooLong(expr string) error {
+	return &LimitError{Expression: expr, Column: MaxLimit + 1,
+		Expected: fmt.Sprintf("the expression has %d bytes: the limit is %d", len(expr), MaxLimit)}
 }
 
 type tokenKind uint8
@@ -206,6 +211,20 @@ const expectedQuantity = "count, area, coverage, sum, mean, variance, stddev, mi
 	"a percentile such as p99, or count of pixels below, above or in"
 
 func (p *limitParser) limit() (l Limit, err error) {
+	if err = p.measured(&l); err != nil {
+		return l, err
+	}
+	if err = p.condition(&l); err != nil {
+		return l, err
+	}
+	if p.kind != tokenEnd {
+		return l, p.fail("the end of the limit")
+	}
+	return l, nil
+}
+
+// measured reads what a limit is about.
+func (p *limitParser) measured(l *Limit) error {
 	start := p.at
 	if c, ok := limitChannels[p.text]; ok && p.kind == tokenWord {
 		word := *p
@@ -215,25 +234,19 @@ func (p *limitParser) limit() (l Limit, err error) {
 				p.kind, p.text, p.pos = tokenSign, ".", p.at+1
 				p.next()
 			} else {
-				return l, p.fail(fmt.Sprintf("%q behind the channel %s", ".",
+				return p.fail(fmt.Sprintf("%q behind the channel %s", ".",
 					strconv.Quote(word.src[word.at:word.pos])))
 			}
 		}
 		l.channel = c
 	}
-	if err = p.quantity(&l); err != nil {
-		return l, err
+	if err := p.quantity(l); err != nil {
+		return err
 	}
 	if l.channel != NoChannel && l.quantity.ofRegion() {
-		return l, p.failAt(start, "%s is of the region and has no channel", l.spelled)
+		return p.failAt(start, "%s is of the region and has no channel", l.spelled)
 	}
-	if err = p.condition(&l); err != nil {
-		return l, err
-	}
-	if p.kind != tokenEnd {
-		return l, p.fail("the end of the limit")
-	}
-	return l, nil
+	return nil
 }
 
 func (p *limitParser) quantity(l *Limit) error {

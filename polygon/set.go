@@ -240,7 +240,7 @@ func (s *Set) addLimits(bad *kernels.InvalidError, i int, exprs []string, known 
 			if err != nil {
 				reason := err.Error()
 				if le, ok := err.(*LimitError); ok {
-					reason = le.reason()
+					reason = le.Reason()
 				}
 				bad.Add(path{"regions", i, "limits", k}, quoted(expr), "%s", reason)
 				continue

@@ -46,6 +46,7 @@ import (
 	"github.com/polyscan/polyscan/server/internal/residents"
 	"github.com/polyscan/polyscan/server/internal/scan"
 	"github.com/polyscan/polyscan/server/internal/sharedmemory"
+	"github.com/polyscan/polyscan/server/internal/teach"
 	"github.com/polyscan/polyscan/server/internal/wire"
 )
 
@@ -70,6 +71,7 @@ type Server struct {
 	diffusion    *diffuse.Service
 	lineScan     *scan.Service
 	monitor      *monitor.Service
+	teach        *teach.Service
 
 	events *events.Bus // of what others than the callers see
 	work   *hostwork.Pool
@@ -257,6 +259,10 @@ func (s *Server) newServices() {
 	s.monitor = monitor.New(monitor.Config{
 		Host: h, Events: s.events, Recipes: s.recipes, Memory: s.host, DrainTime: cfg.ScanDrainTime,
 	})
+	s.teach = teach.New(teach.Config{
+		Host: h, Frames: s.frames, Memory: s.host, Recipes: s.recipes, Bounds: cfg.bounds(),
+		MaxMessageBytes: cfg.MaxMessageBytes, IdleTimeout: cfg.StreamIdleTimeout,
+	})
 	s.diffusion = diffuse.New(diffuse.Config{
 		Host: h, Frames: s.frames, Memory: s.host, Canvases: s.canvases, Metrics: s.metrics, Recipes: s.recipes,
 		Bounds: cfg.bounds(), MaxPoints: cfg.MaxPoints, MaxMessageBytes: cfg.MaxMessageBytes,
@@ -297,6 +303,7 @@ func (s *Server) newGRPC() {
 	pb.RegisterRecipeServiceServer(r, s.recipes)
 	r.RegisterService(mesh.Desc(), s.lowPoly)
 	r.RegisterService(diffuse.Desc(), s.diffusion)
+	r.RegisterService(teach.Desc(), s.teach)
 	pb.RegisterMonitorServiceServer(r, s.monitor)
 	pb.RegisterDeviceServiceServer(r, &deviceServer{server: s})
 	s.health = health.NewServer()

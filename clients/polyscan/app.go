@@ -23,7 +23,8 @@ import (
 // sources are the files whose comments are the help of flags.
 //
 //go:embed app.go bench.go completion.go connect.go device.go diffuse.go extract.go fill.go frame.go frames.go help.go
-//go:embed lowpoly.go mask.go recipe.go reduce.go reductions.go regions.go stream.go triangulate.go version.go watch.go
+//go:embed lowpoly.go mask.go recipe.go reduce.go reductions.go regions.go stream.go teach.go triangulate.go try.go
+//go:embed version.go watch.go
 var sources embed.FS
 
 // app is the grammar; each command is in a file of its name.
@@ -34,6 +35,8 @@ type app struct {
 	Regions     regionsCmd     `cmd:"" help:"Print a regions file of any format as polyscan's own."`
 	Frames      framesCmd      `cmd:"" help:"Keep frames on a server's device."`
 	Recipe      recipeCmd      `cmd:"" help:"Keep regions and limits on a server, under a name."`
+	Teach       teachCmd       `cmd:"" help:"Learn limits from frames of good parts."`
+	Try         tryCmd         `cmd:"" help:"Judge frames by a recipe before it is used."`
 	Lowpoly     lowpolyCmd     `cmd:"" help:"Turn a picture or a video into triangles."`
 	Diffuse     diffuseCmd     `cmd:"" help:"Make a picture of curves, or of some of its pixels."`
 	Extract     extractCmd     `cmd:"" help:"Turn a picture into curves and pixels, for diffuse."`

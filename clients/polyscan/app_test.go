@@ -84,7 +84,7 @@ func timeless(s string) string { return times.ReplaceAllString(s, "TIME") }
 func TestHelp(t *testing.T) {
 	commands := []string{"", "reduce", "stream", "mask", "regions", "frames", "frames put", "frames list", "frames release",
 		"recipe", "recipe put", "recipe get", "recipe list", "recipe delete",
-		"lowpoly", "diffuse", "fill", "background", "triangulate", "serve", "device", "bench", "completion", "version"}
+		"teach", "try", "lowpoly", "diffuse", "fill", "background", "triangulate", "serve", "device", "bench", "completion", "version"}
 	for _, c := range commands {
 		args := append(strings.Fields(c), "--help")
 		stdout := succeed(t, args...)
@@ -110,15 +110,21 @@ func TestHelp(t *testing.T) {
 	}
 }
 
+// shellWords are the words of a command, some of them in quotes.
+var shellWords = regexp.MustCompile(`'[^']*'|\S+`)
+
 // TestHelpExamples parses every example of every help text, so that none names a flag that is gone.
 func TestHelpExamples(t *testing.T) {
 	n := 0
 	for _, c := range []string{"", "reduce", "stream", "mask", "regions", "frames", "frames put", "frames list", "frames release",
 		"recipe", "recipe put", "recipe get", "recipe list", "recipe delete",
-		"lowpoly", "diffuse", "fill", "background", "triangulate", "serve", "device", "bench", "version"} {
+		"teach", "try", "lowpoly", "diffuse", "fill", "background", "triangulate", "serve", "device", "bench", "version"} {
 		for line := range strings.Lines(succeed(t, append(strings.Fields(c), "--help")...)) {
 			for part := range strings.SplitSeq(line, "|") {
-				args := strings.Fields(part)
+				args := shellWords.FindAllString(part, -1)
+				for i := range args {
+					args[i] = strings.Trim(args[i], "'")
+				}
 				if !strings.HasPrefix(line, "    polyscan ") || len(args) == 0 || args[0] != "polyscan" ||
 					args[1] == "COMMAND" {
 					continue

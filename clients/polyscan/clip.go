@@ -96,7 +96,7 @@ func (c *lowpolyCmd) openClip(e *env) (*clip, error) {
 		}
 		return gifClip(c.Video, data)
 	}
-	names, err := (&streamCmd{Dir: c.Video, frameFlags: c.frameFlags}).list()
+	names, err := listFrames(c.Video, c.Raw.set())
 	if err != nil {
 		return nil, err
 	}

@@ -80,6 +80,8 @@ type recipePutCmd struct {
 	Fill string `enum:"nonzero,evenodd" default:"nonzero"`
 	// Make an error of what is only a warning, such as a key that looks misspelt.
 	Strict bool
+	// Add a limit to the regions of this name, such as 'pad*: mean in [90, 140]'; * and ? stand for any letters.
+	Limit []string `sep:"none" placeholder:"NAME: LIMIT"`
 	reductionFlags
 	recipeFlags
 }
@@ -94,7 +96,7 @@ Examples:
 }
 
 func (c *recipePutCmd) Run(e *env) error {
-	o := regionFlags{Regions: c.Regions, Fill: c.Fill, Strict: c.Strict}
+	o := regionFlags{Regions: c.Regions, Fill: c.Fill, Strict: c.Strict, Limit: c.Limit}
 	rs, err := o.load(e, "")
 	if err != nil {
 		return err

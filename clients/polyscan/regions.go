@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strings"
 
 	"github.com/polyscan/polyscan/clients"
 	"github.com/polyscan/polyscan/clients/regionfile"
@@ -27,6 +29,8 @@ type regionFlags struct {
 	NoViewBox bool `group:"regions" name:"ignore-viewbox"`
 	// Make an error of what is only a warning, such as a key that looks misspelt.
 	Strict bool `group:"regions"`
+	// Add a limit to the regions of this name, such as 'pad*: mean in [90, 140]'; * and ? stand for any letters.
+	Limit []string `sep:"none" placeholder:"NAME: LIMIT" group:"regions"`
 	// How to find the pixels: naive, tiled, edge-filtered, tiled-edge-filtered or row-spans. All give the same
 	// numbers.
 	Method string `enum:"${mask_methods}" default:"auto" placeholder:"METHOD" group:"regions"`
@@ -47,17 +51,21 @@ type regionsCmd struct {
 	NoViewBox bool `name:"ignore-viewbox"`
 	// Make an error of what is only a warning, such as a key that looks misspelt.
 	Strict bool
+	// Add a limit to the regions of this name, such as 'pad*: mean in [90, 140]'; * and ? stand for any letters.
+	Limit []string `sep:"none" placeholder:"NAME: LIMIT"`
 	// File to write; - is standard output.
 	Output string `short:"o" default:"-" placeholder:"FILE" predictor:"file"`
 }
 
 func (c *regionsCmd) Help() string {
 	return `
-Prints JSON that --regions and recipe put read: curves are polygons, and every region has a name of its own.
+Converts a regions file to the JSON that --regions and recipe put read: curves are polygons, and every region has a name
+of its own.
 
 Examples:
 
     polyscan regions zones.svg -o zones.json
+    polyscan regions zones.svg --limit 'pad*: mean in [90, 140]' --limit 'pad*: count of pixels below 40 <= 25'
     polyscan regions instances.json --image board_0042.png
 `
 }
@@ -66,7 +74,8 @@ func (c *regionsCmd) Run(e *env) error {
 	if err := checkKind("--output", c.Output, "", ".json"); err != nil {
 		return err
 	}
-	o := regionFlags{Regions: c.File, Image: c.Image, Tolerance: c.Tolerance, NoViewBox: c.NoViewBox, Strict: c.Strict}
+	o := regionFlags{Regions: c.File, Image: c.Image, Tolerance: c.Tolerance, NoViewBox: c.NoViewBox, Strict: c.Strict,
+		Limit: c.Limit}
 	r, err := o.load(e, c.Frame)
 	if err != nil {
 		return err
@@ -123,8 +132,37 @@ func (o *regionFlags) load(e *env, hint string) (*regions, error) {
 			return nil, err
 		}
 	}
-	return r, nil
+	return r, r.addLimits(o.Limit)
 }
+
+// addLimits adds what --limit says to the regions that it names.
+func (r *regions) addLimits(limits []string) error {
+	for _, text := range limits {
+		at := strings.LastIndexByte(text, ':') // which names may hold, and limits don't
+		if at < 0 {
+			return usage("--limit %q: want NAME: LIMIT, such as 'pad*: mean in [90, 140]'", text)
+		}
+		name, limit := strings.TrimSpace(text[:at]), strings.TrimSpace(text[at+1:])
+		pattern, err := regexp.Compile("(?s)^" + wildcards.Replace(regexp.QuoteMeta(name)) + "$")
+		if err != nil {
+			return usage("--limit %q: %v", text, err)
+		}
+		found := false
+		for i := range r.file.Regions {
+			if g := &r.file.Regions[i]; pattern.MatchString(g.Name) {
+				found = true
+				g.Limits = append(slices.Clip(g.Limits), limit)
+			}
+		}
+		if !found {
+			return usage("--limit %q: no region of %s is called %q", text, r.name, name)
+		}
+	}
+	return nil
+}
+
+// wildcards makes a regular expression of a name with * and ?, once that is quoted.
+var wildcards = strings.NewReplacer(`\*`, ".*", `\?`, ".")
 
 // warn warns of something about the regions, or with --strict returns it as an error.
 func (r *regions) warn(e *env, format string, args ...any) error {
@@ -239,6 +277,8 @@ func (o *regionFlags) target(e *env, recipe, frameName string) (*target, error) 
 	switch {
 	case recipe != "" && o.Regions != "":
 		return nil, usage("--regions and --recipe: give one of them")
+	case recipe != "" && len(o.Limit) > 0:
+		return nil, usage("--limit: it is for --regions; a recipe has the limits that it was put with")
 	case recipe != "":
 		ref, err := clients.ParseRecipeRef(recipe)
 		if err != nil {

@@ -133,7 +133,7 @@ func (c *streamCmd) Run(e *env) (err error) {
 	if err := c.frameFlags.check(); err != nil {
 		return err
 	}
-	names, err := c.list()
+	names, err := listFrames(c.Dir, c.Raw.set())
 	if err != nil {
 		return err
 	}
@@ -184,14 +184,14 @@ func (c *streamCmd) Run(e *env) (err error) {
 	return s.run(r)
 }
 
-// list finds the frames of the folder.
-func (c *streamCmd) list() ([]string, error) {
-	entries, err := os.ReadDir(c.Dir)
+// listFrames finds the frames of a folder, in natural order.
+func listFrames(dir string, raw bool) ([]string, error) {
+	entries, err := os.ReadDir(dir)
 	if err != nil {
-		return nil, bad(c.Dir, "%v", reason(err))
+		return nil, bad(dir, "%v", reason(err))
 	}
 	kinds := []string{".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp"}
-	if c.Raw.set() {
+	if raw {
 		kinds = []string{".raw", ".bin"}
 	}
 	var names []string
@@ -201,7 +201,7 @@ func (c *streamCmd) list() ([]string, error) {
 		}
 	}
 	if len(names) == 0 {
-		return nil, bad(c.Dir, "no frames (%s) in this folder", strings.Join(kinds, ", "))
+		return nil, bad(dir, "no frames (%s) in this folder", strings.Join(kinds, ", "))
 	}
 	slices.SortFunc(names, natural)
 	return names, nil

@@ -3,7 +3,6 @@ package main
 // polyscan watch: what a server does, live.
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -13,7 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/rivo/uniseg"
@@ -142,7 +140,7 @@ func (c *watchCmd) Run(e *env) (err error) {
 			}
 		}
 		if c.JSON {
-			err = writeMessage(e, m)
+			err = writeProto(e, m)
 		} else {
 			err = w.print(m)
 		}
@@ -173,15 +171,6 @@ func (c *watchCmd) save(p *polyscanv1.Preview) error {
 		return bad(file, "%v", reason(err))
 	}
 	return nil
-}
-
-// writeMessage prints a message as the schemas have it, on one line.
-func writeMessage(e *env, m *polyscanv1.WatchResponse) error {
-	b, err := protojson.MarshalOptions{UseProtoNames: true}.Marshal(m)
-	if err != nil {
-		return err
-	}
-	return writeJSON(e.stdout, json.RawMessage(b)) // which has no spaces between
 }
 
 // The columns of the table: 80 in all.

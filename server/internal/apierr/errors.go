@@ -152,6 +152,17 @@ func Under(field string, err error) error {
 	return err
 }
 
+// About adds to a refusal which of several things it is about.
+func About(what string, err error) error {
+	var bad *FieldError
+	if errors.As(err, &bad) {
+		for i := range bad.Violations {
+			bad.Violations[i].reason += " (" + what + ")"
+		}
+	}
+	return err
+}
+
 // Refuse is a FieldError with one violation.
 func Refuse(path string, value any, format string, args ...any) *FieldError {
 	v := ""

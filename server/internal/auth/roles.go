@@ -79,6 +79,8 @@ var leastRole = map[string]Role{
 	pb.DiffusionService_FillHoles_FullMethodName:          Run,
 	pb.DiffusionService_Background_FullMethodName:         Run,
 
+	pb.TeachService_Teach_FullMethodName:         Teach,
+	pb.TeachService_Try_FullMethodName:           Teach,
 	pb.RecipeService_PutRecipe_FullMethodName:    Teach,
 	pb.RecipeService_DeleteRecipe_FullMethodName: Teach,
 }

@@ -1,0 +1,140 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/rivo/uniseg"
+)
+
+// belt are the frames of the conveyor, apart by what they show.
+func belt(t *testing.T) (good, bad string) {
+	t.Helper()
+	dir := t.TempDir()
+	good, bad = filepath.Join(dir, "good"), filepath.Join(dir, "bad")
+	for _, d := range []string{good, bad} {
+		if err := os.Mkdir(d, 0o777); err != nil {
+			t.Fatal(err)
+		}
+	}
+	names, err := listFrames(frames+"conveyor", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		to := good
+		if name == "frame_007.png" {
+			to = bad
+		}
+		data, err := os.ReadFile(filepath.Join(frames+"conveyor", name))
+		if err == nil {
+			err = os.WriteFile(filepath.Join(to, name), data, 0o666)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return good, bad
+}
+
+// bare are the conveyor's regions without limits.
+func bare(t *testing.T) string {
+	t.Helper()
+	data, err := os.ReadFile(frames + "conveyor/regions.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := regexp.MustCompile(`,"limits":\[("[^"]*",?)*\]`).ReplaceAllString(string(data), "")
+	if strings.Contains(text, "limits") {
+		t.Fatalf("limits are left: %.200s", text)
+	}
+	return write(t, "bare.json", text)
+}
+
+// What was taught rejects the bad part and passes the good ones, on the command line as well as by reduce and try.
+func TestTeach(t *testing.T) {
+	good, bad := belt(t)
+	regions := bare(t)
+	taught := filepath.Join(t.TempDir(), "taught.json")
+	out, stderr, code := polyscan(t, "teach", good, "--bad", bad, "-r", regions, "-o", taught)
+	if code != exitOK || !strings.Contains(out, "12 frames: 11 of 11 good pass, 1 of 1 bad fail\n") ||
+		!strings.Contains(stderr, "11 good frames are few for 4 standard deviations: take 20 or more") {
+		t.Fatalf("exit %d, %s\n%s", code, stderr, out)
+	}
+	for line := range strings.Lines(out) {
+		if n := uniseg.StringWidth(strings.TrimRight(line, "\n")); n > tableWidth {
+			t.Errorf("%d columns: %q", n, line)
+		}
+	}
+	for _, words := range []string{"REGION", "GOOD FRAMES HAVE", "LIMIT", "BAD CAUGHT", "bracket hole 3", "mean in ["} {
+		if !strings.Contains(out, words) {
+			t.Errorf("no %q in\n%s", words, out)
+		}
+	}
+	got := succeed(t, "try", "--good", good, "--bad", bad, "-r", taught, "--fail-on-error")
+	if !strings.Contains(got, "11 of 11 good pass, 1 of 1 bad fail") || !strings.Contains(got, "bracket hole 3: mean") {
+		t.Errorf("%s", got)
+	}
+	for file, want := range map[string]int{good + "/frame_003.png": exitOK, bad + "/frame_007.png": exitReject} {
+		if out, stderr, code := polyscan(t, "reduce", file, "-r", taught, "--fail-on-reject"); code != want {
+			t.Errorf("%s: exit %d, %s\n%s", file, code, stderr, out)
+		}
+	}
+
+	// A version in use, beside a new one that calls the bad part good.
+	recipes := filepath.Join(t.TempDir(), "recipes")
+	succeed(t, "recipe", "put", "belt", "-r", taught, "--recipes", recipes)
+	loose := filepath.Join(t.TempDir(), "loose.json")
+	succeed(t, "regions", regions, "--limit", "*: mean < 250", "-o", loose)
+	out, stderr, code = polyscan(t, "try", "--good", good, "--bad", bad, "-r", loose, "--beside", "belt", "--recipes", recipes,
+		"--fail-on-error")
+	if code != exitReject || !strings.Contains(out, "frame_007.png  bad  PASS     FAIL") ||
+		!strings.Contains(out, "11 of 11 good pass, 0 of 1 bad fail\nby belt: 11 of 11 good pass, 1 of 1 bad fail") {
+		t.Errorf("exit %d, %s\n%s", code, stderr, out)
+	}
+	if got := succeed(t, "try", good, "--recipe", "belt@1", "--recipes", recipes, "--json"); !strings.Contains(got, `"other_passed":11`) {
+		t.Errorf("%s", got)
+	}
+	got, _, code = polyscan(t, "teach", good, "--recipe", "belt", "--recipes", recipes, "--quantity", "p99", "--margin",
+		"0% + 20%", "-o", "-")
+	if code != exitOK || !strings.Contains(got, `"name": "belt"`) || strings.Count(got, "p99 in [") < 5 || !strings.Contains(got, "mean in [") {
+		t.Errorf("%s", got)
+	}
+}
+
+func TestTeachUsage(t *testing.T) {
+	good, _ := belt(t)
+	regions := bare(t)
+	for want, args := range map[string][]string{
+		"FRAMES of good parts are missing":       {"teach", "-r", regions},
+		"FRAMES are missing":                     {"try", "-r", regions},
+		"--regions FILE or --recipe NAME":        {"teach", good},
+		"want so many standard deviations":       {"teach", good, "-r", regions, "--margin", "4"},
+		"above 0, and 100 at most":               {"teach", good, "-r", regions, "--margin", "0sigma"},
+		"from 0 to below 50 %":                   {"teach", good, "-r", regions, "--margin", "50%"},
+		"from 0 to 1000 %":                       {"teach", good, "-r", regions, "--margin", "1%+2000%"},
+		`found "meen"`:                           {"teach", good, "-r", regions, "--quantity", "meen"},
+		"no region has limits":                   {"try", good, "-r", regions},
+		"is the same on all frames":              {"teach", good, "-r", regions, "--quantity", "area"},
+		"frames are kept by a server":            {"teach", "--frame", "x", "-r", regions},
+		"too few":                                {"teach", good + "/frame_000.png", "-r", regions},
+		"no such file":                           {"teach", good + "/frame_0.png", "-r", regions},
+		"recipes are on a server":                {"try", good, "-r", regions, "--beside", "x"},
+		`no region of ` + regions + ` is called`: {"regions", regions, "--limit", "wash: mean < 3"},
+		"want NAME: LIMIT":                       {"regions", regions, "--limit", "mean < 3"},
+		"a recipe has the limits":                {"reduce", good + "/frame_000.png", "--recipe", "x", "--limit", "a: mean < 3"},
+		`regions[0] "washer ring": limits[0]`:    {"reduce", good + "/frame_000.png", "-r", regions, "--limit", "w*ring: maen < 3"},
+	} {
+		if out, stderr, code := polyscan(t, args...); code != exitUsage || !strings.Contains(stderr, want) || out != "" {
+			t.Errorf("%v: exit %d, %q lacks %q; %s", args, code, stderr, want, out)
+		}
+	}
+	got := succeed(t, "reduce", good+"/frame_000.png", "-r", regions, "--limit", "washer ?ore: mean in [1, 2]", "--limit",
+		"nut*: mean < 250")
+	if !strings.Contains(got, "is above 2") || !strings.Contains(got, "1 of 3 regions with limits") {
+		t.Errorf("%s", got)
+	}
+}

@@ -1,0 +1,109 @@
+// Quantities: what limits are about, for those who make limits.
+
+package polygon
+
+import (
+	"math"
+	"strconv"
+)
+
+// Quantity is what a limit measures, such as "r.mean" or "count of pixels below 40": a limit without its condition.
+// [ParseQuantity] makes one. It is immutable.
+type Quantity struct{ of Limit }
+
+// ParseQuantity reads a quantity, with or without a channel, as [ParseLimit] has it. Errors are [*LimitError].
+func ParseQuantity(expr string) (Quantity, error) {
+	if len(expr) > MaxLimit {
+		return Quantity{}, tooLong(expr)
+	}
+	p := limitParser{src: expr}
+	p.next()
+	var q Quantity
+	if err := p.measured(&q.of); err != nil {
+		return Quantity{}, err
+	}
+	if p.kind != tokenEnd {
+		return Quantity{}, p.fail("the end of the quantity")
+	}
+	return q, nil
+}
+
+// Quantity is what the limit measures.
+func (l *Limit) Quantity() Quantity { return Quantity{*l} }
+
+// String is the quantity as limits spell it, in lower case. Limits that begin with it are about it.
+func (q Quantity) String() string {
+	return limitPrefixes[q.of.channel] + q.of.spelled
+}
+
+var limitPrefixes = [...]string{Gray: "gray.", Red: "r.", Green: "g.", Blue: "b.", Alpha: "a."}
+
+// OfRegion says that the quantity is of the region, not of its pixels' values: count, area and coverage.
+func (q Quantity) OfRegion() bool { return q.of.quantity.ofRegion() }
+
+// Integer says that the quantity is a whole number, whatever the picture is.
+func (q Quantity) Integer() bool { return q.of.quantity.integer() }
+
+// Channel is the channel that the quantity names, or NoChannel.
+func (q Quantity) Channel() Channel { return q.of.channel }
+
+// In is the quantity of a channel.
+func (q Quantity) In(c Channel) Quantity {
+	q.of.channel = c
+	return q
+}
+
+// Covers says that a limit on q is also one on other: they are the same but for the channel, and q names none or the same.
+func (q Quantity) Covers(other Quantity) bool {
+	a, b := &q.of, &other.of
+	return a.quantity == b.quantity && a.percent == b.percent && a.pixels == b.pixels &&
+		(a.channel == NoChannel || a.channel == b.channel)
+}
+
+// Range holds all values that the quantity can have where samples are 0 to most and the region has at most so many pixels.
+func (q Quantity) Range(most int, pixels int64) (lo, hi float64) { return q.of.values(most, pixels) }
+
+// Probe is a limit that measures the quantity, and fails on every region: [LimitResult.Value] is the value.
+func (q Quantity) Probe() string { return q.String() + " == -1" }
+
+// values are the least and the greatest that the quantity can be.
+func (l *Limit) values(most int, pixels int64) (lo, hi float64) {
+	hi = float64(most)
+	switch l.quantity {
+	case quantityCoverage:
+		hi = 1
+	case quantityArea:
+		hi = math.MaxFloat64
+	case quantityVariance:
+		hi *= hi / 4
+	case quantityStdDev:
+		hi /= 2
+	case quantityDistinct:
+		hi++
+	case quantityCount, quantityPixels:
+		hi = float64(pixels)
+	case quantitySum:
+		hi *= float64(pixels)
+	}
+	return 0, hi
+}
+
+// Judge is the outcome of the limit for a value, of the channel that is named or NoChannel.
+func (l *Limit) Judge(v float64, c Channel) LimitResult {
+	var o outcome
+	o.see(l, v, c)
+	return o.result(l)
+}
+
+// Interval writes a condition on a quantity: from lo to hi, both ends in. Infinite ends leave a side out, and one of them
+// must be finite.
+func (q Quantity) Interval(lo, hi float64) string {
+	number := func(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
+	switch {
+	case math.IsInf(lo, -1):
+		return q.String() + " <= " + number(hi)
+	case math.IsInf(hi, 1):
+		return q.String() + " >= " + number(lo)
+	}
+	return q.String() + " in [" + number(lo) + ", " + number(hi) + "]"
+}
