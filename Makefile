@@ -5,7 +5,7 @@ TIME     ?= 10s
 BENCH    ?= .
 PKG      ?= ./...
 
-.PHONY: help build test check house generate testdata bench fuzz cuda archive kernels gputest sanitize tools
+.PHONY: help build test check house generate testdata bench fuzz cuda archive kernels gputest sanitize console tools
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -52,6 +52,9 @@ gputest: ## build/cuda.test, the GPU suite; on a machine with a GPU run: build/c
 
 sanitize: ## the GPU suite under compute-sanitizer: memcheck, racecheck, initcheck; needs a GPU
 	bash kernels/cu/sanitize.sh
+
+console: tools ## server/console/dist, the page in the browser, from its sources; needs Node.js with npm
+	bash server/console/build.sh
 
 tools:
 	@$(GO) build -C tools -o ../bin/ tool ./vendorproto ./gpureport ./house ./kernelabi

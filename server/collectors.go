@@ -137,7 +137,8 @@ var stateMetrics = func() (all []stateMetric) {
 		func(st *state) float64 { return float64(st.setups.Evictions) })
 
 	gauges("host_memory_bytes", "Host memory of calls, of what --host-memory bounds: decoding (image files), results (from "+
-		"when they are sized to when they are written), uploads (of points), canvases, watchers.", "kind",
+		"when they are sized to when they are written), uploads (of points), canvases, watchers, "+
+		"http (messages of calls over HTTP).", "kind",
 		func(st *state, emit func(float64, ...string)) {
 			for k, name := range budget.Kinds {
 				emit(float64(st.host.Used(budget.Kind(k))), name)
@@ -285,6 +286,7 @@ func (s *Server) register() error {
 	})
 	build.Set(1)
 	s.collectors = append(append(s.metrics.Collectors(), s.intake.Collectors()...), stateCollector{s}, s.shared, build)
+	s.collectors = append(s.collectors, s.webMetrics.Collectors()...)
 	for i, c := range s.collectors {
 		if err := reg.Register(c); err != nil {
 			for _, c := range s.collectors[:i] {

@@ -168,6 +168,12 @@ type Config struct {
 	// See docs/server.md for the format. A call brings a token as "authorization: Bearer TOKEN". The file is read again
 	// when its content changes: calls end whose token is not in it any more, and all are refused while there is none.
 	TokenFile string `type:"path" placeholder:"FILE" default:"" group:"Security"`
+	// Serve the console, and calls by browsers and curl, at --http. Without this they are served where that address is
+	// local.
+	//
+	// A Server serves them from its Handler when this is set.
+	Console bool `group:"Console"`
+
 	// Serve reflection, for grpcurl and the like.
 	NoReflection bool `name:"reflection" type:"off" default:"true" negatable:"" group:"Security"`
 	// Serve channelz, for a look at connections.

@@ -1,22 +1,66 @@
-// The HTTP side: metrics, health for supervisors, and a page that says what this is.
+// The HTTP side: metrics, health for supervisors, calls and the console, or a page that says what this is.
 
 package server
 
 import (
 	"html/template"
+	"log/slog"
+	"maps"
+	"net"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/polyscan/polyscan/server/console"
 	"github.com/polyscan/polyscan/server/drivers"
+	"github.com/polyscan/polyscan/server/internal/web"
 )
 
 // maxScrapes is how many answers to /metrics may be under way: each holds half a megabyte until it is read.
 const maxScrapes = 8
 
-// Handler serves /metrics (Prometheus), /healthz (200 while the process runs), /readyz (200 while calls are taken, 503
-// when not) and a page at /. It asks for no token: listen where only those can reach it who may see this.
+// HTTPServer is a server of [Server.Handler] with limits and time-outs that keep whoever connects from harming others.
+// It is to be given connections by [HTTPListener], and to be closed after Shutdown.
+func (s *Server) HTTPServer() *http.Server {
+	h := &http.Server{
+		Handler: s.Handler(), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 10 * time.Second,
+		WriteTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 1 << 16,
+		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelWarn),
+	}
+	if s.certs != nil {
+		h.TLSConfig = s.certs.config("h2", "http/1.1")
+	}
+	return h
+}
+
+// HTTPListener takes the connections of l for a server of [Server.HTTPServer]: TLS where a client begins it and the
+// server has certificates, plain HTTP else, which is all that metrics and health need.
+func HTTPListener(l net.Listener, h *http.Server) net.Listener {
+	if h.TLSConfig == nil {
+		return l
+	}
+	return web.Listen(l, h.TLSConfig)
+}
+
+// newWeb makes what answers calls over HTTP, and serves the connections by which it calls.
+func (s *Server) newWeb() (err error) {
+	s.inside = web.NewInside()
+	s.web, err = web.New(web.Config{
+		Inside: s.inside, Services: slices.Sorted(maps.Keys(s.grpc.GetServiceInfo())), Tenants: s.tenants,
+		TLS: s.certs != nil, Memory: s.host, MaxMessage: s.cfg.MaxMessageBytes, Metrics: s.webMetrics,
+		Files: console.Files(), Version: s.cfg.Version, Log: s.log,
+	})
+	if err == nil {
+		s.background.Go(func() { s.grpc.Serve(s.inside) })
+	}
+	return err
+}
+
+// Handler serves /metrics (Prometheus), /healthz (200 while the process runs) and /readyz (200 while calls are taken,
+// 503 when not). With Config.Console it serves calls and the console, too, which ask for the tokens that calls need;
+// without, a page at /. The rest asks for no token: listen where only those can reach it who may see this.
 func (s *Server) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(s.gatherer, promhttp.HandlerOpts{
@@ -41,6 +85,10 @@ func (s *Server) Handler() http.Handler {
 			text(w, http.StatusOK, "ready")
 		}
 	})
+	if s.web != nil {
+		mux.Handle("/", s.web)
+		return mux
+	}
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
 		i := s.dev.Info()
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")

@@ -47,6 +47,7 @@ import (
 	"github.com/polyscan/polyscan/server/internal/scan"
 	"github.com/polyscan/polyscan/server/internal/sharedmemory"
 	"github.com/polyscan/polyscan/server/internal/teach"
+	"github.com/polyscan/polyscan/server/internal/web"
 	"github.com/polyscan/polyscan/server/internal/wire"
 )
 
@@ -72,6 +73,11 @@ type Server struct {
 	lineScan     *scan.Service
 	monitor      *monitor.Service
 	teach        *teach.Service
+
+	inside *web.Inside  // of calls that come over HTTP; nil: there are none
+	web    *web.Handler // likewise
+
+	webMetrics *web.Metrics
 
 	events *events.Bus // of what others than the callers see
 	work   *hostwork.Pool
@@ -132,8 +138,8 @@ func New(cfg Config) (_ *Server, err error) {
 		host:     budget.New(cfg.HostBytes),
 		canvases: budget.New(cfg.HostBytes - cfg.HostBytes/4),
 		metrics:  observe.New(),
-		draining: make(chan struct{}),
-		work:     hostwork.New(max(1, runtime.GOMAXPROCS(0)-1)),
+		draining: make(chan struct{}), webMetrics: web.NewMetrics(),
+		work: hostwork.New(max(1, runtime.GOMAXPROCS(0)-1)),
 
 		overheadLimit: wire.OverheadOf(cfg.bounds()),
 	}
@@ -230,6 +236,14 @@ func New(cfg Config) (_ *Server, err error) {
 		return nil, errors.Join(fmt.Errorf("server: metrics: %w", err), s.shared.Close(), s.dev.Close())
 	}
 	s.newGRPC()
+	if cfg.Console {
+		if err := s.newWeb(); err != nil {
+			s.grpc.Stop()
+			s.unregister()
+			s.intake.Close()
+			return nil, errors.Join(err, s.shared.Close(), s.dev.Close())
+		}
+	}
 	s.dev.Watch(onDeviceLoss{s})
 	return s, nil
 }
@@ -291,9 +305,9 @@ func (s *Server) newGRPC() {
 	}
 	creds := insecure.NewCredentials()
 	if s.certs != nil {
-		creds = credentials.NewTLS(s.certs.config())
+		creds = credentials.NewTLS(s.certs.config("h2"))
 	}
-	options = append(options, grpc.Creds(s.intake.Credentials(creds)))
+	options = append(options, grpc.Creds(s.intake.Credentials(web.Credentials(creds))))
 	s.grpc = grpc.NewServer(append(options, s.cfg.grpcOptions...)...)
 	r := registrar{s.grpc, s}
 	r.RegisterService(inspect.Desc(), s.inspector)

@@ -69,7 +69,6 @@ func (c *certificates) read() error {
 	cfg := &tls.Config{
 		MinVersion:   tls.VersionTLS12,
 		Certificates: []tls.Certificate{cert},
-		NextProtos:   []string{"h2"},
 	}
 	if c.files.ClientCAFile != "" {
 		pem, err := os.ReadFile(c.files.ClientCAFile)
@@ -95,11 +94,11 @@ func (c *certificates) reload() {
 	c.log.Info("certificates read again", "file", c.files.CertFile)
 }
 
-// config is for handshakes: each takes the certificates of its time.
-func (c *certificates) config() *tls.Config {
+// config is for handshakes: each takes the certificates of its time. The protocols are those that clients are offered.
+func (c *certificates) config(protocols ...string) *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS12,
-		NextProtos: []string{"h2"},
+		NextProtos: protocols,
 		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
 			changed := false
 			for _, w := range c.watched {
@@ -108,7 +107,9 @@ func (c *certificates) config() *tls.Config {
 			if changed {
 				c.reload()
 			}
-			return c.current.Load(), nil
+			cfg := c.current.Load().Clone()
+			cfg.NextProtos = protocols
+			return cfg, nil
 		},
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"net"
+	"net/url"
 	"os"
 	"reflect"
 	"runtime"
@@ -38,7 +39,8 @@ type Flags struct {
 	Listen []string `default:"localhost:7465" placeholder:"ADDR"`
 	// Who may connect to unix sockets that --listen names, as the mode of the file.
 	SocketMode fileMode `default:"0660" placeholder:"MODE"`
-	// Address to serve /metrics, /healthz and /readyz on, in plain HTTP. Off by default.
+	// Address to serve /metrics, /healthz and /readyz on, in plain HTTP, and the console where that is on. Off by
+	// default; with --console localhost:7466.
 	HTTP string `name:"http" placeholder:"ADDR"`
 
 	server.Config
@@ -74,6 +76,22 @@ func (f *Flags) Validate() error {
 		}
 	}
 	return nil
+}
+
+// consoleURL is where a browser finds the console.
+func (f *Flags) consoleURL(l net.Listener) string {
+	a, ok := l.Addr().(*net.TCPAddr)
+	if !ok {
+		return where(l)
+	}
+	u := url.URL{Scheme: "http", Host: a.String(), Path: "/"}
+	if f.TLS.CertFile != "" {
+		u.Scheme = "https"
+	}
+	if host, err := os.Hostname(); a.IP.IsUnspecified() && err == nil {
+		u.Host = net.JoinHostPort(host, strconv.Itoa(a.Port))
+	}
+	return u.String()
 }
 
 func (f *Flags) logger(w io.Writer) *slog.Logger {

@@ -114,3 +114,9 @@ func where(l net.Listener) string {
 	}
 	return l.Addr().String()
 }
+
+// local says that nobody reaches a listener but from this machine.
+func local(l net.Listener) bool {
+	a, ok := l.Addr().(*net.TCPAddr)
+	return !ok || a.IP.IsLoopback()
+}

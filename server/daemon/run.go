@@ -8,14 +8,12 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"log/slog"
 	"net"
 	"net/http"
 	"os"
 	"runtime"
 	"sync"
 	"syscall"
-	"time"
 
 	"golang.org/x/net/netutil"
 
@@ -50,6 +48,9 @@ func Run(ctx context.Context, name string, f *Flags, stdout, stderr io.Writer, s
 		}
 	}
 	var web net.Listener
+	if f.HTTP == "" && f.Console {
+		f.HTTP = consoleAddress
+	}
 	if f.HTTP != "" {
 		if web, err = listen(f.HTTP, fs.FileMode(f.SocketMode)); err != nil {
 			closeAll()
@@ -58,6 +59,7 @@ func Run(ctx context.Context, name string, f *Flags, stdout, stderr io.Writer, s
 	}
 	cfg := f.Config
 	cfg.Logger = log
+	cfg.Console = web != nil && (f.Console || local(web))
 	if f.ShmSocket != "" {
 		l, err := listen("unix:"+f.ShmSocket, 0o600)
 		if err != nil {
@@ -89,14 +91,11 @@ func Run(ctx context.Context, name string, f *Flags, stdout, stderr io.Writer, s
 			}
 		})
 	}
-	httpServer := &http.Server{
-		Handler: s.Handler(), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 10 * time.Second,
-		WriteTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 1 << 16,
-		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn),
-	}
+	httpServer := s.HTTPServer()
 	if web != nil {
 		running.Go(func() {
-			if err := httpServer.Serve(netutil.LimitListener(web, maxHTTPConnections)); !errors.Is(err, http.ErrServerClosed) {
+			if err := httpServer.Serve(server.HTTPListener(
+				netutil.LimitListener(web, maxHTTPConnections), httpServer)); !errors.Is(err, http.ErrServerClosed) {
 				failed <- fmt.Errorf("%s: %w", web.Addr(), err)
 			}
 		})
@@ -114,6 +113,9 @@ func Run(ctx context.Context, name string, f *Flags, stdout, stderr io.Writer, s
 	}
 	if web != nil {
 		say("metrics on http://%s/metrics", web.Addr())
+		if cfg.Console {
+			say("console on %s", f.consoleURL(web))
+		}
 	}
 	say("ready; %s on %s", i.Backend, i.Device)
 	started = true
@@ -174,6 +176,9 @@ func Run(ctx context.Context, name string, f *Flags, stdout, stderr io.Writer, s
 	running.Wait()
 	return err
 }
+
+// consoleAddress is where the console is that was asked for without an address.
+const consoleAddress = "localhost:7466"
 
 // maxHTTPConnections is far more than those who watch a server need.
 const maxHTTPConnections = 128

@@ -223,15 +223,9 @@ func (t *Tenants) Admit(ctx context.Context, method string) (_ context.Context, 
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	who, ok := t.find(key)
-	switch {
-	case !ok && t.path == "":
-		who = Caller{Tenant: certificate, Named: true, Role: defaultRole, ledger: t.ledger}
-	case !ok && certificate != "":
-		return ctx, done, unauthenticated(
-			"authorization: a token is needed: Bearer TOKEN; the file doesn't name the certificate")
-	case !ok:
-		return ctx, done, unauthenticated("authorization: the token is not one of this server's")
+	who, err := t.who(key, certificate)
+	if err != nil {
+		return ctx, done, err
 	}
 	ctx = NewContext(ctx, who)
 	if who.Role < least {
@@ -247,6 +241,32 @@ func (t *Tenants) Admit(ctx context.Context, method string) (_ context.Context, 
 		t.mu.Unlock()
 		end(nil)
 	}, nil
+}
+
+// Identify finds out who a call would be made by, as Admit does. It counts nothing.
+func (t *Tenants) Identify(ctx context.Context) (Caller, error) {
+	key, certificate, err := t.keyOf(ctx)
+	if err != nil {
+		return Caller{}, err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.who(key, certificate)
+}
+
+// who is the caller with what keyOf returns. mu is held.
+func (t *Tenants) who(key hash, certificate string) (Caller, error) {
+	who, ok := t.find(key)
+	switch {
+	case !ok && t.path == "":
+		return Caller{Tenant: certificate, Named: true, Role: defaultRole, ledger: t.ledger}, nil
+	case !ok && certificate != "":
+		return who, unauthenticated(
+			"authorization: a token is needed: Bearer TOKEN; the file doesn't name the certificate")
+	case !ok:
+		return who, unauthenticated("authorization: the token is not one of this server's")
+	}
+	return who, nil
 }
 
 // keyOf is what a call shows of its caller: the token where there is one, else the certificate, whose name is returned

@@ -20,12 +20,13 @@ const (
 	Uploads              // of points
 	Canvases
 	Watchers
+	HTTP // messages of calls over HTTP
 
 	numKinds
 )
 
 // Kinds are the names of kinds.
-var Kinds = [numKinds]string{"decoding", "results", "uploads", "canvases", "watchers"}
+var Kinds = [numKinds]string{"decoding", "results", "uploads", "canvases", "watchers", "http"}
 
 // Budget hands out shares of a number of bytes. Those who want more than there is wait, in order.
 type Budget struct {

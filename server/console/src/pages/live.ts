@@ -1,0 +1,425 @@
+// Live: all streams at a glance, and one of them large.
+
+import { h, onFrame, set, text as put } from "../dom";
+import { short, time } from "../format";
+import type { ChannelStatistics, RegionResult } from "../gen/polyscan/v1/region_pb";
+import type { Preview, WatchVerdict } from "../gen/polyscan/v1/monitor_pb";
+import { RegionNumbers, WatchKind } from "../gen/polyscan/v1/monitor_pb";
+import { Verdict } from "../gen/polyscan/v1/region_pb";
+import { boundsOf, type Bounds } from "../limits";
+import { setBadge, symbol } from "../marks";
+import type { Page } from "../page";
+import { decode, drawPicture, type Picture } from "../picture";
+import { binsOf, drawHistogram, ValuePlot, type Value } from "../plot";
+import { text } from "../text";
+import { follow, keyOf, markOf, milliseconds, watch, type Line } from "../watch";
+
+const t = text.live;
+
+const nameOf = (l: Line): string => l.name || t.unnamed(l.id);
+
+/** Tile is a stream at a glance. */
+class Tile {
+  readonly element: HTMLButtonElement;
+  private readonly badge = h("div", { class: "verdict" });
+  private readonly state = h("span", { class: "kind" });
+  private readonly cells = new Map<string, HTMLElement>();
+
+  constructor(
+    readonly line: Line,
+    choose: () => void,
+  ) {
+    const cell = (name: string, label: string): HTMLElement => {
+      const value = h("dd");
+      this.cells.set(name, value);
+      return h("div", { class: name }, h("dt", null, label), value);
+    };
+    this.element = h(
+      "button",
+      { class: "tile", onclick: choose },
+      h("span", { class: "name" }, nameOf(line)),
+      this.state,
+      this.badge,
+      h("dl", null, cell("rate", t.rate), cell("pass", t.pass), cell("fail", t.fail), cell("late", t.late), cell("p99", t.p99), cell("last", t.last)),
+    );
+  }
+
+  update(now: number, chosen: boolean): void {
+    const l = this.line;
+    const mark = l.last ? markOf(l.last) : "waiting";
+    this.element.dataset.mark = mark;
+    this.element.setAttribute("aria-pressed", String(chosen));
+    setBadge(this.badge, mark);
+    const kind = text.methods[l.method] ?? "";
+    put(this.state, l.method === 3 ? kind : `${kind}, ${l.open ? t.open : t.closed}`);
+    const show = (name: string, value: string, alarm = false): void => {
+      const e = this.cells.get(name)!;
+      put(e, value);
+      e.classList.toggle("alarm", alarm);
+    };
+    show("rate", t.perSecond(l.rate(now)));
+    show("pass", short(l.pass));
+    show("fail", short(l.fail + l.errors), l.fail + l.errors > 0);
+    show("late", short(l.late), l.late > 0);
+    show("p99", time(l.p99()));
+    show("last", l.last ? t.ago((now - l.lastAt) / 1e3) : t.never);
+  }
+}
+
+const kept = 500; // values of a number
+const mostFollowed = 1000; // regions whose values are kept; with more, those of the chosen one are
+const strip = 12; // rejects
+
+/** Track is a region with its last values, by limit. */
+interface Track {
+  result: RegionResult;
+  values: Value[][];
+}
+
+/** Reject is one of the film strip. */
+interface Reject {
+  number: bigint;
+  stream: bigint;
+  element: HTMLElement;
+  canvas: HTMLCanvasElement;
+  picture: Picture | null;
+}
+
+/** Detail is one stream, large. */
+class Detail {
+  readonly element: HTMLElement;
+  private readonly badge = h("div", { class: "verdict large" });
+  private readonly facts = h("dl", { class: "facts" });
+  private readonly canvas = h("canvas", { role: "img", "aria-label": t.picture, hidden: true });
+  private readonly noPicture = h("p", { class: "empty" }, t.noPicture);
+  private readonly followButton = h("button", { class: "small", hidden: true, onclick: () => this.unpin() }, t.follow);
+  private readonly film = h("ol", { class: "film", tabindex: 0, "aria-label": t.rejects });
+  private readonly noRejects = h("p", { class: "empty" }, t.noRejects);
+  private readonly list = h("ul", { class: "regions", tabindex: 0, "aria-label": t.regions });
+  private readonly regionTitle = h("h3");
+  private readonly limits = h("div", { class: "limits", role: "group", "aria-label": t.limit });
+  private readonly histogram = h("canvas", { class: "histogram", role: "img" });
+  private readonly histogramTitle = h("h4");
+  private readonly numbers = h("dl", { class: "numbers" });
+  private readonly valuesTitle = h("h3");
+  private readonly plot = new ValuePlot();
+  private readonly end: () => void;
+  private readonly tracks = new Map<number, Track>();
+  private readonly rows = new Map<number, { element: HTMLButtonElement; mark: string; value: HTMLElement }>();
+  private rejects: Reject[] = [];
+  private last: WatchVerdict | null = null;
+  private shown: Picture | null = null;
+  private pinned: Reject | null = null;
+  private chosen = -1;
+  private chosenByUser = false;
+  private limit = 0;
+  private readonly paint = onFrame(() => this.render());
+  private readonly repaint = (): void => {
+    this.drawShown();
+    this.paint();
+  };
+  private readonly observer = new ResizeObserver(this.repaint);
+
+  constructor(readonly line: Line) {
+    const stage = h("div", { class: "stage" }, this.canvas, this.noPicture);
+    this.element = h(
+      "section",
+      { class: "detail", "aria-label": nameOf(line) },
+      h("div", { class: "title" }, h("h2", null, nameOf(line)), this.badge, this.facts),
+      h("section", { class: "card picture" }, h("div", { class: "head" }, h("h3", null, t.picture), this.followButton), stage),
+      h("section", { class: "card list" }, h("h3", null, t.regions), this.list),
+      h("section", { class: "card region" }, this.regionTitle, this.limits, this.histogramTitle, this.histogram, this.numbers),
+      h("section", { class: "card rejects" }, h("h3", null, t.rejects), this.noRejects, this.film),
+      h("section", { class: "card values" }, this.valuesTitle, this.plot.element),
+    );
+    this.observer.observe(stage);
+    window.addEventListener("theme", this.repaint);
+    this.end = follow(
+      {
+        names: line.name ? [line.name] : [],
+        numbers: RegionNumbers.ALL,
+        kinds: [WatchKind.VERDICT, WatchKind.PREVIEW],
+        preview: { rate: 30, maxPixels: 262144 },
+      },
+      {
+        message: (m) => {
+          if (m.event.case === "verdict" && keyOf(m.event.value) === line.key) this.verdict(m.event.value);
+          else if (m.event.case === "preview") void this.preview(m.event.value);
+        },
+      },
+    );
+    this.paint();
+  }
+
+  stop(): void {
+    this.end();
+    this.plot.end();
+    this.observer.disconnect();
+    window.removeEventListener("theme", this.repaint);
+  }
+
+  private verdict(v: WatchVerdict): void {
+    this.last = v;
+    for (const r of v.results) {
+      if (v.results.length > mostFollowed && r.index !== this.chosen) {
+        this.tracks.set(r.index, { result: r, values: this.tracks.get(r.index)?.values ?? [] });
+        continue;
+      }
+      const track = this.tracks.get(r.index) ?? { result: r, values: [] };
+      track.result = r;
+      const values = seriesOf(r);
+      values.forEach((value, i) => {
+        const series = (track.values[i] ??= []);
+        series.push(value);
+        if (series.length > kept) series.shift();
+      });
+      this.tracks.set(r.index, track);
+    }
+    if (!this.chosenByUser) {
+      const failed = v.results.find((r) => r.verdict === Verdict.FAIL) ?? (this.chosen < 0 ? v.results[0] : undefined);
+      if (failed && failed.index !== this.chosen) {
+        this.chosen = failed.index;
+        this.limit = Math.max(0, failed.limits.findIndex((l) => l.verdict === Verdict.FAIL));
+      }
+    }
+    const mark = markOf(v);
+    if (mark === "fail" || mark === "error") this.reject(v);
+    this.paint();
+  }
+
+  private reject(v: WatchVerdict): void {
+    const failed = v.results.filter((r) => r.verdict === Verdict.FAIL).map((r) => r.name || `#${r.index}`);
+    const canvas = h("canvas", { hidden: true, "aria-hidden": "true" });
+    const name = v.partId || v.frameId || `#${v.partNumber || v.resultNumber}`;
+    const r: Reject = { number: v.resultNumber, stream: v.streamId, canvas, picture: null, element: h("li") };
+    r.element.append(
+      h(
+        "button",
+        { onclick: () => this.pin(r), "data-part": name },
+        h("span", { class: "thumb" }, canvas, symbol(markOf(v))),
+        h("span", { class: "part" }, name),
+        h("span", { class: "why" }, v.error ? v.error.message : failed.join(", ")),
+        h("time", null, new Date().toLocaleTimeString("en-GB")),
+      ),
+    );
+    this.rejects.unshift(r);
+    this.film.prepend(r.element);
+    for (const old of this.rejects.splice(strip)) old.element.remove();
+    this.noRejects.hidden = true;
+  }
+
+  private async preview(p: Preview): Promise<void> {
+    if ((p.name || "") !== this.line.name || (!this.line.name && p.streamId !== this.line.id)) return;
+    const picture = await decode(p);
+    const r = this.rejects.find((r) => r.number === p.resultNumber && r.stream === p.streamId);
+    if (r) {
+      r.picture = picture;
+      r.canvas.hidden = false;
+      const scale = Math.min(1, 320 / picture.image.width, 220 / picture.image.height);
+      r.canvas.width = Math.max(1, picture.image.width * scale);
+      r.canvas.height = Math.max(1, picture.image.height * scale);
+      r.canvas.getContext("2d")!.drawImage(picture.image, 0, 0, r.canvas.width, r.canvas.height);
+    }
+    if (!this.pinned) {
+      this.shown = picture;
+      this.drawShown();
+    }
+  }
+
+  private pin(r: Reject): void {
+    if (!r.picture) return;
+    this.pinned = r;
+    this.shown = r.picture;
+    this.followButton.hidden = false;
+    for (const o of this.rejects) o.element.firstElementChild!.setAttribute("aria-pressed", String(o === r));
+    this.drawShown();
+  }
+
+  private unpin(): void {
+    this.pinned = null;
+    this.followButton.hidden = true;
+    for (const o of this.rejects) o.element.firstElementChild!.removeAttribute("aria-pressed");
+  }
+
+  private drawShown(): void {
+    if (!this.shown) return;
+    this.canvas.hidden = false;
+    this.noPicture.hidden = true;
+    drawPicture(this.canvas, this.shown, this.chosenByUser ? this.chosen : -1, Math.max(220, window.innerHeight * 0.5));
+  }
+
+  private choose(index: number): void {
+    this.chosen = index;
+    this.chosenByUser = true;
+    this.limit = 0;
+    this.drawShown();
+    this.paint();
+  }
+
+  private render(): void {
+    const v = this.last;
+    const l = this.line;
+    setBadge(this.badge, v ? markOf(v) : l.last ? markOf(l.last) : "waiting");
+    const facts: [string, string][] = [["", t.recipe(l.recipe, l.version)]];
+    if (v) facts.push([t.part, v.partId || v.frameId || String(v.partNumber || v.resultNumber)], [t.latency, time(milliseconds(v.latency))]);
+    if (l.gaps) facts.push([t.gaps, short(l.gaps)]);
+    set(this.facts, facts.map(([k, val]) => h("div", null, h("dt", null, k || "Recipe"), h("dd", null, val))));
+    this.renderList();
+    this.renderRegion();
+  }
+
+  private renderList(): void {
+    const all = [...this.tracks.values()].map((t) => t.result);
+    all.sort((a, b) => Number(b.verdict === Verdict.FAIL) - Number(a.verdict === Verdict.FAIL) || a.index - b.index);
+    const most = 200;
+    const wanted: Element[] = [];
+    for (const r of all.slice(0, most)) {
+      let row = this.rows.get(r.index);
+      if (!row) {
+        const value = h("span", { class: "value" });
+        const element = h("button", { onclick: () => this.choose(r.index) }, h("span", { class: "sign" }), h("span", { class: "name" }, r.name || `#${r.index}`), value);
+        row = { element, mark: "", value };
+        this.rows.set(r.index, row);
+        h("li", null, element);
+      }
+      const mark = markOf(r);
+      if (row.mark !== mark) {
+        row.mark = mark;
+        row.element.dataset.mark = mark;
+        row.element.firstElementChild!.replaceChildren(symbol(mark), h("span", { class: "unseen" }, text.verdict[mark]));
+      }
+      put(row.value, short(seriesOf(r)[0]?.y));
+      row.element.setAttribute("aria-pressed", String(r.index === this.chosen));
+      wanted.push(row.element.parentElement!);
+    }
+    const now = [...this.list.children];
+    if (now.length !== wanted.length || now.some((e, i) => e !== wanted[i])) {
+      const focused = document.activeElement;
+      this.list.replaceChildren(...wanted);
+      if (focused instanceof HTMLElement && this.list.contains(focused)) focused.focus();
+    }
+  }
+
+  private renderRegion(): void {
+    const track = this.tracks.get(this.chosen);
+    if (!track) {
+      put(this.regionTitle, t.noRegions);
+      put(this.valuesTitle, t.values(kept));
+      return;
+    }
+    const r = track.result;
+    this.limit = Math.min(this.limit, Math.max(0, r.limits.length - 1));
+    put(this.regionTitle, r.name || `#${r.index}`);
+    if (this.limits.childElementCount !== r.limits.length || r.limits.some((l, i) => this.limits.children[i]!.getAttribute("data-limit") !== l.expression)) {
+      set(
+        this.limits,
+        r.limits.map((l, i) =>
+          h("button", { "data-limit": l.expression, onclick: () => {
+            this.limit = i;
+            this.paint();
+          } }, h("span", { class: "sign" }), l.expression, h("b")),
+        ),
+      );
+    }
+    r.limits.forEach((l, i) => {
+      const b = this.limits.children[i] as HTMLElement;
+      const mark = markOf(l);
+      b.setAttribute("aria-pressed", String(i === this.limit));
+      put(b.querySelector("b")!, short(l.value));
+      if (b.dataset.mark !== mark) {
+        b.dataset.mark = mark;
+        b.firstElementChild!.replaceChildren(symbol(mark), h("span", { class: "unseen" }, text.verdict[mark]));
+      }
+    });
+    const expression = r.limits[this.limit]?.expression;
+    const bounds: Bounds = expression ? boundsOf(expression) : { quantity: "mean" };
+    const values = track.values[this.limit] ?? [];
+    const title = `${t.values(Math.max(1, values.length))}: ${r.name || `#${r.index}`}, ${bounds.quantity}`;
+    put(this.valuesTitle, title);
+    this.plot.show(values, bounds, `${title}. ${short(values.at(-1)?.y)}`);
+    const pixels = r.channels.find((c) => c.histogram)?.histogram;
+    const ofPixels = pixels && /^(.*\.)?(mean|min|max|median|mode|p\d.*)$/.test(bounds.quantity);
+    put(this.histogramTitle, pixels ? t.histogram : t.distribution);
+    this.histogram.setAttribute("aria-label", pixels ? t.histogram : t.distribution);
+    if (pixels) drawHistogram(this.histogram, { lower: pixels.lower, upper: pixels.upper, counts: pixels.counts.map(Number) }, ofPixels ? bounds : { quantity: "" });
+    else drawHistogram(this.histogram, binsOf(values.map((v) => v.y), 40), bounds);
+    set(this.numbers, numbersOf(r).map(([k, v]) => h("div", null, h("dt", null, k), h("dd", null, v))));
+  }
+}
+
+/** seriesOf is a value for each limit of a region, or its mean where it has none. */
+function seriesOf(r: RegionResult): Value[] {
+  if (!r.limits.length) return [{ y: r.channels[0]?.mean ?? NaN, failed: false }];
+  return r.limits.map((l) => ({ y: l.value ?? NaN, failed: l.verdict === Verdict.FAIL }));
+}
+
+const ofChannel: (keyof ChannelStatistics & string)[] = ["mean", "stddev", "min", "max", "median", "sum", "variance", "mode", "distinct"];
+
+function numbersOf(r: RegionResult): [string, string][] {
+  const out: [string, string][] = [
+    [text.live.statistics.count!, short(r.count)],
+    [text.live.statistics.area!, short(r.area)],
+  ];
+  if (r.coverage !== undefined && r.coverage < 1) out.push([text.live.statistics.coverage!, short(r.coverage)]);
+  for (const s of ofChannel) {
+    const values = r.channels.map((c) => c[s] as number | bigint | undefined).filter((v) => v !== undefined);
+    if (values.length) out.push([text.live.statistics[s]!, values.map((v) => short(v)).join(" · ")]);
+  }
+  return out;
+}
+
+const page: Page = (root, query) => {
+  const list = h("div", { class: "streams", role: "group", "aria-label": t.streams });
+  const note = h("p", { class: "note", role: "status", hidden: true });
+  const main = h("div", { class: "one" }, h("p", { class: "empty" }, t.none));
+  root.append(h("h1", { class: "unseen" }, t.title), list, h("div", { class: "rest" }, note, main));
+  const tiles = new Map<string, Tile>();
+  let detail: Detail | null = null;
+  let wanted = query.get("stream");
+
+  const choose = (l: Line): void => {
+    if (detail?.line === l) return;
+    detail?.stop();
+    detail = new Detail(l);
+    set(main, detail.element);
+    wanted = l.key;
+    history.replaceState(null, "", `/live?stream=${encodeURIComponent(l.key)}`);
+    render();
+  };
+  const render = (): void => {
+    const now = performance.now();
+    for (const [key, tile] of tiles) {
+      if (watch.lines.get(key) !== tile.line) {
+        tile.element.remove();
+        tiles.delete(key);
+      }
+    }
+    for (const l of watch.lines.values()) {
+      let tile = tiles.get(l.key);
+      if (!tile) {
+        tile = new Tile(l, () => choose(l));
+        tiles.set(l.key, tile);
+        list.append(tile.element);
+      }
+      tile.update(now, detail?.line === l);
+    }
+    if (detail && watch.lines.get(detail.line.key) !== detail.line && watch.lines.has(detail.line.key)) choose(watch.lines.get(detail.line.key)!);
+    else if (!detail && watch.lines.size) {
+      const first = wanted ? watch.lines.get(wanted) : watch.lines.values().next().value;
+      if (first) choose(first);
+    }
+    note.hidden = !watch.lost && !watch.otherServer;
+    put(note, watch.otherServer ? t.otherServer : watch.lost ? t.lost(watch.lost) : "");
+  };
+  const later = onFrame(render);
+  watch.listeners.add(later);
+  const timer = setInterval(later, 1000);
+  render();
+  return () => {
+    watch.listeners.delete(later);
+    clearInterval(timer);
+    detail?.stop();
+  };
+};
+
+export default page;

@@ -1,0 +1,416 @@
+package web
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"mime"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/netip"
+	"os"
+	"strings"
+	"time"
+
+	"connectrpc.com/vanguard"
+	"golang.org/x/net/http2"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
+
+	"github.com/polyscan/polyscan/server/internal/auth"
+	"github.com/polyscan/polyscan/server/internal/budget"
+)
+
+// Config is what a handler works with.
+type Config struct {
+	Inside   *Inside
+	Services []string      // full names of those that are called
+	Tenants  *auth.Tenants // nil: nobody is asked who they are
+	TLS      bool          // the server has certificates: calls and logins in the clear are refused
+	Memory   *budget.Budget
+	// MaxMessage is the longest message that any method takes.
+	MaxMessage int64
+	Metrics    *Metrics
+	Files      fs.FS // of the console
+	Version    string
+	Log        *slog.Logger
+}
+
+// Limits of requests.
+const (
+	mostCalls   = 64 // at a time
+	mostSockets = 64 // at a time
+	// A body that doesn't say how long it is may have that much: a stream of small messages.
+	unsized = 1 << 20
+	// A body must come within that time, and a second more for each megabyte; an answer that is not read for as long
+	// as the second is given up.
+	bodyTime  = 30 * time.Second
+	writeTime = 10 * time.Second
+	// Of a message there are a text, a message and its bytes at a time.
+	copies = 3
+)
+
+// Handler answers all that package web serves.
+type Handler struct {
+	Config
+	mux       *http.ServeMux
+	calls     http.Handler
+	transport *transport
+	sessions  sessions
+	slow      slowness
+	busy      chan struct{} // calls
+	sockets   chan struct{}
+	files     *files
+}
+
+// New makes a handler.
+func New(cfg Config) (*Handler, error) {
+	h := &Handler{
+		Config:    cfg,
+		transport: &transport{inside: cfg.Inside, h2: http2.Transport{AllowHTTP: true}, memory: cfg.Memory},
+		sessions:  sessions{byKey: map[sessionKey]*session{}},
+		slow:      slowness{until: map[string]time.Time{}},
+		busy:      make(chan struct{}, mostCalls),
+		sockets:   make(chan struct{}, mostSockets),
+	}
+	cfg.Metrics.sessions = h.sessions.count
+	var err error
+	if h.files, err = newFiles(cfg.Files); err != nil {
+		return nil, err
+	}
+	proxy := &httputil.ReverseProxy{
+		Rewrite:       func(r *httputil.ProxyRequest) { r.Out.URL.Scheme, r.Out.URL.Host = "http", "inside" },
+		Transport:     h.transport,
+		FlushInterval: -1,
+		ErrorLog:      slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug),
+		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) {
+			w.Header().Set("Content-Type", "application/grpc")
+			w.Header().Set("Grpc-Status", fmt.Sprint(uint32(codes.Unavailable)))
+			w.Header().Set("Grpc-Message", "the server takes no calls")
+		},
+	}
+	var services []*vanguard.Service
+	for _, name := range cfg.Services {
+		services = append(services, vanguard.NewService(name, proxy))
+	}
+	if h.calls, err = vanguard.NewTranscoder(services, vanguard.WithDefaultServiceOptions(
+		vanguard.WithTargetProtocols(vanguard.ProtocolGRPC), vanguard.WithTargetCodecs(vanguard.CodecProto),
+		vanguard.WithNoTargetCompression(), vanguard.WithMaxMessageBufferBytes(uint32(cfg.MaxMessage)),
+	), vanguard.WithCodec(strictJSON)); err != nil {
+		return nil, fmt.Errorf("web: %w", err)
+	}
+	h.mux = http.NewServeMux()
+	for _, name := range cfg.Services {
+		h.mux.HandleFunc("POST /"+name+"/", h.call)
+		h.mux.HandleFunc("GET /socket/"+name+"/{method}", h.socket)
+	}
+	h.mux.HandleFunc("GET /console/session", h.session)
+	h.mux.HandleFunc("POST /console/login", h.login)
+	h.mux.HandleFunc("POST /console/logout", h.logout)
+	h.mux.Handle("/", h.files)
+	return h, nil
+}
+
+// strictJSON refuses fields that a message doesn't have, which would be mistakes that nobody notices.
+func strictJSON(types vanguard.TypeResolver) vanguard.Codec {
+	c := vanguard.NewJSONCodec(types)
+	c.UnmarshalOptions.DiscardUnknown = false
+	return c
+}
+
+// Pages are the addresses of the console's pages, which are all one file.
+var Pages = []string{"live", "recipe", "history", "studio", "device"}
+
+// ServeHTTP implements http.Handler.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	head := w.Header()
+	head.Set("X-Content-Type-Options", "nosniff")
+	head.Set("Cross-Origin-Resource-Policy", "same-origin")
+	head.Set("Cross-Origin-Opener-Policy", "same-origin")
+	head.Set("Referrer-Policy", "no-referrer")
+	head.Set("Cache-Control", "no-store")
+	if h.TLS && r.TLS == nil {
+		if r.Method == http.MethodGet && r.URL.Path == "/" {
+			http.Redirect(w, r, "https://"+r.Host+"/", http.StatusTemporaryRedirect)
+			return
+		}
+		h.refuse(w, "tls", codes.PermissionDenied, "this server has a certificate: use https, not http")
+		return
+	}
+	if h.Tenants == nil && !localName(r) {
+		// A name that leads here and belongs to somebody else makes their page one of this origin.
+		h.refuse(w, "host", codes.PermissionDenied, fmt.Sprintf(
+			"host: %q is no name of this machine: use its address, or give the server tokens", r.Host))
+		return
+	}
+	if err := origins.Check(r); err != nil {
+		h.refuse(w, "origin", codes.PermissionDenied, "the page of another origin may call nothing here")
+		return
+	}
+	h.mux.ServeHTTP(w, r)
+}
+
+// origins refuses what the pages of other origins send. What they ask for with GET they can't read, and changes nothing.
+var origins = http.NewCrossOriginProtection()
+
+// localName says whether a request names this machine by what no one else can make lead to it.
+func localName(r *http.Request) bool {
+	host := r.Host
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	host = strings.ToLower(strings.TrimSuffix(strings.Trim(host, "[]"), "."))
+	if _, err := netip.ParseAddr(host); err == nil || host == "localhost" || strings.HasSuffix(host, ".localhost") {
+		return true
+	}
+	name, err := os.Hostname()
+	name = strings.ToLower(name)
+	return err == nil && (host == name || host == name+".local")
+}
+
+// refuse answers what is no call, or will not be one, with an error as Connect has it.
+func (h *Handler) refuse(w http.ResponseWriter, reason string, code codes.Code, text string) {
+	h.Metrics.Refused.WithLabelValues(reason).Inc()
+	writeError(w, code, text)
+}
+
+// credentials finds out by whose token a request calls. s is their session, where they have one; ok is false where the
+// request was refused, which is answered then.
+func (h *Handler) credentials(w http.ResponseWriter, r *http.Request, csrf string) (s *session, ok bool) {
+	if r.Header.Get("Authorization") != "" || h.Tenants == nil {
+		return nil, true
+	}
+	if s = h.sessions.of(r, time.Now()); s == nil {
+		return nil, true // the certificate counts, or nothing
+	}
+	if !s.owns(csrf) {
+		h.refuse(w, "csrf", codes.PermissionDenied, csrfHeader+": must be what /console/session says")
+		return nil, false
+	}
+	r.Header.Set("Authorization", "Bearer "+s.token)
+	return s, true
+}
+
+// call answers a call.
+func (h *Handler) call(w http.ResponseWriter, r *http.Request) {
+	s, ok := h.credentials(w, r, r.Header.Get(csrfHeader))
+	if !ok {
+		return
+	}
+	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	if err != nil || kind == "application/grpc" || strings.HasPrefix(kind, "application/grpc+") {
+		h.refuse(w, "body", codes.Unimplemented, fmt.Sprintf(
+			"Content-Type = %q: must be application/json, or another of Connect and gRPC-Web", r.Header.Get("Content-Type")))
+		return
+	}
+	for _, name := range []string{"Content-Encoding", "Connect-Content-Encoding", "Grpc-Encoding"} {
+		if v := r.Header.Get(name); v != "" && v != "identity" {
+			h.refuse(w, "body", codes.Unimplemented, fmt.Sprintf("%s = %q: messages are not compressed here", name, v))
+			return
+		}
+	}
+	select {
+	case h.busy <- struct{}{}:
+		defer func() { <-h.busy }()
+	default:
+		h.refuse(w, "busy", codes.ResourceExhausted, fmt.Sprintf("calls over HTTP: %d of %d are under way", mostCalls, mostCalls))
+		return
+	}
+	size := r.ContentLength
+	limit := h.MaxMessage
+	if kind == "application/json" {
+		limit += limit / 2 // bytes are base64
+	}
+	switch {
+	case size > limit:
+		h.refuse(w, "body", codes.ResourceExhausted, fmt.Sprintf("request: %d bytes: the limit is %d", size, limit))
+		return
+	case size < 0:
+		size = unsized
+	}
+	if size > budget.SmallShare {
+		release, ok := h.Memory.Try(budget.HTTP, copies*size)
+		if !ok {
+			h.refuse(w, "room", codes.ResourceExhausted, fmt.Sprintf(
+				"host memory: calls under way leave no room for a request of %d bytes", size))
+			return
+		}
+		defer release()
+	}
+	ctx, cancel := context.WithCancel(context.WithValue(r.Context(), clientKey{}, client{r.RemoteAddr, r.TLS}))
+	defer cancel()
+	if s != nil {
+		defer h.sessions.hold(s)()
+		defer context.AfterFunc(s.ctx, cancel)()
+	}
+	h.Metrics.Calls.WithLabelValues(protocolOf(kind)).Inc()
+	r = r.WithContext(ctx)
+	if kind == "application/json" || kind == "application/proto" {
+		r.Header.Set("Connect-Protocol-Version", "1") // which curl need not know of
+	}
+	r.Header.Del("Cookie")
+	r.Header.Del("Accept-Encoding")
+	r.Header.Del(csrfHeader)
+	timed := &timedWriter{ResponseWriter: w, control: http.NewResponseController(w)}
+	timed.control.SetReadDeadline(time.Now().Add(bodyTime + time.Duration(size>>20)*time.Second))
+	timed.control.SetWriteDeadline(time.Time{}) // until there is an answer
+	r.Body = &timedBody{ReadCloser: http.MaxBytesReader(w, r.Body, size), control: timed.control}
+	if r.ContentLength == 0 {
+		timed.control.SetReadDeadline(time.Time{})
+	}
+	h.calls.ServeHTTP(timed, r)
+}
+
+func protocolOf(kind string) string {
+	switch {
+	case strings.HasPrefix(kind, "application/grpc-web"):
+		return "grpc-web"
+	case kind == "application/json":
+		return "json"
+	}
+	return "connect"
+}
+
+// timedBody ends the time of a body once it is there: what comes after it is waited for without an end.
+type timedBody struct {
+	io.ReadCloser
+	control *http.ResponseController
+}
+
+// Read implements io.Reader.
+func (b *timedBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err == io.EOF {
+		b.control.SetReadDeadline(time.Time{})
+	}
+	return n, err
+}
+
+// timedWriter gives up where nobody reads.
+type timedWriter struct {
+	http.ResponseWriter
+	control *http.ResponseController
+}
+
+func (w *timedWriter) Write(b []byte) (int, error) {
+	w.control.SetWriteDeadline(time.Now().Add(writeTime))
+	return w.ResponseWriter.Write(b)
+}
+
+// Flush implements http.Flusher.
+func (w *timedWriter) Flush() {
+	w.control.SetWriteDeadline(time.Now().Add(writeTime))
+	w.control.Flush()
+}
+
+// Unwrap is for http.ResponseController.
+func (w *timedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// identify says who calls by a token, or where that is "" by the certificate of the connection.
+func (h *Handler) identify(r *http.Request, token string) (auth.Caller, error) {
+	if h.Tenants == nil {
+		return auth.Anonymous, nil
+	}
+	ctx := r.Context()
+	if token != "" {
+		ctx = metadata.NewIncomingContext(ctx, metadata.Pairs("authorization", "Bearer "+token))
+	}
+	if r.TLS != nil {
+		_, info, _ := insideCredentials{}.ServerHandshake(&insideConn{tls: r.TLS})
+		ctx = peer.NewContext(ctx, &peer.Peer{AuthInfo: info})
+	}
+	return h.Tenants.Identify(ctx)
+}
+
+// sessionInfo is what the page learns of who uses it.
+type sessionInfo struct {
+	// Login is "needed", "token" (there is a session), "certificate" or "none" (nobody is asked who they are).
+	Login   string `json:"login"`
+	Tenant  string `json:"tenant"`
+	Role    string `json:"role"`
+	CSRF    string `json:"csrf"`
+	Version string `json:"version"`
+}
+
+// session says who the caller is.
+func (h *Handler) session(w http.ResponseWriter, r *http.Request) {
+	info := sessionInfo{Login: "needed", Version: h.Version}
+	s := h.sessions.of(r, time.Now())
+	token := ""
+	if s != nil {
+		token = s.token
+	}
+	who, err := h.identify(r, token)
+	switch {
+	case err != nil && s != nil: // the token was taken back
+		h.sessions.forget(r)
+		setCookie(w, r, "")
+	case err != nil:
+	case h.Tenants == nil:
+		info.Login = "none"
+	case s != nil:
+		info.Login, info.CSRF = "token", s.csrf
+	default:
+		info.Login = "certificate"
+	}
+	if err == nil {
+		info.Tenant, info.Role = who.Tenant, who.Role.String()
+	}
+	writeJSON(w, http.StatusOK, info)
+}
+
+// login begins a session.
+func (h *Handler) login(w http.ResponseWriter, r *http.Request) {
+	var in struct {
+		Token string `json:"token"`
+	}
+	kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	const most = 4 << 10
+	if kind != "application/json" || json.NewDecoder(http.MaxBytesReader(w, r.Body, most)).Decode(&in) != nil || in.Token == "" {
+		h.refuse(w, "body", codes.InvalidArgument, `a login is JSON, as {"token": "..."}`)
+		return
+	}
+	network := networkOf(r)
+	if d := h.slow.wait(network, time.Now()); d > 0 {
+		h.Metrics.Logins.WithLabelValues("slowed").Inc()
+		w.Header().Set("Retry-After", fmt.Sprint(int(d/time.Second)+1))
+		writeError(w, codes.ResourceExhausted, fmt.Sprintf("too many logins that failed: try again in %d s", int(d/time.Second)+1))
+		return
+	}
+	who, err := h.identify(r, in.Token)
+	if err != nil {
+		h.Metrics.Logins.WithLabelValues("refused").Inc()
+		h.Log.Warn("login refused", "peer", r.RemoteAddr)
+		s := status.Convert(err)
+		writeError(w, s.Code(), s.Message())
+		return
+	}
+	h.slow.forgive(network)
+	h.Metrics.Logins.WithLabelValues("ok").Inc()
+	h.sessions.forget(r) // a login makes a new session, never another use of an old one
+	info := sessionInfo{Login: "none", Tenant: who.Tenant, Role: who.Role.String(), Version: h.Version}
+	if h.Tenants != nil {
+		cookie, s := h.sessions.begin(in.Token, time.Now())
+		setCookie(w, r, cookie)
+		info.Login, info.CSRF = "token", s.csrf
+	}
+	h.Log.Info("login", "tenant", who.Tenant, "role", who.Role.String(), "peer", r.RemoteAddr)
+	writeJSON(w, http.StatusOK, info)
+}
+
+// logout ends the session of a request, and the calls that it made.
+func (h *Handler) logout(w http.ResponseWriter, r *http.Request) {
+	if s := h.sessions.of(r, time.Now()); s != nil && !s.owns(r.Header.Get(csrfHeader)) {
+		h.refuse(w, "csrf", codes.PermissionDenied, csrfHeader+": must be what /console/session says")
+		return
+	}
+	h.sessions.forget(r)
+	setCookie(w, r, "")
+	writeJSON(w, http.StatusOK, struct{}{})
+}
