@@ -285,7 +285,7 @@ func listImages(images cocoList[cocoImage], ids []string) string {
 
 // annotation reads one annotation if it belongs to the image, and skips it otherwise.
 func (b *builder) annotation(c *cursor, index int, image string, categories cocoList[string], boxes *int) *Error {
-	m, e := c.members("id", "image_id", "category_id", "segmentation", "bbox", "limits")
+	m, e := c.members("id", "image_id", "category_id", "segmentation", "bbox", "limits", "attributes")
 	if e != nil {
 		return e
 	}
@@ -293,7 +293,7 @@ func (b *builder) annotation(c *cursor, index int, image string, categories coco
 		return e
 	}
 	if m.has("limits") {
-		b.foreignLimits(func() string { return fmt.Sprintf("annotations[%d]", index) })
+		b.foreignLimits("limits are among the attributes", func() string { return fmt.Sprintf("annotations[%d]", index) })
 	}
 	id, e := optional(m, "id", (*cursor).scalar)
 	if e != nil {
@@ -316,6 +316,9 @@ func (b *builder) annotation(c *cursor, index int, image string, categories coco
 		return e
 	}
 	r := Region{Name: category + "#" + id}
+	if r.Limits, e = optional(m, "attributes", b.attributes); e != nil {
+		return e
+	}
 	seg := m.cursor("segmentation")
 	switch {
 	case seg == nil, seg.kind() == kindNull, seg.kind() == kindArray && !peek(*seg):

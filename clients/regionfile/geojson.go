@@ -131,7 +131,7 @@ func (g *geoReader) feature(m *members, where string) *Error {
 		// A property that occurs twice is no matter here.
 		for more := p.enter(); more; more = p.next() {
 			if p.key() == "limits" {
-				g.foreignLimits(func() string { return where })
+				g.foreignLimits("GeoJSON has no place for limits", func() string { return where })
 			}
 			p.skip()
 		}

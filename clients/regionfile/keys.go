@@ -55,8 +55,8 @@ func (b *builder) strange(key string, own []string, where func() string) {
 	b.keys[key] = &strangeKey{order: len(b.keys), where: where(), hint: hint}
 }
 
-// foreignLimits notes limits in a file of another program, which are not read.
-func (b *builder) foreignLimits(where func() string) {
+// foreignLimits notes limits in a file of another program, which are not read there.
+func (b *builder) foreignLimits(hint string, where func() string) {
 	if b.keys == nil {
 		b.keys = map[string]*strangeKey{}
 	}
@@ -64,8 +64,7 @@ func (b *builder) foreignLimits(where func() string) {
 		seen.more++
 		return
 	}
-	b.keys["limits"] = &strangeKey{order: len(b.keys), where: where(),
-		hint: "limits are read from polyscan's own formats only"}
+	b.keys["limits"] = &strangeKey{order: len(b.keys), where: where(), hint: hint}
 }
 
 // warnOfKeys gives one warning for each of the strange keys.

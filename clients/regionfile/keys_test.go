@@ -38,12 +38,12 @@ func TestStrangeKeys(t *testing.T) {
 		{"LabelMe", `{"shapes":[{"label":"U7","points":[[0,0],[1,0],[1,1]],"limits":["mean < 3"]},
 			{"label":"U8","points":[[0,0],[1,0],[1,1]],"limits":["mean < 3"]}]}`,
 			[]string{`shapes[0] "U7" and 1 more: the key "limits" is ignored; ` +
-				`limits are read from polyscan's own formats only`}},
+				`limits are flags of the shape`}},
 		{"COCO", `{"annotations":[{"id":1,"segmentation":[[0,0,1,0,1,1]],"limits":[]}]}`,
-			[]string{`annotations[0]: the key "limits" is ignored; limits are read from polyscan's own formats only`}},
+			[]string{`annotations[0]: the key "limits" is ignored; limits are among the attributes`}},
 		{"GeoJSON", `{"type":"Feature","properties":{"name":"n","limits":"mean < 3"},
 			"geometry":{"type":"Polygon","coordinates":[[[0,0],[9,0],[9,9],[0,0]]]}}`,
-			[]string{`the feature "n": the key "limits" is ignored; limits are read from polyscan's own formats only`}},
+			[]string{`the feature "n": the key "limits" is ignored; GeoJSON has no place for limits`}},
 	} {
 		f, err := Parse("", []byte(c.file), Options{})
 		if err != nil {

@@ -6,6 +6,7 @@ package regionfile
 //   - rectangle: two opposite corners;
 //   - circle: centre and a point on it, flattened to Options.Tolerance;
 //   - mask: the pixels of the embedded PNG that aren't zero, outlined along their borders;
+//   - flags of a shape that are limits, such as "mean in [90, 140]", are the region's limits;
 //   - line, linestrip, point and points have no area and are skipped with a warning; other types, too.
 //
 // Shapes of one label and one group_id are one object to LabelMe, and one region here: the union of the shapes, as
@@ -19,6 +20,7 @@ import (
 	"image"
 	"image/png"
 	"math"
+	"slices"
 )
 
 func (b *builder) labelMe(top *members) *Error {
@@ -55,12 +57,12 @@ func (b *builder) shape(c *cursor, index int, groups map[labelGroup]int) *Error 
 	if e := c.expect(kindObject); e != nil {
 		return e
 	}
-	m, e := c.members("label", "points", "shape_type", "group_id", "mask", "limits")
+	m, e := c.members("label", "points", "shape_type", "group_id", "mask", "limits", "flags")
 	if e != nil {
 		return e
 	}
 	if m.has("limits") {
-		b.foreignLimits(func() string { return fmt.Sprintf("shapes[%d]%s", index, nameAt(m.doc, m.start, "label")) })
+		b.foreignLimits("limits are flags of the shape", func() string { return fmt.Sprintf("shapes[%d]%s", index, nameAt(m.doc, m.start, "label")) })
 	}
 	label, e := optional(m, "label", (*cursor).stringOrNull)
 	if e != nil {
@@ -113,19 +115,23 @@ func (b *builder) shape(c *cursor, index int, groups map[labelGroup]int) *Error 
 	if e != nil {
 		return e
 	}
-	return b.addGrouped(label, group, rings, groups)
+	limits, e := optional(m, "flags", b.flags)
+	if e != nil {
+		return e
+	}
+	return b.addGrouped(Region{Name: label, Rings: rings, Limits: limits}, group, groups)
 }
 
 // addGrouped adds a region, or the rings to the region that the group began.
-func (b *builder) addGrouped(label, group string, rings [][][2]float64, groups map[labelGroup]int) *Error {
-	r := Region{Name: label, Rings: rings}
+func (b *builder) addGrouped(r Region, group string, groups map[labelGroup]int) *Error {
+	rings := r.Rings
 	if len(rings) > 1 { // a mask with holes or parts
 		r.Fill = FillNonZero
 	}
 	if group == "" {
 		return b.add(r)
 	}
-	key := labelGroup{label, group}
+	key := labelGroup{r.Name, group}
 	i, found := groups[key]
 	if !found {
 		groups[key] = len(b.file.Regions)
@@ -140,6 +146,11 @@ func (b *builder) addGrouped(label, group string, rings [][][2]float64, groups m
 		orient(rings[0], true)
 	}
 	first.Rings = append(first.Rings, rings...)
+	for _, l := range r.Limits {
+		if !slices.Contains(first.Limits, l) {
+			first.Limits = append(first.Limits, l)
+		}
+	}
 	first.Fill = FillNonZero
 	return nil
 }
