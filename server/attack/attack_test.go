@@ -42,6 +42,7 @@ type attempt struct {
 	*process
 	mu       sync.Mutex
 	problems []string
+	slow     int // of them, which are times
 	answers  map[codes.Code]int
 }
 
@@ -53,11 +54,20 @@ func (a *attempt) answered(code codes.Code) {
 }
 
 // problem notes what is wrong; it doesn't end the attack.
-func (a *attempt) problem(format string, args ...any) {
+func (a *attempt) problem(format string, args ...any) { a.note(false, fmt.Sprintf(format, args...)) }
+
+// tooSlow notes what took too long, which can have been the machine.
+func (a *attempt) tooSlow(format string, args ...any) { a.note(true, fmt.Sprintf(format, args...)) }
+
+func (a *attempt) note(slow bool, text string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if p := fmt.Sprintf(format, args...); !slices.Contains(a.problems, p) {
-		a.problems = append(a.problems, p)
+	if slices.Contains(a.problems, text) {
+		return
+	}
+	a.problems = append(a.problems, text)
+	if slow {
+		a.slow++
 	}
 }
 
@@ -71,9 +81,13 @@ const (
 
 	aloneTime  = time.Second
 	probeEvery = 5 * time.Millisecond
-	// attempts that a case has, on a machine that others use, too. One that no attempt passes is red. Marked ones are
-	// red for their latencies, which a quiet machine can hide: one that passes all attempts is told, and fails nothing.
+	// attempts that a case has. One that no attempt passes is red. Marked ones are red for their latencies, which a
+	// quiet machine can hide: one that passes all attempts is told, and fails nothing.
 	attempts = 5
+	// An attempt that failed for times alone while others had more than this share of the processors is no attempt,
+	// as long as there are not too many of those: what was measured was the others.
+	mostOthers   = 0.1
+	mostAttempts = 3 * attempts
 )
 
 func TestAttacks(t *testing.T) {
@@ -85,10 +99,16 @@ func TestAttacks(t *testing.T) {
 	slices.SortStableFunc(all, func(a, b attack) int { return a.row - b.row })
 	for _, c := range all {
 		t.Run(fmt.Sprintf("%d/%s", c.row, c.name), func(t *testing.T) {
-			problems := c.try(t)
-			for n := 1; (c.red == "") == (len(problems) > 0) && n < attempts; n++ {
-				t.Logf("again, after: %q", problems)
-				problems = c.try(t)
+			var problems []string
+			for n, all := 0, 0; n < attempts && all < mostAttempts; all++ {
+				var counts bool
+				if problems, counts = c.try(t); counts {
+					n++
+				}
+				if (c.red == "") == (len(problems) == 0) {
+					break
+				}
+				t.Logf("not as expected: %q", problems)
 			}
 			switch {
 			case c.red == "" && len(problems) > 0:
@@ -102,13 +122,15 @@ func TestAttacks(t *testing.T) {
 	}
 }
 
-// try runs a case against a server of its own, and returns what is wrong.
-func (c attack) try(t *testing.T) []string {
+// try runs a case against a server of its own, and returns what is wrong. counts is false where that is times alone on
+// a machine that others kept busy.
+func (c attack) try(t *testing.T) (problems []string, counts bool) {
 	a := &attempt{T: t, process: start(t, c.args...), answers: map[codes.Code]int{}}
 	defer a.cmd.Process.Kill()
 	cc := a.client(t)
 	call := reduceSmall(cc)
 	probe(200*time.Millisecond, probeEvery, call) // what is made at the first call
+	begun, before := time.Now(), a.sinceBoot(t)
 	alone, cameraAlone := a.victims(c, aloneTime)
 	goroutines := a.metric(t, "go_goroutines")
 	memory := a.resident()
@@ -135,7 +157,7 @@ func (c attack) try(t *testing.T) []string {
 	case <-a.stopped:
 		a.problem("the server was killed at a resident set of %d MB: %t; the bound is %d MB", a.peak.Load()/1e6,
 			a.killed.Load(), int64(memoryBound)/1e6)
-		return a.problems
+		return a.problems, true
 	default:
 	}
 	peak := a.peak.Load()
@@ -166,22 +188,25 @@ func (c attack) try(t *testing.T) []string {
 	}
 	a.felt(exceeds("probe afterwards", alone, probe(aloneTime/2, probeEvery, call), fastestProbe,
 		interactiveTimes))
-	t.Logf("probe p50/p99 %v/%v alone, %v/%v under attack; resident set %d MB before, %d MB at most; CPU afterwards %v; %v",
+	others := a.sinceBoot(t).others(before, time.Since(begun))
+	t.Logf("probe p50/p99 %v/%v alone, %v/%v under attack; resident set %d MB before, %d MB at most; CPU afterwards %v; "+
+		"others had %.0f %% of the processors; %v",
 		ms(alone.percentile(50)), ms(alone.percentile(99)), ms(attacked.percentile(50)), ms(attacked.percentile(99)),
-		memory/1e6, peak/1e6, after, a.answers)
+		memory/1e6, peak/1e6, after, 100*others, a.answers)
 	if c.camera {
 		t.Logf("camera p50/p99 %v/%v alone, %v/%v under attack", ms(cameraAlone.latencies.percentile(50)),
 			ms(cameraAlone.latencies.percentile(99)), ms(cameraAttacked.latencies.percentile(50)),
 			ms(cameraAttacked.latencies.percentile(99)))
 	}
-	return a.problems
+	return a.problems, others <= mostOthers || len(a.problems) != a.slow || a.slow == 0
 }
 
 func ms(d time.Duration) time.Duration { return d.Round(100 * time.Microsecond) }
 
+// felt notes what [exceeds] says.
 func (a *attempt) felt(text string) {
 	if text != "" {
-		a.problem("%s", text)
+		a.tooSlow("%s", text)
 	}
 }
 

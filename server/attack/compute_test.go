@@ -172,6 +172,6 @@ func refusedSolve(ctx context.Context, a *attempt) {
 		}
 	}
 	if took := time.Since(begun); took > time.Duration(max(n, 1))*30*time.Millisecond {
-		a.problem("%d solves of %d bytes were refused after %v each", n, len(m), took/time.Duration(max(n, 1)))
+		a.tooSlow("%d solves of %d bytes were refused after %v each", n, len(m), took/time.Duration(max(n, 1)))
 	}
 }

@@ -85,7 +85,7 @@ func silentConnections(ctx context.Context, a *attempt) {
 	if err := fetchLease(ctx, p, a); err != nil {
 		a.problem("beside %d silent connections: %v", len(conns), err)
 	} else if took := time.Since(begun); took > time.Second {
-		a.problem("beside %d silent connections a lease takes %v", len(conns), took)
+		a.tooSlow("beside %d silent connections a lease takes %v", len(conns), took)
 	}
 }
 
@@ -139,8 +139,9 @@ func deletedRecipes(ctx context.Context, a *attempt) {
 			break
 		}
 	}
-	files, _ := os.ReadDir(dir)
-	if len(files) > n/10+5 {
+	// Some dozen leave one each, however many there were; a slow machine gets no further than these.
+	const some = 35
+	if files, _ := os.ReadDir(dir); len(files) > some {
 		a.problem("%d recipes that were deleted leave %d files", n, len(files))
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -180,6 +181,40 @@ func (p *process) cpu() time.Duration {
 	u, _ := strconv.ParseInt(f[user], 10, 64)
 	s, _ := strconv.ParseInt(f[system], 10, 64)
 	return time.Duration(u+s) * 10 * time.Millisecond
+}
+
+// machine is the processor time that this machine has given, in all, and what of it went to this program and p.
+type machine struct{ all, ours time.Duration }
+
+// sinceBoot reads it. Time that the machine's own host took away counts as given to others.
+func (p *process) sinceBoot(t testing.TB) (m machine) {
+	data, err := os.ReadFile("/proc/stat")
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, _, _ := strings.Cut(string(data), "\n")
+	f := strings.Fields(first) // cpu user nice system idle iowait irq softirq steal ...
+	for i := 1; i < min(len(f), 9); i++ {
+		if i == 4 || i == 5 {
+			continue
+		}
+		n, err := strconv.ParseInt(f[i], 10, 64)
+		if err != nil {
+			t.Fatalf("/proc/stat: %v", err)
+		}
+		m.all += time.Duration(n) * 10 * time.Millisecond
+	}
+	var own syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &own); err != nil {
+		t.Fatal(err)
+	}
+	m.ours = p.cpu() + time.Duration(own.Utime.Nano()+own.Stime.Nano())
+	return m
+}
+
+// others is the share of all processors that others had since before, in a time of d.
+func (m machine) others(before machine, d time.Duration) float64 {
+	return float64(m.all-before.all-(m.ours-before.ours)) / (float64(d) * float64(runtime.NumCPU()))
 }
 
 // client is a well-behaved connection.
