@@ -427,6 +427,7 @@ func outcome(j *station.Job) station.Outcome {
 
 func (s *truth) Prepare(context.Context, station.Recipe) (uint64, error) { return 7, nil }
 func (s *truth) Unprepare(station.Recipe)                                {}
+func (s *truth) Reset()                                                  {}
 
 func startStation(t testing.TB, cfg station.Config) (*station.Station, *truth) {
 	t.Helper()
