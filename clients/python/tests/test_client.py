@@ -536,3 +536,42 @@ def test_watch(programs, tmp_path):
             list(watch)
         with pytest.raises(ValueError):
             next(c.watch(kinds=["gossip"]))
+
+
+def test_fork(client, tcp):
+    """A client in a fork of its process says so, and leaves the connection of the other alone."""
+    a = client.frame((300, 400))
+    for use in (lambda: client.reduce(FRAME, {"all": SQUARE}), lambda: client.frame((300, 400)),
+                lambda: polyscan.connect(tcp), lambda: next(client.watch())):
+        read, write = os.pipe()
+        child = os.fork()
+        if not child:
+            try:
+                use()
+            except RuntimeError as e:
+                os.write(write, str(e).encode())
+            finally:
+                os._exit(0)
+        os.close(write)
+        os.waitpid(child, 0)
+        with open(read, encoding="utf-8") as said:
+            assert "forked" in said.read()
+    a[:] = 5
+    assert client.reduce(a, {"all": SQUARE})["all"].mean == 5
+
+
+def test_closed(programs):
+    """A client that was closed says so, whatever is called."""
+    c = polyscan.connect()
+    scan = c.scan({"all": SQUARE}, width=40, part_lines=30, strip_lines=10)
+    kept = c.put_frame(FRAME)
+    c.close()
+    c.close()
+    for use in (lambda: c.reduce(FRAME, {"all": SQUARE}), lambda: c.frame((300, 400)), lambda: next(c.watch()),
+                lambda: list(c.stream([FRAME], {"all": SQUARE})), lambda: c.release_frame(kept), c.device,
+                lambda: c.edit(size=(3, 4)), lambda: c.scan({"all": SQUARE}, width=40, part_lines=30, strip_lines=10)):
+        with pytest.raises(RuntimeError, match="closed"):
+            use()
+    with pytest.raises((RuntimeError, polyscan.Error)):
+        scan.recv(10)
+    scan.close()

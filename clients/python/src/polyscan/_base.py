@@ -43,6 +43,7 @@ class Base:
     ) -> None:
         if address is not None and (server is not None or server_args):
             raise TypeError("want either the address of a server that runs, or server=, to start one")
+        self._life = _connection.Life()
         self._server = _server.Server(server, server_args) if address is None else None
         try:
             self._token = _connection.Token(token, token_file, time.monotonic)
@@ -63,7 +64,7 @@ class Base:
         if shared_memory and enabled is False:
             raise ValueError(f"shared_memory: {self.address}: it needs Linux, and a server on this host")
         self._memory = _memory.Pool(
-            self._target.channel, self._token.metadata, enabled, timeout or _connection.DEFAULT_TIMEOUT
+            self._life, self._target.channel, self._token.metadata, enabled, timeout or _connection.DEFAULT_TIMEOUT
         )
         self._files: dict[tuple[Any, ...], _regions.Regions] = {}
 

@@ -53,13 +53,18 @@ class Client(Base):
             plain_text_token=plain_text_token, timeout=timeout, shared_memory=shared_memory, options=options,
         )  # fmt: skip
         self._methods: dict[str, Any] = {}
-        self.channel: grpc.Channel = self._target.channel()
-        """The connection, for stubs of polyscan.v1: what has no method here is within reach."""
+        self._channel: grpc.Channel = self._target.channel()
         try:
             self._check(self._first_answer())
         except BaseException:
             self.close()
             raise
+
+    @property
+    def channel(self) -> grpc.Channel:
+        """The connection, for stubs of polyscan.v1: what has no method here is within reach."""
+        self._life.check()
+        return self._channel
 
     def _first_answer(self) -> device_pb2.GetDeviceResponse:
         """What the server says about itself. Of a server of our own it waits for the start."""
@@ -71,14 +76,14 @@ class Client(Base):
                 return device_pb2.GetDeviceResponse()  # this user may do other things
             except _errors.Error as e:
                 time.sleep(self._started(began, e))
-                self.channel.close()  # it would wait before it tries to connect again
+                self._channel.close()  # it would wait before it tries to connect again
                 self._methods.clear()
-                self.channel = self._target.channel()
+                self._channel = self._target.channel()
 
     def close(self) -> None:
         """Close the connection, and end a server of our own. Calls in flight end with an error. Again does nothing."""
         self._memory.close()
-        self.channel.close()
+        self._channel.close()
         if self._server:
             self._server.close()
 
@@ -94,9 +99,9 @@ class Client(Base):
     # How calls are made.
 
     def _method(self, call: _connection.Call[Any]) -> Any:
-        found = self._methods.get(call.method)
+        channel, found = self.channel, self._methods.get(call.method)
         if found is None:
-            found = self._methods[call.method] = self.channel.unary_unary(
+            found = self._methods[call.method] = channel.unary_unary(
                 call.method, request_serializer=_wire.serialize, response_deserializer=_wire.parser(call.response)
             )
         return found

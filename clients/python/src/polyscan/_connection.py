@@ -6,7 +6,7 @@ import contextlib
 import dataclasses
 import os
 import random
-from typing import Any, Callable, Generic, Iterator, Sequence, TypeVar
+from typing import Any, Callable, ClassVar, Generic, Iterator, Sequence, TypeVar
 
 import grpc
 from google.protobuf.message import Message
@@ -164,6 +164,31 @@ class Token:
                         raise ValueError(f"{os.fspath(self._path)}: a token is printable ASCII without spaces")
                     return line
         raise ValueError(f"{os.fspath(self._path)}: no token in it")
+
+
+class Life:
+    """How long a client may be used: until it is closed, and in its own process. With a fork of that it shares the
+    connection and the slots of shared memory, which both would write to."""
+
+    _first: ClassVar[int | None] = None  # process that has made a client
+
+    def __init__(self) -> None:
+        self._process = os.getpid()
+        self.closed = False
+        first = Life._first = Life._first or self._process
+        if first != self._process and os.environ.get("GRPC_ENABLE_FORK_SUPPORT", "0").lower() in ("0", "false", ""):
+            raise RuntimeError(
+                "gRPC was at work in the process that this one was forked from, and calls could wait for ever: start "
+                'processes with multiprocessing.set_start_method("spawn"), or set GRPC_ENABLE_FORK_SUPPORT=1'
+            )
+
+    def check(self) -> None:
+        if self.closed:
+            raise RuntimeError("the client is closed")
+        if os.getpid() != self._process:
+            raise RuntimeError(
+                "the client belongs to the process that this one was forked from: connect in the process that calls"
+            )
 
 
 def reconnect(channel: grpc.Channel, metadata: list[tuple[str, str]], seconds: float | None) -> Any:

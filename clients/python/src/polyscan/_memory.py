@@ -155,11 +155,13 @@ class Pool:
 
     def __init__(
         self,
+        life: _connection.Life,
         connect: Callable[[], grpc.Channel],
         metadata: Callable[[], list[tuple[str, str]]],
         enabled: bool | None,
         timeout: float,
     ) -> None:
+        self._life = life
         self._connect = connect
         self._metadata = metadata
         self.enabled = enabled  # None: not tried yet
@@ -169,12 +171,10 @@ class Pool:
         self._channel: grpc.Channel | None = None
         self._reconnect: Any = None  # the call that waits for a connection that has failed
         self._leases: list[Lease] = []
-        self._closed = False
 
     def channel(self) -> grpc.Channel:
         with self._lock:
-            if self._closed:
-                raise RuntimeError("the client is closed")
+            self._life.check()
             if self._channel is None:
                 self._channel = self._connect()
             return self._channel
@@ -204,8 +204,7 @@ class Pool:
         size = -(-need // (size // 8)) * (size // 8)  # at most an eighth more than is needed, so that sizes recur
         channel = self.channel()
         with self._lock:
-            if self._closed:
-                raise RuntimeError("the client is closed")
+            self._life.check()
             for lease in self._leases[:]:
                 if lease.ended:
                     self._leases.remove(lease)
@@ -244,7 +243,7 @@ class Pool:
 
     def close(self) -> None:
         with self._lock:
-            self._closed = True
+            self._life.closed = True
             leases, self._leases = self._leases, []
             channel, self._channel = self._channel, None
         for lease in leases:

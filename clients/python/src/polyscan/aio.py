@@ -58,6 +58,7 @@ class Client(Base):
     @property
     def channel(self) -> grpc.aio.Channel:
         """The connection, for stubs of polyscan.v1: what has no method here is within reach."""
+        self._life.check()
         if self._channel is None:
             raise RuntimeError("the client is not open: use it in an async with statement, or await open()")
         return self._channel
@@ -91,6 +92,7 @@ class Client(Base):
 
     async def close(self) -> None:
         """Close the connection, and end a server of our own. Again does nothing."""
+        self._life.closed = True
         if self._channel is not None:
             await self._channel.close()
         if self._sync is not None:
@@ -111,9 +113,9 @@ class Client(Base):
     # How calls are made.
 
     def _method(self, call: _connection.Call[Any]) -> Any:
-        found = self._methods.get(call.method)
+        channel, found = self.channel, self._methods.get(call.method)
         if found is None:
-            found = self._methods[call.method] = self.channel.unary_unary(
+            found = self._methods[call.method] = channel.unary_unary(
                 call.method, request_serializer=_wire.serialize, response_deserializer=_wire.parser(call.response)
             )
         return found
