@@ -10,8 +10,8 @@ PKG      ?= ./...
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-build: ## polyscan, polyscand and conveyor into build/, pure Go
-	CGO_ENABLED=0 $(GO) build -o build/ ./clients/polyscan ./clients/conveyor ./server/cmd/polyscand
+build: ## polyscan, polyscand, conveyor and plcgateway into build/, pure Go
+	CGO_ENABLED=0 $(GO) build -o build/ ./clients/polyscan ./clients/conveyor ./clients/plcgateway ./server/cmd/polyscand
 
 test: ## all tests
 	$(GO) test ./...
@@ -42,7 +42,7 @@ cuda: build ## the same with the CUDA backend, in build/libexec; needs cgo, a C 
 	CGO_ENABLED=1 $(GO) build -tags cuda -ldflags '-s -w' -o build/libexec/ ./clients/polyscan ./clients/conveyor ./server/cmd/polyscand
 
 archive: cuda ## build/polyscan.tar.gz: the programs with their libexec; they compute on the GPU where there is one
-	tar -C build -czf build/polyscan.tar.gz polyscan conveyor polyscand libexec
+	tar -C build -czf build/polyscan.tar.gz polyscan conveyor plcgateway polyscand libexec
 
 kernels: ## kernels/cuda/fatbin from kernels/cu; needs nvcc 11.8 (kernels/cu/install-nvcc.sh)
 	bash kernels/cu/build.sh

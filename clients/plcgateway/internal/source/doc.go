@@ -2,7 +2,7 @@
 // MonitorService.Watch shows them; and of frames that it has reduced itself, resident ones or files.
 //
 // A [Link] is a server. It watches that with short heartbeats, and tells its stations when the server is lost: no later
-// than 150 ms after the last that was heard, and at once when the connection breaks.
+// than 180 ms after the last that was heard, and at once when the connection breaks.
 //
 // # Which part a verdict is about
 //

@@ -25,10 +25,11 @@ import (
 	polyscanv1 "github.com/polyscan/polyscan/proto/polyscan/v1"
 )
 
-// The pace of the watch: a server that says nothing for three heartbeats is lost.
+// The pace of the watch. Triggers have to be rejected 200 ms after the server was last heard; four heartbeats may be missed
+// or delayed until then, as a busy machine does.
 const (
-	heartbeat = 50 * time.Millisecond
-	silence   = 3 * heartbeat
+	heartbeat = 40 * time.Millisecond
+	silence   = 180 * time.Millisecond
 	// again is the time from the end of a watch, such as for a wrong token, to the next attempt.
 	again = time.Second
 	// forever is how long a lost server is tried anew.
@@ -59,6 +60,9 @@ func Dial(name, addr string, log *slog.Logger, opts ...clients.Option) (*Link, e
 	}
 	return &Link{name: name, client: c, log: log.With("server", name)}, nil
 }
+
+// Close closes the connection of a link that was not run.
+func (l *Link) Close() error { return l.client.Close() }
 
 // Up says whether the server is heard.
 func (l *Link) Up() bool { return l.up.Load() }

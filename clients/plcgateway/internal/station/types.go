@@ -87,6 +87,20 @@ type Steps struct {
 	Acked     time.Time
 }
 
+// Step is one of Steps by its name.
+type Step struct {
+	Name string
+	At   time.Time
+}
+
+// All are the steps in the order in which they happen to a part whose trigger comes before its verdict.
+func (s *Steps) All() []Step {
+	return []Step{
+		{"exposed", s.Exposed}, {"last_line", s.LastLine}, {"judged", s.Judged}, {"triggered", s.Triggered},
+		{"received", s.Received}, {"answered", s.Answered}, {"presented", s.Presented}, {"read", s.Read}, {"acked", s.Acked},
+	}
+}
+
 // Answer is what a trigger came to. It never changes, but for the later of its Steps.
 type Answer struct {
 	TriggerID uint32

@@ -1,0 +1,254 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/polyscan/polyscan/clients"
+	"github.com/polyscan/polyscan/clients/regionfile"
+	polyscanv1 "github.com/polyscan/polyscan/proto/polyscan/v1"
+	"github.com/polyscan/polyscan/server"
+)
+
+// plcgateway runs the program, and returns what it wrote and its exit code.
+func plcgateway(t *testing.T, ctx context.Context, args ...string) (stdout, stderr string, code int) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	code = run(ctx, args, strings.NewReader(""), &out, &errs)
+	return out.String(), errs.String(), code
+}
+
+func writeFile(t *testing.T, text string) string {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "plcgateway.yaml")
+	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+const small = "servers: {hall: {addr: localhost}}\nmodbus: {listen: ':0'}\nstations:\n  - name: a\n    parts: c\n    recipes: {1: r}\n"
+
+func TestConfigMistakes(t *testing.T) {
+	for name, c := range map[string]struct{ text, want string }{
+		"empty":            {"", ":1: the file is empty"},
+		"no YAML":          {"a: [", ":1: "},
+		"unknown":          {small + "    nam: x\n", ":7: field nam: there is no such setting"},
+		"wrong type":       {small + "    deadline: x\n", ":7: cannot unmarshal"},
+		"no server":        {"stations: []", ":1: servers: there is none"},
+		"no station":       {"servers: {hall: {addr: x}}\n\n", ":1: stations: there is none"},
+		"server's address": {"servers:\n  hall:\n    addr: ''\nstations: []", ":3: server hall: addr is missing"},
+		"token over text":  {"servers:\n  hall: {addr: far, token-file: /none}\nstations: []", ":2: server hall: dial far: token file: open /none"},
+		"which server":     {"servers: {a: {addr: x}, b: {addr: y}}\nstations:\n  - name: s\n    parts: p\n    recipes: {1: r}\n", ":3: station s: server is missing, and there are several"},
+		"no such server":   {small + "    server: yard\n", `:7: station a: server "yard": there is none of that name`},
+		"no source":        {"servers: {hall: {addr: x}}\nstations:\n  - name: s\n    recipes: {1: r}\n", ":3: station s: want one of parts, resident and folder"},
+		"two sources":      {small + "    resident: r\n", ":4: station a: want one of parts, resident and folder"},
+		"no folder":        {"servers: {hall: {addr: x}}\nstations:\n  - name: s\n    folder: /none\n    recipes: {1: r}\n", ":4: station s: folder /none: no such folder"},
+		"no recipe":        {"servers: {hall: {addr: x}}\nstations:\n  - name: s\n    parts: p\n", ":3: station s: recipes: there is none"},
+		"recipe":           {"servers: {hall: {addr: x}}\nstations:\n  - name: s\n    parts: p\n    recipes:\n      1: r@0\n", `:6: station s: recipe "r@0": version "0" is no number from 1`},
+		"prepare":          {small + "    prepare: 2\n", ":7: station a: prepare 2: no recipe has this slot"},
+		"deadline":         {small + "    deadline: 2m\n", ":7: station a: deadline 2m0s: must be 1ms to 1m0s"},
+		"heartbeat":        {small + "    heartbeat: 10ms\n", ":7: station a: heartbeat 10ms: must be 100ms to 10s"},
+		"value":            {small + "    values:\n    - U7.mean\n    - U7.avg\n", `:9: station a: value "U7.avg": no statistic "avg"`},
+		"unit":             {small + "    modbus:\n      unit: 248\n", ":8: station a: unit 248: must be 1 to 247"},
+		"unit twice": {small + "    modbus: {unit: 1}\n  - name: b\n    parts: c\n    recipes: {1: r}\n    modbus: {unit: 1}\n",
+			":11: station b: unit 1 is that of a"},
+		"name twice":      {small + "  - name: a\n    parts: c\n    recipes: {1: r}\n", ":7: station a: another one has this name"},
+		"nowhere":         {"servers: {h: {addr: x}}\nstations:\n  - name: s\n    parts: p\n    recipes: {1: r}\n    modbus: {unit: 1}\n", ":6: station s: modbus: the file has no modbus section"},
+		"listen":          {"modbus: {listen: 502}\n" + small[strings.Index(small, "stations"):], `:1: listen "502": want HOST:PORT`},
+		"word order":      {small + "    modbus: {unit: 1, word-order: big}\n", `:7: word-order "big": want high-first or low-first`},
+		"log":             {"log-level: loud\nlog-format: xml\n" + small, `:1: log-level "loud"`},
+		"all of them":     {"log-level: loud\nlog-format: xml\n" + small + "    deadline: 2m\n", `:9: station a: deadline`},
+		"address of http": {"http: x\n" + small, `:1: http "x": want HOST:PORT`},
+	} {
+		file := writeFile(t, c.text)
+		_, errs, code := plcgateway(t, t.Context(), "--config", file)
+		if code != exitUsage || !strings.Contains(errs, "plcgateway: "+file+c.want) {
+			t.Errorf("%s: code %d:\n%swant %s", name, code, errs, c.want)
+		}
+	}
+	if _, errs, code := plcgateway(t, t.Context(), "--config", "/none"); code != exitUsage || !strings.Contains(errs, "/none") {
+		t.Errorf("code %d, %s", code, errs)
+	}
+}
+
+// What --print-config prints is the same configuration again, and so is the example beside the unit.
+func TestPrintConfig(t *testing.T) {
+	for _, file := range []string{writeFile(t, small), "deploy/plcgateway.yaml"} {
+		out, errs, code := plcgateway(t, t.Context(), "--config", file, "--print-config")
+		if code != exitOK || errs != "" || !strings.Contains(out, "deadline: 50ms") {
+			t.Fatalf("code %d: %s%s", code, out, errs)
+		}
+		again, _, _ := plcgateway(t, t.Context(), "--config", writeFile(t, out), "--print-config")
+		if again != out {
+			t.Errorf("%s\nthen\n%s", out, again)
+		}
+	}
+}
+
+func TestMapCommand(t *testing.T) {
+	for _, c := range []struct {
+		args []string
+		code int
+		want string
+	}{
+		{[]string{"map"}, exitOK, "verdict_complement"},
+		{[]string{"map", "--format", "csv", "--config", "deploy/plcgateway.yaml", "--station", "line-3"}, exitOK,
+			"input register,40,2,value_1,REAL,U7.mean\n"},
+		{[]string{"map", "--format", "st"}, exitOK, "END_VAR\n"},
+		{[]string{"map", "--station", "x"}, exitUsage, "--station needs --config"},
+		{[]string{"map", "--config", "deploy/plcgateway.yaml", "--station", "x"}, exitUsage, "has none of that name"},
+		{[]string{"simulate", "--count", "0"}, exitUsage, "must be above 0"},
+		{[]string{"simulate", "--addr", "127.0.0.1:1"}, exitFail, "127.0.0.1:1"},
+		{nil, exitUsage, "--config"},
+		{[]string{"--help"}, exitOK, "simulate"},
+	} {
+		if out, errs, code := plcgateway(t, t.Context(), c.args...); code != c.code || !strings.Contains(out+errs, c.want) {
+			t.Errorf("%v: code %d: %s%s", c.args, code, out, errs)
+		}
+	}
+}
+
+// lines is a writer that tells of lines.
+type lines struct {
+	mu   sync.Mutex
+	text string
+	more chan struct{}
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.text += string(p)
+	select {
+	case l.more <- struct{}{}:
+	default:
+	}
+	return len(p), nil
+}
+
+// await returns the first submatch of a pattern once there is one.
+func (l *lines) await(t *testing.T, pattern string) string {
+	t.Helper()
+	re := regexp.MustCompile(pattern)
+	timeout := time.After(time.Minute)
+	for {
+		l.mu.Lock()
+		m := re.FindStringSubmatch(l.text)
+		l.mu.Unlock()
+		if m != nil {
+			return m[len(m)-1]
+		}
+		select {
+		case <-l.more:
+		case <-timeout:
+			t.Fatalf("no %s in:\n%s", pattern, l.text)
+		}
+	}
+}
+
+// From frames in a folder to a simulated PLC: it ejects exactly the bad one, and the log has each part's timeline.
+func TestGateway(t *testing.T) {
+	const dir = "../../testdata/conveyor"
+	srv, err := server.New(server.Config{Device: "cpu", Threads: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan error, 1)
+	go func() { served <- srv.Serve(l) }()
+	defer func() {
+		if err := srv.Shutdown(context.Background()); err != nil {
+			t.Error(err)
+		}
+		<-served
+	}()
+	putRecipe(t, l.Addr().String(), dir+"/regions.json")
+
+	ctx, cancel := context.WithCancel(t.Context())
+	out, errs := &lines{more: make(chan struct{}, 1)}, &lines{more: make(chan struct{}, 1)}
+	file := writeFile(t, "http: 127.0.0.1:0\nservers: {hall: {addr: '"+l.Addr().String()+"'}}\nmodbus: {listen: '127.0.0.1:0', word-order: low-first}\n"+
+		"stations:\n  - name: desk\n    folder: "+dir+"\n    recipes: {1: line}\n    deadline: 1m\n    heartbeat: 10s\n    modbus: {unit: 7}\n")
+	code := make(chan int, 1)
+	go func() { code <- run(ctx, []string{"--config", file}, nil, out, errs) }()
+	addr := out.await(t, `Modbus TCP on (\S+)\n`)
+	web := out.await(t, `metrics on (\S+)/metrics\n`)
+	errs.await(t, "server found")
+	simulated := func(args ...string) string {
+		t.Helper()
+		printed, said, code := plcgateway(t, t.Context(), append([]string{"simulate", "--addr", addr, "--unit", "7", "--word-order", "low-first",
+			"--recipe", "1", "--every", "1ms", "--patience", "1m"}, args...)...)
+		if code != exitOK {
+			t.Fatalf("code %d: %s%s\n%s", code, printed, said, errs.text)
+		}
+		return printed
+	}
+	printed := simulated("--count", "12")
+	// A watch that a busy machine delays is a server that is lost, and a part that is ejected. Anything else is exact.
+	if good := strings.Count(printed, " PASS "); !strings.Contains(printed, "server lost") &&
+		(good != 11 || strings.Count(printed, "FAIL ") != 1 || strings.Count(printed, "eject") != 1) {
+		t.Errorf("%d PASS:\n%s", good, printed)
+	}
+	errs.await(t, `msg=part station=desk trigger=12 .* triggered=.* answered=.* presented=.* read=.* acked=`)
+	if edges := simulated("--count", "1", "--first-id", "50", "--parts", "frame_00", "--edges"); !strings.Contains(edges, "results_valid 1") {
+		t.Errorf("%s", edges)
+	}
+	for path, want := range map[string]string{
+		"/healthz": "ok", "/readyz": "", "/metrics": `plcgateway_triggers_total{outcome="accepted",station="desk"} 13`,
+	} {
+		res, err := http.Get(web + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(res.Body)
+		res.Body.Close()
+		if err != nil || !strings.Contains(string(body), want) {
+			t.Errorf("%s: %v\n%s", path, err, body)
+		}
+	}
+	cancel()
+	if c := <-code; c != exitOK {
+		t.Errorf("code %d: %s", c, errs.text)
+	}
+}
+
+func putRecipe(t testing.TB, addr, file string) {
+	t.Helper()
+	c, err := clients.Dial(addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	f, err := regionfile.Load(file, regionfile.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &polyscanv1.Recipe{Name: "line", RegionSet: &polyscanv1.RegionSet{}}
+	for _, g := range f.Regions {
+		region := &polyscanv1.Region{Name: g.Name, Limits: g.Limits}
+		for _, ring := range g.Rings {
+			var xy []float64
+			for _, p := range ring {
+				xy = append(xy, p[0], p[1])
+			}
+			region.Rings = append(region.Rings, &polyscanv1.Ring{Xy: xy})
+		}
+		r.RegionSet.Regions = append(r.RegionSet.Regions, region)
+	}
+	if _, err := c.PutRecipe(t.Context(), r, nil); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,399 @@
+package main
+
+// The configuration: one file, checked before anything runs. Each mistake is told with its line.
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"net"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/polyscan/polyscan/clients"
+	"github.com/polyscan/polyscan/clients/plcgateway/internal/modbus"
+	"github.com/polyscan/polyscan/clients/plcgateway/internal/source"
+	"github.com/polyscan/polyscan/clients/plcgateway/internal/station"
+)
+
+// config is a file.
+type config struct {
+	// HTTP is the address of metrics and health; empty means none.
+	HTTP      string                   `yaml:"http"`
+	LogLevel  string                   `yaml:"log-level"`
+	LogFormat string                   `yaml:"log-format"`
+	Servers   map[string]*serverConfig `yaml:"servers"`
+	Modbus    *modbusConfig            `yaml:"modbus,omitempty"`
+	Stations  []stationConfig          `yaml:"stations"`
+}
+
+// serverConfig is a polyscan server.
+type serverConfig struct {
+	Addr       string `yaml:"addr"`
+	TLS        bool   `yaml:"tls,omitempty"`
+	CA         string `yaml:"ca,omitempty"`
+	Cert       string `yaml:"cert,omitempty"`
+	Key        string `yaml:"key,omitempty"`
+	ServerName string `yaml:"server-name,omitempty"`
+	TokenFile  string `yaml:"token-file,omitempty"`
+}
+
+// options are those of the connection.
+func (s *serverConfig) options() (opts []clients.Option) {
+	if s.TLS || s.CA != "" || s.Cert != "" || s.Key != "" || s.ServerName != "" {
+		opts = append(opts, clients.WithTLS(clients.TLSFiles{CA: s.CA, Cert: s.Cert, Key: s.Key, ServerName: s.ServerName}))
+	}
+	if s.TokenFile != "" {
+		opts = append(opts, clients.WithTokenFile(s.TokenFile))
+	}
+	return opts
+}
+
+// modbusConfig is the Modbus TCP server of all stations that have a unit.
+type modbusConfig struct {
+	Listen    string           `yaml:"listen"`
+	WordOrder modbus.WordOrder `yaml:"word-order"`
+}
+
+// stationConfig is a station. Exactly one of Parts, Resident and Folder says where its verdicts are from.
+type stationConfig struct {
+	Name      string            `yaml:"name"`
+	Server    string            `yaml:"server"`
+	Parts     string            `yaml:"parts,omitempty"`
+	Resident  string            `yaml:"resident,omitempty"`
+	Folder    string            `yaml:"folder,omitempty"`
+	Recipes   map[uint16]string `yaml:"recipes"`
+	Prepare   uint16            `yaml:"prepare,omitempty"`
+	Deadline  time.Duration     `yaml:"deadline"`
+	Heartbeat time.Duration     `yaml:"heartbeat"`
+	Values    []string          `yaml:"values,omitempty,flow"`
+	Modbus    *stationModbus    `yaml:"modbus,omitempty"`
+}
+
+// stationModbus is how a station is seen over Modbus.
+type stationModbus struct {
+	Unit uint8 `yaml:"unit"`
+	// WordOrder is that of all stations unless it is given.
+	WordOrder modbus.WordOrder `yaml:"word-order,omitempty"`
+}
+
+func (c *config) station(name string) *stationConfig {
+	for i := range c.Stations {
+		if c.Stations[i].Name == name {
+			return &c.Stations[i]
+		}
+	}
+	return nil
+}
+
+// slots are the recipes of a station; the file was checked.
+func (s *stationConfig) slots() map[uint16]station.Recipe {
+	slots := map[uint16]station.Recipe{}
+	for n, text := range s.Recipes {
+		ref, _ := clients.ParseRecipeRef(text)
+		slots[n] = station.Recipe{Slot: n, Name: ref.GetName(), Version: ref.GetVersion()}
+	}
+	return slots
+}
+
+func (s *stationConfig) values() (values []source.Value) {
+	for _, text := range s.Values {
+		v, _ := source.ParseValue(text)
+		values = append(values, v)
+	}
+	return values
+}
+
+// level is the slog level; the file was checked.
+func (c *config) level() (l slog.Level) {
+	_ = l.UnmarshalText([]byte(c.LogLevel))
+	return l
+}
+
+// print writes the configuration as a file that is the same again.
+func (c *config) print(w io.Writer) error {
+	e := yaml.NewEncoder(w)
+	e.SetIndent(2)
+	return errors.Join(e.Encode(c), e.Close())
+}
+
+// loadConfig reads and checks a file. The error is an *inputError with a line for each mistake.
+func loadConfig(name string) (*config, error) {
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return nil, usage("--config: %v", err)
+	}
+	return parseConfig(name, text)
+}
+
+func parseConfig(name string, text []byte) (*config, error) {
+	c := &config{}
+	k := &checker{name: name}
+	d := yaml.NewDecoder(bytes.NewReader(text))
+	d.KnownFields(true)
+	if err := d.Decode(c); err != nil {
+		k.decode(err)
+		return nil, k.err()
+	}
+	if err := yaml.Unmarshal(text, &k.root); err != nil {
+		return nil, usage("%s: %v", name, err)
+	}
+	c.defaults()
+	c.check(k)
+	return c, k.err()
+}
+
+// defaults fills in what a file may leave out.
+func (c *config) defaults() {
+	c.LogLevel = cmp.Or(c.LogLevel, "info")
+	c.LogFormat = cmp.Or(c.LogFormat, "text")
+	if c.Modbus != nil {
+		c.Modbus.WordOrder = cmp.Or(c.Modbus.WordOrder, modbus.HighFirst)
+	}
+	for i := range c.Stations {
+		s := &c.Stations[i]
+		if s.Server == "" && len(c.Servers) == 1 {
+			s.Server = slices.Collect(maps.Keys(c.Servers))[0]
+		}
+		s.Deadline = cmp.Or(s.Deadline, 50*time.Millisecond)
+		s.Heartbeat = cmp.Or(s.Heartbeat, 500*time.Millisecond)
+	}
+}
+
+// The bounds of times.
+const (
+	minDeadline, maxDeadline   = time.Millisecond, time.Minute
+	minHeartbeat, maxHeartbeat = 100 * time.Millisecond, 10 * time.Second
+)
+
+var namePattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
+
+func (c *config) check(k *checker) {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(c.LogLevel)); err != nil {
+		k.add("log-level %q: want debug, info, warn or error", c.LogLevel).at("log-level")
+	}
+	if c.LogFormat != "text" && c.LogFormat != "json" {
+		k.add("log-format %q: want text or json", c.LogFormat).at("log-format")
+	}
+	k.addr(c.HTTP, c.HTTP != "", "http")
+	if len(c.Servers) == 0 {
+		k.add("servers: there is none").at("servers")
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Servers)) {
+		switch s := c.Servers[name]; {
+		case s == nil || s.Addr == "":
+			k.add("server %s: addr is missing", name).at("servers", name)
+		default:
+			l, err := source.Dial(name, s.Addr, slog.New(slog.DiscardHandler), s.options()...)
+			if err != nil {
+				k.add("server %s: %s", name, strings.TrimPrefix(err.Error(), "clients: ")).at("servers", name)
+			} else {
+				l.Close()
+			}
+		}
+	}
+	if c.Modbus != nil {
+		k.addr(c.Modbus.Listen, true, "modbus", "listen")
+		k.order(c.Modbus.WordOrder, false, "modbus", "word-order")
+	}
+	if len(c.Stations) == 0 {
+		k.add("stations: there is none").at("stations")
+	}
+	names, units := map[string]bool{}, map[uint8]string{}
+	for i := range c.Stations {
+		s := &c.Stations[i]
+		s.check(c, i, k)
+		if names[s.Name] {
+			k.add("station %s: another one has this name", s.Name).at("stations", i, "name")
+		}
+		names[s.Name] = true
+		if s.Modbus == nil {
+			continue
+		}
+		if other := units[s.Modbus.Unit]; other != "" {
+			k.add("station %s: unit %d is that of %s", s.Name, s.Modbus.Unit, other).at("stations", i, "modbus", "unit")
+		}
+		units[s.Modbus.Unit] = s.Name
+	}
+}
+
+func (s *stationConfig) check(c *config, i int, k *checker) {
+	bad := func(field string, format string, args ...any) {
+		k.add("station %s: "+format, append([]any{cmp.Or(s.Name, fmt.Sprint(i+1))}, args...)...).at("stations", i, field)
+	}
+	if !namePattern.MatchString(s.Name) {
+		bad("name", "name %q: want 1 to 63 letters, digits and . _ -, a letter or digit first", s.Name)
+	}
+	switch {
+	case s.Server == "":
+		bad("server", "server is missing, and there are several")
+	case c.Servers[s.Server] == nil:
+		bad("server", "server %q: there is none of that name", s.Server)
+	}
+	n := 0
+	for _, where := range []string{s.Parts, s.Resident, s.Folder} {
+		if where != "" {
+			n++
+		}
+	}
+	if n != 1 {
+		bad("", "want one of parts, resident and folder")
+	}
+	if s.Folder != "" {
+		if info, err := os.Stat(s.Folder); err != nil || !info.IsDir() {
+			bad("folder", "folder %s: no such folder", s.Folder)
+		}
+	}
+	if len(s.Recipes) == 0 {
+		bad("recipes", "recipes: there is none")
+	}
+	for _, slot := range slices.Sorted(maps.Keys(s.Recipes)) {
+		if slot == 0 {
+			bad("recipes", "recipes: slots count from 1")
+		}
+		if _, err := clients.ParseRecipeRef(s.Recipes[slot]); err != nil {
+			k.add("station %s: %v", s.Name, err).at("stations", i, "recipes", fmt.Sprint(slot))
+		}
+	}
+	if _, ok := s.Recipes[s.Prepare]; s.Prepare != 0 && !ok {
+		bad("prepare", "prepare %d: no recipe has this slot", s.Prepare)
+	}
+	if s.Deadline < minDeadline || s.Deadline > maxDeadline {
+		bad("deadline", "deadline %v: must be %v to %v", s.Deadline, minDeadline, maxDeadline)
+	}
+	if s.Heartbeat < minHeartbeat || s.Heartbeat > maxHeartbeat {
+		bad("heartbeat", "heartbeat %v: must be %v to %v", s.Heartbeat, minHeartbeat, maxHeartbeat)
+	}
+	if len(s.Values) > station.MaxValues {
+		bad("values", "%d values: at most %d", len(s.Values), station.MaxValues)
+	}
+	for j, text := range s.Values {
+		if _, err := source.ParseValue(text); err != nil {
+			k.add("station %s: %v", s.Name, err).at("stations", i, "values", j)
+		}
+	}
+	if s.Modbus != nil {
+		if s.Modbus.Unit < 1 || s.Modbus.Unit > 247 {
+			bad("modbus", "unit %d: must be 1 to 247", s.Modbus.Unit)
+		}
+		if c.Modbus == nil {
+			bad("modbus", "modbus: the file has no modbus section that says where to listen")
+		}
+		k.order(s.Modbus.WordOrder, true, "stations", i, "modbus", "word-order")
+	}
+}
+
+// checker collects mistakes, and finds their lines.
+type checker struct {
+	name     string
+	root     yaml.Node
+	mistakes []*mistake
+}
+
+type mistake struct {
+	k    *checker
+	line int
+	text string
+}
+
+func (k *checker) add(format string, args ...any) *mistake {
+	m := &mistake{k: k, line: 1, text: fmt.Sprintf(format, args...)}
+	k.mistakes = append(k.mistakes, m)
+	return m
+}
+
+// at says which field a mistake is about: keys of maps, and indices. Where it is missing, the line is of what should
+// hold it.
+func (m *mistake) at(path ...any) {
+	n := &m.k.root
+	if n.Kind == yaml.DocumentNode && len(n.Content) > 0 {
+		n = n.Content[0]
+	}
+	for _, p := range path {
+		m.line = max(n.Line, 1)
+		var next *yaml.Node
+		switch p := p.(type) {
+		case int:
+			if n.Kind == yaml.SequenceNode && p < len(n.Content) {
+				next = n.Content[p]
+			}
+		case string:
+			for i := 0; n.Kind == yaml.MappingNode && i+1 < len(n.Content); i += 2 {
+				if n.Content[i].Value == p {
+					m.line, next = n.Content[i].Line, n.Content[i+1]
+				}
+			}
+		}
+		if next == nil {
+			return
+		}
+		if n = next; n.Kind == yaml.ScalarNode || n.Kind == yaml.MappingNode {
+			m.line = max(n.Line, 1)
+		}
+	}
+}
+
+// unknown are the words of the YAML library that name a type of Go.
+var (
+	lineOf = regexp.MustCompile(`^(?:yaml: )?line (\d+): (.*)$`)
+	inType = regexp.MustCompile(` (?:not found )?in type \S+$`)
+)
+
+// decode takes the mistakes that the YAML library finds.
+func (k *checker) decode(err error) {
+	texts := []string{err.Error()}
+	if te, ok := errors.AsType[*yaml.TypeError](err); ok {
+		texts = te.Errors
+	}
+	if errors.Is(err, io.EOF) {
+		texts = []string{"the file is empty"}
+	}
+	for _, text := range texts {
+		m := k.add("%s", text)
+		if found := lineOf.FindStringSubmatch(text); found != nil {
+			fmt.Sscan(found[1], &m.line)
+			m.text = found[2]
+		}
+		if inType.MatchString(m.text) {
+			m.text = inType.ReplaceAllString(m.text, "") + ": there is no such setting"
+		}
+	}
+}
+
+func (k *checker) addr(addr string, needed bool, path ...any) {
+	if !needed {
+		return
+	}
+	if _, _, err := net.SplitHostPort(addr); err != nil {
+		k.add("%v %q: want HOST:PORT", path[len(path)-1], addr).at(path...)
+	}
+}
+
+func (k *checker) order(o modbus.WordOrder, optional bool, path ...any) {
+	if o != modbus.HighFirst && o != modbus.LowFirst && (o != "" || !optional) {
+		k.add("word-order %q: want %s or %s", o, modbus.HighFirst, modbus.LowFirst).at(path...)
+	}
+}
+
+// err has all mistakes, by their lines.
+func (k *checker) err() error {
+	if len(k.mistakes) == 0 {
+		return nil
+	}
+	slices.SortStableFunc(k.mistakes, func(a, b *mistake) int { return cmp.Compare(a.line, b.line) })
+	var b strings.Builder
+	for _, m := range k.mistakes {
+		fmt.Fprintf(&b, "%s:%d: %s\n", k.name, m.line, m.text)
+	}
+	return &inputError{strings.TrimSuffix(b.String(), "\n")}
+}

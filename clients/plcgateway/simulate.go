@@ -1,0 +1,319 @@
+package main
+
+// plcgateway simulate: the ladder of a PLC, to commission a gateway without one.
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	other "github.com/simonvetter/modbus"
+
+	"github.com/polyscan/polyscan/clients/plcgateway/internal/modbus"
+	"github.com/polyscan/polyscan/clients/plcgateway/internal/station"
+)
+
+type simulateCmd struct {
+	// Gateway to talk to, by Modbus TCP.
+	Addr string `default:"localhost:502" placeholder:"HOST:PORT"`
+	// Unit id of the station.
+	Unit uint8 `default:"1"`
+	// Where the high word of 32 bits is: high-first or low-first.
+	WordOrder string `enum:"high-first,low-first" default:"high-first"`
+	// Recipe slot to prepare first; 0 leaves the one that is prepared.
+	Recipe uint16 `placeholder:"SLOT"`
+	// Parts to trigger.
+	Count int `default:"10"`
+	// Time from one trigger to the next.
+	Every time.Duration `default:"100ms"`
+	// Time between polls.
+	Poll time.Duration `default:"2ms"`
+	// Name the parts PREFIX0, PREFIX1, ...; without it each trigger takes the next part.
+	Parts string `placeholder:"PREFIX"`
+	// First trigger id.
+	FirstID uint32 `default:"1"`
+	// How long to wait for the gateway, and for an answer, before the part counts as lost.
+	Patience time.Duration `default:"5s"`
+	// Print each edge of the handshake.
+	Edges bool
+}
+
+// plc is a simulated PLC: its memory is the image of the holding registers.
+type plc struct {
+	cmd    *simulateCmd
+	client *other.ModbusClient
+	out    io.Writer
+	begin  time.Time
+	image  [24]uint16
+	in     []uint16 // input registers 0 to 111, as last polled
+	beat   time.Time
+	last   station.Bits
+}
+
+// Names of the registers that the ladder uses.
+const (
+	irBits, irCommand, irError, irID, irSequence, irVerdict   = 2, 4, 5, 6, 8, 10
+	irFailed, irFirst, irLatency, irReason, irMissing, irLast = 12, 13, 14, 16, 37, 110
+	hrCommand, hrControl, hrBeat, hrSlot, hrID, hrPart        = 0, 1, 2, 3, 5, 8
+	inputsPolled                                              = 112
+)
+
+var errPatience = errors.New("the gateway did not answer in time")
+
+func (c *simulateCmd) Run(e *env) (err error) {
+	if c.Count < 1 || c.Every <= 0 || c.Poll <= 0 || c.FirstID == 0 || c.Patience <= 0 {
+		return usage("--count, --every, --poll, --first-id and --patience must be above 0")
+	}
+	client, err := other.NewClient(&other.ClientConfiguration{URL: "tcp://" + c.Addr, Timeout: c.Patience})
+	if err != nil {
+		return usage("--addr %s: %v", c.Addr, err)
+	}
+	if err := client.SetUnitId(c.Unit); err != nil {
+		return usage("--unit %d: %v", c.Unit, err)
+	}
+	if err := client.Open(); err != nil {
+		return fmt.Errorf("%s: %w", c.Addr, err)
+	}
+	defer func() { err = errors.Join(err, client.Close()) }()
+	p := &plc{cmd: c, client: client, out: e.stdout, begin: time.Now()}
+	return p.run(e.ctx)
+}
+
+// run acknowledges the gateway, triggers parts, and reports.
+func (p *plc) run(ctx context.Context) error {
+	if err := p.start(ctx); err != nil {
+		return err
+	}
+	fmt.Fprintln(p.out, "TIME         TRIGGER  ACK       RESULT    VERDICT  REASON       LATENCY    FAILED  EJECT")
+	counts := map[string]int{}
+	wrong := 0
+	for i := range p.cmd.Count {
+		next := p.begin.Add(time.Since(p.begin)).Add(p.cmd.Every)
+		verdict, err := p.part(ctx, p.cmd.FirstID+uint32(i), i)
+		if err != nil {
+			return err
+		}
+		if counts[verdict]++; verdict == "LOST" {
+			wrong++
+		}
+		if err := p.until(ctx, func() bool { return !time.Now().Before(next) }, math.MaxInt64); err != nil {
+			return err
+		}
+	}
+	var parts []string
+	for _, v := range []string{"PASS", "FAIL", "REJECT", "REFUSED", "LOST"} {
+		if counts[v] > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", counts[v], v))
+		}
+	}
+	fmt.Fprintf(p.out, "%d parts: %s\n", p.cmd.Count, strings.Join(parts, ", "))
+	p.image[hrControl] = 0
+	if err := p.write(); err != nil {
+		return err
+	}
+	if wrong > 0 {
+		return fmt.Errorf("%d triggers were accepted and got no answer", wrong)
+	}
+	return nil
+}
+
+// start acknowledges that the gateway is new, empties what another PLC left, and prepares the recipe.
+func (p *plc) start(ctx context.Context) error {
+	p.image[hrControl] = 1
+	for _, c := range []struct {
+		cmd  station.Command
+		slot uint16
+	}{{station.AckError, 0}, {station.Reset, 0}, {station.PrepareRecipe, p.cmd.Recipe}} {
+		if c.cmd == station.PrepareRecipe && c.slot == 0 {
+			continue
+		}
+		if err := p.command(ctx, c.cmd, c.slot); err != nil {
+			return err
+		}
+	}
+	err := p.until(ctx, func() bool { return p.bits()&station.ReadyBit != 0 }, p.cmd.Patience)
+	if errors.Is(err, errPatience) {
+		return fmt.Errorf("the station is not ready: %s", station.Code(p.in[irMissing]).String())
+	}
+	return err
+}
+
+// command is the handshake of commands: write it, wait until it is shown as done, take it back.
+func (p *plc) command(ctx context.Context, cmd station.Command, slot uint16) error {
+	p.image[hrCommand], p.image[hrSlot] = uint16(cmd), slot
+	if err := p.write(); err != nil {
+		return err
+	}
+	if err := p.until(ctx, func() bool { return p.in[irCommand] == uint16(cmd) }, p.cmd.Patience); err != nil {
+		return fmt.Errorf("command %v: %w", cmd, err)
+	}
+	code := station.Code(p.in[irError])
+	p.edge("command %v: %s", cmd, code.String())
+	p.image[hrCommand] = 0
+	if err := p.write(); err != nil {
+		return err
+	}
+	if err := p.until(ctx, func() bool { return p.in[irCommand] == 0 }, p.cmd.Patience); err != nil {
+		return fmt.Errorf("command %v taken back: %w", cmd, err)
+	}
+	if code != station.NoError {
+		return fmt.Errorf("command %v: %s", cmd, code.String())
+	}
+	return nil
+}
+
+// part is the handshake of one part, and a line about it. A part is ejected unless all of it is there and says PASS.
+func (p *plc) part(ctx context.Context, id uint32, i int) (string, error) {
+	p.put(p.image[hrID:], id)
+	name := ""
+	if p.cmd.Parts != "" {
+		name = fmt.Sprintf("%s%d", p.cmd.Parts, i)
+	}
+	for k := range 16 {
+		p.image[hrPart+k] = 0
+		for b := range 2 {
+			if 2*k+b < len(name) {
+				p.image[hrPart+k] |= uint16(name[2*k+b]) << (8 - 8*b)
+			}
+		}
+	}
+	p.image[hrControl] = 1 | 2
+	begin := time.Now()
+	p.edge("trigger 1, id %d %s", id, name)
+	if err := p.write(); err != nil {
+		return "", err
+	}
+	line := func(ack, result time.Duration, verdict, reason string, latency time.Duration, failed uint16) {
+		text := func(d time.Duration) string {
+			if d == 0 {
+				return "-"
+			}
+			return fmt.Sprintf("%.2f ms", float64(d.Microseconds())/1e3)
+		}
+		eject := "eject"
+		if verdict == station.Pass.String() {
+			eject = ""
+		}
+		fmt.Fprintln(p.out, strings.TrimRight(fmt.Sprintf("%-12s %-8d %-9s %-9s %-8s %-12s %-10s %-7d %s", begin.Format("15:04:05.000"),
+			id, text(ack), text(result), verdict, reason, text(latency), failed, eject), " "))
+	}
+	// The acknowledgement comes with the next poll, or the trigger was refused.
+	if err := p.poll(); err != nil {
+		return "", err
+	}
+	if p.bits()&station.TriggerAck == 0 {
+		code := station.Code(p.in[irError])
+		line(0, 0, "REFUSED", code.String(), 0, 0)
+		p.image[hrControl] = 1
+		return "REFUSED", p.write()
+	}
+	ack := time.Since(begin)
+	p.image[hrControl] = 1
+	p.edge("trigger 0")
+	if err := p.write(); err != nil {
+		return "", err
+	}
+	err := p.until(ctx, func() bool {
+		return p.bits()&station.ResultsValid != 0 && p.get(irSequence) == p.get(irLast) && p.get(irID) == id
+	}, p.cmd.Patience)
+	if errors.Is(err, errPatience) {
+		line(ack, 0, "LOST", "no answer", 0, 0)
+		return "LOST", nil
+	} else if err != nil {
+		return "", err
+	}
+	result := time.Since(begin)
+	verdict := station.Verdict(p.in[irVerdict])
+	if p.in[irVerdict+1] != ^p.in[irVerdict] {
+		verdict = station.Reject
+	}
+	line(ack, result, verdict.String(), station.Reason(p.in[irReason]).String(), time.Duration(p.get(irLatency))*time.Microsecond,
+		p.in[irFailed])
+	p.image[hrControl] = 1 | 4
+	p.edge("results_ack 1")
+	if err := p.write(); err != nil {
+		return "", err
+	}
+	if err := p.until(ctx, func() bool { return p.bits()&station.ResultsValid == 0 }, p.cmd.Patience); err != nil {
+		return "", fmt.Errorf("results_ack: %w", err)
+	}
+	p.image[hrControl] = 1
+	p.edge("results_ack 0")
+	return verdict.String(), p.write()
+}
+
+// until polls until done, or no longer than patience.
+func (p *plc) until(ctx context.Context, done func() bool, patience time.Duration) error {
+	begin := time.Now()
+	for {
+		if err := p.poll(); err != nil {
+			return err
+		}
+		if done() {
+			return nil
+		}
+		if time.Since(begin) >= patience {
+			return errPatience
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(p.cmd.Poll):
+		}
+	}
+}
+
+// poll reads the inputs, and moves the heartbeat every 100 ms.
+func (p *plc) poll() error {
+	in, err := p.client.ReadRegisters(0, inputsPolled, other.INPUT_REGISTER)
+	if err != nil {
+		return err
+	}
+	if in[0] != modbus.Version {
+		return fmt.Errorf("the gateway has version %d of the map, and this program %d", in[0], modbus.Version)
+	}
+	p.in = in
+	for i, name := range station.BitNames {
+		if bit := station.Bits(1) << i; (p.bits()^p.last)&bit != 0 {
+			p.edge("    %s %d", name, min(p.bits()&bit, 1))
+		}
+	}
+	p.last = p.bits()
+	if time.Since(p.beat) >= 100*time.Millisecond {
+		return p.write()
+	}
+	return nil
+}
+
+func (p *plc) write() error {
+	p.beat = time.Now()
+	p.image[hrBeat]++
+	return p.client.WriteRegisters(0, slices.Clone(p.image[:]))
+}
+
+func (p *plc) bits() station.Bits { return station.Bits(p.in[irBits]) }
+
+func (p *plc) get(i int) uint32 {
+	if p.cmd.WordOrder == string(modbus.LowFirst) {
+		return uint32(p.in[i+1])<<16 | uint32(p.in[i])
+	}
+	return uint32(p.in[i])<<16 | uint32(p.in[i+1])
+}
+
+func (p *plc) put(w []uint16, v uint32) {
+	w[0], w[1] = uint16(v>>16), uint16(v)
+	if p.cmd.WordOrder == string(modbus.LowFirst) {
+		w[0], w[1] = w[1], w[0]
+	}
+}
+
+func (p *plc) edge(format string, args ...any) {
+	if p.cmd.Edges {
+		fmt.Fprintf(p.out, "%10.2f ms  %s\n", float64(time.Since(p.begin).Microseconds())/1e3, fmt.Sprintf(format, args...))
+	}
+}
