@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -103,6 +104,29 @@ func TestSchemaBounds(t *testing.T) {
 		"WatchRequest.recipes":           wire(64),
 		"WatchRequest.kinds":             wire(16),
 		"WatchResume.server_id":          wire(64),
+		"PartFilter.names":               wire(64),
+		"PartFilter.names[]":             wire(65), // a name, and a star
+		"PartFilter.recipes":             wire(64),
+		"PartFilter.recipe_version":      wire(math.MaxInt64),
+		"PartFilter.verdicts":            wire(3),
+		"PartFilter.region":              wire(256),
+		"PartFilter.part_id":             wire(128),
+		"PartFilter.marks":               wire(8),
+		"StreamRef.server_id":            wire(64),
+		"StreamRef.stream_id":            wire(math.MaxInt64),
+		"StreamRef.result_number":        wire(math.MaxInt64),
+		"ListPartsRequest.page_size":     wire(1000),
+		"ListPartsRequest.page_token":    wire(512),
+		"GetParetoRequest.limit":         wire(1000),
+		"GetSeriesRequest.region":        wire(256),
+		"GetSeriesRequest.quantity":      wire(32),
+		"GetSeriesRequest.limit":         wire(10000),
+		"GetSeriesRequest.subgroup":      wire(25),
+		"GetEvidenceRequest.id":          wire(math.MaxInt64),
+		"GetEvidenceRequest.max_pixels":  wire(1 << 22),
+		"ListAuditRequest.recipe":        wire(128),
+		"ListAuditRequest.page_size":     wire(1000),
+		"ListAuditRequest.page_token":    wire(512),
 		"PreviewOptions.rate":            wire(60),
 		"PreviewOptions.max_pixels":      wire(1 << 18),
 		"TeachOpen.quantities":           wire(16),
@@ -172,11 +196,15 @@ func addBounds(out map[string]int64, name string, rules protoreflect.Message) {
 		case f.Kind() == protoreflect.MessageKind && !f.IsList():
 			addBounds(out, name, v.Message())
 		case slices.Contains([]protoreflect.Name{"lte", "max_len", "max_bytes", "max_items"}, f.Name()):
-			n, err := strconv.ParseFloat(v.String(), 64)
-			if err != nil {
-				panic(err)
+			n, err := strconv.ParseInt(v.String(), 10, 64)
+			if err != nil { // of a number with a fraction
+				f, err := strconv.ParseFloat(v.String(), 64)
+				if err != nil {
+					panic(err)
+				}
+				n = int64(f)
 			}
-			out[name] = int64(n)
+			out[name] = n
 		}
 		return true
 	})

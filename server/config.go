@@ -160,6 +160,19 @@ type Config struct {
 	// Most memory for them.
 	MaxRecipeBytes int64 `name:"recipe-memory" type:"size" default:"1GiB" group:"Recipes"`
 
+	// Folder that keeps what parts came to, and pictures of those that failed; one server at a time may use it. By default
+	// nothing is kept.
+	HistoryDir string `name:"history" type:"path" placeholder:"DIR" default:"" group:"History"`
+	// How long parts are kept. 0 means without end.
+	HistoryAge time.Duration `name:"history-age" max:"876000h" group:"History"`
+	// Most bytes on the disk. Three quarters of it may be pictures; the oldest go first. 0 means any number.
+	HistoryBytes int64 `name:"history-bytes" type:"size" group:"History"`
+	// Keep the picture of each so many-th part that did not fail, too. 0 means of none.
+	HistoryGood int `name:"history-good" placeholder:"N" max:"1000000000" group:"History"`
+	// Memory for what waits to be written, and for the pixels of parts under way. What finds no room there is not kept,
+	// and counted.
+	HistoryMemory int64 `name:"history-memory" type:"size" default:"256MiB" min:"1MiB" group:"History"`
+
 	// TLS is off unless it has a certificate.
 	TLS TLS `embed:"" prefix:"tls-" group:"Security"`
 	// Bearer tokens and names of client certificates, one a line, with the name, role and limits of their tenant; each
@@ -237,7 +250,15 @@ func (c *Config) messageBytes() int64 { return max(c.HostBytes, 4*c.MaxMessageBy
 // the runtime is told to keep to (GOMEMLIMIT) where that is less.
 func (c *Config) heapLimit() int64 {
 	const rest = 256 << 20
-	return min(c.HostBytes+c.messageBytes()*3/2+c.FrameCopyBytes+c.MaxRecipeBytes+rest, debug.SetMemoryLimit(-1))
+	return min(c.HostBytes+c.messageBytes()*3/2+c.FrameCopyBytes+c.MaxRecipeBytes+c.historyMemory()+rest, debug.SetMemoryLimit(-1))
+}
+
+// historyMemory is what the history may take: nothing where there is none.
+func (c *Config) historyMemory() int64 {
+	if c.HistoryDir == "" {
+		return 0
+	}
+	return c.HistoryMemory
 }
 
 // uploadStall is how long an upload of a frame may bring no pixels, and one of points no points.

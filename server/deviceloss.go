@@ -7,6 +7,8 @@ import (
 
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 
+	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
+
 	"github.com/polyscan/polyscan/kernels"
 )
 
@@ -37,6 +39,9 @@ func (s *Server) setHealth(to healthpb.HealthCheckResponse_ServingStatus) {
 	s.health.SetServingStatus("", to)
 	for name := range s.grpc.GetServiceInfo() {
 		s.health.SetServingStatus(name, to)
+	}
+	if s.history.CanNotWrite() {
+		s.health.SetServingStatus(pb.HistoryService_ServiceDesc.ServiceName, healthpb.HealthCheckResponse_NOT_SERVING)
 	}
 }
 

@@ -4,6 +4,7 @@ package server
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -36,6 +37,7 @@ import (
 	"github.com/polyscan/polyscan/server/internal/events"
 	"github.com/polyscan/polyscan/server/internal/frames"
 	"github.com/polyscan/polyscan/server/internal/framestream"
+	"github.com/polyscan/polyscan/server/internal/history"
 	"github.com/polyscan/polyscan/server/internal/hostwork"
 	"github.com/polyscan/polyscan/server/internal/inspect"
 	"github.com/polyscan/polyscan/server/internal/intake"
@@ -78,6 +80,7 @@ type Server struct {
 	web    *web.Handler // likewise
 
 	webMetrics *web.Metrics
+	history    *history.Service
 
 	events *events.Bus // of what others than the callers see
 	work   *hostwork.Pool
@@ -120,6 +123,7 @@ var messageLimits = map[string]int64{
 	"/" + healthpb.Health_ServiceDesc.ServiceName + "/":   4 << 10, // whoever asks has no token
 	"/" + pb.DeviceService_ServiceDesc.ServiceName + "/":  4 << 10,
 	"/" + pb.MonitorService_ServiceDesc.ServiceName + "/": 64 << 10,
+	"/" + pb.HistoryService_ServiceDesc.ServiceName + "/": 64 << 10,
 	"/grpc.channelz.":   64 << 10,
 	"/grpc.reflection.": 64 << 10,
 }
@@ -139,7 +143,8 @@ func New(cfg Config) (_ *Server, err error) {
 		canvases: budget.New(cfg.HostBytes - cfg.HostBytes/4),
 		metrics:  observe.New(),
 		draining: make(chan struct{}), webMetrics: web.NewMetrics(),
-		work: hostwork.New(max(1, runtime.GOMAXPROCS(0)-1)),
+		health: health.NewServer(),
+		work:   hostwork.New(max(1, runtime.GOMAXPROCS(0)-1)),
 
 		overheadLimit: wire.OverheadOf(cfg.bounds()),
 	}
@@ -163,24 +168,22 @@ func New(cfg Config) (_ *Server, err error) {
 	if cfg.TokenFile != "" && s.certs == nil {
 		s.log.Warn("tokens travel in the clear: serve TLS, or where nobody can listen")
 	}
-	s.events = events.New(s.metrics.Watch, s.work)
+	if err := s.openHistory(); err != nil {
+		return nil, err
+	}
 	defer func() {
 		if err != nil {
 			s.events.Close()
+			s.history.Close()
 		}
 	}()
 	// Recipes before the device: what is wrong with a file shows before gigabytes are reserved.
 	s.recipes, err = recipes.Open(host{s}, recipes.Config{
 		Dir: cfg.RecipeDir, MaxRecipes: cfg.MaxRecipes, MaxBytes: cfg.MaxRecipeBytes, Bounds: cfg.bounds(),
-		Events: s.events,
+		Events: s.events, Auditor: s.history,
 	})
-	for _, e := range []error{syscall.ENOTDIR, syscall.EROFS, fs.ErrPermission, fs.ErrNotExist} {
-		if errors.Is(err, e) {
-			return nil, &configError{err}
-		}
-	}
 	if err != nil {
-		return nil, err
+		return nil, folderError(err)
 	}
 	defer func() {
 		if err != nil {
@@ -246,6 +249,44 @@ func New(cfg Config) (_ *Server, err error) {
 	}
 	s.dev.Watch(onDeviceLoss{s})
 	return s, nil
+}
+
+// folderError is an error of opening a folder, which matches ErrConfig where it comes again.
+func folderError(err error) error {
+	for _, e := range []error{syscall.ENOTDIR, syscall.EROFS, fs.ErrPermission, fs.ErrNotExist} {
+		if errors.Is(err, e) {
+			return &configError{err}
+		}
+	}
+	return err
+}
+
+// openHistory begins to keep what parts come to, where there is a folder for that, and the bus that tells of them.
+func (s *Server) openHistory() (err error) {
+	cfg := &s.cfg
+	id := rand.Text()
+	s.history, err = history.Open(history.Config{
+		Dir: cfg.HistoryDir, Age: cfg.HistoryAge, Bytes: cfg.HistoryBytes, Good: cfg.HistoryGood,
+		Memory: cfg.HistoryMemory, Server: id, Log: s.log, Metrics: s.metrics.History,
+		PNG:      (&frames.Reader{Work: s.work}).PNG,
+		Validate: s.validator.Validate,
+		Failing: func(failing bool) {
+			st := healthpb.HealthCheckResponse_SERVING
+			if failing {
+				st = healthpb.HealthCheckResponse_NOT_SERVING
+			}
+			s.health.SetServingStatus(pb.HistoryService_ServiceDesc.ServiceName, st)
+		},
+	})
+	if err != nil {
+		return folderError(err)
+	}
+	var keeper events.Keeper
+	if cfg.HistoryDir != "" {
+		keeper = s.history
+	}
+	s.events = events.New(id, s.metrics.Watch, s.work, keeper)
+	return nil
 }
 
 // newServices makes the services, on an open device.
@@ -319,8 +360,8 @@ func (s *Server) newGRPC() {
 	r.RegisterService(diffuse.Desc(), s.diffusion)
 	r.RegisterService(teach.Desc(), s.teach)
 	pb.RegisterMonitorServiceServer(r, s.monitor)
+	pb.RegisterHistoryServiceServer(r, s.history)
 	pb.RegisterDeviceServiceServer(r, &deviceServer{server: s})
-	s.health = health.NewServer()
 	s.setHealth(healthpb.HealthCheckResponse_SERVING)
 	healthpb.RegisterHealthServer(r, healthServer{s.health, s.draining})
 	if !s.cfg.NoChannelz {
@@ -390,6 +431,7 @@ func (s *Server) shutdown(ctx context.Context) error {
 	}
 	s.lineScan.Close()
 	s.events.Close()
+	s.history.Close()
 	s.intake.Close()
 	s.background.Wait()
 	s.inspector.Close()

@@ -49,6 +49,15 @@ var leastRole = map[string]Role{
 	pb.RecipeService_ListRecipes_FullMethodName: View,
 	pb.MonitorService_Watch_FullMethodName:      View,
 
+	pb.HistoryService_GetHistory_FullMethodName:  View,
+	pb.HistoryService_ListParts_FullMethodName:   View,
+	pb.HistoryService_CountParts_FullMethodName:  View,
+	pb.HistoryService_GetPareto_FullMethodName:   View,
+	pb.HistoryService_GetSeries_FullMethodName:   View,
+	pb.HistoryService_ExportParts_FullMethodName: View,
+	pb.HistoryService_GetEvidence_FullMethodName: View,
+	pb.HistoryService_ListAudit_FullMethodName:   View,
+
 	"/grpc.reflection.v1.ServerReflection/ServerReflectionInfo":      View,
 	"/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo": View,
 	"/grpc.channelz.v1.Channelz/GetChannel":                          View,

@@ -3,7 +3,6 @@
 package events
 
 import (
-	"crypto/rand"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -100,6 +99,8 @@ type Bus struct {
 	metrics *observe.Watch
 	work    *hostwork.Pool // for pictures
 
+	keeper Keeper // nil: nobody keeps anything
+
 	wants    atomic.Int32 // the level that some subscription wants, and nobody where there is none
 	watching atomic.Int32 // how many subscriptions there are
 	pictures atomic.Pointer[[]*Subscription]
@@ -124,10 +125,11 @@ type Bus struct {
 	closed  bool
 }
 
-// New starts a bus. Close ends it.
-func New(m *observe.Watch, work *hostwork.Pool) *Bus {
+// New starts a bus, of the run of a server that has that id. Close ends it. keeper keeps what happens beyond the process;
+// nil: nobody does.
+func New(id string, m *observe.Watch, work *hostwork.Pool, keeper Keeper) *Bus {
 	b := &Bus{
-		id: rand.Text(), metrics: m, work: work, next: 1, fanned: 1, handed: 1, streams: map[uint64]*Stream{},
+		id: id, keeper: keeper, metrics: m, work: work, next: 1, fanned: 1, handed: 1, streams: map[uint64]*Stream{},
 		wake: make(chan struct{}, 1), stop: make(chan struct{}), drawer: make(chan *drawn, drawings),
 	}
 	b.ended.Go(b.fan)
@@ -173,6 +175,9 @@ func (b *Bus) Idle() bool {
 
 // watched says that somebody looks on. Events are made where it is true; where not, skip counts them.
 func (b *Bus) watched() bool { return b != nil && b.wants.Load() != nobody }
+
+// heeded says that a verdict is for somebody: those who look on, or the keeper.
+func (b *Bus) heeded() bool { return b != nil && (b.keeper != nil || b.watched()) }
 
 func (b *Bus) skip(k Kind) {
 	if b != nil {

@@ -81,9 +81,9 @@ func (b *Bus) Open(src Source) *Stream {
 	return s
 }
 
-// Call is a stream of one frame, which nobody sees before its verdict; nil where nobody looks on.
+// Call is a stream of one frame, which nobody sees before its verdict; nil where nobody looks on and nobody keeps it.
 func (b *Bus) Call(ctx context.Context, method pb.StreamMethod, in *wire.Inspection, backend string) *Stream {
-	if !b.watched() {
+	if !b.heeded() {
 		return nil
 	}
 	return b.stream(SourceOf(ctx, method, in, backend))
@@ -164,7 +164,7 @@ func (s *Stream) Part(m *pb.PartResult, r *polygon.Result, latency time.Duration
 		return
 	}
 	s.count(m.GetVerdict(), m.GetError() != nil, m.GetIncomplete(), late)
-	if !s.bus.watched() {
+	if !s.bus.heeded() {
 		s.bus.skip(VerdictKind)
 		return
 	}
@@ -174,14 +174,15 @@ func (s *Stream) Part(m *pb.PartResult, r *polygon.Result, latency time.Duration
 		Compute: m.GetTimes().GetCompute().AsDuration(), Error: m.GetError(),
 		Part: &pb.PartResult{PartNumber: m.GetPartNumber(), FirstLine: m.GetFirstLine(),
 			MissingLines: m.GetMissingLines(), CapturedAt: m.GetCapturedAt()},
-	}, r)
+	}, r, nil)
 }
 
 // Reduced tells of the frame of a call: of its result, or of what was wrong with it, as a status. call is of [Bus.Call].
+// p is the frame's picture where the keeper wanted one.
 func (b *Bus) Reduced(call *Stream, name string, f *pb.Frame, r *polygon.Result, err error,
-	latency time.Duration) {
+	latency time.Duration, p *Picture) {
 	if call != nil {
-		call.Frame(0, f, r, err, latency)
+		call.Frame(0, f, r, err, latency, p)
 	} else if b != nil {
 		b.metrics.Named(name).Verdict(outcome(verdictOf(r), err != nil))
 		b.skip(VerdictKind)
@@ -189,12 +190,14 @@ func (b *Bus) Reduced(call *Stream, name string, f *pb.Frame, r *polygon.Result,
 }
 
 // Frame tells of a frame: of its result, or of what was wrong with it, as a status. The result is not to change any more.
-func (s *Stream) Frame(number uint64, f *pb.Frame, r *polygon.Result, err error, latency time.Duration) {
+// p is the frame's picture where the keeper wanted one.
+func (s *Stream) Frame(number uint64, f *pb.Frame, r *polygon.Result, err error, latency time.Duration, p *Picture) {
 	if s == nil {
+		p.Release()
 		return
 	}
 	s.count(verdictOf(r), err != nil, false, false)
-	if !s.bus.watched() {
+	if !s.bus.heeded() {
 		s.bus.skip(VerdictKind)
 		return
 	}
@@ -203,7 +206,7 @@ func (s *Stream) Frame(number uint64, f *pb.Frame, r *polygon.Result, err error,
 	if r != nil {
 		v.Queue, v.Compute = r.Queue, r.Compute
 	}
-	s.verdict(v, r)
+	s.verdict(v, r, p)
 }
 
 func verdictOf(r *polygon.Result) pb.Verdict {
@@ -238,8 +241,20 @@ func outcome(v pb.Verdict, failed bool) int {
 	return observe.NamedNone
 }
 
-// verdict publishes v, with those of the numbers that are wanted.
-func (s *Stream) verdict(v *Verdict, r *polygon.Result) {
+// verdict hands v on: to the keeper with all numbers, and to those who look on with those that are wanted.
+func (s *Stream) verdict(v *Verdict, r *polygon.Result, p *Picture) {
+	at := time.Now()
+	if s.bus.keeper != nil {
+		// What is lent goes back when the answer has been sent.
+		if r != nil && r.Columns != nil && r.Columns.Histogram != nil {
+			r = r.AsRows()
+		}
+		s.bus.keeper.Verdict(s, v, at, r, p)
+	}
+	if !s.bus.watched() {
+		s.bus.skip(VerdictKind)
+		return
+	}
 	bytes := int64(len(v.PartID) + len(v.FrameID) + len(v.Error.GetMessage()))
 	if r != nil {
 		r = r.AsRows()
@@ -251,7 +266,7 @@ func (s *Stream) verdict(v *Verdict, r *polygon.Result) {
 		var numbers int64
 		switch s.bus.wants.Load() {
 		case allNumbers:
-			v.result, numbers = r, resultBytes(r)
+			v.result, numbers = r, ResultSize(r)
 		case failedOnly:
 			v.result, numbers = failedOf(r, v.Failed)
 		}
@@ -260,7 +275,7 @@ func (s *Stream) verdict(v *Verdict, r *polygon.Result) {
 		}
 		bytes += numbers
 	}
-	s.bus.publish(&Event{Kind: VerdictKind, Stream: s, Verdict: v, size: bytes})
+	s.bus.publish(&Event{Kind: VerdictKind, Stream: s, Verdict: v, At: at, size: bytes})
 }
 
 // ResultBytes is what the numbers of one verdict may take in memory.
@@ -277,7 +292,7 @@ func failedOf(r *polygon.Result, n int) (_ *polygon.Result, bytes int64) {
 			out.Regions = append(out.Regions, r.Regions[i])
 		}
 	}
-	if bytes = resultBytes(out); bytes > ResultBytes {
+	if bytes = ResultSize(out); bytes > ResultBytes {
 		return nil, bytes
 	}
 	for i := range out.Regions {
@@ -296,8 +311,8 @@ func failedOf(r *polygon.Result, n int) (_ *polygon.Result, bytes int64) {
 	return out, bytes
 }
 
-// resultBytes is about what results take in memory, with the messages that are made of them.
-func resultBytes(r *polygon.Result) int64 {
+// ResultSize is about what results take in memory, with the messages that are made of them.
+func ResultSize(r *polygon.Result) int64 {
 	const region, channel, limit, percentile = 700, 700, 300, 80
 	n := int64(0)
 	for i := range r.Regions {
@@ -336,6 +351,9 @@ func (s *Stream) Late(number uint64, latency time.Duration) {
 	}
 	s.late.Add(1)
 	s.named.Late()
+	if s.bus.keeper != nil {
+		s.bus.keeper.Late(s, number)
+	}
 	if !s.bus.watched() {
 		s.bus.skip(ScanKind)
 		return

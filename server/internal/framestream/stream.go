@@ -20,6 +20,7 @@ import (
 	"github.com/polyscan/polyscan/proto/framecodec"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
 	"github.com/polyscan/polyscan/server/internal/apierr"
+	"github.com/polyscan/polyscan/server/internal/events"
 	"github.com/polyscan/polyscan/server/internal/observe"
 	"github.com/polyscan/polyscan/server/internal/wire"
 )
@@ -102,6 +103,7 @@ type pending struct {
 type Answer struct {
 	Response *wire.Response  // nil with Err
 	Numbers  *polygon.Result // for those who watch, of a method that is Watched
+	Picture  *events.Picture // for the history, where that wants one
 	Release  func()          // gives memory back; nil with Err
 	Err      error
 }
@@ -232,6 +234,8 @@ func (fs *call) receive() (err error) {
 					a.Err = fs.host.Status(fs.ctx, a.Err).Err()
 				}
 				watched.Answered(sequence, req.GetFrame(), a, time.Since(arrived))
+			} else {
+				a.Picture.Release()
 			}
 			p.answer <- a
 		})

@@ -102,15 +102,15 @@ func (s *Service) HandleReduce(ctx context.Context, req *pb.ReduceRequest, in *f
 		return nil, err
 	}
 	seen := s.Events.Call(ctx, pb.StreamMethod_STREAM_METHOD_REDUCE, what, s.Host.Backend())
-	res, numbers, release, err := s.reduceFrame(ctx, what, req.GetFrame(), in, nil, seen, 0)
+	res, numbers, picture, release, err := s.reduceFrame(ctx, what, req.GetFrame(), in, nil, seen, 0)
 	if err != nil {
 		if seen != nil { // or the status is made later
 			err = s.Host.Status(ctx, err).Err()
 		}
-		s.Events.Reduced(seen, what.Name, req.GetFrame(), nil, err, time.Since(arrived))
+		s.Events.Reduced(seen, what.Name, req.GetFrame(), nil, err, time.Since(arrived), nil)
 		return nil, err
 	}
-	s.Events.Reduced(seen, what.Name, req.GetFrame(), numbers, nil, time.Since(arrived))
+	s.Events.Reduced(seen, what.Name, req.GetFrame(), numbers, nil, time.Since(arrived), picture)
 	res.Message = &pb.ReduceResponse{Result: res.Message.(*pb.FrameResult)}
 	res.Release = release
 	return res, nil
@@ -128,15 +128,16 @@ func logNames(ctx context.Context, name, part string) {
 // reduceFrame does the work on one frame, whose payload is in's, and frees the payload as soon as it can. The response
 // holds a FrameResult; release is to be called when it has been marshalled. A result of a stream is not marshalled
 // before those that it follows, so it takes no memory before they have theirs: before is closed then. It is nil for a
-// frame alone. Those who watch seen may get a small picture of the frame, under its number.
+// frame alone. Those who watch seen may get a small picture of the frame, under its number;
+// picture is all of it, where the keeper of the history wants that.
 func (s *Service) reduceFrame(
 	ctx context.Context, what *wire.Inspection, m *pb.Frame, in *framecodec.Message, before <-chan struct{},
 	seen *events.Stream, number uint64,
-) (_ *wire.Response, numbers *polygon.Result, release func(), err error) {
+) (_ *wire.Response, numbers *polygon.Result, picture *events.Picture, release func(), err error) {
 	ctx = kernels.WithClass(ctx, what.Class)
 	dev, err := s.Host.Acquire()
 	if err != nil {
-		return nil, nil, nil, err
+		return nil, nil, nil, nil, err
 	}
 	defer dev.End()
 	f, err := s.Frames.ReadFor(ctx, m, in.Pieces(nil), what.Paths.Frame, func(f kernels.Picture) (int64, error) {
@@ -152,7 +153,7 @@ func (s *Service) reduceFrame(
 		}
 	})
 	if err != nil {
-		return nil, nil, nil, err
+		return nil, nil, nil, nil, err
 	}
 	defer f.Release()
 	res, err := s.run(ctx, dev, what, f.Picture)
@@ -162,10 +163,13 @@ func (s *Service) reduceFrame(
 			sketch.Draw(0, f.Picture)
 		}
 	}
+	if err == nil {
+		picture = seen.Copy(f.Picture, pb.Verdict(res.Verdict))
+	}
 	in.Free()
 	if err != nil {
 		f.Answer()
-		return nil, nil, nil, err
+		return nil, nil, nil, nil, err
 	}
 	start := time.Now()
 	s.Metrics.Reduced(res, what.Set.Len(), f.Width*f.Height)
@@ -173,7 +177,7 @@ func (s *Service) reduceFrame(
 	result := wire.FrameResult(f.ID, f.Picture, res, what.Reductions.Output.Fields, f.Decode)
 	result.PartId = m.GetPartId()
 	sketch.Done(number, result.GetPartId(), result.GetVerdict(), res)
-	return &wire.Response{Message: result, Start: start}, res, func() { f.Answer(); res.Release() }, nil
+	return &wire.Response{Message: result, Start: start}, res, picture, func() { f.Answer(); res.Release() }, nil
 }
 
 func (s *Service) rasterize(ctx context.Context, req *pb.RasterizeRequest) (*wire.Response, error) {

@@ -52,13 +52,13 @@ func (f *frameStream) Open(req framestream.Request) error {
 
 func (f *frameStream) Answer(ctx context.Context, sequence uint64, req framestream.Request, in *framecodec.Message,
 	before <-chan struct{}) framestream.Answer {
-	res, numbers, release, err := f.service.reduceFrame(ctx, f.what, req.GetFrame(), in, before, f.seen, sequence)
-	return framestream.Answer{Response: res, Numbers: numbers, Release: release, Err: err}
+	res, numbers, picture, release, err := f.service.reduceFrame(ctx, f.what, req.GetFrame(), in, before, f.seen, sequence)
+	return framestream.Answer{Response: res, Numbers: numbers, Picture: picture, Release: release, Err: err}
 }
 
 // Answered implements framestream.Watched.
 func (f *frameStream) Answered(sequence uint64, frame *pb.Frame, a framestream.Answer, took time.Duration) {
-	f.seen.Frame(sequence, frame, a.Numbers, a.Err, took)
+	f.seen.Frame(sequence, frame, a.Numbers, a.Err, took, a.Picture)
 }
 
 func (*frameStream) Response(sequence uint64, a framestream.Answer, st *spb.Status) proto.Message {

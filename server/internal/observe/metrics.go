@@ -32,6 +32,7 @@ type Metrics struct {
 	Scan           *Scan
 	Jobs           *Jobs
 	Watch          *Watch
+	History        *History
 
 	observers map[string]prometheus.Observer // of stages; looking them up by label takes longer
 }
@@ -91,6 +92,7 @@ func New() *Metrics {
 		Jobs:      newJobMetrics(),
 		Scan:      newScanMetrics(),
 		Watch:     newWatchMetrics(),
+		History:   newHistory(),
 		observers: map[string]prometheus.Observer{},
 	}
 	for _, s := range stageNames {
@@ -113,7 +115,7 @@ func New() *Metrics {
 }
 
 func (m *Metrics) Collectors() []prometheus.Collector {
-	return append(append(append(m.Jobs.collectors(), m.Scan.collectors()...), m.Watch.all...),
+	return append(append(append(append(m.Jobs.collectors(), m.Scan.collectors()...), m.Watch.all...), m.History.all...),
 		m.GRPC, m.InFlight, m.FramesInFlight, m.stages, m.Bytes, m.Frames, m.pixels, m.regions, m.verdicts,
 		m.FrameErrors, m.StreamTimeouts,
 		m.DecodeRefused, m.Panics,

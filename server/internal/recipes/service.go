@@ -34,6 +34,7 @@ type Service struct {
 	host    Host
 	bounds  polygon.Bounds // of sets of regions
 	events  *events.Bus
+	auditor Auditor // nil: nobody keeps who changes what
 	recipes *store
 }
 
@@ -44,11 +45,12 @@ type Config struct {
 	MaxBytes   int64  // of all together, as messages
 	Bounds     polygon.Bounds
 	Events     *events.Bus
+	Auditor    Auditor // nil: nobody keeps who changes what
 }
 
 // Open reads what is stored.
 func Open(h Host, cfg Config) (*Service, error) {
-	s := &Service{host: h, bounds: cfg.Bounds, events: cfg.Events}
+	s := &Service{host: h, bounds: cfg.Bounds, events: cfg.Events, auditor: cfg.Auditor}
 	var err error
 	s.recipes, err = newStore(cfg.Dir, cfg.MaxRecipes, cfg.MaxBytes, s.loadRecipe)
 	return s, err
@@ -95,7 +97,13 @@ func (s *Service) PutRecipe(ctx context.Context, req *pb.PutRecipeRequest) (*pb.
 		Reductions:  in.GetReductions(),
 		CreatedAt:   timestamppb.New(time.Now()),
 	}
-	if err := s.recipes.put(auth.FromContext(ctx), m, set, req.ExpectedVersion); err != nil {
+	err = s.recipes.put(auth.FromContext(ctx), m, set, req.ExpectedVersion, func(before *pb.Recipe) {
+		s.audit(ctx, &pb.AuditEntry{
+			Action: pb.AuditAction_AUDIT_ACTION_PUT_RECIPE, Recipe: m.GetName(), Version: m.GetVersion(),
+			VersionBefore: before.GetVersion(), Changes: differences(before, m),
+		}, m.GetTenant())
+	})
+	if err != nil {
 		return nil, err
 	}
 	s.events.RecipeChanged(m.GetName(), m.GetVersion(), false)
@@ -171,6 +179,11 @@ func (s *Service) DeleteRecipe(ctx context.Context, req *pb.DeleteRecipeRequest)
 	if err != nil {
 		return nil, err
 	}
+	last := gone[len(gone)-1].msg
+	s.audit(ctx, &pb.AuditEntry{
+		Action: pb.AuditAction_AUDIT_ACTION_DELETE_RECIPE, Recipe: last.GetName(), Version: req.GetRecipe().GetVersion(),
+		VersionBefore: last.GetVersion(), Changes: []string{fmt.Sprintf("%d of its versions deleted", len(gone))},
+	}, last.GetTenant())
 	s.events.RecipeChanged(req.GetRecipe().GetName(), req.GetRecipe().GetVersion(), true)
 	for _, r := range gone {
 		s.host.Forget(r.set)

@@ -208,8 +208,9 @@ func mayChange(who auth.Caller, latest *storedRecipe) error {
 }
 
 // put stores m as the next version and sets that and whose it is in m, which the store keeps. expected, unless nil, must
-// be the latest version (0: none).
-func (s *store) put(who auth.Caller, m *pb.Recipe, set *polygon.Set, expected *uint64) error {
+// be the latest version (0: none). stored is called with the version before, nil where there is none, before another one
+// can come.
+func (s *store) put(who auth.Caller, m *pb.Recipe, set *polygon.Set, expected *uint64, stored func(before *pb.Recipe)) error {
 	s.writing.Lock()
 	defer s.writing.Unlock()
 	s.mu.RLock()
@@ -254,6 +255,11 @@ func (s *store) put(who auth.Caller, m *pb.Recipe, set *polygon.Set, expected *u
 	n = s.name(m.GetName())
 	n.last = m.GetVersion()
 	n.versions = append(n.versions, s.stored(m, set))
+	var old *pb.Recipe
+	if before != nil {
+		old = before.msg
+	}
+	stored(old)
 	return nil
 }
 

@@ -61,7 +61,7 @@ func TestVersionsNeverAgain(t *testing.T) {
 			}
 			if random.IntN(2) == 0 {
 				m := &pb.Recipe{Name: name}
-				if err := s.put(auth.Anonymous, m, nil, nil); err != nil {
+				if err := s.put(auth.Anonymous, m, nil, nil, func(*pb.Recipe) {}); err != nil {
 					t.Fatal(err)
 				}
 				if m.Version <= used[name] {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/polyscan/polyscan/kernels"
 	"github.com/polyscan/polyscan/polygon"
 	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
 	"github.com/polyscan/polyscan/server/internal/events"
@@ -68,6 +69,7 @@ func (ss *session) tell(m *pb.PartResult, r *polygon.Result, x *strip) (late boo
 	latency := time.Since(x.arrived)
 	late = latency > ss.budget
 	ss.seen.Part(m, r, latency, late)
+	ss.strips.Part(m, r)
 	if k := ss.sketch; k != nil && k.number == number {
 		k.result, k.numbers = m, r
 	}
@@ -82,7 +84,8 @@ type partSketch struct {
 	numbers      *polygon.Result
 }
 
-// draw adds the lines of a strip to the sketch. Results that the strip has completed go out first: drawing is for others.
+// draw adds the lines of a strip to the sketch, and keeps them for the history. Results that the strip has completed go
+// out first: both are for others.
 func (ss *session) draw(x *strip, items []*item) []*item {
 	if len(items) > 0 {
 		ss.mu.Lock()
@@ -92,9 +95,17 @@ func (ss *session) draw(x *strip, items []*item) []*item {
 		ss.mu.Unlock()
 		items = nil
 	}
-	k := ss.sketch
+	var lines kernels.Picture
 	if x.err == nil && len(x.frame.Data) > 0 {
-		k.Draw(int(int64(x.GetFirstLine())-int64(k.line)), x.frame.Picture)
+		lines = x.frame.Picture
+	}
+	ss.strips.Strip(x.GetFirstLine(), lines)
+	k := ss.sketch
+	if k == nil {
+		return items
+	}
+	if len(lines.Data) > 0 {
+		k.Draw(int(int64(x.GetFirstLine())-int64(k.line)), lines)
 	}
 	// The regions may need less than all lines of the part, and the picture shows them all.
 	if m := k.result; m != nil && x.GetFirstLine()+uint64(x.lines) >= k.line+ss.lines {

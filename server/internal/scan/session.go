@@ -53,6 +53,7 @@ type session struct {
 	nextPart uint64
 	ids      map[uint64]string // of parts that have begun and have one, by their numbers
 	sketch   *partSketch       // of the part that others get a picture of; nil where there is none
+	strips   *events.Strips    // of which the history gets pictures of parts; nil where it wants none
 
 	attaching sync.Mutex // held to take the session over
 
@@ -192,6 +193,7 @@ func (ss *session) begin(ctx context.Context, cfg polygon.ScanConfig) error {
 	ss.dev, ss.scanner = dev, scanner
 	ss.ctx, ss.stop = context.WithCancel(scanContext(auth.NewContext(context.Background(), ss.owner)))
 	ss.seen = ss.service.Events.Open(ss.source(ctx))
+	ss.strips = ss.seen.Strips(ss.lines)
 	if !ss.service.scans.start(ss) {
 		ss.seen.Close(nil)
 		scanner.Close()

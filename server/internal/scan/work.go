@@ -40,6 +40,7 @@ func (ss *session) ended() {
 	}
 	ss.service.scans.remove(ss)
 	ss.scanner.Close()
+	ss.strips.Close()
 	ss.seen.Close(nil)
 	ss.mu.Lock()
 	if ss.conn != nil {
@@ -99,7 +100,9 @@ func (ss *session) step() bool {
 		items, err = ss.settle()
 	}
 
-	if ss.sketch != nil && x != nil {
+	if x == nil {
+		ss.strips.Close()
+	} else if ss.sketch != nil || ss.strips != nil {
 		items = ss.draw(x, items)
 	}
 	ss.mu.Lock()

@@ -1,0 +1,136 @@
+// What somebody changed: an entry of the audit log.
+
+package recipes
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc/peer"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	pb "github.com/polyscan/polyscan/proto/polyscan/v1"
+	"github.com/polyscan/polyscan/server/internal/auth"
+)
+
+// Auditor keeps who changed what. It is called in the order of changes, and doesn't wait. owner is the tenant whose recipe
+// it is.
+type Auditor interface {
+	Audit(m *pb.AuditEntry, owner string)
+}
+
+// audit tells the auditor, if there is one.
+func (s *Service) audit(ctx context.Context, m *pb.AuditEntry, owner string) {
+	if s.auditor == nil {
+		return
+	}
+	m.At = timestamppb.New(time.Now())
+	m.Tenant = auth.FromContext(ctx).Tenant
+	if p, ok := peer.FromContext(ctx); ok && p.Addr != nil {
+		m.Peer = p.Addr.String()
+	}
+	s.auditor.Audit(m, owner)
+}
+
+// mostChanges is how many lines a difference has at most.
+const mostChanges = 1000
+
+// differences says what is different between two versions of a recipe, a line each. before is nil for the first one.
+func differences(before, after *pb.Recipe) []string {
+	var lines []string
+	add := func(format string, args ...any) {
+		lines = append(lines, strings.ReplaceAll(fmt.Sprintf(format, args...), "\n", " "))
+	}
+	if before == nil {
+		before = &pb.Recipe{}
+	}
+	if a, b := before.GetDescription(), after.GetDescription(); a != b {
+		add("description: %q, before %q", b, a)
+	}
+	if !proto.Equal(before.GetReductions(), after.GetReductions()) {
+		add("reductions: %s, before %s", reductions(after), reductions(before))
+	}
+	was := map[string][]*pb.Region{} // regions may share a name: then they are compared in order
+	label := func(i int, r *pb.Region) string {
+		if r.GetName() != "" {
+			return r.GetName()
+		}
+		return fmt.Sprintf("#%d", i)
+	}
+	for i, r := range before.GetRegionSet().GetRegions() {
+		was[label(i, r)] = append(was[label(i, r)], r)
+	}
+	for i, r := range after.GetRegionSet().GetRegions() {
+		name := label(i, r)
+		list := was[name]
+		if len(list) == 0 {
+			add("region %s: added%s", name, limits(r))
+			continue
+		}
+		old := list[0]
+		was[name] = list[1:]
+		if a, b := strings.Join(old.GetLimits(), "; "), strings.Join(r.GetLimits(), "; "); a != b {
+			add("region %s: limits %q, before %q", name, b, a)
+		}
+		if old.GetFillRule() != r.GetFillRule() {
+			add("region %s: fill rule %s, before %s", name, r.GetFillRule(), old.GetFillRule())
+		}
+		if !proto.Equal(&pb.Region{Rings: old.GetRings()}, &pb.Region{Rings: r.GetRings()}) {
+			add("region %s: shape changed: %s, before %s", name, shape(r), shape(old))
+		}
+	}
+	for i, r := range before.GetRegionSet().GetRegions() {
+		name := label(i, r)
+		if list := was[name]; len(list) > 0 && list[0] == r {
+			was[name] = list[1:]
+			add("region %s: removed%s", name, limits(r))
+		}
+	}
+	if n := len(lines); n > mostChanges {
+		lines = append(lines[:mostChanges-1], fmt.Sprintf("and %d more", n-mostChanges+1))
+	}
+	return lines
+}
+
+func limits(r *pb.Region) string {
+	if len(r.GetLimits()) == 0 {
+		return ", without limits"
+	}
+	return fmt.Sprintf(", limits %q", strings.Join(r.GetLimits(), "; "))
+}
+
+func shape(r *pb.Region) string {
+	n := 0
+	for _, ring := range r.GetRings() {
+		n += len(ring.GetXy()) / 2
+	}
+	if rings := len(r.GetRings()); rings != 1 {
+		return fmt.Sprintf("%d vertices in %d rings", n, rings)
+	}
+	return fmt.Sprintf("%d vertices", n)
+}
+
+// reductions is what a recipe computes, as text.
+func reductions(m *pb.Recipe) string {
+	r := m.GetReductions()
+	var words []string
+	for _, s := range r.GetStatistics() {
+		words = append(words, strings.ToLower(strings.TrimPrefix(s.String(), "STATISTIC_")))
+	}
+	if len(words) == 0 {
+		words = append(words, "the default")
+	}
+	if p := r.GetPercentiles(); len(p) > 0 {
+		words = append(words, strings.Trim(fmt.Sprint(p), "[]")+" %")
+	}
+	if r.GetPercentileMethod() == pb.PercentileMethod_PERCENTILE_METHOD_LINEAR {
+		words = append(words, "linear percentiles")
+	}
+	if h := r.GetHistogram(); h.GetBins() > 0 {
+		words = append(words, fmt.Sprintf("%d bins in [%g, %g)", h.GetBins(), h.GetLower(), h.GetUpper()))
+	}
+	return strings.Join(words, ", ")
+}
